@@ -128,6 +128,7 @@ static void use_map(struct cluster_session *s, void *arg)
 {
 	(void)arg;
 	dispatch_again(s);
+	pubsub_map_changed(s);
 	/* A request may wait for what the map says now. */
 	if (s->starved)
 		session_wake(s);

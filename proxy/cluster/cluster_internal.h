@@ -22,7 +22,7 @@
  *   lane_write.c        what is written on them
  *   redirection.c       MOVED, ASK, TRYAGAIN, CLUSTERDOWN
  *   block_exchange.c    transactions: requests; replies are block_replies.c, block_part.c
- *   pubsub.c            subscriptions
+ *   pubsub.c            subscriptions: requests; what comes back is pubsub_replies.c
  *   wide.c              requests for several nodes: split, sent to all, SCAN
  *   replay.c            the session commands that are in force
  *   ahead.c             links that are not read for a while
@@ -118,6 +118,7 @@ struct cluster_part {
 	bool uncounted; /* (counts) the node refused that write: no number of its is true */
 	const char *why; /* no node took it; a literal */
 	struct acks acks; /* its reply is these */
+	bool is_copy; /* (acks) the client gets those of the entry's first part instead */
 	struct block_part *block; /* it belongs to a transaction, or to WATCH; NULL: no */
 	struct buf request; /* the bytes, to be sent again */
 	struct buf reply; /* the whole reply, if the entry has `merge` */
@@ -290,6 +291,13 @@ enum lane_state {
 	LANE_NSTATES,
 };
 
+/* What becomes of the frame that is being read. */
+enum lane_frame {
+	LANE_FRAME_PASSED,
+	LANE_FRAME_HELD, /* it is in lane->frame until it is known, or whole */
+	LANE_FRAME_DROPPED,
+};
+
 /* A session's way to one node: a link that it shares, or has of its own. */
 struct lane {
 	struct list in_session; /* in session->lanes */
@@ -306,7 +314,15 @@ struct lane {
 	bool own; /* the link is nobody else's */
 	struct subscriptions subscriptions; /* of the link */
 	bool in_frame, in_push; /* bytes of a frame, of a push came, and not its end */
+	enum lane_frame frame_state; /* (in_frame) */
+	struct buf frame; /* (LANE_FRAME_HELD) what came of it */
 };
+
+/* Is its link subscribed to a channel or a pattern that is no shard channel? */
+static inline bool lane_has_channels(const struct lane *l)
+{
+	return l->subscriptions.channels || l->subscriptions.patterns;
+}
 
 /* The session's lane to the node; made if need be. */
 struct lane *lane_get(struct cluster_session *s, struct node *n);
@@ -319,8 +335,8 @@ bool lane_can_be_recalled(const struct lane *l);
 void lane_recall(struct lane *l);
 /* Sends the part, or holds it until the lane is ready. */
 void lane_send(struct lane *l, struct cluster_part *p);
-/* RESET ends all subscriptions. */
-void lanes_forget_subscriptions(struct cluster_session *s);
+/* RESET ends all subscriptions; the lane `reset` has carried it out. */
+void lanes_forget_subscriptions(struct cluster_session *s, const struct lane *reset);
 /* Makes a lane that is closed try to be READY. */
 void lane_open(struct lane *l);
 /* If its link is outdated: leaves it, now or as soon as nothing is under way on it. */
@@ -453,6 +469,8 @@ struct cluster_session {
 	unsigned block_moved; /* this one was redirected behind its EXEC; 0: none was */
 	uint8_t proto; /* 2 or 3 */
 	bool subscribed; /* one of the lanes is */
+	bool everywhere; /* each primary's lane is, for keyspace notifications */
+	bool subscribing; /* (everywhere) not all of them have acknowledged it: messages wait */
 	bool starved; /* the link has requests that were not taken */
 	bool paused; /* the link takes no replies */
 	bool is_ahead; /* too much is kept: links of its own are not read, see lane_is_awaited()
@@ -531,9 +549,27 @@ void session_trouble(struct cluster_session *s);
 /* --- subscriptions ------------------------------------------------------------------------ */
 
 /* Takes a request that is about subscriptions, or is refused because of them. False: it is not.
- */
+ * *taken false: no primary is known yet. */
 bool pubsub_take(struct cluster_session *s, const struct command *c,
-                 const struct resp_view *req, struct slice bytes);
+                 const struct resp_view *req, struct slice bytes, bool *taken);
+
+/* The first lane behind `after`, from the beginning for NULL, that is subscribed to something,
+ * or to shard channels. NULL: no other lane is. */
+struct lane *pubsub_next_lane(struct cluster_session *s, const struct lane *after, bool shards);
+/* The map has changed: ends the session if it misses keyspace notifications of a new node. */
+void pubsub_map_changed(struct cluster_session *s);
+/* The subscriptions of a lane have changed. */
+void pubsub_note(struct cluster_session *s);
+/* Returns what becomes of a frame of the lane, of which `beginning` came. */
+enum lane_frame pubsub_frame(const struct lane *l, struct slice beginning);
+/* Appends the acknowledgement `frame`, which the lane's node has sent, with the number that one
+ * server would give. */
+void pubsub_write_ack(const struct lane *l, struct slice frame, struct buf *out);
+/* For entry->merge. Of a SUNSUBSCRIBE from everything; of a SUBSCRIBE and an UNSUBSCRIBE (and
+ * of patterns) at several nodes, of which the first part is the home node's. */
+void pubsub_merge_left_shards(struct cluster_entry *e, struct buf *out);
+void pubsub_merge_subscribed(struct cluster_entry *e, struct buf *out);
+void pubsub_merge_unsubscribed(struct cluster_entry *e, struct buf *out);
 
 /* The entry's reply, of one part, is one that mode_hide() is to look at. */
 void entry_hide_mode(struct cluster_entry *e);
@@ -547,6 +583,9 @@ bool wide_split(struct cluster_session *s, const struct plan *p, const struct re
                 bool reads);
 bool wide_each(struct cluster_session *s, const struct plan *p, struct slice bytes,
                bool counts);
+/* No primary is known, so it cannot be told how many parts a request has. False: not yet, and
+ * the request waits; else it is answered. */
+bool wide_await_primaries(struct cluster_session *s);
 bool wide_scan(struct cluster_session *s, const struct resp_view *req);
 
 /* --- routing ------------------------------------------------------------------------------ */

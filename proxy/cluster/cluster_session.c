@@ -298,8 +298,10 @@ static size_t on_nbytes(const struct stream_peer *peer)
 	                buf_cap(&s->block.kept) + buf_cap(&s->gathered) +
 	                s->nentries * sizeof(struct cluster_entry);
 
-	for (const struct list *at = s->lanes.next; at != &s->lanes; at = at->next)
-		nbytes += link_user_nbytes(&container_of(at, struct lane, in_session)->user);
+	for (const struct list *at = s->lanes.next; at != &s->lanes; at = at->next) {
+		const struct lane *l = container_of(at, struct lane, in_session);
+		nbytes += link_user_nbytes(&l->user) + buf_cap(&l->frame);
+	}
 	return nbytes;
 }
 

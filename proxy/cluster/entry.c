@@ -184,7 +184,7 @@ void session_advance(struct cluster_session *s)
 		advanced = true;
 		entry_end(e);
 		s->head_begun = false;
-		if (buf_len(&s->pushes)) {
+		if (buf_len(&s->pushes) && !s->subscribing) {
 			session_put(s, buf_slice(&s->pushes));
 			buf_release(&s->pushes);
 		}

@@ -72,6 +72,7 @@ static bool lane_replay_next(struct lane *l)
 static void lane_begin(struct lane *l)
 {
 	l->in_frame = l->in_push = false;
+	buf_release(&l->frame);
 	l->replayed = 0;
 	if (!l->session->shares && !replay_is_empty(&l->session->replay)) {
 		lane_set_state(l, LANE_REPLAYING);
@@ -208,11 +209,33 @@ static struct cluster_part *head_part(struct lane *l)
 	return lane_part_behind(tag) ? NULL : tag;
 }
 
+/* Bytes of the frame that is being read. */
+static void forward_frame(struct lane *l, struct slice bytes)
+{
+	struct cluster_part *p = l->error && !l->in_push ? l->error : head_part(l);
+
+	if (l->in_push && p && !p->acks.of)
+		p = NULL;
+	if (p)
+		part_on_bytes(p, bytes);
+	else
+		session_push(l->session, bytes);
+}
+
+/* May the frame of this type be a message, or an acknowledgement? */
+static bool may_be_message(struct lane *l, char type)
+{
+	const struct cluster_part *p = head_part(l);
+
+	if (l->session->proto == 3)
+		return type == '>';
+	return type == '*' && (subscriptions_any(&l->subscriptions) || (p && p->acks.of));
+}
+
 static void lane_on_bytes(void *owner, struct slice bytes)
 {
 	struct lane *l = owner;
 	struct cluster_session *s = l->session;
-	struct cluster_part *p;
 
 	if (s->flow == FLOW_CLOSED)
 		return;
@@ -220,16 +243,35 @@ static void lane_on_bytes(void *owner, struct slice bytes)
 		session_put(s, bytes);
 		return;
 	}
-	if (!l->in_frame)
+	if (!l->in_frame) {
 		l->in_push = *bytes.p == '>';
+		l->frame_state = may_be_message(l, *bytes.p) ? LANE_FRAME_HELD
+		                                             : LANE_FRAME_PASSED;
+	}
 	l->in_frame = true;
-	p = l->error && !l->in_push ? l->error : head_part(l);
-	if (l->in_push && p && !p->acks.of)
-		p = NULL;
-	if (p)
-		part_on_bytes(p, bytes);
-	else
-		session_push(s, bytes);
+	if (l->frame_state == LANE_FRAME_HELD) {
+		buf_append(&l->frame, bytes);
+		l->frame_state = pubsub_frame(l, buf_slice(&l->frame));
+		if (l->frame_state == LANE_FRAME_PASSED)
+			forward_frame(l, buf_slice(&l->frame));
+		if (l->frame_state != LANE_FRAME_HELD)
+			buf_release(&l->frame);
+	} else if (l->frame_state == LANE_FRAME_PASSED) {
+		forward_frame(l, bytes);
+	}
+}
+
+/* An acknowledgement is whole. */
+static void forward_ack(struct lane *l, const struct cluster_part *p)
+{
+	struct buf ack = BUF_INIT;
+
+	if (!p || !p->is_copy || frame_kind(buf_slice(&l->frame)) != FRAME_ACK) {
+		pubsub_write_ack(l, buf_slice(&l->frame), &ack);
+		forward_frame(l, buf_slice(&ack));
+		buf_release(&ack);
+	}
+	buf_release(&l->frame);
 }
 
 static void lane_on_reply(void *owner, void *tag, const struct resp_reply *r,
@@ -302,21 +344,18 @@ static bool lane_on_line(void *owner, void *tag, struct slice line)
 	return true;
 }
 
-static void note_subscriptions(struct cluster_session *s)
+void lanes_forget_subscriptions(struct cluster_session *s, const struct lane *reset)
 {
-	s->subscribed = false;
-	for (struct list *at = s->lanes.next; at != &s->lanes; at = at->next)
-		if (subscriptions_any(
-			    &container_of(at, struct lane, in_session)->subscriptions))
-			s->subscribed = true;
-}
+	s->subscribed = s->everywhere = false;
+	for (struct list *at = s->lanes.next; at != &s->lanes; at = at->next) {
+		struct lane *l = container_of(at, struct lane, in_session);
+		bool had = subscriptions_any(&l->subscriptions);
 
-void lanes_forget_subscriptions(struct cluster_session *s)
-{
-	s->subscribed = false;
-	for (struct list *at = s->lanes.next; at != &s->lanes; at = at->next)
-		container_of(at, struct lane, in_session)->subscriptions =
-			(struct subscriptions){ 0 };
+		l->subscriptions = (struct subscriptions){ 0 };
+		/* Messages may be on their way. */
+		if (had && l != reset)
+			lane_drop(l, "its subscriptions were reset");
+	}
 }
 
 static bool lane_on_frame(void *owner, const struct reply_scan *frame)
@@ -327,11 +366,13 @@ static bool lane_on_frame(void *owner, const struct reply_scan *frame)
 	struct resp_reply r = { .type = '>' };
 	bool out_of_band, ended;
 
-	l->in_frame = l->in_push = false;
 	out_of_band = subscriptions_frame(&l->subscriptions, frame, p ? &p->acks : NULL,
 	                                  l->session->proto == 3, &ended);
+	if (l->in_frame && l->frame_state == LANE_FRAME_HELD)
+		forward_ack(l, p);
+	l->in_frame = l->in_push = false;
 	if (ended) {
-		note_subscriptions(l->session);
+		pubsub_note(l->session);
 		link_drop_head(l->user.link);
 		l->nsent--;
 		part_on_reply(p, &r, SLICE_NONE);
@@ -500,6 +541,7 @@ void lane_forget(struct lane *l, const char *why)
 	if (s->last == l)
 		s->last = NULL;
 	list_remove(&l->in_session);
+	buf_release(&l->frame);
 	free(l);
 }
 
@@ -513,7 +555,10 @@ void lanes_free(struct cluster_session *s)
 {
 	struct list *node;
 
-	while ((node = list_shift(&s->lanes)))
-		free(container_of(node, struct lane, in_session));
+	while ((node = list_shift(&s->lanes))) {
+		struct lane *l = container_of(node, struct lane, in_session);
+		buf_release(&l->frame);
+		free(l);
+	}
 	s->last = s->stream_lane = NULL;
 }

@@ -1,28 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * pubsub: subscriptions of a session. Nodes tell each other what is published, so its channels
- * and patterns are subscribed at the home node; shard channels at the node of their slot. The
- * request behind a subscription waits until that is acknowledged, for what Redis takes depends
- * on it.
+ * and patterns are subscribed at the home node; shard channels at the node of their slot; those
+ * of keyspace notifications at every node. The request behind a subscription waits until that
+ * is acknowledged, for what Redis takes depends on it.
  */
 #include "base/fatal.h"
 #include "cluster/cluster_internal.h"
 #include "commands/args.h"
-
-/* The first lane behind `after`, from the beginning for NULL, that is subscribed to something,
- * or to shard channels. NULL: there is none. */
-static struct lane *next_subscribed(struct cluster_session *s, const struct lane *after,
-                                    bool shards)
-{
-	struct list *at = after ? after->in_session.next : s->lanes.next;
-
-	for (; at != &s->lanes; at = at->next) {
-		struct lane *l = container_of(at, struct lane, in_session);
-		if (shards ? l->subscriptions.shards > 0 : subscriptions_any(&l->subscriptions))
-			return l;
-	}
-	return NULL;
-}
 
 static void set_part(struct cluster_entry *e, size_t i, int slot, struct node *to,
                      struct slice bytes, struct acks acks)
@@ -31,10 +16,12 @@ static void set_part(struct cluster_entry *e, size_t i, int slot, struct node *t
 	e->parts[i].acks = acks;
 }
 
-static void merge_acks(struct cluster_entry *e, struct buf *out)
+static struct cluster_entry *begin_entry(struct cluster_session *s, size_t nparts)
 {
-	for (size_t i = 0; i < e->nparts; i++)
-		buf_append(out, buf_slice(&e->parts[i].reply));
+	struct cluster_entry *e = entry_begin(s, nparts);
+
+	e->patient = e->pushes = true;
+	return e;
 }
 
 /* Ends all shard subscriptions, wherever they are. */
@@ -44,37 +31,109 @@ static void leave_shards(struct cluster_session *s, struct slice bytes, struct a
 	struct lane *l = NULL;
 	size_t n = 0;
 
-	while ((l = next_subscribed(s, l, true)))
+	while ((l = pubsub_next_lane(s, l, true)))
 		n++;
-	e = entry_begin(s, n ? n : 1);
-	e->patient = e->pushes = true;
-	e->merge = merge_acks;
+	e = begin_entry(s, n ? n : 1);
+	e->merge = pubsub_merge_left_shards;
 	for (size_t i = 0; i < e->nparts; i++) {
-		l = next_subscribed(s, l, true);
+		l = pubsub_next_lane(s, l, true);
 		set_part(e, i, -1, l ? l->node : NULL, bytes, acks);
 	}
 	entry_start(e);
 }
 
-static void send_subscription(struct cluster_session *s, const struct plan *p,
-                              struct slice bytes, struct acks acks)
+/* False: no primary is known yet. */
+static bool subscribe_everywhere(struct cluster_session *s, struct slice bytes,
+                                 struct acks acks)
 {
+	struct primaries *primaries = &s->cluster->primaries;
+	struct node *home = session_home(s);
+	struct cluster_entry *e;
+	size_t n = 1;
+
+	primaries_update(primaries, s->cluster->how.map);
+	if (!home || primaries->n == 0)
+		return wide_await_primaries(s);
+	s->stalled_since = 0;
+	for (size_t i = 0; i < primaries->n; i++)
+		n += primaries->v[i].node != home;
+	e = begin_entry(s, n);
+	e->merge = pubsub_merge_subscribed;
+	set_part(e, 0, -1, NULL, bytes, acks);
+	n = 1;
+	for (size_t i = 0; i < primaries->n; i++) {
+		if (primaries->v[i].node == home)
+			continue;
+		set_part(e, n, -1, slot_map_node(s->cluster->how.map, primaries->v[i].slot),
+		         bytes, acks);
+		e->parts[n++].is_copy = true;
+	}
+	s->everywhere = s->subscribing = true;
+	entry_start(e);
+	return true;
+}
+
+/* Also where hasp has subscribed for keyspace notifications. */
+static void unsubscribe_everywhere(struct cluster_session *s, struct slice bytes,
+                                   struct acks acks)
+{
+	struct cluster_entry *e;
+	struct lane *l = NULL;
+	size_t n = 1;
+
+	while ((l = pubsub_next_lane(s, l, false)))
+		n += l->node != s->home && lane_has_channels(l);
+	e = begin_entry(s, n);
+	e->merge = pubsub_merge_unsubscribed;
+	set_part(e, 0, -1, NULL, bytes, acks);
+	n = 1;
+	while ((l = pubsub_next_lane(s, l, false))) {
+		if (l->node == s->home || !lane_has_channels(l))
+			continue;
+		set_part(e, n, -1, l->node, bytes, acks);
+		e->parts[n++].is_copy = true;
+	}
+	entry_start(e);
+}
+
+static bool names_key_events(const struct resp_view *req, struct acks acks)
+{
+	for (size_t i = 1; i < req->argc; i++)
+		if (acks.of == SESSION_SUBSCRIBE    ? channel_has_key_events(req->argv[i])
+		    : acks.of == SESSION_PSUBSCRIBE ? pattern_has_key_events(req->argv[i])
+		                                    : false)
+			return true;
+	return false;
+}
+
+/* --- requests --- */
+
+/* False: no primary is known yet. */
+static bool send_subscription(struct cluster_session *s, const struct resp_view *req,
+                              const struct plan *p, struct slice bytes, struct acks acks)
+{
+	bool ends = acks.of == SESSION_UNSUBSCRIBE || acks.of == SESSION_PUNSUBSCRIBE;
 	struct cluster_entry *e;
 
 	HASP_ASSERT(!s->shares);
 	if (p->kind == PLAN_CROSSSLOT) {
 		entry_answer_new(s, plan_crossslot);
-		return;
+		return true;
 	}
 	if (acks.of == SESSION_SUNSUBSCRIBE && p->kind == PLAN_HOME) {
 		leave_shards(s, bytes, acks);
+	} else if (names_key_events(req, acks)) {
+		if (!subscribe_everywhere(s, bytes, acks))
+			return false;
+	} else if (ends && s->everywhere) {
+		unsubscribe_everywhere(s, bytes, acks);
 	} else {
-		e = entry_begin(s, 1);
-		e->patient = e->pushes = true;
+		e = begin_entry(s, 1);
 		set_part(e, 0, p->kind == PLAN_SLOT ? p->slot : -1, NULL, bytes, acks);
 		entry_start(e);
 	}
 	session_set_flow(s, FLOW_BARRIER);
+	return true;
 }
 
 /* In RESP2, Redis takes little else from a connection that is subscribed. */
@@ -101,22 +160,24 @@ static bool is_worded_by_redis(const struct command *c, const struct resp_view *
 	if (c->facts.session == SESSION_CLIENT)
 		return !is_client_reply(c, req);
 	return req->argc > 1 && c->keys == KEYS_NONE && c->facts.session == SESSION_AS_TOLD &&
-	       (c->facts.cluster == CLUSTER_KEYS || c->facts.cluster == CLUSTER_SECOND);
+	       (c->facts.cluster == CLUSTER_KEYS || c->facts.cluster == CLUSTER_SECOND ||
+	        c->facts.cluster == CLUSTER_SUBCOMMAND);
 }
 
 bool pubsub_take(struct cluster_session *s, const struct command *c,
-                 const struct resp_view *req, struct slice bytes)
+                 const struct resp_view *req, struct slice bytes, bool *taken)
 {
 	struct acks acks = acks_of(c, req->argc);
-	struct lane *l = s->subscribed && s->proto == 2 ? next_subscribed(s, NULL, false)
+	struct lane *l = s->subscribed && s->proto == 2 ? pubsub_next_lane(s, NULL, false)
 	                                                : NULL;
 	struct cluster_entry *e;
 	struct plan p;
 	struct buf *text = &s->cluster->text;
 
+	*taken = true;
 	if (acks.of) {
 		p = plan_request(c, req);
-		send_subscription(s, &p, bytes, acks);
+		*taken = send_subscription(s, req, &p, bytes, acks);
 		return true;
 	}
 	if (!l || !is_muted(c))

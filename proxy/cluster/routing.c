@@ -157,8 +157,8 @@ bool routing_take(struct cluster_session *s, const struct resp_view *req, struct
 	    req->argc > 1 && !c->facts.session && c->facts.cluster == CLUSTER_KEYS)
 		return send_to_slot(s, c, slot_of_key(req->argv[1]), false, bytes);
 	/* A subscriber may not even begin a transaction, and in one none can subscribe. */
-	if (c && s->block.state == BLOCK_NONE && pubsub_take(s, c, req, bytes))
-		return true;
+	if (c && s->block.state == BLOCK_NONE && pubsub_take(s, c, req, bytes, &taken))
+		return taken;
 	if (block_exchange_take(s, c, req, bytes, &taken))
 		return taken;
 	if (c && session_command_take(s, c, req, bytes, &taken))

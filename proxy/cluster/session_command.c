@@ -64,7 +64,7 @@ static void on_accepted(struct cluster_entry *e, struct cluster_part *p,
 		s->proto = hello_proto(s->cluster, request);
 	if (kind == REPLAY_RESET) {
 		s->proto = 2;
-		lanes_forget_subscriptions(s);
+		lanes_forget_subscriptions(s, p->lane);
 		replay_fini(&s->replay);
 	} else {
 		replay_add(&s->replay, kind, request);

@@ -71,7 +71,7 @@ void session_put(struct cluster_session *s, struct slice bytes)
 
 void session_push(struct cluster_session *s, struct slice bytes)
 {
-	if (s->head_begun) {
+	if (s->head_begun || s->subscribing) {
 		buf_append(&s->pushes, bytes);
 		session_grew(s, bytes.n);
 	} else {

@@ -108,9 +108,7 @@ static size_t pick(size_t n)
 	return random % n;
 }
 
-/* No primary is known, so it cannot be told how many parts there are. False: not yet, and the
- * request waits; else it is answered. */
-static bool await_primaries(struct cluster_session *s)
+bool wide_await_primaries(struct cluster_session *s)
 {
 	struct cluster *c = s->cluster;
 	double now = timers_now(c->how.timers);
@@ -140,7 +138,7 @@ bool wide_each(struct cluster_session *s, const struct plan *p, struct slice byt
 		return false;
 	primaries_update(primaries, s->cluster->how.map);
 	if (primaries->n == 0)
-		return await_primaries(s);
+		return wide_await_primaries(s);
 	s->stalled_since = 0;
 	if (p->merge == MERGE_FOUND)
 		first = pick(primaries->n);

@@ -5,7 +5,6 @@ import threading
 
 import pytest
 
-from harness import until
 from harness.replies import CROSSSLOT, EXECABORT, OK, QUEUED
 from harness.resp import pipeline
 from harness.shared_cluster import hasp_of_cluster  # noqa: F401
@@ -147,29 +146,3 @@ def test_counting_by_transactions_loses_nothing_while_slots_move(shared_cluster,
         thread.join()
     with hasp.client() as client:
         assert len(counted) == 4 and int(client.get("{moving}")) == sum(counted)
-
-
-def test_subscribers_hear_what_is_published_at_any_node(hasp):
-    with hasp.client() as one, hasp.client() as other:
-        ours, theirs = one.pubsub(), other.pubsub()
-        ours.subscribe("news")
-        theirs.psubscribe("n*")
-        for pubsub in ours, theirs:
-            until(lambda pubsub=pubsub: pubsub.get_message(timeout=1), "the acknowledgement")
-        for _ in range(3):
-            with hasp.client() as client:
-                client.publish("news", "x")
-            for pubsub in ours, theirs:
-                message = until(lambda pubsub=pubsub: pubsub.get_message(timeout=1), "the message")
-                assert message["data"] == "x"
-        for pubsub in ours, theirs:
-            pubsub.close()
-
-
-def test_shard_channels_are_at_the_node_of_their_slot(hasp):
-    for channel in "abcdef":
-        with hasp.connect() as one, hasp.connect() as other:
-            ack = b"*3\r\n$10\r\nssubscribe\r\n$1\r\n%s\r\n:1\r\n" % channel.encode()
-            assert one.call("SSUBSCRIBE", channel) == ack
-            assert other.call("SPUBLISH", channel, "x") == b":1\r\n"
-            assert one.read() == b"*3\r\n$8\r\nsmessage\r\n$1\r\n%s\r\n$1\r\nx\r\n" % channel.encode()

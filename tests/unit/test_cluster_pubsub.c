@@ -31,6 +31,13 @@
 #define SUNACK(channel, i) "*3\r\n$12\r\nsunsubscribe\r\n$3\r\n" channel "\r\n:" i "\r\n"
 #define MESSAGE(t) t "3\r\n$7\r\nmessage\r\n$1\r\na\r\n$2\r\nhi\r\n"
 
+#define SUBSCRIBE_EVENTS "*2\r\n$9\r\nSUBSCRIBE\r\n$18\r\n__keyevent@0__:set\r\n"
+#define EVENTS_ACK ACK("*", "18", "__keyevent@0__:set", "1")
+#define EVENTS_UNACK "*3\r\n$11\r\nunsubscribe\r\n$18\r\n__keyevent@0__:set\r\n:0\r\n"
+#define EVENT(key) "*3\r\n$7\r\nmessage\r\n$18\r\n__keyevent@0__:set\r\n$1\r\n" key "\r\n"
+#define PMESSAGE "*4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$1\r\na\r\n$2\r\nhi\r\n"
+#define PEVENT "*4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$14\r\n__keyspace@0__\r\n$3\r\nset\r\n"
+
 #define REFUSED                                                                                \
 	"-ERR Can't execute 'get': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / "    \
 	"RESET are "                                                                           \
@@ -168,17 +175,83 @@ static void shard_channels_are_at_their_slots_nodes(void **state)
 	assert_client_got(
 		f, SACK("foo", "1") SACK(
 			   "bar",
-			   "1") "-CROSSSLOT Keys in request don't hash to the same slot\r\n");
+			   "2") "-CROSSSLOT Keys in request don't hash to the same slot\r\n");
 	client_sends(f, SUNSUBSCRIBE, 0);
 	assert_node_got(f, 0, SUNSUBSCRIBE);
 	assert_node_got(f, 1, SUNSUBSCRIBE);
 	node_sends(f, 0, SUNACK("bar", "0"));
 	node_sends(f, 1, SUNACK("foo", "0"));
-	turn_loop(f);
-	assert_int_equal(buf_len(&f->bytes), 2 * strlen(SUNACK("foo", "0")));
-	buf_clear(&f->bytes);
+	assert_client_got(f, SUNACK("foo", "1") SUNACK("bar", "0"));
 	client_sends(f, GET_FOO, 0);
 	assert_node_got(f, 1, GET_FOO);
+}
+
+/* Frames come in pieces of any size. */
+static void node_sends_bytes(struct cluster_fixture *f, size_t node, const char *frames)
+{
+	for (; *frames; frames++) {
+		node_sends(f, node, (const char[]){ *frames, '\0' });
+		turn_loop(f);
+	}
+}
+
+static void every_node_gets(struct cluster_fixture *f, const char *request)
+{
+	client_sends(f, request, 0);
+	for (size_t i = 0; i < SPARE; i++)
+		assert_node_got(f, i, request);
+}
+
+static void keyspace_notifications_are_subscribed_at_every_node(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	every_node_gets(f, SUBSCRIBE_EVENTS);
+	client_sends(f, PING, 0);
+	node_sends_bytes(f, 0, EVENTS_ACK EVENT("k"));
+	assert_client_got(f, "");
+	node_sends_bytes(f, 1, EVENTS_ACK EVENT("l"));
+	assert_client_got(f, EVENTS_ACK EVENT("k") EVENT("l"));
+	assert_node_got(f, 0, PING);
+	node_sends(f, 0, "*2\r\n$4\r\npong\r\n$0\r\n\r\n");
+	assert_client_got(f, "*2\r\n$4\r\npong\r\n$0\r\n\r\n");
+	/* What is published comes from all nodes. */
+	node_sends_bytes(f, 1, MESSAGE("*") PMESSAGE EVENT("m") PEVENT);
+	assert_client_got(f, EVENT("m") PEVENT);
+	node_sends_bytes(f, 0, MESSAGE("*") PMESSAGE EVENT("m") PEVENT);
+	assert_client_got(f, MESSAGE("*") PMESSAGE EVENT("m") PEVENT);
+	every_node_gets(f, UNSUBSCRIBE);
+	client_sends(f, GET_FOO, 0);
+	node_sends_bytes(f, 1, EVENT("n"));
+	node_sends_bytes(f, 0, EVENTS_UNACK);
+	node_sends_bytes(f, 1, EVENT("o") EVENTS_UNACK);
+	assert_client_got(f, EVENT("n") EVENTS_UNACK);
+	assert_node_got(f, 1, GET_FOO);
+}
+
+static void a_subscription_that_all_nodes_refuse_is_refused(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	every_node_gets(f, SUBSCRIBE_EVENTS);
+	client_sends(f, GET_FOO, 0);
+	node_sends(f, 1, "-NOPERM b\r\n");
+	node_sends(f, 0, "-NOPERM a\r\n");
+	assert_client_got(f, "-NOPERM a\r\n");
+	assert_node_got(f, 1, GET_FOO);
+	assert_int_equal(f->ndown, 0);
+}
+
+static void a_subscription_that_one_node_refuses_ends_the_link(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	every_node_gets(f, SUBSCRIBE_EVENTS);
+	node_sends(f, 1, "-NOPERM b\r\n");
+	node_sends(f, 0, EVENTS_ACK);
+	turn_loop(f);
+	assert_client_got(f, "");
+	assert_int_equal(f->ndown, 1);
 }
 
 /* The client has to subscribe anew, and must know. */
@@ -204,6 +277,9 @@ int main(void)
 		TEST(one_of_resp3_gets_replies_between_pushes),
 		TEST(pushes_do_not_disturb_the_order),
 		TEST(shard_channels_are_at_their_slots_nodes),
+		TEST(keyspace_notifications_are_subscribed_at_every_node),
+		TEST(a_subscription_that_all_nodes_refuse_is_refused),
+		TEST(a_subscription_that_one_node_refuses_ends_the_link),
 		TEST(subscriptions_that_are_lost_end_the_link),
 	};
 

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * pubsub_replies: the frames that nodes send to a session's subscriptions, as one server would
+ * send them. Each acknowledgement of a shard channel gets the number of the session's shard
+ * channels at all nodes. Messages that clients publish are passed on from the home node only,
+ * keyspace notifications from all nodes.
+ */
+#include "cluster/cluster_internal.h"
+
+struct lane *pubsub_next_lane(struct cluster_session *s, const struct lane *after, bool shards)
+{
+	struct list *at = after ? after->in_session.next : s->lanes.next;
+
+	for (; at != &s->lanes; at = at->next) {
+		struct lane *l = container_of(at, struct lane, in_session);
+		if (shards ? l->subscriptions.shards > 0 : subscriptions_any(&l->subscriptions))
+			return l;
+	}
+	return NULL;
+}
+
+/* --- shard channels at several nodes --- */
+
+/* Appends the acknowledgement `frame` with another number. */
+static void write_acked(struct slice frame, long long count, struct buf *out)
+{
+	size_t n = frame.n;
+
+	while (n > 0 && frame.p[n - 1] != ':')
+		n--;
+	buf_append(out, slice_of(frame.p, n));
+	buf_printf(out, "%lld\r\n", count);
+}
+
+/* Calls `fn` with each frame of the parts' replies. */
+static void each_frame(const struct cluster_entry *e,
+                       void (*fn)(void *arg, struct slice frame, bool is_ack), void *arg)
+{
+	for (size_t i = 0; i < e->nparts; i++) {
+		struct slice rest = buf_slice(&e->parts[i].reply);
+		struct resp_reply r;
+		const char *begin;
+
+		while (begin = rest.p, reply_next(&rest, &r)) {
+			struct slice frame = slice_of(begin, (size_t)(rest.p - begin));
+			fn(arg, frame, frame_kind(frame) == FRAME_SHARD_ACK);
+		}
+	}
+}
+
+struct countdown {
+	long long left;
+	struct buf *out;
+};
+
+static void add_ack(void *arg, struct slice frame, bool is_ack)
+{
+	(void)frame;
+	((struct countdown *)arg)->left += is_ack;
+}
+
+static void write_ack(void *arg, struct slice frame, bool is_ack)
+{
+	struct countdown *c = arg;
+
+	if (is_ack)
+		write_acked(frame, --c->left, c->out);
+	else
+		buf_append(c->out, frame);
+}
+
+/* The nodes answer in no order; the numbers fall to 0. */
+void pubsub_merge_left_shards(struct cluster_entry *e, struct buf *out)
+{
+	struct countdown c = { 0, out };
+
+	each_frame(e, add_ack, &c);
+	each_frame(e, write_ack, &c);
+}
+
+void pubsub_write_ack(const struct lane *l, struct slice frame, struct buf *out)
+{
+	long long shards = 0;
+	struct lane *other = NULL;
+
+	if (frame_kind(frame) != FRAME_SHARD_ACK) {
+		buf_append(out, frame);
+		return;
+	}
+	while ((other = pubsub_next_lane(l->session, other, true)))
+		shards += other->subscriptions.shards;
+	write_acked(frame, shards, out);
+}
+
+/* --- keyspace notifications --- */
+
+static bool has_subscribed_at(struct cluster_session *s, const struct node *n)
+{
+	for (struct lane *l = NULL; (l = pubsub_next_lane(s, l, false));)
+		if (l->node == n)
+			return lane_has_channels(l);
+	return false;
+}
+
+/* Is every primary's lane subscribed? */
+static bool is_everywhere(struct cluster_session *s)
+{
+	struct primaries *primaries = &s->cluster->primaries;
+
+	primaries_update(primaries, s->cluster->how.map);
+	for (size_t i = 0; i < primaries->n; i++)
+		if (!has_subscribed_at(s, primaries->v[i].node))
+			return false;
+	return true;
+}
+
+void pubsub_note(struct cluster_session *s)
+{
+	bool home = false;
+
+	s->subscribed = false;
+	for (struct list *at = s->lanes.next; at != &s->lanes; at = at->next) {
+		const struct lane *l = container_of(at, struct lane, in_session);
+		s->subscribed = s->subscribed || subscriptions_any(&l->subscriptions);
+		home = home || (l->node == s->home && lane_has_channels(l));
+	}
+	if (!home && !s->subscribing)
+		s->everywhere = false;
+}
+
+void pubsub_map_changed(struct cluster_session *s)
+{
+	if (s->everywhere && !s->subscribing && s->flow != FLOW_CLOSED && !is_everywhere(s))
+		session_break(s, "another node serves keys whose notifications were subscribed "
+		                 "to");
+}
+
+enum lane_frame pubsub_frame(const struct lane *l, struct slice beginning)
+{
+	const struct cluster_session *s = l->session;
+
+	switch (frame_kind(beginning)) {
+	case FRAME_UNKNOWN:
+	case FRAME_ACK:
+	case FRAME_SHARD_ACK:
+		return LANE_FRAME_HELD;
+	case FRAME_KEY_EVENT:
+		return l->node == s->home || s->everywhere ? LANE_FRAME_PASSED
+		                                           : LANE_FRAME_DROPPED;
+	case FRAME_PUBLISHED:
+		/* Each node sends it. */
+		return l->node == s->home ? LANE_FRAME_PASSED : LANE_FRAME_DROPPED;
+	case FRAME_OTHER:
+		break;
+	}
+	return LANE_FRAME_PASSED;
+}
+
+static bool is_error_part(const struct cluster_part *p)
+{
+	return slice_starts(buf_slice(&p->reply), SLICE_LIT("-"));
+}
+
+/* The client gets the home node's acknowledgements, then the messages of all nodes. If one node
+ * has refused the subscription and another has not, the session ends. */
+void pubsub_merge_subscribed(struct cluster_entry *e, struct buf *out)
+{
+	struct cluster_session *s = e->session;
+	size_t nrefused = 0;
+
+	s->subscribing = false;
+	for (size_t i = 0; i < e->nparts; i++)
+		nrefused += is_error_part(&e->parts[i]);
+	if (nrefused == e->nparts) {
+		s->everywhere = is_everywhere(s);
+		buf_append(out, buf_slice(&e->parts[0].reply));
+	} else if (nrefused || !is_everywhere(s)) {
+		session_break(s, "not every node has taken the subscription to keyspace "
+		                 "notifications");
+	} else {
+		for (size_t i = 0; i < e->nparts; i++)
+			buf_append(out, buf_slice(&e->parts[i].reply));
+	}
+}
+
+/* The client gets the last messages of the other nodes, then the home node's
+ * acknowledgements. */
+void pubsub_merge_unsubscribed(struct cluster_entry *e, struct buf *out)
+{
+	for (size_t i = e->nparts; i-- > 0;)
+		if (i == 0 || !is_error_part(&e->parts[i]))
+			buf_append(out, buf_slice(&e->parts[i].reply));
+}
