@@ -3,6 +3,7 @@
 go on in their order, and holds go on being held."""
 
 import contextlib
+import select
 
 import pytest
 from harness import encode, until
@@ -202,6 +203,37 @@ def test_while_its_slot_moves_a_release_waits(start_hasp, still):
     line.fence, line.all = 0, line.all[1:]
     line.serve()
     line.end()
+
+
+def polls_at(node):
+    """As polls() of harness.line."""
+    return node.ask("INFO", "commandstats").get("cmdstat_zrangebyscore", {}).get("calls", 0)
+
+
+def test_while_its_slot_moves_a_reader_whose_key_has_not_moved_yet_keeps_the_lock(start_hasp, still):
+    hasp = start(start_hasp, still, RELEASING)
+    key = "moving"
+    with hasp.connect() as reader, hasp.connect(timeout=120) as writer:
+        assert fence(reader.call("LOCK", key, "SHARED")) == fence(reader.call("LOCK", key, "SHARED"))
+        stand(still, writer, "LOCK", key, "WAIT", WAIT_MS, "EXCLUSIVE")
+        slot, to = still.slot(key), still.other_than(key)
+        source = still.begin_migration(slot, to)
+        all_keys = source.ask("CLUSTER", "GETKEYSINSLOT", slot, 100)
+        moved = [name for name in all_keys if "rwlock_timeout" not in name]
+        assert len(all_keys) - len(moved) == 2
+        assert source.ask("MIGRATE", to.host, to.port, "", 0, 5000, "KEYS", *moved) == "OK"
+        before = polls_at(to)
+
+        def is_answered():
+            return select.select([writer.sock], [], [], 0)[0]
+
+        until(lambda: polls_at(to) > before + 1 or is_answered(), "the lock to be polled where it is now")
+        assert not is_answered()
+        while still.move_keys(slot, source, to):
+            pass
+        still.end_migration(slot, source, to)
+        assert reader.call("UNLOCK", key) == reader.call("UNLOCK", key) == ONE
+        assert fence(writer.read())
 
 
 @contextlib.contextmanager

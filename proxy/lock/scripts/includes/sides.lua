@@ -16,9 +16,19 @@ local function sides()
 		return name .. ':' .. token .. ':rwlock_timeout:'
 	end
 
+	-- May a key that is missing here be at another node, as its slot is on its way? Then Redis refuses a
+	-- command that names that key and the lock.
+	local function is_away(lock, key)
+		local reply = redis.pcall('EXISTS', lock, key)
+		if type(reply) == 'table' and not reply.err:find('non local key', 1, true) then
+			error(reply.err)
+		end
+		return type(reply) == 'table'
+	end
+
 	-- For how many ms an owner has its `holds` holds of the read side yet, the longest of them; -2: it
 	-- has none any more. `enough`: to find so much is enough. An owner of more than 1,000 holds has
-	-- them for as long as the lock lasts.
+	-- them for as long as the lock lasts. So has an owner whose key may be at another node.
 	local function left_of(lock, token, holds, enough)
 		local timeouts, longest = timeouts_of(lock, token), -2
 		holds = tonumber(holds) or 0
@@ -26,7 +36,11 @@ local function sides()
 			return redis.call('PTTL', lock)
 		end
 		for n = 1, holds do
-			longest = math.max(longest, redis.call('PTTL', timeouts .. n))
+			local left = redis.pcall('PTTL', timeouts .. n)
+			if (type(left) == 'table' or left < 0) and is_away(lock, timeouts .. n) then
+				return redis.call('PTTL', lock)
+			end
+			longest = math.max(longest, left)
 			if enough and longest >= enough then
 				break
 			end
