@@ -116,7 +116,8 @@ void query_start(struct query *q, const struct address *address, const char *use
 
 bool query_is_running(const struct query *q)
 {
-	return ev_is_active(&q->timer);
+	/* (A timer that has expired is not active, though its callback has yet to run.) */
+	return q->user.link;
 }
 
 void query_cancel(struct query *q)
