@@ -66,6 +66,7 @@ void discovery_client_rename(struct discovery_client *c, uint64_t name)
 
 void discovery_client_free(struct discovery *d, struct discovery_client *c, double now)
 {
+	c->is_closing = true;
 	while (!list_empty(&c->holds))
 		discovery_hold_end(d, container_of(c->holds.next, struct held_lock, in_client),
 		                   now);

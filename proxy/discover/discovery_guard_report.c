@@ -63,20 +63,20 @@ static void put_lost(struct buf *out, const struct guard_sums *g)
 
 	buf_puts(out, ";   ");
 	discovery_put_count(out, g->stale, "write");
-	buf_printf(out, " overwrote what another connection had written meanwhile%s\n",
+	buf_printf(out, " overwrote what another connection had written since the read%s\n",
 	           is_refresh ? "" : ": lost updates");
 	if (g->lasting)
 		return;
-	buf_puts(out, ";   each write set an expiry, of at most ");
+	buf_puts(out, ";   each write set an expiry of at most ");
 	discovery_put_time(out, g->life_max);
 	if (is_refresh)
-		buf_puts(out, ", and most of it had passed for what was read:\n"
-		              ";     this looks like a cache that is refreshed early. If the "
-		              "values are computed from elsewhere,\n"
-		              ";     leave it. If they are made of what was read, these lines "
-		              "are for them:\n");
+		buf_puts(out, ", and most of it had passed when the value was read:\n"
+		              ";     this looks like a cache that is refreshed early.\n"
+		              ";   Question: are the values computed from the value that was "
+		              "read? If so, use this section; remove each leading \";\".\n"
+		              ";     If they come from another source, leave it out.\n");
 	else
-		buf_puts(out, ": if the values are computed from elsewhere, as a cache's are, "
+		buf_puts(out, ": if the values come from another source, as those of a cache, "
 		              "leave this section out\n");
 }
 
@@ -86,8 +86,8 @@ static void put_reads(struct buf *out, const struct finding *f)
 		return;
 	buf_puts(out, ";   ");
 	discovery_put_number(out, f->nread - f->guard.written_back);
-	buf_puts(out, " reads were not written back: each will hold the guard until its "
-	              "lease ends; who only reads belongs into `except`\n");
+	buf_puts(out, " reads were not written back: each keeps the guard until its lease "
+	              "ends; name the clients that only read in `except`\n");
 }
 
 /* Where it is not known whether it would be right, as a comment. */
@@ -123,7 +123,7 @@ void discovery_put_guard(struct buf *out, const struct finding *f, const char *n
 	buf_puts(out, " at once\n");
 	put_reads(out, f);
 	if (g->written_back < WRITES_ENOUGH)
-		buf_puts(out, ";   that is little to go by: watch for longer\n");
+		buf_puts(out, ";   little evidence: watch for longer\n");
 	put_guard_section(out, f, name);
 }
 
@@ -134,27 +134,27 @@ void discovery_put_guard_left(struct buf *out, const struct finding *f)
 	put_guard_use(out, f);
 	if (g->stale && f->caught) {
 		buf_puts(out,
-		         ";     not proposed: lost updates were seen, but the pattern catches "
-		         "keys that are used otherwise, such as those of ");
+		         ";     not proposed: updates were lost, but the pattern also matches "
+		         "keys of another use, those of ");
 		buf_append(out, f->caught->node.key);
 		buf_puts(out, "\n");
 	} else if (g->stale && is_nested_often(g)) {
 		buf_puts(out, ";     not proposed: ");
 		discovery_put_count(out, g->stale, "lost update");
-		buf_puts(out, " seen, by clients that read several keys before they write "
-		              "them:\n;     guards of theirs would wait for each other; lock "
-		              "all of them at once, as MLOCK of [verbs] does\n");
+		buf_puts(out, " seen, but the clients read several keys, one after the other, "
+		              "before they write:\n;     their guards would wait for each other; "
+		              "lock all keys at once, as MLOCK of [verbs] does\n");
 	} else if (g->stale) {
 		buf_puts(out,
-		         ";     not proposed: lost updates were seen, but there is nothing "
-		         "fixed in these names\n");
+		         ";     not proposed: updates were lost, but these names have no fixed "
+		         "part for a pattern\n");
 	} else if (g->stale_under_lock) {
-		buf_puts(out, ";     by holders of a lock, ");
+		buf_puts(out, ";     written by holders of a lock, ");
 		discovery_put_count(out, g->stale_under_lock, "time");
-		buf_puts(out, " over another's write: the lock is what has to hold\n");
+		buf_puts(out, " over another client's value: cure the lock, not this key\n");
 	} else if (g->under_lock == g->written_back) {
-		buf_puts(out, ";     by holders of a lock, and none over another's write\n");
+		buf_puts(out, ";     written by holders of a lock; no update was lost\n");
 	} else {
-		buf_puts(out, ";     none over another's write\n");
+		buf_puts(out, ";     no update was lost\n");
 	}
 }

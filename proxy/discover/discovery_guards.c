@@ -11,7 +11,7 @@
 /* Carts and sessions are written back while they are used, caches near their end. */
 #define LATE_SHARE 0.5
 
-static struct last_read *last_read_of(const struct key *k, const struct discovery_client *c)
+struct last_read *discovery_last_read(const struct key *k, const struct discovery_client *c)
 {
 	const struct list *head = &c->reads;
 
@@ -25,7 +25,7 @@ static struct last_read *last_read_of(const struct key *k, const struct discover
 
 /* A count is one only if it is released; what is set by NX, unless many were and none was
  * released: a marker. */
-static bool may_be_lock(const struct held_lock *h)
+bool discovery_may_be_lock(const struct held_lock *h)
 {
 	const struct shape *s = h->key->shape;
 
@@ -38,7 +38,7 @@ static bool has_lock(const struct discovery_client *c)
 {
 	for (struct list *at = c->holds.next; at != &c->holds; at = at->next) {
 		const struct held_lock *h = container_of(at, struct held_lock, in_client);
-		if (h->state != HOLD_MAYBE && may_be_lock(h))
+		if (h->state != HOLD_MAYBE && discovery_may_be_lock(h))
 			return true;
 	}
 	return false;
@@ -55,12 +55,13 @@ void discovery_read(const struct discovery_act *a, enum discovery_read how)
 	if (!k)
 		return;
 	discovery_used(a, false);
+	discovery_lock_read(a, k);
 	k->shape->nread++;
 	window = sampling_window(k->sampled);
 	/* That of another client may come and go unseen before it is written back. */
 	if (!window)
 		return;
-	r = last_read_of(k, c);
+	r = discovery_last_read(k, c);
 	if (!r) {
 		if (d->used > d->memory || k->nreads == READS_MAX)
 			return;
@@ -91,8 +92,10 @@ void discovery_read(const struct discovery_act *a, enum discovery_read how)
 void discovery_missed(const struct discovery_act *a)
 {
 	struct key *k = discovery_known_key(a);
-	struct last_read *r = k ? last_read_of(k, a->client) : NULL;
+	struct last_read *r = k ? discovery_last_read(k, a->client) : NULL;
 
+	if (k)
+		discovery_lock_read(a, k);
 	/* What it had read before is not what it writes now. */
 	if (r)
 		discovery_last_read_free(a->discovery, r);
@@ -111,6 +114,9 @@ static void note_written_back(const struct discovery_act *a, const struct key *k
 {
 	struct shape *s = k->shape;
 	struct guard_sums *g;
+	/* What was read and written back as it was is no update that could be lost. */
+	bool is_stale = r->version != k->version && k->writer != a->client->id &&
+	                !(value && value == r->value);
 
 	if (!s->guard) {
 		s->guard = xcalloc(1, sizeof(*s->guard));
@@ -134,14 +140,12 @@ static void note_written_back(const struct discovery_act *a, const struct key *k
 		g->crowd = k->nreads;
 	if (!a->watches && r->under_lock)
 		g->under_lock++;
-	/* What was read and written back as it was is no update that could be lost. */
-	if (r->version == k->version || k->writer == a->client->id ||
-	    (value && value == r->value))
-		return;
 	if (r->under_lock)
-		g->stale_under_lock++;
+		discovery_lock_worked(a, r->at, is_stale);
+	if (r->under_lock)
+		g->stale_under_lock += is_stale;
 	else if (!a->watches)
-		g->stale++;
+		g->stale += is_stale;
 }
 
 void discovery_wrote(const struct discovery_act *a, uint64_t value, int64_t lease_ms)
@@ -151,8 +155,9 @@ void discovery_wrote(const struct discovery_act *a, uint64_t value, int64_t leas
 
 	if (!k)
 		return;
+	k->is_written |= !discovery_lock_set_again(a, k, value, lease_ms);
 	discovery_used(a, false);
-	r = last_read_of(k, a->client);
+	r = discovery_last_read(k, a->client);
 	if (r) {
 		if (r->window == sampling_window(k->sampled))
 			note_written_back(a, k, r, value, lease_ms);

@@ -12,8 +12,7 @@
  *             `--a DEL by another client-----------> HOLD_REMOVED
  *
  * Such a DEL is a theft, or a pool lets another of its connections release what one has taken.
- * The one hold does not tell, but all of them do: in a pool there is one DEL for each lock that
- * was taken, and none finds nothing. So they are counted apart: lock_sums.foreign.
+ * One hold does not show which, but all of them together do: discovery_judge() decides.
  */
 #ifndef HASP_DISCOVER_DISCOVERY_INTERNAL_H
 #define HASP_DISCOVER_DISCOVERY_INTERNAL_H
@@ -40,10 +39,19 @@ struct lock_sums {
 	uint64_t checked; /* by one that knew or watched the value */
 	uint64_t foreign; /* by a connection that had not taken it, as far as is known */
 	uint64_t foreign_address, foreign_name; /* of the same address; of the same name */
-	uint64_t deletes, voids; /* DELs of all kinds; of them, of a lock that was not there */
+	uint64_t foreign_value; /* of `foreign`: the connection had read the lock's value */
+	uint64_t deletes, voids; /* DELs without WATCH; of them, of a lock that was not there */
+	uint64_t strange; /* DELs by a connection that had no lock of its own to release */
+	uint64_t outlasted; /* released when the connection that took it had closed */
+	uint64_t abandoned; /* held when their connection closed */
+	uint64_t unreleased; /* expired and never released, though their connection lived on */
+	uint64_t compared; /* of `released`: the connection had read the value before */
+	uint64_t lapsed; /* expired; their connection worked on or read the key, but sent no DEL */
+	uint64_t worked; /* a value that was read under the lock was written after its expiry */
+	double lapsed_longest; /* seconds from taking such a lock to that read, at most */
+	uint64_t overwritten; /* lost updates by holders of the lock */
 	uint64_t stolen; /* by one who outlived its own, or was robbed of it so */
 	uint64_t outlived; /* released when the expiry had passed */
-	uint64_t ran_out; /* never released */
 	uint64_t
 		narrow; /* released by DEL, or begun anew, when little of the expiry was left */
 	double least_left; /* of it then, in seconds; 0: it never was, or none was left */
@@ -106,6 +114,8 @@ struct key {
 	double written_at, life; /* of the value, in seconds; life 0: no expiry, or not known */
 	uint64_t written_window; /* in which it was */
 	bool is_lock, is_other;
+	bool was_taken; /* by NX: then reads are no other use */
+	bool is_written; /* by a command that neither takes nor releases a lock */
 };
 
 enum held_state { HOLD_HELD, HOLD_MAYBE, HOLD_REMOVED };
@@ -122,6 +132,8 @@ struct held_lock {
 	double expires; /* 0: not, or not known */
 	double ended; /* MAYBE, REMOVED: when */
 	bool bare; /* without an expiry until now */
+	bool compares; /* its client has read the key since */
+	double lapsed; /* when its client went on after the expiry; 0: it was not seen to */
 	enum discovery_way way;
 	bool stolen; /* REMOVED: it counts as that */
 };
@@ -143,6 +155,7 @@ struct discovery_client {
 	uint64_t id;
 	uint64_t round; /* the discovery's, when it was counted */
 	uint64_t address, name;
+	bool is_closing;
 	struct list holds, reads;
 	uint32_t nholds, nreads;
 	const struct shape *wrote; /* what it has written back last; NULL: nothing */
@@ -166,6 +179,7 @@ struct discovery {
 };
 
 struct discovery_snapshot {
+	double now;
 	double seconds; /* that it has taken */
 	uint64_t nclients;
 	uint64_t passed_over; /* as of the discovery */
@@ -244,10 +258,39 @@ void discovery_put_count(struct buf *out, uint64_t n, const char *what);
 void discovery_put_example(struct buf *out, const struct finding *f);
 
 uint64_t discovery_taken(const struct lock_sums *l);
-/* How many holders were robbed of their lock, and how many had it released by another
- * connection of their pool. */
-uint64_t discovery_stolen(const struct lock_sums *l);
-uint64_t discovery_hopped(const struct lock_sums *l);
+
+/* What the sums of a lock prove. */
+struct lock_verdict {
+	const char *owner; /* for the rule */
+	bool owner_is_open; /* the evidence does not decide: `owner` is a guess */
+	bool renew;
+	bool renew_is_open; /* some holders outlived their lock, others let it expire */
+	uint64_t own; /* releases by the connection that took the lock */
+	uint64_t hopped; /* releases by another connection of the owner's pool */
+	uint64_t stolen; /* releases that removed another owner's lock */
+	uint64_t late; /* holders that outlived the expiry of their lock */
+	uint64_t unreleased; /* locks that were left to expire while their connection lived */
+	double longest; /* seconds that a lock was held or worked under, at most */
+};
+/* Do those who release the lock look at its value first? */
+bool discovery_compares(const struct lock_sums *l);
+struct lock_verdict discovery_judge(const struct lock_sums *l);
+/* Was harm seen that a rule prevents? */
+bool discovery_is_harmed(const struct lock_sums *l);
+/* The client's record of the value that it read last; NULL: there is none. */
+struct last_read *discovery_last_read(const struct key *k, const struct discovery_client *c);
+/* A hold ended, or is there at the end, that nobody released. */
+void discovery_sum_up_unreleased(struct lock_sums *l, const struct held_lock *h, double now);
+/* False: so many of its pattern were taken and none released that they are markers. */
+bool discovery_may_be_lock(const struct held_lock *h);
+/* The client has read the key, if it is a lock of its own. */
+void discovery_lock_read(const struct discovery_act *a, struct key *k);
+/* The client, which holds locks, writes a value back that it read at `read_at`; `stale`: it
+ * overwrites another client's. */
+void discovery_lock_worked(const struct discovery_act *a, double read_at, bool stale);
+/* The client has set the key. Returns true if it holds the lock, whose expiry that is. */
+bool discovery_lock_set_again(const struct discovery_act *a, struct key *k, uint64_t value,
+                              int64_t lease_ms);
 /* Does one of the words of these names say that they are locks? */
 bool discovery_says_lock(struct slice pattern);
 /* Counted to one by a client that went without a word, and counted on and on since: by those

@@ -209,7 +209,9 @@ void discovery_used(const struct discovery_act *a, bool writes)
 
 	if (k && writes)
 		discovery_note_write(k, a->client, 0);
-	if (!k || k->is_lock || k->is_other)
+	if (k)
+		k->is_written |= writes;
+	if (!k || k->is_lock || k->is_other || (k->was_taken && !k->is_written))
 		return;
 	k->is_other = true;
 	k->shape->nothers++;

@@ -7,49 +7,9 @@
 
 /* Fewer locks than this prove little. */
 #define TAKEN_ENOUGH 20
-/* Values that were never seen twice are unique if there were so many. */
-#define VALUES_ENOUGH 3
-/* One release of so many on another connection is enough to be sure of a pool. */
-#define HOPS_SHARE 20
 #define LEASES_ALIKE 4 /* at most so many times as long */
-#define HELD_SHARE 0.5 /* of the expiry: longer is near it */
-
-static bool is_unique(const struct lock_sums *l)
-{
-	return l->repeated == 0 && l->taken[DISCOVERY_INCR] == 0 &&
-	       discovery_taken(l) >= VALUES_ENOUGH;
-}
-
-static bool hops(const struct lock_sums *l)
-{
-	uint64_t hopped = discovery_hopped(l);
-
-	return hopped > 0 && hopped * HOPS_SHARE >= l->released + l->checked;
-}
-
-/* The value names the owner, for the application as for hasp. */
-static bool is_owned_by_value(const struct lock_sums *l)
-{
-	return is_unique(l) && !hops(l) && (l->checked > l->released || l->refused_own > 0);
-}
-
-static const char *owner_of(const struct lock_sums *l)
-{
-	if (is_owned_by_value(l))
-		return "value";
-	if (hops(l) && l->foreign_name == l->foreign)
-		return "name";
-	if (hops(l) && l->foreign_address == l->foreign)
-		return "address";
-	return "connection";
-}
-
-static bool must_renew(const struct lock_sums *l)
-{
-	return l->outlived > 0 ||
-	       (l->lease_ms_min > 0 &&
-	        l->held.longest > HELD_SHARE * (double)l->lease_ms_min / 1e3);
-}
+/* max_hold is at least so many times the longest hold that was seen. */
+#define MAX_HOLD_TIMES 10
 
 /* Applications that try again and again may as well wait in line: but not where one connection
  * has several holders, whose releases would wait behind the tries. */
@@ -67,11 +27,6 @@ static int lock_wait_seconds(const struct lock_sums *l)
 	return steps[i];
 }
 
-static bool is_harmed(const struct lock_sums *l)
-{
-	return discovery_stolen(l) > 0 || l->outlived > 0 || l->bare_stayed > 0;
-}
-
 /* Nobody looked whose lock it was, but nothing hints that it was ever another's, and no holder
  * came near its expiry. */
 static bool is_deleted_well(const struct lock_sums *l)
@@ -85,7 +40,7 @@ static bool is_deleted_well(const struct lock_sums *l)
 /* By construction: nobody looks whose lock is deleted, or a lock may stay for ever. */
 static bool is_at_risk(const struct lock_sums *l)
 {
-	return l->bare > 0 || (l->released + l->foreign > 0 && !is_deleted_well(l));
+	return l->bare > 0 || (l->released + l->foreign + l->outlasted > 0 && !is_deleted_well(l));
 }
 
 static unsigned ways_of(const struct lock_sums *l)
@@ -97,28 +52,38 @@ static unsigned ways_of(const struct lock_sums *l)
 	return ways;
 }
 
+static bool are_judged_alike(const struct lock_sums *a, const struct lock_sums *b)
+{
+	struct lock_verdict x = discovery_judge(a), y = discovery_judge(b);
+
+	return strcmp(x.owner, y.owner) == 0 && x.owner_is_open == y.owner_is_open &&
+	       x.renew_is_open == y.renew_is_open;
+}
+
 bool discovery_locks_are_alike(const struct lock_sums *a, const struct lock_sums *b)
 {
 	int64_t x = a->lease_ms_max, y = b->lease_ms_max;
 
-	return ways_of(a) == ways_of(b) && strcmp(owner_of(a), owner_of(b)) == 0 &&
-	       (is_harmed(a) || is_at_risk(a)) == (is_harmed(b) || is_at_risk(b)) &&
+	return ways_of(a) == ways_of(b) && are_judged_alike(a, b) &&
+	       (discovery_is_harmed(a) || is_at_risk(a)) == (discovery_is_harmed(b) || is_at_risk(b)) &&
 	       x <= LEASES_ALIKE * y && y <= LEASES_ALIKE * x;
 }
 
-static bool may_have_rule(const struct finding *f)
+static bool has_fixed_part(const struct finding *f)
 {
 	struct slice p = buf_slice(&f->pattern);
 
 	for (size_t i = 0; i < p.n; i++)
 		if (p.p[i] != '*' && p.p[i] != '?')
-			return f->nothers == 0 && !f->caught;
+			return true;
 	return false;
 }
 
 bool discovery_lock_is_proposed(const struct finding *f)
 {
-	return may_have_rule(f) && (is_harmed(&f->lock) || is_at_risk(&f->lock));
+	if (!has_fixed_part(f) || f->caught)
+		return false;
+	return discovery_is_harmed(&f->lock) || (f->nothers == 0 && is_at_risk(&f->lock));
 }
 
 /* --- words -------------------------------------------------------------------------------- */
@@ -139,7 +104,7 @@ static void put_ways(struct buf *out, const struct lock_sums *l)
 static void put_lock_use(struct buf *out, const struct finding *f)
 {
 	const struct lock_sums *l = &f->lock;
-	bool dels = l->released + l->foreign > 0;
+	bool dels = l->released + l->foreign + l->outlasted > 0;
 
 	buf_puts(out, "; ");
 	buf_append(out, buf_slice(&f->pattern));
@@ -152,9 +117,12 @@ static void put_lock_use(struct buf *out, const struct finding *f)
 	if (!dels && !l->checked)
 		buf_puts(out, ", never released\n");
 	else
-		buf_printf(out, ", released by %s%s%s\n", dels ? "DEL" : "",
+		buf_printf(out, ", released by %s%s%s\n",
+		           !dels                   ? ""
+		           : discovery_compares(l) ? "DEL after a look at the value"
+		                                   : "DEL",
 		           dels && l->checked ? " and by " : "",
-		           l->checked ? "those who know its value" : "");
+		           l->checked ? "scripts or transactions that compare the value" : "");
 }
 
 /* "12 holders ...". Nothing when there are none. */
@@ -167,108 +135,192 @@ static void put_fact(struct buf *out, uint64_t n, const char *what, const char *
 	buf_printf(out, " %s\n", rest);
 }
 
-static void put_harm(struct buf *out, const struct lock_sums *l)
+static void put_late(struct buf *out, const struct lock_sums *l, const struct lock_verdict *v)
 {
-	put_fact(out, discovery_stolen(l), "release", "removed another holder's lock");
-	if (l->outlived) {
-		put_fact(out, l->outlived, "holder", "outlived the expiry of their lock:");
-		buf_puts(out, ";     held for ");
+	put_fact(out, v->late, "holder", "outlived the expiry of their lock:");
+	buf_puts(out, ";     held for ");
+	if (l->held.total) {
 		discovery_put_time(out, durations_at(&l->held, 0.99));
 		buf_puts(out, " (p99), ");
-		discovery_put_time(out, l->held.longest);
-		buf_puts(out, " at most; expiry ");
-		discovery_put_time(out, (double)l->lease_ms_max / 1e3);
-		buf_puts(out, "\n");
 	}
-	put_fact(out, l->bare, "lock", "had no expiry, at least for a while");
-	put_fact(out, l->bare_left, "lock",
-	         "of them stayed behind without one when its client went");
-	if (discovery_was_left(l))
-		put_fact(out, l->tries[DISCOVERY_INCR], "count",
-		         "behind that, again and again: were the key's name not that of a "
-		         "lock, it might just be a count");
-	if (!is_harmed(l))
-		buf_puts(out,
-		         ";   no harm was seen, but whoever deletes it does not look whose it "
-		         "is\n");
+	discovery_put_time(out, v->longest);
+	buf_puts(out, " at most; expiry ");
+	discovery_put_time(out, (double)l->lease_ms_max / 1e3);
+	buf_puts(out, "\n");
 }
 
-static void put_owner_reason(struct buf *out, const struct lock_sums *l)
+/* Why there is a section all the same. */
+static void put_no_harm(struct buf *out, const struct lock_sums *l)
 {
-	uint64_t own = l->released + l->checked, hopped = discovery_hopped(l);
+	buf_puts(out, ";   no harm was seen: no holder outlived its lock or removed another's, "
+	              "and no update was lost under the lock;\n;     but ");
+	if (l->bare)
+		buf_puts(out, "a holder that dies before it sets the expiry leaves its lock for "
+		              "ever\n");
+	else if (discovery_compares(l))
+		buf_puts(out, "the lock may change hands between the look at its value and the "
+		              "DEL\n");
+	else
+		buf_puts(out, "DEL removes the lock even if another client holds it by then\n");
+}
 
+static void put_harm(struct buf *out, const struct lock_sums *l, const struct lock_verdict *v)
+{
+	put_fact(out, v->stolen, "release", "removed another holder's lock");
+	if (v->late)
+		put_late(out, l, v);
+	put_fact(out, l->overwritten, "write",
+	         "under this lock overwrote another client's: the lock did not protect the value");
+	put_fact(out, v->unreleased, "lock",
+	         "expired without a release, although the connection stayed open");
+	put_fact(out, l->bare, "lock", "had no expiry, at least for a while");
+	put_fact(out, l->bare_left, "lock",
+	         "stayed without an expiry when the holder's connection closed");
+	if (discovery_was_left(l))
+		put_fact(out, l->tries[DISCOVERY_INCR], "more count",
+		         "followed: only the key's name tells that this is a lock and not a "
+		         "counter");
+	if (!discovery_is_harmed(l) && !l->overwritten && !v->unreleased)
+		put_no_harm(out, l);
+}
+
+static void put_owner_reason(struct buf *out, const struct lock_sums *l,
+                             const struct lock_verdict *v)
+{
 	buf_puts(out, ";   ");
-	if (is_owned_by_value(l)) {
-		buf_puts(out, "each holder stores a value of its own");
-	} else if (own + hopped == 0) {
-		buf_puts(out, "nobody released it");
-	} else {
-		discovery_put_number(out, own);
-		buf_puts(out, " released by the connection that took it, ");
-		discovery_put_number(out, hopped);
-		buf_puts(out, " by another one");
-		if (hopped && l->foreign_name == l->foreign)
-			buf_puts(out, " of the same name");
-		else if (hopped && l->foreign_address == l->foreign)
-			buf_puts(out, " of the same address");
+	if (strcmp(v->owner, "value") == 0) {
+		buf_puts(out, "each holder stores a value of its own: owner = value\n");
+		return;
 	}
-	buf_printf(out, ": owner = %s\n", owner_of(l));
-	if (hops(l) && strcmp(owner_of(l), "connection") == 0)
+	if (v->own + v->hopped == 0 && !v->owner_is_open) {
+		buf_puts(out, "no release was seen: owner = connection\n");
+		return;
+	}
+	discovery_put_number(out, v->own);
+	buf_puts(out, " released by the connection that took the lock, ");
+	discovery_put_number(out, v->owner_is_open ? l->strange : v->hopped);
+	buf_puts(out, " by another one");
+	if (v->owner_is_open)
+		buf_puts(out, "\n");
+	else
+		buf_printf(out, "%s%s: owner = %s\n", v->hopped ? " of the same " : "",
+		           v->hopped ? v->owner : "", v->owner);
+}
+
+/* What hasp cannot know. The section stands as comments until the user has answered. */
+static void put_questions(struct buf *out, const struct finding *f, const struct lock_verdict *v)
+{
+	if (v->owner_is_open)
 		buf_puts(out,
-		         ";   those others had neither address nor name in common: give the "
-		         "pool's connections a name, and say owner = name\n");
+		         ";   Question: which connections share a lock? Those that released it "
+		         "have neither name nor address in common\n"
+		         ";     with those that took it. If they are one application, have each "
+		         "send CLIENT SETNAME with one name: owner = name.\n"
+		         ";     If each must release what it took: owner = connection.\n");
+	if (v->renew_is_open)
+		buf_puts(out,
+		         ";   Question: is a lock left to expire on purpose, as a mark that "
+		         "something was done? If so, remove renew:\n"
+		         ";     it would keep such marks for as long as max_hold says. If not, "
+		         "holders that forget to release keep others out for so long.\n");
+	if (f->nothers) {
+		buf_puts(out, ";   Question: are all keys of this pattern locks? ");
+		discovery_put_count(out, f->nothers, "key");
+		buf_puts(out, " of it had other uses.\n"
+		              ";     If there are others, give a pattern that leaves them out.\n");
+	}
 }
 
 /* The expiry that the application itself sets, if a little later. */
-static void put_lease(struct buf *out, int64_t ms)
+static void put_lease(struct buf *out, const char *mark, int64_t ms)
 {
 	bool whole = ms % 1000 == 0;
 
-	buf_printf(out, "lease = %lld%s\n", (long long)(whole ? ms / 1000 : ms),
+	buf_printf(out, "%slease = %lld%s\n", mark, (long long)(whole ? ms / 1000 : ms),
 	           whole ? "s" : "ms");
+}
+
+/* In seconds, with room for holds that are much longer than those that were seen. */
+static int max_hold_seconds(const struct lock_sums *l, const struct lock_verdict *v)
+{
+	static const int steps[] = { 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200,
+		                     14400, 43200, 86400 };
+	double least = MAX_HOLD_TIMES * v->longest;
+	size_t i = 0;
+
+	if (least < 2 * (double)l->lease_ms_max / 1e3)
+		least = 2 * (double)l->lease_ms_max / 1e3;
+	while (i < sizeof(steps) / sizeof(*steps) - 1 && steps[i] < least)
+		i++;
+	return steps[i];
+}
+
+static bool is_open(const struct finding *f, const struct lock_verdict *v)
+{
+	return v->owner_is_open || v->renew_is_open || f->nothers > 0;
+}
+
+static void put_section(struct buf *out, const struct finding *f, const struct lock_verdict *v,
+                        const char *name)
+{
+	const struct lock_sums *l = &f->lock;
+	const char *mark = is_open(f, v) ? ";" : "";
+	int wait = lock_wait_seconds(l);
+
+	buf_printf(out, "%s[lock %s]\n%spattern = ", mark, name, mark);
+	buf_append(out, buf_slice(&f->pattern));
+	buf_printf(out, "\n%sowner = %s\n", mark, v->owner);
+	if (l->bare && l->lease_ms_max)
+		put_lease(out, mark, l->lease_ms_max);
+	if (v->renew)
+		buf_printf(out, "%srenew = yes\n%smax_hold = %ds\n", mark, mark,
+		           max_hold_seconds(l, v));
+	if (wait)
+		buf_printf(out, "%swait = %ds\n", mark, wait);
+	buf_printf(out, "%smode = observe          ; then enforce\n\n", mark);
 }
 
 void discovery_put_lock(struct buf *out, const struct finding *f, const char *name)
 {
 	const struct lock_sums *l = &f->lock;
-	int wait = lock_wait_seconds(l);
+	struct lock_verdict v = discovery_judge(l);
 
 	put_lock_use(out, f);
 	discovery_put_example(out, f);
-	put_harm(out, l);
-	put_owner_reason(out, l);
-	if (wait) {
-		buf_puts(out, ";   tries that were refused were made again, for ");
+	put_harm(out, l, &v);
+	put_owner_reason(out, l, &v);
+	if (v.renew) {
+		buf_puts(out, ";   no lock was seen held for longer than ");
+		discovery_put_time(out, v.longest);
+		buf_printf(out, ": max_hold = %ds leaves room for %d times that\n",
+		           max_hold_seconds(l, &v), MAX_HOLD_TIMES);
+	}
+	if (lock_wait_seconds(l)) {
+		buf_puts(out, ";   clients repeated attempts that were refused, for ");
 		discovery_put_time(out, durations_at(&l->waited, 0.9));
-		buf_puts(out, " (p90) until the lock was there\n");
+		buf_puts(out, " (p90) until they got the lock\n");
 	}
 	if (discovery_taken(l) < TAKEN_ENOUGH)
-		buf_puts(out, ";   that is little to go by: watch for longer\n");
-	buf_printf(out, "[lock %s]\npattern = ", name);
-	buf_append(out, buf_slice(&f->pattern));
-	buf_printf(out, "\nowner = %s\n", owner_of(l));
-	if (l->bare && l->lease_ms_max)
-		put_lease(out, l->lease_ms_max);
-	if (must_renew(l))
-		buf_puts(out, "renew = yes\n");
-	if (wait)
-		buf_printf(out, "wait = %ds\n", wait);
-	buf_puts(out, "mode = observe          ; then enforce\n\n");
+		buf_puts(out, ";   little evidence: watch for longer\n");
+	put_questions(out, f, &v);
+	if (is_open(f, &v))
+		buf_puts(out, ";   This section is a comment until you know the answer: then "
+		              "remove each leading \";\".\n");
+	put_section(out, f, &v, name);
 }
 
 static void put_sound(struct buf *out, const struct lock_sums *l)
 {
 	if (l->released + l->foreign == 0) {
-		buf_puts(out, ";     sound: always with an expiry, which nobody outlived, and "
-		              "released by value\n");
+		buf_puts(out, ";     sound: always with an expiry, which no holder outlived, and "
+		              "released by a comparison of the value\n");
 		return;
 	}
-	buf_puts(out,
-	         ";     sound as far as was seen: always with an expiry, of which at least ");
+	buf_puts(out, ";     sound as far as was seen: always with an expiry, and at least ");
 	discovery_put_time(out, l->least_left);
-	buf_puts(out, " were left when it was released\n");
+	buf_puts(out, " before it when the lock was released\n");
 	if (discovery_taken(l) < TAKEN_ENOUGH)
-		buf_puts(out, ";     that is little to go by: watch for longer\n");
+		buf_puts(out, ";     little evidence: watch for longer\n");
 }
 
 void discovery_put_lock_left(struct buf *out, const struct finding *f)
@@ -277,19 +329,17 @@ void discovery_put_lock_left(struct buf *out, const struct finding *f)
 
 	put_lock_use(out, f);
 	if (f->caught) {
-		buf_puts(
-			out,
-			";     not proposed: the pattern catches keys that are used otherwise, "
-			"such as those of ");
+		buf_puts(out, ";     not proposed: the pattern also matches keys that are no such "
+		              "locks, those of ");
 		buf_append(out, f->caught->node.key);
 		buf_puts(out, "\n");
+	} else if (!has_fixed_part(f)) {
+		buf_puts(out, ";     not proposed: these names have no fixed part for a pattern\n");
 	} else if (f->nothers) {
 		buf_puts(out, ";     not proposed: ");
 		discovery_put_count(out, f->nothers, "key");
-		buf_puts(out, " of that pattern, used otherwise\n");
-	} else if (!is_harmed(l) && !is_at_risk(l)) {
-		put_sound(out, l);
+		buf_puts(out, " of this pattern had other uses, and no harm was seen\n");
 	} else {
-		buf_puts(out, ";     not proposed: there is nothing fixed in these names\n");
+		put_sound(out, l);
 	}
 }

@@ -49,6 +49,19 @@ static void mark_lock(struct key *k)
 	k->is_other = false;
 }
 
+void discovery_sum_up_unreleased(struct lock_sums *l, const struct held_lock *h, double now)
+{
+	if (h->lapsed > 0) {
+		l->lapsed++;
+		if (h->lapsed - h->taken > l->lapsed_longest)
+			l->lapsed_longest = h->lapsed - h->taken;
+	} else if (has_run_out(h, now)) {
+		l->unreleased++;
+	} else {
+		l->abandoned += h->client->is_closing;
+	}
+}
+
 /* It was released, by its client or on behalf of it. */
 static void sum_up_hold(struct held_lock *h, double at)
 {
@@ -65,7 +78,7 @@ void discovery_hold_end(struct discovery *d, struct held_lock *h, double now)
 
 	switch (h->state) {
 	case HOLD_HELD:
-		l->ran_out += !h->bare || has_run_out(h, now);
+		discovery_sum_up_unreleased(l, h, now);
 		l->bare_left += h->bare;
 		l->bare_stayed += h->bare;
 		if (h->way == DISCOVERY_INCR && discovery_says_lock(h->key->shape->node.key))
@@ -180,6 +193,11 @@ void discovery_took(const struct discovery_act *a, enum discovery_way way, int64
 		                 .begun = a->now };
 	h->expires = lease_ms > 0 ? a->now + (double)lease_ms / 1e3 : 0;
 	h->bare = lease_ms == 0;
+	k->was_taken |= way != DISCOVERY_INCR;
+	if (k->is_other && k->was_taken && !k->is_written) {
+		k->shape->nothers--;
+		k->is_other = false;
+	}
 	list_append(&k->holds, &h->in_key);
 	list_append(&c->holds, &h->in_client);
 	c->nholds++;
@@ -208,6 +226,18 @@ void discovery_refused(const struct discovery_act *a, enum discovery_way way)
 	c->tried_last = a->now;
 }
 
+/* Of a lock that is there. */
+static void set_expiry(struct held_lock *h, int64_t lease_ms, double now)
+{
+	if (!h->bare && h->state == HOLD_HELD)
+		note_margin(h, now);
+	h->lapsed = 0;
+	h->begun = now;
+	h->expires = lease_ms > 0 ? now + (double)lease_ms / 1e3 : 0;
+	h->bare = lease_ms == 0;
+	note_lease(h->key->shape->lock, lease_ms);
+}
+
 void discovery_expires(const struct discovery_act *a, int64_t lease_ms)
 {
 	struct key *k = discovery_key(a);
@@ -219,12 +249,20 @@ void discovery_expires(const struct discovery_act *a, int64_t lease_ms)
 			k->life = 0;
 		return;
 	}
-	if (!h->bare && h->state == HOLD_HELD)
-		note_margin(h, a->now);
-	h->begun = a->now;
-	h->expires = lease_ms > 0 ? a->now + (double)lease_ms / 1e3 : 0;
-	h->bare = lease_ms == 0;
-	note_lease(k->shape->lock, lease_ms);
+	set_expiry(h, lease_ms, a->now);
+}
+
+bool discovery_lock_set_again(const struct discovery_act *a, struct key *k, uint64_t value,
+                              int64_t lease_ms)
+{
+	struct held_lock *h = held_by(k, a->client);
+
+	if (!h || h->state != HOLD_HELD)
+		return false;
+	h->value = value;
+	if (lease_ms >= 0)
+		set_expiry(h, lease_ms, a->now);
+	return true;
 }
 
 /* --- releasing ---------------------------------------------------------------------------- */
@@ -240,6 +278,7 @@ static void release_own(const struct discovery_act *a, struct held_lock *h, bool
 		l->checked++;
 	} else {
 		l->released++;
+		l->compared += h->compares;
 		note_margin(h, a->now);
 	}
 	if (gone && n != h && n->state == HOLD_HELD && !has_run_out(n, a->sent)) {
@@ -269,6 +308,14 @@ static bool is_foreign(const struct held_lock *h)
 	return h->state == HOLD_REMOVED && !h->stolen && n != h && n->state == HOLD_HELD;
 }
 
+/* Has the client read the value since the lock was taken? */
+static bool knows_value(const struct held_lock *h, const struct discovery_client *c)
+{
+	const struct last_read *r = discovery_last_read(h->key, c);
+
+	return r && r->at >= h->taken;
+}
+
 /* Another client's. */
 static void remove_foreign(const struct discovery_act *a, struct held_lock *h)
 {
@@ -281,17 +328,29 @@ static void remove_foreign(const struct discovery_act *a, struct held_lock *h)
 	l->foreign++;
 	l->foreign_address += c->address && c->address == h->address;
 	l->foreign_name += c->name && c->name == h->name;
+	l->foreign_value += knows_value(h, c);
 	mark_lock(h->key);
 }
 
-static void count_delete(const struct key *k, bool gone)
+/* A lock that outlasted its connection, which nothing more is known of. */
+static void release_outlasting(struct key *k)
 {
 	struct lock_sums *l = k->shape->lock;
 
-	if (!l || (!k->is_lock && list_empty(&k->holds)))
+	l->outlasted++;
+	l->narrow++;
+	mark_lock(k);
+}
+
+static void count_delete(const struct discovery_act *a, const struct key *k, bool gone)
+{
+	struct lock_sums *l = k->shape->lock;
+
+	if (!l || a->watches || (!k->is_lock && !k->was_taken && list_empty(&k->holds)))
 		return;
 	l->deletes++;
 	l->voids += !gone;
+	l->strange += !held_by(k, a->client);
 }
 
 void discovery_deleted(const struct discovery_act *a, bool gone)
@@ -304,7 +363,7 @@ void discovery_deleted(const struct discovery_act *a, bool gone)
 	if (gone)
 		discovery_note_write(k, a->client, 0);
 	h = held_by(k, a->client);
-	count_delete(k, gone);
+	count_delete(a, k, gone);
 	if (h && !(gone && is_foreign(h))) {
 		release_own(a, h, gone);
 		return;
@@ -314,8 +373,41 @@ void discovery_deleted(const struct discovery_act *a, bool gone)
 		release_known(h, a->now);
 	else if (gone && h && h->state == HOLD_HELD && !has_run_out(h, a->sent))
 		remove_foreign(a, h);
-	else if (!h)
+	else if (!h && gone && k->was_taken && list_empty(&k->holds))
+		release_outlasting(k);
+	else if (!h && gone)
 		discovery_used(a, false);
+}
+
+void discovery_lock_read(const struct discovery_act *a, struct key *k)
+{
+	struct held_lock *h = held_by(k, a->client);
+
+	if (!h || h->state != HOLD_HELD)
+		return;
+	h->compares = true;
+	if (!h->lapsed && has_run_out(h, a->sent))
+		h->lapsed = a->now;
+}
+
+void discovery_lock_worked(const struct discovery_act *a, double read_at, bool stale)
+{
+	const struct list *head = &a->client->holds;
+
+	for (struct list *at = head->next; at != head; at = at->next) {
+		struct held_lock *h = container_of(at, struct held_lock, in_client);
+		struct lock_sums *l = h->key->shape->lock;
+		if (h->state == HOLD_MAYBE || !discovery_may_be_lock(h))
+			continue;
+		l->overwritten += stale;
+		/* The work spans the expiry. */
+		if (h->state == HOLD_HELD && has_run_out(h, a->sent) && read_at >= h->taken &&
+		    read_at <= h->expires) {
+			l->worked++;
+			if (!h->lapsed)
+				h->lapsed = a->now;
+		}
+	}
 }
 
 static bool knows(const struct held_lock *h, const uint64_t *args, size_t nargs)

@@ -220,11 +220,21 @@ static void add_locks(struct lock_sums *to, const struct lock_sums *from)
 	to->foreign += from->foreign;
 	to->foreign_address += from->foreign_address;
 	to->foreign_name += from->foreign_name;
+	to->foreign_value += from->foreign_value;
+	to->strange += from->strange;
+	to->outlasted += from->outlasted;
+	to->abandoned += from->abandoned;
+	to->unreleased += from->unreleased;
+	to->compared += from->compared;
+	to->lapsed += from->lapsed;
+	to->worked += from->worked;
+	if (from->lapsed_longest > to->lapsed_longest)
+		to->lapsed_longest = from->lapsed_longest;
+	to->overwritten += from->overwritten;
 	to->deletes += from->deletes;
 	to->voids += from->voids;
 	to->stolen += from->stolen;
 	to->outlived += from->outlived;
-	to->ran_out += from->ran_out;
 	to->narrow += from->narrow;
 	if (from->least_left > 0 && (to->least_left == 0 || from->least_left < to->least_left))
 		to->least_left = from->least_left;

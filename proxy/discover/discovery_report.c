@@ -84,24 +84,25 @@ static void put_head(struct buf *out, const struct discovery_snapshot *s,
 	discovery_put_time(out, s->seconds);
 	buf_puts(out, ": ");
 	discovery_put_count(out, r->commands, "command");
-	buf_puts(out, " on keys, of ");
+	buf_puts(out, " on keys, from ");
 	discovery_put_count(out, s->nclients, "connection");
 	buf_puts(out,
 	         ".\n; The sections below change nothing yet: mode = observe counts and logs "
 	         "what "
 	         "they would do.\n; When that is what you expect, write mode = enforce.\n");
 	if (s->passed_by) {
-		buf_puts(out, "; Of keys that nobody seemed to lock or write back, samples "
-		              "were looked "
-		              "at: not ");
+		buf_puts(out, "; Where keys were neither locked nor read and written back, hasp "
+		              "looked at samples only: it skipped ");
 		discovery_put_count(out, s->passed_by, "command");
 		buf_puts(out, ".\n");
 	}
 	if (s->passed_over) {
 		buf_puts(out,
-		         "; Not followed, for want of memory or by their length: keys of ");
+		         "; Not followed, for lack of memory or because keys are too long: the "
+		         "keys of ");
 		discovery_put_count(out, s->passed_over, "command");
-		buf_puts(out, ". Numbers of keys are estimates, all others lower bounds.\n");
+		buf_puts(out, ".\n; Numbers of keys are estimates, all others are lower "
+		              "bounds.\n");
 	}
 	buf_puts(out, "\n");
 	if (r->listen)
@@ -144,14 +145,14 @@ static void put_others(struct buf *out, const struct discovery_snapshot *s)
 
 	for (size_t i = 0; i < s->n; i++)
 		count_other(&o, &s->shapes[i]);
-	put_other(out, o.covered, "of keys that sections in force have by now");
+	put_other(out, o.covered, "of keys that a section in force covers");
 	put_other(out, o.markers,
 	          "of keys that were set by NX and never released: markers, not locks");
 	put_other(
 		out, o.scripted,
-		"of keys that scripts use: locks that are taken in scripts are not looked at");
+		"of keys that scripts use: hasp does not look at locks that scripts take");
 	put_other(out, o.rest,
-	          "of other keys: nothing is taken and released there, nor read and written "
+	          "of other keys: no lock was taken there, and no value was read and written "
 	          "back");
 }
 
@@ -204,7 +205,7 @@ void discovery_report(struct discovery_snapshot *s, const struct discovery_resul
 	put_findings(out, &left, s, r, FINDING_GUARD);
 	put_others(&left, s);
 	if (buf_len(&left)) {
-		buf_puts(out, "; Looked at and left alone:\n");
+		buf_puts(out, "; Examined, without a section:\n");
 		buf_append(out, buf_slice(&left));
 	}
 	buf_release(&left);
@@ -216,10 +217,12 @@ static void add_progress(void *arg, struct map_node *node)
 {
 	const struct shape *s = container_of(node, struct shape, node);
 	struct discovery_progress *p = arg;
+	struct lock_verdict v;
 
 	if (discovery_is_lock(s)) {
 		p->locks++;
-		p->harm += discovery_stolen(s->lock) + s->lock->outlived + s->lock->bare_stayed;
+		v = discovery_judge(s->lock);
+		p->harm += v.stolen + v.late + s->lock->bare_stayed;
 	} else if (discovery_is_guard(s)) {
 		p->guards++;
 		p->harm += discovery_is_refresh(s->guard) ? 0 : s->guard->stale;

@@ -32,6 +32,19 @@ static void *copy_of(const void *sums, size_t n)
 	return sums ? xmemdup(sums, n) : NULL;
 }
 
+/* Locks that have expired by now, and whose holders may still come. */
+static void add_open_holds(struct shape *s, const struct shape *from, double now)
+{
+	for (const struct list *at = from->keys.next; at != &from->keys; at = at->next) {
+		const struct key *k = container_of(at, struct key, in_shape);
+		for (const struct list *in = k->holds.next; in != &k->holds; in = in->next) {
+			const struct held_lock *h = container_of(in, struct held_lock, in_key);
+			if (h->state == HOLD_HELD)
+				discovery_sum_up_unreleased(s->lock, h, now);
+		}
+	}
+}
+
 static void copy_shape(void *arg, struct map_node *node)
 {
 	const struct shape *from = container_of(node, struct shape, node);
@@ -43,6 +56,8 @@ static void copy_shape(void *arg, struct map_node *node)
 	s->node.key = slice_of(xmemdup(from->node.key.p, from->node.key.n), from->node.key.n);
 	s->lock = copy_of(from->lock, sizeof(*s->lock));
 	s->guard = copy_of(from->guard, sizeof(*s->guard));
+	if (s->lock)
+		add_open_holds(s, from, snapshot->now);
 }
 
 struct discovery_snapshot *discovery_snapshot_new(struct discovery *d, bool so_far, double now)
@@ -52,6 +67,7 @@ struct discovery_snapshot *discovery_snapshot_new(struct discovery *d, bool so_f
 
 	if (!so_far)
 		end_holds(d, now);
+	s->now = now;
 	s->seconds = now - d->began;
 	s->nclients = d->ncounted;
 	s->passed_over = d->passed_over;

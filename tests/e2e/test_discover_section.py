@@ -88,7 +88,7 @@ def test_values_are_under_a_lock_that_a_rule_or_a_verb_gave(watch, shown):
         one.set(key, 2)
     found = shown()
     assert not found.sections
-    assert "the lock is what has to hold" in found.text
+    assert "cure the lock, not this key" in found.text
 
 
 @covers("memory")
@@ -99,7 +99,7 @@ def test_memory_limits_the_keys_that_are_followed(watch, shown):
         for n in range(20_000):
             keys.set(f"page:{n}:{'x' * 50}", "v", nx=True)
         keys.execute()
-    assert "; Not followed, for want of memory" in shown().text
+    assert "; Not followed, for lack of memory" in shown().text
 
 
 @covers("discover", "examples", "file")
@@ -126,7 +126,7 @@ def test_reload_turns_it_on_and_off_and_the_file_has_what_was_found(start_hasp, 
     found = shown()
     assert patterns(found) == ["lock:third:*"]
     assert ";   such as lock:third:7\n" in found.text
-    assert "of 2 connections" in found.text
+    assert "from 2 connections" in found.text
 
 
 def test_section_that_is_put_in_force_makes_the_application_right_and_is_not_proposed_again(watch, shown):
@@ -140,7 +140,7 @@ def test_section_that_is_put_in_force_makes_the_application_right_and_is_not_pro
     assert (result["overlaps"], result["oversold"]) == (0, 0)
     found = shown()
     assert not found.sections
-    assert "of keys that sections in force have by now" in found.text
+    assert "of keys that a section in force covers" in found.text
 
 
 def test_end_of_hasp_writes_the_file(watch, paths):

@@ -179,7 +179,7 @@ static void connections_of_one_address_that_release_for_each_other_are_one_owner
 	}
 	assert_told(f, "30 by another one of the same address: owner = address");
 	assert_told(f, "owner = address\n");
-	assert_not_told(f, "little to go by");
+	assert_not_told(f, "little evidence");
 }
 
 static void those_of_one_name_are_one_owner_wherever_they_are(void **state)
@@ -202,8 +202,8 @@ static void those_with_nothing_in_common_are_told_to_be_named(void **state)
 	take(f, 0, "lock:a");
 	release(f, 3, "lock:a");
 	close_client(f, 0);
-	assert_told(f, "owner = connection\n");
-	assert_told(f, "give the pool's connections a name");
+	assert_told(f, "\n;owner = name\n");
+	assert_told(f, "Question: which connections share a lock?");
 }
 
 static void a_pool_stays_one_when_its_connections_are_refused_too(void **state)
@@ -215,7 +215,7 @@ static void a_pool_stays_one_when_its_connections_are_refused_too(void **state)
 		discovery_refused(by(f, (i + 1) % 3, "lock:a"), DISCOVERY_SET_NX);
 		release(f, (i + 1) % 3, "lock:a");
 	}
-	assert_told(f, "0 released by the connection that took it, 30 by another one of the "
+	assert_told(f, "0 released by the connection that took the lock, 30 by another one of the "
 	               "same address");
 	assert_not_told(f, "removed another holder's lock");
 }
@@ -255,9 +255,9 @@ static void a_count_that_was_left_behind_is_a_lock_if_its_name_says_so(void **st
 
 	leave_count(f, "balance:lock");
 	assert_told(f, "taken 1 time by INCR, never released\n");
-	assert_told(f, "1 lock of them stayed behind without one when its client went");
-	assert_told(f, "10 counts behind that");
-	assert_told(f, "nobody released it: owner = connection\n");
+	assert_told(f, "1 lock stayed without an expiry when the holder's connection closed");
+	assert_told(f, "10 more counts followed");
+	assert_told(f, "no release was seen: owner = connection\n");
 	assert_told(f, "[lock balance]\npattern = balance:lock\nowner = connection\nmode =");
 }
 
@@ -280,7 +280,7 @@ static void who_takes_an_expired_lock_again_has_not_outlived_it(void **state)
 	f->now += 2;
 	take(f, 0, "lock:a");
 	release(f, 0, "lock:a");
-	assert_told(f, "1 released by the connection that took it");
+	assert_told(f, "1 released by the connection that took the lock");
 	assert_not_told(f, "outlived the expiry");
 }
 
@@ -305,7 +305,7 @@ static void a_script_has_released_a_lock_that_its_client_takes_again(void **stat
 	release_by_value(f, 0, "x");
 	take_for_long(f, 0, "y");
 	release(f, 0, "lock:a");
-	assert_told(f, "taken 2 times by SET NX, released by DEL and by those who know its");
+	assert_told(f, "taken 2 times by SET NX, released by DEL and by scripts");
 	assert_told(f, "sound as far as was seen");
 	assert_not_told(f, "[lock");
 }
@@ -319,7 +319,7 @@ static void a_script_has_released_a_lock_that_another_client_takes(void **state)
 	take_for_long(f, 1, "y");
 	/* Client 0 has no lock any more: this is client 1's. */
 	release(f, 0, "lock:a");
-	assert_told(f, "released by DEL and by those who know its value");
+	assert_told(f, "released by DEL and by scripts or transactions that compare the value");
 }
 
 /* --- what is sound ------------------------------------------------------------------------ */
@@ -339,7 +339,7 @@ static void who_compares_a_value_of_its_own_is_left_alone(void **state)
 	hold_by_value(f, 0, "lock:a", "x");
 	hold_by_value(f, 1, "lock:a", "y");
 	hold_by_value(f, 0, "lock:a", "z");
-	assert_told(f, "taken 3 times by SET NX, released by those who know its value");
+	assert_told(f, "taken 3 times by SET NX, released by scripts or transactions that compare the value");
 	assert_told(f, "sound");
 	assert_not_told(f, "[lock");
 }
@@ -396,15 +396,15 @@ static void a_lock_that_is_deleted_long_before_its_expiry_is_left_alone(void **s
 	assert_not_told(f, "[lock");
 	assert_told(f,
 	            "clean:default    1 key, taken 3 times by SET NX, released by DEL\n"
-	            ";     sound as far as was seen: always with an expiry, of which at least "
-	            "15 minutes were left when it was released\n"
-	            ";     that is little to go by");
+	            ";     sound as far as was seen: always with an expiry, and at least "
+	            "15 minutes before it when the lock was released\n"
+	            ";     little evidence");
 	for (size_t i = 0; i < 60; i++) {
 		take_long(f, i % 3);
 		release_long(f, i % 3);
 	}
 	assert_told(f, "sound as far as was seen");
-	assert_not_told(f, "little to go by");
+	assert_not_told(f, "little evidence");
 }
 
 /* As a scheduler does that forks behind it. */
@@ -419,7 +419,7 @@ static void so_is_one_that_another_connection_of_the_address_renews_and_deletes(
 	}
 	release_long(f, 1);
 	assert_not_told(f, "[lock");
-	assert_told(f, "at least 14 minutes were left");
+	assert_told(f, "at least 14 minutes before it");
 }
 
 static void not_so_one_that_a_stranger_deletes(void **state)
@@ -443,7 +443,7 @@ static void nor_one_whose_holder_came_near_its_expiry(void **state)
 	f->now += 100;
 	release_long(f, 1);
 	assert_told(f, "[lock clean-default]");
-	assert_told(f, "no harm was seen, but");
+	assert_told(f, "no harm was seen:");
 }
 
 static void nor_one_whose_holder_came_near_it_before_it_set_it_again(void **state)
@@ -538,7 +538,7 @@ static void a_wait_ends_with_the_lock(void **state)
 		try_and_get(f, "lock:a");
 		f->now += 1.5;
 	}
-	assert_told(f, "tries that were refused were made again, for 41 ms (p90)");
+	assert_told(f, "clients repeated attempts that were refused, for 41 ms (p90)");
 	assert_told(f, "wait = 1s\n");
 }
 
@@ -552,7 +552,7 @@ static void who_gets_the_lock_at_once_has_not_waited(void **state)
 		take(f, 1, "lock:a");
 		release(f, 1, "lock:a");
 	}
-	assert_told(f, "tries that were refused were made again, for 41 ms (p90)");
+	assert_told(f, "clients repeated attempts that were refused, for 41 ms (p90)");
 }
 
 static void who_gets_the_lock_long_after_its_last_try_has_not_waited(void **state)
@@ -566,7 +566,7 @@ static void who_gets_the_lock_long_after_its_last_try_has_not_waited(void **stat
 	f->now += 3;
 	take(f, 1, "lock:a");
 	release(f, 1, "lock:a");
-	assert_told(f, "made again, for 0.0 ms (p90)");
+	assert_told(f, "refused, for 0.0 ms (p90)");
 }
 
 static void a_try_long_after_the_last_one_is_another_wait(void **state)
@@ -644,7 +644,7 @@ static void no_update_is_lost_by_one_that_writes_what_it_has_read(void **state)
 	read_value(f, 1);
 	write_value(f, 1, "12");
 	assert_not_told(f, "[guard");
-	assert_told(f, "none over another's write");
+	assert_told(f, "no update was lost");
 }
 
 #define LIFE_MS 60000
@@ -676,8 +676,8 @@ static void a_cache_that_is_refreshed_early_is_proposed_as_a_comment(void **stat
 	write_back(f, 0, "page:7");
 	for (int i = 0; i < 3; i++)
 		refresh(f, "page:7", 50);
-	assert_told(f, "3 writes overwrote what another connection had written meanwhile\n"
-	               ";   each write set an expiry, of at most 60.0 s, and most of it");
+	assert_told(f, "3 writes overwrote what another connection had written since the read\n"
+	               ";   each write set an expiry of at most 60.0 s, and most of it");
 	assert_told(f, "looks like a cache that is refreshed early");
 	assert_told(f, "\n;[guard page]\n;pattern = page:*\n;acquire_on = GET\n;wait = 2s\n"
 	               ";mode = observe          ; then enforce\n\n");
@@ -718,10 +718,10 @@ static void a_cart_that_expires_is_not_taken_for_a_cache(void **state)
 	for (int i = 0; i < 3; i++)
 		refresh(f, "cart:7", 1);
 	assert_told(f,
-	            "4 writes overwrote what another connection had written meanwhile: lost");
+	            "4 writes overwrote what another connection had written since the read: lost");
 	assert_told(f,
-	            "each write set an expiry, of at most 60.0 s: if the values are computed "
-	            "from elsewhere, as a cache's are, leave this section out\n");
+	            "each write set an expiry of at most 60.0 s: if the values come "
+	            "from another source, as those of a cache, leave this section out\n");
 	assert_told(f, "\n[guard cart]\npattern = cart:*\n");
 	discovery_count(f->discovery, f->now, &p);
 	assert_int_equal(4, p.harm);
@@ -781,7 +781,7 @@ static void clients_that_read_several_keys_before_they_write_them_get_no_guard(v
 		discovery_wrote(by(f, i, "money:2"), value(f, i ? "5" : "6"), 0);
 	}
 	assert_not_told(f, "[guard");
-	assert_told(f, "2 lost updates seen, by clients that read several keys");
+	assert_told(f, "2 lost updates seen, but the clients read several keys");
 }
 
 static void what_one_command_reads_is_guarded_at_once(void **state)
@@ -847,7 +847,7 @@ static void under_a_lock_the_lock_has_to_hold(void **state)
 	write_value(f, 0, "9");
 	release(f, 0, "lock:7");
 	assert_not_told(f, "[guard");
-	assert_told(f, "the lock is what has to hold");
+	assert_told(f, "cure the lock, not this key");
 }
 
 /* --- patterns ----------------------------------------------------------------------------- */
@@ -982,7 +982,7 @@ static void a_pattern_with_keys_of_other_use_is_not_proposed(void **state)
 	use_lock(f, "item:1");
 	discovery_used(by(f, 0, "item:2"), true);
 	assert_not_told(f, "[lock");
-	assert_told(f, "1 key of that pattern, used otherwise");
+	assert_told(f, "1 key of this pattern had other uses");
 }
 
 static void names_without_anything_fixed_are_not_proposed(void **state)
@@ -991,7 +991,7 @@ static void names_without_anything_fixed_are_not_proposed(void **state)
 
 	use_lock(f, "4711");
 	assert_not_told(f, "[lock");
-	assert_told(f, "there is nothing fixed in these names");
+	assert_told(f, "these names have no fixed part");
 }
 
 /* --- a result so far ---------------------------------------------------------------------- */
@@ -1056,7 +1056,7 @@ static void what_a_section_has_by_now_is_not_proposed_and_keeps_no_pattern_narro
 	use_lock(f, "lock:stock:7");
 	assert_told(f, "pattern = lock:stock:*\n");
 	assert_not_told(f, "lock:order");
-	assert_told(f, ";   1 pattern of keys that sections in force have by now\n");
+	assert_told(f, ";   1 pattern of keys that a section in force covers\n");
 }
 
 static void a_section_gets_a_name_that_no_other_has(void **state)
@@ -1095,7 +1095,7 @@ static void who_has_a_lock_of_a_section_in_force_is_under_a_lock(void **state)
 	read_value(f, 0);
 	write_value(f, 1, "5");
 	write_value(f, 0, "4");
-	assert_told(f, "by holders of a lock");
+	assert_told(f, "written by holders of a lock");
 	assert_not_told(f, "[guard");
 	assert_not_told(f, "in-force");
 
@@ -1115,13 +1115,13 @@ static void what_was_cleared_is_forgotten_but_for_the_clients(void **state)
 	take(f, 0, "lock:held");
 	discovery_read(by(f, 0, "stock:7"), DISCOVERY_GET);
 	discovery_client_count(f->discovery, f->clients[0]);
-	assert_told(f, " of 1 connection.");
+	assert_told(f, " from 1 connection.");
 	discovery_clear(f->discovery, f->now);
 	assert_not_told(f, "lock:stock");
-	assert_told(f, " of 0 connections.");
+	assert_told(f, " from 0 connections.");
 	discovery_client_count(f->discovery, f->clients[0]);
 	discovery_client_count(f->discovery, f->clients[0]);
-	assert_told(f, " of 1 connection.");
+	assert_told(f, " from 1 connection.");
 	discovery_deleted(by(f, 0, "lock:held"), true);
 	use_lock(f, "lock:again");
 	assert_told(f, "[lock again]");
@@ -1143,7 +1143,7 @@ static void memory_is_bounded_and_single_keys_are_not_lost_by_it(void **state)
 	release(f, 2, "lock:stock");
 	discovery_deleted(by(f, 1, "lock:stock"), false);
 	assert_told(f, "[lock stock]");
-	assert_told(f, "Not followed, for want of memory");
+	assert_told(f, "Not followed, for lack of memory");
 }
 
 /* In use, as malloc() counts it; 0: it does not. */

@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What `hasp --discover` proposes may be enforced as it stands: it cures the harm, and the application
+goes on. Where hasp cannot know, the section is a comment below a question.
+"""
+
+import time
+
+import pytest
+from harness import Connection, until
+from harness.discovering import Discovering
+
+OK, NIL = b"+OK\r\n", b"$-1\r\n"
+LEASE_MS = 400
+
+
+@pytest.fixture
+def watch(redis_server):
+    """watch() is a `hasp --discover`; watch(found) is a hasp that enforces what another one found."""
+    started = []
+
+    def start(found=None):
+        started.append(found.in_force() if found else Discovering(redis_server))
+        return started[-1]
+
+    yield start
+    for hasp in started:
+        hasp.kill()
+        hasp.remove()
+
+
+class Host:
+    """Connections of one address."""
+
+    def __init__(self, hasp, source, n=2):
+        self.connections = [Connection(hasp.address, source=source) for _ in range(n)]
+
+    def __getitem__(self, i):
+        return self.connections[i]
+
+
+def hosts(hasp):
+    return Host(hasp, "127.0.0.1"), Host(hasp, "127.0.0.2")
+
+
+def take(client, key, token="1", px=LEASE_MS):
+    return client.call("SET", key, token, "NX", "PX", px) == OK
+
+
+def outlast(ms=LEASE_MS):
+    """Returns when a lock of so long would be over."""
+    end = time.monotonic() + 1.25 * ms / 1e3
+    until(lambda: time.monotonic() > end, "the end of a lease")
+
+
+def delete(client, key):
+    return client.call("DEL", key) == b":1\r\n"
+
+
+# --- who owns a lock ----------------------------------------------------------------------
+
+
+def late(taker, releaser, other, key):
+    """The work takes longer than the lock lasts. Returns true if another client got in meanwhile."""
+    assert take(taker, key)
+    outlast()
+    got_in = take(other, key)
+    delete(releaser, key)
+    if got_in:
+        delete(other, key)
+    return got_in
+
+
+def test_pool_of_one_host_that_is_sometimes_late_is_one_owner(watch):
+    """Each lock has one DEL, on any connection of the pool; after a late one some find nothing."""
+    def shop(hasp):
+        one, other = Host(hasp, "127.0.0.1")
+        key, released, overlaps = "pool:lock", 0, 0
+        for n in range(30):
+            assert take(one, key, px=60_000)
+            released += delete(other if n % 3 == 0 else one, key)
+        for releaser in (one, other, other):
+            overlaps += late(one, releaser, other, key)
+        return released, overlaps
+
+    hasp = watch()
+    assert shop(hasp) == (30, 3)
+    found = hasp.end()
+    section = found.sections["lock pool"]
+    assert (section["owner"], section["renew"]) == ("address", "yes")
+    assert shop(watch(found)) == (30, 0)
+
+
+def test_late_release_is_no_evidence_about_the_owner(watch):
+    """Two hosts, each with a pool: a theft between them does not make the pools thieves."""
+    def shop(hasp):
+        key, released = "hosts:lock", 0
+        here, there = hosts(hasp)
+        for n in range(30):
+            host = (here, there)[n % 2]
+            assert take(host[0], key, px=60_000)
+            released += delete(host[1], key)
+        return released, late(here[0], here[1], there[0], key)
+
+    hasp = watch()
+    assert shop(hasp) == (30, True)
+    found = hasp.end()
+    section = found.sections["lock hosts"]
+    assert (section["owner"], section["renew"]) == ("address", "yes")
+    assert "1 release removed another holder's lock" in found.text
+    assert shop(watch(found)) == (30, False)
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_lock_that_other_hosts_release_gets_a_question(watch, stays):
+    """Producers take it, workers release it: no owner that hasp knows has both."""
+    def shop(hasp):
+        producers, workers = hosts(hasp)
+        released = 0
+        for n in range(24):
+            producer = producers[0] if stays else Connection(hasp.address)
+            assert take(producer, f"job:lock:{n}", px=60_000)
+            if not stays:
+                producer.close()
+            released += delete(workers[n % 2], f"job:lock:{n}")
+        return released
+
+    hasp = watch()
+    assert shop(hasp) == 24
+    found = hasp.end()
+    assert not found.sections
+    assert "Question: which connections share a lock?" in found.text
+    assert "\n;[lock job]\n;pattern = job:lock:*\n" in found.text
+    assert shop(watch(found)) == 24
+
+
+# --- harm that no release shows -----------------------------------------------------------
+
+
+def token_shop(hasp):
+    """Each holder compares its own token before the DEL; two are late. Returns how many of them did not
+    have the lock any more, and how many overlapped."""
+    one, other = Connection(hasp.address), Connection(hasp.address)
+    key, lost, overlaps = "token:lock", 0, 0
+    for n in range(24):
+        is_late, token = n in (7, 15), f"t{n}"
+        assert take(one, key, token, px=LEASE_MS if is_late else 60_000)
+        if is_late:
+            outlast()
+            overlaps += take(other, key, f"o{n}", px=60_000)
+        if one.call("GET", key) == f"${len(token)}\r\n{token}\r\n".encode():
+            assert delete(one, key)
+        else:
+            lost += 1
+            assert other.call("GET", key) == f"${len(token)}\r\no{n}\r\n".encode()
+            assert delete(other, key)
+    return lost, overlaps
+
+
+def test_holder_that_finds_its_token_gone_has_outlived_its_lock(watch):
+    hasp = watch()
+    assert token_shop(hasp) == (2, 2)
+    found = hasp.end()
+    assert "no harm was seen" not in found.text
+    assert "2 holders outlived the expiry of their lock" in found.text
+    assert "released by DEL after a look at the value" in found.text
+    section = found.sections["lock token"]
+    assert (section["owner"], section["renew"]) == ("value", "yes")
+    assert token_shop(watch(found)) == (0, 0)
+
+
+def test_holder_that_writes_its_value_back_after_the_expiry_has_outlived_its_lock(watch):
+    """It never sends a DEL for what it knows to be over."""
+    def shop(hasp):
+        one, other = Connection(hasp.address), Connection(hasp.address)
+        one.call("SET", "work:stock", 100)
+        for n in range(24):
+            is_late = n in (7, 15)
+            assert take(one, "work:lock", px=LEASE_MS if is_late else 60_000)
+            stock = one.call("GET", "work:stock")
+            if is_late:
+                outlast()
+            got_in = is_late and take(other, "work:lock", px=60_000)
+            if got_in:
+                other.call("GET", "work:stock")
+                other.call("SET", "work:stock", f"other {n}")
+            one.call("SET", "work:stock", stock.split()[-1].decode() + str(n))
+            if not got_in:
+                delete(one, "work:lock")
+            else:
+                assert delete(other, "work:lock")
+                yield n
+
+    hasp = watch()
+    assert list(shop(hasp)) == [7, 15]
+    found = hasp.end()
+    assert "2 holders outlived the expiry of their lock" in found.text
+    assert "2 writes under this lock overwrote another client's" in found.text
+    assert found.sections["lock work"]["renew"] == "yes"
+    assert not list(shop(watch(found)))
+
+
+# --- what is renewed, and for how long ----------------------------------------------------
+
+
+def test_markers_that_are_left_to_expire_are_not_renewed(watch):
+    def shop(hasp):
+        one = Connection(hasp.address)
+        for n in range(24):
+            assert take(one, f"once:{n}", px=LEASE_MS)
+        for n in range(0, 24, 2):
+            assert delete(one, f"once:{n}")
+        outlast()
+        return [one.call("EXISTS", f"once:{n}") for n in range(24)]
+
+    hasp = watch()
+    assert shop(hasp) == [b":0\r\n"] * 24
+    found = hasp.end()
+    assert "renew" not in str(found.sections)
+    assert "12 locks expired without a release, although the connection stayed open" in found.text
+    assert shop(watch(found)) == [b":0\r\n"] * 24
+
+
+def test_locks_that_are_outlived_and_marks_of_the_same_pattern_get_a_question(watch):
+    hasp = watch()
+    one, other = Connection(hasp.address), Connection(hasp.address)
+    for n in range(20):
+        assert take(one, f"both:{n}")
+    outlast()
+    for n in range(10):
+        assert take(other, f"both:{n}")
+        assert delete(one, f"both:{n}")
+    found = hasp.end()
+    assert not found.sections
+    assert "Question: is a lock left to expire on purpose" in found.text
+    assert "\n;renew = yes\n" in found.text
+
+
+def test_renewal_has_an_end_that_the_longest_hold_gives(watch):
+    def forget(hasp):
+        one = Connection(hasp.address)
+        assert take(one, "forget:lock")
+        return one
+
+    hasp = watch()
+    one, other = Connection(hasp.address), Connection(hasp.address)
+    for _ in range(20):
+        assert take(one, "forget:lock")
+        assert delete(one, "forget:lock")
+    assert late(one, one, other, "forget:lock")
+    found = hasp.end()
+    assert (found.sections["lock forget"]["renew"], found.sections["lock forget"]["max_hold"][-1]) == ("yes", "s")
+    assert 5 <= int(found.sections["lock forget"]["max_hold"][:-1]) <= 60
+    assert f"max_hold = {found.sections['lock forget']['max_hold']} leaves room for 10 times that" in found.text
+    hasp = watch(found)
+    one, other = forget(hasp), Connection(hasp.address)  # pylint: disable=unused-variable
+    until(lambda: take(other, "forget:lock"), "the end of a lock that was forgotten")
+
+
+# --- one key among many -------------------------------------------------------------------
+
+
+def steal(one, other, key):
+    """A loser deletes what it did not get."""
+    assert take(one, key, px=60_000)
+    assert not take(other, key, px=60_000)
+    stolen = delete(other, key)
+    delete(one, key)
+    return stolen
+
+
+def left_by_a_crash(hasp, one):
+    dies = Connection(hasp.address)
+    assert take(dies, "cron:lock:99", px=60_000)
+    dies.close()
+    assert one.call("GET", "cron:lock:99") == b"$1\r\n1\r\n"
+
+
+def cleaned_up(_, one):
+    assert not delete(one, "cron:lock:99")
+
+
+def kept(_, one):
+    assert take(one, "cron:lock:99", px=60_000)
+    for _ in range(3):
+        assert one.call("SET", "cron:lock:99", "1", "XX", "PX", 60_000) == OK
+        assert one.call("PEXPIRE", "cron:lock:99", 60_000) == b":1\r\n"
+
+
+@pytest.mark.parametrize("odd", [left_by_a_crash, cleaned_up, kept])
+def test_one_odd_key_does_not_hide_ten_thefts(watch, redis_server, odd):
+    def shop(hasp):
+        one, other = Connection(hasp.address), Connection(hasp.address)
+        thefts = sum(steal(one, other, f"cron:lock:{n}") for n in range(10))
+        odd(hasp, one)
+        return thefts
+
+    hasp = watch()
+    assert shop(hasp) == 10
+    found = hasp.end()
+    assert found.sections["lock cron"]["pattern"] == "cron:lock:*"
+    with redis_server.client() as plain:
+        plain.flushall()
+    assert shop(watch(found)) == 0
+
+
+def test_key_of_another_use_turns_the_section_into_a_question(watch):
+    hasp = watch()
+    one, other = Connection(hasp.address), Connection(hasp.address)
+    for n in range(10):
+        assert steal(one, other, f"cron:lock:{n}")
+    one.call("HSET", "cron:lock:99", "a", 1)
+    found = hasp.end()
+    assert not found.sections
+    assert "Question: are all keys of this pattern locks? 1 key of it had other uses" in found.text
+    assert "\n;[lock cron]\n" in found.text
