@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "resp/write.h"
 #include "tests/unit/rewrite_fixture.h"
 
 static const struct rewrite_how own = { .secret = SLICE_LIT("secret") };
@@ -129,7 +130,8 @@ static void test_a_try_is_looked_at_and_left_by_its_ticket(void **state)
 	buf_clear(&out);
 	t.place = -1;
 	assert_int_equal(rewrite_dequeue(&out, &t, true, &own), SCRIPT_DEQUEUE);
-	assert_calls(SCRIPT_DEQUEUE, KEYS TICKET " \"\" r t v undo");
+	resp_write_bulk_int(&out, 250);
+	assert_calls(SCRIPT_DEQUEUE, KEYS TICKET " \"\" r t v undo 250");
 	buf_clear(&out);
 	t.place = 0;
 	t.id.kind = LOCK_KIND_VALUE;

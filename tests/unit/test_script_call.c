@@ -62,7 +62,7 @@ static void test_scripts_travel_without_comments(void **state)
 	for (int i = 0; i < SCRIPT_COUNT; i++) {
 		const struct script *s = script_get((enum script_id)i);
 
-		assert_true(s->text.n > 0 && s->text.n < 28672);
+		assert_true(s->text.n > 0 && s->text.n < 32768);
 		assert_int_equal(s->sha.n, 40);
 		assert_null(strstr(s->text.p, "--"));
 		assert_null(strstr(s->text.p, "\t"));
