@@ -51,6 +51,17 @@ def test_lock_that_is_gone_is_lost(start_hasp, plain, take, past):
         assert one.call("PING") == PONG
 
 
+def test_lock_that_was_retaken_past_hasp_with_its_value_is_lost(start_hasp, plain):
+    hasp = start_hasp(sections(on_disconnect="release"))
+    with hasp.connect() as one:
+        assert one.call("SETNX", "lock:2", "v") == ONE
+        assert one.call("SETNX", KEY, "v") == ONE
+        plain.set(KEY, "v")
+        until(lambda: lost(hasp, KEY, "another owner has it"), "the loss")
+    until(lambda: not plain.exists("lock:2"), "the release of what it still holds")
+    assert (plain.get(KEY), plain.pttl(KEY)) == ("v", -1)
+
+
 @pytest.mark.parametrize("owner", ["connection", "value"])
 def test_lock_that_another_client_took_after_a_flushall_is_lost(start_hasp, plain, owner):
     """Also when that one has released it since."""

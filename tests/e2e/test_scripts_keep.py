@@ -210,10 +210,23 @@ def test_renewal_prolongs_the_owners_lock_only(world):
         assert world.dump() == before
 
 
-def test_renewal_gives_an_unending_lock_an_end(world):
-    world.put("mine unending")
-    assert world.renew(("r", KEY, ME, LEASE, 0)) == [1]
-    world.assert_lock("held", LEASE)
+@each(expiry=[{}, {"px": 15_000}, {"px": 60_000}])
+def test_lock_that_was_retaken_past_hasp_with_its_value_is_neither_renewed_nor_released(world, expiry):
+    world.run("SET", KEY, "held", "NX", "PX", 20000, ticket="w-1")
+    assert world.poll("r", ME, "w-1", 0, "held")[0] == "granted"
+    world.db.set(KEY, "held", **expiry)
+    before = world.dump()
+    assert world.renew(("r", KEY, ME, 40000, 0)) == [-2]
+    assert world.release("r", KEY, ME, "w-1") == 0
+    assert world.poll("r", ME, "w-1", 0, "held", 40000)[0] == "gone"
+    assert world.dequeue("r", ME, "w-1", 0, value="held") == ["gone", 0, 0]
+    assert world.dump() == before
+
+
+def test_renewal_by_value_gives_an_unending_lock_an_end(world):
+    world.put("unending", owner="value")
+    assert world.renew(("v", KEY, "held", LEASE, 0)) == [1]
+    world.assert_lock("held", LEASE, owner=None)
 
 
 def test_many_rules_locks_are_renewed_in_one_call(world):
@@ -260,12 +273,6 @@ def test_release_leaves_what_the_same_owner_has_taken_since(world, owner, kind):
     world.db.delete(FENCE)  # as when the lock was renewed
     assert world.release(kind, KEY, token, "w-2", 1000) == 0
     assert world.release(kind, KEY, token, "w-2", 3000) == 1
-    assert world.db.keys() == []
-
-
-def test_a_lock_without_an_end_is_released(world):
-    world.put("mine unending")
-    assert world.release("r", KEY, ME) == 1
     assert world.db.keys() == []
 
 

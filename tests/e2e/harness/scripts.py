@@ -281,6 +281,8 @@ class World:
             self.db.set(side, f"{OTHER} was", px=20000)
         elif state in ("left over", "wrong type"):
             self.db.set(side, f"{OTHER} held", px=20000)
+        if state in ("mine", "another's", "stale"):
+            self.db.pexpireat(side, self.db.pexpiretime(key))
         return ME
 
     def dump(self, db=None):

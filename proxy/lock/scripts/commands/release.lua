@@ -16,11 +16,12 @@
 -- layout   hasp's
 -- include check_owner
 -- include hand_off
+-- include is_retaken
 -- include take_back
 local lock, record, queue, side, counter = unpack(KEYS)
 local token, ticket, most_ms = ARGV[2], ARGV[3], tonumber(ARGV[4])
 local _, mine = check_owner(lock, side, token)
-if not mine then
+if not mine or is_retaken(lock, side) then
 	return 0
 end
 -- (A lock that is renewed outlives its record.)

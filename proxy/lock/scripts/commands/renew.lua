@@ -9,15 +9,16 @@
 --          Redis refused
 -- layout   hasp's
 -- include check_owner
+-- include is_retaken
 local function renew(i)
 	local lock, side = KEYS[2 * i - 1], KEYS[2 * i]
 	local lease, token = ARGV[2 * i - 1], ARGV[2 * i]
 	local held, mine = check_owner(lock, side, token)
-	if not mine then
+	if not mine or is_retaken(lock, side) then
 		return held and -2 or 0
 	end
 	local ttl = redis.call('PTTL', lock)
-	if ttl == -1 or ttl < tonumber(lease) then
+	if ttl < tonumber(lease) then
 		redis.call('PEXPIRE', lock, lease)
 		if side ~= lock then
 			redis.call('PEXPIRE', side, lease)

@@ -3,6 +3,7 @@
 -- hand_off.lua.
 -- include check_owner
 -- include is_guard_owner
+-- include is_retaken
 -- include sides
 local function granted_fence(lock, record, side, kind, ticket, token, value, refreshed)
 	if kind == 'g' then
@@ -39,7 +40,7 @@ local function granted_fence(lock, record, side, kind, ticket, token, value, ref
 	elseif kind == 'l' then
 		held = type(redis.pcall('ZSCORE', lock, token)) == 'string'
 	elseif kind == 'r' then
-		held = select(2, check_owner(lock, side, token))
+		held = select(2, check_owner(lock, side, token)) and not is_retaken(lock, side)
 	else
 		held = redis.pcall('GET', lock) == (kind == 's' and token or value)
 	end
