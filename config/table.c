@@ -446,7 +446,7 @@ const struct option table_options[] = {
 	  .help = "When the owner locks again: no fails as in Redis, refresh succeeds with a new expiry." },
 	{ SECTION_LOCK, "foreign_del", OPTION_ENUM, IN_RULE(foreign_del),
 	  .def = "refuse", .choices = table_foreign_modes, .reloadable = true,
-	  .help = "With owner = value: a DEL by a connection that neither stored nor read the value." },
+	  .help = "With owner = value: DEL, EXPIRE etc. by a connection that knows no value." },
 	{ SECTION_LOCK, "mode", OPTION_ENUM, IN_RULE(mode),
 	  .def = "enforce", .choices = table_rule_modes, .reloadable = true,
 	  .help = "observe changes nothing and logs what enforce would have prevented; try it first." },

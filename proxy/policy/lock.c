@@ -522,10 +522,10 @@ static void find_value(const struct context *x, struct lock_key *key)
 	key->token = hold_value(x->env->holds, x->holds, x->session->db, name);
 	if (rule != RULE_DEL && rule != RULE_CHECK && rule != RULE_EXPIRE)
 		return;
-	key->foreign = what == SEEN_NOTHING && c->facts.writes != WRITES_EXPIRY &&
-	               lock_value_matters(key->rule);
-	if (rule != RULE_EXPIRE)
-		key->token = what == SEEN_VALUE ? value : SLICE_NONE;
+	/* (GETEX without an option only reads.) */
+	key->foreign = what == SEEN_NOTHING && lock_value_matters(key->rule) &&
+	               !(c->facts.writes == WRITES_EXPIRY && x->req->argc == 2);
+	key->token = what == SEEN_VALUE ? value : SLICE_NONE;
 }
 
 /* What a connection stored is the key's own token. */

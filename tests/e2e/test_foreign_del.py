@@ -154,14 +154,48 @@ def test_stranger_s_other_writes_are_refused(two, plain, command):
     assert other.call("APPEND", KEY, "x") == b":7\r\n"
 
 
-@pytest.mark.parametrize("command, reply", [(("GETEX", KEY), bulk("uuid-1")), (("EXPIRE", KEY, 50), ONE),
-                                            (("PEXPIREAT", KEY, 99_999_999_999_999), ONE),
-                                            (("COPY", KEY, "free"), ONE),
+@pytest.mark.parametrize("command, reply", [(("GETEX", KEY), bulk("uuid-1")), (("COPY", KEY, "free"), ONE),
                                             (("BITFIELD", KEY, "GET", "u8", 0), b"*1\r\n:117\r\n")])
 def test_what_leaves_the_lock_is_open_to_all(two, plain, command, reply):
     _, other = two
     assert other.call(*command) == reply
     assert plain.get(KEY) == "uuid-1"
+
+
+EXPIRIES = pytest.mark.parametrize("command, refused, done", [
+    (("EXPIRE", KEY, 50), ZERO, ONE), (("PEXPIRE", KEY, 50_000), ZERO, ONE), (("pexpire", KEY, 40_000, "LT"), ZERO, ONE),
+    (("EXPIREAT", KEY, 4_102_444_800), ZERO, ONE), (("PEXPIREAT", KEY, 99_999_999_999_999), ZERO, ONE),
+    (("GETEX", KEY, "PX", 50_000), b"-LOCKED 'lock:a' is held by another owner\r\n", bulk("uuid-1")),
+    (("GETEX", KEY, "PERSIST"), b"-LOCKED 'lock:a' is held by another owner\r\n", bulk("uuid-1"))])
+
+
+@EXPIRIES
+def test_stranger_does_not_set_the_expiry(two, plain, command, refused, done):
+    one, other = two
+    ends = plain.pexpiretime(KEY)
+    assert other.call(*command) == refused
+    assert (plain.get(KEY), plain.pexpiretime(KEY)) == ("uuid-1", ends)
+    assert other.call("GET", KEY) == bulk("uuid-1")
+    assert other.call(*command) == done
+    assert plain.pexpiretime(KEY) != ends
+    assert one.call("PEXPIRE", KEY, 1) == ONE
+
+
+@EXPIRIES
+def test_stranger_sets_the_expiry_where_that_is_allowed(pair, plain, command, refused, done):
+    one, other = pair(by_value(foreign_del="allow"))
+    assert one.call("SET", KEY, "uuid-1", "NX", "PX", 60_000) == OK
+    ends = plain.pexpiretime(KEY)
+    assert other.call(*command) == done
+    assert plain.pexpiretime(KEY) != ends
+
+
+def test_expiry_of_a_lock_that_has_another_value_by_now_is_refused(two, plain):
+    one, other = two
+    assert other.call("GET", KEY) == bulk("uuid-1")
+    plain.set(KEY, "uuid-2", px=60_000)
+    assert [each.call("EXPIRE", KEY, 50) for each in two] == [ZERO, ZERO]
+    assert other.call("GETEX", KEY, "PX", 50_000).startswith(b"-LOCKED")
 
 
 @pytest.mark.parametrize("command", [("EXPIRE", KEY, 0), ("PEXPIRE", KEY, -1), ("EXPIREAT", KEY, 1), ("pexpireat", KEY, 5)])

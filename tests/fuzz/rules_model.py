@@ -210,7 +210,7 @@ class Model:
                         client.seen[key] = value
         return reply
 
-    def whose(self, client, key, knew=None, deletes=True, foreign_matters=True):
+    def whose(self, client, key, knew=None, foreign_matters=True):
         """"free" (also of another type), "mine", "another's" or "nobody's"."""
         value, rule = self.string(key), self.rule(key)
         if value is None:
@@ -221,7 +221,7 @@ class Model:
                 return "nobody's"
             return "mine" if owner == self.owner(client, rule) else "another's"
         stored, seen = knew
-        known = seen.get(key, stored.get(key)) if deletes else stored.get(key)
+        known = seen.get(key, stored.get(key))
         if known is ANY:
             return "nobody's"
         if known is None:
@@ -333,7 +333,7 @@ class Model:
 
     def do_expire(self, client, argv, _keys, knew):
         key, ms = argv[1], int(argv[2]) * EXPIRES[argv[0]]
-        whose = self.whose(client, key, knew, deletes=False, foreign_matters=ms <= 0)
+        whose = self.whose(client, key, knew)
         if whose == "another's":
             return ZERO
         value = self.string(key)
@@ -373,7 +373,7 @@ class Model:
     do_unlink = do_del
 
     def do_write(self, client, argv, keys, knew):
-        whose = {key: self.whose(client, key, knew, foreign_matters=argv[0] != "GETEX") for key in keys}
+        whose = {key: self.whose(client, key, knew, foreign_matters=argv != ["GETEX", key]) for key in keys}
         for key in keys:
             if whose[key] == "another's" and not self.takes_back(argv):
                 return self.locked(key)

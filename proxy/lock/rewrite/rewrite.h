@@ -30,8 +30,8 @@ struct lock_key {
 	/* The client's token under the rule. For OWNER_VALUE the value that this connection
 	 * last stored at the key, or has read there; empty when it knows none. */
 	struct slice token;
-	bool foreign; /* (OWNER_VALUE) the connection knows no value: what deletes the lock is
-	               * refused */
+	bool foreign; /* (OWNER_VALUE) the connection knows no value: the lock counts as another
+	               * owner's */
 };
 
 /* What a lock is in Redis; see scripts/includes/hand_off.lua. */

@@ -7,7 +7,7 @@
 -- ARGV[2]  lease ms
 -- ARGV[3]  longest lease ms
 -- ARGV[4]  'cut' when the expiry may be longer than that, or ''
--- ARGV[5]  'foreign' (see check_owner.lua) or ''; then only what deletes the lock is refused
+-- ARGV[5]  'foreign' (see check_owner.lua) or ''
 -- ARGV[6]  command
 -- ARGV[7]  its number; then its options
 --
@@ -16,10 +16,9 @@
 -- include check_owner
 -- include client_error
 -- include enforce_lease
--- include is_past
 local lock, side = unpack(KEYS)
 local token, lease, max_lease, cut, foreign, command, number = unpack(ARGV, 1, 7)
-local held, mine, _, own = check_owner(lock, side, token, is_past(command, number) and foreign)
+local held, mine, _, own = check_owner(lock, side, token, foreign)
 -- break expire_by_anybody: if false then
 if mine == false then
 	return 0
