@@ -342,7 +342,7 @@ void lock_exchange_on_acked(struct client *c, bool enough)
 	struct resp_reply reply = { 0 };
 
 	if (!enough) {
-		if (pending_lock_is_multi(p))
+		if (pending_lock_is_multi(p) || pending_lock_is_joined(p))
 			pending_lock_undo_now(p, c->session.db);
 		refuse_current(c, SLICE_LIT(LOCK_WAIT_NOREPLICAS "\r\n"));
 		return;

@@ -63,6 +63,7 @@ enum command_rule {
 	RULE_PASS,
 	RULE_SET,
 	RULE_SETNX,
+	RULE_MSETNX,
 	RULE_SETEX,
 	RULE_GETSET,
 	RULE_INCR,

@@ -599,6 +599,28 @@ static bool may_end_lock(const struct context *x, const struct lock_key *k, stru
 	return call->script == SCRIPT_WRITE;
 }
 
+/* Keeps what the reply to an MSETNX needs, for each of its locks. If the command names a key
+ * twice, its last value must be applied last. */
+static struct pending_lock *keep_msetnx(const struct context *x, const struct lock_keys *k,
+                                        const struct lock_call *call)
+{
+	struct pending_lock *all = NULL;
+
+	for (size_t i = k->n; i-- > 0;) {
+		const struct rule *rule = k->v[i].rule;
+		struct lock_call each = *call;
+		struct hold_terms terms = { .rule = rule, .token = k->v[i].token };
+
+		if (!rule)
+			continue;
+		rewrite_msetnx_lock(&k->v[i], x->req, &each);
+		terms.stats = x->env->rule_stats[rule->section.index];
+		all = pending_lock_join(
+			pending_lock_new(x->env->holds, &each, &each.key, 1, &terms), all);
+	}
+	return all;
+}
+
 /* What is to be kept of the call until its reply; NULL: nothing. */
 static struct pending_lock *keep_write(const struct context *x, const struct lock_keys *k,
                                        const struct lock_call *call)
@@ -608,6 +630,8 @@ static struct pending_lock *keep_write(const struct context *x, const struct loc
 	struct key_list names;
 	size_t n = 0;
 
+	if (call->script == SCRIPT_MSETNX)
+		return keep_msetnx(x, k, call);
 	key_list_init(&names, k->n);
 	for (size_t i = 0; i < k->n; i++) {
 		if (!k->v[i].rule)

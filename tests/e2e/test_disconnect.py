@@ -67,11 +67,12 @@ def test_on_disconnect_release_frees_at_once(start_hasp, plain, end):
     one = hasp.connect()
     one.call("SETNX", KEY, "v")
     one.call("SET", "lock:2", "v", "NX", "EX", 60)
+    one.call("MSETNX", "lock:3", "v", "lock:4", "w")
     one.call("LOCK", "k")
     one.call("LOCK", "k")
     one.call("LOCK", "leased", "EX", 60)
     end(hasp, plain, one)
-    assert gone(plain, KEY, SIDE, "lock:2", "k", "leased")
+    assert gone(plain, KEY, SIDE, "lock:2", "lock:3", "lock:4", "k", "leased")
 
 
 @pytest.mark.parametrize("owner", ["address", "name", "user", "value"])
@@ -159,6 +160,7 @@ def test_release_of_a_thousand_locks(start_hasp, plain):
 @pytest.mark.parametrize("take", [
     [("LOCK", "k")],
     [("SETNX", KEY, "v")],
+    [("MSETNX", "lock:2", "v", KEY, "v")],
     [("MULTI",), ("LOCK", "k"), ("SETNX", KEY, "v"), ("EXEC",)],
 ])
 @pytest.mark.parametrize("end", [close, close_hard])
@@ -178,7 +180,7 @@ def test_lock_in_flight_when_its_client_dies_is_freed(start_hasp, redis_server, 
         return sum(stats.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("eval", "evalsha")) > evals
 
     until(taken, "the lock to be taken")
-    assert gone(plain, "k", KEY)
+    assert gone(plain, "k", KEY, "lock:2")
 
 
 @BOTH

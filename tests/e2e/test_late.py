@@ -77,7 +77,8 @@ def test_lock_taken_in_another_database_of_a_transaction_that_was_never_answered
 
 # A try of an address or a user is undone as that of a name is.
 OWNERS = ["connection", "name", "value"]
-TAKES = [("SETNX", LOCK, "v"), ("SET", LOCK, "v", "NX", "PX", 60000), ("SET", LOCK, "v", "EX", 60), ("GETSET", LOCK, "v")]
+TAKES = [("SETNX", LOCK, "v"), ("SET", LOCK, "v", "NX", "PX", 60000), ("SET", LOCK, "v", "EX", 60), ("GETSET", LOCK, "v"),
+         ("MSETNX", "lock:other", "w", LOCK, "v")]
 
 
 # (A count is no value: under owner = value it is nobody's.)
@@ -96,7 +97,7 @@ def test_lock_of_any_owner_whose_taking_was_never_answered_is_undone(start_hasp,
             relay.cut()
             assert one.read().startswith(UNKNOWN)
             relay.mend()
-            until(lambda: not plain.exists(LOCK), "the lock to be undone")
+            until(lambda: not plain.exists(LOCK, "lock:other"), "the lock to be undone")
 
 
 def test_undo_of_a_try_leaves_what_the_same_owner_has_taken(start_hasp, gates, plain):

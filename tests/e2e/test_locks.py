@@ -51,6 +51,23 @@ def test_lock_is_taken_once_and_never_without_an_expiry(pair, plain, take):
     assert plain.get(SIDE).split(" ") == [before, *(["~1"] if take == "INCR" else []), plain.get(KEY)]
 
 
+TWO_RULES = rule(name="short", pattern="lock:*", lease="9s") + rule(name="values", pattern="value:*", owner="value")
+
+
+def test_msetnx_takes_the_locks_of_all_rules_for_its_owner_or_none(pair, plain):
+    one, other = pair(TWO_RULES)
+    take = ("MSETNX", "value:1", "v", "free", "w", KEY, "x")
+    assert one.call(*take) == ONE
+    assert 0 < plain.pttl(KEY) <= 9000 < plain.pttl("value:1") <= 30_000 and plain.ttl("free") == -1
+    assert [other.call("DEL", key) for key in (KEY, "value:1", "free")] == [ZERO, ZERO, ONE]
+    assert other.call(*take) == ZERO
+    assert not plain.exists("free")
+    assert one.call("DEL", KEY, "value:1") == b":2\r\n"
+    assert other.call(*take) == ONE
+    assert other.call("MSETNX", "value:2", "v", "value:3", "v", "value:3", "w") == ONE
+    assert other.call("DEL", "value:3") == ONE
+
+
 WRITES_ON_ANOTHERS = {
     "SET XX": (("SET", KEY, "w", "XX"), NIL),
     "SET GET": (("SET", KEY, "w", "GET"), LOCKED),

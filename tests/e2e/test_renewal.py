@@ -29,11 +29,11 @@ def reset(connection):
 @BOTH
 def test_locks_without_an_expiry_are_renewed_however_they_were_taken(start_hasp, plain):
     takes = [("SETNX", "lock:1", "v"), ("SET", "lock:2", "v", "NX"), ("INCR", "lock:3"),
-             ("GETSET", "lock:4", "v"), ("SET", "lock:5", "v")]
+             ("GETSET", "lock:4", "v"), ("SET", "lock:5", "v"), ("MSETNX", "lock:6", "v", "lock:7", "w")]
     with start_hasp(rule()).connect() as one:
         for take in takes:
             one.call(*take)
-        keys = [take[1] for take in takes]
+        keys = [*(take[1] for take in takes), "lock:7"]
         assert is_renewed(plain, *keys, *(f"hasp:owner:{{{key}}}" for key in keys))
 
 

@@ -118,7 +118,7 @@ def test_dropping_thousands_of_keys(world, count):
     ["SETNX", KEY, "v"], ["SET", KEY, "v", "NX", "PX", 90000], ["SET", KEY, "v", "EX", 90],
     ["SET", KEY, "v", "NX", "EXAT", at(90000)], ["SET", KEY, "v", "PXAT", at(90000) * 1000],
     ["SET", KEY, "v", "NX", "GET", "EXAT", at(90000)], ["SETEX", KEY, 90, "v"],
-    ["PSETEX", KEY, 90000, "v"], ["GETSET", KEY, "v"], ["INCR", KEY], ["APPEND", KEY, "v"],
+    ["PSETEX", KEY, 90000, "v"], ["GETSET", KEY, "v"], ["INCR", KEY], ["MSETNX", KEY, "v"], ["APPEND", KEY, "v"],
     ["SET", KEY, "v", "NX", "PX", 9000000000000000]])
 def test_max_lease_caps_a_new_lock(world, argv, owner):
     token = world.put("free", owner=owner)

@@ -204,6 +204,39 @@ def test_late_undo_leaves_the_lock_that_another_has_taken_since(world, owner):
     assert world.dump() == before
 
 
+# ---- MSETNX
+
+@each(state=STATES, owner=OWNERS, resp=RESPS)
+def test_msetnx_takes_all_locks_or_none(world, state, owner, resp):
+    token = world.put(state, owner=owner)
+    argv = ["MSETNX", "b", "1", "lock:2", "w", KEY, "v"]
+    before = world.dump()
+    reply = world.run(*argv, resp=resp, owner=owner, token=token, ticket="w-1")
+    assert reply == world.plain(*argv, resp=resp) == (b":0\r\n" if state in HELD else b":1\r\n")
+    assert world.last.effect == "takes" and world.last.succeeded(reply) == (state not in HELD)
+    if state in HELD:
+        assert world.dump() == before
+        return
+    named_owner = None if owner == "value" else ME
+    world.assert_lock("v", LEASE, owner=named_owner)
+    world.assert_lock("w", LEASE, owner=named_owner, key="lock:2", side="hasp:owner:{lock:2}")
+    assert (world.db.get("b"), world.db.pttl("b")) == (b"1", -1)
+    assert world.dequeue(*named(owner), "w-2", 0) == ["gone", 0, 0]
+    assert world.dequeue(*named(owner), "w-1", 0) == ["undone", 0, 0]
+    assert not world.db.exists(KEY, FENCE) and world.db.exists("lock:2")
+
+
+def test_msetnx_gives_a_key_that_it_names_twice_its_last_value(world):
+    assert world.run("MSETNX", KEY, "v", KEY, "w") == b":1\r\n"
+    world.assert_lock("w", LEASE)
+
+
+@each(argv=[["MSETNX", KEY], ["MSETNX", KEY, "v", "b"]])
+def test_msetnx_without_a_value_fails_as_redis(world, argv):
+    assert world.run(*argv) == world.plain(*argv)
+    assert world.last.passed and not world.db.keys()
+
+
 # ---- INCR, and INCRBY by 1
 
 COUNTS = [("INCR", KEY), ("INCRBY", KEY, "1")]

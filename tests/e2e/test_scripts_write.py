@@ -57,6 +57,7 @@ def test_mset_of_thousands_of_keys(world):
     world.db.flushdb()
     assert world.run("MSETNX", *pairs) == b":1\r\n"
     assert world.db.get("k:5999") == b"5999"
+    assert world.db.get("hasp:owner:{lock:5997}") == ME.encode() + b" 5997"
     world.run("SET", "lock:3000", "v", "NX", token=OTHER)
     world.db.delete("lock:3000")
     world.run("SET", "lock:3000", "v", "NX", token=OTHER)

@@ -276,6 +276,14 @@ class Model:
         reply = self.do_set(client, ["SET", argv[1], argv[2], "NX"], keys, knew)
         return ONE if reply == OK else ZERO
 
+    def do_msetnx(self, client, argv, keys, _knew):
+        reply = self.raw(*argv)
+        if reply == ONE:
+            for key in keys:
+                self.raw("PEXPIRE", key, LEASE)
+                self.took(client, key, self.string(key))
+        return reply
+
     def do_setex(self, client, argv, keys, knew):
         return self.do_set(client, ["SET", argv[1], argv[3], "EX", argv[2]], keys, knew)
 

@@ -267,38 +267,45 @@ static void count_released(const struct pending_lock *p, const struct resp_reply
 		stats_add(p->stats, STAT_RELEASED);
 }
 
-void hold_apply(struct holds *h, struct hold_owner *o, struct pending_lock *p, int db,
-                const struct resp_reply *r)
+/* The call has succeeded. */
+static void apply_success(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
+                          int db, const struct resp_reply *r)
 {
 	double now;
 
-	if (db >= 0 && !rewrite_is_success(p->success, r)) {
-		refusals_tell(h, o, p, db, r);
-	} else if (db >= 0) {
-		switch (p->effect) {
-		case LOCK_EFFECT_TAKES:
-			now = timers_now(h->timers);
-			if (p->parts)
-				apply_parts(h, o, p, db, r, now);
-			else
-				apply_taken(h, o, p, p->keys[0], db, r, now);
-			break;
-		case LOCK_EFFECT_COUNTS:
-			stats_add(p->stats, STAT_ACQUIRED);
-			seen_values_put(&o->seen, db, p->keys[0], SEEN_ANY, SLICE_NONE);
-			break;
-		case LOCK_EFFECT_EXPIRES:
-			apply_expiry(h, o, p, db);
-			break;
-		case LOCK_EFFECT_DROPS:
-			count_released(p, r);
-			if (p->refused || p->locked)
-				refusals_tell(h, o, p, db, r);
-			apply_dropped(h, o, p, db);
-			break;
-		case LOCK_EFFECT_NONE:
-			break;
-		}
+	switch (p->effect) {
+	case LOCK_EFFECT_TAKES:
+		now = timers_now(h->timers);
+		if (p->parts)
+			apply_parts(h, o, p, db, r, now);
+		else
+			apply_taken(h, o, p, p->keys[0], db, r, now);
+		break;
+	case LOCK_EFFECT_COUNTS:
+		stats_add(p->stats, STAT_ACQUIRED);
+		seen_values_put(&o->seen, db, p->keys[0], SEEN_ANY, SLICE_NONE);
+		break;
+	case LOCK_EFFECT_EXPIRES:
+		apply_expiry(h, o, p, db);
+		break;
+	case LOCK_EFFECT_DROPS:
+		count_released(p, r);
+		if (p->refused || p->locked)
+			refusals_tell(h, o, p, db, r);
+		apply_dropped(h, o, p, db);
+		break;
+	case LOCK_EFFECT_NONE:
+		break;
 	}
+}
+
+void hold_apply(struct holds *h, struct hold_owner *o, struct pending_lock *p, int db,
+                const struct resp_reply *r)
+{
+	if (db >= 0 && !rewrite_is_success(p->success, r))
+		refusals_tell(h, o, p, db, r);
+	else if (db >= 0)
+		for (const struct pending_lock *at = p; at; at = at->next)
+			apply_success(h, o, at, db, r);
 	pending_lock_free(p);
 }

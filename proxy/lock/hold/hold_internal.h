@@ -146,6 +146,7 @@ struct pending_lock {
 	struct holds *holds;
 	struct section_stats *stats; /* NULL: it counts nowhere */
 	struct parts *parts; /* MLOCK: it takes all keys; else NULL */
+	struct pending_lock *next; /* MSETNX: another lock that the call takes; else NULL */
 	size_t nbytes; /* its memory */
 	struct slice token;
 	struct slice ticket; /* empty: none */

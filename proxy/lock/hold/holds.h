@@ -90,6 +90,11 @@ struct hold_terms {
 struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *call,
                                       const struct slice *keys, size_t nkeys,
                                       const struct hold_terms *terms);
+/* MSETNX takes several locks by one call. Puts `p` in front of `all` (NULL: none yet), but
+ * keeps the lock with the shortest lease first. Returns the first, which stands for all of
+ * them: where a function below is about one lock, it looks at the first. */
+struct pending_lock *pending_lock_join(struct pending_lock *p, struct pending_lock *all);
+bool pending_lock_is_joined(const struct pending_lock *p);
 /* It was answered by -LOCKED: another owner has the lock. */
 void pending_lock_locked(struct pending_lock *p);
 /* Its script has refused to delete a lock: `line`, "+REFUSED n i owner", says that n keys are

@@ -150,6 +150,31 @@ struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *c
 	return p;
 }
 
+struct pending_lock *pending_lock_join(struct pending_lock *p, struct pending_lock *all)
+{
+	struct pending_lock *first = p;
+
+	if (!all)
+		return p;
+	if (p->lease_ms <= all->lease_ms) {
+		p->next = all;
+	} else {
+		first = all;
+		p->next = all->next;
+		all->next = p;
+	}
+	if (first->next->replicas > first->replicas)
+		first->replicas = first->next->replicas;
+	if (first->next->replicas_timeout_ms > first->replicas_timeout_ms)
+		first->replicas_timeout_ms = first->next->replicas_timeout_ms;
+	return first;
+}
+
+bool pending_lock_is_joined(const struct pending_lock *p)
+{
+	return p->next != NULL;
+}
+
 struct lock_try pending_lock_try(const struct pending_lock *p, int64_t *lease_ms)
 {
 	*lease_ms = p->parts ? rewrite_mlock_part_lease(p->lease_ms) : p->lease_ms;
@@ -183,8 +208,10 @@ void pending_lock_set_wait(struct pending_lock *p, int64_t wait_ms)
 
 void pending_lock_abandon(struct pending_lock *p)
 {
-	p->release = true;
-	p->begins = p->effect == LOCK_EFFECT_TAKES;
+	for (; p; p = p->next) {
+		p->release = true;
+		p->begins = p->effect == LOCK_EFFECT_TAKES;
+	}
 }
 
 enum lock_success pending_lock_success(const struct pending_lock *p)
@@ -199,7 +226,8 @@ void pending_lock_since(struct pending_lock *p, double since)
 
 void pending_lock_sent(struct pending_lock *p)
 {
-	p->sent_at = timers_now(p->holds->timers);
+	for (; p; p = p->next)
+		p->sent_at = timers_now(p->holds->timers);
 }
 
 /* --- refusals --------------------------------------------------------------------- */
@@ -329,7 +357,7 @@ double pending_lock_until(const struct pending_lock *p)
 	return p->sent_at + (seconds < UNDO_SECONDS ? seconds : UNDO_SECONDS);
 }
 
-void pending_lock_undo_now(struct pending_lock *p, int db)
+static void undo_one(struct pending_lock *p, int db)
 {
 	int64_t lease_ms;
 	struct lock_try t = pending_lock_try(p, &lease_ms);
@@ -345,6 +373,12 @@ void pending_lock_undo_now(struct pending_lock *p, int db)
 	}
 }
 
+void pending_lock_undo_now(struct pending_lock *p, int db)
+{
+	for (; p; p = p->next)
+		undo_one(p, db);
+}
+
 void pending_lock_undo(struct pending_lock *p, int db)
 {
 	if (!p)
@@ -355,7 +389,11 @@ void pending_lock_undo(struct pending_lock *p, int db)
 
 size_t pending_lock_nbytes(const struct pending_lock *p)
 {
-	return p->nbytes + (p->parts ? sizeof(*p->parts) : 0);
+	size_t nbytes = 0;
+
+	for (; p; p = p->next)
+		nbytes += p->nbytes + (p->parts ? sizeof(*p->parts) : 0);
+	return nbytes;
 }
 
 struct pending_lock *pending_lock_fit(struct pending_lock *p)
@@ -378,10 +416,8 @@ struct pending_lock *pending_lock_fit(struct pending_lock *p)
 	return fit;
 }
 
-void pending_lock_free(struct pending_lock *p)
+static void free_one(struct pending_lock *p)
 {
-	if (!p)
-		return;
 	p->holds->npending--;
 	parts_free(p->parts);
 	buf_release(&p->answer);
@@ -389,4 +425,14 @@ void pending_lock_free(struct pending_lock *p)
 		freelist_give(&p->holds->pending, p);
 	else
 		free(p);
+}
+
+void pending_lock_free(struct pending_lock *p)
+{
+	struct pending_lock *next;
+
+	for (; p; p = next) {
+		next = p->next;
+		free_one(p);
+	}
 }

@@ -165,6 +165,13 @@ void refusals_tell(struct holds *h, const struct hold_owner *o, const struct pen
 {
 	struct refusal refusal;
 
+	/* Of several locks, the first that this worker knows to be another owner's. */
+	for (const struct pending_lock *at = p; p->next && at; at = at->next) {
+		if (any_hold(h, o, at, db)) {
+			p = at;
+			break;
+		}
+	}
 	if (!p->stats || !find_refusal(h, o, p, db, r, &refusal))
 		return;
 	if (p->waited > 0) {

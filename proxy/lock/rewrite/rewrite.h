@@ -113,6 +113,10 @@ enum rewrite_result rewrite_lock(struct buf *out, const struct command *c,
                                  size_t nkeys, const struct rewrite_how *how,
                                  struct lock_call *call);
 
+/* Makes the call of an MSETNX that of its lock `k` alone, for the worker's tables. */
+void rewrite_msetnx_lock(const struct lock_key *k, const struct resp_view *req,
+                         struct lock_call *call);
+
 enum verb {
 	VERB_LOCK,
 	VERB_UNLOCK,

@@ -89,6 +89,7 @@ void rewrite_unruled_keys(const struct rewrite *rw);
 
 enum rewrite_result rewrite_set(const struct rewrite *rw);
 enum rewrite_result rewrite_setnx(const struct rewrite *rw);
+enum rewrite_result rewrite_msetnx(const struct rewrite *rw);
 enum rewrite_result rewrite_setex(const struct rewrite *rw);
 enum rewrite_result rewrite_getset(const struct rewrite *rw);
 enum rewrite_result rewrite_incr(const struct rewrite *rw);

@@ -182,6 +182,8 @@ enum rewrite_result rewrite_lock(struct buf *out, const struct command *c,
 		return rewrite_set(&rw);
 	case RULE_SETNX:
 		return rewrite_setnx(&rw);
+	case RULE_MSETNX:
+		return rewrite_msetnx(&rw);
 	case RULE_SETEX:
 		return rewrite_setex(&rw);
 	case RULE_GETSET:
@@ -226,6 +228,7 @@ const char *rewrite_refusal(enum script_id script, enum lock_success success, bo
 	switch (script) {
 	case SCRIPT_TAKE:
 	case SCRIPT_TAKE_WAIT:
+	case SCRIPT_MSETNX:
 	case SCRIPT_LOCK_COUNT:
 	case SCRIPT_LOCK_STRING:
 	case SCRIPT_LOCK_LIMIT:

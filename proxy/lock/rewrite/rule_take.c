@@ -37,12 +37,10 @@ static void write_expiry(struct buf *out, const struct expiry *e)
 		resp_write_bulk_int(out, e->number);
 }
 
-static void takes(const struct rewrite *rw, enum lock_success success, struct slice value,
-                  const struct expiry *e)
+static void call_takes(struct lock_call *call, const struct rule *rule,
+                       enum lock_success success, struct slice value, const struct expiry *e)
 {
-	struct lock_call *call = rw->call;
-
-	call->kind = rewrite_has_sidecar(rw->keys[0].rule) ? LOCK_KIND_RULE : LOCK_KIND_VALUE;
+	call->kind = rewrite_has_sidecar(rule) ? LOCK_KIND_RULE : LOCK_KIND_VALUE;
 	call->effect = LOCK_EFFECT_TAKES;
 	call->success = success;
 	call->value = value;
@@ -53,6 +51,12 @@ static void takes(const struct rewrite *rw, enum lock_success success, struct sl
 		call->until_ms = e->number;
 	else if (strcmp(e->option, "EXAT") == 0)
 		call->until_ms = e->number * 1000;
+}
+
+static void takes(const struct rewrite *rw, enum lock_success success, struct slice value,
+                  const struct expiry *e)
+{
+	call_takes(rw->call, rw->keys[0].rule, success, value, e);
 }
 
 /* --- SET and its kin --- */
@@ -236,6 +240,60 @@ enum rewrite_result rewrite_getset(const struct rewrite *rw)
 		return REWRITE_PASS;
 	write_set(rw, rw->req->argv[2], "GETSET", &e);
 	takes(rw, LOCK_IF_NO_ERROR, rw->req->argv[2], &e);
+	return REWRITE_CALL;
+}
+
+/* --- MSETNX --- */
+
+/* Laid out as scripts/commands/msetnx.lua reads it. */
+static void write_msetnx_call(const struct rewrite *rw)
+{
+	size_t nlocks = rewrite_count_locks(rw);
+
+	script_call_begin(rw->out, SCRIPT_MSETNX, rw->how, rw->nkeys + 2 * nlocks,
+	                  2 + 2 * nlocks + rw->req->argc);
+	for (size_t i = 0; i < rw->nkeys; i++) {
+		struct slice key = rw->req->argv[rw->keys[i].arg];
+
+		if (!rw->keys[i].rule)
+			continue;
+		rewrite_lock_keys(rw, rw->keys[i].rule, key);
+		key_names_write_bulk(rw->out, rw->how->naming, KEY_NAME_FENCE, key);
+	}
+	rewrite_unruled_keys(rw);
+
+	resp_write_bulk_int(rw->out, (long long)nlocks);
+	resp_write_bulk(rw->out, rw->how->ticket);
+	for (size_t i = 0; i < rw->nkeys; i++) {
+		if (!rw->keys[i].rule)
+			continue;
+		resp_write_bulk(rw->out, rw->keys[i].token);
+		resp_write_bulk_int(rw->out, expiry_lease(rw->keys[i].rule).number);
+	}
+	for (size_t i = 0; i < rw->req->argc; i++)
+		resp_write_bulk(rw->out, rw->req->argv[i]);
+}
+
+void rewrite_msetnx_lock(const struct lock_key *k, const struct resp_view *req,
+                         struct lock_call *call)
+{
+	struct expiry e = expiry_lease(k->rule);
+
+	call->key = req->argv[k->arg];
+	call->owner = k->token;
+	call_takes(call, k->rule, LOCK_IF_ONE, req->argv[k->arg + 1], &e);
+}
+
+enum rewrite_result rewrite_msetnx(const struct rewrite *rw)
+{
+	/* A value is missing. */
+	if (rw->req->argc % 2 == 0)
+		return REWRITE_PASS;
+	write_msetnx_call(rw);
+	rw->call->script = SCRIPT_MSETNX;
+	rw->call->ticket = rw->how->ticket;
+	rw->call->fresh = true;
+	rewrite_msetnx_lock(rewrite_first_lock(rw), rw->req, rw->call);
 	return REWRITE_CALL;
 }
 

@@ -39,7 +39,7 @@ SETS = {
 
 WRITES = [["APPEND", KEY, "x"], ["SETRANGE", KEY, 1, "xy"], ["SETBIT", KEY, 3, 1], ["GETDEL", KEY],
           ["GETEX", KEY], ["GETEX", KEY, "PERSIST"], ["GETEX", KEY, "EX", 100], ["INCRBY", KEY, 2],
-          ["DECR", KEY], ["MSET", KEY, "new", "b", "1"], ["MSETNX", "b", "1", KEY, "new"],
+          ["DECR", KEY], ["MSET", KEY, "new", "b", "1"],
           ["BITFIELD", KEY, "SET", "u8", 0, 65], ["RENAME", KEY, "b"], ["MOVE", KEY, 5],
           ["HSET", KEY, "f", "v"], ["LPUSH", KEY, "x"], ["ZPOPMIN", KEY], ["SADD", KEY, "x"],
           ["PFADD", KEY, "x"], ["SUNIONSTORE", KEY, "b"], ["BITOP", "NOT", KEY, "b"],
@@ -49,7 +49,7 @@ WRITES = [["APPEND", KEY, "x"], ["SETRANGE", KEY, 1, "xy"], ["SETBIT", KEY, 3, 1
 def all_commands():
     """The commands above, and one for each other script."""
     return [*(make() for make, _ in [*TAKES.values(), *SETS.values()]), *WRITES,
-            ["INCR", KEY], ["EXPIRE", KEY, 5], ["PERSIST", KEY], ["DEL", KEY, "b"]]
+            ["INCR", KEY], ["MSETNX", "b", "1", KEY, "new"], ["EXPIRE", KEY, 5], ["PERSIST", KEY], ["DEL", KEY, "b"]]
 
 
 CONTENTS = {
