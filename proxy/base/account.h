@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * account: how many bytes each of several holders keeps that somebody outside can make grow,
- * and how many all of them keep together, against a limit. The holder that keeps most is found
- * without a search. It only counts: what the bytes are, and what becomes of a holder, is the
- * owner's business.
+ * and how many all of them keep together, against a limit. It only counts: what the bytes are,
+ * and what becomes of a holder, is the owner's business.
  *
  *   holders --account_set()--> total --account_is_over()--> nobody reads
- *                                '--account_largest()-----> is closed, until it fits
+ *                                '--account_heaviest()----> is closed, until it fits
  */
 #ifndef HASP_BASE_ACCOUNT_H
 #define HASP_BASE_ACCOUNT_H
@@ -18,12 +17,10 @@
 
 /* A holder of less is not counted: so much each may have, and their number is limited. */
 #define ACCOUNT_LEAST ((size_t)4096)
-/* Four sizes to each power of two. */
-#define ACCOUNT_SIZES (4 * 64)
 
 /* Embedded in a holder. */
 struct account_share {
-	struct list node; /* among those of about this size; in no list: not counted */
+	struct list node; /* in account.shares; in no list: not counted */
 	size_t nbytes; /* 0, or ACCOUNT_LEAST and more */
 };
 
@@ -32,7 +29,7 @@ struct account {
 	size_t total; /* of all shares */
 	size_t wanted; /* what could not be taken since account_reset_wanted(); 0: nothing */
 	const struct account_share *wanter; /* the holder that wanted it; NULL: none */
-	struct list by_size[ACCOUNT_SIZES]; /* of shares; the one that came first is first */
+	struct list shares; /* the one that came first is first */
 };
 
 void account_init(struct account *a, size_t limit);
@@ -65,9 +62,12 @@ static inline bool account_is_over(const struct account *a)
 	return a->total > a->limit || a->wanted > a->limit - a->total;
 }
 
-/* The holder that keeps most, within a quarter; of several the one that has kept so much for
- * longest. NULL: none keeps anything that counts. */
-struct account_share *account_largest(const struct account *a);
+/* How much is gained if this holder is closed; more than 0. */
+typedef double account_weigh_fn(void *arg, const struct account_share *s);
+/* Returns the holder for which weigh() returns most; of several the one that came first. NULL:
+ * none keeps anything that counts. */
+struct account_share *account_heaviest(const struct account *a, account_weigh_fn *weigh,
+                                       void *arg);
 
 /* What was wanted is there now, or not wanted any more. */
 static inline void account_reset_wanted(struct account *a)

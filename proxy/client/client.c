@@ -61,7 +61,7 @@ void client_new(struct client_env *env, int fd, const char *listener, struct tls
 		c->behind = xmalloc(sizeof(*behind));
 		*c->behind = *behind;
 	}
-	c->since = c->login_from = env->policy.now;
+	c->since = c->login_from = c->read_at = env->policy.now;
 	c->active_at = c->since - 2 * ACTIVE_SECONDS; /* its first byte counts, however soon */
 	list_init(&c->learning);
 	session_init(&c->session);

@@ -118,6 +118,9 @@ struct client {
 	size_t decide_at; /* bytes of it at which to ask again if it may stream */
 	double login_from; /* env->policy.now since when it could log in */
 	double since; /* env->policy.now when it came */
+	double read_at; /* client_note_reading(): when the client last read replies, or had none
+	                 */
+	size_t read_till; /* stream.taken then */
 	double active_at; /* when it last sent or was sent bytes, as env->policy.now */
 	struct stream stream;
 	struct session session;

@@ -156,9 +156,24 @@ void client_steer_link(struct client *c)
 
 /* --- memory ----------------------------------------------------------------------------- */
 
+/* A client that reads less at a time counts as one that does not read. */
+#define READ_BYTES ((size_t)64 * 1024)
+
+void client_note_reading(struct client *c)
+{
+	if (stream_pending(&c->stream) && c->stream.taken - c->read_till < READ_BYTES)
+		return;
+	c->read_till = c->stream.taken;
+	c->read_at = c->env->policy.now;
+}
+
 void client_count_memory(struct client *c)
 {
 	size_t nbytes = client_nbytes(c) + link_user_nbytes(&c->user);
+
+	if (c->share.nbytes == 0)
+		c->read_at = c->env->policy.now;
+	client_note_reading(c);
 
 	if (c->waiter)
 		nbytes += waiter_nbytes(c->waiter);

@@ -54,6 +54,9 @@ static inline size_t client_nbytes(const struct client *c)
 	       (c->quorum ? sizeof(*c->quorum) + c->quorum->nbytes : 0);
 }
 
+/* Notes when the client has read some of its replies, or all. To be called each second, too. */
+void client_note_reading(struct client *c);
+
 /* Counts all of it anew, when that may have grown, or shrunk. */
 void client_count_memory(struct client *c);
 

@@ -50,25 +50,48 @@ bool limits_check_output(struct client *c)
 	return false;
 }
 
+/* A client that reads makes room by itself, and one that does not is likely to go on so: a
+ * second without reading counts as one, ten as a hundred. What is kept for another reason than
+ * that the client does not read counts as a second. */
+static double weigh(void *arg, const struct account_share *s)
+{
+	struct client *c = container_of(s, struct client, share);
+	double unread;
+
+	(void)arg;
+	client_note_reading(c);
+	unread = c->env->policy.now - c->read_at;
+	if (unread < 1)
+		unread = 1;
+	return (double)s->nbytes * unread * unread;
+}
+
+static struct client *heaviest(const struct client_env *env)
+{
+	struct account_share *s = account_heaviest(&env->account, weigh, NULL);
+
+	return s ? container_of(s, struct client, share) : NULL;
+}
+
 /* There was no memory left, whatever the limit says: gives back half of what is kept. */
 static void shed_half(struct client_env *env)
 {
 	size_t enough = env->account.total / 2;
-	struct account_share *s;
+	struct client *c;
 
 	env->shortages = memory_shortages();
-	while (env->account.total > enough && (s = account_largest(&env->account)))
-		close_over(container_of(s, struct client, share), LIMIT_NO_MEMORY, s->nbytes);
+	while (env->account.total > enough && (c = heaviest(env)))
+		close_over(c, LIMIT_NO_MEMORY, c->share.nbytes);
 }
 
 void limits_shed(struct client_env *env)
 {
-	struct account_share *s;
+	struct client *c;
 
 	if (env->account.total > env->most)
 		env->most = env->account.total;
-	while (account_is_over(&env->account) && (s = account_largest(&env->account)))
-		close_over(container_of(s, struct client, share), LIMIT_MEMORY, s->nbytes);
+	while (account_is_over(&env->account) && (c = heaviest(env)))
+		close_over(c, LIMIT_MEMORY, c->share.nbytes);
 	account_reset_wanted(&env->account);
 	if (env->shortages != memory_shortages())
 		shed_half(env);
@@ -77,7 +100,11 @@ void limits_shed(struct client_env *env)
 /* The C library keeps small blocks that were freed for the next ones. */
 void limits_trim(struct client_env *env)
 {
+	struct account *a = &env->account;
+
 	memory_reserve();
+	for (struct list *at = a->shares.next; at != &a->shares; at = at->next)
+		client_note_reading(container_of(at, struct client, share.node));
 	if (env->most < env->account.total + TRIM_BYTES)
 		return;
 	env->most = env->account.total;

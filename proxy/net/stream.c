@@ -107,8 +107,8 @@ static void stream_fail(struct stream *s, int error)
 	watch_feed(s->flusher->loop, &s->watch, EV_READ);
 }
 
-/* Writes what the socket takes. Returns the bytes taken. */
-static size_t write_some(struct stream *s, struct slice bytes)
+/* Returns the bytes taken. */
+static size_t write_to(struct stream *s, struct slice bytes)
 {
 	ssize_t n;
 
@@ -120,6 +120,15 @@ static size_t write_some(struct stream *s, struct slice bytes)
 	if (errno != EAGAIN && errno != EWOULDBLOCK)
 		stream_fail(s, errno);
 	return 0;
+}
+
+/* Writes what the socket takes. Returns the bytes taken. */
+static size_t write_some(struct stream *s, struct slice bytes)
+{
+	size_t n = write_to(s, bytes);
+
+	s->taken += n;
+	return n;
 }
 
 static void write_out(struct stream *s)

@@ -94,6 +94,7 @@ struct stream {
 	struct tls *tls; /* NULL: it is not encrypted */
 	struct buf out; /* bytes to be written */
 	size_t unsent; /* bytes that are encrypted and not written yet */
+	size_t taken; /* bytes that were written; wraps */
 	struct list dirty; /* in flusher->dirty while queued bytes wait for the turn's end */
 	struct list decrypted; /* in flusher->decrypted */
 	int error; /* errno of the write that failed; 0: none did */

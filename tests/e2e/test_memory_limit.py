@@ -8,7 +8,8 @@ import socket
 import time
 
 import pytest
-from harness import encode, until
+import redis as redis_py
+from harness import Connection, encode, until
 from harness.cluster import Cluster
 from harness.marks import covers
 from harness.memory import MB, Growth, memory
@@ -120,6 +121,31 @@ def test_replies_that_are_not_read(limited, crowd):
         until(lambda: "client_over_limit limit=memory_limit" in hasp.log, "the reason in the log")
         growth.check(BOUND)
         assert other.call("PING") == PONG
+
+
+def test_client_that_reads_outlives_those_that_do_not(limited, plain, tmp_path):
+    console, path = tmp_path / "console", tmp_path / "hasp.sock"
+    hasp = limited(f"[admin]\nlisten = unix:{console}\n", listen=f"unix:{path}")
+    plain.set("small", b"x" * 100_000)
+    plain.set("large", b"x" * 6 * MB)
+
+    def since(attackers):
+        """For how many seconds none of them has read, sent, or been sent, anything."""
+        with redis_py.Redis(unix_socket_path=str(console), decode_responses=True) as c:
+            rows = [dict(zip(r[::2], r[1::2], strict=True)) for r in c.execute_command("SHOW", "CLIENTS")]
+        assert len(rows) == len(attackers)
+        return min(int(row["idle_ms"]) / 1000 for row in rows)
+
+    with contextlib.ExitStack() as stack:
+        attackers = [stack.enter_context(Connection(str(path))) for _ in range(24)]
+        for one in attackers:  # the kernel keeps 200 kB of it, hasp the rest in buffers of 512 kB
+            one.send(encode("GET", "small") * 5)
+        until(lambda: since(attackers) > 10, "them to be silent for long")
+        assert "client_over_limit" not in hasp.log
+        honest = stack.enter_context(Connection(str(path)))
+        honest.send(encode("GET", "large"))
+        until(lambda: "client_over_limit limit=memory_limit" in hasp.log, "the limit to be reached")
+        assert len(honest.read()) > 6 * MB
 
 
 def test_requests_that_wait_for_redis(limited, crowd, redis_server):
