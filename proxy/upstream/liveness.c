@@ -5,10 +5,22 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
+#include "resp/write.h"
 #include "upstream/link_internal.h"
 
-/* A link that is dead is found so many seconds after server_timeout, at most. */
+/* Seconds between two looks, at most. */
 #define LOOK_SECONDS_MAX 0.5
+/* After the server has answered the write check, silent links have this many looks left: Redis
+ * answers the clients that it had paused at the same time. */
+#define WRITES_PASS_LOOKS 4
+
+/* Whether the server executes writes is asked over a connection of its own, for a paused Redis
+ * does not read the connection any further. */
+enum write_check {
+	WRITE_CHECK_NONE, /* no link is silent */
+	WRITE_CHECK_ASKED, /* no answer yet: Redis may have paused its writes */
+	WRITE_CHECK_PASSED, /* it executes writes: a silent link is dead */
+};
 
 struct liveness {
 	struct link_env *env;
@@ -18,6 +30,10 @@ struct liveness {
 	uint32_t limit; /* as many looks are that time */
 	uint32_t nsilent; /* so many looks in a row found nothing read on any link */
 	uint32_t nunanswered; /* or hasp's own connection waiting for an answer, or down */
+	enum write_check writes;
+	struct link_user writes_user; /* on a link while WRITE_CHECK_ASKED */
+	uint32_t npassed; /* looks since WRITE_CHECK_PASSED */
+	bool any_silent; /* this look found a link that is silent for too long */
 };
 
 /* Redis may keep the replies to what came before a script until that is done, too. */
@@ -35,8 +51,96 @@ static bool is_reply_due(const struct link *l)
 	       !has_patient(&l->fifo);
 }
 
-/* Looks at what it has read. */
-static bool is_silent_link(struct liveness *v, struct link *l)
+/* --- CLIENT PAUSE ... WRITE ----------------------------------------------------------------- */
+
+static void writes_on_bytes(void *owner, struct slice bytes)
+{
+	(void)owner;
+	(void)bytes;
+}
+
+static void writes_on_drained(void *owner)
+{
+	(void)owner;
+}
+
+/* An error is an answer, too: Redis checks the login and the ACL before it pauses a command. */
+static void writes_passed(struct liveness *v)
+{
+	struct link *l = v->writes_user.link;
+
+	v->writes = WRITE_CHECK_PASSED;
+	v->npassed = 0;
+	link_leave(&v->writes_user);
+	link_close(l);
+}
+
+static void writes_on_reply(void *owner, void *tag, const struct resp_reply *reply,
+                            struct slice captured)
+{
+	(void)tag;
+	(void)reply;
+	(void)captured;
+	writes_passed(owner);
+}
+
+/* It could not be asked. */
+static void writes_on_down(void *owner, enum link_end end, const char *reason, size_t inflight)
+{
+	(void)end;
+	(void)reason;
+	(void)inflight;
+	writes_passed(owner);
+}
+
+static const struct link_ops writes_ops = {
+	.on_bytes = writes_on_bytes,
+	.on_drained = writes_on_drained,
+	.on_reply = writes_on_reply,
+	.on_down = writes_on_down,
+};
+
+/* Redis pauses scripts, too, and MONITOR does not show them. */
+static void ask_for_writes(struct liveness *v)
+{
+	const struct link_login login = {
+		.proto = 2,
+		.user = v->env->user,
+		.password = v->env->password,
+	};
+	struct slice argv[] = { SLICE_LIT("EVAL"), SLICE_LIT("return 0"), SLICE_LIT("0") };
+	struct buf out = BUF_INIT;
+
+	v->writes = WRITE_CHECK_ASKED;
+	link_join(link_new_own(v->env, false, &login), &v->writes_user);
+	resp_write_request(&out, argv, 3);
+	link_send(v->writes_user.link, buf_slice(&out));
+	buf_release(&out);
+	link_expect(&v->writes_user, LINK_NOTIFY | LINK_DISCARD | LINK_PATIENT, v);
+}
+
+static void end_write_check(struct liveness *v)
+{
+	if (v->writes == WRITE_CHECK_ASKED)
+		writes_passed(v);
+	v->writes = WRITE_CHECK_NONE;
+}
+
+/* After a look. */
+static void check_writes(struct liveness *v)
+{
+	if (!v->any_silent)
+		end_write_check(v);
+	else if (v->writes == WRITE_CHECK_NONE)
+		ask_for_writes(v);
+	else if (v->writes == WRITE_CHECK_PASSED)
+		v->npassed++;
+}
+
+/* --- links ---------------------------------------------------------------------------------- */
+
+/* Looks at what the link has read. Returns true if it is dead. */
+static bool is_dead_link(struct liveness *v, struct link *l)
 {
 	if (l->nreads != l->nreads_seen) {
 		l->nreads_seen = l->nreads;
@@ -45,7 +149,13 @@ static bool is_silent_link(struct liveness *v, struct link *l)
 	}
 	l->nsilent = is_reply_due(l) ? l->nsilent + 1 : 0;
 	/* What came while hasp was stopped is read behind this. */
-	return l->nsilent > v->limit && !stream_has_input(&l->stream);
+	if (l->nsilent <= v->limit || stream_has_input(&l->stream))
+		return false;
+	/* A server that answers no checks has not just paused its writes. */
+	if (v->nunanswered > v->limit / 2)
+		return true;
+	v->any_silent = true;
+	return v->writes == WRITE_CHECK_PASSED && v->npassed >= WRITES_PASS_LOOKS;
 }
 
 /* Ends the links of `dead`. What their users do then may end others of them. */
@@ -99,7 +209,9 @@ void liveness_look(struct liveness *v)
 		return;
 	v->nsilent++;
 	v->nunanswered = control_is_answering(v->control) ? 0 : v->nunanswered + 1;
-	end_dead(v, is_silent_link, "no reply came");
+	v->any_silent = false;
+	end_dead(v, is_dead_link, "no reply came");
+	check_writes(v);
 	if (!is_node_dead(v))
 		return;
 	v->nsilent = 0;
@@ -119,6 +231,7 @@ struct liveness *liveness_new(struct link_env *env, const struct control *contro
 
 	v->env = env;
 	v->control = control;
+	link_user_init(&v->writes_user, &writes_ops, v);
 	ev_timer_init(&v->timer, liveness_on_timer, 0, 0);
 	v->timer.data = v;
 	return v;
@@ -127,6 +240,7 @@ struct liveness *liveness_new(struct link_env *env, const struct control *contro
 void liveness_free(struct liveness *v)
 {
 	ev_timer_stop(v->env->dialer.loop, &v->timer);
+	end_write_check(v);
 	free(v);
 }
 
@@ -138,6 +252,7 @@ void liveness_set_timeout(struct liveness *v, int64_t timeout_ms)
 		return;
 	v->timeout = timeout;
 	v->nsilent = v->nunanswered = 0;
+	end_write_check(v);
 	ev_timer_stop(v->env->dialer.loop, &v->timer);
 	if (timeout <= 0)
 		return;

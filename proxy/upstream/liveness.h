@@ -4,7 +4,8 @@
  * the server hangs. One timer for all links of an environment looks at what each has read since
  * it looked last; a request costs nothing.
  *
- *   a reply is due, and nothing was read for server_timeout      -> that link ends
+ *   a reply is due, nothing was read for server_timeout, and the
+ *   server executes writes (CLIENT PAUSE ... WRITE: it does not) -> that link ends
  *   hasp's own connection is not answered, and nothing was read
  *   on any link, for server_timeout                              -> all of them end
  *

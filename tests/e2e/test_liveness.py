@@ -145,6 +145,22 @@ def test_link_that_is_cut_alone_ends_alone(start_far, far):
         assert "upstream_down" not in hasp.log
 
 
+@BOTH
+@pytest.mark.parametrize("command", [("SET", "k", 1), ("PUBLISH", "c", "m")])
+def test_client_waits_while_redis_pauses_writes_for_longer_than_server_timeout(start_far, far, pooling, command):
+    hasp, plain = start_far(pooling=pooling), far.client()
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("PING") == other.call("PING") == PONG
+        plain.execute_command("CLIENT", "PAUSE", 600_000, "WRITE")
+        one.send(encode(*command))
+        # Two server_timeouts, and hasp's check of the pause in each.
+        for _ in range(2):
+            pass_time(plain)
+        plain.execute_command("CLIENT", "UNPAUSE")
+        assert one.read() in (OK, b":0\r\n") and other.call("PING") == PONG
+        assert not ends(hasp)
+
+
 def test_subscriber_that_is_cut_alone_is_connected_anew(start_far, far):
     with Relay(far.address) as relay:
         hasp = start_far(verbs(), address=relay.address)

@@ -81,6 +81,18 @@ static int tear_down_live(void **state)
 	return 0;
 }
 
+/* hasp asks whether the server executes writes; it answers `reply`. */
+static void answer_write_check(struct fixture *f, const char *reply)
+{
+	struct played_server writes;
+
+	played_server_init(&writes, &f->links->at);
+	played_server_accept(&writes);
+	played_server_expect(&writes, "*3\r\n$4\r\nEVAL\r\n$8\r\nreturn 0\r\n$1\r\n0\r\n");
+	played_server_send(&writes, reply);
+	played_server_fini(&writes);
+}
+
 static void look(struct fixture *f, int n)
 {
 	while (n--)
@@ -104,9 +116,45 @@ static void a_link_ends_when_a_reply_is_due_and_nothing_comes(void **state)
 	look(f, LOOKS_IN_AN_HOUR / 2);
 	assert_int_equal(f->links->ndown, 0);
 	look(f, LOOKS_IN_AN_HOUR);
+	answer_write_check(f, ":0\r\n");
+	assert_int_equal(f->links->ndown, 0);
+	look(f, 10);
 	assert_down(f->links, LINK_BROKEN);
 	assert_string_equal(f->links->reason, "no reply came for 3600 s");
 	assert_true(control_is_up(f->control));
+}
+
+static void a_link_does_not_end_while_the_server_holds_writes_back(void **state)
+{
+	struct fixture *f = *state;
+
+	expect(f->links, LINK_NOTIFY, "a");
+	look(f, 10 * LOOKS_IN_AN_HOUR);
+	answer_write_check(f, ":0\r\n");
+	SERVER_SENDS(f->links, "+1\r\n");
+	look(f, 10);
+	/* The next silence is asked about again. */
+	expect(f->links, LINK_NOTIFY, "b");
+	look(f, 10 * LOOKS_IN_AN_HOUR);
+	assert_int_equal(f->links->ndown, 0);
+	answer_write_check(f, "-NOAUTH Authentication required.\r\n");
+	look(f, 10);
+	assert_down(f->links, LINK_BROKEN);
+}
+
+static void a_link_ends_when_the_server_cannot_be_asked_about_writes(void **state)
+{
+	struct fixture *f = *state;
+	struct played_server writes;
+
+	expect(f->links, LINK_NOTIFY, "a");
+	look(f, 2 * LOOKS_IN_AN_HOUR);
+	played_server_init(&writes, &f->links->at);
+	played_server_accept(&writes);
+	played_server_close(&writes);
+	played_server_fini(&writes);
+	look(f, 10);
+	assert_down(f->links, LINK_BROKEN);
 }
 
 static void each_byte_of_a_reply_counts(void **state)
@@ -145,6 +193,8 @@ static void a_reply_may_be_long_in_coming_while_the_server_answers_checks(void *
 	assert_int_equal(f->links->ndown, 0);
 	SERVER_SENDS(f->links, "+1\r\n+2\r\n");
 	look(f, 2 * LOOKS_IN_AN_HOUR);
+	answer_write_check(f, ":0\r\n");
+	look(f, 10);
 	assert_down(f->links, LINK_BROKEN);
 }
 
@@ -158,6 +208,8 @@ static void a_link_that_is_not_read_does_not_end(void **state)
 	assert_int_equal(f->links->ndown, 0);
 	link_resume(f->links->link);
 	look(f, 2 * LOOKS_IN_AN_HOUR);
+	answer_write_check(f, ":0\r\n");
+	look(f, 10);
 	assert_down(f->links, LINK_BROKEN);
 }
 
@@ -223,6 +275,7 @@ static void without_a_time_out_nothing_ends(void **state)
 	ev_sleep(0.01);
 	ev_run(flusher->loop, EVRUN_NOWAIT);
 	assert_int_equal(f->links->ndown, 0);
+	played_server_close(&f->server);
 	liveness_set_timeout(f->liveness, 1);
 	while (f->links->ndown == 0)
 		await_event(f->links);
@@ -235,6 +288,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		LIVE(a_link_ends_when_a_reply_is_due_and_nothing_comes),
+		LIVE(a_link_does_not_end_while_the_server_holds_writes_back),
+		LIVE(a_link_ends_when_the_server_cannot_be_asked_about_writes),
 		LIVE(each_byte_of_a_reply_counts),
 		LIVE(a_request_that_is_sent_later_has_its_own_time),
 		LIVE(a_reply_may_be_long_in_coming_while_the_server_answers_checks),
