@@ -31,5 +31,11 @@ def test_tester_finds_a_hasp_that_has_too_much_memory():
 
 
 @UNTIL_FOUND
+@pytest.mark.parametrize("name, finding", [("sentinels", "stolen"), ("war", "hung"), ("open", "hasp")])
+def test_tester_finds(name, finding):
+    until_found(f" {finding}!", "hostile", "--seconds", 5, "--only", "babbles", "--break", name)
+
+
+@UNTIL_FOUND
 def test_tester_finds_that_hostile_clients_are_told_what_is_not_theirs():
     until_found(" leak!", "hostile", "--seconds", 4, "--only", "steals", "--break", "acl")

@@ -22,6 +22,10 @@ import sys
 USERS, PASSWORD = [f"m{n}" for n in range(20)], "mallory"
 # Stands in what honest clients store, and only in what none of USERS may read.
 SECRET = b"none-of-your-business"
+ERRORS = ("MOVED {slot} {address}", "ASK {slot} {address}", "TRYAGAIN", "CLUSTERDOWN", "READONLY You can't write",
+          "MASTERDOWN", "LOADING", "NOAUTH Authentication required.", "WRONGPASS", "NOPERM", "NOSCRIPT", "NOREPLICAS",
+          "UNBLOCKED", "EXECABORT", "LOCKED", "LOCKLOST", "DEADLOCK", "NOQUORUM", "BUSY", "MISCONF", "+QUEUED",
+          "+QUEUED 1 2 3", "+REFUSED 1 1 x", "+GRANTED", "+OK", "ERR MULTI calls can not be nested", "ERR unknown command", "NOPROTO", "NOTBUSY")
 MB = 1024 * 1024
 PATIENCE = 5.0       # until an attack is over
 TARGETS = ([f"verb:{n}" for n in range(4)] + ["lock:connection:0", "lock:value:0", "mine:0:0", "ours:0:0"])
@@ -42,9 +46,9 @@ class Leak(Exception):
 class Mallory:
     """One hostile client."""
 
-    def __init__(self, addresses, rng, only):
-        self.addresses, self.rng = addresses, rng
-        self.attacks = [getattr(self, name) for name in only]
+    def __init__(self, args, rng):
+        self.addresses, self.others, self.rng = args.addresses, args.http + args.consoles, rng
+        self.attacks = [getattr(self, name) for name in args.only]
         self.counts = collections.Counter()
         self.over = False
         self.seen = b""
@@ -56,7 +60,7 @@ class Mallory:
             self.seen, self.reader, self.writer = b"", None, None
             try:
                 await asyncio.wait_for(attack(), PATIENCE)
-            except (OSError, EOFError, asyncio.TimeoutError, ValueError):
+            except (OSError, EOFError, asyncio.TimeoutError, asyncio.LimitOverrunError, ValueError):
                 pass
             finally:
                 if self.writer:
@@ -65,8 +69,8 @@ class Mallory:
 
     # --- a connection ---
 
-    async def open(self, login=True):
-        address = self.rng.choice(self.addresses)
+    async def open(self, login=True, addresses=None):
+        address = self.rng.choice(addresses or self.addresses)
         if isinstance(address, tuple):
             self.reader, self.writer = await asyncio.open_connection(*address, limit=MB)
         else:
@@ -228,6 +232,39 @@ class Mallory:
                 self.leave()
             self.writer = None
 
+    async def operates(self):
+        """At many places of the page or of the console, and slowly."""
+        writers = []
+        try:
+            for _ in range(self.rng.choice((1, 30) if self.others else ())):
+                await self.open(login=False, addresses=self.others)
+                writers.append(self.writer)
+                self.raw(self.rng.choice((
+                    b"", b"G", b"GET /status.json HTTP/1.1\r\nHost: x\r\n", b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n",
+                    b"POST / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", encode("PING"),
+                    b"*2\r\n$4\r\nAUTH\r\n$99\r\n")))
+            for _ in range(self.rng.choice((0, 10, 1000))):
+                for writer in writers:
+                    if not writer.is_closing():
+                        writer.write(self.rng.choice((b"x", b"a: b\r\n", b"\r\n")))
+                await asyncio.sleep(0.05)
+            await self.linger()
+        finally:
+            for self.writer in writers:
+                self.leave()
+            self.writer = None
+
+    async def lies(self):
+        """Errors by a script, which hasp must not take for its server's."""
+        await self.open()
+        for _ in range(self.rng.choice((1, 20))):
+            error = self.rng.choice(ERRORS).format(slot=self.rng.randrange(16384), address="127.0.0.1:1")
+            self.send("EVAL", "return {ok=ARGV[2]}" if error[0] == "+" else "return redis.error_reply(ARGV[2])",
+                      1, self.key(), b"x" * self.rng.choice((0, 0, 20000)), error.lstrip("+"))
+            if self.rng.random() < 0.5:
+                self.send(*self.command())
+        await self.drink()
+
     async def garbage(self):
         """What is no RESP, or nearly."""
         await self.open(login=self.rng.random() < 0.5)
@@ -353,7 +390,7 @@ class Mallory:
 
 
 ATTACKS = ("slow", "huge", "half_sent", "never_reads", "before_login", "logs_in", "connects", "garbage", "counts_high",
-           "hoards", "waits", "long_names", "longest_names", "babbles", "steals", "forges")
+           "hoards", "waits", "long_names", "longest_names", "babbles", "steals", "forges", "lies", "operates")
 
 
 def acl(user):
@@ -366,7 +403,7 @@ def acl(user):
 async def besiege(args):
     rng = random.Random(args.seed)
     loop = asyncio.get_running_loop()
-    clients = [Mallory(args.addresses, random.Random(rng.random()), args.only) for _ in range(args.clients)]
+    clients = [Mallory(args, random.Random(rng.random())) for _ in range(args.clients)]
     tasks = [asyncio.create_task(client.run()) for client in clients]
 
     def end():
@@ -396,6 +433,8 @@ def main():
     parser.add_argument("--seed", default="1")
     parser.add_argument("--clients", type=int, default=20)
     parser.add_argument("--only", type=lambda text: text.split(","), default=ATTACKS)
+    parser.add_argument("--http", type=address, nargs="*", default=[])
+    parser.add_argument("--consoles", type=address, nargs="*", default=[])
     parser.add_argument("addresses", type=address, nargs="+")
     sys.exit(asyncio.run(besiege(parser.parse_args())))
 
