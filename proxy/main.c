@@ -206,6 +206,8 @@ static bool main_try_reload(struct process *p, struct buf *why)
 		return false;
 	}
 	main_log_restart(p->first, next);
+	/* Limits are shared by the workers that there are. */
+	next->workers = p->first->workers;
 	encryption_keep_sessions(next, old);
 	main_use_discover(p, next);
 	for (size_t i = 0; i < p->nworkers; i++)

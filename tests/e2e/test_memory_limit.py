@@ -97,6 +97,15 @@ def test_requests_that_are_not_whole(limited, crowd):
         assert other.read() == OK
 
 
+def test_reload_with_another_number_of_workers_leaves_each_its_share(limited):
+    hasp = limited(rule(pattern="lock:*"))
+    with hasp.connect() as one:
+        one.send(SET_HEAD + b"$1000000\r\n" + b"x" * 900_000)
+        hasp.reload("workers = 1", "workers = 64")
+        one.send(b"x" * 100_000 + b"\r\n")
+        assert one.read() == OK
+
+
 def test_no_other_is_closed_for_what_one_wants(limited, crowd):
     """The limit is reached when it asks for more, and goes with it."""
     hasp = limited(rule(pattern="lock:*"))
