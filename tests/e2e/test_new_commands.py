@@ -16,7 +16,7 @@ from harness.guards import guard
 from harness.marks import BOTH, covers
 from harness.replies import NIL, OK, ONE, PONG, QUEUED, bulk
 from harness.resp import encode
-from harness.sections import rule
+from harness.sections import rule, verbs
 from harness.wait import prompt
 
 # What redismodule.h makes easier, for Debian has it in no package.
@@ -240,6 +240,16 @@ def test_names_that_redis_does_not_know_are_its_to_refuse(start_hasp):
         prompt(time.monotonic() - since, 20)
         assert one.call("SET", "lock:a", "x") == OK
     assert "command_" not in hasp.log
+
+
+def test_nodes_that_do_not_know_hello_are_a_cluster_all_the_same(start_hasp):
+    """The names of hasp's own keys are in the slot of their lock: else Redis would refuse its scripts."""
+    with Cluster("--rename-command", "HELLO", "", primaries=2, replicas=0) as cluster:
+        hasp = start_hasp(verbs(), upstream=cluster.upstream).is_up(2)
+        with hasp.connect() as one:
+            for key in (f"job:{n}" for n in range(8)):
+                assert one.call("LOCK", key).startswith(b":")
+                assert one.call("UNLOCK", key) == ONE
 
 
 def test_a_cluster_is_asked_at_any_node(start_hasp):
