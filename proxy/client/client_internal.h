@@ -95,6 +95,7 @@ struct client {
 	bool pinned; /* it needs a link of its own for the rest of its life */
 	bool bound; /* and that one: what it did there cannot be done again on another */
 	bool served; /* Redis carried out a request of it, maybe without a login */
+	bool in_error; /* not `served`: what it was sent last is a part of an error */
 	bool asks_login; /* `current`: whether the client is logged in is being asked */
 	struct list node; /* in env->clients, env->finishing or env->dead */
 	struct list learning; /* in env->learning, while CLIENT_PARKED_COMMAND */

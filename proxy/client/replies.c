@@ -33,12 +33,29 @@ static void on_unread(struct client *c)
 		c->pinned = true;
 }
 
+/* Does a reply that is no error begin in `bytes`, which follow those of the last call? */
+static bool has_success(struct client *c, struct slice bytes)
+{
+	const char *p = bytes.p, *end = p + bytes.n;
+
+	while (p < end) {
+		if (!c->in_error && *p != '-')
+			return true;
+		p = memchr(p, '\n', (size_t)(end - p));
+		c->in_error = !p;
+		if (!p)
+			break;
+		p++;
+	}
+	return false;
+}
+
 static void on_reply_bytes(void *owner, struct slice bytes)
 {
 	struct client *c = client_of(owner);
 
 	client_mark_active(c);
-	c->served |= *bytes.p != '-';
+	c->served = c->served || has_success(c, bytes);
 	stream_send(&c->stream, bytes);
 	if (stream_pending(&c->stream) == 0)
 		return;
@@ -143,7 +160,7 @@ static void begin_login(struct client *c, bool was_logged_in)
 {
 	if (was_logged_in)
 		c->login_from = c->env->policy.now;
-	c->served = false;
+	c->served = c->in_error = false;
 }
 
 /* Is it answered step by step? */

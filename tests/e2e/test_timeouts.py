@@ -3,12 +3,14 @@
 
 import contextlib
 import select
+import threading
 import time
 
 import pytest
 from harness import Hasp, encode
 from harness.marks import BOTH, covers
 from harness.processes import ProtectedRedis
+from harness.relay import Relay
 from harness.replies import OK, PONG
 from harness.wait import prompt
 
@@ -20,10 +22,10 @@ def with_login():
     with contextlib.ExitStack() as things:
         redis = things.enter_context(ProtectedRedis())
 
-        def start(**options):
+        def start(upstream=f"unix:{redis.unix}", **options):
             hasp = Hasp("\n".join(["[hasp]", "listen = 127.0.0.1:0",
                                    *(f"{name} = {value}" for name, value in options.items()),
-                                   "[upstream]", f"address = unix:{redis.unix}", "password = secret", ""]))
+                                   "[upstream]", f"address = {upstream}", "password = secret", ""]))
             things.callback(hasp.remove)
             things.callback(lambda: stopped(hasp))
             return hasp.is_up()
@@ -33,6 +35,7 @@ def with_login():
             print(hasp.log)
             assert not fault, fault
 
+        start.redis = redis
         yield start
 
 
@@ -109,6 +112,33 @@ def test_login_that_is_sent_byte_by_byte_ends(with_login, reset_first):
         if reset_first:
             reset(one)
         assert trickle(one, b"*2\r\n$4\r\nAUTH\r\n$1000\r\n" + 1000 * b"x")
+
+
+class Cutter(Relay):
+    """Sends refusals in two pieces, the second one when `rest` is set."""
+
+    rest = None
+
+    def _pass_on(self, data, source, sink, replies):
+        if replies and self.rest and data.startswith(b"-NOAUTH"):
+            sink.sendall(data[:3])
+            self.rest.wait()
+            data = data[3:]
+        super()._pass_on(data, source, sink, replies)
+
+
+def test_refusal_that_comes_in_two_pieces_lets_nobody_in(with_login):
+    redis = with_login.redis
+    with Cutter(redis.address) as relay:
+        hasp = with_login(upstream=relay.address, client_login_timeout="4s")
+        with hasp.connect(timeout=30) as one:
+            refused(one)
+            relay.rest = threading.Event()
+            one.send(encode("PING"))
+            assert one.file.read(3) == b"-NO"
+            relay.rest.set()
+            assert one.file.readline().startswith(b"AUTH")
+            assert one.at_end()
 
 
 def test_client_that_has_logged_in_stays(with_login):
