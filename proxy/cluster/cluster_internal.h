@@ -294,6 +294,7 @@ enum lane_state {
 /* What becomes of the frame that is being read. */
 enum lane_frame {
 	LANE_FRAME_PASSED,
+	LANE_FRAME_PUSHED, /* passed, also in RESP2, as one that answers no request */
 	LANE_FRAME_HELD, /* it is in lane->frame until it is known, or whole */
 	LANE_FRAME_DROPPED,
 };

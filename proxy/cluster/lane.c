@@ -252,11 +252,12 @@ static void lane_on_bytes(void *owner, struct slice bytes)
 	if (l->frame_state == LANE_FRAME_HELD) {
 		buf_append(&l->frame, bytes);
 		l->frame_state = pubsub_frame(l, buf_slice(&l->frame));
-		if (l->frame_state == LANE_FRAME_PASSED)
+		l->in_push = l->in_push || l->frame_state == LANE_FRAME_PUSHED;
+		if (l->frame_state == LANE_FRAME_PASSED || l->frame_state == LANE_FRAME_PUSHED)
 			forward_frame(l, buf_slice(&l->frame));
 		if (l->frame_state != LANE_FRAME_HELD)
 			buf_release(&l->frame);
-	} else if (l->frame_state == LANE_FRAME_PASSED) {
+	} else if (l->frame_state != LANE_FRAME_DROPPED) {
 		forward_frame(l, bytes);
 	}
 }

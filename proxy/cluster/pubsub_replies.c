@@ -145,11 +145,13 @@ enum lane_frame pubsub_frame(const struct lane *l, struct slice beginning)
 	case FRAME_SHARD_ACK:
 		return LANE_FRAME_HELD;
 	case FRAME_KEY_EVENT:
-		return l->node == s->home || s->everywhere ? LANE_FRAME_PASSED
+		return l->node == s->home || s->everywhere ? LANE_FRAME_PUSHED
 		                                           : LANE_FRAME_DROPPED;
 	case FRAME_PUBLISHED:
 		/* Each node sends it. */
-		return l->node == s->home ? LANE_FRAME_PASSED : LANE_FRAME_DROPPED;
+		return l->node == s->home ? LANE_FRAME_PUSHED : LANE_FRAME_DROPPED;
+	case FRAME_SHARD_PUBLISHED:
+		return LANE_FRAME_PUSHED;
 	case FRAME_OTHER:
 		break;
 	}

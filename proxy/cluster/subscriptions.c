@@ -121,6 +121,8 @@ enum frame_kind frame_kind(struct slice beginning)
 		return FRAME_UNKNOWN;
 	if (slice_eq(first, SLICE_LIT("message")))
 		return message_kind(rest);
+	if (slice_eq(first, SLICE_LIT("smessage")))
+		return FRAME_SHARD_PUBLISHED;
 	if (slice_eq(first, SLICE_LIT("pmessage"))) {
 		struct slice pattern;
 		len = take_bulk(&rest, &pattern);

@@ -49,8 +49,8 @@ enum frame_kind {
 	FRAME_ACK, /* of channels, or of patterns */
 	FRAME_SHARD_ACK,
 	FRAME_KEY_EVENT, /* a keyspace notification */
-	FRAME_PUBLISHED, /* another message of a channel; those of shard channels are
-	                    FRAME_OTHER */
+	FRAME_PUBLISHED, /* another message of a channel or a pattern */
+	FRAME_SHARD_PUBLISHED,
 };
 
 enum frame_kind frame_kind(struct slice beginning);

@@ -19,6 +19,7 @@
 #define SSUBSCRIBE_FOO "*2\r\n$10\r\nSSUBSCRIBE\r\n$3\r\nfoo\r\n"
 #define SSUBSCRIBE_BAR "*2\r\n$10\r\nSSUBSCRIBE\r\n$3\r\nbar\r\n"
 #define SUNSUBSCRIBE "*1\r\n$12\r\nSUNSUBSCRIBE\r\n"
+#define RESET "*1\r\n$5\r\nRESET\r\n"
 #define PING "*1\r\n$4\r\nPING\r\n"
 #define EXEC "*1\r\n$4\r\nEXEC\r\n"
 #define CLIENT_ID "*2\r\n$6\r\nCLIENT\r\n$2\r\nID\r\n"
@@ -229,6 +230,25 @@ static void keyspace_notifications_are_subscribed_at_every_node(void **state)
 	assert_node_got(f, 1, GET_FOO);
 }
 
+/* So none comes to a client that does not expect it any more. */
+static void notifications_that_come_before_the_reply_to_reset_precede_it(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	every_node_gets(f, SUBSCRIBE_EVENTS);
+	node_sends(f, 0, EVENTS_ACK);
+	node_sends(f, 1, EVENTS_ACK);
+	assert_client_got(f, EVENTS_ACK);
+	client_sends(f, RESET GET_FOO, 0);
+	assert_node_got(f, 0, RESET);
+	node_sends(f, 0, EVENT("k"));
+	node_sends(f, 1, EVENT("l"));
+	node_sends(f, 0, "+RESET\r\n");
+	assert_client_got(f, EVENT("k") EVENT("l") "+RESET\r\n");
+	node_hangs_up(f, 1);
+	assert_node_got(f, 1, GET_FOO);
+}
+
 static void a_subscription_that_all_nodes_refuse_is_refused(void **state)
 {
 	struct cluster_fixture *f = *state;
@@ -278,6 +298,7 @@ int main(void)
 		TEST(pushes_do_not_disturb_the_order),
 		TEST(shard_channels_are_at_their_slots_nodes),
 		TEST(keyspace_notifications_are_subscribed_at_every_node),
+		TEST(notifications_that_come_before_the_reply_to_reset_precede_it),
 		TEST(a_subscription_that_all_nodes_refuse_is_refused),
 		TEST(a_subscription_that_one_node_refuses_ends_the_link),
 		TEST(subscriptions_that_are_lost_end_the_link),
