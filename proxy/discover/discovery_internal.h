@@ -218,6 +218,11 @@ bool discovery_widen(const struct discovery *d, struct buf *shape);
 void discovery_count_words(struct discovery *d, struct slice shape);
 void discovery_free_places(struct discovery *d);
 
+/* A pattern, and the bytes that its keys begin and end with: they rule out most keys at once. */
+struct matcher {
+	struct slice pattern, head, tail;
+};
+
 /* A pattern of the result, and the sums of what it matches. */
 struct finding {
 	struct buf pattern;
@@ -226,6 +231,7 @@ struct finding {
 	uint64_t nlocks, nothers, nread; /* as of a shape */
 	struct lock_sums lock; /* FINDING_LOCK */
 	struct guard_sums guard; /* FINDING_GUARD */
+	struct matcher matcher; /* of `pattern` */
 	const struct shape *example; /* one of them */
 	const struct shape
 		*caught; /* it matches this one, too, which is used otherwise; NULL */
@@ -243,8 +249,17 @@ void discovery_findings_free(struct finding *f, size_t n);
 void discovery_put_lock(struct buf *out, const struct finding *f, const char *name);
 void discovery_put_guard(struct buf *out, const struct finding *f, const char *name);
 /* Has harm or risk been seen? */
+/* How a lock is used, as far as its section depends on it. */
+struct lock_kind {
+	unsigned ways; /* bits of enum discovery_way */
+	const char *owner;
+	bool owner_is_open, renew_is_open;
+	bool needs_rule; /* harm or risk was seen */
+	int64_t lease_ms;
+};
+struct lock_kind discovery_lock_kind(const struct lock_sums *l);
 /* Would a section for one be right for the other? */
-bool discovery_locks_are_alike(const struct lock_sums *a, const struct lock_sums *b);
+bool discovery_locks_are_alike(const struct lock_kind *a, const struct lock_kind *b);
 bool discovery_lock_is_proposed(const struct finding *f);
 bool discovery_guard_is_proposed(const struct finding *f);
 /* Appends why there is no section. */

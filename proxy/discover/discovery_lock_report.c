@@ -52,21 +52,24 @@ static unsigned ways_of(const struct lock_sums *l)
 	return ways;
 }
 
-static bool are_judged_alike(const struct lock_sums *a, const struct lock_sums *b)
+struct lock_kind discovery_lock_kind(const struct lock_sums *l)
 {
-	struct lock_verdict x = discovery_judge(a), y = discovery_judge(b);
+	struct lock_verdict v = discovery_judge(l);
 
-	return strcmp(x.owner, y.owner) == 0 && x.owner_is_open == y.owner_is_open &&
-	       x.renew_is_open == y.renew_is_open;
+	return (struct lock_kind){ .ways = ways_of(l),
+		                   .owner = v.owner,
+		                   .owner_is_open = v.owner_is_open,
+		                   .renew_is_open = v.renew_is_open,
+		                   .needs_rule = discovery_is_harmed(l) || is_at_risk(l),
+		                   .lease_ms = l->lease_ms_max };
 }
 
-bool discovery_locks_are_alike(const struct lock_sums *a, const struct lock_sums *b)
+bool discovery_locks_are_alike(const struct lock_kind *a, const struct lock_kind *b)
 {
-	int64_t x = a->lease_ms_max, y = b->lease_ms_max;
-
-	return ways_of(a) == ways_of(b) && are_judged_alike(a, b) &&
-	       (discovery_is_harmed(a) || is_at_risk(a)) == (discovery_is_harmed(b) || is_at_risk(b)) &&
-	       x <= LEASES_ALIKE * y && y <= LEASES_ALIKE * x;
+	return a->ways == b->ways && strcmp(a->owner, b->owner) == 0 &&
+	       a->owner_is_open == b->owner_is_open && a->renew_is_open == b->renew_is_open &&
+	       a->needs_rule == b->needs_rule && a->lease_ms <= LEASES_ALIKE * b->lease_ms &&
+	       b->lease_ms <= LEASES_ALIKE * a->lease_ms;
 }
 
 static bool has_fixed_part(const struct finding *f)

@@ -17,9 +17,13 @@
 /* Parts behind these are what they are: for each, a pattern is kept meanwhile. */
 #define MERGED_PARTS 16
 
+/* Bytes of a pattern: a line of the file has 197, of which ";pattern = " takes 11. */
+#define PATTERN_MAX 180
+
 /* A shape that may become part of a finding. */
 struct candidate {
 	const struct shape *shape;
+	struct lock_kind lock; /* how it is used; FINDING_LOCK */
 	bool is_of_kind; /* that is looked for */
 	bool is_taken; /* it is part of one */
 };
@@ -123,9 +127,12 @@ static void merging_init(struct merging *m, const struct discovery_snapshot *s,
 	*m = (struct merging){ .kind = kind, .n = s->n };
 	map_init_with(&m->widenings, s->secret);
 	m->v = xcalloc(s->n + 1, sizeof(*m->v));
-	for (size_t i = 0; i < s->n; i++)
+	for (size_t i = 0; i < s->n; i++) {
 		m->v[i] = (struct candidate){ .shape = &s->shapes[i],
 			                      .is_of_kind = is_of_kind(&s->shapes[i], kind) };
+		if (m->v[i].is_of_kind && kind == FINDING_LOCK)
+			m->v[i].lock = discovery_lock_kind(s->shapes[i].lock);
+	}
 	qsort(m->v, m->n, sizeof(*m->v), by_pattern);
 	for (size_t i = 0; i < m->n; i++)
 		if (m->v[i].is_of_kind)
@@ -150,25 +157,50 @@ static void merging_fini(struct merging *m)
 
 /* --- what is one pattern ------------------------------------------------------------------ */
 
-static bool is_like(const struct merging *m, const struct candidate *a, const struct shape *b)
+static bool is_like(const struct merging *m, const struct candidate *a,
+                    const struct candidate *b)
 {
 	if (!a->is_of_kind)
 		return false;
 	if (m->kind == FINDING_LOCK)
-		return discovery_locks_are_alike(a->shape->lock, b->lock);
-	return discovery_is_refresh(a->shape->guard) == discovery_is_refresh(b->guard);
+		return discovery_locks_are_alike(&a->lock, &b->lock);
+	return discovery_is_refresh(a->shape->guard) == discovery_is_refresh(b->shape->guard);
+}
+
+static struct matcher matcher_of(struct slice pattern)
+{
+	static const char special[] = "*?[]\\";
+	size_t head = 0, tail = pattern.n;
+
+	while (head < pattern.n && !memchr(special, pattern.p[head], sizeof(special) - 1))
+		head++;
+	while (tail > head && !memchr(special, pattern.p[tail - 1], sizeof(special) - 1))
+		tail--;
+	return (struct matcher){ pattern, slice_of(pattern.p, head),
+		                 slice_of(pattern.p + tail, pattern.n - tail) };
+}
+
+static bool matches_sample(const struct matcher *m, const struct shape *s)
+{
+	struct slice key = slice_of(s->sample, s->nsample);
+
+	return key.n >= m->head.n + m->tail.n && memcmp(key.p, m->head.p, m->head.n) == 0 &&
+	       memcmp(key.p + key.n - m->tail.n, m->tail.p, m->tail.n) == 0 &&
+	       glob_match(m->pattern, key);
 }
 
 /* A shape of another kind, or (`like`, if any) one that is not used like that one, that the
  * pattern matches; NULL: there is none. */
 static const struct shape *caught_by(const struct merging *m, struct slice pattern,
-                                     const struct shape *like)
+                                     const struct candidate *like)
 {
+	struct matcher matcher = matcher_of(pattern);
+
 	for (size_t i = 0; i < m->n; i++) {
 		const struct candidate *c = &m->v[i];
 		const struct shape *s = c->shape;
 		if (!s->covered && !(like ? is_like(m, c, like) : c->is_of_kind) &&
-		    glob_match(pattern, slice_of(s->sample, s->nsample)))
+		    matches_sample(&matcher, s))
 			return s;
 	}
 	return NULL;
@@ -176,15 +208,15 @@ static const struct shape *caught_by(const struct merging *m, struct slice patte
 
 /* Is it one pattern with the shape, but for part `i`, and not part of another finding? */
 static bool goes_with(const struct merging *m, const struct candidate *c,
-                      const struct shape *first, size_t i)
+                      const struct candidate *first, size_t i)
 {
 	return !c->is_taken && is_like(m, c, first) &&
-	       differ_in_part(first->node.key, c->shape->node.key, i);
+	       differ_in_part(first->shape->node.key, c->shape->node.key, i);
 }
 
 /* Is part `i` of the shape, not the first one, worth a `*`? Writes that pattern; returns NULL
  * when it is not. */
-static const struct widening *widens(const struct merging *m, const struct shape *first,
+static const struct widening *widens(const struct merging *m, const struct candidate *first,
                                      size_t i, struct buf *pattern)
 {
 	const struct widening *w;
@@ -193,7 +225,7 @@ static const struct widening *widens(const struct merging *m, const struct shape
 	struct slice part;
 
 	buf_clear(pattern);
-	discovery_put_widened(pattern, first->node.key, i);
+	discovery_put_widened(pattern, first->shape->node.key, i);
 	w = widening_get(m, buf_slice(pattern));
 	for (size_t j = 0; j < w->n; j++) {
 		if (!goes_with(m, w->v[j], first, i) ||
@@ -281,6 +313,27 @@ static void add_shape(struct finding *f, const struct shape *s, enum finding_kin
 		add_guards(&f->guard, s->guard);
 }
 
+/* Cuts a pattern that a line of the file has no room for, between two of its elements. */
+static void fit_line(struct buf *pattern)
+{
+	struct slice p = buf_slice(pattern);
+	struct buf cut = BUF_INIT;
+	size_t n = 0, element;
+
+	if (p.n <= PATTERN_MAX)
+		return;
+	for (; n < p.n; n += element) {
+		element = p.p[n] == '\\' && n + 1 < p.n ? 2 : 1;
+		if (n + element >= PATTERN_MAX)
+			break;
+	}
+	buf_append(&cut, slice_of(p.p, n));
+	if (n == 0 || p.p[n - 1] != '*' || (n > 1 && p.p[n - 2] == '\\'))
+		buf_append(&cut, SLICE_LIT("*"));
+	buf_release(pattern);
+	*pattern = cut;
+}
+
 /* The first candidate, and those that are one pattern with it. */
 static void merge_one(const struct merging *m, struct candidate *first, struct finding *f)
 {
@@ -290,7 +343,7 @@ static void merge_one(const struct merging *m, struct candidate *first, struct f
 	size_t i;
 
 	for (i = 1; i < MERGED_PARTS && discovery_part_of(s->node.key, i, &part); i++) {
-		w = widens(m, s, i, &f->pattern);
+		w = widens(m, first, i, &f->pattern);
 		if (w)
 			break;
 	}
@@ -304,19 +357,20 @@ static void merge_one(const struct merging *m, struct candidate *first, struct f
 		first->is_taken = true;
 	}
 	for (size_t j = 0; w && j < w->n; j++) {
-		if (!goes_with(m, w->v[j], s, i))
+		if (!goes_with(m, w->v[j], first, i))
 			continue;
 		add_shape(f, w->v[j]->shape, m->kind);
 		w->v[j]->is_taken = true;
 	}
+	fit_line(&f->pattern);
 	f->example = s;
+	f->matcher = matcher_of(buf_slice(&f->pattern));
 	f->caught = caught_by(m, buf_slice(&f->pattern), NULL);
 }
 
 static bool matches_example(const struct finding *a, const struct finding *b)
 {
-	return glob_match(buf_slice(&a->pattern),
-	                  slice_of(b->example->sample, b->example->nsample));
+	return matches_sample(&a->matcher, b->example);
 }
 
 /* It matches the other's keys, which does not match its own. */

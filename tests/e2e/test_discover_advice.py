@@ -313,3 +313,31 @@ def test_key_of_another_use_turns_the_section_into_a_question(watch):
     assert not found.sections
     assert "Question: are all keys of this pattern locks? 1 key of it had other uses" in found.text
     assert "\n;[lock cron]\n" in found.text
+
+
+# --- the file -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", [f"{'long-word-' * 24}:lock", f"{'[*]' * 60}:lock:", f"{'x' * 179}*{'y' * 60}"])
+def test_pattern_of_a_long_key_fits_into_its_line(watch, key):
+    """Discovering.end() has hasp read the file."""
+    def shop(hasp):
+        one, other = Connection(hasp.address), Connection(hasp.address)
+        return sum(steal(one, other, f"{key}{n}") for n in range(4))
+
+    hasp = watch()
+    assert shop(hasp) == 4
+    found = hasp.end()
+    assert len(found.sections) == 1
+    assert shop(watch(found)) == 0
+
+
+def test_line_about_a_long_key_that_gets_no_section_can_be_read(watch):
+    hasp = watch()
+    one, other = Connection(hasp.address), Connection(hasp.address)
+    for word in ("a", "b"):
+        assert steal(one, other, f"{'long-word-' * 22}:{word}:lock")
+    one.call("HSET", f"{'long-word-' * 22}:c:data", "a", 1)
+    found = hasp.end()
+    assert not found.sections
+    assert "the pattern also matches keys" in found.text
