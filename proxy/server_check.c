@@ -125,7 +125,8 @@ static void server_on_reply(void *arg, size_t i, const redisReply *r)
 /* --- what is said of them ----------------------------------------------------------------- */
 
 /* What a server said, and may have said to harm a terminal, stays in the line. */
-static void add_line(struct buf *to, const char *fmt, va_list args)
+__attribute__((format(printf, 2, 0))) static void add_line(struct buf *to, const char *fmt,
+                                                           va_list args)
 {
 	struct buf text = BUF_INIT;
 
