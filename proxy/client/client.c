@@ -68,7 +68,7 @@ void client_new(struct client_env *env, int fd, const char *listener, struct tls
 	hold_owner_init(&c->holds);
 	read_set_init(&c->read_set);
 	link_user_init(&c->user, &replies_link_ops, c);
-	pool_waiter_init(&c->pool_waiter);
+	pool_waiter_init(&c->pool_waiter, env->node->links.clock());
 	stream_init(&c->stream, env->flusher, &client_stream_ops, c);
 	account_share_init(&c->share);
 	list_append(&env->clients, &c->node);

@@ -506,7 +506,7 @@ static struct lane *lane_new(struct cluster_session *s, struct node *n)
 	l->session = s;
 	l->node = n;
 	list_init(&l->held);
-	pool_waiter_init(&l->waiter);
+	pool_waiter_init(&l->waiter, n->links.clock());
 	link_user_init(&l->user, &lane_link_ops, l);
 	list_append(&s->lanes, &l->in_session);
 	return l;

@@ -282,8 +282,10 @@ static void control_on_ping(void *arg, const redisReply *reply)
 
 	if (!c->user.link)
 		return;
-	link_note_login(c->how.env, reply && reply->type == REDIS_REPLY_ERROR &&
-	                                    control_error_is(reply->str, "NOAUTH"));
+	link_note_login(c->how.env,
+	                reply && reply->type == REDIS_REPLY_ERROR &&
+	                        control_error_is(reply->str, "NOAUTH"),
+	                c->asked_at);
 	if (!env->login_required)
 		control_note_error(c, reply);
 	if (c->introduced)

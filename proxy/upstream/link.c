@@ -46,10 +46,12 @@ void links_init(struct link_env *env)
 	env->dialer.resume = &env->tls_resume;
 }
 
-void link_note_login(struct link_env *env, bool required)
+void link_note_login(struct link_env *env, bool required, double asked_at)
 {
+	if (asked_at < env->login_checked_at)
+		return;
 	env->login_required = required;
-	env->login_checked_at = env->clock();
+	env->login_checked_at = asked_at;
 }
 
 /* --- users ------------------------------------------------------------------ */

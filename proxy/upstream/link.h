@@ -178,8 +178,9 @@ struct link_env {
 /* Sets the lists up; the rest is for the caller to set. */
 void links_init(struct link_env *env);
 
-/* One of hasp's own connections has heard whether Redis takes clients without a login. */
-void link_note_login(struct link_env *env, bool required);
+/* Redis was asked whether it takes clients without a login, by a connection that was new at
+ * `asked_at`. */
+void link_note_login(struct link_env *env, bool required, double asked_at);
 
 /* How a link logs in. */
 struct link_login {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "upstream/pool_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,8 @@
 /* The same of a link with a name. What is shorter would have clients that come and go find
  * none. */
 #define NAMED_SWEEP_SECONDS 0.5
-/* For so long Redis' answer about clients that have not logged in counts. */
+/* Clients that share no link have Redis asked at most once in so many seconds whether it still
+ * requires a login. */
 #define CHECK_SECONDS 1.0
 /* A link that could not be had is not tried again for so long on behalf of clients that have
  * one of their own. */
@@ -31,6 +33,8 @@ static void pool_on_drained(void *owner)
 }
 
 /* --- are clients without a login let in? --------------------------------------------- */
+
+static void pool_ask_login(struct pool *p);
 
 static void tell_ready(struct pool *p, struct list *waiters)
 {
@@ -71,21 +75,46 @@ static void tell_failed(struct pool *p, struct list *waiters, enum link_end end,
 	}
 }
 
+/* Redis answered the check: it takes clients without a login. */
+static void check_passed(struct pool_link *l)
+{
+	struct pool *p = l->pool;
+
+	if (l->proves)
+		link_note_login(p->env, false, l->asked_at);
+	l->asking = false;
+	l->unused = false;
+	if (p->env->connect || p->lacks_reset) {
+		link_close(l->link);
+		pool_link_free(l);
+	}
+	tell_ready(p, &p->check_waiters);
+}
+
+static void check_refused(struct pool_link *l, const char *reason)
+{
+	struct pool *p = l->pool;
+
+	if (l->proves && strncmp(reason, "NOAUTH", 6) == 0)
+		link_note_login(p->env, true, l->asked_at);
+	link_close(l->link);
+	pool_link_free(l);
+	tell_failed(p, &p->check_waiters, LINK_REFUSED, reason);
+}
+
 static void pool_on_ready(void *owner)
 {
 	struct pool_link *l = owner;
 	struct pool *p = l->pool;
 
-	if (l->proves)
-		link_note_login(p->env, false);
-	if (l->group) {
-		l->group->failed_at = 0;
-		tell_ready(p, &l->group->waiters);
-	} else {
-		link_close(l->link);
-		pool_link_free(l);
-		tell_ready(p, &p->check_waiters);
+	if (!l->group) {
+		check_passed(l);
+		return;
 	}
+	if (l->proves)
+		link_note_login(p->env, false, l->asked_at);
+	l->group->failed_at = 0;
+	tell_ready(p, &l->group->waiters);
 }
 
 /* Its users are told by the link. */
@@ -94,20 +123,52 @@ static void pool_on_down(void *owner, enum link_end end, const char *reason, siz
 	struct pool_link *l = owner;
 	struct pool *p = l->pool;
 	struct list *waiters = l->group ? &l->group->waiters : &p->check_waiters;
+	bool was_idle = !l->group && l->was_ready;
 
 	(void)inflight;
 	if (end == LINK_REFUSED && l->proves && strncmp(reason, "NOAUTH", 6) == 0)
-		link_note_login(p->env, true);
+		link_note_login(p->env, true, l->asked_at);
 	if (l->group && end != LINK_BROKEN)
 		l->group->failed_at = p->env->clock();
 	pool_link_free(l);
-	tell_failed(p, waiters, end, reason);
+	/* Redis may have closed it as idle just before it was asked again. */
+	if (was_idle && !list_empty(waiters))
+		pool_ask_login(p);
+	else
+		tell_failed(p, waiters, end, reason);
+}
+
+/* The check's RESET, and the command after it that needs a login if Redis requires one. */
+static void pool_on_reply(void *owner, void *tag, const struct resp_reply *reply,
+                          struct slice captured)
+{
+	struct pool_link *l = owner;
+	struct pool *p = l->pool;
+	char error[128];
+
+	(void)reply;
+	if (tag == &p->lacks_reset) {
+		if (!slice_starts(captured, SLICE_LIT("-")))
+			return;
+		p->lacks_reset = true;
+		link_close(l->link);
+		pool_link_free(l);
+		pool_ask_login(p);
+		return;
+	}
+	if (!slice_starts(captured, SLICE_LIT("-NOAUTH"))) {
+		check_passed(l);
+		return;
+	}
+	snprintf(error, sizeof(error), "%.*s", (int)(captured.n - 3), captured.p + 1);
+	check_refused(l, error);
 }
 
 static const struct link_ops pool_user_ops = {
 	.on_bytes = pool_on_bytes,
 	.on_drained = pool_on_drained,
 	.on_ready = pool_on_ready,
+	.on_reply = pool_on_reply,
 	.on_down = pool_on_down,
 };
 
@@ -121,30 +182,64 @@ static struct pool_link *pool_link_new(struct pool *p, struct pool_group *g,
 	l->group = g;
 	list_init(&l->node);
 	l->proves = proving.proves = !login->password;
+	l->asked_at = p->env->clock();
 	l->link = g ? link_new(p->env, true, &proving) : link_new_own(p->env, true, &proving);
 	link_user_init(&l->pool_user, &pool_user_ops, l);
 	link_join(l->link, &l->pool_user);
 	if (g)
 		list_append(&g->links, &l->node);
-	if (g && g->named && !ev_is_active(&p->sweep_named))
+	if ((!g || g->named) && !ev_is_active(&p->sweep_named))
 		ev_timer_again(p->loop, &p->sweep_named);
 	return l;
 }
 
-static bool is_check_fresh(const struct pool *p)
+/* Has Redis taken a connection without a login since the client came? It decides that when a
+ * connection comes, and so does hasp. */
+static bool is_let_in(const struct pool *p, const struct pool_waiter *w)
 {
 	const struct link_env *env = p->env;
 
-	return env->login_checked_at > 0 &&
-	       env->clock() - env->login_checked_at < CHECK_SECONDS;
+	return env->login_checked_at > 0 && env->login_checked_at >= w->came;
+}
+
+/* After RESET, Redis treats the connection as a new one. */
+static void ask_again(struct pool_link *l)
+{
+	struct pool *p = l->pool;
+
+	l->asked_at = p->env->clock();
+	l->was_ready = true;
+	link_send(l->link, SLICE_LIT("RESET\r\nREPLCONF\r\n"));
+	link_expect(&l->pool_user, LINK_NOTIFY | LINK_CAPTURE | LINK_DISCARD, &p->lacks_reset);
+	link_expect(&l->pool_user, LINK_NOTIFY | LINK_CAPTURE | LINK_DISCARD, l);
+}
+
+/* Asks Redis, unless it is being asked. */
+static void pool_ask_login(struct pool *p)
+{
+	static const struct link_login plain = { .proto = 2 };
+	struct pool_link *l = p->check;
+
+	if (l && l->asking)
+		return;
+	if (l && link_is_outdated(l->link)) {
+		link_close(l->link);
+		pool_link_free(l);
+		l = NULL;
+	}
+	if (l)
+		ask_again(l);
+	else
+		p->check = l = pool_link_new(p, NULL, &plain);
+	l->asking = true;
 }
 
 void pool_check_login(struct pool *p)
 {
-	static const struct link_login plain = { .proto = 2 };
+	const struct link_env *env = p->env;
 
-	if (!p->check && !is_check_fresh(p))
-		p->check = pool_link_new(p, NULL, &plain);
+	if (env->login_checked_at <= 0 || env->clock() - env->login_checked_at >= CHECK_SECONDS)
+		pool_ask_login(p);
 }
 
 /* --- clients ------------------------------------------------------------------------- */
@@ -179,9 +274,10 @@ void pool_set_ops(struct pool *p, const struct pool_ops *ops)
 	p->ops = ops;
 }
 
-void pool_waiter_init(struct pool_waiter *w)
+void pool_waiter_init(struct pool_waiter *w, double came)
 {
 	list_init(&w->node);
+	w->came = came;
 	w->since = 0;
 }
 
@@ -216,7 +312,7 @@ enum pool_answer pool_ask(struct pool *p, const struct link_login *login, bool e
 {
 	struct link_login found = *login;
 	struct pool_group *g = pool_group_get(p, &found);
-	bool is_checked = login->password || is_check_fresh(p);
+	bool is_checked = login->password || is_let_in(p, w);
 	bool has_failed;
 	int64_t n;
 
@@ -236,7 +332,7 @@ enum pool_answer pool_ask(struct pool *p, const struct link_login *login, bool e
 	if (n == 0 || (!is_checked && n < p->links_per_login))
 		make_link(p, g, &found, w);
 	else if (!is_checked && least_used(g)) {
-		pool_check_login(p);
+		pool_ask_login(p);
 		return wait_in(&p->check_waiters, w);
 	}
 	return wait_in(&g->waiters, w);
@@ -326,9 +422,26 @@ void pool_sweep(struct pool *p)
 	}
 }
 
+/* The check's link stays while clients come. */
+static void sweep_check(struct pool *p)
+{
+	struct pool_link *l = p->check;
+
+	if (!l || l->asking)
+		return;
+	if (l->unused) {
+		link_close(l->link);
+		pool_link_free(l);
+	} else {
+		l->unused = true;
+	}
+}
+
 void pool_sweep_named(struct pool *p)
 {
 	struct list *at, *next;
+
+	sweep_check(p);
 
 	for (at = p->groups_by_use.next; at != &p->groups_by_use; at = next) {
 		struct pool_group *g = container_of(at, struct pool_group, order);
@@ -354,7 +467,8 @@ static void pool_on_sweep_named(struct ev_loop *loop, struct ev_timer *t, int re
 	for (struct list *at = p->groups_by_use.next; at != &p->groups_by_use; at = at->next)
 		if (container_of(at, struct pool_group, order)->named)
 			return;
-	ev_timer_stop(loop, t);
+	if (!p->check)
+		ev_timer_stop(loop, t);
 }
 
 struct pool *pool_new(struct ev_loop *loop, struct link_env *env)

@@ -51,6 +51,8 @@ void pool_follow_address(struct pool *p);
 struct pool_waiter {
 	struct list node;
 	double since; /* by env->clock, while it waits */
+	double came; /* by env->clock, when the client came; without a login, it needs a check
+	              * that began later */
 };
 
 /* A waiter need wait no longer: ask again; or the link that it waited for could not be had.
@@ -61,7 +63,7 @@ struct pool_ops {
 };
 void pool_set_ops(struct pool *p, const struct pool_ops *ops);
 
-void pool_waiter_init(struct pool_waiter *w);
+void pool_waiter_init(struct pool_waiter *w, double came);
 bool pool_waiter_waits(const struct pool_waiter *w);
 /* Harmless when it does not wait. */
 void pool_waiter_end(struct pool_waiter *w);
@@ -75,7 +77,7 @@ enum pool_answer {
 /* Wants a link with `login`. While there is none, one is made: for `eager` ones also if that
  * has just failed. With a password, Redis must have accepted the login for this user
  * already, on another connection: a link that is ready does not log in again. Without one, the
- * answer is POOL_READY only if Redis has said a moment ago that it takes such connections. */
+ * answer is POOL_READY only if Redis has taken such a connection since `w->came`. */
 enum pool_answer pool_ask(struct pool *p, const struct link_login *login, bool eager,
                           struct pool_waiter *w) __attribute__((warn_unused_result));
 

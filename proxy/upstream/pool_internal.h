@@ -27,6 +27,9 @@ struct pool_link {
 	struct link_user pool_user; /* the pool, which hears of the link's end */
 	bool unused; /* at the last sweep, and since */
 	bool proves; /* that Redis takes clients without a login */
+	double asked_at; /* by env->clock, before Redis was asked for that */
+	bool asking; /* (pool.check) its answer is due */
+	bool was_ready; /* (pool.check) it has been asked before */
 };
 
 struct pool {
@@ -38,7 +41,8 @@ struct pool {
 	struct list groups_by_use; /* the one that was joined last is the last */
 	struct list check_waiters; /* of pool_waiter: they wait for `check` */
 	const struct pool_ops *ops; /* NULL: nobody waits */
-	struct pool_link *check; /* see pool_check_login(); NULL: no check is under way */
+	struct pool_link *check; /* see pool_check_login(); NULL: there is none */
+	bool lacks_reset; /* Redis knows no RESET: each check has a link of its own */
 	int64_t links_per_login; /* >= 1 */
 	double names_since; /* a second began then, in which */
 	unsigned names_made; /* so many groups with a name were made */

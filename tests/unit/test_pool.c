@@ -91,13 +91,13 @@ static int set_up(void **state)
 	surroundings_init(&f->at, 4096);
 	now_s = 1000;
 	f->at.env.clock = test_clock;
-	link_note_login(&f->at.env, false);
+	link_note_login(&f->at.env, false, now_s);
 	f->pool = pool_new(f->at.loop, &f->at.env);
 	pool_set_ops(f->pool, &pool_ops);
 	nready = nfailed = 0;
 	for (size_t i = 0; i < NUSERS; i++) {
 		link_user_init(&f->users[i], &ops, f);
-		pool_waiter_init(&f->waiters[i]);
+		pool_waiter_init(&f->waiters[i], now_s);
 	}
 	*state = f;
 	return 0;
@@ -428,24 +428,83 @@ static void a_link_shows_that_redis_does_not(void **state)
 	assert_true(f->at.env.login_required);
 }
 
+/* Another client takes the waiter's place. */
+static enum pool_answer newcomer_asks(struct fixture *f)
+{
+	now_s += 10;
+	pool_waiter_init(&f->waiters[1], now_s);
+	return ask(f, 1, plain);
+}
+
+/* The link of the last check is asked again. */
+static void answer_again(struct fixture *f, const char *answers)
+{
+	assert_int_equal(send(f->server, answers, strlen(answers), MSG_NOSIGNAL),
+	                 strlen(answers));
+	serve(f, "");
+}
+
 /* Those who are on links go on. */
 static void it_is_asked_again_before_another_client_shares_a_link(void **state)
 {
 	struct fixture *f = *state;
 	struct link *before = join(f, 0, plain);
 
-	now_s += 10;
-	assert_int_equal(ask(f, 1, plain), POOL_LATER);
+	/* The client that was there before need not be asked about. */
+	assert_int_equal(ask(f, 1, plain), POOL_READY);
+	assert_int_equal(newcomer_asks(f), POOL_LATER);
 	serve(f, "-NOAUTH Authentication required.\r\n");
 	assert_int_equal(nfailed, 1);
 	assert_true(f->at.env.login_required);
 	assert_ptr_equal(f->users[0].link, before);
-	now_s += 10;
-	assert_int_equal(ask(f, 1, plain), POOL_LATER);
+	assert_int_equal(newcomer_asks(f), POOL_LATER);
 	serve(f, "+OK\r\n");
 	assert_int_equal(nready, 2);
 	assert_int_equal(ask(f, 1, plain), POOL_READY);
+	assert_int_equal(newcomer_asks(f), POOL_LATER);
+	answer_again(f, "+RESET\r\n+OK\r\n");
+	assert_int_equal(nready, 3);
+	assert_int_equal(ask(f, 1, plain), POOL_READY);
+	assert_int_equal(newcomer_asks(f), POOL_LATER);
+	answer_again(f, "+RESET\r\n-NOAUTH Authentication required.\r\n");
+	assert_int_equal(nfailed, 2);
 	assert_int_equal(f->ndown, 0);
+}
+
+static void a_server_without_reset_is_asked_by_a_new_link(void **state)
+{
+	struct fixture *f = *state;
+
+	(void)join(f, 0, plain);
+	assert_int_equal(newcomer_asks(f), POOL_LATER);
+	serve(f, "+OK\r\n");
+	nready = 0;
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(newcomer_asks(f), POOL_LATER);
+		if (i == 0)
+			answer_again(f, "-ERR unknown command 'RESET'\r\n+OK\r\n");
+		assert_int_equal(nready, i);
+		if (i == 0)
+			answer_again(f, "+OK\r\n");
+		else
+			serve(f, "+OK\r\n");
+		assert_int_equal(nready, i + 1);
+	}
+}
+
+static void a_check_whose_link_has_ended_is_made_again(void **state)
+{
+	struct fixture *f = *state;
+
+	(void)join(f, 0, plain);
+	assert_int_equal(newcomer_asks(f), POOL_LATER);
+	serve(f, "+OK\r\n");
+	nready = 0;
+	assert_int_equal(newcomer_asks(f), POOL_LATER);
+	close(f->server);
+	serve(f, "+OK\r\n");
+	assert_int_equal(nready, 1);
+	assert_int_equal(nfailed, 0);
 }
 
 static void a_login_that_was_refused_is_tried_again_only_for_an_eager_waiter(void **state)
@@ -508,6 +567,8 @@ int main(void)
 		TEST(a_link_shows_that_redis_takes_clients_without_a_login),
 		TEST(a_link_shows_that_redis_does_not),
 		TEST(it_is_asked_again_before_another_client_shares_a_link),
+		TEST(a_server_without_reset_is_asked_by_a_new_link),
+		TEST(a_check_whose_link_has_ended_is_made_again),
 		TEST(a_login_that_was_refused_is_tried_again_only_for_an_eager_waiter),
 		TEST(who_is_alone_on_a_link_may_keep_it),
 	};
