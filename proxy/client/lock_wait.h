@@ -27,8 +27,9 @@ enum lock_wait_ready lock_wait_ready(struct client *c, struct slice key, int64_t
 /* Sends the error in env->rewritten in the place of `current`, and forgets it. */
 void lock_wait_refuse(struct client *c);
 
-/* The wait for the lock `key` has timed out. If hasp cannot reach the server of the lock, appends
- * an error that says so and returns true: nobody knows whether another owner still has it. */
+/* The wait for the lock `key` has timed out. If hasp cannot reach the server of the lock,
+ * appends an error that says so and returns true: nobody knows whether another owner still has
+ * it. */
 bool lock_wait_is_outage(const struct client *c, struct slice key, struct buf *error);
 
 /* `current` was answered `+QUEUED ...` (`line`): it waits for what `t` describes, with a lease
