@@ -20,7 +20,7 @@ def is_between(event, by, holder):
 
 
 TRIES = [("SETNX", KEY, 2), ("SET", KEY, 2, "NX"), ("SET", KEY, 2, "NX", "PX", 9000), ("SET", KEY, 2, "NX", "GET"),
-         ("INCR", KEY)]
+         ("INCR", KEY), ("MSETNX", "lock:free", 2, KEY, 2)]
 
 
 @covers("lock_refused")
