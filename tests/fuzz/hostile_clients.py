@@ -13,7 +13,9 @@ when it is told what is another's.
 import argparse
 import asyncio
 import collections
+import contextlib
 import random
+import resource
 import signal
 import socket
 import struct
@@ -28,6 +30,7 @@ ERRORS = ("MOVED {slot} {address}", "ASK {slot} {address}", "TRYAGAIN", "CLUSTER
           "+QUEUED 1 2 3", "+REFUSED 1 1 x", "+GRANTED", "+OK", "ERR MULTI calls can not be nested", "ERR unknown command", "NOPROTO", "NOTBUSY")
 MB = 1024 * 1024
 PATIENCE = 5.0       # until an attack is over
+PLACES = 40          # that a client takes of the page or of the console
 TARGETS = ([f"verb:{n}" for n in range(4)] + ["lock:connection:0", "lock:value:0", "mine:0:0", "ours:0:0"])
 SIDES = ("hasp:owner:{{{}}}", "hasp:fence:{{{}}}", "hasp:queue:{{{}}}", "hasp:guard:{{{}}}", "hasp:readers:{{{}}}",
          "hasp:queue:hasp:guard:{{{}}}:")
@@ -51,6 +54,7 @@ class Mallory:
         self.attacks = [getattr(self, name) for name in args.only]
         self.counts = collections.Counter()
         self.over = False
+        self.siege = None  # a task, see operates()
         self.seen = b""
 
     async def run(self):
@@ -233,26 +237,26 @@ class Mallory:
             self.writer = None
 
     async def operates(self):
-        """At many places of the page or of the console, and slowly."""
-        writers = []
-        try:
-            for _ in range(self.rng.choice((1, 30) if self.others else ())):
-                await self.open(login=False, addresses=self.others)
-                writers.append(self.writer)
-                self.raw(self.rng.choice((
-                    b"", b"G", b"GET /status.json HTTP/1.1\r\nHost: x\r\n", b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n",
-                    b"POST / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", encode("PING"),
-                    b"*2\r\n$4\r\nAUTH\r\n$99\r\n")))
-            for _ in range(self.rng.choice((0, 10, 1000))):
-                for writer in writers:
-                    if not writer.is_closing():
-                        writer.write(self.rng.choice((b"x", b"a: b\r\n", b"\r\n")))
-                await asyncio.sleep(0.05)
+        """Takes many places of the page or of the console. Others' attacks go on beside that."""
+        if self.others:
+            self.siege = self.siege or asyncio.create_task(self.occupy(self.rng.choice(self.others)))
             await self.linger()
-        finally:
-            for self.writer in writers:
-                self.leave()
-            self.writer = None
+
+    async def occupy(self, address):
+        """Sends slowly, and takes the place again when it is closed."""
+        places = []
+        while True:
+            places = [(reader, writer) for reader, writer in places if not reader.at_eof() and not writer.is_closing()]
+            with contextlib.suppress(OSError):
+                while len(places) < PLACES:
+                    places.append(await asyncio.open_connection(*address))
+                    places[-1][1].write(self.rng.choice((
+                        b"", *[b"GET / HTTP/1.1\r\nX: "] * 4, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n",
+                        b"POST / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", encode("PING"),
+                        b"*2\r\n$4\r\nAUTH\r\n$99\r\n")))
+            for _, writer in places:
+                writer.write(self.rng.choice((b"", b"x")))
+            await asyncio.sleep(0.5)
 
     async def lies(self):
         """Errors by a script, which hasp must not take for its server's."""
@@ -436,6 +440,8 @@ def main():
     parser.add_argument("--http", type=address, nargs="*", default=[])
     parser.add_argument("--consoles", type=address, nargs="*", default=[])
     parser.add_argument("addresses", type=address, nargs="+")
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     sys.exit(asyncio.run(besiege(parser.parse_args())))
 
 
