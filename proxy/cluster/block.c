@@ -13,6 +13,8 @@ static const struct slice multi = SLICE_LIT("*1\r\n$5\r\nMULTI\r\n"),
 static const struct slice nested = SLICE_LIT("-ERR MULTI calls can not be nested\r\n");
 static const struct slice watch_inside = SLICE_LIT(
 	"-ERR WATCH inside MULTI is not allowed\r\n");
+static const struct slice not_inside = SLICE_LIT(
+	"-ERR Command not allowed inside a transaction\r\n");
 static const struct slice wide = SLICE_LIT("-CROSSSLOT hasp: this command concerns all nodes "
                                            "of the cluster, and a transaction one\r\n");
 static const struct slice tied = SLICE_LIT(
@@ -330,6 +332,11 @@ void block_take(struct block *b, const struct command *c, const struct resp_view
 	if (b->state == BLOCK_NONE) {
 		if (c)
 			take_outside(b, c, req, p, a);
+		return;
+	}
+	/* Valkey has MULTI and WATCH among these. */
+	if (c && command_arity_ok(c, req->argc) && c->flags & COMMAND_NO_MULTI) {
+		refuse_queued(b, a, not_inside);
 		return;
 	}
 	if (c && command_arity_ok(c, req->argc) && take_unqueued(b, c, proto, a))

@@ -114,6 +114,17 @@ static void send_malformed(struct cluster_session *s, const struct command *c,
 	buf_trim(text);
 }
 
+/* Valkey 8 takes READONLY and READWRITE from clients of any server; and it is the server that
+ * refuses MULTI inside MULTI by a flag. */
+static bool is_ignored(const struct cluster_session *s, const struct command *c)
+{
+	const struct command *multi = commands_get(s->cluster->how.commands,
+	                                           SLICE_LIT("multi"));
+
+	return multi && (multi->flags & COMMAND_NO_MULTI) &&
+	       (strcmp(c->name, "readonly") == 0 || strcmp(c->name, "readwrite") == 0);
+}
+
 /* False: not before all that came before is answered. */
 static bool follow_plan(struct cluster_session *s, const struct command *c,
                         const struct resp_view *req, struct slice bytes)
@@ -141,7 +152,7 @@ static bool follow_plan(struct cluster_session *s, const struct command *c,
 			send_home(s, c, req, bytes);
 		break;
 	case PLAN_DISABLED:
-		entry_answer_new(s, plan_disabled);
+		entry_answer_new(s, is_ignored(s, c) ? SLICE_LIT("+OK\r\n") : plan_disabled);
 		break;
 	}
 	return true;

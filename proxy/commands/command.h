@@ -29,6 +29,7 @@ enum {
 	COMMAND_READONLY = 1 << 6, /* changes nothing */
 	COMMAND_UNKNOWN =
 		1 << 7, /* not known until the server tells of it, but for its facts */
+	COMMAND_NO_MULTI = 1 << 8, /* in a transaction it is refused, and so is EXEC then */
 };
 
 /* Where the keys are, when first/last/step cannot tell. */
@@ -173,7 +174,7 @@ struct command_facts {
 
 struct command {
 	char name[COMMAND_NAME_SIZE]; /* lower case */
-	uint8_t flags;
+	uint16_t flags;
 	uint8_t keys; /* enum command_keys */
 	int16_t first; /* argv index; 0: no keys */
 	int16_t last; /* argv index; negative: counted from the end */

@@ -16,12 +16,11 @@ enum { KEY_SPECS = 8, SUBCOMMANDS = 9 };
 
 static const struct {
 	const char *name;
-	uint8_t flag;
+	uint16_t flag;
 } flags[] = {
-	{ "write", COMMAND_WRITE },
-	{ "readonly", COMMAND_READONLY },
-	{ "noscript", COMMAND_NOSCRIPT },
-	{ "blocking", COMMAND_BLOCKING },
+	{ "write", COMMAND_WRITE },       { "readonly", COMMAND_READONLY },
+	{ "noscript", COMMAND_NOSCRIPT }, { "blocking", COMMAND_BLOCKING },
+	{ "no_multi", COMMAND_NO_MULTI },
 };
 
 /* With one of these flags a command is about its connection, or keeps it waiting. */
@@ -59,12 +58,12 @@ static bool is_entry(const redisReply *r)
 }
 
 /* `known`: NULL, or what commands.def has of it. */
-static uint8_t read_flags(const struct command *known, const redisReply *list)
+static uint16_t read_flags(const struct command *known, const redisReply *list)
 {
 	enum command_session session = known ? (enum command_session)known->facts.session
 	                                     : SESSION_AS_TOLD;
 	bool is_stateful = session >= SESSION_OWN_LINK;
-	uint8_t found = 0;
+	uint16_t found = 0;
 
 	for (size_t i = 0; i < list->elements; i++) {
 		if (!reply_is_text(list->element[i]))
@@ -264,7 +263,7 @@ bool learn_named(struct commands *t, struct slice name, const redisReply *entry)
 		if (original)
 			c.facts = facts_of_renamed(original);
 		if (c.facts.session == SESSION_OWN_LINK)
-			c.flags &= (uint8_t)~COMMAND_STATELESS;
+			c.flags &= (uint16_t)~COMMAND_STATELESS;
 		log_warning("command_renamed name=%s original=%s", QUOTE(name), c.name);
 		if (!command_set_name(&c, name))
 			return false;

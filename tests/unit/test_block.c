@@ -239,6 +239,20 @@ static void test_another_multi_or_watch_inside_is_refused_and_aborts_nothing(voi
 	assert_begins("exec", NULL, 1, "MULTI\n");
 }
 
+/* As Valkey 8. */
+static void test_what_is_not_allowed_inside_aborts_it(void **state)
+{
+	struct command watch = *commands_find(commands, SLICE_LIT("watch"));
+
+	(void)state;
+	watch.flags = COMMAND_TOLD | COMMAND_NO_MULTI;
+	commands_put(commands, &watch);
+	assert_answer("multi", "+OK\r\n");
+	assert_answer("watch a", "-ERR Command not allowed inside a transaction\r\n");
+	assert_answer("exec", EXECABORT);
+	assert_sent("watch a", "a");
+}
+
 /* --- WATCH --- */
 
 static void test_watch_decides_the_node(void **state)
@@ -348,6 +362,7 @@ int main(void)
 		TEST(test_discard_ends_it),
 		TEST(test_reset_and_quit_end_it),
 		TEST(test_another_multi_or_watch_inside_is_refused_and_aborts_nothing),
+		TEST(test_what_is_not_allowed_inside_aborts_it),
 		TEST(test_watch_decides_the_node),
 		TEST(test_what_is_watched_is_forgotten_with_the_transaction),
 		TEST(test_an_open_transaction_begins_again_elsewhere),
