@@ -184,8 +184,17 @@ static void pass_bad(struct client *c, struct cursor *k)
 		put_off(c, CLIENT_PARKED_LINK);
 		return;
 	}
-	step_over(c, k);
-	send_passed(c, k);
+	if (c->scan.unbalanced) {
+		/* Valkey 9.1 would carry out `set a 'b'c`, past all rules. No server takes a
+		 * quote alone, and the error is the same. */
+		send_passed(c, k);
+		links_send(c, SLICE_LIT("\"\r\n"));
+		step_over(c, k);
+		k->from = k->at;
+	} else {
+		step_over(c, k);
+		send_passed(c, k);
+	}
 	client_set_state(c, CLIENT_REFUSED);
 }
 

@@ -255,6 +255,7 @@ static enum resp_result scan_inline(struct request_scan *s, const char *p, size_
 	if (args)
 		args->argc = argc > 0 ? (size_t)argc : 0;
 	s->empty = argc == 0;
+	s->unbalanced = argc < 0;
 	return argc < 0 ? RESP_BAD : RESP_OK;
 }
 

@@ -32,6 +32,8 @@ struct request_scan {
 	uint32_t left; /* arguments whose header is still to come */
 	uint8_t state; /* the enum in request.c; 0: at the beginning */
 	bool empty; /* the frame that ended has no argument, and gets no reply */
+	bool unbalanced; /* (RESP_BAD) an inline request has a quote that is not closed, or that
+	                  * no space follows */
 };
 
 /* Goes on scanning one request with the `n` bytes at `p`. *used is how many of them belong to

@@ -14,6 +14,7 @@ import pytest
 
 from harness import RedisServer, encode, until
 from harness.poolings import pooling  # noqa: F401
+from harness.relay import Relay
 from harness.replies import FENCE, bulk
 
 OK, PONG, QUEUED, NIL = b"+OK\r\n", b"+PONG\r\n", b"+QUEUED\r\n", b"$-1\r\n"
@@ -113,6 +114,28 @@ def test_protocol_errors_are_redis_own(one, redis_server, junk):
         answer = rest(direct)
         assert answer.count(b"-ERR Protocol error: ") == 1
         assert rest(one) == answer
+
+
+class Listening(Relay):
+    """It keeps what it carries to Redis."""
+
+    carried = b""
+
+    def _pass_on(self, data, source, sink, replies):
+        if not replies:
+            self.carried += data
+        super()._pass_on(data, source, sink, replies)
+
+
+def test_a_line_that_servers_read_in_different_ways_is_not_sent(redis_server, start_hasp):
+    """Valkey 9.1 takes 'b'c for one argument: it would carry the line out, past the rule."""
+    with Listening(redis_server.address) as relay:
+        hasp = start_hasp(RULES, upstream=f"address = {relay.address}")
+        with hasp.connect() as one, redis_server.connect() as direct:
+            for connection in one, direct:
+                connection.send(b"ping\r\nset lock:1 'b'c\r\nping\r\n")
+            assert rest(one) == rest(direct)
+        assert b"lock:1" not in relay.carried and b"ping" in relay.carried
 
 
 # --- sizes -----------------------------------------------------------------------
