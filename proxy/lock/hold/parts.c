@@ -115,7 +115,9 @@ void parts_write_undo(const struct pending_lock *p, struct buf *out,
 {
 	const struct mlock_step step = { .place_of = p->parts->at + 1 };
 	const struct lock_try t = { .id = { p->kind, p->keys[p->parts->at], p->token },
-		                    .ticket = p->ticket };
+		                    .ticket = p->ticket,
+		                    .place = how->place };
+	double age = timers_now(p->holds->timers) - p->sent_at + p->waited;
 
-	rewrite_mlock_undo(out, p->keys, p->nkeys, &t, &step, how);
+	rewrite_mlock_undo(out, p->keys, p->nkeys, &t, &step, (int64_t)(age * 1000), how);
 }

@@ -255,9 +255,10 @@ enum script_id rewrite_owners(struct buf *out, struct slice key, enum lock_trace
 enum script_id rewrite_dequeue(struct buf *out, const struct lock_try *t, bool undo,
                                const struct rewrite_how *how);
 /* The end of a try to take several, these `n` in order: it leaves its queue, and what it has is
- * given back. It says nothing of a configuration: that may be another one by now. */
+ * given back. It says nothing of a configuration: that may be another one by now. `age_ms`: how long
+ * ago the try was sent; counts if its place is not known (0). */
 void rewrite_mlock_undo(struct buf *out, const struct slice *keys, size_t n,
                         const struct lock_try *t, const struct mlock_step *step,
-                        const struct rewrite_how *how);
+                        int64_t age_ms, const struct rewrite_how *how);
 
 #endif

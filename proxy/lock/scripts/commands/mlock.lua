@@ -9,7 +9,7 @@
 --
 -- ARGV[1]  secret (see sign.lua)
 -- ARGV[2]  token
--- ARGV[3]  lease ms
+-- ARGV[3]  lease ms; of a try that leaves: how many ms ago it was sent
 -- ARGV[4]  ticket
 -- ARGV[5]  how many ms to wait; -1: leave that queue, and give all back
 -- ARGV[6]  place in a queue or ''
@@ -132,7 +132,7 @@ end
 
 if wait_ms == '-1' then
 	local lock, record, queue, side = keys_of(tonumber(place_of))
-	local entry = find_entry(queue, ticket, '')
+	local entry = find_entry(queue, ticket, place, lease)
 	if entry then
 		redis.call('ZREM', queue, entry)
 		-- Those behind it may have waited for it to take the lock; see wake.lua.

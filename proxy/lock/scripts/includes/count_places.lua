@@ -19,13 +19,17 @@ local function count_places(lock, record)
 	end
 	local now = redis.call('TIME')
 	local now_ms = format_ms(now[1] * 1000 + math.floor(now[2] / 1000))
-	local over = redis.call('ZRANGEBYSCORE', lock, '-inf', now_ms, 'LIMIT', '0', '64')
-	if not over[1] then
-		return n
+	local left, over = n, nil
+	repeat
+		over = redis.call('ZRANGEBYSCORE', lock, '-inf', now_ms, 'LIMIT', '0', '1000')
+		if over[1] then
+			redis.call('ZREM', lock, unpack(over))
+			redis.call('HDEL', record, unpack(over))
+			left = left - #over
+		end
+	until #over < 1000
+	if left < n then
+		keep_places(lock, record)
 	end
-	-- (What the record has of others whose lease is over goes with the record.)
-	redis.call('HDEL', record, unpack(over))
-	n = n - redis.call('ZREMRANGEBYSCORE', lock, '-inf', now_ms)
-	keep_places(lock, record)
-	return n
+	return left
 end
