@@ -88,7 +88,8 @@ static void subscriber_on_reply(struct subscriber *s, const redisReply *r)
 	struct slice kind, channel;
 
 	if (r->type == REDIS_REPLY_ERROR) {
-		/* An ACL may forbid a channel of subscriber_add(): then no message comes. */
+		/* An ACL may forbid a channel of subscriber_add(), Redis 6.2 knows none that are
+		 * sharded, and the slot may have moved: then no message comes. */
 		if (!s->up)
 			subscriber_disconnect(s,
 			                      reply_error_is_temporary(r->str)
@@ -101,9 +102,10 @@ static void subscriber_on_reply(struct subscriber *s, const redisReply *r)
 		return;
 	kind = string_of(r->element[0]);
 	channel = string_of(r->element[1]);
-	if (slice_eq(kind, SLICE_LIT("subscribe")))
+	if (slice_eq(kind, SLICE_LIT("subscribe")) || slice_eq(kind, SLICE_LIT("ssubscribe")))
 		subscriber_on_subscribe(s, channel);
-	else if (slice_eq(kind, SLICE_LIT("message")))
+	else if (slice_eq(kind, SLICE_LIT("message")) ||
+	         slice_eq(kind, SLICE_LIT("smessage")))
 		s->how.on_message(s->how.arg, channel, string_of(r->element[2]));
 }
 
@@ -295,4 +297,16 @@ void subscriber_remove(struct subscriber *s, struct slice channel)
 {
 	if (s->up)
 		subscriber_send(s, "UNSUBSCRIBE", channel);
+}
+
+void subscriber_add_sharded(struct subscriber *s, struct slice channel)
+{
+	if (s->up)
+		subscriber_send(s, "SSUBSCRIBE", channel);
+}
+
+void subscriber_remove_sharded(struct subscriber *s, struct slice channel)
+{
+	if (s->up)
+		subscriber_send(s, "SUNSUBSCRIBE", channel);
 }

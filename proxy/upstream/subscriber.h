@@ -55,5 +55,8 @@ const char *subscriber_refusal(const struct subscriber *s);
  * these channels are gone when the connection ends, so on_up() must add them again. */
 void subscriber_add(struct subscriber *s, struct slice channel);
 void subscriber_remove(struct subscriber *s, struct slice channel);
+/* The same, for what is published to the channel's slot of a cluster. */
+void subscriber_add_sharded(struct subscriber *s, struct slice channel);
+void subscriber_remove_sharded(struct subscriber *s, struct slice channel);
 
 #endif

@@ -6,7 +6,7 @@ import contextlib
 import select
 
 import pytest
-from harness import encode, until
+from harness import Connection, encode, until
 from harness.cluster import Cluster
 from harness.guards import guard, is_locked, named
 from harness.line import queue_of
@@ -84,6 +84,47 @@ class Line:
     def end(self):
         assert len(self.all) == 1 and self.all[0].call("UNLOCK", self.key) == ONE
         self.all[0].close()
+
+
+# --- Redisson's channels, which it publishes to by slot in a cluster -------------------------
+
+
+@pytest.mark.parametrize("side, channel, message", [
+    ((), "redisson_lock__channel:{%s}", b"0"), (("EXCLUSIVE",), "redisson_rwlock:{%s}", b"1")])
+def test_redissons_waiters_hear_of_a_release_in_a_cluster(start_hasp, still, side, channel, message):
+    hasp = start(start_hasp, still, verbs())
+    key = "redisson:1"
+    channel = (channel % key).encode()
+    node = still.owner(key)
+    with hasp.connect() as one, Connection((node.host, node.port)) as theirs:
+        assert theirs.call("SSUBSCRIBE", channel).startswith(b"*3\r\n$10\r\nssubscribe\r\n")
+        fence(one.call("LOCK", key, *side))
+        assert one.call("UNLOCK", key) == ONE
+        assert theirs.read().endswith(b"smessage\r\n" + bulk(channel) + bulk(message))
+
+
+@pytest.mark.parametrize("side, channel", [((), "redisson_lock__channel:{%s}"),
+                                           (("EXCLUSIVE",), "redisson_rwlock:{%s}")])
+def test_hasp_hears_of_a_release_by_redisson_in_a_cluster(start_hasp, still, side, channel):
+    hasp = start(start_hasp, still, verbs())
+    key = "redisson:2"
+    channel, node = channel % key, still.owner(key)
+    with hasp.connect() as one:
+        node.ask("HSET", key, *(("mode", "write", "they:1:write", 1) if side else ("they:1", 1)))
+        stand(still, one, "LOCK", key, "WAIT", WAIT_MS, *side)
+        until(lambda: dict([node.ask("PUBSUB", "SHARDNUMSUB", channel)]) == {channel: 1}, "the subscription")
+
+        before = polls_at(node)
+
+        def has_polled():
+            node.ask("SPUBLISH", channel, "0")
+            return polls_at(node) > before + 60  # the check of each second would take a minute
+
+        until(has_polled, "the messages to have hasp poll")
+        node.ask("DEL", key)
+        node.ask("SPUBLISH", channel, "0")
+        assert fence(one.read())
+        assert one.call("UNLOCK", key) == ONE
 
 
 # --- at rest --------------------------------------------------------------------------------

@@ -270,6 +270,16 @@ void subscriber_remove(struct subscriber *s, struct slice channel)
 	note_channel(s, "-", channel);
 }
 
+void subscriber_add_sharded(struct subscriber *s, struct slice channel)
+{
+	note_channel(s, "s+", channel);
+}
+
+void subscriber_remove_sharded(struct subscriber *s, struct slice channel)
+{
+	note_channel(s, "s-", channel);
+}
+
 void fake_redis_subscriber_up(struct subscriber *s)
 {
 	s->up = true;

@@ -70,6 +70,10 @@ void line_listen(struct line *l, bool on)
 		subscriber_add(l->at->node->subscriber, buf_slice(&channel));
 	else
 		subscriber_remove(l->at->node->subscriber, buf_slice(&channel));
+	if (!l->all->topology->only && on)
+		subscriber_add_sharded(l->at->node->subscriber, buf_slice(&channel));
+	else if (!l->all->topology->only)
+		subscriber_remove_sharded(l->at->node->subscriber, buf_slice(&channel));
 	buf_release(&channel);
 }
 

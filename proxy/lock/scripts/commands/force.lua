@@ -39,11 +39,11 @@ for i = 1, #fields, 2 do
 		redis.call('DEL', timeouts .. n)
 	end
 end
-redis.call('UNLINK', lock, record, side)
+redis.call('DEL', lock, record, side)
 local is_free = hand_off(lock, record, queue, side, counter)
 if is_rw then
-	notify_rw(lock, queue, '1')
+	notify_rw(lock, queue, '1', counter)
 elseif is_free and layout == 'hash' then
-	notify_redisson(lock)
+	notify_redisson(lock, counter)
 end
 return 1

@@ -42,7 +42,7 @@ for i = 1, #KEYS - 1, 4 do
 	elseif holds[i] == 1 then
 		redis.call('DEL', lock, record, side)
 		if hand_off(lock, record, queue, side, counter) and layout[i] == 'hash' then
-			notify_redisson(lock)
+			notify_redisson(lock, counter)
 		end
 	end
 end

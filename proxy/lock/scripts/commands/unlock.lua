@@ -80,5 +80,5 @@ end
 if not hand_off(lock, record, queue, side, counter) or layout ~= 'hash' then
 	return 1
 end
-notify_redisson(lock)
+notify_redisson(lock, counter)
 return 1

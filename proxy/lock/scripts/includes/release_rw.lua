@@ -9,5 +9,5 @@ local function release_rw(lock, record, queue, side, counter, token, kind)
 		return
 	end
 	hand_off_rw(lock, record, queue, side, counter)
-	notify_rw(lock, queue, kind == 'x' and '1' or '0')
+	notify_rw(lock, queue, kind == 'x' and '1' or '0', counter)
 end

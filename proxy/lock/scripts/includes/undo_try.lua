@@ -11,7 +11,7 @@ local function undo_try(lock, record, queue, side, counter, kind, ticket, token,
 	if kind == 'm' or kind == 'x' then
 		if undo_side(lock, record, side, token, kind, ticket) then
 			hand_off_rw(lock, record, queue, side, counter)
-			notify_rw(lock, queue, kind == 'x' and '1' or '0')
+			notify_rw(lock, queue, kind == 'x' and '1' or '0', counter)
 		end
 		return
 	end
@@ -29,6 +29,6 @@ local function undo_try(lock, record, queue, side, counter, kind, ticket, token,
 	end
 	redis.call('DEL', lock, record, side)
 	if hand_off(lock, record, queue, side, counter) and kind == 'h' then
-		notify_redisson(lock)
+		notify_redisson(lock, counter)
 	end
 end
