@@ -88,8 +88,8 @@ static void subscriber_on_reply(struct subscriber *s, const redisReply *r)
 	struct slice kind, channel;
 
 	if (r->type == REDIS_REPLY_ERROR) {
-		/* An ACL may forbid a channel of subscriber_add(), Redis 6.2 knows none that are
-		 * sharded, and the slot may have moved: then no message comes. */
+		/* An ACL may forbid a channel of subscriber_add(), Redis 6.2 knows none that
+		 * are sharded, and the slot may have moved: then no message comes. */
 		if (!s->up)
 			subscriber_disconnect(s,
 			                      reply_error_is_temporary(r->str)
@@ -104,8 +104,7 @@ static void subscriber_on_reply(struct subscriber *s, const redisReply *r)
 	channel = string_of(r->element[1]);
 	if (slice_eq(kind, SLICE_LIT("subscribe")) || slice_eq(kind, SLICE_LIT("ssubscribe")))
 		subscriber_on_subscribe(s, channel);
-	else if (slice_eq(kind, SLICE_LIT("message")) ||
-	         slice_eq(kind, SLICE_LIT("smessage")))
+	else if (slice_eq(kind, SLICE_LIT("message")) || slice_eq(kind, SLICE_LIT("smessage")))
 		s->how.on_message(s->how.arg, channel, string_of(r->element[2]));
 }
 

@@ -182,8 +182,9 @@ static void begin(struct client *c)
 {
 	struct lock_try wanted = { .id = { c->kind, slice_str(c->lock), slice_str(c->owner) },
 		                   .limit = c->limit };
-	struct deadlock_terms terms = { .wanted = &wanted, .shown = wanted.id.key,
-	                                .user = SLICE_LIT("default") };
+	struct deadlock_terms terms = { .wanted = &wanted,
+		                        .shown = wanted.id.key,
+		                        .user = SLICE_LIT("default") };
 	enum owner_kind made;
 
 	if (owner_is_made(wanted.id.token, &made))
@@ -429,7 +430,8 @@ static void test_wait_that_ends_before_the_next_search_has_none_made(void **stat
 	end(&a);
 }
 
-/* A thousand owners may wait in a chain: a wait that ends makes none of them search but its own. */
+/* A thousand owners may wait in a chain: a wait that ends makes none of them search but its
+ * own. */
 static void test_wait_that_ends_has_only_its_owners_other_waits_searched(void **state)
 {
 	struct client other = { "a", LOCK_KIND_TOKEN, 0, "lock0", NULL, BUF_INIT };

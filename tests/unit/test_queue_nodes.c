@@ -236,12 +236,12 @@ static void redissons_channel_is_heard_where_the_lock_is(void **state)
 
 	assert_string_equal(fake_redis_channels(subscriber_a(t)), "");
 	assert_string_equal(fake_redis_channels(subscriber_b(t)),
-	                    "+redisson_lock__channel:{b1} ");
+	                    "+redisson_lock__channel:{b1} s+redisson_lock__channel:{b1} ");
 	move(t, "b1");
 	assert_string_equal(fake_redis_channels(subscriber_a(t)),
-	                    "+redisson_lock__channel:{b1} ");
+	                    "+redisson_lock__channel:{b1} s+redisson_lock__channel:{b1} ");
 	assert_string_equal(fake_redis_channels(subscriber_b(t)),
-	                    "-redisson_lock__channel:{b1} ");
+	                    "-redisson_lock__channel:{b1} s-redisson_lock__channel:{b1} ");
 	client_leave(c);
 }
 

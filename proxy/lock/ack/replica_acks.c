@@ -112,8 +112,8 @@ static void on_released(void *arg, const redisReply *reply)
 	if (!reply || reply->type == REDIS_REPLY_ERROR) {
 		struct buf out = BUF_INIT;
 		enum script_id script = write_undo(a, &out);
-		script_job_repeat(a->all->script_jobs, a->terms.db, script, buf_slice(&out),
-		                  0, a->terms.until, UNDO_TIMES);
+		script_job_repeat(a->all->script_jobs, a->terms.db, script, buf_slice(&out), 0,
+		                  a->terms.until, UNDO_TIMES);
 		buf_release(&out);
 	}
 	replica_ask_end(a, false);

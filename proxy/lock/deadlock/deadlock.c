@@ -18,8 +18,8 @@
 /* How soon hasp sees that an owner with several connections may have closed a circle by getting
  * a lock while another of them waits. */
 #define GENERATION_SECONDS 0.02
-/* Questions to Redis that a worker's searches may cost in a second, one for each lock. A search that
- * would begin beyond that is put off until its turn comes. */
+/* Questions to Redis that a worker's searches may cost in a second, one for each lock. A search
+ * that would begin beyond that is put off until its turn comes. */
 #define QUESTIONS_PER_SECOND 1000.0
 #define TURN_SECONDS 0.02
 /* Bytes of a key that are shown. */
@@ -216,15 +216,16 @@ static void write_holder(struct buf *out, struct slice owner)
 		buf_puts(out, "another owner");
 }
 
-/* May the client's Redis user access the lock of `l`? Yes, if the client waits for that lock, if its
- * own connection has it, or if another client of that user waits for it. */
+/* May the client's Redis user access the lock of `l`? Yes, if the client waits for that lock,
+ * if its own connection has it, or if another client of that user waits for it. */
 static bool may_see(const struct search *s, const struct search_step *l)
 {
 	const struct wait_facts *own = &s->steps[0].wait->facts;
 	struct slice holder = buf_slice(&l->holder), user = l->wait->facts.user;
 
 	return l == s->steps || (user.n && slice_eq(user, own->user)) ||
-	       (is_own(s, holder) && !is_shared(LOCK_KIND_TOKEN, slice_of(holder.p + 1, holder.n - 1)));
+	       (is_own(s, holder) &&
+	        !is_shared(LOCK_KIND_TOKEN, slice_of(holder.p + 1, holder.n - 1)));
 }
 
 static void write_error(const struct search *s, struct buf *out)

@@ -44,8 +44,8 @@ struct graph_place {
 struct graph_wait {
 	struct wait_facts facts; /* point behind it */
 	_Atomic unsigned refs;
-	/* Another wait of one of its owners has ended: that owner may have got what others wait for.
-	 * The graph sets it, and the wait's watch clears it. */
+	/* Another wait of one of its owners has ended: that owner may have got what others wait
+	 * for. The graph sets it, and the wait's watch clears it. */
 	atomic_bool moved;
 	/* The graph's, under its mutex: */
 	bool there;
@@ -71,8 +71,8 @@ size_t wait_graph_of(struct wait_graph *g, struct slice owner, struct graph_wait
 /* Does anybody wait but for one? */
 bool wait_graph_has_several(const struct wait_graph *g);
 
-/* Another number as soon as a wait has ended of an owner that waits elsewhere, too. Its other waits
- * (at most WAIT_MOVED_MAX) are marked as moved by then. */
+/* Another number as soon as a wait has ended of an owner that waits elsewhere, too. Its other
+ * waits (at most WAIT_MOVED_MAX) are marked as moved by then. */
 unsigned wait_graph_generation(const struct wait_graph *g);
 
 /* If all of the n waits are there, the first one leaves: the others are not in that circle any

@@ -455,8 +455,7 @@ void guard_op_undo(struct guard_op *op, bool keeps_read)
 		script = rewrite_dequeue(&out, &t, true, &how);
 		/* It may have gone back to a place that it got when it began to wait. */
 		script_job_repeat(read_sets_jobs(op->table), db, script, buf_slice(&out),
-		                  op->sent_at - (double)op->wait_ms / 1000, until,
-		                  UNDO_TIMES);
+		                  op->sent_at - (double)op->wait_ms / 1000, until, UNDO_TIMES);
 	}
 	buf_release(&out);
 	buf_release(&name);

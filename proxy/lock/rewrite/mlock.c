@@ -111,8 +111,8 @@ static void write_mlock(struct buf *out, const struct verbs *verbs,
 }
 
 void rewrite_mlock_undo(struct buf *out, const struct slice *keys, size_t n,
-                        const struct lock_try *t, const struct mlock_step *step,
-                        int64_t age_ms, const struct rewrite_how *how)
+                        const struct lock_try *t, const struct mlock_step *step, int64_t age_ms,
+                        const struct rewrite_how *how)
 {
 	struct lock_call call = { .script = SCRIPT_MLOCK, .owner = t->id.token };
 	struct rewrite_how of_try = *how;
@@ -122,7 +122,8 @@ void rewrite_mlock_undo(struct buf *out, const struct slice *keys, size_t n,
 	of_try.ticket = t->ticket;
 	of_try.place = t->place;
 	begin(out, &all, &of_try, &call, 5 + SCRIPT_CALL_WAIT_ARGS);
-	write_step(out, &of_try, step, age_ms, -1, t->id.kind == LOCK_KIND_COUNT ? "count" : "no");
+	write_step(out, &of_try, step, age_ms, -1,
+	           t->id.kind == LOCK_KIND_COUNT ? "count" : "no");
 }
 
 static void write_munlock(struct buf *out, const struct verbs *verbs,

@@ -250,15 +250,15 @@ enum lock_trace {
 };
 enum script_id rewrite_owners(struct buf *out, struct slice key, enum lock_trace trace,
                               size_t most, const struct rewrite_how *how);
-/* It leaves the queue; `undo`: and gives back what it got. If the place is not known, the caller
- * appends one more bulk: how many ms ago the try was sent (script_job_repeat()). */
+/* It leaves the queue; `undo`: and gives back what it got. If the place is not known, the
+ * caller appends one more bulk: how many ms ago the try was sent (script_job_repeat()). */
 enum script_id rewrite_dequeue(struct buf *out, const struct lock_try *t, bool undo,
                                const struct rewrite_how *how);
 /* The end of a try to take several, these `n` in order: it leaves its queue, and what it has is
- * given back. It says nothing of a configuration: that may be another one by now. `age_ms`: how long
- * ago the try was sent; counts if its place is not known (0). */
+ * given back. It says nothing of a configuration: that may be another one by now. `age_ms`: how
+ * long ago the try was sent; counts if its place is not known (0). */
 void rewrite_mlock_undo(struct buf *out, const struct slice *keys, size_t n,
-                        const struct lock_try *t, const struct mlock_step *step,
-                        int64_t age_ms, const struct rewrite_how *how);
+                        const struct lock_try *t, const struct mlock_step *step, int64_t age_ms,
+                        const struct rewrite_how *how);
 
 #endif
