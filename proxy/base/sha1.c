@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/sha1.h"
 
-#include <stdint.h>
 #include <string.h>
 
-#define BLOCK 64
+#define BLOCK SHA1_BLOCK
 #define LENGTH_AT (BLOCK - 8) /* of the last block: the number of bits */
-
-struct sha1 {
-	uint32_t h[5];
-	unsigned char block[BLOCK]; /* its first nbytes % BLOCK bytes are not hashed yet */
-	uint64_t nbytes;
-};
 
 static uint32_t rotate(uint32_t v, unsigned bits)
 {
@@ -27,8 +20,14 @@ static void expand(uint32_t w[static 80], const unsigned char *block)
 {
 	for (size_t i = 0; i < 16; i++)
 		w[i] = load(block + 4 * i);
-	for (size_t i = 16; i < 80; i++)
-		w[i] = rotate(w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16], 1);
+	/* Two words before either is stored: else gcc loads vectors across words that it has
+	 * just stored, and waits for them. */
+	for (size_t i = 16; i < 80; i += 2) {
+		uint32_t even = rotate(w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16], 1);
+		uint32_t odd = rotate(w[i - 2] ^ w[i - 7] ^ w[i - 13] ^ w[i - 15], 1);
+		w[i] = even;
+		w[i + 1] = odd;
+	}
 }
 
 /* The function and the constant of round `i`. */
@@ -63,7 +62,13 @@ static void hash_block(struct sha1 *s)
 	s->h[4] += e;
 }
 
-static void sha1_add(struct sha1 *s, const void *bytes, size_t n)
+void sha1_begin(struct sha1 *s)
+{
+	*s = (struct sha1){ .h = { 0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476,
+		                   0xc3d2e1f0 } };
+}
+
+void sha1_add(struct sha1 *s, const void *bytes, size_t n)
 {
 	const char *p = bytes;
 
@@ -91,15 +96,22 @@ static void sha1_finish(struct sha1 *s)
 	sha1_add(s, length, sizeof(length));
 }
 
-void sha1_hex(char out[static SHA1_HEX + 1], const struct slice *parts, size_t n)
+void sha1_end_hex(struct sha1 *s, char out[static SHA1_HEX + 1])
 {
 	static const char digits[] = "0123456789abcdef";
-	struct sha1 s = { .h = { 0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0 } };
 
+	sha1_finish(s);
+	for (size_t i = 0; i < SHA1_HEX; i++)
+		out[i] = digits[s->h[i / 8] >> (28 - 4 * (i % 8)) & 15];
+	out[SHA1_HEX] = '\0';
+}
+
+void sha1_hex(char out[static SHA1_HEX + 1], const struct slice *parts, size_t n)
+{
+	struct sha1 s;
+
+	sha1_begin(&s);
 	for (size_t i = 0; i < n; i++)
 		sha1_add(&s, parts[i].p, parts[i].n);
-	sha1_finish(&s);
-	for (size_t i = 0; i < SHA1_HEX; i++)
-		out[i] = digits[s.h[i / 8] >> (28 - 4 * (i % 8)) & 15];
-	out[SHA1_HEX] = '\0';
+	sha1_end_hex(&s, out);
 }

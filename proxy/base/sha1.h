@@ -7,10 +7,24 @@
 #define HASP_BASE_SHA1_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/slice.h"
 
 #define SHA1_HEX 40
+
+/* A hash of bytes that arrive in pieces. */
+#define SHA1_BLOCK 64
+struct sha1 {
+	uint32_t h[5];
+	unsigned char block[SHA1_BLOCK]; /* its first nbytes % SHA1_BLOCK bytes are not hashed
+	                                  * yet */
+	uint64_t nbytes;
+};
+void sha1_begin(struct sha1 *s);
+void sha1_add(struct sha1 *s, const void *bytes, size_t n);
+/* Writes the hash in lower case, and a NUL. Call sha1_begin() before the next use. */
+void sha1_end_hex(struct sha1 *s, char out[static SHA1_HEX + 1]);
 
 /* The hash of the `n` parts, one behind the other, in lower case and with a NUL behind it. */
 void sha1_hex(char out[static SHA1_HEX + 1], const struct slice *parts, size_t n);
