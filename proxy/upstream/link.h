@@ -44,6 +44,7 @@ enum {
 		1 << 6, /* (private links) unless it is an error, it begins a stream of
 	                 * bytes: the link turns opaque by itself, see on_stream() */
 	LINK_INTERCEPT_LATE = 1 << 7, /* intercept it, whatever it is, if is_late() says so */
+	LINK_PIECES = 1 << 10, /* give its bytes to on_piece(), as they come */
 	LINK_PATIENT = 1 << 9, /* that it is long in coming shows nothing about the link: Redis
 	                        * waits for data with it, or runs a user's script, or has not
 	                        * got the whole request yet */
@@ -86,6 +87,9 @@ struct link_ops {
 	/* Bytes were captured, and more will come: link_user_nbytes() has grown. May do nothing
 	 * to the link. May be NULL. */
 	void (*on_captured)(void *owner);
+	/* Bytes of a reply with LINK_PIECES, in order, before they are forwarded. May do
+	 * nothing to the link. May be NULL when LINK_PIECES is not used. */
+	void (*on_piece)(void *owner, void *tag, struct slice bytes);
 	/* Private links: does the frame that just ended answer no request (a push, a published
 	 * message)? Called for RESP3 pushes, and for every frame while link_watch() is on.
 	 * NULL: never. */

@@ -294,6 +294,8 @@ static size_t scan_one(struct link *l, struct segment *g, const struct inflight 
 	is_whole = at_start && r == RESP_OK;
 	if (at_start ? *p == '-' : l->nreadonly > 0)
 		match_readonly(l, p, used);
+	if ((l->reply.flags & LINK_PIECES) && l->reply.to)
+		l->reply.to->ops->on_piece(l->reply.to->owner, head->tag, slice_of(p, used));
 	if (!is_whole)
 		capture_bytes(&l->reply, slice_of(p, used));
 	if (r == RESP_OK)
