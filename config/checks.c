@@ -237,9 +237,45 @@ static void checks_admin(const struct checks_section *s, const struct config *c,
 	}
 }
 
+/* Only these return the whole value of a string, of which hasp keeps a digest. */
+static bool checks_is_digested(const char *command)
+{
+	return strcasecmp(command, "GET") == 0 || strcasecmp(command, "GETEX") == 0 ||
+	       strcasecmp(command, "MGET") == 0;
+}
+
+static void checks_strategy(const struct checks_section *s, const struct guard *g,
+                            struct faults *f)
+{
+	/* A check takes no guard that these could be about. */
+	static const char *const of_locks[] = { "release_on",   "lease",
+		                                "wait",         "on_disconnect",
+		                                "replicas_ack", "replicas_ack_timeout",
+		                                "log_waited" };
+
+	if (g->strategy != STRATEGY_CHECK)
+		return;
+	for (size_t i = 0; i < sizeof(of_locks) / sizeof(*of_locks); i++) {
+		int line = checks_place(s, of_locks[i])->line;
+
+		if (line)
+			faults_add(f, line,
+			           "'%s' of [%s] needs strategy = lock: with strategy = check "
+			           "reads take no guard; remove one of the two",
+			           of_locks[i], s->title);
+	}
+	for (size_t i = 0; i < g->acquire_on.n; i++)
+		if (!checks_is_digested(g->acquire_on.v[i]))
+			faults_add(f, g->acquire_on.lines[i],
+			           "'%s' in 'acquire_on' of [%s] does not return a whole "
+			           "string; with strategy = check expected GET, GETEX or MGET",
+			           g->acquire_on.v[i], s->title);
+}
+
 void checks_on_section(const struct checks_section *s, const struct config *c, struct faults *f)
 {
 	const struct rule *rule = s->base;
+	const struct guard *guard = s->base;
 	const struct verbs *verbs = s->base;
 	const struct quorum_settings *quorum = s->base;
 
@@ -270,6 +306,9 @@ void checks_on_section(const struct checks_section *s, const struct config *c, s
 		checks_leases(s, rule->lease_ms, rule->max_lease_ms, f);
 		checks_max_hold(s, rule->lease_ms, rule->max_hold_ms, rule->renew != RENEW_NO,
 		                f);
+		break;
+	case SECTION_GUARD:
+		checks_strategy(s, guard, f);
 		break;
 	case SECTION_QUORUM:
 		checks_quorum_servers(quorum, f);

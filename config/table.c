@@ -106,6 +106,12 @@ static const struct option_choice table_verbs_reentrant_modes[] = {
 	{ NULL, 0 },
 };
 
+static const struct option_choice table_guard_strategies[] = {
+	{ "lock", STRATEGY_LOCK },
+	{ "check", STRATEGY_CHECK },
+	{ NULL, 0 },
+};
+
 static const struct option_choice table_rule_modes[] = {
 	{ "enforce", MODE_ENFORCE },
 	{ "observe", MODE_OBSERVE },
@@ -476,6 +482,9 @@ const struct option table_options[] = {
 	{ SECTION_GUARD, "acquire_on", OPTION_LIST, IN_GUARD(acquire_on),
 	  .check = table_check_command, .expected = ACQUIRE_EXPECTED, .required = true, .reloadable = true,
 	  .help = "Commands by which the application reads what it writes back; they wait for the guard." },
+	{ SECTION_GUARD, "strategy", OPTION_ENUM, IN_GUARD(strategy),
+	  .def = "lock", .choices = table_guard_strategies, .reloadable = true,
+	  .help = "lock makes readers wait; check takes nothing, and refuses writes if the value changed." },
 	{ SECTION_GUARD, "release_on", OPTION_LIST, IN_GUARD(release_on),
 	  .check = table_check_command, .expected = RELEASE_EXPECTED, .reloadable = true,
 	  .help = "Writes that release the guard; without this option all that are not in acquire_on." },

@@ -30,6 +30,7 @@ enum foreign_mode { FOREIGN_REFUSE, FOREIGN_ALLOW };
 enum reentrant_mode { REENTRANT_NO, REENTRANT_REFRESH, REENTRANT_COUNT };
 enum pooling { POOLING_SHARED, POOLING_SESSION };
 enum rule_mode { MODE_ENFORCE, MODE_OBSERVE };
+enum guard_strategy { STRATEGY_LOCK, STRATEGY_CHECK };
 enum switch_mode { SWITCH_NO, SWITCH_YES };
 enum lost_mode { LOST_LOG, LOST_CLOSE };
 
@@ -82,11 +83,14 @@ struct rule {
 /* One [guard NAME] section. */
 struct guard {
 	struct named_section section;
+	enum guard_strategy strategy;
 	struct strings acquire_on; /* commands' names, at least one */
 	struct strings release_on; /* none: every write that is not in acquire_on */
 	struct strings except; /* whose reads take no guard: name:GLOB, user:GLOB,
 	                          listener:ADDRESS */
 	enum owner_kind owner; /* any but VALUE */
+	/* STRATEGY_CHECK: the options from here to `on_disconnect`, `release_on` and
+	 * `replicas_ack` mean nothing. */
 	int64_t lease_ms; /* > 0 */
 	int64_t wait_ms; /* how long a command waits for the guard; 0: it does not */
 	enum disconnect_mode on_disconnect;

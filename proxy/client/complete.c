@@ -3,6 +3,7 @@
 
 #include "config/match.h"
 #include "discover/sighting.h"
+#include "lock/guard/checked_read.h"
 #include "lock/observe/observation.h"
 #include "lock/queue/waiters.h"
 
@@ -57,6 +58,8 @@ static void on_done(void *arg, struct pending_request *r, int db,
 	complete_observed(r, db, reply);
 	if (r->value_read)
 		value_read_complete(r->value_read, &c->holds.seen, db, frame);
+	if (r->checked_read)
+		checked_read_complete(r->checked_read, db, reply, frame);
 	/* (Of a transaction; any other error was seen by its line.) */
 	if (r->pending_lock && slice_starts(frame, SLICE_LIT("-LOCKED ")))
 		pending_lock_locked(r->pending_lock);

@@ -54,8 +54,8 @@ static void log_guard_event(struct client *c, const struct guard_op_key *k, enum
 		facts->holder = buf_slice(&holder);
 		facts->held = now - other->since;
 	}
-	/* (Who has waited long has the guard by now.) */
-	if (other || e == LOCK_EVENT_WAITED_LONG) {
+	/* (Who has waited long has the guard by now. A key that is checked has no holder.) */
+	if (other || e == LOCK_EVENT_WAITED_LONG || k->entry->checked) {
 		event_log(event.stats, e, facts, event.suppressed);
 	} else {
 		event_round_log(c->env, &event, k->entry->token, true);

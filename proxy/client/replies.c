@@ -12,6 +12,7 @@
 #include "client/links.h"
 #include "client/lock_exchange.h"
 #include "client/request_context.h"
+#include "lock/guard/checked_read.h"
 #include "policy/guard_block.h"
 
 /* A client this far behind gets a link of its own as soon as no reply is due, so that it can be
@@ -161,6 +162,14 @@ static void begin_login(struct client *c, bool was_logged_in)
 	if (was_logged_in)
 		c->login_from = c->env->policy.now;
 	c->served = c->in_error = false;
+}
+
+static void on_piece(void *owner, void *tag, struct slice bytes)
+{
+	const struct pending_request *r = tag;
+
+	(void)owner;
+	checked_read_feed(r->checked_read, bytes);
 }
 
 /* Is it answered step by step? */
@@ -400,6 +409,7 @@ const struct link_ops replies_link_ops = {
 	.is_late = on_is_late,
 	.on_line = on_line,
 	.on_stream = on_stream,
+	.on_piece = on_piece,
 	.on_frame = on_frame,
 	.on_captured = on_captured,
 	.on_drained = on_link_drained,

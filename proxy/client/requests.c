@@ -59,6 +59,8 @@ static unsigned reply_flags(const struct decision *d)
 		return (d->watches_refusal ? LINK_INTERCEPT : LINK_PASS) | patient;
 	if (d->pending->kind == PENDING_EXEC || d->pending->value_read)
 		flags |= LINK_CAPTURE;
+	if (d->pending->checked_read)
+		flags |= LINK_PIECES;
 	if (d->pending->kind == PENDING_EXEC && late_exec_sent(d->pending))
 		flags |= LINK_INTERCEPT_LATE;
 	if (d->pending->kind == PENDING_STREAM)

@@ -2,6 +2,7 @@
 #include "policy/context.h"
 
 #include "discover/sighting.h"
+#include "lock/guard/checked_read.h"
 #include "lock/observe/observation.h"
 
 struct slice context_token(const struct context *x, enum owner_kind kind, struct buf *scratch)
@@ -33,6 +34,8 @@ static void free_rest(struct pending_request *r)
 		sighting_free(r->sighting);
 	if (r->value_read)
 		value_read_free(r->value_read);
+	if (r->checked_read)
+		checked_read_free(r->checked_read);
 }
 
 static size_t rest_nbytes(const struct pending_request *r)
@@ -49,6 +52,8 @@ static size_t rest_nbytes(const struct pending_request *r)
 		n += sighting_nbytes(r->sighting);
 	if (r->value_read)
 		n += value_read_nbytes(r->value_read);
+	if (r->checked_read)
+		n += checked_read_nbytes(r->checked_read);
 	return n;
 }
 

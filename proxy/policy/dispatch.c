@@ -209,6 +209,8 @@ struct decision dispatch(struct context *x)
 	d = decide_request(x);
 	if (d.verdict == DISPATCH_PASS) {
 		add_probe(x, &d);
+		if (x->what->is_guarded)
+			guard_note_read(x, &d);
 		if (x->what->is_observed && command_arity_ok(x->what->command, x->req->argc))
 			observe(x, &d);
 		if (x->what->is_discovered && command_arity_ok(x->what->command, x->req->argc))

@@ -2,6 +2,7 @@
 #include "policy/guard.h"
 
 #include "config/match.h"
+#include "lock/guard/checked_read.h"
 #include "lock/rewrite/guard.h"
 #include "policy/guard_block.h"
 #include "policy/guard_keys.h"
@@ -25,7 +26,8 @@ bool guard_needs_pinned(const struct policy_env *env, const struct command_info 
 		if (i == KEYS_ON_STACK)
 			return true;
 		g = match_enforced_guard(env->matcher, req->argv[args[i]]);
-		if (g && (!fits || match_acquires(g, req->argv[0])))
+		if (g && (!fits ||
+		          (g->strategy == STRATEGY_LOCK && match_acquires(g, req->argv[0]))))
 			return true;
 	}
 	return false;
@@ -147,6 +149,9 @@ static struct decision decide_guarded(struct context *x, struct guard_keys *k)
 		return refuse_command(
 			x, "ERR hasp: the command names both guarded keys and keys of a "
 			   "[lock] rule");
+	if (k->checks && k->locks)
+		return refuse_command(x, "ERR hasp: the command names keys of guards with both "
+		                         "strategies, lock and check");
 	if (k->n >= READ_SET_MAX || k->incomplete)
 		return refuse_command(x, "ERR hasp: the command names too many guarded keys");
 	if (k->args.n > COMMAND_KEYS_MAX)
@@ -178,4 +183,65 @@ bool guard_decide(struct context *x, struct decision *d)
 		*d = decide_guarded(x, &k);
 	guard_keys_fini(&k);
 	return k.n > 0;
+}
+
+/* --- strategy = check ------------------------------------------------------------------ */
+
+/* The keys with strategy = check that the command reads, or writes in a transaction. NULL:
+ * none. */
+static struct checked_read *find_checked(const struct context *x)
+{
+	const struct command *c = x->what->command;
+	struct session *s = x->session;
+	struct checked_read *read = NULL;
+	struct key_args args;
+
+	key_args_init(&args, c, x->req);
+	for (size_t i = 0; i < args.n; i++) {
+		struct slice key = x->req->argv[args.v[i]];
+		const struct guard *g = match_enforced_guard(x->env->matcher, key);
+		enum guard_use use = GUARD_IGNORED;
+		bool releases;
+		if (g && g->strategy == STRATEGY_CHECK)
+			use = guard_key_use(x, g, i, args.n, &releases);
+		/* (guard_decide() has seen to writes outside transactions.) */
+		if (use == GUARD_WRITTEN && (!session_in_multi(s) || command_runs_script(c)))
+			use = GUARD_IGNORED;
+		if (use == GUARD_IGNORED)
+			continue;
+		if (!read && use == GUARD_READ)
+			read = checked_read_new(x->env->read_sets, x->read_set, s->db,
+			                        c->facts.value == VALUE_EACH);
+		else if (!read)
+			read = checked_read_new_write(x->env->read_sets, x->read_set);
+		checked_read_add(read, i, key, x->env->guard_stats[g->section.index]);
+	}
+	key_args_fini(&args);
+	return read;
+}
+
+void guard_note_read(struct context *x, struct decision *d)
+{
+	const struct command *c = x->what->command;
+	struct checked_read *read;
+	struct pending_request *r = d->pending;
+
+	if (!c || !command_arity_ok(c, x->req->argc) || session_is_muted(x->session))
+		return;
+	read = find_checked(x);
+	if (!read)
+		return;
+	/* hasp would not see the reply, so the read counts as failed. */
+	if (x->session->opaque) {
+		checked_read_free(read);
+		return;
+	}
+	if (!r)
+		r = pending_new_of(&x->env->pending, PENDING_GUARD);
+	r->checked_read = read;
+	r->rest = &context_rest;
+	if (session_in_multi(x->session))
+		session_track(x->session, r);
+	else
+		d->pending = r;
 }

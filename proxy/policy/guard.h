@@ -20,4 +20,8 @@ bool guard_decide(struct context *x, struct decision *d);
 bool guard_needs_pinned(const struct policy_env *env, const struct command_info *what,
                         const struct resp_view *req);
 
+/* The command is passed as it came. If it reads keys whose guards have strategy = check, the
+ * reply is digested; d->pending, if there is none yet, awaits it. */
+void guard_note_read(struct context *x, struct decision *d);
+
 #endif

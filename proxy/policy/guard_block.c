@@ -142,7 +142,11 @@ enum guard_block guard_find_block(struct context *x, struct slice block,
 	if (k.n && result == GUARD_BLOCK_NONE) {
 		k.n = rewrite_guard_sort(k.v, k.n);
 		guard_keys_name(x, &k);
-		result = k.n < READ_SET_MAX ? GUARD_BLOCK_OP : GUARD_BLOCK_UNCLEAR;
+		/* (Where the application watches keys, no script checks them.) */
+		if (k.n >= READ_SET_MAX || (k.checks && k.locks && kind != GUARD_OP_WATCH_EXEC))
+			result = GUARD_BLOCK_UNCLEAR;
+		else
+			result = GUARD_BLOCK_OP;
 	}
 	if (result == GUARD_BLOCK_OP) {
 		g = (struct guarded_command){

@@ -13,7 +13,8 @@ bool guard_block_names_guarded(const struct policy_env *env, const struct resp_v
 enum guard_block {
 	GUARD_BLOCK_NONE, /* no key is guarded */
 	GUARD_BLOCK_OP, /* *op has them */
-	GUARD_BLOCK_UNCLEAR, /* they are in more than one database, or too many */
+	GUARD_BLOCK_UNCLEAR, /* they are in more than one database, too many, or of guards with
+	                      * both strategies */
 };
 /* The guarded keys of the commands in `block`, which will be carried out now, as an operation
  * of this kind. */

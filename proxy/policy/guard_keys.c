@@ -39,8 +39,10 @@ void guard_keys_add(struct guard_keys *all, const struct guard_keys *more)
 {
 	if (more->n == 0)
 		return;
-	if (all->n == 0 || more->wait_ms < all->wait_ms)
+	if (more->locks && (!all->locks || more->wait_ms < all->wait_ms))
 		all->wait_ms = more->wait_ms;
+	all->checks |= more->checks;
+	all->locks |= more->locks;
 	require_replicas(all, more->replicas, more->replicas_timeout_ms);
 	HASP_ASSERT(all->n + more->n < READ_SET_MAX);
 	if (!all->nodes) {
@@ -141,6 +143,41 @@ enum guard_use guard_key_use(const struct context *x, const struct guard *g, siz
 	return writes && command_writes_key(c, i, nargs) ? GUARD_WRITTEN : GUARD_IGNORED;
 }
 
+/* Returns true if the connection may have read the key, which is checked, and not written it
+ * since. A read whose reply is due has no entry yet. */
+static bool may_be_read(const struct context *x, struct slice key)
+{
+	const struct read_set_entry *e = read_set_find(x->env->read_sets, x->read_set,
+	                                               x->session->db, key);
+
+	return x->session->nawaited || (e ? e->read : x->read_set->unchecked);
+}
+
+/* Adds key `i`, whose guard `g` has strategy = check, if the command writes it and the
+ * connection may have read it. False: there is no space. */
+static bool add_checked(const struct context *x, const struct guard *g, size_t i,
+                        struct guard_keys *k)
+{
+	struct slice key = x->req->argv[k->args.v[i]];
+	bool releases;
+
+	if (guard_key_use(x, g, i, k->args.n, &releases) != GUARD_WRITTEN ||
+	    !may_be_read(x, key))
+		return true;
+	if (k->n == GUARD_KEYS_MAX)
+		return false;
+	k->writes = k->checks = true;
+	k->v[k->n++] = (struct guarded_key){
+		.key = key,
+		.stats = x->env->guard_stats[g->section.index],
+		.writes = true,
+		/* A script may have read the key only. */
+		.releases = !command_runs_script(x->what->command),
+		.checked = true,
+	};
+	return true;
+}
+
 void guard_keys_find(const struct context *x, struct guard_keys *k)
 {
 	struct matcher *matcher = x->env->matcher;
@@ -160,6 +197,12 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 		k->ruled |= ruled;
 		if (!g || g->mode == MODE_OBSERVE)
 			continue;
+		if (g->strategy == STRATEGY_CHECK) {
+			if (add_checked(x, g, i, k))
+				continue;
+			k->incomplete = true;
+			return;
+		}
 		acquires = is_reader(x, g, can_write) && !is_exempt(x, g);
 		changes = can_write && !(acquires && c->facts.writes == WRITES_EXPIRY);
 		writes = changes && (!acquires || may_have_read(x, g, key));
@@ -171,8 +214,9 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 		}
 		k->writes |= writes;
 		k->acquires |= acquires;
-		if (k->n == 0 || g->wait_ms < k->wait_ms)
+		if (!k->locks || g->wait_ms < k->wait_ms)
 			k->wait_ms = g->wait_ms;
+		k->locks = true;
 		if (acquires)
 			require_replicas(k, g->replicas_ack, g->replicas_ack_timeout_ms);
 		k->v[k->n++] = (struct guarded_key){
@@ -204,12 +248,26 @@ static bool has_by_other_token(const struct context *x, const struct read_set_en
 	return e->counts_from > 0 && e->until > x->env->now && !slice_eq(e->token, token);
 }
 
+/* The token is the digest of what the connection has read. */
+static void name_checked(struct guarded_key *key, const struct read_set_entry *e)
+{
+	bool seen = e && e->checked && e->read;
+
+	key->token = seen ? e->token : READ_SET_UNSEEN;
+	key->lost = seen && e->lost;
+	key->held = true;
+}
+
 void guard_keys_name(const struct context *x, struct guard_keys *k)
 {
 	for (size_t i = 0; i < k->n; i++) {
 		struct guarded_key *key = &k->v[i];
 		const struct read_set_entry *read_set_entry = read_set_find(
 			x->env->read_sets, x->read_set, x->session->db, key->key);
+		if (key->checked) {
+			name_checked(key, read_set_entry);
+			continue;
+		}
 		key->token = context_token(x, key->owner, &k->scratches[key->owner]);
 		key->shared = !guard_keys_is_own(key->token);
 		key->held = !read_set_entry &&

@@ -22,8 +22,10 @@ struct guard_keys {
 	bool writes; /* the command; else it reads */
 	bool acquires; /* it counts as a read, which may write as well */
 	bool ruled; /* a rule for locks concerns one of them */
+	bool checks; /* one of them is checked (strategy = check), */
+	bool locks; /* and one is not */
 	bool incomplete; /* there are more than GUARD_KEYS_MAX */
-	int64_t wait_ms; /* the shortest of the guards' */
+	int64_t wait_ms; /* the shortest of the guards', if `locks`; else 0 */
 	int64_t replicas, replicas_timeout_ms; /* the largest of those that are acquired */
 	struct buf scratches[OWNER_VALUE]; /* bytes of v[].token, by kind of owner */
 	/* Of guard_keys_add(): `nodes`, each for the key of the same index. */
@@ -47,8 +49,8 @@ void guard_keys_add(struct guard_keys *all, const struct guard_keys *more);
 void guard_keys_name(const struct context *x, struct guard_keys *k);
 void guard_keys_fini(struct guard_keys *k);
 
-/* For observing: what a command, none that runs scripts, does to key `i` of its
- * `nargs`, which is guarded by `g`. `releases`, if it writes: the guard is released with it. */
+/* Returns how a command uses key `i` of its `nargs`, which `g` guards. *releases, if it writes:
+ * the write releases the guard, unless it runs a script. */
 enum guard_use { GUARD_IGNORED, GUARD_READ, GUARD_WRITTEN };
 enum guard_use guard_key_use(const struct context *x, const struct guard *g, size_t i,
                              size_t nargs, bool *releases);

@@ -35,14 +35,23 @@ static const char *find_unwatched(const struct context *x, const struct guard_op
 	enum transaction_guards guards = x->session->txn.guards;
 	bool lost = guards == TRANSACTION_GUARDS_LOST;
 
-	/* What was watched is what it had read as another owner. */
-	for (size_t i = 0; i < op->n; i++)
-		lost |= op->keys[i].entry->renamed || op->keys[i].entry->lost;
+	for (size_t i = 0; i < op->n; i++) {
+		const struct read_set_entry *e = op->keys[i].entry;
+		/* Redis itself checks a key that was read after WATCH. */
+		if (e->checked &&
+		    (e->lost || !transaction_watches(&x->session->txn, x->session->db,
+		                                     read_set_entry_key(e))))
+			return "LOCKLOST a key that a guard checks was not watched before it "
+			       "was read: nothing was written";
+		/* What was watched is what it had read as another owner. */
+		lost |= e->renamed || e->lost;
+	}
 	if (lost)
 		return "LOCKLOST a key was read under a guard that is over: nothing was "
 		       "written";
 	for (size_t i = 0; i < op->n; i++)
-		if (guards != TRANSACTION_GUARDS_WATCHED || !op->keys[i].entry->read)
+		if (!op->keys[i].entry->checked &&
+		    (guards != TRANSACTION_GUARDS_WATCHED || !op->keys[i].entry->read))
 			return "LOCKED a guarded key was not read between WATCH and MULTI: "
 			       "nothing was written";
 	return NULL;
@@ -129,7 +138,8 @@ static bool decide_exec(struct context *x, struct decision *d)
 	case GUARD_BLOCK_UNCLEAR:
 		*d = refuse_unfollowed(x, "ERR hasp: a transaction with guarded keys is not "
 		                          "followed behind SELECT, nor with as many of them, "
-		                          "nor before hasp knows all of its commands: nothing "
+		                          "nor with guards of both strategies, nor before hasp "
+		                          "knows all of its commands: nothing "
 		                          "was written");
 		return true;
 	case GUARD_BLOCK_OP:

@@ -146,6 +146,24 @@ static struct decision on_discard(struct context *x)
 	return pass;
 }
 
+/* True if the key's guard has strategy = check. */
+static bool is_checked(const struct context *x, struct slice key)
+{
+	const struct guard *g = match_enforced_guard(x->env->matcher, key);
+
+	return g && g->strategy == STRATEGY_CHECK;
+}
+
+/* Redis checks only changes since WATCH, so an earlier read of the key counts as lost. */
+static void outdate_read(const struct context *x, struct slice key)
+{
+	struct read_set_entry *e = read_set_find(x->env->read_sets, x->read_set, x->session->db,
+	                                         key);
+
+	if (e && e->checked && e->read)
+		e->lost = true;
+}
+
 static struct decision on_watch(struct context *x)
 {
 	if (session_in_multi(x->session))
@@ -154,10 +172,13 @@ static struct decision on_watch(struct context *x)
 		return pass;
 	for (size_t i = 1; i < x->req->argc; i++) {
 		const struct rule *rule = match_rule(x->env->matcher, arg(x, i));
-		if (!rule || rule->mode == MODE_OBSERVE)
+		bool checked = is_checked(x, arg(x, i));
+		if (!checked && (!rule || rule->mode == MODE_OBSERVE))
 			continue;
 		if (x->session->nawaited)
 			return defer;
+		if (checked)
+			outdate_read(x, arg(x, i));
 		transaction_watch(&x->session->txn, x->session->db, arg(x, i));
 	}
 	x->session->txn.watching = true;

@@ -15,6 +15,7 @@
 #include "base/list.h"
 #include "base/slice.h"
 
+struct checked_read;
 struct guard_op;
 struct observation;
 struct pending_lock;
@@ -36,7 +37,7 @@ enum pending_kind {
 	PENDING_QUORUM, /* of a lock that a quorum has: the reply says that it may be
 	                 * asked */
 	PENDING_PROBE, /* it may end a lock that is waited for */
-	PENDING_GUARD, /* a command on guarded keys */
+	PENDING_GUARD, /* a command on guarded keys, or a read of keys that are checked */
 	PENDING_LOGIN, /* hasp's own question whether the client is logged in */
 	PENDING_COUNT, /* hasp's own write before a WAIT */
 	PENDING_STREAM, /* unless it is refused, a stream of bytes begins: SYNC, MONITOR */
@@ -77,7 +78,8 @@ struct pending_request {
 	struct observation *observation; /* NULL: none */
 	struct sighting *sighting; /* NULL: none */
 	struct value_read *value_read; /* NOTICE; NULL: none */
-	const struct pending_rest *rest; /* how to treat those five; NULL: there are none */
+	struct checked_read *checked_read; /* NULL: none */
+	const struct pending_rest *rest; /* how to treat those six; NULL: there are none */
 	struct buf probe_keys; /* locks to be probed, each after its size_t length */
 	size_t *charged_to; /* the session's count of bytes; NULL: not counted yet */
 	size_t charged; /* what it counts for there */

@@ -50,6 +50,33 @@ static void unknown_sections_are_one_fault_each(void **state)
 	                      "[verbs], [discover], [http] or [admin]\n");
 }
 
+static void a_guard_that_checks_has_no_options_of_one_that_locks(void **state)
+{
+#define CHECKS "[guard g]\npattern = g\nstrategy = check\n"
+#define NEEDS_LOCK                                                                             \
+	" of [guard g] needs strategy = lock: with strategy = check reads take no guard; "     \
+	"remove one of the two\n"
+	(void)state;
+	config_unref(load(CHECKS "acquire_on = GET, getex MGET\nmode = observe\n"
+	                         "except = name:x\nlog_events = no\n"));
+	assert_faults(CHECKS "acquire_on = GET\nlease = 5s\nwait = 0\n",
+	              "5: 'lease'" NEEDS_LOCK "6: 'wait'" NEEDS_LOCK);
+	assert_faults(CHECKS "acquire_on = GET\nrelease_on = SET\non_disconnect = expire\n",
+	              "5: 'release_on'" NEEDS_LOCK "6: 'on_disconnect'" NEEDS_LOCK);
+	assert_faults(CHECKS "acquire_on = GET\nreplicas_ack = 1\n"
+	                     "replicas_ack_timeout = 1s\nlog_waited = 1s\n",
+	              "5: 'replicas_ack'" NEEDS_LOCK "6: 'replicas_ack_timeout'" NEEDS_LOCK
+	              "7: 'log_waited'" NEEDS_LOCK);
+	assert_faults(
+		CHECKS "acquire_on = GET\n  HGETALL GETRANGE\n",
+		"5: 'HGETALL' in 'acquire_on' of [guard g] does not return a whole string; "
+		"with strategy = check expected GET, GETEX or MGET\n"
+		"5: 'GETRANGE' in 'acquire_on' of [guard g] does not return a whole string; "
+		"with strategy = check expected GET, GETEX or MGET\n");
+	assert_faults("[guard g]\npattern = g\nacquire_on = GET\nstrategy = optimistic\n",
+	              "4: 'strategy' is 'optimistic'; expected lock or check\n");
+}
+
 static void what_other_versions_may_have_is_unknown_to_this(void **state)
 {
 	(void)state;
@@ -689,6 +716,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(unknown_options_are_faults_with_a_guess),
 		cmocka_unit_test(unknown_sections_are_one_fault_each),
+		cmocka_unit_test(a_guard_that_checks_has_no_options_of_one_that_locks),
 		cmocka_unit_test(what_other_versions_may_have_is_unknown_to_this),
 		cmocka_unit_test(quorum_is_an_odd_number_of_servers),
 		cmocka_unit_test(quorum_must_outlast_what_its_servers_forget),

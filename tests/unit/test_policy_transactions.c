@@ -174,7 +174,8 @@ static void exec_waits_until_nothing_is_awaited(void **state)
 
 #define NOT_FOLLOWED                                                                           \
 	"ERR hasp: a transaction with guarded keys is not followed behind SELECT, nor with "   \
-	"as many of them, nor before hasp knows all of its commands: nothing was written"
+	"as many of them, nor with guards of both strategies, nor before hasp knows all of "   \
+	"its commands: nothing was written"
 
 static void guarded_keys_behind_select_are_refused(void **state)
 {

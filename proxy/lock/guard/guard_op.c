@@ -68,8 +68,9 @@ struct guard_op *guard_op_of_read_set(struct read_sets *table, struct freelist *
 
 	for (struct list *at = r->entries.next; at != &r->entries; at = at->next) {
 		const struct read_set_entry *e = container_of(at, struct read_set_entry, node);
-		/* (Of one that was lost that is known already.) */
-		if (!e->read || e->lost || read_set_entry_db(e) != db)
+		/* (Of one that was lost that is known already. The application itself watches
+		 * keys that are checked.) */
+		if (!e->read || e->lost || e->checked || read_set_entry_db(e) != db)
 			continue;
 		keys[g.n++] = (struct guarded_key){
 			.key = read_set_entry_key(e),
@@ -146,6 +147,7 @@ static struct guarded_key key_terms(const struct guard_op *op, size_t i)
 		.writes = k->writes,
 		.acquires = k->acquires,
 		.releases = k->releases,
+		.checked = e->checked,
 	};
 }
 
@@ -211,7 +213,7 @@ void guard_op_write_script(struct guard_op *op, struct buf *out, const struct re
 	end_call(&keys);
 }
 
-/* WATCH with the guards' names. */
+/* WATCH with the guards' names, or with the keys that are checked. */
 static void write_watch(const struct guard_op *op, struct buf *out, enum key_naming naming)
 {
 	struct buf name = BUF_INIT;
@@ -219,8 +221,12 @@ static void write_watch(const struct guard_op *op, struct buf *out, enum key_nam
 	resp_write_array(out, 1 + op->n);
 	resp_write_bulk_str(out, "WATCH");
 	for (size_t i = 0; i < op->n; i++) {
+		const struct read_set_entry *e = op->keys[i].entry;
 		buf_clear(&name);
-		rewrite_guard_name(&name, naming, read_set_entry_key(op->keys[i].entry));
+		if (e->checked)
+			buf_append(&name, read_set_entry_key(e));
+		else
+			rewrite_guard_name(&name, naming, read_set_entry_key(e));
 		resp_write_bulk(out, buf_slice(&name));
 	}
 	buf_release(&name);
@@ -448,7 +454,8 @@ void guard_op_undo(struct guard_op *op, bool keeps_read)
 		int db = read_set_entry_db(op->keys[i].entry);
 		struct rewrite_how how;
 		enum script_id script;
-		if (db < 0 || (keeps_read && op->keys[i].entry->read))
+		if (db < 0 || op->keys[i].entry->checked ||
+		    (keeps_read && op->keys[i].entry->read))
 			continue;
 		buf_clear(&out);
 		how = read_sets_how(op->table, db);

@@ -27,6 +27,8 @@ static bool is_released(const struct guard_op *op, size_t i, enum guard_op_resul
 {
 	const struct guard_op_key *k = &op->keys[i];
 
+	if (k->entry->checked)
+		return false;
 	if (acquired_in_vain(op, i, result))
 		return true;
 	if (result == GUARD_OP_CARRIED_OUT && k->releases)

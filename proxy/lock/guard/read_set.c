@@ -127,7 +127,7 @@ void read_set_init(struct read_set *r)
 
 void read_set_overflow(struct read_set *r)
 {
-	r->overflowed = r->unknown = true;
+	r->overflowed = r->unknown = r->unchecked = true;
 }
 
 static struct read_set_entry *entry_of(struct map_node *node)
@@ -242,6 +242,7 @@ static struct read_set_entry *entry_new(struct read_sets *table, struct read_set
 		.table = table,
 		.token = slice_of(bytes + id.n, k->token.n),
 		.shared = k->shared,
+		.checked = k->checked,
 	};
 	e->by_lock.key = lock_id_of(e);
 	map_put(&table->by_id, &e->by_id);
@@ -250,6 +251,24 @@ static struct read_set_entry *entry_new(struct read_sets *table, struct read_set
 	r->n++;
 	r->nbytes += size;
 	return e;
+}
+
+/* Drops the oldest entry; for a key that is checked, the oldest of those, because dropping
+ * another one gives up its guard. */
+static void drop_oldest(struct read_set *r, bool for_check)
+{
+	struct list *at = r->entries.next;
+	struct read_set_entry *e;
+
+	while (for_check && at->next != &r->entries &&
+	       !container_of(at, struct read_set_entry, node)->checked)
+		at = at->next;
+	e = container_of(at, struct read_set_entry, node);
+	if (e->checked)
+		r->unchecked = true;
+	else
+		r->overflowed = true;
+	entry_free(e);
 }
 
 struct read_set_entry *read_set_add(struct read_sets *table, struct read_set *r, int db,
@@ -266,10 +285,8 @@ struct read_set_entry *read_set_add(struct read_sets *table, struct read_set *r,
 	if (e) {
 		make_latest(e);
 	} else {
-		if (r->n >= READ_SET_MAX) {
-			r->overflowed = true;
-			entry_free(container_of(r->entries.next, struct read_set_entry, node));
-		}
+		if (r->n >= READ_SET_MAX)
+			drop_oldest(r, k->checked);
 		e = entry_new(table, r, db, k);
 		e->read = e->renamed = renamed;
 	}
@@ -278,6 +295,43 @@ struct read_set_entry *read_set_add(struct read_sets *table, struct read_set *r,
 	e->lease_ms = k->lease_ms;
 	e->stats = k->stats;
 	return e;
+}
+
+/* Returns the entry of the key for this digest. *was_read: the key counted as read before. */
+static struct read_set_entry *put_check(struct read_sets *table, struct read_set *r, int db,
+                                        struct slice key, struct section_stats *stats,
+                                        struct slice digest, bool *was_read)
+{
+	struct guarded_key k = { .key = key, .token = digest, .stats = stats, .checked = true };
+	struct read_set_entry *e = read_set_find(table, r, db, key);
+
+	*was_read = e && e->read;
+	/* A reload may have changed the guard's strategy since the last read. */
+	if (e && (!e->checked || !slice_eq(e->token, digest)))
+		entry_free(e);
+	return read_set_add(table, r, db, &k, 0);
+}
+
+bool read_set_checked(struct read_sets *table, struct read_set *r, int db, struct slice key,
+                      struct section_stats *stats, struct slice digest)
+{
+	bool was_read;
+
+	read_set_entry_read(put_check(table, r, db, key, stats, digest, &was_read));
+	return !was_read;
+}
+
+void read_set_check_failed(struct read_sets *table, struct read_set *r, int db,
+                           struct slice key, struct section_stats *stats)
+{
+	const struct read_set_entry *e = read_set_find(table, r, db, key);
+	bool was_read;
+
+	/* An earlier read still counts. */
+	if (e && e->read)
+		return;
+	read_set_entry_refused(put_check(table, r, db, key, stats, READ_SET_UNSEEN, &was_read),
+	                       false, 0);
 }
 
 const struct read_set_entry *read_sets_holder(struct read_sets *table, int db, struct slice key,
@@ -351,7 +405,7 @@ void read_set_entry_refused(struct read_set_entry *e, bool unlisted, double now)
 void read_set_entry_over(struct read_set_entry *e)
 {
 	e->read = e->renamed = e->lost = e->refused = e->unlisted = false;
-	if (!e->read_set->overflowed)
+	if (e->checked ? !e->read_set->unchecked : !e->read_set->overflowed)
 		entry_free(e);
 }
 
@@ -414,6 +468,7 @@ static void log_release(const struct read_set_entry *e, double now)
 
 void read_set_end(struct read_set *r, double now, bool keeps_read)
 {
+	r->ended = true;
 	while (!list_empty(&r->entries)) {
 		struct read_set_entry *e = container_of(r->entries.next, struct read_set_entry,
 		                                        node);

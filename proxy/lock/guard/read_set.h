@@ -28,6 +28,9 @@
  * on a key without an entry counts as read when it is written. */
 #define READ_SET_MAX 1024
 
+/* Stands for the digest of a value that hasp has not seen. No value has it. */
+#define READ_SET_UNSEEN SLICE_LIT("-")
+
 struct read_sets; /* a worker's */
 
 /* Both outlive it. */
@@ -61,6 +64,8 @@ struct read_set {
 	                  * key without one counts as read */
 	bool unknown; /* (overflowed) it is not known what was read, and so Redis does not know
 	               * it of a shared owner */
+	bool unchecked; /* as `overflowed`, for keys that are checked */
+	bool ended; /* read_set_end() was called */
 };
 void read_set_init(struct read_set *r);
 /* A read was refused of which no entry tells: from now on a key without an entry counts as
@@ -74,7 +79,8 @@ struct read_set_entry {
 	struct list node; /* in its read set */
 	struct read_set *read_set;
 	struct read_sets *table;
-	struct slice token; /* by which the guard was acquired */
+	struct slice token; /* by which the guard was acquired; or (checked) the digest of what
+	                     * was read */
 	double since; /* clock_now(): when the guard was acquired, if it is held */
 	double until; /* the same: when it is over, unless it is acquired again */
 	double counts_from; /* the same: since when it counts as held; 0: it does not, or no
@@ -82,9 +88,11 @@ struct read_set_entry {
 	                     */
 	bool read; /* the read was answered */
 	bool release; /* the guard is released when the connection ends */
+	bool checked; /* strategy = check: there is no guard */
 	bool shared; /* several connections may be this owner */
 	bool renamed; /* what counts as read was read under another token */
-	bool lost; /* another owner had the guard since the read, as far as is known here */
+	bool lost; /* another owner had the guard since the read, as far as is known here; or
+	            * (checked) the read failed */
 	bool refused; /* (shared) so was the last read, which Redis knows of that owner; under
 	               * another token it counts as read */
 	bool unlisted; /* (refused) Redis may not have heard of it before the client */
@@ -102,6 +110,13 @@ int read_set_entry_db(const struct read_set_entry *e);
  * until `until` if it is acquired now. */
 struct read_set_entry *read_set_add(struct read_sets *table, struct read_set *r, int db,
                                     const struct guarded_key *k, double until);
+/* A key whose guard has strategy = check was read, with the `digest` that check_write.lua
+ * expects. Returns true if the key did not count as read before. */
+bool read_set_checked(struct read_sets *table, struct read_set *r, int db, struct slice key,
+                      struct section_stats *stats, struct slice digest);
+/* The same, but the read failed: as read_set_entry_refused(). */
+void read_set_check_failed(struct read_sets *table, struct read_set *r, int db,
+                           struct slice key, struct section_stats *stats);
 /* Makes the key's entry the latest, if there is one. */
 void read_set_keep(struct read_sets *table, struct read_set *r, int db, struct slice key);
 

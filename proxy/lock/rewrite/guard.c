@@ -192,9 +192,32 @@ static void write_finish_call(struct buf *out, const struct guarded_command *g,
 	write_command(out, g);
 }
 
+/* The call of check_write. */
+static void write_check_call(struct buf *out, const struct guarded_command *g,
+                             const struct rewrite_how *how, bool with_command)
+{
+	script_call_begin(out, SCRIPT_CHECK_WRITE, how, g->n + count_others(g),
+	                  SCRIPT_CALL_SECRET_ARGS + 1 + g->n +
+	                          (with_command ? g->req->argc : 0));
+	for (size_t i = 0; i < g->n; i++)
+		resp_write_bulk(out, g->keys[i].key);
+	write_other_keys(out, g);
+
+	resp_write_bulk(out, how->secret);
+	resp_write_bulk_int(out, (long long)g->n);
+	for (size_t i = 0; i < g->n; i++)
+		resp_write_bulk(out, token_of(&g->keys[i]));
+	if (with_command)
+		write_command(out, g);
+}
+
 void rewrite_guard_write(struct buf *out, const struct guarded_command *g,
                          const struct rewrite_how *how)
 {
+	if (g->keys->checked) {
+		write_check_call(out, g, how, true);
+		return;
+	}
 	if (is_finish(g)) {
 		write_finish_call(out, g, how);
 		return;
@@ -205,7 +228,10 @@ void rewrite_guard_write(struct buf *out, const struct guarded_command *g,
 void rewrite_guard_check(struct buf *out, const struct guarded_command *g,
                          const struct rewrite_how *how)
 {
-	write_guard_call(out, SCRIPT_GUARD_WRITE, g, how, false);
+	if (g->keys->checked)
+		write_check_call(out, g, how, false);
+	else
+		write_guard_call(out, SCRIPT_GUARD_WRITE, g, how, false);
 }
 
 enum script_id rewrite_guard_release(struct buf *out, struct slice key, struct slice token,

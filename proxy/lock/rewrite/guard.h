@@ -6,6 +6,7 @@
  *   GET stock:7   --> guard_read:  take hasp:guard:{stock:7}, or wait for it; GET
  *   SET stock:7 v --> guard_finish: is it still ours? SET; hand it off
  *   any other write -> guard_write:  are all of them ours, or free? ...
+ *   (strategy = check) check_write:  has it the value that was read? SET
  *
  * A script's reply is the command's own, byte for byte, as long as Lua can hold it: of all
  * others rewrite_guard_fits() says that they cannot go this way.
@@ -40,9 +41,11 @@ struct guarded_key {
 	bool writes; /* the command may change it */
 	bool acquires; /* the command is a read that acquires the guard */
 	bool releases; /* the command ends what the read began */
+	bool checked; /* strategy = check: the token is the digest of what this connection has
+	               * read, as check_write.lua expects it */
 };
 
-/* A command on guarded keys. */
+/* A command on guarded keys: all of them are checked, or none is. */
 struct guarded_command {
 	const struct resp_view *req;
 	const struct guarded_key *keys; /* by rewrite_guard_sort() */
@@ -66,7 +69,8 @@ bool rewrite_guard_fits(const struct command *c, const struct resp_view *req, bo
  *
  *   +QUEUED place now held i    the client is in the queue for key i, counted from 1
  *   -LOCKED ...                 it cannot wait (any more)
- *   -LOCKLOST ...               a key that it writes was lost: see rewrite_guard_is_lost()
+ *   -LOCKLOST ...               a key that it writes was lost, or has changed: see
+ *                               rewrite_guard_is_lost()
  *   +GRANTED                    (reads, `apart`) the guards were its owner's: send the command
  *   +GRANTED anew               the same, and one of them had not been read under
  */

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "lock/guard/checked_read.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/fatal.h"
+#include "base/sha1.h"
+
+/* Bytes that are kept of a line: a header, or the beginning of an error. */
+#define LINE_KEPT 24
+
+struct checked_key {
+	size_t i; /* its number among the command's keys */
+	size_t at, n; /* where it lies in `names` */
+	struct section_stats *stats;
+	bool known; /* `digest` is */
+	uint8_t ndigest; /* 0: there is no value */
+	char digest[SHA1_HEX + 1];
+};
+
+struct checked_read {
+	struct read_sets *table;
+	struct read_set *read_set;
+	int db;
+	bool writes;
+	bool each;
+	bool fed; /* a part of the reply was */
+	bool completed;
+	/* The place in the reply: */
+	uint64_t left; /* bytes of a value and its line end that are still to come */
+	size_t value; /* number of the value that comes next, or is being read */
+	uint8_t nline;
+	char line[LINE_KEPT]; /* the header that is being read, or was read last */
+	struct sha1 sha1;
+	size_t next; /* index in `keys` of the key whose value comes next */
+	size_t nkeys;
+	struct checked_key *keys;
+	struct buf names;
+};
+
+struct checked_read *checked_read_new(struct read_sets *table, struct read_set *r, int db,
+                                      bool each)
+{
+	struct checked_read *c = xcalloc(1, sizeof(*c));
+
+	c->table = table;
+	c->read_set = r;
+	c->db = db;
+	c->each = each;
+	return c;
+}
+
+struct checked_read *checked_read_new_write(struct read_sets *table, struct read_set *r)
+{
+	struct checked_read *c = checked_read_new(table, r, -1, false);
+
+	c->writes = true;
+	return c;
+}
+
+void checked_read_add(struct checked_read *c, size_t i, struct slice key,
+                      struct section_stats *stats)
+{
+	/* The array is full at each power of two, and then doubled. */
+	if ((c->nkeys & (c->nkeys - 1)) == 0)
+		c->keys = xrealloc(c->keys, (c->nkeys ? 2 * c->nkeys : 1) * sizeof(*c->keys));
+	c->keys[c->nkeys++] = (struct checked_key){
+		.i = i, .at = buf_len(&c->names), .n = key.n, .stats = stats
+	};
+	buf_append(&c->names, key);
+}
+
+/* The key whose value is being read; NULL: it is not checked. */
+static struct checked_key *wanted(const struct checked_read *c)
+{
+	if (c->next == c->nkeys || (c->each && c->keys[c->next].i != c->value))
+		return NULL;
+	return &c->keys[c->next];
+}
+
+/* The value ends; the key whose value it is has this digest if it is `known`. */
+static void end_value(struct checked_read *c, bool known, const char *digest)
+{
+	struct checked_key *k = wanted(c);
+
+	c->value++;
+	if (!k)
+		return;
+	c->next++;
+	k->known = known;
+	k->ndigest = (uint8_t)strlen(digest);
+	memcpy(k->digest, digest, k->ndigest);
+}
+
+static void end_line(struct checked_read *c)
+{
+	long long n;
+
+	if (*c->line == '*' && c->each && c->value == 0)
+		return;
+	/* An error is no value. */
+	if (*c->line != '$' && *c->line != '_') {
+		end_value(c, false, "");
+		return;
+	}
+	n = *c->line == '$' ? strtoll(c->line + 1, NULL, 10) : -1;
+	if (n < 0) {
+		end_value(c, true, "");
+		return;
+	}
+	c->left = (uint64_t)n + 2;
+	if (n > CHECKED_VALUE_MAX)
+		end_value(c, false, "");
+	else if (wanted(c))
+		sha1_begin(&c->sha1);
+}
+
+/* Consumes bytes of a header. Returns how many. */
+static size_t digest_line(struct checked_read *c, struct slice bytes)
+{
+	const char *end = memchr(bytes.p, '\n', bytes.n);
+	size_t n = end ? (size_t)(end - bytes.p) : bytes.n;
+	size_t space = sizeof(c->line) - 1 - c->nline;
+
+	memcpy(c->line + c->nline, bytes.p, n < space ? n : space);
+	c->nline += (uint8_t)(n < space ? n : space);
+	if (!end)
+		return n;
+	c->line[c->nline] = '\0';
+	c->nline = 0;
+	end_line(c);
+	return n + 1;
+}
+
+/* True if the value is too long to be digested. */
+static bool is_undigested(const struct checked_read *c)
+{
+	return strtoll(c->line + 1, NULL, 10) > CHECKED_VALUE_MAX;
+}
+
+/* Consumes bytes of a value and its line end. Returns how many. */
+static size_t digest_value(struct checked_read *c, struct slice bytes)
+{
+	size_t n = bytes.n < c->left ? bytes.n : (size_t)c->left;
+	uint64_t value = c->left > 2 ? c->left - 2 : 0;
+	char digest[SHA1_HEX + 1] = "";
+
+	if (is_undigested(c)) {
+		c->left -= n;
+		return n;
+	}
+	if (wanted(c))
+		sha1_add(&c->sha1, bytes.p, n < value ? n : (size_t)value);
+	c->left -= n;
+	if (c->left)
+		return n;
+	if (wanted(c))
+		sha1_end_hex(&c->sha1, digest);
+	end_value(c, true, digest);
+	return n;
+}
+
+void checked_read_feed(struct checked_read *c, struct slice bytes)
+{
+	c->fed |= bytes.n > 0;
+	while (bytes.n && !c->writes) {
+		size_t n = c->left ? digest_value(c, bytes) : digest_line(c, bytes);
+		bytes = slice_of(bytes.p + n, bytes.n - n);
+	}
+}
+
+static struct slice checked_name(const struct checked_read *c, const struct checked_key *k)
+{
+	return slice_of(buf_head(&c->names) + k->at, k->n);
+}
+
+/* A command of a transaction has written the keys. */
+static void end_reads(const struct checked_read *c, int db)
+{
+	for (size_t i = 0; i < c->nkeys; i++) {
+		struct read_set_entry *e = read_set_find(c->table, c->read_set, db,
+		                                         checked_name(c, &c->keys[i]));
+		if (e && e->checked && e->read)
+			read_set_entry_over(e);
+	}
+}
+
+/* Each key whose digest is known counts as read, any other one as lost. */
+static void store_digests(const struct checked_read *c, int db)
+{
+	for (size_t i = 0; i < c->nkeys; i++) {
+		const struct checked_key *k = &c->keys[i];
+		struct slice digest = slice_of(k->digest, k->ndigest);
+
+		if (!k->known)
+			read_set_check_failed(c->table, c->read_set, db, checked_name(c, k),
+			                      k->stats);
+		else if (read_set_checked(c->table, c->read_set, db, checked_name(c, k),
+		                          k->stats, digest))
+			stats_add(k->stats, STAT_ACQUIRED);
+	}
+}
+
+void checked_read_complete(struct checked_read *c, int db, const struct resp_reply *reply,
+                           struct slice frame)
+{
+	bool failed = resp_reply_is_error(reply);
+
+	c->completed = true;
+	if (!c->fed)
+		checked_read_feed(c, frame);
+	if (c->writes && !failed)
+		end_reads(c, db);
+	/* (WRONGTYPE tells the client that the key is no string.) */
+	if (!c->writes && !(failed && strncmp(c->line, "-WRONGTYPE ", 11) == 0))
+		store_digests(c, db);
+}
+
+size_t checked_read_nbytes(const struct checked_read *c)
+{
+	return sizeof(*c) + c->nkeys * sizeof(*c->keys) + buf_cap(&c->names);
+}
+
+void checked_read_free(struct checked_read *c)
+{
+	if (!c->completed && !c->writes && !c->read_set->ended)
+		store_digests(c, c->db);
+	buf_release(&c->names);
+	free(c->keys);
+	free(c);
+}

@@ -1,0 +1,42 @@
+-- check_write: a command that writes keys whose guards have strategy = check: each of them has the
+-- value that its client has read, or nothing is written.
+--
+-- KEYS[1]  the n checked keys; then the command's other keys
+--
+-- ARGV[1]  secret (see sign.lua)
+-- ARGV[2]  n
+-- ARGV[3]  a digest for each of the n; then the command, or nothing
+--
+-- A digest is the SHA-1 of the value in hex, '' if there was no value, or '-' if the read failed.
+--
+-- returns  the command's reply, GRANTED without one; LOCKLOST with the first key that has changed
+-- layout   hasp's
+-- include client_error
+-- include hasp_error
+local n = tonumber(ARGV[2])
+for i = 1, n do
+	local value = redis.pcall('GET', KEYS[i])
+	-- The user may not read the key.
+	if type(value) == 'table' and not value.err:find('^WRONGTYPE') then
+		return client_error(value, 'GET')
+	end
+	local digest = '?'
+	if not value then
+		digest = ''
+	-- Redis takes some 50 ms for 16 MB. hasp digests no longer values (CHECKED_VALUE_MAX).
+	elseif type(value) == 'string' and #value <= 16777216 then
+		digest = redis.sha1hex(value)
+	end
+	-- break check_ignored: if false then
+	if digest ~= ARGV[2 + i] then
+		return hasp_error('changed', KEYS[i])
+	end
+end
+if not ARGV[3 + n] then
+	return redis.status_reply('GRANTED')
+end
+local reply = redis.pcall(unpack(ARGV, 3 + n))
+if type(reply) == 'table' and reply.err then
+	return client_error(reply, ARGV[3 + n])
+end
+return reply

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What a connection reads of keys that a guard checks: the digests of the values in a reply,
+ * however its bytes arrive, and a mark where there is none.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "lock/guard/checked_read.h"
+#include "tests/unit/fake_jobs.h"
+#include "tests/unit/guard_fixture.h"
+#include "tests/unit/ways.h"
+
+#define DB 2
+#define HELLO "aaf4c61ddcc5e8a2dabede0f3b482cd9aea9434d"
+#define EMPTY "da39a3ee5e6b4b0d3255bfef95601890afd80709"
+#define NONE "" /* there is no value */
+#define LOST "-"
+
+/* A command with up to three keys a, b and c, of which some are checked. */
+struct run {
+	struct guard_fixture *f;
+	const char *keys; /* of each the letter, or '.': it is not checked */
+	bool each;
+	const char *expected[3]; /* the digest of each key; NULL: it has no entry */
+	struct checked_read *read;
+	size_t fed;
+};
+
+static const char *const names[] = { "a", "b", "c" };
+
+static void begin(void *arg)
+{
+	struct run *r = arg;
+
+	r->read = checked_read_new(r->f->table, &r->f->set, DB, r->each);
+	r->fed = 0;
+	for (size_t i = 0; i < strlen(r->keys); i++)
+		if (r->keys[i] != '.')
+			checked_read_add(r->read, i, slice_of(&r->keys[i], 1), NULL);
+}
+
+static void arrive(void *arg, struct slice stream, size_t upto)
+{
+	struct run *r = arg;
+
+	checked_read_feed(r->read, slice_of(stream.p + r->fed, upto - r->fed));
+	r->fed = upto;
+}
+
+static void assert_entries(const struct run *r, const char *how, size_t cut)
+{
+	for (size_t i = 0; i < 3; i++) {
+		const struct read_set_entry *e = guard_fixture_entry(r->f, names[i]);
+		const char *expected = r->expected[i];
+		bool good = expected ? e && e->checked && e->read &&
+		                               slice_eq(e->token, slice_str(expected)) &&
+		                               e->lost == (strcmp(expected, LOST) == 0)
+		                     : !e;
+		if (!good)
+			fail_msg("key %s, %s %zu", names[i], how, cut);
+	}
+}
+
+static void forget(struct guard_fixture *f)
+{
+	while (f->set.n)
+		read_set_entry_drop(
+			container_of(f->set.entries.next, struct read_set_entry, node));
+}
+
+static void end(void *arg, struct slice stream, const char *how, size_t cut)
+{
+	struct run *r = arg;
+	struct resp_reply reply = reply_of_type(stream.p[0]);
+
+	checked_read_complete(r->read, DB, &reply, SLICE_NONE);
+	checked_read_free(r->read);
+	assert_entries(r, how, cut);
+	forget(r->f);
+}
+
+static void assert_read(struct guard_fixture *f, const char *keys, struct slice reply,
+                        const char *a, const char *b, const char *c)
+{
+	static const struct ways w = { begin, arrive, end };
+	struct run r = { f, keys, strlen(keys) > 1, { a, b, c }, NULL, 0 };
+
+	ways_try(&w, &r, reply);
+	/* (In a transaction, EXEC's reply has it.) */
+	begin(&r);
+	checked_read_complete(r.read, DB, &(struct resp_reply){ .type = reply.p[0] }, reply);
+	checked_read_free(r.read);
+	assert_entries(&r, "at once", 0);
+	forget(f);
+}
+
+static void a_value_has_the_digest_that_scripts_compute(void **state)
+{
+	assert_read(*state, "a", SLICE_LIT("$5\r\nhello\r\n"), HELLO, NULL, NULL);
+	assert_read(*state, "a", SLICE_LIT("$0\r\n\r\n"), EMPTY, NULL, NULL);
+	assert_read(*state, "a", SLICE_LIT("$4\r\n\r\n$1\r\n"),
+	            "f846fe93526b9dedbcc8e5177852325259e41950", NULL, NULL);
+}
+
+static void that_there_is_no_value_is_known_too(void **state)
+{
+	assert_read(*state, "a", SLICE_LIT("$-1\r\n"), NONE, NULL, NULL);
+	assert_read(*state, "a", SLICE_LIT("_\r\n"), NONE, NULL, NULL);
+}
+
+static void of_several_values_those_of_checked_keys_are_digested(void **state)
+{
+	struct slice reply = SLICE_LIT("*3\r\n$5\r\nhello\r\n$-1\r\n$0\r\n\r\n");
+
+	assert_read(*state, "abc", reply, HELLO, NONE, EMPTY);
+	assert_read(*state, "a..", reply, HELLO, NULL, NULL);
+	assert_read(*state, ".b.", reply, NULL, NONE, NULL);
+	assert_read(*state, "..c", reply, NULL, NULL, EMPTY);
+	/* A key that is named twice has one value. */
+	assert_read(*state, "aab", SLICE_LIT("*3\r\n$5\r\nhello\r\n$5\r\nhello\r\n_\r\n"),
+	            HELLO, NONE, NULL);
+}
+
+static void a_read_that_fails_leaves_a_mark(void **state)
+{
+	assert_read(*state, "a", SLICE_LIT("-NOPERM no\r\n"), LOST, NULL, NULL);
+	assert_read(*state, "ab", SLICE_LIT("-LOADING its data, for longer than a line\r\n"),
+	            LOST, LOST, NULL);
+	assert_read(*state, "a", SLICE_LIT("!7\r\nERR err\r\n"), LOST, NULL, NULL);
+}
+
+static void another_type_leaves_none(void **state)
+{
+	assert_read(*state, "a", SLICE_LIT("-WRONGTYPE Operation against a key\r\n"), NULL,
+	            NULL, NULL);
+}
+
+static void a_read_that_fails_does_not_end_an_earlier_one(void **state)
+{
+	struct guard_fixture *f = *state;
+	struct run r = { f, "a", false, { HELLO, NULL, NULL }, NULL, 0 };
+
+	assert_true(read_set_checked(f->table, &f->set, DB, SLICE_LIT("a"), NULL,
+	                             SLICE_LIT(HELLO)));
+	begin(&r);
+	end(&r, SLICE_LIT("-NOPERM no\r\n"), "failed", 0);
+}
+
+static void a_read_that_has_no_reply_failed(void **state)
+{
+	struct run r = { *state, "a", false, { LOST, NULL, NULL }, NULL, 0 };
+
+	begin(&r);
+	checked_read_feed(r.read, SLICE_LIT("$5\r\nhel"));
+	checked_read_free(r.read);
+	assert_entries(&r, "freed", 0);
+}
+
+static void a_read_outlives_its_connection_s_end(void **state)
+{
+	struct guard_fixture *f = *state;
+	struct run r = { f, "a", false, { NULL, NULL, NULL }, NULL, 0 };
+
+	begin(&r);
+	read_set_end(&f->set, GUARD_NOW, false);
+	checked_read_free(r.read);
+	assert_entries(&r, "freed", 0);
+}
+
+static void a_value_that_is_too_long_leaves_a_mark(void **state)
+{
+	static const char piece[65536] = "";
+	struct run r = { *state, "ab", true, { LOST, HELLO, NULL }, NULL, 0 };
+	char header[32];
+	struct slice tail = SLICE_LIT("\r\n$5\r\nhello\r\n");
+
+	begin(&r);
+	snprintf(header, sizeof(header), "*2\r\n$%d\r\n", CHECKED_VALUE_MAX + 1);
+	checked_read_feed(r.read, slice_str(header));
+	for (size_t n = 0; n < CHECKED_VALUE_MAX; n += sizeof(piece))
+		checked_read_feed(r.read, slice_of(piece, sizeof(piece)));
+	checked_read_feed(r.read, slice_of(piece, 1));
+	checked_read_feed(r.read, tail);
+	end(&r, SLICE_LIT("*"), "long", 0);
+}
+
+static void a_write_in_a_transaction_ends_the_read(void **state)
+{
+	struct guard_fixture *f = *state;
+	struct resp_reply ok = reply_of_type('+'), error = reply_of_type('-');
+
+	for (int failed = 1; failed >= 0; failed--) {
+		struct checked_read *write = checked_read_new_write(f->table, &f->set);
+		checked_read_add(write, 0, SLICE_LIT("a"), NULL);
+		(void)read_set_checked(f->table, &f->set, DB, SLICE_LIT("a"), NULL,
+		                       SLICE_LIT(HELLO));
+		checked_read_complete(write, DB, failed ? &error : &ok, SLICE_NONE);
+		checked_read_free(write);
+		assert_int_equal(guard_fixture_entry(f, "a") != NULL, failed);
+	}
+}
+
+/* --- the read set -------------------------------------------------------------------- */
+
+static void read_many(struct guard_fixture *f, int n)
+{
+	char name[16];
+
+	for (int i = 0; i < n; i++) {
+		snprintf(name, sizeof(name), "many:%d", i);
+		(void)read_set_checked(f->table, &f->set, DB, slice_str(name), NULL,
+		                       SLICE_LIT(HELLO));
+	}
+}
+
+static void guards_that_were_acquired_outlive_many_checked_reads(void **state)
+{
+	struct guard_fixture *f = *state;
+
+	(void)guard_fixture_read(f, guarded("lock"));
+	read_many(f, READ_SET_MAX - 1);
+	assert_false(f->set.unchecked);
+	read_many(f, 2 * READ_SET_MAX);
+	assert_int_equal(f->set.n, READ_SET_MAX);
+	assert_non_null(guard_fixture_entry(f, "lock"));
+	assert_true(f->set.unchecked);
+	assert_false(f->set.overflowed);
+}
+
+static void the_value_that_was_read_last_counts(void **state)
+{
+	struct guard_fixture *f = *state;
+
+	assert_true(read_set_checked(f->table, &f->set, DB, SLICE_LIT("a"), NULL,
+	                             SLICE_LIT(HELLO)));
+	assert_false(read_set_checked(f->table, &f->set, DB, SLICE_LIT("a"), NULL,
+	                              SLICE_LIT(EMPTY)));
+	assert_true(slice_eq(guard_fixture_entry(f, "a")->token, SLICE_LIT(EMPTY)));
+	assert_int_equal(f->set.n, 1);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, guard_set_up, guard_tear_down)
+	const struct CMUnitTest tests[] = {
+		TEST(a_value_has_the_digest_that_scripts_compute),
+		TEST(that_there_is_no_value_is_known_too),
+		TEST(of_several_values_those_of_checked_keys_are_digested),
+		TEST(a_read_that_fails_leaves_a_mark),
+		TEST(another_type_leaves_none),
+		TEST(a_read_that_fails_does_not_end_an_earlier_one),
+		TEST(a_read_that_has_no_reply_failed),
+		TEST(a_read_outlives_its_connection_s_end),
+		TEST(a_value_that_is_too_long_leaves_a_mark),
+		TEST(a_write_in_a_transaction_ends_the_read),
+		TEST(guards_that_were_acquired_outlive_many_checked_reads),
+		TEST(the_value_that_was_read_last_counts),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
