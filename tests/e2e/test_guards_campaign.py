@@ -21,7 +21,7 @@ def test_tester_finds_nothing_where_nothing_is_broken():
 
 
 @UNTIL_FOUND
-@pytest.mark.parametrize("name", ["write", "readers", "refusals", "check"])
+@pytest.mark.parametrize("name", ["write", "readers", "refusals", "check", "changed"])
 def test_tester_finds_what_is_broken(name):
     until_found(" lost!", "guards", "--seconds", 3, "--clients", 20, "--break", name)
 

@@ -11,7 +11,7 @@ from harness.wait import PATIENCE
 def histories(plain):
     found = {}
     for key in plain.scan_iter("*", count=1000):
-        if key.startswith((b"mine:", b"ours:")):
+        if key.startswith((b"mine:", b"ours:", b"checked:")):
             found[key.decode()] = plain.hget(key, "f") if b":hash:" in key else plain.get(key)
     return found
 
