@@ -32,6 +32,10 @@ def stale(hasp, **more):
     return observed(hasp, "guard=stock", **more)["stale_writes"]
 
 
+def verdict(hasp):
+    return next(line for line in report(hasp) if "lock=mutex verdict=" in line)
+
+
 # --- lost updates ----------------------------------------------------------------
 
 
@@ -389,6 +393,31 @@ def test_work_that_outlives_its_lease_is_told(three, plain, late):
     assert one.call("DEL", LOCK) == ONE
     total = observed(hasp, "lock=mutex")
     assert (total["outlived_lease"], total["deleted_by_others"]) == (2, 1)
+
+
+@covers("lock_outlived_lease", "expired_unreleased")
+@pytest.mark.parametrize("taken_again", [False, True])
+def test_holder_that_finds_its_lock_gone_has_outlived_the_lease(three, plain, taken_again):
+    """It compares a token of its own, and sends no DEL for what it does not have any more."""
+    hasp, one, other, _ = three(rule())
+    one.call("SET", LOCK, "one", "NX", "PX", 20)
+    until(lambda: not plain.exists(LOCK), "the lock to expire")
+    if taken_again:
+        assert other.call("SET", LOCK, "other", "NX", "EX", 10) == OK
+    assert one.call("GET", LOCK) == (b"$5\r\nother\r\n" if taken_again else NIL)
+    assert len(events(hasp, "lock_outlived_lease")) == 1
+    assert "which renew = yes prevents" in verdict(hasp)
+    assert observed(hasp, "lock=mutex").get("expired_unreleased", 0) == taken_again
+
+
+@covers("expired_unreleased")
+def test_lock_that_expired_before_the_next_client_took_it_is_no_sign_of_health(three, plain):
+    hasp, one, other, _ = three(rule())
+    one.call("SET", LOCK, "one", "NX", "PX", 20)
+    until(lambda: not plain.exists(LOCK), "the lock to expire")
+    other.call("SET", LOCK, "other", "NX", "EX", 10)
+    assert "1 times the next client got a lock that had expired unreleased" in verdict(hasp)
+    assert "nothing wrong" not in verdict(hasp)
 
 
 CHANGES = [("SET", LOCK, 2), ("GETSET", LOCK, 2), ("EXPIRE", LOCK, 100), ("APPEND", LOCK, "x"), ("PERSIST", LOCK),

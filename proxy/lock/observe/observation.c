@@ -102,7 +102,7 @@ static void report_key_access(const struct observation *o, const struct observed
 	switch (k->act) {
 	case EFFECT_READ:
 		if (k->is_lock)
-			tracker_seen(a);
+			tracker_seen(a, reply->nil);
 		else
 			tracker_read(a);
 		break;

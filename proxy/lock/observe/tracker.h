@@ -81,8 +81,8 @@ void tracker_wrote(const struct tracker_act *a, bool releases);
 /* It was taken or, `forced`, set even if another owner had it. lease_ms: 0: without an expiry;
  * negative: with one that is not known. */
 void tracker_took(const struct tracker_act *a, int64_t lease_ms, bool forced);
-/* Its value was read. */
-void tracker_seen(const struct tracker_act *a);
+/* Its value was read; or `gone`: there was none. */
+void tracker_seen(const struct tracker_act *a, bool gone);
 /* A try was refused. */
 void tracker_refused(const struct tracker_act *a);
 /* Its expiry was set, or (lease_ms 0) taken away. */

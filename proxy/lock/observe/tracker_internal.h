@@ -55,6 +55,7 @@ struct tracker_rule {
 	/* locks */
 	uint64_t taken, refused;
 	uint64_t events[EVENTS];
+	uint64_t expired; /* taken when the last holder's lock had expired unreleased */
 	uint64_t expiry_later; /* of EVENT_NO_EXPIRY, in a step of its own */
 	double gap_max; /* seconds until that step, at most */
 	uint64_t pooled; /* releases, and expiries set, by another connection of the holder */

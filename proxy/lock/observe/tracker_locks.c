@@ -111,14 +111,6 @@ static void end_holder(const struct tracker_act *a, struct tracked_key *k)
 		tracker_access_free(acc);
 }
 
-void tracker_seen(const struct tracker_act *a)
-{
-	struct tracked_key *k = tracker_key(a);
-
-	if (k && is_held(k, a->now))
-		tracker_access_get(a, k)->seen = k->ntaken;
-}
-
 void tracker_refused(const struct tracker_act *a)
 {
 	struct tracked_key *k = tracker_key(a);
@@ -138,6 +130,7 @@ void tracker_took(const struct tracker_act *a, int64_t lease_ms, bool forced)
 		return;
 	if (forced && is_held_by_another(a, k))
 		log_event(a, k, EVENT_CHANGED, k->holds);
+	a->rule->expired += k->holder.p && is_over(k->until, a->now);
 	clear_holder(k);
 	k->holder = slice_of(xmemdup(a->token.p, a->token.n), a->token.n);
 	client_name_set(&k->holds, a->client->name);
@@ -169,6 +162,21 @@ static void note_outlived(const struct tracker_act *a, struct tracked_key *k,
 	           (long long)((acc->until - acc->at) * 1000),
 	           (long long)((a->now - acc->until) * 1000));
 	tracker_event_end(a);
+}
+
+void tracker_seen(const struct tracker_act *a, bool gone)
+{
+	struct tracked_key *k = tracker_key(a);
+	struct access *acc = k ? tracker_access(a, k) : NULL;
+
+	if (!k)
+		return;
+	/* The owner looks whether it still has the lock. */
+	if (acc && acc->took && is_over(acc->until, a->sent) &&
+	    (gone || is_held_by_another(a, k)))
+		note_outlived(a, k, acc);
+	if (is_held(k, a->now))
+		tracker_access_get(a, k)->seen = k->ntaken;
 }
 
 void tracker_expires_not(const struct tracker_act *a)

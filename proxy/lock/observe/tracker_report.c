@@ -159,6 +159,8 @@ static void report_lock(const struct tracker_rule *rule, struct buf *out)
 	           "changed_by_others=%llu outlived_lease=%llu without_expiry=%llu",
 	           rule->name, ULL(rule->taken), ULL(rule->refused), ULL(n[EVENT_DELETED]),
 	           ULL(n[EVENT_CHANGED]), ULL(n[EVENT_OUTLIVED]), ULL(n[EVENT_NO_EXPIRY]));
+	if (rule->expired)
+		buf_printf(out, " expired_unreleased=%llu", ULL(rule->expired));
 	if (rule->expiry_later)
 		buf_printf(out, " expiry_later=%llu expiry_later_max_ms=%.1f",
 		           ULL(rule->expiry_later), rule->gap_max * 1000);
@@ -195,7 +197,13 @@ static void report_lock(const struct tracker_rule *rule, struct buf *out)
 		           "%llu times a lock had no expiry when it was taken, and would have "
 		           "stayed if its holder had died then; ",
 		           ULL(n[EVENT_NO_EXPIRY]));
-	buf_puts(out, stolen || rule->pooled || n[EVENT_OUTLIVED] || n[EVENT_NO_EXPIRY]
+	if (rule->expired > n[EVENT_OUTLIVED])
+		buf_printf(
+			out,
+			"%llu times the next client got a lock that had expired unreleased: where "
+			"the work goes on until then, renew = yes prevents that; ",
+			ULL(rule->expired - n[EVENT_OUTLIVED]));
+	buf_puts(out, stolen || rule->expired || rule->pooled || n[EVENT_OUTLIVED] || n[EVENT_NO_EXPIRY]
 	                      ? "see mode = enforce\"\n"
 	                      : "nothing wrong was seen\"\n");
 }
