@@ -141,9 +141,10 @@ void discovery_put_guard_left(struct buf *out, const struct finding *f)
 	} else if (g->stale && is_nested_often(g)) {
 		buf_puts(out, ";     not proposed: ");
 		discovery_put_count(out, g->stale, "lost update");
-		buf_puts(out, " seen, but the clients read several keys, one after the other, "
-		              "before they write:\n;     their guards would wait for each other; "
-		              "lock all keys at once, as MLOCK of [verbs] does\n");
+		buf_puts(out,
+		         " seen, but the clients read several keys, one after the other, "
+		         "before they write:\n;     their guards would wait for each other; "
+		         "lock all keys at once, as MLOCK of [verbs] does\n");
 	} else if (g->stale) {
 		buf_puts(out,
 		         ";     not proposed: updates were lost, but these names have no fixed "

@@ -7,31 +7,8 @@
 #include "base/fatal.h"
 #include "discover/discovery_internal.h"
 
-#define MARKERS_ENOUGH 20
 /* Carts and sessions are written back while they are used, caches near their end. */
 #define LATE_SHARE 0.5
-
-struct last_read *discovery_last_read(const struct key *k, const struct discovery_client *c)
-{
-	const struct list *head = &c->reads;
-
-	for (struct list *at = head->prev; at != head; at = at->prev) {
-		struct last_read *r = container_of(at, struct last_read, in_client);
-		if (r->key == k)
-			return r;
-	}
-	return NULL;
-}
-
-/* A count is one only if it is released; what is set by NX, unless many were and none was
- * released: a marker. */
-bool discovery_may_be_lock(const struct held_lock *h)
-{
-	const struct shape *s = h->key->shape;
-
-	return discovery_is_lock(s) ||
-	       (h->way != DISCOVERY_INCR && discovery_taken(s->lock) < MARKERS_ENOUGH);
-}
 
 /* Has it taken a lock that it has not released yet? */
 static bool has_lock(const struct discovery_client *c)
@@ -94,6 +71,7 @@ void discovery_missed(const struct discovery_act *a)
 	struct key *k = discovery_known_key(a);
 	struct last_read *r = k ? discovery_last_read(k, a->client) : NULL;
 
+	a->client->missed = discovery_key_hash(a);
 	if (k)
 		discovery_lock_read(a, k);
 	/* What it had read before is not what it writes now. */
@@ -155,6 +133,7 @@ void discovery_wrote(const struct discovery_act *a, uint64_t value, int64_t leas
 
 	if (!k)
 		return;
+	discovery_looker_set(k, a->client);
 	k->is_written |= !discovery_lock_set_again(a, k, value, lease_ms);
 	discovery_used(a, false);
 	r = discovery_last_read(k, a->client);

@@ -46,7 +46,7 @@ struct lock_sums {
 	uint64_t abandoned; /* held when their connection closed */
 	uint64_t unreleased; /* expired and never released, though their connection lived on */
 	uint64_t compared; /* of `released`: the connection had read the value before */
-	uint64_t lapsed; /* expired; their connection worked on or read the key, but sent no DEL */
+	uint64_t lapsed; /* expired; their connection went on, but sent no DEL */
 	uint64_t worked; /* a value that was read under the lock was written after its expiry */
 	double lapsed_longest; /* seconds from taking such a lock to that read, at most */
 	uint64_t overwritten; /* lost updates by holders of the lock */
@@ -93,6 +93,9 @@ struct shape {
 	char sample[DISCOVERY_KEY_MAX]; /* a key */
 	uint64_t nlocks; /* keys that were taken and released, or refused, like locks */
 	uint64_t nothers; /* keys that were never taken, and used otherwise */
+	uint64_t looked, met; /* set by a client that had just found no key and deleted it
+	                       * later; of those, set while another such client had it */
+	uint64_t prolonged; /* expiries that holders set again */
 	uint64_t nscripted; /* commands by scripts on keys that were never taken */
 	uint64_t nread; /* values */
 	struct lock_sums *lock; /* NULL: none was taken */
@@ -114,6 +117,7 @@ struct key {
 	double written_at, life; /* of the value, in seconds; life 0: no expiry, or not known */
 	uint64_t written_window; /* in which it was */
 	bool is_lock, is_other;
+	uint64_t looker; /* the client that found no key and then set it; 0: none */
 	bool was_taken; /* by NX: then reads are no other use */
 	bool is_written; /* by a command that neither takes nor releases a lock */
 };
@@ -156,6 +160,7 @@ struct discovery_client {
 	uint64_t round; /* the discovery's, when it was counted */
 	uint64_t address, name;
 	bool is_closing;
+	uint64_t missed; /* the hash of the key that it found missing last; 0: none */
 	struct list holds, reads;
 	uint32_t nholds, nreads;
 	const struct shape *wrote; /* what it has written back last; NULL: nothing */
@@ -199,6 +204,7 @@ static inline size_t discovery_cost(size_t nbytes)
  * already. */
 struct key *discovery_key(const struct discovery_act *a);
 struct key *discovery_known_key(const struct discovery_act *a);
+uint64_t discovery_key_hash(const struct discovery_act *a);
 void discovery_key_free(struct discovery *d, struct key *k);
 /* The client has written it: that value, or (0) one that is not known. */
 void discovery_note_write(struct key *k, const struct discovery_client *c, uint64_t value);
@@ -218,8 +224,9 @@ bool discovery_widen(const struct discovery *d, struct buf *shape);
 void discovery_count_words(struct discovery *d, struct slice shape);
 void discovery_free_places(struct discovery *d);
 
-/* A pattern, and the bytes that its keys begin and end with: they rule out most keys at once. */
-struct matcher {
+/* A pattern, and the bytes that its keys begin and end with: they rule out most keys at once.
+ */
+struct pattern_ends {
 	struct slice pattern, head, tail;
 };
 
@@ -231,7 +238,7 @@ struct finding {
 	uint64_t nlocks, nothers, nread; /* as of a shape */
 	struct lock_sums lock; /* FINDING_LOCK */
 	struct guard_sums guard; /* FINDING_GUARD */
-	struct matcher matcher; /* of `pattern` */
+	struct pattern_ends ends; /* of `pattern` */
 	const struct shape *example; /* one of them */
 	const struct shape
 		*caught; /* it matches this one, too, which is used otherwise; NULL */
@@ -250,16 +257,16 @@ void discovery_put_lock(struct buf *out, const struct finding *f, const char *na
 void discovery_put_guard(struct buf *out, const struct finding *f, const char *name);
 /* Has harm or risk been seen? */
 /* How a lock is used, as far as its section depends on it. */
-struct lock_kind {
+struct lock_use {
 	unsigned ways; /* bits of enum discovery_way */
 	const char *owner;
 	bool owner_is_open, renew_is_open;
 	bool needs_rule; /* harm or risk was seen */
 	int64_t lease_ms;
 };
-struct lock_kind discovery_lock_kind(const struct lock_sums *l);
+struct lock_use discovery_lock_use(const struct lock_sums *l);
 /* Would a section for one be right for the other? */
-bool discovery_locks_are_alike(const struct lock_kind *a, const struct lock_kind *b);
+bool discovery_locks_are_alike(const struct lock_use *a, const struct lock_use *b);
 bool discovery_lock_is_proposed(const struct finding *f);
 bool discovery_guard_is_proposed(const struct finding *f);
 /* Appends why there is no section. */
@@ -294,6 +301,9 @@ struct lock_verdict discovery_judge(const struct lock_sums *l);
 bool discovery_is_harmed(const struct lock_sums *l);
 /* The client's record of the value that it read last; NULL: there is none. */
 struct last_read *discovery_last_read(const struct key *k, const struct discovery_client *c);
+/* Locks that are taken by a look and a SET: the client has set the key; it was deleted. */
+void discovery_looker_set(struct key *k, struct discovery_client *c);
+void discovery_looker_deleted(struct key *k, const struct discovery_client *c);
 /* A hold ended, or is there at the end, that nobody released. */
 void discovery_sum_up_unreleased(struct lock_sums *l, const struct held_lock *h, double now);
 /* False: so many of its pattern were taken and none released that they are markers. */

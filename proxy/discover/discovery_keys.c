@@ -24,6 +24,18 @@ void discovery_hold_free(struct discovery *d, struct held_lock *h)
 	free(h);
 }
 
+struct last_read *discovery_last_read(const struct key *k, const struct discovery_client *c)
+{
+	const struct list *head = &c->reads;
+
+	for (struct list *at = head->prev; at != head; at = at->prev) {
+		struct last_read *r = container_of(at, struct last_read, in_client);
+		if (r->key == k)
+			return r;
+	}
+	return NULL;
+}
+
 void discovery_last_read_free(struct discovery *d, struct last_read *r)
 {
 	list_remove(&r->in_key);
@@ -172,7 +184,7 @@ static struct key *key_new(const struct discovery_act *a, uint64_t hash)
 	return k;
 }
 
-static uint64_t hash_key(const struct discovery_act *a)
+uint64_t discovery_key_hash(const struct discovery_act *a)
 {
 	return discovery_hash(a->discovery, a->key) ^ (uint64_t)a->db << 48 ^
 	       (uint64_t)a->covered << 47;
@@ -180,7 +192,7 @@ static uint64_t hash_key(const struct discovery_act *a)
 
 struct key *discovery_known_key(const struct discovery_act *a)
 {
-	uint64_t hash = hash_key(a);
+	uint64_t hash = discovery_key_hash(a);
 	struct map_node *node = map_get(&a->discovery->keys, slice_of(&hash, sizeof(hash)));
 
 	return node ? container_of(node, struct key, node) : NULL;
@@ -198,7 +210,7 @@ struct key *discovery_key(const struct discovery_act *a)
 	k = discovery_known_key(a);
 	if (k)
 		return k;
-	k = discovery_make_room(d) ? key_new(a, hash_key(a)) : NULL;
+	k = discovery_make_room(d) ? key_new(a, discovery_key_hash(a)) : NULL;
 	d->passed_over += !k;
 	return k;
 }

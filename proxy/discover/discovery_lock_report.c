@@ -40,7 +40,8 @@ static bool is_deleted_well(const struct lock_sums *l)
 /* By construction: nobody looks whose lock is deleted, or a lock may stay for ever. */
 static bool is_at_risk(const struct lock_sums *l)
 {
-	return l->bare > 0 || (l->released + l->foreign + l->outlasted > 0 && !is_deleted_well(l));
+	return l->bare > 0 ||
+	       (l->released + l->foreign + l->outlasted > 0 && !is_deleted_well(l));
 }
 
 static unsigned ways_of(const struct lock_sums *l)
@@ -52,19 +53,19 @@ static unsigned ways_of(const struct lock_sums *l)
 	return ways;
 }
 
-struct lock_kind discovery_lock_kind(const struct lock_sums *l)
+struct lock_use discovery_lock_use(const struct lock_sums *l)
 {
 	struct lock_verdict v = discovery_judge(l);
 
-	return (struct lock_kind){ .ways = ways_of(l),
-		                   .owner = v.owner,
-		                   .owner_is_open = v.owner_is_open,
-		                   .renew_is_open = v.renew_is_open,
-		                   .needs_rule = discovery_is_harmed(l) || is_at_risk(l),
-		                   .lease_ms = l->lease_ms_max };
+	return (struct lock_use){ .ways = ways_of(l),
+		                  .owner = v.owner,
+		                  .owner_is_open = v.owner_is_open,
+		                  .renew_is_open = v.renew_is_open,
+		                  .needs_rule = discovery_is_harmed(l) || is_at_risk(l),
+		                  .lease_ms = l->lease_ms_max };
 }
 
-bool discovery_locks_are_alike(const struct lock_kind *a, const struct lock_kind *b)
+bool discovery_locks_are_alike(const struct lock_use *a, const struct lock_use *b)
 {
 	return a->ways == b->ways && strcmp(a->owner, b->owner) == 0 &&
 	       a->owner_is_open == b->owner_is_open && a->renew_is_open == b->renew_is_open &&
@@ -158,8 +159,9 @@ static void put_no_harm(struct buf *out, const struct lock_sums *l)
 	buf_puts(out, ";   no harm was seen: no holder outlived its lock or removed another's, "
 	              "and no update was lost under the lock;\n;     but ");
 	if (l->bare)
-		buf_puts(out, "a holder that dies before it sets the expiry leaves its lock for "
-		              "ever\n");
+		buf_puts(out,
+		         "a holder that dies before it sets the expiry leaves its lock for "
+		         "ever\n");
 	else if (discovery_compares(l))
 		buf_puts(out, "the lock may change hands between the look at its value and the "
 		              "DEL\n");
@@ -173,7 +175,8 @@ static void put_harm(struct buf *out, const struct lock_sums *l, const struct lo
 	if (v->late)
 		put_late(out, l, v);
 	put_fact(out, l->overwritten, "write",
-	         "under this lock overwrote another client's: the lock did not protect the value");
+	         "under this lock overwrote another client's: the lock did not protect the "
+	         "value");
 	put_fact(out, v->unreleased, "lock",
 	         "expired without a release, although the connection stayed open");
 	put_fact(out, l->bare, "lock", "had no expiry, at least for a while");
@@ -211,15 +214,17 @@ static void put_owner_reason(struct buf *out, const struct lock_sums *l,
 }
 
 /* What hasp cannot know. The section stands as comments until the user has answered. */
-static void put_questions(struct buf *out, const struct finding *f, const struct lock_verdict *v)
+static void put_questions(struct buf *out, const struct finding *f,
+                          const struct lock_verdict *v)
 {
 	if (v->owner_is_open)
-		buf_puts(out,
-		         ";   Question: which connections share a lock? Those that released it "
-		         "have neither name nor address in common\n"
-		         ";     with those that took it. If they are one application, have each "
-		         "send CLIENT SETNAME with one name: owner = name.\n"
-		         ";     If each must release what it took: owner = connection.\n");
+		buf_puts(
+			out,
+			";   Question: which connections share a lock? Those that released it "
+			"have neither name nor address in common\n"
+			";     with those that took it. If they are one application, have each "
+			"send CLIENT SETNAME with one name: owner = name.\n"
+			";     If each must release what it took: owner = connection.\n");
 	if (v->renew_is_open)
 		buf_puts(out,
 		         ";   Question: is a lock left to expire on purpose, as a mark that "
@@ -229,8 +234,9 @@ static void put_questions(struct buf *out, const struct finding *f, const struct
 	if (f->nothers) {
 		buf_puts(out, ";   Question: are all keys of this pattern locks? ");
 		discovery_put_count(out, f->nothers, "key");
-		buf_puts(out, " of it had other uses.\n"
-		              ";     If there are others, give a pattern that leaves them out.\n");
+		buf_puts(out,
+		         " of it had other uses.\n"
+		         ";     If there are others, give a pattern that leaves them out.\n");
 	}
 }
 
@@ -246,8 +252,8 @@ static void put_lease(struct buf *out, const char *mark, int64_t ms)
 /* In seconds, with room for holds that are much longer than those that were seen. */
 static int max_hold_seconds(const struct lock_sums *l, const struct lock_verdict *v)
 {
-	static const int steps[] = { 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200,
-		                     14400, 43200, 86400 };
+	static const int steps[] = { 5,    10,   20,   30,   60,    120,   300,  600,
+		                     1200, 1800, 3600, 7200, 14400, 43200, 86400 };
 	double least = MAX_HOLD_TIMES * v->longest;
 	size_t i = 0;
 
@@ -258,7 +264,7 @@ static int max_hold_seconds(const struct lock_sums *l, const struct lock_verdict
 	return steps[i];
 }
 
-static bool is_open(const struct finding *f, const struct lock_verdict *v)
+static bool has_question(const struct finding *f, const struct lock_verdict *v)
 {
 	return v->owner_is_open || v->renew_is_open || f->nothers > 0;
 }
@@ -267,7 +273,7 @@ static void put_section(struct buf *out, const struct finding *f, const struct l
                         const char *name)
 {
 	const struct lock_sums *l = &f->lock;
-	const char *mark = is_open(f, v) ? ";" : "";
+	const char *mark = has_question(f, v) ? ";" : "";
 	int wait = lock_wait_seconds(l);
 
 	buf_printf(out, "%s[lock %s]\n%spattern = ", mark, name, mark);
@@ -306,7 +312,7 @@ void discovery_put_lock(struct buf *out, const struct finding *f, const char *na
 	if (discovery_taken(l) < TAKEN_ENOUGH)
 		buf_puts(out, ";   little evidence: watch for longer\n");
 	put_questions(out, f, &v);
-	if (is_open(f, &v))
+	if (has_question(f, &v))
 		buf_puts(out, ";   This section is a comment until you know the answer: then "
 		              "remove each leading \";\".\n");
 	put_section(out, f, &v, name);
@@ -315,8 +321,9 @@ void discovery_put_lock(struct buf *out, const struct finding *f, const char *na
 static void put_sound(struct buf *out, const struct lock_sums *l)
 {
 	if (l->released + l->foreign == 0) {
-		buf_puts(out, ";     sound: always with an expiry, which no holder outlived, and "
-		              "released by a comparison of the value\n");
+		buf_puts(out,
+		         ";     sound: always with an expiry, which no holder outlived, and "
+		         "released by a comparison of the value\n");
 		return;
 	}
 	buf_puts(out, ";     sound as far as was seen: always with an expiry, and at least ");
@@ -332,12 +339,14 @@ void discovery_put_lock_left(struct buf *out, const struct finding *f)
 
 	put_lock_use(out, f);
 	if (f->caught) {
-		buf_puts(out, ";     not proposed: the pattern also matches keys that are no such "
-		              "locks, those of ");
+		buf_puts(out,
+		         ";     not proposed: the pattern also matches keys that are no such "
+		         "locks, those of ");
 		buf_append(out, f->caught->node.key);
 		buf_puts(out, "\n");
 	} else if (!has_fixed_part(f)) {
-		buf_puts(out, ";     not proposed: these names have no fixed part for a pattern\n");
+		buf_puts(out,
+		         ";     not proposed: these names have no fixed part for a pattern\n");
 	} else if (f->nothers) {
 		buf_puts(out, ";     not proposed: ");
 		discovery_put_count(out, f->nothers, "key");

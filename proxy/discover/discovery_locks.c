@@ -229,8 +229,10 @@ void discovery_refused(const struct discovery_act *a, enum discovery_way way)
 /* Of a lock that is there. */
 static void set_expiry(struct held_lock *h, int64_t lease_ms, double now)
 {
-	if (!h->bare && h->state == HOLD_HELD)
+	if (!h->bare && h->state == HOLD_HELD) {
 		note_margin(h, now);
+		h->key->shape->prolonged++;
+	}
 	h->lapsed = 0;
 	h->begun = now;
 	h->expires = lease_ms > 0 ? now + (double)lease_ms / 1e3 : 0;
@@ -263,6 +265,23 @@ bool discovery_lock_set_again(const struct discovery_act *a, struct key *k, uint
 	if (lease_ms >= 0)
 		set_expiry(h, lease_ms, a->now);
 	return true;
+}
+
+/* --- taking without NX -------------------------------------------------------------------- */
+
+void discovery_looker_set(struct key *k, struct discovery_client *c)
+{
+	if (c->missed != k->hash)
+		return;
+	c->missed = 0;
+	k->shape->met += k->looker && k->looker != c->id;
+	k->looker = c->id;
+}
+
+void discovery_looker_deleted(struct key *k, const struct discovery_client *c)
+{
+	k->shape->looked += k->looker == c->id;
+	k->looker = 0;
 }
 
 /* --- releasing ---------------------------------------------------------------------------- */
@@ -362,6 +381,7 @@ void discovery_deleted(const struct discovery_act *a, bool gone)
 		return;
 	if (gone)
 		discovery_note_write(k, a->client, 0);
+	discovery_looker_deleted(k, a->client);
 	h = held_by(k, a->client);
 	count_delete(a, k, gone);
 	if (h && !(gone && is_foreign(h))) {

@@ -23,7 +23,7 @@
 /* A shape that may become part of a finding. */
 struct candidate {
 	const struct shape *shape;
-	struct lock_kind lock; /* how it is used; FINDING_LOCK */
+	struct lock_use lock; /* how it is used; FINDING_LOCK */
 	bool is_of_kind; /* that is looked for */
 	bool is_taken; /* it is part of one */
 };
@@ -131,7 +131,7 @@ static void merging_init(struct merging *m, const struct discovery_snapshot *s,
 		m->v[i] = (struct candidate){ .shape = &s->shapes[i],
 			                      .is_of_kind = is_of_kind(&s->shapes[i], kind) };
 		if (m->v[i].is_of_kind && kind == FINDING_LOCK)
-			m->v[i].lock = discovery_lock_kind(s->shapes[i].lock);
+			m->v[i].lock = discovery_lock_use(s->shapes[i].lock);
 	}
 	qsort(m->v, m->n, sizeof(*m->v), by_pattern);
 	for (size_t i = 0; i < m->n; i++)
@@ -167,7 +167,7 @@ static bool is_like(const struct merging *m, const struct candidate *a,
 	return discovery_is_refresh(a->shape->guard) == discovery_is_refresh(b->shape->guard);
 }
 
-static struct matcher matcher_of(struct slice pattern)
+static struct pattern_ends ends_of(struct slice pattern)
 {
 	static const char special[] = "*?[]\\";
 	size_t head = 0, tail = pattern.n;
@@ -176,11 +176,11 @@ static struct matcher matcher_of(struct slice pattern)
 		head++;
 	while (tail > head && !memchr(special, pattern.p[tail - 1], sizeof(special) - 1))
 		tail--;
-	return (struct matcher){ pattern, slice_of(pattern.p, head),
-		                 slice_of(pattern.p + tail, pattern.n - tail) };
+	return (struct pattern_ends){ pattern, slice_of(pattern.p, head),
+		                      slice_of(pattern.p + tail, pattern.n - tail) };
 }
 
-static bool matches_sample(const struct matcher *m, const struct shape *s)
+static bool matches_sample(const struct pattern_ends *m, const struct shape *s)
 {
 	struct slice key = slice_of(s->sample, s->nsample);
 
@@ -194,13 +194,13 @@ static bool matches_sample(const struct matcher *m, const struct shape *s)
 static const struct shape *caught_by(const struct merging *m, struct slice pattern,
                                      const struct candidate *like)
 {
-	struct matcher matcher = matcher_of(pattern);
+	struct pattern_ends ends = ends_of(pattern);
 
 	for (size_t i = 0; i < m->n; i++) {
 		const struct candidate *c = &m->v[i];
 		const struct shape *s = c->shape;
 		if (!s->covered && !(like ? is_like(m, c, like) : c->is_of_kind) &&
-		    matches_sample(&matcher, s))
+		    matches_sample(&ends, s))
 			return s;
 	}
 	return NULL;
@@ -364,13 +364,13 @@ static void merge_one(const struct merging *m, struct candidate *first, struct f
 	}
 	fit_line(&f->pattern);
 	f->example = s;
-	f->matcher = matcher_of(buf_slice(&f->pattern));
+	f->ends = ends_of(buf_slice(&f->pattern));
 	f->caught = caught_by(m, buf_slice(&f->pattern), NULL);
 }
 
 static bool matches_example(const struct finding *a, const struct finding *b)
 {
-	return matches_sample(&a->matcher, b->example);
+	return matches_sample(&a->ends, b->example);
 }
 
 /* It matches the other's keys, which does not match its own. */

@@ -91,8 +91,9 @@ static void put_head(struct buf *out, const struct discovery_snapshot *s,
 	         "what "
 	         "they would do.\n; When that is what you expect, write mode = enforce.\n");
 	if (s->passed_by) {
-		buf_puts(out, "; Where keys were neither locked nor read and written back, hasp "
-		              "looked at samples only: it skipped ");
+		buf_puts(out,
+		         "; Where keys were neither locked nor read and written back, hasp "
+		         "looked at samples only: it skipped ");
 		discovery_put_count(out, s->passed_by, "command");
 		buf_puts(out, ".\n");
 	}
@@ -111,8 +112,33 @@ static void put_head(struct buf *out, const struct discovery_snapshot *s,
 }
 
 struct others {
-	uint64_t covered, markers, scripted, rest;
+	uint64_t covered, looked, leaders, markers, scripted, rest;
 };
+
+/* Most of those who set it by a look and a SET delete it, too: a lock, and no cache. */
+static bool is_looked(const struct shape *s)
+{
+	return s->looked > 0 && s->nread <= s->looked;
+}
+
+/* A look and a SET let two clients in. No section cures that without errors. */
+static void put_looked(struct buf *out, const struct shape *s)
+{
+	if (s->covered || !is_looked(s))
+		return;
+	buf_puts(out, "; ");
+	buf_append(out, s->node.key);
+	buf_puts(out, "    ");
+	discovery_put_count(out, s->looked, "time");
+	buf_puts(out,
+	         " a client found no key, set it, and deleted it later\n"
+	         ";     not proposed: if this is a lock, two clients get in when both look "
+	         "before one sets it; ");
+	discovery_put_count(out, s->met, "time");
+	buf_puts(out,
+	         " that happened.\n;     The cure is SET with NX and an expiry, in the "
+	         "application: a section could only answer the second SET with -LOCKED.\n");
+}
 
 static void count_other(struct others *o, const struct shape *s)
 {
@@ -120,9 +146,13 @@ static void count_other(struct others *o, const struct shape *s)
 		o->covered++;
 		return;
 	}
-	if (discovery_is_lock(s) || discovery_is_guard(s))
+	if (is_looked(s))
+		o->looked++;
+	if (is_looked(s) || discovery_is_lock(s) || discovery_is_guard(s))
 		return;
-	if (s->lock && s->lock->taken[DISCOVERY_SETNX] + s->lock->taken[DISCOVERY_SET_NX])
+	if (s->lock && s->prolonged)
+		o->leaders++;
+	else if (s->lock && s->lock->taken[DISCOVERY_SETNX] + s->lock->taken[DISCOVERY_SET_NX])
 		o->markers++;
 	else if (s->nscripted)
 		o->scripted++;
@@ -141,16 +171,23 @@ static void put_other(struct buf *out, uint64_t n, const char *what)
 
 static void put_others(struct buf *out, const struct discovery_snapshot *s)
 {
-	struct others o = { 0, 0, 0, 0 };
+	struct others o = { 0, 0, 0, 0, 0, 0 };
 
-	for (size_t i = 0; i < s->n; i++)
+	for (size_t i = 0; i < s->n; i++) {
+		put_looked(out, &s->shapes[i]);
 		count_other(&o, &s->shapes[i]);
+	}
 	put_other(out, o.covered, "of keys that a section in force covers");
-	put_other(out, o.markers,
-	          "of keys that were set by NX and never released: markers, not locks");
 	put_other(
-		out, o.scripted,
-		"of keys that scripts use: hasp does not look at locks that scripts take");
+		out, o.markers,
+		"of keys that were set by NX and never released: markers, not locks, or every "
+		"holder died");
+	put_other(out, o.leaders,
+	          "of keys that were set by NX, prolonged and never released, as leaders do: "
+	          "only "
+	          "a release shows whose a lock is");
+	put_other(out, o.scripted,
+	          "of keys that scripts use: hasp does not look at locks that scripts take");
 	put_other(out, o.rest,
 	          "of other keys: no lock was taken there, and no value was read and written "
 	          "back");

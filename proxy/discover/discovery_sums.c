@@ -53,12 +53,13 @@ bool discovery_compares(const struct lock_sums *l)
 	       (l->foreign_value > 0 && l->foreign_value * 2 >= l->foreign);
 }
 
-/* DELs too many, of losers and cleaners: each lock that was kept until its release explains one.
+/* DELs too many, of losers and cleaners: each lock that was kept until its release explains
+ * one.
  */
 static uint64_t extra_deletes(const struct lock_sums *l)
 {
-	return less(l->deletes, less(discovery_taken(l), l->abandoned + l->checked +
-	                                                         l->unreleased + l->lapsed));
+	return less(l->deletes, less(discovery_taken(l),
+	                             l->abandoned + l->checked + l->unreleased + l->lapsed));
 }
 
 /* Sets `hopped` and `stolen`. In a pool the connection that took a lock often sends no DEL for
@@ -105,7 +106,7 @@ static bool fits(const struct lock_verdict *v, const struct lock_sums *l, uint64
 	return n * 2 > l->foreign && l->foreign - n <= harm;
 }
 
-static const char *pool_owner(struct lock_verdict *v, const struct lock_sums *l)
+static const char *owner_of_pool(struct lock_verdict *v, const struct lock_sums *l)
 {
 	const char *owner = "name";
 	uint64_t n = 0;
@@ -137,7 +138,7 @@ struct lock_verdict discovery_judge(const struct lock_sums *l)
 	judge_releases(&v, l);
 	judge_expiry(&v, l);
 	if (v.hopped)
-		v.owner = pool_owner(&v, l);
+		v.owner = owner_of_pool(&v, l);
 	else if (is_unique(l) &&
 	         (l->checked > l->released || l->refused_own > 0 || discovery_compares(l)))
 		v.owner = "value";
@@ -196,6 +197,19 @@ bool discovery_is_lock(const struct shape *s)
 		return false;
 	return l->taken[DISCOVERY_INCR] < discovery_taken(l) ||
 	       (l->lease_ms_max > 0 && l->refused_own == 0);
+}
+
+/* So many that were taken by NX and never released are markers. */
+#define MARKERS_ENOUGH 20
+
+/* A count is one only if it is released; what is set by NX, unless many were and none was
+ * released: a marker. */
+bool discovery_may_be_lock(const struct held_lock *h)
+{
+	const struct shape *s = h->key->shape;
+
+	return discovery_is_lock(s) ||
+	       (h->way != DISCOVERY_INCR && discovery_taken(s->lock) < MARKERS_ENOUGH);
 }
 
 /* One write of so many that is made early might be a coincidence. */

@@ -180,7 +180,10 @@ void sighting_complete(const struct sighting *s, int db, const struct resp_reply
 			discovery_script(&a, s->args, s->nargs);
 		else if (s->kind == SIGHTING_EFFECT)
 			sighted_effect(s, &a, reply);
-		else if (reply->nil || reply->has_nil)
+		else if (s->kind == SIGHTING_LOOK) {
+			if (reply->integer == 0)
+				discovery_missed(&a);
+		} else if (reply->nil || reply->has_nil)
 			discovery_missed(&a);
 		else
 			discovery_read(&a, s->how);

@@ -52,7 +52,7 @@ void discoverer_see_client(struct discoverer *d, struct discovery_client **clien
 void discoverer_client_free(struct discoverer *d,
                             struct discovery_client *client); /* or NULL */
 
-enum sighting_kind { SIGHTING_EFFECT, SIGHTING_READ, SIGHTING_SCRIPT };
+enum sighting_kind { SIGHTING_EFFECT, SIGHTING_READ, SIGHTING_LOOK, SIGHTING_SCRIPT };
 
 struct sighting {
 	struct discoverer *all;

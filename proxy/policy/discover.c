@@ -12,11 +12,17 @@
 /* EVAL script numkeys key ... arg ... */
 #define SCRIPT_NUMKEYS 2
 
+/* EXISTS and TOUCH: their answer tells whether there is a key. */
+static bool counts_keys(const struct command *c)
+{
+	return !(c->flags & COMMAND_WRITE) && c->facts.cluster == CLUSTER_COUNT;
+}
+
 bool discover_concerns(const struct command *c)
 {
 	if (c->keys == KEYS_NONE || (c->flags & COMMAND_BLOCKING))
 		return false;
-	return (c->flags & COMMAND_WRITE) || c->facts.value != VALUE_NONE ||
+	return (c->flags & COMMAND_WRITE) || c->facts.value != VALUE_NONE || counts_keys(c) ||
 	       command_runs_script(c);
 }
 
@@ -24,8 +30,8 @@ bool discover_may_sample(const struct command *c)
 {
 	if (!command_single_key(c) || command_runs_script(c))
 		return false;
-	return c->facts.value != VALUE_NONE || c->facts.act == EFFECT_CHANGE ||
-	       c->facts.act == EFFECT_SET;
+	return c->facts.value != VALUE_NONE || counts_keys(c) ||
+	       c->facts.act == EFFECT_CHANGE || c->facts.act == EFFECT_SET;
 }
 
 /* May one of the options of SET be NX? */
@@ -114,6 +120,8 @@ static struct sighting *see(const struct context *x)
 	} else if (c->facts.value != VALUE_NONE) {
 		s->kind = SIGHTING_READ;
 		s->how = c->facts.value == VALUE_ONE ? DISCOVERY_GET : DISCOVERY_MGET;
+	} else if (counts_keys(c)) {
+		s->kind = SIGHTING_LOOK;
 	} else {
 		see_effect(s, x);
 	}

@@ -341,3 +341,45 @@ def test_line_about_a_long_key_that_gets_no_section_can_be_read(watch):
     found = hasp.end()
     assert not found.sections
     assert "the pattern also matches keys" in found.text
+
+
+# --- idioms without a section -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("look", ["GET", "EXISTS"])
+def test_lock_that_is_taken_by_a_look_and_a_set_is_named(watch, look):
+    hasp = watch()
+    both = [Connection(hasp.address) for _ in range(2)]
+    for n in range(5):
+        for client in both:
+            assert client.call(look, f"look:lock:{n}") in (NIL, b":0\r\n")
+        for client in both:
+            assert client.call("SETEX", f"look:lock:{n}", 60, 1) == OK
+        assert delete(both[1], f"look:lock:{n}")
+    found = hasp.end()
+    assert not found.sections
+    assert "; look:lock:*    5 times a client found no key, set it, and deleted it later\n" in found.text
+    assert "two clients get in when both look before one sets it; 5 times that happened" in found.text
+
+
+def test_cache_that_is_filled_after_a_miss_is_no_lock(watch):
+    hasp = watch()
+    one, other = Connection(hasp.address), Connection(hasp.address)
+    for n in range(5):
+        assert one.call("GET", f"page:{n}") == NIL
+        one.call("SETEX", f"page:{n}", 60, "text")
+        for client in (one, other):
+            client.call("GET", f"page:{n}")
+        delete(one, f"page:{n}")
+    assert "a client found no key" not in hasp.end().text
+
+
+def test_leader_that_prolongs_its_key_is_named(watch):
+    hasp = watch()
+    one = Connection(hasp.address)
+    assert take(one, "leader", px=60_000)
+    for _ in range(3):
+        assert one.call("PEXPIRE", "leader", 60_000) == b":1\r\n"
+    found = hasp.end()
+    assert not found.sections
+    assert "1 pattern of keys that were set by NX, prolonged and never released, as leaders do" in found.text

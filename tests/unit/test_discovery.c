@@ -215,8 +215,9 @@ static void a_pool_stays_one_when_its_connections_are_refused_too(void **state)
 		discovery_refused(by(f, (i + 1) % 3, "lock:a"), DISCOVERY_SET_NX);
 		release(f, (i + 1) % 3, "lock:a");
 	}
-	assert_told(f, "0 released by the connection that took the lock, 30 by another one of the "
-	               "same address");
+	assert_told(f,
+	            "0 released by the connection that took the lock, 30 by another one of the "
+	            "same address");
 	assert_not_told(f, "removed another holder's lock");
 }
 
@@ -339,7 +340,8 @@ static void who_compares_a_value_of_its_own_is_left_alone(void **state)
 	hold_by_value(f, 0, "lock:a", "x");
 	hold_by_value(f, 1, "lock:a", "y");
 	hold_by_value(f, 0, "lock:a", "z");
-	assert_told(f, "taken 3 times by SET NX, released by scripts or transactions that compare the value");
+	assert_told(f, "taken 3 times by SET NX, released by scripts or transactions that "
+	               "compare the value");
 	assert_told(f, "sound");
 	assert_not_told(f, "[lock");
 }
@@ -394,11 +396,10 @@ static void a_lock_that_is_deleted_long_before_its_expiry_is_left_alone(void **s
 		release_long(f, i);
 	}
 	assert_not_told(f, "[lock");
-	assert_told(f,
-	            "clean:default    1 key, taken 3 times by SET NX, released by DEL\n"
-	            ";     sound as far as was seen: always with an expiry, and at least "
-	            "15 minutes before it when the lock was released\n"
-	            ";     little evidence");
+	assert_told(f, "clean:default    1 key, taken 3 times by SET NX, released by DEL\n"
+	               ";     sound as far as was seen: always with an expiry, and at least "
+	               "15 minutes before it when the lock was released\n"
+	               ";     little evidence");
 	for (size_t i = 0; i < 60; i++) {
 		take_long(f, i % 3);
 		release_long(f, i % 3);
@@ -717,11 +718,11 @@ static void a_cart_that_expires_is_not_taken_for_a_cache(void **state)
 	refresh(f, "cart:7", 50);
 	for (int i = 0; i < 3; i++)
 		refresh(f, "cart:7", 1);
-	assert_told(f,
-	            "4 writes overwrote what another connection had written since the read: lost");
-	assert_told(f,
-	            "each write set an expiry of at most 60.0 s: if the values come "
-	            "from another source, as those of a cache, leave this section out\n");
+	assert_told(
+		f,
+		"4 writes overwrote what another connection had written since the read: lost");
+	assert_told(f, "each write set an expiry of at most 60.0 s: if the values come "
+	               "from another source, as those of a cache, leave this section out\n");
 	assert_told(f, "\n[guard cart]\npattern = cart:*\n");
 	discovery_count(f->discovery, f->now, &p);
 	assert_int_equal(4, p.harm);

@@ -198,12 +198,13 @@ static void report_lock(const struct tracker_rule *rule, struct buf *out)
 		           "stayed if its holder had died then; ",
 		           ULL(n[EVENT_NO_EXPIRY]));
 	if (rule->expired > n[EVENT_OUTLIVED])
-		buf_printf(
-			out,
-			"%llu times the next client got a lock that had expired unreleased: where "
-			"the work goes on until then, renew = yes prevents that; ",
-			ULL(rule->expired - n[EVENT_OUTLIVED]));
-	buf_puts(out, stolen || rule->expired || rule->pooled || n[EVENT_OUTLIVED] || n[EVENT_NO_EXPIRY]
+		buf_printf(out,
+		           "%llu times the next client got a lock that had expired unreleased: "
+		           "where "
+		           "the work goes on until then, renew = yes prevents that; ",
+		           ULL(rule->expired - n[EVENT_OUTLIVED]));
+	buf_puts(out, stolen || rule->expired || rule->pooled || n[EVENT_OUTLIVED] ||
+	                              n[EVENT_NO_EXPIRY]
 	                      ? "see mode = enforce\"\n"
 	                      : "nothing wrong was seen\"\n");
 }
