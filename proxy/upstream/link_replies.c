@@ -130,7 +130,8 @@ static void deliver_reply(struct link *l, const struct inflight *run, struct sli
 	if ((run->flags & LINK_NOTIFY) && answered && u->link == l)
 		u->ops->on_reply(u->owner, run->tag, &l->scan.reply,
 		                 run->flags & LINK_CAPTURE ? captured : SLICE_NONE);
-	if (u->link == l && u->await_idle && u->inflight == 0) {
+	/* Its owner may have freed the user of a link that it closed. */
+	if (l->state != LINK_CLOSED && u->link == l && u->await_idle && u->inflight == 0) {
 		u->await_idle = false;
 		u->ops->on_idle(u->owner);
 	}

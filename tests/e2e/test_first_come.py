@@ -70,24 +70,6 @@ def test_writes_of_new_clients_are_carried_out_in_the_order_in_which_they_connec
     assert plain.lrange("l", 0, -1) == [str(number) for number in range(20)]
 
 
-def test_request_of_a_new_client_is_read_in_the_turn_in_which_it_is_accepted(start, plain):
-    """A client that was there before, and sends after it, does not pass it in the next turn."""
-    hasp = start()
-    with hasp.connect() as old, contextlib.ExitStack() as clients:
-        old.call("PING")
-        take_turns(hasp, plain)
-        with hasp.frozen():
-            new = [clients.enter_context(hasp.connect()) for _ in SIX]
-            for number, one in enumerate(new):
-                one.send(encode("RPUSH", "l", number))
-            # The first of these is served in the same turn, the rest in the turns to come.
-            old.send(b"PING\r\n" * 15000 + encode("RPUSH", "l", "last"))
-        for one in new:
-            one.read()
-        until(lambda: plain.llen("l") == 7, "all to be carried out")
-    assert plain.lrange("l", 0, -1) == [*map(str, SIX), "last"]
-
-
 @BOTH
 @pytest.mark.parametrize("take", [("LOCK", KEY, "WAIT", 60000), ("SETNX", "lock:1", "v")])
 def test_client_that_asks_for_a_lock_first_gets_it_first(start, plain, take):

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Signals that ask for nothing that hasp does, and signals that come early."""
 
+import fcntl
 import os
 import signal
+import termios
 
 from harness import until
 from harness.by_hand import config, running
@@ -30,12 +32,13 @@ def test_signals_that_ask_for_nothing_do_not_end_hasp(start_hasp):
 
 def test_signals_that_come_early_do_not_end_hasp(redis_server, tmp_path):
     """Here it still reads its file, which it is given late."""
-    path = config(tmp_path / "hasp.ini", redis_server)
-    text = path.read_text()
-    path.unlink()
-    os.mkfifo(path)
-    with running(tmp_path / "log", "-c", path) as child:
-        with path.open("w") as file:  # hasp has opened it, too
+    text = config(tmp_path / "hasp.ini", redis_server).read_text()
+    given, end = os.pipe()
+    with running(tmp_path / "log", "-c", "/dev/stdin", stdin=given) as child:
+        with open(end, "w", encoding="ascii") as file:
+            print(file=file, flush=True)
+            until(lambda: fcntl.ioctl(given, termios.FIONREAD, bytes(4)) == bytes(4), "hasp to read its file")
+            os.close(given)
             for number in (*UNUSED, signal.SIGUSR1):
                 child.send_signal(number)
             file.write(text)

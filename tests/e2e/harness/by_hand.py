@@ -18,10 +18,10 @@ def run(*args):
 
 
 @contextlib.contextmanager
-def running(log, *args):
+def running(log, *args, stdin=subprocess.DEVNULL):
     """hasp in the foreground, its standard error in the file `log`; ends well by SIGTERM."""
     with log.open("w") as stderr:
-        child = subprocess.Popen([HASP, *map(str, args)], stderr=stderr, stdin=subprocess.DEVNULL)
+        child = subprocess.Popen([HASP, *map(str, args)], stderr=stderr, stdin=stdin)
     try:
         yield child
         child.terminate()
