@@ -45,8 +45,14 @@ void quorum_answer_unreached(struct client *c, const struct quorum_result *r)
 	const struct quorum_how *how = quorum_terms(c->env->quorum);
 	struct buf out = BUF_INIT;
 
-	buf_printf(&out, "-NOQUORUM %zu of the %zu servers of '%s' answer in time\r\n",
-	           r->nanswered, how->nservers, how->name);
+	if (r->nanswered >= quorum_majority(how->nservers))
+		buf_printf(&out,
+		           "-NOQUORUM too few servers of '%s' agree about the last fencing "
+		           "token\r\n",
+		           how->name);
+	else
+		buf_printf(&out, "-NOQUORUM %zu of the %zu servers of '%s' answer in time\r\n",
+		           r->nanswered, how->nservers, how->name);
 	quorum_answer(c, &out);
 }
 

@@ -8,6 +8,7 @@
  *     | LOCK            TAKE at all that count ------>  EVAL quorum_take   at each of them
  *     |                 a majority: CONFIRM ---------->  EVAL quorum_confirm
  *     |                   the greatest fencing token
+ *     |                   that is no more than an hour ahead
  *     |<- granted -------- a majority, and the lease is good yet
  *     |                 else: release at all; try again later (WAIT), or tell
  *
@@ -73,10 +74,13 @@ struct quorum_how {
 	struct timers *timers;
 	const char *name; /* for the log; lives as long */
 	size_t nservers;
+	char *const *addresses; /* of the servers, for the log; live as long */
 	int64_t timeout_ms; /* an answer that comes later is none */
 	int64_t restart_delay_ms; /* a server that is younger does not count; 0: it does */
 	/* Sends a request to a server that is up; quorum_on_answer() follows, later. */
 	void (*send)(void *arg, size_t server, struct slice request, struct quorum_call *call);
+	/* The time of day, in microseconds since 1970. */
+	int64_t (*unix_us)(void *arg);
 	/* A renewal found no majority in time: the hold is gone. The owner may end here. */
 	void (*on_lost)(void *arg, struct quorum_owner *o);
 	void *arg;

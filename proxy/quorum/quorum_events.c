@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <inttypes.h>
+
 #include "base/log.h"
 #include "base/quote.h"
 #include "lock/events/event.h"
 #include "quorum/quorum_internal.h"
+
+#define WARNINGS_MAX 10 /* lines in 10 seconds */
 
 /* --- lines of the log --------------------------------------------------------------------- */
 
@@ -95,6 +99,17 @@ void quorum_events_dropped(const struct quorum_hold *h)
 }
 
 /* --- requests ----------------------------------------------------------------------------- */
+
+void quorum_events_fence_refused(struct quorum *q, size_t server, int64_t token, int64_t limit)
+{
+	uint32_t suppressed;
+
+	if (log_limit_pass(&q->refused_fences, timers_now(q->how.timers), WARNINGS_MAX,
+	                   &suppressed))
+		log_warning("quorum_fence_refused quorum=%s address=%s token=%" PRId64
+		            " limit=%" PRId64 " suppressed=%" PRIu32,
+		            q->how.name, q->how.addresses[server], token, limit, suppressed);
+}
 
 void quorum_events_waits(const struct quorum *q, bool waits)
 {

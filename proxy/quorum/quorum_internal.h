@@ -15,6 +15,7 @@
 
 #include "base/buf.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "base/map.h"
 #include "base/timers.h"
 #include "lock/scripts/script.h"
@@ -35,6 +36,7 @@ struct quorum {
 	size_t nreleases;
 	struct list ops;
 	struct map holds; /* by their values */
+	struct log_limit refused_fences;
 };
 
 struct quorum_hold {
@@ -62,6 +64,8 @@ void quorum_events_renewed(const struct quorum_hold *h);
 void quorum_events_lost(const struct quorum_hold *h, const char *reason);
 /* Its client has gone. */
 void quorum_events_dropped(const struct quorum_hold *h);
+/* A server proposed a fencing token beyond the limit. */
+void quorum_events_fence_refused(struct quorum *q, size_t server, int64_t token, int64_t limit);
 /* A LOCK is tried again from now on, or no more. */
 void quorum_events_waits(const struct quorum *q, bool waits);
 

@@ -44,7 +44,8 @@ struct quorum_op {
 	bool is_over; /* the time-out of the round is */
 	uint32_t yes, absent; /* servers, as bits */
 	uint32_t asked; /* in TAKE: may have voted for `value` */
-	int64_t fence; /* the greatest that was proposed */
+	int64_t proposals[QUORUM_PEERS_MAX]; /* of TAKE: fencing tokens, by server; 0: none */
+	struct quorum_fence fence; /* chosen from them */
 	struct quorum_row *rows; /* of READ, by server */
 	struct quorum_release *release; /* of UNLOCK; NULL: none yet */
 	struct timer timer;
@@ -125,7 +126,7 @@ static void op_end_by(struct quorum_op *op, enum quorum_verdict verdict)
 		.verdict = verdict,
 		.nanswered = quorum_nanswered(&op->votes, op->is_over),
 		.nno = op->votes.nno,
-		.fence = op->fence,
+		.fence = op->fence.token,
 		.lease_ms = op->lease_ms,
 		.began = op->began,
 		.good_until = quorum_good_until(op->began, op->lease_ms),
@@ -199,7 +200,8 @@ static void op_take(struct quorum_op *op)
 
 	op_set_step(op, OP_TAKE);
 	quorum_value_make(&op->value, &op->claim);
-	op->fence = 0;
+	memset(op->proposals, 0, sizeof(op->proposals));
+	op->fence = (struct quorum_fence){ .limit = INT64_MAX };
 	op->asked = 0;
 	op->began = op_now(op);
 	argv[0] = buf_slice(&op->value);
@@ -210,14 +212,37 @@ static void op_take(struct quorum_op *op)
 
 static void op_confirm(struct quorum_op *op)
 {
-	char fence[32];
-	struct slice argv[2];
+	char fence[32], limit[32];
+	struct slice argv[3];
 
 	op_set_step(op, OP_CONFIRM);
 	argv[0] = buf_slice(&op->value);
-	argv[1] = op_print(fence, sizeof(fence), op->fence);
-	op_ask_all(op, SCRIPT_QUORUM_CONFIRM, op->yes, argv, 2);
+	argv[1] = op_print(fence, sizeof(fence), op->fence.token);
+	argv[2] = op_print(limit, sizeof(limit), op->fence.limit);
+	op_ask_all(op, SCRIPT_QUORUM_CONFIRM, op->yes, argv, 3);
 	op_proceed(op, false);
+}
+
+/* Also chooses the fencing token. */
+static enum quorum_verdict op_take_verdict(struct quorum_op *op, bool is_over)
+{
+	const struct quorum_how *how = &op->q->how;
+	enum quorum_verdict verdict = quorum_verdict(&op->votes, is_over, false);
+
+	if (verdict != QUORUM_WON || quorum_fence_choose(&op->fence, op->proposals,
+	                                                 how->nservers, how->unix_us(how->arg)))
+		return verdict;
+	/* Other servers may still propose a token. */
+	return quorum_verdict(&op->votes, is_over, true) == QUORUM_OPEN ? QUORUM_OPEN
+	                                                                : QUORUM_UNREACHED;
+}
+
+static void op_report_refused_fences(const struct quorum_op *op)
+{
+	for (size_t i = 0; i < op->q->how.nservers; i++)
+		if (op->proposals[i] > op->fence.limit)
+			quorum_events_fence_refused(op->q, i, op->proposals[i],
+			                            op->fence.limit);
 }
 
 static void op_undo(struct quorum_op *op)
@@ -361,7 +386,9 @@ static void op_was_read(struct quorum_op *op, bool is_over)
 
 static void op_proceed(struct quorum_op *op, bool is_over)
 {
-	enum quorum_verdict verdict = quorum_verdict(&op->votes, is_over, op->renews);
+	enum quorum_verdict verdict = op->step == OP_TAKE
+	                                      ? op_take_verdict(op, is_over)
+	                                      : quorum_verdict(&op->votes, is_over, op->renews);
 
 	op->is_over = is_over;
 	if (op->step == OP_READ) {
@@ -370,6 +397,8 @@ static void op_proceed(struct quorum_op *op, bool is_over)
 	}
 	if (verdict == QUORUM_OPEN)
 		return;
+	if (op->step == OP_TAKE)
+		op_report_refused_fences(op);
 	if (op->step == OP_TAKE && verdict == QUORUM_WON)
 		op_confirm(op);
 	else if (op->step == OP_CONFIRM && verdict == QUORUM_WON)
@@ -405,8 +434,8 @@ static void op_count_answer(struct quorum_op *op, size_t server, const struct qu
 	} else if (a->n > 0) {
 		op->votes.nyes++;
 		op->yes |= bit;
-		if (op->step == OP_TAKE && a->n > op->fence)
-			op->fence = a->n;
+		if (op->step == OP_TAKE)
+			op->proposals[server] = a->n;
 	} else {
 		op->votes.nno++;
 		if (a->n < 0)

@@ -5,7 +5,7 @@
 #include "resp/write.h"
 
 /* Of the scripts' arguments. */
-#define ARGS_MAX 2
+#define ARGS_MAX 3
 
 bool quorum_peer_is_silent(const struct quorum *q, size_t server, double now)
 {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "quorum/quorum_votes.h"
 
+#define FENCE_AHEAD_US (INT64_C(3600) * 1000 * 1000)
+#define FENCE_MAX ((INT64_C(1) << 53) - 1) /* beyond, Lua's numbers are not exact */
 #define DRIFT_SHARE 0.01
 #define DRIFT_SECONDS 0.002
 
@@ -28,6 +30,53 @@ enum quorum_verdict quorum_verdict(const struct quorum_votes *v, bool is_over, b
 		return QUORUM_REFUSED;
 	return !is_over && quorum_nanswered(v, false) >= majority ? QUORUM_OPEN
 	                                                          : QUORUM_UNREACHED;
+}
+
+static size_t count_above(const int64_t *proposals, size_t nservers, int64_t limit)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < nservers; i++)
+		n += proposals[i] > limit;
+	return n;
+}
+
+static int64_t greatest_up_to(const int64_t *proposals, size_t nservers, int64_t limit)
+{
+	int64_t greatest = 0;
+
+	for (size_t i = 0; i < nservers; i++)
+		if (proposals[i] <= limit && proposals[i] > greatest)
+			greatest = proposals[i];
+	return greatest;
+}
+
+/* The greatest proposal that a majority of the servers reaches; 0: fewer have proposed one. */
+static int64_t reached_by_majority(const int64_t *proposals, size_t nservers)
+{
+	size_t majority = quorum_majority(nservers);
+	int64_t reached = greatest_up_to(proposals, nservers, INT64_MAX);
+
+	while (reached && count_above(proposals, nservers, reached - 1) < majority)
+		reached = greatest_up_to(proposals, nservers, reached - 1);
+	return reached;
+}
+
+/* No token falls: the last one is at a majority, so at one of the servers that propose no more
+ * than the limit. That one proposes a greater token. */
+bool quorum_fence_choose(struct quorum_fence *f, const int64_t *proposals, size_t nservers,
+                         int64_t unix_us)
+{
+	int64_t reached = reached_by_majority(proposals, nservers);
+
+	f->limit = unix_us + FENCE_AHEAD_US;
+	if (reached > f->limit)
+		f->limit = reached < FENCE_MAX - FENCE_AHEAD_US ? reached + FENCE_AHEAD_US
+		                                                : FENCE_MAX;
+	f->token = greatest_up_to(proposals, nservers, f->limit);
+	return count_above(proposals, nservers, 0) -
+	               count_above(proposals, nservers, f->limit) >=
+	       quorum_majority(nservers);
 }
 
 double quorum_good_until(double began, int64_t lease_ms)

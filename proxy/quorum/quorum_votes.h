@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * quorum_votes: counts what the servers of a quorum answer to one question, and says how long a
- * lock is good that they granted. Pure. After "Distributed Locks with Redis", the Redlock page
- * of Redis' documentation: a lock is taken if a majority granted it, and for what is left of
- * the lease after the time that this took and the drift of the servers' clocks.
+ * lock is good that they granted, and under which fencing token. Pure. After "Distributed Locks
+ * with Redis", the Redlock page of Redis' documentation: a lock is taken if a majority granted
+ * it, and for what is left of the lease after the time that this took and the drift of the
+ * servers' clocks.
  */
 #ifndef HASP_QUORUM_QUORUM_VOTES_H
 #define HASP_QUORUM_QUORUM_VOTES_H
@@ -35,6 +36,21 @@ size_t quorum_nanswered(const struct quorum_votes *v, bool is_over);
 
 /* `is_over`: no more answers count. `is_patient`: all that may still come are waited for. */
 enum quorum_verdict quorum_verdict(const struct quorum_votes *v, bool is_over, bool is_patient);
+
+/* The fencing token of a lock that a majority granted. */
+struct quorum_fence {
+	int64_t token; /* > 0 */
+	int64_t limit; /* greater proposals are refused */
+};
+
+/* Chooses the greatest of `proposals`: the servers', 0 where a server proposed none. Refuses
+ * those that are more than an hour ahead of `unix_us`, the time in microseconds since 1970, for
+ * one server could use up all tokens. If a majority is that far ahead, clocks were set back:
+ * the limit is an hour ahead of what a majority reaches. Returns false if the servers that
+ * propose no more than f->limit are no majority: f->token could be less than one that was
+ * granted before. */
+bool quorum_fence_choose(struct quorum_fence *f, const int64_t *proposals, size_t nservers,
+                         int64_t unix_us);
 
 /* Until when a lease of `lease_ms` is good that was asked for at `began`: 1 % of it, and 2 ms,
  * are for the drift of clocks. Seconds. */

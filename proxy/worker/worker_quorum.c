@@ -27,6 +27,15 @@ static void worker_quorum_send(void *arg, size_t server, struct slice request,
 	quorum_servers_send(w->quorum_servers, server, request, call);
 }
 
+static int64_t worker_quorum_unix_us(void *arg)
+{
+	struct timespec ts;
+
+	(void)arg;
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
 /* `q` is gone with the configuration that it is of. */
 static void open_quorum(struct worker *w, const struct config *config,
                         const struct quorum_settings *q)
@@ -48,11 +57,13 @@ static void open_quorum(struct worker *w, const struct config *config,
 		.timers = &w->timers.timers,
 		.name = q->section.name,
 		.nservers = q->servers.n,
+		.addresses = q->servers.v,
 		.timeout_ms = q->timeout_ms,
 		.restart_delay_ms = q->restart_delay_ms >= 0
 		                            ? q->restart_delay_ms
 		                            : config_quorum_max_lease_ms(config),
 		.send = worker_quorum_send,
+		.unix_us = worker_quorum_unix_us,
 		.on_lost = worker_quorum_on_lost,
 		.arg = w,
 		.stats = stats_section(policy->stats, STATS_QUORUM, q->section.name,

@@ -5,6 +5,7 @@ import contextlib
 import os
 import re
 import signal
+import time
 
 import pytest
 from harness import encode, until
@@ -143,12 +144,17 @@ def test_client_that_goes_while_it_waits_gets_nothing(start_hasp, start, quorum)
     assert count(waited_at, "lock_acquired_total") == 0
 
 
+def ahead(minutes):
+    """Of the clock, as fencing tokens count it."""
+    return int(time.time() * 1e6) + minutes * 60 * 10**6
+
+
 def test_fencing_tokens_rise_from_holder_to_holder(two, quorum):
     last = 0
     for i in range(20):
         connection = two[i % 2]
         # Each majority is another one, and the counter of one server in it may be the greatest.
-        quorum.servers[i % 5].client().set("hasp:fence", 2 ** 51 + 1000 * i)
+        quorum.servers[i % 5].client().set("hasp:fence", ahead(minutes=2 * i))
         token = fence(connection.call("LOCK", KEY, "WAIT", 20000))
         assert token > last
         last = token
@@ -156,9 +162,49 @@ def test_fencing_tokens_rise_from_holder_to_holder(two, quorum):
 
 
 def test_fencing_token_is_at_a_majority_before_it_is_told(two, quorum):
-    quorum.servers[0].client().set("hasp:fence", 2 ** 51)
+    quorum.servers[0].client().set("hasp:fence", ahead(minutes=50))
     seen = fence(two[0].call("LOCK", KEY))
     assert sum(int(server.client().get("hasp:fence") or 0) >= seen for server in quorum.servers) >= 3
+
+
+@pytest.mark.parametrize("counter", [2**53 - 2, 2**53 - 1, 2**63 - 1, "x"])
+@covers("quorum_fence_refused")
+def test_counter_far_ahead_at_one_server_is_not_believed_but_put_right(start, quorum, counter):
+    hasp, server, tokens = start(), quorum.servers[0], [0]
+    server.client().set("hasp:fence", counter)
+    with hasp.connect() as one:
+        def is_put_right():
+            tokens.append(fence(one.call("LOCK", KEY, "WAIT", 20000)))
+            assert tokens[-2] < tokens[-1] < ahead(minutes=60)
+            assert one.call("UNLOCK", KEY) == ONE
+            return server.client().get("hasp:fence") == str(tokens[-1])
+        until(is_put_right, "the token that was granted to be there")
+    address = re.escape("%s:%d" % server.address)
+    assert re.search(rf" warning quorum_fence_refused quorum=locks address={address} token=\d+ limit=\d+ ", hasp.log)
+
+
+def test_counter_far_ahead_that_too_few_servers_contradict_grants_no_lock(start, quorum):
+    """It may be the only one left that knows the last token."""
+    hasp = start()
+    with hasp.connect() as one:
+        seen = fence(one.call("LOCK", "other"))
+        for server in quorum.servers[:2]:
+            server.client().set("hasp:fence", 2**52)
+        quorum.servers[4].kill()
+        assert one.call("LOCK", KEY) == b"-NOQUORUM too few servers of 'locks' agree about the last fencing token\r\n"
+        assert "quorum_fence_refused" in hasp.log
+        quorum.servers[4].start()
+        until(lambda: hasp.log.count("quorum_server_up") == 6, "the server to be back")
+        assert seen < fence(one.call("LOCK", KEY, "WAIT", 20000)) < ahead(minutes=60)
+
+
+def test_counters_far_ahead_at_a_majority_are_believed(two, quorum):
+    """As after the clocks were set back."""
+    for server in quorum.servers[:3]:
+        server.client().set("hasp:fence", 2**51)
+    quorum.servers[3].client().set("hasp:fence", 2**52)
+    for i in range(1, 4):
+        assert fence(two[i % 2].call("LOCK", f"k{i}", "WAIT", 20000)) == 2**51 + i
 
 
 def test_lease_is_renewed(start, quorum):

@@ -23,6 +23,11 @@ static void take_call(void *arg, size_t server, struct slice request, struct quo
 	f->nsent++;
 }
 
+static int64_t unix_us(void *arg)
+{
+	return (int64_t)(clock_of(arg) * 1e6);
+}
+
 static void count_lost(void *arg, struct quorum_owner *o)
 {
 	struct fake_quorum *f = arg;
@@ -40,13 +45,16 @@ static void all_up(struct fake_quorum *f)
 int quorum_fixture_setup(void **state)
 {
 	struct fake_quorum *f = calloc(1, sizeof(*f));
+	static char *const addresses[SERVERS] = { "a:1", "b:1", "c:1", "d:1", "e:1" };
 	const struct quorum_how how = {
 		.timers = &f->timers,
 		.name = "q",
 		.nservers = SERVERS,
+		.addresses = addresses,
 		.timeout_ms = 1000,
 		.restart_delay_ms = DELAY_MS,
 		.send = take_call,
+		.unix_us = unix_us,
 		.on_lost = count_lost,
 		.arg = f,
 	};

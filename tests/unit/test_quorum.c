@@ -50,6 +50,49 @@ static void lease_is_good_for_what_is_left_less_drift(void **state)
 	assert_true(quorum_good_until(100, 1) < 100);
 }
 
+/* --- fencing tokens ----------------------------------------------------------------------- */
+
+#define NOW INT64_C(1800000000000000) /* microseconds since 1970 */
+#define HOUR INT64_C(3600000000)
+#define LAST_FENCE INT64_C(9007199254740991) /* 2^53 - 1 */
+
+static const struct fence_case {
+	int64_t proposals[3];
+	int64_t token; /* 0: none can be chosen */
+	int64_t limit;
+} fence_cases[] = {
+	{ { NOW, NOW - 5, 0 }, NOW, NOW + HOUR },
+	{ { 7, 8, 9 }, 9, NOW + HOUR },
+	{ { NOW, NOW + HOUR, 0 }, NOW + HOUR, NOW + HOUR },
+	/* One server is further ahead. A majority has to contradict it. */
+	{ { NOW, NOW + HOUR + 1, 0 }, 0, NOW + HOUR },
+	{ { NOW, NOW + HOUR + 1, NOW + 1 }, NOW + 1, NOW + HOUR },
+	{ { LAST_FENCE, NOW, NOW + 1 }, NOW + 1, NOW + HOUR },
+	{ { NOW, NOW + 1, INT64_MAX }, NOW + 1, NOW + HOUR },
+	/* A majority is: its clocks, or hasp's, were set back. */
+	{ { NOW + 5 * HOUR, NOW + 6 * HOUR, 0 }, NOW + 6 * HOUR, NOW + 6 * HOUR },
+	{ { NOW + 6 * HOUR, NOW, NOW + 5 * HOUR }, NOW + 6 * HOUR, NOW + 6 * HOUR },
+	{ { NOW + 5 * HOUR, NOW + 6 * HOUR + 1, 0 }, 0, NOW + 6 * HOUR },
+	{ { LAST_FENCE, NOW + 5 * HOUR, NOW + 5 * HOUR }, NOW + 5 * HOUR, NOW + 6 * HOUR },
+	/* Nothing comes after the last one. */
+	{ { LAST_FENCE, LAST_FENCE - 1, 0 }, LAST_FENCE, LAST_FENCE },
+	{ { LAST_FENCE + 1, LAST_FENCE + 1, LAST_FENCE + 1 }, 0, LAST_FENCE },
+	{ { INT64_MAX, INT64_MAX, NOW }, 0, LAST_FENCE },
+};
+
+static void fencing_token_far_ahead_needs_a_majority(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(fence_cases) / sizeof(*fence_cases); i++) {
+		const struct fence_case *c = &fence_cases[i];
+		struct quorum_fence f;
+		bool is_chosen = quorum_fence_choose(&f, c->proposals, 3, NOW);
+
+		assert_int_equal(is_chosen ? f.token : 0, c->token);
+		assert_int_equal(f.limit, c->limit);
+	}
+}
+
 static void server_counts_when_what_it_forgot_is_over(void **state)
 {
 	(void)state;
@@ -82,6 +125,54 @@ static void lock_is_got_when_a_majority_has_its_fencing_token(void **state)
 	expect_done(f, QUORUM_WON);
 	assert_int_equal(f->result.fence, 9);
 	assert_true(f->result.good_until == quorum_good_until(1000, LEASE_MS));
+}
+
+/* The fixture's servers tell a time of 1,000 seconds after 1970. */
+#define FAR_AHEAD INT64_C(9007199254740991)
+
+static void grant_far_ahead(struct fake_quorum *f)
+{
+	ask(f, QUORUM_LOCK, 0);
+	answer_number(f, 0, FAR_AHEAD);
+	answer_number(f, 1, 5);
+	answer_number(f, 2, 6);
+	/* A majority granted it, and two servers contradict one. */
+	assert_int_equal(f->nsent, 5);
+	assert_false(f->is_done);
+}
+
+static void token_far_ahead_is_contradicted_by_a_majority(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	grant_far_ahead(f);
+	answer_number(f, 3, 7);
+	assert_int_equal(f->nsent, 9);
+	for (size_t i = 0; i < 3; i++)
+		answer_number(f, i, 1);
+	expect_done(f, QUORUM_WON);
+	assert_int_equal(f->result.fence, 7);
+}
+
+static void token_far_ahead_that_too_few_contradict_takes_no_lock(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	grant_far_ahead(f);
+	answer_number(f, 3, 0);
+	go_down(f, 4);
+	expect_done(f, QUORUM_UNREACHED);
+	/* It is released at the four. */
+	assert_int_equal(f->nsent, 9);
+}
+
+static void token_far_ahead_waits_for_others_until_the_time_is_over(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	grant_far_ahead(f);
+	advance(f, 1.1);
+	expect_done(f, QUORUM_UNREACHED);
 }
 
 static void minority_is_released_everywhere(void **state)
@@ -465,8 +556,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(majority_is_more_than_half),
 		cmocka_unit_test(lease_is_good_for_what_is_left_less_drift),
+		cmocka_unit_test(fencing_token_far_ahead_needs_a_majority),
 		cmocka_unit_test(server_counts_when_what_it_forgot_is_over),
 		QUORUM_TEST(lock_is_got_when_a_majority_has_its_fencing_token),
+		QUORUM_TEST(token_far_ahead_is_contradicted_by_a_majority),
+		QUORUM_TEST(token_far_ahead_that_too_few_contradict_takes_no_lock),
+		QUORUM_TEST(token_far_ahead_waits_for_others_until_the_time_is_over),
 		QUORUM_TEST(minority_is_released_everywhere),
 		QUORUM_TEST(answers_that_come_late_do_not_count),
 		QUORUM_TEST(lock_whose_lease_was_over_meanwhile_is_not_got),

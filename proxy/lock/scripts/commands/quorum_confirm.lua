@@ -1,20 +1,23 @@
--- quorum_confirm: a majority granted the lock; its fencing token, the greatest that one of them has
--- proposed, is written back, so that a later majority proposes a greater one.
+-- quorum_confirm: a majority granted the lock; its fencing token is written back, so that a later
+-- majority proposes a greater one. It also replaces a counter that hasp does not believe.
 --
 -- KEYS[1]  lock
 -- KEYS[2]  counter of fencing tokens
 --
 -- ARGV[1]  value
 -- ARGV[2]  fencing token
+-- ARGV[3]  the greatest counter that is believed
 --
 -- returns  1; 0 the lock has another value
 -- layout   Redlock's
 local lock, counter = unpack(KEYS)
-local value, fence = unpack(ARGV)
+local value, fence, limit = unpack(ARGV)
 if redis.call('GET', lock) ~= value then
 	return 0
 end
-if (tonumber(redis.call('GET', counter)) or 0) < tonumber(fence) then
+local last = redis.pcall('GET', counter)
+last = type(last) == 'string' and last:match('^%d+$') and tonumber(last)
+if not last or last < tonumber(fence) or last > tonumber(limit) then
 	redis.call('SET', counter, fence)
 end
 return 1

@@ -6,7 +6,8 @@
 -- ARGV[1]  value: owner and a random text of this try
 -- ARGV[2]  lease ms
 --
--- returns  the fencing token that this server proposes; 0 the lock is held
+-- returns  the fencing token that this server proposes, 2^53 if its counter cannot be raised; 0 the
+--          lock is held
 -- layout   Redlock's: a string with an expiry
 -- include next_fence
 local lock, counter = unpack(KEYS)
@@ -14,4 +15,5 @@ local value, lease = unpack(ARGV)
 if not redis.call('SET', lock, value, 'NX', 'PX', lease) then
 	return 0
 end
-return next_fence(counter)
+local fence, is_spoiled = next_fence(counter)
+return is_spoiled and 2 ^ 53 or fence
