@@ -6,7 +6,7 @@ from harness.script_queue import OTHERS, WORKER, ask, assert_record, give_back
 from harness.scripts import FENCE, KEY, LOCK_LAYOUTS, ME, OTHER, bulk, each
 
 COUNTER = "hasp:fence"
-SPOILED = b"-ERR value is not an integer or out of range\r\n"
+SPOILED = b"-ERR 'hasp:fence' is not an integer below 2^53 - 1\r\n"
 verbs = pytest.mark.parametrize("kind", "hs")
 
 

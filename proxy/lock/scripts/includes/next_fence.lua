@@ -10,7 +10,7 @@ local function next_fence(counter)
 	end
 	last = last and (last:match('^%d+$') and tonumber(last) or 2 ^ 53) or 0
 	if last >= 2 ^ 53 - 1 then
-		return redis.error_reply('ERR value is not an integer or out of range'), true
+		return redis.error_reply("ERR '" .. counter .. "' is not an integer below 2^53 - 1"), true
 	end
 	-- break counted_fences: local now = { 0, 0 }
 	local now = redis.call('TIME')
