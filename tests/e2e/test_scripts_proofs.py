@@ -69,6 +69,23 @@ def test_an_entry_that_does_not_come_when_it_is_woken_is_passed_over(world, work
 
 
 @kinds
+@pytest.mark.parametrize("n", [3, 200])
+def test_a_worker_that_does_not_come_when_it_is_woken_is_passed_over_with_all_its_waiters(world, workers, kind, n):
+    ask(world, kind, ME)
+    for i in range(n):
+        woken = redis_ms(world) - 3001 if i == 0 else 0
+        put(world, entry(f"{SECOND}-{i}", TERMS[kind], woken=woken, secret="another process'"), place=i + 1)
+    place = place_in(ask(world, kind, OTHERS[0], ticket=f"{WORKER}-1"))
+    assert give_back(world, kind, ME) == 1
+    while world.db.zcard(QUEUE):  # one call removes at most 64
+        before = world.db.zcard(QUEUE)
+        world.poll(kind, own_token(kind, OTHERS[0]), f"{WORKER}-1", place, value_of(OTHERS[0]))
+        assert world.db.zcard(QUEUE) < before
+    assert [told.split(" ")[0] for told in messages(workers)] == [f"{WORKER}-1"]
+    assert_holder(world, kind, OTHERS[0])
+
+
+@kinds
 def test_an_entry_cannot_say_that_it_will_be_woken_one_day(world, workers, kind):
     ask(world, kind, ME)
     put(world, entry(f"{SECOND}-7", TERMS[kind], woken=LATER, secret="another process'"))

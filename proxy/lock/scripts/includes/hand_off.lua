@@ -9,7 +9,7 @@
 --
 -- One call removes or serves at most 64 waiters. If there are more, the worker of the next waiter
 -- polls the lock at once, and no newcomer takes it until then. The second result is true when that
--- worker does not listen: poll.lua then has hasp poll again.
+-- worker does not listen, or is gone: poll.lua then has hasp poll again.
 --
 -- The queue of a lock is a sorted set by place (microseconds of Redis' clock, no two alike) of
 -- entries
@@ -71,6 +71,7 @@ local function hand_off(lock, record, queue, side, counter, owner)
 		if n == 64 then
 			if waiter and deaf[waiter.worker] == 'gone' then
 				mark_woken(queue, entry, waiter, now_ms - 4000)
+				return false, true
 			end
 			local listeners = waiter and ask_worker(waiter)
 			return false, type(listeners) ~= 'number' or listeners == 0
@@ -82,7 +83,7 @@ local function hand_off(lock, record, queue, side, counter, owner)
 			if waiter.proof == sign('entry', lock, waiter.ticket .. ' ' .. waiter.terms) then
 				outcome, fence = offer(keys, waiter, owner, now_ms)
 			else
-				outcome = wake(queue, entry, waiter, now_ms, is_joined)
+				outcome = wake(queue, entry, waiter, now_ms, deaf, is_joined)
 			end
 		elseif waiter and deaf[waiter.worker] == true and waiter.deadline_ms > now_ms then
 			outcome = await_worker(queue, entry, waiter, now_ms, deaf, is_joined)
