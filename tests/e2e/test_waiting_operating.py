@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Waiting, and what Redis allows; reloads; the end of hasp, the end of Redis."""
 
+import contextlib
 import signal
 
 import pytest
@@ -11,6 +12,7 @@ from harness.line import entries, nobody_waits, queue_of, soon, stand
 from harness.marks import BOTH
 from harness.processes import ProtectedRedis
 from harness.replies import FENCE, OK, ONE, TAKEN, ZERO
+from harness.script_queue import Workers
 from harness.sections import VERBS
 from harness.wait import TooSlow
 from harness.waiting import KEY, rule
@@ -222,3 +224,23 @@ def test_wait_that_times_out_while_redis_is_gone_ends_with_an_error_that_says_so
         if not answer.startswith(b"-ERR") and " wait_timed_out " in hasp.log.partition("upstream_down")[0]:
             raise TooSlow(f"{waits} timed out while Redis was there")
         assert answer.startswith(b"-ERR hasp: upstream unix:"), answer
+
+
+def test_frozen_hasp_is_waited_for_once_not_for_each_of_its_waiters(start_hasp, redis_server, plain):
+    """They keep their places."""
+    frozen, hasp = start_hasp(VERBS, workers=1).is_up(), start_hasp(VERBS, workers=1).is_up()
+    with hasp.connect() as one, hasp.connect() as last, contextlib.ExitStack() as stack:
+        assert one.call("LOCK", KEY) == FENCE
+        waiters = [stack.enter_context(frozen.connect()) for _ in range(3)]
+        for waiter in waiters:
+            stand(plain, waiter, "LOCK", KEY, "WAIT", 600000)
+        heard = Workers(redis_server, entries(plain, KEY)[0].split("-")[0])
+        stack.callback(heard.c.close)
+        with frozen.frozen():
+            stand(plain, last, "LOCK", KEY, "WAIT", 600000)
+            assert one.call("UNLOCK", KEY) == ONE
+            assert last.read() == FENCE
+        assert [what for _, what in heard.told()] == ["look"]
+        assert last.call("UNLOCK", KEY) == ONE
+        for waiter in waiters:
+            assert waiter.read() == FENCE and waiter.call("UNLOCK", KEY) == ONE
