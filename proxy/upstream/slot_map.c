@@ -246,6 +246,23 @@ static void use_ranges(struct slot_map *m, const struct slot_range *ranges, size
 	}
 }
 
+/* A node may know only a part of the cluster: one that has just joined, or that other nodes
+ * had to introduce again. So a primary that it does not name stays as long as no other one has
+ * taken over all of its slots. */
+static void keep_unreplaced(struct slot_map *m)
+{
+	const struct node *last = NULL;
+
+	if (m->nnodes > PRIMARIES_MAX)
+		return;
+	for (size_t slot = 0; slot < SLOTS; slot++) {
+		if (!m->slots[slot] || m->slots[slot] == last)
+			continue;
+		last = m->slots[slot];
+		find_node(m, last)->named = true;
+	}
+}
+
 int slot_map_read(struct slot_map *m, const redisReply *slots, const char *asked)
 {
 	struct slot_range *ranges;
@@ -263,6 +280,7 @@ int slot_map_read(struct slot_map *m, const redisReply *slots, const char *asked
 	free(ranges);
 	if (!possible)
 		return -1;
+	keep_unreplaced(m);
 	for (size_t i = m->nnodes; i-- > 0;) {
 		if (m->nodes[i].named || m->nodes[i].importing)
 			continue;

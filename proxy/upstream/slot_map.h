@@ -2,8 +2,9 @@
  *
  * slot_map: which node of a cluster serves which slot, as CLUSTER SLOTS tells it, and as single
  * slots are learnt from redirections. Nodes appear when a node's answer names them, and are
- * gone when a whole answer names them no more. A redirection adds no node: scripts can forge
- * it. Knows no connection: the owner makes the nodes. Source:
+ * gone when an answer does not name them and no slot is theirs any more. A slot that the answer
+ * leaves out stays with its node. A redirection adds no node: scripts can forge it. Knows no
+ * connection: the owner makes the nodes. Source:
  * https://redis.io/commands/cluster-slots, https://redis.io/commands/cluster-nodes
  */
 #ifndef HASP_UPSTREAM_SLOT_MAP_H

@@ -127,6 +127,27 @@ static void a_node_that_is_not_named_any_more_is_gone(void **state)
 	assert_int_equal(map.nnodes, 1);
 }
 
+static void a_node_keeps_the_slots_that_an_answer_leaves_out(void **state)
+{
+	uint32_t version;
+
+	(void)state;
+	assert_int_equal(read_slots("*2\r\n*3\r\n:0\r\n:99\r\n" A "*3\r\n:100\r\n:101\r\n" B),
+	                 0);
+	version = map.version;
+	assert_int_equal(read_slots("*1\r\n*3\r\n:100\r\n:101\r\n" B), 0);
+	assert_string_equal(gone, "");
+	assert_served(5, "1.1.1.1:1000");
+	assert_int_equal(map.version, version);
+	/* The node stays for its last slot, too. */
+	assert_int_equal(read_slots("*1\r\n*3\r\n:0\r\n:98\r\n" B), 0);
+	assert_string_equal(gone, "");
+	assert_served(98, "[::1]:1001");
+	assert_served(99, "1.1.1.1:1000");
+	assert_int_equal(read_slots("*1\r\n*3\r\n:0\r\n:101\r\n" B), 0);
+	assert_string_equal(gone, "1.1.1.1:1000 ");
+}
+
 static void what_is_no_answer_changes_nothing(void **state)
 {
 	static const char *const bad[] = {
@@ -340,6 +361,7 @@ int main(void)
 		TEST(an_answer_tells_which_node_serves_what),
 		TEST(the_version_changes_with_the_map_alone),
 		TEST(a_node_that_is_not_named_any_more_is_gone),
+		TEST(a_node_keeps_the_slots_that_an_answer_leaves_out),
 		TEST(what_is_no_answer_changes_nothing),
 		TEST(a_cluster_has_no_more_than_a_thousand_primaries),
 		TEST(a_slot_has_one_primary),
