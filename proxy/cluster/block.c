@@ -207,8 +207,7 @@ static void take_exec(struct block *b, int proto, struct block_answer *a)
  * that EXEC's reply does not count. */
 static bool is_tied_to_connection(const struct command *c, const struct resp_view *req)
 {
-	static const char *const harmless[] = { "ID",   "INFO",  "LIST",    "GETNAME",
-		                                "KILL", "PAUSE", "UNPAUSE", "UNBLOCK" };
+	static const char *const harmless[] = { "LIST", "GETNAME", "PAUSE", "UNPAUSE" };
 
 	switch ((enum command_session)c->facts.session) {
 	case SESSION_AUTH:

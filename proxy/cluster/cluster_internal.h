@@ -468,6 +468,7 @@ struct cluster_session {
 	struct lane *block_lane; /* has the transaction, or watches; NULL: none does yet */
 	unsigned block_serial; /* of the transaction, or the next one; from 1 on */
 	unsigned block_moved; /* this one was redirected behind its EXEC; 0: none was */
+	uint64_t client_id; /* what CLIENT ID returns; 0: the client has not asked for it */
 	uint8_t proto; /* 2 or 3 */
 	bool subscribed; /* one of the lanes is */
 	bool everywhere; /* each primary's lane is, for keyspace notifications */
@@ -572,7 +573,7 @@ void pubsub_merge_left_shards(struct cluster_entry *e, struct buf *out);
 void pubsub_merge_subscribed(struct cluster_entry *e, struct buf *out);
 void pubsub_merge_unsubscribed(struct cluster_entry *e, struct buf *out);
 
-/* The entry's reply, of one part, is one that mode_hide() is to look at. */
+/* The entry's reply, of one part, gets through mode_hide() and mode_replace_id(). */
 void entry_hide_mode(struct cluster_entry *e);
 
 /* --- several nodes ----------------------------------------------------------------------- */

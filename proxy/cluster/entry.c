@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
+#include "base/random.h"
 #include "cluster/cluster_internal.h"
 #include "cluster/mode.h"
 
@@ -237,9 +238,26 @@ void entry_answer(struct cluster_entry *e, struct slice reply)
 	entry_finish(e);
 }
 
+/* A number that no other client has, also of another hasp. It is below 2^53, for JavaScript,
+ * and above the ids of the nodes' connections. */
+static uint64_t get_client_id(struct cluster_session *s)
+{
+	const uint64_t least = UINT64_C(1) << 52;
+
+	if (s->client_id == 0) {
+		random_bytes(&s->client_id, sizeof(s->client_id));
+		s->client_id = s->client_id % least + least;
+	}
+	return s->client_id;
+}
+
 static void merge_mode(struct cluster_entry *e, struct buf *out)
 {
-	mode_hide(buf_slice(&e->only.reply), out);
+	struct buf hidden = BUF_INIT;
+
+	mode_hide(buf_slice(&e->only.reply), &hidden);
+	mode_replace_id(buf_slice(&hidden), get_client_id(e->session), out);
+	buf_release(&hidden);
 }
 
 void entry_hide_mode(struct cluster_entry *e)

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cluster/mode.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "resp/write.h"
 
 struct replacement {
@@ -75,4 +79,67 @@ void mode_hide(struct slice reply, struct buf *out)
 		replace_in_string(reply, out);
 	else
 		replace_all(reply, of_hello, out);
+}
+
+/* --- ids ---------------------------------------------------------------------------------- */
+
+/* The length of the first line of a reply, with its end. */
+static size_t line_length(struct slice reply)
+{
+	const char *lf = memchr(reply.p, '\n', reply.n);
+
+	return lf ? (size_t)(lf - reply.p) + 1 : reply.n;
+}
+
+/* Returns the digits of the connection's id; SLICE_NONE: the reply has none. */
+static struct slice find_id(struct slice reply)
+{
+	static const struct slice field = SLICE_LIT("$2\r\nid\r\n:"), info = SLICE_LIT("id=");
+	size_t at = 1, n = 0;
+	const char *p;
+
+	switch (reply.n ? *reply.p : 0) {
+	case ':':
+		break;
+	case '*':
+	case '%':
+		p = memmem(reply.p, reply.n, field.p, field.n);
+		if (!p)
+			return SLICE_NONE;
+		at = (size_t)(p - reply.p) + field.n;
+		break;
+	case '$':
+	case '=':
+		/* In RESP3 `txt:` precedes the text. */
+		at = line_length(reply) + (*reply.p == '=' ? 4 : 0);
+		if (at >= reply.n || !slice_starts(slice_of(reply.p + at, reply.n - at), info))
+			return SLICE_NONE;
+		at += info.n;
+		break;
+	default:
+		return SLICE_NONE;
+	}
+	while (at + n < reply.n && reply.p[at + n] >= '0' && reply.p[at + n] <= '9')
+		n++;
+	return slice_of(reply.p + at, n);
+}
+
+void mode_replace_id(struct slice reply, uint64_t id, struct buf *out)
+{
+	struct slice old = find_id(reply);
+	size_t begin = 0, head;
+	char text[24];
+	int n = snprintf(text, sizeof(text), "%" PRIu64, id);
+
+	if (old.n == 0) {
+		buf_append(out, reply);
+		return;
+	}
+	if (*reply.p == '$' || *reply.p == '=') {
+		begin = head = line_length(reply);
+		buf_printf(out, "%c%zu\r\n", *reply.p, reply.n - head - 2 - old.n + (size_t)n);
+	}
+	buf_append(out, slice_of(reply.p + begin, (size_t)(old.p - reply.p) - begin));
+	buf_append(out, slice_of(text, (size_t)n));
+	buf_append(out, slice_of(old.p + old.n, (size_t)(reply.p + reply.n - old.p) - old.n));
 }

@@ -88,6 +88,23 @@ static bool take_reply_mode(struct cluster_session *s, struct slice mode)
 	return true;
 }
 
+/* Returns true for a CLIENT command that names another connection by its id. Each node counts
+ * its own, so the command might reach another client than the intended one. */
+static bool names_id(const struct resp_view *req)
+{
+	if (req->argc < 3)
+		return false;
+	if (args_option(req->argv[1], "UNBLOCK"))
+		return true;
+	if (!args_option(req->argv[1], "KILL"))
+		return false;
+	/* Filters and their values in turn. */
+	for (size_t i = 2; i + 1 < req->argc; i += 2)
+		if (args_option(req->argv[i], "ID") || args_option(req->argv[i], "NOT-ID"))
+			return true;
+	return false;
+}
+
 /* What cannot be so on several connections. */
 static bool refuse_on_several(struct cluster_session *s, const struct command *c,
                               const struct resp_view *req)
@@ -98,6 +115,13 @@ static bool refuse_on_several(struct cluster_session *s, const struct command *c
 		entry_answer_new(s,
 		                 SLICE_LIT("-ERR hasp: CLIENT CACHING is not possible in front "
 		                           "of a cluster\r\n"));
+		return true;
+	}
+	if (names_id(req)) {
+		entry_answer_new(
+			s, SLICE_LIT("-ERR hasp: client ids are not possible in CLIENT KILL "
+		                     "and UNBLOCK in front of a cluster: each node has its "
+		                     "own\r\n"));
 		return true;
 	}
 	if (!args_option(req->argv[1], "TRACKING"))
@@ -112,6 +136,13 @@ static bool refuse_on_several(struct cluster_session *s, const struct command *c
 	return false;
 }
 
+/* Returns true for a CLIENT command whose reply has the id of the client's connection. */
+static bool shows_id(const struct command *c, const struct resp_view *req)
+{
+	return c->facts.session == SESSION_CLIENT && req->argc == 2 &&
+	       (args_option(req->argv[1], "ID") || args_option(req->argv[1], "INFO"));
+}
+
 bool session_command_take(struct cluster_session *s, const struct command *c,
                           const struct resp_view *req, struct slice bytes, bool *taken)
 {
@@ -124,6 +155,13 @@ bool session_command_take(struct cluster_session *s, const struct command *c,
 		return true;
 	if (refuse_on_several(s, c, req))
 		return true;
+	if (shows_id(c, req)) {
+		e = entry_begin(s, 1);
+		entry_set_part(e, 0, -1, NULL, bytes);
+		entry_hide_mode(e);
+		entry_start(e);
+		return true;
+	}
 	if (kind == REPLAY_NONE)
 		return false;
 	*taken = list_empty(&s->entries) && !lanes_replay(s);

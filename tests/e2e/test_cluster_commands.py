@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What becomes of each kind of command in front of a cluster: as a single Redis would answer it."""
 
+import contextlib
+import re
+
 import pytest
 
 from harness import encode, until
@@ -163,6 +166,44 @@ def test_it_says_of_itself_that_it_is_one_server(hasp, both):
         assert info.get("redis_mode", info.get("server_mode")) == "standalone"  # the latter is Valkey's
         assert client.info("cluster")["cluster_enabled"] == 0
         assert client.ping()
+
+
+def _id_in(reply):
+    """The id in a reply to CLIENT ID, CLIENT INFO or HELLO."""
+    return int(re.search(rb"(?:^:|id=|\$2\r\nid\r\n:)(\d+)", reply)[1])
+
+
+@covers("cluster")
+def test_client_id_is_no_nodes_and_every_clients_own(hasp):
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(hasp.connect()) for _ in range(6)]
+        ids = [_id_in(client.call("CLIENT", "ID")) for client in clients]
+        assert len(set(ids)) == len(ids)
+        for client, own in zip(clients, ids):
+            assert 2**52 <= own < 2**53
+            for command in ("HELLO", 3), ("CLIENT", "INFO"), ("HELLO", 2), ("CLIENT", "INFO"), ("CLIENT", "ID"):
+                assert _id_in(client.call(*command)) == own, command
+            assert client.call("CLIENT", "ID", "x").startswith(b"-ERR ")
+            assert client.call("MULTI") == OK
+            assert client.call("CLIENT", "ID").startswith(b"-ERR hasp: ")
+            assert client.call("DISCARD") == OK
+
+
+@covers("cluster")
+def test_client_kill_id_reaches_nobody(shared_cluster, hasp):
+    """The id is one that each node may have given to another client."""
+    with hasp.connect() as client, contextlib.ExitStack() as stack:
+        for node in shared_cluster.nodes:
+            direct = stack.enter_context(node.connect())
+            victim = str(_id_in(direct.call("CLIENT", "ID")))
+            for words in ("KILL", "ID", victim), ("kill", "skipme", "no", "id", victim), ("UNBLOCK", victim), ("KILL", "NOT-ID", "1"):
+                refusal = client.call("CLIENT", *words)
+                assert refusal.startswith(b"-ERR hasp: client ids are not possible"), words
+                assert client.call("MULTI") == OK
+                assert client.call("CLIENT", *words).startswith(b"-ERR hasp: "), words
+                assert client.call("EXEC").startswith(b"-EXECABORT"), words
+            assert direct.call("PING") == b"+PONG\r\n"
+        assert b"hasp" not in client.call("CLIENT", "KILL", "USER", "id")
 
 
 @covers("cluster")

@@ -47,6 +47,39 @@ static void test_info_says_standalone(void **state)
 	assert_hidden("$0\r\n\r\n", "$0\r\n\r\n");
 }
 
+static void assert_id_replaced(const char *reply, uint64_t id, const char *expected)
+{
+	struct buf out = BUF_INIT;
+
+	mode_replace_id(slice_str(reply), id, &out);
+	if (!slice_eq(buf_slice(&out), slice_str(expected)))
+		fail_msg("%.*s", (int)buf_len(&out), buf_head(&out));
+	buf_release(&out);
+}
+
+static void test_an_id_is_replaced(void **state)
+{
+	(void)state;
+	assert_id_replaced(":7\r\n", 4503599627370496, ":4503599627370496\r\n");
+	assert_id_replaced("*4\r\n$2\r\nid\r\n:71\r\n$4\r\nmode\r\n$1\r\nx\r\n", 5,
+	                   "*4\r\n$2\r\nid\r\n:5\r\n$4\r\nmode\r\n$1\r\nx\r\n");
+	assert_id_replaced("%1\r\n$2\r\nid\r\n:7\r\n", 50, "%1\r\n$2\r\nid\r\n:50\r\n");
+	assert_id_replaced("$12\r\nid=7 addr=id\r\n", 123, "$14\r\nid=123 addr=id\r\n");
+	assert_id_replaced("=10\r\ntxt:id=789\r\n", 1, "=8\r\ntxt:id=1\r\n");
+}
+
+static void test_a_reply_without_an_id_stays_as_it_is(void **state)
+{
+	static const char *const replies[] = {
+		"-ERR no\r\n", "$9\r\n# Memory\n\r\n", "$0\r\n\r\n", "$-1\r\n",
+		"*0\r\n",      "=3\r\nt\r\n",          ":",          "",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(replies) / sizeof(*replies); i++)
+		assert_id_replaced(replies[i], 5, replies[i]);
+}
+
 static void test_errors_stay_what_they_are(void **state)
 {
 	(void)state;
@@ -60,6 +93,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_hello_says_standalone),
 		cmocka_unit_test(test_info_says_standalone),
+		cmocka_unit_test(test_an_id_is_replaced),
+		cmocka_unit_test(test_a_reply_without_an_id_stays_as_it_is),
 		cmocka_unit_test(test_errors_stay_what_they_are),
 	};
 
