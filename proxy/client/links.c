@@ -21,10 +21,20 @@ static struct link_login login_of(const struct client *c)
 	};
 }
 
+/* A link of the client's own also gets the name and version of the client's library. */
+static struct link_login own_login_of(const struct client *c)
+{
+	struct link_login login = login_of(c);
+
+	login.lib_name = c->session.lib_name;
+	login.lib_ver = c->session.lib_ver;
+	return login;
+}
+
 static void open_own(struct client *c, enum route route)
 {
 	struct link_env *env = &c->env->node->links;
-	struct link_login login = login_of(c);
+	struct link_login login = own_login_of(c);
 	bool plain = login.db == 0 && login.proto == 2 && !login.password && !login.name;
 	bool bare = route == ROUTE_BARE && c->next_link == NEXT_BARE && !plain;
 
@@ -80,6 +90,18 @@ static enum pool_answer share(struct client *c)
 	return POOL_READY;
 }
 
+/* Repeats the client's SETINFO on its link, which was shared until now. */
+static void send_setinfo(struct client *c)
+{
+	struct link_login login = own_login_of(c);
+	struct buf text = BUF_INIT;
+
+	for (unsigned n = link_write_setinfo(&text, &login); n; n--)
+		link_expect(&c->user, LINK_DISCARD, NULL);
+	links_send(c, buf_slice(&text));
+	buf_release(&text);
+}
+
 /* A client that is alone on its shared link need not leave it to be alone; and if it had to be
  * logged in, Redis might refuse that by now. */
 static bool take_over(struct client *c, enum route route)
@@ -92,6 +114,7 @@ static bool take_over(struct client *c, enum route route)
 	if (!c->shared || !is_useful || !pool_give(c->env->node->pool, &login, &c->user))
 		return false;
 	c->shared = false;
+	send_setinfo(c);
 	return true;
 }
 

@@ -374,9 +374,10 @@ enum replay_kind {
 	REPLAY_NONE, /* it is no such command */
 	REPLAY_LOGIN,
 	REPLAY_HELLO,
-	REPLAY_RESET, /* nothing is in force any more */
+	REPLAY_RESET, /* nothing but the client's library is in force any more */
 	REPLAY_NAME,
-	REPLAY_INFO,
+	REPLAY_LIB_NAME,
+	REPLAY_LIB_VER,
 	REPLAY_TRACKING,
 	REPLAY_NO_EVICT,
 	REPLAY_NO_LRU,
@@ -398,6 +399,8 @@ struct replay {
 
 void replay_init(struct replay *r);
 void replay_fini(struct replay *r);
+/* RESET was accepted. */
+void replay_reset(struct replay *r);
 bool replay_is_empty(const struct replay *r);
 /* The oldest with a serial above `after`; NULL: there is none. */
 const struct replayed *replay_next(const struct replay *r, uint64_t after);

@@ -40,7 +40,18 @@ const struct replayed *replay_next(const struct replay *r, uint64_t after)
 	return NULL;
 }
 
-/* SETINFO has two attributes, of which each counts. */
+void replay_reset(struct replay *r)
+{
+	struct list *at, *next;
+
+	for (at = r->commands.next; at != &r->commands; at = next) {
+		struct replayed *one = container_of(at, struct replayed, node);
+		next = at->next;
+		if (one->kind != REPLAY_LIB_NAME && one->kind != REPLAY_LIB_VER)
+			replayed_free(one);
+	}
+}
+
 static void forget_kind(struct replay *r, enum replay_kind kind)
 {
 	struct list *at, *next;
@@ -48,7 +59,7 @@ static void forget_kind(struct replay *r, enum replay_kind kind)
 	for (at = r->commands.next; at != &r->commands; at = next) {
 		struct replayed *one = container_of(at, struct replayed, node);
 		next = at->next;
-		if (one->kind == kind && kind != REPLAY_INFO)
+		if (one->kind == kind)
 			replayed_free(one);
 	}
 }

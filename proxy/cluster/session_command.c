@@ -14,8 +14,9 @@ static const struct {
 	const char *name;
 	enum replay_kind kind;
 } of_client[] = {
-	{ "SETNAME", REPLAY_NAME },      { "SETINFO", REPLAY_INFO },
-	{ "TRACKING", REPLAY_TRACKING }, { "NO-EVICT", REPLAY_NO_EVICT },
+	{ "SETNAME", REPLAY_NAME },
+	{ "TRACKING", REPLAY_TRACKING },
+	{ "NO-EVICT", REPLAY_NO_EVICT },
 	{ "NO-TOUCH", REPLAY_NO_LRU },
 };
 
@@ -33,6 +34,10 @@ static enum replay_kind kind_of(const struct command *c, const struct resp_view 
 	default:
 		return REPLAY_NONE;
 	}
+	if (req->argc == 4 && args_option(req->argv[1], "SETINFO"))
+		return args_option(req->argv[2], "LIB-NAME")  ? REPLAY_LIB_NAME
+		       : args_option(req->argv[2], "LIB-VER") ? REPLAY_LIB_VER
+		                                              : REPLAY_NONE;
 	for (size_t i = 0; req->argc > 1 && i < sizeof(of_client) / sizeof(of_client[0]); i++)
 		if (args_option(req->argv[1], of_client[i].name))
 			return of_client[i].kind;
@@ -65,7 +70,7 @@ static void on_accepted(struct cluster_entry *e, struct cluster_part *p,
 	if (kind == REPLAY_RESET) {
 		s->proto = 2;
 		lanes_forget_subscriptions(s, p->lane);
-		replay_fini(&s->replay);
+		replay_reset(&s->replay);
 	} else {
 		replay_add(&s->replay, kind, request);
 	}

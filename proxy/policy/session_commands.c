@@ -277,6 +277,14 @@ static struct decision on_client(struct context *x)
 		r->login.name = copy_name(arg(x, 2));
 		return await_session(x, r);
 	}
+	if (args_option(arg(x, 1), "setinfo") && x->req->argc == 4) {
+		bool is_name = args_option(arg(x, 2), "lib-name");
+		if (!is_name && !args_option(arg(x, 2), "lib-ver"))
+			return pass;
+		r = pending_new(PENDING_SETINFO);
+		*(is_name ? &r->login.lib_name : &r->login.lib_ver) = copy_name(arg(x, 3));
+		return await_session(x, r);
+	}
 	x->session->caches |= args_option(arg(x, 1), "caching");
 	return hushes(x) ? turn_opaque(x) : pass;
 }

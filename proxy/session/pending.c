@@ -8,7 +8,8 @@
 
 static bool is_login(const struct pending_request *r)
 {
-	return r->kind == PENDING_AUTH || r->kind == PENDING_HELLO || r->kind == PENDING_NAME;
+	return r->kind == PENDING_AUTH || r->kind == PENDING_HELLO || r->kind == PENDING_NAME ||
+	       r->kind == PENDING_SETINFO;
 }
 
 struct pending_request *pending_new(enum pending_kind kind)
@@ -44,6 +45,8 @@ void pending_free(struct pending_request *r)
 		free(r->login.user);
 		free(r->login.password);
 		free(r->login.name);
+		free(r->login.lib_name);
+		free(r->login.lib_ver);
 	}
 	if (r->rest)
 		r->rest->free(r);
@@ -58,7 +61,8 @@ void pending_free(struct pending_request *r)
 
 static size_t login_nbytes(const struct pending_request *r)
 {
-	const char *texts[] = { r->login.user, r->login.password, r->login.name };
+	const char *texts[] = { r->login.user, r->login.password, r->login.name,
+		                r->login.lib_name, r->login.lib_ver };
 	size_t n = 0;
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)

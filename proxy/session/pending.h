@@ -42,6 +42,7 @@ enum pending_kind {
 	PENDING_COUNT, /* hasp's own write before a WAIT */
 	PENDING_STREAM, /* unless it is refused, a stream of bytes begins: SYNC, MONITOR */
 	PENDING_NOTICE, /* only that it is answered matters, and nothing waits for that */
+	PENDING_SETINFO, /* the name or the version of the client's library */
 };
 
 enum subscription { SUBSCRIBED_CHANNELS, SUBSCRIBED_PATTERNS, SUBSCRIBED_SHARDS };
@@ -62,9 +63,10 @@ struct pending_request {
 			char *user; /* NULL: unchanged; "": the default user */
 			char *password; /* with `user` */
 			char *name; /* NULL: unchanged; "": none */
+			char *lib_name, *lib_ver; /* (SETINFO) NULL: unchanged; "": none */
 			bool user_unknown; /* (with `user`) the name was too long to keep */
 			uint8_t proto; /* HELLO; 0: unchanged */
-		} login; /* AUTH, HELLO, NAME */
+		} login; /* AUTH, HELLO, NAME, SETINFO */
 		struct {
 			enum subscription kind;
 			bool ends; /* UNSUBSCRIBE and its like */

@@ -20,6 +20,8 @@ void session_fini(struct session *s)
 	free(s->user);
 	free(s->password);
 	free(s->name);
+	free(s->lib_name);
+	free(s->lib_ver);
 }
 
 /* --- as requests are sent --------------------------------------------------------- */
@@ -152,9 +154,11 @@ static size_t text_nbytes(const char *text)
 static void count_login(struct session *s)
 {
 	s->login_nbytes = text_nbytes(s->user) + text_nbytes(s->password) +
-	                  text_nbytes(s->name);
+	                  text_nbytes(s->name) + text_nbytes(s->lib_name) +
+	                  text_nbytes(s->lib_ver);
 }
 
+/* The client's library stays, as in Redis. */
 static void session_reset(struct session *s)
 {
 	s->db = 0;
@@ -192,6 +196,8 @@ static void log_in_as(struct session *s, struct pending_request *r)
 	replace_password(s, r);
 	replace_text(&s->user, &r->login.user);
 	replace_text(&s->name, &r->login.name);
+	replace_text(&s->lib_name, &r->login.lib_name);
+	replace_text(&s->lib_ver, &r->login.lib_ver);
 	count_login(s);
 }
 
@@ -208,6 +214,7 @@ static void apply_request(struct session *s, struct pending_request *r)
 	case PENDING_HELLO:
 	case PENDING_AUTH:
 	case PENDING_NAME:
+	case PENDING_SETINFO:
 		log_in_as(s, r);
 		break;
 	default:
@@ -215,14 +222,15 @@ static void apply_request(struct session *s, struct pending_request *r)
 	}
 }
 
-/* Does the request leave the link's state as it was? */
+/* Does the request leave the link's state as it was? (No command depends on the library that
+ * SETINFO names.) */
 static bool is_stateless(const struct pending_request *r)
 {
 	return r->kind == PENDING_LOCK || r->kind == PENDING_INFO || r->kind == PENDING_LIST ||
 	       r->kind == PENDING_QUORUM || r->kind == PENDING_PROBE ||
 	       r->kind == PENDING_GUARD || r->kind == PENDING_NOTICE ||
 	       r->kind == PENDING_STREAM || r->kind == PENDING_LOGIN ||
-	       r->kind == PENDING_COUNT;
+	       r->kind == PENDING_COUNT || r->kind == PENDING_SETINFO;
 }
 
 /* It is not known whether Redis has carried out the request. */

@@ -27,7 +27,8 @@ struct session {
 	char *user; /* NULL: the default user */
 	char *password; /* accepted for it, may be empty; NULL: not logged in */
 	char *name; /* NULL: none */
-	size_t login_nbytes; /* of those three */
+	char *lib_name, *lib_ver; /* of CLIENT SETINFO; NULL: none */
+	size_t login_nbytes; /* of those five */
 	size_t pending_nbytes; /* memory of all pending requests */
 	uint32_t nawaited; /* those of `awaited` whose reply something may depend on */
 	uint32_t subscriptions[SUBSCRIPTION_KINDS];

@@ -193,10 +193,16 @@ struct link_login {
 	const char *user; /* NULL: the default user */
 	const char *password; /* NULL: no AUTH */
 	const char *name; /* of CLIENT SETNAME; NULL: none */
+	/* Of CLIENT SETINFO; NULL: none. A shared link has none: its users may differ in them.
+	 */
+	const char *lib_name, *lib_ver;
 	bool by_hello; /* Redis knows HELLO */
 	bool proves; /* without a password: Redis must take the connection as it is */
 	bool hears; /* Redis must answer, whatever it says, before anything else is sent */
 };
+
+/* Appends the CLIENT SETINFO requests that the login needs. Returns how many: 0 to 2. */
+unsigned link_write_setinfo(struct buf *out, const struct link_login *login);
 
 /* Begins to connect; requests may be sent at once and wait for it. `login`: NULL for none.
  * Beyond the environment's `max` the link comes out as LINK_UNREACHABLE. If it cannot connect,

@@ -45,7 +45,7 @@ struct login_step {
 	const char *harmless[3];
 };
 
-#define LOGIN_STEPS_MAX 4
+#define LOGIN_STEPS_MAX 6
 
 /* How a link logs in. */
 struct login_script {

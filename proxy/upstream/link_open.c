@@ -19,7 +19,7 @@ static const struct login_step auth_alone = {
 	  "-ERR Client sent AUTH, but no password is set", NULL }
 };
 
-/* An ACL may deny it: then the link has no name. */
+/* An ACL may deny it: then the link has no name, or none of the library. */
 static const struct login_step naming = { { "-", NULL } };
 
 /* Where an ACL denies the command, Redis has let the connection in. */
@@ -75,6 +75,36 @@ static void add_set_name(struct login_script *script, const struct link_login *l
 	add_login_step(script, &naming, argv, 3);
 }
 
+unsigned link_write_setinfo(struct buf *out, const struct link_login *login)
+{
+	struct slice argv[] = { SLICE_LIT("CLIENT"), SLICE_LIT("SETINFO"), SLICE_NONE,
+		                SLICE_NONE };
+	unsigned n = 0;
+
+	if (login->lib_name) {
+		argv[2] = SLICE_LIT("LIB-NAME");
+		argv[3] = slice_str(login->lib_name);
+		resp_write_request(out, argv, 4);
+		n++;
+	}
+	if (login->lib_ver) {
+		argv[2] = SLICE_LIT("LIB-VER");
+		argv[3] = slice_str(login->lib_ver);
+		resp_write_request(out, argv, 4);
+		n++;
+	}
+	return n;
+}
+
+static void add_setinfo(struct login_script *script, const struct link_login *login)
+{
+	unsigned n = link_write_setinfo(&script->bytes, login);
+
+	HASP_ASSERT(script->n + n <= LOGIN_STEPS_MAX);
+	while (n--)
+		script->steps[script->n++] = &naming;
+}
+
 static void add_select(struct login_script *script, const struct link_login *login)
 {
 	char db[16];
@@ -107,6 +137,7 @@ static void write_login(struct login_script *script, const struct link_login *lo
 	}
 	if (login->db > 0)
 		add_select(script, login);
+	add_setinfo(script, login);
 	if (login->hears && script->n == 0)
 		add_proof(script, &hearing);
 }

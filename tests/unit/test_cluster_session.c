@@ -229,6 +229,29 @@ static void a_session_command_reaches_the_nodes_that_are_there(void **state)
 	assert_client_got(f, ":1\r\n+OK\r\n:2\r\n");
 }
 
+static void of_setinfo_the_last_of_each_attribute_is_repeated_also_after_reset(void **state)
+{
+#define SETINFO(attribute, value)                                                              \
+	"*4\r\n$6\r\nCLIENT\r\n$7\r\nSETINFO\r\n" attribute "$1\r\n" value "\r\n"
+#define LIB_NAME "$8\r\nlib-name\r\n"
+#define LIB_VER "$7\r\nlib-ver\r\n"
+	static const char *const commands[] = {
+		SETINFO(LIB_NAME, "a"),  SETINFO(LIB_VER, "1"),
+		SETINFO(LIB_NAME, "b"),  "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$1\r\nx\r\n",
+		"*1\r\n$5\r\nRESET\r\n",
+	};
+	struct cluster_fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++)
+		assert_passes(f, 0, commands[i], 1, "+OK\r\n");
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 1, SETINFO(LIB_VER, "1"));
+	node_sends(f, 1, "+OK\r\n");
+	assert_node_got(f, 1, SETINFO(LIB_NAME, "b"));
+	node_sends(f, 1, "+OK\r\n");
+	assert_node_got(f, 1, GET_FOO);
+}
+
 static void a_session_command_that_was_refused_is_not_repeated(void **state)
 {
 	static const char auth[] = "*2\r\n$4\r\nAUTH\r\n$1\r\nx\r\n";
@@ -427,6 +450,8 @@ int main(void)
 		CLUSTER_TEST(a_link_that_breaks_with_nothing_in_flight_is_opened_again),
 		CLUSTER_TEST(a_session_command_is_in_force_on_every_node),
 		CLUSTER_TEST(a_session_command_reaches_the_nodes_that_are_there),
+		CLUSTER_TEST(
+			of_setinfo_the_last_of_each_attribute_is_repeated_also_after_reset),
 		CLUSTER_TEST(a_session_command_that_was_refused_is_not_repeated),
 		CLUSTER_TEST(what_one_node_accepts_and_another_refuses_ends_the_link),
 		CLUSTER_TEST(client_reply_off_drops_replies_and_on_is_answered),

@@ -366,6 +366,10 @@ static void each_login_is_said_as_redis_knows_it(void **state)
 		{ { .proto = 2, .db = 15 }, "*2\r\n$6\r\nSELECT\r\n$2\r\n15\r\n" },
 		{ { .proto = 2, .name = "n", .by_hello = true },
 		  "*4\r\n$5\r\nHELLO\r\n$1\r\n2\r\n$7\r\nSETNAME\r\n$1\r\nn\r\n" },
+		{ { .proto = 2, .db = 1, .lib_name = "app", .lib_ver = "1.2" },
+		  "*2\r\n$6\r\nSELECT\r\n$1\r\n1\r\n"
+		  "*4\r\n$6\r\nCLIENT\r\n$7\r\nSETINFO\r\n$8\r\nLIB-NAME\r\n$3\r\napp\r\n"
+		  "*4\r\n$6\r\nCLIENT\r\n$7\r\nSETINFO\r\n$7\r\nLIB-VER\r\n$3\r\n1.2\r\n" },
 		{ { .proto = 2, .by_hello = true, .proves = true },
 		  "*1\r\n$8\r\nREPLCONF\r\n" },
 		{ { .proto = 2, .db = 15, .proves = true },

@@ -75,7 +75,7 @@ static void of_several_options_of_hello_the_last_counts(void **state)
 	assert_string_equal(r->login.name, "two");
 }
 
-static void client_setname_is_awaited_and_no_other_client_command(void **state)
+static void client_setname_is_awaited(void **state)
 {
 	assert_string_equal(
 		assert_awaited(*state, "CLIENT SETNAME worker", PENDING_NAME)->login.name,
@@ -83,6 +83,20 @@ static void client_setname_is_awaited_and_no_other_client_command(void **state)
 	assert_passed(*state, "CLIENT SETNAME");
 	assert_passed(*state, "CLIENT GETNAME");
 	assert_passed(*state, "CLIENT");
+}
+
+static void client_setinfo_is_awaited_with_what_it_names(void **state)
+{
+	struct pending_request *r = assert_awaited(*state, "client setinfo LIB-NAME app",
+	                                           PENDING_SETINFO);
+
+	assert_string_equal(r->login.lib_name, "app");
+	assert_null(r->login.lib_ver);
+	r = assert_awaited(*state, "CLIENT SETINFO lib-ver 1.2", PENDING_SETINFO);
+	assert_null(r->login.lib_name);
+	assert_string_equal(r->login.lib_ver, "1.2");
+	assert_passed(*state, "CLIENT SETINFO lib-other x");
+	assert_passed(*state, "CLIENT SETINFO lib-name");
 }
 
 /* It owns nothing by it: the connection does. */
@@ -558,7 +572,8 @@ int main(void)
 		TEST(auth_is_awaited_with_its_user_and_password),
 		TEST(hello_is_awaited_with_what_it_names),
 		TEST(of_several_options_of_hello_the_last_counts),
-		TEST(client_setname_is_awaited_and_no_other_client_command),
+		TEST(client_setname_is_awaited),
+		TEST(client_setinfo_is_awaited_with_what_it_names),
 		TEST(a_name_of_more_than_512_bytes_is_none),
 		TEST(in_multi_what_changes_the_session_waits_for_exec),
 		TEST(when_replies_are_not_seen_the_session_assumes),

@@ -120,6 +120,28 @@ static void a_name_counts_from_its_reply_and_can_be_taken_off(void **state)
 	assert_null(s->name);
 }
 
+static void the_clients_library_counts_from_its_reply_and_outlives_reset(void **state)
+{
+	struct session *s = *state;
+	struct pending_request *r = pending_new(PENDING_SETINFO);
+
+	r->login.lib_name = xstrdup("app");
+	(void)sent(s, r);
+	assert_null(s->lib_name);
+	ANSWER(s, r, "+OK\r\n");
+	assert_string_equal(s->lib_name, "app");
+	r = pending_new(PENDING_SETINFO);
+	r->login.lib_ver = xstrdup("1 2");
+	ANSWER(s, sent(s, r), "-ERR lib-ver cannot contain spaces\r\n");
+	assert_null(s->lib_ver);
+	ANSWER(s, sent_reset(s), "+RESET\r\n");
+	assert_string_equal(s->lib_name, "app");
+	r = pending_new(PENDING_SETINFO);
+	r->login.lib_name = xstrdup("");
+	ANSWER(s, sent(s, r), "+OK\r\n");
+	assert_null(s->lib_name);
+}
+
 static void reset_makes_the_connection_new(void **state)
 {
 	struct session *s = *state;
@@ -456,6 +478,7 @@ int main(void)
 		TEST(hello_refused_changes_no_protocol),
 		TEST(hello_refused_may_have_logged_in),
 		TEST(a_name_counts_from_its_reply_and_can_be_taken_off),
+		TEST(the_clients_library_counts_from_its_reply_and_outlives_reset),
 		TEST(reset_makes_the_connection_new),
 		TEST(what_is_in_flight_is_in_doubt_once_replies_are_not_seen),
 		TEST(what_was_known_stays_known_when_nothing_is_in_flight),
