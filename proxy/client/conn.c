@@ -136,7 +136,7 @@ void client_steer_reading(struct client *c)
 	else
 		stream_resume(&c->stream);
 	/* What it sends from now on is not seen. */
-	if (c->stream.paused && c->user.link && !c->shared)
+	if (c->stream.paused && client_may_pause_link(c))
 		client_steer_link(c);
 }
 

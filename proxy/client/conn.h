@@ -41,6 +41,12 @@ static inline bool client_is_behind(const struct client *c)
  */
 void client_steer_reading(struct client *c);
 
+/* Is no other client delayed while the client's link is not read? */
+static inline bool client_may_pause_link(const struct client *c)
+{
+	return c->user.link && (!c->shared || c->user.claimed);
+}
+
 /* The client does not take its replies. A link of its own is not read meanwhile, so that they
  * stay in Redis, unless the client may itself be waiting for its requests to be read. */
 void client_steer_link(struct client *c);

@@ -15,23 +15,26 @@
 #include "lock/guard/checked_read.h"
 #include "policy/guard_block.h"
 
-/* A client this far behind gets a link of its own as soon as no reply is due, so that it can be
- * waited for. */
+/* A client that has left so much unread gets a link of its own, which can be paused: its shared
+ * link at once, if no other client awaits a reply there, or else another one before its next
+ * request. */
 #define PIN_BEHIND ((size_t)1024 * 1024)
 
 /* --- bytes ------------------------------------------------------------------------------- */
 
-/* A client does not take its replies. One on a shared link cannot stop the link, and one that
- * is still sending would wait for ever if its own link were stopped: it is given space, and
- * closed when that is full. */
+/* A client does not take its replies. While other clients await replies on its link, the link
+ * cannot be paused; nor while the client is still sending, which would then wait for ever. hasp
+ * keeps the replies of such a client, and closes it at client_output_limit. */
 static void on_unread(struct client *c)
 {
 	if (!limits_check_output(c))
 		return;
-	if (!c->shared)
-		client_steer_link(c);
-	else if (stream_pending(&c->stream) > PIN_BEHIND)
+	if (c->shared && stream_pending(&c->stream) > PIN_BEHIND) {
 		c->pinned = true;
+		link_claim(&c->user);
+	}
+	if (client_may_pause_link(c))
+		client_steer_link(c);
 }
 
 /* Does a reply that is no error begin in `bytes`, which follow those of the last call? */
@@ -75,7 +78,7 @@ void replies_on_drained(struct stream *s)
 		return;
 	}
 	client_count_memory(c);
-	if (c->user.link && !c->shared)
+	if (client_may_pause_link(c))
 		link_resume(c->user.link);
 	client_steer_reading(c);
 }

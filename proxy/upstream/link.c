@@ -81,7 +81,7 @@ static void detach_user(struct link_user *u)
 	list_remove(&u->node);
 	u->link->nusers--;
 	u->link = NULL;
-	u->outdated = u->waiting = false;
+	u->outdated = u->waiting = u->claimed = false;
 	u->inflight = 0;
 }
 
@@ -107,6 +107,8 @@ void link_leave(struct link_user *u)
 	}
 	if (l->reply.to == u)
 		l->reply.to = NULL;
+	if (u->claimed)
+		link_resume(l);
 	detach_user(u);
 	/* It stood for a shared link, for this user alone. */
 	if (l->stream.peer && l->shared && l->nusers == 0)
@@ -474,6 +476,23 @@ void link_make_opaque(struct link *l)
 bool link_has_input(const struct link *l)
 {
 	return stream_has_input(&l->stream);
+}
+
+void link_claim(struct link_user *u)
+{
+	struct link *l = u->link;
+
+	HASP_ASSERT(l->shared);
+	/* In front of a cluster the peer does the pausing. */
+	if (u->claimed || l->stream.peer)
+		return;
+	for (uint32_t i = 0; i < l->fifo.nruns; i++) {
+		const struct link_user *at = fifo_at(&l->fifo, i)->user;
+		if (at && at != u)
+			return;
+	}
+	u->claimed = true;
+	link_set_outdated(l, true);
 }
 
 void link_pause(struct link *l)

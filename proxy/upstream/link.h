@@ -121,6 +121,7 @@ struct link_user {
 	bool await_idle; /* call on_idle() once, when inflight is 0 */
 	bool outdated; /* its link is: see link_set_outdated() */
 	bool waiting; /* its link logs in: see on_ready() */
+	bool claimed; /* its link is shared, but no other user sends there: see link_claim() */
 };
 
 void link_user_init(struct link_user *u, const struct link_ops *ops, void *owner);
@@ -302,7 +303,11 @@ void link_watch(struct link *l, bool on);
  * requests in flight are forgotten without a callback. Requests with LINK_DISCARD alone must be
  * the oldest; their replies are waited for. */
 void link_make_opaque(struct link *l);
-/* Private links: stop and go on reading replies. */
+/* Shared links: `u` wants to pause the link. If no other user awaits a reply there, the link
+ * turns outdated, so that the others leave it before their next request, and u->claimed is set.
+ * When `u` leaves the link, its replies are read again. */
+void link_claim(struct link_user *u);
+/* Private links, and claimed ones: stop and go on reading replies. */
 void link_pause(struct link *l);
 void link_resume(struct link *l);
 

@@ -22,6 +22,7 @@ from harness.load import clients_that_fit
 from harness.marks import covers
 from harness.replies import bulk
 from harness.sanitizers import sanitized
+from harness.scrape import HTTP, value
 
 pytestmark = pytest.mark.parametrize("pooling", ["shared"])
 
@@ -151,6 +152,23 @@ def test_reader_that_fell_behind_gets_its_own_link_and_is_waited_for(start_hasp,
         assert other.call("PING") == b"+PONG\r\n"
         for _ in range(6):
             assert len(slow.read()) > 16 * MB
+
+
+@covers("client_output_limit")
+def test_one_reply_above_the_limit_waits_in_redis_for_a_reader_that_pauses(start_hasp, plain):
+    hasp = start_hasp(HTTP, client_output_limit="4mb")
+    plain.set("big", "x" * (64 * MB))
+    with served(hasp) as other, served(hasp, receive_buffer=64 * 1024) as slow:
+        before = len(links(plain))
+        slow.send(encode("GET", "big"))
+        until(lambda: value(hasp, "hasp_memory_bytes", what="clients") > MB, "much to be unread")
+        # The other one gets another shared link.
+        for n in range(20):
+            assert other.call("ECHO", n) == bulk(str(n))
+        assert len(links(plain)) == before + 1
+        assert len(slow.read()) == 64 * MB + len(b"$67108864\r\n\r\n")
+        assert slow.call("ECHO", "on") == bulk("on")
+        assert other.call("ECHO", "fine") == bulk("fine")
 
 
 @pytest.mark.parametrize("part", [b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$9\r\nhal", b"*2\r\n$3\r\nGE", b"SET k", b"*",

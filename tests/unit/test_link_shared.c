@@ -64,6 +64,33 @@ static void link_counts_by_whose_it_is(void **state)
 		assert_int_equal(n[kind], 0);
 }
 
+static void user_claims_a_link_on_which_no_other_awaits_a_reply(void **state)
+{
+	struct link_fixture *f = *state;
+	struct link_user *u = &f->guest[0].user;
+
+	invite(f, NULL);
+	ask(f, 0, LINK_PASS, NULL);
+	ask(f, 1, LINK_PASS, NULL);
+	link_claim(u);
+	assert_false(u->claimed || u->outdated);
+	SERVER_SENDS(f, "+a\r\n+b\r\n");
+	ask(f, 0, LINK_PASS, NULL);
+	ask(f, 0, LINK_NOTIFY, "a");
+	link_claim(u);
+	assert_true(u->claimed && u->outdated && f->guest[1].user.outdated);
+	assert_false(f->guest[1].user.claimed);
+	link_pause(f->link);
+	SERVER_SENDS(f, "+a\r\n+a\r\n");
+	assert_guest(&f->guest[0], "+a\r\n", "");
+	assert_false(link_is_idle(f->link));
+	/* Nobody will resume it. */
+	link_leave(u);
+	assert_false(u->claimed);
+	settle(f);
+	assert_true(link_is_idle(f->link));
+}
+
 static void reply_that_is_hushed_is_swallowed(void **state)
 {
 	static const char stream[] = "*2\r\n$2\r\na2\r\n+x\r\n+b1\r\n:3\r\n";
@@ -405,6 +432,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(each_user_gets_the_replies_to_its_own_requests),
 		TEST(link_counts_by_whose_it_is),
+		TEST(user_claims_a_link_on_which_no_other_awaits_a_reply),
 		TEST(reply_that_is_hushed_is_swallowed),
 		TEST(replies_to_a_user_that_has_left_are_swallowed),
 		TEST(who_leaves_takes_all_of_its_own_and_no_other_s),
