@@ -235,7 +235,8 @@ static void on_done(void *arg, struct pending_request *r, int db,
 {
 	struct policy_fixture *f = arg;
 
-	(void)frame;
+	if (r->value_read)
+		value_read_complete(r->value_read, &f->holds.seen, db, frame);
 	if (r->pending_lock)
 		hold_apply(f->env.holds, &f->holds, r->pending_lock, db, reply);
 	r->pending_lock = NULL;

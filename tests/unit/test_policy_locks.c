@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -173,6 +174,24 @@ static void by_value_the_owner_is_what_this_connection_stored(void **state)
 	            "del 3 lock:b lock:b hasp:fence:{lock:b} \"\" DEL 1 \"\" \"\" foreign\n");
 }
 
+/* A connection of a pool may release what another one has taken. */
+static void by_value_it_may_be_what_this_connection_has_read(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, RULE "owner = value\n");
+	run(f, "GET lock:a", "$5\r\nyours\r\n");
+	assert_call(f, "DEL lock:a",
+	            "del 3 lock:a lock:a hasp:fence:{lock:a} \"\" DEL 1 yours \"\" \"\"\n");
+	run(f, "MULTI", "+OK\r\n");
+	assert_passed(f, "PING");
+	decide(f, "GET lock:b");
+	assert_null(f->d.pending); /* EXEC has the answer */
+	run(f, "EXEC", "*2\r\n+PONG\r\n$6\r\ntheirs\r\n");
+	assert_call(f, "DEL lock:b",
+	            "del 3 lock:b lock:b hasp:fence:{lock:b} \"\" DEL 1 theirs \"\" \"\"\n");
+}
+
 static void a_try_under_wait_may_stand_in_line(void **state)
 {
 	struct policy_fixture *f = *state;
@@ -223,6 +242,47 @@ static void a_verb_that_waits_says_for_how_long(void **state)
 	assert_int_equal(f->d.wait_ms, 700);
 	decide(f, "LOCK a");
 	assert_int_equal(f->d.wait_ms, 0);
+}
+
+/* Each owner that AS names has a place of its own, on the same connection. */
+static void one_that_has_a_lock_as_too_many_owners_does_not_wait_for_it(void **state)
+{
+	struct policy_fixture *f = *state;
+	char words[64];
+
+	policy_use(f, "[verbs]\n");
+	f->how = (struct rewrite_how){ .ticket = SLICE_LIT("worker-1"),
+		                       .wait_max_ms = INT64_MAX };
+	for (int i = 0; i < OWN_TOKENS_MAX; i++) {
+		snprintf(words, sizeof(words), "LOCK a LIMIT 99 AS owner-%d", i);
+		run(f, words, ":7\r\n");
+	}
+	decide(f, "LOCK a WAIT 700");
+	assert_int_equal(f->x.how.nown, OWN_TOKENS_MAX);
+	assert_int_equal(f->d.wait_ms, 700);
+	run(f, "LOCK a LIMIT 99 AS another", ":7\r\n");
+	decide(f, "LOCK a WAIT 700");
+	assert_int_equal(f->x.how.nown, 0);
+	assert_int_equal(f->d.wait_ms, 0);
+}
+
+/* A renewal that finds the lock gone after such a command reports no loss. */
+static void only_what_may_release_a_lock_is_noted_as_a_release(void **state)
+{
+	static struct release_board board;
+	struct policy_fixture *f = *state;
+	struct slice a = SLICE_LIT("a"), owner = SLICE_LIT(TOKEN_CONNECTION);
+
+	board = (struct release_board){ 0 };
+	policy_use(f, "[verbs]\n");
+	holds_set_releases(f->env.holds, &board);
+	decide(f, "LOCK a");
+	decide(f, "LOCK.EXTEND a");
+	assert_true(release_board_at(&board, 0, a, owner) == 0);
+	decide(f, "UNLOCK a");
+	assert_true(release_board_at(&board, 0, a, owner) > 0);
+	assert_true(release_board_at(&board, 1, a, owner) == 0);
+	holds_set_releases(f->env.holds, NULL);
 }
 
 static void a_verb_with_wrong_arguments_is_answered_by_an_error_in_its_place(void **state)
@@ -448,9 +508,12 @@ int main(void)
 		TEST(the_rule_names_the_owner),
 		TEST(an_owner_that_is_not_known_is_the_connection),
 		TEST(by_value_the_owner_is_what_this_connection_stored),
+		TEST(by_value_it_may_be_what_this_connection_has_read),
 		TEST(a_try_under_wait_may_stand_in_line),
 		TEST(verbs_are_calls_by_their_configured_names),
 		TEST(a_verb_that_waits_says_for_how_long),
+		TEST(one_that_has_a_lock_as_too_many_owners_does_not_wait_for_it),
+		TEST(only_what_may_release_a_lock_is_noted_as_a_release),
 		TEST(a_verb_with_wrong_arguments_is_answered_by_an_error_in_its_place),
 		TEST(a_verb_does_not_take_the_lock_of_a_rule_nor_mlock_one_of_several),
 		TEST(calls_wait_until_nothing_is_awaited),

@@ -119,6 +119,24 @@ static void what_exec_awaits_besides_stays_so(void **state)
 	assert_false(list_empty(&f->d.pending->queued));
 }
 
+static void a_command_that_no_guard_concerns_adds_no_key(void **state)
+{
+	struct policy_fixture *f = *state;
+	struct guard_op *op;
+
+	policy_use(f, GUARD);
+	begin(f);
+	queue(f, "STRLEN stock:1");
+	queue(f, "BLPOP stock:1 0"); /* what waits for data is not checked */
+	assert_passed(f, "EXEC");
+	begin(f);
+	queue(f, "BLPOP stock:1 0");
+	queue(f, "SET stock:2 v");
+	op = assert_exec(f, GUARD_OP_BLOCK);
+	assert_int_equal(op->n, 1);
+	assert_true(slice_eq(read_set_entry_key(op->keys[0].entry), SLICE_LIT("stock:2")));
+}
+
 static void a_block_without_guarded_keys_passes(void **state)
 {
 	struct policy_fixture *f = *state;
@@ -343,6 +361,7 @@ int main(void)
 		TEST(of_several_commands_on_a_key_the_last_counts),
 		TEST(calls_on_locks_are_in_the_block_as_they_were_rewritten),
 		TEST(what_exec_awaits_besides_stays_so),
+		TEST(a_command_that_no_guard_concerns_adds_no_key),
 		TEST(a_block_without_guarded_keys_passes),
 		TEST(without_guards_nothing_is_kept),
 		TEST(an_aborted_transaction_is_redis_to_refuse),
