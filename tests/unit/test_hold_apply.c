@@ -260,6 +260,73 @@ static void a_lock_that_nobody_heard_of_is_released_with_the_connection(void **s
 	assert_int_equal(fake_jobs_count("0 release "), 1);
 }
 
+/* --- refusals --------------------------------------------------------------------------- */
+
+/* A command of this effect on the lock, by a connection that does not have it, is answered. The
+ * refusals of all kinds that this counts. */
+static uint64_t refused(struct hold_fixture *f, enum lock_effect effect, const char *frame,
+                        enum stats_field what)
+{
+	struct lock_call call = { .effect = effect,
+		                  .success = LOCK_IF_ONE,
+		                  .lease_ms = 30000,
+		                  .key = SLICE_LIT("lock") };
+	struct stats *stats = stats_new(1);
+	struct section_stats *section = stats_section(stats, STATS_LOCK, "rule", 0);
+	const struct hold_terms terms = { .rule = &rule_by_connection,
+		                          .token = SLICE_LIT("token"),
+		                          .stats = section };
+	struct reply_scan scan = scanned(slice_str(frame));
+	uint64_t n;
+
+	hold_apply(f->holds, &f->owner, pending_lock_new(f->holds, &call, &call.key, 1, &terms),
+	           0, &scan.reply);
+	n = metrics_counted(&section->n[STAT_REFUSED]) +
+	    metrics_counted(&section->n[STAT_WRITES_REFUSED]) +
+	    metrics_counted(&section->n[STAT_DELETES_REFUSED]);
+	assert_int_equal(metrics_counted(&section->n[what]), n);
+	stats_free(stats);
+	return n;
+}
+
+/* The lock is held by another connection, which has the other token. */
+static void others_take(struct hold_fixture *f, struct hold_owner *other)
+{
+	const struct resp_reply ok = { .type = '+' };
+	const struct hold_terms terms = { .rule = &rule_by_connection,
+		                          .token = SLICE_LIT("other") };
+	const struct lock_call call = { .effect = LOCK_EFFECT_TAKES,
+		                        .kind = LOCK_KIND_RULE,
+		                        .success = LOCK_IF_OK,
+		                        .leased = true,
+		                        .lease_ms = 30000,
+		                        .ticket = SLICE_LIT("worker-1") };
+	struct slice key = SLICE_LIT("lock");
+
+	hold_owner_init(other);
+	hold_apply(f->holds, other, pending_lock_new(f->holds, &call, &key, 1, &terms), 0, &ok);
+	assert_int_equal(other->n, 1);
+}
+
+static void what_is_answered_counts_as_refused_if_another_owner_was_in_the_way(void **state)
+{
+	struct hold_fixture *f = *state;
+	struct hold_owner other;
+
+	/* There is nothing to release, or to extend. */
+	assert_int_equal(refused(f, LOCK_EFFECT_DROPS, ":0\r\n", STAT_DELETES_REFUSED), 0);
+	assert_int_equal(refused(f, LOCK_EFFECT_EXPIRES, ":0\r\n", STAT_WRITES_REFUSED), 0);
+	/* A try that gets nothing was refused by somebody, whom this worker need not know. */
+	assert_int_equal(refused(f, LOCK_EFFECT_TAKES, ":0\r\n", STAT_REFUSED), 1);
+	assert_int_equal(refused(f, LOCK_EFFECT_TAKES, "-ERR no\r\n", STAT_REFUSED), 0);
+	others_take(f, &other);
+	assert_int_equal(refused(f, LOCK_EFFECT_DROPS, ":0\r\n", STAT_DELETES_REFUSED), 0);
+	assert_int_equal(refused(f, LOCK_EFFECT_EXPIRES, ":0\r\n", STAT_WRITES_REFUSED), 1);
+	assert_int_equal(refused(f, LOCK_EFFECT_EXPIRES, "-ERR no\r\n", STAT_WRITES_REFUSED),
+	                 0);
+	hold_owner_end(&other, false);
+}
+
 /* --- the longest held ----------------------------------------------------------------- */
 
 static void take_in(struct hold_fixture *f, int db, double since)
@@ -371,6 +438,39 @@ static void the_last_few_reads_are_known(void **state)
 	seen_values_free(seen);
 }
 
+/* --- values that were read --------------------------------------------------------------- */
+
+static enum seen_value seen(const struct seen_values *all, const char *key)
+{
+	struct slice value;
+
+	return seen_values_find(all, 0, slice_str(key), &value);
+}
+
+static void no_more_values_are_remembered_than_1024_and_256_kb(void **state)
+{
+	static const char large[SEEN_VALUE_MAX];
+	struct seen_values *all = NULL;
+	char key[16];
+
+	(void)state;
+	for (int i = 0; i < SEEN_VALUES_MAX + 2; i++) {
+		snprintf(key, sizeof(key), "k%d", i);
+		seen_values_put(&all, 0, slice_str(key), SEEN_VALUE, SLICE_LIT("v"));
+	}
+	assert_int_equal(seen(all, "k1"), SEEN_NOTHING);
+	assert_int_equal(seen(all, "k2"), SEEN_VALUE);
+	for (int i = 0; i < 100; i++) {
+		snprintf(key, sizeof(key), "large%d", i);
+		seen_values_put(&all, 0, slice_str(key), SEEN_VALUE,
+		                slice_of(large, sizeof(large)));
+	}
+	assert_int_equal(seen(all, key), SEEN_VALUE);
+	assert_int_equal(seen(all, "large0"), SEEN_NOTHING);
+	assert_true(seen_values_nbytes(all) < 2 * SEEN_VALUES_BYTES);
+	seen_values_free(all);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, hold_set_up, hold_tear_down)
 
 int main(void)
@@ -392,6 +492,8 @@ int main(void)
 		TEST(nothing_is_released_for_a_connection_that_is_cut_off),
 		TEST(a_lock_that_nobody_heard_of_is_released_with_the_connection),
 		TEST(the_last_few_reads_are_known),
+		TEST(no_more_values_are_remembered_than_1024_and_256_kb),
+		TEST(what_is_answered_counts_as_refused_if_another_owner_was_in_the_way),
 		TEST(those_held_longest_come_first),
 		TEST(a_lock_whose_reply_was_late_is_in_its_place),
 		TEST(a_lock_that_is_taken_again_keeps_its_place),

@@ -227,6 +227,7 @@ static void a_waiter_whose_time_is_over_leaves_the_queue_and_is_told(void **stat
 	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
 
+	c->stays = true;
 	fake_redis_break(&f->redis); /* no probes */
 	fake_redis_advance(&f->redis, (double)WAIT_MS / 1000 - 0.6);
 	fake_redis_repair(&f->redis);
@@ -239,6 +240,7 @@ static void a_waiter_whose_time_is_over_leaves_the_queue_and_is_told(void **stat
 	(void)expect_leave(f, c, false);
 	answer_gone(f);
 	assert_string_equal(client_told(c), "timed out");
+	assert_int_equal(c->waiter->state, WAITER_IDLE);
 	client_leave(c);
 	expect_quiet(f);
 }

@@ -331,6 +331,23 @@ static void a_node_that_comes_is_listened_to(void **state)
 	subscriber_free(third.subscriber);
 }
 
+static void a_try_for_a_node_that_is_no_more_is_sent_to_its_successor(void **state)
+{
+	struct fixture *t = *state;
+	struct client *c = client_come(&t->f);
+
+	fake_redis_subscriber_down(subscriber_b(t));
+	assert_int_equal(readiness(c, "b1"), TRY_NOT_YET);
+	t->c.b_is_gone = true;
+	t->c.moved = "b1";
+	waiters_forget(t->f.all, &t->c.b->node);
+	assert_string_equal(client_told(c), "ready");
+	/* It need not be sent in vain, as when Redis cannot be reached. */
+	assert_false(c->waiter->unheard);
+	assert_int_equal(readiness(c, "b1"), TRY_READY);
+	client_leave(c);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -350,6 +367,7 @@ int main(void)
 		TEST(what_is_sent_again_then_is_watched_too),
 		TEST(who_could_not_be_sent_in_time_is_told_too),
 		TEST(a_node_that_comes_is_listened_to),
+		TEST(a_try_for_a_node_that_is_no_more_is_sent_to_its_successor),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

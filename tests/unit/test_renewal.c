@@ -371,6 +371,52 @@ static void a_hold_that_is_gone_is_lost_unless_its_owner_may_have_released_it(vo
 	assert_null(hold_on(f, "a"));
 }
 
+/* The connection `o` takes it as the owner `token`. */
+static void take_as(struct fixture *f, struct hold_owner *o, const struct rule *rule,
+                    const char *token)
+{
+	const struct lock_call call = { .effect = LOCK_EFFECT_TAKES,
+		                        .kind = LOCK_KIND_RULE,
+		                        .success = LOCK_IF_ONE,
+		                        .lease_ms = LEASE_MS,
+		                        .ticket = SLICE_LIT("worker-1") };
+	const struct hold_terms terms = { .rule = rule,
+		                          .token = slice_str(token),
+		                          .stats = f->section };
+	const struct resp_reply one = { .type = ':', .integer = 1 };
+	struct slice key = SLICE_LIT("a");
+
+	hold_apply(f->holds, o, pending_lock_new(f->holds, &call, &key, 1, &terms), 0, &one);
+}
+
+static void assert_lost(struct fixture *f, uint64_t n)
+{
+	assert_int_equal(metrics_counted(&f->section->n[STAT_LOST]), n);
+}
+
+static void a_hold_that_another_owner_takes_is_lost_if_it_was_to_be_kept(void **state)
+{
+	struct fixture *f = *state;
+	struct release_board board = { 0 };
+
+	holds_set_releases(f->holds, &board);
+	take_as(f, &f->owner, &released, "one");
+	take_as(f, &f->other, &renewed, "two"); /* nobody was to keep the first hold */
+	assert_int_equal(f->owner.n, 0);
+	assert_lost(f, 0);
+	take_as(f, &f->owner, &renewed, "one");
+	assert_int_equal(f->other.n, 0);
+	assert_lost(f, 1);
+	/* As another owner, but by the same connection. */
+	take_as(f, &f->owner, &renewed, "three");
+	assert_int_equal(f->owner.n, 1);
+	assert_lost(f, 1);
+	fake_redis_advance(&f->redis, 0.1);
+	holds_note_release(f->holds, 0, SLICE_LIT("a"), SLICE_LIT("three"));
+	take_as(f, &f->other, &renewed, "two");
+	assert_lost(f, 1);
+}
+
 static void a_lease_that_is_over_before_the_answer_is_lost(void **state)
 {
 	struct fixture *f = *state;
@@ -458,6 +504,22 @@ static void a_hold_counts_until_its_lease_is_over_or_it_is_given_up(void **state
 	take(f, &released, "c");
 	hold_owner_end(&f->owner, true);
 	assert_held(f, 0);
+}
+
+static void how_long_a_lock_was_held_is_measured_when_it_ends(void **state)
+{
+	struct fixture *f = *state;
+	struct metrics_sums sums = { .total_us = 0 };
+
+	take(f, &released, "a");
+	fake_redis_advance(&f->redis, 1);
+	take(f, &released, "a"); /* it goes on */
+	metrics_add_up(&sums, &f->section->held);
+	assert_int_equal(sums.total_us, 0);
+	fake_redis_advance(&f->redis, 1);
+	command(f, &released, "a", (struct lock_call){ .effect = LOCK_EFFECT_DROPS });
+	metrics_add_up(&sums, &f->section->held);
+	assert_int_equal(sums.total_us, 2000000);
 }
 
 static void a_value_that_is_only_remembered_does_not_count(void **state)
@@ -727,6 +789,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(a_hold_counts_until_its_lease_is_over_or_it_is_given_up),
+		TEST(how_long_a_lock_was_held_is_measured_when_it_ends),
 		TEST(a_value_that_is_only_remembered_does_not_count),
 		TEST(memory_of_holds_is_that_of_those_there_are),
 		TEST(a_hold_changes_its_state_only_as_it_may),
@@ -744,6 +807,7 @@ int main(void)
 		TEST(a_hold_that_the_new_server_has_is_known_again),
 		TEST(a_hold_that_is_taken_again_is_known_again),
 		TEST(a_hold_that_is_gone_is_lost_unless_its_owner_may_have_released_it),
+		TEST(a_hold_that_another_owner_takes_is_lost_if_it_was_to_be_kept),
 		TEST(a_lease_that_is_over_before_the_answer_is_lost),
 		TEST(a_renewal_that_redis_refuses_is_tried_at_the_next_third),
 		TEST(without_a_connection_a_renewal_waits_until_the_lease_is_over),
