@@ -46,7 +46,7 @@ int quorum_fixture_setup(void **state)
 {
 	struct fake_quorum *f = calloc(1, sizeof(*f));
 	static char *const addresses[SERVERS] = { "a:1", "b:1", "c:1", "d:1", "e:1" };
-	const struct quorum_how how = {
+	struct quorum_how how = {
 		.timers = &f->timers,
 		.name = "q",
 		.nservers = SERVERS,
@@ -64,6 +64,8 @@ int quorum_fixture_setup(void **state)
 	for (size_t i = 0; i < SERVERS; i++)
 		list_init(&f->calls[i]);
 	quorum_owner_init(&f->owner, NULL);
+	f->stats = stats_new(1);
+	f->section = how.stats = stats_section(f->stats, STATS_QUORUM, "q", 0);
 	f->q = quorum_new(&how);
 	all_up(f);
 	*state = f;
@@ -106,6 +108,7 @@ int quorum_fixture_teardown(void **state)
 		go_down(f, i);
 	quorum_free(f->q);
 	timers_fini(&f->timers);
+	stats_free(f->stats);
 	free(f);
 	return 0;
 }
@@ -133,6 +136,9 @@ void on_done(void *arg, const struct quorum_result *r)
 	f->is_done = true;
 	f->owner.op = NULL;
 	f->result = *r;
+	/* As client/quorum_exchange.c does. */
+	if (f->request == QUORUM_LOCK && r->verdict != QUORUM_UNREACHED)
+		quorum_events_answered(f->q, &f->owner, r);
 	if (r->fence && r->verdict == QUORUM_WON)
 		quorum_hold_add(f->q, &f->owner, r);
 }
@@ -151,6 +157,7 @@ void ask(struct fake_quorum *f, enum quorum_request request, int64_t wait_ms)
 	};
 
 	f->is_done = false;
+	f->request = request;
 	f->owner.op = quorum_op_new(f->q, &how);
 	quorum_op_start(f->owner.op);
 }

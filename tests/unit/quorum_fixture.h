@@ -12,6 +12,7 @@
 
 #include "base/list.h"
 #include "base/timers.h"
+#include "lock/events/stats.h"
 #include "quorum/quorum.h"
 
 #define SERVERS 5
@@ -23,10 +24,13 @@ struct fake_quorum {
 	double now;
 	struct timers timers;
 	struct quorum *q;
+	struct stats *stats;
+	struct section_stats *section; /* what becomes of its locks */
 	struct quorum_owner owner;
 	struct list calls[SERVERS]; /* sent and not answered, oldest first */
 	size_t nsent; /* in all */
 	size_t nlost;
+	enum quorum_request request; /* of the last ask() */
 	bool is_done;
 	struct quorum_result result; /* of the last request; its slices are void */
 };

@@ -307,6 +307,68 @@ static void who_goes_while_it_waits_releases_what_it_may_have_got(void **state)
 	assert_false(f->is_done);
 }
 
+/* --- what is counted ---------------------------------------------------------------------- */
+
+static void note_contention(void *arg, const struct top_key *key,
+                            const struct top_key_counts *counts)
+{
+	struct top_key_counts *sum = arg;
+
+	(void)key;
+	for (size_t i = 0; i < TOP_KEYS_KINDS; i++)
+		sum->n[i] += counts->n[i];
+}
+
+/* So often since the test began. */
+static void assert_counted(const struct fake_quorum *f, enum stats_field what, uint64_t n)
+{
+	assert_int_equal(metrics_counted(&f->section->n[what]), n);
+}
+
+static void assert_contended(struct fake_quorum *f, uint64_t nrefused, uint64_t nwaited)
+{
+	struct top_key_counts sum = { .missed = 0 };
+
+	top_keys_each(stats_contended_keys(f->stats, 0), f->now, note_contention, &sum);
+	assert_int_equal(sum.n[CONTENTION_REFUSED], nrefused);
+	assert_int_equal(sum.n[CONTENTION_WAITED], nwaited);
+}
+
+static void what_becomes_of_a_try_is_counted(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	take(f);
+	assert_counted(f, STAT_ACQUIRED, 1);
+	assert_contended(f, 0, 0);
+	ask(f, QUORUM_LOCK, 0);
+	answer_all(f, 0);
+	expect_done(f, QUORUM_REFUSED);
+	assert_counted(f, STAT_REFUSED, 1);
+	assert_counted(f, STAT_WAITED, 0);
+	assert_contended(f, 1, 0);
+}
+
+static void a_try_that_waited_counts_by_its_end(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	ask(f, QUORUM_LOCK, 5000);
+	answer_all(f, 0);
+	answer_all(f, 0);
+	assert_false(f->is_done);
+	advance(f, 0.11);
+	answer_all(f, 7);
+	for (size_t i = 0; i < 3; i++)
+		answer_number(f, i, 1);
+	expect_done(f, QUORUM_WON);
+	assert_counted(f, STAT_WAITED, 1);
+	assert_counted(f, STAT_HANDED_OVER, 1);
+	assert_counted(f, STAT_TIMED_OUT, 0);
+	assert_counted(f, STAT_REFUSED, 0);
+	assert_contended(f, 0, 1);
+}
+
 /* --- servers ------------------------------------------------------------------------------ */
 
 static void server_that_was_started_anew_does_not_vote(void **state)
@@ -367,6 +429,25 @@ static void server_that_does_not_answer_is_not_asked(void **state)
 	for (size_t i = 0; i < 4; i++)
 		answer_number(f, i, 0);
 	expect_done(f, QUORUM_REFUSED);
+}
+
+/* A draining worker waits for no other servers. */
+static void answers_are_due_from_servers_that_answer(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	assert_false(quorum_is_asked(f->q));
+	ask(f, QUORUM_LOCK, 0);
+	assert_true(quorum_is_asked(f->q));
+	for (size_t i = 1; i < SERVERS; i++)
+		answer_number(f, i, 0);
+	expect_done(f, QUORUM_REFUSED);
+	for (size_t i = 1; i < SERVERS; i++)
+		answer_number(f, i, 0);
+	assert_true(quorum_is_asked(f->q));
+	advance(f, 1.1);
+	assert_int_equal(due_at(f, 0), 2);
+	assert_false(quorum_is_asked(f->q));
 }
 
 /* --- holds -------------------------------------------------------------------------------- */
@@ -452,6 +533,25 @@ static void hold_is_released_when_its_owner_goes(void **state)
 	assert_int_equal(f->owner.n, 0);
 	assert_int_equal(due_at(f, 0), 1);
 	assert_int_equal(due_at(f, 4), 1);
+}
+
+static void hold_is_released_at_a_server_that_was_away(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	take(f);
+	go_down(f, 0);
+	go_down(f, 1);
+	quorum_owner_end(&f->owner, true);
+	advance(f, 1);
+	quorum_tick(f->q);
+	quorum_on_up(f->q, 0, "first", OLD);
+	assert_int_equal(due_at(f, 0), 1);
+	/* The lease is over by now at each server, even if it was renewed just before. */
+	advance(f, 2.0 * LEASE_MS / 1000);
+	quorum_tick(f->q);
+	quorum_on_up(f->q, 1, "first", OLD);
+	assert_int_equal(due_at(f, 1), 0);
 }
 
 /* --- others' ------------------------------------------------------------------------------ */
@@ -570,16 +670,20 @@ int main(void)
 		QUORUM_TEST(wait_is_tried_again_after_a_pause),
 		QUORUM_TEST(wait_has_an_end),
 		QUORUM_TEST(who_goes_while_it_waits_releases_what_it_may_have_got),
+		QUORUM_TEST(what_becomes_of_a_try_is_counted),
+		QUORUM_TEST(a_try_that_waited_counts_by_its_end),
 		QUORUM_TEST(server_that_was_started_anew_does_not_vote),
 		QUORUM_TEST(vote_of_a_server_that_was_started_anew_since_is_void),
 		QUORUM_TEST(server_that_was_only_cut_off_counts_at_once),
 		QUORUM_TEST(server_that_does_not_answer_is_not_asked),
+		QUORUM_TEST(answers_are_due_from_servers_that_answer),
 		QUORUM_TEST(hold_is_renewed_each_third_of_its_lease),
 		QUORUM_TEST(hold_that_no_majority_renews_is_lost_when_its_lease_is_over),
 		QUORUM_TEST(hold_that_a_majority_does_not_have_is_lost_at_once),
 		QUORUM_TEST(server_without_the_lock_gets_it_by_renewal),
 		QUORUM_TEST(renewal_that_comes_too_late_does_not_save_the_hold),
 		QUORUM_TEST(hold_is_released_when_its_owner_goes),
+		QUORUM_TEST(hold_is_released_at_a_server_that_was_away),
 		QUORUM_TEST(lock_of_the_owner_is_released_wherever_it_was_taken),
 		QUORUM_TEST(lock_of_another_owner_is_not_released),
 		QUORUM_TEST(who_has_it_is_what_a_majority_says),
