@@ -256,7 +256,7 @@ static void a_redirection_names_a_node(void **state)
 
 static void nodes_that_get_slots_are_in_the_map(void **state)
 {
-	static const char nodes[] = NODES_HEAD "[7->-4567] [9-<-89ab]" NODES_TAIL;
+	static const char nodes[] = NODES_HEAD "1000-5460 [7->-4567] [9-<-89ab]" NODES_TAIL;
 
 	(void)state;
 	assert_int_equal(read_slots("*1\r\n*3\r\n:0\r\n:16383\r\n" A), 0);
@@ -352,6 +352,9 @@ static void what_is_no_address_is_no_node(void **state)
 	                 -1);
 	assert_non_null(slot_map_get(&map, SLICE_LIT("::1:1")));
 	assert_string_equal(named[0], "[::1]:1");
+	/* What comes behind it is not read. */
+	assert_non_null(slot_map_get(&map, slice_of("a:1:", 3)));
+	assert_string_equal(named[1], "a:1");
 }
 
 int main(void)

@@ -262,6 +262,9 @@ static void a_message_that_is_too_long_ends_the_connection(void **state)
 	for (int i = 0; i < 512 && subscriber_is_up(f->subscriber); i++)
 		played_server_send(&f->server, piece);
 	assert_false(subscriber_is_up(f->subscriber));
+	/* Nothing of it is left on the next connection. */
+	played_server_close(&f->server);
+	come_up(f);
 }
 
 /* Bytes of the heap in use. (0 under the sanitizers, which have a heap of their own.) */
@@ -369,6 +372,18 @@ static void without_a_time_out_it_is_waited_for(void **state)
 	assert_true(subscriber_is_up(f->subscriber));
 }
 
+static void it_has_a_name_among_redis_clients(void **state)
+{
+	struct fixture *f = *state;
+
+	f->at.env.own_name = "hasp-7";
+	begin(f);
+	played_server_expect(&f->server, "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n"
+	                                 "$17\r\nhasp-7-subscriber\r\n");
+	played_server_send(&f->server, "+OK\r\n");
+	played_server_expect(&f->server, SUBSCRIBE_OWN);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -392,6 +407,7 @@ int main(void)
 		TEST(after_a_change_it_connects_anew),
 		TEST(a_change_does_not_open_it),
 		TEST(one_on_which_nothing_comes_is_connected_anew),
+		TEST(it_has_a_name_among_redis_clients),
 		TEST(without_a_time_out_it_is_waited_for),
 	};
 
