@@ -52,6 +52,13 @@ static void fixture_on_drained(void *owner)
 	f->ndrained++;
 }
 
+static void fixture_on_captured(void *owner)
+{
+	struct cluster_fixture *f = owner;
+
+	f->ncaptured++;
+}
+
 static void fixture_on_down(void *owner, enum link_end end, const char *reason, size_t inflight)
 {
 	struct cluster_fixture *f = owner;
@@ -66,6 +73,7 @@ static void fixture_on_down(void *owner, enum link_end end, const char *reason, 
 static const struct link_ops client_ops = {
 	.on_bytes = fixture_on_bytes,
 	.on_drained = fixture_on_drained,
+	.on_captured = fixture_on_captured,
 	.on_down = fixture_on_down,
 };
 

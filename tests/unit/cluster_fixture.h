@@ -51,6 +51,7 @@ struct cluster_fixture {
 	size_t inflight;
 	char reason[128];
 	unsigned ndrained;
+	unsigned ncaptured;
 
 	const char *goes_on; /* it sends this when it gets bytes, once; NULL: nothing */
 };

@@ -271,6 +271,18 @@ static void test_watch_decides_the_node(void **state)
 	assert_sent("watch b", "b");
 }
 
+/* 06S is a key of slot 0, which is one as any other. */
+static void test_slot_0_decides_it_too(void **state)
+{
+	(void)state;
+	assert_int_equal(slot_of_key(SLICE_LIT("06S")), 0);
+	assert_sent("watch 06S", "06S");
+	assert_answer("multi", "+OK\r\n");
+	assert_begins("ping", "06S", 1, "MULTI\n");
+	assert_answer("get b", CROSSSLOT);
+	assert_replaced("exec", "06S", "DISCARD\n", EXECABORT);
+}
+
 static void test_what_is_watched_is_forgotten_with_the_transaction(void **state)
 {
 	(void)state;
@@ -364,6 +376,7 @@ int main(void)
 		TEST(test_another_multi_or_watch_inside_is_refused_and_aborts_nothing),
 		TEST(test_what_is_not_allowed_inside_aborts_it),
 		TEST(test_watch_decides_the_node),
+		TEST(test_slot_0_decides_it_too),
 		TEST(test_what_is_watched_is_forgotten_with_the_transaction),
 		TEST(test_an_open_transaction_begins_again_elsewhere),
 		TEST(test_watched_keys_that_move_count_as_changed),

@@ -48,6 +48,22 @@ static void replies_that_come_early_wait_for_their_turn(void **state)
 	assert_client_got(f, "$1\r\n4\r\n");
 }
 
+/* Their bytes count as the client's memory before the reply is whole. */
+static void of_long_replies_that_wait_the_client_is_told(void **state)
+{
+	struct cluster_fixture *f = *state;
+	char reply[20000 + 32];
+	int n = snprintf(reply, sizeof(reply), "$20000\r\n%020000d\r\n", 0);
+
+	assert_true(n > 20000);
+	client_sends(f, GET_FOO GET_BAR, 2);
+	assert_node_got(f, 0, GET_BAR);
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 0, reply);
+	assert_int_equal(f->ncaptured, 1);
+	assert_true(link_user_nbytes(&f->user) >= 20000);
+}
+
 static void send_in_two(struct cluster_fixture *f, size_t node, const char *text, size_t cut)
 {
 	char first[128];
@@ -292,6 +308,27 @@ static void client_reply_off_drops_replies_and_on_is_answered(void **state)
 	assert_client_got(f, "+OK\r\n:2\r\n:4\r\n");
 }
 
+static void of_the_session_commands_only_reset_ends_client_reply_off(void **state)
+{
+	static const char name[] = "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$1\r\nx\r\n";
+	static const char reset[] = "*1\r\n$5\r\nRESET\r\n";
+	static const char reset_x[] = "*2\r\n$5\r\nRESET\r\n$1\r\nx\r\n";
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, "CLIENT REPLY OFF\r\n", 0);
+	client_sends(f, name, 0);
+	assert_node_got(f, 0, name);
+	node_sends(f, 0, "+OK\r\n");
+	client_sends(f, reset_x, 0);
+	assert_node_got(f, 0, reset_x);
+	node_sends(f, 0, "-ERR wrong number of arguments for 'reset' command\r\n");
+	assert_client_got(f, "");
+	client_sends(f, reset, 1);
+	assert_node_got(f, 0, reset);
+	node_sends(f, 0, "+RESET\r\n");
+	assert_client_got(f, "+RESET\r\n");
+}
+
 static void quit_is_answered_behind_all_replies_and_ends_the_link(void **state)
 {
 	struct cluster_fixture *f = *state;
@@ -367,6 +404,51 @@ static void a_long_request_streams(void **state)
 	buf_release(&request);
 }
 
+static void serve_slots(struct cluster_fixture *f, bool are_served)
+{
+	for (unsigned slot = 0; slot < SLOTS; slot++)
+		slot_map_move(&f->map, slot,
+		              are_served ? &f->nodes[slot >= SLOTS / 2].node : NULL);
+	cluster_map_changed(f->cluster);
+}
+
+/* As when a client comes before the first map. */
+static void a_long_request_waits_until_its_node_is_known(void **state)
+{
+	static char request[300000];
+	struct cluster_fixture *f = *state;
+	int n = snprintf(request, sizeof(request),
+	                 "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$200000\r\n%0200000d\r\n", 0);
+
+	serve_slots(f, false);
+	client_sends_bytes(f, slice_of(request, 100000), 1);
+	time_passes(f, 1);
+	assert_int_equal(f->ndown, 0);
+	assert_true(f->nrefreshed > 0);
+	assert_client_got(f, "");
+	serve_slots(f, true);
+	time_passes(f, 1);
+	client_sends_bytes(f, slice_of(request + 100000, (size_t)n - 100000), 0);
+	assert_node_got(f, 1, request);
+	node_sends(f, 1, "+OK\r\n");
+	assert_client_got(f, "+OK\r\n");
+}
+
+static void without_a_map_a_long_request_is_refused(void **state)
+{
+	static char request[100000];
+	struct cluster_fixture *f = *state;
+
+	snprintf(request, sizeof(request),
+	         "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$200000\r\n%090000d", 0);
+	serve_slots(f, false);
+	client_sends(f, request, 1);
+	time_passes(f, 60);
+	turn_loop(f);
+	assert_true(buf_len(&f->bytes) > 0);
+	assert_int_equal(*buf_head(&f->bytes), '-');
+}
+
 static void what_is_no_request_is_refused_by_redis(void **state)
 {
 	struct cluster_fixture *f = *state;
@@ -415,6 +497,20 @@ static void a_session_that_shares_uses_the_nodes_pools(void **state)
 	assert_client_got(f, ":2\r\n");
 }
 
+/* A node refuses the login that the others have accepted. */
+static void a_session_that_a_node_refuses_ends(void **state)
+{
+	static const char proof[] = "*1\r\n$8\r\nREPLCONF\r\n";
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 1, proof);
+	node_sends(f, 1, "-NOAUTH Authentication required.\r\n");
+	assert_client_got(f, "");
+	assert_int_equal(f->ndown, 1);
+	assert_string_equal(f->reason, "NOAUTH Authentication required.");
+}
+
 static void a_session_that_is_closed_leaves_no_reply_to_others(void **state)
 {
 	static const char proof[] = "*1\r\n$8\r\nREPLCONF\r\n";
@@ -439,6 +535,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CLUSTER_TEST(requests_go_to_the_nodes_of_their_keys),
 		CLUSTER_TEST(replies_that_come_early_wait_for_their_turn),
+		CLUSTER_TEST(of_long_replies_that_wait_the_client_is_told),
 		CLUSTER_TEST(replies_come_in_order_however_they_are_cut),
 		CLUSTER_TEST(requests_may_come_in_pieces),
 		CLUSTER_TEST(keys_in_several_slots_are_refused_in_their_place),
@@ -455,14 +552,18 @@ int main(void)
 		CLUSTER_TEST(a_session_command_that_was_refused_is_not_repeated),
 		CLUSTER_TEST(what_one_node_accepts_and_another_refuses_ends_the_link),
 		CLUSTER_TEST(client_reply_off_drops_replies_and_on_is_answered),
+		CLUSTER_TEST(of_the_session_commands_only_reset_ends_client_reply_off),
 		CLUSTER_TEST(quit_is_answered_behind_all_replies_and_ends_the_link),
 		CLUSTER_TEST(a_half_closed_link_ends_when_all_is_answered),
 		CLUSTER_TEST(a_client_that_runs_ahead_is_not_read),
 		CLUSTER_TEST(a_long_request_streams),
+		CLUSTER_TEST(a_long_request_waits_until_its_node_is_known),
+		CLUSTER_TEST(without_a_map_a_long_request_is_refused),
 		CLUSTER_TEST(what_is_no_request_is_refused_by_redis),
 		CLUSTER_TEST(an_argument_that_redis_refuses_is_told_before_it_comes),
 		CLUSTER_TEST(one_of_a_command_to_be_split_is_refused_by_hasp),
 		CLUSTER_TEST_SHARED(a_session_that_shares_uses_the_nodes_pools),
+		CLUSTER_TEST_SHARED(a_session_that_a_node_refuses_ends),
 		CLUSTER_TEST_SHARED(a_session_that_is_closed_leaves_no_reply_to_others),
 	};
 

@@ -127,6 +127,31 @@ static void what_redis_would_refuse_one_node_refuses(void **state)
 	assert_client_got(f, "-CROSSSLOT Keys in request don't hash to the same slot\r\n");
 }
 
+/* A node may refuse the transaction: FLUSHALL must not have overtaken it. */
+static void what_is_for_all_primaries_comes_behind_a_transaction(void **state)
+{
+	/* A key of slot 0, and one of a later slot. */
+	static const char *const gets[] = { "GET 06S", "GET foo" };
+	struct cluster_fixture *f = *state;
+
+	for (size_t i = 0; i < 2; i++) {
+		client_sends(f, req("MULTI"), 1);
+		client_sends(f, req(gets[i]), 1);
+		client_sends(f, req("EXEC"), 1);
+		client_sends(f, req("FLUSHALL"), 1);
+		assert_node_got(f, i, req("MULTI"));
+		assert_node_got(f, i, req(gets[i]));
+		assert_node_got(f, i, req("EXEC"));
+		assert_node_got_nothing(f, i);
+		node_sends(f, i, "+OK\r\n+QUEUED\r\n*1\r\n$-1\r\n");
+		for (size_t node = 0; node < 2; node++) {
+			assert_node_got(f, node, req("FLUSHALL"));
+			node_sends(f, node, "+OK\r\n");
+		}
+		assert_client_got(f, "+OK\r\n+QUEUED\r\n*1\r\n$-1\r\n+OK\r\n");
+	}
+}
+
 static void all_primaries_are_asked(void **state)
 {
 	struct cluster_fixture *f = *state;
@@ -373,6 +398,7 @@ int main(void)
 		CLUSTER_TEST(a_part_that_is_redirected_is_sent_again),
 		CLUSTER_TEST(what_redis_would_refuse_one_node_refuses),
 		CLUSTER_TEST(all_primaries_are_asked),
+		CLUSTER_TEST(what_is_for_all_primaries_comes_behind_a_transaction),
 		CLUSTER_TEST(all_primaries_are_asked_when_they_are_known),
 		CLUSTER_TEST(without_a_map_a_command_to_all_primaries_fails),
 		CLUSTER_TEST(a_replica_that_takes_over_is_asked_instead),
