@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@
 
 #include "net/address.h"
 #include "net/listen.h"
+#include "net/watch.h"
 
 static struct address at;
 static mode_t mode_when_it_began;
@@ -36,6 +38,19 @@ int listen(int fd, int backlog)
 		mode_when_it_began = st.st_mode & 0777;
 	}
 	return (int)syscall(SYS_listen, fd, backlog);
+}
+
+/* Instead of the C library's: fails so many times for lack of descriptors. */
+static int nexhausted;
+
+int accept4(int fd, struct sockaddr *peer, socklen_t *len, int flags)
+{
+	if (nexhausted > 0) {
+		nexhausted--;
+		errno = EMFILE;
+		return -1;
+	}
+	return (int)syscall(SYS_accept4, fd, peer, len, flags);
 }
 
 static void unix_socket_has_its_mode_before_it_listens(void **state)
@@ -86,6 +101,53 @@ static void an_ipv4_client_of_a_listener_for_both_families_has_its_ipv4_address(
 	assert_string_equal(host, "fd00::1");
 }
 
+struct accepted {
+	int n, nexhausted;
+};
+
+static void on_accept(void *owner, int fd, const struct sockaddr *peer, socklen_t len)
+{
+	(void)peer;
+	(void)len;
+	((struct accepted *)owner)->n++;
+	close(fd);
+}
+
+static void on_exhausted(void *owner, int error)
+{
+	assert_int_equal(error, EMFILE);
+	((struct accepted *)owner)->nexhausted++;
+}
+
+static void without_descriptors_a_connection_is_accepted_a_little_later(void **state)
+{
+	static const struct acceptor_ops ops = { on_accept, on_exhausted };
+	struct listen_how how = { .backlog = 4 };
+	struct accepted got = { 0 };
+	struct ev_loop *loop = watch_loop_new(EVFLAG_AUTO);
+	struct sockaddr_in sa = { .sin_family = AF_INET };
+	socklen_t len = sizeof(sa);
+	struct acceptor *a;
+	const char *reason;
+	int fd, client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	(void)state;
+	assert_int_equal(address_parse(&at, "127.0.0.1:0"), 0);
+	assert_int_equal(listen_open(&at, &how, &fd, 1, &reason), 1);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&sa, &len), 0);
+	a = acceptor_new(loop, fd, &ops, &got);
+	assert_int_equal(connect(client, (struct sockaddr *)&sa, len), 0);
+	nexhausted = 2;
+	/* Without the pauses the acceptor would call accept4() over and over. */
+	while (got.n == 0)
+		ev_run(loop, EVRUN_ONCE);
+	assert_int_equal(got.nexhausted, 2);
+	assert_int_equal(got.n, 1);
+	close(client);
+	acceptor_free(a);
+	watch_loop_free(loop);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -93,6 +155,7 @@ int main(void)
 		cmocka_unit_test(no_more_sockets_are_opened_than_there_is_room_for),
 		cmocka_unit_test(
 			an_ipv4_client_of_a_listener_for_both_families_has_its_ipv4_address),
+		cmocka_unit_test(without_descriptors_a_connection_is_accepted_a_little_later),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * One thread of the resolver answers all requests. The system decides which addresses a name has.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "net/resolve.h"
+#include "net/watch.h"
+
+struct fixture {
+	struct ev_loop *loop;
+	struct mailbox mailbox;
+	struct resolver *resolver;
+	unsigned ndone;
+};
+
+static int set_up(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	f->loop = watch_loop_new(EVFLAG_AUTO);
+	mailbox_init(&f->mailbox, f->loop);
+	f->resolver = resolver_new(&f->mailbox);
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	resolver_free(f->resolver);
+	mailbox_fini(&f->mailbox);
+	watch_loop_free(f->loop);
+	free(f);
+	return 0;
+}
+
+static void on_done(void *arg, struct addrinfo *ai, int error)
+{
+	struct fixture *f = arg;
+
+	assert_int_equal(ai == NULL, error != 0);
+	f->ndone++;
+	if (ai)
+		freeaddrinfo(ai);
+}
+
+static struct resolve_request *start(struct fixture *f)
+{
+	struct resolve_request *q = resolve_start(f->resolver, "localhost", "6379", on_done, f);
+
+	assert_non_null(q);
+	return q;
+}
+
+static void run_until_done(struct fixture *f, unsigned n)
+{
+	while (f->ndone < n)
+		ev_run(f->loop, EVRUN_ONCE);
+	assert_int_equal(f->ndone, n);
+}
+
+static void each_request_gets_its_answer(void **state)
+{
+	struct fixture *f = *state;
+
+	start(f);
+	start(f);
+	run_until_done(f, 2);
+	start(f);
+	run_until_done(f, 3);
+}
+
+static void what_is_cancelled_is_not_answered(void **state)
+{
+	struct fixture *f = *state;
+	struct resolve_request *q = start(f);
+
+	start(f);
+	resolve_cancel(q);
+	run_until_done(f, 1);
+}
+
+static void numeric_addresses_need_no_thread(void **state)
+{
+	struct addrinfo *ai;
+	int error;
+
+	(void)state;
+	ai = resolve_numeric("::1", "6379", &error);
+	assert_non_null(ai);
+	assert_int_equal(ai->ai_family, AF_INET6);
+	freeaddrinfo(ai);
+	assert_null(resolve_numeric("localhost", "6379", &error));
+	assert_int_equal(error, EAI_NONAME);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(each_request_gets_its_answer),
+		TEST(what_is_cancelled_is_not_answered),
+		TEST(numeric_addresses_need_no_thread),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
