@@ -15,6 +15,7 @@
 
 #include "base/fatal.h"
 #include "commands/command.h"
+#include "commands/learn.h"
 
 #define ARGS_MAX 16
 
@@ -139,6 +140,45 @@ static void test_the_table_grows(void **state)
 	assert_non_null(commands_get(*state, SLICE_LIT("zunionstore")));
 }
 
+/* As each time that the server tells its commands again. */
+static void test_a_command_that_is_put_again_takes_no_more_room(void **state)
+{
+	struct command c = { .name = "get", .arity = 2 };
+	const struct command *before = commands_get(*state, SLICE_LIT("get"));
+
+	assert_non_null(before);
+	for (int i = 0; i < 5000; i++)
+		commands_put(*state, &c);
+	/* The table has not grown, so it has not moved. */
+	assert_ptr_equal(commands_get(*state, SLICE_LIT("get")), before);
+}
+
+static void *read_reply(const char *text)
+{
+	redisReader *reader = redisReaderCreate();
+	void *reply = NULL;
+
+	assert_int_equal(redisReaderFeed(reader, text, strlen(text)), REDIS_OK);
+	assert_int_equal(redisReaderGetReply(reader, &reply), REDIS_OK);
+	assert_non_null(reply);
+	redisReaderFree(reader);
+	return reply;
+}
+
+static void test_what_is_no_flag_is_passed_over(void **state)
+{
+	redisReply *reply = read_reply("*2\r\n"
+	                               "*6\r\n$5\r\nmod.a\r\n:-2\r\n*3\r\n:7\r\n$-1\r\n"
+	                               "+write\r\n:1\r\n:1\r\n:1\r\n"
+	                               "*6\r\n$5\r\nmod.b\r\n:-2\r\n*1\r\n+nonsense\r\n"
+	                               ":1\r\n:1\r\n:1\r\n");
+
+	assert_int_equal(learn_commands(*state, reply), 2);
+	assert_true(commands_get(*state, SLICE_LIT("mod.a"))->flags & COMMAND_WRITE);
+	assert_false(commands_get(*state, SLICE_LIT("mod.b"))->flags & COMMAND_WRITE);
+	freeReplyObject(reply);
+}
+
 static void test_names_that_do_not_fit_are_passed_over(void **state)
 {
 	struct command c = { .flags = COMMAND_WRITE };
@@ -241,6 +281,8 @@ int main(void)
 		TEST(test_of_some_only_facts_are_known_until_the_server_tells),
 		TEST(test_a_command_without_a_row_has_no_facts),
 		TEST(test_the_table_grows),
+		TEST(test_a_command_that_is_put_again_takes_no_more_room),
+		TEST(test_what_is_no_flag_is_passed_over),
 		TEST(test_names_that_do_not_fit_are_passed_over),
 		TEST(test_ranges),
 		TEST(test_counted_keys),

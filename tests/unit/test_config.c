@@ -248,6 +248,8 @@ static void windows_line_ends_and_a_byte_order_mark_are_fine(void **state)
 	assert_int_equal(c->workers, 2);
 	assert_int_equal(c->backlog, 5);
 	config_unref(c);
+	/* An empty file. */
+	config_unref(load("\xef\xbb\xbf"));
 }
 
 static void lines_may_be_as_long_as_inih_allows(void **state)

@@ -14,6 +14,8 @@
 #include "base/fatal.h"
 #include "discover/discovery.h"
 #include "discover/sampling.h"
+#include "discover/sighting.h"
+#include "policy/discover.h"
 
 #define MEMORY ((size_t)1 << 20)
 
@@ -131,6 +133,25 @@ static void keys_that_begin_alike_are_counted_together(void **state)
 		                 sampling_place(f->sampling, slice_str(alike[i][1])));
 }
 
+/* `words`: of a command; the others are NULL. */
+static bool wants(const struct discoverer *all, const char *const *words)
+{
+	struct commands *commands = commands_new();
+	/* The array ends with the last word: a sanitizer finds a read behind it. */
+	struct slice *argv = NULL;
+	size_t argc = 0;
+	bool is_wanted;
+
+	for (; argc < 6 && words[argc]; argc++) {
+		argv = xrealloc(argv, (argc + 1) * sizeof(*argv));
+		argv[argc] = slice_str(words[argc]);
+	}
+	is_wanted = discover_wants(all, commands_find(commands, argv[0]), argv, argc);
+	free(argv);
+	commands_free(commands);
+	return is_wanted;
+}
+
 static void others_are_all_looked_at(void **state)
 {
 	static const char *const others[] = {
@@ -142,6 +163,30 @@ static void others_are_all_looked_at(void **state)
 	ask_until_passed_by(f, "page:1");
 	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
 		assert_int_equal(ask(f, 10, others[i]), 10);
+}
+
+/* A lock may be taken with any of them. */
+static void each_set_with_nx_is_looked_at(void **state)
+{
+	static const char *const nx[][6] = {
+		{ "SET", "page:1", "v", "NX" },
+		{ "SET", "page:1", "v", "nx", "PX", "9" },
+		{ "SET", "page:1", "v", "EX", "9", "NX" },
+	};
+	static const char *const others[][6] = {
+		{ "SET", "page:1", "NX" },
+		{ "SET", "page:1", "v", "EX", "9" },
+		{ "SETEX", "page:1", "9", "NX" },
+		{ "GET", "page:1" },
+	};
+	struct fixture *f = *state;
+	struct discoverer all = { .sampling = f->sampling };
+
+	ask_until_passed_by(f, "page:1");
+	for (size_t i = 0; i < sizeof(nx) / sizeof(*nx); i++)
+		assert_true(wants(&all, nx[i]));
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+		assert_false(wants(&all, others[i]));
 }
 
 /* --- evidence ----------------------------------------------------------------------------- */
@@ -213,6 +258,7 @@ int main(void)
 		TEST(after_thousands_of_commands_a_share_is_looked_at),
 		TEST(keys_that_begin_alike_are_counted_together),
 		TEST(others_are_all_looked_at),
+		TEST(each_set_with_nx_is_looked_at),
 		TEST(where_a_lock_is_taken_nothing_is_passed_by_any_more),
 		TEST(where_a_value_is_written_back_nothing_is_passed_by_any_more),
 		TEST(lost_update_within_a_window_is_found),

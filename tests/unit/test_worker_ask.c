@@ -19,6 +19,7 @@
 #include "client/client_env.h"
 #include "inifile.h"
 #include "worker/worker_ask.h"
+#include "worker/worker_live.h"
 #include "workers_fixture.h"
 
 static int setup(void **state)
@@ -44,6 +45,45 @@ static bool tell_number(const struct worker_view *w, void *arg, struct worker_an
 	(void)arg;
 	buf_printf(&a->out, "worker %d has %zu clients", w->number, w->clients->n);
 	return true;
+}
+
+/* Each worker had this many refusals of the lock "hot", and worker 1 one of "cold". */
+static bool contend(const struct worker_view *w, void *arg, struct worker_answer *a)
+{
+	struct stats *stats = (*(struct workers **)arg)->shared.stats;
+	struct section_stats *s = stats_section(stats, STATS_LOCK, "rule", (size_t)w->number);
+	double now = clock_now();
+
+	(void)a;
+	for (int i = 0; i <= w->number; i++)
+		stats_contended(s, CONTENTION_REFUSED, 0, SLICE_LIT("hot"), now);
+	if (w->number == 1)
+		stats_contended(s, CONTENTION_WAITED, 0, SLICE_LIT("cold"), now);
+	stats_contended(stats_section(stats, STATS_VERBS, "rule", (size_t)w->number),
+	                CONTENTION_REFUSED, 1, SLICE_LIT("hot"), now);
+	return true;
+}
+
+static void test_contended_keys_of_all_workers_are_added_up(void **state)
+{
+	struct workers *w = *state;
+	struct worker_answers answers;
+	struct contended_key keys[4];
+
+	assert_int_equal(workers_ask(&w->shared, contend, &w, sizeof(w), LONG_MS, &answers),
+	                 WORKERS);
+	worker_answers_fini(&answers);
+	assert_int_equal(workers_contended(&w->shared, keys, 4, LONG_MS), 3);
+	assert_int_equal(keys[0].kind, STATS_LOCK);
+	assert_memory_equal(keys[0].key.head, "hot", 3);
+	assert_int_equal(keys[0].counts.n[CONTENTION_REFUSED], 6);
+	/* Another section's, in another database. */
+	assert_int_equal(keys[1].kind, STATS_VERBS);
+	assert_int_equal(keys[1].counts.n[CONTENTION_REFUSED], 3);
+	assert_memory_equal(keys[2].key.head, "cold", 4);
+	assert_int_equal(keys[2].counts.n[CONTENTION_WAITED], 1);
+	assert_int_equal(workers_contended(&w->shared, keys, 1, LONG_MS), 1);
+	assert_int_equal(keys[0].counts.n[CONTENTION_REFUSED], 6);
 }
 
 static void test_each_worker_answers_for_itself(void **state)
@@ -255,6 +295,8 @@ static void test_a_worker_that_has_ended_is_not_waited_for(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_contended_keys_of_all_workers_are_added_up,
+		                                setup, teardown),
 		cmocka_unit_test_setup_teardown(test_each_worker_answers_for_itself, setup,
 		                                teardown),
 		cmocka_unit_test_setup_teardown(
