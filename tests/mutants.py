@@ -18,7 +18,7 @@ SWAPS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&
 DROPPED = "(dropped)"
 TYPES = {"struct", "enum", "union", "const", "static", "unsigned", "int", "char", "double", "void", "_Static_assert"}
 CAST = re.compile(r"\( (const )?(struct |enum |unsigned )?\w+[ *]*\)")
-UNTOUCHED = re.compile(r"\b(HASP_ASSERT|assert|fatal\w*|va_\w+|log_(?!in\b|limit)\w+) ?\(|#")
+UNTOUCHED = re.compile(r"\b(HASP_ASSERT|assert|fatal\w*|va_\w+|log_(?!in\b|limit)\w+) ?\(|#|^\(void\) ?\w+$")
 LOGS = re.compile(r"^log_(?!in$|limit)|_log(_|$)")
 # `a < b ? a : b` is the same with <=.
 MIN_MAX = re.compile(r"([^\s()]+) [<>]=? ([^\s()]+) \? (\1 : \2|\2 : \1)(?![\w.\[(-])")
