@@ -296,6 +296,14 @@ static void load_unknown_option(struct loader *l, int line, const char *name)
 {
 	struct buf hint = BUF_INIT;
 
+	if (l->section.kind == SECTION_GUARD && strcmp(name, "owner") == 0) {
+		faults_add(&l->faults, line,
+		           "'owner' in [%s]: a guard belongs to the connection that read; "
+		           "remove the line, and if another connection may write, use LOCK "
+		           "... AS or a [lock NAME] instead",
+		           l->title);
+		return;
+	}
 	suggest_option(l->section.kind, name, &hint);
 	faults_add(&l->faults, line, "unknown option '%s' in [%s]%.*s", name, l->title,
 	           FAULTS_BUF(&hint));

@@ -65,7 +65,7 @@ static const struct option_choice table_rule_owners[] = {
 	{ NULL, 0 },
 };
 
-/* Neither LOCK nor a guard has a value that the application stores. */
+/* LOCK has no value that the application stores. */
 static const struct option_choice table_valueless_owners[] = {
 	{ "connection", OWNER_CONNECTION },
 	{ "address", OWNER_ADDRESS },
@@ -497,9 +497,6 @@ const struct option table_options[] = {
 	{ SECTION_GUARD, "on_disconnect", OPTION_ENUM, IN_GUARD(on_disconnect),
 	  .def = "release", .choices = table_disconnect_modes, .reloadable = true,
 	  .help = "When the reader's connection ends: release frees the guard, or the lease runs out." },
-	{ SECTION_GUARD, "owner", OPTION_ENUM, IN_GUARD(owner),
-	  .def = "connection", .choices = table_valueless_owners, .reloadable = true,
-	  .help = "What counts as one reader and writer; connection pools need address, name or user." },
 	{ SECTION_GUARD, "mode", OPTION_ENUM, IN_GUARD(mode),
 	  .def = "enforce", .choices = table_rule_modes, .reloadable = true,
 	  .help = "observe changes nothing and logs what enforce would have prevented; try it first." },

@@ -88,7 +88,6 @@ struct guard {
 	struct strings release_on; /* none: every write that is not in acquire_on */
 	struct strings except; /* whose reads take no guard: name:GLOB, user:GLOB,
 	                          listener:ADDRESS */
-	enum owner_kind owner; /* any but VALUE */
 	/* STRATEGY_CHECK: the options from here to `on_disconnect`, `release_on` and
 	 * `replicas_ack` mean nothing. */
 	int64_t lease_ms; /* > 0 */

@@ -116,8 +116,8 @@ static void write_sections(struct json *j, struct stats *stats, const struct con
 		const struct guard *g = c->guards[i];
 		write_section(j, stats,
 		              &(struct section_facts){ STATS_GUARD, g->section.name,
-		                                       &g->section.patterns, g->owner, g->mode,
-		                                       g->lease_ms, g->wait_ms });
+		                                       &g->section.patterns, OWNER_CONNECTION,
+		                                       g->mode, g->lease_ms, g->wait_ms });
 	}
 	if (quorum)
 		write_section(j, stats,

@@ -13,7 +13,6 @@
 #include "client/lock_exchange.h"
 #include "client/request_context.h"
 #include "lock/guard/checked_read.h"
-#include "policy/guard_block.h"
 
 /* A client that has left so much unread gets a link of its own, which can be paused: its shared
  * link at once, if no other client awaits a reply there, or else another one before its next
@@ -306,17 +305,6 @@ static bool is_outcome_unknown(const struct client *c, enum link_end end, size_t
 	       inflight - c->user.discarded == exchange_due(c) && !c->session.quitting;
 }
 
-/* What its application does not read, it may write all the same. */
-static void refuse_unsent_reads(struct client *c)
-{
-	struct context x = request_context(c);
-
-	if (!c->env->policy.guards_enforce || client_is_ending(c))
-		return;
-	guard_block_refuse_reads(&x, buf_slice(&c->session.txn.kept));
-	guard_block_refuse_reads(&x, buf_slice(&c->in));
-}
-
 /* The link is gone, or could not be had; the client goes with it. A client that waits for an
  * answer is told what it can be told. */
 static void end_with_link(struct client *c, enum link_end end, const char *reason,
@@ -338,7 +326,6 @@ static void end_with_link(struct client *c, enum link_end end, const char *reaso
 		         "-ERR hasp: upstream %s: %s; whether the command was carried out is "
 		         "not known\r\n",
 		         c->env->node->links.name, reason);
-	refuse_unsent_reads(c);
 	if (*error)
 		client_finish_with(c, slice_str(error), reason);
 	else

@@ -52,7 +52,7 @@ static bool guard_is_waited_for(const struct context *x, struct slice key)
  * than a script does. The client's command is carried out in any case. */
 static bool may_acquire_optimistically(const struct context *x, const struct guard_keys *k)
 {
-	return x->may_be_optimistic && k->n == 1 && !k->v->held && !k->v->shared &&
+	return x->may_be_optimistic && k->n == 1 && !k->v->held &&
 	       (x->what->command->flags & COMMAND_READONLY) &&
 	       !guard_is_waited_for(x, k->v->key);
 }
@@ -80,10 +80,8 @@ static struct decision begin_op(struct context *x, struct guard_op *op)
 /* The command is not carried out: what it reads is refused. */
 static struct decision refuse_command(struct context *x, const char *error)
 {
-	if (x->what->acquires) {
+	if (x->what->acquires)
 		read_set_overflow(x->read_set);
-		guard_block_refuse_read(x);
-	}
 	return context_refuse(x, error);
 }
 
@@ -97,11 +95,6 @@ static struct decision call_opaque(struct context *x, struct guard_keys *k, bool
 	if (k->writes && !k->acquires && !fits)
 		return pass;
 	x->make_how(x->arg, &x->how);
-	for (size_t i = 0; i < k->n; i++)
-		k->v[i].held |= k->v[i].shared &&
-		                read_sets_may_be_unlisted(x->env->read_sets, x->session->db,
-		                                          k->v[i].key, k->v[i].token,
-		                                          x->env->now);
 	if (k->writes && !k->acquires)
 		rewrite_guard_write(&x->env->rewritten, &g, &x->how);
 	else

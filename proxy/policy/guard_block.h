@@ -21,10 +21,4 @@ enum guard_block {
 enum guard_block guard_find_block(struct context *x, struct slice block,
                                   enum guard_op_kind kind, struct guard_op **op);
 
-/* Redis was not asked: the reads of guarded keys among `requests` count as refused, those of
- * shared owners for all their connections. What is not whole is left out. */
-void guard_block_refuse_reads(const struct context *x, struct slice requests);
-/* Likewise of x->req, as x->what. */
-void guard_block_refuse_read(const struct context *x);
-
 #endif

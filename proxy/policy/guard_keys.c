@@ -73,8 +73,7 @@ void guard_keys_fini(struct guard_keys *k)
 		map_fini(&k->by_key);
 	free(k->nodes);
 	key_args_fini(&k->args);
-	for (size_t i = 0; k->n && i < OWNER_VALUE; i++)
-		buf_release(&k->scratches[i]);
+	buf_release(&k->token);
 }
 
 /* Does `what`, such as name:reporting-*, speak of this client? */
@@ -111,15 +110,13 @@ static bool writes_something(const struct context *x, size_t nargs)
 }
 
 /* A command that writes and is named as a reader (BITFIELD) only reads, unless what it
- * writes may come of what was read before. Of several connections that are one owner, each may
- * have read. */
-static bool may_have_read(const struct context *x, const struct guard *g, struct slice key)
+ * writes may come of what was read before. */
+static bool may_have_read(const struct context *x, struct slice key)
 {
 	const struct read_set_entry *read_set_entry = read_set_find(
 		x->env->read_sets, x->read_set, x->session->db, key);
 
-	return g->owner != OWNER_CONNECTION || x->read_set->overflowed ||
-	       (read_set_entry && read_set_entry->read);
+	return x->read_set->overflowed || (read_set_entry && read_set_entry->read);
 }
 
 /* Does the command read what `g` guards, in order to write it later? Not if it is one of those
@@ -205,7 +202,7 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 		}
 		acquires = is_reader(x, g, can_write) && !is_exempt(x, g);
 		changes = can_write && !(acquires && c->facts.writes == WRITES_EXPIRY);
-		writes = changes && (!acquires || may_have_read(x, g, key));
+		writes = changes && (!acquires || may_have_read(x, key));
 		if (!writes && !acquires)
 			continue;
 		if (k->n == GUARD_KEYS_MAX) {
@@ -223,8 +220,6 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 			.key = key,
 			.lease_ms = g->lease_ms,
 			.stats = x->env->guard_stats[g->section.index],
-			.owner = g->owner,
-			.shared = g->owner != OWNER_CONNECTION,
 			.release = g->on_disconnect == DISCONNECT_RELEASE,
 			.writes = changes && command_writes_key(c, i, k->args.n),
 			.acquires = acquires,
@@ -234,18 +229,6 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 		};
 	}
 	k->n = rewrite_guard_sort(k->v, k->n);
-}
-
-bool guard_keys_is_own(struct slice token)
-{
-	return slice_starts(token, SLICE_LIT(OWNER_CONNECTION_PREFIX));
-}
-
-/* Does the connection have the guard by another token, of an owner that it was when it read? */
-static bool has_by_other_token(const struct context *x, const struct read_set_entry *e,
-                               struct slice token)
-{
-	return e->counts_from > 0 && e->until > x->env->now && !slice_eq(e->token, token);
 }
 
 /* The token is the digest of what the connection has read. */
@@ -260,33 +243,20 @@ static void name_checked(struct guarded_key *key, const struct read_set_entry *e
 
 void guard_keys_name(const struct context *x, struct guard_keys *k)
 {
+	struct slice token = SLICE_NONE;
+
+	if (k->n)
+		token = context_token(x, OWNER_CONNECTION, &k->token);
 	for (size_t i = 0; i < k->n; i++) {
 		struct guarded_key *key = &k->v[i];
-		const struct read_set_entry *read_set_entry = read_set_find(
+		const struct read_set_entry *e = read_set_find(
 			x->env->read_sets, x->read_set, x->session->db, key->key);
 		if (key->checked) {
-			name_checked(key, read_set_entry);
+			name_checked(key, e);
 			continue;
 		}
-		key->token = context_token(x, key->owner, &k->scratches[key->owner]);
-		key->shared = !guard_keys_is_own(key->token);
-		key->held = !read_set_entry &&
-		            (key->shared ? x->read_set->unknown : x->read_set->overflowed);
-		if (!read_set_entry)
-			continue;
-		key->lost = read_set_entry->lost && read_set_entry->read;
-		/* What it has read as itself, it may write as itself, whatever it is called
-		 * now. What it has read as one of several, those have written since, or are
-		 * about to: it has to be read again. */
-		key->held = read_set_entry->read;
-		if (guard_keys_is_own(read_set_entry->token) ||
-		    slice_eq(read_set_entry->token, key->token)) {
-			key->token = read_set_entry->token;
-			key->shared = read_set_entry->shared;
-			key->held &= !key->shared || read_set_entry->renamed || key->lost;
-		} else if (has_by_other_token(x, read_set_entry, key->token)) {
-			/* Only this connection can release it. */
-			k->wait_ms = 0;
-		}
+		key->token = token;
+		key->held = e ? e->read : x->read_set->overflowed;
+		key->lost = e && e->read && e->lost;
 	}
 }

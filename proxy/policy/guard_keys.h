@@ -27,7 +27,7 @@ struct guard_keys {
 	bool incomplete; /* there are more than GUARD_KEYS_MAX */
 	int64_t wait_ms; /* the shortest of the guards', if `locks`; else 0 */
 	int64_t replicas, replicas_timeout_ms; /* the largest of those that are acquired */
-	struct buf scratches[OWNER_VALUE]; /* bytes of v[].token, by kind of owner */
+	struct buf token; /* v[].token, of all */
 	/* Of guard_keys_add(): `nodes`, each for the key of the same index. */
 	struct map by_key;
 	struct map_node *nodes; /* READ_SET_MAX; NULL: none yet */
@@ -54,8 +54,5 @@ void guard_keys_fini(struct guard_keys *k);
 enum guard_use { GUARD_IGNORED, GUARD_READ, GUARD_WRITTEN };
 enum guard_use guard_key_use(const struct context *x, const struct guard *g, size_t i,
                              size_t nargs, bool *releases);
-
-/* Is it the token of one connection only? */
-bool guard_keys_is_own(struct slice token);
 
 #endif

@@ -24,7 +24,6 @@ static struct decision refuse_transaction(struct context *x, const char *error)
 static struct decision refuse_unfollowed(struct context *x, const char *error)
 {
 	read_set_overflow(x->read_set);
-	guard_block_refuse_reads(x, buf_slice(&x->session->txn.kept));
 	return refuse_transaction(x, error);
 }
 
@@ -95,7 +94,6 @@ static void note_aborted(struct context *x)
 		break;
 	case GUARD_BLOCK_UNCLEAR:
 		read_set_overflow(x->read_set);
-		guard_block_refuse_reads(x, buf_slice(&t->kept));
 		break;
 	case GUARD_BLOCK_OP:
 		guard_op_unlisted(op);

@@ -118,7 +118,7 @@ static void observe_guarded(struct observation *o, const struct context *x, stru
 	case GUARD_IGNORED:
 		return;
 	}
-	add_key(o, x, key, g->owner, &k);
+	add_key(o, x, key, OWNER_CONNECTION, &k);
 }
 
 static void observe_key(struct observation *o, const struct context *x, struct slice key,

@@ -129,18 +129,16 @@ def test_rule_renews_what_it_has(start, plain, key):
         assert one.call("DEL", key) == ONE
 
 
-@pytest.mark.parametrize("owner", ["connection", "address"])
 @EACH
-def test_guard_is_waited_for(start, plain, key, owner):
-    hasp = start(guard(pattern="*", owner=owner, lease="60s", wait="60s"))
+def test_guard_is_waited_for(start, plain, key):
+    hasp = start(guard(pattern="*", lease="60s", wait="60s"))
     with hasp.connect() as one:
         assert one.call("GET", key) == NIL
-        if owner == "connection":
-            with hasp.connect() as other:
-                stand(plain, other, "GET", key, queue=f"hasp:queue:hasp:guard:{KEYS[key]}:")
-                assert one.call("SET", key, 1) == OK
-                assert other.read() == bulk("1")
-                assert other.call("INCR", key) == b":2\r\n"
+        with hasp.connect() as other:
+            stand(plain, other, "GET", key, queue=f"hasp:queue:hasp:guard:{KEYS[key]}:")
+            assert one.call("SET", key, 1) == OK
+            assert other.read() == bulk("1")
+            assert other.call("INCR", key) == b":2\r\n"
         assert one.call("SET", key, 3) == OK
     until(lambda: plain.keys() == [key], "nothing but the key to be left")
 

@@ -8,7 +8,7 @@ import select
 import pytest
 from harness import Connection, encode, until
 from harness.cluster import Cluster
-from harness.guards import guard, is_locked, named
+from harness.guards import guard
 from harness.line import queue_of
 from harness.nodes import settles
 from harness.replies import CROSSSLOT, NIL, OK, ONE, bulk, fence
@@ -335,21 +335,6 @@ def test_while_its_slot_moves_several_locks_are_waited_for_no_longer_either(star
             assert late.call("PING") == b"+PONG\r\n"
         until(lambda: holder.call("LOCK", first) != NIL, "what it had to be given back")
         assert holder.call("MUNLOCK", 2, first, second) == b":2\r\n"
-
-
-def test_while_its_slot_moves_a_shared_owner_waits_for_a_guard_no_longer_either(start_hasp, still):
-    hasp = start(start_hasp, still, guard(owner="name", wait="2s"), PATIENT)
-    key = "stock:shared"
-    with named(hasp, "one") as one, named(hasp, "late") as late:
-        assert one.call("GET", key) == NIL
-        late.send(encode("GET", key))
-        queue = f"hasp:queue:hasp:guard:{{{key}}}:"
-        until(lambda: waiting(still, queue, key) == 1, "it to stand in line")
-        with half_moved(still, key, gone=queue):
-            assert is_locked(late.read(), key)
-            assert late.call("PING") == b"+PONG\r\n"
-        assert late.call("SET", key, "late").startswith((b"-LOCKED ", b"-LOCKLOST "))
-        assert one.call("SET", key, 1) == OK
 
 
 def test_a_rule_renews_what_has_moved(start_hasp, still):

@@ -8,13 +8,11 @@ import signal
 
 import pytest
 from harness import Connection, encode, until
-from harness.guards import GUARD, KEY, QUEUE, guard, held, is_locked, is_lost, stands, transact
+from harness.guards import GUARD, KEY, QUEUE, guard, held, is_locked, is_lost, named, stands, transact
 from harness.info import is_ready
 from harness.marks import BOTH, covers
 from harness.replies import NIL, OK, ONE, QUEUED, WRONGTYPE, ZERO, bulk
 from harness.sections import TRUSTED
-
-OWNERS = pytest.mark.parametrize("owner", ["connection", "address", "name", "user"])
 
 
 @BOTH
@@ -286,38 +284,11 @@ def test_missing_scripts_are_made_good(start_hasp, plain):
         assert other.read() == bulk("1")
 
 
-@OWNERS
-def test_connections_of_one_owner_share_the_guard(start_hasp, plain, owner):
-    hasp = start_hasp(guard(owner=owner, lease="60s"))
-    plain.execute_command("ACL", "SETUSER", "alice", "on", ">pw", "~*", "+@all", "&*")
-    with hasp.connect() as one, hasp.connect() as two, hasp.connect() as other:
-        for connection in (one, two):
-            connection.call("CLIENT", "SETNAME", "app")
-            connection.call("AUTH", "alice", "pw")
+def test_connections_of_one_name_are_guarded_from_each_other(start_hasp, plain):
+    hasp = start_hasp(guard(lease="60s"))
+    with named(hasp, "app") as one, named(hasp, "app") as two:
         assert one.call("GET", KEY) == NIL
-        if owner == "connection":
-            stands(plain, two, "SET", KEY, 2)
-            return
-        if owner != "address":
-            stands(plain, other, "SET", KEY, "other")
-        assert two.call("SET", KEY, 2) == OK
-        if owner != "address":
-            assert other.read() == OK
-        assert plain.keys("hasp:*") == []
-
-
-@pytest.mark.parametrize("owner", ["address", "name", "user"])
-def test_write_over_another_connection_is_refused_when_the_guard_was_lost(start_hasp, plain, owner):
-    hasp = start_hasp(guard(owner=owner))
-    with hasp.connect() as one, hasp.connect() as two:
-        for connection in (one, two):
-            connection.call("CLIENT", "SETNAME", "app")
-        assert one.call("GET", KEY) == NIL
-        plain.delete(GUARD)
-        plain.set(KEY, "other")
-        assert is_lost(two.call("SET", KEY, 2))
-        assert two.call("GET", KEY) == bulk("other")
-        assert one.call("SET", KEY, 3) == OK
+        stands(plain, two, "SET", KEY, 2)
 
 
 def test_rules_keys_are_not_guarded(start_hasp, plain):

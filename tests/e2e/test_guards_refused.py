@@ -7,15 +7,11 @@ import contextlib
 
 import pytest
 from harness import encode, until
-from harness.guards import (GUARD, KEY, guard, is_locked, is_lost, named, overtake, stands, transact)
+from harness.guards import GUARD, KEY, guard, is_locked, is_lost, overtake, transact
 from harness.info import is_ready
-from harness.relay import Relay
 from harness.replies import EXECABORT, NIL, OK, QUEUED, WRONGTYPE, bulk
 
 SECOND = "stock:2"
-READERS = "hasp:readers:{stock:1}"
-# Connections of one address or user are one owner as those of one name are.
-OWNERS = pytest.mark.parametrize("owner", ["connection", "name"])
 
 READS = pytest.mark.parametrize("read", [
     [("GET", KEY)],
@@ -28,13 +24,13 @@ READS = pytest.mark.parametrize("read", [
 
 
 def others(start_hasp):
-    """A hasp of other clients: those of the one under test may all be one owner."""
+    """A hasp with another `wait`."""
     return start_hasp(guard(wait="60s", lease="60s"))
 
 
 def refused_read(hasp, other, plain, read):
     """A connection whose read was refused; then somebody else has written."""
-    one = named(hasp, "one")
+    one = hasp.connect()
     assert other.call("GET", KEY).startswith(b"$")
     for command in read:
         reply = one.call(*command)
@@ -44,29 +40,15 @@ def refused_read(hasp, other, plain, read):
     return one
 
 
-@OWNERS
 @READS
 @pytest.mark.parametrize("wait", ["0", "50ms"])
-def test_write_behind_a_read_that_was_refused_is_refused(start_hasp, plain, owner, read, wait):
-    hasp = start_hasp(guard(owner=owner, wait=wait, lease="60s"))
+def test_write_behind_a_read_that_was_refused_is_refused(start_hasp, plain, read, wait):
+    hasp = start_hasp(guard(wait=wait, lease="60s"))
     with others(start_hasp).connect() as other, refused_read(hasp, other, plain, read) as one:
         assert is_lost(one.call("SET", KEY, "one"))
         assert plain.get(KEY) == "other"
         # It was told.
         assert one.call("SET", KEY, "one") == OK
-
-
-@READS
-@pytest.mark.parametrize("wait", ["0", "50ms"])
-def test_owner_s_other_connections_do_not_write_either(start_hasp, plain, read, wait):
-    """The mark is in Redis before the client is told."""
-    # While a worker has no connection of its own, writes must have the guard.
-    hasp = start_hasp(guard(owner="name", wait=wait, lease="60s"), workers=2).is_up(2)
-    with others(start_hasp).connect() as other, refused_read(hasp, other, plain, read), \
-            named(hasp, "one") as two:
-        assert is_lost(two.call("SET", KEY, "two"))
-        assert plain.get(KEY) == "other"
-        assert two.call("SET", KEY, "two") == OK
 
 
 WRITES = pytest.mark.parametrize("write", [
@@ -80,10 +62,9 @@ WRITES = pytest.mark.parametrize("write", [
 ])
 
 
-@OWNERS
 @WRITES
-def test_no_way_to_write_is_open(start_hasp, plain, owner, write):
-    hasp = start_hasp(guard(owner=owner, wait="0", lease="60s"))
+def test_no_way_to_write_is_open(start_hasp, plain, write):
+    hasp = start_hasp(guard(wait="0", lease="60s"))
     with others(start_hasp).connect() as other, \
             refused_read(hasp, other, plain, [("GET", KEY)]) as one:
         for command in write:
@@ -92,29 +73,26 @@ def test_no_way_to_write_is_open(start_hasp, plain, owner, write):
         assert plain.get(KEY) == "other"
 
 
-@OWNERS
-def test_reading_again_clears_it(start_hasp, plain, owner):
-    hasp = start_hasp(guard(owner=owner, wait="0", lease="60s"))
+def test_reading_again_clears_it(start_hasp, plain):
+    hasp = start_hasp(guard(wait="0", lease="60s"))
     with others(start_hasp).connect() as other, \
             refused_read(hasp, other, plain, [("GET", KEY)]) as one:
         assert one.call("GET", KEY) == bulk("other")
         assert one.call("SET", KEY, "one") == OK
 
 
-@OWNERS
-def test_reading_again_in_a_transaction_clears_it(start_hasp, plain, owner):
-    hasp = start_hasp(guard(owner=owner, wait="0", lease="60s"))
+def test_reading_again_in_a_transaction_clears_it(start_hasp, plain):
+    hasp = start_hasp(guard(wait="0", lease="60s"))
     with others(start_hasp).connect() as other, \
             refused_read(hasp, other, plain, [("MULTI",), ("GET", KEY), ("EXEC",)]) as one:
         assert transact(one, ("GET", KEY))[-1] == b"*1\r\n" + bulk("other")
         assert one.call("SET", KEY, "one") == OK
 
 
-@OWNERS
-def test_read_in_a_transaction_that_lost_its_guard_is_refused_like_any(start_hasp, gates, plain, owner):
+def test_read_in_a_transaction_that_lost_its_guard_is_refused_like_any(start_hasp, gates, plain):
     """Between the step that acquired it, and the one that looks whether it is still there."""
-    hasp = is_ready(start_hasp(guard(owner=owner, wait="0"), upstream=gates.address), plain)
-    with named(hasp, "one") as one:
+    hasp = is_ready(start_hasp(guard(wait="0"), upstream=gates.address), plain)
+    with hasp.connect() as one:
         assert (one.call("MULTI"), one.call("GET", KEY)) == (OK, QUEUED)
         gates.shut(replies={"link"})
         one.send(encode("EXEC"))
@@ -135,10 +113,9 @@ def test_hanging_up_clears_it(start_hasp, plain):
             assert two.call("SET", KEY, "two") == OK
 
 
-@OWNERS
-def test_several_keys_of_which_one_was_refused_were_all_not_seen(start_hasp, plain, owner):
-    hasp = start_hasp(guard(owner=owner, wait="50ms", lease="60s"))
-    with others(start_hasp).connect() as other, named(hasp, "one") as one:
+def test_several_keys_of_which_one_was_refused_were_all_not_seen(start_hasp, plain):
+    hasp = start_hasp(guard(wait="50ms", lease="60s"))
+    with others(start_hasp).connect() as other, hasp.connect() as one:
         assert other.call("GET", SECOND) == NIL
         assert is_locked(one.call("MGET", KEY, SECOND), SECOND)
         assert other.call("GET", KEY) == NIL
@@ -147,21 +124,19 @@ def test_several_keys_of_which_one_was_refused_were_all_not_seen(start_hasp, pla
         assert one.call("SET", KEY, "one") == OK
 
 
-@OWNERS
-def test_key_that_a_refused_transaction_would_only_write_is_not_marked(start_hasp, plain, owner):
-    hasp = start_hasp(guard(owner=owner, wait="50ms", lease="60s"))
-    with others(start_hasp).connect() as other, named(hasp, "one") as one:
+def test_key_that_a_refused_transaction_would_only_write_is_not_marked(start_hasp, plain):
+    hasp = start_hasp(guard(wait="50ms", lease="60s"))
+    with others(start_hasp).connect() as other, hasp.connect() as one:
         assert other.call("GET", KEY) == NIL
         assert is_locked(transact(one, ("GET", KEY), ("SET", SECOND, "1"))[-1])
         assert one.call("SET", SECOND, "one") == OK
 
 
-@OWNERS
 @pytest.mark.parametrize("command", [("GET", KEY), ("ZSCORE", KEY, "m")])
-def test_error_of_redis_counts_as_a_refusal(start_hasp, plain, owner, command):
+def test_error_of_redis_counts_as_a_refusal(start_hasp, plain, command):
     plain.execute_command("ACL", "SETUSER", "reader", "on", "nopass", "~*", "&*", "+@all")
-    hasp = start_hasp(guard(owner=owner, lease="60s"))
-    with named(hasp, "one") as one:
+    hasp = start_hasp(guard(lease="60s"))
+    with hasp.connect() as one:
         assert one.call("AUTH", "reader", "x") == OK
         plain.execute_command("ACL", "SETUSER", "reader", f"-{command[0]}")
         assert one.call(*command).startswith(b"-")
@@ -170,32 +145,21 @@ def test_error_of_redis_counts_as_a_refusal(start_hasp, plain, owner, command):
         assert plain.get(KEY) == "other"
 
 
-@OWNERS
-def test_wrong_type_is_an_answer(start_hasp, plain, owner):
+def test_wrong_type_is_an_answer(start_hasp, plain):
     plain.rpush(KEY, "x")
-    hasp = start_hasp(guard(owner=owner, lease="60s"))
-    with named(hasp, "one") as one:
+    hasp = start_hasp(guard(lease="60s"))
+    with hasp.connect() as one:
         for command in (("GET", KEY), ("HGETALL", KEY)):
             assert one.call(*command) == WRONGTYPE
             assert one.call("RPUSH", KEY, "x").startswith(b":")
 
 
-@OWNERS
-def test_transaction_that_redis_refused_has_read_nothing(start_hasp, plain, owner):
-    hasp = start_hasp(guard(owner=owner, lease="60s"))
-    with named(hasp, "one") as one:
+def test_transaction_that_redis_refused_has_read_nothing(start_hasp, plain):
+    hasp = start_hasp(guard(lease="60s"))
+    with hasp.connect() as one:
         assert transact(one, ("GET", KEY), ("NOSUCH",))[-1] == EXECABORT
         overtake(plain)
         assert is_lost(one.call("SET", KEY, "one"))
-
-
-def test_new_name_does_not_lose_the_mark(start_hasp, plain):
-    hasp = start_hasp(guard(owner="name", wait="0", lease="60s"))
-    with others(start_hasp).connect() as other, \
-            refused_read(hasp, other, plain, [("GET", KEY)]) as one:
-        assert one.call("CLIENT", "SETNAME", "another") == OK
-        assert is_lost(one.call("SET", KEY, "one"))
-        assert plain.get(KEY) == "other"
 
 
 def test_read_that_reads_and_writes_can_be_tried_again(start_hasp, plain):
@@ -235,39 +199,6 @@ def is_lost_somewhere(reply):
     return reply.startswith(b"-LOCKLOST a key was read under a guard that is over")
 
 
-def test_owner_whose_read_was_not_answered_does_not_write(start_hasp, plain, redis_server):
-    """The link died: over another one its owner's write is refused."""
-    with Relay(redis_server.address) as relay:
-        hasp = start_hasp(guard(owner="name", lease="60s"), upstream=relay.address)
-        with named(hasp, "one") as one, named(hasp, "one") as two:
-            assert two.call("GET", SECOND) == NIL
-            plain.set(KEY, 5)
-            relay.holds_back = (bulk("5"),)
-            one.send(encode("GET", KEY))
-            until(lambda: plain.exists(READERS), "its script to be carried out")
-            plain.delete(READERS)  # as if it had not come that far
-            overtake(plain)
-            relay.cut()
-            assert one.read().startswith(b"-ERR hasp: ")
-            relay.holds_back = None
-        relay.mend()
-        until(lambda: plain.exists(READERS), "it to be listed")
-        with named(hasp, "one") as three:
-            assert is_lost(three.call("SET", KEY, "three"))
-
-
-def test_owner_that_hung_up_while_it_waited_does_not_write(start_hasp, plain):
-    hasp = start_hasp(guard(owner="name", wait="60s", lease="60s"))
-    with others(start_hasp).connect() as other, named(hasp, "one") as one:
-        assert other.call("GET", KEY) == NIL
-        stands(plain, one, "GET", KEY)
-        one.close()
-        until(lambda: plain.exists(READERS), "it to be listed")
-        assert other.call("SET", KEY, "other") == OK
-        with named(hasp, "one") as two:
-            assert is_lost(two.call("SET", KEY, "two"))
-
-
 def test_marks_of_more_keys_than_are_remembered_are_not_lost(start_hasp, plain):
     """The oldest are forgotten; from then on, a key that is not known counts as read."""
     hasp = start_hasp(guard(wait="0", lease="60s"))
@@ -304,12 +235,11 @@ def test_read_of_a_key_that_is_not_remembered_counts_when_its_write_is_decided_a
         assert one.call("SET", KEY, "one") == OK
 
 
-@OWNERS
-def test_bitfield_that_only_gets_is_no_write(start_hasp, plain, owner):
+def test_bitfield_that_only_gets_is_no_write(start_hasp, plain):
     """It passes while another owner has the guard, and counts as a read where it is named as one."""
     gets = ("BITFIELD", KEY, "GET", "u8", 0, "get", "u4", "#1")
-    with others(start_hasp).connect() as other, named(start_hasp(guard(owner=owner, wait="0")), "one") as one, \
-            named(start_hasp(guard(owner=owner, acquire_on="BITFIELD", release_on="SET", wait="0")), "two") as two:
+    with others(start_hasp).connect() as other, start_hasp(guard(wait="0")).connect() as one, \
+            start_hasp(guard(acquire_on="BITFIELD", release_on="SET", wait="0")).connect() as two:
         assert other.call("GET", KEY) == NIL
         assert one.call(*gets) == b"*2\r\n:0\r\n:0\r\n"
         assert is_locked(one.call("BITFIELD", KEY, "GET", "u8", 0, "SET", "u8", 0, 1))
@@ -337,12 +267,11 @@ def out_of_memory(plain, _redis_server):
     plain.config_set("maxmemory", 0)
 
 
-@OWNERS
 @pytest.mark.parametrize("refusing", [busy, out_of_memory])
 @pytest.mark.parametrize("read", [[("GET", KEY)], [("MULTI",), ("GET", KEY), ("EXEC",)]])
-def test_read_that_redis_itself_refused_counts(start_hasp, plain, redis_server, owner, refusing, read):
-    hasp = start_hasp(guard(owner=owner, lease="60s"))
-    with named(hasp, "one") as one:
+def test_read_that_redis_itself_refused_counts(start_hasp, plain, redis_server, refusing, read):
+    hasp = start_hasp(guard(lease="60s"))
+    with hasp.connect() as one:
         with refusing(plain, redis_server):
             for command in read:
                 reply = one.call(*command)
@@ -352,15 +281,3 @@ def test_read_that_redis_itself_refused_counts(start_hasp, plain, redis_server, 
         assert plain.get(KEY) == "other"
 
 
-@pytest.mark.parametrize("refusing", [busy, out_of_memory])
-def test_redis_knows_later_of_a_shared_owner_s_read_that_it_refused(start_hasp, plain, redis_server, refusing):
-    hasp = start_hasp(guard(owner="name", lease="60s"))
-    with named(hasp, "one") as one, named(hasp, "one") as two:
-        with refusing(plain, redis_server):
-            assert one.call("GET", KEY).startswith((b"-BUSY", b"-OOM"))
-        overtake(plain)
-        until(lambda: plain.exists(READERS), "the owner to be listed")
-        assert is_lost(two.call("SET", KEY, "two"))
-        assert plain.get(KEY) == "other"
-        # It was told. (Until hasp knows that it is listed, writes must have the guard.)
-        until(lambda: two.call("SET", KEY, "two") == OK, "hasp to know")

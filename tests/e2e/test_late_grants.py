@@ -242,11 +242,10 @@ def test_transaction_whose_lock_is_over_is_answered_by_an_error(late, plain, in_
     assert plain.exists(LOCK)
 
 
-@pytest.mark.parametrize("owner", ["connection", "address"])
 @pytest.mark.parametrize("in_time", [False, True])
 @pytest.mark.parametrize("before", [[], [("GET", "data")], [("WATCH", "x"), ("GET", "data")]], ids=str)
-def test_guarded_transaction_is_no_exception(late, plain, before, in_time, owner):
-    them = late(verbs() + guard(pattern="data", acquire_on="GET", owner=owner), [
+def test_guarded_transaction_is_no_exception(late, plain, before, in_time):
+    them = late(verbs() + guard(pattern="data", acquire_on="GET"), [
         *before, ("MULTI",), ("LOCK", LOCK, "PX", 60000 if in_time else 300), ("SET", "data", 1)])
     them.send(("EXEC",))
     while not plain.exists(LOCK):  # The guards are checked first.

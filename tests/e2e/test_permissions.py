@@ -23,7 +23,6 @@ on_disconnect = release
 [guard stock]
 pattern = stock:*
 acquire_on = GET
-owner = {owner}
 [verbs]
 reentrant = {reentrant}
 lease = 3s
@@ -52,7 +51,7 @@ def plain(redis_server):
 
 @pytest.mark.parametrize("reentrant", ["count", "refresh"])
 def test_users_as_in_the_manual_are_refused_nothing(start_hasp, plain, reentrant):
-    hasp = start_hasp(RULES.format(reentrant=reentrant, owner="connection"))
+    hasp = start_hasp(RULES.format(reentrant=reentrant))
 
     def connect():
         connection = hasp.connect()
@@ -88,9 +87,8 @@ def test_users_as_in_the_manual_are_refused_nothing(start_hasp, plain, reentrant
     assert str(plain.execute_command("ACL", "LOG")) == "[]"
 
 
-@pytest.mark.parametrize("owner", ["connection", "name"])
-def test_reader_of_guarded_keys_is_refused_nothing(start_hasp, plain, owner):
-    hasp = start_hasp(RULES.format(reentrant="no", owner=owner))
+def test_reader_of_guarded_keys_is_refused_nothing(start_hasp, plain):
+    hasp = start_hasp(RULES.format(reentrant="no"))
     key, queue = "stock:1", "hasp:queue:hasp:guard:{stock:1}:"
     with hasp.connect() as one, hasp.connect() as other:
         for connection in (one, other):
@@ -116,7 +114,7 @@ def test_reader_of_guarded_keys_is_refused_nothing(start_hasp, plain, owner):
     # of the locks `a:{lock:1}`, `{lock:1}:a` and `{lock:1}`, which are not the user's
     "hasp:queue:a:{lock:1}:", "hasp:queue:{lock:1}:a:", "hasp:queue:{lock:1}:",
     "hasp:guard:{other:1}", "hasp:queue:hasp:guard:{other:1}:", "hasp:guard:{lock:1}", "hasp:queue:{stock:1}",
-    "hasp:queue:hasp:guard:{stock:1}:a::", "hasp:readers:{lock:1}",
+    "hasp:queue:hasp:guard:{stock:1}:a::",
 ])
 def test_users_as_in_the_manual_write_nothing_beside_locks_of_others(plain, name):
     command = ("SET", name, "x") if "queue" not in name else ("ZADD", name, "1", "x")
@@ -141,7 +139,7 @@ NOT_ALLOWED = [
 @pytest.mark.parametrize("command", NOT_ALLOWED, ids=lambda command: f"{command[0]} {command[1]}")
 def test_what_a_user_may_not_do_redis_refuses_in_its_own_words(start_hasp, plain, redis_server, command):
     """Also where a script runs the command."""
-    hasp = start_hasp(RULES.format(reentrant="no", owner="connection").replace("= GET", "= GET HGET"))
+    hasp = start_hasp(RULES.format(reentrant="no").replace("= GET", "= GET HGET"))
     plain.execute_command("ACL", "SETUSER", "app", "+@all", "-" + command[0].lower())
     with hasp.connect() as one, redis_server.connect() as past:
         for connection in (one, past):

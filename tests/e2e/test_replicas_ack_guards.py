@@ -7,8 +7,6 @@ from harness.guards import GUARD, KEY, guard, is_lost, stands, transact
 from harness.info import calls, is_waited
 from harness.replies import NIL, NOREPLICAS, OK, QUEUED, bulk
 
-OWNERS = pytest.mark.parametrize("owner", ["connection", "address"])
-
 
 @pytest.fixture
 def plain(servers):
@@ -22,9 +20,8 @@ def start(replicas, start_hasp, servers):
     return start_with
 
 
-@OWNERS
-def test_guard_is_on_replicas_before_its_key_is_read(start, replicas, plain, owner):
-    hasp = start(owner=owner, replicas_ack=2, replicas_ack_timeout="20s")
+def test_guard_is_on_replicas_before_its_key_is_read(start, replicas, plain):
+    hasp = start(replicas_ack=2, replicas_ack_timeout="20s")
     plain.set(KEY, 5)
     with hasp.connect() as one:
         waits, gets = calls(plain, "wait"), calls(plain, "get")
@@ -38,9 +35,8 @@ def test_guard_is_on_replicas_before_its_key_is_read(start, replicas, plain, own
         assert calls(plain, "wait") == waits + 1
 
 
-@OWNERS
-def test_read_whose_guard_too_few_replicas_have_is_refused_and_its_write_too(start, replicas, plain, owner):
-    hasp = start(owner=owner, replicas_ack=2, replicas_ack_timeout="100ms")
+def test_read_whose_guard_too_few_replicas_have_is_refused_and_its_write_too(start, replicas, plain):
+    hasp = start(replicas_ack=2, replicas_ack_timeout="100ms")
     plain.set(KEY, 5)
     with hasp.connect() as one, replicas[1].frozen():
         assert one.call("GET", KEY) == NOREPLICAS

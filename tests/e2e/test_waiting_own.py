@@ -8,7 +8,7 @@ from harness.line import nobody_waits, queue_of, soon, stand
 from harness.marks import BOTH
 from harness.quorum import Quorum, connected
 from harness.replies import FENCE, NIL, OK, ONE, ZERO, bulk
-from harness.sections import VERBS, section, verbs
+from harness.sections import VERBS, verbs
 from harness.waiting import KEY, named, rule
 
 RENEW = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0"
@@ -122,16 +122,6 @@ def test_mlock_does_not_wait_for_another_owner_of_its_connection(start_hasp, pla
         assert not plain.exists("k:1")
         assert one.call("UNLOCK", "k:2", "AS", "r1") == ONE
         assert one.call("MLOCK", 3, "k:1", "k:2", "k:3", "WAIT", 60000, "AS", "r2") == FENCE
-
-
-def test_guard_is_not_waited_for_by_its_connection_under_another_name(start_hasp, plain):
-    hasp = start_hasp(section("guard counts", {"pattern": "count:*", "acquire_on": "GET", "owner": "name",
-                                               "lease": "60s", "wait": "60s"}))
-    with named(hasp.connect(), "alice") as one:
-        assert one.call("GET", "count:1") == NIL
-        named(one, "bob")
-        assert one.call("GET", "count:1").startswith(b"-LOCKED ")
-        assert plain.pttl("hasp:guard:{count:1}") > 20000
 
 
 @pytest.fixture

@@ -153,7 +153,6 @@ static void a_guard_has_defaults_but_for_its_pattern_and_reads(void **state)
 	assert_string_equal(g->acquire_on.v[0], "GET");
 	assert_int_equal(g->release_on.n, 0);
 	assert_int_equal(g->except.n, 0);
-	assert_int_equal(g->owner, OWNER_CONNECTION);
 	assert_int_equal(g->lease_ms, 5 * 1000);
 	assert_int_equal(g->wait_ms, 2 * 1000);
 	assert_int_equal(g->on_disconnect, DISCONNECT_RELEASE);
@@ -166,7 +165,7 @@ static void a_guard_is_set(void **state)
 	struct config *c = load("[guard a]\npattern = a\nacquire_on = get\n"
 	                        "[guard b]\npattern = b c\nacquire_on = HGET, json.get\n"
 	                        "\tgetdel\nrelease_on = hset\nlease = 2m\nwait = 0\n"
-	                        "on_disconnect = expire\nowner = user\nmode = observe\n"
+	                        "on_disconnect = expire\nmode = observe\n"
 	                        "except = name:r-* user:reports listener:127.0.0.1:6380\n");
 	const struct guard *g = c->guards[1];
 
@@ -183,7 +182,6 @@ static void a_guard_is_set(void **state)
 	assert_int_equal(g->lease_ms, 120 * 1000);
 	assert_int_equal(g->wait_ms, 0);
 	assert_int_equal(g->on_disconnect, DISCONNECT_EXPIRE);
-	assert_int_equal(g->owner, OWNER_USER);
 	assert_int_equal(g->mode, MODE_OBSERVE);
 	assert_int_equal(g->except.n, 3);
 	assert_string_equal(g->except.v[0], "name:r-*");

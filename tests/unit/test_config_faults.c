@@ -422,11 +422,13 @@ static void guards_name_whole_commands(void **state)
 	              "none can be named; expected commands that write, such as SET or HSET\n");
 }
 
-static void guards_have_no_owner_by_value(void **state)
+static void guards_have_no_owner(void **state)
 {
 	(void)state;
-	assert_faults("[guard a]\npattern = a\nacquire_on = GET\nowner = value\n",
-	              "4: 'owner' is 'value'; expected connection, address, name or user\n");
+	assert_faults("[guard a]\npattern = a\nacquire_on = GET\nowner = name\n",
+	              "4: 'owner' in [guard a]: a guard belongs to the connection that read; "
+	              "remove the line, and if another connection may write, use LOCK ... AS "
+	              "or a [lock NAME] instead\n");
 }
 
 #define EXCEPT_FAULT(value, what)                                                              \
@@ -736,7 +738,7 @@ int main(void)
 		cmocka_unit_test(guards_need_a_fit_name),
 		cmocka_unit_test(guards_need_a_pattern_and_a_command),
 		cmocka_unit_test(guards_name_whole_commands),
-		cmocka_unit_test(guards_have_no_owner_by_value),
+		cmocka_unit_test(guards_have_no_owner),
 		cmocka_unit_test(exceptions_are_of_three_kinds),
 		cmocka_unit_test(excepted_listeners_exist),
 		cmocka_unit_test(a_bad_listen_causes_no_fault_of_exceptions),

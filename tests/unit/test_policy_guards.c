@@ -128,7 +128,6 @@ static void a_read_is_a_script_that_acquires_its_guard(void **state)
 	assert_true(slice_eq(read_set_entry_key(op->keys[0].entry), SLICE_LIT("stock:1")));
 	assert_true(slice_eq(op->keys[0].entry->token, SLICE_LIT(TOKEN_CONNECTION)));
 	assert_true(op->keys[0].entry->release);
-	assert_false(op->keys[0].entry->shared);
 	assert_float_equal(op->sent_at, POLICY_NOW, 0.001);
 }
 
@@ -167,18 +166,6 @@ static void what_was_read_already_is_read_by_the_script(void **state)
 	policy_use(f, GUARD);
 	run(f, "GET stock:1", "$1\r\nv\r\n");
 	assert_false(assert_script(f, "GET stock:1", GUARD_OP_READ)->optimistic);
-}
-
-static void so_is_what_several_connections_may_have_read(void **state)
-{
-	struct policy_fixture *f = *state;
-	struct guard_op *op;
-
-	policy_use(f, GUARD "owner = address\n");
-	op = assert_script(f, "GET stock:1", GUARD_OP_READ);
-	assert_false(op->optimistic);
-	assert_true(op->keys[0].entry->shared);
-	assert_true(slice_eq(op->keys[0].entry->token, SLICE_LIT(TOKEN_ADDRESS)));
 }
 
 /* --- writes ------------------------------------------------------------------------- */
@@ -395,36 +382,6 @@ static void when_replies_are_not_seen_only_the_script_is_sent(void **state)
 	assert_passed(f, "INCR stock:1");
 }
 
-/* --- another name ------------------------------------------------------------------- */
-
-static void what_was_read_as_the_connection_is_written_as_the_connection(void **state)
-{
-	struct policy_fixture *f = *state;
-	struct guard_op *op;
-
-	policy_use(f, GUARD "owner = name\n");
-	run(f, "GET stock:1", "$1\r\nv\r\n");
-	run(f, "CLIENT SETNAME worker", "+OK\r\n");
-	op = assert_script(f, "SET stock:1 v", GUARD_OP_WRITE);
-	assert_true(slice_eq(op->keys[0].entry->token, SLICE_LIT(TOKEN_CONNECTION)));
-	assert_true(op->keys[0].must_own);
-	assert_false(op->keys[0].entry->renamed);
-}
-
-static void what_was_read_as_one_of_several_has_to_be_read_again(void **state)
-{
-	struct policy_fixture *f = *state;
-	struct guard_op *op;
-
-	policy_use(f, GUARD "owner = name\n");
-	run(f, "CLIENT SETNAME worker", "+OK\r\n");
-	run(f, "GET stock:1", "$1\r\nv\r\n");
-	run(f, "CLIENT SETNAME other", "+OK\r\n");
-	op = assert_script(f, "SET stock:1 v", GUARD_OP_WRITE);
-	assert_true(slice_eq(op->keys[0].entry->token, SLICE_LIT("name:other")));
-	assert_true(op->keys[0].entry->renamed);
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, policy_set_up, policy_tear_down)
 
 int main(void)
@@ -439,7 +396,6 @@ int main(void)
 		TEST(a_read_that_no_script_can_hold_is_sent_apart),
 		TEST(a_read_begins_optimistically_unless_something_speaks_against_it),
 		TEST(what_was_read_already_is_read_by_the_script),
-		TEST(so_is_what_several_connections_may_have_read),
 		TEST(a_write_that_a_script_can_hold_is_one),
 		TEST(what_was_read_must_still_be_owned),
 		TEST(only_a_write_that_release_on_names_releases),
@@ -456,8 +412,6 @@ int main(void)
 		TEST(guarded_commands_wait_until_nothing_is_awaited),
 		TEST(on_a_subscribed_resp2_connection_redis_refuses_them),
 		TEST(when_replies_are_not_seen_only_the_script_is_sent),
-		TEST(what_was_read_as_the_connection_is_written_as_the_connection),
-		TEST(what_was_read_as_one_of_several_has_to_be_read_again),
 	};
 
 	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);

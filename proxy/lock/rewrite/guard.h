@@ -31,7 +31,6 @@ struct guarded_key {
 	struct slice key;
 	struct slice token; /* of the client's owner */
 	struct section_stats *stats; /* where what becomes of it counts; NULL: nowhere */
-	enum owner_kind owner; /* the kind of the token */
 	int64_t lease_ms;
 	bool shared; /* several connections may be one owner */
 	bool release; /* the guard is released when the connection ends */

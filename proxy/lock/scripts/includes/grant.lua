@@ -34,7 +34,6 @@ local function grant(keys, waiter, shared_fence)
 		if kind == 's' then
 			content = waiter.token
 		elseif kind == 'g' then
-			-- break grant_as_read: content = waiter.value
 			content = waiter.value .. ' ' .. waiter.ticket
 		end
 		reply = redis.pcall('SET', keys.lock, content, 'PX', lease)
