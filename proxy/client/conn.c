@@ -221,8 +221,6 @@ static void give_up_locks(struct client *c)
 		pending_lock_undo_now(c->current->pending_lock, c->session.db);
 	if (c->state != CLIENT_PARKED_TURN)
 		session_each_awaited(&c->session, undo, c);
-	else if (c->current && c->current->guard_op)
-		guard_op_list_readers(c->current->guard_op);
 	replica_ask_cancel(c->ask);
 	c->ask = NULL;
 	if (c->asked)

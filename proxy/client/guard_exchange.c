@@ -82,7 +82,6 @@ static bool go(struct client *c, const struct context *x, enum guard_op_event ev
 		session_withdraw(&c->session, c->current);
 		return true;
 	case LOCK_WAIT_REFUSED:
-		guard_op_unlisted(op);
 		guard_op_complete(op, GUARD_OP_FAILED);
 		guard_transaction_discard(c);
 		lock_wait_refuse(c);
@@ -143,17 +142,6 @@ void guard_exchange_again(struct client *c)
 
 /* --- what is answered ------------------------------------------------------------------- */
 
-/* The command itself may be refused, behind its guards. True: its client hears of it later. */
-static bool is_refused_later(struct client *c, struct slice line)
-{
-	struct guard_op *op = c->current->guard_op;
-
-	if (op->phase != GUARD_OP_EXECUTE || !guard_op_acquired_in_vain(op))
-		return false;
-	(void)guard_op_step(op, GUARD_EVENT_REFUSED);
-	return guard_release_failed(c, line);
-}
-
 bool guard_exchange_on_line(struct client *c, struct slice line)
 {
 	struct guard_op *op = c->current->guard_op;
@@ -183,7 +171,7 @@ bool guard_exchange_on_line(struct client *c, struct slice line)
 			guard_events_refused(c, line);
 			guard_op_refused(op, line);
 		}
-		return !is_refused_later(c, line);
+		return true;
 	}
 }
 
@@ -206,11 +194,6 @@ void guard_exchange_on_reply(struct client *c, const struct resp_reply *reply,
 	struct guard_op *op = c->current->guard_op;
 	bool failed = resp_reply_is_error(reply);
 
-	if (op->phase == GUARD_OP_HAND_OFF) {
-		op->unlisted |= failed;
-		guard_transaction_end_hand_off(c);
-		return;
-	}
 	if (op->kind != GUARD_OP_SCRIPT && op->phase != GUARD_OP_NEW) {
 		guard_transaction_on_reply(c, reply, captured);
 		return;
@@ -242,67 +225,42 @@ void guard_exchange_on_acked(struct client *c, bool enough)
 		send_command(c);
 	} else {
 		(void)guard_op_step(op, GUARD_EVENT_UNACKED);
-		if (!guard_release_failed(c, refusal))
-			guard_end(c, refusal, GUARD_OP_FAILED);
+		guard_release(c, op, GUARD_OP_FAILED);
+		guard_end(c, refusal, GUARD_OP_FAILED);
 	}
 }
 
-/* False: hasp's own connection has to do it, for there is no link, or what was sent was
- * withdrawn, and this would come no further. (Of several calls only the last can be withdrawn.)
- */
-static bool list_readers(struct client *c, bool withdrawn)
-{
-	struct guard_op *op = c->current->guard_op;
-
-	op->result = GUARD_OP_FAILED;
-	if (!c->user.link || withdrawn ||
-	    (op->n > 1 && waiter_may_be_held_back(c->env->policy.waiters))) {
-		guard_op_unlisted(op);
-		return false;
-	}
-	client_park(c, CLIENT_PARKED_REPLY);
-	op->lists_readers = true;
-	(void)guard_release_awaited(c, c->current, GUARD_OP_FAILED, true);
-	if (c->waiter)
-		waiter_leave(c->waiter);
-	return true;
-}
-
-/* The script, or the call that lists readers when the wait was in vain. No release: what the
- * client's owner does next relies on it. */
+/* The script. No release: what the client does next relies on it. */
 bool guard_exchange_may_be_withdrawn(const struct client *c)
 {
-	const struct guard_op *op = c->current->guard_op;
-
-	return op->phase == GUARD_OP_SCRIPTED || op->lists_readers;
+	return c->current->guard_op->phase == GUARD_OP_SCRIPTED;
 }
 
-/* The wait ends in vain; op->answer says why. */
-static void end_wait_in_vain(struct client *c)
+/* The wait ends in vain; `answer` says why. */
+static void end_wait_in_vain(struct client *c, struct slice answer)
 {
 	struct guard_op *op = c->current->guard_op;
 	bool withdrawn = guard_exchange_may_be_withdrawn(c);
-	enum guard_op_step step = guard_op_step(op, GUARD_EVENT_TIMED_OUT);
 
-	if (step == GUARD_STEP_LIST_READER && list_readers(c, withdrawn))
-		return;
+	(void)guard_op_step(op, GUARD_EVENT_TIMED_OUT);
 	guard_release_in_vain(c, op, withdrawn);
-	guard_end(c, buf_slice(&op->answer), GUARD_OP_FAILED);
+	guard_end(c, answer, GUARD_OP_FAILED);
 }
 
 void guard_exchange_on_timed_out(struct client *c)
 {
-	struct guard_op *op = c->current->guard_op;
+	struct slice key = guard_op_queued_key(c->current->guard_op);
+	struct buf answer = BUF_INIT;
 
 	guard_events_timed_out(c);
-	if (!lock_wait_is_outage(c, guard_op_queued_key(op), &op->answer))
-		rewrite_guard_locked_error(&op->answer, guard_op_queued_key(op));
-	end_wait_in_vain(c);
+	if (!lock_wait_is_outage(c, key, &answer))
+		rewrite_guard_locked_error(&answer, key);
+	end_wait_in_vain(c, buf_slice(&answer));
+	buf_release(&answer);
 }
 
 void guard_exchange_on_deadlock(struct client *c, struct slice error)
 {
 	guard_events_deadlock(c);
-	buf_append(&c->current->guard_op->answer, error);
-	end_wait_in_vain(c);
+	end_wait_in_vain(c, error);
 }

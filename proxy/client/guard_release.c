@@ -12,86 +12,38 @@ static bool has_acquired(const struct client *c, const struct guard_op *op)
 	return op->acquired || c->waiter;
 }
 
-static bool guard_may_be_held_back(const struct client *c)
-{
-	return waiter_may_be_held_back(c->env->policy.waiters);
-}
-
 /* Hasp's own connection releases what it may have acquired: the client's link may have to wait
  * for a slot on its way. */
 static void release_aside(const struct client *c, const struct guard_op *op, bool withdrawn)
 {
 	bool granted = withdrawn && c->waiter && waiter_place(c->waiter);
 
-	if (op->acquired || op->unread || op->kind != GUARD_OP_SCRIPT || op->n > 1 || granted)
+	if (op->acquired || op->kind != GUARD_OP_SCRIPT || op->n > 1 || granted)
 		guard_op_release(op, GUARD_OP_FAILED, true);
-}
-
-/* Sends the releases. Returns how many answers will come. */
-static size_t send_releases(struct client *c, const struct guard_op *op,
-                            enum guard_op_result result, bool lists_readers)
-{
-	struct buf out = BUF_INIT;
-	size_t n = 0;
-
-	if (lists_readers && guard_may_be_held_back(c))
-		release_aside(c, op, false);
-	else
-		n = guard_op_write_release(op, result, has_acquired(c, op), &out);
-	if (lists_readers)
-		n += guard_op_write_readers(op, &out);
-	links_send(c, buf_slice(&out));
-	buf_release(&out);
-	return n;
 }
 
 void guard_release(struct client *c, const struct guard_op *op, enum guard_op_result result)
 {
+	struct buf out = BUF_INIT;
+	size_t n;
+
 	if (!c->user.link) {
 		guard_op_release(op, result, has_acquired(c, op));
 		return;
 	}
-	for (size_t n = send_releases(c, op, result, false); n; n--)
+	n = guard_op_write_release(op, result, has_acquired(c, op), &out);
+	links_send(c, buf_slice(&out));
+	buf_release(&out);
+	for (; n; n--)
 		link_expect(&c->user, LINK_DISCARD, NULL);
 }
 
 void guard_release_in_vain(struct client *c, const struct guard_op *op, bool withdrawn)
 {
-	if (guard_may_be_held_back(c))
+	if (waiter_may_be_held_back(c->env->policy.waiters))
 		release_aside(c, op, withdrawn);
 	else
 		guard_release(c, op, GUARD_OP_FAILED);
-}
-
-bool guard_release_awaited(struct client *c, struct pending_request *r,
-                           enum guard_op_result result, bool lists_readers)
-{
-	size_t n = send_releases(c, r->guard_op, result, lists_readers);
-
-	if (n == 0)
-		return false;
-	for (; n > 1; n--)
-		link_expect(&c->user, LINK_DISCARD, NULL);
-	link_expect(&c->user, LINK_DISCARD | LINK_NOTIFY, r);
-	return true;
-}
-
-bool guard_release_failed(struct client *c, struct slice answer)
-{
-	struct guard_op *op = c->current->guard_op;
-
-	if (op->phase != GUARD_OP_HAND_OFF || !c->user.link) {
-		(void)guard_op_step(op, GUARD_EVENT_RELEASED);
-		guard_release(c, op, GUARD_OP_FAILED);
-		return false;
-	}
-	buf_append(&op->answer, answer);
-	op->result = GUARD_OP_FAILED;
-	pending_charge(c->current, &c->session.pending_nbytes);
-	if (!guard_release_awaited(c, c->current, GUARD_OP_FAILED, false))
-		return false;
-	client_end_wait(c);
-	return true;
 }
 
 void guard_wait(struct client *c, struct slice line)

@@ -14,15 +14,6 @@ void guard_release(struct client *c, const struct guard_op *op, enum guard_op_re
  * what the client sends next would wait for that: there hasp's own connection releases what the
  * command may have. `withdrawn`: no server has carried out what was sent last. */
 void guard_release_in_vain(struct client *c, const struct guard_op *op, bool withdrawn);
-/* As guard_release(), and `r` is answered when Redis has done it. There is a link.
- * `lists_readers`: its shared owners are listed as readers, too. False: there is nothing to be
- * done. */
-bool guard_release_awaited(struct client *c, struct pending_request *r,
-                           enum guard_op_result result, bool lists_readers);
-/* `current` has failed, and `answer` is its client's; releases what it has acquired. True: the
- * client gets the answer when Redis has done it. */
-bool guard_release_failed(struct client *c, struct slice answer);
-
 /* `current` was answered `+QUEUED ...`: the client waits for the guard. */
 void guard_wait(struct client *c, struct slice line);
 

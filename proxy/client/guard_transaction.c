@@ -72,24 +72,19 @@ static void send_unwatch(struct client *c)
 
 bool guard_transaction_forwards(const struct guard_op *op)
 {
-	return op->kind == GUARD_OP_WATCH_EXEC && op->phase == GUARD_OP_EXECUTE &&
-	       !guard_op_is_shared(op);
+	return op->kind == GUARD_OP_WATCH_EXEC && op->phase == GUARD_OP_EXECUTE;
 }
 
 /* The application's EXEC, whose MULTI was sent behind a WATCH of the guards. */
 static void send_watched_exec(struct client *c)
 {
-	struct guard_op *op = c->current->guard_op;
 	unsigned flags = LINK_NOTIFY | LINK_CAPTURE;
-	bool may_be_late = late_exec_sent(c->current);
 	struct buf out = BUF_INIT;
 
+	if (late_exec_sent(c->current))
+		flags |= LINK_INTERCEPT_LATE;
 	resp_write_word(&out, "EXEC");
 	links_send(c, buf_slice(&out));
-	if (guard_op_is_shared(op))
-		flags |= LINK_DISCARD;
-	else if (may_be_late)
-		flags |= LINK_INTERCEPT_LATE;
 	link_expect(&c->user, flags, c->current);
 	buf_release(&out);
 }
@@ -153,8 +148,8 @@ static void complete_transaction(struct client *c, struct slice answer,
 static void abort_transaction(struct client *c, struct slice answer)
 {
 	send_unwatch(c);
-	if (!guard_release_failed(c, answer))
-		complete_transaction(c, answer, GUARD_OP_FAILED, NULL, SLICE_NONE);
+	guard_release(c, c->current->guard_op, GUARD_OP_FAILED);
+	complete_transaction(c, answer, GUARD_OP_FAILED, NULL, SLICE_NONE);
 }
 
 /* Redis has answered. `answer` lies in `captured`, or there is none of the latter. */
@@ -162,36 +157,10 @@ static void end_transaction(struct client *c, struct slice answer, enum guard_op
                             const struct resp_reply *reply, struct slice captured)
 {
 	struct guard_op *op = c->current->guard_op;
-	bool shared = result == GUARD_OP_FAILED ? guard_op_acquired_in_vain(op)
-	                                        : guard_op_is_shared(op);
 
 	(void)guard_op_step(op, GUARD_EVENT_REPLY);
-	if (answer.n && shared) {
-		if (guard_release_awaited(c, c->current, result, false)) {
-			op->result = result;
-			op->reply = *reply;
-			op->answer_from = (size_t)(answer.p - captured.p);
-			buf_append(&op->answer, captured);
-			pending_charge(c->current, &c->session.pending_nbytes);
-			return;
-		}
-	} else {
-		guard_release(c, op, result);
-	}
-	(void)guard_op_step(op, GUARD_EVENT_RELEASED);
+	guard_release(c, op, result);
 	complete_transaction(c, answer, result, reply, captured);
-}
-
-void guard_transaction_end_hand_off(struct client *c)
-{
-	struct guard_op *op = c->current->guard_op;
-	struct slice captured = buf_slice(&op->answer);
-	struct slice answer = slice_of(captured.p + op->answer_from,
-	                               captured.n - op->answer_from);
-
-	(void)guard_op_step(op, GUARD_EVENT_RELEASED);
-	complete_transaction(c, answer, op->result, op->reply.type ? &op->reply : NULL,
-	                     captured);
 }
 
 /* The application's MULTI goes out, behind the WATCH that it does not see. */
@@ -269,8 +238,8 @@ void guard_transaction_on_acked(struct client *c, bool enough)
 		return;
 	}
 	(void)guard_op_step(op, GUARD_EVENT_UNACKED);
-	if (!guard_release_failed(c, refusal))
-		complete_transaction(c, refusal, GUARD_OP_FAILED, NULL, SLICE_NONE);
+	guard_release(c, op, GUARD_OP_FAILED);
+	complete_transaction(c, refusal, GUARD_OP_FAILED, NULL, SLICE_NONE);
 }
 
 /* The transaction around one command is unwrapped. */
@@ -314,8 +283,8 @@ static void try_again(struct client *c)
 		return;
 	}
 	rewrite_guard_locked_error(&locked, read_set_entry_key(op->keys[0].entry));
-	if (!guard_release_failed(c, buf_slice(&locked)))
-		complete_transaction(c, buf_slice(&locked), GUARD_OP_FAILED, NULL, SLICE_NONE);
+	guard_release(c, op, GUARD_OP_FAILED);
+	complete_transaction(c, buf_slice(&locked), GUARD_OP_FAILED, NULL, SLICE_NONE);
 	buf_release(&locked);
 }
 
@@ -324,9 +293,8 @@ static void end_execution(struct client *c, const struct resp_reply *reply,
 {
 	struct guard_op *op = c->current->guard_op;
 
-	/* Of the application's own WATCH, for which no script has listed a reader. */
+	/* The application's own WATCH: EXEC's nil tells it that nothing was read. */
 	op->answered |= op->kind == GUARD_OP_WATCH_EXEC && reply->nil;
-	op->unlisted |= op->kind == GUARD_OP_WATCH_EXEC && resp_reply_is_error(reply);
 	if (guard_transaction_forwards(op))
 		end_transaction(c, SLICE_NONE, result_of(reply, captured), reply, captured);
 	else if (reply->nil && op->kind != GUARD_OP_WATCH_EXEC)

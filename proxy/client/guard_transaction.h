@@ -35,9 +35,6 @@ bool guard_transaction_forwards(const struct guard_op *op);
 /* Replicas were asked about the guards that it acquired. There is a link if they have them. */
 void guard_transaction_on_acked(struct client *c, bool enough);
 
-/* The guards were released: the client gets the answer that was kept. */
-void guard_transaction_end_hand_off(struct client *c);
-
 /* As link_ops.on_line() and on_reply(), for `current`. */
 void guard_transaction_on_line(struct client *c, struct slice line);
 void guard_transaction_on_reply(struct client *c, const struct resp_reply *reply,

@@ -42,8 +42,7 @@ static const char *find_unwatched(const struct context *x, const struct guard_op
 		                                     read_set_entry_key(e))))
 			return "LOCKLOST a key that a guard checks was not watched before it "
 			       "was read: nothing was written";
-		/* What was watched is what it had read as another owner. */
-		lost |= e->renamed || e->lost;
+		lost |= e->lost;
 	}
 	if (lost)
 		return "LOCKLOST a key was read under a guard that is over: nothing was "
@@ -62,7 +61,6 @@ static struct decision exec_watched(struct context *x, struct guard_op *op)
 
 	if (!error)
 		return context_guard(session_exec_pending(x->session), op);
-	guard_op_unlisted(op);
 	guard_op_complete(op, GUARD_OP_FAILED);
 	guard_op_free(op);
 	return refuse_transaction(x, error);
@@ -96,7 +94,6 @@ static void note_aborted(struct context *x)
 		read_set_overflow(x->read_set);
 		break;
 	case GUARD_BLOCK_OP:
-		guard_op_unlisted(op);
 		guard_op_complete(op, GUARD_OP_FAILED);
 		guard_op_free(op);
 		break;

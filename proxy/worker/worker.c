@@ -240,7 +240,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	holds_set_ask(w->clients.policy.holds, event_round_ask, &w->clients);
 	w->clients.replica_acks = replica_acks_new(&w->timers.timers, w->topology,
 	                                           w->script_jobs);
-	w->clients.policy.read_sets = read_sets_new(w->script_jobs, &shared->unlisted);
+	w->clients.policy.read_sets = read_sets_new(w->script_jobs);
 	read_sets_set_describe(w->clients.policy.read_sets, client_describe_reader);
 	w->clients.policy.waiters = waiters_new(&w->timers.timers, w->topology, w->script_jobs,
 	                                        &shared->board);

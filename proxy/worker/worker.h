@@ -14,7 +14,6 @@
 
 #include "base/buf.h"
 #include "config/types.h"
-#include "lock/guard/unlisted.h"
 #include "lock/hold/release_board.h"
 #include "lock/queue/waiters.h"
 #include "net/listen.h"
@@ -39,7 +38,6 @@ struct worker_shared {
 	_Atomic int pauses[WORKERS_MAX]; /* how far each is: enum worker_pause */
 	_Atomic size_t bound[WORKERS_MAX]; /* of clients_under_way(), of one that is paused */
 	struct waiter_board board;
-	struct unlisted_board unlisted;
 	struct release_board releases;
 	struct wait_graph *waits; /* lock/deadlock/wait_graph.h */
 	struct proof_secret secret;

@@ -135,7 +135,6 @@ static void worker_node_on_up(void *arg, struct node *n)
 	struct worker *w = arg;
 
 	worker_node_note_reachable(w);
-	unlisted_redis_up(&w->shared->unlisted, n->nups > 1, clock_now());
 	/* A node whose HELLO was renamed does not say that it is one. */
 	script_jobs_set_naming(w->script_jobs, w->cluster || control_is_in_cluster(n->control)
 	                                               ? KEY_NAMING_CLUSTER

@@ -34,8 +34,6 @@ static void worker_topology_on_gone(void *arg, struct node *n)
 {
 	struct worker *w = arg;
 
-	/* What was refused there may have to be listed at another one. */
-	unlisted_redis_up(&w->shared->unlisted, true, clock_now());
 	cluster_forget_node(w->cluster, n, "it is no primary of the cluster any more");
 }
 

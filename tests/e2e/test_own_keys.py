@@ -20,7 +20,7 @@ WRITES = [
     ("COPY", "a", OWN), ("COPY", "a", OWN, "DB", 1), ("MOVE", OWN, 1), ("SORT", "a", "STORE", OWN),
     ("ZUNIONSTORE", OWN, 1, "a"), ("BITOP", "NOT", OWN, "a"), ("LMOVE", "a", OWN, "LEFT", "LEFT"),
     ("BLMOVE", "a", OWN, "LEFT", "LEFT", 1), ("BRPOPLPUSH", "a", OWN, 1), ("GETDEL", OWN), ("GETEX", OWN, "PX", 1),
-    ("HSET", "hasp:readers:{a}", "t", 1), ("RESTORE", OWN, 0, "x"), ("SETRANGE", OWN, 0, "x"),
+    ("HSET", "hasp:owner:{a}", "t", 1), ("RESTORE", OWN, 0, "x"), ("SETRANGE", OWN, 0, "x"),
     ("XGROUP", "CREATE", OWN, "g", "$", "MKSTREAM"), ("xgroup", "destroy", "hasp:queue:{a}", "g"), ("XADD", OWN, "*", "f", "v"),
     ("EVAL", SETS, 1, OWN), ("EVAL", SETS, 2, "a", OWN), ("EVALSHA", "0" * 40, 1, OWN), ("FCALL", "f", 1, OWN),
     ("MIGRATE", "127.0.0.1", 1, OWN, 0, 1), ("MIGRATE", "127.0.0.1", 1, "", 0, 1, "KEYS", OWN),

@@ -47,7 +47,7 @@ def check(world, final):
 
 
 def check_left(world, plain):
-    for pattern in ("hasp:guard:*", "hasp:queue:*", "hasp:readers:*"):
+    for pattern in ("hasp:guard:*", "hasp:queue:*"):
         for key in plain.scan_iter(pattern, count=1000):
             if plain.pttl(key) == -1:
                 world.fault("stays", f"{key} has no expiry")

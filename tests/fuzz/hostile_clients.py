@@ -32,7 +32,7 @@ MB = 1024 * 1024
 PATIENCE = 5.0       # until an attack is over
 PLACES = 40          # that a client takes of the page or of the console
 TARGETS = ([f"verb:{n}" for n in range(4)] + ["lock:connection:0", "lock:value:0", "mine:0:0"])
-SIDES = ("hasp:owner:{{{}}}", "hasp:fence:{{{}}}", "hasp:queue:{{{}}}", "hasp:guard:{{{}}}", "hasp:readers:{{{}}}",
+SIDES = ("hasp:owner:{{{}}}", "hasp:fence:{{{}}}", "hasp:queue:{{{}}}", "hasp:guard:{{{}}}",
          "hasp:queue:hasp:guard:{{{}}}:")
 
 

@@ -17,7 +17,7 @@ int guard_set_up(void **state)
 {
 	struct guard_fixture *f = calloc(1, sizeof(*f));
 
-	f->table = read_sets_new(NULL, &f->unlisted);
+	f->table = read_sets_new(NULL);
 	read_set_init(&f->set);
 	freelist_init(&f->freelist, GUARD_OP_SINGLE_SIZE);
 	*state = f;

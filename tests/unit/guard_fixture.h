@@ -13,17 +13,15 @@
 #define GUARD_WAIT_MS 3000
 #define GUARD_TICKET "worker-1"
 
-/* The names of a key's guard, of its queue, and of its readers. */
+/* The names of a key's guard, and of its queue. */
 #define GUARD_OF(key) "hasp:guard:{" key "}"
 #define QUEUE_OF(key) "hasp:queue:hasp:guard:{" key "}:"
-#define READERS_OF(key) "hasp:readers:{" key "}"
-/* The KEYS that a script has for a key that one connection owns. */
-#define GUARD_KEYS(key) GUARD_OF(key) " " QUEUE_OF(key) " " GUARD_OF(key) " " key
+/* The KEYS that a script has for a key. */
+#define GUARD_KEYS(key) GUARD_OF(key) " " QUEUE_OF(key) " " key
 
 struct guard_fixture {
 	struct read_sets *table;
 	struct read_set set;
-	struct unlisted_board unlisted;
 	struct freelist freelist;
 };
 

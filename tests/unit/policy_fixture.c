@@ -75,7 +75,7 @@ int policy_set_up(void **state)
 
 	policy_init(env);
 	env->holds = hold_table_new();
-	env->read_sets = read_sets_new(NULL, &f->unlisted);
+	env->read_sets = read_sets_new(NULL);
 	env->observers = observers_new(stopped_clock);
 	env->stats = stats_new(1);
 	env->now = POLICY_NOW;

@@ -21,7 +21,6 @@ struct policy_fixture {
 	struct session session;
 	struct hold_owner holds;
 	struct read_set read_set;
-	struct unlisted_board unlisted;
 	struct observer *observer;
 	bool may_be_optimistic, must_log_in, uncounted;
 	struct rewrite_how how;

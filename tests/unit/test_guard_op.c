@@ -18,7 +18,7 @@
 /* Events, as letters of a path. */
 static enum guard_op_event event_of(char letter)
 {
-	static const char letters[] = "SNGQRFACUTXL";
+	static const char letters[] = "SNGQRFACUTX";
 	const char *at = strchr(letters, letter);
 
 	assert_non_null(at);
@@ -27,7 +27,7 @@ static enum guard_op_event event_of(char letter)
 
 static void letters_name_each_event(void **state)
 {
-	static const char order[] = "SNGQRFACUTXL";
+	static const char order[] = "SNGQRFACUTX";
 
 	(void)state;
 	assert_int_equal(sizeof(order) - 1, GUARD_OP_EVENTS);
@@ -42,7 +42,6 @@ static void letters_name_each_event(void **state)
 	assert_int_equal(event_of('U'), GUARD_EVENT_RESUMED);
 	assert_int_equal(event_of('T'), GUARD_EVENT_TIMED_OUT);
 	assert_int_equal(event_of('X'), GUARD_EVENT_UNACKED);
-	assert_int_equal(event_of('L'), GUARD_EVENT_RELEASED);
 }
 
 /* Where a path of events leads, and which events may follow; no others may. */
@@ -90,7 +89,7 @@ static void assert_is_refused(struct guard_op *op, char event)
 
 static void try_each_event(struct guard_fixture *f, make_fn *make, const struct stop *at)
 {
-	for (const char *event = "SNGQRFACUTXL"; *event; event++) {
+	for (const char *event = "SNGQRFACUTX"; *event; event++) {
 		struct guard_op *op = make(f);
 		size_t i = 0;
 		follow(op, at->path);
@@ -147,7 +146,6 @@ static void a_script_s_way(void **state)
 		  GUARD_OP_EXECUTE,
 		  { { 'A', GUARD_STEP_FINISH, GUARD_OP_DONE },
 		    { 'U', GUARD_STEP_SEND_SCRIPT, GUARD_OP_SCRIPTED },
-		    { 'R', GUARD_STEP_ABORT, GUARD_OP_DONE },
 		    { 'X', GUARD_STEP_ABORT, GUARD_OP_DONE } } },
 		{ "SA", GUARD_OP_DONE, { { 0 } } },
 		{ "SGA", GUARD_OP_DONE, { { 0 } } },
@@ -209,12 +207,7 @@ static void an_optimistic_acquire_comes_before_the_script(void **state)
 	GUARD_OP_EXECUTE,                                                                      \
 	{                                                                                      \
 		{ 'C', GUARD_STEP_SEND_NEXT, GUARD_OP_CHECK },                                 \
-			{ 'A', GUARD_STEP_FINISH, GUARD_OP_HAND_OFF },                         \
-	}
-#define HAND_OFF                                                                               \
-	GUARD_OP_HAND_OFF,                                                                     \
-	{                                                                                      \
-		{ 'L', GUARD_STEP_ANSWER, GUARD_OP_DONE },                                     \
+			{ 'A', GUARD_STEP_FINISH, GUARD_OP_DONE },                             \
 	}
 #define DONE                                                                                   \
 	GUARD_OP_DONE,                                                                         \
@@ -233,8 +226,7 @@ static const struct stop check_first[] = {
 	{ "SG", EXECUTE },
 	{ "SGC", CHECK },
 	{ "SGCG", EXECUTE },
-	{ "SGA", HAND_OFF },
-	{ "SGAL", DONE },
+	{ "SGA", DONE },
 	{ "SR", DONE },
 	{ "SQT", DONE },
 };
@@ -250,8 +242,7 @@ static const struct stop acquire_first[] = {
 	{ "SGQ", QUEUED_FOR(GUARD_OP_CHECK) },
 	{ "SGG", EXECUTE },
 	{ "SGGC", CHECK },
-	{ "SGGA", HAND_OFF },
-	{ "SGGAL", DONE },
+	{ "SGGA", DONE },
 	{ "SR", DONE },
 	{ "SGR", DONE },
 	{ "SQT", DONE },
@@ -299,96 +290,6 @@ static struct guard_op *make_block_of_read(struct guard_fixture *f)
 static void a_block_checks_what_it_has_read(void **state)
 {
 	TRY_EACH(*state, make_block_of_read, check_first);
-}
-
-static struct guarded_key shared_read(void)
-{
-	struct guarded_key key = guarded("k");
-
-	key.shared = true;
-	key.acquires = true;
-	return key;
-}
-
-static struct guard_op *make_block_of_shared(struct guard_fixture *f)
-{
-	guard_fixture_read(f, shared_read());
-	return guard_fixture_single(f, GUARD_OP_BLOCK, shared_read());
-}
-
-/* Another connection of its owner may have written it since. */
-static void a_block_reads_a_shared_owner_s_key_anew(void **state)
-{
-	static const struct stop stops[] = {
-		{ "", GUARD_OP_NEW, { { 'S', GUARD_STEP_SEND_NEXT, GUARD_OP_ACQUIRE } } },
-		{ "S", ACQUIRE },
-		{ "SG", CHECK },
-		{ "SGG", EXECUTE },
-	};
-
-	TRY_EACH(*state, make_block_of_shared, stops);
-}
-
-static struct guard_op *make_script_of_shared(struct guard_fixture *f)
-{
-	return guard_fixture_single(f, GUARD_OP_SCRIPT, shared_read());
-}
-
-/* Its other connections must not write what it has not seen. */
-static void a_shared_owner_that_waited_in_vain_is_listed_as_a_reader_first(void **state)
-{
-	static const struct stop script[] = {
-		{ "SQ",
-		  GUARD_OP_QUEUED,
-		  { { 'U', GUARD_STEP_SEND_SCRIPT, GUARD_OP_SCRIPTED },
-		    { 'T', GUARD_STEP_LIST_READER, GUARD_OP_HAND_OFF } } },
-		{ "SQT", HAND_OFF },
-		{ "SQTL", DONE },
-	};
-	static const struct stop block[] = {
-		{ "SQ",
-		  GUARD_OP_QUEUED,
-		  { { 'U', GUARD_STEP_SEND_NEXT, GUARD_OP_ACQUIRE },
-		    { 'T', GUARD_STEP_LIST_READER, GUARD_OP_HAND_OFF } } },
-		{ "SQT", HAND_OFF },
-		{ "SQTL", DONE },
-	};
-
-	TRY_EACH(*state, make_script_of_shared, script);
-	TRY_EACH(*state, make_block_of_shared, block);
-}
-
-static void assert_ends_by_hand_off(struct guard_op *op, char event)
-{
-	assert_int_equal(guard_op_step(op, event_of(event)), GUARD_STEP_ABORT);
-	assert_int_equal(op->phase, GUARD_OP_HAND_OFF);
-	assert_int_equal(guard_op_step(op, GUARD_EVENT_RELEASED), GUARD_STEP_ANSWER);
-	assert_int_equal(op->phase, GUARD_OP_DONE);
-	end(op);
-}
-
-/* Its other connections would take what they have read earlier for fresh. */
-static void what_a_shared_owner_acquired_in_vain_is_released_before_it_is_told(void **state)
-{
-	static const struct slice anew = SLICE_LIT("+GRANTED anew");
-	struct guard_op *op = make_script_of_shared(*state);
-
-	follow(op, "S");
-	guard_op_granted(op, anew);
-	(void)guard_op_step(op, GUARD_EVENT_GRANTED);
-	assert_ends_by_hand_off(op, 'R');
-
-	op = make_script_of_shared(*state);
-	follow(op, "S");
-	guard_op_granted(op, anew);
-	(void)guard_op_step(op, GUARD_EVENT_GRANTED);
-	assert_ends_by_hand_off(op, 'X');
-
-	op = make_block_of_shared(*state);
-	op->aborted = true;
-	follow(op, "S");
-	guard_op_granted(op, anew);
-	assert_ends_by_hand_off(op, 'G');
 }
 
 static struct guard_op *make_aborted(struct guard_fixture *f)
@@ -461,9 +362,8 @@ static void the_application_s_exec_is_sent_once(void **state)
 {
 	static const struct stop stops[] = {
 		{ "", GUARD_OP_NEW, { { 'S', GUARD_STEP_SEND_EXEC, GUARD_OP_EXECUTE } } },
-		{ "S", GUARD_OP_EXECUTE, { { 'A', GUARD_STEP_FINISH, GUARD_OP_HAND_OFF } } },
-		{ "SA", HAND_OFF },
-		{ "SAL", DONE },
+		{ "S", GUARD_OP_EXECUTE, { { 'A', GUARD_STEP_FINISH, GUARD_OP_DONE } } },
+		{ "SA", DONE },
 	};
 
 	TRY_EACH(*state, make_watch_exec, stops);
@@ -497,9 +397,6 @@ int main(void)
 		TEST(a_single_command_that_reads_acquires_first),
 		TEST(a_block_acquires_what_it_has_not_read),
 		TEST(a_block_checks_what_it_has_read),
-		TEST(a_block_reads_a_shared_owner_s_key_anew),
-		TEST(a_shared_owner_that_waited_in_vain_is_listed_as_a_reader_first),
-		TEST(what_a_shared_owner_acquired_in_vain_is_released_before_it_is_told),
 		TEST(an_aborted_block_is_not_executed),
 		TEST(a_guard_that_changes_again_and_again_is_given_up),
 		TEST(multi_follows_whatever_the_check_says),

@@ -30,12 +30,6 @@ static struct guarded_key writing(const char *key)
 	return k;
 }
 
-static struct guarded_key shared(struct guarded_key k)
-{
-	k.shared = true;
-	return k;
-}
-
 static void end(struct guard_op *op, enum guard_op_result result)
 {
 	guard_op_complete(op, result);
@@ -170,7 +164,6 @@ static void a_script_granted_anew_has_lost_what_was_read_before(void **state)
 	assert_false(e->lost);
 	guard_op_granted(op, SLICE_LIT("+GRANTED anew\r\n"));
 	assert_true(op->acquired);
-	assert_true(op->unread);
 	assert_true(e->lost);
 	end(op, GUARD_OP_FAILED);
 }
@@ -188,7 +181,6 @@ static void a_transaction_has_guards_only_from_what_it_acquired(void **state)
 	(void)guard_op_step(op, GUARD_EVENT_START);
 	guard_op_granted(op, SLICE_LIT("+GRANTED anew\r\n"));
 	assert_true(op->acquired);
-	assert_true(op->unread);
 	end(op, GUARD_OP_FAILED);
 }
 
@@ -302,52 +294,6 @@ static void a_read_that_failed_counts_as_one_that_was_lost(void **state)
 	assert_true(e->read && e->lost);
 }
 
-/* Redis lists the owner, whose other connections may write, too. */
-static void a_shared_owner_s_read_that_failed_counts_under_another_name_only(void **state)
-{
-	struct read_set_entry *e;
-
-	end(guard_fixture_single(*state, GUARD_OP_SCRIPT, shared(reading("k"))),
-	    GUARD_OP_FAILED);
-	e = guard_fixture_entry(*state, "k");
-	assert_true(e->refused);
-	assert_false(e->read || e->lost);
-}
-
-/* No script has listed the owner: hasp's own connection does, once; until Redis says otherwise
- * the connection must own the guard. */
-static void a_shared_owner_s_read_that_redis_refused_is_listed(void **state)
-{
-	static const struct slice refusals[] = {
-		SLICE_LIT("-BUSY Redis is busy running a script.\r\n"),
-		SLICE_LIT("-OOM command not allowed\r\n"),
-	};
-
-	for (size_t i = 0; i < sizeof(refusals) / sizeof(*refusals); i++) {
-		struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT,
-		                                           shared(reading("k")));
-		guard_op_refused(op, refusals[i]);
-		end(op, GUARD_OP_FAILED);
-		assert_true(guard_fixture_entry(*state, "k")->unlisted);
-		assert_int_equal(fake_jobs_count(" token read"), 1);
-	}
-	end(guard_fixture_single(*state, GUARD_OP_SCRIPT, shared(reading("k"))),
-	    GUARD_OP_CARRIED_OUT);
-	assert_false(guard_fixture_entry(*state, "k")->unlisted);
-	fake_jobs_clear();
-}
-
-static void what_a_script_refused_it_has_listed(void **state)
-{
-	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT,
-	                                           shared(reading("k")));
-
-	guard_op_refused(op, SLICE_LIT("-LOCKED 'k' is guarded by another owner\r\n"));
-	end(op, GUARD_OP_FAILED);
-	assert_false(guard_fixture_entry(*state, "k")->unlisted);
-	assert_jobs("");
-}
-
 static void a_read_that_redis_answered_with_wrongtype_leaves_nothing(void **state)
 {
 	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k"));
@@ -430,15 +376,13 @@ static void assert_release(const struct guard_op *op, enum guard_op_result resul
 	buf_release(&out);
 }
 
-#define RELEASE(third, done)                                                                   \
-	"EVAL guard_release 3 " GUARD_OF("k") " " QUEUE_OF("k") " " third                      \
-								" secret token " done "\n"
+#define RELEASE "EVAL guard_release 2 " GUARD_OF("k") " " QUEUE_OF("k") " secret token\n"
 
 static void a_write_that_was_carried_out_releases(void **state)
 {
 	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SINGLE, writing("k"));
 
-	assert_release(op, GUARD_OP_CARRIED_OUT, false, RELEASE(GUARD_OF("k"), "written"));
+	assert_release(op, GUARD_OP_CARRIED_OUT, false, RELEASE);
 	assert_release(op, GUARD_OP_PARTLY, false, NULL);
 	assert_release(op, GUARD_OP_FAILED, false, NULL);
 	end(op, GUARD_OP_FAILED);
@@ -448,7 +392,7 @@ static void a_guard_that_was_acquired_in_vain_is_released(void **state)
 {
 	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k"));
 
-	assert_release(op, GUARD_OP_FAILED, true, RELEASE(GUARD_OF("k"), "\"\""));
+	assert_release(op, GUARD_OP_FAILED, true, RELEASE);
 	assert_release(op, GUARD_OP_FAILED, false, NULL);
 	assert_release(op, GUARD_OP_CARRIED_OUT, true, NULL);
 	end(op, GUARD_OP_FAILED);
@@ -461,55 +405,8 @@ static void but_not_under_what_was_read_before_unless_that_was_lost(void **state
 
 	assert_release(op, GUARD_OP_FAILED, true, NULL);
 	e->lost = true;
-	assert_release(op, GUARD_OP_FAILED, true, RELEASE(GUARD_OF("k"), "\"\""));
+	assert_release(op, GUARD_OP_FAILED, true, RELEASE);
 	end(op, GUARD_OP_FAILED);
-}
-
-/* Another connection of that owner may have read under it. */
-static void a_shared_owner_s_guard_is_released_unless_somebody_has_read(void **state)
-{
-	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT,
-	                                           shared(reading("k")));
-
-	assert_release(op, GUARD_OP_FAILED, true, RELEASE(READERS_OF("k"), "unread"));
-	/* Redis had noted it as the only reader, and it has not read. */
-	op->unread = true;
-	assert_release(op, GUARD_OP_FAILED, false, RELEASE(READERS_OF("k"), "\"\""));
-	end(op, GUARD_OP_FAILED);
-}
-
-static void inside_the_application_s_watch_a_shared_read_is_noted(void **state)
-{
-	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_WATCH_EXEC,
-	                                           shared(reading("k")));
-
-	assert_release(op, GUARD_OP_CARRIED_OUT, false, RELEASE(READERS_OF("k"), "read"));
-	assert_release(op, GUARD_OP_FAILED, false, NULL);
-	end(op, GUARD_OP_FAILED);
-}
-
-static void only_what_others_may_have_is_handed_off_before_the_answer(void **state)
-{
-	static const struct {
-		enum guard_op_kind kind;
-		bool shared, writes, expected;
-	} cases[] = {
-		{ GUARD_OP_SINGLE, true, true, true },
-		{ GUARD_OP_SINGLE, false, true, false },
-		{ GUARD_OP_SINGLE, true, false, false },
-		{ GUARD_OP_WATCH_EXEC, true, false, true },
-		{ GUARD_OP_WATCH_EXEC, false, false, false },
-	};
-
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		const char name[] = { (char)('a' + i), '\0' };
-		struct guarded_key key = cases[i].writes ? writing(name) : reading(name);
-		struct guard_op *op;
-		key.shared = cases[i].shared;
-		op = guard_fixture_single(*state, cases[i].kind, key);
-		assert_int_equal(guard_op_is_shared(op), cases[i].expected);
-		end(op, GUARD_OP_FAILED);
-	}
 }
 
 static void without_a_link_hasp_s_own_connection_releases(void **state)
@@ -517,8 +414,7 @@ static void without_a_link_hasp_s_own_connection_releases(void **state)
 	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SINGLE, writing("k"));
 
 	guard_op_release(op, GUARD_OP_CARRIED_OUT, false);
-	assert_jobs("2 guard_release 3 " GUARD_OF("k") " " QUEUE_OF("k") " " GUARD_OF(
-		"k") " secret token written\n");
+	assert_jobs("2 guard_release 2 " GUARD_OF("k") " " QUEUE_OF("k") " secret token\n");
 	guard_op_release(op, GUARD_OP_FAILED, false);
 	assert_jobs("");
 	end(op, GUARD_OP_FAILED);
@@ -576,9 +472,6 @@ int main(void)
 		TEST(a_key_that_there_is_not_cannot_be_waited_for),
 		TEST(a_read_that_was_carried_out_counts),
 		TEST(a_read_that_failed_counts_as_one_that_was_lost),
-		TEST(a_shared_owner_s_read_that_failed_counts_under_another_name_only),
-		TEST(a_shared_owner_s_read_that_redis_refused_is_listed),
-		TEST(what_a_script_refused_it_has_listed),
 		TEST(a_read_that_redis_answered_with_wrongtype_leaves_nothing),
 		TEST(a_refused_write_that_reads_as_well_leaves_nothing),
 		TEST(at_multi_a_key_that_was_lost_still_counts_as_read),
@@ -589,9 +482,6 @@ int main(void)
 		TEST(a_write_that_was_carried_out_releases),
 		TEST(a_guard_that_was_acquired_in_vain_is_released),
 		TEST(but_not_under_what_was_read_before_unless_that_was_lost),
-		TEST(a_shared_owner_s_guard_is_released_unless_somebody_has_read),
-		TEST(inside_the_application_s_watch_a_shared_read_is_noted),
-		TEST(only_what_others_may_have_is_handed_off_before_the_answer),
 		TEST(without_a_link_hasp_s_own_connection_releases),
 		TEST(what_was_sent_and_not_answered_leaves_the_line_and_is_released),
 		TEST(each_key_of_what_was_not_answered_is_undone),

@@ -79,7 +79,7 @@ static void a_read_is_one_script(void **state)
 
 	op->script = GUARD_OP_READ;
 	assert_script(op, &view, 1, how,
-	              "guard_read 4 " KEYS_K " \"\" 1 worker-1 3000 \"\" token 5000 - GET k\n");
+	              "guard_read 3 " KEYS_K " \"\" 1 worker-1 3000 \"\" token 5000 - GET k\n");
 	end(op);
 }
 
@@ -91,23 +91,7 @@ static void a_read_that_no_script_can_answer_only_acquires(void **state)
 
 	op->script = GUARD_OP_READ_APART;
 	assert_script(op, &view, 1, how,
-	              "guard_read 4 " KEYS_K " \"\" 1 worker-1 3000 \"\" token 5000 -\n");
-	end(op);
-}
-
-static void a_shared_owner_s_readers_are_noted(void **state)
-{
-	struct slice argv[] = { SLICE_LIT("GET"), SLICE_LIT("k") };
-	struct resp_view view = { 2, argv };
-	struct guarded_key key = reading("k");
-	struct guard_op *op;
-
-	key.shared = true;
-	op = guard_fixture_single(*state, GUARD_OP_SCRIPT, key);
-	op->script = GUARD_OP_READ;
-	assert_script(op, &view, 1, how,
-	              "guard_read 4 " GUARD_K " " QUEUE_OF("k") " " READERS_OF(
-			      "k") " k \"\" 1 worker-1 3000 \"\" token 5000 - GET k\n");
+	              "guard_read 3 " KEYS_K " \"\" 1 worker-1 3000 \"\" token 5000 -\n");
 	end(op);
 }
 
@@ -139,7 +123,7 @@ static void a_write_of_what_was_not_read_may_wait(void **state)
 	op = guard_fixture_single(*state, GUARD_OP_SCRIPT, key);
 	op->script = GUARD_OP_WRITE;
 	assert_script(op, &view, 1, how,
-	              "guard_write 4 " KEYS_K
+	              "guard_write 3 " KEYS_K
 	              " \"\" 1 worker-1 3000 \"\" token 5000 - SET k v\n");
 	end(op);
 }
@@ -157,7 +141,7 @@ static void a_write_of_what_was_lost_is_made_by_nobody(void **state)
 	op = guard_fixture_single(*state, GUARD_OP_SCRIPT, key);
 	op->script = GUARD_OP_WRITE;
 	assert_script(op, &view, 1, how,
-	              "guard_write 4 " KEYS_K
+	              "guard_write 3 " KEYS_K
 	              " \"\" 1 worker-1 3000 \"\" - 5000 mk APPEND k v\n");
 	end(op);
 }
@@ -172,7 +156,7 @@ static void several_keys_come_first_and_then_those_without_a_guard(void **state)
 
 	op->script = GUARD_OP_READ;
 	assert_script(op, &view, 3, how,
-	              "guard_read 9 " KEYS_A " " KEYS_B " other \"\" 2 worker-1 3000 \"\" "
+	              "guard_read 7 " KEYS_A " " KEYS_B " other \"\" 2 worker-1 3000 \"\" "
 	              "token 5000 - token 5000 - MGET b other a\n");
 	end(op);
 }
@@ -186,7 +170,7 @@ static void a_script_that_redis_lost_is_sent_as_text(void **state)
 
 	as.eval = true;
 	assert_script(op, &view, 1, as,
-	              "EVAL guard_read 4 " KEYS_K
+	              "EVAL guard_read 3 " KEYS_K
 	              " \"\" 1 worker-1 3000 \"\" token 5000 - GET k\n");
 	end(op);
 }
@@ -203,7 +187,7 @@ static void it_waits_as_long_as_both_its_guard_and_its_client_may(void **state)
 	as.wait_max_ms = 700;
 	as.place = 17;
 	assert_script(op, &view, 1, as,
-	              "guard_read 4 " KEYS_K " \"\" 1 worker-1 700 17 token 5000 - GET k\n");
+	              "guard_read 3 " KEYS_K " \"\" 1 worker-1 700 17 token 5000 - GET k\n");
 	end(op);
 }
 
@@ -218,7 +202,7 @@ static void of_several_keys_no_place_is_named(void **state)
 
 	as.place = 17;
 	assert_script(op, &view, 2, as,
-	              "guard_read 8 " KEYS_A " " KEYS_B " \"\" 2 worker-1 3000 \"\" "
+	              "guard_read 6 " KEYS_A " " KEYS_B " \"\" 2 worker-1 3000 \"\" "
 	              "token 5000 - token 5000 - MGET a b\n");
 	end(op);
 }
@@ -243,14 +227,14 @@ static void a_transaction_acquires_what_it_reads_and_then_watches_and_checks_all
 	keys[1].acquires = true;
 	op = guard_fixture_op(*state, GUARD_OP_SINGLE, keys, 2);
 	assert_int_equal(guard_op_step(op, GUARD_EVENT_START), GUARD_STEP_SEND_NEXT);
-	assert_next(op, 0, "guard_read 4 " KEYS_B " \"\" 1 worker-1 3000 \"\" token 5000 -\n");
+	assert_next(op, 0, "guard_read 3 " KEYS_B " \"\" 1 worker-1 3000 \"\" token 5000 -\n");
 	guard_op_granted(op, SLICE_LIT("+GRANTED"));
 	assert_int_equal(guard_op_step(op, GUARD_EVENT_GRANTED), GUARD_STEP_SEND_NEXT);
 	/* Those that it has acquired it must still have. */
 	assert_next(op, 1,
 	            "WATCH " GUARD_A " " GUARD_B "\n"
-	            "guard_write 8 " KEYS_A " " KEYS_B
-	            " \"\" 2 worker-1 3000 \"\" token 5000 mk token 5000 mr\n");
+	            "guard_write 6 " KEYS_A " " KEYS_B
+	            " \"\" 2 worker-1 3000 \"\" token 5000 mk token 5000 mk\n");
 	end(op);
 }
 
@@ -265,7 +249,7 @@ static void a_block_that_has_read_only_checks(void **state)
 	assert_int_equal(guard_op_step(op, GUARD_EVENT_START), GUARD_STEP_SEND_NEXT);
 	assert_next(op, 1,
 	            "WATCH " GUARD_K "\n"
-	            "guard_write 4 " KEYS_K " \"\" 1 worker-1 3000 \"\" token 5000 m\n");
+	            "guard_write 3 " KEYS_K " \"\" 1 worker-1 3000 \"\" token 5000 m\n");
 	end(op);
 }
 
@@ -292,7 +276,6 @@ int main(void)
 		TEST(a_try_asks_for_the_queue_sets_the_guard_and_reads),
 		TEST(a_read_is_one_script),
 		TEST(a_read_that_no_script_can_answer_only_acquires),
-		TEST(a_shared_owner_s_readers_are_noted),
 		TEST(the_write_that_ends_a_read_is_the_short_script),
 		TEST(a_write_of_what_was_not_read_may_wait),
 		TEST(a_write_of_what_was_lost_is_made_by_nobody),

@@ -20,7 +20,7 @@
 
 static const enum key_naming namings[] = { KEY_NAMING_SERVER, KEY_NAMING_CLUSTER };
 static const enum key_name kinds[] = { KEY_NAME_OWNER, KEY_NAME_FENCE, KEY_NAME_QUEUE,
-	                               KEY_NAME_GUARD, KEY_NAME_READERS };
+	                               KEY_NAME_GUARD };
 
 #define COUNT(v) (sizeof(v) / sizeof(*(v)))
 

@@ -73,15 +73,14 @@ static void a_written_key_has_no_entry(void **state)
 	assert_int_equal(f->set.n, 0);
 }
 
-static void a_read_makes_good_what_was_lost_or_renamed(void **state)
+static void a_read_makes_good_what_was_lost(void **state)
 {
 	struct read_set_entry *e = add(*state, 0, "k");
 
-	e->lost = e->renamed = true;
+	e->lost = true;
 	read_set_entry_read(e);
 	assert_true(e->read);
 	assert_false(e->lost);
-	assert_false(e->renamed);
 }
 
 static void long_keys_have_entries_too(void **state)
@@ -95,39 +94,6 @@ static void long_keys_have_entries_too(void **state)
 	assert_true(read_set_find(f->table, &f->set, 0, slice_str(key))->read);
 	read_set_entry_over(read_set_find(f->table, &f->set, 0, slice_str(key)));
 	assert_int_equal(f->set.n, 0);
-}
-
-/* --- another name -------------------------------------------------------------------- */
-
-static struct read_set_entry *add_as(struct guard_fixture *f, const char *token)
-{
-	struct guarded_key k = guarded("k");
-
-	k.token = slice_str(token);
-	return read_set_add(f->table, &f->set, 0, &k, 0);
-}
-
-static void what_was_read_under_another_name_counts_as_read_and_renamed(void **state)
-{
-	struct guard_fixture *f = *state;
-	struct read_set_entry *e;
-
-	read_set_entry_read(add_as(f, "alice"));
-	e = add_as(f, "bob");
-	assert_true(e->read);
-	assert_true(e->renamed);
-	assert_true(slice_eq(e->token, SLICE_LIT("bob")));
-	assert_int_equal(f->set.n, 1);
-}
-
-static void what_was_not_read_has_no_other_name(void **state)
-{
-	struct read_set_entry *e;
-
-	add_as(*state, "alice");
-	e = add_as(*state, "bob");
-	assert_false(e->read);
-	assert_false(e->renamed);
 }
 
 /* --- too many ------------------------------------------------------------------------ */
@@ -220,12 +186,11 @@ static void after_that_a_written_key_keeps_its_entry(void **state)
 
 	fill(f);
 	e = add(f, 0, "one more");
-	e->read = e->lost = e->renamed = true;
+	e->read = e->lost = true;
 	read_set_entry_over(e);
 	assert_ptr_equal(read_set_find(f->table, &f->set, 0, SLICE_LIT("one more")), e);
 	assert_false(e->read);
 	assert_false(e->lost);
-	assert_false(e->renamed);
 }
 
 /* --- the end ------------------------------------------------------------------------ */
@@ -248,8 +213,7 @@ static void the_connection_s_end_releases_guards_that_it_may_still_have(void **s
 	add(f, 3, "expires");
 	read_set_end(&f->set, 100.0, false);
 	assert_int_equal(f->set.n, 0);
-	assert_jobs("3 guard_release 3 " GUARD_OF("k") " " QUEUE_OF("k") " " GUARD_OF(
-		"k") " secret token \"\"\n");
+	assert_jobs("3 guard_release 2 " GUARD_OF("k") " " QUEUE_OF("k") " secret token\n");
 	assert_float_equal(fake_jobs_until(), 100.1, 0.001);
 }
 
@@ -262,8 +226,7 @@ static void of_a_connection_that_is_cut_off_the_guards_of_what_it_read_are_kept(
 	add_to_be_released(f, 3, "k", 200.0);
 	read_set_end(&f->set, 100.0, true);
 	assert_int_equal(f->set.n, 0);
-	assert_jobs("3 guard_release 3 " GUARD_OF("k") " " QUEUE_OF("k") " " GUARD_OF(
-		"k") " secret token \"\"\n");
+	assert_jobs("3 guard_release 2 " GUARD_OF("k") " " QUEUE_OF("k") " secret token\n");
 }
 
 static void a_connection_is_between_read_and_write_until_the_lease_is_over(void **state)
@@ -281,25 +244,6 @@ static void a_connection_is_between_read_and_write_until_the_lease_is_over(void 
 	assert_false(read_set_has_any(&f->set, 100.0));
 }
 
-static void its_own_connection_tells_redis_what_was_done(void **state)
-{
-	static const char *const words[] = { [GUARD_DONE_NOTHING] = "\"\"",
-		                             [GUARD_DONE_WRITTEN] = "written",
-		                             [GUARD_DONE_UNREAD] = "unread",
-		                             [GUARD_DONE_READ] = "read" };
-	struct read_set_entry *e = add(*state, 0, "k");
-	char expected[256];
-
-	e->shared = true;
-	for (int done = GUARD_DONE_NOTHING; done <= GUARD_DONE_READ; done++) {
-		read_set_entry_release(e, done);
-		snprintf(expected, sizeof(expected),
-		         "0 guard_release 3 %s %s %s secret token %s\n", GUARD_OF("k"),
-		         QUEUE_OF("k"), READERS_OF("k"), words[done]);
-		assert_jobs(expected);
-	}
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, guard_set_up, guard_tear_down)
 
 int main(void)
@@ -309,10 +253,8 @@ int main(void)
 		TEST(another_connection_s_entry_is_not_this_one_s),
 		TEST(a_key_that_is_read_again_keeps_its_entry),
 		TEST(a_written_key_has_no_entry),
-		TEST(a_read_makes_good_what_was_lost_or_renamed),
+		TEST(a_read_makes_good_what_was_lost),
 		TEST(long_keys_have_entries_too),
-		TEST(what_was_read_under_another_name_counts_as_read_and_renamed),
-		TEST(what_was_not_read_has_no_other_name),
 		TEST(the_oldest_makes_space),
 		TEST(one_that_is_read_again_or_kept_is_not_the_oldest),
 		TEST(after_that_a_write_that_was_not_carried_out_leaves_no_entry),
@@ -321,7 +263,6 @@ int main(void)
 		TEST(the_connection_s_end_releases_guards_that_it_may_still_have),
 		TEST(of_a_connection_that_is_cut_off_the_guards_of_what_it_read_are_kept),
 		TEST(a_connection_is_between_read_and_write_until_the_lease_is_over),
-		TEST(its_own_connection_tells_redis_what_was_done),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * guard_op: what a guarded operation sends, and what the answers do to its keys. Which step
- * comes next is in guard_op_step.c, what is released in guard_op_release.c.
+ * comes next is in guard_op_step.c.
  */
 #include "lock/guard/guard_op_internal.h"
 
@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
+#include "lock/scripts/script_call.h"
 #include "resp/write.h"
 
 /* How often a try that may still be on its way is undone. */
@@ -76,9 +77,7 @@ struct guard_op *guard_op_of_read_set(struct read_sets *table, struct freelist *
 			.key = read_set_entry_key(e),
 			.token = e->token,
 			.lease_ms = e->lease_ms,
-			.shared = e->shared,
-			/* Of a shared owner another connection may have written since. */
-			.held = !e->shared,
+			.held = true,
 			.release = e->release,
 			.stats = e->stats,
 		};
@@ -98,7 +97,6 @@ void guard_op_free(struct guard_op *op)
 		return;
 	buf_release(&op->block);
 	buf_release(&op->error);
-	buf_release(&op->answer);
 	if (op->freelist)
 		freelist_give(op->freelist, op);
 	else
@@ -108,7 +106,7 @@ void guard_op_free(struct guard_op *op)
 size_t guard_op_nbytes(const struct guard_op *op)
 {
 	return sizeof(*op) + op->n * sizeof(*op->keys) + buf_cap(&op->block) +
-	       buf_cap(&op->error) + buf_cap(&op->answer);
+	       buf_cap(&op->error);
 }
 
 /* --- what is sent ---------------------------------------------------------------------- */
@@ -131,19 +129,13 @@ static struct guarded_key key_terms(const struct guard_op *op, size_t i)
 	const struct guard_op_key *k = &op->keys[i];
 	const struct read_set_entry *e = k->entry;
 	bool lost = e->lost && e->read;
-	bool unlisted = e->unlisted ||
-	                (e->shared && read_sets_may_be_unlisted(op->table, read_set_entry_db(e),
-	                                                        read_set_entry_key(e), e->token,
-	                                                        op->sent_at));
 
 	return (struct guarded_key){
 		.key = read_set_entry_key(e),
 		.token = e->token,
 		.lease_ms = k->lease_ms,
-		.shared = e->shared,
 		.lost = lost,
-		.held = e->renamed || lost || unlisted || k->must_own ||
-		        (!e->shared && (e->read || op->acquired)),
+		.held = k->must_own || e->read || op->acquired,
 		.writes = k->writes,
 		.acquires = k->acquires,
 		.releases = k->releases,
@@ -277,7 +269,6 @@ void guard_op_granted(struct guard_op *op, struct slice line)
 		return;
 	}
 	op->acquired = true;
-	op->unread = unread;
 }
 
 void guard_op_refused(struct guard_op *op, struct slice line)
@@ -285,9 +276,6 @@ void guard_op_refused(struct guard_op *op, struct slice line)
 	struct guard_op_key *lost = NULL;
 
 	op->answered = slice_starts(line, SLICE_LIT("-WRONGTYPE "));
-	if (!op->answered && !slice_starts(line, SLICE_LIT("-LOCKED ")) &&
-	    !slice_starts(line, SLICE_LIT("-LOCKLOST ")))
-		guard_op_unlisted(op);
 	for (size_t i = 0; i < op->n; i++) {
 		if (!rewrite_guard_is_lost(line, read_set_entry_key(op->keys[i].entry)))
 			continue;
@@ -303,7 +291,7 @@ void guard_op_refused(struct guard_op *op, struct slice line)
 		lost->entry->lost = true;
 		return;
 	}
-	lost->entry->read = lost->entry->refused = lost->entry->unlisted = false;
+	lost->entry->read = false;
 	lost->told = lost->writes;
 }
 
@@ -315,9 +303,7 @@ static struct lock_try guard_try(const struct guard_op *op, size_t i, struct buf
 	buf_clear(name);
 	rewrite_guard_name(name, guard_op_naming(op), read_set_entry_key(e));
 	return (struct lock_try){
-		/* What others of its owner have read under is not this try's. */
-		.id = { LOCK_KIND_GUARD, buf_slice(name),
-		        e->shared ? SLICE_LIT("-") : e->token },
+		.id = { LOCK_KIND_GUARD, buf_slice(name), e->token },
 		.value = e->token,
 		.ticket = slice_str(op->ticket),
 		.place = -1,
@@ -326,11 +312,7 @@ static struct lock_try guard_try(const struct guard_op *op, size_t i, struct buf
 
 bool guard_op_awaits_replicas(const struct guard_op *op)
 {
-	bool shared = false;
-
-	for (size_t i = 0; i < op->n; i++)
-		shared |= op->keys[i].acquires && op->keys[i].entry->shared;
-	return op->replicas && (op->acquired || shared);
+	return op->replicas && op->acquired;
 }
 
 struct lock_try guard_op_granted_try(const struct guard_op *op, struct buf *name)
@@ -419,7 +401,7 @@ void guard_op_complete(struct guard_op *op, enum guard_op_result result)
 		struct guard_op_key *k = &op->keys[i];
 		count_outcome(op, k, result);
 		if (k->acquires && result == GUARD_OP_FAILED && !op->answered && !k->told)
-			read_set_entry_refused(k->entry, op->unlisted, op->sent_at);
+			read_set_entry_refused(k->entry);
 		else if (k->acquires && result != GUARD_OP_FAILED)
 			read_set_entry_read(k->entry);
 		else if (result == GUARD_OP_FAILED && counts_without_entry(k))
@@ -433,8 +415,6 @@ void guard_op_assume(struct guard_op *op)
 {
 	for (size_t i = 0; i < op->n; i++) {
 		struct read_set_entry *e = op->keys[i].entry;
-		/* It may have been refused; then the guard is another connection's. */
-		e->release &= !e->shared;
 		if (!op->writes || op->keys[i].acquires)
 			read_set_entry_read(e);
 		else if (!e->read || op->keys[i].releases)
@@ -466,6 +446,50 @@ void guard_op_undo(struct guard_op *op, bool keeps_read)
 	}
 	buf_release(&out);
 	buf_release(&name);
-	if (op->phase != GUARD_OP_NEW)
-		guard_op_list_readers(op);
+}
+
+/* --- what is released ------------------------------------------------------------------ */
+
+static bool is_released(const struct guard_op_key *k, enum guard_op_result result,
+                        bool acquired)
+{
+	if (k->entry->checked)
+		return false;
+	if (result == GUARD_OP_CARRIED_OUT && k->releases)
+		return true;
+	if (!acquired || (result != GUARD_OP_FAILED && k->acquires))
+		return false;
+	return !k->entry->read || k->entry->lost;
+}
+
+static void write_release(const struct read_set_entry *e, struct buf *out)
+{
+	struct buf evalsha = BUF_INIT;
+	struct rewrite_how how = read_sets_how(e->table, read_set_entry_db(e));
+	enum script_id script = rewrite_guard_release(&evalsha, read_set_entry_key(e), e->token,
+	                                              &how);
+
+	script_call_write_as_eval(out, script, buf_slice(&evalsha));
+	buf_release(&evalsha);
+}
+
+size_t guard_op_write_release(const struct guard_op *op, enum guard_op_result result,
+                              bool acquired, struct buf *out)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < op->n; i++) {
+		if (!is_released(&op->keys[i], result, acquired))
+			continue;
+		write_release(op->keys[i].entry, out);
+		n++;
+	}
+	return n;
+}
+
+void guard_op_release(const struct guard_op *op, enum guard_op_result result, bool acquired)
+{
+	for (size_t i = 0; i < op->n; i++)
+		if (is_released(&op->keys[i], result, acquired))
+			read_set_entry_release(op->keys[i].entry);
 }

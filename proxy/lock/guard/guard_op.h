@@ -7,36 +7,30 @@
  *
  *      NEW --+--> TRY --not free--> SCRIPT <--NOSCRIPT, granted, or its place was lost--.
  *            |     |                 ^ | | `--QUEUED------> QUEUED ---------------------'
- *            |     | reply           | | `----GRANTED---.      | timed out
- *            `-----+-----------------' | reply          v      |--------> DONE
- *                  `-------------------+------------> EXECUTE  | shared
+ *            |     | reply           | | `----GRANTED---.      |
+ *            `-----+-----------------' | reply          v      | timed out
+ *                  `-------------------+------------> EXECUTE  |
  *                                      v                 |     v
- *                                     DONE <--reply------'   HAND_OFF --listed--> DONE
+ *                                     DONE <--reply------'   DONE
  *
  * In a transaction of hasp's own, of which the guards are watched, around the command
  * (GUARD_OP_SINGLE) or instead of the application's (GUARD_OP_BLOCK):
  *
  *      NEW -+--> ACQUIRE --GRANTED-.      .---- a guard changed ----.
  *           |     | ^              v      v                         |
- *           `-----|-|------------> CHECK -----GRANTED----> EXECUTE -'--reply--> HAND_OFF
- *                 | |              | ^                                              |
- *          QUEUED | | granted      | | granted                             released |
- *                 v |              v |                                              v
- *                QUEUED           QUEUED --timed out--> DONE, or HAND_OFF          DONE
+ *           `-----|-|------------> CHECK -----GRANTED----> EXECUTE -'--reply--> DONE
+ *                 | |              | ^
+ *          QUEUED | | granted      | | granted
+ *                 v |              v |
+ *                QUEUED           QUEUED --timed out--> DONE
  *
- * An application may swallow the error of a read that was refused. So its owner's next write is
- * refused (read_set_entry_refused()). A shared owner is listed as a reader in Redis instead: by
- * the script that refuses, or, if the wait timed out, before the client is told (HAND_OFF).
- * Where Redis itself refuses, because it loads its data or its memory is spent, or is away, it
- * is listed as soon as Redis can; until then lock/guard/unlisted.h has it.
+ * An application may swallow the error of a read that was refused. So its next write is refused
+ * (read_set_entry_refused()).
  *
  * A script that refuses (REFUSED) ends it, too: DONE. So does the end of the wait, if the
  * script was sent and no server of a cluster has it: then it was withdrawn. Where replicas must
  * have the guards, they are asked after GRANTED, before what follows is sent; if too few have
  * them (UNACKED), it is over.
- *
- * What fails after a shared owner was granted a guard ends by way of HAND_OFF, too: its client
- * hears of it when the guard was released (guard_op_acquired_in_vain()).
  *
  * Around the application's own WATCH, its MULTI waits for a CHECK (GUARD_OP_WATCH_MULTI), and
  * its EXEC is sent as it is (GUARD_OP_WATCH_EXEC: EXECUTE).
@@ -73,8 +67,6 @@ enum guard_op_phase {
 	GUARD_OP_CHECK, /* WATCH, and the script that checks all guards */
 	GUARD_OP_QUEUED, /* nothing is in flight: it waits in line for a guard */
 	GUARD_OP_EXECUTE, /* the command as it came, or MULTI ... EXEC */
-	GUARD_OP_HAND_OFF, /* the releases of guards that several connections share, and what
-	                    * lists their owner as a reader */
 	GUARD_OP_DONE,
 };
 #define GUARD_OP_PHASES (GUARD_OP_DONE + 1)
@@ -92,9 +84,8 @@ enum guard_op_event {
 	GUARD_EVENT_RESUMED, /* the guard was handed to it, or its place in line was lost */
 	GUARD_EVENT_TIMED_OUT,
 	GUARD_EVENT_UNACKED, /* too few replicas have what was granted */
-	GUARD_EVENT_RELEASED, /* the releases were answered */
 };
-#define GUARD_OP_EVENTS (GUARD_EVENT_RELEASED + 1)
+#define GUARD_OP_EVENTS (GUARD_EVENT_UNACKED + 1)
 
 /* What is to be done next. */
 enum guard_op_step {
@@ -109,9 +100,7 @@ enum guard_op_step {
 	GUARD_STEP_ABORT, /* nothing is carried out; the error is its answer */
 	GUARD_STEP_GIVE_UP, /* nothing is carried out: the guards changed too often */
 	GUARD_STEP_TIME_OUT,
-	GUARD_STEP_LIST_READER, /* and then it is timed out */
 	GUARD_STEP_FINISH, /* the reply is its answer */
-	GUARD_STEP_ANSWER, /* the reply that was kept is */
 };
 
 /* What became of it. */
@@ -140,8 +129,6 @@ struct guard_op {
 	bool writes;
 	bool has_waiters; /* TRY: clients wait for the guard */
 	bool acquired; /* it has guards that it did not have before */
-	bool unread; /* acquired, and one of them had not been read under: what the owner read
-	              * before is out of date */
 	unsigned due; /* answers that come before the one that decides */
 	unsigned attempts; /* how often a guard changed under the transaction */
 	double sent_at; /* clock_now(), in seconds */
@@ -155,13 +142,6 @@ struct guard_op {
 	bool aborted; /* BLOCK: Redis had refused to queue one of its commands */
 	bool answered; /* (failed) the client was told in Redis' words what is there, as by
 	                * WRONGTYPE: its reads were not refused */
-	bool unlisted; /* (failed) Redis itself refused it, or is away: shared owners may not be
-	                * listed as readers */
-	bool lists_readers; /* what is in flight lists it as a reader, and releases nothing */
-	enum guard_op_result result; /* HAND_OFF: its own */
-	struct buf answer; /* HAND_OFF: Redis' whole answer; or the error, if it timed out */
-	size_t answer_from; /* where in it the client's begins */
-	struct resp_reply reply; /* HAND_OFF: that tells of it */
 	size_t queued_at; /* QUEUED: index of the key for whose guard it waits */
 	size_t n;
 	struct guard_op_key {
@@ -224,9 +204,6 @@ void guard_op_granted(struct guard_op *op, struct slice line);
 /* An error: a key that was lost counts as read no more. One that is not hasp's own may stand
  * for a script that Redis has not run. */
 void guard_op_refused(struct guard_op *op, struct slice line);
-/* Redis may not know that the owners of what it reads are refused; said before they are told.
- */
-void guard_op_unlisted(struct guard_op *op);
 /* It has to wait for the key that `+QUEUED place now held i` names. Returns what a waiter must
  * know, with the guard's name in `name`, and writes the guard's lease; returns false when there
  * is no such key. */
@@ -242,8 +219,7 @@ void guard_op_assume(struct guard_op *op);
  * `keeps_read`: but not the guards of what the connection had read before. */
 void guard_op_undo(struct guard_op *op, bool keeps_read);
 
-/* Must replicas have what was granted, before it goes on? (Another connection of a shared owner
- * may be told just now that too few have it.) */
+/* Must replicas have what was granted, before it goes on? */
 bool guard_op_awaits_replicas(const struct guard_op *op);
 /* One of the guards that it has, with its name in `name`. A script has written all of them. */
 struct lock_try guard_op_granted_try(const struct guard_op *op, struct buf *name);
@@ -256,23 +232,9 @@ struct slice guard_op_queued_key(const struct guard_op *op);
 /* --- what is released --- */
 
 /* Appends the calls that release the guards which the command does not need any more and, if it
- * `acquired` guards, those that it did not read under; also the calls that list a shared owner
- * as a reader. Returns how many. */
+ * `acquired` guards, those that it did not read under. Returns how many. */
 size_t guard_op_write_release(const struct guard_op *op, enum guard_op_result result,
                               bool acquired, struct buf *out);
-/* Will the end of the operation change guards of shared owners? The owner's other connections
- * must not go on before Redis has done so, or what they read meanwhile would be lost. */
-bool guard_op_is_shared(const struct guard_op *op);
-/* It acquired guards, and fails: does a shared owner count as having read under them? Its other
- * connections must not go on before Redis has released them: what they have read earlier would
- * count as read under these. */
-bool guard_op_acquired_in_vain(const struct guard_op *op);
-/* Must a shared owner, the read of which timed out, be listed as a reader before it is told? */
-bool guard_op_lists_readers(const struct guard_op *op);
-/* Appends the calls that do so. Returns how many. */
-size_t guard_op_write_readers(const struct guard_op *op, struct buf *out);
-/* As guard_op_write_readers(), by hasp's own connection: a read will have no answer. */
-void guard_op_list_readers(const struct guard_op *op);
 /* As guard_op_write_release(), by hasp's own connection. */
 void guard_op_release(const struct guard_op *op, enum guard_op_result result, bool acquired);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * guard_op_internal: what guard_op.c, guard_op_release.c and guard_op_step.c share.
+ * guard_op_internal: what guard_op.c and guard_op_step.c share.
  */
 #ifndef HASP_LOCK_GUARD_GUARD_OP_INTERNAL_H
 #define HASP_LOCK_GUARD_GUARD_OP_INTERNAL_H
@@ -13,9 +13,8 @@ static inline bool guard_op_acquires_first(const struct guard_op *op, size_t i)
 {
 	const struct guard_op_key *k = &op->keys[i];
 
-	/* What a shared owner has read, another of its connections may have written since. */
 	if (op->kind == GUARD_OP_BLOCK)
-		return !k->entry->read || (k->acquires && (k->entry->shared || k->entry->lost));
+		return !k->entry->read || (k->acquires && k->entry->lost);
 	return op->kind == GUARD_OP_SINGLE && k->acquires;
 }
 

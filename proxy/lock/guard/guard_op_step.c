@@ -35,9 +35,7 @@ static const struct transition by_script[GUARD_OP_PHASES][GUARD_OP_EVENTS] = {
 	ON(QUEUED, TIMED_OUT) = DO(DONE, TIME_OUT),
 	ON(EXECUTE, REPLY) = DO(DONE, FINISH),
 	ON(EXECUTE, RESUMED) = DO(SCRIPTED, SEND_SCRIPT),
-	ON(EXECUTE, REFUSED) = DO(DONE, ABORT),
 	ON(EXECUTE, UNACKED) = DO(DONE, ABORT),
-	ON(HAND_OFF, RELEASED) = DO(DONE, ANSWER),
 };
 
 /* (What is granted to a transaction that Redis has aborted ends there, and one whose guards
@@ -56,8 +54,7 @@ static const struct transition by_transaction[GUARD_OP_PHASES][GUARD_OP_EVENTS] 
 	ON(QUEUED, RESUMED) = DO(NEXT, SEND_NEXT),
 	ON(QUEUED, TIMED_OUT) = DO(DONE, TIME_OUT),
 	ON(EXECUTE, CHANGED) = DO(NEXT, SEND_NEXT),
-	ON(EXECUTE, REPLY) = DO(HAND_OFF, FINISH),
-	ON(HAND_OFF, RELEASED) = DO(DONE, ANSWER),
+	ON(EXECUTE, REPLY) = DO(DONE, FINISH),
 };
 
 /* Whatever the check says, the application's MULTI is sent behind it. */
@@ -70,8 +67,7 @@ static const struct transition by_watch_multi[GUARD_OP_PHASES][GUARD_OP_EVENTS] 
 /* The guards are watched since before MULTI: a nil is EXEC's answer. */
 static const struct transition by_watch_exec[GUARD_OP_PHASES][GUARD_OP_EVENTS] = {
 	ON(NEW, START) = DO(EXECUTE, SEND_EXEC),
-	ON(EXECUTE, REPLY) = DO(HAND_OFF, FINISH),
-	ON(HAND_OFF, RELEASED) = DO(DONE, ANSWER),
+	ON(EXECUTE, REPLY) = DO(DONE, FINISH),
 };
 
 static const struct transition (*const tables[])[GUARD_OP_EVENTS] = {
@@ -97,19 +93,6 @@ static bool gives_up(struct guard_op *op, enum guard_op_event event)
 	return event == GUARD_EVENT_CHANGED && ++op->attempts >= GUARD_OP_ATTEMPTS;
 }
 
-/* The wait of a shared owner's read is over. */
-static bool leaves_readers(const struct guard_op *op, enum guard_op_event event)
-{
-	return event == GUARD_EVENT_TIMED_OUT && guard_op_lists_readers(op);
-}
-
-/* It is over, and nothing was carried out. */
-static bool fails_as_a_reader(const struct guard_op *op, struct transition t)
-{
-	return (t.step == GUARD_STEP_ABORT || t.step == GUARD_STEP_GIVE_UP) &&
-	       guard_op_acquired_in_vain(op);
-}
-
 static enum guard_op_phase next_phase(const struct guard_op *op)
 {
 	for (size_t i = 0; !op->acquired && i < op->n; i++)
@@ -130,10 +113,6 @@ enum guard_op_step guard_op_step(struct guard_op *op, enum guard_op_event event)
 		t = (struct transition)DO(DONE, ABORT);
 	else if (gives_up(op, event))
 		t = (struct transition)DO(DONE, GIVE_UP);
-	else if (leaves_readers(op, event))
-		t = (struct transition)DO(HAND_OFF, LIST_READER);
-	if (fails_as_a_reader(op, t))
-		t.to = GUARD_OP_HAND_OFF;
 	op->phase = t.to == GUARD_OP_NEXT ? next_phase(op) : (enum guard_op_phase)t.to;
 	return (enum guard_op_step)t.step;
 }

@@ -12,16 +12,11 @@
 
 struct read_sets {
 	struct script_jobs *jobs;
-	struct unlisted_board *board;
 	struct map by_id, by_lock;
 	struct buf scratch;
 	struct freelist small; /* entries that fit in SMALL_SIZE */
 	read_sets_describe_fn *describe; /* NULL: nobody is named */
 };
-
-/* For so long Redis may be gone until a shared owner can be listed as a reader: as long as it
- * would be one (scripts/includes/add_reader.lua). */
-#define LIST_READER_SECONDS 86400
 
 /* So many entries are looked at one by one. */
 #define FEW 4
@@ -29,12 +24,11 @@ struct read_sets {
 /* Space for an entry with a key and a token as they mostly are. */
 #define SMALL_SIZE (sizeof(struct read_set_entry) + 160)
 
-struct read_sets *read_sets_new(struct script_jobs *jobs, struct unlisted_board *board)
+struct read_sets *read_sets_new(struct script_jobs *jobs)
 {
 	struct read_sets *table = xcalloc(1, sizeof(*table));
 
 	table->jobs = jobs;
-	table->board = board;
 	map_init(&table->by_id);
 	map_init(&table->by_lock);
 	freelist_init(&table->small, SMALL_SIZE);
@@ -71,52 +65,6 @@ struct rewrite_how read_sets_how(const struct read_sets *table, int db)
 	return script_jobs_how(table->jobs, db);
 }
 
-/* --- owners that are listed as readers --------------------------------------------------- */
-
-/* A shared owner is being listed. */
-struct listing {
-	struct unlisted_board *board;
-	uint32_t slot;
-	double until;
-};
-
-static void on_listed(void *arg, const redisReply *reply)
-{
-	struct listing *l = arg;
-
-	if (reply && reply->type == REDIS_REPLY_INTEGER)
-		unlisted_remove(l->board, l->slot);
-	else
-		unlisted_give_up(l->board, l->slot, l->until);
-	free(l);
-}
-
-void read_sets_list_reader(struct read_sets *table, int db, struct slice key,
-                           struct slice token, double now)
-{
-	struct rewrite_how how = read_sets_how(table, db);
-	struct listing *l = xcalloc(1, sizeof(*l));
-	struct buf out = BUF_INIT;
-	enum script_id script = rewrite_guard_release(&out, key, token, true, GUARD_DONE_READ,
-	                                              &how);
-
-	*l = (struct listing){
-		.board = table->board,
-		.slot = unlisted_slot(db, key, token),
-		.until = now + LIST_READER_SECONDS,
-	};
-	unlisted_add(l->board, l->slot);
-	script_job_run(table->jobs, db, script, buf_slice(&out), l->until, on_listed, l);
-	buf_release(&out);
-}
-
-bool read_sets_may_be_unlisted(const struct read_sets *table, int db, struct slice key,
-                               struct slice token, double now)
-{
-	return unlisted_may_have(table->board, unlisted_slot(db, key, token),
-	                         script_jobs_are_up(table->jobs, key), now);
-}
-
 /* --- a connection's -------------------------------------------------------------------- */
 
 void read_set_init(struct read_set *r)
@@ -127,7 +75,7 @@ void read_set_init(struct read_set *r)
 
 void read_set_overflow(struct read_set *r)
 {
-	r->overflowed = r->unknown = r->unchecked = true;
+	r->overflowed = r->unchecked = true;
 }
 
 static struct read_set_entry *entry_of(struct map_node *node)
@@ -241,7 +189,6 @@ static struct read_set_entry *entry_new(struct read_sets *table, struct read_set
 		.read_set = r,
 		.table = table,
 		.token = slice_of(bytes + id.n, k->token.n),
-		.shared = k->shared,
 		.checked = k->checked,
 	};
 	e->by_lock.key = lock_id_of(e);
@@ -275,10 +222,10 @@ struct read_set_entry *read_set_add(struct read_sets *table, struct read_set *r,
                                     const struct guarded_key *k, double until)
 {
 	struct read_set_entry *e = read_set_find(table, r, db, k->key);
-	bool renamed = false;
+	bool was_read = e && e->read;
 
+	/* A reload may have changed the guard's strategy since the read. */
 	if (e && !slice_eq(e->token, k->token)) {
-		renamed = e->read || e->refused;
 		entry_free(e);
 		e = NULL;
 	}
@@ -288,7 +235,7 @@ struct read_set_entry *read_set_add(struct read_sets *table, struct read_set *r,
 		if (r->n >= READ_SET_MAX)
 			drop_oldest(r, k->checked);
 		e = entry_new(table, r, db, k);
-		e->read = e->renamed = renamed;
+		e->read = was_read;
 	}
 	read_set_entry_sent(e, until - (double)k->lease_ms / 1000, until);
 	e->release = k->release;
@@ -330,8 +277,7 @@ void read_set_check_failed(struct read_sets *table, struct read_set *r, int db,
 	/* An earlier read still counts. */
 	if (e && e->read)
 		return;
-	read_set_entry_refused(put_check(table, r, db, key, stats, READ_SET_UNSEEN, &was_read),
-	                       false, 0);
+	read_set_entry_refused(put_check(table, r, db, key, stats, READ_SET_UNSEEN, &was_read));
 }
 
 const struct read_set_entry *read_sets_holder(struct read_sets *table, int db, struct slice key,
@@ -382,29 +328,18 @@ void read_set_entry_sent(struct read_set_entry *e, double now, double until)
 void read_set_entry_read(struct read_set_entry *e)
 {
 	e->read = true;
-	e->renamed = e->lost = e->refused = e->unlisted = false;
+	e->lost = false;
 }
 
-void read_set_entry_refused(struct read_set_entry *e, bool unlisted, double now)
+void read_set_entry_refused(struct read_set_entry *e)
 {
-	if (!e->shared) {
-		e->lost |= !e->read;
-		e->read = true;
-		return;
-	}
-	/* (What it had read itself, another connection may have written since.) */
-	e->refused |= !e->read || unlisted;
-	if (!unlisted || e->unlisted)
-		return;
-	e->unlisted = true;
-	if (read_set_entry_db(e) >= 0)
-		read_sets_list_reader(e->table, read_set_entry_db(e), read_set_entry_key(e),
-		                      e->token, now);
+	e->lost |= !e->read;
+	e->read = true;
 }
 
 void read_set_entry_over(struct read_set_entry *e)
 {
-	e->read = e->renamed = e->lost = e->refused = e->unlisted = false;
+	e->read = e->lost = false;
 	if (e->checked ? !e->read_set->unchecked : !e->read_set->overflowed)
 		entry_free(e);
 }
@@ -421,12 +356,12 @@ void read_set_entry_ended(struct read_set_entry *e, double now)
 	e->counts_from = 0;
 }
 
-void read_set_entry_release(const struct read_set_entry *e, enum guard_done done)
+void read_set_entry_release(const struct read_set_entry *e)
 {
 	struct buf out = BUF_INIT;
 	struct rewrite_how how = read_sets_how(e->table, read_set_entry_db(e));
 	enum script_id script = rewrite_guard_release(&out, read_set_entry_key(e), e->token,
-	                                              e->shared, done, &how);
+	                                              &how);
 
 	/* Later the guard is over anyway. */
 	script_job_run(e->table->jobs, read_set_entry_db(e), script, buf_slice(&out), e->until,
@@ -440,7 +375,7 @@ bool read_set_has_any(const struct read_set *r, double now)
 
 	for (at = r->entries.next; at != &r->entries; at = at->next) {
 		const struct read_set_entry *e = container_of(at, struct read_set_entry, node);
-		if ((e->read || e->refused) && e->until > now)
+		if (e->read && e->until > now)
 			return true;
 	}
 	return false;
@@ -472,13 +407,11 @@ void read_set_end(struct read_set *r, double now, bool keeps_read)
 	while (!list_empty(&r->entries)) {
 		struct read_set_entry *e = container_of(r->entries.next, struct read_set_entry,
 		                                        node);
-		/* What a shared owner has not read yet, another connection of it may have; what
-		 * this one was granted meanwhile is undone by its ticket. */
-		bool may_have = e->read ? !keeps_read : !e->shared;
+		bool may_have = !e->read || !keeps_read;
 		if (e->release && may_have && read_set_entry_db(e) >= 0 && e->until > now) {
 			if (e->read && !e->lost)
 				log_release(e, now);
-			read_set_entry_release(e, GUARD_DONE_NOTHING);
+			read_set_entry_release(e);
 		}
 		read_set_entry_ended(e, now < e->until ? now : e->until);
 		entry_free(e);

@@ -20,7 +20,6 @@
 #include "base/map.h"
 #include "base/slice.h"
 #include "lock/events/stats.h"
-#include "lock/guard/unlisted.h"
 #include "lock/rewrite/guard.h"
 #include "lock/scripts/script_job.h"
 
@@ -33,21 +32,12 @@
 
 struct read_sets; /* a worker's */
 
-/* Both outlive it. */
-struct read_sets *read_sets_new(struct script_jobs *jobs, struct unlisted_board *board);
+struct read_sets *read_sets_new(struct script_jobs *jobs); /* which outlive it */
 void read_sets_free(struct read_sets *r); /* no read set has entries */
 void read_sets_trim(struct read_sets *r); /* gives back what a long key took */
 struct script_jobs *read_sets_jobs(const struct read_sets *r);
 /* script_jobs_how() */
 struct rewrite_how read_sets_how(const struct read_sets *r, int db);
-
-/* A read of a shared owner failed, or may have. hasp's own connection lists it as a reader of
- * the key; until that is done the owner's writes must have the guard. `now`: clock_now(). */
-void read_sets_list_reader(struct read_sets *r, int db, struct slice key, struct slice token,
-                           double now);
-/* May a read of the shared owner have failed that Redis does not know of? */
-bool read_sets_may_be_unlisted(const struct read_sets *r, int db, struct slice key,
-                               struct slice token, double now);
 
 struct read_set;
 /* Appends what the log calls the connection, "127.0.0.1:4711 name", to `out`. */
@@ -62,8 +52,6 @@ struct read_set {
 	uint32_t n;
 	bool overflowed; /* a read has no entry; then those that are written stay, because a
 	                  * key without one counts as read */
-	bool unknown; /* (overflowed) it is not known what was read, and so Redis does not know
-	               * it of a shared owner */
 	bool unchecked; /* as `overflowed`, for keys that are checked */
 	bool ended; /* read_set_end() was called */
 };
@@ -89,13 +77,8 @@ struct read_set_entry {
 	bool read; /* the read was answered */
 	bool release; /* the guard is released when the connection ends */
 	bool checked; /* strategy = check: there is no guard */
-	bool shared; /* several connections may be this owner */
-	bool renamed; /* what counts as read was read under another token */
 	bool lost; /* another owner had the guard since the read, as far as is known here; or
 	            * (checked) the read failed */
-	bool refused; /* (shared) so was the last read, which Redis knows of that owner; under
-	               * another token it counts as read */
-	bool unlisted; /* (refused) Redis may not have heard of it before the client */
 	int64_t lease_ms; /* of the guard */
 	struct section_stats *stats; /* of its section; NULL: none */
 };
@@ -136,9 +119,8 @@ const struct read_set_entry *read_sets_holder(struct read_sets *table, int db, s
 /* The key was read under its guard. */
 void read_set_entry_read(struct read_set_entry *e);
 /* The read was refused, and the application may have swallowed the error: counts as a read
- * whose guard was lost, unless the key was read before. A shared owner must be listed as a
- * reader as well; `unlisted`: it may not be yet, see read_sets_list_reader(). */
-void read_set_entry_refused(struct read_set_entry *e, bool unlisted, double now);
+ * whose guard was lost, unless the key was read before. */
+void read_set_entry_refused(struct read_set_entry *e);
 /* What was read is written, or the read failed. Frees the entry unless its set overflowed. */
 void read_set_entry_over(struct read_set_entry *e);
 /* What was begun with a key that had no entry was not carried out: it has none again, and
@@ -147,8 +129,8 @@ void read_set_entry_drop(struct read_set_entry *e);
 /* The guard that was acquired at `counts_from` ends now, as far as its connection is concerned:
  * it counts how long that was. Once. */
 void read_set_entry_ended(struct read_set_entry *e, double now);
-/* hasp's own connection releases the guard: see `done`. */
-void read_set_entry_release(const struct read_set_entry *e, enum guard_done done);
+/* hasp's own connection releases the guard. */
+void read_set_entry_release(const struct read_set_entry *e);
 
 /* Is the connection between a read and its write, by the leases of the guards? Also when the
  * read was refused: so will be the write. `now`: clock_now(). */

@@ -11,12 +11,10 @@ static const struct slice prefixes[] = {
 	[KEY_NAME_QUEUE] = { "hasp:queue:", sizeof("hasp:queue:") - 1 },
 	[KEY_NAME_FENCE] = { "hasp:fence:", sizeof("hasp:fence:") - 1 },
 	[KEY_NAME_GUARD] = { "hasp:guard:", sizeof("hasp:guard:") - 1 },
-	[KEY_NAME_READERS] = { "hasp:readers:", sizeof("hasp:readers:") - 1 },
 };
 
-/* Most prefixes are as long as this one, and none is longer than the other. */
+/* All prefixes are as long as this one. */
 #define PREFIX_LEN (sizeof("hasp:owner:") - 1)
-#define PREFIX_MAX (sizeof("hasp:readers:") - 1)
 
 /* What stands between the prefix and the key, and behind the key. */
 #define BEFORE_MAX (SLOT_TAG_LEN + 2)
@@ -69,11 +67,8 @@ uint16_t key_names_slot(enum key_naming naming, struct slice key)
 
 static inline char *put_prefix(char *p, struct slice prefix)
 {
-	if (prefix.n == PREFIX_LEN)
-		memcpy(p, prefix.p, PREFIX_LEN);
-	else
-		memcpy(p, prefix.p, prefix.n);
-	return p + prefix.n;
+	memcpy(p, prefix.p, PREFIX_LEN);
+	return p + PREFIX_LEN;
 }
 
 /* How long a name is; and how much space it may need while it is written. */
@@ -81,7 +76,7 @@ static size_t name_len(struct slice prefix, const struct affixes *a, size_t len)
 {
 	return prefix.n + a->nbefore + len + 1;
 }
-#define NAME_SPACE (PREFIX_MAX + BEFORE_MAX + 1)
+#define NAME_SPACE (PREFIX_LEN + BEFORE_MAX + 1)
 
 /* Returns the end. */
 static inline char *put_name(char *p, struct slice prefix, const struct affixes *a,
@@ -153,7 +148,7 @@ __attribute__((always_inline)) static inline void put_bulks(struct buf *out,
 	for (size_t i = 0; i < n; i++) {
 		struct slice prefix = prefixes[kinds[i]];
 		char *bulk = p, *name;
-		if (i && prefix.n == PREFIX_LEN && prefixes[kinds[i - 1]].n == PREFIX_LEN) {
+		if (i) {
 			/* It differs from the one before in the prefix only. */
 			memcpy(p, p - len, len);
 			put_prefix(p + header, prefix);

@@ -38,9 +38,6 @@ enum key_name {
 	/* Of a guarded key: the token of the owner that may write it. It is a lock by itself,
 	 * and has a queue of its own. */
 	KEY_NAME_GUARD,
-	/* Of a guarded key: the owners shared by several connections that have read it and not
-	 * written it. */
-	KEY_NAME_READERS,
 };
 
 /* By which names the keys are found. They differ where a cluster needs it, and only there: two

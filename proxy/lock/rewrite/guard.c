@@ -78,13 +78,6 @@ static void write_guard_queue(struct buf *out, enum key_naming naming, struct sl
 	key_names_write_guard_queue_bulk(out, naming, key);
 }
 
-/* Guard, queue, readers. */
-static void write_guard(struct buf *out, enum key_naming naming, struct slice key, bool shared)
-{
-	write_guard_queue(out, naming, key);
-	key_names_write_bulk(out, naming, shared ? KEY_NAME_READERS : KEY_NAME_GUARD, key);
-}
-
 /* Those of the command that are not guarded. */
 static void write_other_keys(struct buf *out, const struct guarded_command *g)
 {
@@ -110,17 +103,10 @@ static struct slice token_of(const struct guarded_key *k)
 /* What the script should know of a key. */
 static const char *state_of(const struct guarded_key *k, enum script_id id)
 {
-	if (id == SCRIPT_GUARD_READ && !k->acquires)
-		return k->held ? "mw" : k->shared ? "sw" : "-w";
-	if (id == SCRIPT_GUARD_READ && !k->writes)
+	/* (A read that also writes the key is a write of what was read before.) */
+	if (!k->held || (id == SCRIPT_GUARD_READ && k->acquires && !k->writes))
 		return "-";
-	if (!k->held && !k->shared)
-		return "-";
-	if (id == SCRIPT_GUARD_WRITE && !k->writes)
-		return k->held ? "mr" : "sr";
-	if (id == SCRIPT_GUARD_READ || k->releases)
-		return k->held ? "m" : "s";
-	return k->held ? "mk" : "sk";
+	return k->releases ? "m" : "mk";
 }
 
 /* The call of guard_read or guard_write, laid out as scripts/includes/guarded_key.lua reads it.
@@ -129,11 +115,11 @@ static void write_guard_call(struct buf *out, enum script_id id,
                              const struct guarded_command *g, const struct rewrite_how *how,
                              bool with_command)
 {
-	script_call_begin(out, id, how, 4 * g->n + count_others(g),
+	script_call_begin(out, id, how, 3 * g->n + count_others(g),
 	                  SCRIPT_CALL_SECRET_ARGS + 1 + SCRIPT_CALL_WAIT_ARGS + 3 * g->n +
 	                          (with_command ? g->req->argc : 0));
 	for (size_t i = 0; i < g->n; i++) {
-		write_guard(out, how->naming, g->keys[i].key, g->keys[i].shared);
+		write_guard_queue(out, how->naming, g->keys[i].key);
 		resp_write_bulk(out, g->keys[i].key);
 	}
 	write_other_keys(out, g);
@@ -174,7 +160,7 @@ static bool is_finish(const struct guarded_command *g)
 {
 	const struct guarded_key *k = g->keys;
 
-	return g->n == 1 && k->held && k->releases && !k->shared;
+	return g->n == 1 && k->held && k->releases;
 }
 
 static void write_finish_call(struct buf *out, const struct guarded_command *g,
@@ -235,16 +221,12 @@ void rewrite_guard_check(struct buf *out, const struct guarded_command *g,
 }
 
 enum script_id rewrite_guard_release(struct buf *out, struct slice key, struct slice token,
-                                     bool shared, enum guard_done done,
                                      const struct rewrite_how *how)
 {
-	static const char *const words[] = { "", "written", "unread", "read" };
-
-	script_call_begin(out, SCRIPT_GUARD_RELEASE, how, 3, SCRIPT_CALL_SECRET_ARGS + 2);
-	write_guard(out, how->naming, key, shared);
+	script_call_begin(out, SCRIPT_GUARD_RELEASE, how, 2, SCRIPT_CALL_SECRET_ARGS + 1);
+	write_guard_queue(out, how->naming, key);
 	resp_write_bulk(out, how->secret);
 	resp_write_bulk(out, token);
-	resp_write_bulk_str(out, words[done]);
 	return SCRIPT_GUARD_RELEASE;
 }
 

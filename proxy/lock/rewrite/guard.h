@@ -32,10 +32,8 @@ struct guarded_key {
 	struct slice token; /* of the client's owner */
 	struct section_stats *stats; /* where what becomes of it counts; NULL: nowhere */
 	int64_t lease_ms;
-	bool shared; /* several connections may be one owner */
 	bool release; /* the guard is released when the connection ends */
-	bool held; /* this connection has read it under the guard, and not written it since.
-	              Of a shared owner Redis knows better: see guarded_key.lua */
+	bool held; /* this connection has read it under the guard, and not written it since */
 	bool lost; /* another owner had the guard since that read: it may not be written */
 	bool writes; /* the command may change it */
 	bool acquires; /* the command is a read that acquires the guard */
@@ -77,9 +75,8 @@ void rewrite_guard_read(struct buf *out, const struct guarded_command *g,
                         const struct rewrite_how *how, bool apart);
 void rewrite_guard_write(struct buf *out, const struct guarded_command *g,
                          const struct rewrite_how *how);
-/* For a read of one guarded key that was not read yet, by an owner that is one connection:
- * three commands, which cost Redis less than a script. If the guard is acquired, the answers
- * are
+/* For a read of one guarded key that was not read yet: three commands, which cost Redis less
+ * than a script. If the guard is acquired, the answers are
  *
  *   :0               the queue is empty
  *   +OK              the guard was free
@@ -95,15 +92,8 @@ void rewrite_guard_optimistic(struct buf *out, const struct resp_view *req, stru
 void rewrite_guard_check(struct buf *out, const struct guarded_command *g,
                          const struct rewrite_how *how);
 
-/* What the owner has done with the key, when hasp releases its guard. */
-enum guard_done {
-	GUARD_DONE_NOTHING,
-	GUARD_DONE_WRITTEN,
-	GUARD_DONE_UNREAD, /* released only if it has not been read under */
-	GUARD_DONE_READ, /* not released: the owner is added to the readers */
-};
+/* hasp's own release of a guard. */
 enum script_id rewrite_guard_release(struct buf *out, struct slice key, struct slice token,
-                                     bool shared, enum guard_done done,
                                      const struct rewrite_how *how);
 
 /* The name of a key's guard, which is a lock of LOCK_KIND_GUARD. */

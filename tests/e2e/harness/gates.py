@@ -81,14 +81,6 @@ def at_hand(source):
         return b""
 
 
-class Releases(Gates):
-    """It knows also the requests that release guards over clients' links: guard_release.lua."""
-
-    def kind(self, far, data, replies):
-        kind = super().kind(far, data, replies)
-        return "release" if not replies and b"if done == 'read'" in data else kind
-
-
 def subscribe(hasp, gates, plain):
     """hasp does when somebody is to wait."""
     with hasp.connect() as one:

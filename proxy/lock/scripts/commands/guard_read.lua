@@ -9,7 +9,6 @@
 --          that was lost; QUEUED (see enqueue.lua), and its number
 -- layout   hasp's
 -- include acquire_guard
--- include add_readers
 -- include client_error
 -- include end_read
 -- include guarded_call
@@ -21,14 +20,14 @@ local n, command = guarded_call()
 -- under them yet.
 local taken, unread = {}, {}
 for i = 1, n do
-	local guard, queue, readers, _, token, lease, state = guarded_key(i)
-	local outcome, err = acquire_guard(guard, queue, readers, token, lease, state)
+	local guard, queue, _, token, lease, state = guarded_key(i)
+	local outcome, err = acquire_guard(guard, queue, token, lease, state)
 	if outcome == 'taken' then
 		taken[#taken + 1] = i
 	elseif outcome == 'unread' then
 		unread[#unread + 1] = i
 	elseif outcome ~= 'kept' then
-		return end_read(i, n, outcome, err, taken, unread)
+		return end_read(i, outcome, err, taken, unread)
 	end
 end
 
@@ -41,15 +40,10 @@ if ARGV[command] then
 		release_guards(taken)
 		-- break failed_as_read: release_guards({})
 		release_guards(unread)
-		if reply.err:sub(1, 10) ~= 'WRONGTYPE ' then
-			-- break forget_refused: add_readers(0)
-			add_readers(n)
-		end
 		return client_error(reply, ARGV[command])
 	end
 else
 	reply = redis.status_reply(#taken + #unread > 0 and 'GRANTED anew' or 'GRANTED')
 end
 set_guards(unread)
-add_readers(n)
 return reply

@@ -10,10 +10,10 @@
 -- layout   hasp's
 -- include client_error
 -- include enqueue_to_write
--- include guard_lost
 -- include guarded_call
 -- include guarded_key
 -- include hand_off_guard
+-- include hasp_error
 -- include is_guard_owner
 -- break grant_unchecked: local n, command = guarded_call() if not ARGV[command] then return redis.status_reply('GRANTED') end
 local n, command = guarded_call()
@@ -21,13 +21,12 @@ local n, command = guarded_call()
 local owners, read = {}, {}
 local first_other
 for i = 1, n do
-	local guard, _, readers, _, token, _, state = guarded_key(i)
+	local guard, _, key, token, _, state = guarded_key(i)
 	owners[i] = redis.pcall('GET', guard)
-	read[i] = state:sub(1, 1) == 'm'
-		or state ~= '-' and redis.call('HEXISTS', readers, token) == 1
+	read[i] = state ~= '-'
 	-- break write_unchecked: if false then
 	if read[i] and owners[i] ~= token then
-		return guard_lost(i)
+		return hasp_error('lost', key)
 	end
 	if not first_other and not is_guard_owner(owners[i], token) then
 		first_other = i
@@ -35,7 +34,7 @@ for i = 1, n do
 end
 
 for i = first_other or n + 1, n do
-	local guard, queue, _, _, token = guarded_key(i)
+	local guard, queue, _, token = guarded_key(i)
 	if not is_guard_owner(owners[i], token)
 		and (owners[i] or not hand_off_guard(guard, queue)) then
 		return enqueue_to_write(i, owners)
@@ -50,13 +49,10 @@ local failed = type(reply) == 'table' and reply.err
 for i = 1, n do
 	-- (The other guards are free, and stay so.)
 	if owners[i] then
-		local guard, queue, readers, _, token, lease, state = guarded_key(i)
-		if not read[i] or not failed and (state == 'm' or state == 's') then
+		local guard, queue, _, _, lease, state = guarded_key(i)
+		if not read[i] or not failed and state == 'm' then
 			redis.call('DEL', guard)
 			hand_off_guard(guard, queue)
-			if readers ~= guard then
-				redis.call('HDEL', readers, token)
-			end
 		elseif redis.call('PTTL', guard) < tonumber(lease) then
 			redis.call('PEXPIRE', guard, lease)
 		end

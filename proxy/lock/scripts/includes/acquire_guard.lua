@@ -9,10 +9,8 @@
 -- include client_error
 -- include hand_off_guard
 -- include is_guard_owner
-local function acquire_guard(guard, queue, readers, token, lease, state)
-	local letter = state:sub(1, 1)
-	local read = letter == 'm' or letter == 's' and redis.call('HEXISTS', readers, token) == 1
-	if read and redis.pcall('GET', guard) ~= token then
+local function acquire_guard(guard, queue, token, lease, state)
+	if state ~= '-' and redis.pcall('GET', guard) ~= token then
 		return 'lost'
 	end
 	if redis.call('EXISTS', queue) == 0 then

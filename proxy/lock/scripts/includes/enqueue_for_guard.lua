@@ -6,7 +6,7 @@
 -- include guarded_key
 -- include guarded_try
 local function enqueue_for_guard(i)
-	local guard, queue, _, key, token, lease = guarded_key(i)
+	local guard, queue, key, token, lease = guarded_key(i)
 	local may_wait, ticket, wait_ms, place = guarded_try()
 	if not may_wait then
 		return hasp_error('guarded', key)

@@ -7,7 +7,7 @@
 local function enqueue_to_write(i, owners)
 	local may_wait, ticket = guarded_try()
 	for j = 1, may_wait and i - 1 or 0 do
-		local guard, _, _, _, token, lease = guarded_key(j)
+		local guard, _, _, token, lease = guarded_key(j)
 		local content = owners[j] == token and token or token .. ' ' .. ticket
 		redis.call('SET', guard, content, 'PX', lease)
 	end

@@ -7,9 +7,7 @@
 -- include sides
 local function granted_fence(lock, record, side, kind, ticket, token, value, refreshed)
 	if kind == 'g' then
-		-- (Of an owner that is one connection, `token` is its own; else '-'.)
-		local owner = redis.pcall('GET', lock)
-		return (owner == value .. ' ' .. ticket or is_guard_owner(owner, token)) and 0 or nil
+		return is_guard_owner(redis.pcall('GET', lock), token) and 0 or nil
 	end
 	local note
 	local field = kind == 'x' and token .. ':write' or token

@@ -3,7 +3,7 @@
 -- include guarded_key
 local function set_guards(numbers, ticket)
 	for _, i in ipairs(numbers) do
-		local guard, _, _, _, token, lease = guarded_key(i)
+		local guard, _, _, token, lease = guarded_key(i)
 		redis.call('SET', guard, ticket and token .. ' ' .. ticket or token, 'PX', lease)
 	end
 end
