@@ -92,11 +92,16 @@ struct client {
 	bool refused; /* Redis has just said that it is not logged in */
 	bool uncounted; /* it wrote on other links, or another client wrote for it: WAIT on its
 	                 * link would not cover that */
+	bool transacting; /* MULTI or WATCH was sent over its own link, and Redis has not said
+	                   * that it keeps neither for the client any more */
+	bool altered; /* its own link may be in another state than its login says */
 	bool pinned; /* it needs a link of its own for the rest of its life */
 	bool bound; /* and that one: what it did there cannot be done again on another */
 	bool served; /* Redis carried out a request of it, maybe without a login */
 	bool in_error; /* not `served`: what it was sent last is a part of an error */
 	bool asks_login; /* `current`: whether the client is logged in is being asked */
+	uint32_t ntransacting; /* requests that may begin or end a transaction: the last one's
+	                        * number */
 	struct list node; /* in env->clients, env->finishing or env->dead */
 	struct list learning; /* in env->learning, while CLIENT_PARKED_COMMAND */
 	struct account_share share; /* client_count_memory() */

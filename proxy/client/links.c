@@ -38,12 +38,14 @@ static void open_own(struct client *c, enum route route)
 	bool plain = login.db == 0 && login.proto == 2 && !login.password && !login.name;
 	bool bare = route == ROUTE_BARE && c->next_link == NEXT_BARE && !plain;
 
+	pool_make_way(c->env->node->pool);
 	if (bare)
 		login = (struct link_login){ .proto = 2 };
 	login.hears = env->failover_wait > 0 && !env->connect;
 	link_join(link_new(env, false, &login), &c->user);
 	c->shared = c->session.admitted = false;
 	c->bare = bare;
+	c->altered = login.lib_name || login.lib_ver;
 	c->next_link = route == ROUTE_BARE && !bare ? NEXT_MAY_BE_BARE : NEXT_NONE;
 	/* (Others ask when they want a shared link.) */
 	if (plain && c->env->policy.config->pooling == POOLING_SESSION)
@@ -52,8 +54,8 @@ static void open_own(struct client *c, enum route route)
 
 static bool may_share(const struct client *c, enum route route)
 {
-	return route == ROUTE_SHARED && !c->pinned && !c->session.uncertain &&
-	       c->env->policy.config->pooling == POOLING_SHARED;
+	return route == ROUTE_SHARED && !c->pinned && !c->transacting &&
+	       !c->session.uncertain && c->env->policy.config->pooling == POOLING_SHARED;
 }
 
 enum route links_route(const struct client *c, const struct command_info *what,
@@ -61,12 +63,28 @@ enum route links_route(const struct client *c, const struct command_info *what,
 {
 	enum route route = dispatch_route(&c->env->policy, what, req);
 
+	/* In front of a cluster it has a node's links of its own by then; and where there are
+	 * guards, hasp itself watches keys there. */
+	if (route == ROUTE_TRANSACTION &&
+	    (c->env->node->links.connect || c->env->policy.guards_enforce))
+		route = ROUTE_PINNED;
 	if (route != ROUTE_SHARED || !links_must_log_in(c))
 		return route;
 	/* It may be over. Until then: Redis hangs up on some clients that have not logged in;
 	 * not on others' link. */
 	pool_check_login(c->env->node->pool);
 	return ROUTE_DEDICATED;
+}
+
+/* Leaves a link of its own to others, if nothing of the client is left there. */
+static bool leave_spare(struct client *c, const struct link_login *login)
+{
+	/* (At its end, hasp half-closes the link.) */
+	if (!c->user.link || c->shared || c->bare || c->altered || c->transacting || c->eof ||
+	    !pool_put_spare(c->env->node->pool, login, &c->user))
+		return false;
+	c->uncounted = true;
+	return true;
 }
 
 /* Goes to a shared link, if there is one now. A client that has a link of its own leaves it
@@ -81,7 +99,8 @@ static enum pool_answer share(struct client *c)
 	c->next_link = NEXT_NONE;
 	if (answer != POOL_READY)
 		return answer;
-	client_leave_link(c);
+	if (!leave_spare(c, &login))
+		client_leave_link(c);
 	pool_join(c->env->node->pool, &login, &c->user);
 	c->shared = true;
 	c->bare = false;
@@ -90,14 +109,16 @@ static enum pool_answer share(struct client *c)
 	return POOL_READY;
 }
 
-/* Repeats the client's SETINFO on its link, which was shared until now. */
+/* Repeats the client's SETINFO on its link, which served others until now. */
 static void send_setinfo(struct client *c)
 {
 	struct link_login login = own_login_of(c);
 	struct buf text = BUF_INIT;
 
-	for (unsigned n = link_write_setinfo(&text, &login); n; n--)
+	for (unsigned n = link_write_setinfo(&text, &login); n; n--) {
 		link_expect(&c->user, LINK_DISCARD, NULL);
+		c->altered = true;
+	}
 	links_send(c, buf_slice(&text));
 	buf_release(&text);
 }
@@ -107,15 +128,34 @@ static void send_setinfo(struct client *c)
 static bool take_over(struct client *c, enum route route)
 {
 	struct link_login login = login_of(c);
-	bool is_useful = route >= ROUTE_PINNED ||
+	bool is_useful = route >= ROUTE_TRANSACTION ||
 	                 (route == ROUTE_DEDICATED &&
 	                  (c->session.logged_in || c->env->node->links.login_required));
 
 	if (!c->shared || !is_useful || !pool_give(c->env->node->pool, &login, &c->user))
 		return false;
-	c->shared = false;
+	c->shared = c->altered = false;
 	send_setinfo(c);
 	return true;
+}
+
+/* Goes to a link of its own that another client has put back. */
+static enum pool_answer take_spare(struct client *c)
+{
+	struct link_login login = login_of(c);
+	struct link *spare;
+	enum pool_answer answer = pool_take_spare(c->env->node->pool, &login, &c->pool_waiter,
+	                                          &spare);
+
+	if (answer != POOL_READY)
+		return answer;
+	client_leave_link(c);
+	link_join(spare, &c->user);
+	c->shared = c->bare = c->altered = false;
+	send_setinfo(c);
+	c->next_link = NEXT_NONE;
+	c->session.admitted = true;
+	return POOL_READY;
 }
 
 /* There is nothing on its link that it would miss on another, which logs in as it has. */
@@ -150,6 +190,12 @@ static bool take_own(struct client *c, enum route route)
 		open_own(c, route);
 	if (c->user.waiting)
 		return false;
+	if (route == ROUTE_TRANSACTION) {
+		c->transacting = true;
+		c->ntransacting++;
+	} else if (route != ROUTE_SHARED) {
+		c->altered = true;
+	}
 	c->pinned |= route >= ROUTE_PINNED;
 	c->bound |= route == ROUTE_BOUND;
 	return true;
@@ -171,6 +217,11 @@ bool links_take(struct client *c, enum route route)
 	if (is_held_back(c))
 		return false;
 	pool_waiter_end(&c->pool_waiter);
+	if (route == ROUTE_TRANSACTION && !c->user.inflight && (!c->user.link || c->shared)) {
+		enum pool_answer answer = take_spare(c);
+		if (answer == POOL_LATER)
+			return false;
+	}
 	if (c->user.link && must_leave(c, shared)) {
 		if (c->user.inflight)
 			return false;
@@ -196,6 +247,26 @@ void links_rejoin(struct client *c)
 	/* Redis is being restarted: that says nothing of users. */
 	if (c->session.logged_in && !is_paused(c))
 		(void)share(c);
+}
+
+void links_return(struct client *c)
+{
+	if (!c->user.link || c->state != CLIENT_OPEN || c->eof || is_held_back(c) ||
+	    !may_share(c, ROUTE_SHARED) || !should_share(c, true))
+		return;
+	pool_waiter_end(&c->pool_waiter);
+	(void)share(c);
+}
+
+void links_end_transaction(struct client *c)
+{
+	c->transacting = false;
+	if (!may_share(c, ROUTE_SHARED))
+		return;
+	if (c->user.inflight)
+		c->user.await_idle = true;
+	else
+		links_return(c);
 }
 
 bool links_can_replace(const struct client *c)

@@ -36,6 +36,12 @@ bool links_take(struct client *c, enum route route);
  * because the user was deleted: another one is asked for, which has to log in. */
 void links_rejoin(struct client *c);
 
+/* The client has a link of its own. If it needs that no more, goes to a shared link as soon as
+ * one is ready. */
+void links_return(struct client *c);
+/* Redis has said that it keeps neither a transaction nor watched keys for the client. */
+void links_end_transaction(struct client *c);
+
 /* The same when a link of its own is gone: true if the client can go on with another, for all
  * that it has left there can be replayed, and hasp waits for servers, or is paused. */
 bool links_can_replace(const struct client *c);

@@ -118,8 +118,10 @@ static void on_link_idle(void *owner)
 		client_unpark(c);
 	if (c->env->phase == CLIENTS_DRAINING)
 		client_drain(c);
-	if (!client_is_ending(c))
-		links_follow_node(c);
+	if (client_is_ending(c))
+		return;
+	links_follow_node(c);
+	links_return(c);
 }
 
 void replies_go_on(struct client *c)
@@ -182,6 +184,17 @@ static bool is_exchanged(const struct pending_request *r)
 	       r->kind == PENDING_LOGIN || r->kind == PENDING_COUNT;
 }
 
+/* Does the reply show that Redis keeps neither a transaction nor watched keys for the client?
+ */
+static bool ends_transaction(const struct client *c, const struct pending_request *r,
+                             const struct resp_reply *reply, struct slice captured)
+{
+	if (!r->ends_transaction || r->number != c->ntransacting)
+		return false;
+	return r->ended || reply->type == '*' || reply->nil ||
+	       slice_starts(captured, SLICE_LIT("-EXECABORT "));
+}
+
 static void on_reply(void *owner, void *tag, const struct resp_reply *reply,
                      struct slice captured)
 {
@@ -189,6 +202,7 @@ static void on_reply(void *owner, void *tag, const struct resp_reply *reply,
 	struct pending_request *r = tag;
 	bool was_reset = r->kind == PENDING_RESET, is_notice = r->kind == PENDING_NOTICE;
 	bool was_logged_in = c->session.logged_in;
+	bool ends = ends_transaction(c, r, reply, captured);
 
 	if (r == c->current && is_exchanged(r)) {
 		exchange_on_reply(c, reply, captured);
@@ -208,6 +222,8 @@ static void on_reply(void *owner, void *tag, const struct resp_reply *reply,
 		client_end_current(c);
 	else if (!is_notice)
 		go_on_deferred(c);
+	if (ends && !client_is_ending(c))
+		links_end_transaction(c);
 	if (!client_is_dead(c))
 		client_count_memory(c);
 }
@@ -270,6 +286,11 @@ static bool on_line(void *owner, void *tag, struct slice line)
 	if (!r) {
 		if (!is_harmless_in_multi(line))
 			guard_transaction_refused(c);
+		return true;
+	}
+	if (r->kind == PENDING_NOTICE && r->ends_transaction) {
+		r->ended = slice_eq(line, SLICE_LIT("+OK\r\n")) ||
+		           slice_starts(line, SLICE_LIT("-EXECABORT "));
 		return true;
 	}
 	if (r->kind == PENDING_EXEC &&
@@ -376,6 +397,8 @@ static void on_pool_ready(struct pool_waiter *w)
 		go_on_linked(c);
 	else if (!c->user.link)
 		links_rejoin(c);
+	else if (!c->shared)
+		links_return(c);
 }
 
 static void on_pool_failed(struct pool_waiter *w, enum link_end end, const char *reason)

@@ -39,7 +39,7 @@ struct context request_context(struct client *c)
 		.must_log_in = links_must_log_in(c),
 		/* (A command in front of its own could change what Redis makes of it: CLIENT
 		 * CACHING speaks of the next one.) */
-		.may_be_optimistic = !c->pinned,
+		.may_be_optimistic = !c->pinned && !c->transacting,
 		.identity = client_identity,
 		.make_how = make_how,
 		.arg = c,

@@ -59,6 +59,8 @@ static unsigned reply_flags(const struct decision *d)
 		return (d->watches_refusal ? LINK_INTERCEPT : LINK_PASS) | patient;
 	if (d->pending->kind == PENDING_EXEC || d->pending->value_read)
 		flags |= LINK_CAPTURE;
+	else if (d->pending->ends_transaction)
+		flags |= LINK_INTERCEPT | LINK_INTERCEPT_STATUS;
 	if (d->pending->checked_read)
 		flags |= LINK_PIECES;
 	if (d->pending->kind == PENDING_EXEC && late_exec_sent(d->pending))
@@ -74,6 +76,7 @@ static unsigned reply_flags(const struct decision *d)
 static void expect(struct client *c, const struct decision *d)
 {
 	if (d->pending) {
+		d->pending->number = c->ntransacting;
 		session_await(&c->session, d->pending);
 		if (d->pending->kind == PENDING_SUBSCRIBE)
 			link_watch(c->user.link, true);

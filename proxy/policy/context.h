@@ -43,6 +43,8 @@ enum route {
 	ROUTE_DEDICATED, /* one of its own, as long as the command is in flight */
 	ROUTE_BARE, /* the same; if Redis refuses what has to be replayed there, without that,
 	               and for this command alone: it needs no database, nor a login */
+	ROUTE_TRANSACTION, /* one of its own, until Redis keeps no transaction there for it, nor
+	                      watched keys */
 	ROUTE_PINNED, /* one of its own from here on. What the command leaves there, the session
 	                 tells; when that is nothing, another link will do as well */
 	ROUTE_BOUND, /* the same; and what it leaves there is not known, or cannot be replayed:

@@ -128,13 +128,26 @@ static struct decision on_multi(struct context *x)
 	return d;
 }
 
-static struct decision on_exec(struct context *x)
+/* Passes a request after which, unless Redis refuses it, the connection keeps neither a
+ * transaction nor watched keys; the client may then go to a shared link. `r`: its pending
+ * request; NULL: none yet. */
+static struct decision await_end(const struct context *x, struct pending_request *r)
 {
-	struct pending_request *r = is_alone(x) ? session_exec(x->session) : NULL;
+	bool can_share = x->env->config->pooling == POOLING_SHARED && !x->session->opaque &&
+	                 !x->env->guards_enforce;
 	struct decision d = pass;
 
+	if (!r && can_share)
+		r = pending_new(PENDING_NOTICE);
+	if (r)
+		r->ends_transaction = true;
 	d.pending = r;
 	return d;
+}
+
+static struct decision on_exec(struct context *x)
+{
+	return is_alone(x) ? await_end(x, session_exec(x->session)) : pass;
 }
 
 static struct decision on_discard(struct context *x)
@@ -143,7 +156,7 @@ static struct decision on_discard(struct context *x)
 	if (!session_in_multi(x->session) || !is_alone(x))
 		return pass;
 	transaction_discard(&x->session->txn);
-	return pass;
+	return await_end(x, NULL);
 }
 
 /* True if the key's guard has strategy = check. */
@@ -188,9 +201,10 @@ static struct decision on_watch(struct context *x)
 static struct decision on_unwatch(struct context *x)
 {
 	/* In a transaction it comes when EXEC has done the same. */
-	if (!session_in_multi(x->session) && is_alone(x))
-		transaction_unwatch(&x->session->txn);
-	return pass;
+	if (session_in_multi(x->session) || !is_alone(x))
+		return pass;
+	transaction_unwatch(&x->session->txn);
+	return await_end(x, NULL);
 }
 
 /* Redis refuses a client that has not logged in, and then its replies can still be followed. */
@@ -373,11 +387,11 @@ static const struct session_command session_commands[] = {
 	[SESSION_AUTH] = { on_session_auth, true, ROUTE_DEDICATED },
 	[SESSION_HELLO] = { on_hello, true, ROUTE_DEDICATED },
 	[SESSION_CLIENT] = { on_client, true, ROUTE_DEDICATED },
-	[SESSION_MULTI] = { on_multi, false, ROUTE_PINNED },
-	[SESSION_EXEC] = { on_exec, false, ROUTE_PINNED },
-	[SESSION_DISCARD] = { on_discard, false, ROUTE_PINNED },
-	[SESSION_WATCH] = { on_watch, false, ROUTE_PINNED },
-	[SESSION_UNWATCH] = { on_unwatch, true, ROUTE_PINNED },
+	[SESSION_MULTI] = { on_multi, false, ROUTE_TRANSACTION },
+	[SESSION_EXEC] = { on_exec, false, ROUTE_TRANSACTION },
+	[SESSION_DISCARD] = { on_discard, false, ROUTE_TRANSACTION },
+	[SESSION_WATCH] = { on_watch, false, ROUTE_TRANSACTION },
+	[SESSION_UNWATCH] = { on_unwatch, true, ROUTE_TRANSACTION },
 	[SESSION_SUBSCRIBE] = { on_subscribe, true, ROUTE_PINNED },
 	[SESSION_PSUBSCRIBE] = { on_psubscribe, true, ROUTE_PINNED },
 	[SESSION_SSUBSCRIBE] = { on_ssubscribe, true, ROUTE_PINNED },

@@ -52,6 +52,10 @@ struct pending_request {
 	enum pending_kind kind;
 	bool blocks; /* Redis may not answer it, nor the requests behind it, until there is data
 	              */
+	bool ends_transaction; /* EXEC, NOTICE: unless Redis refuses it, the connection keeps no
+	                        * transaction and no watched keys */
+	bool ended; /* (with `ends_transaction`) the line in reply says so */
+	uint32_t number; /* (with `ends_transaction`) of the request; the caller's */
 	bool by_eval; /* the call that Redis gets for it carries the script's text */
 	struct list node; /* in session.awaited, transaction.queued or an EXEC's `queued` */
 	struct freelist *freelist; /* where its memory goes; NULL: to the heap */

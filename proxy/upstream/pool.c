@@ -21,10 +21,18 @@
 /* A waiter that has less of its time left need not try again. */
 #define PATIENCE_LEAST 0.05
 
+static bool is_spare(const struct pool_link *l)
+{
+	return !list_empty(&l->spare);
+}
+
+/* No reply is due on a spare link: what follows cannot be told from one. */
 static void pool_on_bytes(void *owner, struct slice bytes)
 {
-	(void)owner;
+	struct pool_link *l = owner;
+
 	(void)bytes;
+	l->spoilt = is_spare(l);
 }
 
 static void pool_on_drained(void *owner)
@@ -126,6 +134,10 @@ static void pool_on_down(void *owner, enum link_end end, const char *reason, siz
 	bool was_idle = !l->group && l->was_ready;
 
 	(void)inflight;
+	if (is_spare(l)) {
+		pool_link_free(l);
+		return;
+	}
 	if (end == LINK_REFUSED && l->proves && strncmp(reason, "NOAUTH", 6) == 0)
 		link_note_login(p->env, true, l->asked_at);
 	if (l->group && end != LINK_BROKEN)
@@ -172,24 +184,40 @@ static const struct link_ops pool_user_ops = {
 	.on_down = pool_on_down,
 };
 
-static struct pool_link *pool_link_new(struct pool *p, struct pool_group *g,
-                                       const struct link_login *login)
+static struct pool_link *pool_link_alloc(struct pool *p, struct pool_group *g)
 {
-	struct link_login proving = *login;
 	struct pool_link *l = xcalloc(1, sizeof(*l));
 
 	l->pool = p;
 	l->group = g;
 	list_init(&l->node);
+	list_init(&l->spare);
+	link_user_init(&l->pool_user, &pool_user_ops, l);
+	return l;
+}
+
+static void start_sweep_named(struct pool *p)
+{
+	if (!ev_is_active(&p->sweep_named))
+		ev_timer_again(p->loop, &p->sweep_named);
+}
+
+static struct pool_link *pool_link_new(struct pool *p, struct pool_group *g,
+                                       const struct link_login *login)
+{
+	struct link_login proving = *login;
+	struct pool_link *l = pool_link_alloc(p, g);
+
+	if (g)
+		pool_make_way(p);
 	l->proves = proving.proves = !login->password;
 	l->asked_at = p->env->clock();
 	l->link = g ? link_new(p->env, true, &proving) : link_new_own(p->env, true, &proving);
-	link_user_init(&l->pool_user, &pool_user_ops, l);
 	link_join(l->link, &l->pool_user);
 	if (g)
 		list_append(&g->links, &l->node);
-	if ((!g || g->named) && !ev_is_active(&p->sweep_named))
-		ev_timer_again(p->loop, &p->sweep_named);
+	if (!g || g->named)
+		start_sweep_named(p);
 	return l;
 }
 
@@ -380,6 +408,97 @@ bool pool_give(struct pool *p, const struct link_login *login, struct link_user 
 	return false;
 }
 
+/* --- spare links ---------------------------------------------------------------------- */
+
+bool pool_put_spare(struct pool *p, const struct link_login *login, struct link_user *u)
+{
+	struct link_login found = *login;
+	struct link *link = u->link;
+	struct pool_group *g;
+	struct pool_link *l;
+
+	if (p->env->connect || u->outdated || u->waiting || link_pending(link) ||
+	    !link_is_idle(link))
+		return false;
+	g = pool_group_get(p, &found);
+	/* The link has a name, and the group that is to do instead has none. */
+	if (!g || found.name != login->name)
+		return false;
+	l = pool_link_alloc(p, g);
+	l->link = link;
+	link_leave(u);
+	link_join(link, &l->pool_user);
+	list_append(&g->spares, &l->node);
+	list_append(&p->spares, &l->spare);
+	if (g->named)
+		start_sweep_named(p);
+	return true;
+}
+
+static void close_spare(struct pool_link *l)
+{
+	link_close(l->link);
+	pool_link_free(l);
+}
+
+/* The spare link that was used last; NULL: there is none. */
+static struct pool_link *last_spare(struct pool_group *g)
+{
+	while (!list_empty(&g->spares)) {
+		struct pool_link *l = container_of(g->spares.prev, struct pool_link, node);
+		if (!l->spoilt && !link_is_outdated(l->link))
+			return l;
+		close_spare(l);
+	}
+	return NULL;
+}
+
+enum pool_answer pool_take_spare(struct pool *p, const struct link_login *login,
+                                 struct pool_waiter *w, struct link **spare)
+{
+	struct pool_group *g = list_empty(&p->spares) ? NULL : pool_group_find(p, login);
+	struct pool_link *l = g ? last_spare(g) : NULL;
+
+	if (!l)
+		return POOL_NEVER;
+	if (!login->password && !is_let_in(p, w)) {
+		if (p->env->login_required)
+			return POOL_NEVER;
+		if (w->since <= 0)
+			w->since = p->env->clock();
+		pool_ask_login(p);
+		return wait_in(&p->check_waiters, w);
+	}
+	w->since = 0;
+	*spare = l->link;
+	link_leave(&l->pool_user);
+	pool_link_free(l);
+	return POOL_READY;
+}
+
+void pool_make_way(struct pool *p)
+{
+	const struct link_env *env = p->env;
+
+	if (env->max && !list_empty(&p->spares) &&
+	    env->nopen[LINK_KIND_SHARED] + env->nopen[LINK_KIND_PRIVATE] >= env->max)
+		close_spare(container_of(p->spares.next, struct pool_link, spare));
+}
+
+static void sweep_idle_private(struct pool_group *g)
+{
+	struct list *at, *next;
+
+	for (at = g->spares.next; at != &g->spares; at = next) {
+		struct pool_link *l = container_of(at, struct pool_link, node);
+		next = at->next;
+		if (l->unused || l->spoilt || link_is_outdated(l->link))
+			close_spare(l);
+		else
+			l->unused = true;
+	}
+}
+
 static void sweep_group(struct pool *p, struct pool_group *g)
 {
 	struct list *at, *next;
@@ -399,7 +518,8 @@ static void sweep_group(struct pool *p, struct pool_group *g)
 			pool_link_free(l);
 		}
 	}
-	if (list_empty(&g->links) && list_empty(&g->waiters))
+	sweep_idle_private(g);
+	if (list_empty(&g->links) && list_empty(&g->spares) && list_empty(&g->waiters))
 		pool_group_free(p, g);
 }
 
@@ -480,6 +600,7 @@ struct pool *pool_new(struct ev_loop *loop, struct link_env *env)
 	p->links_per_login = 1;
 	map_init(&p->groups);
 	list_init(&p->groups_by_use);
+	list_init(&p->spares);
 	list_init(&p->check_waiters);
 	ev_timer_init(&p->sweep, pool_on_sweep, POOL_SWEEP_SECONDS, POOL_SWEEP_SECONDS);
 	p->sweep.data = p;

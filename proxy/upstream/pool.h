@@ -10,6 +10,10 @@
  * a name beyond these shares links without one; a client with any other login beyond them has
  * to do with a link of its own.
  *
+ * A client that needs a link of its own for one transaction puts it back as a *spare* link of
+ * its login, private and without a user. Spare links are closed as shared ones without users
+ * are, and before links_max refuses another link.
+ *
  * Where links lead to something in this process (link_env.connect), each client gets a link of
  * its own that stands for a shared one, so that none waits for another's replies.
  *
@@ -88,6 +92,20 @@ void pool_join(struct pool *p, const struct link_login *login, struct link_user 
 /* `u` is on a link of the pool. If it is there alone, and the link is in the state that `login`
  * says, the link is its own from now on, and private. Returns whether that is so. */
 bool pool_give(struct pool *p, const struct link_login *login, struct link_user *u);
+
+/* `u` is on a private link in the state that `login` says, and Redis keeps nothing else of it
+ * there. If nothing is due on the link, it becomes a spare link, which another client may take,
+ * and `u` is on no link. Returns whether that is so. */
+bool pool_put_spare(struct pool *p, const struct link_login *login, struct link_user *u);
+
+/* Wants a spare link with `login`. POOL_READY: *spare is one, which has no user and is not the
+ * pool's any more; it must be joined, or closed. POOL_NEVER: there is none. */
+enum pool_answer pool_take_spare(struct pool *p, const struct link_login *login,
+                                 struct pool_waiter *w, struct link **spare)
+	__attribute__((warn_unused_result));
+
+/* A link is about to be made: if there are link_env.max, closes a spare one. */
+void pool_make_way(struct pool *p);
 
 /* Asks Redis whether it takes clients without a login, unless that was done a moment ago; the
  * answer is in link_env.login_required. */

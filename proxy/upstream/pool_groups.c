@@ -15,6 +15,7 @@
 void pool_link_free(struct pool_link *l)
 {
 	list_remove(&l->node);
+	list_remove(&l->spare);
 	if (l->pool->check == l)
 		l->pool->check = NULL;
 	free(l);
@@ -43,14 +44,20 @@ struct pool_group *pool_group_find(const struct pool *p, const struct link_login
 	return at ? container_of(at, struct pool_group, node) : NULL;
 }
 
-void pool_group_free(struct pool *p, struct pool_group *g)
+static void pool_close_links(struct list *links)
 {
-	HASP_ASSERT(list_empty(&g->waiters));
-	while (!list_empty(&g->links)) {
-		struct pool_link *l = container_of(g->links.next, struct pool_link, node);
+	while (!list_empty(links)) {
+		struct pool_link *l = container_of(links->next, struct pool_link, node);
 		link_close(l->link);
 		pool_link_free(l);
 	}
+}
+
+void pool_group_free(struct pool *p, struct pool_group *g)
+{
+	HASP_ASSERT(list_empty(&g->waiters));
+	pool_close_links(&g->links);
+	pool_close_links(&g->spares);
 	map_remove(&p->groups, &g->node);
 	list_remove(&g->order);
 	free((char *)g->node.key.p);
@@ -125,6 +132,7 @@ static struct pool_group *add_group(struct pool *p, const struct link_login *log
 	write_group_key(&key, login);
 	g = xcalloc(1, sizeof(*g));
 	list_init(&g->links);
+	list_init(&g->spares);
 	list_init(&g->waiters);
 	g->named = login->name;
 	g->node.key = slice_of(xmemdup(buf_head(&key), buf_len(&key)), buf_len(&key));

@@ -14,6 +14,7 @@ struct pool_group {
 	struct map_node node; /* key: the login */
 	struct list order; /* in pool.groups_by_use */
 	struct list links; /* of pool_link */
+	struct list spares; /* of pool_link; the one that was used last is the last */
 	struct list waiters; /* of pool_waiter */
 	bool named;
 	double failed_at; /* by env->clock, since when no link was ready; 0: none has failed */
@@ -21,11 +22,13 @@ struct pool_group {
 
 struct pool_link {
 	struct pool *pool;
-	struct list node; /* in its group */
+	struct list node; /* in its group: among its links, or its spares */
+	struct list spare; /* in pool.spares; else empty */
 	struct pool_group *group; /* NULL: it is pool.check */
 	struct link *link;
 	struct link_user pool_user; /* the pool, which hears of the link's end */
 	bool unused; /* at the last sweep, and since */
+	bool spoilt; /* (a spare) it said something without being asked */
 	bool proves; /* that Redis takes clients without a login */
 	double asked_at; /* by env->clock, before Redis was asked for that */
 	bool asking; /* (pool.check) its answer is due */
@@ -39,6 +42,7 @@ struct pool {
 	struct ev_timer sweep_named; /* pool_sweep_named(), while there are links with a name */
 	struct map groups;
 	struct list groups_by_use; /* the one that was joined last is the last */
+	struct list spares; /* of pool_link; the one that was used last is the last */
 	struct list check_waiters; /* of pool_waiter: they wait for `check` */
 	const struct pool_ops *ops; /* NULL: nobody waits */
 	struct pool_link *check; /* see pool_check_login(); NULL: there is none */

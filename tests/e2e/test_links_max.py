@@ -50,6 +50,15 @@ def test_those_who_share_a_link_are_served_beyond_links_max(start_hasp, redis_se
         assert one.call("GET", "k") == NIL
 
 
+def test_spare_link_makes_way_for_one_that_is_needed(start_hasp, redis_server):
+    hasp = start_hasp(upstream=limit(redis_server, 2), pooling="shared").is_up()
+    with hasp.connect() as one, hasp.connect() as third, hasp.connect() as other:
+        assert one.call("GET", "k") == other.call("GET", "k") == third.call("GET", "k") == NIL
+        assert one.call("MULTI") == one.call("DISCARD") == OK
+        assert other.call("SUBSCRIBE", "c").startswith(b"*3")
+        assert one.call("MULTI") == refusal(redis_server)
+
+
 def test_each_worker_has_a_part_of_links_max(start_hasp, redis_server):
     hasp = start_hasp(upstream=limit(redis_server, 4), workers=2).is_up(2)
     with redis_server.client() as plain:

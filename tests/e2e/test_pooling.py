@@ -402,7 +402,7 @@ def test_each_client_is_in_its_own_database(start_hasp):
 
 @pytest.mark.parametrize("command, reply", [
     (("SUBSCRIBE", "c"), b"*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n"), (("MONITOR",), OK),
-    (("MULTI",), OK), (("WATCH", "k"), OK), (("WAIT", 0, 0), b":0\r\n"), (("NOSUCH",), b"-ERR unknown"),
+    (("WAIT", 0, 0), b":0\r\n"), (("NOSUCH",), b"-ERR unknown"),
     (("CLIENT", "NO-EVICT", "on"), OK), (("BLPOP", "none", "0.01"), b"*-1\r\n"),
     (("SET", "k", "v" * 70000), OK),
 ])
@@ -432,6 +432,160 @@ def test_link_of_its_own_for_a_while(start_hasp, plain, commands):
         # It stays there until a shared link is ready for it: hasp's own, that of all others, and
         # perhaps one of the new login's.
         until(lambda: conn.call("GET", "k") and len(links(plain)) <= 3, "its own link to go")
+
+
+QUEUED = b"+QUEUED\r\n"
+
+
+def test_two_hundred_clients_put_back_the_link_of_their_transaction(start_hasp, plain):
+    hasp = start_hasp()
+    conns = [served(hasp) for _ in range(200)]
+    before = len(links(plain))
+    for n, conn in enumerate(conns):
+        conn.send(encode("MULTI") + encode("INCR", "n") + encode("EXEC"))
+        assert [conn.read() for _ in range(3)] == [OK, QUEUED, b"*1\r\n:%d\r\n" % (n + 1)]
+    # One for all, which they take after one another.
+    assert len(links(plain)) <= before + 1
+    for conn in conns:
+        assert conn.call("ECHO", "on") == bulk("on")
+    assert len(links(plain)) <= before + 1
+    for conn in conns:
+        conn.close()
+
+
+def test_clients_that_begin_with_a_transaction_put_it_back_too(start_hasp, plain):
+    hasp = start_hasp()
+    with served(hasp):
+        conns = [hasp.connect() for _ in range(20)]
+        for conn in conns:
+            assert conn.call("MULTI") == OK
+            assert conn.call("EXEC") == b"*0\r\n"
+        # hasp's own, that of all, that which asks about logins, and a spare one, or a second if
+        # that was not put back yet.
+        assert len(links(plain)) <= 5
+        for conn in conns:
+            conn.close()
+
+
+@pytest.mark.parametrize("commands, reply", [
+    ([("MULTI",), ("SET", "k", 1), ("EXEC",)], b"*1\r\n+OK\r\n"), ([("MULTI",), ("EXEC",)], b"*0\r\n"),
+    ([("MULTI",), ("SETNX", "lock:a", 1), ("EXEC",)], b"*1\r\n:1\r\n"),
+    ([("MULTI",), ("SET", "k", 1), ("DISCARD",)], OK), ([("WATCH", "k"), ("UNWATCH",)], OK),
+    ([("WATCH", "k"), ("MULTI",), ("DISCARD",)], OK), ([("MULTI",), ("SELECT", 2), ("EXEC",)], b"*1\r\n+OK\r\n"),
+    ([("MULTI",), ("GET",), ("EXEC",)], b"-EXECABORT"),
+    ([("MULTI",), ("SELECT", 2), ("GET",), ("EXEC",)], b"-EXECABORT"),
+    ([("WATCH", "w"), ("SET", "w", 1), ("MULTI",), ("SET", "k", 1), ("EXEC",)], b"*-1\r\n"),
+    ([("WATCH", "k"), ("EXEC",), ("MULTI",), ("DISCARD",)], OK),
+])
+def test_link_of_its_own_for_a_transaction(start_hasp, plain, commands, reply):
+    hasp = start_hasp("[lock l]\npattern = lock:*")
+    with served(hasp) as other, served(hasp) as begins, served(hasp) as conn:
+        until(lambda: len(links(plain)) == 2, "the link that asks about logins to go")
+        shared = {c["id"] for c in links(plain)}
+        for command in commands[:-1]:
+            conn.call(*command)
+        own, = {c["id"] for c in links(plain)} - shared
+        assert conn.call(*commands[-1]).startswith(reply)
+        if ("SELECT", 2) in commands:
+            # What is not as it was is for nobody else.
+            until(lambda: conn.call("GET", "k") and own not in {c["id"] for c in links(plain)}, "it to go")
+        else:
+            assert begins.call("MULTI") == OK
+            assert begins.call("GET", "k") == QUEUED
+            assert {c["id"] for c in links(plain)} == shared | {own}
+            assert conn.call("ECHO", "mine") == bulk("mine")
+            assert begins.call("DISCARD") == OK
+        assert other.call("ECHO", "fine") == bulk("fine")
+
+
+@pytest.mark.parametrize("commands, reply", [
+    ([("MULTI",)], OK), ([("WATCH", "k")], OK), ([("WATCH", "k"), ("EXEC",)], b"-ERR EXEC without MULTI"),
+    ([("MULTI",), ("EXEC", "x")], b"-EXECABORT"), ([("WATCH", "k"), ("DISCARD",)], b"-ERR DISCARD without"),
+    ([("MULTI",), ("UNWATCH",)], QUEUED), ([("MULTI",), ("EXEC",), ("WATCH", "k")], OK),
+    ([("MULTI",), ("NOSUCH",), ("EXEC",)], b"-EXECABORT"),
+    ([("MULTI",), ("CLIENT", "NO-EVICT", "on"), ("EXEC",)], b"*1\r\n+OK\r\n"),
+    ([("MULTI",), ("CLIENT", "ID"), ("EXEC",)], b"*1\r\n:"),
+    ([("HELLO", 3), ("CLIENT", "TRACKING", "on"), ("MULTI",), ("EXEC",)], b"*0\r\n"),
+    ([("SUBSCRIBE", "c"), ("UNSUBSCRIBE", "c"), ("MULTI",), ("EXEC",)], b"*0\r\n"),
+    ([("CLIENT", "REPLY", "ON"), ("MULTI",), ("EXEC",)], b"*0\r\n"),
+])
+def test_link_with_something_left_is_not_put_back(start_hasp, plain, commands, reply):
+    hasp = start_hasp()
+    with served(hasp) as other, served(hasp) as conn:
+        for command in commands[:-1]:
+            conn.call(*command)
+        assert conn.call(*commands[-1]).startswith(reply)
+        own = {c["id"] for c in links(plain)}
+        for _ in range(3):
+            conn.call("GET", "k")
+            with served(hasp) as another:
+                assert another.call("MULTI") == OK
+                assert another.call("ECHO", "mine") == QUEUED
+                assert another.call("EXEC") == b"*1\r\n" + bulk("mine")
+        assert own <= {c["id"] for c in links(plain)}
+        assert len(links(plain)) == len(own) + 1
+        assert other.call("ECHO", "fine") == bulk("fine")
+
+
+def test_watch_lasts_until_the_transaction(start_hasp, plain):
+    hasp = start_hasp()
+    with served(hasp) as conn, served(hasp) as other:
+        for changed in False, True:
+            assert conn.call("WATCH", "k") == OK
+            assert conn.call("GET", "k")[:1] == b"$"
+            if changed:
+                assert other.call("SET", "k", 1) == OK
+            assert conn.call("MULTI") == OK
+            assert conn.call("SET", "k", 2) == QUEUED
+            assert conn.call("EXEC") == (b"*-1\r\n" if changed else b"*1\r\n+OK\r\n")
+            assert conn.call("ECHO", "on") == bulk("on")
+
+
+def test_transaction_that_follows_at_once_keeps_the_link(start_hasp):
+    with served(start_hasp()) as conn:
+        conn.send(encode("MULTI") + encode("EXEC") + encode("MULTI"))
+        assert [conn.read() for _ in range(3)] == [OK, b"*0\r\n", OK]
+        assert conn.call("ECHO", "mine") == QUEUED
+        assert conn.call("EXEC") == b"*1\r\n" + bulk("mine")
+        assert conn.call("ECHO", "on") == bulk("on")
+
+
+def test_transaction_of_a_client_that_died_is_nobodys(start_hasp, plain):
+    hasp = start_hasp()
+    with served(hasp) as conn, served(hasp) as dies:
+        assert conn.call("MULTI") == conn.call("DISCARD") == OK
+        # hasp's own, that of all, and a spare one, which it takes.
+        until(lambda: len(links(plain)) == 3, "the link that asks about logins to go")
+        before = {c["id"] for c in links(plain)}
+        assert dies.call("MULTI") == OK
+        assert {c["id"] for c in links(plain)} == before
+        assert dies.call("SET", "k", "its") == QUEUED
+        reset(dies)
+        until(lambda: len(links(plain)) == 2, "its link to go")
+        assert conn.call("EXEC") == b"-ERR EXEC without MULTI\r\n"
+        assert not plain.exists("k")
+
+
+def test_client_that_half_closes_leaves_no_spare_link(start_hasp, plain):
+    hasp = start_hasp()
+    with served(hasp) as conn, served(hasp) as other:
+        conn.send(encode("MULTI") + encode("EXEC"))
+        conn.sock.shutdown(socket.SHUT_WR)
+        assert conn.read() + conn.read() == OK + b"*0\r\n"
+        assert conn.at_end()
+        assert other.call("MULTI") == OK
+        assert other.call("EXEC") == b"*0\r\n"
+
+
+def test_spare_link_that_redis_closed_is_not_taken(start_hasp, plain):
+    hasp = start_hasp()
+    with served(hasp) as conn:
+        for _ in range(3):
+            assert conn.call("MULTI") == conn.call("DISCARD") == OK
+            spare, = [c["id"] for c in links(plain) if c["cmd"] == "discard"]
+            plain.execute_command("CLIENT", "KILL", "ID", spare)
+            hasp.take_turn()
+        assert conn.call("ECHO", "on") == bulk("on")
 
 
 def test_wait_speaks_of_what_was_written_over_a_shared_link(start_hasp, redis_server, plain):

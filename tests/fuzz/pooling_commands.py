@@ -193,7 +193,7 @@ class Commands:
         (PLAIN, 5, delete), (PLAIN, 25, append_to_log), (PLAIN, 5, script), (PLAIN, 8, whoami),
         (PLAIN, 2, wrong_arity), (PLAIN, 6, lock), (PLAIN, 3, verbs), (OWN, 3, select),
         (OWN, 3, auth), (OWN, 1, wrong_password), (OWN, 2, hello), (OWN, 2, set_name),
-        (OWN, 2, get_name), (PRIVATE, 1, transaction), (PRIVATE, 0.3, discarded),
-        (PRIVATE, 0.5, watched), (PRIVATE, 0.3, unknown), (PRIVATE, 0.3, wait),
+        (OWN, 2, get_name), (OWN, 3, transaction), (OWN, 1, discarded),
+        (OWN, 1, watched), (PRIVATE, 0.3, unknown), (PRIVATE, 0.3, wait),
         (PRIVATE, 0.5, long), (PRIVATE, 0.3, ask_id),
     )

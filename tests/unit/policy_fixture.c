@@ -280,6 +280,16 @@ void assert_passed(struct policy_fixture *f, const char *words)
 	assert_int_equal(d->discards, 0);
 }
 
+void assert_ends_transaction(struct policy_fixture *f, const char *words)
+{
+	struct decision *d = decide(f, words);
+
+	assert_int_equal(d->verdict, DISPATCH_PASS);
+	assert_non_null(d->pending);
+	assert_int_equal(d->pending->kind, PENDING_NOTICE);
+	assert_true(d->pending->ends_transaction);
+}
+
 void assert_refused(struct policy_fixture *f, const char *words, const char *error)
 {
 	struct buf expected = BUF_INIT;

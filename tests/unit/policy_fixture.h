@@ -65,6 +65,8 @@ void assert_rewritten(struct policy_fixture *f, const char *words);
 
 /* The latest command is passed and nothing remembered; it is refused by an error of hasp's. */
 void assert_passed(struct policy_fixture *f, const char *words);
+/* It is passed, and its reply says whether a transaction is over. */
+void assert_ends_transaction(struct policy_fixture *f, const char *words);
 void assert_refused(struct policy_fixture *f, const char *words, const char *error);
 void assert_deferred(struct policy_fixture *f, const char *words);
 

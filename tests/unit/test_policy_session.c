@@ -146,7 +146,7 @@ static void multi_counts_from_now_on(void **state)
 	assert_passed(f, "MULTI");
 	assert_true(session_in_multi(&f->session));
 	assert_int_equal(f->session.txn.nqueued, 0);
-	assert_passed(f, "DISCARD");
+	assert_ends_transaction(f, "DISCARD");
 	assert_false(session_in_multi(&f->session));
 }
 
@@ -167,10 +167,10 @@ static void exec_is_awaited_only_if_its_reply_changes_something(void **state)
 {
 	struct policy_fixture *f = *state;
 
-	assert_passed(f, "EXEC");
+	assert_ends_transaction(f, "EXEC");
 	run(f, "MULTI", "+OK\r\n");
 	assert_passed(f, "PING");
-	assert_passed(f, "EXEC");
+	assert_ends_transaction(f, "EXEC");
 	run(f, "MULTI", "+OK\r\n");
 	assert_passed(f, "SELECT 1");
 	assert_awaited(f, "EXEC", PENDING_EXEC);
@@ -186,7 +186,7 @@ static void watch_is_known_until_unwatch_exec_or_discard(void **state)
 		assert_true(f->session.txn.watching);
 		if (i)
 			run(f, "MULTI", "+OK\r\n");
-		assert_passed(f, ends[i]);
+		assert_ends_transaction(f, ends[i]);
 		assert_false(f->session.txn.watching);
 	}
 }
@@ -198,7 +198,7 @@ static void in_multi_watch_and_unwatch_do_nothing(void **state)
 	run(f, "MULTI", "+OK\r\n");
 	assert_passed(f, "WATCH a");
 	assert_false(f->session.txn.watching);
-	assert_passed(f, "DISCARD");
+	assert_ends_transaction(f, "DISCARD");
 	assert_passed(f, "WATCH a");
 	run(f, "MULTI", "+OK\r\n");
 	assert_passed(f, "UNWATCH");
@@ -351,7 +351,7 @@ static void a_command_that_may_block_is_noted(void **state)
 	run(f, "MULTI", "+OK\r\n");
 	/* It does not block in there. */
 	assert_passed(f, "BLPOP a 0");
-	assert_passed(f, "DISCARD");
+	assert_ends_transaction(f, "DISCARD");
 	session_make_opaque(&f->session);
 	assert_passed(f, "BLPOP a 0");
 }
@@ -409,16 +409,23 @@ static void what_needs_nothing_replayed_may_do_without(void **state)
 static void what_cannot_be_replayed_keeps_its_link(void **state)
 {
 	static const char *const lines[] = {
-		"MULTI",       "EXEC",         "DISCARD",      "WATCH a",
-		"UNWATCH",     "SUBSCRIBE a",  "PSUBSCRIBE",   "SSUBSCRIBE",
-		"UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE", "RESET",
-		"QUIT",        "CLIENT ID",    "CLIENT INFO",  "CLIENT LIST",
+		"SUBSCRIBE a",  "PSUBSCRIBE",   "SSUBSCRIBE",  "UNSUBSCRIBE",
+		"PUNSUBSCRIBE", "SUNSUBSCRIBE", "RESET",       "QUIT",
+		"CLIENT ID",    "CLIENT INFO",  "CLIENT LIST",
 	};
 
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
 		assert_route(*state, lines[i], ROUTE_PINNED);
 	policy_learn(*state);
 	assert_route(*state, "BLPOP a 0", ROUTE_PINNED);
+}
+
+static void transaction_keeps_its_link_until_it_ends(void **state)
+{
+	static const char *const lines[] = { "MULTI", "EXEC", "DISCARD", "WATCH a", "UNWATCH" };
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
+		assert_route(*state, lines[i], ROUTE_TRANSACTION);
 }
 
 static void what_the_session_does_not_tell_of_binds_its_client_to_the_link(void **state)
@@ -598,6 +605,7 @@ int main(void)
 		TEST(what_can_be_replayed_has_a_link_while_it_is_in_flight),
 		TEST(what_needs_nothing_replayed_may_do_without),
 		TEST(what_cannot_be_replayed_keeps_its_link),
+		TEST(transaction_keeps_its_link_until_it_ends),
 		TEST(what_the_session_does_not_tell_of_binds_its_client_to_the_link),
 		TEST(nor_can_what_is_too_long_to_be_kept),
 		TEST(an_unknown_command_keeps_its_link_once_redis_has_told_the_others),

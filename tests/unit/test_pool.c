@@ -546,6 +546,158 @@ static void who_is_alone_on_a_link_may_keep_it(void **state)
 	link_close(l);
 }
 
+/* --- spare links ---------------------------------------------------------------------- */
+
+/* The user has a link of its own. */
+static struct link *own(struct fixture *f, size_t i, struct link_login login)
+{
+	struct link *l = link_new(&f->at.env, false, &login);
+
+	link_join(l, &f->users[i]);
+	serve(f, "+OK\r\n+OK\r\n+OK\r\n");
+	return l;
+}
+
+static enum pool_answer take(struct fixture *f, size_t i, struct link_login login)
+{
+	struct link *spare;
+	enum pool_answer answer = pool_take_spare(f->pool, &login, &f->waiters[i], &spare);
+
+	if (answer == POOL_READY)
+		link_join(spare, &f->users[i]);
+	return answer;
+}
+
+static const struct link_login alice = { .proto = 3, .user = "alice", .password = "wonder" };
+
+static void a_spare_link_is_for_another_of_its_login(void **state)
+{
+	struct fixture *f = *state;
+	struct link *l = own(f, 0, alice), *other = own(f, 1, alice);
+
+	assert_int_equal(take(f, 2, alice), POOL_NEVER);
+	assert_true(pool_put_spare(f->pool, &alice, &f->users[0]));
+	assert_null(f->users[0].link);
+	assert_int_equal(take(f, 2, plain), POOL_NEVER);
+	assert_true(pool_put_spare(f->pool, &alice, &f->users[1]));
+	/* The one that was used last. */
+	assert_int_equal(take(f, 2, alice), POOL_READY);
+	assert_ptr_equal(f->users[2].link, other);
+	assert_int_equal(link_users(other), 1);
+	assert_int_equal(take(f, 3, alice), POOL_READY);
+	assert_ptr_equal(f->users[3].link, l);
+	assert_int_equal(take(f, 4, alice), POOL_NEVER);
+	link_close(l);
+	link_close(other);
+}
+
+static void a_link_on_which_a_reply_is_due_is_not_spare(void **state)
+{
+	struct fixture *f = *state;
+	struct link *l = own(f, 0, alice);
+
+	link_expect(&f->users[0], LINK_PASS, NULL);
+	assert_false(pool_put_spare(f->pool, &alice, &f->users[0]));
+	assert_ptr_equal(f->users[0].link, l);
+	serve(f, "");
+	assert_int_equal(write(f->server, "+OK\r\n", 5), 5);
+	while (!link_is_idle(l))
+		ev_run(f->at.loop, EVRUN_ONCE);
+	link_set_outdated(l, true);
+	assert_false(pool_put_spare(f->pool, &alice, &f->users[0]));
+	link_set_outdated(l, false);
+	assert_true(pool_put_spare(f->pool, &alice, &f->users[0]));
+}
+
+static void a_spare_link_that_says_something_or_is_outdated_is_closed(void **state)
+{
+	struct fixture *f = *state;
+	struct link *l;
+
+	own(f, 0, plain);
+	assert_true(pool_put_spare(f->pool, &plain, &f->users[0]));
+	assert_int_equal(write(f->server, "+?\r\n", 4), 4);
+	serve(f, "");
+	assert_int_equal(take(f, 1, plain), POOL_NEVER);
+	l = own(f, 0, plain);
+	assert_true(pool_put_spare(f->pool, &plain, &f->users[0]));
+	link_set_outdated(l, true);
+	assert_int_equal(take(f, 1, plain), POOL_NEVER);
+	assert_int_equal(f->at.env.nopen[LINK_KIND_PRIVATE], 0);
+}
+
+static void end_of_a_spare_link_concerns_nobody(void **state)
+{
+	struct fixture *f = *state;
+
+	own(f, 0, plain);
+	assert_true(pool_put_spare(f->pool, &plain, &f->users[0]));
+	/* One waits for a shared link of that login. */
+	assert_int_equal(ask(f, 1, plain), POOL_LATER);
+	close(f->server);
+	while (f->at.env.nopen[LINK_KIND_PRIVATE])
+		ev_run(f->at.loop, EVRUN_ONCE);
+	assert_int_equal(nfailed, 0);
+	assert_int_equal(f->ndown, 0);
+	assert_int_equal(take(f, 2, plain), POOL_NEVER);
+}
+
+static void a_spare_link_that_nobody_takes_is_closed_at_the_second_look(void **state)
+{
+	struct fixture *f = *state;
+	const size_t *n = &f->at.env.nopen[LINK_KIND_PRIVATE];
+
+	own(f, 0, plain);
+	assert_true(pool_put_spare(f->pool, &plain, &f->users[0]));
+	pool_sweep(f->pool);
+	assert_int_equal(take(f, 1, plain), POOL_READY);
+	assert_true(pool_put_spare(f->pool, &plain, &f->users[1]));
+	pool_sweep(f->pool);
+	assert_int_equal(*n, 1);
+	pool_sweep(f->pool);
+	assert_int_equal(*n, 0);
+	assert_int_equal(take(f, 1, plain), POOL_NEVER);
+}
+
+static void a_client_without_a_login_waits_for_the_check(void **state)
+{
+	struct fixture *f = *state;
+
+	own(f, 0, plain);
+	assert_true(pool_put_spare(f->pool, &plain, &f->users[0]));
+	now_s++;
+	pool_waiter_init(&f->waiters[1], now_s);
+	assert_int_equal(take(f, 1, plain), POOL_LATER);
+	serve(f, "+OK\r\n");
+	assert_int_equal(nready, 1);
+	assert_int_equal(take(f, 1, plain), POOL_READY);
+	assert_true(pool_put_spare(f->pool, &plain, &f->users[1]));
+	now_s++;
+	link_note_login(&f->at.env, true, now_s);
+	pool_waiter_init(&f->waiters[2], now_s + 1);
+	assert_int_equal(take(f, 2, plain), POOL_NEVER);
+}
+
+static void a_spare_link_makes_way_at_links_max(void **state)
+{
+	struct fixture *f = *state;
+	const size_t *n = &f->at.env.nopen[LINK_KIND_PRIVATE];
+
+	f->at.env.max = 3;
+	own(f, 0, alice);
+	own(f, 1, plain);
+	assert_true(pool_put_spare(f->pool, &plain, &f->users[1]));
+	pool_make_way(f->pool);
+	assert_int_equal(*n, 2);
+	own(f, 2, alice);
+	pool_make_way(f->pool);
+	assert_int_equal(*n, 2);
+	pool_make_way(f->pool);
+	assert_int_equal(*n, 2);
+	link_close(f->users[0].link);
+	link_close(f->users[2].link);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -571,6 +723,13 @@ int main(void)
 		TEST(a_check_whose_link_has_ended_is_made_again),
 		TEST(a_login_that_was_refused_is_tried_again_only_for_an_eager_waiter),
 		TEST(who_is_alone_on_a_link_may_keep_it),
+		TEST(a_spare_link_is_for_another_of_its_login),
+		TEST(a_link_on_which_a_reply_is_due_is_not_spare),
+		TEST(a_spare_link_that_says_something_or_is_outdated_is_closed),
+		TEST(end_of_a_spare_link_concerns_nobody),
+		TEST(a_spare_link_that_nobody_takes_is_closed_at_the_second_look),
+		TEST(a_client_without_a_login_waits_for_the_check),
+		TEST(a_spare_link_makes_way_at_links_max),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
