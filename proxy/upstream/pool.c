@@ -369,9 +369,14 @@ enum pool_answer pool_ask(struct pool *p, const struct link_login *login, bool e
 void pool_join(struct pool *p, const struct link_login *login, struct link_user *u)
 {
 	struct link_login found = *login;
-	struct pool_group *g = pool_group_get(p, &found);
+	struct pool_group *g = pool_group_find(p, &found);
 	struct pool_link *l;
 
+	/* There may be room for the name by now, but no link yet. */
+	if (!g) {
+		found.name = NULL;
+		g = pool_group_find(p, &found);
+	}
 	HASP_ASSERT(g);
 	l = least_used(g);
 	HASP_ASSERT(l);
@@ -420,9 +425,11 @@ bool pool_put_spare(struct pool *p, const struct link_login *login, struct link_
 	if (p->env->connect || u->outdated || u->waiting || link_pending(link) ||
 	    !link_is_idle(link))
 		return false;
-	g = pool_group_get(p, &found);
-	/* The link has a name, and the group that is to do instead has none. */
-	if (!g || found.name != login->name)
+	g = pool_group_find(p, login);
+	/* A group that is made now might take the place of another that is about to be joined. */
+	if (!g && !login->name)
+		g = pool_group_get(p, &found);
+	if (!g)
 		return false;
 	l = pool_link_alloc(p, g);
 	l->link = link;

@@ -546,6 +546,23 @@ static void who_is_alone_on_a_link_may_keep_it(void **state)
 	link_close(l);
 }
 
+static void a_name_for_which_there_is_room_a_moment_later_joins_without(void **state)
+{
+	struct fixture *f = *state;
+	struct link *l = join(f, 0, plain);
+	struct link_login named = plain;
+	char names[17][8];
+
+	for (size_t i = 0; i < 17; i++) {
+		snprintf(names[i], sizeof(names[i]), "app%zu", i);
+		named.name = names[i];
+		assert_int_equal(ask(f, 1, named), i < 16 ? POOL_LATER : POOL_READY);
+	}
+	now_s++;
+	pool_join(f->pool, &named, &f->users[1]);
+	assert_ptr_equal(f->users[1].link, l);
+}
+
 /* --- spare links ---------------------------------------------------------------------- */
 
 /* The user has a link of its own. */
@@ -723,6 +740,7 @@ int main(void)
 		TEST(a_check_whose_link_has_ended_is_made_again),
 		TEST(a_login_that_was_refused_is_tried_again_only_for_an_eager_waiter),
 		TEST(who_is_alone_on_a_link_may_keep_it),
+		TEST(a_name_for_which_there_is_room_a_moment_later_joins_without),
 		TEST(a_spare_link_is_for_another_of_its_login),
 		TEST(a_link_on_which_a_reply_is_due_is_not_spare),
 		TEST(a_spare_link_that_says_something_or_is_outdated_is_closed),
