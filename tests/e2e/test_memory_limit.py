@@ -152,7 +152,10 @@ def test_client_that_reads_outlives_those_that_do_not(limited, plain, tmp_path):
         until(lambda: since(attackers) > 10, "them to be silent for long")
         assert "client_over_limit" not in hasp.log
         honest = stack.enter_context(Connection(str(path)))
-        honest.send(encode("GET", "large"))
+        assert honest.call("PING") == PONG
+        with hasp.frozen():
+            honest.send(encode("GET", "large"))
+            attackers[0].send(encode("PING"))  # behind that on the same link, which so cannot be paused
         until(lambda: "client_over_limit limit=memory_limit" in hasp.log, "the limit to be reached")
         assert len(honest.read()) > 6 * MB
 

@@ -15,7 +15,7 @@ import pytest
 from . import sections
 from .apps import APPS, run_app
 from .line import polls, rechecks, stand
-from .replies import FENCE, ONE
+from .replies import FENCE, ONE, PONG
 from .resp import encode
 from .wait import TooSlow, until
 
@@ -139,6 +139,7 @@ def contend(pool, *apps, **settings):
 def cross(both, key, send_release):
     """The holder's release is sent when the other one's try is on its way and finds it held."""
     with both.hasp.connect() as ours, unchecked(both.plain, newcomers=1):
+        assert ours.call("PING") == PONG  # Redis lets it in
         both.plain.execute_command("CLIENT", "PAUSE", PAUSE_MS, "ALL")
         ours.send(encode("LOCK", key, "WAIT", 10000))
         both.hasp.take_turn()
