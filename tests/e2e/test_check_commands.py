@@ -173,7 +173,7 @@ def is_guarded(hasp):
 
 
 def test_what_redis_tells_later_is_logged_once_and_the_rest_is_guarded(start_hasp, absent):
-    hasp = start_hasp(GUARD + " PING GTE", upstream=f"127.0.0.1:{absent.port}", workers=2)
+    hasp = start_hasp(GUARD + " PING GTE", upstream=f"unix:{absent.unix}", workers=2)
     assert "cannot be asked: Connection refused" in hasp.log and NO_KEY not in hasp.log
     absent.start()
     until(lambda: hasp.log.count("upstream_up") >= 2, "both workers to get through")
@@ -189,7 +189,7 @@ def test_what_redis_tells_later_is_logged_once_and_the_rest_is_guarded(start_has
 
 
 def test_what_redis_tells_later_may_be_fine(start_hasp, absent):
-    hasp = start_hasp(GUARD + "\nrelease_on = SET", upstream=f"127.0.0.1:{absent.port}")
+    hasp = start_hasp(GUARD + "\nrelease_on = SET", upstream=f"unix:{absent.unix}")
     absent.start()
     until(lambda: "upstream_up" in hasp.log, "hasp to get through")
     assert is_guarded(hasp) and " error " not in hasp.log

@@ -142,8 +142,7 @@ def test_client_that_reads_outlives_those_that_do_not(limited, plain, tmp_path):
         """For how many seconds none of them has read, sent, or been sent, anything."""
         with redis_py.Redis(unix_socket_path=str(console), decode_responses=True) as c:
             rows = [dict(zip(r[::2], r[1::2], strict=True)) for r in c.execute_command("SHOW", "CLIENTS")]
-        assert len(rows) == len(attackers)
-        return min(int(row["idle_ms"]) / 1000 for row in rows)
+        return len(rows) == len(attackers) and min(int(row["idle_ms"]) / 1000 for row in rows)
 
     with contextlib.ExitStack() as stack:
         attackers = [stack.enter_context(Connection(str(path))) for _ in range(24)]
