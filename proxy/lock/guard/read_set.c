@@ -224,7 +224,7 @@ struct read_set_entry *read_set_add(struct read_sets *table, struct read_set *r,
 	struct read_set_entry *e = read_set_find(table, r, db, k->key);
 	bool was_read = e && e->read;
 
-	/* A reload may have changed the guard's strategy since the read. */
+	/* The key had another value, or, before a reload, its guard another strategy. */
 	if (e && !slice_eq(e->token, k->token)) {
 		entry_free(e);
 		e = NULL;
@@ -253,9 +253,6 @@ static struct read_set_entry *put_check(struct read_sets *table, struct read_set
 	struct read_set_entry *e = read_set_find(table, r, db, key);
 
 	*was_read = e && e->read;
-	/* A reload may have changed the guard's strategy since the last read. */
-	if (e && (!e->checked || !slice_eq(e->token, digest)))
-		entry_free(e);
 	return read_set_add(table, r, db, &k, 0);
 }
 

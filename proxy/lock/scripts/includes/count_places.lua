@@ -19,7 +19,8 @@ local function count_places(lock, record)
 	end
 	local now = redis.call('TIME')
 	local now_ms = format_ms(now[1] * 1000 + math.floor(now[2] / 1000))
-	local left, over = n, nil
+	local left = n
+	local over
 	repeat
 		over = redis.call('ZRANGEBYSCORE', lock, '-inf', now_ms, 'LIMIT', '0', '1000')
 		if over[1] then
