@@ -244,7 +244,7 @@ def test_renewal_has_an_end_that_the_longest_hold_gives(watch):
     hasp = watch()
     one, other = Connection(hasp.address), Connection(hasp.address)
     for _ in range(20):
-        assert take(one, "forget:lock")
+        assert take(one, "forget:lock", px=60_000)
         assert delete(one, "forget:lock")
     assert late(one, one, other, "forget:lock")
     found = hasp.end()

@@ -105,8 +105,9 @@ def test_key_that_did_not_exist_must_not_exist(one, plain):
 
 
 def test_key_that_expired_has_changed(one, plain):
-    plain.set(KEY, "a", px=200)
+    plain.set(KEY, "a")
     assert one.call("GET", KEY) == bulk("a")
+    plain.pexpire(KEY, 1)
     until(lambda: not plain.exists(KEY), "the key to expire")
     assert has_changed(one.call("SET", KEY, "b"))
 

@@ -146,7 +146,7 @@ local function sides()
 		if over and kind == 'm' and redis.call('HLEN', lock) == 1 then
 			redis.call('DEL', lock, record, side)
 		end
-		-- break writer_beside_readers: if true then return true end
+		-- break writer_beside_readers: if true then
 		if kind == 'm' then
 			return true
 		end
