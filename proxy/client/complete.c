@@ -2,10 +2,10 @@
 #include "client/complete.h"
 
 #include "config/match.h"
-#include "discover/sighting.h"
 #include "lock/guard/checked_read.h"
-#include "lock/observe/observation.h"
 #include "lock/queue/waiters.h"
+#include "watch/observation.h"
+#include "watch/sighting.h"
 
 struct carried_out {
 	const struct client *client;

@@ -6,9 +6,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/quote.h"
-#include "discover/sighting.h"
-#include "lock/observe/observation.h"
 #include "net/address.h"
+#include "watch/observation.h"
+#include "watch/sighting.h"
 
 /* For so long a client that has come when hasp began to drain may take to its first request. */
 #define DRAIN_NEW_CLIENT_SECONDS 5.0

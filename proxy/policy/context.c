@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "policy/context.h"
 
-#include "discover/sighting.h"
 #include "lock/guard/checked_read.h"
-#include "lock/observe/observation.h"
+#include "watch/observation.h"
+#include "watch/sighting.h"
 
 struct slice context_token(const struct context *x, enum owner_kind kind, struct buf *scratch)
 {

@@ -79,8 +79,8 @@ struct context {
 	struct session *session;
 	struct hold_owner *holds;
 	struct read_set *read_set;
-	struct observer **observer; /* lock/observe/observation.h */
-	struct discovery_client **discovered; /* discover/discovery.h */
+	struct observer **observer; /* watch/observation.h */
+	struct discovery_client **discovered; /* watch/discovery.h */
 	const char *listener; /* the entry of `listen` by which the client came */
 	bool uncounted; /* the client wrote on other links, which WAIT on its link does not
 	                   cover */
@@ -105,8 +105,8 @@ extern const struct pending_rest context_rest;
 
 /* What is told of a command when it is answered; the other is NULL. */
 struct noted {
-	struct observation *observation; /* lock/observe/observation.h */
-	struct sighting *sighting; /* discover/sighting.h */
+	struct observation *observation; /* watch/observation.h */
+	struct sighting *sighting; /* watch/sighting.h */
 };
 /* The command is passed as decided, and `noted`, which is given away, hangs on the request that
  * awaits its reply; or, in a transaction, EXEC's. */

@@ -7,7 +7,7 @@
 #include "commands/args.h"
 #include "commands/key_args.h"
 #include "config/match.h"
-#include "discover/sighting.h"
+#include "watch/sighting.h"
 
 /* EVAL script numkeys key ... arg ... */
 #define SCRIPT_NUMKEYS 2

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * discover: `hasp --discover`, and a section [discover], change nothing: what commands did to
- * their keys is told to the discovery (discover/discovery.h) when Redis has answered them, as
+ * their keys is told to the discovery (watch/discovery.h) when Redis has answered them, as
  * observe.h does for rules. What a rule or guard in force carries out itself is not.
  *
  * Not seen: commands that block, those without an answer (CLIENT REPLY), and those that are so

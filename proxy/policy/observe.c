@@ -7,8 +7,8 @@
 #include "base/fatal.h"
 #include "commands/key_args.h"
 #include "config/match.h"
-#include "lock/observe/observation.h"
 #include "policy/guard_keys.h"
+#include "watch/observation.h"
 
 /* What a configuration has of them; entries are NULL for those that are enforced. */
 struct observed_rules {

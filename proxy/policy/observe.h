@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * observe: rules and guards in mode OBSERVE change nothing: what their commands did is told to
- * the tracker (lock/observe/tracker.h) when Redis has answered them.
+ * the tracker (watch/tracker.h) when Redis has answered them.
  *
  *   request --passed as it came--> Redis --> reply --> the client
  *       `--> observation ----------------------`--> tracker --> log, report

@@ -39,9 +39,9 @@ struct policy_env {
 	struct holds *holds;
 	struct read_sets *read_sets;
 	struct waiters *waiters;
-	struct observers *observers; /* all workers'; lock/observe/observation.h */
+	struct observers *observers; /* all workers'; watch/observation.h */
 	struct observed_rules *observed; /* those of `config` */
-	struct discoverer *discoverer; /* all workers'; discover/sighting.h; told of
+	struct discoverer *discoverer; /* all workers'; watch/sighting.h; told of
 	                                * what clients do if `config` says `discover` */
 	struct stats *stats; /* all workers'; lock/events/stats.h */
 	size_t worker; /* its number there */

@@ -16,7 +16,7 @@
 #include "config/config.h"
 #include "config/match.h"
 #include "config/sections.h"
-#include "discover/sighting.h"
+#include "watch/sighting.h"
 #include "worker/worker.h"
 
 #define FOUND_MODE 0640

@@ -10,12 +10,12 @@
 #include "base/fatal.h"
 #include "base/log.h"
 #include "config/config.h"
-#include "discover/sighting.h"
 #include "encryption.h"
 #include "lock/deadlock/wait_graph.h"
 #include "lock/events/stats.h"
-#include "lock/observe/observation.h"
 #include "upstream/watcher.h"
+#include "watch/observation.h"
+#include "watch/sighting.h"
 #include "worker/worker_internal.h"
 
 /* What the watcher tells a worker; the strings are its own. */

@@ -13,7 +13,6 @@
 #include "base/fatal.h"
 #include "config/config.h"
 #include "lock/events/stats.h"
-#include "lock/observe/observation.h"
 #include "policy/policy.h"
 #include "resp/write.h"
 #include "tests/unit/fake_jobs.h"
@@ -21,6 +20,7 @@
 #include "tests/unit/inifile.h"
 #include "tests/unit/session_fixture.h"
 #include "tests/unit/wire.h"
+#include "watch/observation.h"
 
 #define ARGS_MAX 80
 

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/fatal.h"
-#include "discover/discovery.h"
+#include "watch/discovery.h"
 
 #define CLIENTS 4
 #define SMALL_MEMORY ((size_t)1 << 20)

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/glob.h"
-#include "discover/key_shape.h"
+#include "watch/key_shape.h"
 
 /* The shape, which matches the key. */
 static void assert_shape(struct slice key, const char *expected, bool varies)

@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-#include "lock/observe/observation.h"
 #include "tests/unit/guard_fixture.h"
 #include "tests/unit/inifile.h"
 #include "tests/unit/policy_fixture.h"
+#include "watch/observation.h"
 
 #define GUARD "[guard stock]\npattern = stock:*\nacquire_on = GET DUMP GETEX BITFIELD\n"
 

@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/inifile.h"
-#include "lock/observe/observation.h"
 #include "policy/lock.h"
+#include "tests/unit/inifile.h"
 #include "tests/unit/policy_fixture.h"
+#include "watch/observation.h"
 
 #define RULE "[lock orders]\npattern = lock:*\n"
 

@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "lock/observe/observation.h"
 #include "tests/unit/inifile.h"
 #include "tests/unit/policy_fixture.h"
+#include "watch/observation.h"
 
 #define RULE "[lock orders]\npattern = lock:*\nmode = observe\n"
 #define GUARD "[guard stock]\npattern = stock:*\nacquire_on = GET MGET\nmode = observe\n"

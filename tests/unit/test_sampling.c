@@ -12,10 +12,10 @@
 #include <cmocka.h>
 
 #include "base/fatal.h"
-#include "discover/discovery.h"
-#include "discover/sampling.h"
-#include "discover/sighting.h"
 #include "policy/discover.h"
+#include "watch/discovery.h"
+#include "watch/sampling.h"
+#include "watch/sighting.h"
 
 #define MEMORY ((size_t)1 << 20)
 

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/fatal.h"
-#include "lock/observe/tracker.h"
+#include "watch/tracker.h"
 
 #define CLIENTS 4
 

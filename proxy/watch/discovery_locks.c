@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
-#include "discover/discovery_internal.h"
+#include "watch/discovery_internal.h"
 
 /* A try this soon after one that was refused is another try for the same end. */
 #define RETRY_SECONDS 2.0

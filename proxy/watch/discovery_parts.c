@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
-#include "discover/discovery_internal.h"
+#include "watch/discovery_internal.h"
 
 /* So many words in one place have a shape each. */
 #define WORDS_APART 64

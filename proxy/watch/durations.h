@@ -3,8 +3,8 @@
  * durations: how long something took, many times: counts in buckets whose bounds grow by a
  * third, from a tenth of a millisecond to a day. No duration is kept by itself.
  */
-#ifndef HASP_DISCOVER_DURATIONS_H
-#define HASP_DISCOVER_DURATIONS_H
+#ifndef HASP_WATCH_DURATIONS_H
+#define HASP_WATCH_DURATIONS_H
 
 #include <stdint.h>
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
-#include "discover/discovery_internal.h"
+#include "watch/discovery_internal.h"
 
 /* Carts and sessions are written back while they are used, caches near their end. */
 #define LATE_SHARE 0.5

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
-#include "discover/discovery_internal.h"
+#include "watch/discovery_internal.h"
 
 #define NAME_MAX_SIZE 48
 

@@ -3,7 +3,7 @@
  * discovery_lock_report: what is said of a pattern whose keys are locks, and the section that a
  * careful person would write for it.
  */
-#include "discover/discovery_internal.h"
+#include "watch/discovery_internal.h"
 
 /* Fewer locks than this prove little. */
 #define TAKEN_ENOUGH 20

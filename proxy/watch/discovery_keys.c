@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
-#include "discover/discovery_internal.h"
-#include "discover/key_shape.h"
+#include "watch/discovery_internal.h"
+#include "watch/key_shape.h"
 
 uint64_t discovery_hash(const struct discovery *d, struct slice s)
 {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
-#include "discover/discovery_internal.h"
+#include "watch/discovery_internal.h"
 
 struct lock_sums *discovery_lock_sums(struct discovery *d, struct shape *s)
 {

@@ -3,13 +3,13 @@
  * tracker_internal: what the files of the tracker share: its keys and accesses (tracker.c),
  * guards (tracker_guards.c), locks (tracker_locks.c) and the report (tracker_report.c).
  */
-#ifndef HASP_LOCK_OBSERVE_TRACKER_INTERNAL_H
-#define HASP_LOCK_OBSERVE_TRACKER_INTERNAL_H
+#ifndef HASP_WATCH_TRACKER_INTERNAL_H
+#define HASP_WATCH_TRACKER_INTERNAL_H
 
 #include "base/list.h"
 #include "base/log.h"
 #include "base/map.h"
-#include "lock/observe/tracker.h"
+#include "watch/tracker.h"
 
 /* A client's name for the log. Shared by the client and the keys that remember what it did. */
 struct client_name {

@@ -7,7 +7,7 @@
 
 #include "base/fatal.h"
 #include "base/quote.h"
-#include "lock/observe/tracker_internal.h"
+#include "watch/tracker_internal.h"
 
 #define ULL(n) ((unsigned long long)(n))
 

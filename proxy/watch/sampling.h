@@ -18,8 +18,8 @@
  *
  * Any thread may ask at any time; a count may get lost when two do at once.
  */
-#ifndef HASP_DISCOVER_SAMPLING_H
-#define HASP_DISCOVER_SAMPLING_H
+#ifndef HASP_WATCH_SAMPLING_H
+#define HASP_WATCH_SAMPLING_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "discover/discovery_internal.h"
+#include "watch/discovery_internal.h"
 
 #include <stdlib.h>
 

@@ -14,14 +14,14 @@
  * Such a DEL is a theft, or a pool lets another of its connections release what one has taken.
  * One hold does not show which, but all of them together do: discovery_judge() decides.
  */
-#ifndef HASP_DISCOVER_DISCOVERY_INTERNAL_H
-#define HASP_DISCOVER_DISCOVERY_INTERNAL_H
+#ifndef HASP_WATCH_DISCOVERY_INTERNAL_H
+#define HASP_WATCH_DISCOVERY_INTERNAL_H
 
 #include "base/list.h"
 #include "base/map.h"
-#include "discover/discovery.h"
-#include "discover/durations.h"
-#include "discover/sampling.h"
+#include "watch/discovery.h"
+#include "watch/durations.h"
+#include "watch/sampling.h"
 
 /* Locks that a client has; clients that have read a key; keys that a client has read. */
 #define HOLDS_MAX 1024

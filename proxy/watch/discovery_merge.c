@@ -9,8 +9,8 @@
 
 #include "base/fatal.h"
 #include "base/glob.h"
-#include "discover/discovery_internal.h"
-#include "discover/key_shape.h"
+#include "watch/discovery_internal.h"
+#include "watch/key_shape.h"
 
 /* Words in one place of otherwise equal shapes: so many may be any. */
 #define WORDS_MANY 3

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "discover/durations.h"
+#include "watch/durations.h"
 
 #define SHORTEST 1e-4 /* seconds: the first bucket's bound */
 /* The 79th bound is just over a day. */

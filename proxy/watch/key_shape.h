@@ -13,8 +13,8 @@
  * too. What is special in a glob is escaped. Whether words vary is seen only when there are
  * more keys: discovery_merge.c, discovery_parts.c. Pure.
  */
-#ifndef HASP_DISCOVER_KEY_SHAPE_H
-#define HASP_DISCOVER_KEY_SHAPE_H
+#ifndef HASP_WATCH_KEY_SHAPE_H
+#define HASP_WATCH_KEY_SHAPE_H
 
 #include <stdbool.h>
 

@@ -3,7 +3,7 @@
  * discovery_guard_report: what is said of a pattern whose values are read and written back, and
  * the section for it.
  */
-#include "discover/discovery_internal.h"
+#include "watch/discovery_internal.h"
 
 #define LEASE_DEFAULT 5.0 /* seconds */
 #define LEASE_SHARE 3.0 /* times the time between read and write */

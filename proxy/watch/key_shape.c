@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "discover/key_shape.h"
+#include "watch/key_shape.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
-#include "discover/discovery_internal.h"
+#include "watch/discovery_internal.h"
 
 /* What is going on is no evidence of anything more. */
 static void end_holds(struct discovery *d, double now)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
-#include "lock/observe/tracker_internal.h"
+#include "watch/tracker_internal.h"
 
 static double lease_end(double now, int64_t lease_ms)
 {

@@ -7,15 +7,15 @@
  *
  * The tracker is one for all workers of the process: `struct observers` holds it behind a lock.
  */
-#ifndef HASP_LOCK_OBSERVE_OBSERVATION_H
-#define HASP_LOCK_OBSERVE_OBSERVATION_H
+#ifndef HASP_WATCH_OBSERVATION_H
+#define HASP_WATCH_OBSERVATION_H
 
 #include <pthread.h>
 
 #include "base/buf.h"
 #include "commands/effect.h"
-#include "lock/observe/tracker.h"
 #include "resp/reply.h"
+#include "watch/tracker.h"
 
 struct observers {
 	pthread_mutex_t lock; /* of the tracker */

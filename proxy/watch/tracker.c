@@ -3,14 +3,14 @@
  * tracker: its clients, rules, keys and accesses, each found by name, bounded in number, and
  * forgotten when it was not used for longest; and the lines about what happens to them.
  */
-#include "lock/observe/tracker.h"
+#include "watch/tracker.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fatal.h"
 #include "base/quote.h"
-#include "lock/observe/tracker_internal.h"
+#include "watch/tracker_internal.h"
 
 #define KEY_PRINTED_MAX 64
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "discover/sampling.h"
+#include "watch/sampling.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -19,8 +19,8 @@
  * was not used for longest is forgotten, first among keys without harm, and the report says how
  * often that happened. Keys longer than TRACKER_KEY_MAX are not followed.
  */
-#ifndef HASP_LOCK_OBSERVE_TRACKER_H
-#define HASP_LOCK_OBSERVE_TRACKER_H
+#ifndef HASP_WATCH_TRACKER_H
+#define HASP_WATCH_TRACKER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "lock/observe/observation.h"
+#include "watch/observation.h"
 
 #include <stdlib.h>
 

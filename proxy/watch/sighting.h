@@ -8,17 +8,17 @@
  * The discovery is one for all workers of the process: `struct discoverer` holds it behind a
  * lock.
  */
-#ifndef HASP_DISCOVER_SIGHTING_H
-#define HASP_DISCOVER_SIGHTING_H
+#ifndef HASP_WATCH_SIGHTING_H
+#define HASP_WATCH_SIGHTING_H
 
 #include <stdatomic.h>
 #include <pthread.h>
 
 #include "base/buf.h"
 #include "commands/effect.h"
-#include "discover/discovery.h"
-#include "discover/sampling.h"
 #include "resp/reply.h"
+#include "watch/discovery.h"
+#include "watch/sampling.h"
 
 /* What a script is called with: so many of its arguments are looked at. */
 #define SIGHTING_ARGS_MAX 8

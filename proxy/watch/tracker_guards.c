@@ -2,7 +2,7 @@
  *
  * tracker_guards: stale writes and lost updates; tracker.h says what these are.
  */
-#include "lock/observe/tracker_internal.h"
+#include "watch/tracker_internal.h"
 
 void tracker_read(const struct tracker_act *a)
 {

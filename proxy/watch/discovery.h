@@ -17,8 +17,8 @@
  *
  * No I/O; `now` is an argument, in seconds, and never goes back. One thread at a time.
  */
-#ifndef HASP_DISCOVER_DISCOVERY_H
-#define HASP_DISCOVER_DISCOVERY_H
+#ifndef HASP_WATCH_DISCOVERY_H
+#define HASP_WATCH_DISCOVERY_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "discover/sighting.h"
+#include "watch/sighting.h"
 
 #include <stdlib.h>
 

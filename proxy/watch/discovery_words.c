@@ -4,8 +4,8 @@
  */
 #include <inttypes.h>
 
-#include "discover/discovery_internal.h"
-#include "discover/key_shape.h"
+#include "watch/discovery_internal.h"
+#include "watch/key_shape.h"
 
 void discovery_put_number(struct buf *out, uint64_t n)
 {
