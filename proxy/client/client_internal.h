@@ -133,8 +133,7 @@ struct client {
 	struct hold_owner holds;
 	struct quorum_owner *quorum; /* NULL until it has asked a quorum */
 	struct read_set read_set;
-	struct observer *observer; /* NULL until it is observed */
-	struct discovery_client *discovered; /* NULL until something is discovered of it */
+	struct tracker_client *watched; /* NULL until it is watched */
 	const char *listener; /* the entry of `listen` that it came by */
 	struct sockaddr_storage *behind; /* whose connection the balancer said it is; NULL: that
 	                                  * of who is connected */

@@ -4,7 +4,6 @@
 #include "config/match.h"
 #include "lock/guard/checked_read.h"
 #include "lock/queue/waiters.h"
-#include "watch/observation.h"
 #include "watch/sighting.h"
 
 struct carried_out {
@@ -32,18 +31,13 @@ static void probe_locks(const struct client *c, int db, const struct pending_req
 	pending_each_probe_key(r, probe_lock, &in);
 }
 
-void complete_observed(struct pending_request *r, int db, const struct resp_reply *reply)
+void complete_watched(struct pending_request *r, int db, const struct resp_reply *reply)
 {
-	if (r->observation) {
-		observation_complete(r->observation, db, reply);
-		observation_free(r->observation);
-		r->observation = NULL;
-	}
-	if (r->sighting) {
-		sighting_complete(r->sighting, db, reply);
-		sighting_free(r->sighting);
-		r->sighting = NULL;
-	}
+	if (!r->sighting)
+		return;
+	sighting_complete(r->sighting, db, reply);
+	sighting_free(r->sighting);
+	r->sighting = NULL;
 }
 
 static void on_done(void *arg, struct pending_request *r, int db,
@@ -55,7 +49,7 @@ static void on_done(void *arg, struct pending_request *r, int db,
 	 * client. */
 	if (buf_len(&r->probe_keys) && !resp_reply_is_error(reply))
 		probe_locks(c, db, r);
-	complete_observed(r, db, reply);
+	complete_watched(r, db, reply);
 	if (r->value_read)
 		value_read_complete(r->value_read, &c->holds.seen, db, frame);
 	if (r->checked_read)

@@ -13,7 +13,7 @@
 void complete_request(struct client *c, struct pending_request *r,
                       const struct resp_reply *reply, struct slice captured);
 
-/* What is observed or discovered of it is told at once. Each is told once. */
-void complete_observed(struct pending_request *r, int db, const struct resp_reply *reply);
+/* Tells the tracker at once what is watched of it, and only once. */
+void complete_watched(struct pending_request *r, int db, const struct resp_reply *reply);
 
 #endif

@@ -7,8 +7,7 @@
 #include "base/log.h"
 #include "base/quote.h"
 #include "net/address.h"
-#include "watch/observation.h"
-#include "watch/sighting.h"
+#include "watch/shared_tracker.h"
 
 /* For so long a client that has come when hasp began to drain may take to its first request. */
 #define DRAIN_NEW_CLIENT_SECONDS 5.0
@@ -233,10 +232,8 @@ static void give_up_locks(struct client *c)
 	free(c->quorum);
 	c->quorum = NULL;
 	read_set_end(&c->read_set, clock_now(), is_cut_off(c));
-	observer_free(c->observer);
-	c->observer = NULL;
-	discoverer_client_free(c->env->policy.discoverer, c->discovered);
-	c->discovered = NULL;
+	shared_tracker_forget(c->env->policy.tracker, c->watched);
+	c->watched = NULL;
 	/* It was not sent yet. */
 	if (c->current && list_empty(&c->current->node))
 		pending_free(c->current);

@@ -4,8 +4,8 @@
 #include "client/links.h"
 #include "config/match.h"
 #include "policy/classifier.h"
-#include "policy/discover.h"
 #include "policy/own_keys.h"
+#include "policy/watched.h"
 
 /* Which requests a client's link takes while nothing has to be decided about them. */
 enum plain { PLAIN_NONE, PLAIN_STATELESS, PLAIN_ANY };
@@ -46,7 +46,7 @@ static inline bool is_plain(const struct client *c, const struct command_info *w
 	                         &(struct resp_view){ args->argc, args->argv }))
 		return false;
 	if (what->is_discovered &&
-	    discover_wants(env->policy.discoverer, what->command, args->argv, args->argc))
+	    watched_wants(env->policy.tracker, what->command, args->argv, args->argc))
 		return false;
 	if (!what->is_matched && !what->reads_value)
 		return true;

@@ -150,7 +150,7 @@ static void on_answered(void *owner, void *tag, const struct resp_reply *reply)
 	struct client *c = client_of(owner);
 	struct pending_request *r = tag;
 
-	complete_observed(r, c->session.db, reply);
+	complete_watched(r, c->session.db, reply);
 }
 
 /* Frames are watched only while the client is subscribed, or may become so. */

@@ -31,8 +31,7 @@ struct context request_context(struct client *c)
 		.session = &c->session,
 		.holds = &c->holds,
 		.read_set = &c->read_set,
-		.observer = &c->observer,
-		.discovered = &c->discovered,
+		.watched = &c->watched,
 		.listener = c->listener,
 		/* (In front of a cluster, the nodes' links see to it.) */
 		.uncounted = c->uncounted && !c->env->node->links.connect,

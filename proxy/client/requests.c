@@ -67,7 +67,7 @@ static unsigned reply_flags(const struct decision *d)
 		flags |= LINK_INTERCEPT_LATE;
 	if (d->pending->kind == PENDING_STREAM)
 		flags |= LINK_BEGINS_STREAM;
-	if (d->pending->observation || d->pending->sighting)
+	if (d->pending->sighting)
 		flags |= LINK_NOTIFY_EARLY;
 	return flags;
 }

@@ -6,8 +6,8 @@
 #include "base/fatal.h"
 #include "commands/unmet.h"
 #include "config/match.h"
-#include "policy/discover.h"
 #include "policy/policy_env.h"
+#include "policy/watched.h"
 
 struct classifier *classifier_new(void)
 {
@@ -114,8 +114,8 @@ static bool observe_concerns(const struct policy_env *env, const struct command_
 		return false;
 	if ((c->flags & COMMAND_WRITE) && !(c->flags & (COMMAND_BLOCKING | COMMAND_NOSCRIPT)))
 		return true;
-	/* Which connections know the value of a lock. */
-	if (c->facts.value != VALUE_NONE)
+	/* Which connections know the value of a lock; who releases it by a script. */
+	if (c->facts.value != VALUE_NONE || (command_runs_script(c) && c->keys != KEYS_NONE))
 		return true;
 	for (size_t i = 0; i < config->nguards; i++)
 		if (config->guards[i]->mode == MODE_OBSERVE &&
@@ -151,8 +151,8 @@ static struct command_info look_up(const struct policy_env *env, struct slice na
 	what.acquires = what.is_guarded && guard_acquires(env, name);
 	what.is_observed = observe_concerns(env, &what, name);
 	what.is_discovered = config->discover && what.command &&
-	                     discover_concerns(what.command);
-	what.is_sampled = what.is_discovered && discover_may_sample(what.command);
+	                     watched_concerns(what.command);
+	what.is_sampled = what.is_discovered && watched_may_sample(what.command);
 	what.may_be_quorums = quorum_concerns(env, what.command);
 	what.is_matched = what.is_write || what.is_guarded || what.is_observed ||
 	                  what.may_be_quorums;

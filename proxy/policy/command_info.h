@@ -28,7 +28,7 @@ struct command_info {
 	bool may_be_quorums; /* a rule whose locks a quorum has could; likewise */
 	bool is_observed; /* a rule or guard in mode OBSERVE could; likewise */
 	bool is_discovered; /* what it does to its keys is looked at; it is plain only if */
-	bool is_sampled; /* a sample of it is enough: policy/discover.h */
+	bool is_sampled; /* a sample of it is enough: policy/watched.h */
 	bool is_matched; /* any of these four: the key tells by what */
 	bool reads_value; /* of a lock whose value tells its owner, maybe; likewise */
 	bool may_release; /* it could end a lock that a client waits for */

@@ -2,7 +2,6 @@
 #include "policy/context.h"
 
 #include "lock/guard/checked_read.h"
-#include "watch/observation.h"
 #include "watch/sighting.h"
 
 struct slice context_token(const struct context *x, enum owner_kind kind, struct buf *scratch)
@@ -28,8 +27,6 @@ static void free_rest(struct pending_request *r)
 		pending_lock_free(r->pending_lock);
 	if (r->guard_op)
 		guard_op_free(r->guard_op);
-	if (r->observation)
-		observation_free(r->observation);
 	if (r->sighting)
 		sighting_free(r->sighting);
 	if (r->value_read)
@@ -46,8 +43,6 @@ static size_t rest_nbytes(const struct pending_request *r)
 		n += pending_lock_nbytes(r->pending_lock);
 	if (r->guard_op)
 		n += guard_op_nbytes(r->guard_op);
-	if (r->observation)
-		n += observation_nbytes(r->observation);
 	if (r->sighting)
 		n += sighting_nbytes(r->sighting);
 	if (r->value_read)
@@ -59,14 +54,11 @@ static size_t rest_nbytes(const struct pending_request *r)
 
 const struct pending_rest context_rest = { free_rest, rest_nbytes };
 
-void context_note(struct context *x, struct decision *d, const struct noted *noted)
+void context_note(struct context *x, struct decision *d, struct sighting *sighting)
 {
 	struct pending_request *r = d->pending ? d->pending : pending_new(PENDING_NOTICE);
 
-	if (noted->observation)
-		r->observation = noted->observation;
-	if (noted->sighting)
-		r->sighting = noted->sighting;
+	r->sighting = sighting;
 	r->rest = &context_rest;
 	if (d->pending)
 		return;

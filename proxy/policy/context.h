@@ -20,8 +20,8 @@
 #include "policy/policy_env.h"
 #include "session/session.h"
 
-struct discovery_client;
-struct observer;
+struct sighting;
+struct tracker_client;
 
 enum verdict {
 	DISPATCH_PASS, /* it is sent as it came */
@@ -79,8 +79,7 @@ struct context {
 	struct session *session;
 	struct hold_owner *holds;
 	struct read_set *read_set;
-	struct observer **observer; /* watch/observation.h */
-	struct discovery_client **discovered; /* watch/discovery.h */
+	struct tracker_client **watched; /* watch/tracker.h; *watched is NULL: not yet */
 	const char *listener; /* the entry of `listen` by which the client came */
 	bool uncounted; /* the client wrote on other links, which WAIT on its link does not
 	                   cover */
@@ -103,14 +102,9 @@ struct slice context_token(const struct context *x, enum owner_kind kind, struct
 /* What hangs on a pending request beside the session's. */
 extern const struct pending_rest context_rest;
 
-/* What is told of a command when it is answered; the other is NULL. */
-struct noted {
-	struct observation *observation; /* watch/observation.h */
-	struct sighting *sighting; /* watch/sighting.h */
-};
-/* The command is passed as decided, and `noted`, which is given away, hangs on the request that
- * awaits its reply; or, in a transaction, EXEC's. */
-void context_note(struct context *x, struct decision *d, const struct noted *noted);
+/* The command is passed as decided, and `sighting`, which is given away, hangs on the request
+ * that awaits its reply; or, in a transaction, EXEC's. */
+void context_note(struct context *x, struct decision *d, struct sighting *sighting);
 
 /* The command is carried out as the operation `op`, which `r` awaits. */
 struct decision context_guard(struct pending_request *r, struct guard_op *op);

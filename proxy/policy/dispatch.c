@@ -5,16 +5,15 @@
 #include "commands/unmet.h"
 #include "config/match.h"
 #include "policy/classifier.h"
-#include "policy/discover.h"
 #include "policy/guard.h"
 #include "policy/guard_txn.h"
 #include "policy/lock.h"
-#include "policy/observe.h"
 #include "policy/other_db.h"
 #include "policy/own_keys.h"
 #include "policy/quorum_rule.h"
 #include "policy/quorum_verb.h"
 #include "policy/session_commands.h"
+#include "policy/watched.h"
 
 static const struct decision pass = { .verdict = DISPATCH_PASS };
 static const struct decision defer = { .verdict = DISPATCH_DEFER };
@@ -211,10 +210,9 @@ struct decision dispatch(struct context *x)
 		add_probe(x, &d);
 		if (x->what->is_guarded)
 			guard_note_read(x, &d);
-		if (x->what->is_observed && command_arity_ok(x->what->command, x->req->argc))
-			observe(x, &d);
-		if (x->what->is_discovered && command_arity_ok(x->what->command, x->req->argc))
-			discover(x, &d);
+		if ((x->what->is_observed || x->what->is_discovered) &&
+		    command_arity_ok(x->what->command, x->req->argc))
+			watched_request(x, &d, true);
 		if (x->env->rules_enforce && x->what->command &&
 		    command_runs_script(x->what->command))
 			lock_note_script(x);
@@ -280,7 +278,7 @@ struct decision dispatch_early(struct context *x, struct command_info *what, boo
 	/* The options of a command on a lock have not arrived yet. */
 	if (what->is_observed && command_single_key(what->command) && beginning->argc > 1 &&
 	    !match_rule(x->env->matcher, beginning->argv[1]))
-		observe(x, &d);
+		watched_request(x, &d, false);
 	if (session_in_multi(x->session))
 		transaction_add(&x->session->txn);
 	return d;

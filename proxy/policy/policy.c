@@ -13,9 +13,9 @@
 #include "lock/queue/waiters.h"
 #include "policy/classifier.h"
 #include "policy/lock.h"
-#include "policy/observe.h"
 #include "policy/own_keys.h"
 #include "policy/sections.h"
+#include "policy/watched.h"
 #include "session/pending.h"
 
 void policy_init(struct policy_env *env)
@@ -41,7 +41,7 @@ void policy_end_turn(struct policy_env *env)
 
 void policy_fini(struct policy_env *env)
 {
-	observe_fini(env);
+	watched_fini(env);
 	sections_fini(env);
 	match_free(env->matcher);
 	classifier_free(env->classifier);
@@ -77,7 +77,7 @@ void policy_use_config(struct policy_env *env, struct config *config)
 	for (size_t i = 0; i < config->nguards; i++)
 		env->guards_enforce |= config->guards[i]->mode == MODE_ENFORCE;
 	env->own_keys_protected = own_keys_are_protected(env);
-	observe_use_config(env);
+	watched_use_config(env);
 	sections_use_config(env);
 	env->reads_matter = false;
 	for (size_t i = 0; i < config->nrules; i++)

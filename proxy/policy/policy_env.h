@@ -15,13 +15,12 @@
 struct classifier;
 struct commands;
 struct config;
-struct discoverer;
 struct holds;
 struct matcher;
 struct observed_rules;
-struct observers;
 struct read_sets;
 struct section_stats;
+struct shared_tracker;
 struct stats;
 struct unmet;
 struct waiters;
@@ -39,10 +38,8 @@ struct policy_env {
 	struct holds *holds;
 	struct read_sets *read_sets;
 	struct waiters *waiters;
-	struct observers *observers; /* all workers'; watch/observation.h */
+	struct shared_tracker *tracker; /* all workers'; watch/shared_tracker.h */
 	struct observed_rules *observed; /* those of `config` */
-	struct discoverer *discoverer; /* all workers'; watch/sighting.h; told of
-	                                * what clients do if `config` says `discover` */
 	struct stats *stats; /* all workers'; lock/events/stats.h */
 	size_t worker; /* its number there */
 	/* By the place in `config`; NULL: it is not enforced. */

@@ -17,7 +17,6 @@
 
 struct checked_read;
 struct guard_op;
-struct observation;
 struct pending_lock;
 struct sighting;
 struct value_read;
@@ -78,14 +77,13 @@ struct pending_request {
 		} subscribe; /* SUBSCRIBE */
 		struct list queued; /* EXEC: the requests that it carries out */
 	};
-	/* What the reply means for locks, guards and observed keys. Opaque to this room: */
+	/* What the reply means for locks, guards and watched keys. Opaque to this room: */
 	struct guard_op *guard_op; /* GUARD, EXEC; NULL: none */
 	struct pending_lock *pending_lock; /* LOCK; NULL: none */
-	struct observation *observation; /* NULL: none */
 	struct sighting *sighting; /* NULL: none */
 	struct value_read *value_read; /* NOTICE; NULL: none */
 	struct checked_read *checked_read; /* NULL: none */
-	const struct pending_rest *rest; /* how to treat those six; NULL: there are none */
+	const struct pending_rest *rest; /* how to treat those five; NULL: there are none */
 	struct buf probe_keys; /* locks to be probed, each after its size_t length */
 	size_t *charged_to; /* the session's count of bytes; NULL: not counted yet */
 	size_t charged; /* what it counts for there */

@@ -3,7 +3,7 @@
  * discovery_guard_report: what is said of a pattern whose values are read and written back, and
  * the section for it.
  */
-#include "watch/discovery_internal.h"
+#include "watch/tracker_internal.h"
 
 #define LEASE_DEFAULT 5.0 /* seconds */
 #define LEASE_SHARE 3.0 /* times the time between read and write */
@@ -59,7 +59,7 @@ static void put_guard_use(struct buf *out, const struct finding *f)
 
 static void put_lost(struct buf *out, const struct guard_sums *g)
 {
-	bool is_refresh = discovery_is_refresh(g);
+	bool is_refresh = verdict_is_refresh(g);
 
 	buf_puts(out, ";   ");
 	discovery_put_count(out, g->stale, "write");
@@ -82,7 +82,7 @@ static void put_lost(struct buf *out, const struct guard_sums *g)
 
 static void put_reads(struct buf *out, const struct finding *f)
 {
-	if (f->nread <= 2 * f->guard.written_back || discovery_is_refresh(&f->guard))
+	if (f->nread <= 2 * f->guard.written_back || verdict_is_refresh(&f->guard))
 		return;
 	buf_puts(out, ";   ");
 	discovery_put_number(out, f->nread - f->guard.written_back);
@@ -94,13 +94,13 @@ static void put_reads(struct buf *out, const struct finding *f)
 static void put_guard_section(struct buf *out, const struct finding *f, const char *name)
 {
 	const struct guard_sums *g = &f->guard;
-	const char *mark = discovery_is_refresh(g) ? ";" : "";
+	const char *mark = verdict_is_refresh(g) ? ";" : "";
 	double lease = LEASE_SHARE * durations_at(&g->between, 0.99);
 
 	buf_printf(out, "%s[guard %s]\n%spattern = ", mark, name, mark);
 	buf_append(out, buf_slice(&f->pattern));
-	buf_printf(out, "\n%sacquire_on =%s%s\n", mark, g->how & DISCOVERY_GET ? " GET" : "",
-	           g->how & DISCOVERY_MGET ? " MGET" : "");
+	buf_printf(out, "\n%sacquire_on =%s%s\n", mark, g->how & READ_GET ? " GET" : "",
+	           g->how & READ_MGET ? " MGET" : "");
 	if (lease > LEASE_DEFAULT)
 		buf_printf(out, "%slease = %.0fs\n", mark, lease);
 	buf_printf(out, "%swait = %ds\n%smode = observe          ; then enforce\n\n", mark,

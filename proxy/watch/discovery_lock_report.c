@@ -3,7 +3,7 @@
  * discovery_lock_report: what is said of a pattern whose keys are locks, and the section that a
  * careful person would write for it.
  */
-#include "watch/discovery_internal.h"
+#include "watch/tracker_internal.h"
 
 /* Fewer locks than this prove little. */
 #define TAKEN_ENOUGH 20
@@ -16,11 +16,11 @@
 static int lock_wait_seconds(const struct lock_sums *l)
 {
 	static const int steps[] = { 1, 2, 5, 10 };
-	uint64_t tries = l->tries[DISCOVERY_SETNX] + l->tries[DISCOVERY_SET_NX];
+	uint64_t tries = l->tries[WAY_SETNX] + l->tries[WAY_SET_NX];
 	double usual = durations_at(&l->waited, 0.9);
 	size_t i = 0;
 
-	if (tries == 0 || l->retries * 2 < tries || l->refused_own > 0)
+	if (tries == 0 || l->n[SEEN_RETRIED] * 2 < tries || l->n[SEEN_REFUSED_OWN] > 0)
 		return 0;
 	while (i < sizeof(steps) / sizeof(*steps) - 1 && steps[i] < usual)
 		i++;
@@ -31,37 +31,39 @@ static int lock_wait_seconds(const struct lock_sums *l)
  * came near its expiry. */
 static bool is_deleted_well(const struct lock_sums *l)
 {
-	bool alike = l->foreign == l->foreign_address || l->foreign == l->foreign_name;
+	bool alike = l->n[SEEN_FOREIGN] == l->n[SEEN_FOREIGN_ADDRESS] ||
+	             l->n[SEEN_FOREIGN] == l->n[SEEN_FOREIGN_NAME];
 
-	return l->narrow == 0 && l->voids == 0 && l->deletes <= discovery_taken(l) &&
-	       l->refused_own == 0 && alike;
+	return l->n[SEEN_NARROW] == 0 && l->n[SEEN_VOIDS] == 0 &&
+	       l->n[SEEN_DELETES] <= lock_taken(l) && l->n[SEEN_REFUSED_OWN] == 0 && alike;
 }
 
 /* By construction: nobody looks whose lock is deleted, or a lock may stay for ever. */
 static bool is_at_risk(const struct lock_sums *l)
 {
-	return l->bare > 0 ||
-	       (l->released + l->foreign + l->outlasted > 0 && !is_deleted_well(l));
+	return l->n[SEEN_BARE] > 0 ||
+	       (l->n[SEEN_RELEASED] + l->n[SEEN_FOREIGN] + l->n[SEEN_OUTLASTED] > 0 &&
+	        !is_deleted_well(l));
 }
 
 static unsigned ways_of(const struct lock_sums *l)
 {
 	unsigned ways = 0;
 
-	for (size_t i = 0; i < DISCOVERY_WAYS; i++)
+	for (size_t i = 0; i < WAYS; i++)
 		ways |= l->taken[i] ? 1U << i : 0;
 	return ways;
 }
 
 struct lock_use discovery_lock_use(const struct lock_sums *l)
 {
-	struct lock_verdict v = discovery_judge(l);
+	struct lock_verdict v = lock_verdict(l);
 
 	return (struct lock_use){ .ways = ways_of(l),
 		                  .owner = v.owner,
 		                  .owner_is_open = v.owner_is_open,
 		                  .renew_is_open = v.renew_is_open,
-		                  .needs_rule = discovery_is_harmed(l) || is_at_risk(l),
+		                  .needs_rule = verdict_is_harmed(l) || is_at_risk(l),
 		                  .lease_ms = l->lease_ms_max };
 }
 
@@ -87,7 +89,7 @@ bool discovery_lock_is_proposed(const struct finding *f)
 {
 	if (!has_fixed_part(f) || f->caught)
 		return false;
-	return discovery_is_harmed(&f->lock) || (f->nothers == 0 && is_at_risk(&f->lock));
+	return verdict_is_harmed(&f->lock) || (f->nothers == 0 && is_at_risk(&f->lock));
 }
 
 /* --- words -------------------------------------------------------------------------------- */
@@ -97,7 +99,7 @@ static void put_ways(struct buf *out, const struct lock_sums *l)
 	static const char *const names[] = { "SETNX", "SET NX", "INCR" };
 	const char *before = "";
 
-	for (size_t i = 0; i < DISCOVERY_WAYS; i++) {
+	for (size_t i = 0; i < WAYS; i++) {
 		if (!l->taken[i])
 			continue;
 		buf_printf(out, "%s%s", before, names[i]);
@@ -108,25 +110,26 @@ static void put_ways(struct buf *out, const struct lock_sums *l)
 static void put_lock_use(struct buf *out, const struct finding *f)
 {
 	const struct lock_sums *l = &f->lock;
-	bool dels = l->released + l->foreign + l->outlasted > 0;
+	bool dels = l->n[SEEN_RELEASED] + l->n[SEEN_FOREIGN] + l->n[SEEN_OUTLASTED] > 0;
 
 	buf_puts(out, "; ");
 	buf_append(out, buf_slice(&f->pattern));
 	buf_puts(out, "    ");
 	discovery_put_count(out, f->nkeys, "key");
 	buf_puts(out, ", taken ");
-	discovery_put_count(out, discovery_taken(l), "time");
+	discovery_put_count(out, lock_taken(l), "time");
 	buf_puts(out, " by ");
 	put_ways(out, l);
-	if (!dels && !l->checked)
+	if (!dels && !l->n[SEEN_CHECKED])
 		buf_puts(out, ", never released\n");
 	else
 		buf_printf(out, ", released by %s%s%s\n",
-		           !dels                   ? ""
-		           : discovery_compares(l) ? "DEL after a look at the value"
-		                                   : "DEL",
-		           dels && l->checked ? " and by " : "",
-		           l->checked ? "scripts or transactions that compare the value" : "");
+		           !dels                 ? ""
+		           : verdict_compares(l) ? "DEL after a look at the value"
+		                                 : "DEL",
+		           dels && l->n[SEEN_CHECKED] ? " and by " : "",
+		           l->n[SEEN_CHECKED] ? "scripts or transactions that compare the value"
+		                              : "");
 }
 
 /* "12 holders ...". Nothing when there are none. */
@@ -158,11 +161,11 @@ static void put_no_harm(struct buf *out, const struct lock_sums *l)
 {
 	buf_puts(out, ";   no harm was seen: no holder outlived its lock or removed another's, "
 	              "and no update was lost under the lock;\n;     but ");
-	if (l->bare)
+	if (l->n[SEEN_BARE])
 		buf_puts(out,
 		         "a holder that dies before it sets the expiry leaves its lock for "
 		         "ever\n");
-	else if (discovery_compares(l))
+	else if (verdict_compares(l))
 		buf_puts(out, "the lock may change hands between the look at its value and the "
 		              "DEL\n");
 	else
@@ -174,19 +177,19 @@ static void put_harm(struct buf *out, const struct lock_sums *l, const struct lo
 	put_fact(out, v->stolen, "release", "removed another holder's lock");
 	if (v->late)
 		put_late(out, l, v);
-	put_fact(out, l->overwritten, "write",
+	put_fact(out, l->n[SEEN_OVERWRITTEN], "write",
 	         "under this lock overwrote another client's: the lock did not protect the "
 	         "value");
 	put_fact(out, v->unreleased, "lock",
 	         "expired without a release, although the connection stayed open");
-	put_fact(out, l->bare, "lock", "had no expiry, at least for a while");
-	put_fact(out, l->bare_left, "lock",
+	put_fact(out, l->n[SEEN_BARE], "lock", "had no expiry, at least for a while");
+	put_fact(out, l->n[SEEN_BARE_LEFT], "lock",
 	         "stayed without an expiry when the holder's connection closed");
-	if (discovery_was_left(l))
-		put_fact(out, l->tries[DISCOVERY_INCR], "more count",
+	if (verdict_was_left(l))
+		put_fact(out, l->tries[WAY_INCR], "more count",
 		         "followed: only the key's name tells that this is a lock and not a "
 		         "counter");
-	if (!discovery_is_harmed(l) && !l->overwritten && !v->unreleased)
+	if (!verdict_is_harmed(l) && !l->n[SEEN_OVERWRITTEN] && !v->unreleased)
 		put_no_harm(out, l);
 }
 
@@ -204,7 +207,7 @@ static void put_owner_reason(struct buf *out, const struct lock_sums *l,
 	}
 	discovery_put_number(out, v->own);
 	buf_puts(out, " released by the connection that took the lock, ");
-	discovery_put_number(out, v->owner_is_open ? l->strange : v->hopped);
+	discovery_put_number(out, v->owner_is_open ? l->n[SEEN_STRANGE] : v->hopped);
 	buf_puts(out, " by another one");
 	if (v->owner_is_open)
 		buf_puts(out, "\n");
@@ -279,7 +282,7 @@ static void put_section(struct buf *out, const struct finding *f, const struct l
 	buf_printf(out, "%s[lock %s]\n%spattern = ", mark, name, mark);
 	buf_append(out, buf_slice(&f->pattern));
 	buf_printf(out, "\n%sowner = %s\n", mark, v->owner);
-	if (l->bare && l->lease_ms_max)
+	if (l->n[SEEN_BARE] && l->lease_ms_max)
 		put_lease(out, mark, l->lease_ms_max);
 	if (v->renew)
 		buf_printf(out, "%srenew = yes\n%smax_hold = %ds\n", mark, mark,
@@ -292,7 +295,7 @@ static void put_section(struct buf *out, const struct finding *f, const struct l
 void discovery_put_lock(struct buf *out, const struct finding *f, const char *name)
 {
 	const struct lock_sums *l = &f->lock;
-	struct lock_verdict v = discovery_judge(l);
+	struct lock_verdict v = lock_verdict(l);
 
 	put_lock_use(out, f);
 	discovery_put_example(out, f);
@@ -309,7 +312,7 @@ void discovery_put_lock(struct buf *out, const struct finding *f, const char *na
 		discovery_put_time(out, durations_at(&l->waited, 0.9));
 		buf_puts(out, " (p90) until they got the lock\n");
 	}
-	if (discovery_taken(l) < TAKEN_ENOUGH)
+	if (lock_taken(l) < TAKEN_ENOUGH)
 		buf_puts(out, ";   little evidence: watch for longer\n");
 	put_questions(out, f, &v);
 	if (has_question(f, &v))
@@ -320,7 +323,7 @@ void discovery_put_lock(struct buf *out, const struct finding *f, const char *na
 
 static void put_sound(struct buf *out, const struct lock_sums *l)
 {
-	if (l->released + l->foreign == 0) {
+	if (l->n[SEEN_RELEASED] + l->n[SEEN_FOREIGN] == 0) {
 		buf_puts(out,
 		         ";     sound: always with an expiry, which no holder outlived, and "
 		         "released by a comparison of the value\n");
@@ -329,7 +332,7 @@ static void put_sound(struct buf *out, const struct lock_sums *l)
 	buf_puts(out, ";     sound as far as was seen: always with an expiry, and at least ");
 	discovery_put_time(out, l->least_left);
 	buf_puts(out, " before it when the lock was released\n");
-	if (discovery_taken(l) < TAKEN_ENOUGH)
+	if (lock_taken(l) < TAKEN_ENOUGH)
 		buf_puts(out, ";     little evidence: watch for longer\n");
 }
 

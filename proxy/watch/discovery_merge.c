@@ -9,7 +9,8 @@
 
 #include "base/fatal.h"
 #include "base/glob.h"
-#include "watch/discovery_internal.h"
+#include "watch/discovery.h"
+#include "watch/tracker_internal.h"
 #include "watch/key_shape.h"
 
 /* Words in one place of otherwise equal shapes: so many may be any. */
@@ -22,7 +23,7 @@
 
 /* A shape that may become part of a finding. */
 struct candidate {
-	const struct shape *shape;
+	const struct key_group *group;
 	struct lock_use lock; /* how it is used; FINDING_LOCK */
 	bool is_of_kind; /* that is looked for */
 	bool is_taken; /* it is part of one */
@@ -45,18 +46,18 @@ struct merging {
 
 static int by_pattern(const void *a, const void *b)
 {
-	struct slice x = ((const struct candidate *)a)->shape->node.key;
-	struct slice y = ((const struct candidate *)b)->shape->node.key;
+	struct slice x = ((const struct candidate *)a)->group->node.key;
+	struct slice y = ((const struct candidate *)b)->group->node.key;
 	int order = memcmp(x.p, y.p, x.n < y.n ? x.n : y.n);
 
 	return order ? order : (x.n > y.n) - (x.n < y.n);
 }
 
-static bool is_of_kind(const struct shape *s, enum finding_kind kind)
+static bool is_of_kind(const struct key_group *s, enum finding_kind kind)
 {
 	if (s->covered)
 		return false;
-	return kind == FINDING_LOCK ? discovery_is_lock(s) : discovery_is_guard(s);
+	return kind == FINDING_LOCK ? verdict_is_lock(s) : verdict_is_guard(s);
 }
 
 static bool has_star(struct slice s)
@@ -73,7 +74,7 @@ static bool differ_in_part(struct slice a, struct slice b, size_t i)
 	struct slice x, y;
 	size_t before, behind;
 
-	if (!discovery_part_of(a, i, &x) || !discovery_part_of(b, i, &y))
+	if (!parts_part_of(a, i, &x) || !parts_part_of(b, i, &y))
 		return false;
 	before = (size_t)(x.p - a.p);
 	behind = a.n - before - x.n;
@@ -112,10 +113,10 @@ static void merging_widen(struct merging *m, struct candidate *c)
 	struct buf pattern = BUF_INIT;
 	struct slice part;
 
-	for (size_t i = 1; i < MERGED_PARTS && discovery_part_of(c->shape->node.key, i, &part);
+	for (size_t i = 1; i < MERGED_PARTS && parts_part_of(c->group->node.key, i, &part);
 	     i++) {
 		buf_clear(&pattern);
-		discovery_put_widened(&pattern, c->shape->node.key, i);
+		parts_put_widened(&pattern, c->group->node.key, i);
 		widening_add(m, buf_slice(&pattern), c);
 	}
 	buf_release(&pattern);
@@ -128,7 +129,7 @@ static void merging_init(struct merging *m, const struct discovery_snapshot *s,
 	map_init_with(&m->widenings, s->secret);
 	m->v = xcalloc(s->n + 1, sizeof(*m->v));
 	for (size_t i = 0; i < s->n; i++) {
-		m->v[i] = (struct candidate){ .shape = &s->shapes[i],
+		m->v[i] = (struct candidate){ .group = &s->shapes[i],
 			                      .is_of_kind = is_of_kind(&s->shapes[i], kind) };
 		if (m->v[i].is_of_kind && kind == FINDING_LOCK)
 			m->v[i].lock = discovery_lock_use(s->shapes[i].lock);
@@ -164,7 +165,7 @@ static bool is_like(const struct merging *m, const struct candidate *a,
 		return false;
 	if (m->kind == FINDING_LOCK)
 		return discovery_locks_are_alike(&a->lock, &b->lock);
-	return discovery_is_refresh(a->shape->guard) == discovery_is_refresh(b->shape->guard);
+	return verdict_is_refresh(a->group->guard) == verdict_is_refresh(b->group->guard);
 }
 
 static struct pattern_ends ends_of(struct slice pattern)
@@ -180,7 +181,7 @@ static struct pattern_ends ends_of(struct slice pattern)
 		                      slice_of(pattern.p + tail, pattern.n - tail) };
 }
 
-static bool matches_sample(const struct pattern_ends *m, const struct shape *s)
+static bool matches_sample(const struct pattern_ends *m, const struct key_group *s)
 {
 	struct slice key = slice_of(s->sample, s->nsample);
 
@@ -191,14 +192,14 @@ static bool matches_sample(const struct pattern_ends *m, const struct shape *s)
 
 /* A shape of another kind, or (`like`, if any) one that is not used like that one, that the
  * pattern matches; NULL: there is none. */
-static const struct shape *caught_by(const struct merging *m, struct slice pattern,
-                                     const struct candidate *like)
+static const struct key_group *caught_by(const struct merging *m, struct slice pattern,
+                                         const struct candidate *like)
 {
 	struct pattern_ends ends = ends_of(pattern);
 
 	for (size_t i = 0; i < m->n; i++) {
 		const struct candidate *c = &m->v[i];
-		const struct shape *s = c->shape;
+		const struct key_group *s = c->group;
 		if (!s->covered && !(like ? is_like(m, c, like) : c->is_of_kind) &&
 		    matches_sample(&ends, s))
 			return s;
@@ -211,7 +212,7 @@ static bool goes_with(const struct merging *m, const struct candidate *c,
                       const struct candidate *first, size_t i)
 {
 	return !c->is_taken && is_like(m, c, first) &&
-	       differ_in_part(first->shape->node.key, c->shape->node.key, i);
+	       differ_in_part(first->group->node.key, c->group->node.key, i);
 }
 
 /* Is part `i` of the shape, not the first one, worth a `*`? Writes that pattern; returns NULL
@@ -225,11 +226,11 @@ static const struct widening *widens(const struct merging *m, const struct candi
 	struct slice part;
 
 	buf_clear(pattern);
-	discovery_put_widened(pattern, first->shape->node.key, i);
+	parts_put_widened(pattern, first->group->node.key, i);
 	w = widening_get(m, buf_slice(pattern));
 	for (size_t j = 0; j < w->n; j++) {
 		if (!goes_with(m, w->v[j], first, i) ||
-		    !discovery_part_of(w->v[j]->shape->node.key, i, &part))
+		    !parts_part_of(w->v[j]->group->node.key, i, &part))
 			continue;
 		words++;
 		star |= has_star(part);
@@ -241,39 +242,16 @@ static const struct widening *widens(const struct merging *m, const struct candi
 
 static void add_locks(struct lock_sums *to, const struct lock_sums *from)
 {
-	for (size_t i = 0; i < DISCOVERY_WAYS; i++) {
+	for (size_t i = 0; i < WAYS; i++) {
 		to->taken[i] += from->taken[i];
 		to->tries[i] += from->tries[i];
 	}
-	to->retries += from->retries;
-	to->refused_own += from->refused_own;
-	to->released += from->released;
-	to->checked += from->checked;
-	to->foreign += from->foreign;
-	to->foreign_address += from->foreign_address;
-	to->foreign_name += from->foreign_name;
-	to->foreign_value += from->foreign_value;
-	to->strange += from->strange;
-	to->outlasted += from->outlasted;
-	to->abandoned += from->abandoned;
-	to->unreleased += from->unreleased;
-	to->compared += from->compared;
-	to->lapsed += from->lapsed;
-	to->worked += from->worked;
+	for (size_t i = 0; i < SEEN_EVENTS; i++)
+		to->n[i] += from->n[i];
 	if (from->lapsed_longest > to->lapsed_longest)
 		to->lapsed_longest = from->lapsed_longest;
-	to->overwritten += from->overwritten;
-	to->deletes += from->deletes;
-	to->voids += from->voids;
-	to->stolen += from->stolen;
-	to->outlived += from->outlived;
-	to->narrow += from->narrow;
 	if (from->least_left > 0 && (to->least_left == 0 || from->least_left < to->least_left))
 		to->least_left = from->least_left;
-	to->bare += from->bare;
-	to->bare_stayed += from->bare_stayed;
-	to->bare_left += from->bare_left;
-	to->repeated += from->repeated;
 	if (from->lease_ms_min && (!to->lease_ms_min || from->lease_ms_min < to->lease_ms_min))
 		to->lease_ms_min = from->lease_ms_min;
 	if (from->lease_ms_max > to->lease_ms_max)
@@ -300,7 +278,7 @@ static void add_guards(struct guard_sums *to, const struct guard_sums *from)
 	durations_merge(&to->between, &from->between);
 }
 
-static void add_shape(struct finding *f, const struct shape *s, enum finding_kind kind)
+static void add_shape(struct finding *f, const struct key_group *s, enum finding_kind kind)
 {
 	f->nshapes++;
 	f->nkeys += (uint64_t)s->nkeys << s->shift;
@@ -337,12 +315,12 @@ static void fit_line(struct buf *pattern)
 /* The first candidate, and those that are one pattern with it. */
 static void merge_one(const struct merging *m, struct candidate *first, struct finding *f)
 {
-	const struct shape *s = first->shape;
+	const struct key_group *s = first->group;
 	const struct widening *w = NULL;
 	struct slice part;
 	size_t i;
 
-	for (i = 1; i < MERGED_PARTS && discovery_part_of(s->node.key, i, &part); i++) {
+	for (i = 1; i < MERGED_PARTS && parts_part_of(s->node.key, i, &part); i++) {
 		w = widens(m, first, i, &f->pattern);
 		if (w)
 			break;
@@ -359,7 +337,7 @@ static void merge_one(const struct merging *m, struct candidate *first, struct f
 	for (size_t j = 0; w && j < w->n; j++) {
 		if (!goes_with(m, w->v[j], first, i))
 			continue;
-		add_shape(f, w->v[j]->shape, m->kind);
+		add_shape(f, w->v[j]->group, m->kind);
 		w->v[j]->is_taken = true;
 	}
 	fit_line(&f->pattern);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
-#include "watch/discovery_internal.h"
+#include "watch/tracker_internal.h"
 
 /* So many words in one place have a shape each. */
 #define WORDS_APART 64
@@ -27,7 +27,7 @@ static bool is_end_of_part(char c)
 	return c == ':' || c == '/' || c == '|';
 }
 
-bool discovery_part_of(struct slice shape, size_t i, struct slice *part)
+bool parts_part_of(struct slice shape, size_t i, struct slice *part)
 {
 	size_t from = 0, to;
 
@@ -43,11 +43,11 @@ bool discovery_part_of(struct slice shape, size_t i, struct slice *part)
 	return true;
 }
 
-void discovery_put_widened(struct buf *out, struct slice shape, size_t i)
+void parts_put_widened(struct buf *out, struct slice shape, size_t i)
 {
 	struct slice part = SLICE_NONE;
 
-	if (!discovery_part_of(shape, i, &part))
+	if (!parts_part_of(shape, i, &part))
 		return;
 	buf_append(out, slice_of(shape.p, (size_t)(part.p - shape.p)));
 	buf_puts(out, "*");
@@ -57,14 +57,14 @@ void discovery_put_widened(struct buf *out, struct slice shape, size_t i)
 
 /* --- places ------------------------------------------------------------------------------- */
 
-static struct place *place_get(const struct discovery *d, struct slice pattern)
+static struct place *place_get(const struct tracker *d, struct slice pattern)
 {
 	struct map_node *node = map_get(&d->places, pattern);
 
 	return node ? container_of(node, struct place, node) : NULL;
 }
 
-static void place_count(struct discovery *d, struct slice pattern)
+static void place_count(struct tracker *d, struct slice pattern)
 {
 	struct place *p = place_get(d, pattern);
 
@@ -75,22 +75,21 @@ static void place_count(struct discovery *d, struct slice pattern)
 			memcpy(bytes, pattern.p, pattern.n);
 		p->node.key = slice_of(bytes, pattern.n);
 		map_put(&d->places, &p->node);
-		d->used += discovery_cost(sizeof(*p)) + discovery_cost(pattern.n);
+		d->used += tracker_cost(sizeof(*p)) + tracker_cost(pattern.n);
 	}
 	p->nwords++;
 }
 
-bool discovery_widen(const struct discovery *d, struct buf *shape)
+bool parts_widen(const struct tracker *d, struct buf *shape)
 {
 	struct buf wide = BUF_INIT;
 	struct slice part;
 	bool widened = false;
 
-	for (size_t i = 1; i < PARTS_MAX && discovery_part_of(buf_slice(shape), i, &part);
-	     i++) {
+	for (size_t i = 1; i < PARTS_MAX && parts_part_of(buf_slice(shape), i, &part); i++) {
 		const struct place *p;
 		buf_clear(&wide);
-		discovery_put_widened(&wide, buf_slice(shape), i);
+		parts_put_widened(&wide, buf_slice(shape), i);
 		p = place_get(d, buf_slice(&wide));
 		if (!p || p->nwords < WORDS_APART ||
 		    slice_eq(buf_slice(&wide), buf_slice(shape)))
@@ -103,20 +102,20 @@ bool discovery_widen(const struct discovery *d, struct buf *shape)
 	return widened;
 }
 
-void discovery_count_words(struct discovery *d, struct slice shape)
+void parts_count_words(struct tracker *d, struct slice shape)
 {
 	struct buf wide = BUF_INIT;
 	struct slice part;
 
-	for (size_t i = 1; i < PARTS_MAX && discovery_part_of(shape, i, &part); i++) {
+	for (size_t i = 1; i < PARTS_MAX && parts_part_of(shape, i, &part); i++) {
 		buf_clear(&wide);
-		discovery_put_widened(&wide, shape, i);
+		parts_put_widened(&wide, shape, i);
 		place_count(d, buf_slice(&wide));
 	}
 	buf_release(&wide);
 }
 
-void discovery_free_places(struct discovery *d)
+void parts_free_places(struct tracker *d)
 {
 	map_gather(&d->places);
 	for (size_t i = 0; i < d->places.nbuckets; i++)
@@ -124,6 +123,7 @@ void discovery_free_places(struct discovery *d)
 			struct place *p = container_of(d->places.buckets[i], struct place,
 			                               node);
 			map_remove(&d->places, &p->node);
+			d->used -= tracker_cost(sizeof(*p)) + tracker_cost(p->node.key.n);
 			free((char *)p->node.key.p);
 			free(p);
 		}

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
-#include "watch/discovery_internal.h"
+#include "watch/discovery.h"
+#include "watch/tracker_internal.h"
 
 #define NAME_MAX_SIZE 48
 
@@ -116,13 +117,13 @@ struct others {
 };
 
 /* Most of those who set it by a look and a SET delete it, too: a lock, and no cache. */
-static bool is_looked(const struct shape *s)
+static bool is_looked(const struct key_group *s)
 {
 	return s->looked > 0 && s->nread <= s->looked;
 }
 
 /* A look and a SET let two clients in. No section cures that without errors. */
-static void put_looked(struct buf *out, const struct shape *s)
+static void put_looked(struct buf *out, const struct key_group *s)
 {
 	if (s->covered || !is_looked(s))
 		return;
@@ -140,7 +141,7 @@ static void put_looked(struct buf *out, const struct shape *s)
 	         "application: a section could only answer the second SET with -LOCKED.\n");
 }
 
-static void count_other(struct others *o, const struct shape *s)
+static void count_other(struct others *o, const struct key_group *s)
 {
 	if (s->covered) {
 		o->covered++;
@@ -148,11 +149,11 @@ static void count_other(struct others *o, const struct shape *s)
 	}
 	if (is_looked(s))
 		o->looked++;
-	if (is_looked(s) || discovery_is_lock(s) || discovery_is_guard(s))
+	if (is_looked(s) || verdict_is_lock(s) || verdict_is_guard(s))
 		return;
 	if (s->lock && s->prolonged)
 		o->leaders++;
-	else if (s->lock && s->lock->taken[DISCOVERY_SETNX] + s->lock->taken[DISCOVERY_SET_NX])
+	else if (s->lock && s->lock->taken[WAY_SETNX] + s->lock->taken[WAY_SET_NX])
 		o->markers++;
 	else if (s->nscripted)
 		o->scripted++;
@@ -197,7 +198,7 @@ static void put_others(struct buf *out, const struct discovery_snapshot *s)
 static void mark_covered(struct discovery_snapshot *all, const struct discovery_result *r)
 {
 	for (size_t i = 0; r->covers && i < all->n; i++) {
-		struct shape *s = &all->shapes[i];
+		struct key_group *s = &all->shapes[i];
 
 		s->covered = r->covers(r->arg, slice_of(s->sample, s->nsample));
 	}
@@ -252,21 +253,21 @@ void discovery_report(struct discovery_snapshot *s, const struct discovery_resul
 
 static void add_progress(void *arg, struct map_node *node)
 {
-	const struct shape *s = container_of(node, struct shape, node);
+	const struct key_group *s = container_of(node, struct key_group, node);
 	struct discovery_progress *p = arg;
 	struct lock_verdict v;
 
-	if (discovery_is_lock(s)) {
+	if (verdict_is_lock(s)) {
 		p->locks++;
-		v = discovery_judge(s->lock);
-		p->harm += v.stolen + v.late + s->lock->bare_stayed;
-	} else if (discovery_is_guard(s)) {
+		v = lock_verdict(s->lock);
+		p->harm += v.stolen + v.late + s->lock->n[SEEN_BARE_STAYED];
+	} else if (verdict_is_guard(s)) {
 		p->guards++;
-		p->harm += discovery_is_refresh(s->guard) ? 0 : s->guard->stale;
+		p->harm += verdict_is_refresh(s->guard) ? 0 : s->guard->stale;
 	}
 }
 
-void discovery_count(const struct discovery *d, double now, struct discovery_progress *p)
+void discovery_count(const struct tracker *d, double now, struct discovery_progress *p)
 {
 	uint64_t cursor = 0;
 

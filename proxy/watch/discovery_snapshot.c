@@ -6,10 +6,11 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
-#include "watch/discovery_internal.h"
+#include "watch/discovery.h"
+#include "watch/tracker_internal.h"
 
 /* What is going on is no evidence of anything more. */
-static void end_holds(struct discovery *d, double now)
+static void end_holds(struct tracker *d, double now)
 {
 	struct list *next;
 
@@ -22,7 +23,7 @@ static void end_holds(struct discovery *d, double now)
 				                                   in_key);
 				next = at->next;
 				if (h->state != HOLD_HELD)
-					discovery_hold_end(d, h, now);
+					tracker_hold_end(d, h, now);
 			}
 		}
 }
@@ -32,24 +33,11 @@ static void *copy_of(const void *sums, size_t n)
 	return sums ? xmemdup(sums, n) : NULL;
 }
 
-/* Locks that have expired by now, and whose holders may still come. */
-static void add_open_holds(struct shape *s, const struct shape *from, double now)
-{
-	for (const struct list *at = from->keys.next; at != &from->keys; at = at->next) {
-		const struct key *k = container_of(at, struct key, in_shape);
-		for (const struct list *in = k->holds.next; in != &k->holds; in = in->next) {
-			const struct held_lock *h = container_of(in, struct held_lock, in_key);
-			if (h->state == HOLD_HELD)
-				discovery_sum_up_unreleased(s->lock, h, now);
-		}
-	}
-}
-
 static void copy_shape(void *arg, struct map_node *node)
 {
-	const struct shape *from = container_of(node, struct shape, node);
+	const struct key_group *from = container_of(node, struct key_group, node);
 	struct discovery_snapshot *snapshot = arg;
-	struct shape *s = &snapshot->shapes[snapshot->n++];
+	struct key_group *s = &snapshot->shapes[snapshot->n++];
 
 	*s = *from;
 	list_init(&s->keys);
@@ -57,10 +45,10 @@ static void copy_shape(void *arg, struct map_node *node)
 	s->lock = copy_of(from->lock, sizeof(*s->lock));
 	s->guard = copy_of(from->guard, sizeof(*s->guard));
 	if (s->lock)
-		add_open_holds(s, from, snapshot->now);
+		tracker_add_open_holds(s->lock, from, snapshot->now);
 }
 
-struct discovery_snapshot *discovery_snapshot_new(struct discovery *d, bool so_far, double now)
+struct discovery_snapshot *discovery_snapshot_new(struct tracker *d, bool so_far, double now)
 {
 	struct discovery_snapshot *s = xcalloc(1, sizeof(*s));
 	uint64_t cursor = 0;

@@ -4,7 +4,7 @@
  */
 #include <inttypes.h>
 
-#include "watch/discovery_internal.h"
+#include "watch/tracker_internal.h"
 #include "watch/key_shape.h"
 
 void discovery_put_number(struct buf *out, uint64_t n)

@@ -1,23 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * tracker: what happened to the keys of rules and guards in mode OBSERVE: which client read
- * what and which one wrote it since, which took a lock and which took it away. One for all
- * workers of a process, because their clients meet on the same keys; the caller sees to it that
- * no two threads use it at once. No I/O; `now` is an argument, in seconds, and never goes back.
+ * tracker: turns what Redis did for clients into events: a lock was taken, refused, released by
+ * its holder or by another client, outlived or left to expire; a value changed between a
+ * client's read and its write.
  *
- *   replies, in the order in which they come --> keys and accesses --> lines for the log
- *                                                        `--> the report
+ *   replies, in their order --> keys: what is going on --> groups: sums --> verdicts, reports
+ *                                     `--> lines for the log
  *
- * A guard counts two things. A write is stale when its client read the key before another
- * client's last write to it. An update is lost when what is stored now does not descend from
- * it: each write descends from what its client had read. Stale writes lose updates, and a chain
- * of them may bring some back: of writes numbered 1 to n, as many are lost as the chain that
- * leads to the last one leaves out, and for an application that counts, that is exactly how
- * much the sum is short.
+ * Events are summed up by group. A group is a rule or guard in mode OBSERVE (observe.h), or the
+ * pattern that a key is one of many of (key_shape.h), which discovery proposes sections for
+ * (discovery.h). Both come from the same events and the same verdict (lock_verdict.c).
  *
- * Memory is bounded: there are at most limits.nkeys keys and limits.naccesses accesses. What
- * was not used for longest is forgotten, first among keys without harm, and the report says how
- * often that happened. Keys longer than TRACKER_KEY_MAX are not followed.
+ * The tracker keeps a hash of each key, and what is going on at the key: who has taken it and
+ * not released it yet, who has read it and not written it since. Of values it keeps keyed
+ * hashes only, to tell whether two are the same. Of observed keys that were harmed it keeps the
+ * name.
+ *
+ * Memory is bounded: when `memory` is spent, the tracker drops every other key of the group
+ * that has most keys, and follows no new key of that half; so it goes on. It does not follow
+ * keys longer than TRACKER_KEY_MAX, nor new patterns when there are TRACKER_SHAPES_MAX. The
+ * reports say so.
+ *
+ * No I/O; `now` is an argument, in seconds, and never goes back. One thread at a time.
  */
 #ifndef HASP_WATCH_TRACKER_H
 #define HASP_WATCH_TRACKER_H
@@ -27,78 +31,102 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/siphash.h"
 #include "base/slice.h"
 
 #define TRACKER_KEY_MAX 256 /* bytes */
+#define TRACKER_SHAPES_MAX 4096
 
-struct tracker_limits {
-	size_t nkeys;
-	size_t naccesses;
-	size_t ntop; /* keys of each rule in the report */
-	uint32_t burst; /* lines per 10 seconds for each rule and kind of event */
-};
-
+struct key_group;
+struct sampling;
 struct tracker;
-struct tracker *tracker_new(const struct tracker_limits *limits);
+/* `memory`: bytes. */
+struct tracker *tracker_new(const uint8_t secret[SIPHASH_SECRET_SIZE], size_t memory,
+                            double now);
 void tracker_free(struct tracker *t); /* no clients are left */
+/* Forgets the patterns and begins again; clients and observed rules stay. */
+void tracker_clear(struct tracker *t, double now);
+/* Not less than before, unless the tracker begins again. */
+void tracker_set_memory(struct tracker *t, size_t memory);
 
-enum tracker_kind { TRACKER_GUARD, TRACKER_LOCK };
+/* Which commands the tracker wants to see; lives as long as the tracker. */
+struct sampling *tracker_sampling(const struct tracker *t);
 
-/* The rule of that kind and name. It is there until the end: its counts go on over reloads.
- * `by_value`: what is stored names the owner of a lock, not the connection that took it. */
-struct tracker_rule;
-struct tracker_rule *tracker_rule(struct tracker *t, enum tracker_kind kind, const char *name);
-void tracker_rule_by_value(struct tracker_rule *rule, bool by_value);
+/* The group of keys that a rule in force has: nothing is proposed for them, but a client that
+ * has taken one of them is under a lock. */
+struct key_group *tracker_covered(struct tracker *t);
 
-/* A connection. `called`: its name for the log. */
+enum observed_kind { OBSERVED_LOCK, OBSERVED_GUARD };
+
+/* The group of the rule or guard in mode OBSERVE of that kind and name. It is there until the
+ * end: its counts go on over reloads. `by_value`: the stored value names the owner of a lock,
+ * not the connection that took it. */
+struct key_group *tracker_rule(struct tracker *t, enum observed_kind kind, const char *name,
+                               bool by_value);
+
+/* What stands for a value, a name, an address or an owner. */
+uint64_t tracker_hash(const struct tracker *t, struct slice s);
+
+/* A connection; `address` and `name` are such hashes, 0: it has none. */
 struct tracker_client;
-struct tracker_client *tracker_client_new(const char *called);
-void tracker_client_rename(struct tracker_client *c, const char *called);
-/* It ended, and will not write any more what it has read. */
-void tracker_client_free(struct tracker_client *c);
+struct tracker_client *tracker_client_new(struct tracker *t, uint64_t address);
+/* The client did something; each is counted once since the last tracker_clear(). */
+void tracker_client_count(struct tracker *t, struct tracker_client *c);
+/* A client with a new name has no label until it gets one. */
+void tracker_client_rename(struct tracker_client *c, uint64_t name);
+/* What the log calls the client. */
+bool tracker_client_is_labelled(const struct tracker_client *c);
+void tracker_client_label(struct tracker_client *c, const char *label);
+void tracker_client_free(struct tracker *t, struct tracker_client *c, double now);
 
-/* Something that a client did to a key. */
+/* Something that Redis did for a client to a key. */
 struct tracker_act {
 	struct tracker *tracker;
-	struct tracker_rule *rule;
+	struct key_group *group; /* NULL: that of the key's pattern */
 	struct tracker_client *client;
-	struct slice token; /* of the owner that the client counts as */
+	uint64_t owner; /* hash of the owner's token by the observed rule; 0: the connection */
 	int db;
 	struct slice key;
 	double now;
-	double sent; /* the same clock, before Redis carried it out: when leases begin */
-	struct buf *told; /* lines for the log are appended to it */
+	double sent; /* the same clock, when the command came */
+	bool watches; /* in a transaction that watches keys: the client checks for itself */
+	bool under_lock; /* the client has a lock of another kind, such as LOCK's */
+	struct buf *told; /* lines for the log are appended to it; NULL unless observed */
 };
 
-/* --- guards --- */
+/* --- what is done to locks --- */
 
-void tracker_read(const struct tracker_act *a);
-/* `releases`: the guard would have been released with it. */
-void tracker_wrote(const struct tracker_act *a, bool releases);
-
-/* --- locks --- */
-
-/* It was taken or, `forced`, set even if another owner had it. lease_ms: 0: without an expiry;
- * negative: with one that is not known. */
-void tracker_took(const struct tracker_act *a, int64_t lease_ms, bool forced);
-/* Its value was read; or `gone`: there was none. */
-void tracker_seen(const struct tracker_act *a, bool gone);
+enum lock_way { WAY_SETNX, WAY_SET_NX, WAY_INCR, WAY_SET, WAYS };
+/* WAY_SET: it was set even if another owner had it; for observed rules only. lease_ms: 0:
+ * without an expiry; negative: with one that is not known. */
+void tracker_took(const struct tracker_act *a, enum lock_way way, int64_t lease_ms,
+                  uint64_t value);
 /* A try was refused. */
-void tracker_refused(const struct tracker_act *a);
+void tracker_refused(const struct tracker_act *a, enum lock_way way);
 /* Its expiry was set, or (lease_ms 0) taken away. */
 void tracker_expires(const struct tracker_act *a, int64_t lease_ms);
-/* It is not there any more, as far as its expiry is asked for. */
+/* Its expiry was to be set, but there was no key. */
 void tracker_expires_not(const struct tracker_act *a);
 enum tracker_gone { TRACKER_GONE, TRACKER_WAS_GONE, TRACKER_MAY_BE_GONE };
-/* It was deleted; or there was nothing to delete. */
+/* It was deleted, or there was nothing to delete. */
 void tracker_deleted(const struct tracker_act *a, enum tracker_gone gone);
-/* Something else was done to it. */
+/* Something else was done to a lock. */
 void tracker_changed(const struct tracker_act *a);
+/* A script that names it was run with these arguments, as hashes. */
+void tracker_script(const struct tracker_act *a, const uint64_t *args, size_t nargs);
 
-/* --- the report --- */
+/* --- what is done to others --- */
 
-/* Lines for the log: each rule's totals, and the keys that were harmed most. None when no rule
- * ever observed. */
-void tracker_report(struct tracker *t, struct buf *out);
+enum read_how { READ_GET = 1, READ_MGET = 2 };
+/* Its value was read; of a guarded key also that there is none. */
+void tracker_read(const struct tracker_act *a, enum read_how how);
+/* It was asked for, and there was none, or it is not known whether there was. */
+void tracker_missed(const struct tracker_act *a);
+/* It was set to a value, whatever it was; 0: not known. lease_ms: 0: without an expiry;
+ * negative: with the one that it had. `keeps_read`: a guard would not be released with it. */
+void tracker_wrote(const struct tracker_act *a, uint64_t value, int64_t lease_ms,
+                   bool keeps_read);
+/* Something else was done to it; `writes`: its value is another one. */
+void tracker_used(const struct tracker_act *a, bool writes);
 
 #endif

@@ -1,65 +1,173 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * tracker_guards: stale writes and lost updates; tracker.h says what these are.
+ * tracker_guards: who reads a value and writes it back, and who wrote meanwhile.
  */
+#include <stdlib.h>
+
+#include "base/fatal.h"
 #include "watch/tracker_internal.h"
 
-void tracker_read(const struct tracker_act *a)
-{
-	struct tracked_key *k = tracker_key(a);
-	struct access *acc;
+/* Carts and sessions are written back while they are used, caches near their end. */
+#define LATE_SHARE 0.5
 
-	a->rule->reads++;
-	if (!k)
-		return;
-	acc = tracker_access_get(a, k);
-	acc->version = k->writes;
-	acc->depth = k->depth;
-	acc->at = a->now;
+/* Has it taken a lock that it has not released yet? */
+static bool has_lock(const struct tracker_client *c)
+{
+	for (struct list *at = c->holds.next; at != &c->holds; at = at->next) {
+		const struct held_lock *h = container_of(at, struct held_lock, in_client);
+		if (h->state != HOLD_MAYBE && tracker_may_be_lock(h))
+			return true;
+	}
+	return false;
 }
 
-/* What the client read was overwritten since, and it writes. */
-static void update_lost(const struct tracker_act *a, struct tracked_key *k,
-                        const struct access *acc)
+void tracker_read(const struct tracker_act *a, enum read_how how)
 {
-	uint64_t missed = k->writes - acc->version;
+	struct tracker *d = a->tracker;
+	struct tracker_client *c = a->client;
+	struct key *k = tracker_key(a);
+	struct last_read *r;
+	uint64_t window;
 
-	k->stale++;
-	a->rule->stale++;
-	if (tracker_event_begin(a, EVENT_LOST_UPDATE, k, k->last)) {
-		buf_printf(a->told, " missed_writes=%llu read_ms_ago=%lld",
-		           (unsigned long long)missed, (long long)((a->now - acc->at) * 1000));
-		tracker_event_end(a);
-	}
-	tracker_harmed(a, k, a->client->name, k->last);
-}
-
-void tracker_wrote(const struct tracker_act *a, bool releases)
-{
-	struct tracked_key *k = tracker_key(a);
-	struct access *acc;
-
-	a->rule->writes++;
 	if (!k)
 		return;
-	acc = tracker_access(a, k);
-	if (acc) {
-		int64_t lost = (int64_t)(k->depth - acc->depth);
-		if (acc->version != k->writes)
-			update_lost(a, k, acc);
-		k->lost += lost;
-		a->rule->lost += lost;
-		k->depth = acc->depth;
-	} else {
-		a->rule->unread++;
+	tracker_used(a, false);
+	tracker_lock_read(a, k, true);
+	k->group->nread++;
+	window = key_window(k);
+	/* That of another client may come and go unseen before it is written back. */
+	if (!window)
+		return;
+	r = tracker_last_read(k, c);
+	if (!r) {
+		if (d->used > d->memory || k->nreads == READS_MAX)
+			return;
+		if (c->nreads == READS_PER_CLIENT)
+			tracker_last_read_free(
+				d, container_of(c->reads.next, struct last_read, in_client));
+		r = xcalloc(1, sizeof(*r));
+		r->key = k;
+		r->client = c;
+		list_append(&k->reads, &r->in_key);
+		list_append(&c->reads, &r->in_client);
+		k->nreads++;
+		c->nreads++;
+		d->used += tracker_cost(sizeof(*r));
 	}
-	k->depth++;
-	k->writes++;
-	client_name_set(&k->last, a->client->name);
-	if (acc && releases) {
-		tracker_access_free(acc);
-	} else if (acc) {
-		acc->version = k->writes;
-		acc->depth = k->depth;
+	r->version = k->version;
+	r->writes = k->writes;
+	r->depth = k->depth;
+	r->value = k->written;
+	r->how = how;
+	r->at = a->now;
+	r->window = window;
+	r->under_lock = a->under_lock || has_lock(c);
+	/* Where the two crossed, the answers of several links or workers do not tell whether it
+	 * was this value or the one before. */
+	r->is_dated = k->life > 0 && k->written_window == window && a->sent >= k->written_at;
+	r->is_late = r->is_dated && a->now - k->written_at >= LATE_SHARE * k->life;
+}
+
+void tracker_missed(const struct tracker_act *a)
+{
+	struct key *k = tracker_known_key(a);
+	struct last_read *r = k ? tracker_last_read(k, a->client) : NULL;
+
+	a->client->missed = tracker_key_hash(a);
+	if (k)
+		tracker_lock_read(a, k, false);
+	/* What it had read before is not what it writes now. */
+	if (r)
+		tracker_last_read_free(a->tracker, r);
+}
+
+/* It has read one key and then another, and writes them back one after the other: guards would
+ * make it wait for one who does so the other way round. What one command reads, it guards at
+ * once. */
+static bool is_nested(const struct tracker_client *c, const struct last_read *r)
+{
+	return c->wrote == r->key->group && r->at < c->wrote_at && r->at != c->wrote_read_at;
+}
+
+/* Another client wrote what the client had read, and now this one overwrites it. */
+static void note_stale(const struct tracker_act *a, struct key *k, const struct last_read *r)
+{
+	if (!seen_event(a, k, LOST_UPDATE, k->last))
+		return;
+	buf_printf(a->told, " missed_writes=%llu read_ms_ago=%lld",
+	           (unsigned long long)(k->writes - r->writes),
+	           (long long)((a->now - r->at) * 1000));
+	seen_event_end(a);
+}
+
+static void note_written_back(const struct tracker_act *a, struct key *k,
+                              const struct last_read *r, int64_t lease_ms)
+{
+	struct key_group *s = k->group;
+	struct guard_sums *g = tracker_guard_sums(a->tracker, s);
+	bool is_stale = r->version != k->version && k->writer != a->client->id;
+	int64_t lost = (int64_t)(k->depth - r->depth);
+
+	if (k->sampled)
+		sampling_make_whole(k->sampled);
+	g->written_back++;
+	g->how |= r->how;
+	g->nested += is_nested(a->client, r);
+	g->lasting += lease_ms <= 0;
+	g->dated += r->is_dated;
+	g->late += r->is_late;
+	if ((double)lease_ms / 1e3 > g->life_max)
+		g->life_max = (double)lease_ms / 1e3;
+	a->client->wrote = k->group;
+	a->client->wrote_at = a->now;
+	a->client->wrote_read_at = r->at;
+	durations_add(&g->between, a->now - r->at);
+	if (k->nreads > g->crowd)
+		g->crowd = k->nreads;
+	if (!a->watches && r->under_lock)
+		g->under_lock++;
+	if (r->under_lock)
+		tracker_lock_worked(a, r->at, is_stale);
+	if (r->under_lock)
+		g->stale_under_lock += is_stale;
+	else if (!a->watches)
+		g->stale += is_stale;
+	if (is_stale && !a->watches)
+		note_stale(a, k, r);
+	k->depth = r->depth;
+	g->lost += lost;
+	if (k->harm)
+		k->harm->lost += lost;
+}
+
+void tracker_wrote(const struct tracker_act *a, uint64_t value, int64_t lease_ms,
+                   bool keeps_read)
+{
+	struct key *k = tracker_key(a);
+	struct last_read *r;
+
+	if (!k)
+		return;
+	tracker_looker_set(k, a->client);
+	if (!tracker_lock_set_again(a, k, value, lease_ms)) {
+		k->is_written = true;
+		if (k->group->rule && k->group->rule->kind == OBSERVED_LOCK)
+			tracker_took(a, WAY_SET, lease_ms, value);
 	}
+	tracker_used(a, false);
+	k->group->nwritten++;
+	r = tracker_last_read(k, a->client);
+	if (r && r->window == key_window(k))
+		note_written_back(a, k, r, lease_ms);
+	key_note_write(k, a->client, value);
+	if (r && keeps_read) {
+		r->version = k->version;
+		r->writes = k->writes;
+		r->depth = k->depth;
+	} else if (r) {
+		tracker_last_read_free(a->tracker, r);
+	}
+	k->written_at = a->now;
+	k->written_window = key_window(k);
+	k->life = lease_ms > 0 ? (double)lease_ms / 1e3 : 0;
 }

@@ -1,7 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * tracker_internal: what the files of the tracker share: its keys and accesses (tracker.c),
- * guards (tracker_guards.c), locks (tracker_locks.c) and the report (tracker_report.c).
+ * What the files of the tracker, of observe and of discovery share.
+ *
+ *   client --holds----> hold    <----holds-- key --> group
+ *          --reads-> reading <-reads--
+ *
+ * A hold begins when a client takes a lock, and ends with what becomes of it:
+ *
+ *   took --> HOLD_HELD ---own DEL----------------------------------------> released
+ *             |  |`--a DEL or script that knows the value--> HOLD_MAYBE --taken again-->
+ * released |  `--a DEL by another owner------------> HOLD_REMOVED
+ *             `--its connection closed----------------> HOLD_LEFT
+ *
+ * A DEL by another owner is a theft, or a pool lets another of its connections release what one
+ * has taken. One hold does not show which, but all of them together do: lock_verdict() decides.
  */
 #ifndef HASP_WATCH_TRACKER_INTERNAL_H
 #define HASP_WATCH_TRACKER_INTERNAL_H
@@ -9,128 +21,397 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "watch/durations.h"
+#include "watch/sampling.h"
 #include "watch/tracker.h"
 
-/* A client's name for the log. Shared by the client and the keys that remember what it did. */
-struct client_name {
+/* Locks that a client has; clients that have read a key; keys that a client has read. */
+#define HOLDS_MAX 1024
+#define READS_MAX 4096
+#define READS_PER_CLIENT 128
+/* Values that were stored last, to see one again. */
+#define VALUES_KEPT 64
+
+/* A client's name for the log. Shared by the client and what remembers what it did. */
+struct client_label {
 	unsigned refs;
 	char text[];
 };
 /* Sets *at, and gives up what it was; each may be NULL. */
-void client_name_set(struct client_name **at, struct client_name *name);
+void client_label_set(struct client_label **at, struct client_label *label);
 
-struct tracker_client {
-	struct client_name *name;
-	struct list accesses; /* what it read or took last */
+enum seen {
+	/* Those that observe logs. */
+	SEEN_BARE, /* taken without an expiry, or the expiry was taken away */
+	SEEN_DELETED, /* by another owner, which hardly is of the holder's pool */
+	SEEN_CHANGED, /* set, extended or written by another owner */
+	SEEN_OUTLIVED, /* its holder was still at work when the expiry had passed */
+	SEEN_LOGGED,
+	/* Refused tries. */
+	SEEN_RETRIED = SEEN_LOGGED, /* soon after another one of the same client */
+	SEEN_REFUSED_OWN, /* the owner itself had the lock */
+	/* Releases. */
+	SEEN_RELEASED, /* by a DEL of the owner */
+	SEEN_COMPARED, /* of those: the connection had read the value before */
+	SEEN_CHECKED, /* by a client that knew or watched the value */
+	SEEN_FOREIGN, /* by a DEL of another owner */
+	SEEN_FOREIGN_ADDRESS, /* of those: from the address of the connection that took it, */
+	SEEN_FOREIGN_NAME, /* with its name, */
+	SEEN_FOREIGN_VALUE, /* by a connection that had read the value */
+	SEEN_POOLED, /* of SEEN_FOREIGN: all but SEEN_DELETED */
+	SEEN_STOLEN, /* by a DEL of an owner that had outlived its own hold, or was robbed */
+	SEEN_OUTLASTED, /* when the connection that took it had closed */
+	SEEN_NARROW, /* (or extended) when little of the expiry was left */
+	/* DELs without WATCH. */
+	SEEN_DELETES,
+	SEEN_VOIDS, /* of those: there was no lock */
+	SEEN_STRANGE, /* of those: their owner had no lock to release */
+	/* Holds that ended otherwise. */
+	SEEN_ABANDONED, /* their connection closed */
+	SEEN_UNRELEASED, /* expired and never released, though their connection lived on */
+	SEEN_LAPSED, /* of such: the owner read the lock or wrote its data after the expiry */
+	SEEN_LOST, /* the holder read its lock before the expiry, and it was gone */
+	SEEN_EXPIRED, /* unreleased, when the next client took the lock */
+	/* Work under the lock. */
+	SEEN_WORKED, /* a value that was read under it was written after its expiry */
+	SEEN_OVERWRITTEN, /* updates that were lost by holders */
+	/* Values and expiries. */
+	SEEN_BARE_STAYED, /* never given an expiry, */
+	SEEN_BARE_LEFT, /* of those: left behind by a client that went */
+	SEEN_EXPIRY_LATER, /* given one in a step of its own */
+	SEEN_REPEATED, /* the value was that of another hold */
+	SEEN_EVENTS
 };
 
-enum event {
-	EVENT_LOST_UPDATE,
-	EVENT_NO_EXPIRY,
-	EVENT_DELETED,
-	EVENT_CHANGED,
-	EVENT_OUTLIVED,
+struct lock_sums {
+	uint64_t taken[WAYS];
+	uint64_t tries[WAYS]; /* that were refused */
+	uint64_t n[SEEN_EVENTS];
+	bool is_rule; /* a rule says that these are locks */
+	double least_left; /* seconds of the expiry that were left at a release that was not
+	                    * SEEN_NARROW, at least; 0: there was none */
+	double lapsed_longest; /* seconds from taking a lock to SEEN_LAPSED, at most */
+	double expiry_later_longest; /* seconds until SEEN_EXPIRY_LATER, at most */
+	int64_t lease_ms_min, lease_ms_max; /* as set; 0: none was */
+	struct durations held;
+	struct durations waited; /* from the first refused try to the lock */
+	uint64_t values[VALUES_KEPT];
 };
-#define EVENTS (EVENT_OUTLIVED + 1)
 
-/* In what a connection that releases a lock may be like the one that took it: as a pool's are.
- */
-enum kinship { KIN_ADDRESS, KIN_NAME, KIN_VALUE };
-#define KINSHIPS (KIN_VALUE + 1)
+struct guard_sums {
+	uint64_t written_back; /* a value that was read before by the same client */
+	uint64_t stale; /* of them, over another's write, and without a lock */
+	int64_t lost; /* updates: observe.h */
+	uint64_t under_lock; /* of written_back, while the client had a lock */
+	uint64_t stale_under_lock; /* of those, over another's write */
+	uint64_t nested; /* of written_back: read before, and written behind another key */
+	uint64_t lasting; /* of written_back, without an expiry */
+	uint64_t dated; /* of written_back: what was read had an expiry, and it is known since
+	                   when */
+	uint64_t late; /* of those: most of it had passed */
+	double life_max; /* as set by those that wrote back, in seconds */
+	unsigned how; /* reads that were written back: enum read_how */
+	uint32_t crowd; /* clients that had read one key and not written it, at most */
+	struct durations between; /* read and write */
+};
 
-struct tracker_rule {
+/* The keys of a rule or of a pattern, and what was seen of them. */
+struct key_group {
+	struct map_node node; /* key: the pattern */
+	struct observed_rule *rule; /* NULL: it is a pattern */
+	struct list keys;
+	size_t nkeys; /* followed now */
+	unsigned shift; /* of 2^shift keys one is followed */
+	bool covered; /* in a snapshot: a section in force has its keys */
+	bool varies; /* the pattern is one even if there is only one key */
+	bool many; /* there were several keys */
+	size_t nsample;
+	char sample[TRACKER_KEY_MAX]; /* a key */
+	uint64_t nlocks; /* keys that were taken and released, or refused, like locks */
+	uint64_t nothers; /* keys that were never taken, and used otherwise */
+	uint64_t looked, met; /* set by a client that had just found no key and deleted it
+	                       * later; of those, set while another such client had it */
+	uint64_t prolonged; /* expiries that holders set again */
+	uint64_t nscripted; /* commands by scripts on keys that were never taken */
+	uint64_t nread, nwritten; /* values */
+	uint64_t passed_over; /* acts on keys that are not followed */
+	struct lock_sums *lock; /* NULL: none was taken */
+	struct guard_sums *guard; /* NULL: none was written back */
+};
+
+#define LOST_UPDATE SEEN_LOGGED /* of a guard; logged, too */
+#define LOGGED_EVENTS (LOST_UPDATE + 1)
+
+struct observed_rule {
 	struct list node; /* in tracker.rules */
-	enum tracker_kind kind;
+	struct key_group group;
+	enum observed_kind kind;
 	char *name;
 	bool by_value;
-	struct log_limit limits[EVENTS];
-	uint64_t nkeys; /* followed now */
-	uint64_t forgotten_keys, forgotten_accesses; /* because of the limits */
-	uint64_t too_long; /* acts on keys that are too long to be followed */
-	/* guards */
-	uint64_t reads, writes;
-	uint64_t unread; /* writes without a read before them */
-	uint64_t stale;
-	int64_t lost;
-	/* locks */
-	uint64_t taken, refused;
-	uint64_t events[EVENTS];
-	uint64_t expired; /* taken when the last holder's lock had expired unreleased */
-	uint64_t expiry_later; /* of EVENT_NO_EXPIRY, in a step of its own */
-	double gap_max; /* seconds until that step, at most */
-	uint64_t pooled; /* releases, and expiries set, by another connection of the holder */
-	uint64_t kin[KINSHIPS]; /* of those, such as had this in common */
-	uint64_t maybe_pooled; /* likewise, by one that had tried to take it: of a pool, or an
-	                        * application that deletes what it did not get */
-	uint64_t deletes; /* tried */
+	struct log_limit limits[LOGGED_EVENTS];
 };
 
-/* A key of one rule, in one database. */
-struct tracked_key {
-	struct map_node by_id;
-	struct list node; /* in tracker.clean or .harmed, least recently used first */
-	struct tracker_rule *rule;
-	struct list accesses; /* clients' */
-	uint64_t writes; /* the number of the last one */
-	uint64_t depth; /* how many writes led to what is stored */
-	uint64_t stale;
+/* What is told of an observed key that was harmed. */
+struct key_harm {
+	struct slice name;
+	uint64_t n[LOGGED_EVENTS];
 	int64_t lost;
-	uint64_t events[EVENTS];
-	struct client_name *last; /* of the client that wrote last */
-	struct client_name *by, *of; /* of the last harm: the one that did it, and the other */
-	struct slice
-		holder; /* token of the lock's owner; p is NULL: it is free, as far as seen */
-	struct client_name *holds; /* of the client that took the lock */
-	double since, until; /* until 0: without an expiry; negative: not known */
-	uint64_t ntaken; /* how often the lock was taken */
+	struct client_label *by,
+		*of; /* of the last event: who did it, and the other; or NULL */
 };
 
-/* What one owner knows of one key: what it read, or the lock that it took. */
-struct access {
-	struct map_node by_id; /* the key's address, and the owner's token */
-	struct list recent; /* in tracker.accesses, least recently used first */
-	struct list node; /* in its client's list */
-	struct list of_key; /* in its key's list */
-	struct tracker *tracker;
-	struct tracked_key *tracked_key;
-	uint64_t version, depth; /* the key's when it was read */
-	double at; /* when it was read, or taken */
-	double until; /* the lock's lease, as tracked_key.until */
-	bool took; /* the lock; else it has only read it */
-	bool outlived; /* that it outlived its lease was logged */
-	uint64_t seen; /* the key's `ntaken` when its value was read; 0: it was not */
-	uint64_t refused; /* and when it was last refused */
+struct key {
+	struct map_node node; /* key: `hash` */
+	uint64_t hash; /* of the database and the key */
+	struct key_group *group;
+	struct sampled *sampled; /* what is seen of it; NULL: all */
+	struct key_harm *harm; /* NULL: none, or it is not observed */
+	struct list in_group;
+	struct list holds; /* oldest first */
+	struct list reads;
+	uint32_t nreads;
+	uint32_t version; /* writes of other values */
+	uint64_t writes, depth; /* all; those that led to what is stored */
+	struct client_label *last; /* of the client that wrote last; NULL: it is not observed */
+	uint64_t written; /* the value's hash */
+	uint64_t writer; /* the client's id */
+	double written_at, life; /* of the value, in seconds; life 0: no expiry, or not known */
+	uint64_t written_window; /* in which it was */
+	bool is_lock, is_other;
+	uint64_t looker; /* the client that found no key and then set it; 0: none */
+	bool was_taken; /* by NX: then reads are no other use */
+	bool is_written; /* by a command that neither takes nor releases a lock */
+};
+
+enum held_state { HOLD_HELD, HOLD_MAYBE, HOLD_REMOVED, HOLD_LEFT };
+
+struct held_lock {
+	struct list in_key, in_client;
+	struct key *key;
+	struct tracker_client *client; /* NULL: LEFT */
+	struct client_label *label; /* of the client; NULL: the lock is not observed */
+	uint64_t owner; /* as tracker_act.owner, or the client's id */
+	enum held_state state;
+	uint64_t address, name; /* of the client, then */
+	uint64_t value;
+	double taken;
+	double begun; /* when its expiry was set */
+	double expires; /* at the latest; 0: not, or not known */
+	double soonest; /* at which it may expire; 0: likewise */
+	double ended; /* MAYBE, REMOVED: when */
+	bool bare; /* without an expiry until now */
+	bool compares; /* its client has read the key since */
+	bool outlived; /* counted as SEEN_OUTLIVED */
+	bool lost; /* counted as SEEN_LOST */
+	double lapsed; /* when its client went on after the expiry; 0: it was not seen to */
+	enum lock_way way;
+	bool stolen; /* REMOVED: it counts as that */
+};
+
+struct last_read {
+	struct list in_key, in_client;
+	struct key *key;
+	struct tracker_client *client;
+	uint32_t version; /* that was read, */
+	uint64_t writes, depth; /* and the key's, */
+	uint64_t value; /* and its hash, as far as it was seen written; 0: it was not */
+	enum read_how how;
+	double at;
+	uint64_t window; /* in which it was */
+	bool under_lock;
+	bool is_dated, is_late; /* as guard_sums.dated, late */
+};
+
+struct tracker_client {
+	uint64_t id; /* from 1 */
+	struct client_label *label; /* NULL: none was needed yet */
+	uint64_t round; /* the discovery's, when it was counted */
+	uint64_t address, name;
+	bool is_closing;
+	uint64_t missed; /* the hash of the key that it found missing last; 0: none */
+	struct list holds, reads;
+	uint32_t nholds, nreads;
+	const struct key_group *wrote; /* what it has written back last; NULL: nothing */
+	double wrote_at, wrote_read_at; /* when; when it had read that */
+	uint64_t tried; /* the key whose lock was refused last */
+	double tried_first, tried_last;
 };
 
 struct tracker {
-	struct tracker_limits limits;
-	struct list rules;
-	struct map keys;
-	struct list clean, harmed; /* keys without, and with, something to report */
-	struct map accesses_by_id;
-	struct list accesses;
+	uint8_t secret[SIPHASH_SECRET_SIZE];
+	size_t memory, used; /* bytes */
+	double began;
+	uint64_t nclients; /* that were ever there */
+	uint64_t round; /* rises with each tracker_clear() */
+	uint64_t ncounted; /* clients, since */
+	struct key_group covered; /* of keys that a rule in force has; it is not in `shapes` */
+	struct list rules; /* observed */
+	uint64_t passed_over; /* commands on keys that are not followed */
+	struct map shapes, keys; /* groups that are patterns; keys of all groups */
+	struct map places; /* discovery_parts.c */
+	struct sampling *sampling;
 };
 
-/* The key; NULL: it is too long. Counts as used now. */
-struct tracked_key *tracker_key(const struct tracker_act *a);
-struct slice tracked_key_name(const struct tracked_key *k);
-/* It is in the report from now on. */
-void tracker_harmed(const struct tracker_act *a, struct tracked_key *k, struct client_name *by,
-                    struct client_name *of);
+struct discovery_snapshot {
+	double now;
+	double seconds; /* that it has taken */
+	uint64_t nclients;
+	uint64_t passed_over; /* as of the discovery */
+	uint64_t passed_by; /* commands, by sampling */
+	struct key_group *shapes; /* without their keys */
+	size_t n;
+	uint8_t secret[SIPHASH_SECRET_SIZE]; /* for maps */
+};
 
-/* The access of the act's owner to the key: NULL if there is none; or made if there is none,
- * and this client's from now on. */
-struct access *tracker_access(const struct tracker_act *a, struct tracked_key *k);
-struct access *tracker_access_get(const struct tracker_act *a, struct tracked_key *k);
-void tracker_access_free(struct access *acc);
+/* What a block of so many bytes takes of the heap, with what malloc() adds to it. */
+static inline size_t tracker_cost(size_t nbytes)
+{
+	return (nbytes + sizeof(void *) + 15) & ~(size_t)15;
+}
 
-/* Begins a line about the event: name, rule, key, and both clients; tracker_event_end() ends
- * it. False: there have been enough of them for now. */
-bool tracker_event_begin(const struct tracker_act *a, enum event e, const struct tracked_key *k,
-                         const struct client_name *of);
-void tracker_event_end(const struct tracker_act *a);
+/* The key of the act; NULL: it is not followed. The second finds it only if it is followed
+ * already. */
+struct key *tracker_key(const struct tracker_act *a);
+struct key *tracker_known_key(const struct tracker_act *a);
+uint64_t tracker_key_hash(const struct tracker_act *a);
+void tracker_key_free(struct tracker *d, struct key *k);
+/* The window in which the key is seen now; 0: commands on it pass by. */
+uint64_t key_window(const struct key *k);
+/* The client has written it: that value, or (0) one that is not known. */
+void key_note_write(struct key *k, const struct tracker_client *c, uint64_t value);
+void tracker_hold_free(struct tracker *d, struct held_lock *h);
+void tracker_last_read_free(struct tracker *d, struct last_read *r);
+/* Its client will not release it: sums it up and frees it. */
+void tracker_hold_end(struct tracker *d, struct held_lock *h, double now);
+/* Its client closes. */
+void tracker_hold_leave(struct tracker *d, struct held_lock *h, double now);
+struct lock_sums *tracker_lock_sums(struct tracker *d, struct key_group *s);
+struct guard_sums *tracker_guard_sums(struct tracker *d, struct key_group *s);
 
-/* In quotes, cut, and without bytes that could end the quotes or the line. */
-void tracker_print_key(struct buf *out, struct slice key);
+/* Counts the event of the key. If it is observed, also logs it; `of`: the other client, or
+ * NULL. Returns true if seen_event_end() has to end the line. */
+bool seen_event(const struct tracker_act *a, struct key *k, unsigned event,
+                struct client_label *of);
+void seen_event_end(const struct tracker_act *a);
+/* The key as the log prints it. */
+void seen_put_key(struct buf *out, struct slice key);
+void key_harm_free(struct tracker *d, struct key_harm *harm); /* NULL is allowed */
+
+/* Part number `i` of a shape, counted from 0. False: it has not so many. */
+bool parts_part_of(struct slice shape, size_t i, struct slice *part);
+/* The shape with a `*` as its part `i`. */
+void parts_put_widened(struct buf *out, struct slice shape, size_t i);
+/* Puts a `*` where there are too many words already; false: nowhere. */
+bool parts_widen(const struct tracker *d, struct buf *shape);
+/* A shape is new. */
+void parts_count_words(struct tracker *d, struct slice shape);
+void parts_free_places(struct tracker *d);
+
+/* A pattern, and the bytes that its keys begin and end with: they rule out most keys at once.
+ */
+struct pattern_ends {
+	struct slice pattern, head, tail;
+};
+
+/* A pattern of the result, and the sums of what it matches. */
+struct finding {
+	struct buf pattern;
+	size_t nshapes;
+	uint64_t nkeys; /* as far as they are followed */
+	uint64_t nlocks, nothers, nread; /* as of a shape */
+	struct lock_sums lock; /* FINDING_LOCK */
+	struct guard_sums guard; /* FINDING_GUARD */
+	struct pattern_ends ends; /* of `pattern` */
+	const struct key_group *example; /* one of them */
+	const struct key_group
+		*caught; /* it matches this one, too, which is used otherwise; NULL */
+};
+
+enum finding_kind { FINDING_LOCK, FINDING_GUARD };
+/* All shapes of the kind, those together that differ in a word and are used alike. Returns an
+ * array of *n, in the order of their patterns, for discovery_findings_free(). */
+struct finding *discovery_find(const struct discovery_snapshot *s, enum finding_kind kind,
+                               size_t *n);
+void discovery_findings_free(struct finding *f, size_t n);
+
+/* Appends what is said of the finding, and its section. `name`: for the
+ * section. */
+void discovery_put_lock(struct buf *out, const struct finding *f, const char *name);
+void discovery_put_guard(struct buf *out, const struct finding *f, const char *name);
+/* Has harm or risk been seen? */
+/* How a lock is used, as far as its section depends on it. */
+struct lock_use {
+	unsigned ways; /* bits of enum lock_way */
+	const char *owner;
+	bool owner_is_open, renew_is_open;
+	bool needs_rule; /* harm or risk was seen */
+	int64_t lease_ms;
+};
+struct lock_use discovery_lock_use(const struct lock_sums *l);
+/* Would a section for one be right for the other? */
+bool discovery_locks_are_alike(const struct lock_use *a, const struct lock_use *b);
+bool discovery_lock_is_proposed(const struct finding *f);
+bool discovery_guard_is_proposed(const struct finding *f);
+/* Appends why there is no section. */
+void discovery_put_lock_left(struct buf *out, const struct finding *f);
+void discovery_put_guard_left(struct buf *out, const struct finding *f);
+/* "1,204", "4.1 s", "1,204 keys" or "1 key" */
+void discovery_put_number(struct buf *out, uint64_t n);
+void discovery_put_time(struct buf *out, double seconds);
+void discovery_put_count(struct buf *out, uint64_t n, const char *what);
+/* Nothing unless the finding has an example. */
+void discovery_put_example(struct buf *out, const struct finding *f);
+
+uint64_t lock_taken(const struct lock_sums *l);
+uint64_t lock_tries(const struct lock_sums *l); /* that were refused */
+
+/* What the sums of a lock prove. */
+struct lock_verdict {
+	const char *owner; /* for the rule */
+	bool owner_is_open; /* the evidence does not decide: `owner` is a guess */
+	bool renew;
+	bool renew_is_open; /* some holders outlived their lock, others let it expire */
+	uint64_t own; /* releases by the connection that took the lock */
+	uint64_t hopped; /* releases by another connection of the owner's pool */
+	uint64_t stolen; /* releases that removed another owner's lock */
+	uint64_t late; /* holders that outlived the expiry of their lock */
+	uint64_t unreleased; /* locks that were left to expire while their connection lived */
+	double longest; /* seconds that a lock was held or worked under, at most */
+};
+/* Do those who release the lock look at its value first? */
+bool verdict_compares(const struct lock_sums *l);
+struct lock_verdict lock_verdict(const struct lock_sums *l);
+/* Was harm seen that a rule prevents? */
+bool verdict_is_harmed(const struct lock_sums *l);
+/* The client's record of the value that it read last; NULL: there is none. */
+struct last_read *tracker_last_read(const struct key *k, const struct tracker_client *c);
+/* Locks that are taken by a look and a SET: the client has set the key; it was deleted. */
+void tracker_looker_set(struct key *k, struct tracker_client *c);
+void tracker_looker_deleted(struct key *k, const struct tracker_client *c);
+/* A hold ended, or is there at the end, that nobody released. */
+void tracker_sum_up_unreleased(struct lock_sums *l, const struct held_lock *h, double now);
+/* Adds what can be said of the group's locks that are held now: some have expired. */
+void tracker_add_open_holds(struct lock_sums *l, const struct key_group *group, double now);
+/* False: so many of its pattern were taken and none released that they are markers. */
+bool tracker_may_be_lock(const struct held_lock *h);
+/* The client has asked for the value of the key, if that is a lock of its own. */
+void tracker_lock_read(const struct tracker_act *a, struct key *k, bool is_there);
+/* The client, which holds locks, writes a value back that it read at `read_at`; `stale`: it
+ * overwrites another client's. */
+void tracker_lock_worked(const struct tracker_act *a, double read_at, bool stale);
+/* The client has set the key. Returns true if it holds the lock, whose expiry that is. */
+bool tracker_lock_set_again(const struct tracker_act *a, struct key *k, uint64_t value,
+                            int64_t lease_ms);
+/* Does one of the words of these names say that they are locks? */
+bool verdict_says_lock(struct slice pattern);
+/* Counted to one by a client that went without a word, and counted on and on since: by those
+ * who wait for a lock that nobody will release, or by those who just count. */
+bool verdict_was_left(const struct lock_sums *l);
+/* Were the keys of the shape used like locks? */
+bool verdict_is_lock(const struct key_group *s);
+bool verdict_is_guard(const struct key_group *s);
+/* Values that are replaced when most of their life is over, always by others that expire: a
+ * cache's, which is refreshed before it is empty. */
+bool verdict_is_refresh(const struct guard_sums *g);
 
 #endif

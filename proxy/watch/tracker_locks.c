@@ -1,252 +1,638 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * tracker_locks: which owner holds which lock, for how long, and which other clients delete or
- * change it. An access is what an owner took; the key's holder is the owner that took it last.
+ * tracker_locks: what becomes of the locks that clients take.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/fatal.h"
 #include "watch/tracker_internal.h"
 
-static double lease_end(double now, int64_t lease_ms)
+/* A try this soon after one that was refused is another try for the same end. */
+#define RETRY_SECONDS 2.0
+/* A holder that has less than this left of its expiry, or has used a greater share of it than
+ * that, might outlive it another time: because it is paused, or has more to do. */
+#define LEFT_SECONDS 30.0
+#define USED_SHARE 0.1
+
+/* --- holds -------------------------------------------------------------------------------- */
+
+static uint64_t owner_of(const struct tracker_act *a)
 {
-	if (lease_ms <= 0)
-		return (double)lease_ms;
-	return now + (double)lease_ms / 1000;
+	return a->owner ? a->owner : a->client->id;
 }
 
-static bool is_over(double until, double now)
+static struct held_lock *newest_hold(const struct key *k)
 {
-	return until > 0 && now >= until;
+	return list_empty(&k->holds) ? NULL
+	                             : container_of(k->holds.prev, struct held_lock, in_key);
 }
 
-static void clear_holder(struct tracked_key *k)
+/* The newest one that was there when the command of the act was sent: replies of several links
+ * may cross. */
+static struct held_lock *hold_then(const struct tracker_act *a, const struct key *k)
 {
-	free((char *)k->holder.p);
-	k->holder = SLICE_NONE;
-	client_name_set(&k->holds, NULL);
-}
-
-static bool is_held(const struct tracked_key *k, double now)
-{
-	return k->holder.p && !is_over(k->until, now);
-}
-
-static bool is_held_by_another(const struct tracker_act *a, const struct tracked_key *k)
-{
-	return is_held(k, a->now) && !slice_eq(k->holder, a->token);
-}
-
-/* `of`: the other client, NULL where there is none. */
-static void count_event(const struct tracker_act *a, struct tracked_key *k, enum event e,
-                        struct client_name *of)
-{
-	a->rule->events[e]++;
-	k->events[e]++;
-	tracker_harmed(a, k, a->client->name, of);
-}
-
-static void log_event(const struct tracker_act *a, struct tracked_key *k, enum event e,
-                      struct client_name *of)
-{
-	count_event(a, k, e, of);
-	if (tracker_event_begin(a, e, k, of))
-		tracker_event_end(a);
-}
-
-/* "127.0.0.1:4711 name": the part before the port, and the one behind the blank. */
-static struct slice address_of(const struct client_name *client)
-{
-	size_t n = strcspn(client->text, " ");
-
-	while (n && client->text[n] != ':')
-		n--;
-	return slice_of(client->text, n);
-}
-
-static struct slice name_of(const struct client_name *client)
-{
-	const char *blank = strchr(client->text, ' ');
-
-	return blank ? slice_str(blank + 1) : SLICE_NONE;
-}
-
-/* Another connection's lock is released, or its expiry set, by one that did not take it before:
- * a pool's, if it is akin to the holder. Counts it then. */
-static bool count_pooled(const struct tracker_act *a, const struct tracked_key *k,
-                         const struct access *acc)
-{
-	const struct client_name *by = a->client->name, *holder = k->holds;
-	bool kin[KINSHIPS], any = false;
-
-	if (!holder || (acc && acc->took))
-		return false;
-	kin[KIN_ADDRESS] = slice_eq(address_of(by), address_of(holder));
-	kin[KIN_NAME] = name_of(by).n && slice_eq(name_of(by), name_of(holder));
-	kin[KIN_VALUE] = acc && acc->seen == k->ntaken;
-	for (size_t i = 0; i < KINSHIPS; i++)
-		any |= kin[i];
-	if (!any)
-		return false;
-	if (acc && acc->refused == k->ntaken && !kin[KIN_VALUE]) {
-		a->rule->maybe_pooled++;
-		return false;
+	for (struct list *at = k->holds.prev; at != &k->holds; at = at->prev) {
+		struct held_lock *h = container_of(at, struct held_lock, in_key);
+		if (h->taken <= a->sent)
+			return h;
 	}
-	a->rule->pooled++;
-	for (size_t i = 0; i < KINSHIPS; i++)
-		a->rule->kin[i] += kin[i];
-	return true;
+	return NULL;
 }
 
-/* The lock that it took is over: what it does next is not about that one. */
-static void end_holder(const struct tracker_act *a, struct tracked_key *k)
+/* NULL: the owner has none, as far as is known. */
+static struct held_lock *held_by(const struct key *k, uint64_t owner)
 {
-	struct tracker_act of_holder = *a;
-	struct access *acc;
-
-	of_holder.token = k->holder;
-	acc = k->holder.p ? tracker_access(&of_holder, k) : NULL;
-	if (acc)
-		tracker_access_free(acc);
+	for (struct list *at = k->holds.next; at != &k->holds; at = at->next) {
+		struct held_lock *h = container_of(at, struct held_lock, in_key);
+		if (h->owner == owner)
+			return h;
+	}
+	return NULL;
 }
 
-void tracker_refused(const struct tracker_act *a)
+static bool has_run_out(const struct held_lock *h, double at)
 {
-	struct tracked_key *k = tracker_key(a);
-
-	a->rule->refused++;
-	if (k && is_held_by_another(a, k))
-		tracker_access_get(a, k)->refused = k->ntaken;
+	return h->expires > 0 && at > h->expires;
 }
 
-void tracker_took(const struct tracker_act *a, int64_t lease_ms, bool forced)
+/* It is known that there is no such lock any more: may it have expired? */
+static bool may_have_run_out(const struct held_lock *h, double now)
 {
-	struct tracked_key *k = tracker_key(a);
-	struct access *acc;
+	return h->expires > 0 && now >= h->soonest;
+}
 
-	a->rule->taken++;
-	if (!k)
+static void begin_lease(struct held_lock *h, const struct tracker_act *a, int64_t lease_ms)
+{
+	double lease = (double)lease_ms / 1e3;
+
+	h->begun = a->now;
+	h->expires = lease_ms > 0 ? a->now + lease : 0;
+	h->soonest = lease_ms > 0 ? a->sent + lease : 0;
+	h->bare = lease_ms == 0;
+}
+
+/* The hold, if another owner has the lock by it when the act is carried out; or NULL. */
+static struct held_lock *of_another(const struct tracker_act *a, struct held_lock *h)
+{
+	return h && (h->state == HOLD_HELD || h->state == HOLD_LEFT) &&
+	                       h->owner != owner_of(a) && !has_run_out(h, a->now)
+	               ? h
+	               : NULL;
+}
+
+static void mark_lock(struct key *k)
+{
+	if (k->is_lock)
 		return;
-	if (forced && is_held_by_another(a, k))
-		log_event(a, k, EVENT_CHANGED, k->holds);
-	a->rule->expired += k->holder.p && is_over(k->until, a->now);
-	clear_holder(k);
-	k->holder = slice_of(xmemdup(a->token.p, a->token.n), a->token.n);
-	client_name_set(&k->holds, a->client->name);
-	k->since = a->now;
-	k->until = lease_end(a->sent, lease_ms);
-	k->ntaken++;
-	if (lease_ms == 0)
-		log_event(a, k, EVENT_NO_EXPIRY, NULL);
-	acc = tracker_access_get(a, k);
-	acc->at = a->sent;
-	acc->until = k->until;
-	acc->took = true;
-	acc->outlived = false;
+	k->is_lock = true;
+	k->group->nlocks++;
+	if (k->is_other)
+		k->group->nothers--;
+	k->is_other = false;
 }
 
-/* The owner is still at work, and its lease is over. */
-static void note_outlived(const struct tracker_act *a, struct tracked_key *k,
-                          struct access *acc)
+void tracker_sum_up_unreleased(struct lock_sums *l, const struct held_lock *h, double now)
 {
-	struct client_name *next = is_held_by_another(a, k) ? k->holds : NULL;
-
-	if (acc->outlived)
+	if (h->outlived || h->state == HOLD_LEFT)
 		return;
-	acc->outlived = true;
-	count_event(a, k, EVENT_OUTLIVED, next);
-	if (!tracker_event_begin(a, EVENT_OUTLIVED, k, next))
+	if (h->lapsed > 0) {
+		l->n[SEEN_LAPSED]++;
+		if (h->lapsed - h->taken > l->lapsed_longest)
+			l->lapsed_longest = h->lapsed - h->taken;
+	} else if (has_run_out(h, now)) {
+		l->n[SEEN_UNRELEASED]++;
+	} else {
+		l->n[SEEN_ABANDONED] += h->client->is_closing;
+	}
+}
+
+void tracker_add_open_holds(struct lock_sums *l, const struct key_group *group, double now)
+{
+	for (const struct list *at = group->keys.next; at != &group->keys; at = at->next) {
+		const struct key *k = container_of(at, struct key, in_group);
+		for (const struct list *in = k->holds.next; in != &k->holds; in = in->next) {
+			const struct held_lock *h = container_of(in, struct held_lock, in_key);
+			if (h->state == HOLD_HELD)
+				tracker_sum_up_unreleased(l, h, now);
+		}
+	}
+}
+
+/* It was released, by its client or on behalf of it. */
+static void sum_up_hold(struct held_lock *h, double at)
+{
+	struct lock_sums *l = h->key->group->lock;
+
+	durations_add(&l->held, at - h->taken);
+	l->n[SEEN_BARE_STAYED] += h->bare;
+	mark_lock(h->key);
+}
+
+void tracker_hold_end(struct tracker *d, struct held_lock *h, double now)
+{
+	struct lock_sums *l = h->key->group->lock;
+
+	switch (h->state) {
+	case HOLD_LEFT:
+		break;
+	case HOLD_HELD:
+		tracker_sum_up_unreleased(l, h, now);
+		l->n[SEEN_BARE_LEFT] += h->bare;
+		l->n[SEEN_BARE_STAYED] += h->bare;
+		if (h->way == WAY_INCR && verdict_says_lock(h->key->group->node.key))
+			mark_lock(h->key);
+		break;
+	case HOLD_MAYBE:
+		l->n[SEEN_CHECKED]++;
+		sum_up_hold(h, h->ended);
+		break;
+	case HOLD_REMOVED:
+		if (!h->stolen)
+			sum_up_hold(h, h->ended);
+		break;
+	}
+	tracker_hold_free(d, h);
+}
+
+void tracker_hold_leave(struct tracker *d, struct held_lock *h, double now)
+{
+	struct lock_sums *l = h->key->group->lock;
+
+	if (h->state != HOLD_HELD || has_run_out(h, now)) {
+		tracker_hold_end(d, h, now);
+		return;
+	}
+	tracker_sum_up_unreleased(l, h, now);
+	l->n[SEEN_BARE_LEFT] += h->bare;
+	l->n[SEEN_BARE_STAYED] += h->bare;
+	if (h->way == WAY_INCR && verdict_says_lock(h->key->group->node.key))
+		mark_lock(h->key);
+	list_remove(&h->in_client);
+	h->client->nholds--;
+	h->client = NULL;
+	h->state = HOLD_LEFT;
+}
+
+/* The owner is still at work, and the expiry of its lock has passed. `next`: who has it now. */
+static void note_outlived(const struct tracker_act *a, struct held_lock *h,
+                          const struct held_lock *next)
+{
+	if (h->outlived || h->state == HOLD_LEFT)
+		return;
+	h->outlived = true;
+	if (!seen_event(a, h->key, SEEN_OUTLIVED, next ? next->label : NULL))
 		return;
 	buf_printf(a->told, " lease_ms=%lld over_ms=%lld",
-	           (long long)((acc->until - acc->at) * 1000),
-	           (long long)((a->now - acc->until) * 1000));
-	tracker_event_end(a);
+	           (long long)((h->expires - h->begun) * 1000),
+	           (long long)((a->now - h->expires) * 1000));
+	seen_event_end(a);
 }
 
-void tracker_seen(const struct tracker_act *a, bool gone)
+/* --- taking ------------------------------------------------------------------------------- */
+
+static void note_lease(struct lock_sums *l, int64_t lease_ms)
 {
-	struct tracked_key *k = tracker_key(a);
-	struct access *acc = k ? tracker_access(a, k) : NULL;
+	if (lease_ms <= 0)
+		return;
+	if (l->lease_ms_min == 0 || lease_ms < l->lease_ms_min)
+		l->lease_ms_min = lease_ms;
+	if (lease_ms > l->lease_ms_max)
+		l->lease_ms_max = lease_ms;
+}
+
+/* The holder releases it, or sets its expiry again. */
+static void note_margin(const struct held_lock *h, double now)
+{
+	struct lock_sums *l = h->key->group->lock;
+	double left = h->expires - now;
+
+	if (left < LEFT_SECONDS || now - h->begun > USED_SHARE * (h->expires - h->begun))
+		l->n[SEEN_NARROW]++;
+	else if (l->least_left == 0 || left < l->least_left)
+		l->least_left = left;
+}
+
+static void note_value(struct lock_sums *l, uint64_t value)
+{
+	uint64_t *slot = &l->values[(value >> 1) % VALUES_KEPT];
+
+	l->n[SEEN_REPEATED] += *slot == value;
+	*slot = value;
+}
+
+/* What can be said of earlier holds, now that the lock was free. */
+static void end_earlier(const struct tracker_act *a, struct key *k)
+{
+	struct list *next;
+
+	for (struct list *at = k->holds.next; at != &k->holds; at = next) {
+		struct held_lock *h = container_of(at, struct held_lock, in_key);
+		next = at->next;
+		if (h->state == HOLD_MAYBE || h->state == HOLD_LEFT || h->owner == owner_of(a))
+			tracker_hold_end(a->tracker, h, a->now);
+	}
+}
+
+static void note_wait(struct lock_sums *l, struct tracker_client *c, const struct key *k,
+                      double now)
+{
+	if (c->tried == k->hash && now - c->tried_last < RETRY_SECONDS)
+		durations_add(&l->waited, now - c->tried_first);
+	c->tried = 0;
+}
+
+/* A count is a write, for those who read the key and write it back. */
+static void note_count(struct key *k, const struct tracker_client *c, enum lock_way way)
+{
+	if (way == WAY_INCR)
+		key_note_write(k, c, 0);
+}
+
+static struct held_lock *take_hold(const struct tracker_act *a, struct key *k,
+                                   enum lock_way way, int64_t lease_ms, uint64_t value)
+{
+	struct tracker_client *c = a->client;
+	struct held_lock *h = xcalloc(1, sizeof(*h));
+
+	*h = (struct held_lock){ .key = k,
+		                 .client = c,
+		                 .owner = owner_of(a),
+		                 .address = c->address,
+		                 .name = c->name,
+		                 .value = value,
+		                 .way = way,
+		                 .taken = a->now };
+	client_label_set(&h->label, c->label);
+	begin_lease(h, a, lease_ms);
+	list_append(&k->holds, &h->in_key);
+	list_append(&c->holds, &h->in_client);
+	c->nholds++;
+	a->tracker->used += tracker_cost(sizeof(*h));
+	return h;
+}
+
+void tracker_took(const struct tracker_act *a, enum lock_way way, int64_t lease_ms,
+                  uint64_t value)
+{
+	struct key *k = tracker_key(a);
+	struct tracker_client *c = a->client;
+	struct held_lock *last = k ? newest_hold(k) : NULL;
+	struct lock_sums *l;
 
 	if (!k)
 		return;
-	/* The owner looks whether it still has the lock. */
-	if (acc && acc->took && is_over(acc->until, a->sent) &&
-	    (gone || is_held_by_another(a, k)))
-		note_outlived(a, k, acc);
-	if (is_held(k, a->now))
-		tracker_access_get(a, k)->seen = k->ntaken;
+	l = tracker_lock_sums(a->tracker, k->group);
+	note_count(k, c, way);
+	if (way == WAY_SET && of_another(a, last))
+		seen_event(a, k, SEEN_CHANGED, last->label);
+	if (last && last->state == HOLD_HELD && may_have_run_out(last, a->now)) {
+		l->n[SEEN_EXPIRED]++;
+		last->expires = last->soonest;
+	}
+	end_earlier(a, k);
+	if (c->nholds == HOLDS_MAX)
+		tracker_hold_end(a->tracker,
+		                 container_of(c->holds.next, struct held_lock, in_client),
+		                 a->now);
+	/* INCR, and what ends such a lock, is never passed by. */
+	if (way != WAY_INCR && k->sampled)
+		sampling_make_whole(k->sampled);
+	l->taken[way]++;
+	if (lease_ms == 0)
+		seen_event(a, k, SEEN_BARE, NULL);
+	note_lease(l, lease_ms);
+	if (way != WAY_INCR)
+		note_value(l, value);
+	note_wait(l, c, k, a->now);
+	k->was_taken |= way != WAY_INCR;
+	if (k->is_other && k->was_taken && !k->is_written) {
+		k->group->nothers--;
+		k->is_other = false;
+	}
+	take_hold(a, k, way, lease_ms, value);
 }
 
-void tracker_expires_not(const struct tracker_act *a)
+void tracker_refused(const struct tracker_act *a, enum lock_way way)
 {
-	struct tracked_key *k = tracker_key(a);
-	struct access *acc = k ? tracker_access(a, k) : NULL;
+	struct key *k = tracker_key(a);
+	struct tracker_client *c = a->client;
+	struct lock_sums *l;
+	const struct held_lock *h;
 
-	if (acc && is_over(acc->until, a->now))
-		note_outlived(a, k, acc);
+	if (!k)
+		return;
+	l = tracker_lock_sums(a->tracker, k->group);
+	note_count(k, c, way);
+	l->tries[way]++;
+	h = newest_hold(k);
+	l->n[SEEN_REFUSED_OWN] += h && h->owner == owner_of(a);
+	if (c->tried == k->hash && a->now - c->tried_last < RETRY_SECONDS)
+		l->n[SEEN_RETRIED]++;
+	else
+		c->tried_first = a->sent;
+	c->tried = k->hash;
+	c->tried_last = a->now;
+}
+
+/* Of a lock that is there. */
+static void set_expiry(const struct tracker_act *a, struct held_lock *h, int64_t lease_ms)
+{
+	struct lock_sums *l = h->key->group->lock;
+	double gap = a->now - h->begun;
+
+	if (!h->bare && h->state == HOLD_HELD) {
+		note_margin(h, a->now);
+		h->key->group->prolonged++;
+	}
+	if (h->bare && lease_ms > 0) {
+		l->n[SEEN_EXPIRY_LATER]++;
+		if (gap > l->expiry_later_longest)
+			l->expiry_later_longest = gap;
+	} else if (!h->bare && lease_ms == 0) {
+		seen_event(a, h->key, SEEN_BARE, NULL);
+	}
+	h->lapsed = 0;
+	begin_lease(h, a, lease_ms);
+	note_lease(l, lease_ms);
+}
+
+/* Has the client read the value since the lock was taken? */
+static bool knows_value(const struct held_lock *h, const struct tracker_client *c)
+{
+	const struct last_read *r = tracker_last_read(h->key, c);
+
+	return r && r->at >= h->taken;
+}
+
+/* Is the client, which has not taken the lock, probably of the holder's pool? One that was
+ * refused the lock may as well delete what it did not get. */
+static bool is_akin(const struct held_lock *h, const struct tracker_client *c)
+{
+	const struct observed_rule *rule = h->key->group->rule;
+	bool was_refused = c->tried == h->key->hash && c->tried_last >= h->taken;
+
+	if (knows_value(h, c) || (rule && rule->by_value))
+		return true;
+	return !was_refused &&
+	       ((c->address && c->address == h->address) || (c->name && c->name == h->name));
 }
 
 void tracker_expires(const struct tracker_act *a, int64_t lease_ms)
 {
-	struct tracked_key *k = tracker_key(a);
-	struct access *acc;
+	struct key *k = tracker_key(a);
+	struct held_lock *h = k ? newest_hold(k) : NULL, *own;
 
-	if (!k || !k->holder.p)
+	if (!h) {
+		tracker_used(a, false);
+		if (k)
+			k->life = 0;
 		return;
-	acc = tracker_access(a, k);
-	if (is_held_by_another(a, k) && !count_pooled(a, k, acc)) {
-		log_event(a, k, EVENT_CHANGED, k->holds);
-		if (acc && is_over(acc->until, a->now))
-			note_outlived(a, k, acc);
-	} else if (k->until == 0 && lease_ms) {
-		double gap = a->now - k->since;
-		a->rule->expiry_later++;
-		if (gap > a->rule->gap_max)
-			a->rule->gap_max = gap;
-	} else if (k->until != 0 && lease_ms == 0) {
-		log_event(a, k, EVENT_NO_EXPIRY, NULL);
-		k->since = a->now;
 	}
-	k->until = lease_end(a->sent, lease_ms);
-	if (acc && slice_eq(k->holder, a->token)) {
-		acc->at = a->sent;
-		acc->until = k->until;
+	own = held_by(k, owner_of(a));
+	if (of_another(a, h) && (own || !is_akin(h, a->client))) {
+		seen_event(a, k, SEEN_CHANGED, h->label);
+		if (own && own->state == HOLD_HELD && has_run_out(own, a->sent))
+			note_outlived(a, own, h);
 	}
+	set_expiry(a, h, lease_ms);
 }
 
-void tracker_deleted(const struct tracker_act *a, enum tracker_gone gone)
+void tracker_expires_not(const struct tracker_act *a)
 {
-	struct tracked_key *k = tracker_key(a);
-	struct access *acc;
-	bool mine;
+	struct key *k = tracker_known_key(a);
+	struct held_lock *h = k ? held_by(k, owner_of(a)) : NULL;
 
-	a->rule->deletes++;
-	if (!k)
-		return;
-	acc = tracker_access(a, k);
-	mine = k->holder.p && slice_eq(k->holder, a->token);
-	/* If the lock was there to be deleted, and was its own, its lease was not over: a
-	 * client that is not observed here prolonged it. */
-	if (acc && is_over(acc->until, a->now) && !(mine && gone == TRACKER_GONE))
-		note_outlived(a, k, acc);
-	/* Where the value is the owner, a pool may delete on any connection. */
-	if (gone != TRACKER_WAS_GONE && is_held_by_another(a, k)) {
-		if (count_pooled(a, k, acc))
-			end_holder(a, k);
-		else if ((acc && acc->took) || !a->rule->by_value)
-			log_event(a, k, EVENT_DELETED, k->holds);
-	}
-	clear_holder(k);
-	if (acc)
-		tracker_access_free(acc);
+	if (h && h->state == HOLD_HELD && may_have_run_out(h, a->now))
+		note_outlived(a, h, NULL);
 }
 
 void tracker_changed(const struct tracker_act *a)
 {
-	struct tracked_key *k = tracker_key(a);
+	struct key *k = tracker_key(a);
+	struct held_lock *h = k ? newest_hold(k) : NULL;
 
-	if (k && is_held_by_another(a, k))
-		log_event(a, k, EVENT_CHANGED, k->holds);
+	if (of_another(a, h))
+		seen_event(a, k, SEEN_CHANGED, h->label);
+}
+
+bool tracker_lock_set_again(const struct tracker_act *a, struct key *k, uint64_t value,
+                            int64_t lease_ms)
+{
+	struct held_lock *h = held_by(k, owner_of(a));
+
+	if (!h || h->state != HOLD_HELD || has_run_out(h, a->sent) || newest_hold(k) != h)
+		return false;
+	h->value = value;
+	if (lease_ms >= 0)
+		set_expiry(a, h, lease_ms);
+	return true;
+}
+
+/* --- taking without NX -------------------------------------------------------------------- */
+
+void tracker_looker_set(struct key *k, struct tracker_client *c)
+{
+	if (c->missed != k->hash)
+		return;
+	c->missed = 0;
+	k->group->met += k->looker && k->looker != c->id;
+	k->looker = c->id;
+}
+
+void tracker_looker_deleted(struct key *k, const struct tracker_client *c)
+{
+	k->group->looked += k->looker == c->id;
+	k->looker = 0;
+}
+
+/* --- releasing ---------------------------------------------------------------------------- */
+
+/* The owner's own, as far as it knows; `there`: the hold that was there. */
+static void release_own(const struct tracker_act *a, struct held_lock *h,
+                        struct held_lock *there, enum tracker_gone gone)
+{
+	struct lock_sums *l = h->key->group->lock;
+	struct held_lock *n = of_another(a, there);
+
+	/* If the lock was there, and still its own, another command prolonged it, of a script
+	 * or a client that is not seen. */
+	if (gone == TRACKER_GONE && there == h ? false
+	    : gone == TRACKER_WAS_GONE || n    ? may_have_run_out(h, a->now)
+	                                       : has_run_out(h, a->sent))
+		note_outlived(a, h, n);
+	if (a->watches) {
+		l->n[SEEN_CHECKED]++;
+	} else {
+		l->n[SEEN_RELEASED]++;
+		l->n[SEEN_COMPARED] += h->compares;
+		note_margin(h, a->now);
+	}
+	if (gone != TRACKER_WAS_GONE && n) {
+		l->n[SEEN_STOLEN]++;
+		seen_event(a, h->key, SEEN_DELETED, n->label);
+		n->state = n->state == HOLD_LEFT ? HOLD_LEFT : HOLD_REMOVED;
+		n->stolen = true;
+		n->ended = a->now;
+	}
+	sum_up_hold(h, a->now);
+	tracker_hold_free(a->tracker, h);
+}
+
+/* By one that knows or has watched the value; or it was made to last. */
+static void release_known(struct held_lock *h, double now)
+{
+	h->state = HOLD_MAYBE;
+	h->ended = now;
+	h->expires = 0;
+	mark_lock(h->key);
+}
+
+/* Its owner's lock was deleted by another one, and now it deletes that of another. */
+static bool is_foreign(const struct held_lock *h, const struct held_lock *there)
+{
+	return h->state == HOLD_REMOVED && !h->stolen && there && there != h &&
+	       there->state == HOLD_HELD;
+}
+
+/* Another owner's. */
+static void remove_foreign(const struct tracker_act *a, struct held_lock *h)
+{
+	struct lock_sums *l = h->key->group->lock;
+	const struct tracker_client *c = a->client;
+
+	note_margin(h, a->now);
+	h->state = HOLD_REMOVED;
+	h->ended = a->now;
+	l->n[SEEN_FOREIGN]++;
+	l->n[SEEN_FOREIGN_ADDRESS] += c->address && c->address == h->address;
+	l->n[SEEN_FOREIGN_NAME] += c->name && c->name == h->name;
+	l->n[SEEN_FOREIGN_VALUE] += knows_value(h, c);
+	if (is_akin(h, c))
+		l->n[SEEN_POOLED]++;
+	else
+		seen_event(a, h->key, SEEN_DELETED, h->label);
+	mark_lock(h->key);
+}
+
+/* A lock that outlasted its connection; `h`, if more is known of it. */
+static void release_outlasting(const struct tracker_act *a, struct key *k, struct held_lock *h)
+{
+	struct lock_sums *l = k->group->lock;
+
+	l->n[SEEN_OUTLASTED]++;
+	l->n[SEEN_NARROW]++;
+	mark_lock(k);
+	if (h)
+		tracker_hold_free(a->tracker, h);
+}
+
+static void count_delete(const struct tracker_act *a, const struct key *k, bool was_gone)
+{
+	struct lock_sums *l = k->group->lock;
+
+	if (!l || a->watches || (!k->is_lock && !k->was_taken && list_empty(&k->holds)))
+		return;
+	l->n[SEEN_DELETES]++;
+	l->n[SEEN_VOIDS] += was_gone;
+	l->n[SEEN_STRANGE] += !held_by(k, owner_of(a));
+}
+
+void tracker_deleted(const struct tracker_act *a, enum tracker_gone gone)
+{
+	struct key *k = tracker_key(a);
+	bool was_there = gone != TRACKER_WAS_GONE;
+	struct held_lock *own, *there;
+
+	if (!k)
+		return;
+	if (was_there)
+		key_note_write(k, a->client, 0);
+	tracker_looker_deleted(k, a->client);
+	own = held_by(k, owner_of(a));
+	there = hold_then(a, k);
+	count_delete(a, k, !was_there);
+	if (own && !(was_there && is_foreign(own, there)))
+		release_own(a, own, there, gone);
+	else if (was_there && there && there->state == HOLD_LEFT)
+		release_outlasting(a, k, there);
+	else if (was_there && there && there->state == HOLD_HELD && a->watches)
+		release_known(there, a->now);
+	else if (was_there && there && there->state == HOLD_HELD &&
+	         !has_run_out(there, a->sent))
+		remove_foreign(a, there);
+	else if (was_there && k->was_taken && list_empty(&k->holds))
+		release_outlasting(a, k, NULL);
+	else if (was_there && list_empty(&k->holds))
+		tracker_used(a, false);
+}
+
+void tracker_lock_read(const struct tracker_act *a, struct key *k, bool is_there)
+{
+	struct held_lock *h = held_by(k, owner_of(a)), *next = of_another(a, newest_hold(k));
+	bool run_out;
+
+	if (!h || h->state == HOLD_LEFT)
+		return;
+	run_out = is_there && !next ? has_run_out(h, a->sent) : may_have_run_out(h, a->now);
+	/* The owner looks whether it still has the lock. */
+	if (!run_out && (!is_there || next) && !h->lost && h->state == HOLD_HELD) {
+		h->lost = true;
+		h->key->group->lock->n[SEEN_LOST]++;
+	}
+	if (h->state != HOLD_HELD)
+		return;
+	h->compares = true;
+	if (!h->lapsed && run_out)
+		h->lapsed = a->now;
+	/* Where a rule says that this is a lock, a single look shows it. */
+	if (run_out && k->group->rule && (!is_there || next))
+		note_outlived(a, h, next);
+}
+
+void tracker_lock_worked(const struct tracker_act *a, double read_at, bool stale)
+{
+	const struct list *head = &a->client->holds;
+
+	for (struct list *at = head->next; at != head; at = at->next) {
+		struct held_lock *h = container_of(at, struct held_lock, in_client);
+		struct lock_sums *l = h->key->group->lock;
+		if (h->state == HOLD_MAYBE || !tracker_may_be_lock(h))
+			continue;
+		l->n[SEEN_OVERWRITTEN] += stale;
+		/* The work spans the expiry. */
+		if (h->state == HOLD_HELD && has_run_out(h, a->sent) && read_at >= h->taken &&
+		    read_at <= h->expires) {
+			l->n[SEEN_WORKED]++;
+			if (!h->lapsed)
+				h->lapsed = a->now;
+		}
+	}
+}
+
+static bool knows(const struct held_lock *h, const uint64_t *args, size_t nargs)
+{
+	for (size_t i = 0; i < nargs; i++)
+		if (args[i] == h->value)
+			return true;
+	return false;
+}
+
+/* Whether it released the lock or made it last is told by what comes next. */
+void tracker_script(const struct tracker_act *a, const uint64_t *args, size_t nargs)
+{
+	struct key *k = tracker_key(a);
+
+	if (!k)
+		return;
+	if (!k->is_lock && list_empty(&k->holds))
+		k->group->nscripted++;
+	for (struct list *at = k->holds.next; at != &k->holds; at = at->next) {
+		struct held_lock *h = container_of(at, struct held_lock, in_key);
+		if (h->state == HOLD_REMOVED || h->state == HOLD_LEFT || !knows(h, args, nargs))
+			continue;
+		if (has_run_out(h, a->sent))
+			note_outlived(a, h, NULL);
+		release_known(h, a->now);
+		return;
+	}
 }

@@ -41,8 +41,7 @@ struct worker_shared {
 	struct release_board releases;
 	struct wait_graph *waits; /* lock/deadlock/wait_graph.h */
 	struct proof_secret secret;
-	struct observers *observers; /* watch/observation.h */
-	struct discoverer *discoverer; /* watch/sighting.h */
+	struct shared_tracker *tracker; /* watch/shared_tracker.h */
 	struct stats *stats; /* lock/events/stats.h */
 	struct watcher *watcher; /* upstream/watcher.h; it posts to all of `workers` */
 	pthread_mutex_t rounds; /* of `gone`, and of the next two while workers are made */

@@ -16,7 +16,7 @@
 #include "config/config.h"
 #include "config/match.h"
 #include "config/sections.h"
-#include "watch/sighting.h"
+#include "watch/shared_tracker.h"
 #include "worker/worker.h"
 
 #define FOUND_MODE 0640
@@ -24,16 +24,16 @@
 void workers_discover(struct worker_shared *shared, const struct config *config)
 {
 	if (config->discover)
-		discoverer_turn_on(shared->discoverer, (size_t)config->discover_memory);
+		shared_tracker_discover(shared->tracker, (size_t)config->discover_memory);
 	else
-		discoverer_turn_off(shared->discoverer);
+		shared_tracker_stop(shared->tracker);
 }
 
 void workers_discover_progress(struct worker_shared *shared, struct buf *out)
 {
 	struct discovery_progress p;
 
-	discoverer_progress(shared->discoverer, &p);
+	shared_tracker_progress(shared->tracker, &p);
 	discovery_put_progress(&p, out);
 }
 
@@ -41,7 +41,7 @@ void workers_discover_write(struct worker_shared *shared, struct json *j)
 {
 	struct discovery_progress p;
 
-	discoverer_progress(shared->discoverer, &p);
+	shared_tracker_progress(shared->tracker, &p);
 	json_number(j, "seconds", p.seconds, 1);
 	json_count(j, "commands", p.commands);
 	json_count(j, "patterns", p.shapes);
@@ -89,7 +89,7 @@ void workers_discovered(struct worker_shared *shared, const struct config *confi
 	buf_append(&listen, slice_of("", 1));
 	if (config->discover_alone)
 		r.listen = buf_head(&listen);
-	discoverer_report(shared->discoverer, &r, so_far, out);
+	shared_tracker_report(shared->tracker, &r, so_far, out);
 	buf_release(&listen);
 	match_free(f.matcher);
 }

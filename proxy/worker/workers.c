@@ -14,8 +14,7 @@
 #include "lock/deadlock/wait_graph.h"
 #include "lock/events/stats.h"
 #include "upstream/watcher.h"
-#include "watch/observation.h"
-#include "watch/sighting.h"
+#include "watch/shared_tracker.h"
 #include "worker/worker_internal.h"
 
 /* What the watcher tells a worker; the strings are its own. */
@@ -64,8 +63,7 @@ static void workers_on_primary(void *arg, const struct found_primary *p)
 void workers_init(struct worker_shared *shared, const struct config *config)
 {
 	pthread_mutex_init(&shared->rounds, NULL);
-	shared->observers = observers_new(clock_now);
-	shared->discoverer = discoverer_new(clock_now);
+	shared->tracker = shared_tracker_new(clock_now);
 	shared->stats = stats_new((size_t)config->workers);
 	shared->waits = wait_graph_new();
 	proof_secret_init(&shared->secret, config->shared_secret);
@@ -106,8 +104,7 @@ void workers_end_watch(struct worker_shared *shared)
 void workers_fini(struct worker_shared *shared)
 {
 	watcher_free(shared->watcher);
-	observers_free(shared->observers);
-	discoverer_free(shared->discoverer);
+	shared_tracker_free(shared->tracker);
 	stats_free(shared->stats);
 	wait_graph_free(shared->waits);
 	pthread_mutex_destroy(&shared->rounds);
@@ -120,7 +117,7 @@ bool workers_report(struct worker_shared *shared)
 	stats_report(shared->stats, &totals);
 	log_lines(LOG_SEV_INFO, buf_slice(&totals));
 	buf_release(&totals);
-	return observers_report(shared->observers);
+	return shared_tracker_log(shared->tracker);
 }
 
 const char *workers_not_ready(struct worker_shared *shared)

@@ -20,7 +20,7 @@
 #include "tests/unit/inifile.h"
 #include "tests/unit/session_fixture.h"
 #include "tests/unit/wire.h"
-#include "watch/observation.h"
+#include "watch/shared_tracker.h"
 
 #define ARGS_MAX 80
 
@@ -76,7 +76,7 @@ int policy_set_up(void **state)
 	policy_init(env);
 	env->holds = hold_table_new();
 	env->read_sets = read_sets_new(NULL);
-	env->observers = observers_new(stopped_clock);
+	env->tracker = shared_tracker_new(stopped_clock);
 	env->stats = stats_new(1);
 	env->now = POLICY_NOW;
 	env->date = 1700000000;
@@ -107,10 +107,10 @@ int policy_tear_down(void **state)
 	session_fini(&f->session);
 	hold_owner_end(&f->holds, true);
 	read_set_end(&f->read_set, POLICY_NOW, false);
-	observer_free(f->observer);
+	shared_tracker_forget(f->env.tracker, f->watched);
 	request_args_fini(&f->args);
 	buf_release(&f->request);
-	observers_free(env->observers);
+	shared_tracker_free(env->tracker);
 	read_sets_free(env->read_sets);
 	hold_table_free(env->holds);
 	policy_fini(env);
@@ -180,7 +180,7 @@ static struct context *context_of(struct policy_fixture *f, const char *words)
 		.session = &f->session,
 		.holds = &f->holds,
 		.read_set = &f->read_set,
-		.observer = &f->observer,
+		.watched = &f->watched,
 		.listener = "127.0.0.1:6380",
 		.identity = identity,
 		.may_be_optimistic = f->may_be_optimistic,

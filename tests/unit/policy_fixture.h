@@ -21,7 +21,7 @@ struct policy_fixture {
 	struct session session;
 	struct hold_owner holds;
 	struct read_set read_set;
-	struct observer *observer;
+	struct tracker_client *watched;
 	bool may_be_optimistic, must_log_in, uncounted;
 	struct rewrite_how how;
 	struct decision d; /* the latest; its `pending` until it is sent */

@@ -20,9 +20,9 @@
 #define SMALL_MEMORY ((size_t)1 << 20)
 
 struct fixture {
-	struct discovery *discovery;
-	struct discovery_client *clients[CLIENTS];
-	struct discovery_act act; /* the last one */
+	struct tracker *tracker;
+	struct tracker_client *clients[CLIENTS];
+	struct tracker_act act; /* the last one */
 	double now;
 	struct discovery_result result; /* how report() asks for it */
 	char *report;
@@ -37,10 +37,10 @@ static int set_up(void **state)
 	f->result.listen = "127.0.0.1:6380";
 	f->result.address = "redis:6379";
 	f->result.commands = 1204;
-	f->discovery = discovery_new(secret, SMALL_MEMORY, f->now);
+	f->tracker = tracker_new(secret, SMALL_MEMORY, f->now);
 	/* The last one is on another machine. */
 	for (uint64_t i = 0; i < CLIENTS; i++)
-		f->clients[i] = discovery_client_new(f->discovery, i < CLIENTS - 1 ? 1 : 3);
+		f->clients[i] = tracker_client_new(f->tracker, i < CLIENTS - 1 ? 1 : 3);
 	*state = f;
 	return 0;
 }
@@ -48,7 +48,7 @@ static int set_up(void **state)
 static void close_client(struct fixture *f, size_t i)
 {
 	if (f->clients[i])
-		discovery_client_free(f->discovery, f->clients[i], f->now);
+		tracker_client_free(f->tracker, f->clients[i], f->now);
 	f->clients[i] = NULL;
 }
 
@@ -58,18 +58,18 @@ static int tear_down(void **state)
 
 	for (size_t i = 0; i < CLIENTS; i++)
 		close_client(f, i);
-	discovery_free(f->discovery);
+	tracker_free(f->tracker);
 	free(f->report);
 	free(f);
 	return 0;
 }
 
 /* What client `i` does to the key, 10 ms later. */
-static const struct discovery_act *by(struct fixture *f, size_t i, const char *key)
+static const struct tracker_act *by(struct fixture *f, size_t i, const char *key)
 {
 	f->now += 0.01;
-	f->act = (struct discovery_act){
-		.discovery = f->discovery,
+	f->act = (struct tracker_act){
+		.tracker = f->tracker,
 		.client = f->clients[i],
 		.key = slice_str(key),
 		.now = f->now,
@@ -80,22 +80,22 @@ static const struct discovery_act *by(struct fixture *f, size_t i, const char *k
 
 static uint64_t value(const struct fixture *f, const char *s)
 {
-	return discovery_hash(f->discovery, slice_str(s));
+	return tracker_hash(f->tracker, slice_str(s));
 }
 
 static void take(struct fixture *f, size_t i, const char *key)
 {
-	discovery_took(by(f, i, key), DISCOVERY_SET_NX, 1000, value(f, "1"));
+	tracker_took(by(f, i, key), WAY_SET_NX, 1000, value(f, "1"));
 }
 
 static void release(struct fixture *f, size_t i, const char *key)
 {
-	discovery_deleted(by(f, i, key), true);
+	tracker_deleted(by(f, i, key), TRACKER_GONE);
 }
 
 static void put_report(struct fixture *f, bool so_far, struct buf *out)
 {
-	struct discovery_snapshot *s = discovery_snapshot_new(f->discovery, so_far, f->now);
+	struct discovery_snapshot *s = discovery_snapshot_new(f->tracker, so_far, f->now);
 
 	discovery_report(s, &f->result, out);
 	discovery_snapshot_free(s);
@@ -134,7 +134,7 @@ static void a_release_that_leaves_the_holder_s_own_in_vain_is_a_theft(void **sta
 	take(f, 0, "lock:a");
 	release(f, 1, "lock:a");
 	assert_not_told(f, "removed another holder's lock");
-	discovery_deleted(by(f, 0, "lock:a"), false);
+	tracker_deleted(by(f, 0, "lock:a"), TRACKER_WAS_GONE);
 	assert_told(f, "1 release removed another holder's lock");
 	assert_told(f, "owner = connection\n");
 }
@@ -145,11 +145,11 @@ static void losers_that_release_are_thieves_for_there_is_a_release_too_many(void
 
 	for (int i = 0; i < 3; i++) {
 		take(f, 0, "lock:a");
-		discovery_refused(by(f, 1, "lock:a"), DISCOVERY_SET_NX);
+		tracker_refused(by(f, 1, "lock:a"), WAY_SET_NX);
 		release(f, 1, "lock:a");
 		take(f, 2, "lock:a");
 		release(f, 0, "lock:a");
-		discovery_deleted(by(f, 2, "lock:a"), false);
+		tracker_deleted(by(f, 2, "lock:a"), TRACKER_WAS_GONE);
 	}
 	assert_told(f, "6 releases removed another holder's lock");
 	assert_told(f, "0 by another one: owner = connection");
@@ -163,7 +163,7 @@ static void a_late_release_removes_the_next_holder_s_lock(void **state)
 	f->now += 2;
 	take(f, 1, "lock:a");
 	release(f, 0, "lock:a");
-	discovery_deleted(by(f, 1, "lock:a"), false);
+	tracker_deleted(by(f, 1, "lock:a"), TRACKER_WAS_GONE);
 	assert_told(f, "1 release removed another holder's lock");
 	assert_told(f, "1 holder outlived the expiry of their lock");
 	assert_told(f, "renew = yes");
@@ -186,8 +186,8 @@ static void those_of_one_name_are_one_owner_wherever_they_are(void **state)
 {
 	struct fixture *f = *state;
 
-	discovery_client_rename(f->clients[0], 5);
-	discovery_client_rename(f->clients[3], 5);
+	tracker_client_rename(f->clients[0], 5);
+	tracker_client_rename(f->clients[3], 5);
 	take(f, 0, "lock:a");
 	release(f, 3, "lock:a");
 	take(f, 3, "lock:a");
@@ -212,7 +212,7 @@ static void a_pool_stays_one_when_its_connections_are_refused_too(void **state)
 
 	for (size_t i = 0; i < 30; i++) {
 		take(f, i % 3, "lock:a");
-		discovery_refused(by(f, (i + 1) % 3, "lock:a"), DISCOVERY_SET_NX);
+		tracker_refused(by(f, (i + 1) % 3, "lock:a"), WAY_SET_NX);
 		release(f, (i + 1) % 3, "lock:a");
 	}
 	assert_told(f,
@@ -223,10 +223,10 @@ static void a_pool_stays_one_when_its_connections_are_refused_too(void **state)
 
 static void count_up(struct fixture *f, size_t i, bool expires)
 {
-	discovery_took(by(f, i, "visits"), DISCOVERY_INCR, 0, 0);
+	tracker_took(by(f, i, "visits"), WAY_INCR, 0, 0);
 	if (expires)
-		discovery_expires(by(f, i, "visits"), 5000);
-	discovery_refused(by(f, 1, "visits"), DISCOVERY_INCR);
+		tracker_expires(by(f, i, "visits"), 5000);
+	tracker_refused(by(f, 1, "visits"), WAY_INCR);
 	release(f, i, "visits");
 }
 
@@ -243,11 +243,11 @@ static void a_count_that_begins_anew_is_no_lock_unless_it_expires(void **state)
 /* Client 0 counts to one and goes; others count on. */
 static void leave_count(struct fixture *f, const char *key)
 {
-	discovery_took(by(f, 0, key), DISCOVERY_INCR, 0, 0);
+	tracker_took(by(f, 0, key), WAY_INCR, 0, 0);
 	close_client(f, 0);
 	for (size_t i = 0; i < 10; i++)
-		discovery_refused(by(f, 1, key), DISCOVERY_INCR);
-	discovery_read(by(f, 2, key), DISCOVERY_GET);
+		tracker_refused(by(f, 1, key), WAY_INCR);
+	tracker_read(by(f, 2, key), READ_GET);
 }
 
 static void a_count_that_was_left_behind_is_a_lock_if_its_name_says_so(void **state)
@@ -287,14 +287,14 @@ static void who_takes_an_expired_lock_again_has_not_outlived_it(void **state)
 
 static void take_for_long(struct fixture *f, size_t i, const char *own)
 {
-	discovery_took(by(f, i, "lock:a"), DISCOVERY_SET_NX, 900000, value(f, own));
+	tracker_took(by(f, i, "lock:a"), WAY_SET_NX, 900000, value(f, own));
 }
 
 static void release_by_value(struct fixture *f, size_t i, const char *own)
 {
 	uint64_t args[] = { value(f, own) };
 
-	discovery_script(by(f, i, "lock:a"), args, 1);
+	tracker_script(by(f, i, "lock:a"), args, 1);
 }
 
 /* Whether a script released the lock is known when the lock is taken again. */
@@ -329,8 +329,8 @@ static void hold_by_value(struct fixture *f, size_t i, const char *key, const ch
 {
 	uint64_t args[] = { value(f, "other"), value(f, own) };
 
-	discovery_took(by(f, i, key), DISCOVERY_SET_NX, 1000, value(f, own));
-	discovery_script(by(f, i, key), args, 2);
+	tracker_took(by(f, i, key), WAY_SET_NX, 1000, value(f, own));
+	tracker_script(by(f, i, key), args, 2);
 }
 
 static void who_compares_a_value_of_its_own_is_left_alone(void **state)
@@ -353,9 +353,9 @@ static void one_who_compares_but_outlives_the_expiry_is_owned_by_value_and_renew
 
 	hold_by_value(f, 0, "lock:a", "x");
 	hold_by_value(f, 1, "lock:a", "y");
-	discovery_took(by(f, 0, "lock:a"), DISCOVERY_SET_NX, 1000, late);
+	tracker_took(by(f, 0, "lock:a"), WAY_SET_NX, 1000, late);
 	f->now += 2;
-	discovery_script(by(f, 0, "lock:a"), &late, 1);
+	tracker_script(by(f, 0, "lock:a"), &late, 1);
 	assert_told(f, "owner = value\nrenew = yes\n");
 }
 
@@ -366,9 +366,9 @@ static void a_value_that_comes_again_is_no_owner(void **state)
 
 	hold_by_value(f, 0, "lock:a", "x");
 	hold_by_value(f, 1, "lock:a", "y");
-	discovery_took(by(f, 0, "lock:a"), DISCOVERY_SET_NX, 1000, late);
+	tracker_took(by(f, 0, "lock:a"), WAY_SET_NX, 1000, late);
 	f->now += 2;
-	discovery_script(by(f, 0, "lock:a"), &late, 1);
+	tracker_script(by(f, 0, "lock:a"), &late, 1);
 	assert_told(f, "renew = yes\n");
 	assert_not_told(f, "owner = value");
 }
@@ -377,13 +377,12 @@ static void a_value_that_comes_again_is_no_owner(void **state)
 
 static void take_long(struct fixture *f, size_t i)
 {
-	discovery_took(by(f, i, "clean:default"), DISCOVERY_SET_NX, LONG_LEASE_MS,
-	               value(f, "1"));
+	tracker_took(by(f, i, "clean:default"), WAY_SET_NX, LONG_LEASE_MS, value(f, "1"));
 }
 
 static void release_long(struct fixture *f, size_t i)
 {
-	discovery_deleted(by(f, i, "clean:default"), true);
+	tracker_deleted(by(f, i, "clean:default"), TRACKER_GONE);
 }
 
 static void a_lock_that_is_deleted_long_before_its_expiry_is_left_alone(void **state)
@@ -392,7 +391,7 @@ static void a_lock_that_is_deleted_long_before_its_expiry_is_left_alone(void **s
 
 	for (size_t i = 0; i < 3; i++) {
 		take_long(f, i);
-		discovery_refused(by(f, (i + 1) % 3, "clean:default"), DISCOVERY_SET_NX);
+		tracker_refused(by(f, (i + 1) % 3, "clean:default"), WAY_SET_NX);
 		release_long(f, i);
 	}
 	assert_not_told(f, "[lock");
@@ -416,7 +415,7 @@ static void so_is_one_that_another_connection_of_the_address_renews_and_deletes(
 	take_long(f, 0);
 	for (int i = 0; i < 100; i++) {
 		f->now += 60;
-		discovery_expires(by(f, 1, "clean:default"), LONG_LEASE_MS);
+		tracker_expires(by(f, 1, "clean:default"), LONG_LEASE_MS);
 	}
 	release_long(f, 1);
 	assert_not_told(f, "[lock");
@@ -453,7 +452,7 @@ static void nor_one_whose_holder_came_near_it_before_it_set_it_again(void **stat
 
 	take_long(f, 0);
 	f->now += 890;
-	discovery_expires(by(f, 0, "clean:default"), LONG_LEASE_MS);
+	tracker_expires(by(f, 0, "clean:default"), LONG_LEASE_MS);
 	release_long(f, 0);
 	assert_told(f, "[lock clean-default]");
 }
@@ -479,7 +478,7 @@ static void nor_one_that_is_also_deleted_in_vain(void **state)
 
 	take_long(f, 0);
 	release_long(f, 0);
-	discovery_deleted(by(f, 1, "clean:default"), false);
+	tracker_deleted(by(f, 1, "clean:default"), TRACKER_WAS_GONE);
 	assert_told(f, "[lock clean-default]");
 }
 
@@ -488,9 +487,9 @@ static void nor_one_that_losers_delete(void **state)
 	struct fixture *f = *state;
 
 	take_long(f, 0);
-	discovery_refused(by(f, 1, "clean:default"), DISCOVERY_SET_NX);
+	tracker_refused(by(f, 1, "clean:default"), WAY_SET_NX);
 	release_long(f, 1);
-	discovery_deleted(by(f, 0, "clean:default"), false);
+	tracker_deleted(by(f, 0, "clean:default"), TRACKER_WAS_GONE);
 	assert_told(f, "[lock clean-default]");
 	assert_told(f, "1 release removed another holder's lock");
 }
@@ -513,7 +512,7 @@ static void tries_that_are_made_again_become_a_wait(void **state)
 
 	take(f, 0, "lock:a");
 	for (int i = 0; i < 150; i++)
-		discovery_refused(by(f, 1, "lock:a"), DISCOVERY_SET_NX);
+		tracker_refused(by(f, 1, "lock:a"), WAY_SET_NX);
 	release(f, 0, "lock:a");
 	take(f, 1, "lock:a");
 	release(f, 1, "lock:a");
@@ -525,7 +524,7 @@ static void try_and_get(struct fixture *f, const char *key)
 {
 	take(f, 0, key);
 	for (int i = 0; i < 3; i++)
-		discovery_refused(by(f, 1, key), DISCOVERY_SET_NX);
+		tracker_refused(by(f, 1, key), WAY_SET_NX);
 	release(f, 0, key);
 	take(f, 1, key);
 	release(f, 1, key);
@@ -562,7 +561,7 @@ static void who_gets_the_lock_long_after_its_last_try_has_not_waited(void **stat
 
 	take(f, 0, "lock:a");
 	for (int i = 0; i < 3; i++)
-		discovery_refused(by(f, 1, "lock:a"), DISCOVERY_SET_NX);
+		tracker_refused(by(f, 1, "lock:a"), WAY_SET_NX);
 	release(f, 0, "lock:a");
 	f->now += 3;
 	take(f, 1, "lock:a");
@@ -577,7 +576,7 @@ static void a_try_long_after_the_last_one_is_another_wait(void **state)
 	take(f, 0, "lock:a");
 	for (int i = 0; i < 10; i++) {
 		f->now += 3;
-		discovery_refused(by(f, 1, "lock:a"), DISCOVERY_SET_NX);
+		tracker_refused(by(f, 1, "lock:a"), WAY_SET_NX);
 	}
 	release(f, 0, "lock:a");
 	assert_not_told(f, "wait =");
@@ -589,7 +588,7 @@ static void none_where_a_connection_refuses_itself(void **state)
 
 	take(f, 0, "lock:a");
 	for (int i = 0; i < 10; i++)
-		discovery_refused(by(f, 0, "lock:a"), DISCOVERY_SET_NX);
+		tracker_refused(by(f, 0, "lock:a"), WAY_SET_NX);
 	release(f, 0, "lock:a");
 	assert_not_told(f, "wait =");
 }
@@ -598,12 +597,12 @@ static void none_where_a_connection_refuses_itself(void **state)
 
 static void read_value(struct fixture *f, size_t i)
 {
-	discovery_read(by(f, i, "stock:7"), DISCOVERY_GET);
+	tracker_read(by(f, i, "stock:7"), READ_GET);
 }
 
 static void write_value(struct fixture *f, size_t i, const char *s)
 {
-	discovery_wrote(by(f, i, "stock:7"), value(f, s), 0);
+	tracker_wrote(by(f, i, "stock:7"), value(f, s), 0, false);
 }
 
 static void a_write_over_another_s_is_a_lost_update(void **state)
@@ -634,7 +633,7 @@ static void a_guard_is_waited_for_longer_where_many_come_and_take_long(void **st
 	assert_told(f, "lease = 9s\nwait = 30s\n");
 }
 
-static void no_update_is_lost_by_one_that_writes_what_it_has_read(void **state)
+static void a_client_that_writes_back_what_it_has_read_overwrites_too(void **state)
 {
 	struct fixture *f = *state;
 
@@ -642,10 +641,7 @@ static void no_update_is_lost_by_one_that_writes_what_it_has_read(void **state)
 	read_value(f, 1);
 	write_value(f, 0, "11");
 	write_value(f, 1, "10");
-	read_value(f, 1);
-	write_value(f, 1, "12");
-	assert_not_told(f, "[guard");
-	assert_told(f, "no update was lost");
+	assert_told(f, "1 write overwrote what another connection had written");
 }
 
 #define LIFE_MS 60000
@@ -656,15 +652,15 @@ static void write_back(struct fixture *f, size_t i, const char *key)
 	char s[40];
 
 	snprintf(s, sizeof(s), "%f", f->now);
-	discovery_wrote(by(f, i, key), value(f, s), LIFE_MS);
+	tracker_wrote(by(f, i, key), value(f, s), LIFE_MS, false);
 }
 
 /* Clients 1 and 2 read what was written `age` seconds ago, and write it anew. */
 static void refresh(struct fixture *f, const char *key, double age)
 {
 	f->now += age;
-	discovery_read(by(f, 1, key), DISCOVERY_GET);
-	discovery_read(by(f, 2, key), DISCOVERY_GET);
+	tracker_read(by(f, 1, key), READ_GET);
+	tracker_read(by(f, 2, key), READ_GET);
 	write_back(f, 1, key);
 	write_back(f, 2, key);
 }
@@ -683,7 +679,7 @@ static void a_cache_that_is_refreshed_early_is_proposed_as_a_comment(void **stat
 	assert_told(f, "\n;[guard page]\n;pattern = page:*\n;acquire_on = GET\n;wait = 2s\n"
 	               ";mode = observe          ; then enforce\n\n");
 	assert_not_told(f, "\n[guard");
-	discovery_count(f->discovery, f->now, &p);
+	discovery_count(f->tracker, f->now, &p);
 	assert_int_equal(0, p.harm);
 }
 
@@ -692,16 +688,16 @@ static void a_cache_that_is_refreshed_early_is_proposed_as_a_comment(void **stat
 static void a_read_that_crosses_the_write_does_not_make_it_a_cart(void **state)
 {
 	struct fixture *f = *state;
-	struct discovery_act late;
+	struct tracker_act late;
 
 	write_back(f, 0, "page:7");
 	f->now += 50;
-	discovery_read(by(f, 1, "page:7"), DISCOVERY_GET);
-	discovery_read(by(f, 2, "page:7"), DISCOVERY_GET);
+	tracker_read(by(f, 1, "page:7"), READ_GET);
+	tracker_read(by(f, 2, "page:7"), READ_GET);
 	late = *by(f, 3, "page:7");
 	write_back(f, 1, "page:7");
 	late.now = by(f, 3, "page:7")->now;
-	discovery_read(&late, DISCOVERY_GET);
+	tracker_read(&late, READ_GET);
 	write_back(f, 2, "page:7");
 	write_back(f, 3, "page:7");
 	assert_told(f, "2 writes overwrote");
@@ -724,7 +720,7 @@ static void a_cart_that_expires_is_not_taken_for_a_cache(void **state)
 	assert_told(f, "each write set an expiry of at most 60.0 s: if the values come "
 	               "from another source, as those of a cache, leave this section out\n");
 	assert_told(f, "\n[guard cart]\npattern = cart:*\n");
-	discovery_count(f->discovery, f->now, &p);
+	discovery_count(f->tracker, f->now, &p);
 	assert_int_equal(4, p.harm);
 }
 
@@ -735,8 +731,8 @@ static void nor_is_one_that_is_once_written_without_an_expiry(void **state)
 	write_back(f, 0, "cart:7");
 	refresh(f, "cart:7", 50);
 	f->now += 50;
-	discovery_read(by(f, 1, "cart:7"), DISCOVERY_GET);
-	discovery_wrote(by(f, 1, "cart:7"), value(f, "x"), 0);
+	tracker_read(by(f, 1, "cart:7"), READ_GET);
+	tracker_wrote(by(f, 1, "cart:7"), value(f, "x"), 0, false);
 	assert_told(f, "\n[guard cart]\n");
 	assert_not_told(f, "set an expiry");
 }
@@ -748,7 +744,7 @@ static void nor_is_one_that_is_kept_alive(void **state)
 
 	write_back(f, 0, "cart:7");
 	f->now += 50;
-	discovery_expires(by(f, 0, "cart:7"), LIFE_MS);
+	tracker_expires(by(f, 0, "cart:7"), LIFE_MS);
 	refresh(f, "cart:7", 1);
 	assert_told(f, "\n[guard cart]\n");
 }
@@ -774,12 +770,12 @@ static void clients_that_read_several_keys_before_they_write_them_get_no_guard(v
 	struct fixture *f = *state;
 
 	for (size_t i = 0; i < 2; i++) {
-		discovery_read(by(f, i, "money:1"), DISCOVERY_GET);
-		discovery_read(by(f, i, "money:2"), DISCOVERY_GET);
+		tracker_read(by(f, i, "money:1"), READ_GET);
+		tracker_read(by(f, i, "money:2"), READ_GET);
 	}
 	for (size_t i = 0; i < 2; i++) {
-		discovery_wrote(by(f, i, "money:1"), value(f, i ? "3" : "4"), 0);
-		discovery_wrote(by(f, i, "money:2"), value(f, i ? "5" : "6"), 0);
+		tracker_wrote(by(f, i, "money:1"), value(f, i ? "3" : "4"), 0, false);
+		tracker_wrote(by(f, i, "money:2"), value(f, i ? "5" : "6"), 0, false);
 	}
 	assert_not_told(f, "[guard");
 	assert_told(f, "2 lost updates seen, but the clients read several keys");
@@ -788,17 +784,17 @@ static void clients_that_read_several_keys_before_they_write_them_get_no_guard(v
 static void what_one_command_reads_is_guarded_at_once(void **state)
 {
 	struct fixture *f = *state;
-	struct discovery_act a;
+	struct tracker_act a;
 
 	for (size_t i = 0; i < 2; i++) {
 		a = *by(f, i, "money:1");
-		discovery_read(&a, DISCOVERY_MGET);
+		tracker_read(&a, READ_MGET);
 		a.key = slice_str("money:2");
-		discovery_read(&a, DISCOVERY_MGET);
+		tracker_read(&a, READ_MGET);
 	}
 	for (size_t i = 0; i < 2; i++) {
-		discovery_wrote(by(f, i, "money:1"), value(f, i ? "3" : "4"), 0);
-		discovery_wrote(by(f, i, "money:2"), value(f, i ? "5" : "6"), 0);
+		tracker_wrote(by(f, i, "money:1"), value(f, i ? "3" : "4"), 0, false);
+		tracker_wrote(by(f, i, "money:2"), value(f, i ? "5" : "6"), 0, false);
 	}
 	assert_told(f, "[guard money]\npattern = money:*\nacquire_on = MGET\n");
 }
@@ -811,9 +807,9 @@ static void what_was_missed_is_not_written_back(void **state)
 	write_value(f, 0, "10");
 	read_value(f, 1);
 	read_value(f, 2);
-	discovery_deleted(by(f, 0, "stock:7"), true);
+	tracker_deleted(by(f, 0, "stock:7"), TRACKER_GONE);
 	for (size_t i = 1; i < 3; i++)
-		discovery_missed(by(f, i, "stock:7"));
+		tracker_missed(by(f, i, "stock:7"));
 	write_value(f, 1, "11");
 	write_value(f, 2, "12");
 	assert_not_told(f, "[guard");
@@ -879,7 +875,7 @@ static void words_that_vary_are_one_pattern_unless_that_catches_others(void **st
 	assert_told(f, "pattern = lock:red\n"); /* two are not many */
 	use_lock(f, "lock:blue");
 	assert_told(f, "[lock all]\npattern = lock:*\n");
-	discovery_used(by(f, 0, "lock:paint:list"), true);
+	tracker_used(by(f, 0, "lock:paint:list"), true);
 	assert_told(f, "pattern = lock:red\n");
 }
 
@@ -896,7 +892,7 @@ static void words_beside_a_part_that_varies_are_one_pattern_with_it(void **state
 
 static void use_lock_for(struct fixture *f, const char *key, int64_t lease_ms)
 {
-	discovery_took(by(f, 0, key), DISCOVERY_SETNX, lease_ms, value(f, "1"));
+	tracker_took(by(f, 0, key), WAY_SETNX, lease_ms, value(f, "1"));
 	release(f, 0, key);
 }
 
@@ -940,7 +936,7 @@ static void use_words(struct fixture *f, const char *before, const char *behind)
 		word[0] = (char)('a' + i / 8);
 		word[2] = (char)('a' + i % 8);
 		snprintf(key, sizeof(key), "%s%s%s", before, word, behind);
-		discovery_used(by(f, 0, key), true);
+		tracker_used(by(f, 0, key), true);
 	}
 }
 
@@ -966,10 +962,10 @@ static void words_of_which_there_are_very_many_have_one_shape(void **state)
 	struct fixture *f = *state;
 	char key[40];
 
-	for (unsigned i = 0; i < 3 * DISCOVERY_SHAPES_MAX; i++) {
+	for (unsigned i = 0; i < 3 * TRACKER_SHAPES_MAX; i++) {
 		snprintf(key, sizeof(key), "cart:%c%c%c%c:v1", 'a' + i % 26, 'a' + i / 26 % 26,
 		         'a' + i / 676 % 26, 'a' + i / 17576 % 26);
-		discovery_used(by(f, 0, key), true);
+		tracker_used(by(f, 0, key), true);
 	}
 	use_lock(f, "late:lock");
 	assert_told(f, "[lock late]");
@@ -981,7 +977,7 @@ static void a_pattern_with_keys_of_other_use_is_not_proposed(void **state)
 	struct fixture *f = *state;
 
 	use_lock(f, "item:1");
-	discovery_used(by(f, 0, "item:2"), true);
+	tracker_used(by(f, 0, "item:2"), true);
 	assert_not_told(f, "[lock");
 	assert_told(f, "1 key of this pattern had other uses");
 }
@@ -1005,7 +1001,7 @@ static void a_report_so_far_ends_nothing(void **state)
 
 	take(f, 0, "lock:a");
 	/* Who knows the value releases it, or makes it last. */
-	discovery_script(by(f, 0, "lock:a"), &mine, 1);
+	tracker_script(by(f, 0, "lock:a"), &mine, 1);
 	put_report(f, true, &out);
 	assert_int_equal(0, strncmp(buf_head(&out), "; hasp watched", 14));
 	buf_release(&out);
@@ -1021,10 +1017,10 @@ static void what_comes_meanwhile_does_not_change_a_snapshot(void **state)
 
 	take(f, 0, "lock:a");
 	release(f, 0, "lock:a");
-	s = discovery_snapshot_new(f->discovery, true, f->now);
+	s = discovery_snapshot_new(f->tracker, true, f->now);
 	take(f, 0, "lock:b");
 	release(f, 0, "lock:b");
-	discovery_clear(f->discovery, f->now);
+	tracker_clear(f->tracker, f->now);
 	discovery_report(s, &f->result, &out);
 	discovery_snapshot_free(s);
 	buf_append(&out, slice_of("", 1));
@@ -1088,11 +1084,11 @@ static void beside_others_there_are_new_sections_only(void **state)
 static void who_has_a_lock_of_a_section_in_force_is_under_a_lock(void **state)
 {
 	struct fixture *f = *state;
-	struct discovery_act a;
+	struct tracker_act a;
 
 	a = *by(f, 0, "lock:in-force");
-	a.covered = true;
-	discovery_took(&a, DISCOVERY_SET_NX, 1000, value(f, "1"));
+	a.group = tracker_covered(f->tracker);
+	tracker_took(&a, WAY_SET_NX, 1000, value(f, "1"));
 	read_value(f, 0);
 	write_value(f, 1, "5");
 	write_value(f, 0, "4");
@@ -1102,7 +1098,7 @@ static void who_has_a_lock_of_a_section_in_force_is_under_a_lock(void **state)
 
 	a = *by(f, 2, "stock:7");
 	a.under_lock = true;
-	discovery_read(&a, DISCOVERY_GET);
+	tracker_read(&a, READ_GET);
 	write_value(f, 1, "3");
 	write_value(f, 2, "2");
 	assert_not_told(f, "[guard");
@@ -1114,16 +1110,16 @@ static void what_was_cleared_is_forgotten_but_for_the_clients(void **state)
 
 	use_lock(f, "lock:stock");
 	take(f, 0, "lock:held");
-	discovery_read(by(f, 0, "stock:7"), DISCOVERY_GET);
-	discovery_client_count(f->discovery, f->clients[0]);
+	tracker_read(by(f, 0, "stock:7"), READ_GET);
+	tracker_client_count(f->tracker, f->clients[0]);
 	assert_told(f, " from 1 connection.");
-	discovery_clear(f->discovery, f->now);
+	tracker_clear(f->tracker, f->now);
 	assert_not_told(f, "lock:stock");
 	assert_told(f, " from 0 connections.");
-	discovery_client_count(f->discovery, f->clients[0]);
-	discovery_client_count(f->discovery, f->clients[0]);
+	tracker_client_count(f->tracker, f->clients[0]);
+	tracker_client_count(f->tracker, f->clients[0]);
 	assert_told(f, " from 1 connection.");
-	discovery_deleted(by(f, 0, "lock:held"), true);
+	tracker_deleted(by(f, 0, "lock:held"), TRACKER_GONE);
 	use_lock(f, "lock:again");
 	assert_told(f, "[lock again]");
 }
@@ -1137,12 +1133,12 @@ static void memory_is_bounded_and_single_keys_are_not_lost_by_it(void **state)
 
 	for (unsigned i = 0; i < 100000; i++) {
 		snprintf(key, sizeof(key), "page:%u", i);
-		discovery_used(by(f, 0, key), true);
+		tracker_used(by(f, 0, key), true);
 	}
 	use_lock(f, "lock:stock");
 	take(f, 1, "lock:stock");
 	release(f, 2, "lock:stock");
-	discovery_deleted(by(f, 1, "lock:stock"), false);
+	tracker_deleted(by(f, 1, "lock:stock"), TRACKER_WAS_GONE);
 	assert_told(f, "[lock stock]");
 	assert_told(f, "Not followed, for lack of memory");
 }
@@ -1162,16 +1158,16 @@ static void all_that_is_known_of_keys_is_within_the_bound(void **state)
 	size_t before, now, most = 0;
 	char key[40];
 
-	discovery_free(f->discovery);
+	tracker_free(f->tracker);
 	before = heap();
-	f->discovery = discovery_new(secret, SMALL_MEMORY, f->now);
+	f->tracker = tracker_new(secret, SMALL_MEMORY, f->now);
 	for (unsigned i = 0; i < 50000; i++) {
 		snprintf(key, sizeof(key), "page:%u", i);
-		discovery_used(by(f, 0, key), true);
+		tracker_used(by(f, 0, key), true);
 		snprintf(key, sizeof(key), "job:%u", i);
 		take(f, i % CLIENTS, key);
 		snprintf(key, sizeof(key), "stock:%u", i);
-		discovery_read(by(f, i % CLIENTS, key), DISCOVERY_GET);
+		tracker_read(by(f, i % CLIENTS, key), READ_GET);
 		now = heap() - before;
 		most = now > most ? now : most;
 	}
@@ -1183,11 +1179,11 @@ static void all_that_is_known_of_keys_is_within_the_bound(void **state)
 static void keys_that_are_too_long_are_told_of(void **state)
 {
 	struct fixture *f = *state;
-	char key[DISCOVERY_KEY_MAX + 2];
+	char key[TRACKER_KEY_MAX + 2];
 
 	memset(key, 'k', sizeof(key) - 1);
 	key[sizeof(key) - 1] = '\0';
-	discovery_used(by(f, 0, key), true);
+	tracker_used(by(f, 0, key), true);
 	assert_told(f, "keys of 1 command.");
 }
 
@@ -1228,7 +1224,7 @@ int main(void)
 		TEST(none_where_a_connection_refuses_itself),
 		TEST(a_write_over_another_s_is_a_lost_update),
 		TEST(a_guard_is_waited_for_longer_where_many_come_and_take_long),
-		TEST(no_update_is_lost_by_one_that_writes_what_it_has_read),
+		TEST(a_client_that_writes_back_what_it_has_read_overwrites_too),
 		TEST(a_cache_that_is_refreshed_early_is_proposed_as_a_comment),
 		TEST(a_read_that_crosses_the_write_does_not_make_it_a_cart),
 		TEST(a_cart_that_expires_is_not_taken_for_a_cache),

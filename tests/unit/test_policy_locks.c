@@ -13,7 +13,7 @@
 #include "policy/lock.h"
 #include "tests/unit/inifile.h"
 #include "tests/unit/policy_fixture.h"
-#include "watch/observation.h"
+#include "watch/sighting.h"
 
 #define RULE "[lock orders]\npattern = lock:*\n"
 
@@ -57,12 +57,11 @@ static void what_is_observed_passes_and_its_reply_is_looked_at(void **state)
 	d = decide(f, "SETNX lock:a v");
 	assert_int_equal(d->verdict, DISPATCH_PASS);
 	assert_int_equal(d->pending->kind, PENDING_NOTICE);
-	assert_non_null(d->pending->observation);
-	assert_int_equal(d->pending->observation->n, 1);
-	assert_int_equal(d->pending->observation->keys[0].act, EFFECT_ACQUIRE);
+	assert_non_null(d->pending->sighting);
+	assert_int_equal(d->pending->sighting->n, 1);
+	assert_int_equal(d->pending->sighting->effect.act, EFFECT_ACQUIRE);
 	assert_passed(f, "SETNX other v");
-	assert_int_equal(decide(f, "GET lock:a")->pending->observation->keys[0].act,
-	                 EFFECT_READ);
+	assert_int_equal(decide(f, "GET lock:a")->pending->sighting->kind, SIGHTING_READ);
 	assert_passed(f, "STRLEN lock:a");
 }
 

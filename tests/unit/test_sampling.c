@@ -12,17 +12,17 @@
 #include <cmocka.h>
 
 #include "base/fatal.h"
-#include "policy/discover.h"
-#include "watch/discovery.h"
+#include "policy/watched.h"
+#include "watch/tracker.h"
 #include "watch/sampling.h"
 #include "watch/sighting.h"
 
 #define MEMORY ((size_t)1 << 20)
 
 struct fixture {
-	struct discovery *discovery;
+	struct tracker *tracker;
 	struct sampling *sampling;
-	struct discovery_client *one, *other;
+	struct tracker_client *one, *other;
 	double now;
 };
 
@@ -31,10 +31,10 @@ static int set_up(void **state)
 	static const uint8_t secret[SIPHASH_SECRET_SIZE] = { 7 };
 	struct fixture *f = xcalloc(1, sizeof(*f));
 
-	f->discovery = discovery_new(secret, MEMORY, 0);
-	f->sampling = discovery_sampling(f->discovery);
-	f->one = discovery_client_new(f->discovery, 1);
-	f->other = discovery_client_new(f->discovery, 1);
+	f->tracker = tracker_new(secret, MEMORY, 0);
+	f->sampling = tracker_sampling(f->tracker);
+	f->one = tracker_client_new(f->tracker, 1);
+	f->other = tracker_client_new(f->tracker, 1);
 	*state = f;
 	return 0;
 }
@@ -43,9 +43,9 @@ static int tear_down(void **state)
 {
 	struct fixture *f = *state;
 
-	discovery_client_free(f->discovery, f->one, f->now);
-	discovery_client_free(f->discovery, f->other, f->now);
-	discovery_free(f->discovery);
+	tracker_client_free(f->tracker, f->one, f->now);
+	tracker_client_free(f->tracker, f->other, f->now);
+	tracker_free(f->tracker);
 	free(f);
 	return 0;
 }
@@ -73,13 +73,13 @@ static void ask_until_window(struct fixture *f, const char *key)
 		ask(f, 1, key);
 }
 
-static const struct discovery_act *act(struct fixture *f, struct discovery_client *c,
+static const struct tracker_act *act(struct fixture *f, struct tracker_client *c,
                                        const char *key)
 {
-	static struct discovery_act a;
+	static struct tracker_act a;
 
 	f->now += 0.01;
-	a = (struct discovery_act){ .discovery = f->discovery,
+	a = (struct tracker_act){ .tracker = f->tracker,
 		                    .client = c,
 		                    .key = slice_str(key),
 		                    .now = f->now,
@@ -92,7 +92,7 @@ static bool is_reported(struct fixture *f, const char *words)
 	const struct discovery_result r = { .listen = "127.0.0.1:6380",
 		                            .address = "redis:6379",
 		                            .commands = 1 };
-	struct discovery_snapshot *s = discovery_snapshot_new(f->discovery, false, f->now);
+	struct discovery_snapshot *s = discovery_snapshot_new(f->tracker, false, f->now);
 	struct buf out = BUF_INIT;
 	bool found;
 
@@ -134,7 +134,7 @@ static void keys_that_begin_alike_are_counted_together(void **state)
 }
 
 /* `words`: of a command; the others are NULL. */
-static bool wants(const struct discoverer *all, const char *const *words)
+static bool wants(const struct shared_tracker *all, const char *const *words)
 {
 	struct commands *commands = commands_new();
 	/* The array ends with the last word: a sanitizer finds a read behind it. */
@@ -146,7 +146,7 @@ static bool wants(const struct discoverer *all, const char *const *words)
 		argv = xrealloc(argv, (argc + 1) * sizeof(*argv));
 		argv[argc] = slice_str(words[argc]);
 	}
-	is_wanted = discover_wants(all, commands_find(commands, argv[0]), argv, argc);
+	is_wanted = watched_wants(all, commands_find(commands, argv[0]), argv, argc);
 	free(argv);
 	commands_free(commands);
 	return is_wanted;
@@ -180,7 +180,7 @@ static void each_set_with_nx_is_looked_at(void **state)
 		{ "GET", "page:1" },
 	};
 	struct fixture *f = *state;
-	struct discoverer all = { .sampling = f->sampling };
+	struct shared_tracker all = { .sampling = f->sampling };
 
 	ask_until_passed_by(f, "page:1");
 	for (size_t i = 0; i < sizeof(nx) / sizeof(*nx); i++)
@@ -196,7 +196,7 @@ static void where_a_lock_is_taken_nothing_is_passed_by_any_more(void **state)
 	struct fixture *f = *state;
 
 	ask_until_passed_by(f, "job:1");
-	discovery_took(act(f, f->one, "job:2"), DISCOVERY_SETNX, 0, 1);
+	tracker_took(act(f, f->one, "job:2"), WAY_SETNX, 0, 1);
 	assert_int_equal(ask(f, SAMPLING_CYCLE, "job:3"), SAMPLING_CYCLE);
 }
 
@@ -206,8 +206,8 @@ static void where_a_value_is_written_back_nothing_is_passed_by_any_more(void **s
 
 	ask_until_passed_by(f, "stock:1");
 	ask_until_window(f, "stock:1");
-	discovery_read(act(f, f->one, "stock:1"), DISCOVERY_GET);
-	discovery_wrote(act(f, f->one, "stock:1"), 5, 0);
+	tracker_read(act(f, f->one, "stock:1"), READ_GET);
+	tracker_wrote(act(f, f->one, "stock:1"), 5, 0, false);
 	assert_int_equal(ask(f, SAMPLING_CYCLE, "stock:1"), SAMPLING_CYCLE);
 }
 
@@ -217,9 +217,9 @@ static void lost_update_within_a_window_is_found(void **state)
 
 	ask_until_passed_by(f, "stock:1");
 	ask_until_window(f, "stock:1");
-	discovery_read(act(f, f->one, "stock:1"), DISCOVERY_GET);
-	discovery_wrote(act(f, f->other, "stock:1"), 4, 0);
-	discovery_wrote(act(f, f->one, "stock:1"), 5, 0);
+	tracker_read(act(f, f->one, "stock:1"), READ_GET);
+	tracker_wrote(act(f, f->other, "stock:1"), 4, 0, false);
+	tracker_wrote(act(f, f->one, "stock:1"), 5, 0, false);
 	assert_true(is_reported(f, "[guard"));
 }
 
@@ -230,11 +230,11 @@ static void what_was_read_in_an_earlier_window_is_no_evidence(void **state)
 
 	ask_until_passed_by(f, "stock:1");
 	ask_until_window(f, "stock:1");
-	discovery_read(act(f, f->one, "stock:1"), DISCOVERY_GET);
-	discovery_wrote(act(f, f->other, "stock:1"), 4, 0);
+	tracker_read(act(f, f->one, "stock:1"), READ_GET);
+	tracker_wrote(act(f, f->other, "stock:1"), 4, 0, false);
 	ask(f, SAMPLING_WINDOW, "stock:1");
 	ask_until_window(f, "stock:1");
-	discovery_wrote(act(f, f->one, "stock:1"), 5, 0);
+	tracker_wrote(act(f, f->one, "stock:1"), 5, 0, false);
 	assert_false(is_reported(f, "[guard"));
 	assert_true(is_reported(f, "looked at samples only"));
 }
@@ -245,9 +245,9 @@ static void what_is_read_between_windows_is_no_evidence(void **state)
 	struct fixture *f = *state;
 
 	ask_until_passed_by(f, "stock:1");
-	discovery_read(act(f, f->one, "stock:1"), DISCOVERY_MGET);
-	discovery_wrote(act(f, f->other, "stock:1"), 4, 0);
-	discovery_wrote(act(f, f->one, "stock:1"), 5, 0);
+	tracker_read(act(f, f->one, "stock:1"), READ_MGET);
+	tracker_wrote(act(f, f->other, "stock:1"), 4, 0, false);
+	tracker_wrote(act(f, f->one, "stock:1"), 5, 0, false);
 	assert_false(is_reported(f, "[guard"));
 }
 

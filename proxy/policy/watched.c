@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "policy/watched.h"
+
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "commands/args.h"
+#include "commands/key_args.h"
+#include "config/match.h"
+#include "policy/guard_keys.h"
+#include "watch/sighting.h"
+
+/* EVAL script numkeys key ... arg ... */
+#define SCRIPT_NUMKEYS 2
+
+/* What a configuration has of them; entries are NULL for those that are enforced. */
+struct observed_rules {
+	struct key_group **rules;
+	struct key_group **guards;
+};
+
+void watched_fini(struct policy_env *env)
+{
+	if (!env->observed)
+		return;
+	free(env->observed->rules);
+	free(env->observed->guards);
+	free(env->observed);
+	env->observed = NULL;
+}
+
+void watched_use_config(struct policy_env *env)
+{
+	const struct config *config = env->config;
+	struct observed_rules *o = xcalloc(1, sizeof(*o));
+
+	watched_fini(env);
+	env->observed = o;
+	o->rules = xcalloc(config->nrules + 1, sizeof(struct key_group *));
+	o->guards = xcalloc(config->nguards + 1, sizeof(struct key_group *));
+	for (size_t i = 0; i < config->nrules; i++) {
+		const struct rule *rule = config->rules[i];
+		if (rule->mode == MODE_OBSERVE)
+			o->rules[i] = shared_tracker_rule(env->tracker, OBSERVED_LOCK,
+			                                  rule->section.name,
+			                                  rule->owner == OWNER_VALUE);
+	}
+	for (size_t i = 0; i < config->nguards; i++) {
+		const struct guard *g = config->guards[i];
+		if (g->mode == MODE_OBSERVE)
+			o->guards[i] = shared_tracker_rule(env->tracker, OBSERVED_GUARD,
+			                                   g->section.name, false);
+	}
+}
+
+/* --- which commands ----------------------------------------------------------------------- */
+
+/* EXISTS and TOUCH: their answer tells whether there is a key. */
+static bool counts_keys(const struct command *c)
+{
+	return !(c->flags & COMMAND_WRITE) && c->facts.cluster == CLUSTER_COUNT;
+}
+
+bool watched_concerns(const struct command *c)
+{
+	if (c->keys == KEYS_NONE || (c->flags & COMMAND_BLOCKING))
+		return false;
+	return (c->flags & COMMAND_WRITE) || c->facts.value != VALUE_NONE || counts_keys(c) ||
+	       command_runs_script(c);
+}
+
+bool watched_may_sample(const struct command *c)
+{
+	if (!command_single_key(c) || command_runs_script(c))
+		return false;
+	return c->facts.value != VALUE_NONE || counts_keys(c) ||
+	       c->facts.act == EFFECT_CHANGE || c->facts.act == EFFECT_SET;
+}
+
+/* May one of the options of SET be NX? */
+static bool may_say_nx(const struct slice *options, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (options[i].n == 2 && (*options[i].p == 'N' || *options[i].p == 'n'))
+			return true;
+	return false;
+}
+
+bool watched_wants(const struct shared_tracker *all, const struct command *c,
+                   const struct slice *argv, size_t argc)
+{
+	if (c->facts.expiry == EXPIRY_OPTIONS && argc > 3 && may_say_nx(argv + 3, argc - 3))
+		return true;
+	return sampling_wants(all->sampling, argv[1]);
+}
+
+/* --- what they do ------------------------------------------------------------------------- */
+
+static uint64_t hash(const struct context *x, struct slice s)
+{
+	return tracker_hash(x->env->tracker->tracker, s);
+}
+
+/* The last argument of SETNX, SETEX and PSETEX; the one behind the key of SET and GETSET. */
+static uint64_t value_hash(const struct context *x)
+{
+	const struct command *c = x->what->command;
+	size_t at = c->facts.expiry == EXPIRY_SECONDS || c->facts.expiry == EXPIRY_MS ? 3 : 2;
+
+	return at < x->req->argc ? hash(x, x->req->argv[at]) : 0;
+}
+
+static void see_script(struct sighting *s, const struct context *x)
+{
+	const struct resp_view *req = x->req;
+	int64_t numkeys;
+
+	s->kind = SIGHTING_SCRIPT;
+	if (req->argc <= SCRIPT_NUMKEYS || !args_integer(req->argv[SCRIPT_NUMKEYS], &numkeys) ||
+	    numkeys < 0 || (uint64_t)numkeys >= req->argc)
+		return;
+	for (size_t i = SCRIPT_NUMKEYS + 1 + (size_t)numkeys;
+	     i < req->argc && s->nscript_args < SIGHTING_ARGS_MAX; i++)
+		s->script_args[s->nscript_args++] = hash(x, req->argv[i]);
+}
+
+static void see_command(struct sighting *s, const struct context *x, bool is_whole)
+{
+	const struct command *c = x->what->command;
+
+	if (command_runs_script(c)) {
+		see_script(s, x);
+		return;
+	}
+	s->effect = effect_of(c, x->req, x->env->date);
+	if (c->facts.value != VALUE_NONE) {
+		s->kind = SIGHTING_READ;
+		s->how = c->facts.value == VALUE_ONE ? READ_GET : READ_MGET;
+	} else if (counts_keys(c)) {
+		s->kind = SIGHTING_LOOK;
+	} else {
+		s->kind = SIGHTING_EFFECT;
+		if (is_whole &&
+		    (s->effect.act == EFFECT_ACQUIRE || s->effect.act == EFFECT_SET))
+			s->value = value_hash(x);
+		s->way = c->facts.rule == RULE_SETNX ? WAY_SETNX : WAY_SET_NX;
+	}
+}
+
+/* --- whose keys --------------------------------------------------------------------------- */
+
+/* Returns false if the command says nothing of the lock. */
+static bool see_locked(struct sighted_key *k, const struct context *x, const struct rule *rule,
+                       const struct sighting *s)
+{
+	/* What a connection stores is its own. */
+	enum owner_kind owner = rule->owner == OWNER_VALUE ? OWNER_CONNECTION : rule->owner;
+
+	k->use = KEY_LOCK;
+	k->owner = hash(x, context_token(x, owner, &x->env->token));
+	return s->kind != SIGHTING_EFFECT || (command_writes(x->what->command, s->nargs) &&
+	                                      !command_only_gets(x->what->command, x->req));
+}
+
+/* `i`: the number of the key among those of the command. */
+static bool see_guarded(struct sighted_key *k, const struct context *x, const struct guard *g,
+                        size_t i, const struct sighting *s)
+{
+	bool releases = false;
+
+	switch (guard_key_use(x, g, i, s->nargs, &releases)) {
+	case GUARD_READ:
+		k->use = KEY_GUARD_READ;
+		return true;
+	case GUARD_WRITTEN:
+		k->use = KEY_GUARD_WRITTEN;
+		k->keeps_read = !releases;
+		/* An expiry is no update. */
+		return s->effect.act != EFFECT_EXPIRE && s->effect.act != EFFECT_PERSIST &&
+		       s->kind != SIGHTING_SCRIPT;
+	case GUARD_IGNORED:
+		break;
+	}
+	return false;
+}
+
+/* Returns false if the key is not watched. */
+static bool see_key(struct sighted_key *k, const struct context *x, struct slice key, size_t i,
+                    const struct sighting *s, bool is_discovered)
+{
+	const struct observed_rules *observed = x->env->observed;
+	bool possible = match_possible(x->env->config, key) & (MATCH_RULE | MATCH_GUARD);
+	const struct rule *rule = possible ? match_rule(x->env->matcher, key) : NULL;
+	const struct guard *g = possible && !rule ? match_guard(x->env->matcher, key) : NULL;
+
+	*k = (struct sighted_key){ .n = key.n };
+	if (rule)
+		k->group = observed->rules[rule->section.index];
+	else if (g)
+		k->group = observed->guards[g->section.index];
+	if (k->group)
+		return rule ? see_locked(k, x, rule, s) : see_guarded(k, x, g, i, s);
+	if (rule || g)
+		k->group = tracker_covered(x->env->tracker->tracker);
+	return is_discovered;
+}
+
+/* The log names the clients that it tells of. */
+static void see_client(struct sighting *s, const struct context *x, bool is_observed)
+{
+	const struct owner_identity *id = x->identity(x->arg);
+	struct buf label = BUF_INIT;
+
+	shared_tracker_see(s->all, x->watched, id->address, x->session->name);
+	s->client = *x->watched;
+	if (!is_observed || tracker_client_is_labelled(s->client))
+		return;
+	owner_describe(&label, id, x->session->name);
+	buf_append(&label, slice_of("", 1));
+	shared_tracker_label(s->all, s->client, buf_head(&label));
+	buf_release(&label);
+}
+
+/* NULL: no key is watched. */
+static struct sighting *see(const struct context *x, bool is_whole)
+{
+	struct shared_tracker *all = x->env->tracker;
+	bool is_observed = false;
+	struct key_args args;
+	struct sighting *s;
+
+	key_args_init(&args, x->what->command, x->req);
+	s = xcalloc(1, sizeof(*s) + args.n * sizeof(s->keys[0]));
+	s->all = all;
+	s->nargs = args.n;
+	see_command(s, x, is_whole);
+	for (size_t i = 0; i < args.n; i++) {
+		struct slice key = x->req->argv[args.v[i]];
+		struct sighted_key *k = &s->keys[s->n];
+		if (!see_key(k, x, key, i, s, x->what->is_discovered && is_whole))
+			continue;
+		is_observed |= k->use != KEY_ANY;
+		buf_append(&s->bytes, key);
+		s->n++;
+	}
+	key_args_fini(&args);
+	if (s->n == 0) {
+		sighting_free(s);
+		return NULL;
+	}
+	s->watches = session_in_multi(x->session) && x->session->txn.watching;
+	s->under_lock = !list_empty(&x->holds->holds);
+	s->sent_at = session_in_multi(x->session) ? 0 : all->clock();
+	if (x->what->is_discovered)
+		atomic_fetch_add_explicit(&all->commands, 1, memory_order_relaxed);
+	see_client(s, x, is_observed);
+	return s;
+}
+
+void watched_request(struct context *x, struct decision *d, bool is_whole)
+{
+	struct sighting *s;
+
+	/* hasp would not see the answer. */
+	if (x->session->opaque)
+		return;
+	s = see(x, is_whole);
+	if (s)
+		context_note(x, d, s);
+}

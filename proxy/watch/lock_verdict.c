@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * lock_verdict: what the sums of a group say of the use of its keys. Observe and discovery
+ * report this one verdict.
+ */
+#include <ctype.h>
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "watch/tracker_internal.h"
+
+struct lock_sums *tracker_lock_sums(struct tracker *d, struct key_group *s)
+{
+	if (!s->lock) {
+		s->lock = xcalloc(1, sizeof(*s->lock));
+		s->lock->is_rule = s->rule;
+		d->used += tracker_cost(sizeof(*s->lock));
+	}
+	return s->lock;
+}
+
+struct guard_sums *tracker_guard_sums(struct tracker *d, struct key_group *s)
+{
+	if (!s->guard) {
+		s->guard = xcalloc(1, sizeof(*s->guard));
+		d->used += tracker_cost(sizeof(*s->guard));
+	}
+	return s->guard;
+}
+
+uint64_t lock_taken(const struct lock_sums *l)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < WAYS; i++)
+		n += l->taken[i];
+	return n;
+}
+
+uint64_t lock_tries(const struct lock_sums *l)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < WAYS; i++)
+		n += l->tries[i];
+	return n;
+}
+
+/* --- who owns a lock ---------------------------------------------------------------------- */
+
+/* A pool is one if at least one release of so many came from another connection. */
+#define HOPS_SHARE 20
+/* At most one lock of so many may be left to expire where locks are to be renewed. */
+#define UNRELEASED_SHARE 20
+#define HELD_SHARE 0.5 /* of the expiry: a longer hold is near it */
+/* Values that were never seen twice are unique if there were so many. */
+#define VALUES_ENOUGH 3
+
+static uint64_t less(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+static bool is_unique(const struct lock_sums *l)
+{
+	return l->n[SEEN_REPEATED] == 0 && l->taken[WAY_INCR] == 0 &&
+	       lock_taken(l) >= VALUES_ENOUGH;
+}
+
+bool verdict_compares(const struct lock_sums *l)
+{
+	return (l->n[SEEN_COMPARED] > 0 && l->n[SEEN_COMPARED] * 2 >= l->n[SEEN_RELEASED]) ||
+	       (l->n[SEEN_FOREIGN_VALUE] > 0 &&
+	        l->n[SEEN_FOREIGN_VALUE] * 2 >= l->n[SEEN_FOREIGN]);
+}
+
+/* DELs too many, of losers and cleaners: each lock that was kept until its release explains
+ * one.
+ */
+static uint64_t extra_deletes(const struct lock_sums *l)
+{
+	return less(l->n[SEEN_DELETES],
+	            less(lock_taken(l), l->n[SEEN_ABANDONED] + l->n[SEEN_CHECKED] +
+	                                        l->n[SEEN_UNRELEASED] + l->n[SEEN_LAPSED]));
+}
+
+/* Sets `hopped` and `stolen`. In a pool the connection that took a lock often sends no DEL for
+ * it, and another one does. Where a connection is the owner, a DEL by a connection without a
+ * lock is one DEL too many. */
+static void judge_releases(struct lock_verdict *v, const struct lock_sums *l)
+{
+	uint64_t hops = less(l->n[SEEN_STRANGE], extra_deletes(l));
+
+	v->own = l->n[SEEN_RELEASED] + l->n[SEEN_CHECKED];
+	v->hopped = l->n[SEEN_STRANGE] ? l->n[SEEN_FOREIGN] * hops / l->n[SEEN_STRANGE] : 0;
+	if (v->hopped * HOPS_SHARE < v->own)
+		v->hopped = 0;
+	v->stolen = l->n[SEEN_STOLEN] + l->n[SEEN_FOREIGN] - v->hopped;
+}
+
+/* Locks that ended without a release: did their holders come late, or never? */
+static void judge_expiry(struct lock_verdict *v, const struct lock_sums *l)
+{
+	uint64_t lapsed = l->n[SEEN_WORKED] < l->n[SEEN_LAPSED] ? l->n[SEEN_WORKED]
+	                                                        : l->n[SEEN_LAPSED];
+
+	if (verdict_compares(l))
+		lapsed = l->n[SEEN_LAPSED];
+	v->late = l->n[SEEN_OUTLIVED] + lapsed;
+	v->unreleased = l->n[SEEN_UNRELEASED] + l->n[SEEN_LAPSED] - lapsed;
+	/* A pool sends the late DEL on a connection that does not have the lock. */
+	if (v->hopped) {
+		uint64_t never = less(lock_taken(l), l->n[SEEN_DELETES] + l->n[SEEN_ABANDONED] +
+		                                             l->n[SEEN_CHECKED] +
+		                                             l->n[SEEN_LAPSED]);
+		uint64_t late = less(l->n[SEEN_UNRELEASED], never);
+		v->late += late;
+		v->unreleased -= late;
+	}
+	v->longest = l->held.longest;
+	if (lapsed && l->lapsed_longest > v->longest)
+		v->longest = l->lapsed_longest;
+}
+
+/* The pool's releases that do not have it in common are the harm that was seen. */
+static bool fits(const struct lock_verdict *v, const struct lock_sums *l, uint64_t n)
+{
+	uint64_t harm = extra_deletes(l) + v->late + v->unreleased + l->n[SEEN_VOIDS];
+
+	return n * 2 > l->n[SEEN_FOREIGN] && l->n[SEEN_FOREIGN] - n <= harm;
+}
+
+static const char *owner_of_pool(struct lock_verdict *v, const struct lock_sums *l)
+{
+	const char *owner = "name";
+	uint64_t n = 0;
+
+	if (is_unique(l) && fits(v, l, l->n[SEEN_FOREIGN_VALUE])) {
+		owner = "value";
+		n = l->n[SEEN_FOREIGN_VALUE];
+	} else if (fits(v, l, l->n[SEEN_FOREIGN_NAME])) {
+		n = l->n[SEEN_FOREIGN_NAME];
+	} else if (fits(v, l, l->n[SEEN_FOREIGN_ADDRESS])) {
+		owner = "address";
+		n = l->n[SEEN_FOREIGN_ADDRESS];
+	} else {
+		v->owner_is_open = true;
+		return owner;
+	}
+	if (n < v->hopped) {
+		v->stolen += v->hopped - n;
+		v->hopped = n;
+	}
+	return owner;
+}
+
+struct lock_verdict lock_verdict(const struct lock_sums *l)
+{
+	struct lock_verdict v = { .owner = "connection" };
+	uint64_t own_deletes = less(l->n[SEEN_DELETES], l->n[SEEN_STRANGE]) +
+	                       l->n[SEEN_CHECKED];
+
+	judge_releases(&v, l);
+	judge_expiry(&v, l);
+	if (v.hopped)
+		v.owner = owner_of_pool(&v, l);
+	else if (is_unique(l) && (l->n[SEEN_CHECKED] > l->n[SEEN_RELEASED] ||
+	                          l->n[SEEN_REFUSED_OWN] > 0 || verdict_compares(l)))
+		v.owner = "value";
+	else
+		v.owner_is_open = l->n[SEEN_STRANGE] > 0 &&
+		                  own_deletes * 2 < less(lock_taken(l), v.unreleased);
+	if (v.late) {
+		v.renew = true;
+		v.renew_is_open = v.unreleased * UNRELEASED_SHARE > lock_taken(l);
+	} else {
+		v.renew = v.unreleased == 0 && l->lease_ms_min > 0 &&
+		          v.longest > HELD_SHARE * (double)l->lease_ms_min / 1e3;
+	}
+	return v;
+}
+
+bool verdict_is_harmed(const struct lock_sums *l)
+{
+	struct lock_verdict v = lock_verdict(l);
+
+	return v.stolen > 0 || v.late > 0 || l->n[SEEN_BARE_STAYED] > 0;
+}
+
+/* --- what is a lock ----------------------------------------------------------------------- */
+
+bool verdict_says_lock(struct slice pattern)
+{
+	static const char *const words[] = { "lock", "locks", "mutex" };
+	size_t end;
+
+	for (size_t at = 0; at < pattern.n; at = end + 1) {
+		for (end = at; end < pattern.n && isalnum((unsigned char)pattern.p[end]); end++)
+			;
+		for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+			if (slice_is(slice_of(pattern.p + at, end - at), words[i]))
+				return true;
+	}
+	return false;
+}
+
+bool verdict_was_left(const struct lock_sums *l)
+{
+	return lock_taken(l) == l->taken[WAY_INCR] && l->n[SEEN_BARE_LEFT] > 0 &&
+	       l->n[SEEN_RETRIED] > 0 &&
+	       l->n[SEEN_RELEASED] + l->n[SEEN_CHECKED] + l->n[SEEN_FOREIGN] +
+	                       l->n[SEEN_OUTLASTED] ==
+	               0;
+}
+
+/* A count that is begun anew by DEL is no lock; nor is one that only goes on, unless its name
+ * says so. */
+bool verdict_is_lock(const struct key_group *s)
+{
+	const struct lock_sums *l = s->lock;
+
+	if (l && verdict_was_left(l))
+		return verdict_says_lock(s->node.key);
+	if (!l || l->n[SEEN_RELEASED] + l->n[SEEN_CHECKED] + l->n[SEEN_FOREIGN] +
+	                          l->n[SEEN_OUTLASTED] ==
+	                  0)
+		return false;
+	return l->taken[WAY_INCR] < lock_taken(l) ||
+	       (l->lease_ms_max > 0 && l->n[SEEN_REFUSED_OWN] == 0);
+}
+
+/* So many that were taken by NX and never released are markers. */
+#define MARKERS_ENOUGH 20
+
+/* A count is one only if it is released; what is set by NX, unless many were and none was
+ * released: a marker. */
+bool tracker_may_be_lock(const struct held_lock *h)
+{
+	const struct key_group *s = h->key->group;
+
+	return verdict_is_lock(s) ||
+	       (h->way != WAY_INCR && lock_taken(s->lock) < MARKERS_ENOUGH);
+}
+
+/* One write of so many that is made early might be a coincidence. */
+#define REFRESH_EARLY_SHARE 10
+
+bool verdict_is_refresh(const struct guard_sums *g)
+{
+	return g->lasting == 0 && g->dated > 0 &&
+	       (g->dated - g->late) * REFRESH_EARLY_SHARE <= g->dated;
+}
+
+bool verdict_is_guard(const struct key_group *s)
+{
+	return s->guard && s->guard->written_back > 0 && !verdict_is_lock(s);
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "watch/observe.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fatal.h"
+#include "base/quote.h"
+#include "watch/tracker_internal.h"
+
+#define KEYS_REPORTED 10 /* of each rule */
+#define ULL(n) ((unsigned long long)(n))
+
+/* --- the keys of a report ----------------------------------------------------------------- */
+
+static uint64_t harm_done(const struct key_harm *h)
+{
+	uint64_t sum = 0;
+
+	for (size_t e = 0; e < LOGGED_EVENTS; e++)
+		sum += h->n[e];
+	return sum;
+}
+
+/* Most first. */
+static int compare_harm(const void *a, const void *b)
+{
+	const struct key_harm *x = (*(const struct key *const *)a)->harm;
+	const struct key_harm *y = (*(const struct key *const *)b)->harm;
+
+	if (x->lost != y->lost)
+		return x->lost < y->lost ? 1 : -1;
+	if (harm_done(x) != harm_done(y))
+		return harm_done(x) < harm_done(y) ? 1 : -1;
+	return 0;
+}
+
+static void report_key(const struct key *k, struct buf *out)
+{
+	const struct key_harm *h = k->harm;
+	const struct observed_rule *rule = k->group->rule;
+	bool is_guard = rule->kind == OBSERVED_GUARD;
+
+	buf_printf(out, "observed %s=%s key=", is_guard ? "guard" : "lock", rule->name);
+	seen_put_key(out, h->name);
+	if (is_guard)
+		buf_printf(out, " lost_updates=%lld stale_writes=%llu writes=%llu",
+		           (long long)h->lost, ULL(h->n[LOST_UPDATE]), ULL(k->writes));
+	else
+		buf_printf(out,
+		           " deleted_by_others=%llu changed_by_others=%llu "
+		           "outlived_lease=%llu without_expiry=%llu",
+		           ULL(h->n[SEEN_DELETED]), ULL(h->n[SEEN_CHANGED]),
+		           ULL(h->n[SEEN_OUTLIVED]), ULL(h->n[SEEN_BARE]));
+	buf_printf(out, " last_by=%s", QUOTE_STR(h->by->text));
+	if (h->of)
+		buf_printf(out, " %s=%s", is_guard ? "overwritten" : "holder",
+		           QUOTE_STR(h->of->text));
+	buf_puts(out, "\n");
+}
+
+static void report_keys(const struct observed_rule *rule, struct buf *out)
+{
+	const struct list *keys = &rule->group.keys;
+	const struct key **harmed = xcalloc(rule->group.nkeys + 1, sizeof(const struct key *));
+	size_t n = 0;
+
+	for (const struct list *at = keys->next; at != keys; at = at->next) {
+		const struct key *k = container_of(at, struct key, in_group);
+		if (k->harm)
+			harmed[n++] = k;
+	}
+	qsort(harmed, n, sizeof(const struct key *), compare_harm);
+	for (size_t i = 0; i < n && i < KEYS_REPORTED; i++)
+		report_key(harmed[i], out);
+	if (n > KEYS_REPORTED)
+		buf_printf(out, "observed %s=%s more_keys=%zu\n",
+		           rule->kind == OBSERVED_GUARD ? "guard" : "lock", rule->name,
+		           n - KEYS_REPORTED);
+	free(harmed);
+}
+
+/* How many keys are followed, and what was not. */
+static void report_gaps(const struct key_group *group, struct buf *out)
+{
+	buf_printf(out, " keys=%llu", ULL(group->nkeys) << group->shift);
+	if (group->passed_over)
+		buf_printf(out, " not_followed=%llu", ULL(group->passed_over));
+	buf_puts(out, "\n");
+}
+
+/* --- guards ------------------------------------------------------------------------------- */
+
+static void report_guard(const struct observed_rule *rule, struct buf *out)
+{
+	const struct key_group *group = &rule->group;
+	const struct guard_sums *g = group->guard;
+	uint64_t stale = g->stale + g->stale_under_lock;
+
+	buf_printf(out,
+	           "observed guard=%s reads=%llu writes=%llu unread_writes=%llu "
+	           "stale_writes=%llu lost_updates=%lld",
+	           rule->name, ULL(group->nread), ULL(group->nwritten),
+	           ULL(group->nwritten - g->written_back), ULL(stale), (long long)g->lost);
+	report_gaps(group, out);
+	if (stale)
+		buf_printf(out,
+		           "observed guard=%s verdict=\"%.1f %% of the writes overwrote what "
+		           "their client had not seen; mode = enforce would have prevented "
+		           "that\"\n",
+		           rule->name, 100.0 * (double)stale / (double)group->nwritten);
+	else
+		buf_printf(out, "observed guard=%s verdict=\"no lost update was seen\"\n",
+		           rule->name);
+}
+
+/* --- locks -------------------------------------------------------------------------------- */
+
+static void report_pool(const struct observed_rule *rule, const struct lock_sums *l,
+                        const struct lock_verdict *v, struct buf *out)
+{
+	if (l->n[SEEN_POOLED] == 0 && !v->owner_is_open) {
+		buf_printf(
+			out,
+			"%llu of these by a connection like the holder's: if that is a pool, "
+			"set owner = %s first; ",
+			ULL(v->hopped), v->owner);
+		return;
+	}
+	buf_printf(out,
+	           "%llu times another connection released what the holder's had taken, as a "
+	           "pool does, ",
+	           ULL(v->hopped));
+	if (rule->by_value && l->n[SEEN_FOREIGN_VALUE] == l->n[SEEN_FOREIGN])
+		buf_puts(out, "and had read the value, as owner = value needs; ");
+	else if (rule->by_value)
+		buf_puts(out, "and not all had read the value: enforcing needs foreign_del = "
+		              "allow; ");
+	else if (v->owner_is_open)
+		buf_puts(out, "which the rule would refuse, and no one owner fits them all; ");
+	else
+		buf_printf(out, "which the rule would refuse: first set owner = %s; ",
+		           v->owner);
+}
+
+/* The verdict of what discovery would say of a pattern, on the rule's own terms. */
+static void report_verdict(const struct observed_rule *rule, const struct lock_sums *l,
+                           struct buf *out)
+{
+	struct lock_verdict v = lock_verdict(l);
+	uint64_t foreign = v.stolen + l->n[SEEN_CHANGED];
+	size_t before;
+
+	buf_printf(out, "observed lock=%s verdict=\"", rule->name);
+	before = buf_len(out);
+	if (v.hopped)
+		report_pool(rule, l, &v, out);
+	if (foreign)
+		buf_printf(out,
+		           "%llu times another client's lock was deleted or changed, which "
+		           "any rule prevents; ",
+		           ULL(foreign));
+	if (l->n[SEEN_OUTLASTED])
+		buf_printf(out,
+		           "%llu times a lock was released after the connection that took it "
+		           "had closed, which needs on_disconnect = keep and an owner that "
+		           "both have in common; ",
+		           ULL(l->n[SEEN_OUTLASTED]));
+	if (v.late)
+		buf_printf(out,
+		           "%llu times the work took longer than the lock lasted, which renew "
+		           "= yes prevents; ",
+		           ULL(v.late));
+	if (l->n[SEEN_BARE])
+		buf_printf(out,
+		           "%llu times a lock had no expiry when it was taken, and would have "
+		           "stayed if its holder had died then; ",
+		           ULL(l->n[SEEN_BARE]));
+	if (v.unreleased)
+		buf_printf(out,
+		           "%llu times a lock expired unreleased, although its connection "
+		           "stayed open: where the work goes on until then, renew = yes "
+		           "prevents that; ",
+		           ULL(v.unreleased));
+	if (l->n[SEEN_LOST])
+		buf_printf(out,
+		           "%llu times a holder found its lock gone before its expiry: a "
+		           "client or script that hasp does not see deleted it; ",
+		           ULL(l->n[SEEN_LOST]));
+	buf_puts(out, buf_len(out) > before ? "see mode = enforce\"\n"
+	                                    : "nothing wrong was seen\"\n");
+}
+
+static void report_lock(const struct observed_rule *rule, double now, struct buf *out)
+{
+	struct lock_sums l = *rule->group.lock;
+
+	tracker_add_open_holds(&l, &rule->group, now);
+	buf_printf(out,
+	           "observed lock=%s taken=%llu refused=%llu deleted_by_others=%llu "
+	           "changed_by_others=%llu outlived_lease=%llu without_expiry=%llu",
+	           rule->name, ULL(lock_taken(&l)), ULL(lock_tries(&l)), ULL(l.n[SEEN_DELETED]),
+	           ULL(l.n[SEEN_CHANGED]), ULL(l.n[SEEN_OUTLIVED]), ULL(l.n[SEEN_BARE]));
+	if (l.n[SEEN_EXPIRED])
+		buf_printf(out, " expired_unreleased=%llu", ULL(l.n[SEEN_EXPIRED]));
+	if (l.n[SEEN_EXPIRY_LATER])
+		buf_printf(out, " expiry_later=%llu expiry_later_max_ms=%.1f",
+		           ULL(l.n[SEEN_EXPIRY_LATER]), l.expiry_later_longest * 1000);
+	if (l.n[SEEN_POOLED])
+		buf_printf(
+			out,
+			" released_in_pool=%llu same_address=%llu same_name=%llu had_read=%llu",
+			ULL(l.n[SEEN_POOLED]), ULL(l.n[SEEN_FOREIGN_ADDRESS]),
+			ULL(l.n[SEEN_FOREIGN_NAME]), ULL(l.n[SEEN_FOREIGN_VALUE]));
+	report_gaps(&rule->group, out);
+	report_verdict(rule, &l, out);
+}
+
+void observe_report(struct tracker *t, double now, struct buf *out)
+{
+	for (struct list *at = t->rules.next; at != &t->rules; at = at->next) {
+		const struct observed_rule *rule = container_of(at, struct observed_rule, node);
+		if (rule->kind == OBSERVED_GUARD)
+			report_guard(rule, out);
+		else
+			report_lock(rule, now, out);
+		report_keys(rule, out);
+	}
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * shared_tracker: the tracker of a process, which all workers share behind a lock.
+ */
+#ifndef HASP_WATCH_SHARED_TRACKER_H
+#define HASP_WATCH_SHARED_TRACKER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "watch/discovery.h"
+#include "watch/observe.h"
+#include "watch/sampling.h"
+
+struct shared_tracker {
+	pthread_mutex_t lock; /* of the tracker */
+	struct tracker *tracker;
+	bool discovers; /* else only observed keys are followed */
+	bool observes; /* there was a rule in mode OBSERVE */
+	size_t memory; /* bytes, for discovery */
+	struct sampling *sampling; /* the tracker's; needs no lock */
+	double (*clock)(void); /* seconds; never goes back */
+	_Atomic uint64_t commands; /* with keys, that discovery looked at */
+};
+
+struct shared_tracker *shared_tracker_new(double (*clock)(void));
+void shared_tracker_free(struct shared_tracker *s); /* no clients are left */
+
+/* All these may be called from any thread. */
+
+/* Discovery begins with nothing, or goes on if it may take no less memory than before. */
+void shared_tracker_discover(struct shared_tracker *s, size_t memory);
+/* Discovery forgets all and ends. */
+void shared_tracker_stop(struct shared_tracker *s);
+/* Appends the ini, of which `r->commands` is filled in here (`so_far` as for
+ * discovery_snapshot_new()). */
+void shared_tracker_report(struct shared_tracker *s, const struct discovery_result *r,
+                           bool so_far, struct buf *out);
+void shared_tracker_progress(struct shared_tracker *s, struct discovery_progress *p);
+/* As tracker_rule(). */
+struct key_group *shared_tracker_rule(struct shared_tracker *s, enum observed_kind kind,
+                                      const char *name, bool by_value);
+/* Logs what was observed. Returns false if no rule ever observed. */
+bool shared_tracker_log(struct shared_tracker *s);
+
+/* The client, whose address and name (NULL: none) are these; *client is NULL until it was seen.
+ * The client's own thread may then look at its label. */
+void shared_tracker_see(struct shared_tracker *s, struct tracker_client **client,
+                        struct slice address, const char *name);
+void shared_tracker_label(struct shared_tracker *s, struct tracker_client *client,
+                          const char *label);
+void shared_tracker_forget(struct shared_tracker *s,
+                           struct tracker_client *client); /* NULL is allowed */
+
+#endif

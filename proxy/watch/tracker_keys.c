@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * tracker_keys: the keys that are followed, and their groups.
+ */
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "watch/tracker_internal.h"
+#include "watch/key_shape.h"
+
+uint64_t tracker_hash(const struct tracker *d, struct slice s)
+{
+	/* 0 stands for none. */
+	return siphash(d->secret, s) | 1;
+}
+
+void tracker_hold_free(struct tracker *d, struct held_lock *h)
+{
+	list_remove(&h->in_key);
+	list_remove(&h->in_client);
+	if (h->client)
+		h->client->nholds--;
+	client_label_set(&h->label, NULL);
+	d->used -= tracker_cost(sizeof(*h));
+	free(h);
+}
+
+struct last_read *tracker_last_read(const struct key *k, const struct tracker_client *c)
+{
+	bool of_key = k->nreads < c->nreads; /* the shorter list */
+	const struct list *head = of_key ? &k->reads : &c->reads;
+
+	for (struct list *at = head->prev; at != head; at = at->prev) {
+		struct last_read *r = of_key ? container_of(at, struct last_read, in_key)
+		                             : container_of(at, struct last_read, in_client);
+		if (r->key == k && r->client == c)
+			return r;
+	}
+	return NULL;
+}
+
+void tracker_last_read_free(struct tracker *d, struct last_read *r)
+{
+	list_remove(&r->in_key);
+	list_remove(&r->in_client);
+	r->key->nreads--;
+	r->client->nreads--;
+	d->used -= tracker_cost(sizeof(*r));
+	free(r);
+}
+
+uint64_t key_window(const struct key *k)
+{
+	return k->sampled ? sampling_window(k->sampled) : 1;
+}
+
+void key_note_write(struct key *k, const struct tracker_client *c, uint64_t value)
+{
+	k->writes++;
+	k->depth++;
+	if (k->group->rule)
+		client_label_set(&k->last, c->label);
+	if (value == 0 || value != k->written)
+		k->version++;
+	k->written = value;
+	k->writer = c->id;
+	k->life = 0;
+}
+
+void tracker_key_free(struct tracker *d, struct key *k)
+{
+	while (!list_empty(&k->holds))
+		tracker_hold_free(d, container_of(k->holds.next, struct held_lock, in_key));
+	while (!list_empty(&k->reads))
+		tracker_last_read_free(d,
+		                       container_of(k->reads.next, struct last_read, in_key));
+	map_remove(&d->keys, &k->node);
+	list_remove(&k->in_group);
+	k->group->nkeys--;
+	d->used -= tracker_cost(sizeof(*k));
+	key_harm_free(d, k->harm);
+	client_label_set(&k->last, NULL);
+	free(k);
+}
+
+static bool is_followed(const struct key_group *s, uint64_t hash)
+{
+	return (hash >> 1 & ((UINT64_C(1) << s->shift) - 1)) == 0;
+}
+
+static void find_largest(void *arg, struct map_node *node)
+{
+	struct key_group *s = container_of(node, struct key_group, node), **largest = arg;
+
+	if (s->nkeys > (*largest)->nkeys)
+		*largest = s;
+}
+
+/* Memory is spent: makes room by following half of the keys that are most alike. False: none
+ * are alike. */
+static bool halve(struct tracker *d)
+{
+	struct key_group *largest = &d->covered;
+	struct list *next, *at;
+	uint64_t cursor = 0;
+
+	for (at = d->rules.next; at != &d->rules; at = at->next) {
+		struct key_group *s = &container_of(at, struct observed_rule, node)->group;
+		if (s->nkeys > largest->nkeys)
+			largest = s;
+	}
+	do {
+		cursor = map_scan(&d->shapes, cursor, find_largest, &largest);
+	} while (cursor);
+	if (largest->nkeys < 2)
+		return false;
+	largest->shift++;
+	for (at = largest->keys.next; at != &largest->keys; at = next) {
+		struct key *k = container_of(at, struct key, in_group);
+		next = at->next;
+		if (!is_followed(largest, k->hash))
+			tracker_key_free(d, k);
+	}
+	return true;
+}
+
+/* What comes to be known of a key that is there already, and what malloc() adds to the largest
+ * blocks. */
+#define MEMORY_SPARE ((size_t)16 << 10)
+
+/* With the buckets of one key more. */
+static bool is_spent(const struct tracker *d)
+{
+	size_t grown = d->keys.n >= d->keys.nbuckets
+	                       ? 2 * d->keys.nbuckets * sizeof(struct map_node *)
+	                       : 0;
+
+	return d->used + map_nbytes(&d->keys) + map_nbytes(&d->shapes) +
+	               map_nbytes(&d->places) + grown + MEMORY_SPARE >
+	       d->memory;
+}
+
+/* False: there is no memory for one key more. */
+static bool tracker_make_room(struct tracker *d)
+{
+	/* A half may be of keys that are all in the other one. */
+	while (is_spent(d))
+		if (!halve(d))
+			return false;
+	return true;
+}
+
+static struct key_group *shape_of(struct tracker *d, struct slice key)
+{
+	struct buf pattern = BUF_INIT;
+	bool varies = key_shape(&pattern, key);
+	struct map_node *node = map_get(&d->shapes, buf_slice(&pattern));
+	struct key_group *s;
+
+	if (!node && parts_widen(d, &pattern)) {
+		varies = true;
+		node = map_get(&d->shapes, buf_slice(&pattern));
+	}
+	s = node ? container_of(node, struct key_group, node) : NULL;
+	if (!s && d->shapes.n < TRACKER_SHAPES_MAX) {
+		char *bytes = xmalloc(buf_len(&pattern));
+		s = xcalloc(1, sizeof(*s));
+		memcpy(bytes, buf_head(&pattern), buf_len(&pattern));
+		s->node.key = slice_of(bytes, buf_len(&pattern));
+		s->varies = varies;
+		s->nsample = key.n;
+		memcpy(s->sample, key.p, key.n);
+		list_init(&s->keys);
+		map_put(&d->shapes, &s->node);
+		parts_count_words(d, s->node.key);
+		d->used += tracker_cost(sizeof(*s)) + tracker_cost(buf_len(&pattern));
+	}
+	buf_release(&pattern);
+	return s;
+}
+
+static struct key *key_new(const struct tracker_act *a, uint64_t hash)
+{
+	struct tracker *d = a->tracker;
+	struct slice name = a->key;
+	struct key_group *s = a->group ? a->group : shape_of(d, name);
+	struct key *k;
+
+	if (!s || !is_followed(s, hash))
+		return NULL;
+	k = xcalloc(1, sizeof(*k));
+	k->hash = hash;
+	k->group = s;
+	k->sampled = s->rule ? NULL : sampling_place(d->sampling, name);
+	k->node.key = slice_of(&k->hash, sizeof(k->hash));
+	list_init(&k->holds);
+	list_init(&k->reads);
+	list_append(&s->keys, &k->in_group);
+	s->many |= !slice_eq(name, slice_of(s->sample, s->nsample));
+	s->nkeys++;
+	map_put(&d->keys, &k->node);
+	d->used += tracker_cost(sizeof(*k));
+	return k;
+}
+
+uint64_t tracker_key_hash(const struct tracker_act *a)
+{
+	uint64_t group = a->group ? (uint64_t)(uintptr_t)a->group << 16 : 0;
+
+	return tracker_hash(a->tracker, a->key) ^ (uint64_t)a->db << 48 ^ group;
+}
+
+struct key *tracker_known_key(const struct tracker_act *a)
+{
+	uint64_t hash = tracker_key_hash(a);
+	struct map_node *node = map_get(&a->tracker->keys, slice_of(&hash, sizeof(hash)));
+
+	return node ? container_of(node, struct key, node) : NULL;
+}
+
+/* The act is on a key that is not followed. */
+static void pass_over(const struct tracker_act *a)
+{
+	a->tracker->passed_over++;
+	if (a->group)
+		a->group->passed_over++;
+}
+
+struct key *tracker_key(const struct tracker_act *a)
+{
+	struct tracker *d = a->tracker;
+	struct key *k;
+
+	k = a->key.n && a->key.n <= TRACKER_KEY_MAX ? tracker_known_key(a) : NULL;
+	if (!k && a->key.n && a->key.n <= TRACKER_KEY_MAX && tracker_make_room(d))
+		k = key_new(a, tracker_key_hash(a));
+	if (!k)
+		pass_over(a);
+	return k;
+}
+
+void tracker_used(const struct tracker_act *a, bool writes)
+{
+	struct key *k = tracker_key(a);
+
+	if (k && writes)
+		key_note_write(k, a->client, 0);
+	if (k)
+		k->is_written |= writes;
+	if (!k || k->is_lock || k->is_other || (k->was_taken && !k->is_written))
+		return;
+	k->is_other = true;
+	k->group->nothers++;
+}
