@@ -81,6 +81,13 @@ install_missing() {
 			apt-get install -y --no-install-recommends "${missing[@]}"
 }
 
+# Those that the end-to-end tests and the applications in tests/apps need.
+install_npm_packages() (
+	cd "$top/tests/e2e" || return
+	[ node_modules/.package-lock.json -nt package-lock.json ] ||
+		quietly npm ci --no-audit --no-fund
+)
+
 # build DIR [configure's arguments]: builds in DIR, which is configured once.
 build() {
 	local dir=$1

@@ -49,11 +49,11 @@ return 0"""
 class Names:
     """How keys are called in one run."""
 
-    def __init__(self, chance):
+    def __init__(self, chance, words=WORDS):
         self.chance = chance
         self.before = chance.choice(["", "app:", "{app}:", "v2|", "prod/eu-1/", "\u00fcber:", "\u0000\u0001:", "a b:"])
         self.between = chance.choice([":", ":", "/", "-", "."])
-        self.words = iter(chance.sample(WORDS, len(WORDS)))
+        self.words = iter(chance.sample(words, len(words)))
         self.kinds = [self._number, self._uuid, self._hex, self._bytes, self._braces]
         # Words are told from others by what stands between them.
         self.kinds += [self._mail] * (self.between in ":/")

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Judges what `hasp --discover` writes: runs idioms in front of Redis, through hasp while it watches, and
+through a hasp that enforces what it wrote.
+
+    verdicts = judge(idioms)     all at once through one hasp
+    verdict.right, verdict.why
+
+Only `mode = observe` is replaced, as the file itself says. A verdict is right if
+
+    a section is in force     no harm is left, and the application completes at least a third of the orders
+                              that were neither lost nor made twice without it (Idiom.floor)
+    none is                   there is no harm; or a comment asks the user a question; or a line says why not
+
+and if no line denies harm that there was while hasp watched. Who runs on a machine that is too busy
+knows nothing: such a run is repeated (see LAG).
+"""
+
+import asyncio
+import re
+import time
+
+import campaign  # noqa: F401  pylint: disable=unused-import  # it knows where the harness is
+from harness import Hasp, RedisServer
+from harness.discovering import Discovering, Found
+from idioms import CLOSING, Shop
+
+STANDSTILL = 1 / 10  # of all orders; those of so many workers take turns when they are locked
+LAG = 0.15     # seconds that the clients may be late: holds are so much longer than they should be
+REPEATS = 3
+RECALL = 0.95
+
+DENIALS = (("no harm was seen", None), ("sound:", None), ("sound as far as was seen", None),
+           ("no update was lost", "lost"))
+
+
+def glob(pattern):
+    """A pattern of Redis as a regular expression of bytes."""
+    out, i, p = "", 0, pattern
+    while i < len(p):
+        c = p[i]
+        if c == "\\" and i + 1 < len(p):
+            i += 1
+            out += re.escape(p[i])
+        elif c == "[" and "]" in p[i + 1:]:
+            end = p.index("]", i + 1)
+            out += "[" + re.sub(r"([\\\[])", r"\\\1", p[i + 1:end]) + "]"
+            i = end
+        else:
+            out += {"*": ".*", "?": "."}.get(c) or re.escape(c)
+        i += 1
+    return re.compile(out.encode(), re.DOTALL)
+
+
+class Report:
+    """What hasp wrote. Each block is (its pattern, its lines), and begins with `; PATTERN    what was seen`."""
+
+    def __init__(self, text):
+        self.found, self.text, self.blocks = Found(text), text, []
+        head = re.compile(r"; (\S.*?)    (?=\S)")
+        for line in text.splitlines():
+            match = head.match(line)
+            if match:
+                self.blocks.append((glob(match[1]), [line]))
+            elif re.match(r";   |;?[a-z\[]", line) and self.blocks and self.blocks[-1]:
+                self.blocks[-1][1].append(line)
+            elif self.blocks:
+                self.blocks.append(None)  # ends with an empty line
+        self.blocks = [block for block in self.blocks if block]
+
+    def sections(self, idiom):
+        """The titles of the sections for it that are in force."""
+        return [title for title, body in self.found.sections.items() if idiom.touches(glob(body["pattern"]))]
+
+    def about(self, idiom):
+        return "\n".join("\n".join(lines) for pattern, lines in self.blocks if idiom.touches(pattern))
+
+    def summary(self):
+        """Lines about patterns without a name, such as those of markers."""
+        return "\n".join(re.findall(r"^;   \d.* patterns? .*", self.text, re.MULTILINE))
+
+    def enforced(self):
+        return self.text.replace("mode = observe", "mode = enforce")
+
+
+class Verdict:
+    def __init__(self, idiom, watched, enforced, report, direct=None):
+        self.idiom, self.direct, self.watched, self.enforced = idiom, direct or watched, watched, enforced
+        self.sections, self.said = report.sections(idiom), report.about(idiom)
+        self.summary = report.summary()
+        self.text = report.text
+        self.why = self.find_fault()
+
+    @property
+    def right(self):
+        return not self.why
+
+    def harmed(self):
+        return self.direct.harm.total() + self.watched.harm.total() > 0
+
+    def slows(self):
+        return (self.enforced.useful() < self.idiom.floor * self.direct.useful() or
+                self.enforced.done / self.enforced.seconds < STANDSTILL * self.direct.done / self.direct.seconds)
+
+    def is_questioned(self):
+        return "Question:" in self.said
+
+    def does_harm(self):
+        """What is wrong with the sections in force; of none nothing."""
+        if not self.sections:
+            return None
+        if self.enforced.harm.total():
+            return f"enforced, the harm goes on: {words(self.enforced.harm)}"
+        if self.slows():
+            return (f"enforced, {self.enforced.useful():.1f} orders a second instead of {self.direct.useful():.1f}"
+                    f" ({words(self.enforced.errors)})")
+        if self.idiom.harm_free:
+            return "a section that is not needed"
+        return None
+
+    def find_fault(self):
+        fault = self.does_harm()
+        if fault:
+            return fault
+        harm = self.watched.harm
+        for denial, kind in DENIALS:
+            if denial in self.said and (harm[kind] if kind else harm.total()):
+                return f"\"{denial}\" beside {words(harm)}"
+        if self.sections or self.is_questioned() or not self.harmed():
+            return None
+        if re.search(self.idiom.line, self.said + "\n" + self.summary):
+            return None if self.idiom.due == "line" else "a line, but it can be cured"
+        return f"{words(self.direct.harm)}, and not a word of it"
+
+    def is_cured(self):
+        return bool(self.sections) and not self.does_harm()
+
+    def is_due(self):
+        """Whether it can be cured, and has to be: there was harm for hasp to see."""
+        return self.idiom.due == "section" and self.watched.harm.total() > 0
+
+    def proposed(self):
+        """What hasp wrote, in a few words."""
+        found = []
+        for title, body in re.findall(r"^;?\[((?:lock|guard) .*)\]\n((?:;?[a-z_]+ = .*\n)*)", self.said + "\n", re.MULTILINE):
+            settings = dict(line.lstrip(";").split(" ;")[0].split(" = ", 1) for line in body.splitlines())
+            told = [settings[name].strip() for name in ("owner", "acquire_on", "strategy") if name in settings]
+            told += [f"{name} {settings[name].strip()}" for name in ("renew", "max_hold", "lease", "wait") if name in settings]
+            found.append(f"{title.split()[0]} {', '.join(told)}")
+        if found and self.is_questioned() and not self.sections:
+            return "question: " + "; ".join(found)
+        if found:
+            return "; ".join(found)
+        line = re.search(r"not proposed: [^,:\n]*|sound[^,\n]*", self.said) or re.search(r"\d+ patterns? (.*)", self.summary)
+        return (line[line.re.groups] if line else "nothing").split(":  ")[0][:60]
+
+
+def words(counter):
+    return ", ".join(f"{n} {kind}" for kind, n in sorted(counter.items()) if n) or "none"
+
+
+def share(part, whole):
+    return f"{part / whole:.3f} ({part} of {whole})" if whole else "none"
+
+
+def sums(found):
+    """Precision and recall as a text, and whether they are as they have to be."""
+    proposed = [verdict for verdict in found if verdict.sections]
+    good = sum(not verdict.does_harm() for verdict in proposed)
+    due = [verdict for verdict in found if verdict.is_due()]
+    cured = sum(verdict.is_cured() for verdict in due)
+    return (f"precision {share(good, len(proposed))}, recall {share(cured, len(due))}",
+            good == len(proposed) and cured >= RECALL * len(due))
+
+
+# --- running -----------------------------------------------------------------------------------------
+
+
+async def beat(worst):
+    """How late the loop is at most."""
+    while True:
+        due = time.monotonic() + 0.02
+        await asyncio.sleep(0.02)
+        worst[0] = max(worst[0], time.monotonic() - due)
+
+
+async def serve(idioms, address, redis, **phase):
+    """({idiom: its Shop}, how late it was)."""
+    worst = [0.0]
+    beating = asyncio.create_task(beat(worst))
+    with redis.client() as plain:
+        shops = {idiom: Shop(address, plain, idiom.seconds, **phase) for idiom in idioms}
+
+        async def one(idiom, shop):
+            began = time.monotonic()
+            try:
+                await asyncio.wait_for(idiom.serve(shop), idiom.seconds + 2 * CLOSING + idiom.patience)
+            except Exception as error:  # pylint: disable=broad-except  # the application ends
+                shop.harm[f"{type(error).__name__} {error}".strip()[:200]] += 1
+            shop.seconds = time.monotonic() - began
+            shop.close()
+        await asyncio.gather(*(one(*both) for both in shops.items()))
+    beating.cancel()
+    return shops, worst[0]
+
+
+def run(idioms, address, redis, **phase):
+    with redis.client() as plain:
+        plain.flushall()
+    return asyncio.run(serve(idioms, address, redis, **phase))
+
+
+def watch(idioms, redis):
+    hasp = Discovering(redis)
+    try:
+        shops, lag = run(idioms, hasp.address, redis, watched=True)
+        return shops, hasp.end().text, lag
+    finally:
+        hasp.kill()
+        hasp.remove()
+
+
+def enforce(idioms, redis, report):
+    hasp = Hasp(report.enforced())
+    try:
+        shops, lag = run(idioms, hasp.address, redis, enforced=True)
+        fault = hasp.stop()
+        if fault:
+            raise RuntimeError(f"{fault}\n{hasp.log[-4000:]}")
+        return shops, lag
+    finally:
+        hasp.kill()
+        hasp.remove()
+
+
+def judge_once(idioms, direct, spoil):
+    """(verdicts, how late the clients were)."""
+    with RedisServer("--protected-mode", "no") as redis:  # other loopback addresses are strangers to it
+        shops = run(idioms, redis.address, redis)[0] if direct else {}
+        watched, text, _ = watch(idioms, redis)
+        report = Report(spoil(text) if spoil else text)
+        enforced, lag = enforce(idioms, redis, report)
+    return [Verdict(idiom, watched[idiom], enforced[idiom], report, shops.get(idiom)) for idiom in idioms], lag
+
+
+def judge(idioms, direct=True, spoil=None):
+    """The verdicts. A busy machine makes holds outlive leases that should not: then it is done again.
+    spoil(): makes another text of what hasp wrote."""
+    for _ in range(REPEATS):
+        verdicts, lag = judge_once(idioms, direct, spoil)
+        if lag < LAG or all(verdict.right for verdict in verdicts):
+            break
+    return verdicts
