@@ -134,6 +134,9 @@ class Shop:
         others = bool(self.holders[key])
         self.harm["theft"] += await client(*args) == 1 and others
 
+    async def pause(self, seconds=0.02):
+        await asyncio.sleep(random.uniform(0.2, 1) * seconds)
+
     async def work(self, worker, pause=0.02):
         """Calls worker() again and again until the shop closes; an error reply ends that order only."""
         while self.is_open():
@@ -141,7 +144,7 @@ class Shop:
                 await worker()
             except Refused as error:
                 self.errors[str(error)] += 1
-            await asyncio.sleep(random.uniform(0.2, 1) * pause)
+            await self.pause(pause)
 
     async def serve(self, workers):
         """Runs them to their end, which comes soon after the shop has closed unless they are stuck."""
@@ -166,9 +169,9 @@ class Shop:
 class PlainNames:
     """Names of keys for readers."""
 
-    def __init__(self, name):
-        self.slug = re.sub(r"[^a-z]+", "-", name.lower()).strip("-")
-        self.kinds = iter(("lock", "value"))
+    def __init__(self, name, noun):
+        self.slug = re.sub(r"[^a-z]+", "-", name.lower())[:32].strip("-")
+        self.kinds = iter((noun, "value"))
 
     def kind(self, _):
         kind = next(self.kinds)
@@ -182,6 +185,9 @@ class Idiom:
 
     due, line = "section", r"not proposed"
     harm_free = False
+    noun = "lock"  # in the names of keys: discover takes a counter with that name for a lock
+    link = None    # of the public report that it comes from
+    reach = None   # why hasp cannot cure it, whatever is proposed
     seconds = 5
     patience = 0   # further seconds that serve() may take
     floor = 1 / 3  # of the orders that should be there, so many are there when it is enforced
@@ -189,7 +195,7 @@ class Idiom:
     def __init__(self, name, names=None, nkeys=1, seed=1, **settings):
         self.name, self.nkeys = name, nkeys
         self.chance = random.Random(f"{seed} {name}")
-        names = names or PlainNames(name)
+        names = names or PlainNames(name, self.noun)
         self.key, data = names.kind(nkeys), names.kind(nkeys)
         self.data = {self.key(n): data(n) for n in range(nkeys)}  # what the lock of each key protects
         for setting, value in settings.items():
@@ -365,6 +371,7 @@ class Theft(Lock):
 class Marker(Idiom):
     """SET NX: something was done. Half are deleted, half are left to expire. Renewed, they would stay."""
 
+    noun = "once"
     due, line = "line", r"markers|expire"
     deleted = 0.5
     dies = False  # each process leaves its lock and its connection
@@ -535,6 +542,7 @@ class Nextcloud(Idiom):
 class Update(Idiom):
     """Reads a number, thinks, and writes one more."""
 
+    noun = "count"
     how = "GET SET"     # MGET SET, GET SETEX, HGET HSET
     readers = 0         # clients that only read
     reads = 0           # of the reads of writers, so many more are not followed by a write
@@ -607,6 +615,7 @@ class Update(Idiom):
 class Nested(Idiom):
     """Reads two accounts before it writes one and the other."""
 
+    noun = "account"
     due, line = "line", r"not proposed: .* lost updates? seen, but the clients read several keys"
 
     def __init__(self, name, names=None, **settings):
@@ -634,6 +643,7 @@ class Nested(Idiom):
 class Default(Idiom):
     """GET; if there is nothing, SET what all are to use from now on. Two set two things."""
 
+    noun = "setting"
     line = r"not proposed|cache"
     seconds = 4
 
@@ -671,6 +681,7 @@ class Default(Idiom):
 class Stampede(Idiom):
     """A cache: when it is over, all compute it at once. Each value is as good as the other."""
 
+    noun = "page"
     due, line = "line", r"cache|no value was read and written back|not proposed|no update was lost"
     harm_free = True
 

@@ -25,12 +25,15 @@ from harness.discovering import Discovering, Found
 from idioms import CLOSING, Shop
 
 STANDSTILL = 1 / 10  # of all orders; those of so many workers take turns when they are locked
+WORSE = 1.5    # times as much harm as without hasp is more than chance
 LAG = 0.15     # seconds that the clients may be late: holds are so much longer than they should be
 REPEATS = 3
 RECALL = 0.95
 
-DENIALS = (("no harm was seen", None), ("sound:", None), ("sound as far as was seen", None),
-           ("no update was lost", "lost"))
+# What hasp says, and the harm that makes it a lie.
+SOUND = ("overlap", "theft", "lost")
+DENIALS = (("no harm was seen", SOUND), ("sound:", SOUND), ("sound as far as was seen", SOUND),
+           ("no update was lost", ("lost",)))
 
 
 def glob(pattern):
@@ -108,7 +111,9 @@ class Verdict:
         """What is wrong with the sections in force; of none nothing."""
         if not self.sections:
             return None
-        if self.enforced.harm.total():
+        if self.idiom.reach and self.enforced.harm.total() > WORSE * self.direct.harm.total():
+            return f"enforced, it is worse: {words(self.enforced.harm)}"
+        if self.enforced.harm.total() and not self.idiom.reach:
             return f"enforced, the harm goes on: {words(self.enforced.harm)}"
         if self.slows():
             return (f"enforced, {self.enforced.useful():.1f} orders a second instead of {self.direct.useful():.1f}"
@@ -122,10 +127,10 @@ class Verdict:
         if fault:
             return fault
         harm = self.watched.harm
-        for denial, kind in DENIALS:
-            if denial in self.said and (harm[kind] if kind else harm.total()):
+        for denial, kinds in DENIALS:
+            if denial in self.said and any(harm[kind] for kind in kinds):
                 return f"\"{denial}\" beside {words(harm)}"
-        if self.sections or self.is_questioned() or not self.harmed():
+        if self.sections or self.is_questioned() or not self.harmed() or self.idiom.reach:
             return None
         if re.search(self.idiom.line, self.said + "\n" + self.summary):
             return None if self.idiom.due == "line" else "a line, but it can be cured"
@@ -136,7 +141,15 @@ class Verdict:
 
     def is_due(self):
         """Whether it can be cured, and has to be: there was harm for hasp to see."""
-        return self.idiom.due == "section" and self.watched.harm.total() > 0
+        return self.idiom.due == "section" and not self.idiom.reach and self.watched.harm.total() > 0
+
+    def outcome(self):
+        """What hasp is good for, in a word."""
+        if not self.right:
+            return "WRONG"
+        if self.sections and not self.enforced.harm.total():
+            return "cured, errors instead" if self.enforced.errors else "cured"
+        return f"out of reach: {self.idiom.reach}" if self.idiom.reach else "detected"
 
     def proposed(self):
         """What hasp wrote, in a few words."""

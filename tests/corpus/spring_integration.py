@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Spring Integration: unlock() compares by GET, then deletes. In between the lock may be another's.
+
+https://github.com/spring-projects/spring-integration/issues/8699
+"""
+
+import asyncio
+
+from idioms import Lock
+
+
+class Paused(Lock):
+    """Now and then a garbage collection comes between the two."""
+
+    async def let_go(self, shop, client, key, token):
+        if await client("GET", key) == token:
+            if shop.mishap(9):
+                await asyncio.sleep(1.2 * self.lease_ms / 1000)
+            await shop.remove(key, client, "DEL", key)
+
+
+REPORT = Paused(__doc__, take="EVAL", value="token", release="GET DEL", protects=False)
