@@ -31,7 +31,7 @@ from campaign import NIL, Error, Wire  # it knows where the harness is
 LEASE_MS = 1000
 LATE = 1.4     # times the lease
 EVERY = 6      # one hold of so many has a mishap
-SPOILING = ("lost", "overlap", "repeated", "oversold")  # an order each
+SPOILING = ("lost", "repeated", "oversold")  # an order each
 CLOSING = 15   # seconds that an order may take after the shop has closed
 
 WORDS = ("lock mutex guard job cron import export sync invoice stock seat coupon wallet ledger ticket room booking "
@@ -88,6 +88,7 @@ class Shop:
         self.done, self.holds = 0, 0
         self.harm, self.errors = collections.Counter(), collections.Counter()
         self.holders = collections.defaultdict(list)
+        self.forgotten = {}  # when a lock was left that nobody releases
         self.turn = asyncio.Lock()
         self.wires = []
 
@@ -190,7 +191,7 @@ class Idiom:
     reach = None   # why hasp cannot cure it, whatever is proposed
     seconds = 5
     patience = 0   # further seconds that serve() may take
-    floor = 1 / 3  # of the orders that should be there, so many are there when it is enforced
+    floor = 1 / 4  # of the orders that should be there, so many are there when it is enforced
 
     def __init__(self, name, names=None, nkeys=1, seed=1, **settings):
         self.name, self.nkeys = name, nkeys
@@ -274,7 +275,11 @@ class Lock(Idiom):
         if not await self.acquire(client, key, token):
             if self.mishap == "steal" and not self.retries:
                 await shop.remove(key, client, "DEL", key)
+            # Left to expire, it would be free by now.
+            over = shop.forgotten.get(key, float("inf")) + 3 * self.lease_ms / 1000
+            shop.harm["kept out"] += time.monotonic() > over and not shop.holders[key]
             return
+        shop.forgotten.pop(key, None)
         mishap = self.mishap if self.mishap and shop.mishap() else None
         if mishap == "late or forget":
             mishap = ("late", "forget")[shop.holds // EVERY % 2]
@@ -283,6 +288,7 @@ class Lock(Idiom):
             return
         await self.expire(client, key)
         if mishap == "forget":
+            shop.forgotten[key] = time.monotonic()
             return
         with shop.inside(key):
             if self.protects:

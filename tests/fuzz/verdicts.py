@@ -7,8 +7,8 @@ through a hasp that enforces what it wrote.
 
 Only `mode = observe` is replaced, as the file itself says. A verdict is right if
 
-    a section is in force     no harm is left, and the application completes at least a third of the orders
-                              that were neither lost nor made twice without it (Idiom.floor)
+    a section is in force     no harm is left, and the application completes at least a quarter of the
+                              orders that were neither lost nor made twice without it (Idiom.floor)
     none is                   there is no harm; or a comment asks the user a question; or a line says why not
 
 and if no line denies harm that there was while hasp watched. Who runs on a machine that is too busy
@@ -24,7 +24,6 @@ from harness import Hasp, RedisServer
 from harness.discovering import Discovering, Found
 from idioms import CLOSING, Shop
 
-STANDSTILL = 1 / 10  # of all orders; those of so many workers take turns when they are locked
 WORSE = 1.5    # times as much harm as without hasp is more than chance
 LAG = 0.15     # seconds that the clients may be late: holds are so much longer than they should be
 REPEATS = 3
@@ -101,8 +100,7 @@ class Verdict:
         return self.direct.harm.total() + self.watched.harm.total() > 0
 
     def slows(self):
-        return (self.enforced.useful() < self.idiom.floor * self.direct.useful() or
-                self.enforced.done / self.enforced.seconds < STANDSTILL * self.direct.done / self.direct.seconds)
+        return self.enforced.useful() < self.idiom.floor * self.direct.useful()
 
     def is_questioned(self):
         return "Question:" in self.said
