@@ -647,10 +647,11 @@ class Nested(Idiom):
 
 
 class Default(Idiom):
-    """GET; if there is nothing, SET what all are to use from now on. Two set two things."""
+    """GET; if there is nothing, SET what all are to use from now on. Two set two things. Caches do the
+    same, and need no guard: hasp has to ask."""
 
     noun = "setting"
-    line = r"not proposed|cache"
+    due, line = "line", r"not proposed|cache|found no key"
     seconds = 4
 
     async def serve(self, shop):
