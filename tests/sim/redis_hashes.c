@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/sim/redis_internal.h"
+
+#include <stdio.h>
+
+static bool find_hash(struct redis_call *x, struct redis_key **key)
+{
+	return redis_key_typed(x, x->argv[1], REDIS_HASH, key);
+}
+
+/* NULL: there is no such field. `key` may be NULL. */
+static struct redis_item *field_of(struct redis_key *key, struct slice name)
+{
+	size_t i = key ? redis_items_find(&key->items, name) : 0;
+
+	return key && i < key->items.n ? &key->items.v[i] : NULL;
+}
+
+static struct redis_key *hash_of(struct redis_call *x, struct redis_key *key)
+{
+	return key ? key : redis_key_add(x, x->argv[1], REDIS_HASH);
+}
+
+/* Returns true if the field is new. */
+static bool set_field(struct redis_key *key, struct slice name, struct slice value)
+{
+	struct redis_item *field = field_of(key, name);
+	bool is_new = !field;
+
+	if (is_new)
+		field = redis_items_add(&key->items, key->items.n, name);
+	redis_bytes_set(&field->value, value);
+	return is_new;
+}
+
+static void reply_field(struct redis_call *x, const struct redis_item *field)
+{
+	if (field)
+		redis_reply_bulk(x, field->value);
+	else
+		redis_reply_nil(x);
+}
+
+static void set_fields(struct redis_call *x, bool counts)
+{
+	struct redis_key *key;
+	long long n = 0;
+
+	if (x->argc % 2) {
+		redis_reply_arity(x);
+		return;
+	}
+	if (!find_hash(x, &key))
+		return;
+	key = hash_of(x, key);
+	for (size_t i = 2; i < x->argc; i += 2)
+		n += set_field(key, x->argv[i], x->argv[i + 1]);
+	redis_key_changed(x, key);
+	if (counts)
+		redis_reply_int(x, n);
+	else
+		redis_reply_ok(x);
+}
+
+static void redis_hset(struct redis_call *x)
+{
+	set_fields(x, true);
+}
+
+static void redis_hmset(struct redis_call *x)
+{
+	set_fields(x, false);
+}
+
+static void redis_hsetnx(struct redis_call *x)
+{
+	struct redis_key *key;
+	bool is_new;
+
+	if (!find_hash(x, &key))
+		return;
+	is_new = !field_of(key, x->argv[2]);
+	if (is_new) {
+		key = hash_of(x, key);
+		set_field(key, x->argv[2], x->argv[3]);
+		redis_key_changed(x, key);
+	}
+	redis_reply_int(x, is_new);
+}
+
+static void redis_hget(struct redis_call *x)
+{
+	struct redis_key *key;
+
+	if (find_hash(x, &key))
+		reply_field(x, field_of(key, x->argv[2]));
+}
+
+static void redis_hmget(struct redis_call *x)
+{
+	struct redis_key *key;
+
+	if (!find_hash(x, &key))
+		return;
+	redis_reply_array(x, x->argc - 2);
+	for (size_t i = 2; i < x->argc; i++)
+		reply_field(x, field_of(key, x->argv[i]));
+}
+
+static void reply_all(struct redis_call *x, bool names, bool values)
+{
+	struct redis_key *key;
+	size_t n;
+
+	if (!find_hash(x, &key))
+		return;
+	n = key ? key->items.n : 0;
+	if (names && values)
+		redis_reply_map(x, n);
+	else
+		redis_reply_array(x, n);
+	for (size_t i = 0; i < n; i++) {
+		if (names)
+			redis_reply_bulk(x, key->items.v[i].name);
+		if (values)
+			redis_reply_bulk(x, key->items.v[i].value);
+	}
+}
+
+static void redis_hgetall(struct redis_call *x)
+{
+	reply_all(x, true, true);
+}
+
+static void redis_hkeys(struct redis_call *x)
+{
+	reply_all(x, true, false);
+}
+
+static void redis_hvals(struct redis_call *x)
+{
+	reply_all(x, false, true);
+}
+
+static void redis_hdel(struct redis_call *x)
+{
+	struct redis_key *key;
+	long long n = 0;
+
+	if (!find_hash(x, &key))
+		return;
+	for (size_t i = 2; key && i < x->argc; i++) {
+		struct redis_item *field = field_of(key, x->argv[i]);
+		if (field) {
+			redis_items_remove(&key->items, (size_t)(field - key->items.v));
+			n++;
+		}
+	}
+	if (n)
+		redis_key_changed(x, key);
+	redis_reply_int(x, n);
+}
+
+static void redis_hlen(struct redis_call *x)
+{
+	struct redis_key *key;
+
+	if (find_hash(x, &key))
+		redis_reply_int(x, key ? (long long)key->items.n : 0);
+}
+
+static void redis_hexists(struct redis_call *x)
+{
+	struct redis_key *key;
+
+	if (find_hash(x, &key))
+		redis_reply_int(x, field_of(key, x->argv[2]) != NULL);
+}
+
+static void redis_hstrlen(struct redis_call *x)
+{
+	struct redis_key *key;
+	struct redis_item *field;
+
+	if (!find_hash(x, &key))
+		return;
+	field = field_of(key, x->argv[2]);
+	redis_reply_int(x, field ? (long long)field->value.n : 0);
+}
+
+static void redis_hincrby(struct redis_call *x)
+{
+	struct redis_key *key;
+	struct redis_item *field;
+	long long n = 0, by;
+	char text[24];
+
+	if (!redis_arg_int(x, 3, &by) || !find_hash(x, &key))
+		return;
+	field = field_of(key, x->argv[2]);
+	if (field && !redis_parse_int(field->value, &n)) {
+		redis_reply_error(x, "ERR hash value is not an integer");
+		return;
+	}
+	if (__builtin_add_overflow(n, by, &n)) {
+		redis_reply_error(x, "ERR increment or decrement would overflow");
+		return;
+	}
+	snprintf(text, sizeof(text), "%lld", n);
+	key = hash_of(x, key);
+	set_field(key, x->argv[2], slice_str(text));
+	redis_key_changed(x, key);
+	redis_reply_int(x, n);
+}
+
+static void redis_hscan(struct redis_call *x)
+{
+	redis_reply_scan(x, REDIS_HASH);
+}
+
+const struct redis_command redis_hash_commands[] = {
+	{ "hset", -4, REDIS_WRITE, 1, 1, 1, redis_hset },
+	{ "hmset", -4, REDIS_WRITE, 1, 1, 1, redis_hmset },
+	{ "hsetnx", 4, REDIS_WRITE, 1, 1, 1, redis_hsetnx },
+	{ "hget", 3, REDIS_READ, 1, 1, 1, redis_hget },
+	{ "hmget", -3, REDIS_READ, 1, 1, 1, redis_hmget },
+	{ "hgetall", 2, REDIS_READ, 1, 1, 1, redis_hgetall },
+	{ "hkeys", 2, REDIS_READ, 1, 1, 1, redis_hkeys },
+	{ "hvals", 2, REDIS_READ, 1, 1, 1, redis_hvals },
+	{ "hdel", -3, REDIS_WRITE, 1, 1, 1, redis_hdel },
+	{ "hlen", 2, REDIS_READ, 1, 1, 1, redis_hlen },
+	{ "hexists", 3, REDIS_READ, 1, 1, 1, redis_hexists },
+	{ "hstrlen", 3, REDIS_READ, 1, 1, 1, redis_hstrlen },
+	{ "hincrby", 4, REDIS_WRITE, 1, 1, 1, redis_hincrby },
+	{ "hscan", -3, REDIS_READ, 1, 1, 1, redis_hscan },
+	{ 0 },
+};
