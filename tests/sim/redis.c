@@ -116,6 +116,21 @@ void redis_call_run(struct redis_call *x)
 	x->command->run(x);
 }
 
+/* EXEC itself was refused: the reply, an error, becomes the reason why nothing runs. */
+static void abort_exec(struct redis_call *x)
+{
+	struct buf reason = BUF_INIT;
+
+	buf_append(&reason, buf_slice(x->out));
+	buf_clear(x->out);
+	redis_reply_error(x, "EXECABORT Transaction discarded because of: %.*s",
+	                  (int)buf_len(&reason) - 7,
+	                  buf_head(&reason) + 5); /* `-ERR `, CR LF */
+	buf_release(&reason);
+	redis_multi_end(x->c);
+	redis_watch_end(x->c);
+}
+
 static void run_request(struct sim_redis_conn *c, const struct slice *argv, size_t argc,
                         struct buf *out)
 {
@@ -132,10 +147,8 @@ static void run_request(struct sim_redis_conn *c, const struct slice *argv, size
 	c->s->now_ms = c->s->now_us(c->s->arg) / 1000;
 	if (refuse(&x, &unknown)) {
 		c->multi_failed |= c->in_multi;
-		if (x.command && strcmp(x.command->name, "exec") == 0) {
-			redis_multi_end(c);
-			redis_watch_end(c);
-		}
+		if (x.command && strcmp(x.command->name, "exec") == 0)
+			abort_exec(&x);
 	} else if (c->in_multi && !is_transaction(x.command)) {
 		redis_multi_queue(&x);
 	} else {
@@ -147,7 +160,7 @@ static void run_request(struct sim_redis_conn *c, const struct slice *argv, size
 /* The reply leaves, unless CLIENT REPLY keeps it back. */
 static void send_reply(struct sim_redis_conn *c, enum redis_reply_mode before, struct buf *out)
 {
-	if (buf_len(out) && c->reply_mode == REDIS_REPLIES_ON && before != REDIS_REPLIES_SKIP)
+	if (buf_len(out) && c->reply_mode == REDIS_REPLIES_ON)
 		c->send(c->arg, buf_head(out), buf_len(out));
 	if (before == REDIS_REPLIES_SKIP && c->reply_mode == before)
 		c->reply_mode = REDIS_REPLIES_ON;

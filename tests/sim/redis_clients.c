@@ -10,7 +10,7 @@
 
 #include "base/glob.h"
 
-/* As after RESET. */
+/* As after RESET, which does not undo a CLIENT REPLY SKIP of its own reply. */
 void redis_conn_reset(struct sim_redis_conn *c)
 {
 	redis_multi_end(c);
@@ -20,7 +20,8 @@ void redis_conn_reset(struct sim_redis_conn *c)
 	c->name = NULL;
 	c->resp = 2;
 	c->db = 0;
-	c->reply_mode = REDIS_REPLIES_ON;
+	if (c->reply_mode != REDIS_REPLIES_SKIP)
+		c->reply_mode = REDIS_REPLIES_ON;
 	c->logged_in = !c->s->password;
 }
 
@@ -505,6 +506,20 @@ static void redis_command_info(struct redis_call *x)
 	}
 }
 
+/* Subcommands, too. */
+static void redis_command_list(struct redis_call *x)
+{
+	size_t n = 0;
+
+	for (const struct redis_command *const *table = redis_command_tables; *table; table++)
+		for (const struct redis_command *c = *table; c->name; c++)
+			n++;
+	redis_reply_array(x, n);
+	for (const struct redis_command *const *table = redis_command_tables; *table; table++)
+		for (const struct redis_command *c = *table; c->name; c++)
+			redis_reply_text(x, c->name);
+}
+
 #define SESSION (REDIS_NOSCRIPT | REDIS_NO_AUTH)
 
 const struct redis_command redis_client_commands[] = {
@@ -537,6 +552,7 @@ const struct redis_command redis_client_commands[] = {
 	{ "replconf", -1, REDIS_NOSCRIPT | REDIS_ADMIN, 0, 0, 0, redis_ok },
 	{ "command", -1, REDIS_CONTAINER, 0, 0, 0, redis_command },
 	{ "command|count", 2, 0, 0, 0, 0, redis_command_count },
+	{ "command|list", 2, 0, 0, 0, 0, redis_command_list },
 	{ "command|info", -2, 0, 0, 0, 0, redis_command_info },
 	{ 0 },
 };

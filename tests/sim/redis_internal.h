@@ -186,7 +186,7 @@ void redis_call_run(struct redis_call *x);
 
 /* --- redis_reply.c ------------------------------------------------------------------------ */
 
-/* Without the `-`; begins with a code. Line ends become spaces. */
+/* Without the `-`; begins with a code. Line ends become spaces, those at the end go. */
 void redis_reply_error(struct redis_call *x, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 void redis_reply_error_text(struct buf *out, struct slice text);

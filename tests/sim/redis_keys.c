@@ -119,7 +119,7 @@ static struct redis_key *key_live(struct sim_redis *s, int db, struct slice name
 	struct map_node *node = map_get(&s->databases[db], name);
 	struct redis_key *key = node ? container_of(node, struct redis_key, node) : NULL;
 
-	if (!key || !key->expires_at || key->expires_at > s->now_ms)
+	if (!key || !key->expires_at || key->expires_at >= s->now_ms)
 		return key;
 	key_free(&s->databases[db], key);
 	redis_watch_touch(s, db, name);

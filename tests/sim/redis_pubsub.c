@@ -189,7 +189,11 @@ static void reply_channels(struct redis_call *x, int kind)
 	struct redis_items names = { 0 };
 
 	if (x->argc > 3) {
-		redis_reply_arity(x);
+		redis_reply_error(
+			x,
+			"ERR unknown subcommand or wrong number of arguments for '%.*s'. "
+			"Try PUBSUB HELP.",
+			(int)x->argv[1].n, x->argv[1].p);
 		return;
 	}
 	all_subscriptions(x->s, kind, &names);

@@ -22,12 +22,16 @@ void redis_reply_error_text(struct buf *out, struct slice text)
 void redis_reply_error(struct redis_call *x, const char *fmt, ...)
 {
 	struct buf text = BUF_INIT;
+	struct slice trimmed;
 	va_list args;
 
 	va_start(args, fmt);
 	buf_vprintf(&text, fmt, args);
 	va_end(args);
-	redis_reply_error_text(x->out, buf_slice(&text));
+	trimmed = buf_slice(&text);
+	while (trimmed.n && strchr("\r\n", trimmed.p[trimmed.n - 1]))
+		trimmed.n--;
+	redis_reply_error_text(x->out, trimmed);
 	buf_release(&text);
 }
 

@@ -244,12 +244,12 @@ static void reply_value(struct redis_call *x, lua_State *lua)
 		redis_reply_int(x, (long long)lua_tonumber(lua, -1));
 		break;
 	case LUA_TBOOLEAN:
-		if (x->s->script_resp < 3 && !lua_toboolean(lua, -1))
-			redis_reply_nil(x);
-		else if (x->resp == 3)
+		if (x->s->script_resp == 3 && x->resp == 3)
 			buf_puts(x->out, lua_toboolean(lua, -1) ? "#t\r\n" : "#f\r\n");
-		else
+		else if (x->s->script_resp == 3 || lua_toboolean(lua, -1))
 			redis_reply_int(x, lua_toboolean(lua, -1));
+		else
+			redis_reply_nil(x);
 		break;
 	case LUA_TTABLE:
 		reply_table(x, lua);
@@ -292,7 +292,7 @@ static int call(lua_State *lua, bool raises)
 	                                          (x.argc + 1) * sizeof(*s->script_argv));
 	x.out = &out;
 	if (x.argc == 0)
-		refusal = "Please specify at least one argument for this redis.call() call";
+		refusal = "Please specify at least one argument for this redis lib call";
 	for (size_t i = 0; i < x.argc; i++) {
 		char number[64];
 		int type = lua_type(lua, (int)i + 1);

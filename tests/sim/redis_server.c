@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * redis_server: serves the stand-in for Redis at a unix socket, by the machine's clock, for
- * check_redis and for hasp itself.
+ * redis_server: serves the stand-in for Redis at a unix socket, for check_redis and for hasp
+ * itself. It has the machine's clock, or the date in the file CLOCK, see frozen_clock.c.
  *
- *     redis_server PATH
+ *     redis_server PATH [CLOCK]
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -44,6 +45,24 @@ static void on_send(void *arg, const char *p, size_t n)
 static void on_closed(void *arg)
 {
 	((struct client *)arg)->conn = NULL;
+}
+
+static int64_t frozen_clock(void *arg)
+{
+	return *(const volatile int64_t *)arg;
+}
+
+static void *map_clock(const char *path)
+{
+	int fd = open(path, O_RDONLY);
+	void *p = mmap(NULL, sizeof(int64_t), PROT_READ, MAP_SHARED, fd, 0);
+
+	if (fd < 0 || p == MAP_FAILED) {
+		perror(path);
+		exit(1);
+	}
+	close(fd);
+	return p;
 }
 
 static int listen_at(const char *path)
@@ -111,13 +130,15 @@ static void flush_client(struct client *c)
 
 int main(int argc, char **argv)
 {
-	struct sim_redis *s = sim_redis_new(wall_clock, NULL, 1);
 	static struct pollfd polls[CLIENTS_MAX + 1];
+	struct sim_redis *s;
 
-	if (argc != 2) {
-		fprintf(stderr, "usage: redis_server PATH\n");
+	if (argc != 2 && argc != 3) {
+		fprintf(stderr, "usage: redis_server PATH [CLOCK]\n");
 		return 2;
 	}
+	s = argc == 3 ? sim_redis_new(frozen_clock, map_clock(argv[2]), 1)
+	              : sim_redis_new(wall_clock, NULL, 1);
 	polls[CLIENTS_MAX] = (struct pollfd){ .fd = listen_at(argv[1]), .events = POLLIN };
 	for (;;) {
 		for (int i = 0; i < CLIENTS_MAX; i++)

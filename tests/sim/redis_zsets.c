@@ -3,6 +3,7 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stdlib.h>
 
 #define NO_FLOAT "ERR value is not a valid float"
 
@@ -253,17 +254,19 @@ struct zbound {
 	bool excluded;
 };
 
+/* As strtod() reads it: an empty bound is 0. */
 static bool arg_bound(struct redis_call *x, size_t i, struct zbound *b)
 {
-	struct slice s = x->argv[i];
+	char *text = xmemdup(x->argv[i].p, x->argv[i].n), *end;
+	bool is_number;
 
-	b->excluded = s.n && *s.p == '(';
-	if (b->excluded)
-		s = slice_of(s.p + 1, s.n - 1);
-	if (redis_parse_double(s, &b->score))
-		return true;
-	redis_reply_error(x, "ERR min or max is not a float");
-	return false;
+	b->excluded = *text == '(';
+	b->score = strtod(text + b->excluded, &end);
+	is_number = *end == '\0' && !isnan(b->score);
+	free(text);
+	if (!is_number)
+		redis_reply_error(x, "ERR min or max is not a float");
+	return is_number;
 }
 
 /* The indexes of a range: from `begin` up to, without, `end`. */
