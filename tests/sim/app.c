@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/sim/app.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fatal.h"
+#include "tests/sim/server.h"
+
+#define AGAIN_LEAST (1 * MS)
+#define AGAIN_MOST (400 * MS)
+
+static void connect_later(struct app *c)
+{
+	world_cancel(&c->next);
+	if (!c->leaves)
+		world_schedule_in(&c->next, chance_delay(AGAIN_LEAST, AGAIN_MOST));
+}
+
+static void forget_connection(struct app *c)
+{
+	sock_close(c->sock);
+	c->sock = NULL;
+	redisReaderFree(c->reader);
+	c->reader = NULL;
+	c->unanswered = 0;
+	connect_later(c);
+}
+
+static void on_input(void *arg, struct buf *in)
+{
+	struct app *c = arg;
+	void *reply = NULL;
+
+	redisReaderFeed(c->reader, buf_head(in), buf_len(in));
+	buf_clear(in);
+	while (c->sock && redisReaderGetReply(c->reader, &reply) == REDIS_OK && reply) {
+		HASP_ASSERT(c->unanswered > 0);
+		c->unanswered--;
+		c->ops->on_reply(c, reply);
+		freeReplyObject(reply);
+	}
+	HASP_ASSERT(!c->reader || !c->reader->err);
+}
+
+static void on_end(void *arg, bool reset)
+{
+	struct app *c = arg;
+
+	(void)reset;
+	forget_connection(c);
+	c->ops->on_lost(c);
+}
+
+static const struct sock_ops ops = { on_input, on_end };
+
+static void on_next(struct event *e)
+{
+	struct app *c = container_of(e, struct app, next);
+
+	if (c->sock) {
+		c->ops->on_thought(c);
+		return;
+	}
+	c->sock = simnet_connect(&c->machine, c->port);
+	if (!c->sock) {
+		connect_later(c);
+		return;
+	}
+	c->reader = redisReaderCreate();
+	sock_use(c->sock, &ops, c, c->machine.name);
+	c->ops->on_connected(c);
+}
+
+void app_init(struct app *c, const char *name, int port, const struct app_ops *its_ops)
+{
+	machine_init(&c->machine, name);
+	c->ops = its_ops;
+	c->port = port;
+	c->next = (struct event){ .run = on_next, .machine = &c->machine };
+}
+
+void app_start(struct app *c)
+{
+	connect_later(c);
+}
+
+void app_fini(struct app *c)
+{
+	c->leaves = true;
+	if (c->sock)
+		forget_connection(c);
+	world_cancel(&c->next);
+}
+
+void app_call(struct app *c, const char *fmt, ...)
+{
+	struct buf words = BUF_INIT, request = BUF_INIT;
+	va_list ap;
+
+	va_start(ap, fmt);
+	buf_vprintf(&words, fmt, ap);
+	va_end(ap);
+	request_words(&request, buf_slice(&words));
+	trace("%s sends %.*s", sock_name(c->sock), (int)buf_len(&words), buf_head(&words));
+	c->unanswered++;
+	c->asked_at = world_now();
+	sock_send(c->sock, buf_slice(&request));
+	buf_release(&words);
+	buf_release(&request);
+}
+
+void app_think(struct app *c, int64_t us)
+{
+	world_schedule_in(&c->next, us);
+}
+
+void app_hang_up(struct app *c)
+{
+	trace("hangs up");
+	forget_connection(c);
+}
+
+void app_half_close(struct app *c)
+{
+	trace("half-closes");
+	sock_shutdown(c->sock);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * app: an application's connection to hasp: it sends a command, gets the reply, thinks.
+ */
+#ifndef HASP_TESTS_SIM_APP_H
+#define HASP_TESTS_SIM_APP_H
+
+#include <hiredis/hiredis.h>
+
+#include "tests/sim/simnet.h"
+#include "tests/sim/world.h"
+
+struct app;
+
+struct app_ops {
+	/* It is connected, and may send. */
+	void (*on_connected)(struct app *c);
+	/* The oldest command that was not answered is; `r` lives during the call. */
+	void (*on_reply)(struct app *c, const redisReply *r);
+	/* The connection is over. The client connects again by itself after a while, unless
+	 * world is closing. */
+	void (*on_lost)(struct app *c);
+	/* app_think() is over. */
+	void (*on_thought)(struct app *c);
+};
+
+struct app {
+	struct machine machine;
+	const struct app_ops *ops;
+	struct sock *sock; /* NULL: not connected */
+	redisReader *reader;
+	int port;
+	size_t unanswered; /* commands */
+	int64_t asked_at; /* when the last command was sent */
+	struct event next; /* connects again, or ends its thinking */
+	bool leaves; /* does not connect again */
+};
+
+void app_init(struct app *c, const char *name, int port, const struct app_ops *ops);
+/* Begins to connect. */
+void app_start(struct app *c);
+void app_fini(struct app *c);
+
+/* Sends a command, of words divided by single blanks. */
+void app_call(struct app *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* on_thought() runs in `us`, unless the connection ends before. */
+void app_think(struct app *c, int64_t us);
+/* Hangs up; on_lost() does not run. It connects again after a while. */
+void app_hang_up(struct app *c);
+/* Sends nothing more, but reads on. */
+void app_half_close(struct app *c);
+/* Finishes what it does, and does not connect again. */
+
+#endif

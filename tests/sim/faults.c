@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/sim/faults.h"
+
+#include "base/fatal.h"
+#include "tests/sim/history.h"
+
+/* hasp has connected and subscribed again, and its waiters have their places back. */
+#define RECOVERY (2 * SECOND)
+#define PAUSE_LEAST (5 * MS)
+#define PAUSE_MOST (12 * SECOND)
+#define DOWN_LEAST (5 * MS)
+#define DOWN_MOST (3 * SECOND)
+#define KINDS_PER_SEED 3
+
+static struct {
+	struct simulation *world;
+	struct event next;
+	unsigned kinds; /* bits: those that this seed has */
+	int64_t most; /* time between two of them */
+	uint64_t count;
+} faults;
+
+static int64_t length(void)
+{
+	return chance_delay(PAUSE_LEAST, PAUSE_MOST);
+}
+
+static struct process *any_hasp(void)
+{
+	return &faults.world->hasps[chance(faults.world->nhasps)];
+}
+
+/* Everything that depends on Redis. */
+static void disturb_all(int64_t us)
+{
+	machine_disturb(&faults.world->redis.machine, us + RECOVERY);
+	for (size_t i = 0; i < faults.world->nhasps; i++)
+		machine_disturb(&faults.world->hasps[i].machine, us + RECOVERY);
+}
+
+static void disturb_ends(struct sock *s, int64_t us)
+{
+	machine_disturb(sock_machine(s), us + RECOVERY);
+	machine_disturb(sock_machine(sock_peer(s)), us + RECOVERY);
+}
+
+/* --- kinds -------------------------------------------------------------------------------- */
+
+static void pause_hasp(void)
+{
+	struct machine *m = &any_hasp()->machine;
+	int64_t us = length();
+
+	trace("FAULT %s is paused for %lld ms", m->name, (long long)(us / MS));
+	machine_pause(m, us);
+	/* What it has not told Redis concerns the other ones, too: its waiters. */
+	disturb_all(us);
+}
+
+static void pause_redis(void)
+{
+	int64_t us = length();
+
+	trace("FAULT redis is paused for %lld ms", (long long)(us / MS));
+	machine_pause(&faults.world->redis.machine, us);
+	disturb_all(us);
+}
+
+static struct sock *any_connection(const struct machine *m)
+{
+	size_t n = simnet_count(m);
+
+	return n ? simnet_pick(m, chance(n)) : NULL;
+}
+
+static void cut_one(void)
+{
+	struct sock *s = any_connection(NULL);
+
+	if (!s)
+		return;
+	trace("FAULT %s - %s is cut", sock_name(s), sock_name(sock_peer(s)));
+	disturb_ends(s, 0);
+	sock_cut(s);
+}
+
+static void cut(void *arg, struct sock *s)
+{
+	(void)arg;
+	sock_cut(s);
+}
+
+static void cut_redis(void)
+{
+	trace("FAULT all connections of redis are cut");
+	simnet_each(&faults.world->redis.machine, cut, NULL);
+	disturb_all(0);
+}
+
+static void stall_one(void)
+{
+	struct sock *s = any_connection(NULL);
+	int64_t us = length();
+
+	if (!s)
+		return;
+	trace("FAULT %s - %s is held up for %lld ms", sock_name(s), sock_name(sock_peer(s)),
+	      (long long)(us / MS));
+	disturb_ends(s, us);
+	sock_stall(s, world_now() + us);
+}
+
+static void stall(void *arg, struct sock *s)
+{
+	const int64_t *until = arg;
+
+	/* Its clients, too: what they are told is late. */
+	disturb_ends(s, *until - world_now());
+	sock_stall(s, *until);
+}
+
+static void stall_hasp(void)
+{
+	struct machine *m = &any_hasp()->machine;
+	int64_t us = length(), until = world_now() + us;
+
+	trace("FAULT the network of %s is held up for %lld ms", m->name, (long long)(us / MS));
+	simnet_each(m, stall, &until);
+	disturb_all(us);
+}
+
+static void forget_scripts(void)
+{
+	trace("FAULT SCRIPT FLUSH");
+	freeReplyObject(server_ask(&faults.world->redis, "SCRIPT FLUSH", NULL));
+}
+
+static void restart_redis(void)
+{
+	int64_t us = chance_delay(DOWN_LEAST, DOWN_MOST);
+
+	if (!server_is_up(&faults.world->redis))
+		return;
+	trace("FAULT redis is restarted with its data, down for %lld ms", (long long)(us / MS));
+	server_restart(&faults.world->redis, true, us);
+	disturb_all(us);
+}
+
+static void empty_redis(void)
+{
+	int64_t us = chance_delay(DOWN_LEAST, DOWN_MOST);
+
+	if (!server_is_up(&faults.world->redis))
+		return;
+	trace("FAULT redis is restarted without data, down for %lld ms", (long long)(us / MS));
+	history_data_lost();
+	server_restart(&faults.world->redis, false, us);
+	disturb_all(us);
+}
+
+static void kill_hasp(void)
+{
+	struct process *p = any_hasp();
+	int64_t us = chance_delay(DOWN_LEAST, DOWN_MOST);
+
+	if (!p->is_up || p->machine.paused_until > world_now())
+		return;
+	disturb_all(us);
+	process_kill(p, us);
+}
+
+static void drain_hasp(void)
+{
+	struct process *p = any_hasp();
+	int64_t us = chance_delay(DOWN_LEAST, DOWN_MOST);
+
+	if (!p->is_up || p->next.place || p->machine.paused_until > world_now())
+		return;
+	disturb_all(us + 10 * SECOND);
+	process_leave(p, us);
+}
+
+static void set_date(void)
+{
+	struct machine *m = &any_hasp()->machine;
+
+	m->date_offset = chance_between(-4000, 4000) * SECOND;
+	trace("FAULT the date of %s is off by %lld s", m->name,
+	      (long long)(m->date_offset / SECOND));
+}
+
+/* Of Redis only back: forward, leases end at once, and nobody can prevent that. */
+static void set_redis_back(void)
+{
+	struct machine *m = &faults.world->redis.machine;
+
+	m->date_offset -= chance_between(1, 500) * MS;
+	trace("FAULT the date of redis is set back to %lld ms",
+	      (long long)(m->date_offset / MS));
+}
+
+static void (*const kinds[])(void) = {
+	pause_hasp, pause_redis,    cut_one,        cut_redis,   stall_one,
+	stall_hasp, forget_scripts, restart_redis,  empty_redis, kill_hasp,
+	drain_hasp, set_date,       set_redis_back,
+};
+#define NKINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+/* --- when --------------------------------------------------------------------------------- */
+
+static void plan_next(void)
+{
+	world_schedule_in(&faults.next, chance_between(faults.most / 10, faults.most));
+}
+
+static void on_next(struct event *e)
+{
+	size_t kind;
+
+	(void)e;
+	do
+		kind = chance(NKINDS);
+	while (!(faults.kinds & 1u << kind));
+	faults.count++;
+	kinds[kind]();
+	plan_next();
+}
+
+void faults_begin(struct simulation *s)
+{
+	static const int64_t mosts[] = { 300 * MS, 2 * SECOND, 8 * SECOND };
+
+	faults.world = s;
+	faults.next = (struct event){ .run = on_next };
+	faults.kinds = 0;
+	faults.count = 0;
+	if (chance_one_in(6))
+		return;
+	for (int i = 0; i < KINDS_PER_SEED; i++)
+		faults.kinds |= 1u << chance(NKINDS);
+	faults.most = mosts[chance(3)];
+	plan_next();
+}
+
+void faults_end(void)
+{
+	world_cancel(&faults.next);
+}
+
+uint64_t faults_count(void)
+{
+	return faults.count;
+}

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/sim/history.h"
+
+#include <hiredis/hiredis.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/fatal.h"
+#include "tests/sim/world.h"
+
+#define SHOWN_MAX 5
+#define KEYS_MAX 16
+/* Of its lease, so much is surely left when a client is told that it has the lock, in percent:
+ * hasp checks what is later than a tenth. */
+#define SURE_PERCENT 85
+/* What an answer may take after its time, where nothing has happened. */
+#define GRACE (1 * SECOND)
+/* hasp checks a lock that has waiters at least each second. */
+#define IDLE_MOST (2500 * MS)
+#define WATCH_US (250 * MS)
+/* Of a grant to another client and a release that are told at the same moment, chance says
+ * which comes first: no longer apart than a message takes. */
+#define ON_THE_WAY (100 * MS)
+
+static struct {
+	struct server *redis;
+	struct list tries;
+	unsigned ntries;
+	size_t ngrants, nfailures;
+	struct buf text;
+	int64_t data_lost_at; /* -1: never */
+	int64_t greatest_fence;
+	struct event watch;
+	const char *keys[KEYS_MAX];
+	int64_t idle_since[KEYS_MAX]; /* -1: it is held, or nobody waits */
+	size_t nkeys;
+} history;
+
+static void on_watch(struct event *e);
+
+void history_begin(struct server *redis)
+{
+	memset(&history, 0, sizeof(history));
+	history.redis = redis;
+	history.data_lost_at = -1;
+	history.watch = (struct event){ .run = on_watch };
+	list_init(&history.tries);
+	world_schedule_in(&history.watch, WATCH_US);
+}
+
+void history_end(void)
+{
+	struct list *node;
+
+	world_cancel(&history.watch);
+	while ((node = list_shift(&history.tries)))
+		free(container_of(node, struct try, node));
+	buf_release(&history.text);
+}
+
+void history_fail(const char *fmt, ...)
+{
+	char line[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	trace("!!! %s", line);
+	if (history.nfailures++ < SHOWN_MAX)
+		buf_printf(&history.text, "  %.3f %s\n", world_seconds(), line);
+}
+
+size_t history_nfailures(void)
+{
+	return history.nfailures;
+}
+
+size_t history_ngrants(void)
+{
+	return history.ngrants;
+}
+
+const char *history_failures(void)
+{
+	buf_append(&history.text, slice_of("", 1));
+	return buf_head(&history.text);
+}
+
+/* --- what can explain it -------------------------------------------------------------------
+ */
+
+/* Has a fault been at work since then that concerns the try? */
+static bool is_disturbed(const struct try *t, int64_t since)
+{
+	return t->client->disturbed_until >= since || t->hasp->disturbed_until >= since ||
+	       history.redis->machine.disturbed_until >= since;
+}
+
+void history_data_lost(void)
+{
+	history.data_lost_at = world_now();
+	for (struct list *at = history.tries.next; at != &history.tries; at = at->next) {
+		struct try *t = container_of(at, struct try, node);
+		if (t->state == TRY_HELD)
+			t->was_lost = true;
+		t->sure_until = 0;
+	}
+	/* Tokens follow Redis' clock then, which may have been set back. */
+	if (history.redis->machine.date_offset < 0)
+		history.greatest_fence = 0;
+}
+
+/* --- Redis ---------------------------------------------------------------------------------
+ */
+
+static bool reply_has(const redisReply *r, const char *word)
+{
+	if (r->type == REDIS_REPLY_STRING)
+		return strstr(r->str, word);
+	for (size_t i = 0; r->type == REDIS_REPLY_ARRAY && i < r->elements; i++)
+		if (reply_has(r->element[i], word))
+			return true;
+	return false;
+}
+
+static bool redis_has(const char *word, const char *command, const char *key)
+{
+	redisReply *r = server_ask(history.redis, command, key);
+	bool has = reply_has(r, word);
+
+	freeReplyObject(r);
+	return has;
+}
+
+static long long redis_number(const char *command, const char *key)
+{
+	redisReply *r = server_ask(history.redis, command, key);
+	long long n = r->type == REDIS_REPLY_INTEGER ? r->integer : -1;
+
+	freeReplyObject(r);
+	return n;
+}
+
+/* Does the try have the lock in Redis now? A rule's lock has its value; a verb's fencing token
+ * is in the record. */
+static bool is_held(const struct try *t)
+{
+	char fence[32];
+
+	if (!t->is_verb)
+		return redis_has(t->who, "GET %s", t->key);
+	snprintf(fence, sizeof(fence), "%lld", (long long)t->fence);
+	return redis_number("EXISTS %s", t->key) == 1 &&
+	       (redis_has(fence, "GET hasp:fence:{%s}", t->key) ||
+	        redis_has(fence, "HVALS hasp:fence:{%s}", t->key));
+}
+
+static bool is_queued(const struct try *t)
+{
+	return redis_has(t->who, "ZRANGE hasp:queue:{%s} 0 -1", t->key);
+}
+
+/* --- locks that nobody gets ------------------------------------------------------------------
+ */
+
+void history_add_key(const char *key)
+{
+	HASP_ASSERT(history.nkeys < KEYS_MAX);
+	history.keys[history.nkeys] = key;
+	history.idle_since[history.nkeys++] = -1;
+}
+
+static void watch_key(size_t i)
+{
+	bool idle = redis_number("EXISTS %s", history.keys[i]) == 0 &&
+	            redis_number("ZCARD hasp:queue:{%s}", history.keys[i]) > 0;
+
+	if (!idle || history.redis->machine.disturbed_until >= world_now()) {
+		history.idle_since[i] = -1;
+		return;
+	}
+	if (history.idle_since[i] < 0)
+		history.idle_since[i] = world_now();
+	if (world_now() - history.idle_since[i] < IDLE_MOST)
+		return;
+	for (struct list *at = history.tries.next; at != &history.tries; at = at->next) {
+		const struct try *t = container_of(at, struct try, node);
+		if (t->state == TRY_ASKED && strcmp(t->key, history.keys[i]) == 0 &&
+		    world_now() < t->sent + t->wait_us &&
+		    !is_disturbed(t, history.idle_since[i]) && is_queued(t)) {
+			history_fail("idle: %s waits for %s, which is free", t->who, t->key);
+			history.idle_since[i] = -1;
+			return;
+		}
+	}
+}
+
+static void on_watch(struct event *e)
+{
+	for (size_t i = 0; i < history.nkeys; i++)
+		watch_key(i);
+	world_schedule_in(e, WATCH_US);
+}
+
+/* --- tries ----------------------------------------------------------------------------------
+ */
+
+struct try *history_ask(const struct try *from)
+{
+	struct try *t = xcalloc(1, sizeof(*t));
+
+	*t = *from;
+	t->state = TRY_ASKED;
+	t->sent = world_now();
+	t->number = ++history.ntries;
+	for (struct list *at = history.tries.next; at != &history.tries && t->is_fair;
+	     at = at->next) {
+		const struct try *o = container_of(at, struct try, node);
+		if (o->state == TRY_ASKED && strcmp(o->key, t->key) == 0 && is_queued(o) &&
+		    t->nahead < sizeof(t->ahead) / sizeof(t->ahead[0]))
+			t->ahead[t->nahead++] = o->number;
+	}
+	list_append(&history.tries, &t->node);
+	return t;
+}
+
+static void check_order(const struct try *t)
+{
+	for (struct list *at = history.tries.next; at != &history.tries; at = at->next) {
+		const struct try *o = container_of(at, struct try, node);
+		for (size_t i = 0; i < t->nahead; i++)
+			if (t->ahead[i] == o->number && o->state == TRY_ASKED &&
+			    world_now() < o->sent + o->wait_us - ON_THE_WAY &&
+			    !is_disturbed(o, o->sent) && is_queued(o))
+				history_fail("overtaken: %s gets %s before %s, which had been "
+				             "in the queue",
+				             t->who, t->key, o->who);
+	}
+}
+
+static bool excludes(const struct try *a, const struct try *b)
+{
+	return a != b && strcmp(a->key, b->key) == 0 && !(a->shared && b->shared);
+}
+
+static bool believes(const struct try *t)
+{
+	return t->state == TRY_HELD && !t->was_lost;
+}
+
+static void check_holders(struct try *t)
+{
+	int nsure = 1;
+
+	for (struct list *at = history.tries.next; at != &history.tries; at = at->next) {
+		struct try *o = container_of(at, struct try, node);
+		if (!excludes(t, o) || !believes(o))
+			continue;
+		/* hasp may know before the client that the connection is cut. */
+		if (o->ends_with_connection && o->client->disturbed_until >= o->granted)
+			continue;
+		if (o->sure_until > world_now()) {
+			nsure++;
+			if (nsure > t->limit)
+				history_fail("two holders: %s gets %s, which %s has", t->who,
+				             t->key, o->who);
+		} else if (o->limit == 1) {
+			o->was_lost = true;
+			if (o->is_renewed && !is_disturbed(o, o->granted))
+				history_fail("lost: %s gets %s, which is renewed for %s",
+				             t->who, t->key, o->who);
+		}
+	}
+}
+
+static void check_fence(struct try *t)
+{
+	/* Those that were granted before this one was asked for are known to somebody. */
+	for (struct list *at = history.tries.next; at != &history.tries; at = at->next) {
+		const struct try *o = container_of(at, struct try, node);
+		if (o != t && o->fence && o->granted < t->sent && o->fence >= t->fence &&
+		    !(history.data_lost_at >= o->sent &&
+		      history.redis->machine.date_offset < 0)) {
+			history_fail("fence: %s gets %lld for %s, after %s got %lld", t->who,
+			             (long long)t->fence, t->key, o->who, (long long)o->fence);
+			return;
+		}
+	}
+}
+
+void history_grant(struct try *t, int64_t fence)
+{
+	HASP_ASSERT(t->state == TRY_ASKED);
+	t->state = TRY_HELD;
+	t->granted = world_now();
+	t->fence = fence;
+	history.ngrants++;
+	if (t->is_verb)
+		check_fence(t);
+	if (!is_held(t)) {
+		t->was_lost = true;
+		if (t->client->disturbed_until < t->sent && history.data_lost_at < t->sent &&
+		    (t->is_rechecked || !is_disturbed(t, t->sent)))
+			history_fail("not held: %s is told that it has %s", t->who, t->key);
+		return;
+	}
+	t->sure_until = t->granted + t->lease_us * SURE_PERCENT / 100;
+	if (!t->is_rechecked && is_disturbed(t, t->sent))
+		t->sure_until = 0;
+	if (t->client->disturbed_until >= t->sent)
+		t->sure_until = 0;
+	check_holders(t);
+	if (t->is_fair)
+		check_order(t);
+}
+
+/* Long after the answer was due? */
+static void check_time(const struct try *t, const char *what)
+{
+	int64_t due = t->sent + t->wait_us;
+
+	if (world_now() > due + GRACE && !is_disturbed(t, t->sent))
+		history_fail("late: %s is told %lld ms after its time that it %s %s", t->who,
+		             (long long)((world_now() - due) / MS), what, t->key);
+}
+
+void history_refuse(struct try *t)
+{
+	t->state = TRY_OVER;
+	check_time(t, "does not get");
+	if (world_now() < t->sent + t->wait_us)
+		history_fail("early: %s does not get %s, and had %lld ms more to wait", t->who,
+		             t->key, (long long)((t->sent + t->wait_us - world_now()) / MS));
+}
+
+void history_fail_try(struct try *t, const char *why)
+{
+	int64_t since = t->state == TRY_RELEASING ? t->release_sent
+	                : t->state == TRY_HELD    ? t->granted
+	                                          : t->sent;
+
+	t->state = TRY_OVER;
+	if (!is_disturbed(t, since))
+		history_fail("failed: %s with %s: %s", t->who, t->key, why);
+}
+
+void history_give_up(struct try *t)
+{
+	t->state = TRY_OVER;
+}
+
+void history_release(struct try *t)
+{
+	t->state = TRY_RELEASING;
+	t->release_sent = world_now();
+}
+
+void history_released(struct try *t, bool confirmed)
+{
+	bool sure = t->sure_until > t->release_sent + ON_THE_WAY ||
+	            (t->is_renewed && !is_disturbed(t, t->granted));
+
+	t->state = TRY_OVER;
+	if (confirmed && t->was_lost && t->limit == 1 && history.data_lost_at < t->granted &&
+	    t->sure_until)
+		history_fail("stolen: %s has released %s, which was another's by then", t->who,
+		             t->key);
+	if (!confirmed && sure && !t->was_lost && !is_disturbed(t, t->release_sent))
+		history_fail("refused: %s does not release %s, which it has", t->who, t->key);
+}

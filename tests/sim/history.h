@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * history: what clients asked for and got of locks, and what in it is wrong. It looks at Redis
+ * at the moment of each answer, past the network, and says
+ *
+ *   two holders   a client got the lock while another one surely had it; or more than LIMIT
+ *   not held      a client was told that it has the lock, and Redis knows nothing of it
+ *   lost          a lock that hasp renews went to another client, and nothing had happened
+ *   stolen        a release was confirmed of what was another client's by then
+ *   refused       a release was refused of what the client surely had
+ *   fence         a fencing token is not greater than those that were known before
+ *   overtaken     a client got the lock before one that had been in the queue when it asked
+ *   early, late   a waiter was told before its time that it did not get the lock, or long after
+ *   failed        an error or a lost connection, and nothing had happened
+ *   idle          the lock is free, clients wait for it, and none of them gets it
+ *   left behind   keys in Redis when all clients have left
+ *   hangs         a client that gets no answer
+ *
+ * What a fault explains is not wrong: see machine.disturbed_until. After faults a client may
+ * lose a lock or wait longer, but there are never two holders within their leases.
+ */
+#ifndef HASP_TESTS_SIM_HISTORY_H
+#define HASP_TESTS_SIM_HISTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "tests/sim/server.h"
+
+enum try_state { TRY_ASKED, TRY_HELD, TRY_RELEASING, TRY_OVER };
+
+/* One try to take a lock, until it has been released. The caller fills in what is first. */
+struct
+try {
+	const char *key;
+	char who[24]; /* what names it in Redis: the lock's value, or its owner */
+	const struct machine *client, *hasp;
+	int limit; /* how many may have it; 1: a lock */
+	bool shared; /* the read side */
+	bool is_verb;
+	bool is_fair; /* it does not overtake waiters */
+	bool is_renewed; /* until it is released */
+	bool ends_with_connection; /* on_disconnect = release */
+	bool is_rechecked; /* hasp checks a late grant: see hasp-locks(7), WHEN SOMETHING FAILS
+	                    */
+	int64_t wait_us, lease_us;
+	/* --- */
+	enum try_state state;
+	struct list node;
+	unsigned number;
+	int64_t sent, granted, sure_until, release_sent;
+	int64_t fence; /* 0: none */
+	bool was_lost; /* another one was granted meanwhile, or Redis lost it */
+	unsigned ahead[16]; /* numbers of those in the queue when it was sent */
+	size_t nahead;
+};
+
+void history_begin(struct server *redis);
+void history_end(void);
+/* `key` is used: it is watched for waiters that nobody serves. */
+void history_add_key(const char *key);
+/* Redis has lost its data. */
+void history_data_lost(void);
+
+/* The try is sent now. It stays valid until history_end(). */
+struct try *history_ask(const struct try *t);
+void history_grant(struct try *t, int64_t fence);
+void history_refuse(struct try *t); /* the answer was: taken */
+/* The answer was an error, or the connection ended: what became of it is not known. */
+void history_fail_try(struct try *t, const char *why);
+void history_give_up(struct try *t); /* the client has gone while it waited or held */
+void history_release(struct try *t); /* the release is sent now */
+void history_released(struct try *t, bool confirmed);
+
+/* Something is wrong that can never have been right. */
+void history_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* How often; the first ones in words, a line for each. */
+size_t history_nfailures(void);
+const char *history_failures(void);
+size_t history_ngrants(void);
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ *   run [--seed N | --seeds A-B] [--model NAME] [--trace] [--fingerprint]
+ *
+ * Runs seeds of the simulation, and prints those that find something wrong. Exits with 1 then.
+ */
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/sim/models.h"
+
+const struct model *const models[] = { &model_plain,  &model_rules, &model_verbs,
+	                               &model_places, &model_sides, NULL };
+
+static uint64_t running; /* seed, for the handler */
+
+/* hasp found a bug in itself, or the simulation did. */
+static void on_abort(int sig)
+{
+	char line[64];
+	int n = snprintf(line, sizeof(line), "seed %llu: aborted\n",
+	                 (unsigned long long)running);
+
+	(void)sig;
+	(void)!write(STDOUT_FILENO, line, (size_t)n);
+}
+
+static const struct model *find_model(const char *name)
+{
+	for (size_t i = 0; models[i]; i++)
+		if (strcmp(models[i]->name, name) == 0)
+			return models[i];
+	fprintf(stderr, "run: there is no model %s; there are:\n", name);
+	for (size_t i = 0; models[i]; i++)
+		fprintf(stderr, "  %-12s %s\n", models[i]->name, models[i]->about);
+	exit(2);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "seed", required_argument, NULL, 's' },
+		{ "seeds", required_argument, NULL, 'S' },
+		{ "model", required_argument, NULL, 'm' },
+		{ "trace", no_argument, NULL, 't' },
+		{ "fingerprint", no_argument, NULL, 'f' },
+		{ "quiet-world", no_argument, NULL, 'q' },
+		{ NULL, 0, NULL, 0 },
+	};
+	struct simulation_opts opts = { 0 };
+	unsigned long long first = 1, last = 200, nwrong = 0;
+	bool print = false, fingerprint = false;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (c == 's')
+			first = last = strtoull(optarg, NULL, 10);
+		else if (c == 'S' && sscanf(optarg, "%llu-%llu", &first, &last) != 2)
+			return 2;
+		else if (c == 'm')
+			opts.model = find_model(optarg);
+		else if (c == 't')
+			print = true;
+		else if (c == 'f')
+			fingerprint = true;
+		else if (c == 'q')
+			opts.quiet_world = true;
+		else if (c == '?')
+			return 2;
+	}
+	signal(SIGABRT, on_abort);
+	for (unsigned long long seed = first; seed <= last; seed++) {
+		running = seed;
+		trace_begin(print, fingerprint);
+		if (!simulation_run(seed, &opts)) {
+			printf("seed %llu: wrong\n", seed);
+			nwrong++;
+		}
+		if (fingerprint)
+			printf("seed %llu: fingerprint %016llx\n", seed,
+			       (unsigned long long)trace_fingerprint());
+	}
+	printf("%llu seeds, %llu wrong\n", last - first + 1, nwrong);
+	return nwrong > 0;
+}

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * model_locks: clients that take one lock after the other, work, and release it: by rules, by
+ * verbs, as semaphores and as read-write locks. What each promises is in the history.
+ *
+ *   idle --> asks --granted--> works --> releases --> idle
+ *              |                 '--> hangs up, oversleeps
+ *              '--refused, error, hangs up--> idle
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/sim/app.h"
+#include "base/fatal.h"
+#include "tests/sim/history.h"
+#include "tests/sim/models.h"
+
+#define LOCKERS 8
+#define THINK_MOST (400 * MS)
+#define WORK_MOST (300 * MS)
+
+/* One way to lock a key. */
+struct way {
+	const char *key;
+	const char *ask; /* %s: the key; then OPTIONS */
+	const char *release;
+	bool is_verb, shared, is_fair, is_rechecked, ends_with_connection;
+	int limit;
+	int rule_wait_ms; /* what the rule says; -1: the command names it */
+	int lease_ms; /* where the command names none: it is renewed then */
+};
+
+/* clang-format off */
+#define RULE(key_, how) .key = key_, .ask = how, .release = "DEL", .limit = 1, .lease_ms = 2000, \
+	.is_rechecked = true
+#define VERB(key_, how) .key = key_, .ask = how, .release = "UNLOCK", .is_verb = true, .rule_wait_ms = -1, .lease_ms = 2000, .is_fair = true, .is_rechecked = true
+
+static const struct way rules[] = {
+	{ RULE("lock:waits:a", "SET"), .rule_wait_ms = 1500, .is_fair = true },
+	{ RULE("lock:waits:b", "SETNX"), .rule_wait_ms = 1500, .is_fair = true },
+	{ RULE("lock:plain:a", "SET") },
+	{ RULE("lock:plain:b", "SETNX") },
+	{ RULE("lock:value:a", "SET"), .rule_wait_ms = 600, .is_fair = true },
+	{ RULE("lock:free:a", "SET"), .rule_wait_ms = 1500, .is_fair = true,
+	  .ends_with_connection = true },
+};
+static const struct way verbs[] = {
+	{ VERB("verb:a", ""), .limit = 1 },
+	{ VERB("verb:b", ""), .limit = 1 },
+	{ VERB("verb:c", ""), .limit = 1 },
+};
+static const struct way places[] = {
+	{ VERB("places:a", "LIMIT 2"), .limit = 2 },
+	{ VERB("places:b", "LIMIT 3"), .limit = 3 },
+	{ VERB("places:c", "LIMIT 1"), .limit = 1 },
+};
+static const struct way sides[] = {
+	{ VERB("sides:a", "SHARED"), .limit = 1, .shared = true, .ends_with_connection = true },
+	{ VERB("sides:a", "EXCLUSIVE"), .limit = 1, .ends_with_connection = true },
+	{ VERB("sides:b", "SHARED"), .limit = 1, .shared = true, .ends_with_connection = true },
+	{ VERB("sides:b", "EXCLUSIVE"), .limit = 1, .ends_with_connection = true },
+};
+/* clang-format on */
+
+enum locker_state { LOCKER_IDLE, LOCKER_ASKS, LOCKER_WORKS, LOCKER_RELEASES, LOCKER_STEALS };
+
+static struct locker {
+	struct app app;
+	enum locker_state state;
+	size_t number, serial;
+	const struct way *way; /* of its lock, or the last one */
+	struct try *try; /* NULL: none */
+	bool names_owner; /* by AS */
+	bool leaves; /* hangs up at the end of what it thinks */
+	bool has_left;
+} lockers[LOCKERS];
+
+static struct simulation *simulation;
+static const struct way *ways;
+static size_t nways;
+
+/* --- asking ------------------------------------------------------------------------------- */
+
+static void leave(struct locker *l)
+{
+	l->has_left = true;
+	app_fini(&l->app);
+}
+
+static void think(struct locker *l)
+{
+	l->state = LOCKER_IDLE;
+	app_think(&l->app, chance_delay(0, THINK_MOST));
+}
+
+static void steal(struct locker *l)
+{
+	l->state = LOCKER_STEALS;
+	app_call(&l->app, "%s %s%s", l->way->release, l->way->key,
+	         l->way->is_verb ? " AS nobody" : "");
+}
+
+static void ask(struct locker *l)
+{
+	static const int leases_ms[] = { 400, 800, 1500 }, waits_ms[] = { 0, 200, 900, 3000 };
+	const struct way *k = l->way = &ways[chance(nways)];
+	int lease_ms = chance_one_in(2) ? leases_ms[chance(3)] : 0;
+	int wait_ms = k->rule_wait_ms >= 0 ? k->rule_wait_ms : waits_ms[chance(4)];
+	struct try t = { .key = k->key,
+		         .client = &l->app.machine,
+		         .hasp = &simulation_hasp(simulation, l->number)->machine,
+		         .limit = k->limit,
+		         .shared = k->shared,
+		         .is_verb = k->is_verb,
+		         .is_fair = k->is_fair,
+		         .ends_with_connection = k->ends_with_connection,
+		         .is_rechecked = k->is_rechecked,
+		         .wait_us = wait_ms * MS };
+
+	if (chance_one_in(16)) {
+		steal(l);
+		return;
+	}
+	if (strcmp(k->ask, "SETNX") == 0)
+		lease_ms = 0;
+	t.is_renewed = !lease_ms;
+	t.lease_us = (lease_ms ? lease_ms : k->lease_ms) * MS;
+	l->names_owner = k->is_verb && (k->limit > 1 || k->shared || chance_one_in(2));
+	/* A dot at its end, so that no name begins another one. */
+	snprintf(t.who, sizeof(t.who), "c%zu.%zu.", l->number, ++l->serial);
+	l->try = history_ask(&t);
+	l->state = LOCKER_ASKS;
+	if (k->is_verb)
+		app_call(&l->app, "LOCK %s%s%s%s%s%s%s%s%s", k->key, *k->ask ? " " : "", k->ask,
+		         lease_ms ? " PX " : "",
+		         lease_ms == 400   ? "400"
+		         : lease_ms == 800 ? "800"
+		         : lease_ms        ? "1500"
+		                           : "",
+		         wait_ms ? " WAIT " : "",
+		         wait_ms == 200   ? "200"
+		         : wait_ms == 900 ? "900"
+		         : wait_ms        ? "3000"
+		                          : "",
+		         l->names_owner ? " AS " : "", l->names_owner ? t.who : "");
+	else if (strcmp(k->ask, "SETNX") == 0)
+		app_call(&l->app, "SETNX %s %s", k->key, t.who);
+	else if (lease_ms)
+		app_call(&l->app, "SET %s %s NX PX %d", k->key, t.who, lease_ms);
+	else
+		app_call(&l->app, "SET %s %s NX", k->key, t.who);
+	/* Some do not wait for the answer. */
+	l->leaves = wait_ms && chance_one_in(12);
+	if (l->leaves)
+		app_think(&l->app, chance_between(0, wait_ms) * MS);
+}
+
+/* --- what it gets ------------------------------------------------------------------------- */
+
+static bool is_refusal(const redisReply *r)
+{
+	return r->type == REDIS_REPLY_NIL ||
+	       (r->type == REDIS_REPLY_INTEGER && r->integer == 0);
+}
+
+static void work(struct locker *l)
+{
+	int64_t us = chance_delay(0, WORK_MOST);
+
+	l->state = LOCKER_WORKS;
+	l->leaves = chance_one_in(20);
+	/* Oversleeps; or has more to do than a lease takes, for which it is renewed. */
+	if (chance_one_in(10))
+		us += l->try->lease_us * 3 / 2;
+	app_think(&l->app, us);
+}
+
+static void on_asked(struct locker *l, const redisReply *r)
+{
+	if (r->type == REDIS_REPLY_ERROR) {
+		history_fail_try(l->try, r->str);
+		l->try = NULL;
+		app_hang_up(&l->app);
+	} else if (is_refusal(r)) {
+		history_refuse(l->try);
+		l->try = NULL;
+		think(l);
+	} else {
+		history_grant(l->try, l->way->is_verb ? r->integer : 0);
+		work(l);
+	}
+}
+
+static void on_released(struct locker *l, const redisReply *r)
+{
+	if (r->type == REDIS_REPLY_ERROR)
+		history_fail_try(l->try, r->str);
+	else
+		history_released(l->try, !is_refusal(r));
+	l->try = NULL;
+	think(l);
+}
+
+static void on_reply(struct app *c, const redisReply *r)
+{
+	struct locker *l = container_of(c, struct locker, app);
+
+	switch (l->state) {
+	case LOCKER_ASKS:
+		on_asked(l, r);
+		break;
+	case LOCKER_RELEASES:
+		on_released(l, r);
+		break;
+	case LOCKER_STEALS:
+		if (r->type == REDIS_REPLY_INTEGER && r->integer)
+			history_fail("stolen: %s has released %s, which it never had",
+			             c->machine.name, l->way->key);
+		think(l);
+		break;
+	case LOCKER_IDLE:
+	case LOCKER_WORKS:
+		/* hasp says why it is going to close the connection. */
+		break;
+	}
+}
+
+static void release(struct locker *l)
+{
+	history_release(l->try);
+	l->state = LOCKER_RELEASES;
+	app_call(&l->app, "%s %s%s%s", l->way->release, l->way->key,
+	         l->names_owner ? " AS " : "", l->names_owner ? l->try->who : "");
+}
+
+static void hang_up(struct locker *l)
+{
+	history_give_up(l->try);
+	l->try = NULL;
+	if (chance_one_in(2)) {
+		app_hang_up(&l->app);
+	} else {
+		app_half_close(&l->app);
+		l->state = LOCKER_IDLE;
+	}
+}
+
+static void on_thought(struct app *c)
+{
+	struct locker *l = container_of(c, struct locker, app);
+
+	if (l->try && l->leaves)
+		hang_up(l);
+	else if (l->state == LOCKER_WORKS)
+		release(l);
+	else if (simulation->closing)
+		leave(l);
+	else
+		ask(l);
+}
+
+static void on_connected(struct app *c)
+{
+	struct locker *l = container_of(c, struct locker, app);
+
+	if (simulation->closing)
+		leave(l);
+	else
+		think(l);
+}
+
+static void on_lost(struct app *c)
+{
+	struct locker *l = container_of(c, struct locker, app);
+
+	if (l->try)
+		history_fail_try(l->try, "the connection is lost");
+	l->try = NULL;
+	if (simulation->closing)
+		leave(l);
+}
+
+/* --- the models --------------------------------------------------------------------------- */
+
+static const struct app_ops ops = { on_connected, on_reply, on_lost, on_thought };
+
+static void begin(struct simulation *s, const struct way *its_ways, size_t n)
+{
+	simulation = s;
+	ways = its_ways;
+	nways = n;
+	memset(lockers, 0, sizeof(lockers));
+	for (size_t i = 0; i < n; i++)
+		if (i == 0 || strcmp(ways[i].key, ways[i - 1].key) != 0)
+			history_add_key(ways[i].key);
+	for (size_t i = 0; i < LOCKERS; i++) {
+		struct locker *l = &lockers[i];
+		char name[16];
+		snprintf(name, sizeof(name), "client%u", (unsigned)i);
+		l->number = i;
+		app_init(&l->app, name, simulation_port(s, i), &ops);
+		app_start(&l->app);
+	}
+}
+
+#define BEGIN(which)                                                                           \
+	static void begin_##which(struct simulation *s)                                        \
+	{                                                                                      \
+		begin(s, which, sizeof(which) / sizeof(which[0]));                             \
+	}
+BEGIN(rules)
+BEGIN(verbs)
+BEGIN(places)
+BEGIN(sides)
+
+static const char *who_hangs(void)
+{
+	static char line[96];
+
+	for (size_t i = 0; i < LOCKERS; i++) {
+		if (lockers[i].has_left)
+			continue;
+		snprintf(line, sizeof(line), "%s, in state %d", lockers[i].app.machine.name,
+		         lockers[i].state);
+		return line;
+	}
+	return NULL;
+}
+
+static bool is_over(void)
+{
+	return !who_hangs();
+}
+
+static void end(void)
+{
+	for (size_t i = 0; i < LOCKERS; i++)
+		app_fini(&lockers[i].app);
+}
+
+static bool may_stay(struct slice key)
+{
+	return slice_eq(key, SLICE_LIT("hasp:fence"));
+}
+
+#define MODEL(which, about_, ini_)                                                             \
+	const struct model model_##which = {                                                   \
+		.name = #which,                                                                \
+		.about = about_,                                                               \
+		.ini = ini_,                                                                   \
+		.nhasps = 2,                                                                   \
+		.nworkers = 2,                                                                 \
+		.begin = begin_##which,                                                        \
+		.is_over = is_over,                                                            \
+		.who_hangs = who_hangs,                                                        \
+		.may_stay = may_stay,                                                          \
+		.end = end,                                                                    \
+	}
+
+MODEL(rules, "locks under rules, with and without wait",
+      "[lock waits]\npattern = lock:waits:*\nlease = 2s\nwait = 1500ms\nrenew = unleased\n"
+      "[lock plain]\npattern = lock:plain:*\nlease = 2s\nrenew = unleased\n"
+      "[lock value]\npattern = lock:value:*\nowner = value\nlease = 2s\nwait = 600ms\n"
+      "renew = unleased\n"
+      "[lock free]\npattern = lock:free:*\nlease = 2s\nwait = 1500ms\nrenew = unleased\n"
+      "on_disconnect = release\n");
+MODEL(verbs, "LOCK and UNLOCK, with and without WAIT", "[verbs]\nreentrant = no\nlease = 2s\n");
+MODEL(places, "semaphores: LOCK with LIMIT", "[verbs]\nreentrant = count\nlease = 2s\n");
+MODEL(sides, "read-write locks: LOCK with SHARED and EXCLUSIVE",
+      "[verbs]\nreentrant = count\nlease = 2s\non_disconnect = release\n");

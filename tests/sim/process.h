@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * process: one hasp, on a machine of its own: what proxy/main.c starts and ends, but for its
+ * admin threads.
+ */
+#ifndef HASP_TESTS_SIM_PROCESS_H
+#define HASP_TESTS_SIM_PROCESS_H
+
+#include "tests/sim/simnet.h"
+#include "worker/worker.h"
+#include "tests/sim/world.h"
+
+#define PROCESS_WORKERS_MAX 4
+
+struct process {
+	struct machine machine;
+	struct service services[PROCESS_WORKERS_MAX];
+	struct config *config;
+	struct worker_shared shared;
+	struct listen_entry entry;
+	int port; /* of its first worker; the others have the next ones */
+	size_t nworkers;
+	bool is_up;
+	uint64_t starts;
+	struct event next; /* it starts again, or has drained */
+	int64_t down_us; /* after the drain; -1: it does not start again */
+};
+
+/* `ini`: the text of its file, without [hasp] and [upstream]. Clients connect to `port` +
+ * number of the worker. */
+void process_init(struct process *p, const char *name, int port, size_t nworkers,
+                  int redis_port, const char *ini);
+void process_start(struct process *p);
+/* As SIGTERM does; clients may go on until they come to rest. `down_us` after its end it is
+ * started again; -1: it is not. */
+void process_leave(struct process *p, int64_t down_us);
+/* As SIGKILL does: nothing is sent any more. */
+void process_kill(struct process *p, int64_t down_us);
+void process_fini(struct process *p);
+
+#endif

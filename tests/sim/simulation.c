@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/sim/simulation.h"
+
+#include <stdio.h>
+
+#include "tests/sim/faults.h"
+#include "tests/sim/history.h"
+
+#define WORK_SECONDS 20
+#define FINISH_SECONDS 60
+#define REST_SECONDS 30
+#define HASP_PORT 6400
+
+struct process *simulation_hasp(struct simulation *s, size_t number)
+{
+	return &s->hasps[number % s->nhasps];
+}
+
+int simulation_port(const struct simulation *s, size_t number)
+{
+	const struct process *p = &s->hasps[number % s->nhasps];
+
+	return p->port + (int)(number / s->nhasps % p->nworkers);
+}
+
+static void begin(struct simulation *s, uint64_t seed, const struct model *model)
+{
+	char name[16];
+
+	world_begin(seed);
+	simnet_begin();
+	trace("seed %llu model %s", (unsigned long long)seed, model->name);
+	server_start(&s->redis, "redis", REDIS_PORT, chance(UINT64_MAX));
+	history_begin(&s->redis);
+	s->nhasps = model->nhasps;
+	for (size_t i = 0; i < s->nhasps; i++) {
+		snprintf(name, sizeof(name), "hasp%u", (unsigned)i);
+		process_init(&s->hasps[i], name, HASP_PORT + (int)i * PROCESS_WORKERS_MAX,
+		             model->nworkers, REDIS_PORT, model->ini);
+		process_start(&s->hasps[i]);
+	}
+	model->begin(s);
+}
+
+static void end(struct simulation *s, const struct model *model)
+{
+	model->end();
+	for (size_t i = 0; i < s->nhasps; i++)
+		process_fini(&s->hasps[i]);
+	server_end(&s->redis);
+	simnet_end();
+	world_end();
+}
+
+static void check_key(void *arg, struct slice name, int64_t expires_at_ms)
+{
+	const struct model *model = arg;
+
+	if (!model->may_stay || !model->may_stay(name))
+		history_fail("left behind: %.*s, expires at %lld", (int)name.n, name.p,
+		             (long long)expires_at_ms);
+}
+
+static bool model_is_over(void *arg)
+{
+	return ((const struct model *)arg)->is_over();
+}
+
+static void run(struct simulation *s, const struct model *model, bool quiet_world)
+{
+	if (!quiet_world)
+		faults_begin(s);
+	world_run(world_now() + WORK_SECONDS * SECOND, NULL, NULL);
+	faults_end();
+	trace("the faults have ended; clients finish");
+	s->closing = true;
+	world_run(world_now() + FINISH_SECONDS * SECOND, model_is_over, (void *)model);
+	if (!model->is_over()) {
+		history_fail("hangs: %s", model->who_hangs());
+		return;
+	}
+	world_run(world_now() + REST_SECONDS * SECOND, NULL, NULL);
+	sim_redis_each(s->redis.redis, check_key, (void *)model);
+}
+
+bool simulation_run(uint64_t seed, const struct simulation_opts *opts)
+{
+	static struct simulation s;
+	const struct model *model = opts->model;
+	size_t n = 0;
+	bool good;
+
+	while (models[n])
+		n++;
+	if (!model)
+		model = models[seed % n];
+	s = (struct simulation){ 0 };
+	begin(&s, seed, model);
+	run(&s, model, opts->quiet_world);
+	good = history_nfailures() == 0;
+	if (!good)
+		printf("%s", history_failures());
+	history_end();
+	end(&s, model);
+	return good;
+}

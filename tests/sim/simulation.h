@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * simulation: one seed from its beginning to its end: a Redis, hasps before it, and a model's
+ * clients.
+ *
+ *   model works, faults happen --> faults end, clients finish --> nobody hangs?
+ *        --> leases end --> is nothing left behind?
+ *
+ * A model is an application with the promises that hasp makes to it: what its clients do, and
+ * what they note in the history (history.h), which decides whether that can have been.
+ */
+#ifndef HASP_TESTS_SIM_SIMULATION_H
+#define HASP_TESTS_SIM_SIMULATION_H
+
+#include "tests/sim/process.h"
+#include "tests/sim/server.h"
+
+#define HASPS_MAX 3
+#define REDIS_PORT 6379
+
+struct simulation {
+	struct server redis;
+	struct process hasps[HASPS_MAX];
+	size_t nhasps;
+	bool closing; /* clients begin nothing new, and leave when they have finished */
+};
+
+struct model {
+	const char *name;
+	const char *about; /* in a line */
+	const char *ini; /* of its hasps: sections besides [hasp] and [upstream] */
+	size_t nhasps, nworkers;
+	void (*begin)(struct simulation *s);
+	/* Have all clients left? */
+	bool (*is_over)(void);
+	/* Names a client that has not left, and what it waits for. */
+	const char *(*who_hangs)(void);
+	/* May this key be left in Redis when all is over? NULL: none may. */
+	bool (*may_stay)(struct slice key);
+	void (*end)(void);
+};
+
+extern const struct model *const models[]; /* ends with NULL */
+
+struct simulation_opts {
+	const struct model *model; /* NULL: chance decides */
+	bool quiet_world; /* no faults */
+};
+
+/* Runs the seed. Returns false if the history is wrong. */
+bool simulation_run(uint64_t seed, const struct simulation_opts *opts);
+
+/* The hasp and the port to which the client `number` connects. */
+struct process *simulation_hasp(struct simulation *s, size_t number);
+int simulation_port(const struct simulation *s, size_t number);
+
+#endif

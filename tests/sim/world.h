@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * world: virtual time, and the one queue of events that moves it. Nothing in the simulation
+ * happens but as an event: the world takes the earliest one, sets the clock to its time and
+ * runs it. All chances come from the seed, so the same seed gives the same world.
+ *
+ *   world_schedule(event, at) --> queue --> world_run(): clock = at; event->run(event)
+ *
+ * A machine is what an event happens on: a hasp, a server, a client. While a machine is paused,
+ * its events wait; it also has a date of its own, which may jump.
+ */
+#ifndef HASP_TESTS_SIM_WORLD_H
+#define HASP_TESTS_SIM_WORLD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/slice.h"
+
+#define MS INT64_C(1000) /* times are in microseconds */
+#define SECOND (1000 * MS)
+
+struct machine {
+	char name[16];
+	int number; /* from 1; the process id of what runs on it */
+	int64_t paused_until; /* world_now(); in the past: it runs */
+	int64_t date_offset; /* of its date, to the world's */
+	int64_t disturbed_until; /* world_now(): until then a fault may have effects on it */
+};
+
+struct event {
+	void (*run)(struct event *e);
+	struct machine
+		*machine; /* on which it happens; NULL: on none, so it cannot be paused */
+	int64_t at;
+	uint64_t number; /* of two events of one time, the one scheduled first runs first */
+	size_t place; /* in the queue, from 1; 0: it is not scheduled */
+};
+
+void world_begin(uint64_t seed);
+void world_end(void);
+
+/* Microseconds since the machine was started: what clock_gettime() reports. */
+int64_t world_now(void);
+/* Seconds since the world began, for people. */
+double world_seconds(void);
+/* Microseconds since 1970 on that machine. */
+int64_t world_date(const struct machine *m);
+
+/* Schedules the event, also if it was scheduled for another time; not before now. */
+void world_schedule(struct event *e, int64_t at);
+static inline void world_schedule_in(struct event *e, int64_t us)
+{
+	world_schedule(e, world_now() + us);
+}
+void world_cancel(struct event *e);
+
+/* Runs what happens up to `until`, or until `is_over` (which may be NULL) returns true. */
+void world_run(int64_t until, bool (*is_over)(void *arg), void *arg);
+uint64_t world_events(void); /* how many have happened */
+
+void machine_init(struct machine *m, const char *name);
+/* For `us` from now, or longer if it is paused for longer already. */
+void machine_pause(struct machine *m, int64_t us);
+/* A fault has hit it, from which it will have recovered after `us`. */
+void machine_disturb(struct machine *m, int64_t us);
+
+/* The machine whose code runs now: the date, the process id and the loops that it makes are
+ * that machine's. */
+struct machine *world_current(void);
+struct machine *world_enter(struct machine *m); /* returns the one before */
+
+/* --- chance ------------------------------------------------------------------------------- */
+
+/* From 0 to n - 1. */
+uint64_t chance(uint64_t n);
+/* From `least` to `most`. */
+int64_t chance_between(int64_t least, int64_t most);
+/* True once in `n` times. */
+bool chance_one_in(uint64_t n);
+/* Mostly near `least`, rarely near `most`: as delays are. */
+int64_t chance_delay(int64_t least, int64_t most);
+/* What hasp gets from random_bytes(), which its own number of calls must not mix with the
+ * chances above. */
+void chance_bytes(void *out, size_t n);
+
+/* --- trace -------------------------------------------------------------------------------- */
+
+/* Prints each event as a line, if `print`; computes the trace's fingerprint in any case. */
+void trace_begin(bool print, bool fingerprint);
+bool trace_is_on(void);
+void trace(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Bytes of RESP have arrived at the end `name` of a connection. */
+void trace_bytes(const char *name, struct slice bytes);
+uint64_t trace_fingerprint(void);
+
+#endif
