@@ -20,6 +20,7 @@
 
 #include "base/fatal.h"
 #include "base/random.h"
+#include "tests/sim/breaks.h"
 #include "tests/sim/loop.h"
 #include "tests/sim/simnet.h"
 #include "tests/sim/world.h"
@@ -32,7 +33,8 @@ pid_t __wrap_getpid(void);
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ts)
 {
-	int64_t us = clock == CLOCK_REALTIME ? world_date(world_current()) : world_now();
+	bool is_date = clock == CLOCK_REALTIME || break_is("wall_clock");
+	int64_t us = is_date ? world_date(world_current()) : world_now();
 
 	*ts = (struct timespec){ us / SECOND, us % SECOND * 1000 };
 	return 0;
@@ -55,6 +57,8 @@ pid_t __wrap_getpid(void)
 void random_bytes(void *out, size_t n)
 {
 	chance_bytes(out, n);
+	if (break_is("same_random"))
+		memset(out, 7, n);
 }
 
 /* --- sockets ------------------------------------------------------------------------------ */

@@ -21,6 +21,8 @@
 /* hasp checks a lock that has waiters at least each second. */
 #define IDLE_MOST (2500 * MS)
 #define WATCH_US (250 * MS)
+/* A lock that its client does not have any more is free after this, at the latest. */
+#define KEPT_MOST (3 * SECOND)
 /* Of a grant to another client and a release that are told at the same moment, chance says
  * which comes first: no longer apart than a message takes. */
 #define ON_THE_WAY (100 * MS)
@@ -159,6 +161,15 @@ static bool is_held(const struct try *t)
 	        redis_has(fence, "HVALS hasp:fence:{%s}", t->key));
 }
 
+/* The same, for a try that may not have been answered. */
+static bool is_kept(const struct try *t)
+{
+	if (!t->is_named)
+		return t->fence && is_held(t);
+	return redis_has(t->who, "GET %s", t->key) || redis_has(t->who, "HKEYS %s", t->key) ||
+	       redis_has(t->who, "ZRANGE %s 0 -1", t->key);
+}
+
 static bool is_queued(const struct try *t)
 {
 	return redis_has(t->who, "ZRANGE hasp:queue:{%s} 0 -1", t->key);
@@ -199,8 +210,31 @@ static void watch_key(size_t i)
 	}
 }
 
+static void check_kept(struct try *t)
+{
+	int64_t disturbed_until = t->hasp->disturbed_until;
+
+	if (disturbed_until < history.redis->machine.disturbed_until)
+		disturbed_until = history.redis->machine.disturbed_until;
+	if (disturbed_until < t->client->disturbed_until)
+		disturbed_until = t->client->disturbed_until;
+	if (disturbed_until >= t->over_at) {
+		t->over_at = disturbed_until + 1;
+		t->check_at = t->over_at + KEPT_MOST;
+		return;
+	}
+	t->check_at = 0;
+	if (t->hasp->died_at < t->sent && is_kept(t))
+		history_fail("kept: %s still has %s", t->who, t->key);
+}
+
 static void on_watch(struct event *e)
 {
+	for (struct list *at = history.tries.next; at != &history.tries; at = at->next) {
+		struct try *t = container_of(at, struct try, node);
+		if (t->check_at && t->check_at <= world_now())
+			check_kept(t);
+	}
 	for (size_t i = 0; i < history.nkeys; i++)
 		watch_key(i);
 	world_schedule_in(e, WATCH_US);
@@ -328,9 +362,19 @@ static void check_time(const struct try *t, const char *what)
 		             (long long)((world_now() - due) / MS), what, t->key);
 }
 
-void history_refuse(struct try *t)
+/* `is_gone`: in Redis, too, soon. */
+static void set_over(struct try *t, bool is_gone)
 {
 	t->state = TRY_OVER;
+	if (!is_gone)
+		return;
+	t->over_at = world_now();
+	t->check_at = t->over_at + KEPT_MOST;
+}
+
+void history_refuse(struct try *t)
+{
+	set_over(t, true);
 	check_time(t, "does not get");
 	if (world_now() < t->sent + t->wait_us)
 		history_fail("early: %s does not get %s, and had %lld ms more to wait", t->who,
@@ -343,14 +387,14 @@ void history_fail_try(struct try *t, const char *why)
 	                : t->state == TRY_HELD    ? t->granted
 	                                          : t->sent;
 
-	t->state = TRY_OVER;
+	set_over(t, t->ends_with_connection);
 	if (!is_disturbed(t, since))
 		history_fail("failed: %s with %s: %s", t->who, t->key, why);
 }
 
 void history_give_up(struct try *t)
 {
-	t->state = TRY_OVER;
+	set_over(t, t->ends_with_connection);
 }
 
 void history_release(struct try *t)
@@ -364,7 +408,8 @@ void history_released(struct try *t, bool confirmed)
 	bool sure = t->sure_until > t->release_sent + ON_THE_WAY ||
 	            (t->is_renewed && !is_disturbed(t, t->granted));
 
-	t->state = TRY_OVER;
+	/* A reader whose lease is over may stand there until somebody asks for the lock. */
+	set_over(t, confirmed || !t->shared);
 	if (confirmed && t->was_lost && t->limit == 1 && history.data_lost_at < t->granted &&
 	    t->sure_until)
 		history_fail("stolen: %s has released %s, which was another's by then", t->who,

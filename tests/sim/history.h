@@ -12,6 +12,7 @@
  *   overtaken     a client got the lock before one that had been in the queue when it asked
  *   early, late   a waiter was told before its time that it did not get the lock, or long after
  *   failed        an error or a lost connection, and nothing had happened
+ *   kept          Redis has the lock for a client that has released it, or never got it
  *   idle          the lock is free, clients wait for it, and none of them gets it
  *   left behind   keys in Redis when all clients have left
  *   hangs         a client that gets no answer
@@ -40,6 +41,7 @@ try {
 	int limit; /* how many may have it; 1: a lock */
 	bool shared; /* the read side */
 	bool is_verb;
+	bool is_named; /* `who` is in Redis, also if it is a verb's */
 	bool is_fair; /* it does not overtake waiters */
 	bool is_renewed; /* until it is released */
 	bool ends_with_connection; /* on_disconnect = release */
@@ -52,6 +54,8 @@ try {
 	unsigned number;
 	int64_t sent, granted, sure_until, release_sent;
 	int64_t fence; /* 0: none */
+	int64_t check_at; /* whether it is gone; 0: not (any more) */
+	int64_t over_at;
 	bool was_lost; /* another one was granted meanwhile, or Redis lost it */
 	unsigned ahead[16]; /* numbers of those in the queue when it was sent */
 	size_t nahead;

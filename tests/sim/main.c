@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- *   run [--seed N | --seeds A-B] [--model NAME] [--trace] [--fingerprint]
+ *   run [--seed N | --seeds A-B] [--model NAME] [--break NAME] [--trace] [--fingerprint]
  *
- * Runs seeds of the simulation, and prints those that find something wrong. Exits with 1 then.
+ * Runs seeds of the simulation, and prints those that find something wrong; with --first it
+ * ends at the first of them. Exits with 1 then.
  */
 #include <getopt.h>
 #include <signal.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/sim/breaks.h"
 #include "tests/sim/models.h"
 
 const struct model *const models[] = { &model_plain,  &model_rules, &model_verbs,
@@ -40,20 +42,30 @@ static const struct model *find_model(const char *name)
 	exit(2);
 }
 
+static int no_break(const char *name)
+{
+	fprintf(stderr, "run: there is no break %s. Those of Lua stand in the scripts; of C:\n",
+	        name);
+	breaks_list();
+	return 2;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "seed", required_argument, NULL, 's' },
 		{ "seeds", required_argument, NULL, 'S' },
 		{ "model", required_argument, NULL, 'm' },
+		{ "break", required_argument, NULL, 'b' },
+		{ "first", no_argument, NULL, '1' },
 		{ "trace", no_argument, NULL, 't' },
 		{ "fingerprint", no_argument, NULL, 'f' },
 		{ "quiet-world", no_argument, NULL, 'q' },
 		{ NULL, 0, NULL, 0 },
 	};
 	struct simulation_opts opts = { 0 };
-	unsigned long long first = 1, last = 200, nwrong = 0;
-	bool print = false, fingerprint = false;
+	unsigned long long first = 1, last = 200, nwrong = 0, nrun = 0;
+	bool print = false, fingerprint = false, stop_at_first = false;
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -63,6 +75,10 @@ int main(int argc, char **argv)
 			return 2;
 		else if (c == 'm')
 			opts.model = find_model(optarg);
+		else if (c == 'b' && !breaks_plant(optarg))
+			return no_break(optarg);
+		else if (c == '1')
+			stop_at_first = true;
 		else if (c == 't')
 			print = true;
 		else if (c == 'f')
@@ -73,8 +89,10 @@ int main(int argc, char **argv)
 			return 2;
 	}
 	signal(SIGABRT, on_abort);
-	for (unsigned long long seed = first; seed <= last; seed++) {
+	for (unsigned long long seed = first; seed <= last && !(stop_at_first && nwrong);
+	     seed++) {
 		running = seed;
+		nrun++;
 		trace_begin(print, fingerprint);
 		if (!simulation_run(seed, &opts)) {
 			printf("seed %llu: wrong\n", seed);
@@ -84,6 +102,6 @@ int main(int argc, char **argv)
 			printf("seed %llu: fingerprint %016llx\n", seed,
 			       (unsigned long long)trace_fingerprint());
 	}
-	printf("%llu seeds, %llu wrong\n", last - first + 1, nwrong);
+	printf("%llu seeds, %llu wrong\n", nrun, nwrong);
 	return nwrong > 0;
 }

@@ -20,6 +20,8 @@
 #define LOCKERS 8
 #define THINK_MOST (400 * MS)
 #define WORK_MOST (300 * MS)
+/* In ms: what is not released is noticed. */
+#define LONG_LEASE 20000
 
 /* One way to lock a key. */
 struct way {
@@ -47,20 +49,20 @@ static const struct way rules[] = {
 	  .ends_with_connection = true },
 };
 static const struct way verbs[] = {
-	{ VERB("verb:a", ""), .limit = 1 },
-	{ VERB("verb:b", ""), .limit = 1 },
-	{ VERB("verb:c", ""), .limit = 1 },
+	{ VERB("verb:a", ""), .limit = 1, .ends_with_connection = true },
+	{ VERB("verb:b", ""), .limit = 1, .ends_with_connection = true },
+	{ VERB("verb:c", ""), .limit = 1, .ends_with_connection = true },
 };
 static const struct way places[] = {
-	{ VERB("places:a", "LIMIT 2"), .limit = 2 },
-	{ VERB("places:b", "LIMIT 3"), .limit = 3 },
-	{ VERB("places:c", "LIMIT 1"), .limit = 1 },
+	{ VERB("places:a", " LIMIT 2"), .limit = 2 },
+	{ VERB("places:b", " LIMIT 3"), .limit = 3 },
+	{ VERB("places:c", " LIMIT 1"), .limit = 1 },
 };
 static const struct way sides[] = {
-	{ VERB("sides:a", "SHARED"), .limit = 1, .shared = true, .ends_with_connection = true },
-	{ VERB("sides:a", "EXCLUSIVE"), .limit = 1, .ends_with_connection = true },
-	{ VERB("sides:b", "SHARED"), .limit = 1, .shared = true, .ends_with_connection = true },
-	{ VERB("sides:b", "EXCLUSIVE"), .limit = 1, .ends_with_connection = true },
+	{ VERB("sides:a", " SHARED"), .limit = 1, .shared = true, .ends_with_connection = true },
+	{ VERB("sides:a", " EXCLUSIVE"), .limit = 1, .ends_with_connection = true },
+	{ VERB("sides:b", " SHARED"), .limit = 1, .shared = true, .ends_with_connection = true },
+	{ VERB("sides:b", " EXCLUSIVE"), .limit = 1, .ends_with_connection = true },
 };
 /* clang-format on */
 
@@ -102,11 +104,23 @@ static void steal(struct locker *l)
 	         l->way->is_verb ? " AS nobody" : "");
 }
 
+static void ask_by_verb(struct locker *l, int lease_ms, int wait_ms)
+{
+	char lease[24] = "", wait[24] = "";
+
+	if (lease_ms)
+		snprintf(lease, sizeof(lease), " PX %d", lease_ms);
+	if (wait_ms)
+		snprintf(wait, sizeof(wait), " WAIT %d", wait_ms);
+	app_call(&l->app, "LOCK %s%s%s%s%s%s", l->way->key, l->way->ask, lease, wait,
+	         l->names_owner ? " AS " : "", l->names_owner ? l->try->who : "");
+}
+
 static void ask(struct locker *l)
 {
-	static const int leases_ms[] = { 400, 800, 1500 }, waits_ms[] = { 0, 200, 900, 3000 };
+	static const int leases_ms[] = { 400, 800, 1500, LONG_LEASE }, waits_ms[] = { 0, 200, 900, 3000 };
 	const struct way *k = l->way = &ways[chance(nways)];
-	int lease_ms = chance_one_in(2) ? leases_ms[chance(3)] : 0;
+	int lease_ms = chance_one_in(2) ? leases_ms[chance(k->ends_with_connection ? 4 : 3)] : 0;
 	int wait_ms = k->rule_wait_ms >= 0 ? k->rule_wait_ms : waits_ms[chance(4)];
 	struct try t = { .key = k->key,
 		         .client = &l->app.machine,
@@ -130,21 +144,11 @@ static void ask(struct locker *l)
 	l->names_owner = k->is_verb && (k->limit > 1 || k->shared || chance_one_in(2));
 	/* A dot at its end, so that no name begins another one. */
 	snprintf(t.who, sizeof(t.who), "c%zu.%zu.", l->number, ++l->serial);
+	t.is_named = !k->is_verb || l->names_owner;
 	l->try = history_ask(&t);
 	l->state = LOCKER_ASKS;
 	if (k->is_verb)
-		app_call(&l->app, "LOCK %s%s%s%s%s%s%s%s%s", k->key, *k->ask ? " " : "", k->ask,
-		         lease_ms ? " PX " : "",
-		         lease_ms == 400   ? "400"
-		         : lease_ms == 800 ? "800"
-		         : lease_ms        ? "1500"
-		                           : "",
-		         wait_ms ? " WAIT " : "",
-		         wait_ms == 200   ? "200"
-		         : wait_ms == 900 ? "900"
-		         : wait_ms        ? "3000"
-		                          : "",
-		         l->names_owner ? " AS " : "", l->names_owner ? t.who : "");
+		ask_by_verb(l, lease_ms, wait_ms);
 	else if (strcmp(k->ask, "SETNX") == 0)
 		app_call(&l->app, "SETNX %s %s", k->key, t.who);
 	else if (lease_ms)
@@ -366,7 +370,8 @@ MODEL(rules, "locks under rules, with and without wait",
       "renew = unleased\n"
       "[lock free]\npattern = lock:free:*\nlease = 2s\nwait = 1500ms\nrenew = unleased\n"
       "on_disconnect = release\n");
-MODEL(verbs, "LOCK and UNLOCK, with and without WAIT", "[verbs]\nreentrant = no\nlease = 2s\n");
+MODEL(verbs, "LOCK and UNLOCK, with and without WAIT", 
+      "[verbs]\nreentrant = no\nlease = 2s\non_disconnect = release\n");
 MODEL(places, "semaphores: LOCK with LIMIT", "[verbs]\nreentrant = count\nlease = 2s\n");
 MODEL(sides, "read-write locks: LOCK with SHARED and EXCLUSIVE",
       "[verbs]\nreentrant = count\nlease = 2s\non_disconnect = release\n");

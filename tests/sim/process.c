@@ -78,6 +78,7 @@ static void end(struct process *p)
 {
 	struct machine *before = world_enter(&p->machine);
 
+	p->machine.died_at = world_now();
 	workers_end_watch(&p->shared);
 	for (size_t i = 0; i < p->nworkers; i++)
 		worker_join(p->shared.workers[i]);

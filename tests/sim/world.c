@@ -155,7 +155,7 @@ uint64_t world_events(void)
 
 void machine_init(struct machine *m, const char *name)
 {
-	*m = (struct machine){ .number = ++world.machines };
+	*m = (struct machine){ .number = ++world.machines, .died_at = -1 };
 	snprintf(m->name, sizeof(m->name), "%s", name);
 }
 

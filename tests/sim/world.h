@@ -27,6 +27,7 @@ struct machine {
 	int number; /* from 1; the process id of what runs on it */
 	int64_t paused_until; /* world_now(); in the past: it runs */
 	int64_t date_offset; /* of its date, to the world's */
+	int64_t died_at; /* world_now(): the hasp on it ended; -1: never */
 	int64_t disturbed_until; /* world_now(): until then a fault may have effects on it */
 };
 

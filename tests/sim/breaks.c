@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/sim/breaks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fatal.h"
+#include "base/sha1.h"
+#include "lock/hold/hold_internal.h"
+#include "lock/queue/queue_internal.h"
+#include "lock/scripts/script.h"
+
+/* Each is a sentence about hasp with that defect. */
+static const struct {
+	const char *name, *about;
+} in_c[] = {
+	{ "never_renew", "no lease is renewed" },
+	{ "trust_late_grants", "an answer that comes late is passed on unchecked" },
+	{ "trust_over_grants", "an answer that comes when the lease is over is passed on" },
+	{ "forget_undo", "a try whose outcome is not known is not undone" },
+	{ "keep_at_disconnect", "what a client has is not released when it goes" },
+	{ "stay_in_line", "a waiter that goes stays in the queue" },
+	{ "never_look", "nobody looks at a lock whose lease is over" },
+	{ "deaf_waiters", "waiters queue while their worker is not subscribed" },
+	{ "same_random", "all random bytes are the same" },
+	{ "wall_clock", "leases are measured by the machine's date" },
+};
+
+static const char *planted; /* NULL: none */
+static bool is_lua;
+
+bool break_is(const char *name)
+{
+	return planted && strcmp(planted, name) == 0;
+}
+
+void breaks_list(void)
+{
+	for (size_t i = 0; i < sizeof(in_c) / sizeof(in_c[0]); i++)
+		printf("  %-20s %s\n", in_c[i].name, in_c[i].about);
+}
+
+/* --- of Lua ------------------------------------------------------------------------------- */
+
+const struct script *__real_script_get(enum script_id id);
+const struct script *__wrap_script_get(enum script_id id);
+
+static struct broken {
+	struct script script;
+	char *text, *evalsha;
+	char sha[SHA1_HEX + 1];
+} scripts[SCRIPT_COUNT];
+
+/* The script's text with the break, as embed.sh makes it. NULL: there is no such break. */
+static char *broken_text(const char *script)
+{
+	struct buf text = BUF_INIT;
+	char command[512], *out;
+	FILE *pipe;
+	size_t n;
+	int status;
+
+	snprintf(command, sizeof(command),
+	         "sh '%s/proxy/lock/scripts/embed.sh' --text %s --break %s 2>/dev/null", SRCDIR,
+	         script, planted);
+	pipe = popen(command, "r");
+	HASP_ASSERT(pipe);
+	while ((n = fread(buf_reserve(&text, 4096), 1, 4096, pipe)) > 0)
+		buf_added(&text, n);
+	status = pclose(pipe);
+	out = status == 0 ? xmemdup(buf_head(&text), buf_len(&text)) : NULL;
+	buf_release(&text);
+	return out;
+}
+
+const struct script *__wrap_script_get(enum script_id id)
+{
+	const struct script *whole = __real_script_get(id);
+	struct broken *b = &scripts[id];
+
+	if (!is_lua)
+		return whole;
+	if (!b->text) {
+		struct slice text;
+		b->text = broken_text(whole->name);
+		HASP_ASSERT(b->text);
+		text = slice_str(b->text);
+		/* The shell's last newline is not embedded. */
+		if (text.n && text.p[text.n - 1] == '\n' &&
+		    whole->text.p[whole->text.n - 1] != '\n')
+			text.n--;
+		sha1_hex(b->sha, &text, 1);
+		b->evalsha = xmalloc(SCRIPT_EVALSHA_LEN + 1);
+		snprintf(b->evalsha, SCRIPT_EVALSHA_LEN + 1, "$7\r\nEVALSHA\r\n$40\r\n%s\r\n",
+		         b->sha);
+		b->script = (struct script){ whole->name, text, slice_of(b->sha, SHA1_HEX),
+			                     slice_of(b->evalsha, SCRIPT_EVALSHA_LEN) };
+	}
+	return &b->script;
+}
+
+bool breaks_plant(const char *name)
+{
+	char *text;
+
+	planted = name;
+	for (size_t i = 0; i < sizeof(in_c) / sizeof(in_c[0]); i++)
+		if (strcmp(in_c[i].name, name) == 0)
+			return true;
+	text = broken_text(__real_script_get(0)->name);
+	is_lua = text;
+	free(text);
+	return is_lua;
+}
+
+/* --- of C --------------------------------------------------------------------------------- */
+
+/* A wrapper that does nothing, if the break is planted. */
+#define SKIP(name, function, params, args)                                                     \
+	void __real_##function params;                                                         \
+	void __wrap_##function params;                                                         \
+	void __wrap_##function params                                                          \
+	{                                                                                      \
+		if (!break_is(name))                                                           \
+			__real_##function args;                                                \
+	}
+/* One that returns `value`. */
+#define RETURN(name, value, type, function, params, args)                                      \
+	type __real_##function params;                                                         \
+	type __wrap_##function params;                                                         \
+	type __wrap_##function params                                                          \
+	{                                                                                      \
+		return break_is(name) ? (value) : __real_##function args;                      \
+	}
+
+SKIP("never_renew", renewal_begin,
+     (struct hold * hold, const struct pending_lock *p, bool leased, bool renewing),
+     (hold, p, leased, renewing))
+RETURN("trust_late_grants", false, bool, pending_lock_is_late, (const struct pending_lock *p),
+       (p))
+RETURN("trust_over_grants", false, bool, pending_lock_is_over, (const struct pending_lock *p),
+       (p))
+SKIP("forget_undo", pending_lock_undo, (struct pending_lock * p, int db), (p, db))
+SKIP("stay_in_line", probe_leave,
+     (struct waiters * all, int db, const struct lock_try *t, bool undo, double until,
+      struct probe *p),
+     (all, db, t, undo, until, p))
+SKIP("never_look", line_probe_on_timer, (struct timer * t, double now), (t, now))
+SKIP("never_look", recheck_on_timer, (struct timer * t, double now), (t, now))
+RETURN("deaf_waiters", true, bool, queue_node_is_ready, (const struct queue_node *at), (at))
+
+void __real_hold_owner_end(struct hold_owner *o, bool release);
+void __wrap_hold_owner_end(struct hold_owner *o, bool release);
+void __wrap_hold_owner_end(struct hold_owner *o, bool release)
+{
+	__real_hold_owner_end(o, release && !break_is("keep_at_disconnect"));
+}
