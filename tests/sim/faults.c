@@ -150,7 +150,7 @@ static void empty_redis(void)
 {
 	int64_t us = chance_delay(DOWN_LEAST, DOWN_MOST);
 
-	if (!server_is_up(&faults.world->redis))
+	if (!server_is_up(&faults.world->redis) || faults.world->model->needs_data)
 		return;
 	trace("FAULT redis is restarted without data, down for %lld ms", (long long)(us / MS));
 	history_data_lost();

@@ -15,8 +15,8 @@
 #include "tests/sim/breaks.h"
 #include "tests/sim/models.h"
 
-const struct model *const models[] = { &model_plain,  &model_rules, &model_verbs,
-	                               &model_places, &model_sides, NULL };
+const struct model *const models[] = { &model_plain, &model_rules,  &model_verbs, &model_places,
+	                               &model_sides, &model_guards, NULL };
 
 static uint64_t running; /* seed, for the handler */
 
@@ -88,6 +88,7 @@ int main(int argc, char **argv)
 		else if (c == '?')
 			return 2;
 	}
+	setvbuf(stdout, NULL, print ? _IOFBF : _IOLBF, 1 << 16);
 	signal(SIGABRT, on_abort);
 	for (unsigned long long seed = first; seed <= last && !(stop_at_first && nwrong);
 	     seed++) {

@@ -118,9 +118,11 @@ static void ask_by_verb(struct locker *l, int lease_ms, int wait_ms)
 
 static void ask(struct locker *l)
 {
-	static const int leases_ms[] = { 400, 800, 1500, LONG_LEASE }, waits_ms[] = { 0, 200, 900, 3000 };
+	static const int leases_ms[] = { 400, 800, 1500, LONG_LEASE },
+			 waits_ms[] = { 0, 200, 900, 3000 };
 	const struct way *k = l->way = &ways[chance(nways)];
-	int lease_ms = chance_one_in(2) ? leases_ms[chance(k->ends_with_connection ? 4 : 3)] : 0;
+	int lease_ms = chance_one_in(2) ? leases_ms[chance(k->ends_with_connection ? 4 : 3)]
+	                                : 0;
 	int wait_ms = k->rule_wait_ms >= 0 ? k->rule_wait_ms : waits_ms[chance(4)];
 	struct try t = { .key = k->key,
 		         .client = &l->app.machine,
@@ -309,11 +311,14 @@ static void begin(struct simulation *s, const struct way *its_ways, size_t n)
 	}
 }
 
-#define BEGIN(which)                                                                           \
-	static void begin_##which(struct simulation *s)                                        \
-	{                                                                                      \
-		begin(s, which, sizeof(which) / sizeof(which[0]));                             \
+/* clang-format off */
+#define BEGIN(which) \
+	static void begin_##which(struct simulation *s) \
+	{ \
+		begin(s, which, sizeof(which) / sizeof(which[0])); \
 	}
+/* clang-format on */
+
 BEGIN(rules)
 BEGIN(verbs)
 BEGIN(places)
@@ -333,11 +338,6 @@ static const char *who_hangs(void)
 	return NULL;
 }
 
-static bool is_over(void)
-{
-	return !who_hangs();
-}
-
 static void end(void)
 {
 	for (size_t i = 0; i < LOCKERS; i++)
@@ -349,19 +349,20 @@ static bool may_stay(struct slice key)
 	return slice_eq(key, SLICE_LIT("hasp:fence"));
 }
 
-#define MODEL(which, about_, ini_)                                                             \
-	const struct model model_##which = {                                                   \
-		.name = #which,                                                                \
-		.about = about_,                                                               \
-		.ini = ini_,                                                                   \
-		.nhasps = 2,                                                                   \
-		.nworkers = 2,                                                                 \
-		.begin = begin_##which,                                                        \
-		.is_over = is_over,                                                            \
-		.who_hangs = who_hangs,                                                        \
-		.may_stay = may_stay,                                                          \
-		.end = end,                                                                    \
+/* clang-format off */
+#define MODEL(which, about_, ini_) \
+	const struct model model_##which = { \
+		.name = #which, \
+		.about = about_, \
+		.ini = ini_, \
+		.nhasps = 2, \
+		.nworkers = 2, \
+		.begin = begin_##which, \
+		.who_hangs = who_hangs, \
+		.may_stay = may_stay, \
+		.end = end, \
 	}
+/* clang-format on */
 
 MODEL(rules, "locks under rules, with and without wait",
       "[lock waits]\npattern = lock:waits:*\nlease = 2s\nwait = 1500ms\nrenew = unleased\n"
@@ -370,7 +371,7 @@ MODEL(rules, "locks under rules, with and without wait",
       "renew = unleased\n"
       "[lock free]\npattern = lock:free:*\nlease = 2s\nwait = 1500ms\nrenew = unleased\n"
       "on_disconnect = release\n");
-MODEL(verbs, "LOCK and UNLOCK, with and without WAIT", 
+MODEL(verbs, "LOCK and UNLOCK, with and without WAIT",
       "[verbs]\nreentrant = no\nlease = 2s\non_disconnect = release\n");
 MODEL(places, "semaphores: LOCK with LIMIT", "[verbs]\nreentrant = count\nlease = 2s\n");
 MODEL(sides, "read-write locks: LOCK with SHARED and EXCLUSIVE",

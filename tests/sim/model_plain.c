@@ -88,20 +88,12 @@ static void begin(struct simulation *s)
 	}
 }
 
-static bool is_over(void)
-{
-	for (int i = 0; i < CLIENTS; i++)
-		if (!clients[i].has_left)
-			return false;
-	return true;
-}
-
 static const char *who_hangs(void)
 {
 	for (int i = 0; i < CLIENTS; i++)
 		if (!clients[i].has_left)
 			return clients[i].client.machine.name;
-	return "-";
+	return NULL;
 }
 
 static void end(void)
@@ -117,7 +109,6 @@ const struct model model_plain = {
 	.nhasps = 1,
 	.nworkers = 1,
 	.begin = begin,
-	.is_over = is_over,
 	.who_hangs = who_hangs,
 	.end = end,
 };

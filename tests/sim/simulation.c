@@ -32,6 +32,7 @@ static void begin(struct simulation *s, uint64_t seed, const struct model *model
 	trace("seed %llu model %s", (unsigned long long)seed, model->name);
 	server_start(&s->redis, "redis", REDIS_PORT, chance(UINT64_MAX));
 	history_begin(&s->redis);
+	s->model = model;
 	s->nhasps = model->nhasps;
 	for (size_t i = 0; i < s->nhasps; i++) {
 		snprintf(name, sizeof(name), "hasp%u", (unsigned)i);
@@ -63,7 +64,7 @@ static void check_key(void *arg, struct slice name, int64_t expires_at_ms)
 
 static bool model_is_over(void *arg)
 {
-	return ((const struct model *)arg)->is_over();
+	return !((const struct model *)arg)->who_hangs();
 }
 
 static void run(struct simulation *s, const struct model *model, bool quiet_world)
@@ -75,11 +76,13 @@ static void run(struct simulation *s, const struct model *model, bool quiet_worl
 	trace("the faults have ended; clients finish");
 	s->closing = true;
 	world_run(world_now() + FINISH_SECONDS * SECOND, model_is_over, (void *)model);
-	if (!model->is_over()) {
+	if (model->who_hangs()) {
 		history_fail("hangs: %s", model->who_hangs());
 		return;
 	}
 	world_run(world_now() + REST_SECONDS * SECOND, NULL, NULL);
+	if (model->check)
+		model->check(s);
 	sim_redis_each(s->redis.redis, check_key, (void *)model);
 }
 

@@ -18,10 +18,13 @@
 #define HASPS_MAX 3
 #define REDIS_PORT 6379
 
+struct model;
+
 struct simulation {
 	struct server redis;
 	struct process hasps[HASPS_MAX];
 	size_t nhasps;
+	const struct model *model;
 	bool closing; /* clients begin nothing new, and leave when they have finished */
 };
 
@@ -30,11 +33,12 @@ struct model {
 	const char *about; /* in a line */
 	const char *ini; /* of its hasps: sections besides [hasp] and [upstream] */
 	size_t nhasps, nworkers;
+	bool needs_data; /* Redis never loses it */
 	void (*begin)(struct simulation *s);
-	/* Have all clients left? */
-	bool (*is_over)(void);
-	/* Names a client that has not left, and what it waits for. */
+	/* Names a client that has not left; NULL: all have. */
 	const char *(*who_hangs)(void);
+	/* When all have left and all leases are over; may be NULL. */
+	void (*check)(struct simulation *s);
 	/* May this key be left in Redis when all is over? NULL: none may. */
 	bool (*may_stay)(struct slice key);
 	void (*end)(void);
