@@ -47,7 +47,8 @@ static void on_done(void *arg, struct pending_request *r, int db,
 
 	/* What Redis refused has ended nothing; and hasp's own user may see more keys than this
 	 * client. */
-	if (buf_len(&r->probe_keys) && !resp_reply_is_error(reply))
+	if (buf_len(&r->probe_keys) && !resp_reply_is_error(reply) &&
+	    !(r->pending_lock && followed_script_failed(r->pending_lock)))
 		probe_locks(c, db, r);
 	complete_watched(r, db, reply);
 	if (r->value_read)

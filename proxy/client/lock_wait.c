@@ -11,7 +11,7 @@ void lock_wait_how(const struct client *c, bool eval, struct rewrite_how *how)
 
 	*how = waiters_how(c->env->policy.waiters, session_db(s));
 	/* A script that Redis does not have would use up what CLIENT CACHING says. */
-	how->eval = eval || in_multi || s->opaque || s->caches;
+	how->eval = eval || in_multi || s->opaque || s->affects_next;
 	how->resp3 = s->proto == 3;
 	how->ticket = waiters_ticket(c->env->policy.waiters);
 	/* Commands in a transaction never wait. Nor do those of a client whose replies hasp

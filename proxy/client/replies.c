@@ -173,7 +173,10 @@ static void on_piece(void *owner, void *tag, struct slice bytes)
 	const struct pending_request *r = tag;
 
 	(void)owner;
-	checked_read_feed(r->checked_read, bytes);
+	if (r->checked_read)
+		checked_read_feed(r->checked_read, bytes);
+	else
+		followed_script_feed(r->pending_lock, bytes);
 }
 
 /* Is it answered step by step? */

@@ -57,6 +57,9 @@ static unsigned reply_flags(const struct decision *d)
 
 	if (!d->pending)
 		return (d->watches_refusal ? LINK_INTERCEPT : LINK_PASS) | patient;
+	/* Its request is over when the reads after it are answered. */
+	if (d->is_followed)
+		flags = LINK_PIECES | patient;
 	if (d->pending->kind == PENDING_EXEC || d->pending->value_read)
 		flags |= LINK_CAPTURE;
 	else if (d->pending->ends_transaction)
@@ -83,7 +86,27 @@ static void expect(struct client *c, const struct decision *d)
 	}
 	for (unsigned i = 0; i < d->discards; i++)
 		link_expect(&c->user, LINK_DISCARD, NULL);
+	if (d->is_followed)
+		link_expect(&c->user, LINK_DISCARD | LINK_PIECES, d->pending);
 	link_expect(&c->user, reply_flags(d), d->pending);
+	if (!d->is_followed)
+		return;
+	link_expect(&c->user, LINK_DISCARD | LINK_PIECES, d->pending);
+	link_expect(&c->user, LINK_DISCARD | LINK_NOTIFY, d->pending);
+}
+
+/* The request is sent with hasp's own reads around it, in one piece. */
+static void send_followed(struct client *c, struct cursor *k, const struct decision *d)
+{
+	struct buf *out = &c->env->policy.rewritten;
+
+	send_passed(c, k);
+	followed_script_write(d->pending->pending_lock, slice_of(k->p + k->at, c->scanned),
+	                      out);
+	links_send(c, buf_slice(out));
+	expect(c, d);
+	step_over(c, k);
+	k->from = k->at;
 }
 
 /* False: the client is parked, for the answer says what comes behind it. */
@@ -93,6 +116,10 @@ static bool pass(struct client *c, struct cursor *k, const struct decision *d)
 	               (d->pending->kind == PENDING_STREAM || pending_logs_in(d->pending));
 
 	client_end_wait(c);
+	if (d->is_followed) {
+		send_followed(c, k, d);
+		return true;
+	}
 	if (d->follows_ping) {
 		send_passed(c, k);
 		link_ping(c->user.link);

@@ -206,6 +206,7 @@ struct decision dispatch(struct context *x)
 	if (must_be_learned(x->env, x->what, x->req->argv[0]))
 		return learn;
 	d = decide_request(x);
+	x->session->affects_next |= x->what->session == SESSION_OWN_LINK;
 	if (d.verdict == DISPATCH_PASS) {
 		add_probe(x, &d);
 		if (x->what->is_guarded)
@@ -215,7 +216,7 @@ struct decision dispatch(struct context *x)
 			watched_request(x, &d, true);
 		if (x->env->rules_enforce && x->what->command &&
 		    command_runs_script(x->what->command))
-			lock_note_script(x);
+			lock_note_script(x, &d);
 		if (x->what->reads_value)
 			lock_note_read(x, &d);
 		mark_blocking(x, &d);

@@ -133,9 +133,39 @@ static void note_values_of_script(struct context *x, struct slice key)
 			                   req->argv[i]);
 }
 
-void lock_note_script(struct context *x)
+/* Would the reads before and after a script stay unseen, and their replies be seen by hasp? */
+static bool may_be_followed(const struct context *x)
 {
+	const struct session *s = x->session;
+
+	return !s->opaque && !s->quitting && !session_in_multi(s) && !session_is_muted(s) &&
+	       !s->affects_next && !s->tracks && !x->must_log_in;
+}
+
+/* The script may take, extend or release the lock `key` of `rule`; `first`: its first argument
+ * after the keys. */
+static void follow_script(struct context *x, struct decision *d, const struct rule *rule,
+                          struct slice key, size_t first)
+{
+	const struct hold_terms terms = {
+		.rule = rule,
+		.stats = x->env->rule_stats[rule->section.index],
+	};
+
+	if (!d->pending)
+		d->pending = pending_new_of(&x->env->pending, PENDING_PROBE);
+	d->pending->pending_lock = pending_lock_follow(x->env->holds, key, x->req->argv + first,
+	                                               x->req->argc - first, &terms);
+	d->pending->rest = &context_rest;
+	d->is_followed = true;
+}
+
+void lock_note_script(struct context *x, struct decision *d)
+{
+	const struct rule *by_value = NULL;
 	struct key_args args;
+	struct slice lock = SLICE_NONE;
+	size_t nlocks = 0;
 
 	key_args_init(&args, x->what->command, x->req);
 	for (size_t i = 0; i < args.n; i++) {
@@ -144,9 +174,15 @@ void lock_note_script(struct context *x)
 		if (!rule)
 			continue;
 		note_unseen_release(x, rule, key);
-		if (rule->owner == OWNER_VALUE)
-			note_values_of_script(x, key);
+		if (rule->owner != OWNER_VALUE)
+			continue;
+		note_values_of_script(x, key);
+		by_value = rule;
+		lock = key;
+		nlocks++;
 	}
+	if (nlocks == 1 && may_be_followed(x))
+		follow_script(x, d, by_value, lock, args.v[args.n - 1] + 1);
 	key_args_fini(&args);
 }
 

@@ -48,7 +48,8 @@ bool lock_multi_stays(struct context *x, const struct pending_lock *p);
 bool lock_is_waited_for(const struct policy_env *env, const struct session *session,
                         const struct rule *rule, struct slice key);
 
-/* A script is sent as it came: it may release locks of rules that it names. */
-void lock_note_script(struct context *x);
+/* A script is sent as it came: it may release locks of rules that it names. If it names one
+ * lock whose owner is its value, hasp reads that before and after the script. */
+void lock_note_script(struct context *x, struct decision *d);
 
 #endif

@@ -299,7 +299,8 @@ static struct decision on_client(struct context *x)
 		*(is_name ? &r->login.lib_name : &r->login.lib_ver) = copy_name(arg(x, 3));
 		return await_session(x, r);
 	}
-	x->session->caches |= args_option(arg(x, 1), "caching");
+	x->session->affects_next |= args_option(arg(x, 1), "caching");
+	x->session->tracks |= args_option(arg(x, 1), "tracking");
 	return hushes(x) ? turn_opaque(x) : pass;
 }
 

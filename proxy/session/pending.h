@@ -35,7 +35,8 @@ enum pending_kind {
 	PENDING_LIST, /* LOCK.LIST: the reply says that the client may be answered */
 	PENDING_QUORUM, /* of a lock that a quorum has: the reply says that it may be
 	                 * asked */
-	PENDING_PROBE, /* it may end a lock that is waited for */
+	PENDING_PROBE, /* it may end a lock that is waited for, or is a script that may take one
+	                */
 	PENDING_GUARD, /* a command on guarded keys, or a read of keys that are checked */
 	PENDING_LOGIN, /* hasp's own question whether the client is logged in */
 	PENDING_COUNT, /* hasp's own write before a WAIT */

@@ -40,7 +40,10 @@ struct session {
 	bool admitted; /* Redis took the connection without that; the caller's to set */
 	bool by_hello; /* HELLO was accepted: Redis knows it */
 	bool opaque;
-	bool caches; /* CLIENT CACHING was sent, which Redis applies to the request behind it */
+	bool affects_next; /* CLIENT CACHING or ASKING was sent, say: Redis applies it to the
+	                    * next request, so that no other may come between */
+	bool tracks; /* CLIENT TRACKING was sent: Redis reports changes of the keys that are
+	              * read on the link */
 	bool quitting; /* QUIT was sent: requests behind it get no answer */
 	struct transaction txn;
 };

@@ -34,6 +34,14 @@ def retry(take, timeout, pause):
     return True
 
 
+def evaluate(r, script, key, *args):
+    """By EVALSHA, and as the script only when Redis does not know it."""
+    try:
+        return r.evalsha(hashlib.sha1(script.encode()).hexdigest(), 1, key, *args)
+    except redis.exceptions.NoScriptError:
+        return r.eval(script, 1, key, *args)
+
+
 class NoLock:
     """Excludes nobody."""
 
@@ -66,11 +74,11 @@ class Verbs:
 class GoZero:
     """go-zero's RedisLock, whose caller tries again."""
 
-    def __init__(self, r, name, owner=None):
-        self.r, self.name, self.id = r, name, owner or uuid.uuid4().hex[:16]
+    def __init__(self, r, name, owner=None, lease_ms=LEASE_MS):
+        self.r, self.name, self.id, self.lease_ms = r, name, owner or uuid.uuid4().hex[:16], lease_ms
 
     def try_lock(self):
-        return self.r.eval(gozero.LOCK, 1, self.name, self.id, LEASE_MS) == "OK"
+        return self.r.eval(gozero.LOCK, 1, self.name, self.id, self.lease_ms) == "OK"
 
     def lock(self, timeout=10):
         return retry(self.try_lock, timeout, lambda: 0.005)
@@ -106,22 +114,90 @@ else
     return 0
 end"""
 
-    def __init__(self, r, name):
-        self.r, self.name, self.value = r, name, None
+    # Its Extend(), with WithSetNXOnExtend().
+    TOUCH = """if redis.call("GET", KEYS[1]) == ARGV[1] then
+    return redis.call("PEXPIRE", KEYS[1], ARGV[2])
+elseif redis.call("SET", KEYS[1], ARGV[1], "PX", ARGV[2], "NX") then
+    return 1
+else
+    return 0
+end"""
+
+    def __init__(self, r, name, lease_ms=LEASE_MS):
+        self.r, self.name, self.lease_ms, self.value = r, name, lease_ms, None
 
     def try_lock(self):
         self.value = base64.b64encode(os.urandom(16)).decode()
-        return self.r.set(self.name, self.value, nx=True, px=LEASE_MS)
+        return self.r.set(self.name, self.value, nx=True, px=self.lease_ms)
 
     def lock(self, timeout=10):
         return retry(self.try_lock, timeout, lambda: random.uniform(0.002, 0.02))
 
+    def extend(self):
+        return evaluate(self.r, self.TOUCH, self.name, self.value, self.lease_ms)
+
     def unlock(self):
-        try:
-            sha = hashlib.sha1(self.DELETE.encode()).hexdigest()
-            return self.r.evalsha(sha, 1, self.name, self.value)
-        except redis.exceptions.NoScriptError:
-            return self.r.eval(self.DELETE, 1, self.name, self.value)
+        return evaluate(self.r, self.DELETE, self.name, self.value)
+
+
+class Discourse:
+    """Discourse's DistributedMutex: the value is the time in s at which the lock ends. The script
+    computes and returns it, so that the lock cannot be kept for longer by its expiry."""
+
+    LOCK = """local now = redis.call("time")[1]
+local expire_time = now + ARGV[1]
+local current_expire_time = redis.call("get", KEYS[1])
+
+if current_expire_time and tonumber(now) <= tonumber(current_expire_time) then
+  return nil
+else
+  local result = redis.call("setex", KEYS[1], ARGV[1] + 1, tostring(expire_time))
+  return expire_time
+end"""
+    UNLOCK = """local current_expire_time = redis.call("get", KEYS[1])
+
+if current_expire_time == ARGV[1] then
+  local result = redis.call("del", KEYS[1])
+  return result ~= nil
+else
+  return false
+end"""
+
+    def __init__(self, r, name, lease_ms=LEASE_MS):
+        self.r, self.name, self.validity, self.until = r, name, lease_ms // 1000, None
+
+    def try_lock(self):
+        self.until = evaluate(self.r, self.LOCK, self.name, self.validity)
+        return self.until is not None
+
+    def lock(self, timeout=10):
+        return retry(self.try_lock, timeout, lambda: 0.005)
+
+    def unlock(self):
+        return evaluate(self.r, self.UNLOCK, self.name, self.until) is not None
+
+
+class Nextcloud:
+    """The exclusive lock of Nextcloud's MemcacheLockingProvider, which only a free lock's value, 0,
+    becomes; its value is the same for all owners."""
+
+    CAS = 'if redis.call("get", KEYS[1]) == ARGV[1] then redis.call("set", KEYS[1], ARGV[2]) return 1 else return 0 end'
+    CAD = 'if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) else return 0 end'
+    VALUE = '"exclusive"'
+
+    def __init__(self, r, name, lease_ms=LEASE_MS):
+        self.r, self.name, self.ttl = r, name, lease_ms // 1000
+
+    def try_lock(self):
+        self.r.set(self.name, 0, nx=True, ex=self.ttl)
+        return (evaluate(self.r, self.CAS, self.name, 0, self.VALUE) == 1
+                and self.r.expire(self.name, self.ttl))
+
+    def lock(self, timeout=10):
+        return retry(self.try_lock, timeout, lambda: 0.005)
+
+    def unlock(self):
+        return evaluate(self.r, self.CAD, self.name, self.VALUE)
 
 
 class Watched(Redsync):

@@ -284,6 +284,59 @@ static void only_what_may_release_a_lock_is_noted_as_a_release(void **state)
 	holds_set_releases(f->env.holds, NULL);
 }
 
+static void assert_followed(struct policy_fixture *f, const char *words, bool followed)
+{
+	decide(f, words);
+	assert_int_equal(f->d.verdict, DISPATCH_PASS);
+	assert_int_equal(f->d.is_followed, followed);
+	assert_int_equal(f->d.pending && f->d.pending->pending_lock, followed);
+}
+
+static void a_script_that_names_one_lock_by_value_is_followed(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, "[lock values]\npattern = v:*\nowner = value\n"
+	              "[lock watched]\npattern = w:*\nowner = value\nmode = observe\n" RULE);
+	assert_followed(f, "EVAL text 1 v:1 mine 30000", true);
+	assert_followed(f, "EVALSHA sha 1 v:1", true);
+	assert_followed(f, "FCALL name 1 v:1 mine", true);
+	assert_followed(f, "EVAL text 3 other v:1 lock:a mine", true);
+	assert_followed(f, "EVAL text 2 v:1 v:2 mine", false);
+	assert_followed(f, "EVAL text 1 lock:a mine", false);
+	assert_followed(f, "EVAL text 1 w:1 mine", false);
+	assert_followed(f, "EVAL text 0 v:1", false);
+	assert_followed(f, "EVAL text 9 v:1", false);
+}
+
+static void a_script_is_not_followed_where_that_would_be_seen(void **state)
+{
+	static const char *const before[] = {
+		"MULTI",           "QUIT", "ASKING", "CLIENT TRACKING ON", "CLIENT CACHING YES",
+		"CLIENT REPLY OFF"
+	};
+	struct policy_fixture *f = *state;
+
+	policy_use(f, "[lock values]\npattern = v:*\nowner = value\n");
+	for (size_t i = 0; i < sizeof(before) / sizeof(*before); i++) {
+		session_fini(&f->session);
+		session_init(&f->session);
+		assert_followed(f, "EVAL text 1 v:1 mine", true);
+		(void)sent_command(f, before[i]);
+		if (f->d.turns_opaque)
+			session_make_opaque(&f->session);
+		assert_followed(f, "EVAL text 1 v:1 mine", false);
+	}
+	session_fini(&f->session);
+	session_init(&f->session);
+	f->session.subscriptions[SUBSCRIBED_CHANNELS] = 1;
+	assert_followed(f, "EVAL text 1 v:1 mine", false);
+	f->session.proto = 3;
+	assert_followed(f, "EVAL text 1 v:1 mine", true);
+	f->must_log_in = true;
+	assert_followed(f, "EVAL text 1 v:1 mine", false);
+}
+
 static void a_verb_with_wrong_arguments_is_answered_by_an_error_in_its_place(void **state)
 {
 	struct policy_fixture *f = *state;
@@ -513,6 +566,8 @@ int main(void)
 		TEST(a_verb_that_waits_says_for_how_long),
 		TEST(one_that_has_a_lock_as_too_many_owners_does_not_wait_for_it),
 		TEST(only_what_may_release_a_lock_is_noted_as_a_release),
+		TEST(a_script_that_names_one_lock_by_value_is_followed),
+		TEST(a_script_is_not_followed_where_that_would_be_seen),
 		TEST(a_verb_with_wrong_arguments_is_answered_by_an_error_in_its_place),
 		TEST(a_verb_does_not_take_the_lock_of_a_rule_nor_mlock_one_of_several),
 		TEST(calls_wait_until_nothing_is_awaited),

@@ -5,6 +5,11 @@
  */
 #include "lock/hold/hold_internal.h"
 
+#include <math.h>
+
+/* Seconds by which Redis' clock may go faster or slower than ours within a lease. */
+#define CLOCKS_DIFFER 0.05
+
 /* A connection remembers the locks that it took, and under owner = value what it stored for as
  * long as it lives; but of those that are neither renewed nor released not more than this. */
 #define REMEMBERED_MAX 1024
@@ -299,10 +304,62 @@ static void apply_success(struct holds *h, struct hold_owner *o, const struct pe
 	}
 }
 
+/* Does the script's lock end earlier, or later, than is known of the hold? It ended between
+ * good_until and `slack` seconds after that; the last read was answered between `sent_at` and
+ * `now`. A renewal under way may be why it ends later. */
+static bool has_other_end(const struct hold *hold, const struct pending_lock *p, double now)
+{
+	double left = (double)p->lease_ms / 1000;
+	bool renewing = renewal_is_under_way(hold);
+
+	if (now + left < hold->good_until - CLOCKS_DIFFER)
+		return !renewing || !isinf(hold->good_until);
+	return !renewing && p->sent_at + left > hold->good_until + hold->slack + CLOCKS_DIFFER;
+}
+
+/* A script has left the lock its value. */
+static void apply_read_expiry(struct holds *h, const struct pending_lock *p, int db)
+{
+	double now = timers_now(h->timers);
+	struct hold *hold = hold_first(h, db, p->keys[0]);
+
+	for (; hold && p->leased; hold = hold_next(hold))
+		if (hold->kind == LOCK_KIND_VALUE && slice_eq(hold_token(hold), p->token) &&
+		    has_other_end(hold, p, now))
+			renewal_begin(hold, p, true, renewal_is_under_way(hold));
+}
+
+/* The script did not release the lock, though hasp had noted that it might. */
+static void forget_release(const struct holds *h, const struct pending_lock *p, int db)
+{
+	if (!h->releases)
+		return;
+	release_board_forget(h->releases, db, p->keys[0], p->token, p->sent_at);
+	release_board_forget(h->releases, db, p->keys[0], SLICE_NONE, p->sent_at);
+}
+
+/* A client's own script was answered, and the reads of its lock, of which `pttl` is the last.
+ */
+static void apply_followed(struct holds *h, struct hold_owner *o, struct pending_lock *p,
+                           int db, const struct resp_reply *pttl)
+{
+	static const struct resp_reply no_fence = { 0 };
+
+	followed_script_end(p, pttl);
+	if (p->effect == LOCK_EFFECT_TAKES || p->effect == LOCK_EFFECT_EXPIRES)
+		forget_release(h, p, db);
+	if (p->effect == LOCK_EFFECT_EXPIRES)
+		apply_read_expiry(h, p, db);
+	else
+		apply_success(h, o, p, db, &no_fence);
+}
+
 void hold_apply(struct holds *h, struct hold_owner *o, struct pending_lock *p, int db,
                 const struct resp_reply *r)
 {
-	if (db >= 0 && !rewrite_is_success(p->success, r))
+	if (db >= 0 && p->followed)
+		apply_followed(h, o, p, db, r);
+	else if (db >= 0 && !rewrite_is_success(p->success, r))
 		refusals_tell(h, o, p, db, r);
 	else if (db >= 0)
 		for (const struct pending_lock *at = p; at; at = at->next)

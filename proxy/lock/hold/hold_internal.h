@@ -6,6 +6,7 @@
  *   holds.c          the table of the holds, and their release
  *   renewal.c        keeps holds alive
  *   parts.c          what a try for several locks has while it waits
+ *   followed_script.c  a client's script on a lock, and the lock before and after it
  *   pending_lock.c   a call whose reply is due, and how to undo it
  *   refusals.c       what another owner's lock was in the way of
  *   apply.c          what a reply does to the holds
@@ -26,6 +27,8 @@
  * Redis does not remember more. */
 #define TICKET_SIZE 40
 #define TICKETS_KEPT 16
+/* The ticket of a lock that a client's own script took: release.lua does not look for it. */
+#define TICKET_NONE "-"
 
 /* What becomes of a hold when its lease comes to its end. renewal.c has the diagram. */
 enum hold_state {
@@ -146,6 +149,7 @@ struct pending_lock {
 	struct holds *holds;
 	struct section_stats *stats; /* NULL: it counts nowhere */
 	struct parts *parts; /* MLOCK: it takes all keys; else NULL */
+	struct followed_script *followed; /* the client's own script; else NULL */
 	struct pending_lock *next; /* MSETNX: another lock that the call takes; else NULL */
 	size_t nbytes; /* its memory */
 	struct slice token;
@@ -204,6 +208,15 @@ void hold_events_count_at(struct hold *hold, struct section_stats *stats);
 
 struct parts *parts_new(struct pending_lock *p);
 void parts_free(struct parts *parts); /* NULL is allowed */
+
+/* --- followed_script.c --- */
+
+struct followed_script *followed_script_new(const struct slice *args, size_t nargs);
+/* Sets the effect of the call, now that all is read: TAKES, with the lock's value and lease,
+ * EXPIRES, DROPS or NONE. `pttl`: the reply to the last read. */
+void followed_script_end(struct pending_lock *p, const struct resp_reply *pttl);
+void followed_script_free(struct followed_script *f); /* NULL is allowed */
+size_t followed_script_nbytes(const struct followed_script *f); /* of memory; NULL is allowed */
 
 /* --- refusals.c --- */
 

@@ -187,6 +187,21 @@ struct pending_lock *pending_lock_fit(struct pending_lock *p);
 void pending_lock_free(struct pending_lock *p); /* NULL is allowed */
 size_t pending_lock_nbytes(const struct pending_lock *p); /* of memory */
 
+/* A script that a client runs on `key`, the lock of a rule with owner = value; `args` are the
+ * script's other arguments, of which the first FOLLOWED_ARGS_MAX may become the lock's value.
+ * hasp reads the lock before and after the script: hold_apply() gets the reply to the last
+ * read, and begins, prolongs or ends a hold accordingly. */
+#define FOLLOWED_ARGS_MAX 16
+struct pending_lock *pending_lock_follow(struct holds *h, struct slice key,
+                                         const struct slice *args, size_t nargs,
+                                         const struct hold_terms *terms);
+/* Appends the client's request, with one read before it and two after it. */
+void followed_script_write(const struct pending_lock *p, struct slice request, struct buf *out);
+/* Bytes of the replies to all of these but the last one. */
+void followed_script_feed(struct pending_lock *p, struct slice bytes);
+/* Returns true if `p` is such a script, and was answered by an error. */
+bool followed_script_failed(const struct pending_lock *p);
+
 /* The reply to the call is there, given by database `db` (-1: not known). Frees `p`. */
 void hold_apply(struct holds *h, struct hold_owner *o, struct pending_lock *p, int db,
                 const struct resp_reply *r);

@@ -150,6 +150,25 @@ struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *c
 	return p;
 }
 
+struct pending_lock *pending_lock_follow(struct holds *h, struct slice key,
+                                         const struct slice *args, size_t nargs,
+                                         const struct hold_terms *terms)
+{
+	struct lock_call call = {
+		.script = SCRIPT_WRITE,
+		.effect = LOCK_EFFECT_TAKES,
+		.kind = LOCK_KIND_VALUE,
+		.ticket = SLICE_LIT(TICKET_NONE),
+		.sole = true,
+	};
+	struct pending_lock *p = pending_lock_new(h, &call, &key, 1, terms);
+
+	/* Until followed_script_end() knows better, so that nothing is undone. */
+	p->effect = LOCK_EFFECT_NONE;
+	p->followed = followed_script_new(args, nargs);
+	return p;
+}
+
 struct pending_lock *pending_lock_join(struct pending_lock *p, struct pending_lock *all)
 {
 	struct pending_lock *first = p;
@@ -392,7 +411,8 @@ size_t pending_lock_nbytes(const struct pending_lock *p)
 	size_t nbytes = 0;
 
 	for (; p; p = p->next)
-		nbytes += p->nbytes + (p->parts ? sizeof(*p->parts) : 0);
+		nbytes += p->nbytes + (p->parts ? sizeof(*p->parts) : 0) +
+		          followed_script_nbytes(p->followed);
 	return nbytes;
 }
 
@@ -420,6 +440,7 @@ static void free_one(struct pending_lock *p)
 {
 	p->holds->npending--;
 	parts_free(p->parts);
+	followed_script_free(p->followed);
 	buf_release(&p->answer);
 	if (p->small)
 		freelist_give(&p->holds->pending, p);

@@ -30,6 +30,10 @@ struct release_board {
 /* A client sends now what may release the lock of the owner `token`. `now`: clock_now(). */
 void release_board_note(struct release_board *b, int db, struct slice key, struct slice token,
                         double now);
+/* What was sent at `at`, and noted just before, has not released the lock: forgets that note.
+ */
+void release_board_forget(struct release_board *b, int db, struct slice key, struct slice token,
+                          double at);
 /* When that was last, as clock_now(); 0: not known. */
 double release_board_at(const struct release_board *b, int db, struct slice key,
                         struct slice token);

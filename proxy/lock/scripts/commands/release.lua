@@ -8,7 +8,8 @@
 --
 -- ARGV[1]  secret (see sign.lua)
 -- ARGV[2]  token (owner = value: the value)
--- ARGV[3]  ticket of the try that took it, which the record must not deny
+-- ARGV[3]  ticket of the try that took it, which the record must not deny; '-': a script of the
+--          application took it, so that a record is an earlier try's
 -- ARGV[4]  what it may have left in ms at most (0: no limit): with more, the owner took another
 --
 -- returns  1; 0 when the lock is no longer this owner's. A counter that others have counted on loses
@@ -26,7 +27,7 @@ if not mine or is_retaken(lock, side) then
 end
 -- (A lock that is renewed outlives its record.)
 local note = redis.pcall('GET', record)
-if type(note) == 'string' and note:match('^%S+ %S+ =?(.+)$') ~= ticket then
+if ticket ~= '-' and type(note) == 'string' and note:match('^%S+ %S+ =?(.+)$') ~= ticket then
 	return 0
 end
 if most_ms > 0 and redis.call('PTTL', lock) > most_ms then

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * followed_script: a script that a client runs on one lock of a rule with owner = value. hasp
+ * reads the lock before and after the script, in the same write. The client does not get the
+ * replies to these reads.
+ *
+ *   GET lock   -> nil ---.
+ *   EVAL ...   -> "OK" --+-- feed() --> kept -------.
+ *   GET lock   -> "a1" --'                           +-- end() --> the effect of the call
+ *   PTTL lock  -> 30000 ----------------------------'
+ *
+ *   the lock before   after           effect
+ *   nil, or "a0"      "a1"            TAKES, if "a1" is an argument of the call, or the integer
+ *                                     that it returned; else NONE
+ *   "a1"              "a1"            EXPIRES: the expiry may have changed
+ *   "a1"              nil             DROPS
+ *
+ * Other clients' commands may run between these four: Redis may read them in two pieces, and in
+ * a cluster each is sent for itself. So a value that the call does not know begins no hold.
+ */
+#include "lock/hold/hold_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fatal.h"
+#include "resp/write.h"
+
+/* GET, the script, GET. */
+enum { READ_BEFORE, ANSWER, READ_AFTER, REPLIES };
+
+/* Bytes that are kept of a reply: a header, a value and its line end. */
+#define REPLY_KEPT (SEEN_VALUE_MAX + 16)
+
+struct followed_script {
+	struct reply_scan scan;
+	size_t nreplies; /* that are whole */
+	size_t nargs; /* bytes of the call's arguments in `bytes`, each behind its length */
+	size_t ends[REPLIES]; /* where each reply ends there, as far as it is kept */
+	struct buf bytes;
+};
+
+static void keep_args(struct followed_script *f, const struct slice *args, size_t nargs)
+{
+	for (size_t i = 0; i < nargs && i < FOLLOWED_ARGS_MAX; i++) {
+		if (args[i].n == 0 || args[i].n > SEEN_VALUE_MAX)
+			continue;
+		buf_append(&f->bytes, slice_of((const char *)&args[i].n, sizeof(args[i].n)));
+		buf_append(&f->bytes, args[i]);
+	}
+	f->nargs = buf_len(&f->bytes);
+}
+
+struct followed_script *followed_script_new(const struct slice *args, size_t nargs)
+{
+	struct followed_script *f = xcalloc(1, sizeof(*f));
+
+	keep_args(f, args, nargs);
+	return f;
+}
+
+void followed_script_free(struct followed_script *f)
+{
+	if (!f)
+		return;
+	buf_release(&f->bytes);
+	free(f);
+}
+
+size_t followed_script_nbytes(const struct followed_script *f)
+{
+	return f ? sizeof(*f) + buf_cap(&f->bytes) : 0;
+}
+
+static void write_read(struct buf *out, const char *command, struct slice key)
+{
+	struct slice argv[] = { slice_str(command), key };
+
+	resp_write_request(out, argv, 2);
+}
+
+void followed_script_write(const struct pending_lock *p, struct slice request, struct buf *out)
+{
+	write_read(out, "GET", p->keys[0]);
+	buf_append(out, request);
+	write_read(out, "GET", p->keys[0]);
+	write_read(out, "PTTL", p->keys[0]);
+}
+
+/* Where reply number `i` begins in f->bytes. */
+static size_t reply_start(const struct followed_script *f, size_t i)
+{
+	return i ? f->ends[i - 1] : f->nargs;
+}
+
+void followed_script_feed(struct pending_lock *p, struct slice bytes)
+{
+	struct followed_script *f = p->followed;
+
+	while (bytes.n && f->nreplies < REPLIES) {
+		size_t kept = buf_len(&f->bytes) - reply_start(f, f->nreplies), used;
+		size_t space = REPLY_KEPT - kept;
+		enum resp_result r = reply_scan(&f->scan, bytes.p, bytes.n, &used);
+
+		/* (The link ends.) */
+		if (r == RESP_BAD)
+			return;
+		buf_append(&f->bytes, slice_of(bytes.p, used < space ? used : space));
+		if (r == RESP_OK)
+			f->ends[f->nreplies++] = buf_len(&f->bytes);
+		bytes = slice_of(bytes.p + used, bytes.n - used);
+	}
+}
+
+static struct slice reply_of(const struct followed_script *f, size_t i)
+{
+	size_t at = reply_start(f, i);
+
+	return slice_of(buf_head(&f->bytes) + at, f->ends[i] - at);
+}
+
+bool followed_script_failed(const struct pending_lock *p)
+{
+	const struct followed_script *f = p->followed;
+
+	return f && f->nreplies > ANSWER && slice_starts(reply_of(f, ANSWER), SLICE_LIT("-"));
+}
+
+/* The number or the string that a reply is. SLICE_NONE: it is something else, or is too long.
+ */
+static struct slice reply_text(struct slice reply)
+{
+	const char *end = memchr(reply.p, '\n', reply.n);
+	struct slice text;
+
+	if (!end || (*reply.p != ':' && *reply.p != '$'))
+		return SLICE_NONE;
+	text = slice_of(reply.p + 1, (size_t)(end - reply.p) - 2);
+	if (*reply.p == ':')
+		return text;
+	text = slice_of(end + 1, (size_t)strtoull(text.p, NULL, 10));
+	return text.n <= SEEN_VALUE_MAX && reply.p[1] != '-' ? text : SLICE_NONE;
+}
+
+static bool is_nil(struct slice reply)
+{
+	return slice_eq(reply, SLICE_LIT("$-1\r\n")) || slice_eq(reply, SLICE_LIT("_\r\n"));
+}
+
+static bool is_string(struct slice reply)
+{
+	return slice_starts(reply, SLICE_LIT("$")) && reply_text(reply).p;
+}
+
+/* Returns true if the call brought the lock's value, or returned it as an integer: the time at
+ * which the lock ends, which the script computed, say. */
+static bool is_of_call(const struct followed_script *f, struct slice value)
+{
+	struct slice args = slice_of(buf_head(&f->bytes), f->nargs);
+	struct slice answer = reply_of(f, ANSWER);
+	size_t n;
+
+	for (; args.n; args = slice_of(args.p + n, args.n - n)) {
+		memcpy(&n, args.p, sizeof(n));
+		args = slice_of(args.p + sizeof(n), args.n - sizeof(n));
+		if (slice_eq(slice_of(args.p, n), value))
+			return true;
+	}
+	return slice_starts(answer, SLICE_LIT(":")) && slice_eq(reply_text(answer), value);
+}
+
+/* The lock has `value` now, and `left_ms` of its expiry; -1: it has none. */
+static void set_lock(struct pending_lock *p, struct slice value, int64_t left_ms)
+{
+	p->token = value;
+	p->leased = left_ms >= 0;
+	p->lease_ms = left_ms < 0 ? 0 : left_ms ? left_ms : 1;
+	p->ends_ms = p->lease_ms;
+}
+
+void followed_script_end(struct pending_lock *p, const struct resp_reply *pttl)
+{
+	const struct followed_script *f = p->followed;
+	struct slice before, after;
+
+	if (f->nreplies < REPLIES || pttl->type != ':')
+		return;
+	before = reply_of(f, READ_BEFORE);
+	after = reply_of(f, READ_AFTER);
+	if (!is_nil(before) && !is_string(before))
+		return;
+	if (is_nil(after) && is_string(before)) {
+		p->effect = LOCK_EFFECT_DROPS;
+		p->token = reply_text(before);
+	}
+	/* (-2: it has expired since.) */
+	if (!is_string(after) || pttl->integer < -1)
+		return;
+	if (slice_eq(before, after))
+		p->effect = LOCK_EFFECT_EXPIRES;
+	else if (is_of_call(f, reply_text(after)))
+		p->effect = LOCK_EFFECT_TAKES;
+	if (p->effect != LOCK_EFFECT_NONE)
+		set_lock(p, reply_text(after), pttl->integer);
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The replies to hasp's reads show what a client's script has done to its lock. A hold begins,
+ * changes or ends accordingly.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "lock/hold/hold_internal.h"
+#include "tests/unit/hold_fixture.h"
+
+#define NIL "$-1\r\n"
+#define MINE "$4\r\nmine\r\n"
+#define YOURS "$5\r\nyours\r\n"
+
+static const struct slice args[] = { { "mine", 4 }, { "30000", 5 }, { "", 0 } };
+
+static struct pending_lock *follow(const struct hold_fixture *f, const struct rule *rule)
+{
+	const struct hold_terms terms = { .rule = rule };
+
+	return pending_lock_follow(f->holds, SLICE_LIT("lock"), args, 3, &terms);
+}
+
+static void feed(struct pending_lock *p, const char *bytes)
+{
+	followed_script_feed(p, slice_str(bytes));
+}
+
+/* The replies to GET, the script, GET and PTTL, and the effect that they show. */
+struct read {
+	const char *before, *answer, *after;
+	struct resp_reply pttl;
+	enum lock_effect effect;
+	const char *value;
+	int64_t lease_ms;
+};
+
+#define MS(n)                                                                                  \
+	{                                                                                      \
+		.type = ':', .integer = (n)                                                    \
+	}
+
+static const struct read reads[] = {
+	{ NIL, "+OK\r\n", MINE, MS(9), LOCK_EFFECT_TAKES, "mine", 9 },
+	{ "_\r\n", ":1\r\n", MINE, MS(-1), LOCK_EFFECT_TAKES, "mine", 0 },
+	{ NIL, "+OK\r\n", MINE, MS(0), LOCK_EFFECT_TAKES, "mine", 1 },
+	{ YOURS, "*2\r\n:1\r\n*1\r\n$2\r\n\r\n\r\n", MINE, MS(9), LOCK_EFFECT_TAKES, "mine",
+	  9 },
+	{ NIL, ":17\r\n", "$2\r\n17\r\n", MS(9), LOCK_EFFECT_TAKES, "17", 9 },
+	{ MINE, "-ERR\r\n", MINE, MS(9), LOCK_EFFECT_EXPIRES, "mine", 9 },
+	{ YOURS, "$-1\r\n", YOURS, MS(9), LOCK_EFFECT_EXPIRES, "yours", 9 },
+	{ MINE, ":1\r\n", NIL, MS(-2), LOCK_EFFECT_DROPS, "mine", 0 },
+	{ YOURS, ":1\r\n", "_\r\n", MS(-2), LOCK_EFFECT_DROPS, "yours", 0 },
+	/* Another client's value, though the script has returned it. */
+	{ NIL, YOURS, YOURS, MS(9), LOCK_EFFECT_NONE, NULL, 0 },
+	{ NIL, ":17\r\n", "$2\r\n18\r\n", MS(9), LOCK_EFFECT_NONE, NULL, 0 },
+	{ NIL, "+mine\r\n", "$0\r\n\r\n", MS(9), LOCK_EFFECT_NONE, NULL, 0 },
+	/* The lock was free throughout, or is free again. */
+	{ NIL, ":0\r\n", NIL, MS(-2), LOCK_EFFECT_NONE, NULL, 0 },
+	{ NIL, "+OK\r\n", MINE, MS(-2), LOCK_EFFECT_NONE, NULL, 0 },
+	/* Redis answered an error. */
+	{ "-WRONGTYPE x\r\n", "+OK\r\n", MINE, MS(9), LOCK_EFFECT_NONE, NULL, 0 },
+	{ MINE, "+OK\r\n", "-WRONGTYPE x\r\n", MS(9), LOCK_EFFECT_NONE, NULL, 0 },
+	{ NIL, "+OK\r\n", MINE, { .type = '-' }, LOCK_EFFECT_NONE, NULL, 0 },
+};
+
+static void assert_end(struct pending_lock *p, const struct read *r)
+{
+	followed_script_end(p, &r->pttl);
+	assert_int_equal(p->effect, r->effect);
+	if (r->value)
+		assert_true(slice_eq(p->token, slice_str(r->value)));
+	assert_int_equal(p->lease_ms, r->lease_ms);
+	assert_int_equal(p->leased, r->lease_ms > 0);
+	assert_int_equal(followed_script_failed(p), *r->answer == '-');
+	pending_lock_free(p);
+}
+
+static void the_reads_tell_what_a_script_has_done(void **state)
+{
+	for (size_t i = 0; i < sizeof(reads) / sizeof(*reads); i++) {
+		struct pending_lock *p = follow(*state, &rule_by_value);
+
+		feed(p, reads[i].before);
+		assert_false(followed_script_failed(p));
+		feed(p, reads[i].answer);
+		feed(p, reads[i].after);
+		assert_end(p, &reads[i]);
+	}
+}
+
+static void replies_may_come_in_any_pieces(void **state)
+{
+	for (size_t i = 0; i < sizeof(reads) / sizeof(*reads); i++) {
+		char all[128];
+		size_t n = (size_t)snprintf(all, sizeof(all), "%s%s%s", reads[i].before,
+		                            reads[i].answer, reads[i].after);
+
+		for (size_t at = 0; at <= n; at++) {
+			struct pending_lock *p = follow(*state, &rule_by_value);
+			followed_script_feed(p, slice_of(all, at));
+			followed_script_feed(p, slice_of(all + at, n - at));
+			assert_end(p, &reads[i]);
+		}
+		struct pending_lock *p = follow(*state, &rule_by_value);
+		for (size_t at = 0; at < n; at++)
+			followed_script_feed(p, slice_of(all + at, 1));
+		assert_end(p, &reads[i]);
+	}
+}
+
+static void a_reply_that_is_missing_makes_nothing_of_the_script(void **state)
+{
+	const struct read none = { NIL, "+", NULL, MS(9), LOCK_EFFECT_NONE, NULL, 0 };
+	struct pending_lock *p = follow(*state, &rule_by_value);
+
+	feed(p, NIL);
+	feed(p, "+OK\r\n");
+	assert_end(p, &none);
+}
+
+/* Appends a string of `n` bytes as Redis sends it, and a NUL. */
+static void append_string(struct buf *out, size_t n)
+{
+	buf_printf(out, "$%zu\r\n", n);
+	for (size_t i = 0; i < n; i++)
+		buf_append(out, SLICE_LIT("x"));
+	buf_append(out, SLICE_LIT("\r\n"));
+}
+
+static void of_long_replies_little_is_kept(void **state)
+{
+	const struct hold_fixture *f = *state;
+	const struct hold_terms terms = { .rule = &rule_by_value };
+	struct buf longest = BUF_INIT, longer = BUF_INIT;
+	struct slice value;
+
+	append_string(&longest, SEEN_VALUE_MAX);
+	append_string(&longer, SEEN_VALUE_MAX + 1);
+	for (int is_longer = 0; is_longer < 2; is_longer++) {
+		struct slice reply = buf_slice(is_longer ? &longer : &longest);
+		struct resp_reply pttl = MS(9);
+		struct pending_lock *p;
+		size_t before;
+
+		value = slice_of(strchr(reply.p, 'x'), SEEN_VALUE_MAX + (size_t)is_longer);
+		p = pending_lock_follow(f->holds, SLICE_LIT("lock"), &value, 1, &terms);
+		before = pending_lock_nbytes(p);
+		feed(p, NIL);
+		feed(p, "*4\r\n");
+		for (int i = 0; i < 4; i++)
+			followed_script_feed(p, buf_slice(&longer));
+		followed_script_feed(p, reply);
+		assert_true(pending_lock_nbytes(p) < before + 8 * SEEN_VALUE_MAX);
+		followed_script_end(p, &pttl);
+		assert_int_equal(p->effect, is_longer ? LOCK_EFFECT_NONE : LOCK_EFFECT_TAKES);
+		pending_lock_free(p);
+	}
+	buf_release(&longest);
+	buf_release(&longer);
+}
+
+/* --- holds --------------------------------------------------------------------------- */
+
+/* The script runs, and Redis answers so. */
+static void run(struct hold_fixture *f, const struct rule *rule, const char *before,
+                const char *after, long long pttl)
+{
+	struct resp_reply reply = MS(pttl);
+	struct pending_lock *p = follow(f, rule);
+
+	feed(p, before);
+	feed(p, "+OK\r\n");
+	feed(p, after);
+	hold_apply(f->holds, &f->owner, p, 0, &reply);
+}
+
+static void assert_lease(const struct hold_fixture *f, double good_until, bool renewed)
+{
+	const struct hold *hold = hold_first(f->holds, 0, SLICE_LIT("lock"));
+
+	assert_non_null(hold);
+	assert_float_equal(hold->good_until, HOLD_NOW + good_until, 0.001);
+	assert_int_equal(hold_is_renewed(hold), renewed);
+}
+
+static void a_script_takes_extends_shortens_and_releases(void **state)
+{
+	struct hold_fixture *f = *state;
+	struct rule renewed = rule_by_value;
+
+	renewed.renew = RENEW_YES;
+	run(f, &renewed, NIL, MINE, 30000);
+	assert_int_equal(f->owner.n, 1);
+	assert_lease(f, 30, true);
+	/* A look, a little later by Redis' clock. */
+	run(f, &renewed, MINE, MINE, 29990);
+	assert_lease(f, 30, true);
+	run(f, &renewed, MINE, MINE, 40000);
+	assert_lease(f, 40, true);
+	run(f, &renewed, MINE, MINE, -1);
+	assert_lease(f, 40, true);
+	run(f, &renewed, YOURS, YOURS, 50000);
+	assert_lease(f, 40, true);
+	run(f, &renewed, MINE, MINE, 5000);
+	assert_lease(f, 5, false);
+	run(f, &renewed, MINE, NIL, -2);
+	assert_int_equal(f->owner.n, 0);
+}
+
+static void only_the_database_of_the_script_counts(void **state)
+{
+	struct hold_fixture *f = *state;
+	struct resp_reply reply = MS(9);
+	struct pending_lock *p = follow(f, &rule_by_value);
+
+	feed(p, NIL "+OK\r\n" MINE);
+	hold_apply(f->holds, &f->owner, p, -1, &reply);
+	assert_int_equal(f->owner.n, 0);
+}
+
+static void a_script_that_is_never_answered_undoes_nothing(void **state)
+{
+	struct hold_fixture *f = *state;
+
+	pending_lock_undo(follow(f, &rule_by_value), 0);
+	assert_int_equal(f->owner.n, 0);
+}
+
+int main(void)
+{
+#define TEST(function) cmocka_unit_test_setup_teardown(function, hold_set_up, hold_tear_down)
+	const struct CMUnitTest tests[] = {
+		TEST(the_reads_tell_what_a_script_has_done),
+		TEST(replies_may_come_in_any_pieces),
+		TEST(a_reply_that_is_missing_makes_nothing_of_the_script),
+		TEST(of_long_replies_little_is_kept),
+		TEST(a_script_takes_extends_shortens_and_releases),
+		TEST(only_the_database_of_the_script_counts),
+		TEST(a_script_that_is_never_answered_undoes_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
