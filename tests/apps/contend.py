@@ -6,6 +6,7 @@
     KEY                     the lock
     WORKERS, TIMES          how many threads, and how often each gets the lock
     PARTIES                 how many runs begin together
+    WORK_MS, LEASE_MS       how long each write takes, and a lease
 
 What they guard is a counter that each reads, thinks about, and writes. They also say
 when they come and go. Prints how often they were inside, and how often somebody else was
@@ -24,6 +25,7 @@ from lockers import KINDS, READERS
 NAME = os.environ.get("KIND", "redisson")
 KIND, READS = KINDS[NAME], NAME in READERS
 KEY = os.environ.get("KEY", "lock:contend")
+WORK = int(os.environ.get("WORK_MS", 1)) / 1000
 COUNTER, INSIDE, READING, READY = "contend:counter", "contend:inside", "contend:reading", "contend:ready"
 
 
@@ -37,7 +39,7 @@ def write(r):
     """Whether somebody was met."""
     met = r.incr(INSIDE) != 1 or int(r.get(READING) or 0) != 0
     count = int(r.get(COUNTER) or 0)
-    time.sleep(0.001)
+    time.sleep(WORK)
     r.set(COUNTER, count + 1)
     r.decr(INSIDE)
     return met

@@ -22,7 +22,7 @@ import gozero
 import redisson
 import redisson_rw
 
-LEASE_MS = 20000
+LEASE_MS = int(os.environ.get("LEASE_MS", 20000))
 
 
 def retry(take, timeout, pause):
@@ -254,6 +254,7 @@ return 0"""
 
 KINDS = {"none": NoLock, "verbs": Verbs, "redisson": redisson.RLock, "gozero": GoZero,
          "redispy": RedisPy, "redsync": Redsync, "watched": Watched, "signal": Signal,
+         "discourse": Discourse, "nextcloud": Nextcloud,
          "shared": functools.partial(Verbs, side="SHARED"),
          "exclusive": functools.partial(Verbs, side="EXCLUSIVE"),
          "read-side": redisson_rw.ReadSide, "write-side": redisson_rw.WriteSide}

@@ -7,7 +7,7 @@ import contextlib
 
 import pytest
 from harness import encode, until
-from harness.interop import GoZero, Redsync
+from harness.interop import GoZero, Redsync, contend
 from harness.marks import BOTH, covers
 from harness.renewal import LEASE_MS, is_renewed, rises, rule, runs_out
 from harness.replies import OK, ONE, PONG, QUEUED, ZERO, bulk
@@ -18,6 +18,7 @@ from harness.told import rows
 from lockers import Discourse, Nextcloud
 
 KEY = "lock:1"
+LONG_MS = 600000  # no test awaits the end of such a lease
 TAKE = "return redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', ARGV[2])"
 TAKE_FOR_EVER = "return redis.call('setnx', KEYS[1], ARGV[1])"
 REPLACE = "return redis.call('set', KEYS[1], ARGV[2], 'px', ARGV[3])"
@@ -35,6 +36,11 @@ def by_value(**settings):
 def held(connection):
     """{key: owner} of what LOCK.LIST shows."""
     return {row["key"]: row["owner"] for row in rows(connection.call("LOCK.LIST"))}
+
+
+def is_released(hasp, key=KEY):
+    """Because its connection ended."""
+    return f'event=released_at_disconnect key="{key}"' in hasp.log
 
 
 @pytest.fixture
@@ -67,14 +73,21 @@ def test_work_beyond_the_expiry_is_not_overlapped(start_hasp, plain, connect, ki
     assert not plain.exists(KEY)
 
 
+@pytest.mark.parametrize("kind", ["gozero", "redsync", "nextcloud"])
+def test_applications_meet_no_more_when_their_work_outlives_the_lease(redis_server, start_hasp, pool, kind):
+    settings = {"workers": 2, "times": 1, "lease_ms": LEASE_MS, "work_ms": LEASE_MS + 1500}
+    assert contend(pool, (redis_server.address, kind), **settings)[1] > 0
+    assert contend(pool, (start_hasp(by_value()).address, kind), **settings) == (0, 0)
+
+
 @covers("on_disconnect")
 @BOTH
 @pytest.mark.parametrize("kind", IDIOMS)
 def test_dead_owner_s_lock_is_free_at_once(start_hasp, plain, connect, kind):
     hasp = start_hasp(by_value())
     client = connect(hasp)
-    assert kind(client, KEY).lock(timeout=0)
-    assert plain.pttl(KEY) > 10000
+    assert kind(client, KEY, lease_ms=LONG_MS).lock(timeout=0)
+    assert plain.pttl(KEY) > LONG_MS // 2
     client.connection_pool.disconnect()
     until(lambda: not plain.exists(KEY), "the release")
     assert kind(connect(hasp), KEY).lock(timeout=0)
@@ -119,7 +132,7 @@ def test_hold_ends_when_another_connection_s_script_deletes_the_lock(start_hasp,
         # hasp does not release what an owner has taken past hasp.
         plain.set(KEY, "mine")
     with hasp.connect() as later:
-        assert later.call("EVAL", TAKE, 1, "lock:2", "its", LEASE_MS) == OK
+        assert later.call("EVAL", TAKE, 1, "lock:2", "its", LONG_MS) == OK
     until(lambda: not plain.exists("lock:2"), "the release behind which the other one's would be")
     assert plain.get(KEY) == "mine"
 
@@ -146,13 +159,14 @@ def test_on_lost_close_closes_a_script_s_owner(start_hasp, plain):
 
 @pytest.mark.parametrize("renew", ["yes", "unleased"])
 def test_lock_without_an_expiry_gets_the_rule_s_lease(start_hasp, plain, renew):
-    with start_hasp(by_value(renew=renew)).connect() as one:
+    hasp = start_hasp(by_value(renew=renew))
+    with hasp.connect() as one:
         assert one.call("EVAL", TAKE_FOR_EVER, 1, KEY, "mine") == ONE
         until(lambda: 0 < plain.pttl(KEY) <= LEASE_MS, "an expiry")
         # A look changes nothing of that.
         assert one.call("EVAL", LOOK, 1, KEY, "mine") == bulk("mine")
         assert is_renewed(plain, KEY)
-    until(lambda: not plain.exists(KEY), "the release")
+    until(lambda: is_released(hasp), "the release")
 
 
 def test_renew_unleased_leaves_a_script_s_expiry_alone(start_hasp, plain):
@@ -173,8 +187,9 @@ def test_script_may_extend_its_lock_and_is_renewed_with_the_new_lease(start_hasp
 
 def test_script_may_shorten_its_lock(start_hasp, plain):
     with start_hasp(by_value()).connect() as one:
-        assert one.call("EVAL", TAKE, 1, KEY, "mine", 20 * LEASE_MS) == OK
-        assert one.call("EVAL", EXTEND, 1, KEY, "mine", LEASE_MS) == ONE
+        assert one.call("EVAL", TAKE, 1, KEY, "mine", LEASE_MS) == OK
+        # hasp would renew it a second before that.
+        assert one.call("EVAL", EXTEND, 1, KEY, "mine", LEASE_MS - 1000) == ONE
         assert runs_out(plain, KEY)
 
 
@@ -194,7 +209,8 @@ def test_script_replaces_its_value(start_hasp, plain):
         assert one.call("EVAL", REPLACE, 1, KEY, "first", "second", LEASE_MS) == OK
         assert held(one) == {KEY: "second"}
         assert is_renewed(plain, KEY)
-    until(lambda: not plain.exists(KEY), "the release")
+    until(lambda: is_released(hasp), "the release")
+    until(lambda: not plain.exists(KEY), "the lock's end")
     assert "lock_lost" not in hasp.log
 
 
@@ -237,12 +253,14 @@ def test_other_rules_scripts_are_not_followed(start_hasp, plain, settings):
 
 def test_script_of_several_locks_is_not_followed(start_hasp, plain):
     script = "redis.call('set', KEYS[1], ARGV[1]) return redis.call('set', KEYS[2], ARGV[1])"
-    with start_hasp(by_value()).connect() as one:
+    hasp = start_hasp(by_value())
+    with hasp.connect() as one:
         assert one.call("EVAL", script, 2, KEY, "lock:2", "mine") == OK
         assert held(one) == {}
         assert one.call("EVAL", script, 2, "other", "lock:3", "mine") == OK
         assert held(one) == {"lock:3": "mine"}
-    until(lambda: sorted(plain.keys()) == [KEY, "lock:2", "other"], "the release of the third")
+    until(lambda: is_released(hasp, "lock:3"), "the release of the third")
+    until(lambda: sorted(plain.keys()) == [KEY, "lock:2", "other"], "its end")
 
 
 def test_function_is_followed(start_hasp, plain):
@@ -257,11 +275,11 @@ def test_record_of_an_earlier_try_does_not_keep_a_script_s_lock(start_hasp, plai
     """The first owner took the lock by SET, and its script left hasp's record of that."""
     hasp = start_hasp(by_value())
     with hasp.connect() as one:
-        assert one.call("SET", KEY, "first", "NX", "PX", 20 * LEASE_MS) == OK
+        assert one.call("SET", KEY, "first", "NX", "PX", LONG_MS) == OK
         assert one.call("EVAL", RELEASE, 1, KEY, "first") == ONE
         assert plain.exists(f"hasp:fence:{{{KEY}}}")
     with hasp.connect() as one:
-        assert one.call("EVAL", TAKE, 1, KEY, "second", 20 * LEASE_MS) == OK
+        assert one.call("EVAL", TAKE, 1, KEY, "second", LONG_MS) == OK
     until(lambda: not plain.exists(KEY), "the release")
 
 
@@ -439,4 +457,5 @@ def test_script_s_lock_in_a_cluster_is_renewed_and_released(shared_cluster, star
         assert locks[0].unlock()
         assert is_renewed(client, "lock:1", "lock:2", "lock:3")
         client.connection_pool.disconnect()
-        until(lambda: [one.call("EXISTS", f"lock:{n}") for n in range(4)] == [ZERO] * 4, "the release")
+        until(lambda: all(is_released(hasp, f"lock:{n}") for n in (1, 2, 3)), "the release")
+        until(lambda: [one.call("EXISTS", f"lock:{n}") for n in range(4)] == [ZERO] * 4, "the locks' end")
