@@ -3,10 +3,12 @@
  * locks: a load of locks: each client takes a lock of its own and gives it back, or changes
  * a value of its own, over and over, one request in flight.
  *
- *   locks HOST PORT CLIENTS ROUNDS app|calls
- *         set|verb|limit|shared|exclusive|guard|plain|watch|each
+ *   locks HOST PORT CLIENTS ROUNDS app|calls KIND
  *
  *   set     SET key value NX PX 30000, then DEL key
+ *   setnx   SETNX key value, then DEL key
+ *   value   as `set`, the key being `value:N` and the value its owner's
+ *   waits   as `setnx`, the key being `waits:N`
  *   verb    LOCK key PX 30000, then UNLOCK key
  *   limit   the same with LIMIT 3: a place of a semaphore
  *   shared, exclusive
@@ -15,10 +17,13 @@
  *   plain   the same with a key `plain:N`, as have the following
  *   watch   WATCH key; GET key; MULTI, SET key value and EXEC, sent at once
  *   each    the same five commands, each when the one before it is answered
- *   app     as an application sends it: through hasp, with a rule for `bench:*` and a guard
- *           for `guard:*`
- *   calls   (set, verb, limit, shared, exclusive) as hasp sends it: the EVALSHA calls of the
- * same scripts, to Redis directly
+ *   go-zero, redisson
+ *           the scripts by which these libraries take a lock and release it, with the keys of
+ *           `plain`: sent to Redis directly, they are what a lock costs without hasp
+ *   app     as an application sends it: through hasp, with rules for `bench:*`, for `value:*`
+ *           with owner = value and for `waits:*` with wait, and a guard for `guard:*`
+ *   calls   (set, setnx, verb, limit, shared, exclusive) as hasp sends it: the EVALSHA calls
+ *           of the same scripts, to Redis directly
  *
  * Prints answers per second and the 99th percentile of their latency in milliseconds. An
  * answer other than the one that an undisturbed client gets ends it with status 1.
@@ -183,6 +188,112 @@ static void write_set_nx(const struct load *load, struct client *c, struct slice
 	write_ruled(load, &c->requests[1], &(struct resp_view){ 2, del }, token);
 }
 
+static void write_setnx(const struct load *load, struct client *c, struct slice key,
+                        struct slice token)
+{
+	struct slice setnx[] = { SLICE_LIT("SETNX"), key, SLICE_LIT("1") };
+	struct slice del[] = { SLICE_LIT("DEL"), key };
+
+	write_ruled(load, &c->requests[0], &(struct resp_view){ 3, setnx }, token);
+	write_ruled(load, &c->requests[1], &(struct resp_view){ 2, del }, token);
+}
+
+/* --- what libraries send ---------------------------------------------------------- */
+
+/* core/stores/redis/lockscript.lua and delscript.lua of go-zero 1.6 */
+static const char gozero_lock[] =
+	"if redis.call(\"GET\", KEYS[1]) == ARGV[1] then\n"
+	"    redis.call(\"SET\", KEYS[1], ARGV[1], \"PX\", ARGV[2])\n"
+	"    return \"OK\"\n"
+	"else\n"
+	"    return redis.call(\"SET\", KEYS[1], ARGV[1], \"NX\", \"PX\", "
+	"ARGV[2])\n"
+	"end";
+static const char gozero_unlock[] = "if redis.call(\"GET\", KEYS[1]) == ARGV[1] then\n"
+				    "    return redis.call(\"DEL\", KEYS[1])\n"
+				    "else\n"
+				    "    return 0\n"
+				    "end";
+
+/* RedissonLock.tryLockInnerAsync() and unlockInnerAsync() of Redisson 3.17 */
+static const char redisson_lock[] = "if (redis.call('exists', KEYS[1]) == 0) then "
+				    "redis.call('hincrby', KEYS[1], ARGV[2], 1); "
+				    "redis.call('pexpire', KEYS[1], ARGV[1]); "
+				    "return nil; "
+				    "end; "
+				    "if (redis.call('hexists', KEYS[1], ARGV[2]) == 1) then "
+				    "redis.call('hincrby', KEYS[1], ARGV[2], 1); "
+				    "redis.call('pexpire', KEYS[1], ARGV[1]); "
+				    "return nil; "
+				    "end; "
+				    "return redis.call('pttl', KEYS[1]);";
+static const char redisson_unlock[] =
+	"if (redis.call('hexists', KEYS[1], ARGV[3]) == 0) then "
+	"return nil;"
+	"end; "
+	"local counter = redis.call('hincrby', KEYS[1], ARGV[3], -1); "
+	"if (counter > 0) then "
+	"redis.call('pexpire', KEYS[1], ARGV[2]); "
+	"return 0; "
+	"else "
+	"redis.call('del', KEYS[1]); "
+	"redis.call('publish', KEYS[2], ARGV[1]); "
+	"return 1; "
+	"end; "
+	"return nil;";
+
+/* Appends the call of `script`, which Redis has from here on. */
+static void write_own_script(const struct client *c, struct buf *out, const char *script,
+                             size_t nkeys, const struct slice *args, size_t nargs)
+{
+	struct slice load[] = { SLICE_LIT("SCRIPT"), SLICE_LIT("LOAD"), slice_str(script) };
+	struct buf request = BUF_INIT;
+	char reply[REPLY_MAX];
+
+	resp_write_request(&request, load, 3);
+	write_all(c->fd, buf_slice(&request));
+	/* $40, and the SHA1 on the next line */
+	if (read(c->fd, reply, sizeof(reply)) != 5 + 40 + 2)
+		fail("SCRIPT LOAD", "refused");
+	buf_release(&request);
+	resp_write_array(out, 3 + nargs);
+	resp_write_bulk_str(out, "EVALSHA");
+	resp_write_bulk(out, slice_of(reply + 5, 40));
+	resp_write_bulk_int(out, (long long)nkeys);
+	for (size_t i = 0; i < nargs; i++)
+		resp_write_bulk(out, args[i]);
+}
+
+static void write_gozero(const struct load *load, struct client *c, struct slice key,
+                         struct slice token)
+{
+	/* 16 random letters */
+	struct slice args[] = { key, slice_of(token.p + token.n - 16, 16), lease };
+
+	(void)load;
+	write_own_script(c, &c->requests[0], gozero_lock, 1, args, 3);
+	write_own_script(c, &c->requests[1], gozero_unlock, 1, args, 2);
+}
+
+static void write_redisson(const struct load *load, struct client *c, struct slice key,
+                           struct slice token)
+{
+	char channel[128], id[64];
+	struct slice lock[] = { key, lease, SLICE_NONE };
+	struct slice unlock[] = { key, SLICE_NONE, SLICE_LIT("0"), lease, SLICE_NONE };
+
+	(void)load;
+	snprintf(channel, sizeof(channel), "redisson_lock__channel:{%.*s}", (int)key.n, key.p);
+	/* A UUID and the number of a thread. */
+	snprintf(id, sizeof(id), "6c5f1ae2-9d0b-4c6e-8f3a-%.12s:1", token.p + token.n - 12);
+	lock[2] = unlock[4] = slice_str(id);
+	unlock[1] = slice_str(channel);
+	write_own_script(c, &c->requests[0], redisson_lock, 1, lock, 3);
+	write_own_script(c, &c->requests[1], redisson_unlock, 2, unlock, 5);
+}
+
+/* --- reads and writes ------------------------------------------------------------- */
+
 static void write_set(struct buf *out, struct slice key)
 {
 	resp_write_request(out, (struct slice[]){ SLICE_LIT("SET"), key, value }, 3);
@@ -226,6 +337,11 @@ static void write_transaction(const struct load *load, struct client *c, struct 
 
 static const struct kind kinds[] = {
 	{ "set", "bench", write_set_nx, 2, { "+OK\r\n", ":1\r\n" }, false },
+	{ "setnx", "bench", write_setnx, 2, { ":1\r\n", ":1\r\n" }, false },
+	{ "value", "value", write_set_nx, 2, { "+OK\r\n", ":1\r\n" }, false },
+	{ "waits", "waits", write_setnx, 2, { ":1\r\n", ":1\r\n" }, false },
+	{ "go-zero", "plain", write_gozero, 2, { "+OK\r\n", ":1\r\n" }, false },
+	{ "redisson", "plain", write_redisson, 2, { "$-1\r\n", ":1\r\n" }, false },
 	{ "verb", "verb", write_verbs, 2, { NULL, ":1\r\n" }, false },
 	{ "limit", "verb", write_limits, 2, { NULL, ":1\r\n" }, false },
 	{ "shared", "verb", write_shared, 2, { NULL, ":1\r\n" }, false },
@@ -367,9 +483,11 @@ int main(int argc, char **argv)
 
 	load->kind = argc == 7 ? find_kind(argv[6]) : NULL;
 	if (!load->kind || (n = atoi(argv[3])) <= 0 || atoll(argv[4]) < n) {
-		fputs("usage: locks HOST PORT CLIENTS ROUNDS app|calls "
-		      "set|verb|limit|shared|exclusive|guard|plain|watch|each\n",
+		fputs("usage: locks HOST PORT CLIENTS ROUNDS app|calls KIND; the kinds are",
 		      stderr);
+		for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+			fprintf(stderr, " %s", kinds[i].name);
+		fputc('\n', stderr);
 		return 2;
 	}
 	load->calls = strcmp(argv[5], "calls") == 0;

@@ -120,6 +120,21 @@ class Peer:
 
 LOCKS = "tests/bench/locks"
 
+# What tests/bench/locks sends is for these.
+RULES = """
+[lock bench]
+pattern = bench:*
+[lock value]
+pattern = value:*
+owner = value
+[lock waits]
+pattern = waits:*
+wait = 5s
+[guard bench]
+pattern = guard:*
+acquire_on = GET
+"""
+
 OURS = """
 [hasp]
 listen = 127.0.0.1:0
@@ -128,12 +143,7 @@ workers = {workers}
 {upstream}
 pooling = {pooling}
 [verbs]
-[lock bench]
-pattern = bench:*
-[guard bench]
-pattern = guard:*
-acquire_on = GET
-"""
+""" + RULES
 
 
 class Ours:
