@@ -65,6 +65,38 @@ def test_include_stands_in_front_of_the_first_statement_that_needs_it(sources):
                                    "local function late(x)", "return x", "end", "return late(2)"]
 
 
+def test_include_of_a_branch_stands_in_it(sources):
+    sources.include("late", "return x")
+    sources.command("one", "-- include late", "if KEYS[1] then", "\tlocal x = 1", "\tif x then",
+                    "\t\treturn late(x)", "\telse", "\t\treturn 0", "\tend", "end", "return 2")
+    assert sources.text("one") == [
+        "if KEYS[1] then", "local x = 1", "if x then", "local function late(x)", "return x", "end",
+        "return late(x)", "else", "return 0", "end", "end", "return 2"]
+
+
+def test_include_of_two_branches_stands_in_front_of_both(sources):
+    sources.include("late", "return x")
+    sources.command("one", "-- include late", "if KEYS[1] then", "\tlocal x = 1", "\tif x then",
+                    "\t\treturn late(x)", "\telse", "\t\treturn late(0)", "\tend", "end")
+    assert sources.text("one")[:5] == [
+        "if KEYS[1] then", "local x = 1", "local function late(x)", "return x", "end"]
+
+
+@pytest.mark.parametrize("opener", ["while true do", "for i = 1, 2 do", "local function f(x)", "repeat"])
+def test_include_of_a_loop_or_function_stands_in_front_of_it(sources, opener):
+    sources.include("late", "return x")
+    end = "until true" if opener == "repeat" else "end"
+    sources.command("one", "-- include late", opener, "\tif KEYS[1] then", "\t\treturn late(1)", "\tend", end)
+    assert sources.text("one")[:4] == ["local function late(x)", "return x", "end", opener]
+
+
+def test_include_never_stands_within_an_expression(sources):
+    sources.include("late", "return x")
+    sources.command("one", "-- include late", "if KEYS[1]", "\t\tand KEYS[2] then", "\treturn { 1,",
+                    "\t\tlate(1) }", "end")
+    assert sources.text("one")[:4] == ["local function late(x)", "return x", "end", "if KEYS[1]"]
+
+
 def test_include_of_a_function_stands_in_it(sources):
     sources.include("inner", "return x")
     sources.include("outer", "if not x then", "\treturn 0", "end", "return inner(x)", needs=["inner"])

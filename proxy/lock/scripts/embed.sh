@@ -12,9 +12,9 @@
 # A script is commands/NAME.lua, an include is includes/NAME.lua: one function, named as its file.
 # Both declare their includes in lines `-- include NAME` behind the comment that they open with,
 # each its own. An include gets into the text once: in the innermost function that has all its
-# users, or else in the script, in front of the first statement there that needs it. So it costs
-# nothing in a run that returns before, for Lua makes a function each time that it comes by its
-# definition.
+# users, or else in the script; there, in the innermost branch of an `if` that has all of them, in
+# front of the first statement that needs it. So it costs nothing in a run that returns before or
+# takes another branch, for Lua makes a function each time that it comes by its definition.
 #
 # Comments are on lines of their own and do not travel; neither does indentation.
 #
@@ -39,10 +39,10 @@ text() {
 			exit 1
 		}
 
-		# Reads a script, or, with depth 1, an include. Statements are those of the script or of the
-		# body of the function: they begin where a line is indented by `depth`.
+		# Reads a script, or, with depth 1, an include.
 		function load(unit, path, depth,    line, code, colon, n, at, status, begun, instead) {
-			nstatements[unit] = nincludes[unit] = nlines[unit] = 0
+			base[unit] = depth
+			nincludes[unit] = nlines[unit] = 0
 			while ((status = (getline line < path)) > 0) {
 				sub(/[ \t]+$/, "", line)
 				at = match(line, /[^\t]/) - 1
@@ -62,13 +62,13 @@ text() {
 				} else if (code != "" && code !~ /^--/) {
 					if (depth && at == 0 && code != (begun ? "end" : definition(unit, code)))
 						fail(path ": an include is one function, named as its file")
-					if (at == depth && code !~ /^(end|else|elseif|until|[)}])([^A-Za-z0-9_]|$)/)
-						nstatements[unit]++
 					begun = 1
 					n = ++nlines[unit]
+					indent[unit, n] = at
 					lines[unit, n] = instead != "" ? instead : code
-					statement[unit, n] = nstatements[unit]
-					note_words(unit, code " " instead, nstatements[unit])
+					is_inner[unit, n] = code ~ /^(end|else|elseif|until|[)}])([^A-Za-z0-9_]|$)/
+					opens_branch[unit, n] = code ~ /(^|[^A-Za-z0-9_])(then|else)$/
+					note_words(unit, code " " instead, n)
 					instead = ""
 				}
 			}
@@ -85,12 +85,14 @@ text() {
 			return index(code, "local function " unit "(") == 1 ? code : ""
 		}
 
-		function note_words(unit, code, s,    words, n, i) {
+		# Between which lines of `unit` each word is.
+		function note_words(unit, code, line,    words, n, i) {
 			gsub(/[^A-Za-z0-9_]+/, " ", code)
 			n = split(code, words, " ")
 			for (i = 1; i <= n; i++) {
-				mentions[unit, s, words[i]] = 1
-				mentioned[unit, words[i]] = 1
+				if (!((unit, words[i]) in first))
+					first[unit, words[i]] = line
+				last[unit, words[i]] = line
 			}
 		}
 
@@ -100,10 +102,11 @@ text() {
 				name = includes[unit, i]
 				if (index(chain, " " name " "))
 					fail("a circle of includes:" chain name)
-				if (!((unit, name) in mentioned))
+				if (!((unit, name) in first))
 					fail(unit " includes " name " and does not use it")
 				users[name, ++nusers[name]] = unit
 				if (nusers[name] == 1) {
+					loaded[++nloaded] = name
 					load(name, dir "/includes/" name ".lua", 1)
 					load_includes(name, chain name " ")
 				}
@@ -131,8 +134,63 @@ text() {
 			return unit
 		}
 
-		# What `unit` shall have in front of a statement that needs the include `name`: what that one
-		# needs itself and has its home here, then itself.
+		# The lines of its home that need `name`, or an include there that needs it.
+		function find_range(name,    unit, i, user) {
+			if (name in from)
+				return
+			unit = home(name)
+			for (i = 1; i <= nusers[name]; i++) {
+				user = users[name, i]
+				if (user == unit) {
+					widen(name, first[unit, name], last[unit, name])
+					continue
+				}
+				while (home(user) != unit)
+					user = home(user)
+				find_range(user)
+				widen(name, from[user], to[user])
+			}
+		}
+
+		function widen(name, one, other) {
+			if (!(name in from) || one < from[name])
+				from[name] = one
+			if (!(name in to) || other > to[name])
+				to[name] = other
+		}
+
+		# In front of which line of its home `name` goes: a statement of the body of the function, or of
+		# the innermost branch that has all the lines. (Not of a loop: its functions would be made anew
+		# each time. Nor of a function within, for the same reason.)
+		function spot(name,    unit, depth, line, opener) {
+			find_range(name)
+			unit = home(name)
+			depth = base[unit]
+			while ((opener = branch(unit, from[name], depth + 1)) && opens_branch[unit, opener] &&
+				is_inside(unit, opener, to[name], depth + 1))
+				depth++
+			for (line = from[name]; indent[unit, line] != depth || is_inner[unit, line]; line--)
+				;
+			return line
+		}
+
+		# The line that opens what is indented by `depth` and has `line`; 0: that is not indented so far.
+		function branch(unit, line, depth) {
+			if (indent[unit, line] < depth)
+				return 0
+			while (line && indent[unit, line] >= depth)
+				line--
+			return line && indent[unit, line] == depth - 1 ? line : 0
+		}
+
+		function is_inside(unit, opener, last_line, depth,    i) {
+			for (i = opener + 1; i <= last_line; i++)
+				if (indent[unit, i] < depth)
+					return 0
+			return 1
+		}
+
+		# What `name` needs itself and has its home here, then itself.
 		function place(name, unit,    i) {
 			if (name in placed)
 				return
@@ -146,12 +204,11 @@ text() {
 
 		function emit(unit,    i, j, name) {
 			for (i = 1; i <= nlines[unit]; i++) {
-				if (statement[unit, i] != statement[unit, i - 1])
-					for (j = 1; j <= nincludes[unit]; j++) {
-						name = includes[unit, j]
-						if ((unit, statement[unit, i], name) in mentions)
-							place(name, unit)
-					}
+				for (j = 1; j <= nloaded; j++) {
+					name = loaded[j]
+					if (home(name) == unit && !(name in placed) && spot(name) == i)
+						place(name, unit)
+				}
 				print lines[unit, i]
 			}
 		}
