@@ -259,6 +259,8 @@ bool lock_exchange_on_line(struct client *c, struct slice line)
 		enqueue(c, line);
 	else if (slice_starts(line, SLICE_LIT("-NOSCRIPT")) && !c->current->by_eval)
 		lock_exchange_again(c, true);
+	else if (slice_eq(line, SLICE_LIT("+BUSY\r\n")) && c->current->is_short)
+		lock_exchange_again(c, false);
 	else if (slice_starts(line, SLICE_LIT("+REFUSED ")))
 		on_refused(c, line);
 	else

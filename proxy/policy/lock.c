@@ -40,6 +40,7 @@ static struct decision await_call(struct context *x, const struct lock_call *cal
 	r = pending_new_of(&x->env->pending,
 	                   call->script == SCRIPT_INFO ? PENDING_INFO : PENDING_LOCK);
 	r->pending_lock = pending_lock;
+	r->is_short = call->is_short;
 	r->rest = &context_rest;
 	for (size_t i = 0; i < nprobe_keys; i++)
 		pending_add_probe_key(r, probe_keys[i]);
@@ -50,6 +51,14 @@ static struct decision await_call(struct context *x, const struct lock_call *cal
 	d.pending = r;
 	d.wait_ms = call->wait_ms;
 	return d;
+}
+
+/* May the first call for the lock `key` be a short one? If clients wait for the lock, the
+ * script needs all arguments. hasp must be able to follow the answer. */
+static bool may_be_short(const struct context *x, struct slice key)
+{
+	return x->how.tells && !x->how.eval && !x->session->quitting &&
+	       !waiters_for(x->env->waiters, session_db(x->session), key);
 }
 
 /* --- never on its own connection --------------------------------------------------------- */
@@ -414,6 +423,7 @@ struct decision lock_decide_verb(struct context *x)
 	if (x->what->verb == VERB_LIST && x->req->argc <= 2)
 		return decide_list(x);
 	x->make_how(x->arg, &x->how);
+	x->how.may_be_short = x->req->argc > 1 && may_be_short(x, x->req->argv[1]);
 	pending_lock = write_verb(x, &call);
 
 	return await_call(x, &call, pending_lock, NULL, 0);
@@ -744,6 +754,7 @@ struct decision lock_decide_write(struct context *x)
 		d = defer;
 	} else if (k.enforced) {
 		x->make_how(x->arg, &x->how);
+		x->how.may_be_short = k.n == 1 && may_be_short(x, x->req->argv[k.v->arg]);
 		if (write_call(x, &k, &call))
 			d = await_write(x, &k, &call);
 	}
@@ -780,6 +791,7 @@ void lock_rewrite(struct context *x, struct pending_request *r, int64_t *wait_ms
 	struct lock_call call = { 0 };
 
 	*wait_ms = 0;
+	r->is_short = false;
 	if (r->kind == PENDING_LIST || r->kind == PENDING_QUORUM) {
 		lock_write_ping(x->env);
 		return;

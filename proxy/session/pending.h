@@ -57,6 +57,7 @@ struct pending_request {
 	bool ended; /* (with `ends_transaction`) the line in reply says so */
 	uint32_t number; /* (with `ends_transaction`) of the request; the caller's */
 	bool by_eval; /* the call that Redis gets for it carries the script's text */
+	bool is_short; /* the script may answer +BUSY: then the call is sent again in full */
 	struct list node; /* in session.awaited, transaction.queued or an EXEC's `queued` */
 	struct freelist *freelist; /* where its memory goes; NULL: to the heap */
 	size_t index; /* in a transaction: its place there */

@@ -7,8 +7,10 @@
  *   lock OWNER LEASE MAX REENTRANT WAIT HOW ARG...
  *   verb VERB LAYOUT LEASE MAX HOW ARG...
  *       -> pass
- *       -> call SCRIPT EFFECT SUCCESS LEASED LEASE_MS KEY VALUE OWNER KIND WAIT_MS BYTES
- *       HOW: EVAL RESP TICKET MAY_WAIT_MS PLACE TOKEN
+ *       -> call SCRIPT EFFECT SUCCESS LEASED LEASE_MS KEY VALUE OWNER KIND WAIT_MS SHORT
+ *          BYTES
+ *       HOW: FORM RESP TICKET MAY_WAIT_MS PLACE TOKEN
+ *       FORM: 0 EVALSHA, 1 EVAL, 2 EVALSHA that is short if the script allows it
  *   renew LOCK LEASE FENCE [LOCK LEASE FENCE ...] -> BYTES
  *   release LOCK TICKET MOST_MS                 -> BYTES
  *   unlock LOCK FENCE                           -> BYTES
@@ -92,8 +94,11 @@ static const struct rewrite_how own = { .secret = SLICE_LIT("secret") };
 static struct rewrite_how read_how(void)
 {
 	struct rewrite_how how = own;
+	char form;
 
-	how.eval = *word() == '1';
+	form = *word();
+	how.eval = form == '1';
+	how.may_be_short = how.tells = form == '2';
 	how.resp3 = *word() == '3';
 	how.ticket = unhex(word());
 	how.wait_max_ms = atoll(word());
@@ -122,7 +127,8 @@ static void put_call(const struct lock_call *c, const struct buf *out)
 	put_hex(c->key);
 	put_hex(c->value);
 	put_hex(c->owner);
-	printf(" %c %lld", c->kind ? (char)c->kind : '-', (long long)c->wait_ms);
+	printf(" %c %lld %d", c->kind ? (char)c->kind : '-', (long long)c->wait_ms,
+	       c->is_short);
 	put_hex(buf_slice(out));
 	putchar('\n');
 }

@@ -4,6 +4,7 @@
 import itertools
 
 from harness.script_forms import SETS, TAKES
+from harness.scripts import calls  # noqa: F401: pytest finds it here
 from harness.scripts import FENCE, HELD, KEY, LEASE, ME, NIL, OTHER, OWNERS, RESPS, SIDE, STATES, each, locked
 
 

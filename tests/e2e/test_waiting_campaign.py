@@ -34,7 +34,7 @@ def test_tester_finds_nothing_where_nothing_is_broken():
 
 
 FINDINGS = {
-    "owner": "overlap", "last": "overtaken", "front": "overtaken", "keep": "not freed",
+    "owner": "overlap", "last": "overtaken", "front": "overtaken", "newcomer": "overtaken", "keep": "not freed",
     "twice": "overlap", "more": "overlap", "beside": "overlap", "pass": "overtaken", "fence": "fence",
     "nobody": "overtaken", "late": "late",
 }

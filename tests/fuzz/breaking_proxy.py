@@ -24,6 +24,8 @@ BREAKS = {
     "last": ("last_first",),
     # A newcomer is put in front of the others.
     "front": ("newcomers_first",),
+    # A newcomer takes a free lock, which a short release left to nobody, though there is a queue.
+    "newcomer": ("overtake_queue", "release_past_queue"),
     # The lock is handed off as it is.
     "keep": ("hand_off_held",),
     # Two get it, of different owners; in the layout `count`.

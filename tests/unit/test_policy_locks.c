@@ -75,8 +75,7 @@ static void setnx_takes_the_lock(void **state)
 
 	policy_use(f, RULE);
 	assert_call(f, "SETNX lock:a v",
-	            "take 3 " KEYS_OF("lock:a") " " TOKEN_CONNECTION " v PX 30000 SETNX no "
-	                                        "30000 1000000000000000 \"\"\n");
+	            "take 3 " KEYS_OF("lock:a") " " TOKEN_CONNECTION " v 30000 SETNX \"\"\n");
 	assert_int_equal(f->d.pending->kind, PENDING_LOCK);
 	assert_non_null(f->d.pending->pending_lock);
 	assert_int_equal(pending_lock_success(f->d.pending->pending_lock), LOCK_IF_ONE);
@@ -89,8 +88,7 @@ static void set_nx_takes_it_with_its_own_lease(void **state)
 
 	policy_use(f, RULE);
 	assert_call(f, "SET lock:a v NX EX 7",
-	            "take 3 " KEYS_OF("lock:a") " " TOKEN_CONNECTION " v PX 7000 SET no 30000 "
-	                                        "1000000000000000 \"\"\n");
+	            "take 3 " KEYS_OF("lock:a") " " TOKEN_CONNECTION " v 7000 SET \"\"\n");
 	assert_int_equal(pending_lock_success(f->d.pending->pending_lock), LOCK_IF_OK);
 }
 
@@ -129,17 +127,14 @@ static void the_rule_names_the_owner(void **state)
 
 	policy_use(f, RULE "owner = address\n");
 	assert_call(f, "SETNX lock:a v",
-	            "take 3 " KEYS_OF("lock:a") " " TOKEN_ADDRESS " v PX 30000 SETNX no "
-	                                        "30000 1000000000000000 \"\"\n");
+	            "take 3 " KEYS_OF("lock:a") " " TOKEN_ADDRESS " v 30000 SETNX \"\"\n");
 	policy_use(f, RULE "owner = user\n");
 	assert_call(f, "SETNX lock:a v",
-	            "take 3 " KEYS_OF("lock:a") " user:default v PX 30000 SETNX no "
-	                                        "30000 1000000000000000 \"\"\n");
+	            "take 3 " KEYS_OF("lock:a") " user:default v 30000 SETNX \"\"\n");
 	policy_use(f, RULE "owner = name\n");
 	run(f, "CLIENT SETNAME worker", "+OK\r\n");
 	assert_call(f, "SETNX lock:a v",
-	            "take 3 " KEYS_OF("lock:a") " name:worker v PX 30000 SETNX no "
-	                                        "30000 1000000000000000 \"\"\n");
+	            "take 3 " KEYS_OF("lock:a") " name:worker v 30000 SETNX \"\"\n");
 }
 
 /* Without a name it is its own owner; so is one whose user is not known. */
@@ -149,13 +144,11 @@ static void an_owner_that_is_not_known_is_the_connection(void **state)
 
 	policy_use(f, RULE "owner = name\n");
 	assert_call(f, "SETNX lock:a v",
-	            "take 3 " KEYS_OF("lock:a") " " TOKEN_CONNECTION " v PX 30000 SETNX no "
-	                                        "30000 1000000000000000 \"\"\n");
+	            "take 3 " KEYS_OF("lock:a") " " TOKEN_CONNECTION " v 30000 SETNX \"\"\n");
 	policy_use(f, RULE "owner = user\n");
 	f->session.user_unknown = true;
 	assert_call(f, "SETNX lock:a v",
-	            "take 3 " KEYS_OF("lock:a") " " TOKEN_CONNECTION " v PX 30000 SETNX no "
-	                                        "30000 1000000000000000 \"\"\n");
+	            "take 3 " KEYS_OF("lock:a") " " TOKEN_CONNECTION " v 30000 SETNX \"\"\n");
 }
 
 static void by_value_the_owner_is_what_this_connection_stored(void **state)
@@ -164,8 +157,7 @@ static void by_value_the_owner_is_what_this_connection_stored(void **state)
 
 	policy_use(f, RULE "owner = value\n");
 	assert_call(f, "SET lock:a mine NX",
-	            "take 3 lock:a lock:a hasp:fence:{lock:a} \"\" mine PX 30000 SET no 30000 "
-	            "1000000000000000 \"\"\n");
+	            "take 3 lock:a lock:a hasp:fence:{lock:a} \"\" mine 30000 SET \"\"\n");
 	run(f, "SET lock:a mine NX", "+OK\r\n");
 	assert_call(f, "DEL lock:a",
 	            "del 3 lock:a lock:a hasp:fence:{lock:a} \"\" DEL 1 mine \"\" \"\"\n");
@@ -201,8 +193,7 @@ static void a_try_under_wait_may_stand_in_line(void **state)
 	assert_call(f, "SETNX lock:a v",
 	            "take_wait 5 lock:a hasp:fence:{lock:a} hasp:queue:{lock:a} "
 	            "hasp:owner:{lock:a} hasp:fence \"\" " TOKEN_CONNECTION
-	            " 30000 worker-1 4000 "
-	            "\"\" v 0 SETNX no\n");
+	            " 30000 worker-1 4000 v SETNX\n");
 	assert_int_equal(f->d.wait_ms, 4000);
 	f->how.wait_max_ms = 0;
 	decide(f, "SETNX lock:a v");
@@ -534,7 +525,7 @@ static void a_call_can_be_written_again_with_the_script_s_text(void **state)
 	assert_rewritten(
 		f, "EVAL take 3 " KEYS_OF(
 			   "lock:a") " " TOKEN_CONNECTION
-				     " v PX 30000 SETNX no 30000 1000000000000000 \"\"\n");
+				     " v 30000 SETNX \"\"\n");
 	assert_int_equal(wait_ms, 0);
 	assert_non_null(f->d.pending->pending_lock);
 	decide(f, "UNLOCK a");
@@ -542,6 +533,58 @@ static void a_call_can_be_written_again_with_the_script_s_text(void **state)
 	lock_rewrite(&f->x, f->d.pending, &wait_ms);
 	assert_rewritten(f, "EVAL unlock 5 a hasp:fence:{a} hasp:queue:{a} hasp:owner:{a} "
 	                    "hasp:fence \"\" " TOKEN_CONNECTION " hash \"\"\n");
+}
+
+static void a_lock_that_nobody_waits_for_gets_a_short_call(void **state)
+{
+	struct policy_fixture *f = *state;
+	int64_t wait_ms;
+
+	policy_use(f, RULE "[verbs]\n");
+	f->how = (struct rewrite_how){ .ticket = SLICE_LIT("worker-1"), .tells = true };
+	assert_call(f, "UNLOCK a",
+	            "unlock 4 a hasp:fence:{a} hasp:queue:{a} hasp:owner:{a} " TOKEN_CONNECTION
+	            "\n");
+	assert_true(f->d.pending->is_short);
+	f->x.how = f->how;
+	lock_rewrite(&f->x, f->d.pending, &wait_ms);
+	assert_rewritten(f, "unlock 5 a hasp:fence:{a} hasp:queue:{a} hasp:owner:{a} "
+	                    "hasp:fence \"\" " TOKEN_CONNECTION " hash \"\" tell\n");
+	assert_false(f->d.pending->is_short);
+	assert_call(f, "DEL lock:a", "del 3 " KEYS_OF("lock:a") " DEL " TOKEN_CONNECTION "\n");
+	assert_true(f->d.pending->is_short);
+	decide(f, "DEL lock:a lock:b");
+	assert_false(f->d.pending->is_short);
+}
+
+/* Its script needs the secret, to hand the lock off. */
+static void a_lock_that_is_waited_for_gets_a_full_call(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, RULE "[verbs]\n");
+	f->how = (struct rewrite_how){ .ticket = SLICE_LIT("worker-1"), .tells = true };
+	policy_waits_for("a");
+	decide(f, "UNLOCK a");
+	assert_false(f->d.pending->is_short);
+	decide(f, "LOCK a");
+	assert_false(f->d.pending->is_short);
+	policy_waits_for("lock:a");
+	decide(f, "DEL lock:a");
+	assert_false(f->d.pending->is_short);
+}
+
+static void a_call_whose_answer_is_not_followed_is_full(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, "[verbs]\n");
+	f->how = (struct rewrite_how){ .ticket = SLICE_LIT("worker-1") };
+	decide(f, "UNLOCK a");
+	assert_false(f->d.pending->is_short);
+	f->how.tells = f->how.eval = true;
+	decide(f, "UNLOCK a");
+	assert_false(f->d.pending->is_short);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, policy_set_up, policy_tear_down)
@@ -581,6 +624,9 @@ int main(void)
 		TEST(a_lock_under_wait_is_probed_after_a_write_that_does_not_hand_it_over),
 		TEST(in_multi_the_probe_waits_for_exec),
 		TEST(a_call_can_be_written_again_with_the_script_s_text),
+		TEST(a_lock_that_nobody_waits_for_gets_a_short_call),
+		TEST(a_lock_that_is_waited_for_gets_a_full_call),
+		TEST(a_call_whose_answer_is_not_followed_is_full),
 	};
 
 	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);

@@ -24,11 +24,10 @@ static void test_a_take_is_one_evalsha(void **state)
 	(void)state;
 	assert_int_equal(rewrite("SET k v NX PX 7000", &rule), REWRITE_CALL);
 	snprintf(expected, sizeof(expected),
-	         "*15\r\n$7\r\nEVALSHA\r\n$40\r\n%.40s\r\n$1\r\n3\r\n"
+	         "*11\r\n$7\r\nEVALSHA\r\n$40\r\n%.40s\r\n$1\r\n3\r\n"
 	         "$1\r\nk\r\n$14\r\nhasp:owner:{k}\r\n$14\r\nhasp:fence:{k}\r\n$22\r\n" TOKEN
 	         "\r\n$1\r\nv\r\n"
-	         "$2\r\nPX\r\n$4\r\n7000\r\n$3\r\nSET\r\n$2\r\nno\r\n$5\r\n30000\r\n"
-	         "$16\r\n1000000000000000\r\n$0\r\n\r\n",
+	         "$4\r\n7000\r\n$3\r\nSET\r\n$0\r\n\r\n",
 	         script_get(SCRIPT_TAKE)->sha.p);
 	assert_true(slice_eq(buf_slice(&out), slice_str(expected)));
 }

@@ -82,6 +82,48 @@ static void test_lock_tells_how_long_it_waits(void **state)
 	assert_int_equal(call.kind, LOCK_KIND_TOKEN);
 }
 
+static void test_a_short_call_has_only_what_most_locks_need(void **state)
+{
+	struct rewrite_how how = { .ticket = SLICE_LIT(TICKET), .may_be_short = true };
+
+	(void)state;
+	rewrite_verbs_as("LOCK k PX 7000", VERB_LOCK, verbs(REENTRANT_COUNT), how);
+	assert_calls(SCRIPT_LOCK_COUNT,
+	             "4 k hasp:fence:{k} hasp:queue:{k} hasp:fence " TOKEN " 7000 " TICKET);
+	assert_true(call.is_short);
+	rewrite_verbs_as("UNLOCK k", VERB_UNLOCK, verbs(REENTRANT_COUNT), how);
+	assert_calls(SCRIPT_UNLOCK,
+	             "4 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} " TOKEN);
+	assert_true(call.is_short);
+	rewrite_verbs_as("LOCK k", VERB_LOCK, verbs(REENTRANT_REFRESH), how);
+	assert_calls(SCRIPT_LOCK_STRING, "4 k hasp:fence:{k} hasp:queue:{k} hasp:fence " TOKEN
+	                                 " 30000 " TICKET " refresh");
+	rewrite_verbs_as("UNLOCK k", VERB_UNLOCK, verbs(REENTRANT_NO), how);
+	assert_calls(SCRIPT_UNLOCK,
+	             "4 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} " TOKEN " string");
+	how.naming = KEY_NAMING_CLUSTER;
+	rewrite_verbs_as("UNLOCK k", VERB_UNLOCK, verbs(REENTRANT_COUNT), how);
+	assert_true(out_has("$1\r\n5\r\n$1\r\nk\r\n"));
+	assert_int_equal(rewrite_as("DEL k", &rule, how), REWRITE_CALL);
+	assert_calls(SCRIPT_DEL, "3 k hasp:owner:{k} hasp:fence:{k} DEL " TOKEN);
+	assert_true(call.is_short);
+	assert_int_equal(rewrite_as("DEL k", &waiting_by_value, how), REWRITE_CALL);
+	assert_calls(SCRIPT_DEL, "4 k k hasp:fence:{k} hasp:queue:{k} DEL " TOKEN);
+}
+
+/* A second try would stand behind those that came later. */
+static void test_a_try_that_waits_is_never_short(void **state)
+{
+	struct rewrite_how how = may_wait;
+
+	(void)state;
+	how.may_be_short = true;
+	rewrite_verbs_as("LOCK k WAIT 500", VERB_LOCK, verbs(REENTRANT_COUNT), how);
+	assert_false(call.is_short);
+	assert_int_equal(rewrite_as("SETNX k v", &waiting, how), REWRITE_CALL);
+	assert_false(call.is_short);
+}
+
 /* As a transaction does, and a try that has waited for a part of it already. */
 static void test_no_try_waits_longer_than_it_may(void **state)
 {
@@ -143,7 +185,7 @@ static void test_a_take_under_a_rule_with_wait_takes_its_turn(void **state)
 	assert_int_equal(rewrite_as("SETNX k v", &waiting, may_wait), REWRITE_CALL);
 	assert_calls(SCRIPT_TAKE_WAIT,
 	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence \"\" " TOKEN
-	             " 30000 " TICKET " 4000 \"\" v 0 SETNX no");
+	             " 30000 " TICKET " 4000 v SETNX");
 	assert_int_equal(call.wait_ms, 4000);
 	assert_int_equal(call.kind, LOCK_KIND_RULE);
 	assert_true(call.fresh);
@@ -151,7 +193,7 @@ static void test_a_take_under_a_rule_with_wait_takes_its_turn(void **state)
 	                 REWRITE_CALL);
 	assert_calls(SCRIPT_TAKE_WAIT,
 	             "5 k hasp:fence:{k} hasp:queue:{k} k hasp:fence \"\" " TOKEN
-	             " 7000 " TICKET " 4000 \"\" v 0 SET refresh");
+	             " 7000 " TICKET " 4000 v SET \"\" 0 refresh");
 	assert_int_equal(call.kind, LOCK_KIND_VALUE);
 	assert_false(call.fresh);
 }
@@ -163,14 +205,14 @@ static void test_a_lease_given_as_a_date_ends_then_or_with_the_longest(void **st
 	                 REWRITE_CALL);
 	assert_calls(SCRIPT_TAKE_WAIT,
 	             "5 k hasp:fence:{k} hasp:queue:{k} k hasp:fence \"\" " TOKEN
-	             " 60000 " TICKET " 4000 \"\" v 1895254000000 SET refresh");
+	             " 60000 " TICKET " 4000 v SET \"\" 1895254000000 refresh");
 	assert_true(call.leased);
 	assert_int_equal(call.lease_ms, 0);
 	assert_int_equal(rewrite_as("SET k v PXAT 1895254000001 NX", &waiting, may_wait),
 	                 REWRITE_CALL);
 	assert_calls(SCRIPT_TAKE_WAIT,
 	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence \"\" " TOKEN
-	             " 1000000000000000 " TICKET " 4000 \"\" v 1895254000001 SET no");
+	             " 1000000000000000 " TICKET " 4000 v SET \"\" 1895254000001 no");
 }
 
 /* SET NX GET asks for the value that is there now; the others do not ask for a lock. */
@@ -197,6 +239,8 @@ int main(void)
 		TEST(test_errors_name_the_configured_verb),
 		TEST(test_as_overrules_the_token),
 		TEST(test_lock_tells_how_long_it_waits),
+		TEST(test_a_short_call_has_only_what_most_locks_need),
+		TEST(test_a_try_that_waits_is_never_short),
 		TEST(test_no_try_waits_longer_than_it_may),
 		TEST(test_a_wrong_wait_is_told_as_blpop_does),
 		TEST(test_a_take_under_a_rule_with_wait_takes_its_turn),

@@ -97,6 +97,7 @@ struct lock_call {
 	bool fresh; /* it succeeds only where there was no lock */
 	bool hands_over; /* it hands off a lock that it releases */
 	bool sole; /* DROPS: the command names no other key, so that the lock is gone */
+	bool is_short; /* it may be answered by `+BUSY`; see rewrite_how.may_be_short */
 };
 
 enum rewrite_result {

@@ -108,6 +108,28 @@ static enum rewrite_result rewrite_persist(const struct rewrite *rw)
 
 /* ---- DEL and UNLINK ---- */
 
+/* The short call. */
+static void write_short_del_call(const struct rewrite *rw)
+{
+	static const enum key_name names[] = { KEY_NAME_FENCE, KEY_NAME_QUEUE };
+	const struct rule *rule = rw->keys[0].rule;
+	bool waits = rule->wait_ms > 0;
+	struct slice key = rw->req->argv[rw->keys[0].arg];
+
+	script_call_begin(rw->out, SCRIPT_DEL, rw->how, 3 + waits, 2);
+	rewrite_lock_keys(rw, rule, key);
+	key_names_write_bulks(rw->out, rw->how->naming, key, names, 1 + waits);
+	resp_write_bulk(rw->out, rw->req->argv[0]);
+	resp_write_bulk(rw->out, rw->keys[0].token);
+}
+
+/* Is the lock's token known, and does the command name nothing else? */
+static bool may_be_short(const struct rewrite *rw)
+{
+	return rw->how->may_be_short && rw->nkeys == 1 && rw->keys[0].token.n &&
+	       !rw->keys[0].foreign;
+}
+
 /* Laid out as scripts/commands/del.lua reads it: locks of rules with `wait` bring their queues.
  */
 static void write_del_call(const struct rewrite *rw)
@@ -152,7 +174,11 @@ static enum rewrite_result rewrite_del(const struct rewrite *rw)
 {
 	const struct lock_key *first = rewrite_first_lock(rw);
 
-	write_del_call(rw);
+	if (may_be_short(rw))
+		write_short_del_call(rw);
+	else
+		write_del_call(rw);
+	rw->call->is_short = may_be_short(rw);
 	rw->call->script = SCRIPT_DEL;
 	rw->call->effect = LOCK_EFFECT_DROPS;
 	rw->call->success = LOCK_IF_POSITIVE;

@@ -89,7 +89,7 @@ static enum parsed parse_expiry(const struct rule *rule, const struct set_option
 	return PARSED_OK;
 }
 
-/* Begins the call of a script that takes a lock. Its last argument is the ticket. */
+/* Begins the call of a script that takes a lock. One of its arguments is the ticket. */
 static void begin_take(const struct rewrite *rw, enum script_id id, size_t nargs)
 {
 	rewrite_begin_single(rw, id, 1, nargs);
@@ -101,16 +101,20 @@ static void write_take(const struct rewrite *rw, const char *form, const struct 
 {
 	const struct rule *rule = rw->keys[0].rule;
 	bool refresh = rule->reentrant == REENTRANT_REFRESH;
+	bool is_short = !refresh && strcmp(e->option, "PX") == 0;
 
-	begin_take(rw, SCRIPT_TAKE, 9);
+	begin_take(rw, SCRIPT_TAKE, is_short ? 5 : 9);
 	resp_write_bulk(rw->out, rw->keys[0].token);
 	resp_write_bulk(rw->out, rw->req->argv[2]);
-	write_expiry(rw->out, e);
+	resp_write_bulk_int(rw->out, e->number);
 	resp_write_bulk_str(rw->out, form);
+	resp_write_bulk(rw->out, rw->how->ticket);
+	if (is_short)
+		return;
+	resp_write_bulk_str(rw->out, e->option);
 	resp_write_bulk_str(rw->out, refresh ? "refresh" : "no");
 	resp_write_bulk_int(rw->out, rule->lease_ms);
 	rewrite_write_max_lease(rw->out, rule);
-	resp_write_bulk(rw->out, rw->how->ticket);
 }
 
 static void write_set(const struct rewrite *rw, struct slice value, const char *form,
@@ -136,19 +140,25 @@ static void write_take_wait(const struct rewrite *rw, const char *form, const st
 	int64_t until = strcmp(e->option, "EXAT") == 0 ? e->number * 1000 : e->number;
 	int64_t wait = rule->wait_ms < rw->how->wait_max_ms ? rule->wait_ms
 	                                                    : rw->how->wait_max_ms;
+	bool refresh = rule->reentrant == REENTRANT_REFRESH;
+	bool is_short = relative && !refresh && !rw->how->place && !rw->how->nown;
 
 	script_call_begin(rw->out, SCRIPT_TAKE_WAIT, rw->how, SCRIPT_CALL_QUEUE_KEYS,
-	                  SCRIPT_CALL_SECRET_ARGS + 6 + SCRIPT_CALL_WAIT_ARGS + rw->how->nown);
+	                  SCRIPT_CALL_SECRET_ARGS + (is_short ? 6 : 9 + rw->how->nown));
 	script_call_write_queue_keys(rw->out, rw->how, rw->req->argv[1],
 	                             rewrite_has_sidecar(rule));
 	resp_write_bulk(rw->out, rw->keys[0].token);
 	resp_write_bulk_int(rw->out, relative ? e->number : rewrite_max_lease(rule));
-	script_call_write_wait(rw->out, rw->how, wait);
+	resp_write_bulk(rw->out, rw->how->ticket);
+	resp_write_bulk_int(rw->out, wait);
 	resp_write_bulk(rw->out, rw->req->argv[2]);
-	resp_write_bulk_int(rw->out, relative ? 0 : until);
 	resp_write_bulk_str(rw->out, form);
-	resp_write_bulk_str(rw->out, rule->reentrant == REENTRANT_REFRESH ? "refresh" : "no");
-	script_call_write_own(rw->out, rw->how);
+	if (!is_short) {
+		script_call_write_place(rw->out, rw->how);
+		resp_write_bulk_int(rw->out, relative ? 0 : until);
+		resp_write_bulk_str(rw->out, refresh ? "refresh" : "no");
+		script_call_write_own(rw->out, rw->how);
+	}
 	rw->call->script = SCRIPT_TAKE_WAIT;
 	rw->call->key = rw->req->argv[1];
 	rw->call->owner = rw->keys[0].token;

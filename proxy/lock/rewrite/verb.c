@@ -243,16 +243,57 @@ static bool side_ok(struct buf *out, const struct verb_args *a, const struct rew
 	return false;
 }
 
+/* What the layout adds to a call, but for `count`, which adds nothing. */
+static void write_layout(struct buf *out, const struct verbs *verbs, const struct verb_args *a)
+{
+	char letter = (char)a->side;
+
+	if (a->limit.p)
+		resp_write_bulk(out, a->limit);
+	else if (a->side)
+		resp_write_bulk(out, slice_of(&letter, 1));
+	else if (verbs->reentrant == REENTRANT_REFRESH)
+		resp_write_bulk(out, SLICE_LIT("refresh"));
+	else if (verbs->reentrant == REENTRANT_NO)
+		resp_write_bulk(out, SLICE_LIT("no"));
+}
+
+static void write_short_lock(struct buf *out, const struct verbs *verbs,
+                             const struct verb_args *a, const struct rewrite_how *how,
+                             const struct lock_call *call)
+{
+	static const enum key_name names[] = { KEY_NAME_FENCE, KEY_NAME_QUEUE };
+
+	script_call_begin(out, call->script, how, 4, call->kind == LOCK_KIND_COUNT ? 3 : 4);
+	resp_write_bulk(out, call->key);
+	key_names_write_bulks(out, how->naming, call->key, names, 2);
+	key_names_write_counter_bulk(out, how->naming, call->key);
+	resp_write_bulk(out, call->owner);
+	resp_write_bulk_int(out, call->lease_ms);
+	resp_write_bulk(out, how->ticket);
+	write_layout(out, verbs, a);
+}
+
 static void write_lock(struct buf *out, const struct verbs *verbs, const struct verb_args *a,
                        const struct rewrite_how *how, struct lock_call *call)
 {
-	bool refresh = verbs->reentrant == REENTRANT_REFRESH, count;
-	char letter = (char)a->side;
-	struct slice limit = a->limit;
+	bool count;
 
-	call->kind = a->side ? a->side : limit.p ? LOCK_KIND_LIMIT : verb_lock_kind(verbs);
+	call->kind = a->side ? a->side : a->limit.p ? LOCK_KIND_LIMIT : verb_lock_kind(verbs);
 	call->script = lock_script(call->kind);
+	call->effect = LOCK_EFFECT_TAKES;
+	call->success = LOCK_IF_POSITIVE;
+	call->value = call->owner;
+	call->ticket = how->ticket;
 	count = call->kind == LOCK_KIND_COUNT;
+	/* A try that waits is sent in full: the second of two could be overtaken. So is that of
+	 * an owner that has the lock already. */
+	call->is_short = how->may_be_short && !call->wait_ms && !how->nown &&
+	                 (count || call->kind == LOCK_KIND_TOKEN);
+	if (call->is_short) {
+		write_short_lock(out, verbs, a, how, call);
+		return;
+	}
 	script_call_begin(out, call->script, how, SCRIPT_CALL_QUEUE_KEYS,
 	                  SCRIPT_CALL_SECRET_ARGS + 2 + SCRIPT_CALL_WAIT_ARGS + !count +
 	                          how->nown);
@@ -260,23 +301,39 @@ static void write_lock(struct buf *out, const struct verbs *verbs, const struct 
 	resp_write_bulk(out, call->owner);
 	resp_write_bulk_int(out, call->lease_ms);
 	script_call_write_wait(out, how, call->wait_ms);
-	if (limit.p)
-		resp_write_bulk(out, limit);
-	else if (a->side)
-		resp_write_bulk(out, slice_of(&letter, 1));
-	else if (!count)
-		resp_write_bulk(out, refresh ? SLICE_LIT("refresh") : SLICE_LIT("no"));
+	write_layout(out, verbs, a);
 	script_call_write_own(out, how);
-	call->effect = LOCK_EFFECT_TAKES;
-	call->success = LOCK_IF_POSITIVE;
-	call->value = call->owner;
-	call->ticket = how->ticket;
+}
+
+static void write_short_unlock(struct buf *out, const struct verbs *verbs,
+                               const struct rewrite_how *how, const struct lock_call *call)
+{
+	static const enum key_name names[] = { KEY_NAME_FENCE, KEY_NAME_QUEUE, KEY_NAME_OWNER };
+	bool in_cluster = how->naming == KEY_NAMING_CLUSTER;
+	bool is_string = verbs->reentrant != REENTRANT_COUNT;
+
+	script_call_begin(out, call->script, how, 4 + in_cluster, 1 + is_string);
+	resp_write_bulk(out, call->key);
+	key_names_write_bulks(out, how->naming, call->key, names, 3);
+	if (in_cluster)
+		key_names_write_counter_bulk(out, how->naming, call->key);
+	resp_write_bulk(out, call->owner);
+	if (is_string)
+		resp_write_bulk_str(out, verb_layout_type(verbs));
 }
 
 static void write_unlock(struct buf *out, const struct verbs *verbs,
                          const struct rewrite_how *how, struct lock_call *call)
 {
 	call->script = SCRIPT_UNLOCK;
+	call->effect = LOCK_EFFECT_DROPS;
+	call->success = LOCK_IF_ONE;
+	call->hands_over = true;
+	call->is_short = how->may_be_short;
+	if (call->is_short) {
+		write_short_unlock(out, verbs, how, call);
+		return;
+	}
 	script_call_begin(out, call->script, how, SCRIPT_CALL_QUEUE_KEYS,
 	                  SCRIPT_CALL_SECRET_ARGS + 3 + how->tells);
 	script_call_write_queue_keys(out, how, call->key, true);
@@ -285,9 +342,6 @@ static void write_unlock(struct buf *out, const struct verbs *verbs,
 	resp_write_bulk(out, SLICE_LIT(""));
 	if (how->tells)
 		resp_write_bulk_str(out, "tell");
-	call->effect = LOCK_EFFECT_DROPS;
-	call->success = LOCK_IF_ONE;
-	call->hands_over = true;
 }
 
 static void write_extend(struct buf *out, const struct verbs *verbs,

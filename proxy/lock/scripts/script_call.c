@@ -50,6 +50,11 @@ void script_call_write_wait(struct buf *out, const struct rewrite_how *how, int6
 {
 	resp_write_bulk(out, how->ticket);
 	resp_write_bulk_int(out, wait_ms);
+	script_call_write_place(out, how);
+}
+
+void script_call_write_place(struct buf *out, const struct rewrite_how *how)
+{
 	if (how->place)
 		resp_write_bulk_int(out, how->place);
 	else

@@ -30,6 +30,9 @@ struct rewrite_how {
 	int64_t wait_max_ms; /* a try that asks to wait may do so for this long; 0: not at all
 	                      */
 	bool tells; /* what the script refuses to delete it answers by `+REFUSED ...` */
+	bool may_be_short; /* it may be a short call, without the arguments that most calls do
+	                    * not need: the script then does nothing but answer `+BUSY` if it
+	                    * needs them, and the call is made again in full */
 	int64_t place; /* that it had in the queue; 0: none */
 	/* The tokens by which the client's own connection has the lock, as far as hasp knows.
 	 * The script never waits for a lock that one of them has. */
@@ -51,6 +54,8 @@ void script_call_write_queue_keys(struct buf *out, const struct rewrite_how *how
 /* The ARGV of the scripts that may wait: ticket, how long to wait, place. */
 #define SCRIPT_CALL_WAIT_ARGS 3
 void script_call_write_wait(struct buf *out, const struct rewrite_how *how, int64_t wait_ms);
+/* The last of them. */
+void script_call_write_place(struct buf *out, const struct rewrite_how *how);
 
 /* The last ARGV of the scripts that may wait for a lock: `own`, rewrite_how.nown of them. */
 void script_call_write_own(struct buf *out, const struct rewrite_how *how);

@@ -24,6 +24,7 @@ from .resp import Connection, encode
 
 LEASE = 30000
 ME, OTHER = "10.0.0.1:4711/0/c0ffee", "10.0.0.2:4712/1/decade"
+BUSY = b"+BUSY\r\n"
 KEY, SIDE, FENCE = "lock:1", "hasp:owner:{lock:1}", "hasp:fence:{lock:1}"
 
 
@@ -41,13 +42,14 @@ class Call:
 
     def __init__(self, words):
         self.passed = words[0] == "pass"
-        self.effect = "none"
+        self.effect, self.is_short = "none", False
         if self.passed:
             return
         self.script, self.effect, self.success = words[1:4]
         self.leased, self.lease_ms = words[4] == "1", int(words[5])
         self.key, self.value, self.owner = map(unhex, words[6:9])
-        self.kind, self.wait_ms, self.wire = words[9], int(words[10]), unhex(words[11])
+        self.kind, self.wait_ms, self.is_short = words[9], int(words[10]), words[11] == "1"
+        self.wire = unhex(words[12])
 
     def succeeded(self, reply):
         return not reply.startswith(b"-") and {
@@ -85,11 +87,11 @@ class Tool:
         self.child.stdin.flush()
         return self.child.stdout.readline().split()
 
-    def how(self, inline=False, resp=2, token=ME, ticket=None, may_wait=0, place=0):
+    def how(self, inline=False, resp=2, token=ME, ticket=None, may_wait=0, place=0, short=False):
         """`may_wait`: for how many ms at most a try may stand in line."""
         if ticket is None:
             ticket = f"{WORKER}-{next(self.serial):x}"
-        return [int(inline), resp, to_hex(ticket), may_wait, place, to_hex(token)]
+        return [1 if inline else 2 if short else 0, resp, to_hex(ticket), may_wait, place, to_hex(token)]
 
     def lock(self, argv, owner="connection", lease=LEASE, longest=0, reentrant="no", wait=0,
              **how):
@@ -165,6 +167,7 @@ class World:
         self.ours = {v: self.connect(server, v, 0) for v in (2, 3)}
         self.plainly = {v: self.connect(server, v, 1) for v in (2, 3)}
         self.last = None
+        self.calls_are_short = False
         self.clear()
 
     def begin(self):
@@ -198,14 +201,24 @@ class World:
 
     def run(self, *argv, resp=2, **rule):
         """The reply to a command on keys with a rule; what passes, passes."""
-        self.last = call = self.tool.lock(argv, resp=resp, **rule)
-        self.ours[resp].send(encode(*argv) if call.passed else call.wire)
-        return self.ours[resp].read()
+        return self._call(lambda short: self.tool.lock(argv, resp=resp, short=short, **rule), resp, argv)
 
     def verb(self, verb, *args, resp=2, **rule):
-        self.last = call = self.tool.verb(verb, [verb, *args], resp=resp, **rule)
-        self.ours[resp].send(call.wire)
-        return self.ours[resp].read()
+        return self._call(lambda short: self.tool.verb(verb, [verb, *args], resp=resp, short=short, **rule), resp)
+
+    def _call(self, rewrite, resp, argv=()):
+        self.last = call = rewrite(self.calls_are_short)
+        before = self.dump() if call.is_short else None
+        self.ours[resp].send(encode(*argv) if call.passed else call.wire)
+        reply = self.ours[resp].read()
+        if reply == BUSY and call.is_short:
+            assert self.dump() == before
+            self.last = call = rewrite(False)
+            self.ours[resp].send(call.wire)
+            reply = self.ours[resp].read()
+        if reply.startswith(b"+REFUSED "):  # which a client does not get
+            reply = b":%s\r\n" % reply.split()[1]
+        return reply
 
     def plain(self, *argv, resp=2):
         if as_bytes(argv[0]).lower() == b"move":
@@ -320,7 +333,15 @@ def one_world(tool, server):
 @pytest.fixture
 def world(one_world):
     one_world.clear()
+    one_world.calls_are_short = False
     return one_world
+
+
+@pytest.fixture(params=["full", "short"], autouse=True)
+def calls(request, world):
+    """A file that imports this runs all its tests both ways: with full calls, and with short ones
+    where hasp may send them."""
+    world.calls_are_short = request.param == "short"
 
 
 def each(names="", rows=((),), **columns):

@@ -3,6 +3,8 @@
 -- KEYS     lock, sidecar, record for each of the n keys with a rule, of a rule with `wait` also the
 --          queue; then the fence counter, if one has; then the other keys
 --
+-- ARGV of a short call, for one key with a rule and no other: command, token. Of a full one:
+--
 -- ARGV[1]  secret (see sign.lua)
 -- ARGV[2]  command
 -- ARGV[3]  n
@@ -11,12 +13,33 @@
 --
 -- returns  how many keys went; others' locks stay. With 'tell', when one does: REFUSED, how many keys
 --          went, the number of the first that is another's among those n, and its owner's token
---          ('-': it is not known)
+--          ('-': it is not known). To a short call BUSY: it has done nothing, because only a full
+--          one can
 -- layout   hasp's
 -- include check_owner
 -- include client_error
 -- include get_string
 -- include hand_off
+if #ARGV == 2 then
+	local lock, side, record, queue = unpack(KEYS)
+	local command, token = unpack(ARGV)
+	local held = redis.pcall('GET', lock)
+	local mine = not held or held == token
+	if held and side ~= lock then
+		mine = type(held) == 'string' and redis.pcall('GET', side) == token .. ' ' .. held
+	end
+	-- break release_by_anybody: if queue and redis.call('EXISTS', queue) == 1 then
+	-- break release_past_queue: if not mine then
+	if not mine or queue and redis.call('EXISTS', queue) == 1 then
+		return redis.status_reply('BUSY')
+	end
+	local reply = redis.pcall(command, lock, side, record)
+	if type(reply) == 'table' then
+		return client_error(reply, command)
+	end
+	return held and 1 or 0
+end
+
 local command, n = ARGV[2], tonumber(ARGV[3])
 local deleted, at = 0, 1
 local tell = ARGV[3 * n + 4] == 'tell'

@@ -6,6 +6,9 @@
 -- KEYS[4]  sidecar
 -- KEYS[5]  fence counter
 --
+-- KEYS of a short call: lock, record, queue, fence counter; its ARGV: token, lease ms, ticket. ARGV of
+-- a full one:
+--
 -- ARGV[1]  secret (see sign.lua)
 -- ARGV[2]  token
 -- ARGV[3]  lease ms
@@ -14,7 +17,8 @@
 -- ARGV[6]  place in the queue or ''
 -- ARGV[7]  and more: tokens by which the client's own connection has the lock, see any_own.lua
 --
--- returns  the fencing token; nil: another's; QUEUED (see enqueue.lua)
+-- returns  the fencing token; nil: another's; QUEUED (see enqueue.lua); to a short call BUSY: it has
+--          done nothing, because only a full one can
 -- layout   Redisson's RLock: a hash {token: holds}
 -- include add_hold
 -- include any_own
@@ -25,7 +29,12 @@
 -- include recorded_fence
 -- include write_record
 local lock, record, queue, side, counter = unpack(KEYS)
-local token, lease, ticket, wait_ms, place = unpack(ARGV, 2)
+local is_short = #KEYS == 4
+if is_short then
+	counter = side
+end
+local token, lease, ticket, wait_ms, place = unpack(ARGV, is_short and 1 or 2)
+-- break overtake_queue: local existing, mine = redis.call('EXISTS', lock), 0
 local existing, mine = redis.call('EXISTS', lock, queue), 0
 if existing > 0 then
 	local fields = redis.pcall('HMGET', lock, token, 'mode')
@@ -37,6 +46,9 @@ if existing > 0 then
 			'WRONGTYPE Operation against a key holding the wrong kind of value')
 	end
 	mine = fields[1] and 1 or 0
+	if is_short and mine == 1 then
+		return redis.status_reply('BUSY')
+	end
 end
 
 if mine == 0 and existing > 0 then
@@ -45,11 +57,14 @@ if mine == 0 and existing > 0 then
 	if existing == 1 then
 		held_ms = redis.call('PTTL', lock)
 	end
+	if held_ms == -2 and is_short then
+		return redis.status_reply('BUSY')
+	end
 	if held_ms ~= -2 or not hand_off(lock, record, queue, side, counter) then
 		local function has(own)
 			return redis.call('HMGET', lock, own)[1]
 		end
-		if wait_ms == '0' or any_own(7, has) then
+		if is_short or wait_ms == '0' or any_own(7, has) then
 			return false
 		end
 		return enqueue(lock, held_ms, queue, ticket, tonumber(wait_ms), place,
@@ -57,12 +72,18 @@ if mine == 0 and existing > 0 then
 	end
 end
 
-local recorded = mine == 1 and recorded_fence(record, token)
-local fence = recorded or next_fence(counter)
+local fence, digits
+if mine == 1 then
+	fence, digits = recorded_fence(record, token)
+end
+local is_recorded = fence
+if not fence then
+	fence, digits = next_fence(counter)
+end
 if type(fence) == 'table' then
 	return client_error(fence, 'LOCK')
 end
-local holds = redis.pcall('HINCRBY', lock, token, '1')
+local holds = redis.pcall(mine == 1 and 'HINCRBY' or 'HSET', lock, token, '1')
 if type(holds) == 'table' then
 	return holds
 end
@@ -74,10 +95,10 @@ if mine == 1 then
 	end
 end
 redis.call('PEXPIRE', lock, lease)
-if not recorded then
-	write_record(record, token, fence, ticket, lease)
+if not is_recorded then
+	write_record(record, token, digits, ticket, lease)
 	return fence
 end
 redis.call('PEXPIRE', record, lease)
-add_hold(side, string.format('%.0f', fence), ticket, lease)
+add_hold(side, digits, ticket, lease)
 return fence

@@ -86,12 +86,15 @@ local function probe(i)
 	return had(i) and 'had' or 'busy'
 end
 
-local function take(i, what, fence, ms)
+local function take(i, what, digits, ms)
 	local lock, record, _, side = keys_of(i)
 	if kind == 's' then
-		local recorded = what == 'mine' and recorded_fence(record, token)
+		local recorded
+		if what == 'mine' then
+			recorded = select(2, recorded_fence(record, token))
+		end
 		redis.call('SET', lock, token, 'PX', ms)
-		write_record(record, token, recorded or fence, (recorded and '=' or '') .. ticket, ms)
+		write_record(record, token, recorded or digits, (recorded and '=' or '') .. ticket, ms)
 		return
 	end
 	local holds
@@ -108,14 +111,17 @@ local function take(i, what, fence, ms)
 		end
 	end
 	redis.call('PEXPIRE', lock, ms)
-	local recorded = holds ~= 1 and recorded_fence(record, token)
+	local recorded
+	if holds ~= 1 then
+		recorded = select(2, recorded_fence(record, token))
+	end
 	if not recorded then
-		write_record(record, token, fence, ticket, ms)
+		write_record(record, token, digits, ticket, ms)
 		return
 	end
 	redis.call('PEXPIRE', record, ms)
 	if what == 'mine' then
-		add_hold(side, string.format('%.0f', recorded), ticket, ms)
+		add_hold(side, recorded, ticket, ms)
 	end
 end
 
@@ -172,14 +178,14 @@ if busy and (wait_ms == '0' or by_own) then
 	return false
 end
 
-local fence = next_fence(counter)
+local fence, digits = next_fence(counter)
 if type(fence) == 'table' then
 	undo_from(1)
 	return client_error(fence, 'MLOCK')
 end
 if not busy then
 	for i = 1, n do
-		take(i, what[i], fence, lease)
+		take(i, what[i], digits, lease)
 	end
 	return fence
 end
@@ -188,7 +194,7 @@ end
 undo_from(busy + 1)
 for i = 1, busy - 1 do
 	if what[i] == 'free' then
-		take(i, 'free', fence, part_lease)
+		take(i, 'free', digits, part_lease)
 	end
 end
 local lock, _, queue = keys_of(busy)

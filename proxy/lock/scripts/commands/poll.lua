@@ -39,11 +39,11 @@ elseif redis.call('EXISTS', lock) == 0 and redis.call('EXISTS', queue) == 1 then
 	_, more = hand_off(lock, record, queue, side, counter)
 elseif kind == 'h' and ticket ~= '' and redis.pcall('HEXISTS', lock, token) == 1 then
 	-- Another hasp process handed the lock off to a waiter of the same owner, before this one.
-	local fence = recorded_fence(record, token)
-	if fence then
+	local digits = select(2, recorded_fence(record, token))
+	if digits then
 		_, more = hand_off(lock, record, queue, side, counter, {
 			token = token,
-			fence = string.format('%.0f', fence),
+			fence = digits,
 			lease = string.format('%.0f', redis.call('PTTL', lock)),
 		})
 	end

@@ -16,4 +16,4 @@ if not redis.call('SET', lock, value, 'NX', 'PX', lease) then
 	return 0
 end
 local fence, is_spoiled = next_fence(counter)
-return is_spoiled and 2 ^ 53 or fence
+return type(fence) == 'table' and is_spoiled and 2 ^ 53 or fence

@@ -6,13 +6,15 @@
 --
 -- ARGV[1]  token
 -- ARGV[2]  value
--- ARGV[3]  expiry option: PX, EXAT, PXAT
--- ARGV[4]  its number
--- ARGV[5]  form: SETNX, SET, GET
--- ARGV[6]  'refresh' or 'no'
--- ARGV[7]  lease ms
--- ARGV[8]  longest lease ms
--- ARGV[9]  ticket
+-- ARGV[3]  number of the expiry option
+-- ARGV[4]  form: SETNX, SET, GET
+-- ARGV[5]  ticket
+-- ARGV[6]  expiry option: PX, EXAT, PXAT
+-- ARGV[7]  'refresh' or 'no'
+-- ARGV[8]  lease ms
+-- ARGV[9]  longest lease ms
+--
+-- A short call ends behind the ticket: the option is PX, and the lock not reentrant.
 --
 -- returns  what Redis answers to that form: 1/0, OK/nil, nil/the old value
 -- layout   hasp's: the lock as the application stored it, the owner beside it
@@ -21,7 +23,8 @@
 -- include enforce_lease
 -- include record_try
 local lock, side, record = unpack(KEYS)
-local token, value, option, number, form, reentrant, lease, max_lease, ticket = unpack(ARGV)
+local token, value, number, form, ticket, option, reentrant, lease, max_lease = unpack(ARGV)
+option = option or 'PX'
 local reply
 if form == 'GET' then
 	reply = redis.pcall('SET', lock, value, 'NX', 'GET', option, number)

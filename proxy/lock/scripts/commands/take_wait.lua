@@ -11,12 +11,14 @@
 -- ARGV[3]  lease ms
 -- ARGV[4]  ticket
 -- ARGV[5]  how many ms to wait
--- ARGV[6]  place in the queue or ''
--- ARGV[7]  value
--- ARGV[8]  end of the lease in ms or 0
--- ARGV[9]  form: SETNX, SET
+-- ARGV[6]  value
+-- ARGV[7]  form: SETNX, SET
+-- ARGV[8]  place in the queue or ''
+-- ARGV[9]  end of the lease in ms or 0
 -- ARGV[10] 'refresh' or 'no'
 -- ARGV[11] and more: tokens by which the client's own connection has the lock, see any_own.lua
+--
+-- A short call ends behind the form: there is no place, no such end, and the lock is not reentrant.
 --
 -- returns  what Redis answers to that form: 1/0, OK/nil; QUEUED (see enqueue.lua)
 -- layout   hasp's: the lock as the application stored it, the owner beside it
@@ -29,7 +31,8 @@
 -- include hand_off
 -- include record_try
 local lock, record, queue, side, counter = unpack(KEYS)
-local token, lease, ticket, wait_ms, place, value, until_ms, form, reentrant = unpack(ARGV, 2)
+local token, lease, ticket, wait_ms, value, form, place, until_ms, reentrant = unpack(ARGV, 2)
+place, until_ms = place or '', until_ms or '0'
 local took, refused = 1, 0
 if form == 'SET' then
 	took, refused = redis.status_reply('OK'), false
@@ -40,6 +43,7 @@ if until_ms ~= '0' then
 end
 
 local reply, held_ms = false, -1
+-- break overtake_queue: if true then
 if redis.call('EXISTS', queue) == 0 then
 	held_ms = -2
 	reply = redis.pcall('SET', lock, value, 'NX', option, number)

@@ -6,6 +6,9 @@
 -- KEYS[4]  sidecar
 -- KEYS[5]  fence counter
 --
+-- A short call needs no counter but in a cluster. Its ARGV are the token and the layout, 'hash' if
+-- there is none; it tells. ARGV of a full one:
+--
 -- ARGV[1]  secret (see sign.lua)
 -- ARGV[2]  token
 -- ARGV[3]  layout: 'hash', 'string', or '' for either
@@ -13,7 +16,8 @@
 -- ARGV[5]  'tell' or nothing
 --
 -- returns  1 released (and handed off to the first waiter), or one hold of several released;
---          0 not this owner's; with 'tell', when it is another's: REFUSED 0 1, and that owner's token
+--          0 not this owner's; with 'tell', when it is another's: REFUSED 0 1, and that owner's
+--          token; to a short call BUSY: it has done nothing, because clients wait for the lock
 -- layout   Redisson's RLock, with its message to its waiters, or go-zero's RedisLock; or a
 --          semaphore (see count_places.lua), or a read-write lock (see sides.lua)
 -- include client_error
@@ -25,7 +29,33 @@
 -- include release_rw
 -- include sides
 local lock, record, queue, side, counter = unpack(KEYS)
-local token, layout_type, ticket, tell = unpack(ARGV, 2)
+local is_short = #ARGV <= 2
+local token, layout_type, ticket, tell = unpack(ARGV, is_short and 1 or 2)
+if is_short then
+	-- break release_past_queue: if false then
+	if redis.call('EXISTS', queue) == 1 then
+		return redis.status_reply('BUSY')
+	end
+	layout_type, ticket, tell = layout_type or 'hash', '', 'tell'
+	-- The last hold of the usual lock, which this finds without asking what else it may be.
+	local held
+	if layout_type == 'hash' then
+		held = redis.pcall('HMGET', lock, token, 'mode')
+	else
+		held = { redis.pcall('GET', lock) == token and '1' }
+	end
+	if held[1] == '1' and held[2] ~= 'read' and held[2] ~= 'write' then
+		-- break hand_off_held: local reply = redis.pcall('DEL', record, side)
+		local reply = redis.pcall('DEL', lock, record, side)
+		if type(reply) == 'table' then
+			return client_error(reply, 'UNLOCK')
+		end
+		if layout_type == 'hash' then
+			notify_redisson(lock, counter)
+		end
+		return 1
+	end
+end
 local holds, layout = count_holds(lock, record, token, layout_type)
 if not holds then
 	return layout

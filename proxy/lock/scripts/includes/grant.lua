@@ -19,11 +19,11 @@ local function grant(keys, waiter, shared_fence)
 	end
 	local fence = shared_fence or '-'
 	if not shared_fence and (kind == 'h' or kind == 's') then
-		local fresh = next_fence(keys.counter)
+		local fresh, digits = next_fence(keys.counter)
 		if type(fresh) == 'table' then
 			return nil
 		end
-		fence = string.format('%.0f', fresh)
+		fence = digits
 	end
 
 	local reply

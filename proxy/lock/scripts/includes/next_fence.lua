@@ -1,21 +1,32 @@
 -- The next fencing token: the greater of the last one plus one and Redis' clock in microseconds. So
 -- tokens rise also where the counter is lost or falls back: by a failover, a restart without data,
 -- FLUSHALL; and where the clock is set back. They stay below 2^53, up to which Lua's numbers are
--- exact, until the year 2255. Returns an error if there is none, or if Redis refuses the write; then
--- nothing was written. A second value, true, says that the counter holds no number that can be raised.
+-- exact, until the year 2255. Returns the token, and its digits. Returns an error if there is none,
+-- or if Redis refuses the write; then the counter is as it was. After an error the second value is
+-- true if the counter holds no number that can be raised.
 local function next_fence(counter)
-	local last = redis.pcall('GET', counter)
+	-- break counted_fences: local now = { 0, 0 }
+	local now = redis.call('TIME')
+	local digits = now[1] .. ('00000' .. now[2]):sub(-6)
+	-- One command reads the counter and raises it, because the clock is ahead of most counters.
+	local last = redis.pcall('SET', counter, digits, 'GET')
 	if type(last) == 'table' then
 		return last, last.err:find('^WRONGTYPE') ~= nil
 	end
-	last = last and (last:match('^%d+$') and tonumber(last) or 2 ^ 53) or 0
-	if last >= 2 ^ 53 - 1 then
+	-- (Digits of one length compare as numbers do. A text that long is replaced, too.)
+	-- break counted_fences: if false then
+	-- break falling_fences: if false then
+	if not last or #last == #digits and last < digits then
+		return now[1] * 1000000 + now[2], digits
+	end
+	local number = not last and 0 or last:match('^%d+$') and tonumber(last) or 2 ^ 53
+	if number >= 2 ^ 53 - 1 then
+		redis.call('SET', counter, last)
 		return redis.error_reply("ERR '" .. counter .. "' is not an integer below 2^53 - 1"), true
 	end
-	-- break counted_fences: local now = { 0, 0 }
-	local now = redis.call('TIME')
-	-- break falling_fences: local fence = last == 0 and 2 ^ 52 or last - 1
-	local fence = math.max(last + 1, now[1] * 1000000 + now[2])
-	local reply = redis.pcall('SET', counter, string.format('%.0f', fence))
-	return reply.err and reply or fence
+	-- break falling_fences: local fence = number == 0 and 2 ^ 52 or number - 1
+	local fence = math.max(number + 1, tonumber(digits))
+	digits = string.format('%.0f', fence)
+	redis.call('SET', counter, digits)
+	return fence, digits
 end

@@ -1,9 +1,10 @@
 -- The fencing token of the acquisition that `record`, `<token> <fencing token> <ticket>`,
--- remembers for `token`; nil when it remembers none.
+-- remembers for `token`, and its digits; nil when it remembers none.
 local function recorded_fence(record, token)
 	local value = redis.pcall('GET', record)
 	local space = type(value) == 'string' and value:find(' ', 1, true)
 	if space and value:sub(1, space - 1) == token then
-		return tonumber(value:match('^%d+', space + 1))
+		local digits = value:match('^%d+', space + 1)
+		return tonumber(digits), digits
 	end
 end
