@@ -83,7 +83,7 @@ end
 if type(fence) == 'table' then
 	return client_error(fence, 'LOCK')
 end
-local holds = redis.pcall(mine == 1 and 'HINCRBY' or 'HSET', lock, token, '1')
+local holds = redis.pcall('HINCRBY', lock, token, '1')
 if type(holds) == 'table' then
 	return holds
 end
