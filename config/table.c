@@ -176,11 +176,6 @@ static const char *table_check_path(const char *s)
 }
 
 /* Proofs that are made with it can be listened to, and guessing can be tried on them. */
-static const char *table_check_secret(const char *s)
-{
-	return strlen(s) < 20 ? "it is shorter than 20 characters" : NULL;
-}
-
 static const char *table_check_log(const char *s)
 {
 	if (strcmp(s, "stderr") == 0 || strcmp(s, "syslog") == 0)
@@ -324,9 +319,6 @@ const struct option table_options[] = {
 	{ SECTION_HASP, "allow_own_keys", OPTION_ENUM, IN_CONFIG(allow_own_keys),
 	  .def = "no", .choices = table_switches, .reloadable = true,
 	  .help = "Lets clients write the keys hasp:*, by which hasp knows who has a lock." },
-	{ SECTION_HASP, "shared_secret", OPTION_STRING, IN_CONFIG(shared_secret),
-	  .check = table_check_secret, .expected = "20 random characters or more", .secret = true,
-	  .help = "With the same one, several hasps on one Redis hand locks to each other at once." },
 	{ SECTION_HASP, "log", OPTION_STRING, IN_CONFIG(log),
 	  .def = "stderr", .check = table_check_log, .expected = "stderr, syslog or a path such as /var/log/hasp.log",
 	  .reloadable = true,

@@ -167,7 +167,6 @@ struct config {
 	char *user; /* NULL: stay */
 	char *pid_file; /* NULL: none */
 	enum switch_mode allow_own_keys; /* clients may write hasp:* */
-	char *shared_secret; /* NULL: none */
 	char *log; /* stderr, syslog, or a file's path */
 	enum log_level log_level;
 

@@ -66,7 +66,7 @@ void workers_init(struct worker_shared *shared, const struct config *config)
 	shared->tracker = shared_tracker_new(clock_now);
 	shared->stats = stats_new((size_t)config->workers);
 	shared->waits = wait_graph_new();
-	proof_secret_init(&shared->secret, config->shared_secret);
+	proof_secret_init(&shared->secret);
 	shared->watcher = watcher_new(workers_on_primary, shared);
 }
 

@@ -12,7 +12,7 @@ from harness.guards import guard
 from harness.line import queue_of
 from harness.nodes import settles
 from harness.replies import CROSSSLOT, NIL, OK, ONE, bulk, fence
-from harness.sections import TRUSTED, rule, verbs
+from harness.sections import rule, verbs
 
 WAIT_MS = 120000
 RELEASING = verbs(on_disconnect="release")
@@ -365,7 +365,7 @@ def kill_owner(cluster, key):
 
 
 def test_a_line_goes_on_where_the_replica_took_over(start_hasp, cluster):
-    hasps = [start(start_hasp, cluster, RELEASING, workers=2, **TRUSTED) for _ in range(2)]
+    hasps = [start(start_hasp, cluster, RELEASING, workers=2) for _ in range(2)]
     keys = keys_of(cluster, "k")
     lines = [Line(cluster, key, *hasps, n=5) for key in keys]
     kill_owner(cluster, keys[0])

@@ -7,7 +7,7 @@ from harness.info import calls
 from harness.line import entries, nobody_waits, queue_of, stand
 from harness.marks import BOTH
 from harness.replies import FENCE, OK, ONE, TAKEN
-from harness.sections import TRUSTED, VERBS, rule, verbs
+from harness.sections import VERBS, rule, verbs
 
 KEY, LOCK = "k", "lock:1"
 RULE = rule(wait="60s")
@@ -103,9 +103,8 @@ def test_an_entry_of_another_database_is_worth_nothing(start_hasp, plain, redis_
 
 
 @TAKES
-@pytest.mark.parametrize("options", [{}, TRUSTED], ids=["apart", "trusted"])
-def test_hasps_hand_locks_to_each_other(start_hasp, plain, take, give, options):
-    hasps = [start_hasp(RULE + VERBS, **options) for _ in range(2)]
+def test_hasps_hand_locks_to_each_other(start_hasp, plain, take, give):
+    hasps = [start_hasp(RULE + VERBS) for _ in range(2)]
     ones = [hasps[n % 2].connect() for n in range(6)]
     assert ones[0].call(*take) in TAKEN
     for one in ones[1:]:

@@ -12,7 +12,7 @@ from harness.relay import Relay
 from harness.renewal import is_renewed
 from harness.renewal import verbs as short_verbs
 from harness.replies import FENCE, NIL, NIL3, OK, ONE, PONG, UNKNOWN, ZERO
-from harness.sections import TRUSTED, VERBS, verbs
+from harness.sections import VERBS, verbs
 from harness.told import rows, told
 
 KEY, RECORD = "k", "hasp:fence:{k}"
@@ -196,10 +196,8 @@ def test_scripts_that_redis_forgets_are_sent_again(clients, plain):
     assert two.read() == FENCE
 
 
-@pytest.mark.parametrize("trusted", [True, False])
-def test_two_hasps_share_one_line(start_hasp, plain, trusted):
-    settings = TRUSTED if trusted else {}
-    hasps = [start_hasp(VERBS, **settings) for _ in range(2)]
+def test_two_hasps_share_one_line(start_hasp, plain):
+    hasps = [start_hasp(VERBS) for _ in range(2)]
     with contextlib.ExitStack() as stack:
         ones = [stack.enter_context(hasps[n % 2].connect()) for n in range(5)]
         assert ones[0].call("LOCK", KEY, "LIMIT", 1) == FENCE

@@ -12,7 +12,7 @@ from harness.relay import Relay
 from harness.renewal import is_renewed
 from harness.renewal import verbs as short_verbs
 from harness.replies import FENCE, NIL, NIL3, NOREPLICAS, OK, ONE, PONG, QUEUED, UNKNOWN, WRONGTYPE, ZERO, fence
-from harness.sections import TRUSTED, VERBS, rule, verbs
+from harness.sections import VERBS, rule, verbs
 from harness.told import rows, told
 
 LONG = ("WAIT", 60000)
@@ -510,7 +510,7 @@ def test_replicas_must_have_all_of_them(start_hasp, plain):
 
 
 def test_two_hasps_share_the_lines(start_hasp, plain):
-    hasps = [start_hasp(VERBS, **TRUSTED) for _ in range(2)]
+    hasps = [start_hasp(VERBS) for _ in range(2)]
     with hasps[0].connect() as one, hasps[1].connect() as two:
         assert one.call("MLOCK", 2, "a", "b") == FENCE
         stand(plain, two, "MLOCK", 3, "c", "b", "a", *LONG, queue=queue_of("a"))

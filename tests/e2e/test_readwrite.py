@@ -12,7 +12,7 @@ from harness.relay import Relay
 from harness.renewal import LEASE_MS, is_renewed
 from harness.renewal import verbs as short_verbs
 from harness.replies import FENCE, NIL, OK, ONE, PONG, UNKNOWN, WRONGTYPE, ZERO, fence
-from harness.sections import TRUSTED, VERBS, verbs
+from harness.sections import VERBS, verbs
 from harness.told import rows, told
 
 KEY = "k"
@@ -410,10 +410,8 @@ def test_owner_in_line_joins_itself(clients, plain):
     assert plain.hgetall(KEY) == {"mode": "write", "job:write": "2"}
 
 
-@pytest.mark.parametrize("trusted", [True, False])
-def test_two_hasps_share_one_line(start_hasp, plain, trusted):
-    settings = TRUSTED if trusted else {}
-    hasps = [start_hasp(VERBS, **settings) for _ in range(2)]
+def test_two_hasps_share_one_line(start_hasp, plain):
+    hasps = [start_hasp(VERBS) for _ in range(2)]
     with contextlib.ExitStack() as stack:
         ones = [stack.enter_context(hasps[n % 2].connect()) for n in range(5)]
         assert exclusive(ones[0]) == FENCE

@@ -4,6 +4,7 @@
 Waiters keep their order and get the lock, whatever is killed, deleted or late meanwhile.
 """
 
+import contextlib
 import signal
 import socket
 
@@ -11,9 +12,9 @@ import pytest
 from harness import encode, until
 from harness.info import clients, subscribers
 from harness.line import entries, nobody_waits, queue_of, soon, stand
-from harness.marks import BOTH, covers
+from harness.marks import BOTH
 from harness.replies import FENCE, OK, ONE, TAKEN
-from harness.sections import TRUSTED, VERBS, verbs
+from harness.sections import VERBS, verbs
 from harness.waiting import KEY, rule
 
 
@@ -228,18 +229,27 @@ def test_client_that_hangs_up_leaves_the_queue(start_hasp, plain, half, take):
         nobody_waits(plain, take[1])
 
 
-@covers("shared_secret")
-def test_lock_handed_to_one_who_has_hung_up_goes_to_the_next(start_hasp, plain):
+@contextlib.contextmanager
+def frozen_at_release(hasp, gates, holder, *release):
+    """hasp has sent the release and does nothing more while this lasts."""
+    gates.shut(requests={"link"})
+    holder.send(encode(*release))
+    until(lambda: gates.waiting, "the release to be on its way")
+    with hasp.frozen():
+        gates.open()
+        yield
+
+
+def test_lock_handed_to_one_who_has_hung_up_goes_to_the_next(start_hasp, gates, plain):
     """Whichever of both hasp hears of first."""
-    hasp, away = start_hasp(VERBS, **TRUSTED), start_hasp(VERBS, **TRUSTED)
-    with hasp.connect() as one, away.connect() as gone, hasp.connect() as other:
+    hasp, away = start_hasp(VERBS, upstream=gates.address), start_hasp(VERBS)
+    with hasp.connect() as one, hasp.connect() as gone, away.connect() as other:
         one.call("LOCK", KEY)
         stand(plain, gone, "LOCK", KEY, "WAIT", 60000, "AS", "gone")
-        with away.frozen():
-            stand(plain, other, "LOCK", KEY, "WAIT", 60000)
+        stand(plain, other, "LOCK", KEY, "WAIT", 60000)
+        with frozen_at_release(hasp, gates, one, "UNLOCK", KEY):
             gone.close()
-            assert one.call("UNLOCK", KEY) == ONE
-            assert plain.hgetall(KEY) == {"gone": "1"}
+            until(lambda: plain.hgetall(KEY) == {"gone": "1"}, "it to be handed the lock")
         assert soon(plain, other, polled=True) == FENCE
 
 
@@ -264,18 +274,16 @@ def test_waiters_of_a_hasp_that_was_killed_hold_up_nobody(start_hasp, plain):
             connection.close()
 
 
-@pytest.mark.parametrize("take, lease", [(("LOCK", KEY, "WAIT", 20000, "PX", 3000), VERBS),
-                                         (("SET", "lock:1", "w", "NX", "PX", 3000), rule())])
-def test_grant_that_comes_after_its_lease_is_not_told(start_hasp, plain, take, lease):
+@pytest.mark.parametrize("take", [("LOCK", KEY, "WAIT", 20000, "PX", 3000), ("SET", "lock:1", "w", "NX", "PX", 3000)])
+def test_grant_that_comes_after_its_lease_is_not_told(start_hasp, gates, plain, take):
     """hasp sleeps while it is handed the lock, until another one has it."""
-    hasp, slow = start_hasp(rule() + VERBS, **TRUSTED), start_hasp(rule() + VERBS, **TRUSTED)
+    hasp, away = start_hasp(rule() + VERBS, upstream=gates.address), start_hasp(rule() + VERBS)
     key, verb = take[1], take[0] == "LOCK"
-    with hasp.connect() as one, slow.connect() as other, hasp.connect() as third:
+    with hasp.connect() as one, hasp.connect() as other, away.connect() as third:
         one.call(*(("LOCK", key) if verb else ("SETNX", key, "v")))
         stand(plain, other, *take)
-        with slow.frozen():
-            one.call(*(("UNLOCK", key) if verb else ("DEL", key)))
-            assert plain.exists(key)
+        with frozen_at_release(hasp, gates, one, *(("UNLOCK", key) if verb else ("DEL", key))):
+            until(lambda: not plain.exists(queue_of(key)), "it to be handed the lock")
             until(lambda: not plain.exists(key), "the lease to end")
             assert third.call(*(("LOCK", key) if verb else ("SETNX", key, "x"))).startswith(b":")
         until(lambda: len(entries(plain, key)) == 1, "it to stand in line again")
@@ -285,14 +293,14 @@ def test_grant_that_comes_after_its_lease_is_not_told(start_hasp, plain, take, l
 
 
 @pytest.mark.parametrize("take", [("LOCK", KEY, "WAIT", 20000, "PX", 6000), ("SET", "lock:1", "w", "NX", "PX", 6000)])
-def test_grant_that_comes_late_begins_its_lease_again(start_hasp, plain, take):
-    hasp, slow = start_hasp(rule() + VERBS, **TRUSTED), start_hasp(rule() + VERBS, **TRUSTED)
+def test_grant_that_comes_late_begins_its_lease_again(start_hasp, gates, plain, take):
+    hasp = start_hasp(rule() + VERBS, upstream=gates.address)
     key, verb = take[1], take[0] == "LOCK"
-    with hasp.connect() as one, slow.connect() as other:
+    with hasp.connect() as one, hasp.connect() as other:
         one.call(*(("LOCK", key) if verb else ("SETNX", key, "v")))
         stand(plain, other, *take)
-        with slow.frozen():
-            one.call(*(("UNLOCK", key) if verb else ("DEL", key)))
+        with frozen_at_release(hasp, gates, one, *(("UNLOCK", key) if verb else ("DEL", key))):
+            until(lambda: not plain.exists(queue_of(key)), "it to be handed the lock")
             end = plain.pexpiretime(key)
             until(lambda: plain.pttl(key) < 4200, "a part of the lease to pass")
         assert other.read() == (FENCE if verb else OK)

@@ -5,10 +5,10 @@
 
 #include "base/random.h"
 
-void proof_secret_init(struct proof_secret *secret, const char *shared)
+void proof_secret_init(struct proof_secret *secret)
 {
 	char random[32];
-	struct slice text = shared ? slice_str(shared) : slice_of(random, sizeof(random));
+	struct slice text = slice_of(random, sizeof(random));
 
 	random_bytes(random, sizeof(random));
 	sha1_hex(secret->hex, &text, 1);

@@ -24,9 +24,7 @@
 struct proof_secret {
 	char hex[SHA1_HEX + 1];
 };
-/* `shared`: several processes have it, and believe each other; NULL: this one believes no
- * other. */
-void proof_secret_init(struct proof_secret *secret, const char *shared);
+void proof_secret_init(struct proof_secret *secret);
 
 /* A worker's. */
 struct proofs {

@@ -19,6 +19,3 @@ def verbs(**settings):
 
 
 VERBS = verbs()
-
-# Options of hasps that hand locks to each other at once.
-TRUSTED = {"shared_secret": "c0ffee4711decade0815beef"}
