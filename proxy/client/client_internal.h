@@ -95,7 +95,7 @@ struct client {
 	bool transacting; /* MULTI or WATCH was sent over its own link, and Redis has not said
 	                   * that it keeps neither for the client any more */
 	bool altered; /* its own link may be in another state than its login says */
-	bool pinned; /* it needs a link of its own for the rest of its life */
+	bool pinned; /* it needs a link of its own until RESET, or for the rest of its life */
 	bool bound; /* and that one: what it did there cannot be done again on another */
 	bool served; /* Redis carried out a request of it, maybe without a login */
 	bool in_error; /* not `served`: what it was sent last is a part of an error */
@@ -122,6 +122,7 @@ struct client {
 	struct request_scan scan;
 	size_t scanned; /* bytes of the first request that `scan` has seen */
 	size_t decide_at; /* bytes of it at which to ask again if it may stream */
+	double own_until; /* env->policy.now until which its link lingers: ROUTE_LINGERING */
 	double login_from; /* env->policy.now since when it could log in */
 	double since; /* env->policy.now when it came */
 	double read_at; /* client_note_reading(): when the client last read replies, or had none

@@ -6,6 +6,9 @@
 /* A call of so many bytes counts at once, not only when the turn's input was taken. */
 #define LONG_CALL ((size_t)64 * 1024)
 
+/* How long a client keeps a link of its own after the last request that needed one. */
+#define LINGER_SECONDS 5
+
 /* The login that a link needs to serve the client. Points into its session. */
 static struct link_login login_of(const struct client *c)
 {
@@ -55,7 +58,8 @@ static void open_own(struct client *c, enum route route)
 static bool may_share(const struct client *c, enum route route)
 {
 	return route == ROUTE_SHARED && !c->pinned && !c->transacting &&
-	       !c->session.uncertain && c->env->policy.config->pooling == POOLING_SHARED;
+	       c->env->policy.now >= c->own_until && !c->session.uncertain &&
+	       c->env->policy.config->pooling == POOLING_SHARED;
 }
 
 enum route links_route(const struct client *c, const struct command_info *what,
@@ -63,11 +67,6 @@ enum route links_route(const struct client *c, const struct command_info *what,
 {
 	enum route route = dispatch_route(&c->env->policy, what, req);
 
-	/* In front of a cluster it has a node's links of its own by then; and where there are
-	 * guards, hasp itself watches keys there. */
-	if (route == ROUTE_TRANSACTION &&
-	    (c->env->node->links.connect || c->env->policy.guards_enforce))
-		route = ROUTE_PINNED;
 	if (route != ROUTE_SHARED || !links_must_log_in(c))
 		return route;
 	/* It may be over. Until then: Redis hangs up on some clients that have not logged in;
@@ -128,7 +127,7 @@ static void send_setinfo(struct client *c)
 static bool take_over(struct client *c, enum route route)
 {
 	struct link_login login = login_of(c);
-	bool is_useful = route >= ROUTE_TRANSACTION ||
+	bool is_useful = route >= ROUTE_TRANSACTION || route == ROUTE_LINGERING ||
 	                 (route == ROUTE_DEDICATED &&
 	                  (c->session.logged_in || c->env->node->links.login_required));
 
@@ -193,6 +192,8 @@ static bool take_own(struct client *c, enum route route)
 	if (route == ROUTE_TRANSACTION) {
 		c->transacting = true;
 		c->ntransacting++;
+	} else if (route == ROUTE_LINGERING) {
+		c->own_until = c->env->policy.now + LINGER_SECONDS;
 	} else if (route != ROUTE_SHARED) {
 		c->altered = true;
 	}
@@ -210,14 +211,24 @@ static bool is_held_back(const struct client *c)
 	return held && ((held & NODE_LEAVING) || !client_is_amid(c));
 }
 
+/* True for the routes of a client that soon leaves its link to others. */
+static bool is_passing(enum route route)
+{
+	return route == ROUTE_TRANSACTION || route == ROUTE_LINGERING;
+}
+
 bool links_take(struct client *c, enum route route)
 {
 	bool shared = may_share(c, route);
 
+	/* In front of a cluster it has a node's links of its own by then; and where there are
+	 * guards, hasp itself watches keys there. */
+	if (is_passing(route) && (c->env->node->links.connect || c->env->policy.guards_enforce))
+		route = ROUTE_PINNED;
 	if (is_held_back(c))
 		return false;
 	pool_waiter_end(&c->pool_waiter);
-	if (route == ROUTE_TRANSACTION && !c->user.inflight && (!c->user.link || c->shared)) {
+	if (is_passing(route) && !c->user.inflight && (!c->user.link || c->shared)) {
 		enum pool_answer answer = take_spare(c);
 		if (answer == POOL_LATER)
 			return false;
@@ -267,6 +278,15 @@ void links_end_transaction(struct client *c)
 		c->user.await_idle = true;
 	else
 		links_return(c);
+}
+
+void links_reset(struct client *c)
+{
+	/* (What was sent after RESET may need the link.) */
+	if (c->user.inflight)
+		return;
+	c->pinned = c->bound = c->transacting = false;
+	c->own_until = 0;
 }
 
 bool links_can_replace(const struct client *c)

@@ -41,6 +41,8 @@ void links_rejoin(struct client *c);
 void links_return(struct client *c);
 /* Redis has said that it keeps neither a transaction nor watched keys for the client. */
 void links_end_transaction(struct client *c);
+/* Redis has carried out RESET. */
+void links_reset(struct client *c);
 
 /* The same when a link of its own is gone: true if the client can go on with another, for all
  * that it has left there can be replayed, and hasp waits for servers, or is paused. */

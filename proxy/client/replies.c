@@ -220,6 +220,8 @@ static void on_reply(void *owner, void *tag, const struct resp_reply *reply,
 	if (was_reset) {
 		watch_frames(c);
 		begin_login(c, was_logged_in);
+		if (!resp_reply_is_error(reply))
+			links_reset(c);
 	}
 	if (r == c->current)
 		client_end_current(c);

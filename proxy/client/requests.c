@@ -301,6 +301,18 @@ static bool has_many_args(const struct client *c)
 	return !account_fits(&c->env->account, c->scan.argc * 2 * sizeof(struct slice));
 }
 
+/* A request streams: what it leaves on the client's link may keep the client there. (Of a
+ * command that is passed early, the arguments do not matter.) */
+static void keep_link(struct client *c, const struct command_info *what,
+                      const struct resp_view *view)
+{
+	enum route route = view->argc ? dispatch_route(&c->env->policy, what, view)
+	                              : ROUTE_SHARED;
+
+	c->pinned |= route > ROUTE_LINGERING;
+	c->bound |= route == ROUTE_BOUND;
+}
+
 /* A request is not whole. False: wait for more of it; true: it streams from here. */
 static bool begin_stream(struct client *c, struct cursor *k)
 {
@@ -319,7 +331,7 @@ static bool begin_stream(struct client *c, struct cursor *k)
 	if (fits && held.n < c->decide_at)
 		return false;
 	c->decide_at = 2 * held.n;
-	if (!links_take(c, ROUTE_PINNED)) {
+	if (!links_take(c, ROUTE_LINGERING)) {
 		put_off(c, CLIENT_PARKED_LINK);
 		return false;
 	}
@@ -331,7 +343,7 @@ static bool begin_stream(struct client *c, struct cursor *k)
 		return false;
 	}
 	if (d.verdict == DISPATCH_PASS) {
-		c->bound |= dispatch_binds(&what);
+		keep_link(c, &what, &view);
 		/* Nobody knows when its client sends the rest. */
 		d.is_patient = true;
 		count_command(c, &d);

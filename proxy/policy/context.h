@@ -40,6 +40,8 @@ enum verdict {
 /* The link that a command needs. */
 enum route {
 	ROUTE_SHARED, /* any that has the client's login */
+	ROUTE_LINGERING, /* one of its own, and for some seconds more: it leaves nothing there,
+	                    but the client may soon need such a link again */
 	ROUTE_DEDICATED, /* one of its own, as long as the command is in flight */
 	ROUTE_BARE, /* the same; if Redis refuses what has to be replayed there, without that,
 	               and for this command alone: it needs no database, nor a login */

@@ -29,7 +29,9 @@ static bool ends_scripts(const struct command_info *what, const struct resp_view
 	        (args_option(subcommand, "kill") || args_option(subcommand, "stats")));
 }
 
-bool dispatch_binds(const struct command_info *what)
+/* Returns true if the command may leave something on its connection that only the server knows:
+ * see ROUTE_BOUND. */
+static bool may_leave_unknown(const struct command_info *what)
 {
 	return what->session == SESSION_OWN_LINK ||
 	       (what->is_unmet && what->session == SESSION_AS_TOLD);
@@ -60,7 +62,9 @@ enum route dispatch_route(const struct policy_env *env, const struct command_inf
 	/* Unknown means private; but before Redis has been asked, nothing is known. */
 	if (!commands_are_learned(env->commands))
 		return ROUTE_DEDICATED;
-	return dispatch_binds(what) ? ROUTE_BOUND : ROUTE_PINNED;
+	if (what->blocks && what->session == SESSION_AS_TOLD)
+		return ROUTE_LINGERING;
+	return may_leave_unknown(what) ? ROUTE_BOUND : ROUTE_PINNED;
 }
 
 /* The keys of a request that could end a lock for which clients wait. Writes their indices to

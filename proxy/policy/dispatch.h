@@ -28,10 +28,6 @@
 enum route dispatch_route(const struct policy_env *env, const struct command_info *what,
                           const struct resp_view *req);
 
-/* Returns true if the command may leave something on its connection that only the server knows:
- * see ROUTE_BOUND. */
-bool dispatch_binds(const struct command_info *what);
-
 /* Is there, or could there be, a client that waits for a lock? */
 static inline bool dispatch_heeds_releases(const struct policy_env *env)
 {

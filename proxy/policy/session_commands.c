@@ -399,7 +399,7 @@ static const struct session_command session_commands[] = {
 	[SESSION_UNSUBSCRIBE] = { on_unsubscribe, true, ROUTE_PINNED },
 	[SESSION_PUNSUBSCRIBE] = { on_punsubscribe, true, ROUTE_PINNED },
 	[SESSION_SUNSUBSCRIBE] = { on_sunsubscribe, true, ROUTE_PINNED },
-	[SESSION_RESET] = { on_reset, false, ROUTE_PINNED },
+	[SESSION_RESET] = { on_reset, false, ROUTE_DEDICATED },
 	[SESSION_SCRIPT] = { on_script, true, ROUTE_DEDICATED },
 	[SESSION_QUIT] = { on_quit, false, ROUTE_PINNED },
 	[SESSION_MONITOR] = { on_monitor, true, ROUTE_BOUND },
@@ -445,9 +445,13 @@ static enum route route_of_script(struct slice subcommand)
 
 static enum route route_of_client(struct slice subcommand)
 {
-	if (args_option(subcommand, "setname") || args_option(subcommand, "getname") ||
-	    args_option(subcommand, "setinfo"))
-		return ROUTE_DEDICATED;
+	/* What the session keeps; and commands about other connections. */
+	static const char *const passing[] = { "setname", "getname", "setinfo", "kill",
+		                               "unblock", "pause",   "unpause" };
+
+	for (size_t i = 0; i < sizeof(passing) / sizeof(*passing); i++)
+		if (args_option(subcommand, passing[i]))
+			return ROUTE_DEDICATED;
 	/* These only tell of the connection. */
 	return args_option(subcommand, "id") || args_option(subcommand, "info") ||
 	                       args_option(subcommand, "list")

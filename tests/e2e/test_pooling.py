@@ -20,7 +20,7 @@ from harness import RedisServer, encode, until
 from harness.campaigns import UNTIL_FOUND, campaign, until_found
 from harness.load import clients_that_fit
 from harness.marks import covers
-from harness.replies import bulk
+from harness.replies import NIL, bulk
 from harness.sanitizers import sanitized
 from harness.scrape import HTTP, value
 
@@ -403,8 +403,8 @@ def test_each_client_is_in_its_own_database(start_hasp):
 @pytest.mark.parametrize("command, reply", [
     (("SUBSCRIBE", "c"), b"*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n"), (("MONITOR",), OK),
     (("WAIT", 0, 0), b":0\r\n"), (("NOSUCH",), b"-ERR unknown"),
-    (("CLIENT", "NO-EVICT", "on"), OK), (("BLPOP", "none", "0.01"), b"*-1\r\n"),
-    (("SET", "k", "v" * 70000), OK),
+    (("CLIENT", "NO-EVICT", "on"), OK), (("XADD", "s" * 70000), b"-ERR wrong number"),
+    (("NOSUCH", "v" * 70000), b"-ERR unknown"),
 ])
 def test_link_of_its_own_for_good(start_hasp, plain, command, reply):
     hasp = start_hasp()
@@ -422,7 +422,8 @@ def test_link_of_its_own_for_good(start_hasp, plain, command, reply):
 
 @pytest.mark.parametrize("commands", [
     [("SELECT", 1)], [("CLIENT", "SETNAME", "n")], [("CLIENT", "GETNAME")], [("HELLO", 3)],
-    [("AUTH", "default", "x")], [("AUTH", "nobody", "x")], [("SELECT", 1), ("SELECT", 2), ("CLIENT", "SETNAME", "n")],
+    [("CLIENT", "KILL", "ID", 0)], [("CLIENT", "UNBLOCK", 0)], [("CLIENT", "PAUSE", 0)], [("CLIENT", "UNPAUSE")],
+    [("RESET",)], [("AUTH", "default", "x")], [("AUTH", "nobody", "x")], [("SELECT", 1), ("SELECT", 2), ("CLIENT", "SETNAME", "n")],
 ])
 def test_link_of_its_own_for_a_while(start_hasp, plain, commands):
     hasp = start_hasp()
@@ -432,6 +433,60 @@ def test_link_of_its_own_for_a_while(start_hasp, plain, commands):
         # It stays there until a shared link is ready for it: hasp's own, that of all others, and
         # perhaps one of the new login's.
         until(lambda: conn.call("GET", "k") and len(links(plain)) <= 3, "its own link to go")
+
+
+@pytest.mark.parametrize("command, reply", [
+    (("BLPOP", "none", "0.01"), b"*-1\r\n"), (("XREAD", "STREAMS", "s", "0"), b"*-1\r\n"),
+    (("SET", "k", "v" * 70000), OK)])
+def test_link_of_its_own_for_some_seconds(start_hasp, plain, command, reply):
+    """The link is kept for the next such command, and then left to others."""
+    hasp = start_hasp()
+    with served(hasp) as other, served(hasp) as conn:
+        until(lambda: len(links(plain)) == 2, "the link that asks about logins to go")
+        shared = {c["id"] for c in links(plain)}
+        assert conn.call(*command) == reply
+        own, = {c["id"] for c in links(plain)} - shared
+        assert conn.call(*command) == reply
+        assert {c["id"] for c in links(plain)} == shared | {own}
+
+        def is_left():
+            command = "ttl" if last_command(plain, own) != "ttl" else "strlen"
+            assert conn.call(command, "other").startswith(b":")
+            return last_command(plain, own) != command
+
+        until(is_left, "the client to leave its link")
+        assert other.call(*command) == reply
+        assert {c["id"] for c in links(plain)} == shared | {own}
+
+
+def last_command(plain, link):
+    return next(c["cmd"] for c in plain.client_list() if c["id"] == link)
+
+
+@pytest.mark.parametrize("commands", [
+    [("CLIENT", "ID")], [("SUBSCRIBE", "c")], [("MULTI",)], [("WATCH", "k")], [("CLIENT", "NO-EVICT", "on")],
+    [("SELECT", 3), ("BLPOP", "none", "0.01")], [("NOSUCH",)]])
+def test_reset_ends_the_need_of_a_link(start_hasp, plain, commands):
+    hasp = start_hasp()
+    with served(hasp), served(hasp) as conn:
+        until(lambda: len(links(plain)) == 2, "the link that asks about logins to go")
+        shared = {c["id"] for c in links(plain)}
+        for command in commands:
+            conn.call(*command)
+        assert len(links(plain)) == 3
+        assert conn.call("RESET") == b"+RESET\r\n"
+        until(lambda: conn.call("GET", "k") and {c["id"] for c in links(plain)} == shared, "its link to go")
+
+
+def test_what_follows_reset_keeps_its_link(start_hasp, plain):
+    hasp = start_hasp()
+    with served(hasp), served(hasp) as conn:
+        conn.send(encode("RESET") + encode("CLIENT", "ID"))
+        assert conn.read() == b"+RESET\r\n"
+        mine = conn.read()
+        for _ in range(3):
+            assert conn.call("GET", "k") == NIL
+            assert conn.call("CLIENT", "ID") == mine
 
 
 QUEUED = b"+QUEUED\r\n"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The commands of tests/fuzz/pooling: what to send, what to expect, and on which link they may go."""
 
+import functools
 import re
 import time
 
@@ -38,7 +39,7 @@ class Commands:
         self.user, self.db, self.proto, self.name = "default", 0, 2, b""
         self.store = {}     # key -> value, as Redis has it when all is answered
         self.logs = {}      # key -> Log
-        self.client_id = None
+        self.ids = set()    # of the connection, since RESET
         self.serial = 0
 
     def key(self, suffix):
@@ -182,11 +183,15 @@ class Commands:
         return self.set(self.rng.choice((60_000, 70_000, 200_000))) + self.get()
 
     def ask_id(self):
-        return [(encode("CLIENT", "ID"), self.same_id)]
+        return [(encode("CLIENT", "ID"), functools.partial(self.same_id, self.ids))]
 
-    def same_id(self, frame):
-        self.client_id = self.client_id or frame
-        return frame == self.client_id and frame[:1] == b":"
+    def start_over(self):
+        self.user, self.db, self.proto, self.name, self.ids = "default", 0, 2, b"", set()
+        return [(encode("RESET"), b"+RESET\r\n")]
+
+    def same_id(self, ids, frame):
+        ids.add(frame)
+        return len(ids) == 1 and frame[:1] == b":"
 
     COMMANDS = (
         (PLAIN, 30, echo), (PLAIN, 4, inline), (PLAIN, 20, set), (PLAIN, 30, get), (PLAIN, 8, mget),
@@ -195,5 +200,5 @@ class Commands:
         (OWN, 3, auth), (OWN, 1, wrong_password), (OWN, 2, hello), (OWN, 2, set_name),
         (OWN, 2, get_name), (OWN, 3, transaction), (OWN, 1, discarded),
         (OWN, 1, watched), (PRIVATE, 0.3, unknown), (PRIVATE, 0.3, wait),
-        (PRIVATE, 0.5, long), (PRIVATE, 0.3, ask_id),
+        (PRIVATE, 0.5, long), (PRIVATE, 0.3, ask_id), (OWN, 0.5, start_over),
     )

@@ -392,6 +392,11 @@ static void what_can_be_replayed_has_a_link_while_it_is_in_flight(void **state)
 	assert_route(*state, "CLIENT SETNAME a", ROUTE_DEDICATED);
 	assert_route(*state, "CLIENT GETNAME", ROUTE_DEDICATED);
 	assert_route(*state, "CLIENT SETINFO lib-name a", ROUTE_DEDICATED);
+	assert_route(*state, "CLIENT KILL TYPE normal", ROUTE_DEDICATED);
+	assert_route(*state, "CLIENT UNBLOCK 4", ROUTE_DEDICATED);
+	assert_route(*state, "CLIENT PAUSE 4", ROUTE_DEDICATED);
+	assert_route(*state, "CLIENT UNPAUSE", ROUTE_DEDICATED);
+	assert_route(*state, "RESET", ROUTE_DEDICATED);
 }
 
 static void what_needs_nothing_replayed_may_do_without(void **state)
@@ -409,15 +414,18 @@ static void what_needs_nothing_replayed_may_do_without(void **state)
 static void what_cannot_be_replayed_keeps_its_link(void **state)
 {
 	static const char *const lines[] = {
-		"SUBSCRIBE a",  "PSUBSCRIBE",   "SSUBSCRIBE",  "UNSUBSCRIBE",
-		"PUNSUBSCRIBE", "SUNSUBSCRIBE", "RESET",       "QUIT",
-		"CLIENT ID",    "CLIENT INFO",  "CLIENT LIST",
+		"SUBSCRIBE a",  "PSUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "PUNSUBSCRIBE",
+		"SUNSUBSCRIBE", "QUIT",       "CLIENT ID",  "CLIENT INFO", "CLIENT LIST",
 	};
 
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
 		assert_route(*state, lines[i], ROUTE_PINNED);
+}
+
+static void what_blocks_needs_its_link_for_a_while(void **state)
+{
 	policy_learn(*state);
-	assert_route(*state, "BLPOP a 0", ROUTE_PINNED);
+	assert_route(*state, "BLPOP a 0", ROUTE_LINGERING);
 }
 
 static void transaction_keeps_its_link_until_it_ends(void **state)
@@ -558,7 +566,7 @@ static void of_a_name_that_is_not_there_yet_only_the_length_is_known(void **stat
 	assert_int_equal(dispatch_early(&f->x, &what, false).verdict, DISPATCH_HOLD);
 	assert_int_equal(dispatch_early(&f->x, &what, true).verdict, DISPATCH_PASS);
 	assert_null(what.command);
-	assert_false(dispatch_binds(&what));
+	assert_false(what.is_unmet);
 }
 
 static void in_multi_what_passes_early_counts_as_queued(void **state)
@@ -605,6 +613,7 @@ int main(void)
 		TEST(what_can_be_replayed_has_a_link_while_it_is_in_flight),
 		TEST(what_needs_nothing_replayed_may_do_without),
 		TEST(what_cannot_be_replayed_keeps_its_link),
+		TEST(what_blocks_needs_its_link_for_a_while),
 		TEST(transaction_keeps_its_link_until_it_ends),
 		TEST(what_the_session_does_not_tell_of_binds_its_client_to_the_link),
 		TEST(nor_can_what_is_too_long_to_be_kept),
