@@ -161,6 +161,16 @@ def test_sidecar_of_a_lock_retaken_past_hasp_is_ignored(pair, plain):
     assert plain.keys("*") == []
 
 
+def test_lock_retaken_past_hasp_with_its_value_is_its_earlier_owners(pair, plain):
+    """A longer lease may be the owner's own, by a script."""
+    one, other = pair()
+    one.call("SETNX", KEY, "same")
+    plain.delete(KEY)
+    plain.set(KEY, "same", nx=True, px=3600000)
+    assert other.call("DEL", KEY) == ZERO
+    assert one.call("DEL", KEY) == ONE
+
+
 def test_counted_lock_expires_although_the_app_never_says_so(pair, plain):
     one, other = pair(rule(lease="70s"))
     assert [one.call("INCR", KEY), other.call("INCR", KEY)] == [ONE, b":2\r\n"]
