@@ -396,7 +396,7 @@ const struct option table_options[] = {
 	  .def = "15s", .min = 0, .max = 24 * HOUR, .reloadable = true,
 	  .help = "Time after which the name in address is resolved again; 0: only for new links." },
 	{ SECTION_UPSTREAM, "server_check_delay", OPTION_DURATION, IN_CONFIG(server_check_delay_ms),
-	  .def = "5s", .min = 0, .max = HOUR, .reloadable = true,
+	  .def = "1s", .min = 0, .max = HOUR, .reloadable = true,
 	  .help = "Time between checks whether Redis answers, and in which role; 0: no checks." },
 	{ SECTION_UPSTREAM, "server_timeout", OPTION_DURATION, IN_CONFIG(server_timeout_ms),
 	  .def = "30s", .min = 0, .max = HOUR, .reloadable = true,

@@ -165,6 +165,7 @@ static void write_upstream(struct json *j, struct worker_shared *shared, const s
 	if (seeds->n == 0)
 		json_word(j, NULL, c->address);
 	json_close(j, ']');
+	json_word(j, "trouble", workers_upstream_trouble(shared));
 	write_servers(j, shared);
 	json_close(j, '}');
 }

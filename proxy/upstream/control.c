@@ -39,6 +39,99 @@ static void control_on_reply(void *owner, void *tag, const struct resp_reply *r,
 		freeReplyObject(reply);
 }
 
+static bool control_error_is(const char *error, const char *code)
+{
+	return strncmp(error, code, strlen(code)) == 0;
+}
+
+/* --- health ------------------------------------------------------------------------------- */
+
+static const bool control_allowed[CONTROL_HEALTHS][CONTROL_HEALTHS] = {
+	[CONTROL_CONNECTING] = { [CONTROL_AWAY] = true,
+	                         [CONTROL_REFUSES] = true,
+	                         [CONTROL_SILENT] = true,
+	                         [CONTROL_BUSY] = true,
+	                         [CONTROL_WORKS] = true },
+	[CONTROL_AWAY] = { [CONTROL_CONNECTING] = true,
+	                   [CONTROL_REFUSES] = true,
+	                   [CONTROL_BUSY] = true,
+	                   [CONTROL_WORKS] = true },
+	[CONTROL_REFUSES] = { [CONTROL_CONNECTING] = true,
+	                      [CONTROL_AWAY] = true,
+	                      [CONTROL_BUSY] = true,
+	                      [CONTROL_WORKS] = true },
+	[CONTROL_SILENT] = { [CONTROL_CONNECTING] = true,
+	                     [CONTROL_AWAY] = true,
+	                     [CONTROL_REFUSES] = true,
+	                     [CONTROL_BUSY] = true,
+	                     [CONTROL_WORKS] = true },
+	[CONTROL_BUSY] = { [CONTROL_CONNECTING] = true,
+	                   [CONTROL_AWAY] = true,
+	                   [CONTROL_REFUSES] = true,
+	                   [CONTROL_SILENT] = true,
+	                   [CONTROL_WORKS] = true },
+	[CONTROL_WORKS] = { [CONTROL_CONNECTING] = true,
+	                    [CONTROL_AWAY] = true,
+	                    [CONTROL_SILENT] = true,
+	                    [CONTROL_BUSY] = true },
+};
+
+/* Returns true if that is a change, which the caller logs. A second connection leaves it to the
+ * first one to log. */
+static bool control_set_health(struct control *c, enum control_health health)
+{
+	if (c->health == health)
+		return false;
+	HASP_ASSERT(control_allowed[c->health][health]);
+	c->health = health;
+	return c->how.on_commands;
+}
+
+/* True if a server that gives this error serves no client now. */
+static bool control_is_busy(const char *error)
+{
+	return control_error_is(error, "LOADING") || control_error_is(error, "BUSY") ||
+	       control_error_is(error, "MASTERDOWN");
+}
+
+/* Redis owes an answer from now on. */
+static void control_await(struct control *c)
+{
+	c->asked_at = c->how.env->clock();
+	ev_timer_again(c->how.env->dialer.loop, &c->silence);
+}
+
+static void control_on_silence(struct ev_loop *loop, struct ev_timer *t, int revents)
+{
+	struct control *c = t->data;
+
+	(void)loop;
+	(void)revents;
+	/* If hasp was stopped, or is short of memory, the answer waits to be read. Redis that
+	 * was away, or refused hasp, and now hangs has not changed for the better. */
+	if ((c->user.link && link_has_input(c->user.link)) || c->health == CONTROL_AWAY ||
+	    c->health == CONTROL_REFUSES)
+		return;
+	if (control_set_health(c, CONTROL_SILENT))
+		log_warning("upstream_silent address=%s seconds=%.0f effect=\"not ready\"",
+		            c->address, CONTROL_SILENT_SECONDS);
+}
+
+/* Redis has answered PING. `error`: so it answered; NULL: by no error. */
+static void control_note_pong(struct control *c, const char *error)
+{
+	c->busy = error && control_is_busy(error);
+	if (!c->up)
+		return;
+	if (!c->busy && control_set_health(c, CONTROL_WORKS))
+		log_info("upstream_answers address=%s", c->address);
+	else if (c->busy && control_set_health(c, CONTROL_BUSY))
+		log_warning("upstream_busy address=%s error=%s effect=\"not ready\"",
+		            c->address, QUOTE_STR(error));
+}
+
+/* --- the connection ----------------------------------------------------------------------- */
+
 static void control_forget_error(struct control *c)
 {
 	free(c->error);
@@ -48,7 +141,7 @@ static void control_forget_error(struct control *c)
 
 static void control_lost(struct control *c, enum link_end end)
 {
-	c->warned = true;
+	ev_timer_stop(c->how.env->dialer.loop, &c->silence);
 	c->up = c->checking = false;
 	control_forget_error(c);
 	control_calls_fail(c);
@@ -61,7 +154,7 @@ static void control_on_down(void *owner, enum link_end end, const char *reason, 
 
 	(void)inflight;
 	/* A server that is full says so, and closes. That there is none, others log. */
-	if (!c->warned && c->how.on_commands && !c->how.env->absent)
+	if (control_set_health(c, CONTROL_AWAY) && !c->how.env->absent)
 		log_warning("upstream_down address=%s reason=%s", c->address,
 		            QUOTE_STR(c->error ? c->error : reason));
 	control_lost(c, end);
@@ -73,11 +166,6 @@ static const struct link_ops control_link_ops = {
 	.on_drained = control_on_drained,
 	.on_down = control_on_down,
 };
-
-static bool control_error_is(const char *error, const char *code)
-{
-	return strncmp(error, code, strlen(code)) == 0;
-}
 
 /* The first error says why; those behind it are its consequences. */
 static void control_note_error(struct control *c, const redisReply *reply)
@@ -122,10 +210,9 @@ static void control_warn_of_error(const struct control *c, const char *event, co
 {
 	const char *hint = control_hint(error);
 
-	if (!c->warned && c->how.on_commands)
-		log_warning("%s address=%s error=%s effect=\"%s\"%s%s%s", event, c->address,
-		            QUOTE_STR(error), effect, hint ? " hint=\"" : "", hint ? hint : "",
-		            hint ? "\"" : "");
+	log_warning("%s address=%s error=%s effect=\"%s\"%s%s%s", event, c->address,
+	            QUOTE_STR(error), effect, hint ? " hint=\"" : "", hint ? hint : "",
+	            hint ? "\"" : "");
 }
 
 static void control_on_role(void *arg, const redisReply *reply)
@@ -134,6 +221,8 @@ static void control_on_role(void *arg, const redisReply *reply)
 	enum server_role role = role_of(reply);
 
 	c->checking = false;
+	if (c->up && reply)
+		ev_timer_stop(c->how.env->dialer.loop, &c->silence);
 	/* Where an ACL forbids it, hasp does without. */
 	if (role == ROLE_UNKNOWN || role == c->role)
 		return;
@@ -174,8 +263,10 @@ static void control_on_pong(void *arg, const redisReply *reply)
 {
 	struct control *c = arg;
 
-	if (reply)
-		metrics_observe(&c->latency, c->how.env->clock() - c->asked_at);
+	if (!reply)
+		return;
+	metrics_observe(&c->latency, c->how.env->clock() - c->asked_at);
+	control_note_pong(c, reply->type == REDIS_REPLY_ERROR ? reply->str : NULL);
 }
 
 /* What it answers to PING does not matter, and an ACL may forbid ROLE: an error is an answer.
@@ -185,7 +276,7 @@ void control_check(struct control *c)
 	if (!c->up || c->checking)
 		return;
 	c->checking = true;
-	c->asked_at = c->how.env->clock();
+	control_await(c);
 	control_calls_send(c, (const char *[]){ "PING" }, 1, control_on_pong, c);
 	control_calls_send(c, (const char *[]){ "ROLE" }, 1, control_on_role, c);
 	if (c->how.on_commands && c->asked_at - c->eviction_asked_at >= EVICTION_SECONDS)
@@ -202,13 +293,14 @@ static void control_on_check(struct ev_loop *loop, struct ev_timer *t, int reven
 /* The last of what is sent first was answered. */
 static void control_worked(struct control *c, const redisReply *reply)
 {
-	if (c->login_failed)
+	ev_timer_stop(c->how.env->dialer.loop, &c->silence);
+	if (c->login_failed && c->how.on_commands)
 		control_warn_of_error(c, "upstream_login", c->error, "hasp goes on without it");
 	if (c->how.on_commands)
 		log_info("upstream_up address=%s commands=%zu role=%s", c->address,
 		         c->how.on_commands(c->how.arg, reply), role_name(c->role));
 	c->up = true;
-	c->warned = false;
+	(void)control_set_health(c, c->busy ? CONTROL_BUSY : CONTROL_WORKS);
 	control_forget_error(c);
 	retry_worked(&c->retry);
 	if (c->how.on_up)
@@ -219,6 +311,7 @@ static void control_on_command(void *arg, const redisReply *reply)
 {
 	struct control *c = arg;
 	bool worked = reply && reply->type != REDIS_REPLY_ERROR;
+	const char *error;
 
 	if (!reply && !c->user.link)
 		return;
@@ -227,11 +320,12 @@ static void control_on_command(void *arg, const redisReply *reply)
 		return;
 	}
 	control_note_error(c, reply);
+	error = c->error ? c->error : "COMMAND's answer is not understood";
 	/* Clients have logins of their own, which Redis may well accept. */
-	control_warn_of_error(
-		c, "upstream_refused",
-		c->error ? c->error : "COMMAND's answer is not understood",
-		"until it is mended no lock is renewed or released at disconnect");
+	if (control_set_health(c, control_is_busy(error) ? CONTROL_BUSY : CONTROL_REFUSES))
+		control_warn_of_error(
+			c, "upstream_refused", error,
+			"locks are neither renewed nor released until this is fixed");
 	link_close(c->user.link);
 	control_lost(c, LINK_REFUSED);
 }
@@ -286,6 +380,8 @@ static void control_on_ping(void *arg, const redisReply *reply)
 	                reply && reply->type == REDIS_REPLY_ERROR &&
 	                        control_error_is(reply->str, "NOAUTH"),
 	                c->asked_at);
+	if (reply)
+		control_note_pong(c, reply->type == REDIS_REPLY_ERROR ? reply->str : NULL);
 	if (!env->login_required)
 		control_note_error(c, reply);
 	if (c->introduced)
@@ -307,7 +403,7 @@ static void control_connect(void *arg)
 
 	c->db = 0;
 	c->selecting = false;
-	c->asked_at = env->clock();
+	control_await(c);
 	if (c->address && strcmp(c->address, env->name) != 0)
 		c->latency = (struct metrics_histogram){ 0 };
 	free(c->address);
@@ -331,6 +427,8 @@ struct control *control_new(const struct control_how *how)
 	retry_init(&c->retry, how->env, CONTROL_RETRY_SECONDS, control_connect, c);
 	ev_timer_init(&c->check, control_on_check, 0, 0);
 	c->check.data = c;
+	ev_timer_init(&c->silence, control_on_silence, 0, CONTROL_SILENT_SECONDS);
+	c->silence.data = c;
 	retry_restart(&c->retry);
 	return c;
 }
@@ -342,7 +440,7 @@ void control_reconnect(struct control *c, const char *reason)
 		control_on_down(c, LINK_BROKEN, reason, 0);
 	}
 	/* What is wrong at the new address is news. */
-	c->warned = false;
+	(void)control_set_health(c, CONTROL_CONNECTING);
 	c->asked_at = c->how.env->clock();
 	c->role = ROLE_UNKNOWN;
 	*c->evicts = '\0';
@@ -358,6 +456,7 @@ void control_free(struct control *c)
 {
 	retry_stop(&c->retry);
 	ev_timer_stop(c->how.env->dialer.loop, &c->check);
+	ev_timer_stop(c->how.env->dialer.loop, &c->silence);
 	link_close(c->user.link);
 	c->up = false;
 	control_calls_fail(c);
@@ -369,6 +468,11 @@ void control_free(struct control *c)
 bool control_is_up(const struct control *c)
 {
 	return c->up;
+}
+
+enum control_health control_health(const struct control *c)
+{
+	return c->health;
 }
 
 void control_add_latency(const struct control *c, struct metrics_sums *sums)
@@ -390,7 +494,7 @@ bool control_is_silent(const struct control *c)
 {
 	if (control_is_answering(c))
 		return false;
-	if (!c->up && c->warned)
+	if (!c->up && c->health != CONTROL_CONNECTING)
 		return true;
 	/* What came while hasp was stopped is read behind this. */
 	return c->how.env->clock() - c->asked_at >= SILENT_SECONDS &&

@@ -34,6 +34,24 @@ struct control_how {
 	void *arg;
 };
 
+/* Whether Redis can serve, as far as hasp's own connection shows. Each change is logged once.
+ *
+ *   CONNECTING --------> WORKS <------> SILENT, UNREADY
+ *       |                  ^ |              |
+ *       `-> AWAY <-> REFUSES |              |
+ *             ^--------------'--------------'
+ */
+enum control_health {
+	CONTROL_CONNECTING, /* nothing is known yet of the server at this address */
+	CONTROL_AWAY, /* it cannot be reached, or has closed the connection */
+	CONTROL_REFUSES, /* it refuses hasp's login, or its commands */
+	CONTROL_SILENT, /* it has not answered a check for CONTROL_SILENT_SECONDS */
+	CONTROL_BUSY, /* it answers PING by LOADING, BUSY or MASTERDOWN */
+	CONTROL_WORKS,
+};
+#define CONTROL_HEALTHS (CONTROL_WORKS + 1)
+#define CONTROL_SILENT_SECONDS 2.0
+
 /* Connects as soon as the loop runs, and again whenever the connection ends. */
 struct control *control_new(const struct control_how *how);
 /* Connects anew: the address or the login has changed; `reason` is for the log. Calls in flight
@@ -54,7 +72,9 @@ void control_add_latency(const struct control *c, struct metrics_sums *sums);
 /* One now, unless one is under way. */
 void control_check(struct control *c);
 
+/* Calls can be made. */
 bool control_is_up(const struct control *c);
+enum control_health control_health(const struct control *c);
 /* Of the server that it is, or was last, connected to: is it a node of a Redis Cluster? */
 bool control_is_in_cluster(const struct control *c);
 /* It is up, and no check waits for its answer. */

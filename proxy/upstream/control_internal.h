@@ -37,18 +37,20 @@ struct control {
 	int db; /* that Redis has selected */
 	char *address; /* where the last try went; the configured one may be another by now */
 	struct ev_timer check; /* runs while there is a delay between checks */
+	struct ev_timer silence; /* runs while an answer is due: that makes it SILENT */
+	enum control_health health; /* written by control_set_health() only */
 	enum server_role role;
 	bool checking; /* a check is in flight */
 	double asked_at; /* clock, when that, or the try to connect, began */
 	struct metrics_histogram latency; /* of the server at `address` */
 	char *error; /* the first since it was connected; NULL: none that matters */
 	bool login_failed; /* it is AUTH's */
+	bool busy; /* the last PING was answered by LOADING, BUSY or MASTERDOWN */
 	bool introduced; /* control_introduce() was called for this link */
 	bool up; /* logged in, and Redis has answered COMMAND */
 	double eviction_asked_at; /* clock, when INFO memory was sent last */
 	char evicts[EVICTION_POLICY_MAX]; /* the policy; empty: it evicts nothing */
 	bool in_cluster; /* the server is a node of a cluster */
-	bool warned; /* a warning was logged since it last worked */
 };
 
 /* Sends it now, in the database that is selected; `fn` as in control_call(). */

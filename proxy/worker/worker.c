@@ -88,7 +88,7 @@ static void worker_on_sweep(struct ev_loop *loop, struct ev_timer *t, int revent
 	struct worker *w = t->data;
 
 	(void)revents;
-	worker_node_note_reachable(w);
+	worker_node_note_health(w);
 	worker_quorum_sweep(w);
 	clients_sweep(&w->clients);
 	clients_trim(&w->clients);

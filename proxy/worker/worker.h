@@ -29,8 +29,8 @@ struct watcher;
 struct worker_shared {
 	_Atomic long clients; /* open now */
 	_Atomic int running; /* workers whose thread has not ended */
-	_Atomic bool
-		reachable[WORKERS_MAX]; /* a server answers that worker; as of a second ago */
+	_Atomic int upstream[WORKERS_MAX]; /* enum control_health of the best server, as that
+	                                    * worker saw it a second ago */
 	/* Connections to the console and to HTTP that found all places taken. */
 	_Atomic uint64_t console_full, http_full;
 	_Atomic bool leaving; /* workers drain, or have ended */
@@ -81,6 +81,9 @@ void workers_save_discovered(struct worker_shared *shared, const struct config *
 
 /* Why clients should not be sent here, in words; NULL: they may be. From any thread. */
 const char *workers_not_ready(struct worker_shared *shared);
+/* Why Redis cannot serve, in words: then hasp does not know which locks are held. NULL: it can.
+ * From any thread. */
+const char *workers_upstream_trouble(struct worker_shared *shared);
 
 /* Takes the listening sockets `fds`, which it owns from now on; `entries`:
  * what each was opened for, which must outlive the worker. Keeps a reference to `config`. */

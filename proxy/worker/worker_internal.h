@@ -141,8 +141,8 @@ void worker_asks_fini(struct worker *w);
 
 extern const struct node_ops worker_node_ops;
 
-/* Tells the other threads whether a server can be reached. Of a cluster, one node is enough. */
-void worker_node_note_reachable(struct worker *w);
+/* Shows the other threads whether a server can serve. One node of a cluster is enough. */
+void worker_node_note_health(struct worker *w);
 /* The guards are others than they were: do they work with the commands that Redis has? */
 void worker_node_recheck_guards(struct worker *w);
 /* Asks Redis about names that clients have sent and nobody knows, when that is due. If it

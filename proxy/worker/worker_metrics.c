@@ -50,8 +50,9 @@ struct told_node {
 
 static void tell_node(const struct node *n, struct buf *out)
 {
-	struct told_node told = { .state = control_is_up(n->control) ? WORKER_NODE_UP
-		                                                     : WORKER_NODE_DOWN };
+	struct told_node told = { .state = control_health(n->control) == CONTROL_WORKS
+		                                   ? WORKER_NODE_UP
+		                                   : WORKER_NODE_DOWN };
 
 	for (size_t k = 0; k < LINK_KINDS; k++)
 		told.links[k] = n->links.nopen[k];

@@ -30,10 +30,15 @@ static const struct node *node_that_is_up(const struct topology *t)
 	return n;
 }
 
-void worker_node_note_reachable(struct worker *w)
+void worker_node_note_health(struct worker *w)
 {
-	atomic_store_explicit(&w->shared->reachable[w->number],
-	                      node_that_is_up(w->topology) != NULL, memory_order_relaxed);
+	enum control_health best = CONTROL_CONNECTING;
+
+	for (const struct node *n = topology_next(w->topology, NULL); n;
+	     n = topology_next(w->topology, n))
+		if (control_health(n->control) > best)
+			best = control_health(n->control);
+	atomic_store_explicit(&w->shared->upstream[w->number], best, memory_order_relaxed);
 }
 
 /* Before hasp served, Redis may not have answered, and it may be another one by now. All that
@@ -134,7 +139,7 @@ static void worker_node_on_up(void *arg, struct node *n)
 {
 	struct worker *w = arg;
 
-	worker_node_note_reachable(w);
+	worker_node_note_health(w);
 	/* A node whose HELLO was renamed does not say that it is one. */
 	script_jobs_set_naming(w->script_jobs, w->cluster || control_is_in_cluster(n->control)
 	                                               ? KEY_NAMING_CLUSTER

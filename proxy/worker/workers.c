@@ -120,14 +120,30 @@ bool workers_report(struct worker_shared *shared)
 	return shared_tracker_log(shared->tracker);
 }
 
+const char *workers_upstream_trouble(struct worker_shared *shared)
+{
+	static const char *const reasons[CONTROL_HEALTHS] = {
+		[CONTROL_CONNECTING] = "Redis cannot be reached",
+		[CONTROL_AWAY] = "Redis cannot be reached",
+		[CONTROL_REFUSES] = "Redis refuses the login of [upstream]",
+		[CONTROL_SILENT] = "Redis does not answer",
+		[CONTROL_BUSY] = "Redis answers that it cannot serve now",
+	};
+
+	for (size_t i = 0; i < shared->nworkers; i++) {
+		int health = atomic_load(&shared->upstream[i]);
+
+		if (health != CONTROL_WORKS)
+			return reasons[health];
+	}
+	return NULL;
+}
+
 const char *workers_not_ready(struct worker_shared *shared)
 {
 	if (atomic_load(&shared->leaving))
 		return "hasp leaves";
 	if (atomic_load(&shared->paused))
 		return "hasp is paused";
-	for (size_t i = 0; i < shared->nworkers; i++)
-		if (!atomic_load(&shared->reachable[i]))
-			return "Redis cannot be reached";
-	return NULL;
+	return workers_upstream_trouble(shared);
 }

@@ -8,10 +8,11 @@ import socket
 import pytest
 from harness import until
 from harness.by_hand import config, run
+from harness.marks import covers
 from harness.processes import free_port
 from harness.replies import NIL, OK, ONE, PONG, ZERO
 from harness.resp import encode
-from harness.scrape import HTTP, ask, metrics, of, where
+from harness.scrape import HTTP, ask, metrics, of, value, where
 from harness.sections import rule, section
 
 GUARD = section("guard stock", {"pattern": "stock:*", "acquire_on": "GET", "wait": "0"})
@@ -47,6 +48,20 @@ def test_it_is_ready_while_redis_can_be_reached(start_hasp, redis_server):
     assert ask(hasp, "/healthz")[0].status == 200
     redis_server.start()
     until(lambda: ask(hasp, "/readyz")[0].status == 200, "hasp to be ready again")
+
+
+@covers("server_check_delay")
+def test_redis_that_hangs_makes_hasp_unready(start_hasp, redis_server):
+    hasp = start_hasp(HTTP, workers=2, upstream=f"address = unix:{redis_server.unix}\nserver_timeout = 1h").is_up(2)
+    until(lambda: ask(hasp, "/readyz")[0].status == 200, "hasp to be ready")
+    with redis_server.frozen():
+        until(lambda: ask(hasp, "/readyz")[0].status == 503, "hasp to notice")
+        assert ask(hasp, "/readyz")[1] == "Redis does not answer\n"
+        assert value(hasp, "hasp_upstream_up", node=f"unix:{redis_server.unix}") == 0
+        assert ask(hasp, "/healthz")[0].status == 200
+    until(lambda: ask(hasp, "/readyz")[0].status == 200, "hasp to be ready again")
+    assert value(hasp, "hasp_upstream_up", node=f"unix:{redis_server.unix}") == 1
+    assert hasp.log.count("upstream_silent") == 2 == hasp.log.count("upstream_answers")
 
 
 def test_hasp_that_leaves_is_not_ready(start_hasp):

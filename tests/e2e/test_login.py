@@ -7,6 +7,7 @@ from harness.marks import covers
 from harness.processes import ProtectedRedis
 from harness.renewal import is_renewed, rises, rule, runs_out
 from harness.replies import OK, ONE
+from harness.scrape import HTTP, ask
 
 KEY = "lock:1"
 
@@ -127,3 +128,15 @@ def test_client_that_never_logged_in_has_no_lock_undone_by_hasp(with_login):
         assert one.call("SETNX", "lock:last", "v") == ONE
     until(lambda: not plain.exists("lock:last"), "all that hasp did before to be done")
     assert plain.get(KEY) == "1"
+
+
+def test_password_that_changed_is_named_in_the_log_and_by_readyz(with_login):
+    hasp, plain = with_login("password = secret", HTTP)
+    until(lambda: ask(hasp, "/readyz")[0].status == 200, "hasp to be ready")
+    plain.config_set("requirepass", "new")
+    plain.execute_command("CLIENT", "KILL", "TYPE", "NORMAL", "SKIPME", "yes")
+    until(lambda: ask(hasp, "/readyz")[1] == "Redis refuses the login of [upstream]\n", "hasp to say so")
+    assert 'upstream_refused address=' in hasp.log and 'error="WRONGPASS ' in hasp.log
+    plain.config_set("requirepass", "secret")
+    until(lambda: ask(hasp, "/readyz")[0].status == 200, "hasp to be ready again")
+    assert hasp.log.count("upstream_refused") == 1

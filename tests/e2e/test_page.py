@@ -79,6 +79,16 @@ def test_locks_and_waiters_appear_and_go(start_hasp, browser, show):
     shows(browser, "#rules-rows tr", "jobs lock")
 
 
+def test_held_locks_are_unknown_while_redis_does_not_answer(start_hasp, redis_server, browser, show):
+    hasp = start_hasp(JOBS + HTTP).is_up()
+    show(hasp)
+    shows(browser, "#locks-none", "No lock is held.")
+    with redis_server.frozen():
+        shows(browser, "#locks-none", "Held locks are unknown: Redis does not answer.")
+        assert "No lock is held" not in "".join(browser.text("#locks"))
+    shows(browser, "#locks-none", "No lock is held.")
+
+
 def test_graphs_move(start_hasp, browser, show):
     hasp = start_hasp(rule() + HTTP)
     show(hasp)

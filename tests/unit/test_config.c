@@ -42,7 +42,7 @@ static void no_file_means_defaults(void **state)
 	assert_int_equal(c->connect_timeout_ms, 5000);
 	assert_int_equal(c->links_max, 0);
 	assert_int_equal(c->dns_max_ttl_ms, 15 * 1000);
-	assert_int_equal(c->server_check_delay_ms, 5000);
+	assert_int_equal(c->server_check_delay_ms, 1000);
 	assert_int_equal(c->server_timeout_ms, 30 * 1000);
 	assert_int_equal(c->tcp_user_timeout_ms, 20 * 1000);
 	assert_int_equal(c->nrules, 0);

@@ -404,6 +404,82 @@ static void it_is_silent_when_an_answer_is_due_for_a_second(void **state)
 	assert_true(control_is_silent(f->control));
 }
 
+/* The loop's timers run out by the real clock, which the test must wait for. */
+static void until_health(struct fixture *f, enum control_health health)
+{
+	for (int i = 0; i < 1000 && control_health(f->control) != health; i++) {
+		ev_sleep(0.01);
+		played_server_settle(&f->server);
+	}
+	assert_int_equal(control_health(f->control), health);
+}
+
+/* covers: upstream_silent, upstream_answers */
+static void a_server_that_stops_to_answer_and_goes_on_is_logged_once(void **state)
+{
+	struct fixture *f = *state;
+
+	come_up(f);
+	assert_int_equal(control_health(f->control), CONTROL_WORKS);
+	log_fixture_open();
+	log_set_level(LOG_SEV_INFO);
+	control_check(f->control);
+	played_server_expect(&f->server, CHECK);
+	until_health(f, CONTROL_SILENT);
+	assert_logged("upstream_silent address=there seconds=2");
+	played_server_send(&f->server, "+PONG\r\n" MASTER);
+	assert_int_equal(control_health(f->control), CONTROL_WORKS);
+	assert_logged("upstream_answers address=there");
+	log_fixture_close();
+}
+
+/* covers: upstream_busy */
+static void a_server_that_loads_its_data_works_when_it_has(void **state)
+{
+	struct fixture *f = *state;
+
+	log_fixture_open();
+	log_set_level(LOG_SEV_WARNING);
+	played_server_accept(&f->server);
+	played_server_send(&f->server,
+	                   "-LOADING Redis is loading\r\n" UNKNOWN MASTER NO_COMMANDS);
+	assert_true(control_is_up(f->control));
+	assert_int_equal(control_health(f->control), CONTROL_BUSY);
+	control_check(f->control);
+	played_server_send(&f->server, "+PONG\r\n" MASTER);
+	assert_int_equal(control_health(f->control), CONTROL_WORKS);
+	assert_nothing_logged();
+	control_check(f->control);
+	played_server_send(&f->server, "-BUSY a script\r\n" MASTER);
+	assert_int_equal(control_health(f->control), CONTROL_BUSY);
+	assert_logged("upstream_busy address=there error=\"BUSY a script\"");
+	log_fixture_close();
+}
+
+static void a_login_that_is_refused_after_the_server_was_away_is_logged_once(void **state)
+{
+	struct fixture *f = *state;
+
+	come_up(f);
+	log_fixture_open();
+	log_set_level(LOG_SEV_WARNING);
+	played_server_close(&f->server);
+	assert_logged("upstream_down address=there");
+	for (int i = 0; i < 2; i++) {
+		played_server_accept(&f->server);
+		played_server_send(&f->server, "-NOAUTH login\r\n" UNKNOWN
+		                               "-NOAUTH login\r\n-NOAUTH login\r\n"
+		                               "-NOAUTH login\r\n");
+		assert_int_equal(control_health(f->control), CONTROL_REFUSES);
+		if (i == 0)
+			assert_logged("upstream_refused address=there error=\"NOAUTH login\"");
+		else
+			assert_nothing_logged();
+		played_server_close(&f->server);
+	}
+	log_fixture_close();
+}
+
 static void an_answer_that_hasp_was_too_busy_to_read_is_no_silence(void **state)
 {
 	struct fixture *f = *state;
@@ -527,6 +603,9 @@ int main(void)
 		TEST(a_change_of_the_role_is_logged),
 		TEST(a_server_that_evicts_is_logged_once_and_asked_each_minute),
 		TEST(it_is_silent_when_an_answer_is_due_for_a_second),
+		TEST(a_server_that_stops_to_answer_and_goes_on_is_logged_once),
+		TEST(a_server_that_loads_its_data_works_when_it_has),
+		TEST(a_login_that_is_refused_after_the_server_was_away_is_logged_once),
 		TEST(an_answer_that_hasp_was_too_busy_to_read_is_no_silence),
 		TEST(an_error_is_an_answer_to_a_check),
 		TEST(a_check_that_was_in_flight_does_not_keep_from_the_next),

@@ -31,6 +31,12 @@ static struct live locks, waiters; /* what they answer; the rows are copied */
 static struct contended_key contended;
 static size_t ncontended;
 
+const char *workers_upstream_trouble(struct worker_shared *shared)
+{
+	(void)shared;
+	return not_ready;
+}
+
 const char *workers_not_ready(struct worker_shared *shared)
 {
 	(void)shared;
@@ -177,6 +183,7 @@ static void process_tells_what_it_is_and_whether_it_is_ready(void **state)
 	assert_has(f, UPSTREAM, "\"not_ready\":null,\"workers\":4,\"clients\":7,");
 	not_ready = "no server is reachable";
 	assert_has(f, UPSTREAM, "\"not_ready\":\"no server is reachable\",");
+	assert_has(f, UPSTREAM, "\"trouble\":\"no server is reachable\",");
 	assert_int_equal(count_of(status_of(f, UPSTREAM), "\n"), 1);
 }
 
@@ -186,7 +193,7 @@ static void upstream_is_told_by_its_kind_and_addresses(void **state)
 
 	assert_has(f, UPSTREAM,
 	           "\"upstream\":{\"kind\":\"server\",\"master\":null,"
-	           "\"addresses\":[\"unix:/nowhere\"],\"nodes\":[]}");
+	           "\"addresses\":[\"unix:/nowhere\"],\"trouble\":null,\"nodes\":[]}");
 	assert_has(f, "[upstream]\nmaster = m\nsentinels = 127.0.0.1:1 127.0.0.2:2\n",
 	           "\"upstream\":{\"kind\":\"sentinels\",\"master\":\"m\","
 	           "\"addresses\":[\"127.0.0.1:1\",\"127.0.0.2:2\"],");

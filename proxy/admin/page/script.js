@@ -472,7 +472,10 @@
     showDiscovered(last.discover);
     $("rules").hidden = $("live").hidden = !hasRules;
     fill($("rules-rows"), last.sections, ruleRow, setRule);
-    showList("locks", last.locks, "held longest", "No lock is held.", lockRow, setLock, true);
+    const { trouble } = last.upstream;
+    showList("locks", last.locks, "held longest", trouble ? `Held locks are unknown: ${trouble}.` : "No lock is held.", lockRow, setLock, true);
+    if (trouble && last.locks.rows.length)
+      setText($("locks-more"), "as hasp knew them last");
     showList("waiters", last.waiters, "that wait longest", "Nobody waits.", waiterRow, setWaiter, true);
     showList("contended", { rows: last.contended.rows.slice(0, 12) }, null, "No key was refused to anybody, or waited for.", contendedRow, setContended, false);
     setText($("contended-more"), `in the last ${Math.round(last.contended.window_s / 60)} minutes`);
