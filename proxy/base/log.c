@@ -215,8 +215,14 @@ void log_lines(enum log_severity level, struct slice lines)
 
 bool log_limit_pass(struct log_limit *l, double now, uint32_t burst, uint32_t *suppressed)
 {
+	return log_limit_pass_in(l, now, WINDOW_SECONDS, burst, suppressed);
+}
+
+bool log_limit_pass_in(struct log_limit *l, double now, double seconds, uint32_t burst,
+                       uint32_t *suppressed)
+{
 	if (now >= l->window_end) {
-		l->window_end = now + WINDOW_SECONDS;
+		l->window_end = now + seconds;
 		l->passed = 0;
 	}
 	if (l->passed >= burst) {

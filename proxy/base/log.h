@@ -34,15 +34,18 @@ void log_lines(enum log_severity level, struct slice lines);
 #define log_debug(...)                                                                         \
 	(log_enabled(LOG_SEV_DEBUG) ? log_line(LOG_SEV_DEBUG, __VA_ARGS__) : (void)0)
 
-/* For events that a peer can cause: allows `burst` lines in 10 seconds. All zero: none was
- * logged. Not shared between threads: each owner has its own. */
+/* For events that a peer can cause: allows `burst` lines in a window of 10 seconds. All zero:
+ * none was logged. Not shared between threads: each owner has its own. */
 struct log_limit {
-	double window_end; /* when the 10 seconds are over; seconds of the caller's clock */
+	double window_end; /* when the window ends; seconds of the caller's clock */
 	uint32_t passed; /* lines allowed in this window */
 	uint32_t dropped; /* lines not allowed since the last that was */
 };
 /* True: log it; *suppressed is how many lines were dropped since the last one. `now` is in
  * seconds and does not go back. */
 bool log_limit_pass(struct log_limit *l, double now, uint32_t burst, uint32_t *suppressed);
+/* The same with a window of `seconds`. */
+bool log_limit_pass_in(struct log_limit *l, double now, double seconds, uint32_t burst,
+                       uint32_t *suppressed);
 
 #endif

@@ -23,9 +23,6 @@
 #define STEP_MAX 64
 /* Seconds for which hasp believes a node that reported the cluster as down. */
 #define DOWN_SECONDS 1.0
-/* Warnings in ten seconds. */
-#define WARNINGS_MAX 10
-
 struct cluster_node {
 	struct node *node;
 	bool unverified; /* it is to be asked whether it wrote a redirection */
@@ -57,7 +54,8 @@ struct cluster_topology {
 	double down_at; /* clock: when a node last said that the cluster is down; 0: never */
 	long long epoch; /* the latest that a node has reported since all were asked in vain */
 	bool wanted; /* it is to be asked for again */
-	struct log_limit failures;
+	char **failing; /* addresses of nodes whose last answer failed */
+	size_t nfailing;
 	struct ev_timer look;
 	struct ev_timer timer; /* for the next search, or the next step of this one */
 };
@@ -487,14 +485,64 @@ static void end_search(struct cluster_topology *c)
 	set_timer(c, c->wanted ? REFRESH_SECONDS_MIN : REFRESH_SECONDS);
 }
 
+/* Returns c->nfailing if that node does not fail. */
+static size_t find_failing(const struct cluster_topology *c, const char *address)
+{
+	size_t i = 0;
+
+	while (i < c->nfailing && strcmp(c->failing[i], address) != 0)
+		i++;
+	return i;
+}
+
+static void drop_failing(struct cluster_topology *c, size_t i)
+{
+	free(c->failing[i]);
+	c->failing[i] = c->failing[--c->nfailing];
+}
+
+/* Forgets the nodes that hasp does not ask any more. */
+static void prune_failing(struct cluster_topology *c)
+{
+	const char *address;
+	size_t i = 0, k;
+
+	while (i < c->nfailing) {
+		for (k = 0; (address = candidate_address(c, k)); k++)
+			if (strcmp(address, c->failing[i]) == 0)
+				break;
+		if (address)
+			i++;
+		else
+			drop_failing(c, i);
+	}
+}
+
+/* Logs the first failure of a node, not each that confirms it. */
+static void note_failing(struct cluster_topology *c, const char *address, const char *reason)
+{
+	if (find_failing(c, address) < c->nfailing)
+		return;
+	log_warning("cluster_map address=%s reason=%s", address, QUOTE_STR(reason));
+	c->failing = xrealloc(c->failing, (c->nfailing + 1) * sizeof(char *));
+	c->failing[c->nfailing++] = xstrdup(address);
+}
+
+static void note_answer(struct cluster_topology *c, const char *address)
+{
+	size_t i = find_failing(c, address);
+
+	if (i == c->nfailing)
+		return;
+	log_info("cluster_map address=%s answers=yes", address);
+	drop_failing(c, i);
+}
+
 static void map_question_failed(struct map_question *q, const char *reason)
 {
 	struct cluster_topology *c = q->topology;
-	uint32_t suppressed;
 
-	if (log_limit_pass(&c->failures, c->links.clock(), WARNINGS_MAX, &suppressed))
-		log_warning("cluster_map address=%s reason=%s suppressed=%u", q->links.name,
-		            QUOTE_STR(reason), suppressed);
+	note_failing(c, q->links.name, reason);
 	map_question_end(q);
 	if (q->verifies)
 		verify(c, find_by_address(c, q->links.name));
@@ -510,12 +558,14 @@ static void map_question_answered(struct map_question *q)
 		c->epoch = q->epoch;
 	if (q->is_down)
 		c->down_at = now;
+	note_answer(c, q->links.name);
 	if (!q->verifies)
 		c->candidate = c->seeds_first ? 0 : q->candidate;
 	map_question_end(q);
 	if (c->searches)
 		end_search(c);
 	tell_changes(c);
+	prune_failing(c);
 	if (n)
 		c->ops->on_answered(c->arg, n->node, q->number,
 		                    c->down_at > 0 && now - c->down_at < DOWN_SECONDS);
@@ -656,6 +706,9 @@ static void cluster_topology_free(struct topology *t)
 		node_free(c->gone[i]);
 	free(c->nodes);
 	free(c->gone);
+	while (c->nfailing)
+		drop_failing(c, c->nfailing - 1);
+	free(c->failing);
 	free(c);
 }
 

@@ -18,7 +18,7 @@ NODES = 500
 
 
 class Seed:
-    """A node that answers CLUSTER SLOTS by `slots`; as long as that is None it says nothing."""
+    """A node that answers CLUSTER SLOTS by `slots`, or what that returns; while it is None the node says nothing."""
 
     def __init__(self):
         self.slots = None
@@ -35,7 +35,8 @@ class Seed:
         with contextlib.suppress(OSError), sock:
             while piece := sock.recv(65536):
                 if self.slots:
-                    sock.sendall(b"".join(self.slots if word == b"SLOTS" else b"$1\r\nx\r\n"
+                    slots = self.slots(piece) if callable(self.slots) else self.slots
+                    sock.sendall(b"".join(slots if word == b"SLOTS" else b"$1\r\nx\r\n"
                                           for word in re.findall(rb"INFO|SLOTS", piece)))
 
     def __enter__(self):
@@ -87,6 +88,19 @@ def test_a_map_of_nodes_that_are_all_silent_is_gone_through_in_failover_wait(sha
         until_poisoned(hasp)
         poisoner.slots, seed.slots = None, node.call("CLUSTER", "SLOTS")
         until(lambda: is_served(hasp), "the nodes that the file names to be asked")
+
+
+@covers("cluster_map")
+def test_a_node_that_fails_is_logged_once_and_once_when_it_answers(shared_cluster, start_hasp):
+    asked = []
+    with Seed() as seed, Connection(shared_cluster.nodes[0].address) as node:
+        seed.slots = lambda piece: asked.append(piece) or b"-ERR no map\r\n"
+        hasp = start_hasp(upstream=f"cluster = {seed.address}", workers=1)
+        until(lambda: len(asked) >= 5, "hasp to ask again and again")
+        assert hasp.log.count("cluster_map") == 1
+        assert f'cluster_map address={seed.address} reason="ERR no map"' in hasp.log
+        seed.slots = node.call("CLUSTER", "SLOTS")
+        until(lambda: f"cluster_map address={seed.address} answers=yes" in hasp.log, "it to answer")
 
 
 def own_connections(node):

@@ -171,7 +171,7 @@ def test_holder_at_another_worker_is_told_by_its_address(three):
 
 def test_holder_at_another_worker_is_told_by_its_name_and_for_how_long(start_hasp):
     """And with several workers the line is written when they were asked."""
-    hasp = start_hasp(rule(**LONG) + guard(wait="10ms", **LONG) + verbs(**LONG), workers=2)
+    hasp = start_hasp(rule(**LONG) + guard(wait="10ms", **LONG) + verbs(**LONG), workers=2, log_level="debug")
     many = [hasp.connect() for _ in range(9)]
     for i, connection in enumerate(many):
         connection.call("CLIENT", "SETNAME", f"c{i}")
@@ -195,7 +195,7 @@ def test_holder_at_another_worker_is_told_by_its_name_and_for_how_long(start_has
 
 
 def test_workers_that_a_reload_does_not_end_are_asked(start_hasp):
-    hasp = start_hasp(rule(**LONG), workers=2)
+    hasp = start_hasp(rule(**LONG), workers=2, log_level="debug")
     hasp.reload("workers = 2", "workers = 1")
     one, *others = many = [hasp.connect() for _ in range(9)]
     one.call("SETNX", KEY, 1)
@@ -288,7 +288,7 @@ def test_release_at_disconnect_is_told(three, plain):
 
 
 def test_no_more_than_ten_lines_in_ten_seconds_and_the_rest_is_counted(three):
-    hasp, one, other, _ = three(rule(**LONG) + rule("more", pattern="more:*", **LONG))
+    hasp, one, other, _ = three(rule(**LONG) + rule("more", pattern="more:*", **LONG), log_level="debug")
     one.call("SETNX", KEY, 1)
     one.call("SETNX", "more:1", 1)
     for _ in range(40):
@@ -298,6 +298,16 @@ def test_no_more_than_ten_lines_in_ten_seconds_and_the_rest_is_counted(three):
     assert totals(hasp, "lock=locks")["refused"] == 40
     other.call("SETNX", "more:1", 2)
     assert told(hasp, "lock_refused")[-1]["lock"] == "more"
+
+
+def test_contention_is_one_line_a_minute_and_rule(three):
+    hasp, one, other, _ = three(rule(**LONG) + rule("more", pattern="more:*", **LONG))
+    for key in KEY, "more:1":
+        one.call("SETNX", key, 1)
+        for _ in range(5):
+            other.call("SETNX", key, 2)
+    assert [event["lock"] for event in told(hasp, "lock_refused")] == ["locks", "more"]
+    assert totals(hasp, "lock=locks")["refused"] == 5
 
 
 @covers("log_events")

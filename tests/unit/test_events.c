@@ -172,11 +172,26 @@ static void test_ten_lines_in_ten_seconds_and_the_next_tells_of_the_others(void 
 	struct section_stats *s = section(state, "a", 0);
 	uint32_t suppressed;
 
-	assert_int_equal(logged(s, LOCK_EVENT_LOCK_REFUSED, 100, 25, &suppressed), 10);
+	assert_int_equal(logged(s, LOCK_EVENT_WRITE_REFUSED, 100, 25, &suppressed), 10);
 	assert_int_equal(suppressed, 0);
-	assert_int_equal(logged(s, LOCK_EVENT_LOCK_REFUSED, 109.9, 1, &suppressed), 0);
-	assert_int_equal(logged(s, LOCK_EVENT_LOCK_REFUSED, 110, 2, &suppressed), 2);
+	assert_int_equal(logged(s, LOCK_EVENT_WRITE_REFUSED, 109.9, 1, &suppressed), 0);
+	assert_int_equal(logged(s, LOCK_EVENT_WRITE_REFUSED, 110, 2, &suppressed), 2);
 	assert_int_equal(suppressed, 16);
+}
+
+static void test_refused_tries_are_one_line_a_minute_unless_the_level_is_debug(void **state)
+{
+	struct section_stats *s = section(state, "a", 0);
+	uint32_t suppressed;
+
+	log_set_level(LOG_SEV_INFO);
+	assert_int_equal(logged(s, LOCK_EVENT_LOCK_REFUSED, 100, 25, &suppressed), 1);
+	assert_int_equal(logged(s, LOCK_EVENT_LOCK_REFUSED, 159.9, 1, &suppressed), 0);
+	assert_int_equal(logged(s, LOCK_EVENT_LOCK_REFUSED, 160, 3, &suppressed), 1);
+	assert_int_equal(suppressed, 25);
+	log_set_level(LOG_SEV_DEBUG);
+	assert_int_equal(logged(s, LOCK_EVENT_LOCK_REFUSED, 300, 25, &suppressed), 10);
+	log_set_level(LOG_SEV_INFO);
 }
 
 static void test_each_event_of_each_section_has_its_own_limit(void **state)
@@ -186,10 +201,10 @@ static void test_each_event_of_each_section_has_its_own_limit(void **state)
 	for (int e = 0; e < LOCK_EVENTS; e++) {
 		assert_int_equal(logged(section(state, "a", 0), (enum lock_event)e, 100, 20,
 		                        &suppressed),
-		                 10);
+		                 e == LOCK_EVENT_LOCK_REFUSED ? 1 : 10);
 		assert_int_equal(logged(section(state, "b", 0), (enum lock_event)e, 100, 20,
 		                        &suppressed),
-		                 10);
+		                 e == LOCK_EVENT_LOCK_REFUSED ? 1 : 10);
 	}
 }
 
@@ -225,6 +240,7 @@ int main(void)
 		TEST(report_has_a_line_for_each_section),
 		TEST(nobodys_numbers_are_not_counted),
 		TEST(ten_lines_in_ten_seconds_and_the_next_tells_of_the_others),
+		TEST(refused_tries_are_one_line_a_minute_unless_the_level_is_debug),
 		TEST(each_event_of_each_section_has_its_own_limit),
 		TEST(section_that_logs_nothing_logs_what_is_lost),
 		TEST(what_is_long),

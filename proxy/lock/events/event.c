@@ -7,6 +7,9 @@
 
 /* Lines per 10 seconds, as in observing. */
 #define EVENT_BURST 10
+/* A lock that is not free is what locks are for: the level info has one line for all refused
+ * tries of so many seconds. */
+#define CONTENTION_SECONDS 60.0
 /* Bytes of a key that are shown, likewise. */
 #define EVENT_KEY_MAX 64
 
@@ -38,8 +41,11 @@ static bool is_wanted(const struct section_stats *s, enum lock_event e)
 bool event_is_logged(struct section_stats *s, enum lock_event e, double now,
                      uint32_t *suppressed)
 {
-	return s && is_wanted(s, e) && log_enabled(severity_of(e)) &&
-	       log_limit_pass(&s->limits[e], now, EVENT_BURST, suppressed);
+	if (!s || !is_wanted(s, e) || !log_enabled(severity_of(e)))
+		return false;
+	if (e == LOCK_EVENT_LOCK_REFUSED && !log_enabled(LOG_SEV_DEBUG))
+		return log_limit_pass_in(&s->limits[e], now, CONTENTION_SECONDS, 1, suppressed);
+	return log_limit_pass(&s->limits[e], now, EVENT_BURST, suppressed);
 }
 
 static void print_ms(struct buf *line, const char *word, double seconds)
