@@ -164,6 +164,7 @@ struct config {
 	int64_t client_output_limit; /* bytes of unread replies kept for a client */
 	int64_t memory_limit; /* bytes, over all clients and workers */
 	int64_t drain_timeout_ms; /* how long SIGTERM waits for busy clients */
+	int64_t lame_duck_ms; /* how long hasp accepts clients after SIGTERM */
 	char *user; /* NULL: stay */
 	char *pid_file; /* NULL: none */
 	enum switch_mode allow_own_keys; /* clients may write hasp:* */

@@ -50,7 +50,8 @@ struct process {
 	struct handed handed;
 	struct listeners listeners, console, pages;
 	struct admin *admin; /* NULL: there is no console */
-	_Atomic bool at_once; /* the console wants hasp to end, and now */
+	_Atomic int shutdown; /* enum admin_shutdown: how the console wants hasp to end */
+	double drain_at; /* by the clock: when lame_duck is over; 0: it has not begun */
 	struct daemon daemon;
 	struct upgrade upgrade;
 	struct supervision supervision;
@@ -252,6 +253,20 @@ static void main_leave(struct process *p, int sig, bool at_once)
 		at_once ? worker_stop(p->workers[i]) : worker_drain(p->workers[i]);
 }
 
+/* Begins the time of lame_duck, in which only /readyz changes. Returns false if there is none.
+ */
+static bool main_begin_lame_duck(struct process *p, int sig)
+{
+	double seconds = (double)p->config->lame_duck_ms / 1000;
+
+	if (sig != SIGTERM || p->drain_at > 0 || seconds <= 0 || p->shutdown != ADMIN_DRAIN)
+		return false;
+	p->drain_at = clock_now() + seconds;
+	atomic_store(&p->shared.lame_duck, true);
+	log_info("lame_duck seconds=%g effect=\"not ready\"", seconds);
+	return true;
+}
+
 /* The next hasp serves: this one has nothing to do but to come to an end. */
 static void main_hand_over(struct process *p)
 {
@@ -273,6 +288,13 @@ static void main_upgrade(struct process *p, bool leaving)
 
 	if (leaving) {
 		log_warning("upgrade_refused reason=\"hasp leaves\"");
+		return;
+	}
+	/* A container, or a PID namespace, ends with its first process. */
+	if (getpid() == 1) {
+		log_warning(
+			"upgrade_refused reason=\"hasp is the first process of a container, "
+			"which would end with it\"");
 		return;
 	}
 	/* The next hasp would not be, and Redis may not be there. */
@@ -366,16 +388,27 @@ static void main_serve(struct process *p, const sigset_t *signals)
 			wait = MAIN_TICK_SECONDS;
 		else if (p->config->discover_alone)
 			wait = main_shorter(wait, main_tell_progress(p));
+		if (p->drain_at > 0 && !leaving) {
+			double left = p->drain_at - clock_now();
+
+			wait = main_shorter(wait, left > 0 ? left : 0);
+		}
 		sig = main_await_signal(signals, wait);
 		if (sig == SIGHUP) {
 			main_reload(p, leaving);
 		} else if (sig == SIGUSR1) {
 			main_report(p);
 		} else if (sig == SIGUSR2) {
-			main_upgrade(p, leaving);
+			main_upgrade(p, leaving || p->drain_at > 0);
 		} else if (sig == SIGTERM || sig == SIGINT) {
 			upgrade_abandon(&p->upgrade);
-			main_leave(p, sig, told || p->at_once);
+			if (!leaving && main_begin_lame_duck(p, sig))
+				continue;
+			main_leave(p, sig, told || p->shutdown == ADMIN_SHUTDOWN_NOW);
+			leaving = told = true;
+		} else if (sig < 0 && p->drain_at > 0 && !leaving &&
+		           clock_now() >= p->drain_at) {
+			main_leave(p, SIGTERM, false);
 			leaving = told = true;
 		} else if (sig > 0) {
 			log_info("signal number=%d name=\"%s\" effect=none", sig,
@@ -412,12 +445,12 @@ static void main_on_reload(void *arg)
 	kill(getpid(), SIGHUP);
 }
 
-static void main_on_shut_down(void *arg, bool at_once)
+static void main_on_shut_down(void *arg, enum admin_shutdown how)
 {
 	struct process *p = arg;
 
-	if (at_once)
-		p->at_once = true;
+	if ((int)how > p->shutdown)
+		p->shutdown = (int)how;
 	kill(getpid(), SIGTERM);
 }
 

@@ -18,10 +18,15 @@ struct admin;
 
 /* What the process does for the console. They run on the admin thread, and only ask for it:
  * they do not wait until it is done. */
+enum admin_shutdown {
+	ADMIN_DRAIN, /* after lame_duck */
+	ADMIN_SHUTDOWN, /* without that */
+	ADMIN_SHUTDOWN_NOW, /* clients may finish nothing */
+};
+
 struct admin_ops {
 	void (*reload)(void *arg); /* admin_reloaded() is due */
-	/* Clients may finish what they have begun; at_once: they may not. */
-	void (*shut_down)(void *arg, bool at_once);
+	void (*shut_down)(void *arg, enum admin_shutdown how);
 };
 
 /* Takes the listening sockets `fds`, which it owns from now on. Keeps a reference to `config`.

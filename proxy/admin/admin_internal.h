@@ -294,6 +294,7 @@ void console_unlock(struct console *c, const struct resp_view *req, struct buf *
 
 void console_reload(struct console *c, const struct resp_view *req, struct buf *out);
 void console_shut_down(struct console *c, const struct resp_view *req, struct buf *out);
+void console_drain(struct console *c, const struct resp_view *req, struct buf *out);
 
 /* --- console_pause.c --- */
 

@@ -180,6 +180,8 @@ static const struct console_command console_commands[] = {
 	  1, 1, false, console_reconnect },
 	{ "UNLOCK", "key [DB n] FORCE", "Frees a lock, or a guard, whoever has it.", 3, 5,
 	  false, console_unlock },
+	{ "DRAIN", "", "Fails /readyz for lame_duck, then does what SHUTDOWN does.", 1, 1,
+	  false, console_drain },
 	{ "SHUTDOWN", "[NOW]", "Ends hasp when clients are at rest; NOW: at once.", 1, 2, false,
 	  console_shut_down },
 	{ "PING", "[text]", "Answers PONG, or the text.", 1, 2, false, run_ping },

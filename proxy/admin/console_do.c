@@ -23,6 +23,14 @@ void console_shut_down(struct console *c, const struct resp_view *req, struct bu
 	}
 	log_info("console command=\"%s\" by=\"%s\"", at_once ? "SHUTDOWN NOW" : "SHUTDOWN",
 	         c->peer);
-	c->admin->ops->shut_down(c->admin->arg, at_once);
+	c->admin->ops->shut_down(c->admin->arg, at_once ? ADMIN_SHUTDOWN_NOW : ADMIN_SHUTDOWN);
+	buf_puts(out, "+OK\r\n");
+}
+
+void console_drain(struct console *c, const struct resp_view *req, struct buf *out)
+{
+	(void)req;
+	log_info("console command=\"DRAIN\" by=\"%s\"", c->peer);
+	c->admin->ops->shut_down(c->admin->arg, ADMIN_DRAIN);
 	buf_puts(out, "+OK\r\n");
 }

@@ -33,6 +33,7 @@ struct worker_shared {
 	                                    * worker saw it a second ago */
 	/* Connections to the console and to HTTP that found all places taken. */
 	_Atomic uint64_t console_full, http_full;
+	_Atomic bool lame_duck; /* hasp accepts clients for some seconds more, then drains */
 	_Atomic bool leaving; /* workers drain, or have ended */
 	_Atomic bool paused; /* the operator wants them to be: worker_pause.h */
 	_Atomic int pauses[WORKERS_MAX]; /* how far each is: enum worker_pause */

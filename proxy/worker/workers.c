@@ -143,6 +143,8 @@ const char *workers_not_ready(struct worker_shared *shared)
 {
 	if (atomic_load(&shared->leaving))
 		return "hasp leaves";
+	if (atomic_load(&shared->lame_duck))
+		return "hasp leaves soon";
 	if (atomic_load(&shared->paused))
 		return "hasp is paused";
 	return workers_upstream_trouble(shared);

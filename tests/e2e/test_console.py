@@ -19,6 +19,7 @@ from harness.load import Load
 from harness.marks import covers
 from harness.replies import OK, PONG
 from harness.resp import encode, pipeline
+from harness.scrape import HTTP, ask
 from harness.sections import VERBS, rule
 
 ON_A_SOCKET = "[admin]\nlisten = unix:{path}\n"
@@ -307,6 +308,20 @@ def test_shutdown_lets_clients_finish(hasp, path):
         client.call("EXEC")
         assert hasp.wait(60) == 0
     assert not path.exists()
+
+
+@covers("lame_duck")
+def test_drain_fails_readyz_and_still_accepts_clients(start_hasp, path):
+    hasp = start_hasp(f"[admin]\nlisten = unix:{path}\n{HTTP}", lame_duck="1h")
+    until(lambda: ask(hasp, "/readyz")[0].status == 200, "hasp to be ready")
+    with open_console(path) as console:
+        assert console.execute_command("DRAIN")
+        until(lambda: ask(hasp, "/readyz")[1] == "hasp leaves soon\n", "it not to be ready")
+        with hasp.connect() as client:
+            assert client.call("PING") == PONG
+        assert console.execute_command("SHUTDOWN")
+    assert hasp.wait(60) == 0
+    assert "how=draining" in hasp.log
 
 
 def test_shutdown_now_does_not(hasp, path):

@@ -15,6 +15,7 @@ from harness.guards import GUARD, KEY, guard, nothing_left
 from harness.line import entries
 from harness.marks import BOTH, covers
 from harness.replies import FENCE, NIL, OK, ONE, PONG, QUEUED, TAKEN, bulk
+from harness.scrape import HTTP, ask
 from harness.sections import VERBS, rule, verbs
 
 LOCK = "lock:1"
@@ -32,6 +33,22 @@ def drain(hasp):
 def has_left(hasp):
     """For less than the default of drain_timeout."""
     return until(lambda: not hasp.running(), "hasp to leave")
+
+
+def test_lame_duck_is_ended_by_its_time_and_by_a_second_signal(start_hasp):
+    for lame_duck in "1500ms", "1h":
+        hasp = start_hasp(HTTP, lame_duck=lame_duck)
+        until(lambda: ask(hasp, "/readyz")[0].status == 200, "hasp to be ready")
+        with hasp.connect() as one:
+            hasp.signal(signal.SIGTERM)
+            until(lambda: "lame_duck seconds=" in hasp.log, "it to begin")
+            if lame_duck == "1h":
+                assert ask(hasp, "/readyz")[1] == "hasp leaves soon\n"
+                assert one.call("PING") == PONG
+                hasp.signal(signal.SIGTERM)
+            assert one.at_end()
+        assert has_left(hasp) and hasp.child.returncode == 0
+        assert hasp.log.count(" leaving signal=15 how=draining") == 1
 
 
 # --- what is waited for ----------------------------------------------------------
