@@ -20,14 +20,18 @@
 static void checks_presence(const struct checks_section *s, struct faults *f)
 {
 	struct buf expected = BUF_INIT;
+	bool is_string;
 
 	for (size_t i = 0; i < table_noptions; i++) {
 		const struct option *o = &table_options[i];
 		const struct checks_place *at = &s->places[i];
 
-		if (o->section != s->kind || o->type != OPTION_LIST || at->bad)
+		is_string = o->type == OPTION_STRING && o->required;
+		if (o->section != s->kind || (o->type != OPTION_LIST && !is_string) || at->bad)
 			continue;
-		if (option_list(o, s->base)->n > 0 || (at->line == 0 && !o->required))
+		if (is_string ? at->line > 0 : option_list(o, s->base)->n > 0)
+			continue;
+		if (at->line == 0 && !o->required)
 			continue;
 		buf_clear(&expected);
 		option_print_expected(o, &expected);
@@ -357,6 +361,11 @@ static bool checks_spelling(const char *pattern, const char *word, const char *n
 		            "expected one as for KEYS, such as lock:*, which is always for "
 		            "the whole key, or \\^ and \\$ if the keys have them",
 		            pattern, word, name);
+	else if (pattern_looks_like_prefix(pattern))
+		faults_warn(f, line,
+		            "pattern '%s' of [%s %s] has no wildcard, and is for the key of "
+		            "that name only; expected '%s*', or the whole key",
+		            pattern, word, name, pattern);
 	else
 		return false;
 	return true;

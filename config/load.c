@@ -83,12 +83,20 @@ static void load_password(struct loader *l, const char *option, const char *file
 	buf_release(&why);
 }
 
+static void load_tls_lines(const struct loader *l, struct tls_lines *lines)
+{
+	lines->cert = checks_place(&l->section, "tls_cert_file")->line;
+	lines->key = checks_place(&l->section, "tls_key_file")->line;
+	lines->ca_cert = checks_place(&l->section, "tls_ca_cert_file")->line;
+}
+
 static void load_end_upstream(struct loader *l)
 {
 	struct config *c = l->c;
 
 	load_upstream_address(l);
 	c->upstream_tls.line = checks_place(&l->section, "tls")->line;
+	load_tls_lines(l, &c->upstream_tls.files);
 	load_password(l, "password_file", c->upstream_password_file, &c->upstream_password);
 	load_password(l, "sentinel_password_file", c->sentinel_password_file,
 	              &c->sentinel_password);
@@ -101,8 +109,10 @@ static void load_end_section(struct loader *l)
 	if (l->section.kind == SECTION_NONE)
 		return;
 	checks_on_section(&l->section, l->c, &l->faults);
-	if (l->section.kind == SECTION_HASP)
+	if (l->section.kind == SECTION_HASP) {
 		l->listen_bad |= checks_place(&l->section, "listen")->bad;
+		load_tls_lines(l, &l->c->tls_files);
+	}
 	if (l->section.kind == SECTION_UPSTREAM)
 		load_end_upstream(l);
 	if (l->section.kind == SECTION_ADMIN)
@@ -110,6 +120,7 @@ static void load_end_section(struct loader *l)
 		              &l->c->admin_password);
 	if (l->section.kind == SECTION_QUORUM) {
 		quorum->tls.line = checks_place(&l->section, "tls")->line;
+		load_tls_lines(l, &quorum->tls.files);
 		load_password(l, "password_file", quorum->password_file, &quorum->password);
 	}
 	l->section.kind = SECTION_NONE;
@@ -295,7 +306,18 @@ static void load_set(struct loader *l, const struct option *o, int line, const c
 static void load_unknown_option(struct loader *l, int line, const char *name)
 {
 	struct buf hint = BUF_INIT;
+	char word[READER_NAME_MAX + 1];
+	size_t n = strcspn(name, " \t");
 
+	/* A ':' separates a name from its value as '=' does, and may be the value's. What
+	 * follows the name may be a password. */
+	snprintf(word, sizeof(word), "%.*s", (int)n, name);
+	if (name[n] && table_find(l->section.kind, word)) {
+		faults_add(&l->faults, line,
+		           "there is no '=' between '%s' and its value; expected '%s = ...'",
+		           word, word);
+		return;
+	}
 	if (l->section.kind == SECTION_GUARD && strcmp(name, "owner") == 0) {
 		faults_add(&l->faults, line,
 		           "'owner' in [%s]: a guard belongs to the connection that read; "

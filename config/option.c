@@ -125,8 +125,13 @@ void option_print_expected(const struct option *o, struct buf *out)
 static int option_wrong(const struct option *o, const char *value, const char *what,
                         struct buf *why)
 {
+	const char *url = strstr(value, "://");
+
+	/* A URL may contain a password. */
 	if (o->secret)
 		buf_printf(why, "'%s' is wrong", o->name);
+	else if (url)
+		buf_printf(why, "'%s' is '%.*s://...'", o->name, (int)(url - value), value);
 	else
 		buf_printf(why, "'%s' is '%s'", o->name, value);
 	if (what)

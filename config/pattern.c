@@ -63,6 +63,35 @@ bool pattern_set_covers(const struct strings *set, const char *pattern)
 	return false;
 }
 
+bool pattern_ends_with_semicolon(const char *pattern)
+{
+	size_t n = strlen(pattern);
+
+	return n > 0 && pattern[n - 1] == ';' && (n == 1 || pattern[n - 2] != '\\');
+}
+
+bool pattern_is_open(const char *pattern)
+{
+	bool open = false;
+
+	for (const char *p = pattern; *p; p++) {
+		if (*p == '\\' && p[1])
+			p++;
+		else if (*p == '[')
+			open = true;
+		else if (*p == ']')
+			open = false;
+	}
+	return open;
+}
+
+bool pattern_looks_like_prefix(const char *pattern)
+{
+	size_t n = strlen(pattern);
+
+	return n > 1 && glob_is_literal(slice_str(pattern)) && strchr(":/.-_", pattern[n - 1]);
+}
+
 bool pattern_is_any(const char *pattern)
 {
 	return strchr(pattern, '*') && strspn(pattern, "*?") == strlen(pattern);

@@ -20,6 +20,12 @@ void pattern_set_first_bytes(const struct strings *set, uint8_t flag, uint8_t ma
 bool pattern_set_covers(const struct strings *set, const char *pattern);
 
 /* Only stars and question marks: keys match by their length alone. */
+/* True if its last byte is a ';' without a backslash. */
+bool pattern_ends_with_semicolon(const char *pattern);
+/* True if a '[' has no ']'. */
+bool pattern_is_open(const char *pattern);
+/* True if it matches one key only, which ends as prefixes of keys do: "lock:". */
+bool pattern_looks_like_prefix(const char *pattern);
 bool pattern_is_any(const char *pattern);
 
 /* It begins or ends with a quote, which a glob does not need. */

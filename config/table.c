@@ -9,6 +9,7 @@
 
 #include "base/fatal.h"
 #include "base/network.h"
+#include "config/pattern.h"
 #include "config/types.h"
 #include "config/value.h"
 
@@ -191,6 +192,11 @@ static const char *table_check_pattern(const char *s)
 		       "that begins with '#' is written '\\#'";
 	if (strcmp(s, "=") == 0)
 		return "a '=' between blanks";
+	if (pattern_ends_with_semicolon(s))
+		return "a comment after a value begins with ' ;', and a pattern "
+		       "that ends with ';' is written '\\;' there";
+	if (pattern_is_open(s))
+		return "a '[' has no ']', and a '[' of the keys is written '\\['";
 	return NULL;
 }
 
@@ -628,6 +634,7 @@ const struct option table_options[] = {
 	/* [http] */
 	{ SECTION_HTTP, "listen", OPTION_STRING, IN_CONFIG(http_listen),
 	  .check = table_check_listen_http, .expected = "HOST:PORT such as 127.0.0.1:9380",
+	  .required = true,
 	  .help = "Where Prometheus and health checks ask; none: nowhere. Nobody has to log in." },
 	{ SECTION_HTTP, "allowed_hosts", OPTION_LIST, IN_CONFIG(http_allowed_hosts),
 	  .check = table_check_host, .expected = "names such as hasp.example.com", .reloadable = true,

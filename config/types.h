@@ -42,10 +42,16 @@ struct named_section {
 	struct strings patterns; /* Redis globs, at least one; of a quorum none */
 };
 
+/* Where the options that name files stand; 0: nowhere. */
+struct tls_lines {
+	int cert, key, ca_cert;
+};
+
 /* How connections to servers are encrypted, but not by unix sockets. */
 struct server_tls {
 	enum switch_mode tls;
 	int line; /* 0: a default */
+	struct tls_lines files;
 	char *ca_cert_file; /* NULL: whom the system trusts */
 	char *cert_file, *key_file; /* NULL: none */
 	char *server_name; /* NULL: the host by which it is connected to */
@@ -150,6 +156,7 @@ struct config {
 	struct strings listen_tls; /* the same but unix: ; none: clients do not encrypt */
 	char *tls_cert_file, *tls_key_file; /* NULL: none */
 	char *tls_ca_cert_file; /* NULL: whom the system trusts */
+	struct tls_lines tls_files;
 	enum auth_clients tls_auth_clients;
 	char *tls_protocols, *tls_ciphers, *tls_ciphersuites; /* NULL: the library's choice */
 	struct strings proxy_protocol; /* networks of balancers; none: there are none */

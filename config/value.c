@@ -194,8 +194,17 @@ const char *value_address_fault(const char *s, enum address_use use)
 	const char *what, *colon, *bracket;
 	bool v6 = *s == '[';
 
+	if (strstr(s, "://"))
+		return "hasp takes no URL: the user, the password and TLS have options of "
+		       "their own, and clients choose the database";
 	if (strncmp(s, "unix:", 5) == 0)
 		return value_unix_fault(s + 5);
+	if (strchr(s, ','))
+		return "a list of addresses has blanks between them, not commas";
+	if (strpbrk(s, " \t"))
+		return use == ADDRESS_TO_CONNECT
+		               ? "it names several servers, which 'cluster' or 'sentinels' can"
+		               : "it is more than one address";
 	if (v6) {
 		bracket = strchr(s, ']');
 		if (!bracket)

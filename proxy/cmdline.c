@@ -11,10 +11,11 @@
 
 /* Of an option without a letter. */
 #define OPTION_DISCOVER 256
+#define OPTION_STRICT 257
 
 static void cmdline_usage(FILE *out)
 {
-	fputs("usage: hasp [-t [-q]] [-d] [-v] [-c FILE | FILE]\n"
+	fputs("usage: hasp [-t [-q] [--strict]] [-d] [-v] [-c FILE | FILE]\n"
 	      "       hasp --discover HOST:PORT [-v] [-c FILE]\n"
 	      "       hasp --version | --help\n"
 	      "\n"
@@ -23,6 +24,8 @@ static void cmdline_usage(FILE *out)
 	      "  -c, --config   the same, as an option\n"
 	      "  -t, --test     check the configuration, ask the server, and leave\n"
 	      "  -q, --quiet    with -t: say only what is wrong with the configuration\n"
+	      "  --strict       with -t: fail on warnings, too, and if the server cannot be "
+	      "asked\n"
 	      "  -d, --daemon   run in the background\n"
 	      "  --discover     pass everything to this Redis, watch, and print at the end a\n"
 	      "                 configuration for what should be locked; FILE, if one is "
@@ -61,6 +64,10 @@ static int cmdline_take_file(struct cmdline *o, int argc, char **argv)
 		fputs("hasp: --discover prints what it finds at the end; without -d\n", stderr);
 		return 2;
 	}
+	if (o->strict && !o->test) {
+		fputs("hasp: --strict is for checking a file; expected -t, too\n", stderr);
+		return 2;
+	}
 	return o->file || o->discover ? -1 : cmdline_default_file(o);
 }
 
@@ -70,6 +77,7 @@ int cmdline_parse(struct cmdline *o, int argc, char **argv)
 		{ "config", required_argument, NULL, 'c' },
 		{ "test", no_argument, NULL, 't' },
 		{ "quiet", no_argument, NULL, 'q' },
+		{ "strict", no_argument, NULL, OPTION_STRICT },
 		{ "daemon", no_argument, NULL, 'd' },
 		{ "verbose", no_argument, NULL, 'v' },
 		{ "version", no_argument, NULL, 'V' },
@@ -95,6 +103,9 @@ int cmdline_parse(struct cmdline *o, int argc, char **argv)
 			break;
 		case 'v':
 			o->verbose++;
+			break;
+		case OPTION_STRICT:
+			o->strict = true;
 			break;
 		case OPTION_DISCOVER:
 			o->discover = optarg;

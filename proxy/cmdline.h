@@ -11,6 +11,7 @@ struct cmdline {
 	const char *file; /* NULL: all defaults */
 	bool test;
 	bool quiet; /* with `test`: of what is no fault nothing is said */
+	bool strict; /* with `test`: warnings are faults */
 	bool background;
 	const char *discover; /* HOST:PORT of the Redis to be watched; NULL: nothing is */
 	int verbose;

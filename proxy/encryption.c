@@ -22,14 +22,27 @@ static void encryption_free(struct encryption *e)
 	free(e);
 }
 
+/* Returns the line of the option that `why` begins with; `other` if that names no file. */
+static int encryption_line(const struct buf *why, const struct tls_lines *files, int other)
+{
+	if (slice_starts(buf_slice(why), SLICE_LIT("tls_cert_file ")) && files->cert)
+		return files->cert;
+	if (slice_starts(buf_slice(why), SLICE_LIT("tls_key_file ")) && files->key)
+		return files->key;
+	if (slice_starts(buf_slice(why), SLICE_LIT("tls_ca_cert_file ")) && files->ca_cert)
+		return files->ca_cert;
+	return other;
+}
+
 static struct tls_context *read_files(const struct tls_settings *s, const struct config *c,
-                                      int line, struct buf *faults)
+                                      const struct tls_lines *files, int line,
+                                      struct buf *faults)
 {
 	struct buf why = BUF_INIT;
 	struct tls_context *context = tls_context_new(s, &why);
 
 	if (!context) {
-		sources_print(&c->sources, line, faults);
+		sources_print(&c->sources, encryption_line(&why, files, line), faults);
 		buf_printf(faults, ": %.*s\n", (int)buf_len(&why), buf_head(&why));
 	}
 	buf_release(&why);
@@ -50,7 +63,7 @@ static size_t read_server_files(const struct server_tls *tls, const struct confi
 			.ca_cert_file = tls->ca_cert_file,
 			.peer = tls->verify == SWITCH_YES ? TLS_PEER_CHECKED : TLS_PEER_ANY,
 		},
-		c, tls->line, faults);
+		c, &tls->files, tls->line, faults);
 	return *context == NULL;
 }
 
@@ -79,7 +92,7 @@ size_t encryption_load(struct config *c, struct buf *faults)
 				.ciphersuites = c->tls_ciphersuites,
 				.peer = asked[c->tls_auth_clients],
 			},
-			c, c->listen_tls.lines[0], faults);
+			c, &c->tls_files, c->listen_tls.lines[0], faults);
 		n += !e->clients;
 	}
 	n += read_server_files(&c->upstream_tls, c, faults, &e->servers);

@@ -148,6 +148,33 @@ static bool listeners_is_taken(const struct address *at, const char **reason)
 	return n < 0;
 }
 
+static void listeners_check_address(const char *address, struct buf *out)
+{
+	const char *reason = "";
+	struct address at;
+
+	if (address_parse(&at, address) == 0 && listeners_is_taken(&at, &reason))
+		buf_printf(
+			out,
+			"%s: %s: unless it is this hasp that listens there, it cannot start\n",
+			address, reason);
+}
+
+static void listeners_check_list(const struct strings *addresses, struct buf *out)
+{
+	for (size_t i = 0; i < addresses->n; i++)
+		listeners_check_address(addresses->v[i], out);
+}
+
+void listeners_check(const struct config *config, struct buf *out)
+{
+	listeners_check_list(&config->listen, out);
+	listeners_check_list(&config->listen_tls, out);
+	listeners_check_list(&config->admin_listen, out);
+	if (config->http_listen)
+		listeners_check_address(config->http_listen, out);
+}
+
 /* What listen_open() is called with by the rights of another user. */
 struct listeners_unix {
 	const struct address *at;

@@ -71,6 +71,9 @@ void listeners_leave(struct listeners *l);
  * does, no other can have replaced them. */
 void listeners_unlink(struct listeners *l, const struct privileges *as);
 
+/* Appends a line to `out` for each address of the file at which somebody listens. */
+void listeners_check(const struct config *config, struct buf *out);
+
 /* When no worker is left. */
 void listeners_free(struct listeners *l);
 

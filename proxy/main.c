@@ -577,16 +577,24 @@ static int main_tell(const struct process *p, const struct buf *faults, struct b
 {
 	struct buf good = BUF_INIT;
 
-	if (p->config && !p->cmdline.quiet)
+	bool fails = !p->config;
+
+	if (p->config && (!p->cmdline.quiet || p->cmdline.strict)) {
+		settings_check_machine(p->config, &good, warnings);
+		listeners_check(p->config, &good);
 		server_check(p->config, &good, warnings);
-	if (p->cmdline.quiet)
+	}
+	if (p->cmdline.quiet && !p->cmdline.strict)
 		buf_clear(warnings);
+	if (p->cmdline.strict && buf_len(warnings) > 0)
+		fails = true;
 	settings_print(faults, warnings);
-	printf("%.*s", (int)buf_len(&good), buf_len(&good) ? buf_head(&good) : "");
-	if (p->config && !p->cmdline.quiet)
-		printf("%s: ok\n", config_name(p->config));
+	if (p->config && !p->cmdline.quiet) {
+		printf("%.*s", (int)buf_len(&good), buf_len(&good) ? buf_head(&good) : "");
+		printf(fails ? "%s: has warnings\n" : "%s: ok\n", config_name(p->config));
+	}
 	buf_release(&good);
-	return p->config ? 0 : 1;
+	return fails ? 1 : 0;
 }
 
 int main(int argc, char **argv)

@@ -206,7 +206,7 @@ static bool tell_kind(struct server_check *c)
 		else
 			warn(c,
 			     "is not a node of a Redis Cluster; expected one, since 'cluster' "
-			     "of [upstream] names it");
+			     "of [upstream] names it, or 'address' for a single server");
 		return c->kind == KIND_CLUSTER;
 	}
 	if (c->kind == KIND_CLUSTER) {
@@ -412,6 +412,12 @@ static void tell_sentinel(void *arg, const char *sentinel, const char *primary,
 	if (primary)
 		buf_printf(c->good, "Sentinel at %s: %s is at %s\n", sentinel,
 		           c->config->master, primary);
+	else if (slice_starts(why, SLICE_LIT("ERR unknown command")))
+		buf_printf(
+			c->warnings,
+			"%s: %s is no Sentinel; expected one, since 'sentinels' of [upstream] "
+			"names it, or 'address' for a single server\n",
+			config_name(c->config), sentinel);
 	else
 		buf_printf(c->warnings, "%s: Sentinel at %s does not tell where %s is: %.*s\n",
 		           config_name(c->config), sentinel, c->config->master, (int)why.n,

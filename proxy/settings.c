@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "settings.h"
 
+#include <limits.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #include "base/fatal.h"
 #include "commands/learn.h"
@@ -107,6 +111,44 @@ static void settings_check_access(const struct config *c, struct buf *warnings)
 		                   ? "asks for no password"
 		                   : "cannot be asked whether it wants a password");
 	}
+}
+
+/* The directory of `path`, which `option` names, has to be there. */
+static void settings_check_directory(const struct config *c, const char *option,
+                                     const char *path, struct buf *warnings)
+{
+	char directory[PATH_MAX];
+	const char *slash = path && *path == '/' ? strrchr(path, '/') : NULL;
+	struct stat st;
+
+	if (!slash || slash == path)
+		return;
+	snprintf(directory, sizeof(directory), "%.*s", (int)(slash - path), path);
+	if (stat(directory, &st) == 0 && S_ISDIR(st.st_mode))
+		return;
+	buf_printf(warnings, "%s: '%s' is '%s', and there is no directory %s\n", config_name(c),
+	           option, path, directory);
+}
+
+static void settings_check_sockets(const struct config *c, const char *option,
+                                   const struct strings *addresses, struct buf *warnings)
+{
+	for (size_t i = 0; i < addresses->n; i++)
+		if (strncmp(addresses->v[i], "unix:", 5) == 0)
+			settings_check_directory(c, option, addresses->v[i] + 5, warnings);
+}
+
+void settings_check_machine(const struct config *c, struct buf *good, struct buf *warnings)
+{
+	settings_check_directory(c, "log", c->log, warnings);
+	settings_check_directory(c, "pid_file", c->pid_file, warnings);
+	settings_check_sockets(c, "listen", &c->listen, warnings);
+	settings_check_sockets(c, "listen", &c->admin_listen, warnings);
+	if (c->user && !getpwnam(c->user))
+		buf_printf(warnings, "%s: 'user' is '%s', and this machine has no such user\n",
+		           config_name(c), c->user);
+	if (!c->nrules && !c->nguards && !c->verbs.enabled && !c->discover)
+		buf_printf(good, "%s: no rules: nothing is locked\n", config_name(c));
 }
 
 static void settings_print_lines(const char *before, struct slice lines)

@@ -19,6 +19,10 @@ struct config *settings_load_discover(const char *file, const char *address, str
                                       struct buf *warnings);
 
 /* Prints what settings_load() found to stderr, for a user at a terminal. */
+/* What of this machine would keep hasp from starting, to `warnings`. To `good`: that nothing is
+ * locked. */
+void settings_check_machine(const struct config *c, struct buf *good, struct buf *warnings);
+
 void settings_print(const struct buf *faults, const struct buf *warnings);
 
 #endif

@@ -177,6 +177,8 @@ static void print_error(char *out, size_t n)
 
 	if (ERR_SYSTEM_ERROR(code))
 		snprintf(out, n, "%s", strerror(ERR_GET_REASON(code)));
+	else if (ERR_GET_REASON(code) == ERR_R_PEM_LIB)
+		snprintf(out, n, "it is not in PEM form");
 	else
 		snprintf(out, n, "%s", text ? text : "no reason is known");
 	ERR_clear_error();

@@ -10,8 +10,10 @@ import pytest
 from harness import until
 from harness.by_hand import run
 from harness.marks import covers
+from harness.processes import free_port
 from harness.replies import OK
 from harness.sections import rule, verbs
+from harness.tls import Authority
 
 
 # What hasp.ini(5) tells to give to the user in [upstream], but for what is about keys and channels.
@@ -24,7 +26,7 @@ def check(tmp_path, redis_server):
     """check(sections, option=value ...) -> what -t says to be well, and what it warns of."""
     def ask(sections=rule(), args=(), address=None, **upstream):
         path = tmp_path / "hasp.ini"
-        options = {} if "sentinels" in upstream else {"address": address or f"unix:{redis_server.unix}"}
+        options = {} if {"sentinels", "cluster"} & upstream.keys() else {"address": address or f"unix:{redis_server.unix}"}
         options |= upstream
         path.write_text("[upstream]\n" + "".join(f"{k} = {v}\n" for k, v in options.items()) + sections)
         path.chmod(0o600)
@@ -64,7 +66,7 @@ def test_server_that_may_evict_locks_is_a_warning(check, plain):
 
 
 def test_without_sections_nothing_of_scripts_is_asked(check, plain):
-    assert check("")[0].count("\n") == 2
+    assert check("")[0].count("\n") == 3
     assert "cmdstat_script|load" not in plain.info("commandstats")
 
 
@@ -242,3 +244,63 @@ def test_hasp_works_with_a_server_that_was_checked(check, start_hasp):
     check()
     with start_hasp(rule()).connect() as one:
         assert one.call("SET", "lock:a", 1) == OK
+
+
+# --- the machine, and --strict --------------------------------------------------------------
+
+
+def strict(tmp_path, text):
+    path = tmp_path / "hasp.ini"
+    path.write_text(text)
+    path.chmod(0o600)
+    return run("-t", "--strict", "-c", path)
+
+
+def test_strict_fails_on_warnings_and_on_a_server_that_cannot_be_asked(tmp_path, redis_server):
+    upstream = f"[upstream]\naddress = unix:{redis_server.unix}\n"
+    assert strict(tmp_path, upstream + verbs()).returncode == 0
+    warned = strict(tmp_path, upstream + rule(pattern="*"))
+    assert warned.returncode == 1 and "makes a lock of every key" in warned.stderr and ": ok" not in warned.stdout
+    away = strict(tmp_path, f"[upstream]\naddress = 127.0.0.1:{free_port()}\n")
+    assert away.returncode == 1 and "cannot be asked" in away.stderr
+    refused = strict(tmp_path, upstream + "user = nobody\npassword = wrong\n")
+    assert refused.returncode == 1 and "refuses the login of [upstream]: WRONGPASS" in refused.stderr
+    assert run("--strict", "-c", tmp_path / "hasp.ini").returncode == 2
+
+
+def test_what_of_the_machine_would_keep_hasp_from_starting_is_found(tmp_path, redis_server):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = strict(tmp_path, f"[hasp]\nlisten = 127.0.0.1:{port} unix:/nowhere/1/hasp.sock\nlog = /nowhere/2/log\n"
+                                  f"pid_file = /nowhere/3/pid\nuser = no-such-user\n[upstream]\naddress = unix:{redis_server.unix}\n")
+    assert result.returncode == 1
+    for option, what in (("listen", "/nowhere/1/hasp.sock"), ("log", "/nowhere/2/log"), ("pid_file", "/nowhere/3/pid")):
+        assert f"'{option}' is '{what}', and there is no directory {what.rpartition('/')[0]}\n" in result.stderr
+    assert "'user' is 'no-such-user', and this machine has no such user\n" in result.stderr
+    assert f"127.0.0.1:{port}: Address already in use: " in result.stdout
+
+
+def test_file_without_rules_is_told_to_lock_nothing(check):
+    assert ": no rules: nothing is locked\n" in check("")[0]
+    assert "no rules" not in check()[0]
+
+
+def test_single_server_is_no_cluster_and_no_sentinel(check, redis_server):
+    where = "127.0.0.1:%d" % redis_server.port
+    assert "is no Sentinel; expected one" in check("", sentinels=where, master="m")[1]
+    assert "or 'address' for a single server\n" in check("", cluster=where)[1]
+
+
+@pytest.mark.parametrize("bad", ["tls_cert_file", "tls_key_file", "tls_ca_cert_file"])
+def test_file_of_tls_is_named_by_its_own_line(tmp_path, bad):
+    authority = Authority(tmp_path)
+    garbage = tmp_path / "garbage.pem"
+    garbage.write_text("garbage\n")
+    files = {"tls_cert_file": authority.cert, "tls_key_file": authority.key, "tls_ca_cert_file": authority.cert, bad: garbage}
+    lines = ["[hasp]", "listen_tls = 127.0.0.1:0", "tls_auth_clients = yes", *(f"{k} = {v}" for k, v in files.items())]
+    (tmp_path / "hasp.ini").write_text("\n".join(lines) + "\n")
+    result = run("-t", "-c", tmp_path / "hasp.ini")
+    number = 4 + list(files).index(bad)
+    assert result.returncode == 1 and result.stderr.startswith(f"{tmp_path}/hasp.ini:{number}: {bad} {garbage}"), result.stderr
+    if bad != "tls_ca_cert_file":
+        assert result.stderr.endswith(": it is not in PEM form\n")

@@ -35,6 +35,56 @@ static void unknown_options_are_faults_with_a_guess(void **state)
 	              "[guard NAME] or [verbs]\n");
 }
 
+static void a_line_without_an_equals_sign_is_named_without_its_value(void **state)
+{
+	(void)state;
+	assert_faults("[upstream]\naddress 127.0.0.1:6379\n",
+	              "2: there is no '=' between 'address' and its value; expected 'address = "
+	              "...'\n");
+	assert_faults(
+		"[upstream]\npassword sec:ret\n",
+		"2: there is no '=' between 'password' and its value; expected 'password = "
+		"...'\n");
+}
+
+static void an_address_is_no_url_and_no_list(void **state)
+{
+#define EXPECTED "; expected HOST:PORT, [V6]:PORT or unix:/PATH\n"
+	(void)state;
+	assert_faults(
+		"[upstream]\naddress = redis://user:pw@h:6379/0\n",
+		"2: 'address' is 'redis://...': hasp takes no URL: the user, the password "
+		"and TLS have options of their own, and clients choose the "
+		"database" EXPECTED);
+	assert_faults("[upstream]\naddress = a:1 b:1\n",
+	              "2: 'address' is 'a:1 b:1': it names several servers, which 'cluster' or "
+	              "'sentinels' can" EXPECTED);
+	assert_faults("[upstream]\naddress = a:1,b:1\n",
+	              "2: 'address' is 'a:1,b:1': a list of addresses has blanks between them, "
+	              "not commas" EXPECTED);
+}
+
+static void a_pattern_that_cannot_be_meant_is_a_fault(void **state)
+{
+#define PATTERNS "; expected patterns of keys, such as lock:* or orders:?\n"
+	(void)state;
+	assert_faults(
+		"[lock a]\npattern = lock:*; mine\n",
+		"2: 'pattern' is 'lock:*;': a comment after a value begins with ' ;', and a "
+		"pattern that ends with ';' is written '\\;' there" PATTERNS);
+	assert_faults("[lock a]\npattern = lock:[ab\n",
+	              "2: 'pattern' is 'lock:[ab': a '[' has no ']', and a '[' of the keys is "
+	              "written '\\['" PATTERNS);
+	config_unref(load("[lock a]\npattern = lock:[a-c]:* x\\[ y\\; [\\]]\n"));
+}
+
+static void http_has_to_listen_somewhere(void **state)
+{
+	(void)state;
+	assert_faults("[http]\nallowed_hosts = x\n",
+	              "1: [http] has no 'listen'; expected HOST:PORT such as 127.0.0.1:9380\n");
+}
+
 static void unknown_sections_are_one_fault_each(void **state)
 {
 	(void)state;
@@ -305,9 +355,9 @@ static void durations_have_a_range_and_a_unit(void **state)
 	assert_faults("[upstream]\nconnect_timeout = 5 s\n",
 	              "2: 'connect_timeout' is '5 s'; expected a duration such as 500ms, 30s, "
 	              "5m or 2h, from 1ms to 1h\n");
-	assert_faults("[upstream]\nserver_timeout = 4s\n",
+	assert_faults("[upstream]\nserver_timeout = 1s\n",
 	              "2: 'server_check_delay' is more than half of 'server_timeout'; "
-	              "expected 2s or less, or a longer 'server_timeout'\n");
+	              "expected 500ms or less, or a longer 'server_timeout'\n");
 	assert_faults("[hasp]\ntcp_keepalive = 1500ms\n",
 	              "2: 'tcp_keepalive' is '1500ms'; expected a duration such as 500ms, 30s, "
 	              "5m or 2h, from 0 to 9h in steps of 1s\n");
@@ -717,6 +767,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(unknown_options_are_faults_with_a_guess),
+		cmocka_unit_test(a_line_without_an_equals_sign_is_named_without_its_value),
+		cmocka_unit_test(an_address_is_no_url_and_no_list),
+		cmocka_unit_test(a_pattern_that_cannot_be_meant_is_a_fault),
+		cmocka_unit_test(http_has_to_listen_somewhere),
 		cmocka_unit_test(unknown_sections_are_one_fault_each),
 		cmocka_unit_test(a_guard_that_checks_has_no_options_of_one_that_locks),
 		cmocka_unit_test(what_other_versions_may_have_is_unknown_to_this),

@@ -39,6 +39,16 @@ static void a_pattern_of_every_key_is_warned_of(void **state)
 	                         "those that are locks, such as lock:*\n"));
 }
 
+static void a_pattern_that_looks_like_a_prefix_is_warned_of(void **state)
+{
+	(void)state;
+	assert_warned(
+		"[lock a]\npattern = lock: cron\n",
+		"2: pattern 'lock:' of [lock a] has no wildcard, and is for the key of that "
+		"name only; expected 'lock:*', or the whole key\n");
+	assert_fine("[lock a]\npattern = cron leader lock:\\*:\n");
+}
+
 static void a_shadowed_pattern_is_warned_of(void **state)
 {
 	(void)state;
@@ -218,6 +228,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_pattern_of_every_key_is_warned_of),
+		cmocka_unit_test(a_pattern_that_looks_like_a_prefix_is_warned_of),
 		cmocka_unit_test(a_shadowed_pattern_is_warned_of),
 		cmocka_unit_test(a_pattern_of_hasps_own_keys_is_warned_of),
 		cmocka_unit_test(a_guards_patterns_are_warned_of),
