@@ -31,6 +31,7 @@ static void on_exhausted(void *owner, int error)
 	struct admission *a = ((const struct listener *)owner)->admission;
 	uint32_t dropped;
 
+	metrics_count(&a->clients->counters.accept_failures, 1);
 	if (error == EMFILE || error == ENFILE)
 		metrics_count(&a->clients->counters.limits[LIMIT_DESCRIPTORS], 1);
 	if (log_limit_pass(&a->exhausted, clock_now(), 1, &dropped))

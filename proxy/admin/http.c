@@ -56,10 +56,23 @@ struct reply {
 
 /* --- what is answered --------------------------------------------------------------------- */
 
+static struct config *http_config(struct http *h)
+{
+	struct config *config;
+
+	pthread_mutex_lock(&h->lock);
+	config = config_ref(h->config);
+	pthread_mutex_unlock(&h->lock);
+	return config;
+}
+
 static void reply_metrics(struct http *h, struct reply *r)
 {
+	struct config *config = http_config(h);
+
 	r->type = TEXT_METRICS;
-	http_metrics_write(h->shared, &r->body);
+	http_metrics_write(h->shared, config, &r->body);
+	config_unref(config);
 }
 
 static void reply_healthz(struct http *h, struct reply *r)
@@ -75,16 +88,6 @@ static void reply_readyz(struct http *h, struct reply *r)
 	if (why)
 		r->status = MHD_HTTP_SERVICE_UNAVAILABLE;
 	buf_printf(&r->body, "%s\n", why ? why : "ok");
-}
-
-static struct config *http_config(struct http *h)
-{
-	struct config *config;
-
-	pthread_mutex_lock(&h->lock);
-	config = config_ref(h->config);
-	pthread_mutex_unlock(&h->lock);
-	return config;
 }
 
 /* (One who asks meanwhile waits for what this one gets.) */

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/metrics.h"
+#include "config/types.h"
 #include "lock/events/stats.h"
 #include "worker/worker_metrics.h"
 
@@ -236,6 +237,47 @@ static void write_process(struct worker_shared *shared, struct buf *out)
 	metrics_sample(out, "hasp_cpu_seconds_total", NULL, 0, cpu_seconds());
 }
 
+static void write_gauge(struct buf *out, const char *family, const char *help, double value)
+{
+	metrics_family(out, family, METRICS_GAUGE, help);
+	metrics_sample(out, family, NULL, 0, value);
+}
+
+static void write_state(struct worker_shared *shared, struct buf *out)
+{
+	write_gauge(out, "hasp_ready", "1: /readyz answers 200; 0: it does not.",
+	            !workers_not_ready(shared));
+	write_gauge(out, "hasp_paused", "1: PAUSE at the console holds requests back.",
+	            atomic_load(&shared->paused));
+	write_gauge(out, "hasp_start_time_seconds",
+	            "When the process was started, in seconds since 1970.", shared->started_at);
+}
+
+/* A limit of 0 is none. */
+static void write_limits(const struct config *c, struct buf *out)
+{
+	const struct {
+		const char *name;
+		int64_t value;
+	} limits[] = {
+		{ "max_clients", c->max_clients },
+		{ "memory_limit", c->memory_limit },
+		{ "client_output_limit", c->client_output_limit },
+		{ "max_request", c->max_request },
+		{ "links_max", c->links_max },
+	};
+
+	metrics_family(out, "hasp_limit", METRICS_GAUGE,
+	               "What the option of that name allows: clients, bytes, or links to one "
+	               "server.");
+	for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
+		struct metrics_label l = { "limit", limits[i].name };
+
+		if (limits[i].value > 0)
+			metrics_sample(out, "hasp_limit", &l, 1, (double)limits[i].value);
+	}
+}
+
 /* --- what workers count ------------------------------------------------------------------- */
 
 /* The family's samples, each with a label of its own. */
@@ -271,6 +313,7 @@ static void write_commands(const struct worker_shared *shared, struct buf *out)
 	struct metrics_label calls = { "limit", "calls" };
 	struct metrics_label console = { "limit", "console" };
 	struct metrics_label http = { "limit", "http" };
+	static const char *const kinds[] = { "unreachable", "refused", "broken" };
 	struct worker_counts counts;
 
 	workers_count(shared, &counts);
@@ -291,6 +334,17 @@ static void write_commands(const struct worker_shared *shared, struct buf *out)
 	               (double)atomic_load(&shared->console_full));
 	metrics_sample(out, "hasp_limit_reached_total", &http, 1,
 	               (double)atomic_load(&shared->http_full));
+	counts.link_ends[LINK_BROKEN] += counts.link_ends[LINK_CUT];
+	metrics_family(
+		out, "hasp_upstream_errors_total", METRICS_COUNTER,
+		"Connections to Redis that could not be made, whose login Redis refused, or "
+		"that broke.");
+	write_counts(out, "hasp_upstream_errors_total", "kind", kinds, counts.link_ends,
+	             sizeof(kinds) / sizeof(*kinds));
+	metrics_family(out, "hasp_accept_failures_total", METRICS_COUNTER,
+	               "Connections of clients that could not be accepted.");
+	metrics_sample(out, "hasp_accept_failures_total", NULL, 0,
+	               (double)counts.accept_failures);
 }
 
 /* --- what they are asked for -------------------------------------------------------------- */
@@ -403,9 +457,12 @@ static void write_gauges(struct worker_shared *shared, struct buf *out)
 	worker_gauges_fini(&g);
 }
 
-void http_metrics_write(struct worker_shared *shared, struct buf *out)
+void http_metrics_write(struct worker_shared *shared, const struct config *config,
+                        struct buf *out)
 {
 	write_process(shared, out);
+	write_state(shared, out);
+	write_limits(config, out);
 	write_gauges(shared, out);
 	write_commands(shared, out);
 	write_counters(shared->stats, out);

@@ -11,6 +11,7 @@
 #include "worker/worker.h"
 
 /* Appends them in Prometheus' text format. From where workers_ask() may be called. */
-void http_metrics_write(struct worker_shared *shared, struct buf *out);
+void http_metrics_write(struct worker_shared *shared, const struct config *config,
+                        struct buf *out);
 
 #endif

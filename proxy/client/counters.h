@@ -7,6 +7,7 @@
 #define HASP_CLIENT_COUNTERS_H
 
 #include "base/metrics.h"
+#include "upstream/link.h"
 
 /* What was done with a command. One that is decided about anew counts again. */
 enum command_outcome {
@@ -35,6 +36,8 @@ enum limit {
 struct client_counters {
 	struct metrics_counter commands[COMMAND_OUTCOMES]; /* by enum command_outcome */
 	struct metrics_counter limits[LIMITS]; /* by enum limit */
+	struct metrics_counter link_ends[LINK_ENDS]; /* by enum link_end */
+	struct metrics_counter accept_failures; /* connections that accept(2) did not give */
 };
 
 #endif

@@ -321,6 +321,8 @@ static void control_on_command(void *arg, const redisReply *reply)
 	}
 	control_note_error(c, reply);
 	error = c->error ? c->error : "COMMAND's answer is not understood";
+	if (c->how.env->errors)
+		metrics_count(&c->how.env->errors[LINK_REFUSED], 1);
 	/* Clients have logins of their own, which Redis may well accept. */
 	if (control_set_health(c, control_is_busy(error) ? CONTROL_BUSY : CONTROL_REFUSES))
 		control_warn_of_error(

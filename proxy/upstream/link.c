@@ -142,6 +142,8 @@ void link_go_down(struct link *l, enum link_end end, const char *reason)
 	if (end == LINK_BROKEN && l->state != LINK_OPAQUE && l->reply.begun && link_forwards(l))
 		cut = l->reply.to;
 	count_discarded(l);
+	if (l->env->errors)
+		metrics_count(&l->env->errors[cut ? LINK_CUT : end], 1);
 	/* The users are told when the link is closed: they may do anything then, join another
 	 * link or free themselves. */
 	list_init(&users);

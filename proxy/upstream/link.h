@@ -60,6 +60,7 @@ enum link_end {
 	LINK_BROKEN, /* the connection broke */
 	LINK_CUT, /* the same, in the middle of a reply of which the user has a part */
 };
+#define LINK_ENDS (LINK_CUT + 1)
 
 struct link;
 struct link_login;
@@ -156,6 +157,8 @@ struct link_env {
 	struct list open; /* links that are not closed */
 	size_t nopen[LINK_KINDS]; /* of them, by enum link_kind */
 	size_t max; /* of them, hasp's own not counted; 0: no limit */
+	struct metrics_counter *errors; /* [LINK_ENDS]: counts the ends of links; NULL: nobody
+	                                 * counts */
 	struct metrics_counter *over_max; /* counts links that are one too many; NULL: nobody
 	                                   * wants to know */
 	struct list dead; /* closed links, for links_reap() */

@@ -27,6 +27,7 @@ struct watcher;
 
 /* What the workers share. */
 struct worker_shared {
+	double started_at; /* the date, in seconds since 1970 */
 	_Atomic long clients; /* open now */
 	_Atomic int running; /* workers whose thread has not ended */
 	_Atomic int upstream[WORKERS_MAX]; /* enum control_health of the best server, as that

@@ -29,6 +29,11 @@ void workers_count(const struct worker_shared *shared, struct worker_counts *cou
 				&w->clients.counters.commands[k]);
 		for (size_t k = 0; k < LIMITS; k++)
 			counts->limits[k] += metrics_counted(&w->clients.counters.limits[k]);
+		for (size_t k = 0; k < LINK_ENDS; k++)
+			counts->link_ends[k] += metrics_counted(
+				&w->clients.counters.link_ends[k]);
+		counts->accept_failures += metrics_counted(
+			&w->clients.counters.accept_failures);
 		counts->jobs_given_up += script_jobs_given_up(w->script_jobs);
 	}
 }

@@ -20,6 +20,8 @@
 struct worker_counts {
 	uint64_t commands[COMMAND_OUTCOMES]; /* by enum command_outcome */
 	uint64_t limits[LIMITS]; /* by enum limit */
+	uint64_t link_ends[LINK_ENDS]; /* by enum link_end */
+	uint64_t accept_failures;
 	uint64_t jobs_given_up; /* script_jobs_given_up() */
 };
 

@@ -84,6 +84,7 @@ void worker_topology_open(struct worker *w, const struct config *config)
 		.scratch = w->scratch = xmalloc(WORKER_SCRATCH),
 		.scratch_size = WORKER_SCRATCH,
 		.own_name = w->name,
+		.errors = w->clients.counters.link_ends,
 		.over_max = &w->clients.counters.limits[LIMIT_LINKS],
 	};
 

@@ -5,6 +5,7 @@
  */
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/fatal.h"
@@ -62,6 +63,7 @@ static void workers_on_primary(void *arg, const struct found_primary *p)
 
 void workers_init(struct worker_shared *shared, const struct config *config)
 {
+	shared->started_at = (double)time(NULL);
 	pthread_mutex_init(&shared->rounds, NULL);
 	shared->tracker = shared_tracker_new(clock_now);
 	shared->stats = stats_new((size_t)config->workers);

@@ -7,7 +7,7 @@ from harness.marks import covers
 from harness.processes import ProtectedRedis
 from harness.renewal import is_renewed, rises, rule, runs_out
 from harness.replies import OK, ONE
-from harness.scrape import HTTP, ask
+from harness.scrape import HTTP, ask, value
 
 KEY = "lock:1"
 
@@ -137,6 +137,7 @@ def test_password_that_changed_is_named_in_the_log_and_by_readyz(with_login):
     plain.execute_command("CLIENT", "KILL", "TYPE", "NORMAL", "SKIPME", "yes")
     until(lambda: ask(hasp, "/readyz")[1] == "Redis refuses the login of [upstream]\n", "hasp to say so")
     assert 'upstream_refused address=' in hasp.log and 'error="WRONGPASS ' in hasp.log
+    assert value(hasp, "hasp_upstream_errors_total", kind="refused") > 0 == value(hasp, "hasp_ready")
     plain.config_set("requirepass", "secret")
     until(lambda: ask(hasp, "/readyz")[0].status == 200, "hasp to be ready again")
     assert hasp.log.count("upstream_refused") == 1

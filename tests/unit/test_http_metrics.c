@@ -20,6 +20,14 @@
 
 static struct worker_counts counts;
 static struct worker_gauges gauges;
+static struct config config;
+static const char *not_ready; /* why; NULL: it is ready */
+
+const char *workers_not_ready(struct worker_shared *shared)
+{
+	(void)shared;
+	return not_ready;
+}
 
 void workers_count(const struct worker_shared *shared, struct worker_counts *c)
 {
@@ -84,7 +92,7 @@ static struct section_stats *section(struct fixture *f, enum stats_kind kind, co
 static const char *scrape(struct fixture *f)
 {
 	buf_clear(&f->out);
-	http_metrics_write(&f->shared, &f->out);
+	http_metrics_write(&f->shared, &config, &f->out);
 	*buf_reserve(&f->out, 1) = '\0';
 	return buf_head(&f->out);
 }
@@ -312,6 +320,34 @@ static void commands_and_limits_are_counted_by_their_names(void **state)
 	assert_line(f, "hasp_limit_reached_total{limit=\"calls\"} 99");
 }
 
+static void process_tells_its_state_and_its_limits(void **state)
+{
+	struct fixture *f = *state;
+
+	f->shared.started_at = 1700000000;
+	config = (struct config){ .max_clients = 10, .memory_limit = 4096 };
+	counts.link_ends[LINK_UNREACHABLE] = 1;
+	counts.link_ends[LINK_REFUSED] = 2;
+	counts.link_ends[LINK_BROKEN] = 3;
+	counts.link_ends[LINK_CUT] = 4;
+	counts.accept_failures = 5;
+	assert_line(f, "hasp_ready 1");
+	assert_line(f, "hasp_paused 0");
+	assert_line(f, "hasp_start_time_seconds 1700000000");
+	assert_line(f, "hasp_limit{limit=\"max_clients\"} 10");
+	assert_line(f, "hasp_limit{limit=\"memory_limit\"} 4096");
+	assert_nowhere(f, "hasp_limit{limit=\"links_max\"}");
+	assert_line(f, "hasp_upstream_errors_total{kind=\"unreachable\"} 1");
+	assert_line(f, "hasp_upstream_errors_total{kind=\"refused\"} 2");
+	assert_line(f, "hasp_upstream_errors_total{kind=\"broken\"} 7");
+	assert_line(f, "hasp_accept_failures_total 5");
+	not_ready = "no server is reachable";
+	f->shared.paused = true;
+	assert_line(f, "hasp_ready 0");
+	assert_line(f, "hasp_paused 1");
+	not_ready = NULL;
+}
+
 static void memory_of_the_workers_is_written_if_all_have_answered(void **state)
 {
 	struct fixture *f = *state;
@@ -385,6 +421,7 @@ int main(void)
 		TEST(numbers_of_the_moment_rise_and_fall),
 		TEST(waits_and_holds_are_histograms_of_their_own),
 		TEST(commands_and_limits_are_counted_by_their_names),
+		TEST(process_tells_its_state_and_its_limits),
 		TEST(memory_of_the_workers_is_written_if_all_have_answered),
 		TEST(servers_are_told_apart),
 		TEST(server_of_a_quorum_is_up_before_it_counts),

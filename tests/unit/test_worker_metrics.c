@@ -93,7 +93,7 @@ static void what_not_all_workers_have_told_is_left_out_and_that_is_said(void **s
 	struct buf text = BUF_INIT;
 
 	workers_stop_one(w);
-	http_metrics_write(&w->shared, &text);
+	http_metrics_write(&w->shared, w->config, &text);
 	assert_true(has(&text, "\nhasp_workers 3\n"));
 	assert_false(has(&text, "\nhasp_workers_answered 3\n"));
 	assert_true(has(&text, "\nhasp_workers_answered "));
