@@ -8,6 +8,10 @@
 #define LEASE_DEFAULT 5.0 /* seconds */
 #define LEASE_SHARE 3.0 /* times the time between read and write */
 #define WRITES_ENOUGH 20
+/* One write of so many that is outside any lock is too few. */
+#define OUTSIDE_SHARE 10
+/* One read of so many that is not written back is too many for strategy = lock. */
+#define UNWRITTEN_SHARE 10
 /* One write of so many that is nested is too many. */
 #define NESTED_SHARE 20
 
@@ -29,7 +33,25 @@ static bool is_nested_often(const struct guard_sums *g)
 
 bool discovery_guard_is_proposed(const struct finding *f)
 {
-	return f->guard.stale > 0 && may_have_guard(f) && !is_nested_often(&f->guard);
+	const struct guard_sums *g = &f->guard;
+
+	return g->stale + g->stale_near_lock > 0 && may_have_guard(f) && !is_nested_often(g);
+}
+
+/* Nearly all were written while somebody of their clients' name or address had a lock, which
+ * may be what has to protect them. */
+static bool is_near_lock(const struct guard_sums *g)
+{
+	uint64_t outside = g->written_back - g->under_lock - g->near_lock;
+
+	return g->near_lock > 0 && outside * OUTSIDE_SHARE < g->written_back;
+}
+
+/* Where many reads are not written back, a guard that each of them takes would keep others out
+ * until its lease ends. */
+static bool is_read_mostly(const struct finding *f)
+{
+	return (f->nread - f->guard.written_back) * UNWRITTEN_SHARE > f->nread;
 }
 
 /* So that all who come at once have their turn. */
@@ -62,9 +84,17 @@ static void put_lost(struct buf *out, const struct guard_sums *g)
 	bool is_refresh = verdict_is_refresh(g);
 
 	buf_puts(out, ";   ");
-	discovery_put_count(out, g->stale, "write");
+	discovery_put_count(out, g->stale + g->stale_near_lock, "write");
 	buf_printf(out, " overwrote what another connection had written since the read%s\n",
 	           is_refresh ? "" : ": lost updates");
+	if (is_near_lock(g))
+		buf_puts(
+			out,
+			";   nearly all writes came while a connection of the writer's address "
+			"or name held a lock.\n"
+			";   Question: does that lock protect these values? If so, use the "
+			"lock's section only, and leave this one out.\n"
+			";     If not, use this section; remove each leading \";\".\n");
 	if (g->lasting)
 		return;
 	buf_puts(out, ";   each write set an expiry of at most ");
@@ -82,29 +112,36 @@ static void put_lost(struct buf *out, const struct guard_sums *g)
 
 static void put_reads(struct buf *out, const struct finding *f)
 {
-	if (f->nread <= 2 * f->guard.written_back || verdict_is_refresh(&f->guard))
+	if (!is_read_mostly(f) || verdict_is_refresh(&f->guard))
 		return;
 	buf_puts(out, ";   ");
 	discovery_put_number(out, f->nread - f->guard.written_back);
-	buf_puts(out, " reads were not written back: each keeps the guard until its lease "
-	              "ends; name the clients that only read in `except`\n");
+	buf_puts(out,
+	         " reads were not written back: strategy = check lets readers pass, and no "
+	         "client waits.\n"
+	         ";     A write that would overwrite another client's gets the error "
+	         "-LOCKLOST: the application has to read the value again.\n");
 }
 
 /* Where it is not known whether it would be right, as a comment. */
 static void put_guard_section(struct buf *out, const struct finding *f, const char *name)
 {
 	const struct guard_sums *g = &f->guard;
-	const char *mark = verdict_is_refresh(g) ? ";" : "";
+	const char *mark = verdict_is_refresh(g) || is_near_lock(g) ? ";" : "";
 	double lease = LEASE_SHARE * durations_at(&g->between, 0.99);
 
 	buf_printf(out, "%s[guard %s]\n%spattern = ", mark, name, mark);
 	buf_append(out, buf_slice(&f->pattern));
 	buf_printf(out, "\n%sacquire_on =%s%s\n", mark, g->how & READ_GET ? " GET" : "",
 	           g->how & READ_MGET ? " MGET" : "");
-	if (lease > LEASE_DEFAULT)
-		buf_printf(out, "%slease = %.0fs\n", mark, lease);
-	buf_printf(out, "%swait = %ds\n%smode = observe          ; then enforce\n\n", mark,
-	           guard_wait_seconds(g), mark);
+	if (is_read_mostly(f)) {
+		buf_printf(out, "%sstrategy = check\n", mark);
+	} else {
+		if (lease > LEASE_DEFAULT)
+			buf_printf(out, "%slease = %.0fs\n", mark, lease);
+		buf_printf(out, "%swait = %ds\n", mark, guard_wait_seconds(g));
+	}
+	buf_printf(out, "%smode = observe          ; then enforce\n\n", mark);
 }
 
 void discovery_put_guard(struct buf *out, const struct finding *f, const char *name)
@@ -130,22 +167,23 @@ void discovery_put_guard(struct buf *out, const struct finding *f, const char *n
 void discovery_put_guard_left(struct buf *out, const struct finding *f)
 {
 	const struct guard_sums *g = &f->guard;
+	uint64_t stale = g->stale + g->stale_near_lock;
 
 	put_guard_use(out, f);
-	if (g->stale && f->caught) {
+	if (stale && f->caught) {
 		buf_puts(out,
 		         ";     not proposed: updates were lost, but the pattern also matches "
 		         "keys of another use, those of ");
 		buf_append(out, f->caught->node.key);
 		buf_puts(out, "\n");
-	} else if (g->stale && is_nested_often(g)) {
+	} else if (stale && is_nested_often(g)) {
 		buf_puts(out, ";     not proposed: ");
-		discovery_put_count(out, g->stale, "lost update");
+		discovery_put_count(out, stale, "lost update");
 		buf_puts(out,
 		         " seen, but the clients read several keys, one after the other, "
 		         "before they write:\n;     their guards would wait for each other; "
 		         "lock all keys at once, as MLOCK of [verbs] does\n");
-	} else if (g->stale) {
+	} else if (stale) {
 		buf_puts(out,
 		         ";     not proposed: updates were lost, but these names have no fixed "
 		         "part for a pattern\n");
@@ -153,7 +191,7 @@ void discovery_put_guard_left(struct buf *out, const struct finding *f)
 		buf_puts(out, ";     written by holders of a lock, ");
 		discovery_put_count(out, g->stale_under_lock, "time");
 		buf_puts(out, " over another client's value: cure the lock, not this key\n");
-	} else if (g->under_lock == g->written_back) {
+	} else if (g->under_lock + g->near_lock == g->written_back) {
 		buf_puts(out, ";     written by holders of a lock; no update was lost\n");
 	} else {
 		buf_puts(out, ";     no update was lost\n");

@@ -108,18 +108,29 @@ static void judge_expiry(struct lock_verdict *v, const struct lock_sums *l)
 		lapsed = l->n[SEEN_LAPSED];
 	v->late = l->n[SEEN_OUTLIVED] + lapsed;
 	v->unreleased = l->n[SEEN_UNRELEASED] + l->n[SEEN_LAPSED] - lapsed;
+	/* Each holder looks at the value before it sends a DEL; one that finds another's, or
+	 * none, was late. */
+	if (verdict_compares(l)) {
+		uint64_t never = less(lock_taken(l), l->n[SEEN_LOOKS] + l->n[SEEN_ABANDONED] +
+		                                             l->n[SEEN_CHECKED]);
+		uint64_t late = less(v->unreleased, never);
+		v->late += late;
+		v->unreleased -= late;
+	}
 	/* A pool sends the late DEL on a connection that does not have the lock. */
 	if (v->hopped) {
 		uint64_t never = less(lock_taken(l), l->n[SEEN_DELETES] + l->n[SEEN_ABANDONED] +
 		                                             l->n[SEEN_CHECKED] +
 		                                             l->n[SEEN_LAPSED]);
-		uint64_t late = less(l->n[SEEN_UNRELEASED], never);
+		uint64_t late = less(v->unreleased, never);
 		v->late += late;
 		v->unreleased -= late;
 	}
 	v->longest = l->held.longest;
 	if (lapsed && l->lapsed_longest > v->longest)
 		v->longest = l->lapsed_longest;
+	if (v->late && v->longest < (double)l->lease_ms_min / 1e3)
+		v->longest = (double)l->lease_ms_min / 1e3;
 }
 
 /* The pool's releases that do not have it in common are the harm that was seen. */

@@ -95,7 +95,7 @@ static void report_guard(const struct observed_rule *rule, struct buf *out)
 {
 	const struct key_group *group = &rule->group;
 	const struct guard_sums *g = group->guard;
-	uint64_t stale = g->stale + g->stale_under_lock;
+	uint64_t stale = g->stale + g->stale_under_lock + g->stale_near_lock;
 
 	buf_printf(out,
 	           "observed guard=%s reads=%llu writes=%llu unread_writes=%llu "

@@ -27,8 +27,12 @@ struct tracker *tracker_new(const uint8_t secret[SIPHASH_SECRET_SIZE], size_t me
 	memcpy(d->secret, secret, sizeof(d->secret));
 	d->memory = memory;
 	d->sampling = sampling_new(tracker_hash(d, SLICE_LIT("sampling")));
-	d->used = tracker_cost(sizeof(*d->sampling));
+	d->used = tracker_cost(sizeof(*d->sampling)) + tracker_cost(sizeof(*d));
 	list_init(&d->rules);
+	for (size_t i = 0; i < KIN_SLOTS; i++) {
+		list_init(&d->by_address[i]);
+		list_init(&d->by_name[i]);
+	}
 	map_init_with(&d->keys, d->secret);
 	tracker_begin(d, now);
 	return d;

@@ -10,17 +10,6 @@
 /* Carts and sessions are written back while they are used, caches near their end. */
 #define LATE_SHARE 0.5
 
-/* Has it taken a lock that it has not released yet? */
-static bool has_lock(const struct tracker_client *c)
-{
-	for (struct list *at = c->holds.next; at != &c->holds; at = at->next) {
-		const struct held_lock *h = container_of(at, struct held_lock, in_client);
-		if (h->state != HOLD_MAYBE && tracker_may_be_lock(h))
-			return true;
-	}
-	return false;
-}
-
 void tracker_read(const struct tracker_act *a, enum read_how how)
 {
 	struct tracker *d = a->tracker;
@@ -61,7 +50,7 @@ void tracker_read(const struct tracker_act *a, enum read_how how)
 	r->how = how;
 	r->at = a->now;
 	r->window = window;
-	r->under_lock = a->under_lock || has_lock(c);
+	r->hold = tracker_hold_over(a);
 	/* Where the two crossed, the answers of several links or workers do not tell whether it
 	 * was this value or the one before. */
 	r->is_dated = k->life > 0 && k->written_window == window && a->sent >= k->written_at;
@@ -100,6 +89,23 @@ static void note_stale(const struct tracker_act *a, struct key *k, const struct 
 	seen_event_end(a);
 }
 
+/* Of a value that is written back: was that done under a lock? In a pool, another connection
+ * may hold it, and what a connection read under an earlier one is not what it writes now. */
+static void note_lock(const struct tracker_act *a, struct guard_sums *g,
+                      const struct last_read *r, bool is_stale)
+{
+	if (r->hold && tracker_hold_lasts(a, r->hold)) {
+		g->under_lock++;
+		g->stale_under_lock += is_stale;
+		tracker_lock_worked(a, r->at, is_stale);
+	} else if (r->hold) {
+		g->near_lock++;
+		g->stale_near_lock += is_stale;
+	} else {
+		g->stale += is_stale;
+	}
+}
+
 static void note_written_back(const struct tracker_act *a, struct key *k,
                               const struct last_read *r, int64_t lease_ms)
 {
@@ -124,14 +130,8 @@ static void note_written_back(const struct tracker_act *a, struct key *k,
 	durations_add(&g->between, a->now - r->at);
 	if (k->nreads > g->crowd)
 		g->crowd = k->nreads;
-	if (!a->watches && r->under_lock)
-		g->under_lock++;
-	if (r->under_lock)
-		tracker_lock_worked(a, r->at, is_stale);
-	if (r->under_lock)
-		g->stale_under_lock += is_stale;
-	else if (!a->watches)
-		g->stale += is_stale;
+	if (!a->watches)
+		note_lock(a, g, r, is_stale);
 	if (is_stale && !a->watches)
 		note_stale(a, k, r);
 	k->depth = r->depth;

@@ -7,10 +7,10 @@
  *
  * A hold begins when a client takes a lock, and ends with what becomes of it:
  *
- *   took --> HOLD_HELD ---own DEL----------------------------------------> released
- *             |  |`--a DEL or script that knows the value--> HOLD_MAYBE --taken again-->
- * released |  `--a DEL by another owner------------> HOLD_REMOVED
- *             `--its connection closed----------------> HOLD_LEFT
+ *   took --> HOLD_HELD --own DEL----------------------------------> released
+ *             |  |`--one that knows the value--> HOLD_MAYBE --taken again--> released
+ *             |  `--a DEL by another owner-----> HOLD_REMOVED
+ *             `--its connection closed---------> HOLD_LEFT
  *
  * A DEL by another owner is a theft, or a pool lets another of its connections release what one
  * has taken. One hold does not show which, but all of them together do: lock_verdict() decides.
@@ -29,6 +29,7 @@
 #define HOLDS_MAX 1024
 #define READS_MAX 4096
 #define READS_PER_CLIENT 128
+#define KIN_SLOTS 256
 /* Values that were stored last, to see one again. */
 #define VALUES_KEPT 64
 
@@ -70,6 +71,7 @@ enum seen {
 	SEEN_ABANDONED, /* their connection closed */
 	SEEN_UNRELEASED, /* expired and never released, though their connection lived on */
 	SEEN_LAPSED, /* of such: the owner read the lock or wrote its data after the expiry */
+	SEEN_LOOKS, /* times that owners, or connections like theirs, looked at the value */
 	SEEN_LOST, /* the holder read its lock before the expiry, and it was gone */
 	SEEN_EXPIRED, /* unreleased, when the next client took the lock */
 	/* Work under the lock. */
@@ -102,8 +104,12 @@ struct guard_sums {
 	uint64_t written_back; /* a value that was read before by the same client */
 	uint64_t stale; /* of them, over another's write, and without a lock */
 	int64_t lost; /* updates: observe.h */
-	uint64_t under_lock; /* of written_back, while the client had a lock */
+	uint64_t
+		under_lock; /* of written_back, under one lock of the client's since the read */
 	uint64_t stale_under_lock; /* of those, over another's write */
+	uint64_t near_lock; /* of written_back, read under a lock of the client's that is
+	                     * released, or of a connection of its address or name */
+	uint64_t stale_near_lock; /* of those, over another's write */
 	uint64_t nested; /* of written_back: read before, and written behind another key */
 	uint64_t lasting; /* of written_back, without an expiry */
 	uint64_t dated; /* of written_back: what was read had an expiry, and it is known since
@@ -187,6 +193,8 @@ enum held_state { HOLD_HELD, HOLD_MAYBE, HOLD_REMOVED, HOLD_LEFT };
 
 struct held_lock {
 	struct list in_key, in_client;
+	struct list in_address, in_name; /* in tracker.by_address, .by_name */
+	uint64_t id; /* from 1 */
 	struct key *key;
 	struct tracker_client *client; /* NULL: LEFT */
 	struct client_label *label; /* of the client; NULL: the lock is not observed */
@@ -202,6 +210,7 @@ struct held_lock {
 	bool bare; /* without an expiry until now */
 	bool compares; /* its client has read the key since */
 	bool outlived; /* counted as SEEN_OUTLIVED */
+	bool expired; /* counted as SEEN_EXPIRED */
 	bool lost; /* counted as SEEN_LOST */
 	double lapsed; /* when its client went on after the expiry; 0: it was not seen to */
 	enum lock_way way;
@@ -218,7 +227,7 @@ struct last_read {
 	enum read_how how;
 	double at;
 	uint64_t window; /* in which it was */
-	bool under_lock;
+	uint64_t hold; /* the lock under which it was: tracker_hold_over(); 0: none */
 	bool is_dated, is_late; /* as guard_sums.dated, late */
 };
 
@@ -246,6 +255,8 @@ struct tracker {
 	uint64_t ncounted; /* clients, since */
 	struct key_group covered; /* of keys that a rule in force has; it is not in `shapes` */
 	struct list rules; /* observed */
+	struct list by_address[KIN_SLOTS], by_name[KIN_SLOTS]; /* locks, of their clients */
+	uint64_t nholds; /* that ever were */
 	uint64_t passed_over; /* commands on keys that are not followed */
 	struct map shapes, keys; /* groups that are patterns; keys of all groups */
 	struct map places; /* discovery_parts.c */
@@ -399,6 +410,12 @@ void tracker_lock_read(const struct tracker_act *a, struct key *k, bool is_there
 /* The client, which holds locks, writes a value back that it read at `read_at`; `stale`: it
  * overwrites another client's. */
 void tracker_lock_worked(const struct tracker_act *a, double read_at, bool stale);
+/* What the client does now, it does under this lock: one of its own, of LOCK's (HOLD_OTHER), or
+ * of a connection of its name or address. 0: none. */
+#define HOLD_OTHER UINT64_MAX
+uint64_t tracker_hold_over(const struct tracker_act *a);
+/* Is that lock, which was of the client's own, still held by it? */
+bool tracker_hold_lasts(const struct tracker_act *a, uint64_t hold);
 /* The client has set the key. Returns true if it holds the lock, whose expiry that is. */
 bool tracker_lock_set_again(const struct tracker_act *a, struct key *k, uint64_t value,
                             int64_t lease_ms);

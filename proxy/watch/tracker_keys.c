@@ -18,6 +18,8 @@ void tracker_hold_free(struct tracker *d, struct held_lock *h)
 {
 	list_remove(&h->in_key);
 	list_remove(&h->in_client);
+	list_remove(&h->in_address);
+	list_remove(&h->in_name);
 	if (h->client)
 		h->client->nholds--;
 	client_label_set(&h->label, NULL);

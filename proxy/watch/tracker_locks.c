@@ -13,6 +13,8 @@
  * that, might outlive it another time: because it is paused, or has more to do. */
 #define LEFT_SECONDS 30.0
 #define USED_SHARE 0.1
+/* So many expired holds of one owner are kept, beside its newest, of one key. */
+#define LATE_KEPT 4
 
 /* --- holds -------------------------------------------------------------------------------- */
 
@@ -39,10 +41,10 @@ static struct held_lock *hold_then(const struct tracker_act *a, const struct key
 	return NULL;
 }
 
-/* NULL: the owner has none, as far as is known. */
+/* The owner's newest; NULL: it has none, as far as is known. */
 static struct held_lock *held_by(const struct key *k, uint64_t owner)
 {
-	for (struct list *at = k->holds.next; at != &k->holds; at = at->next) {
+	for (struct list *at = k->holds.prev; at != &k->holds; at = at->prev) {
 		struct held_lock *h = container_of(at, struct held_lock, in_key);
 		if (h->owner == owner)
 			return h;
@@ -149,6 +151,8 @@ void tracker_hold_end(struct tracker *d, struct held_lock *h, double now)
 	case HOLD_REMOVED:
 		if (!h->stolen)
 			sum_up_hold(h, h->ended);
+		else if (!h->compares && h->client && !h->client->is_closing)
+			l->n[SEEN_UNRELEASED]++;
 		break;
 	}
 	tracker_hold_free(d, h);
@@ -188,6 +192,74 @@ static void note_outlived(const struct tracker_act *a, struct held_lock *h,
 	seen_event_end(a);
 }
 
+/* --- work under a lock -------------------------------------------------------------------- */
+
+/* So many locks are looked at to find one of a connection's name or address. */
+#define KIN_SEEN 64
+
+static struct list *kin_by_address(struct tracker *t, uint64_t address)
+{
+	return &t->by_address[address >> 1 & (KIN_SLOTS - 1)];
+}
+
+static struct list *kin_by_name(struct tracker *t, uint64_t name)
+{
+	return &t->by_name[name >> 1 & (KIN_SLOTS - 1)];
+}
+
+/* The client has not released it, and nothing else is known of it. */
+static bool is_worked_under(const struct held_lock *h)
+{
+	return (h->state == HOLD_HELD || h->stolen) && tracker_may_be_lock(h);
+}
+
+/* The newest lock of a connection of that name, or of that address. 0: there is none. */
+static uint64_t kin_lock(const struct tracker_act *a, bool by_name)
+{
+	uint64_t called = by_name ? a->client->name : a->client->address;
+	const struct list *head = by_name ? kin_by_name(a->tracker, called)
+	                                  : kin_by_address(a->tracker, called);
+	const struct list *at = head->prev;
+
+	for (size_t n = 0; called && at != head && n < KIN_SEEN; n++, at = at->prev) {
+		const struct held_lock *h =
+			by_name ? container_of(at, struct held_lock, in_name)
+				: container_of(at, struct held_lock, in_address);
+		if ((by_name ? h->name : h->address) == called && is_worked_under(h) &&
+		    !has_run_out(h, a->sent))
+			return h->id;
+	}
+	return 0;
+}
+
+uint64_t tracker_hold_over(const struct tracker_act *a)
+{
+	const struct tracker_client *c = a->client;
+	uint64_t id;
+
+	if (a->under_lock)
+		return HOLD_OTHER;
+	for (const struct list *at = c->holds.prev; at != &c->holds; at = at->prev) {
+		const struct held_lock *h = container_of(at, struct held_lock, in_client);
+		if (is_worked_under(h))
+			return h->id;
+	}
+	id = kin_lock(a, true);
+	return id ? id : kin_lock(a, false);
+}
+
+bool tracker_hold_lasts(const struct tracker_act *a, uint64_t hold)
+{
+	const struct list *head = &a->client->holds;
+
+	for (const struct list *at = head->prev; at != head; at = at->prev) {
+		const struct held_lock *h = container_of(at, struct held_lock, in_client);
+		if (h->id == hold)
+			return is_worked_under(h);
+	}
+	return hold == HOLD_OTHER;
+}
+
 /* --- taking ------------------------------------------------------------------------------- */
 
 static void note_lease(struct lock_sums *l, int64_t lease_ms)
@@ -220,14 +292,27 @@ static void note_value(struct lock_sums *l, uint64_t value)
 	*slot = value;
 }
 
-/* What can be said of earlier holds, now that the lock was free. */
-static void end_earlier(const struct tracker_act *a, struct key *k)
+/* An owner of one connection may be several threads: what one of them still does by its value
+ * with a lock that has expired is seen later. */
+static bool may_come_late(const struct held_lock *h, uint64_t value, double now)
 {
+	return h->state == HOLD_HELD && h->value && h->value != value && !h->lapsed &&
+	       has_run_out(h, now);
+}
+
+/* What can be said of earlier holds, now that the lock was free and is taken with this value.
+ */
+static void end_earlier(const struct tracker_act *a, struct key *k, uint64_t value)
+{
+	size_t nlate = 0;
 	struct list *next;
 
-	for (struct list *at = k->holds.next; at != &k->holds; at = next) {
+	for (struct list *at = k->holds.prev; at != &k->holds; at = next) {
 		struct held_lock *h = container_of(at, struct held_lock, in_key);
-		next = at->next;
+		next = at->prev;
+		if (h->owner == owner_of(a) && may_come_late(h, value, a->now) &&
+		    nlate++ < LATE_KEPT)
+			continue;
 		if (h->state == HOLD_MAYBE || h->state == HOLD_LEFT || h->owner == owner_of(a))
 			tracker_hold_end(a->tracker, h, a->now);
 	}
@@ -264,8 +349,11 @@ static struct held_lock *take_hold(const struct tracker_act *a, struct key *k,
 		                 .taken = a->now };
 	client_label_set(&h->label, c->label);
 	begin_lease(h, a, lease_ms);
+	h->id = ++a->tracker->nholds;
 	list_append(&k->holds, &h->in_key);
 	list_append(&c->holds, &h->in_client);
+	list_append(kin_by_address(a->tracker, c->address), &h->in_address);
+	list_append(kin_by_name(a->tracker, c->name), &h->in_name);
 	c->nholds++;
 	a->tracker->used += tracker_cost(sizeof(*h));
 	return h;
@@ -285,11 +373,13 @@ void tracker_took(const struct tracker_act *a, enum lock_way way, int64_t lease_
 	note_count(k, c, way);
 	if (way == WAY_SET && of_another(a, last))
 		seen_event(a, k, SEEN_CHANGED, last->label);
-	if (last && last->state == HOLD_HELD && may_have_run_out(last, a->now)) {
+	if (last && last->state == HOLD_HELD && !last->expired &&
+	    may_have_run_out(last, a->now)) {
 		l->n[SEEN_EXPIRED]++;
+		last->expired = true;
 		last->expires = last->soonest;
 	}
-	end_earlier(a, k);
+	end_earlier(a, k, value);
 	if (c->nholds == HOLDS_MAX)
 		tracker_hold_end(a->tracker,
 		                 container_of(c->holds.next, struct held_lock, in_client),
@@ -362,6 +452,11 @@ static bool knows_value(const struct held_lock *h, const struct tracker_client *
 	const struct last_read *r = tracker_last_read(h->key, c);
 
 	return r && r->at >= h->taken;
+}
+
+static bool is_like_holder(const struct tracker_client *c, const struct held_lock *h)
+{
+	return (c->address && c->address == h->address) || (c->name && c->name == h->name);
 }
 
 /* Is the client, which has not taken the lock, probably of the holder's pool? One that was
@@ -569,8 +664,12 @@ void tracker_deleted(const struct tracker_act *a, enum tracker_gone gone)
 void tracker_lock_read(const struct tracker_act *a, struct key *k, bool is_there)
 {
 	struct held_lock *h = held_by(k, owner_of(a)), *next = of_another(a, newest_hold(k));
-	bool run_out;
+	bool run_out, looks = h;
 
+	for (struct list *at = k->holds.next; at != &k->holds && !looks; at = at->next)
+		looks = is_like_holder(a->client, container_of(at, struct held_lock, in_key));
+	if (looks)
+		k->group->lock->n[SEEN_LOOKS]++;
 	if (!h || h->state == HOLD_LEFT)
 		return;
 	run_out = is_there && !next ? has_run_out(h, a->sent) : may_have_run_out(h, a->now);
@@ -596,7 +695,7 @@ void tracker_lock_worked(const struct tracker_act *a, double read_at, bool stale
 	for (struct list *at = head->next; at != head; at = at->next) {
 		struct held_lock *h = container_of(at, struct held_lock, in_client);
 		struct lock_sums *l = h->key->group->lock;
-		if (h->state == HOLD_MAYBE || !tracker_may_be_lock(h))
+		if (!is_worked_under(h) || read_at < h->taken)
 			continue;
 		l->n[SEEN_OVERWRITTEN] += stale;
 		/* The work spans the expiry. */

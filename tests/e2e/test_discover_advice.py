@@ -383,3 +383,49 @@ def test_leader_that_prolongs_its_key_is_named(watch):
     found = hasp.end()
     assert not found.sections
     assert "1 pattern of keys that were set by NX, prolonged and never released, as leaders do" in found.text
+
+
+# --- values that are written back ---------------------------------------------------------
+
+
+def test_value_that_a_pool_writes_under_its_lock_gets_a_question(watch):
+    """One connection takes the lock and reads, the other one of the pool writes and releases. What a
+    connection read under an earlier lock is not what it writes now: a guard would stop the pool."""
+    def shop(hasp):
+        pool = Host(hasp, "127.0.0.1")
+        for n in range(24):
+            one, other = pool[n % 2], pool[(n + 1) % 2]
+            assert take(one, "shop:lock", px=60_000)
+            one.call("GET", "shop:value")
+            assert other.call("SET", "shop:value", n) == OK
+            assert delete(one if n % 3 else other, "shop:lock")
+        return pool[0].call("GET", "shop:value")
+
+    hasp = watch()
+    assert shop(hasp) == b"$2\r\n23\r\n"
+    found = hasp.end()
+    assert not any(name.startswith("guard") for name in found.sections)
+    assert "Question: does that lock protect these values?" in found.text
+    assert "\n;[guard shop-value]\n" in found.text
+    assert shop(watch(found)) == b"$2\r\n23\r\n"
+
+
+def test_values_that_are_mostly_read_get_a_guard_that_makes_nobody_wait(watch):
+    def shop(hasp):
+        """Returns what the late writer is told."""
+        one, other, reader = (Connection(hasp.address) for _ in range(3))
+        for n in range(24):
+            one.call("SET", "page:1", n)
+            for client in (one, other, reader):
+                assert client.call("GET", "page:1").endswith(f"\r\n{n}\r\n".encode())
+            assert one.call("SET", "page:1", f"one {n}") == OK
+            assert reader.call("GET", "page:1").endswith(b"one %d\r\n" % n)
+            told = other.call("SET", "page:1", f"other {n}")
+        return told
+
+    hasp = watch()
+    assert shop(hasp) == OK
+    found = hasp.end()
+    assert (found.sections["guard page"]["acquire_on"], found.sections["guard page"]["strategy"]) == ("GET", "check")
+    assert "wait" not in found.sections["guard page"]
+    assert shop(watch(found)).startswith(b"-LOCKLOST")
