@@ -116,10 +116,10 @@ struct others {
 	uint64_t covered, looked, leaders, markers, scripted, rest;
 };
 
-/* Most of those who set it by a look and a SET delete it, too: a lock, and no cache. */
+/* A lock, and no cache: most clients that set it after a look delete it, and do not read it. */
 static bool is_looked(const struct key_group *s)
 {
-	return s->looked > 0 && s->nread <= s->looked;
+	return s->looked > 0 && 2 * s->looked >= s->filled && s->reread < s->looked;
 }
 
 /* A look and a SET let two clients in. No section cures that without errors. */

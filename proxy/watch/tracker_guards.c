@@ -23,6 +23,7 @@ void tracker_read(const struct tracker_act *a, enum read_how how)
 	tracker_used(a, false);
 	tracker_lock_read(a, k, true);
 	k->group->nread++;
+	k->group->reread += c->filled == k->hash;
 	window = key_window(k);
 	/* That of another client may come and go unseen before it is written back. */
 	if (!window)

@@ -135,8 +135,10 @@ struct key_group {
 	char sample[TRACKER_KEY_MAX]; /* a key */
 	uint64_t nlocks; /* keys that were taken and released, or refused, like locks */
 	uint64_t nothers; /* keys that were never taken, and used otherwise */
-	uint64_t looked, met; /* set by a client that had just found no key and deleted it
-	                       * later; of those, set while another such client had it */
+	uint64_t filled; /* times that a client found no key and then set it */
+	uint64_t met; /* of filled: while another such client had it */
+	uint64_t looked; /* of filled: the same client deleted it later */
+	uint64_t reread; /* reads by a client that had filled it, until it deleted it */
 	uint64_t prolonged; /* expiries that holders set again */
 	uint64_t nscripted; /* commands by scripts on keys that were never taken */
 	uint64_t nread, nwritten; /* values */
@@ -238,6 +240,7 @@ struct tracker_client {
 	uint64_t address, name;
 	bool is_closing;
 	uint64_t missed; /* the hash of the key that it found missing last; 0: none */
+	uint64_t filled; /* the hash of the key that it set last after a miss; 0: none */
 	struct list holds, reads;
 	uint32_t nholds, nreads;
 	const struct key_group *wrote; /* what it has written back last; NULL: nothing */
@@ -398,7 +401,7 @@ bool verdict_is_harmed(const struct lock_sums *l);
 struct last_read *tracker_last_read(const struct key *k, const struct tracker_client *c);
 /* Locks that are taken by a look and a SET: the client has set the key; it was deleted. */
 void tracker_looker_set(struct key *k, struct tracker_client *c);
-void tracker_looker_deleted(struct key *k, const struct tracker_client *c);
+void tracker_looker_deleted(struct key *k, struct tracker_client *c);
 /* A hold ended, or is there at the end, that nobody released. */
 void tracker_sum_up_unreleased(struct lock_sums *l, const struct held_lock *h, double now);
 /* Adds what can be said of the group's locks that are held now: some have expired. */

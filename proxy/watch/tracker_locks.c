@@ -530,14 +530,19 @@ void tracker_looker_set(struct key *k, struct tracker_client *c)
 	if (c->missed != k->hash)
 		return;
 	c->missed = 0;
+	k->group->filled++;
 	k->group->met += k->looker && k->looker != c->id;
 	k->looker = c->id;
+	c->filled = k->hash;
 }
 
-void tracker_looker_deleted(struct key *k, const struct tracker_client *c)
+void tracker_looker_deleted(struct key *k, struct tracker_client *c)
 {
-	k->group->looked += k->looker == c->id;
 	k->looker = 0;
+	if (c->filled != k->hash)
+		return;
+	c->filled = 0;
+	k->group->looked++;
 }
 
 /* --- releasing ---------------------------------------------------------------------------- */
