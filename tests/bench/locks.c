@@ -17,6 +17,9 @@
  *   plain   the same with a key `plain:N`, as have the following
  *   watch   WATCH key; GET key; MULTI, SET key value and EXEC, sent at once
  *   each    the same five commands, each when the one before it is answered
+ *   script  EVALSHA of scripts that do as `set` does, with keys that have no rule
+ *   followed
+ *           as `script`, with a key `value:N`, whose rule has owner = value
  *   go-zero, redisson
  *           the scripts by which these libraries take a lock and release it, with the keys of
  *           `plain`: sent to Redis directly, they are what a lock costs without hasp
@@ -40,6 +43,7 @@
 #include <unistd.h>
 
 #include "base/fatal.h"
+#include "base/sha1.h"
 #include "lock/rewrite/rewrite.h"
 #include "resp/write.h"
 #include "tests/bench/talk.h"
@@ -333,6 +337,45 @@ static void write_transaction(const struct load *load, struct client *c, struct 
 	write_word(last, "EXEC");
 }
 
+/* Those of go-zero, whose owner is the value. */
+static const char TAKE[] =
+	"if redis.call('GET', KEYS[1]) == ARGV[1] then "
+	"redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 'OK' else "
+	"return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) end";
+static const char GIVE_BACK[] =
+	"if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) "
+	"else return 0 end";
+
+static void write_script(struct client *c, struct buf *out, const char *script,
+                         struct slice key)
+{
+	struct slice load[] = { SLICE_LIT("SCRIPT"), SLICE_LIT("LOAD"), slice_str(script) };
+	struct slice call[] = {
+		SLICE_LIT("EVALSHA"), SLICE_NONE, SLICE_LIT("1"), key, key, lease
+	};
+	char sha1[SHA1_HEX + 1], reply[REPLY_MAX];
+	struct buf request = BUF_INIT;
+
+	resp_write_request(&request, load, 3);
+	write_all(c->fd, buf_slice(&request));
+	if (read(c->fd, reply, sizeof(reply)) <= 0 || *reply != '$')
+		fail("SCRIPT LOAD", "refused");
+	buf_release(&request);
+	sha1_hex(sha1, &load[2], 1);
+	call[1] = slice_str(sha1);
+	resp_write_request(out, call, 6);
+}
+
+/* Each client's value is the name of its key. */
+static void write_scripts(const struct load *load, struct client *c, struct slice key,
+                          struct slice token)
+{
+	(void)load;
+	(void)token;
+	write_script(c, &c->requests[0], TAKE, key);
+	write_script(c, &c->requests[1], GIVE_BACK, key);
+}
+
 #define HAS "$3\r\nxxx\r\n"
 
 static const struct kind kinds[] = {
@@ -346,6 +389,8 @@ static const struct kind kinds[] = {
 	{ "limit", "verb", write_limits, 2, { NULL, ":1\r\n" }, false },
 	{ "shared", "verb", write_shared, 2, { NULL, ":1\r\n" }, false },
 	{ "exclusive", "verb", write_exclusive, 2, { NULL, ":1\r\n" }, false },
+	{ "script", "plain", write_scripts, 2, { "+OK\r\n", ":1\r\n" }, false },
+	{ "followed", "value", write_scripts, 2, { "+OK\r\n", ":1\r\n" }, false },
 	{ "guard", "guard", write_pair, 2, { HAS, "+OK\r\n" }, true },
 	{ "plain", "plain", write_pair, 2, { HAS, "+OK\r\n" }, true },
 	{ "watch",

@@ -30,7 +30,7 @@
 enum { READ_BEFORE, ANSWER, READ_AFTER, REPLIES };
 
 /* Bytes that are kept of a reply: a header, a value and its line end. */
-#define REPLY_KEPT (SEEN_VALUE_MAX + 16)
+#define REPLY_KEPT (SEEN_VALUE_MAX + 32)
 
 struct followed_script {
 	struct reply_scan scan;
@@ -126,30 +126,19 @@ bool followed_script_failed(const struct pending_lock *p)
 	return f && f->nreplies > ANSWER && slice_starts(reply_of(f, ANSWER), SLICE_LIT("-"));
 }
 
-/* The number or the string that a reply is. SLICE_NONE: it is something else, or is too long.
- */
-static struct slice reply_text(struct slice reply)
+/* Writes the text of a string, or SLICE_NONE for nil. False: the reply is something else, or
+ * the string is too long. */
+static bool read_value(struct slice reply, struct slice *value)
 {
 	const char *end = memchr(reply.p, '\n', reply.n);
-	struct slice text;
 
-	if (!end || (*reply.p != ':' && *reply.p != '$'))
-		return SLICE_NONE;
-	text = slice_of(reply.p + 1, (size_t)(end - reply.p) - 2);
-	if (*reply.p == ':')
-		return text;
-	text = slice_of(end + 1, (size_t)strtoull(text.p, NULL, 10));
-	return text.n <= SEEN_VALUE_MAX && reply.p[1] != '-' ? text : SLICE_NONE;
-}
-
-static bool is_nil(struct slice reply)
-{
-	return slice_eq(reply, SLICE_LIT("$-1\r\n")) || slice_eq(reply, SLICE_LIT("_\r\n"));
-}
-
-static bool is_string(struct slice reply)
-{
-	return slice_starts(reply, SLICE_LIT("$")) && reply_text(reply).p;
+	*value = SLICE_NONE;
+	if (!end || (*reply.p != '$' && *reply.p != '_'))
+		return false;
+	if (*reply.p == '_' || reply.p[1] == '-')
+		return true;
+	*value = slice_of(end + 1, (size_t)(reply.p + reply.n - end) - 3);
+	return value->n <= SEEN_VALUE_MAX;
 }
 
 /* Returns true if the call brought the lock's value, or returned it as an integer: the time at
@@ -166,7 +155,9 @@ static bool is_of_call(const struct followed_script *f, struct slice value)
 		if (slice_eq(slice_of(args.p, n), value))
 			return true;
 	}
-	return slice_starts(answer, SLICE_LIT(":")) && slice_eq(reply_text(answer), value);
+	/* `:1700000060\r\n` */
+	return answer.n == value.n + 3 && *answer.p == ':' &&
+	       slice_eq(slice_of(answer.p + 1, value.n), value);
 }
 
 /* The lock has `value` now, and `left_ms` of its expiry; -1: it has none. */
@@ -183,23 +174,21 @@ void followed_script_end(struct pending_lock *p, const struct resp_reply *pttl)
 	const struct followed_script *f = p->followed;
 	struct slice before, after;
 
-	if (f->nreplies < REPLIES || pttl->type != ':')
+	if (f->nreplies < REPLIES || pttl->type != ':' ||
+	    !read_value(reply_of(f, READ_BEFORE), &before) ||
+	    !read_value(reply_of(f, READ_AFTER), &after))
 		return;
-	before = reply_of(f, READ_BEFORE);
-	after = reply_of(f, READ_AFTER);
-	if (!is_nil(before) && !is_string(before))
-		return;
-	if (is_nil(after) && is_string(before)) {
+	if (!after.p && before.p) {
 		p->effect = LOCK_EFFECT_DROPS;
-		p->token = reply_text(before);
+		p->token = before;
 	}
 	/* (-2: it has expired since.) */
-	if (!is_string(after) || pttl->integer < -1)
+	if (!after.p || pttl->integer < -1)
 		return;
-	if (slice_eq(before, after))
+	if (before.p && slice_eq(before, after))
 		p->effect = LOCK_EFFECT_EXPIRES;
-	else if (is_of_call(f, reply_text(after)))
+	else if (is_of_call(f, after))
 		p->effect = LOCK_EFFECT_TAKES;
 	if (p->effect != LOCK_EFFECT_NONE)
-		set_lock(p, reply_text(after), pttl->integer);
+		set_lock(p, after, pttl->integer);
 }
