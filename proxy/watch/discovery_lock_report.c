@@ -10,6 +10,10 @@
 #define LEASES_ALIKE 4 /* at most so many times as long */
 /* max_hold is at least so many times the longest hold that was seen. */
 #define MAX_HOLD_TIMES 10
+#define MAX_HOLD_UNSEEN 600 /* seconds, where no hold was seen to its end */
+/* For locks that are renewed, and that the application takes without any expiry: a dead holder
+ * keeps others out for so long. */
+#define LEASE_UNSEEN_MS 5000
 
 /* Applications that try again and again may as well wait in line: but not where one connection
  * has several holders, whose releases would wait behind the tries. */
@@ -257,7 +261,7 @@ static int max_hold_seconds(const struct lock_sums *l, const struct lock_verdict
 {
 	static const int steps[] = { 5,    10,   20,   30,   60,    120,   300,  600,
 		                     1200, 1800, 3600, 7200, 14400, 43200, 86400 };
-	double least = MAX_HOLD_TIMES * v->longest;
+	double least = v->longest > 0 ? MAX_HOLD_TIMES * v->longest : MAX_HOLD_UNSEEN;
 	size_t i = 0;
 
 	if (least < 2 * (double)l->lease_ms_max / 1e3)
@@ -282,8 +286,8 @@ static void put_section(struct buf *out, const struct finding *f, const struct l
 	buf_printf(out, "%s[lock %s]\n%spattern = ", mark, name, mark);
 	buf_append(out, buf_slice(&f->pattern));
 	buf_printf(out, "\n%sowner = %s\n", mark, v->owner);
-	if (l->n[SEEN_BARE] && l->lease_ms_max)
-		put_lease(out, mark, l->lease_ms_max);
+	if (l->n[SEEN_BARE])
+		put_lease(out, mark, l->lease_ms_max ? l->lease_ms_max : LEASE_UNSEEN_MS);
 	if (v->renew)
 		buf_printf(out, "%srenew = yes\n%smax_hold = %ds\n", mark, mark,
 		           max_hold_seconds(l, v));
@@ -301,7 +305,11 @@ void discovery_put_lock(struct buf *out, const struct finding *f, const char *na
 	discovery_put_example(out, f);
 	put_harm(out, l, &v);
 	put_owner_reason(out, l, &v);
-	if (v.renew) {
+	if (l->n[SEEN_BARE] && !l->lease_ms_max)
+		buf_puts(out,
+		         ";   no expiry was ever set: the lock is renewed while its holder's "
+		         "connection lives, and ends soon after it\n");
+	if (v.renew && v.longest > 0) {
 		buf_puts(out, ";   no lock was seen held for longer than ");
 		discovery_put_time(out, v.longest);
 		buf_printf(out, ": max_hold = %ds leaves room for %d times that\n",

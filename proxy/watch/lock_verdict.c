@@ -188,6 +188,9 @@ struct lock_verdict lock_verdict(const struct lock_sums *l)
 		v.renew = v.unreleased == 0 && l->lease_ms_min > 0 &&
 		          v.longest > HELD_SHARE * (double)l->lease_ms_min / 1e3;
 	}
+	/* Without any expiry, a holder may take its time for as long as it lives. */
+	if (l->n[SEEN_BARE] > 0 && l->lease_ms_max == 0)
+		v.renew = true;
 	return v;
 }
 

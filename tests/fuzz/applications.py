@@ -111,7 +111,7 @@ def applications():
         App("holders.js compare", "holders.js", ["lock:holders"],
             lambda s: (s["held"], {"overlap": s["most_inside"] > 1}), release="compare", holders=100, harm_free=True),
         App("balance.rb", "balance.rb", ["lock:balance", "balance"],
-            lambda s: (8 - s["balance"] // 10, {"stuck": s["expiry"] == -1, "gave up": s["gave_up"]})),
+            lambda s: (8 - s["balance"] // 10, {"stuck": s["expiry"] == -1, "gave up": s["gave_up"]}), PATIENCE=12),
         App("shop.js", "shop.js", ["shop:stock"],
             lambda s: (s["sold"], {"oversold": s["sold"] - s["items"]}), buyers=300),
         *(counter(language) for language in ("py", "js", "php", "rb")),
