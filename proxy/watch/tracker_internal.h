@@ -241,6 +241,7 @@ struct tracker_client {
 	bool is_closing;
 	uint64_t missed; /* the hash of the key that it found missing last; 0: none */
 	uint64_t filled; /* the hash of the key that it set last after a miss; 0: none */
+	bool has_locked; /* took a lock by NX, or released one that it took by INCR */
 	struct list holds, reads;
 	uint32_t nholds, nreads;
 	const struct key_group *wrote; /* what it has written back last; NULL: nothing */

@@ -244,6 +244,9 @@ uint64_t tracker_hold_over(const struct tracker_act *a)
 		if (is_worked_under(h))
 			return h->id;
 	}
+	/* A client that never takes a lock is of no pool that works under its locks. */
+	if (!c->has_locked)
+		return 0;
 	id = kin_lock(a, true);
 	return id ? id : kin_lock(a, false);
 }
@@ -339,6 +342,7 @@ static struct held_lock *take_hold(const struct tracker_act *a, struct key *k,
 	struct tracker_client *c = a->client;
 	struct held_lock *h = xcalloc(1, sizeof(*h));
 
+	c->has_locked |= way != WAY_INCR;
 	*h = (struct held_lock){ .key = k,
 		                 .client = c,
 		                 .owner = owner_of(a),
@@ -554,6 +558,7 @@ static void release_own(const struct tracker_act *a, struct held_lock *h,
 	struct lock_sums *l = h->key->group->lock;
 	struct held_lock *n = of_another(a, there);
 
+	a->client->has_locked = true;
 	/* If the lock was there, and still its own, another command prolonged it, of a script
 	 * or a client that is not seen. */
 	if (gone == TRACKER_GONE && there == h ? false

@@ -362,6 +362,20 @@ def test_lock_that_is_taken_by_a_look_and_a_set_is_named(watch, look):
     assert "two clients get in when both look before one sets it; 5 times that happened" in found.text
 
 
+def test_lock_of_another_connection_of_the_host_protects_no_value(watch):
+    hasp = watch()
+    locks, one, other = (Connection(hasp.address) for _ in range(3))
+    for n in range(24):
+        assert take(locks, "host:lock", px=60_000)
+        for client in (one, other):
+            client.call("GET", "host:value")
+        for client in (one, other):
+            assert client.call("SET", "host:value", n) == OK
+        assert delete(locks, "host:lock")
+    found = hasp.end()
+    assert found.sections["guard host-value"]["acquire_on"] == "GET"
+
+
 def test_lock_by_a_look_and_a_set_is_named_though_the_other_that_got_in_deletes_later(watch):
     hasp = watch()
     both = [Connection(hasp.address) for _ in range(2)]

@@ -145,6 +145,8 @@ class Shop:
                 await worker()
             except Refused as error:
                 self.errors[str(error)] += 1
+            except Gone:  # another worker's crash took a connection of the pool along
+                self.errors["gone"] += 1
             await self.pause(pause)
 
     async def serve(self, workers):
@@ -290,18 +292,21 @@ class Lock(Idiom):
         if mishap == "forget":
             shop.forgotten[key] = time.monotonic()
             return
-        with shop.inside(key):
-            if self.protects:
-                count = await self.chance.choice(pool)("GET", self.data[key])
-            await asyncio.sleep(self.late * self.lease_ms / 1000 if mishap == "late" else self.work)
-            if mishap == "crash":
-                await self.crash(pool, client, shop, host)
-                return
-            if self.protects:
-                await self.chance.choice(pool)("SET", self.data[key], 1 if count is NIL else int(count) + 1)
-        await self.let_go(shop, self.chance.choice(releasers) if releasers else
-                          client if self.owner in ("connection", "shared") else self.chance.choice(pool), key, token)
-        shop.done += 1
+        try:
+            with shop.inside(key):
+                if self.protects:
+                    count = await self.chance.choice(pool)("GET", self.data[key])
+                await asyncio.sleep(self.late * self.lease_ms / 1000 if mishap == "late" else self.work)
+                if mishap == "crash":
+                    await self.crash(pool, client, shop, host)
+                    return
+                if self.protects:
+                    await self.chance.choice(pool)("SET", self.data[key], 1 if count is NIL else int(count) + 1)
+            shop.done += 1
+        finally:
+            if mishap != "crash":
+                releaser = self.chance.choice(releasers or pool)
+                await self.let_go(shop, client if self.owner in ("connection", "shared") else releaser, key, token)
 
     def names(self, host):
         """How the connections of a host call themselves."""
