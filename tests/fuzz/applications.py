@@ -24,6 +24,9 @@ class App(Idiom):
         own = {setting: settings.pop(setting) for setting in list(settings) if hasattr(Idiom, setting)}
         super().__init__(name, script=script, patterns=patterns, count=count, environment=settings, **own)
 
+    def is_covered(self, patterns):
+        return True
+
     def touches(self, pattern):
         return any(pattern.fullmatch(name.encode()) for name in self.patterns)
 

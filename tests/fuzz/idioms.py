@@ -208,6 +208,10 @@ class Idiom:
     def keys(self):
         return [self.key(n) for n in range(self.nkeys)]
 
+    def is_covered(self, patterns):
+        """Whether each key, or what it protects, has a section."""
+        return all(any(pattern.fullmatch(name) for pattern in patterns for name in pair) for pair in self.data.items())
+
     def touches(self, pattern):
         """Whether a section of that pattern is about this idiom. `pattern` is a compiled glob."""
         return any(pattern.fullmatch(name) for pair in self.data.items() for name in pair)

@@ -88,6 +88,7 @@ class Verdict:
     def __init__(self, idiom, watched, enforced, report, direct=None):
         self.idiom, self.direct, self.watched, self.enforced = idiom, direct or watched, watched, enforced
         self.sections, self.said = report.sections(idiom), report.about(idiom)
+        self.covered = idiom.is_covered([glob(report.found.sections[title]["pattern"]) for title in self.sections])
         self.summary = report.summary()
         self.text = report.text
         self.why = self.find_fault()
@@ -109,9 +110,9 @@ class Verdict:
         """What is wrong with the sections in force; of none nothing."""
         if not self.sections:
             return None
-        if self.idiom.reach and self.enforced.harm.total() > WORSE * self.direct.harm.total():
+        if self.idiom.reach and self.is_worse():
             return f"enforced, it is worse: {words(self.enforced.harm)}"
-        if self.enforced.harm.total() and not self.idiom.reach:
+        if self.enforced.harm.total() and not self.idiom.reach and (self.covered or self.is_worse()):
             return f"enforced, the harm goes on: {words(self.enforced.harm)}"
         if self.slows():
             return (f"enforced, {self.enforced.useful():.1f} orders a second instead of {self.direct.useful():.1f}"
@@ -134,8 +135,12 @@ class Verdict:
             return None if self.idiom.due == "line" else "a line, but it can be cured"
         return f"{words(self.direct.harm)}, and not a word of it"
 
+    def is_worse(self):
+        return self.enforced.harm.total() > WORSE * self.direct.harm.total()
+
     def is_cured(self):
-        return bool(self.sections) and not self.does_harm()
+        """A key that has no section may keep its harm: then something is missing, but nothing wrong."""
+        return bool(self.sections) and not self.does_harm() and not self.enforced.harm.total()
 
     def is_due(self):
         """Whether it can be cured, and has to be: there was harm for hasp to see."""
