@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * redis_server: serves the stand-in for Redis at a unix socket, for check_redis and for hasp
- * itself. It has the machine's clock, or the date in the file CLOCK, see frozen_clock.c.
+ * redis_server: serves the stand-in for Redis, for check_redis and for hasp itself. It takes
+ * the options of a redis-server that are named here, and ignores all others, so that it can be
+ * $REDIS_SERVER of the e2e tests:
  *
- *     redis_server PATH [CLOCK]
+ *     redis_server [--port PORT] [--unixsocket PATH] [--requirepass PASSWORD] [--clock FILE]
+ *
+ * It listens at 127.0.0.1. --clock: the date is what the file says, see frozen_clock.c.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -65,18 +70,33 @@ static void *map_clock(const char *path)
 	return p;
 }
 
-static int listen_at(const char *path)
+static int listen_at(struct sockaddr *address, socklen_t n, const char *name)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	int fd = socket(address->sa_family, SOCK_STREAM, 0), on = 1;
 
-	snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
-	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) ||
-	    listen(fd, CLIENTS_MAX)) {
-		perror(path);
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (bind(fd, address, n) || listen(fd, CLIENTS_MAX)) {
+		perror(name);
 		exit(1);
 	}
 	return fd;
+}
+
+static int listen_at_port(const char *port)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET,
+		                       .sin_port = htons((uint16_t)atoi(port)),
+		                       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+
+	return listen_at((struct sockaddr *)&address, sizeof(address), port);
+}
+
+static int listen_at_path(const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+	return listen_at((struct sockaddr *)&address, sizeof(address), path);
 }
 
 static void take_client(struct sim_redis *s, int listener)
@@ -91,6 +111,7 @@ static void take_client(struct sim_redis *s, int listener)
 		return;
 	}
 	fcntl(fd, F_SETFL, O_NONBLOCK);
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
 	c->fd = fd;
 	c->conn = sim_redis_connect(s, on_send, on_closed, c);
 }
@@ -128,18 +149,32 @@ static void flush_client(struct client *c)
 		drop_client(c);
 }
 
+/* The value of an option; NULL: it is not given. */
+static const char *option(char **argv, const char *name)
+{
+	for (; *argv; argv++)
+		if (strcmp(*argv, name) == 0)
+			return argv[1];
+	return NULL;
+}
+
+#define LISTENERS 2
+
 int main(int argc, char **argv)
 {
-	static struct pollfd polls[CLIENTS_MAX + 1];
-	struct sim_redis *s;
+	static struct pollfd polls[CLIENTS_MAX + LISTENERS];
+	const char *port = option(argv, "--port"), *path = option(argv, "--unixsocket");
+	const char *clock = option(argv, "--clock");
+	struct pollfd *listeners = polls + CLIENTS_MAX;
+	struct sim_redis *s = clock ? sim_redis_new(frozen_clock, map_clock(clock), 1)
+	                            : sim_redis_new(wall_clock, NULL, (uint64_t)getpid());
 
-	if (argc != 2 && argc != 3) {
-		fprintf(stderr, "usage: redis_server PATH [CLOCK]\n");
-		return 2;
-	}
-	s = argc == 3 ? sim_redis_new(frozen_clock, map_clock(argv[2]), 1)
-	              : sim_redis_new(wall_clock, NULL, 1);
-	polls[CLIENTS_MAX] = (struct pollfd){ .fd = listen_at(argv[1]), .events = POLLIN };
+	(void)argc;
+	sim_redis_set_password(s, option(argv, "--requirepass"));
+	listeners[0] = (struct pollfd){ .fd = port && atoi(port) ? listen_at_port(port) : -1,
+		                        .events = POLLIN };
+	listeners[1] = (struct pollfd){ .fd = path ? listen_at_path(path) : -1,
+		                        .events = POLLIN };
 	for (;;) {
 		for (int i = 0; i < CLIENTS_MAX; i++)
 			polls[i] = (struct pollfd){
@@ -147,7 +182,7 @@ int main(int argc, char **argv)
 				.events = (short)((clients[i].conn ? POLLIN : 0) |
 				                  (buf_len(&clients[i].out) ? POLLOUT : 0))
 			};
-		if (poll(polls, CLIENTS_MAX + 1, -1) < 0)
+		if (poll(polls, CLIENTS_MAX + LISTENERS, -1) < 0)
 			continue;
 		for (int i = 0; i < CLIENTS_MAX; i++)
 			if (clients[i].conn && polls[i].revents)
@@ -155,7 +190,8 @@ int main(int argc, char **argv)
 		for (int i = 0; i < CLIENTS_MAX; i++)
 			if (clients[i].fd)
 				flush_client(&clients[i]);
-		if (polls[CLIENTS_MAX].revents)
-			take_client(s, polls[CLIENTS_MAX].fd);
+		for (int i = 0; i < LISTENERS; i++)
+			if (listeners[i].fd >= 0 && listeners[i].revents)
+				take_client(s, listeners[i].fd);
 	}
 }
