@@ -21,7 +21,7 @@ static const struct redis_command *command_named(struct slice name)
 {
 	for (const struct redis_command *const *table = redis_command_tables; *table; table++)
 		for (const struct redis_command *c = *table; c->name; c++)
-			if (slice_is(name, c->name))
+			if (name.n && (*name.p | 32) == *c->name && slice_is(name, c->name))
 				return c;
 	return NULL;
 }

@@ -41,7 +41,8 @@ static void reply_field(struct redis_call *x, const struct redis_item *field)
 		redis_reply_nil(x);
 }
 
-static void set_fields(struct redis_call *x, bool counts)
+/* With an option: HMSET, which does not count. */
+static void redis_hset(struct redis_call *x)
 {
 	struct redis_key *key;
 	long long n = 0;
@@ -56,20 +57,10 @@ static void set_fields(struct redis_call *x, bool counts)
 	for (size_t i = 2; i < x->argc; i += 2)
 		n += set_field(key, x->argv[i], x->argv[i + 1]);
 	redis_key_changed(x, key);
-	if (counts)
-		redis_reply_int(x, n);
-	else
+	if (x->command->option)
 		redis_reply_ok(x);
-}
-
-static void redis_hset(struct redis_call *x)
-{
-	set_fields(x, true);
-}
-
-static void redis_hmset(struct redis_call *x)
-{
-	set_fields(x, false);
+	else
+		redis_reply_int(x, n);
 }
 
 static void redis_hsetnx(struct redis_call *x)
@@ -107,8 +98,12 @@ static void redis_hmget(struct redis_call *x)
 		reply_field(x, field_of(key, x->argv[i]));
 }
 
-static void reply_all(struct redis_call *x, bool names, bool values)
+/* Options of commands: what they reply with. */
+enum { NAMES = 1, CONTENTS = 2 };
+
+static void redis_hgetall(struct redis_call *x)
 {
+	bool names = x->command->option & NAMES, values = x->command->option & CONTENTS;
 	struct redis_key *key;
 	size_t n;
 
@@ -125,21 +120,6 @@ static void reply_all(struct redis_call *x, bool names, bool values)
 		if (values)
 			redis_reply_bulk(x, key->items.v[i].value);
 	}
-}
-
-static void redis_hgetall(struct redis_call *x)
-{
-	reply_all(x, true, true);
-}
-
-static void redis_hkeys(struct redis_call *x)
-{
-	reply_all(x, true, false);
-}
-
-static void redis_hvals(struct redis_call *x)
-{
-	reply_all(x, false, true);
 }
 
 static void redis_hdel(struct redis_call *x)
@@ -219,19 +199,19 @@ static void redis_hscan(struct redis_call *x)
 }
 
 const struct redis_command redis_hash_commands[] = {
-	{ "hset", -4, REDIS_WRITE, 1, 1, 1, redis_hset },
-	{ "hmset", -4, REDIS_WRITE, 1, 1, 1, redis_hmset },
-	{ "hsetnx", 4, REDIS_WRITE, 1, 1, 1, redis_hsetnx },
-	{ "hget", 3, REDIS_READ, 1, 1, 1, redis_hget },
-	{ "hmget", -3, REDIS_READ, 1, 1, 1, redis_hmget },
-	{ "hgetall", 2, REDIS_READ, 1, 1, 1, redis_hgetall },
-	{ "hkeys", 2, REDIS_READ, 1, 1, 1, redis_hkeys },
-	{ "hvals", 2, REDIS_READ, 1, 1, 1, redis_hvals },
-	{ "hdel", -3, REDIS_WRITE, 1, 1, 1, redis_hdel },
-	{ "hlen", 2, REDIS_READ, 1, 1, 1, redis_hlen },
-	{ "hexists", 3, REDIS_READ, 1, 1, 1, redis_hexists },
-	{ "hstrlen", 3, REDIS_READ, 1, 1, 1, redis_hstrlen },
-	{ "hincrby", 4, REDIS_WRITE, 1, 1, 1, redis_hincrby },
-	{ "hscan", -3, REDIS_READ, 1, 1, 1, redis_hscan },
+	{ "hset", -4, REDIS_WRITE, 1, 1, 1, redis_hset, 0 },
+	{ "hmset", -4, REDIS_WRITE, 1, 1, 1, redis_hset, true },
+	{ "hsetnx", 4, REDIS_WRITE, 1, 1, 1, redis_hsetnx, 0 },
+	{ "hget", 3, REDIS_READ, 1, 1, 1, redis_hget, 0 },
+	{ "hmget", -3, REDIS_READ, 1, 1, 1, redis_hmget, 0 },
+	{ "hgetall", 2, REDIS_READ, 1, 1, 1, redis_hgetall, NAMES | CONTENTS },
+	{ "hkeys", 2, REDIS_READ, 1, 1, 1, redis_hgetall, NAMES },
+	{ "hvals", 2, REDIS_READ, 1, 1, 1, redis_hgetall, CONTENTS },
+	{ "hdel", -3, REDIS_WRITE, 1, 1, 1, redis_hdel, 0 },
+	{ "hlen", 2, REDIS_READ, 1, 1, 1, redis_hlen, 0 },
+	{ "hexists", 3, REDIS_READ, 1, 1, 1, redis_hexists, 0 },
+	{ "hstrlen", 3, REDIS_READ, 1, 1, 1, redis_hstrlen, 0 },
+	{ "hincrby", 4, REDIS_WRITE, 1, 1, 1, redis_hincrby, 0 },
+	{ "hscan", -3, REDIS_READ, 1, 1, 1, redis_hscan, 0 },
 	{ 0 },
 };

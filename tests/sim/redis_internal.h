@@ -168,6 +168,7 @@ struct redis_command {
 	unsigned flags;
 	int first, last, step; /* of its keys */
 	void (*run)(struct redis_call *x); /* NULL: only its subcommands run */
+	int option; /* tells commands apart that have one `run` */
 };
 
 extern const struct redis_command redis_key_commands[], redis_string_commands[],

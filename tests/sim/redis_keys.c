@@ -297,6 +297,9 @@ bool redis_arg_expiry(struct redis_call *x, size_t i, int unit, bool at, int64_t
 	return true;
 }
 
+/* Options of commands: a time is in seconds, not in ms; it is a date. */
+enum { IN_SECONDS = 1, AS_DATE = 2 };
+
 enum { NX = 1, XX = 2, GT = 4, LT = 8 };
 
 static bool arg_expire_flags(struct redis_call *x, int *flags)
@@ -328,13 +331,15 @@ static bool arg_expire_flags(struct redis_call *x, int *flags)
 	return true;
 }
 
-static void expire(struct redis_call *x, int unit, bool at)
+static void redis_expire(struct redis_call *x)
 {
 	struct redis_key *key;
 	int64_t when;
 	int flags;
 
-	if (!arg_expire_flags(x, &flags) || !redis_arg_expiry(x, 2, unit, at, &when))
+	if (!arg_expire_flags(x, &flags) ||
+	    !redis_arg_expiry(x, 2, (x->command->option & IN_SECONDS) ? 1000 : 1,
+	                      x->command->option & AS_DATE, &when))
 		return;
 	key = redis_key_find(x, x->argv[1]);
 	if (!key || ((flags & NX) && key->expires_at) || ((flags & XX) && !key->expires_at) ||
@@ -352,28 +357,8 @@ static void expire(struct redis_call *x, int unit, bool at)
 	redis_reply_int(x, 1);
 }
 
-static void redis_expire(struct redis_call *x)
-{
-	expire(x, 1000, false);
-}
-
-static void redis_pexpire(struct redis_call *x)
-{
-	expire(x, 1, false);
-}
-
-static void redis_expireat(struct redis_call *x)
-{
-	expire(x, 1000, true);
-}
-
-static void redis_pexpireat(struct redis_call *x)
-{
-	expire(x, 1, true);
-}
-
 /* TTL and its kin: -2 without the key, -1 without an expiry. */
-static void reply_expiry(struct redis_call *x, bool in_seconds, bool at)
+static void redis_ttl(struct redis_call *x)
 {
 	struct redis_key *key = redis_key_find(x, x->argv[1]);
 	long long ms;
@@ -382,28 +367,8 @@ static void reply_expiry(struct redis_call *x, bool in_seconds, bool at)
 		redis_reply_int(x, key ? -1 : -2);
 		return;
 	}
-	ms = at ? key->expires_at : key->expires_at - x->s->now_ms;
-	redis_reply_int(x, in_seconds ? (ms + 500) / 1000 : ms);
-}
-
-static void redis_ttl(struct redis_call *x)
-{
-	reply_expiry(x, true, false);
-}
-
-static void redis_pttl(struct redis_call *x)
-{
-	reply_expiry(x, false, false);
-}
-
-static void redis_expiretime(struct redis_call *x)
-{
-	reply_expiry(x, true, true);
-}
-
-static void redis_pexpiretime(struct redis_call *x)
-{
-	reply_expiry(x, false, true);
+	ms = x->command->option & AS_DATE ? key->expires_at : key->expires_at - x->s->now_ms;
+	redis_reply_int(x, x->command->option & IN_SECONDS ? (ms + 500) / 1000 : ms);
 }
 
 static void redis_persist(struct redis_call *x)
@@ -418,11 +383,20 @@ static void redis_persist(struct redis_call *x)
 	redis_reply_int(x, had);
 }
 
+/* Options of commands: an old key goes; the copied one stays. */
+enum { REPLACES = 1, KEEPS = 2 };
+
 /* RENAME, RENAMENX and COPY. */
-static void duplicate(struct redis_call *x, bool replace, bool keep)
+static void redis_duplicate(struct redis_call *x)
 {
+	bool keep = x->command->option & KEEPS;
+	bool replace = (x->command->option & REPLACES) || (keep && x->argc > 3);
 	struct redis_key *key = redis_key_find(x, x->argv[1]), *old;
 
+	if (x->argc > 4 || (x->argc == 4 && !redis_arg_is(x, 3, "REPLACE"))) {
+		redis_reply_syntax(x);
+		return;
+	}
 	if (keep && slice_eq(x->argv[1], x->argv[2])) {
 		redis_reply_error(x, "ERR source and destination objects are the same");
 		return;
@@ -446,24 +420,6 @@ static void duplicate(struct redis_call *x, bool replace, bool keep)
 		redis_reply_ok(x);
 	else
 		redis_reply_int(x, key != NULL);
-}
-
-static void redis_rename(struct redis_call *x)
-{
-	duplicate(x, true, false);
-}
-
-static void redis_renamenx(struct redis_call *x)
-{
-	duplicate(x, false, false);
-}
-
-static void redis_copy(struct redis_call *x)
-{
-	if (x->argc > 4 || (x->argc == 4 && !redis_arg_is(x, 3, "REPLACE")))
-		redis_reply_syntax(x);
-	else
-		duplicate(x, x->argc == 4, true);
 }
 
 /* --- SCAN --------------------------------------------------------------------------------- */
@@ -585,8 +541,12 @@ static void redis_dbsize(struct redis_call *x)
 	redis_items_clear(&names);
 }
 
-static void flush(struct redis_call *x, int first, int last)
+/* With an option: all databases. */
+static void redis_flush(struct redis_call *x)
 {
+	int first = x->command->option ? 0 : *x->db;
+	int last = x->command->option ? REDIS_DATABASES - 1 : *x->db;
+
 	if (x->argc > 2 ||
 	    (x->argc == 2 && !redis_arg_is(x, 1, "ASYNC") && !redis_arg_is(x, 1, "SYNC"))) {
 		redis_reply_syntax(x);
@@ -597,38 +557,28 @@ static void flush(struct redis_call *x, int first, int last)
 	redis_reply_ok(x);
 }
 
-static void redis_flushdb(struct redis_call *x)
-{
-	flush(x, *x->db, *x->db);
-}
-
-static void redis_flushall(struct redis_call *x)
-{
-	flush(x, 0, REDIS_DATABASES - 1);
-}
-
 const struct redis_command redis_key_commands[] = {
-	{ "del", -2, REDIS_WRITE, 1, -1, 1, redis_del },
-	{ "unlink", -2, REDIS_WRITE, 1, -1, 1, redis_del },
-	{ "exists", -2, REDIS_READ, 1, -1, 1, redis_exists },
-	{ "touch", -2, REDIS_READ, 1, -1, 1, redis_exists },
-	{ "type", 2, REDIS_READ, 1, 1, 1, redis_type },
-	{ "expire", -3, REDIS_WRITE, 1, 1, 1, redis_expire },
-	{ "pexpire", -3, REDIS_WRITE, 1, 1, 1, redis_pexpire },
-	{ "expireat", -3, REDIS_WRITE, 1, 1, 1, redis_expireat },
-	{ "pexpireat", -3, REDIS_WRITE, 1, 1, 1, redis_pexpireat },
-	{ "ttl", 2, REDIS_READ, 1, 1, 1, redis_ttl },
-	{ "pttl", 2, REDIS_READ, 1, 1, 1, redis_pttl },
-	{ "expiretime", 2, REDIS_READ, 1, 1, 1, redis_expiretime },
-	{ "pexpiretime", 2, REDIS_READ, 1, 1, 1, redis_pexpiretime },
-	{ "persist", 2, REDIS_WRITE, 1, 1, 1, redis_persist },
-	{ "rename", 3, REDIS_WRITE, 1, 2, 1, redis_rename },
-	{ "renamenx", 3, REDIS_WRITE, 1, 2, 1, redis_renamenx },
-	{ "copy", -3, REDIS_WRITE, 1, 2, 1, redis_copy },
-	{ "keys", 2, REDIS_READ, 0, 0, 0, redis_keys },
-	{ "scan", -2, REDIS_READ, 0, 0, 0, redis_scan },
-	{ "dbsize", 1, REDIS_READ, 0, 0, 0, redis_dbsize },
-	{ "flushdb", -1, REDIS_WRITE, 0, 0, 0, redis_flushdb },
-	{ "flushall", -1, REDIS_WRITE, 0, 0, 0, redis_flushall },
+	{ "del", -2, REDIS_WRITE, 1, -1, 1, redis_del, 0 },
+	{ "unlink", -2, REDIS_WRITE, 1, -1, 1, redis_del, 0 },
+	{ "exists", -2, REDIS_READ, 1, -1, 1, redis_exists, 0 },
+	{ "touch", -2, REDIS_READ, 1, -1, 1, redis_exists, 0 },
+	{ "type", 2, REDIS_READ, 1, 1, 1, redis_type, 0 },
+	{ "expire", -3, REDIS_WRITE, 1, 1, 1, redis_expire, IN_SECONDS },
+	{ "pexpire", -3, REDIS_WRITE, 1, 1, 1, redis_expire, 0 },
+	{ "expireat", -3, REDIS_WRITE, 1, 1, 1, redis_expire, IN_SECONDS | AS_DATE },
+	{ "pexpireat", -3, REDIS_WRITE, 1, 1, 1, redis_expire, AS_DATE },
+	{ "ttl", 2, REDIS_READ, 1, 1, 1, redis_ttl, IN_SECONDS },
+	{ "pttl", 2, REDIS_READ, 1, 1, 1, redis_ttl, 0 },
+	{ "expiretime", 2, REDIS_READ, 1, 1, 1, redis_ttl, IN_SECONDS | AS_DATE },
+	{ "pexpiretime", 2, REDIS_READ, 1, 1, 1, redis_ttl, AS_DATE },
+	{ "persist", 2, REDIS_WRITE, 1, 1, 1, redis_persist, 0 },
+	{ "rename", 3, REDIS_WRITE, 1, 2, 1, redis_duplicate, REPLACES },
+	{ "renamenx", 3, REDIS_WRITE, 1, 2, 1, redis_duplicate, 0 },
+	{ "copy", -3, REDIS_WRITE, 1, 2, 1, redis_duplicate, KEEPS },
+	{ "keys", 2, REDIS_READ, 0, 0, 0, redis_keys, 0 },
+	{ "scan", -2, REDIS_READ, 0, 0, 0, redis_scan, 0 },
+	{ "dbsize", 1, REDIS_READ, 0, 0, 0, redis_dbsize, 0 },
+	{ "flushdb", -1, REDIS_WRITE, 0, 0, 0, redis_flush, 0 },
+	{ "flushall", -1, REDIS_WRITE, 0, 0, 0, redis_flush, true },
 	{ 0 },
 };

@@ -13,46 +13,31 @@ static bool find_list(struct redis_call *x, struct redis_key **key)
 	return redis_key_typed(x, x->argv[1], REDIS_LIST, key);
 }
 
-static void push(struct redis_call *x, bool left, bool only_old)
+/* Options of commands: at the head; only if there is a list. */
+enum { LEFT = 1, ONLY_OLD = 2 };
+
+static void redis_push(struct redis_call *x)
 {
 	struct redis_key *key;
 
 	if (!find_list(x, &key))
 		return;
-	if (!key && only_old) {
+	if (!key && (x->command->option & ONLY_OLD)) {
 		redis_reply_int(x, 0);
 		return;
 	}
 	if (!key)
 		key = redis_key_add(x, x->argv[1], REDIS_LIST);
 	for (size_t i = 2; i < x->argc; i++)
-		redis_items_add(&key->items, left ? 0 : key->items.n, x->argv[i]);
+		redis_items_add(&key->items, x->command->option & LEFT ? 0 : key->items.n,
+		                x->argv[i]);
 	redis_key_changed(x, key);
 	redis_reply_int(x, (long long)key->items.n);
 }
 
-static void redis_lpush(struct redis_call *x)
+static void redis_pop(struct redis_call *x)
 {
-	push(x, true, false);
-}
-
-static void redis_rpush(struct redis_call *x)
-{
-	push(x, false, false);
-}
-
-static void redis_lpushx(struct redis_call *x)
-{
-	push(x, true, true);
-}
-
-static void redis_rpushx(struct redis_call *x)
-{
-	push(x, false, true);
-}
-
-static void pop(struct redis_call *x, bool left)
-{
+	bool left = x->command->option & LEFT;
 	struct redis_key *key;
 	long long n = 1;
 
@@ -84,16 +69,6 @@ static void pop(struct redis_call *x, bool left)
 	}
 	if (n)
 		redis_key_changed(x, key);
-}
-
-static void redis_lpop(struct redis_call *x)
-{
-	pop(x, true);
-}
-
-static void redis_rpop(struct redis_call *x)
-{
-	pop(x, false);
 }
 
 static void redis_llen(struct redis_call *x)
@@ -300,23 +275,23 @@ static void redis_sscan(struct redis_call *x)
 }
 
 const struct redis_command redis_list_commands[] = {
-	{ "lpush", -3, REDIS_WRITE, 1, 1, 1, redis_lpush },
-	{ "rpush", -3, REDIS_WRITE, 1, 1, 1, redis_rpush },
-	{ "lpushx", -3, REDIS_WRITE, 1, 1, 1, redis_lpushx },
-	{ "rpushx", -3, REDIS_WRITE, 1, 1, 1, redis_rpushx },
-	{ "lpop", -2, REDIS_WRITE, 1, 1, 1, redis_lpop },
-	{ "rpop", -2, REDIS_WRITE, 1, 1, 1, redis_rpop },
-	{ "llen", 2, REDIS_READ, 1, 1, 1, redis_llen },
-	{ "lrange", 4, REDIS_READ, 1, 1, 1, redis_lrange },
-	{ "ltrim", 4, REDIS_WRITE, 1, 1, 1, redis_ltrim },
-	{ "lindex", 3, REDIS_READ, 1, 1, 1, redis_lindex },
-	{ "lrem", 4, REDIS_WRITE, 1, 1, 1, redis_lrem },
-	{ "rpoplpush", 3, REDIS_WRITE, 1, 2, 1, redis_rpoplpush },
-	{ "sadd", -3, REDIS_WRITE, 1, 1, 1, redis_sadd },
-	{ "srem", -3, REDIS_WRITE, 1, 1, 1, redis_srem },
-	{ "sismember", 3, REDIS_READ, 1, 1, 1, redis_sismember },
-	{ "smembers", 2, REDIS_READ, 1, 1, 1, redis_smembers },
-	{ "scard", 2, REDIS_READ, 1, 1, 1, redis_scard },
-	{ "sscan", -3, REDIS_READ, 1, 1, 1, redis_sscan },
+	{ "lpush", -3, REDIS_WRITE, 1, 1, 1, redis_push, LEFT },
+	{ "rpush", -3, REDIS_WRITE, 1, 1, 1, redis_push, 0 },
+	{ "lpushx", -3, REDIS_WRITE, 1, 1, 1, redis_push, LEFT | ONLY_OLD },
+	{ "rpushx", -3, REDIS_WRITE, 1, 1, 1, redis_push, ONLY_OLD },
+	{ "lpop", -2, REDIS_WRITE, 1, 1, 1, redis_pop, LEFT },
+	{ "rpop", -2, REDIS_WRITE, 1, 1, 1, redis_pop, 0 },
+	{ "llen", 2, REDIS_READ, 1, 1, 1, redis_llen, 0 },
+	{ "lrange", 4, REDIS_READ, 1, 1, 1, redis_lrange, 0 },
+	{ "ltrim", 4, REDIS_WRITE, 1, 1, 1, redis_ltrim, 0 },
+	{ "lindex", 3, REDIS_READ, 1, 1, 1, redis_lindex, 0 },
+	{ "lrem", 4, REDIS_WRITE, 1, 1, 1, redis_lrem, 0 },
+	{ "rpoplpush", 3, REDIS_WRITE, 1, 2, 1, redis_rpoplpush, 0 },
+	{ "sadd", -3, REDIS_WRITE, 1, 1, 1, redis_sadd, 0 },
+	{ "srem", -3, REDIS_WRITE, 1, 1, 1, redis_srem, 0 },
+	{ "sismember", 3, REDIS_READ, 1, 1, 1, redis_sismember, 0 },
+	{ "smembers", 2, REDIS_READ, 1, 1, 1, redis_smembers, 0 },
+	{ "scard", 2, REDIS_READ, 1, 1, 1, redis_scard, 0 },
+	{ "sscan", -3, REDIS_READ, 1, 1, 1, redis_sscan, 0 },
 	{ 0 },
 };

@@ -45,8 +45,10 @@ static void reply_subscription(struct redis_call *x, int kind, const char *word,
 	                                       : of[REDIS_CHANNELS].n + of[REDIS_PATTERNS].n));
 }
 
-static void subscribe(struct redis_call *x, int kind)
+/* The option of these commands is the kind. */
+static void redis_subscribe(struct redis_call *x)
 {
+	int kind = x->command->option;
 	struct redis_items *names = &x->c->subscriptions[kind];
 
 	for (size_t i = 1; i < x->argc; i++) {
@@ -56,8 +58,9 @@ static void subscribe(struct redis_call *x, int kind)
 	}
 }
 
-static void unsubscribe(struct redis_call *x, int kind)
+static void redis_unsubscribe(struct redis_call *x)
 {
+	int kind = x->command->option;
 	struct redis_items *names = &x->c->subscriptions[kind];
 	const char *word = words[kind].unsubscribed;
 
@@ -86,36 +89,6 @@ void redis_subscriptions_end(struct sim_redis_conn *c)
 {
 	for (int i = 0; i < REDIS_SUBSCRIPTIONS; i++)
 		redis_items_clear(&c->subscriptions[i]);
-}
-
-static void redis_subscribe(struct redis_call *x)
-{
-	subscribe(x, REDIS_CHANNELS);
-}
-
-static void redis_psubscribe(struct redis_call *x)
-{
-	subscribe(x, REDIS_PATTERNS);
-}
-
-static void redis_ssubscribe(struct redis_call *x)
-{
-	subscribe(x, REDIS_SHARD_CHANNELS);
-}
-
-static void redis_unsubscribe(struct redis_call *x)
-{
-	unsubscribe(x, REDIS_CHANNELS);
-}
-
-static void redis_punsubscribe(struct redis_call *x)
-{
-	unsubscribe(x, REDIS_PATTERNS);
-}
-
-static void redis_sunsubscribe(struct redis_call *x)
-{
-	unsubscribe(x, REDIS_SHARD_CHANNELS);
 }
 
 /* --- messages ----------------------------------------------------------------------------- */
@@ -184,8 +157,9 @@ static void all_subscriptions(const struct sim_redis *s, int kind, struct redis_
 	redis_items_sort(names);
 }
 
-static void reply_channels(struct redis_call *x, int kind)
+static void redis_pubsub_channels(struct redis_call *x)
 {
+	int kind = x->command->option;
 	struct redis_items names = { 0 };
 
 	if (x->argc > 3) {
@@ -206,8 +180,10 @@ static void reply_channels(struct redis_call *x, int kind)
 	redis_items_clear(&names);
 }
 
-static void reply_counts(struct redis_call *x, int kind)
+static void redis_pubsub_numsub(struct redis_call *x)
 {
+	int kind = x->command->option;
+
 	redis_reply_array(x, 2 * (x->argc - 2));
 	for (size_t i = 2; i < x->argc; i++) {
 		long long n = 0;
@@ -222,26 +198,6 @@ static void reply_counts(struct redis_call *x, int kind)
 	}
 }
 
-static void redis_pubsub_channels(struct redis_call *x)
-{
-	reply_channels(x, REDIS_CHANNELS);
-}
-
-static void redis_pubsub_shardchannels(struct redis_call *x)
-{
-	reply_channels(x, REDIS_SHARD_CHANNELS);
-}
-
-static void redis_pubsub_numsub(struct redis_call *x)
-{
-	reply_counts(x, REDIS_CHANNELS);
-}
-
-static void redis_pubsub_shardnumsub(struct redis_call *x)
-{
-	reply_counts(x, REDIS_SHARD_CHANNELS);
-}
-
 static void redis_pubsub_numpat(struct redis_call *x)
 {
 	struct redis_items names = { 0 };
@@ -254,19 +210,21 @@ static void redis_pubsub_numpat(struct redis_call *x)
 #define SUBSCRIBING (REDIS_PUBSUB | REDIS_NOSCRIPT | REDIS_IN_SUBSCRIBED)
 
 const struct redis_command redis_pubsub_commands[] = {
-	{ "subscribe", -2, SUBSCRIBING, 0, 0, 0, redis_subscribe },
-	{ "psubscribe", -2, SUBSCRIBING, 0, 0, 0, redis_psubscribe },
-	{ "ssubscribe", -2, SUBSCRIBING, 1, -1, 1, redis_ssubscribe },
-	{ "unsubscribe", -1, SUBSCRIBING, 0, 0, 0, redis_unsubscribe },
-	{ "punsubscribe", -1, SUBSCRIBING, 0, 0, 0, redis_punsubscribe },
-	{ "sunsubscribe", -1, SUBSCRIBING, 1, -1, 1, redis_sunsubscribe },
-	{ "publish", 3, REDIS_PUBSUB, 0, 0, 0, redis_publish },
-	{ "spublish", 3, REDIS_PUBSUB, 1, 1, 1, redis_spublish },
-	{ "pubsub", -2, REDIS_CONTAINER, 0, 0, 0, NULL },
-	{ "pubsub|channels", -2, REDIS_PUBSUB, 0, 0, 0, redis_pubsub_channels },
-	{ "pubsub|shardchannels", -2, REDIS_PUBSUB, 0, 0, 0, redis_pubsub_shardchannels },
-	{ "pubsub|numsub", -2, REDIS_PUBSUB, 0, 0, 0, redis_pubsub_numsub },
-	{ "pubsub|shardnumsub", -2, REDIS_PUBSUB, 0, 0, 0, redis_pubsub_shardnumsub },
-	{ "pubsub|numpat", 2, REDIS_PUBSUB, 0, 0, 0, redis_pubsub_numpat },
+	{ "subscribe", -2, SUBSCRIBING, 0, 0, 0, redis_subscribe, 0 },
+	{ "psubscribe", -2, SUBSCRIBING, 0, 0, 0, redis_subscribe, REDIS_PATTERNS },
+	{ "ssubscribe", -2, SUBSCRIBING, 1, -1, 1, redis_subscribe, REDIS_SHARD_CHANNELS },
+	{ "unsubscribe", -1, SUBSCRIBING, 0, 0, 0, redis_unsubscribe, 0 },
+	{ "punsubscribe", -1, SUBSCRIBING, 0, 0, 0, redis_unsubscribe, REDIS_PATTERNS },
+	{ "sunsubscribe", -1, SUBSCRIBING, 1, -1, 1, redis_unsubscribe, REDIS_SHARD_CHANNELS },
+	{ "publish", 3, REDIS_PUBSUB, 0, 0, 0, redis_publish, 0 },
+	{ "spublish", 3, REDIS_PUBSUB, 1, 1, 1, redis_spublish, 0 },
+	{ "pubsub", -2, REDIS_CONTAINER, 0, 0, 0, NULL, 0 },
+	{ "pubsub|channels", -2, REDIS_PUBSUB, 0, 0, 0, redis_pubsub_channels, 0 },
+	{ "pubsub|shardchannels", -2, REDIS_PUBSUB, 0, 0, 0, redis_pubsub_channels,
+	  REDIS_SHARD_CHANNELS },
+	{ "pubsub|numsub", -2, REDIS_PUBSUB, 0, 0, 0, redis_pubsub_numsub, 0 },
+	{ "pubsub|shardnumsub", -2, REDIS_PUBSUB, 0, 0, 0, redis_pubsub_numsub,
+	  REDIS_SHARD_CHANNELS },
+	{ "pubsub|numpat", 2, REDIS_PUBSUB, 0, 0, 0, redis_pubsub_numpat, 0 },
 	{ 0 },
 };

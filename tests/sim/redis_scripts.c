@@ -696,11 +696,11 @@ static void redis_script_flush(struct redis_call *x)
 }
 
 const struct redis_command redis_script_commands[] = {
-	{ "eval", -3, REDIS_NOSCRIPT | REDIS_MOVABLE, 0, 0, 0, redis_eval },
-	{ "evalsha", -3, REDIS_NOSCRIPT | REDIS_MOVABLE, 0, 0, 0, redis_evalsha },
-	{ "script", -2, REDIS_CONTAINER, 0, 0, 0, NULL },
-	{ "script|load", 3, REDIS_NOSCRIPT, 0, 0, 0, redis_script_load },
-	{ "script|exists", -3, REDIS_NOSCRIPT, 0, 0, 0, redis_script_exists },
-	{ "script|flush", -2, REDIS_NOSCRIPT, 0, 0, 0, redis_script_flush },
+	{ "eval", -3, REDIS_NOSCRIPT | REDIS_MOVABLE, 0, 0, 0, redis_eval, 0 },
+	{ "evalsha", -3, REDIS_NOSCRIPT | REDIS_MOVABLE, 0, 0, 0, redis_evalsha, 0 },
+	{ "script", -2, REDIS_CONTAINER, 0, 0, 0, NULL, 0 },
+	{ "script|load", 3, REDIS_NOSCRIPT, 0, 0, 0, redis_script_load, 0 },
+	{ "script|exists", -3, REDIS_NOSCRIPT, 0, 0, 0, redis_script_exists, 0 },
+	{ "script|flush", -2, REDIS_NOSCRIPT, 0, 0, 0, redis_script_flush, 0 },
 	{ 0 },
 };

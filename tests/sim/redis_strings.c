@@ -132,24 +132,15 @@ static void redis_setnx(struct redis_call *x)
 	redis_reply_int(x, is_new);
 }
 
-static void set_for(struct redis_call *x, int unit)
+/* The option is the unit in ms. */
+static void redis_setex(struct redis_call *x)
 {
 	int64_t expires_at;
 
-	if (!arg_relative_or_date(x, 2, unit, false, &expires_at))
+	if (!arg_relative_or_date(x, 2, x->command->option, false, &expires_at))
 		return;
 	redis_key_set_string(x, x->argv[1], x->argv[3])->expires_at = expires_at;
 	redis_reply_ok(x);
-}
-
-static void redis_setex(struct redis_call *x)
-{
-	set_for(x, 1000);
-}
-
-static void redis_psetex(struct redis_call *x)
-{
-	set_for(x, 1);
 }
 
 /* --- GET ---------------------------------------------------------------------------------- */
@@ -310,14 +301,10 @@ static void count(struct redis_call *x, long long by)
 	redis_reply_int(x, n);
 }
 
+/* The option is the number. */
 static void redis_incr(struct redis_call *x)
 {
-	count(x, 1);
-}
-
-static void redis_decr(struct redis_call *x)
-{
-	count(x, -1);
+	count(x, x->command->option);
 }
 
 static void redis_incrby(struct redis_call *x)
@@ -390,55 +377,49 @@ static void redis_mget(struct redis_call *x)
 	}
 }
 
-static bool mset(struct redis_call *x, bool only_new)
+/* With an option: MSETNX. */
+static void redis_mset(struct redis_call *x)
 {
+	const bool only_new = x->command->option;
+
 	if (x->argc % 2 == 0) {
 		redis_reply_arity(x);
-		return false;
+		return;
 	}
 	for (size_t i = 1; only_new && i < x->argc; i += 2)
 		if (redis_key_find(x, x->argv[i])) {
 			redis_reply_int(x, 0);
-			return false;
+			return;
 		}
 	for (size_t i = 1; i < x->argc; i += 2)
 		redis_key_set_string(x, x->argv[i], x->argv[i + 1])->expires_at = 0;
-	return true;
-}
-
-static void redis_mset(struct redis_call *x)
-{
-	if (mset(x, false))
+	if (only_new)
+		redis_reply_int(x, 1);
+	else
 		redis_reply_ok(x);
 }
 
-static void redis_msetnx(struct redis_call *x)
-{
-	if (mset(x, true))
-		redis_reply_int(x, 1);
-}
-
 const struct redis_command redis_string_commands[] = {
-	{ "set", -3, REDIS_WRITE, 1, 1, 1, redis_set },
-	{ "setnx", 3, REDIS_WRITE, 1, 1, 1, redis_setnx },
-	{ "setex", 4, REDIS_WRITE, 1, 1, 1, redis_setex },
-	{ "psetex", 4, REDIS_WRITE, 1, 1, 1, redis_psetex },
-	{ "get", 2, REDIS_READ, 1, 1, 1, redis_get },
-	{ "getset", 3, REDIS_WRITE, 1, 1, 1, redis_getset },
-	{ "getdel", 2, REDIS_WRITE, 1, 1, 1, redis_getdel },
-	{ "getex", -2, REDIS_WRITE, 1, 1, 1, redis_getex },
-	{ "strlen", 2, REDIS_READ, 1, 1, 1, redis_strlen },
-	{ "getrange", 4, REDIS_READ, 1, 1, 1, redis_getrange },
-	{ "substr", 4, REDIS_READ, 1, 1, 1, redis_getrange },
-	{ "append", 3, REDIS_WRITE, 1, 1, 1, redis_append },
-	{ "setrange", 4, REDIS_WRITE, 1, 1, 1, redis_setrange },
-	{ "incr", 2, REDIS_WRITE, 1, 1, 1, redis_incr },
-	{ "decr", 2, REDIS_WRITE, 1, 1, 1, redis_decr },
-	{ "incrby", 3, REDIS_WRITE, 1, 1, 1, redis_incrby },
-	{ "decrby", 3, REDIS_WRITE, 1, 1, 1, redis_decrby },
-	{ "incrbyfloat", 3, REDIS_WRITE, 1, 1, 1, redis_incrbyfloat },
-	{ "mget", -2, REDIS_READ, 1, -1, 1, redis_mget },
-	{ "mset", -3, REDIS_WRITE, 1, -1, 2, redis_mset },
-	{ "msetnx", -3, REDIS_WRITE, 1, -1, 2, redis_msetnx },
+	{ "set", -3, REDIS_WRITE, 1, 1, 1, redis_set, 0 },
+	{ "setnx", 3, REDIS_WRITE, 1, 1, 1, redis_setnx, 0 },
+	{ "setex", 4, REDIS_WRITE, 1, 1, 1, redis_setex, 1000 },
+	{ "psetex", 4, REDIS_WRITE, 1, 1, 1, redis_setex, 1 },
+	{ "get", 2, REDIS_READ, 1, 1, 1, redis_get, 0 },
+	{ "getset", 3, REDIS_WRITE, 1, 1, 1, redis_getset, 0 },
+	{ "getdel", 2, REDIS_WRITE, 1, 1, 1, redis_getdel, 0 },
+	{ "getex", -2, REDIS_WRITE, 1, 1, 1, redis_getex, 0 },
+	{ "strlen", 2, REDIS_READ, 1, 1, 1, redis_strlen, 0 },
+	{ "getrange", 4, REDIS_READ, 1, 1, 1, redis_getrange, 0 },
+	{ "substr", 4, REDIS_READ, 1, 1, 1, redis_getrange, 0 },
+	{ "append", 3, REDIS_WRITE, 1, 1, 1, redis_append, 0 },
+	{ "setrange", 4, REDIS_WRITE, 1, 1, 1, redis_setrange, 0 },
+	{ "incr", 2, REDIS_WRITE, 1, 1, 1, redis_incr, 1 },
+	{ "decr", 2, REDIS_WRITE, 1, 1, 1, redis_incr, -1 },
+	{ "incrby", 3, REDIS_WRITE, 1, 1, 1, redis_incrby, 0 },
+	{ "decrby", 3, REDIS_WRITE, 1, 1, 1, redis_decrby, 0 },
+	{ "incrbyfloat", 3, REDIS_WRITE, 1, 1, 1, redis_incrbyfloat, 0 },
+	{ "mget", -2, REDIS_READ, 1, -1, 1, redis_mget, 0 },
+	{ "mset", -3, REDIS_WRITE, 1, -1, 2, redis_mset, 0 },
+	{ "msetnx", -3, REDIS_WRITE, 1, -1, 2, redis_mset, true },
 	{ 0 },
 };

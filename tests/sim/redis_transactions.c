@@ -135,10 +135,10 @@ static void redis_exec(struct redis_call *x)
 }
 
 const struct redis_command redis_transaction_commands[] = {
-	{ "watch", -2, REDIS_NOSCRIPT, 1, -1, 1, redis_watch },
-	{ "unwatch", 1, REDIS_NOSCRIPT, 0, 0, 0, redis_unwatch },
-	{ "multi", 1, REDIS_NOSCRIPT, 0, 0, 0, redis_multi },
-	{ "discard", 1, REDIS_NOSCRIPT, 0, 0, 0, redis_discard },
-	{ "exec", 1, REDIS_NOSCRIPT, 0, 0, 0, redis_exec },
+	{ "watch", -2, REDIS_NOSCRIPT, 1, -1, 1, redis_watch, 0 },
+	{ "unwatch", 1, REDIS_NOSCRIPT, 0, 0, 0, redis_unwatch, 0 },
+	{ "multi", 1, REDIS_NOSCRIPT, 0, 0, 0, redis_multi, 0 },
+	{ "discard", 1, REDIS_NOSCRIPT, 0, 0, 0, redis_discard, 0 },
+	{ "exec", 1, REDIS_NOSCRIPT, 0, 0, 0, redis_exec, 0 },
 	{ 0 },
 };

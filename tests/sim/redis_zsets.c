@@ -5,6 +5,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* Options of commands. */
+enum { REVERSE = 1, BY_SCORE = 2, WITH_OPTIONS = 4 };
+
 #define NO_FLOAT "ERR value is not a valid float"
 
 static bool find_zset(struct redis_call *x, struct redis_key **key)
@@ -214,7 +217,7 @@ static void redis_zmscore(struct redis_call *x)
 	}
 }
 
-static void zrank(struct redis_call *x, bool reverse)
+static void redis_zrank(struct redis_call *x)
 {
 	struct redis_key *key;
 	struct redis_item *member;
@@ -225,18 +228,9 @@ static void zrank(struct redis_call *x, bool reverse)
 	if (!member)
 		redis_reply_nil(x);
 	else
-		redis_reply_int(x, reverse ? key->items.v + key->items.n - 1 - member
+		redis_reply_int(x, x->command->option & REVERSE
+		                           ? key->items.v + key->items.n - 1 - member
 		                           : member - key->items.v);
-}
-
-static void redis_zrank(struct redis_call *x)
-{
-	zrank(x, false);
-}
-
-static void redis_zrevrank(struct redis_call *x)
-{
-	zrank(x, true);
 }
 
 static void redis_zcard(struct redis_call *x)
@@ -343,10 +337,12 @@ static void reply_range(struct redis_call *x, const struct redis_key *key,
 
 /* All commands that read a range; those of Redis before 6.2 say by their names what ZRANGE says
  * by options. */
-static void zrange(struct redis_call *x, bool by_score, bool reverse, bool is_new)
+static void redis_zrange(struct redis_call *x)
 {
+	bool by_score = x->command->option & BY_SCORE,
+	     is_new = x->command->option & WITH_OPTIONS;
 	struct redis_key *key;
-	struct zrange r = { .reverse = reverse };
+	struct zrange r = { .reverse = x->command->option & REVERSE };
 	struct zbound min, max;
 	long long first = 0, last = 0, offset = 0, limit = -1;
 	bool with_scores = false, limited = false;
@@ -388,26 +384,6 @@ static void zrange(struct redis_call *x, bool by_score, bool reverse, bool is_ne
 	if (limited)
 		range_limit(&r, offset, limit);
 	reply_range(x, key, &r, with_scores);
-}
-
-static void redis_zrange(struct redis_call *x)
-{
-	zrange(x, false, false, true);
-}
-
-static void redis_zrevrange(struct redis_call *x)
-{
-	zrange(x, false, true, false);
-}
-
-static void redis_zrangebyscore(struct redis_call *x)
-{
-	zrange(x, true, false, false);
-}
-
-static void redis_zrevrangebyscore(struct redis_call *x)
-{
-	zrange(x, true, true, false);
 }
 
 static void redis_zcount(struct redis_call *x)
@@ -459,10 +435,10 @@ static void redis_zremrangebyrank(struct redis_call *x)
 	remove_range(x, key, &r);
 }
 
-static void zpop(struct redis_call *x, bool max)
+static void redis_zpop(struct redis_call *x)
 {
 	struct redis_key *key;
-	struct zrange r = { .reverse = max };
+	struct zrange r = { .reverse = x->command->option & REVERSE };
 	long long n = 1;
 
 	if (x->argc > 3) {
@@ -489,39 +465,29 @@ static void zpop(struct redis_call *x, bool max)
 	remove_range(x, key, &r);
 }
 
-static void redis_zpopmin(struct redis_call *x)
-{
-	zpop(x, false);
-}
-
-static void redis_zpopmax(struct redis_call *x)
-{
-	zpop(x, true);
-}
-
 static void redis_zscan(struct redis_call *x)
 {
 	redis_reply_scan(x, REDIS_ZSET);
 }
 
 const struct redis_command redis_zset_commands[] = {
-	{ "zadd", -4, REDIS_WRITE, 1, 1, 1, redis_zadd },
-	{ "zincrby", 4, REDIS_WRITE, 1, 1, 1, redis_zincrby },
-	{ "zrem", -3, REDIS_WRITE, 1, 1, 1, redis_zrem },
-	{ "zscore", 3, REDIS_READ, 1, 1, 1, redis_zscore },
-	{ "zmscore", -3, REDIS_READ, 1, 1, 1, redis_zmscore },
-	{ "zrank", 3, REDIS_READ, 1, 1, 1, redis_zrank },
-	{ "zrevrank", 3, REDIS_READ, 1, 1, 1, redis_zrevrank },
-	{ "zcard", 2, REDIS_READ, 1, 1, 1, redis_zcard },
-	{ "zrange", -4, REDIS_READ, 1, 1, 1, redis_zrange },
-	{ "zrevrange", -4, REDIS_READ, 1, 1, 1, redis_zrevrange },
-	{ "zrangebyscore", -4, REDIS_READ, 1, 1, 1, redis_zrangebyscore },
-	{ "zrevrangebyscore", -4, REDIS_READ, 1, 1, 1, redis_zrevrangebyscore },
-	{ "zcount", 4, REDIS_READ, 1, 1, 1, redis_zcount },
-	{ "zremrangebyscore", 4, REDIS_WRITE, 1, 1, 1, redis_zremrangebyscore },
-	{ "zremrangebyrank", 4, REDIS_WRITE, 1, 1, 1, redis_zremrangebyrank },
-	{ "zpopmin", -2, REDIS_WRITE, 1, 1, 1, redis_zpopmin },
-	{ "zpopmax", -2, REDIS_WRITE, 1, 1, 1, redis_zpopmax },
-	{ "zscan", -3, REDIS_READ, 1, 1, 1, redis_zscan },
+	{ "zadd", -4, REDIS_WRITE, 1, 1, 1, redis_zadd, 0 },
+	{ "zincrby", 4, REDIS_WRITE, 1, 1, 1, redis_zincrby, 0 },
+	{ "zrem", -3, REDIS_WRITE, 1, 1, 1, redis_zrem, 0 },
+	{ "zscore", 3, REDIS_READ, 1, 1, 1, redis_zscore, 0 },
+	{ "zmscore", -3, REDIS_READ, 1, 1, 1, redis_zmscore, 0 },
+	{ "zrank", 3, REDIS_READ, 1, 1, 1, redis_zrank, 0 },
+	{ "zrevrank", 3, REDIS_READ, 1, 1, 1, redis_zrank, REVERSE },
+	{ "zcard", 2, REDIS_READ, 1, 1, 1, redis_zcard, 0 },
+	{ "zrange", -4, REDIS_READ, 1, 1, 1, redis_zrange, WITH_OPTIONS },
+	{ "zrevrange", -4, REDIS_READ, 1, 1, 1, redis_zrange, REVERSE },
+	{ "zrangebyscore", -4, REDIS_READ, 1, 1, 1, redis_zrange, BY_SCORE },
+	{ "zrevrangebyscore", -4, REDIS_READ, 1, 1, 1, redis_zrange, BY_SCORE | REVERSE },
+	{ "zcount", 4, REDIS_READ, 1, 1, 1, redis_zcount, 0 },
+	{ "zremrangebyscore", 4, REDIS_WRITE, 1, 1, 1, redis_zremrangebyscore, 0 },
+	{ "zremrangebyrank", 4, REDIS_WRITE, 1, 1, 1, redis_zremrangebyrank, 0 },
+	{ "zpopmin", -2, REDIS_WRITE, 1, 1, 1, redis_zpop, 0 },
+	{ "zpopmax", -2, REDIS_WRITE, 1, 1, 1, redis_zpop, REVERSE },
+	{ "zscan", -3, REDIS_READ, 1, 1, 1, redis_zscan, 0 },
 	{ 0 },
 };
