@@ -45,13 +45,13 @@ static struct slice lua_slice(lua_State *lua, int index)
 /* {err = `CODE words`}: without a code it is ERR, as it is for an error of one word. */
 static void push_error(lua_State *lua, const char *text)
 {
-	size_t n = strlen(text);
 	bool has_code = *text == '-' && strchr(text, ' ');
+	size_t n;
 
+	text += *text == '-';
+	n = strlen(text);
 	while (n && strchr("\r\n", text[n - 1]))
 		n--;
-	text += *text == '-';
-	n -= n && text[-1] == '-';
 	lua_newtable(lua);
 	if (has_code) {
 		lua_pushlstring(lua, text, n);
