@@ -7,6 +7,7 @@
 
 #include "base/fatal.h"
 #include "base/sha1.h"
+#include "lock/deadlock/deadlock.h"
 #include "lock/hold/hold_internal.h"
 #include "lock/queue/queue_internal.h"
 #include "lock/scripts/script.h"
@@ -23,6 +24,7 @@ static const struct {
 	{ "stay_in_line", "a waiter that goes stays in the queue" },
 	{ "never_look", "nobody looks at a lock whose lease is over" },
 	{ "deaf_waiters", "waiters queue while their worker is not subscribed" },
+	{ "blind_to_circles", "a circle of waiters is not noticed" },
 	{ "same_random", "all random bytes are the same" },
 	{ "wall_clock", "leases are measured by the machine's date" },
 };
@@ -149,6 +151,10 @@ SKIP("stay_in_line", probe_leave,
 SKIP("never_look", line_probe_on_timer, (struct timer * t, double now), (t, now))
 SKIP("never_look", recheck_on_timer, (struct timer * t, double now), (t, now))
 RETURN("deaf_waiters", true, bool, queue_node_is_ready, (const struct queue_node *at), (at))
+
+RETURN("blind_to_circles", NULL, struct deadlock_watch *, deadlock_watch_new,
+       (struct deadlocks * all, const struct deadlock_terms *terms, deadlock_fn *fn, void *arg),
+       (all, terms, fn, arg))
 
 void __real_hold_owner_end(struct hold_owner *o, bool release);
 void __wrap_hold_owner_end(struct hold_owner *o, bool release);

@@ -392,6 +392,12 @@ void history_fail_try(struct try *t, const char *why)
 		history_fail("failed: %s with %s: %s", t->who, t->key, why);
 }
 
+void history_circle(const struct try *t)
+{
+	if (!is_disturbed(t, t->sent))
+		history_fail("circle: %s waited for %s to the end", t->who, t->key);
+}
+
 void history_give_up(struct try *t)
 {
 	set_over(t, t->ends_with_connection);

@@ -14,6 +14,7 @@
  *   failed        an error or a lost connection, and nothing had happened
  *   kept          Redis has the lock for a client that has released it, or never got it
  *   idle          the lock is free, clients wait for it, and none of them gets it
+ *   circle        clients waited for each other to the end of their time
  *   left behind   keys in Redis when all clients have left
  *   hangs         a client that gets no answer
  *
@@ -74,6 +75,8 @@ void history_grant(struct try *t, int64_t fence);
 void history_refuse(struct try *t); /* the answer was: taken */
 /* The answer was an error, or the connection ended: what became of it is not known. */
 void history_fail_try(struct try *t, const char *why);
+/* It has waited to the end, and no holder keeps a lock for long: it was in a circle. */
+void history_circle(const struct try *t);
 void history_give_up(struct try *t); /* the client has gone while it waited or held */
 void history_release(struct try *t); /* the release is sent now */
 void history_released(struct try *t, bool confirmed);

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * model_circles: clients that have one lock and ask for another, in any order, by verbs and by
+ * rules, so that they wait for each other in circles; and clients that take two locks by MLOCK.
+ * One of each circle is told DEADLOCK; nobody waits to the end, and nobody without a lock is
+ * told.
+ *
+ *   idle --> asks for the first --> asks for the second --> works --> releases --> idle
+ *                  '-- both by MLOCK ------------------------^
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fatal.h"
+#include "tests/sim/app.h"
+#include "tests/sim/history.h"
+#include "tests/sim/models.h"
+
+#define WALKERS 5
+#define KEYS 4
+#define THINK_MOST (300 * MS)
+#define WORK_MOST (150 * MS)
+#define WAIT_MS 20000
+
+static const char *const names[KEYS] = { "rule:a", "rule:b", "verb:a", "verb:b" };
+#define FIRST_VERB 2
+
+enum walker_state { WALKER_IDLE, WALKER_ASKS, WALKER_THINKS, WALKER_WORKS, WALKER_RELEASES };
+
+static struct walker {
+	struct app app;
+	size_t number, serial;
+	enum walker_state state;
+	bool takes_both; /* by MLOCK */
+	int keys[2];
+	struct try *tries[2]; /* NULL: not asked for, or over */
+	bool has_left;
+} walkers[WALKERS];
+
+static struct simulation *simulation;
+
+static bool is_verb(int key)
+{
+	return key >= FIRST_VERB;
+}
+
+static void leave(struct walker *w)
+{
+	w->has_left = true;
+	app_fini(&w->app);
+}
+
+static void think(struct walker *w)
+{
+	w->state = WALKER_IDLE;
+	app_think(&w->app, chance_delay(0, THINK_MOST));
+}
+
+/* --- asking ------------------------------------------------------------------------------- */
+
+static void note_try(struct walker *w, int i)
+{
+	struct try t = { .key = names[w->keys[i]],
+		         .client = &w->app.machine,
+		         .hasp = &simulation_hasp(simulation, w->number)->machine,
+		         .limit = 1,
+		         .is_verb = is_verb(w->keys[i]),
+		         .is_named = !is_verb(w->keys[i]),
+		         .is_renewed = true,
+		         .ends_with_connection = true,
+		         .is_rechecked = true,
+		         .is_fair = !w->takes_both,
+		         .wait_us = WAIT_MS * MS,
+		         .lease_us = 5 * SECOND };
+
+	snprintf(t.who, sizeof(t.who), "c%zu.%zu.", w->number, ++w->serial);
+	w->tries[i] = history_ask(&t);
+}
+
+static void ask(struct walker *w, int i)
+{
+	const char *key = names[w->keys[i]];
+
+	w->state = WALKER_ASKS;
+	note_try(w, i);
+	if (is_verb(w->keys[i]))
+		app_call(&w->app, "LOCK %s WAIT %d", key, WAIT_MS);
+	else
+		app_call(&w->app, "SET %s %s NX", key, w->tries[i]->who);
+}
+
+static void begin_walk(struct walker *w)
+{
+	w->takes_both = chance_one_in(3);
+	w->keys[0] = (int)chance(KEYS);
+	w->keys[1] = (w->keys[0] + 1 + (int)chance(KEYS - 1)) % KEYS;
+	if (!w->takes_both) {
+		ask(w, 0);
+		return;
+	}
+	w->state = WALKER_ASKS;
+	w->keys[0] = FIRST_VERB + (int)chance(2);
+	w->keys[1] = FIRST_VERB + (w->keys[0] == FIRST_VERB);
+	note_try(w, 0);
+	note_try(w, 1);
+	app_call(&w->app, "MLOCK 2 %s %s WAIT %d", names[w->keys[0]], names[w->keys[1]],
+	         WAIT_MS);
+}
+
+/* --- releasing ---------------------------------------------------------------------------- */
+
+/* What it got last it gives back first. */
+static void release(struct walker *w)
+{
+	int i = w->tries[1] ? 1 : 0;
+
+	w->state = WALKER_RELEASES;
+	if (!w->tries[i]) {
+		think(w);
+		return;
+	}
+	history_release(w->tries[i]);
+	if (w->takes_both && w->tries[0] && i == 1) {
+		history_release(w->tries[0]);
+		app_call(&w->app, "MUNLOCK 2 %s %s", names[w->keys[0]], names[w->keys[1]]);
+	} else {
+		app_call(&w->app, "%s %s", is_verb(w->keys[i]) ? "UNLOCK" : "DEL",
+		         names[w->keys[i]]);
+	}
+}
+
+static void over(struct walker *w, int i, void (*how)(struct try *t))
+{
+	if (w->tries[i])
+		how(w->tries[i]);
+	w->tries[i] = NULL;
+}
+
+static void on_released(struct walker *w, const redisReply *r)
+{
+	bool both = w->takes_both && w->tries[0] && w->tries[1];
+
+	for (int i = both || !w->tries[1] ? 0 : 1; i < 2; i++) {
+		if (!w->tries[i])
+			continue;
+		if (r->type == REDIS_REPLY_INTEGER)
+			history_released(w->tries[i], r->integer == (both ? 2 : 1));
+		else
+			history_fail_try(w->tries[i], r->str ? r->str : "nil");
+		w->tries[i] = NULL;
+	}
+	release(w);
+}
+
+/* --- what it gets ------------------------------------------------------------------------- */
+
+static bool others_wait(const struct walker *w)
+{
+	for (int i = 0; i < WALKERS; i++)
+		if (&walkers[i] != w && walkers[i].state == WALKER_ASKS &&
+		    (walkers[i].tries[1] || walkers[i].takes_both))
+			return true;
+	return false;
+}
+
+/* The try that is asked for last has not got its lock. */
+static void on_refused(struct walker *w, const redisReply *r)
+{
+	int last = w->tries[1] ? 1 : 0;
+	bool deadlock = r->type == REDIS_REPLY_ERROR && strncmp(r->str, "DEADLOCK ", 9) == 0;
+
+	if (r->type == REDIS_REPLY_ERROR && !deadlock) {
+		for (int i = 0; i < 2; i++)
+			if (w->tries[i])
+				history_fail_try(w->tries[i], r->str);
+		w->tries[0] = w->tries[1] = NULL;
+		app_hang_up(&w->app);
+		return;
+	}
+	if (deadlock && !(w->takes_both || (last == 1 && others_wait(w))))
+		history_fail("no circle: %s is told %s", w->app.machine.name, r->str);
+	if (!deadlock)
+		for (int i = w->takes_both ? 0 : last; i <= last; i++)
+			history_circle(w->tries[i]);
+	for (int i = w->takes_both ? 0 : last; i <= last; i++)
+		over(w, i, history_give_up);
+	release(w);
+}
+
+static void on_granted(struct walker *w, const redisReply *r)
+{
+	int last = w->tries[1] ? 1 : 0;
+
+	for (int i = w->takes_both ? 0 : last; i <= last; i++)
+		history_grant(w->tries[i], is_verb(w->keys[i]) ? r->integer : 0);
+	w->state = last ? WALKER_WORKS : WALKER_THINKS;
+	app_think(&w->app, chance_delay(0, WORK_MOST));
+}
+
+static void on_reply(struct app *c, const redisReply *r)
+{
+	struct walker *w = container_of(c, struct walker, app);
+
+	if (w->state == WALKER_RELEASES)
+		on_released(w, r);
+	else if (w->state == WALKER_ASKS &&
+	         (r->type == REDIS_REPLY_ERROR || r->type == REDIS_REPLY_NIL))
+		on_refused(w, r);
+	else if (w->state == WALKER_ASKS)
+		on_granted(w, r);
+}
+
+static void on_thought(struct app *c)
+{
+	struct walker *w = container_of(c, struct walker, app);
+
+	if (w->state == WALKER_WORKS && chance_one_in(16)) {
+		over(w, 0, history_give_up);
+		over(w, 1, history_give_up);
+		app_hang_up(c);
+	} else if (w->state == WALKER_WORKS) {
+		release(w);
+	} else if (w->state == WALKER_THINKS) {
+		ask(w, 1);
+	} else if (simulation->closing) {
+		leave(w);
+	} else {
+		begin_walk(w);
+	}
+}
+
+static void on_connected(struct app *c)
+{
+	struct walker *w = container_of(c, struct walker, app);
+
+	simulation->closing ? leave(w) : think(w);
+}
+
+static void on_lost(struct app *c)
+{
+	struct walker *w = container_of(c, struct walker, app);
+
+	for (int i = 0; i < 2; i++)
+		if (w->tries[i])
+			history_fail_try(w->tries[i], "the connection is lost");
+	w->tries[0] = w->tries[1] = NULL;
+	w->state = WALKER_IDLE;
+	if (simulation->closing)
+		leave(w);
+}
+
+/* --- the model ---------------------------------------------------------------------------- */
+
+static const struct app_ops ops = { on_connected, on_reply, on_lost, on_thought };
+
+static void begin(struct simulation *s)
+{
+	simulation = s;
+	memset(walkers, 0, sizeof(walkers));
+	for (int i = 0; i < KEYS; i++)
+		history_add_key(names[i]);
+	for (size_t i = 0; i < WALKERS; i++) {
+		char name[16];
+		snprintf(name, sizeof(name), "client%u", (unsigned)i);
+		walkers[i].number = i;
+		app_init(&walkers[i].app, name, simulation_port(s, i), &ops);
+		app_start(&walkers[i].app);
+	}
+}
+
+static const char *who_hangs(void)
+{
+	for (int i = 0; i < WALKERS; i++)
+		if (!walkers[i].has_left)
+			return walkers[i].app.machine.name;
+	return NULL;
+}
+
+static void end(void)
+{
+	for (int i = 0; i < WALKERS; i++)
+		app_fini(&walkers[i].app);
+}
+
+static bool may_stay(struct slice key)
+{
+	return slice_eq(key, SLICE_LIT("hasp:fence"));
+}
+
+const struct model model_circles = {
+	.name = "circles",
+	.about = "clients that have a lock and ask for another, and MLOCK",
+	.ini = "[verbs]\nreentrant = no\nlease = 5s\non_disconnect = release\n"
+	       "[lock rule]\npattern = rule:*\nlease = 5s\nwait = 20s\nrenew = unleased\n"
+	       "on_disconnect = release\n",
+	/* A circle through several hasps ends when a wait does. */
+	.nhasps = 1,
+	.nworkers = 2,
+	.begin = begin,
+	.who_hangs = who_hangs,
+	.may_stay = may_stay,
+	.end = end,
+};
