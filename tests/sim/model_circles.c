@@ -21,6 +21,7 @@
 #define THINK_MOST (300 * MS)
 #define WORK_MOST (150 * MS)
 #define WAIT_MS 20000
+#define SHORT_WAIT_MS 300
 
 static const char *const names[KEYS] = { "rule:a", "rule:b", "verb:a", "verb:b" };
 #define FIRST_VERB 2
@@ -58,22 +59,23 @@ static void think(struct walker *w)
 
 /* --- asking ------------------------------------------------------------------------------- */
 
-static void note_try(struct walker *w, int i)
+/* With a name that is in Redis: as the value of a rule's lock, as the owner of MLOCK's. */
+static void note_try(struct walker *w, int i, int wait_ms)
 {
 	struct try t = { .key = names[w->keys[i]],
 		         .client = &w->app.machine,
 		         .hasp = &simulation_hasp(simulation, w->number)->machine,
 		         .limit = 1,
 		         .is_verb = is_verb(w->keys[i]),
-		         .is_named = !is_verb(w->keys[i]),
+		         .is_named = w->takes_both || !is_verb(w->keys[i]),
 		         .is_renewed = true,
 		         .ends_with_connection = true,
 		         .is_rechecked = true,
 		         .is_fair = !w->takes_both,
-		         .wait_us = WAIT_MS * MS,
+		         .wait_us = wait_ms * MS,
 		         .lease_us = 5 * SECOND };
 
-	snprintf(t.who, sizeof(t.who), "c%zu.%zu.", w->number, ++w->serial);
+	snprintf(t.who, sizeof(t.who), "c%zu.%zu.", w->number, w->serial);
 	w->tries[i] = history_ask(&t);
 }
 
@@ -82,7 +84,7 @@ static void ask(struct walker *w, int i)
 	const char *key = names[w->keys[i]];
 
 	w->state = WALKER_ASKS;
-	note_try(w, i);
+	note_try(w, i, WAIT_MS);
 	if (is_verb(w->keys[i]))
 		app_call(&w->app, "LOCK %s WAIT %d", key, WAIT_MS);
 	else
@@ -91,6 +93,9 @@ static void ask(struct walker *w, int i)
 
 static void begin_walk(struct walker *w)
 {
+	int wait_ms = chance_one_in(3) ? SHORT_WAIT_MS : WAIT_MS;
+
+	w->serial++;
 	w->takes_both = chance_one_in(3);
 	w->keys[0] = (int)chance(KEYS);
 	w->keys[1] = (w->keys[0] + 1 + (int)chance(KEYS - 1)) % KEYS;
@@ -101,10 +106,13 @@ static void begin_walk(struct walker *w)
 	w->state = WALKER_ASKS;
 	w->keys[0] = FIRST_VERB + (int)chance(2);
 	w->keys[1] = FIRST_VERB + (w->keys[0] == FIRST_VERB);
-	note_try(w, 0);
-	note_try(w, 1);
-	app_call(&w->app, "MLOCK 2 %s %s WAIT %d", names[w->keys[0]], names[w->keys[1]],
-	         WAIT_MS);
+	note_try(w, 0, wait_ms);
+	note_try(w, 1, wait_ms);
+	app_call(&w->app, "MLOCK 2 %s %s WAIT %d AS %s", names[w->keys[0]], names[w->keys[1]],
+	         wait_ms, w->tries[0]->who);
+	/* Some do not wait for the answer. */
+	if (chance_one_in(10))
+		app_think(&w->app, chance_between(0, SHORT_WAIT_MS) * MS);
 }
 
 /* --- releasing ---------------------------------------------------------------------------- */
@@ -122,7 +130,8 @@ static void release(struct walker *w)
 	history_release(w->tries[i]);
 	if (w->takes_both && w->tries[0] && i == 1) {
 		history_release(w->tries[0]);
-		app_call(&w->app, "MUNLOCK 2 %s %s", names[w->keys[0]], names[w->keys[1]]);
+		app_call(&w->app, "MUNLOCK 2 %s %s AS %s", names[w->keys[0]], names[w->keys[1]],
+		         w->tries[0]->who);
 	} else {
 		app_call(&w->app, "%s %s", is_verb(w->keys[i]) ? "UNLOCK" : "DEL",
 		         names[w->keys[i]]);
@@ -179,11 +188,11 @@ static void on_refused(struct walker *w, const redisReply *r)
 	}
 	if (deadlock && !(w->takes_both || (last == 1 && others_wait(w))))
 		history_fail("no circle: %s is told %s", w->app.machine.name, r->str);
-	if (!deadlock)
-		for (int i = w->takes_both ? 0 : last; i <= last; i++)
+	for (int i = w->takes_both ? 0 : last; i <= last; i++) {
+		if (!deadlock && w->tries[i]->wait_us == WAIT_MS * MS)
 			history_circle(w->tries[i]);
-	for (int i = w->takes_both ? 0 : last; i <= last; i++)
 		over(w, i, history_give_up);
+	}
 	release(w);
 }
 
@@ -214,7 +223,7 @@ static void on_thought(struct app *c)
 {
 	struct walker *w = container_of(c, struct walker, app);
 
-	if (w->state == WALKER_WORKS && chance_one_in(16)) {
+	if (w->state == WALKER_ASKS || (w->state == WALKER_WORKS && chance_one_in(16))) {
 		over(w, 0, history_give_up);
 		over(w, 1, history_give_up);
 		app_hang_up(c);
