@@ -28,16 +28,16 @@ struct way {
 	const char *key;
 	const char *ask; /* %s: the key; then OPTIONS */
 	const char *release;
-	bool is_verb, shared, is_fair, is_rechecked, ends_with_connection;
+	bool is_verb, shared, is_fair, ends_with_connection;
 	int limit;
 	int rule_wait_ms; /* what the rule says; -1: the command names it */
 	int lease_ms; /* where the command names none: it is renewed then */
 };
 
 /* clang-format off */
-#define RULE(key_, how) .key = key_, .ask = how, .release = "DEL", .limit = 1, .lease_ms = 2000, \
-	.is_rechecked = true
-#define VERB(key_, how) .key = key_, .ask = how, .release = "UNLOCK", .is_verb = true, .rule_wait_ms = -1, .lease_ms = 2000, .is_fair = true, .is_rechecked = true
+#define RULE(key_, how) .key = key_, .ask = how, .release = "DEL", .limit = 1, .lease_ms = 2000
+#define VERB(key_, how) .key = key_, .ask = how, .release = "UNLOCK", .is_verb = true, \
+	.rule_wait_ms = -1, .lease_ms = 2000, .is_fair = true
 
 static const struct way rules[] = {
 	{ RULE("lock:waits:a", "SET"), .rule_wait_ms = 1500, .is_fair = true },
@@ -132,7 +132,6 @@ static void ask(struct locker *l)
 		         .is_verb = k->is_verb,
 		         .is_fair = k->is_fair,
 		         .ends_with_connection = k->ends_with_connection,
-		         .is_rechecked = k->is_rechecked,
 		         .wait_us = wait_ms * MS };
 
 	if (chance_one_in(16)) {
@@ -142,6 +141,8 @@ static void ask(struct locker *l)
 	if (strcmp(k->ask, "SETNX") == 0)
 		lease_ms = 0;
 	t.is_renewed = !lease_ms;
+	/* hasp has no part in an expiry that the application names, if nothing waits. */
+	t.is_rechecked = k->is_verb || k->rule_wait_ms || !lease_ms;
 	t.lease_us = (lease_ms ? lease_ms : k->lease_ms) * MS;
 	l->names_owner = k->is_verb && (k->limit > 1 || k->shared || chance_one_in(2));
 	/* A dot at its end, so that no name begins another one. */
