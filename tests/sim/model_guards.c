@@ -60,11 +60,16 @@ static size_t nupdates;
 
 /* --- what was seen ------------------------------------------------------------------------ */
 
+static bool begins_with(struct slice value, struct slice head)
+{
+	return head.n == 0 || slice_starts(value, head);
+}
+
 static void saw(const struct writer *w, int key, struct slice value)
 {
 	struct slice known = buf_slice(&longest[key]);
 
-	if (!slice_starts(known, value) && !slice_starts(value, known)) {
+	if (!begins_with(known, value) && !begins_with(value, known)) {
 		history_fail("lost update: %s reads %.*s of %s, which was %.*s",
 		             w->app.machine.name, (int)value.n, value.p, names[key],
 		             (int)known.n, known.p);
@@ -107,7 +112,7 @@ static void check(struct simulation *s)
 	for (int key = 0; key < KEYS; key++) {
 		redisReply *r = server_ask(&s->redis, "GET %s", names[key]);
 		const char *final = r->str ? r->str : "";
-		if (!slice_starts(slice_str(final), buf_slice(&longest[key])))
+		if (!begins_with(slice_str(final), buf_slice(&longest[key])))
 			history_fail("lost update: %s is %s, but was %.*s", names[key], final,
 			             (int)buf_len(&longest[key]), buf_head(&longest[key]));
 		for (size_t i = 0; i < nupdates; i++)
