@@ -258,15 +258,27 @@ static void write_layout(struct buf *out, const struct verbs *verbs, const struc
 		resp_write_bulk(out, SLICE_LIT("no"));
 }
 
+/* Does the call need the sidecar? Where an owner may have the lock already, it does. */
+static bool needs_sidecar(const struct verbs *verbs, const struct verb_args *a,
+                          const struct rewrite_how *how, const struct lock_call *call)
+{
+	bool is_shared = a->owner.p || verbs->owner != OWNER_CONNECTION;
+
+	return lock_kind_is_side(call->kind) ||
+	       (call->kind == LOCK_KIND_COUNT && (is_shared || how->nown));
+}
+
 static void write_short_lock(struct buf *out, const struct verbs *verbs,
                              const struct verb_args *a, const struct rewrite_how *how,
                              const struct lock_call *call)
 {
-	static const enum key_name names[] = { KEY_NAME_FENCE, KEY_NAME_QUEUE };
+	static const enum key_name names[] = { KEY_NAME_FENCE, KEY_NAME_QUEUE, KEY_NAME_OWNER };
+	size_t nnames = needs_sidecar(verbs, a, how, call) ? 3 : 2;
 
-	script_call_begin(out, call->script, how, 4, call->kind == LOCK_KIND_COUNT ? 3 : 4);
+	script_call_begin(out, call->script, how, 2 + nnames,
+	                  call->kind == LOCK_KIND_COUNT ? 3 : 4);
 	resp_write_bulk(out, call->key);
-	key_names_write_bulks(out, how->naming, call->key, names, 2);
+	key_names_write_bulks(out, how->naming, call->key, names, nnames);
 	key_names_write_counter_bulk(out, how->naming, call->key);
 	resp_write_bulk(out, call->owner);
 	resp_write_bulk_int(out, call->lease_ms);
@@ -286,10 +298,8 @@ static void write_lock(struct buf *out, const struct verbs *verbs, const struct 
 	call->value = call->owner;
 	call->ticket = how->ticket;
 	count = call->kind == LOCK_KIND_COUNT;
-	/* A try that waits is sent in full: the second of two could be overtaken. So is that of
-	 * an owner that has the lock already. */
-	call->is_short = how->may_be_short && !call->wait_ms && !how->nown &&
-	                 (count || call->kind == LOCK_KIND_TOKEN);
+	/* A try that waits is sent in full: the second of two could be overtaken. */
+	call->is_short = how->may_be_short && !call->wait_ms;
 	if (call->is_short) {
 		write_short_lock(out, verbs, a, how, call);
 		return;

@@ -14,7 +14,7 @@
 -- include hand_off
 -- include notify_redisson
 -- include notify_rw
--- include sides
+-- include timeouts_of
 local lock, record, queue, side, counter = unpack(KEYS)
 local is_verb = ARGV[2] == 'verb'
 local layout = redis.call('TYPE', lock).ok
@@ -34,7 +34,7 @@ end
 -- (The keys of further readers' holds end by themselves, and count for nothing without the lock.)
 local fields = is_rw and redis.call('HSCAN', lock, '0', 'COUNT', '64')[2] or {}
 for i = 1, #fields, 2 do
-	local timeouts = sides().timeouts_of(lock, fields[i])
+	local timeouts = timeouts_of(lock, fields[i])
 	for n = 1, math.min(tonumber(fields[i + 1]) or 0, 64) do
 		redis.call('DEL', timeouts .. n)
 	end

@@ -6,8 +6,8 @@
 -- KEYS[4]  sidecar
 -- KEYS[5]  fence counter
 --
--- KEYS of a short call: lock, record, queue, fence counter; its ARGV: token, lease ms, ticket. ARGV of
--- a full one:
+-- KEYS of a short call may leave out the sidecar; its ARGV: token, lease ms, ticket. ARGV of a full
+-- one:
 --
 -- ARGV[1]  secret (see sign.lua)
 -- ARGV[2]  token
@@ -29,8 +29,9 @@
 -- include recorded_fence
 -- include write_record
 local lock, record, queue, side, counter = unpack(KEYS)
-local is_short = #KEYS == 4
-if is_short then
+local is_short = #ARGV == 3
+local has_side = counter
+if not has_side then
 	counter = side
 end
 local token, lease, ticket, wait_ms, place = unpack(ARGV, is_short and 1 or 2)
@@ -46,7 +47,7 @@ if existing > 0 then
 			'WRONGTYPE Operation against a key holding the wrong kind of value')
 	end
 	mine = fields[1] and 1 or 0
-	if is_short and mine == 1 then
+	if mine == 1 and not has_side then
 		return redis.status_reply('BUSY')
 	end
 end

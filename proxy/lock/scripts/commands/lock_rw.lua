@@ -6,6 +6,8 @@
 -- KEYS[4]  sidecar
 -- KEYS[5]  fence counter
 --
+-- ARGV of a short call: token, lease ms, ticket, kind. Of a full one:
+--
 -- ARGV[1]  secret (see sign.lua)
 -- ARGV[2]  token
 -- ARGV[3]  lease ms
@@ -16,7 +18,7 @@
 -- ARGV[8]  and more: tokens by which the client's own connection has a side, see any_own.lua
 --
 -- returns  the fencing token; nil: another's, or a reader asks for the write side; QUEUED (see
---          enqueue.lua)
+--          enqueue.lua); to a short call BUSY: it has done nothing, because only a full one can
 -- layout   Redisson's RReadWriteLock: see sides.lua
 -- include any_own
 -- include client_error
@@ -25,33 +27,42 @@
 -- include sides
 -- include take_rw
 local lock, record, queue, side, counter = unpack(KEYS)
-local token, lease, ticket, wait_ms, place, kind = unpack(ARGV, 2)
-local allowed, mine = sides().allows(lock, record, side, token, kind)
-if allowed == nil then
-	return mine
+local is_short = #ARGV == 4
+local token, lease, ticket, wait_ms, place, kind = unpack(ARGV, is_short and 1 or 2)
+if is_short then
+	kind = wait_ms
 end
--- (A reader that waited to be the writer would wait for itself.)
-if mine and not allowed then
-	return false
-end
--- break readers_pass: if not mine and kind ~= 'm' and redis.call('EXISTS', queue) == 1 then
-if not mine and redis.call('EXISTS', queue) == 1 then
-	hand_off_rw(lock, record, queue, side, counter)
-	allowed, mine = sides().allows(lock, record, side, token, kind)
+if redis.call('EXISTS', lock, queue) > 0 then
+	local allowed, mine = sides().allows(lock, record, side, token, kind)
 	if allowed == nil then
 		return mine
 	end
-	allowed = allowed and (mine or redis.call('EXISTS', queue) == 0)
-end
-if not allowed then
-	local function has(own)
-		return sides().count_of(lock, own, 'write') > 0
-	end
-	if wait_ms == '0' or any_own(8, has) then
+	-- (A reader that waited to be the writer would wait for itself.)
+	if mine and not allowed then
 		return false
 	end
-	return enqueue(lock, -2, queue, ticket, tonumber(wait_ms), place,
-		kind .. ' ' .. lease .. ' 0 ' .. token .. ' ')
+	-- break readers_pass: if not mine and kind ~= 'm' and redis.call('EXISTS', queue) == 1 then
+	if not mine and redis.call('EXISTS', queue) == 1 then
+		if is_short then
+			return redis.status_reply('BUSY')
+		end
+		hand_off_rw(lock, record, queue, side, counter)
+		allowed, mine = sides().allows(lock, record, side, token, kind)
+		if allowed == nil then
+			return mine
+		end
+		allowed = allowed and (mine or redis.call('EXISTS', queue) == 0)
+	end
+	if not allowed then
+		local function has(own)
+			return sides().count_of(lock, own, 'write') > 0
+		end
+		if is_short or wait_ms == '0' or any_own(8, has) then
+			return false
+		end
+		return enqueue(lock, -2, queue, ticket, tonumber(wait_ms), place,
+			kind .. ' ' .. lease .. ' 0 ' .. token .. ' ')
+	end
 end
 local fence = take_rw(lock, record, side, counter, token, lease, ticket, kind)
 if type(fence) == 'table' then

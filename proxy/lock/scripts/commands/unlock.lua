@@ -76,7 +76,7 @@ if holds == 0 then
 	return owner and redis.status_reply('REFUSED 0 1 ' .. (owner:gsub('%c', '?'))) or 0
 end
 if layout == 'm' or layout == 'x' then
-	release_rw(lock, record, queue, side, counter, token, layout)
+	release_rw(lock, record, not is_short and queue or nil, side, counter, token, layout)
 	return 1
 end
 if ticket ~= '' then
@@ -92,7 +92,9 @@ if ticket ~= '' then
 end
 if layout == 'zset' then
 	end_place(lock, record, token)
-	hand_off_places(lock, record, queue, side, counter)
+	if not is_short then
+		hand_off_places(lock, record, queue, side, counter)
+	end
 	return 1
 end
 if holds > 1 then

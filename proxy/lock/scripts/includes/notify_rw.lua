@@ -2,7 +2,7 @@
 -- is in line before them. Names the channel as Redisson does.
 -- include announce
 local function notify_rw(lock, queue, message, counter)
-	if redis.call('EXISTS', queue) == 1 or redis.call('HGET', lock, 'mode') == 'write' then
+	if queue and redis.call('EXISTS', queue) == 1 or redis.call('HGET', lock, 'mode') == 'write' then
 		return
 	end
 	local name = lock:find('{', 1, true) and lock or '{' .. lock .. '}'

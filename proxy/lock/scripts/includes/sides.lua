@@ -8,14 +8,8 @@
 -- the longest. The record is a hash {field: `<fencing token> <ticket>`}; the sidecar has the tickets
 -- of further holds (see add_hold.lua). The names of the keys of holds depend on how many there are:
 -- so they are not among KEYS, but they have the slot of the lock.
+-- include timeouts_of
 local function sides()
-	-- What the names of an owner's time-out keys of a read-write lock begin with.
-	-- As Redisson names them: a name with a brace of its own gets no others.
-	local function timeouts_of(lock, token)
-		local name = lock:find('{', 1, true) and lock or '{' .. lock .. '}'
-		return name .. ':' .. token .. ':rwlock_timeout:'
-	end
-
 	-- May a key that is missing here be at another node, as its slot is on its way? Then Redis refuses a
 	-- command that names that key and the lock.
 	local function is_away(lock, key)
@@ -273,7 +267,6 @@ local function sides()
 	end
 
 	return {
-		timeouts_of = timeouts_of,
 		left_of = left_of,
 		reads_of = reads_of,
 		allows = allows,

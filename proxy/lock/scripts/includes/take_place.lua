@@ -4,11 +4,12 @@
 -- include next_fence
 -- include set_place
 local function take_place(lock, record, counter, token, lease, ticket)
-	local known = redis.call('ZSCORE', lock, token) and redis.call('HGET', record, token)
+	local had = redis.call('ZSCORE', lock, token)
+	local known = had and redis.call('HGET', record, token)
 	local fence = known and tonumber(known:match('^%d+')) or next_fence(counter)
 	if type(fence) == 'table' then
 		return fence
 	end
 	local note = string.format('%.0f', fence) .. (known and ' =' or ' ') .. ticket
-	return set_place(lock, record, token, lease, true, note) or fence
+	return set_place(lock, record, token, lease, had, note) or fence
 end

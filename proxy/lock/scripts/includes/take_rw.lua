@@ -3,7 +3,7 @@
 -- Redis' error: then nothing was written.
 -- include add_hold
 -- include next_fence
--- include sides
+-- include timeouts_of
 local function take_rw(lock, record, side, counter, token, lease, ticket, kind)
 	local field = kind == 'x' and token .. ':write' or token
 	local before = redis.call('HMGET', lock, 'mode', field)
@@ -15,7 +15,7 @@ local function take_rw(lock, record, side, counter, token, lease, ticket, kind)
 	if type(fence) == 'table' then
 		return fence
 	end
-	local timeout = kind == 'm' and sides().timeouts_of(lock, token) .. holds
+	local timeout = kind == 'm' and timeouts_of(lock, token) .. holds
 	if timeout then
 		local reply = redis.pcall('SET', timeout, '1', 'PX', lease)
 		if reply.err then
