@@ -5,7 +5,7 @@ import pytest
 from harness import until
 from harness.browser import Browser
 from harness.processes import free_port
-from harness.replies import NIL, OK, ONE
+from harness.replies import NIL, OK, ONE, ZERO
 from harness.resp import encode
 from harness.scrape import HTTP, where
 from harness.sections import rule, section
@@ -126,6 +126,35 @@ def test_it_fits_narrow_and_wide_screens_and_can_be_read(start_hasp, browser, sh
                 assert (text, ground, browser.run(CONTRAST, text, ground)) > (text, ground, 4.5)
 
 
+def test_prevented_harm_has_a_column_of_its_own(start_hasp, browser, show):
+    hasp = start_hasp(rule() + HTTP)
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("SET", "lock:a", "1", "NX") == OK
+        assert other.call("SET", "lock:a", "1", "NX") == NIL
+        assert other.call("DEL", "lock:a") == ZERO
+        assert other.call("SET", "lock:a", "2").startswith(b"-LOCKED ")
+    show(hasp)
+    titles = browser.run("return [...document.querySelectorAll('#rules thead th')].map((n) => n.textContent)")
+    shows(browser, "#rules-rows tr", "locks")
+    cells = browser.run("return [...document.querySelectorAll('#rules-rows tr')[0].cells].map((n) => n.textContent.trim())")
+    assert [cells[titles.index(title)] for title in ("Taken", "Refused", "Prevented", "Lost")] == ["1", "1", "2", "0"]
+
+
+def test_locks_come_first_on_a_narrow_screen_and_keys_are_cut_in_the_middle(start_hasp, browser, show):
+    hasp = start_hasp(JOBS + HTTP)
+    key = "job:" + "long" * 40 + ":the-end"
+    with hasp.connect() as one:
+        assert one.call("SETNX", key, "1") == ONE
+        for width in 1440, 360:
+            show(hasp, width=width)
+            shows(browser, "#locks-rows tr", ":the-end")
+            shows(browser, "#locks-rows tr", "job:long")
+            shows(browser, "#locks-rows tr", "long…")
+        first = browser.run("return [...document.querySelectorAll('main > :not([hidden])')]"
+                            ".sort((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top)[0].id")
+        assert first == "live"
+
+
 def test_html_in_a_key_or_a_name_is_text(start_hasp, browser, show):
     hasp = start_hasp(rule() + HTTP)
     with hasp.connect() as one, hasp.connect() as other:
@@ -186,5 +215,5 @@ def test_it_can_be_paused_and_filtered_by_the_keyboard(start_hasp, browser, show
         browser.run("const f = document.querySelector('#filter'); f.value = 'LOCK:B'; f.dispatchEvent(new Event('input'))")
         assert [text.split(" ")[0] for text in browser.text("#locks-rows tr")] == ["lock:b"]
         browser.run("const b = document.querySelector('#pause'); b.focus(); b.click()")
-        shows(browser, "#state-text", "paused")
+        shows(browser, "#state-text", "view frozen")
         assert browser.run("return document.activeElement.getAttribute('aria-pressed')") == "true"

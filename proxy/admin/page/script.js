@@ -37,9 +37,14 @@
     });
   }
 
+  // A long key is cut in the middle: what tells keys apart is often at their ends.
+  const narrow = matchMedia("(max-width: 700px)");
+
   function keyText(row) {
     const cut = row.key_bytes > new TextEncoder().encode(row.key).length && row.key.length > 100;
-    return visible(row.key) + (cut ? "…" : "");
+    const text = visible(row.key) + (cut ? "…" : "");
+    const [head, tail] = narrow.matches ? [36, 20] : [80, 36];
+    return text.length > head + tail + 1 ? `${text.slice(0, head)}…${text.slice(-tail)}` : text;
   }
 
   const keyNote = (row) => row.db > 0 ? `database ${row.db}` : "";
@@ -198,7 +203,7 @@
     }
   }
 
-  const TOTALS = ["held", "taken", "refused", "waited", "timed", "lost", "wait", "hold"];
+  const TOTALS = ["held", "taken", "refused", "prevented", "waited", "timed", "lost", "wait", "hold"];
   const ruleRow = () => newRow((tr, parts) => {
     const td = make("td", "", tr);
     parts.name = make("span", "", td);
@@ -215,7 +220,8 @@
     const t = section.totals || {};
     const keys = section.patterns.map(visible).join("  ") || "any";
     const values = {
-      held: section.held, taken: t.acquired, refused: (t.refused || 0) + (t.writes_refused || 0) + (t.deletes_refused || 0) + (t.updates_refused || 0),
+      held: section.held, taken: t.acquired, refused: t.refused,
+      prevented: (t.writes_refused || 0) + (t.deletes_refused || 0) + (t.updates_refused || 0),
       waited: t.waited, timed: t.timed_out, lost: t.lost,
     };
     setText(parts.name, section.name);
@@ -226,7 +232,7 @@
     setText(parts.sub, keys);
     setText(parts.owner, section.owner);
     for (const what of TOTALS) {
-      const wide = what === "taken" || what === "refused" || what === "lost" ? "" : " wide";
+      const wide = what === "taken" || what === "prevented" || what === "lost" ? "" : " wide";
       const value = section.totals ? values[what] : undefined;
       const alarm = value > 0 && what === "lost" ? " alarm" : "";
       setText(parts[what], value === undefined ? "–" : count(value));
@@ -418,7 +424,7 @@
       text = last.not_ready;
     } else if (paused) {
       name += " paused";
-      text = `paused at ${clock(lastAt || new Date())}`;
+      text = `view frozen at ${clock(lastAt || new Date())}`;
     } else if (last) {
       name += " ok";
       text = "serving";
@@ -509,7 +515,7 @@
   $("pause").addEventListener("click", () => {
     paused = !paused;
     $("pause").setAttribute("aria-pressed", String(paused));
-    setText($("pause"), paused ? "Go on" : "Pause");
+    setText($("pause"), paused ? "Go on" : "Freeze view");
     showState();
   });
   $("copy").addEventListener("click", copyFound);
