@@ -42,6 +42,7 @@ struct commands {
 #define EXPIRY(what) .expiry = EXPIRY_##what,
 #define SESSION(what) .session = SESSION_##what,
 #define VALUE(what) .value = VALUE_##what,
+#define FIELD(what) .field = FIELD_##what,
 #define CLUSTER(what) .cluster = CLUSTER_##what,
 #define PACE(what) .pace = PACE_##what,
 #define ERRORS(what) .errors = ERRORS_##what,

@@ -98,6 +98,8 @@ enum command_expiry {
 
 enum command_value { VALUE_NONE, VALUE_ONE, VALUE_EACH };
 
+enum command_field { FIELD_NONE, FIELD_READ, FIELD_WRITE };
+
 enum command_pace { PACE_SERVER, PACE_OWN };
 
 enum command_errors { ERRORS_SERVER, ERRORS_OWN };
@@ -164,6 +166,7 @@ struct command_facts {
 	uint8_t expiry; /* enum command_expiry */
 	uint8_t session; /* enum command_session */
 	uint8_t value; /* enum command_value */
+	uint8_t field; /* enum command_field */
 	uint8_t cluster; /* enum command_cluster */
 	uint8_t pace; /* enum command_pace */
 	uint8_t errors; /* enum command_errors */

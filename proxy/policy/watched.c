@@ -65,15 +65,15 @@ bool watched_concerns(const struct command *c)
 {
 	if (c->keys == KEYS_NONE || (c->flags & COMMAND_BLOCKING))
 		return false;
-	return (c->flags & COMMAND_WRITE) || c->facts.value != VALUE_NONE || counts_keys(c) ||
-	       command_runs_script(c);
+	return (c->flags & COMMAND_WRITE) || c->facts.value != VALUE_NONE ||
+	       c->facts.field != FIELD_NONE || counts_keys(c) || command_runs_script(c);
 }
 
 bool watched_may_sample(const struct command *c)
 {
 	if (!command_single_key(c) || command_runs_script(c))
 		return false;
-	return c->facts.value != VALUE_NONE || counts_keys(c) ||
+	return c->facts.value != VALUE_NONE || c->facts.field != FIELD_NONE || counts_keys(c) ||
 	       c->facts.act == EFFECT_CHANGE || c->facts.act == EFFECT_SET;
 }
 
@@ -124,6 +124,22 @@ static void see_script(struct sighting *s, const struct context *x)
 		s->script_args[s->nscript_args++] = hash(x, req->argv[i]);
 }
 
+/* HGET key field; HSET key field value. Of one that sets several, the first counts. */
+static void see_field(struct sighting *s, const struct context *x)
+{
+	const struct resp_view *req = x->req;
+
+	if (req->argc < 3 || x->what->command->facts.field == FIELD_NONE)
+		return;
+	s->field = hash(x, req->argv[2]);
+	if (x->what->command->facts.field == FIELD_READ) {
+		s->kind = SIGHTING_READ;
+		s->how = READ_HGET;
+	} else if (req->argc == 4) {
+		s->value = hash(x, req->argv[3]);
+	}
+}
+
 static void see_command(struct sighting *s, const struct context *x, bool is_whole)
 {
 	const struct command *c = x->what->command;
@@ -144,6 +160,7 @@ static void see_command(struct sighting *s, const struct context *x, bool is_who
 		    (s->effect.act == EFFECT_ACQUIRE || s->effect.act == EFFECT_SET))
 			s->value = value_hash(x);
 		s->way = c->facts.rule == RULE_SETNX ? WAY_SETNX : WAY_SET_NX;
+		see_field(s, x);
 	}
 }
 
@@ -158,8 +175,9 @@ static bool see_locked(struct sighted_key *k, const struct context *x, const str
 
 	k->use = KEY_LOCK;
 	k->owner = hash(x, context_token(x, owner, &x->env->token));
-	return s->kind != SIGHTING_EFFECT || (command_writes(x->what->command, s->nargs) &&
-	                                      !command_only_gets(x->what->command, x->req));
+	return (s->kind != SIGHTING_EFFECT && !s->field) ||
+	       (command_writes(x->what->command, s->nargs) &&
+	        !command_only_gets(x->what->command, x->req));
 }
 
 /* `i`: the number of the key among those of the command. */

@@ -10,6 +10,7 @@
 #define WRITES_ENOUGH 20
 /* One write of so many that is outside any lock is too few. */
 #define OUTSIDE_SHARE 10
+#define REREAD_SHARE 10
 /* One read of so many that is not written back is too many for strategy = lock. */
 #define UNWRITTEN_SHARE 10
 /* One write of so many that is nested is too many. */
@@ -79,6 +80,12 @@ static void put_guard_use(struct buf *out, const struct finding *f)
 	buf_puts(out, "\n");
 }
 
+/* strategy = check compares strings. */
+static bool can_check(const struct finding *f)
+{
+	return is_read_mostly(f) && !(f->guard.how & READ_HGET);
+}
+
 static void put_lost(struct buf *out, const struct guard_sums *g)
 {
 	bool is_refresh = verdict_is_refresh(g);
@@ -116,6 +123,15 @@ static void put_reads(struct buf *out, const struct finding *f)
 		return;
 	buf_puts(out, ";   ");
 	discovery_put_number(out, f->nread - f->guard.written_back);
+	if (!can_check(f)) {
+		buf_puts(out, " reads were not written back: each would keep the guard until "
+		              "its lease "
+		              "ends.\n"
+		              ";   Question: which clients only read? Name them in `except`; "
+		              "then use "
+		              "this section, and remove each leading \";\".\n");
+		return;
+	}
 	buf_puts(out,
 	         " reads were not written back: strategy = check lets readers pass, and no "
 	         "client waits.\n"
@@ -127,14 +143,16 @@ static void put_reads(struct buf *out, const struct finding *f)
 static void put_guard_section(struct buf *out, const struct finding *f, const char *name)
 {
 	const struct guard_sums *g = &f->guard;
-	const char *mark = verdict_is_refresh(g) || is_near_lock(g) ? ";" : "";
+	bool is_open = verdict_is_refresh(g) || is_near_lock(g) ||
+	               (is_read_mostly(f) && !can_check(f));
+	const char *mark = is_open ? ";" : "";
 	double lease = LEASE_SHARE * durations_at(&g->between, 0.99);
 
 	buf_printf(out, "%s[guard %s]\n%spattern = ", mark, name, mark);
 	buf_append(out, buf_slice(&f->pattern));
-	buf_printf(out, "\n%sacquire_on =%s%s\n", mark, g->how & READ_GET ? " GET" : "",
-	           g->how & READ_MGET ? " MGET" : "");
-	if (is_read_mostly(f)) {
+	buf_printf(out, "\n%sacquire_on =%s%s%s\n", mark, g->how & READ_GET ? " GET" : "",
+	           g->how & READ_MGET ? " MGET" : "", g->how & READ_HGET ? " HGET" : "");
+	if (can_check(f)) {
 		buf_printf(out, "%sstrategy = check\n", mark);
 	} else {
 		if (lease > LEASE_DEFAULT)
@@ -193,6 +211,12 @@ void discovery_put_guard_left(struct buf *out, const struct finding *f)
 		buf_puts(out, " over another client's value: cure the lock, not this key\n");
 	} else if (g->under_lock + g->near_lock == g->written_back) {
 		buf_puts(out, ";     written by holders of a lock; no update was lost\n");
+	} else if (g->reread * REREAD_SHARE > g->written_back) {
+		buf_puts(out,
+		         ";     no connection overwrote what another one had written; but "
+		         "connections read several times before they write:\n;     if several "
+		         "users share a connection, hasp cannot see the updates that they "
+		         "lose\n");
 	} else {
 		buf_puts(out, ";     no update was lost\n");
 	}

@@ -267,6 +267,7 @@ static void add_guards(struct guard_sums *to, const struct guard_sums *from)
 	to->under_lock += from->under_lock;
 	to->stale_under_lock += from->stale_under_lock;
 	to->near_lock += from->near_lock;
+	to->reread += from->reread;
 	to->stale_near_lock += from->stale_near_lock;
 	to->nested += from->nested;
 	to->lasting += from->lasting;

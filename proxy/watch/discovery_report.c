@@ -113,7 +113,7 @@ static void put_head(struct buf *out, const struct discovery_snapshot *s,
 }
 
 struct others {
-	uint64_t covered, looked, leaders, markers, scripted, rest;
+	uint64_t covered, looked, leaders, markers, scripted, raced, hopped, rest;
 };
 
 /* A lock, and no cache: most clients that set it after a look delete it, and do not read it. */
@@ -157,6 +157,10 @@ static void count_other(struct others *o, const struct key_group *s)
 		o->markers++;
 	else if (s->nscripted)
 		o->scripted++;
+	else if (s->raced)
+		o->raced++;
+	else if (s->hopped)
+		o->hopped++;
 	else
 		o->rest++;
 }
@@ -172,7 +176,7 @@ static void put_other(struct buf *out, uint64_t n, const char *what)
 
 static void put_others(struct buf *out, const struct discovery_snapshot *s)
 {
-	struct others o = { 0, 0, 0, 0, 0, 0 };
+	struct others o = { 0 };
 
 	for (size_t i = 0; i < s->n; i++) {
 		put_looked(out, &s->shapes[i]);
@@ -189,6 +193,17 @@ static void put_others(struct buf *out, const struct discovery_snapshot *s)
 	          "a release shows whose a lock is");
 	put_other(out, o.scripted,
 	          "of keys that scripts use: hasp does not look at locks that scripts take");
+	put_other(
+		out, o.raced,
+		"of keys that several clients found missing and then set, the last one over "
+	        "the "
+		"others: a cache may do so;\n;     where the first value has to stay, use SET "
+		"with NX, and read the value that stayed");
+	put_other(
+		out, o.hopped,
+		"of keys that one connection reads and another one of its address or name "
+		"writes:\n;     hasp cannot tell whether the value that is written comes from "
+		"that read, and a guard holds for one connection only");
 	put_other(out, o.rest,
 	          "of other keys: no lock was taken there, and no value was read and written "
 	          "back");

@@ -90,6 +90,8 @@ static void complete_key(const struct sighting *s, const struct sighted_key *k,
 			tracker_wrote(a, s->value, s->effect.lease_ms, k->keeps_read);
 	} else if (s->kind == SIGHTING_SCRIPT) {
 		tracker_script(a, s->script_args, s->nscript_args);
+	} else if (s->field && s->kind == SIGHTING_EFFECT && k->use == KEY_ANY) {
+		tracker_wrote(a, s->value, -1, false);
 	} else if (s->kind == SIGHTING_EFFECT) {
 		complete_effect(s, k, a, reply);
 	} else if (s->kind == SIGHTING_LOOK) {
@@ -128,6 +130,7 @@ void sighting_complete(const struct sighting *s, int db, const struct resp_reply
 		a.key = k->n ? slice_of(keys.p + at, k->n) : SLICE_LIT("");
 		a.group = k->group;
 		a.owner = k->owner;
+		a.field = k->use == KEY_ANY ? s->field : 0;
 		at += a.key.n;
 		if (all->discovers || k->use != KEY_ANY)
 			complete_key(s, k, &a, reply);

@@ -28,6 +28,7 @@ struct sighting {
 	double sent_at; /* by the clock; 0: it is queued in a transaction */
 	bool watches;
 	uint64_t value; /* EFFECT: the hash of what is stored; 0: not known */
+	uint64_t field; /* the hash of the field of a hash that is read or set; 0: none */
 	size_t nscript_args; /* SCRIPT */
 	uint64_t script_args[SIGHTING_ARGS_MAX];
 	bool under_lock; /* the client has a lock of LOCK's, or of a rule in force */

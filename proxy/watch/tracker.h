@@ -87,6 +87,7 @@ struct tracker_act {
 	uint64_t owner; /* hash of the owner's token by the observed rule; 0: the connection */
 	int db;
 	struct slice key;
+	uint64_t field; /* hash of the field of a hash; each counts as a key; 0: none */
 	double now;
 	double sent; /* the same clock, when the command came */
 	bool watches; /* in a transaction that watches keys: the client checks for itself */
@@ -117,7 +118,7 @@ void tracker_script(const struct tracker_act *a, const uint64_t *args, size_t na
 
 /* --- what is done to others --- */
 
-enum read_how { READ_GET = 1, READ_MGET = 2 };
+enum read_how { READ_GET = 1, READ_MGET = 2, READ_HGET = 4 };
 /* Its value was read; of a guarded key also that there is none. */
 void tracker_read(const struct tracker_act *a, enum read_how how);
 /* It was asked for, and there was none, or it is not known whether there was. */

@@ -9,6 +9,8 @@
 
 /* Carts and sessions are written back while they are used, caches near their end. */
 #define LATE_SHARE 0.5
+/* So many of a key's readers are looked at. */
+#define READERS_SEEN 16
 
 void tracker_read(const struct tracker_act *a, enum read_how how)
 {
@@ -17,6 +19,7 @@ void tracker_read(const struct tracker_act *a, enum read_how how)
 	struct key *k = tracker_key(a);
 	struct last_read *r;
 	uint64_t window;
+	bool is_again;
 
 	if (!k)
 		return;
@@ -29,6 +32,7 @@ void tracker_read(const struct tracker_act *a, enum read_how how)
 	if (!window)
 		return;
 	r = tracker_last_read(k, c);
+	is_again = r;
 	if (!r) {
 		if (d->used > d->memory || k->nreads == READS_MAX)
 			return;
@@ -44,6 +48,7 @@ void tracker_read(const struct tracker_act *a, enum read_how how)
 		c->nreads++;
 		d->used += tracker_cost(sizeof(*r));
 	}
+	r->again = is_again;
 	r->version = k->version;
 	r->writes = k->writes;
 	r->depth = k->depth;
@@ -64,6 +69,7 @@ void tracker_missed(const struct tracker_act *a)
 	struct last_read *r = k ? tracker_last_read(k, a->client) : NULL;
 
 	a->client->missed = tracker_key_hash(a);
+	a->client->missed_at = a->now;
 	if (k)
 		tracker_lock_read(a, k, false);
 	/* What it had read before is not what it writes now. */
@@ -119,6 +125,7 @@ static void note_written_back(const struct tracker_act *a, struct key *k,
 		sampling_make_whole(k->sampled);
 	g->written_back++;
 	g->how |= r->how;
+	g->reread += r->again;
 	g->nested += is_nested(a->client, r);
 	g->lasting += lease_ms <= 0;
 	g->dated += r->is_dated;
@@ -141,6 +148,22 @@ static void note_written_back(const struct tracker_act *a, struct key *k,
 		k->harm->lost += lost;
 }
 
+/* Has a connection of the client's address or name read the key, and not written it since? */
+static bool was_read_like(const struct tracker_act *a, const struct key *k)
+{
+	const struct tracker_client *c = a->client;
+	size_t n = 0;
+
+	for (const struct list *at = k->reads.prev; at != &k->reads && n < READERS_SEEN;
+	     at = at->prev, n++) {
+		const struct last_read *r = container_of(at, struct last_read, in_key);
+		if ((c->address && r->client->address == c->address) ||
+		    (c->name && r->client->name == c->name))
+			return r->version == k->version;
+	}
+	return false;
+}
+
 void tracker_wrote(const struct tracker_act *a, uint64_t value, int64_t lease_ms,
                    bool keeps_read)
 {
@@ -149,7 +172,7 @@ void tracker_wrote(const struct tracker_act *a, uint64_t value, int64_t lease_ms
 
 	if (!k)
 		return;
-	tracker_looker_set(k, a->client);
+	tracker_looker_set(k, a->client, a->now);
 	if (!tracker_lock_set_again(a, k, value, lease_ms)) {
 		k->is_written = true;
 		if (k->group->rule && k->group->rule->kind == OBSERVED_LOCK)
@@ -160,6 +183,8 @@ void tracker_wrote(const struct tracker_act *a, uint64_t value, int64_t lease_ms
 	r = tracker_last_read(k, a->client);
 	if (r && r->window == key_window(k))
 		note_written_back(a, k, r, lease_ms);
+	else if (!r)
+		k->group->hopped += was_read_like(a, k);
 	key_note_write(k, a->client, value);
 	if (r && keeps_read) {
 		r->version = k->version;

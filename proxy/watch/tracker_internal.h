@@ -107,6 +107,7 @@ struct guard_sums {
 	uint64_t
 		under_lock; /* of written_back, under one lock of the client's since the read */
 	uint64_t stale_under_lock; /* of those, over another's write */
+	uint64_t reread; /* of written_back, read several times before */
 	uint64_t near_lock; /* of written_back, read under a lock of the client's that is
 	                     * released, or of a connection of its address or name */
 	uint64_t stale_near_lock; /* of those, over another's write */
@@ -142,6 +143,9 @@ struct key_group {
 	uint64_t prolonged; /* expiries that holders set again */
 	uint64_t nscripted; /* commands by scripts on keys that were never taken */
 	uint64_t nread, nwritten; /* values */
+	uint64_t hopped; /* written by a client that had not read it, when one of its address
+	                  * or name had */
+	uint64_t raced; /* set by several clients that had all found no key before */
 	uint64_t passed_over; /* acts on keys that are not followed */
 	struct lock_sums *lock; /* NULL: none was taken */
 	struct guard_sums *guard; /* NULL: none was written back */
@@ -187,6 +191,7 @@ struct key {
 	uint64_t written_window; /* in which it was */
 	bool is_lock, is_other;
 	uint64_t looker; /* the client that found no key and then set it; 0: none */
+	double looker_at; /* when */
 	bool was_taken; /* by NX: then reads are no other use */
 	bool is_written; /* by a command that neither takes nor releases a lock */
 };
@@ -229,6 +234,7 @@ struct last_read {
 	enum read_how how;
 	double at;
 	uint64_t window; /* in which it was */
+	bool again; /* the client had read it before, and not written it since */
 	uint64_t hold; /* the lock under which it was: tracker_hold_over(); 0: none */
 	bool is_dated, is_late; /* as guard_sums.dated, late */
 };
@@ -240,6 +246,7 @@ struct tracker_client {
 	uint64_t address, name;
 	bool is_closing;
 	uint64_t missed; /* the hash of the key that it found missing last; 0: none */
+	double missed_at;
 	uint64_t filled; /* the hash of the key that it set last after a miss; 0: none */
 	bool has_locked; /* took a lock by NX, or released one that it took by INCR */
 	struct list holds, reads;
@@ -401,7 +408,7 @@ bool verdict_is_harmed(const struct lock_sums *l);
 /* The client's record of the value that it read last; NULL: there is none. */
 struct last_read *tracker_last_read(const struct key *k, const struct tracker_client *c);
 /* Locks that are taken by a look and a SET: the client has set the key; it was deleted. */
-void tracker_looker_set(struct key *k, struct tracker_client *c);
+void tracker_looker_set(struct key *k, struct tracker_client *c, double now);
 void tracker_looker_deleted(struct key *k, struct tracker_client *c);
 /* A hold ended, or is there at the end, that nobody released. */
 void tracker_sum_up_unreleased(struct lock_sums *l, const struct held_lock *h, double now);

@@ -209,7 +209,7 @@ uint64_t tracker_key_hash(const struct tracker_act *a)
 {
 	uint64_t group = a->group ? (uint64_t)(uintptr_t)a->group << 16 : 0;
 
-	return tracker_hash(a->tracker, a->key) ^ (uint64_t)a->db << 48 ^ group;
+	return tracker_hash(a->tracker, a->key) ^ (uint64_t)a->db << 48 ^ group ^ a->field << 1;
 }
 
 struct key *tracker_known_key(const struct tracker_act *a)

@@ -529,14 +529,16 @@ bool tracker_lock_set_again(const struct tracker_act *a, struct key *k, uint64_t
 
 /* --- taking without NX -------------------------------------------------------------------- */
 
-void tracker_looker_set(struct key *k, struct tracker_client *c)
+void tracker_looker_set(struct key *k, struct tracker_client *c, double now)
 {
 	if (c->missed != k->hash)
 		return;
 	c->missed = 0;
 	k->group->filled++;
 	k->group->met += k->looker && k->looker != c->id;
+	k->group->raced += k->looker && k->looker != c->id && c->missed_at < k->looker_at;
 	k->looker = c->id;
+	k->looker_at = now;
 	c->filled = k->hash;
 }
 

@@ -6,7 +6,7 @@ goes on. Where hasp cannot know, the section is a comment below a question.
 import time
 
 import pytest
-from harness import Connection, until
+from harness import Connection, encode, until
 from harness.discovering import Discovering
 
 OK, NIL = b"+OK\r\n", b"$-1\r\n"
@@ -456,3 +456,73 @@ def test_values_that_are_mostly_read_get_a_guard_that_makes_nobody_wait(watch):
     assert (found.sections["guard page"]["acquire_on"], found.sections["guard page"]["strategy"]) == ("GET", "check")
     assert "wait" not in found.sections["guard page"]
     assert shop(watch(found)).startswith(b"-LOCKLOST")
+
+
+def test_field_of_a_hash_that_is_read_and_set_gets_a_guard(watch):
+    def shop(hasp):
+        """Two clients, each of which sets what it read, and one. Returns the sum."""
+        both = [Connection(hasp.address) for _ in range(2)]
+        both[0].call("HSET", "item:1", "stock", 0)
+        for _ in range(24):
+            for client in both:
+                client.send(encode("HGET", "item:1", "stock"))
+            for client in both:
+                stock = int(client.read().split()[-1])
+                assert client.call("HSET", "item:1", "stock", stock + 1) == b":0\r\n"
+        return stock + 1
+
+    hasp = watch()
+    assert shop(hasp) == 24
+    found = hasp.end()
+    assert found.sections["guard item"]["acquire_on"] == "HGET"
+    assert shop(watch(found)) == 48
+
+
+def test_other_field_of_a_hash_is_another_value(watch):
+    hasp = watch()
+    one, other = (Connection(hasp.address) for _ in range(2))
+    for n in range(24):
+        one.call("HGET", "item:1", "stock")
+        other.call("HSET", "item:1", "price", n)
+        one.call("HSET", "item:1", "stock", n)
+    found = hasp.end()
+    assert not found.sections
+    assert "no update was lost" in found.text
+
+
+def test_users_that_share_a_connection_are_not_denied_their_loss(watch):
+    hasp = watch()
+    one, other = (Connection(hasp.address) for _ in range(2))
+    for n in range(24):
+        for _ in range(2):
+            one.call("GET", "user:1")
+        for _ in range(2):
+            one.call("SET", "user:1", n)
+        other.call("GET", "user:1")
+    found = hasp.end()
+    assert not found.sections
+    assert "if several users share a connection, hasp cannot see the updates that they lose" in found.text
+
+
+def test_value_that_one_connection_reads_and_another_writes_is_named(watch):
+    hasp = watch()
+    one, other = (Connection(hasp.address) for _ in range(2))
+    for n in range(24):
+        one.call("GET", "seen:1")
+        other.call("SET", "seen:1", n)
+    found = hasp.end()
+    assert not found.sections
+    assert "1 pattern of keys that one connection reads and another one of its address or name writes" in found.text
+
+
+def test_value_that_several_clients_set_after_a_miss_is_named(watch):
+    hasp = watch()
+    both = [Connection(hasp.address) for _ in range(2)]
+    for n in range(5):
+        for client in both:
+            assert client.call("GET", f"first:{n}") == NIL
+        for client in both:
+            client.call("SET", f"first:{n}", n)
+    found = hasp.end()
+    assert not found.sections
+    assert "1 pattern of keys that several clients found missing and then set" in found.text
