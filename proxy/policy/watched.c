@@ -2,8 +2,10 @@
 #include "policy/watched.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/fatal.h"
+#include "base/sha1.h"
 #include "commands/args.h"
 #include "commands/key_args.h"
 #include "config/match.h"
@@ -110,12 +112,24 @@ static uint64_t value_hash(const struct context *x)
 	return at < x->req->argc ? hash(x, x->req->argv[at]) : 0;
 }
 
+/* The same for EVAL and EVALSHA of one script; a function's name for FCALL. */
+static uint64_t script_hash(const struct context *x)
+{
+	char hex[SHA1_HEX + 1];
+
+	if (strcmp(x->what->command->name, "eval") != 0)
+		return hash(x, x->req->argv[1]);
+	sha1_hex(hex, &x->req->argv[1], 1);
+	return hash(x, slice_str(hex));
+}
+
 static void see_script(struct sighting *s, const struct context *x)
 {
 	const struct resp_view *req = x->req;
 	int64_t numkeys;
 
 	s->kind = SIGHTING_SCRIPT;
+	s->script = script_hash(x);
 	if (req->argc <= SCRIPT_NUMKEYS || !args_integer(req->argv[SCRIPT_NUMKEYS], &numkeys) ||
 	    numkeys < 0 || (uint64_t)numkeys >= req->argc)
 		return;

@@ -100,7 +100,7 @@ bool discovery_lock_is_proposed(const struct finding *f)
 
 static void put_ways(struct buf *out, const struct lock_sums *l)
 {
-	static const char *const names[] = { "SETNX", "SET NX", "INCR" };
+	static const char *const names[] = { "SETNX", "SET NX", "INCR", "SET", "a script" };
 	const char *before = "";
 
 	for (size_t i = 0; i < WAYS; i++) {
@@ -155,8 +155,11 @@ static void put_late(struct buf *out, const struct lock_sums *l, const struct lo
 		buf_puts(out, " (p99), ");
 	}
 	discovery_put_time(out, v->longest);
-	buf_puts(out, " at most; expiry ");
-	discovery_put_time(out, (double)l->lease_ms_max / 1e3);
+	buf_puts(out, " at most");
+	if (l->lease_ms_max) {
+		buf_puts(out, "; expiry ");
+		discovery_put_time(out, (double)l->lease_ms_max / 1e3);
+	}
 	buf_puts(out, "\n");
 }
 
@@ -331,6 +334,11 @@ void discovery_put_lock(struct buf *out, const struct finding *f, const char *na
 
 static void put_sound(struct buf *out, const struct lock_sums *l)
 {
+	if (l->taken[WAY_SCRIPT] == lock_taken(l)) {
+		buf_puts(out, ";     sound as far as was seen: no holder found at its release that "
+		              "the lock was gone\n");
+		return;
+	}
 	if (l->n[SEEN_RELEASED] + l->n[SEEN_FOREIGN] == 0) {
 		buf_puts(out,
 		         ";     sound: always with an expiry, which no holder outlived, and "

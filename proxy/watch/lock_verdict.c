@@ -239,6 +239,8 @@ bool verdict_is_lock(const struct key_group *s)
 	                          l->n[SEEN_OUTLASTED] ==
 	                  0)
 		return false;
+	if (l->taken[WAY_SCRIPT] == lock_taken(l))
+		return is_unique(l) && l->n[SEEN_CHECKED] * 2 >= l->taken[WAY_SCRIPT];
 	return l->taken[WAY_INCR] < lock_taken(l) ||
 	       (l->lease_ms_max > 0 && l->n[SEEN_REFUSED_OWN] == 0);
 }
@@ -252,8 +254,8 @@ bool tracker_may_be_lock(const struct held_lock *h)
 {
 	const struct key_group *s = h->key->group;
 
-	return verdict_is_lock(s) ||
-	       (h->way != WAY_INCR && lock_taken(s->lock) < MARKERS_ENOUGH);
+	return verdict_is_lock(s) || (h->way != WAY_INCR && h->way != WAY_SCRIPT &&
+	                              lock_taken(s->lock) < MARKERS_ENOUGH);
 }
 
 /* One write of so many that is made early might be a coincidence. */

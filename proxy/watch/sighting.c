@@ -89,7 +89,14 @@ static void complete_key(const struct sighting *s, const struct sighted_key *k,
 		if (effect_happened(&s->effect, reply))
 			tracker_wrote(a, s->value, s->effect.lease_ms, k->keeps_read);
 	} else if (s->kind == SIGHTING_SCRIPT) {
-		tracker_script(a, s->script_args, s->nscript_args);
+		tracker_script(
+			a, &(struct tracker_script){
+				   .id = s->script,
+				   .args = s->script_args,
+				   .nargs = s->nscript_args,
+				   .nkeys = s->nargs,
+				   .did = !reply->nil && (reply->type != ':' || reply->integer),
+			   });
 	} else if (s->field && s->kind == SIGHTING_EFFECT && k->use == KEY_ANY) {
 		tracker_wrote(a, s->value, -1, false);
 	} else if (s->kind == SIGHTING_EFFECT) {

@@ -29,7 +29,8 @@ struct sighting {
 	bool watches;
 	uint64_t value; /* EFFECT: the hash of what is stored; 0: not known */
 	uint64_t field; /* the hash of the field of a hash that is read or set; 0: none */
-	size_t nscript_args; /* SCRIPT */
+	uint64_t script; /* SCRIPT: which one */
+	size_t nscript_args;
 	uint64_t script_args[SIGHTING_ARGS_MAX];
 	bool under_lock; /* the client has a lock of LOCK's, or of a rule in force */
 	size_t nargs; /* keys that the command names, watched or not */

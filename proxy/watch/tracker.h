@@ -97,7 +97,7 @@ struct tracker_act {
 
 /* --- what is done to locks --- */
 
-enum lock_way { WAY_SETNX, WAY_SET_NX, WAY_INCR, WAY_SET, WAYS };
+enum lock_way { WAY_SETNX, WAY_SET_NX, WAY_INCR, WAY_SET, WAY_SCRIPT, WAYS };
 /* WAY_SET: it was set even if another owner had it; for observed rules only. lease_ms: 0:
  * without an expiry; negative: with one that is not known. */
 void tracker_took(const struct tracker_act *a, enum lock_way way, int64_t lease_ms,
@@ -113,8 +113,15 @@ enum tracker_gone { TRACKER_GONE, TRACKER_WAS_GONE, TRACKER_MAY_BE_GONE };
 void tracker_deleted(const struct tracker_act *a, enum tracker_gone gone);
 /* Something else was done to a lock. */
 void tracker_changed(const struct tracker_act *a);
-/* A script that names it was run with these arguments, as hashes. */
-void tracker_script(const struct tracker_act *a, const uint64_t *args, size_t nargs);
+/* A script that names it was run. */
+struct tracker_script {
+	uint64_t id; /* the same for the same script */
+	const uint64_t *args; /* hashes */
+	size_t nargs;
+	size_t nkeys; /* that it names */
+	bool did; /* the reply is neither nil nor 0 */
+};
+void tracker_script(const struct tracker_act *a, const struct tracker_script *s);
 
 /* --- what is done to others --- */
 

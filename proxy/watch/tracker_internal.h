@@ -221,6 +221,7 @@ struct held_lock {
 	bool lost; /* counted as SEEN_LOST */
 	double lapsed; /* when its client went on after the expiry; 0: it was not seen to */
 	enum lock_way way;
+	uint64_t script; /* that took it; 0: none did */
 	bool stolen; /* REMOVED: it counts as that */
 };
 

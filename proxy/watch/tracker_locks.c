@@ -188,7 +188,7 @@ static void note_outlived(const struct tracker_act *a, struct held_lock *h,
 		return;
 	buf_printf(a->told, " lease_ms=%lld over_ms=%lld",
 	           (long long)((h->expires - h->begun) * 1000),
-	           (long long)((a->now - h->expires) * 1000));
+	           (long long)((a->now - h->soonest) * 1000));
 	seen_event_end(a);
 }
 
@@ -388,8 +388,8 @@ void tracker_took(const struct tracker_act *a, enum lock_way way, int64_t lease_
 		tracker_hold_end(a->tracker,
 		                 container_of(c->holds.next, struct held_lock, in_client),
 		                 a->now);
-	/* INCR, and what ends such a lock, is never passed by. */
-	if (way != WAY_INCR && k->sampled)
+	/* INCR and scripts, and what ends such a lock, are never passed by. */
+	if (way != WAY_INCR && way != WAY_SCRIPT && k->sampled)
 		sampling_make_whole(k->sampled);
 	l->taken[way]++;
 	if (lease_ms == 0)
@@ -398,7 +398,7 @@ void tracker_took(const struct tracker_act *a, enum lock_way way, int64_t lease_
 	if (way != WAY_INCR)
 		note_value(l, value);
 	note_wait(l, c, k, a->now);
-	k->was_taken |= way != WAY_INCR;
+	k->was_taken |= way != WAY_INCR && way != WAY_SCRIPT;
 	if (k->is_other && k->was_taken && !k->is_written) {
 		k->group->nothers--;
 		k->is_other = false;
@@ -728,22 +728,52 @@ static bool knows(const struct held_lock *h, const uint64_t *args, size_t nargs)
 	return false;
 }
 
-/* Whether it released the lock or made it last is told by what comes next. */
-void tracker_script(const struct tracker_act *a, const uint64_t *args, size_t nargs)
+/* The script was called with the value of the hold. */
+static void script_compared(const struct tracker_act *a, struct held_lock *h,
+                            const struct tracker_script *s)
+{
+	bool may_be_over = h->way == WAY_SCRIPT || may_have_run_out(h, a->now);
+
+	if (h->script == s->id)
+		return; /* the one that took the lock prolongs it, or takes it once more */
+	if (s->did) {
+		/* Whether it released the lock or made it last is told by what comes next. */
+		if (has_run_out(h, a->sent))
+			note_outlived(a, h, NULL);
+		release_known(h, a->now);
+	} else if (h->state == HOLD_HELD && may_be_over) {
+		/* It found another value, or none. */
+		note_outlived(a, h, of_another(a, newest_hold(h->key)));
+		h->key->group->lock->n[SEEN_CHECKED]++;
+		sum_up_hold(h, a->now);
+		tracker_hold_free(a->tracker, h);
+	}
+}
+
+/* A script that is called with a new value takes a lock, if another script is called with that
+ * value later: until then it may be anything. */
+void tracker_script(const struct tracker_act *a, const struct tracker_script *s)
 {
 	struct key *k = tracker_key(a);
 
 	if (!k)
 		return;
-	if (!k->is_lock && list_empty(&k->holds))
+	if (!k->is_lock)
 		k->group->nscripted++;
 	for (struct list *at = k->holds.next; at != &k->holds; at = at->next) {
 		struct held_lock *h = container_of(at, struct held_lock, in_key);
-		if (h->state == HOLD_REMOVED || h->state == HOLD_LEFT || !knows(h, args, nargs))
+		if (h->state == HOLD_REMOVED || h->state == HOLD_LEFT ||
+		    !knows(h, s->args, s->nargs))
 			continue;
-		if (has_run_out(h, a->sent))
-			note_outlived(a, h, NULL);
-		release_known(h, a->now);
+		script_compared(a, h, s);
 		return;
 	}
+	if (s->nkeys > 1 || s->nargs == 0 || k->group->rule)
+		return;
+	if (!s->did) {
+		tracker_refused(a, WAY_SCRIPT);
+		return;
+	}
+	tracker_took(a, WAY_SCRIPT, -1, s->args[0]);
+	newest_hold(k)->script = s->id;
 }

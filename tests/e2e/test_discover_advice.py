@@ -526,3 +526,45 @@ def test_value_that_several_clients_set_after_a_miss_is_named(watch):
     found = hasp.end()
     assert not found.sections
     assert "1 pattern of keys that several clients found missing and then set" in found.text
+
+
+# --- locks that scripts take --------------------------------------------------------------
+
+TAKE = "return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])"
+RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
+
+
+def test_lock_that_a_script_takes_is_owned_by_its_value(watch):
+    hasp = watch()
+    both = [Connection(hasp.address) for _ in range(2)]
+    for n in range(24):
+        one, other = both[n % 2], both[1 - n % 2]
+        is_late = n in (7, 15)
+        assert one.call("EVAL", TAKE, 1, "script:lock", f"t{n}", LEASE_MS if is_late else 60_000) == OK
+        assert other.call("EVAL", TAKE, 1, "script:lock", f"o{n}", 60_000) == NIL
+        one.call("GET", "script:value")
+        if is_late:
+            outlast()
+        one.call("SET", "script:value", n)
+        assert one.call("EVAL", RELEASE, 1, "script:lock", f"t{n}") == (b":0\r\n" if is_late else b":1\r\n")
+    found = hasp.end()
+    assert "script:lock    1 key, taken 24 times by a script, released by scripts" in found.text
+    assert "2 holders outlived the expiry of their lock" in found.text
+    section = found.sections["lock script"]
+    assert (section["owner"], section["renew"]) == ("value", "yes")
+    assert not any(name.startswith("guard") for name in found.sections)
+
+
+def test_rate_limit_in_a_script_is_no_lock(watch):
+    """It answers 1 while there is room, and is called with the same limit each time."""
+    limit = "local n = redis.call('INCR', KEYS[1]) if n > tonumber(ARGV[1]) then return 0 end return 1"
+    reset = "return redis.call('DEL', KEYS[1])"
+    hasp = watch()
+    both = [Connection(hasp.address) for _ in range(2)]
+    for n in range(24):
+        both[n % 2].call("EVAL", limit, 1, "rate:1", 10)
+        if n % 12 == 11:
+            both[0].call("EVAL", reset, 1, "rate:1", 10)
+    found = hasp.end()
+    assert not found.sections
+    assert "taken" not in found.text

@@ -259,7 +259,8 @@ static void a_count_that_was_left_behind_is_a_lock_if_its_name_says_so(void **st
 	assert_told(f, "1 lock stayed without an expiry when the holder's connection closed");
 	assert_told(f, "10 more counts followed");
 	assert_told(f, "no release was seen: owner = connection\n");
-	assert_told(f, "[lock balance]\npattern = balance:lock\nowner = connection\nmode =");
+	assert_told(f, "[lock balance]\npattern = balance:lock\nowner = connection\n"
+	               "lease = 5s\nrenew = yes\nmax_hold = 600s\nmode =");
 }
 
 static void one_of_another_name_may_just_be_a_count(void **state)
@@ -294,7 +295,7 @@ static void release_by_value(struct fixture *f, size_t i, const char *own)
 {
 	uint64_t args[] = { value(f, own) };
 
-	tracker_script(by(f, i, "lock:a"), args, 1);
+	tracker_script(by(f, i, "lock:a"), &(struct tracker_script){ 1, args, 1, 1, true });
 }
 
 /* Whether a script released the lock is known when the lock is taken again. */
@@ -330,7 +331,7 @@ static void hold_by_value(struct fixture *f, size_t i, const char *key, const ch
 	uint64_t args[] = { value(f, "other"), value(f, own) };
 
 	tracker_took(by(f, i, key), WAY_SET_NX, 1000, value(f, own));
-	tracker_script(by(f, i, key), args, 2);
+	tracker_script(by(f, i, key), &(struct tracker_script){ 1, args, 2, 1, true });
 }
 
 static void who_compares_a_value_of_its_own_is_left_alone(void **state)
@@ -355,7 +356,7 @@ static void one_who_compares_but_outlives_the_expiry_is_owned_by_value_and_renew
 	hold_by_value(f, 1, "lock:a", "y");
 	tracker_took(by(f, 0, "lock:a"), WAY_SET_NX, 1000, late);
 	f->now += 2;
-	tracker_script(by(f, 0, "lock:a"), &late, 1);
+	tracker_script(by(f, 0, "lock:a"), &(struct tracker_script){ 1, &late, 1, 1, true });
 	assert_told(f, "owner = value\nrenew = yes\n");
 }
 
@@ -368,7 +369,7 @@ static void a_value_that_comes_again_is_no_owner(void **state)
 	hold_by_value(f, 1, "lock:a", "y");
 	tracker_took(by(f, 0, "lock:a"), WAY_SET_NX, 1000, late);
 	f->now += 2;
-	tracker_script(by(f, 0, "lock:a"), &late, 1);
+	tracker_script(by(f, 0, "lock:a"), &(struct tracker_script){ 1, &late, 1, 1, true });
 	assert_told(f, "renew = yes\n");
 	assert_not_told(f, "owner = value");
 }
@@ -1001,7 +1002,7 @@ static void a_report_so_far_ends_nothing(void **state)
 
 	take(f, 0, "lock:a");
 	/* Who knows the value releases it, or makes it last. */
-	tracker_script(by(f, 0, "lock:a"), &mine, 1);
+	tracker_script(by(f, 0, "lock:a"), &(struct tracker_script){ 1, &mine, 1, 1, true });
 	put_report(f, true, &out);
 	assert_int_equal(0, strncmp(buf_head(&out), "; hasp watched", 14));
 	buf_release(&out);
