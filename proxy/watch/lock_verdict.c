@@ -52,7 +52,10 @@ uint64_t lock_tries(const struct lock_sums *l)
 #define HOPS_SHARE 20
 /* At most one lock of so many may be left to expire where locks are to be renewed. */
 #define UNRELEASED_SHARE 20
+/* Or at most one for so many late holders. */
+#define LATE_SHARE_OPEN 4
 #define HELD_SHARE 0.5 /* of the expiry: a longer hold is near it */
+#define HELD_ENOUGH 10 /* holds that say how near the expiry holders come */
 /* Values that were never seen twice are unique if there were so many. */
 #define VALUES_ENOUGH 3
 
@@ -183,9 +186,14 @@ struct lock_verdict lock_verdict(const struct lock_sums *l)
 		                  own_deletes * 2 < less(lock_taken(l), v.unreleased);
 	if (v.late) {
 		v.renew = true;
-		v.renew_is_open = v.unreleased * UNRELEASED_SHARE > lock_taken(l);
+		v.renew_is_open = v.unreleased * UNRELEASED_SHARE > lock_taken(l) ||
+		                  v.unreleased * LATE_SHARE_OPEN > v.late;
+	} else if (v.hopped && v.stolen && v.unreleased) {
+		/* A DEL of a pool that removed another holder's lock may have come late. */
+		v.renew = v.renew_is_open = true;
 	} else {
 		v.renew = v.unreleased == 0 && l->lease_ms_min > 0 &&
+		          l->held.total >= HELD_ENOUGH &&
 		          v.longest > HELD_SHARE * (double)l->lease_ms_min / 1e3;
 	}
 	/* Without any expiry, a holder may take its time for as long as it lives. */

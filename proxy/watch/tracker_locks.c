@@ -703,20 +703,22 @@ void tracker_lock_read(const struct tracker_act *a, struct key *k, bool is_there
 void tracker_lock_worked(const struct tracker_act *a, double read_at, bool stale)
 {
 	const struct list *head = &a->client->holds;
+	bool is_newest = true;
 
-	for (struct list *at = head->next; at != head; at = at->next) {
+	for (struct list *at = head->prev; at != head; at = at->prev) {
 		struct held_lock *h = container_of(at, struct held_lock, in_client);
 		struct lock_sums *l = h->key->group->lock;
 		if (!is_worked_under(h) || read_at < h->taken)
 			continue;
 		l->n[SEEN_OVERWRITTEN] += stale;
-		/* The work spans the expiry. */
-		if (h->state == HOLD_HELD && has_run_out(h, a->sent) && read_at >= h->taken &&
+		/* The work spans the expiry. An older lock may have been forgotten. */
+		if (is_newest && h->state == HOLD_HELD && has_run_out(h, a->sent) &&
 		    read_at <= h->expires) {
 			l->n[SEEN_WORKED]++;
 			if (!h->lapsed)
 				h->lapsed = a->now;
 		}
+		is_newest = false;
 	}
 }
 

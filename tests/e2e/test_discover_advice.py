@@ -235,6 +235,35 @@ def test_locks_that_are_outlived_and_marks_of_the_same_pattern_get_a_question(wa
     assert "\n;renew = yes\n" in found.text
 
 
+def test_renewal_needs_more_than_one_long_hold(watch):
+    hasp = watch()
+    one = Connection(hasp.address)
+    assert take(one, "single:lock", px=60_000)
+    assert one.call("PEXPIRE", "single:lock", LEASE_MS) == b":1\r\n"
+    began = time.monotonic()
+    until(lambda: time.monotonic() > began + 0.7 * LEASE_MS / 1e3, "a hold that comes near its expiry")
+    delete(one, "single:lock")
+    assert "renew" not in str(hasp.end().sections)
+
+
+def test_work_under_another_lock_is_no_evidence_about_one_that_was_forgotten(watch):
+    hasp = watch()
+    one = Connection(hasp.address)
+    for n in range(24):
+        assert take(one, f"forget:lock:{n}", px=60_000)
+        assert delete(one, f"forget:lock:{n}")
+    for n in range(100, 104):
+        assert take(one, f"forget:lock:{n}")
+        assert take(one, "forget:lock:other", px=60_000)
+        one.call("GET", "forget:value")
+        outlast()
+        one.call("SET", "forget:value", n)
+        assert delete(one, "forget:lock:other")
+    found = hasp.end()
+    assert "outlived" not in found.text
+    assert "renew" not in str(found.sections)
+
+
 def test_renewal_has_an_end_that_the_longest_hold_gives(watch):
     def forget(hasp):
         one = Connection(hasp.address)

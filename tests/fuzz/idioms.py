@@ -348,7 +348,8 @@ class Lock(Idiom):
 class Theft(Lock):
     """Ten thefts: `finally` deletes a lock that was not acquired. One key of the pattern is odd."""
 
-    odd = None  # crash, clean-up, kept
+    floor = 1 / 20  # it takes a moment only, and that may be a busy one
+    odd = None      # crash, clean-up, kept
     nkeys_stolen = 10
 
     def __init__(self, name, names=None, **settings):
