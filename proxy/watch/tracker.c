@@ -83,7 +83,7 @@ void tracker_client_count(struct tracker *d, struct tracker_client *c)
 		return;
 	d->ncounted++;
 	c->round = d->round;
-	c->wrote = NULL;
+	c->wrote_at = 0;
 }
 
 void tracker_client_rename(struct tracker_client *c, uint64_t name)

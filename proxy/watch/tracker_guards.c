@@ -82,7 +82,7 @@ void tracker_missed(const struct tracker_act *a)
  * once. */
 static bool is_nested(const struct tracker_client *c, const struct last_read *r)
 {
-	return c->wrote == r->key->group && r->at < c->wrote_at && r->at != c->wrote_read_at;
+	return r->at < c->wrote_at && r->at != c->wrote_read_at;
 }
 
 /* Another client wrote what the client had read, and now this one overwrites it. */
@@ -132,7 +132,6 @@ static void note_written_back(const struct tracker_act *a, struct key *k,
 	g->late += r->is_late;
 	if ((double)lease_ms / 1e3 > g->life_max)
 		g->life_max = (double)lease_ms / 1e3;
-	a->client->wrote = k->group;
 	a->client->wrote_at = a->now;
 	a->client->wrote_read_at = r->at;
 	durations_add(&g->between, a->now - r->at);

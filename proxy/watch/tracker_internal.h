@@ -252,8 +252,7 @@ struct tracker_client {
 	bool has_locked; /* took a lock by NX, or released one that it took by INCR */
 	struct list holds, reads;
 	uint32_t nholds, nreads;
-	const struct key_group *wrote; /* what it has written back last; NULL: nothing */
-	double wrote_at, wrote_read_at; /* when; when it had read that */
+	double wrote_at, wrote_read_at; /* when it wrote a value back last, and had read that */
 	uint64_t tried; /* the key whose lock was refused last */
 	double tried_first, tried_last;
 };
