@@ -7,10 +7,14 @@
 
 #include "base/fatal.h"
 #include "base/sha1.h"
+#include "config/match.h"
 #include "lock/deadlock/deadlock.h"
+#include "lock/guard/read_set.h"
 #include "lock/hold/hold_internal.h"
+#include "lock/model/owner.h"
 #include "lock/queue/queue_internal.h"
 #include "lock/scripts/script.h"
+#include "upstream/retry.h"
 
 /* Each is a sentence about hasp with that defect. */
 static const struct {
@@ -25,6 +29,17 @@ static const struct {
 	{ "never_look", "nobody looks at a lock whose lease is over" },
 	{ "deaf_waiters", "waiters queue while their worker is not subscribed" },
 	{ "blind_to_circles", "a circle of waiters is not noticed" },
+	{ "cry_wolf", "whoever waits for an owner that waits is in a circle" },
+	{ "forget_parts", "MLOCK does not give back what it has when its wait ends" },
+	{ "forget_holds", "hasp does not remember who has which lock" },
+	{ "forget_place", "a try that is sent again goes to the end of the queue" },
+	{ "keep_lost_place", "a waiter that may have lost its place does not ask for it" },
+	{ "never_retry", "a connection to Redis that fails is not opened again" },
+	{ "never_repeat", "calls that failed are not made when Redis is back" },
+	{ "one_owner", "all connections are one owner" },
+	{ "one_rule_less", "no key has a rule" },
+	{ "trust_swallowed", "a write after a read that was refused is not refused" },
+	{ "trust_unchecked", "the same, under a guard that checks" },
 	{ "same_random", "all random bytes are the same" },
 	{ "wall_clock", "leases are measured by the machine's date" },
 };
@@ -155,6 +170,29 @@ RETURN("deaf_waiters", true, bool, queue_node_is_ready, (const struct queue_node
 RETURN("blind_to_circles", NULL, struct deadlock_watch *, deadlock_watch_new,
        (struct deadlocks * all, const struct deadlock_terms *terms, deadlock_fn *fn, void *arg),
        (all, terms, fn, arg))
+
+RETURN("cry_wolf", true, bool, wait_graph_break,
+       (struct wait_graph * g, struct graph_wait *const *waits, size_t n), (g, waits, n))
+SKIP("forget_parts", parts_undo, (struct pending_lock * p), (p))
+SKIP("forget_holds", hold_apply,
+     (struct holds * h, struct hold_owner *o, struct pending_lock *p, int db,
+      const struct resp_reply *r),
+     (h, o, p, db, r))
+RETURN("forget_place", 0, int64_t, waiter_place, (const struct waiter *w), (w))
+SKIP("keep_lost_place", waiter_check, (struct waiter * w), (w))
+SKIP("never_retry", retry_later, (struct retry * r, enum link_end end), (r, end))
+SKIP("never_repeat", script_jobs_resume, (struct script_jobs * all, struct node *at), (all, at))
+RETURN("one_rule_less", NULL, const struct rule *, match_rule,
+       (struct matcher * m, struct slice key), (m, key))
+RETURN("one_owner", SLICE_LIT("connection:10.0.0.1:1/0/0"), struct slice, owner_token,
+       (struct buf * scratch, enum owner_kind kind, const struct owner_identity *id,
+        const char *name, const char *user),
+       (scratch, kind, id, name, user))
+SKIP("trust_swallowed", read_set_entry_refused, (struct read_set_entry * e), (e))
+SKIP("trust_unchecked", read_set_check_failed,
+     (struct read_sets * table, struct read_set *r, int db, struct slice key,
+      struct section_stats *stats),
+     (table, r, db, key, stats))
 
 void __real_hold_owner_end(struct hold_owner *o, bool release);
 void __wrap_hold_owner_end(struct hold_owner *o, bool release);

@@ -57,12 +57,20 @@ static void pause_hasp(void)
 	disturb_all(us);
 }
 
-static void pause_redis(void)
+static struct server *any_server(void)
 {
+	size_t n = chance(faults.world->nquorum + 1);
+
+	return n ? &faults.world->quorum[n - 1] : &faults.world->redis;
+}
+
+static void pause_server(void)
+{
+	struct machine *m = &any_server()->machine;
 	int64_t us = length();
 
-	trace("FAULT redis is paused for %lld ms", (long long)(us / MS));
-	machine_pause(&faults.world->redis.machine, us);
+	trace("FAULT %s is paused for %lld ms", m->name, (long long)(us / MS));
+	machine_pause(m, us);
 	disturb_all(us);
 }
 
@@ -90,10 +98,12 @@ static void cut(void *arg, struct sock *s)
 	sock_cut(s);
 }
 
-static void cut_redis(void)
+static void cut_server(void)
 {
-	trace("FAULT all connections of redis are cut");
-	simnet_each(&faults.world->redis.machine, cut, NULL);
+	struct machine *m = &any_server()->machine;
+
+	trace("FAULT all connections of %s are cut", m->name);
+	simnet_each(m, cut, NULL);
 	disturb_all(0);
 }
 
@@ -135,14 +145,16 @@ static void forget_scripts(void)
 	freeReplyObject(server_ask(&faults.world->redis, "SCRIPT FLUSH", NULL));
 }
 
-static void restart_redis(void)
+static void restart_server(void)
 {
 	int64_t us = chance_delay(DOWN_LEAST, DOWN_MOST);
+	struct server *s = any_server();
 
-	if (!server_is_up(&faults.world->redis))
+	if (!server_is_up(s))
 		return;
-	trace("FAULT redis is restarted with its data, down for %lld ms", (long long)(us / MS));
-	server_restart(&faults.world->redis, true, us);
+	trace("FAULT %s is restarted with its data, down for %lld ms", s->machine.name,
+	      (long long)(us / MS));
+	server_restart(s, true, us);
 	disturb_all(us);
 }
 
@@ -200,8 +212,8 @@ static void set_redis_back(void)
 }
 
 static void (*const kinds[])(void) = {
-	pause_hasp, pause_redis,    cut_one,        cut_redis,   stall_one,
-	stall_hasp, forget_scripts, restart_redis,  empty_redis, kill_hasp,
+	pause_hasp, pause_server,   cut_one,        cut_server,  stall_one,
+	stall_hasp, forget_scripts, restart_server, empty_redis, kill_hasp,
 	drain_hasp, set_date,       set_redis_back,
 };
 #define NKINDS (sizeof(kinds) / sizeof(kinds[0]))

@@ -20,6 +20,10 @@
 #define GRACE (1 * SECOND)
 /* hasp checks a lock that has waiters at least each second. */
 #define IDLE_MOST (2500 * MS)
+/* A quorum's lease counts from when its servers were asked, twice at most. */
+#define QUORUM_TAKES (500 * MS)
+/* Between two tries at a quorum: if its time ends before the next one, it is told at once. */
+#define QUORUM_PAUSE (100 * MS)
 #define WATCH_US (250 * MS)
 /* A lock that its client does not have any more is free after this, at the latest. */
 #define KEPT_MOST (3 * SECOND)
@@ -28,7 +32,8 @@
 #define ON_THE_WAY (100 * MS)
 
 static struct {
-	struct server *redis;
+	struct simulation *world;
+	struct server *redis; /* its */
 	struct list tries;
 	unsigned ntries;
 	size_t ngrants, nfailures;
@@ -43,10 +48,11 @@ static struct {
 
 static void on_watch(struct event *e);
 
-void history_begin(struct server *redis)
+void history_begin(struct simulation *s)
 {
 	memset(&history, 0, sizeof(history));
-	history.redis = redis;
+	history.world = s;
+	history.redis = &s->redis;
 	history.data_lost_at = -1;
 	history.watch = (struct event){ .run = on_watch };
 	list_init(&history.tries);
@@ -129,13 +135,28 @@ static bool reply_has(const redisReply *r, const char *word)
 	return false;
 }
 
-static bool redis_has(const char *word, const char *command, const char *key)
+static bool server_has(struct server *s, const char *word, const char *command, const char *key)
 {
-	redisReply *r = server_ask(history.redis, command, key);
+	redisReply *r = server_ask(s, command, key);
 	bool has = reply_has(r, word);
 
 	freeReplyObject(r);
 	return has;
+}
+
+static bool redis_has(const char *word, const char *command, const char *key)
+{
+	return server_has(history.redis, word, command, key);
+}
+
+/* How many servers of the quorum have the lock for the try. */
+static size_t votes(const struct try *t)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < history.world->nquorum; i++)
+		n += server_has(&history.world->quorum[i], t->who, "GET %s", t->key);
+	return n;
 }
 
 static long long redis_number(const char *command, const char *key)
@@ -153,6 +174,8 @@ static bool is_held(const struct try *t)
 {
 	char fence[32];
 
+	if (t->of_quorum)
+		return votes(t) > history.world->nquorum / 2;
 	if (!t->is_verb)
 		return redis_has(t->who, "GET %s", t->key);
 	snprintf(fence, sizeof(fence), "%lld", (long long)t->fence);
@@ -164,6 +187,8 @@ static bool is_held(const struct try *t)
 /* The same, for a try that may not have been answered. */
 static bool is_kept(const struct try *t)
 {
+	if (t->of_quorum)
+		return votes(t) > 0;
 	if (!t->is_named)
 		return t->fence && is_held(t);
 	return redis_has(t->who, "GET %s", t->key) || redis_has(t->who, "HKEYS %s", t->key) ||
@@ -343,6 +368,8 @@ void history_grant(struct try *t, int64_t fence)
 		return;
 	}
 	t->sure_until = t->granted + t->lease_us * SURE_PERCENT / 100;
+	if (t->of_quorum)
+		t->sure_until = t->granted + t->lease_us - QUORUM_TAKES;
 	if (!t->is_rechecked && is_disturbed(t, t->sent))
 		t->sure_until = 0;
 	if (t->client->disturbed_until >= t->sent)
@@ -376,7 +403,7 @@ void history_refuse(struct try *t)
 {
 	set_over(t, true);
 	check_time(t, "does not get");
-	if (world_now() < t->sent + t->wait_us)
+	if (world_now() < t->sent + t->wait_us - (t->of_quorum ? QUORUM_PAUSE : 0))
 		history_fail("early: %s does not get %s, and had %lld ms more to wait", t->who,
 		             t->key, (long long)((t->sent + t->wait_us - world_now()) / MS));
 }

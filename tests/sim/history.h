@@ -29,7 +29,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "tests/sim/server.h"
+#include "tests/sim/simulation.h"
 
 enum try_state { TRY_ASKED, TRY_HELD, TRY_RELEASING, TRY_OVER };
 
@@ -42,6 +42,7 @@ try {
 	int limit; /* how many may have it; 1: a lock */
 	bool shared; /* the read side */
 	bool is_verb;
+	bool of_quorum; /* a quorum's servers have it; then it is named */
 	bool is_named; /* `who` is in Redis, also if it is a verb's */
 	bool is_fair; /* it does not overtake waiters */
 	bool is_renewed; /* until it is released */
@@ -62,7 +63,7 @@ try {
 	size_t nahead;
 };
 
-void history_begin(struct server *redis);
+void history_begin(struct simulation *s);
 void history_end(void);
 /* `key` is used: it is watched for waiters that nobody serves. */
 void history_add_key(const char *key);

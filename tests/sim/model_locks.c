@@ -28,7 +28,7 @@ struct way {
 	const char *key;
 	const char *ask; /* %s: the key; then OPTIONS */
 	const char *release;
-	bool is_verb, shared, is_fair, ends_with_connection;
+	bool is_verb, shared, is_fair, of_quorum, ends_with_connection;
 	int limit;
 	int rule_wait_ms; /* what the rule says; -1: the command names it */
 	int lease_ms; /* where the command names none: it is renewed then */
@@ -37,7 +37,7 @@ struct way {
 /* clang-format off */
 #define RULE(key_, how) .key = key_, .ask = how, .release = "DEL", .limit = 1, .lease_ms = 2000
 #define VERB(key_, how) .key = key_, .ask = how, .release = "UNLOCK", .is_verb = true, \
-	.rule_wait_ms = -1, .lease_ms = 2000, .is_fair = true
+	.rule_wait_ms = -1, .lease_ms = 2000
 
 static const struct way rules[] = {
 	{ RULE("lock:waits:a", "SET"), .rule_wait_ms = 1500, .is_fair = true },
@@ -57,6 +57,10 @@ static const struct way places[] = {
 	{ VERB("places:a", " LIMIT 2"), .limit = 2 },
 	{ VERB("places:b", " LIMIT 3"), .limit = 3 },
 	{ VERB("places:c", " LIMIT 1"), .limit = 1 },
+};
+static const struct way quorums[] = {
+	{ VERB("quorum:a", ""), .limit = 1, .of_quorum = true, .ends_with_connection = true },
+	{ VERB("quorum:b", ""), .limit = 1, .of_quorum = true, .ends_with_connection = true },
 };
 static const struct way sides[] = {
 	{ VERB("sides:a", " SHARED"), .limit = 1, .shared = true, .ends_with_connection = true },
@@ -130,7 +134,8 @@ static void ask(struct locker *l)
 		         .limit = k->limit,
 		         .shared = k->shared,
 		         .is_verb = k->is_verb,
-		         .is_fair = k->is_fair,
+		         .is_fair = k->is_fair || (k->is_verb && !k->of_quorum),
+		         .of_quorum = k->of_quorum,
 		         .ends_with_connection = k->ends_with_connection,
 		         .wait_us = wait_ms * MS };
 
@@ -144,7 +149,7 @@ static void ask(struct locker *l)
 	/* hasp has no part in an expiry that the application names, if nothing waits. */
 	t.is_rechecked = k->is_verb || k->rule_wait_ms || !lease_ms;
 	t.lease_us = (lease_ms ? lease_ms : k->lease_ms) * MS;
-	l->names_owner = k->is_verb && (k->limit > 1 || k->shared || chance_one_in(2));
+	l->names_owner = k->is_verb && (k->limit > 1 || k->shared || k->of_quorum || chance_one_in(2));
 	/* A dot at its end, so that no name begins another one. */
 	snprintf(t.who, sizeof(t.who), "c%zu.%zu.", l->number, ++l->serial);
 	t.is_named = !k->is_verb || l->names_owner;
@@ -324,6 +329,7 @@ BEGIN(rules)
 BEGIN(verbs)
 BEGIN(places)
 BEGIN(sides)
+BEGIN(quorums)
 
 static const char *who_hangs(void)
 {
@@ -377,3 +383,19 @@ MODEL(verbs, "LOCK and UNLOCK, with and without WAIT",
 MODEL(places, "semaphores: LOCK with LIMIT", "[verbs]\nreentrant = count\nlease = 2s\n");
 MODEL(sides, "read-write locks: LOCK with SHARED and EXCLUSIVE",
       "[verbs]\nreentrant = count\nlease = 2s\non_disconnect = release\n");
+const struct model model_quorums = {
+	.name = "quorums",
+	.about = "LOCK and UNLOCK of a quorum of three servers",
+	.ini = "[quorum q]\nservers = 10.0.0.1:6380 10.0.0.1:6381 10.0.0.1:6382\n"
+	       "restart_delay = 0\n"
+	       "[verbs]\nquorum = q\nreentrant = no\nlease = 2s\nmax_lease = 30s\n"
+	       "on_disconnect = release\n",
+	.nhasps = 2,
+	.nworkers = 2,
+	.has_quorum = true,
+	.needs_data = true,
+	.begin = begin_quorums,
+	.who_hangs = who_hangs,
+	.may_stay = may_stay,
+	.end = end,
+};

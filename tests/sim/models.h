@@ -9,6 +9,6 @@
 
 extern const struct model model_plain, model_guards, model_circles;
 /* model_locks.c */
-extern const struct model model_rules, model_verbs, model_places, model_sides;
+extern const struct model model_rules, model_verbs, model_places, model_sides, model_quorums;
 
 #endif

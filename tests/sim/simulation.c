@@ -31,7 +31,12 @@ static void begin(struct simulation *s, uint64_t seed, const struct model *model
 	simnet_begin();
 	trace("seed %llu model %s", (unsigned long long)seed, model->name);
 	server_start(&s->redis, "redis", REDIS_PORT, chance(UINT64_MAX));
-	history_begin(&s->redis);
+	history_begin(s);
+	s->nquorum = model->has_quorum ? QUORUM : 0;
+	for (size_t i = 0; i < s->nquorum; i++) {
+		snprintf(name, sizeof(name), "vote%u", (unsigned)i);
+		server_start(&s->quorum[i], name, REDIS_PORT + 1 + (int)i, chance(UINT64_MAX));
+	}
 	s->model = model;
 	s->nhasps = model->nhasps;
 	for (size_t i = 0; i < s->nhasps; i++) {
@@ -48,6 +53,8 @@ static void end(struct simulation *s, const struct model *model)
 	model->end();
 	for (size_t i = 0; i < s->nhasps; i++)
 		process_fini(&s->hasps[i]);
+	for (size_t i = 0; i < s->nquorum; i++)
+		server_end(&s->quorum[i]);
 	server_end(&s->redis);
 	simnet_end();
 	world_end();
@@ -84,6 +91,8 @@ static void run(struct simulation *s, const struct model *model, bool quiet_worl
 	if (model->check)
 		model->check(s);
 	sim_redis_each(s->redis.redis, check_key, (void *)model);
+	for (size_t i = 0; i < s->nquorum; i++)
+		sim_redis_each(s->quorum[i].redis, check_key, (void *)model);
 }
 
 bool simulation_run(uint64_t seed, const struct simulation_opts *opts)

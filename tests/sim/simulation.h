@@ -17,11 +17,14 @@
 
 #define HASPS_MAX 3
 #define REDIS_PORT 6379
+#define QUORUM 3 /* servers, at the ports behind it */
 
 struct model;
 
 struct simulation {
 	struct server redis;
+	struct server quorum[QUORUM];
+	size_t nquorum; /* 0: there is none */
 	struct process hasps[HASPS_MAX];
 	size_t nhasps;
 	const struct model *model;
@@ -33,6 +36,7 @@ struct model {
 	const char *about; /* in a line */
 	const char *ini; /* of its hasps: sections besides [hasp] and [upstream] */
 	size_t nhasps, nworkers;
+	bool has_quorum; /* of servers beside Redis */
 	bool needs_data; /* Redis never loses it */
 	void (*begin)(struct simulation *s);
 	/* Names a client that has not left; NULL: all have. */
