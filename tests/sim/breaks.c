@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/sim/breaks.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "lock/model/owner.h"
 #include "lock/queue/queue_internal.h"
 #include "lock/scripts/script.h"
+#include "quorum/quorum_internal.h"
 #include "upstream/retry.h"
 
 /* Each is a sentence about hasp with that defect. */
@@ -40,6 +42,10 @@ static const struct {
 	{ "one_rule_less", "no key has a rule" },
 	{ "trust_swallowed", "a write after a read that was refused is not refused" },
 	{ "trust_unchecked", "the same, under a guard that checks" },
+	{ "minority_wins", "one server's vote is enough for a quorum's lock" },
+	{ "least_fence", "a quorum's token is the least that a server proposes" },
+	{ "endless_votes", "a quorum's lock is good for ever" },
+	{ "forget_votes", "a server of a quorum that was away is not told of releases" },
 	{ "same_random", "all random bytes are the same" },
 	{ "wall_clock", "leases are measured by the machine's date" },
 };
@@ -193,6 +199,37 @@ SKIP("trust_unchecked", read_set_check_failed,
      (struct read_sets * table, struct read_set *r, int db, struct slice key,
       struct section_stats *stats),
      (table, r, db, key, stats))
+
+RETURN("endless_votes", INFINITY, double, quorum_good_until, (double began, int64_t lease_ms),
+       (began, lease_ms))
+SKIP("forget_votes", quorum_releases_resend, (struct quorum * q, size_t server), (q, server))
+
+enum quorum_verdict __real_quorum_verdict(const struct quorum_votes *v, bool is_over,
+                                          bool is_patient);
+enum quorum_verdict __wrap_quorum_verdict(const struct quorum_votes *v, bool is_over,
+                                          bool is_patient);
+enum quorum_verdict __wrap_quorum_verdict(const struct quorum_votes *v, bool is_over,
+                                          bool is_patient)
+{
+	if (break_is("minority_wins") && v->nyes)
+		return QUORUM_WON;
+	return __real_quorum_verdict(v, is_over, is_patient);
+}
+
+bool __real_quorum_fence_choose(struct quorum_fence *f, const int64_t *proposals,
+                                size_t nservers, int64_t unix_us);
+bool __wrap_quorum_fence_choose(struct quorum_fence *f, const int64_t *proposals,
+                                size_t nservers, int64_t unix_us);
+bool __wrap_quorum_fence_choose(struct quorum_fence *f, const int64_t *proposals,
+                                size_t nservers, int64_t unix_us)
+{
+	bool chosen = __real_quorum_fence_choose(f, proposals, nservers, unix_us);
+
+	for (size_t i = 0; i < nservers && break_is("least_fence"); i++)
+		if (proposals[i] && proposals[i] < f->token)
+			f->token = proposals[i];
+	return chosen;
+}
 
 void __real_hold_owner_end(struct hold_owner *o, bool release);
 void __wrap_hold_owner_end(struct hold_owner *o, bool release);

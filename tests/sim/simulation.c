@@ -10,6 +10,7 @@
 #define FINISH_SECONDS 60
 #define REST_SECONDS 30
 #define HASP_PORT 6400
+#define CONNECT_US (300 * MS)
 
 struct process *simulation_hasp(struct simulation *s, size_t number)
 {
@@ -36,6 +37,8 @@ static void begin(struct simulation *s, uint64_t seed, const struct model *model
 	for (size_t i = 0; i < s->nquorum; i++) {
 		snprintf(name, sizeof(name), "vote%u", (unsigned)i);
 		server_start(&s->quorum[i], name, REDIS_PORT + 1 + (int)i, chance(UINT64_MAX));
+		/* Their clocks need not agree. */
+		s->quorum[i].machine.date_offset = chance_between(-2000, 2000) * MS;
 	}
 	s->model = model;
 	s->nhasps = model->nhasps;
@@ -44,6 +47,9 @@ static void begin(struct simulation *s, uint64_t seed, const struct model *model
 		process_init(&s->hasps[i], name, HASP_PORT + (int)i * PROCESS_WORKERS_MAX,
 		             model->nworkers, REDIS_PORT, model->ini);
 		process_start(&s->hasps[i]);
+		/* It refuses locks until it has connected to a majority. */
+		if (model->has_quorum)
+			machine_disturb(&s->hasps[i].machine, CONNECT_US);
 	}
 	model->begin(s);
 }
