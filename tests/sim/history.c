@@ -399,6 +399,13 @@ static void set_over(struct try *t, bool is_gone)
 	t->check_at = t->over_at + KEPT_MOST;
 }
 
+/* When the connection ends. A reader whose lease is over stays until somebody asks for the
+ * lock. */
+static bool is_freed_at_disconnect(const struct try *t)
+{
+	return t->ends_with_connection && (!t->shared || t->is_renewed);
+}
+
 void history_refuse(struct try *t)
 {
 	set_over(t, true);
@@ -414,7 +421,7 @@ void history_fail_try(struct try *t, const char *why)
 	                : t->state == TRY_HELD    ? t->granted
 	                                          : t->sent;
 
-	set_over(t, t->ends_with_connection);
+	set_over(t, is_freed_at_disconnect(t));
 	if (!is_disturbed(t, since))
 		history_fail("failed: %s with %s: %s", t->who, t->key, why);
 }
@@ -427,7 +434,7 @@ void history_circle(const struct try *t)
 
 void history_give_up(struct try *t)
 {
-	set_over(t, t->ends_with_connection);
+	set_over(t, is_freed_at_disconnect(t));
 }
 
 void history_release(struct try *t)
@@ -441,7 +448,7 @@ void history_released(struct try *t, bool confirmed)
 	bool sure = t->sure_until > t->release_sent + ON_THE_WAY ||
 	            (t->is_renewed && !is_disturbed(t, t->granted));
 
-	/* A reader whose lease is over may stand there until somebody asks for the lock. */
+	/* As above: a reader's lease may have been over. */
 	set_over(t, confirmed || !t->shared);
 	if (confirmed && t->was_lost && t->limit == 1 && history.data_lost_at < t->granted &&
 	    t->sure_until)

@@ -101,11 +101,21 @@ static void think(struct locker *l)
 	app_think(&l->app, chance_delay(0, THINK_MOST));
 }
 
+/* Changes a lock that it does not have: in vain, or the history is wrong. */
 static void steal(struct locker *l)
 {
+	static const char *const by[] = {
+		"DEL %s",     "PEXPIRE %s 9000", "SET %s thief XX PX 9000",
+		"PERSIST %s", "GETDEL %s",       "RENAME %s gone"
+	};
+	const char *command = by[chance(l->way->is_verb ? 1 : sizeof(by) / sizeof(by[0]))];
+
 	l->state = LOCKER_STEALS;
-	app_call(&l->app, "%s %s%s", l->way->release, l->way->key,
-	         l->way->is_verb ? " AS nobody" : "");
+	if (l->way->is_verb)
+		app_call(&l->app, "UNLOCK %s AS nobody", l->way->key);
+	else
+		app_call(&l->app, "%.*s%s%s", (int)(strstr(command, "%s") - command), command,
+		         l->way->key, strstr(command, "%s") + 2);
 }
 
 static void ask_by_verb(struct locker *l, int lease_ms, int wait_ms)
@@ -149,7 +159,8 @@ static void ask(struct locker *l)
 	/* hasp has no part in an expiry that the application names, if nothing waits. */
 	t.is_rechecked = k->is_verb || k->rule_wait_ms || !lease_ms;
 	t.lease_us = (lease_ms ? lease_ms : k->lease_ms) * MS;
-	l->names_owner = k->is_verb && (k->limit > 1 || k->shared || k->of_quorum || chance_one_in(2));
+	l->names_owner = k->is_verb &&
+	                 (k->limit > 1 || k->shared || k->of_quorum || chance_one_in(2));
 	/* A dot at its end, so that no name begins another one. */
 	snprintf(t.who, sizeof(t.who), "c%zu.%zu.", l->number, ++l->serial);
 	t.is_named = !k->is_verb || l->names_owner;
@@ -227,8 +238,9 @@ static void on_reply(struct app *c, const redisReply *r)
 		on_released(l, r);
 		break;
 	case LOCKER_STEALS:
-		if (r->type == REDIS_REPLY_INTEGER && r->integer)
-			history_fail("stolen: %s has released %s, which it never had",
+		if ((r->type == REDIS_REPLY_INTEGER && r->integer) ||
+		    r->type == REDIS_REPLY_STATUS || r->type == REDIS_REPLY_STRING)
+			history_fail("stolen: %s has changed %s, which it never had",
 			             c->machine.name, l->way->key);
 		think(l);
 		break;
