@@ -140,6 +140,47 @@ end"""
         return evaluate(self.r, self.DELETE, self.name, self.value)
 
 
+class Redlock(Redsync):
+    """Node's redlock, with one resource."""
+
+    TAKE = """
+  for i, key in ipairs(KEYS) do
+    if redis.call("exists", key) == 1 then
+      return 0
+    end
+  end
+  for i, key in ipairs(KEYS) do
+    redis.call("set", key, ARGV[1], "PX", ARGV[2])
+  end
+  return #KEYS
+"""
+    TOUCH = """
+  for i, key in ipairs(KEYS) do
+    if redis.call("get", key) ~= ARGV[1] then
+      return 0
+    end
+  end
+  for i, key in ipairs(KEYS) do
+    redis.call("set", key, ARGV[1], "PX", ARGV[2])
+  end
+  return #KEYS
+"""
+    DELETE = """
+  local count = 0
+  for i, key in ipairs(KEYS) do
+    if redis.call("get", key) == ARGV[1] then
+      redis.pcall("del", key)
+      count = count + 1
+    end
+  end
+  return count
+"""
+
+    def try_lock(self):
+        self.value = os.urandom(16).hex()
+        return evaluate(self.r, self.TAKE, self.name, self.value, self.lease_ms) == 1
+
+
 class Discourse:
     """Discourse's DistributedMutex: the value is the time in s at which the lock ends. The script
     computes and returns it, so that the lock cannot be kept for longer by its expiry."""
@@ -254,7 +295,7 @@ return 0"""
 
 KINDS = {"none": NoLock, "verbs": Verbs, "redisson": redisson.RLock, "gozero": GoZero,
          "redispy": RedisPy, "redsync": Redsync, "watched": Watched, "signal": Signal,
-         "discourse": Discourse, "nextcloud": Nextcloud,
+         "discourse": Discourse, "nextcloud": Nextcloud, "redlock": Redlock,
          "shared": functools.partial(Verbs, side="SHARED"),
          "exclusive": functools.partial(Verbs, side="EXCLUSIVE"),
          "read-side": redisson_rw.ReadSide, "write-side": redisson_rw.WriteSide}

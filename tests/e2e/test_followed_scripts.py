@@ -15,7 +15,8 @@ from harness.resp import pipeline
 from harness.scrape import HTTP, of
 from harness.sections import VERBS
 from harness.told import rows
-from lockers import Discourse, Nextcloud
+from lockers import Discourse, Nextcloud, Redlock
+from redis.lock import Lock
 
 KEY = "lock:1"
 LONG_MS = 600000  # no test awaits the end of such a lease
@@ -25,8 +26,8 @@ REPLACE = "return redis.call('set', KEYS[1], ARGV[2], 'px', ARGV[3])"
 EXTEND = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0"
 LOOK = "return redis.call('get', KEYS[1])"
 RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
-IDIOMS = [GoZero, Redsync, Nextcloud, Discourse]
-KEPT = [GoZero, Redsync, Nextcloud]  # whose value does not say when the lock ends
+IDIOMS = [GoZero, Redsync, Redlock, Nextcloud, Discourse]
+KEPT = [GoZero, Redsync, Redlock, Nextcloud]  # whose value does not say when the lock ends
 
 
 def by_value(**settings):
@@ -73,7 +74,7 @@ def test_work_beyond_the_expiry_is_not_overlapped(start_hasp, plain, connect, ki
     assert not plain.exists(KEY)
 
 
-@pytest.mark.parametrize("kind", ["gozero", "redsync", "nextcloud"])
+@pytest.mark.parametrize("kind", ["gozero", "redsync", "redlock", "nextcloud"])
 def test_applications_meet_no_more_when_their_work_outlives_the_lease(redis_server, start_hasp, pool, kind):
     settings = {"workers": 2, "times": 1, "lease_ms": LEASE_MS, "work_ms": LEASE_MS + 1500}
     assert contend(pool, (redis_server.address, kind), **settings)[1] > 0
@@ -91,6 +92,34 @@ def test_dead_owner_s_lock_is_free_at_once(start_hasp, plain, connect, kind):
     client.connection_pool.disconnect()
     until(lambda: not plain.exists(KEY), "the release")
     assert kind(connect(hasp), KEY).lock(timeout=0)
+
+
+@pytest.mark.parametrize("kind", [Redsync, Redlock])
+def test_extension_by_a_library_counts(start_hasp, plain, connect, kind):
+    hasp = start_hasp(by_value())
+    lock = kind(connect(hasp), KEY, lease_ms=LEASE_MS)
+    assert lock.lock(timeout=0)
+    lock.lease_ms = 2 * LEASE_MS
+    assert lock.extend() == 1
+    for _ in range(2):
+        until(lambda: plain.pttl(KEY) < 2 * LEASE_MS - 500, "time to pass")
+        until(lambda: plain.pttl(KEY) > 2 * LEASE_MS - 500, "a renewal with the new lease")
+    assert lock.unlock() == 1
+    with hasp.connect() as one:
+        assert held(one) == {}
+
+
+def test_redis_py_s_lock_is_kept_until_its_script_releases_it(start_hasp, plain, connect):
+    hasp = start_hasp(by_value())
+    with hasp.connect() as one:
+        lock = Lock(connect(hasp), KEY, timeout=LEASE_MS / 1000)
+        assert lock.acquire()
+        assert lock.reacquire()
+        assert is_renewed(plain, KEY)
+        assert held(one) == {KEY: lock.local.token.decode()}
+        lock.release()
+        assert held(one) == {}
+    assert "lock_lost" not in hasp.log
 
 
 def test_redsync_s_extend_takes_a_lock_that_is_gone(start_hasp, plain, connect):
