@@ -86,7 +86,7 @@ static void expect(struct client *c, const struct decision *d)
 	}
 	for (unsigned i = 0; i < d->discards; i++)
 		link_expect(&c->user, LINK_DISCARD, NULL);
-	if (d->is_followed)
+	for (int i = 0; i < (d->is_followed ? 2 : 0); i++)
 		link_expect(&c->user, LINK_DISCARD | LINK_PIECES, d->pending);
 	link_expect(&c->user, reply_flags(d), d->pending);
 	if (!d->is_followed)

@@ -34,50 +34,63 @@ static void feed(struct pending_lock *p, const char *bytes)
 	followed_script_feed(p, slice_str(bytes));
 }
 
-/* The replies to GET, the script, GET and PTTL, and the effect that they show. */
+/* The replies to GET, PTTL, the script, GET and PTTL, and the effect that they show. */
 struct read {
-	const char *before, *answer, *after;
+	const char *before, *left, *answer, *after;
 	struct resp_reply pttl;
 	enum lock_effect effect;
 	const char *value;
 	int64_t lease_ms;
 };
 
+#define FREE NIL, ":-2\r\n"
 #define MS(n)                                                                                  \
 	{                                                                                      \
 		.type = ':', .integer = (n)                                                    \
 	}
+/* Between the reads. */
+#define PASSED_MS 20
 
 static const struct read reads[] = {
-	{ NIL, "+OK\r\n", MINE, MS(9), LOCK_EFFECT_TAKES, "mine", 9 },
-	{ "_\r\n", ":1\r\n", MINE, MS(-1), LOCK_EFFECT_TAKES, "mine", 0 },
-	{ NIL, "+OK\r\n", MINE, MS(0), LOCK_EFFECT_TAKES, "mine", 1 },
-	{ YOURS, "*2\r\n:1\r\n*1\r\n$2\r\n\r\n\r\n", MINE, MS(9), LOCK_EFFECT_TAKES, "mine",
-	  9 },
-	{ NIL, ":17\r\n", "$2\r\n17\r\n", MS(9), LOCK_EFFECT_TAKES, "17", 9 },
-	{ MINE, "-ERR\r\n", MINE, MS(9), LOCK_EFFECT_EXPIRES, "mine", 9 },
-	{ YOURS, "$-1\r\n", YOURS, MS(9), LOCK_EFFECT_EXPIRES, "yours", 9 },
-	{ MINE, ":1\r\n", NIL, MS(-2), LOCK_EFFECT_DROPS, "mine", 0 },
-	{ YOURS, ":1\r\n", "_\r\n", MS(-2), LOCK_EFFECT_DROPS, "yours", 0 },
+	{ FREE, "+OK\r\n", MINE, MS(9), LOCK_EFFECT_TAKES, "mine", 9 },
+	{ "_\r\n", ":-2\r\n", ":1\r\n", MINE, MS(-1), LOCK_EFFECT_TAKES, "mine", 0 },
+	{ FREE, "+OK\r\n", MINE, MS(0), LOCK_EFFECT_TAKES, "mine", 1 },
+	{ YOURS, ":9\r\n", "*2\r\n:1\r\n*1\r\n$2\r\n\r\n\r\n", MINE, MS(9), LOCK_EFFECT_TAKES,
+	  "mine", 9 },
+	{ FREE, ":17\r\n", "$2\r\n17\r\n", MS(9), LOCK_EFFECT_TAKES, "17", 9 },
+	{ MINE, ":1000\r\n", "-ERR\r\n", MINE, MS(1051), LOCK_EFFECT_EXPIRES, "mine", 1051 },
+	{ MINE, ":1000\r\n", ":1\r\n", MINE, MS(929), LOCK_EFFECT_EXPIRES, "mine", 929 },
+	{ MINE, ":-1\r\n", ":1\r\n", MINE, MS(9), LOCK_EFFECT_EXPIRES, "mine", 9 },
+	{ YOURS, ":9\r\n", "$-1\r\n", YOURS, MS(90), LOCK_EFFECT_EXPIRES, "yours", 90 },
+	{ MINE, ":9\r\n", ":1\r\n", NIL, MS(-2), LOCK_EFFECT_DROPS, "mine", 0 },
+	{ YOURS, ":9\r\n", ":1\r\n", "_\r\n", MS(-2), LOCK_EFFECT_DROPS, "yours", 0 },
+	/* Time passed, and no more. */
+	{ MINE, ":1000\r\n", ":1\r\n", MINE, MS(1050), LOCK_EFFECT_NONE, "mine", 1050 },
+	{ MINE, ":1000\r\n", ":1\r\n", MINE, MS(930), LOCK_EFFECT_NONE, "mine", 930 },
+	{ MINE, ":-1\r\n", ":1\r\n", MINE, MS(-1), LOCK_EFFECT_NONE, "mine", 0 },
+	{ MINE, ":9\r\n", ":1\r\n", MINE, MS(-1), LOCK_EFFECT_NONE, "mine", 0 },
 	/* Another client's value, though the script has returned it. */
-	{ NIL, YOURS, YOURS, MS(9), LOCK_EFFECT_NONE, NULL, 0 },
-	{ NIL, ":17\r\n", "$2\r\n18\r\n", MS(9), LOCK_EFFECT_NONE, NULL, 0 },
-	{ NIL, "+mine\r\n", "$0\r\n\r\n", MS(9), LOCK_EFFECT_NONE, NULL, 0 },
+	{ FREE, YOURS, YOURS, MS(9), LOCK_EFFECT_NONE, NULL, 0 },
+	{ FREE, ":17\r\n", "$2\r\n18\r\n", MS(9), LOCK_EFFECT_NONE, NULL, 0 },
+	{ FREE, "+mine\r\n", "$0\r\n\r\n", MS(9), LOCK_EFFECT_NONE, NULL, 0 },
 	/* The lock was free throughout, or is free again. */
-	{ NIL, ":0\r\n", NIL, MS(-2), LOCK_EFFECT_NONE, NULL, 0 },
-	{ NIL, "+OK\r\n", MINE, MS(-2), LOCK_EFFECT_NONE, NULL, 0 },
+	{ FREE, ":0\r\n", NIL, MS(-2), LOCK_EFFECT_NONE, NULL, 0 },
+	{ FREE, "+OK\r\n", MINE, MS(-2), LOCK_EFFECT_NONE, NULL, 0 },
 	/* Redis answered an error. */
-	{ "-WRONGTYPE x\r\n", "+OK\r\n", MINE, MS(9), LOCK_EFFECT_NONE, NULL, 0 },
-	{ MINE, "+OK\r\n", "-WRONGTYPE x\r\n", MS(9), LOCK_EFFECT_NONE, NULL, 0 },
-	{ NIL, "+OK\r\n", MINE, { .type = '-' }, LOCK_EFFECT_NONE, NULL, 0 },
+	{ "-WRONGTYPE x\r\n", ":9\r\n", "+OK\r\n", MINE, MS(9), LOCK_EFFECT_NONE, NULL, 0 },
+	{ MINE, ":9\r\n", "+OK\r\n", "-WRONGTYPE x\r\n", MS(9), LOCK_EFFECT_NONE, NULL, 0 },
+	{ FREE, "+OK\r\n", MINE, { .type = '-' }, LOCK_EFFECT_NONE, NULL, 0 },
+	{ MINE, "-NOPERM x\r\n", "+OK\r\n", MINE, MS(9), LOCK_EFFECT_NONE, "mine", 9 },
 };
 
 static void assert_end(struct pending_lock *p, const struct read *r)
 {
-	followed_script_end(p, &r->pttl);
+	followed_script_end(p, &r->pttl, PASSED_MS);
 	assert_int_equal(p->effect, r->effect);
 	if (r->value)
 		assert_true(slice_eq(p->token, slice_str(r->value)));
+	else
+		assert_int_equal(p->token.n, 0);
 	assert_int_equal(p->lease_ms, r->lease_ms);
 	assert_int_equal(p->leased, r->lease_ms > 0);
 	assert_int_equal(followed_script_failed(p), *r->answer == '-');
@@ -90,6 +103,7 @@ static void the_reads_tell_what_a_script_has_done(void **state)
 		struct pending_lock *p = follow(*state, &rule_by_value);
 
 		feed(p, reads[i].before);
+		feed(p, reads[i].left);
 		assert_false(followed_script_failed(p));
 		feed(p, reads[i].answer);
 		feed(p, reads[i].after);
@@ -101,8 +115,8 @@ static void replies_may_come_in_any_pieces(void **state)
 {
 	for (size_t i = 0; i < sizeof(reads) / sizeof(*reads); i++) {
 		char all[128];
-		size_t n = (size_t)snprintf(all, sizeof(all), "%s%s%s", reads[i].before,
-		                            reads[i].answer, reads[i].after);
+		size_t n = (size_t)snprintf(all, sizeof(all), "%s%s%s%s", reads[i].before,
+		                            reads[i].left, reads[i].answer, reads[i].after);
 
 		for (size_t at = 0; at <= n; at++) {
 			struct pending_lock *p = follow(*state, &rule_by_value);
@@ -119,10 +133,10 @@ static void replies_may_come_in_any_pieces(void **state)
 
 static void a_reply_that_is_missing_makes_nothing_of_the_script(void **state)
 {
-	const struct read none = { NIL, "+", NULL, MS(9), LOCK_EFFECT_NONE, NULL, 0 };
+	const struct read none = { FREE, "+", NULL, MS(9), LOCK_EFFECT_NONE, NULL, 0 };
 	struct pending_lock *p = follow(*state, &rule_by_value);
 
-	feed(p, NIL);
+	feed(p, NIL ":-2\r\n");
 	feed(p, "+OK\r\n");
 	assert_end(p, &none);
 }
@@ -154,13 +168,13 @@ static void of_long_replies_little_is_kept(void **state)
 		value = slice_of(strchr(reply.p, 'x'), SEEN_VALUE_MAX + (size_t)is_longer);
 		p = pending_lock_follow(f->holds, SLICE_LIT("lock"), &value, 1, &terms);
 		before = pending_lock_nbytes(p);
-		feed(p, NIL);
+		feed(p, NIL ":-2\r\n");
 		feed(p, "*4\r\n");
 		for (int i = 0; i < 4; i++)
 			followed_script_feed(p, buf_slice(&longer));
 		followed_script_feed(p, reply);
 		assert_true(pending_lock_nbytes(p) < before + 8 * SEEN_VALUE_MAX);
-		followed_script_end(p, &pttl);
+		followed_script_end(p, &pttl, PASSED_MS);
 		assert_int_equal(p->effect, is_longer ? LOCK_EFFECT_NONE : LOCK_EFFECT_TAKES);
 		pending_lock_free(p);
 	}
@@ -170,14 +184,17 @@ static void of_long_replies_little_is_kept(void **state)
 
 /* --- holds --------------------------------------------------------------------------- */
 
-/* The script runs, and Redis answers so. */
+/* The script runs, and Redis answers so: the lock and its PTTL before and after it. */
 static void run(struct hold_fixture *f, const struct rule *rule, const char *before,
-                const char *after, long long pttl)
+                long long left, const char *after, long long pttl)
 {
 	struct resp_reply reply = MS(pttl);
 	struct pending_lock *p = follow(f, rule);
+	char number[32];
 
+	snprintf(number, sizeof(number), ":%lld\r\n", left);
 	feed(p, before);
+	feed(p, number);
 	feed(p, "+OK\r\n");
 	feed(p, after);
 	hold_apply(f->holds, &f->owner, p, 0, &reply);
@@ -198,21 +215,25 @@ static void a_script_takes_extends_shortens_and_releases(void **state)
 	struct rule renewed = rule_by_value;
 
 	renewed.renew = RENEW_YES;
-	run(f, &renewed, NIL, MINE, 30000);
+	run(f, &renewed, NIL, -2, MINE, 30000);
 	assert_int_equal(f->owner.n, 1);
 	assert_lease(f, 30, true);
-	/* A look, a little later by Redis' clock. */
-	run(f, &renewed, MINE, MINE, 29990);
+	/* The clocks differ, but the script did nothing. */
+	run(f, &renewed, MINE, 20000, MINE, 20000);
+	run(f, &renewed, MINE, 50000, MINE, 50000);
 	assert_lease(f, 30, true);
-	run(f, &renewed, MINE, MINE, 40000);
+	run(f, &renewed, MINE, 29000, MINE, 40000);
 	assert_lease(f, 40, true);
-	run(f, &renewed, MINE, MINE, -1);
+	/* hasp has renewed it between the reads. */
+	run(f, &renewed, MINE, 29000, MINE, 39990);
 	assert_lease(f, 40, true);
-	run(f, &renewed, YOURS, YOURS, 50000);
+	run(f, &renewed, MINE, 40000, MINE, -1);
 	assert_lease(f, 40, true);
-	run(f, &renewed, MINE, MINE, 5000);
+	run(f, &renewed, YOURS, 9000, YOURS, 50000);
+	assert_lease(f, 40, true);
+	run(f, &renewed, MINE, 40000, MINE, 5000);
 	assert_lease(f, 5, false);
-	run(f, &renewed, MINE, NIL, -2);
+	run(f, &renewed, MINE, 5000, NIL, -2);
 	assert_int_equal(f->owner.n, 0);
 }
 
@@ -222,7 +243,7 @@ static void only_the_database_of_the_script_counts(void **state)
 	struct resp_reply reply = MS(9);
 	struct pending_lock *p = follow(f, &rule_by_value);
 
-	feed(p, NIL "+OK\r\n" MINE);
+	feed(p, NIL ":-2\r\n+OK\r\n" MINE);
 	hold_apply(f->holds, &f->owner, p, -1, &reply);
 	assert_int_equal(f->owner.n, 0);
 }

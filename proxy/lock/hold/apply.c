@@ -7,9 +7,6 @@
 
 #include <math.h>
 
-/* Seconds by which Redis' clock may go faster or slower than ours within a lease. */
-#define CLOCKS_DIFFER 0.05
-
 /* A connection remembers the locks that it took, and under owner = value what it stored for as
  * long as it lives; but of those that are neither renewed nor released not more than this. */
 #define REMEMBERED_MAX 1024
@@ -304,28 +301,25 @@ static void apply_success(struct holds *h, struct hold_owner *o, const struct pe
 	}
 }
 
-/* Does the script's lock end earlier, or later, than is known of the hold? It ended between
- * good_until and `slack` seconds after that; the last read was answered between `sent_at` and
- * `now`. A renewal under way may be why it ends later. */
-static bool has_other_end(const struct hold *hold, const struct pending_lock *p, double now)
+/* Returns true if the hold's own renewal may be what set the expiry that was read after a
+ * script: Redis need not run the script and the reads together. */
+static bool may_be_renewed_by_hasp(const struct hold *hold, const struct pending_lock *p)
 {
-	double left = (double)p->lease_ms / 1000;
-	bool renewing = renewal_is_under_way(hold);
+	double until = p->sent_at + (double)p->lease_ms / 1000;
 
-	if (now + left < hold->good_until - CLOCKS_DIFFER)
-		return !renewing || !isinf(hold->good_until);
-	return !renewing && p->sent_at + left > hold->good_until + hold->slack + CLOCKS_DIFFER;
+	if (renewal_is_under_way(hold))
+		return p->prolongs || isinf(hold->good_until);
+	return p->prolongs && until <= hold->good_until;
 }
 
-/* A script has left the lock its value. */
+/* A script has left the lock its value, and set another expiry. */
 static void apply_read_expiry(struct holds *h, const struct pending_lock *p, int db)
 {
-	double now = timers_now(h->timers);
 	struct hold *hold = hold_first(h, db, p->keys[0]);
 
-	for (; hold && p->leased; hold = hold_next(hold))
+	for (; hold; hold = hold_next(hold))
 		if (hold->kind == LOCK_KIND_VALUE && slice_eq(hold_token(hold), p->token) &&
-		    has_other_end(hold, p, now))
+		    !may_be_renewed_by_hasp(hold, p))
 			renewal_begin(hold, p, true, renewal_is_under_way(hold));
 }
 
@@ -345,8 +339,9 @@ static void apply_followed(struct holds *h, struct hold_owner *o, struct pending
 {
 	static const struct resp_reply no_fence = { 0 };
 
-	followed_script_end(p, pttl);
-	if (p->effect == LOCK_EFFECT_TAKES || p->effect == LOCK_EFFECT_EXPIRES)
+	followed_script_end(p, pttl, (timers_now(h->timers) - p->sent_at) * 1000);
+	/* (If the lock is there, its value is known.) */
+	if (p->effect != LOCK_EFFECT_DROPS && p->token.n)
 		forget_release(h, p, db);
 	if (p->effect == LOCK_EFFECT_EXPIRES)
 		apply_read_expiry(h, p, db);

@@ -5,6 +5,7 @@
  * replies to these reads.
  *
  *   GET lock   -> nil ---.
+ *   PTTL lock  -> -2 ----+
  *   EVAL ...   -> "OK" --+-- feed() --> kept -------.
  *   GET lock   -> "a1" --'                           +-- end() --> the effect of the call
  *   PTTL lock  -> 30000 ----------------------------'
@@ -12,10 +13,10 @@
  *   the lock before   after           effect
  *   nil, or "a0"      "a1"            TAKES, if "a1" is an argument of the call, or the integer
  *                                     that it returned; else NONE
- *   "a1"              "a1"            EXPIRES: the expiry may have changed
+ *   "a1"              "a1"            EXPIRES, if the expiry is another than before; else NONE
  *   "a1"              nil             DROPS
  *
- * Other clients' commands may run between these four: Redis may read them in two pieces, and in
+ * Other clients' commands may run between these five: Redis may read them in two pieces, and in
  * a cluster each is sent for itself. So a value that the call does not know begins no hold.
  */
 #include "lock/hold/hold_internal.h"
@@ -24,10 +25,15 @@
 #include <string.h>
 
 #include "base/fatal.h"
+#include "commands/args.h"
 #include "resp/write.h"
 
-/* GET, the script, GET. */
-enum { READ_BEFORE, ANSWER, READ_AFTER, REPLIES };
+/* GET, PTTL, the script, GET. */
+enum { READ_BEFORE, PTTL_BEFORE, ANSWER, READ_AFTER, REPLIES };
+
+/* By so many ms an expiry must have changed. Redis' clock may go on between the reads, and is
+ * not ours. */
+#define EXPIRY_MOVED_MS 50
 
 /* Bytes that are kept of a reply: a header, a value and its line end. */
 #define REPLY_KEPT (SEEN_VALUE_MAX + 32)
@@ -82,6 +88,7 @@ static void write_read(struct buf *out, const char *command, struct slice key)
 void followed_script_write(const struct pending_lock *p, struct slice request, struct buf *out)
 {
 	write_read(out, "GET", p->keys[0]);
+	write_read(out, "PTTL", p->keys[0]);
 	buf_append(out, request);
 	write_read(out, "GET", p->keys[0]);
 	write_read(out, "PTTL", p->keys[0]);
@@ -160,6 +167,21 @@ static bool is_of_call(const struct followed_script *f, struct slice value)
 	       slice_eq(slice_of(answer.p + 1, value.n), value);
 }
 
+/* Returns true if the script has set another expiry. `left_ms`: what PTTL answered after it;
+ * `passed_ms`: at most so much time passed between the reads. */
+static bool moved_expiry(struct pending_lock *p, int64_t left_ms, double passed_ms)
+{
+	struct slice reply = reply_of(p->followed, PTTL_BEFORE);
+	int64_t before_ms;
+
+	if (*reply.p != ':' || left_ms < 0 ||
+	    !args_integer(slice_of(reply.p + 1, reply.n - 3), &before_ms))
+		return false;
+	p->prolongs = before_ms >= 0 && left_ms > before_ms + EXPIRY_MOVED_MS;
+	return before_ms < 0 || p->prolongs ||
+	       (double)left_ms + passed_ms + EXPIRY_MOVED_MS < (double)before_ms;
+}
+
 /* The lock has `value` now, and `left_ms` of its expiry; -1: it has none. */
 static void set_lock(struct pending_lock *p, struct slice value, int64_t left_ms)
 {
@@ -169,7 +191,8 @@ static void set_lock(struct pending_lock *p, struct slice value, int64_t left_ms
 	p->ends_ms = p->lease_ms;
 }
 
-void followed_script_end(struct pending_lock *p, const struct resp_reply *pttl)
+void followed_script_end(struct pending_lock *p, const struct resp_reply *pttl,
+                         double passed_ms)
 {
 	const struct followed_script *f = p->followed;
 	struct slice before, after;
@@ -185,10 +208,12 @@ void followed_script_end(struct pending_lock *p, const struct resp_reply *pttl)
 	/* (-2: it has expired since.) */
 	if (!after.p || pttl->integer < -1)
 		return;
-	if (before.p && slice_eq(before, after))
-		p->effect = LOCK_EFFECT_EXPIRES;
-	else if (is_of_call(f, after))
-		p->effect = LOCK_EFFECT_TAKES;
-	if (p->effect != LOCK_EFFECT_NONE)
+	if (before.p && slice_eq(before, after)) {
 		set_lock(p, after, pttl->integer);
+		if (moved_expiry(p, pttl->integer, passed_ms))
+			p->effect = LOCK_EFFECT_EXPIRES;
+	} else if (is_of_call(f, after)) {
+		set_lock(p, after, pttl->integer);
+		p->effect = LOCK_EFFECT_TAKES;
+	}
 }

@@ -185,6 +185,7 @@ struct pending_lock {
 	bool confirms; /* its success is told only while its lease is good */
 	bool has_replicas; /* as many replicas have it as must */
 	bool queued; /* (waited) it was in line */
+	bool prolongs; /* (followed) the lock ends later than before the script */
 	uint32_t nkeys;
 	struct slice keys[];
 };
@@ -213,8 +214,10 @@ void parts_free(struct parts *parts); /* NULL is allowed */
 
 struct followed_script *followed_script_new(const struct slice *args, size_t nargs);
 /* Sets the effect of the call, now that all is read: TAKES, with the lock's value and lease,
- * EXPIRES, DROPS or NONE. `pttl`: the reply to the last read. */
-void followed_script_end(struct pending_lock *p, const struct resp_reply *pttl);
+ * EXPIRES, DROPS or NONE. `pttl`: the reply to the last read, `passed_ms` after the first read
+ * was sent. */
+void followed_script_end(struct pending_lock *p, const struct resp_reply *pttl,
+                         double passed_ms);
 void followed_script_free(struct followed_script *f); /* NULL is allowed */
 size_t followed_script_nbytes(const struct followed_script *f); /* of memory; NULL is allowed */
 

@@ -195,7 +195,7 @@ size_t pending_lock_nbytes(const struct pending_lock *p); /* of memory */
 struct pending_lock *pending_lock_follow(struct holds *h, struct slice key,
                                          const struct slice *args, size_t nargs,
                                          const struct hold_terms *terms);
-/* Appends the client's request, with one read before it and two after it. */
+/* Appends the client's request, with two reads before it and two after it. */
 void followed_script_write(const struct pending_lock *p, struct slice request, struct buf *out);
 /* Bytes of the replies to all of these but the last one. */
 void followed_script_feed(struct pending_lock *p, struct slice bytes);
