@@ -124,7 +124,7 @@ static void write_short_del_call(const struct rewrite *rw)
 }
 
 /* Is the lock's token known, and does the command name nothing else? */
-static bool may_be_short(const struct rewrite *rw)
+static bool del_is_short(const struct rewrite *rw)
 {
 	return rw->how->may_be_short && rw->nkeys == 1 && rw->keys[0].token.n &&
 	       !rw->keys[0].foreign;
@@ -174,11 +174,11 @@ static enum rewrite_result rewrite_del(const struct rewrite *rw)
 {
 	const struct lock_key *first = rewrite_first_lock(rw);
 
-	if (may_be_short(rw))
+	if (del_is_short(rw))
 		write_short_del_call(rw);
 	else
 		write_del_call(rw);
-	rw->call->is_short = may_be_short(rw);
+	rw->call->is_short = del_is_short(rw);
 	rw->call->script = SCRIPT_DEL;
 	rw->call->effect = LOCK_EFFECT_DROPS;
 	rw->call->success = LOCK_IF_POSITIVE;
