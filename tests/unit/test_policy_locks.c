@@ -522,10 +522,8 @@ static void a_call_can_be_written_again_with_the_script_s_text(void **state)
 	decide(f, "SETNX lock:a v");
 	f->x.how.eval = true;
 	lock_rewrite(&f->x, f->d.pending, &wait_ms);
-	assert_rewritten(
-		f, "EVAL take 3 " KEYS_OF(
-			   "lock:a") " " TOKEN_CONNECTION
-				     " v 30000 SETNX \"\"\n");
+	assert_rewritten(f, "EVAL take 3 " KEYS_OF("lock:a") " " TOKEN_CONNECTION
+	                                                     " v 30000 SETNX \"\"\n");
 	assert_int_equal(wait_ms, 0);
 	assert_non_null(f->d.pending->pending_lock);
 	decide(f, "UNLOCK a");

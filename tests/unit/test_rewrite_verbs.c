@@ -92,9 +92,8 @@ static void test_a_short_call_has_only_what_most_locks_need(void **state)
 	             "4 k hasp:fence:{k} hasp:queue:{k} hasp:fence " TOKEN " 7000 " TICKET);
 	assert_true(call.is_short);
 	rewrite_verbs_as("LOCK k AS bob", VERB_LOCK, verbs(REENTRANT_COUNT), how);
-	assert_calls(
-		SCRIPT_LOCK_COUNT,
-		"5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence bob 30000 " TICKET);
+	assert_calls(SCRIPT_LOCK_COUNT, "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} "
+	                                "hasp:fence bob 30000 " TICKET);
 	rewrite_verbs_as("LOCK k SHARED", VERB_LOCK, verbs(REENTRANT_COUNT), how);
 	assert_calls(SCRIPT_LOCK_RW, "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} "
 	                             "hasp:fence " TOKEN " 30000 " TICKET " m");
@@ -102,8 +101,7 @@ static void test_a_short_call_has_only_what_most_locks_need(void **state)
 	assert_calls(SCRIPT_LOCK_LIMIT, "4 k hasp:fence:{k} hasp:queue:{k} hasp:fence " TOKEN
 	                                " 30000 " TICKET " 3");
 	rewrite_verbs_as("UNLOCK k", VERB_UNLOCK, verbs(REENTRANT_COUNT), how);
-	assert_calls(SCRIPT_UNLOCK,
-	             "4 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} " TOKEN);
+	assert_calls(SCRIPT_UNLOCK, "4 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} " TOKEN);
 	assert_true(call.is_short);
 	rewrite_verbs_as("LOCK k", VERB_LOCK, verbs(REENTRANT_REFRESH), how);
 	assert_calls(SCRIPT_LOCK_STRING, "4 k hasp:fence:{k} hasp:queue:{k} hasp:fence " TOKEN
