@@ -56,6 +56,11 @@ def test_each_question_has_its_line(check, plain, sections):
         r"hasp may publish and subscribe to hasp:worker:\*\n", good)
 
 
+def test_version_is_known_to_a_user_that_may_not_ask_info(check, plain):
+    good, _ = check("", **user(plain, "+@all", "-info"))
+    assert f"reachable, version {plain.info()['redis_version']}\n" in good
+
+
 def test_server_that_may_evict_locks_is_a_warning(check, plain):
     plain.config_set("maxmemory-policy", "allkeys-lru")
     assert check()[1] == ""  # its memory has no limit

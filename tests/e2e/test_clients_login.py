@@ -42,6 +42,22 @@ def served(hasp, *login):
     return connection
 
 
+@pytest.mark.parametrize("command", [("CLIENT", "REPLY", "OFF"), ("CLIENT", "REPLY", "SKIP")])
+def test_replies_are_left_out_only_after_the_login(start_hasp, protected, command):
+    hasp = start_hasp(upstream=upstream(protected)).is_up()
+    with hasp.connect() as one:
+        assert one.call("PING") == NOAUTH
+        with protected.frozen():
+            for _ in range(2):
+                one.send(encode(*command))
+                hasp.take_turn()
+        assert [one.read() for _ in range(2)] == [NOAUTH, NOAUTH]
+        assert one.call("AUTH", "secret") == OK
+        one.send(encode(*command) + encode("SET", "k", "v") + encode("CLIENT", "REPLY", "ON"))
+        assert one.read() == OK
+        assert one.call("GET", "k") == bulk("v")
+
+
 # --- AUTH, and at once what only a client that has logged in may send ------------------------
 
 

@@ -53,6 +53,18 @@ def show(path, what):
     return [dict(zip(row[::2], row[1::2], strict=True)) for row in rows]
 
 
+def test_peer_that_hangs_up_at_once_leaves_nothing(hasp, path):
+    def nopen():
+        return len(os.listdir(f"/proc/{hasp.pid}/fd"))
+
+    before = nopen()
+    for _ in range(3):
+        with socket.socket(socket.AF_UNIX) as peer:
+            peer.connect(str(path))
+            until(lambda: nopen() > before, "hasp to accept it")
+        until(lambda: nopen() == before, "hasp to close it")
+
+
 def test_its_socket_is_for_its_owner_only(hasp, path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 

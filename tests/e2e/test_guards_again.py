@@ -8,7 +8,7 @@ import pytest
 from harness import encode, until
 from harness.guards import GUARD, KEY, QUEUE, guard, is_locked, is_lost, nothing_left, overtake, stands, transact
 from harness.relay import Relay
-from harness.replies import EXECABORT, NIL, OK, ONE, WRONGTYPE, bulk
+from harness.replies import EXECABORT, NIL, OK, ONE, PONG, WRONGTYPE, bulk
 
 SECOND = "stock:2"
 
@@ -211,3 +211,27 @@ def test_writer_that_reads_is_checked_for_what_it_read_before(start_hasp, plain)
         assert plain.exists(GUARD)
         assert one.call("SET", KEY, "x") == OK
     nothing_left(plain)
+
+
+class Touching(Relay):
+    """Before hasp gets a reply, somebody changes the guard."""
+
+    def __init__(self, target, plain):
+        self.plain = plain
+        super().__init__(target)
+
+    def _pass_on(self, data, source, sink, replies):
+        if replies:
+            self.plain.pexpire(GUARD, 3_600_000)
+        super()._pass_on(data, source, sink, replies)
+
+
+def test_transaction_whose_guard_changes_again_and_again_ends_with_an_error(start_hasp, plain, redis_server):
+    with Touching(redis_server.address, plain) as relay:
+        hasp = start_hasp(guard(), upstream=relay.address).is_up()
+        with hasp.connect() as one:
+            assert one.call("GET", KEY) == NIL
+            *queued, answer = transact(one, ("SET", KEY, "one"))
+            assert queued == [OK, b"+QUEUED\r\n"] and is_locked(answer)
+            assert not plain.exists(KEY)
+            assert one.call("PING") == PONG

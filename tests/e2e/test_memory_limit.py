@@ -245,6 +245,15 @@ def test_names_of_a_megabyte(limited, crowd, command):
         assert other.call("PING") == PONG
 
 
+def test_long_name_wants_more_memory_than_a_value_of_that_length(limited):
+    hasp = limited(rule(pattern="lock:*")).is_up()
+    with hasp.connect(timeout=60) as one:
+        assert one.call("SET", "lock:a", LONG + LONG, "NX") == OK
+    with hasp.connect(timeout=60) as one:
+        one.send(encode("SET", b"lock:" + LONG + LONG, "v", "NX"))
+        assert one.read() == b"-ERR hasp: there is not enough memory for this request\r\n"
+
+
 def test_command_with_many_keys_is_refused_before_it_takes_memory(start_hasp):
     """Its script would keep Redis from serving others."""
     hasp = start_hasp(rule(pattern="lock:1"))
