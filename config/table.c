@@ -32,6 +32,12 @@ static const struct option_choice table_log_levels[] = {
 	{ NULL, 0 },
 };
 
+static const struct option_choice table_log_formats[] = {
+	{ "logfmt", LOG_AS_LOGFMT },
+	{ "json", LOG_AS_JSON },
+	{ NULL, 0 },
+};
+
 static const struct option_choice table_switches[] = {
 	{ "no", SWITCH_NO },
 	{ "yes", SWITCH_YES },
@@ -335,6 +341,9 @@ const struct option table_options[] = {
 	{ SECTION_HASP, "log_level", OPTION_ENUM, IN_CONFIG(log_level),
 	  .def = "info", .choices = table_log_levels, .reloadable = true,
 	  .help = "Least severity to log; info has starts and reloads, warning has lost locks." },
+	{ SECTION_HASP, "log_format", OPTION_ENUM, IN_CONFIG(log_format),
+	  .def = "logfmt", .choices = table_log_formats, .reloadable = true,
+	  .help = "A line of the log is key=value pairs (logfmt), or a JSON object (json)." },
 
 	/* [upstream] */
 	{ SECTION_UPSTREAM, "address", OPTION_STRING, IN_CONFIG(address),

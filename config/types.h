@@ -143,6 +143,7 @@ struct verbs {
 };
 
 enum auth_clients { AUTH_CLIENTS_NO, AUTH_CLIENTS_OPTIONAL, AUTH_CLIENTS_YES };
+enum log_as { LOG_AS_LOGFMT, LOG_AS_JSON };
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
 struct config {
@@ -177,6 +178,7 @@ struct config {
 	enum switch_mode allow_own_keys; /* clients may write hasp:* */
 	char *log; /* stderr, syslog, or a file's path */
 	enum log_level log_level;
+	enum log_as log_format;
 
 	/* [upstream] */
 	char *address; /* HOST:PORT, [V6]:PORT or unix:/PATH; of the first node of `cluster`; of

@@ -92,6 +92,12 @@ static void main_use_log_level(const struct process *p)
 	log_set_level(level > LOG_SEV_DEBUG ? LOG_SEV_DEBUG : (enum log_severity)level);
 }
 
+static void main_use_log_format(const struct process *p)
+{
+	log_set_format(p->config->log_format == LOG_AS_JSON ? LOG_FORMAT_JSON
+	                                                    : LOG_FORMAT_LOGFMT);
+}
+
 static int main_open_log_file(const char *path, void *arg)
 {
 	(void)arg;
@@ -217,6 +223,7 @@ static bool main_try_reload(struct process *p, struct buf *why)
 	http_reload(&p->http, next);
 	p->config = next;
 	main_use_log_level(p);
+	main_use_log_format(p);
 	config_unref(old);
 	log_info("reloaded rules=%zu guards=%zu verbs=%s", next->nrules, next->nguards,
 	         main_on_off(next->verbs.enabled));
@@ -246,7 +253,7 @@ static void main_reload(struct process *p, bool leaving)
 static void main_leave(struct process *p, int sig, bool at_once)
 {
 	supervision_leaves(&p->supervision);
-	log_info("leaving signal=%d how=%s", sig, at_once ? "at once" : "draining");
+	log_info("leaving signal=%d how=%s", sig, at_once ? "\"at once\"" : "draining");
 	listeners_unlink(&p->listeners, &p->privileges);
 	listeners_unlink(&p->console, &p->privileges);
 	for (size_t i = 0; i < p->nworkers; i++)
@@ -562,10 +569,11 @@ static int main_with_config(struct process *p, const struct buf *warnings, sigse
 	const char *log = p->config->log;
 
 	main_use_log_level(p);
+	main_use_log_format(p);
 	if (privileges_find(&p->privileges, p->config->user) < 0)
 		return 1;
 	if (main_open_first_log(p, log) < 0) {
-		fprintf(stderr, "hasp: cannot open log %s: %s\n", log, strerror(errno));
+		log_error("log path=%s reason=\"%s\"", log, strerror(errno));
 		return 1;
 	}
 	log_lines(LOG_SEV_WARNING, buf_slice(warnings));

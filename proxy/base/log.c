@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
+
 #define LINE_MAX_BYTES 2048
 #define WINDOW_SECONDS 10.0
 #define SYSLOG_PATH "/dev/log"
@@ -24,6 +26,7 @@ static _Atomic int sink_fd = STDERR_FILENO;
 static int own_fd = -1;
 static _Atomic bool sink_is_syslog; /* sink_fd is a socket to syslogd */
 static _Atomic int sink_level = LOG_SEV_INFO;
+static _Atomic int sink_format = LOG_FORMAT_LOGFMT;
 static _Atomic unsigned dropped; /* lines that syslog did not take */
 
 static const struct {
@@ -112,16 +115,21 @@ bool log_enabled(enum log_severity level)
 	return (int)level <= atomic_load_explicit(&sink_level, memory_order_relaxed);
 }
 
-static size_t write_stamp(char *p, size_t n)
+void log_set_format(enum log_format format)
+{
+	atomic_store(&sink_format, (int)format);
+}
+
+static size_t write_time(char *p, size_t n)
 {
 	struct timespec ts;
 	struct tm tm;
 
 	clock_gettime(CLOCK_REALTIME, &ts);
 	gmtime_r(&ts.tv_sec, &tm);
-	return (size_t)snprintf(p, n, "%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ ",
-	                        tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour,
-	                        tm.tm_min, tm.tm_sec, ts.tv_nsec / 1000000);
+	return (size_t)snprintf(p, n, "%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ", tm.tm_year + 1900,
+	                        tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec,
+	                        ts.tv_nsec / 1000000);
 }
 
 /* The format of syslog(3), which every syslogd understands. */
@@ -137,6 +145,177 @@ static size_t write_syslog_stamp(char *p, size_t n, enum log_severity level)
 	                        date, (long)getpid());
 }
 
+/* --- the formats -------------------------------------------------------------------------- */
+
+/* Room for a text of which each byte is replaced by three. */
+struct log_text {
+	char text[4 * LINE_MAX_BYTES];
+	size_t n;
+};
+
+static void line_put(struct log_text *l, const char *text, size_t n)
+{
+	/* Room for what ends a line. */
+	if (n < sizeof(l->text) - 8 - l->n) {
+		memcpy(l->text + l->n, text, n);
+		l->n += n;
+	}
+}
+
+static void line_puts(struct log_text *l, const char *text)
+{
+	line_put(l, text, strlen(text));
+}
+
+/* A key or an event. */
+static size_t line_word(const char *s)
+{
+	return strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_");
+}
+
+/* With its quotes, if it has any; one that was cut off ends with the text. */
+static size_t value_length(const char *s)
+{
+	size_t n = 1;
+
+	if (*s != '"')
+		return strcspn(s, " ");
+	while (s[n] && s[n] != '"')
+		n += s[n] == '\\' && s[n + 1] ? 2 : 1;
+	return s[n] ? n + 1 : n;
+}
+
+/* Cuts " key=value" off `*s`, which is not empty. Returns false if it begins otherwise. */
+static bool cut_pair(const char **s, struct slice *key, struct slice *value)
+{
+	const char *p = *s + 1;
+
+	key->p = p;
+	key->n = line_word(p);
+	if (**s != ' ' || key->n == 0 || p[key->n] != '=')
+		return false;
+	value->p = p + key->n + 1;
+	value->n = value_length(value->p);
+	*s = value->p + value->n;
+	return **s == '\0' || **s == ' ';
+}
+
+/* "event key=value ..." */
+static bool is_event(const char *text)
+{
+	const char *rest = text + line_word(text);
+	struct slice key, value;
+	bool is = rest > text;
+
+	while (is && *rest)
+		is = cut_pair(&rest, &key, &value);
+	return is;
+}
+
+/* In quotes. `quoted`: it has escapes already, of which JSON does not know \x. */
+static void put_quoted(struct log_text *l, struct slice s, bool quoted, bool json)
+{
+	line_puts(l, "\"");
+	while (s.n) {
+		size_t n = utf8_length(s);
+		bool escape = *s.p == '\\' || *s.p == '"';
+
+		if (quoted && *s.p == '\\' && s.n > 1 && (!json || s.p[1] != 'x')) {
+			n = 2;
+			escape = false;
+		}
+		if (escape)
+			line_puts(l, "\\");
+		if (n)
+			line_put(l, s.p, n);
+		else
+			line_puts(l, UTF8_REPLACEMENT);
+		n = n ? n : 1;
+		s = slice_of(s.p + n, s.n - n);
+	}
+	line_puts(l, "\"");
+}
+
+static bool is_number(struct slice s)
+{
+	size_t digits = 0;
+
+	for (size_t i = 0; i < s.n; i++)
+		if (s.p[i] >= '0' && s.p[i] <= '9')
+			digits++;
+	return s.n > 0 && digits == s.n && digits < 16 && (s.n == 1 || *s.p != '0');
+}
+
+static void put_json_value(struct log_text *l, struct slice v)
+{
+	bool quoted = v.n && *v.p == '"';
+
+	if (is_number(v)) {
+		line_put(l, v.p, v.n);
+		return;
+	}
+	if (quoted) {
+		bool ends = v.n > 1 && v.p[v.n - 1] == '"';
+
+		v = slice_of(v.p + 1, v.n - (ends ? 2 : 1));
+	}
+	put_quoted(l, v, quoted, true);
+}
+
+static void put_json(struct log_text *l, const char *text)
+{
+	size_t n = line_word(text);
+	struct slice key, value;
+
+	if (!is_event(text)) {
+		line_puts(l, "\"msg\":");
+		put_quoted(l, slice_str(text), false, true);
+		return;
+	}
+	line_puts(l, "\"event\":\"");
+	line_put(l, text, n);
+	line_puts(l, "\"");
+	for (text += n; *text;) {
+		(void)cut_pair(&text, &key, &value);
+		line_puts(l, ",\"");
+		line_put(l, key.p, key.n);
+		line_puts(l, "\":");
+		put_json_value(l, value);
+	}
+}
+
+static void put_logfmt(struct log_text *l, const char *text)
+{
+	if (is_event(text)) {
+		line_puts(l, "event=");
+		line_puts(l, text);
+	} else {
+		line_puts(l, "msg=");
+		put_quoted(l, slice_str(text), false, false);
+	}
+}
+
+/* syslogd has a time of its own. */
+static void put_line(struct log_text *l, enum log_severity level, const char *text, bool timed)
+{
+	bool json = atomic_load(&sink_format) == LOG_FORMAT_JSON;
+	char time[96] = "";
+
+	if (timed)
+		write_time(time, sizeof(time));
+	line_puts(l, json ? "{" : "");
+	if (timed) {
+		line_puts(l, json ? "\"time\":\"" : "time=");
+		line_puts(l, time);
+		line_puts(l, json ? "\"," : " ");
+	}
+	line_puts(l, json ? "\"level\":\"" : "level=");
+	line_puts(l, levels[level].name);
+	line_puts(l, json ? "\"," : " ");
+	json ? put_json(l, text) : put_logfmt(l, text);
+	line_puts(l, json ? "}" : "");
+}
+
 static int send_to_syslog(int fd, const char *line, size_t n)
 {
 	if (send(fd, line, n, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
@@ -150,15 +329,16 @@ static int send_to_syslog(int fd, const char *line, size_t n)
 static void write_syslog(int fd, const char *line, size_t n)
 {
 	unsigned lost = atomic_exchange(&dropped, 0);
-	char report[128];
-	size_t len;
+	char text[128];
+	struct log_text report;
 
 	if (lost) {
-		len = write_syslog_stamp(report, sizeof(report), LOG_SEV_WARNING);
-		len += (size_t)snprintf(
-			report + len, sizeof(report) - len,
-			"warning log dropped=%u reason=\"syslog did not take them\"", lost);
-		if (send_to_syslog(fd, report, len) < 0) {
+		report.n = write_syslog_stamp(report.text, sizeof(report.text),
+		                              LOG_SEV_WARNING);
+		snprintf(text, sizeof(text),
+		         "log dropped=%u reason=\"syslog did not take them\"", lost);
+		put_line(&report, LOG_SEV_WARNING, text, false);
+		if (send_to_syslog(fd, report.text, report.n) < 0) {
 			atomic_fetch_add(&dropped, lost + 1);
 			return;
 		}
@@ -169,39 +349,35 @@ static void write_syslog(int fd, const char *line, size_t n)
 
 void log_line(enum log_severity level, const char *fmt, ...)
 {
-	char line[LINE_MAX_BYTES];
+	char text[LINE_MAX_BYTES];
+	struct log_text line = { .n = 0 };
 	bool is_syslog;
 	va_list ap;
-	size_t n;
-	int fd, len;
+	int fd;
 
 	if (!log_enabled(level))
 		return;
 	fd = atomic_load(&sink_fd);
 	is_syslog = atomic_load(&sink_is_syslog);
-	n = is_syslog ? write_syslog_stamp(line, sizeof(line), level)
-	              : write_stamp(line, sizeof(line));
-	n += (size_t)snprintf(line + n, sizeof(line) - n, "%s ", levels[level].name);
 	va_start(ap, fmt);
-	len = vsnprintf(line + n, sizeof(line) - n - 1, fmt, ap);
+	if (vsnprintf(text, sizeof(text), fmt, ap) < 0)
+		*text = '\0';
 	va_end(ap);
-	if (len < 0)
-		return;
-	n += (size_t)len;
-	if (n > sizeof(line) - 2)
-		n = sizeof(line) - 2;
 	/* A key may hold any byte, but an event is one line. */
-	for (size_t i = 0; i < n; i++)
-		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
-			line[i] = '?';
+	for (char *p = text; *p; p++)
+		if ((unsigned char)*p < ' ' || *p == 0x7f)
+			*p = '?';
 	if (is_syslog) {
-		write_syslog(fd, line, n);
+		line.n = write_syslog_stamp(line.text, sizeof(line.text), level);
+		put_line(&line, level, text, false);
+		write_syslog(fd, line.text, line.n);
 		return;
 	}
-	line[n++] = '\n';
+	put_line(&line, level, text, true);
+	line.text[line.n++] = '\n';
 	/* One write per line, so that lines of several threads don't mix. When it fails, there
 	 * is no other place to report that. */
-	if (write(fd, line, n) < 0)
+	if (write(fd, line.text, line.n) < 0)
 		return;
 }
 

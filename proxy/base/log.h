@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * log: one line per event, `LEVEL event key=value ...`, to stderr, a file or
- * syslog. Callable from every thread. Never log a value or a password.
+ * log: one line per event, to stderr, a file or syslog. Callable from every thread. Never log a
+ * value or a password.
+ *
+ *   "event key=1 ..."             ->  time=... level=info event=event key=1 ...
+ *                                     {"time":"...","level":"info","event":"event","key":1}
+ *   any other text                ->  time=... level=info msg="text"
  */
 #ifndef HASP_BASE_LOG_H
 #define HASP_BASE_LOG_H
@@ -17,6 +21,9 @@ enum log_severity { LOG_SEV_ERROR, LOG_SEV_WARNING, LOG_SEV_INFO, LOG_SEV_DEBUG 
  * appending. Returns 0; -1 with errno when the file cannot be opened: then lines go where they
  * went before. */
 int log_open(const char *target) __attribute__((warn_unused_result));
+
+enum log_format { LOG_FORMAT_LOGFMT, LOG_FORMAT_JSON };
+void log_set_format(enum log_format format);
 
 /* Lines less severe than `level` are dropped. */
 void log_set_level(enum log_severity level);

@@ -342,7 +342,7 @@ def test_shutdown_now_does_not(hasp, path):
         with open_console(path) as console:
             console.execute_command("SHUTDOWN", "NOW")
         assert hasp.wait(60) == 0
-    assert 'how=at once' in hasp.log
+    assert 'how="at once"' in hasp.log
 
 
 @covers("console", "console_login_failed")

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the log says is so, and each line has its time."""
 
+import json
 import re
+import socket
 
 import pytest
 from harness import RedisServer, until
@@ -106,7 +108,45 @@ def test_warning_about_the_file_has_its_time_in_the_log_and_none_on_the_terminal
     warning = re.escape(f"{path}:7: pattern '*' ")
     with running(tmp_path / "stderr", "-c", path):
         log = tmp_path / "log"
-        until(lambda: log.exists() and " started " in log.read_text(), "it to start")
-        assert re.search(rf"^{TIME}warning {warning}", log.read_text(), re.M)
+        until(lambda: log.exists() and "event=started " in log.read_text(), "it to start")
+        assert re.search(rf'^time={TIME}level=warning msg="{warning}', log.read_text(), re.M)
         assert (tmp_path / "stderr").read_text() == ""
     assert re.match(rf"warning: {warning}", run("-t", "-c", path).stderr)
+
+
+def raw_lines(hasp):
+    return hasp.log_file.read_text().splitlines()
+
+
+def test_lines_are_logfmt(start_hasp):
+    hasp = start_hasp(rule()).is_up()
+    started, = [line for line in raw_lines(hasp) if "event=started" in line]
+    assert re.fullmatch(rf"time={TIME}level=info event=started version=\S+ workers=1 .*", started)
+    assert all(line.startswith("time=") for line in raw_lines(hasp))
+
+
+@covers("log_format")
+def test_lines_can_be_json(start_hasp):
+    hasp = start_hasp(rule(), log_format="json")
+    key = b'lock:"\xff\\'
+    with hasp.connect() as one, hasp.connect() as other:
+        one.call("SETNX", key, 1)
+        other.call("SETNX", key, 1)
+        until(lambda: "lock_refused" in hasp.log, "the refusal")
+        events = [json.loads(line) for line in raw_lines(hasp)]
+    assert re.fullmatch(TIME, events[0]["time"] + " ")
+    started, = [e for e in events if e.get("event") == "started"]
+    assert (started["level"], started["workers"], started["verbs"]) == ("info", 1, "off")
+    refused, = [e for e in events if e.get("event") == "lock_refused"]
+    assert (refused["mode"], refused["lock"], refused["key"]) == ("enforce", "locks", 'lock:"\\xff\\')
+    hasp.edit("log_format = json", "log_format = logfmt")
+    until(lambda: " reloaded " in hasp.log, "the reload")
+
+
+def test_start_that_fails_is_logged_in_the_format_of_the_file(redis_server, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        result = run("-c", config(tmp_path / "hasp.ini", redis_server, listen=listen, log_format="json"))
+    assert result.returncode == 1
+    said = [json.loads(line) for line in result.stderr.splitlines()]
+    assert said[-1]["level"] == "error" and f"listen {listen}: " in said[-1]["msg"]

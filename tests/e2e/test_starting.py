@@ -150,7 +150,7 @@ def test_verbose_logs_more(redis_server, tmp_path):
     with running(log, "-v", "-c", path):
         listening = until(lambda: re.search(r"listening address=(\S+):(\d+)", log.read_text()), "hasp to listen")
         Connection((listening.group(1), int(listening.group(2)))).close()
-        until(lambda: " debug client_closed" in log.read_text(), "a debug line")
+        until(lambda: "event=client_closed" in log.read_text(), "a debug line")
 
 
 # --- the background --------------------------------------------------------------

@@ -355,7 +355,7 @@ def test_daemon_is_upgraded(redis_server, tmp_path):
     old = int(file.read_text())
     try:
         os.kill(old, signal.SIGUSR2)
-        until(lambda: " upgraded pid=" in log.read_text() and not alive(old), "the upgrade")
+        until(lambda: "event=upgraded pid=" in log.read_text() and not alive(old), "the upgrade")
     finally:
         os.kill(new := int(file.read_text()), signal.SIGTERM)
     assert new != old

@@ -75,8 +75,8 @@ static void line_is_one_that_syslog_understands(void **state)
 	assert_int_equal(log_open("syslog"), 0);
 	log_error("something about=%d", 7);
 	assert_int_equal(sscanf(next(fd),
-	                        "<%d>%3s %d %*d:%*d:%*d hasp[%d]: error something "
-	                        "about=7%n",
+	                        "<%d>%3s %d %*d:%*d:%*d hasp[%d]: level=error "
+	                        "event=something about=7%n",
 	                        &priority, month, &day, &pid, &end),
 	                 4);
 	assert_true(end > 0);
@@ -92,12 +92,41 @@ static void each_line_of_a_text_is_logged(void **state)
 	(void)state;
 	assert_int_equal(log_open("syslog"), 0);
 	log_lines(LOG_SEV_ERROR, SLICE_LIT("one 100%\n\ntwo\nthree"));
-	assert_non_null(strstr(next(fd), "error one 100%"));
-	assert_non_null(strstr(next(fd), "error "));
-	assert_non_null(strstr(next(fd), "error two"));
-	assert_non_null(strstr(next(fd), "error three"));
+	assert_non_null(strstr(next(fd), "level=error msg=\"one 100%\""));
+	assert_non_null(strstr(next(fd), "level=error msg=\"\""));
+	assert_non_null(strstr(next(fd), "level=error event=two"));
+	assert_non_null(strstr(next(fd), "level=error event=three"));
 	log_lines(LOG_SEV_ERROR, SLICE_NONE);
 	assert_string_equal(next(fd), "");
+	close(fd);
+}
+
+static void assert_said(int fd, const char *expected)
+{
+	const char *at = strstr(next(fd), "]: ");
+
+	assert_non_null(at);
+	assert_string_equal(at + 3, expected);
+}
+
+static void lines_are_logfmt_or_json(void **state)
+{
+	int fd = open_syslogd();
+
+	(void)state;
+	assert_int_equal(log_open("syslog"), 0);
+	log_info("event n=7 f=1.5 key=\"a\\\"\\\\\\xff b\" empty=\"\" cut=\"a b");
+	assert_said(fd, "level=info event=event n=7 f=1.5 key=\"a\\\"\\\\\\xff b\" empty=\"\" "
+	                "cut=\"a b");
+	log_info("file:7: 'x' is \"y\" \xff");
+	assert_said(fd, "level=info msg=\"file:7: 'x' is \\\"y\\\" \xef\xbf\xbd\"");
+	log_set_format(LOG_FORMAT_JSON);
+	log_info("event n=7 f=1.5 key=\"a\\\"\\\\\\xff b\" empty=\"\" cut=\"a b");
+	assert_said(fd, "{\"level\":\"info\",\"event\":\"event\",\"n\":7,\"f\":\"1.5\",\"key\":"
+	                "\"a\\\"\\\\\\\\xff b\",\"empty\":\"\",\"cut\":\"a b\"}");
+	log_info("event how=at once");
+	assert_said(fd, "{\"level\":\"info\",\"msg\":\"event how=at once\"}");
+	log_set_format(LOG_FORMAT_LOGFMT);
 	close(fd);
 }
 
@@ -112,13 +141,13 @@ static void nobody_waits_for_a_syslog_that_does_not_read(void **state)
 	for (int i = 0; i < MANY; i++)
 		log_error("line");
 	alarm(0);
-	while (strstr(next(fd), "error line"))
+	while (strstr(next(fd), "level=error event=line"))
 		captured++;
 	assert_in_range(captured, 1, MANY - 1);
 	log_error("after");
-	snprintf(told, sizeof(told), "warning log dropped=%d ", MANY - captured);
+	snprintf(told, sizeof(told), "level=warning event=log dropped=%d ", MANY - captured);
 	assert_non_null(strstr(next(fd), told));
-	assert_non_null(strstr(next(fd), "error after"));
+	assert_non_null(strstr(next(fd), "level=error event=after"));
 	close(fd);
 }
 
@@ -133,7 +162,7 @@ static void syslog_may_come_late_and_again(void **state)
 	for (int i = 0; i < 2; i++) {
 		fd = open_syslogd();
 		log_error("line");
-		assert_non_null(strstr(next(fd), i ? "error line" : "dropped=1 "));
+		assert_non_null(strstr(next(fd), i ? "level=error event=line" : "dropped=1 "));
 		close(fd);
 	}
 }
@@ -202,6 +231,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(line_is_one_that_syslog_understands),
 		cmocka_unit_test(each_line_of_a_text_is_logged),
+		cmocka_unit_test(lines_are_logfmt_or_json),
 		cmocka_unit_test(nobody_waits_for_a_syslog_that_does_not_read),
 		cmocka_unit_test(syslog_may_come_late_and_again),
 		cmocka_unit_test(a_log_needs_one_descriptor_wherever_it_goes),

@@ -145,9 +145,9 @@ static void a_pattern_that_begins_with_any_byte_may_match_all(void **state)
 static void the_first_byte_never_hides_a_match(void **state)
 {
 	static const char *const patterns[] = {
-		"a",    "a*",  "*a",     "?",  "?a",  "[a-c]", "[^a]",  "[",     "[]",   "[^]",
-		"[a",   "\\a", "\\*a",   "\\", "\\[", "*?a",   "a\\*b", "]a",    "^a",   "-",
-		"\xff", "**a", "[\\]]*", "h?", "has", "x;y",   "a[b",   "[c-a]", "[a-]", "\\\\",
+		"a",    "a*",   "*a",     "?",   "?a",  "[a-c]", "[^a]",  "[]",   "[^]",
+		"\\a",  "\\*a", "\\",     "\\[", "*?a", "a\\*b", "]a",    "^a",   "-",
+		"\xff", "**a",  "[\\]]*", "h?",  "has", "x;y",   "[c-a]", "[a-]", "\\\\",
 	};
 	char key[2];
 

@@ -226,7 +226,7 @@ static void line_names_key_and_both_clients(void **state)
 	f.now += 0.5;
 	play(&f, "wB wC wA");
 	assert_string_equal(text(&f, &f.told),
-	                    "observe guard=shop event=lost_update key=\"stock:7\" "
+	                    "lost_update mode=observe guard=shop key=\"stock:7\" "
 	                    "by=\"1.1.1.1:A\" overwritten=\"3.3.3.3:C\" suppressed=0 "
 	                    "missed_writes=2 read_ms_ago=500\n");
 	assert_has(report(&f),
@@ -374,10 +374,9 @@ static void another_ones_del_is_told(void **state)
 	begin(&f, ROOMY);
 	take(&f, 'A', 10000);
 	drop(&f, 'B', TRACKER_GONE);
-	assert_string_equal(text(&f, &f.told),
-	                    "observe lock=shop event=lock_of_another_deleted "
-	                    "key=\"lock:7\" by=\"2.2.2.2:B\" "
-	                    "holder=\"1.1.1.1:A\" suppressed=0\n");
+	assert_string_equal(text(&f, &f.told), "lock_of_another_deleted mode=observe lock=shop "
+	                                       "key=\"lock:7\" by=\"2.2.2.2:B\" "
+	                                       "holder=\"1.1.1.1:A\" suppressed=0\n");
 	/* It is nobody's now. */
 	drop(&f, 'C', TRACKER_WAS_GONE);
 	assert_has(report(&f), "deleted_by_others=1 ");
@@ -394,7 +393,7 @@ static void del_after_the_lease_is_no_theft_until_another_has_it(void **state)
 	f.now += 1.5;
 	drop(&f, 'A', TRACKER_WAS_GONE);
 	assert_has(text(&f, &f.told),
-	           "event=lock_outlived_lease key=\"lock:7\" by=\"1.1.1.1:A\" "
+	           "lock_outlived_lease mode=observe lock=shop key=\"lock:7\" by=\"1.1.1.1:A\" "
 	           "suppressed=0 lease_ms=1000 over_ms=500\n");
 	take(&f, 'A', 1000);
 	f.now += 1.5;
@@ -425,8 +424,9 @@ static void lock_without_an_expiry_is_told_and_when_it_got_one(void **state)
 	(void)state;
 	begin(&f, ROOMY);
 	take(&f, 'A', 0);
-	assert_has(text(&f, &f.told),
-	           "event=lock_without_expiry key=\"lock:7\" by=\"1.1.1.1:A\"");
+	assert_has(
+		text(&f, &f.told),
+		"lock_without_expiry mode=observe lock=shop key=\"lock:7\" by=\"1.1.1.1:A\"");
 	f.now += 0.25;
 	a = lock(&f, 'A');
 	tracker_expires(&a, 5000);

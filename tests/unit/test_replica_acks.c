@@ -302,7 +302,8 @@ static void lock_that_too_few_replicas_have_is_given_back(void **state)
 	assert_jobs("3 " UNDO("a1"));
 	/* The client waits for this answer; it shall not wait for long. */
 	assert_true(fake_jobs_until() == f->now + 1);
-	assert_logged("warning replicas_ack db=3 key=\"a1\" wanted=2 got=1 reason=\"too few "
+	assert_logged("level=warning event=replicas_ack db=3 key=\"a1\" wanted=2 got=1 "
+	              "reason=\"too few "
 	              "replicas have it\"");
 }
 

@@ -267,7 +267,7 @@ static void watchdog_starves_while_one_worker_hangs(void **state)
 	turns[1] = false;
 	assert_tick(f, 0, 2);
 	assert_told_nothing(f);
-	assert_logged("error worker_hangs worker=1 ");
+	assert_logged("level=error event=worker_hangs worker=1 ");
 	/* The log has it once. */
 	assert_tick(f, 2, 2);
 	assert_told_nothing(f);
@@ -276,11 +276,11 @@ static void watchdog_starves_while_one_worker_hangs(void **state)
 	turns[1] = true;
 	assert_tick(f, 4, 1);
 	assert_told_nothing(f);
-	assert_logged("error worker_hangs worker=0 ");
+	assert_logged("level=error event=worker_hangs worker=0 ");
 	turns[0] = true;
 	supervision_tick(&f->s, START + 6);
 	assert_string_equal(next(f), "WATCHDOG=1");
-	assert_logged("warning worker_goes_on worker=0\n");
+	assert_logged("level=warning event=worker_goes_on worker=0\n");
 	supervision_tick(&f->s, START + 8);
 	assert_nothing_logged();
 }

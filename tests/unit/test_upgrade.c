@@ -128,7 +128,7 @@ static void start_self(struct fixture *f, const char *what)
 {
 	start(f, "/proc/self/exe", what);
 	assert_true(f->u.pid > 0);
-	assert_logged("info upgrading pid=");
+	assert_logged("level=info event=upgrading pid=");
 }
 
 /* Waits until the new process says that it is ready, or ends. */
@@ -161,7 +161,7 @@ static void new_process_that_serves_takes_over(void **state)
 	assert_nothing_logged();
 	upgrade_start(&f->u, &f->life[0], 1, f->handed, START);
 	assert_int_equal(f->u.pid, pid);
-	assert_logged("warning upgrade_refused pid=");
+	assert_logged("level=warning event=upgrade_refused pid=");
 }
 
 static void new_process_that_is_not_ready_at_the_deadline_is_ended(void **state)
@@ -176,7 +176,8 @@ static void new_process_that_is_not_ready_at_the_deadline_is_ended(void **state)
 	assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
 	assert_int_equal(upgrade_poll(&f->u, START + DEADLINE), UPGRADE_FAILED);
 	assert_gone(pid);
-	assert_logged("error upgrade_failed kept=old reason=\"the new process was not ready "
+	assert_logged("level=error event=upgrade_failed kept=old reason=\"the new process was "
+	              "not ready "
 	              "within 30 s\"");
 	assert_int_equal(upgrade_poll(&f->u, START + DEADLINE), UPGRADE_NONE);
 }
@@ -230,7 +231,7 @@ static void upgrade_under_way_refuses_another_one(void **state)
 	upgrade_start(&f->u, &f->life[0], 1, f->handed, START + 20);
 	assert_int_equal(f->u.pid, pid);
 	assert_int_equal(f->u.ready_fd, ready_fd);
-	assert_logged("warning upgrade_refused pid=");
+	assert_logged("level=warning event=upgrade_refused pid=");
 	/* The deadline of the first one stays. */
 	assert_int_equal(upgrade_poll(&f->u, START + DEADLINE), UPGRADE_FAILED);
 }
@@ -241,7 +242,8 @@ static void binary_that_cannot_be_run_leaves_the_old_process_alone(void **state)
 
 	start(f, "/there/is/no/hasp", "serves");
 	assert_int_equal(f->u.pid, 0);
-	assert_logged("error upgrade_failed kept=old binary=/there/is/no/hasp reason=\"No such "
+	assert_logged("level=error event=upgrade_failed kept=old binary=/there/is/no/hasp "
+	              "reason=\"No such "
 	              "file or directory\"");
 	assert_int_equal(upgrade_poll(&f->u, START + DEADLINE), UPGRADE_NONE);
 	assert_nothing_logged();
@@ -256,7 +258,7 @@ static void old_process_that_leaves_ends_one_that_is_not_ready(void **state)
 	pid = f->u.pid;
 	upgrade_abandon(&f->u);
 	assert_gone(pid);
-	assert_logged("error upgrade_failed kept=old reason=\"hasp leaves\"");
+	assert_logged("level=error event=upgrade_failed kept=old reason=\"hasp leaves\"");
 	assert_int_equal(upgrade_poll(&f->u, START), UPGRADE_NONE);
 	upgrade_abandon(&f->u);
 	assert_nothing_logged();
@@ -326,7 +328,7 @@ static void heir_of_a_process_that_was_killed_logs_that(void **state)
 	upgrade_init(&f->u, f->argv, &(sigset_t){ 0 });
 	upgrade_tell_ready(&f->u);
 	signal(SIGPIPE, SIG_DFL);
-	assert_logged("warning upgrade old=gone reason=");
+	assert_logged("level=warning event=upgrade old=gone reason=");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

@@ -101,8 +101,8 @@ void event_log(const struct section_stats *s, enum lock_event e,
 	struct quoted key = { "" };
 	const char *hint = hint_of(e, facts);
 
-	buf_printf(&line, "enforce %s=%s event=%s key=%s", stats_kind_word(s->kind), s->name,
-	           event_names[e], quote(&key, facts->key, EVENT_KEY_MAX));
+	buf_printf(&line, "%s mode=enforce %s=%s key=%s", event_names[e],
+	           stats_kind_word(s->kind), s->name, quote(&key, facts->key, EVENT_KEY_MAX));
 	if (facts->db)
 		buf_printf(&line, " db=%d", facts->db);
 	print_text(&line, "by", facts->by);

@@ -3,7 +3,7 @@
  * event: what a rule, a guard or the verbs have refused, released or lost, as a line of the
  * log:
  *
- *   enforce lock=NAME event=lock_refused key="..." by="127.0.0.1:4711 shop" holder="..."
+ *   lock_refused mode=enforce lock=NAME key="..." by="127.0.0.1:4711 shop" holder="..."
  * held_ms=12
  *
  * in the format of observing, and with its limit: of each event of each section ten lines in

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 from .by_hand import HASP
+from .processes import short
 from .wait import until
 
 # What systemd does between fork() and exec(): argv is the sockets, LISTEN_FDS, LISTEN_PID, the command.
@@ -46,7 +47,7 @@ class Service:
 
     @property
     def text(self):
-        return self.log.read_text()
+        return short(self.log.read_text())
 
     def serves(self):
         until(lambda: " started " in self.text[self.begin:] or self.child.poll() is not None, "hasp to start")

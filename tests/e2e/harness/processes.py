@@ -8,6 +8,7 @@ and go when the process is stopped.
 """
 
 import contextlib
+import json
 import os
 import pathlib
 import re
@@ -36,6 +37,25 @@ if not pathlib.Path("/proc/self/stat").exists():  # as in a plain chroot
 # What no run of hasp may print, however the test itself ends.
 BUG = re.compile(r"hasp: bug:|AddressSanitizer|LeakSanitizer|ThreadSanitizer"
                  r"|UndefinedBehaviorSanitizer|: runtime error: ")
+
+
+LINE = re.compile(r'^time=(\S+) level=(\w+) (?:msg="(?P<msg>(?:[^"\\]|\\.)*)"$'
+                  r'|event=(\w+)(?: mode=(enforce|observe) (\w+=(?:"(?:[^"\\]|\\.)*"|\S+)))?)', re.M)
+
+
+def short(log):
+    """The lines of hasp's log as tests read them: `TIME LEVEL EVENT key=value ...`, or `TIME LEVEL MESSAGE`."""
+    def shorten(line):
+        time_, level, message, event, mode, section = line.groups()
+        if message is not None:
+            return f"{time_} {level} " + re.sub(r"\\(.)", r"\1", message)
+        return f"{time_} {level} " + (f"{mode} {section} event={event}" if mode else event)
+    return LINE.sub(shorten, re.sub(r"^\{.*\}$", of_json, log, flags=re.M))
+
+
+def of_json(line):
+    """The line of a log in JSON as one in logfmt."""
+    return " ".join(f"{key}={json.dumps(value) if ' ' in str(value) else value}" for key, value in json.loads(line[0]).items())
 
 
 class Process:
@@ -215,6 +235,10 @@ class Hasp(Process):
             self.kill()
             self.remove()
             raise RuntimeError(f"hasp does not start:\n{log}")
+
+    @property
+    def log(self):
+        return short(super().log)
 
     @property
     def ready(self):
