@@ -77,9 +77,8 @@ bool seen_event(const struct tracker_act *a, struct key *k, unsigned event,
 	note_harm(a, k, event, of);
 	if (!log_limit_pass(&rule->limits[event], a->now, LINES_BURST, &suppressed))
 		return false;
-	buf_printf(a->told, "observe %s=%s event=%s key=",
-	           rule->kind == OBSERVED_GUARD ? "guard" : "lock", rule->name,
-	           logged[event].name);
+	buf_printf(a->told, "%s mode=observe %s=%s key=", logged[event].name,
+	           rule->kind == OBSERVED_GUARD ? "guard" : "lock", rule->name);
 	seen_put_key(a->told, a->key);
 	buf_printf(a->told, " by=%s", QUOTE_STR(a->client->label->text));
 	if (logged[event].role && of)

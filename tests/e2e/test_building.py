@@ -111,7 +111,7 @@ def test_image_is_one_that_container_engines_read(tmp_path):
     layer = gzip.decompress(blob(image, manifest["layers"][0]))
     assert layer == (tmp_path / "root.tar").read_bytes()
     assert config["rootfs"]["diff_ids"] == [f"sha256:{hashlib.sha256(layer).hexdigest()}"]
-    assert config["config"]["User"] == "hasp"
+    assert config["config"]["User"] == "990:990"
 
 
 def test_image_is_run_the_same_way_whichever_tool_makes_it():
@@ -120,5 +120,6 @@ def test_image_is_run_the_same_way_whichever_tool_makes_it():
     image = (TOP / "contrib/container/oci-image").read_text()
     for said, also in (('ENTRYPOINT ["/usr/bin/hasp"]', '"Entrypoint": ["/usr/bin/hasp"]'),
                        ('CMD ["/etc/hasp/hasp.ini"]', '"Cmd": ["/etc/hasp/hasp.ini"]'),
-                       ("EXPOSE 6380", '"ExposedPorts": {"6380/tcp": {}}'), ("USER hasp", '"User": "hasp"')):
+                       ("EXPOSE 6380 9380", '"ExposedPorts": {"6380/tcp": {}, "9380/tcp": {}}'),
+                       ("USER 990:990", '"User": "990:990"')):
         assert said in recipe and also in image
