@@ -7,7 +7,7 @@
 
 #include "tests/sim/simulation.h"
 
-extern const struct model model_plain, model_guards, model_circles;
+extern const struct model model_plain, model_guards, model_circles, model_legacy;
 /* model_locks.c */
 extern const struct model model_rules, model_verbs, model_places, model_sides, model_quorums;
 

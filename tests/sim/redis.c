@@ -75,8 +75,8 @@ bool redis_command_takes(const struct redis_command *command, size_t argc)
 
 /* --- the way of a request ----------------------------------------------------------------- */
 
-/* What Redis says instead of running the command; false: it may run. */
-static bool refuse(struct redis_call *x, const struct buf *unknown)
+/* Replies with an error and returns true if Redis refuses the command. */
+static bool refuse_request(struct redis_call *x, const struct buf *unknown)
 {
 	struct sim_redis_conn *c = x->c;
 
@@ -145,7 +145,7 @@ static void run_request(struct sim_redis_conn *c, const struct slice *argv, size
 		                .out = out };
 
 	c->s->now_ms = c->s->now_us(c->s->arg) / 1000;
-	if (refuse(&x, &unknown)) {
+	if (refuse_request(&x, &unknown)) {
 		c->multi_failed |= c->in_multi;
 		if (x.command && strcmp(x.command->name, "exec") == 0)
 			abort_exec(&x);

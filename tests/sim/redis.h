@@ -28,8 +28,7 @@ struct sim_redis *sim_redis_new(int64_t (*now_us)(void *arg), void *arg, uint64_
 void sim_redis_free(struct sim_redis *s);
 
 /* `send` gets each reply and each push when it is made; it must not call back. `closed` is
- * called once if the server closes the connection; then the connection is gone, and must not be
- * used. */
+ * called once if the server closes the connection. Do not use the connection after that. */
 struct sim_redis_conn *sim_redis_connect(struct sim_redis *s,
                                          void (*send)(void *arg, const char *p, size_t n),
                                          void (*closed)(void *arg), void *arg);

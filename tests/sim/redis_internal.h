@@ -33,7 +33,7 @@
 
 enum redis_type { REDIS_STRING, REDIS_LIST, REDIS_SET, REDIS_ZSET, REDIS_HASH };
 
-/* What a value consists of. A string is the `name` of one item. A hash and a list keep the
+/* Values consist of items. A string is the `name` of one item. A hash and a list keep the
  * order in which their items were added, as Redis' listpacks do; a set is sorted by name, a
  * sorted set by score and name. */
 struct redis_item {
@@ -175,7 +175,7 @@ extern const struct redis_command redis_key_commands[], redis_string_commands[],
 	redis_hash_commands[], redis_list_commands[], redis_zset_commands[],
 	redis_script_commands[], redis_pubsub_commands[], redis_transaction_commands[],
 	redis_client_commands[];
-/* They end with a row without a name; this list ends with NULL. */
+/* Each table ends with a row without a name; this list ends with NULL. */
 extern const struct redis_command *const redis_command_tables[];
 
 /* NULL: there is none; *error, if not NULL, gets Redis' words for that. */
@@ -224,7 +224,8 @@ bool redis_key_typed(struct redis_call *x, struct slice name, enum redis_type ty
 /* A new one, without items; there must be none of this name. */
 struct redis_key *redis_key_add(struct redis_call *x, struct slice name, enum redis_type type);
 void redis_key_delete(struct redis_call *x, struct redis_key *key);
-/* It has changed: whoever watches it learns that; without items it is deleted. */
+/* The key has changed: a client that watches it will not get its transaction. A key without
+ * items is deleted. */
 void redis_key_changed(struct redis_call *x, struct redis_key *key);
 /* Sets the value of a string, which is created or loses what it was. */
 struct redis_key *redis_key_set_string(struct redis_call *x, struct slice name,

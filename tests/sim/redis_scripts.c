@@ -262,8 +262,8 @@ static void reply_value(struct redis_call *x, lua_State *lua)
 
 /* --- the table `redis` -------------------------------------------------------------------- */
 
-/* What Redis says instead of running the command; NULL: it may run. */
-static const char *refuse(const struct redis_call *x)
+/* Redis' words if it refuses the command; NULL: the command may run. */
+static const char *refuse_in_script(const struct redis_call *x)
 {
 	if (!x->command)
 		return "Unknown Redis command called from script";
@@ -309,7 +309,7 @@ static int call(lua_State *lua, bool raises)
 	}
 	if (!refusal) {
 		x.command = redis_command_find(argv, x.argc, NULL);
-		refusal = refuse(&x);
+		refusal = refuse_in_script(&x);
 	}
 	if (refusal) {
 		push_error(lua, refusal);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * redis_server: serves the stand-in for Redis, for check_redis and for hasp itself. It takes
- * the options of a redis-server that are named here, and ignores all others, so that it can be
- * $REDIS_SERVER of the e2e tests:
+ * redis_server: serves the stand-in for Redis, for check_redis and for hasp itself. It ignores
+ * the options of a redis-server that it does not know. So it can be $REDIS_SERVER of the e2e
+ * tests.
  *
  *     redis_server [--port PORT] [--unixsocket PATH] [--requirepass PASSWORD] [--clock FILE]
  *
