@@ -730,26 +730,34 @@ static bool knows(const struct held_lock *h, const uint64_t *args, size_t nargs)
 	return false;
 }
 
+/* Does the script, which answered 0 or nil, tell that the hold is over? Those that release a
+ * lock mostly answer 1, but some answer 0. */
+static bool found_it_gone(const struct tracker_act *a, const struct held_lock *h)
+{
+	const struct lock_sums *l = h->key->group->lock;
+
+	if (h->way == WAY_SCRIPT)
+		return l->n[SEEN_CHECKED] > l->n[SEEN_OUTLIVED];
+	return may_have_run_out(h, a->now);
+}
+
 /* The script was called with the value of the hold. */
 static void script_compared(const struct tracker_act *a, struct held_lock *h,
                             const struct tracker_script *s)
 {
-	bool may_be_over = h->way == WAY_SCRIPT || may_have_run_out(h, a->now);
-
 	if (h->script == s->id)
 		return; /* the one that took the lock prolongs it, or takes it once more */
-	if (s->did) {
-		/* Whether it released the lock or made it last is told by what comes next. */
-		if (has_run_out(h, a->sent))
-			note_outlived(a, h, NULL);
-		release_known(h, a->now);
-	} else if (h->state == HOLD_HELD && may_be_over) {
-		/* It found another value, or none. */
+	if (!s->did && h->state == HOLD_HELD && found_it_gone(a, h)) {
 		note_outlived(a, h, of_another(a, newest_hold(h->key)));
 		h->key->group->lock->n[SEEN_CHECKED]++;
 		sum_up_hold(h, a->now);
 		tracker_hold_free(a->tracker, h);
+		return;
 	}
+	/* Whether it released the lock or made it last is told by what comes next. */
+	if (has_run_out(h, a->sent))
+		note_outlived(a, h, NULL);
+	release_known(h, a->now);
 }
 
 /* A script that is called with a new value takes a lock, if another script is called with that
