@@ -58,6 +58,7 @@ static void on_input(void *arg, struct buf *in)
 {
 	struct connection *c = arg;
 
+	trace("runs what %s has received", sock_name(c->sock));
 	if (c->conn)
 		sim_redis_receive(c->conn, buf_head(in), buf_len(in));
 	buf_clear(in);

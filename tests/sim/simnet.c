@@ -461,7 +461,9 @@ struct sock *simnet_pick(const struct machine *m, size_t n)
 	return NULL;
 }
 
-/* Of what is on its way to the end, the first pieces arrive, and then it is reset. */
+/* Of what is on its way to the end, the first pieces arrive, and then it is reset. They arrive
+ * at once: neither end knows that the connection is cut while bytes of it are still on their
+ * way. */
 static void cut_end(struct sock *s)
 {
 	size_t n = 0, kept;
@@ -475,6 +477,7 @@ static void cut_end(struct sock *s)
 		next = at->next;
 		if (kept) {
 			kept--;
+			world_schedule(&p->arrival, world_now());
 			continue;
 		}
 		list_remove(&p->node);

@@ -74,7 +74,7 @@ void world_cancel(struct event *e)
 		sift(place, last);
 }
 
-void world_schedule(struct event *e, int64_t at)
+static void enqueue(struct event *e, int64_t at, uint64_t number)
 {
 	world_cancel(e);
 	if (world.n + 2 > world.cap) {
@@ -82,8 +82,13 @@ void world_schedule(struct event *e, int64_t at)
 		world.queue = xrealloc(world.queue, world.cap * sizeof(struct event *));
 	}
 	e->at = at > world.now ? at : world.now;
-	e->number = ++world.scheduled;
+	e->number = number;
 	sift(++world.n, e);
+}
+
+void world_schedule(struct event *e, int64_t at)
+{
+	enqueue(e, at, ++world.scheduled);
 }
 
 void world_run(int64_t until, bool (*is_over)(void *arg), void *arg)
@@ -92,7 +97,8 @@ void world_run(int64_t until, bool (*is_over)(void *arg), void *arg)
 		struct event *e = world.queue[1];
 		struct machine *before;
 		if (e->machine && e->machine->paused_until > e->at) {
-			world_schedule(e, e->machine->paused_until);
+			/* What waited longest comes first when it goes on. */
+			enqueue(e, e->machine->paused_until, e->number);
 			continue;
 		}
 		world.now = e->at;
