@@ -7,6 +7,7 @@
  *     redis_keys.c          databases, expiry, values; DEL, EXPIRE, SCAN, ...
  *     redis_strings.c  redis_hashes.c  redis_lists.c (and sets)  redis_zsets.c
  *     redis_scripts.c       EVAL under Lua 5.1
+ *     redis_lua.c           its values as RESP, and back
  *     redis_pubsub.c        SUBSCRIBE, PUBLISH
  *     redis_transactions.c  MULTI, WATCH
  *     redis_clients.c       HELLO, AUTH, CLIENT; what a server says about itself
@@ -257,6 +258,20 @@ void redis_multi_queue(struct redis_call *x);
 /* --- redis_pubsub.c ----------------------------------------------------------------------- */
 
 void redis_subscriptions_end(struct sim_redis_conn *c);
+
+/* --- redis_lua.c -------------------------------------------------------------------------- */
+
+/* The string at `index`, valid while it is on the stack. */
+struct slice redis_lua_slice(struct lua_State *lua, int index);
+/* Pushes {err = `CODE words`}. Without a code it is ERR, as it is for an error of one word. */
+void redis_lua_push_error(struct lua_State *lua, const char *text);
+/* Pushes what the reply at `p`, which is whole, is for a script; returns where the reply ends.
+ */
+const char *redis_lua_push_reply(struct lua_State *lua, const char *p);
+/* If the table at the top has a field of this name and type, it is pushed. */
+bool redis_lua_push_field(struct lua_State *lua, const char *name, int type);
+/* Replies with the value at the top, and pops it. */
+void redis_lua_reply(struct redis_call *x, struct lua_State *lua);
 
 /* --- redis_scripts.c ---------------------------------------------------------------------- */
 

@@ -32,234 +32,6 @@ static struct sim_redis *server_of(lua_State *lua)
 	return s;
 }
 
-static struct slice lua_slice(lua_State *lua, int index)
-{
-	size_t n;
-	const char *p = lua_tolstring(lua, index, &n);
-
-	return slice_of(p, n);
-}
-
-/* --- errors ------------------------------------------------------------------------------- */
-
-/* {err = `CODE words`}: without a code it is ERR, as it is for an error of one word. */
-static void push_error(lua_State *lua, const char *text)
-{
-	bool has_code = *text == '-' && strchr(text, ' ');
-	size_t n;
-
-	text += *text == '-';
-	n = strlen(text);
-	while (n && strchr("\r\n", text[n - 1]))
-		n--;
-	lua_newtable(lua);
-	if (has_code) {
-		lua_pushlstring(lua, text, n);
-	} else {
-		lua_pushliteral(lua, "ERR ");
-		lua_pushlstring(lua, text, n);
-		lua_concat(lua, 2);
-	}
-	lua_setfield(lua, -2, "err");
-}
-
-/* --- RESP to Lua -------------------------------------------------------------------------- */
-
-static const char *push_reply(lua_State *lua, const char *p);
-
-static const char *push_elements(lua_State *lua, const char *p, long n, char type)
-{
-	if (type == '%' || type == '~') {
-		lua_newtable(lua);
-		lua_pushstring(lua, type == '%' ? "map" : "set");
-	}
-	lua_newtable(lua);
-	for (long i = 1; i <= n; i++) {
-		p = push_reply(lua, p);
-		if (type == '%')
-			p = push_reply(lua, p);
-		else if (type == '~')
-			lua_pushboolean(lua, 1);
-		else
-			lua_rawseti(lua, -2, (int)i);
-		if (type == '%' || type == '~')
-			lua_rawset(lua, -3);
-	}
-	if (type == '%' || type == '~')
-		lua_rawset(lua, -3);
-	return p;
-}
-
-/* Pushes what the reply at `p`, which is whole, is for a script; returns where the reply ends.
- */
-static const char *push_reply(lua_State *lua, const char *p)
-{
-	const char type = *p, *text = p + 1, *end = strchr(text, '\r');
-	long n = strtol(text, NULL, 10);
-
-	luaL_checkstack(lua, 6, "a reply is too deep");
-	p = end + 2;
-	switch (type) {
-	case ':':
-		lua_pushnumber(lua, (lua_Number)strtoll(text, NULL, 10));
-		return p;
-	case '+':
-		lua_newtable(lua);
-		lua_pushlstring(lua, text, (size_t)(end - text));
-		lua_setfield(lua, -2, "ok");
-		return p;
-	case '-': {
-		struct buf error = BUF_INIT;
-		buf_append(&error, slice_of(text - 1, (size_t)(end - text) + 1));
-		buf_append(&error, slice_of("", 1));
-		push_error(lua, buf_head(&error));
-		buf_release(&error);
-		lua_pushboolean(lua, 1);
-		lua_setfield(lua, -2, "ignore_error_stats_update");
-		return p;
-	}
-	case '_':
-		lua_pushnil(lua);
-		return p;
-	case '#':
-		lua_pushboolean(lua, *text == 't');
-		return p;
-	case ',':
-		lua_newtable(lua);
-		lua_pushnumber(lua, strtod(text, NULL));
-		lua_setfield(lua, -2, "double");
-		return p;
-	case '$':
-		if (n < 0) {
-			lua_pushboolean(lua, 0);
-			return p;
-		}
-		lua_pushlstring(lua, p, (size_t)n);
-		return p + n + 2;
-	default:
-		if (n < 0) {
-			lua_pushboolean(lua, 0);
-			return p;
-		}
-		return push_elements(lua, p, n, type);
-	}
-}
-
-/* --- Lua to RESP -------------------------------------------------------------------------- */
-
-static void reply_value(struct redis_call *x, lua_State *lua);
-
-/* If the table at the top has a field of this name and type, it is pushed. */
-static bool push_field(lua_State *lua, const char *name, int type)
-{
-	lua_getfield(lua, -1, name);
-	if (lua_type(lua, -1) == type)
-		return true;
-	lua_pop(lua, 1);
-	return false;
-}
-
-/* The table at the top is a map, or with `is_set` a set. */
-static void reply_pairs(struct redis_call *x, lua_State *lua, bool is_set)
-{
-	struct redis_call inner = *x;
-	struct buf out = BUF_INIT;
-	size_t n = 0;
-
-	inner.out = &out;
-	for (lua_pushnil(lua); lua_next(lua, -2); n++) {
-		lua_pushvalue(lua, -2);
-		reply_value(&inner, lua);
-		if (is_set)
-			lua_pop(lua, 1);
-		else
-			reply_value(&inner, lua);
-	}
-	if (is_set)
-		redis_reply_set(x, n);
-	else
-		redis_reply_map(x, n);
-	buf_append(x->out, buf_slice(&out));
-	buf_release(&out);
-}
-
-/* The elements up to the first nil. */
-static void reply_list(struct redis_call *x, lua_State *lua)
-{
-	struct redis_call inner = *x;
-	struct buf out = BUF_INIT;
-	size_t n = 0;
-
-	inner.out = &out;
-	for (;; n++) {
-		lua_pushnumber(lua, (lua_Number)n + 1);
-		lua_gettable(lua, -2);
-		if (lua_isnil(lua, -1))
-			break;
-		reply_value(&inner, lua);
-	}
-	lua_pop(lua, 1);
-	redis_reply_array(x, n);
-	buf_append(x->out, buf_slice(&out));
-	buf_release(&out);
-}
-
-static void reply_table(struct redis_call *x, lua_State *lua)
-{
-	if (push_field(lua, "err", LUA_TSTRING)) {
-		const char *text = lua_tostring(lua, -1);
-		redis_reply_error_text(x->out, slice_str(text));
-	} else if (push_field(lua, "ok", LUA_TSTRING)) {
-		struct buf text = BUF_INIT;
-		redis_reply_error_text(&text, slice_str(lua_tostring(lua, -1)));
-		*buf_head(&text) = '+';
-		buf_append(x->out, buf_slice(&text));
-		buf_release(&text);
-	} else if (push_field(lua, "double", LUA_TNUMBER)) {
-		redis_reply_double(x, lua_tonumber(lua, -1));
-	} else if (push_field(lua, "map", LUA_TTABLE)) {
-		reply_pairs(x, lua, false);
-	} else if (push_field(lua, "set", LUA_TTABLE)) {
-		reply_pairs(x, lua, true);
-	} else {
-		reply_list(x, lua);
-		return;
-	}
-	lua_pop(lua, 1);
-}
-
-/* Replies with the value at the top, and pops it. */
-static void reply_value(struct redis_call *x, lua_State *lua)
-{
-	if (!lua_checkstack(lua, 6)) {
-		redis_reply_error(x, "ERR reached lua stack limit");
-		lua_pop(lua, 1);
-		return;
-	}
-	switch (lua_type(lua, -1)) {
-	case LUA_TSTRING:
-		redis_reply_bulk(x, lua_slice(lua, -1));
-		break;
-	case LUA_TNUMBER:
-		redis_reply_int(x, (long long)lua_tonumber(lua, -1));
-		break;
-	case LUA_TBOOLEAN:
-		if (x->s->script_resp == 3 && x->resp == 3)
-			buf_puts(x->out, lua_toboolean(lua, -1) ? "#t\r\n" : "#f\r\n");
-		else if (x->s->script_resp == 3 || lua_toboolean(lua, -1))
-			redis_reply_int(x, lua_toboolean(lua, -1));
-		else
-			redis_reply_nil(x);
-		break;
-	case LUA_TTABLE:
-		reply_table(x, lua);
-		break;
-	default:
-		redis_reply_nil(x);
-	}
-	lua_pop(lua, 1);
-}
-
 /* --- the table `redis` -------------------------------------------------------------------- */
 
 /* Redis' words if it refuses the command; NULL: the command may run. */
@@ -305,19 +77,19 @@ static int call(lua_State *lua, bool raises)
 			refusal = "Lua redis lib command arguments must be strings or integers";
 			break;
 		}
-		argv[i] = lua_slice(lua, (int)i + 1);
+		argv[i] = redis_lua_slice(lua, (int)i + 1);
 	}
 	if (!refusal) {
 		x.command = redis_command_find(argv, x.argc, NULL);
 		refusal = refuse_in_script(&x);
 	}
 	if (refusal) {
-		push_error(lua, refusal);
+		redis_lua_push_error(lua, refusal);
 		return raises ? lua_error(lua) : 1;
 	}
 	redis_call_run(&x);
 	buf_append(&out, slice_of("", 1));
-	push_reply(lua, buf_head(&out));
+	redis_lua_push_reply(lua, buf_head(&out));
 	raises &= *buf_head(&out) == '-';
 	buf_release(&out);
 	return raises ? lua_error(lua) : 1;
@@ -339,10 +111,10 @@ static int lua_redis_sha1hex(lua_State *lua)
 	struct slice text;
 
 	if (lua_gettop(lua) != 1) {
-		push_error(lua, "wrong number of arguments");
+		redis_lua_push_error(lua, "wrong number of arguments");
 		return lua_error(lua);
 	}
-	text = lua_slice(lua, 1);
+	text = redis_lua_slice(lua, 1);
 	sha1_hex(hex, &text, 1);
 	lua_pushstring(lua, hex);
 	return 1;
@@ -353,20 +125,20 @@ static int lua_redis_error_reply(lua_State *lua)
 	const char *text = lua_type(lua, 1) == LUA_TSTRING ? lua_tostring(lua, 1) : NULL;
 
 	if (lua_gettop(lua) != 1 || !text) {
-		push_error(lua, "wrong number or type of arguments");
+		redis_lua_push_error(lua, "wrong number or type of arguments");
 		return 1;
 	}
 	lua_pushstring(lua, *text == '-' ? "" : "-");
 	lua_pushvalue(lua, 1);
 	lua_concat(lua, 2);
-	push_error(lua, lua_tostring(lua, -1));
+	redis_lua_push_error(lua, lua_tostring(lua, -1));
 	return 1;
 }
 
 static int lua_redis_status_reply(lua_State *lua)
 {
 	if (lua_gettop(lua) != 1 || lua_type(lua, 1) != LUA_TSTRING) {
-		push_error(lua, "wrong number or type of arguments");
+		redis_lua_push_error(lua, "wrong number or type of arguments");
 		return 1;
 	}
 	lua_newtable(lua);
@@ -380,9 +152,9 @@ static int lua_redis_setresp(lua_State *lua)
 	double resp = lua_tonumber(lua, -1);
 
 	if (lua_gettop(lua) != 1)
-		push_error(lua, "redis.setresp() requires one argument.");
+		redis_lua_push_error(lua, "redis.setresp() requires one argument.");
 	else if (resp != 2 && resp != 3)
-		push_error(lua, "RESP version must be 2 or 3.");
+		redis_lua_push_error(lua, "RESP version must be 2 or 3.");
 	else
 		return server_of(lua)->script_resp = (int)resp, 0;
 	return lua_error(lua);
@@ -390,10 +162,11 @@ static int lua_redis_setresp(lua_State *lua)
 
 static int lua_redis_acl_check_cmd(lua_State *lua)
 {
-	struct slice name = lua_type(lua, 1) == LUA_TSTRING ? lua_slice(lua, 1) : SLICE_NONE;
+	struct slice name = lua_type(lua, 1) == LUA_TSTRING ? redis_lua_slice(lua, 1)
+	                                                    : SLICE_NONE;
 
 	if (!name.p || !redis_command_find(&name, 1, NULL)) {
-		push_error(lua, "Invalid command passed to redis.acl_check_cmd()");
+		redis_lua_push_error(lua, "Invalid command passed to redis.acl_check_cmd()");
 		return lua_error(lua);
 	}
 	lua_pushboolean(lua, 1);
@@ -418,7 +191,7 @@ static int lua_pcall_text(lua_State *lua)
 {
 	bool failed = lua_pcall(lua, lua_gettop(lua) - 1, LUA_MULTRET, 0) != 0;
 
-	if (failed && lua_istable(lua, -1) && push_field(lua, "err", LUA_TSTRING))
+	if (failed && lua_istable(lua, -1) && redis_lua_push_field(lua, "err", LUA_TSTRING))
 		lua_replace(lua, -2);
 	lua_pushboolean(lua, !failed);
 	lua_insert(lua, 1);
@@ -622,7 +395,7 @@ static void run_script(struct redis_call *x, const struct redis_script *script, 
 	if (lua_pcall(lua, 0, 1, -2))
 		reply_failure(x, lua, script->sha);
 	else
-		reply_value(x, lua);
+		redis_lua_reply(x, lua);
 	lua_pop(lua, 1);
 	HASP_ASSERT(lua_gettop(lua) == 0);
 	s->script_caller = NULL;
