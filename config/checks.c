@@ -15,8 +15,8 @@
 
 /* ---- a section ---- */
 
-/* A list may begin in the line below its name, so only the section's end tells whether it is
- * empty. */
+/* A list may begin in the line below its name, so only the section's end shows whether the list
+ * is empty. */
 static void checks_presence(const struct checks_section *s, struct faults *f)
 {
 	struct buf expected = BUF_INIT;
@@ -222,7 +222,7 @@ static void checks_server_timeout(const struct checks_section *s, const struct c
 	buf_release(&b);
 }
 
-/* Whoever reaches the console can end hasp. */
+/* Every client of the console can stop hasp. */
 static void checks_admin(const struct checks_section *s, const struct config *c,
                          struct faults *f)
 {
@@ -345,7 +345,7 @@ static const struct named_section *checks_covering(const struct config *c, enum 
 	return NULL;
 }
 
-/* What was meant is another pattern. Returns whether it was warned of. */
+/* Warns if another pattern was probably meant. Returns whether it did. */
 static bool checks_spelling(const char *pattern, const char *word, const char *name, int line,
                             struct faults *f)
 {
@@ -477,7 +477,7 @@ static void checks_upstream(const struct config *c, int address_line, struct fau
 	}
 }
 
-/* What it learns depends on the order in which clients are served, at all keys. */
+/* Discovery depends on the order in which clients are served, for all keys. */
 static void checks_discover(const struct config *c, struct faults *f)
 {
 	if (c->discover && c->workers > 1)

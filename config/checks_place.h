@@ -9,7 +9,7 @@
 
 #include "config/option.h"
 
-/* What became of an option while its section was read. */
+/* The state of an option while its section is read. */
 struct checks_place {
 	int line; /* where it stands; 0: nowhere */
 	bool bad; /* its value had a fault, so that nothing can be said about it */

@@ -38,7 +38,7 @@ struct quorum_user {
 	bool reenters;
 };
 
-/* What a server that lost its data has forgotten must be over when it counts again. */
+/* Every lock that a server lost with its data must have ended when the server votes again. */
 static void checks_quorum_delay(const struct quorum_user *u, const struct quorum_settings *q,
                                 struct faults *f)
 {

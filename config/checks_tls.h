@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * checks_tls: whether the tls_* options of a section fit each other. What is in the files that
- * they name is not looked at here.
+ * checks_tls: checks that the tls_* options of a section fit each other, without reading the
+ * files that they name.
  */
 #ifndef HASP_CONFIG_CHECKS_TLS_H
 #define HASP_CONFIG_CHECKS_TLS_H

@@ -120,8 +120,8 @@ int64_t config_failover_wait_ms(const struct config *c)
 	return c->master || c->cluster.n ? FAILOVER_WAIT_MS : 0;
 }
 
-/* What the file says of the quorum that `c` uses and no reload changes, in one line; nothing:
- * none. */
+/* Prints the settings of the quorum that `c` uses and no reload changes, in one line; nothing
+ * if there is no quorum. */
 static void config_print_quorum(const struct config *c, struct buf *out)
 {
 	const struct quorum_settings *q = config_quorum(c);

@@ -18,7 +18,7 @@ struct faults {
 	size_t n; /* of `lines` */
 };
 
-/* What a text of faults_add() quotes as `%.*s`. */
+/* The arguments for a `%.*s` in a text of faults_add(). */
 #define FAULTS_BUF(b) (int)buf_len(b), buf_len(b) ? buf_head(b) : ""
 
 /* Appends to `lines`. */

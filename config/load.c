@@ -25,7 +25,7 @@ struct loader {
 	int last; /* the greatest number of a line so far */
 	struct buf where; /* load_where()'s */
 	char title[READER_NAME_MAX + 1];
-	/* The section that is read; its places are made anew with each rule and guard. */
+	/* The section that is read; each rule and guard begins with new places. */
 	struct checks_section section;
 	int first_line[SECTION_NONE]; /* of the sections that may stand once */
 	bool listen_bad; /* 'listen' had a fault */
@@ -57,7 +57,7 @@ static int load_line(struct loader *l, int line)
 
 /* ---- sections ---- */
 
-/* With a cluster, `address` is that of the first node that is named. */
+/* With a cluster, `address` is the first node in the list. */
 static void load_upstream_address(struct loader *l)
 {
 	l->address_line = checks_place(&l->section, "address")->line;
@@ -126,7 +126,7 @@ static void load_end_section(struct loader *l)
 	l->section.kind = SECTION_NONE;
 }
 
-/* Of a kind of which there may be many. */
+/* Begins a section of a kind that may appear several times. */
 static void load_named_section(struct loader *l, enum section kind, const char *name)
 {
 	const struct named_section *same = sections_find(l->c, kind, name);
@@ -150,7 +150,7 @@ static void load_named_section(struct loader *l, enum section kind, const char *
 	memset(l->section.places, 0, table_noptions * sizeof(*l->section.places));
 }
 
-/* Of a kind of which there may be one. */
+/* Begins a section of a kind that may appear once. */
 static void load_only_section(struct loader *l, enum section kind, void *base)
 {
 	int line = l->section.line, first = l->first_line[kind];
@@ -424,7 +424,7 @@ static int load_on_folder_error(const char *path, int error)
 	return error != ENOENT && error != ENOTDIR;
 }
 
-/* A glob may find nothing, a file that is named must be there. */
+/* A glob may match nothing; a file named without one must exist. */
 static void load_included(struct loader *l, const char *path, int line)
 {
 	char *whole = load_include_path(l->c, path);

@@ -9,7 +9,7 @@
 #include "config/pattern.h"
 #include "config/sections.h"
 
-/* What a pattern stands for in config.patterns: the first that matches has the lowest number.
+/* The numbers of patterns in config.patterns: the first that matches has the lowest number.
  * Locks are not guarded, so rules come before guards. */
 #define MATCH_OWN 0
 #define MATCH_RULES 1
@@ -60,7 +60,8 @@ void match_free(struct matcher *m)
 	free(m);
 }
 
-/* The index of a rule, or behind them of a guard; more: none. `flags`: what it may be. */
+/* Returns the index of a rule, or after the rules of a guard; beyond both: none. `flags`: the
+ * kinds to look for. */
 static size_t match_first(struct matcher *m, struct slice key, unsigned flags)
 {
 	if (!m->dfa || !(match_possible(m->config, key) & flags))

@@ -56,7 +56,7 @@ static inline unsigned match_possible(const struct config *c, struct slice key)
 
 /* The command `name`, in upper or lower case, acquires the guard. */
 bool match_acquires(const struct guard *g, struct slice name);
-/* It releases the guard, provided that it writes. */
+/* True if the command, when it writes, releases the guard. */
 bool match_releases(const struct guard *g, struct slice name);
 
 #endif

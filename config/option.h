@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * option: one setting as the table describes it: reads its value into the field it is kept in,
- * and prints it. Which settings there are the table knows.
+ * option: one setting as the table describes it: reads its value into its field, and prints it.
+ * The table lists all settings.
  */
 #ifndef HASP_CONFIG_OPTION_H
 #define HASP_CONFIG_OPTION_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pattern: what can be told of a glob, or of a set of them such as the `pattern` of a section,
- * without a key. Knows no section.
+ * pattern: questions about a glob, or a set of globs such as the `pattern` of a section, that
+ * need no key. Knows no section.
  */
 #ifndef HASP_CONFIG_PATTERN_H
 #define HASP_CONFIG_PATTERN_H
@@ -15,8 +15,8 @@
 /* Sets `flag` at each byte that a key may begin with if the set matches it. */
 void pattern_set_first_bytes(const struct strings *set, uint8_t flag, uint8_t may_be[256]);
 
-/* The set matches every key that `pattern` matches. False: it does not, or that cannot be told
- * without trying keys. */
+/* True if the set matches every key that `pattern` matches. False: it does not, or only trying
+ * keys would show it. */
 bool pattern_set_covers(const struct strings *set, const char *pattern);
 
 /* Only stars and question marks: keys match by their length alone. */
@@ -28,10 +28,10 @@ bool pattern_is_open(const char *pattern);
 bool pattern_looks_like_prefix(const char *pattern);
 bool pattern_is_any(const char *pattern);
 
-/* It begins or ends with a quote, which a glob does not need. */
+/* True if the pattern begins or ends with a quote, which a glob does not need. */
 bool pattern_is_quoted(const char *pattern);
 
-/* It begins with '^' or ends with '$', as a regular expression would. */
+/* True if the pattern begins with '^' or ends with '$', as a regular expression would. */
 bool pattern_is_anchored(const char *pattern);
 
 #endif

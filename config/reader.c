@@ -73,7 +73,7 @@ static void reader_take_header(struct reader_state *r, char *s)
 	r->after_option = false;
 	if (!end) {
 		reader_fault(r, "a section's name has no ']'; expected [NAME]");
-		/* It begins a section all the same, or what is below would seem stray. */
+		/* The line still begins a section, or the lines below would seem stray. */
 		end = s + strcspn(s, ";#");
 		*end = '\0';
 	}

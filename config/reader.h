@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * reader: an ini file as a run of events, each with its line. inih takes the
- * lines apart (name, value, comments, continuation); the reader stands between
- * it and the file, because inih alone cuts long lines and names short, does not tell
- * of empty sections, and joins an indented line to the option above it.
+ * reader: an ini file as a run of events, each with its line. inih splits the lines (name,
+ * value, comments, continuation). The reader stands between inih and the file, because inih
+ * alone cuts long lines and names short, does not report empty sections, and joins an indented
+ * line to the option above it.
  *
  *   file --> reader_next_line(): checks, headers --> inih --> reader_on_value() --> events
  */
@@ -22,9 +22,8 @@
 struct reader_events {
 	/* A [section] begins; `title` is what stands in the brackets, trimmed. */
 	void (*on_section)(void *arg, int line, const char *title);
-	/* `name = value`. `value` may be empty; it is NULL when the line had a
-	 * fault that on_fault() was told of. `continued`: an indented line below
-	 * the option's own. */
+	/* `name = value`. `value` may be empty; it is NULL when the line had a fault, which
+	 * on_fault() got. `continued`: an indented line below the option's own. */
 	void (*on_option)(void *arg, int line, const char *name, const char *value,
 	                  bool continued);
 	/* The line is not what an ini file may hold. Line 0: the file itself. */

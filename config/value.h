@@ -36,11 +36,11 @@ const char *value_address_fault(const char *s, enum address_use use);
  * interface. `address` has no fault; a name is not resolved. */
 bool value_address_is_local(const char *address);
 
-/* A client that connects to `address` reaches a socket that listens at `listen`, as far as that
- * can be told without resolving; none of them has a fault. */
+/* True if a client that connects to `address` reaches a socket that listens at `listen`, as far
+ * as hasp can see without resolving names; neither may have a fault. */
 bool value_address_reaches(const char *address, const char *listen);
 
-/* What is wrong with a word such as a command's or a rule's name; NULL: nothing. */
+/* Returns the fault of a word such as a command's or a rule's name; NULL: none. */
 const char *value_word_fault(const char *s);
 
 #endif

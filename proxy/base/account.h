@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * account: how many bytes each of several holders keeps that somebody outside can make grow,
- * and how many all of them keep together, against a limit. It only counts: what the bytes are,
- * and what becomes of a holder, is the owner's business.
+ * account: counts the bytes that each of several holders keeps for its peers, and their sum,
+ * against a limit. The account only counts: its owner knows what the bytes are, and decides
+ * which holder must go.
  *
  *   holders --account_set()--> total --account_is_over()--> nobody reads
  *                                '--account_heaviest()----> is closed, until it fits
@@ -69,7 +69,7 @@ typedef double account_weigh_fn(void *arg, const struct account_share *s);
 struct account_share *account_heaviest(const struct account *a, account_weigh_fn *weigh,
                                        void *arg);
 
-/* What was wanted is there now, or not wanted any more. */
+/* The memory that was wanted is available now, or no longer wanted. */
 static inline void account_reset_wanted(struct account *a)
 {
 	a->wanted = 0;

@@ -20,7 +20,7 @@
 struct buf_block {
 	size_t cap; /* of `bytes` */
 	size_t head; /* index of the first byte that is not consumed */
-	size_t tail; /* index behind the last byte */
+	size_t tail; /* index after the last byte */
 	char bytes[];
 };
 
@@ -87,7 +87,7 @@ static inline void buf_added(struct buf *b, size_t n)
 		b->block->tail += n;
 }
 
-/* The same, up to `end`; space for at least one byte was made. */
+/* As buf_added(), up to `end`; the buffer had space for at least one byte. */
 static inline void buf_added_to(struct buf *b, const char *end)
 {
 	struct buf_block *k = b->block;
@@ -141,7 +141,7 @@ static inline void buf_clear(struct buf *b)
 		b->block->head = b->block->tail = 0;
 }
 
-/* What a scratch buffer keeps for its next use. */
+/* How many bytes a scratch buffer keeps for its next use. */
 #define BUF_SCRATCH_KEPT ((size_t)64 * 1024)
 
 /* Gives back the memory that the bytes do not need: they are to be kept for a while. */

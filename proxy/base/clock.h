@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * clock: seconds that only go forward, also when the machine's date is changed; the loop's time
- * jumps then. What a unit test is to drive takes the time, or a clock, as an argument.
+ * clock: seconds that only go forward, even if the machine's date is changed; the loop's time
+ * jumps then. Code that a unit test drives takes the time, or a clock, as an argument.
  */
 #ifndef HASP_BASE_CLOCK_H
 #define HASP_BASE_CLOCK_H

@@ -15,8 +15,8 @@
  * with what is wrong, and what would be right, appended to `why`. */
 int file_read(const char *path, size_t max, struct buf *text, struct buf *why)
 	__attribute__((warn_unused_result));
-/* The same, but /dev/stdin, /dev/fd/N and /proc/self/fd/N may also be a pipe or a terminal,
- * which must end within ten seconds. */
+/* As file_read(), but /dev/stdin, /dev/fd/N and /proc/self/fd/N may also be a pipe or a
+ * terminal, which must end within ten seconds. */
 int file_read_given(const char *path, size_t max, struct buf *text, struct buf *why)
 	__attribute__((warn_unused_result));
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What keeps states few and small, without a change of what they match:
+ * Two rules keep states few and small, and do not change which keys they match:
  *
  *  - A star takes any byte, so the nodes above it, from which all ways lead through it, can
  * find no key that the star does not find (glob_node.top). They are left out.
@@ -53,7 +53,7 @@ struct glob_dfa {
 
 /* --- the nodes of a state --------------------------------------------------------------- */
 
-/* With the star behind it, which may match nothing. */
+/* Adds the node, and the star after it, which may match nothing. */
 static void add(struct glob_dfa *dfa, uint32_t at)
 {
 	const struct glob_node *nodes = dfa->set->nodes;
@@ -173,7 +173,7 @@ static int32_t answer_at_end(const struct glob_dfa *dfa, const struct state *s)
 	return answer;
 }
 
-/* Of the nodes in `scratch`. */
+/* Makes a state of the nodes in `scratch`. */
 static const struct state *add_state(struct glob_dfa *dfa)
 {
 	size_t size = dfa->nscratch * sizeof(*dfa->scratch);
@@ -284,7 +284,7 @@ __attribute__((noinline)) static int32_t find_making(struct glob_dfa *dfa, int32
 	return at > 0 ? dfa->rows[(size_t)at + dfa->row - 1] : ~at;
 }
 
-/* What the set's prefix is behind. */
+/* Finds a key's number, after the prefix that all patterns of the set have. */
 static inline int32_t find_behind(struct glob_dfa *dfa, const char *p, const char *end)
 {
 	const struct glob_set *set = dfa->set;

@@ -3,13 +3,13 @@
  * glob_dfa: finds the first pattern of a glob_set that matches a key, by one step for each byte
  * of the key, however many patterns there are.
  *
- *   state = the nodes of the tree at which a match may be behind the bytes read so far
+ *   state = the nodes of the tree that a match may have reached after the bytes read so far
  *
  *   key --byte by byte--> the state's table --> the next state, made when it is first needed
  *                                          `--> no other byte changes the answer: done
  *
- * States are kept up to a size; when they would grow beyond it, all are dropped and made anew.
- * So it changes while it is asked: each thread has its own.
+ * The automaton keeps states up to a size; beyond it, it drops all and makes them again. A
+ * search changes the automaton, so each thread has its own.
  */
 #ifndef HASP_BASE_GLOB_DFA_H
 #define HASP_BASE_GLOB_DFA_H
@@ -31,7 +31,7 @@ void glob_dfa_free(struct glob_dfa *dfa); /* NULL is allowed */
 /* The lowest number whose pattern matches `key`, of any length; GLOB_SET_NONE: none does. */
 int32_t glob_dfa_find(struct glob_dfa *dfa, struct slice key);
 
-/* What its states take now. */
+/* How many bytes the states take now. */
 size_t glob_dfa_bytes(const struct glob_dfa *dfa);
 
 #endif

@@ -104,7 +104,7 @@ void glob_set_add(struct glob_set *set, struct slice pattern, int32_t number)
 		size_t len = 1;
 		if (*pattern.p != '*')
 			len = read_element(set, pattern, &kind, &what);
-		/* It matches no key. */
+		/* The pattern matches no key. */
 		if (kind == GLOB_NODE_ROOT)
 			return;
 		/* Two stars are one. */

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * glob_set: many patterns at once, as data that never changes once it is complete, so that all
- * threads may read it. A pattern stands for a number, and the lowest number whose pattern
- * matches a key is what is asked for; glob_dfa.h finds it.
+ * threads may read it. Each pattern has a number; glob_dfa.h finds the lowest number whose
+ * pattern matches a key.
  *
- * The patterns are a tree of their elements (a byte, a class, `?`, `*`), so what they have in
- * common at their beginnings is there once:
+ * The patterns form a tree of their elements (a byte, a class, `?`, `*`), which stores common
+ * beginnings once:
  *
  *   lock:*  lock:a  *:b        (root) -- l - o - c - k - : --+-- * [0]
  *                                 |                          `-- a [1]
  *                                 `-- * - : - b [2]
  *
- * Nodes are numbered as a walk from the root meets them: a node, then all that is below it, the
+ * Nodes are numbered as a walk from the root meets them: a node, then all nodes below it, the
  * star first.
  */
 #ifndef HASP_BASE_GLOB_SET_H

@@ -41,7 +41,7 @@ static const struct {
 
 /* syslog(3) blocks while syslogd does not read, and a worker with it. So hasp sends lines
  * itself, and drops those that the socket does not take at once. A socket that is connected
- * anew stays the same descriptor, so that no thread needs a lock. */
+ * again keeps its descriptor, so that no thread needs a lock. */
 static int connect_syslog(int fd)
 {
 	static const struct sockaddr_un sun = { .sun_family = AF_UNIX,
@@ -60,7 +60,7 @@ static int open_syslog(void)
 	return fd;
 }
 
-/* A FIFO that nobody reads is an error: open() would wait for a reader. */
+/* A FIFO without a reader is an error: open() would wait for one. */
 static int open_file(const char *path)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
@@ -71,8 +71,9 @@ static int open_file(const char *path)
 	return fd;
 }
 
-/* What was written to `own_fd` closes; what another thread is writing goes to `fd`, which
- * closes, too, unless it is the standard error. Returns 0; -1 with errno. */
+/* Makes `own_fd` write to the file of `fd`, and closes `fd` unless it is the standard error. A
+ * line that another thread is writing at this moment goes to one of the two files. Returns 0;
+ * -1 with errno. */
 static int replace_own(int fd)
 {
 	int rc = dup3(fd, own_fd, O_CLOEXEC), saved = errno;

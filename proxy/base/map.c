@@ -158,8 +158,8 @@ static uint64_t reversed(uint64_t v)
 	return out;
 }
 
-/* The cursor counts the buckets with its bits in reverse order, as that of Redis' SCAN does:
- * when the table has twice as many, what it has passed stays passed. */
+/* The cursor counts the buckets with its bits in reverse order, as the cursor of Redis' SCAN
+ * does: when the table doubles, the buckets that were visited stay visited. */
 uint64_t map_scan(const struct map *m, uint64_t cursor, map_scan_fn *fn, void *arg)
 {
 	size_t n = m->old ? m->nbuckets / 2 : m->nbuckets, i;

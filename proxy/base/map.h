@@ -54,10 +54,10 @@ struct map_node *map_get(const struct map *m, struct slice key);
 /* The next entry with the same key; NULL: there is none. */
 struct map_node *map_next(const struct map_node *node);
 
-/* Goes through the map a few entries at a time, while it may change in between: calls `fn`,
- * which must not change it, with some of them, and returns the cursor for the next call; 0:
- * that was the last one. Begins with the cursor 0. Each entry that is there from the first call
- * to the last is met once. */
+/* Goes through the map a few entries at a time; the map may change between calls. Calls `fn`,
+ * which must not change the map, with some entries, and returns the cursor for the next call;
+ * 0: that was the last one. The first cursor is 0. Each entry that exists from the first call
+ * to the last is visited once. */
 typedef void map_scan_fn(void *arg, struct map_node *node);
 uint64_t map_scan(const struct map *m, uint64_t cursor, map_scan_fn *fn, void *arg);
 

@@ -2,14 +2,13 @@
  *
  * metrics: counters, histograms of durations, and Prometheus' text format.
  *
- * A counter, or a histogram, has one writer, which pays a plain addition, or two for a
- * duration; whoever wants to know reads it meanwhile from another thread, and adds up those of
- * several threads:
+ * A counter or a histogram has one writer, for which it costs one plain addition, or two for a
+ * duration. Other threads may read it at any time, and add up those of several threads:
  *
  *   one thread each --metrics_observe()--> metrics_histogram --metrics_add_up()--> metrics_sums
  *
  * The format is https://prometheus.io/docs/instrumenting/exposition_formats/, version 0.0.4: a
- * family (metrics_family()), and behind it its samples.
+ * family (metrics_family()), followed by its samples.
  */
 #ifndef HASP_BASE_METRICS_H
 #define HASP_BASE_METRICS_H

@@ -11,7 +11,7 @@
 #include "base/buf.h"
 #include "base/slice.h"
 
-/* Of longer ones the beginning is shown, with dots behind it. */
+/* Of a longer text, the first bytes are shown, followed by dots. */
 #define QUOTE_MAX ((size_t)256)
 
 struct quoted {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * random: bytes that nobody can guess.
+ * random: bytes that cannot be guessed.
  */
 #ifndef HASP_BASE_RANDOM_H
 #define HASP_BASE_RANDOM_H

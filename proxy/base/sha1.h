@@ -26,7 +26,7 @@ void sha1_add(struct sha1 *s, const void *bytes, size_t n);
 /* Writes the hash in lower case, and a NUL. Call sha1_begin() before the next use. */
 void sha1_end_hex(struct sha1 *s, char out[static SHA1_HEX + 1]);
 
-/* The hash of the `n` parts, one behind the other, in lower case and with a NUL behind it. */
+/* Writes the hash of the `n` parts, joined, in lower case and followed by a NUL. */
 void sha1_hex(char out[static SHA1_HEX + 1], const struct slice *parts, size_t n);
 
 #endif

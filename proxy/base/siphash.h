@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * siphash: SipHash-2-4, a short hash by a secret: who does not know the secret can neither tell
- * what was hashed nor find bytes with a hash that he wants.
+ * siphash: SipHash-2-4, a short hash with a secret. Without the secret, a peer can neither find
+ * out what was hashed nor construct bytes with a given hash.
  * Source: https://www.aumasson.jp/siphash/siphash.pdf, whose test vector the unit test has.
  */
 #ifndef HASP_BASE_SIPHASH_H
@@ -14,7 +14,7 @@
 #define SIPHASH_SECRET_SIZE 16
 
 uint64_t siphash(const uint8_t secret[SIPHASH_SECRET_SIZE], struct slice s);
-/* SipHash-1-3, for hash tables, whose hashes nobody sees. */
+/* SipHash-1-3, for hash tables, whose hashes no peer sees. */
 uint64_t siphash_fast(const uint8_t secret[SIPHASH_SECRET_SIZE], struct slice s);
 
 #endif

@@ -90,7 +90,7 @@ void timers_run(struct timers *ts, double now)
 		struct timer *t = ts->heap[1];
 		double next = t->at + t->every;
 		if (t->every > 0)
-			/* What could not run in time is not made up for. */
+			/* The timer does not make up for runs that it missed. */
 			timer_start(ts, t, t->fn, next > now ? next : now, t->every);
 		else
 			timer_stop(ts, t);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * timers: a clock, and functions that run when the clock has reached a certain time. Knows no
- * event loop and never sleeps: its owner asks when the first timer is due, and runs those that
- * are.
+ * timers: a clock, and functions that run when the clock reaches a certain time. They use no
+ * event loop and never sleep: their owner asks when the first timer is due, and runs those that
+ * are due.
  *
  *   net/loop_timers (a libev loop and the machine's clock), or a unit test (a clock of its own)
  *         |                        ^
@@ -10,8 +10,8 @@
  *         v                        |
  *   struct timers <-- timers_now(), timer_start(), timer_stop() -- lock/
  *
- * A heap of pointers, the earliest first: a timer that is started behind all others, as those
- * of leases mostly are, costs one comparison. Times are seconds of the clock, not of the day.
+ * A heap of pointers, the earliest first: a timer that is due after all others, as those of
+ * leases mostly are, costs one comparison. Times are seconds of the clock, not of the day.
  */
 #ifndef HASP_BASE_TIMERS_H
 #define HASP_BASE_TIMERS_H
@@ -36,8 +36,8 @@ struct timer {
 
 struct timers {
 	double (*clock)(void *arg); /* seconds; never goes back */
-	/* A timer was started that is due before all others, at `at`. NULL: nobody needs to
-	 * know. */
+	/* Called when a timer was started that is due before all others, at `at`. NULL: not
+	 * needed. */
 	void (*on_earlier)(void *arg, double at);
 	void *arg; /* of both */
 	struct timer **heap; /* from 1 to n */
@@ -52,8 +52,8 @@ static inline double timers_now(const struct timers *ts)
 	return ts->clock(ts->arg);
 }
 
-/* Runs `fn` at `at`, or as soon as possible when that is over; then each `every` seconds, if
- * that is not 0. A timer that runs is started anew. */
+/* Runs `fn` at the time `at`, or as soon as possible if that is over; then every `every`
+ * seconds, if that is not 0. A timer that runs is started again. */
 void timer_start(struct timers *ts, struct timer *t, timer_fn *fn, double at, double every);
 /* Harmless when it does not run. */
 void timer_stop(struct timers *ts, struct timer *t);

@@ -57,7 +57,7 @@ static void top_sink(struct table *t, struct entry *e)
 	top_put(t, at, e);
 }
 
-/* It has just come to the end. */
+/* Moves an entry up that was just added at the end. */
 static void top_rise(struct table *t, struct entry *e)
 {
 	size_t at = e->at;
@@ -88,7 +88,7 @@ static void table_free(struct table *t)
 	free(t);
 }
 
-/* The bytes by which keys are told apart; those that are not used are 0. */
+/* The bytes that identify a key; unused ones are 0. */
 static struct slice key_bytes(const struct top_key *k)
 {
 	return slice_of(k, sizeof(*k));
@@ -166,7 +166,8 @@ void top_keys_free(struct top_keys *t)
 	free(t);
 }
 
-/* What has counted for long enough counts no more, and what did before is forgotten. */
+/* When the current table has counted for long enough, it becomes the last one, and the former
+ * last one is dropped. */
 static void take_turns(struct top_keys *t, double now)
 {
 	while (t->now && now - t->now->began >= TOP_KEYS_SECONDS) {

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * top_keys: which keys something happens to most often, of any number of keys, in memory that
- * does not grow: the space-saving algorithm (Metwally, Agrawal, El Abbadi: Efficient
- * Computation of Frequent and Top-k Elements in Data Streams, 2005). A key that is not among
- * those that are counted takes the place of the one that was counted least, and may have been
- * counted as often as that one without being seen:
+ * top_keys: finds the keys with the most events, of any number of keys, in memory that does not
+ * grow: the space-saving algorithm (Metwally, Agrawal, El Abbadi: Efficient Computation of
+ * Frequent and Top-k Elements in Data Streams, 2005). A new key replaces the one with the
+ * smallest count, and may have had up to that many events before:
  *
  *   n <= how often it happened <= n + missed
  *
  * and of `all` additions, each key with more than all / TOP_KEYS is there.
  *
- * Two such tables take turns, so that what is told is of the last minutes: at least of
- * TOP_KEYS_SECONDS, at most of twice that. One thread's; costs nothing before the first
- * addition.
+ * Two such tables take turns, so that the result covers the last minutes: at least
+ * TOP_KEYS_SECONDS, at most twice that. One thread owns a top_keys; it costs nothing before the
+ * first addition.
  */
 #ifndef HASP_BASE_TOP_KEYS_H
 #define HASP_BASE_TOP_KEYS_H
@@ -54,7 +53,7 @@ struct top_keys;
 struct top_keys *top_keys_new(void);
 void top_keys_free(struct top_keys *t);
 
-/* It happened once more. `now`: seconds of a clock that never goes back. */
+/* Counts one more event of the key. `now`: seconds of a clock that never goes back. */
 void top_keys_add(struct top_keys *t, const void *of, int db, struct slice key, unsigned kind,
                   double now);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * ahead: when links of a session's own are not read, so that what they bring stays with the
- * nodes: the client does not read, or one node's replies have to wait for too much of
- * another's.
+ * ahead: stops reading a session's own links, so that their replies stay with the nodes, when
+ * the client does not read, or when one node's replies wait for too many of another's.
  */
 #include "cluster/cluster_internal.h"
 

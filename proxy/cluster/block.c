@@ -203,8 +203,8 @@ static void take_exec(struct block *b, int proto, struct block_answer *a)
 
 /* ---- inside a transaction ---- */
 
-/* What concerns the connection, of which the client's is not one, or what is followed by frames
- * that EXEC's reply does not count. */
+/* True if the command concerns the connection (a session has several), or if frames follow that
+ * EXEC's reply does not count. */
 static bool is_tied_to_connection(const struct command *c, const struct resp_view *req)
 {
 	static const char *const harmless[] = { "LIST", "GETNAME", "PAUSE", "UNPAUSE" };
@@ -232,8 +232,8 @@ static bool is_tied_to_connection(const struct command *c, const struct resp_vie
 	}
 }
 
-/* A command without a key. Only Redis can say what becomes of one that is not known, or has too
- * few arguments. */
+/* Takes a command without a key. Only Redis can judge an unknown command, or one with too few
+ * arguments. */
 static void take_keyless(struct block *b, const struct command *c, const struct resp_view *req,
                          struct slice bytes, struct block_answer *a)
 {

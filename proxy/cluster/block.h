@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * block: what becomes of MULTI, and of WATCH before it, in a cluster. Which node a transaction
- * is for, its first key says; so until then it is held back, and its commands are answered
- * here. All its keys, and those that are watched for it, must be in one slot, for Redis carries
- * out no other transaction.
+ * block: MULTI, and WATCH before it, in a cluster. The first key of a transaction decides its
+ * node; until then the block holds the transaction back and answers its commands itself. All
+ * its keys, and the watched ones, must be in one slot, because Redis runs no other transaction.
  *
  *            MULTI                     a command with a key, one that only
  *     NONE --------> HELD ------------ Redis can judge, EXEC --------------> OPEN
@@ -12,8 +11,8 @@
  *      '--------------'-------------------------------------------------------'
  *                          EXEC, DISCARD, RESET
  *
- * The commands are kept until EXEC, so that they can be sent again, to another node. Pure: what
- * has to be sent, the caller sends.
+ * The block keeps the commands until EXEC, so that they can be sent again, to another node. The
+ * block is pure: the caller sends.
  */
 #ifndef HASP_CLUSTER_BLOCK_H
 #define HASP_CLUSTER_BLOCK_H
@@ -43,20 +42,19 @@ struct block {
 	bool watch_lost; /* it watched them elsewhere: EXEC must fail */
 	bool aborted; /* a command was refused here: EXEC must be refused */
 	bool too_long; /* `kept` does not have all */
-	struct buf kept; /* MULTI, and the commands behind it */
+	struct buf kept; /* MULTI, and the commands after it */
 	size_t nkept; /* how many */
 };
 
 void block_init(struct block *b);
 void block_fini(struct block *b);
 
-/* What is to be done with a request. */
+/* The next step for a request. */
 enum block_step {
 	BLOCK_PASS, /* it has to do with no transaction */
 	BLOCK_ANSWER, /* it is answered by `reply` */
 	BLOCK_SEND, /* to the node of the transaction, or of what is watched */
-	BLOCK_SEND_BEHIND, /* likewise, behind what is in `behind`: the transaction begins there
-	                    */
+	BLOCK_SEND_BEHIND, /* as BLOCK_SEND, after `behind`: the transaction begins there */
 	BLOCK_REPLACE, /* `request` goes there instead, and `reply` is the answer to the client
 	                */
 };
@@ -65,9 +63,8 @@ struct block_answer {
 	enum block_step step;
 	int slot; /* whose node it is; -1: the client's home */
 	struct slice reply, request;
-	/* Requests whose replies nobody wants; for the caller to release. Also with BLOCK_SEND
-	 * if `is_exec`: should the node not have carried it out, it can be sent behind these.
-	 */
+	/* Requests whose replies are discarded; the caller releases them. Also set with
+	 * BLOCK_SEND if `is_exec`: if the node did not run EXEC, send these again before it. */
 	struct buf behind;
 	size_t nbehind; /* how many; 0: there are none, or too many to be kept */
 	bool is_exec;
@@ -86,15 +83,15 @@ static inline bool block_is_tied(const struct block *b)
 	return b->state == BLOCK_OPEN || b->watches;
 }
 
-/* The node does not have the transaction any more, nor does it watch: both begin anew where the
- * slot is served. If there is too much to be sent again, EXEC will be refused. */
+/* The node no longer has the transaction, and no longer watches: both begin again at the node
+ * that serves the slot. If there is too much to send again, EXEC will be refused. */
 void block_close(struct block *b);
 
 /* A command did not get to the node, which has nothing of the transaction now: EXEC will be
  * refused. */
 void block_fail(struct block *b);
 
-/* What EXEC answers. */
+/* The answers to EXEC. */
 extern const struct slice block_execabort; /* a command was refused */
 struct slice block_nil(int proto); /* a watched key was changed */
 

@@ -13,7 +13,7 @@
 
 /* --- requests ---------------------------------------------------------------------------- */
 
-/* The part was never sent, in vain: what the node was to have it has not. */
+/* If the part was never sent, the node lacks its command, and the transaction fails. */
 static void on_block_reply(struct cluster_entry *e, struct cluster_part *p,
                            const struct resp_reply *r, struct slice captured)
 {
@@ -31,7 +31,7 @@ static void merge_replaced(struct cluster_entry *e, struct buf *out)
 	buf_puts(out, e->arg);
 }
 
-/* `reply`: NULL, or what the client is to be told in place of the node's reply. */
+/* `reply`: NULL, or the client's answer in place of the node's reply. */
 static void start_part(struct cluster_session *s, const struct command *c,
                        enum block_part_kind kind, struct block_answer *a, struct slice request,
                        const char *reply)
@@ -87,8 +87,8 @@ static void follow_map(struct cluster_session *s)
 		leave_lane(s);
 }
 
-/* It was begun at the home node, for a command that only Redis could judge. Now a key tells
- * where it belongs; the home node has nothing of it that was carried out. */
+/* True if the transaction began at the home node, for a command that only Redis could judge,
+ * and a key now shows that it belongs elsewhere. The home node has run none of it. */
 static bool is_misplaced(const struct cluster_session *s, const struct plan *p)
 {
 	return s->block.state == BLOCK_OPEN && s->block.slot < 0 && p->kind == PLAN_SLOT;

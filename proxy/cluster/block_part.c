@@ -26,8 +26,7 @@ struct slice block_part_begin(struct lane *l, struct cluster_part *p)
 	/* (Behind EXEC nothing is left there.) */
 	if (b->serial == s->block_serial && b->kind != BLOCK_PART_END &&
 	    block_is_tied(&s->block)) {
-		/* What was watched before is so at another node, which is not asked any more.
-		 */
+		/* Earlier keys are watched at another node, which is not asked any more. */
 		if (s->block_lane && s->block_lane != l)
 			s->block.watch_lost = true;
 		s->block_lane = l;

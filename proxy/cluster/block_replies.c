@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * block_replies: what nodes answer to the commands of a transaction. When one says that it does
- * not serve the slot any more, nothing was carried out yet: the client is answered +QUEUED, the
- * node is told to discard what it has, and the whole transaction is sent anew with the next
- * command; with EXEC if that was on its way already.
+ * block_replies: the nodes' replies to the commands of a transaction. If a node answers that it
+ * no longer serves the slot, it has run nothing yet: hasp answers +QUEUED to the client, sends
+ * DISCARD to the node, and sends the whole transaction again with the next command, or with
+ * EXEC if that was already on its way.
  */
 #include "cluster/cluster_internal.h"
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * cluster: a Redis Cluster as one server. What its clients' links lead to is no connection but
- * a session in memory, which sends each request to the node that serves its keys, and gives
- * back the replies in the order of the requests.
+ * cluster: a Redis Cluster as one server. The links of its clients lead not to a connection but
+ * to a session in memory, which sends each request to the node that serves its keys, and
+ * returns the replies in the order of the requests.
  *
  *   client --> struct link --> session --> link to node A, B, C (the node's pool's, or its own)
  *              (virtual)
  *
- * Each client has a virtual link of its own, so that none waits behind another's slow node. The
- * links below are shared as those to a single server are. Redirections, and nodes that cannot
- * be reached, are dealt with unseen for up to `failover_wait`. Source:
- * https://redis.io/docs/reference/cluster-spec/
+ * Each client has a virtual link of its own, so that none waits for another's slow node. The
+ * links below are shared like those to a single server. The session follows redirections, and
+ * retries nodes that cannot be reached for up to `failover_wait`, without notice to the client.
+ * Source: https://redis.io/docs/reference/cluster-spec/
  */
 #ifndef HASP_CLUSTER_CLUSTER_H
 #define HASP_CLUSTER_CLUSTER_H
@@ -46,13 +46,13 @@ void cluster_free(struct cluster *c);
 
 /* Makes links of `env` virtual: they lead to sessions. */
 void cluster_serve(struct cluster *c, struct link_env *env);
-/* What clients see in place of a node: its links are virtual, and it has nothing else. `links`:
- * as for nodes. */
+/* Clients use the front in place of a node: its links are virtual, and it has nothing else.
+ * `links`: as for nodes. */
 struct node *cluster_front_new(struct cluster *c, const struct link_env *links);
 void cluster_front_stop(struct node *n); /* closes the pool's links */
 void cluster_front_free(struct node *n);
 
-/* A part that no node could take for so long is answered by an error. */
+/* A part that no node could take for this time gets an error as its answer. */
 void cluster_set_failover_wait(struct cluster *c, int64_t ms);
 /* So many bytes of replies that came before their turn may a client have; while there are more
  * it is not read. */
@@ -68,9 +68,9 @@ void cluster_node_answered(struct cluster *c, const struct node *n, uint64_t que
  * and where replies are due the client's link ends. */
 void cluster_forget_node(struct cluster *c, struct node *n, const char *why);
 
-/* Links to nodes that are outdated (link_set_outdated()) are left for new ones as soon as
- * nothing is under way on them, a transaction or what is watched neither. What ends with a
- * connection, as a subscription does, ends the client's link then. */
+/* Sessions leave outdated links to nodes (link_set_outdated()) for new ones as soon as no
+ * request, transaction or watched key is left on them. If such a link carries state that ends
+ * with its connection, as a subscription, the client's link ends then. */
 void cluster_renew_links(struct cluster *c);
 
 /* Frees the sessions of links that were closed. Once per turn of the loop. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * cluster_internal: a cluster session, and what the files of this folder make it of.
+ * cluster_internal: a cluster session, and how the files of this folder share its work.
  *
  *   virtual link -- take --> scan --> route --> entry in `entries`, with its parts
  *                                                 |  part: one request for one node
@@ -11,27 +11,27 @@
  *                             ^ others' replies are kept in their entries until it is their
  * turn
  *
- *   cluster.c           what all sessions share; the far end of virtual links; time
- *   cluster_session.c   requests are taken; backpressure; beginning and end
- *   session_stream.c    long requests, passed on as they come
- *   routing.c           what a request is to a cluster: which entry it becomes
- *   session_command.c   those that change the session, on all of its links
+ *   cluster.c           shared by all sessions; the far end of virtual links; time
+ *   cluster_session.c   takes requests; backpressure; beginning and end
+ *   session_stream.c    long requests, forwarded while they arrive
+ *   routing.c           turns a request into an entry
+ *   session_command.c   commands that change the session, on all of its links
  *   home.c              the node for requests without keys
- *   dispatch.c          which node a part is for; parts that no node has taken
+ *   dispatch.c          the node of a part; parts that no node has taken
  *   lane.c              a session's links to the nodes
- *   lane_write.c        what is written on them
+ *   lane_write.c        writes on these links
  *   redirection.c       MOVED, ASK, TRYAGAIN, CLUSTERDOWN
  *   block_exchange.c    transactions: requests; replies are block_replies.c, block_part.c
- *   pubsub.c            subscriptions: requests; what comes back is pubsub_replies.c
+ *   pubsub.c            subscriptions: requests; replies are pubsub_replies.c
  *   wide.c              requests for several nodes: split, sent to all, SCAN
  *   replay.c            the session commands that are in force
  *   ahead.c             links that are not read for a while
  *   entry.c             entries, parts, and the order of the replies
  *   session_out.c       bytes for the virtual link; the session's state
  *
- * A part is kept whole until its reply is known not to be a redirection, so that it can be sent
- * again. A part whose outcome is not known ends the virtual link, as Redis' death ends a real
- * one.
+ * A session keeps a part whole until its reply turns out not to be a redirection, so that it
+ * can send the part again. A part whose outcome is not known ends the virtual link, as Redis'
+ * death ends a real one.
  */
 #ifndef HASP_CLUSTER_CLUSTER_INTERNAL_H
 #define HASP_CLUSTER_CLUSTER_INTERNAL_H
@@ -73,7 +73,7 @@ struct cluster {
 
 /* --- entries and parts -------------------------------------------------------------------- */
 
-/* What becomes of a part. Only part_set_state() writes it.
+/* The state of a part. Only part_set_state() writes it.
  *
  *   NEW ---> HELD ---> SENT ---> DONE
  *    |        ^  ^      |         ^  in vain for failover_wait: an error is its answer
@@ -106,8 +106,8 @@ struct cluster_part {
 	bool several; /* it may name more than one key of its slot */
 	bool reads; /* it changes nothing: it may be carried out twice (without `slot`: by any
 	             * node) */
-	bool is_stale; /* (PART_SENT) one before it was refused: its reply is dropped, and it is
-	                * sent again behind that */
+	bool is_stale; /* (PART_SENT) the node refused an earlier part: the reply to this one is
+	                * dropped, and it is sent again after the earlier part */
 	bool withdrawn; /* (PART_SENT) it is not sent again: session->withdrawal is its answer
 	                 * then
 	                 */
@@ -135,8 +135,8 @@ struct cluster_entry {
 	/* All parts are answered: appends the entry's reply to `out`, made of parts[i].reply.
 	 * NULL: the reply of the only part is forwarded as it comes. */
 	void (*merge)(struct cluster_entry *e, struct buf *out);
-	/* A part was answered, and not by a redirection. `captured`: its bytes, if `captures`
-	 * is set and they are not too long. NULL: nobody needs to know. */
+	/* A part got an answer that is not a redirection. `captured`: the bytes of the answer,
+	 * if `captures` is set and they are not too long. NULL: not needed. */
 	void (*on_reply)(struct cluster_entry *e, struct cluster_part *p,
 	                 const struct resp_reply *r, struct slice captured);
 	void *arg; /* of the two, theirs */
@@ -160,7 +160,7 @@ static inline bool part_is_unsent(const struct cluster_part *p)
 	return p->state == PART_HELD || p->state == PART_RETRY;
 }
 
-/* It is in flight, and any node may be asked, too. */
+/* True if the part is in flight, and any other node could answer it, too. */
 static inline bool part_is_for_any(const struct cluster_part *p)
 {
 	return p->state == PART_SENT && p->slot < 0 && !p->to && p->reads;
@@ -171,9 +171,9 @@ struct cluster_entry *entry_begin(struct cluster_session *s, size_t nparts);
 /* Copies `request`. `slot`: -1: none. `to`: NULL: the slot's node, or the home. */
 void entry_set_part(struct cluster_entry *e, size_t i, int slot, struct node *to,
                     struct slice request);
-/* The same of a request that streams: its bytes come one after the other. */
+/* Keeps the next bytes of a request that streams. */
 void part_keep(struct cluster_part *p, struct slice bytes);
-/* They are too many to be kept: it cannot be sent again. */
+/* Drops the kept bytes because they are too many: the part cannot be sent again. */
 void part_let_go(struct cluster_part *p);
 /* `reply` is the reply of an entry without parts. */
 void entry_answer(struct cluster_entry *e, struct slice reply);
@@ -205,11 +205,11 @@ bool redirection_take(struct cluster_part *p, struct slice line);
 /* No node takes the part now: it is tried again a little later. `why`: a literal. */
 void redirection_later(struct cluster_part *p, const char *why);
 
-/* The same for a part that is not sent again by itself. *why: a literal. */
+/* As above, for a part that is not sent again by itself. *why: a literal. */
 bool redirection_note(const struct cluster_part *p, struct slice line, const char **why);
 /* `n` has answered this question of hasp's, or a later one, and the map is up to date: parts
- * that it may have redirected are sent again, or get its error as their reply. `was_down`: it
- * said of late that the cluster is down. */
+ * that `n` may have redirected are sent again, or get its error as their reply. `was_down`: `n`
+ * recently reported that the cluster is down. */
 void redirection_answered(struct cluster_session *s, const struct node *n, uint64_t question,
                           bool was_down);
 /* The part, which has a hint, gets the error that it was answered as its reply. */
@@ -218,8 +218,8 @@ void redirection_believe_nothing(struct cluster_part *p);
 void redirection_forget(struct cluster_part *p, const struct node *n);
 /* The part's reply is no redirection. Older ones of its slot that its node has refused fail. */
 void redirection_note_carried_out(const struct cluster_part *by);
-/* The part is to be sent again, now if its node is known; and behind it what was sent behind
- * it, if that might find what it does not. */
+/* Sends the part again, now if its node is known. Sends later parts again after it, if they
+ * might otherwise see a state in which this part has not run. */
 void redirection_again(struct cluster_part *p, bool is_named, const char *why);
 
 /* --- transactions ------------------------------------------------------------------------- */
@@ -231,7 +231,7 @@ enum block_part_kind {
 	BLOCK_PART_END, /* DISCARD, or UNWATCH, in place of something else; or a refused EXEC */
 };
 
-/* What a part has to do with a transaction. */
+/* The role of a part in a transaction. */
 struct block_part {
 	enum block_part_kind kind;
 	unsigned serial; /* session->block_serial when it was taken */
@@ -246,10 +246,10 @@ struct block_part {
  * came before has to be answered first. */
 bool block_exchange_take(struct cluster_session *s, const struct command *c,
                          const struct resp_view *req, struct slice bytes, bool *taken);
-/* Nothing is watched any more: the node that watches is told. */
+/* Sends UNWATCH to the node that watches, because no key is watched any more. */
 void block_exchange_unwatch(struct cluster_session *s);
-/* The node that has the transaction, or watches, is left: both begin anew. Returns the
- * DISCARD or UNWATCH that it is to be sent. */
+/* Leaves the node that has the transaction, or watches: both begin again elsewhere. Returns the
+ * DISCARD or UNWATCH to send to it. */
 struct slice block_leave(struct cluster_session *s);
 /* The part is put on the lane's link. Returns the requests that go before it. */
 struct slice block_part_begin(struct lane *l, struct cluster_part *p);
@@ -291,7 +291,7 @@ enum lane_state {
 	LANE_NSTATES,
 };
 
-/* What becomes of the frame that is being read. */
+/* How the frame that is being read is handled. */
 enum lane_frame {
 	LANE_FRAME_PASSED,
 	LANE_FRAME_PUSHED, /* passed, also in RESP2, as one that answers no request */
@@ -312,7 +312,7 @@ struct lane {
 	unsigned replays_due; /* answers to lane_write_replay() */
 	uint64_t replayed; /* (REPLAYING) serial of the last session command sent */
 	struct cluster_part *error; /* whose error is being forwarded; NULL: none */
-	bool own; /* the link is nobody else's */
+	bool own; /* no other session uses the link */
 	struct subscriptions subscriptions; /* of the link */
 	bool in_frame, in_push; /* bytes of a frame, of a push came, and not its end */
 	enum lane_frame frame_state; /* (in_frame) */
@@ -331,8 +331,8 @@ struct lane *lane_get(struct cluster_session *s, struct node *n);
 bool lane_is_awaited(const struct lane *l);
 /* Could all that is in flight on it, if anything is, be asked of another node? */
 bool lane_can_be_recalled(const struct lane *l);
-/* If so: it is to be sent again, by dispatch_again(). What comes back over the lane is dropped.
- */
+/* Recalls the parts in flight, if lane_can_be_recalled(): dispatch_again() sends them again,
+ * and the lane drops their replies. */
 void lane_recall(struct lane *l);
 /* Sends the part, or holds it until the lane is ready. */
 void lane_send(struct lane *l, struct cluster_part *p);
@@ -359,13 +359,13 @@ void lane_write_stream(struct lane *l, struct cluster_part *p, struct slice byte
 void lane_write_discarded(struct lane *l, struct slice request);
 /* A session command: its reply is discarded, and a fault of it ends the session. */
 void lane_write_replay(struct lane *l, struct slice request);
-/* The same on all other lanes of the session than the part's, that are ready. */
+/* As lane_write_replay(), on all ready lanes of the session but the part's. */
 void lanes_write_replay(struct cluster_session *s, const struct cluster_part *p,
                         struct slice request);
 /* Returns true while a session command on any lane is not answered yet. */
 bool lanes_replay(const struct cluster_session *s);
-/* The part behind the request of which this is the tag; NULL: the tag is a part's own, or none.
- */
+/* Returns the part that follows the request with this tag; NULL: the tag is a part's own, or
+ * none. */
 struct cluster_part *lane_part_behind(void *tag);
 
 /* --- session commands --------------------------------------------------------------------- */
@@ -461,7 +461,7 @@ struct cluster_session {
 	size_t kept; /* bytes of replies before their turn, of transactions to be sent again */
 	size_t reply_size; /* bytes that a reply is expected to have: about the most of late; >=
 	                      1 */
-	size_t uncounted; /* bytes kept since the link's user was told to count them */
+	size_t uncounted; /* bytes kept since the link's user last counted them */
 	uint64_t next_serial;
 	uint32_t map_version; /* of the map by which `entries` were routed */
 	struct link_login login; /* (shares) its strings are in `login_text` */
@@ -481,7 +481,7 @@ struct cluster_session {
 	bool is_ahead; /* too much is kept: links of its own are not read, see lane_is_awaited()
 	                */
 	bool shut; /* the client sends no more */
-	bool lingers; /* (ENDING) nobody was told, so only the client ends it */
+	bool lingers; /* (ENDING) only the client ends the session */
 	bool advancing; /* entries that are answered are being taken off, or must not be */
 	bool head_begun; /* a part of the first entry's reply is in `out`, or was delivered */
 };
@@ -492,12 +492,12 @@ static inline uint64_t session_bit(unsigned slot)
 	return UINT64_C(1) << slot % 64;
 }
 
-/* Is a request of the slot not to be sent before all that came before it is answered?
+/* True if a request of the slot must wait until all requests before it are answered.
  *
- * While keys are on their way to another node, theirs may refuse a request of several keys, for
- * one of them has left, and carry out what comes behind it for one that has not. So writes wait
- * for the answer to one of several keys. What only reads need not: if the other is refused it
- * is read anew behind it, see redirection_again(). Behind transactions all wait. */
+ * While keys migrate, their node may refuse a request of several keys, because one of them has
+ * left, and run a later request for a key that has not. So writes wait for the answer to a
+ * request of several keys. Reads do not: if that request is refused, redirection_again() sends
+ * them again after it. Every request waits for a transaction before it. */
 static inline bool session_holds(const struct cluster_session *s, unsigned slot, bool reads)
 {
 	uint64_t bit = session_bit(slot);
@@ -524,13 +524,13 @@ size_t session_stream_on(struct cluster_session *s, const char *p, size_t n);
 /* An argument of a request that is not whole is too long for Redis, as it says before that
  * came. Returns `used`. */
 size_t session_refuse_bulk(struct cluster_session *s, size_t used);
-/* Redis closes behind the error that answers the next request: what other nodes have yet to
- * answer would be lost. False: it has to wait for that. */
+/* Redis closes the connection after the error that answers the next request, and the replies
+ * that other nodes owe would be lost. False: the request must wait for these. */
 bool session_is_last_to_answer(struct cluster_session *s);
 void session_set_flow(struct cluster_session *s, enum cluster_flow flow);
 /* The virtual link ends: the outcome of a request is not known. */
 void session_break(struct cluster_session *s, const char *reason);
-/* The same for a reason of hasp's own, which is logged. */
+/* As session_break(), for a reason of hasp's own, which is logged. */
 void session_give_up(struct cluster_session *s, const char *reason);
 /* Frees a session that is FLOW_CLOSED. */
 void session_free(struct cluster_session *s);
@@ -542,7 +542,7 @@ void session_deliver(struct cluster_session *s);
 void session_steer_lanes(struct cluster_session *s);
 /* Bytes for the link: they are delivered at the end of the turn. */
 void session_put(struct cluster_session *s, struct slice bytes);
-/* The same of what answers no request: not in the middle of a reply. */
+/* As above, for bytes that answer no request: not in the middle of a reply. */
 void session_push(struct cluster_session *s, struct slice bytes);
 /* So many bytes more are kept, beside those that a request brings with it. */
 void session_grew(struct cluster_session *s, size_t nbytes);
@@ -565,13 +565,13 @@ struct lane *pubsub_next_lane(struct cluster_session *s, const struct lane *afte
 void pubsub_map_changed(struct cluster_session *s);
 /* The subscriptions of a lane have changed. */
 void pubsub_note(struct cluster_session *s);
-/* Returns what becomes of a frame of the lane, of which `beginning` came. */
+/* Returns how to handle a frame of the lane that begins with `beginning`. */
 enum lane_frame pubsub_frame(const struct lane *l, struct slice beginning);
 /* Appends the acknowledgement `frame`, which the lane's node has sent, with the number that one
  * server would give. */
 void pubsub_write_ack(const struct lane *l, struct slice frame, struct buf *out);
-/* For entry->merge. Of a SUNSUBSCRIBE from everything; of a SUBSCRIBE and an UNSUBSCRIBE (and
- * of patterns) at several nodes, of which the first part is the home node's. */
+/* For entry->merge: of SUNSUBSCRIBE without channels; of SUBSCRIBE and UNSUBSCRIBE (also of
+ * patterns) at several nodes, with the home node's part first. */
 void pubsub_merge_left_shards(struct cluster_entry *e, struct buf *out);
 void pubsub_merge_subscribed(struct cluster_entry *e, struct buf *out);
 void pubsub_merge_unsubscribed(struct cluster_entry *e, struct buf *out);
@@ -588,18 +588,18 @@ bool wide_split(struct cluster_session *s, const struct plan *p, const struct re
                 bool reads);
 bool wide_each(struct cluster_session *s, const struct plan *p, struct slice bytes,
                bool counts);
-/* No primary is known, so it cannot be told how many parts a request has. False: not yet, and
- * the request waits; else it is answered. */
+/* No primary is known, so the number of parts of a request is unknown. False: the request
+ * waits; else it is answered. */
 bool wide_await_primaries(struct cluster_session *s);
 bool wide_scan(struct cluster_session *s, const struct resp_view *req);
 
 /* --- routing ------------------------------------------------------------------------------ */
 
-/* The node for what names no key: the same as long as it is a primary that answers, or has
- * something of the session. NULL: none is known. */
+/* Returns the node for requests without a key: the same one while it is a primary that answers,
+ * or while it has state of the session. NULL: none is known. */
 struct node *session_home(struct cluster_session *s);
-/* If it does not answer there is another one from now on, also for what waits for a link to it:
- * that is to be dispatched anew. Returns whether that is so. */
+/* If the home node does not answer, chooses another one, and returns true. Parts that wait for
+ * a link to the old one must then be dispatched again. */
 bool session_leave_home(struct cluster_session *s);
 /* Takes one whole request. False: not before all that came before is answered. */
 bool routing_take(struct cluster_session *s, const struct resp_view *req, struct slice bytes)
@@ -607,9 +607,9 @@ bool routing_take(struct cluster_session *s, const struct resp_view *req, struct
 /* Must a long request be whole, of which this is the beginning, before it is known what it is?
  */
 bool routing_needs_whole(const struct cluster_session *s, const struct resp_view *req);
-/* Which slot the beginning of a long request is for; -1: it has no key. *several: it may name
- * more than one. *may_forge: command_may_forge(). Returns false if more of it must be
- * there to tell. */
+/* Finds the slot of a long request by its beginning; -1: it has no key. *several: it may name
+ * more than one. *may_forge: command_may_forge(). Returns false if this takes more bytes of the
+ * request. */
 bool routing_early(const struct cluster_session *s, const struct resp_view *req, int *slot,
                    bool *several, bool *may_forge) __attribute__((warn_unused_result));
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * cluster_session: the far end of one virtual link: takes the requests that the link sends, and
- * gives it the replies. What it cannot take yet waits in the link's stream, so that a client
- * that runs ahead is not read, as with a socket that is full.
+ * cluster_session: the far end of one virtual link: takes the link's requests, and gives it the
+ * replies. Requests that the session cannot take yet wait in the link's stream, so that hasp
+ * stops reading a client that sends too fast, as with a full socket.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -93,14 +93,14 @@ static void reopen(struct cluster_session *s)
 		session_set_flow(s, FLOW_OPEN);
 }
 
-/* Parts that were redirected, or routed by another map, are answered before more is sent: a
- * request behind them may be of the same key. */
+/* True while parts that were redirected, or routed by an older map, have no answer: later
+ * requests may be for the same key, and must wait. */
 static bool is_barred(const struct cluster_session *s)
 {
 	return s->map_version != s->cluster->how.map->version || !list_empty(&s->retries);
 }
 
-/* It does not become whole; what comes of it is dropped. */
+/* Refuses a request that is too long to gather, and drops the rest of it. */
 static void refuse_gathered(struct cluster_session *s)
 {
 	entry_answer_new(s,
@@ -162,7 +162,7 @@ static size_t take_some(struct cluster_session *s, const char *p, size_t n)
 		link_send(s->stream_lane->user.link, slice_of(p, n));
 		return n;
 	case FLOW_ENDING:
-		/* Nobody is going to answer it. */
+		/* No node will answer the request. */
 		return n;
 	case FLOW_OPEN:
 		if (is_barred(s))
@@ -206,8 +206,9 @@ static bool is_session_over(const struct cluster_session *s)
 	return (s->flow == FLOW_ENDING && !s->lingers) || (s->shut && s->flow != FLOW_RAW);
 }
 
-/* The client has hung up behind a command that blocks, and all before it are answered. Redis
- * must hear of it, or gives what the command waits for to nobody. */
+/* The client has disconnected after a blocking command, and all commands before it are
+ * answered. Close the link to Redis, or Redis would give the awaited element to a client that
+ * is gone. */
 static void hang_up(struct cluster_session *s)
 {
 	const struct cluster_entry *e;
@@ -270,8 +271,9 @@ static void on_close(struct stream_peer *peer)
 	list_append(&s->cluster->dead, &s->node);
 }
 
-/* What a node has refused, or what waits for a link, was carried out by none. What a node has
- * yet may be: only if that refuses it, it is not sent again. */
+/* A part that a node has refused, or that waits for a link, was run by no node, and fails at
+ * once. A part in flight may still run: hasp only does not send it again if its node refuses
+ * it. */
 static void on_withdraw(struct stream_peer *peer, struct slice error)
 {
 	struct cluster_session *s = session_of(peer);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * dispatch: which node a part is for, now; and parts that no node has taken: they are sent
- * again, and fail when that was in vain for failover_wait.
+ * dispatch: finds the node for a part. Sends parts that no node has taken again, and fails them
+ * after failover_wait.
  */
 #include <stdio.h>
 
@@ -80,10 +80,10 @@ static void fail_if_over(struct cluster_part *p, double now)
 		fail_late(p);
 }
 
-/* Those that no node took for too long, and those that were withdrawn while a node had them. */
+/* Fails the parts that no node took for too long, and those withdrawn while a node had them. */
 static void fail_those_late(struct cluster_session *s, double now)
 {
-	/* Entries that end must stay in the list meanwhile. */
+	/* Entries that end must stay in the list until the loop is over. */
 	s->advancing = true;
 	for (struct list *at = s->entries.next; at != &s->entries; at = at->next) {
 		struct cluster_entry *e = container_of(at, struct cluster_entry, node);
@@ -145,8 +145,8 @@ static bool is_troubled(const struct cluster_session *s)
 	return !list_empty(&s->retries) || has_held(s) || asks_home(s);
 }
 
-/* What was sent behind it, before it was refused, may be carried out. (What blocks may wait for
- * this one.) */
+/* True if the node may still run a part that was sent after this one, before it was refused. (A
+ * blocking command among them may wait for this one.) */
 static bool waits_for_younger(const struct cluster_part *p)
 {
 	const struct list *entries = &part_session(p)->entries;

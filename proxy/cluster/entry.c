@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * entry: the requests of a session, in order, and what becomes of their replies.
+ * entry: the requests of a session, in order, and their replies.
  *
  *   entries:   A (head)           B                   C
  *              its bytes go on    kept in B.reply     one part of two is answered
@@ -153,7 +153,7 @@ static void entry_forward(struct cluster_entry *e, struct slice bytes)
 	session_grew(s, bytes.n);
 }
 
-/* What was kept of the entry's reply has its turn. */
+/* Forwards the kept bytes of the reply, because all earlier entries are answered. */
 static void forward_kept(struct cluster_entry *e)
 {
 	struct cluster_session *s = e->session;
@@ -164,7 +164,7 @@ static void forward_kept(struct cluster_entry *e)
 	buf_give(&e->reply, &s->cluster->requests);
 }
 
-/* The link may be given bytes meanwhile, and its user send requests. */
+/* During this call the link may get bytes, and its user may send requests. */
 void session_advance(struct cluster_session *s)
 {
 	struct cluster_entry *e;
@@ -272,8 +272,9 @@ void entry_answer_new(struct cluster_session *s, struct slice reply)
 
 /* --- parts -------------------------------------------------------------------------------- */
 
-/* Bytes that have to wait for others came. What is still to come of them stays with the node,
- * if the link is the session's own, and is not the one that is waited for. */
+/* Bytes came that must wait for other replies. If the session keeps too many, it stops reading
+ * its own links, so that the rest stays with the nodes; but not the link whose reply comes
+ * next. */
 static void bound_kept(struct cluster_session *s, const struct lane *from)
 {
 	if (s->kept < s->cluster->output_limit)

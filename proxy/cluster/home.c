@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * home: the node for a session's requests that name no key. It is the same one for as long as
- * possible, for clients expect one server behind INFO or CONFIG, and what they publish to come
- * in order. A session whose home does not answer has another one from then on, unless something
- * of it is there: requests in flight, subscriptions, a transaction. What may be asked of any
- * node, as PING, and is in flight there, is asked of the new one.
+ * home: the node for a session's requests that name no key. The home stays the same for as long
+ * as possible, because clients expect INFO or CONFIG to describe one server, and their messages
+ * to be published in order. If the home does not answer, the session gets another one, unless
+ * it has requests in flight, subscriptions or a transaction there. Requests in flight that any
+ * node may answer, as PING, are sent to the new one.
  */
 #include "cluster/cluster_internal.h"
 
@@ -29,7 +29,7 @@ static struct lane *lane_of(struct cluster_session *s, const struct node *n)
 	return NULL;
 }
 
-/* They go round. *health: that of the node. NULL: none is known. */
+/* Picks the next of the best nodes in turn. *health: that of the node. NULL: none is known. */
 static struct node *pick_home(struct cluster *c, enum node_health *health)
 {
 	struct node *best = NULL;

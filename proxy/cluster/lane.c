@@ -94,7 +94,7 @@ static void lane_leave(struct lane *l)
 
 /* --- the link's end ----------------------------------------------------------------------- */
 
-/* Parts that the node never saw look for a node anew. */
+/* Dispatches the parts again that the node never saw. */
 static void give_up_held(struct lane *l, const char *why)
 {
 	struct list held, *node;
@@ -116,8 +116,8 @@ static void lane_break(struct lane *l, const char *why)
 	session_break(l->session, reason);
 }
 
-/* Both for the client: `held_why` for parts that were not sent. What was replayed is so on the
- * next link, too. */
+/* `why` and `held_why` are for the client; `held_why` is for parts that were not sent. The next
+ * link gets the same session commands. */
 static void lane_end(struct lane *l, const char *why, const char *held_why)
 {
 	struct cluster_session *s = l->session;
@@ -153,7 +153,7 @@ bool lane_can_be_recalled(const struct lane *l)
 
 	if (l->nsent == 0)
 		return true;
-	/* (Of a reply that has begun the client has a part.) */
+	/* (The client already has a part of a reply that has begun.) */
 	if (l->in_frame || l->error)
 		return false;
 	for (const struct list *at = entries->next; at != entries; at = at->next) {
@@ -201,7 +201,7 @@ void lane_renew(struct lane *l)
 
 /* --- the link's callbacks ----------------------------------------------------------------- */
 
-/* Whose reply comes next; NULL: none is due, or nobody wants it. */
+/* Returns the part whose reply comes next; NULL: none is due, or the reply is discarded. */
 static struct cluster_part *head_part(struct lane *l)
 {
 	void *tag = link_head(&l->user);
@@ -322,7 +322,7 @@ static bool lane_on_line(void *owner, void *tag, struct slice line)
 
 	l->in_frame = l->in_push = false;
 	if (!p) {
-		/* What Redis has accepted on one node, another one refuses. */
+		/* This node refuses a session command that another one has accepted. */
 		snprintf(reason, sizeof(reason), "%.*s", (int)(line.n > 3 ? line.n - 3 : 0),
 		         line.p + 1);
 		lane_drop(l, reason);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * lane_write: what is written on a lane's link, and what is expected for it. The tag of a
- * part's reply is the part; of the replies that only matter if they are errors, one that names
- * the part behind them; of those that are nobody's, none.
+ * lane_write: writes requests on a lane's link, and expects their replies. The tag of a reply
+ * says whose it is: the part itself; the part that follows, if the reply matters only if it is
+ * an error; or none, if the reply is discarded.
  *
- *   ASKING               none              a part whose node was named
- *   SET, DEL             behind the part   WAIT: see lane_count_writes()
- *   MULTI, commands      behind the part   a part that begins a transaction
+ *   request              tag of its reply    written for
+ *   ASKING               none                a part whose node was named
+ *   SET, DEL             the part after it   WAIT: see lane_count_writes()
+ *   MULTI, commands      the part after it   a part that begins a transaction
  *   the part's request   the part
  */
 #include "cluster/cluster_internal.h"
@@ -63,13 +64,13 @@ static void note_sent(struct lane *l, struct cluster_part *p)
 	part_set_state(p, PART_SENT);
 	p->lane = l;
 	l->nsent++;
-	/* It may be the first, and the link not be read. */
+	/* The part may be the first in flight, and the link may be paused. */
 	if (l->session->is_ahead)
 		session_steer_lanes(l->session);
 }
 
-/* Makes WAIT behind it cover what the session wrote on other links. Before version 7.2, which
- * brought WAITAOF, any command does; since then a write. */
+/* Makes the WAIT after it cover the session's writes on other links. Before version 7.2, which
+ * introduced WAITAOF, any command does this; since then only a write. */
 static void lane_count_writes(struct lane *l, struct cluster_part *p)
 {
 	struct buf out = BUF_INIT, key = BUF_INIT;

@@ -247,8 +247,7 @@ static void merge_least(const struct slice *replies, size_t n, struct buf *out)
 	free(rests);
 }
 
-/* That nothing runs there is what most nodes say; another error tells of the one where it does.
- */
+/* Most nodes answer that no script runs; another error comes from the node where one does. */
 static void merge_any(const struct slice *replies, size_t n, struct buf *out)
 {
 	static const struct slice idle = SLICE_LIT("-NOTBUSY");

@@ -18,12 +18,12 @@ enum merge_kind {
 	MERGE_SAME, /* all say the same: +OK, the hash of a script */
 	MERGE_SUM, /* integers are added up */
 	MERGE_LEAST, /* the least integer; of arrays, for each element */
-	MERGE_LIST, /* arrays are put one behind the other */
+	MERGE_LIST, /* arrays are joined */
 	MERGE_NAMES, /* of the arrays' elements, each is there once, in no order */
 	MERGE_COUNTS, /* arrays of a name, its count, ...: the counts of each name are added up
 	               */
 	MERGE_FOUND, /* the first that is not nil, if one is not */
-	MERGE_ANY, /* that of one which is no error, or the most telling error: SCRIPT KILL */
+	MERGE_ANY, /* a reply that is not an error, else the most specific error: SCRIPT KILL */
 	MERGE_VALUES, /* arrays of an element for each key are put together in the keys' order
 	               */
 };

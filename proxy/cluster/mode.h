@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * mode: what a server says of itself, for clients that would look for the cluster's other nodes
- * if they heard that it is one: `mode` of HELLO; `redis_mode` (Valkey: `server_mode`) and
- * `cluster_enabled` of INFO. And the id of the client's connection, which each node counts by
- * itself.
+ * mode: changes fields in which a server says that it is part of a cluster, because clients
+ * would then look for the other nodes: `mode` of HELLO; `redis_mode` (Valkey: `server_mode`)
+ * and `cluster_enabled` of INFO. Also changes the id of the client's connection, which each
+ * node counts by itself.
  */
 #ifndef HASP_CLUSTER_MODE_H
 #define HASP_CLUSTER_MODE_H

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * plan: which nodes of a cluster a request is for, and what its reply is made of when it is for
- * several. Follows from the request alone: which node serves a slot is not known here.
- * What becomes of a transaction and of subscriptions depends on the requests before: see
- * block.h.
+ * plan: which nodes of a cluster a request is for, and how the replies of several nodes are
+ * merged. The plan follows from the request alone, and does not know which node serves a slot.
+ * Transactions and subscriptions also depend on earlier requests: see block.h.
  */
 #ifndef HASP_CLUSTER_PLAN_H
 #define HASP_CLUSTER_PLAN_H

@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * redirection: requests that a node did not carry out are sent again, to the node that it
- * names, or a little later. The client sees none of it, unless no node takes one for
- * failover_wait.
+ * redirection: sends requests that a node did not run again, to the node that it names, or a
+ * little later. The client does not notice, unless no node takes a request for failover_wait.
  *
  *   MOVED slot address    that node serves the slot from now on
- *   ASK slot address      for this request alone, behind ASKING
+ *   ASK slot address      for this request alone, after ASKING
  *   TRYAGAIN              some of the keys are on their way to another node
- *   CLUSTERDOWN           the slot is served by none, or too many nodes are gone
+ *   CLUSTERDOWN           no node serves the slot, or too many nodes are gone
  *
- * Where only a node can have written the error, hasp does what the error says. But a script may
- * return any error that it likes. If the request may run one, the error is a hint:
+ * If only a node can have written the error, hasp follows it. But a script may return any
+ * error. If the request may run one, the error is a hint:
  *
- *   hint --> hasp asks the node that answered: what does it serve, what does it give away?
+ *   hint --> hasp asks the node that answered which slots it serves, and which it gives away
  *
- *     it confirms the hint          the request is sent again
+ *     the node confirms the hint    hasp sends the request again
  *     it does not, or is silent     the client gets the error as it came
  *     for failover_wait
  *
  * No redirection makes hasp connect to an address that the map does not have.
  *
- * Requests behind it on the same link are refused, too; but a node that learns meanwhile that
- * it may serve the slot carries them out. Behind MOVED and CLUSTERDOWN the first one fails
- * then, for it would be carried out behind what came after it.
+ * The node also refuses later requests on the same link; but if it learns in between that it
+ * serves the slot, it runs them. After MOVED and CLUSTERDOWN the refused request fails then,
+ * because it would run after a later one.
  *
  * Source: https://redis.io/docs/reference/cluster-spec/ ("Redirection and resharding")
  */
@@ -97,7 +96,7 @@ void redirection_later(struct cluster_part *p, const char *why)
 	put_into_retries(p, why, RETRY_SECONDS);
 }
 
-/* It was passed on as it came, so there is nothing to be sent again. */
+/* Fails a request that was forwarded while it arrived, so that hasp cannot send it again. */
 static void fail_streamed(struct cluster_part *p, struct slice error)
 {
 	char text[512];
@@ -188,8 +187,8 @@ bool redirection_note(const struct cluster_part *p, struct slice line, const cha
 	return true;
 }
 
-/* Those that read were sent behind it though it names several keys. None of their replies has
- * begun, for they are in flight on the same link. */
+/* Reads were sent after `p` although it names several keys: drops their replies, to send them
+ * again. None of these replies has begun, because all are in flight on the same link. */
 static void drop_what_was_read_behind(const struct cluster_part *p)
 {
 	const struct list *entries = &part_session(p)->entries;
@@ -202,7 +201,7 @@ static void drop_what_was_read_behind(const struct cluster_part *p)
 			struct cluster_part *q = &e->parts[i];
 			if (q->slot != p->slot || q->state != PART_SENT || !q->reads)
 				continue;
-			/* So are all behind it. */
+			/* All later reads are stale, too. */
 			if (q->is_stale)
 				return;
 			q->is_stale = true;
@@ -383,7 +382,7 @@ void redirection_note_carried_out(const struct cluster_part *by)
 
 	if (list_empty(&s->retries) || by->slot < 0)
 		return;
-	/* Entries that end must stay in the list meanwhile. */
+	/* Entries that end must stay in the list until the loop is over. */
 	s->advancing = true;
 	for (at = s->retries.next; at != &s->retries; at = next) {
 		struct cluster_part *p = container_of(at, struct cluster_part, node);

@@ -65,8 +65,8 @@ static void send_home(struct cluster_session *s, const struct command *c,
 		session_trouble(s);
 }
 
-/* What ends the session, or makes a stream of it. False: it is none of those. *taken false: all
- * that came before has to be answered first. */
+/* Takes a command that ends the session, or makes a stream of it. False: the command is
+ * neither. *taken false: earlier requests must be answered first. */
 static bool take_session_command(struct cluster_session *s, const struct command *c,
                                  struct slice bytes, bool *taken)
 {
@@ -82,7 +82,7 @@ static bool take_session_command(struct cluster_session *s, const struct command
 		session_set_flow(s, FLOW_ENDING);
 		return true;
 	case SESSION_MONITOR:
-		/* What comes behind it is for the same node, if it is not refused. */
+		/* Later requests go to the same node, unless it refuses MONITOR. */
 		*taken = list_empty(&s->entries);
 		if (!*taken)
 			return true;

@@ -69,7 +69,7 @@ void scan_cursor_request(const struct resp_view *req, const struct scan_cursor *
 		resp_write_bulk(out, req->argv[i]);
 }
 
-/* The cursor's digits, and what stands behind it: the array of keys. */
+/* Finds the cursor's digits, and the array of keys after them. */
 static bool take_cursor(struct slice reply, struct slice *digits, struct slice *keys)
 {
 	struct resp_reply r;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * scan_cursor: the cursor of a SCAN that goes through one primary after the other. For the
- * client it is a number as Redis' own, below 2^63; in it are
+ * scan_cursor: the cursor of a SCAN that goes through one primary after the other. To the
+ * client it is a number like Redis' own, below 2^63, with these parts:
  *
  *   62                                  20 19    14 13             0
  *   | the cursor of Redis at the node     | mark   | the node's slot |
  *
- * A node is named by the lowest of its slots, so that a replica which takes its place goes by
- * the same name. Nodes are gone through by rising slot; each key is at one of them. A cursor of
- * Redis says nothing to another server: the mark, some bits of the hash of the node's name,
- * tells whether it is still the same one. If not, the node is begun anew: SCAN may return an
- * element more than once. Source: https://redis.io/commands/scan ("SCAN guarantees").
+ * The lowest slot of a node identifies it, so that a replica which takes its place has the same
+ * identity. SCAN visits nodes by rising slot; each key is at one of them. A cursor of Redis has
+ * no meaning for another server: the mark, some bits of the hash of the node's name, shows
+ * whether the node is still the same one. If not, SCAN starts again with that node, and may
+ * return an element more than once. Source: https://redis.io/commands/scan ("SCAN guarantees").
  */
 #ifndef HASP_CLUSTER_SCAN_CURSOR_H
 #define HASP_CLUSTER_SCAN_CURSOR_H
@@ -28,7 +28,7 @@ struct scan_cursor {
 	uint8_t mark; /* of scan_cursor_mark() */
 };
 
-/* Of the node of this name, or address. */
+/* Returns the mark of the node with this name or address. */
 uint8_t scan_cursor_mark(struct slice name);
 
 /* Reads what a client gave: any number, for Redis takes any for a cursor. False: Redis would

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * session_command: commands that change what a connection is to Redis: the login, the protocol
- * version, the name, tracking. A session has several connections, and to its client they are
- * one. So such a command waits until all before it are answered, is sent to the home node, and
- * if Redis accepts it there, to every other link of the session, now or when it is opened. The
- * next one waits until all nodes have answered it.
+ * session_command: commands that change the state of a connection: the login, the protocol
+ * version, the name, tracking. A session has several connections, but its client sees one. So
+ * such a command waits until all earlier ones are answered, and goes to the home node. If Redis
+ * accepts it there, the session sends it on every other link, now or when it opens one. The
+ * next session command waits until all nodes have answered this one.
  */
 #include "cluster/cluster_internal.h"
 #include "commands/args.h"
@@ -110,7 +110,7 @@ static bool names_id(const struct resp_view *req)
 	return false;
 }
 
-/* What cannot be so on several connections. */
+/* Refuses a command that cannot work on several connections. */
 static bool refuse_on_several(struct cluster_session *s, const struct command *c,
                               const struct resp_view *req)
 {
@@ -172,7 +172,7 @@ bool session_command_take(struct cluster_session *s, const struct command *c,
 	*taken = list_empty(&s->entries) && !lanes_replay(s);
 	if (!*taken)
 		return true;
-	/* It ends CLIENT REPLY before it is answered. */
+	/* RESET ends CLIENT REPLY before Redis answers it. */
 	if (kind == REPLAY_RESET && command_arity_ok(c, req->argc))
 		s->reply_mode = REPLY_ON;
 	e = entry_begin(s, 1);

@@ -94,7 +94,7 @@ static void break_by(struct cluster_session *s, const char *reason,
 {
 	if (s->flow == FLOW_CLOSED)
 		return;
-	/* Who is given the last replies may send more: there is nobody to take it. */
+	/* The client may send more when it gets its last replies; no session takes it. */
 	session_set_flow(s, FLOW_ENDING);
 	session_deliver(s);
 	if (s->flow != FLOW_CLOSED)
@@ -111,7 +111,7 @@ void session_give_up(struct cluster_session *s, const char *reason)
 	break_by(s, reason, link_fail);
 }
 
-/* --- what is to be done --- */
+/* --- due work --- */
 
 void cluster_start_tick(struct cluster *c)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * session_stream: a long request goes on to its node as it comes, before it is whole. It is
- * kept beside that, up to a length, in case it is redirected. What has to be whole before it
- * can be taken is gathered by cluster_session.c.
+ * session_stream: forwards a long request to its node while it arrives. The session also keeps
+ * it, up to a length, in case the node redirects it. cluster_session.c gathers requests that
+ * must be whole before the session can take them.
  */
 #include "cluster/cluster_internal.h"
 
@@ -13,8 +13,8 @@
 /* One whose key does not come within so many goes to the home node. */
 #define STREAM_KEY_MAX ((size_t)128 * 1024)
 
-/* What streams is kept, as long as that is possible. `to_come`: how much more there is at
- * least. */
+/* Keeps the bytes of a streaming request, if there is memory. `to_come`: the least number of
+ * bytes that will follow. */
 static void keep_stream(struct cluster_session *s, struct slice bytes, uint64_t to_come)
 {
 	const struct account *a = s->cluster->how.flusher->account;
@@ -122,7 +122,7 @@ size_t session_begin_stream(struct cluster_session *s, const char *p, size_t n,
 	struct node *to;
 	struct lane *l;
 	int slot = -1;
-	/* Unless Redis is told otherwise, it answers as soon as it knows. */
+	/* Redis refuses a request that is too long as soon as it reads the length. */
 	bool is_refused = scan->bulk > REQUEST_BULK_MAX, whole, several, may_forge;
 
 	/* On shared links requests are whole. */

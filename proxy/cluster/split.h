@@ -33,8 +33,8 @@ struct split {
 	uint8_t step;
 };
 
-/* `req`: a key in argv[1], and `step` arguments behind it the next one, if there is one; all
- * with all their arguments. */
+/* `req`: a key in argv[1], and the next ones each `step` arguments later; no key lacks an
+ * argument. */
 void split_init(struct split *s, const struct resp_view *req, uint8_t step);
 void split_fini(struct split *s);
 

@@ -39,10 +39,11 @@ struct acks {
 	size_t due; /* 0: one for each that is subscribed, or one if none is */
 };
 
-/* Those of a command with so many arguments, its name included. Not `of`: it is no such one. */
+/* Returns the acknowledgements due to a command with `argc` arguments, its name included.
+ * Without `of`, the command gets none. */
 struct acks acks_of(const struct command *c, size_t argc);
 
-/* What a frame is to a subscriber, as far as its beginning tells. */
+/* The kind of a frame for a subscriber, as far as its first bytes show. */
 enum frame_kind {
 	FRAME_UNKNOWN, /* more of it must be there */
 	FRAME_OTHER,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * wide: requests that are for several nodes, as entries of several parts: those that are split
- * by their keys' slots, those that all primaries get, and SCAN, which goes through them one by
+ * wide: requests for several nodes, as entries of several parts: requests that are split by
+ * their keys' slots, requests to all primaries, and SCAN, which visits the primaries one by
  * one.
  */
 #include <stdlib.h>

@@ -15,8 +15,8 @@
  * Returns false when it is none or does not fit. */
 bool args_integer(struct slice s, int64_t *v) __attribute__((warn_unused_result));
 
-/* What became of a command's arguments: Redis would refuse them, or there is an option that is
- * not known here. */
+/* The result of parsing a command's arguments: REFUSED: Redis would refuse them; UNKNOWN: hasp
+ * does not know one of the options. */
 enum parsed { PARSED_OK, PARSED_REFUSED, PARSED_UNKNOWN };
 
 /* Only for args_option(). */

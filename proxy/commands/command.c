@@ -242,7 +242,7 @@ static void collect_sort(struct collect *keys, const struct resp_view *req)
 		collect(keys, store);
 }
 
-/* Likewise, as in georadiusGetKeys(). */
+/* As collect_sort(), after georadiusGetKeys(). */
 static void collect_geo(struct collect *keys, const struct resp_view *req)
 {
 	size_t store = 0;

@@ -28,7 +28,7 @@ enum {
 	COMMAND_TOLD = 1 << 5, /* the server has it; else only commands.def */
 	COMMAND_READONLY = 1 << 6, /* changes nothing */
 	COMMAND_UNKNOWN =
-		1 << 7, /* not known until the server tells of it, but for its facts */
+		1 << 7, /* the server has not described it yet; only its facts are known */
 	COMMAND_NO_MULTI = 1 << 8, /* in a transaction it is refused, and so is EXEC then */
 };
 
@@ -39,10 +39,10 @@ enum command_keys {
 	KEYS_GEO, /* the range, and the argument behind STORE or STOREDIST */
 	KEYS_COUNTED, /* argv[first] is numkeys, the keys follow */
 	KEYS_DEST_COUNTED, /* a destination at 1, numkeys at 2, keys follow */
-	KEYS_NONE, /* cannot be told, or has none; so too after `first` = 0 */
+	KEYS_NONE, /* the command has no keys, or they are not known; also after `first` = 0 */
 };
 
-/* The facts; commands.def says what they mean. Of a command without a row all are 0. */
+/* The facts; commands.def explains them. All are 0 for a command without a row. */
 
 enum command_writes {
 	WRITES_ALL,
@@ -155,7 +155,7 @@ enum command_cluster {
 	CLUSTER_DISABLED,
 };
 
-/* What COMMAND does not tell. */
+/* Facts that COMMAND does not return. */
 struct command_facts {
 	uint8_t writes; /* enum command_writes */
 	uint8_t lua; /* enum command_lua */
@@ -172,7 +172,7 @@ struct command_facts {
 	uint8_t errors; /* enum command_errors */
 };
 
-/* As long as a name can be, with a NUL behind it. */
+/* Size of the longest name, with a NUL after it. */
 #define COMMAND_NAME_SIZE 64
 
 struct command {
@@ -209,7 +209,7 @@ bool commands_lack(const struct commands *t, struct slice name);
 /* Case-insensitive. NULL: not known. Valid until the next commands_put(). */
 const struct command *commands_get(const struct commands *t, struct slice name);
 
-/* The same, but also one that is COMMAND_UNKNOWN as yet: only its facts count. */
+/* As above, but also returns a command that is still COMMAND_UNKNOWN: only its facts count. */
 const struct command *commands_find(const struct commands *t, struct slice name);
 
 /* Writes the argv indices of the command's keys, ascending, to `out`, at most `max` of them.
@@ -247,7 +247,7 @@ static inline bool command_takes_own_time(const struct command *c)
 	return (c->flags & COMMAND_BLOCKING) || c->facts.pace == PACE_OWN;
 }
 
-/* It runs a script, which writes what it likes of the keys that it names. */
+/* The command runs a script, which may write any key it names. */
 static inline bool command_runs_script(const struct command *c)
 {
 	return c->facts.writes == WRITES_SCRIPT;

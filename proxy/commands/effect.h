@@ -25,8 +25,8 @@ struct effect {
  * which is RULE_INCR by 1 only (so some client libraries send INCR), else RULE_CHECK. */
 enum command_rule effect_rule(const struct command *c, const struct resp_view *req);
 
-/* Of a request of the command `c` that is whole. `at`: seconds since 1970, for expiries that
- * are dates. */
+/* Returns the effect of a whole request of the command `c`. `at`: seconds since 1970, for
+ * expiries that are dates. */
 struct effect effect_of(const struct command *c, const struct resp_view *req, double at);
 
 /* Does this reply, which is no error, say that something was done? */

@@ -164,8 +164,8 @@ static int16_t index_of(const redisReply *spec, bool counted)
 	return (int16_t)index->integer;
 }
 
-/* Of a command without a row that first, last and step cannot tell of: are its keys counted, as
- * those of most are? */
+/* For a command without a row whose keys first, last and step cannot describe: returns true if
+ * a count precedes its keys, as with most such commands. */
 static bool read_key_specs(struct command *c, const redisReply *entry)
 {
 	const redisReply *specs = entry->elements > KEY_SPECS ? entry->element[KEY_SPECS]
@@ -188,7 +188,7 @@ static bool read_key_specs(struct command *c, const redisReply *entry)
 
 /* --- entries ------------------------------------------------------------------------------ */
 
-/* What the table knows of the command that the server calls `name`. */
+/* Fills `c` with the table's facts on the command that the server calls by this name. */
 static bool read_entry(const struct commands *t, const redisReply *entry, struct command *c)
 {
 	const redisReply *name;
@@ -235,9 +235,10 @@ static bool learn_one(struct commands *t, const redisReply *entry)
 	return true;
 }
 
-/* The command that commands.def has under another name. The scripts of a rule call it by that
- * one, which the server does not have: so it is checked, and run as it came. What it does to
- * its connection is not followed, and what is split is put together by the other name. */
+/* Returns the facts of a command that commands.def has under another name. The scripts of a
+ * rule would call it by that name, which the server lacks: so hasp checks the command, and
+ * sends it as it came. hasp does not follow its effect on the connection, and merges a split
+ * one by the other name. */
 static struct command_facts facts_of_renamed(const struct command *original)
 {
 	struct command_facts facts = original->facts;

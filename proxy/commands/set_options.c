@@ -61,7 +61,7 @@ enum parsed set_options_parse_from(const struct resp_view *req, size_t first,
 	enum parsed result = PARSED_OK;
 
 	*o = (struct set_options){ 0 };
-	/* What is behind an unknown option may belong to it: nobody here can refuse it. */
+	/* Arguments after an unknown option may belong to it: only Redis can refuse them. */
 	for (size_t i = first; i < req->argc && result != PARSED_REFUSED; i++) {
 		enum parsed one = parse_option(req, &i, o);
 

@@ -23,7 +23,7 @@ struct set_options {
  * been read; of PARSED_REFUSED nothing counts. */
 enum parsed set_options_parse(const struct resp_view *req, struct set_options *o)
 	__attribute__((warn_unused_result));
-/* The same for the options of another command, which begin at argv[first]. */
+/* As above, for the options of another command, which begin at argv[first]. */
 enum parsed set_options_parse_from(const struct resp_view *req, size_t first,
                                    struct set_options *o) __attribute__((warn_unused_result));
 

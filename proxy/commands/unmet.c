@@ -53,7 +53,7 @@ size_t unmet_learn(struct unmet *u, struct commands *t, const redisReply *reply)
 			n += learn_named(t, slice_str(u->names[i].name), reply->element[i]);
 	memcpy(u->answered, u->names, u->nasked * sizeof(*u->names));
 	u->nanswered = u->nasked;
-	/* Those that came meanwhile wait for the next question. */
+	/* Names that came during the question wait for the next one. */
 	u->n -= u->nasked;
 	memmove(u->names, u->names + u->nasked, u->n * sizeof(*u->names));
 	u->nasked = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * unmet: names that clients send and the table of commands does not have: a module's that was
- * loaded since, or a command that was renamed. The server is asked about them, by one question
- * at a time, however many such names come; and not more often than each second, unless clients
- * wait for the answer.
+ * unmet: command names that clients send and the table of commands does not have: of a module
+ * that was loaded since, or of a command that was renamed. hasp asks the server about them,
+ * with one question at a time, however many such names come; and at most once a second, unless
+ * clients wait for the answer.
  *
  *   classifier.c: unmet_note(name) --> unmet_ask() --> COMMAND INFO name ... --> unmet_learn()
  *   dispatch.c: unmet_await(name): its client waits  <-- decides again, knowing it --'
@@ -19,7 +19,7 @@
 #include "base/slice.h"
 #include "commands/command.h"
 
-/* Those that come when so many are to be asked about are noted when they come again. */
+/* How many names can wait for a question; further ones are noted when they come again. */
 #define UNMET_MAX 16
 #define UNMET_SECONDS 1.0
 
@@ -37,9 +37,9 @@ struct unmet {
 /* A name that no command can have is passed over, as is one that was just answered. */
 void unmet_note(struct unmet *u, struct slice name);
 
-/* Must a client that sends this wait for an answer? Not if there just was one, nor if no
- * command can have the name. All who wait are to ask this again behind each unmet_learn(), and
- * before unmet_forget(). */
+/* Returns true if a client that sends this name must wait for an answer: not if hasp just got
+ * one, nor if no command can have the name. Waiting clients must ask this again after each
+ * unmet_learn(), and before unmet_forget(). */
 bool unmet_await(struct unmet *u, struct slice name);
 
 static inline bool unmet_is_due(const struct unmet *u, double now)
@@ -53,8 +53,7 @@ void unmet_ask(struct unmet *u, struct buf *out, double now);
 /* The answer; NULL: there is none. Returns how many of the names the table has learned. */
 size_t unmet_learn(struct unmet *u, struct commands *t, const redisReply *reply);
 
-/* What was answered may be otherwise from now on: a name that comes again is asked about again.
- */
+/* The server may have changed: hasp asks again about a name that comes again. */
 void unmet_forget(struct unmet *u);
 
 #endif

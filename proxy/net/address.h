@@ -25,7 +25,7 @@ bool address_is_remote(const char *text);
 
 /* Writes `1.2.3.4:5`, `[::1]:5` or `unix:/path` to `out` (n bytes, always terminated). */
 void address_print(const struct sockaddr *sa, socklen_t len, char *out, size_t n);
-/* The same of the socket's own address. Returns 0, -1 with errno. */
+/* As address_print(), for the socket's own address. Returns 0, -1 with errno. */
 int address_print_own(int fd, char *out, size_t n);
 /* Writes the host alone, without brackets and port. An IPv4 address mapped into IPv6 is written
  * as IPv4. */

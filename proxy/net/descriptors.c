@@ -7,13 +7,13 @@
 
 #include "base/log.h"
 
-/* How many are kept from clients where the limit is high. Of a low limit, a quarter. */
+/* How many descriptors clients cannot get if the limit is high; a quarter of a low limit. */
 #define KEPT_MAX 512
 #define KEPT_SHARE 4
 
 bool descriptor_is_kept(int fd, enum descriptor_use use)
 {
-	/* Of those that are kept, in eighths. */
+	/* The share of the kept descriptors, in eighths. */
 	static const rlim_t eighths[] = {
 		[DESCRIPTOR_OWN] = 0,
 		[DESCRIPTOR_SHARED_LINK] = 5,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * descriptors: for whom hasp keeps the last file descriptors below RLIMIT_NOFILE, so that it
- * can still be asked how it is, and reach Redis, while clients take all that they get.
+ * descriptors: reserves the last file descriptors below RLIMIT_NOFILE, so that hasp still
+ * answers HTTP and the console, and reaches Redis, while clients take all that they get.
  *
  * clang-format off
  *

@@ -103,7 +103,7 @@ static void dial_fail(struct dial *d, const char *reason)
 	done(arg, -1, NULL, reason);
 }
 
-/* It is connected, and encrypted if it is to be. */
+/* The connection is open, and encrypted if it should be. */
 static void dial_succeed(struct dial *d)
 {
 	dial_done_fn *done = d->done;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * dial: opens one connection: resolves the name, tries its addresses in turn, shakes hands
- * where it is to be encrypted, and fails after a time. Every dial resolves the name anew, so
- * that a server may move to another address.
+ * dial: opens one connection: resolves the name, tries its addresses in turn, shakes hands if
+ * the connection is to be encrypted, and fails after a time. Every dial resolves the name
+ * again, so that a server may move to another address.
  */
 #ifndef HASP_NET_DIAL_H
 #define HASP_NET_DIAL_H
@@ -24,7 +24,7 @@ struct dial_tls {
 		*name; /* the server's in its certificate; NULL: by which it is connected to */
 };
 
-/* What all dials of a worker share. */
+/* Shared by all dials of a worker. */
 struct dialer {
 	struct ev_loop *loop; /* of watch_loop_new() */
 	struct resolver *resolver;

@@ -57,8 +57,9 @@ static int start_listening(int fd, const struct listen_how *how)
 	return listen(fd, (int)how->backlog) == 0 ? fd : close_failed(fd);
 }
 
-/* Removes the file of a socket whose process has ended: it refuses connections. So does any
- * file that is no socket, hence lstat(). Returns 0; -1 with errno when it is to stay. */
+/* Removes the file of a socket whose process has ended, which refuses connections. A file that
+ * is not a socket refuses them, too, hence lstat(). Returns 0; -1 with errno if the file must
+ * stay. */
 static int remove_stale(const char *path, const struct sockaddr *sa, socklen_t len)
 {
 	struct stat st;

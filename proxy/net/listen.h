@@ -21,7 +21,7 @@ enum listen_kind {
 	LISTEN_HTTP, /* nor here, but reads what it says of itself */
 };
 
-/* What a listening socket was opened for. */
+/* The purpose of a listening socket. */
 struct listen_entry {
 	const char *address; /* as in the file */
 	enum listen_kind kind;

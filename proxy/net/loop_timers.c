@@ -20,7 +20,7 @@ static void loop_timers_on_earlier(void *arg, double at)
 		return;
 	t->watches_for = at;
 	left = at - clock_now();
-	/* The loop counts from its own time, which is that of the turn's beginning. */
+	/* The loop counts from its own time, at which the turn began. */
 	ev_now_update(t->loop);
 	ev_timer_stop(t->loop, &t->watcher);
 	ev_timer_set(&t->watcher, left > 0 ? left : 0, 0);

@@ -22,8 +22,8 @@ struct name_watch *name_watch_new(struct ev_loop *loop, struct resolver *resolve
                                   void *arg);
 void name_watch_free(struct name_watch *w);
 
-/* The name of `at`, so often from now on, in ms; 0: only on name_watch_ask(). For what needs no
- * name, a number or a path, nothing is asked. What was answered before counts no more. */
+/* Resolves the name of `at` every `every_ms` from now on; 0: only on name_watch_ask(). Numeric
+ * addresses and paths need no resolving. Earlier answers no longer count. */
 void name_watch_set(struct name_watch *w, const struct address *at, int64_t every_ms);
 
 /* Asks as soon as may be. */

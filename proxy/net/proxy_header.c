@@ -10,7 +10,7 @@
 #define TEXT_MAX 107 /* of version 1, with CR LF */
 #define FIXED 16 /* of version 2: signature, version and command, family, length */
 
-/* What the fixed part of version 2 has behind the signature. */
+/* The bytes after the signature in the fixed part of version 2. */
 #define VERSION_MASK 0xf0
 #define VERSION_2 0x20
 #define COMMAND_LOCAL 0

@@ -65,7 +65,7 @@ static void reader_on_ready(struct watch *w, int events)
 			finish(r, NULL, "its bytes went away");
 		break;
 	case PROXY_HEADER_MORE:
-		/* They must not be reported again. */
+		/* The kernel must not report these bytes again. */
 		if (take(r, all + old, (size_t)n))
 			buf_append(&r->head, slice_of(all + old, (size_t)n));
 		else

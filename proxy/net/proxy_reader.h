@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * proxy_reader: waits for the header of the PROXY protocol on a connection that was accepted,
- * and takes no byte behind it from the socket: what follows may be a TLS handshake.
+ * proxy_reader: waits for the header of the PROXY protocol on an accepted connection, and takes
+ * no byte after it from the socket, because a TLS handshake may follow.
  *
  *   accept() --> proxy_reader_start() --> done(): the header, and the socket is the owner's
  * again
@@ -15,14 +15,14 @@
 #include "base/list.h"
 #include "net/proxy_header.h"
 
-/* `h`: the header; NULL: there was none, or not in time, for `reason`; which is NULL when
- * nobody waits for it any more. The socket is the callee's. */
+/* `h`: the header; NULL: none came, or not in time, for `reason`, which is NULL if the reader
+ * was cancelled. The callee owns the socket. */
 typedef void proxy_reader_done_fn(void *arg, int fd, const struct proxy_header *h,
                                   const char *reason);
 
-/* `fd`: a connected non-blocking socket, which is the reader's until `done` is called, never
- * from here. `timeout_ms`: 0: it waits as long as it takes. The reader is in `readers` as long
- * as it lasts. `loop`: of watch_loop_new(). */
+/* `fd`: a connected non-blocking socket, which the reader owns until it calls `done`, never
+ * from here. `timeout_ms`: 0: no limit. The reader is in the list `readers` until then. `loop`:
+ * of watch_loop_new(). */
 void proxy_reader_start(struct ev_loop *loop, int fd, int64_t timeout_ms, struct list *readers,
                         proxy_reader_done_fn *done, void *arg);
 

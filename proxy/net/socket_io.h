@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * socket_io: recv(2) and send(2) as the kernel has them. The C library's are cancellation
- * points; hasp never cancels a thread, but the library's bookkeeping for it, in a process with
- * several threads, is an eighth of the instructions that it takes to pass a short request on.
+ * socket_io: recv(2) and send(2) as direct system calls. The C library's functions are
+ * cancellation points. hasp never cancels a thread, but in a process with several threads the
+ * library's bookkeeping takes an eighth of the instructions that a short request costs.
  *
  * The sockets do not block, so no call fails by EINTR: a signal interrupts only what waits
  * (signal(7)).

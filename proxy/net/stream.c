@@ -24,7 +24,7 @@ static bool is_reading(const struct stream *s)
 	return s->shaking || !(s->paused || (s->tls && tls_read_wants_write(s->tls)));
 }
 
-/* What is_reading() depends on, or `writing`, has changed: so have the events to wait for. */
+/* Waits for other events after `writing`, or a condition of is_reading(), has changed. */
 static void update_events(struct stream *s)
 {
 	int events = (is_reading(s) ? EV_READ : 0) | (s->writing ? EV_WRITE : 0);
@@ -67,7 +67,7 @@ static void stream_note_decrypted(struct stream *s)
 	ev_idle_start(f->loop, &f->idle);
 }
 
-/* Bytes were encrypted or decrypted: what is to be waited for now? */
+/* Chooses the events to wait for after bytes were encrypted or decrypted. */
 static void stream_note_tls(struct stream *s)
 {
 	stream_note_decrypted(s);
@@ -194,7 +194,7 @@ __attribute__((noinline)) static void stream_shake_hands(struct stream *s)
 	}
 }
 
-/* What is not read now is there in the next turn of the loop, too. */
+/* The next loop iteration reads the rest. */
 static bool may_read(const struct stream *s)
 {
 	const struct account *a = s->flusher->account;
@@ -233,7 +233,7 @@ static void flusher_on_check(struct ev_loop *loop, struct ev_check *w, int reven
 	ev_idle_stop(loop, &f->idle);
 }
 
-/* That it runs is all: the loop does not wait. */
+/* The idle watcher only keeps the loop from waiting. */
 static void flusher_on_idle(struct ev_loop *loop, struct ev_idle *w, int revents)
 {
 	(void)loop;
@@ -345,7 +345,7 @@ ssize_t stream_read(struct stream *s, char *p, size_t n)
 	ssize_t got = s->tls ? read_encrypted(s, p, n) : socket_receive(stream_fd(s), p, n);
 
 	if (s->error && got > 0) {
-		/* What the peer sent before it closed is still read first. */
+		/* Read what the peer sent before it closed. */
 		watch_feed(s->flusher->loop, &s->watch, EV_READ);
 	} else if (s->error) {
 		errno = s->error;
@@ -451,7 +451,7 @@ void stream_flush_all(struct stream_flusher *f)
 {
 	struct list *at, *next;
 
-	/* They stay in the list: on_drained() is for the end of the turn. */
+	/* The streams stay in the list: on_drained() is for the end of the turn. */
 	for (at = f->dirty.next; at != &f->dirty; at = next) {
 		next = at->next;
 		stream_flush(container_of(at, struct stream, dirty));

@@ -74,8 +74,8 @@ struct stream_flusher {
 	struct ev_loop *loop;
 	struct ev_prepare prepare;
 	struct list dirty; /* streams with queued bytes */
-	/* Streams with bytes that were decrypted and not read: no event of their sockets tells
-	 * of them. While there are any, no turn waits for events. */
+	/* Streams with bytes that were decrypted and not read, which their sockets do not
+	 * report. While there are any, no turn waits for events. */
 	struct list decrypted;
 	struct ev_check check;
 	struct ev_idle idle;
@@ -113,10 +113,10 @@ void stream_init(struct stream *s, struct stream_flusher *f, const struct stream
                  void *owner);
 /* `fd`: a connected non-blocking socket, which the stream owns from now on. */
 void stream_attach(struct stream *s, int fd);
-/* The same, encrypted by `tls`, which is the stream's from now on, and the handshake, if it is
- * not done. */
+/* As stream_attach(), encrypted by `tls`, which the stream owns from now on. The stream also
+ * does the handshake, unless it is done. */
 void stream_attach_tls(struct stream *s, int fd, struct tls *tls);
-/* In place of a socket: `peer` is told what waits in `out` now. */
+/* Replaces the socket: `peer` takes the bytes that wait in `out` now. */
 void stream_attach_peer(struct stream *s, struct stream_peer *peer);
 /* The peer takes more of what it has not taken before. */
 void stream_peer_ready(struct stream *s);
@@ -164,7 +164,7 @@ void stream_send(struct stream *s, struct slice bytes);
 void stream_queue(struct stream *s, struct slice bytes);
 /* Sends now what is queued, as far as the socket takes it. */
 void stream_flush(struct stream *s);
-/* The same of all streams of the loop. */
+/* Sends what is queued in all streams of the loop. */
 void stream_flush_all(struct stream_flusher *f);
 /* Half-closes once `out` is written. */
 void stream_shutdown(struct stream *s);

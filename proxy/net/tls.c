@@ -21,12 +21,11 @@
 #include "net/tls_hello.h"
 #include "net/tls_sessions.h"
 
-/* Of a file of certificates, in bytes. */
+/* Maximum size of a file of certificates, in bytes. */
 #define FILE_MAX ((size_t)16 * 1024 * 1024)
 
-/* From so many encrypted bytes on that the socket did not take, nothing more is encrypted:
- * there is room for a record, and for answers to a client that changes keys and does not read.
- */
+/* When the socket has not taken this many encrypted bytes, hasp encrypts no more: they have
+ * room for a record, and for answers to a client that changes keys and does not read. */
 #define UNSENT_MAX ((size_t)64 * 1024)
 
 /* The most that a client's certificates may have: OpenSSL takes memory for them before it has
@@ -169,7 +168,7 @@ static BIO_METHOD *socket_method(void)
 
 /* --- contexts ----------------------------------------------------------------------------- */
 
-/* What OpenSSL says of its last error, which is forgotten then. */
+/* Prints OpenSSL's text for its last error, and clears the error. */
 static void print_error(char *out, size_t n)
 {
 	unsigned long code = ERR_peek_last_error();
@@ -233,7 +232,7 @@ static bool use_authorities(SSL_CTX *ssl, const struct tls_settings *s, struct b
 		return false;
 	if (SSL_CTX_load_verify_file(ssl, s->ca_cert_file) != 1)
 		return refuse_setting(why, "tls_ca_cert_file", s->ca_cert_file);
-	/* Clients are told whose certificates are accepted. */
+	/* Tells clients which authorities the server accepts. */
 	if (s->is_server)
 		SSL_CTX_set_client_CA_list(ssl, SSL_load_client_CA_file(s->ca_cert_file));
 	return true;
@@ -452,8 +451,8 @@ static bool set_name(SSL *ssl, const char *name)
 	return SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
 }
 
-/* Who resumes a session shows no certificate again, and OpenSSL does not look again at the time
- * of the one by which it was begun. Is that over? */
+/* A client that resumes a session shows no certificate, and OpenSSL does not check again
+ * whether the certificate of the first handshake has expired. Returns true if it has. */
 static bool session_is_over(const struct tls_context *c, SSL_SESSION *session)
 {
 	const X509 *cert = c->peer == TLS_PEER_ANY ? NULL : SSL_SESSION_get0_peer(session);
@@ -547,7 +546,8 @@ bool tls_is_ready(const struct tls *t)
 	return SSL_is_init_finished(t->ssl);
 }
 
-/* What SSL_read_ex() or SSL_write_ex() failed with. Returns 0 at the end, -1 with errno. */
+/* Translates the error of SSL_read_ex() or SSL_write_ex(). Returns 0 at the end, -1 with errno.
+ */
 static ssize_t fail(struct tls *t, int rc, bool reading)
 {
 	int error = SSL_get_error(t->ssl, rc);
@@ -585,7 +585,8 @@ ssize_t tls_read(struct tls *t, char *p, size_t n)
 		errno = 0;
 		if (SSL_read_ex(t->ssl, p + total, n - total, &got) != 1) {
 			end = fail(t, 0, true);
-			/* What is not for a later event, the next read finds again. */
+			/* The next read meets the error again, unless it only waits for an
+			 * event. */
 			t->has_more = total && (end == 0 || errno != EAGAIN);
 			return total ? (ssize_t)total : end;
 		}

@@ -42,9 +42,9 @@ struct tls_settings {
 /* Reads the files. Returns the context with one reference; NULL with what is wrong appended to
  * `why`. Contexts may be used from any thread. */
 struct tls_context *tls_context_new(const struct tls_settings *s, struct buf *why);
-/* Of servers. From now on `c`, which has accepted nothing yet, resumes also the sessions that
- * clients have had of `old`, provided that both were made of the same settings and of the same
- * bytes in the files of certificates: who may not be let in any more is not. */
+/* For servers. From now on `c`, which has accepted no client yet, also resumes the sessions of
+ * `old`, provided that both have the same settings and the same bytes in their certificate
+ * files: a client that the new files refuse cannot come in by an old session. */
 void tls_context_keep_sessions(struct tls_context *c, struct tls_context *old);
 struct tls_context *tls_context_ref(struct tls_context *c); /* NULL is allowed */
 void tls_context_unref(struct tls_context *c); /* NULL is allowed */
@@ -75,15 +75,15 @@ enum tls_progress tls_handshake(struct tls *t);
 /* Is it done? */
 bool tls_is_ready(const struct tls *t);
 
-/* As recv(2) and send(2), behind the handshake; errno is EPROTO when the connection broke by
- * what tls_reason() tells. */
+/* As recv(2) and send(2), after the handshake; errno is EPROTO when the connection broke for
+ * the reason that tls_reason() returns. */
 ssize_t tls_read(struct tls *t, char *p, size_t n);
 ssize_t tls_write(struct tls *t, struct slice bytes);
-/* How many encrypted bytes wait for the socket, behind any of the calls here: when it takes
- * something, tls_write() is to be called, if only with nothing. */
+/* How many encrypted bytes wait for the socket after one of the calls here. When the socket
+ * takes bytes again, call tls_write(), if only with an empty slice. */
 size_t tls_unsent(const struct tls *t);
-/* The last tls_read() or tls_write() has left behind bytes, or the end, that no event of the
- * socket tells of. */
+/* True if the last tls_read() or tls_write() has left bytes, or the end of the stream, that the
+ * socket will not report. */
 bool tls_has_more(const struct tls *t);
 /* Were bytes of the other side taken from the socket, and not read? */
 bool tls_has_input(const struct tls *t);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * tls_hello: how long a client's hello is going to be, before OpenSSL takes memory for it: that
- * allows 128 KiB to each connection, and takes them all as soon as the length is announced.
- * Only parsing, of the records before anything is encrypted (RFC 8446, sections 4 and 5.1).
+ * tls_hello: reads the length of a client's hello before OpenSSL allocates memory for it.
+ * OpenSSL allows 128 KiB to each connection, and allocates them as soon as the length is
+ * announced. Only parsing, of the records before encryption begins (RFC 8446, sections 4
+ * and 5.1).
  */
 #ifndef HASP_NET_TLS_HELLO_H
 #define HASP_NET_TLS_HELLO_H
@@ -13,15 +14,15 @@
 
 #include "base/slice.h"
 
-/* They have some hundred bytes; with keys that withstand quantum computers, and the certificate
- * of a session to be resumed, some thousand. */
+/* A hello has some hundred bytes; with post-quantum keys, and the certificate of a session to
+ * resume, some thousand. */
 #define TLS_HELLO_MAX ((size_t)16 * 1024)
 
 /* Where in the bytes it is; all 0 at the beginning. */
 struct tls_hello {
 	uint8_t record[5], message[4]; /* the headers, as far as they are there */
 	uint8_t nrecord, nmessage; /* how many bytes of them */
-	size_t record_left, message_left; /* bytes behind them that are still to come */
+	size_t record_left, message_left; /* bytes after the headers that are still to come */
 };
 
 /* Looks at the next bytes. Returns false when they announce a hello of more than TLS_HELLO_MAX

@@ -14,7 +14,7 @@
 /* More than OpenSSL's keys for tickets have. */
 #define KEYS_MAX 256
 
-/* Each part is told apart from the next by its length. */
+/* The length before each part separates it from the next. */
 static bool add_part(EVP_MD_CTX *md, struct slice part)
 {
 	uint64_t n = part.n;

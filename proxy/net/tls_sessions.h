@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * tls_sessions: which sessions of clients are resumed. Their tickets hold all of a session, and
- * who has it may come again without having the certificate checked that it came by. So a ticket
- * counts only where it would be given again: the name of the settings and files that a context
- * was made of is part of each session, and OpenSSL resumes none of another name. Nor is one
- * let in (tls.c) whose certificate has expired since.
+ * tls_sessions: decides which sessions of clients hasp resumes. A ticket holds a whole session,
+ * and lets its client return without a check of the certificate. So a ticket counts only with
+ * the settings and certificate files under which it was issued: their name is part of each
+ * session, and OpenSSL resumes no session of another name. tls.c also refuses a session whose
+ * certificate has expired since.
  */
 #ifndef HASP_NET_TLS_SESSIONS_H
 #define HASP_NET_TLS_SESSIONS_H

@@ -30,9 +30,9 @@ static void serve_ready(struct watch_queue *q)
 	}
 }
 
-/* In place of ev_invoke_pending(), which runs what the kernel reported and timers, the last one
- * first. Timers, messages and what is done around each turn run in there; sockets are only put
- * in order, and served behind it. */
+/* Replaces ev_invoke_pending(), which runs the watchers that the kernel reported, and timers,
+ * the last one first. Timers, messages and the callbacks around each turn run in there; sockets
+ * are only put in order there, and served afterwards. */
 static void invoke_pending_in_order(struct ev_loop *loop)
 {
 	struct watch_queue *q = queue_of_loop(loop);
@@ -66,7 +66,7 @@ void watch_loop_free(struct ev_loop *loop)
 	ev_loop_destroy(loop);
 }
 
-/* What the kernel reported last comes here first. */
+/* libev calls this first for the socket that the kernel reported last. */
 static void watch_on_io(struct ev_loop *loop, struct ev_io *io, int revents)
 {
 	struct watch *w = container_of(io, struct watch, io);

@@ -23,8 +23,8 @@ struct watch {
 	struct ev_io io;
 	struct list ready; /* among the loop's, from when it is reported until it is served */
 	int reported; /* EV_READ, EV_WRITE; 0: it is not in `ready` */
-	/* The socket is ready for `events`. What it was reported ready for before its owner
-	 * asked for something else is among them. */
+	/* The socket is ready for `events`. They may include an event that was reported before
+	 * the owner asked for others. */
 	void (*on_ready)(struct watch *w, int events);
 };
 

@@ -64,10 +64,10 @@ static bool guard_concerns(const struct policy_env *env, const struct command_in
 			continue;
 		if (match_acquires(g, name))
 			return true;
-		/* It may be anything yet. */
+		/* hasp does not know the command yet: it may do anything. */
 		if (!what->command && !commands_are_learned(env->commands))
 			return true;
-		/* What waits for data is not checked. */
+		/* hasp does not check commands that wait for data. */
 		if ((flags & COMMAND_WRITE) && !(flags & COMMAND_BLOCKING))
 			return true;
 		if (what->command && command_runs_script(what->command))
@@ -114,7 +114,7 @@ static bool observe_concerns(const struct policy_env *env, const struct command_
 		return false;
 	if ((c->flags & COMMAND_WRITE) && !(c->flags & (COMMAND_BLOCKING | COMMAND_NOSCRIPT)))
 		return true;
-	/* Which connections know the value of a lock; who releases it by a script. */
+	/* The reply may show the value of a lock; a script may release one. */
 	if (c->facts.value != VALUE_NONE || (command_runs_script(c) && c->keys != KEYS_NONE))
 		return true;
 	for (size_t i = 0; i < config->nguards; i++)
@@ -150,8 +150,7 @@ static struct command_info look_up(const struct policy_env *env, struct slice na
 	what.is_guarded = guard_concerns(env, &what, name);
 	what.acquires = what.is_guarded && guard_acquires(env, name);
 	what.is_observed = observe_concerns(env, &what, name);
-	what.is_discovered = config->discover && what.command &&
-	                     watched_concerns(what.command);
+	what.is_discovered = config->discover && what.command && watched_concerns(what.command);
 	what.is_sampled = what.is_discovered && watched_may_sample(what.command);
 	what.may_be_quorums = quorum_concerns(env, what.command);
 	what.is_matched = what.is_write || what.is_guarded || what.is_observed ||

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * classifier: what a command's name alone says of it, its arguments not yet read. Looked up
- * once and remembered until the configuration, or what COMMAND says, changes: applications send
- * a dozen different commands, and most requests begin as one before them did.
+ * classifier: the facts that follow from a command's name alone, before its arguments are read.
+ * They are looked up once and remembered until the configuration, or COMMAND's reply, changes:
+ * applications send a dozen different commands, and most requests begin like an earlier one.
  *
  *   *2\r\n$3\r\nGET\r\n...  --classifier_recall()--> what GET is, and two arguments
  *            `--- classifier_find() <- look up
@@ -57,7 +57,7 @@ void classifier_free(struct classifier *classifier); /* NULL is allowed */
 /* The configuration, or what COMMAND says, has changed. */
 void classifier_reset(struct classifier *classifier);
 
-/* What `name`, of any length and in any case, says; unknown ones, too. */
+/* Looks up `name`, of any length and in any case; also unknown names. */
 struct command_info classifier_find(const struct policy_env *env, struct slice name);
 
 /* The request at `p`, whole and of `argc` short arguments, begins by `name`, which says `what`:

@@ -10,7 +10,7 @@
 #include "commands/command.h"
 #include "lock/rewrite/rewrite.h"
 
-/* What a command's name says. */
+/* The facts that follow from a command's name. */
 struct command_info {
 	enum command_session session; /* SESSION_SELECT and above: policy/session_commands.c */
 	const struct command *command; /* NULL: not known */
@@ -23,14 +23,14 @@ struct command_info {
 	bool blocks; /* it may wait for data */
 	bool is_stateless; /* may be sent on a shared link */
 	bool is_write; /* a rule could concern it; if it is plain, by its first argument */
-	bool is_guarded; /* a guard could; likewise */
-	bool acquires; /* it is among those that take a guard */
-	bool may_be_quorums; /* a rule whose locks a quorum has could; likewise */
-	bool is_observed; /* a rule or guard in mode OBSERVE could; likewise */
-	bool is_discovered; /* what it does to its keys is looked at; it is plain only if */
+	bool is_guarded; /* a guard could; false: certainly not */
+	bool acquires; /* the command takes a guard */
+	bool may_be_quorums; /* a rule with a quorum could; false: certainly not */
+	bool is_observed; /* a rule or guard in mode OBSERVE could; false: certainly not */
+	bool is_discovered; /* its effect on its keys is observed; it is plain only if */
 	bool is_sampled; /* a sample of it is enough: policy/watched.h */
 	bool is_matched; /* any of these four: the key tells by what */
-	bool reads_value; /* of a lock whose value tells its owner, maybe; likewise */
+	bool reads_value; /* maybe of a lock whose value is its owner; false: certainly not */
 	bool may_release; /* it could end a lock that a client waits for */
 	bool is_free; /* plain, and none of the three above: whatever its arguments */
 };

@@ -62,7 +62,7 @@ void context_note(struct context *x, struct decision *d, struct sighting *sighti
 	r->rest = &context_rest;
 	if (d->pending)
 		return;
-	/* Whose memory is charged to the session from here on: nothing is hung on it later. */
+	/* From here on the session accounts for its memory, so it must be complete. */
 	if (session_in_multi(x->session))
 		session_track(x->session, r);
 	else

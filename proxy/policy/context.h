@@ -47,10 +47,11 @@ enum route {
 	               and for this command alone: it needs no database, nor a login */
 	ROUTE_TRANSACTION, /* one of its own, until Redis keeps no transaction there for it, nor
 	                      watched keys */
-	ROUTE_PINNED, /* one of its own from here on. What the command leaves there, the session
-	                 tells; when that is nothing, another link will do as well */
-	ROUTE_BOUND, /* the same; and what it leaves there is not known, or cannot be replayed:
-	                the client ends with its link */
+	ROUTE_PINNED, /* one of its own from here on. The session knows the state that the
+	                 command leaves there; without such state, another link will do as well
+	               */
+	ROUTE_BOUND, /* as ROUTE_PINNED, but the state there is not known, or cannot be
+	                replayed: the client ends with its link */
 };
 
 struct decision {
@@ -97,16 +98,16 @@ struct context {
 	struct rewrite_how how; /* of the call in env->rewritten */
 };
 
-/* The token of the client for a rule or guard with this kind of owner. One that has yet to log
- * in is nobody but itself: hasp does nothing with its own rights for others of that name or
- * address. `scratch` may hold the bytes. */
+/* Returns the client's token for a rule or guard with this kind of owner. Before its login a
+ * client has only the token of its connection: hasp must not use its own permissions for other
+ * clients of that name or address. `scratch` may hold the bytes. */
 struct slice context_token(const struct context *x, enum owner_kind kind, struct buf *scratch);
 
-/* What hangs on a pending request beside the session's. */
+/* The parts of a pending request that do not belong to the session. */
 extern const struct pending_rest context_rest;
 
-/* The command is passed as decided, and `sighting`, which is given away, hangs on the request
- * that awaits its reply; or, in a transaction, EXEC's. */
+/* Passes the command as decided. `sighting`, which the request owns from now on, awaits the
+ * reply; in a transaction, EXEC's. */
 void context_note(struct context *x, struct decision *d, struct sighting *sighting);
 
 /* The command is carried out as the operation `op`, which `r` awaits. */

@@ -115,7 +115,8 @@ static void add_probe(struct context *x, struct decision *d)
 	d->pending = r;
 }
 
-/* Marks a request that Redis may keep: a client that hangs up meanwhile is not waited for. */
+/* Marks a request that Redis may keep waiting: hasp does not wait for its reply if the client
+ * disconnects. */
 static void mark_blocking(const struct context *x, struct decision *d)
 {
 	if (!x->what->blocks || x->session->opaque || session_in_multi(x->session))
@@ -142,7 +143,7 @@ static struct decision decide_write(struct context *x)
 	return lock_decide_write(x);
 }
 
-/* It writes a key that it may not. */
+/* Refuses a command that writes a protected key. */
 static struct decision refuse_write(struct context *x, const char *error)
 {
 	if (session_is_muted(x->session))
@@ -274,7 +275,7 @@ struct decision dispatch_early(struct context *x, struct command_info *what, boo
 	x->what = what;
 	if (must_be_learned(x->env, what, beginning->argv[0]))
 		return learn;
-	/* It may have to be sent again. */
+	/* hasp may have to send the command again. */
 	if (session_in_multi(x->session) && x->env->guards_enforce)
 		return d;
 	if (!is_decided(x->env, what, beginning))

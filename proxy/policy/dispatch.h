@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * dispatch: the one place that decides what becomes of a command.
+ * dispatch: the one place that decides how hasp handles a command.
  *
  *   verb, command on
- *   a quorum's lock -> the quorum is asked, once Redis has answered a PING in its place
+ *   a quorum's lock -> goes to the quorum, once Redis has answered a PING in its place
  *   verb            -> rewritten
  *   write on a key
  *   with a rule     -> rewritten, unless watched; only observed: passed, and its reply
@@ -11,7 +11,7 @@
  *   write on a key
  *   of hasp's own   -> refused
  *   session command -> passed, and remembered until its reply
- *   not known       -> Redis is asked what it is, and it is decided about then
+ *   not known       -> hasp asks Redis about the command, and decides then
  *   anything else   -> passed
  *
  * A request that could end a lock which a client waits for is marked, so that the lock is

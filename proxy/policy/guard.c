@@ -33,7 +33,7 @@ bool guard_needs_pinned(const struct policy_env *env, const struct command_info 
 	return false;
 }
 
-/* Here, or at another worker of this process: then it would be in vain. */
+/* True if a client of this process waits for the guard: then an optimistic try would fail. */
 static bool guard_is_waited_for(const struct context *x, struct slice key)
 {
 	const struct waiters *waiters = x->env->waiters;
@@ -126,7 +126,7 @@ static struct decision decide_keys(struct context *x, struct guard_keys *k)
 	if (k->writes)
 		op->script = GUARD_OP_WRITE;
 	else
-		/* What replicas must have first is acquired first. */
+		/* If replicas must have the guard first, acquire it in a step of its own. */
 		op->script = fits && !k->replicas ? GUARD_OP_READ : GUARD_OP_READ_APART;
 	op->optimistic = !k->writes && !k->replicas && may_acquire_optimistically(x, k);
 	return begin_op(x, op);

@@ -7,7 +7,7 @@
 #include "policy/classifier.h"
 #include "policy/guard_keys.h"
 
-/* Of a command that Redis has not told of yet, any argument may be a key. */
+/* Until Redis has described a command, any of its arguments may be a key. */
 bool guard_block_names_guarded(const struct policy_env *env, const struct resp_view *req)
 {
 	if (commands_are_learned(env->commands))
@@ -19,8 +19,8 @@ bool guard_block_names_guarded(const struct policy_env *env, const struct resp_v
 	return false;
 }
 
-/* Those of all commands in `block`; k->v grows. Returns false when they are in more than one
- * database, too many, or not all known. */
+/* Finds the guarded keys of all commands in `block`; k->v grows. Returns false if they are in
+ * more than one database, too many, or not all known. */
 static bool find_in_block(const struct context *x, struct slice block, struct guard_keys *k)
 {
 	struct request_args args = { 0 };

@@ -42,8 +42,8 @@ void guard_keys_init(struct guard_keys *k, const struct command *c,
 void guard_keys_init_empty(struct guard_keys *k);
 /* Finds the guarded ones among them, in their order, without a token. */
 void guard_keys_find(const struct context *x, struct guard_keys *k);
-/* Adds `more` to a list that began empty; together less than READ_SET_MAX. What the later
- * command does to a key counts. */
+/* Adds `more` to a list that began empty; together less than READ_SET_MAX. The later command
+ * decides how a key is used. */
 void guard_keys_add(struct guard_keys *all, const struct guard_keys *more);
 /* Finds their tokens, and which of them the client has read. */
 void guard_keys_name(const struct context *x, struct guard_keys *k);

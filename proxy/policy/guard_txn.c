@@ -20,7 +20,7 @@ static struct decision refuse_transaction(struct context *x, const char *error)
 	return d;
 }
 
-/* Likewise; and what it would have read is not known. */
+/* As refuse(), if the keys that the command would have read are not known. */
 static struct decision refuse_unfollowed(struct context *x, const char *error)
 {
 	read_set_overflow(x->read_set);
@@ -181,7 +181,7 @@ void guard_txn_keep(struct context *x, struct decision *d)
 
 	if (x->session->opaque)
 		return;
-	/* It has no pending request of its own: transaction_abort(). */
+	/* The command has no pending request of its own: transaction_abort(). */
 	HASP_ASSERT(!d->pending);
 	d->watches_refusal = true;
 	if (d->verdict == DISPATCH_CALL) {

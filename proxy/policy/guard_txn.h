@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * guard_txn: decides about writes of guarded keys that no script can carry out: commands whose
- * reply Lua cannot hold, scripts, and the application's own transactions. They are carried out
- * in a transaction that fails when a guard changes: see client/guard_transaction.h.
+ * guard_txn: decides about writes of guarded keys that no script can run: commands whose reply
+ * Lua cannot hold, scripts, and the application's own transactions. hasp runs them in a
+ * transaction that fails when a guard changes: see client/guard_transaction.h.
  *
- * When the application watches keys of its own, its transaction cannot be sent anew, for that
- * would end the WATCH: hasp watches the guards, too, from before its MULTI.
+ * If the application watches keys of its own, hasp cannot send its transaction again, because
+ * that would end the WATCH: hasp watches the guards, too, from before its MULTI.
  */
 #ifndef HASP_POLICY_GUARD_TXN_H
 #define HASP_POLICY_GUARD_TXN_H

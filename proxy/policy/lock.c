@@ -21,8 +21,8 @@
 static const struct decision pass = { .verdict = DISPATCH_PASS };
 static const struct decision defer = { .verdict = DISPATCH_DEFER };
 
-/* What the reply of a call is awaited for: the holds, and clients that wait for one of
- * `probe_keys`. */
+/* Awaits the reply of a call, for the holds, and for clients that wait for one of `probe_keys`.
+ */
 static struct decision await_call(struct context *x, const struct lock_call *call,
                                   struct pending_lock *pending_lock,
                                   const struct slice *probe_keys, size_t nprobe_keys)
@@ -102,7 +102,7 @@ static void find_own_of_verb(struct context *x)
 
 /* --- what may release a lock -------------------------------------------------------------- */
 
-/* The rule that decides who has the lock; NULL: none does. */
+/* Returns the rule that decides about the key; NULL: none does. */
 static const struct rule *enforced_rule(const struct context *x, struct slice key)
 {
 	const struct rule *rule = match_rule(x->env->matcher, key);
@@ -114,7 +114,7 @@ static const struct rule *enforced_rule(const struct context *x, struct slice ke
 #define NOTED_VALUE_MAX 4096
 #define NOTED_ARGS_MAX 16
 
-/* What is sent now may release the client's lock without a reply that says so. */
+/* Notes that the command may release the client's lock without a reply that shows it. */
 static void note_unseen_release(struct context *x, const struct rule *rule, struct slice key)
 {
 	struct policy_env *env = x->env;
@@ -195,7 +195,7 @@ void lock_note_script(struct context *x, struct decision *d)
 	key_args_fini(&args);
 }
 
-/* Of a verb. */
+/* As above, for a verb. */
 static void note_releases(const struct context *x, const struct lock_call *call,
                           const struct slice *keys, size_t n)
 {
@@ -272,7 +272,7 @@ const char *lock_verb_refusal(struct context *x, struct slice token,
 	return refusal ? refusal : owner_refusal(x, token, call);
 }
 
-/* It is in the place of the call. */
+/* Writes the refusal in place of the call. */
 static void write_verb_refusal(struct context *x, const char *refusal, struct lock_call *call)
 {
 	buf_clear(&x->env->rewritten);
@@ -330,7 +330,7 @@ static struct pending_lock *write_multi(struct context *x, struct lock_call *cal
 	return pending_lock_new(env->holds, call, keys.v, keys.n, &terms);
 }
 
-/* What it has got is known by its ticket, so it is the same try. */
+/* The ticket identifies the parts that the try has, so it is the same try. */
 static void write_multi_again(struct context *x, struct pending_lock *p, struct lock_call *call)
 {
 	struct mlock_step step = parts_step(p, x->how.place > 0);
@@ -474,7 +474,7 @@ static void find_rules(struct context *x, struct lock_keys *k)
 		const struct rule *rule = match_rule(x->env->matcher, key);
 		if (!rule || rule->mode == MODE_OBSERVE)
 			continue;
-		/* What it reads it may read. */
+		/* Reads are allowed. */
 		if (!command_writes_key(x->what->command, i, k->n))
 			continue;
 		if (transaction_watches(&x->session->txn, x->session->db, key)) {
@@ -574,7 +574,7 @@ static void find_value(const struct context *x, struct lock_key *key)
 	key->token = what == SEEN_VALUE ? value : SLICE_NONE;
 }
 
-/* What a connection stored is the key's own token. */
+/* With owner = value, the value that a connection stored is the token. */
 static void find_tokens(struct context *x, struct lock_keys *k)
 {
 	struct slice tokens[OWNER_VALUE] = { SLICE_NONE };
@@ -630,7 +630,7 @@ static bool may_end_lock(const struct context *x, const struct lock_key *k, stru
 
 	switch (call->effect) {
 	case LOCK_EFFECT_TAKES:
-		/* It may store another value. */
+		/* The command may store another value. */
 		return k->rule->owner == OWNER_VALUE && k->token.p && !call->fresh;
 	case LOCK_EFFECT_EXPIRES:
 		/* Where another connection took it, that is not told. */
@@ -667,7 +667,7 @@ static struct pending_lock *keep_msetnx(const struct context *x, const struct lo
 	return all;
 }
 
-/* What is to be kept of the call until its reply; NULL: nothing. */
+/* Returns the record of the call to keep until its reply; NULL: none. */
 static struct pending_lock *keep_write(const struct context *x, const struct lock_keys *k,
                                        const struct lock_call *call)
 {

@@ -33,10 +33,10 @@ void lock_note_read(struct context *x, struct decision *d);
 /* A write: PASS where none of its keys has a rule. */
 struct decision lock_decide_write(struct context *x);
 
-/* Writes the call of a command that was decided to be one, by the same configuration, to
- * env->rewritten once more, as x->how says (with the script's text, or for another place in the
- * line), and what `r` keeps of it (of MLOCK, the same try goes on); *wait_ms: how long it may
- * wait in line. */
+/* Writes the call of a command to env->rewritten once more, if the same configuration has
+ * decided to rewrite it, as x->how says (with the script's text, or for another place in the
+ * line), and updates `r` (the try of an MLOCK goes on). *wait_ms: how long it may wait in line.
+ */
 void lock_rewrite(struct context *x, struct pending_request *r, int64_t *wait_ms);
 
 /* Its try, by MLOCK, was decided about by another configuration. Would it be the same one now?

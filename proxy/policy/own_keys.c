@@ -25,7 +25,7 @@ bool own_keys_are_written(const struct command_info *what, const struct resp_vie
 	if (!what->may_release || req->argc < 2 || !command_arity_ok(c, req->argc) ||
 	    !own_keys_are_named(req->argv + 1, req->argc - 1))
 		return false;
-	/* Which of its arguments are keys, only Redis knows. */
+	/* Only Redis knows which of its arguments are keys. */
 	if (c->flags & COMMAND_HIDDEN_KEYS)
 		return true;
 	key_args_init(&keys, c, req);

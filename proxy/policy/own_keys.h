@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * own_keys: hasp's own keys, `hasp:*`, which say who has a lock, who waits and how far fencing
- * tokens have risen. Clients may read them, and are refused to write them, by themselves or by
- * a script that names them. (What a script does to keys that it does not name, Redis' users and
- * their permissions are for.) Where hasp keeps no locks, the keys of that name are the
- * application's.
+ * own_keys: hasp's own keys, `hasp:*`, which store owners, waiters and the last fencing token.
+ * Clients may read them, but hasp refuses their writes, by a command or by a script that names
+ * them. (Against scripts that write keys without naming them, restrict the permissions of
+ * Redis' users.) If hasp keeps no locks, keys of that name belong to the application.
  */
 #ifndef HASP_POLICY_OWN_KEYS_H
 #define HASP_POLICY_OWN_KEYS_H
@@ -15,7 +14,7 @@
 /* The error that answers such a write. */
 extern const char own_keys_error[];
 
-/* Of the configuration in force: are they protected? */
+/* True if the configuration in force protects these keys. */
 bool own_keys_are_protected(const struct policy_env *env);
 
 /* Might the request, `args` behind its name, write one? True: own_keys_are_written() decides.

@@ -53,7 +53,7 @@ void policy_fini(struct policy_env *env)
 	freelist_fini(&env->guard_ops);
 }
 
-/* All commands are decided about anew, those that clients wait with, too. */
+/* From now on hasp decides again about all commands, also those of waiting clients. */
 static void begin_generation(struct policy_env *env)
 {
 	classifier_reset(env->classifier);

@@ -20,7 +20,7 @@ void policy_end_turn(struct policy_env *env);
 /* `config` is in force from now on; the worker's. */
 void policy_use_config(struct policy_env *env, struct config *config);
 
-/* What COMMAND says is in force from now on: env->commands has learned it. */
+/* env->commands has learned the server's commands: they are in force from now on. */
 void policy_use_commands(struct policy_env *env);
 
 #endif

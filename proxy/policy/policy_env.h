@@ -28,7 +28,8 @@ struct waiters;
 /* A command whose connection has the lock by more tokens than this does not wait for it. */
 #define OWN_TOKENS_MAX 64
 
-/* What the commands of a worker's clients are decided by; the worker owns it. */
+/* The facts by which policy decides about the commands of a worker's clients; the worker owns
+ * it. */
 struct policy_env {
 	struct config *config; /* in force */
 	struct matcher *matcher; /* of `config` */
@@ -47,7 +48,7 @@ struct policy_env {
 	struct section_stats *verb_stats; /* NULL: there are no verbs */
 	bool rules_wait; /* a rule of `config` has `wait` */
 	bool values_matter; /* one in mode enforce has owner = value and foreign_del = refuse */
-	bool reads_matter; /* of one in mode enforce it is noted who reads its locks */
+	bool reads_matter; /* an enforced rule notes the connections that read its locks */
 	bool rules_enforce, guards_enforce; /* one of `config` has mode = enforce */
 	bool quorum_is_there; /* the worker has connections to its servers */
 	bool verbs_quorum; /* the verbs' locks are those of a quorum, */

@@ -8,7 +8,7 @@
 #include "config/match.h"
 #include "policy/lock.h"
 
-/* It is sent to each server, and kept. */
+/* The longest value, which hasp sends to each server, and keeps. */
 #define VALUE_MAX 65536
 #define VALUE_MAX_TEXT "65536"
 
@@ -116,7 +116,7 @@ static enum parsed parse_set(const struct context *x, struct quorum_command *q)
 		return PARSED_REFUSED;
 	if (parse_when(x, a.time, a.seconds, a.absolute, &n) != PARSED_OK)
 		return PARSED_REFUSED;
-	/* (Of a date that is past there is nothing left.) */
+	/* (A date in the past leaves no time.) */
 	q->lease_ms = lease_within(q->rule, n > 0 ? n : 1);
 	return PARSED_OK;
 }

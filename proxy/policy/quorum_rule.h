@@ -38,7 +38,7 @@ struct quorum_command {
 /* Decides about the command, if it names such a key; false: it does not. */
 bool quorum_rule_decide(struct context *x, struct decision *d);
 
-/* What the request of a PENDING_QUORUM asks for; false: nothing that concerns such a key. */
+/* Reads the request of a PENDING_QUORUM; false: it does not concern such a key. */
 bool quorum_rule_read(struct context *x, struct quorum_command *q);
 
 #endif

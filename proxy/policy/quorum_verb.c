@@ -16,7 +16,7 @@ bool quorum_verb_read(struct context *x, struct lock_call *call)
 	struct slice token = context_token(x, verbs->owner, &env->token);
 
 	x->make_how(x->arg, &x->how);
-	/* Nobody stands in line for it. */
+	/* There is no queue for it. */
 	x->how.wait_max_ms = INT64_MAX;
 	buf_clear(&env->rewritten);
 	rewrite_verb(&env->rewritten, x->what->verb, x->req, verbs, token, &x->how, call);
@@ -24,7 +24,7 @@ bool quorum_verb_read(struct context *x, struct lock_call *call)
 	return call->script != SCRIPT_ERROR && !lock_verb_refusal(x, token, call);
 }
 
-/* LOCK.INFO tells of those, too. */
+/* LOCK.INFO also reports locks of rules. */
 static bool is_of_section(const struct context *x)
 {
 	return x->what->verb == VERB_INFO && x->req->argc == 2 &&

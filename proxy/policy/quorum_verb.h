@@ -12,8 +12,8 @@
 /* As lock_decide_verb(). */
 struct decision quorum_verb_decide(struct context *x);
 
-/* What the request of a PENDING_QUORUM asks for; of the call only `key`, `owner`, `leased`,
- * `lease_ms` and `wait_ms` are of use. False: it is wrong. */
+/* Reads the request of a PENDING_QUORUM; of the call only `key`, `owner`, `leased`, `lease_ms`
+ * and `wait_ms` are used. False: the request is wrong. */
 bool quorum_verb_read(struct context *x, struct lock_call *call);
 
 #endif

@@ -310,7 +310,7 @@ static struct decision on_script(struct context *x)
 	return args_option(arg(x, 1), "debug") ? turn_opaque(x) : pass;
 }
 
-/* Redis hangs up, whatever is behind it. */
+/* Redis closes the connection, whatever comes after QUIT. */
 static struct decision on_quit(struct context *x)
 {
 	x->session->quitting = true;
@@ -445,14 +445,14 @@ static enum route route_of_script(struct slice subcommand)
 
 static enum route route_of_client(struct slice subcommand)
 {
-	/* What the session keeps; and commands about other connections. */
+	/* The session keeps the name; the others concern other connections. */
 	static const char *const passing[] = { "setname", "getname", "setinfo", "kill",
 		                               "unblock", "pause",   "unpause" };
 
 	for (size_t i = 0; i < sizeof(passing) / sizeof(*passing); i++)
 		if (args_option(subcommand, passing[i]))
 			return ROUTE_DEDICATED;
-	/* These only tell of the connection. */
+	/* These only describe the connection. */
 	return args_option(subcommand, "id") || args_option(subcommand, "info") ||
 	                       args_option(subcommand, "list")
 	               ? ROUTE_PINNED

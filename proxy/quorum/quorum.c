@@ -61,7 +61,7 @@ double quorum_on_up(struct quorum *q, size_t server, const char *run_id, int64_t
 	double now = timers_now(q->how.timers);
 
 	p->up = true;
-	/* What came before it was asked with another connection. */
+	/* Earlier calls went over another connection. */
 	p->ninflight = 0;
 	if (strcmp(p->run_id, run_id) != 0) {
 		p->counts_from = quorum_counts_from(now, uptime, q->how.restart_delay_ms,

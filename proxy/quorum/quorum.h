@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * quorum: locks that a majority of independent Redis servers grants, by the algorithm of
- * "Distributed Locks with Redis" (Redlock). Knows no socket and no loop: requests go out by
- * how.send(), answers and connections come in by quorum_on_*(), and time is that of its timers.
+ * "Distributed Locks with Redis" (Redlock). A quorum uses no socket and no loop: requests go
+ * out by how.send(), answers and connections come in by quorum_on_*(), and its timers give the
+ * time.
  *
  *   client            quorum_ops.c                    quorum_servers.c
- *     | LOCK            TAKE at all that count ------>  EVAL quorum_take   at each of them
+ *     | LOCK            TAKE at all that vote ------->  EVAL quorum_take   at each of them
  *     |                 a majority: CONFIRM ---------->  EVAL quorum_confirm
  *     |                   the greatest fencing token
  *     |                   that is no more than an hour ahead
  *     |<- granted -------- a majority, and the lease is good yet
- *     |                 else: release at all; try again later (WAIT), or tell
+ *     |                 else: release at all; try again later (WAIT), or answer
  *
  *   LOCK                  TAKE -> CONFIRM -> ENDED; from both: -> PAUSE -> TAKE, or ENDED
  *
- *   LOCK.EXTEND, UNLOCK   READ -> EXTEND or RELEASE -> ENDED; READ, by whom it is held, only
- *                         where this client does not hold it; renewals begin at EXTEND
+ *   LOCK.EXTEND, UNLOCK   READ -> EXTEND or RELEASE -> ENDED; READ finds the holder, only if
+ *                         this client is not the holder; renewals begin at EXTEND
  *
  *   LOCK.INFO             READ -> ENDED
  */
@@ -61,7 +62,7 @@ struct quorum_call {
 	struct list node; /* for how.send() to use, until it is answered */
 };
 
-/* What a client has. */
+/* The locks of one client. */
 struct quorum_owner {
 	void *arg; /* the client */
 	struct list holds;
@@ -84,7 +85,7 @@ struct quorum_how {
 	/* A renewal found no majority in time: the hold is gone. The owner may end here. */
 	void (*on_lost)(void *arg, struct quorum_owner *o);
 	void *arg;
-	struct section_stats *stats; /* what becomes of the locks; NULL: nobody counts it */
+	struct section_stats *stats; /* counts events of the locks; NULL: none are counted */
 	/* Appends who it is, for the log; NULL: it is not told. */
 	void (*describe)(const struct quorum_owner *o, struct buf *out);
 };
@@ -111,7 +112,7 @@ void quorum_tick(struct quorum *q);
 /* The server is connected, and says by INFO who it is and for how many seconds it runs. Returns
  * after how many seconds it counts; 0: at once. */
 double quorum_on_up(struct quorum *q, size_t server, const char *run_id, int64_t uptime);
-/* Calls in flight must be answered as QUORUM_FAILED behind it. */
+/* After this, the caller must answer the calls in flight as QUORUM_FAILED. */
 void quorum_on_down(struct quorum *q, size_t server);
 void quorum_on_answer(struct quorum *q, struct quorum_call *call,
                       const struct quorum_answer *a);
@@ -133,7 +134,7 @@ struct quorum_result {
 	int64_t fence; /* LOCK: > 0 */
 	int64_t lease_ms; /* LOCK, EXTEND */
 	double began, good_until; /* LOCK, EXTEND: by the clock */
-	struct slice key, owner, value; /* of the lock; INFO: of who has it */
+	struct slice key, owner, value; /* of the lock; INFO: of its owner */
 	int64_t ttl_ms; /* INFO */
 	uint32_t absent; /* EXTEND: servers that do not have it */
 	size_t nno; /* servers that refused */
@@ -151,7 +152,7 @@ struct quorum_ask {
 	struct quorum_claim claim; /* INFO: only whether it is a rule's */
 	struct slice value; /* EXTEND, UNLOCK: of the hold; empty: it is not known here */
 	int64_t lease_ms; /* LOCK, EXTEND */
-	int64_t wait_ms; /* LOCK: for so long it is tried again, after random pauses */
+	int64_t wait_ms; /* LOCK: how long to try again, after random pauses */
 	struct quorum_terms_of_hold terms; /* LOCK, EXTEND; for whom done() adds the hold */
 	bool renews; /* EXTEND: the answers of all servers are waited for */
 	quorum_done_fn *done;
@@ -183,7 +184,7 @@ int64_t quorum_hold_fence(const struct quorum_hold *h);
 /* LOCK.EXTEND was granted: the lease is what the client named, and it is renewed no more,
  * unless its terms say so. */
 void quorum_hold_extend(struct quorum_hold *h, const struct quorum_result *r);
-/* It is being released. */
+/* Ends the hold because its lock is being released. */
 void quorum_hold_end(struct quorum_hold *h);
 /* The lock that had this value was released by somebody else; if a client has it here, it does
  * not any more. */
@@ -192,7 +193,7 @@ void quorum_hold_end_other(struct quorum *q, struct slice value);
  * does, or runs out. */
 void quorum_owner_end(struct quorum_owner *o, bool release);
 
-/* Of a lock that a client has, for those who show it; valid during the call. */
+/* Describes a lock that a client has, to show it; valid during the call. */
 struct quorum_held {
 	const struct quorum_owner *of;
 	struct slice key, owner; /* of a rule's with owner = value, its value */

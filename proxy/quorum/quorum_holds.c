@@ -66,7 +66,7 @@ static void quorum_hold_lost(struct quorum_hold *h, const char *reason)
 
 /* --- renewal ------------------------------------------------------------------------------ */
 
-/* The answer to a vote that is given anew shows at the next renewal. */
+/* The answer to a repeated vote shows at the next renewal. */
 static void quorum_hold_on_voted(struct quorum_call *call, const struct quorum_answer *a)
 {
 	(void)a;

@@ -2,13 +2,13 @@
  *
  * quorum_internal: a quorum and its parts. Each file calls only those above it in this list:
  *
- *   quorum_events.c     what became of locks: counted, and logged
- *   quorum_peers.c      the servers, as far as it is known here: which may be asked, and count
- *   quorum_releases.c   locks that are being freed at all servers, until each has said so
- *   quorum_values.c     what the servers have under a lock's key
+ *   quorum_events.c     counts and logs the events of locks
+ *   quorum_peers.c      the known state of the servers: which may be asked, and vote
+ *   quorum_releases.c   frees locks at all servers, until each has confirmed it
+ *   quorum_values.c     the values that servers store under a lock's key
  *   quorum_ops.c        one request: its tries and steps
- *   quorum_holds.c      what clients have: renewal, and the end
- *   quorum.c            beginning and end; what comes from the servers
+ *   quorum_holds.c      clients' locks: renewal, and the end
+ *   quorum.c            beginning and end; answers of the servers
  */
 #ifndef HASP_QUORUM_QUORUM_INTERNAL_H
 #define HASP_QUORUM_QUORUM_INTERNAL_H
@@ -75,7 +75,7 @@ void quorum_events_waits(const struct quorum *q, bool waits);
 bool quorum_peer_can_be_asked(const struct quorum *q, size_t server, double now);
 /* And it votes: it has forgotten no lock that may still be held. */
 bool quorum_peer_counts(const struct quorum *q, size_t server, double now);
-/* It has not answered within the time-out. */
+/* True if the server has not answered within the time-out. */
 bool quorum_peer_is_silent(const struct quorum *q, size_t server, double now);
 /* Calls a script for a lock; `argv`: its arguments. `call` must live until its fn() ran. False:
  * it was not sent, and will not be answered. */
@@ -86,18 +86,18 @@ bool quorum_peer_call(struct quorum *q, size_t server, enum script_id script, st
 
 typedef void quorum_released_fn(void *arg, size_t server, const struct quorum_answer *a);
 
-/* Frees what has `value` under `key` at the servers in `among` (bits), also where it is not
- * known to be, and goes on trying until `until`, when all leases are over. `fn`, which may be
- * NULL, is told what servers answer. The result may be forgotten; it lives until
+/* Frees the lock that has `value` under `key` at the servers in `among` (bits), even if they
+ * may not have it, and repeats this until `until`, when all leases are over. `fn`, which may be
+ * NULL, gets the servers' answers. The caller may forget the result; it lives until
  * quorum_release_forget(). */
 struct quorum_release *quorum_release_new(struct quorum *q, struct slice key,
                                           struct slice value, uint32_t among, double until,
                                           quorum_released_fn *fn, void *arg);
 /* How many servers it was sent to and have not answered. */
 size_t quorum_release_ndue(const struct quorum_release *r);
-/* `fn` is told nothing more. */
+/* Stops the calls of `fn`. */
 void quorum_release_forget(struct quorum_release *r);
-/* The server can be asked again: it is told what it has not been told. */
+/* The server can be asked again: sends it the releases that it has not got yet. */
 void quorum_releases_resend(struct quorum *q, size_t server);
 /* Lets go of those that are over. */
 void quorum_releases_trim(struct quorum *q, double now);

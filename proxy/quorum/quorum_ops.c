@@ -8,8 +8,8 @@
 #include "quorum/quorum_internal.h"
 #include "quorum/quorum_values.h"
 
-/* Between two tries: long enough for others to have what they are taking, and random, so that
- * those who have split the votes do not do so again. */
+/* The pause between two tries: long enough for other clients to finish theirs, and random, so
+ * that clients that have split the votes do not split them again. */
 #define PAUSE_MIN_SECONDS 0.02
 #define PAUSE_MORE_SECONDS 0.08
 
@@ -113,7 +113,7 @@ static void op_stop(struct quorum_op *op)
 static void op_end(struct quorum_op *op, const struct quorum_result *r)
 {
 	op_stop(op);
-	/* (It may be freed by an answer that comes within.) */
+	/* (An answer that comes during the loop may free `op`.) */
 	op->ndue++;
 	op->done(op->arg, r);
 	if (--op->ndue == 0)
@@ -247,7 +247,7 @@ static void op_report_refused_fences(const struct quorum_op *op)
 
 static void op_undo(struct quorum_op *op)
 {
-	/* What a server carries out late begins its lease then. */
+	/* If a server runs the call late, its lease begins late. */
 	double until = op_now(op) + 2 * (double)op->lease_ms / 1000;
 
 	(void)quorum_release_new(op->q, buf_slice(&op->key), buf_slice(&op->value), op->asked,
@@ -331,7 +331,7 @@ static void op_release(struct quorum_op *op)
 	op_proceed(op, false);
 }
 
-/* --- who has it --------------------------------------------------------------------------- */
+/* --- the owner ---------------------------------------------------------------------------- */
 
 static void op_read(struct quorum_op *op)
 {
@@ -424,7 +424,7 @@ static void op_count_answer(struct quorum_op *op, size_t server, const struct qu
 {
 	uint32_t bit = UINT32_C(1) << server;
 
-	/* (What a server was asked that was started anew since has failed.) */
+	/* (Calls to a server that was restarted since have failed.) */
 	if (a->kind == QUORUM_FAILED) {
 		op->votes.nfailed++;
 	} else if (op->step == OP_READ) {
@@ -513,6 +513,6 @@ void quorum_op_cancel(struct quorum_op *op)
 
 void quorum_ops_free(struct quorum *q)
 {
-	/* Those that ended have no answer due any more. */
+	/* Requests that ended await no answer. */
 	HASP_ASSERT(list_empty(&q->ops));
 }

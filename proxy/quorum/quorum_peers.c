@@ -4,7 +4,7 @@
 #include "base/fatal.h"
 #include "resp/write.h"
 
-/* Of the scripts' arguments. */
+/* The largest number of a script's arguments. */
 #define ARGS_MAX 3
 
 bool quorum_peer_is_silent(const struct quorum *q, size_t server, double now)

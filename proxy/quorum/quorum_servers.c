@@ -260,7 +260,7 @@ void quorum_servers_use_tls(struct quorum_servers *all, const struct dial_tls *t
 		struct link_env *links = &all->v[i].links;
 
 		links->dialer.tls = *tls;
-		/* Of a server that was checked as it is no more. */
+		/* The session is of a server that was checked by other settings. */
 		tls_resume_clear(&links->tls_resume);
 	}
 }

@@ -21,7 +21,7 @@ struct quorum_servers_how {
 
 /* Nothing is connected before quorum_servers_start(). */
 struct quorum_servers *quorum_servers_new(const struct quorum_servers_how *how);
-/* `q`: told of what comes. */
+/* `q`: gets the answers. */
 void quorum_servers_start(struct quorum_servers *s, struct quorum *q);
 /* How connections are encrypted that are made from now on; what `tls` points to lives until
  * the next call. */

@@ -26,8 +26,8 @@ void quorum_value_make(struct buf *out, const struct quorum_claim *claim)
 	buf_append(out, claim->content);
 }
 
-/* Of a value of a rule's lock: the length of its owner, in which no blank is; SIZE_MAX: hasp
- * did not make it. */
+/* Returns the length of the owner in the value of a rule's lock, which contains no blank;
+ * SIZE_MAX: hasp did not make the value. */
 static size_t rules_owner_len(struct slice value)
 {
 	const char *blank = value.n ? memchr(value.p, ' ', value.n) : NULL;

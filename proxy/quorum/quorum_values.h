@@ -14,11 +14,12 @@
 #include "base/buf.h"
 #include "base/slice.h"
 
-/* Whose a lock is. */
+/* The owner of a lock. */
 struct quorum_claim {
 	bool of_rule;
 	struct slice owner; /* of a rule's lock, empty: who knows the content */
-	/* Of a rule's lock: what is stored; or, if the owner is empty, must be there. */
+	/* For a rule's lock: the application's value; if the owner is empty, the value that
+	 * must be there. */
 	struct slice content;
 	bool is_anyones; /* then: whatever it is */
 };
@@ -28,11 +29,10 @@ void quorum_value_make(struct buf *out, const struct quorum_claim *claim);
 bool quorum_value_is_of(struct slice value, const struct quorum_claim *claim);
 /* The owner in it; of a value that hasp did not make, all of it. */
 struct slice quorum_value_owner(struct slice value, bool of_rule);
-/* What the application stored, if it is a rule's; of a value that hasp did not make, all of it.
- */
+/* Returns the application's part of a rule's value; all of a value that hasp did not make. */
 struct slice quorum_value_content(struct slice value);
 
-/* What one server has under the key. */
+/* One server's answer about the key. */
 struct quorum_row {
 	struct buf value; /* empty: nothing */
 	int64_t ttl_ms;

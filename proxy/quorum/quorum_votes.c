@@ -86,7 +86,7 @@ double quorum_good_until(double began, int64_t lease_ms)
 	return began + lease - lease * DRIFT_SHARE - DRIFT_SECONDS;
 }
 
-/* It counts its time in whole seconds, so that it may run for one less than it says. */
+/* Redis reports its uptime in whole seconds, so that it may have run for one second less. */
 double quorum_counts_from(double now, int64_t uptime, int64_t restart_delay_ms, bool is_another)
 {
 	double age = uptime > 1 && !is_another ? (double)(uptime - 1) : 0;

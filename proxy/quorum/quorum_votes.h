@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * quorum_votes: counts what the servers of a quorum answer to one question, and says how long a
- * lock is good that they granted, and under which fencing token. Pure. After "Distributed Locks
- * with Redis", the Redlock page of Redis' documentation: a lock is taken if a majority granted
- * it, and for what is left of the lease after the time that this took and the drift of the
- * servers' clocks.
+ * quorum_votes: counts the answers of a quorum's servers to one question, and computes how long
+ * a granted lock is valid, and its fencing token. Pure. After "Distributed Locks with Redis",
+ * the Redlock page of Redis' documentation: a lock is taken if a majority granted it, and is
+ * valid for the lease minus the time that this took and the drift of the servers' clocks.
  */
 #ifndef HASP_QUORUM_QUORUM_VOTES_H
 #define HASP_QUORUM_QUORUM_VOTES_H

@@ -193,9 +193,9 @@ static size_t scan_status(const char *p, size_t n)
 	return cr && cr + 1 < p + n && cr[1] == '\n' ? (size_t)(cr - p) + 2 : 0;
 }
 
-/* Most replies are one short line or one string, and whole: no need to go byte by byte. Returns
- * the reply's length, and in *number that of its header, if it has one; 0: it is for on_byte().
- */
+/* Most replies are one short line or one string, and whole, and need no scan byte by byte.
+ * Returns the reply's length, and in *number that of its header, if it has one; 0: on_byte()
+ * must scan the reply. */
 static inline size_t scan_simple(const char *p, size_t n, uint64_t *number)
 {
 	size_t at = 1, max = n < SIMPLE_MAX ? n : SIMPLE_MAX;

@@ -44,8 +44,8 @@ static bool parse_integer(const char *p, size_t n, long long *out)
 	return true;
 }
 
-/* Looks for the `end` byte of a line as Redis does, with strchr(): a NUL hides all that is
- * behind it, and then the line is refused once it is too long. */
+/* Looks for the `end` byte of a line as Redis does, with strchr(): a NUL hides all bytes after
+ * it, and then the line is refused once it is too long. */
 static enum resp_result find_line(const char *p, size_t n, char end, size_t *len)
 {
 	size_t max = n < REQUEST_LINE_MAX + 1 ? n : REQUEST_LINE_MAX + 1;

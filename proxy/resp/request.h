@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * request: finds where a client's requests begin and end, exactly where Redis finds it. That is
- * so also where Redis is lenient (it does not look at the byte after a header's CR, nor at the
- * two after a bulk): if the two parsers disagreed on a boundary, a client could smuggle a
- * command past a rule. Allocates nothing, copies nothing, knows no command. Source:
+ * request: finds where a client's requests begin and end, exactly where Redis finds it, even
+ * where Redis is lenient (it does not look at the byte after a header's CR, nor at the two
+ * after a bulk): if the two parsers disagreed on a boundary, a client could smuggle a command
+ * past a rule. The parser allocates nothing, copies nothing, and knows no command. Source:
  * processMultibulkBuffer() and processInlineBuffer() of Redis 7.0.
  */
 #ifndef HASP_RESP_REQUEST_H
@@ -65,8 +65,9 @@ struct request_args {
  * its arguments in `args`; 0: it is for request_scan_args(). */
 size_t request_scan_simple(const char *p, size_t n, struct request_args *args);
 
-/* The same for a request of `argc` arguments, at least one, of which the first is in
- * args->argv[0] already; the others begin at p[at]. `args` has held as many arguments before.
+/* As request_scan_simple(), for a request of `argc` arguments, at least one, of which the first
+ * is in args->argv[0] already; the others begin at p[at]. `args` has held as many arguments
+ * before.
  */
 size_t request_scan_rest(const char *p, size_t n, size_t at, size_t argc,
                          struct request_args *args);

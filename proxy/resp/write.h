@@ -18,7 +18,7 @@
 #define RESP_DIGITS_MAX 20
 /* A header with any number: type, digits, line end. */
 #define RESP_HEADER_SPACE ((size_t)(1 + RESP_DIGITS_MAX + 2))
-/* What a bulk takes beside its bytes. */
+/* How many bytes a bulk takes beside its content. */
 #define RESP_BULK_SPACE (RESP_HEADER_SPACE + 2)
 
 /* "00", "01" to "99". */

@@ -50,7 +50,7 @@ enum subscription { SUBSCRIBED_CHANNELS, SUBSCRIBED_PATTERNS, SUBSCRIBED_SHARDS 
 
 struct pending_request {
 	enum pending_kind kind;
-	bool blocks; /* Redis may not answer it, nor the requests behind it, until there is data
+	bool blocks; /* Redis may answer neither this request nor later ones until there is data
 	              */
 	bool ends_transaction; /* EXEC, NOTICE: unless Redis refuses it, the connection keeps no
 	                        * transaction and no watched keys */
@@ -79,7 +79,7 @@ struct pending_request {
 		} subscribe; /* SUBSCRIBE */
 		struct list queued; /* EXEC: the requests that it carries out */
 	};
-	/* What the reply means for locks, guards and watched keys. Opaque to this room: */
+	/* The meaning of the reply for locks, guards and watched keys. Opaque to this room: */
 	struct guard_op *guard_op; /* GUARD, EXEC; NULL: none */
 	struct pending_lock *pending_lock; /* LOCK; NULL: none */
 	struct sighting *sighting; /* NULL: none */
@@ -91,14 +91,14 @@ struct pending_request {
 	size_t charged; /* what it counts for there */
 };
 
-/* What this room does not know of a request. */
+/* The parts of a request that are opaque to this room. */
 struct pending_rest {
 	void (*free)(struct pending_request *r);
 	size_t (*nbytes)(const struct pending_request *r); /* of memory */
 };
 
 struct pending_request *pending_new(enum pending_kind kind);
-/* The same from, and back to, `freelist`, whose blocks are PENDING_SIZE bytes; it outlives the
+/* As above, from and back to `freelist`, whose blocks are PENDING_SIZE bytes; it outlives the
  * request. */
 #define PENDING_SIZE sizeof(struct pending_request)
 struct pending_request *pending_new_of(struct freelist *freelist, enum pending_kind kind);

@@ -233,7 +233,7 @@ static bool is_stateless(const struct pending_request *r)
 	       r->kind == PENDING_COUNT || r->kind == PENDING_SETINFO;
 }
 
-/* It is not known whether Redis has carried out the request. */
+/* Marks the changes of the request as unknown, because Redis may or may not have run it. */
 static void mark_unknown(struct session *s, const struct pending_request *r)
 {
 	bool is_reset = r->kind == PENDING_RESET;
@@ -308,7 +308,7 @@ static void complete_one(struct session *s, struct pending_request *r,
 	if (is_accepted(r, reply))
 		apply_request(s, r);
 	else if (r->kind == PENDING_HELLO || !resp_reply_is_error(reply))
-		/* What comes before HELLO's option that is wrong has been done. */
+		/* Redis has applied HELLO's options before the wrong one. */
 		mark_unknown(s, r);
 	else if (r->kind == PENDING_MULTI)
 		reject_transaction(s);

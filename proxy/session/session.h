@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * session: what Redis knows of a connection and hasp must know, too: database, user, name,
- * protocol, subscriptions, and the transaction (session/transaction.h). What a command asks for
- * comes true when Redis' reply says so, not before. No I/O; what a reply means for locks,
- * guards and observed keys is done by the caller.
+ * session: the state that Redis keeps of a connection and that hasp must know, too: database,
+ * user, name, protocol, subscriptions, and the transaction (session/transaction.h). A command
+ * changes this state when Redis' reply confirms it, not before. No I/O; the caller applies the
+ * meaning of a reply for locks, guards and observed keys.
  *
- * When replies cannot be followed any more (CLIENT REPLY OFF, MONITOR, subscribing inside
- * MULTI ...) the session turns opaque: replies pass unseen, the scripts go on enforcing the
- * rules, and holds and read sets are kept no longer.
+ * When hasp cannot follow the replies any more (CLIENT REPLY OFF, MONITOR, subscribing inside
+ * MULTI
+ * ...) the session turns opaque: replies pass unread, the scripts go on enforcing the rules,
+ * and hasp drops holds and read sets.
  */
 #ifndef HASP_SESSION_SESSION_H
 #define HASP_SESSION_SESSION_H
@@ -44,7 +45,7 @@ struct session {
 	                    * next request, so that no other may come between */
 	bool tracks; /* CLIENT TRACKING was sent: Redis reports changes of the keys that are
 	              * read on the link */
-	bool quitting; /* QUIT was sent: requests behind it get no answer */
+	bool quitting; /* QUIT was sent: later requests get no answer */
 	struct transaction txn;
 };
 
@@ -83,12 +84,12 @@ void session_withdraw(struct session *s, struct pending_request *r);
 /* EXEC is about to be sent: ends the transaction. Returns the request to await; NULL when there
  * was none, or its reply changes nothing. */
 struct pending_request *session_exec(struct session *s);
-/* The same, for a session that is in a transaction. Never NULL. */
+/* As session_pending(), for a session that is in a transaction. Never NULL. */
 struct pending_request *session_exec_pending(struct session *s);
 
-/* Calls `done` for an awaited request that was answered, or for each of those that an EXEC
- * carried out with the reply that it got there, in database `db` (-1: not known), before what
- * the reply says is applied. `frame`: the whole reply, if it was captured. */
+/* Called for an awaited request that was answered, or for each request that an EXEC ran, with
+ * its own reply, in database `db` (-1: not known), before the reply is applied. `frame`: the
+ * whole reply, if it was captured. */
 typedef void session_done_fn(void *arg, struct pending_request *r, int db,
                              const struct resp_reply *reply, struct slice frame);
 
@@ -105,7 +106,7 @@ void session_complete(struct session *s, struct pending_request *r);
 void session_each_awaited(const struct session *s,
                           void (*fn)(void *arg, struct pending_request *r, int db), void *arg);
 
-/* The same for those that `exec`, which Redis has answered now, has carried out. */
+/* As above, for the requests that `exec`, which Redis has now answered, has run. */
 void session_each_queued(const struct session *s, const struct pending_request *exec,
                          void (*fn)(void *arg, struct pending_request *r, int db), void *arg);
 

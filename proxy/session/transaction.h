@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * transaction: a connection's MULTI, and the keys that it watches for itself. MULTI and WATCH
- * bracket the commands behind them, so they count from when they are sent.
+ * apply to the commands after them, so they count from when they are sent.
  *
  *            MULTI sent
  *     NONE ------------> QUEUING ---longer than may be kept---> TOO_LONG
@@ -33,7 +33,7 @@ enum transaction_state {
 };
 #define TRANSACTION_STATES (TRANSACTION_ABORTED + 1)
 
-/* What the guards are to a transaction whose application watches keys of its own. */
+/* How guards affect a transaction whose application watches keys of its own. */
 enum transaction_guards {
 	TRANSACTION_GUARDS_UNWATCHED,
 	TRANSACTION_GUARDS_WATCHED, /* those of what was read are watched since before MULTI */
@@ -52,7 +52,7 @@ struct transaction {
 	struct list queued; /* pending requests among them */
 	struct buf kept; /* the commands since MULTI, where there are guards */
 	struct watched_keys *watched; /* NULL: none, as with most clients */
-	int selected_db; /* by the last SELECT that `selects` tells of */
+	int selected_db; /* by the last SELECT, if `selects` */
 	enum transaction_state state : 8; /* transaction.c writes it */
 	enum transaction_guards guards : 8; /* since MULTI */
 	bool watching; /* Redis may watch keys for the application */
@@ -81,7 +81,7 @@ void transaction_begin(struct transaction *t);
 void transaction_begun(struct transaction *t);
 /* A command is sent that Redis will queue. */
 void transaction_add(struct transaction *t);
-/* The same command has a pending request: keeps `r` until EXEC. Takes it. To be called before
+/* Takes the pending request of the next command, and keeps it until EXEC. Call this before
  * transaction_add(). */
 void transaction_add_pending(struct transaction *t, struct pending_request *r);
 /* Keeps the command, which may have to be sent again, as `bytes`. `max`: bytes for all commands
@@ -93,8 +93,8 @@ void transaction_abort(struct transaction *t);
 void transaction_exec(struct transaction *t, struct list *queued);
 /* DISCARD or RESET is sent. */
 void transaction_discard(struct transaction *t);
-/* MULTI was refused: what came behind it was not queued, but carried out; the pending requests
- * go to `queued`. What is watched stays so. */
+/* MULTI was refused: Redis did not queue the later commands, but ran them; the pending requests
+ * go to `queued`. Watched keys stay watched. */
 void transaction_reject(struct transaction *t, struct list *queued);
 
 /* The application watches `key` in database `db`. More than 256 KB of keys are not

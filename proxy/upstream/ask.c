@@ -237,7 +237,7 @@ int ask_server(const struct ask *how, struct buf *why)
 	return a.done ? 0 : -1;
 }
 
-/* What ask_commands() learns. */
+/* The result of ask_commands() so far. */
 struct ask_learning {
 	const struct ask_learner *learner;
 	size_t n; /* commands */

@@ -20,7 +20,7 @@ struct ask {
 	const char *user, *password; /* NULL: none */
 	struct dial_tls tls;
 	int64_t timeout_ms; /* for all of it together, or for what next() asks at a time; > 0 */
-	const struct slice *requests; /* as they are sent, one behind the other; at least one */
+	const struct slice *requests; /* in the order in which they are sent; at least one */
 	size_t nrequests;
 	/* The reply to request `i`, which may be an error. */
 	void (*on_reply)(void *arg, size_t i, const redisReply *reply);
@@ -32,21 +32,21 @@ struct ask {
 	struct buf *refusal; /* gets the error that answers the login; may be NULL */
 };
 
-/* Connects, logs in, asks, and closes the connection; blocks meanwhile. Returns 0 when all
- * requests were answered; -1 when not, with the reason in words appended to `why`. From any
- * thread. */
+/* Connects, logs in, sends the requests, and closes the connection; blocks until then. Returns
+ * 0 when all requests were answered; -1 otherwise, with the reason in words appended to `why`.
+ * From any thread. */
 int ask_server(const struct ask *how, struct buf *why) __attribute__((warn_unused_result));
 
 struct ask_learner {
-	/* The reply to COMMAND, which may be an error. Returns how many commands it tells of.
+	/* The reply to COMMAND, which may be an error. Returns how many commands it describes.
 	 */
 	size_t (*on_commands)(void *arg, const redisReply *reply);
 	void *arg;
 };
 
-/* Asks for COMMAND; of `where`, all from `requests` on is not looked at. Returns 0 when the
- * reply told of commands; -1 when it did not, with the reason in words appended to `why`. From
- * any thread. */
+/* Sends COMMAND; ignores the fields of `where` from `requests` on. Returns 0 if the reply
+ * describes commands; -1 otherwise, with the reason in words appended to `why`. From any
+ * thread. */
 int ask_commands(const struct ask *where, const struct ask_learner *learner, struct buf *why)
 	__attribute__((warn_unused_result));
 

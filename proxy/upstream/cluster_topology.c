@@ -53,7 +53,7 @@ struct cluster_topology {
 	double searched_at; /* clock: when the last search began */
 	double down_at; /* clock: when a node last said that the cluster is down; 0: never */
 	long long epoch; /* the latest that a node has reported since all were asked in vain */
-	bool wanted; /* it is to be asked for again */
+	bool wanted; /* hasp must ask for it again */
 	char **failing; /* addresses of nodes whose last answer failed */
 	size_t nfailing;
 	struct ev_timer look;

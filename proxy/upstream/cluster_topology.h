@@ -29,8 +29,8 @@ struct cluster_topology_ops {
 	void (*on_changed)(void *arg);
 	/* The node serves no slot any more. Nothing new goes there from now on. */
 	void (*on_gone)(void *arg, struct node *n);
-	/* The same node: on_changed() has been called since, and the node is about to be
-	 * stopped, and then freed. Nothing may refer to it any more. */
+	/* The node leaves: on_changed() has been called, and the node is about to be stopped,
+	 * and then freed. Nothing may refer to it any more. */
 	void (*on_stop)(void *arg, struct node *n);
 	/* The node that cluster_topology_verify() named has answered question number
 	 * `question`. `was_down`: this node or another one has reported, a moment ago at most,
@@ -43,7 +43,7 @@ struct topology *cluster_topology_new(const struct link_env *links,
                                       const struct node_ops *nodes,
                                       const struct cluster_topology_ops *ops, void *arg);
 
-/* Which node serves which slot, and the primaries. */
+/* Returns the map of slots to nodes, with the primaries. */
 struct slot_map *cluster_topology_map(struct topology *t);
 
 /* The map may be wrong: it is asked for soon. May be called often. */

@@ -167,7 +167,7 @@ static const struct link_ops control_link_ops = {
 	.on_down = control_on_down,
 };
 
-/* The first error says why; those behind it are its consequences. */
+/* Notes the first error: later ones are its consequences. */
 static void control_note_error(struct control *c, const redisReply *reply)
 {
 	if (reply && reply->type == REDIS_REPLY_ERROR && !c->error)
@@ -193,7 +193,7 @@ static void control_on_hello(void *arg, const redisReply *reply)
 			c->in_cluster = control_is_text(reply->element[i + 1], "cluster");
 }
 
-/* What the operator can do about an error; NULL: nothing. */
+/* Returns what the operator can do about an error; NULL: nothing. */
 static const char *control_hint(const char *error)
 {
 	if (control_error_is(error, "NOAUTH"))
@@ -269,8 +269,7 @@ static void control_on_pong(void *arg, const redisReply *reply)
 	control_note_pong(c, reply->type == REDIS_REPLY_ERROR ? reply->str : NULL);
 }
 
-/* What it answers to PING does not matter, and an ACL may forbid ROLE: an error is an answer.
- */
+/* Any answer to PING will do; an ACL may forbid ROLE, and an error is an answer, too. */
 void control_check(struct control *c)
 {
 	if (!c->up || c->checking)
@@ -441,7 +440,7 @@ void control_reconnect(struct control *c, const char *reason)
 		link_close(c->user.link);
 		control_on_down(c, LINK_BROKEN, reason, 0);
 	}
-	/* What is wrong at the new address is news. */
+	/* Log again if the new address fails, too. */
 	(void)control_set_health(c, CONTROL_CONNECTING);
 	c->asked_at = c->how.env->clock();
 	c->role = ROLE_UNKNOWN;
@@ -498,7 +497,7 @@ bool control_is_silent(const struct control *c)
 		return false;
 	if (!c->up && c->health != CONTROL_CONNECTING)
 		return true;
-	/* What came while hasp was stopped is read behind this. */
+	/* Bytes that came while hasp was stopped are read later. */
 	return c->how.env->clock() - c->asked_at >= SILENT_SECONDS &&
 	       !(c->user.link && link_has_input(c->user.link));
 }

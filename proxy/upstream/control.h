@@ -21,9 +21,9 @@ struct control;
 
 struct control_how {
 	struct link_env *env;
-	/* The reply to COMMAND, which is no error. Returns how many commands it tells of. NULL:
-	 * a second connection, for calls that would hold others up. It does not ask, and leaves
-	 * it to the first one to log what is wrong. */
+	/* The reply to COMMAND, which is no error. Returns how many commands it describes.
+	 * NULL: a second connection, for calls that would hold others up. It does not send
+	 * COMMAND, and the first connection logs the faults. */
 	size_t (*on_commands)(void *arg, const redisReply *reply);
 	/* The connection is up and logged in; runs before any call could be made. May be NULL.
 	 */
@@ -54,8 +54,8 @@ enum control_health {
 
 /* Connects as soon as the loop runs, and again whenever the connection ends. */
 struct control *control_new(const struct control_how *how);
-/* Connects anew: the address or the login has changed; `reason` is for the log. Calls in flight
- * get NULL. */
+/* Connects again, because the address or the login has changed; `reason` is for the log. Calls
+ * in flight get NULL. */
 void control_reconnect(struct control *c, const char *reason);
 /* Redis is there: if Redis could not be reached, the next try is made now. */
 void control_retry_now(struct control *c);
@@ -75,13 +75,13 @@ void control_check(struct control *c);
 /* Calls can be made. */
 bool control_is_up(const struct control *c);
 enum control_health control_health(const struct control *c);
-/* Of the server that it is, or was last, connected to: is it a node of a Redis Cluster? */
+/* True if the present server, or the last one, is a node of a Redis Cluster. */
 bool control_is_in_cluster(const struct control *c);
-/* It is up, and no check waits for its answer. */
+/* True if the connection is up and no health check is pending. */
 bool control_is_answering(const struct control *c);
-/* It could not be reached, or an answer is due to it for a second or longer. */
+/* True if the server cannot be reached, or has owed an answer for a second or longer. */
 bool control_is_silent(const struct control *c);
-/* As it was told last, by the server at this address. */
+/* Returns the role that the server at this address reported last. */
 enum server_role control_role(const struct control *c);
 /* The policy by which the server evicts keys, as it said last; empty: it evicts none, or does
  * not say. */

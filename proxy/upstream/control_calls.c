@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * control_calls: the requests on a control's connection. One for another database than the one
- * that is selected is held, with all that come behind it, until that is:
+ * control_calls: the requests on a control's connection. A request for another database than
+ * the selected one is held, with all later ones, until its database is selected:
  *
  *   control_call() --> in flight, in `requests` --reply--> fn()
  *             `------> `held` --SELECT--^

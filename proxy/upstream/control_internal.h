@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * control_internal: a control, and what its two files need of each other:
+ * control_internal: a control, shared by its two files:
  *
- *   control.c        the connection: login, checks, what becomes of it
+ *   control.c        the connection: login, checks, its end
  *   control_calls.c  the requests on it, each in its database
  */
 #ifndef HASP_UPSTREAM_CONTROL_INTERNAL_H

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* The reader takes up to 100 bytes for each element, and an element has four bytes at least.
- * What hasp asks for is answered by less than a tenth of this. */
+ * The replies to hasp's requests are shorter than a tenth of this. */
 #define DECODE_MAX ((size_t)2 * 1024 * 1024)
 
 redisReply *reply_decode(struct slice frame)

@@ -8,7 +8,7 @@
 #include "net/name_watch.h"
 #include "upstream/link_internal.h"
 
-/* So many bytes of script calls, about fifteen of them, keep Redis busy for several times as
+/* This many bytes of script calls, about fifteen calls, keep Redis busy for several times as
  * long as it takes to send them. */
 #define CALLS_FLUSH_BYTES ((size_t)4 * 1024)
 /* Lines about links that ended, in 10 seconds: they seldom end alone. */
@@ -110,7 +110,7 @@ void link_leave(struct link_user *u)
 	if (u->claimed)
 		link_resume(l);
 	detach_user(u);
-	/* It stood for a shared link, for this user alone. */
+	/* The link stood for a shared link, for this user alone. */
 	if (l->stream.peer && l->shared && l->nusers == 0)
 		link_close(l);
 }
@@ -144,8 +144,8 @@ void link_go_down(struct link *l, enum link_end end, const char *reason)
 	count_discarded(l);
 	if (l->env->errors)
 		metrics_count(&l->env->errors[cut ? LINK_CUT : end], 1);
-	/* The users are told when the link is closed: they may do anything then, join another
-	 * link or free themselves. */
+	/* Notify the users only when the link is closed: they may then join another link or
+	 * free themselves. */
 	list_init(&users);
 	list_move_all(&users, &l->users);
 	link_close(l);
@@ -300,7 +300,7 @@ void links_follow(struct link_env *env, const char *reason)
 		struct link *l = container_of(at, struct link, node);
 		link_set_outdated(l, !l->opening);
 	}
-	/* What their users do may end others of them, and make new ones. */
+	/* Users may end other links of the list, and make new ones. */
 	while (!list_empty(&links)) {
 		struct link *l = container_of(links.next, struct link, node);
 		list_remove(&l->node);

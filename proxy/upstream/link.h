@@ -8,9 +8,9 @@
  *                                          v
  *   A, B, C <---- on_bytes(), on_reply() <- reply scan
  *
- * The link knows where a reply ends and which user's request it answers; what either means is
- * the users' business. Replies are forwarded in pieces, as they come, unless the entry in the
- * FIFO says otherwise. A link that must log in sends nothing else before Redis has accepted the
+ * The link knows where a reply ends and which user's request it answers; the users know what
+ * they mean. The link forwards replies in pieces, as they come, unless the entry in the FIFO
+ * says otherwise. A link that must log in sends nothing else before Redis has accepted the
  * login. A private link has one user, which may read bytes instead of replies
  * (link_make_opaque()) or look at every frame (link_watch()); a shared link has any number of
  * users, which come and go. The states of a link are in link_internal.h.
@@ -30,7 +30,7 @@
 #include "net/stream.h"
 #include "resp/reply.h"
 
-/* What is to be done with a reply; flags of link_expect(). */
+/* How the link handles a reply; flags of link_expect(). */
 enum {
 	LINK_PASS = 0, /* forward it, no more */
 	LINK_NOTIFY = 1 << 0, /* call on_reply() when it is whole */
@@ -139,7 +139,7 @@ enum link_kind {
 };
 #define LINK_KINDS (LINK_KIND_OWN + 1)
 
-/* What all links of a worker share. */
+/* Shared by all links of a worker. */
 struct link_env {
 	struct stream_flusher *flusher;
 	struct dialer dialer;
@@ -148,8 +148,8 @@ struct link_env {
 	struct address address;
 	char *name; /* the address as configured, for messages */
 	const char *user, *password; /* for hasp's own connections; NULL: none */
-	/* Redis refused a connection without a login, as hasp's own ones were told last, at
-	 * `login_checked_at` by `clock`; 0: not yet. */
+	/* Redis refused a connection without a login, according to its last answer to one of
+	 * hasp's own connections, at `login_checked_at` by `clock`; 0: no answer yet. */
 	bool login_required;
 	double login_checked_at;
 	char *scratch; /* replies are read into it */
@@ -157,10 +157,10 @@ struct link_env {
 	struct list open; /* links that are not closed */
 	size_t nopen[LINK_KINDS]; /* of them, by enum link_kind */
 	size_t max; /* of them, hasp's own not counted; 0: no limit */
-	struct metrics_counter *errors; /* [LINK_ENDS]: counts the ends of links; NULL: nobody
-	                                 * counts */
-	struct metrics_counter *over_max; /* counts links that are one too many; NULL: nobody
-	                                   * wants to know */
+	struct metrics_counter
+		*errors; /* [LINK_ENDS]: counts the ends of links; NULL: not needed */
+	struct metrics_counter
+		*over_max; /* counts links beyond the maximum; NULL: not needed */
 	struct list dead; /* closed links, for links_reap() */
 	struct log_limit ends; /* of lines about links that end */
 	const char *master; /* its name at the sentinels; NULL: there are none */
@@ -169,9 +169,9 @@ struct link_env {
 	double failover_wait; /* seconds for which a new link goes on trying; 0: it does not */
 	const char *own_name; /* how the names of hasp's own connections begin; NULL: they have
 	                       * none */
-	/* What is to be at the far end of a new link, in place of a server: something in this
-	 * process, which answers by link_receive(). `accepted`: of link_new_accepted(), else
-	 * NULL. NULL: links connect to `address`. */
+	/* Makes the far end of a new link inside this process, in place of a server; it answers
+	 * by link_receive(). `accepted`: of link_new_accepted(), else NULL. NULL: links connect
+	 * to `address`. */
 	struct stream_peer *(*connect)(struct link_env *env, struct link *l,
 	                               const struct link_login *accepted);
 	void *far; /* of connect() */
@@ -213,7 +213,8 @@ unsigned link_write_setinfo(struct buf *out, const struct link_login *login);
  * or log in, because there is no server, or the connection breaks, it goes on trying for
  * env->failover_wait. */
 struct link *link_new(struct link_env *env, bool shared, const struct link_login *login);
-/* The same for hasp's own purposes: it does not count, may always be had, and is tried once. */
+/* Makes a link for hasp's own purposes: it does not count, is never refused, and connects once.
+ */
 struct link *link_new_own(struct link_env *env, bool shared, const struct link_login *login);
 /* (env->connect) A link for one user that stands for a shared one: its far end knows that
  * `login` was accepted, and sees to it that it is in force. */
@@ -253,8 +254,8 @@ void link_leave(struct link_user *u);
 /* Sends now; or at the end of the loop's turn, in one piece with what else is queued. */
 void link_send(struct link *l, struct slice bytes);
 void link_queue(struct link *l, struct slice bytes);
-/* As link_queue(), for script calls, which keep Redis busy: when a few of them are queued they
- * are sent without waiting for the end of the turn, so that Redis works meanwhile. */
+/* As link_queue(), for script calls, which keep Redis busy: when a few of them are queued, the
+ * link sends them before the end of the turn, so that Redis starts to work. */
 void link_queue_call(struct link *l, struct slice bytes);
 /* Sends a PING and discards its reply. */
 void link_ping(struct link *l);

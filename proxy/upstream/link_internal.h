@@ -9,7 +9,7 @@
 #include "upstream/fifo.h"
 #include "upstream/link.h"
 
-/* What a link is doing. link_set_state() is the only writer, and asserts these transitions:
+/* The state of a link. link_set_state() is the only writer, and asserts these transitions:
  *
  *   NEW ---- no login ----> OPEN -- link_make_opaque() --> TURNING_OPAQUE
  *    |                       ^                              |       ^
@@ -22,13 +22,12 @@
  *   From each of them but NEW to CLOSED: link_close(), the connection breaks or cannot be made,
  *   Redis refuses the login.
  *
- * Being connected is no state: nothing depends on it, for until dialling has ended the stream
- * keeps what is sent. */
+ * Being connected is not a state: until dialling has ended, the stream keeps the sent bytes. */
 enum link_state {
 	LINK_NEW, /* inside link_new() */
 	LINK_LOGGING_IN, /* holds back what users send until Redis accepts the login */
-	LINK_LOGGING_IN_OPAQUE, /* the same; link_make_opaque() was called meanwhile */
-	LINK_OPEN, /* sends what users send, and scans replies */
+	LINK_LOGGING_IN_OPAQUE, /* as LINK_LOGGING_IN, after link_make_opaque() */
+	LINK_OPEN, /* sends users' requests, and scans replies */
 	LINK_TURNING_OPAQUE, /* waits for the replies that come first and are discarded */
 	LINK_OPAQUE, /* forwards bytes as they come */
 	LINK_CLOSED, /* no users, no connection; links_reap() frees it */
@@ -120,7 +119,8 @@ void link_on_drained(struct stream *s);
 
 /* For so many seconds. */
 void link_begin_opening(struct link *l, double seconds, const struct link_opening_ops *ops);
-/* It is connected and logged in, or closed: it tries no more. Harmless when it does not. */
+/* Ends the tries, because the link is connected and logged in, or closed. May be called twice.
+ */
 void link_end_opening(struct link *l);
 /* So many seconds are left. */
 double link_opening_left(const struct link_opening *o);
@@ -129,15 +129,15 @@ void link_opening_note(struct link_opening *o, const char *reason);
 /* The next try, if there is none under way then. */
 #define OPENING_AGAIN_SECONDS 0.1
 void link_opening_wait(struct link_opening *o, double seconds);
-/* Begins anew, at the environment's address, in what is left of its time. */
+/* Tries again, at the environment's address, in the rest of its time. */
 void link_reopen(struct link *l);
 /* The connection broke before it was logged in: true if it tries again. */
 bool link_tries_again(struct link *l, const char *reason);
 
-/* The users are told that the login was accepted. */
+/* Notifies the users that Redis accepted the login. */
 void link_notify_ready(struct link *l);
 
-/* Users that found it full are told that it is so no more. */
+/* Notifies users that found the link full that it has space again. */
 void link_notify_drained(struct link *l);
 
 /* From TURNING_OPAQUE to OPAQUE, unless the next reply is to be discarded: such replies come
@@ -153,7 +153,7 @@ static inline enum link_kind link_kind(const struct link *l)
 	return l->shared ? LINK_KIND_SHARED : LINK_KIND_PRIVATE;
 }
 
-/* What users send waits until Redis has accepted the login. */
+/* True while the link queues its users' requests until Redis accepts the login. */
 static inline bool link_is_logging_in(const struct link *l)
 {
 	return l->state == LINK_LOGGING_IN || l->state == LINK_LOGGING_IN_OPAQUE;

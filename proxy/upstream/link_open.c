@@ -12,8 +12,8 @@ static const struct stream_ops link_stream_ops = { link_on_readable, link_on_dra
 
 static const struct login_step essential = { { NULL } };
 
-/* The user is the default one, which has lost its password since: it is logged in already. The
- * first is Redis', the second that of versions before 6. */
+/* The answers to an AUTH of the default user, which has no password any more, and is logged in
+ * already: of Redis, and of versions before 6. */
 static const struct login_step auth_alone = {
 	{ "-ERR AUTH <password> called without any password configured",
 	  "-ERR Client sent AUTH, but no password is set", NULL }
@@ -25,7 +25,7 @@ static const struct login_step naming = { { "-", NULL } };
 /* Where an ACL denies the command, Redis has let the connection in. */
 static const struct login_step proof = { { "-NOPERM", "-ERR unknown command", NULL } };
 
-/* It is there: what is sent to a server that hangs would be lost if that one is given up. */
+/* Await the first reply: a hung server would lose the requests. */
 static const struct login_step hearing = { { "-", NULL } };
 
 static void add_login_step(struct login_script *script, const struct login_step *step,

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * link_opening: a link that is not connected and logged in yet goes on trying while it has
- * time, also at another address, for nothing that a user wants was sent yet.
+ * time, also at another address, because it has sent no request of a user yet.
  *
  *   link_new() --> dial --> log in --> link_end_opening()
  *       |           |         |
  *       |           '---------'-- failed: again after a while ---> dial
  *       '-- there is no server: waits for link_reopen() ---------> dial
  *
- * In each of them it may get too late: LINK_UNREACHABLE.
+ * In each state, its time may end: LINK_UNREACHABLE.
  */
 #include <stdio.h>
 #include <stdlib.h>

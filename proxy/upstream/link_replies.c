@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * link_replies: what comes back over a link: where each reply ends, which user it belongs to,
- * and what its flags ask for.
+ * link_replies: reads the replies on a link: finds where each one ends and which user it
+ * belongs to, and does what its flags ask for.
  *
  *   stream -> link_on_readable() -> scan_replies()
  *                                     |-- skip_plain() -- whole, simple, LINK_PASS --.
@@ -174,7 +174,7 @@ static void forward_segment(struct link *l, struct segment *g, const char *p)
 	g->from = p;
 }
 
-/* What begins at `p` belongs to `to`. */
+/* The bytes from `p` on belong to `to`. */
 static void switch_segment(struct link *l, struct segment *g, struct link_user *to,
                            const char *p)
 {
@@ -340,7 +340,7 @@ static void scan_replies(struct link *l, const char *p, size_t n)
 			switch_segment(l, &g, to, p);
 		} else if (at_start && begins_stream(head, p)) {
 			forward_segment(l, &g, p);
-			/* Its user may have left meanwhile, or closed the link. */
+			/* The callback may have removed the user, or closed the link. */
 			if (!link_scans_replies(l) || !begins_stream(fifo_head(&l->fifo), p))
 				continue;
 			start_stream(l);

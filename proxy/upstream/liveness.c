@@ -85,7 +85,7 @@ static void writes_on_reply(void *owner, void *tag, const struct resp_reply *rep
 	writes_passed(owner);
 }
 
-/* It could not be asked. */
+/* The connection for the question broke. */
 static void writes_on_down(void *owner, enum link_end end, const char *reason, size_t inflight)
 {
 	(void)end;
@@ -150,7 +150,7 @@ static bool is_dead_link(struct liveness *v, struct link *l)
 		return false;
 	}
 	l->nsilent = is_reply_due(l) ? l->nsilent + 1 : 0;
-	/* What came while hasp was stopped is read behind this. */
+	/* Bytes that came while hasp was stopped are read later. */
 	if (l->nsilent <= v->limit || stream_has_input(&l->stream))
 		return false;
 	/* A server that answers no checks has not just paused its writes. */
@@ -160,7 +160,7 @@ static bool is_dead_link(struct liveness *v, struct link *l)
 	return v->writes == WRITE_CHECK_PASSED && v->npassed >= WRITES_PASS_LOOKS;
 }
 
-/* Ends the links of `dead`. What their users do then may end others of them. */
+/* Ends the links of `dead`. Their users may then end other links of the list. */
 static void end_links(struct liveness *v, struct list *dead, const char *what)
 {
 	char reason[96];
@@ -183,8 +183,8 @@ static bool is_any(struct liveness *v, struct link *l)
 	return true;
 }
 
-/* Ends those links for which `is_dead` says so. What is connecting has a time-out of its own.
- */
+/* Ends the links for which `is_dead` returns true. A link that is connecting has a time-out of
+ * its own. */
 static void end_dead(struct liveness *v, bool (*is_dead)(struct liveness *v, struct link *l),
                      const char *what)
 {

@@ -38,8 +38,8 @@ static void node_on_info(void *arg, const redisReply *reply)
 	char before[NODE_HISTORY_SIZE];
 
 	if (!reply) {
-		/* Clients may have written to it meanwhile: whoever comes next is another one.
-		 */
+		/* Clients may have written to the old server: the next one counts as another
+		 * server. */
 		*n->history = '\0';
 		return;
 	}
@@ -58,12 +58,12 @@ static void ask_history(struct node *n)
 
 	resp_write_request(&out, argv, 2);
 	rc = control_call(n->control, 0, buf_slice(&out), node_on_info, n);
-	/* It is up, or this would not run. */
+	/* The connection is up, or this would not run. */
 	HASP_ASSERT(rc == 0);
 	buf_release(&out);
 }
 
-/* What it answers then, clients would see, and nobody would say why. */
+/* Clients would see odd answers of such a server: log the reason. */
 static void warn_of_kind(const struct node *n)
 {
 	if (control_role(n->control) == ROLE_SENTINEL)
@@ -94,8 +94,8 @@ static void node_on_connected(void *arg)
 	node_retry_now(arg);
 }
 
-/* A script may answer READONLY as it likes. What the server says of itself to hasp counts: it
- * is asked, and node_on_role() hears if that has changed. */
+/* A script may return READONLY, so only the server's answer to hasp counts: this asks for its
+ * role, and node_on_role() gets the answer if the role has changed. */
 static void node_on_alarm(void *arg, enum link_alarm alarm)
 {
 	struct node *n = arg;
@@ -185,7 +185,7 @@ void node_stop(struct node *n)
 	n->liveness = NULL;
 	pool_free(n->pool);
 	n->pool = NULL;
-	/* What fails with it may make calls. */
+	/* Calls that fail with the connection may make new calls. */
 	if (n->acks)
 		control_free(n->acks);
 	n->acks = NULL;
@@ -241,7 +241,7 @@ void node_hold(struct node *n, enum node_hold why, bool held)
 	unsigned before = n->held;
 
 	n->held = held ? before | why : before & ~(unsigned)why;
-	/* (What stands for a whole cluster has none.) */
+	/* (The front of a cluster has none.) */
 	if (before && !n->held && n->ops)
 		n->ops->on_released(n->arg, n);
 }

@@ -15,7 +15,7 @@
 #include "upstream/pool.h"
 #include "upstream/subscriber.h"
 
-/* What the configuration says of all nodes. */
+/* The settings of all nodes. */
 struct node_settings {
 	/* As in struct dialer. */
 	int64_t connect_timeout_ms, keepalive_ms, user_timeout_ms;
@@ -29,7 +29,7 @@ struct node_settings {
 	bool is_alone; /* the configuration names one server, by its address */
 };
 
-/* What hasp's own connection knows of it. */
+/* The state of a node, as hasp's own connection sees it. */
 enum node_health {
 	NODE_ANSWERS,
 	NODE_UNSURE, /* it has just been asked, or is being connected */
@@ -49,7 +49,7 @@ struct node {
 	struct pool *pool; /* NULL after node_stop() */
 	struct control *control; /* likewise */
 	struct liveness *liveness; /* likewise */
-	struct name_watch *name; /* likewise; what the address means now */
+	struct name_watch *name; /* NULL, too; resolves the address again and again */
 	struct subscriber *subscriber; /* NULL before node_listen() */
 	struct control *acks; /* for WAIT; NULL before node_acks() */
 	struct node_settings settings; /* in force */
@@ -61,21 +61,22 @@ struct node {
 };
 
 struct node_ops {
-	/* The reply to COMMAND, which is no error. Returns how many commands it tells of. */
+	/* The reply to COMMAND, which is no error. Returns how many commands it describes. */
 	size_t (*on_commands)(void *arg, struct node *n, const redisReply *reply);
 	/* `control` is up and logged in; runs before any call could be made. */
 	void (*on_up)(void *arg, struct node *n);
-	/* It is another server now, or none. Links that lead to the old one have ended, or are
-	 * outdated. */
+	/* The node now stands for another server, or for none. Links to the old one have ended,
+	 * or are outdated. */
 	void (*on_moved)(void *arg, struct node *n);
-	/* What node_hold() held back may go on. After on_moved(), if it is that. */
+	/* Requests that node_hold() held back may go on. After on_moved(), if the node moved.
+	 */
 	void (*on_released)(void *arg, struct node *n);
 	/* Whether it is still the server to speak to should be found out. Any number of times.
 	 */
 	void (*on_alarm)(void *arg, struct node *n, enum link_alarm alarm);
-	/* It is up again, and is another server, or has lost what it had: a replica was
-	 * promoted, or it was started anew. What was written last may be missing. Also if that
-	 * cannot be told, because INFO is forbidden. */
+	/* The node is up again, and is another server, or has lost its data: a replica was
+	 * promoted, or the server was restarted. The last writes may be missing. Also called if
+	 * hasp cannot find out, because INFO is forbidden. */
 	void (*on_changed)(void *arg, struct node *n);
 };
 
@@ -102,19 +103,19 @@ struct control *node_acks(struct node *n);
  * are open end at once, as when Redis dies; if NULL, each is left as soon as nothing is under
  * way on it. */
 void node_move(struct node *n, const char *address, const char *reason);
-/* The same when no server is known, `absent` says why: clients wait until one is, or for
- * links.failover_wait. */
+/* As node_move(), if no server is known, for the reason `absent`: clients wait until one is
+ * known, or for links.failover_wait. */
 void node_leave(struct node *n, const char *absent, const char *reason);
-/* From now on clients send nothing more to it, until that is taken back, and hasp itself only
- * renewals (NODE_PAUSED: all the same). What is under way goes on. With node_move() and
- * node_leave(), NODE_LEAVING is over. */
+/* Holds the node: from now on clients send nothing more to it, and hasp itself only renewals
+ * (NODE_PAUSED: all its calls), until `held` is false. Commands under way go on. node_move()
+ * and node_leave() end NODE_LEAVING. */
 void node_hold(struct node *n, enum node_hold why, bool held);
 /* Does hasp itself send renewals only? */
 static inline bool node_is_still(const struct node *n)
 {
 	return n->held & (NODE_LEAVING | NODE_AT_REST);
 }
-/* links.user or links.password is another one: hasp's own connections log in anew. */
+/* links.user or links.password has changed: hasp's own connections log in again. */
 void node_log_in(struct node *n);
 
 /* NODE_SILENT after node_stop(). */

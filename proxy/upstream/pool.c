@@ -9,14 +9,13 @@
 
 /* A link without users is closed at the second sweep that finds it so. */
 #define POOL_SWEEP_SECONDS 30.0
-/* The same of a link with a name. What is shorter would have clients that come and go find
- * none. */
+/* How long a link with a name may be unused. With a shorter time, clients that come and go
+ * would find no link. */
 #define NAMED_SWEEP_SECONDS 0.5
 /* Clients that share no link have Redis asked at most once in so many seconds whether it still
  * requires a login. */
 #define CHECK_SECONDS 1.0
-/* A link that could not be had is not tried again for so long on behalf of clients that have
- * one of their own. */
+/* How long a link that failed is not tried again for clients that have one of their own. */
 #define FAILED_SECONDS 5.0
 /* A waiter that has less of its time left need not try again. */
 #define PATIENCE_LEAST 0.05
@@ -26,7 +25,7 @@ static bool is_spare(const struct pool_link *l)
 	return !list_empty(&l->spare);
 }
 
-/* No reply is due on a spare link: what follows cannot be told from one. */
+/* No reply is due on a spare link: later bytes could be mistaken for one. */
 static void pool_on_bytes(void *owner, struct slice bytes)
 {
 	struct pool_link *l = owner;
@@ -48,7 +47,7 @@ static void tell_ready(struct pool *p, struct list *waiters)
 {
 	struct list told, *node;
 
-	/* Those that have to wait again come to the list anew. */
+	/* Clients that must wait again enter the list again. */
 	list_init(&told);
 	list_move_all(&told, waiters);
 	while ((node = list_shift(&told)))
@@ -125,7 +124,7 @@ static void pool_on_ready(void *owner)
 	tell_ready(p, &l->group->waiters);
 }
 
-/* Its users are told by the link. */
+/* The link itself notifies its users. */
 static void pool_on_down(void *owner, enum link_end end, const char *reason, size_t inflight)
 {
 	struct pool_link *l = owner;
@@ -426,7 +425,8 @@ bool pool_put_spare(struct pool *p, const struct link_login *login, struct link_
 	    !link_is_idle(link))
 		return false;
 	g = pool_group_find(p, login);
-	/* A group that is made now might take the place of another that is about to be joined. */
+	/* A group that is made now might take the place of another that is about to be joined.
+	 */
 	if (!g && !login->name)
 		g = pool_group_get(p, &found);
 	if (!g)
@@ -513,8 +513,8 @@ static void sweep_group(struct pool *p, struct pool_group *g)
 	for (at = g->links.next; at != &g->links; at = next) {
 		struct pool_link *l = container_of(at, struct pool_link, node);
 		next = at->next;
-		/* One of the users is the pool. Others wait until a link is ready: this one,
-		 * maybe. Who has left may have sent requests that Redis has not answered. */
+		/* One of the users is the pool. Waiting clients may join this link when it is
+		 * ready. Users that have left may have sent requests without an answer yet. */
 		if (link_users(l->link) > 1 || !list_empty(&g->waiters) ||
 		    !link_is_idle(l->link)) {
 			l->unused = false;

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * pool: a worker's shared links: `links_per_worker` for each login (database, protocol version,
- * user, password, name) that its clients have. A link is made when a client needs one, and
- * closed when it has had no user for a while; one with a name soon, for CLIENT LIST shows that
- * name, and applications take it for a client that lives.
+ * user, password, name) that its clients have. The pool makes a link when a client needs one,
+ * and closes it when it has had no user for a while. It closes a link with a name soon, because
+ * CLIENT LIST shows that name, and applications take it for a living client.
  *
- * Clients choose their logins, so that there is a bound: POOL_GROUPS_MAX logins have links, of
- * which POOL_NAMES_MAX have a name, and POOL_IDLE_MAX have no user at the moment. A client with
- * a name beyond these shares links without one; a client with any other login beyond them has
- * to do with a link of its own.
+ * Clients choose their logins, so the pool has bounds: POOL_GROUPS_MAX logins have links, of
+ * which POOL_NAMES_MAX have a name, and POOL_IDLE_MAX have no user at the moment. Beyond these,
+ * a client with a name shares links without one, and a client with any other login gets a link
+ * of its own.
  *
  * A client that needs a link of its own for one transaction puts it back as a *spare* link of
  * its login, private and without a user. Spare links are closed as shared ones without users
  * are, and before links_max refuses another link.
  *
- * Where links lead to something in this process (link_env.connect), each client gets a link of
- * its own that stands for a shared one, so that none waits for another's replies.
+ * If links lead to a peer in this process (link_env.connect), each client gets a link of its
+ * own in place of a shared one, so that none waits for another's replies.
  *
- * Whether Redis takes clients that have not logged in is asked by links of the pool: what Redis
- * answers to clients may be written by a script.
+ * Only the pool's links ask whether Redis accepts clients without a login: a script may have
+ * written Redis' answer to a client.
  */
 #ifndef HASP_UPSTREAM_POOL_H
 #define HASP_UPSTREAM_POOL_H
@@ -40,7 +40,7 @@ void pool_free(struct pool *p); /* closes the links */
 /* Closes the links that had no user at the last sweep, and have had none since. The pool's
  * timer calls it; so may a test. */
 void pool_sweep(struct pool *p);
-/* The same for those links that have a name; more often. */
+/* As pool_sweep(), for links that have a name; call it more often. */
 void pool_sweep_named(struct pool *p);
 
 /* How many links each login may have from now on; >= 1. */
@@ -74,7 +74,7 @@ void pool_waiter_end(struct pool_waiter *w);
 
 enum pool_answer {
 	POOL_READY, /* pool_join() may be called now */
-	POOL_LATER, /* `w` is going to be told */
+	POOL_LATER, /* the pool will notify `w` */
 	POOL_NEVER, /* there are too many logins; or this one has just failed */
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pool_internal: what pool.c (links, and who waits for them) and pool_groups.c (which logins
- * have links) share.
+ * pool_internal: shared by pool.c (links, and the clients that wait for them) and pool_groups.c
+ * (which logins have links).
  */
 #ifndef HASP_UPSTREAM_POOL_INTERNAL_H
 #define HASP_UPSTREAM_POOL_INTERNAL_H
@@ -44,7 +44,7 @@ struct pool {
 	struct list groups_by_use; /* the one that was joined last is the last */
 	struct list spares; /* of pool_link; the one that was used last is the last */
 	struct list check_waiters; /* of pool_waiter: they wait for `check` */
-	const struct pool_ops *ops; /* NULL: nobody waits */
+	const struct pool_ops *ops; /* NULL: no client waits */
 	struct pool_link *check; /* see pool_check_login(); NULL: there is none */
 	bool lacks_reset; /* Redis knows no RESET: each check has a link of its own */
 	int64_t links_per_login; /* >= 1 */
@@ -60,11 +60,12 @@ void pool_link_free(struct pool_link *l);
 /* NULL: there is none for the login. */
 struct pool_group *pool_group_find(const struct pool *p, const struct link_login *login);
 
-/* The group for the login, made if need be; where there is no room for its name, that of the
- * same login without one, and *login is without it. NULL: there is no room for that either. */
+/* Returns the group for the login, and makes it if necessary. If there is no room for its name,
+ * returns the group of the same login without a name, and removes the name from *login. NULL:
+ * there is no room for that either. */
 struct pool_group *pool_group_get(struct pool *p, struct link_login *login);
 
-/* Closes its links. Nobody waits for one. */
+/* Closes the group's links. No client may wait for one. */
 void pool_group_free(struct pool *p, struct pool_group *g);
 
 #endif

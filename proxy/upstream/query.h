@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * query: a few commands to one server, over a connection of their own that is closed when all
- * are answered, or the time is over.
+ * query: sends a few commands to one server, over a separate connection, which it closes when
+ * all are answered, or the time is over.
  *
  *   query_start() --> connect --> [AUTH] commands --> all replies --> done(replies)
  *                        |           |

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "upstream/retry.h"
 
-/* The longest delay is short, for while the subscriber is down a client that waits for a lock
- * does not hear that it is free, and another gets it: that costs more than connecting in vain.
- * A refusal ends only when an administrator changes something. */
+/* The longest delay is short: while the subscriber is down, a waiter does not hear that its
+ * lock is free, and another client gets it. That costs more than a failed connection. A refusal
+ * ends only when an administrator changes something. */
 #define MAX_SECONDS 1.0
 #define REFUSED_MAX_SECONDS 5.0
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * retry: when one of hasp's own connections is tried again after it ended: at once if it had
- * worked for a while; else soon, and after each failure twice as late, up to a limit; at once
- * when Redis is known to be there again. The time comes from the environment's clock.
+ * retry: decides when hasp opens one of its own connections again: at once if it had worked for
+ * a while; otherwise soon, with a delay that doubles after each failure, up to a limit; at once
+ * when Redis is known to be up again. The environment's clock gives the time.
  */
 #ifndef HASP_UPSTREAM_RETRY_H
 #define HASP_UPSTREAM_RETRY_H

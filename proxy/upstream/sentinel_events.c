@@ -165,7 +165,8 @@ static struct ear *ear_find(const struct sentinel_events *e, const char *name)
 	return NULL;
 }
 
-/* Those that are not wanted; of the others nothing is known until they are named again. */
+/* Frees the sentinels that are not wanted, and marks the others as unwanted until they are
+ * named again. */
 static void free_unwanted(struct sentinel_events *e)
 {
 	struct list *at, *next;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * sentinel_events: listens at all sentinels, for what they publish of one primary's failovers.
+ * sentinel_events: subscribes at all sentinels to the events of one primary's failovers.
  *
- * The sentinel that leads a failover tells of each step, and nobody else does so before the new
- * primary is promoted:
+ * The sentinel that leads a failover publishes each step; no other sentinel publishes any
+ * before the new primary is promoted:
  *
  *   select a replica --> tell it to be a primary --> wait --> promoted --> the others follow it
  *        BEGUN                BEGUN                  BEGUN    PROMOTED       SWITCHED
  *          |                    |                      |
  *          '--------------------'----------------------'--> ABORTED
  *
- * Between the first two, and before the replica is told, a tenth of a second passes or so.
- * Those that do not lead publish SWITCHED when they hear of the new primary, mostly before the
- * leader.
+ * About a tenth of a second passes between the first two steps, before the replica gets the
+ * command. The other sentinels publish SWITCHED when they hear of the new primary, usually
+ * before the leader.
  *
  * Source: sentinelEvent() in Redis' sentinel.c; https://redis.io/docs/management/sentinel
  */

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * sentinels: which sentinels are asked, in which order, and which of their answers counts. No
- * I/O.
+ * sentinels: decides which sentinels to ask, in which order, and which of their answers counts.
+ * No I/O.
  *
- * The one that answered last is asked first where it is urgent, else the one behind it: each
- * has its turn. Those that the configuration names and those that it named are asked, each once
- * in a round.
+ * If it is urgent, hasp first asks the sentinel that answered last; otherwise the next one, so
+ * that each has its turn. A round asks each sentinel once: those that the configuration names,
+ * and those that the answering sentinel named.
  *
- * Sentinels count the failovers of a primary, by its configuration epoch. One that was cut off,
- * or stopped, tells of an earlier one, and its primary may still say that it is a primary: such
- * an answer does not count. While nothing is known, all are asked, and the one that tells of
- * the last failover counts. But sentinels that were set up anew count from the beginning: when
- * most of them say so, they are right.
+ * Sentinels count the failovers of a primary, by its configuration epoch. A sentinel that was
+ * cut off, or stopped, reports an earlier one, and its primary may still answer that it is a
+ * primary: such an answer does not count. While no failover is known, hasp asks all sentinels,
+ * and the latest failover that one of them reports counts. But sentinels that were set up again
+ * count from the beginning: when most of them report a lower number, they are right.
  *
  * One sentinel alone may lie, and hasp sends passwords to the primary. So where three or more
  * are known, an answer that names another primary than the one in use counts only if a second
@@ -36,7 +36,7 @@
 /* Length of HOST:PORT and a NUL, in bytes. */
 #define SENTINEL_NAME_SIZE (sizeof(((struct address *)NULL)->host) + 16)
 
-/* What a sentinel has answered in this round. */
+/* A sentinel's answer in this round. */
 struct sentinel_word {
 	const char *by; /* its name, in sentinels.names */
 	bool confirms; /* it may confirm what another one says */
@@ -53,7 +53,7 @@ struct sentinels {
 	                     */
 	char **configured;
 	size_t asked; /* in this round: names[0 .. asked - 1] */
-	size_t nbehind; /* in this round: those that told of an earlier failover */
+	size_t nbehind; /* in this round: sentinels that reported an earlier failover */
 	struct sentinel_word words[SENTINELS_MAX]; /* in this round */
 	size_t nwords;
 	bool named_known; /* in this round a sentinel has named the primary in use, and another
@@ -76,7 +76,7 @@ void sentinels_rotate(struct sentinels *s);
 /* The sentinel to ask next in this round; NULL: all were asked. */
 const char *sentinels_next(struct sentinels *s);
 
-/* What a sentinel answers. */
+/* One answer of a sentinel. */
 struct sentinel_answer {
 	struct address address; /* of the primary */
 	char name[SENTINEL_NAME_SIZE]; /* the same, for messages */
@@ -103,8 +103,8 @@ void sentinel_answer_fini(struct sentinel_answer *a);
 /* The sentinel that sentinels_next() returned last has answered, in a round in which all are
  * asked. The sentinels that it names are asked, too. */
 void sentinels_note(struct sentinels *s, const struct sentinel_answer *a);
-/* The answer that counts, of those that sentinels_note() was told of in this round: it knows of
- * the latest failover, and is confirmed if need be. NULL: none does. */
+/* Returns the answer that counts, of those that sentinels_note() got in this round: the one
+ * with the latest failover, confirmed if necessary. NULL: no answer counts. */
 const struct sentinel_word *sentinels_newest(struct sentinels *s);
 
 /* The sentinel that sentinels_next() returned last has answered. `primary`: HOST:PORT of the

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * slot: which of a cluster's 16,384 hash slots a key is in. The slot is the CRC16 of the key,
- * or of its hash tag: what stands between the first `{` and the first `}` behind it, if that is
- * anything.
- * Source: https://redis.io/docs/reference/cluster-spec/ ("Hash tags", "Appendix A"), and
- * keyHashSlot() of Redis.
+ * slot: computes which of a cluster's 16,384 hash slots a key is in. The slot is the CRC16 of
+ * the key, or of its hash tag: the bytes between the first `{` and the first `}` after it, if
+ * there are any. Source: https://redis.io/docs/reference/cluster-spec/ ("Hash tags", "Appendix
+ * A"), and keyHashSlot() of Redis.
  */
 #ifndef HASP_UPSTREAM_SLOT_H
 #define HASP_UPSTREAM_SLOT_H

@@ -23,7 +23,7 @@ void slot_map_init(struct slot_map *m, const struct slot_map_ops *ops, void *arg
 	m->arg = arg;
 }
 
-/* In the map no more; then its owner is told. */
+/* Removes the node from the map, and then notifies its owner. */
 static void drop_node(struct slot_map *m, size_t i)
 {
 	struct node *n = m->nodes[i].node;

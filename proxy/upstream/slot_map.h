@@ -30,7 +30,7 @@ struct slot_map_node {
 };
 
 struct slot_map_ops {
-	/* A node was named for the first time. Returns what is to stand for it. */
+	/* The map names a node for the first time. Returns a struct node for it. */
 	struct node *(*on_node)(void *arg, const char *address);
 	/* No slot is served by it any more. It is in the map no more. */
 	void (*on_gone)(void *arg, struct node *n);
@@ -49,7 +49,7 @@ struct slot_map {
 };
 
 void slot_map_init(struct slot_map *m, const struct slot_map_ops *ops, void *arg);
-/* Nobody is told. */
+/* Frees the map without calling on_gone(). */
 void slot_map_fini(struct slot_map *m);
 
 /* NULL: it is not known. */
@@ -58,8 +58,8 @@ static inline struct node *slot_map_node(const struct slot_map *m, unsigned slot
 	return m->slots[slot];
 }
 
-/* Have its keys been said to be on their way to another node? Then a request for several of
- * them may be refused where one behind it is not. */
+/* True if a node has reported that the slot's keys migrate. Then a request for several of them
+ * may be refused although a later one is not. */
 static inline bool slot_map_is_migrating(const struct slot_map *m, unsigned slot)
 {
 	return m->nmigrating && (m->migrating[slot / 8] >> slot % 8 & 1);
@@ -93,9 +93,10 @@ void slot_map_move(struct slot_map *m, unsigned slot, struct node *n);
 int slot_map_read(struct slot_map *m, const redisReply *slots, const char *asked)
 	__attribute__((warn_unused_result));
 
-/* Takes in a node's answer to CLUSTER NODES, after its answer to CLUSTER SLOTS: of the slots
- * that this node is giving away or getting, slot_map_is_migrating() is true from now on, and
- * the nodes that get slots from it are in the map. `asked`: as for slot_map_read(). */
+/* Reads a node's answer to CLUSTER NODES, after its answer to CLUSTER SLOTS:
+ * slot_map_is_migrating() is true from now on for the slots that this node is giving away or
+ * getting, and the nodes that get slots from it are in the map. `asked`: as for
+ * slot_map_read(). */
 void slot_map_read_migrating(struct slot_map *m, const char *nodes, const char *asked);
 
 #endif

@@ -244,7 +244,7 @@ void subscriber_reconnect(struct subscriber *s, const char *reason)
 		return;
 	if (s->user.link)
 		subscriber_disconnect(s, LINK_BROKEN, reason);
-	/* What is wrong at the new address is news. */
+	/* Log again if the new address fails, too. */
 	s->warned = false;
 	retry_restart(&s->retry);
 }

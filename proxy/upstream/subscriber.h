@@ -20,8 +20,8 @@ struct subscriber_how {
 	const char *channel; /* its own; lives as long as the subscriber */
 	/* Its channel is subscribed, and no other one. */
 	void (*on_up)(void *arg);
-	/* It could not connect, or Redis refuses it (see subscriber_refusal()). It goes on
-	 * trying. */
+	/* The subscriber could not connect, or Redis refuses it (see subscriber_refusal()). It
+	 * goes on trying. */
 	void (*on_failed)(void *arg);
 	/* A channel of subscriber_add() is subscribed. */
 	void (*on_subscribed)(void *arg, struct slice channel);
@@ -32,16 +32,16 @@ struct subscriber_how {
 struct subscriber *subscriber_new(const struct subscriber_how *how);
 void subscriber_free(struct subscriber *s);
 
-/* Connects anew, if it is open: the address or the login has changed; `reason` is for the log.
- */
+/* Connects again, if it is open, because the address or the login has changed; `reason` is for
+ * the log. */
 void subscriber_reconnect(struct subscriber *s, const char *reason);
 
 /* Redis is there: if Redis could not be reached, the next try is made now. */
 void subscriber_retry_now(struct subscriber *s);
 
-/* Sends a PING so often, in ms, while it is up, and connects anew when nothing has come for
- * `timeout_ms` all the same: what is published is lost on a connection that is dead though
- * nothing says so. 0, either of them: never. */
+/* While the connection is up, sends a PING every `delay_ms`, and connects again when nothing
+ * has come for `timeout_ms`: a dead connection without an error would lose messages. If either
+ * is 0: never. */
 void subscriber_set_check(struct subscriber *s, int64_t delay_ms, int64_t timeout_ms);
 
 /* Connects as soon as the loop runs, and again whenever the connection ends. Harmless when it
@@ -55,7 +55,7 @@ const char *subscriber_refusal(const struct subscriber *s);
  * these channels are gone when the connection ends, so on_up() must add them again. */
 void subscriber_add(struct subscriber *s, struct slice channel);
 void subscriber_remove(struct subscriber *s, struct slice channel);
-/* The same, for what is published to the channel's slot of a cluster. */
+/* As subscriber_add(), for messages published to the channel's slot of a cluster. */
 void subscriber_add_sharded(struct subscriber *s, struct slice channel);
 void subscriber_remove_sharded(struct subscriber *s, struct slice channel);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * topology: which servers hasp speaks to, and which of them serves a key. A worker has one; its
- * nodes live on the worker's loop.
+ * topology: the servers that hasp is connected to, and which of them serves a key. A worker has
+ * one; its nodes live on the worker's loop.
  *
- * With one address, or sentinels, there is one node. It becomes another server when the
- * configuration names another address, or the sentinels another primary: watcher.h finds that
- * out, and topology_found() is told. A cluster has several: see cluster_topology.h.
+ * With one address, or sentinels, there is one node. The node moves to another server when the
+ * configuration names another address, or the sentinels another primary: watcher.h finds this
+ * out, and calls topology_found(). A cluster has several nodes: see cluster_topology.h.
  */
 #ifndef HASP_UPSTREAM_TOPOLOGY_H
 #define HASP_UPSTREAM_TOPOLOGY_H
@@ -18,7 +18,7 @@
 #include "upstream/node.h"
 #include "upstream/watcher.h"
 
-/* What the configuration says. The strings live until the next topology_use() has returned. */
+/* The settings of a topology. The strings live until the next topology_use() has returned. */
 struct topology_settings {
 	const char *address; /* of the one server; of no meaning if there is a master */
 	const char *master; /* its name at the sentinels; NULL: there are none */
@@ -30,7 +30,7 @@ struct topology_settings {
 
 struct topology;
 
-/* What a topology of several nodes answers. */
+/* The functions of a topology of several nodes. */
 struct topology_ops {
 	struct node *(*node)(const struct topology *t, struct slice key);
 	struct node *(*next)(const struct topology *t, const struct node *n);
@@ -44,7 +44,7 @@ struct topology_ops {
 
 struct topology {
 	struct node *only; /* NULL: there are several, and */
-	const struct topology_ops *ops; /* these tell of them */
+	const struct topology_ops *ops; /* finds them */
 	struct topology_settings settings; /* in force */
 };
 
@@ -60,7 +60,8 @@ void topology_reap(struct topology *t);
 /* The configuration has changed, or is there for the first time. */
 void topology_use(struct topology *t, const struct topology_settings *s);
 
-/* What the watcher has found out; what is not about the present settings is passed over. */
+/* The watcher has found a primary; ignores findings for other settings than the present ones.
+ */
 void topology_found(struct topology *t, const struct found_primary *p);
 
 /* The node that serves `key`. NULL (never of one node): it is not known. */

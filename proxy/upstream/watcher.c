@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Here: the rounds of questions. What sentinels announce: watcher_hold.c. The thread, and what
- * other threads want of it: watcher_thread.c.
+ * This file runs the rounds of questions. watcher_hold.c handles announced failovers, and
+ * watcher_thread.c the thread and the requests of other threads.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #define POLL_SECONDS 2.0
 /* While there is no primary, and after a alarm that was unfounded. */
 #define AGAIN_SECONDS 0.2
-/* Nothing is known yet: those that do not answer may keep the others' word back so long. */
+/* How long the first round waits for sentinels that do not answer. */
 #define COMPARE_SECONDS 1.0
 /* One address: it is asked for its role no more often. */
 #define ADDRESS_AGAIN_SECONDS 1.0
@@ -30,7 +30,7 @@ static void watcher_begin_in(struct watcher *w, double seconds)
 	ev_timer_start(w->loop, &w->timer);
 }
 
-/* --- what is told ------------------------------------------------------------------------- */
+/* --- results ------------------------------------------------------------------------------ */
 
 void watcher_tell(struct watcher *w, bool anew)
 {
@@ -352,8 +352,8 @@ void watcher_begin_anew(struct watcher *w)
 	watcher_begin_in(w, 0);
 }
 
-/* Not more often than that: the workers ask each time that they lose a link. At the end of a
- * round, alarms that came meanwhile are looked at. */
+/* Limits how often rounds begin: the workers ask each time they lose a link. The end of a round
+ * handles the alarms that came during it. */
 void watcher_begin_soon(struct watcher *w)
 {
 	double pause = w->settings.master ? AGAIN_SECONDS : ADDRESS_AGAIN_SECONDS;

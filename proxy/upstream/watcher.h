@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * watcher: a thread of its own that finds out which server is the primary, for all workers.
+ * watcher: a thread that finds the primary, for all workers.
  *
  *             .--- poll, +switch-master, watcher_ask() ---.
  *             v                                           |
@@ -9,12 +9,13 @@
  *             '--- no sentinel answers, not a master: soon again ----'          v
  *                                                                     on_primary(address)
  *
- * When a sentinel announces that the primary is going to be replaced, that is told before it
- * happens: on_primary(address, leaving). For Redis' sentinels promote a replica while the old
- * primary takes writes, and what it takes from then on is lost.
+ * When a sentinel announces that the primary will be replaced, the watcher calls
+ * on_primary(address, leaving) before it happens: Redis' sentinels promote a replica while the
+ * old primary still takes writes, and those writes are lost.
  *
- * Where the configuration has one address, there is nothing to find. But that may lead to
- * another server than before, so it is asked for its role when a worker alarms it.
+ * If the configuration has one address, there is nothing to find. But the address may lead to
+ * another server than before, so the watcher asks the server for its role when a worker alarms
+ * it.
  */
 #ifndef HASP_UPSTREAM_WATCHER_H
 #define HASP_UPSTREAM_WATCHER_H
@@ -27,7 +28,7 @@
 
 struct watcher;
 
-/* What the configuration says; copied. */
+/* The settings; copied. */
 struct watcher_settings {
 	const char *master; /* its name at the sentinels; NULL: there are none */
 	char *const *sentinels; /* addresses; at least one if there is a master */
@@ -37,17 +38,17 @@ struct watcher_settings {
 	const char *sentinel_user, *sentinel_password; /* at sentinels; NULL: none */
 	struct dial_tls tls; /* to all of them */
 	int64_t timeout_ms; /* for one question; > 0 */
-	int64_t failover_wait_ms; /* an announced failover is waited for so long; 0: not */
+	int64_t failover_wait_ms; /* how long to wait for an announced failover; 0: not */
 };
 
-/* What is known of the primary. Valid during the call. */
+/* The primary, as far as it is known. Valid during the call. */
 struct found_primary {
 	const char *master; /* its name; NULL: there are no sentinels */
 	const char *address; /* HOST:PORT; NULL: there is no primary now */
 	const char *why; /* why there is none */
 	bool anew; /* links to it that are open may lead to another server */
-	bool leaving; /* a failover is announced: nothing more should be sent to it. For
-	               * failover_wait_ms at most, then it is told anew */
+	bool leaving; /* a failover is announced: send nothing more to it, for failover_wait_ms
+	               * at most; then the watcher calls again */
 };
 
 /* `on_primary` is called on the watcher's thread, whenever something has changed. */
@@ -57,11 +58,12 @@ struct watcher *watcher_new(void (*on_primary)(void *arg, const struct found_pri
 int watcher_start(struct watcher *w) __attribute__((warn_unused_result));
 /* Ends the thread: from then on `on_primary` is not called. */
 void watcher_stop(struct watcher *w);
-/* After watcher_stop(), or without a thread, when nobody calls its functions any more. */
+/* Frees the watcher, after watcher_stop() or without a thread, after the last call of its
+ * functions. */
 void watcher_free(struct watcher *w);
 
-/* From any thread: the configuration is there, or has changed. What is known of the primary is
- * told anew. */
+/* From any thread: sets the settings, at first or after a change. The watcher then reports the
+ * primary again. */
 void watcher_use(struct watcher *w, const struct watcher_settings *s);
 
 /* From any thread, as often as one likes: is it still the primary? */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * watcher_hold: what sentinels announce before they replace the primary. From then on nothing
- * more should be sent to it (struct found_primary, `leaving`), until
+ * watcher_hold: handles a failover that sentinels announce before they replace the primary.
+ * From then on hasp should send nothing more to it (struct found_primary, `leaving`), until
  *
- *   the new one is found, or there is none       the round of questions says so
+ *   the new one is found, or there is none       by a round of questions
  *   the sentinel that leads it gives up          at once
  *   it does not come for failover_wait           and for as long again nothing is held back
  *
- * The last is for a sentinel that dies in the middle, or announces again and again: what is
- * announced may delay commands, but not stop them.
+ * The last rule is for a sentinel that dies in the middle, or announces again and again: an
+ * announcement may delay commands, but not stop them.
  */
 #include <stdlib.h>
 #include <string.h>

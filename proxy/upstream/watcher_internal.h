@@ -34,7 +34,7 @@ struct watcher {
 	struct sentinel_events *events; /* of all sentinels; NULL: none has answered */
 	struct sentinels sentinels;
 	struct watcher_settings settings; /* its own copy */
-	/* Of the round that is under way: */
+	/* The current round: */
 	const char *asked; /* the sentinel; NULL: `candidate` */
 	/* The server that is asked, or is going to be. */
 	char candidate[sizeof(((struct sentinel_answer *)NULL)->name)];
@@ -45,10 +45,10 @@ struct watcher {
 	bool is_anew_due; /* something was announced since it began */
 	/* While a failover is announced that has not come (watcher_hold.c): */
 	char *announcer; /* the sentinel that leads it; NULL: none is announced */
-	struct ev_timer overdue; /* runs meanwhile: it should have come by then */
+	struct ev_timer overdue; /* runs until the failover should have come */
 	void (*on_event)(void *w, const char *sentinel, enum sentinel_event event);
 	double heeded_from; /* announcements before this time are not heeded; clock_now() */
-	/* What was told last: */
+	/* The last report: */
 	char *primary; /* NULL: there is none */
 	struct buf why; /* why there is none; a string */
 	bool warned; /* it was logged that there is none, or that no sentinel answers */
@@ -57,7 +57,7 @@ struct watcher {
 	void *arg;
 };
 
-/* Tells what is known; `anew` as in struct found_primary. */
+/* Reports the primary; `anew` as in struct found_primary. */
 void watcher_tell(struct watcher *w, bool anew);
 /* `who` said `why`, or it was said of that server. Returns whether that is news. */
 bool watcher_set_why(struct watcher *w, const char *who, const char *why);
@@ -69,11 +69,10 @@ void watcher_begin_soon(struct watcher *w);
  * call, which then has the next one begin soon. */
 void watcher_begin_anew(struct watcher *w);
 
-/* What is done about announced failovers. */
+/* Announced failovers. */
 void watcher_hold_init(struct watcher *w);
 void watcher_stop_listening(struct watcher *w);
-/* It is known which server is the primary, or that there is none: what was announced is over.
- * Harmless when nothing is. */
+/* Ends the hold, because the primary is known, or there is none. Harmless without a hold. */
 void watcher_end_hold(struct watcher *w);
 /* Of `query`. */
 void watcher_on_replies(void *arg, redisReply *const *replies, const char *why);
