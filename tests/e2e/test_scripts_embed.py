@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+import redis
 from harness import TOP
 from harness.scripts import unhex
 
@@ -167,6 +168,18 @@ def test_each_break_in_the_sources_is_some_campaigns():
         table = re.search(r"^BREAKS = \{\n(.*?)^\}", (TOP / "tests" / "fuzz" / campaign).read_text(), re.M | re.S)
         used |= {mark for marks in re.findall(r'": \((.*)\),', table[1], re.M) for mark in re.findall(r'"(\w+)"', marks)}
     assert marked == used
+
+
+def test_each_broken_script_compiles(plain):
+    """A text that Redis refuses breaks everything, and shows nothing."""
+    from lua_scripts import script_text
+
+    for path in SCRIPTS.glob("*/*.lua"):
+        for mark in set(re.findall(r"-- break (\w+): ", path.read_text())):
+            try:
+                plain.script_load(script_text(path.stem, (mark,)))
+            except redis.ResponseError as error:
+                pytest.fail(f"{path.stem} broken by {mark}: {error}")
 
 
 def test_the_build_embeds_what_text_prints(tool):
