@@ -448,8 +448,9 @@ void history_released(struct try *t, bool confirmed)
 	bool sure = t->sure_until > t->release_sent + ON_THE_WAY ||
 	            (t->is_renewed && !is_disturbed(t, t->granted));
 
-	/* As above: a reader's lease may have been over. */
-	set_over(t, confirmed || !t->shared);
+	/* As above: a reader's lease may have been over. A server of a quorum that was paused
+	 * may begin a lease late, and alone. */
+	set_over(t, confirmed || !(t->shared || t->of_quorum));
 	if (confirmed && t->was_lost && t->limit == 1 && history.data_lost_at < t->granted &&
 	    t->sure_until)
 		history_fail("stolen: %s has released %s, which was another's by then", t->who,

@@ -104,6 +104,8 @@ int main(int argc, char **argv)
 			printf("seed %llu: fingerprint %016llx\n", seed,
 			       (unsigned long long)trace_fingerprint());
 	}
-	printf("%llu seeds, %llu wrong\n", nrun, nwrong);
+	printf("%llu seeds, %llu wrong; simulated %.0f s, %llu faults, %llu locks\n", nrun,
+	       nwrong, simulation_totals.seconds, simulation_totals.nfaults,
+	       simulation_totals.ngrants);
 	return nwrong > 0;
 }

@@ -12,6 +12,8 @@
 #define HASP_PORT 6400
 #define CONNECT_US (300 * MS)
 
+struct simulation_totals simulation_totals;
+
 struct process *simulation_hasp(struct simulation *s, size_t number)
 {
 	return &s->hasps[number % s->nhasps];
@@ -116,6 +118,9 @@ bool simulation_run(uint64_t seed, const struct simulation_opts *opts)
 	begin(&s, seed, model);
 	run(&s, model, opts->quiet_world);
 	good = history_nfailures() == 0;
+	simulation_totals.seconds += world_seconds();
+	simulation_totals.nfaults += faults_count();
+	simulation_totals.ngrants += history_ngrants();
 	if (!good)
 		printf("%s", history_failures());
 	history_end();

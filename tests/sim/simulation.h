@@ -55,6 +55,13 @@ struct simulation_opts {
 	bool quiet_world; /* no faults */
 };
 
+/* Of all seeds that were run. */
+struct simulation_totals {
+	double seconds; /* of virtual time */
+	unsigned long long nfaults, ngrants; /* locks that clients got */
+};
+extern struct simulation_totals simulation_totals;
+
 /* Runs the seed. Returns false if the history is wrong. */
 bool simulation_run(uint64_t seed, const struct simulation_opts *opts);
 
