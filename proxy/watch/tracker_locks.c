@@ -745,8 +745,12 @@ static bool found_it_gone(const struct tracker_act *a, const struct held_lock *h
 static void script_compared(const struct tracker_act *a, struct held_lock *h,
                             const struct tracker_script *s)
 {
-	if (h->script == s->id)
-		return; /* the one that took the lock prolongs it, or takes it once more */
+	/* The one that took the lock prolongs it, or takes it once more. A value that comes
+	 * again after its release may be any argument. */
+	if (h->script == s->id) {
+		h->key->group->lock->n[SEEN_REPEATED] += h->state == HOLD_MAYBE;
+		return;
+	}
 	if (!s->did && h->state == HOLD_HELD && found_it_gone(a, h)) {
 		note_outlived(a, h, of_another(a, newest_hold(h->key)));
 		h->key->group->lock->n[SEEN_CHECKED]++;
