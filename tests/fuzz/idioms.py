@@ -186,7 +186,7 @@ class Idiom:
     A question is right anywhere, but an idiom whose due is a section can be cured: then it is missed.
     `line`: what makes a line a true one. HARM_FREE: any section is needless."""
 
-    due, line = "section", r"not proposed"
+    due, line = "section", r"not proposed|that one connection reads and another one"
     harm_free = False
     noun = "lock"  # in the names of keys: discover takes a counter with that name for a lock
     link = None    # of the public report that it comes from
