@@ -14,8 +14,6 @@ from harness.scripts import unhex
 SCRIPTS = TOP / "proxy" / "lock" / "scripts"
 sys.path.insert(0, str(TOP / "tests" / "fuzz"))
 
-import lua_scripts  # noqa: E402 pylint: disable=wrong-import-position
-
 
 class Sources:
     """A directory of scripts and includes, with embed.sh."""
@@ -187,25 +185,3 @@ def test_the_build_embeds_what_text_prints(tool):
     for name, text in zip(words[::3], words[2::3]):
         printed = subprocess.check_output(["sh", SCRIPTS / "embed.sh", "--text", name], text=True)
         assert unhex(text).decode() == printed.rstrip("\n"), name
-
-
-def broken_scripts():
-    """Each break of the sources, with a script that has it."""
-    needs, breaks = {}, {}
-    for path in SCRIPTS.glob("*/*.lua"):
-        text = path.read_text()
-        needs[path.stem] = re.findall(r"^\s*-- include (\w+)", text, re.M)
-        for mark in re.findall(r"-- break (\w+):", text):
-            breaks.setdefault(mark, set()).add(path.stem)
-
-    def reached(name):
-        return {name}.union(*map(reached, needs[name]))
-
-    for mark, sources in sorted(breaks.items()):
-        for source in sorted(sources):
-            yield mark, next(n for n in lua_scripts.NAMES if source in reached(n))
-
-
-def test_broken_scripts_compile(plain):
-    for mark, name in broken_scripts():
-        plain.script_load(lua_scripts.script_text(name, (mark,)))
