@@ -29,7 +29,6 @@ int daemon_fork(struct daemon *d) __attribute__((warn_unused_result));
  * setting. Does nothing in the foreground. */
 void daemon_ready(struct daemon *d, const char *log);
 
-
 /* `path`: NULL for none; must outlive `d`. */
 int daemon_write_pid_file(struct daemon *d, const char *path, const struct privileges *as)
 	__attribute__((warn_unused_result));

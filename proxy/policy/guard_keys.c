@@ -249,8 +249,8 @@ void guard_keys_name(const struct context *x, struct guard_keys *k)
 		token = context_token(x, OWNER_CONNECTION, &k->token);
 	for (size_t i = 0; i < k->n; i++) {
 		struct guarded_key *key = &k->v[i];
-		const struct read_set_entry *e = read_set_find(
-			x->env->read_sets, x->read_set, x->session->db, key->key);
+		const struct read_set_entry *e = read_set_find(x->env->read_sets, x->read_set,
+		                                               x->session->db, key->key);
 		if (key->checked) {
 			name_checked(key, e);
 			continue;

@@ -335,8 +335,9 @@ void discovery_put_lock(struct buf *out, const struct finding *f, const char *na
 static void put_sound(struct buf *out, const struct lock_sums *l)
 {
 	if (l->taken[WAY_SCRIPT] == lock_taken(l)) {
-		buf_puts(out, ";     sound as far as was seen: no holder found at its release that "
-		              "the lock was gone\n");
+		buf_puts(out,
+		         ";     sound as far as was seen: no holder found at its release that "
+		         "the lock was gone\n");
 		return;
 	}
 	if (l->n[SEEN_RELEASED] + l->n[SEEN_FOREIGN] == 0) {

@@ -192,12 +192,13 @@ static void put_others(struct buf *out, const struct discovery_snapshot *s)
 	          "only "
 	          "a release shows whose a lock is");
 	put_other(out, o.scripted,
-	          "of keys that scripts use: hasp does not look at locks that scripts take, but for "
-		"strings that one script sets and another one compares");
+	          "of keys that scripts use: hasp does not look at locks that scripts take, "
+	          "but for "
+	          "strings that one script sets and another one compares");
 	put_other(
 		out, o.raced,
 		"of keys that several clients found missing and then set, the last one over "
-	        "the "
+		"the "
 		"others: a cache may do so;\n;     where the first value has to stay, use SET "
 		"with NX, and read the value that stayed");
 	put_other(

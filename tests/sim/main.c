@@ -15,9 +15,10 @@
 #include "tests/sim/breaks.h"
 #include "tests/sim/models.h"
 
-const struct model *const models[] = { &model_plain,  &model_rules,   &model_verbs,
-	                               &model_places, &model_sides,   &model_guards,
-	                               &model_circles, &model_quorums, &model_legacy, NULL };
+const struct model *const models[] = {
+	&model_plain,  &model_rules,   &model_verbs,   &model_places, &model_sides,
+	&model_guards, &model_circles, &model_quorums, &model_legacy, NULL
+};
 
 static uint64_t running; /* seed, for the handler */
 

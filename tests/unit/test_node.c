@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * How a node that is up again recognizes, by its replication id, whether it is the same server as
- * before.
+ * How a node that is up again recognizes, by its replication id, whether it is the same server
+ * as before.
  */
 #include <setjmp.h>
 #include <stdarg.h>

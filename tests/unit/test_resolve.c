@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * One thread of the resolver answers all requests. The system decides which addresses a name has.
+ * One thread of the resolver answers all requests. The system decides which addresses a name
+ * has.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -74,16 +74,16 @@ static void ask_until_window(struct fixture *f, const char *key)
 }
 
 static const struct tracker_act *act(struct fixture *f, struct tracker_client *c,
-                                       const char *key)
+                                     const char *key)
 {
 	static struct tracker_act a;
 
 	f->now += 0.01;
 	a = (struct tracker_act){ .tracker = f->tracker,
-		                    .client = c,
-		                    .key = slice_str(key),
-		                    .now = f->now,
-		                    .sent = f->now };
+		                  .client = c,
+		                  .key = slice_str(key),
+		                  .now = f->now,
+		                  .sent = f->now };
 	return &a;
 }
 
