@@ -148,7 +148,7 @@ static bool may_be_followed(const struct context *x)
 	const struct session *s = x->session;
 
 	return !s->opaque && !s->quitting && !session_in_multi(s) && !session_is_muted(s) &&
-	       !s->affects_next && !s->tracks && !x->must_log_in;
+	       !s->nsubscribing && !s->affects_next && !s->tracks && !x->must_log_in;
 }
 
 /* The script may take, extend or release the lock `key` of `rule`; `first`: its first argument

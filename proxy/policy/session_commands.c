@@ -207,20 +207,19 @@ static struct decision on_unwatch(struct context *x)
 	return await_end(x, NULL);
 }
 
-/* Redis refuses a client that has not logged in, and then its replies can still be followed. */
+/* Redis refuses a client that has not logged in, and then its replies can still be followed. And
+ * hasp must first have the replies to what it sent itself around a script. */
 static struct decision turn_opaque(const struct context *x)
 {
 	struct decision d = pass;
 
-	if (x->must_log_in && !x->session->opaque) {
-		if (x->session->nawaited)
-			return defer;
-		/* (MULTI was accepted: it has logged in.) */
-		if (!session_in_multi(x->session)) {
-			d.verdict = DISPATCH_ASK_LOGIN;
-			d.pending = pending_new(PENDING_LOGIN);
-			return d;
-		}
+	if (x->session->nawaited)
+		return defer;
+	/* (MULTI was accepted: it has logged in.) */
+	if (x->must_log_in && !x->session->opaque && !session_in_multi(x->session)) {
+		d.verdict = DISPATCH_ASK_LOGIN;
+		d.pending = pending_new(PENDING_LOGIN);
+		return d;
 	}
 	d.turns_opaque = true;
 	return d;

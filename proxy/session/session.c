@@ -31,6 +31,7 @@ void session_await(struct session *s, struct pending_request *r)
 	pending_charge(r, &s->pending_nbytes);
 	list_append(&s->awaited, &r->node);
 	s->nawaited += r->kind != PENDING_NOTICE;
+	s->nsubscribing += r->kind == PENDING_SUBSCRIBE;
 }
 
 void session_track(struct session *s, struct pending_request *r)
@@ -49,6 +50,7 @@ void session_withdraw(struct session *s, struct pending_request *r)
 		return;
 	list_remove(&r->node);
 	s->nawaited -= r->kind != PENDING_NOTICE;
+	s->nsubscribing -= r->kind == PENDING_SUBSCRIBE;
 }
 
 void session_complete(struct session *s, struct pending_request *r)
@@ -435,7 +437,7 @@ void session_make_opaque(struct session *s)
 	list_init(&queued);
 	list_move_all(&queued, &s->txn.queued);
 	s->opaque = true;
-	s->nawaited = 0;
+	s->nawaited = s->nsubscribing = 0;
 	mark_all_unknown(s, &s->awaited);
 	mark_all_unknown(s, &queued);
 }

@@ -32,6 +32,7 @@ struct session {
 	size_t login_nbytes; /* of those five */
 	size_t pending_nbytes; /* memory of all pending requests */
 	uint32_t nawaited; /* those of `awaited` whose reply something may depend on */
+	uint32_t nsubscribing; /* (UN)SUBSCRIBEs among them */
 	uint32_t subscriptions[SUBSCRIPTION_KINDS];
 	int db; /* -1: not known */
 	uint8_t proto; /* 2 or 3 */

@@ -446,6 +446,40 @@ def test_subscribed_client_s_scripts_are_not_followed(start_hasp, plain, is_unre
     assert is_unread()
 
 
+@BOTH
+def test_script_right_behind_a_subscription_is_not_followed(start_hasp, is_unread):
+    """Redis refuses all three; a message may come between their answers."""
+    with start_hasp(by_value()).connect() as one:
+        subscribed, refused = pipeline(one, ("SUBSCRIBE", "news"), ("EVAL", TAKE, 1, KEY, "mine", LEASE_MS))
+        assert subscribed.startswith(b"*3\r\n")
+        assert refused[:1] == b"-"
+    assert is_unread()
+
+
+@BOTH
+@pytest.mark.parametrize("behind", [
+    [("CLIENT", "REPLY", "SKIP"), ("PING",)],
+    [("CLIENT", "REPLY", "OFF"), ("PING",), ("CLIENT", "REPLY", "ON")],
+    [("MULTI",), ("CLIENT", "REPLY", "SKIP"), ("EXEC",)],
+    [("MULTI",), ("SUBSCRIBE", "news"), ("EXEC",)],
+    [("REPLCONF", "ACK", 1)],
+])
+def test_commands_that_end_replies_come_behind_hasp_s_reads(redis_server, start_hasp, plain, behind):
+    """Redis answers them to no client, or hasp cannot tell any more what Redis answers."""
+    def converse(server):
+        with server.connect() as one:
+            one.send(b"".join(encode(*command) for command in [
+                ("EVAL", TAKE, 1, KEY, "mine", LONG_MS), ("EVAL", LOOK, 1, KEY), *behind, ("QUIT",)]))
+            return one.file.read()
+
+    hasp = start_hasp(by_value())
+    through = converse(hasp)
+    # It knew the lock.
+    until(lambda: is_released(hasp), "the release")
+    plain.delete(KEY)
+    assert through == converse(redis_server)
+
+
 def test_messages_come_between_the_replies_of_a_resp3_client(start_hasp):
     hasp = start_hasp(by_value())
     with hasp.connect() as one, hasp.connect() as other:
