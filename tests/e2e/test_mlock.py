@@ -284,6 +284,19 @@ def test_a_part_that_another_has_got_meanwhile_is_waited_for_without_the_later_o
     nothing_is_left(plain)
 
 
+@LAYOUTS
+def test_nobody_waits_for_what_its_own_connection_could_not_release(clients, plain, reentrant):
+    one, two = clients(2, verbs(reentrant=reentrant))
+    assert one.call("LOCK", "b", "AS", "x") == FENCE
+    plain.config_set("min-replicas-to-write", 1)
+    assert one.call("UNLOCK", "b", "AS", "x") == NOREPLICAS
+    plain.config_set("min-replicas-to-write", 0)
+    assert one.call("MLOCK", 2, "a", "b", *LONG, "AS", "y") == NIL
+    stand(plain, two, "MLOCK", 2, "a", "b", *LONG, "AS", "z", queue=queue_of("b"))
+    assert one.call("UNLOCK", "b", "AS", "x") == ONE
+    assert two.read() == FENCE
+
+
 def test_nobody_is_overtaken(clients, plain):
     one, two, three, four = clients(4)
     assert one.call("LOCK", "b") == FENCE

@@ -284,6 +284,13 @@ def test_end_of_the_wait(checker, at, finding):
     assert kinds(checker) == finding
 
 
+@pytest.mark.parametrize("own, finding", [(0.1, []), (-0.1, ["early"])])
+def test_nobody_waits_for_what_its_own_connection_has(checker, own, finding):
+    t = ended(checker, "a", 0.0, 0.01)
+    t.own = own
+    assert kinds(checker) == finding
+
+
 def test_late_answer_is_excused_by_our_own_delay(checker):
     ended(checker, "a", 0.0, 1.2)
     checker.delays.beat(1.2, 0.15)

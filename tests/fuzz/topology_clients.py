@@ -99,6 +99,7 @@ class Client:
         self.rng = random.Random(f"{world.args.seed}:{number}")
         self.serial = self.sent_messages = self.connected = 0
         self.wire = None
+        self.kept = {}  # lock that this connection may have, as its release has failed -> until when at most
         self.values = {f"own:{number}:{n}": Value() for n in range(4)}
         self.values.update({f"own:{{{number}}}:{n}": Value() for n in range(2)})
         self.counts = {f"count:{number}:{n}": Count() for n in range(2)}
@@ -118,6 +119,7 @@ class Client:
                 continue
             self.world.counts["sessions"] += 1
             self.connected += 1
+            self.kept = {}
             for _ in range(self.rng.choice((10, 100, 1000))):
                 if self.world.stopping or self.wire.closed:
                     break
@@ -248,7 +250,7 @@ class Client:
             if key in SIDES:
                 request.append("SHARED" if shared or self.world.args.breaks == "beside" else "EXCLUSIVE")
             unlock = ("UNLOCK", key, "AS", who)
-        t = self.world.checker.note(Try(key, self.id, 0, who, now(), wait=wait, lease=LEASE))
+        t = self.asks_for([key], who, wait)[0]
         t.shared = shared
         self.world.waiting[key, who] = t
         _, at, reply = await self.ask(*request, patience=wait)
@@ -271,7 +273,7 @@ class Client:
             ("MLOCK", len(keys), *keys), ("MUNLOCK", len(keys), *keys))
         if self.world.args.breaks == "part":
             await self.ask("LOCK", keys[-1], "PX", int(LEASE * 1000), "AS", who)
-        tries = [self.world.checker.note(Try(key, self.id, 0, who, now(), wait=wait, lease=LEASE)) for key in keys]
+        tries = self.asks_for(keys, who, wait)
         _, at, reply = await self.ask(*take, "PX", int(LEASE * 1000), *(("WAIT", int(wait * 1000)) if wait else ()),
                                       "AS", who, patience=wait)
         self.world.counts["several locks at once"] += len(keys) > 1 and isinstance(reply, int)
@@ -286,6 +288,14 @@ class Client:
                 t.sure.append((at, t.sent + LEASE))
         if isinstance(reply, int):
             await self.release(tries, (*give, "AS", who))
+
+    def asks_for(self, keys, who, wait):
+        """A Try for each of them."""
+        tries = [self.world.checker.note(Try(key, self.id, 0, who, now(), wait=wait, lease=LEASE)) for key in keys]
+        own = max((self.kept[key] for key in keys if key in self.kept), default=None)
+        for t in tries:
+            t.own = own
+        return tries
 
     async def has_none(self, t):
         """It was told nil: of the lock it has nothing."""
@@ -316,6 +326,8 @@ class Client:
         await asyncio.sleep(self.rng.choice((0, 0.01, 0.05, 0.2)))
         released, at, reply = await self.ask(*unlock)
         is_answer = isinstance(reply, int) and not isinstance(reply, Error)
+        if isinstance(reply, Error):
+            self.kept.update({t.key: t.ended + LEASE for t in tries})
         for t in tries:
             t.released = released
             if is_answer and reply < len(tries):
