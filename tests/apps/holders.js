@@ -18,6 +18,8 @@ const crypto = require('crypto');
 const { setTimeout: sleep } = require('timers/promises');
 
 const KEY = 'lock:holders';
+/* No holder outlives it, however slow the machine is. */
+const EXPIRY_MS = 3600000;
 const COMPARE_AND_DELETE = `if redis.call("get", KEYS[1]) == ARGV[1] then
     return redis.call("del", KEYS[1])
 else
@@ -33,7 +35,7 @@ const clients = {
   async ioredis() {
     const redis = new (require('ioredis'))({ host, port });
     return {
-      take: (value) => redis.set(KEY, value, 'PX', 10000, 'NX'),
+      take: (value) => redis.set(KEY, value, 'PX', EXPIRY_MS, 'NX'),
       compareAndDelete: (value) => redis.eval(COMPARE_AND_DELETE, 1, KEY, value),
       del: () => redis.del(KEY),
       quit: () => redis.quit(),
@@ -43,7 +45,7 @@ const clients = {
     const redis = require('redis').createClient({ socket: { host, port } });
     await redis.connect();
     return {
-      take: (value) => redis.set(KEY, value, { PX: 10000, NX: true }),
+      take: (value) => redis.set(KEY, value, { PX: EXPIRY_MS, NX: true }),
       compareAndDelete: (value) =>
         redis.eval(COMPARE_AND_DELETE, { keys: [KEY], arguments: [value] }),
       del: () => redis.del(KEY),
