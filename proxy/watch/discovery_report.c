@@ -143,6 +143,8 @@ static void put_looked(struct buf *out, const struct key_group *s)
 
 static void count_other(struct others *o, const struct key_group *s)
 {
+	bool by_nx = s->lock && s->lock->taken[WAY_SETNX] + s->lock->taken[WAY_SET_NX];
+
 	if (s->covered) {
 		o->covered++;
 		return;
@@ -151,9 +153,9 @@ static void count_other(struct others *o, const struct key_group *s)
 		o->looked++;
 	if (is_looked(s) || verdict_is_lock(s) || verdict_is_guard(s))
 		return;
-	if (s->lock && s->prolonged)
+	if (by_nx && s->prolonged)
 		o->leaders++;
-	else if (s->lock && s->lock->taken[WAY_SETNX] + s->lock->taken[WAY_SET_NX])
+	else if (by_nx)
 		o->markers++;
 	else if (s->nscripted)
 		o->scripted++;

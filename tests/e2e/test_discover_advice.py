@@ -459,6 +459,18 @@ def test_leader_that_prolongs_its_key_is_named(watch):
     assert "1 pattern of keys that were set by NX, prolonged and never released, as leaders do" in found.text
 
 
+def test_rate_limit_that_sets_its_expiry_each_time_is_no_leader(watch):
+    hasp = watch()
+    one = Connection(hasp.address)
+    for n in range(3):
+        assert one.call("INCR", "rate:7") == b":%d\r\n" % (n + 1)
+        assert one.call("PEXPIRE", "rate:7", 60_000) == b":1\r\n"
+    found = hasp.end()
+    assert not found.sections
+    assert "leaders" not in found.text
+    assert "1 pattern of other keys: no lock was taken there" in found.text
+
+
 # --- values that are written back ---------------------------------------------------------
 
 
