@@ -67,6 +67,8 @@ struct lock_use discovery_lock_use(const struct lock_sums *l)
 		                  .owner = v.owner,
 		                  .owner_is_open = v.owner_is_open,
 		                  .renew_is_open = v.renew_is_open,
+		                  .may_count = verdict_may_count(l),
+		                  .is_returned = l->n[SEEN_RETURNED] > 0,
 		                  .needs_rule = verdict_is_harmed(l) || is_at_risk(l),
 		                  .lease_ms = l->lease_ms_max };
 }
@@ -75,6 +77,7 @@ bool discovery_locks_are_alike(const struct lock_use *a, const struct lock_use *
 {
 	return a->ways == b->ways && strcmp(a->owner, b->owner) == 0 &&
 	       a->owner_is_open == b->owner_is_open && a->renew_is_open == b->renew_is_open &&
+	       a->may_count == b->may_count && a->is_returned == b->is_returned &&
 	       a->needs_rule == b->needs_rule && a->lease_ms <= LEASES_ALIKE * b->lease_ms &&
 	       b->lease_ms <= LEASES_ALIKE * a->lease_ms;
 }
@@ -235,6 +238,17 @@ static void put_questions(struct buf *out, const struct finding *f,
 			";     with those that took it. If they are one application, have each "
 			"send CLIENT SETNAME with one name: owner = name.\n"
 			";     If each must release what it took: owner = connection.\n");
+	if (f->lock.n[SEEN_RETURNED])
+		buf_puts(out,
+		         ";   Question: is the integer that the script returns the time at which "
+		         "the lock ends? If so, other clients compare that time,\n"
+		         ";     and no rule keeps them out when it has passed: have the "
+		         "application ask for a longer time. If not, use this section.\n");
+	if (verdict_may_count(&f->lock))
+		buf_puts(out,
+		         ";   Question: is this a lock, or a counter? A connection that had "
+		         "counted to 1 counted on before the key was deleted.\n"
+		         ";     If it is a counter, leave this section out: it has no holders.\n");
 	if (v->renew_is_open)
 		buf_puts(out,
 		         ";   Question: is a lock left to expire on purpose, as a mark that "
@@ -276,7 +290,8 @@ static int max_hold_seconds(const struct lock_sums *l, const struct lock_verdict
 
 static bool has_question(const struct finding *f, const struct lock_verdict *v)
 {
-	return v->owner_is_open || v->renew_is_open || f->nothers > 0;
+	return v->owner_is_open || v->renew_is_open || f->nothers > 0 ||
+	       verdict_may_count(&f->lock) || f->lock.n[SEEN_RETURNED] > 0;
 }
 
 static void put_section(struct buf *out, const struct finding *f, const struct lock_verdict *v,

@@ -279,7 +279,8 @@ static void add_progress(void *arg, struct map_node *node)
 	if (verdict_is_lock(s)) {
 		p->locks++;
 		v = lock_verdict(s->lock);
-		p->harm += v.stolen + v.late + s->lock->n[SEEN_BARE_STAYED];
+		if (!verdict_may_count(s->lock))
+			p->harm += v.stolen + v.late + s->lock->n[SEEN_BARE_STAYED];
 	} else if (verdict_is_guard(s)) {
 		p->guards++;
 		p->harm += verdict_is_refresh(s->guard) ? 0 : s->guard->stale;

@@ -66,7 +66,9 @@ static uint64_t less(uint64_t a, uint64_t b)
 
 static bool is_unique(const struct lock_sums *l)
 {
-	return l->n[SEEN_REPEATED] == 0 && l->taken[WAY_INCR] == 0 &&
+	bool alone = l->n[SEEN_REPEATED] == 0 || l->n[SEEN_RETURNED] == lock_taken(l);
+
+	return alone && l->taken[WAY_INCR] == 0 &&
 	       lock_taken(l) >= VALUES_ENOUGH;
 }
 
@@ -211,6 +213,9 @@ bool verdict_is_harmed(const struct lock_sums *l)
 
 /* --- what is a lock ----------------------------------------------------------------------- */
 
+/* Of locks that are taken by INCR, at least one of so many is released. */
+#define COUNTS_SHARE 2
+
 bool verdict_says_lock(struct slice pattern)
 {
 	static const char *const words[] = { "lock", "locks", "mutex" };
@@ -235,22 +240,29 @@ bool verdict_was_left(const struct lock_sums *l)
 	               0;
 }
 
-/* A count that is begun anew by DEL is no lock; nor is one that only goes on, unless its name
- * says so. */
+bool verdict_may_count(const struct lock_sums *l)
+{
+	return l->taken[WAY_INCR] == lock_taken(l) && l->n[SEEN_REFUSED_OWN] > 0;
+}
+
+/* A count without an expiry that is begun again after DEL is no lock; nor is one that only goes
+ * on, unless its name says so. */
 bool verdict_is_lock(const struct key_group *s)
 {
 	const struct lock_sums *l = s->lock;
+	uint64_t released = l ? l->n[SEEN_RELEASED] + l->n[SEEN_CHECKED] +
+	                                l->n[SEEN_FOREIGN] + l->n[SEEN_OUTLASTED]
+	                      : 0;
 
 	if (l && verdict_was_left(l))
 		return verdict_says_lock(s->node.key);
-	if (!l || l->n[SEEN_RELEASED] + l->n[SEEN_CHECKED] + l->n[SEEN_FOREIGN] +
-	                          l->n[SEEN_OUTLASTED] ==
-	                  0)
+	if (released == 0)
 		return false;
 	if (l->taken[WAY_SCRIPT] == lock_taken(l))
 		return is_unique(l) && l->n[SEEN_CHECKED] * 2 >= l->taken[WAY_SCRIPT];
 	return l->taken[WAY_INCR] < lock_taken(l) ||
-	       (l->lease_ms_max > 0 && l->n[SEEN_REFUSED_OWN] == 0);
+	       (l->lease_ms_max > 0 &&
+	        (l->n[SEEN_REFUSED_OWN] == 0 || released * COUNTS_SHARE >= lock_taken(l)));
 }
 
 /* So many that were taken by NX and never released are markers. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "watch/sighting.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -80,6 +81,21 @@ static void complete_effect(const struct sighting *s, const struct sighted_key *
 	}
 }
 
+/* Smaller integers that scripts return are counts, and answers such as 1; larger ones may be
+ * values of locks, such as the time at which they end. */
+#define RETURNED_LEAST 1000000
+
+static uint64_t returned_hash(const struct tracker_act *a, const struct resp_reply *reply)
+{
+	char digits[24];
+	int n;
+
+	if (reply->type != ':' || reply->integer < RETURNED_LEAST)
+		return 0;
+	n = snprintf(digits, sizeof(digits), "%lld", reply->integer);
+	return tracker_hash(a->tracker, slice_of(digits, (size_t)n));
+}
+
 static void complete_key(const struct sighting *s, const struct sighted_key *k,
                          const struct tracker_act *a, const struct resp_reply *reply)
 {
@@ -96,6 +112,7 @@ static void complete_key(const struct sighting *s, const struct sighted_key *k,
 				   .nargs = s->nscript_args,
 				   .nkeys = s->nargs,
 				   .did = !reply->nil && (reply->type != ':' || reply->integer),
+				   .returned = returned_hash(a, reply),
 			   });
 	} else if (s->field && s->kind == SIGHTING_EFFECT && k->use == KEY_ANY) {
 		tracker_wrote(a, s->value, -1, false);

@@ -82,6 +82,7 @@ enum seen {
 	SEEN_BARE_LEFT, /* of those: left behind by a client that went */
 	SEEN_EXPIRY_LATER, /* given one in a step of its own */
 	SEEN_REPEATED, /* the value was that of another hold */
+	SEEN_RETURNED, /* the value was made by the script, which returned it */
 	SEEN_EVENTS
 };
 
@@ -365,7 +366,7 @@ void discovery_put_guard(struct buf *out, const struct finding *f, const char *n
 struct lock_use {
 	unsigned ways; /* bits of enum lock_way */
 	const char *owner;
-	bool owner_is_open, renew_is_open;
+	bool owner_is_open, renew_is_open, may_count, is_returned;
 	bool needs_rule; /* harm or risk was seen */
 	int64_t lease_ms;
 };
@@ -435,6 +436,9 @@ bool verdict_says_lock(struct slice pattern);
 /* Counted to one by a client that went without a word, and counted on and on since: by those
  * who wait for a lock that nobody will release, or by those who just count. */
 bool verdict_was_left(const struct lock_sums *l);
+/* Taken by INCR, and a connection that had counted to one counted on: this is a counter that is
+ * deleted now and then, or the lock of a pool. */
+bool verdict_may_count(const struct lock_sums *l);
 /* Were the keys of the shape used like locks? */
 bool verdict_is_lock(const struct key_group *s);
 bool verdict_is_guard(const struct key_group *s);

@@ -258,7 +258,7 @@ bool tracker_hold_lasts(const struct tracker_act *a, uint64_t hold)
 	for (const struct list *at = head->prev; at != head; at = at->prev) {
 		const struct held_lock *h = container_of(at, struct held_lock, in_client);
 		if (h->id == hold)
-			return is_worked_under(h);
+			return is_worked_under(h) && !verdict_may_count(h->key->group->lock);
 	}
 	return hold == HOLD_OTHER;
 }
@@ -610,6 +610,7 @@ static void remove_foreign(const struct tracker_act *a, struct held_lock *h)
 	note_margin(h, a->now);
 	h->state = HOLD_REMOVED;
 	h->ended = a->now;
+	a->client->has_locked = h->client->has_locked = true;
 	l->n[SEEN_FOREIGN]++;
 	l->n[SEEN_FOREIGN_ADDRESS] += c->address && c->address == h->address;
 	l->n[SEEN_FOREIGN_NAME] += c->name && c->name == h->name;
@@ -764,8 +765,8 @@ static void script_compared(const struct tracker_act *a, struct held_lock *h,
 	release_known(h, a->now);
 }
 
-/* A script that is called with a new value takes a lock, if another script is called with that
- * value later: until then it may be anything. */
+/* A script that is called with a new value, or returns one, takes a lock, if another script is
+ * called with that value later: until then it may be anything. */
 void tracker_script(const struct tracker_act *a, const struct tracker_script *s)
 {
 	struct key *k = tracker_key(a);
@@ -782,12 +783,13 @@ void tracker_script(const struct tracker_act *a, const struct tracker_script *s)
 		script_compared(a, h, s);
 		return;
 	}
-	if (s->nkeys > 1 || s->nargs == 0 || k->group->rule)
+	if (s->nkeys > 1 || (s->nargs == 0 && !s->returned) || k->group->rule)
 		return;
 	if (!s->did) {
 		tracker_refused(a, WAY_SCRIPT);
 		return;
 	}
-	tracker_took(a, WAY_SCRIPT, -1, s->args[0]);
+	tracker_took(a, WAY_SCRIPT, -1, s->returned ? s->returned : s->args[0]);
 	newest_hold(k)->script = s->id;
+	k->group->lock->n[SEEN_RETURNED] += s->returned != 0;
 }

@@ -549,6 +549,26 @@ def test_other_field_of_a_hash_is_another_value(watch):
     assert "no update was lost" in found.text
 
 
+def test_lock_that_a_pool_takes_by_incr_gets_a_question_and_so_does_what_it_protects(watch):
+    """A connection that has the lock tries to take it again, for another thread, as one does that counts."""
+    hasp = watch()
+    pool = Host(hasp, "127.0.0.1").connections
+    for n in range(24):
+        assert pool[0].call("INCR", "count:lock") == b":1\r\n"
+        assert pool[0].call("PEXPIRE", "count:lock", 60_000) == b":1\r\n"
+        for client in pool:
+            client.call("INCR", "count:lock")
+            client.call("GET", "count:value")
+        for client in pool:
+            assert client.call("SET", "count:value", n) == OK
+        assert delete(pool[n % 2], "count:lock")
+    found = hasp.end()
+    assert not found.sections
+    assert "Question: is this a lock, or a counter?" in found.text
+    assert "Question: does that lock protect these values?" in found.text
+    assert "\n;[lock count]\n" in found.text
+
+
 def test_users_that_share_a_connection_are_not_denied_their_loss(watch):
     hasp = watch()
     one, other = (Connection(hasp.address) for _ in range(2))
@@ -612,6 +632,34 @@ def test_lock_that_a_script_takes_is_owned_by_its_value(watch):
     section = found.sections["lock script"]
     assert (section["owner"], section["renew"]) == ("value", "yes")
     assert not any(name.startswith("guard") for name in found.sections)
+
+
+TAKE_UNTIL = """if redis.call('EXISTS', KEYS[1]) == 1 then return nil end
+local ends = redis.call('TIME')[1] + 60
+redis.call('SET', KEYS[1], string.format('%d', ends), 'PX', ARGV[1])
+return ends"""
+
+
+def test_lock_whose_script_returns_the_time_at_which_it_ends_gets_a_question(watch):
+    """As Discourse's does. Locks that are taken in one second have one value."""
+    hasp = watch()
+    both = [Connection(hasp.address) for _ in range(2)]
+    for n in range(24):
+        one, other = both[n % 2], both[1 - n % 2]
+        is_late = n in (7, 15)
+        ends = one.call("EVAL", TAKE_UNTIL, 1, "ends:lock", LEASE_MS if is_late else 60_000)
+        assert ends[:1] == b":"
+        assert other.call("EVAL", TAKE_UNTIL, 1, "ends:lock", 60_000) == NIL
+        if is_late:
+            outlast()
+        released = one.call("EVAL", RELEASE, 1, "ends:lock", ends[1:-2].decode())
+        assert released == (b":0\r\n" if is_late else b":1\r\n")
+    found = hasp.end()
+    assert not found.sections
+    assert "ends:lock    1 key, taken 24 times by a script, released by scripts" in found.text
+    assert "2 holders outlived the expiry of their lock" in found.text
+    assert "Question: is the integer that the script returns the time at which the lock ends?" in found.text
+    assert "\n;[lock ends]\n;pattern = ends:lock\n;owner = value\n;renew = yes\n" in found.text
 
 
 def test_rate_limit_in_a_script_is_no_lock(watch):

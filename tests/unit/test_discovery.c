@@ -240,6 +240,26 @@ static void a_count_that_begins_anew_is_no_lock_unless_it_expires(void **state)
 	assert_told(f, "[lock visits]\npattern = visits\nowner = connection\nlease = 5s\n");
 }
 
+/* Each client counts for itself, and begins again when it has read and written a value. */
+static void what_is_written_beside_a_counter_is_not_left_to_its_lock(void **state)
+{
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < 30; i++) {
+		tracker_took(by(f, i % 2, "visits"), WAY_INCR, 0, 0);
+		tracker_expires(by(f, i % 2, "visits"), 5000);
+		tracker_refused(by(f, i % 2, "visits"), WAY_INCR);
+		tracker_read(by(f, 0, "value"), READ_GET);
+		tracker_read(by(f, 1, "value"), READ_GET);
+		tracker_wrote(by(f, 0, "value"), 0, 0, false);
+		tracker_wrote(by(f, 1, "value"), 0, 0, false);
+		release(f, i % 2, "visits");
+	}
+	assert_told(f, "Question: is this a lock, or a counter?");
+	assert_told(f, "30 writes overwrote what another connection had written");
+	assert_not_told(f, "written by holders of a lock");
+}
+
 /* Client 0 counts to one and goes; others count on. */
 static void leave_count(struct fixture *f, const char *key)
 {
@@ -295,7 +315,7 @@ static void release_by_value(struct fixture *f, size_t i, const char *own)
 {
 	uint64_t args[] = { value(f, own) };
 
-	tracker_script(by(f, i, "lock:a"), &(struct tracker_script){ 1, args, 1, 1, true });
+	tracker_script(by(f, i, "lock:a"), &(struct tracker_script){ 1, args, 1, 1, true, 0 });
 }
 
 /* Whether a script released the lock is known when the lock is taken again. */
@@ -331,7 +351,7 @@ static void hold_by_value(struct fixture *f, size_t i, const char *key, const ch
 	uint64_t args[] = { value(f, "other"), value(f, own) };
 
 	tracker_took(by(f, i, key), WAY_SET_NX, 1000, value(f, own));
-	tracker_script(by(f, i, key), &(struct tracker_script){ 1, args, 2, 1, true });
+	tracker_script(by(f, i, key), &(struct tracker_script){ 1, args, 2, 1, true, 0 });
 }
 
 static void who_compares_a_value_of_its_own_is_left_alone(void **state)
@@ -356,7 +376,7 @@ static void one_who_compares_but_outlives_the_expiry_is_owned_by_value_and_renew
 	hold_by_value(f, 1, "lock:a", "y");
 	tracker_took(by(f, 0, "lock:a"), WAY_SET_NX, 1000, late);
 	f->now += 2;
-	tracker_script(by(f, 0, "lock:a"), &(struct tracker_script){ 1, &late, 1, 1, true });
+	tracker_script(by(f, 0, "lock:a"), &(struct tracker_script){ 1, &late, 1, 1, true, 0 });
 	assert_told(f, "owner = value\nrenew = yes\n");
 }
 
@@ -369,7 +389,7 @@ static void a_value_that_comes_again_is_no_owner(void **state)
 	hold_by_value(f, 1, "lock:a", "y");
 	tracker_took(by(f, 0, "lock:a"), WAY_SET_NX, 1000, late);
 	f->now += 2;
-	tracker_script(by(f, 0, "lock:a"), &(struct tracker_script){ 1, &late, 1, 1, true });
+	tracker_script(by(f, 0, "lock:a"), &(struct tracker_script){ 1, &late, 1, 1, true, 0 });
 	assert_told(f, "renew = yes\n");
 	assert_not_told(f, "owner = value");
 }
@@ -1002,7 +1022,7 @@ static void a_report_so_far_ends_nothing(void **state)
 
 	take(f, 0, "lock:a");
 	/* Who knows the value releases it, or makes it last. */
-	tracker_script(by(f, 0, "lock:a"), &(struct tracker_script){ 1, &mine, 1, 1, true });
+	tracker_script(by(f, 0, "lock:a"), &(struct tracker_script){ 1, &mine, 1, 1, true, 0 });
 	put_report(f, true, &out);
 	assert_int_equal(0, strncmp(buf_head(&out), "; hasp watched", 14));
 	buf_release(&out);
@@ -1201,6 +1221,7 @@ int main(void)
 		TEST(a_pool_stays_one_when_its_connections_are_refused_too),
 		TEST(a_count_that_begins_anew_is_no_lock_unless_it_expires),
 		TEST(a_count_that_was_left_behind_is_a_lock_if_its_name_says_so),
+		TEST(what_is_written_beside_a_counter_is_not_left_to_its_lock),
 		TEST(one_of_another_name_may_just_be_a_count),
 		TEST(who_takes_an_expired_lock_again_has_not_outlived_it),
 		TEST(a_script_has_released_a_lock_that_its_client_takes_again),
