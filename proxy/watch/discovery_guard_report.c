@@ -13,6 +13,10 @@
 #define REREAD_SHARE 10
 /* One read of so many that is not written back is too many for strategy = lock. */
 #define UNWRITTEN_SHARE 10
+/* Updates in turn that show that clients share the values. */
+#define IN_TURN_ENOUGH 2
+/* One write of so many that comes over another connection than a read is too many. */
+#define HOPPED_SHARE 4
 /* One write of so many that is nested is too many. */
 #define NESTED_SHARE 20
 
@@ -32,11 +36,27 @@ static bool is_nested_often(const struct guard_sums *g)
 	return g->nested * NESTED_SHARE > g->written_back;
 }
 
+/* A pool may read over one connection and write over another one, which its guard keeps out. */
+static bool is_hopping(const struct finding *f)
+{
+	return f->hopped * HOPPED_SHARE > f->guard.written_back;
+}
+
+/* No update was lost, but only because no two came at once. */
+static bool is_predicted(const struct guard_sums *g)
+{
+	uint64_t outside = g->written_back - g->under_lock - g->near_lock;
+
+	return g->stale + g->stale_near_lock == 0 && g->in_turn >= IN_TURN_ENOUGH &&
+	       outside * OUTSIDE_SHARE >= g->written_back && !verdict_is_refresh(g);
+}
+
 bool discovery_guard_is_proposed(const struct finding *f)
 {
 	const struct guard_sums *g = &f->guard;
 
-	return g->stale + g->stale_near_lock > 0 && may_have_guard(f) && !is_nested_often(g);
+	return (g->stale + g->stale_near_lock > 0 || is_predicted(g)) && may_have_guard(f) &&
+	       !is_nested_often(g);
 }
 
 /* Nearly all were written while somebody of their clients' name or address had a lock, which
@@ -86,10 +106,48 @@ static bool can_check(const struct finding *f)
 	return is_read_mostly(f) && !(f->guard.how & READ_HGET);
 }
 
-static void put_lost(struct buf *out, const struct guard_sums *g)
+static void put_hopped(struct buf *out, const struct finding *f)
 {
+	buf_puts(out, ";   ");
+	discovery_put_count(out, f->hopped, "more write");
+	buf_puts(out, " came over another connection than a read, of the same address or name: "
+	              "a guard would keep its own pool out.\n"
+	              ";   Question: does each client read and write over one connection? If "
+	              "so, use this section; remove each leading \";\".\n"
+	              ";     If not, leave it out.\n");
+}
+
+static void put_predicted(struct buf *out, const struct finding *f)
+{
+	const char *get = f->guard.how & READ_GET    ? "GET"
+	                  : f->guard.how & READ_MGET ? "MGET"
+	                                             : "HGET";
+	const char *set = f->guard.how & (READ_GET | READ_MGET) ? "SET" : "HSET";
+
+	buf_puts(out, ";   predicted: ");
+	discovery_put_count(out, f->guard.in_turn, "time");
+	buf_printf(out,
+	           " a connection wrote back what another one had written back before, always "
+	           "one after the other.\n"
+	           ";     If two do so at once, one update is lost:\n"
+	           ";       one connection:   %s\n"
+	           ";       another one:      %s, %s\n"
+	           ";       the first one:    %s, over the other's value\n"
+	           ";   Question: can two do so at once, and is the value that is written "
+	           "computed from the value that was read?\n"
+	           ";     If so, use this section; remove each leading \";\".\n",
+	           get, get, set, set);
+}
+
+static void put_lost(struct buf *out, const struct finding *f)
+{
+	const struct guard_sums *g = &f->guard;
 	bool is_refresh = verdict_is_refresh(g);
 
+	if (is_predicted(g)) {
+		put_predicted(out, f);
+		return;
+	}
 	buf_puts(out, ";   ");
 	discovery_put_count(out, g->stale + g->stale_near_lock, "write");
 	buf_printf(out, " overwrote what another connection had written since the read%s\n",
@@ -102,6 +160,8 @@ static void put_lost(struct buf *out, const struct guard_sums *g)
 			";   Question: does that lock protect these values? If so, use the "
 			"lock's section only, and leave this one out.\n"
 			";     If not, use this section; remove each leading \";\".\n");
+	else if (is_hopping(f))
+		put_hopped(out, f);
 	if (g->lasting)
 		return;
 	buf_puts(out, ";   each write set an expiry of at most ");
@@ -143,7 +203,8 @@ static void put_reads(struct buf *out, const struct finding *f)
 static void put_guard_section(struct buf *out, const struct finding *f, const char *name)
 {
 	const struct guard_sums *g = &f->guard;
-	bool is_open = verdict_is_refresh(g) || is_near_lock(g) ||
+	bool is_open = is_predicted(g) || verdict_is_refresh(g) || is_near_lock(g) ||
+	               is_hopping(f) ||
 	               (is_read_mostly(f) && !can_check(f));
 	const char *mark = is_open ? ";" : "";
 	double lease = LEASE_SHARE * durations_at(&g->between, 0.99);
@@ -168,7 +229,7 @@ void discovery_put_guard(struct buf *out, const struct finding *f, const char *n
 
 	put_guard_use(out, f);
 	discovery_put_example(out, f);
-	put_lost(out, g);
+	put_lost(out, f);
 	buf_puts(out, ";   between read and write: ");
 	discovery_put_time(out, durations_at(&g->between, 0.5));
 	buf_puts(out, " (median), ");
@@ -211,6 +272,11 @@ void discovery_put_guard_left(struct buf *out, const struct finding *f)
 		buf_puts(out, " over another client's value: cure the lock, not this key\n");
 	} else if (g->under_lock + g->near_lock == g->written_back) {
 		buf_puts(out, ";     written by holders of a lock; no update was lost\n");
+	} else if (f->hopped) {
+		buf_puts(out, ";     no connection overwrote what another one had written, but ");
+		discovery_put_count(out, f->hopped, "more write");
+		buf_puts(out, " came over another connection than a read:\n"
+		              ";     hasp cannot tell whether these lost updates\n");
 	} else if (g->reread * REREAD_SHARE > g->written_back) {
 		buf_puts(out,
 		         ";     no connection overwrote what another one had written; but "

@@ -269,6 +269,7 @@ static void add_guards(struct guard_sums *to, const struct guard_sums *from)
 	to->near_lock += from->near_lock;
 	to->reread += from->reread;
 	to->stale_near_lock += from->stale_near_lock;
+	to->in_turn += from->in_turn;
 	to->nested += from->nested;
 	to->lasting += from->lasting;
 	to->dated += from->dated;
@@ -288,6 +289,7 @@ static void add_shape(struct finding *f, const struct key_group *s, enum finding
 	f->nlocks += s->nlocks;
 	f->nothers += s->nothers;
 	f->nread += s->nread;
+	f->hopped += s->hopped;
 	if (kind == FINDING_LOCK)
 		add_locks(&f->lock, s->lock);
 	else

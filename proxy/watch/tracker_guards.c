@@ -98,9 +98,11 @@ static void note_stale(const struct tracker_act *a, struct key *k, const struct 
 
 /* Of a value that is written back: was that done under a lock? In a pool, another connection
  * may hold it, and what a connection read under an earlier one is not what it writes now. */
-static void note_lock(const struct tracker_act *a, struct guard_sums *g,
-                      const struct last_read *r, bool is_stale)
+static void note_lock(const struct tracker_act *a, struct key *k, const struct last_read *r,
+                      bool is_stale)
 {
+	struct guard_sums *g = k->group->guard;
+
 	if (r->hold && tracker_hold_lasts(a, r->hold)) {
 		g->under_lock++;
 		g->stale_under_lock += is_stale;
@@ -110,6 +112,8 @@ static void note_lock(const struct tracker_act *a, struct guard_sums *g,
 		g->stale_near_lock += is_stale;
 	} else {
 		g->stale += is_stale;
+		g->in_turn += !is_stale && k->updater && k->updater != a->client->id;
+		k->updater = a->client->id;
 	}
 }
 
@@ -138,7 +142,7 @@ static void note_written_back(const struct tracker_act *a, struct key *k,
 	if (k->nreads > g->crowd)
 		g->crowd = k->nreads;
 	if (!a->watches)
-		note_lock(a, g, r, is_stale);
+		note_lock(a, k, r, is_stale);
 	if (is_stale && !a->watches)
 		note_stale(a, k, r);
 	k->depth = r->depth;

@@ -112,6 +112,8 @@ struct guard_sums {
 	uint64_t near_lock; /* of written_back, read under a lock of the client's that is
 	                     * released, or of a connection of its address or name */
 	uint64_t stale_near_lock; /* of those, over another's write */
+	uint64_t in_turn; /* of written_back, outside any lock: another client had written the
+	                   * value back that was read */
 	uint64_t nested; /* of written_back: read before, and written behind another key */
 	uint64_t lasting; /* of written_back, without an expiry */
 	uint64_t dated; /* of written_back: what was read had an expiry, and it is known since
@@ -188,6 +190,7 @@ struct key {
 	struct client_label *last; /* of the client that wrote last; NULL: it is not observed */
 	uint64_t written; /* the value's hash */
 	uint64_t writer; /* the client's id */
+	uint64_t updater; /* the client that wrote it back last, outside any lock; 0: none */
 	double written_at, life; /* of the value, in seconds; life 0: no expiry, or not known */
 	uint64_t written_window; /* in which it was */
 	bool is_lock, is_other;
@@ -341,7 +344,7 @@ struct finding {
 	struct buf pattern;
 	size_t nshapes;
 	uint64_t nkeys; /* as far as they are followed */
-	uint64_t nlocks, nothers, nread; /* as of a shape */
+	uint64_t nlocks, nothers, nread, hopped; /* as of a shape */
 	struct lock_sums lock; /* FINDING_LOCK */
 	struct guard_sums guard; /* FINDING_GUARD */
 	struct pattern_ends ends; /* of `pattern` */

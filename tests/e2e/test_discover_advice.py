@@ -549,6 +549,67 @@ def test_other_field_of_a_hash_is_another_value(watch):
     assert "no update was lost" in found.text
 
 
+def test_values_that_are_updated_in_turn_get_a_question_that_shows_the_race(watch):
+    hasp = watch()
+    both = [Connection(hasp.address) for _ in range(2)]
+    for n in range(24):
+        both[n % 2].call("GET", "turn:1")
+        assert both[n % 2].call("SET", "turn:1", n) == OK
+    found = hasp.end()
+    assert not found.sections
+    assert "no update was lost" not in found.text
+    assert ";   predicted: 22 times a connection wrote back what another one had written back before" in found.text
+    assert (";       one connection:   GET\n;       another one:      GET, SET\n"
+            ";       the first one:    SET, over the other's value\n") in found.text
+    assert "\n;[guard turn]\n" in found.text
+
+
+def test_values_that_are_updated_in_turn_under_a_lock_race_with_nobody(watch):
+    hasp = watch()
+    both = [Connection(hasp.address) for _ in range(2)]
+    for n in range(24):
+        assert take(both[n % 2], "turn:lock", px=60_000)
+        both[n % 2].call("GET", "turn:value")
+        assert both[n % 2].call("SET", "turn:value", n) == OK
+        assert delete(both[n % 2], "turn:lock")
+    found = hasp.end()
+    assert "predicted" not in found.text
+    assert "written by holders of a lock; no update was lost" in found.text
+
+
+def test_guard_that_would_keep_the_pool_of_its_reader_out_becomes_a_question(watch):
+    hasp = watch()
+    both = [Connection(hasp.address) for _ in range(2)]
+    both[0].call("SET", "pool:value", "first")
+    for n in range(24):
+        for client in both:
+            client.call("GET", "pool:value")
+        for client in both:
+            assert client.call("SET", "pool:value", n) == OK
+        both[0].call("GET", "pool:value")
+        assert both[1].call("SET", "pool:value", n + 100) == OK
+    found = hasp.end()
+    assert not found.sections
+    assert "24 writes overwrote what another connection had written since the read" in found.text
+    assert "24 more writes came over another connection than a read" in found.text
+    assert "Question: does each client read and write over one connection?" in found.text
+    assert "\n;[guard pool-value]\n" in found.text
+
+
+def test_writes_over_another_connection_than_the_read_are_not_said_to_lose_nothing(watch):
+    hasp = watch()
+    one, other = (Connection(hasp.address) for _ in range(2))
+    for n in range(24):
+        one.call("GET", "hop:value")
+        assert one.call("SET", "hop:value", n) == OK
+        one.call("GET", "hop:value")
+        assert other.call("SET", "hop:value", n + 100) == OK
+    found = hasp.end()
+    assert not found.sections
+    assert "no update was lost" not in found.text
+    assert "24 more writes came over another connection than a read" in found.text
+
+
 def test_lock_that_a_pool_takes_by_incr_gets_a_question_and_so_does_what_it_protects(watch):
     """A connection that has the lock tries to take it again, for another thread, as one does that counts."""
     hasp = watch()
