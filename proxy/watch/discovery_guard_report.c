@@ -204,8 +204,7 @@ static void put_guard_section(struct buf *out, const struct finding *f, const ch
 {
 	const struct guard_sums *g = &f->guard;
 	bool is_open = is_predicted(g) || verdict_is_refresh(g) || is_near_lock(g) ||
-	               is_hopping(f) ||
-	               (is_read_mostly(f) && !can_check(f));
+	               is_hopping(f) || (is_read_mostly(f) && !can_check(f));
 	const char *mark = is_open ? ";" : "";
 	double lease = LEASE_SHARE * durations_at(&g->between, 0.99);
 
@@ -273,7 +272,8 @@ void discovery_put_guard_left(struct buf *out, const struct finding *f)
 	} else if (g->under_lock + g->near_lock == g->written_back) {
 		buf_puts(out, ";     written by holders of a lock; no update was lost\n");
 	} else if (f->hopped) {
-		buf_puts(out, ";     no connection overwrote what another one had written, but ");
+		buf_puts(out,
+		         ";     no connection overwrote what another one had written, but ");
 		discovery_put_count(out, f->hopped, "more write");
 		buf_puts(out, " came over another connection than a read:\n"
 		              ";     hasp cannot tell whether these lost updates\n");

@@ -66,10 +66,9 @@ static uint64_t less(uint64_t a, uint64_t b)
 
 static bool is_unique(const struct lock_sums *l)
 {
-	bool alone = l->n[SEEN_REPEATED] == 0 || l->n[SEEN_RETURNED] == lock_taken(l);
+	bool alone = l->n[SEEN_REPEATED] == 0 || l->n[SEEN_RETURNED] * 2 >= lock_taken(l);
 
-	return alone && l->taken[WAY_INCR] == 0 &&
-	       lock_taken(l) >= VALUES_ENOUGH;
+	return alone && l->taken[WAY_INCR] == 0 && lock_taken(l) >= VALUES_ENOUGH;
 }
 
 bool verdict_compares(const struct lock_sums *l)
@@ -250,8 +249,8 @@ bool verdict_may_count(const struct lock_sums *l)
 bool verdict_is_lock(const struct key_group *s)
 {
 	const struct lock_sums *l = s->lock;
-	uint64_t released = l ? l->n[SEEN_RELEASED] + l->n[SEEN_CHECKED] +
-	                                l->n[SEEN_FOREIGN] + l->n[SEEN_OUTLASTED]
+	uint64_t released = l ? l->n[SEEN_RELEASED] + l->n[SEEN_CHECKED] + l->n[SEEN_FOREIGN] +
+	                                    l->n[SEEN_OUTLASTED]
 	                      : 0;
 
 	if (l && verdict_was_left(l))

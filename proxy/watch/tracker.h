@@ -120,7 +120,7 @@ struct tracker_script {
 	size_t nargs;
 	size_t nkeys; /* that it names */
 	bool did; /* the reply is neither nil nor 0 */
-	uint64_t returned; /* hash of the integer that it returned; 0: none that may be a value */
+	uint64_t returned; /* hash of the integer that it returned; 0: of none */
 };
 void tracker_script(const struct tracker_act *a, const struct tracker_script *s);
 

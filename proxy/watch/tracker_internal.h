@@ -82,7 +82,7 @@ enum seen {
 	SEEN_BARE_LEFT, /* of those: left behind by a client that went */
 	SEEN_EXPIRY_LATER, /* given one in a step of its own */
 	SEEN_REPEATED, /* the value was that of another hold */
-	SEEN_RETURNED, /* the value was made by the script, which returned it */
+	SEEN_RETURNED, /* released by the integer that the script had returned */
 	SEEN_EVENTS
 };
 
@@ -226,6 +226,7 @@ struct held_lock {
 	double lapsed; /* when its client went on after the expiry; 0: it was not seen to */
 	enum lock_way way;
 	uint64_t script; /* that took it; 0: none did */
+	uint64_t returned; /* by that script: hash of an integer; 0: none */
 	bool stolen; /* REMOVED: it counts as that */
 };
 

@@ -723,12 +723,17 @@ void tracker_lock_worked(const struct tracker_act *a, double read_at, bool stale
 	}
 }
 
-static bool knows(const struct held_lock *h, const uint64_t *args, size_t nargs)
+static bool is_called_with(const struct tracker_script *s, uint64_t value)
 {
-	for (size_t i = 0; i < nargs; i++)
-		if (args[i] == h->value)
+	for (size_t i = 0; value && i < s->nargs; i++)
+		if (s->args[i] == value)
 			return true;
 	return false;
+}
+
+static bool knows(const struct held_lock *h, const struct tracker_script *s)
+{
+	return is_called_with(s, h->value) || is_called_with(s, h->returned);
 }
 
 /* Does the script, which answered 0 or nil, tell that the hold is over? Those that release a
@@ -752,6 +757,7 @@ static void script_compared(const struct tracker_act *a, struct held_lock *h,
 		h->key->group->lock->n[SEEN_REPEATED] += h->state == HOLD_MAYBE;
 		return;
 	}
+	h->key->group->lock->n[SEEN_RETURNED] += !is_called_with(s, h->value);
 	if (!s->did && h->state == HOLD_HELD && found_it_gone(a, h)) {
 		note_outlived(a, h, of_another(a, newest_hold(h->key)));
 		h->key->group->lock->n[SEEN_CHECKED]++;
@@ -777,8 +783,8 @@ void tracker_script(const struct tracker_act *a, const struct tracker_script *s)
 		k->group->nscripted++;
 	for (struct list *at = k->holds.next; at != &k->holds; at = at->next) {
 		struct held_lock *h = container_of(at, struct held_lock, in_key);
-		if (h->state == HOLD_REMOVED || h->state == HOLD_LEFT ||
-		    !knows(h, s->args, s->nargs))
+		if (h->state == HOLD_REMOVED || h->state == HOLD_LEFT || !knows(h, s) ||
+		    (s->returned && s->id == h->script))
 			continue;
 		script_compared(a, h, s);
 		return;
@@ -789,7 +795,7 @@ void tracker_script(const struct tracker_act *a, const struct tracker_script *s)
 		tracker_refused(a, WAY_SCRIPT);
 		return;
 	}
-	tracker_took(a, WAY_SCRIPT, -1, s->returned ? s->returned : s->args[0]);
+	tracker_took(a, WAY_SCRIPT, -1, s->nargs ? s->args[0] : 0);
 	newest_hold(k)->script = s->id;
-	k->group->lock->n[SEEN_RETURNED] += s->returned != 0;
+	newest_hold(k)->returned = s->returned;
 }

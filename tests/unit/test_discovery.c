@@ -260,6 +260,27 @@ static void what_is_written_beside_a_counter_is_not_left_to_its_lock(void **stat
 	assert_not_told(f, "written by holders of a lock");
 }
 
+/* The script takes a token, and returns a number that rises with each lock. */
+static void a_lock_that_is_released_by_its_token_is_not_made_by_its_script(void **state)
+{
+	struct fixture *f = *state;
+	char name[16];
+
+	for (int i = 0; i < 6; i++) {
+		uint64_t token, number;
+		snprintf(name, sizeof(name), "token%d", i);
+		token = value(f, name);
+		snprintf(name, sizeof(name), "%d", 2000000 + i);
+		number = value(f, name);
+		tracker_script(by(f, 0, "lock:a"),
+		               &(struct tracker_script){ 1, &token, 1, 1, true, number });
+		tracker_script(by(f, 0, "lock:a"),
+		               &(struct tracker_script){ 2, &token, 1, 1, i < 5, 0 });
+	}
+	assert_told(f, "\n[lock a]\npattern = lock:a\nowner = value\n");
+	assert_not_told(f, "Question");
+}
+
 /* Client 0 counts to one and goes; others count on. */
 static void leave_count(struct fixture *f, const char *key)
 {
@@ -1221,6 +1242,7 @@ int main(void)
 		TEST(a_pool_stays_one_when_its_connections_are_refused_too),
 		TEST(a_count_that_begins_anew_is_no_lock_unless_it_expires),
 		TEST(a_count_that_was_left_behind_is_a_lock_if_its_name_says_so),
+		TEST(a_lock_that_is_released_by_its_token_is_not_made_by_its_script),
 		TEST(what_is_written_beside_a_counter_is_not_left_to_its_lock),
 		TEST(one_of_another_name_may_just_be_a_count),
 		TEST(who_takes_an_expired_lock_again_has_not_outlived_it),
