@@ -16,7 +16,7 @@
 #define PROBE_SECONDS 1.0
 /* When the first waiter of a line is probed for the first time. */
 #define CROSSED_MS 20
-/* A lock that clients waited for may soon be waited for again: its channel is kept so long. */
+/* How long an empty line keeps its channel: clients may soon wait for the lock again. */
 #define LINGER_SECONDS 10.0
 
 /* FNV-1a: the same in all workers. A client that makes names collide gains a few probes. */
@@ -198,7 +198,7 @@ static void line_set_timer(struct line *l, double seconds)
 {
 	struct timers *timers = l->all->timers;
 
-	/* What a look under way finds out does not count any more. */
+	/* Ignore the result of a recheck that is still running. */
 	list_remove(&l->recheck);
 	timer_start(timers, &l->timer, l->all->hooks.on_line_timer,
 	            timers_now(timers) + seconds, 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * line_probe: when a line asks Redis about its lock, and what the answer means for its waiters.
- * A probe makes good what was missed: the end of a lease (no script runs then), a message that
- * was lost, a queue that was lost with Redis.
+ * A probe finds what hasp has missed: the end of a lease (no script runs then), a lost message,
+ * a queue that was lost with Redis.
  *
  *   the timer, a write that names the lock, Redisson's channel, recheck.c --> line_probe()
  *   the subscriber was down, the first has lost its place, another node has the lock
@@ -45,7 +45,7 @@ static void line_on_probe(const struct probe *p, const struct probe_answer *a)
 	struct waiter *w = waiter_find(p->all, slice_str(p->ticket));
 	bool again;
 
-	/* A line that ended meanwhile had no waiters. */
+	/* A line that ended before the answer had no waiters. */
 	if (!l)
 		return;
 	again = l->probing == LINE_PROBED_AGAIN;
@@ -65,7 +65,7 @@ static void line_on_probe(const struct probe *p, const struct probe_answer *a)
 		waiter_probed(w, p, a);
 }
 
-/* On behalf of the first: no waiter behind it can have been granted the lock before. */
+/* Asks on behalf of the first: Redis grants the lock to no later waiter before it. */
 void line_probe(struct line *l)
 {
 	struct waiter *w = line_first(l);
@@ -76,8 +76,8 @@ void line_probe(struct line *l)
 		line_set_probing(l, LINE_PROBED_AGAIN);
 		return;
 	}
-	/* Should the answer be lost with the connection, there is another probe; unless nobody
-	 * waits for it. */
+	/* Start another probe if the answer is lost with the connection, but only if a waiter
+	 * needs it. */
 	if (w)
 		line_probe_later(l);
 	else

@@ -6,7 +6,7 @@
  *                                                            |
  *       probe.on_answer(queued | granted | gone | unknown) <-'
  *
- * Asking may change something: poll.lua hands a lock that is free to the first in the queue.
+ * A question may change something: poll.lua hands a free lock to the first in the queue.
  */
 #include "lock/queue/queue_internal.h"
 

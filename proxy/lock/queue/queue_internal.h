@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * queue_internal: what the files of this folder share. Each needs only those above it:
+ * queue_internal: shared by the files of this folder. Each file needs only those above it:
  *
- *   queue_node.c  the subscriber at a node, and what waits for it
+ *   queue_node.c  the subscriber at a node, and the waiters that need it
  *   grant.c       the message that a waiter has the lock
  *   line.c        the waiters of this worker for one lock, in the order of their places
  *   probe.c       a question to Redis about a lock or a waiter, and its answer, decoded
  *   waiter.c      one waiter: its state, its own probes, how it leaves
  *   line_probe.c  when a line is probed, and what the answer means for its waiters
- *   recheck.c     the regular look at lines, many at once
- *   waiters.c     all of them: the subscription, tickets, those that cannot be sent yet
+ *   recheck.c     the regular check of lines, many in one call
+ *   waiters.c     all waiters: the subscription, tickets, tries that cannot be sent yet
  *
- * What a lower file has to tell a higher one goes through struct queue_hooks.
+ * A lower file calls a higher one only through struct queue_hooks.
  */
 #ifndef HASP_LOCK_QUEUE_QUEUE_INTERNAL_H
 #define HASP_LOCK_QUEUE_QUEUE_INTERNAL_H
@@ -29,7 +29,7 @@
 #define REDISSON_PREFIX "redisson_lock__channel:"
 #define REDISSON_RW_PREFIX "redisson_rwlock:"
 
-/* What waiters.c hands down. */
+/* Functions of the higher files, which waiters.c sets. */
 struct queue_hooks {
 	timer_fn *on_line_timer; /* it is time to probe the line, or to free it */
 	timer_fn *on_recheck; /* of waiters.next_recheck */
@@ -48,13 +48,13 @@ struct waiters {
 	char ticket[TICKET_MAX]; /* the latest */
 	struct map by_ticket; /* waiters */
 	struct map by_key; /* lines; those of several databases may have the same key */
-	struct list rechecks; /* lines that are to be looked at, the earliest first */
+	struct list rechecks; /* lines that are due for a recheck, the earliest first */
 	struct timer next_recheck; /* runs while there are some */
 	struct waiter_board *board;
 	size_t nwaiting; /* waiters in all of the lines */
 	size_t nbytes; /* their memory */
-	struct list nodes; /* one for each node, and */
-	struct queue_node *nowhere; /* for what is served by nobody, as far as is known */
+	struct list nodes; /* one for each node */
+	struct queue_node *nowhere; /* for locks for which hasp knows no node */
 	bool listening; /* the subscribers were opened */
 };
 
@@ -65,10 +65,10 @@ struct queue_node {
 	struct node *node; /* NULL: of waiters.nowhere */
 	size_t nunconfirmed; /* waiters that may have lost their place there */
 	struct list unsent; /* waiters that cannot be sent there yet */
-	struct timer wake; /* for them, as soon as no waiter is unconfirmed */
+	struct timer wake; /* sends them as soon as no waiter is unconfirmed */
 };
 
-/* What a worker was told: that a waiter has the lock. */
+/* A message to a worker: a script has granted the lock to a waiter. */
 struct grant {
 	long long fence; /* 0: none */
 	int64_t ms; /* Redis' time */
@@ -77,7 +77,7 @@ struct grant {
 
 enum waiter_state {
 	WAITER_IDLE, /* nothing is under way: its owner has to act */
-	WAITER_UNSENT, /* until newcomers can be sent there */
+	WAITER_UNSENT, /* the try waits until newcomers can be sent to its node */
 	WAITER_SENT, /* the answer to the try is due */
 	WAITER_GRANTED_EARLY, /* the grant came before the answer to the try */
 	WAITER_QUEUED, /* in its line */
@@ -91,13 +91,13 @@ struct waiter {
 	struct waiters *all;
 	const struct waiter_ops *ops;
 	void *owner;
-	const struct probe *check; /* the latest that asks for its place, and is not answered;
+	const struct probe *check; /* the latest unanswered probe that asks for its place;
 	                              NULL: none */
 	struct list node; /* in its line, or in queue_node.unsent */
 	struct line *line; /* NULL: in none */
-	struct section_stats *stats; /* where it counts while it is in one; NULL: nowhere */
+	struct section_stats *stats; /* count the waiter while it is in a line; NULL: none */
 	struct queue_node
-		*at; /* where its lock is; NULL: no matter. Not while it is unconfirmed */
+		*at; /* where its lock is; NULL: no matter, but never while it is unconfirmed */
 	struct map_node by_ticket;
 	struct timer timer; /* the deadline; while it leaves, the grace */
 	double began, deadline, sent_at; /* by the timers' clock */
@@ -107,18 +107,19 @@ struct waiter {
 	struct grant *early; /* of WAITER_GRANTED_EARLY; else NULL */
 	char *wanted; /* the token, then the value; NULL: it was in no line yet */
 	uint32_t token_len, value_len;
-	unsigned nsent; /* its tries. (Of several locks all have one ticket.) */
+	unsigned nsent; /* its tries. (All tries of an MLOCK have one ticket.) */
 	char ticket[TICKET_MAX];
-	uint8_t nlate; /* grants that were over when they could have been told, and its time was
-	                  over, too */
+	uint8_t nlate; /* grants after its deadline whose lease ended before hasp could report
+	                  them */
 	enum waiter_state state : 8; /* written by waiter_set_state() */
 	enum lock_kind kind : 8;
-	/* It may have lost its place in Redis' queue, and is asked for: newcomers are not sent
-	 * meanwhile. No state, for it stays so while the waiter is granted, lost or sent again,
-	 * until its place is known. Written by waiter_set_unconfirmed(). */
+	/* The waiter may have lost its place in Redis' queue: hasp asks for the place, and
+	 * sends no newcomers until it is known. Not a state, because it may outlast the states:
+	 * the waiter may be granted, lost or sent again. Written by waiter_set_unconfirmed().
+	 */
 	bool unconfirmed;
-	/* Its try is sent though hasp does not hear Redis there, which could not be reached:
-	 * the try fails, too, or goes where Redis is by then. Until it is sent. */
+	/* The next try is sent although the subscriber at its node is down, because Redis could
+	 * not be reached: the try fails, too, or reaches the server that has taken over. */
 	bool unheard;
 };
 
@@ -131,7 +132,7 @@ static inline size_t waiter_size(const struct waiter *w)
 enum line_probing {
 	LINE_UNPROBED, /* no answer is due */
 	LINE_PROBED, /* an answer is due */
-	LINE_PROBED_AGAIN, /* an answer is due, and was asked for too early: ask again then */
+	LINE_PROBED_AGAIN, /* an answer is due, but the question came too early: ask again */
 };
 
 /* This worker's waiters for one lock. Outlives the last of them for a while. */
@@ -140,8 +141,8 @@ struct line {
 	struct queue_node *at;
 	struct map_node by_key;
 	struct list members; /* by place */
-	/* The next probe, or when it is empty, its end. If the line is only to be looked at, it
-	 * is in waiters.rechecks instead, or in a call of recheck.c. */
+	/* The next probe; of an empty line, its end. A line that needs only a recheck is in
+	 * waiters.rechecks instead, or in a call of recheck.c. */
 	struct timer timer;
 	struct list recheck;
 	double recheck_at; /* in waiters.rechecks: at this time; in a call: INFINITY */
@@ -161,21 +162,22 @@ static inline struct slice line_key(const struct line *l)
 
 enum probe_outcome { PROBE_UNKNOWN, PROBE_QUEUED, PROBE_GRANTED, PROBE_GONE };
 
-/* What Redis says about a waiter, or only (PROBE_GONE) about its lock. */
+/* Redis' answer about a waiter, or only (PROBE_GONE) about its lock. */
 struct probe_answer {
 	enum probe_outcome outcome;
 	long long held_ms; /* how long the lock is held yet; -1: for ever, or not known */
 	long long fence;
 };
 
-/* A question under way. It names the waiter and the line, for both may end meanwhile. */
+/* A question to Redis. It has the names of the waiter and the line instead of pointers, because
+ * both may end before the answer. */
 struct probe {
 	struct waiters *all;
 	void (*on_answer)(const struct probe *p, const struct probe_answer *a);
-	char ticket[TICKET_MAX]; /* empty: it is about no waiter */
-	unsigned nsent; /* that waiter's when it was asked */
-	int db; /* of a line's probe: that line's database, */
-	struct buf key; /* and key */
+	char ticket[TICKET_MAX]; /* empty: the probe is about no waiter */
+	unsigned nsent; /* the waiter's `nsent` when hasp asked */
+	int db; /* of a line's probe: the line's database */
+	struct buf key; /* the key of that line */
 	double sent_at;
 	bool confirms; /* the lease of a grant is begun again */
 };
@@ -200,61 +202,61 @@ void queue_nodes_fini(struct waiters *all); /* none has waiters */
 void queue_node_add(struct waiters *all, struct node *node);
 /* NULL: hasp does not listen there. */
 struct queue_node *queue_node_find(struct waiters *all, const struct node *node);
-/* Closes the subscriber, and frees `at`, to which nothing refers any more. */
+/* Closes the subscriber, and frees `at`. Nothing may refer to `at` any more. */
 void queue_node_remove(struct queue_node *at);
-/* Where the lock `key` is. */
+/* Returns the node that serves the lock `key`, or all->nowhere. */
 struct queue_node *queue_node_of(struct waiters *all, struct slice key);
-/* A client is going to wait: all subscribers are opened. */
+/* Opens all subscribers, because a client is going to wait. */
 void queue_nodes_open(struct waiters *all);
 bool queue_node_is_up(const struct queue_node *at);
 /* Redis' error when it last refused the subscription; NULL: it did not. */
 const char *queue_node_refusal(const struct queue_node *at);
-/* Can newcomers be sent there? */
+/* True if newcomers can be sent to the node. */
 bool queue_node_is_ready(const struct queue_node *at);
-/* One of its waiters is not unconfirmed any more. */
+/* One of the node's waiters is not unconfirmed any more. */
 void queue_node_confirmed(struct queue_node *at);
 
 /* --- line.c --- */
 
 struct line *line_find(struct waiters *all, int db, struct slice key); /* NULL: none */
-/* A lock's place on the board. */
+/* Returns a lock's place on the board. */
 uint16_t line_slot(int db, struct slice key);
-/* The one there is, or a new one. */
+/* Returns the line of the lock, or a new one. */
 struct line *line_get(struct waiters *all, int db, struct slice key, enum lock_kind kind);
 void line_free(struct line *l);
-/* At its place; and out again, if it is in one. */
+/* Puts `w` into the line, at its place; line_remove() takes it out, if it is in one. */
 void line_enqueue(struct line *l, struct waiter *w);
 void line_remove(struct waiter *w);
 struct waiter *line_first(const struct line *l); /* NULL: it is empty */
 struct waiter *line_behind(const struct waiter *w); /* NULL: it is the last */
-/* Subscribes to the channel of Redisson's clients, or not any more. */
+/* Subscribes to the channel of Redisson's clients, or unsubscribes. */
 void line_listen(struct line *l, bool on);
-/* Its connection is gone, and the channel with it. */
+/* The subscriber's connection is gone, and the subscription with it. */
 void line_forget_channel(struct line *l);
 void line_set_probing(struct line *l, enum line_probing probing);
 bool line_allows(enum line_probing from, enum line_probing to); /* for the tests */
-/* The next probe is the regular look, with others (recheck.c): nothing should happen before, or
- * it makes up for an answer that is lost. */
+/* Makes the next probe a regular recheck, with other lines (recheck.c): nothing should happen
+ * before, or the recheck makes up for a lost answer. */
 void line_probe_later(struct line *l);
-/* The next probe, when the lock has been held for `held_ms` more; -1: for ever. If the line is
- * empty, its end. */
+/* Sets the next probe for the time when the lock should be free: in `held_ms`; -1: never. If
+ * the line is empty, sets its end. */
 void line_probe_when_over(struct line *l, long long held_ms);
 /* The lock was granted for `lease_ms`: the next probe is no later than the end of that. */
 void line_probe_before(struct line *l, int64_t lease_ms);
-/* `w` has come. The lock, which was held for `held_ms` more (-1: for ever), may have been
- * released while the first waiter's try was on its way, and no waiter was in line to be told:
- * it is probed soon. */
+/* Probes the lock soon after `w` has come. The lock, which was held for `held_ms` more (-1: for
+ * ever), may have been released while the first waiter's try was on its way, when Redis had no
+ * waiter to notify. */
 void line_probe_soon(struct line *l, const struct waiter *w, int64_t held_ms);
-/* Is there a next probe, or look? */
+/* True if a probe or a recheck is due. */
 bool line_has_next(const struct line *l);
-/* It is empty, and kept for a while. */
+/* Keeps the empty line for a while. */
 void line_linger(struct line *l);
 
 /* --- grant.c --- */
 
 /* Reads `<fencing token or -> <ms of Redis' time> <proof>`. False: `s` is no grant. */
 bool grant_parse(struct grant *g, struct slice s);
-/* Was it published by a script of this process, for this ticket and lock? */
+/* True if a script of this process published the grant, for this ticket and lock. */
 bool grant_is_proved(const struct grant *g, struct proofs *proofs, int db, struct slice key,
                      const char *ticket);
 
@@ -262,13 +264,13 @@ bool grant_is_proved(const struct grant *g, struct proofs *proofs, int db, struc
 
 struct probe *probe_new(struct waiters *all, const char *ticket,
                         void (*on_answer)(const struct probe *, const struct probe_answer *));
-/* Asks poll.lua about `t`, which may hand the lock over; lease_ms > 0: and begins the lease of
- * its grant again. Tried until `until`; 0: once. on_answer() runs once, maybe before this
- * returns, and `p` is freed. `p` NULL: the answer does not matter. */
+/* Asks poll.lua about `t`; the script may hand the lock over. lease_ms > 0: the script begins
+ * the lease of its grant again. hasp retries until `until`; 0: it asks once. on_answer() runs
+ * once, maybe before this returns, and `p` is freed. `p` NULL: the answer does not matter. */
 void probe_check(struct waiters *all, int db, const struct lock_try *t, int64_t lease_ms,
                  double until, struct probe *p);
-/* Takes `t` out of the queue by dequeue.lua, `undo`: and releases what it may have been
- * granted. Tried until `until`. As to `p`, as above. */
+/* Takes `t` out of the queue by dequeue.lua; `undo`: also releases a lock that `t` may have
+ * been granted. hasp retries until `until`. `p`: as in probe_check(). */
 void probe_leave(struct waiters *all, int db, const struct lock_try *t, bool undo, double until,
                  struct probe *p);
 
@@ -277,24 +279,23 @@ void probe_leave(struct waiters *all, int db, const struct lock_try *t, bool und
 /* The only writer of w->state. */
 void waiter_set_state(struct waiter *w, enum waiter_state state);
 bool waiter_allows(enum waiter_state from, enum waiter_state to); /* for the tests */
-/* Its lock is there. */
+/* The lock of `w` is at the node `at`. */
 void waiter_set_at(struct waiter *w, struct queue_node *at);
-/* NULL: it has ended. */
+/* Returns the waiter with this ticket; NULL: it has ended. */
 struct waiter *waiter_find(struct waiters *all, struct slice ticket);
-/* What it wants; points into it. It is in a line. */
+/* Returns the try of `w`, which must be in a line. The slices point into `w`. */
 struct lock_try waiter_try(const struct waiter *w);
-/* Its worker was told that it has the lock. False: that is not proved, and Redis is to be
- * asked.
- */
+/* Handles the message that `w` has the lock. False: the message has no proof, and the caller
+ * must ask Redis. */
 bool waiter_notified(struct waiter *w, const struct grant *g);
-/* It may have lost its place: it is unconfirmed, and Redis is asked. */
+/* Makes `w` unconfirmed, because it may have lost its place, and asks Redis. */
 void waiter_check(struct waiter *w);
-/* What `p` has found out about it. */
+/* Handles the answer to `p`. */
 void waiter_probed(struct waiter *w, const struct probe *p, const struct probe_answer *a);
 
 /* --- recheck.c --- */
 
-/* Lines that are due within this time are looked at together. */
+/* Lines that are due within this time go in one call. */
 #define RECHECK_GATHER_SECONDS 0.1
 void recheck_on_timer(struct timer *t, double now);
 
@@ -302,11 +303,12 @@ void recheck_on_timer(struct timer *t, double now);
 
 /* Asks about the lock on behalf of the first in line. */
 void line_probe(struct line *l);
-/* Asks about each waiter, for none may have its place any more. */
+/* Asks about each waiter, because all may have lost their places. */
 void line_probe_members(struct line *l);
-/* Its lock is there from now on, and so are its waiters: they are unconfirmed. */
+/* Moves the line and its waiters to the node `at`, which serves the lock from now on: the
+ * waiters become unconfirmed. */
 void line_move(struct line *l, struct queue_node *at);
-/* A message came from a channel that is not the worker's own: one of Redisson's. */
+/* Handles a message from a channel of Redisson's clients. */
 void line_probe_channel(struct waiters *all, struct slice channel);
 void line_probe_on_timer(struct timer *t, double now);
 

@@ -10,7 +10,7 @@
 
 #include "base/fatal.h"
 
-/* `node` NULL: what is served by nobody, as far as is known, is kept there. */
+/* `node` NULL: for locks for which hasp knows no node. */
 static struct queue_node *queue_node_new(struct waiters *all, struct node *node)
 {
 	struct queue_node *at = xcalloc(1, sizeof(*at));

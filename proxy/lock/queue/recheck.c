@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * recheck: the regular look, each second, at the lines of which nothing is to be expected:
- * their locks are held for a while yet. Many lines share a call, which costs a fraction of as
- * many probes. A line of which something is to be learnt or done after all is probed.
+ * recheck: checks, each second, the lines that expect no change, because their locks are held
+ * for longer. Many lines share a call, which costs a fraction of as many probes. If the call
+ * finds that a line has changed, hasp probes that line.
  *
  *   line_probe_later() --> waiters.rechecks --> struct recheck --> recheck.lua
  *          ^                                                           |
@@ -16,12 +16,12 @@
 
 #include "base/fatal.h"
 
-/* So many lines go in a call. */
+/* How many lines go in a call. */
 #define RECHECK_MAX 64
 /* So many are looked at for each call. */
 #define LOOK_AHEAD ((size_t)4 * RECHECK_MAX)
 
-/* A call under way. A line whose next probe was set meanwhile is not among them any more. */
+/* A call that awaits its answer. A line leaves `lines` if its next probe is set before. */
 struct recheck {
 	struct list lines;
 	size_t n; /* of the call */
@@ -100,12 +100,12 @@ static void gather(struct waiters *all, int db, double now, struct recheck *r,
 		if (l->db != db || slot_of_line(l) != slot)
 			continue;
 		list_remove(&l->recheck);
-		/* (Whether there is a place of a semaphore, or which side of a read-write lock
-		 * is held, its expiry does not tell.) */
+		/* (The expiry shows neither whether a semaphore has a free place nor which side
+		 * of a read-write lock is held.) */
 		if (w->state != WAITER_QUEUED || w->place <= 0 || w->kind == LOCK_KIND_LIMIT ||
 		    lock_kind_is_side(w->kind) || l->probing != LINE_UNPROBED) {
 			line_probe(l);
-			/* What it was answered may have ended others. */
+			/* The answer may have ended other lines. */
 			next = all->rechecks.next;
 			continue;
 		}

@@ -14,12 +14,12 @@
  *                                                            v   `-----|
  *   SENT, GRANTED_EARLY --- answered late ------------> CONFIRMING ----'
  *
- * LEAVING and CONFIRMING go back to QUEUED, when the waiter was granted the lock before it
- * could leave, or when Redis does not say what became of its stale grant. When the answer to a
- * try is another one, the try may be sent again, with another ticket.
+ * LEAVING goes back to QUEUED if the waiter was granted the lock before it could leave.
+ * CONFIRMING goes back to QUEUED if Redis does not answer whether the stale grant holds. After
+ * any other answer to a try, the try may be sent again, with another ticket.
  *
- * What made it IDLE is told to its owner, which sends it again, or ends it. It may be ended in
- * each state; if it is in a line, it leaves the queue.
+ * A callback notifies the owner when the waiter becomes IDLE. The owner sends it again, or ends
+ * it. The owner may end a waiter in each state; if it is in a line, it leaves the queue.
  */
 #include "lock/queue/queue_internal.h"
 
@@ -29,19 +29,19 @@
 #include "base/fatal.h"
 #include "lock/model/lease.h"
 
-/* Leaving the queue takes a trip to Redis; a client that has waited this much longer is told
- * before the answer. */
+/* Leaving the queue takes a round trip to Redis. If that takes longer than this, the client
+ * gets its answer before Redis replies. */
 #define GRACE_SECONDS 0.05
-/* So long it is tried to ask whether a grant still holds, but not longer than server_timeout:
+/* How long hasp tries to ask whether a grant still holds, but no longer than server_timeout:
  * hasp's own connection may come up a moment later than the client's link. */
 #define CONFIRM_SECONDS 5.0
-/* The share of its lease that a grant may have lost before its client hears of it, when its
- * lease was begun anew so that the client can hear of it. */
+/* The share of its lease that a confirmed grant, whose lease was begun again, may have lost
+ * before hasp reports it to the client. */
 #define CONFIRMED_SHARE 0.5
-/* Whose time is over gives up after so many grants that came too late. */
+/* How many late grants a waiter accepts after its deadline before it gives up. */
 #define LATE_MAX 3
-/* How long leaving is tried when Redis is away: for a lease, but at least and at most so long.
- */
+/* How long hasp retries to leave the queue while Redis is away: for a lease, but at least
+ * LEAVE_SECONDS and at most LEAVE_SECONDS_MAX. */
 #define LEAVE_SECONDS 60.0
 #define LEAVE_SECONDS_MAX 3600.0
 
@@ -74,7 +74,7 @@ void waiter_set_state(struct waiter *w, enum waiter_state state)
 	}
 }
 
-/* It may have lost its place in Redis' queue; or it is known where it is. */
+/* True: the waiter may have lost its place in Redis' queue. False: its place is known. */
 static void waiter_set_unconfirmed(struct waiter *w, bool unconfirmed)
 {
 	if (w->unconfirmed == unconfirmed)
@@ -123,7 +123,7 @@ static double waiter_lease(const struct waiter *w)
 
 /* --- asking Redis about it -------------------------------------------------------- */
 
-/* What is asked on its behalf. */
+/* Returns a new probe on behalf of `w`. */
 static struct probe *probe_of(const struct waiter *w,
                               void (*on_answer)(const struct probe *,
                                                 const struct probe_answer *))
@@ -140,8 +140,9 @@ static void waiter_on_probe(const struct probe *p, const struct probe_answer *a)
 
 	if (!w || p->nsent != w->nsent)
 		return;
-	/* What was asked before the latest check may have been carried out before the place was
-	 * lost. One that has lost its place is confirmed when it has a place again. */
+	/* Only the answer to the latest check counts: Redis may have answered an earlier one
+	 * before the place was lost. A waiter that has lost its place is confirmed when it has
+	 * a place again. */
 	if (w->check == (p->confirms ? NULL : p)) {
 		w->check = NULL;
 		if (a->outcome != PROBE_GONE)
@@ -151,15 +152,15 @@ static void waiter_on_probe(const struct probe *p, const struct probe_answer *a)
 		waiter_probed(w, p, a);
 }
 
-/* Tried for as long as the waiter waits: without an answer its place is not known, and
- * newcomers would pass it. */
+/* Retries for as long as the waiter waits: until the answer its place is unknown, and newcomers
+ * would pass it. */
 void waiter_check(struct waiter *w)
 {
 	struct lock_try t = waiter_try(w);
 	struct probe *p;
 
 	waiter_set_unconfirmed(w, true);
-	/* One that waits until hasp's own connection is up is sent later than now. */
+	/* A check that waits until hasp's own connection is up will be sent later than now. */
 	if (w->check && !script_jobs_are_up(w->all->script_jobs, t.id.key))
 		return;
 	w->check = p = probe_of(w, waiter_on_probe);
@@ -174,7 +175,7 @@ static double confirm_seconds(const struct waiter *w)
 	return timeout > 0 && timeout < CONFIRM_SECONDS ? timeout : CONFIRM_SECONDS;
 }
 
-/* Its grant took long to arrive: its lease begins again before the client hears of it. */
+/* Begins the lease of a grant that took long to arrive again, before hasp reports it. */
 static void waiter_confirm(struct waiter *w)
 {
 	double until = timers_now(w->all->timers) + confirm_seconds(w);
@@ -186,13 +187,13 @@ static void waiter_confirm(struct waiter *w)
 	probe_check(w->all, w->line->db, &t, w->lease_ms, until, p);
 }
 
-/* --- what becomes of it ----------------------------------------------------------- */
+/* --- its outcome ------------------------------------------------------------------ */
 
 static void waiter_on_timer(struct timer *t, double now);
 static void leave_queue(struct waiter *w, bool undo);
 
-/* If the deadline has passed while it could not leave, it leaves now; and what it sends again
- * is watched. */
+/* If the deadline passed while the waiter could not leave, runs the timer now: the waiter
+ * leaves, or the owner notes that the next try is overdue. */
 static void watch_deadline(struct waiter *w)
 {
 	struct timers *timers = w->all->timers;
@@ -228,18 +229,19 @@ static void waiter_timed_out(struct waiter *w)
 	w->ops->on_timed_out(w->owner);
 }
 
-/* One more grant was over, or nearly, before its client could be told. True: enough of that. */
+/* Counts a grant that was over, or nearly, before hasp could report it. True: the waiter gives
+ * up. */
 static bool count_late(struct waiter *w)
 {
 	return timers_now(w->all->timers) >= w->deadline && ++w->nlate > LATE_MAX;
 }
 
-/* It has the lock since `since`, says the answer to `p`. */
+/* According to the answer to `p`, the waiter has the lock since `since`. */
 static void waiter_found(struct waiter *w, const struct probe *p, long long fence, double since)
 {
 	double share = p->confirms ? CONFIRMED_SHARE : LEASE_STALE_SHARE;
 
-	/* (A lease whose end is a date cannot be begun anew.) */
+	/* (A lease whose end is a date cannot begin again.) */
 	if ((p->confirms && w->lease_ms == 0) ||
 	    timers_now(w->all->timers) - since <= share * waiter_lease(w)) {
 		waiter_granted(w, fence, since);
@@ -276,7 +278,7 @@ static bool is_proved(const struct waiter *w, const struct grant *g)
 	                       line_key(w->line), w->ticket);
 }
 
-/* It has the lock since `g->ms` of Redis' time, so it was told. */
+/* According to the message `g`, the waiter has the lock since `g->ms` of Redis' time. */
 static void take_grant(struct waiter *w, const struct grant *g)
 {
 	double now = timers_now(w->all->timers);
@@ -333,8 +335,8 @@ static void leave_queue(struct waiter *w, bool undo)
 	probe_leave(all, w->line->db, &t, undo, timers_now(all->timers) + patience, p);
 }
 
-/* The answer to its try decides, unless no server has the try: where there is but one, it has.
- */
+/* The answer to the try decides, unless hasp may still hold the try back. With a single server,
+ * that server has it. */
 static void watch_try(struct waiter *w, double now)
 {
 	if (waiter_may_be_held_back(w->all))
@@ -358,8 +360,8 @@ static void waiter_on_timer(struct timer *t, double now)
 		leave_queue(w, false);
 		break;
 	case WAITER_LEAVING:
-		/* The owner ends it, and so it leaves again: that is harmless, and undoes what
-		 * it may get. */
+		/* The owner ends the waiter, so it leaves the queue again: that is harmless,
+		 * and undoes a grant that may still come. */
 		w->ops->on_timed_out(w->owner);
 		break;
 	case WAITER_IDLE:
@@ -457,7 +459,7 @@ void waiter_sent(struct waiter *w, struct slice ticket)
 	w->sent_at = timers_now(w->all->timers);
 }
 
-/* What `line` says is kept; -1: it is not understood. */
+/* Stores the numbers of the reply `line`; -1: hasp does not understand it. */
 static int read_queued(struct waiter *w, struct slice line, int64_t *held_ms)
 {
 	struct slice rest, word;
@@ -508,7 +510,8 @@ void waiter_count_at(struct waiter *w, struct section_stats *stats)
 
 void waiter_answered_late(struct waiter *w, int db, const struct lock_try *t, int64_t lease_ms)
 {
-	/* It may have been sent again when there was no time left to wait: not as a try. */
+	/* The client may have sent its command again without waiting, when no time was left:
+	 * that was not a try of this waiter. */
 	if (w->state == WAITER_IDLE || !slice_eq(slice_str(w->ticket), t->ticket))
 		waiter_sent(w, t->ticket);
 	w->place = 0;

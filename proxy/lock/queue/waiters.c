@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * waiters: all waiters of a worker: the subscription by which they are notified, the tickets by
- * which they are told apart, and those that cannot be sent yet.
+ * waiters: all waiters of a worker: the subscription that notifies them, the tickets that name
+ * their tries, and the waiters whose tries cannot be sent yet.
  *
  *   Redis -> subscriber -> on_notice() --ticket--> a waiter (waiter.c)
  *                     `--> on_message() --a lock's channel--> its line (line_probe.c)
@@ -17,7 +17,7 @@
 #include "base/fatal.h"
 #include "base/random.h"
 
-/* --- those that cannot be sent yet ------------------------------------------------ */
+/* --- tries that cannot be sent yet ------------------------------------------------ */
 
 bool waiters_are_ready(struct waiters *all, struct slice key)
 {
@@ -31,7 +31,7 @@ enum try_readiness waiter_ready(struct waiter *w, struct slice key)
 
 	queue_nodes_open(w->all);
 	waiter_set_at(w, at);
-	/* A waiter that had a place goes back to it before others come from behind. */
+	/* A waiter that had a place goes back to it before later ones are sent. */
 	if (queue_node_is_ready(at) || (w->place && queue_node_is_up(at)) || w->unheard)
 		return TRY_READY;
 	if (queue_node_refusal(at))
@@ -76,7 +76,8 @@ static void each_line(struct waiters *all, void (*fn)(struct line *l, void *arg)
 			fn(container_of(at, struct line, by_key), arg);
 }
 
-/* What was published while its subscriber was down was missed. */
+/* Subscribes again, and probes the members: messages that Redis published while the subscriber
+ * was down are lost. */
 static void listen_again(struct line *l, void *arg)
 {
 	if (l->at != arg)
@@ -96,10 +97,10 @@ static void waiters_on_up(void *arg)
 	wake_unsent(at, false);
 }
 
-/* The waiters that could not be sent yet get Redis' refusal; or, when Redis cannot be reached,
- * their tries are sent, and fail. Where another server may take over, the try comes to that one
- * instead, or finds Redis again: then the client waits there, until its own deadline, and its
- * place is asked for as soon as the subscriber is up. */
+/* Gives the waiters that could not be sent yet Redis' refusal. If Redis cannot be reached,
+ * sends their tries, which fail. But another server may have taken over, or Redis may be back:
+ * then the client waits there, until its own deadline, and hasp asks for its place as soon as
+ * the subscriber is up. */
 static void waiters_on_failed(void *arg)
 {
 	struct queue_node *at = arg;
@@ -111,21 +112,21 @@ static void waiters_on_subscribed(void *arg, struct slice channel)
 {
 	const struct queue_node *at = arg;
 
-	/* What was published before that was missed. */
+	/* Messages that Redis published before the subscription are lost. */
 	line_probe_channel(at->all, channel);
 }
 
-/* A message to the worker begins with the ticket of the waiter that it is about. Everybody may
- * publish: what is no grant, or is not proved to be one, only makes hasp ask Redis. So does
- * another hasp process that comes by this waiter in the queue: see scripts/includes/wake.lua.
- */
+/* Handles a message to the worker, which begins with the ticket of a waiter. Every client of
+ * Redis may publish one: a message that is not a grant, or has no proof, only makes hasp ask
+ * Redis. So does a message of another hasp process that finds this waiter first in the queue:
+ * see scripts/includes/wake.lua. */
 static void on_notice(struct waiters *all, struct slice message)
 {
 	struct slice rest = message, ticket;
 	struct waiter *w;
 	struct grant g;
 
-	/* A waiter that has ended has left the queue, and that releases what it was granted. */
+	/* A waiter that has ended has left the queue, which also releases a granted lock. */
 	w = slice_cut(&rest, ' ', &ticket) ? waiter_find(all, ticket) : NULL;
 	if (!w || (grant_parse(&g, rest) && waiter_notified(w, &g)))
 		return;
@@ -133,8 +134,8 @@ static void on_notice(struct waiters *all, struct slice message)
 		line_probe(w->line);
 }
 
-/* A cluster's nodes pass on to each other what is published: so what is for the worker comes by
- * each of its subscribers. It is a ticket's, and means nothing to others. */
+/* The nodes of a cluster forward published messages to each other, so each subscriber of the
+ * worker gets every message. Only the waiter whose ticket it names reacts. */
 static void waiters_on_message(void *arg, struct slice channel, struct slice message)
 {
 	struct waiters *all = ((struct queue_node *)arg)->all;
@@ -145,7 +146,7 @@ static void waiters_on_message(void *arg, struct slice channel, struct slice mes
 		line_probe_channel(all, channel);
 }
 
-/* --- all of them --------------------------------------------------------------- */
+/* --- all waiters ------------------------------------------------------------------ */
 
 struct waiters *waiters_new(struct timers *timers, const struct topology *topology,
                             struct script_jobs *script_jobs, struct waiter_board *board)
@@ -156,7 +157,7 @@ struct waiters *waiters_new(struct timers *timers, const struct topology *topolo
 	random_bytes(&number, sizeof(number));
 	snprintf(all->channel, sizeof(all->channel), CHANNEL_PREFIX "%016" PRIx64, number);
 	all->number = all->channel + strlen(CHANNEL_PREFIX);
-	/* So that scripts know that it listens to several nodes: await_worker.lua. */
+	/* Shows scripts that this worker listens to several nodes: await_worker.lua. */
 	if (!topology->only)
 		all->channel[strlen(CHANNEL_PREFIX)] = 'n';
 	all->timers = timers;
@@ -220,7 +221,7 @@ static void follow(struct line *l, void *arg)
 void waiters_rerouted(struct waiters *all)
 {
 	each_line(all, follow, all);
-	/* Those that find their node not ready put themselves back. */
+	/* A waiter whose node is not ready goes back to the list by itself. */
 	for (struct list *l = all->nodes.next; l != &all->nodes; l = l->next)
 		wake_unsent(container_of(l, struct queue_node, in_all), false);
 }
@@ -303,7 +304,7 @@ void waiters_probe(struct waiters *all, int db, struct slice key, enum lock_kind
 		probe_check(all, db, &t, 0, 0, NULL);
 }
 
-/* --- for those who show them ------------------------------------------------------ */
+/* --- for SHOW --------------------------------------------------------------------- */
 
 struct waiters_walk {
 	waiters_walk_fn *fn;
