@@ -7,13 +7,14 @@
 
 #include <math.h>
 
-/* A connection remembers the locks that it took, and under owner = value what it stored for as
- * long as it lives; but of those that are neither renewed nor released not more than this. */
+/* How many locks that are neither renewed nor released a connection remembers. (It remembers
+ * the locks that it took, and, under owner = value, the values that it stored, until it ends.)
+ */
 #define REMEMBERED_MAX 1024
-/* Of so many holds one is sought that can be forgotten, each time that a lock is taken. */
+/* How many holds hasp checks for one to forget, each time that a lock is taken. */
 #define FORGET_TRIES 32
 
-/* Hasp does nothing for such a hold but know of it. */
+/* True if hasp only remembers the hold, and neither renews nor releases it. */
 static bool is_only_remembered(const struct hold *hold)
 {
 	return !hold_is_renewed(hold) && (hold->kind == LOCK_KIND_VALUE || !hold->release);
@@ -33,7 +34,7 @@ static void forget_oldest(struct hold_owner *o)
 	}
 }
 
-/* Does that hold of a read-write lock go on when `p` takes a side? */
+/* True if this hold of a read-write lock goes on when `p` takes a side. */
 static bool is_beside(const struct hold *hold, const struct pending_lock *p)
 {
 	if (!lock_kind_is_side(hold->kind) || !lock_kind_is_side(p->kind))
@@ -55,19 +56,18 @@ static void remember_lease(const struct hold *hold, struct hold_lease *was)
 	was->renewing = renewal_is_under_way(hold);
 }
 
-/* The lock is another owner's now: it was lost if hasp was to keep it. */
+/* Another owner has the lock now: reports it as lost if hasp should have kept it. */
 static void tell_former_owner(const struct hold *hold, const struct hold_owner *o)
 {
 	if (hold->owner != o && hold_is_renewed(hold) && !renewal_may_be_released(hold))
 		renewal_lost(hold, "another owner has it");
 }
 
-/* A lock is taken: its former owner has it no more. But connections that take it by the same
- * token, and count, have it together; and a semaphore has several owners. Returns the
- * connection's own hold, if that goes on; *was: the lease that its owner had before; since:
- * when this connection got it, if it had it already. `place` is then put beside it in the order
- * of age.
- */
+/* Ends the holds that the new acquisition of a lock replaces: those of its former owner. But
+ * connections that take the lock by the same token, and count, have it together; and a
+ * semaphore has several owners. Returns the connection's own hold, if that goes on. Writes
+ * *was: the lease that the owner had before; was->since: when this connection got the lock, if
+ * it had it already. If so, puts `place` next to its hold in the order of age. */
 static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
                                     const struct pending_lock *p, struct slice key, int db,
                                     struct hold_lease *was, struct list *place)
@@ -93,7 +93,7 @@ static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
 			list_remove(place);
 			if (hold->counted)
 				list_append(&hold->by_age, place);
-			/* It is not over. */
+			/* The hold goes on, so its end is not counted. */
 			hold_events_count_at(hold, NULL);
 		}
 		if (!same)
@@ -106,8 +106,8 @@ static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
 	return own;
 }
 
-/* What it has stored counts now, not what it has read before. A value that is too long to be
- * remembered is its own all the same. */
+/* From now on, the value that the connection has stored counts, not the one that it has read
+ * before. A stored value that is too long to remember counts as its own, too. */
 static void apply_stored(struct hold_owner *o, const struct pending_lock *p, int db)
 {
 	seen_values_put(&o->seen, db, p->keys[0], p->begins ? SEEN_NOTHING : SEEN_ANY,
@@ -153,7 +153,7 @@ static void apply_taken(struct holds *h, struct hold_owner *o, const struct pend
 	if (p->max_hold_ms)
 		hold->hold_until = p->sent_at + (double)p->max_hold_ms / 1000;
 	hold_add_ticket(hold, p->ticket);
-	/* That it is taken again does not make a hold end earlier. */
+	/* Taking a lock again does not make its hold end earlier. */
 	if (goes_on)
 		return;
 	hold->slack = (float)(now - p->sent_at);
@@ -191,24 +191,24 @@ static void apply_expiry(struct holds *h, struct hold_owner *o, const struct pen
 	renewal_begin(hold, p, true, renewal_is_under_way(hold));
 	if (hold->kind != LOCK_KIND_EXCLUSIVE)
 		return;
-	/* Its read side, too. */
+	/* The owner's read side ends earlier, too. */
 	for (other = hold_first(h, db, p->keys[0]); other; other = hold_next(other))
 		if (other->owner == hold->owner && other->kind == LOCK_KIND_SHARED &&
 		    slice_eq(hold_token(other), hold_token(hold)))
 			renewal_begin(other, p, true, renewal_is_under_way(other));
 }
 
-/* Was the hold given up by what was sent as `p`, as far as time tells? Not if it is another
- * connection's that was learnt of later: the lock may have been handed off to it, and that be
- * heard before the answer. (A connection's own requests wait for one another.) */
+/* True if `p` may have given up the hold, by the order of times. False if another connection
+ * got the hold after `p` was sent: Redis may have handed the lock off to it, and hasp may have
+ * read that before the answer to `p`. (A connection's own requests wait for one another.) */
 static bool may_end(const struct hold *hold, const struct hold_owner *o,
                     const struct pending_lock *p)
 {
 	return hold->owner == o || hold->learnt_at <= p->sent_at;
 }
 
-/* Under owner = value another connection may have stored it: pools do so. Its next DEL of this
- * key is not about that value. */
+/* Forgets the value. Under owner = value another connection may have stored it: pools do so.
+ * The next DEL of that connection does not mean this value. */
 static void apply_gone(struct holds *h, const struct hold_owner *o,
                        const struct pending_lock *p, int db)
 {
@@ -225,19 +225,19 @@ static void apply_gone(struct holds *h, const struct hold_owner *o,
 	}
 }
 
-/* Of several keys, some may not have been dropped: they are renewed no more, and their lease
- * runs out. */
+/* Ends the holds of the keys of `p`. If Redis has not deleted all of them, hasp renews the rest
+ * no more, and their leases run out. */
 static void apply_dropped(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
                           int db)
 {
 	for (size_t i = 0; i < p->nkeys; i++) {
 		struct hold *hold = hold_find(h, o, p->by_value, db, p->keys[i], p->token);
-		/* Of several keys, some may be another owner's. */
+		/* Another owner may have some of the keys. */
 		if (!hold || (!p->by_value && !slice_eq(hold_token(hold), p->token)) ||
 		    !may_end(hold, o, p))
 			continue;
-		/* Not every hold is in this table: whether another connection's last one is
-		 * gone, its renewal finds out. */
+		/* This table does not have every hold: the next renewal finds out whether
+		 * another connection's last hold is gone. */
 		if (((p->counts && hold->kind == LOCK_KIND_COUNT) ||
 		     lock_kind_is_side(hold->kind)) &&
 		    hold->owner != o && hold->count == 1)
@@ -250,7 +250,7 @@ static void apply_dropped(struct holds *h, struct hold_owner *o, const struct pe
 		apply_gone(h, o, p, db);
 }
 
-/* All of MLOCK's. */
+/* An MLOCK has taken all of its keys. */
 static void apply_parts(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
                         int db, const struct resp_reply *r, double now)
 {
@@ -258,7 +258,7 @@ static void apply_parts(struct holds *h, struct hold_owner *o, const struct pend
 		apply_taken(h, o, p, p->keys[i], db, r, now);
 }
 
-/* So many of its keys MUNLOCK has released. (A command under a rule counts as one.) */
+/* Counts the keys that MUNLOCK has released. (A command under a rule counts as one.) */
 static void count_released(const struct pending_lock *p, const struct resp_reply *r)
 {
 	size_t n = 1;
@@ -301,8 +301,8 @@ static void apply_success(struct holds *h, struct hold_owner *o, const struct pe
 	}
 }
 
-/* Returns true if the hold's own renewal may be what set the expiry that was read after a
- * script: Redis need not run the script and the reads together. */
+/* Returns true if the hold's own renewal may have set the expiry that hasp read after a script:
+ * Redis need not run the script and the reads together. */
 static bool may_be_renewed_by_hasp(const struct hold *hold, const struct pending_lock *p)
 {
 	double until = p->sent_at + (double)p->lease_ms / 1000;
@@ -312,7 +312,7 @@ static bool may_be_renewed_by_hasp(const struct hold *hold, const struct pending
 	return p->prolongs && until <= hold->good_until;
 }
 
-/* A script has left the lock its value, and set another expiry. */
+/* A script has set another expiry, and left the lock's value as it was. */
 static void apply_read_expiry(struct holds *h, const struct pending_lock *p, int db)
 {
 	struct hold *hold = hold_first(h, db, p->keys[0]);

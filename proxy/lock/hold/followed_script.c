@@ -17,7 +17,8 @@
  *   "a1"              nil             DROPS
  *
  * Other clients' commands may run between these five: Redis may read them in two pieces, and in
- * a cluster each is sent for itself. So a value that the call does not know begins no hold.
+ * a cluster hasp sends each one separately. So a value that the call does not contain begins no
+ * hold.
  */
 #include "lock/hold/hold_internal.h"
 
@@ -31,8 +32,8 @@
 /* GET, PTTL, the script, GET. */
 enum { READ_BEFORE, PTTL_BEFORE, ANSWER, READ_AFTER, REPLIES };
 
-/* By so many ms an expiry must have changed. Redis' clock may go on between the reads, and is
- * not ours. */
+/* By how many ms an expiry must have changed to count as set: Redis' clock goes on between the
+ * reads, and differs from ours. */
 #define EXPIRY_MOVED_MS 50
 
 /* Bytes that are kept of a reply: a header, a value and its line end. */
@@ -148,8 +149,8 @@ static bool read_value(struct slice reply, struct slice *value)
 	return value->n <= SEEN_VALUE_MAX;
 }
 
-/* Returns true if the call brought the lock's value, or returned it as an integer: the time at
- * which the lock ends, which the script computed, say. */
+/* Returns true if the lock's value is an argument of the call, or the integer that the script
+ * returned, as a computed time at which the lock ends. */
 static bool is_of_call(const struct followed_script *f, struct slice value)
 {
 	struct slice args = slice_of(buf_head(&f->bytes), f->nargs);
@@ -168,7 +169,7 @@ static bool is_of_call(const struct followed_script *f, struct slice value)
 }
 
 /* Returns true if the script has set another expiry. `left_ms`: what PTTL answered after it;
- * `passed_ms`: at most so much time passed between the reads. */
+ * `passed_ms`: the longest time that may have passed between the reads. */
 static bool moved_expiry(struct pending_lock *p, int64_t left_ms, double passed_ms)
 {
 	struct slice reply = reply_of(p->followed, PTTL_BEFORE);

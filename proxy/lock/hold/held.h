@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * held: what a worker's table of holds tells of a lock, for those who show it. Redis decides
- * who has a lock: a hold is what a connection was last told.
+ * held: the facts about a lock in a worker's table of holds, for SHOW and logs. Redis decides
+ * which owner has a lock: a hold is what Redis last answered to a connection.
  */
 #ifndef HASP_LOCK_HOLD_HELD_H
 #define HASP_LOCK_HOLD_HELD_H
@@ -15,34 +15,34 @@ struct held {
 	struct slice token; /* LOCK_KIND_VALUE: the value */
 	enum lock_kind kind;
 	const struct hold_owner *owner;
-	const struct section_stats *stats; /* of its section; NULL: it has none any more */
+	const struct section_stats *stats; /* of its section; NULL: the section is gone */
 	long long fence; /* verbs: the fencing token; else 0 */
 	double since; /* when its connection got it */
-	double learnt_at; /* when that was last told that it has it */
+	double learnt_at; /* when Redis last answered the connection that it has the lock */
 	double good_until; /* when the lease may be over; INFINITY: not known */
 	int64_t lease_ms; /* 0: not known */
 	bool renewed; /* hasp renews it */
 };
 
-/* Of the connections that were told that this owner has the lock, the one that was last.
- * `fence`: if it is not 0, that of the acquisition. False: none was. */
+/* Finds this owner's hold of the lock; of several, the one that was learnt of last. `fence`:
+ * the fencing token of the acquisition; 0: any. False: there is none. */
 bool held_find(struct holds *h, int db, struct slice key, struct slice token, long long fence,
                struct held *out);
 
-/* Of those that were told before `at` that another owner than `token` has it, which is good
- * then: the one that was last. False: none was. */
+/* Finds a hold of another owner than `token`, which its connection got before `at` and whose
+ * lease was good then; of several, the one that was learnt of last. False: there is none. */
 bool held_find_other(struct holds *h, int db, struct slice key, struct slice token, double at,
                      struct held *out);
 
-/* Calls `fn` with those whose lease is not over, the longest held first, until it returns
- * false. (One that its connection learnt of late may be out of order by as much.) Returns
- * whether that were all. */
+/* Calls `fn` with the holds whose lease is not over, the longest held first, until `fn` returns
+ * false. (A hold that its connection learnt of late may be out of order by that time.) Returns
+ * true if `fn` got all of them. */
 typedef bool held_longest_fn(void *arg, const struct held *held);
 bool held_longest(struct holds *h, held_longest_fn *fn, void *arg);
-/* So many there are. */
+/* Returns the number of holds whose lease is not over. */
 size_t held_count(const struct holds *h);
 
-/* The next step through all of them: see map_scan(). */
+/* Takes the next step through all holds: see map_scan(). */
 typedef void held_fn(void *arg, const struct held *held);
 uint64_t held_walk(struct holds *h, uint64_t cursor, held_fn *fn, void *arg);
 

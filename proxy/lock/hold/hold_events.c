@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * hold_events: holds that end otherwise than by their owner, or late: counted, and logged.
+ * hold_events: counts and logs holds that end late, or that their owner did not end.
  */
 #include "lock/hold/hold_internal.h"
 
-/* So many of the latest holds may be younger than one that is new. */
+/* How many of the latest holds may be younger than a new one. */
 #define AGES_LOOKED_AT 64
 
 void hold_events_describe(const struct holds *h, const struct hold_owner *o, struct buf *out)
@@ -55,7 +55,8 @@ void hold_events_ended(const struct hold *hold)
 		log_hold(hold, LOCK_EVENT_HELD_LONG, NULL);
 }
 
-/* Mostly it is the latest. One whose reply was late may be put behind some that are younger. */
+/* Puts the hold in the order of age. Mostly it is the latest; a hold whose reply was very late
+ * may come after some that are younger. */
 static void age_insert(struct hold *hold)
 {
 	struct list *head = &hold_table(hold)->by_age, *at = head->prev;
@@ -77,7 +78,7 @@ void hold_events_count(struct hold *hold, bool held)
 		hold_table(hold)->ncounted--;
 		return;
 	}
-	/* (One that goes on in another's place is there already.) */
+	/* (A hold that goes on in another one's place is in the list already.) */
 	if (list_empty(&hold->by_age))
 		age_insert(hold);
 	hold_table(hold)->ncounted++;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * holds: the table itself: which holds there are, whose they are, by which tickets they were
- * taken; and their release when the connection ends.
+ * holds: the table of holds, with the owner and the tickets of each; and their release when the
+ * connection ends.
  */
 #include "lock/hold/hold_internal.h"
 
@@ -11,9 +11,9 @@
 
 #include "base/fatal.h"
 
-/* Space for a hold with an id as they mostly are. */
+/* Space for a hold with an id of usual length. */
 #define SMALL_SIZE (sizeof(struct hold) + 32)
-/* What Redis' clock may be ahead of ours within a lease. */
+/* How far Redis' clock may get ahead of ours within a lease, in ms. */
 #define RELEASE_SLACK_MS 50
 
 struct holds *holds_new(struct timers *timers, struct script_jobs *script_jobs)
@@ -76,7 +76,9 @@ static void count_memory(struct hold_owner *o, ptrdiff_t nbytes)
 	o->table->nbytes += (size_t)nbytes;
 }
 
-/* That of the owner's latest hold, if it is the same. */
+/* Returns a reference to the token; shares the token of the owner's latest hold, if it is the
+ * same.
+ */
 static struct hold_token *token_take(struct hold_owner *o, struct slice s)
 {
 	struct hold_token *token;
@@ -111,7 +113,7 @@ static size_t hold_size(struct slice id)
 	return sizeof(struct hold) + id.n;
 }
 
-/* Its memory, with one ticket. */
+/* Memory of a hold, with one ticket. */
 static ptrdiff_t hold_nbytes(const struct hold *hold)
 {
 	return (ptrdiff_t)(hold_size(hold->by_id.key) + TICKET_SIZE);
@@ -233,7 +235,8 @@ struct hold *hold_next(const struct hold *hold)
 	return hold_of(map_next(&hold->by_id));
 }
 
-/* A semaphore and a read-write lock have several owners, by one connection, too. */
+/* True if the hold is the token's. A semaphore or a read-write lock may have several owners,
+ * even by one connection. */
 static bool is_of_token(const struct hold *hold, struct slice token)
 {
 	return (hold->kind != LOCK_KIND_LIMIT && !lock_kind_is_side(hold->kind)) ||
@@ -318,7 +321,7 @@ static void forget_oldest_ticket(struct hold *hold)
 void hold_add_ticket(struct hold *hold, struct slice ticket)
 {
 	hold->count++;
-	/* They are for the release at disconnect. */
+	/* Tickets are only for the release at disconnect. */
 	if (!hold->release || ticket.n == 0 || ticket.n >= TICKET_SIZE)
 		return;
 	if (hold->ntickets == TICKETS_KEPT)
@@ -330,7 +333,7 @@ void hold_add_ticket(struct hold *hold, struct slice ticket)
 	memcpy(hold->tickets[hold->ntickets++], ticket.p, ticket.n);
 }
 
-/* Which of the tickets counts no more does not matter, as long as one of them. */
+/* Forgets one ticket, no matter which. */
 void hold_remove_ticket(struct hold *hold)
 {
 	hold->count--;
@@ -350,8 +353,8 @@ static void send_release(struct hold *hold, enum script_id script, struct buf *o
 	buf_clear(out);
 }
 
-/* Releases what this connection took by tickets that are known, and nothing that other
- * connections have taken by the same token. */
+/* Releases the holds that this connection took by known tickets, and none that other
+ * connections took by the same token. */
 static void hold_release(struct hold *hold)
 {
 	struct lock_try t = { .id = hold_ident(hold) };
@@ -379,8 +382,8 @@ static void hold_release(struct hold *hold)
 	case LOCK_KIND_RULE:
 	case LOCK_KIND_VALUE:
 		t.ticket = slice_str(hold->tickets[hold->ntickets - 1]);
-		/* Another connection with the same token may have taken it again at another
-		 * worker; then more is left of its lease. */
+		/* Another connection with the same token may have taken the lock again at
+		 * another worker; then more is left of its lease. */
 		if (hold->shared && !isinf(left))
 			most_ms = left > 0 ? (int64_t)(left * 1000) + RELEASE_SLACK_MS : 1;
 		send_release(hold, rewrite_release(&out, &t.id, t.ticket, most_ms, &how), &out);

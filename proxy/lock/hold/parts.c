@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * parts: what a try to take several locks has while it waits for one of them: those in front of
- * it, in the order in which all take them. They are no holds, for nobody is told of them: they
- * are renewed here until the try has all, and undone with it (pending_lock_undo()).
+ * parts: the locks that a try to take several locks has while it waits for one of them: those
+ * before it, in the order in which all clients take them. They are not holds, because hasp does
+ * not report them: it renews them here until the try has all, and undoes them with the try
+ * (pending_lock_undo()).
  *
  *   +QUEUED ... 3 --parts_queued()--> 1, 2: renewed each third of their lease
  *   granted       --parts_granted()-> 1, 2, 3 --the same try once more--> all, or +QUEUED ... 5
@@ -15,7 +16,7 @@
 #include "base/fatal.h"
 #include "commands/args.h"
 
-/* Greater than any fencing token: nobody knows by which one a part was taken. */
+/* Greater than any fencing token: hasp does not know the fencing token of a part. */
 #define ANY_FENCE (1LL << 53)
 
 struct parts *parts_new(struct pending_lock *p)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pending_lock: what is kept about a call until its reply is there, in one piece of memory; and
- * how the call is undone when the reply never comes.
+ * pending_lock: the facts about a call until its reply comes, in one piece of memory; and how
+ * hasp undoes the call if the reply never comes.
  */
 #include "lock/hold/hold_internal.h"
 
@@ -12,15 +12,15 @@
 #include "commands/args.h"
 #include "lock/model/lease.h"
 
-/* How often a try that may still be on its way is undone. */
+/* How often hasp undoes a try that may still be on its way. */
 #define UNDO_TIMES 6
-/* Nothing is undone for longer than this. */
+/* How long hasp tries to undo a call at most. */
 #define UNDO_SECONDS 3600.0
 
 /* Longer values are not remembered. */
 #define VALUE_MAX 4096
 
-/* Copies `s` to *at, and moves that behind it. */
+/* Copies `s` to *at, and moves *at past the copy. */
 static struct slice append_copy(char **at, struct slice s)
 {
 	struct slice copy = slice_of(*at, s.n);
@@ -68,8 +68,8 @@ static struct pending_lock *pending_lock_alloc(struct holds *h, const struct loc
 	return p;
 }
 
-/* Can the reply change the table? A call that takes a lock may have to be undone; one that
- * extends a verbs' lock may be answered late. */
+/* True if the reply may change the table. (hasp may have to undo a call that takes a lock; the
+ * answer to a call that extends a verbs' lock may be late.) */
 static bool changes_table(const struct holds *h, const struct lock_call *call, bool by_verb)
 {
 	switch (call->effect) {
@@ -91,7 +91,7 @@ static bool counts_somewhere(const struct lock_call *call, const struct hold_ter
 	return terms->stats && call->script != SCRIPT_ERROR && call->script != SCRIPT_INFO;
 }
 
-/* When the application has the lock end, as in pending_lock.ends_ms. */
+/* Returns when the application lets the lock end, as in pending_lock.ends_ms. */
 static int64_t ends_after_ms(const struct lock_call *call, const struct hold_terms *terms)
 {
 	int64_t most_ms = terms->rule ? terms->rule->max_lease_ms : 0, ms = call->lease_ms;
@@ -123,7 +123,7 @@ struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *c
 	p->stats = terms->stats;
 	p->sent_at = timers_now(h->timers);
 	p->ends_ms = ends_after_ms(call, terms);
-	/* It has deleted the lock. */
+	/* An expiry in the past deletes the lock. */
 	if (p->ends_ms < 0 && p->effect == LOCK_EFFECT_EXPIRES)
 		p->effect = LOCK_EFFECT_DROPS;
 	p->begins = takes && (!by_value || call->value.n <= VALUE_MAX);
@@ -163,7 +163,7 @@ struct pending_lock *pending_lock_follow(struct holds *h, struct slice key,
 	};
 	struct pending_lock *p = pending_lock_new(h, &call, &key, 1, terms);
 
-	/* Until followed_script_end() knows better, so that nothing is undone. */
+	/* Until followed_script_end() sets the effect, hasp has nothing to undo. */
 	p->effect = LOCK_EFFECT_NONE;
 	p->followed = followed_script_new(args, nargs);
 	return p;
@@ -311,7 +311,7 @@ enum pending_lock_late pending_lock_late(const struct pending_lock *p,
 {
 	if (!rewrite_is_success(p->success, r))
 		return PENDING_LOCK_TELL;
-	/* (Each call of it begins all the leases again.) */
+	/* (Each call of an MLOCK begins all the leases again.) */
 	if (p->parts && pending_lock_is_late(p))
 		return PENDING_LOCK_REPEAT;
 	return p->effect == LOCK_EFFECT_TAKES ? PENDING_LOCK_CONFIRM : PENDING_LOCK_REPEAT;
@@ -351,8 +351,8 @@ void pending_lock_has_replicas(struct pending_lock *p)
 
 /* --- undo ------------------------------------------------------------------------ */
 
-/* Undoing by ticket is exact, and harmless when it is done again. The try may still be on its
- * way to Redis, over a connection that is closed at our end. */
+/* Undoes a try by its ticket, which is exact, and harmless when repeated. The try may still be
+ * on its way to Redis, over a connection that is closed at our end. */
 static void undo_by_ticket(struct pending_lock *p, int db, const struct lock_try *t,
                            double until)
 {

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * refusals: commands on rules' and verbs' locks that were not carried out because another owner
- * has the lock, or that waited for it: counted, and logged. The facts are those that are at
- * hand: the holds of this worker, and what a script's refusal says; the other workers are asked
- * for the rest of what is logged. Redis is not asked.
+ * refusals: counts and logs commands on rules' and verbs' locks that were not carried out
+ * because another owner has the lock, or that waited for it. The facts come from the holds of
+ * this worker, from a script's refusal, and from the other workers. hasp does not ask Redis.
  */
 #include "lock/hold/hold_internal.h"
 
 #include "lock/model/owner.h"
 
-/* Another owner's hold of the lock, as far as this worker knows; NULL: it knows none. */
+/* Returns another owner's hold of the lock, if this worker has one; else NULL. */
 static struct hold *other_hold(struct holds *h, const struct hold_owner *o,
                                const struct pending_lock *p, int db, struct slice key)
 {
@@ -34,15 +33,17 @@ static struct hold *any_hold(struct holds *h, const struct hold_owner *o,
 	return hold && hold->good_until > timers_now(h->timers) ? hold : NULL;
 }
 
-/* What a refusal is to be logged as, and counted as. */
+/* How hasp counts and logs a refusal. */
 struct refusal {
 	enum stats_field stat;
 	enum lock_event event;
 	struct slice key;
-	const struct hold *hold; /* that was in the way; NULL: it is not known here */
+	const struct hold *hold; /* the other owner's; NULL: this worker does not have it */
 };
 
-/* Keys that owners try in vain to get are contended; not those that they try to release. */
+/* Counts a refusal. A key is contended if owners fail to take it, not if they fail to release
+ * it.
+ */
 static void count_refusal(const struct pending_lock *p, int db, const struct refusal *r,
                           double now)
 {
@@ -51,9 +52,9 @@ static void count_refusal(const struct pending_lock *p, int db, const struct ref
 		stats_contended(p->stats, CONTENTION_REFUSED, db, r->key, now);
 }
 
-/* A release was refused, and nothing tells why that connection tried. If it reads the lock the
- * next time before it releases it, owner = value would fit. (With that, hasp knows the values.)
- */
+/* Begins to watch which connections read the section's locks, if a release was refused and no
+ * fact explains why the connection tried. If it reads the lock before its next release, owner =
+ * value would fit. (Under owner = value, hasp knows the values anyway.) */
 static void watch_reads(struct holds *h, const struct pending_lock *p,
                         const struct event_to_log *event)
 {
@@ -98,7 +99,8 @@ static void log_refusal(struct holds *h, const struct hold_owner *o,
 	event.facts.waited = waited;
 	event.facts.read_ago = read_ago(o, db, r->key, now);
 	watch_reads(h, p, &event);
-	/* (Who has waited long has the lock by now.) */
+	/* (After a long wait, the client has the lock by now: other workers need not be asked.)
+	 */
 	if (r->hold || !h->ask || r->event == LOCK_EVENT_WAITED_LONG)
 		event_log(event.stats, event.event, &event.facts, event.suppressed);
 	else
@@ -128,7 +130,7 @@ static bool find_refusal(struct holds *h, const struct hold_owner *o,
 			out->stat = STAT_DELETES_REFUSED;
 			out->event = LOCK_EVENT_DELETE_REFUSED;
 		}
-		/* Of several keys, it is the first that is another's. */
+		/* Of several keys, name the first that another owner has. */
 		for (size_t i = 0; i < p->nkeys && !out->hold; i++) {
 			out->key = p->keys[i];
 			out->hold = other_hold(h, o, p, db, out->key);
@@ -146,7 +148,7 @@ static bool find_refusal(struct holds *h, const struct hold_owner *o,
 		out->hold = any_hold(h, o, p, db);
 		return true;
 	}
-	/* SET XX, EXPIRE: there may have been nothing to set. */
+	/* SET XX and EXPIRE may have found no key. */
 	if (!takes && p->effect != LOCK_EFFECT_EXPIRES)
 		return false;
 	out->hold = other_hold(h, o, p, db, out->key);
@@ -165,7 +167,7 @@ void refusals_tell(struct holds *h, const struct hold_owner *o, const struct pen
 {
 	struct refusal refusal;
 
-	/* Of several locks, the first that this worker knows to be another owner's. */
+	/* Of several locks, use the first for which this worker has a hold. */
 	for (const struct pending_lock *at = p; p->next && at; at = at->next) {
 		if (any_hold(h, o, at, db)) {
 			p = at;

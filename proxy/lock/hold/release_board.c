@@ -9,7 +9,7 @@ static uint64_t release_hash(uint64_t h, struct slice s)
 {
 	for (size_t i = 0; i < s.n; i++)
 		h = (h ^ (unsigned char)s.p[i]) * HASH_PRIME;
-	/* Where one ends and the next begins. */
+	/* The length shows where one slice ends and the next begins. */
 	return (h ^ s.n) * HASH_PRIME;
 }
 

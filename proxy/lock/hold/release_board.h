@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * release_board: which locks were released lately, or may have been, by their own owner. A lock
- * may be released by another connection than took it, at another worker, and by a script, whose
- * effect hasp does not see. So the worker that finds a lock gone when it renews it looks here
- * whether that is a loss.
+ * may be released by another connection than the one that took it, at another worker, and by a
+ * script, whose effect hasp does not see. So a worker that finds a lock gone when it renews it
+ * looks here whether to report a loss.
  *
  *   DEL, UNLOCK, EVAL ... --release_board_note()--> board --release_board_at()--> a renewal
  */
@@ -15,11 +15,11 @@
 
 #include "base/slice.h"
 
-/* The latest release of each slot is known. Of two locks that share a slot, the earlier release
- * is forgotten; then its end is reported as a loss. */
+/* Number of slots. Each slot keeps its latest release only: if two locks share a slot, the
+ * board forgets the earlier release, and hasp reports that one as a loss. */
 #define RELEASE_BOARD_SLOTS 8192
 
-/* A process' own; all zero: nothing was released. Any thread may use it. */
+/* One for each process; all zero: no release was noted. Any thread may use it. */
 struct release_board {
 	struct {
 		_Atomic uint64_t hash; /* of database, key and token */
@@ -27,14 +27,14 @@ struct release_board {
 	} slots[RELEASE_BOARD_SLOTS];
 };
 
-/* A client sends now what may release the lock of the owner `token`. `now`: clock_now(). */
+/* Notes that a client sends a command now that may release the lock of the owner `token`.
+ * `now`: clock_now(). */
 void release_board_note(struct release_board *b, int db, struct slice key, struct slice token,
                         double now);
-/* What was sent at `at`, and noted just before, has not released the lock: forgets that note.
- */
+/* Forgets the note of a command that was sent at `at`, because it has not released the lock. */
 void release_board_forget(struct release_board *b, int db, struct slice key, struct slice token,
                           double at);
-/* When that was last, as clock_now(); 0: not known. */
+/* Returns when the last release was noted, as clock_now(); 0: not known. */
 double release_board_at(const struct release_board *b, int db, struct slice key,
                         struct slice token);
 

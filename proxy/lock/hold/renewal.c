@@ -11,8 +11,8 @@
  *      ^                                               stop v | begin
  *      `------------------------ answer ------------- LEASED_IN_BATCH
  *
- *   begin: the application took the lock, or set its expiry, and it is to be renewed
- *   stop: it is not to be renewed, max_hold is over, or the lease is
+ *   begin: the application took the lock, or set its expiry, and the hold needs renewal
+ *   stop: the hold needs no renewal any more, or max_hold or the lease is over
  *
  * A hold may be freed in each state: when its lease is over, when it is released or taken by
  * another owner, and when its connection ends. A batch under way then has a gap in its place.
@@ -29,17 +29,17 @@
  */
 #define GATHER_SECONDS 0.02
 #define BATCH_MAX 64
-/* Of those that are due, so many are looked at for each call. */
+/* How many due holds hasp considers for each call. */
 #define LOOK_AHEAD ((size_t)4 * BATCH_MAX)
 
-/* Within this time, holds are looked at of which a new server may know nothing. */
+/* Within how many seconds hasp renews the holds that a new server may not have. */
 #define LOOK_SECONDS 1.0
 
-/* The board of releases has whole milliseconds. */
+/* The board of releases rounds to whole milliseconds. */
 #define RELEASE_MS_ROUNDED 0.001
 
-/* A renewal under way. A hold that ends meanwhile leaves a gap, and is left out when the call
- * is sent again. */
+/* A renewal that awaits its answer. A hold that ends before leaves a gap, and is left out when
+ * the call is sent again. */
 struct renewal_batch {
 	struct holds *holds;
 	enum script_id script;
@@ -62,8 +62,7 @@ bool renewal_allows(enum hold_state from, enum hold_state to)
 	return allowed_states[from] >> to & 1;
 }
 
-/* The only writer of hold->state. A hold is in the list of those that are due exactly while it
- * is HOLD_DUE. */
+/* The only writer of hold->state. A hold is in holds.due exactly while it is HOLD_DUE. */
 static void renewal_set_state(struct hold *hold, enum hold_state state)
 {
 	HASP_ASSERT(renewal_allows(hold->state, state));
@@ -86,7 +85,8 @@ static void stop_renewing(struct hold *hold)
 		renewal_set_state(hold, HOLD_LEASED);
 }
 
-/* Its lease is over. What a connection stored under owner = value stays known, for its DEL. */
+/* The lease of the hold is over. Under owner = value hasp keeps the stored value, for the
+ * connection's DEL. */
 static void renewal_expired(struct hold *hold)
 {
 	stop_renewing(hold);
@@ -98,7 +98,7 @@ static void renewal_expired(struct hold *hold)
 
 static void renewal_on_timer(struct timer *t, double now);
 
-/* Not to be renewed: it can be released until its lease is over. */
+/* Renews the hold no more. It can be released until its lease is over. */
 static void let_expire(struct hold *hold)
 {
 	stop_renewing(hold);
@@ -160,8 +160,8 @@ bool renewal_may_be_released(const struct hold *hold)
 	       at > now - (double)hold->lease_ms / 1000;
 }
 
-/* A renewal found the lock free, or another owner's. `renewed`: the lock was to be renewed, so
- * that its lease has not ended. */
+/* A renewal found that the lock is free or belongs to another owner. `renewed`: the hold should
+ * still have been renewed, so its lease should not have ended. */
 static void renewal_gone(struct hold *hold, bool has_owner, bool renewed)
 {
 	if (hold->unknown)
@@ -178,7 +178,8 @@ static void renewal_failed(struct hold *hold, double now)
 	log_failure(hold, now);
 }
 
-/* `result`: of the script: 1: renewed; 0, -2: the owner has it no more; else: not known. */
+/* `result`: the script's: 1: renewed; 0: the lock is free; -2: another owner has it; else: not
+ * known. */
 static void end_renewal(struct hold *hold, const struct renewal_batch *b, long long result,
                         double now)
 {
@@ -212,7 +213,7 @@ static void on_renewed(void *arg, const redisReply *reply)
 	free(b);
 }
 
-/* Writes the call, for those of the batch that have not ended. */
+/* Writes the call, for the holds of the batch that have not ended. */
 static void write_renewals(void *arg, struct buf *out)
 {
 	struct renewal_batch *b = arg;
@@ -234,14 +235,14 @@ static void write_renewals(void *arg, struct buf *out)
 	(void)rewrite_renew(out, b->script, renewals, n, &how);
 }
 
-/* Can both be renewed by one call? */
+/* True if one call can renew both. */
 static bool share_call(const struct hold *a, const struct hold *b)
 {
 	return rewrite_renewal(a->kind) == rewrite_renewal(b->kind) && a->slot == b->slot &&
 	       lock_id_db(a->by_id.key) == lock_id_db(b->by_id.key);
 }
 
-/* Renews the first of those that are due, and others that can go in the same call. */
+/* Renews the first due hold, and others that can go in the same call. */
 static void renew_batch(struct holds *h, double now)
 {
 	struct renewal_batch *b = xcalloc(1, sizeof(*b));
@@ -264,7 +265,7 @@ static void renew_batch(struct holds *h, double now)
 		if (hold->good_until < until)
 			until = hold->good_until;
 	}
-	/* The call may still be made in time; but the log shall tell by now. */
+	/* hasp may still send the call in time, but logs the failure at once. */
 	if (!script_jobs_are_up(h->script_jobs, lock_id_key(first->by_id.key)))
 		renewal_failed(first, now);
 	script_job_run_written(h->script_jobs, b->db, b->script, write_renewals,
@@ -299,7 +300,7 @@ static void renewal_on_timer(struct timer *t, double now)
 	}
 }
 
-/* Asks soon, by its renewal. */
+/* Renews the hold soon, to learn whether the new server has the lock. */
 static void look_soon(struct hold *hold)
 {
 	struct timers *timers = hold_table(hold)->timers;
@@ -351,7 +352,7 @@ bool renewal_is_under_way(const struct hold *hold)
 	return hold->state == HOLD_IN_BATCH || hold->state == HOLD_LEASED_IN_BATCH;
 }
 
-/* Its timer fires at `first`, and each third of its lease after that. */
+/* Starts the timer of the hold: at `first`, and each third of its lease after that. */
 static void renew_from(struct hold *hold, double first)
 {
 	if (hold->state == HOLD_LEASED)
@@ -362,8 +363,9 @@ static void renew_from(struct hold *hold, double first)
 	            (double)hold->lease_ms / 3000);
 }
 
-/* The application had the lock end earlier while a renewal was under way, which may come to
- * Redis after that. What follows on hasp's connection comes to Redis after the renewal. */
+/* Shortens the lease again, because the application let the lock end earlier while a renewal
+ * was under way, which may reach Redis later. This call reaches Redis after the renewal: both
+ * use hasp's own connection. */
 static void end_in_time(const struct hold *hold)
 {
 	struct holds *h = hold_table(hold);
@@ -394,12 +396,12 @@ void renewal_begin(struct hold *hold, const struct pending_lock *p, bool leased,
 		let_expire(hold);
 		return;
 	}
-	/* Not all that were taken at once need be renewed at once. But the application may have
-	 * named an end (EXAT) that is near: begin to renew at once. */
+	/* Spread the renewals of locks that were taken at the same time. But the application
+	 * may have named an end (EXAT) that is near: begin to renew at once. */
 	if (p->lease_ms)
 		first = (double)hold->lease_ms / 3000 *
 		        (0.8 + 0.2 * (double)(hold->by_id.hash & 255) / 255);
-	/* Of what was learnt late a part of the lease is over. */
+	/* Count from `sent_at`: if the answer was late, a part of the lease is over. */
 	renew_from(hold, p->sent_at + first);
 }
 

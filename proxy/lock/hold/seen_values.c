@@ -10,7 +10,7 @@
 #include "base/map.h"
 #include "lock/model/lock_id.h"
 
-/* So many reads are kept of which nothing but the time matters. */
+/* How many reads a connection keeps of which only the time matters. */
 #define READS_KEPT 8
 
 struct seen_read {
@@ -26,7 +26,7 @@ struct seen_values {
 	struct seen_read reads[READS_KEPT];
 };
 
-/* The bytes of its id and its value follow it. */
+/* The bytes of the id and the value follow the struct. */
 struct seen_entry {
 	struct map_node by_id;
 	struct list node;
@@ -119,7 +119,8 @@ enum seen_value seen_values_find(const struct seen_values *all, int db, struct s
 	return e->what;
 }
 
-/* (FNV-1a. If two keys have the same hash, one's read is taken for the other's, for a hint.) */
+/* (FNV-1a. If two keys have the same hash, hasp takes a read of one for a read of the other;
+ * only a hint depends on it.) */
 static uint64_t hash_read(int db, struct slice key)
 {
 	uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ (uint64_t)db;
@@ -129,7 +130,7 @@ static uint64_t hash_read(int db, struct slice key)
 	return hash;
 }
 
-/* Where that read is; READS_KEPT: nowhere. */
+/* Returns the index of the read; READS_KEPT: there is none. */
 static size_t find_noted(const struct seen_values *all, uint64_t hash)
 {
 	for (size_t i = 0; i < READS_KEPT && i < all->nreads; i++)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * seen_values: of locks whose owner is their value: which value a connection has read last, at
- * which key. A connection of a pool may so release what another one has taken. Pure.
+ * seen_values: the values of locks (under owner = value) that a connection has read last, by
+ * key. So a connection of a pool may release a lock that another one has taken. Pure.
  *
  *   GET lock -> "a1b2" --seen_values_put()--> DEL lock: only while the lock is "a1b2"
  *
- * Of other locks it is noted when a connection has read them last, for the log.
+ * For other locks, it notes when a connection has read them last, for the log.
  */
 #ifndef HASP_LOCK_HOLD_SEEN_VALUES_H
 #define HASP_LOCK_HOLD_SEEN_VALUES_H
@@ -16,7 +16,7 @@
 #include "base/slice.h"
 #include "resp/reply.h"
 
-/* A connection remembers no more than this; the oldest go first. */
+/* How many values a connection remembers, and their bytes; it forgets the oldest first. */
 #define SEEN_VALUES_MAX 1024
 #define SEEN_VALUES_BYTES ((size_t)256 * 1024)
 /* Longer values are not remembered. */
@@ -27,31 +27,35 @@ struct seen_values; /* a connection's; NULL: it has read none */
 enum seen_value {
 	SEEN_NOTHING,
 	SEEN_VALUE,
-	SEEN_ANY, /* it has the lock, and the lock's value tells nothing: it is a count */
+	SEEN_ANY, /* the connection has the lock, whatever its value: a count, or a long value
+	           */
 };
 
-/* What was read, or (SEEN_ANY) taken, at `key` in database `db`. SEEN_NOTHING: there was no
- * value, or a longer one, or what is known of it counts no more. *all is made when needed. */
+/* Notes the value that the connection has read, or (SEEN_ANY) taken, at `key` in database `db`.
+ * SEEN_NOTHING: there was no value, or a longer one, or the known value counts no more. Makes
+ * *all if needed. */
 void seen_values_put(struct seen_values **all, int db, struct slice key, enum seen_value what,
                      struct slice value);
-/* Of SEEN_VALUE: the value, valid until the next seen_values_put(). */
+/* Returns the noted state. SEEN_VALUE: writes the value, valid until the next
+ * seen_values_put().
+ */
 enum seen_value seen_values_find(const struct seen_values *all, int db, struct slice key,
                                  struct slice *value);
-/* It has read the key at `at`: seconds, of one clock. The last few are kept, which costs a
- * hash. */
+/* Notes that the connection has read the key at `at`: seconds, of one clock. Keeps the last few
+ * reads, which costs a hash. */
 void seen_values_note_read(struct seen_values **all, int db, struct slice key, double at);
-/* When that was last; negative: not known. */
+/* Returns when the connection last read the key; negative: not known. */
 double seen_values_read_at(const struct seen_values *all, int db, struct slice key);
 size_t seen_values_nbytes(const struct seen_values *all); /* of memory; NULL is allowed */
 void seen_values_free(struct seen_values *all); /* NULL is allowed */
 
-/* A read of such locks that is due. */
+/* A read of such locks whose reply is due. */
 struct value_read;
-/* `each`: its reply is an array, of one value for each of the command's keys. */
+/* `each`: the reply is an array, of one value for each of the command's keys. */
 struct value_read *value_read_new(bool each);
-/* It reads `key` (copied), which is key number `i` of the command. */
+/* Adds `key` (copied), which is key number `i` of the command. */
 void value_read_add(struct value_read *r, size_t i, struct slice key);
-/* Redis has answered `frame`, the whole reply. Empty: it is not known. */
+/* Notes the values of `frame`, the whole reply. Empty: the reply is not known. */
 void value_read_complete(const struct value_read *r, struct seen_values **all, int db,
                          struct slice frame);
 size_t value_read_nbytes(const struct value_read *r); /* of memory */
