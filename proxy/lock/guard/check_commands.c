@@ -12,7 +12,7 @@ struct checking {
 	size_t n;
 };
 
-/* What is wrong with the command, and what would be right; NULL: nothing. */
+/* Returns the fault of the command, and the values that would be right; NULL: no fault. */
 static const char *find_fault(const struct commands *t, const char *name, enum guard_list list)
 {
 	const struct command *c = commands_get(t, slice_str(name));

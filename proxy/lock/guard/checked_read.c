@@ -8,7 +8,7 @@
 #include "base/fatal.h"
 #include "base/sha1.h"
 
-/* Bytes that are kept of a line: a header, or the beginning of an error. */
+/* How many bytes of a line to keep: a header, or the beginning of an error. */
 #define LINE_KEPT 24
 
 struct checked_key {
@@ -72,7 +72,7 @@ void checked_read_add(struct checked_read *c, size_t i, struct slice key,
 	buf_append(&c->names, key);
 }
 
-/* The key whose value is being read; NULL: it is not checked. */
+/* Returns the key whose value is being read; NULL: it is not checked. */
 static struct checked_key *wanted(const struct checked_read *c)
 {
 	if (c->next == c->nkeys || (c->each && c->keys[c->next].i != c->value))
@@ -80,7 +80,7 @@ static struct checked_key *wanted(const struct checked_read *c)
 	return &c->keys[c->next];
 }
 
-/* The value ends; the key whose value it is has this digest if it is `known`. */
+/* The value ends: its key has this digest if it is `known`. */
 static void end_value(struct checked_read *c, bool known, const char *digest)
 {
 	struct checked_key *k = wanted(c);
@@ -213,7 +213,7 @@ void checked_read_complete(struct checked_read *c, int db, const struct resp_rep
 		checked_read_feed(c, frame);
 	if (c->writes && !failed)
 		end_reads(c, db);
-	/* (WRONGTYPE tells the client that the key is no string.) */
+	/* (After WRONGTYPE, the client knows that the key is no string.) */
 	if (!c->writes && !(failed && strncmp(c->line, "-WRONGTYPE ", 11) == 0))
 		store_digests(c, db);
 }

@@ -7,8 +7,8 @@
  *   GET page:7 -> "$5\r\nhello\r\n" --feed()--> SHA-1 --complete()--> read set: page:7 aaf4...
  *   SET page:7 --> check_write.lua: only while page:7 has that SHA-1
  *
- * A read that is freed before it was completed has failed: the application may have seen
- * something else than the value, so its next write is refused.
+ * A read that is freed before it was completed has failed: the application may not have seen
+ * the value, so its next write is refused.
  */
 #ifndef HASP_LOCK_GUARD_CHECKED_READ_H
 #define HASP_LOCK_GUARD_CHECKED_READ_H
@@ -20,17 +20,17 @@
 #include "lock/guard/read_set.h"
 #include "resp/reply.h"
 
-/* In bytes: a longer value has no digest, so the next write of its key is refused. The same
- * limit is in check_write.lua. */
+/* In bytes: a longer value gets no digest, so the next write of its key is refused. Must equal
+ * the limit in check_write.lua. */
 #define CHECKED_VALUE_MAX 16777216
 
 struct checked_read;
 
-/* A read that is sent in database `db`; `table` and `r` outlive it. `each`: the reply is an
- * array with one value for each of the command's keys. */
+/* For a read that is sent in database `db`; `table` and `r` must outlive it. `each`: the reply
+ * is an array with one value for each of the command's keys. */
 struct checked_read *checked_read_new(struct read_sets *table, struct read_set *r, int db,
                                       bool each);
-/* A write that a transaction queues: when it was carried out, it ends earlier reads. */
+/* For a write that a transaction queues: when it was carried out, it ends earlier reads. */
 struct checked_read *checked_read_new_write(struct read_sets *table, struct read_set *r);
 /* The command reads, or writes, `key` (copied), its key number `i`. Called with rising `i`. */
 void checked_read_add(struct checked_read *c, size_t i, struct slice key,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * guard_op: what a guarded operation sends, and what the answers do to its keys. Which step
- * comes next is in guard_op_step.c.
+ * guard_op: the requests of a guarded operation, and what the answers do to its keys.
+ * guard_op_step.c decides the next step.
  */
 #include "lock/guard/guard_op_internal.h"
 
@@ -17,7 +17,7 @@
 
 /* --- beginning and end -------------------------------------------------------------- */
 
-/* When a guard is over that is acquired by what was sent last. */
+/* Returns when a guard ends that the last request has acquired. */
 static double guard_until(const struct guard_op *op, int64_t lease_ms)
 {
 	return op->sent_at + (double)lease_ms / 1000;
@@ -42,7 +42,7 @@ struct guard_op *guard_op_new(struct read_sets *table, struct freelist *freelist
 		.replicas_timeout_ms = g->replicas_timeout_ms,
 		.n = g->n,
 	};
-	/* Entries that there are must not make space for the others. */
+	/* Present entries must not make space for the new ones. */
 	for (size_t i = 0; g->n > 1 && i < g->n; i++)
 		read_set_keep(table, r, db, g->keys[i].key);
 	for (size_t i = 0; i < g->n; i++) {
@@ -69,8 +69,7 @@ struct guard_op *guard_op_of_read_set(struct read_sets *table, struct freelist *
 
 	for (struct list *at = r->entries.next; at != &r->entries; at = at->next) {
 		const struct read_set_entry *e = container_of(at, struct read_set_entry, node);
-		/* (Of one that was lost that is known already. The application itself watches
-		 * keys that are checked.) */
+		/* (A lost key needs no check. The application itself watches checked keys.) */
 		if (!e->read || e->lost || e->checked || read_set_entry_db(e) != db)
 			continue;
 		keys[g.n++] = (struct guarded_key){
@@ -109,7 +108,7 @@ size_t guard_op_nbytes(const struct guard_op *op)
 	       buf_cap(&op->error);
 }
 
-/* --- what is sent ---------------------------------------------------------------------- */
+/* --- requests -------------------------------------------------------------------------- */
 
 void guard_op_sent(struct guard_op *op, struct slice ticket, double now)
 {
@@ -123,7 +122,7 @@ void guard_op_sent(struct guard_op *op, struct slice ticket, double now)
 		                    guard_until(op, op->keys[i].lease_ms));
 }
 
-/* What the scripts are to know of key `i`. */
+/* Returns the facts about key `i` for the scripts. */
 static struct guarded_key key_terms(const struct guard_op *op, size_t i)
 {
 	const struct guard_op_key *k = &op->keys[i];
@@ -143,7 +142,7 @@ static struct guarded_key key_terms(const struct guard_op *op, size_t i)
 	};
 }
 
-/* The keys of a call; of most there is one. */
+/* The keys of a call; most calls have one. */
 struct call_keys {
 	struct guarded_key *v;
 	struct guarded_key one;
@@ -192,7 +191,7 @@ void guard_op_write_script(struct guard_op *op, struct buf *out, const struct re
 	g.nargs = nargs;
 	for (size_t i = 0; i < op->n; i++)
 		keys.v[g.n++] = key_terms(op, i);
-	/* A place is one in the line for a certain key. */
+	/* A place belongs to the line of one key, which is unknown among several keys. */
 	if (op->n > 1) {
 		placeless = *how;
 		placeless.place = 0;
@@ -244,7 +243,7 @@ unsigned guard_op_write_next(struct guard_op *op, struct buf *out,
 	return acquire ? 0 : 1;
 }
 
-/* --- what is answered -------------------------------------------------------------------- */
+/* --- answers ------------------------------------------------------------------------------ */
 
 bool guard_op_tried(struct guard_op *op, const struct resp_reply *reply)
 {
@@ -279,7 +278,7 @@ void guard_op_refused(struct guard_op *op, struct slice line)
 	for (size_t i = 0; i < op->n; i++) {
 		if (!rewrite_guard_is_lost(line, read_set_entry_key(op->keys[i].entry)))
 			continue;
-		/* Of names that begin alike, it is not known which one was meant. */
+		/* If several names fit, hasp does not know which one the error means. */
 		if (lost)
 			return;
 		lost = &op->keys[i];
@@ -295,7 +294,7 @@ void guard_op_refused(struct guard_op *op, struct slice line)
 	lost->told = lost->writes;
 }
 
-/* What a waiter for key `i` needs to know. */
+/* Returns the try of a waiter for key `i`. */
 static struct lock_try guard_try(const struct guard_op *op, size_t i, struct buf *name)
 {
 	const struct read_set_entry *e = op->keys[i].entry;
@@ -347,7 +346,7 @@ bool guard_op_queue(struct guard_op *op, struct slice line, struct buf *name,
 	if (i == op->n)
 		return false;
 	op->queued_at = i;
-	/* Another owner has it. */
+	/* Another owner has the guard. */
 	op->keys[i].entry->lost = true;
 	*t = guard_try(op, i, name);
 	*lease_ms = op->keys[i].lease_ms;
@@ -364,7 +363,7 @@ struct slice guard_op_queued_key(const struct guard_op *op)
 	return read_set_entry_key(op->keys[op->queued_at].entry);
 }
 
-/* A read by which the guard is acquired, and the write that ends what it began. */
+/* Counts a read that has acquired the guard, or the write that follows it. */
 static void count_outcome(const struct guard_op *op, const struct guard_op_key *k,
                           enum guard_op_result result)
 {
@@ -381,8 +380,8 @@ static void count_outcome(const struct guard_op *op, const struct guard_op_key *
 	}
 }
 
-/* A key that counted as read without an entry, and whose owner was not told that it was lost,
- * has to do so still. */
+/* True if the key must still count as read without an entry: it did so before, and the owner
+ * has got no error that it was lost. */
 static bool counts_without_entry(const struct guard_op_key *k)
 {
 	return k->must_own && !k->told && !k->entry->read;
@@ -423,7 +422,8 @@ void guard_op_assume(struct guard_op *op)
 	guard_op_free(op);
 }
 
-/* The try may still be on its way, over a connection that is closed at our end. */
+/* Repeats the undo, because the try may still be on its way, over a connection that is closed
+ * at our end. */
 void guard_op_undo(struct guard_op *op, bool keeps_read)
 {
 	struct buf name = BUF_INIT, out = BUF_INIT;
@@ -440,7 +440,7 @@ void guard_op_undo(struct guard_op *op, bool keeps_read)
 		buf_clear(&out);
 		how = read_sets_how(op->table, db);
 		script = rewrite_dequeue(&out, &t, true, &how);
-		/* It may have gone back to a place that it got when it began to wait. */
+		/* The waiter may be back at the place that it got when it began to wait. */
 		script_job_repeat(read_sets_jobs(op->table), db, script, buf_slice(&out),
 		                  op->sent_at - (double)op->wait_ms / 1000, until, UNDO_TIMES);
 	}
@@ -448,7 +448,7 @@ void guard_op_undo(struct guard_op *op, bool keeps_read)
 	buf_release(&name);
 }
 
-/* --- what is released ------------------------------------------------------------------ */
+/* --- release --------------------------------------------------------------------------- */
 
 static bool is_released(const struct guard_op_key *k, enum guard_op_result result,
                         bool acquired)

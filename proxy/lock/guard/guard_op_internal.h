@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * guard_op_internal: what guard_op.c and guard_op_step.c share.
+ * guard_op_internal: shared by guard_op.c and guard_op_step.c.
  */
 #ifndef HASP_LOCK_GUARD_GUARD_OP_INTERNAL_H
 #define HASP_LOCK_GUARD_GUARD_OP_INTERNAL_H
 
 #include "lock/guard/guard_op.h"
 
-/* Is the guard of key `i` to be acquired before the check? So a transaction that reads has the
- * guard when it has ended. */
+/* True if hasp must acquire the guard of key `i` before the check, so that a transaction that
+ * reads the key has the guard when it has ended. */
 static inline bool guard_op_acquires_first(const struct guard_op *op, size_t i)
 {
 	const struct guard_op_key *k = &op->keys[i];

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * guard_op_step: the phases of a guarded operation: which may follow which, and what is to be
- * done next. guard_op.h has the diagrams. What is sent, and what an answer does to the keys, is
- * in guard_op.c.
+ * guard_op_step: the phases of a guarded operation, and the next step. guard_op.h has the
+ * diagrams. guard_op.c writes the requests, and applies the answers to the keys.
  */
 #include "lock/guard/guard_op_internal.h"
 
-/* What an event leads to in a phase; all zero, GUARD_STEP_NONE: the event does not belong to
- * it. */
+/* The result of an event in a phase; all zero, GUARD_STEP_NONE: the event does not belong to
+ * the phase. */
 struct transition {
 	uint8_t to; /* enum guard_op_phase, or NEXT */
 	uint8_t step; /* enum guard_op_step */
 };
 
-/* ACQUIRE if there is something to be acquired before the check, else CHECK. */
+/* ACQUIRE if hasp must acquire guards before the check, else CHECK. */
 #define GUARD_OP_NEXT GUARD_OP_PHASES
 
 #define ON(phase, event) [GUARD_OP_##phase][GUARD_EVENT_##event]
@@ -38,7 +37,7 @@ static const struct transition by_script[GUARD_OP_PHASES][GUARD_OP_EVENTS] = {
 	ON(EXECUTE, UNACKED) = DO(DONE, ABORT),
 };
 
-/* (What is granted to a transaction that Redis has aborted ends there, and one whose guards
+/* (A transaction that Redis has aborted ends when its guards are granted, and one whose guards
  * change too often gives up.) */
 static const struct transition by_transaction[GUARD_OP_PHASES][GUARD_OP_EVENTS] = {
 	ON(NEW, START) = DO(NEXT, SEND_NEXT),
@@ -57,14 +56,14 @@ static const struct transition by_transaction[GUARD_OP_PHASES][GUARD_OP_EVENTS] 
 	ON(EXECUTE, REPLY) = DO(DONE, FINISH),
 };
 
-/* Whatever the check says, the application's MULTI is sent behind it. */
+/* hasp sends the application's MULTI after the check, whatever the result. */
 static const struct transition by_watch_multi[GUARD_OP_PHASES][GUARD_OP_EVENTS] = {
 	ON(NEW, START) = DO(CHECK, SEND_NEXT),      ON(CHECK, NOSCRIPT) = DO(CHECK, SEND_NEXT),
 	ON(CHECK, QUEUED) = DO(DONE, BEGIN_MULTI),  ON(CHECK, GRANTED) = DO(DONE, BEGIN_MULTI),
 	ON(CHECK, REFUSED) = DO(DONE, BEGIN_MULTI),
 };
 
-/* The guards are watched since before MULTI: a nil is EXEC's answer. */
+/* Redis watches the guards since before MULTI, so the client gets a nil as EXEC's answer. */
 static const struct transition by_watch_exec[GUARD_OP_PHASES][GUARD_OP_EVENTS] = {
 	ON(NEW, START) = DO(EXECUTE, SEND_EXEC),
 	ON(EXECUTE, REPLY) = DO(DONE, FINISH),

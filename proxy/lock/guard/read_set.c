@@ -15,13 +15,13 @@ struct read_sets {
 	struct map by_id, by_lock;
 	struct buf scratch;
 	struct freelist small; /* entries that fit in SMALL_SIZE */
-	read_sets_describe_fn *describe; /* NULL: nobody is named */
+	read_sets_describe_fn *describe; /* NULL: logs name no connection */
 };
 
-/* So many entries are looked at one by one. */
+/* Up to this number of entries, hasp compares them one by one. */
 #define FEW 4
 
-/* Space for an entry with a key and a token as they mostly are. */
+/* Space for an entry with a key and a token of usual length. */
 #define SMALL_SIZE (sizeof(struct read_set_entry) + 160)
 
 struct read_sets *read_sets_new(struct script_jobs *jobs)
@@ -83,7 +83,8 @@ static struct read_set_entry *entry_of(struct map_node *node)
 	return node ? container_of(node, struct read_set_entry, by_id) : NULL;
 }
 
-/* Whose it is, database and key: many connections may have read the same key. */
+/* Writes the id of an entry: read set, database and key. Many connections may have read the
+ * same key. */
 static struct slice write_id(struct read_sets *table, const struct read_set *r, int db,
                              struct slice key)
 {
@@ -101,7 +102,7 @@ static struct slice write_id(struct read_sets *table, const struct read_set *r, 
 	return slice_of(p, n);
 }
 
-/* Without whose it is. */
+/* Returns the id of the entry without its read set. */
 static struct slice lock_id_of(const struct read_set_entry *e)
 {
 	struct slice id = e->by_id.key;
@@ -119,7 +120,7 @@ struct slice read_set_entry_key(const struct read_set_entry *e)
 	return lock_id_key(lock_id_of(e));
 }
 
-/* Of a connection that has read a few keys only. */
+/* Finds an entry of a connection that has read only a few keys. */
 static struct read_set_entry *find_among_few(const struct read_set *r, int db, struct slice key)
 {
 	for (struct list *at = r->entries.next; at != &r->entries; at = at->next) {
@@ -138,7 +139,7 @@ struct read_set_entry *read_set_find(struct read_sets *table, const struct read_
 	return entry_of(map_get(&table->by_id, write_id(table, r, db, key)));
 }
 
-/* In bytes, with the id and the token, which follow the struct. */
+/* Memory of an entry, with the id and the token, which follow the struct. */
 static size_t entry_size(struct slice id, struct slice token)
 {
 	return sizeof(struct read_set_entry) + id.n + token.n;
@@ -200,8 +201,8 @@ static struct read_set_entry *entry_new(struct read_sets *table, struct read_set
 	return e;
 }
 
-/* Drops the oldest entry; for a key that is checked, the oldest of those, because dropping
- * another one gives up its guard. */
+/* Drops the oldest entry; for a checked key, the oldest checked one, because dropping any other
+ * entry gives up its guard. */
 static void drop_oldest(struct read_set *r, bool for_check)
 {
 	struct list *at = r->entries.next;
@@ -360,7 +361,7 @@ void read_set_entry_release(const struct read_set_entry *e)
 	enum script_id script = rewrite_guard_release(&out, read_set_entry_key(e), e->token,
 	                                              &how);
 
-	/* Later the guard is over anyway. */
+	/* After `until`, the guard is over anyway. */
 	script_job_run(e->table->jobs, read_set_entry_db(e), script, buf_slice(&out), e->until,
 	               NULL, NULL);
 	buf_release(&out);
@@ -378,7 +379,7 @@ bool read_set_has_any(const struct read_set *r, double now)
 	return false;
 }
 
-/* At the end of its connection. */
+/* Logs a guard that is released at the end of its connection. */
 static void log_release(const struct read_set_entry *e, double now)
 {
 	struct event_facts facts = EVENT_FACTS_INIT;

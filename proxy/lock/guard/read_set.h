@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * read_set: the guarded keys that a connection has read and not written since. An entry
- * outlives its guard: a connection that writes what it once read must still have the guard
- * then, however long that takes. Whether it has, the scripts decide.
+ * outlives its guard: a connection that writes a key that it once read must still have the
+ * guard then, however long that takes. The scripts decide whether it has.
  *
  *   read_set_add() --the read is answered--> read --written--> gone
  *        |                                    |  ^ `-- the connection ends --> released
@@ -23,8 +23,8 @@
 #include "lock/rewrite/guard.h"
 #include "lock/scripts/script_job.h"
 
-/* A connection has no more entries than this. For another one the oldest is dropped; from then
- * on a key without an entry counts as read when it is written. */
+/* How many entries a connection has at most. A new one then replaces the oldest; from then on a
+ * key without an entry counts as read when it is written. */
 #define READ_SET_MAX 1024
 
 /* Stands for the digest of a value that hasp has not seen. No value has it. */
@@ -32,32 +32,31 @@
 
 struct read_sets; /* a worker's */
 
-struct read_sets *read_sets_new(struct script_jobs *jobs); /* which outlive it */
+struct read_sets *read_sets_new(struct script_jobs *jobs); /* must outlive the read sets */
 void read_sets_free(struct read_sets *r); /* no read set has entries */
-void read_sets_trim(struct read_sets *r); /* gives back what a long key took */
+void read_sets_trim(struct read_sets *r); /* frees memory that a long key took */
 struct script_jobs *read_sets_jobs(const struct read_sets *r);
 /* script_jobs_how() */
 struct rewrite_how read_sets_how(const struct read_sets *r, int db);
 
 struct read_set;
-/* Appends what the log calls the connection, "127.0.0.1:4711 name", to `out`. */
+/* Appends the name of the connection for the log, "127.0.0.1:4711 name", to `out`. */
 typedef void read_sets_describe_fn(const struct read_set *r, struct buf *out);
-/* Without it the log names nobody. */
+/* Without `describe`, the log names no connection. */
 void read_sets_set_describe(struct read_sets *table, read_sets_describe_fn *describe);
 
-/* A connection's. */
+/* The guarded keys of one connection. */
 struct read_set {
 	struct list entries; /* oldest first */
 	size_t nbytes; /* of memory */
 	uint32_t n;
-	bool overflowed; /* a read has no entry; then those that are written stay, because a
-	                  * key without one counts as read */
+	bool overflowed; /* a read has no entry: entries then stay when their key is written,
+	                  * because a key without one counts as read */
 	bool unchecked; /* as `overflowed`, for keys that are checked */
 	bool ended; /* read_set_end() was called */
 };
 void read_set_init(struct read_set *r);
-/* A read was refused of which no entry tells: from now on a key without an entry counts as
- * read. */
+/* A read without an entry was refused: from now on a key without an entry counts as read. */
 void read_set_overflow(struct read_set *r);
 
 /* One key. */
@@ -67,18 +66,17 @@ struct read_set_entry {
 	struct list node; /* in its read set */
 	struct read_set *read_set;
 	struct read_sets *table;
-	struct slice token; /* by which the guard was acquired; or (checked) the digest of what
-	                     * was read */
+	struct slice token; /* by which the guard was acquired; or (checked) the digest of the
+	                     * value */
 	double since; /* clock_now(): when the guard was acquired, if it is held */
-	double until; /* the same: when it is over, unless it is acquired again */
-	double counts_from; /* the same: since when it counts as held; 0: it does not, or no
-	                     * more
+	double until; /* clock_now(): when the guard ends, unless it is acquired again */
+	double counts_from; /* clock_now(): since when the guard counts as held; 0: not at all
 	                     */
 	bool read; /* the read was answered */
 	bool release; /* the guard is released when the connection ends */
 	bool checked; /* strategy = check: there is no guard */
-	bool lost; /* another owner had the guard since the read, as far as is known here; or
-	            * (checked) the read failed */
+	bool lost; /* hasp knows that another owner had the guard since the read; or (checked)
+	            * the read failed */
 	int64_t lease_ms; /* of the guard */
 	struct section_stats *stats; /* of its section; NULL: none */
 };
@@ -97,22 +95,24 @@ struct read_set_entry *read_set_add(struct read_sets *table, struct read_set *r,
  * expects. Returns true if the key did not count as read before. */
 bool read_set_checked(struct read_sets *table, struct read_set *r, int db, struct slice key,
                       struct section_stats *stats, struct slice digest);
-/* The same, but the read failed: as read_set_entry_refused(). */
+/* Notes that the read of a checked key failed: as read_set_entry_refused(). */
 void read_set_check_failed(struct read_sets *table, struct read_set *r, int db,
                            struct slice key, struct section_stats *stats);
 /* Makes the key's entry the latest, if there is one. */
 void read_set_keep(struct read_sets *table, struct read_set *r, int db, struct slice key);
 
-/* The guard is acquired, or its lease begun again, by what is sent now: until then. */
+/* A request that is sent now acquires the guard, or begins its lease again; it ends at `until`.
+ */
 void read_set_entry_sent(struct read_set_entry *e, double now, double until);
 
-/* The next step through the entries of all connections: see map_scan(). */
+/* Takes the next step through the entries of all connections: see map_scan(). */
 typedef void read_sets_walk_fn(void *arg, const struct read_set_entry *e);
 uint64_t read_sets_walk(const struct read_sets *table, uint64_t cursor, read_sets_walk_fn *fn,
                         void *arg);
 
-/* The entry, of any connection, whose guard was acquired last and is good still, as far as is
- * known here: of the owner `token`, or of any other. NULL: there is none. */
+/* Returns the entry, of any connection of this worker, whose guard was acquired last and has
+ * not ended yet: a guard of the owner `token`, or (`other`) of another owner. NULL: there is
+ * none. */
 const struct read_set_entry *read_sets_holder(struct read_sets *table, int db, struct slice key,
                                               struct slice token, bool other, double now);
 
@@ -121,23 +121,24 @@ void read_set_entry_read(struct read_set_entry *e);
 /* The read was refused, and the application may have swallowed the error: counts as a read
  * whose guard was lost, unless the key was read before. */
 void read_set_entry_refused(struct read_set_entry *e);
-/* What was read is written, or the read failed. Frees the entry unless its set overflowed. */
+/* The key was written after its read, or the read failed. Frees the entry unless its set
+ * overflowed. */
 void read_set_entry_over(struct read_set_entry *e);
-/* What was begun with a key that had no entry was not carried out: it has none again, and
- * counts as read as before if its set overflowed. Frees the entry. */
+/* Redis did not carry out the first command on this key: frees the entry. The key then counts
+ * as before: as read if its set overflowed. */
 void read_set_entry_drop(struct read_set_entry *e);
-/* The guard that was acquired at `counts_from` ends now, as far as its connection is concerned:
- * it counts how long that was. Once. */
+/* The guard that was acquired at `counts_from` ends now for its connection: counts how long it
+ * was held. Only the first call counts. */
 void read_set_entry_ended(struct read_set_entry *e, double now);
 /* hasp's own connection releases the guard. */
 void read_set_entry_release(const struct read_set_entry *e);
 
-/* Is the connection between a read and its write, by the leases of the guards? Also when the
- * read was refused: so will be the write. `now`: clock_now(). */
+/* True if the connection is between a read and its write, and a lease has not ended. Also true
+ * after a refused read, because the write will be refused, too. `now`: clock_now(). */
 bool read_set_has_any(const struct read_set *r, double now);
 
-/* The connection ended: guards that it may still have are released. `keeps_read`: those under
- * which it has read run out with their leases. */
+/* The connection has ended: releases the guards that it may still have. `keeps_read`: those
+ * under which it has read end with their leases instead. */
 void read_set_end(struct read_set *r, double now, bool keeps_read);
 
 #endif
