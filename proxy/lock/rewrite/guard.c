@@ -9,7 +9,7 @@
 #include "lock/model/key_names.h"
 #include "resp/write.h"
 
-/* Of a key, so much is shown to people; as in scripts/includes/hasp_error.lua. */
+/* How many bytes of a key an error shows; as in scripts/includes/hasp_error.lua. */
 #define SHOWN_MAX 128
 
 bool rewrite_guard_fits(const struct command *c, const struct resp_view *req, bool writes,
@@ -55,7 +55,7 @@ void rewrite_guard_name(struct buf *out, enum key_naming naming, struct slice ke
 	key_names_write(out, naming, KEY_NAME_GUARD, key);
 }
 
-/* Those that the guarded ones have been told for already. */
+/* True if the key is guarded, so that the call names it already. */
 static bool is_guarded_key(const struct guarded_command *g, struct slice key)
 {
 	struct guarded_key k = { .key = key };
@@ -78,7 +78,7 @@ static void write_guard_queue(struct buf *out, enum key_naming naming, struct sl
 	key_names_write_guard_queue_bulk(out, naming, key);
 }
 
-/* Those of the command that are not guarded. */
+/* Writes the command's keys that are not guarded. */
 static void write_other_keys(struct buf *out, const struct guarded_command *g)
 {
 	for (size_t i = 0; i < g->nargs; i++)
@@ -100,10 +100,10 @@ static struct slice token_of(const struct guarded_key *k)
 	return k->lost && k->writes ? SLICE_LIT("-") : k->token;
 }
 
-/* What the script should know of a key. */
+/* Returns the state of a key, as the script expects it. */
 static const char *state_of(const struct guarded_key *k, enum script_id id)
 {
-	/* (A read that also writes the key is a write of what was read before.) */
+	/* (A read that also writes the key counts as a write after an earlier read.) */
 	if (!k->held || (id == SCRIPT_GUARD_READ && k->acquires && !k->writes))
 		return "-";
 	return k->releases ? "m" : "mk";

@@ -30,16 +30,16 @@ struct section_stats;
 struct guarded_key {
 	struct slice key;
 	struct slice token; /* of the client's owner */
-	struct section_stats *stats; /* where what becomes of it counts; NULL: nowhere */
+	struct section_stats *stats; /* counts the outcome; NULL: none */
 	int64_t lease_ms;
 	bool release; /* the guard is released when the connection ends */
 	bool held; /* this connection has read it under the guard, and not written it since */
 	bool lost; /* another owner had the guard since that read: it may not be written */
 	bool writes; /* the command may change it */
 	bool acquires; /* the command is a read that acquires the guard */
-	bool releases; /* the command ends what the read began */
-	bool checked; /* strategy = check: the token is the digest of what this connection has
-	               * read, as check_write.lua expects it */
+	bool releases; /* the command releases the guard of the read */
+	bool checked; /* strategy = check: the token is the digest of the value that this
+	               * connection has read, as check_write.lua expects it */
 };
 
 /* A command on guarded keys: all of them are checked, or none is. */
@@ -49,20 +49,20 @@ struct guarded_command {
 	size_t n; /* at least one */
 	const size_t *args; /* where the command's keys are, guarded or not */
 	size_t nargs;
-	int64_t wait_ms; /* 0: it does not */
-	int64_t replicas, replicas_timeout_ms; /* that must have what it acquires; 0: none */
+	int64_t wait_ms; /* 0: it does not wait */
+	int64_t replicas, replicas_timeout_ms; /* how many must have its guards; 0: none */
 };
 
-/* Sorts the keys, and merges duplicates: what the command does to each of them, it does to the
- * one that is left. Returns how many are left. */
+/* Sorts the keys, and merges duplicates: the remaining one gets the flags of all. Returns how
+ * many keys remain. */
 size_t rewrite_guard_sort(struct guarded_key *keys, size_t n);
 
-/* Does the request, of the command `c`, have in a script the reply that it has outside, in the
- * version of RESP that is spoken? `writes`: it may write a guarded key; else it only reads. */
+/* True if the request, of the command `c`, gets the same reply in a script as outside, in the
+ * client's version of RESP. `writes`: it may write a guarded key; else it only reads. */
 bool rewrite_guard_fits(const struct command *c, const struct resp_view *req, bool writes,
                         bool resp3);
 
-/* Appends the call. Answers what the command answers, or:
+/* Appends the call. Redis answers as the command does, or:
  *
  *   +QUEUED place now held i    the client is in the queue for key i, counted from 1
  *   -LOCKED ...                 it cannot wait (any more)
@@ -87,8 +87,8 @@ void rewrite_guard_write(struct buf *out, const struct guarded_command *g,
 #define OPTIMISTIC_PREFIX 2
 void rewrite_guard_optimistic(struct buf *out, const struct resp_view *req, struct slice key,
                               struct slice token, int64_t lease_ms, enum key_naming naming);
-/* As rewrite_guard_write() without a command (g->req is NULL): answers +GRANTED where that
- * would be run. */
+/* As rewrite_guard_write() without a command (g->req is NULL): answers +GRANTED where
+ * rewrite_guard_write() would run the command. */
 void rewrite_guard_check(struct buf *out, const struct guarded_command *g,
                          const struct rewrite_how *how);
 
@@ -101,8 +101,8 @@ void rewrite_guard_name(struct buf *out, enum key_naming naming, struct slice ke
 
 /* The whole error line that says that the key is another's. */
 void rewrite_guard_locked_error(struct buf *out, struct slice key);
-/* Is `line`, of a reply, the error that says that this key was lost? It names the key behind
- * the code LOCKLOST; of two keys that are shown alike, both were. */
+/* True if `line`, of a reply, is the error that this key was lost. The error names the key
+ * after the code LOCKLOST; if it shows two keys alike, this is true for both. */
 bool rewrite_guard_is_lost(struct slice line, struct slice key);
 
 #endif

@@ -34,19 +34,20 @@ struct lock_key {
 	               * owner's */
 };
 
-/* What a lock is in Redis; see scripts/includes/hand_off.lua. */
+/* How Redis stores a lock; see scripts/includes/hand_off.lua. */
 enum lock_kind {
 	LOCK_KIND_COUNT = 'h', /* verbs: a hash {token: holds} */
 	LOCK_KIND_TOKEN = 's', /* verbs: a string holding the token */
 	LOCK_KIND_LIMIT = 'l', /* verbs: a semaphore, the owners that have a place */
-	LOCK_KIND_SHARED = 'm', /* verbs: the read side of a read-write lock, */
-	LOCK_KIND_EXCLUSIVE = 'x', /* and its write side */
+	LOCK_KIND_SHARED = 'm', /* verbs: the read side of a read-write lock */
+	LOCK_KIND_EXCLUSIVE = 'x', /* verbs: its write side */
 	LOCK_KIND_RULE = 'r', /* the application's value, with a sidecar */
 	LOCK_KIND_VALUE = 'v', /* the application's value, which is the token */
 	LOCK_KIND_GUARD = 'g', /* see scripts/includes/guarded_key.lua */
 };
 
-/* Of a read-write lock an owner may have both sides, and the read side has several owners. */
+/* True for a side of a read-write lock. An owner may have both sides, and the read side may
+ * have several owners. */
 static inline bool lock_kind_is_side(enum lock_kind kind)
 {
 	return kind == LOCK_KIND_SHARED || kind == LOCK_KIND_EXCLUSIVE;
@@ -58,23 +59,23 @@ static inline bool lock_kind_is_verbs(enum lock_kind kind)
 	       lock_kind_is_side(kind);
 }
 
-/* What a successful reply does to the first key's lock (or, for DROPS, to all
- * the keys' locks). */
+/* The effect of a successful reply on the first key's lock (for DROPS: on all the keys' locks).
+ */
 enum lock_effect {
 	LOCK_EFFECT_NONE,
 	LOCK_EFFECT_TAKES,
-	LOCK_EFFECT_COUNTS, /* takes it by a value that says nothing of its owner */
+	LOCK_EFFECT_COUNTS, /* takes it by a value that does not name its owner */
 	LOCK_EFFECT_DROPS, /* layout `count`: one hold, with the last one the lock */
 	LOCK_EFFECT_EXPIRES, /* sets another expiry */
 };
 
-/* Which reply means success. */
+/* The reply that means success. */
 enum lock_success {
 	LOCK_IF_OK, /* +OK */
 	LOCK_IF_ONE, /* :1 */
 	LOCK_IF_POSITIVE, /* an integer > 0 */
 	LOCK_IF_NIL, /* SET NX GET: there was no value before */
-	LOCK_IF_VALUE, /* SET XX GET: there was one, and it was not another's */
+	LOCK_IF_VALUE, /* SET XX GET: there was a value, and not another owner's */
 	LOCK_IF_NO_ERROR,
 };
 
@@ -87,34 +88,35 @@ struct lock_call {
 	struct slice owner; /* verbs: AS's token, else the one passed in */
 	bool leased; /* the application named an expiry itself (or KEEPTTL) */
 	int64_t lease_ms; /* as sent; 0: not known (EXAT, PXAT, KEEPTTL) or over */
-	int64_t until_ms; /* the date, in ms since 1970, at which the application has the lock
+	int64_t until_ms; /* the date, in ms since 1970, at which the application lets the lock
 	                     end; 0: it named none */
 	enum lock_kind kind; /* of a lock that the call takes */
 	int64_t limit; /* LOCK_KIND_LIMIT: how many owners there may be; else 0 */
 	struct slice ticket; /* of rewrite_how; empty: the call carries none */
 	int64_t wait_ms; /* for how long it may be in the queue, after `+QUEUED ...`; 0: not at
 	                    all */
-	bool fresh; /* it succeeds only where there was no lock */
+	bool fresh; /* it succeeds only if the lock was free */
 	bool hands_over; /* it hands off a lock that it releases */
-	bool sole; /* DROPS: the command names no other key, so that the lock is gone */
+	bool sole; /* DROPS: the command names no other key, so success means the lock is gone
+	            */
 	bool is_short; /* it may be answered by `+BUSY`; see rewrite_how.may_be_short */
 };
 
 enum rewrite_result {
-	REWRITE_PASS, /* send the request as it came: it can do no harm, or only Redis can say
-	                 what is wrong with it */
+	REWRITE_PASS, /* send the request as it came: it can do no harm, or has an error that
+	                 only Redis can report */
 	REWRITE_CALL, /* `out` holds the call and `call` is filled in */
 };
 
-/* For a request of a write command, `c`, of which at least one key has a rule in mode ENFORCE.
- * `keys` are all the command's keys in argument order; a key whose rule is in mode OBSERVE must
- * be passed with rule = NULL. Appends to `out`. */
+/* Rewrites a request of the write command `c`; at least one key has a rule in mode ENFORCE.
+ * `keys` are all the command's keys in argument order; pass rule = NULL for a key whose rule is
+ * in mode OBSERVE. Appends to `out`. */
 enum rewrite_result rewrite_lock(struct buf *out, const struct command *c,
                                  const struct resp_view *req, const struct lock_key *keys,
                                  size_t nkeys, const struct rewrite_how *how,
                                  struct lock_call *call);
 
-/* Makes the call of an MSETNX that of its lock `k` alone, for the worker's tables. */
+/* Changes the call of an MSETNX into a call for its lock `k` alone, for the worker's tables. */
 void rewrite_msetnx_lock(const struct lock_key *k, const struct resp_view *req,
                          struct lock_call *call);
 
@@ -129,67 +131,68 @@ enum verb {
 };
 
 /* For `LOCK key [PX ms | EX s] [WAIT ms] [AS owner] [LIMIT n | SHARED | EXCLUSIVE]` and the
- * other verbs, argv[0] being the verb whatever its configured name. Wrong arguments become a
- * call of the script that answers with the error Redis would give (so that it arrives in order,
- * also inside MULTI); then effect is NONE. LOCK.LIST only with arguments that are wrong: no
- * script answers it. */
+ * other verbs; argv[0] is the verb, whatever its configured name. If arguments are wrong,
+ * writes a call of the script that answers the error that Redis would give (so that the answer
+ * arrives in order, also inside MULTI); then effect is NONE. LOCK.LIST must have wrong
+ * arguments: no script answers it. */
 void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
                   const struct verbs *verbs, struct slice token, const struct rewrite_how *how,
                   struct lock_call *call);
 
-/* MLOCK and MUNLOCK of more locks than this are refused: they are taken in one step, which
- * keeps Redis from serving others. */
+/* How many locks MLOCK and MUNLOCK may name: a script takes them in one step, during which
+ * Redis serves no other client. */
 #define MLOCK_KEYS_MAX 64
 
-/* The locks of one of them, in the order in which they are taken; they point into the view. */
+/* The locks of an MLOCK or MUNLOCK, in the order in which it takes them; they point into the
+ * view. */
 struct mlock_keys {
 	size_t n;
 	struct slice v[MLOCK_KEYS_MAX];
 };
 
-/* Where a try to take several stands. */
+/* How far an MLOCK has got. */
 struct mlock_step {
-	size_t place_of; /* the lock in whose queue it is, counted from 1; 0: in none that is
-	                    known */
+	size_t place_of; /* the lock in whose queue it is, counted from 1; 0: none, or not known
+	                  */
 };
 
-/* While a try waits for one of its locks, the others have a lease of at least so long. */
+/* The shortest lease of the locks that an MLOCK has while it waits for another one. */
 #define MLOCK_PART_LEASE_MS 10000
 int64_t rewrite_mlock_part_lease(int64_t lease_ms);
 
 /* As rewrite_verb(), for `MLOCK numkeys key [key ...] [PX ms | EX s] [WAIT ms] [AS owner]` and
- * `MUNLOCK numkeys key [key ...] [AS owner]`. The locks are in `keys`; none: it is an error. */
+ * `MUNLOCK numkeys key [key ...] [AS owner]`. Writes the locks to `keys`; none: the arguments
+ * are wrong. */
 void rewrite_mlock(struct buf *out, enum verb verb, const struct resp_view *req,
                    const struct verbs *verbs, struct slice token, const struct rewrite_how *how,
                    const struct mlock_step *step, struct mlock_keys *keys,
                    struct lock_call *call);
 
-/* LOCK.INFO of a lock of this kind: a verbs', a rule's, or a guard, which `key` names then. The
- * key must outlive `call`. */
+/* LOCK.INFO of a lock of this kind: a verbs', a rule's, or a guard (`key` is the guard's name).
+ * The key must outlive `call`. */
 void rewrite_info(struct buf *out, enum lock_kind kind, struct slice key,
                   const struct rewrite_how *how, struct lock_call *call);
 
-/* The call that answers with an error of ours, `text`, without its leading dash. */
+/* Appends the call that answers hasp's error `text`, given without its leading dash. */
 void rewrite_error(struct buf *out, const struct rewrite_how *how, const char *text);
 
-/* Does this reply mean success? */
+/* True if this reply means success. */
 bool rewrite_is_success(enum lock_success success, const struct resp_reply *r);
 
-/* How the client is told that such a call did not take the lock, without the line end: as the
- * command itself is refused, else by an error. */
+/* Returns the client's reply if such a call did not take the lock, without the line end: the
+ * refusal of the command itself, else an error. */
 const char *rewrite_refusal(enum script_id script, enum lock_success success, bool resp3);
 
-/* hasp's own calls, for a lock in its tables; always as EVALSHA. `how`: script_jobs_how()
- * of its database. */
+/* hasp makes its own calls for a lock in its tables, always as EVALSHA. `how`:
+ * script_jobs_how() of the lock's database. */
 struct lock_ident {
 	enum lock_kind kind;
 	struct slice key;
 	struct slice token; /* LOCK_KIND_VALUE: the value */
 };
 
-/* Prolongs n locks by `script`, which is rewrite_renewal()'s for all of them. Answers an array:
- * for each 1; 0 when it is free, -2 when it is no longer that owner's; -1 when Redis refused.
- */
+/* Prolongs n locks by `script`, the result of rewrite_renewal() for each of them. Redis answers
+ * an array, for each lock: 1; 0: it is free; -2: another owner has it; -1: Redis refused. */
 struct lock_renewal {
 	struct lock_ident id;
 	int64_t lease_ms;
@@ -199,65 +202,66 @@ enum script_id rewrite_renewal(enum lock_kind kind);
 void rewrite_renew(struct buf *out, enum script_id script, const struct lock_renewal *v,
                    size_t n, const struct rewrite_how *how);
 
-/* A rule's lock ends in `ms`, if it is this owner's still. Answers :1, or :0. Returns the
- * script.
- */
+/* Lets a rule's lock end in `ms`, if this owner still has it. Redis answers :1, or :0. Returns
+ * the script. */
 enum script_id rewrite_end_in(struct buf *out, const struct lock_ident *id, int64_t ms,
                               const struct rewrite_how *how);
 
-/* Releases a lock of LOCK_KIND_TOKEN, or a place of a semaphore, whose latest taking, or
- * refreshing, had this ticket, and hands it off. Answers :1, or :0 when another's was later.
- * Returns the script. */
+/* Releases a lock of LOCK_KIND_TOKEN, or a place of a semaphore, if the try that took or
+ * refreshed it last had this ticket, and hands it off. Redis answers :1, or :0 if another try
+ * was later. Returns the script. */
 enum script_id rewrite_unlock(struct buf *out, const struct lock_ident *id, struct slice ticket,
                               const struct rewrite_how *how);
 
-/* The same for a rule's lock, unless it has more than `most_ms` left, for then it was taken
- * again since; 0: whatever it has. (A lock that is renewed outlives the record of its ticket.)
+/* Releases a rule's lock in the same way, unless more than `most_ms` of its lease is left: then
+ * it was taken again. 0: no limit. (A lock that is renewed outlives the record of its ticket.)
  */
 enum script_id rewrite_release(struct buf *out, const struct lock_ident *id,
                                struct slice ticket, int64_t most_ms,
                                const struct rewrite_how *how);
 
-/* An operator frees the lock, or the guard, whoever has it: its token is of no meaning. `kind`
- * of a key without a rule: LOCK_KIND_COUNT, for either layout of a verb's lock. Answers 1; 0:
- * it is free; -1: the key holds something else. */
+/* Frees the lock, or the guard, of any owner, for an operator. The token does not matter.
+ * `kind` of a key without a rule: LOCK_KIND_COUNT, for either layout of a verb's lock. Redis
+ * answers 1; 0: it is free; -1: the key holds something else. */
 enum script_id rewrite_force(struct buf *out, const struct lock_ident *id,
                              const struct rewrite_how *how);
 
 /* One try to take a lock. */
 struct lock_try {
 	struct lock_ident id;
-	struct slice value; /* what it stores; LOCK_KIND_VALUE, LOCK_KIND_GUARD */
+	struct slice value; /* the value that it stores; LOCK_KIND_VALUE, LOCK_KIND_GUARD */
 	struct slice ticket;
-	int64_t place; /* in the queue; 0: it never stood there, -1: not known */
+	int64_t place; /* in the queue; 0: it was never queued; -1: not known */
 	int64_t limit; /* as in lock_call; 0: not known, or none */
 };
-/* What became of it, and hands the lock over if it is free; `lease_ms`: begin the lease again
- * if it has the lock; 0: don't. With an empty ticket only hands over. */
+/* Asks for the outcome of the try, and hands the lock off if it is free. `lease_ms`: begins the
+ * lease again if the try has the lock; 0: does not. With an empty ticket, only hands off. */
 enum script_id rewrite_poll(struct buf *out, const struct lock_try *t, int64_t lease_ms,
                             const struct rewrite_how *how);
-/* A look at n locks that are waited for: recheck.lua says what it answers. */
+/* Checks n locks that have waiters: recheck.lua describes the answer. */
 struct lock_place {
 	struct slice key;
 	int64_t place; /* of a waiter in its queue; > 0 */
 };
 enum script_id rewrite_recheck(struct buf *out, const struct lock_place *v, size_t n,
                                const struct rewrite_how *how);
-/* Who has a lock that was come upon? owners.lua says what it answers, of `most` owners. */
+/* Asks for the owners, at most `most`, of a lock that hasp found by one of its keys: owners.lua
+ * describes the answer. */
 enum lock_trace {
-	LOCK_TRACE_RECORD, /* by its record's name, */
-	LOCK_TRACE_SIDECAR, /* by its sidecar's, */
-	LOCK_TRACE_KEY, /* by its own: its rule has owner = value */
+	LOCK_TRACE_RECORD, /* found by its record's name */
+	LOCK_TRACE_SIDECAR, /* found by its sidecar's name */
+	LOCK_TRACE_KEY, /* found by its own name: its rule has owner = value */
 };
 enum script_id rewrite_owners(struct buf *out, struct slice key, enum lock_trace trace,
                               size_t most, const struct rewrite_how *how);
-/* It leaves the queue; `undo`: and gives back what it got. If the place is not known, the
- * caller appends one more bulk: how many ms ago the try was sent (script_job_repeat()). */
+/* Takes the try out of the queue; `undo`: also releases a lock that it got. If the place is not
+ * known, the caller appends one more bulk: how many ms ago the try was sent
+ * (script_job_repeat()). */
 enum script_id rewrite_dequeue(struct buf *out, const struct lock_try *t, bool undo,
                                const struct rewrite_how *how);
-/* The end of a try to take several, these `n` in order: it leaves its queue, and what it has is
- * given back. It says nothing of a configuration: that may be another one by now. `age_ms`: how
- * long ago the try was sent; counts if its place is not known (0). */
+/* Ends an MLOCK of these `n` locks, in order: takes it out of its queue, and gives its locks
+ * back. Does not depend on the configuration, which may have changed. `age_ms`: how long ago
+ * the try was sent; counts if its place is not known (0). */
 void rewrite_mlock_undo(struct buf *out, const struct slice *keys, size_t n,
                         const struct lock_try *t, const struct mlock_step *step, int64_t age_ms,
                         const struct rewrite_how *how);

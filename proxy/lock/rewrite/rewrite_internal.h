@@ -26,13 +26,13 @@ struct rewrite {
 	struct lock_call *call;
 };
 
-/* As the scripts want it, which know no rule without a limit. */
+/* Returns the limit of a lease for the scripts, which know no rule without one. */
 static inline int64_t rewrite_max_lease(const struct rule *rule)
 {
 	return rule->max_lease_ms ? rule->max_lease_ms : LEASE_MAX_MS;
 }
 
-/* That, as an argument. Most rules have no limit. */
+/* Writes rewrite_max_lease() as an argument. Most rules have no limit. */
 static inline void rewrite_write_max_lease(struct buf *out, const struct rule *rule)
 {
 	if (rule->max_lease_ms)
@@ -41,7 +41,8 @@ static inline void rewrite_write_max_lease(struct buf *out, const struct rule *r
 		buf_append(out, SLICE_LIT("$16\r\n1000000000000000\r\n"));
 }
 
-/* Uncapped when the rule sets no limit: Redis may have an error to answer. */
+/* Returns `ms`, capped by the rule's limit. Without a limit any `ms` passes: Redis may have to
+ * answer an error. */
 static inline int64_t rewrite_capped(const struct rule *rule, int64_t ms)
 {
 	if (rule->max_lease_ms && ms > rule->max_lease_ms)
@@ -56,7 +57,7 @@ static inline bool rewrite_has_sidecar(const struct rule *rule)
 
 /* --- rule_write.c --- */
 
-/* The application has the lock end at the date `ms`, or (not `absolute`) in so many ms. */
+/* The application lets the lock end at the date `ms`, or (not `absolute`) in `ms`. */
 void rewrite_ends(struct lock_call *call, bool absolute, int64_t ms);
 
 /* Begins a call with the one lock of a command that has one key, and its sidecar; `nmore` KEYS
@@ -64,25 +65,25 @@ void rewrite_ends(struct lock_call *call, bool absolute, int64_t ms);
 void rewrite_begin_single(const struct rewrite *rw, enum script_id id, size_t nmore,
                           size_t nargs);
 
-/* As it came, inside the check. */
+/* Runs the command as it came, inside the check. */
 enum rewrite_result rewrite_write(const struct rewrite *rw);
 
-/* What becomes of one whose arguments are not PARSED_OK. */
+/* Handles a command whose arguments are not PARSED_OK. */
 enum rewrite_result rewrite_unparsed(const struct rewrite *rw, enum parsed why);
 
 /* The command has more arguments than a script can pass on. */
 enum rewrite_result rewrite_too_long(const struct rewrite *rw);
 
-/* How many keys have a rule, and the first of them; there must be one. */
+/* Return how many keys have a rule, and the first of them; there must be one. */
 size_t rewrite_count_locks(const struct rewrite *rw);
 const struct lock_key *rewrite_first_lock(const struct rewrite *rw);
 
-/* Appends the lock's two KEYS. With owner = value the second is the first, which tells the
- * scripts that there is no sidecar. */
+/* Appends the lock's two KEYS. With owner = value both are the same: so the scripts see that
+ * there is no sidecar. */
 void rewrite_lock_keys(const struct rewrite *rw, const struct rule *rule, struct slice key);
 /* Appends "shared" if several connections can have the same token under the rule, else "". */
 void rewrite_shared(const struct rewrite *rw, const struct rule *rule);
-/* Appends those of the command's keys that have no rule. */
+/* Appends the command's keys that have no rule. */
 void rewrite_unruled_keys(const struct rewrite *rw);
 
 /* --- rule_take.c --- */

@@ -14,7 +14,7 @@
 /* How long a lock shall live, as an option of SET. */
 struct expiry {
 	const char *option; /* PX, EXAT, PXAT or KEEPTTL */
-	int64_t number; /* behind it; nothing for KEEPTTL */
+	int64_t number; /* its argument; unused for KEEPTTL */
 	bool named; /* by the application, not by the rule */
 };
 
@@ -61,7 +61,7 @@ static void takes(const struct rewrite *rw, enum lock_success success, struct sl
 
 /* --- SET and its kin --- */
 
-/* What the application asked for, within the rule's limits. */
+/* Parses the expiry that the application asks for, within the rule's limits. */
 static enum parsed parse_expiry(const struct rule *rule, const struct set_options *a,
                                 struct expiry *e)
 {
@@ -132,7 +132,7 @@ static void write_set(const struct rewrite *rw, struct slice value, const char *
 	resp_write_bulk(rw->out, rw->how->ticket);
 }
 
-/* The same under a rule with `wait`. */
+/* Does the same as write_take() under a rule with `wait`. */
 static void write_take_wait(const struct rewrite *rw, const char *form, const struct expiry *e)
 {
 	const struct rule *rule = rw->keys[0].rule;

@@ -243,7 +243,7 @@ static bool side_ok(struct buf *out, const struct verb_args *a, const struct rew
 	return false;
 }
 
-/* What the layout adds to a call, but for `count`, which adds nothing. */
+/* Writes the arguments that the layout adds to a call; `count` adds none. */
 static void write_layout(struct buf *out, const struct verbs *verbs, const struct verb_args *a)
 {
 	char letter = (char)a->side;

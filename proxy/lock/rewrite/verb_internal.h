@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * verb_internal: what the files that make calls of the verbs share: those of one lock (verb.c),
- * and those of several (mlock.c).
+ * verb_internal: shared by the files that make the calls of the verbs: for one lock (verb.c),
+ * and for several (mlock.c).
  */
 #ifndef HASP_LOCK_REWRITE_VERB_INTERNAL_H
 #define HASP_LOCK_REWRITE_VERB_INTERNAL_H
@@ -9,11 +9,11 @@
 #include "lock/rewrite/rewrite.h"
 
 struct verb_args {
-	struct slice time; /* behind PX or EX; p is NULL: none */
+	struct slice time; /* after PX or EX; p is NULL: none */
 	bool seconds;
-	struct slice wait; /* behind WAIT; p is NULL: none */
-	struct slice owner; /* behind AS; p is NULL: none */
-	struct slice limit; /* behind LIMIT; p is NULL: none */
+	struct slice wait; /* after WAIT; p is NULL: none */
+	struct slice owner; /* after AS; p is NULL: none */
+	struct slice limit; /* after LIMIT; p is NULL: none */
 	enum lock_kind side; /* LOCK_KIND_SHARED, LOCK_KIND_EXCLUSIVE; 0: neither */
 };
 
@@ -22,7 +22,7 @@ struct verb_args {
 const char *verb_name(enum verb verb, const struct verbs *verbs);
 bool verb_arity_ok(enum verb verb, size_t argc);
 
-/* The options from argv[first] on. Returns NULL, or the error. */
+/* Parses the options from argv[first] on. Returns NULL, or the error. */
 const char *verb_parse_options(enum verb verb, const struct resp_view *req, size_t first,
                                struct verb_args *a);
 
@@ -31,13 +31,14 @@ const char *verb_parse_options(enum verb verb, const struct resp_view *req, size
 void verb_write_error(struct buf *out, const struct rewrite_how *how, struct lock_call *call,
                       const char *text, const char *name);
 
-/* The lease that was asked for, or the default. Returns false when an error was
- * written instead. */
+/* Sets the lease that the client asks for, or the default. Returns false if it has written an
+ * error instead. */
 bool verb_lease(struct buf *out, enum verb verb, const struct verbs *verbs,
                 const struct verb_args *a, const struct rewrite_how *how,
                 struct lock_call *call);
 
-/* How long the try may wait. Returns false when an error was written instead: those of BLPOP.
+/* Sets how long the try may wait. Returns false if it has written an error, as BLPOP's,
+ * instead.
  */
 bool verb_wait(struct buf *out, const struct verb_args *a, const struct rewrite_how *how,
                struct lock_call *call);
