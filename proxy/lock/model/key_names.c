@@ -16,7 +16,7 @@ static const struct slice prefixes[] = {
 /* All prefixes are as long as this one. */
 #define PREFIX_LEN (sizeof("hasp:owner:") - 1)
 
-/* What stands between the prefix and the key, and behind the key. */
+/* The bytes between the prefix and the key, and after the key. */
 #define BEFORE_MAX (SLOT_TAG_LEN + 2)
 struct affixes {
 	char before[BEFORE_MAX];
@@ -40,7 +40,7 @@ static bool has_hash_tag(struct slice key)
 	return slot_hashed_part(key).p != key.p;
 }
 
-/* Is a key that has no hash tag one when braces are around it? */
+/* True if a key without a hash tag becomes one when braces are put around it. */
 static bool can_be_braced(struct slice key)
 {
 	return key.n && !memchr(key.p, '}', key.n);
@@ -149,7 +149,7 @@ __attribute__((always_inline)) static inline void put_bulks(struct buf *out,
 		struct slice prefix = prefixes[kinds[i]];
 		char *bulk = p, *name;
 		if (i) {
-			/* It differs from the one before in the prefix only. */
+			/* The name differs from the one before in the prefix only. */
 			memcpy(p, p - len, len);
 			put_prefix(p + header, prefix);
 			p += len;
@@ -175,8 +175,8 @@ void key_names_write_bulks(struct buf *out, enum key_naming naming, struct slice
 	}
 }
 
-/* Of the queue's name, whose key is the guard's name. That has a hash tag, but for
- * `hasp:guard:{}` and `hasp:guard:{}...}`. */
+/* Returns the affixes of the name of a guard's queue. The guard's name is its key, and has a
+ * hash tag, except for `hasp:guard:{}` and `hasp:guard:{}...}`. */
 static const struct affixes *queue_affixes(const struct affixes *guard, struct slice key)
 {
 	if (guard->behind == '}' && (key.n == 0 || *key.p == '}'))
@@ -214,7 +214,8 @@ void key_names_write_guard_queue_bulk(struct buf *out, enum key_naming naming, s
 	put_guard_queue(out, &inner, queue_affixes(&inner, key), key);
 }
 
-/* What there is one of in each slot: `name`, and in a cluster the slot's tag. */
+/* Appends the name of a key that exists once in each slot: `name`, and in a cluster the slot's
+ * tag. */
 static void write_slot_name(struct buf *out, enum key_naming naming, struct slice name,
                             struct slice key)
 {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * key_names: the names of the keys that hasp keeps beside a lock. What these keys hold, the
- * scripts say.
+ * key_names: the names of the keys that hasp keeps beside a lock. The scripts describe their
+ * contents.
  *
  *   lock key       owner                  record                 queue
  *   job            hasp:owner:{job}       hasp:fence:{job}       hasp:queue:{job}
  *   {app}:job      hasp:owner:{app}:job:  hasp:fence:{app}:job:  hasp:queue:{app}:job:
  *
- * So they hash to the lock's slot of a cluster. That cannot be said of a key that has a `}` but
- * no hash tag (`a}b`, `{}a`), nor of the empty key: braces around it are no tag, or another
- * one. In a cluster a text of the same slot is the tag in their names, and what comes of all
- * locks of a slot has a counter of that slot:
+ * So they hash to the lock's slot of a cluster. This does not work for a key that has a `}` but
+ * no hash tag (`a}b`, `{}a`), and for the empty key: braces around it are no tag, or another
+ * one. In a cluster the tag in their names is a text of the same slot, and each slot has a
+ * counter of its own:
  *
  *   a}b            hasp:owner:{4w2}a}b!                          the counter: hasp:fence{4w2}
  *
@@ -28,20 +28,20 @@
 #include "base/slice.h"
 
 enum key_name {
-	/* Of a rule's lock `<token> <value>`; of a verb's lock the tickets by which its owner
-	 * took it again. */
+	/* A rule's lock: `<token> <value>`; a verb's lock: the tickets by which its owner took
+	 * it again. */
 	KEY_NAME_OWNER,
 	/* The record of the last grant: `<token> <fencing token or -> <ticket>`. */
 	KEY_NAME_FENCE,
 	/* The tries that wait for the lock, in order. */
 	KEY_NAME_QUEUE,
-	/* Of a guarded key: the token of the owner that may write it. It is a lock by itself,
-	 * and has a queue of its own. */
+	/* A guarded key: the token of the owner that may write it. The guard is a lock by
+	 * itself, and has a queue of its own. */
 	KEY_NAME_GUARD,
 };
 
-/* By which names the keys are found. They differ where a cluster needs it, and only there: two
- * versions of hasp that serve the same server must mean the same keys. */
+/* How the keys are named. The names differ only if a cluster needs it: two versions of hasp
+ * that serve the same server must use the same keys. */
 enum key_naming {
 	KEY_NAMING_SERVER, /* no slots: every key with the first two forms, one counter */
 	KEY_NAMING_CLUSTER,
@@ -50,16 +50,15 @@ enum key_naming {
 /* Only keys of the same slot may be named by one call. On a server all are in slot 0. */
 uint16_t key_names_slot(enum key_naming naming, struct slice key);
 
-/* The counter that fencing tokens come from, on a server; in a cluster its slot's tag is behind
- * that. */
+/* The counter of the fencing tokens on a server; in a cluster the slot's tag follows. */
 #define KEY_NAME_FENCE_COUNTER "hasp:fence"
 
 /* Appends the name. */
 void key_names_write(struct buf *out, enum key_naming naming, enum key_name kind,
                      struct slice key);
 
-/* The key that `name` belongs to, if it is the name of such a key beside a lock; it points into
- * `name`. */
+/* Returns the lock that `name` belongs to, if it is the name of a key beside a lock; the result
+ * points into `name`. */
 bool key_names_read(enum key_naming naming, enum key_name kind, struct slice name,
                     struct slice *key) __attribute__((warn_unused_result));
 
@@ -77,12 +76,12 @@ static inline void key_names_write_bulk(struct buf *out, enum key_naming naming,
 void key_names_write_guard_queue_bulk(struct buf *out, enum key_naming naming,
                                       struct slice key);
 
-/* What is written so that replicas can be asked what they have: a key of the lock's slot, one
+/* The key that hasp writes so that it can ask replicas with WAIT: a key of the lock's slot, one
  * for all locks of a server. */
 #define KEY_NAME_ACK "hasp:ack"
 void key_names_write_ack_bulk(struct buf *out, enum key_naming naming, struct slice key);
 
-/* The name of the counter that the fencing tokens of the lock `key` come from, as a bulk. */
+/* Appends the name of the counter for the fencing tokens of the lock `key`, as a bulk. */
 void key_names_write_counter_bulk(struct buf *out, enum key_naming naming, struct slice key);
 
 #endif

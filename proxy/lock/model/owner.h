@@ -20,36 +20,39 @@
 #include "base/slice.h"
 #include "config/types.h"
 
-/* How the tokens of owner = connection begin, and no others. */
+/* The prefix of the tokens of owner = connection, and of no others. */
 #define OWNER_CONNECTION_PREFIX "connection:"
 
-/* The tokens of a connection that do not change. Made once, when they are first needed. */
+/* The tokens of a connection that do not change. Made once, at their first use. */
 struct owner_identity {
 	struct slice connection; /* the whole token */
 	struct slice address; /* the whole token */
 	char bytes[]; /* of both */
 };
 
-/* From the connected socket `fd`, or for `behind`, who is said to be behind it, AF_INET or
- * AF_INET6; NULL: nobody is. In one piece of memory, to be freed. */
+/* Makes the tokens for the peer of the connected socket `fd`, or for `behind`, the client's
+ * real address according to a PROXY header, AF_INET or AF_INET6; NULL: there is none. Returns
+ * one piece of memory, which the caller frees. */
 struct owner_identity *owner_identify(int fd, const struct sockaddr_storage *behind,
                                       int worker);
 
-/* The token for `kind`, which may be built in `scratch` and is valid as long as that, `id` and
- * the names are. `name` and `user`: NULL when there is none, or none that is known for sure. */
+/* Returns the token for `kind`. It may be built in `scratch`, and is valid as long as
+ * `scratch`, `id` and the names are. `name` and `user`: NULL if there is none, or hasp does not
+ * know it for sure. */
 struct slice owner_token(struct buf *scratch, enum owner_kind kind,
                          const struct owner_identity *id, const char *name, const char *user);
 
-/* Appends what the log calls a connection: "127.0.0.1:4711", and behind a blank its name, if it
- * is not NULL. */
+/* Appends the name of a connection for the log: "127.0.0.1:4711", and after a blank its `name`,
+ * if it is not NULL. */
 void owner_describe(struct buf *out, const struct owner_identity *id, const char *name);
-/* The same of an owner of which only the token is known: of a connection its address, and not
- * the rest, which is nobody's business. Nothing of a token that hasp has not made, for it may
- * be a secret of the application's. */
+/* Appends the name of an owner of which hasp knows only the token: for a connection its
+ * address, without the random bits. Appends nothing for a token that hasp has not made, because
+ * it may be a secret of the application's. */
 void owner_describe_token(struct buf *out, struct slice token);
 
-/* Is the token one that hasp makes, and for which kind of owner? Any other is of a client's own
- * making. */
+/* True if hasp has made the token; writes its kind of owner. A client has chosen any other
+ * token.
+ */
 bool owner_is_made(struct slice token, enum owner_kind *kind);
 
 #endif
