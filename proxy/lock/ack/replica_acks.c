@@ -13,18 +13,18 @@
 #include "resp/write.h"
 #include "upstream/decode.h"
 
-/* How often is looked whether the connection is there. */
+/* The interval in which hasp checks whether the connection is up. */
 #define CONNECT_SECONDS 0.01
-/* A server that is so late with the answer to WAIT is taken for dead. */
+/* A server counts as dead if its answer to WAIT is this late. */
 #define GRACE_SECONDS 1.0
-/* What is written is gone after that. */
+/* The expiry of the key that hasp writes. */
 #define WRITTEN_MS 60000
-/* The client is told that the lock was not taken when it is released, but not later than that.
- */
+/* How long hasp waits for the release of a lock before it answers the client that the lock was
+ * not taken. */
 #define RELEASE_SECONDS 1.0
-/* How often a try is undone whose undoing was not answered. */
+/* How often hasp undoes a try if Redis does not answer. */
 #define UNDO_TIMES 6
-/* A primary that tells of more does not tell of replicas. */
+/* If an answer to WAIT is greater, it is not a number of replicas. */
 #define REPLICAS_MAX 10000
 static const char not_a_count[] = "the answer to WAIT is not understood";
 /* Warnings in ten seconds. */
@@ -34,7 +34,7 @@ struct replica_acks {
 	struct timers *timers;
 	struct topology *topology;
 	struct script_jobs *script_jobs;
-	struct list lines; /* one for each connection, while somebody asks by it */
+	struct list lines; /* one for each connection that has questions */
 	struct log_limit failures;
 };
 
@@ -42,25 +42,26 @@ struct replica_acks {
 struct ack_line {
 	struct list node; /* in replica_acks.lines */
 	struct replica_acks *all;
-	/* While no question is in flight both may be gone: then they only tell lines apart. */
+	/* While no question is in flight both may be freed: then they only identify the line.
+	 */
 	struct node *at;
 	struct control *control;
 	struct list waiting, sent;
-	struct timer timer; /* nothing in flight: looks for the connection; else: no answer */
+	struct timer timer; /* nothing in flight: checks the connection; else: limits WAIT */
 	struct buf refusal; /* Redis' first error for the group in flight; empty: none */
 };
 
 struct replica_ask {
 	struct list node; /* in a line's `waiting` or `sent`; in none while it is given back */
-	struct ack_line *line; /* that one */
+	struct ack_line *line; /* the line of `node` */
 	struct replica_acks *all;
 	struct replica_ask_terms terms;
 	double asked_at;
 	enum lock_kind kind;
 	struct buf bytes; /* key, token, value, ticket */
 	size_t nkey, ntoken, nvalue;
-	bool has_lock; /* says the server that is asked */
-	bool redirected; /* it says that another one serves the lock's slot */
+	bool has_lock; /* according to the server's answer */
+	bool redirected; /* the server answered that another one serves the lock's slot */
 	replica_ask_fn *fn; /* NULL: cancelled */
 	void *arg;
 };
@@ -83,7 +84,7 @@ static struct lock_try replica_ask_try(const struct replica_ask *a)
 	};
 }
 
-/* --- what becomes of it --------------------------------------------------------------- */
+/* --- the result ----------------------------------------------------------------------- */
 
 static void replica_ask_end(struct replica_ask *a, bool enough)
 {
@@ -131,7 +132,7 @@ static void replica_ask_release(struct replica_ask *a)
 	buf_release(&out);
 }
 
-/* `got`: how many replicas have it; -1: not known. `why` may be NULL. */
+/* `got`: how many replicas have the lock; -1: not known. `why` may be NULL. */
 static void replica_ask_fail(struct replica_ask *a, long long got, const char *why)
 {
 	struct replica_acks *all = a->all;
@@ -197,7 +198,7 @@ static bool is_overdue(const struct replica_ask *a, double now)
 	return now >= a->asked_at + (double)a->terms.timeout_ms / 1000;
 }
 
-/* `got`: how many replicas have what was written before; -1: not known. */
+/* `got`: how many replicas have acknowledged the write; -1: not known. */
 static void replica_ask_answered(struct replica_ask *a, long long got, const char *refusal)
 {
 	double now = timers_now(a->all->timers);
@@ -210,7 +211,7 @@ static void replica_ask_answered(struct replica_ask *a, long long got, const cha
 		replica_ask_fail(a, got, refusal);
 }
 
-/* Does it tell of so many replicas as there may be? */
+/* True if the answer is a possible number of replicas. */
 static bool is_count(const redisReply *reply)
 {
 	return reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0 &&
@@ -237,7 +238,7 @@ static void on_waited(void *arg, const redisReply *reply)
 	while (!list_empty(&sent)) {
 		struct replica_ask *a = replica_ask_at(sent.next);
 		const char *why = buf_len(&refusal) ? buf_head(&refusal) : NULL;
-		/* (The write is to the slot of one of them.) */
+		/* (The key of the write is in the slot of one of these locks.) */
 		a->redirected |= why && reply_error_redirects(why);
 		replica_ask_answered(a, got, why);
 	}
@@ -249,7 +250,7 @@ static void call(struct control *c, int db, const struct buf *request, control_f
 {
 	int rc = control_call(c, db, buf_slice(request), fn, arg);
 
-	/* It is up, or this would not run. */
+	/* The connection is up, or this would not run. */
 	HASP_ASSERT(rc == 0);
 }
 
@@ -263,7 +264,7 @@ static void replica_ask_look(struct replica_ask *a, struct control *c)
 	buf_release(&out);
 }
 
-/* So that there is something to wait for. */
+/* Writes a key, so that WAIT has a write to wait for. */
 static void line_write(struct ack_line *l, const struct replica_ask *first)
 {
 	struct lock_try t = replica_ask_try(first);
@@ -293,7 +294,9 @@ static void line_wait(struct ack_line *l, const struct replica_ask *first)
 
 /* --- groups --------------------------------------------------------------------------- */
 
-/* Redis does not answer: what is in flight is given up, and the next ones connect anew. */
+/* Redis does not answer: gives up the questions in flight, and connects again for the next
+ * ones.
+ */
 static void line_on_silence(struct timer *t, double now)
 {
 	struct ack_line *l = container_of(t, struct ack_line, timer);
@@ -302,7 +305,7 @@ static void line_on_silence(struct timer *t, double now)
 	control_reconnect(l->control, "it does not answer WAIT");
 }
 
-/* NULL: it is not known, or it is being stopped. */
+/* Returns the node that serves the lock; NULL: not known, or being stopped. */
 static struct node *node_for(const struct replica_ask *a)
 {
 	/* NOLINTNEXTLINE(clang-analyzer-core.*): no `a` is the head of its list */
@@ -317,7 +320,8 @@ static void line_send(struct ack_line *l)
 	struct replica_ask_terms terms = first->terms;
 	struct list *next;
 
-	/* One WAIT serves those who ask for as many, and wait as long. */
+	/* One WAIT serves all questions with the same number of replicas and the same time-out.
+	 */
 	for (struct list *at = l->waiting.next; at != &l->waiting; at = next) {
 		struct replica_ask *a = replica_ask_at(at);
 		next = at->next;
@@ -350,7 +354,7 @@ static void line_on_connect(struct timer *t, double now)
 		                 "the connection that asks is not there");
 }
 
-/* Nothing is in flight. */
+/* Sends the next group; no question may be in flight. */
 static void line_start(struct ack_line *l)
 {
 	struct replica_acks *all = l->all;
@@ -391,7 +395,9 @@ static struct ack_line *line_for(const struct replica_ask *a)
 	return l;
 }
 
-/* It is sent with the next group; if it is the first, not before `at`. */
+/* Queues the question for the next group; if it is the first, the group is not sent before
+ * `at`.
+ */
 static void replica_ask_queue(struct replica_ask *a, double at)
 {
 	struct ack_line *l = line_for(a);
@@ -405,7 +411,7 @@ static void replica_ask_queue(struct replica_ask *a, double at)
 		timer_start(a->all->timers, &l->timer, line_on_connect, at, 0);
 }
 
-/* --- for its users --------------------------------------------------------------------- */
+/* --- for the callers: replica_acks.h ---------------------------------------------------- */
 
 struct replica_acks *replica_acks_new(struct timers *timers, struct topology *topology,
                                       struct script_jobs *script_jobs)

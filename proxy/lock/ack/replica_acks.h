@@ -3,10 +3,11 @@
  * replica_acks: asks whether replicas have a lock that was taken (`replicas_ack`), and gives it
  * back if too few do.
  *
- * WAIT concerns what its own connection wrote, and blocks it. The lock was written over another
- * one, which serves others meanwhile: a client's link, or that of the one that handed it off.
- * So hasp asks over a connection for that alone (node_acks()), and for all locks at once that
- * were taken meanwhile, as a database commits:
+ * WAIT concerns the writes of its own connection, and blocks it. The lock was written over
+ * another connection, which must go on to serve clients: the link of its client, or of the
+ * client that handed the lock off. So hasp asks over a connection for this purpose alone
+ * (node_acks()). One question covers all locks that were taken since the last one, as in a
+ * group commit:
  *
  *   replica_ask_new() --> waiting                                  the next group gathers
  *                            | no question is in flight
@@ -15,9 +16,9 @@
  *                                                  |
  *                                                  `------> given back by ticket -> fn(false)
  *
- * A replica that has acknowledged the write has all that was written before it. The look shows
- * that the lock was: that the connection leads to the server which has it, and not to one that
- * was promoted without it. If the slot of a lock has moved, its new node is asked.
+ * A replica that has acknowledged the write has all earlier writes. The look shows that the
+ * lock is one of them: that the connection leads to the server which has the lock, and not to
+ * one that was promoted without it. If the slot of a lock has moved, hasp asks its new node.
  */
 #ifndef HASP_LOCK_ACK_REPLICA_ACKS_H
 #define HASP_LOCK_ACK_REPLICA_ACKS_H
@@ -31,28 +32,28 @@
 #include "upstream/topology.h"
 
 struct replica_acks; /* a worker's */
-struct replica_ask; /* about one lock */
+struct replica_ask; /* a question about one lock */
 
-/* All outlive it. */
+/* The arguments must outlive the result. */
 struct replica_acks *replica_acks_new(struct timers *timers, struct topology *topology,
                                       struct script_jobs *script_jobs);
-/* After topology_stop(). Clients that still ask are not answered. */
+/* To be called after topology_stop(). `fn` does not run for open questions. */
 void replica_acks_free(struct replica_acks *all);
 
 struct replica_ask_terms {
 	int db;
 	int64_t replicas; /* > 0 */
-	int64_t timeout_ms; /* > 0; a group that is in flight is waited for besides */
-	bool releases; /* else the caller does so, if it is told that too few have it */
+	int64_t timeout_ms; /* > 0; the wait for the group in flight comes on top */
+	bool releases; /* false: the caller releases the lock if too few replicas have it */
 	double until; /* when the lease of the lock is over, by the timers' clock */
 };
 
-/* `enough`: so many replicas have the lock. False: too few, or that is not known; if it was to
- * be given back, it was, or will be as soon as Redis answers. */
+/* `enough`: `replicas` replicas have the lock. False: too few, or not known; if `releases`,
+ * hasp has released the lock, or will as soon as Redis answers. */
 typedef void replica_ask_fn(void *arg, bool enough);
 
 /* Asks about the lock that the try `t` (copied) has got. `fn` runs once, after this has
- * returned, and the question is gone then. */
+ * returned, and the question is freed then. */
 struct replica_ask *replica_ask_new(struct replica_acks *all, const struct lock_try *t,
                                     const struct replica_ask_terms *terms, replica_ask_fn *fn,
                                     void *arg);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * replica_look: a look at a lock that a try has got: is it there, on the server that is asked?
- * Pure.
+ * replica_look: checks whether the server has the lock that a try has got. Pure.
  */
 #ifndef HASP_LOCK_ACK_REPLICA_LOOK_H
 #define HASP_LOCK_ACK_REPLICA_LOOK_H
@@ -16,8 +15,8 @@
 /* Appends a command that changes nothing. */
 void replica_look_write(const struct lock_try *t, enum key_naming naming, struct buf *out);
 
-/* Does the answer (NULL: there was none) show that the try's owner has the lock, and by this
- * try where Redis keeps that? */
+/* True if the answer (NULL: there was none) shows that the try's owner has the lock, and, if
+ * Redis stores the ticket, that it has the lock by this try. */
 bool replica_look_shows(const struct lock_try *t, const redisReply *reply);
 
 #endif
