@@ -11,18 +11,18 @@
 
 /* Waits that one search follows. Longer chains end by their time-outs. */
 #define SEARCH_MAX 32
-/* A search that came to nothing, because Redis did not answer or something moved meanwhile, is
- * made again after this time; then after twice of it, and so on. */
+/* How long hasp waits before it repeats a search that failed, because Redis did not answer or a
+ * lock changed its owner; doubled after each failure. */
 #define RETRY_SECONDS 0.01
 #define RETRY_SECONDS_MAX 1.0
-/* How soon hasp sees that an owner with several connections may have closed a circle by getting
- * a lock while another of them waits. */
+/* How often hasp checks whether an owner with several connections has got a lock over one of
+ * them while another one waits, which may close a circle. */
 #define GENERATION_SECONDS 0.02
-/* Questions to Redis that a worker's searches may cost in a second, one for each lock. A search
- * that would begin beyond that is put off until its turn comes. */
+/* How many questions, one for each lock, a worker's searches may ask Redis in a second. hasp
+ * puts off searches beyond that. */
 #define QUESTIONS_PER_SECOND 1000.0
 #define TURN_SECONDS 0.02
-/* Bytes of a key that are shown. */
+/* How many bytes of a key an error shows. */
 #define KEY_SHOWN_MAX 128
 
 struct deadlocks {
@@ -30,12 +30,12 @@ struct deadlocks {
 	struct script_jobs *jobs;
 	struct wait_graph *graph;
 	struct list shared; /* watches of owners that may have several connections */
-	struct timer generations; /* for them; runs while there are some */
-	unsigned generation; /* of the graph, as of the last time */
-	double questions; /* that may be asked, as of `counted_at`; < 0: searches asked more */
+	struct timer generations; /* checks them; runs while there are some */
+	unsigned generation; /* of the graph, at the last check */
+	double questions; /* how many may be asked, at `counted_at`; < 0: searches asked more */
 	double counted_at; /* by the timers' clock */
 	struct list put_off; /* watches whose searches are put off, the oldest first */
-	struct timer turn; /* for them; runs while there are some */
+	struct timer turn; /* starts them; runs while there are some */
 };
 
 struct deadlock_watch {
@@ -44,27 +44,27 @@ struct deadlock_watch {
 	void *arg;
 	struct graph_wait *wait;
 	struct search *search; /* NULL: none is under way */
-	bool again; /* there is reason to search once more behind it */
+	bool again; /* search once more after `search` */
 	struct timer retry;
 	double pause; /* before the next search, if this one fails */
 	struct list shared; /* in deadlocks.shared, or in none */
 	struct list put_off; /* in deadlocks.put_off, or in none */
 };
 
-/* One wait that the search came by. */
+/* A wait that the search has found. */
 struct search_step {
 	struct graph_wait *wait;
 	size_t from; /* the step whose lock this one's owner has */
-	struct buf holder; /* who has the lock, as owner_write() names owners */
+	struct buf holder; /* the lock's owner, as owner_write() names owners */
 };
 
 struct search {
 	struct deadlocks *all;
 	struct deadlock_watch *watch; /* NULL: it has ended */
 	struct search_step steps[SEARCH_MAX]; /* the watch's own is the first */
-	size_t n, at; /* how many there are; which one Redis is asked about */
-	/* The circle, from the watch's own wait on, once it is found; then `at` is an index of
-	 * this one. */
+	size_t n, at; /* number of steps; index of the step that hasp asks Redis about */
+	/* The circle, from the watch's own wait on, once it is found; from then on `at` is an
+	 * index of `circle`. */
 	size_t circle[SEARCH_MAX];
 	size_t ncircle; /* 0: none was found yet */
 };
@@ -73,15 +73,15 @@ static void search_begin(struct deadlock_watch *w);
 
 /* --- owners ------------------------------------------------------------------------------- */
 
-/* How the graph names an owner. A value is no token, though it may look like one. */
+/* Writes the name of an owner for the graph. A value differs from a token of the same bytes. */
 static void owner_write(struct buf *out, char kind, struct slice token)
 {
 	buf_puts(out, kind == LOCK_KIND_VALUE ? "v" : "t");
 	buf_append(out, token);
 }
 
-/* Is it an owner that is one at a time, though it may have several connections: a value, or
- * what AS names? */
+/* True for an owner that is a single one but may have several connections: a value, or a token
+ * that AS names. */
 static bool is_shared(char kind, struct slice token)
 {
 	enum owner_kind made;
@@ -89,17 +89,18 @@ static bool is_shared(char kind, struct slice token)
 	return kind == LOCK_KIND_VALUE || !owner_is_made(token, &made);
 }
 
-/* How Redis is asked who has the lock; false: who waits for it is in no circle. */
+/* Writes the kind by which hasp asks Redis for the lock's owner. False: a waiter for this lock
+ * cannot be in a circle. */
 static bool kind_to_ask(const struct lock_try *wanted, char *kind)
 {
 	*kind = (char)wanted->id.kind;
 	if (wanted->id.kind == LOCK_KIND_LIMIT) {
-		/* By LOCK.INFO, which knows a semaphore by what is there. Who wants to be its
-		 * only owner waits for each that it has; else any of them may end the wait. */
+		/* LOCK.INFO recognizes a semaphore by the type of the key. A try with LIMIT 1
+		 * waits for every owner; for a greater limit, any owner may end the wait. */
 		*kind = LOCK_KIND_TOKEN;
 		return wanted->limit == 1;
 	}
-	/* Of a read-write lock, Redis does not tell all. */
+	/* LOCK.INFO does not name all owners of a read-write lock. */
 	return !lock_kind_is_side(wanted->id.kind);
 }
 
@@ -128,7 +129,7 @@ static void search_later(struct deadlock_watch *w)
 	w->pause = w->pause * 2 < RETRY_SECONDS_MAX ? w->pause * 2 : RETRY_SECONDS_MAX;
 }
 
-/* It has found nothing; `failed`: nor could it see that there is nothing. */
+/* Ends a search that has found no circle; `failed`: there may still be one. */
 static void search_end(struct search *s, bool failed)
 {
 	struct deadlock_watch *w = s->watch;
@@ -160,7 +161,7 @@ static bool is_known(const struct search *s, const struct graph_wait *wait)
 	return false;
 }
 
-/* The owner of the lock of the step `from` waits itself, maybe. */
+/* Adds the waits of the owner that has the lock of the step `from`, if it waits itself. */
 static void follow_holder(struct search *s, size_t from)
 {
 	struct graph_wait *waits[SEARCH_MAX];
@@ -176,7 +177,7 @@ static void follow_holder(struct search *s, size_t from)
 	}
 }
 
-/* The owner of the lock of the step `last` is the watch's own. */
+/* Notes the circle: the watch's own owner has the lock of the step `last`. */
 static void close_circle(struct search *s, size_t last)
 {
 	size_t n = 0;
@@ -193,7 +194,7 @@ static void close_circle(struct search *s, size_t last)
 	s->at = 0;
 }
 
-/* --- what the client is told -------------------------------------------------------------- */
+/* --- the error for the client ------------------------------------------------------------- */
 
 static void write_key(struct buf *out, struct slice key)
 {
@@ -205,7 +206,7 @@ static void write_key(struct buf *out, struct slice key)
 	buf_puts(out, key.n > KEY_SHOWN_MAX ? "...'" : "'");
 }
 
-/* A value may be a secret, and so may what AS names. */
+/* Writes the owner, unless it is a value or a token that AS names: both may be secrets. */
 static void write_holder(struct buf *out, struct slice owner)
 {
 	size_t before = buf_len(out);
@@ -216,8 +217,8 @@ static void write_holder(struct buf *out, struct slice owner)
 		buf_puts(out, "another owner");
 }
 
-/* May the client's Redis user access the lock of `l`? Yes, if the client waits for that lock,
- * if its own connection has it, or if another client of that user waits for it. */
+/* True if the client's Redis user may access the lock of `l`: the client waits for that lock,
+ * its own connection has it, or another client of that user waits for it. */
 static bool may_see(const struct search *s, const struct search_step *l)
 {
 	const struct wait_facts *own = &s->steps[0].wait->facts;
@@ -251,7 +252,7 @@ static void write_error(const struct search *s, struct buf *out)
 	buf_puts(out, "\r\n");
 }
 
-/* Each of its locks was asked about twice. */
+/* Reports the circle: Redis has answered twice about each of its locks. */
 static void search_tell(struct search *s)
 {
 	struct deadlock_watch *w = s->watch;
@@ -271,7 +272,7 @@ static void search_tell(struct search *s)
 	buf_release(&error);
 }
 
-/* --- what Redis is asked ------------------------------------------------------------------ */
+/* --- questions to Redis ------------------------------------------------------------------- */
 
 static void search_on_answer(void *arg, const redisReply *reply);
 
@@ -294,8 +295,8 @@ static void search_ask(struct search *s)
 	buf_release(&call);
 }
 
-/* Who has the lock, by the answer of info.lua; empty: nobody, or nobody knows. False: Redis has
- * not said. */
+/* Writes the lock's owner, from the answer of info.lua; empty: the lock is free, or its owner
+ * is not known. False: Redis has not answered. */
 static bool read_holder(const redisReply *reply, char kind, struct buf *holder)
 {
 	if (!reply || reply->type == REDIS_REPLY_ERROR)
@@ -307,14 +308,14 @@ static bool read_holder(const redisReply *reply, char kind, struct buf *holder)
 	return true;
 }
 
-/* The lock of the next step has that owner. Is there more to ask? */
+/* Notes the owner of the lock of the next step. Returns true if there are more questions. */
 static bool search_follow(struct search *s, struct slice holder)
 {
 	size_t at = s->at++;
 
 	buf_append(&s->steps[at].holder, holder);
 	if (is_own(s, holder)) {
-		/* (That an owner waits for what it has itself is no circle of several.) */
+		/* (An owner that waits for its own lock is not a circle of several.) */
 		if (at > 0) {
 			close_circle(s, at);
 			return true;
@@ -328,7 +329,8 @@ static bool search_follow(struct search *s, struct slice holder)
 	return false;
 }
 
-/* The next lock of the circle has that owner now. Is there more to ask? */
+/* Compares the owner that the next lock of the circle has now. Returns true if there are more
+ * questions. */
 static bool search_confirm(struct search *s, struct slice holder)
 {
 	if (!slice_eq(holder, buf_slice(&asked(s)->holder))) {
@@ -399,7 +401,7 @@ static void deadlocks_on_turn(struct timer *t, double now)
 		timer_stop(all->timers, t);
 }
 
-/* A search begins now, or when its turn comes, or after the one under way. */
+/* Begins a search now, or when its turn comes, or after the one under way. */
 static void search_begin(struct deadlock_watch *w)
 {
 	struct deadlocks *all = w->all;
@@ -457,7 +459,8 @@ void deadlocks_free(struct deadlocks *all)
 	free(all);
 }
 
-/* One of them may get a lock by another connection while this one waits. */
+/* Checks this owner regularly: it may get a lock over another connection while this one waits.
+ */
 static void watch_shared(struct deadlock_watch *w)
 {
 	struct deadlocks *all = w->all;

@@ -10,7 +10,7 @@
 #include "base/list.h"
 
 struct wait_graph {
-	pthread_mutex_t mutex; /* of what is not atomic */
+	pthread_mutex_t mutex; /* protects all fields that are not atomic */
 	struct map by_owner; /* graph_place */
 	_Atomic size_t n; /* waits */
 	_Atomic unsigned generation;
@@ -128,7 +128,7 @@ void wait_graph_remove(struct wait_graph *g, struct graph_wait *w)
 	pthread_mutex_unlock(&g->mutex);
 }
 
-/* --- what is asked ------------------------------------------------------------------------ */
+/* --- queries ------------------------------------------------------------------------------ */
 
 size_t wait_graph_of(struct wait_graph *g, struct slice owner, struct graph_wait **waits,
                      size_t max)
