@@ -7,10 +7,10 @@
 
 /* Lines per 10 seconds, as in observing. */
 #define EVENT_BURST 10
-/* A lock that is not free is what locks are for: the level info has one line for all refused
- * tries of so many seconds. */
+/* For how many seconds of refused tries the level info gets one line: a lock that is not free
+ * is normal. */
 #define CONTENTION_SECONDS 60.0
-/* Bytes of a key that are shown, likewise. */
+/* How many bytes of a key a line shows, as in observing. */
 #define EVENT_KEY_MAX 64
 
 static const char *const event_names[LOCK_EVENTS] = {
@@ -31,7 +31,7 @@ static enum log_severity severity_of(enum lock_event e)
 	return e == LOCK_EVENT_LOST ? LOG_SEV_WARNING : LOG_SEV_INFO;
 }
 
-/* These have options of their own. */
+/* True if the section logs the event. (Some events have options of their own.) */
 static bool is_wanted(const struct section_stats *s, enum lock_event e)
 {
 	return s->log_events || e == LOCK_EVENT_LOST || e == LOCK_EVENT_HELD_LONG ||
@@ -60,7 +60,7 @@ static void print_text(struct buf *line, const char *word, struct slice text)
 		buf_printf(line, " %s=%s", word, QUOTE(text));
 }
 
-/* "127.0.0.1:4711 name" without what is behind the address; empty: it is no address. */
+/* Returns "127.0.0.1:" of "127.0.0.1:4711 name"; empty: there is no address. */
 static struct slice host_of(struct slice called)
 {
 	const char *blank = memchr(called.p, ' ', called.n);
@@ -76,14 +76,15 @@ static bool are_of_one_host(struct slice a, struct slice b)
 	return a.n && b.n && host_of(a).n && slice_eq(host_of(a), host_of(b));
 }
 
-/* NULL: there is none. */
+/* Returns the hint for the event's line; NULL: there is none. */
 static const char *hint_of(enum lock_event e, const struct event_facts *facts)
 {
 	if (e != LOCK_EVENT_DELETE_REFUSED)
 		return NULL;
 	if (are_of_one_host(facts->by, facts->holder))
 		return "a pool? see owner = address";
-	/* (If it has read the key since the holder has it, it has read the holder's value.) */
+	/* (If `by` has read the key since the holder got it, it has read the holder's value.)
+	 */
 	if (facts->read_ago >= 0 && facts->read_ago < facts->held)
 		return "it had read the value: see owner = value";
 	return NULL;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * event: what a rule, a guard or the verbs have refused, released or lost, as a line of the
- * log:
+ * event: the log line for a lock that a rule, a guard or the verbs have refused, released or
+ * lost:
  *
  *   lock_refused mode=enforce lock=NAME key="..." by="127.0.0.1:4711 shop" holder="..."
  * held_ms=12
  *
- * in the format of observing, and with its limit: of each event of each section ten lines in
- * ten seconds (for each worker); the next one tells how many were left out. What is not known
- * is left out of the line. Whatever peers have written is quoted.
+ * in the format of observing, and with its limit: each worker writes ten lines in ten seconds
+ * for each event of each section; the next line shows how many were left out. The line omits
+ * unknown facts, and quotes all texts that peers have written.
  */
 #ifndef HASP_LOCK_EVENTS_EVENT_H
 #define HASP_LOCK_EVENTS_EVENT_H
@@ -29,27 +29,27 @@ struct event_facts {
 		.held = -1, .waited = -1, .read_ago = -1                                       \
 	}
 
-/* What event_log() is told, for those who put it off. */
+/* The arguments of event_log(), for a caller that logs later. */
 struct event_to_log {
 	const struct section_stats *stats;
 	enum lock_event event;
-	double at; /* when it was, by clock_now() */
+	double at; /* when the event was, by clock_now() */
 	uint32_t suppressed; /* by event_is_logged() */
 	struct event_facts facts;
 };
 
-/* Is a line to be written about it? Asked once for each event, before its facts are gathered;
- * *suppressed is then for event_log(). `s` may be NULL: no. A lock that was lost is logged also
- * if its section logs nothing else. `now`: seconds, of one clock. */
+/* True if hasp must log the event. To be called once for each event, before the caller gathers
+ * its facts; pass *suppressed on to event_log(). `s` NULL: false. A lost lock is logged even if
+ * its section logs nothing else. `now`: seconds, of one clock. */
 bool event_is_logged(struct section_stats *s, enum lock_event e, double now,
                      uint32_t *suppressed);
 void event_log(const struct section_stats *s, enum lock_event e,
                const struct event_facts *facts, uint32_t suppressed);
 
-/* Does the line tell what may be wrong with the configuration? */
+/* True if the line has a hint about the configuration. */
 bool event_has_hint(enum lock_event e, const struct event_facts *facts);
 
-/* Was it so long that it is to be told? `limit_ms`: 0: never. */
+/* True if the time is long enough for the log. `limit_ms` 0: never. */
 static inline bool event_is_long(double seconds, int64_t limit_ms)
 {
 	return limit_ms && seconds * 1000 >= (double)limit_ms;

@@ -9,7 +9,7 @@
 #include "base/list.h"
 
 struct stats {
-	pthread_mutex_t lock; /* of the list; nobody counts under it */
+	pthread_mutex_t lock; /* of the list; counting does not take it */
 	struct list sections;
 	size_t nworkers;
 	struct top_keys **contended; /* of each worker */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * stats: what became of the commands on each section's keys, in numbers that only rise. Each
- * worker counts for itself, so that counting costs a plain addition; who wants to know adds
- * them up, from any thread.
+ * stats: counts the outcomes of the commands on each section's keys, in numbers that only rise.
+ * Each worker counts for itself, so that counting costs a plain addition; a reader adds the
+ * numbers up, from any thread.
  *
  *   worker --stats_add()--> section_stats of this worker --.
  *   worker --stats_add()--> section_stats of this worker ---`-- stats_each() --> report,
  * metrics
  *
- * A section is known by its kind and name. It is there until the end: its numbers go on over
- * reloads.
+ * A section is identified by its kind and name. Its numbers go on over reloads, until the
+ * process ends.
  */
 #ifndef HASP_LOCK_EVENTS_STATS_H
 #define HASP_LOCK_EVENTS_STATS_H
@@ -29,28 +29,27 @@ enum stats_field {
 	STAT_ACQUIRED, /* by an owner that did not have it before; also STAT_HANDED_OVER */
 	STAT_RELEASED, /* commands that released a lock, or one hold of it */
 	STAT_RENEWED, /* leases that hasp began again */
-	STAT_REFUSED, /* tries to take it, at once */
+	STAT_REFUSED, /* tries that got no lock, without waiting */
 	STAT_WRITES_REFUSED,
 	STAT_DELETES_REFUSED,
 	STAT_UPDATES_REFUSED, /* guards: the key had been read under a guard that was lost */
-	STAT_WAITED, /* tries that stood in line */
-	STAT_HANDED_OVER, /* of these, such as got it */
-	STAT_TIMED_OUT, /* and such as did not */
-	STAT_DEADLOCKS, /* and such as would have waited for themselves, by way of others */
+	STAT_WAITED, /* tries that waited in line */
+	STAT_HANDED_OVER, /* STAT_WAITED that got the lock */
+	STAT_TIMED_OUT, /* STAT_WAITED that did not get it in time */
+	STAT_DEADLOCKS, /* STAT_WAITED that ended with -DEADLOCK */
 	STAT_RELEASED_AT_DISCONNECT,
 	STAT_LOST, /* the lease was over before it was renewed, or a server forgot the lock */
 };
 #define STATS (STAT_LOST + 1)
 
-/* What is so at the moment; counted down again. */
+/* Numbers that rise and fall. */
 enum stats_gauge {
-	STAT_HELD, /* locks whose lease is not over, as far as hasp knows; guards are not
-	            * counted */
-	STAT_WAITERS, /* tries that stand in line */
+	STAT_HELD, /* locks whose lease is not over, as far as hasp knows; without guards */
+	STAT_WAITERS, /* tries that wait in line */
 };
 #define STATS_GAUGES (STAT_WAITERS + 1)
 
-/* Things that are logged, each with a limit of its own. event.c has their names. */
+/* Events that hasp logs, each with a limit of its own. event.c has their names. */
 enum lock_event {
 	LOCK_EVENT_LOCK_REFUSED,
 	LOCK_EVENT_WRITE_REFUSED,
@@ -65,31 +64,30 @@ enum lock_event {
 };
 #define LOCK_EVENTS (LOCK_EVENT_WAITED_LONG + 1)
 
-/* One worker's of one section. Only that worker's thread uses what is below
- * `held`. */
+/* The numbers of one worker and one section. Only that worker's thread writes them, and uses
+ * the fields after `held`. */
 struct section_stats {
-	struct metrics_counter n[STATS]; /* by enum stats_field; that thread alone writes them
-	                                  */
-	struct metrics_counter now[STATS_GAUGES]; /* by enum stats_gauge; likewise */
-	struct metrics_histogram waited; /* how long tries stood in line, whatever came of it */
-	struct metrics_histogram held; /* how long locks were held that are not any more */
+	struct metrics_counter n[STATS]; /* by enum stats_field */
+	struct metrics_counter now[STATS_GAUGES]; /* by enum stats_gauge */
+	struct metrics_histogram waited; /* how long tries waited in line, with any outcome */
+	struct metrics_histogram held; /* how long locks were held, at their end */
 	enum stats_kind kind;
 	const char *name; /* of the section; of [verbs] the name of LOCK */
 	bool log_events;
 	int64_t log_held_ms, log_waited_ms; /* 0: not logged */
-	bool watches_reads; /* which connections read its locks is noted, for the log */
+	bool watches_reads; /* notes which connections read its locks, for the log */
 	struct log_limit limits[LOCK_EVENTS];
 	struct top_keys *contended; /* of all of that worker's sections */
 };
 
-/* `s` may be NULL: then it is nobody's. */
+/* Counts an outcome; nothing if `s` is NULL. */
 static inline void stats_add(struct section_stats *s, enum stats_field what)
 {
 	if (s)
 		metrics_count(&s->n[what], 1);
 }
 
-/* One more, or one less. */
+/* Counts one more, or one less. */
 static inline void stats_change(struct section_stats *s, enum stats_gauge what, bool more)
 {
 	if (s)
@@ -108,13 +106,13 @@ static inline void stats_held(struct section_stats *s, double seconds)
 		metrics_observe(&s->held, seconds);
 }
 
-/* What happens to keys that several owners want, counted by top_keys. */
+/* Events of keys that several owners want, counted by top_keys. */
 enum contention {
-	CONTENTION_REFUSED, /* an owner was refused what another one has */
-	CONTENTION_WAITED, /* an owner stood in line for it */
+	CONTENTION_REFUSED, /* an owner was refused because another one has the lock */
+	CONTENTION_WAITED, /* an owner waited in line */
 };
 
-/* It happened to `key`. `now`: clock_now(). */
+/* Counts an event of `key`. `now`: clock_now(). */
 static inline void stats_contended(struct section_stats *s, enum contention what, int db,
                                    struct slice key, double now)
 {
@@ -122,7 +120,7 @@ static inline void stats_contended(struct section_stats *s, enum contention what
 		top_keys_add(s->contended, s, db, key, what, now);
 }
 
-/* Of all workers. */
+/* Sums over all workers. */
 struct stats_sums {
 	uint64_t n[STATS], now[STATS_GAUGES];
 	struct metrics_sums waited, held;
@@ -133,18 +131,18 @@ struct stats; /* all workers' */
 struct stats *stats_new(size_t nworkers);
 void stats_free(struct stats *s); /* no worker runs any more */
 
-/* That worker's numbers of the section; valid until stats_free(). From any thread. */
+/* Returns that worker's numbers of the section; valid until stats_free(). From any thread. */
 struct section_stats *stats_section(struct stats *s, enum stats_kind kind, const char *name,
                                     size_t worker);
 
-/* Calls `fn` with each section and its sums over all workers, in the order in which they became
- * known. From any thread; `fn` must not call this module. */
+/* Calls `fn` with each section and its sums over all workers, in the order of their first use.
+ * From any thread; `fn` must not call this module. */
 typedef void stats_fn(void *arg, enum stats_kind kind, const char *name,
                       const struct stats_sums *sums);
 void stats_each(struct stats *s, stats_fn *fn, void *arg);
 
-/* That worker's most contended keys of the last minutes, of all sections; `of` is the section's
- * struct section_stats. On that worker's thread. */
+/* Returns that worker's most contended keys of the last minutes, of all sections; `of` is the
+ * section's struct section_stats. On that worker's thread. */
 struct top_keys *stats_contended_keys(struct stats *s, size_t worker);
 
 /* "lock", "guard", "verbs" or "quorum" */
@@ -152,7 +150,7 @@ const char *stats_kind_word(enum stats_kind kind);
 
 /* "acquired" and the like */
 const char *stats_field_word(enum stats_field what);
-/* Do sections of that kind count it? */
+/* True if sections of that kind count this field. */
 bool stats_field_counts(enum stats_field what, enum stats_kind kind);
 
 /* Appends a line for each section with its sums. */
