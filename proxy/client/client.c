@@ -156,7 +156,7 @@ void clients_reap(struct client_env *env)
 		client_free(container_of(node, struct client, node));
 }
 
-/* It is the client's turn to say something; a part of a request is nothing. */
+/* True if the client must send the next request. A part of a request does not count as one. */
 static bool is_silent(const struct client *c)
 {
 	return !client_is_listener(c) && !client_waits_for_answer(c) &&
@@ -193,7 +193,7 @@ static void sweep_idle(struct client_env *env, double now)
 	}
 }
 
-/* What it has sent of its first request may be, or become, a login. */
+/* True if the part of its first request that the client has sent may become a login. */
 static bool begins_with_login(const struct client *c)
 {
 	struct resp_view view;
@@ -269,7 +269,7 @@ void clients_go_on(struct client_env *env)
 {
 	struct list waiting;
 
-	/* What one of them sends may end others. */
+	/* A request of one client may end other clients of the list. */
 	list_init(&waiting);
 	list_move_all(&waiting, &env->clients);
 	while (!list_empty(&waiting)) {
@@ -284,7 +284,7 @@ void clients_know_commands(struct client_env *env)
 {
 	struct list waiting;
 
-	/* What comes behind may have to wait anew. */
+	/* A client's next request may put it on env->learning again. */
 	list_init(&waiting);
 	list_move_all(&waiting, &env->learning);
 	while (!list_empty(&waiting))

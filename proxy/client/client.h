@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * client: one application's connection: reads its requests, has each one decided (policy/),
- * sends it, or what it became, over a link, and hands the replies back in order. The link is
- * one shared with other clients until a command needs one of the client's own.
+ * sends it, or a call in its place, over a link, and returns the replies in order. The client
+ * shares its link with other clients until a command needs a link of its own.
  *
  *               input.c               requests.c
  *   socket --> scratch or `in` --> request scan --> fast_path.c --> only to be passed --.
@@ -17,11 +17,11 @@
  *                  `--what the reply means for session and locks-`---answered----'
  *
  * (a) A request that has only to be passed, as most have, is counted and left where it is: a
- * run of them is sent in one piece. (b) A request that fits is held until it is whole and
- * decided about once. One that is long and concerns no rule streams through. (c) A rewritten or
- * guarded request stays at the head of `in` until it is answered: it may have to be sent again,
- * and what is behind it must wait. The client is parked meanwhile. (d) Replies go to the client
- * as they come; the link's FIFO says which of them hasp needs to know, too.
+ * run of them is sent in one piece. (b) A request that fits is kept until it is whole, and
+ * decided once. A long request that no rule concerns streams through. (c) A rewritten or
+ * guarded request stays at the head of `in` until it is answered: hasp may have to send it
+ * again, and later requests must wait. Until then the client is parked. (d) Replies go to the
+ * client as they come; the link's FIFO says which of them hasp must read, too.
  */
 #ifndef HASP_CLIENT_CLIENT_H
 #define HASP_CLIENT_CLIENT_H
@@ -33,9 +33,10 @@ struct quorum_owner;
 /* Sets the members that belong to this room; the worker sets the others. */
 void clients_init(struct client_env *env);
 
-/* Takes the connection `fd`, which was accepted by `listener`, an entry of `listen` that
- * outlives it. `tls`: of `fd`, which the client owns, too; NULL: it is not encrypted. `behind`:
- * whose connection it is said to be, AF_INET or AF_INET6; NULL: that of who is connected. */
+/* Takes the connection `fd`, which `listener` accepted, an entry of `listen` that outlives the
+ * client. The client owns `fd` and `tls`; `tls` NULL: not encrypted. `behind`: the client's
+ * address by the load balancer's PROXY header, AF_INET or AF_INET6; NULL: the peer's address
+ * is the client's. */
 void client_new(struct client_env *env, int fd, const char *listener, struct tls *tls,
                 const struct sockaddr_storage *behind);
 
@@ -51,7 +52,7 @@ void client_lost_hold(struct hold_owner *o);
 /* A lock of a quorum, which this client has, was lost: it is closed, so that it notices. */
 void client_lost_lock(struct quorum_owner *o);
 
-/* What the client waits for that is the owner of a waiter in line. Points into the client. */
+/* The lock or guard that a client waits for in line. Points into the client. */
 struct client_wait {
 	struct client *client;
 	const struct section_stats *stats; /* of its section; NULL: it has none any more */
@@ -79,14 +80,14 @@ void clients_go_on(struct client_env *env);
  * asked: those that wait for that go on. */
 void clients_know_commands(struct client_env *env);
 
-/* While the node is paused: how many clients have something under way at Redis, or are in the
- * middle of their work. *nbound: how many others lose what they have there when Redis ends, for
- * they listen, or are blocked. */
+/* For a paused node: returns how many clients have a request under way at Redis, or are in the
+ * middle of their work. Sets *nbound to the number of other clients that lose their state when
+ * Redis ends, because they are subscribed or blocked. */
 size_t clients_under_way(const struct client_env *env, size_t *nbound);
 
-/* hasp shall end: from now on a client is closed when it is at rest. One that has a lock, a
- * guard or a transaction, or waits, is in the middle of its work, and is closed when it gives
- * that back. clients_sweep() is then to be called more often. */
+/* Begins to drain: from now on a client is closed when it is at rest. A client that has a lock,
+ * a guard or a transaction, or waits, is in the middle of its work; it is closed when it has
+ * given that back. From then on the caller must call clients_sweep() more often. */
 void clients_drain(struct client_env *env);
 
 /* Closes those for which most is kept, while it is more than memory_limit for all together, and

@@ -44,7 +44,7 @@ struct client_table {
 	uint64_t last; /* number that was given to a client */
 };
 
-/* What the clients of a worker share; the worker owns it. */
+/* The state that the clients of a worker share; the worker owns it. */
 struct client_env {
 	struct ev_loop *loop;
 	struct policy_env policy; /* what commands are decided by */

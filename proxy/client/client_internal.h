@@ -66,7 +66,7 @@ enum client_state {
 };
 #define CLIENT_STATES (CLIENT_DEAD + 1)
 
-/* What becomes of a request if the link that it waits for cannot be had. links.c writes it. */
+/* The next step of a request if the link that it waits for cannot be had. links.c writes it. */
 enum next_link {
 	NEXT_NONE, /* it fails */
 	NEXT_MAY_BE_BARE, /* a link of its own will do on which nothing is replayed */
@@ -74,8 +74,8 @@ enum next_link {
 	NEXT_OWN, /* no shared link is asked for: the one of its own will do */
 };
 
-/* What a client asks of the other workers, as far as its own worker may look at it: the rest
- * goes from one to the other. */
+/* A client's question to the other workers: the part that its own worker may read. The rest
+ * travels from worker to worker. */
 struct client_asked {
 	struct client *client; /* NULL: it is gone */
 	size_t nbytes; /* of memory */
@@ -136,10 +136,10 @@ struct client {
 	struct read_set read_set;
 	struct tracker_client *watched; /* NULL until it is watched */
 	const char *listener; /* the entry of `listen` that it came by */
-	struct sockaddr_storage *behind; /* whose connection the balancer said it is; NULL: that
-	                                  * of who is connected */
-	char *peer; /* its address, for a failure of TLS, by which it would be gone; NULL: it
-	             * does not encrypt */
+	struct sockaddr_storage *behind; /* the client's address by the PROXY header; NULL: the
+	                                  * peer's address is the client's */
+	char *peer; /* the client's address, to log a failure of TLS after the socket has lost
+	             * it; NULL: not encrypted */
 };
 
 /* The client behind a callback's void pointer. */
@@ -156,7 +156,7 @@ static inline bool client_is_dead(const struct client *c)
 	return c->state == CLIENT_DEAD;
 }
 
-/* It is closed or about to be: no more requests are taken from it. */
+/* True if the client is closed or about to be: hasp takes no more requests from it. */
 static inline bool client_is_ending(const struct client *c)
 {
 	return c->state == CLIENT_FINISHING || c->state == CLIENT_DEAD;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * client_list: the clients of a worker by their numbers, and what is told of each: for those
- * who show what hasp does, and who end a client by its number. A client keeps its place in the
- * table as long as it is there, so that one who goes through them in steps meets each of them
- * once.
+ * client_list: the table of a worker's clients by number, for the console's SHOW CLIENTS and
+ * KILL. A client keeps its place in the table until it is gone, so that a walk in several steps
+ * meets each client once.
  */
 #ifndef HASP_CLIENT_CLIENT_LIST_H
 #define HASP_CLIENT_CLIENT_LIST_H
@@ -25,7 +24,7 @@ void client_list_remove(struct client_env *env, struct client *c);
 /* None is left. */
 void client_list_fini(struct client_env *env);
 
-/* What is told of a client. The strings live until it does something. */
+/* A client's figures. The strings are valid until the client does something. */
 struct client_figures {
 	uint64_t id; /* of one client of the process, ever */
 	const char *address;
@@ -43,19 +42,19 @@ struct client_figures {
 };
 typedef void client_list_fn(void *arg, const struct client_figures *f);
 
-/* Tells of some clients, looking at `most` places from `cursor` on, 0 at first. Returns the
+/* Calls `fn` for the clients in the `most` places from `cursor` on, 0 at first. Returns the
  * cursor to go on with; 0: there are no more. */
 uint64_t client_list_walk(const struct client_env *env, uint64_t cursor, size_t most,
                           client_list_fn *fn, void *arg);
 
 uint64_t client_list_id(const struct client *c);
-/* Of the client whose holds, or read set, it is. */
+/* Return the id of the client that owns the holds, or the read set. */
 uint64_t client_list_id_of_holder(const struct hold_owner *o);
 uint64_t client_list_id_of_reader(const struct read_set *r);
-/* Which worker has the client, if it is there. */
+/* Returns the number of the worker that has the client `id`, if it is still connected. */
 int client_list_worker(uint64_t id);
-/* Closes it, as if it had hung up; appends its address and name to `described`. False: there is
- * none with this id. */
+/* Closes the client `id` as if it had hung up, and appends its address and name to `described`.
+ * False: this worker has no client `id`. */
 bool client_list_kill(struct client_env *env, uint64_t id, const char *reason,
                       struct buf *described);
 

@@ -45,8 +45,8 @@ static void on_done(void *arg, struct pending_request *r, int db,
 {
 	struct client *c = arg;
 
-	/* What Redis refused has ended nothing; and hasp's own user may see more keys than this
-	 * client. */
+	/* After an error, do not probe: the command has ended no lock, and hasp's own user may
+	 * see more keys than this client. */
 	if (buf_len(&r->probe_keys) && !resp_reply_is_error(reply) &&
 	    !(r->pending_lock && followed_script_failed(r->pending_lock)))
 		probe_locks(c, db, r);
@@ -55,7 +55,7 @@ static void on_done(void *arg, struct pending_request *r, int db,
 		value_read_complete(r->value_read, &c->holds.seen, db, frame);
 	if (r->checked_read)
 		checked_read_complete(r->checked_read, db, reply, frame);
-	/* (Of a transaction; any other error was seen by its line.) */
+	/* (This error is an element of EXEC's reply; any other was noticed by its line.) */
 	if (r->pending_lock && slice_starts(frame, SLICE_LIT("-LOCKED ")))
 		pending_lock_locked(r->pending_lock);
 	if (r->pending_lock)

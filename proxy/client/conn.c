@@ -9,7 +9,7 @@
 #include "net/address.h"
 #include "watch/shared_tracker.h"
 
-/* For so long a client that has come when hasp began to drain may take to its first request. */
+/* How long a client that connected just before hasp drains may take to its first request. */
 #define DRAIN_NEW_CLIENT_SECONDS 5.0
 
 /* --- state ------------------------------------------------------------------------------ */
@@ -134,7 +134,7 @@ void client_steer_reading(struct client *c)
 		stream_pause(&c->stream);
 	else
 		stream_resume(&c->stream);
-	/* What it sends from now on is not seen. */
+	/* From now on hasp does not see whether the client sends. */
 	if (c->stream.paused && client_may_pause_link(c))
 		client_steer_link(c);
 }
@@ -234,7 +234,7 @@ static void give_up_locks(struct client *c)
 	read_set_end(&c->read_set, clock_now(), is_cut_off(c));
 	shared_tracker_forget(c->env->policy.tracker, c->watched);
 	c->watched = NULL;
-	/* It was not sent yet. */
+	/* A request that was not sent is in no list: free it here. */
 	if (c->current && list_empty(&c->current->node))
 		pending_free(c->current);
 	c->current = NULL;
@@ -291,8 +291,8 @@ static bool is_quiet(const struct client *c)
 	       !stream_has_input(&c->stream);
 }
 
-/* It has just come, and not sent a byte yet: closing it now would reset its first request,
- * which is on its way. */
+/* True if the client has just connected and not sent a byte: closing it now would reset its
+ * first request, which is on its way. */
 static bool is_about_to_send(const struct client *c)
 {
 	return c->active_at < c->since &&
@@ -310,8 +310,8 @@ void client_drain(struct client *c)
 		c->user.await_idle = true;
 }
 
-/* What the client still sends is read and dropped meanwhile: closing a socket with unread
- * bytes would reset it, and the client might never see its last ones. */
+/* Reads and drops what the client still sends: closing a socket with unread bytes would reset
+ * it, and the client might never see its last replies. */
 void client_finish(struct client *c, const char *reason)
 {
 	if (c->eof && stream_pending(&c->stream) == 0 && !client_is_ending(c))

@@ -47,11 +47,12 @@ static inline bool client_may_pause_link(const struct client *c)
 	return c->user.link && (!c->shared || c->user.claimed);
 }
 
-/* The client does not take its replies. A link of its own is not read meanwhile, so that they
- * stay in Redis, unless the client may itself be waiting for its requests to be read. */
+/* Stops reading from a link of the client's own while the client leaves replies unread, so that
+ * they stay in Redis; but goes on if the client may be waiting for hasp to read its requests.
+ */
 void client_steer_link(struct client *c);
 
-/* What is kept for the client, without what a link of its own keeps. */
+/* Bytes of memory kept for the client, without the buffers of a link of its own. */
 static inline size_t client_nbytes(const struct client *c)
 {
 	return buf_cap(&c->in) + buf_cap(&c->stream.out) + session_nbytes(&c->session) +
@@ -63,7 +64,7 @@ static inline size_t client_nbytes(const struct client *c)
 /* Notes when the client has read some of its replies, or all. To be called each second, too. */
 void client_note_reading(struct client *c);
 
-/* Counts all of it anew, when that may have grown, or shrunk. */
+/* Counts the client's memory again, after it may have grown or shrunk. */
 void client_count_memory(struct client *c);
 
 /* Does the client's own link, if it has one, keep requests that Redis has not taken? */
@@ -72,7 +73,8 @@ static inline bool client_has_unsent(const struct client *c)
 	return !c->shared && c->user.link && link_pending(c->user.link);
 }
 
-/* The same where little is kept for nearly every client: for as much as goes unnoticed. */
+/* Counts the client's memory again if it is, or was, enough to be counted. Cheap for nearly
+ * every client. */
 static inline void client_notice_memory(struct client *c)
 {
 	if (c->share.nbytes || client_nbytes(c) >= ACCOUNT_LEAST || client_has_unsent(c))
@@ -91,14 +93,14 @@ void client_park(struct client *c, enum client_state why);
 /* The reason is gone: requests are taken from `in` again. */
 void client_unpark(struct client *c);
 
-/* `current` was answered: the request leaves `in`, and those behind it go on. `current` itself
- * is the caller's. */
+/* `current` was answered: removes the request from `in` and takes the next ones. The caller
+ * owns `current` itself. */
 void client_end_current(struct client *c);
 
-/* Is the decision about `current` still valid? Not when the configuration, or what Redis told
- * of its commands, has changed since. */
+/* True if the decision about `current` is still valid: neither the configuration nor Redis'
+ * list of commands has changed since. */
 bool client_is_decided(const struct client *c);
-/* Drops `current`, which is not in flight, and decides about the request anew. Its waiter
+/* Drops `current`, which is not in flight, and decides about the request again. Its waiter
  * stays. */
 void client_decide_again(struct client *c);
 
@@ -108,17 +110,17 @@ void client_end_wait(struct client *c);
 /* Quiet by nature: it waits for what others publish, or for what it replicates. */
 bool client_is_listener(const struct client *c);
 
-/* Is a reply due to the client, or on its way? Of a request that streams, none is due before it
- * ends. */
+/* True if a reply is due to the client, or on its way. The reply to a request that streams is
+ * due when the request has ended. */
 bool client_waits_for_answer(const struct client *c);
 
 /* Is it between commands that belong together: in a transaction, or between the read of a
  * guarded key, for which it may have stood in line, and its write? */
 bool client_is_amid(const struct client *c);
 
-/* While hasp drains: closes the client if nothing of it is under way and it has no lock, guard
- * or transaction, and it has not only just come; else this is asked again when the last reply
- * that is due was sent to it. */
+/* While hasp drains: closes the client if it has nothing under way, no lock, guard or
+ * transaction, and has not just connected; else hasp checks again when the client has got the
+ * last reply that is due. */
 void client_drain(struct client *c);
 
 /* Ends it at once. clients_reap() frees it. `reason` is for the log. */
@@ -126,8 +128,8 @@ void client_close(struct client *c, const char *reason);
 
 /* Closes when the client has fetched its last bytes. */
 void client_finish(struct client *c, const char *reason);
-/* The same, with `error` as its last answer. What it held, or was about to read, has been given
- * up when it gets that. */
+/* As client_finish(), with `error` as the last answer. The client's locks and guards are given
+ * up before it gets that. */
 void client_finish_with(struct client *c, struct slice error, const char *reason);
 
 #endif

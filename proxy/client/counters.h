@@ -9,7 +9,7 @@
 #include "base/metrics.h"
 #include "upstream/link.h"
 
-/* What was done with a command. One that is decided about anew counts again. */
+/* How hasp handled a command. A command that is decided again counts again. */
 enum command_outcome {
 	COMMAND_PASSED, /* Redis got it as it came */
 	COMMAND_REWRITTEN, /* Redis got a call in its place */
@@ -18,7 +18,7 @@ enum command_outcome {
 };
 #define COMMAND_OUTCOMES (COMMAND_REFUSED + 1)
 
-/* What was in the way of clients, requests, links and calls, each by the option's name. */
+/* The limits that stopped clients, requests or links, each by its option's name. */
 enum limit {
 	LIMIT_MAX_CLIENTS, /* connections that were refused */
 	LIMIT_CLIENT_OUTPUT, /* clients that were closed, here */

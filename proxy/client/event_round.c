@@ -9,7 +9,7 @@
 #include "client/round.h"
 #include "lock/hold/held.h"
 
-/* The key and the rest are kept meanwhile: of longer ones nobody is asked. */
+/* A round keeps the key and the other texts: an event with longer ones is logged at once. */
 #define EVENT_NBYTES_MAX ((size_t)64 * 1024)
 
 struct event_round {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * event_round: an event that is to be logged, and of which this worker does not know who has
- * the lock. The others are asked in turn (client/round.h), and then the line is written: later
- * than the client was answered, and no more often than events are logged.
+ * event_round: logs an event after asking the other workers for the owner of the lock, which
+ * this worker does not know. The workers are asked in turn (client/round.h), then the line is
+ * written: later than the client was answered, and no more often than events are logged.
  */
 #ifndef HASP_CLIENT_EVENT_ROUND_H
 #define HASP_CLIENT_EVENT_ROUND_H

@@ -32,7 +32,7 @@ static void ask_login(struct client *c)
 	client_park(c, CLIENT_PARKED_REPLY);
 }
 
-/* What DISPATCH_COUNT_WRITES says. The key ends by itself if the user may not delete it. */
+/* Does the step DISPATCH_COUNT_WRITES. The key expires if the user may not delete it. */
 static void count_writes(struct client *c)
 {
 	struct slice set[] = { SLICE_LIT("SET"), SLICE_LIT(KEY_NAME_ACK), SLICE_LIT("1"),
@@ -104,7 +104,7 @@ static bool on_login_line(struct client *c, struct slice line)
 			metrics_count(&c->env->counters.commands[COMMAND_PASSED], 1);
 		return true;
 	}
-	/* It serves clients without a login by now. */
+	/* The server no longer requires a login. */
 	if (line.n && *line.p == '+')
 		c->env->node->links.login_required = false;
 	if (c->current->kind == PENDING_LOGIN) {
@@ -116,7 +116,7 @@ static bool on_login_line(struct client *c, struct slice line)
 	return false;
 }
 
-/* What answers a try that was withdrawn. */
+/* The line that answers a call after link_withdraw(). */
 #define WITHDRAWN "-ERR hasp: its time is over\r\n"
 
 static void on_wait_timed_out(void *owner);
@@ -171,7 +171,7 @@ static void on_queue_ready(void *owner)
 		exchange_resume(c);
 }
 
-/* It has, and hasp has not read that far. */
+/* True if the client has sent FIN or reset its connection, read by hasp or not. */
 static bool has_hung_up(const struct client *c)
 {
 	struct pollfd p = { .fd = stream_fd(&c->stream), .events = POLLRDHUP };
@@ -179,8 +179,8 @@ static bool has_hung_up(const struct client *c)
 	return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
-/* What a client waited for is there. The request counts as sent again: what it got is undone if
- * the client is closed. False: it is. */
+/* Resumes a client whose wait is over. Its request counts as sent again, so that closing the
+ * client undoes what the request got. False: the client had hung up, and was closed. */
 static bool resume_parked(struct client *c)
 {
 	client_set_state(c, CLIENT_PARKED_REPLY);
@@ -196,7 +196,7 @@ static void on_granted(void *owner, long long fence, double since)
 
 	if (!resume_parked(c))
 		return;
-	/* Whoever handed the lock over wrote it. */
+	/* The previous owner's link wrote the lock. */
 	c->uncounted = true;
 	if (c->current->guard_op) {
 		guard_events_granted(c);

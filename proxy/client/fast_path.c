@@ -7,7 +7,7 @@
 #include "policy/own_keys.h"
 #include "policy/watched.h"
 
-/* Which requests a client's link takes while nothing has to be decided about them. */
+/* The requests that a client's link takes, among those that need no decision. */
 enum plain { PLAIN_NONE, PLAIN_STATELESS, PLAIN_ANY };
 
 static enum plain takes_plain(const struct client *c)
@@ -23,7 +23,7 @@ static enum plain takes_plain(const struct client *c)
 	return PLAIN_STATELESS;
 }
 
-/* Of the request in env->args: has it only to be passed? */
+/* True if the request in env->args has only to be passed. */
 static inline bool is_plain(const struct client *c, const struct command_info *what)
 {
 	const struct client_env *env = c->env;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fast_path: requests that have only to be passed, which most are: told by their names and
- * first keys, counted, and left where they are, to be sent in one piece.
+ * fast_path: recognizes requests that have only to be passed, as most have, by their names and
+ * first keys; counts them and leaves them where they are, to be sent in one piece.
  */
 #ifndef HASP_CLIENT_FAST_PATH_H
 #define HASP_CLIENT_FAST_PATH_H

@@ -18,7 +18,7 @@ static bool is_about(struct slice line, struct slice key)
 	return result;
 }
 
-/* The first of them, if the line tells of none. */
+/* Returns the key that the error `line` is about; if it is about none, the first key. */
 static const struct guard_op_key *refused_key(const struct guard_op *op, struct slice line)
 {
 	for (size_t i = 0; i < op->n; i++)
@@ -54,7 +54,7 @@ static void log_guard_event(struct client *c, const struct guard_op_key *k, enum
 		facts->holder = buf_slice(&holder);
 		facts->held = now - other->since;
 	}
-	/* (Who has waited long has the guard by now. A key that is checked has no holder.) */
+	/* (A client that has waited long has the guard by now. A checked key has no holder.) */
 	if (other || e == LOCK_EVENT_WAITED_LONG || k->entry->checked) {
 		event_log(event.stats, e, facts, event.suppressed);
 	} else {
@@ -70,7 +70,7 @@ static void count_contended(const struct guard_op_key *k, enum contention what)
 	                read_set_entry_key(k->entry), clock_now());
 }
 
-/* Its wait was in vain. */
+/* Counts and logs a command that did not get its guard; `event` says why. */
 static void count_in_vain(struct client *c, const struct guard_op_key *k, enum stats_field stat,
                           enum lock_event event)
 {

@@ -10,12 +10,12 @@
 
 /* `current` was refused by `line`, an error; one that is not about guards changes nothing. */
 void guard_events_refused(struct client *c, struct slice line);
-/* It joins the line for a guard: to be called before its place is known. */
+/* The client joins the line for a guard. Call this before its place is known. */
 void guard_events_queued(struct client *c);
-/* It has got the guard that it waited for; its time is over. */
+/* The client got the guard that it waited for; or its wait timed out. */
 void guard_events_granted(struct client *c);
 void guard_events_timed_out(struct client *c);
-/* It waited in a circle. */
+/* The client's wait was part of a deadlock. */
 void guard_events_deadlock(struct client *c);
 
 #endif

@@ -93,7 +93,7 @@ static bool go(struct client *c, const struct context *x, enum guard_op_event ev
 
 bool guard_exchange_start(struct client *c, struct context *x)
 {
-	/* (It may just have ended a transaction of the application's.) */
+	/* (The command may just have ended the application's transaction.) */
 	lock_wait_how(c, false, &x->how);
 	return go(c, x, GUARD_EVENT_START);
 }
@@ -216,7 +216,7 @@ void guard_exchange_on_acked(struct client *c, bool enough)
 	static const struct slice refusal = SLICE_LIT(LOCK_WAIT_NOREPLICAS "\r\n");
 	struct guard_op *op = c->current->guard_op;
 
-	/* Its link may have gone meanwhile. */
+	/* The client may have lost its link since. */
 	if (enough && !links_is_usable(c)) {
 		guard_exchange_again(c);
 	} else if (op->kind != GUARD_OP_SCRIPT) {
@@ -236,7 +236,7 @@ bool guard_exchange_may_be_withdrawn(const struct client *c)
 	return c->current->guard_op->phase == GUARD_OP_SCRIPTED;
 }
 
-/* The wait ends in vain; `answer` says why. */
+/* Ends a wait that did not get the guard; `answer` says why. */
 static void end_wait_in_vain(struct client *c, struct slice answer)
 {
 	struct guard_op *op = c->current->guard_op;

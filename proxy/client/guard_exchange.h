@@ -12,7 +12,7 @@
 /* Begins with what was decided for x->req. False: the client is not parked, for an error was
  * sent in the place of the command. */
 bool guard_exchange_start(struct client *c, struct context *x);
-/* Goes on where the client was parked, or once more where it was sent in vain. */
+/* Resumes the step at which the client was parked, or repeats a step that had no effect. */
 void guard_exchange_again(struct client *c);
 
 /* As link_ops.on_line() and on_reply(), for `r`, which is `current`. */
@@ -23,7 +23,7 @@ void guard_exchange_on_reply(struct client *c, const struct resp_reply *reply,
 /* The time to wait for the guard is over. Until the answer to its script is there, only if that
  * was withdrawn. */
 void guard_exchange_on_timed_out(struct client *c);
-/* It waits in a circle; `error`, with its line end, is its answer. */
+/* The client's wait is part of a deadlock; `error`, with its line end, is its answer. */
 void guard_exchange_on_deadlock(struct client *c, struct slice error);
 /* May what was sent be withdrawn? */
 bool guard_exchange_may_be_withdrawn(const struct client *c);

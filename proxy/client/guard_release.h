@@ -10,9 +10,9 @@
 
 /* Releases what the command has acquired and did not read, or does not need any more. */
 void guard_release(struct client *c, const struct guard_op *op, enum guard_op_result result);
-/* The same when its wait was in vain. In front of a cluster the slot may be on its way, and
- * what the client sends next would wait for that: there hasp's own connection releases what the
- * command may have. `withdrawn`: no server has carried out what was sent last. */
+/* Releases the guards of a command whose wait failed. In front of a cluster, hasp's own
+ * connection releases them: the slot may be migrating, and the client's next request would wait
+ * for that. If `withdrawn`, no server has carried out the last request. */
 void guard_release_in_vain(struct client *c, const struct guard_op *op, bool withdrawn);
 /* `current` was answered `+QUEUED ...`: the client waits for the guard. */
 void guard_wait(struct client *c, struct slice line);
@@ -20,8 +20,8 @@ void guard_wait(struct client *c, struct slice line);
 /* The guards of `current` were granted; it goes on when replicas have them. */
 void guard_ask_replicas(struct client *c);
 
-/* `current` is over. What it means for other commands is in force when the client gets
- * `answer`; empty: its answer was sent, or is on its way to the client. */
+/* Ends `current`. Its effects on other commands are in force before the client gets `answer`;
+ * empty: the answer was sent, or is on its way to the client. */
 void guard_end(struct client *c, struct slice answer, enum guard_op_result result);
 
 #endif

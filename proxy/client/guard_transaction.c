@@ -24,7 +24,8 @@ void guard_transaction_send_next(struct client *c, const struct rewrite_how *how
 	bool discards = op->block_open;
 	struct buf out = BUF_INIT;
 
-	/* What Redis has queued of the application's transaction is sent anew. */
+	/* The commands that Redis has queued of the application's transaction are sent again.
+	 */
 	if (discards)
 		resp_write_word(&out, "DISCARD");
 	op->block_open = false;
@@ -163,7 +164,7 @@ static void end_transaction(struct client *c, struct slice answer, enum guard_op
 	complete_transaction(c, answer, result, reply, captured);
 }
 
-/* The application's MULTI goes out, behind the WATCH that it does not see. */
+/* Sends the application's MULTI, after the WATCH that the application does not see. */
 static void begin_multi(struct client *c, enum transaction_guards guards)
 {
 	session_complete(&c->session, c->current);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * guard_transaction: the steps of a write of guarded keys that no script can carry out:
- * commands whose reply Lua cannot hold, scripts, and the application's own transactions. It is
- * carried out in a transaction that fails when a guard changes.
+ * commands whose reply Lua cannot hold, scripts, and the application's own transactions. hasp
+ * runs the write in a transaction that fails if a guard changes.
  *
  *   command, EXEC -> (DISCARD) WATCH guards, guard_write.lua without a command
  *                       | LOCKED, LOCKLOST --> the answer
@@ -18,12 +18,12 @@
 
 #include "client/client_internal.h"
 
-/* What lock/guard/guard_op.h calls the next step of a transaction, and its execution. */
+/* Do GUARD_STEP_SEND_NEXT and GUARD_STEP_SEND_EXEC of lock/guard/guard_op.h. */
 void guard_transaction_send_next(struct client *c, const struct rewrite_how *how);
 void guard_transaction_send_exec(struct client *c);
 
-/* It is not carried out: Redis drops what it has queued of the application's transaction, if
- * that is still open. */
+/* Cancels the command: makes Redis drop the queued commands of the application's transaction,
+ * if that is still open. */
 void guard_transaction_discard(struct client *c);
 
 /* Redis has refused to queue a command of the application's transaction. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * holder_fields: how LOCK.INFO and LOCK.LIST tell of a client and its lock: names and values,
- * one behind the other, as RESP has them in a flat array and in a map. What is not known is
- * nil.
+ * holder_fields: writes the fields by which LOCK.INFO and LOCK.LIST describe a client and its
+ * lock: names and values in turn, as RESP has them in a flat array and in a map. An unknown
+ * value is nil.
  */
 #ifndef HASP_CLIENT_HOLDER_FIELDS_H
 #define HASP_CLIENT_HOLDER_FIELDS_H

@@ -20,7 +20,7 @@
 /* The key, the owner and the answer are kept in a question: longer ones are not asked about. */
 #define ASK_NBYTES_MAX ((size_t)1024 * 1024)
 
-/* What the workers say of the holder. The times are clock_now()'s. */
+/* The workers' answer about the holder. The times are clock_now()'s. */
 struct holder {
 	double learnt_at; /* of several connections, the one that heard last counts; 0: none has
 	                   */
@@ -94,7 +94,8 @@ static bool info_step(struct round *r, const struct client_env *env)
 
 /* --- the answer --------------------------------------------------------------------------- */
 
-/* `fields`: Redis' n ones; `h`: the rest; empty: nobody knows it. */
+/* Sends the reply. `fields`: the n fields of Redis; `h`: the others; empty: no worker knows the
+ * holder. */
 static void send_info(struct client *c, struct slice fields, size_t n, const struct holder *h)
 {
 	bool resp3 = c->session.proto == 3, known = h->learnt_at > 0;
@@ -176,7 +177,7 @@ static bool take_value(struct slice *rest, struct slice *value)
 	return true;
 }
 
-/* What Redis says: its fields, the owner and the fencing token (empty: nil). */
+/* Redis' answer: its fields, with the owner and the fencing token (empty: nil). */
 struct redis_info {
 	struct slice fields, owner, fence;
 	size_t nfields;
@@ -241,7 +242,7 @@ void info_exchange_on_reply(struct client *c, const struct resp_reply *reply,
 	struct redis_info info;
 
 	if (resp_reply_is_error(reply)) {
-		/* It was sent as it came. */
+		/* The client got the error as it came. */
 	} else if (reply->nil) {
 		stream_send(&c->stream, captured);
 	} else if (!read_info(captured, &info)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * info_exchange: LOCK.INFO. Redis says who has the lock, by the owner's token. Which client
- * that is, only its worker knows, if it is one of this process:
+ * info_exchange: LOCK.INFO. Redis returns the token of the lock's owner. If the owner is a
+ * client of this process, only that client's worker can name it:
  *
  *   LOCK.INFO --info.lua--> Redis: owner, holds, ttl, fence, waiters
  *                 nil <------'   `--PARKED_ROUND: each worker is asked (client/round.h)

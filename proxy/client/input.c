@@ -12,7 +12,8 @@
 /* Space made for what follows a request that is not whole. */
 #define READ_MORE ((size_t)16 * 1024)
 
-/* All that the client ever sent is sent on. What is left in `in` is no whole request. */
+/* Ends the requests of a client that sends no more: all whole ones have been sent on, and `in`
+ * has at most a part of one. */
 static void pass_eof(struct client *c)
 {
 	if (c->user.link && !c->shared)
@@ -58,7 +59,7 @@ static void on_input(struct client *c, char *p, size_t n)
 	done = requests_take(c, p, n);
 	if (client_is_ending(c))
 		return;
-	/* What is full now will be seen when there is more to read. */
+	/* A link that is full now is noticed at the next read. */
 	if (done < n) {
 		buf_take(&c->in, &c->env->inputs);
 		buf_append(&c->in, slice_of(p + done, n - done));
@@ -67,9 +68,9 @@ static void on_input(struct client *c, char *p, size_t n)
 		client_notice_memory(c);
 }
 
-/* The client sends no more, or is gone. A lock that is being acquired must be known before it
- * can be released, also when the client is gone; and a client that sends no more may still
- * fetch the replies that are due. */
+/* The client sends no more, or is gone. hasp keeps it until its replies have come. Only then
+ * does hasp know whether there is a lock to release. Besides, a client that sends no more may
+ * still fetch its replies. */
 static void on_eof(struct client *c)
 {
 	c->eof = true;
@@ -79,8 +80,8 @@ static void on_eof(struct client *c)
 	if (!client_is_parked(c))
 		pass_eof(c);
 	else if (session_may_be_blocked(&c->session))
-		/* Redis ends the blocking command, and drops those behind it. Else it would pop
-		 * an element for a client that is gone. */
+		/* Redis ends the blocking command, and drops the later ones. Otherwise it would
+		 * pop an element for a client that is gone. */
 		link_shutdown(c->user.link);
 }
 
@@ -128,7 +129,7 @@ static char *input_space(struct client *c, size_t *size)
 		*size = takes_requests ? REQUESTS_SHARED_MAX : c->env->scratch_size;
 		return c->env->scratch;
 	}
-	/* It grows to twice its size. */
+	/* `in` grows to twice its size. */
 	if (buf_space(&c->in) < READ_MORE && !c->stream.error &&
 	    !account_admits(&c->env->account, &c->share, buf_cap(&c->in) + READ_MORE))
 		return NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * input: what a client sends: where it is read to, how much of it, and what its end means. What
- * requests cannot take yet is kept in client.in.
+ * input: reads from a client: where to, how much, and what the end of its input means. Bytes
+ * that requests_take() cannot take yet are kept in client.in.
  *
  *   input_on_readable() --> scratch --> requests_take() --> what it leaves --> client.in
  *         '--> client.in, if there is some --> input_resume() --> requests_take()

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * late_exec: transactions that take locks. EXEC's reply tells the client that it has them; so
- * it is told only while their leases last, as it is of any other lock.
+ * late_exec: transactions that take locks. EXEC's reply reports the locks as acquired, so the
+ * client gets it only while their leases last, as with any other lock.
  */
 #ifndef HASP_CLIENT_LATE_EXEC_H
 #define HASP_CLIENT_LATE_EXEC_H
@@ -15,8 +15,8 @@
 bool late_exec_sent(struct pending_request *exec);
 /* Did a lock that the transaction took end before its reply came? */
 bool late_exec_is_over(const struct pending_request *exec);
-/* Redis has carried it out; but by its reply the client would take a lock for its own that is
- * over. It gets an error, and the locks are undone. */
+/* Redis has carried out the transaction, but a lease of its locks has ended: sends the client
+ * an error in place of the reply, and undoes the locks. */
 void late_exec_refuse(struct client *c, struct pending_request *exec);
 
 #endif

@@ -50,9 +50,8 @@ bool limits_check_output(struct client *c)
 	return false;
 }
 
-/* A client that reads makes room by itself, and one that does not is likely to go on so: a
- * second without reading counts as one, ten as a hundred. What is kept for another reason than
- * that the client does not read counts as a second. */
+/* Weighs a client's memory by the square of the seconds since the client last read, at least 1.
+ * A client that reads frees its memory soon; one that does not is likely to go on so. */
 static double weigh(void *arg, const struct account_share *s)
 {
 	struct client *c = container_of(s, struct client, share);

@@ -69,8 +69,8 @@ enum route links_route(const struct client *c, const struct command_info *what,
 
 	if (route != ROUTE_SHARED || !links_must_log_in(c))
 		return route;
-	/* It may be over. Until then: Redis hangs up on some clients that have not logged in;
-	 * not on others' link. */
+	/* Check whether Redis still requires a login. Until then the client gets a link of its
+	 * own: Redis may hang up on a client that has not logged in. */
 	pool_check_login(c->env->node->pool);
 	return ROUTE_DEDICATED;
 }
@@ -282,7 +282,7 @@ void links_end_transaction(struct client *c)
 
 void links_reset(struct client *c)
 {
-	/* (What was sent after RESET may need the link.) */
+	/* (A request after RESET may need the link.) */
 	if (c->user.inflight)
 		return;
 	c->pinned = c->bound = c->transacting = false;
@@ -303,7 +303,7 @@ void links_follow_node(struct client *c)
 
 	if (!c->user.link || c->shared || !c->user.outdated)
 		return;
-	/* It comes by itself; or it has to end what it began on the old server. */
+	/* The client moves by itself, or must end its transaction on the old server. */
 	if (!is_blocked &&
 	    (is_replayable(c) || session_in_multi(&c->session) || c->session.txn.watching))
 		return;
@@ -330,7 +330,7 @@ void links_send(struct client *c, struct slice bytes)
 {
 	if (bytes.n == 0)
 		return;
-	/* What several clients send in a turn of the loop leaves in one piece. */
+	/* Requests that several clients send in one loop iteration leave in one write. */
 	if (c->shared)
 		link_queue(c->user.link, bytes);
 	else

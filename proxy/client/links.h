@@ -44,8 +44,8 @@ void links_end_transaction(struct client *c);
 /* Redis has carried out RESET. */
 void links_reset(struct client *c);
 
-/* The same when a link of its own is gone: true if the client can go on with another, for all
- * that it has left there can be replayed, and hasp waits for servers, or is paused. */
+/* True if a client that lost a link of its own can go on with another one: all its state there
+ * can be replayed, and hasp waits for servers, or is paused. */
 bool links_can_replace(const struct client *c);
 
 /* The node has moved, gently. A client whose link leads to the old server still, and that will
@@ -57,7 +57,7 @@ bool links_has_another(struct client *c, enum link_end end);
 
 /* Sends `bytes` over the link, which is there. */
 void links_send(struct client *c, struct slice bytes);
-/* The same of a script's call, which gives Redis something to do. */
+/* As links_send(), for a script call, which keeps Redis busy for longer. */
 void links_send_call(struct client *c, struct slice call);
 
 #endif

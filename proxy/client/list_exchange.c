@@ -16,7 +16,7 @@
 /* More are not told, nor more bytes. */
 #define LIST_MAX 1000
 #define LIST_NBYTES_MAX ((size_t)512 * 1024)
-/* Of a worker's table, how much is looked at in one step. */
+/* How many buckets of a worker's table one step searches. */
 #define BUCKETS_AT_ONCE 256
 #define FIELDS 9
 

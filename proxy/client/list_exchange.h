@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * list_exchange: LOCK.LIST. Each worker is asked in turn (client/round.h) for the locks that
- * its clients were told of, as far as they are logged in as the same Redis user as the one that
- * asks: what another user may know, Redis is not asked.
+ * list_exchange: LOCK.LIST. Asks each worker in turn (client/round.h) for its clients' locks.
+ * The list has only clients that are logged in as the same Redis user as the asking one, since
+ * hasp does not ask Redis which keys another user may see.
  */
 #ifndef HASP_CLIENT_LIST_EXCHANGE_H
 #define HASP_CLIENT_LIST_EXCHANGE_H

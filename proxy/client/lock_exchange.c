@@ -10,7 +10,7 @@
 #include "client/request_context.h"
 #include "policy/lock.h"
 
-/* Replicas must have the lock before the client is told that it does. */
+/* True if replicas must have the lock before the client gets the reply of success. */
 static bool awaits_replicas(const struct pending_lock *p)
 {
 	int64_t timeout_ms;
@@ -28,7 +28,7 @@ static void send_current(struct client *c, struct slice bytes, unsigned flags)
 	client_park(c, CLIENT_PARKED_REPLY);
 }
 
-/* Must its success be confirmed before the client is told, by Redis or by replicas? */
+/* True if Redis or replicas may have to confirm success before the client gets the reply. */
 static bool may_be_held_back(const struct pending_lock *p)
 {
 	return p && (pending_lock_confirms(p) || awaits_replicas(p));
@@ -78,9 +78,8 @@ bool lock_exchange_start(struct client *c, const struct context *x, const struct
 	return send_call(c, d->wait_ms, &x->how);
 }
 
-/* A try to take several locks is one try for all its calls: it goes on as it was decided, as
- * one does that only waits for its grant, unless the configuration would have it decided
- * otherwise. */
+/* True if a try to take several locks keeps its decision, for all its calls are one try. Only a
+ * configuration that would now decide otherwise ends it. */
 static bool multi_goes_on(struct client *c, struct context *x)
 {
 	const struct pending_lock *p = c->current->pending_lock;
@@ -91,8 +90,8 @@ static bool multi_goes_on(struct client *c, struct context *x)
 	return true;
 }
 
-/* Before it is decided anew: by its own link, so that the next try finds the locks free; and by
- * hasp's own connection, for a link that has gone. */
+/* Undoes the locks of a request that is to be decided again: over the client's link, so that
+ * the next try finds the locks free; and over hasp's own connection, if the link has gone. */
 static void undo_parts_by_link(struct client *c, const struct context *x)
 {
 	const struct pending_lock *p = c->current->pending_lock;
@@ -180,7 +179,7 @@ static void ask_replicas(struct client *c)
 	lock_wait_ask_replicas(c, &t, &terms);
 }
 
-/* It was long ago that the client got the lock. */
+/* Asks Redis whether the client still has the lock, because it got it long ago. */
 static void confirm_kept(struct client *c)
 {
 	int64_t lease_ms;
@@ -189,7 +188,7 @@ static void confirm_kept(struct client *c)
 	lock_wait_confirm(c, &t, lease_ms);
 }
 
-/* The client is told what Redis answered only if it has the lock still. */
+/* Keeps Redis' reply: the client gets it when the lock has been confirmed. */
 static void confirm(struct client *c, struct slice bytes, const struct resp_reply *reply)
 {
 	struct pending_lock *p = c->current->pending_lock;
@@ -208,7 +207,7 @@ static bool on_late(struct client *c, struct slice bytes)
 	size_t used;
 
 	if (reply_scan(&scan, bytes.p, bytes.n, &used) != RESP_OK) {
-		/* It is too long to be kept. */
+		/* The reply is too long to be kept. */
 		lock_wait_failed(c);
 		return false;
 	}
@@ -268,7 +267,7 @@ bool lock_exchange_on_line(struct client *c, struct slice line)
 	return false;
 }
 
-/* It took all of several locks, and was in line for some of them. */
+/* True if `current` took all of several locks, and was in line for some of them. */
 static bool has_waited_for_several(const struct client *c, const struct resp_reply *reply)
 {
 	const struct pending_lock *p = c->current->pending_lock;
@@ -284,7 +283,7 @@ void lock_exchange_on_reply(struct client *c, const struct resp_reply *reply)
 	if (has_waited_for_several(c, reply))
 		refusals_waited(r->pending_lock, &c->holds, c->session.db,
 		                waiter_waited(c->waiter), WAIT_GRANTED);
-	/* What it has is not known to be given back. */
+	/* After an error, Redis may still have some of the request's locks. */
 	if (resp_reply_is_error(reply))
 		lock_exchange_undo_parts(c);
 	if (r->pending_lock && c->stream.error)
@@ -362,9 +361,10 @@ void lock_exchange_on_acked(struct client *c, bool enough)
 	lock_exchange_on_reply(c, &reply);
 }
 
-/* The client is told when Redis has given back what it has: so it has nothing, and what it
- * sends next finds the locks free. While their slot is on its way none can take them: then the
- * call is withdrawn, and hasp's own connection gives them back as soon as it can. */
+/* Releases the locks that a timed-out request has. The client gets its answer after Redis has
+ * released them, so that its next request finds them free. While their slot is migrating, no
+ * client can take them: then the call is withdrawn, and hasp's own connection releases them as
+ * soon as it can. */
 static void release_parts(struct client *c)
 {
 	waiter_leave(c->waiter);

@@ -9,14 +9,15 @@
  *                                    `--- the lock was lost --- asks <---'late
  *                                                                `--has it still--------> end
  *
- * MLOCK, when it is granted the lock that it waited for, makes the same call again, until it
- * has all of its locks. When its time is over, the call once more gives back what it has.
+ * When MLOCK is granted the lock that it waited for, hasp makes the same call again, until
+ * MLOCK has all of its locks. If its time ends first, one more call releases the locks that it
+ * has.
  *
- * Where replicas must have the lock (`replicas_ack`), they are asked before success is told; if
- * too few have it, it was given back, and the client gets -NOREPLICAS.
+ * If replicas must have the lock (`replicas_ack`), hasp asks them before the client gets the
+ * reply of success; if too few have it, the lock is released, and the client gets -NOREPLICAS.
  *
- * A reply that tells of success, when much of the lease may be over, is confirmed first: Redis
- * is asked whether the client has the lock still, and the lease begins anew.
+ * If a reply of success comes when much of the lease may be over, it is confirmed first: hasp
+ * asks Redis whether the client still has the lock, and the lease begins again.
  */
 #ifndef HASP_CLIENT_LOCK_EXCHANGE_H
 #define HASP_CLIENT_LOCK_EXCHANGE_H
@@ -30,8 +31,8 @@ bool lock_exchange_start(struct client *c, const struct context *x, const struct
  * to be missing. */
 void lock_exchange_again(struct client *c, bool eval);
 
-/* `current`, which takes several locks, ends without all of them, or is decided anew: what it
- * has is undone. Of any other request nothing. */
+/* Undoes the locks of `current`, which takes several, when it ends without all of them or is
+ * decided again. Does nothing for a request of one lock. */
 void lock_exchange_undo_parts(const struct client *c);
 
 /* As link_ops.is_late() and on_line(). */

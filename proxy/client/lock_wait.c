@@ -14,8 +14,8 @@ void lock_wait_how(const struct client *c, bool eval, struct rewrite_how *how)
 	how->eval = eval || in_multi || s->opaque || s->affects_next;
 	how->resp3 = s->proto == 3;
 	how->ticket = waiters_ticket(c->env->policy.waiters);
-	/* Commands in a transaction never wait. Nor do those of a client whose replies hasp
-	 * cannot follow: it could not be told of a grant. */
+	/* Commands in a transaction never wait. If hasp cannot follow a client's replies, its
+	 * commands do not wait either: hasp could not report a grant. */
 	if (!in_multi && !s->opaque && s->db >= 0) {
 		how->wait_max_ms = c->waiter ? waiter_left_ms(c->waiter) : INT64_MAX;
 		how->place = c->waiter ? waiter_place(c->waiter) : 0;
@@ -109,7 +109,7 @@ static bool may_be_waited_for(const struct client *c)
 	       (op && op->n > 1) || parts_has(c->current->pending_lock);
 }
 
-/* It stands in line: does it wait for itself, by way of others? */
+/* The client is in line: watches whether it waits for itself, through other waiters. */
 static void watch_for_deadlock(struct client *c, const struct lock_try *t)
 {
 	const struct guard_op *op = c->current->guard_op;
@@ -128,7 +128,7 @@ void lock_wait_queued(struct client *c, const struct lock_try *t, int64_t lease_
                       struct slice line, struct section_stats *stats)
 {
 	client_park(c, CLIENT_PARKED_TURN);
-	/* It may take long. */
+	/* The wait may take long: free unused memory. */
 	buf_fit(&c->in);
 	waiter_count_at(c->waiter, stats);
 	if (waiter_queued(c->waiter, c->session.db, t, lease_ms, line) != 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * lock_wait: a client's place in the line for a lock: whether its command can be sent that may
- * have to wait, and what is done when it has to.
+ * lock_wait: a client's place in the line for a lock: whether a command that may have to wait
+ * can be sent, and the steps while it waits.
  */
 #ifndef HASP_CLIENT_LOCK_WAIT_H
 #define HASP_CLIENT_LOCK_WAIT_H
@@ -17,9 +17,9 @@ enum lock_wait_ready {
 	LOCK_WAIT_PARKED, /* the client is parked until it can be sent */
 	LOCK_WAIT_REFUSED, /* the error that says why is in env->rewritten instead */
 };
-/* `current`, which may wait in line for `wait_ms`, is to be sent with this ticket. `lazy`: a
- * waiter is made only when it has to wait, for most commands never do, or when it may be held
- * back on its way. */
+/* Prepares `current`, which may wait in line for `wait_ms`, to be sent with `ticket`. `lazy`:
+ * makes a waiter only if the command may be held back on its way; else later, if it has to
+ * wait, which most commands never do. */
 enum lock_wait_ready lock_wait_ready(struct client *c, struct slice key, int64_t wait_ms,
                                      struct slice ticket, bool lazy)
 	__attribute__((warn_unused_result));
@@ -28,13 +28,12 @@ enum lock_wait_ready lock_wait_ready(struct client *c, struct slice key, int64_t
 void lock_wait_refuse(struct client *c);
 
 /* The wait for the lock `key` has timed out. If hasp cannot reach the server of the lock,
- * appends an error that says so and returns true: nobody knows whether another owner still has
- * it. */
+ * appends an error that says so and returns true: another owner may have the lock or not. */
 bool lock_wait_is_outage(const struct client *c, struct slice key, struct buf *error);
 
-/* `current` was answered `+QUEUED ...` (`line`): it waits for what `t` describes, with a lease
- * of `lease_ms` (0: the application named its end). What it waits for may be granted at once.
- * It counts among the waiters of the section that `stats` is of; NULL: of none. */
+/* `current` was answered `+QUEUED ...` (`line`): it waits for the lock that `t` describes, with
+ * a lease of `lease_ms` (0: the application named its end). The lock may be granted at once.
+ * `current` counts as a waiter in the section of `stats`; NULL: in none. */
 void lock_wait_queued(struct client *c, const struct lock_try *t, int64_t lease_ms,
                       struct slice line, struct section_stats *stats);
 /* `current` was answered by success, but late: it waits until it is known whether it has the

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * quorum_answer: how a client whose `current` was asked of a quorum is told what came of it: it
- * is not parked any more then.
+ * quorum_answer: answers a client whose `current` was asked of a quorum, and unparks it.
  */
 #ifndef HASP_CLIENT_QUORUM_ANSWER_H
 #define HASP_CLIENT_QUORUM_ANSWER_H
@@ -17,7 +16,7 @@ void quorum_answer_number(struct client *c, int64_t n);
 void quorum_answer_nil(struct client *c);
 /* Fewer than a majority have answered. */
 void quorum_answer_unreached(struct client *c, const struct quorum_result *r);
-/* Who has the lock; `owner`: as it is told. */
+/* Answers with the lock's owner; `owner`: as the client gets it. */
 void quorum_answer_holder(struct client *c, const struct quorum_result *r, struct slice owner,
                           const struct quorum_hold *h);
 

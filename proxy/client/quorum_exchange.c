@@ -97,7 +97,7 @@ static struct quorum_op *make_op(struct client *c, enum verb verb, const struct 
 		           .released_at_end = verbs->on_disconnect == DISCONNECT_RELEASE,
 		           .max_hold_ms = verbs->max_hold_ms },
 		.lease_ms = quorum_bound_lease(c->env->quorum, call->lease_ms),
-		/* (Nobody else could release what its own connection has.) */
+		/* (No wait for the client's own lock: no other client could release it.) */
 		.wait_ms = quorum_owner_has(c->quorum, call->key) ? 0 : call->wait_ms,
 		.done = done_of(verb, h),
 		.goes_on = quorum_client_waits,

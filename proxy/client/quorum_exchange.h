@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * quorum_exchange: LOCK, UNLOCK, LOCK.EXTEND and LOCK.INFO where a quorum has the locks; and
- * what quorum_rules.h does for those of rules:
+ * quorum_exchange: LOCK, UNLOCK, LOCK.EXTEND and LOCK.INFO where a quorum has the locks. The
+ * steps are those of quorum_rules.h, too:
  *
  *   verb, SETNX ... --PING--> Redis
  *            `--PARKED_ROUND: the servers of the quorum are asked (quorum/quorum.h)

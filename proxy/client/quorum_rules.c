@@ -156,7 +156,7 @@ static void ask_take(struct client *c, const struct quorum_command *q, struct qu
 
 	ask->request = QUORUM_LOCK;
 	ask->lease_ms = quorum_bound_lease(c->env->quorum, q->lease_ms);
-	/* (Nobody else could release what its own connection has.) */
+	/* (No wait for the client's own lock: no other client could release it.) */
 	ask->wait_ms = quorum_owner_has(c->quorum, q->key) ? 0 : rule->wait_ms;
 	ask->goes_on = quorum_client_waits;
 	ask->claim.content = q->value;
@@ -165,8 +165,8 @@ static void ask_take(struct client *c, const struct quorum_command *q, struct qu
 	ask->done = q->act == QUORUM_ACT_SET ? on_set : on_setnx;
 }
 
-/* What the client must know of the lock to free it, or to prolong it. False: that is missing.
- */
+/* Sets the value that the client must have read to free or prolong the lock. False: the client
+ * has not read it, and the rule does not let the client free the lock without it. */
 static bool claim_lock(const struct client *c, const struct quorum_command *q,
                        const struct quorum_hold *h, bool frees, struct quorum_claim *claim)
 {

@@ -14,16 +14,16 @@
 #include "client/request_context.h"
 #include "lock/guard/checked_read.h"
 
-/* A client that has left so much unread gets a link of its own, which can be paused: its shared
- * link at once, if no other client awaits a reply there, or else another one before its next
- * request. */
+/* A client that has left this many bytes unread gets a link of its own, which can be paused.
+ * That is its shared link, at once, if no other client awaits a reply there; or else another
+ * link before its next request. */
 #define PIN_BEHIND ((size_t)1024 * 1024)
 
 /* --- bytes ------------------------------------------------------------------------------- */
 
-/* A client does not take its replies. While other clients await replies on its link, the link
- * cannot be paused; nor while the client is still sending, which would then wait for ever. hasp
- * keeps the replies of such a client, and closes it at client_output_limit. */
+/* Handles a client that leaves replies unread. hasp cannot pause its link while other clients
+ * await replies there. If the client is still sending, it would wait for ever. In both cases
+ * hasp keeps the replies, and closes the client at client_output_limit. */
 static void on_unread(struct client *c)
 {
 	if (!limits_check_output(c))
@@ -144,7 +144,8 @@ static void go_on_deferred(struct client *c)
 		client_unpark(c);
 }
 
-/* What other clients do when they have heard of it comes behind it. */
+/* Gives the reply to the tracker before the client gets it, so that the tracker sees it before
+ * the commands by which other clients react. */
 static void on_answered(void *owner, void *tag, const struct resp_reply *reply)
 {
 	struct client *c = client_of(owner);
@@ -331,8 +332,8 @@ static bool is_outcome_unknown(const struct client *c, enum link_end end, size_t
 	       inflight - c->user.discarded == exchange_due(c) && !c->session.quitting;
 }
 
-/* The link is gone, or could not be had; the client goes with it. A client that waits for an
- * answer is told what it can be told. */
+/* Ends the client because its link is gone, or could not be had. If the client waits for an
+ * answer, it gets an error that says as much as hasp knows. */
 static void end_with_link(struct client *c, enum link_end end, const char *reason,
                           size_t inflight)
 {
@@ -372,7 +373,7 @@ static void on_link_down(void *owner, enum link_end end, const char *reason, siz
 
 	c->uncounted = true;
 	if (can_do_without(c, end, inflight)) {
-		/* That it was full is no reason any more not to read from the client. */
+		/* If the lost link was full, hasp may read from the client again. */
 		client_steer_reading(c);
 		if (c->shared)
 			links_rejoin(c);

@@ -49,7 +49,7 @@ static void put_off(struct client *c, enum client_state why)
 
 /* --- what was decided is done ------------------------------------------------------------- */
 
-/* What the link is to do with the reply. */
+/* Returns how the link must handle the reply: LINK_*. */
 static unsigned reply_flags(const struct decision *d)
 {
 	unsigned patient = d->is_patient ? LINK_PATIENT : 0;
@@ -109,7 +109,8 @@ static void send_followed(struct client *c, struct cursor *k, const struct decis
 	k->from = k->at;
 }
 
-/* False: the client is parked, for the answer says what comes behind it. */
+/* Passes the request. False: the client is parked, because later requests depend on the answer.
+ */
 static bool pass(struct client *c, struct cursor *k, const struct decision *d)
 {
 	bool is_last = d->pending &&
@@ -230,7 +231,7 @@ static void pass_bad(struct client *c, struct cursor *k)
 	client_set_state(c, CLIENT_REFUSED);
 }
 
-/* Answers with an error of ours and closes, in order behind the replies to come. */
+/* Answers with an error of hasp's and closes, in order after the replies that are due. */
 static void refuse_long(struct client *c, struct cursor *k, const char *error)
 {
 	struct context x = request_context(c);
@@ -252,7 +253,7 @@ static bool is_refused_unread(const struct client *c)
 	/* MULTI was accepted: it has logged in. */
 	if (session_in_multi(&c->session) && c->session.nawaited == 0)
 		return false;
-	/* Nor is it known of one whose AUTH was answered unseen. */
+	/* The client may have logged in by an AUTH whose reply hasp could not follow. */
 	if (c->session.opaque && c->session.user_unknown)
 		return false;
 	return links_must_log_in(c) && c->scan.state != 0 &&
@@ -301,8 +302,8 @@ static bool has_many_args(const struct client *c)
 	return !account_fits(&c->env->account, c->scan.argc * 2 * sizeof(struct slice));
 }
 
-/* A request streams: what it leaves on the client's link may keep the client there. (Of a
- * command that is passed early, the arguments do not matter.) */
+/* Keeps the client on its link if the request, which streams, leaves state there. (The
+ * arguments of a command that is passed early do not matter.) */
 static void keep_link(struct client *c, const struct command_info *what,
                       const struct resp_view *view)
 {
@@ -344,14 +345,14 @@ static bool begin_stream(struct client *c, struct cursor *k)
 	}
 	if (d.verdict == DISPATCH_PASS) {
 		keep_link(c, &what, &view);
-		/* Nobody knows when its client sends the rest. */
+		/* The client may take any time to send the rest. */
 		d.is_patient = true;
 		count_command(c, &d);
 		expect(c, &d);
 		client_set_state(c, CLIENT_STREAMING);
 		return true;
 	}
-	/* What Redis itself does not take, it shall say so. */
+	/* Redis itself rejects this request: pass it, so that the client gets Redis' error. */
 	if (!fits && c->scan.bulk > REQUEST_BULK_MAX)
 		pass_bad(c, k);
 	else if (has_many_args(c))
@@ -481,7 +482,7 @@ static void take_part(struct client *c, struct cursor *k)
 		step_over(c, k);
 }
 
-/* Takes the cursor's request, as far as it has arrived. False: nothing behind it may be taken
+/* Takes the cursor's request, as far as it has arrived. False: no later request may be taken
  * now. */
 static bool take_request(struct client *c, struct cursor *k)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * round: a question that goes from worker to worker, and back to the one that asks, for what
+ * round: a question that goes from worker to worker, and back to the asking one, for facts that
  * only the worker of another client knows:
  *
  *   worker --client_env.begin_round()--> step() by each of the others --> by its own --> end()
  *
- * One worker at a time has it, so that what it carries needs no lock. Nobody waits: a step is
- * small, and behind it other callbacks have their turn.
+ * One worker at a time has the round, so that its data need no lock. No worker waits: a step is
+ * short, and other callbacks run after it.
  */
 #ifndef HASP_CLIENT_ROUND_H
 #define HASP_CLIENT_ROUND_H
@@ -28,7 +28,7 @@ struct round {
 	 * there; else on any thread, and they are gone. */
 	void (*end)(struct round *r, bool home);
 	uint64_t cursor; /* of the steps at one worker: 0 at the first */
-	/* Of the one who carries it (worker/worker_round.c): */
+	/* For worker/worker_round.c, which carries the round: */
 	struct message message;
 	struct worker_shared *shared;
 	size_t nworkers;
