@@ -16,8 +16,8 @@
 
 struct admin;
 
-/* What the process does for the console. They run on the admin thread, and only ask for it:
- * they do not wait until it is done. */
+/* Actions of the process that the console asks for. They run on the admin thread and return at
+ * once: they do not wait until the action is done. */
 enum admin_shutdown {
 	ADMIN_DRAIN, /* after lame_duck */
 	ADMIN_SHUTDOWN, /* without that */

@@ -7,17 +7,17 @@
  *   console_command.c   the table of the commands; those that a client sends when it connects
  *   console_show.c      SHOW
  *   console_run.c       a SHOW that asks the workers, on a thread of its own
- *   console_locks.c     the locks and guards of all workers, and who waits
- *   console_others.c    the locks that Redis tells of, those of other hasps, too
+ *   console_locks.c     the locks, guards and waiters of all workers
+ *   console_others.c    the locks that Redis has, including those of other hasps
  *   console_search.c      those at one server
  *   console_unlock.c    a lock that an operator frees
  *   console_totals.c    the numbers of all workers together
  *   console_clients.c   the clients of all workers
  *   console_ask.c       rows that workers write, in steps
  *   console_do.c        commands that change something
- *   console_pause.c     those that hold requests back, and let them go on
- *   console_state.c     whether it serves, awaits or ends
- *   admin_post.c        what other threads have for the admin thread
+ *   console_pause.c     commands that hold requests back, and let them go on
+ *   console_state.c     a connection's state: it serves, awaits or ends
+ *   admin_post.c        messages of other threads to the admin thread
  *
  * Each calls only those below it.
  */
@@ -45,7 +45,7 @@
 #define ADMIN_SCRATCH ((size_t)16 * 1024)
 /* The longest request that the console takes, in bytes. */
 #define CONSOLE_REQUEST_MAX ((size_t)64 * 1024)
-/* For so long a worker that is asked may stand still. */
+/* How long a worker may take no step before the console gives it up, in milliseconds. */
 #define CONSOLE_ASK_MS 10000
 /* Connections at one time. */
 #define CONSOLES_MAX 64
@@ -68,15 +68,15 @@ enum admin_event {
 	ADMIN_STOP,
 };
 
-/* What another thread has for the admin thread. */
+/* A message of another thread to the admin thread. */
 struct admin_cmd {
 	struct message message;
 	struct admin *admin;
 	enum admin_event event;
 	struct config *config; /* RELOADED: in force; NULL: the old one still is */
-	uint64_t reloads; /* RELOADED: so many are done */
-	uint64_t console; /* ANSWER: to the one with this id, if it is still there */
-	struct buf answer; /* RELOADED: to who asked for one of them */
+	uint64_t reloads; /* RELOADED: how many are done */
+	uint64_t console; /* ANSWER: goes to the console with this id, if it is still open */
+	struct buf answer; /* RELOADED: goes to the consoles that asked for one of them */
 };
 
 struct admin {
@@ -139,9 +139,9 @@ struct console {
 	struct buf in; /* bytes read that are no whole request yet */
 	struct buf held; /* AWAITING: the beginning of the answer */
 	uint64_t reload; /* AWAITING: the reload that is awaited; 0: none */
-	enum console_awaits awaits; /* AWAITING: what becomes of a pause */
-	struct show_run *show; /* AWAITING: that answers it, or the next of its kind; or NULL */
-	uint64_t show_n; /* not before this one, counted from 1 */
+	enum console_awaits awaits; /* AWAITING: the end of which step of a pause */
+	struct show_run *show; /* AWAITING: the kind of SHOW that will answer it; or NULL */
+	uint64_t show_n; /* the first run of `show` that may answer, counted from 1 */
 	double answer_at; /* AWAITING: when `held` is sent, by clock_now(); 0: not by time */
 	struct request_scan scan;
 	size_t scanned; /* bytes of `in` that `scan` has seen */
@@ -155,8 +155,8 @@ struct console {
 /* --- admin_post.c, and the posting functions of admin.h --- */
 
 void admin_post_stop(struct admin *a);
-/* What the console with this id awaits, if it is still there. From any thread, before
- * admin_free(). */
+/* Sends the answer that the console with this id awaits, if it is still open. From any thread,
+ * before admin_free(). */
 void admin_answer(struct admin *a, uint64_t console, struct slice answer);
 
 /* --- console.c --- */
@@ -164,13 +164,13 @@ void admin_answer(struct admin *a, uint64_t console, struct slice answer);
 /* Takes the connection `fd`. */
 void console_new(struct admin *a, int fd, const struct sockaddr *peer);
 void console_free(struct console *c); /* it is dead */
-/* What was awaited: appends `bytes` to the answer, sends it and goes on. */
+/* Ends AWAITING: appends `bytes` to the answer, sends it and goes on. */
 void console_answer(struct console *c, struct slice bytes);
 
 /* --- console_state.c --- */
 
 void console_close(struct console *c); /* harmless when closed */
-/* Behind the answer to the command that is run, no other request is served. */
+/* Serves no request after the present one, and closes the console after its answer. */
 void console_end(struct console *c);
 /* The command that is run is answered later: what it has appended is kept until then. */
 void console_await(struct console *c);
@@ -184,13 +184,13 @@ void console_command_run(struct console *c, const struct resp_view *req, struct 
 /* --- console_show.c --- */
 
 void console_show(struct console *c, const struct resp_view *req, struct buf *out);
-/* What SHOW knows, one after the other, the word behind it or NULL, and what each is; NULL:
- * there are no more. */
+/* Returns the i-th word that SHOW takes, counted from 0, with the argument after it or NULL,
+ * and its help text; NULL: there are no more. */
 const char *console_show_name(size_t i, const char **arg, const char **help);
 
 /* --- console_run.c --- */
 
-/* What is shown; on a thread of its own, or on the admin thread. */
+/* The sources of a SHOW, which runs on a thread of its own, or on the admin thread. */
 struct show_env {
 	struct worker_shared *shared;
 	struct config *config; /* in force */
@@ -209,11 +209,11 @@ void show_runs_free(struct admin *a); /* nothing is in the mailbox any more */
 
 /* --- console_job.c --- */
 
-/* Has workers do something, on a thread of its own, and appends the answer; nothing: somebody
- * else gives it, by admin_answer(). */
+/* Has workers do something, on a thread of its own, and appends the answer; if it appends
+ * nothing, admin_answer() brings the answer later. */
 typedef void console_job_fn(struct admin *a, uint64_t console, const void *arg,
                             struct buf *out);
-/* Has it done; the console awaits the answer. `arg`: `size` bytes, which are copied. */
+/* Runs `fn`; the console awaits the answer. `arg`: `size` bytes, which are copied. */
 void console_job_begin(struct console *c, console_job_fn *fn, const void *arg, size_t size);
 /* Waits for those that run. */
 void console_jobs_stop(struct admin *a);
@@ -234,7 +234,7 @@ console_show_fn console_show_guards, console_show_waiters;
 
 /* --- console_others.c --- */
 
-/* Who has a lock, as Redis tells it. */
+/* A lock and its owner, as Redis has them. */
 struct other_owner {
 	int db;
 	bool ours; /* this process took it */
@@ -248,12 +248,12 @@ struct other_owner {
 
 struct other_owners {
 	size_t n;
-	struct other_owner *v; /* in order of database and key; none is told twice */
-	struct buf missing; /* what was not looked at, and why; empty: nothing */
+	struct other_owner *v; /* in order of database and key, without duplicates */
+	struct buf missing; /* the servers that were not searched, and why; empty: none */
 };
 
-/* Finds who has locks on the upstream's servers, by connections of its own. It takes a while,
- * and ends early when env->ending. others_fini() is due. */
+/* Finds the locks on the upstream's servers, and their owners, over connections of its own.
+ * Takes a while, and ends early when env->ending. others_fini() is due. */
 void others_find(const struct show_env *env, struct other_owners *o);
 void others_fini(struct other_owners *o);
 /* In their order. */
@@ -261,7 +261,7 @@ int others_compare(const struct other_owner *a, const struct other_owner *b);
 
 /* --- console_search.c --- */
 
-/* What is looked for. */
+/* The terms of a search for locks. */
 struct search_terms {
 	const struct config *config;
 	struct matcher *matcher; /* of `config`; NULL: no rule has owner = value */

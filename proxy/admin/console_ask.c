@@ -4,7 +4,7 @@
 #include "admin/admin_internal.h"
 #include "base/fatal.h"
 
-/* What each worker is asked for. Its answer begins with the number of rows in it. */
+/* The question to each worker. The answer begins with the number of its rows. */
 struct rows_question {
 	console_tell_fn *tell;
 	int protocol;

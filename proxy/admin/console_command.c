@@ -10,7 +10,7 @@
 struct console_command {
 	const char *name;
 	const char *args; /* as HELP shows them */
-	const char *help; /* NULL: clients send it when they connect, nobody types it */
+	const char *help; /* NULL: clients send it when they connect; users need not type it */
 	size_t argc_min, argc_max; /* with the name */
 	bool before_login;
 	void (*run)(struct console *c, const struct resp_view *req, struct buf *out);
@@ -144,7 +144,7 @@ static void run_select(struct console *c, const struct resp_view *req, struct bu
 	         slice_is(req->argv[1], "0") ? "+OK\r\n" : "-ERR DB index is out of range\r\n");
 }
 
-/* It tells of no commands: redis-cli does without. */
+/* Answers COMMAND with an empty list: redis-cli does without. */
 static void run_command(struct console *c, const struct resp_view *req, struct buf *out)
 {
 	(void)c;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * console_job: a command that has workers do something waits for them on a thread of its own,
- * so that one of them that stands still holds up no other console:
+ * so that a worker that hangs holds up no other console:
  *
  *   console_job_begin() --> AWAITING --> thread: asks --> admin_answer() --> SERVING
  *
- * A console awaits one at a time, so there are no more of them than consoles, but for those
- * that were closed meanwhile.
+ * A console awaits one job at a time. So there are no more jobs than consoles, apart from jobs
+ * of consoles that were closed.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 
 struct console_job {
 	struct list node; /* in admin->jobs */
-	struct message done; /* in the admin thread's mailbox, behind the answer */
+	struct message done; /* in the admin thread's mailbox, after the answer */
 	struct admin *admin;
 	uint64_t console; /* its id */
 	console_job_fn *fn;
@@ -77,7 +77,7 @@ void console_job_begin(struct console *c, console_job_fn *fn, const void *arg, s
 	list_append(&c->admin->jobs, &j->node);
 	console_await(c);
 	j->has_thread = pthread_create(&j->thread, NULL, console_job_main, j) == 0;
-	/* Without one the others wait. */
+	/* Without a thread, the other consoles wait. */
 	if (!j->has_thread)
 		console_job_run(j);
 }

@@ -12,7 +12,7 @@
 /* Of more than so many the longest held are shown. */
 #define LOCKS_SHOWN 100
 
-/* --- who waits for what ------------------------------------------------------------------ */
+/* --- waiters ----------------------------------------------------------------------------- */
 
 static bool is_guard(const struct live_row *row)
 {
@@ -195,8 +195,8 @@ static void add_missing(struct rows *rows, const struct buf *why)
 	rows_add_text(rows, "not_looked_at", buf_slice(why));
 }
 
-/* Those that the workers knew of neither before Redis was asked nor afterwards. (Of locks
- * that are not renewed a connection remembers about a thousand.) */
+/* Adds the locks that no worker knew, neither before Redis was asked nor afterwards. (A
+ * connection remembers only about a thousand locks that are not renewed.) */
 static void add_others(const struct show_env *env, const struct other_owners *others,
                        struct live *before, struct live *after, struct rows *rows)
 {
@@ -220,8 +220,8 @@ static void add_others(const struct show_env *env, const struct other_owners *ot
 	match_free(matcher);
 }
 
-/* Of a lock that is taken or released meanwhile Redis may tell, and the worker not yet, or not
- * any more. */
+/* Asks the workers before and after Redis: if a lock is taken or released during the search,
+ * one of their two answers has it. */
 bool console_show_all_locks(const struct show_env *env, struct rows *rows)
 {
 	struct live before, held, waiting;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * console_others: who has locks in Redis. What other hasps have only Redis knows:
+ * console_others: the owners of the locks in Redis. Only Redis knows the locks of other hasps:
  *
- *   the workers --> which servers, and what their own tickets begin with
- *   each server --> console_search.c --> owners; the ticket tells which are this hasp's
+ *   the workers --> their servers, and the beginning of their own tickets
+ *   each server --> console_search.c --> owners; the ticket shows which are this hasp's
  *
- * The servers are asked one after the other, on the thread of the SHOW, by connections of its
- * own: no worker and none of its connections has to do with it.
+ * The servers are searched one after the other, on the thread of the SHOW, over connections of
+ * its own. The workers and their connections take no part in it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,12 +17,12 @@
 #include "client/client_env.h"
 #include "upstream/cluster_topology.h"
 
-/* For so long, at most, the servers are looked through. */
+/* How long the search of all servers may take. */
 #define SEARCH_SECONDS 30.0
 
 /* --- what the workers tell --------------------------------------------------------------- */
 
-/* A worker's: behind it the servers' addresses, each with a NUL. */
+/* A worker's answer, followed by the servers' addresses, each with a NUL. */
 struct told_worker {
 	char number[sizeof(((struct search_terms *)NULL)->workers[0])];
 	enum key_naming naming;
@@ -100,7 +100,7 @@ static int compare_owners(const void *a, const void *b)
 	return others_compare(a, b);
 }
 
-/* SCAN may tell of a key more than once. */
+/* Drops duplicates, since SCAN may return a key more than once. */
 static void drop_doubles(struct other_owners *o)
 {
 	size_t n = 0;
@@ -143,7 +143,7 @@ void others_find(const struct show_env *env, struct other_owners *o)
 		if (buf_len(&addresses) == 0)
 			buf_puts(&o->missing, "no server is known");
 	} else {
-		/* Without their numbers, their locks would be told as another hasp's. */
+		/* Without the workers' numbers, their locks would show as another hasp's. */
 		buf_puts(&o->missing, "not all workers answer");
 	}
 	drop_doubles(o);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * console_pause: requests are held back, and let go on. The answer comes when all workers are
- * so far (a->pause looks every few milliseconds). A console that is closed meanwhile changes
- * nothing of what it has asked for.
+ * console_pause: PAUSE holds requests back, RESUME lets them go on. The answer comes when all
+ * workers have done so (a->pause checks every few milliseconds). Closing the console before
+ * that does not cancel its command.
  */
 #include "admin/admin_internal.h"
 #include "config/types.h"

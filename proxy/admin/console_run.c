@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * console_run: a SHOW that asks the workers has a thread of its own, so that the others are
- * served meanwhile:
+ * console_run: a SHOW that asks the workers has a thread of its own, so that other consoles are
+ * still served:
  *
  *   console_run() --> AWAITING --> thread: asks, writes rows --> show_run_on_done()
  *                                                                     |
  *      consoles that had asked before it began <-- admin->answer() <---'
  *      the others <-- the next one, which begins now
  *
- * So what is shown is never older than the question, and of each kind one runs at a time,
- * however many ask. Writing 100,000 rows takes a while: where processors are short, the
+ * So an answer is never older than its question, and one SHOW of each kind runs at a time, for
+ * any number of consoles. Writing 100,000 rows takes a while: if processors are short, the
  * workers come first.
  */
 #include <stdatomic.h>
@@ -85,7 +85,7 @@ static void show_run_end(struct show_run *r)
 	r->runs = false;
 }
 
-/* Those that have asked before run `n` began. (Behind its answer, one may ask again.) */
+/* Answers the consoles that asked before run `n` began. (An answered console may ask again.) */
 static void show_run_answer(struct show_run *r, uint64_t n, struct slice answer)
 {
 	struct list *at, *next;

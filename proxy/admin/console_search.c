@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * console_search: goes through the keys of one server, database by database, for the names of
- * keys that stand beside locks, and asks who has these:
+ * console_search: scans the keys of one server, database by database, for the names of keys
+ * that stand beside locks, and asks for the owners of these locks:
  *
  *   BEGIN --> SCAN, of some hundred keys --> OWNERS, of some locks at a time --.
  *             ^  ^                                |      ^                     |
  *             |  '--- none is left of the page <--'      '---------------------'
  *             '--- the next database
  *
- * Each step is a request, or some short ones, and behind each is a pause of several times as
- * long as it took: Redis has most of its time for others, however busy it is.
+ * Each step is a request, or some short ones. After it comes a pause several times as long as
+ * the step took, so that Redis has most of its time for other clients, however busy it is.
  */
 #include <hiredis/hiredis.h>
 #include <stdatomic.h>
@@ -36,14 +36,14 @@
 #define SEARCH_PAUSE_MAX 0.02
 /* A server that takes longer to answer is given up; in ms. */
 #define SEARCH_ANSWER_MS 5000
-/* So many owners are told in all, and of one lock. */
+/* The most owners that a search lists, in all and for one lock. */
 #define SEARCH_OWNERS_MAX 10000
 #define SEARCH_OWNERS_OF_ONE 1000
 #define SEARCH_DATABASES_MAX 1024
 
 enum lock_search_step { SEARCH_BEGIN, SEARCH_SCAN, SEARCH_OWNERS };
 
-/* A lock that was come upon; its key is behind it. */
+/* A lock that the scan found, followed by its key. */
 struct search_trace {
 	enum lock_trace by;
 	size_t nkey;

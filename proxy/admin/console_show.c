@@ -11,7 +11,7 @@
 
 struct show {
 	const char *name;
-	const char *arg; /* the word behind it; NULL: none */
+	const char *arg; /* the word after it; NULL: none */
 	const char *help;
 	console_show_fn *run; /* NULL: show_discovered(), which has no rows */
 	bool asks; /* the workers, which may take a while */
@@ -70,7 +70,7 @@ static bool show_rules(const struct show_env *env, struct rows *rows)
 	return true;
 }
 
-/* What a worker tells of itself. */
+/* One worker's answer to SHOW. */
 struct worker_figures {
 	size_t clients, memory, memory_limit, closed_for_memory;
 };
@@ -117,8 +117,8 @@ static bool show_clients(const struct show_env *env, struct rows *rows)
 	return console_ask(env->shared, console_tell_clients, rows);
 }
 
-/* A file as it is, so that it can be saved. Not on a thread of its own: that has a low
- * priority, and would keep the workers from the lock of what they have seen. */
+/* Answers with a whole file, so that it can be saved. Not on a thread of its own: that would
+ * keep the tracker's lock from the workers, because it has a low priority. */
 static void show_discovered(const struct show_env *env, int protocol, struct buf *out)
 {
 	struct buf ini = BUF_INIT;

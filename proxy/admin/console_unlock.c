@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * console_unlock: an operator frees a lock whose owner will not. One worker has its own
- * connection to Redis do that, and the answer comes back by the admin thread's mailbox:
+ * console_unlock: an operator frees a lock that its owner does not release. One worker does it
+ * over hasp's own connection to Redis; the answer comes back by the admin thread's mailbox:
  *
  *   console --console_job--> worker 0 --script_job_run()--> Redis, or a quorum's servers
  *      ^                                                        |
@@ -22,10 +22,10 @@
 #include "lock/rewrite/rewrite.h"
 #include "lock/scripts/script_job.h"
 
-/* For so long it is tried. */
+/* How long hasp tries to free the lock. */
 #define FORCE_SECONDS 5.0
 
-/* What one worker is asked for. */
+/* The request to one worker. */
 struct force {
 	struct admin *admin;
 	uint64_t console; /* its id */
@@ -34,7 +34,7 @@ struct force {
 	char key[];
 };
 
-/* Who is to be told, while Redis is asked. */
+/* The console that gets the answer, while Redis is asked. */
 struct forcing {
 	struct admin *admin;
 	uint64_t console;
@@ -67,8 +67,8 @@ static void on_quorum_forced(void *arg, struct slice reply)
 	free(f);
 }
 
-/* What the key is to this configuration; `name` gets the lock's, if that is another key. False:
- * nothing. */
+/* Identifies the lock or guard of `key` in this configuration; `name` gets the guard's key.
+ * False: hasp keeps no lock for this key. */
 static bool identify(const struct policy_env *env, enum key_naming naming, struct slice key,
                      struct buf *name, struct lock_ident *id)
 {

@@ -21,9 +21,9 @@
 
 /* A request line and its headers, and the reply's. */
 #define HTTP_CONNECTION_MEMORY ((size_t)16 * 1024)
-/* Of a connection's thread. */
+/* The stack of a connection's thread, in bytes. */
 #define HTTP_STACK ((size_t)512 * 1024)
-/* For so long connections are waited for when another process has taken over. */
+/* How long open connections may take to end when another process has taken over. */
 #define LEAVE_SECONDS 5.0
 
 #define TEXT_PLAIN "text/plain; charset=utf-8"
@@ -31,17 +31,17 @@
 #define TEXT_JSON "application/json"
 #define TEXT_HTML "text/html; charset=utf-8"
 
-/* For so long what was said is said to others, too: many open pages ask no more than one does.
+/* How long /status.json is served from memory, so that many open pages cost no more than one.
  */
 #define STATUS_SECONDS 0.5
-/* What was discovered is written at most once in so many seconds, and for so small a share of
- * the time: each pattern is compared with all others. */
+/* The discovered file is written at most once in FOUND_SECONDS, and takes at most FOUND_SHARE
+ * of the time, because each pattern is compared with all others. */
 #define FOUND_SECONDS 1.0
 #define FOUND_SHARE 0.02
 
-/* Of anything but the page. */
+/* The policy of all replies but the page. */
 #define POLICY_NOTHING "default-src 'none'; frame-ancestors 'none'"
-/* Of the page: nothing from elsewhere, and no script or style that hasp has not written. */
+/* The page's policy: nothing from elsewhere, and only hasp's own script and style. */
 #define POLICY_PAGE                                                                            \
 	"default-src 'none'; script-src 'nonce-%s'; style-src 'nonce-%s'; img-src data:; "     \
 	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -90,7 +90,7 @@ static void reply_readyz(struct http *h, struct reply *r)
 	buf_printf(&r->body, "%s\n", why ? why : "ok");
 }
 
-/* (One who asks meanwhile waits for what this one gets.) */
+/* (If several clients ask at once, the others wait for the first one's answer.) */
 static void reply_status(struct http *h, struct reply *r)
 {
 	r->type = TEXT_JSON;
@@ -205,7 +205,8 @@ static void reply_to_path(struct http *h, const char *path, const char *host, st
 
 /* --- libmicrohttpd ------------------------------------------------------------------------ */
 
-/* Of every reply: it is shown by nobody else, kept nowhere, and taken for nothing else. */
+/* Headers of every reply: no other site may embed it, no cache keeps it, and no browser guesses
+ * another type. */
 static const char *const headers[][2] = {
 	{ "Cache-Control", "no-store" },
 	{ "Cross-Origin-Resource-Policy", "same-origin" },
@@ -250,8 +251,7 @@ static size_t http_on_quoted(void *arg, struct MHD_Connection *c, char *text)
 }
 
 /* Called when the headers are there, and again when the request is whole. An answer to the
- * first call ends the connection: that is for methods that are refused, whose bodies nobody
- * wants. */
+ * first call ends the connection: so hasp refuses methods without reading a body. */
 static enum MHD_Result http_on_request(void *arg, struct MHD_Connection *c, const char *path,
                                        const char *method, const char *version,
                                        const char *body, size_t *nbody, void **state)

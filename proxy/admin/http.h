@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * http: what `[http] listen` offers, read-only, on threads of its own, off the way of commands:
+ * http: the pages of `[http] listen`, read-only, on threads of its own, away from commands:
  *
- *   /              a page that shows it (http_page.h)
+ *   /              a page that shows /status.json (http_page.h)
  *   /metrics       Prometheus' text format (http_metrics.h)
- *   /healthz       200: the process is there
- *   /readyz        200: it serves, and Redis can be reached; else 503, and why
+ *   /healthz       200: the process runs
+ *   /readyz        200: hasp serves, and Redis can be reached; else 503, and why
  *   /status.json   locks, waiters, contended keys (http_status.h)
- *   /discovered.ini  what was discovered so far: a file with sections for it
+ *   /discovered.ini  a configuration with the sections discovered so far
  *
- * libmicrohttpd reads requests and writes replies, on a thread for each connection: what takes
- * long to find out keeps nobody who asks for something else. http_connections.h bounds how many
- * connections there are and how long a peer may take; a connection's memory is bounded, too.
- * What names keys is for
- * those only whom http_host.h allows; it is asked of the workers once in a while, however many
- * look at it.
+ * libmicrohttpd reads requests and writes replies, on a thread for each connection: a reply
+ * that takes long does not delay the others. http_connections.h bounds the number of
+ * connections and how long a peer may take; a connection's memory is bounded, too. Replies that
+ * name keys are only for names that http_host.h allows; the workers are asked for them once in
+ * a while, however many pages are open.
  */
 #ifndef HASP_ADMIN_HTTP_H
 #define HASP_ADMIN_HTTP_H
@@ -66,8 +65,8 @@ int http_serve(struct http *h, struct worker_shared *shared, struct config *conf
 /* Another configuration is in force. Where to listen needs a restart. */
 void http_reload(struct http *h, struct config *config);
 
-/* Another process serves at the sockets from now on: who is connected gets what was asked for,
- * within five seconds; then as http_close(). */
+/* Leaves the sockets to another process: open connections have five seconds to get their
+ * replies; then as http_close(). */
 void http_leave(struct http *h);
 
 /* Ends its threads and closes its sockets. */

@@ -166,8 +166,8 @@ static void http_forget(struct http_connections *hc, struct http_connection *c)
 	free(c);
 }
 
-/* If libmicrohttpd lacks memory for a socket that it has taken, it closes it and calls nobody:
- * forget the old one when the kernel gives out its number again. */
+/* If libmicrohttpd lacks memory for a socket that it has taken, it closes the socket without a
+ * callback: forget the old connection when the kernel gives out its number again. */
 static void http_remember(struct http_connections *hc, int fd, const struct sockaddr *peer)
 {
 	struct http_connection *c = xcalloc(1, sizeof(*c)), *old;

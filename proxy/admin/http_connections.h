@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * http_connections: accepts HTTP's connections on a thread of its own, hands them to
- * libmicrohttpd, and closes those whose peer is too slow or whose place a new peer needs.
+ * http_connections: accepts HTTP connections on a thread of its own and gives them to
+ * libmicrohttpd. It closes a connection if its peer is too slow, or if a new peer needs its
+ * place.
  *
  *   acceptor ──> libmicrohttpd, on a thread for each connection
  *      │           │ awaits a request │ is answered │ sends the reply │ ...

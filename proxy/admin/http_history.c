@@ -17,7 +17,7 @@
 #define STEP_SECONDS 2
 #define SAMPLES 151
 
-/* What is counted, and only rises. */
+/* Totals, which only rise. */
 enum total {
 	TOTAL_COMMANDS,
 	TOTAL_ACQUIRED,

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * http_host: which names a browser may have asked for. A page of anybody's, open in an
- * operator's browser, can give its own name hasp's address (DNS rebinding) and then read what
- * is served there as its own. It cannot change the name in the header Host: so what names keys
- * is told only to those who asked for an address, for localhost, or for a name that the file
- * has.
+ * http_host: checks the header Host. A foreign page that is open in an operator's browser can
+ * give its own name hasp's address (DNS rebinding), and then read hasp's replies as its own.
+ * The page cannot change the header Host. So hasp names keys only if Host is an address,
+ * localhost, or a name in the configuration.
  */
 #ifndef HASP_ADMIN_HTTP_HOST_H
 #define HASP_ADMIN_HTTP_HOST_H

@@ -436,8 +436,8 @@ static void write_nodes(const struct worker_gauges *g, struct buf *out)
 	write_quorums(g, out);
 }
 
-/* A sum that a worker is missing from is wrong, and a counter would seem to have begun anew: it
- * is left out. */
+/* Leaves out sums if a worker did not answer: they would be wrong, and a counter would look as
+ * if it had been reset. */
 static void write_gauges(struct worker_shared *shared, struct buf *out)
 {
 	struct worker_gauges g;

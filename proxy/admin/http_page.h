@@ -6,7 +6,7 @@
 #ifndef HASP_ADMIN_HTTP_PAGE_H
 #define HASP_ADMIN_HTTP_PAGE_H
 
-/* What stands for the nonce of the reply: only what has that one is obeyed by the browser. */
+/* The placeholder of the reply's nonce: the browser runs only scripts that have the nonce. */
 #define HTTP_PAGE_NONCE "@NONCE@"
 
 extern const char http_page_text[];

@@ -11,7 +11,7 @@
 #include "worker/worker_live.h"
 #include "worker/worker_metrics.h"
 
-/* So many of each are told. */
+/* The most entries of each list. */
 #define LOCKS_TOLD 200
 #define WAITERS_TOLD 200
 #define CONTENDED_TOLD 30
@@ -203,7 +203,7 @@ static void write_row(struct json *j, const struct live_row *row, double now)
 	json_number(j, "left_ms", left > 0 ? left * 1000 : 0, 0);
 }
 
-/* As far as they are told. */
+/* Counts the waiters of the lock among those that are listed. */
 static uint64_t waiters_of(const struct live_row *lock, const struct live *waiters)
 {
 	uint64_t n = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * http_status: what /status.json says: the process, its sections and what became of their
- * locks, how far [discover] is, the locks that are held and the clients that wait, the longest
- * first, the keys that are most contended, and the last minutes. Its size is bounded whatever
- * clients do. hasp.ini(5) has its members.
+ * http_status: writes /status.json: the process, its sections with the counters of their locks,
+ * and the progress of [discover]; the held locks and the waiting clients, the longest first;
+ * the most contended keys, and the last minutes. Its size is bounded whatever clients do.
+ * hasp.ini(5) describes its members.
  */
 #ifndef HASP_ADMIN_HTTP_STATUS_H
 #define HASP_ADMIN_HTTP_STATUS_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * places: the connections that one of hasp's own listeners has room for. When all places are
- * taken, a new peer gets the place of the connection that matters least. Holding connections
- * open keeps nobody else out. No I/O.
+ * taken, a new peer gets the place of the connection that matters least: so no peer can keep
+ * others out by holding connections open. No I/O.
  */
 #ifndef HASP_ADMIN_PLACES_H
 #define HASP_ADMIN_PLACES_H
