@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * worker: one thread, from its beginning to its end. What is done around the callbacks of each
- * turn, once a second, and when another thread has a command for it: a reload, a drain, a stop.
- * It knows all that lives on its loop, and in which order that may be freed.
+ * worker: one thread, from its beginning to its end: its work before and after the callbacks of
+ * each loop iteration, once a second, and for the commands of other threads: reload, drain,
+ * stop. The worker owns all that lives on its loop, and frees it in the right order.
  */
 #include "worker/worker.h"
 
@@ -28,10 +28,10 @@
 #define JOBS_SHARE 4
 /* While draining, clients at rest should not have to wait for a second. */
 #define DRAIN_SWEEP_SECONDS 0.05
-/* What is still to be said to Redis (releases) when the clients are gone. */
+/* How long a draining worker may take to send the last releases to Redis. */
 #define DRAIN_GRACE_SECONDS 1.0
 
-/* Something another thread wants of a worker. */
+/* A command of another thread to a worker. */
 struct worker_cmd {
 	struct message message;
 	struct worker *worker;
@@ -66,8 +66,8 @@ static void on_client_gone(void *arg)
 	atomic_fetch_sub(&w->shared->clients, 1);
 }
 
-/* A worker that drains leaves when its clients are gone and Redis has been told what they
- * leave behind. */
+/* True if a draining worker may end: its clients are gone, and Redis has got the releases of
+ * their locks. */
 static bool may_leave(struct worker *w)
 {
 	double now = clock_now();
@@ -168,7 +168,8 @@ static void turn(struct worker *w, struct config *unused)
 	atomic_store(&w->turn_due, false);
 }
 
-/* What comes by itself, and what is done around the callbacks of each turn. */
+/* Starts the timers, and the watchers that run before and after the callbacks of each loop
+ * iteration. */
 static void start_watching(struct worker *w)
 {
 	ev_timer_init(&w->sweep, worker_on_sweep, SWEEP_SECONDS, SWEEP_SECONDS);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * worker: one thread, one loop, and all that lives on it: listeners, clients, links, holds.
- * Workers share nothing but a few counters and what they observe; they are spoken to through
- * their mailbox.
+ * Workers share only a few counters and their observations; other threads reach a worker
+ * through its mailbox.
  */
 #ifndef HASP_WORKER_WORKER_H
 #define HASP_WORKER_WORKER_H
@@ -25,7 +25,7 @@ struct worker;
 struct wait_graph;
 struct watcher;
 
-/* What the workers share. */
+/* The state that the workers share. */
 struct worker_shared {
 	double started_at; /* the date, in seconds since 1970 */
 	_Atomic long clients; /* open now */
@@ -55,11 +55,11 @@ struct worker_shared {
 void workers_init(struct worker_shared *shared, const struct config *config);
 void workers_fini(struct worker_shared *shared); /* all have been joined */
 
-/* Once all workers run: finds out from now on which server is the primary. Returns 0, or an
- * errno of the thread that does it. */
+/* Once all workers run: begins to watch which server is the primary. Returns 0, or the errno
+ * with which the watching thread could not start. */
 int workers_watch(struct worker_shared *shared, const struct config *config)
 	__attribute__((warn_unused_result));
-/* When the workers have been told of it: another configuration is in force. */
+/* Puts another configuration into force for the watcher, after the workers have got it. */
 void workers_reload_watcher(struct worker_shared *shared, const struct config *config);
 /* Before the first of them is joined. */
 void workers_end_watch(struct worker_shared *shared);
@@ -68,8 +68,8 @@ void workers_end_watch(struct worker_shared *shared);
  * saw; false: there never was one of these. From any thread. */
 bool workers_report(struct worker_shared *shared);
 
-/* From now on hasp learns from the commands of all clients what to lock, or it does not and
- * forgets what it has learnt, as `config` says, which is or is about to be in force. */
+/* Begins to discover locks in the commands of all clients; or ends that and forgets the
+ * results. `config`, which is or is about to be in force, decides which. */
 void workers_discover(struct worker_shared *shared, const struct config *config);
 /* Then: appends a line on how far that is, or (the second) members of a JSON object; the ini,
  * that so far or, when all workers have been joined, the last one. From any thread. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A question outlives its caller's patience: a worker that is late finds it abandoned, and the
- * last one to let go of it frees it.
+ * A question may outlive its caller's wait: a late worker finds it abandoned, and the last user
+ * of the question frees it.
  *
- * A worker has all its parts in one line, and takes a step of the first one:
+ * A worker keeps its parts of all questions in one list, and takes a step of the first one:
  *
  *   mailbox --> w->asks.parts --> step() --> done
  *                      ^             |
@@ -27,7 +27,7 @@
  * half as much again in what they push out of its caches. */
 #define PAUSE_STEPS 100
 #define PAUSE_MAX_SECONDS 0.1
-/* For so long after a command a worker counts as one that serves clients. */
+/* How long after a command a worker counts as serving clients. */
 #define BUSY_SECONDS 0.05
 
 /* A question to all workers. */
@@ -185,7 +185,7 @@ void worker_asks_fini(struct worker *w)
 		question_unref(container_of(node, struct part, node)->question);
 }
 
-/* On the worker's thread; on that of worker_join() if the worker has ended meanwhile. */
+/* On the worker's thread; if the worker has ended, on the thread of worker_join(). */
 static void worker_ask_deliver(struct message *m)
 {
 	struct part *p = container_of(m, struct part, message);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * worker_ask: asking all workers from another thread, for those who show what hasp does. What
- * is asked runs on each worker's own thread, between the turns of its loop, a small step at a
- * time, with pauses while the worker serves clients:
+ * worker_ask: asks all workers from another thread, for the console and for HTTP. The question
+ * runs on each worker's own thread, between the iterations of its loop, a small step at a time,
+ * with pauses while the worker serves clients:
  *
  *   caller --workers_ask()--> mailbox of each worker --> step() --.
- *      ^                               ^                           | not the last one
- *      |                               '---------------------------+ behind a turn of the loop
- *      '---- all are done, or it is too late ----------------------' the last one
+ *      ^                               ^                           | not the last step
+ *      |                               '---------------------------+ after a loop iteration
+ *      '---- all are done, or it is too late ----------------------' the last step
  *
- * So no request waits for longer than a step takes, and all questions together take 1 % of a
- * busy worker's time, however much there is to tell and however many ask.
+ * So no request waits for longer than a step takes. All questions together take 1 % of a busy
+ * worker's time, for any number of rows and callers.
  */
 #ifndef HASP_WORKER_WORKER_ASK_H
 #define HASP_WORKER_WORKER_ASK_H
@@ -25,10 +25,10 @@
 struct client_env;
 struct topology;
 
-/* For so long a step should last. */
+/* How long a step should last. */
 #define WORKER_STEP_SECONDS 50e-6
 
-/* What a step may look at, and change as any callback of the worker's loop may. */
+/* The parts of a worker that a step may read, and change as any callback of its loop may. */
 struct worker_view {
 	int number;
 	struct client_env *clients; /* and with them the configuration, holds and waiters */
@@ -53,10 +53,10 @@ struct worker_answers {
  * copy of the caller's, and may be written to. */
 typedef bool worker_step_fn(const struct worker_view *w, void *arg, struct worker_answer *a);
 
-/* Has `step` called by each worker until it says that it is done, and waits for that, but not
- * for a worker that has taken no step for `timeout_ms`. `arg`: `size` bytes, which are copied
- * for each worker; NULL: none. Returns the number of workers that have answered;
- * worker_answers_fini() is due in any case.
+/* Has each worker call `step` until that returns true, and waits for it, but not for a worker
+ * that has taken no step for `timeout_ms`. `arg`: `size` bytes, which are copied for each
+ * worker; NULL: none. Returns the number of workers that have answered. worker_answers_fini()
+ * is due in any case.
  *
  * From any thread but a worker's, after worker_start() of all workers and before the first of
  * them is joined. */

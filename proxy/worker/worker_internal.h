@@ -2,15 +2,15 @@
  *
  * worker_internal: a worker, and the files that make it.
  *
- *   worker.c            beginning and end, the turns of its loop, what other threads tell it
+ *   worker.c            beginning and end, the loop, the commands of other threads
  *   worker_topology.c   which Redis: its topology, the cluster before it, where slots moved to
- *   worker_node.c       a node that comes up, moves or changes: what it is asked and told
+ *   worker_node.c       a node that comes up, moves or changes
  *   worker_quorum.c     the quorum that has the locks of verbs, or of rules
- *   workers.c           what all workers share; the primary, of which each is told
- *   worker_ask.c        what other threads ask of all workers
- *   worker_live.c       the locks and waiters of all workers, by that
- *   worker_round.c      what a client asks of all workers
- *   worker_pause.c      requests are held back while Redis is restarted
+ *   workers.c           the state that workers share; sends each of them the primary's address
+ *   worker_ask.c        questions of other threads to all workers
+ *   worker_live.c       the locks and waiters of all workers, by worker_ask.c
+ *   worker_round.c      a client's questions to all workers
+ *   worker_pause.c      holds requests back while Redis is restarted
  *
  * Each calls only those below it; but only other threads call workers.c, and ask.
  */
@@ -35,8 +35,8 @@
 #include "upstream/topology.h"
 #include "worker/worker.h"
 
-/* Reading in pieces of 256 KB measured best for values of 16 KB and up in replies, and for
- * those of 1 MB in requests; a client reads less at once where requests are short. */
+/* Reading in pieces of 256 KB was fastest for values of 16 KB and more in replies, and for
+ * values of 1 MB in requests. A client with short requests is read in smaller pieces. */
 #define WORKER_SCRATCH ((size_t)256 * 1024)
 
 /* How far a worker is with a pause: see the diagram of worker_pause.h. */
@@ -106,7 +106,7 @@ void worker_topology_reap(struct worker *w);
 bool worker_topology_is_asked(const struct worker *w);
 /* Closes the links, which no client has any more; hasp's own calls in flight get NULL. */
 void worker_topology_stop(struct worker *w);
-/* After worker_topology_stop(), when nobody calls a node any more. */
+/* After worker_topology_stop(), when no code calls a node any more. */
 void worker_topology_free(struct worker *w);
 
 /* --- worker_quorum.c ---------------------------------------------------------------------- */
@@ -145,7 +145,7 @@ extern const struct node_ops worker_node_ops;
 void worker_node_note_health(struct worker *w);
 /* The guards are others than they were: do they work with the commands that Redis has? */
 void worker_node_recheck_guards(struct worker *w);
-/* Asks Redis about names that clients have sent and nobody knows, when that is due. If it
+/* Asks Redis about unknown command names that clients have sent, when that is due. If Redis
  * cannot be asked, such commands pass as they came. */
 void worker_node_ask_about_unmet(struct worker *w);
 

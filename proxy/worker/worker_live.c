@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Each worker goes through its tables once. Where only the longest held are told, it looks at
- * no more of the holds, which are in that order; of the rest, it writes a row for each that is
- * among them so far, over that of the one that is not any more:
+ * Each worker goes through its tables once. If only the longest held are wanted, it reads only
+ * as many of the holds, which are in that order. For the other tables, it writes a row for each
+ * entry that is among the longest so far, over the row of the one that it displaces:
  *
  *   table --> longest so far? --> ranks, in order of `since` --> slots of equal size in `out`
  *
- * So what is written is bounded, and no step keeps a pointer to what may be gone at the next
- * one.
+ * So the answer's size is bounded, and no step keeps a pointer to an entry that may be gone at
+ * the next step.
  */
 #include "worker/worker_live.h"
 
@@ -39,10 +39,10 @@ struct live_rank {
 	size_t at; /* its row's slot in `out`, in bytes from the beginning */
 };
 
-/* What a worker has found of one thing that is wanted. */
+/* A worker's results for one struct live_want. */
 struct live_found {
 	enum live_what what;
-	size_t most; /* SIZE_MAX: all are told, and none has a rank */
+	size_t most; /* SIZE_MAX: all get a row, and none has a rank */
 	uint64_t total;
 	size_t n; /* of ranks */
 	struct live_rank ranks[LIVE_MOST]; /* the longest held first */
@@ -83,7 +83,7 @@ static void rank_insert(struct live_question *q, double since)
 	q->at = rank.at;
 }
 
-/* To be told, as far as is known? Then it has the slot at q->at. */
+/* True if the entry gets a row, being among the longest so far; its slot is then at q->at. */
 static bool is_told(struct live_question *q, double since)
 {
 	struct live_found *f = found_now(q);
@@ -97,7 +97,8 @@ static bool is_told(struct live_question *q, double since)
 	return true;
 }
 
-/* A guard's, or a lock's? (What is not configured any more counts as a lock.) */
+/* True if the question is about the section's kind, guards or locks. (A section that is no
+ * longer configured counts as one of locks.) */
 static bool is_asked_for(const struct live_question *q, const struct section_stats *section)
 {
 	enum live_what what = q->found[q->want].what;
@@ -111,7 +112,7 @@ struct slice live_text(struct slice text)
 	return slice_of(text.p, text.n < LIVE_TEXT ? text.n : LIVE_TEXT);
 }
 
-/* Where the row goes: behind the others, or into its slot. */
+/* Returns where the row goes: after the others, or into its slot. */
 static char *row_place(const struct live_question *q, size_t size)
 {
 	if (q->found[q->want].most != SIZE_MAX && q->at < buf_len(q->out))
@@ -128,8 +129,7 @@ static char *put(char *to, struct slice bytes)
 	return to + bytes.n;
 }
 
-/* The row, with the texts behind it: what row_read() reads. Behind the last one are the totals.
- */
+/* Writes the row, followed by its texts, for row_read(). After the last row come the totals. */
 static void row_write(const struct live_question *q, struct live_row row, struct slice key,
                       struct slice token, const struct buf *client)
 {
@@ -383,7 +383,7 @@ static void add_row(struct live *live, const struct live_row *row)
 	live->rows[live->n++] = *row;
 }
 
-/* What one worker has said. */
+/* Reads one worker's answer. */
 static void live_read(struct slice from, const struct live_want *wants, size_t nwants)
 {
 	struct live_row row;
@@ -443,7 +443,7 @@ static void on_contended(void *arg, const struct top_key *key,
 	const struct section_stats *section = key->of;
 	struct contended_key k = { section->kind, section->name, *key, *counts };
 
-	/* The same for each worker's. */
+	/* All workers' stats of a section share its name. */
 	k.key.of = section->name;
 	buf_append(arg, slice_of(&k, sizeof(k)));
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * worker_live: which locks and guards the clients of all workers have, who waits for which, and
- * for which of them it has come to that most often: for those who show what hasp does. It is
- * asked by worker_ask.h, and costs the workers a small step at a time.
+ * worker_live: lists the locks and guards that the clients of all workers have, the waiters,
+ * and the most contended keys, for the console and for HTTP. worker_live asks by worker_ask.h,
+ * and costs the workers a small step at a time.
  */
 #ifndef HASP_WORKER_WORKER_LIVE_H
 #define HASP_WORKER_WORKER_LIVE_H
@@ -16,9 +16,9 @@
 #include "lock/events/stats.h"
 #include "worker/worker_ask.h"
 
-/* Of more than so many the longest are not sought: all of them are told. */
+/* The most entries by which the longest can be chosen; a caller that wants more gets all. */
 #define LIVE_MOST 500
-/* So many bytes of a key, an owner or a client are told. */
+/* How many bytes of a key, an owner or a client are listed. */
 #define LIVE_TEXT 200
 
 enum live_what {
@@ -54,19 +54,19 @@ struct live {
 	struct live_row *rows; /* the longest held, or waiting, first */
 };
 
-/* What is asked for. */
+/* One kind of entry that the caller wants. */
 struct live_want {
 	enum live_what what;
-	size_t most; /* so many of the longest; more than LIVE_MOST: all */
+	size_t most; /* how many of the longest; more than LIVE_MOST: all */
 	struct live *live; /* gets them */
 };
 #define LIVE_WANTS_MAX 2
 
-/* So much of a text is told. */
+/* Cuts a text to LIVE_TEXT bytes. */
 struct slice live_text(struct slice text);
 
-/* Asks for all that is wanted at once, so that it is of one time, as far as there is one. The
- * rows point to `answers`; live_fini() of all is due. As to threads, see workers_ask(). */
+/* Asks for all `wants` at once, so that they are of about the same time. The rows point to
+ * `answers`; live_fini() of all is due. As to threads, see workers_ask(). */
 void workers_live(struct worker_shared *shared, const struct live_want *wants, size_t nwants,
                   int64_t timeout_ms, struct worker_answers *answers);
 void live_fini(const struct live_want *wants, size_t nwants, struct worker_answers *answers);

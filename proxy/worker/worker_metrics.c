@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a worker tells of itself is a struct told; behind it, for each of its nodes, a struct
- * told_node, the node's name, and its quorum's.
+ * A worker's answer is a struct told; after it, for each of its nodes, a struct told_node, the
+ * node's name, and its quorum's.
  */
 #include "worker/worker_metrics.h"
 
@@ -38,7 +38,7 @@ void workers_count(const struct worker_shared *shared, struct worker_counts *cou
 	}
 }
 
-/* --- what a worker tells ------------------------------------------------------------------ */
+/* --- a worker's answer -------------------------------------------------------------------- */
 
 struct told {
 	uint64_t memory[WORKER_MEMORIES];
@@ -87,7 +87,7 @@ static void tell_quorum_server(void *arg, const char *quorum, const char *addres
 	buf_puts(out, quorum);
 }
 
-/* Those that have no name yet stand for no server. */
+/* True if the node stands for a server: it has a name. */
 static bool gauges_has_name(const struct node *n)
 {
 	return n->control && n->links.name;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * worker_metrics: what all workers together count, and what they are asked for: counters are
- * read as they are, which costs the workers nothing; what belongs to a worker's own structures,
- * as its nodes, each tells in a step between two turns of its loop (worker_ask.h).
+ * worker_metrics: the counters and gauges of all workers together. Counters are read as they
+ * are, which costs the workers nothing. Gauges of a worker's own structures, such as its nodes,
+ * come from the worker, in a step between two iterations of its loop (worker_ask.h).
  */
 #ifndef HASP_WORKER_WORKER_METRICS_H
 #define HASP_WORKER_WORKER_METRICS_H

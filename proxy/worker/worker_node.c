@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * worker_node: what a worker does about one of its nodes. A node that comes up is asked which
- * commands it has, and gets the scripts; one that moves, or has lost what it had, is told of to
- * clients and to holds.
+ * worker_node: a worker's steps when one of its nodes changes. If a node comes up, the worker
+ * asks it for its commands and loads the scripts. If a node moves, or has lost its data, the
+ * worker notifies clients and holds.
  */
 #include <stdatomic.h>
 
@@ -48,7 +48,7 @@ static void check_guards(struct worker *w)
 {
 	struct buf faults = BUF_INIT;
 
-	/* What one of them learns, all do. */
+	/* All workers learn the same commands: one of them logs the faults. */
 	if (w->number != 0)
 		return;
 	if (check_commands(w->clients.policy.config, w->clients.policy.commands, &faults) > 0 &&
@@ -86,7 +86,7 @@ static void worker_node_on_script_commands(void *arg, const redisReply *reply)
 	buf_release(&missing);
 }
 
-/* What one worker is told, all are. */
+/* Only worker 0 asks; the answer holds for all workers. */
 static void check_scripts(struct worker *w, struct node *n)
 {
 	const struct policy_env *policy = &w->clients.policy;
@@ -98,7 +98,7 @@ static void check_scripts(struct worker *w, struct node *n)
 		return;
 	script_commands_ask(&out);
 	rc = control_call(n->control, 0, buf_slice(&out), worker_node_on_script_commands, w);
-	/* It is up, or this would not run. */
+	/* The connection is up, or this would not run. */
 	HASP_ASSERT(rc == 0);
 	buf_release(&out);
 }
@@ -155,7 +155,7 @@ static void worker_node_on_up(void *arg, struct node *n)
 
 		resp_write_request(&out, argv, 3);
 		rc = control_call(n->control, 0, buf_slice(&out), NULL, NULL);
-		/* It is up, or this would not run. */
+		/* The connection is up, or this would not run. */
 		HASP_ASSERT(rc == 0);
 		buf_release(&out);
 	}

@@ -132,7 +132,7 @@ static void worker_on_pause_look(struct ev_loop *loop, struct ev_timer *t, int r
 		pause_look_for_redis(w);
 }
 
-/* --- what a worker is told ---------------------------------------------------------------- */
+/* --- on the worker's thread --------------------------------------------------------------- */
 
 void worker_pause_init(struct worker *w)
 {
@@ -202,7 +202,7 @@ static void pause_deliver(struct message *l)
 {
 	struct pause_message *m = container_of(l, struct pause_message, message);
 
-	/* What was still in the mailbox of a worker that has ended concerns nobody. */
+	/* A worker that has ended ignores the rest of its mailbox. */
 	if (!atomic_load(&m->worker->ended))
 		m->run(m->worker);
 	free(m);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * worker_pause: on the operator's word requests are held back, so that Redis can be restarted
- * and no client notices more than a delay.
+ * worker_pause: holds requests back when the operator asks for it. So Redis can be restarted,
+ * and clients notice only a delay.
  *
  *           workers_pause()            nothing is under way
  *   SERVES -----------------> PAUSING ----------------------> PAUSED
@@ -10,9 +10,9 @@
  *     |                        v  |                            |
  *     '--- Redis answers --- RESUMING <---- workers_resume() --'
  *
- * What is in flight ends. So does what a client has begun: it goes on in its transaction, and
- * between the read of a guarded key and its write. hasp itself sends renewals only; its own
- * connections come back by themselves when Redis does. A reload changes nothing of it.
+ * Requests in flight are answered. A client also goes on within a transaction, and between the
+ * read of a guarded key and its write. hasp itself sends only renewals; its own connections
+ * come back by themselves when Redis does. A reload does not end a pause.
  *
  * The functions are for any thread but a worker's, while no worker is joined yet.
  */
@@ -24,7 +24,8 @@
 
 #include "worker/worker.h"
 
-/* They return at once. workers_resume(): `at_once`: not only when Redis answers. */
+/* Begin to pause, or to resume, and return at once. `at_once`: resume without waiting for Redis
+ * to answer. */
 void workers_pause(struct worker_shared *shared);
 void workers_resume(struct worker_shared *shared, bool at_once);
 
@@ -35,8 +36,8 @@ enum workers_pause {
 	WORKERS_PAUSED,
 	WORKERS_RESUMING, /* not all have been answered by Redis */
 };
-/* `nbound`: once they are paused, how many connections of clients end when Redis does, for they
- * listen, or are blocked; NULL is allowed. */
+/* Once the workers are paused, sets *nbound to the number of clients whose connections end when
+ * Redis does, because they are subscribed or blocked. `nbound` may be NULL. */
 enum workers_pause workers_pause_state(struct worker_shared *shared, size_t *nbound);
 
 /* Clients go to new connections as soon as nothing of theirs is under way on the old ones,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * worker_quorum: the quorum that has the locks of verbs, or of rules, if the file names one,
- * and the worker's connections to its servers. It is that of the configuration with which hasp
- * began, but for how these are encrypted.
+ * worker_quorum: the quorum that has the locks of verbs, or of rules, if the configuration
+ * names one, and the worker's connections to its servers. A reload changes only the encryption
+ * of these connections; the quorum itself stays as it was at hasp's start.
  */
 #include "base/clock.h"
 #include "config/config.h"
@@ -105,7 +105,8 @@ void worker_quorum_use(struct worker *w, struct config *config)
 	struct config *old = w->quorum_tls_config;
 	struct dial_tls tls;
 
-	/* Without it the connections stay as they are, for those who have locks there. */
+	/* If the file names no quorum now, its connections stay, for clients that have locks
+	 * there. */
 	if (!q || config == old)
 		return;
 	tls = encryption_of_quorum(config, q);

@@ -39,7 +39,7 @@ static void give_next(struct round *r, size_t at)
 	r->end(r, false);
 }
 
-/* On the worker's thread; on that of worker_join() if the worker has ended meanwhile. */
+/* On the worker's thread; if the worker has ended, on the thread of worker_join(). */
 static void worker_round_deliver(struct message *m)
 {
 	struct round *r = container_of(m, struct round, message);

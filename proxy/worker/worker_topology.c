@@ -93,7 +93,7 @@ void worker_topology_open(struct worker *w, const struct config *config)
 		w->clients.node = topology_next(w->topology, NULL);
 		return;
 	}
-	/* What clients see is no node, but the whole cluster. */
+	/* Clients see the whole cluster as one node. */
 	w->topology = cluster_topology_new(&links, &worker_node_ops, &worker_cluster_ops, w);
 	w->cluster = cluster_new(&(struct cluster_how){
 		.flusher = &w->flusher,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * workers: what the workers of this process share. Which server is the primary, the watcher
- * finds out for all of them on a thread of its own: each gets a copy in its mailbox.
+ * workers: the state that the workers of this process share. The watcher finds the primary for
+ * all of them, on a thread of its own; each worker gets a copy in its mailbox.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #include "watch/shared_tracker.h"
 #include "worker/worker_internal.h"
 
-/* What the watcher tells a worker; the strings are its own. */
+/* The watcher's message to a worker, which owns its strings. */
 struct primary_message {
 	struct message message;
 	struct worker *worker;
@@ -29,7 +29,7 @@ static void workers_deliver_primary(struct message *l)
 {
 	struct primary_message *m = container_of(l, struct primary_message, message);
 
-	/* What was still in the mailbox of a worker that has ended concerns nobody. */
+	/* A worker that has ended ignores the rest of its mailbox. */
 	if (m->worker->topology)
 		topology_found(m->worker->topology, &m->primary);
 	free((char *)m->primary.master);
