@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * admission: the sockets on which a worker listens. Lets clients in, up to max_clients of all
- * workers together, and tells the others why not. Of those who come through a balancer of
- * proxy_protocol it first hears whose connection it is.
+ * admission: the sockets on which a worker listens. Accepts clients, up to max_clients of all
+ * workers together, and sends the others an error. Reads the PROXY header first on connections
+ * of load balancers in proxy_protocol.
  */
 #ifndef HASP_ADMISSION_H
 #define HASP_ADMISSION_H
@@ -23,7 +23,7 @@ struct admission {
 	struct listener *listeners;
 	size_t nlisteners;
 	struct list headers; /* readers of those whose PROXY header is awaited */
-	/* Of the lines max_clients, accept_failed and proxy_protocol_failed. */
+	/* Limits of the log lines max_clients, accept_failed and proxy_protocol_failed. */
 	struct log_limit full, exhausted, refused;
 };
 
@@ -33,7 +33,7 @@ struct admission {
 void admission_open(struct admission *a, struct client_env *clients, _Atomic long *nclients,
                     const int *fds, const struct listen_entry *entries, size_t nfds);
 
-/* Closes them: nobody is let in any more. May be called again. */
+/* Closes the listeners: accepts no more clients. May be called again. */
 void admission_close(struct admission *a);
 
 #endif

@@ -9,7 +9,7 @@
 
 #define DEFAULT_FILE "/etc/hasp/hasp.ini"
 
-/* Of an option without a letter. */
+/* The codes of options without a letter. */
 #define OPTION_DISCOVER 256
 #define OPTION_STRICT 257
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * cmdline: what hasp is called with: the file, and what is to be done with it.
+ * cmdline: hasp's command line: the configuration file, and the action to take.
  */
 #ifndef HASP_CMDLINE_H
 #define HASP_CMDLINE_H

@@ -39,7 +39,7 @@ int daemon_fork(struct daemon *d)
 		return daemon_fail("daemonize", "/dev/null", strerror(errno));
 	dup2(null, STDIN_FILENO);
 	dup2(null, STDOUT_FILENO);
-	/* stderr stays until all faults of starting are told. */
+	/* stderr stays open until all faults of the start are logged. */
 	return 0;
 }
 
@@ -65,7 +65,7 @@ void daemon_ready(struct daemon *d, const char *log)
 
 static int daemon_write_pid(const char *path, void *arg)
 {
-	/* Of a FIFO that nobody reads this is an error. */
+	/* O_NONBLOCK: fails at once on a FIFO without a reader. */
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
 	              0644);
 	int n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * encryption: the certificates and keys that a configuration names, read once when it is
- * loaded, and in force as long as it is.
+ * encryption: the certificates and keys that a configuration names. They are read once, when
+ * the configuration is loaded, and are in force with it.
  */
 #ifndef HASP_ENCRYPTION_H
 #define HASP_ENCRYPTION_H

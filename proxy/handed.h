@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * handed: listening sockets that this process was started with. Whose they are is found out by
- * listeners.h. They come
+ * handed: listening sockets that this process was started with. listeners.h finds the entry of
+ * each. They come
  *
- *   from systemd    socket activation, sd_listen_fds(3): it keeps them when hasp ends, and
- * their addresses tell what they are for from a hasp     that is being upgraded:
- * HASP_LISTEN_FDS tells the entry of each of them, as FD:plain|tls|console|http:own|lent:ENTRY,
- * with spaces between them
+ *   from systemd    by socket activation, sd_listen_fds(3): systemd keeps the sockets when
+ *                   hasp ends; their addresses show their purpose
+ *   from a hasp     that is being upgraded: HASP_LISTEN_FDS has the entry of each socket, as
+ *                   FD:plain|tls|console|http:own|lent:ENTRY, with spaces between them
  */
 #ifndef HASP_HANDED_H
 #define HASP_HANDED_H
@@ -32,21 +32,21 @@ struct handed {
 	size_t n;
 };
 
-/* Takes what HASP_LISTEN_FDS says, else LISTEN_PID and LISTEN_FDS, and removes these variables:
- * they are not for processes that hasp starts. Returns 0; -1, with the reason logged, when one
- * of the descriptors is no listening socket of streams. */
+/* Takes the sockets in HASP_LISTEN_FDS, else those of LISTEN_PID and LISTEN_FDS, and removes
+ * these variables: they are not for processes that hasp starts. Returns 0; -1, with the reason
+ * logged, if a descriptor is no listening stream socket. */
 int handed_take(struct handed *h) __attribute__((warn_unused_result));
 
-/* Appends what tells the next hasp of a socket, behind that of others. */
+/* Appends a socket's description for the next hasp, after those of others. */
 void handed_tell(struct buf *out, int fd, bool lent, const struct listen_entry *entry);
 
 /* Is it of the entry, whose address is `at`? */
 bool handed_is_for(const struct handed_socket *s, const struct listen_entry *entry,
                    const struct address *at);
 
-/* Logs which are not taken. Those that a hasp handed over are closed: the file does not name
- * them any more. Returns 0; -1 when one is systemd's, for clients would connect to it in vain.
- */
+/* Logs the sockets that were not taken. Closes those that a hasp handed over, because the file
+ * no longer names them. Returns 0; -1 if systemd has one of them, because clients that connect
+ * to it would get no answer. */
 int handed_finish(struct handed *h) __attribute__((warn_unused_result));
 
 /* Closes none. Entries that were handed over end with it. */

@@ -133,8 +133,8 @@ static int listeners_take(struct listeners *l, const struct listen_entry *entry,
 	return taken;
 }
 
-/* Another process listens there: SO_REUSEPORT would let both have the address, and neither
- * would be told. */
+/* True if another process listens at the address. With SO_REUSEPORT both would get it, without
+ * an error. */
 static bool listeners_is_taken(const struct address *at, const char **reason)
 {
 	struct listen_how how = { .backlog = 1 };
@@ -175,7 +175,7 @@ void listeners_check(const struct config *config, struct buf *out)
 		listeners_check_address(config->http_listen, out);
 }
 
-/* What listen_open() is called with by the rights of another user. */
+/* The arguments of a listen_open() that runs with the rights of another user. */
 struct listeners_unix {
 	const struct address *at;
 	const struct listen_how *how;
@@ -265,8 +265,8 @@ int listeners_open(struct listeners *l, const struct config *config, struct hand
 	return handed_finish(handed);
 }
 
-/* Whoever opens the console can end hasp. systemd makes sockets that all may open, unless it is
- * told not to. */
+/* True if all users may open the socket. A user of the console can end hasp, and systemd makes
+ * sockets that all may open, unless its unit says otherwise. */
 static bool listeners_is_for_all(const struct listen_entry *entry)
 {
 	struct address at;

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * main: the process from its options to its end: what is started in which order, and what
- * signals do.
+ * main: the process from its options to its end: the order of the start, and the signals.
  *
  *   load config -> open listeners -> drop privileges -> start workers
- *   SIGHUP: load again -> all workers      SIGTERM: drain all -> join -> leave
- *   SIGUSR1: what was seen -> log          SIGUSR2: start the next hasp, and drain when it
- * serves others that would end hasp: logged
- *   --discover: a line now and then, and the result when the workers have left; [discover]: the
- *   result to a file
  *
- * Workers that drain end one by one: from then on they are told nothing but to stop.
+ *   SIGHUP       load again -> all workers
+ *   SIGTERM      drain all workers -> join -> leave
+ *   SIGUSR1      log the observations
+ *   SIGUSR2      start the next hasp, and drain when it serves
+ *   others       that would end hasp are logged
+ *
+ *   --discover   prints a line now and then, and the result when the workers have left
+ *   [discover]   writes the result to a file
+ *
+ * Workers that drain end one by one: from then on main sends them no command but to stop.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -60,7 +63,7 @@ struct process {
 	size_t nworkers;
 	struct worker_shared shared;
 	struct http http;
-	double progress_at; /* by the clock: when the progress of --discover is told next */
+	double progress_at; /* by clock_now(): when to print the progress of --discover next */
 };
 
 /* That would end hasp, and ask for nothing that it does. */
@@ -118,7 +121,7 @@ static const char *main_on_off(bool on)
 	return on ? "on" : "off";
 }
 
-/* A log file that was moved away is opened anew. */
+/* Opens the log, also to reopen a log file that was moved away. */
 static int main_open_log(const char *target)
 {
 	if (log_open(target) == 0)
@@ -177,7 +180,7 @@ static const char *main_needs_restart(const struct process *p, const struct conf
 	return NULL;
 }
 
-/* Before the workers are told of `next`. */
+/* Starts or ends [discover] as `next` says. Call it before the workers get `next`. */
 static void main_use_discover(struct process *p, const struct config *next)
 {
 	bool was = p->config->discover;
@@ -325,8 +328,7 @@ static double main_shorter(double a, double b)
 	return a < 0 || b < a ? b : a;
 }
 
-/* Waits for a signal, but not for longer than `seconds`; -1: as long as it takes. Returns its
- * number, or -1. */
+/* Waits for a signal for at most `seconds`; -1: without a limit. Returns its number, or -1. */
 static int main_await_signal(const sigset_t *signals, double seconds)
 {
 	const time_t whole = (time_t)seconds;
@@ -335,7 +337,8 @@ static int main_await_signal(const sigset_t *signals, double seconds)
 	return seconds < 0 ? sigwaitinfo(signals, NULL) : sigtimedwait(signals, NULL, &most);
 }
 
-/* Tells of the progress of --discover if it is time. Returns for how many seconds it is not. */
+/* Prints the progress of --discover if that is due. Returns the seconds until it is due again.
+ */
 static double main_tell_progress(struct process *p)
 {
 	struct buf line = BUF_INIT;
@@ -350,8 +353,8 @@ static double main_tell_progress(struct process *p)
 	return p->progress_at - now;
 }
 
-/* The file, to stdout, when all clients have gone. What it would be by now goes to stderr: of
- * two files in one, hasp would take neither. */
+/* Prints the discovered file: to stdout when all clients have gone. An interim result goes to
+ * stderr, because hasp could not load two files in one. */
 static void main_print_discovered(struct process *p, bool so_far)
 {
 	FILE *to = so_far ? stderr : stdout;
@@ -432,7 +435,7 @@ static int main_claim_pid_file(struct process *p)
 	               : daemon_write_pid_file(&p->daemon, p->config->pid_file, &p->privileges);
 }
 
-/* hasp serves, and tells those who wait for that. */
+/* Reports that hasp serves: to the parent process, the service manager and the old hasp. */
 static void main_ready(struct process *p)
 {
 	daemon_ready(&p->daemon, p->config->log);
@@ -445,7 +448,7 @@ static void main_ready(struct process *p)
 	upgrade_tell_ready(&p->upgrade);
 }
 
-/* What the console wants goes the way of what kill(1) does. */
+/* The console's commands send this process the same signals as kill(1). */
 static void main_on_reload(void *arg)
 {
 	(void)arg;

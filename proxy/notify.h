@@ -2,7 +2,7 @@
  *
  * notify: messages to the service manager that started this process, as sd_notify(3) and
  * sd_watchdog_enabled(3) describe them: datagrams of NAME=VALUE lines to $NOTIFY_SOCKET.
- * Without such a manager nothing is sent. What is said when is up to supervision.h.
+ * Without such a manager nothing is sent. supervision.h decides which messages are due.
  */
 #ifndef HASP_NOTIFY_H
 #define HASP_NOTIFY_H
@@ -15,8 +15,8 @@ struct notify {
 	                  */
 };
 
-/* Takes what the environment says. WATCHDOG_PID is removed there: it names this process, and
- * the process that this one may be upgraded to is watched as well. */
+/* Reads the environment. Removes WATCHDOG_PID, which names this process: the process that this
+ * one may be upgraded to is watched as well. */
 void notify_init(struct notify *n);
 
 static inline bool notify_is_heard(const struct notify *n)
@@ -24,8 +24,9 @@ static inline bool notify_is_heard(const struct notify *n)
 	return n->path;
 }
 
-/* `lines`: what is said, without a line end behind the last one. A message that cannot be
- * delivered is logged. */
+/* Sends `lines`, without a line end after the last one. Logs a message that cannot be
+ * delivered.
+ */
 void notify_send(const struct notify *n, const char *lines);
 
 #endif

@@ -67,8 +67,8 @@ static bool walk_next(struct walk *w, char *path, size_t size)
 	return true;
 }
 
-/* Is `path`, which begins with '/', such that nobody but root can decide what is there? A link
- * there leads elsewhere. */
+/* True if only root can decide which file is at `path`, which begins with '/'. Follows links
+ * among the directories; a link at the end makes the result false. */
 static bool walk_is_roots(const char *path)
 {
 	struct walk w = { .links = 0 };

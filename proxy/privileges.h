@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * privileges: by whose rights a hasp that was started as root, and is to become another user,
- * touches files. This user may own the directories that log, pid file and unix sockets are in,
- * and could put a link there to a file of root's. So all of them are opened by the user's own
- * rights. Only where these do not suffice root does it, and only on a path that nobody but
- * root can have changed, such as /run or /var/log.
+ * privileges: opens files for a hasp that was started as root and is to become another user.
+ * This user may own the directories of the log, the pid file and the unix sockets, and could
+ * put a link there to a file of root's. So hasp opens all of them with the user's own rights.
+ * If these do not suffice, hasp opens the file as root, but only on a path that only root can
+ * have changed, such as /run or /var/log.
  *
  *   find -> open files, bind ports -> drop
  */
@@ -20,14 +20,15 @@ struct privileges {
 	gid_t gid;
 };
 
-/* Of the user `name`, which must outlive `p`; NULL, or hasp's own user: none. Returns 0;
- * -1 with the reason logged when there is no such user. */
+/* Finds the user `name`, which must outlive `p`; NULL, or hasp's own user: no change of user.
+ * Returns 0; -1 with the reason logged if the user does not exist. */
 int privileges_find(struct privileges *p, const char *name) __attribute__((warn_unused_result));
 
 /* Does something to the file at `path`. Returns 0; -1 with errno. */
 typedef int privileges_fn(const char *path, void *arg);
 
-/* What root opens because the user may not: root keeps it, or the user gets it. */
+/* The owner of a file that root opened because the user may not: root keeps it, or the user
+ * gets it. */
 enum privileges_result { PRIVILEGES_KEEP, PRIVILEGES_GIVE };
 
 /* Calls `fn` by the rights of the user, and again as root where these were refused and `path`

@@ -17,8 +17,9 @@
 
 #define SERVER_CHECK_MS_MAX 5000
 
-/* What is asked, in this order; those that begin with ASKS_EVALSHA over another connection, for
- * Redis hangs up on long requests of a client that has to log in first. */
+/* The questions, in the order in which they are sent. Those from ASKS_EVALSHA on go over
+ * another connection, because Redis hangs up on long requests of a client that has to log in
+ * first. */
 enum question {
 	ASKS_HELLO,
 	ASKS_INFO, /* for servers that do not know HELLO */
@@ -122,9 +123,9 @@ static void server_on_reply(void *arg, size_t i, const redisReply *r)
 		script_commands_denied(r, &c->denied);
 }
 
-/* --- what is said of them ----------------------------------------------------------------- */
+/* --- the report --------------------------------------------------------------------------- */
 
-/* What a server said, and may have said to harm a terminal, stays in the line. */
+/* Quotes the line: a server's text may contain escape sequences that harm a terminal. */
 __attribute__((format(printf, 2, 0))) static void add_line(struct buf *to, const char *fmt,
                                                            va_list args)
 {
@@ -238,7 +239,7 @@ static void tell_scripts(struct server_check *c)
 
 	if (loading)
 		warn(c, "does not load hasp's scripts: %s", loading);
-	/* Of a script that nobody has. */
+	/* The call named a script that does not exist. */
 	if (calling && !error_is(calling, "NOSCRIPT"))
 		warn(c, "does not run scripts for hasp: %s", calling);
 	else if (!loading)
@@ -346,7 +347,8 @@ static void write_question(struct buf *out, size_t i, bool is_cluster)
 	}
 }
 
-/* Asks these. False: it did not answer, and that was told. */
+/* Sends the questions from `from` to `end`. False: the server did not answer, and a warning
+ * says so. */
 static bool ask(struct server_check *c, size_t from, size_t end)
 {
 	const struct config *config = c->config;

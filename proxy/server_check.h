@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * server_check: what `hasp -t` asks the server: is it there, what is it, and does it let hasp
- * do what hasp has to. Nothing is changed there, but that it knows hasp's scripts afterwards.
+ * server_check: the questions of `hasp -t` to the server: can it be reached, what kind of
+ * server is it, and does it allow all that hasp has to do. The check changes nothing there,
+ * except that it loads hasp's scripts.
  */
 #ifndef HASP_SERVER_CHECK_H
 #define HASP_SERVER_CHECK_H
@@ -9,8 +10,8 @@
 #include "base/buf.h"
 #include "config/types.h"
 
-/* Waits for the server, some seconds at most. What is as it should be is appended to `good`,
- * what is not to `warnings`, a line for each. */
+/* Waits for the server, some seconds at most. Appends a line to `good` for each check that
+ * passed, and to `warnings` for each that failed. */
 void server_check(const struct config *config, struct buf *good, struct buf *warnings);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * server_find: which server a configuration leads to, for those who ask it before hasp serves.
+ * server_find: finds the server to which a configuration leads, for questions to it before hasp
+ * serves.
  */
 #ifndef HASP_SERVER_FIND_H
 #define HASP_SERVER_FIND_H
@@ -17,8 +18,8 @@ struct server_place {
 	struct sentinel_answer answer; /* where `name` may be */
 };
 
-/* Asks the sentinels, if there are any, and blocks meanwhile. Returns 0; -1 when none of them
- * tells where the primary is, with the last one's reason in words appended to `why`. */
+/* Asks the sentinels, if there are any, and blocks until they answer. Returns 0; -1 if none of
+ * them names the primary, with the last one's reason in words appended to `why`. */
 int server_find(struct server_place *s, const struct config *c, struct buf *why)
 	__attribute__((warn_unused_result));
 

@@ -17,7 +17,8 @@
 #include "server_find.h"
 #include "upstream/ask.h"
 
-/* Signals wait meanwhile, and so does the parent of a hasp that is started. */
+/* How long Redis may take to answer, in ms: until then signals wait, and so does the parent of
+ * a hasp that is started. */
 #define SETTINGS_ASK_MS_MAX 5000
 
 static size_t settings_on_commands(void *arg, const redisReply *reply)
@@ -165,7 +166,8 @@ void settings_print(const struct buf *faults, const struct buf *warnings)
 	settings_print_lines("warning: ", buf_slice(warnings));
 }
 
-/* What --discover needs of the file, and cannot do beside it. Returns the number of faults. */
+/* Sets the options that --discover needs; rejects a file with options that it cannot combine.
+ * Returns the number of faults. */
 static size_t settings_use_discover(struct config *c, const char *address, struct buf *faults)
 {
 	const char *fault = value_address_fault(address, ADDRESS_TO_CONNECT);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * settings: the file as the process uses it: read, checked also with the Redis that it names,
- * and what is wrong with it told line by line.
+ * settings: the configuration as the process uses it: read, checked with the Redis that it
+ * names, too, and its faults reported line by line.
  */
 #ifndef HASP_SETTINGS_H
 #define HASP_SETTINGS_H
@@ -9,20 +9,21 @@
 #include "base/buf.h"
 #include "config/types.h"
 
-/* `file`: NULL for all defaults. What is wrong is appended to `faults` and `warnings`, a line
- * for each. Where there are guards it waits for Redis, some seconds at most; when Redis does
- * not answer, that is a warning and no fault. Returns NULL when there is a fault. */
+/* Loads `file`; NULL: all defaults. Appends a line for each problem to `faults` or `warnings`.
+ * If the file has guards, waits for Redis, some seconds at most; if Redis does not answer, that
+ * is a warning and no fault. Returns NULL if there is a fault. */
 struct config *settings_load(const char *file, struct buf *faults, struct buf *warnings);
 
-/* The same for `hasp --discover`: the server at `address`, one worker, and no rules. */
+/* As settings_load(), for `hasp --discover`: the server at `address`, one worker, and no rules.
+ */
 struct config *settings_load_discover(const char *file, const char *address, struct buf *faults,
                                       struct buf *warnings);
 
-/* Prints what settings_load() found to stderr, for a user at a terminal. */
-/* What of this machine would keep hasp from starting, to `warnings`. To `good`: that nothing is
- * locked. */
+/* Checks this machine: appends to `warnings` a line for each obstacle to hasp's start; to
+ * `good`, that the configuration locks nothing. */
 void settings_check_machine(const struct config *c, struct buf *good, struct buf *warnings);
 
+/* Prints the results of settings_load() to stderr, for a user at a terminal. */
 void settings_print(const struct buf *faults, const struct buf *warnings);
 
 #endif

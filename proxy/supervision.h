@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * supervision: what a service manager such as systemd is told of this process, and when:
+ * supervision: notifies a service manager such as systemd of this process' state:
  *
- *   supervision_serves()        -> READY=1, once Redis was asked
- *   supervision_tick()          -> STATUS=, for `systemctl status`; WATCHDOG=1, while the loop
- * of every worker turns: a worker that hangs has hasp killed supervision_reloads()       ->
- * RELOADING=1      supervision_reloaded()  -> READY=1 supervision_leaves()        -> STOPPING=1
- * supervision_hands_over() -> MAINPID=
+ *   supervision_serves()      -> READY=1, once Redis was asked
+ *   supervision_tick()        -> STATUS=, for `systemctl status`
+ *                             -> WATCHDOG=1, while the loop of every worker turns: if a
+ *                                worker hangs, the manager kills hasp
+ *   supervision_reloads()     -> RELOADING=1
+ *   supervision_reloaded()    -> READY=1
+ *   supervision_leaves()      -> STOPPING=1
+ *   supervision_hands_over()  -> MAINPID=
  *
- * Where no manager listens, none of this costs anything.
+ * Without a manager, none of this costs anything.
  */
 #ifndef HASP_SUPERVISION_H
 #define HASP_SUPERVISION_H
@@ -45,14 +48,14 @@ void supervision_init(struct supervision *s);
 void supervision_serves(struct supervision *s, struct worker_shared *shared, bool heir,
                         double now);
 
-/* Says what is due. Returns the seconds until there is more to say; -1: call it when something
- * has changed. */
+/* Sends the messages that are due. Returns the seconds until the next one; -1: call it again
+ * after a change. */
 double supervision_tick(struct supervision *s, double now);
 
 void supervision_reloads(struct supervision *s);
 void supervision_reloaded(struct supervision *s, bool changed);
 void supervision_leaves(struct supervision *s);
-/* The service goes on in `pid`, which serves. Nothing is said any more. */
+/* The service goes on in `pid`, which serves. Ends the messages of this process. */
 void supervision_hands_over(struct supervision *s, pid_t pid);
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * upgrade: another hasp takes over from this one, by the same command line, and so by a new
- * binary where the old one's was replaced. It inherits the listening sockets themselves, so
- * that connections in their backlogs stay; see handed.h.
+ * binary if the old one was replaced. The new hasp inherits the listening sockets themselves,
+ * so that connections in their backlogs stay; see handed.h.
  *
  *   old: start -> poll ... -> UPGRADE_READY: stop accepting, drain
- *                          -> UPGRADE_FAILED: go on as if nothing had been
+ *                          -> UPGRADE_FAILED: go on as before
  *   new: upgrade_is_heir() -> start as always -> upgrade_tell_ready()
  *
- * The pipe between them ends without a word when the new one does.
+ * If the new hasp ends before it is ready, the pipe between them closes without a message.
  */
 #ifndef HASP_UPGRADE_H
 #define HASP_UPGRADE_H
@@ -20,10 +20,10 @@
 struct upgrade {
 	char **argv; /* of main(), which outlives it */
 	sigset_t mask; /* of signals that were blocked when this process was started */
-	int heir_fd; /* where this process tells that it is ready; -1: it is nobody's heir */
+	int heir_fd; /* where this process reports that it is ready; -1: it replaces no other */
 	pid_t pid; /* of the new process; 0: no upgrade is under way */
-	int ready_fd; /* where it tells that it is ready */
-	double deadline; /* by the clock of `now` below: it must be ready by then */
+	int ready_fd; /* where the new process reports that it is ready */
+	double deadline; /* of the new process' readiness, by the clock of `now` below */
 };
 
 enum upgrade_state {
@@ -33,20 +33,21 @@ enum upgrade_state {
 	UPGRADE_FAILED, /* why is logged; the new process is gone */
 };
 
-/* Takes what the old process said in the environment, and removes it there. */
+/* Takes the old process' message from the environment, and removes it there. */
 void upgrade_init(struct upgrade *u, char **argv, const sigset_t *mask);
 
-/* Was this process started to take over from another? */
+/* True if this process was started to take over from another. */
 bool upgrade_is_heir(const struct upgrade *u);
-/* It serves: the old process leaves. Does nothing where there is none. */
+/* Reports that this process serves, so that the old one leaves. Does nothing if there is no old
+ * one. */
 void upgrade_tell_ready(struct upgrade *u);
 
 /* Starts the new process with the descriptors `fds`; `handed` is the variable that tells it
  * what they are, as NAME=VALUE. Logs why when it cannot, or when one is under way. `now`: in
  * seconds, by a clock that only goes forward. */
 void upgrade_start(struct upgrade *u, const int *fds, size_t nfds, char *handed, double now);
-/* Asks how far it is. A new process that is not ready 30 seconds after the start is ended.
- * UPGRADE_READY and UPGRADE_FAILED are returned once. */
+/* Checks the new process, and ends it if it is not ready 30 seconds after its start. Returns
+ * UPGRADE_READY and UPGRADE_FAILED once. */
 enum upgrade_state upgrade_poll(struct upgrade *u, double now);
 /* Ends a new process that is not ready yet, if there is one: this one is to leave for good. */
 void upgrade_abandon(struct upgrade *u);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * worker_live: lists the locks and guards that the clients of all workers have, the waiters,
- * and the most contended keys, for the console and for HTTP. worker_live asks by worker_ask.h,
- * and costs the workers a small step at a time.
+ * worker_live: lists the locks and guards of all workers' clients, the waiters, and the most
+ * contended keys, for the console and HTTP. The workers answer by worker_ask.h, in small steps.
  */
 #ifndef HASP_WORKER_WORKER_LIVE_H
 #define HASP_WORKER_WORKER_LIVE_H
