@@ -115,7 +115,7 @@ static void admission_refuse(const struct listener *l, int fd)
 {
 	static const char full[] = "-ERR max number of clients reached\r\n";
 
-	/* A courtesy; if it does not fit, the close says it. */
+	/* The error is a courtesy: if it does not fit, the client only sees the close. */
 	if (l->entry->kind == LISTEN_PLAIN &&
 	    send(fd, full, sizeof(full) - 1, MSG_NOSIGNAL) < 0)
 		log_debug("max_clients unsaid=\"%s\"", strerror(errno));

@@ -10,15 +10,15 @@
 struct cmdline {
 	const char *file; /* NULL: all defaults */
 	bool test;
-	bool quiet; /* with `test`: of what is no fault nothing is said */
+	bool quiet; /* with `test`: print only faults */
 	bool strict; /* with `test`: warnings are faults */
 	bool background;
 	const char *discover; /* HOST:PORT of the Redis to be watched; NULL: nothing is */
 	int verbose;
 };
 
-/* Fills `o`, which is all zero; what it says is in `argv`, or is a constant. Returns -1 to go
- * on, else the exit status. */
+/* Fills `o`, which is all zero; its strings are in `argv`, or constants. Returns -1 to go on,
+ * else the exit status. */
 int cmdline_parse(struct cmdline *o, int argc, char **argv) __attribute__((warn_unused_result));
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * daemon: what a process needs to run as a service: it goes into the background, raises its
- * limit of descriptors, and writes its number to a file. Each of them returns 0, or -1 with the
- * reason logged, unless it says otherwise.
+ * daemon: runs the process as a service: goes into the background, raises the limit of
+ * descriptors, and writes the pid file. Each function that returns an int returns 0, or -1 with
+ * the reason logged.
  */
 #ifndef HASP_DAEMON_H
 #define HASP_DAEMON_H
@@ -12,7 +12,7 @@
 #include "privileges.h"
 
 struct daemon {
-	int ready_fd; /* tells the parent how starting went; -1: in the foreground */
+	int ready_fd; /* reports the result of the start to the parent; -1: in the foreground */
 	const char *pid_file; /* that this process wrote; NULL: none */
 };
 

@@ -11,17 +11,17 @@
 #include "net/dial.h"
 #include "net/tls.h"
 
-/* Reads them. Returns the number of faults, which are appended to `faults` as config_load()'s
- * are. Once, before anything else is asked here. */
+/* Reads the certificates and keys. Returns the number of faults, which are appended to `faults`
+ * as config_load()'s are. Call it once, before the other functions. */
 size_t encryption_load(struct config *c, struct buf *faults)
 	__attribute__((warn_unused_result));
 
-/* `c` takes the place of `old`: clients go on with the sessions that they have, if that is all
- * the same to both. Before anything is accepted by `c`. */
+/* `c` replaces `old`: clients keep their TLS sessions if both have the same settings for that.
+ * Call it before a connection is accepted by `c`. */
 void encryption_keep_sessions(struct config *c, const struct config *old);
 
-/* Of connections to listen_tls; NULL: there is none. It lives as long as `c`, as does what
- * the others return. */
+/* Returns the context of connections to listen_tls; NULL: there is none. The results of these
+ * functions live as long as `c`. */
 struct tls_context *encryption_of_clients(const struct config *c);
 struct dial_tls encryption_of_servers(const struct config *c);
 /* `q`: a section of `c`. */

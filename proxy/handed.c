@@ -145,7 +145,7 @@ void handed_tell(struct buf *out, int fd, bool lent, const struct listen_entry *
 bool handed_is_for(const struct handed_socket *s, const struct listen_entry *entry,
                    const struct address *at)
 {
-	/* The kernel may have chosen the port: then the address does not tell. */
+	/* If the kernel has chosen the port, only the entry's text shows that they match. */
 	if (s->entry.address && s->entry.kind == entry->kind &&
 	    strcmp(s->entry.address, entry->address) == 0)
 		return true;

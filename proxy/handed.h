@@ -18,7 +18,7 @@
 #include "net/listen.h"
 
 struct handed_socket {
-	int fd; /* whoever takes it owns it */
+	int fd; /* its taker owns it */
 	bool taken;
 	bool lent; /* systemd listens, too: the file of a unix socket stays when hasp ends */
 	struct listen_entry
@@ -40,7 +40,7 @@ int handed_take(struct handed *h) __attribute__((warn_unused_result));
 /* Appends a socket's description for the next hasp, after those of others. */
 void handed_tell(struct buf *out, int fd, bool lent, const struct listen_entry *entry);
 
-/* Is it of the entry, whose address is `at`? */
+/* True if the socket belongs to the entry, whose address is `at`. */
 bool handed_is_for(const struct handed_socket *s, const struct listen_entry *entry,
                    const struct address *at);
 
@@ -49,7 +49,7 @@ bool handed_is_for(const struct handed_socket *s, const struct listen_entry *ent
  * to it would get no answer. */
 int handed_finish(struct handed *h) __attribute__((warn_unused_result));
 
-/* Closes none. Entries that were handed over end with it. */
+/* Frees the list and the entries that were handed over, but closes no socket. */
 void handed_free(struct handed *h);
 
 #endif

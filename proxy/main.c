@@ -43,7 +43,7 @@
 
 /* How soon hasp sees that workers have ended, or that the next hasp serves. */
 #define MAIN_TICK_SECONDS 0.02
-/* How often hasp tells how far --discover is. */
+/* How often --discover prints its progress. */
 #define MAIN_PROGRESS_SECONDS 10.0
 
 struct process {
@@ -66,12 +66,12 @@ struct process {
 	double progress_at; /* by clock_now(): when to print the progress of --discover next */
 };
 
-/* That would end hasp, and ask for nothing that it does. */
+/* Signals that would end hasp, and that hasp has no use for. */
 static const int main_unused_signals[] = { SIGQUIT, SIGALRM, SIGVTALRM, SIGPROF,
 	                                   SIGIO,   SIGPWR,  SIGSTKFLT };
 
-/* From the first moment: a signal that comes early waits until hasp serves. But SIGTERM and
- * SIGINT end a hasp that does not serve yet. */
+/* Blocks signals from the first moment: an early signal waits until hasp serves. But SIGTERM
+ * and SIGINT end a hasp that does not serve yet. */
 static void main_block_signals(sigset_t *blocked, sigset_t *before)
 {
 	sigemptyset(blocked);
@@ -322,7 +322,7 @@ static void main_upgrade(struct process *p, bool leaving)
 	buf_release(&text);
 }
 
-/* Of two times, of which the first is -1 if it has no end. */
+/* Returns the shorter of two times; `a` is -1 if it has no end. */
 static double main_shorter(double a, double b)
 {
 	return a < 0 || b < a ? b : a;

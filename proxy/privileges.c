@@ -122,8 +122,8 @@ int privileges_find(struct privileges *p, const char *name)
 	return 0;
 }
 
-/* By the rights of the user, for this call; the groups count, too. Returns what `fn` returned,
- * and keeps errno. */
+/* Calls `fn` with the rights of the user, including the user's groups. Returns the result of
+ * `fn`, and keeps errno. */
 static int privileges_lend(const struct privileges *p, const char *path, privileges_fn *fn,
                            void *arg)
 {

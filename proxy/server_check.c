@@ -44,12 +44,13 @@ struct server_check {
 	struct buf refusal; /* the error that answered the login */
 	size_t from; /* the first question of those that are being asked */
 	char *errors[QUESTIONS]; /* that answered; NULL: none did */
-	char version[32]; /* empty: it did not tell */
+	char version[32]; /* empty: not known */
 	enum server_kind kind;
 	enum server_role role;
-	char evicts[EVICTION_POLICY_MAX]; /* by this policy; empty: not, or it did not say */
-	struct buf missing; /* commands that scripts call, and that it does not have */
-	struct buf denied; /* or that it does not let hasp call */
+	char evicts[EVICTION_POLICY_MAX]; /* the policy by which it evicts keys; empty: it does
+	                                   * not, or this is not known */
+	struct buf missing; /* commands that scripts call, and that the server does not have */
+	struct buf denied; /* commands that the server does not let hasp call */
 };
 
 /* --- answers ------------------------------------------------------------------------------ */

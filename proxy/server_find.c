@@ -6,7 +6,7 @@
 #include "encryption.h"
 #include "upstream/ask.h"
 
-/* There are others. */
+/* How long one sentinel may take: hasp can ask the others. */
 #define SENTINEL_MS_MAX 1000
 
 struct server_search {

@@ -13,8 +13,7 @@
 
 struct server_place {
 	struct address address;
-	const char *
-		name; /* as in messages: HOST:PORT, or of what is not found the master's name */
+	const char *name; /* for messages: HOST:PORT; if it was not found, the master's name */
 	struct sentinel_answer answer; /* where `name` may be */
 };
 
@@ -23,7 +22,8 @@ struct server_place {
 int server_find(struct server_place *s, const struct config *c, struct buf *why)
 	__attribute__((warn_unused_result));
 
-/* Asks each of the sentinels: `primary` is what it named, or NULL, and `why` says why not. */
+/* Asks each of the sentinels: `primary` is the address that it named, or NULL with the reason
+ * in `why`. */
 void server_find_each(const struct config *c,
                       void (*fn)(void *arg, const char *sentinel, const char *primary,
                                  struct slice why),

@@ -138,7 +138,7 @@ void supervision_reloads(struct supervision *s)
 
 	if (supervision_is_silent(s) || s->state != SUPERVISION_SERVING)
 		return;
-	/* systemd tells by the time which reload it is. */
+	/* systemd recognizes the reload by the time. */
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%lld\nSTATUS=Reloading",
 	         (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000);

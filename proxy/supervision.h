@@ -35,10 +35,10 @@ struct supervision {
 	enum supervision_state state;
 	bool reload_refused; /* the last one */
 	/* By the clock of `now` below. */
-	double ready_by; /* hasp is ready then even if Redis says nothing */
+	double ready_by; /* hasp reports READY=1 then even if Redis has not answered */
 	double status_at, watchdog_at; /* when each is due */
 	bool hangs[WORKERS_MAX]; /* workers whose loop had not turned in the last look */
-	char status[160]; /* what was said last */
+	char status[160]; /* the last STATUS= */
 };
 
 void supervision_init(struct supervision *s);

@@ -42,14 +42,14 @@ bool upgrade_is_heir(const struct upgrade *u);
  * one. */
 void upgrade_tell_ready(struct upgrade *u);
 
-/* Starts the new process with the descriptors `fds`; `handed` is the variable that tells it
- * what they are, as NAME=VALUE. Logs why when it cannot, or when one is under way. `now`: in
+/* Starts the new process with the descriptors `fds`; `handed` is the variable that describes
+ * them, as NAME=VALUE. Logs the reason if it cannot, or if an upgrade is under way. `now`: in
  * seconds, by a clock that only goes forward. */
 void upgrade_start(struct upgrade *u, const int *fds, size_t nfds, char *handed, double now);
 /* Checks the new process, and ends it if it is not ready 30 seconds after its start. Returns
  * UPGRADE_READY and UPGRADE_FAILED once. */
 enum upgrade_state upgrade_poll(struct upgrade *u, double now);
-/* Ends a new process that is not ready yet, if there is one: this one is to leave for good. */
+/* Ends a new process that is not ready yet, if there is one: this process leaves for good. */
 void upgrade_abandon(struct upgrade *u);
 
 #endif

@@ -170,12 +170,12 @@ static void admin_on_pause(struct ev_loop *loop, struct ev_timer *t, int revents
 	else if (now == WORKERS_SERVE)
 		log_info("resumed");
 	answer_pauses(a, now, nbound);
-	/* (Behind its answer, a console may have asked for the next one.) */
+	/* (After its answer, a console may have sent the next command of this kind.) */
 	if (is_there && workers_pause_state(a->shared, NULL) == now)
 		ev_timer_stop(loop, t);
 }
 
-/* Behind the callbacks of each turn. */
+/* Runs after the callbacks of each loop iteration. */
 static void admin_on_check(struct ev_loop *loop, struct ev_check *check, int revents)
 {
 	struct admin *a = check->data;

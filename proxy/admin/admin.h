@@ -38,15 +38,16 @@ int admin_start(struct admin *a) __attribute__((warn_unused_result));
 /* How many reloads the console has asked for so far. Call it before the file is read: what is
  * asked for later needs another reload. From any thread. */
 uint64_t admin_reloads(const struct admin *a);
-/* So many of them are done. `config`: in force from now on; NULL: the old one is kept, for
- * the reason `why`, in one line. From any thread, while the admin thread runs. */
+/* Reports that `reloads` of them are done. `config`: in force from now on; NULL: the old one is
+ * kept, for the reason `why`, in one line. From any thread, while the admin thread runs. */
 void admin_reloaded(struct admin *a, uint64_t reloads, struct config *config, struct slice why);
 /* The next hasp takes the sockets over: accepts no more connections. Those that are there stay.
  */
 void admin_leave(struct admin *a);
 /* Ends the thread. While no worker is joined yet. */
 void admin_stop(struct admin *a);
-/* After admin_stop(), and when all workers are joined: they may have had an answer for it. */
+/* After admin_stop(), and when all workers are joined: until then a worker may send an answer.
+ */
 void admin_free(struct admin *a);
 
 #endif

@@ -201,9 +201,9 @@ typedef bool console_show_fn(const struct show_env *env, struct rows *rows);
 /* Appends the answer. */
 void console_show_write(const struct show_env *env, int protocol, console_show_fn *fn,
                         struct buf *out);
-/* Has it done by a thread, whose answer the console awaits. */
+/* Runs `fn` on a thread of its own; the console awaits the answer. */
 void console_run(struct console *c, console_show_fn *fn);
-/* Waits for those that run. Those that asked get no answer. */
+/* Waits for the runs in progress. Consoles that asked get no answer. */
 void show_runs_stop(struct admin *a);
 void show_runs_free(struct admin *a); /* nothing is in the mailbox any more */
 
@@ -215,16 +215,17 @@ typedef void console_job_fn(struct admin *a, uint64_t console, const void *arg,
                             struct buf *out);
 /* Runs `fn`; the console awaits the answer. `arg`: `size` bytes, which are copied. */
 void console_job_begin(struct console *c, console_job_fn *fn, const void *arg, size_t size);
-/* Waits for those that run. */
+/* Waits for the jobs in progress. */
 void console_jobs_stop(struct admin *a);
 void console_jobs_free(struct admin *a); /* nothing is in the mailbox any more */
 
 /* --- console_ask.c --- */
 
-/* Writes some rows, on the worker's thread, from *cursor on, which is 0 at first and then what
- * it was set to. Returns true when there are no more. It is quick: a tenth of a millisecond. */
+/* Writes some rows, on the worker's thread, from *cursor on, and sets *cursor for the next
+ * call; 0 at first. Returns true when there are no more. Must be quick: a tenth of a
+ * millisecond. */
 typedef bool console_tell_fn(const struct worker_view *w, uint64_t *cursor, struct rows *rows);
-/* Has each worker add its rows. Returns whether all have answered. */
+/* Has each worker add its rows. True if all workers have answered. */
 bool console_ask(struct worker_shared *shared, console_tell_fn *tell, struct rows *rows);
 
 /* --- console_locks.c --- */

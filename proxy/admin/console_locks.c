@@ -9,7 +9,7 @@
 #include "lock/model/owner.h"
 #include "worker/worker_live.h"
 
-/* Of more than so many the longest held are shown. */
+/* How many locks are shown: the longest held. */
 #define LOCKS_SHOWN 100
 
 /* --- waiters ----------------------------------------------------------------------------- */
@@ -19,7 +19,7 @@ static bool is_guard(const struct live_row *row)
 	return row->section && row->section->kind == STATS_GUARD;
 }
 
-/* By what they wait for, or have. */
+/* Orders rows by the lock or guard that they wait for, or have. */
 static int compare(const void *a, const void *b)
 {
 	const struct live_row *one = a, *other = b;
@@ -35,7 +35,7 @@ static int compare(const void *a, const void *b)
 	return by_key;
 }
 
-/* So many of `waiters`, which are sorted, wait for what the row has. */
+/* Counts the `waiters`, which are sorted, for the row's lock or guard. */
 static int64_t count_waiters(const struct live *waiters, const struct live_row *row)
 {
 	size_t low = 0, high = waiters->n, n = 0;

@@ -20,7 +20,7 @@
 /* How long the search of all servers may take. */
 #define SEARCH_SECONDS 30.0
 
-/* --- what the workers tell --------------------------------------------------------------- */
+/* --- the workers' answers ---------------------------------------------------------------- */
 
 /* A worker's answer, followed by the servers' addresses, each with a NUL. */
 struct told_worker {
@@ -54,7 +54,8 @@ static bool tell_servers(const struct worker_view *w, void *arg, struct worker_a
 	return true;
 }
 
-/* The addresses are those that one of them told, appended to `addresses`. */
+/* Asks this process' workers for their numbers, and for the servers' addresses; `addresses`
+ * gets those of one worker. True if all workers have answered. */
 static bool ask_own_workers(struct worker_shared *shared, struct search_terms *t,
                             struct buf *addresses)
 {

@@ -29,7 +29,7 @@ struct show_run {
 	struct admin *admin;
 	console_show_fn *fn;
 	int protocol;
-	uint64_t n; /* so many have begun */
+	uint64_t n; /* runs that have begun */
 	bool runs; /* the last one does, or its answer is on its way */
 	bool has_thread; /* to be joined */
 	pthread_t thread;
@@ -127,7 +127,7 @@ static void show_run_on_done(struct message *m)
 		show_run_begin(r);
 }
 
-/* That of this kind; it may be new. */
+/* Returns the run of this kind; makes it if there is none. */
 static struct show_run *show_run_of(struct admin *a, console_show_fn *fn, int protocol)
 {
 	struct show_run *r;

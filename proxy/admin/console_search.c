@@ -27,10 +27,10 @@
 #include "resp/write.h"
 #include "upstream/ask.h"
 
-/* Keys that Redis passes in one step, and locks that it tells the owners of. */
+/* Keys that Redis scans in one step, and locks whose owners it returns in one. */
 #define SEARCH_KEYS 500
 #define SEARCH_LOCKS 64
-/* The pause behind a step, as a multiple of the time that it took; in seconds. */
+/* The pause after a step: a multiple of the step's time, and its bounds in seconds. */
 #define SEARCH_PAUSE 4
 #define SEARCH_PAUSE_MIN 0.001
 #define SEARCH_PAUSE_MAX 0.02
@@ -63,9 +63,9 @@ struct lock_search {
 		traces; /* struct search_trace and key, of those that are not asked about yet */
 	size_t asked; /* SEARCH_OWNERS: bytes of them that the step is about */
 	struct slice about; /* what is left of these */
-	size_t nrefused; /* locks whose owners it did not tell */
-	char refusal[128]; /* the error that said so first */
-	bool ends; /* nothing more is asked, and `found` says why */
+	size_t nrefused; /* locks whose owners the server did not return */
+	char refusal[128]; /* the first error of these */
+	bool ends; /* the search ends early, and `found` has the reason */
 };
 
 static void lock_search_end(struct lock_search *l, const char *why, size_t n)
@@ -171,7 +171,7 @@ static struct search_trace next_trace(struct slice *from, struct slice *key)
 	return trace;
 }
 
-/* (A lock whose slot is on its way to another node is refused, too.) */
+/* (Redis also refuses a lock whose slot is migrating.) */
 static void on_owners(struct lock_search *l, const redisReply *r)
 {
 	struct slice key;
@@ -217,7 +217,7 @@ static void on_page(struct lock_search *l, const redisReply *r)
 		on_key(l, text_of(keys->element[i]));
 }
 
-/* Of SEARCH_BEGIN: its name, which does not matter, the script, the databases. */
+/* Replies to SEARCH_BEGIN: 0: to CLIENT SETNAME, ignored; 1: the script; 2: the databases. */
 static void lock_search_on_reply(void *arg, size_t i, const redisReply *r)
 {
 	struct lock_search *l = arg;
@@ -246,7 +246,7 @@ static size_t ask_page(struct lock_search *l, struct buf *out)
 	select[1] = slice_of(db, (size_t)snprintf(db, sizeof(db), "%d", l->dbs[l->db]));
 	scan[3] = slice_of(count, (size_t)snprintf(count, sizeof(count), "%d", SEARCH_KEYS));
 	resp_write_request(out, select, 2);
-	/* Where locks are found by their own names, all names are needed. */
+	/* If locks are found by their own names, scan without a pattern. */
 	resp_write_request(out, scan, l->t->matcher ? 4 : 6);
 	l->step = SEARCH_SCAN;
 	return 2;

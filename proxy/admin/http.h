@@ -48,9 +48,9 @@ struct http {
 	pthread_mutex_t lock; /* of `config`; there from http_serve() on */
 	struct config *config; /* in force */
 	pthread_mutex_t asking; /* of what is below; held while the workers are asked for it */
-	struct buf status; /* what /status.json said last, and */
+	struct buf status; /* the last /status.json, and */
 	double status_at; /* clock_now() then */
-	struct buf found; /* what /discovered.ini said last, */
+	struct buf found; /* the last /discovered.ini, */
 	double found_at, found_seconds; /* when it was ready, and how long that had taken */
 };
 

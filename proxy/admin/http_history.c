@@ -171,7 +171,7 @@ static double mean_wait(const struct sample *before, const struct sample *s)
 	return n ? (double)us / (double)n / 1000 : NAN;
 }
 
-/* Of two samples that follow each other. */
+/* For two samples that follow each other. */
 enum series {
 	SERIES_AGE,
 	SERIES_CLIENTS,

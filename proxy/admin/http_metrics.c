@@ -179,7 +179,7 @@ static void write_histograms(struct stats *stats, struct buf *out)
 
 /* --- the process -------------------------------------------------------------------------- */
 
-/* Bytes; 0: the kernel does not tell. */
+/* Bytes; 0: unknown. */
 static double memory_resident(void)
 {
 	FILE *f = fopen("/proc/self/statm", "re");

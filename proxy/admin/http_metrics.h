@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * http_metrics: what /metrics says. Counters of the workers are read as they are, which costs
+ * http_metrics: writes /metrics. Counters of the workers are read as they are, which costs
  * them nothing; for their nodes and memory they are asked, in one step each. There is a series
  * for each section of the file and each server, never for a key.
  */

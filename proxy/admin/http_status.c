@@ -46,7 +46,7 @@ static void write_mean(struct json *j, const char *name, const struct metrics_su
 		json_word(j, name, NULL);
 }
 
-/* A section whose totals are looked for. */
+/* The section whose totals are wanted. */
 struct wanted {
 	enum stats_kind kind;
 	const char *name;
@@ -182,7 +182,7 @@ static void write_discover(struct json *j, struct worker_shared *shared, const s
 	json_close(j, '}');
 }
 
-/* --- what the workers tell ---------------------------------------------------------------- */
+/* --- the workers' answers ----------------------------------------------------------------- */
 
 static void write_row_section(struct json *j, const struct section_stats *s)
 {

@@ -79,7 +79,8 @@ void client_new(struct client_env *env, int fd, const char *listener, struct tls
 		attach_tls(c, fd, tls);
 	else
 		stream_attach(&c->stream, fd);
-	/* Its first request may have come before others that are served in this turn. */
+	/* The first request may already be there. Read it in this loop iteration: it may have
+	 * come before requests that are served now. */
 	stream_expect_input(&c->stream);
 }
 
@@ -296,7 +297,8 @@ static bool is_bound_to_end(const struct client *c)
 	return client_is_listener(c) || session_may_be_blocked(&c->session);
 }
 
-/* That includes a link that it waits for. */
+/* True if the client has a request under way, waits for a link, or is in the middle of its
+ * work. */
 static bool is_under_way(const struct client *c)
 {
 	return c->user.inflight || c->user.waiting || pool_waiter_waits(&c->pool_waiter) ||

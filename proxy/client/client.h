@@ -40,27 +40,28 @@ void clients_init(struct client_env *env);
 void client_new(struct client_env *env, int fd, const char *listener, struct tls *tls,
                 const struct sockaddr_storage *behind);
 
-/* Appends what the log calls the client whose holds, or read set, it is; holds_describe_fn and
- * read_sets_describe_fn. */
+/* Append the log's name of the client that owns the holds, or the read set; holds_describe_fn
+ * and read_sets_describe_fn. */
 void client_describe_holder(const struct hold_owner *o, struct buf *out);
 void client_describe_reader(const struct read_set *r, struct buf *out);
 void client_describe_quorum_owner(const struct quorum_owner *o, struct buf *out);
 
-/* A lock that this client had is gone, and its section has on_lost = close. */
+/* Closes the client: a lock that it had is gone, and the section has on_lost = close. */
 void client_lost_hold(struct hold_owner *o);
 
-/* A lock of a quorum, which this client has, was lost: it is closed, so that it notices. */
+/* Closes the client, so that it notices that its lock of a quorum was lost. */
 void client_lost_lock(struct quorum_owner *o);
 
 /* The lock or guard that a client waits for in line. Points into the client. */
 struct client_wait {
 	struct client *client;
-	const struct section_stats *stats; /* of its section; NULL: it has none any more */
+	const struct section_stats
+		*stats; /* of the key's section; NULL: it has none any more */
 	int db;
-	struct slice key; /* the lock, or what is guarded */
+	struct slice key; /* the lock, or the guarded key */
 };
 struct client_wait client_waits_for(void *owner);
-/* Appends what the log calls the client. */
+/* Appends the log's name of the client. */
 void client_describe_waiter(const struct client_wait *w, struct buf *out);
 
 /* Frees the clients that were closed since the last call. Call it once per turn of the loop. */
@@ -70,14 +71,14 @@ void clients_reap(struct client_env *env);
  * a second or so. */
 void clients_sweep(struct client_env *env);
 
-/* The node is another server now: clients that cannot come to it by themselves are closed. */
+/* The node is another server now: closes clients that cannot move to it by themselves. */
 void clients_follow(struct client_env *env);
 
-/* The node takes what clients send again: those that wait to send something go on. */
+/* The node takes requests again: clients that wait to send one go on. */
 void clients_go_on(struct client_env *env);
 
-/* Redis has said what commands were that it was asked about (commands/unmet.h), or cannot be
- * asked: those that wait for that go on. */
+/* Redis has answered a question about unknown commands (commands/unmet.h), or cannot be asked:
+ * clients that wait for the answer go on. */
 void clients_know_commands(struct client_env *env);
 
 /* For a paused node: returns how many clients have a request under way at Redis, or are in the
@@ -90,15 +91,15 @@ size_t clients_under_way(const struct client_env *env, size_t *nbound);
  * given that back. From then on the caller must call clients_sweep() more often. */
 void clients_drain(struct client_env *env);
 
-/* Closes those for which most is kept, while it is more than memory_limit for all together, and
- * gives back the memory that only this turn needed. At the end of each turn of the loop, as
- * nothing is read while there is too much. */
+/* Closes the clients that use most memory, while all together use more than memory_limit, and
+ * gives back the memory that only this loop iteration needed. Call it at the end of each
+ * iteration: hasp reads nothing while clients use too much. */
 void clients_shed(struct client_env *env);
 /* Gives the kernel back what was freed, if that is much. Once a second or so. */
 void clients_trim(struct client_env *env);
 
-/* hasp ends: closes them all. They are cut off in the middle of their work, so that what they
- * have is not released, but runs out with its lease. */
+/* hasp ends: closes all clients. They are cut off in the middle of their work, so their locks
+ * are not released, but expire with their leases. */
 void clients_close(struct client_env *env, const char *reason);
 
 #endif

@@ -57,7 +57,7 @@ struct client_env {
 	char *scratch; /* requests are read into it */
 	size_t scratch_size;
 	struct request_args args; /* of the request that is looked at */
-	struct command_info found; /* what its name says, if that was not remembered */
+	struct command_info found; /* the command of `args`, if that was not remembered */
 	struct freelist inputs; /* of BUF_FIRST_SIZE: most clients' `in` */
 	struct list clients; /* open, least recently active first */
 	struct list finishing; /* sent their last bytes, oldest first */

@@ -56,7 +56,8 @@ enum client_state {
 	CLIENT_PARKED_DEFERRED, /* until nothing is awaited */
 	CLIENT_PARKED_LINK, /* until no reply is due, for then it can change its link */
 	CLIENT_PARKED_SPACE, /* until its link, which is full, takes more */
-	CLIENT_PARKED_COMMAND, /* until Redis has said what command it is */
+	CLIENT_PARKED_COMMAND, /* until Redis has described the command, which hasp does not
+	                          know */
 	CLIENT_PARKED_QUEUE, /* until `current`, which may have to wait in line, can be sent */
 	CLIENT_PARKED_TURN, /* `current` waits in line for a lock */
 	CLIENT_PARKED_ACK, /* `current` took a lock that replicas must have before it goes on */
@@ -89,11 +90,11 @@ struct client {
 	bool eof; /* the client sends no more */
 	bool shared; /* the link that `user` is on is shared */
 	bool bare; /* a link of its own, for one command: what had to be replayed was refused */
-	bool refused; /* Redis has just said that it is not logged in */
+	bool refused; /* Redis has just answered that the client is not logged in */
 	bool uncounted; /* it wrote on other links, or another client wrote for it: WAIT on its
 	                 * link would not cover that */
-	bool transacting; /* MULTI or WATCH was sent over its own link, and Redis has not said
-	                   * that it keeps neither for the client any more */
+	bool transacting; /* MULTI or WATCH was sent over the client's own link, and no reply
+	                   * has ended them yet */
 	bool altered; /* its own link may be in another state than its login says */
 	bool pinned; /* it needs a link of its own until RESET, or for the rest of its life */
 	bool bound; /* and that one: what it did there cannot be done again on another */

@@ -21,7 +21,7 @@ struct read_set;
 /* Gives the client, which is new, its place and its id. */
 void client_list_add(struct client_env *env, struct client *c);
 void client_list_remove(struct client_env *env, struct client *c);
-/* None is left. */
+/* Frees the table; no client is left. */
 void client_list_fini(struct client_env *env);
 
 /* A client's figures. The strings are valid until the client does something. */

@@ -26,9 +26,9 @@ static inline void client_mark_active(struct client *c)
 		client_set_active(c);
 }
 
-/* There is no space for more requests: the link is full, or the client is parked and has sent
- * enough. That it leaves replies unread is no reason: it may do so until it has sent all that
- * it has to send, as with Redis. */
+/* True if there is no space for more requests: the link is full, or the client is parked and
+ * has sent enough. Unread replies are no reason: as with Redis, a client may read them after it
+ * has sent all its requests. */
 static inline bool client_is_behind(const struct client *c)
 {
 	if (client_is_ending(c))
@@ -114,8 +114,8 @@ bool client_is_listener(const struct client *c);
  * due when the request has ended. */
 bool client_waits_for_answer(const struct client *c);
 
-/* Is it between commands that belong together: in a transaction, or between the read of a
- * guarded key, for which it may have stood in line, and its write? */
+/* True if the client is between commands that belong together: in a transaction, or between the
+ * read of a guarded key, for which it may have waited, and the write. */
 bool client_is_amid(const struct client *c);
 
 /* While hasp drains: closes the client if it has nothing under way, no lock, guard or

@@ -16,9 +16,8 @@
 
 /* --- beginning -------------------------------------------------------------------------- */
 
-/* Redis hangs up on a client that has not logged in and sends more than ten arguments, as calls
- * of scripts have. So it is asked first, by a command that does nothing, whether the client is
- * logged in: without a password, say, as another user. */
+/* Asks Redis, by a command without effect, whether the client is logged in. Redis hangs up on a
+ * client that has not logged in and sends more than ten arguments, as script calls have. */
 static void ask_login(struct client *c)
 {
 	struct buf out = BUF_INIT;
@@ -95,7 +94,7 @@ void exchange_resume(struct client *c)
 
 /* --- answers ---------------------------------------------------------------------------- */
 
-/* True: the client is not logged in, and the error that says so is its answer. */
+/* True: the client is not logged in, and gets Redis' error as its answer. */
 static bool on_login_line(struct client *c, struct slice line)
 {
 	c->asks_login = false;
@@ -239,7 +238,7 @@ static void on_wait_timed_out(void *owner)
 		lock_exchange_on_timed_out(c);
 }
 
-/* Its try may wait for a slot to be whole, or for a primary. */
+/* Withdraws a try that waits too long, for a slot to be whole or for a primary. */
 static void on_overdue(void *owner)
 {
 	struct client *c = client_of(owner);

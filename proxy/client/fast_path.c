@@ -63,7 +63,7 @@ struct simple {
 	const struct command_info *what;
 };
 
-/* One that does not begin as another did before. */
+/* Scans a request that does not begin like an earlier one. */
 static struct simple scan_plain_unknown(struct client_env *env, const char *p, size_t n)
 {
 	struct request_args *args = &env->args;

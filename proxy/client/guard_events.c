@@ -129,7 +129,7 @@ static const struct guard_op_key *queued_key(const struct client *c)
 
 void guard_events_queued(struct client *c)
 {
-	/* (One whose place was lost is in line again.) */
+	/* (A client that lost its place and queues again is not counted twice.) */
 	if (!waiter_place(c->waiter))
 		count_waits(queued_key(c));
 }

@@ -203,7 +203,8 @@ void guard_exchange_on_reply(struct client *c, const struct resp_reply *reply,
 			fall_back_to_script(c);
 		return;
 	}
-	/* (One of a client that is not logged in was refused before it was begun.) */
+	/* (GUARD_OP_NEW: the client is not logged in, and was refused before the first step.)
+	 */
 	if (op->phase != GUARD_OP_NEW)
 		(void)guard_op_step(op, GUARD_EVENT_REPLY);
 	if (failed)

@@ -6,7 +6,7 @@
 #include "client/links.h"
 #include "client/lock_wait.h"
 
-/* A waiter may have been granted the guard without the operation being told. */
+/* True if the operation may have a guard: a waiter's grant may not have reached `op` yet. */
 static bool has_acquired(const struct client *c, const struct guard_op *op)
 {
 	return op->acquired || c->waiter;

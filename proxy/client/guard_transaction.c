@@ -76,7 +76,7 @@ bool guard_transaction_forwards(const struct guard_op *op)
 	return op->kind == GUARD_OP_WATCH_EXEC && op->phase == GUARD_OP_EXECUTE;
 }
 
-/* The application's EXEC, whose MULTI was sent behind a WATCH of the guards. */
+/* Sends the application's EXEC; its MULTI was sent after a WATCH of the guards. */
 static void send_watched_exec(struct client *c)
 {
 	unsigned flags = LINK_NOTIFY | LINK_CAPTURE;
@@ -294,7 +294,7 @@ static void end_execution(struct client *c, const struct resp_reply *reply,
 {
 	struct guard_op *op = c->current->guard_op;
 
-	/* The application's own WATCH: EXEC's nil tells it that nothing was read. */
+	/* The application's own WATCH: EXEC's nil shows that nothing was read. */
 	op->answered |= op->kind == GUARD_OP_WATCH_EXEC && reply->nil;
 	if (guard_transaction_forwards(op))
 		end_transaction(c, SLICE_NONE, result_of(reply, captured), reply, captured);

@@ -43,8 +43,7 @@ struct info_ask {
 	struct holder holder;
 };
 
-/* --- what the workers say ------------------------------------------------------------------
- */
+/* --- the workers' answers ----------------------------------------------------------------- */
 
 static void describe_holder(struct holder *h, const struct client *c)
 {

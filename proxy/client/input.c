@@ -117,8 +117,8 @@ static void on_end(struct client *c, ssize_t n)
 		on_eof(c);
 }
 
-/* Where to read to, and how much; NULL: there is no memory for it now. Requests that are longer
- * than a shared link takes are not to be seen whole. */
+/* Returns where to read to, and how much; NULL: there is no memory for it now. Never so much
+ * that hasp sees a request whole that is longer than a shared link takes. */
 static char *input_space(struct client *c, size_t *size)
 {
 	bool takes_requests = c->state != CLIENT_STREAMING && c->state != CLIENT_TUNNEL &&
@@ -163,7 +163,7 @@ void input_on_readable(struct stream *s)
 		on_end(c, n);
 	} else if (c->state != CLIENT_REFUSED && c->state != CLIENT_FINISHING) {
 		client_mark_active(c);
-		/* There may be more where this came from. */
+		/* The client may have sent more. */
 		if ((size_t)n == size && c->user.link && !c->shared)
 			client_steer_link(c);
 		on_input(c, p, (size_t)n);

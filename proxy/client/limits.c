@@ -8,7 +8,7 @@
 #include "base/quote.h"
 #include "client/conn.h"
 
-/* So much less must be kept than before for memory to be given back. */
+/* By how many bytes the memory for clients must shrink before hasp gives it back. */
 #define TRIM_BYTES ((size_t)4 * 1024 * 1024)
 
 /* Warnings in ten seconds. */
@@ -72,7 +72,7 @@ static struct client *heaviest(const struct client_env *env)
 	return s ? container_of(s, struct client, share) : NULL;
 }
 
-/* There was no memory left, whatever the limit says: gives back half of what is kept. */
+/* The machine has no memory left, whatever the limit: frees half of the clients' memory. */
 static void shed_half(struct client_env *env)
 {
 	size_t enough = env->account.total / 2;

@@ -157,7 +157,7 @@ static enum pool_answer take_spare(struct client *c)
 	return POOL_READY;
 }
 
-/* There is nothing on its link that it would miss on another, which logs in as it has. */
+/* True if the client would miss nothing on another link, which logs in as the client did. */
 static bool is_replayable(const struct client *c)
 {
 	const struct session *s = &c->session;
@@ -255,7 +255,7 @@ static bool is_paused(const struct client *c)
 void links_rejoin(struct client *c)
 {
 	c->session.admitted = false;
-	/* Redis is being restarted: that says nothing of users. */
+	/* (While paused, Redis is being restarted: the user need not have been deleted.) */
 	if (c->session.logged_in && !is_paused(c))
 		(void)share(c);
 }

@@ -39,7 +39,7 @@ void links_rejoin(struct client *c);
 /* The client has a link of its own. If it needs that no more, goes to a shared link as soon as
  * one is ready. */
 void links_return(struct client *c);
-/* Redis has said that it keeps neither a transaction nor watched keys for the client. */
+/* A reply shows that Redis keeps neither a transaction nor watched keys for the client. */
 void links_end_transaction(struct client *c);
 /* Redis has carried out RESET. */
 void links_reset(struct client *c);
@@ -48,11 +48,12 @@ void links_reset(struct client *c);
  * can be replayed, and hasp waits for servers, or is paused. */
 bool links_can_replace(const struct client *c);
 
-/* The node has moved, gently. A client whose link leads to the old server still, and that will
- * not come to another by its next request, is closed as soon as nothing is under way. */
+/* The node has moved, and the old server still works. If the client's link leads there, and its
+ * next request will not move it, closes the client as soon as nothing is under way. */
 void links_follow_node(struct client *c);
 
-/* The link that the client waits for could not be had. True: take again, another will do. */
+/* The link that the client waits for could not be had. True: call links_take() again, for
+ * another kind of link will do. */
 bool links_has_another(struct client *c, enum link_end end);
 
 /* Sends `bytes` over the link, which is there. */

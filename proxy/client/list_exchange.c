@@ -13,7 +13,7 @@
 #include "lock/hold/held.h"
 #include "resp/write.h"
 
-/* More are not told, nor more bytes. */
+/* The most locks in a reply, and bytes. */
 #define LIST_MAX 1000
 #define LIST_NBYTES_MAX ((size_t)512 * 1024)
 /* How many buckets of a worker's table one step searches. */

@@ -166,7 +166,7 @@ bool lock_exchange_is_late(const struct client *c)
 	return p && (awaits_replicas(p) || pending_lock_is_late(p));
 }
 
-/* Asks replicas whether they have what the client has got. */
+/* Asks replicas whether they have the client's new lock. */
 static void ask_replicas(struct client *c)
 {
 	const struct pending_lock *p = c->current->pending_lock;

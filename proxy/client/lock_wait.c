@@ -99,7 +99,8 @@ void lock_wait_ask_replicas(struct client *c, const struct lock_try *t,
 	c->ask = replica_ask_new(c->env->replica_acks, t, terms, c->env->on_acked, c);
 }
 
-/* Has its connection what others may wait for, and only it can release? */
+/* True if other clients may wait for this one: it has locks or guards that only it can release.
+ */
 static bool may_be_waited_for(const struct client *c)
 {
 	double now = c->env->policy.now;

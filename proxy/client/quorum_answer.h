@@ -20,9 +20,10 @@ void quorum_answer_unreached(struct client *c, const struct quorum_result *r);
 void quorum_answer_holder(struct client *c, const struct quorum_result *r, struct slice owner,
                           const struct quorum_hold *h);
 
-/* As quorum_done_fn: answered is whether it was done. */
+/* As quorum_done_fn: answers whether the lock was released. */
 void quorum_answer_release(void *client, const struct quorum_result *r);
-/* The client had it: it is free, though a majority may not have said so. */
+/* Answers the release of a lock that the client had: it is free, even if a majority has not
+ * confirmed that. */
 void quorum_answer_own_release(void *client, const struct quorum_result *r);
 void quorum_answer_extend(void *client, const struct quorum_result *r);
 

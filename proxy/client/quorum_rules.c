@@ -116,7 +116,7 @@ static void on_exists(void *arg, const struct quorum_result *r)
 		quorum_answer_number(c, r->verdict == QUORUM_WON);
 }
 
-/* As Redis rounds it, and says that there is no such key. */
+/* Answers TTL: rounds as Redis does, and answers -2 for a missing key, as Redis does. */
 static void on_ttl(void *arg, const struct quorum_result *r)
 {
 	struct client *c = client_of(arg);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * quorum_rules: SETNX, DEL and the others where a quorum has the locks of a rule: what its
- * servers are asked for them, and how they are answered. quorum_exchange.h says when.
+ * quorum_rules: SETNX, DEL and other commands where a quorum has the locks of a rule: the
+ * requests to its servers, and the answers to the client. quorum_exchange.h calls it.
  */
 #ifndef HASP_CLIENT_QUORUM_RULES_H
 #define HASP_CLIENT_QUORUM_RULES_H

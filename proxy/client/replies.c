@@ -180,7 +180,7 @@ static void on_piece(void *owner, void *tag, struct slice bytes)
 		followed_script_feed(r->pending_lock, bytes);
 }
 
-/* Is it answered step by step? */
+/* True if exchange.c answers the request, step by step. */
 static bool is_exchanged(const struct pending_request *r)
 {
 	return r->guard_op || r->kind == PENDING_LOCK || r->kind == PENDING_INFO ||

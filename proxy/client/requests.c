@@ -260,13 +260,13 @@ static bool is_refused_unread(const struct client *c)
 	       (c->scan.argc > REQUEST_LOGIN_ARGC || c->scan.bulk > REQUEST_LOGIN_BULK);
 }
 
-/* Redis would wait for the rest if the client is logged in after all: an AUTH is in flight, or
- * the password is gone. So it is asked before the request is cut off. */
+/* Cuts the request off, but asks Redis first whether the client is logged in after all: an AUTH
+ * may be in flight, or the password may be gone. Then Redis would wait for the rest. */
 static void refuse_unread(struct client *c, struct cursor *k)
 {
 	struct pending_request *r;
 
-	/* (Where replies are not followed, no answer would be seen either.) */
+	/* (If hasp cannot follow the client's replies, it would not see the answer.) */
 	if (c->refused || c->session.opaque) {
 		pass_bad(c, k);
 		return;
@@ -429,8 +429,8 @@ static bool must_await_replies(const struct client *c, const struct command_info
 	       command_info_is_session(what) && session_command_logs_in(what, view);
 }
 
-/* `has_args`: they are in env->args already. `found`: what the name says; NULL: it has not been
- * looked up. False: the client is parked. */
+/* Takes a whole request. `has_args`: its arguments are in env->args already. `found`: its
+ * command; NULL: not looked up yet. False: the client is parked. */
 static bool take_whole(struct client *c, struct cursor *k, bool has_args,
                        const struct command_info *found)
 {

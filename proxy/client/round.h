@@ -20,12 +20,12 @@
 struct client_env;
 struct worker_shared;
 
-/* Embedded in what it carries. */
+/* Embedded in the struct that the round carries. */
 struct round {
-	/* True: this worker has said all; false: it is called again. */
+	/* True: this worker's part is complete; false: the worker calls step() again. */
 	bool (*step)(struct round *r, const struct client_env *env);
-	/* Frees it. `home`: on the thread of the worker that began it, whose clients are still
-	 * there; else on any thread, and they are gone. */
+	/* Frees the round. `home`: on the thread of the worker that began it, which still has
+	 * its clients; else on any thread, and these clients are gone. */
 	void (*end)(struct round *r, bool home);
 	uint64_t cursor; /* of the steps at one worker: 0 at the first */
 	/* For worker/worker_round.c, which carries the round: */

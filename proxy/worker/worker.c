@@ -24,7 +24,7 @@
 #include "worker/worker_internal.h"
 
 #define SWEEP_SECONDS 1.0
-/* Of memory_limit, so much more is for calls of hasp's own that wait for Redis: a quarter. */
+/* hasp's own calls that wait for Redis may use a quarter of memory_limit on top of it. */
 #define JOBS_SHARE 4
 /* While draining, clients at rest should not have to wait for a second. */
 #define DRAIN_SWEEP_SECONDS 0.05
@@ -121,7 +121,8 @@ static void on_check(struct ev_loop *loop, struct ev_check *c, int revents)
 	worker_quorum_reap(w);
 }
 
-/* Behind all other callbacks of a turn, and before what they queued is sent. */
+/* Runs after all other callbacks of a loop iteration, before the requests that they queued are
+ * sent. */
 static void on_turn_end(struct ev_loop *loop, struct ev_prepare *p, int revents)
 {
 	(void)loop;
@@ -260,7 +261,7 @@ static void worker_free(struct worker *w)
 	admission_close(&w->admission);
 	clients_close(&w->clients, "hasp leaves");
 	clients_reap(&w->clients);
-	/* Its last answers still go to the holds and waiters. */
+	/* The last answers still go to the holds and waiters. */
 	script_jobs_stop(w->script_jobs);
 	worker_quorum_close(w);
 	worker_topology_stop(w);

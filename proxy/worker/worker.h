@@ -71,8 +71,8 @@ bool workers_report(struct worker_shared *shared);
 /* Begins to discover locks in the commands of all clients; or ends that and forgets the
  * results. `config`, which is or is about to be in force, decides which. */
 void workers_discover(struct worker_shared *shared, const struct config *config);
-/* Then: appends a line on how far that is, or (the second) members of a JSON object; the ini,
- * that so far or, when all workers have been joined, the last one. From any thread. */
+/* Report the discovery: its progress, as a line or as members of a JSON object; and the ini, as
+ * it is so far or, when all workers have been joined, the last one. From any thread. */
 void workers_discover_progress(struct worker_shared *shared, struct buf *out);
 void workers_discover_write(struct worker_shared *shared, struct json *j);
 void workers_discovered(struct worker_shared *shared, const struct config *config, bool so_far,
@@ -81,10 +81,11 @@ void workers_discovered(struct worker_shared *shared, const struct config *confi
 void workers_save_discovered(struct worker_shared *shared, const struct config *config,
                              bool so_far);
 
-/* Why clients should not be sent here, in words; NULL: they may be. From any thread. */
+/* Returns the reason, in words, why clients should not be sent here; NULL: they may be. From
+ * any thread. */
 const char *workers_not_ready(struct worker_shared *shared);
-/* Why Redis cannot serve, in words: then hasp does not know which locks are held. NULL: it can.
- * From any thread. */
+/* Returns the reason, in words, why Redis cannot serve: then hasp does not know which locks are
+ * held. NULL: Redis can serve. From any thread. */
 const char *workers_upstream_trouble(struct worker_shared *shared);
 
 /* Takes the listening sockets `fds`, which it owns from now on; `entries`:
@@ -98,13 +99,13 @@ int worker_start(struct worker *w) __attribute__((warn_unused_result));
 
 /* From any thread, while the worker runs: */
 void worker_reload(struct worker *w, struct config *config);
-/* Takes no new clients. The others are closed when they come to rest, at the latest after
- * drain_timeout; then the thread ends. */
+/* Drains: takes no new clients, closes the others when they come to rest, at the latest after
+ * drain_timeout, and ends the thread. */
 void worker_drain(struct worker *w);
-/* The thread ends at once. */
+/* Ends the thread at once. */
 void worker_stop(struct worker *w);
 
-/* Has its loop turned since this was called before, or has it ended? It is asked to turn once
+/* True if the worker's loop has turned since the last call, or has ended. Asks it to turn once
  * more. From one thread only, which may be any but the worker's. */
 bool worker_has_turned(struct worker *w);
 

@@ -41,7 +41,7 @@ struct workers_question {
 	struct part *parts; /* one for each worker */
 };
 
-/* One worker's part in it. */
+/* One worker's part in a question. */
 struct part {
 	struct message message; /* in the worker's mailbox, or delivered */
 	struct list node; /* in w->asks.parts, once delivered */
@@ -51,8 +51,8 @@ struct part {
 	struct worker_answer answer; /* the worker's until `done`, then the caller's */
 	bool done;
 	_Atomic unsigned nsteps; /* taken so far */
-	unsigned nseen; /* the caller's: so many when it last looked, */
-	double seen_at; /* and clock_now() when it first saw that */
+	unsigned nseen; /* the caller's: `nsteps` when the caller last looked, */
+	double seen_at; /* and clock_now() when it first saw that number */
 };
 
 static void question_unref(struct workers_question *q)
@@ -246,7 +246,7 @@ static struct timespec time_in(int64_t ms)
 	return t;
 }
 
-/* Has it taken a step within that time? */
+/* True if the part has taken a step within `timeout_ms`. */
 static bool part_moves(struct part *p, double now, int64_t timeout_ms)
 {
 	unsigned n = atomic_load(&p->nsteps);
@@ -287,7 +287,7 @@ static void wait_for_answers(struct workers_question *q, int64_t timeout_ms)
 	pthread_mutex_unlock(&q->lock);
 }
 
-/* Takes what the workers have said. Returns how many have. */
+/* Takes the workers' answers. Returns how many workers have answered. */
 static size_t take_answers(struct workers_question *q, struct worker_answers *answers)
 {
 	size_t n = 0;

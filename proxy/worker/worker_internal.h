@@ -66,7 +66,7 @@ struct worker {
 	struct client_env clients;
 	struct quorum_servers *quorum_servers; /* of clients.quorum; NULL: there is none */
 	struct config *quorum_config; /* that names it; NULL: there is none */
-	struct config *quorum_tls_config; /* whose certificates its connections have */
+	struct config *quorum_tls_config; /* has the certificates of its connections */
 	bool quorum_closes; /* a client that loses a lock there */
 	struct script_jobs *script_jobs;
 	struct admission admission;
@@ -87,10 +87,11 @@ struct worker {
 		struct list parts; /* of questions; the first one takes the next step, */
 		struct ev_timer due; /* which it waits for: runs while there are any */
 		double next_at; /* not before, by clock_now() */
-		double busy_until; /* it serves clients, as far as is known */
-		uint64_t ncommands; /* that were counted when that was found */
+		double busy_until; /* the worker counts as serving clients, by clock_now() */
+		uint64_t ncommands; /* the worker's count of commands at the last check of that
+		                     */
 	} asks; /* worker_ask.c's */
-	struct buf unfit; /* what was last said of guards that cannot work; empty: nothing */
+	struct buf unfit; /* the last log lines about guards that cannot work; empty: none */
 };
 
 /* --- worker_topology.c -------------------------------------------------------------------- */
@@ -102,7 +103,7 @@ void worker_topology_open(struct worker *w, const struct config *config);
 void worker_topology_use(struct worker *w, const struct config *config);
 /* Frees links and sessions that are closed: not from within their callbacks. */
 void worker_topology_reap(struct worker *w);
-/* Does a node owe an answer to hasp itself? */
+/* True if a node owes an answer to hasp itself. */
 bool worker_topology_is_asked(const struct worker *w);
 /* Closes the links, which no client has any more; hasp's own calls in flight get NULL. */
 void worker_topology_stop(struct worker *w);
@@ -113,28 +114,28 @@ void worker_topology_free(struct worker *w);
 
 /* Connects to the servers of the quorum that the configuration names, if it does. */
 void worker_quorum_open(struct worker *w, struct config *config);
-/* The configuration has changed: what it says of their encryption. */
+/* Takes the encryption of the connections from a changed configuration. */
 void worker_quorum_use(struct worker *w, struct config *config);
 /* Once a second. */
 void worker_quorum_sweep(struct worker *w);
 /* Frees links that are closed: not from within their callbacks. */
 void worker_quorum_reap(struct worker *w);
-/* Does one of its servers owe an answer? */
+/* True if a server of the quorum owes an answer. */
 bool worker_quorum_is_asked(const struct worker *w);
-/* There are no clients any more. */
+/* Closes the connections; no client is left. */
 void worker_quorum_close(struct worker *w);
 
 /* --- worker_pause.c ----------------------------------------------------------------------- */
 
 void worker_pause_init(struct worker *w);
 void worker_pause_fini(struct worker *w);
-/* The node is new: it is held as the others are. */
+/* Holds a new node's requests back as the others' are, unless the worker serves. */
 void worker_pause_node(const struct worker *w, struct node *n);
 
 /* --- worker_ask.c ------------------------------------------------------------------------- */
 
 void worker_asks_init(struct worker *w);
-/* The loop runs no more: lets go of what is not answered. */
+/* Abandons the questions that are not answered; the loop has ended. */
 void worker_asks_fini(struct worker *w);
 
 /* --- worker_node.c ------------------------------------------------------------------------ */
@@ -143,7 +144,7 @@ extern const struct node_ops worker_node_ops;
 
 /* Shows the other threads whether a server can serve. One node of a cluster is enough. */
 void worker_node_note_health(struct worker *w);
-/* The guards are others than they were: do they work with the commands that Redis has? */
+/* Checks whether the guards of a changed configuration work with Redis' commands. */
 void worker_node_recheck_guards(struct worker *w);
 /* Asks Redis about unknown command names that clients have sent, when that is due. If Redis
  * cannot be asked, such commands pass as they came. */

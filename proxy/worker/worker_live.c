@@ -65,8 +65,8 @@ static struct live_found *found_now(struct live_question *q)
 	return &q->found[q->want];
 }
 
-/* Its rank's place in the order, where the last one's slot is taken over if all are in use;
- * else there is a new one, behind all that was written. */
+/* Inserts a rank in order of `since`. If all ranks are in use, it takes over the slot of the
+ * last one; else it gets a new slot at the end of the output. */
 static void rank_insert(struct live_question *q, double since)
 {
 	struct live_found *f = found_now(q);

@@ -25,7 +25,7 @@ struct worker_counts {
 	uint64_t jobs_given_up; /* script_jobs_given_up() */
 };
 
-/* Of all workers. From any thread, while they are not freed. */
+/* Sums the counters of all workers. From any thread, until the workers are freed. */
 void workers_count(const struct worker_shared *shared, struct worker_counts *counts);
 
 /* Memory of all workers, in bytes. */
@@ -46,7 +46,7 @@ enum worker_node_state {
 /* A server, as all workers together see it. */
 struct worker_node_gauges {
 	char *name; /* its address as configured, or as it was found */
-	char *quorum; /* whose server it is; empty: it is the upstream's */
+	char *quorum; /* the quorum of the server; empty: the upstream's server */
 	enum worker_node_state state;
 	uint64_t links[LINK_KINDS]; /* by enum link_kind */
 	struct metrics_sums latency; /* control_add_latency() */
@@ -54,14 +54,14 @@ struct worker_node_gauges {
 };
 
 struct worker_gauges {
-	size_t asked, answered; /* workers; what those have not told that did not answer is
-	                         * missing below */
+	size_t asked, answered; /* workers; figures of a worker that did not answer are missing
+	                         * below */
 	uint64_t memory[WORKER_MEMORIES]; /* by enum worker_memory */
 	size_t nnodes;
 	struct worker_node_gauges *nodes;
 };
 
-/* Asks them, for not longer than `timeout_ms`. From where workers_ask() may be called;
+/* Asks the workers, for at most `timeout_ms`. As to threads, see workers_ask();
  * worker_gauges_fini() is due. */
 void worker_gauges_ask(struct worker_shared *shared, int64_t timeout_ms,
                        struct worker_gauges *g);

@@ -41,9 +41,9 @@ void worker_node_note_health(struct worker *w)
 	atomic_store_explicit(&w->shared->upstream[w->number], best, memory_order_relaxed);
 }
 
-/* Before hasp served, Redis may not have answered, and it may be another one by now. All that
- * can still be done is to say so, once: a guard's other commands are guarded, and clients go
- * on. */
+/* Logs, once, guards that cannot work with Redis' commands. The check at hasp's start may have
+ * got no answer, or Redis may be another server by now. Clients go on, and the guard's other
+ * commands are still guarded. */
 static void check_guards(struct worker *w)
 {
 	struct buf faults = BUF_INIT;
@@ -140,7 +140,7 @@ static void worker_node_on_up(void *arg, struct node *n)
 	struct worker *w = arg;
 
 	worker_node_note_health(w);
-	/* A node whose HELLO was renamed does not say that it is one. */
+	/* If HELLO was renamed, only w->cluster shows that this is a cluster's node. */
 	script_jobs_set_naming(w->script_jobs, w->cluster || control_is_in_cluster(n->control)
 	                                               ? KEY_NAMING_CLUSTER
 	                                               : KEY_NAMING_SERVER);

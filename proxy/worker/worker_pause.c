@@ -58,7 +58,7 @@ static void pause_end(struct worker *w)
 		clients_go_on(&w->clients);
 }
 
-/* While it loads its data, it answers that to everything. */
+/* A server that is loading its data answers -LOADING to every command. */
 static void pause_on_pong(void *arg, const redisReply *reply)
 {
 	struct worker *w = arg;
