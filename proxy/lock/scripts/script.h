@@ -15,14 +15,14 @@ enum script_id {
 	SCRIPT_COUNT
 };
 
-/* All are as long as each other. */
+/* Length of each script's `evalsha`. */
 #define SCRIPT_EVALSHA_LEN (sizeof("$7\r\nEVALSHA\r\n$40\r\n") - 1 + 40 + 2)
 
 struct script {
 	const char *name; /* the file's name without .lua */
 	struct slice text;
 	struct slice sha; /* 40 hex digits */
-	struct slice evalsha; /* EVALSHA and that, as two bulks */
+	struct slice evalsha; /* EVALSHA and `sha`, as two bulks */
 };
 
 const struct script *script_get(enum script_id id);

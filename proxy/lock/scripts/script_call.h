@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * script_call: the beginning of a script's call on the wire. Behind it the caller writes as
- * many keys, and then arguments, as it announced, each as a bulk. For each script one function
+ * script_call: the beginning of a script's call on the wire. After it the caller writes the
+ * announced number of keys, and then of arguments, each as a bulk. For each script one function
  * does so, in the order that the script's head names.
  *
  *   EVALSHA sha nkeys | key ... arg ...
@@ -25,17 +25,16 @@ struct rewrite_how {
 	bool resp3; /* the client speaks RESP3 */
 	enum key_naming naming; /* of the keys beside the lock */
 	/* Names this try to take a lock, so that it can wait, or be undone when its outcome is
-	 * not known. No blanks; what is in front of the first dash names the worker. */
+	 * not known. No blanks; the text before the first dash names the worker. */
 	struct slice ticket;
-	int64_t wait_max_ms; /* a try that asks to wait may do so for this long; 0: not at all
-	                      */
-	bool tells; /* what the script refuses to delete it answers by `+REFUSED ...` */
-	bool may_be_short; /* it may be a short call, without the arguments that most calls do
-	                    * not need: the script then does nothing but answer `+BUSY` if it
-	                    * needs them, and the call is made again in full */
-	int64_t place; /* that it had in the queue; 0: none */
+	int64_t wait_max_ms; /* how long a try that asks to wait may do so; 0: not at all */
+	bool tells; /* the script answers `+REFUSED ...` if it refuses to delete a lock */
+	bool may_be_short; /* the caller may write a short call, without the arguments that most
+	                    * calls do not need. If the script needs them, it only answers
+	                    * `+BUSY`, and hasp sends the full call */
+	int64_t place; /* the earlier place in the queue; 0: none */
 	/* The tokens by which the client's own connection has the lock, as far as hasp knows.
-	 * The script never waits for a lock that one of them has. */
+	 * The try never waits for a lock that one of these owners has. */
 	const struct slice *own;
 	size_t nown;
 	struct slice secret; /* proofs_secret() of the database that the call is made in */
@@ -44,7 +43,7 @@ struct rewrite_how {
 void script_call_begin(struct buf *out, enum script_id id, const struct rewrite_how *how,
                        size_t nkeys, size_t nargs);
 
-/* The five KEYS of the scripts that know the queue: lock, record, queue, sidecar (without one
+/* The five KEYS of the scripts that use the queue: lock, record, queue, sidecar (without one
  * the lock again), fence counter; and ARGV[1], the secret. */
 #define SCRIPT_CALL_QUEUE_KEYS 5
 #define SCRIPT_CALL_SECRET_ARGS 1
@@ -54,7 +53,7 @@ void script_call_write_queue_keys(struct buf *out, const struct rewrite_how *how
 /* The ARGV of the scripts that may wait: ticket, how long to wait, place. */
 #define SCRIPT_CALL_WAIT_ARGS 3
 void script_call_write_wait(struct buf *out, const struct rewrite_how *how, int64_t wait_ms);
-/* The last of them. */
+/* The last of these ARGV. */
 void script_call_write_place(struct buf *out, const struct rewrite_how *how);
 
 /* The last ARGV of the scripts that may wait for a lock: `own`, rewrite_how.nown of them. */

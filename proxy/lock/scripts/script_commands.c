@@ -71,8 +71,8 @@ size_t script_commands_missing(const redisReply *reply, struct buf *missing)
 	return n;
 }
 
-/* KEYS[1] stands for any key of hasp's own; ARGV are the names. What acl_check_cmd() does not
- * understand, as a subcommand that is not named, is not judged. */
+/* KEYS[1] stands for any key of hasp's own; ARGV are the names. A name that acl_check_cmd()
+ * does not understand, as a command without its subcommand, counts as permitted. */
 static const char permission_script[] =
 	"local denied = {} "
 	"for _, name in ipairs(ARGV) do "

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * script_commands: the commands of Redis that the scripts call, by the names that they have in
- * the scripts. A server that has given one another name (rename-command) runs no script that
- * calls it.
+ * the scripts. If a server has renamed one (rename-command), it runs no script that calls it.
  */
 #ifndef HASP_LOCK_SCRIPTS_SCRIPT_COMMANDS_H
 #define HASP_LOCK_SCRIPTS_SCRIPT_COMMANDS_H
@@ -12,18 +11,18 @@
 
 #include "base/buf.h"
 
-/* Appends the question which of them the server has: COMMAND INFO. */
+/* Appends COMMAND INFO, which asks the server which of the commands it has. */
 void script_commands_ask(struct buf *out);
 
-/* Of the answer: appends the names that it does not have to `missing`, with blanks between.
- * Returns how many; none when the answer is another one. */
+/* Reads the answer: appends the names that the server does not have to `missing`, with blanks
+ * between. Returns how many; 0 if it is not such an answer. */
 size_t script_commands_missing(const redisReply *reply, struct buf *missing);
 
-/* Appends the question which of them the user of the connection may not call: a script that
- * asks the server (redis.acl_check_cmd(), Redis 7). */
+/* Appends a script that asks the server (redis.acl_check_cmd(), Redis 7) which of the commands
+ * the user of the connection may not call. */
 void script_commands_ask_permission(struct buf *out);
 
-/* Of the answer: appends those names to `denied`, with blanks between. An older server names
+/* Reads the answer: appends the names to `denied`, with blanks between. An older server names
  * none. */
 void script_commands_denied(const redisReply *reply, struct buf *denied);
 

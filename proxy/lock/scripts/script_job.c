@@ -12,24 +12,25 @@
 #include "resp/write.h"
 #include "upstream/decode.h"
 
-/* How often the jobs that wait for Redis are run again, or given up. */
+/* The interval in which hasp runs the jobs that wait for Redis again, or gives them up. */
 #define SWEEP_SECONDS 0.5
-/* So many at once; the others soon after that, so that clients are served in between. */
+/* How many run at once; the others run soon after, so that hasp serves clients in between. */
 #define SWEEP_MOST 1000
 #define SWEEP_SOON_SECONDS 0.002
 /* Warnings in ten seconds. */
 #define WARNINGS_MAX 1
-/* A cluster's nodes that disagree may send a job to and fro: so often at once. */
+/* How many redirections a job follows at once: a cluster's nodes that disagree may send it to
+ * and fro. */
 #define REDIRECTED_MAX 5
 
-/* The jobs that wait for one node, or for it to be known which, and what was sent to it. */
+/* The jobs that wait for one node, or until hasp knows which node, and the counts of calls. */
 struct job_queue {
 	struct list in_all;
-	struct node *at; /* NULL: it is not known which */
-	struct list jobs; /* they wait for Redis, or to be run once more */
+	struct node *at; /* NULL: hasp does not know the node */
+	struct list jobs; /* they wait for Redis, or for their next run */
 	size_t n;
 	uint64_t nsent; /* calls */
-	uint64_t text_sent[SCRIPT_COUNT]; /* the last of them with the script's text; 0: none */
+	uint64_t text_sent[SCRIPT_COUNT]; /* the last call with the script's text; 0: none */
 };
 
 struct script_jobs {
@@ -41,8 +42,8 @@ struct script_jobs {
 	size_t nwaiting; /* in all of them */
 	struct timer sweep; /* runs while some wait */
 	size_t nbytes, max_nbytes; /* memory of all jobs, and how much that may be */
-	struct log_limit given_up; /* of the lines of that name */
-	struct metrics_counter ngiven_up; /* for want of space */
+	struct log_limit given_up; /* of the log lines of that name */
+	struct metrics_counter ngiven_up; /* jobs, for lack of space */
 	bool ending;
 };
 
@@ -50,15 +51,15 @@ struct script_job {
 	struct script_jobs *all;
 	struct list node; /* in a queue, or in no list while it is in flight */
 	struct node *at; /* where it was sent last */
-	uint64_t sent; /* the how manieth call of that node it was */
+	uint64_t sent; /* job_queue.nsent when it was sent */
 	int db;
 	enum script_id script;
 	bool eval; /* Redis did not know the script: its text was sent */
 	struct buf evalsha;
-	double since; /* its age is the last argument; 0: it is none */
+	double since; /* the last argument is the time since then; 0: no such argument */
 	double until;
-	unsigned nredirected; /* at the last try, by nodes that do not serve its keys */
-	unsigned again; /* how many more times it is run, whatever the answer */
+	unsigned nredirected; /* redirections at the last try */
+	unsigned again; /* how many more times it runs, whatever the answer */
 	script_job_write_fn *write; /* NULL: `evalsha` is good for every try */
 	script_job_fn *fn;
 	void *arg;
@@ -85,7 +86,7 @@ static struct slice script_job_key(const struct script_job *job)
 	return script_call_key(job->script, buf_slice(&job->evalsha));
 }
 
-/* The node that serves its keys. NULL: it is not known. */
+/* Returns the node that serves the job's keys; NULL: not known. */
 static struct node *script_job_node(const struct script_job *job)
 {
 	const struct topology *t = job->all->topology;
@@ -93,7 +94,7 @@ static struct node *script_job_node(const struct script_job *job)
 	return t->only ? t->only : topology_node(t, script_job_key(job));
 }
 
-/* The one there is, or a new one. */
+/* Returns the queue of the node, or a new one. */
 static struct job_queue *queue_at(struct script_jobs *all, struct node *at)
 {
 	struct job_queue *q;
@@ -111,8 +112,8 @@ static struct job_queue *queue_at(struct script_jobs *all, struct node *at)
 	return q;
 }
 
-/* Has the text of a script that Redis did not know been sent behind the job? (Thousands of
- * jobs are told at once that the scripts were flushed; a text is up to 20 kB long.) */
+/* True if hasp has sent the text of a script that Redis did not know after the job. (After a
+ * SCRIPT FLUSH, thousands of jobs may get NOSCRIPT at once; a text is up to 20 kB long.) */
 static bool text_is_on_its_way(const struct script_job *job)
 {
 	return queue_at(job->all, job->at)->text_sent[job->script] > job->sent;
@@ -134,7 +135,8 @@ static long long job_age_ms(const struct script_job *job)
 	return seconds > 0 ? (long long)(seconds * 1000) : 0;
 }
 
-/* To job->at. `asking`: which does not serve its keys otherwise. */
+/* Sends the job to job->at. `asking`: after ASKING, because the slot is migrating to that node.
+ */
 static int script_job_send_as(struct script_job *job, bool asking)
 {
 	struct control *control = job->at->control;
@@ -184,8 +186,8 @@ static int script_job_send(struct script_job *job)
 
 static void script_job_on_sweep(struct timer *t, double now);
 
-/* Waits for Redis to be back, or to be able to run it. `reply`: what it gets if that would be
- * too late. */
+/* Waits until Redis is back, or can run the job. `reply`: the job's answer if that would be too
+ * late. */
 static void script_job_wait(struct script_job *job, const redisReply *reply)
 {
 	struct script_jobs *all = job->all;
@@ -216,7 +218,8 @@ static struct script_job *shift_waiting(struct script_jobs *all, struct job_queu
 	return container_of(node, struct script_job, node);
 }
 
-/* Redis is away, and there are too many already: what the job is to do ends with a lease. */
+/* Gives the job up if Redis is away and the waiting jobs take too much memory: the lease that
+ * the job is about ends anyway. */
 static bool give_up_for_space(struct script_job *job)
 {
 	struct script_jobs *all = job->all;
@@ -238,8 +241,8 @@ static void script_job_start(struct script_job *job)
 		script_job_wait(job, NULL);
 }
 
-/* The node has sent it away: it was not carried out. True: it is sent to the one that serves
- * its keys. */
+/* The node has redirected the job, and not run it. True: the job is sent to the node that
+ * serves its keys. */
 static bool script_job_redirect(struct script_job *job, const redisReply *error)
 {
 	bool asking = false;
@@ -273,14 +276,14 @@ static void script_job_on_reply(void *arg, const redisReply *reply)
 	}
 }
 
-/* Runs those of the queue again, or so many of them. */
+/* Runs the jobs of the queue again, at most SWEEP_MOST of them. */
 static void resume_queue(struct script_jobs *all, struct job_queue *q)
 {
 	size_t n = q->n < SWEEP_MOST ? q->n : SWEEP_MOST;
 	bool more = q->n > n &&
 	            (!q->at || (control_is_up(q->at->control) && !node_is_still(q->at)));
 
-	/* Those that still have to wait put themselves back, behind the others. */
+	/* A job that still has to wait goes back to the end of the queue by itself. */
 	while (n-- && q->n)
 		script_job_start(shift_waiting(all, q));
 	if (more && q->n)
@@ -295,7 +298,8 @@ void script_jobs_resume(struct script_jobs *all, struct node *at)
 
 static void resume_all(struct script_jobs *all)
 {
-	/* A job may have another node by now, whose queue may be new: behind the others. */
+	/* A job may belong to another node by now; if its queue is new, it is the last in this
+	 * list. */
 	for (struct list *l = all->queues.next; l != &all->queues; l = l->next)
 		resume_queue(all, container_of(l, struct job_queue, in_all));
 }

@@ -2,11 +2,10 @@
  *
  * script_job: a script call that hasp makes for itself, over its own connection: a renewal, a
  * release, a probe of a lock that clients wait for. If Redis does not know the script, the job
- * sends its text. A call is made again until its time is over, if it could not be sent, if the
- * connection broke before the answer, or if Redis refused it because it is loading or busy. So
- * every job must do no harm when it is carried out twice. A job goes to the node that serves
- * its first key, and follows a cluster's redirections; one whose node is away keeps no other
- * waiting.
+ * sends its text. Until its time is over, hasp repeats a call that it could not send, whose
+ * connection broke before the answer, or which Redis refused because it is loading or busy. So
+ * every job must do no harm when it runs twice. A job goes to the node that serves its first
+ * key, and follows a cluster's redirections. A job whose node is away does not delay others.
  *
  *                   sent                  answered
  *   script_job_run() ---> in flight ------------------> fn(reply)
@@ -33,59 +32,61 @@
 
 struct script_jobs; /* a worker's */
 
-/* All outlive it. `process`: what the proofs of this process are made with. */
+/* The arguments must outlive the result. `process`: the secret for the proofs of this process.
+ */
 struct script_jobs *script_jobs_new(struct timers *timers, struct topology *topology,
                                     const struct proof_secret *process);
-/* No call is made again from now on; those that wait are given up: their functions run. */
+/* Repeats no call from now on, and gives up those that wait: their functions run. */
 void script_jobs_stop(struct script_jobs *all);
-/* After script_jobs_stop(), and when the control is gone with the calls in flight. */
+/* To be called after script_jobs_stop(), when the control and its calls in flight are gone. */
 void script_jobs_free(struct script_jobs *all);
 
-/* Memory of the jobs that are in flight or wait for Redis. One that would need more is given
- * up, as if it were too late. */
+/* Limits the memory of the jobs that are in flight or wait for Redis. hasp gives up a job that
+ * would need more, as if it were too late. */
 void script_jobs_set_max(struct script_jobs *all, size_t nbytes);
-/* How much it is. */
+/* Returns the present memory of these jobs, in bytes. */
 size_t script_jobs_nbytes(const struct script_jobs *all);
-/* How many were given up for that. From any thread. */
+/* Returns how many jobs hasp has given up for lack of memory. From any thread. */
 uint64_t script_jobs_given_up(const struct script_jobs *all);
 
-/* What the calls prove by, those that clients make included. */
+/* Returns the proofs of all calls, including those for clients. */
 struct proofs *script_jobs_proofs(struct script_jobs *all);
 
-/* How all calls name the keys beside a lock. Until this is called, as the topology needs it. */
+/* Sets how all calls name the keys beside a lock. Default: as the topology needs it. */
 void script_jobs_set_naming(struct script_jobs *all, enum key_naming naming);
 enum key_naming script_jobs_naming(const struct script_jobs *all);
 
-/* What the calls that are made in database `db` have in common, those of clients included. Its
- * secret is valid until the next call. */
+/* Returns the terms of all calls in database `db`, including those for clients. Its secret is
+ * valid until the next call. */
 struct rewrite_how script_jobs_how(struct script_jobs *all, int db);
 
-/* Would a call about `key` be sent at once? */
+/* True if hasp would send a call about `key` at once. */
 bool script_jobs_are_up(const struct script_jobs *all, struct slice key);
 
-/* Is no job waiting for Redis, or to be run again? Those in flight do not count. */
+/* True if no job waits for Redis, or for its next run. Jobs in flight do not count. */
 bool script_jobs_are_done(const struct script_jobs *all);
 
-/* The node is back: makes the calls that wait for that at once. */
+/* The node is back: sends the calls that wait for it at once. */
 void script_jobs_resume(struct script_jobs *all, struct node *at);
-/* Other nodes serve some of the keys: makes the calls that wait at once. */
+/* Other nodes serve some of the keys: sends the waiting calls at once. */
 void script_jobs_rerouted(struct script_jobs *all);
 /* The node is about to be freed: the jobs that wait for it go to the nodes that serve their
  * keys. */
 void script_jobs_forget(struct script_jobs *all, const struct node *n);
 
-/* The answer, valid during the call; an error of Redis' included. NULL: given up. */
+/* Gets the answer, which may be an error of Redis'; valid during the call. NULL: given up. */
 typedef void script_job_fn(void *arg, const redisReply *reply);
 
-/* Runs `evalsha` (copied), a call of `script`, in database `db`. Made again until `until`, by
- * the timers' clock; 0: not at all. `fn` runs once, maybe before this returns; NULL: the answer
- * does not matter. */
+/* Runs `evalsha` (copied), a call of `script`, in database `db`. hasp repeats it until `until`,
+ * by the timers' clock; 0: not at all. `fn` runs once, maybe before this returns; NULL: the
+ * answer does not matter. */
 void script_job_run(struct script_jobs *all, int db, enum script_id script,
                     struct slice evalsha, double until, script_job_fn *fn, void *arg);
 
-/* Runs it `times` times, half a second apart; the answers do not matter. `since`, a time by the
- * timers' clock: each call gets one more argument than `evalsha` has, the age of `since` in ms;
- * 0: it does not. */
+/* Runs the call `times` times, half a second apart; the answers do not matter. `since`, a time
+ * by the timers' clock: each call gets one more argument, how many ms ago that was; 0: it does
+ * not.
+ */
 void script_job_repeat(struct script_jobs *all, int db, enum script_id script,
                        struct slice evalsha, double since, double until, unsigned times);
 

@@ -1,20 +1,20 @@
 -- del: DEL and UNLINK of which at least one key has a rule.
 --
--- KEYS     lock, sidecar, record for each of the n keys with a rule, of a rule with `wait` also the
---          queue; then the fence counter, if one has; then the other keys
+-- KEYS     lock, sidecar, record for each of the n keys with a rule, and the queue if the rule has
+--          `wait`; then the fence counter, if any has; then the other keys
 --
--- ARGV of a short call, for one key with a rule and no other: command, token. Of a full one:
+-- ARGV of a short call, for one key with a rule and no other: command, token. A full call has:
 --
 -- ARGV[1]  secret (see sign.lua)
 -- ARGV[2]  command
 -- ARGV[3]  n
--- ARGV[4]  token, 'wait' or '', 'foreign' (see check_owner.lua) or '' for each of the n; then 'tell'
---          or nothing
+-- ARGV[4]  token, 'wait' or '', 'foreign' (see check_owner.lua) or '' for each of the n; then
+--          'tell' or nothing
 --
--- returns  how many keys went; others' locks stay. With 'tell', when one does: REFUSED, how many keys
---          went, the number of the first that is another's among those n, and its owner's token
---          ('-': it is not known). To a short call BUSY: it has done nothing, because only a full
---          one can
+-- returns  how many keys were deleted; other owners' locks stay. If one stays, with 'tell':
+--          REFUSED, how many keys were deleted, the number of the first of the n keys that stays,
+--          and its owner's token ('-': not known). To a short call, BUSY: it has done nothing,
+--          because only a full one can
 -- layout   hasp's
 -- include check_owner
 -- include client_error
@@ -74,12 +74,12 @@ if waiting then
 end
 for _, keys in ipairs(freed) do
 	local lock, record, queue, side = unpack(keys)
-	-- A key may be named twice: then the lock is another's by now.
+	-- If a command names a key twice, another owner may have the lock by now.
 	if redis.call('EXISTS', lock) == 0 then
 		hand_off(lock, record, queue, side, counter)
 	end
 end
--- Not all at once: unpack() has its limit.
+-- In several calls, because of the limit of unpack().
 for i = at, #KEYS, 1000 do
 	local reply = redis.pcall(command, unpack(KEYS, i, math.min(i + 999, #KEYS)))
 	if type(reply) == 'table' then

@@ -1,6 +1,6 @@
--- dequeue: a try to take a lock is over, as far as its client is concerned: it leaves the queue. If
--- it was granted the lock meanwhile, or took it at once and no reply arrived, that is undone,
--- or told.
+-- dequeue: takes a try out of the queue, because its client has given up. If the try was granted
+-- the lock before, or took it at once and the reply was lost, the script undoes that, or reports
+-- it.
 --
 -- KEYS[1]  lock
 -- KEYS[2]  record
@@ -14,11 +14,11 @@
 -- ARGV[4]  kind
 -- ARGV[5]  token
 -- ARGV[6]  value
--- ARGV[7]  'undo', or 'tell' to leave it what it has
+-- ARGV[7]  'undo', or 'tell' to leave the lock to the try
 -- ARGV[8]  if its place is not known: how many ms ago the try was sent
 --
--- returns  what became of it (left, granted, undone, gone), for how many ms the lock is held,
---          its fencing token (0: none)
+-- returns  the outcome (left, granted, undone, gone), for how many ms the lock is held, its fencing
+--          token (0: none)
 -- layout   any; see hand_off.lua
 -- include end_place
 -- include find_entry
@@ -34,7 +34,7 @@ local ticket, place, kind, token, value, what, age_ms = unpack(ARGV, 2)
 local entry = place ~= '0' and find_entry(queue, ticket, place, age_ms)
 if entry then
 	redis.call('ZREM', queue, entry)
-	-- Those behind it may have waited for it to take the lock; see wake.lua.
+	-- Later waiters may have waited until this try took the lock; see wake.lua.
 	if kind == 'l' then
 		hand_off_places(lock, record, queue, side, counter)
 	elseif kind == 'm' or kind == 'x' then

@@ -1,4 +1,4 @@
--- error: tells a client, in the order of its commands, what is wrong with one.
+-- error: answers hasp's error for a command, in the order of the client's commands.
 --
 -- ARGV[1]  the error
 --

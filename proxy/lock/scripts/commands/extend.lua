@@ -10,7 +10,7 @@
 --
 -- returns  1; 0 not this owner's
 -- layout   Redisson's RLock or go-zero's RedisLock, a semaphore (see count_places.lua), or a
---          read-write lock (see sides.lua), of which it is for all that the owner has
+--          read-write lock (see sides.lua): extends all holds of the owner
 -- include client_error
 -- include count_holds
 -- include set_place

@@ -1,4 +1,4 @@
--- force: an operator's UNLOCK ... FORCE: frees a lock, or a guard, whoever has it, and hands it off.
+-- force: an operator's UNLOCK ... FORCE: frees a lock, or a guard, of any owner, and hands it off.
 --
 -- KEYS[1]  lock
 -- KEYS[2]  record
@@ -9,7 +9,7 @@
 -- ARGV[1]  secret (see sign.lua)
 -- ARGV[2]  'verb': a key without a rule; else the kind, see hand_off.lua
 --
--- returns  1; 0 when it is free; -1 when the key holds something else
+-- returns  1; 0 if it is free; -1 if the key holds something else
 -- layout   any
 -- include hand_off
 -- include notify_redisson
@@ -21,7 +21,7 @@ local layout = redis.call('TYPE', lock).ok
 if layout == 'none' then
 	return 0
 end
--- (Without a rule, only its record tells a lock from what is no business of hasp's.)
+-- (Without a rule, only its record shows that a key is a lock of hasp's.)
 if layout ~= 'string' and not (is_verb and (layout == 'hash' or layout == 'zset')) then
 	return -1
 end
@@ -31,7 +31,7 @@ local is_rw = mode == 'read' or mode == 'write'
 if is_verb and recorded ~= ((layout == 'zset' or is_rw) and 'hash' or 'string') then
 	return -1
 end
--- (The keys of further readers' holds end by themselves, and count for nothing without the lock.)
+-- (The keys of other readers' holds expire by themselves, and have no effect without the lock.)
 local fields = is_rw and redis.call('HSCAN', lock, '0', 'COUNT', '64')[2] or {}
 for i = 1, #fields, 2 do
 	local timeouts = timeouts_of(lock, fields[i])

@@ -1,5 +1,5 @@
--- guard_finish: the write that ends what a read began, of one guarded key whose owner is this one
--- connection: what guard_write does for most, in as few calls and arguments as it takes.
+-- guard_finish: a write after a read, of one guarded key whose owner is this connection alone: the
+-- most frequent case of guard_write, with the fewest calls and arguments.
 --
 -- KEYS[1]  guard
 -- KEYS[2]  queue

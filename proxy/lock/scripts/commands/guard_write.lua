@@ -1,11 +1,11 @@
--- guard_write: a command that writes guarded keys: all of their guards are its owner's, or free,
--- or nothing is written.
+-- guard_write: a command that writes guarded keys. Writes only if its owner has each of their
+-- guards, or the guard is free.
 --
 -- KEYS     see guarded_key.lua
 -- ARGV     see guarded_key.lua
 --
 -- returns  the command's reply, GRANTED without one; LOCKLOST with the first key that was lost
---          since it was read; LOCKED with the first key that is another's; QUEUED (see
+--          since it was read; LOCKED with the first key that another owner has; QUEUED (see
 --          enqueue.lua), and its number
 -- layout   hasp's
 -- include client_error
@@ -17,7 +17,7 @@
 -- include is_guard_owner
 -- break grant_unchecked: local n, command = guarded_call() if not ARGV[command] then return redis.status_reply('GRANTED') end
 local n, command = guarded_call()
--- What the guards hold, and whether the owner has read the keys.
+-- The values of the guards, and whether the owner has read the keys.
 local owners, read = {}, {}
 local first_other
 for i = 1, n do

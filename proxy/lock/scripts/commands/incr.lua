@@ -1,5 +1,5 @@
--- incr: INCR, or INCRBY by 1, on a rule's lock. The client that counts 1 has acquired it; later
--- counts change the lock's value, so the sidecar follows and the lock stays its owner's.
+-- incr: INCR, or INCRBY by 1, on a rule's lock. The client that counts to 1 has acquired it. Later
+-- counts change the lock's value, so the script updates the sidecar, and the owner keeps the lock.
 --
 -- KEYS[1]  lock
 -- KEYS[2]  sidecar (owner = value: the lock itself)

@@ -9,11 +9,11 @@
 -- ARGV[2]  kind
 --
 -- returns  owner (nil: not known), holds, ttl (ms; -1: none), fence (nil: not known), waiters, each
---          behind its name (RESP3: a map); of a read-write lock also mode, readers; nil: free
---          In mode `read`, readers beyond some 64 count though their time may be over
--- layout   any; see hand_off.lua. A verbs' lock: whichever the key holds. Of a semaphore: how many
---          owners have a place, and the one whose lease ends first. Of a read-write lock: the
---          writer, or any of the readers
+--          after its name (RESP3: a map); for a read-write lock also mode, readers; nil: free.
+--          In mode `read`, readers beyond some 64 count although their time may be over
+-- layout   any; see hand_off.lua. A verbs' lock: in any layout. A semaphore: how many owners have a
+--          place, and the one whose lease ends first. A read-write lock: the writer, or any of the
+--          readers
 -- include count_places
 -- include get_string
 -- include parse_side
@@ -41,14 +41,14 @@ if mode then
 		field = owner
 	end
 	if mode == 'read' and readers == 0 then
-		-- (Their time is over; the next who asks for the lock gets it.)
+		-- (The time of all readers is over: the next client that asks for the lock gets it.)
 		return false
 	end
 	local note = field and redis.pcall('HGET', record, field)
 	fence = type(note) == 'string' and tonumber(note:match('^%d+'))
 	holds = holds or 0
 elseif layout == 'hash' then
-	-- A lock has one field; whatever else this may be, do not walk all of it.
+	-- A lock has one field; do not walk through a hash that is something else.
 	local fields = redis.pcall('HSCAN', lock, 0, 'COUNT', 1)
 	if fields.err then
 		return fields

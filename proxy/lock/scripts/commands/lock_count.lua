@@ -6,8 +6,8 @@
 -- KEYS[4]  sidecar
 -- KEYS[5]  fence counter
 --
--- KEYS of a short call may leave out the sidecar; its ARGV: token, lease ms, ticket. ARGV of a full
--- one:
+-- KEYS of a short call may leave out the sidecar; its ARGV: token, lease ms, ticket. A full call
+-- has these ARGV:
 --
 -- ARGV[1]  secret (see sign.lua)
 -- ARGV[2]  token
@@ -17,8 +17,8 @@
 -- ARGV[6]  place in the queue or ''
 -- ARGV[7]  and more: tokens by which the client's own connection has the lock, see any_own.lua
 --
--- returns  the fencing token; nil: another's; QUEUED (see enqueue.lua); to a short call BUSY: it has
---          done nothing, because only a full one can
+-- returns  the fencing token; nil: another owner has it; QUEUED (see enqueue.lua); to a short call,
+--          BUSY: it has done nothing, because only a full one can
 -- layout   Redisson's RLock: a hash {token: holds}
 -- include add_hold
 -- include any_own
@@ -53,7 +53,7 @@ if existing > 0 then
 end
 
 if mine == 0 and existing > 0 then
-	-- For the clients in the queue, hasp probes already when the lock ends.
+	-- If clients wait, hasp probes the lock by itself when its lease ends.
 	local held_ms = -1
 	if existing == 1 then
 		held_ms = redis.call('PTTL', lock)
@@ -89,7 +89,7 @@ if type(holds) == 'table' then
 	return holds
 end
 if mine == 1 then
-	-- No hold ends before it was to.
+	-- This hold must not shorten the lease of another one.
 	local left = redis.call('PTTL', lock)
 	if left > tonumber(lease) then
 		lease = string.format('%.0f', left)

@@ -6,8 +6,8 @@
 -- KEYS[4]  sidecar
 -- KEYS[5]  fence counter
 --
--- KEYS of a short call: lock, record, queue, fence counter; its ARGV: token, lease ms, ticket, how many
--- owners there may be. ARGV of a full one:
+-- KEYS of a short call: lock, record, queue, fence counter; its ARGV: token, lease ms, ticket, how
+-- many owners there may be. A full call has these ARGV:
 --
 -- ARGV[1]  secret (see sign.lua)
 -- ARGV[2]  token
@@ -18,8 +18,8 @@
 -- ARGV[7]  how many owners there may be
 -- ARGV[8]  and more: tokens by which the client's own connection has a place, see any_own.lua
 --
--- returns  the fencing token; nil: there are as many; QUEUED (see enqueue.lua); to a short call BUSY: it
---          has done nothing, because only a full one can
+-- returns  the fencing token; nil: all places are taken; QUEUED (see enqueue.lua); to a short call,
+--          BUSY: it has done nothing, because only a full one can
 -- layout   hasp's own: see count_places.lua
 -- include any_own
 -- include client_error

@@ -6,7 +6,7 @@
 -- KEYS[4]  sidecar
 -- KEYS[5]  fence counter
 --
--- ARGV of a short call: token, lease ms, ticket, kind. Of a full one:
+-- ARGV of a short call: token, lease ms, ticket, kind. A full call has:
 --
 -- ARGV[1]  secret (see sign.lua)
 -- ARGV[2]  token
@@ -17,8 +17,9 @@
 -- ARGV[7]  kind: 'm' shared, 'x' exclusive
 -- ARGV[8]  and more: tokens by which the client's own connection has a side, see any_own.lua
 --
--- returns  the fencing token; nil: another's, or a reader asks for the write side; QUEUED (see
---          enqueue.lua); to a short call BUSY: it has done nothing, because only a full one can
+-- returns  the fencing token; nil: another owner has it, or a reader asks for the write side;
+--          QUEUED (see enqueue.lua); to a short call, BUSY: it has done nothing, because only a
+--          full one can
 -- layout   Redisson's RReadWriteLock: see sides.lua
 -- include any_own
 -- include client_error
@@ -37,7 +38,7 @@ if redis.call('EXISTS', lock, queue) > 0 then
 	if allowed == nil then
 		return mine
 	end
-	-- (A reader that waited to be the writer would wait for itself.)
+	-- (A reader that waits for the write side would wait for itself.)
 	if mine and not allowed then
 		return false
 	end

@@ -7,7 +7,7 @@
 -- KEYS[5]  fence counter
 --
 -- KEYS of a short call: lock, record, queue, fence counter; its ARGV: token, lease ms, ticket,
--- 'refresh' or 'no'. ARGV of a full one:
+-- 'refresh' or 'no'. A full call has these ARGV:
 --
 -- ARGV[1]  secret (see sign.lua)
 -- ARGV[2]  token
@@ -18,8 +18,8 @@
 -- ARGV[7]  'refresh' or 'no'
 -- ARGV[8]  and more: tokens by which the client's own connection has the lock, see any_own.lua
 --
--- returns  the fencing token; nil: held, for 'refresh' by another; QUEUED (see enqueue.lua); to a
---          short call BUSY: it has done nothing, because only a full one can
+-- returns  the fencing token; nil: held, for 'refresh' by another owner; QUEUED (see enqueue.lua);
+--          to a short call, BUSY: it has done nothing, because only a full one can
 -- layout   go-zero's RedisLock: a string holding the token
 -- include any_own
 -- include client_error
@@ -68,6 +68,6 @@ if type(fence) == 'table' then
 	return client_error(fence, 'LOCK')
 end
 redis.call('SET', lock, token, 'PX', lease)
--- Undoing this try would take the lock from an owner that has it already: so the try is marked.
+-- Mark the try, because undoing it would take the lock from an owner that had it before.
 write_record(record, token, digits, owner and '=' .. ticket or ticket, lease)
 return fence

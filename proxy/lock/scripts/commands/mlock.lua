@@ -1,26 +1,26 @@
--- mlock: MLOCK. Takes all of n locks when each is free, or its owner's by a layout that is
--- reentrant. Else a try that may wait takes those in front of the first one that is not, and enters
--- the queue of that one: so all who wait take them in the same order. The same try is made again
--- when it has got that lock, until it has all: what it has is known by its ticket. A part that it
--- has lost meanwhile, and whatever it has behind that, it gives back before it waits again.
+-- mlock: MLOCK. Takes all of n locks if each is free, or its owner has it in a reentrant layout.
+-- Otherwise a try that may wait takes the locks before the first busy one, and enters the queue of
+-- that one: so all waiters take the locks in the same order. When it has got that lock, hasp calls
+-- the script again with the same ticket, which shows the locks of the try, until it has all. If the
+-- try has lost a lock in between, the script releases all later ones before the try waits again.
 --
 -- KEYS     lock, record, queue, sidecar for each of the n locks, in the order in which they are
 --          taken; then the fence counter
 --
 -- ARGV[1]  secret (see sign.lua)
 -- ARGV[2]  token
--- ARGV[3]  lease ms; of a try that leaves: how many ms ago it was sent
+-- ARGV[3]  lease ms; for a try that leaves: how many ms ago it was sent
 -- ARGV[4]  ticket
 -- ARGV[5]  how many ms to wait; -1: leave that queue, and give all back
 -- ARGV[6]  place in a queue or ''
 -- ARGV[7]  layout: 'count', 'refresh' or 'no'
--- ARGV[8]  of which lock that queue is, counted from 1; 0: none
--- ARGV[9]  lease ms of what it has while it waits
+-- ARGV[8]  the number of the lock whose queue that is, counted from 1; 0: none
+-- ARGV[9]  lease ms of its locks while it waits
 -- ARGV[10] and more: tokens by which the client's own connection has one of the locks, see
 --          any_own.lua
 --
--- returns  the fencing token, of all of them; nil: not all are free, and it has none; QUEUED (see
---          enqueue.lua), and behind that the number of the lock
+-- returns  the fencing token of all locks; nil: not all are free, and it has none; QUEUED (see
+--          enqueue.lua), followed by the number of the lock
 -- layout   Redisson's RLock: a hash {token: holds}; or go-zero's RedisLock: a string holding the
 --          token
 -- include add_hold
@@ -42,14 +42,14 @@ local function keys_of(i)
 	return unpack(KEYS, 4 * i - 3, 4 * i)
 end
 
--- The fencing token by which this try has the lock; nil: it does not.
+-- Returns the fencing token by which this try has the lock; nil: it does not have it.
 local function had(i)
 	local lock, record, _, side = keys_of(i)
 	return granted_fence(lock, record, side, kind, ticket, token, '', false)
 end
 
--- 'had' by this try; the owner's, 'mine', by another one, so that it can be taken again; 'free';
--- 'busy'; or Redis' error.
+-- Returns the state of a lock: 'had' by this try; 'mine': the owner has it by another try, and can
+-- take it again; 'free'; 'busy'; or Redis' error.
 local function probe(i)
 	local lock, record, queue, side = keys_of(i)
 	if had(i) then
@@ -104,7 +104,7 @@ local function take(i, what, digits, ms)
 		holds = redis.call('HINCRBY', lock, token, '1')
 	end
 	if holds ~= 1 then
-		-- No other hold ends before it was to.
+		-- This hold must not shorten the lease of another one.
 		local left = redis.call('PTTL', lock)
 		if left > tonumber(ms) then
 			ms = string.format('%.0f', left)
@@ -141,7 +141,7 @@ if wait_ms == '-1' then
 	local entry = find_entry(queue, ticket, place, lease)
 	if entry then
 		redis.call('ZREM', queue, entry)
-		-- Those behind it may have waited for it to take the lock; see wake.lua.
+		-- Later waiters may have waited until this try took the lock; see wake.lua.
 		if redis.call('EXISTS', lock) == 0 then
 			hand_off(lock, record, queue, side, counter)
 		end
@@ -150,7 +150,7 @@ if wait_ms == '-1' then
 	return false
 end
 
--- Lock `i` is busy: does the client's own connection have it?
+-- Returns true if the client's own connection has the busy lock `i`.
 local function busy_by_own(i)
 	local lock = keys_of(i)
 	return any_own(10, function(own)
@@ -190,7 +190,7 @@ if not busy then
 	return fence
 end
 
--- It waits for no lock while it has a later one.
+-- A try never waits for a lock while it has a later one.
 undo_from(busy + 1)
 for i = 1, busy - 1 do
 	if what[i] == 'free' then

@@ -7,7 +7,7 @@
 -- ARGV[2]  ticket
 -- ARGV[3]  token, lease ms for each of the n; then the command
 --
--- returns  1; 0 when one of the keys exists
+-- returns  1; 0 if one of the keys exists
 -- layout   hasp's
 -- include client_error
 -- include mset_long

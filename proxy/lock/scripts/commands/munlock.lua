@@ -6,8 +6,8 @@
 -- ARGV[2]  token
 -- ARGV[3]  layout: 'hash', 'string'
 --
--- returns  how many of them were this owner's: each was released (and handed off to the first
---          waiter), or one hold of several was
+-- returns  how many of them this owner had: each was released (and handed off to the first
+--          waiter), or one of its holds was
 -- layout   Redisson's RLock, with its message to its waiters, or go-zero's RedisLock; or a
 --          semaphore (see count_places.lua), or a read-write lock (see sides.lua)
 -- include count_holds

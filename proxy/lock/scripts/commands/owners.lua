@@ -1,18 +1,18 @@
--- owners: hasp's own look at a lock that it came upon by the name of a key: who has it? Changes
--- nothing.
+-- owners: reads the owners of a lock that hasp found by the name of a key, for SHOW LOCKS ALL.
+-- Changes nothing.
 --
 -- KEYS[1]  lock
 -- KEYS[2]  record
 -- KEYS[3]  queue
 -- KEYS[4]  sidecar
 --
--- ARGV[1]  how many owners are told, at most; of a read-write lock twice as many are looked at
+-- ARGV[1]  how many owners to return, at most; of a read-write lock the script reads twice as many
 -- ARGV[2]  how it was found: 'record', 'sidecar', or 'value': the lock itself, of a rule with owner
---          = value. A lock that has a record is told of by that only
+--          = value. A lock that has a record is returned for its record only
 --
--- returns  how many there are in the queue, and for each owner (each side of a read-write lock) its
+-- returns  how many tries are in the queue, and for each owner (each side of a read-write lock) its
 --          token ('': the value names it), ms left, fencing token ('': none), ticket ('': not
---          known); nil: no lock that a hasp has taken
+--          known); nil: not a lock of a hasp
 -- layout   any; see hand_off.lua
 -- include get_string
 -- include parse_side
@@ -26,7 +26,7 @@ end
 local waiters = redis.pcall('ZCARD', queue)
 local found = { type(waiters) == 'number' and waiters or 0 }
 
--- `note`: `<fencing token or -> <ticket>`, what the record has behind the token.
+-- Adds an owner. `note`: the record after the token, `<fencing token or -> <ticket>`.
 local function add(token, left, note)
 	local fence, ticket = (note or ''):match('^(%d*)%S* =?(%S*)')
 	local n = #found
@@ -67,7 +67,7 @@ elseif layout == 'hash' then
 				local left = sides().left_of(lock, field, fields[i + 1])
 				more = left < 0 or add(field, left, noted(field))
 			elseif not is_rw then
-				-- (Redisson's own have no record, nor has an application's hash.)
+				-- (Locks of Redisson's own clients, and other hashes, have no record.)
 				local last = get_string(record)
 				if last and last:match('^%S+') == field then
 					add(field, redis.call('PTTL', lock), last:sub(#field + 2))

@@ -1,5 +1,5 @@
--- persist: PERSIST on a rule's key. A string keeps its expiry, also when its owner asks; the rule
--- does not concern other types.
+-- persist: PERSIST on a rule's key. A string keeps its expiry, even if its owner sends the command;
+-- the rule does not concern other types.
 --
 -- KEYS[1]  lock
 -- KEYS[2]  sidecar

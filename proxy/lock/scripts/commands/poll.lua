@@ -1,5 +1,6 @@
--- poll: hasp's own question about a lock that its clients wait for. A lock that is free, because
--- its lease ended or a client released it without hasp, is handed off to the first waiter.
+-- poll: hasp's own question about a lock that its clients wait for. If the lock is free, because
+-- its lease ended or a client released it without hasp, the script hands it off to the first
+-- waiter.
 --
 -- KEYS[1]  lock
 -- KEYS[2]  record
@@ -15,9 +16,9 @@
 -- ARGV[6]  value
 -- ARGV[7]  lease ms to begin again if it has the lock by now, or ''
 --
--- returns  what became of it (queued, granted, gone), for how many ms the lock is held (-1: for
---          ever, -2: not at all; of a semaphore: by the waiter, or until a place is free; 0: poll
---          again, for one call does not remove all who are gone), its fencing token (0: none)
+-- returns  the outcome (queued, granted, gone), for how many ms the lock is held (-1: for ever, -2:
+--          not at all; for a semaphore: by the waiter, or until a place is free; 0: poll again,
+--          because one call does not remove all waiters that are gone), its fencing token (0: none)
 -- layout   any; see hand_off.lua
 -- include find_entry
 -- include granted_fence
@@ -38,7 +39,7 @@ elseif kind == 'm' or kind == 'x' then
 elseif redis.call('EXISTS', lock) == 0 and redis.call('EXISTS', queue) == 1 then
 	_, more = hand_off(lock, record, queue, side, counter)
 elseif kind == 'h' and ticket ~= '' and redis.pcall('HEXISTS', lock, token) == 1 then
-	-- Another hasp process handed the lock off to a waiter of the same owner, before this one.
+	-- Another hasp process had handed the lock off to an earlier waiter of the same owner.
 	local digits = select(2, recorded_fence(record, token))
 	if digits then
 		_, more = hand_off(lock, record, queue, side, counter, {

@@ -1,5 +1,5 @@
--- quorum_extend: a longer lease at one server of a quorum. It is never made shorter: whoever counts
--- on the longer one need not hear of it.
+-- quorum_extend: extends a lease at one server of a quorum. Never shortens it: a client that relies
+-- on the longer lease may not learn of it.
 --
 -- KEYS[1]  lock
 --

@@ -1,4 +1,4 @@
--- quorum_read: what one server of a quorum knows of a lock.
+-- quorum_read: reads the state of a lock at one server of a quorum.
 --
 -- KEYS[1]  lock
 --

@@ -1,13 +1,12 @@
--- recheck: hasp's own look at many locks that its clients wait for, each second: is the lock held,
--- and has its first waiter its place in the queue yet? Changes nothing: poll.lua does what is to be
--- done.
+-- recheck: checks many locks that hasp's clients wait for, each second: is the lock held, and does
+-- its first waiter still have its place in the queue? Changes nothing: hasp then calls poll.lua.
 --
 -- KEYS     the n locks, then their n queues
 --
 -- ARGV     the place of a waiter in each of the n queues
 --
--- returns  the number, from 1, and the ms left of each lock that is held for less than a second
---          more; -2: it is free, or the waiter is not in the queue
+-- returns  for each lock that is held for less than a second more: its number, from 1, and the ms
+--          left; -2: it is free, or the waiter is not in the queue
 -- layout   any; see hand_off.lua
 local call, keys, argv, over = redis.call, KEYS, ARGV, {}
 local n = #argv

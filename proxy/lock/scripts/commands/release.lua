@@ -8,12 +8,13 @@
 --
 -- ARGV[1]  secret (see sign.lua)
 -- ARGV[2]  token (owner = value: the value)
--- ARGV[3]  ticket of the try that took it, which the record must not deny; '-': a script of the
---          application took it, so that a record is an earlier try's
--- ARGV[4]  what it may have left in ms at most (0: no limit): with more, the owner took another
+-- ARGV[3]  ticket of the try that took it; a record must have the same; '-': a script of the
+--          application took it, so that a record belongs to an earlier try
+-- ARGV[4]  longest time in ms that may be left (0: no limit); if more is left, the owner took
+--          another
 --
--- returns  1; 0 when the lock is no longer this owner's. A counter that others have counted on loses
---          only what its owner added
+-- returns  1; 0 if this owner no longer has the lock. If others have counted on a counter, it loses
+--          only the part that its owner added
 -- layout   hasp's
 -- include check_owner
 -- include hand_off

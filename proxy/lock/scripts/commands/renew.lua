@@ -1,12 +1,11 @@
--- renew: hasp's own prolonging of rules' locks. Never shortens: the application may have asked for
--- more meanwhile.
+-- renew: hasp's own renewal of rules' locks. Never shortens a lease: the application may have asked
+-- for a longer one.
 --
 -- KEYS     lock, sidecar (owner = value: the lock itself) for each of the n locks
 --
 -- ARGV     lease ms, token (owner = value: the value) for each of the n
 --
--- returns  for each of the n 1; 0 when it is free, -2 when it is no longer this owner's; -1 when
---          Redis refused
+-- returns  for each of the n: 1; 0: it is free; -2: this owner no longer has it; -1: Redis refused
 -- layout   hasp's
 -- include check_owner
 -- include is_retaken

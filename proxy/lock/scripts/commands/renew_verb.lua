@@ -1,14 +1,14 @@
--- renew_verb: hasp's own prolonging of the verbs' locks. Never shortens, and leaves alone what the
--- same owner has acquired again since. (MLOCK's token is greater than that of a lock that its owner
--- had before.)
+-- renew_verb: hasp's own renewal of the verbs' locks. Never shortens a lease, and does not renew a
+-- lock that the same owner has acquired again since. (MLOCK's fencing token is greater than the one
+-- of a lock that its owner had before.)
 --
 -- KEYS     lock, record, sidecar for each of the n locks
 --
 -- ARGV     lease ms, token, fencing token, layout ('hash' or 'string'; the kind of a side of a
 --          read-write lock) for each of the n
 --
--- returns  for each of the n 1; 0 when it is free, -2 when it is no longer this owner's, or was
---          acquired again since; -1 when Redis refused
+-- returns  for each of the n: 1; 0: it is free; -2: this owner no longer has it, or has acquired it
+--          again since; -1: Redis refused
 -- layout   Redisson's RLock or go-zero's RedisLock, a semaphore (see count_places.lua), or a
 --          read-write lock (see sides.lua)
 -- include count_holds

@@ -13,9 +13,9 @@
 -- ARGV[7]  longest lease ms
 -- ARGV[8]  ticket
 --
--- returns  what Redis answers to that form. Another's lock: nil with XX, LOCKED without. Not the
---          holder's value: a client that has read that before (GET, then GETSET: the same value
---          means that nobody was faster) would take it for success.
+-- returns  the reply of Redis to that form. For another owner's lock: nil with XX, LOCKED without.
+--          Does not return the other owner's value: a client that has read it before (GET, then
+--          GETSET: the same value means that no other client was faster) would take it for success.
 -- layout   hasp's
 -- include check_owner
 -- include client_error

@@ -14,9 +14,9 @@
 -- ARGV[8]  lease ms
 -- ARGV[9]  longest lease ms
 --
--- A short call ends behind the ticket: the option is PX, and the lock not reentrant.
+-- A short call ends after the ticket: the option is PX, and the lock not reentrant.
 --
--- returns  what Redis answers to that form: 1/0, OK/nil, nil/the old value
+-- returns  the reply of Redis to that form: 1/0, OK/nil, nil/the old value
 -- layout   hasp's: the lock as the application stored it, the owner beside it
 -- include check_owner
 -- include client_error

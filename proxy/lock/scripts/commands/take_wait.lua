@@ -18,9 +18,9 @@
 -- ARGV[10] 'refresh' or 'no'
 -- ARGV[11] and more: tokens by which the client's own connection has the lock, see any_own.lua
 --
--- A short call ends behind the form: there is no place, no such end, and the lock is not reentrant.
+-- A short call ends after the form: it has no place and no end, and the lock is not reentrant.
 --
--- returns  what Redis answers to that form: 1/0, OK/nil; QUEUED (see enqueue.lua)
+-- returns  the reply of Redis to that form: 1/0, OK/nil; QUEUED (see enqueue.lua)
 -- layout   hasp's: the lock as the application stored it, the owner beside it
 -- include any_own
 -- include check_owner

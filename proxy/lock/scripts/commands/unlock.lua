@@ -6,18 +6,19 @@
 -- KEYS[4]  sidecar
 -- KEYS[5]  fence counter
 --
--- A short call needs no counter but in a cluster. Its ARGV are the token and the layout, 'hash' if
--- there is none; it tells. ARGV of a full one:
+-- A short call needs a counter only in a cluster. Its ARGV are the token and the layout (default:
+-- 'hash'); it always has 'tell'. A full call has these ARGV:
 --
 -- ARGV[1]  secret (see sign.lua)
 -- ARGV[2]  token
 -- ARGV[3]  layout: 'hash', 'string', or '' for either
--- ARGV[4]  '' or the ticket of the acquisition that is meant, which must be the latest
+-- ARGV[4]  '' or the ticket of the acquisition to release, which must be the latest
 -- ARGV[5]  'tell' or nothing
 --
--- returns  1 released (and handed off to the first waiter), or one hold of several released;
---          0 not this owner's; with 'tell', when it is another's: REFUSED 0 1, and that owner's
---          token; to a short call BUSY: it has done nothing, because clients wait for the lock
+-- returns  1: released (and handed off to the first waiter), or one hold of several released;
+--          0: this owner does not have it; if another owner has it, with 'tell': REFUSED 0 1, and
+--          that owner's token; to a short call, BUSY: it has done nothing, because clients wait for
+--          the lock
 -- layout   Redisson's RLock, with its message to its waiters, or go-zero's RedisLock; or a
 --          semaphore (see count_places.lua), or a read-write lock (see sides.lua)
 -- include client_error
@@ -37,7 +38,7 @@ if is_short then
 		return redis.status_reply('BUSY')
 	end
 	layout_type, ticket, tell = layout_type or 'hash', '', 'tell'
-	-- The last hold of the usual lock, which this finds without asking what else it may be.
+	-- The usual lock, at its last hold: found without checking for other layouts.
 	local held
 	if layout_type == 'hash' then
 		held = redis.pcall('HMGET', lock, token, 'mode')

@@ -7,7 +7,7 @@
 -- ARGV[3]  token, lease ms, longest lease ms, terms for each of the n; then the command. The terms:
 --          'foreign' (see check_owner.lua), 'shared' (see recount.lua), or ''
 --
--- returns  the command's own reply; LOCKED when one of the locks is another's
+-- returns  the command's own reply; LOCKED if another owner has one of the locks
 -- layout   hasp's
 -- include check_owner
 -- include client_error
@@ -21,24 +21,24 @@ local n, resp = tonumber(ARGV[1]), ARGV[2]
 local first = 3 + 4 * n
 local command = ARGV[first]
 
--- What key `i` of those with a rule is about: lock, sidecar; token, lease ms, longest lease ms,
--- terms.
+-- Returns the facts about key `i` of those with a rule: lock, sidecar; token, lease ms, longest
+-- lease ms, terms.
 local function ruled_key(i)
 	local keys, args, at = KEYS, ARGV, 4 * i
 	return keys[2 * i - 1], keys[2 * i], args[at - 1], args[at], args[at + 1], args[at + 2]
 end
 
--- DECR and DECRBY: how much they take back.
+-- DECR and DECRBY: how much they subtract.
 local name = command:upper()
 local less = name == 'DECR' and 1 or name == 'DECRBY' and tonumber(ARGV[first + 2])
 
--- Does the command leave a counter what its owner added? Then others may take back the rest.
+-- Does the command leave the owner's part of a counter? Then other clients may subtract the rest.
 local function takes_back(count, own)
 	-- break take_back_all: return less
 	return own and less and less > 0 and count - less >= tonumber(own)
 end
 
--- Of each lock: does this owner have it?
+-- For each lock: does this owner have it?
 local mine = {}
 -- The value of the last one.
 local before
@@ -65,7 +65,7 @@ if type(reply) == 'table' and reply.err then
 	return client_error(reply, command)
 end
 
--- They have one key, a string.
+-- These commands have one key, a string.
 local counting = { INCRBY = true, DECR = true, DECRBY = true, BITFIELD = true }
 if counting[name] and int_overflow(reply) then
 	if before then

@@ -1,10 +1,10 @@
--- Acquires the guard of a key for a read (see guarded_key.lua). Returns what became of it:
+-- Acquires the guard of a key for a read (see guarded_key.lua). Returns the outcome:
 --
---     taken    it was free, or became free
---     unread   it was its owner's, and has not been read under yet
---     kept     it was its owner's, and has been read under
---     busy     it is another owner's
---     lost     it is not the owner's any more, and had to be
+--     taken    the guard was free, or became free
+--     unread   the owner had it, and has not read under it yet
+--     kept     the owner had it, and has read under it
+--     busy     another owner has it
+--     lost     the owner must still have it, but does not
 --     failed   Redis refused the write; and its error
 -- include client_error
 -- include hand_off_guard

@@ -1,6 +1,6 @@
--- Does the client's own connection have the lock? ARGV names its tokens from `first` on, as far as
--- hasp knows them; has(token) returns true when that owner has the lock now. A client waits for the
--- reply to its command before it sends the next one, so nobody would release what it waits for.
+-- Returns true if the client's own connection has the lock. ARGV names its tokens from `first` on,
+-- as far as hasp knows them; has(token) returns true if that owner has the lock now. The client must
+-- not wait then: the command that would release the lock comes after the one that waits.
 local function any_own(first, has)
 	for i = first, #ARGV do
 		if has(ARGV[i]) then

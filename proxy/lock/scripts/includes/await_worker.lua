@@ -1,12 +1,11 @@
--- The worker of the first entry of a queue does not listen at this server. A worker that knows
--- several servers (its number begins with `n`) may only be about to: another server has taken over
--- this lock, and workers hear of that one after the other. So its entries keep their places for
--- 3 s; then those among the first 64 entries go. `deaf` is is_present()'s. `is_held`: the lock's owner
--- has it already, and others are to join.
--- Returns what became of the entry:
+-- Decides about the first entry of a queue if its worker does not listen at this server. A worker
+-- of several servers (its number begins with `n`) may be about to subscribe: after a failover,
+-- workers learn of the new server one after the other. So its entries keep their places for 3 s;
+-- then the script removes those among the first 64 entries. `deaf` is is_present()'s. `is_held`:
+-- the lock has an owner, and the waiter would join it. Returns the state of the entry:
 --
---     woken     it may come yet
---     absent    it is gone
+--     woken     its worker may still subscribe
+--     absent    its worker is gone
 -- include drop_worker
 -- include mark_woken
 local function await_worker(queue, entry, waiter, now_ms, deaf, is_held)

@@ -1,12 +1,11 @@
--- The value of a rule's lock, then: true when `token` owns it, false when another owner does, nil
--- when it has no owner. For another type: nil, nil, Redis' own error. Of a counter that others have
--- counted on, the fourth result is what its owner added, as text; else nil.
+-- Returns the value of a rule's lock, then: true if `token` owns it, false if another owner does,
+-- nil if it has no owner. For another type: nil, nil, Redis' own error. If others have counted on a
+-- counter, the fourth result is the part that its owner added, as text; else nil.
 --
 -- The lock is a string. Beside it is its sidecar (parse_side.lua), which counts only while
 -- the lock has that very value. A lock whose sidecar key is the lock key itself has none: with
--- owner = value the lock's value is the owner. `foreign` is 'foreign' when the client knows no
--- value of such a lock, so that it is another owner's; any other value means that it is no
--- owner's.
+-- owner = value the lock's value is the owner. If the client knows no value of such a lock (`token`
+-- is ''), `foreign` decides: 'foreign': another owner has it; anything else: it has no owner.
 -- include get_string
 -- include parse_side
 local function check_owner(lock, side, token, foreign)

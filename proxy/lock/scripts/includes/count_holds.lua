@@ -1,6 +1,6 @@
--- How many holds `token` has of a verbs' lock, and the lock's layout. When the lock is of another
--- type than `layout` ('hash', 'string', or '' for either), no semaphore ('zset') and no read-write
--- lock ('x' or 'm', see sides.lua): nil and Redis' own error.
+-- Returns how many holds `token` has of a verbs' lock, and the lock's layout: `layout` ('hash',
+-- 'string', or '' for either), 'zset' for a semaphore, 'x' or 'm' for a read-write lock (see
+-- sides.lua). For any other type: nil and Redis' own error.
 -- include count_places
 -- include sides
 local function count_holds(lock, record, token, layout)

@@ -1,5 +1,5 @@
--- Removes a worker that is gone from a queue: `entry`, the first, which is its, and those of its entries
--- that are among the first 64. `waiter`: that of `entry`. `deaf` is is_present()'s.
+-- Removes the entries of a worker that is gone from a queue: `entry`, the first, and others of this
+-- worker among the first 64. `waiter` is the waiter of `entry`. `deaf` is is_present()'s.
 -- include mark_woken
 -- include parse_waiter
 local function drop_worker(queue, entry, waiter, now_ms, deaf)
@@ -12,8 +12,8 @@ local function drop_worker(queue, entry, waiter, now_ms, deaf)
 			last = other
 		end
 	end
-	-- If there are other entries, the last of these 64 stays, woken long ago: when it becomes the first,
-	-- the next 64 are searched at once.
+	-- If the queue has more entries, the worker's last one of these 64 stays, marked as woken long
+	-- ago: when it becomes the first, the script searches the next 64 at once.
 	local rest = more and last ~= entry and parse_waiter(last, now_ms)
 	if rest then
 		mark_woken(queue, last, rest, waiter.woken_ms)

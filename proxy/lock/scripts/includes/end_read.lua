@@ -1,6 +1,6 @@
--- A read comes to its end at key `i`, of which it did not get the guard: `outcome` and `err` are
--- those of acquire_guard(). When it waits, the guards of the keys before stay its own, marked as
--- not read under yet. Returns the reply.
+-- A read ends at key `i`, because it did not get the guard. `outcome` and `err` are the results of
+-- acquire_guard(). If it waits, it keeps the guards of the keys before, marked as not read under
+-- yet. Returns the reply.
 -- include enqueue_for_guard
 -- include guarded_key
 -- include guarded_try

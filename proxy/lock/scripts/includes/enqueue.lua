@@ -1,6 +1,6 @@
 -- Enters the queue of a lock, at `place` if hasp knows it from an earlier try, else at the end.
 -- `rest` is the entry from its kind on (see hand_off.lua). `held_ms` is for how long the lock is
--- held, as far as the caller knows: -1: for ever, or not asked; -2: not known.
+-- held, if the caller knows it: -1: for ever, or not asked; -2: not known.
 --
 -- The reply is for hasp, which keeps it from the client: QUEUED, the place, Redis' time in ms, and
 -- for how many ms the lock is held.

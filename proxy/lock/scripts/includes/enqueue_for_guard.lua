@@ -1,6 +1,6 @@
 -- Another owner has the guard of key `i`: enters its queue, or refuses the call that may not wait.
--- The guards of the keys before it are taken by then, so that all clients wait for the keys in
--- the same order. QUEUED (see enqueue.lua) has the key's number behind it.
+-- The client has the guards of the keys before it by then, so that all clients wait for the keys in
+-- the same order. The reply is QUEUED (see enqueue.lua), followed by the key's number.
 -- include enqueue
 -- include hasp_error
 -- include guarded_key

@@ -1,6 +1,6 @@
--- A write does not get the guard of key `i`: when it waits, the guards of the keys before are its
--- own meanwhile, marked as not read under unless their owner has. `owners` are the values that the
--- guards had. Returns the reply.
+-- A write does not get the guard of key `i`. If it waits, it takes the guards of the keys before,
+-- and marks each one as not read under yet, unless the owner has read under it. `owners` are the
+-- values that the guards had. Returns the reply.
 -- include enqueue_for_guard
 -- include guarded_key
 -- include guarded_try

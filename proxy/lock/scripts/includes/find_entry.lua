@@ -1,6 +1,6 @@
--- The entry of `ticket` at `place` in the queue. With place '' its place is not known, only that it
--- entered the queue at most `ms` ms before this call was sent: it is searched for among 256 entries
--- from then on. nil when it is not found.
+-- Returns the entry of `ticket` at `place` in the queue; nil: not found. Place '': the place is not
+-- known, but the try entered the queue at most `ms` ms before this call was sent; searches 256
+-- entries from then on.
 local function find_entry(queue, ticket, place, ms)
 	local first, last, most = place, place, '64'
 	if place == '' then

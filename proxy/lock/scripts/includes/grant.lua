@@ -52,7 +52,7 @@ local function grant(keys, waiter, shared_fence)
 		end
 		redis.call('PEXPIRE', keys.lock, lease)
 	elseif kind == 'r' and keys.side ~= keys.lock then
-		-- (The rule may have got owner = value meanwhile, which knows no sidecar.)
+		-- (After a reload, the rule may have owner = value, which has no sidecar.)
 		redis.call('SET', keys.side, waiter.token .. ' ' .. waiter.value, 'PX', lease)
 	end
 	if shared_fence then

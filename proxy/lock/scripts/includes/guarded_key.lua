@@ -10,20 +10,20 @@
 -- ARGV[5]  place in the queue or ''
 -- ARGV[6]  token, lease ms, state for each of the n; then the command, or nothing
 --
--- The state is what hasp knows of the key:
+-- The state of the key, as hasp knows it:
 --
 --     -       nothing
---     m, mk   the connection has read it: the guard must still be its owner's
+--     m, mk   the connection has read it: its owner must still have the guard
 --
--- and with `k` the owner keeps the guard when it has written, or the key is not written (but another
--- one is, or it is read in a transaction).
+-- and with `k` the owner keeps the guard after the write, or the command does not write this key
+-- (but another one, or it reads this one in a transaction).
 --
--- A guard is a string that holds its owner's token, and behind that, until the owner has read under
--- it, a space and the ticket of the try that got it. So an owner that had read, lost the guard and
--- got it again does not write by its old read: what was read is good only while the guard is the
--- bare token.
+-- A guard is a string that holds its owner's token, and after that, until the owner has read under
+-- it, a space and the ticket of the try that got it. So an owner that has read, lost the guard and
+-- got it again does not write by its old read: a read counts only while the guard is the bare
+-- token.
 --
--- Returns what guarded key `i` is about: guard, queue, key; token, lease, state.
+-- Returns the arguments of guarded key `i`: guard, queue, key; token, lease, state.
 local function guarded_key(i)
 	local keys, args, at = KEYS, ARGV, 3 * i
 	return keys[at - 2], keys[at - 1], keys[at],

@@ -1,30 +1,32 @@
--- Hands a lock that is free to the first waiter that is present: its deadline has not passed, and
--- its worker listens. That waiter is told in the same step. Waiters before it are removed, and
--- enter the queue again if they are there after all. In the layout `count`, waiters of the same
--- owner right behind it get the lock, too. Returns true when no waiter got the lock, or may take
--- it: it is still free. `owner`: the lock is not free. In the layout `count` it is this owner's
--- (token, fencing token, what is left of the lease), and only those waiters of the same owner get
--- it that are the first. A semaphore (`places`) is for those who are the first, while there are
--- places; a read-write lock (`sides`) while they may have it together.
+-- Hands a free lock to the first waiter that is present: its deadline has not passed, and its
+-- worker listens. Notifies that waiter in the same step. Removes the waiters before it; if one of
+-- them is present after all, it enters the queue again. In the layout `count`, the next waiters get
+-- the lock, too, if they have the same owner. Returns true if the lock is still free: no waiter got
+-- it, or may take it.
 --
--- One call removes or serves at most 64 waiters. If there are more, the worker of the next waiter
--- polls the lock at once, and no newcomer takes it until then. The second result is true when that
--- worker does not listen, or is gone: poll.lua then has hasp poll again.
+-- `owner`: the lock is not free. In the layout `count` this owner has it (token, fencing token, the
+-- rest of the lease), and only its own waiters at the head of the queue get it. A semaphore
+-- (`places`) admits the first waiters while it has places; a read-write lock (`sides`) while they
+-- may have it together.
+--
+-- One call removes or serves at most 64 waiters. If there are more, the script asks the worker of
+-- the next waiter to poll the lock at once, and no newcomer takes it until then. The second result
+-- is true if that worker does not listen, or is gone: then poll.lua makes hasp poll again.
 --
 -- The queue of a lock is a sorted set by place (microseconds of Redis' clock, no two alike) of
 -- entries
 --
 --     <ticket> <proof> <woken ms> <deadline ms> <kind> <lease ms> <until ms> <token> <value>
 --
--- The proof covers all that is behind it but `woken`, see wake.lua; what has none of this hasp
--- process is not believed.
+-- The proof covers the ticket and all fields after `woken`, see wake.lua. A script does not grant
+-- the lock to an entry without a proof of its own hasp process.
 -- The ticket names one try of one client, and begins with its worker's number, up to the dash; see
--- await_worker.lua for what a first letter `n` means. The
--- kind says what to write when the lock is handed off:
+-- await_worker.lua for the meaning of a first letter `n`. The kind decides what the script writes
+-- when it hands the lock off:
 --
 --     h   the verbs' layout `count`: a hash {token: holds}
 --     s   the verbs' layouts `refresh` and `no`: a string holding the token
---     l   a semaphore, see count_places.lua: the value says how many owners there may be
+--     l   a semaphore, see count_places.lua: the value is how many owners there may be
 --     m   the read side of a read-write lock, shared by many: see sides.lua
 --     x   its write side, exclusive
 --     r   a rule's lock: the value, and the owner in the sidecar

@@ -1,5 +1,5 @@
--- Lets in those who are first in line for a semaphore, as many as there are places. Returns what
--- hand_off() does.
+-- Admits the first waiters for a semaphore, as many as there are places. Returns the results of
+-- hand_off().
 -- include count_places
 -- include hand_off
 local function hand_off_places(lock, record, queue, side, counter)

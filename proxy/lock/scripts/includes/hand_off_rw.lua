@@ -1,5 +1,5 @@
--- Lets in those who are first in line for a read-write lock, and may have it together. Returns what
--- hand_off() does.
+-- Admits the first waiters for a read-write lock that may have it together. Returns the results of
+-- hand_off().
 -- include hand_off
 local function hand_off_rw(lock, record, queue, side, counter)
 	return hand_off(lock, record, queue, side, counter,

@@ -1,5 +1,5 @@
--- Is the waiter still there: not past its deadline or the end of its lease, and its worker
--- listens? `deaf` remembers for each worker whether it does not.
+-- Returns true if the waiter is present: its deadline and the end of its lease have not passed, and
+-- its worker listens. `deaf` remembers the workers that do not.
 local function is_present(waiter, now_ms, deaf)
 	local worker = waiter.worker
 	if deaf[worker] == nil then

@@ -1,7 +1,7 @@
--- May the first in line have a lock that is not free? `owner` is hand_off()'s. Each who waits for a
--- semaphore says how many owners there may be. What is no waiter, or is past its deadline, may: it
--- is passed over. The second result is true when readers whose time is over must go first, and there
--- are more of them than one call removes.
+-- Returns true if the first waiter may have a lock that is not free. `owner` is hand_off()'s. Each
+-- waiter for a semaphore names how many owners there may be. Also true for an entry that is no
+-- waiter, or past its deadline: hand_off() removes it. The second result is true if the time of
+-- some readers is over, and one call cannot remove all of them.
 -- include sides
 local function may_join(keys, waiter, owner, now_ms)
 	local lock = keys.lock

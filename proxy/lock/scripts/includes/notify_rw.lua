@@ -1,5 +1,5 @@
--- Tells Redisson's waiters for a read-write lock that it is free, or that readers have it, if nobody
--- is in line before them. Names the channel as Redisson does.
+-- Notifies Redisson's waiters that a read-write lock is free, or that readers have it, unless
+-- hasp's own clients wait for it. Names the channel as Redisson does.
 -- include announce
 local function notify_rw(lock, queue, message, counter)
 	if queue and redis.call('EXISTS', queue) == 1 or redis.call('HGET', lock, 'mode') == 'write' then

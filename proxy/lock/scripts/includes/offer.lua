@@ -1,10 +1,10 @@
--- Grants the lock to `waiter` and tells its worker. `owner`: the owner that has the lock already,
--- in the layout `count`; else nil. Returns what became of it:
+-- Grants the lock to `waiter`, and notifies its worker. `owner`: the owner that has the lock
+-- already, in the layout `count`; else nil. Returns the outcome:
 --
 --     granted   and the fencing token
---     deaf      its worker did not listen: the grant is undone
+--     deaf      its worker did not listen, so the script has undone the grant
 --     refused   Redis refuses to write (no memory left, say), or to publish (this user may not):
---               the lock stays free for hasp's own poll, which may
+--               the lock stays free for hasp's own poll, which may succeed
 -- include format_ms
 -- include grant
 -- include revoke

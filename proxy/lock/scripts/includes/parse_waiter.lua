@@ -1,5 +1,5 @@
--- An entry of a queue (see hand_off.lua) by its fields, its lease cut to the date that it names.
--- nil when it is none.
+-- Returns the fields of an entry of a queue (see hand_off.lua), with its lease cut to the date that
+-- it names; nil: `entry` is no such entry.
 local function parse_waiter(entry, now_ms)
 	local ticket, proof, woken_ms, terms = entry:match('^(%S+) (%x+) (%d+) (.*)$')
 	if not ticket then

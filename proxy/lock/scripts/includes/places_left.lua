@@ -1,5 +1,5 @@
--- For how many ms all owners of a semaphore have their places yet, or `token`, if it is given; -2:
--- nobody has one, -1: it is no semaphore.
+-- Returns for how many ms `token` still has its place of a semaphore; without `token`, in how many
+-- ms the first place ends. -2: no owner has a place; -1: the key is no semaphore.
 local function places_left(lock, token)
 	local first
 	if token then

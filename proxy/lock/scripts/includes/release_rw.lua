@@ -1,6 +1,6 @@
--- An owner gives back one hold of a side of a read-write lock, which goes to those who are first in
--- line. When others may have it yet, Redisson's waiters are told, as Redisson does: by `0` that a
--- reader has left, which one of them may use; by `1` that a writer has. queue == nil: nobody is in line.
+-- Gives back one hold of a side of a read-write lock, and admits the first waiters. If other
+-- clients may still have it, notifies Redisson's waiters as Redisson does: by `0` that a reader has
+-- left, so that one of them may try; by `1` that a writer has. queue == nil: no client waits.
 -- include sides
 -- include hand_off_rw
 -- include notify_rw

@@ -1,4 +1,4 @@
--- Writes the guards of the guarded keys with these numbers, which are the owner's, anew: with the
+-- Writes the guards of the guarded keys with these numbers, which the owner has, again: with the
 -- ticket of a try that has not read under them yet, or (nil) without.
 -- include guarded_key
 local function set_guards(numbers, ticket)

@@ -1,17 +1,17 @@
--- What there is to be done with a read-write lock, as functions of a table: they are made only where
--- a lock is one.
+-- Returns a table of functions for a read-write lock, so that a script makes them only if a lock is
+-- one.
 --
--- The lock is a hash: `mode` is `read` or `write`; each reader's token has the count of its holds,
--- the writer's has it behind `<token>:write`. A writer may have holds of the read side, too, and
--- stays a reader when it gives the other side back. Each hold of the read side has a key of its
--- own, `{<lock>}:<token>:rwlock_timeout:<n>`, which ends with its lease; the lock lasts as long as
--- the longest. The record is a hash {field: `<fencing token> <ticket>`}; the sidecar has the tickets
--- of further holds (see add_hold.lua). The names of the keys of holds depend on how many there are:
--- so they are not among KEYS, but they have the slot of the lock.
+-- The lock is a hash: `mode` is `read` or `write`; the field of a reader is its token, that of the
+-- writer `<token>:write`, and each has the count of its holds. A writer may have holds of the read
+-- side, too, and stays a reader when it gives the write side back. Each hold of the read side has a
+-- key of its own, `{<lock>}:<token>:rwlock_timeout:<n>`, which expires with its lease; the lock
+-- lasts as long as the longest. The record is a hash {field: `<fencing token> <ticket>`}; the
+-- sidecar has the tickets of further holds (see add_hold.lua). The names of the keys of holds
+-- depend on how many there are: so they are not among KEYS, but they have the slot of the lock.
 -- include timeouts_of
 local function sides()
-	-- May a key that is missing here be at another node, as its slot is on its way? Then Redis refuses a
-	-- command that names that key and the lock.
+	-- Returns true if a key that is missing here may be at another node, because its slot is
+	-- migrating: then Redis refuses a command that names that key and the lock.
 	local function is_away(lock, key)
 		local reply = redis.pcall('EXISTS', lock, key)
 		if type(reply) == 'table' and not reply.err:find('non local key', 1, true) then
@@ -20,9 +20,9 @@ local function sides()
 		return type(reply) == 'table'
 	end
 
-	-- For how many ms an owner has its `holds` holds of the read side yet, the longest of them; -2: it
-	-- has none any more. `enough`: to find so much is enough. An owner of more than 1,000 holds has
-	-- them for as long as the lock lasts. So has an owner whose key may be at another node.
+	-- Returns for how many ms an owner still has the longest of its `holds` holds of the read side;
+	-- -2: it has none any more. `enough`: stops at a hold with that many ms. An owner of more than
+	-- 1,000 holds, or one whose key may be at another node, has them for as long as the lock lasts.
 	local function left_of(lock, token, holds, enough)
 		local timeouts, longest = timeouts_of(lock, token), -2
 		holds = tonumber(holds) or 0
@@ -42,11 +42,11 @@ local function sides()
 		return longest < 0 and -2 or longest
 	end
 
-	-- Of a read-write lock in mode `read`: readers whose time is over go, and the lock lasts as long as
-	-- the longest of the others. Returns false when there is none, and the lock gone. `enough`: a
-	-- reader that has so many ms left is enough to know that it is held; nothing else is done then.
-	-- One call looks at some 64 readers. If there are others, they have the lock for as long as it
-	-- lasts; the second result is true if none of the 64 has it.
+	-- Removes readers whose time is over from a read-write lock in mode `read`, and sets its expiry to
+	-- that of the longest remaining hold. Returns false if there is none, and the lock is gone.
+	-- `enough`: if a reader has that many ms left, the lock is held, and the function stops there. One
+	-- call reads some 64 readers. Any others have the lock for as long as it lasts; the second result
+	-- is true if none of the 64 has it.
 	local function keep_longest(lock, record, side, enough)
 		local cursor, longest, looked = '0', -2, 0
 		repeat
@@ -80,7 +80,7 @@ local function sides()
 		return true
 	end
 
-	-- What a read-write lock is in: 'read', 'write', or false when it is free. When the key holds
+	-- Returns the mode of a read-write lock: 'read', 'write', or false if it is free. If the key holds
 	-- something else: nil and Redis' own error.
 	local function mode_of(lock)
 		local mode = redis.pcall('HGET', lock, 'mode')
@@ -94,16 +94,16 @@ local function sides()
 		return mode
 	end
 
-	-- How many holds of the read side `token` has whose time is not over; and Redis' count of all,
-	-- or false.
+	-- Returns how many holds of the read side `token` has: 0 if the time of all is over; and the count
+	-- in the hash, or false.
 	local function reads_of(lock, token)
 		local holds = redis.call('HGET', lock, token)
 		local live = holds and left_of(lock, token, holds, 0) >= 0
 		return live and (tonumber(holds) or 1) or 0, holds
 	end
 
-	-- When the time of all holds of the read side is over they go, so that it begins anew. Returns how
-	-- many `token` has, and whether they went.
+	-- Removes the read holds of `token` if the time of all of them is over, so that its count begins
+	-- again. Returns how many it has, and whether they were removed.
 	local function drop_ended_reads(lock, record, token)
 		local reads, holds = reads_of(lock, token)
 		local over = holds and reads == 0
@@ -114,10 +114,10 @@ local function sides()
 		return reads, over
 	end
 
-	-- May `token` have a read-write lock as things are, for `kind` (see hand_off.lua)? Returns true or
-	-- false, then 'mine' when it has the lock, or its other side, already. So false, 'mine' is a reader
-	-- that asks for the write side, which Redisson refuses, too. When the key holds something else: nil
-	-- and Redis' own error. The third result is keep_longest()'s second.
+	-- Returns whether `token` may have a read-write lock now, for `kind` (see hand_off.lua); then
+	-- 'mine' if it already has the lock, or its other side. So a reader that asks for the write side,
+	-- which Redisson refuses, too, gets false, 'mine'. If the key holds something else: nil and Redis'
+	-- own error. The third result is keep_longest()'s second.
 	local function allows(lock, record, side, token, kind)
 		local mode, wrong_type = mode_of(lock)
 		if not mode then
@@ -148,9 +148,9 @@ local function sides()
 		return not held, nil, more
 	end
 
-	-- An owner gives back one hold of a side of a read-write lock. The time of another of its holds
-	-- gets no shorter by that. Returns true when another owner may have the lock now: it is gone, or
-	-- its writer is a reader from now on.
+	-- Gives back one hold of a side of a read-write lock, without shortening the time of another hold
+	-- of its owner. Returns true if another owner may have the lock now: it is gone, or its writer is
+	-- a reader from now on.
 	local function release(lock, record, side, token, kind)
 		local field = kind == 'x' and token .. ':write' or token
 		local n = tonumber(redis.call('HGET', lock, field)) or 1
@@ -178,17 +178,17 @@ local function sides()
 			keep_longest(lock, record, side)
 			return true
 		end
-		-- The lock lasts as long as the longest hold, which was perhaps this one: both were written in
-		-- one script, in which a busy machine's clock goes on.
+		-- The lock lasts as long as the longest hold, which may have been this one. (One script wrote
+		-- both expiries, but the clock of a busy machine goes on in between.)
 		return redis.call('HGET', lock, 'mode') == 'read' and own + 1000 >= redis.call('PTTL', lock)
 			and not keep_longest(lock, record, side, math.max(own, 0))
 	end
 
-	-- One who has a read-write lock: its field, its holds, and its token; the writer if there is one,
-	-- else any of the readers whose time is not over. nil: it has none.
+	-- Returns one owner of a read-write lock: its field, its holds, and its token; the writer if there
+	-- is one, else any of the readers whose time is not over. nil: it has none.
 	local function holder_of(lock)
-		-- (To find but one field may be to find `mode` alone, where Redis keeps a hash as a table; a
-		-- writer's lock has three fields at most.)
+		-- (If Redis keeps the hash as a table, a scan for one field may find `mode` alone. A writer's
+		-- lock has three fields at most.)
 		local fields = redis.call('HSCAN', lock, 0, 'COUNT', 16)[2]
 		local field, holds
 		for i = 1, #fields, 2 do
@@ -227,8 +227,8 @@ local function sides()
 		return n, token, holds
 	end
 
-	-- How many holds `token` has of a read-write lock, and the side that it would give back first: 'x',
-	-- the write side, else 'm'. `mode` is what the lock is in.
+	-- How many holds `token` has of a read-write lock, and the side that it would give back first:
+	-- 'x', the write side, else 'm'. `mode` is what the lock is in.
 	local function count_of(lock, token, mode)
 		local holds = mode == 'write' and redis.call('HGET', lock, token .. ':write')
 		if holds then

@@ -1,6 +1,7 @@
--- The try `ticket` gets its owner a place of a semaphore. An owner has one at most: who has it
--- already keeps it, with its fencing token, and that try is marked, for undoing it would take the
--- place away. Returns the fencing token; or Redis' error: then nothing was written.
+-- Takes a place of a semaphore for the owner of the try `ticket`. An owner has one place at most.
+-- If it has one already, it keeps it, with its fencing token; the script marks the try, because
+-- undoing it would take the place away. Returns the fencing token; or Redis' error: then nothing
+-- was written.
 -- include next_fence
 -- include set_place
 local function take_place(lock, record, counter, token, lease, ticket)

@@ -1,6 +1,6 @@
--- The try `ticket` gets its owner one hold of a side of a read-write lock that it may have (see
--- sides.lua). Who has that side already keeps its fencing token. Returns the fencing token; or
--- Redis' error: then nothing was written.
+-- Takes one hold of a side of a read-write lock for the owner of the try `ticket`, which may have
+-- it (see sides.lua). An owner that has that side already keeps its fencing token. Returns the
+-- fencing token; or Redis' error: then nothing was written.
 -- include add_hold
 -- include next_fence
 -- include timeouts_of

@@ -1,6 +1,6 @@
--- Gives back the hold of a lock (not of a semaphore; see hand_off.lua for the kinds) that the try `ticket` got by
--- the fencing token `fence`, and hands the lock off if that was the last one. Other tries of the
--- same owner keep their holds.
+-- Gives back the hold of a lock (not of a semaphore; see hand_off.lua for the kinds) that the try
+-- `ticket` got by the fencing token `fence`, and hands the lock off if that was the last one. Other
+-- tries of the same owner keep their holds.
 -- include hand_off
 -- include hand_off_rw
 -- include notify_redisson

@@ -1,11 +1,12 @@
--- The first entry of a queue has no proof of this hasp process. It may be another process', or
--- forged: so nothing is written that it asks for. Its worker is told to look at the lock, and takes
--- it by its own proof; the entry keeps its place meanwhile, for 3 s. Then its worker counts as gone, as
--- one whose host is frozen is, and so are the other waiters of that worker. `deaf` is is_present()'s.
--- `is_held`: its owner has the lock already, and it is to join. Returns what became of it:
+-- Handles a first entry of a queue that has no proof of this hasp process. It may belong to another
+-- process, or be forged: so the script grants it nothing, but asks its worker to take the lock by
+-- its own proof. The entry keeps its place for 3 s. After that its worker counts as gone, as if its
+-- host were frozen, and the script removes this worker's other waiters, too. `deaf` is
+-- is_present()'s. `is_held`: the owner of the entry has the lock already, and the entry would join
+-- it. Returns the outcome:
 --
 --     woken     it may take the lock
---     absent    it was woken, and did not come
+--     absent    it was woken, but did not take the lock
 --     deaf      its worker does not listen
 --     refused   this user may not publish
 -- include ask_worker
