@@ -460,7 +460,7 @@ struct replica_ask *replica_ask_new(struct replica_acks *all, const struct lock_
 	buf_append(&a->bytes, t->id.token);
 	buf_append(&a->bytes, t->value);
 	buf_append(&a->bytes, t->ticket);
-	/* In the next turn: others may follow in this one. */
+	/* Wait until the next loop iteration: more questions may come in this one. */
 	replica_ask_queue(a, a->asked_at);
 	return a;
 }

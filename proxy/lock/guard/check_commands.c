@@ -63,7 +63,7 @@ size_t check_commands(const struct config *c, const struct commands *t, struct b
 	return k.n;
 }
 
-/* Of Redis' own commands, those that need no row in commands.def. */
+/* Redis' own commands that need no row in commands.def. */
 static const char *const others[] = {
 	"acl",      "bgrewriteaof", "bgsave",  "config", "debug",    "echo",
 	"failover", "lastsave",     "latency", "lolwut", "pubsub",   "replicaof",

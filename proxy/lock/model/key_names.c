@@ -102,9 +102,8 @@ void key_names_write(struct buf *out, enum key_naming naming, enum key_name kind
 	buf_added_to(out, put_name(p, prefixes[kind], &a, key));
 }
 
-/* A name tells by its end how it is to be taken apart; it is that key's if it would be written
- * so.
- */
+/* Takes the name apart by its end. The result counts only if key_names_write() would write the
+ * same name for it. */
 bool key_names_read(enum key_naming naming, enum key_name kind, struct slice name,
                     struct slice *key)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * grant: the message that a waiter has the lock, as scripts/includes/wake.lua publishes it. As
- * everybody may publish, it counts only if it is proved.
+ * grant: the message that a waiter has the lock, as scripts/includes/offer.lua publishes it.
+ * Because other clients of Redis may publish, too, it counts only with a proof.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -11,10 +11,10 @@
 
 #include "base/fatal.h"
 
-/* A lock is looked at, or probed, at least so often. The same for all lines, so
+/* How often hasp at least rechecks or probes a lock. All lines have the same interval, so
  * waiters.rechecks is in the order of their times. */
 #define PROBE_SECONDS 1.0
-/* When the first waiter of a line is probed for the first time. */
+/* How long after the first waiter has come hasp probes its line for the first time. */
 #define CROSSED_MS 20
 /* How long an empty line keeps its channel: clients may soon wait for the lock again. */
 #define LINGER_SECONDS 10.0
@@ -41,7 +41,8 @@ struct line *line_find(struct waiters *all, int db, struct slice key)
 	return NULL;
 }
 
-/* As Redisson names it: a name with a brace of its own gets no others. */
+/* Writes the name of Redisson's channel. As Redisson does, adds no braces to a name that has
+ * one. */
 static void write_redisson_channel(struct buf *out, enum lock_kind kind, struct slice key)
 {
 	bool braced = memchr(key.p, '{', key.n) != NULL;
@@ -52,7 +53,7 @@ static void write_redisson_channel(struct buf *out, enum lock_kind kind, struct 
 	buf_puts(out, braced ? "" : "}");
 }
 
-/* Redisson announces what its clients release. */
+/* True if Redisson publishes the release of a lock of this kind. */
 static bool has_channel(enum lock_kind kind)
 {
 	return kind == LOCK_KIND_COUNT || lock_kind_is_side(kind);
@@ -112,7 +113,7 @@ struct line *line_get(struct waiters *all, int db, struct slice key, enum lock_k
 	return l;
 }
 
-/* --- its members ------------------------------------------------------------------ */
+/* --- members ---------------------------------------------------------------------- */
 
 struct waiter *line_first(const struct line *l)
 {
@@ -141,7 +142,7 @@ void line_enqueue(struct line *l, struct waiter *w)
 {
 	struct list *at = l->members.prev;
 
-	/* Nearly always the last. */
+	/* Its place is nearly always the last. */
 	while (at != &l->members && container_of(at, struct waiter, node)->place > w->place)
 		at = at->prev;
 	list_append(at->next, &w->node);
@@ -168,12 +169,12 @@ void line_remove(struct waiter *w)
 		line_linger(l);
 }
 
-/* --- its probes ------------------------------------------------------------------- */
+/* --- probes ----------------------------------------------------------------------- */
 
 /*              probe                  probe
  *   UNPROBED ---------> PROBED ----------------> PROBED_AGAIN
  *       ^                  |                          |
- *       `----- answer -----'--------- answer ---------'    (AGAIN: and is probed once more)
+ *       `----- answer -----'--------- answer ---------'    (AGAIN: hasp probes once more)
  */
 bool line_allows(enum line_probing from, enum line_probing to)
 {

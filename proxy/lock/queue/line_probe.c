@@ -16,7 +16,7 @@ void line_probe_members(struct line *l)
 {
 	struct waiter *w, *next;
 
-	/* Asking may be answered at once, but moves no waiter: that answer is "unknown". */
+	/* A check may get its answer at once, but it is "unknown" then, and moves no waiter. */
 	for (w = line_first(l); w; w = next) {
 		next = line_behind(w);
 		if (w->state != WAITER_QUEUED)

@@ -198,7 +198,7 @@ static inline bool cut_number(struct slice *s, int64_t min, int64_t *n)
 /* One for each node, and all->nowhere. */
 void queue_nodes_init(struct waiters *all);
 void queue_nodes_fini(struct waiters *all); /* none has waiters */
-/* For a node that is new. */
+/* Adds a new node. */
 void queue_node_add(struct waiters *all, struct node *node);
 /* NULL: hasp does not listen there. */
 struct queue_node *queue_node_find(struct waiters *all, const struct node *node);

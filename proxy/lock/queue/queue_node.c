@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * queue_node: a worker's subscriber at one node, and those of its clients that cannot be sent
- * to that node yet. A worker whose clients wait listens at all nodes, to the same channel: so
+ * queue_node: a worker's subscriber at one node, and its waiters whose tries cannot be sent to
+ * that node yet. A worker whose clients wait listens at all nodes, to the same channel: so
  * an entry of a queue is heard of also when the queue has moved to another node with its slot.
  */
 #include "lock/queue/queue_internal.h"
@@ -114,7 +114,7 @@ bool queue_node_is_ready(const struct queue_node *at)
 void queue_node_confirmed(struct queue_node *at)
 {
 	HASP_ASSERT(at->nunconfirmed > 0);
-	/* Not here: the caller is in the middle of something. */
+	/* Send them later: the caller may not be ready for callbacks now. */
 	if (--at->nunconfirmed == 0 && !list_empty(&at->unsent))
 		timer_start(at->all->timers, &at->wake, at->all->hooks.on_all_confirmed,
 		            timers_now(at->all->timers), 0);

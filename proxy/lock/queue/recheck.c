@@ -18,7 +18,7 @@
 
 /* How many lines go in a call. */
 #define RECHECK_MAX 64
-/* So many are looked at for each call. */
+/* How many due lines hasp considers for each call. */
 #define LOOK_AHEAD ((size_t)4 * RECHECK_MAX)
 
 /* A call that awaits its answer. A line leaves `lines` if its next probe is set before. */
@@ -37,7 +37,7 @@ static struct line *line_of(struct list *node)
 #define HELD_LONG INT64_MAX
 #define HELD_NOT (-2)
 
-/* `left_ms`: of each line of the call. */
+/* `left_ms`: the answer for each line of the call. */
 static void end_lines(struct recheck *r, const long long *left_ms)
 {
 	struct list *node;
@@ -57,7 +57,7 @@ static void recheck_on_reply(void *arg, const redisReply *reply)
 	bool good = reply && reply->type == REDIS_REPLY_ARRAY;
 	long long left_ms[RECHECK_MAX];
 
-	/* Without an answer, there is the next time. With an error, each is on its own. */
+	/* Without an answer, hasp asks again next time. After an error, it probes each line. */
 	for (size_t i = 0; i < r->n; i++)
 		left_ms[i] = reply && !good ? HELD_NOT : HELD_LONG;
 	for (size_t i = 0; good && i + 1 < reply->elements; i += 2) {
@@ -71,7 +71,7 @@ static void recheck_on_reply(void *arg, const redisReply *reply)
 
 /* --- calls -------------------------------------------------------------------------- */
 
-/* Is the line at `node` of the list to be looked at by now? */
+/* True if the line at `node` of the list is due, or nearly. */
 static bool is_due(struct waiters *all, struct list *node, double now)
 {
 	return node != &all->rechecks &&
@@ -84,8 +84,8 @@ static uint16_t slot_of_line(const struct line *l)
 	return key_names_slot(script_jobs_naming(l->all->script_jobs), line_key(l));
 }
 
-/* Moves lines that can share a call with the first one from the head of the list to `r`. One
- * whose first waiter is about to leave, or that waits for another answer, is probed. */
+/* Moves lines that can share a call with the first one from the head of the list to `r`. Probes
+ * a line whose first waiter is about to leave, or that waits for another answer. */
 static void gather(struct waiters *all, int db, double now, struct recheck *r,
                    struct lock_place *places)
 {

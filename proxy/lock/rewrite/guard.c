@@ -109,7 +109,7 @@ static const char *state_of(const struct guarded_key *k, enum script_id id)
 	return k->releases ? "m" : "mk";
 }
 
-/* The call of guard_read or guard_write, laid out as scripts/includes/guarded_key.lua reads it.
+/* Writes the call of guard_read or guard_write, as scripts/includes/guarded_key.lua reads it.
  */
 static void write_guard_call(struct buf *out, enum script_id id,
                              const struct guarded_command *g, const struct rewrite_how *how,
@@ -155,7 +155,8 @@ void rewrite_guard_optimistic(struct buf *out, const struct resp_view *req, stru
 	resp_write_request(out, req->argv, req->argc);
 }
 
-/* Is the command what most writes are: it ends what a read of the only guarded key began? */
+/* True if the command is the usual write: it releases the guard of its only guarded key, which
+ * the connection has read. */
 static bool is_finish(const struct guarded_command *g)
 {
 	const struct guarded_key *k = g->keys;
@@ -178,7 +179,7 @@ static void write_finish_call(struct buf *out, const struct guarded_command *g,
 	write_command(out, g);
 }
 
-/* The call of check_write. */
+/* Writes the call of check_write. */
 static void write_check_call(struct buf *out, const struct guarded_command *g,
                              const struct rewrite_how *how, bool with_command)
 {
@@ -230,7 +231,7 @@ enum script_id rewrite_guard_release(struct buf *out, struct slice key, struct s
 	return SCRIPT_GUARD_RELEASE;
 }
 
-/* A key in an error, as the scripts show it. */
+/* Writes a key for an error, as the scripts show it. */
 static void write_shown(struct buf *out, struct slice key)
 {
 	buf_append(out, SLICE_LIT("'"));

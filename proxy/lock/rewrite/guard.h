@@ -68,8 +68,8 @@ bool rewrite_guard_fits(const struct command *c, const struct resp_view *req, bo
  *   -LOCKED ...                 it cannot wait (any more)
  *   -LOCKLOST ...               a key that it writes was lost, or has changed: see
  *                               rewrite_guard_is_lost()
- *   +GRANTED                    (reads, `apart`) the guards were its owner's: send the command
- *   +GRANTED anew               the same, and one of them had not been read under
+ *   +GRANTED                    (reads, `apart`) its owner had the guards: send the command
+ *   +GRANTED anew               as +GRANTED, but it had not yet read under one of them
  */
 void rewrite_guard_read(struct buf *out, const struct guarded_command *g,
                         const struct rewrite_how *how, bool apart);

@@ -7,8 +7,8 @@
 #include "lock/model/key_names.h"
 #include "resp/write.h"
 
-/* The type that the scripts find at a verbs' lock; of a read-write lock, the side that is
- * meant. */
+/* Returns the type of a verbs' lock in Redis, for the scripts; for a read-write lock, the side.
+ */
 static const char *type_of(enum lock_kind kind)
 {
 	switch (kind) {
@@ -30,7 +30,7 @@ enum script_id rewrite_renewal(enum lock_kind kind)
 	return lock_kind_is_verbs(kind) ? SCRIPT_RENEW_VERB : SCRIPT_RENEW;
 }
 
-/* The sidecar, or the lock again: with owner = value there is none. */
+/* Writes the sidecar; with owner = value there is none, and the lock takes its place. */
 static void write_side(struct buf *out, enum key_naming naming, const struct lock_ident *id)
 {
 	if (id->kind == LOCK_KIND_VALUE)
@@ -39,7 +39,7 @@ static void write_side(struct buf *out, enum key_naming naming, const struct loc
 		key_names_write_bulk(out, naming, KEY_NAME_OWNER, id->key);
 }
 
-/* Laid out as scripts/commands/renew.lua reads it. */
+/* Writes the call as scripts/commands/renew.lua reads it. */
 static void write_renew_call(struct buf *out, const struct lock_renewal *v, size_t n,
                              const struct rewrite_how *how)
 {
@@ -54,7 +54,7 @@ static void write_renew_call(struct buf *out, const struct lock_renewal *v, size
 	}
 }
 
-/* Laid out as scripts/commands/renew_verb.lua reads it. */
+/* Writes the call as scripts/commands/renew_verb.lua reads it. */
 static void write_renew_verb_call(struct buf *out, const struct lock_renewal *v, size_t n,
                                   const struct rewrite_how *how)
 {
@@ -139,7 +139,7 @@ enum script_id rewrite_force(struct buf *out, const struct lock_ident *id,
 	return SCRIPT_FORCE;
 }
 
-/* Ticket, place, kind, token, value. */
+/* Writes ticket, place, kind, token, value. */
 static void write_try(struct buf *out, const struct lock_try *t)
 {
 	char kind = (char)t->id.kind;

@@ -24,7 +24,8 @@ static int key_order(const void *a, const void *b)
 	return order ? order : (x->n > y->n) - (x->n < y->n);
 }
 
-/* Redis refuses scripts that name keys of several slots, and in other words. */
+/* True if all keys are in one slot. (Redis refuses other scripts, too, but in its own words.)
+ */
 static bool is_one_slot(const struct mlock_keys *keys, enum key_naming naming)
 {
 	for (size_t i = 1; i < keys->n; i++)
@@ -33,7 +34,7 @@ static bool is_one_slot(const struct mlock_keys *keys, enum key_naming naming)
 	return true;
 }
 
-/* Returns NULL, or the error. */
+/* Parses the keys. Returns NULL, or the error. */
 static const char *parse_keys(const struct resp_view *req, enum key_naming naming,
                               struct mlock_keys *keys)
 {

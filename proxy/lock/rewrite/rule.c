@@ -30,7 +30,7 @@ struct expire_args {
 	int64_t ms;
 };
 
-/* As expireGenericCommand() of Redis 7.0 does. */
+/* Parses the arguments as expireGenericCommand() of Redis 7.0 does. */
 static enum parsed parse_expire(const struct command *c, const struct resp_view *req,
                                 struct expire_args *a)
 {
@@ -79,7 +79,7 @@ static enum rewrite_result rewrite_expire(const struct rewrite *rw)
 		return rewrite_unparsed(rw, parsed);
 	if (req->argc > ARGS_UNPACK_MAX)
 		return rewrite_too_long(rw);
-	/* Not cut here: the key may be of another type. */
+	/* The script cuts the expiry, because the key may be of another type. */
 	cut = rule->max_lease_ms && (a.absolute || a.ms > rule->max_lease_ms);
 	rewrite_begin_single(rw, SCRIPT_EXPIRE, 0, 6 + req->argc - 2);
 	resp_write_bulk(rw->out, rw->keys[0].token);
@@ -108,7 +108,7 @@ static enum rewrite_result rewrite_persist(const struct rewrite *rw)
 
 /* ---- DEL and UNLINK ---- */
 
-/* The short call. */
+/* Writes the short call. */
 static void write_short_del_call(const struct rewrite *rw)
 {
 	static const enum key_name names[] = { KEY_NAME_FENCE, KEY_NAME_QUEUE };
@@ -123,15 +123,16 @@ static void write_short_del_call(const struct rewrite *rw)
 	resp_write_bulk(rw->out, rw->keys[0].token);
 }
 
-/* Is the lock's token known, and does the command name nothing else? */
+/* True if hasp may send a short call: it knows the lock's token, and the command names no other
+ * key. */
 static bool del_is_short(const struct rewrite *rw)
 {
 	return rw->how->may_be_short && rw->nkeys == 1 && rw->keys[0].token.n &&
 	       !rw->keys[0].foreign;
 }
 
-/* Laid out as scripts/commands/del.lua reads it: locks of rules with `wait` bring their queues.
- */
+/* Writes the call as scripts/commands/del.lua reads it: with the queues of locks whose rule has
+ * `wait`. */
 static void write_del_call(const struct rewrite *rw)
 {
 	static const enum key_name names[] = { KEY_NAME_FENCE, KEY_NAME_QUEUE };

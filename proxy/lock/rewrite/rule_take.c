@@ -11,7 +11,7 @@
 #include "lock/rewrite/rewrite_internal.h"
 #include "resp/write.h"
 
-/* How long a lock shall live, as an option of SET. */
+/* The expiry of a lock, as an option of SET. */
 struct expiry {
 	const char *option; /* PX, EXAT, PXAT or KEEPTTL */
 	int64_t number; /* its argument; unused for KEEPTTL */
@@ -171,7 +171,7 @@ static enum rewrite_result rewrite_set_nx(const struct rewrite *rw, const struct
 {
 	const struct rule *rule = rw->keys[0].rule;
 
-	/* GET asks for the value that is there now. */
+	/* GET asks for the present value, so it never waits. */
 	if (rule->wait_ms && !a->get)
 		write_take_wait(rw, "SET", e);
 	else
@@ -255,7 +255,7 @@ enum rewrite_result rewrite_getset(const struct rewrite *rw)
 
 /* --- MSETNX --- */
 
-/* Laid out as scripts/commands/msetnx.lua reads it. */
+/* Writes the call as scripts/commands/msetnx.lua reads it. */
 static void write_msetnx_call(const struct rewrite *rw)
 {
 	size_t nlocks = rewrite_count_locks(rw);

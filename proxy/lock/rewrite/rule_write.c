@@ -9,8 +9,8 @@
 #include "lock/rewrite/rewrite_internal.h"
 #include "resp/write.h"
 
-/* The lock's two KEYS. With owner = value the second is the first: the scripts'
- * sign that there is no sidecar. */
+/* With owner = value the sidecar key is the lock itself: so the scripts see that there is none.
+ */
 void rewrite_lock_keys(const struct rewrite *rw, const struct rule *rule, struct slice key)
 {
 	resp_write_bulk(rw->out, key);
@@ -73,7 +73,7 @@ void rewrite_shared(const struct rewrite *rw, const struct rule *rule)
 	resp_write_bulk_if(rw->out, rule->owner != OWNER_CONNECTION, "shared");
 }
 
-/* Laid out as scripts/commands/write.lua reads it. */
+/* Writes the call as scripts/commands/write.lua reads it. */
 static void write_write_call(const struct rewrite *rw, bool resp3)
 {
 	size_t nlocks = rewrite_count_locks(rw);
@@ -120,7 +120,7 @@ void rewrite_ends(struct lock_call *call, bool absolute, int64_t ms)
 		call->lease_ms = ms;
 }
 
-/* GETEX, which may set an expiry. */
+/* Notes the effect of GETEX, which may set an expiry. */
 static void note_getex(const struct rewrite *rw)
 {
 	const struct rule *rule = rw->keys[0].rule;

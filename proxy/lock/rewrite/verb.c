@@ -186,8 +186,8 @@ bool verb_wait(struct buf *out, const struct verb_args *a, const struct rewrite_
 	return true;
 }
 
-/* How many owners there may be. Returns false when an error was written instead: those of a
- * count. */
+/* Checks how many owners there may be. Returns false if it has written an error, as for a wrong
+ * count, instead. */
 static bool limit_ok(struct buf *out, const struct verb_args *a, const struct rewrite_how *how,
                      struct lock_call *call)
 {
@@ -224,8 +224,8 @@ static enum script_id lock_script(enum lock_kind kind)
 	}
 }
 
-/* In the hash of a read-write lock an owner must not look like another field. Returns false
- * when an error was written instead. */
+/* Checks that an owner does not look like another field in the hash of a read-write lock.
+ * Returns false if it has written an error instead. */
 static bool side_ok(struct buf *out, const struct verb_args *a, const struct rewrite_how *how,
                     struct lock_call *call)
 {
@@ -258,7 +258,7 @@ static void write_layout(struct buf *out, const struct verbs *verbs, const struc
 		resp_write_bulk(out, SLICE_LIT("no"));
 }
 
-/* Does the call need the sidecar? Where an owner may have the lock already, it does. */
+/* True if the call needs the sidecar: if the owner may already have the lock. */
 static bool needs_sidecar(const struct verbs *verbs, const struct verb_args *a,
                           const struct rewrite_how *how, const struct lock_call *call)
 {
@@ -298,7 +298,9 @@ static void write_lock(struct buf *out, const struct verbs *verbs, const struct 
 	call->value = call->owner;
 	call->ticket = how->ticket;
 	count = call->kind == LOCK_KIND_COUNT;
-	/* A try that waits is sent in full: the second of two could be overtaken. */
+	/* Send a try that may wait in full: after a short call, a later client could overtake
+	 * it.
+	 */
 	call->is_short = how->may_be_short && !call->wait_ms;
 	if (call->is_short) {
 		write_short_lock(out, verbs, a, how, call);

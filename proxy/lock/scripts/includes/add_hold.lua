@@ -2,13 +2,14 @@
 -- has by the fencing token `fence` (a string).
 --
 -- The lock's sidecar, which the verbs' locks have no other use for, is a sorted set of
--- `<fencing token> <ticket>` by time. The record names only the first try. By both of them, a try
--- that never heard that it got a hold gives it back. A busy owner's oldest are forgotten.
+-- `<fencing token> <ticket>` by time. The record names only the first try. By both of them, hasp
+-- releases the hold of a try whose reply was lost. The script forgets a busy owner's oldest
+-- entries.
 local function add_hold(side, fence, ticket, lease)
 	local now = redis.call('TIME')
 	local score, member = now[1] .. string.format('%06d', now[2]), fence .. ' ' .. ticket
 	if type(redis.pcall('ZADD', side, score, member)) == 'table' then
-		-- A rule's sidecar, of a lock that is over.
+		-- (The key is the sidecar of a rule's earlier lock.)
 		redis.call('DEL', side)
 		redis.call('ZADD', side, score, member)
 	end

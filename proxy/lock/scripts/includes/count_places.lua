@@ -1,5 +1,5 @@
--- How many owners have a place of a semaphore, after those whose lease is over have been removed.
--- When the key holds something else: nil and Redis' own error.
+-- Removes the owners of a semaphore whose lease is over, and returns how many are left. If the key
+-- holds something else: nil and Redis' own error.
 --
 -- The lock is a sorted set of its owners' tokens by the end of their lease in ms. Its record is a
 -- hash {token: `<fencing token> <ticket>`}: a sorted set without it is the application's own.

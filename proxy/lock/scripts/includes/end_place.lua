@@ -1,4 +1,4 @@
--- An owner gives its place of a semaphore back (see count_places.lua).
+-- Gives an owner's place of a semaphore back (see count_places.lua).
 -- include keep_places
 local function end_place(lock, record, token)
 	redis.call('ZREM', lock, token)

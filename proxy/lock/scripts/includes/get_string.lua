@@ -1,5 +1,5 @@
--- The string at `key`; nil when there is none. For another type: nil and Redis' own error. Any
--- other error (ACL, say) ends the script: it must not look like a free lock.
+-- Returns the string at `key`; nil if there is none. For another type: nil and Redis' own error.
+-- Any other error (ACL, say) ends the script: it must not look like a free lock.
 local function get_string(key)
 	local value = redis.pcall('GET', key)
 	if type(value) == 'table' then

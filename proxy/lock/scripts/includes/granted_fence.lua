@@ -1,5 +1,5 @@
--- The fencing token (0: none) of what the try `ticket` was granted, if it still has the lock; else
--- nil. `refreshed`: also if its owner had the lock before that try. The kinds are those of
+-- Returns the fencing token (0: none) of the grant to the try `ticket`, if it still has the lock;
+-- else nil. `refreshed`: also if its owner had the lock before that try. For the kinds, see
 -- hand_off.lua.
 -- include check_owner
 -- include is_guard_owner

@@ -1,4 +1,4 @@
--- The next fencing token: the greater of the last one plus one and Redis' clock in microseconds. So
+-- Makes the next fencing token: the greater of the last one plus one and Redis' time in us. So
 -- tokens rise also where the counter is lost or falls back: by a failover, a restart without data,
 -- FLUSHALL; and where the clock is set back. They stay below 2^53, up to which Lua's numbers are
 -- exact, until the year 2255. Returns the token, and its digits. Returns an error if there is none,

@@ -1,5 +1,5 @@
--- Tells Redisson's waiters that the lock is free. As Redisson names the channel: a name with a
--- brace of its own gets no others.
+-- Notifies Redisson's waiters that the lock is free. As Redisson does, adds no braces to a name
+-- that has one.
 -- include announce
 local function notify_redisson(lock, counter)
 	local name = lock:find('{', 1, true) and lock or '{' .. lock .. '}'

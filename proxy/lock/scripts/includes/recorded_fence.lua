@@ -1,5 +1,5 @@
--- The fencing token of the acquisition that `record`, `<token> <fencing token> <ticket>`,
--- remembers for `token`, and its digits; nil when it remembers none.
+-- Returns the fencing token, and its digits, that `record`, `<token> <fencing token> <ticket>`, has
+-- for `token`; nil: none.
 local function recorded_fence(record, token)
 	local value = redis.pcall('GET', record)
 	local space = type(value) == 'string' and value:find(' ', 1, true)

@@ -1,9 +1,9 @@
--- Undoes what grant() wrote for `waiter`. `owner` has the lock still, if there is one.
+-- Undoes the writes of grant() for `waiter`. `owner`, if given, keeps the lock.
 -- include end_place
 -- include undo_side
 local function revoke(keys, waiter, fence, owner)
 	if waiter.kind == 'l' then
-		-- (Not of an owner that had a place before: see take_place.lua.)
+		-- (An owner that had its place before keeps it: see take_place.lua.)
 		if redis.call('HGET', keys.record, waiter.token) == fence .. ' ' .. waiter.ticket then
 			end_place(keys.lock, keys.record, waiter.token)
 		end

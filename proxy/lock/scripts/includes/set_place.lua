@@ -1,6 +1,6 @@
 -- Gives an owner a place of a semaphore (see count_places.lua), for `lease` ms from now; `longest`:
--- at least, for it may have one for longer. `note` is for the record; nil: it has one. Returns
--- Redis' error when it refuses: then nothing was written.
+-- does not shorten the time of a present place. `note` is for the record; nil: it has one. Returns
+-- Redis' error if it refuses: then nothing was written.
 -- include format_ms
 -- include keep_places
 local function set_place(lock, record, token, lease, longest, note)
@@ -15,7 +15,7 @@ local function set_place(lock, record, token, lease, longest, note)
 		return reply
 	end
 	if note and type(redis.pcall('HSET', record, token, note)) == 'table' then
-		-- That of another lock, which is over.
+		-- (The record belongs to an earlier lock.)
 		redis.call('DEL', record)
 		redis.call('HSET', record, token, note)
 	end
