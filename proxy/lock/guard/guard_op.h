@@ -111,7 +111,7 @@ enum guard_op_result {
 	GUARD_OP_FAILED, /* Redis has done nothing */
 };
 
-/* Which script a GUARD_OP_SCRIPT needs. */
+/* The script that a GUARD_OP_SCRIPT needs. */
 enum guard_op_script {
 	GUARD_OP_READ, /* guard_read.lua, which carries out the command */
 	GUARD_OP_READ_APART, /* guard_read.lua, which leaves the command to hasp */

@@ -1,8 +1,8 @@
 -- Returns a table of functions for a read-write lock, so that a script makes them only if a lock is
 -- one.
 --
--- The lock is a hash: `mode` is `read` or `write`; the field of a reader is its token, that of the
--- writer `<token>:write`, and each has the count of its holds. A writer may have holds of the read
+-- The lock is a hash: `mode` is `read` or `write`; a reader's field is its token, a writer's field
+-- is `<token>:write`, and each has the count of its holds. A writer may have holds of the read
 -- side, too, and stays a reader when it gives the write side back. Each hold of the read side has a
 -- key of its own, `{<lock>}:<token>:rwlock_timeout:<n>`, which expires with its lease; the lock
 -- lasts as long as the longest. The record is a hash {field: `<fencing token> <ticket>`}; the
@@ -42,11 +42,11 @@ local function sides()
 		return longest < 0 and -2 or longest
 	end
 
-	-- Removes readers whose time is over from a read-write lock in mode `read`, and sets its expiry to
-	-- that of the longest remaining hold. Returns false if there is none, and the lock is gone.
+	-- Removes readers whose time is over from a read-write lock in mode `read`, and lets the lock
+	-- expire with the longest remaining hold. Returns false if there is none, and the lock is gone.
 	-- `enough`: if a reader has that many ms left, the lock is held, and the function stops there. One
-	-- call reads some 64 readers. Any others have the lock for as long as it lasts; the second result
-	-- is true if none of the 64 has it.
+	-- call reads some 64 readers. Any others have the lock until it expires; the second result is true
+	-- if none of the 64 has it.
 	local function keep_longest(lock, record, side, enough)
 		local cursor, longest, looked = '0', -2, 0
 		repeat
