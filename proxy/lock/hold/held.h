@@ -15,7 +15,7 @@ struct held {
 	struct slice token; /* LOCK_KIND_VALUE: the value */
 	enum lock_kind kind;
 	const struct hold_owner *owner;
-	const struct section_stats *stats; /* of its section; NULL: the section is gone */
+	const struct section_stats *stats; /* of its section; NULL: none */
 	long long fence; /* verbs: the fencing token; else 0 */
 	double since; /* when its connection got it */
 	double learnt_at; /* when Redis last answered the connection that it has the lock */

@@ -63,7 +63,7 @@ struct hold {
 	};
 	struct hold_token *token;
 	char (*tickets)[TICKET_SIZE]; /* by verb, if `release`: of each LOCK, the latest last */
-	struct section_stats *stats; /* NULL: its section is gone */
+	struct section_stats *stats; /* NULL: none */
 	long long fence; /* verbs: its fencing token */
 	int64_t lease_ms;
 	double since; /* when its connection got the lock; a refresh does not change it */
