@@ -238,8 +238,8 @@ bool line_allows(enum line_probing from, enum line_probing to); /* for the tests
 /* Makes the next probe a regular recheck, with other lines (recheck.c): nothing should happen
  * before, or the recheck makes up for a lost answer. */
 void line_probe_later(struct line *l);
-/* Sets the next probe for the time when the lock should be free: in `held_ms`; -1: never. If
- * the line is empty, sets its end. */
+/* Sets the next probe for the time when the lock should be free, in `held_ms` (-1: it is held
+ * for ever), or a regular recheck if that is earlier. If the line is empty, sets its end. */
 void line_probe_when_over(struct line *l, long long held_ms);
 /* The lock was granted for `lease_ms`: the next probe is no later than the end of that. */
 void line_probe_before(struct line *l, int64_t lease_ms);
