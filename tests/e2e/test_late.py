@@ -162,12 +162,15 @@ def test_end_of_a_lease_is_noticed_for_the_second_though_the_first_had_its_grant
     hasp = is_ready(start_hasp(verbs(reentrant="no"), upstream=gates.address), plain)
     with hasp.connect() as one, hasp.connect() as first, hasp.connect() as second:
         subscribe(hasp, gates, plain)
-        before = gates.passed["link"].count(b"+QUEUED")
+        before = gates.passed["link"].count(b"+QUEUED ")
         assert one.call("LOCK", KEY, "PX", 60000) == FENCE
+        assert one.call("CLIENT", "REPLY", "ON") == OK  # it has a link of its own from now on
+        assert first.call("PING") == b"+PONG\r\n"  # the others share another one
         gates.shut(replies={"link", "own"})
         stand(plain, first, "LOCK", KEY, "PX", 6000, "WAIT", 20000, checked=False)
         until(lambda: gates.waiting, "its place to be on its way")
-        one.send(encode("UNLOCK", KEY))
+        # Without replies, hasp sends the full call at once, although it does not know the waiter yet.
+        one.send(encode("CLIENT", "REPLY", "OFF") + encode("UNLOCK", KEY))
         until(lambda: plain.get("hasp:fence").encode() in gates.passed["listening"], "its grant")
         end = plain.pexpiretime(KEY)
         until(lambda: plain.pttl(KEY) < 5100, "so much of the lease to pass that hasp asks for it anew")
@@ -175,10 +178,9 @@ def test_end_of_a_lease_is_noticed_for_the_second_though_the_first_had_its_grant
         gates.shut(replies={"own"})
         until(lambda: plain.pexpiretime(KEY) > end, "its lease to begin anew")
         stand(plain, second, "LOCK", KEY, "WAIT", 20000, checked=False)
-        until(lambda: gates.passed["link"].count(b"+QUEUED") >= before + 2, "both to know their places")
+        until(lambda: gates.passed["link"].count(b"+QUEUED ") >= before + 2, "both to know their places")
         hasp.take_turn()
         gates.open()
-        assert one.read() == ONE
         assert first.read() == FENCE
         assert second.read() == FENCE
 

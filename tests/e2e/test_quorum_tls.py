@@ -138,8 +138,8 @@ def test_reload_reads_the_certificates_again_and_closes_nothing(start_hasp, quor
 
 
 @pytest.mark.parametrize("at, options, fault", [
-    ("tls", {"tls_ca_cert_file": "/nowhere"}, "tls_ca_cert_file /nowhere cannot be "
-                                              "opened: No such file or directory; give a readable file"),
+    ("tls_ca_cert_file", {"tls_ca_cert_file": "/nowhere"}, "tls_ca_cert_file /nowhere cannot be "
+                                                           "opened: No such file or directory; give a readable file"),
     ("tls_cert_file", {"tls_cert_file": "/a.crt"}, "[quorum locks] has 'tls_cert_file' and no 'tls_key_file'; expected "
                                                    "both or neither"),
     ("tls_ca_cert_file", {"tls": "no"}, "'tls_ca_cert_file' of [quorum locks] has no 'tls = yes'; expected that beside "
