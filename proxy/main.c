@@ -277,7 +277,7 @@ static bool main_begin_lame_duck(struct process *p, int sig)
 	return true;
 }
 
-/* The next hasp serves: this one has nothing to do but to come to an end. */
+/* The next hasp serves: leaves the sockets to it, and drains. */
 static void main_hand_over(struct process *p)
 {
 	log_info("upgraded pid=%ld effect=draining", (long)p->upgrade.pid);

@@ -98,7 +98,7 @@ struct admin {
 	size_t nlisteners;
 	struct list consoles; /* open; their places */
 	struct list show_runs; /* console_run.c */
-	_Atomic bool ending; /* what runs on threads of its own is to end soon */
+	_Atomic bool ending; /* searches and jobs on their own threads must end soon */
 	struct list jobs; /* struct console_job */
 	struct list dead; /* closed, to be freed */
 	size_t nconsoles; /* in `consoles` */
@@ -119,7 +119,7 @@ struct admin {
  *   ENDING --- it is written ------+--> DEAD, from each of them also by console_close()
  */
 enum console_state {
-	CONSOLE_SERVING, /* its requests are looked at */
+	CONSOLE_SERVING, /* takes requests */
 	CONSOLE_AWAITING, /* the answer to the last one is awaited, and nothing is read */
 	CONSOLE_ENDING, /* closed when its last bytes are written */
 	CONSOLE_DEAD, /* in admin->dead */
@@ -163,7 +163,7 @@ void admin_answer(struct admin *a, uint64_t console, struct slice answer);
 
 /* Takes the connection `fd`. */
 void console_new(struct admin *a, int fd, const struct sockaddr *peer);
-void console_free(struct console *c); /* it is dead */
+void console_free(struct console *c); /* for a dead console */
 /* Ends AWAITING: appends `bytes` to the answer, sends it and goes on. */
 void console_answer(struct console *c, struct slice bytes);
 

@@ -49,23 +49,23 @@ struct client_env {
 	struct ev_loop *loop;
 	struct policy_env policy; /* what commands are decided by */
 	struct stream_flusher *flusher;
-	struct node *node; /* that serves them */
+	struct node *node; /* serves the clients */
 	struct replica_acks *replica_acks;
 	struct deadlocks *deadlocks;
-	struct quorum *quorum; /* that has the verbs' locks; NULL: `node` has them */
-	int worker; /* its number, part of owners' tokens */
+	struct quorum *quorum; /* has the verbs' locks; NULL: `node` has them */
+	int worker; /* the worker's number, part of owners' tokens */
 	char *scratch; /* requests are read into it */
 	size_t scratch_size;
-	struct request_args args; /* of the request that is looked at */
+	struct request_args args; /* of the request that is being decided */
 	struct command_info found; /* the command of `args`, if that was not remembered */
 	struct freelist inputs; /* of BUF_FIRST_SIZE: most clients' `in` */
 	struct list clients; /* open, least recently active first */
 	struct list finishing; /* sent their last bytes, oldest first */
 	struct list dead; /* closed, to be freed by clients_reap() */
-	struct list learning; /* of those, whom clients_know_commands() lets go on */
+	struct list learning; /* CLIENT_PARKED_COMMAND: for clients_know_commands() */
 	size_t n; /* clients not yet freed */
-	struct client_table table; /* of those */
-	struct account account; /* what is kept for them, against memory_limit */
+	struct client_table table; /* the clients by number */
+	struct account account; /* the memory kept for clients, against memory_limit */
 	struct client_counters counters;
 	size_t most; /* of account.total since memory was last given back */
 	unsigned shortages; /* memory_shortages() that have been acted upon */

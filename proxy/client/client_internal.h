@@ -51,7 +51,7 @@ enum client_state {
 	CLIENT_OPEN, /* requests are taken as they come */
 	CLIENT_STREAMING, /* the rest of a request is being passed as it comes */
 	CLIENT_TUNNEL, /* a replica's byte stream */
-	CLIENT_REFUSED, /* what it still sends is dropped; replies are due */
+	CLIENT_REFUSED, /* hasp drops all further input; replies are due */
 	CLIENT_PARKED_REPLY, /* for the reply to `current`, which was sent */
 	CLIENT_PARKED_DEFERRED, /* until nothing is awaited */
 	CLIENT_PARKED_LINK, /* until no reply is due, for then it can change its link */
@@ -69,9 +69,9 @@ enum client_state {
 
 /* The next step of a request if the link that it waits for cannot be had. links.c writes it. */
 enum next_link {
-	NEXT_NONE, /* it fails */
+	NEXT_NONE, /* the request fails */
 	NEXT_MAY_BE_BARE, /* a link of its own will do on which nothing is replayed */
-	NEXT_BARE, /* that one is taken now */
+	NEXT_BARE, /* such a link is taken now */
 	NEXT_OWN, /* no shared link is asked for: the one of its own will do */
 };
 
@@ -91,15 +91,17 @@ struct client {
 	bool shared; /* the link that `user` is on is shared */
 	bool bare; /* a link of its own, for one command: what had to be replayed was refused */
 	bool refused; /* Redis has just answered that the client is not logged in */
-	bool uncounted; /* it wrote on other links, or another client wrote for it: WAIT on its
-	                 * link would not cover that */
+	bool uncounted; /* the client wrote on other links, or another client wrote for it: WAIT
+	                 * on its present link would not cover that */
 	bool transacting; /* MULTI or WATCH was sent over the client's own link, and no reply
 	                   * has ended them yet */
-	bool altered; /* its own link may be in another state than its login says */
-	bool pinned; /* it needs a link of its own until RESET, or for the rest of its life */
-	bool bound; /* and that one: what it did there cannot be done again on another */
-	bool served; /* Redis carried out a request of it, maybe without a login */
-	bool in_error; /* not `served`: what it was sent last is a part of an error */
+	bool altered; /* the client's own link may be in another state than its login says */
+	bool pinned; /* the client needs a link of its own until RESET, or for ever */
+	bool bound; /* and needs the present one: its state there cannot be replayed on another
+	             */
+	bool served; /* Redis carried out a request of the client, maybe without a login */
+	bool in_error; /* not `served`: the last bytes sent to the client are part of an error
+	                */
 	bool asks_login; /* `current`: whether the client is logged in is being asked */
 	uint32_t ntransacting; /* requests that may begin or end a transaction: the last one's
 	                        * number */
@@ -114,9 +116,9 @@ struct client {
 	 * among session.awaited once it was sent. */
 	struct pending_request *current;
 	uint64_t decided_in; /* `current`: env->policy.generation when it was decided about */
-	struct waiter *waiter; /* of `current`; NULL: it did not have to wait yet */
-	struct deadlock_watch *deadlock; /* of `current`, while CLIENT_PARKED_TURN; NULL: it can
-	                                  * be in none */
+	struct waiter *waiter; /* of `current`; NULL: `current` did not have to wait yet */
+	struct deadlock_watch *deadlock; /* of `current`, while CLIENT_PARKED_TURN; NULL:
+	                                  * `current` can be in no deadlock */
 	struct replica_ask *ask; /* of `current`, while CLIENT_PARKED_ACK */
 	struct client_asked *asked; /* of other workers, while CLIENT_PARKED_ROUND; else NULL */
 	struct buf in; /* bytes read and not sent on */
@@ -135,15 +137,15 @@ struct client {
 	struct hold_owner holds;
 	struct quorum_owner *quorum; /* NULL until it has asked a quorum */
 	struct read_set read_set;
-	struct tracker_client *watched; /* NULL until it is watched */
-	const char *listener; /* the entry of `listen` that it came by */
+	struct tracker_client *watched; /* NULL until the tracker watches the client */
+	const char *listener; /* the entry of `listen` that accepted the client */
 	struct sockaddr_storage *behind; /* the client's address by the PROXY header; NULL: the
 	                                  * peer's address is the client's */
 	char *peer; /* the client's address, to log a failure of TLS after the socket has lost
 	             * it; NULL: not encrypted */
 };
 
-/* The client behind a callback's void pointer. */
+/* Returns the client that a callback's void pointer means. */
 static inline struct client *client_of(void *owner)
 {
 	struct client *c = owner;

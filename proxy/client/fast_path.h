@@ -14,7 +14,8 @@ struct cursor {
 	size_t n;
 	size_t from; /* first byte that was not sent on */
 	size_t at; /* where the current request begins */
-	const struct command_info *found; /* what its name says, if fast_path_take() found it */
+	const struct command_info
+		*found; /* the request's command, if fast_path_take() found it */
 };
 
 /* Moves the cursor over requests that are whole and have only to be passed. Returns the length

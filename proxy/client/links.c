@@ -202,8 +202,8 @@ static bool take_own(struct client *c, enum route route)
 	return true;
 }
 
-/* During a pause a client goes on that is in the middle of its work: Redis is not to be stopped
- * before it has come to an end. */
+/* True if the client must wait during a pause. A client in the middle of its work goes on:
+ * Redis is stopped only after that. */
 static bool is_held_back(const struct client *c)
 {
 	unsigned held = c->env->node->held;
@@ -321,7 +321,7 @@ bool links_has_another(struct client *c, enum link_end end)
 	else if (end == LINK_REFUSED && c->next_link == NEXT_MAY_BE_BARE)
 		c->next_link = NEXT_BARE;
 	else
-		/* A client without a login has to do with a link of its own. */
+		/* A client without a login takes a link of its own. */
 		return end == LINK_REFUSED && links_must_log_in(c);
 	return true;
 }

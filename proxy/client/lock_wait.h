@@ -15,7 +15,7 @@ void lock_wait_how(const struct client *c, bool eval, struct rewrite_how *how);
 enum lock_wait_ready {
 	LOCK_WAIT_READY, /* send it */
 	LOCK_WAIT_PARKED, /* the client is parked until it can be sent */
-	LOCK_WAIT_REFUSED, /* the error that says why is in env->rewritten instead */
+	LOCK_WAIT_REFUSED, /* env->rewritten has the error instead */
 };
 /* Prepares `current`, which may wait in line for `wait_ms`, to be sent with `ticket`. `lazy`:
  * makes a waiter only if the command may be held back on its way; else later, if it has to

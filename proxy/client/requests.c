@@ -57,7 +57,7 @@ static unsigned reply_flags(const struct decision *d)
 
 	if (!d->pending)
 		return (d->watches_refusal ? LINK_INTERCEPT : LINK_PASS) | patient;
-	/* Its request is over when the reads after it are answered. */
+	/* A followed request is complete when the reads after it are answered. */
 	if (d->is_followed)
 		flags = LINK_PIECES | patient;
 	if (d->pending->kind == PENDING_EXEC || d->pending->value_read)

@@ -36,9 +36,9 @@ struct worker_shared {
 	_Atomic uint64_t console_full, http_full;
 	_Atomic bool lame_duck; /* hasp accepts clients for some seconds more, then drains */
 	_Atomic bool leaving; /* workers drain, or have ended */
-	_Atomic bool paused; /* the operator wants them to be: worker_pause.h */
+	_Atomic bool paused; /* the operator has paused the workers: worker_pause.h */
 	_Atomic int pauses[WORKERS_MAX]; /* how far each is: enum worker_pause */
-	_Atomic size_t bound[WORKERS_MAX]; /* of clients_under_way(), of one that is paused */
+	_Atomic size_t bound[WORKERS_MAX]; /* of clients_under_way(), for each paused worker */
 	struct waiter_board board;
 	struct release_board releases;
 	struct wait_graph *waits; /* lock/deadlock/wait_graph.h */

@@ -39,7 +39,7 @@ struct worker_view {
 
 /* One worker's. */
 struct worker_answer {
-	bool whole; /* else it has ended, or stands still, and `out` is empty */
+	bool whole; /* false: the worker has ended, or hangs, and `out` is empty */
 	uint64_t cursor; /* the steps' own: 0 at the first */
 	struct buf out; /* what the steps appended */
 };

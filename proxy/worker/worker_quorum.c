@@ -91,7 +91,7 @@ void worker_quorum_open(struct worker *w, struct config *config)
 
 	if (!q)
 		return;
-	/* Its names and its login are those of the quorum. */
+	/* (The quorum's names and login live in this configuration.) */
 	w->quorum_config = config_ref(config);
 	w->quorum_tls_config = config_ref(config);
 	w->clients.policy.quorum_is_there = true;

@@ -11,7 +11,7 @@
 
 static void worker_round_deliver(struct message *m);
 
-/* Gives it to the worker `to`. False: that is gone. */
+/* Gives the round to the worker `to`. False: that worker is gone. */
 static bool give(struct round *r, size_t to)
 {
 	struct worker_shared *shared = r->shared;
@@ -27,7 +27,7 @@ static bool give(struct round *r, size_t to)
 	return there;
 }
 
-/* Gives it to the next worker that is there; the last one is its client's own. */
+/* Gives the round to the next worker that is not gone; the client's own worker is the last. */
 static void give_next(struct round *r, size_t at)
 {
 	do {
