@@ -9,7 +9,7 @@
 
 /* --- SHOW STATS -------------------------------------------------------------------------- */
 
-/* Of all sections; their kinds do not count the same. */
+/* Totals of all sections; each kind of section counts other events. */
 struct totals {
 	uint64_t n[STATS];
 	uint64_t now[STATS_GAUGES];

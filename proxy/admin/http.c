@@ -268,7 +268,7 @@ static enum MHD_Result http_on_request(void *arg, struct MHD_Connection *c, cons
 			*state = arg;
 			return MHD_YES;
 		}
-		/* One with a body asks for nothing that there is. */
+		/* No page takes a request with a body. */
 		if (*nbody > 0)
 			return MHD_NO;
 		http_connection_begin_reply(h->connections, c);

@@ -162,7 +162,7 @@ static double per_second(const struct sample *before, const struct sample *s, en
 	return (double)(s->totals[what] - before->totals[what]) / (s->at - before->at);
 }
 
-/* How long those waits were that ended in between, in ms; none: null. */
+/* Returns the mean length of the waits that ended between the samples, in ms; NAN: none. */
 static double mean_wait(const struct sample *before, const struct sample *s)
 {
 	uint64_t n = s->totals[TOTAL_WAITS] - before->totals[TOTAL_WAITS];
@@ -171,7 +171,7 @@ static double mean_wait(const struct sample *before, const struct sample *s)
 	return n ? (double)us / (double)n / 1000 : NAN;
 }
 
-/* For two samples that follow each other. */
+/* The series of the history; each value is of two samples that follow each other. */
 enum series {
 	SERIES_AGE,
 	SERIES_CLIENTS,

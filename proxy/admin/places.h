@@ -18,7 +18,7 @@ enum place_rank {
 	PLACE_BUSY, /* hasp works for it; never loses its place */
 };
 
-/* Of one connection; embedded. */
+/* The place of one connection; embedded. */
 struct peer_place {
 	struct list node;
 	enum place_rank rank;

@@ -125,7 +125,7 @@ uint64_t client_list_id_of_reader(const struct read_set *r)
 	return client_list_id(container_of(r, struct client, read_set));
 }
 
-/* (Only an operator asks: no map is kept for that.) */
+/* (Only an operator's KILL needs this, so there is no map by id.) */
 static struct client *client_by_id(const struct client_table *t, uint64_t id)
 {
 	for (uint32_t i = 0; i < t->n; i++)

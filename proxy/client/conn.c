@@ -139,7 +139,7 @@ void client_steer_reading(struct client *c)
 		client_steer_link(c);
 }
 
-/* Does the client have bytes to send that hasp has not read, as far as can be known? */
+/* True if the client may have bytes to send that hasp has not read. */
 static bool may_be_writing(const struct client *c)
 {
 	return !c->eof && (c->stream.paused || stream_has_input(&c->stream));

@@ -41,7 +41,7 @@ static inline bool client_is_behind(const struct client *c)
  */
 void client_steer_reading(struct client *c);
 
-/* Is no other client delayed while the client's link is not read? */
+/* True if hasp can stop reading from the client's link without delaying another client. */
 static inline bool client_may_pause_link(const struct client *c)
 {
 	return c->user.link && (!c->shared || c->user.claimed);
@@ -67,7 +67,7 @@ void client_note_reading(struct client *c);
 /* Counts the client's memory again, after it may have grown or shrunk. */
 void client_count_memory(struct client *c);
 
-/* Does the client's own link, if it has one, keep requests that Redis has not taken? */
+/* True if the client has a link of its own with requests that Redis has not taken. */
 static inline bool client_has_unsent(const struct client *c)
 {
 	return !c->shared && c->user.link && link_pending(c->user.link);
@@ -107,7 +107,7 @@ void client_decide_again(struct client *c);
 /* The client does not wait for a lock any more. */
 void client_end_wait(struct client *c);
 
-/* Quiet by nature: it waits for what others publish, or for what it replicates. */
+/* True if the client is quiet by nature: it waits for messages, or for replicated writes. */
 bool client_is_listener(const struct client *c);
 
 /* True if a reply is due to the client, or on its way. The reply to a request that streams is

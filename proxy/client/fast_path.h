@@ -8,7 +8,7 @@
 
 #include "client/client_internal.h"
 
-/* How far requests were taken from the input. */
+/* A position in the input, up to which requests were taken. */
 struct cursor {
 	const char *p;
 	size_t n;

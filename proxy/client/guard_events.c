@@ -6,7 +6,7 @@
 #include "client/request_context.h"
 #include "lock/events/event.h"
 
-/* Is this, of hasp's errors about guards, the one about that key? */
+/* True if `line` is one of hasp's errors about guards, and is about `key`. */
 static bool is_about(struct slice line, struct slice key)
 {
 	struct buf locked = BUF_INIT;

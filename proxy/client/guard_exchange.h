@@ -25,7 +25,7 @@ void guard_exchange_on_reply(struct client *c, const struct resp_reply *reply,
 void guard_exchange_on_timed_out(struct client *c);
 /* The client's wait is part of a deadlock; `error`, with its line end, is its answer. */
 void guard_exchange_on_deadlock(struct client *c, struct slice error);
-/* May what was sent be withdrawn? */
+/* True if the last request may be withdrawn. */
 bool guard_exchange_may_be_withdrawn(const struct client *c);
 /* As replica_ask_fn. */
 void guard_exchange_on_acked(struct client *c, bool enough);

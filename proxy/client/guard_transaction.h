@@ -29,7 +29,7 @@ void guard_transaction_discard(struct client *c);
 /* Redis has refused to queue a command of the application's transaction. */
 void guard_transaction_refused(struct client *c);
 
-/* Does EXEC's reply go to the client as it comes? */
+/* True if EXEC's reply goes to the client as it comes. */
 bool guard_transaction_forwards(const struct guard_op *op);
 
 /* Replicas were asked about the guards that it acquired. There is a link if they have them. */

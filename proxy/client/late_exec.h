@@ -13,7 +13,7 @@
 /* `exec` is sent now: the leases of the locks that it takes begin. Returns whether its reply
  * may come too late. */
 bool late_exec_sent(struct pending_request *exec);
-/* Did a lock that the transaction took end before its reply came? */
+/* True if a lock that the transaction took ended before its reply came. */
 bool late_exec_is_over(const struct pending_request *exec);
 /* Redis has carried out the transaction, but a lease of its locks has ended: sends the client
  * an error in place of the reply, and undoes the locks. */

@@ -202,8 +202,8 @@ static bool take_own(struct client *c, enum route route)
 	return true;
 }
 
-/* True if the client must wait during a pause. A client in the middle of its work goes on:
- * Redis is stopped only after that. */
+/* True if the client must wait because its node is held. During a pause, a client in the middle
+ * of its work goes on: Redis is stopped only after that. */
 static bool is_held_back(const struct client *c)
 {
 	unsigned held = c->env->node->held;

@@ -7,16 +7,16 @@
 
 #include "client/client_internal.h"
 
-/* Is Redis known to refuse clients that have not logged in, and this one neither has, nor did
- * Redis take it at a time when it did not have to? */
+/* True if Redis is known to refuse clients that have not logged in, this client has not, and
+ * Redis did not admit it when no login was required. */
 static inline bool links_must_log_in(const struct client *c)
 {
 	return c->env->node->links.login_required && !c->session.logged_in &&
 	       !c->session.admitted;
 }
 
-/* Is the client on a link that it need not leave, nor wait for? In one branch: each request
- * asks. */
+/* True if the client is on a link that it need neither leave nor wait for. In one branch,
+ * because this runs for each request. */
 static inline bool links_is_usable(const struct client *c)
 {
 	return c->user.link &&

@@ -36,7 +36,7 @@ static void on_unread(struct client *c)
 		client_steer_link(c);
 }
 
-/* Does a reply that is no error begin in `bytes`, which follow those of the last call? */
+/* True if a reply that is no error begins in `bytes`, which follow those of the last call. */
 static bool has_success(struct client *c, struct slice bytes)
 {
 	const char *p = bytes.p, *end = p + bytes.n;
@@ -188,7 +188,8 @@ static bool is_exchanged(const struct pending_request *r)
 	       r->kind == PENDING_LOGIN || r->kind == PENDING_COUNT;
 }
 
-/* Does the reply show that Redis keeps neither a transaction nor watched keys for the client?
+/* True if the reply shows that Redis keeps neither a transaction nor watched keys for the
+ * client.
  */
 static bool ends_transaction(const struct client *c, const struct pending_request *r,
                              const struct resp_reply *reply, struct slice captured)
@@ -324,8 +325,8 @@ static bool on_frame(void *owner, const struct reply_scan *frame)
 
 /* --- the link's end ----------------------------------------------------------------------- */
 
-/* Is the outcome of `current` unknown, and nothing else due, so that an error is in its place?
- */
+/* True if the outcome of `current` is unknown, and no other reply is due, so that an error can
+ * answer it. */
 static bool is_outcome_unknown(const struct client *c, enum link_end end, size_t inflight)
 {
 	return end == LINK_BROKEN && c->state == CLIENT_PARKED_REPLY &&

@@ -396,7 +396,7 @@ static size_t call_nbytes_most(const struct client *c, const struct resp_view *v
 	return CALL_COPIES * c->scanned + CALL_NAMES * names;
 }
 
-/* Is there memory for what may become of the request? */
+/* True if there is memory for the call into which the request may be rewritten. */
 static bool can_be_rewritten(struct client *c, const struct resp_view *view,
                              const struct command_info *what)
 {

@@ -26,7 +26,7 @@
 #define SWEEP_SECONDS 1.0
 /* hasp's own calls that wait for Redis may use a quarter of memory_limit on top of it. */
 #define JOBS_SHARE 4
-/* While draining, clients at rest should not have to wait for a second. */
+/* How often a draining worker sweeps, so that clients at rest need not wait for a second. */
 #define DRAIN_SWEEP_SECONDS 0.05
 /* How long a draining worker may take to send the last releases to Redis. */
 #define DRAIN_GRACE_SECONDS 1.0
@@ -230,7 +230,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	policy_init(&w->clients.policy);
 	worker_topology_open(w, config);
 	w->script_jobs = script_jobs_new(&w->timers.timers, w->topology, &shared->secret);
-	/* One server tells when hasp's own connection is up. */
+	/* (For a single server, worker_node.c sets the naming when the server is up.) */
 	if (w->cluster)
 		script_jobs_set_naming(w->script_jobs, KEY_NAMING_CLUSTER);
 	clients_init(&w->clients);

@@ -23,8 +23,8 @@
 
 /* How often the caller looks whether a worker that it waits for has ended, or stands still. */
 #define LOOK_MS 20
-/* A pause after a step is so many times as long: questions take 1 % of a worker's time, and
- * half as much again in what they push out of its caches. */
+/* A pause after a step is this many times as long as the step: questions take 1 % of a worker's
+ * time, and half as much again for the data that they push out of its caches. */
 #define PAUSE_STEPS 100
 #define PAUSE_MAX_SECONDS 0.1
 /* How long after a command a worker counts as serving clients. */
@@ -258,7 +258,7 @@ static bool part_moves(struct part *p, double now, int64_t timeout_ms)
 	return now < p->seen_at + (double)timeout_ms / 1000;
 }
 
-/* Is an answer due from a worker that still runs, and does not stand still? q->lock is held. */
+/* True if an answer is due from a worker that still runs and does not hang. q->lock is held. */
 static bool is_awaited(struct workers_question *q, int64_t timeout_ms)
 {
 	double now = clock_now();

@@ -37,7 +37,7 @@ struct worker_view {
 	double until; /* clock_now(): the step should end */
 };
 
-/* One worker's. */
+/* One worker's answer. */
 struct worker_answer {
 	bool whole; /* false: the worker has ended, or hangs, and `out` is empty */
 	uint64_t cursor; /* the steps' own: 0 at the first */

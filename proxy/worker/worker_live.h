@@ -27,7 +27,7 @@ enum live_what {
 	LIVE_WAITING, /* clients that stand in line */
 };
 
-/* One connection's. */
+/* One lock, guard or wait of one connection. */
 struct live_row {
 	size_t want, nbytes; /* worker_live.c's */
 	int worker; /* its number */

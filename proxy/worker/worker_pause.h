@@ -29,7 +29,7 @@
 void workers_pause(struct worker_shared *shared);
 void workers_resume(struct worker_shared *shared, bool at_once);
 
-/* How far they are. */
+/* The workers' progress. */
 enum workers_pause {
 	WORKERS_SERVE,
 	WORKERS_PAUSING, /* something is still under way */
