@@ -25,8 +25,8 @@ struct daemon {
  * exits with 0 or 1. */
 int daemon_fork(struct daemon *d) __attribute__((warn_unused_result));
 
-/* hasp serves: ends the parent, and what is written to stderr from now on is lost. `log` is the
- * setting. Does nothing in the foreground. */
+/* hasp serves: ends the parent, and sends stderr to /dev/null. `log` is the setting. Does
+ * nothing in the foreground. */
 void daemon_ready(struct daemon *d, const char *log);
 
 /* `path`: NULL for none; must outlive `d`. */

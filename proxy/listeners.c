@@ -110,8 +110,8 @@ static size_t listeners_take_with(struct handed *handed, const struct handed_soc
 	return n;
 }
 
-/* Takes what was handed over for the entry. Returns 1; 0 when that is nothing, -1 when it
- * failed. */
+/* Takes the sockets that were handed over for the entry. Returns 1; 0 if there are none; -1 if
+ * it failed. */
 static int listeners_take(struct listeners *l, const struct listen_entry *entry,
                           const struct address *at, struct handed *handed)
 {

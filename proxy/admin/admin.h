@@ -35,8 +35,8 @@ struct admin *admin_new(struct config *config, const int *fds, size_t nfds,
                         struct worker_shared *shared, const struct admin_ops *ops, void *arg);
 /* Starts the thread. Returns 0, or an errno. */
 int admin_start(struct admin *a) __attribute__((warn_unused_result));
-/* How many reloads the console has asked for so far. Call it before the file is read: what is
- * asked for later needs another reload. From any thread. */
+/* Returns how many reloads the console has asked for so far. Call it before the file is read: a
+ * later request needs another reload. From any thread. */
 uint64_t admin_reloads(const struct admin *a);
 /* Reports that `reloads` of them are done. `config`: in force from now on; NULL: the old one is
  * kept, for the reason `why`, in one line. From any thread, while the admin thread runs. */

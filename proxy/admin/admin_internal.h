@@ -51,7 +51,7 @@
 #define CONSOLES_MAX 64
 /* How long one may take to log in, or to read its last answer. */
 #define CONSOLE_PATIENCE_SECONDS 10.0
-/* How late a wrong password is answered, at least: so many may be tried, and no more. */
+/* The least delay of the answer to a wrong password; it limits how many can be tried. */
 #define CONSOLE_REFUSAL_SECONDS 1.0
 
 struct console;
@@ -172,7 +172,8 @@ void console_answer(struct console *c, struct slice bytes);
 void console_close(struct console *c); /* harmless when closed */
 /* Serves no request after the present one, and closes the console after its answer. */
 void console_end(struct console *c);
-/* The command that is run is answered later: what it has appended is kept until then. */
+/* Awaits the answer to the present command; the bytes that it has appended are kept until then.
+ */
 void console_await(struct console *c);
 void console_go_on(struct console *c);
 

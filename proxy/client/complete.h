@@ -13,7 +13,7 @@
 void complete_request(struct client *c, struct pending_request *r,
                       const struct resp_reply *reply, struct slice captured);
 
-/* Tells the tracker at once what is watched of it, and only once. */
+/* Gives the watched part of the request to the tracker at once, and only once. */
 void complete_watched(struct pending_request *r, int db, const struct resp_reply *reply);
 
 #endif

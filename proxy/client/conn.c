@@ -194,7 +194,8 @@ void client_leave_link(struct client *c)
 		link_close(l);
 }
 
-/* hasp ends while the client has work to do: what it has must not be released. */
+/* True if hasp ends while the client is in the middle of its work: then its locks must not be
+ * released. */
 static bool is_cut_off(const struct client *c)
 {
 	return c->env->phase == CLIENTS_CUT_OFF;
@@ -277,7 +278,7 @@ bool client_is_amid(const struct client *c)
 	       read_set_has_any(&c->read_set, clock_now());
 }
 
-/* The application counts on what was done over this connection. */
+/* True if the application counts on the state of this connection. */
 static bool is_at_work(const struct client *c)
 {
 	return client_is_amid(c) || (c->quorum && c->quorum->n) ||

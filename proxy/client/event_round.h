@@ -10,8 +10,8 @@
 #include "client/client_env.h"
 #include "lock/events/event.h"
 
-/* As event_log() of what is in `event` (copied), with the holder of the lock, or of the guard,
- * that another owner than `token` has, if a worker knows it. */
+/* As event_log() of `event`, which is copied. Adds the holder of the lock or guard, if a worker
+ * knows one other than `token`. */
 void event_round_log(struct client_env *env, const struct event_to_log *event,
                      struct slice token, bool of_guard);
 

@@ -9,8 +9,8 @@
 
 #include "client/client_internal.h"
 
-/* Begins with what was decided for x->req. False: the client is not parked, for an error was
- * sent in the place of the command. */
+/* Begins the command on guarded keys, x->req. False: the client is not parked, because an error
+ * was sent in place of the command. */
 bool guard_exchange_start(struct client *c, struct context *x);
 /* Resumes the step at which the client was parked, or repeats a step that had no effect. */
 void guard_exchange_again(struct client *c);

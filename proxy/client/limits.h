@@ -7,7 +7,8 @@
 
 #include "client/client_internal.h"
 
-/* The client leaves so many replies unread. False: more than it may; it is closed. */
+/* Checks the client's unread replies. False: they exceed the limit, and the client was closed.
+ */
 bool limits_check_output(struct client *c);
 
 /* While more is kept than memory_limit allows, the client for which most is kept is closed.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * links: which link serves a client, and what is sent over it.
+ * links: chooses the link that serves a client, and sends requests over it.
  */
 #ifndef HASP_CLIENT_LINKS_H
 #define HASP_CLIENT_LINKS_H
@@ -32,8 +32,8 @@ enum route links_route(const struct client *c, const struct command_info *what,
  * CLIENT_PARKED_LINK, and take again. */
 bool links_take(struct client *c, enum route route);
 
-/* The client lost its shared link while it had nothing in flight. Redis may have closed that
- * because the user was deleted: another one is asked for, which has to log in. */
+/* The client lost its shared link while it had nothing in flight. Redis may have closed the
+ * link because the user was deleted: asks for another link, which has to log in. */
 void links_rejoin(struct client *c);
 
 /* The client has a link of its own. If it needs that no more, goes to a shared link as soon as

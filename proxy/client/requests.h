@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * requests: a client's requests: found in what it sends, decided about, sent on or held.
+ * requests: finds a client's requests in its input, has each decided, and sends it or holds it.
  */
 #ifndef HASP_CLIENT_REQUESTS_H
 #define HASP_CLIENT_REQUESTS_H

@@ -21,7 +21,7 @@
 #include "base/fatal.h"
 #include "worker/worker_internal.h"
 
-/* How often the caller looks whether a worker that it waits for has ended, or stands still. */
+/* How often the caller checks whether a worker that it waits for has ended, or hangs. */
 #define LOOK_MS 20
 /* A pause after a step is this many times as long as the step: questions take 1 % of a worker's
  * time, and half as much again for the data that they push out of its caches. */

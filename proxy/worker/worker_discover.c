@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * worker_discover: what is discovered, as the configuration in force asks for it, and the file
- * of what was found.
+ * worker_discover: starts and ends discovery as the configuration says, and writes the file
+ * with the results.
  */
 #include <errno.h>
 #include <fcntl.h>
