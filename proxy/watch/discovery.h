@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * discovery: the configuration that would have helped, written from what the tracker has seen.
+ * discovery: writes the configuration that would have prevented harm, from the tracker's sums.
  *
  *   tracker --> snapshot: sums of each pattern --> merge --> verdicts --> ini
  */

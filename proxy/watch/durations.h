@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * durations: how long something took, many times: counts in buckets whose bounds grow by a
- * third, from a tenth of a millisecond to a day. No duration is kept by itself.
+ * durations: a histogram of durations: counts in buckets whose bounds grow by a third, from a
+ * tenth of a millisecond to a day. Single durations are not kept.
  */
 #ifndef HASP_WATCH_DURATIONS_H
 #define HASP_WATCH_DURATIONS_H

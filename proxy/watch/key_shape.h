@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * key_shape: the pattern that a key is one of many of, as one key alone tells it: a Redis glob
- * in which what surely varies from key to key is a `*`.
+ * key_shape: derives from one key the pattern of keys like it: a Redis glob with a `*` for each
+ * part that surely varies from key to key.
  *
  *   lock:order:4711:a8098c1a-f86e-11da-bd1a-00112444be1e   lock:order:*:*
  *   report-2026-11-22                                      report-*
  *   {cart:u17}:lock                                        {cart:u*}:lock
  *
- * Numbers, dates, addresses, UUIDs, hexadecimals of 8 digits and more, and letters mixed with
- * digits to 16 and more, vary; so do the digits at the end of a word, and a part between
- * separators that has bytes of no text. Other bytes that cannot stand in a file of settings do,
- * too. What is special in a glob is escaped. Whether words vary is seen only when there are
- * more keys: discovery_merge.c, discovery_parts.c. Pure.
+ * These parts vary: numbers, dates, addresses, UUIDs, hexadecimals of 8 digits and more,
+ * letters mixed with digits to 16 and more, and the digits at the end of a word. A part between
+ * separators varies, too, if it has bytes that are no text, as do other bytes that cannot stand
+ * in a configuration file. Special characters of globs are escaped. Only several keys show
+ * whether words vary: discovery_merge.c, discovery_parts.c. Pure.
  */
 #ifndef HASP_WATCH_KEY_SHAPE_H
 #define HASP_WATCH_KEY_SHAPE_H

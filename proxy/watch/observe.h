@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * observe: what the tracker has seen of the rules and guards in mode OBSERVE, for the log.
+ * observe: writes the tracker's report on the rules and guards in mode OBSERVE, for the log.
  *
  * A guard counts two things. A write is stale when its client read the key before another
- * client's last write to it. An update is lost when what is stored now does not descend from
- * it: each write descends from what its client had read. Stale writes lose updates, and a chain
- * of them may bring some back: of writes numbered 1 to n, as many are lost as the chain that
- * leads to the last one leaves out, and for an application that counts, that is exactly how
- * much the sum is short.
+ * client's last write to it. An update is lost when the stored value does not descend from it:
+ * each write descends from the value that its client had read. Stale writes lose updates, and a
+ * chain of them may bring some back. The number of lost writes is the number of writes that the
+ * chain to the last one leaves out. If the application counts, its sum is short by exactly this
+ * number.
  */
 #ifndef HASP_WATCH_OBSERVE_H
 #define HASP_WATCH_OBSERVE_H

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * sampling: which commands on keys need not be looked at. Most keys of an application are
- * neither locks nor written back by those who read them; to look at each command on them would
- * cost several times what passing it does.
+ * sampling: decides which commands on keys the tracker need not see. Most keys of an
+ * application are neither locks nor written back by their readers. If the tracker saw each
+ * command on them, that would cost several times as much as passing it.
  *
  *   key --> its prefix, up to the first digit --> a place in a table: commands so far
  *
  *   commands  |--- SAMPLING_WHOLE ---|.................|window|.................|window|
- *              all are looked at      passed by         looked at
+ *              all are seen           skipped           seen
  *
- * Whatever begins alike has one place, be it of one shape or of several. As soon as a lock is
- * taken there, or a value written back, all commands are looked at from then on.
+ * Keys with the same beginning share a place, whether they have one shape or several. As soon
+ * as a lock is taken there, or a value written back, the tracker sees all commands from then
+ * on.
  *
- * What happens between two windows is not seen. So what was read in one counts as read only in
- * that one: the number of the window tells. Only commands that neither take nor end a lock may
- * be passed by; whoever asks for a command sees to that.
+ * The tracker misses all commands between two windows. So a read counts only for writes in the
+ * same window, by the window's number. Only commands that neither take nor end a lock may be
+ * skipped; the caller makes sure of that.
  *
- * Any thread may ask at any time; a count may get lost when two do at once.
+ * Any thread may ask at any time; a count may get lost when two threads ask at once.
  */
 #ifndef HASP_WATCH_SAMPLING_H
 #define HASP_WATCH_SAMPLING_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * sighting: what a command does to watched keys; kept until Redis has answered it, and given to
- * the tracker then.
+ * sighting: the effect of a command on watched keys. It is kept until Redis has answered the
+ * command, and then given to the tracker.
  *
  *   policy/watched.c --> pending request --reply--> sighting_complete() --> tracker --> log
  */

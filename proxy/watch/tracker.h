@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * tracker: turns what Redis did for clients into events: a lock was taken, refused, released by
- * its holder or by another client, outlived or left to expire; a value changed between a
+ * tracker: turns commands and Redis' replies into events. A lock was taken, refused, released
+ * by its holder or by another client, outlived or left to expire. A value changed between a
  * client's read and its write.
  *
  *   replies, in their order --> keys: what is going on --> groups: sums --> verdicts, reports
  *                                     `--> lines for the log
  *
  * Events are summed up by group. A group is a rule or guard in mode OBSERVE (observe.h), or the
- * pattern that a key is one of many of (key_shape.h), which discovery proposes sections for
- * (discovery.h). Both come from the same events and the same verdict (lock_verdict.c).
+ * pattern of similar keys (key_shape.h), for which discovery proposes a section (discovery.h).
+ * Both use the same events and the same verdict (lock_verdict.c).
  *
- * The tracker keeps a hash of each key, and what is going on at the key: who has taken it and
- * not released it yet, who has read it and not written it since. Of values it keeps keyed
- * hashes only, to tell whether two are the same. Of observed keys that were harmed it keeps the
- * name.
+ * The tracker keeps a hash of each key, with the key's present state: the client that has taken
+ * it and not released it yet, and the clients that have read it and not written it since. It
+ * keeps only keyed hashes of values, to see whether two are the same, and the names of observed
+ * keys that were harmed.
  *
  * Memory is bounded: when `memory` is spent, the tracker drops every other key of the group
- * that has most keys, and follows no new key of that half; so it goes on. It does not follow
- * keys longer than TRACKER_KEY_MAX, nor new patterns when there are TRACKER_SHAPES_MAX. The
- * reports say so.
+ * that has most keys, and follows no new key of that half. It ignores keys longer than
+ * TRACKER_KEY_MAX, and new patterns when there are TRACKER_SHAPES_MAX. The reports say so.
  *
  * No I/O; `now` is an argument, in seconds, and never goes back. One thread at a time.
  */

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the files of the tracker, of observe and of discovery share.
+ * tracker_internal: the structs that the files of the tracker, observe and discovery share.
  *
  *   client --holds----> hold    <----holds-- key --> group
  *          --reads-> reading <-reads--
  *
- * A hold begins when a client takes a lock, and ends with what becomes of it:
+ * A hold begins when a client takes a lock, and ends in one of these states:
  *
  *   took --> HOLD_HELD --own DEL----------------------------------> released
  *             |  |`--one that knows the value--> HOLD_MAYBE --taken again--> released
  *             |  `--a DEL by another owner-----> HOLD_REMOVED
  *             `--its connection closed---------> HOLD_LEFT
  *
- * A DEL by another owner is a theft, or a pool lets another of its connections release what one
- * has taken. One hold does not show which, but all of them together do: lock_verdict() decides.
+ * A DEL by another owner is a theft; or the owner is a connection pool, and another of its
+ * connections releases the lock. One hold does not show which, but all of them together do:
+ * lock_verdict() decides.
  */
 #ifndef HASP_WATCH_TRACKER_INTERNAL_H
 #define HASP_WATCH_TRACKER_INTERNAL_H
