@@ -195,7 +195,7 @@ static void on_granted(void *owner, long long fence, double since)
 
 	if (!resume_parked(c))
 		return;
-	/* The previous owner's link wrote the lock. */
+	/* Another connection wrote the lock. */
 	c->uncounted = true;
 	if (c->current->guard_op) {
 		guard_events_granted(c);

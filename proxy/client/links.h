@@ -48,8 +48,9 @@ void links_reset(struct client *c);
  * can be replayed, and hasp waits for servers, or is paused. */
 bool links_can_replace(const struct client *c);
 
-/* The node has moved, and the old server still works. If the client's link leads there, and its
- * next request will not move it, closes the client as soon as nothing is under way. */
+/* The node has moved, and the client's link may be outdated, though it has not ended. If the
+ * client's next request will not move it to another link, closes the client as soon as nothing
+ * is under way. */
 void links_follow_node(struct client *c);
 
 /* The link that the client waits for could not be had. True: call links_take() again, for
