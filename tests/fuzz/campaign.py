@@ -13,6 +13,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from compare import encode
+from delays import threads_of
 from harness import Hasp
 from harness.processes import BUG
 from lockchecker import HASP, KILLED, LINKS, REDIS, SUBSCRIPTION, Troubles
@@ -326,13 +327,8 @@ async def feel(world, processes):
     while True:
         await asyncio.sleep(0.02)
         for who, process in processes():
-            try:
-                tasks = f"/proc/{process.pid}/task"
-                for thread in os.listdir(tasks):
-                    with open(f"{tasks}/{thread}/schedstat", encoding="ascii") as file:
-                        world.starving.sample(now(), who, thread, int(file.read().split()[1]) / 1e9)
-            except OSError:
-                pass  # it is gone
+            for thread, _, waited in threads_of(process):
+                world.starving.sample(now(), who, thread, waited)
 
 
 async def come_to_their_end(world, clients, watching, timeout):

@@ -3,6 +3,21 @@
 
 import bisect
 import collections
+import os
+
+
+def threads_of(process):
+    """[(thread, for how many seconds it ran, and how many it waited for a processor)]; none when it is gone."""
+    told = []
+    try:
+        tasks = f"/proc/{process.pid}/task"
+        for thread in os.listdir(tasks):
+            with open(f"{tasks}/{thread}/schedstat", encoding="ascii") as file:
+                ran, waited, _ = file.read().split()
+            told.append((thread, int(ran) / 1e9, int(waited) / 1e9))
+    except OSError:
+        pass
+    return told
 
 
 class Delays:
