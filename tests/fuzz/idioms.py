@@ -514,9 +514,9 @@ class GetSet(Idiom):
 
 
 class Discourse(Idiom):
-    """A lock that a script takes, whose value the script makes."""
+    """A lock that a script takes, whose value the script makes: the time at which it ends, which no rule moves."""
 
-    line = r"scripts"
+    due = "question"
 
     async def serve(self, shop):
         async def worker(n):

@@ -53,6 +53,16 @@ def glob(pattern):
     return re.compile(out.encode(), re.DOTALL)
 
 
+def text_of(block):
+    """The pattern of a block, as hasp wrote it."""
+    return block[1][0][2:].partition("    ")[0].encode()
+
+
+def is_broader(block, other):
+    """Whether its pattern matches what the other's matches, and more."""
+    return bool(block[0].fullmatch(text_of(other)) and not other[0].fullmatch(text_of(block)))
+
+
 class Report:
     """What hasp wrote. Each block is (its pattern, its lines), and begins with `; PATTERN    what was seen`."""
 
@@ -74,7 +84,13 @@ class Report:
         return [title for title, body in self.found.sections.items() if idiom.touches(glob(body["pattern"]))]
 
     def about(self, idiom):
-        return "\n".join("\n".join(lines) for pattern, lines in self.blocks if idiom.touches(pattern))
+        return "\n".join("\n".join(block[1]) for block in self.blocks if idiom.touches(block[0]) and self.tells_of(block, idiom))
+
+    def tells_of(self, block, idiom):
+        """A line about a broad pattern is about those keys only of which no line about a narrower one is."""
+        narrower = [other[0] for other in self.blocks if is_broader(block, other)]
+        keys = [key for pair in idiom.data.items() for key in pair if block[0].fullmatch(key)]
+        return not keys or any(not any(pattern.fullmatch(key) for pattern in narrower) for key in keys)
 
     def summary(self):
         """Lines about patterns without a name, such as those of markers."""
