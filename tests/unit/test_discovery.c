@@ -221,6 +221,28 @@ static void a_pool_stays_one_when_its_connections_are_refused_too(void **state)
 	assert_not_told(f, "removed another holder's lock");
 }
 
+/* A pool releases over another connection each time. Each late holder of it removes the lock of
+ * the client on the other machine. */
+static void late_releases_of_a_pool_do_not_hide_what_it_has_in_common(void **state)
+{
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < 9; i++) {
+		take(f, 0, "lock:a");
+		release(f, 1, "lock:a");
+	}
+	for (size_t i = 0; i < 10; i++) {
+		take(f, 0, "lock:a");
+		f->now += 2;
+		take(f, CLIENTS - 1, "lock:a");
+		release(f, 1, "lock:a");
+		tracker_deleted(by(f, CLIENTS - 1, "lock:a"), TRACKER_WAS_GONE);
+	}
+	assert_told(f, "10 releases removed another holder's lock");
+	assert_told(f, "9 by another one of the same address: owner = address\n");
+	assert_told(f, "\n[lock a]\n");
+}
+
 static void count_up(struct fixture *f, size_t i, bool expires)
 {
 	tracker_took(by(f, i, "visits"), WAY_INCR, 0, 0);
@@ -1242,6 +1264,7 @@ int main(void)
 		TEST(a_pool_stays_one_when_its_connections_are_refused_too),
 		TEST(a_count_that_begins_anew_is_no_lock_unless_it_expires),
 		TEST(a_count_that_was_left_behind_is_a_lock_if_its_name_says_so),
+		TEST(late_releases_of_a_pool_do_not_hide_what_it_has_in_common),
 		TEST(a_lock_that_is_released_by_its_token_is_not_made_by_its_script),
 		TEST(what_is_written_beside_a_counter_is_not_left_to_its_lock),
 		TEST(one_of_another_name_may_just_be_a_count),
