@@ -191,6 +191,7 @@ class Idiom:
     noun = "lock"  # in the names of keys: discover takes a counter with that name for a lock
     link = None    # of the public report that it comes from
     reach = None   # why hasp cannot cure it, whatever is proposed
+    protects = False  # a value that is read and written back under the lock
     seconds = 5
     patience = 0   # further seconds that serve() may take
     floor = 1 / 4  # of the orders that should be there, so many are there when it is enforced
@@ -204,6 +205,8 @@ class Idiom:
         for setting, value in settings.items():
             getattr(type(self), setting)  # it has a default
             setattr(self, setting, value)
+        if not self.protects:
+            self.data = {key: key for key in self.data}
 
     def keys(self):
         return [self.key(n) for n in range(self.nkeys)]
@@ -236,7 +239,7 @@ class Lock(Idiom):
     mishap = None           # late, steal: the loser deletes too, crash: the connection closes,
     #                         bare: it closes before the expiry is set, forget
     retries = True
-    protects = True         # a value that is read and written back inside
+    protects = True
     hosts, workers = 2, 3   # workers of each host
     lease_ms = LEASE_MS
     work = 0.02             # seconds
