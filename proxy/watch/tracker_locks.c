@@ -101,7 +101,7 @@ void tracker_sum_up_unreleased(struct lock_sums *l, const struct held_lock *h, d
 		l->n[SEEN_LAPSED]++;
 		if (h->lapsed - h->taken > l->lapsed_longest)
 			l->lapsed_longest = h->lapsed - h->taken;
-	} else if (has_run_out(h, now)) {
+	} else if (has_run_out(h, now) || h->retaken) {
 		l->n[SEEN_UNRELEASED]++;
 	} else {
 		l->n[SEEN_ABANDONED] += h->client->is_closing;
@@ -162,7 +162,7 @@ void tracker_hold_leave(struct tracker *d, struct held_lock *h, double now)
 {
 	struct lock_sums *l = h->key->group->lock;
 
-	if (h->state != HOLD_HELD || has_run_out(h, now)) {
+	if (h->state != HOLD_HELD || has_run_out(h, now) || h->retaken) {
 		tracker_hold_end(d, h, now);
 		return;
 	}
@@ -300,7 +300,7 @@ static void note_value(struct lock_sums *l, uint64_t value)
 static bool may_come_late(const struct held_lock *h, uint64_t value, double now)
 {
 	return h->state == HOLD_HELD && h->value && h->value != value && !h->lapsed &&
-	       has_run_out(h, now);
+	       (h->way == WAY_SCRIPT || has_run_out(h, now));
 }
 
 /* What can be said of earlier holds, now that the lock was free and is taken with this value.
@@ -313,6 +313,7 @@ static void end_earlier(const struct tracker_act *a, struct key *k, uint64_t val
 	for (struct list *at = k->holds.prev; at != &k->holds; at = next) {
 		struct held_lock *h = container_of(at, struct held_lock, in_key);
 		next = at->prev;
+		h->retaken |= h->way == WAY_SCRIPT && h->state == HOLD_HELD;
 		if (h->owner == owner_of(a) && may_come_late(h, value, a->now) &&
 		    nlate++ < LATE_KEPT)
 			continue;

@@ -243,6 +243,69 @@ static void late_releases_of_a_pool_do_not_hide_what_it_has_in_common(void **sta
 	assert_told(f, "\n[lock a]\n");
 }
 
+/* A script takes the lock with a token, and another one releases it unless it is gone. */
+static void take_by_script(struct fixture *f, size_t i, int number)
+{
+	char name[16];
+	uint64_t token;
+
+	snprintf(name, sizeof(name), "token%d", number);
+	token = value(f, name);
+	tracker_script(by(f, i, "lock:a"), &(struct tracker_script){ 1, &token, 1, 1, true, 0 });
+}
+
+static void release_by_script(struct fixture *f, size_t i, int number, bool is_there)
+{
+	char name[16];
+	uint64_t token;
+
+	snprintf(name, sizeof(name), "token%d", number);
+	token = value(f, name);
+	tracker_script(by(f, i, "lock:a"),
+	               &(struct tracker_script){ 2, &token, 1, 1, is_there, 0 });
+}
+
+static void script_locks_that_are_outlived_or_forgotten_get_a_question(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int i = 0; i < 40; i++) {
+		take_by_script(f, i % 2, i);
+		if (i % 10 == 7) {
+			take_by_script(f, 1 - i % 2, 100 + i);
+			release_by_script(f, i % 2, i, false);
+			release_by_script(f, 1 - i % 2, 100 + i, true);
+		} else if (i % 10 != 3) {
+			release_by_script(f, i % 2, i, true);
+		}
+	}
+	assert_told(f, "4 holders outlived the expiry");
+	for (size_t i = 0; i < 2; i++)
+		close_client(f, i);
+	assert_told(f, "4 locks expired without a release");
+	assert_told(f, "Question: is a lock left to expire on purpose");
+	assert_not_told(f, "\n[lock");
+}
+
+/* Of users that share a connection. */
+static void script_locks_that_are_released_late_are_not_forgotten(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int i = 0; i < 40; i++) {
+		take_by_script(f, 0, i);
+		if (i % 10 == 7) {
+			take_by_script(f, 0, 100 + i);
+			release_by_script(f, 0, i, false);
+			release_by_script(f, 0, 100 + i, true);
+		} else {
+			release_by_script(f, 0, i, true);
+		}
+	}
+	assert_told(f, "4 holders outlived the expiry");
+	assert_told(f, "\n[lock a]\npattern = lock:a\nowner = value\nrenew = yes\n");
+}
+
 static void count_up(struct fixture *f, size_t i, bool expires)
 {
 	tracker_took(by(f, i, "visits"), WAY_INCR, 0, 0);
@@ -1265,6 +1328,8 @@ int main(void)
 		TEST(a_count_that_begins_anew_is_no_lock_unless_it_expires),
 		TEST(a_count_that_was_left_behind_is_a_lock_if_its_name_says_so),
 		TEST(late_releases_of_a_pool_do_not_hide_what_it_has_in_common),
+		TEST(script_locks_that_are_outlived_or_forgotten_get_a_question),
+		TEST(script_locks_that_are_released_late_are_not_forgotten),
 		TEST(a_lock_that_is_released_by_its_token_is_not_made_by_its_script),
 		TEST(what_is_written_beside_a_counter_is_not_left_to_its_lock),
 		TEST(one_of_another_name_may_just_be_a_count),
