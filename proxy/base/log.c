@@ -213,15 +213,16 @@ static bool is_event(const char *text)
 	return is;
 }
 
-/* In quotes. `quoted`: it has escapes already, of which JSON does not know \x. */
-static void put_quoted(struct log_text *l, struct slice s, bool quoted, bool json)
+/* In quotes. `quoted`: quote() has escaped it. JSON does not know \x, nor what a path of the
+ * operator's may have. */
+static void put_quoted(struct log_text *l, struct slice s, bool quoted)
 {
 	line_puts(l, "\"");
 	while (s.n) {
 		size_t n = utf8_length(s);
 		bool escape = *s.p == '\\' || *s.p == '"';
 
-		if (quoted && *s.p == '\\' && s.n > 1 && (!json || s.p[1] != 'x')) {
+		if (quoted && *s.p == '\\' && s.n > 1 && (s.p[1] == '\\' || s.p[1] == '"')) {
 			n = 2;
 			escape = false;
 		}
@@ -260,7 +261,7 @@ static void put_json_value(struct log_text *l, struct slice v)
 
 		v = slice_of(v.p + 1, v.n - (ends ? 2 : 1));
 	}
-	put_quoted(l, v, quoted, true);
+	put_quoted(l, v, quoted);
 }
 
 static void put_json(struct log_text *l, const char *text)
@@ -270,7 +271,7 @@ static void put_json(struct log_text *l, const char *text)
 
 	if (!is_event(text)) {
 		line_puts(l, "\"msg\":");
-		put_quoted(l, slice_str(text), false, true);
+		put_quoted(l, slice_str(text), false);
 		return;
 	}
 	line_puts(l, "\"event\":\"");
@@ -292,7 +293,7 @@ static void put_logfmt(struct log_text *l, const char *text)
 		line_puts(l, text);
 	} else {
 		line_puts(l, "msg=");
-		put_quoted(l, slice_str(text), false, false);
+		put_quoted(l, slice_str(text), false);
 	}
 }
 

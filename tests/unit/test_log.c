@@ -124,6 +124,9 @@ static void lines_are_logfmt_or_json(void **state)
 	log_info("event n=7 f=1.5 key=\"a\\\"\\\\\\xff b\" empty=\"\" cut=\"a b");
 	assert_said(fd, "{\"level\":\"info\",\"event\":\"event\",\"n\":7,\"f\":\"1.5\",\"key\":"
 	                "\"a\\\"\\\\\\\\xff b\",\"empty\":\"\",\"cut\":\"a b\"}");
+	log_info("event path=\"\\u0 \\q\" end=\"\\");
+	assert_said(fd, "{\"level\":\"info\",\"event\":\"event\",\"path\":\"\\\\u0 \\\\q\","
+	                "\"end\":\"\\\\\"}");
 	log_info("event how=at once");
 	assert_said(fd, "{\"level\":\"info\",\"msg\":\"event how=at once\"}");
 	log_set_format(LOG_FORMAT_LOGFMT);
