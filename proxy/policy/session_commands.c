@@ -207,8 +207,8 @@ static struct decision on_unwatch(struct context *x)
 	return await_end(x, NULL);
 }
 
-/* Redis refuses a client that has not logged in, and then its replies can still be followed. And
- * hasp must first have the replies to what it sent itself around a script. */
+/* Redis refuses a client that has not logged in, and then its replies can still be followed.
+ * And hasp must first have the replies to what it sent itself around a script. */
 static struct decision turn_opaque(const struct context *x)
 {
 	struct decision d = pass;
