@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -205,7 +206,10 @@ static void assert_lease(const struct hold_fixture *f, double good_until, bool r
 	const struct hold *hold = hold_first(f->holds, 0, SLICE_LIT("lock"));
 
 	assert_non_null(hold);
-	assert_float_equal(hold->good_until, HOLD_NOW + good_until, 0.001);
+	if (isinf(good_until))
+		assert_true(isinf(hold->good_until));
+	else
+		assert_float_equal(hold->good_until, HOLD_NOW + good_until, 0.001);
 	assert_int_equal(hold_is_renewed(hold), renewed);
 }
 
@@ -237,6 +241,36 @@ static void a_script_takes_extends_shortens_and_releases(void **state)
 	assert_int_equal(f->owner.n, 0);
 }
 
+static void hasp_s_first_expiry_of_a_lock_is_not_the_script_s(void **state)
+{
+	struct hold_fixture *f = *state;
+	struct rule unleased = rule_by_value;
+	struct hold *hold;
+
+	unleased.renew = RENEW_UNLEASED;
+	run(f, &unleased, NIL, -2, MINE, -1);
+	assert_lease(f, INFINITY, true);
+	/* As a renewal does. */
+	hold = hold_first(f->holds, 0, SLICE_LIT("lock"));
+	hold->good_until = HOLD_NOW + 30;
+	run(f, &unleased, MINE, -1, MINE, 29990);
+	assert_lease(f, 30, true);
+	/* The script's. */
+	run(f, &unleased, MINE, -1, MINE, 40000);
+	assert_lease(f, 40, false);
+}
+
+static void a_script_limits_a_lock_before_hasp_does(void **state)
+{
+	struct hold_fixture *f = *state;
+	struct rule unleased = rule_by_value;
+
+	unleased.renew = RENEW_UNLEASED;
+	run(f, &unleased, NIL, -2, MINE, -1);
+	run(f, &unleased, MINE, -1, MINE, 5000);
+	assert_lease(f, 5, false);
+}
+
 static void only_the_database_of_the_script_counts(void **state)
 {
 	struct hold_fixture *f = *state;
@@ -265,6 +299,8 @@ int main(void)
 		TEST(a_reply_that_is_missing_makes_nothing_of_the_script),
 		TEST(of_long_replies_little_is_kept),
 		TEST(a_script_takes_extends_shortens_and_releases),
+		TEST(hasp_s_first_expiry_of_a_lock_is_not_the_script_s),
+		TEST(a_script_limits_a_lock_before_hasp_does),
 		TEST(only_the_database_of_the_script_counts),
 		TEST(a_script_that_is_never_answered_undoes_nothing),
 	};

@@ -301,15 +301,17 @@ static void apply_success(struct holds *h, struct hold_owner *o, const struct pe
 	}
 }
 
-/* Returns true if the hold's own renewal may have set the expiry that hasp read after a script:
- * Redis need not run the script and the reads together. */
+/* Returns true if the hold's own renewal may be what set the expiry that was read after a
+ * script: Redis need not run the script and the reads together. (Of a lock without an expiry,
+ * `good_until` is infinite before its first renewal.) */
 static bool may_be_renewed_by_hasp(const struct hold *hold, const struct pending_lock *p)
 {
 	double until = p->sent_at + (double)p->lease_ms / 1000;
 
 	if (renewal_is_under_way(hold))
 		return p->prolongs || isinf(hold->good_until);
-	return p->prolongs && until <= hold->good_until;
+	return (p->prolongs || (p->limits && isfinite(hold->good_until))) &&
+	       until <= hold->good_until;
 }
 
 /* A script has set another expiry, and left the lock's value as it was. */

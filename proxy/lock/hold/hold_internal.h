@@ -185,6 +185,7 @@ struct pending_lock {
 	bool has_replicas; /* `replicas` replicas have the lock */
 	bool queued; /* (waited) in line */
 	bool prolongs; /* (followed) the lock ends later than before the script */
+	bool limits; /* (followed) it has an expiry, and had none before the script */
 	uint32_t nkeys;
 	struct slice keys[];
 };
