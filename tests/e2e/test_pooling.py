@@ -662,6 +662,17 @@ def test_wait_speaks_of_what_was_written_over_a_shared_link(start_hasp, redis_se
             assert conn.call("WAIT", 1, 5000) == b":1\r\n"
 
 
+def test_what_hasp_sends_before_wait_is_not_answered_to_the_client(start_hasp):
+    """Before version 7.2 of Redis that is a PING. Its answer comes behind others of the client's."""
+    hasp = start_hasp()
+    with served(hasp) as conn, served(hasp):
+        assert conn.call("SET", "k", "v") == OK
+        conn.send(b"".join(encode(*command) for command in [
+            ("CLIENT", "NO-EVICT", "OFF"), ("GET", "k"), ("WAIT", 0, 1), ("CLIENT", "REPLY", "SKIP"), ("PING",),
+            ("ECHO", "end")]))
+        assert [conn.read() for _ in range(4)] == [OK, bulk("v"), b":0\r\n", bulk("end")]
+
+
 # --- broken links ------------------------------------------------------------------
 
 
