@@ -182,7 +182,7 @@ static bool act(struct client *c, struct cursor *k, struct context *x, const str
 	case DISPATCH_PASS:
 		return pass(c, k, d);
 	case DISPATCH_CALL:
-		if (!d->pending) {
+		if (!d->pending || d->discards) {
 			replace(c, k, d);
 			return true;
 		}

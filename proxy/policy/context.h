@@ -57,8 +57,8 @@ enum route {
 struct decision {
 	enum verdict verdict;
 	/* Awaits the reply; the caller's. NULL: nothing depends on it, or the transaction that
-	 * the command is queued in has it. With CALL and GUARD, commands behind this one wait.
-	 */
+	 * the command is queued in has it. With GUARD, and with CALL but for `discards`,
+	 * commands behind this one wait. */
 	struct pending_request *pending;
 	bool watches_refusal; /* an error in reply aborts the transaction */
 	unsigned discards; /* replies before that one, which the client does not get */

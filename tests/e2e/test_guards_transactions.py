@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Guards and MULTI, WATCH, EXEC: what is refused, what fails, what counts as read."""
 
+import threading
+
 import pytest
 from harness import encode
 from harness.guards import GUARD, KEY, guard, held, is_locked, is_lost, nothing_left, overtake, transact
 from harness.poolings import pooling  # noqa: F401
+from harness.relay import Relay
 from harness.replies import EXECABORT, NIL, OK, ONE, QUEUED, WRONGTYPE, bulk
 
 
@@ -133,3 +136,31 @@ def test_unwatch_that_redis_refuses_watches_on(start_hasp, plain):
         plain.set(KEY, "changed")
         assert transact(one, ("SET", KEY, 1))[-1] == b"*-1\r\n"
         assert plain.get(KEY) == "changed"
+
+
+class Queueing(Relay):
+    """hasp hears that commands are queued only after it has sent DISCARD."""
+
+    def __init__(self, target):
+        self.discarded = threading.Event()
+        super().__init__(target)
+
+    def _pass_on(self, data, source, sink, replies):
+        if not replies and b"DISCARD" in data:
+            self.discarded.set()
+        if replies and QUEUED in data:
+            at = data.index(QUEUED)
+            sink.sendall(data[:at])
+            data = data[at:]
+            self.discarded.wait()
+        sink.sendall(data)
+
+
+def test_discard_of_a_refused_transaction_is_not_answered_to_the_client(redis_server, start_hasp):
+    with Queueing(redis_server.address) as relay, start_hasp(guard(), upstream=relay.address).connect() as one:
+        one.send(b"".join(encode(*command) for command in [
+            ("MULTI",), ("SELECT", 1), ("SET", KEY, 1), ("EXEC",), ("CLIENT", "REPLY", "SKIP"), ("PING",),
+            ("ECHO", "end")]))
+        assert [one.read() for _ in range(3)] == [OK, QUEUED, QUEUED]
+        assert one.read().startswith(b"-ERR hasp: a transaction with guarded keys is not followed")
+        assert one.read() == bulk("end")
