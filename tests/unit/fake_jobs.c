@@ -63,12 +63,12 @@ static struct proofs *the_proofs(void)
 	return &proofs;
 }
 
-static void note_job(int db, unsigned times, struct slice call, double until)
+static void note_job(int db, bool repeats, struct slice call, double until)
 {
 	tried_until = until;
 	buf_printf(&lines, "%d ", db);
-	if (times > 1)
-		buf_printf(&lines, "%ux ", times);
+	if (repeats)
+		buf_puts(&lines, "again ");
 	wire_words(&lines, call);
 }
 
@@ -104,22 +104,23 @@ void script_job_run(struct script_jobs *jobs, int db, enum script_id script,
 {
 	(void)jobs;
 	(void)script;
-	note_job(db, 1, evalsha, until);
+	note_job(db, false, evalsha, until);
 	if (fn)
 		fn(arg, reply);
 }
 
 void script_job_repeat(struct script_jobs *jobs, int db, enum script_id script,
-                       struct slice evalsha, double since, double until, unsigned times)
+                       struct slice evalsha, double since, double sent, double until)
 {
 	struct buf call = BUF_INIT;
 
 	(void)jobs;
 	(void)script;
+	(void)sent;
 	buf_append(&call, evalsha);
 	if (since)
 		resp_write_bulk_int(&call, (long long)since);
-	note_job(db, times, buf_slice(&call), until);
+	note_job(db, true, buf_slice(&call), until);
 	buf_release(&call);
 }
 
@@ -132,7 +133,7 @@ void script_job_run_written(struct script_jobs *jobs, int db, enum script_id scr
 	(void)jobs;
 	(void)script;
 	write(arg, &call);
-	note_job(db, 1, buf_slice(&call), until);
+	note_job(db, false, buf_slice(&call), until);
 	fn(arg, reply);
 	buf_release(&call);
 }

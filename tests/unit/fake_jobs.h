@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 /* A line for each job: its database, how often it is run if more than once, and its call in
- * the words of wire.h: "3 6x dequeue ...". Forgets them. */
+ * the words of wire.h: "3 again dequeue ...", if it is repeated. Forgets them. */
 void assert_jobs(const char *lines);
 /* How often `text` is in them. */
 size_t fake_jobs_count(const char *text);

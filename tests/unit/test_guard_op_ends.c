@@ -434,9 +434,9 @@ static void what_was_sent_and_not_answered_leaves_the_line_and_is_released(void 
 	guard_op_undo(op, false);
 	/* As long as the guard, and the wait for it, may last. */
 	assert_float_equal(fake_jobs_until(), GUARD_NOW + 5 + 3, 0.001);
-	assert_jobs("2 6x dequeue 5 " GUARD_OF("k") " hasp:fence:" GUARD_OF("k") ": " QUEUE_OF(
-		"k") " " GUARD_OF("k") " hasp:fence secret worker-1 \"\" g token token undo "
-	                               "97\n");
+	assert_jobs("2 again dequeue 5 " GUARD_OF("k") " hasp:fence:" GUARD_OF(
+		"k") ": " QUEUE_OF("k") " " GUARD_OF("k") " hasp:fence secret worker-1 \"\" g "
+	                                                  "token token undo 97\n");
 	end(op, GUARD_OP_FAILED);
 }
 
@@ -447,7 +447,7 @@ static void each_key_of_what_was_not_answered_is_undone(void **state)
 
 	(void)guard_op_step(op, GUARD_EVENT_START);
 	guard_op_undo(op, false);
-	assert_int_equal(fake_jobs_count("6x dequeue "), 2);
+	assert_int_equal(fake_jobs_count("again dequeue "), 2);
 	end(op, GUARD_OP_FAILED);
 }
 

@@ -114,7 +114,7 @@ static void a_try_that_was_not_answered_is_undone_by_its_ticket(void **state)
 	sent_take(f, &rule_by_address, "worker-2");
 	hold_undo_awaited(f);
 	assert_int_equal(fake_jobs_count("dequeue"), 1);
-	assert_int_equal(fake_jobs_count("3 6x dequeue "), 1);
+	assert_int_equal(fake_jobs_count("3 again dequeue "), 1);
 	assert_int_equal(fake_jobs_count("worker-2"), 1);
 	assert_int_equal(fake_jobs_count("undo"), 1);
 	/* Once is enough. */

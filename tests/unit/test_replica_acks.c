@@ -314,7 +314,7 @@ static void undo_that_redis_does_not_answer_is_repeated_while_the_lease_lasts(vo
 	ask(f, 0, "a1");
 	time_passes(f, 0);
 	answer_all(f, OWN_RECORD, WRITTEN, ":0\r\n");
-	assert_jobs("3 " UNDO("a1") "3 6x " UNDO("a1"));
+	assert_jobs("3 " UNDO("a1") "3 again " UNDO("a1"));
 	assert_true(fake_jobs_until() == LEASE_UNTIL);
 	assert_answered(f, 0, false);
 }
@@ -328,7 +328,7 @@ static void undo_that_redis_refuses_is_repeated(void **state)
 	ask(f, 0, "a1");
 	time_passes(f, 0);
 	answer_all(f, OWN_RECORD, WRITTEN, ":0\r\n");
-	assert_jobs("3 " UNDO("a1") "3 6x " UNDO("a1"));
+	assert_jobs("3 " UNDO("a1") "3 again " UNDO("a1"));
 	assert_answered(f, 0, false);
 }
 
@@ -486,7 +486,7 @@ static void lock_is_given_back_if_the_connection_is_away_for_the_time_out(void *
 	ask(f, 1, "a2");
 	time_passes(f, 0.25);
 	assert_answered(f, 0, false);
-	assert_jobs("3 " UNDO("a1") "3 6x " UNDO("a1"));
+	assert_jobs("3 " UNDO("a1") "3 again " UNDO("a1"));
 	assert_logged("got=-1 reason=\"the connection that asks is not there\"");
 	assert_not_answered(f, 1);
 	time_passes(f, 0.3);

@@ -253,22 +253,83 @@ static void many_jobs_do_not_run_all_at_once(void **state)
 	assert_true(script_jobs_are_done(f->script_jobs));
 }
 
-static void a_repeated_job_is_run_so_often_whatever_the_answers(void **state)
+static void repeat(struct fake_redis *f, double sent, double until)
 {
-	struct fake_redis *f = *state;
 	struct buf call = BUF_INIT;
 
 	write_call(&call, "key");
-	script_job_repeat(f->script_jobs, 0, ANY, buf_slice(&call), 0, f->now + 60, 3);
-	fake_redis_answer(f, ":1\r\n");
-	fake_redis_advance(f, 0.6);
-	fake_redis_answer(f, "-ERR what\r\n");
-	fake_redis_advance(f, 0.6);
-	fake_redis_answer(f, ":0\r\n");
-	fake_redis_advance(f, 10);
-	assert_int_equal(fake_redis_ncalls(f), 0);
-	assert_true(script_jobs_are_done(f->script_jobs));
+	script_job_repeat(f->script_jobs, 0, ANY, buf_slice(&call), 0, sent, until);
 	buf_release(&call);
+}
+
+/* When the job is run in the next `seconds`, from `f->now`; each call gets the answer. */
+static const char *times_of_calls(struct fake_redis *f, double seconds, const char *answer)
+{
+	static char out[128];
+	double begin = f->now;
+	int n = 0;
+
+	out[0] = 0;
+	for (; f->now <= begin + seconds; fake_redis_advance(f, 0.25)) {
+		if (!fake_redis_ncalls(f))
+			continue;
+		n += snprintf(out + n, sizeof(out) - (size_t)n, "%.1f ", f->now - begin);
+		fake_redis_answer(f, answer);
+	}
+	return out;
+}
+
+static void a_repeated_job_is_run_until_its_time_is_over(void **state)
+{
+	struct fake_redis *f = *state;
+
+	repeat(f, f->now, f->now + 5);
+	assert_string_equal(times_of_calls(f, 60, ":1\r\n"), "0.0 0.5 1.5 3.5 5.0 ");
+	assert_true(script_jobs_are_done(f->script_jobs));
+	repeat(f, f->now, f->now + 0.5);
+	assert_string_equal(times_of_calls(f, 60, "-ERR what\r\n"), "0.0 0.5 ");
+	assert_true(script_jobs_are_done(f->script_jobs));
+}
+
+/* Redis stood still, and runs only now what the job is to undo. */
+static void its_time_counts_from_the_first_answer(void **state)
+{
+	struct fake_redis *f = *state;
+
+	repeat(f, f->now - 4, f->now + 1);
+	fake_redis_advance(f, 20);
+	assert_string_equal(times_of_calls(f, 60, ":1\r\n"), "0.0 0.5 1.5 3.5 5.0 ");
+	repeat(f, f->now - 4, f->now + 1);
+	fake_redis_break(f);
+	fake_redis_advance(f, 20);
+	fake_redis_repair(f);
+	assert_string_equal(times_of_calls(f, 60, ":1\r\n"), "0.0 0.5 1.5 3.5 5.0 ");
+}
+
+static void for_want_of_space_what_was_answered_is_given_up_first(void **state)
+{
+	struct fake_redis *f = *state;
+	struct outcome o = { 0 };
+
+	repeat(f, f->now, f->now + 5);
+	fake_redis_answer(f, ":1\r\n");
+	script_jobs_set_max(f->script_jobs, script_jobs_nbytes(f->script_jobs));
+	run(f, f->now + 60, &o);
+	assert_int_equal(script_jobs_given_up(f->script_jobs), 0);
+	assert_string_equal(times_of_calls(f, 60, ":7\r\n"), "0.0 ");
+	assert_string_equal(o.text, "7");
+}
+
+static void stopping_gives_up_what_is_to_be_repeated(void **state)
+{
+	struct fake_redis *f = *state;
+
+	repeat(f, f->now, f->now + 5);
+	fake_redis_answer(f, ":1\r\n");
+	assert_false(script_jobs_are_done(f->script_jobs));
+	script_jobs_stop(f->script_jobs);
+	assert_true(script_jobs_are_done(f->script_jobs));
+	assert_int_equal(script_jobs_nbytes(f->script_jobs), 0);
 }
 
 static void write_time(void *arg, struct buf *out)
@@ -445,7 +506,10 @@ int main(void)
 		TEST(a_job_whose_time_is_over_is_given_up),
 		TEST(jobs_that_take_too_much_memory_are_given_up),
 		TEST(many_jobs_do_not_run_all_at_once),
-		TEST(a_repeated_job_is_run_so_often_whatever_the_answers),
+		TEST(a_repeated_job_is_run_until_its_time_is_over),
+		TEST(its_time_counts_from_the_first_answer),
+		TEST(for_want_of_space_what_was_answered_is_given_up_first),
+		TEST(stopping_gives_up_what_is_to_be_repeated),
 		TEST(a_written_job_is_written_anew_for_each_try),
 		TEST(stopping_gives_up_what_waits_and_what_is_not_answered),
 		TEST_TWO(a_job_goes_to_the_node_that_serves_its_key),

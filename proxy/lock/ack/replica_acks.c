@@ -22,8 +22,6 @@
 /* How long hasp waits for the release of a lock before it answers the client that the lock was
  * not taken. */
 #define RELEASE_SECONDS 1.0
-/* How often hasp undoes a try if Redis does not answer. */
-#define UNDO_TIMES 6
 /* If an answer to WAIT is greater, it is not a number of replicas. */
 #define REPLICAS_MAX 10000
 static const char not_a_count[] = "the answer to WAIT is not understood";
@@ -114,7 +112,7 @@ static void on_released(void *arg, const redisReply *reply)
 		struct buf out = BUF_INIT;
 		enum script_id script = write_undo(a, &out);
 		script_job_repeat(a->all->script_jobs, a->terms.db, script, buf_slice(&out), 0,
-		                  a->terms.until, UNDO_TIMES);
+		                  timers_now(a->all->timers), a->terms.until);
 		buf_release(&out);
 	}
 	replica_ask_end(a, false);

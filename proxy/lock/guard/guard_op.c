@@ -12,9 +12,6 @@
 #include "lock/scripts/script_call.h"
 #include "resp/write.h"
 
-/* How often a try that may still be on its way is undone. */
-#define UNDO_TIMES 6
-
 /* --- beginning and end -------------------------------------------------------------- */
 
 /* Returns when a guard ends that the last request has acquired. */
@@ -442,7 +439,7 @@ void guard_op_undo(struct guard_op *op, bool keeps_read)
 		script = rewrite_dequeue(&out, &t, true, &how);
 		/* The waiter may be back at the place that it got when it began to wait. */
 		script_job_repeat(read_sets_jobs(op->table), db, script, buf_slice(&out),
-		                  op->sent_at - (double)op->wait_ms / 1000, until, UNDO_TIMES);
+		                  op->sent_at - (double)op->wait_ms / 1000, op->sent_at, until);
 	}
 	buf_release(&out);
 	buf_release(&name);

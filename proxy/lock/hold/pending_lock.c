@@ -12,8 +12,6 @@
 #include "commands/args.h"
 #include "lock/model/lease.h"
 
-/* How often hasp undoes a try that may still be on its way. */
-#define UNDO_TIMES 6
 /* How long hasp tries to undo a call at most. */
 #define UNDO_SECONDS 3600.0
 
@@ -361,7 +359,7 @@ static void undo_by_ticket(struct pending_lock *p, int db, const struct lock_try
 	enum script_id script = rewrite_dequeue(&out, t, true, &how);
 
 	script_job_repeat(p->holds->script_jobs, db, script, buf_slice(&out),
-	                  t->place < 0 ? p->sent_at - p->waited : 0, until, UNDO_TIMES);
+	                  t->place < 0 ? p->sent_at - p->waited : 0, p->sent_at, until);
 	buf_release(&out);
 }
 

@@ -17,6 +17,8 @@
 /* How many run at once; the others run soon after, so that hasp serves clients in between. */
 #define SWEEP_MOST 1000
 #define SWEEP_SOON_SECONDS 0.002
+/* So long a repeated job waits for its first answer. */
+#define UNANSWERED_SECONDS 3600.0
 /* Warnings in ten seconds. */
 #define WARNINGS_MAX 1
 /* How many redirections a job follows at once: a cluster's nodes that disagree may send it to
@@ -27,7 +29,7 @@
 struct job_queue {
 	struct list in_all;
 	struct node *at; /* NULL: hasp does not know the node */
-	struct list jobs; /* they wait for Redis, or for their next run */
+	struct list jobs; /* they wait for Redis */
 	size_t n;
 	uint64_t nsent; /* calls */
 	uint64_t text_sent[SCRIPT_COUNT]; /* the last call with the script's text; 0: none */
@@ -39,7 +41,8 @@ struct script_jobs {
 	struct proofs proofs;
 	enum key_naming naming;
 	struct list queues;
-	size_t nwaiting; /* in all of them */
+	struct list resting; /* repeated jobs, until it is time to run them again */
+	size_t nwaiting; /* in all of them, and of these */
 	struct timer sweep; /* runs while some wait */
 	size_t nbytes, max_nbytes; /* memory of all jobs, and how much that may be */
 	struct log_limit given_up; /* of the log lines of that name */
@@ -49,7 +52,7 @@ struct script_jobs {
 
 struct script_job {
 	struct script_jobs *all;
-	struct list node; /* in a queue, or in no list while it is in flight */
+	struct list node; /* in a queue or in `resting`; in no list while it is in flight */
 	struct node *at; /* where it was sent last */
 	uint64_t sent; /* job_queue.nsent when it was sent */
 	int db;
@@ -59,7 +62,9 @@ struct script_job {
 	double since; /* the last argument is the time since then; 0: no such argument */
 	double until;
 	unsigned nredirected; /* redirections at the last try */
-	unsigned again; /* how many more times it runs, whatever the answer */
+	double lasts; /* a repeated job's seconds from its first answer; 0: not repeated */
+	double pause; /* the last one between two of its calls; 0: it has no answer yet */
+	double due; /* while it rests: when it runs again */
 	script_job_write_fn *write; /* NULL: `evalsha` is good for every try */
 	script_job_fn *fn;
 	void *arg;
@@ -186,25 +191,50 @@ static int script_job_send(struct script_job *job)
 
 static void script_job_on_sweep(struct timer *t, double now);
 
+static void script_job_append(struct script_job *job, struct list *to)
+{
+	struct script_jobs *all = job->all;
+
+	list_append(to, &job->node);
+	all->nwaiting++;
+	if (!timer_is_running(&all->sweep))
+		timer_start(all->timers, &all->sweep, script_job_on_sweep,
+		            timers_now(all->timers) + SWEEP_SECONDS, SWEEP_SECONDS);
+}
+
+static void script_job_queue(struct script_job *job)
+{
+	struct job_queue *q = queue_at(job->all, script_job_node(job));
+
+	q->n++;
+	script_job_append(job, &q->jobs);
+}
+
 /* Waits until Redis is back, or can run the job. `reply`: the job's answer if that would be too
  * late. */
 static void script_job_wait(struct script_job *job, const redisReply *reply)
 {
-	struct script_jobs *all = job->all;
-	struct job_queue *q;
-	double now = all->ending ? 0 : timers_now(all->timers);
+	if (job->all->ending || timers_now(job->all->timers) >= job->until)
+		script_job_end(job, reply);
+	else
+		script_job_queue(job);
+}
 
-	if (all->ending || now >= job->until) {
+/* A repeated job was answered. Each pause is twice as long as the one before, and the last one
+ * ends with the job's time. */
+static void script_job_rest(struct script_job *job, const redisReply *reply)
+{
+	double now = job->all->ending ? 0 : timers_now(job->all->timers);
+
+	if (!job->pause)
+		job->until = now + job->lasts;
+	if (job->all->ending || now >= job->until) {
 		script_job_end(job, reply);
 		return;
 	}
-	q = queue_at(all, script_job_node(job));
-	list_append(&q->jobs, &job->node);
-	q->n++;
-	all->nwaiting++;
-	if (!timer_is_running(&all->sweep))
-		timer_start(all->timers, &all->sweep, script_job_on_sweep, now + SWEEP_SECONDS,
-		            SWEEP_SECONDS);
+	job->pause = job->pause ? 2 * job->pause : SWEEP_SECONDS;
+	job->due = now + job->pause < job->until ? now + job->pause : job->until;
+	script_job_append(job, &job->all->resting);
 }
 
 static struct script_job *shift_waiting(struct script_jobs *all, struct job_queue *q)
@@ -223,8 +253,14 @@ static struct script_job *shift_waiting(struct script_jobs *all, struct job_queu
 static bool give_up_for_space(struct script_job *job)
 {
 	struct script_jobs *all = job->all;
+	struct list *rested;
 	uint32_t suppressed;
 
+	/* Those that Redis has answered already can be spared first. */
+	while (all->nbytes > all->max_nbytes && (rested = list_shift(&all->resting))) {
+		all->nwaiting--;
+		script_job_end(container_of(rested, struct script_job, node), NULL);
+	}
 	if (all->nbytes <= all->max_nbytes)
 		return false;
 	metrics_count(&all->ngiven_up, 1);
@@ -268,9 +304,8 @@ static void script_job_on_reply(void *arg, const redisReply *reply)
 			script_job_wait(job, reply);
 	} else if (!reply || (is_error && reply_error_is_temporary(reply->str))) {
 		script_job_wait(job, reply);
-	} else if (job->again) {
-		job->again--;
-		script_job_wait(job, reply);
+	} else if (job->lasts > 0) {
+		script_job_rest(job, reply);
 	} else {
 		script_job_end(job, reply);
 	}
@@ -304,11 +339,26 @@ static void resume_all(struct script_jobs *all)
 		resume_queue(all, container_of(l, struct job_queue, in_all));
 }
 
+static void wake_rested(struct script_jobs *all, double now)
+{
+	struct list *next;
+
+	for (struct list *l = all->resting.next; l != &all->resting; l = next) {
+		struct script_job *job = container_of(l, struct script_job, node);
+		next = l->next;
+		if (job->due > now)
+			continue;
+		list_remove(l);
+		all->nwaiting--;
+		script_job_queue(job);
+	}
+}
+
 static void script_job_on_sweep(struct timer *t, double now)
 {
 	struct script_jobs *all = container_of(t, struct script_jobs, sweep);
 
-	(void)now;
+	wake_rested(all, now);
 	resume_all(all);
 	if (all->nwaiting == 0)
 		timer_stop(all->timers, t);
@@ -345,6 +395,7 @@ struct script_jobs *script_jobs_new(struct timers *timers, struct topology *topo
 	all->naming = topology->only ? KEY_NAMING_SERVER : KEY_NAMING_CLUSTER;
 	proofs_init(&all->proofs, process);
 	list_init(&all->queues);
+	list_init(&all->resting);
 	all->max_nbytes = SIZE_MAX;
 	return all;
 }
@@ -358,6 +409,8 @@ void script_jobs_stop(struct script_jobs *all)
 	for (struct list *l = all->queues.next; l != &all->queues; l = l->next)
 		while ((job = shift_waiting(all, container_of(l, struct job_queue, in_all))))
 			script_job_end(job, NULL);
+	for (struct list *l; (l = list_shift(&all->resting)); all->nwaiting--)
+		script_job_end(container_of(l, struct script_job, node), NULL);
 }
 
 void script_jobs_free(struct script_jobs *all)
@@ -454,12 +507,13 @@ void script_job_run(struct script_jobs *all, int db, enum script_id script,
 }
 
 void script_job_repeat(struct script_jobs *all, int db, enum script_id script,
-                       struct slice evalsha, double since, double until, unsigned times)
+                       struct slice evalsha, double since, double sent, double until)
 {
-	struct script_job *job = script_job_new(all, db, script, until, NULL, NULL);
+	double first = timers_now(all->timers) + UNANSWERED_SECONDS;
+	struct script_job *job = script_job_new(all, db, script, first, NULL, NULL);
 
 	job->since = since;
-	job->again = times - 1;
+	job->lasts = until - sent;
 	write_and_start(job, evalsha);
 }
 

@@ -13,6 +13,8 @@
  *        | not connected   |     v
  *        `---------------> waiting ---- too late -----> fn(NULL), or fn(the last answer)
  *                          (sent again each half second, and by script_jobs_resume())
+ *
+ *   script_job_repeat(): answered --> rests --> sent again --> ... --> its time is over
  */
 #ifndef HASP_LOCK_SCRIPTS_SCRIPT_JOB_H
 #define HASP_LOCK_SCRIPTS_SCRIPT_JOB_H
@@ -83,12 +85,13 @@ typedef void script_job_fn(void *arg, const redisReply *reply);
 void script_job_run(struct script_jobs *all, int db, enum script_id script,
                     struct slice evalsha, double until, script_job_fn *fn, void *arg);
 
-/* Runs the call `times` times, half a second apart; the answers do not matter. `since`, a time
- * by the timers' clock: each call gets one more argument, how many ms ago that was; 0: it does
- * not.
- */
+/* Runs the call again and again, with growing pauses; ignores the answers. The job undoes a
+ * call that was sent at `sent`, and whose effects end at `until` if Redis ran it then. But
+ * Redis may have stood still, so the time counts from the first answer: the last call runs when
+ * that time is over. `since`, a time by the timers' clock: each call gets one more argument
+ * than `evalsha` has, the age of `since` in ms; 0: it does not. */
 void script_job_repeat(struct script_jobs *all, int db, enum script_id script,
-                       struct slice evalsha, double since, double until, unsigned times);
+                       struct slice evalsha, double since, double sent, double until);
 
 /* script_job_run() of a call that depends on when it is made: `write` appends it before each
  * try. */
