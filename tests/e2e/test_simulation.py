@@ -22,11 +22,13 @@ BREAKS = {
     "rules": "last_first newcomers_first foreign_as_nobody release_by_anybody one_owner one_rule_less "
              "forget_holds never_retry same_random",
     "verbs": "falling_fences counted_fences hand_off_held release_by_anybody wall_clock",
-    "places": "last_first never_renew",
+    "places": "last_first never_renew limit_more",
     "sides": "trust_late_grants forget_undo keep_at_disconnect stay_in_line never_look deaf_waiters",
     "circles": "blind_to_circles cry_wolf nobody_owns waiters_own take_held keep_parts",
     "guards": "write_unchecked finish_unchecked grant_unchecked check_ignored",
     "quorums": "minority_wins least_fence endless_votes forget_votes",
+    "legacy": "set_by_anybody expire_by_anybody write_by_anybody persist_locks forget_owner forget_lease "
+              "forget_count count_for_owner take_back_all",
 }
 
 
