@@ -50,6 +50,7 @@ static struct writer {
 	struct buf values[2]; /* as they were read */
 	size_t update; /* its number, while it writes */
 	size_t nreplies; /* that come before the one that tells what became of it */
+	bool is_new; /* it has read nothing over this connection */
 	bool has_left;
 } writers[WRITERS];
 
@@ -144,10 +145,11 @@ static void forget_values(struct writer *w)
 
 static void read_keys(struct writer *w)
 {
-	bool checked = chance_one_in(3);
+	bool checked = chance_one_in(3), is_new = w->is_new;
 	int first = checked ? FIRST_CHECKED : 0,
 	    n = checked ? KEYS - FIRST_CHECKED : FIRST_CHECKED;
 
+	w->is_new = false;
 	w->how = (enum how)chance(WRITE_WAYS);
 	w->keys[0] = first + (int)chance((uint64_t)n);
 	w->keys[1] = -1;
@@ -165,6 +167,9 @@ static void read_keys(struct writer *w)
 		w->nreplies = 1;
 		app_call(&w->app, "WATCH %s", names[w->keys[0]]);
 		app_call(&w->app, "GET %s", names[w->keys[0]]);
+	} else if (checked && is_new) {
+		/* It fails. (Later in a session, what was read before would still count.) */
+		app_call(&w->app, "GETEX %s PX -1", names[w->keys[0]]);
 	} else {
 		app_call(&w->app, "GET %s", names[w->keys[0]]);
 	}
@@ -212,14 +217,15 @@ static void write_keys(struct writer *w)
 	}
 }
 
-/* An error of a guard says that the command was not run; of any other, and of what was to
- * follow it, nothing is known. */
+/* An error of a guard, or of a GETEX that is wrong, says that the command was not run; of
+ * any other, and of what was to follow it, nothing is known. */
 static bool is_refusal(const redisReply *r)
 {
 	return r->type == REDIS_REPLY_NIL ||
 	       (r->type == REDIS_REPLY_ERROR &&
 	        (strncmp(r->str, "LOCKED ", 7) == 0 || strncmp(r->str, "LOCKLOST ", 9) == 0 ||
-	         strncmp(r->str, "DEADLOCK ", 9) == 0));
+	         strncmp(r->str, "DEADLOCK ", 9) == 0 ||
+	         strncmp(r->str, "ERR invalid expire ", 19) == 0));
 }
 
 static void on_read(struct writer *w, const redisReply *r)
@@ -289,6 +295,7 @@ static void on_connected(struct app *c)
 {
 	struct writer *w = container_of(c, struct writer, app);
 
+	w->is_new = true;
 	simulation->closing ? leave(w) : think(w);
 }
 
@@ -351,7 +358,7 @@ const struct model model_guards = {
 	.about = "clients that read guarded keys, compute and write",
 	.ini = "[guard mine]\npattern = mine:*\nacquire_on = GET MGET\nlease = 600ms\n"
 	       "wait = 900ms\n"
-	       "[guard checked]\npattern = checked:*\nacquire_on = GET MGET\n"
+	       "[guard checked]\npattern = checked:*\nacquire_on = GET MGET GETEX\n"
 	       "strategy = check\n",
 	.nhasps = 2,
 	.nworkers = 2,
