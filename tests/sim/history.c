@@ -319,8 +319,9 @@ static void check_holders(struct try *t)
 		struct try *o = container_of(at, struct try, node);
 		if (!excludes(t, o) || !believes(o))
 			continue;
-		/* hasp may know before the client that the connection is cut. */
-		if (o->ends_with_connection && o->client->disturbed_until >= o->granted)
+		/* hasp may know before the client that the connection is over. */
+		if (o->ends_with_connection &&
+		    (o->client->disturbed_until >= o->granted || simnet_is_ended(o->client)))
 			continue;
 		if (o->sure_until > world_now()) {
 			nsure++;

@@ -451,6 +451,16 @@ size_t simnet_count(const struct machine *m)
 	return n;
 }
 
+bool simnet_is_ended(const struct machine *m)
+{
+	for (struct list *at = simnet.socks.next; at != &simnet.socks; at = at->next) {
+		const struct sock *s = container_of(at, struct sock, node);
+		if (s->machine == m && !s->closed && s->peer && s->peer->shut)
+			return true;
+	}
+	return false;
+}
+
 struct sock *simnet_pick(const struct machine *m, size_t n)
 {
 	for (struct list *at = simnet.socks.next; at != &simnet.socks; at = at->next) {

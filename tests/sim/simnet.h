@@ -67,6 +67,8 @@ void simnet_each(const struct machine *m, void (*call)(void *arg, struct sock *s
 size_t simnet_count(const struct machine *m);
 /* The `n`th of them, from 0, for chance to pick. */
 struct sock *simnet_pick(const struct machine *m, size_t n);
+/* Has a peer of the machine ended their connection, which the machine may not know yet? */
+bool simnet_is_ended(const struct machine *m);
 struct machine *sock_machine(const struct sock *s);
 struct sock *sock_peer(const struct sock *s);
 /* Breaks the connection: both ends are reset, and of what is on its way a part is lost. */
