@@ -22,9 +22,9 @@ BREAKS = {
     "rules": "last_first newcomers_first foreign_as_nobody release_by_anybody one_owner one_rule_less "
              "forget_holds never_retry same_random",
     "verbs": "falling_fences counted_fences hand_off_held release_by_anybody wall_clock "
-             "overtake_queue nobody_present",
+             "overtake_queue nobody_present never_look",
     "places": "last_first never_renew limit_more",
-    "sides": "trust_late_grants forget_undo keep_at_disconnect stay_in_line never_look deaf_waiters "
+    "sides": "trust_late_grants forget_undo keep_at_disconnect stay_in_line deaf_waiters "
              "writer_beside_readers readers_pass",
     "circles": "blind_to_circles cry_wolf nobody_owns waiters_own take_held keep_parts",
     "guards": "write_unchecked finish_unchecked grant_unchecked check_ignored trust_swallowed trust_unchecked",
