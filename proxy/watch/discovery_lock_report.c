@@ -239,10 +239,11 @@ static void put_questions(struct buf *out, const struct finding *f,
 			"send CLIENT SETNAME with one name: owner = name.\n"
 			";     If each must release what it took: owner = connection.\n");
 	if (f->lock.n[SEEN_RETURNED])
-		buf_puts(out, ";   Question: is the integer that the script returns the time "
-		              "at which the lock ends? If so, other clients compare that time,\n"
-		              ";     and no rule keeps them out when it has passed: have the "
-		              "application ask for a longer time. If not, use this section.\n");
+		buf_puts(out,
+		         ";   Question: is the integer that the script returns the time "
+		         "at which the lock ends? If so, other clients compare that time,\n"
+		         ";     and no rule keeps them out when it has passed: have the "
+		         "application ask for a longer time. If not, use this section.\n");
 	if (verdict_may_count(&f->lock))
 		buf_puts(out,
 		         ";   Question: is this a lock, or a counter? A connection that had "

@@ -137,14 +137,13 @@ static void judge_expiry(struct lock_verdict *v, const struct lock_sums *l)
 		v->longest = (double)l->lease_ms_min / 1e3;
 }
 
-/* Most releases by other connections have it in common, or as many as are the pool's; those that do
- * not are the harm that was seen. */
+/* Most releases by other connections have it in common, or as many as are the pool's; those
+ * that do not are the harm that was seen. */
 static bool fits(const struct lock_verdict *v, const struct lock_sums *l, uint64_t n)
 {
 	uint64_t harm = extra_deletes(l) + v->late + v->unreleased + l->n[SEEN_VOIDS];
 
-	return (n * 2 > l->n[SEEN_FOREIGN] || n >= v->hopped) &&
-	       l->n[SEEN_FOREIGN] - n <= harm;
+	return (n * 2 > l->n[SEEN_FOREIGN] || n >= v->hopped) && l->n[SEEN_FOREIGN] - n <= harm;
 }
 
 static const char *owner_of_pool(struct lock_verdict *v, const struct lock_sums *l)
