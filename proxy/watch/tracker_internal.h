@@ -224,7 +224,8 @@ struct held_lock {
 	bool outlived; /* counted as SEEN_OUTLIVED */
 	bool expired; /* counted as SEEN_EXPIRED */
 	bool lost; /* counted as SEEN_LOST */
-	bool retaken; /* by another call of its script: its expiry, which is not known, is over */
+	bool retaken; /* by another call of its script: its expiry, which is not known, is over
+	               */
 	double lapsed; /* when its client went on after the expiry; 0: it was not seen to */
 	enum lock_way way;
 	uint64_t script; /* that took it; 0: none did */

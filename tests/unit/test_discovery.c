@@ -251,7 +251,8 @@ static void take_by_script(struct fixture *f, size_t i, int number)
 
 	snprintf(name, sizeof(name), "token%d", number);
 	token = value(f, name);
-	tracker_script(by(f, i, "lock:a"), &(struct tracker_script){ 1, &token, 1, 1, true, 0 });
+	tracker_script(by(f, i, "lock:a"),
+	               &(struct tracker_script){ 1, &token, 1, 1, true, 0 });
 }
 
 static void release_by_script(struct fixture *f, size_t i, int number, bool is_there)
