@@ -28,22 +28,30 @@ struct guard_sums *tracker_guard_sums(struct tracker *d, struct key_group *s)
 	return s->guard;
 }
 
-uint64_t lock_taken(const struct lock_sums *l)
+static uint64_t sum_ways(const uint64_t n[WAYS])
 {
-	uint64_t n = 0;
+	uint64_t sum = 0;
 
 	for (size_t i = 0; i < WAYS; i++)
-		n += l->taken[i];
-	return n;
+		sum += n[i];
+	return sum;
+}
+
+uint64_t lock_taken(const struct lock_sums *l)
+{
+	return sum_ways(l->taken);
 }
 
 uint64_t lock_tries(const struct lock_sums *l)
 {
-	uint64_t n = 0;
+	return sum_ways(l->tries);
+}
 
-	for (size_t i = 0; i < WAYS; i++)
-		n += l->tries[i];
-	return n;
+/* By its owner or by another one, also after the owner's connection had closed. */
+static uint64_t lock_released(const struct lock_sums *l)
+{
+	return l->n[SEEN_RELEASED] + l->n[SEEN_CHECKED] + l->n[SEEN_FOREIGN] +
+	       l->n[SEEN_OUTLASTED];
 }
 
 /* --- who owns a lock ---------------------------------------------------------------------- */
@@ -102,6 +110,15 @@ static void judge_releases(struct lock_verdict *v, const struct lock_sums *l)
 	v->stolen = l->n[SEEN_STOLEN] + l->n[SEEN_FOREIGN] - v->hopped;
 }
 
+/* Of the locks that ended without a release, the holders of all but `never` came late. */
+static void count_as_late(struct lock_verdict *v, uint64_t never)
+{
+	uint64_t late = less(v->unreleased, never);
+
+	v->late += late;
+	v->unreleased -= late;
+}
+
 /* Locks that ended without a release: did their holders come late, or never? */
 static void judge_expiry(struct lock_verdict *v, const struct lock_sums *l)
 {
@@ -114,22 +131,14 @@ static void judge_expiry(struct lock_verdict *v, const struct lock_sums *l)
 	v->unreleased = l->n[SEEN_UNRELEASED] + l->n[SEEN_LAPSED] - lapsed;
 	/* Each holder looks at the value before it sends a DEL; one that finds another's, or
 	 * none, was late. */
-	if (verdict_compares(l)) {
-		uint64_t never = less(lock_taken(l), l->n[SEEN_LOOKS] + l->n[SEEN_ABANDONED] +
-		                                             l->n[SEEN_CHECKED]);
-		uint64_t late = less(v->unreleased, never);
-		v->late += late;
-		v->unreleased -= late;
-	}
+	if (verdict_compares(l))
+		count_as_late(v, less(lock_taken(l), l->n[SEEN_LOOKS] + l->n[SEEN_ABANDONED] +
+		                                             l->n[SEEN_CHECKED]));
 	/* A pool sends the late DEL on a connection that does not have the lock. */
-	if (v->hopped) {
-		uint64_t never = less(lock_taken(l), l->n[SEEN_DELETES] + l->n[SEEN_ABANDONED] +
+	if (v->hopped)
+		count_as_late(v, less(lock_taken(l), l->n[SEEN_DELETES] + l->n[SEEN_ABANDONED] +
 		                                             l->n[SEEN_CHECKED] +
-		                                             l->n[SEEN_LAPSED]);
-		uint64_t late = less(v->unreleased, never);
-		v->late += late;
-		v->unreleased -= late;
-	}
+		                                             l->n[SEEN_LAPSED]));
 	v->longest = l->held.longest;
 	if (lapsed && l->lapsed_longest > v->longest)
 		v->longest = l->lapsed_longest;
@@ -234,10 +243,7 @@ bool verdict_says_lock(struct slice pattern)
 bool verdict_was_left(const struct lock_sums *l)
 {
 	return lock_taken(l) == l->taken[WAY_INCR] && l->n[SEEN_BARE_LEFT] > 0 &&
-	       l->n[SEEN_RETRIED] > 0 &&
-	       l->n[SEEN_RELEASED] + l->n[SEEN_CHECKED] + l->n[SEEN_FOREIGN] +
-	                       l->n[SEEN_OUTLASTED] ==
-	               0;
+	       l->n[SEEN_RETRIED] > 0 && lock_released(l) == 0;
 }
 
 bool verdict_may_count(const struct lock_sums *l)
@@ -250,9 +256,7 @@ bool verdict_may_count(const struct lock_sums *l)
 bool verdict_is_lock(const struct key_group *s)
 {
 	const struct lock_sums *l = s->lock;
-	uint64_t released = l ? l->n[SEEN_RELEASED] + l->n[SEEN_CHECKED] + l->n[SEEN_FOREIGN] +
-	                                    l->n[SEEN_OUTLASTED]
-	                      : 0;
+	uint64_t released = l ? lock_released(l) : 0;
 
 	if (l && verdict_was_left(l))
 		return verdict_says_lock(s->node.key);

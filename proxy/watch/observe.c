@@ -143,50 +143,46 @@ static void report_pool(const struct observed_rule *rule, const struct lock_sums
 		           v->owner);
 }
 
+static void report_times(uint64_t n, const char *what, struct buf *out)
+{
+	if (n)
+		buf_printf(out, "%llu times %s; ", ULL(n), what);
+}
+
 /* The verdict of what discovery would say of a pattern, on the rule's own terms. */
 static void report_verdict(const struct observed_rule *rule, const struct lock_sums *l,
                            struct buf *out)
 {
 	struct lock_verdict v = lock_verdict(l);
-	uint64_t foreign = v.stolen + l->n[SEEN_CHANGED];
 	size_t before;
 
 	buf_printf(out, "observed lock=%s verdict=\"", rule->name);
 	before = buf_len(out);
 	if (v.hopped)
 		report_pool(rule, l, &v, out);
-	if (foreign)
-		buf_printf(out,
-		           "%llu times another client's lock was deleted or changed, which "
-		           "any rule prevents; ",
-		           ULL(foreign));
-	if (l->n[SEEN_OUTLASTED])
-		buf_printf(out,
-		           "%llu times a lock was released after the connection that took it "
-		           "had closed, which needs on_disconnect = keep and an owner that "
-		           "both have in common; ",
-		           ULL(l->n[SEEN_OUTLASTED]));
-	if (v.late)
-		buf_printf(out,
-		           "%llu times the work took longer than the lock lasted, which renew "
-		           "= yes prevents; ",
-		           ULL(v.late));
-	if (l->n[SEEN_BARE])
-		buf_printf(out,
-		           "%llu times a lock had no expiry when it was taken, and would have "
-		           "stayed if its holder had died then; ",
-		           ULL(l->n[SEEN_BARE]));
-	if (v.unreleased)
-		buf_printf(out,
-		           "%llu times a lock expired unreleased, although its connection "
-		           "stayed open: where the work goes on until then, renew = yes "
-		           "prevents that; ",
-		           ULL(v.unreleased));
-	if (l->n[SEEN_LOST])
-		buf_printf(out,
-		           "%llu times a holder found its lock gone before its expiry: a "
-		           "client or script that hasp does not see deleted it; ",
-		           ULL(l->n[SEEN_LOST]));
+	report_times(v.stolen + l->n[SEEN_CHANGED],
+	             "another client's lock was deleted or changed, which any rule prevents",
+	             out);
+	report_times(l->n[SEEN_OUTLASTED],
+	             "a lock was released after the connection that took it had closed, which "
+	             "needs on_disconnect = keep and an owner that both have in common",
+	             out);
+	report_times(v.late,
+	             "the work took longer than the lock lasted, which renew = yes prevents",
+	             out);
+	report_times(l->n[SEEN_BARE],
+	             "a lock had no expiry when it was taken, and would have stayed if its "
+	             "holder had died then",
+	             out);
+	report_times(
+		v.unreleased,
+		"a lock expired unreleased, although its connection stayed open: where the "
+		"work goes on until then, renew = yes prevents that",
+		out);
+	report_times(l->n[SEEN_LOST],
+	             "a holder found its lock gone before its expiry: a client or script that "
+	             "hasp does not see deleted it",
+	             out);
 	buf_puts(out, buf_len(out) > before ? "see mode = enforce\"\n"
 	                                    : "nothing wrong was seen\"\n");
 }

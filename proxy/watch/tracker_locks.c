@@ -120,6 +120,18 @@ void tracker_add_open_holds(struct lock_sums *l, const struct key_group *group, 
 	}
 }
 
+/* Its client ends, or the tracker forgets it, and it was not released. */
+static void sum_up_held(struct held_lock *h, double now)
+{
+	struct lock_sums *l = h->key->group->lock;
+
+	tracker_sum_up_unreleased(l, h, now);
+	l->n[SEEN_BARE_LEFT] += h->bare;
+	l->n[SEEN_BARE_STAYED] += h->bare;
+	if (h->way == WAY_INCR && verdict_says_lock(h->key->group->node.key))
+		mark_lock(h->key);
+}
+
 /* It was released, by its client or on behalf of it. */
 static void sum_up_hold(struct held_lock *h, double at)
 {
@@ -138,11 +150,7 @@ void tracker_hold_end(struct tracker *d, struct held_lock *h, double now)
 	case HOLD_LEFT:
 		break;
 	case HOLD_HELD:
-		tracker_sum_up_unreleased(l, h, now);
-		l->n[SEEN_BARE_LEFT] += h->bare;
-		l->n[SEEN_BARE_STAYED] += h->bare;
-		if (h->way == WAY_INCR && verdict_says_lock(h->key->group->node.key))
-			mark_lock(h->key);
+		sum_up_held(h, now);
 		break;
 	case HOLD_MAYBE:
 		l->n[SEEN_CHECKED]++;
@@ -160,17 +168,11 @@ void tracker_hold_end(struct tracker *d, struct held_lock *h, double now)
 
 void tracker_hold_leave(struct tracker *d, struct held_lock *h, double now)
 {
-	struct lock_sums *l = h->key->group->lock;
-
 	if (h->state != HOLD_HELD || has_run_out(h, now) || h->retaken) {
 		tracker_hold_end(d, h, now);
 		return;
 	}
-	tracker_sum_up_unreleased(l, h, now);
-	l->n[SEEN_BARE_LEFT] += h->bare;
-	l->n[SEEN_BARE_STAYED] += h->bare;
-	if (h->way == WAY_INCR && verdict_says_lock(h->key->group->node.key))
-		mark_lock(h->key);
+	sum_up_held(h, now);
 	list_remove(&h->in_client);
 	h->client->nholds--;
 	h->client = NULL;
@@ -473,8 +475,7 @@ static bool is_akin(const struct held_lock *h, const struct tracker_client *c)
 
 	if (knows_value(h, c) || (rule && rule->by_value))
 		return true;
-	return !was_refused &&
-	       ((c->address && c->address == h->address) || (c->name && c->name == h->name));
+	return !was_refused && is_like_holder(c, h);
 }
 
 void tracker_expires(const struct tracker_act *a, int64_t lease_ms)

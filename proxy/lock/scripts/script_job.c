@@ -17,7 +17,7 @@
 /* How many run at once; the others run soon after, so that hasp serves clients in between. */
 #define SWEEP_MOST 1000
 #define SWEEP_SOON_SECONDS 0.002
-/* So long a repeated job waits for its first answer. */
+/* How long a repeated job waits for its first answer. */
 #define UNANSWERED_SECONDS 3600.0
 /* Warnings in ten seconds. */
 #define WARNINGS_MAX 1
@@ -42,7 +42,7 @@ struct script_jobs {
 	enum key_naming naming;
 	struct list queues;
 	struct list resting; /* repeated jobs, until it is time to run them again */
-	size_t nwaiting; /* in all of them, and of these */
+	size_t nwaiting; /* jobs in all queues and in `resting` */
 	struct timer sweep; /* runs while some wait */
 	size_t nbytes, max_nbytes; /* memory of all jobs, and how much that may be */
 	struct log_limit given_up; /* of the log lines of that name */
@@ -248,19 +248,27 @@ static struct script_job *shift_waiting(struct script_jobs *all, struct job_queu
 	return container_of(node, struct script_job, node);
 }
 
+static struct script_job *shift_resting(struct script_jobs *all)
+{
+	struct list *node = list_shift(&all->resting);
+
+	if (!node)
+		return NULL;
+	all->nwaiting--;
+	return container_of(node, struct script_job, node);
+}
+
 /* Gives the job up if Redis is away and the waiting jobs take too much memory: the lease that
  * the job is about ends anyway. */
 static bool give_up_for_space(struct script_job *job)
 {
 	struct script_jobs *all = job->all;
-	struct list *rested;
+	struct script_job *resting;
 	uint32_t suppressed;
 
-	/* Those that Redis has answered already can be spared first. */
-	while (all->nbytes > all->max_nbytes && (rested = list_shift(&all->resting))) {
-		all->nwaiting--;
-		script_job_end(container_of(rested, struct script_job, node), NULL);
-	}
+	/* Jobs that Redis has answered at least once go first. */
+	while (all->nbytes > all->max_nbytes && (resting = shift_resting(all)))
+		script_job_end(resting, NULL);
 	if (all->nbytes <= all->max_nbytes)
 		return false;
 	metrics_count(&all->ngiven_up, 1);
@@ -409,8 +417,8 @@ void script_jobs_stop(struct script_jobs *all)
 	for (struct list *l = all->queues.next; l != &all->queues; l = l->next)
 		while ((job = shift_waiting(all, container_of(l, struct job_queue, in_all))))
 			script_job_end(job, NULL);
-	for (struct list *l; (l = list_shift(&all->resting)); all->nwaiting--)
-		script_job_end(container_of(l, struct script_job, node), NULL);
+	while ((job = shift_resting(all)))
+		script_job_end(job, NULL);
 }
 
 void script_jobs_free(struct script_jobs *all)
