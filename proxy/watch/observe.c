@@ -165,7 +165,7 @@ static void report_verdict(const struct observed_rule *rule, const struct lock_s
 	             out);
 	report_times(l->n[SEEN_OUTLASTED],
 	             "a lock was released after the connection that took it had closed, which "
-	             "needs on_disconnect = keep and an owner that both have in common",
+	             "needs on_disconnect = expire and an owner that both have in common",
 	             out);
 	report_times(v.late,
 	             "the work took longer than the lock lasted, which renew = yes prevents",

@@ -519,7 +519,7 @@ static void lock_of_a_dead_holder_is_not_deleted_by_another(void **state)
 	drop(&f, 'B', TRACKER_GONE);
 	assert_has(report(&f), " deleted_by_others=0 ");
 	assert_has(report(&f), "1 times a lock was released after the connection that took it "
-	                       "had closed");
+	                       "had closed, which needs on_disconnect = expire and");
 	end(&f);
 }
 
