@@ -40,6 +40,19 @@ void surroundings_init(struct surroundings *s, size_t scratch_size)
 	s->env.scratch = malloc(scratch_size);
 }
 
+double now_s;
+
+static double test_clock(void)
+{
+	return now_s;
+}
+
+void use_test_clock(struct link_env *env)
+{
+	now_s = 1000;
+	env->clock = test_clock;
+}
+
 void surroundings_fini(struct surroundings *s)
 {
 	char path[128];

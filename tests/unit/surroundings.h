@@ -19,4 +19,9 @@ void surroundings_init(struct surroundings *s, size_t scratch_size);
 /* When all links are closed. */
 void surroundings_fini(struct surroundings *s);
 
+/* From now on the environment takes the time from `now_s`, which only the test advances. It
+ * begins at 1000. */
+void use_test_clock(struct link_env *env);
+extern double now_s;
+
 #endif

@@ -33,13 +33,6 @@
 /* To a server before Redis 6 HELLO is. */
 #define UNKNOWN "-ERR unknown command\r\n"
 
-static double now_s; /* the clock of the test */
-
-static double test_clock(void)
-{
-	return now_s;
-}
-
 struct fixture {
 	struct surroundings at;
 	struct played_server server;
@@ -94,9 +87,8 @@ static int set_up(void **state)
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	log_set_level(LOG_SEV_ERROR);
-	now_s = 1000;
 	surroundings_init(&f->at, 4096);
-	f->at.env.clock = test_clock;
+	use_test_clock(&f->at.env);
 	played_server_init(&f->server, &f->at);
 	f->control = control_new(&(struct control_how){
 		.env = &f->at.env,

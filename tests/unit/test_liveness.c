@@ -26,11 +26,6 @@ struct fixture {
 	struct liveness *liveness;
 };
 
-static double test_clock(void)
-{
-	return 1000;
-}
-
 static size_t on_commands(void *arg, const redisReply *reply)
 {
 	(void)arg;
@@ -52,7 +47,7 @@ static int set_up_live(void **state)
 	log_set_level(LOG_SEV_ERROR);
 	assert_int_equal(set_up_connected(&links), 0);
 	f->links = links;
-	f->links->at.env.clock = test_clock;
+	use_test_clock(&f->links->at.env);
 	played_server_init(&f->server, &f->links->at);
 	f->control = control_new(&(struct control_how){
 		.env = &f->links->at.env,

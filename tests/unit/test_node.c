@@ -26,13 +26,6 @@
 #define ID_A "a123456789012345678901234567890123456789"
 #define ID_B "b123456789012345678901234567890123456789"
 
-static double now_s; /* the clock of the test */
-
-static double test_clock(void)
-{
-	return now_s;
-}
-
 struct fixture {
 	struct surroundings at;
 	struct played_server server;
@@ -88,9 +81,8 @@ static int set_up(void **state)
 	char address[300];
 
 	log_set_level(LOG_SEV_ERROR);
-	now_s = 1000;
 	surroundings_init(&f->at, 4096);
-	f->at.env.clock = test_clock;
+	use_test_clock(&f->at.env);
 	f->at.env.name = NULL;
 	played_server_init(&f->server, &f->at);
 	f->node = node_new(&f->at.env, &ops, f);

@@ -22,13 +22,6 @@
 
 #define NUSERS 8
 
-static double now_s; /* the clock of the test */
-
-static double test_clock(void)
-{
-	return now_s;
-}
-
 struct fixture {
 	struct surroundings at;
 	struct pool *pool;
@@ -89,8 +82,7 @@ static int set_up(void **state)
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	surroundings_init(&f->at, 4096);
-	now_s = 1000;
-	f->at.env.clock = test_clock;
+	use_test_clock(&f->at.env);
 	link_note_login(&f->at.env, false, now_s);
 	f->pool = pool_new(f->at.loop, &f->at.env);
 	pool_set_ops(f->pool, &pool_ops);

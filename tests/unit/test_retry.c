@@ -11,16 +11,10 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/surroundings.h"
 #include "upstream/retry.h"
 
 #define SOON 0.02
-
-static double now_s; /* the clock of the test */
-
-static double test_clock(void)
-{
-	return now_s;
-}
 
 static void pass(double seconds)
 {
@@ -45,9 +39,8 @@ static int setup(void **state)
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	assert_non_null(f);
-	now_s = 1000;
 	f->env.dialer.loop = ev_loop_new(EVFLAG_AUTO);
-	f->env.clock = test_clock;
+	use_test_clock(&f->env);
 	retry_init(&f->retry, &f->env, SOON, on_try, f);
 	*state = f;
 	return 0;

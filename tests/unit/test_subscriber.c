@@ -23,13 +23,6 @@
 #define SUBSCRIBE_OWN "*2\r\n$9\r\nSUBSCRIBE\r\n$3\r\nown\r\n"
 #define SUBSCRIBED_OWN "*3\r\n$9\r\nsubscribe\r\n$3\r\nown\r\n:1\r\n"
 
-static double now_s; /* the clock of the test */
-
-static double test_clock(void)
-{
-	return now_s;
-}
-
 struct fixture {
 	struct surroundings at;
 	struct played_server server;
@@ -74,9 +67,8 @@ static int set_up(void **state)
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	log_set_level(LOG_SEV_ERROR);
-	now_s = 1000;
 	surroundings_init(&f->at, 4096);
-	f->at.env.clock = test_clock;
+	use_test_clock(&f->at.env);
 	played_server_init(&f->server, &f->at);
 	f->subscriber = subscriber_new(&(struct subscriber_how){
 		.env = &f->at.env,
