@@ -14,7 +14,7 @@
 static void connect_later(struct app *c)
 {
 	world_cancel(&c->next);
-	if (!c->leaves)
+	if (!c->has_left)
 		world_schedule_in(&c->next, chance_delay(AGAIN_LEAST, AGAIN_MOST));
 }
 
@@ -73,22 +73,21 @@ static void on_next(struct event *e)
 	c->ops->on_connected(c);
 }
 
-void app_init(struct app *c, const char *name, int port, const struct app_ops *its_ops)
+void app_start(struct app *c, size_t number, int port, const struct app_ops *its_ops)
 {
+	char name[16];
+
+	snprintf(name, sizeof(name), "client%u", (unsigned)number);
 	machine_init(&c->machine, name);
 	c->ops = its_ops;
 	c->port = port;
 	c->next = (struct event){ .run = on_next, .machine = &c->machine };
-}
-
-void app_start(struct app *c)
-{
 	connect_later(c);
 }
 
 void app_fini(struct app *c)
 {
-	c->leaves = true;
+	c->has_left = true;
 	if (c->sock)
 		forget_connection(c);
 	world_cancel(&c->next);

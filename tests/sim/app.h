@@ -18,7 +18,7 @@ struct app_ops {
 	/* The oldest command that was not answered is; `r` lives during the call. */
 	void (*on_reply)(struct app *c, const redisReply *r);
 	/* The connection is over. The client connects again by itself after a while, unless
-	 * world is closing. */
+	 * this calls app_fini(). */
 	void (*on_lost)(struct app *c);
 	/* app_think() is over. */
 	void (*on_thought)(struct app *c);
@@ -33,12 +33,12 @@ struct app {
 	size_t unanswered; /* commands */
 	int64_t asked_at; /* when the last command was sent */
 	struct event next; /* connects again, or ends its thinking */
-	bool leaves; /* does not connect again */
+	bool has_left; /* it does not connect again */
 };
 
-void app_init(struct app *c, const char *name, int port, const struct app_ops *ops);
-/* Begins to connect. */
-void app_start(struct app *c);
+/* Begins to connect. Its machine is client`number`. */
+void app_start(struct app *c, size_t number, int port, const struct app_ops *ops);
+/* Ends the connection, and does not connect again. */
 void app_fini(struct app *c);
 
 /* Sends a command, of words divided by single blanks. */
@@ -49,6 +49,5 @@ void app_think(struct app *c, int64_t us);
 void app_hang_up(struct app *c);
 /* Sends nothing more, but reads on. */
 void app_half_close(struct app *c);
-/* Finishes what it does, and does not connect again. */
 
 #endif

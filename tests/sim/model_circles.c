@@ -35,7 +35,6 @@ static struct walker {
 	bool takes_both; /* by MLOCK */
 	int keys[2];
 	struct try *tries[2]; /* NULL: not asked for, or over */
-	bool has_left;
 } walkers[WALKERS];
 
 static struct simulation *simulation;
@@ -43,12 +42,6 @@ static struct simulation *simulation;
 static bool is_verb(int key)
 {
 	return key >= FIRST_VERB;
-}
-
-static void leave(struct walker *w)
-{
-	w->has_left = true;
-	app_fini(&w->app);
 }
 
 static void think(struct walker *w)
@@ -232,7 +225,7 @@ static void on_thought(struct app *c)
 	} else if (w->state == WALKER_THINKS) {
 		ask(w, 1);
 	} else if (simulation->closing) {
-		leave(w);
+		app_fini(c);
 	} else {
 		begin_walk(w);
 	}
@@ -242,7 +235,7 @@ static void on_connected(struct app *c)
 {
 	struct walker *w = container_of(c, struct walker, app);
 
-	simulation->closing ? leave(w) : think(w);
+	simulation->closing ? app_fini(c) : think(w);
 }
 
 static void on_lost(struct app *c)
@@ -255,7 +248,7 @@ static void on_lost(struct app *c)
 	w->tries[0] = w->tries[1] = NULL;
 	w->state = WALKER_IDLE;
 	if (simulation->closing)
-		leave(w);
+		app_fini(c);
 }
 
 /* --- the model ---------------------------------------------------------------------------- */
@@ -269,18 +262,15 @@ static void begin(struct simulation *s)
 	for (int i = 0; i < KEYS; i++)
 		history_add_key(names[i]);
 	for (size_t i = 0; i < WALKERS; i++) {
-		char name[16];
-		snprintf(name, sizeof(name), "client%u", (unsigned)i);
 		walkers[i].number = i;
-		app_init(&walkers[i].app, name, simulation_port(s, i), &ops);
-		app_start(&walkers[i].app);
+		app_start(&walkers[i].app, i, simulation_port(s, i), &ops);
 	}
 }
 
 static const char *who_hangs(void)
 {
 	for (int i = 0; i < WALKERS; i++)
-		if (!walkers[i].has_left)
+		if (!walkers[i].app.has_left)
 			return walkers[i].app.machine.name;
 	return NULL;
 }

@@ -51,7 +51,6 @@ static struct writer {
 	size_t update; /* its number, while it writes */
 	size_t nreplies; /* that come before the one that tells what became of it */
 	bool is_new; /* it has read nothing over this connection */
-	bool has_left;
 } writers[WRITERS];
 
 static struct simulation *simulation;
@@ -124,12 +123,6 @@ static void check(struct simulation *s)
 }
 
 /* --- a client ----------------------------------------------------------------------------- */
-
-static void leave(struct writer *w)
-{
-	w->has_left = true;
-	app_fini(&w->app);
-}
 
 static void think(struct writer *w)
 {
@@ -284,7 +277,7 @@ static void on_thought(struct app *c)
 	if (w->state == WRITER_COMPUTES && !chance_one_in(16))
 		write_keys(w);
 	else if (simulation->closing)
-		leave(w);
+		app_fini(c);
 	else if (w->state == WRITER_COMPUTES)
 		app_hang_up(c);
 	else
@@ -296,7 +289,7 @@ static void on_connected(struct app *c)
 	struct writer *w = container_of(c, struct writer, app);
 
 	w->is_new = true;
-	simulation->closing ? leave(w) : think(w);
+	simulation->closing ? app_fini(c) : think(w);
 }
 
 static void on_lost(struct app *c)
@@ -305,7 +298,7 @@ static void on_lost(struct app *c)
 
 	w->state = WRITER_IDLE;
 	if (simulation->closing)
-		leave(w);
+		app_fini(c);
 }
 
 static const struct app_ops ops = { on_connected, on_reply, on_lost, on_thought };
@@ -317,19 +310,16 @@ static void begin(struct simulation *s)
 	memset(longest, 0, sizeof(longest));
 	updates = NULL;
 	nupdates = 0;
-	for (int i = 0; i < WRITERS; i++) {
-		char name[16];
-		snprintf(name, sizeof(name), "client%d", i);
-		writers[i].number = i;
-		app_init(&writers[i].app, name, simulation_port(s, (size_t)i), &ops);
-		app_start(&writers[i].app);
+	for (size_t i = 0; i < WRITERS; i++) {
+		writers[i].number = (int)i;
+		app_start(&writers[i].app, i, simulation_port(s, i), &ops);
 	}
 }
 
 static const char *who_hangs(void)
 {
 	for (int i = 0; i < WRITERS; i++)
-		if (!writers[i].has_left)
+		if (!writers[i].app.has_left)
 			return writers[i].app.machine.name;
 	return NULL;
 }

@@ -76,7 +76,6 @@ static const struct {
 
 static struct legacy {
 	struct app client;
-	struct simulation *world;
 	enum act act; /* that is not answered yet */
 	size_t how; /* index of meddling[] */
 	struct lock *lock;
@@ -86,8 +85,9 @@ static struct legacy {
 	unsigned nvalues;
 	bool added; /* it has counted up a counter of `added_epoch` */
 	unsigned added_epoch;
-	bool has_left;
 } clients[CLIENTS];
+
+static struct simulation *simulation;
 
 static bool is_sure(const struct lock *l)
 {
@@ -150,7 +150,7 @@ static void act_as_holder(struct legacy *p)
 	const char *key = p->lock->key;
 
 	snprintf(p->value, sizeof(p->value), "%s", p->lock->value);
-	p->act = p->world->closing ? RELEASE : (enum act)chance_between(REWRITE, RELEASE);
+	p->act = simulation->closing ? RELEASE : (enum act)chance_between(REWRITE, RELEASE);
 	/* (With owner = value, each client that has read the value is the owner.) */
 	if ((p->lock->kind != BY_CONNECTION && (p->act == REWRITE || p->act == ADD)) ||
 	    (p->lock->kind == BY_VALUE && p->act == LOOK))
@@ -213,8 +213,7 @@ static void act(struct legacy *p)
 	for (size_t i = 0; i < LOCKS; i++)
 		if (locks[i].holder == p)
 			held = &locks[i];
-	if (!held && p->world->closing) {
-		p->has_left = true;
+	if (!held && simulation->closing) {
 		app_fini(&p->client);
 		return;
 	}
@@ -254,15 +253,15 @@ static void check_lock(struct legacy *p)
 	struct lock *l = p->lock;
 	redisReply *r;
 
-	if (!server_is_up(&p->world->redis))
+	if (!server_is_up(&simulation->redis))
 		return;
-	r = server_ask(&p->world->redis, "PTTL %s", l->key);
+	r = server_ask(&simulation->redis, "PTTL %s", l->key);
 	if (r->type == REDIS_REPLY_INTEGER && r->integer == -1)
 		history_fail("for ever: %s has no expiry", l->key);
 	freeReplyObject(r);
 	if (!is_sure(l) || (l->holder != p && l->holder->act != NOTHING))
 		return;
-	r = server_ask(&p->world->redis, "GET %s", l->key);
+	r = server_ask(&simulation->redis, "GET %s", l->key);
 	if (l->kind == COUNTERS
 	            ? r->type != REDIS_REPLY_STRING || atoi(r->str) < 1
 	            : r->type != REDIS_REPLY_STRING || strcmp(r->str, l->value) != 0)
@@ -368,7 +367,7 @@ static void on_lost(struct app *c)
 		p->lock->murky_until = world_now() + MURKY;
 	p->act = NOTHING;
 	p->added = false;
-	p->has_left = c->leaves = p->world->closing;
+	c->has_left = simulation->closing;
 }
 
 static void on_thought(struct app *c)
@@ -380,25 +379,21 @@ static const struct app_ops ops = { on_connected, on_reply, on_lost, on_thought 
 
 static void begin(struct simulation *s)
 {
+	simulation = s;
 	memset(clients, 0, sizeof(clients));
 	for (size_t i = 0; i < LOCKS; i++) {
 		locks[i].holder = NULL;
 		locks[i].epoch = 0;
 		locks[i].murky_until = 0;
 	}
-	for (int i = 0; i < CLIENTS; i++) {
-		char name[16];
-		snprintf(name, sizeof(name), "client%d", i);
-		clients[i].world = s;
-		app_init(&clients[i].client, name, simulation_port(s, (size_t)i), &ops);
-		app_start(&clients[i].client);
-	}
+	for (size_t i = 0; i < CLIENTS; i++)
+		app_start(&clients[i].client, i, simulation_port(s, i), &ops);
 }
 
 static const char *who_hangs(void)
 {
 	for (int i = 0; i < CLIENTS; i++)
-		if (!clients[i].has_left)
+		if (!clients[i].client.has_left)
 			return clients[i].client.machine.name;
 	return NULL;
 }

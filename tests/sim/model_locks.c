@@ -80,7 +80,6 @@ static struct locker {
 	struct try *try; /* NULL: none */
 	bool names_owner; /* by AS */
 	bool leaves; /* hangs up at the end of what it thinks */
-	bool has_left;
 } lockers[LOCKERS];
 
 static struct simulation *simulation;
@@ -88,12 +87,6 @@ static const struct way *ways;
 static size_t nways;
 
 /* --- asking ------------------------------------------------------------------------------- */
-
-static void leave(struct locker *l)
-{
-	l->has_left = true;
-	app_fini(&l->app);
-}
 
 static void think(struct locker *l)
 {
@@ -280,7 +273,7 @@ static void on_thought(struct app *c)
 	else if (l->state == LOCKER_WORKS)
 		release(l);
 	else if (simulation->closing)
-		leave(l);
+		app_fini(c);
 	else
 		ask(l);
 }
@@ -290,7 +283,7 @@ static void on_connected(struct app *c)
 	struct locker *l = container_of(c, struct locker, app);
 
 	if (simulation->closing)
-		leave(l);
+		app_fini(c);
 	else
 		think(l);
 }
@@ -303,7 +296,7 @@ static void on_lost(struct app *c)
 		history_fail_try(l->try, "the connection is lost");
 	l->try = NULL;
 	if (simulation->closing)
-		leave(l);
+		app_fini(c);
 }
 
 /* --- the models --------------------------------------------------------------------------- */
@@ -321,11 +314,8 @@ static void begin(struct simulation *s, const struct way *its_ways, size_t n)
 			history_add_key(ways[i].key);
 	for (size_t i = 0; i < LOCKERS; i++) {
 		struct locker *l = &lockers[i];
-		char name[16];
-		snprintf(name, sizeof(name), "client%u", (unsigned)i);
 		l->number = i;
-		app_init(&l->app, name, simulation_port(s, i), &ops);
-		app_start(&l->app);
+		app_start(&l->app, i, simulation_port(s, i), &ops);
 	}
 }
 
@@ -348,7 +338,7 @@ static const char *who_hangs(void)
 	static char line[96];
 
 	for (size_t i = 0; i < LOCKERS; i++) {
-		if (lockers[i].has_left)
+		if (lockers[i].app.has_left)
 			continue;
 		snprintf(line, sizeof(line), "%s, in state %d", lockers[i].app.machine.name,
 		         lockers[i].state);

@@ -16,27 +16,27 @@
 
 static struct plain {
 	struct app client;
-	struct simulation *world;
-	int number, value; /* its last one */
+	size_t number;
+	int value; /* its last one */
 	bool is_known; /* Redis has confirmed `value` */
 	bool reads;
-	bool has_left;
 } clients[CLIENTS];
+
+static struct simulation *simulation;
 
 static void act(struct plain *p)
 {
-	if (p->world->closing) {
-		p->has_left = true;
+	if (simulation->closing) {
 		app_fini(&p->client);
 		return;
 	}
 	p->reads = p->is_known && chance_one_in(2);
 	if (p->reads) {
-		app_call(&p->client, "GET key:%d", p->number);
+		app_call(&p->client, "GET key:%zu", p->number);
 		return;
 	}
 	p->is_known = false;
-	app_call(&p->client, "SET key:%d %d PX 1000", p->number, ++p->value);
+	app_call(&p->client, "SET key:%zu %d PX 1000", p->number, ++p->value);
 }
 
 static void on_connected(struct app *c)
@@ -64,8 +64,7 @@ static void on_lost(struct app *c)
 	struct plain *p = container_of(c, struct plain, client);
 
 	p->is_known = false;
-	p->has_left = p->world->closing;
-	c->leaves = p->has_left;
+	c->has_left = simulation->closing;
 }
 
 static void on_thought(struct app *c)
@@ -77,21 +76,18 @@ static const struct app_ops ops = { on_connected, on_reply, on_lost, on_thought 
 
 static void begin(struct simulation *s)
 {
+	simulation = s;
 	memset(clients, 0, sizeof(clients));
-	for (int i = 0; i < CLIENTS; i++) {
-		char name[16];
-		snprintf(name, sizeof(name), "client%d", i);
+	for (size_t i = 0; i < CLIENTS; i++) {
 		clients[i].number = i;
-		clients[i].world = s;
-		app_init(&clients[i].client, name, simulation_port(s, (size_t)i), &ops);
-		app_start(&clients[i].client);
+		app_start(&clients[i].client, i, simulation_port(s, i), &ops);
 	}
 }
 
 static const char *who_hangs(void)
 {
 	for (int i = 0; i < CLIENTS; i++)
-		if (!clients[i].has_left)
+		if (!clients[i].client.has_left)
 			return clients[i].client.machine.name;
 	return NULL;
 }
