@@ -8,14 +8,6 @@ static bool find_hash(struct redis_call *x, struct redis_key **key)
 	return redis_key_typed(x, x->argv[1], REDIS_HASH, key);
 }
 
-/* NULL: there is no such field. `key` may be NULL. */
-static struct redis_item *field_of(struct redis_key *key, struct slice name)
-{
-	size_t i = key ? redis_items_find(&key->items, name) : 0;
-
-	return key && i < key->items.n ? &key->items.v[i] : NULL;
-}
-
 static struct redis_key *hash_of(struct redis_call *x, struct redis_key *key)
 {
 	return key ? key : redis_key_add(x, x->argv[1], REDIS_HASH);
@@ -24,7 +16,7 @@ static struct redis_key *hash_of(struct redis_call *x, struct redis_key *key)
 /* Returns true if the field is new. */
 static bool set_field(struct redis_key *key, struct slice name, struct slice value)
 {
-	struct redis_item *field = field_of(key, name);
+	struct redis_item *field = redis_key_item(key, name);
 	bool is_new = !field;
 
 	if (is_new)
@@ -70,7 +62,7 @@ static void redis_hsetnx(struct redis_call *x)
 
 	if (!find_hash(x, &key))
 		return;
-	is_new = !field_of(key, x->argv[2]);
+	is_new = !redis_key_item(key, x->argv[2]);
 	if (is_new) {
 		key = hash_of(x, key);
 		set_field(key, x->argv[2], x->argv[3]);
@@ -84,7 +76,7 @@ static void redis_hget(struct redis_call *x)
 	struct redis_key *key;
 
 	if (find_hash(x, &key))
-		reply_field(x, field_of(key, x->argv[2]));
+		reply_field(x, redis_key_item(key, x->argv[2]));
 }
 
 static void redis_hmget(struct redis_call *x)
@@ -95,7 +87,7 @@ static void redis_hmget(struct redis_call *x)
 		return;
 	redis_reply_array(x, x->argc - 2);
 	for (size_t i = 2; i < x->argc; i++)
-		reply_field(x, field_of(key, x->argv[i]));
+		reply_field(x, redis_key_item(key, x->argv[i]));
 }
 
 /* Options of commands: what they reply with. */
@@ -122,39 +114,12 @@ static void redis_hgetall(struct redis_call *x)
 	}
 }
 
-static void redis_hdel(struct redis_call *x)
-{
-	struct redis_key *key;
-	long long n = 0;
-
-	if (!find_hash(x, &key))
-		return;
-	for (size_t i = 2; key && i < x->argc; i++) {
-		struct redis_item *field = field_of(key, x->argv[i]);
-		if (field) {
-			redis_items_remove(&key->items, (size_t)(field - key->items.v));
-			n++;
-		}
-	}
-	if (n)
-		redis_key_changed(x, key);
-	redis_reply_int(x, n);
-}
-
-static void redis_hlen(struct redis_call *x)
-{
-	struct redis_key *key;
-
-	if (find_hash(x, &key))
-		redis_reply_int(x, key ? (long long)key->items.n : 0);
-}
-
 static void redis_hexists(struct redis_call *x)
 {
 	struct redis_key *key;
 
 	if (find_hash(x, &key))
-		redis_reply_int(x, field_of(key, x->argv[2]) != NULL);
+		redis_reply_int(x, redis_key_item(key, x->argv[2]) != NULL);
 }
 
 static void redis_hstrlen(struct redis_call *x)
@@ -164,7 +129,7 @@ static void redis_hstrlen(struct redis_call *x)
 
 	if (!find_hash(x, &key))
 		return;
-	field = field_of(key, x->argv[2]);
+	field = redis_key_item(key, x->argv[2]);
 	redis_reply_int(x, field ? (long long)field->value.n : 0);
 }
 
@@ -177,7 +142,7 @@ static void redis_hincrby(struct redis_call *x)
 
 	if (!redis_arg_int(x, 3, &by) || !find_hash(x, &key))
 		return;
-	field = field_of(key, x->argv[2]);
+	field = redis_key_item(key, x->argv[2]);
 	if (field && !redis_parse_int(field->value, &n)) {
 		redis_reply_error(x, "ERR hash value is not an integer");
 		return;
@@ -193,11 +158,6 @@ static void redis_hincrby(struct redis_call *x)
 	redis_reply_int(x, n);
 }
 
-static void redis_hscan(struct redis_call *x)
-{
-	redis_reply_scan(x, REDIS_HASH);
-}
-
 const struct redis_command redis_hash_commands[] = {
 	{ "hset", -4, REDIS_WRITE, 1, 1, 1, redis_hset, 0 },
 	{ "hmset", -4, REDIS_WRITE, 1, 1, 1, redis_hset, true },
@@ -207,11 +167,11 @@ const struct redis_command redis_hash_commands[] = {
 	{ "hgetall", 2, REDIS_READ, 1, 1, 1, redis_hgetall, NAMES | CONTENTS },
 	{ "hkeys", 2, REDIS_READ, 1, 1, 1, redis_hgetall, NAMES },
 	{ "hvals", 2, REDIS_READ, 1, 1, 1, redis_hgetall, CONTENTS },
-	{ "hdel", -3, REDIS_WRITE, 1, 1, 1, redis_hdel, 0 },
-	{ "hlen", 2, REDIS_READ, 1, 1, 1, redis_hlen, 0 },
+	{ "hdel", -3, REDIS_WRITE, 1, 1, 1, redis_remove, REDIS_HASH },
+	{ "hlen", 2, REDIS_READ, 1, 1, 1, redis_length, REDIS_HASH },
 	{ "hexists", 3, REDIS_READ, 1, 1, 1, redis_hexists, 0 },
 	{ "hstrlen", 3, REDIS_READ, 1, 1, 1, redis_hstrlen, 0 },
 	{ "hincrby", 4, REDIS_WRITE, 1, 1, 1, redis_hincrby, 0 },
-	{ "hscan", -3, REDIS_READ, 1, 1, 1, redis_hscan, 0 },
+	{ "hscan", -3, REDIS_READ, 1, 1, 1, redis_scan_items, REDIS_HASH },
 	{ 0 },
 };

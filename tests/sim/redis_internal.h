@@ -212,6 +212,9 @@ bool redis_arg_int(struct redis_call *x, size_t i, long long *out);
 bool redis_arg_int_or(struct redis_call *x, size_t i, long long *out, const char *error);
 bool redis_arg_double(struct redis_call *x, size_t i, double *out, const char *error);
 bool redis_arg_is(const struct redis_call *x, size_t i, const char *word);
+/* Makes indexes of the first and the last of `n` items, which count from the end if they are
+ * negative. False: the range has no items. */
+bool redis_range(long long n, long long *first, long long *last);
 bool redis_parse_int(struct slice s, long long *out);
 bool redis_parse_double(struct slice s, double *out);
 
@@ -224,6 +227,8 @@ bool redis_key_typed(struct redis_call *x, struct slice name, enum redis_type ty
                      struct redis_key **key);
 /* A new one, without items; there must be none of this name. */
 struct redis_key *redis_key_add(struct redis_call *x, struct slice name, enum redis_type type);
+/* NULL: it has no such field or member. `key` may be NULL. */
+struct redis_item *redis_key_item(struct redis_key *key, struct slice name);
 void redis_key_delete(struct redis_call *x, struct redis_key *key);
 /* The key has changed: a client that watches it will not get its transaction. A key without
  * items is deleted. */
@@ -245,8 +250,13 @@ struct redis_scan {
 	long long cursor;
 };
 bool redis_arg_scan(struct redis_call *x, size_t cursor, struct redis_scan *scan);
-/* Replies to HSCAN, SSCAN and ZSCAN. */
-void redis_reply_scan(struct redis_call *x, enum redis_type type);
+
+/* Commands that several types have; the option of each is the type. HLEN, LLEN, SCARD, ZCARD: */
+void redis_length(struct redis_call *x);
+/* HDEL, SREM, ZREM: */
+void redis_remove(struct redis_call *x);
+/* HSCAN, SSCAN, ZSCAN: */
+void redis_scan_items(struct redis_call *x);
 
 /* --- redis_transactions.c ----------------------------------------------------------------- */
 

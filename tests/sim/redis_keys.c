@@ -146,6 +146,13 @@ struct redis_key *redis_key_add(struct redis_call *x, struct slice name, enum re
 	return key_new(&x->s->databases[*x->db], name, type);
 }
 
+struct redis_item *redis_key_item(struct redis_key *key, struct slice name)
+{
+	size_t i = key ? redis_items_find(&key->items, name) : 0;
+
+	return key && i < key->items.n ? &key->items.v[i] : NULL;
+}
+
 void redis_key_delete(struct redis_call *x, struct redis_key *key)
 {
 	redis_watch_touch(x->s, *x->db, key->node.key);
@@ -422,6 +429,39 @@ static void redis_duplicate(struct redis_call *x)
 		redis_reply_int(x, key != NULL);
 }
 
+/* --- commands that several types have ----------------------------------------------------- */
+
+static bool find_typed(struct redis_call *x, struct redis_key **key)
+{
+	return redis_key_typed(x, x->argv[1], (enum redis_type)x->command->option, key);
+}
+
+void redis_length(struct redis_call *x)
+{
+	struct redis_key *key;
+
+	if (find_typed(x, &key))
+		redis_reply_int(x, key ? (long long)key->items.n : 0);
+}
+
+void redis_remove(struct redis_call *x)
+{
+	struct redis_key *key;
+	struct redis_item *item;
+	long long n = 0;
+
+	if (!find_typed(x, &key))
+		return;
+	for (size_t i = 2; i < x->argc; i++)
+		if ((item = redis_key_item(key, x->argv[i]))) {
+			redis_items_remove(&key->items, (size_t)(item - key->items.v));
+			n++;
+		}
+	if (n)
+		redis_key_changed(x, key);
+	redis_reply_int(x, n);
+}
+
 /* --- SCAN --------------------------------------------------------------------------------- */
 
 bool redis_arg_scan(struct redis_call *x, size_t cursor, struct redis_scan *scan)
@@ -460,8 +500,9 @@ static bool scan_wants(const struct redis_scan *scan, struct slice name)
 
 /* The cursor of a longer one is how many items are left. They are visited from the last one on:
  * what is removed or added meanwhile hides no other item. */
-void redis_reply_scan(struct redis_call *x, enum redis_type type)
+void redis_scan_items(struct redis_call *x)
 {
+	enum redis_type type = (enum redis_type)x->command->option;
 	struct redis_scan scan;
 	struct redis_key *key;
 	struct buf found = BUF_INIT;
@@ -469,7 +510,7 @@ void redis_reply_scan(struct redis_call *x, enum redis_type type)
 	size_t n, end = 0, begin = 0, nfound = 0;
 	char cursor[24];
 
-	if (!redis_arg_scan(x, 2, &scan) || !redis_key_typed(x, x->argv[1], type, &key))
+	if (!redis_arg_scan(x, 2, &scan) || !find_typed(x, &key))
 		return;
 	n = key ? key->items.n : 0;
 	end = scan.cursor > 0 && (size_t)scan.cursor < n && n > SCAN_WHOLE_MAX

@@ -71,25 +71,6 @@ static void redis_pop(struct redis_call *x)
 		redis_key_changed(x, key);
 }
 
-static void redis_llen(struct redis_call *x)
-{
-	struct redis_key *key;
-
-	if (find_list(x, &key))
-		redis_reply_int(x, key ? (long long)key->items.n : 0);
-}
-
-/* Makes indexes of the items that first and last mean; false: it is none of them. */
-static bool range_of(const struct redis_key *key, long long *first, long long *last)
-{
-	long long n = key ? (long long)key->items.n : 0;
-
-	*first = *first < 0 ? (*first + n < 0 ? 0 : *first + n) : *first;
-	*last = *last < 0 ? *last + n : *last;
-	*last = *last >= n ? n - 1 : *last;
-	return *first <= *last && *first < n;
-}
-
 static void redis_lrange(struct redis_call *x)
 {
 	struct redis_key *key;
@@ -97,7 +78,7 @@ static void redis_lrange(struct redis_call *x)
 
 	if (!redis_arg_int(x, 2, &first) || !redis_arg_int(x, 3, &last) || !find_list(x, &key))
 		return;
-	if (!range_of(key, &first, &last)) {
+	if (!redis_range(key ? (long long)key->items.n : 0, &first, &last)) {
 		redis_reply_array(x, 0);
 		return;
 	}
@@ -114,7 +95,7 @@ static void redis_ltrim(struct redis_call *x)
 	if (!redis_arg_int(x, 2, &first) || !redis_arg_int(x, 3, &last) || !find_list(x, &key))
 		return;
 	if (key) {
-		if (!range_of(key, &first, &last))
+		if (!redis_range((long long)key->items.n, &first, &last))
 			first = (long long)key->items.n, last = first - 1;
 		for (size_t i = key->items.n; i-- > 0;)
 			if ((long long)i < first || (long long)i > last)
@@ -148,19 +129,17 @@ static void redis_lrem(struct redis_call *x)
 {
 	struct redis_key *key;
 	long long count, n = 0;
+	size_t len;
 
 	if (!redis_arg_int(x, 2, &count) || !find_list(x, &key))
 		return;
-	for (size_t k = 0; key && k < key->items.n + (size_t)n;) {
-		size_t left = key->items.n;
-		size_t at = count < 0 ? left - 1 - (k - (size_t)n) : k - (size_t)n;
-		if (count && n == (count < 0 ? -count : count))
-			break;
+	len = key ? key->items.n : 0;
+	for (size_t k = 0; k < len && (count == 0 || n < llabs(count)); k++) {
+		size_t at = count < 0 ? len - 1 - k : k - (size_t)n;
 		if (slice_eq(key->items.v[at].name, x->argv[3])) {
 			redis_items_remove(&key->items, at);
 			n++;
 		}
-		k++;
 	}
 	if (n)
 		redis_key_changed(x, key);
@@ -199,11 +178,6 @@ static bool find_set(struct redis_call *x, struct redis_key **key)
 	return redis_key_typed(x, x->argv[1], REDIS_SET, key);
 }
 
-static bool has_member(const struct redis_key *key, struct slice name)
-{
-	return key && redis_items_find(&key->items, name) < key->items.n;
-}
-
 static void redis_sadd(struct redis_call *x)
 {
 	struct redis_key *key;
@@ -214,29 +188,11 @@ static void redis_sadd(struct redis_call *x)
 	if (!key)
 		key = redis_key_add(x, x->argv[1], REDIS_SET);
 	for (size_t i = 2; i < x->argc; i++)
-		if (!has_member(key, x->argv[i])) {
+		if (!redis_key_item(key, x->argv[i])) {
 			redis_items_add(&key->items, key->items.n, x->argv[i]);
 			n++;
 		}
 	redis_items_sort(&key->items);
-	if (n)
-		redis_key_changed(x, key);
-	redis_reply_int(x, n);
-}
-
-static void redis_srem(struct redis_call *x)
-{
-	struct redis_key *key;
-	long long n = 0;
-
-	if (!find_set(x, &key))
-		return;
-	for (size_t i = 2; i < x->argc; i++)
-		if (has_member(key, x->argv[i])) {
-			redis_items_remove(&key->items,
-			                   redis_items_find(&key->items, x->argv[i]));
-			n++;
-		}
 	if (n)
 		redis_key_changed(x, key);
 	redis_reply_int(x, n);
@@ -247,7 +203,7 @@ static void redis_sismember(struct redis_call *x)
 	struct redis_key *key;
 
 	if (find_set(x, &key))
-		redis_reply_int(x, has_member(key, x->argv[2]));
+		redis_reply_int(x, redis_key_item(key, x->argv[2]) != NULL);
 }
 
 static void redis_smembers(struct redis_call *x)
@@ -261,19 +217,6 @@ static void redis_smembers(struct redis_call *x)
 		redis_reply_bulk(x, key->items.v[i].name);
 }
 
-static void redis_scard(struct redis_call *x)
-{
-	struct redis_key *key;
-
-	if (find_set(x, &key))
-		redis_reply_int(x, key ? (long long)key->items.n : 0);
-}
-
-static void redis_sscan(struct redis_call *x)
-{
-	redis_reply_scan(x, REDIS_SET);
-}
-
 const struct redis_command redis_list_commands[] = {
 	{ "lpush", -3, REDIS_WRITE, 1, 1, 1, redis_push, LEFT },
 	{ "rpush", -3, REDIS_WRITE, 1, 1, 1, redis_push, 0 },
@@ -281,17 +224,17 @@ const struct redis_command redis_list_commands[] = {
 	{ "rpushx", -3, REDIS_WRITE, 1, 1, 1, redis_push, ONLY_OLD },
 	{ "lpop", -2, REDIS_WRITE, 1, 1, 1, redis_pop, LEFT },
 	{ "rpop", -2, REDIS_WRITE, 1, 1, 1, redis_pop, 0 },
-	{ "llen", 2, REDIS_READ, 1, 1, 1, redis_llen, 0 },
+	{ "llen", 2, REDIS_READ, 1, 1, 1, redis_length, REDIS_LIST },
 	{ "lrange", 4, REDIS_READ, 1, 1, 1, redis_lrange, 0 },
 	{ "ltrim", 4, REDIS_WRITE, 1, 1, 1, redis_ltrim, 0 },
 	{ "lindex", 3, REDIS_READ, 1, 1, 1, redis_lindex, 0 },
 	{ "lrem", 4, REDIS_WRITE, 1, 1, 1, redis_lrem, 0 },
 	{ "rpoplpush", 3, REDIS_WRITE, 1, 2, 1, redis_rpoplpush, 0 },
 	{ "sadd", -3, REDIS_WRITE, 1, 1, 1, redis_sadd, 0 },
-	{ "srem", -3, REDIS_WRITE, 1, 1, 1, redis_srem, 0 },
+	{ "srem", -3, REDIS_WRITE, 1, 1, 1, redis_remove, REDIS_SET },
 	{ "sismember", 3, REDIS_READ, 1, 1, 1, redis_sismember, 0 },
 	{ "smembers", 2, REDIS_READ, 1, 1, 1, redis_smembers, 0 },
-	{ "scard", 2, REDIS_READ, 1, 1, 1, redis_scard, 0 },
-	{ "sscan", -3, REDIS_READ, 1, 1, 1, redis_sscan, 0 },
+	{ "scard", 2, REDIS_READ, 1, 1, 1, redis_length, REDIS_SET },
+	{ "sscan", -3, REDIS_READ, 1, 1, 1, redis_scan_items, REDIS_SET },
 	{ 0 },
 };

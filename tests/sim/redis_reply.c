@@ -169,6 +169,14 @@ bool redis_arg_double(struct redis_call *x, size_t i, double *out, const char *e
 	return false;
 }
 
+bool redis_range(long long n, long long *first, long long *last)
+{
+	*first = *first < 0 ? (*first + n < 0 ? 0 : *first + n) : *first;
+	*last = *last < 0 ? *last + n : *last;
+	*last = *last >= n ? n - 1 : *last;
+	return *first <= *last && *first < n;
+}
+
 bool redis_arg_is(const struct redis_call *x, size_t i, const char *word)
 {
 	return i < x->argc && slice_is(x->argv[i], word);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 /* Options of commands. */
-enum { REVERSE = 1, BY_SCORE = 2, WITH_OPTIONS = 4 };
+enum { REVERSE = 1, BY_SCORE = 2, WITH_OPTIONS = 4, REMOVES = 8 };
 
 #define NO_FLOAT "ERR value is not a valid float"
 
@@ -32,19 +32,6 @@ static size_t place_of(const struct redis_items *items, double score, struct sli
 	return low;
 }
 
-/* NULL: there is no such member. `key` may be NULL. */
-static struct redis_item *member_of(struct redis_key *key, struct slice name)
-{
-	size_t i = key ? redis_items_find(&key->items, name) : 0;
-
-	return key && i < key->items.n ? &key->items.v[i] : NULL;
-}
-
-static void remove_member(struct redis_key *key, struct redis_item *member)
-{
-	redis_items_remove(&key->items, (size_t)(member - key->items.v));
-}
-
 /* --- ZADD --------------------------------------------------------------------------------- */
 
 struct zadd {
@@ -58,7 +45,7 @@ struct zadd {
 static bool zadd_member(struct redis_call *x, struct redis_key *key, struct zadd *z,
                         double score, struct slice name)
 {
-	struct redis_item *old = member_of(key, name);
+	struct redis_item *old = redis_key_item(key, name);
 
 	z->done = false;
 	z->score = score;
@@ -77,7 +64,7 @@ static bool zadd_member(struct redis_call *x, struct redis_key *key, struct zadd
 	if (old && old->score == z->score)
 		return true;
 	if (old)
-		remove_member(key, old);
+		redis_items_remove(&key->items, (size_t)(old - key->items.v));
 	redis_items_add(&key->items, place_of(&key->items, z->score, name), name)->score =
 		z->score;
 	z->added += !old;
@@ -169,24 +156,6 @@ static void redis_zincrby(struct redis_call *x)
 
 /* --- one member --------------------------------------------------------------------------- */
 
-static void redis_zrem(struct redis_call *x)
-{
-	struct redis_key *key;
-	struct redis_item *member;
-	long long n = 0;
-
-	if (!find_zset(x, &key))
-		return;
-	for (size_t i = 2; i < x->argc; i++)
-		if ((member = member_of(key, x->argv[i]))) {
-			remove_member(key, member);
-			n++;
-		}
-	if (n)
-		redis_key_changed(x, key);
-	redis_reply_int(x, n);
-}
-
 static void redis_zscore(struct redis_call *x)
 {
 	struct redis_key *key;
@@ -194,7 +163,7 @@ static void redis_zscore(struct redis_call *x)
 
 	if (!find_zset(x, &key))
 		return;
-	member = member_of(key, x->argv[2]);
+	member = redis_key_item(key, x->argv[2]);
 	if (member)
 		redis_reply_double(x, member->score);
 	else
@@ -209,7 +178,7 @@ static void redis_zmscore(struct redis_call *x)
 		return;
 	redis_reply_array(x, x->argc - 2);
 	for (size_t i = 2; i < x->argc; i++) {
-		struct redis_item *member = member_of(key, x->argv[i]);
+		struct redis_item *member = redis_key_item(key, x->argv[i]);
 		if (member)
 			redis_reply_double(x, member->score);
 		else
@@ -224,21 +193,13 @@ static void redis_zrank(struct redis_call *x)
 
 	if (!find_zset(x, &key))
 		return;
-	member = member_of(key, x->argv[2]);
+	member = redis_key_item(key, x->argv[2]);
 	if (!member)
 		redis_reply_nil(x);
 	else
 		redis_reply_int(x, x->command->option & REVERSE
 		                           ? key->items.v + key->items.n - 1 - member
 		                           : member - key->items.v);
-}
-
-static void redis_zcard(struct redis_call *x)
-{
-	struct redis_key *key;
-
-	if (find_zset(x, &key))
-		redis_reply_int(x, key ? (long long)key->items.n : 0);
 }
 
 /* --- ranges ------------------------------------------------------------------------------- */
@@ -289,10 +250,7 @@ static void range_by_rank(const struct redis_key *key, long long first, long lon
 {
 	long long n = (long long)key->items.n;
 
-	first = first < 0 ? (first + n < 0 ? 0 : first + n) : first;
-	last = last < 0 ? last + n : last;
-	last = last >= n ? n - 1 : last;
-	if (first > last || first >= n)
+	if (!redis_range(n, &first, &last))
 		return;
 	r->begin = (size_t)(r->reverse ? n - 1 - last : first);
 	r->end = (size_t)(r->reverse ? n - first : last + 1);
@@ -386,6 +344,15 @@ static void redis_zrange(struct redis_call *x)
 	reply_range(x, key, &r, with_scores);
 }
 
+static void remove_range(struct redis_call *x, struct redis_key *key, const struct zrange *r)
+{
+	for (size_t i = r->end; i-- > r->begin;)
+		redis_items_remove(&key->items, i);
+	if (r->end > r->begin)
+		redis_key_changed(x, key);
+}
+
+/* ZCOUNT and ZREMRANGEBYSCORE. */
 static void redis_zcount(struct redis_call *x)
 {
 	struct redis_key *key;
@@ -397,28 +364,8 @@ static void redis_zcount(struct redis_call *x)
 	if (key)
 		range_by_score(key, &min, &max, &r);
 	redis_reply_int(x, (long long)(r.end - r.begin));
-}
-
-static void remove_range(struct redis_call *x, struct redis_key *key, const struct zrange *r)
-{
-	for (size_t i = r->end; i-- > r->begin;)
-		redis_items_remove(&key->items, i);
-	if (r->end > r->begin)
-		redis_key_changed(x, key);
-}
-
-static void redis_zremrangebyscore(struct redis_call *x)
-{
-	struct redis_key *key;
-	struct zrange r = { 0 };
-	struct zbound min, max;
-
-	if (!arg_bound(x, 2, &min) || !arg_bound(x, 3, &max) || !find_zset(x, &key))
-		return;
-	if (key)
-		range_by_score(key, &min, &max, &r);
-	redis_reply_int(x, (long long)(r.end - r.begin));
-	remove_range(x, key, &r);
+	if (x->command->option & REMOVES)
+		remove_range(x, key, &r);
 }
 
 static void redis_zremrangebyrank(struct redis_call *x)
@@ -465,29 +412,24 @@ static void redis_zpop(struct redis_call *x)
 	remove_range(x, key, &r);
 }
 
-static void redis_zscan(struct redis_call *x)
-{
-	redis_reply_scan(x, REDIS_ZSET);
-}
-
 const struct redis_command redis_zset_commands[] = {
 	{ "zadd", -4, REDIS_WRITE, 1, 1, 1, redis_zadd, 0 },
 	{ "zincrby", 4, REDIS_WRITE, 1, 1, 1, redis_zincrby, 0 },
-	{ "zrem", -3, REDIS_WRITE, 1, 1, 1, redis_zrem, 0 },
+	{ "zrem", -3, REDIS_WRITE, 1, 1, 1, redis_remove, REDIS_ZSET },
 	{ "zscore", 3, REDIS_READ, 1, 1, 1, redis_zscore, 0 },
 	{ "zmscore", -3, REDIS_READ, 1, 1, 1, redis_zmscore, 0 },
 	{ "zrank", 3, REDIS_READ, 1, 1, 1, redis_zrank, 0 },
 	{ "zrevrank", 3, REDIS_READ, 1, 1, 1, redis_zrank, REVERSE },
-	{ "zcard", 2, REDIS_READ, 1, 1, 1, redis_zcard, 0 },
+	{ "zcard", 2, REDIS_READ, 1, 1, 1, redis_length, REDIS_ZSET },
 	{ "zrange", -4, REDIS_READ, 1, 1, 1, redis_zrange, WITH_OPTIONS },
 	{ "zrevrange", -4, REDIS_READ, 1, 1, 1, redis_zrange, REVERSE },
 	{ "zrangebyscore", -4, REDIS_READ, 1, 1, 1, redis_zrange, BY_SCORE },
 	{ "zrevrangebyscore", -4, REDIS_READ, 1, 1, 1, redis_zrange, BY_SCORE | REVERSE },
 	{ "zcount", 4, REDIS_READ, 1, 1, 1, redis_zcount, 0 },
-	{ "zremrangebyscore", 4, REDIS_WRITE, 1, 1, 1, redis_zremrangebyscore, 0 },
+	{ "zremrangebyscore", 4, REDIS_WRITE, 1, 1, 1, redis_zcount, REMOVES },
 	{ "zremrangebyrank", 4, REDIS_WRITE, 1, 1, 1, redis_zremrangebyrank, 0 },
 	{ "zpopmin", -2, REDIS_WRITE, 1, 1, 1, redis_zpop, 0 },
 	{ "zpopmax", -2, REDIS_WRITE, 1, 1, 1, redis_zpop, REVERSE },
-	{ "zscan", -3, REDIS_READ, 1, 1, 1, redis_zscan, 0 },
+	{ "zscan", -3, REDIS_READ, 1, 1, 1, redis_scan_items, REDIS_ZSET },
 	{ 0 },
 };
