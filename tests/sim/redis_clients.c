@@ -31,14 +31,14 @@ void redis_conn_reset(struct sim_redis_conn *c)
 static bool log_in(struct redis_call *x, struct slice user, struct slice password)
 {
 	const char *right = x->s->password;
+	bool is_right = slice_eq(user, SLICE_LIT("default")) &&
+	                (!right || slice_eq(password, slice_str(right)));
 
-	x->c->logged_in |= slice_eq(user, SLICE_LIT("default")) &&
-	                   (!right || slice_eq(password, slice_str(right)));
-	if (slice_eq(user, SLICE_LIT("default")) &&
-	    (!right || slice_eq(password, slice_str(right))))
-		return true;
-	redis_reply_error(x, "WRONGPASS invalid username-password pair or user is disabled.");
-	return false;
+	x->c->logged_in |= is_right;
+	if (!is_right)
+		redis_reply_error(
+			x, "WRONGPASS invalid username-password pair or user is disabled.");
+	return is_right;
 }
 
 static void redis_auth(struct redis_call *x)
@@ -435,7 +435,7 @@ static const struct {
 	{ REDIS_WRITE, "write" },         { REDIS_READ, "readonly" },
 	{ REDIS_NOSCRIPT, "noscript" },   { REDIS_PUBSUB, "pubsub" },
 	{ REDIS_ADMIN, "admin" },         { REDIS_NO_AUTH, "no_auth" },
-	{ REDIS_MOVABLE, "movablekeys" }, { REDIS_BLOCKING, "blocking" },
+	{ REDIS_MOVABLE, "movablekeys" },
 };
 
 static void reply_flags(struct redis_call *x, unsigned flags)

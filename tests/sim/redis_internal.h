@@ -146,8 +146,7 @@ enum {
 	REDIS_NO_AUTH = 1 << 5, /* before the client has logged in, too */
 	REDIS_IN_SUBSCRIBED = 1 << 6, /* also while a RESP2 connection has subscriptions */
 	REDIS_MOVABLE = 1 << 7, /* other keys than first, last and step say */
-	REDIS_BLOCKING = 1 << 8,
-	REDIS_CONTAINER = 1 << 9, /* of subcommands */
+	REDIS_CONTAINER = 1 << 8, /* of subcommands */
 };
 
 /* A command that runs. */
@@ -157,7 +156,6 @@ struct redis_call {
 	const struct redis_command *command;
 	int *db;
 	int resp;
-	bool in_script;
 	const struct slice *argv;
 	size_t argc;
 	struct buf *out;
@@ -238,6 +236,8 @@ struct redis_key *redis_key_set_string(struct redis_call *x, struct slice name,
                                        struct slice value);
 /* Reads argv[i] as an expiry: `unit` in ms, `at`: a date. On false the reply is the error. */
 bool redis_arg_expiry(struct redis_call *x, size_t i, int unit, bool at, int64_t *out);
+/* Adds the keys of a map, sorted. */
+void redis_items_add_keys(struct redis_items *items, const struct map *map);
 void redis_database_clear(struct sim_redis *s, int db);
 void redis_database_copy(const struct sim_redis *from, struct sim_redis *to, int db);
 /* The keys' names, sorted; without those that have expired, which are deleted. */

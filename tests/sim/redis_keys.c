@@ -190,19 +190,19 @@ static void collect_name(void *arg, struct map_node *node)
 	redis_items_add(names, names->n, node->key);
 }
 
-static void all_names(const struct map *database, struct redis_items *names)
+void redis_items_add_keys(struct redis_items *items, const struct map *map)
 {
 	uint64_t cursor = 0;
 
 	do
-		cursor = map_scan(database, cursor, collect_name, names);
+		cursor = map_scan(map, cursor, collect_name, items);
 	while (cursor);
-	redis_items_sort(names);
+	redis_items_sort(items);
 }
 
 void redis_database_names(struct sim_redis *s, int db, struct redis_items *names)
 {
-	all_names(&s->databases[db], names);
+	redis_items_add_keys(names, &s->databases[db]);
 	for (size_t i = names->n; i-- > 0;)
 		if (!key_live(s, db, names->v[i].name))
 			redis_items_remove(names, i);
@@ -212,7 +212,7 @@ void redis_database_clear(struct sim_redis *s, int db)
 {
 	struct redis_items names = { 0 };
 
-	all_names(&s->databases[db], &names);
+	redis_items_add_keys(&names, &s->databases[db]);
 	for (size_t i = 0; i < names.n; i++) {
 		struct map_node *node = map_get(&s->databases[db], names.v[i].name);
 		key_free(&s->databases[db], container_of(node, struct redis_key, node));
@@ -234,7 +234,7 @@ void redis_database_copy(const struct sim_redis *from, struct sim_redis *to, int
 	struct redis_items names = { 0 };
 
 	redis_database_clear(to, db);
-	all_names(&from->databases[db], &names);
+	redis_items_add_keys(&names, &from->databases[db]);
 	for (size_t i = 0; i < names.n; i++) {
 		struct map_node *node = map_get(&from->databases[db], names.v[i].name);
 		copy_key(&to->databases[db], names.v[i].name,

@@ -56,7 +56,6 @@ static int call(lua_State *lua, bool raises)
 	struct buf out = BUF_INIT;
 	const char *refusal = NULL;
 
-	x.in_script = true;
 	x.db = &s->script_db;
 	x.resp = s->script_resp;
 	x.argc = (size_t)lua_gettop(lua);
@@ -278,21 +277,11 @@ void redis_scripts_init(struct sim_redis *s)
 	lua_settop(lua, 0);
 }
 
-static void collect_sha(void *arg, struct map_node *node)
-{
-	struct redis_items *shas = arg;
-
-	redis_items_add(shas, shas->n, node->key);
-}
-
 static void forget_scripts(struct sim_redis *s)
 {
 	struct redis_items shas = { 0 };
-	uint64_t cursor = 0;
 
-	do
-		cursor = map_scan(&s->scripts, cursor, collect_sha, &shas);
-	while (cursor);
+	redis_items_add_keys(&shas, &s->scripts);
 	for (size_t i = 0; i < shas.n; i++) {
 		struct map_node *node = map_get(&s->scripts, shas.v[i].name);
 		map_remove(&s->scripts, node);

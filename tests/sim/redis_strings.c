@@ -362,8 +362,10 @@ static void redis_incrbyfloat(struct redis_call *x)
 	for (end = text + strlen(text);
 	     strchr(text, '.') && (end[-1] == '0' || end[-1] == '.');)
 		*--end = '\0';
-	change_string(x, key, slice_str(strcmp(text, "-0") == 0 ? "0" : text));
-	redis_reply_text(x, strcmp(text, "-0") == 0 ? "0" : text);
+	if (strcmp(text, "-0") == 0)
+		strcpy(text, "0");
+	change_string(x, key, slice_str(text));
+	redis_reply_text(x, text);
 }
 
 /* --- several keys ------------------------------------------------------------------------- */

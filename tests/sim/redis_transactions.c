@@ -127,7 +127,6 @@ static void redis_exec(struct redis_call *x)
 	} else if (c->watch_failed) {
 		redis_reply_nil_array(x);
 	} else {
-		redis_watch_end(c);
 		run_queued(x);
 	}
 	redis_multi_end(c);
