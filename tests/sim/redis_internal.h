@@ -251,12 +251,10 @@ struct redis_scan {
 };
 bool redis_arg_scan(struct redis_call *x, size_t cursor, struct redis_scan *scan);
 
-/* Commands that several types have; the option of each is the type. HLEN, LLEN, SCARD, ZCARD: */
-void redis_length(struct redis_call *x);
-/* HDEL, SREM, ZREM: */
-void redis_remove(struct redis_call *x);
-/* HSCAN, SSCAN, ZSCAN: */
-void redis_scan_items(struct redis_call *x);
+/* Commands that several types have; their option is the type. */
+void redis_length(struct redis_call *x); /* HLEN, LLEN, SCARD, ZCARD */
+void redis_remove(struct redis_call *x); /* HDEL, SREM, ZREM */
+void redis_scan_items(struct redis_call *x); /* HSCAN, SSCAN, ZSCAN */
 
 /* --- redis_transactions.c ----------------------------------------------------------------- */
 
