@@ -133,7 +133,7 @@ int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
 		return -1;
 	}
 	HASP_ASSERT(*len == sizeof(int));
-	*(int *)value = simnet_take_error(fd);
+	*(int *)value = simnet_error(fd);
 	return 0;
 }
 

@@ -46,15 +46,19 @@ static void disturb_ends(struct sock *s, int64_t us)
 
 /* --- kinds -------------------------------------------------------------------------------- */
 
-static void pause_hasp(void)
+/* What a hasp has not sent to Redis concerns the clients of the others, too. */
+static void pause_machine(struct machine *m)
 {
-	struct machine *m = &any_hasp()->machine;
 	int64_t us = length();
 
 	trace("FAULT %s is paused for %lld ms", m->name, (long long)(us / MS));
 	machine_pause(m, us);
-	/* What it has not told Redis concerns the other ones, too: its waiters. */
 	disturb_all(us);
+}
+
+static void pause_hasp(void)
+{
+	pause_machine(&any_hasp()->machine);
 }
 
 static struct server *any_server(void)
@@ -66,12 +70,7 @@ static struct server *any_server(void)
 
 static void pause_server(void)
 {
-	struct machine *m = &any_server()->machine;
-	int64_t us = length();
-
-	trace("FAULT %s is paused for %lld ms", m->name, (long long)(us / MS));
-	machine_pause(m, us);
-	disturb_all(us);
+	pause_machine(&any_server()->machine);
 }
 
 static struct sock *any_connection(const struct machine *m)

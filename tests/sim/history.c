@@ -98,14 +98,24 @@ const char *history_failures(void)
 	return buf_head(&history.text);
 }
 
-/* --- what can explain it -------------------------------------------------------------------
- */
+/* --- what can explain it ------------------------------------------------------------------ */
+
+/* Until when a fault may have effects on the try. */
+static int64_t disturbed_until(const struct try *t)
+{
+	int64_t until = history.redis->machine.disturbed_until;
+
+	if (until < t->hasp->disturbed_until)
+		until = t->hasp->disturbed_until;
+	if (until < t->client->disturbed_until)
+		until = t->client->disturbed_until;
+	return until;
+}
 
 /* Has a fault been at work since then that concerns the try? */
 static bool is_disturbed(const struct try *t, int64_t since)
 {
-	return t->client->disturbed_until >= since || t->hasp->disturbed_until >= since ||
-	       history.redis->machine.disturbed_until >= since;
+	return disturbed_until(t) >= since;
 }
 
 void history_data_lost(void)
@@ -122,8 +132,7 @@ void history_data_lost(void)
 		history.greatest_fence = 0;
 }
 
-/* --- Redis ---------------------------------------------------------------------------------
- */
+/* --- Redis -------------------------------------------------------------------------------- */
 
 static bool reply_has(const redisReply *r, const char *word)
 {
@@ -200,8 +209,7 @@ static bool is_queued(const struct try *t)
 	return redis_has(t->who, "ZRANGE hasp:queue:{%s} 0 -1", t->key);
 }
 
-/* --- locks that nobody gets ------------------------------------------------------------------
- */
+/* --- locks that nobody gets --------------------------------------------------------------- */
 
 void history_add_key(const char *key)
 {
@@ -237,14 +245,8 @@ static void watch_key(size_t i)
 
 static void check_kept(struct try *t)
 {
-	int64_t disturbed_until = t->hasp->disturbed_until;
-
-	if (disturbed_until < history.redis->machine.disturbed_until)
-		disturbed_until = history.redis->machine.disturbed_until;
-	if (disturbed_until < t->client->disturbed_until)
-		disturbed_until = t->client->disturbed_until;
-	if (disturbed_until >= t->over_at) {
-		t->over_at = disturbed_until + 1;
+	if (is_disturbed(t, t->over_at)) {
+		t->over_at = disturbed_until(t) + 1;
 		t->check_at = t->over_at + KEPT_MOST;
 		return;
 	}
@@ -265,8 +267,7 @@ static void on_watch(struct event *e)
 	world_schedule_in(e, WATCH_US);
 }
 
-/* --- tries ----------------------------------------------------------------------------------
- */
+/* --- tries -------------------------------------------------------------------------------- */
 
 struct try *history_ask(const struct try *from)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- *   run [--seed N | --seeds A-B] [--model NAME] [--break NAME] [--trace] [--fingerprint]
+ *   run [--seed N | --seeds A-B] [--first] [--model NAME] [--quiet-world] [--break NAME]
+ *       [--trace] [--fingerprint]
  *
  * Runs seeds of the simulation, and prints those that find something wrong; with --first it
  * ends at the first of them. Exits with 1 then.

@@ -7,9 +7,7 @@
  *              |                 '--> hangs up, oversleeps
  *              '--refused, error, hangs up--> idle
  */
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/sim/app.h"

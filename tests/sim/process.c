@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/sim/process.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>

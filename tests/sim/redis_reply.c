@@ -2,7 +2,6 @@
 #include "tests/sim/redis_internal.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

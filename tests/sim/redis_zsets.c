@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/sim/redis_internal.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 

@@ -42,7 +42,7 @@ struct sock {
 	int64_t last_arrival; /* of those that were ever sent to it */
 	struct buf in; /* arrived, not read */
 	bool at_end; /* the peer sends nothing more */
-	int error; /* errno of what broke it, until it is reported; 0: none */
+	int error; /* errno of what broke it; 0: none */
 	bool connecting, connected, reset, shut, closed;
 	bool lost; /* it was cut: what is sent arrives nowhere */
 	/* An end with callbacks: */
@@ -364,8 +364,6 @@ static void connect_to(struct sock *from, int place)
 	to->peer = from;
 	to->connected = true;
 	/* Both ends may send at once: what they send arrives later than the connection. */
-	if (service->cut_off_until > world_now())
-		from->last_arrival = to->last_arrival = service->cut_off_until;
 	send_piece(from, PIECE_CONNECTED, SLICE_NONE, 0);
 	if (listener) {
 		list_append(&listener->accepting, &to->waiting);
@@ -642,7 +640,7 @@ int simnet_close(int fd)
 	return 0;
 }
 
-int simnet_take_error(int fd)
+int simnet_error(int fd)
 {
 	return simnet_sock(fd)->error;
 }

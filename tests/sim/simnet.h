@@ -39,7 +39,6 @@ struct service {
 	void (*on_connection)(struct service *s, struct sock *end);
 	void *arg;
 	bool refuses; /* nothing listens just now */
-	int64_t cut_off_until; /* until then connections are neither made nor refused */
 };
 
 void simnet_begin(void);
@@ -76,8 +75,7 @@ void sock_cut(struct sock *s);
 /* Nothing arrives before `until`. */
 void sock_stall(struct sock *s, int64_t until);
 
-/* --- descriptors, for loop.c and calls.c ---------------------------------------------------
- */
+/* --- descriptors, for loop.c and calls.c -------------------------------------------------- */
 
 /* EV_READ, EV_WRITE of what the descriptor is ready for. */
 int simnet_ready(int fd);
@@ -97,7 +95,7 @@ ssize_t simnet_receive(int fd, char *p, size_t n, bool peek);
 ssize_t simnet_send(int fd, struct slice bytes);
 int simnet_shutdown(int fd);
 int simnet_close(int fd);
-int simnet_take_error(int fd);
+int simnet_error(int fd); /* SO_ERROR, which stays */
 bool simnet_is_hung_up(int fd); /* POLLRDHUP or POLLHUP */
 struct sock *simnet_sock(int fd);
 int sock_port(const struct sock *s); /* a number that names this end */
