@@ -367,7 +367,8 @@ static void on_lost(struct app *c)
 		p->lock->murky_until = world_now() + MURKY;
 	p->act = NOTHING;
 	p->added = false;
-	c->has_left = simulation->closing;
+	if (simulation->closing)
+		app_fini(c);
 }
 
 static void on_thought(struct app *c)

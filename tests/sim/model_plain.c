@@ -64,7 +64,8 @@ static void on_lost(struct app *c)
 	struct plain *p = container_of(c, struct plain, client);
 
 	p->is_known = false;
-	c->has_left = simulation->closing;
+	if (simulation->closing)
+		app_fini(c);
 }
 
 static void on_thought(struct app *c)
