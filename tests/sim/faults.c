@@ -123,7 +123,7 @@ static void stall(void *arg, struct sock *s)
 {
 	const int64_t *until = arg;
 
-	/* Its clients, too: what they are told is late. */
+	/* Its clients, too: they get their answers late. */
 	disturb_ends(s, *until - world_now());
 	sock_stall(s, *until);
 }
@@ -200,7 +200,8 @@ static void set_date(void)
 	      (long long)(m->date_offset / SECOND));
 }
 
-/* Of Redis only back: forward, leases end at once, and nobody can prevent that. */
+/* Redis' date is only set back: set forward, it ends leases at once, and hasp cannot prevent
+ * that. */
 static void set_redis_back(void)
 {
 	struct machine *m = &faults.world->redis.machine;

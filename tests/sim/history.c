@@ -13,22 +13,23 @@
 
 #define SHOWN_MAX 5
 #define KEYS_MAX 16
-/* Of its lease, so much is surely left when a client is told that it has the lock, in percent:
- * hasp checks what is later than a tenth. */
+/* A client that gets a lock surely has this share of the lease before it, in percent: hasp
+ * checks a grant that comes later than a tenth of the lease. */
 #define SURE_PERCENT 85
-/* What an answer may take after its time, where nothing has happened. */
+/* An answer may come so long after its time where no fault was at work. */
 #define GRACE (1 * SECOND)
 /* hasp checks a lock that has waiters at least each second. */
 #define IDLE_MOST (2500 * MS)
 /* A quorum's lease counts from when its servers were asked, twice at most. */
 #define QUORUM_TAKES (500 * MS)
-/* Between two tries at a quorum: if its time ends before the next one, it is told at once. */
+/* Between two tries at a quorum: a waiter whose time ends before the next try is refused at
+ * once. */
 #define QUORUM_PAUSE (100 * MS)
 #define WATCH_US (250 * MS)
 /* A lock that its client does not have any more is free after this, at the latest. */
 #define KEPT_MOST (3 * SECOND)
-/* Of a grant to another client and a release that are told at the same moment, chance says
- * which comes first: no longer apart than a message takes. */
+/* Two answers that are sent at the same moment may arrive in either order, so far apart at
+ * most: as long as a message takes. */
 #define ON_THE_WAY (100 * MS)
 
 static struct {
@@ -193,7 +194,7 @@ static bool is_held(const struct try *t)
 	        redis_has(fence, "HVALS hasp:fence:{%s}", t->key));
 }
 
-/* The same, for a try that may not have been answered. */
+/* Does Redis have the lock for the try, which may not have been answered? */
 static bool is_kept(const struct try *t)
 {
 	if (t->of_quorum)

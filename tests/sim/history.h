@@ -74,7 +74,7 @@ void history_data_lost(void);
 struct try *history_ask(const struct try *t);
 void history_grant(struct try *t, int64_t fence);
 void history_refuse(struct try *t); /* the answer was: taken */
-/* The answer was an error, or the connection ended: what became of it is not known. */
+/* The answer was an error, or the connection ended: nobody knows whether it got the lock. */
 void history_fail_try(struct try *t, const char *why);
 /* It has waited to the end, and no holder keeps a lock for long: it was in a circle. */
 void history_circle(const struct try *t);

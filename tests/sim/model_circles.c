@@ -110,7 +110,7 @@ static void begin_walk(struct walker *w)
 
 /* --- releasing ---------------------------------------------------------------------------- */
 
-/* What it got last it gives back first. */
+/* It releases the lock first that it got last. */
 static void release(struct walker *w)
 {
 	int i = w->tries[1] ? 1 : 0;

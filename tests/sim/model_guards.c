@@ -49,7 +49,7 @@ static struct writer {
 	int keys[2];
 	struct buf values[2]; /* as they were read */
 	size_t update; /* its number, while it writes */
-	size_t nreplies; /* that come before the one that tells what became of it */
+	size_t nreplies; /* that come before the one with the result */
 	bool is_new; /* it has read nothing over this connection */
 } writers[WRITERS];
 

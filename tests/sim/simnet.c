@@ -18,7 +18,7 @@
 /* One way, in microseconds. */
 #define DELAY_LEAST 20
 #define DELAY_MOST (20 * MS)
-/* What a connection takes, in bytes, before its sender must wait for the reader. */
+/* A sender must wait for the reader when so many bytes are under way. */
 #define WINDOW (64 * 1024)
 
 enum piece_kind { PIECE_BYTES, PIECE_END, PIECE_RESET, PIECE_CONNECTED };

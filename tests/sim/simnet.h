@@ -51,7 +51,7 @@ void simnet_unlisten(int port);
 
 /* Connects `m` to the port. NULL: nothing listens there. */
 struct sock *simnet_connect(struct machine *m, int port);
-/* Who uses an end that is no descriptor. Its name is for the trace. */
+/* Sets the callbacks of an end that is no descriptor. The name is for the trace. */
 void sock_use(struct sock *s, const struct sock_ops *ops, void *arg, const char *name);
 void sock_send(struct sock *s, struct slice bytes);
 /* Sends nothing more; what was sent still arrives. */
@@ -81,7 +81,7 @@ void sock_stall(struct sock *s, int64_t until);
 int simnet_ready(int fd);
 /* Orders descriptors by the time at which they became ready. */
 uint64_t simnet_ready_since(int fd);
-/* The loop has been told: the others come first now. */
+/* The loop has got its events: other descriptors come first now. */
 void simnet_reported(int fd);
 /* `loop` is woken when the descriptor becomes ready. */
 void simnet_watch(int fd, struct ev_loop *loop);

@@ -83,8 +83,8 @@ int64_t chance_between(int64_t least, int64_t most);
 bool chance_one_in(uint64_t n);
 /* Mostly near `least`, rarely near `most`: as delays are. */
 int64_t chance_delay(int64_t least, int64_t most);
-/* What hasp gets from random_bytes(), which its own number of calls must not mix with the
- * chances above. */
+/* The bytes of hasp's random_bytes(). They come from a sequence of their own: how often hasp
+ * calls does not change the chances above. */
 void chance_bytes(void *out, size_t n);
 
 /* --- trace -------------------------------------------------------------------------------- */
