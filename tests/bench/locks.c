@@ -17,12 +17,11 @@
  *   plain   the same with a key `plain:N`, as have the following
  *   watch   WATCH key; GET key; MULTI, SET key value and EXEC, sent at once
  *   each    the same five commands, each when the one before it is answered
- *   script  EVALSHA of scripts that do as `set` does, with keys that have no rule
- *   followed
- *           as `script`, with a key `value:N`, whose rule has owner = value
  *   go-zero, redisson
  *           the scripts by which these libraries take a lock and release it, with the keys of
  *           `plain`: sent to Redis directly, they are what a lock costs without hasp
+ *   followed
+ *           as `go-zero`, with a key `value:N`, whose rule has owner = value
  *   app     as an application sends it: through hasp, with rules for `bench:*`, for `value:*`
  *           with owner = value and for `waits:*` with wait, and a guard for `guard:*`
  *   calls   (set, setnx, verb, limit, shared, exclusive) as hasp sends it: the EVALSHA calls
@@ -94,21 +93,28 @@ struct kind {
 
 static const struct slice lease = SLICE_LIT("30000"), value = SLICE_LIT("xxx");
 
+/* Redis has the script from here on. Fills in its SHA1. */
+static void load_script(int fd, struct slice text, char sha1[static SHA1_HEX + 1])
+{
+	struct slice argv[] = { SLICE_LIT("SCRIPT"), SLICE_LIT("LOAD"), text };
+	struct buf out = BUF_INIT;
+	char reply[REPLY_MAX];
+
+	resp_write_request(&out, argv, 3);
+	write_all(fd, buf_slice(&out));
+	if (read(fd, reply, sizeof(reply)) <= 0 || *reply != '$')
+		fail("SCRIPT LOAD", "refused");
+	buf_release(&out);
+	sha1_hex(sha1, &text, 1);
+}
+
 static void load_scripts(const struct addrinfo *to)
 {
 	int fd = connect_to(to);
-	char reply[REPLY_MAX];
+	char sha1[SHA1_HEX + 1];
 
-	for (int i = 0; i < SCRIPT_COUNT; i++) {
-		struct slice argv[] = { SLICE_LIT("SCRIPT"), SLICE_LIT("LOAD"),
-			                script_get((enum script_id)i)->text };
-		struct buf out = BUF_INIT;
-		resp_write_request(&out, argv, 3);
-		write_all(fd, buf_slice(&out));
-		if (read(fd, reply, sizeof(reply)) <= 0 || *reply != '$')
-			fail("SCRIPT LOAD", "refused");
-		buf_release(&out);
-	}
+	for (int i = 0; i < SCRIPT_COUNT; i++)
+		load_script(fd, script_get((enum script_id)i)->text, sha1);
 	close(fd);
 }
 
@@ -246,23 +252,16 @@ static const char redisson_unlock[] =
 	"end; "
 	"return nil;";
 
-/* Appends the call of `script`, which Redis has from here on. */
-static void write_own_script(const struct client *c, struct buf *out, const char *script,
-                             size_t nkeys, const struct slice *args, size_t nargs)
+/* Loads `script` and appends its call. */
+static void write_script(const struct client *c, struct buf *out, const char *script,
+                         size_t nkeys, const struct slice *args, size_t nargs)
 {
-	struct slice load[] = { SLICE_LIT("SCRIPT"), SLICE_LIT("LOAD"), slice_str(script) };
-	struct buf request = BUF_INIT;
-	char reply[REPLY_MAX];
+	char sha1[SHA1_HEX + 1];
 
-	resp_write_request(&request, load, 3);
-	write_all(c->fd, buf_slice(&request));
-	/* $40, and the SHA1 on the next line */
-	if (read(c->fd, reply, sizeof(reply)) != 5 + 40 + 2)
-		fail("SCRIPT LOAD", "refused");
-	buf_release(&request);
+	load_script(c->fd, slice_str(script), sha1);
 	resp_write_array(out, 3 + nargs);
 	resp_write_bulk_str(out, "EVALSHA");
-	resp_write_bulk(out, slice_of(reply + 5, 40));
+	resp_write_bulk_str(out, sha1);
 	resp_write_bulk_int(out, (long long)nkeys);
 	for (size_t i = 0; i < nargs; i++)
 		resp_write_bulk(out, args[i]);
@@ -275,8 +274,8 @@ static void write_gozero(const struct load *load, struct client *c, struct slice
 	struct slice args[] = { key, slice_of(token.p + token.n - 16, 16), lease };
 
 	(void)load;
-	write_own_script(c, &c->requests[0], gozero_lock, 1, args, 3);
-	write_own_script(c, &c->requests[1], gozero_unlock, 1, args, 2);
+	write_script(c, &c->requests[0], gozero_lock, 1, args, 3);
+	write_script(c, &c->requests[1], gozero_unlock, 1, args, 2);
 }
 
 static void write_redisson(const struct load *load, struct client *c, struct slice key,
@@ -292,8 +291,8 @@ static void write_redisson(const struct load *load, struct client *c, struct sli
 	snprintf(id, sizeof(id), "6c5f1ae2-9d0b-4c6e-8f3a-%.12s:1", token.p + token.n - 12);
 	lock[2] = unlock[4] = slice_str(id);
 	unlock[1] = slice_str(channel);
-	write_own_script(c, &c->requests[0], redisson_lock, 1, lock, 3);
-	write_own_script(c, &c->requests[1], redisson_unlock, 2, unlock, 5);
+	write_script(c, &c->requests[0], redisson_lock, 1, lock, 3);
+	write_script(c, &c->requests[1], redisson_unlock, 2, unlock, 5);
 }
 
 /* --- reads and writes ------------------------------------------------------------- */
@@ -337,45 +336,6 @@ static void write_transaction(const struct load *load, struct client *c, struct 
 	write_word(last, "EXEC");
 }
 
-/* Those of go-zero, whose owner is the value. */
-static const char TAKE[] =
-	"if redis.call('GET', KEYS[1]) == ARGV[1] then "
-	"redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 'OK' else "
-	"return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) end";
-static const char GIVE_BACK[] =
-	"if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) "
-	"else return 0 end";
-
-static void write_script(struct client *c, struct buf *out, const char *script,
-                         struct slice key)
-{
-	struct slice load[] = { SLICE_LIT("SCRIPT"), SLICE_LIT("LOAD"), slice_str(script) };
-	struct slice call[] = {
-		SLICE_LIT("EVALSHA"), SLICE_NONE, SLICE_LIT("1"), key, key, lease
-	};
-	char sha1[SHA1_HEX + 1], reply[REPLY_MAX];
-	struct buf request = BUF_INIT;
-
-	resp_write_request(&request, load, 3);
-	write_all(c->fd, buf_slice(&request));
-	if (read(c->fd, reply, sizeof(reply)) <= 0 || *reply != '$')
-		fail("SCRIPT LOAD", "refused");
-	buf_release(&request);
-	sha1_hex(sha1, &load[2], 1);
-	call[1] = slice_str(sha1);
-	resp_write_request(out, call, 6);
-}
-
-/* Each client's value is the name of its key. */
-static void write_scripts(const struct load *load, struct client *c, struct slice key,
-                          struct slice token)
-{
-	(void)load;
-	(void)token;
-	write_script(c, &c->requests[0], TAKE, key);
-	write_script(c, &c->requests[1], GIVE_BACK, key);
-}
-
 #define HAS "$3\r\nxxx\r\n"
 
 static const struct kind kinds[] = {
@@ -384,13 +344,12 @@ static const struct kind kinds[] = {
 	{ "value", "value", write_set_nx, 2, { "+OK\r\n", ":1\r\n" }, false },
 	{ "waits", "waits", write_setnx, 2, { ":1\r\n", ":1\r\n" }, false },
 	{ "go-zero", "plain", write_gozero, 2, { "+OK\r\n", ":1\r\n" }, false },
+	{ "followed", "value", write_gozero, 2, { "+OK\r\n", ":1\r\n" }, false },
 	{ "redisson", "plain", write_redisson, 2, { "$-1\r\n", ":1\r\n" }, false },
 	{ "verb", "verb", write_verbs, 2, { NULL, ":1\r\n" }, false },
 	{ "limit", "verb", write_limits, 2, { NULL, ":1\r\n" }, false },
 	{ "shared", "verb", write_shared, 2, { NULL, ":1\r\n" }, false },
 	{ "exclusive", "verb", write_exclusive, 2, { NULL, ":1\r\n" }, false },
-	{ "script", "plain", write_scripts, 2, { "+OK\r\n", ":1\r\n" }, false },
-	{ "followed", "value", write_scripts, 2, { "+OK\r\n", ":1\r\n" }, false },
 	{ "guard", "guard", write_pair, 2, { HAS, "+OK\r\n" }, true },
 	{ "plain", "plain", write_pair, 2, { HAS, "+OK\r\n" }, true },
 	{ "watch",
