@@ -61,14 +61,6 @@ local mine = now + tonumber(ARGV[1])
 redis.call("SETEX", KEYS[1], ARGV[1] + 1, tostring(mine))
 return mine"""
 
-# Nextcloud makes a shared lock an exclusive one like this.
-COMPARE_AND_SET = """if redis.call("get", KEYS[1]) == ARGV[1] then
-    redis.call("set", KEYS[1], ARGV[2])
-    return 1
-else
-    return 0
-end"""
-
 
 class Refused(Exception):
     """An error reply."""
@@ -353,14 +345,13 @@ class Theft(Lock):
 
     floor = 1 / 20  # it takes a moment only, and that may be a busy one
     odd = None      # crash, clean-up, kept
-    nkeys_stolen = 10
 
     def __init__(self, name, names=None, **settings):
         super().__init__(name, names, nkeys=11, **settings)
 
     async def serve(self, shop):
         one, other = await shop.pool(0, 2)
-        odd = self.key(10)
+        *stolen, odd = self.keys()
         if self.odd == "crash":
             dies = await shop.connect(1)
             await dies("SET", odd, 1, "NX", "PX", 60_000)
@@ -383,8 +374,8 @@ class Theft(Lock):
                 await asyncio.sleep(0.01)
             await one("DEL", key)
             shop.done += 1
-        for n in range(self.nkeys_stolen):
-            await steal(self.key(n))
+        for key in stolen:
+            await steal(key)
 
 
 class Marker(Idiom):
@@ -472,7 +463,6 @@ class Leader(Idiom):
 
     due, line = "line", r"as leaders do"
     prolong = "PEXPIRE"  # SET XX
-    sleeps = True
 
     async def serve(self, shop):
         async def worker(n):
@@ -487,15 +477,16 @@ class Leader(Idiom):
                                 await client("PEXPIRE", key, 400)
                             else:
                                 await client("SET", key, n, "XX", "PX", 400)
-                        await asyncio.sleep(0.6 if self.sleeps else 0)
+                        await asyncio.sleep(0.6)
                 await asyncio.sleep(0.05)
         await shop.serve([worker(n) for n in range(3)])
 
 
 class GetSet(Idiom):
-    """SETNX of the time at which the lock ends; who finds it over takes it by GETSET."""
+    """SETNX of the time at which the lock ends; a client that finds it over takes it by GETSET."""
 
     due, line = "line", r"GETSET|not proposed|markers"
+    looks = True  # at the time before the DEL: a late holder leaves the lock alone
 
     async def serve(self, shop):
         async def worker(n):
@@ -509,7 +500,7 @@ class GetSet(Idiom):
                         return
                 with shop.inside(key):
                     await asyncio.sleep(LATE * LEASE_MS / 1000 if shop.mishap() else 0.02)
-                if float(mine) > time.time():
+                if not self.looks or float(mine) > time.time():
                     await shop.remove(key, client, "DEL", key)
                 shop.done += 1
             await shop.work(order)
@@ -532,24 +523,6 @@ class Discourse(Idiom):
                 with shop.inside(key):
                     await asyncio.sleep(2.6 if shop.mishap() else 0.02)
                 await shop.remove(key, client, "EVAL", COMPARE_AND_DELETE, 1, key, mine)
-                shop.done += 1
-            await shop.work(order)
-        await shop.serve([worker(n) for n in range(4)])
-
-
-class Nextcloud(Idiom):
-    """SET NX EX exclusive, released by a script that compares a constant; some are shared first."""
-
-    async def serve(self, shop):
-        async def worker(n):
-            client, key = await shop.connect(n % 2), self.key(0)
-
-            async def order():
-                if await client("SET", key, "exclusive", "NX", "EX", 1) != b"OK":
-                    return
-                with shop.inside(key):
-                    await asyncio.sleep(LATE if shop.mishap() else 0.02)
-                await shop.remove(key, client, "EVAL", COMPARE_AND_DELETE, 1, key, "exclusive")
                 shop.done += 1
             await shop.work(order)
         await shop.serve([worker(n) for n in range(4)])
@@ -668,8 +641,6 @@ class Default(Idiom):
     seconds = 4
 
     async def serve(self, shop):
-        self.n = 0
-
         async def worker(n):
             client = await shop.connect()
             for i in range(self.nkeys):
@@ -718,4 +689,4 @@ class Stampede(Idiom):
                 shop.done += 1
             await shop.work(order)
         await shop.serve([worker() for _ in range(6)])
-        self.computed = shop.harm.pop("stampede", 0)
+        del shop.harm["stampede"]
