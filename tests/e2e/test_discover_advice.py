@@ -681,7 +681,8 @@ def test_lock_that_a_script_takes_is_owned_by_its_value(watch):
         one, other = both[n % 2], both[1 - n % 2]
         is_late = n in (7, 15)
         assert one.call("EVAL", TAKE, 1, "script:lock", f"t{n}", LEASE_MS if is_late else 60_000) == OK
-        assert other.call("EVAL", TAKE, 1, "script:lock", f"o{n}", 60_000) == NIL
+        # A late holder's lease may be over by now.
+        assert is_late or other.call("EVAL", TAKE, 1, "script:lock", f"o{n}", 60_000) == NIL
         one.call("GET", "script:value")
         if is_late:
             outlast()
@@ -710,7 +711,7 @@ def test_lock_whose_script_returns_the_time_at_which_it_ends_gets_a_question(wat
         is_late = n in (7, 15)
         ends = one.call("EVAL", TAKE_UNTIL, 1, "ends:lock", LEASE_MS if is_late else 60_000)
         assert ends[:1] == b":"
-        assert other.call("EVAL", TAKE_UNTIL, 1, "ends:lock", 60_000) == NIL
+        assert is_late or other.call("EVAL", TAKE_UNTIL, 1, "ends:lock", 60_000) == NIL
         if is_late:
             outlast()
         released = one.call("EVAL", RELEASE, 1, "ends:lock", ends[1:-2].decode())
