@@ -20,13 +20,12 @@ from harness import RedisServer, encode, until
 from harness.campaigns import UNTIL_FOUND, campaign, until_found
 from harness.load import clients_that_fit
 from harness.marks import covers
-from harness.replies import NIL, bulk
+from harness.replies import NIL, OK, QUEUED, bulk
 from harness.sanitizers import sanitized
 from harness.scrape import HTTP, value
 
 pytestmark = pytest.mark.parametrize("pooling", ["shared"])
 
-OK = b"+OK\r\n"
 MB = 1 << 20
 
 
@@ -34,6 +33,16 @@ def links(plain, of=None):
     """Redis' clients other than the one that asks: hasp's own connection among them."""
     mine = str(plain.client_id())
     return [c for c in plain.client_list() if c["id"] != mine and of in (None, c["user"])]
+
+
+def ids(plain):
+    return {c["id"] for c in links(plain)}
+
+
+def ids_at_rest(plain, count=2):
+    """When the link that asks about logins has gone."""
+    until(lambda: len(links(plain)) == count, "the link that asks about logins to go")
+    return ids(plain)
 
 
 def unsent(plain):
@@ -165,7 +174,7 @@ def test_one_reply_above_the_limit_waits_in_redis_for_a_reader_that_pauses(start
     hasp = start_hasp(HTTP, client_output_limit="4mb")
     plain.set("big", "x" * (64 * MB))
     with served(hasp) as other, served(hasp, receive_buffer=64 * 1024) as slow:
-        until(lambda: len(links(plain)) == 2, "the link that asks about logins to go")
+        ids_at_rest(plain)
         slow.send(encode("GET", "big"))
         until(lambda: value(hasp, "hasp_memory_bytes", what="clients") > MB, "much to be unread")
         # The other one gets another shared link.
@@ -448,12 +457,11 @@ def test_link_of_its_own_for_some_seconds(start_hasp, plain, command, reply):
     """The link is kept for the next such command, and then left to others."""
     hasp = start_hasp()
     with served(hasp) as other, served(hasp) as conn:
-        until(lambda: len(links(plain)) == 2, "the link that asks about logins to go")
-        shared = {c["id"] for c in links(plain)}
+        shared = ids_at_rest(plain)
         assert conn.call(*command) == reply
-        own, = {c["id"] for c in links(plain)} - shared
+        own, = ids(plain) - shared
         assert conn.call(*command) == reply
-        assert {c["id"] for c in links(plain)} == shared | {own}
+        assert ids(plain) == shared | {own}
 
         def is_left():
             command = "ttl" if last_command(plain, own) != "ttl" else "strlen"
@@ -462,7 +470,7 @@ def test_link_of_its_own_for_some_seconds(start_hasp, plain, command, reply):
 
         until(is_left, "the client to leave its link")
         assert other.call(*command) == reply
-        assert {c["id"] for c in links(plain)} == shared | {own}
+        assert ids(plain) == shared | {own}
 
 
 def last_command(plain, link):
@@ -475,13 +483,12 @@ def last_command(plain, link):
 def test_reset_ends_the_need_of_a_link(start_hasp, plain, commands):
     hasp = start_hasp()
     with served(hasp), served(hasp) as conn:
-        until(lambda: len(links(plain)) == 2, "the link that asks about logins to go")
-        shared = {c["id"] for c in links(plain)}
+        shared = ids_at_rest(plain)
         for command in commands:
             conn.call(*command)
         assert len(links(plain)) == 3
         assert conn.call("RESET") == b"+RESET\r\n"
-        until(lambda: conn.call("GET", "k") and {c["id"] for c in links(plain)} == shared, "its link to go")
+        until(lambda: conn.call("GET", "k") and ids(plain) == shared, "its link to go")
 
 
 def test_what_follows_reset_keeps_its_link(start_hasp, plain):
@@ -493,9 +500,6 @@ def test_what_follows_reset_keeps_its_link(start_hasp, plain):
         for _ in range(3):
             assert conn.call("GET", "k") == NIL
             assert conn.call("CLIENT", "ID") == mine
-
-
-QUEUED = b"+QUEUED\r\n"
 
 
 def test_two_hundred_clients_put_back_the_link_of_their_transaction(start_hasp, plain):
@@ -541,19 +545,18 @@ def test_clients_that_begin_with_a_transaction_put_it_back_too(start_hasp, plain
 def test_link_of_its_own_for_a_transaction(start_hasp, plain, commands, reply):
     hasp = start_hasp("[lock l]\npattern = lock:*")
     with served(hasp) as other, served(hasp) as begins, served(hasp) as conn:
-        until(lambda: len(links(plain)) == 2, "the link that asks about logins to go")
-        shared = {c["id"] for c in links(plain)}
+        shared = ids_at_rest(plain)
         for command in commands[:-1]:
             conn.call(*command)
-        own, = {c["id"] for c in links(plain)} - shared
+        own, = ids(plain) - shared
         assert conn.call(*commands[-1]).startswith(reply)
         if ("SELECT", 2) in commands:
             # What is not as it was is for nobody else.
-            until(lambda: conn.call("GET", "k") and own not in {c["id"] for c in links(plain)}, "it to go")
+            until(lambda: conn.call("GET", "k") and own not in ids(plain), "it to go")
         else:
             assert begins.call("MULTI") == OK
             assert begins.call("GET", "k") == QUEUED
-            assert {c["id"] for c in links(plain)} == shared | {own}
+            assert ids(plain) == shared | {own}
             assert conn.call("ECHO", "mine") == bulk("mine")
             assert begins.call("DISCARD") == OK
         assert other.call("ECHO", "fine") == bulk("fine")
@@ -576,14 +579,14 @@ def test_link_with_something_left_is_not_put_back(start_hasp, plain, commands, r
         for command in commands[:-1]:
             conn.call(*command)
         assert conn.call(*commands[-1]).startswith(reply)
-        own = {c["id"] for c in links(plain)}
+        own = ids(plain)
         for _ in range(3):
             conn.call("GET", "k")
             with served(hasp) as another:
                 assert another.call("MULTI") == OK
                 assert another.call("ECHO", "mine") == QUEUED
                 assert another.call("EXEC") == b"*1\r\n" + bulk("mine")
-        assert own <= {c["id"] for c in links(plain)}
+        assert own <= ids(plain)
         assert len(links(plain)) == len(own) + 1
         assert other.call("ECHO", "fine") == bulk("fine")
 
@@ -616,10 +619,9 @@ def test_transaction_of_a_client_that_died_is_nobodys(start_hasp, plain):
     with served(hasp) as conn, served(hasp) as dies:
         assert conn.call("MULTI") == conn.call("DISCARD") == OK
         # hasp's own, that of all, and a spare one, which it takes.
-        until(lambda: len(links(plain)) == 3, "the link that asks about logins to go")
-        before = {c["id"] for c in links(plain)}
+        before = ids_at_rest(plain, 3)
         assert dies.call("MULTI") == OK
-        assert {c["id"] for c in links(plain)} == before
+        assert ids(plain) == before
         assert dies.call("SET", "k", "its") == QUEUED
         reset(dies)
         until(lambda: len(links(plain)) == 2, "its link to go")
