@@ -8,10 +8,10 @@ import os
 import pathlib
 
 import pytest
+from harness.by_hand import HASP
 from harness.campaigns import TESTER, run
-from harness.processes import TOP
 
-SERVER = pathlib.Path(os.environ.get("HASP") or TOP / "hasp").resolve().parent / "tests" / "sim" / "redis_server"
+SERVER = pathlib.Path(HASP).resolve().parent / "tests" / "sim" / "redis_server"
 STREAMS = 10000 if "FUZZ_SEED" in os.environ else 200
 
 pytestmark = pytest.mark.skipif(not SERVER.exists(), reason="built without Lua 5.1")

@@ -11,9 +11,10 @@ import random
 import subprocess
 
 import pytest
+from harness.by_hand import HASP
 from harness.campaigns import TESTER
 
-RUN = pathlib.Path(os.environ["HASP"]).resolve().parent / "tests" / "sim" / "run"
+RUN = pathlib.Path(HASP).resolve().parent / "tests" / "sim" / "run"
 pytestmark = pytest.mark.skipif(not RUN.exists(), reason="the simulation needs Lua 5.1")
 
 # model -> the planted defects that it shows. Those of C are in tests/sim/breaks.c, the others in
