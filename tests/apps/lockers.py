@@ -71,7 +71,14 @@ class Verbs:
         return self.r.execute_command("UNLOCK", self.name, *self.who)
 
 
-class GoZero:
+class Polled:
+    """Its caller tries again after 5 ms."""
+
+    def lock(self, timeout=10):
+        return retry(self.try_lock, timeout, lambda: 0.005)
+
+
+class GoZero(Polled):
     """go-zero's RedisLock, whose caller tries again."""
 
     def __init__(self, r, name, owner=None, lease_ms=LEASE_MS):
@@ -79,9 +86,6 @@ class GoZero:
 
     def try_lock(self):
         return self.r.eval(gozero.LOCK, 1, self.name, self.id, self.lease_ms) == "OK"
-
-    def lock(self, timeout=10):
-        return retry(self.try_lock, timeout, lambda: 0.005)
 
     def unlock(self):
         return self.r.eval(gozero.UNLOCK, 1, self.name, self.id)
@@ -181,7 +185,7 @@ class Redlock(Redsync):
         return evaluate(self.r, self.TAKE, self.name, self.value, self.lease_ms) == 1
 
 
-class Discourse:
+class Discourse(Polled):
     """Discourse's DistributedMutex: the value is the time in s at which the lock ends. The script
     computes and returns it, so that the lock cannot be kept for longer by its expiry."""
 
@@ -211,14 +215,11 @@ end"""
         self.until = evaluate(self.r, self.LOCK, self.name, self.validity)
         return self.until is not None
 
-    def lock(self, timeout=10):
-        return retry(self.try_lock, timeout, lambda: 0.005)
-
     def unlock(self):
         return evaluate(self.r, self.UNLOCK, self.name, self.until) is not None
 
 
-class Nextcloud:
+class Nextcloud(Polled):
     """The exclusive lock of Nextcloud's MemcacheLockingProvider, which only a free lock's value, 0,
     becomes; its value is the same for all owners."""
 
@@ -233,9 +234,6 @@ class Nextcloud:
         self.r.set(self.name, 0, nx=True, ex=self.ttl)
         return (evaluate(self.r, self.CAS, self.name, 0, self.VALUE) == 1
                 and self.r.expire(self.name, self.ttl))
-
-    def lock(self, timeout=10):
-        return retry(self.try_lock, timeout, lambda: 0.005)
 
     def unlock(self):
         return evaluate(self.r, self.CAD, self.name, self.VALUE)
