@@ -91,10 +91,8 @@ static void check_passed(struct pool_link *l)
 		link_note_login(p->env, false, l->asked_at);
 	l->asking = false;
 	l->unused = false;
-	if (p->env->connect || p->lacks_reset) {
-		link_close(l->link);
-		pool_link_free(l);
-	}
+	if (p->env->connect || p->lacks_reset)
+		pool_link_close(l);
 	tell_ready(p, &p->check_waiters);
 }
 
@@ -104,8 +102,7 @@ static void check_refused(struct pool_link *l, const char *reason)
 
 	if (l->proves && strncmp(reason, "NOAUTH", 6) == 0)
 		link_note_login(p->env, true, l->asked_at);
-	link_close(l->link);
-	pool_link_free(l);
+	pool_link_close(l);
 	tell_failed(p, &p->check_waiters, LINK_REFUSED, reason);
 }
 
@@ -162,8 +159,7 @@ static void pool_on_reply(void *owner, void *tag, const struct resp_reply *reply
 		if (!slice_starts(captured, SLICE_LIT("-")))
 			return;
 		p->lacks_reset = true;
-		link_close(l->link);
-		pool_link_free(l);
+		pool_link_close(l);
 		pool_ask_login(p);
 		return;
 	}
@@ -250,8 +246,7 @@ static void pool_ask_login(struct pool *p)
 	if (l && l->asking)
 		return;
 	if (l && link_is_outdated(l->link)) {
-		link_close(l->link);
-		pool_link_free(l);
+		pool_link_close(l);
 		l = NULL;
 	}
 	if (l)
@@ -442,12 +437,6 @@ bool pool_put_spare(struct pool *p, const struct link_login *login, struct link_
 	return true;
 }
 
-static void close_spare(struct pool_link *l)
-{
-	link_close(l->link);
-	pool_link_free(l);
-}
-
 /* The spare link that was used last; NULL: there is none. */
 static struct pool_link *last_spare(struct pool_group *g)
 {
@@ -455,7 +444,7 @@ static struct pool_link *last_spare(struct pool_group *g)
 		struct pool_link *l = container_of(g->spares.prev, struct pool_link, node);
 		if (!l->spoilt && !link_is_outdated(l->link))
 			return l;
-		close_spare(l);
+		pool_link_close(l);
 	}
 	return NULL;
 }
@@ -489,10 +478,10 @@ void pool_make_way(struct pool *p)
 
 	if (env->max && !list_empty(&p->spares) &&
 	    env->nopen[LINK_KIND_SHARED] + env->nopen[LINK_KIND_PRIVATE] >= env->max)
-		close_spare(container_of(p->spares.next, struct pool_link, spare));
+		pool_link_close(container_of(p->spares.next, struct pool_link, spare));
 }
 
-static void sweep_idle_private(struct pool_group *g)
+static void sweep_spares(struct pool_group *g)
 {
 	struct list *at, *next;
 
@@ -500,7 +489,7 @@ static void sweep_idle_private(struct pool_group *g)
 		struct pool_link *l = container_of(at, struct pool_link, node);
 		next = at->next;
 		if (l->unused || l->spoilt || link_is_outdated(l->link))
-			close_spare(l);
+			pool_link_close(l);
 		else
 			l->unused = true;
 	}
@@ -521,11 +510,10 @@ static void sweep_group(struct pool *p, struct pool_group *g)
 		} else if (!l->unused && !link_is_outdated(l->link)) {
 			l->unused = true;
 		} else {
-			link_close(l->link);
-			pool_link_free(l);
+			pool_link_close(l);
 		}
 	}
-	sweep_idle_private(g);
+	sweep_spares(g);
 	if (list_empty(&g->links) && list_empty(&g->spares) && list_empty(&g->waiters))
 		pool_group_free(p, g);
 }
@@ -556,12 +544,10 @@ static void sweep_check(struct pool *p)
 
 	if (!l || l->asking)
 		return;
-	if (l->unused) {
-		link_close(l->link);
-		pool_link_free(l);
-	} else {
+	if (l->unused)
+		pool_link_close(l);
+	else
 		l->unused = true;
-	}
 }
 
 void pool_sweep_named(struct pool *p)
@@ -624,10 +610,8 @@ void pool_free(struct pool *p)
 
 	ev_timer_stop(p->loop, &p->sweep);
 	ev_timer_stop(p->loop, &p->sweep_named);
-	if (check) {
-		link_close(check->link);
-		pool_link_free(check);
-	}
+	if (check)
+		pool_link_close(check);
 	map_gather(&p->groups);
 	for (size_t i = 0; i < p->groups.nbuckets; i++) {
 		struct map_node *node;

@@ -21,6 +21,12 @@ void pool_link_free(struct pool_link *l)
 	free(l);
 }
 
+void pool_link_close(struct pool_link *l)
+{
+	link_close(l->link);
+	pool_link_free(l);
+}
+
 /* A group's key. The lengths keep user, name and password apart. */
 static void write_group_key(struct buf *out, const struct link_login *login)
 {
@@ -46,11 +52,8 @@ struct pool_group *pool_group_find(const struct pool *p, const struct link_login
 
 static void pool_close_links(struct list *links)
 {
-	while (!list_empty(links)) {
-		struct pool_link *l = container_of(links->next, struct pool_link, node);
-		link_close(l->link);
-		pool_link_free(l);
-	}
+	while (!list_empty(links))
+		pool_link_close(container_of(links->next, struct pool_link, node));
 }
 
 void pool_group_free(struct pool *p, struct pool_group *g)

@@ -56,6 +56,8 @@ struct pool {
 
 /* Forgets the link, which has no users any more. */
 void pool_link_free(struct pool_link *l);
+/* Closes the link, too. */
+void pool_link_close(struct pool_link *l);
 
 /* NULL: there is none for the login. */
 struct pool_group *pool_group_find(const struct pool *p, const struct link_login *login);
