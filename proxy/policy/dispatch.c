@@ -201,6 +201,15 @@ static bool is_patient(const struct context *x, const struct transaction *txn)
 	return x->what->takes_own_time && !transaction_is_open(txn);
 }
 
+/* A client that turns opaque waits for what is awaited (session_commands.c). So the request is
+ * awaited if hasp sends a command of its own before it, and the client does not get that
+ * command's reply. */
+static void await_own_replies(struct decision *d)
+{
+	if (!d->pending && (d->discards || d->follows_ping))
+		d->pending = pending_new(PENDING_PROBE);
+}
+
 struct decision dispatch(struct context *x)
 {
 	bool was_in_multi = session_in_multi(x->session);
@@ -211,6 +220,7 @@ struct decision dispatch(struct context *x)
 	if (must_be_learned(x->env, x->what, x->req->argv[0]))
 		return learn;
 	d = decide_request(x);
+	await_own_replies(&d);
 	x->session->affects_next |= x->what->session == SESSION_OWN_LINK;
 	if (d.verdict == DISPATCH_PASS) {
 		add_probe(x, &d);

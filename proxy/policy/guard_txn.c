@@ -17,8 +17,6 @@ static struct decision refuse_transaction(struct context *x, const char *error)
 	resp_write_word(out, "DISCARD");
 	rewrite_error(out, &(struct rewrite_how){ .eval = true }, error);
 	transaction_discard(&x->session->txn);
-	/* It is awaited, so that replies are told apart until DISCARD is answered. */
-	d.pending = pending_new(PENDING_PROBE);
 	return d;
 }
 

@@ -352,11 +352,7 @@ static struct decision on_wait(struct context *x)
 		return pass;
 	if (commands_lack(x->env->commands, SLICE_LIT("waitaof"))) {
 		/* (MULTI came before it.) */
-		if (in_multi)
-			return d;
-		d.follows_ping = true;
-		/* It is awaited, so that replies are told apart until the PING is answered. */
-		d.pending = pending_new(PENDING_PROBE);
+		d.follows_ping = !in_multi;
 		return d;
 	}
 	if (in_multi)
