@@ -9,6 +9,7 @@
 
 #define RANDOM_BYTES 16
 
+#define CONNECTION_PREFIX "connection:"
 #define ADDRESS_PREFIX "address:"
 #define NAME_PREFIX "name:"
 #define USER_PREFIX "user:"
@@ -51,8 +52,8 @@ struct owner_identity *owner_identify(int fd, const struct sockaddr_storage *beh
 	/* Clients whose address is not known must not be one owner. */
 	if (address[sizeof(ADDRESS_PREFIX) - 1] == '?')
 		snprintf(address, sizeof(address), ADDRESS_PREFIX "?%s", hex);
-	snprintf(connection, sizeof(connection), OWNER_CONNECTION_PREFIX "%s/%d/%s", text,
-	         worker, hex);
+	snprintf(connection, sizeof(connection), CONNECTION_PREFIX "%s/%d/%s", text, worker,
+	         hex);
 	nconnection = strlen(connection);
 	naddress = strlen(address);
 	id = xmalloc(sizeof(*id) + nconnection + naddress);
@@ -72,8 +73,7 @@ static struct slice owner_prefixed(struct buf *scratch, const char *prefix, cons
 bool owner_is_made(struct slice token, enum owner_kind *kind)
 {
 	static const struct slice prefixes[] = {
-		[OWNER_CONNECTION] = { OWNER_CONNECTION_PREFIX,
-		                       sizeof(OWNER_CONNECTION_PREFIX) - 1 },
+		[OWNER_CONNECTION] = { CONNECTION_PREFIX, sizeof(CONNECTION_PREFIX) - 1 },
 		[OWNER_ADDRESS] = { ADDRESS_PREFIX, sizeof(ADDRESS_PREFIX) - 1 },
 		[OWNER_NAME] = { NAME_PREFIX, sizeof(NAME_PREFIX) - 1 },
 		[OWNER_USER] = { USER_PREFIX, sizeof(USER_PREFIX) - 1 },
@@ -109,7 +109,7 @@ void owner_describe(struct buf *out, const struct owner_identity *id, const char
 
 void owner_describe_token(struct buf *out, struct slice token)
 {
-	const size_t nprefix = sizeof(OWNER_CONNECTION_PREFIX) - 1;
+	const size_t nprefix = sizeof(CONNECTION_PREFIX) - 1;
 	enum owner_kind kind;
 	const char *end;
 

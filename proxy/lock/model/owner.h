@@ -20,9 +20,6 @@
 #include "base/slice.h"
 #include "config/types.h"
 
-/* The prefix of the tokens of owner = connection, and of no others. */
-#define OWNER_CONNECTION_PREFIX "connection:"
-
 /* The tokens of a connection that do not change. Made once, at their first use. */
 struct owner_identity {
 	struct slice connection; /* the whole token */
