@@ -203,6 +203,12 @@ static double cpu_seconds(void)
 	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
+static void write_gauge(struct buf *out, const char *family, const char *help, double value)
+{
+	metrics_family(out, family, METRICS_GAUGE, help);
+	metrics_sample(out, family, NULL, 0, value);
+}
+
 static void write_memory(const struct worker_gauges *g, struct buf *out)
 {
 	static const char *const names[WORKER_MEMORIES] = {
@@ -230,17 +236,11 @@ static void write_process(struct worker_shared *shared, struct buf *out)
 
 	metrics_family(out, "hasp_build_info", METRICS_GAUGE, "1, with the version.");
 	metrics_sample(out, "hasp_build_info", &version, 1, 1);
-	metrics_family(out, "hasp_clients", METRICS_GAUGE, "Clients that are connected.");
-	metrics_sample(out, "hasp_clients", NULL, 0, (double)atomic_load(&shared->clients));
+	write_gauge(out, "hasp_clients", "Clients that are connected.",
+	            (double)atomic_load(&shared->clients));
 	metrics_family(out, "hasp_cpu_seconds_total", METRICS_COUNTER,
 	               "CPU time of the process.");
 	metrics_sample(out, "hasp_cpu_seconds_total", NULL, 0, cpu_seconds());
-}
-
-static void write_gauge(struct buf *out, const char *family, const char *help, double value)
-{
-	metrics_family(out, family, METRICS_GAUGE, help);
-	metrics_sample(out, family, NULL, 0, value);
 }
 
 static void write_state(struct worker_shared *shared, struct buf *out)
@@ -443,14 +443,12 @@ static void write_gauges(struct worker_shared *shared, struct buf *out)
 	struct worker_gauges g;
 
 	worker_gauges_ask(shared, ASK_TIMEOUT_MS, &g);
-	metrics_family(out, "hasp_workers", METRICS_GAUGE, "Worker threads.");
-	metrics_sample(out, "hasp_workers", NULL, 0, (double)g.asked);
-	metrics_family(
-		out, "hasp_workers_answered", METRICS_GAUGE,
-		"Worker threads that answered within a second; if not all did, what only "
-		"they can tell is missing: hasp_upstream_*, hasp_links, and memory but for "
-		"the process's.");
-	metrics_sample(out, "hasp_workers_answered", NULL, 0, (double)g.answered);
+	write_gauge(out, "hasp_workers", "Worker threads.", (double)g.asked);
+	write_gauge(out, "hasp_workers_answered",
+	            "Worker threads that answered within a second; if not all did, what only "
+	            "they can tell is missing: hasp_upstream_*, hasp_links, and memory but for "
+	            "the process's.",
+	            (double)g.answered);
 	write_memory(&g, out);
 	if (g.answered == g.asked)
 		write_nodes(&g, out);
