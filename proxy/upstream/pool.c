@@ -481,7 +481,7 @@ void pool_make_way(struct pool *p)
 		pool_link_close(container_of(p->spares.next, struct pool_link, spare));
 }
 
-static void sweep_spares(struct pool_group *g)
+static void sweep_idle_private(struct pool_group *g)
 {
 	struct list *at, *next;
 
@@ -513,7 +513,7 @@ static void sweep_group(struct pool *p, struct pool_group *g)
 			pool_link_close(l);
 		}
 	}
-	sweep_spares(g);
+	sweep_idle_private(g);
 	if (list_empty(&g->links) && list_empty(&g->spares) && list_empty(&g->waiters))
 		pool_group_free(p, g);
 }
