@@ -415,11 +415,8 @@ struct lock_verdict lock_verdict(const struct lock_sums *l);
 bool verdict_is_harmed(const struct lock_sums *l);
 /* The client's record of the value that it read last; NULL: there is none. */
 struct last_read *tracker_last_read(const struct key *k, const struct tracker_client *c);
-/* Locks that are taken by a look and a SET: the client has set the key; it was deleted. */
+/* Locks that are taken by a look and a SET: the client has set the key. */
 void tracker_looker_set(struct key *k, struct tracker_client *c, double now);
-void tracker_looker_deleted(struct key *k, struct tracker_client *c);
-/* A hold ended, or is there at the end, that nobody released. */
-void tracker_sum_up_unreleased(struct lock_sums *l, const struct held_lock *h, double now);
 /* Adds what can be said of the group's locks that are held now: some have expired. */
 void tracker_add_open_holds(struct lock_sums *l, const struct key_group *group, double now);
 /* False: so many of its pattern were taken and none released that they are markers. */

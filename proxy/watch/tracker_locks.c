@@ -93,7 +93,8 @@ static void mark_lock(struct key *k)
 	k->is_other = false;
 }
 
-void tracker_sum_up_unreleased(struct lock_sums *l, const struct held_lock *h, double now)
+/* A hold ended, or is there at the end, and it was not released. */
+static void sum_up_unreleased(struct lock_sums *l, const struct held_lock *h, double now)
 {
 	if (h->outlived || h->state == HOLD_LEFT)
 		return;
@@ -115,7 +116,7 @@ void tracker_add_open_holds(struct lock_sums *l, const struct key_group *group, 
 		for (const struct list *in = k->holds.next; in != &k->holds; in = in->next) {
 			const struct held_lock *h = container_of(in, struct held_lock, in_key);
 			if (h->state == HOLD_HELD)
-				tracker_sum_up_unreleased(l, h, now);
+				sum_up_unreleased(l, h, now);
 		}
 	}
 }
@@ -125,7 +126,7 @@ static void sum_up_held(struct held_lock *h, double now)
 {
 	struct lock_sums *l = h->key->group->lock;
 
-	tracker_sum_up_unreleased(l, h, now);
+	sum_up_unreleased(l, h, now);
 	l->n[SEEN_BARE_LEFT] += h->bare;
 	l->n[SEEN_BARE_STAYED] += h->bare;
 	if (h->way == WAY_INCR && verdict_says_lock(h->key->group->node.key))
@@ -544,7 +545,8 @@ void tracker_looker_set(struct key *k, struct tracker_client *c, double now)
 	c->filled = k->hash;
 }
 
-void tracker_looker_deleted(struct key *k, struct tracker_client *c)
+/* The key that a look and a SET took was deleted. */
+static void looker_deleted(struct key *k, struct tracker_client *c)
 {
 	k->looker = 0;
 	if (c->filled != k->hash)
@@ -657,7 +659,7 @@ void tracker_deleted(const struct tracker_act *a, enum tracker_gone gone)
 		return;
 	if (was_there)
 		key_note_write(k, a->client, 0);
-	tracker_looker_deleted(k, a->client);
+	looker_deleted(k, a->client);
 	own = held_by(k, owner_of(a));
 	there = hold_then(a, k);
 	count_delete(a, k, !was_there);
