@@ -10,7 +10,7 @@ import pytest
 from harness import encode, until
 from harness.gates import subscribe
 from harness.guards import guard, is_lost
-from harness.info import calls, is_ready
+from harness.info import calls, is_ready, nscripts
 from harness.line import queue_of
 from harness.replies import NIL, OK, ONE, ZERO, bulk
 from harness.sections import rule, verbs
@@ -28,7 +28,10 @@ class Late:
     def __init__(self, start_hasp, gates, plain, rules, before=()):
         self.gates, self.plain = gates, plain
         self.hasp = is_ready(start_hasp(rules, upstream=gates.address), plain)
+        loaded = calls(plain, "script|load")
         self.away = start_hasp(rules)
+        # It would load them again after a SCRIPT FLUSH.
+        until(lambda: calls(plain, "script|load") >= loaded + nscripts(), "the other hasp to have loaded its scripts")
         self.one, self.other = self.hasp.connect(), self.away.connect()
         assert self.one.call("PING") == b"+PONG\r\n"
         if "verbs" in rules:

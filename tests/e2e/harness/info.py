@@ -19,9 +19,13 @@ def is_waited(plain):
     return plain.info("clients")["blocked_clients"] > 0
 
 
+def nscripts():
+    return len(list(COMMANDS.glob("*.lua")))
+
+
 def has_scripts(plain):
     """hasp gives it all of them when its own connection is up."""
-    return plain.info("memory")["number_of_cached_scripts"] >= len(list(COMMANDS.glob("*.lua")))
+    return plain.info("memory")["number_of_cached_scripts"] >= nscripts()
 
 
 def is_ready(hasp, plain):
