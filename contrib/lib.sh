@@ -30,8 +30,8 @@ test_packages=("${core_test_packages[@]}" clang libclang-rt-dev llvm libfaketime
 nightly_packages=(iproute2:ip iptables:iptables)
 # Beside redis_packages and php_packages: what contrib/tour needs.
 tour_packages=(openssl:openssl python3 python3-redis chromium:chromium)
-lint_packages=(clang-format:clang-format clang-tidy:clang-tidy cppcheck lua-check mandoc shellcheck
-               python3)
+lint_packages=(clang-format:clang-format clang-tidy:clang-tidy cppcheck groff-base:groff lua-check mandoc
+               shellcheck python3)
 
 say() {
 	printf '%s\n' "$*" >&2
