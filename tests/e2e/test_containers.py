@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What contrib/ has for Kubernetes and Compose: files that hasp takes, and what they promise of it."""
+"""contrib/ for Kubernetes, Helm and Compose: hasp accepts the files, and does what they say of it."""
 
+import os
 import re
+import subprocess
 
 import pytest
 import yaml
@@ -11,10 +13,25 @@ from harness.scrape import HTTP, ask
 
 KUBERNETES = TOP / "contrib/kubernetes/hasp.yaml"
 COMPOSE = TOP / "contrib/compose/compose.yaml"
+CHART = TOP / "contrib/helm"
 
 
-def objects():
-    return {o["kind"]: o for o in yaml.safe_load_all(KUBERNETES.read_text())}
+def by_kind(text):
+    return {o["kind"]: o for o in yaml.safe_load_all(text) if o}
+
+
+def chart(*settings, release="hasp"):
+    """The chart's objects, rendered as `helm template` does."""
+    environment = os.environ | {"GO111MODULE": "off", "GOPATH": "/usr/share/gocode", "GOFLAGS": ""}
+    done = subprocess.run(["go", "run", TOP / "tests/e2e/harness/helm_template.go", CHART, release, *settings],
+                          env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return by_kind(done.stdout)
+
+
+@pytest.fixture(params=["manifest", pytest.param("chart", marks=pytest.mark.nightly)])
+def objects(request):
+    return by_kind(KUBERNETES.read_text()) if request.param == "manifest" else chart()
 
 
 def compose():
@@ -25,18 +42,24 @@ def seconds(text, option):
     return int(re.search(rf"^{option} = (\d+)s$", text, re.M)[1])
 
 
-@pytest.mark.parametrize("text", [objects()["ConfigMap"]["data"]["hasp.ini"], compose()["configs"]["hasp"]["content"]],
-                         ids=["kubernetes", "compose"])
-def test_hasp_takes_the_file_without_a_warning(tmp_path, text):
+def check(tmp_path, text):
     path = tmp_path / "hasp.ini"
     path.write_text(text)
     result = run("-tq", "-c", path)
     assert (result.returncode, result.stderr) == (0, "")
 
 
-def test_pod_is_asked_where_hasp_answers_and_has_time_to_end(start_hasp):
-    text = objects()["ConfigMap"]["data"]["hasp.ini"]
-    pod = objects()["Deployment"]["spec"]["template"]["spec"]
+def test_hasp_takes_kubernetes_file_without_a_warning(tmp_path, objects):
+    check(tmp_path, objects["ConfigMap"]["data"]["hasp.ini"])
+
+
+def test_hasp_takes_composes_file_without_a_warning(tmp_path):
+    check(tmp_path, compose()["configs"]["hasp"]["content"])
+
+
+def test_pod_is_asked_where_hasp_answers_and_has_time_to_end(start_hasp, objects):
+    text = objects["ConfigMap"]["data"]["hasp.ini"]
+    pod = objects["Deployment"]["spec"]["template"]["spec"]
     container, = pod["containers"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert [f"*:{ports['redis']}", f"*:{ports['http']}"] == re.findall(r"^listen = (\S+)", text, re.M)
@@ -47,18 +70,46 @@ def test_pod_is_asked_where_hasp_answers_and_has_time_to_end(start_hasp):
         assert where["port"] == "http" and ask(hasp, where["path"])[0].status == 200
     readiness = container["readinessProbe"]
     assert readiness["periodSeconds"] * readiness["failureThreshold"] < seconds(text, "lame_duck")
-    labels = objects()["Deployment"]["spec"]["template"]["metadata"]["labels"]
-    assert objects()["Service"]["spec"]["selector"] == labels == objects()["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"]
+    labels = objects["Deployment"]["spec"]["template"]["metadata"]["labels"]
+    assert objects["Service"]["spec"]["selector"].items() <= labels.items()
+    assert objects["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"].items() <= labels.items()
 
 
-def test_container_is_not_root_and_writes_nothing(start_hasp):
-    pod = objects()["Deployment"]["spec"]["template"]["spec"]
-    assert pod["containers"][0]["securityContext"] == {
+def test_container_is_not_root_and_writes_nothing(objects):
+    pod = objects["Deployment"]["spec"]["template"]["spec"]
+    security = pod.get("securityContext", {}) | pod["containers"][0]["securityContext"]
+    assert security == {
+        "runAsNonRoot": True, "runAsUser": 990, "runAsGroup": 990, "seccompProfile": {"type": "RuntimeDefault"},
         "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
-    user = pod["securityContext"]["runAsUser"]
     image = (TOP / "contrib/container/Containerfile").read_text()
-    assert f"USER {user}:{user}\n" in image and f"useradd --system --uid {user} " in image
+    assert "USER 990:990\n" in image and "useradd --system --uid 990 " in image
     assert compose()["services"]["hasp"]["read_only"]
+
+
+@pytest.mark.nightly
+def test_charts_secret_and_monitor_fit_its_pod(tmp_path):
+    objects = chart("password.secret=redis", "serviceMonitor.enabled=true", "podAnnotations={}", release="shop")
+    container, = objects["Deployment"]["spec"]["template"]["spec"]["containers"]
+    mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    volumes = objects["Deployment"]["spec"]["template"]["spec"]["volumes"]
+    assert {volume["name"] for volume in volumes} == mounted.keys()
+    assert volumes[0]["configMap"]["name"] == objects["ConfigMap"]["metadata"]["name"] == "shop-hasp"
+    assert f"password_file = {mounted['hasp-secret']}/password\n" in objects["ConfigMap"]["data"]["hasp.ini"]
+    monitor = objects["ServiceMonitor"]["spec"]
+    service = objects["Service"]                 # the later of the two, for metrics
+    assert monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    assert monitor["endpoints"][0]["port"] == service["spec"]["ports"][0]["name"]
+    assert service["metadata"]["labels"][monitor["jobLabel"]] == "hasp"       # as the alerts have it
+
+
+def test_chart_has_hasps_version():
+    version = re.search(r"^AC_INIT\(\[hasp\], \[(.*)\]\)", (TOP / "configure.ac").read_text(), re.M)[1]
+    assert yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"] == version
+
+
+@pytest.mark.nightly
+def test_chart_as_a_sidecar_has_only_its_file():
+    assert chart("deployment=false").keys() == {"ConfigMap"}
 
 
 def test_compose_names_only_files_that_there_are():
