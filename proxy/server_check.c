@@ -393,6 +393,8 @@ static void check_all(struct server_check *c)
 	if (!ask(c, 0, ASKS_EVALSHA))
 		return;
 	say(c, "reachable%s%s", *c->version ? ", version " : "", c->version);
+	if (version_is_too_old(c->version))
+		warn(c, "has version %s, which is too old: " SERVER_NEEDED, c->version);
 	if (!tell_login(c) || !tell_kind(c) || !needs_scripts(c->config))
 		return;
 	if (*c->evicts)

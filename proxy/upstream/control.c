@@ -179,18 +179,34 @@ static bool control_is_text(const redisReply *r, const char *text)
 	return r->type == REDIS_REPLY_STRING && strcmp(r->str, text) == 0;
 }
 
+static void control_note_too_old(struct control *c, const char *version)
+{
+	char error[128];
+
+	c->too_old = true;
+	snprintf(error, sizeof(error), "version %.32s is too old: " SERVER_NEEDED, version);
+	if (!c->error)
+		c->error = xstrdup(error);
+}
+
 /* Pairs of names and values. Servers before Redis 6 do not know it, and are taken for what
  * nearly all of them are. */
 static void control_on_hello(void *arg, const redisReply *reply)
 {
 	struct control *c = arg;
 
-	c->in_cluster = false;
+	c->in_cluster = c->too_old = false;
 	if (!reply || reply->type != REDIS_REPLY_ARRAY)
 		return;
-	for (size_t i = 0; i + 1 < reply->elements; i += 2)
+	for (size_t i = 0; i + 1 < reply->elements; i += 2) {
+		const redisReply *value = reply->element[i + 1];
+
 		if (control_is_text(reply->element[i], "mode"))
-			c->in_cluster = control_is_text(reply->element[i + 1], "cluster");
+			c->in_cluster = control_is_text(value, "cluster");
+		else if (control_is_text(reply->element[i], "version") && value->str &&
+		         version_is_too_old(value->str))
+			control_note_too_old(c, value->str);
+	}
 }
 
 /* Returns what the operator can do about an error; NULL: nothing. */
@@ -309,7 +325,7 @@ static void control_worked(struct control *c, const redisReply *reply)
 static void control_on_command(void *arg, const redisReply *reply)
 {
 	struct control *c = arg;
-	bool worked = reply && reply->type != REDIS_REPLY_ERROR;
+	bool worked = reply && reply->type != REDIS_REPLY_ERROR && !c->too_old;
 	const char *error;
 
 	if (!reply && !c->user.link)

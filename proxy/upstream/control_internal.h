@@ -50,6 +50,7 @@ struct control {
 	bool up; /* logged in, and Redis has answered COMMAND */
 	double eviction_asked_at; /* clock, when INFO memory was sent last */
 	char evicts[EVICTION_POLICY_MAX]; /* the policy; empty: it evicts nothing */
+	bool too_old; /* hasp does not support the server's version */
 	bool in_cluster; /* the server is a node of a cluster */
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "upstream/role.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* As ROLE words them, and as hasp does. */
@@ -27,4 +28,12 @@ enum server_role role_of(const redisReply *reply)
 const char *role_name(enum server_role role)
 {
 	return roles[role].name;
+}
+
+bool version_is_too_old(const char *version)
+{
+	unsigned major, minor;
+
+	return sscanf(version, "%u.%u", &major, &minor) == 2 &&
+	       (major < 6 || (major == 6 && minor < 2));
 }

@@ -11,7 +11,9 @@ from harness import until
 from harness.by_hand import run
 from harness.marks import covers
 from harness.processes import free_port
+from harness.relay import Relay
 from harness.replies import OK
+from harness.scrape import HTTP, ask
 from harness.sections import rule, verbs
 from harness.tls import Authority
 
@@ -59,6 +61,24 @@ def test_each_question_has_its_line(check, plain, sections):
 def test_version_is_known_to_a_user_that_may_not_ask_info(check, plain):
     good, _ = check("", **user(plain, "+@all", "-info"))
     assert f"reachable, version {plain.info()['redis_version']}\n" in good
+
+
+class Older(Relay):
+    """Its server says that it is older than it is, in as many bytes."""
+
+    def _pass_on(self, data, source, sink, replies):
+        super()._pass_on(re.sub(rb"\b[78]\.(\d\.\d+)\b", rb"5.\1", data) if replies else data, source, sink, replies)
+
+
+@covers("upstream_refused")
+def test_server_that_is_too_old_is_named_and_hasp_is_not_ready(check, redis_server, start_hasp):
+    with Older(redis_server.address) as relay:
+        warning, = re.findall("has version 5[.0-9]+, which is too old: hasp needs .*", check(address=relay.address)[1])
+        assert warning.endswith("hasp needs Redis 6.2 or Valkey 7.2")
+        hasp = start_hasp(HTTP + verbs(), upstream=relay.address)
+        until(lambda: "upstream_refused" in hasp.log, "the refusal")
+        assert "is too old: hasp needs Redis 6.2" in hasp.log
+        assert ask(hasp, "/readyz")[0].status == 503
 
 
 def test_server_that_may_evict_locks_is_a_warning(check, plain):

@@ -472,6 +472,44 @@ static void a_login_that_is_refused_after_the_server_was_away_is_logged_once(voi
 	log_fixture_close();
 }
 
+static void a_server_that_is_too_old_is_refused(void **state)
+{
+	struct fixture *f = *state;
+
+	log_fixture_open();
+	log_set_level(LOG_SEV_WARNING);
+	played_server_accept(&f->server);
+	played_server_send(&f->server,
+	                   "+PONG\r\n"
+	                   "*4\r\n$7\r\nversion\r\n$6\r\n6.0.16\r\n$5\r\nproto\r\n:2\r\n" MASTER
+	                           NO_COMMANDS);
+	assert_false(control_is_up(f->control));
+	assert_int_equal(control_health(f->control), CONTROL_REFUSES);
+	assert_logged("upstream_refused address=there error=\"version 6.0.16 is too old: "
+	              "hasp needs Redis 6.2 or Valkey 7.2\"");
+	log_fixture_close();
+	played_server_close(&f->server);
+	/* Another server has taken its place. */
+	played_server_accept(&f->server);
+	played_server_send(&f->server,
+	                   "+PONG\r\n"
+	                   "*4\r\n$7\r\nversion\r\n$6\r\n6.2.16\r\n$5\r\nproto\r\n:2\r\n" MASTER
+	                           NO_COMMANDS);
+	assert_true(control_is_up(f->control));
+}
+
+static void a_version_is_too_old_before_6_2(void **state)
+{
+	(void)state;
+	assert_true(version_is_too_old("6.0.16"));
+	assert_true(version_is_too_old("5.0.14"));
+	assert_false(version_is_too_old("6.2.0"));
+	assert_false(version_is_too_old("7.2.4"));
+	assert_false(version_is_too_old("10.0"));
+	assert_false(version_is_too_old("df-v1.2"));
+	assert_false(version_is_too_old(""));
+}
+
 static void an_answer_that_hasp_was_too_busy_to_read_is_no_silence(void **state)
 {
 	struct fixture *f = *state;
@@ -598,6 +636,8 @@ int main(void)
 		TEST(a_server_that_stops_to_answer_and_goes_on_is_logged_once),
 		TEST(a_server_that_loads_its_data_works_when_it_has),
 		TEST(a_login_that_is_refused_after_the_server_was_away_is_logged_once),
+		TEST(a_server_that_is_too_old_is_refused),
+		TEST(a_version_is_too_old_before_6_2),
 		TEST(an_answer_that_hasp_was_too_busy_to_read_is_no_silence),
 		TEST(an_error_is_an_answer_to_a_check),
 		TEST(a_check_that_was_in_flight_does_not_keep_from_the_next),
