@@ -55,10 +55,11 @@ def markdown(title, cells, subjects, results):
         parts.append("## hasp / peer, CPU per request, round by round (less than 1: hasp is cheaper)")
         parts.append(table(["cell", "subject", *results.peers], [
             [cell, s, *map(ratio_text, pairs)] for (cell, s), pairs in beside.items() if any(pairs)]))
-    parts.append("## p99 latency, ms")
+    parts.append("## Latency, ms: median / 99th percentile")
     parts.append(table(
         ["cell", *subjects],
-        [[cell, *[number(results.p99.get((cell, s))) for s in subjects]] for cell in cells]))
+        [[cell, *[" / ".join(number(x, 3) for x in results.latency.get((cell, s), (None, None)))
+                  for s in subjects]] for cell in cells]))
     parts.append("## CPU-seconds per million requests (proxy + Redis)")
     parts.append(table(
         ["cell", *subjects],
