@@ -11,7 +11,7 @@
 
 #include "base/list.h"
 #include "base/log.h"
-#include "client/client_env.h"
+#include "client/client.h"
 #include "net/listen.h"
 
 struct listener;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "admin/admin_internal.h"
 #include "base/quote.h"
-#include "client/client_list.h"
+#include "client/client.h"
 #include "commands/args.h"
 
 /* Clients that are looked at in one step. */

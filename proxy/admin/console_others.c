@@ -14,7 +14,7 @@
 #include "admin/admin_internal.h"
 #include "base/clock.h"
 #include "base/fatal.h"
-#include "client/client_env.h"
+#include "client/client.h"
 #include "upstream/cluster_topology.h"
 
 /* How long the search of all servers may take. */

@@ -2,7 +2,7 @@
 #include "admin/admin_internal.h"
 #include "admin/rows.h"
 #include "base/quote.h"
-#include "client/client_env.h"
+#include "client/client.h"
 #include "config/config.h"
 #include "config/option.h"
 #include "lock/events/stats.h"

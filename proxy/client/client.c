@@ -1,348 +1,481 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#include "client/client.h"
-
-#include <stdlib.h>
-
-#include "base/fatal.h"
-#include "client/client_internal.h"
-#include "client/client_list.h"
-#include "client/conn.h"
-#include "client/exchange.h"
-#include "client/input.h"
-#include "client/links.h"
-#include "client/limits.h"
-#include "client/replies.h"
-#include "client/request_context.h"
-#include "net/dial.h"
-#include "policy/policy.h"
-
-/* How long a client may take to hang up when all was sent to it, and to fetch its last bytes.
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * client: a client's state and buffers, its memory, its end, and the context in which policy/
+ * decides about its requests. It knows nothing of the steps of a request: exchange.c runs them.
  */
-#define HANGUP_SECONDS 5.0
-#define FETCH_SECONDS 300.0
+#include "client/client_internal.h"
 
-static const struct stream_ops client_stream_ops = { input_on_readable, replies_on_drained };
+#include <malloc.h>
+#include <stdio.h>
 
-void clients_init(struct client_env *env)
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "base/log.h"
+#include "base/quote.h"
+#include "net/address.h"
+#include "policy/classifier.h"
+#include "watch/shared_tracker.h"
+
+/* How long a client that connected just before hasp drains may take to its first request. */
+#define DRAIN_NEW_CLIENT_SECONDS 5.0
+
+/* --- state ------------------------------------------------------------------------------ */
+
+#define TO(state) (1u << CLIENT_##state)
+#define ENDS (TO(FINISHING) | TO(DEAD))
+static const unsigned allowed[CLIENT_STATES] = {
+	[CLIENT_OPEN] = TO(OPEN) | TO(STREAMING) | TO(TUNNEL) | TO(REFUSED) | TO(PARKED_REPLY) |
+	                TO(PARKED_DEFERRED) | TO(PARKED_LINK) | TO(PARKED_SPACE) |
+	                TO(PARKED_COMMAND) | TO(PARKED_QUEUE) | ENDS,
+	[CLIENT_STREAMING] = TO(OPEN) | TO(REFUSED) | ENDS,
+	[CLIENT_TUNNEL] = ENDS,
+	[CLIENT_REFUSED] = ENDS,
+	[CLIENT_PARKED_REPLY] = TO(OPEN) | TO(PARKED_REPLY) | TO(PARKED_QUEUE) |
+	                        TO(PARKED_LINK) | TO(PARKED_TURN) | TO(PARKED_ACK) |
+	                        TO(PARKED_ROUND) | ENDS,
+	[CLIENT_PARKED_DEFERRED] = TO(OPEN) | ENDS,
+	[CLIENT_PARKED_LINK] = TO(OPEN) | TO(PARKED_REPLY) | TO(PARKED_LINK) |
+	                       TO(PARKED_QUEUE) | ENDS,
+	[CLIENT_PARKED_SPACE] = TO(OPEN) | ENDS,
+	[CLIENT_PARKED_COMMAND] = TO(OPEN) | ENDS,
+	[CLIENT_PARKED_QUEUE] = TO(OPEN) | TO(PARKED_REPLY) | TO(PARKED_LINK) |
+	                        TO(PARKED_QUEUE) | ENDS,
+	[CLIENT_PARKED_TURN] = TO(OPEN) | TO(PARKED_REPLY) | TO(PARKED_LINK) |
+	                       TO(PARKED_QUEUE) | ENDS,
+	[CLIENT_PARKED_ACK] = TO(PARKED_REPLY) | ENDS,
+	[CLIENT_PARKED_ROUND] = TO(OPEN) | ENDS,
+	[CLIENT_FINISHING] = TO(DEAD),
+	[CLIENT_DEAD] = 0,
+};
+
+bool client_may_become(enum client_state from, enum client_state to)
 {
-	list_init(&env->clients);
-	list_init(&env->finishing);
-	list_init(&env->dead);
-	list_init(&env->learning);
-	freelist_init(&env->inputs, BUF_FIRST_SIZE);
-	memory_reserve();
-	account_init(&env->account, SIZE_MAX);
-	env->flusher->account = &env->account;
-	env->on_unparked = input_resume;
-	env->waiter_ops = &exchange_waiter_ops;
-	env->on_acked = exchange_on_acked;
-	env->on_deadlock = exchange_on_deadlock;
-	pool_set_ops(env->node->pool, &replies_pool_ops);
+	return allowed[from] & (1u << to);
 }
 
-static void attach_tls(struct client *c, int fd, struct tls *tls)
+void client_set_state(struct client *c, enum client_state state)
 {
-	char peer[128];
-
-	stream_attach_tls(&c->stream, fd, tls);
-	client_print_peer(c, peer, sizeof(peer));
-	c->peer = xstrdup(peer);
-}
-
-void client_new(struct client_env *env, int fd, const char *listener, struct tls *tls,
-                const struct sockaddr_storage *behind)
-{
-	struct client *c = xcalloc(1, sizeof(*c));
-
-	c->magic = CLIENT_MAGIC;
-	c->env = env;
-	c->listener = listener;
-	if (behind) {
-		c->behind = xmalloc(sizeof(*behind));
-		*c->behind = *behind;
+	HASP_ASSERT(client_may_become(c->state, state));
+	c->state = state;
+	if (state == CLIENT_PARKED_COMMAND)
+		list_append(&c->env->learning, &c->learning);
+	else if (!list_empty(&c->learning))
+		list_remove(&c->learning);
+	if (c->deadlock) {
+		deadlock_watch_end(c->deadlock);
+		c->deadlock = NULL;
 	}
-	c->since = c->login_from = c->read_at = env->policy.now;
-	c->active_at = c->since - 2 * ACTIVE_SECONDS; /* its first byte counts, however soon */
-	list_init(&c->learning);
-	session_init(&c->session);
-	hold_owner_init(&c->holds);
-	read_set_init(&c->read_set);
-	link_user_init(&c->user, &replies_link_ops, c);
-	pool_waiter_init(&c->pool_waiter, env->node->links.clock());
-	stream_init(&c->stream, env->flusher, &client_stream_ops, c);
-	account_share_init(&c->share);
-	list_append(&env->clients, &c->node);
-	env->n++;
-	client_list_add(env, c);
-	dial_tune(fd, env->policy.config->tcp_keepalive_ms);
-	if (tls)
-		attach_tls(c, fd, tls);
+}
+
+void client_park(struct client *c, enum client_state why)
+{
+	client_set_state(c, why);
+	HASP_ASSERT(client_is_parked(c));
+	c->user.await_idle = why == CLIENT_PARKED_LINK || c->env->phase != CLIENTS_SERVED;
+}
+
+void client_unpark(struct client *c)
+{
+	client_set_state(c, CLIENT_OPEN);
+	c->env->on_unparked(c);
+}
+
+void client_end_wait(struct client *c)
+{
+	if (c->waiter)
+		waiter_end(c->waiter);
+	c->waiter = NULL;
+}
+
+bool client_is_decided(const struct client *c)
+{
+	return c->decided_in == c->env->policy.generation;
+}
+
+void client_decide_again(struct client *c)
+{
+	session_withdraw(&c->session, c->current);
+	pending_free(c->current);
+	c->current = NULL;
+	c->scanned = 0;
+	c->scan = (struct request_scan){ 0 };
+	client_unpark(c);
+}
+
+void client_end_current(struct client *c)
+{
+	c->current = NULL;
+	client_end_wait(c);
+	buf_consume(&c->in, c->scanned);
+	c->scanned = 0;
+	client_unpark(c);
+}
+
+void client_print_peer(const struct client *c, char *out, size_t n)
+{
+	struct sockaddr_storage peer = { 0 };
+	socklen_t len = sizeof(peer);
+
+	if (c->behind)
+		address_print((const struct sockaddr *)c->behind, sizeof(*c->behind), out, n);
+	else if (getpeername(stream_fd(&c->stream), (struct sockaddr *)&peer, &len) == 0)
+		address_print((const struct sockaddr *)&peer, len, out, n);
 	else
-		stream_attach(&c->stream, fd);
-	/* The first request may already be there. Read it in this loop iteration: it may have
-	 * come before requests that are served now. */
-	stream_expect_input(&c->stream);
+		snprintf(out, n, "gone");
 }
 
-void client_describe_holder(const struct hold_owner *o, struct buf *out)
+/* --- reading ---------------------------------------------------------------------------- */
+
+void client_set_active(struct client *c)
 {
-	client_describe(container_of(o, struct client, holds), out);
+	c->active_at = c->env->policy.now;
+	list_remove(&c->node);
+	list_append(&c->env->clients, &c->node);
 }
 
-void client_describe_reader(const struct read_set *r, struct buf *out)
+void client_steer_reading(struct client *c)
 {
-	client_describe(container_of(r, struct client, read_set), out);
+	if (client_is_dead(c))
+		return;
+	if (c->eof || client_is_behind(c))
+		stream_pause(&c->stream);
+	else
+		stream_resume(&c->stream);
+	/* From now on hasp does not see whether the client sends. */
+	if (c->stream.paused && client_may_pause_link(c))
+		client_steer_link(c);
 }
 
-void client_describe_quorum_owner(const struct quorum_owner *o, struct buf *out)
+/* True if the client may have bytes to send that hasp has not read. */
+static bool may_be_writing(const struct client *c)
 {
-	client_describe(o->arg, out);
+	return !c->eof && (c->stream.paused || stream_has_input(&c->stream));
 }
 
-void client_lost_hold(struct hold_owner *o)
+void client_steer_link(struct client *c)
 {
-	client_finish(container_of(o, struct client, holds), "a lock that it had was lost");
+	if (stream_pending(&c->stream) >= STREAM_HIGH_WATER && !may_be_writing(c))
+		link_pause(c->user.link);
+	else
+		link_resume(c->user.link);
 }
 
-void client_lost_lock(struct quorum_owner *o)
+/* --- memory ----------------------------------------------------------------------------- */
+
+/* A client that reads less at a time counts as one that does not read. */
+#define READ_BYTES ((size_t)64 * 1024)
+
+void client_note_reading(struct client *c)
 {
-	client_finish(client_of(o->arg), "a lock of its quorum was lost");
+	if (stream_pending(&c->stream) && c->stream.taken - c->read_till < READ_BYTES)
+		return;
+	c->read_till = c->stream.taken;
+	c->read_at = c->env->policy.now;
 }
 
-struct client_wait client_waits_for(void *owner)
+void client_count_memory(struct client *c)
 {
-	struct client *c = client_of(owner);
-	const struct pending_request *r = c->current;
-	struct client_wait w = { .client = c, .db = c->session.db };
+	size_t nbytes = client_nbytes(c) + link_user_nbytes(&c->user);
 
-	if (r->guard_op) {
-		const struct read_set_entry *e =
-			r->guard_op->keys[r->guard_op->queued_at].entry;
-		w.stats = e->stats;
-		w.db = read_set_entry_db(e);
-		w.key = read_set_entry_key(e);
-	} else if (r->pending_lock) {
-		w.stats = pending_lock_stats(r->pending_lock);
-		w.key = pending_lock_key(r->pending_lock);
+	if (c->share.nbytes == 0)
+		c->read_at = c->env->policy.now;
+	client_note_reading(c);
+
+	if (c->waiter)
+		nbytes += waiter_nbytes(c->waiter);
+	if (c->asked)
+		nbytes += c->asked->nbytes;
+	account_set(&c->env->account, &c->share, nbytes);
+}
+
+/* --- the end ---------------------------------------------------------------------------- */
+
+void client_leave_link(struct client *c)
+{
+	struct link *l = c->user.link;
+
+	pool_waiter_end(&c->pool_waiter);
+	link_leave(&c->user);
+	c->uncounted |= l != NULL;
+	if (l && !c->shared)
+		link_close(l);
+}
+
+/* True if hasp ends while the client is in the middle of its work: then its locks must not be
+ * released. */
+static bool is_cut_off(const struct client *c)
+{
+	return c->env->phase == CLIENTS_CUT_OFF;
+}
+
+/* Releases what the request has acquired, if Redis carried it out. */
+static void undo(void *arg, struct pending_request *r, int db)
+{
+	struct client *c = arg;
+
+	pending_lock_undo(r->pending_lock, db);
+	r->pending_lock = NULL;
+	if (r->guard_op)
+		guard_op_undo(r->guard_op, is_cut_off(c));
+}
+
+/* Releases what the client holds or is about to acquire, and ends its wait. */
+static void give_up_locks(struct client *c)
+{
+	/* A waiter leaves the line; what was sent and not answered is undone. */
+	if (c->current && (c->state == CLIENT_PARKED_TURN || list_empty(&c->current->node)) &&
+	    parts_has(c->current->pending_lock))
+		pending_lock_undo_now(c->current->pending_lock, c->session.db);
+	if (c->state != CLIENT_PARKED_TURN)
+		session_each_awaited(&c->session, undo, c);
+	replica_ask_cancel(c->ask);
+	c->ask = NULL;
+	if (c->asked)
+		c->asked->client = NULL;
+	c->asked = NULL;
+	client_end_wait(c);
+	hold_owner_end(&c->holds, !is_cut_off(c));
+	if (c->quorum)
+		quorum_owner_end(c->quorum, !is_cut_off(c));
+	free(c->quorum);
+	c->quorum = NULL;
+	read_set_end(&c->read_set, clock_now(), is_cut_off(c));
+	shared_tracker_forget(c->env->policy.tracker, c->watched);
+	c->watched = NULL;
+	/* A request that was not sent is in no list: free it here. */
+	if (c->current && list_empty(&c->current->node))
+		pending_free(c->current);
+	c->current = NULL;
+}
+
+void client_close(struct client *c, const char *reason)
+{
+	if (client_is_dead(c))
+		return;
+	log_debug("client_closed fd=%d reason=%s", stream_fd(&c->stream), QUOTE_STR(reason));
+	/* A client that is finishing has given up everything already. */
+	if (c->state != CLIENT_FINISHING) {
+		client_leave_link(c);
+		give_up_locks(c);
 	}
-	return w;
+	client_set_state(c, CLIENT_DEAD);
+	account_set(&c->env->account, &c->share, 0);
+	stream_close(&c->stream);
+	buf_release(&c->in);
+	list_remove(&c->node);
+	list_append(&c->env->dead, &c->node);
 }
 
-void client_describe_waiter(const struct client_wait *w, struct buf *out)
+bool client_is_listener(const struct client *c)
 {
-	client_describe(w->client, out);
+	return c->session.opaque || c->state == CLIENT_TUNNEL ||
+	       session_is_subscribed(&c->session);
 }
 
-static void client_free(struct client *c)
+bool client_waits_for_answer(const struct client *c)
+{
+	return client_is_parked(c) || c->user.inflight > (c->state == CLIENT_STREAMING) ||
+	       client_has_unsent(c) || stream_pending(&c->stream);
+}
+
+bool client_is_amid(const struct client *c)
+{
+	return session_in_transaction(&c->session) ||
+	       (c->waiter && c->current && c->current->guard_op) ||
+	       read_set_has_any(&c->read_set, clock_now());
+}
+
+/* True if the application counts on the state of this connection. */
+static bool is_at_work(const struct client *c)
+{
+	return client_is_amid(c) || (c->quorum && c->quorum->n) ||
+	       hold_owner_has_any(&c->holds, clock_now());
+}
+
+/* Nothing that it sent, or that is sent to it, is under way. */
+static bool is_quiet(const struct client *c)
+{
+	return c->state == CLIENT_OPEN && buf_len(&c->in) == 0 && !client_waits_for_answer(c) &&
+	       !stream_has_input(&c->stream);
+}
+
+/* True if the client has just connected and not sent a byte: closing it now would reset its
+ * first request, which is on its way. */
+static bool is_about_to_send(const struct client *c)
+{
+	return c->active_at < c->since &&
+	       c->env->policy.now - c->since < DRAIN_NEW_CLIENT_SECONDS;
+}
+
+void client_drain(struct client *c)
+{
+	HASP_ASSERT(c->env->phase == CLIENTS_DRAINING);
+	if (client_is_ending(c) || client_is_listener(c))
+		return;
+	if (is_quiet(c) && !is_at_work(c) && !is_about_to_send(c))
+		client_close(c, "draining");
+	else
+		c->user.await_idle = true;
+}
+
+/* Reads and drops what the client still sends: closing a socket with unread bytes would reset
+ * it, and the client might never see its last replies. */
+void client_finish(struct client *c, const char *reason)
+{
+	if (c->eof && stream_pending(&c->stream) == 0 && !client_is_ending(c))
+		client_close(c, reason);
+	else
+		client_finish_with(c, SLICE_NONE, reason);
+}
+
+void client_finish_with(struct client *c, struct slice error, const char *reason)
+{
+	if (client_is_ending(c))
+		return;
+	log_debug("client_closing fd=%d reason=%s", stream_fd(&c->stream), QUOTE_STR(reason));
+	client_leave_link(c);
+	give_up_locks(c);
+	if (error.n)
+		stream_send(&c->stream, error);
+	client_set_state(c, CLIENT_FINISHING);
+	buf_release(&c->in);
+	client_count_memory(c);
+	c->active_at = c->env->policy.now;
+	list_remove(&c->node);
+	list_append(&c->env->finishing, &c->node);
+	stream_shutdown(&c->stream);
+	if (!c->eof)
+		stream_resume(&c->stream);
+	else if (stream_pending(&c->stream) == 0)
+		client_close(c, reason);
+}
+
+/* --- limits ------------------------------------------------------------------------------- */
+
+/* Warnings in ten seconds. */
+#define WARNINGS_MAX 10
+
+/* The limits by which clients are closed here. */
+static const char *const limit_names[LIMITS] = {
+	[LIMIT_CLIENT_OUTPUT] = "client_output_limit",
+	[LIMIT_MEMORY] = "memory_limit",
+	[LIMIT_NO_MEMORY] = "memory",
+};
+
+void client_close_over(struct client *c, enum limit which, size_t nbytes)
 {
 	struct client_env *env = c->env;
+	const char *limit = limit_names[which];
+	char peer[128];
+	uint32_t suppressed;
 
-	client_list_remove(env, c);
-	list_remove(&c->node);
-	session_fini(&c->session);
-	free(c->identity);
-	free(c->behind);
-	free(c->peer);
-	c->magic = 0;
-	free(c);
-	env->n--;
-	env->on_gone(env->arg);
+	env->nover++;
+	metrics_count(&env->counters.limits[which], 1);
+	if (log_limit_pass(&env->over_limit, env->policy.now, WARNINGS_MAX, &suppressed)) {
+		client_print_peer(c, peer, sizeof(peer));
+		log_warning("client_over_limit limit=%s client=%s listener=%s bytes=%zu "
+		            "total=%zu closed=%llu suppressed=%u",
+		            limit, QUOTE_STR(peer), c->listener, nbytes, env->account.total,
+		            (unsigned long long)env->nover, suppressed);
+	}
+	client_close(c, limit);
 }
 
-void clients_reap(struct client_env *env)
+bool client_check_output(struct client *c)
 {
-	struct list *node;
+	size_t unread = stream_pending(&c->stream);
 
-	while ((node = list_shift(&env->dead)))
-		client_free(container_of(node, struct client, node));
+	if (unread <= (size_t)c->env->policy.config->client_output_limit)
+		return true;
+	client_close_over(c, LIMIT_CLIENT_OUTPUT, unread);
+	return false;
 }
 
-/* True if the client must send the next request. A part of a request does not count as one. */
-static bool is_silent(const struct client *c)
+/* Warnings in ten seconds. */
+#define TLS_WARNINGS_MAX 10
+
+void client_log_tls_failure(struct client *c, const char *reason)
 {
-	return !client_is_listener(c) && !client_waits_for_answer(c) &&
-	       !session_in_transaction(&c->session);
+	uint32_t suppressed;
+
+	if (!log_limit_pass(&c->env->tls_failed, c->env->policy.now, TLS_WARNINGS_MAX,
+	                    &suppressed))
+		return;
+	log_warning("tls_failed address=%s listener=%s reason=%s suppressed=%u",
+	            QUOTE_STR(c->peer), c->listener, QUOTE_STR(reason), suppressed);
 }
 
-static void sweep_finishing(struct client_env *env, double now)
-{
-	struct list *at, *next;
+/* --- the context of a decision ------------------------------------------------------------ */
 
-	for (at = env->finishing.next; at != &env->finishing; at = next) {
-		struct client *c = container_of(at, struct client, node);
-		double limit = stream_pending(&c->stream) ? FETCH_SECONDS : HANGUP_SECONDS;
-		next = at->next;
-		if (now - c->active_at >= limit)
-			client_close(c, "its last bytes were not fetched");
+void client_rewrite_how(const struct client *c, bool eval, struct rewrite_how *how)
+{
+	const struct session *s = &c->session;
+	bool in_multi = session_in_multi(s);
+
+	*how = waiters_how(c->env->policy.waiters, session_db(s));
+	/* A script that Redis does not have would use up what CLIENT CACHING says. */
+	how->eval = eval || in_multi || s->opaque || s->affects_next;
+	how->resp3 = s->proto == 3;
+	how->ticket = waiters_ticket(c->env->policy.waiters);
+	/* Commands in a transaction never wait. If hasp cannot follow a client's replies, its
+	 * commands do not wait either: hasp could not report a grant. */
+	if (!in_multi && !s->opaque && s->db >= 0) {
+		how->wait_max_ms = c->waiter ? waiter_left_ms(c->waiter) : INT64_MAX;
+		how->place = c->waiter ? waiter_place(c->waiter) : 0;
+		how->tells = true;
 	}
 }
 
-static void sweep_idle(struct client_env *env, double now)
+static const struct owner_identity *client_identity(void *arg)
 {
-	double idle = (double)env->policy.config->client_idle_timeout_ms / 1000;
-	struct list *at, *next;
+	struct client *c = client_of(arg);
 
-	for (at = env->clients.next; idle > 0 && at != &env->clients; at = next) {
-		struct client *c = container_of(at, struct client, node);
-		next = at->next;
-		if (now - c->active_at < idle)
-			return;
-		if (!is_silent(c))
-			continue;
-		metrics_count(&env->counters.limits[LIMIT_IDLE], 1);
-		client_close(c, "idle for client_idle_timeout");
-	}
+	if (!c->identity)
+		c->identity = owner_identify(stream_fd(&c->stream), c->behind, c->env->worker);
+	return c->identity;
 }
 
-/* True if the part of its first request that the client has sent may become a login. */
-static bool begins_with_login(const struct client *c)
+void client_describe(struct client *c, struct buf *out)
 {
-	struct resp_view view;
+	owner_describe(out, client_identity(c), c->session.name);
+}
+
+static void make_how(void *arg, struct rewrite_how *how)
+{
+	client_rewrite_how(client_of(arg), false, how);
+}
+
+struct context client_context(struct client *c)
+{
+	return (struct context){
+		.env = &c->env->policy,
+		.session = &c->session,
+		.holds = &c->holds,
+		.read_set = &c->read_set,
+		.watched = &c->watched,
+		.listener = c->listener,
+		/* (In front of a cluster, the nodes' links see to it.) */
+		.uncounted = c->uncounted && !c->env->node->links.connect,
+		.must_log_in = client_must_log_in(c),
+		/* (A command in front of its own could change what Redis makes of it: CLIENT
+		 * CACHING speaks of the next one.) */
+		.may_be_optimistic = !c->pinned && !c->transacting,
+		.identity = client_identity,
+		.make_how = make_how,
+		.arg = c,
+	};
+}
+
+struct context client_context_again(struct client *c, struct resp_view *view,
+                                    struct command_info *what)
+{
+	struct context x = client_context(c);
 	bool whole;
 
-	if (c->user.link || buf_len(&c->in) == 0 || c->state != CLIENT_OPEN)
-		return false;
-	view = request_view(&c->env->args, buf_head(&c->in), buf_len(&c->in), &whole);
-	return view.argc == 0 || slice_is(view.argv[0], "auth") ||
-	       slice_is(view.argv[0], "hello");
-}
-
-static bool must_log_in(const struct client *c)
-{
-	if (c->session.logged_in || c->session.opaque || client_is_ending(c))
-		return false;
-	return (links_must_log_in(c) && !c->served) || begins_with_login(c);
-}
-
-static void sweep_logins(struct client_env *env, double now)
-{
-	static const char no_handshake[] = "no handshake for client_login_timeout";
-	double limit = (double)env->policy.config->client_login_timeout_ms / 1000;
-	struct list *at, *next;
-
-	for (at = env->clients.next; limit > 0 && at != &env->clients; at = next) {
-		struct client *c = container_of(at, struct client, node);
-		next = at->next;
-		if (now - c->login_from < limit)
-			continue;
-		if (!stream_is_shaking(&c->stream) && !must_log_in(c))
-			continue;
-		metrics_count(&env->counters.limits[LIMIT_LOGIN], 1);
-		if (stream_is_shaking(&c->stream))
-			input_log_tls_failure(c, no_handshake);
-		client_close(c, stream_is_shaking(&c->stream)
-		                        ? no_handshake
-		                        : "not logged in for client_login_timeout");
-	}
-}
-
-static void sweep_draining(struct client_env *env)
-{
-	struct list *at, *next;
-
-	for (at = env->clients.next; at != &env->clients; at = next) {
-		next = at->next;
-		client_drain(container_of(at, struct client, node));
-	}
-}
-
-void clients_sweep(struct client_env *env)
-{
-	sweep_finishing(env, env->policy.now);
-	if (env->phase == CLIENTS_DRAINING)
-		sweep_draining(env);
-	else
-		sweep_idle(env, env->policy.now);
-	sweep_logins(env, env->policy.now);
-}
-
-void clients_follow(struct client_env *env)
-{
-	struct list *at, *next;
-
-	for (at = env->clients.next; at != &env->clients; at = next) {
-		next = at->next;
-		links_follow_node(container_of(at, struct client, node));
-	}
-}
-
-void clients_go_on(struct client_env *env)
-{
-	struct list waiting;
-
-	/* A request of one client may end other clients of the list. */
-	list_init(&waiting);
-	list_move_all(&waiting, &env->clients);
-	while (!list_empty(&waiting)) {
-		struct client *c = container_of(waiting.next, struct client, node);
-		list_remove(&c->node);
-		list_append(&env->clients, &c->node);
-		replies_go_on(c);
-	}
-}
-
-void clients_know_commands(struct client_env *env)
-{
-	struct list waiting;
-
-	/* A client's next request may put it on env->learning again. */
-	list_init(&waiting);
-	list_move_all(&waiting, &env->learning);
-	while (!list_empty(&waiting))
-		client_unpark(container_of(waiting.next, struct client, learning));
-}
-
-static bool is_bound_to_end(const struct client *c)
-{
-	return client_is_listener(c) || session_may_be_blocked(&c->session);
-}
-
-/* True if the client has a request under way, waits for a link, or is in the middle of its
- * work. */
-static bool is_under_way(const struct client *c)
-{
-	return c->user.inflight || c->user.waiting || pool_waiter_waits(&c->pool_waiter) ||
-	       c->state == CLIENT_STREAMING || c->state == CLIENT_PARKED_ACK ||
-	       client_is_amid(c);
-}
-
-size_t clients_under_way(const struct client_env *env, size_t *nbound)
-{
-	size_t n = 0;
-
-	*nbound = 0;
-	for (const struct list *at = env->clients.next; at != &env->clients; at = at->next) {
-		const struct client *c = container_of(at, struct client, node);
-		if (is_bound_to_end(c))
-			++*nbound;
-		else
-			n += is_under_way(c);
-	}
-	return n;
-}
-
-void clients_drain(struct client_env *env)
-{
-	env->phase = CLIENTS_DRAINING;
-}
-
-void clients_shed(struct client_env *env)
-{
-	limits_shed(env);
-	policy_end_turn(&env->policy);
-	request_args_trim(&env->args);
-}
-
-void clients_trim(struct client_env *env)
-{
-	limits_trim(env);
-}
-
-void clients_close(struct client_env *env, const char *reason)
-{
-	env->phase = CLIENTS_CUT_OFF;
-	while (!list_empty(&env->clients))
-		client_close(container_of(env->clients.next, struct client, node), reason);
-	while (!list_empty(&env->finishing))
-		client_close(container_of(env->finishing.next, struct client, node), reason);
+	*view = request_view(&c->env->args, buf_head(&c->in), c->scanned, &whole);
+	HASP_ASSERT(whole && view->argc > 0);
+	*what = classifier_find(&c->env->policy, view->argv[0]);
+	x.req = view;
+	x.what = what;
+	return x;
 }

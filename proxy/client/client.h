@@ -4,10 +4,10 @@
  * sends it, or a call in its place, over a link, and returns the replies in order. The client
  * shares its link with other clients until a command needs a link of its own.
  *
- *               input.c               requests.c
- *   socket --> scratch or `in` --> request scan --> fast_path.c --> only to be passed --.
+ *                                  requests.c
+ *   socket --> scratch or `in` --> request scan --> only to be passed ------------------.
  *                                      |                                                v
- *                                      `--> policy/dispatch --PASS------------------> links.c
+ *                                      `--> policy/dispatch --PASS--------> route.c, send.c
  *                                                |                                      |
  *                                                `--CALL, GUARD--> exchange.c <--.      |
  *                                                    lock_exchange.c, guard_*.c  |      |
@@ -26,9 +26,132 @@
 #ifndef HASP_CLIENT_CLIENT_H
 #define HASP_CLIENT_CLIENT_H
 
-#include "client/client_env.h"
+#include <ev.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
+#include "base/account.h"
+#include "base/buf.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "lock/events/event.h"
+#include "net/mailbox.h"
+#include "net/stream.h"
+#include "policy/context.h"
+#include "resp/request.h"
+#include "upstream/link.h"
+#include "upstream/node.h"
+
+/* --- what a worker counts of its clients -------------------------------------------------- */
+
+/* How hasp handled a command. A command that is decided again counts again. */
+enum command_outcome {
+	COMMAND_PASSED, /* Redis got it as it came */
+	COMMAND_REWRITTEN, /* Redis got a call in its place */
+	COMMAND_GUARDED, /* it was carried out under a guard, step by step */
+	COMMAND_REFUSED, /* hasp answered by an error before Redis could see it */
+};
+#define COMMAND_OUTCOMES (COMMAND_REFUSED + 1)
+
+/* The limits that stopped clients, requests or links, each by its option's name. */
+enum limit {
+	LIMIT_MAX_CLIENTS, /* connections that were refused */
+	LIMIT_CLIENT_OUTPUT, /* clients that were closed, here */
+	LIMIT_MEMORY, /* here */
+	LIMIT_NO_MEMORY, /* there was none left, whatever memory_limit says */
+	LIMIT_IDLE, /* here */
+	LIMIT_LOGIN, /* and here */
+	LIMIT_REQUEST, /* requests that were longer than max_request, or than there is memory
+	                * for */
+	LIMIT_LINKS, /* links to Redis that were not made */
+	LIMIT_DESCRIPTORS, /* connections that were refused for want of descriptors */
+};
+#define LIMITS (LIMIT_DESCRIPTORS + 1)
+
+struct client_counters {
+	struct metrics_counter commands[COMMAND_OUTCOMES]; /* by enum command_outcome */
+	struct metrics_counter limits[LIMITS]; /* by enum limit */
+	struct metrics_counter link_ends[LINK_ENDS]; /* by enum link_end */
+	struct metrics_counter accept_failures; /* connections that accept(2) did not give */
+};
+
+/* --- what the clients of a worker share --------------------------------------------------- */
+
+struct client;
+struct deadlocks;
+struct hold_owner;
+struct quorum;
 struct quorum_owner;
+struct read_set;
+struct replica_acks;
+struct round;
+struct worker_shared;
+
+/* Only clients.c writes it. The phases follow each other in this order. */
+enum clients_phase {
+	CLIENTS_SERVED,
+	CLIENTS_DRAINING, /* each is closed when it is at rest */
+	CLIENTS_CUT_OFF, /* hasp ends: what they have runs out with its lease */
+};
+
+/* The clients by their places: client_list.c. */
+struct client_place {
+	struct client *client; /* NULL: the place is free */
+	uint64_t id; /* of the client; of a free place: the next one, from 1; 0: none is */
+};
+
+struct client_table {
+	struct client_place *places;
+	uint32_t n, cap;
+	uint64_t first_free; /* counted from 1; 0: none is */
+	uint64_t last; /* number that was given to a client */
+};
+
+/* The state that the clients of a worker share; the worker owns it. */
+struct client_env {
+	struct ev_loop *loop;
+	struct policy_env policy; /* what commands are decided by */
+	struct stream_flusher *flusher;
+	struct node *node; /* serves the clients */
+	struct replica_acks *replica_acks;
+	struct deadlocks *deadlocks;
+	struct quorum *quorum; /* has the verbs' locks; NULL: `node` has them */
+	int worker; /* the worker's number, part of owners' tokens */
+	char *scratch; /* requests are read into it */
+	size_t scratch_size;
+	struct request_args args; /* of the request that is being decided */
+	struct command_info found; /* the command of `args`, if that was not remembered */
+	struct freelist inputs; /* of BUF_FIRST_SIZE: most clients' `in` */
+	struct list clients; /* open, least recently active first */
+	struct list finishing; /* sent their last bytes, oldest first */
+	struct list dead; /* closed, to be freed by clients_reap() */
+	struct list learning; /* CLIENT_PARKED_COMMAND: for clients_know_commands() */
+	size_t n; /* clients not yet freed */
+	struct client_table table; /* the clients by number */
+	struct account account; /* the memory kept for clients, against memory_limit */
+	struct client_counters counters;
+	size_t most; /* of account.total since memory was last given back */
+	unsigned shortages; /* memory_shortages() that have been acted upon */
+	struct log_limit over_limit;
+	struct log_limit tls_failed; /* of the lines of that name */
+	uint64_t nover; /* clients that were closed because too much was kept for them */
+	enum clients_phase phase;
+	/* A client was freed. */
+	void (*on_gone)(void *arg);
+	bool is_alone; /* the process has no other worker */
+	/* Begins a round of all workers: the struct has step() and end(). */
+	void (*begin_round)(void *arg, struct round *r);
+	void *arg;
+	/* Set by clients_init(): */
+	void (*on_unparked)(struct client *c); /* requests are taken from `in` again */
+	const struct waiter_ops *waiter_ops;
+	void (*on_acked)(void *client, bool enough); /* a replica_ask_fn */
+	void (*on_deadlock)(void *client, struct slice error); /* a deadlock_fn */
+};
+
+/* --- clients ------------------------------------------------------------------------------ */
 
 /* Sets the members that belong to this room; the worker sets the others. */
 void clients_init(struct client_env *env);
@@ -101,5 +224,91 @@ void clients_trim(struct client_env *env);
 /* hasp ends: closes all clients. They are cut off in the middle of their work, so their locks
  * are not released, but expire with their leases. */
 void clients_close(struct client_env *env, const char *reason);
+
+/* --- the table of clients by number ------------------------------------------------------- */
+
+/* For the console's SHOW CLIENTS and KILL. A client keeps its place in the table until it is
+ * gone, so that a walk in several steps meets each client once. */
+
+/* Gives the client, which is new, its place and its id. */
+void client_list_add(struct client_env *env, struct client *c);
+void client_list_remove(struct client_env *env, struct client *c);
+/* Frees the table; no client is left. */
+void client_list_fini(struct client_env *env);
+
+/* A client's figures. The strings are valid until the client does something. */
+struct client_figures {
+	uint64_t id; /* of one client of the process, ever */
+	const char *address;
+	const char *state; /* a word */
+	const char *listener; /* the entry of `listen` */
+	const char *user; /* NULL: the default user, or not known */
+	const char *name; /* NULL: none */
+	int db; /* -1: not known */
+	int protocol;
+	const char *link; /* "shared", "own" or "none" */
+	size_t nlocks, nguards; /* as far as hasp knows; guarded keys that it has read */
+	double waits; /* seconds for which it has been in line for a lock; 0: it is not */
+	double idle, connected; /* seconds */
+	size_t nbytes; /* of memory */
+};
+typedef void client_list_fn(void *arg, const struct client_figures *f);
+
+/* Calls `fn` for the clients in the `most` places from `cursor` on, 0 at first. Returns the
+ * cursor to go on with; 0: there are no more. */
+uint64_t client_list_walk(const struct client_env *env, uint64_t cursor, size_t most,
+                          client_list_fn *fn, void *arg);
+
+uint64_t client_list_id(const struct client *c);
+/* Return the id of the client that owns the holds, or the read set. */
+uint64_t client_list_id_of_holder(const struct hold_owner *o);
+uint64_t client_list_id_of_reader(const struct read_set *r);
+/* Returns the number of the worker that has the client `id`, if it is still connected. */
+int client_list_worker(uint64_t id);
+/* Closes the client `id` as if it had hung up, and appends its address and name to `described`.
+ * False: this worker has no client `id`. */
+bool client_list_kill(struct client_env *env, uint64_t id, const char *reason,
+                      struct buf *described);
+
+/* --- questions to other workers ----------------------------------------------------------- */
+
+/* A round is a question that goes from worker to worker, and back to the asking one, for facts
+ * that only the worker of another client knows:
+ *
+ *   worker --client_env.begin_round()--> step() by each of the others --> by its own --> end()
+ *
+ * One worker at a time has the round, so that its data need no lock. No worker waits: a step is
+ * short, and other callbacks run after it. */
+
+/* Embedded in the struct that the round carries. */
+struct round {
+	/* True: this worker's part is complete; false: the worker calls step() again. */
+	bool (*step)(struct round *r, const struct client_env *env);
+	/* Frees the round. `home`: on the thread of the worker that began it, which still has
+	 * its clients; else on any thread, and these clients are gone. */
+	void (*end)(struct round *r, bool home);
+	uint64_t cursor; /* of the steps at one worker: 0 at the first */
+	/* For worker/worker_round.c, which carries the round: */
+	struct message message;
+	struct worker_shared *shared;
+	size_t nworkers;
+	size_t home, at; /* numbers of workers */
+};
+
+/* As event_log() of `event`, which is copied. Adds the holder of the lock or guard, if a worker
+ * knows one other than `token`. */
+void event_round_log(struct client_env *env, const struct event_to_log *event,
+                     struct slice token, bool of_guard);
+
+/* A holds_ask_fn; `arg`: the client_env. */
+void event_round_ask(void *arg, const struct event_to_log *event, struct slice token);
+
+/* --- locks of a quorum -------------------------------------------------------------------- */
+
+/* An operator frees a lock of a quorum, whatever client has it. Returns false if no
+ * quorum has the locks of that key. Else fn() gets the reply, `:1`, `:0` (the lock was free) or
+ * an error. */
+bool quorum_force(const struct client_env *env, struct slice key,
+                  void (*fn)(void *arg, struct slice reply), void *arg);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * client_internal: struct client, and its one state. For the files of this folder only.
+ * client_internal: struct client, its one state, and what the files of this folder need of each
+ * other.
  *
  *      .------------------------------------------------------------------------.
  *      v                                                                         |
@@ -29,19 +30,23 @@
  * From each of them: FINISHING (its last bytes are being fetched) and DEAD (closed, to be
  * freed). From STREAMING also REFUSED: the rest of the request was none.
  *
- * Only client_set_state() (conn.c) writes the state. The request for which a client is parked
+ * Only client_set_state() writes the state. The request for which a client is parked
  * is at the head of `in`, from when it is decided until it is answered; `current` is what is
  * known of it.
  */
 #ifndef HASP_CLIENT_CLIENT_INTERNAL_H
 #define HASP_CLIENT_CLIENT_INTERNAL_H
 
+#include "client/client.h"
+
+#include <stdbool.h>
+
 #include "base/fatal.h"
-#include "client/client_env.h"
 #include "lock/ack/replica_acks.h"
 #include "lock/deadlock/deadlock.h"
 #include "lock/model/owner.h"
 #include "policy/dispatch.h"
+#include "policy/quorum_rule.h"
 #include "quorum/quorum.h"
 #include "session/session.h"
 
@@ -67,7 +72,7 @@ enum client_state {
 };
 #define CLIENT_STATES (CLIENT_DEAD + 1)
 
-/* The next step of a request if the link that it waits for cannot be had. links.c writes it. */
+/* The next step of a request if the link that it waits for cannot be had. route.c writes it. */
 enum next_link {
 	NEXT_NONE, /* the request fails */
 	NEXT_MAY_BE_BARE, /* a link of its own will do on which nothing is replayed */
@@ -84,8 +89,8 @@ struct client_asked {
 
 struct client {
 	unsigned magic;
-	uint32_t place; /* in env->table: client_list.h */
-	enum client_state state : 8; /* conn.c writes it */
+	uint32_t place; /* in env->table: client_list.c */
+	enum client_state state : 8;
 	enum next_link next_link : 8;
 	bool eof; /* the client sends no more */
 	bool shared; /* the link that `user` is on is shared */
@@ -169,5 +174,485 @@ static inline bool client_is_parked(const struct client *c)
 {
 	return c->state >= CLIENT_PARKED_REPLY && c->state <= CLIENT_PARKED_ROUND;
 }
+
+/* --- client.c ----------------------------------------------------------------------------- */
+
+/* The only writer of c->state. Asserts that the state may change so. */
+void client_set_state(struct client *c, enum client_state state);
+bool client_may_become(enum client_state from, enum client_state to);
+
+/* An activity this soon after the last one does not count. */
+#define ACTIVE_SECONDS 0.01
+/* While its command is answered, a client may send this much ahead. */
+#define AHEAD_MAX ((size_t)64 * 1024)
+
+/* Only for client_mark_active(). */
+void client_set_active(struct client *c);
+
+/* Something was read or written: the client is not idle. */
+static inline void client_mark_active(struct client *c)
+{
+	if (c->env->policy.now - c->active_at >= ACTIVE_SECONDS)
+		client_set_active(c);
+}
+
+/* True if there is no space for more requests: the link is full, or the client is parked and
+ * has sent enough. Unread replies are no reason: as with Redis, a client may read them after it
+ * has sent all its requests. */
+static inline bool client_is_behind(const struct client *c)
+{
+	if (client_is_ending(c))
+		return false;
+	return (c->user.link && link_is_full(c->user.link)) ||
+	       (client_is_parked(c) && buf_len(&c->in) >= AHEAD_MAX);
+}
+
+/* Stops reading from the client while its requests cannot be sent; reads again when they can.
+ */
+void client_steer_reading(struct client *c);
+
+/* True if hasp can stop reading from the client's link without delaying another client. */
+static inline bool client_may_pause_link(const struct client *c)
+{
+	return c->user.link && (!c->shared || c->user.claimed);
+}
+
+/* Stops reading from a link of the client's own while the client leaves replies unread, so that
+ * they stay in Redis; but goes on if the client may be waiting for hasp to read its requests.
+ */
+void client_steer_link(struct client *c);
+
+/* Bytes of memory kept for the client, without the buffers of a link of its own. */
+static inline size_t client_nbytes(const struct client *c)
+{
+	return buf_cap(&c->in) + buf_cap(&c->stream.out) + session_nbytes(&c->session) +
+	       c->holds.nbytes + c->read_set.nbytes +
+	       (c->holds.seen ? seen_values_nbytes(c->holds.seen) : 0) +
+	       (c->quorum ? sizeof(*c->quorum) + c->quorum->nbytes : 0);
+}
+
+/* Notes when the client has read some of its replies, or all. To be called each second, too. */
+void client_note_reading(struct client *c);
+
+/* Counts the client's memory again, after it may have grown or shrunk. */
+void client_count_memory(struct client *c);
+
+/* True if the client has a link of its own with requests that Redis has not taken. */
+static inline bool client_has_unsent(const struct client *c)
+{
+	return !c->shared && c->user.link && link_pending(c->user.link);
+}
+
+/* Counts the client's memory again if it is, or was, enough to be counted. Cheap for nearly
+ * every client. */
+static inline void client_notice_memory(struct client *c)
+{
+	if (c->share.nbytes || client_nbytes(c) >= ACCOUNT_LEAST || client_has_unsent(c))
+		client_count_memory(c);
+}
+
+/* A shared link goes on without the client; a link of its own is closed. */
+void client_leave_link(struct client *c);
+
+/* The address of the other side, in at most `n` bytes. */
+void client_print_peer(const struct client *c, char *out, size_t n);
+
+/* The request at the head of `in` waits until the client is unparked. `why`: one of
+ * CLIENT_PARKED_*. */
+void client_park(struct client *c, enum client_state why);
+/* The reason is gone: requests are taken from `in` again. */
+void client_unpark(struct client *c);
+
+/* `current` was answered: removes the request from `in` and takes the next ones. The caller
+ * owns `current` itself. */
+void client_end_current(struct client *c);
+
+/* True if the decision about `current` is still valid: neither the configuration nor Redis'
+ * list of commands has changed since. */
+bool client_is_decided(const struct client *c);
+/* Drops `current`, which is not in flight, and decides about the request again. Its waiter
+ * stays. */
+void client_decide_again(struct client *c);
+
+/* The client does not wait for a lock any more. */
+void client_end_wait(struct client *c);
+
+/* True if the client is quiet by nature: it waits for messages, or for replicated writes. */
+bool client_is_listener(const struct client *c);
+
+/* True if a reply is due to the client, or on its way. The reply to a request that streams is
+ * due when the request has ended. */
+bool client_waits_for_answer(const struct client *c);
+
+/* True if the client is between commands that belong together: in a transaction, or between the
+ * read of a guarded key, for which it may have waited, and the write. */
+bool client_is_amid(const struct client *c);
+
+/* While hasp drains: closes the client if it has nothing under way, no lock, guard or
+ * transaction, and has not just connected; else hasp checks again when the client has got the
+ * last reply that is due. */
+void client_drain(struct client *c);
+
+/* Ends it at once. clients_reap() frees it. `reason` is for the log. */
+void client_close(struct client *c, const char *reason);
+
+/* Closes when the client has fetched its last bytes. */
+void client_finish(struct client *c, const char *reason);
+/* As client_finish(), with `error` as the last answer. The client's locks and guards are given
+ * up before it gets that. */
+void client_finish_with(struct client *c, struct slice error, const char *reason);
+
+/* True if Redis is known to refuse clients that have not logged in, this client has not, and
+ * Redis did not admit it when no login was required. */
+static inline bool client_must_log_in(const struct client *c)
+{
+	return c->env->node->links.login_required && !c->session.logged_in &&
+	       !c->session.admitted;
+}
+
+/* Warns that its encryption failed; not too often. */
+void client_log_tls_failure(struct client *c, const char *reason);
+
+/* Returns the context; the caller sets the request, x.req, and its command, x.what. */
+struct context client_context(struct client *c);
+
+/* Appends the log's name of the client: "127.0.0.1:4711 name". */
+void client_describe(struct client *c, struct buf *out);
+
+/* Returns the context for the whole request at the head of `in`, once more. Writes its
+ * arguments to `view`, and its command to `what`. The caller sets x.how. */
+struct context client_context_again(struct client *c, struct resp_view *view,
+                                    struct command_info *what);
+
+/* *how: the form of a call that the client sends now; makes a ticket for it. `eval`: its script
+ * is known to be missing. */
+void client_rewrite_how(const struct client *c, bool eval, struct rewrite_how *how);
+
+/* Closes the client for a limit, and logs it, not too often. `nbytes`: of memory. */
+void client_close_over(struct client *c, enum limit which, size_t nbytes);
+/* Checks the client's unread replies. False: they exceed the limit, and the client was closed.
+ */
+bool client_check_output(struct client *c);
+
+/* --- route.c ------------------------------------------------------------------------------ */
+
+/* True if the client is on a link that it need neither leave nor wait for. In one branch,
+ * because this runs for each request. */
+static inline bool route_is_usable(const struct client *c)
+{
+	return c->user.link &&
+	       !(c->user.outdated | c->user.waiting | c->bare | c->env->node->held);
+}
+
+/* The link that a whole request needs. */
+enum route route_for(const struct client *c, const struct command_info *what,
+                     const struct resp_view *req);
+
+/* Puts the client on a link that will do for `route`. False: not while replies are due, the
+ * link has still to log in, or the node takes nothing (node_hold()); park it as
+ * CLIENT_PARKED_LINK, and take again. */
+bool route_take(struct client *c, enum route route);
+
+/* The client lost its shared link while it had nothing in flight. Redis may have closed the
+ * link because the user was deleted: asks for another link, which has to log in. */
+void route_rejoin(struct client *c);
+
+/* The client has a link of its own. If it needs that no more, goes to a shared link as soon as
+ * one is ready. */
+void route_return(struct client *c);
+/* A reply shows that Redis keeps neither a transaction nor watched keys for the client. */
+void route_end_transaction(struct client *c);
+/* Redis has carried out RESET. */
+void route_reset(struct client *c);
+
+/* True if a client that lost a link of its own can go on with another one: all its state there
+ * can be replayed, and hasp waits for servers, or is paused. */
+bool route_can_replace(const struct client *c);
+
+/* The node has moved, and the client's link may be outdated, though it has not ended. If the
+ * client's next request will not move it to another link, closes the client as soon as nothing
+ * is under way. */
+void route_follow_node(struct client *c);
+
+/* The link that the client waits for could not be had. True: call route_take() again, for
+ * another kind of link will do. */
+bool route_has_another(struct client *c, enum link_end end);
+
+/* --- send.c ------------------------------------------------------------------------------- */
+
+/* A position in the input, up to which requests were taken. */
+struct cursor {
+	const char *p;
+	size_t n;
+	size_t from; /* first byte that was not sent on */
+	size_t at; /* where the current request begins */
+	const struct command_info
+		*found; /* the request's command, if requests.c has found it */
+};
+
+/* Sends `bytes` over the link, which is there. */
+void send_bytes(struct client *c, struct slice bytes);
+/* As send_bytes(), for a script call, which keeps Redis busy for longer. */
+void send_call(struct client *c, struct slice call);
+
+/* Sends what was passed and not sent yet, up to the cursor. */
+void send_passed(struct client *c, struct cursor *k);
+/* Moves the cursor over its request. */
+void send_step_over(struct client *c, struct cursor *k);
+/* Parks the client; the cursor's request will be scanned again from its beginning. */
+void send_put_off(struct client *c, enum client_state why);
+
+/* Tells the link, and the session, of the reply that will come. */
+void send_expect(struct client *c, const struct decision *d);
+/* Passes the request. False: the client is parked, because later requests depend on the answer.
+ */
+bool send_pass(struct client *c, struct cursor *k, const struct decision *d);
+/* Sends env->rewritten in the request's place; nothing waits for its reply. */
+void send_replacement(struct client *c, struct cursor *k, const struct decision *d);
+/* Counts how the command was decided about. */
+void send_count(struct client *c, const struct decision *d);
+
+/* --- partial.c ---------------------------------------------------------------------------- */
+
+/* Redis answers the bytes up to here with a protocol error, and closes. More than that it must
+ * not get, in case it sees no error there. */
+void partial_pass_bad(struct client *c, struct cursor *k);
+/* Answers with an error of hasp's and closes, in order after the replies that are due. */
+void partial_refuse_long(struct client *c, struct cursor *k, const char *error);
+/* True if Redis refuses the request, which is not whole: it takes no long requests of a client
+ * that has not logged in, and says so at their first bytes. */
+bool partial_is_refused(const struct client *c);
+/* Cuts the request off, but asks Redis first whether the client is logged in after all: an AUTH
+ * may be in flight, or the password may be gone. Then Redis would wait for the rest. */
+void partial_refuse(struct client *c, struct cursor *k);
+/* A request is not whole. False: wait for more of it; true: it streams from here. */
+bool partial_stream(struct client *c, struct cursor *k);
+
+/* --- requests.c --------------------------------------------------------------------------- */
+
+/* The longest request that is sent on a shared link. */
+#define REQUESTS_SHARED_MAX ((size_t)64 * 1024)
+
+/* The socket has something to read. */
+void requests_on_readable(struct stream *s);
+
+/* The client is not parked any more: takes requests from `in`. */
+void requests_resume(struct client *c);
+
+/* --- lock_wait.c -------------------------------------------------------------------------- */
+
+enum lock_wait_ready {
+	LOCK_WAIT_READY, /* send it */
+	LOCK_WAIT_PARKED, /* the client is parked until it can be sent */
+	LOCK_WAIT_REFUSED, /* env->rewritten has the error instead */
+};
+/* Prepares `current`, which may wait in line for `wait_ms`, to be sent with `ticket`. `lazy`:
+ * makes a waiter only if the command may be held back on its way; else later, if it has to
+ * wait, which most commands never do. */
+enum lock_wait_ready lock_wait_ready(struct client *c, struct slice key, int64_t wait_ms,
+                                     struct slice ticket, bool lazy)
+	__attribute__((warn_unused_result));
+
+/* Sends the error in env->rewritten in the place of `current`, and forgets it. */
+void lock_wait_refuse(struct client *c);
+
+/* The wait for the lock `key` has timed out. If hasp cannot reach the server of the lock,
+ * appends an error that says so and returns true: another owner may have the lock or not. */
+bool lock_wait_is_outage(const struct client *c, struct slice key, struct buf *error);
+
+/* `current` was answered `+QUEUED ...` (`line`): it waits for the lock that `t` describes, with
+ * a lease of `lease_ms` (0: the application named its end). The lock may be granted at once.
+ * `current` counts as a waiter in the section of `stats`; NULL: in none. */
+void lock_wait_queued(struct client *c, const struct lock_try *t, int64_t lease_ms,
+                      struct slice line, struct section_stats *stats);
+/* `current` was answered by success, but late: it waits until it is known whether it has the
+ * lock still. */
+void lock_wait_confirm(struct client *c, const struct lock_try *t, int64_t lease_ms);
+/* `current` has got what `t` describes: it is parked (CLIENT_PARKED_ACK) until enough replicas
+ * have it, or it was given back. */
+void lock_wait_ask_replicas(struct client *c, const struct lock_try *t,
+                            const struct replica_ask_terms *terms);
+/* Too few have it, in Redis' words, without the line end. */
+#define LOCK_WAIT_NOREPLICAS "-NOREPLICAS Not enough good replicas to write."
+/* The line was not understood. */
+void lock_wait_failed(struct client *c);
+
+/* --- complete.c --------------------------------------------------------------------------- */
+
+/* The request `r` was answered by `reply`; frees `r`. `captured`: an EXEC's reply, empty if it
+ * was too long.
+ */
+void complete_request(struct client *c, struct pending_request *r,
+                      const struct resp_reply *reply, struct slice captured);
+
+/* Gives the watched part of the request to the tracker at once, and only once. */
+void complete_watched(struct pending_request *r, int db, const struct resp_reply *reply);
+
+/* `exec` is sent now: the leases of the locks that it takes begin. Returns whether its reply
+ * may come too late. */
+bool complete_exec_sent(struct pending_request *exec);
+/* True if a lock that the transaction took ended before its reply came. */
+bool complete_exec_is_late(const struct pending_request *exec);
+/* Redis has carried out the transaction, but a lease of its locks has ended: sends the client
+ * an error in place of the reply, and undoes the locks. */
+void complete_exec_refuse(struct client *c, struct pending_request *exec);
+
+/* --- guard_events.c ----------------------------------------------------------------------- */
+
+/* `current` was refused by `line`, an error; one that is not about guards changes nothing. */
+void guard_events_refused(struct client *c, struct slice line);
+/* The client joins the line for a guard. Call this before its place is known. */
+void guard_events_queued(struct client *c);
+/* The client got the guard that it waited for; or its wait timed out. */
+void guard_events_granted(struct client *c);
+void guard_events_timed_out(struct client *c);
+/* The client's wait was part of a deadlock. */
+void guard_events_deadlock(struct client *c);
+
+/* --- guard_release.c ---------------------------------------------------------------------- */
+
+/* Releases what the command has acquired and did not read, or does not need any more. */
+void guard_release(struct client *c, const struct guard_op *op, enum guard_op_result result);
+/* Releases the guards of a command whose wait failed. In front of a cluster, hasp's own
+ * connection releases them: the slot may be migrating, and the client's next request would wait
+ * for that. If `withdrawn`, no server has carried out the last request. */
+void guard_release_in_vain(struct client *c, const struct guard_op *op, bool withdrawn);
+/* `current` was answered `+QUEUED ...`: the client waits for the guard. */
+void guard_wait(struct client *c, struct slice line);
+
+/* The guards of `current` were granted; it goes on when replicas have them. */
+void guard_ask_replicas(struct client *c);
+
+/* Ends `current`. Its effects on other commands are in force before the client gets `answer`;
+ * empty: the answer was sent, or is on its way to the client. */
+void guard_end(struct client *c, struct slice answer, enum guard_op_result result);
+
+/* --- guard_transaction.c ------------------------------------------------------------------ */
+
+/* Do GUARD_STEP_SEND_NEXT and GUARD_STEP_SEND_EXEC of lock/guard/guard_op.h. */
+void guard_transaction_send_next(struct client *c, const struct rewrite_how *how);
+void guard_transaction_send_exec(struct client *c);
+
+/* Cancels the command: makes Redis drop the queued commands of the application's transaction,
+ * if that is still open. */
+void guard_transaction_discard(struct client *c);
+
+/* Redis has refused to queue a command of the application's transaction. */
+void guard_transaction_refused(struct client *c);
+
+/* True if EXEC's reply goes to the client as it comes. */
+bool guard_transaction_forwards(const struct guard_op *op);
+
+/* Replicas were asked about the guards that it acquired. There is a link if they have them. */
+void guard_transaction_on_acked(struct client *c, bool enough);
+
+/* As link_ops.on_line() and on_reply(), for `current`. */
+void guard_transaction_on_line(struct client *c, struct slice line);
+void guard_transaction_on_reply(struct client *c, const struct resp_reply *reply,
+                                struct slice captured);
+
+/* --- guard_exchange.c --------------------------------------------------------------------- */
+
+/* Begins the command on guarded keys, x->req. False: the client is not parked, because an error
+ * was sent in place of the command. */
+bool guard_exchange_start(struct client *c, struct context *x);
+/* Resumes the step at which the client was parked, or repeats a step that had no effect. */
+void guard_exchange_again(struct client *c);
+
+/* As link_ops.on_line() and on_reply(), for `r`, which is `current`. */
+bool guard_exchange_on_line(struct client *c, struct slice line);
+void guard_exchange_on_reply(struct client *c, const struct resp_reply *reply,
+                             struct slice captured);
+
+/* The time to wait for the guard is over. Until the answer to its script is there, only if that
+ * was withdrawn. */
+void guard_exchange_on_timed_out(struct client *c);
+/* The client's wait is part of a deadlock; `error`, with its line end, is its answer. */
+void guard_exchange_on_deadlock(struct client *c, struct slice error);
+/* True if the last request may be withdrawn. */
+bool guard_exchange_may_be_withdrawn(const struct client *c);
+/* As replica_ask_fn. */
+void guard_exchange_on_acked(struct client *c, bool enough);
+
+/* --- lock_exchange.c ---------------------------------------------------------------------- */
+
+/* Sends the call in env->rewritten, as decided; `current` is d->pending. False: the client is
+ * not parked, for an error was sent in its place. */
+bool lock_exchange_start(struct client *c, const struct context *x, const struct decision *d);
+/* Writes the call once more, from the head of `in`, and sends it. `eval`: its script is known
+ * to be missing. */
+void lock_exchange_again(struct client *c, bool eval);
+
+/* Undoes the locks of `current`, which takes several, when it ends without all of them or is
+ * decided again. Does nothing for a request of one lock. */
+void lock_exchange_undo_parts(const struct client *c);
+
+/* As link_ops.is_late() and on_line(). */
+bool lock_exchange_is_late(const struct client *c);
+bool lock_exchange_on_line(struct client *c, struct slice line);
+void lock_exchange_on_reply(struct client *c, const struct resp_reply *reply);
+
+/* As waiter_ops. */
+void lock_exchange_on_granted(struct client *c, long long fence, double since);
+void lock_exchange_on_timed_out(struct client *c);
+/* As deadlock_fn. */
+void lock_exchange_on_deadlock(struct client *c, struct slice error);
+/* As replica_ask_fn. */
+void lock_exchange_on_acked(struct client *c, bool enough);
+
+/* --- holders.c ---------------------------------------------------------------------------- */
+
+/* Write a field of a reply that describes a lock's owner: a name and a value, as RESP has them in a
+ * flat array and in a map. An unknown value, or an empty text, is nil. */
+void holder_number(struct buf *out, const char *name, bool known, int64_t n, bool resp3);
+void holder_text(struct buf *out, const char *name, struct slice text, bool resp3);
+
+/* As link_ops.on_reply(), for `current`, which is a PENDING_INFO. An error was sent already. */
+void holders_info_on_reply(struct client *c, const struct resp_reply *reply,
+                           struct slice captured);
+
+/* As link_ops.on_reply(), for `current`, which is a PENDING_LIST. An error was sent already. */
+void holders_list_on_reply(struct client *c, const struct resp_reply *reply);
+
+/* --- quorum_op.c -------------------------------------------------------------------------- */
+
+/* As link_ops.on_reply(), for `current`, which is a PENDING_QUORUM. An error was sent already.
+ */
+void quorum_op_on_reply(struct client *c, const struct resp_reply *reply);
+
+/* --- exchange.c --------------------------------------------------------------------------- */
+
+/* Begins the request x->req, about which `d` was decided: CALL, with a pending request, or
+ * GUARD. True: the client is parked. False: it was answered by an error, and the next one may
+ * follow. */
+bool exchange_start(struct client *c, struct context *x, const struct decision *d);
+
+/* Goes on where the client was parked: for another link, or for the queue of waiters. */
+void exchange_resume(struct client *c);
+
+/* As link_ops.on_line() and on_reply(), for `current`. */
+bool exchange_on_line(struct client *c, struct slice line);
+void exchange_on_reply(struct client *c, const struct resp_reply *reply, struct slice captured);
+
+/* How many answers to `current` are due; 0: it is not in flight, or there is none. */
+size_t exchange_due(const struct client *c);
+
+extern const struct waiter_ops exchange_waiter_ops;
+
+/* As replica_ask_fn: of the client `arg`. */
+void exchange_on_acked(void *arg, bool enough);
+/* As deadlock_fn: of the client `arg`. */
+void exchange_on_deadlock(void *arg, struct slice error);
+
+/* --- replies.c ---------------------------------------------------------------------------- */
+
+extern const struct link_ops replies_link_ops;
+extern const struct pool_ops replies_pool_ops;
+
+/* A client that waits for a link may try again. Harmless for others. */
+void replies_go_on(struct client *c);
+
+/* The socket has taken all that waited. */
+void replies_on_drained(struct stream *s);
 
 #endif

@@ -1,12 +1,14 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#include "client/client_list.h"
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * client_list: the table of a worker's clients by number, for the console's SHOW CLIENTS and
+ * KILL. A client keeps its place in the table until it is gone, so that a walk in several steps
+ * meets each client once.
+ */
+#include "client/client_internal.h"
 
 #include <stdlib.h>
 
 #include "base/fatal.h"
-#include "client/client_internal.h"
-#include "client/conn.h"
-#include "client/request_context.h"
 
 /* An id is the number of a client at its worker, and that worker's in its last bits. */
 #define WORKER_BITS 6

@@ -1,12 +1,14 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#include "client/event_round.h"
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * event_round: logs an event after asking the other workers for the owner of the lock, which
+ * this worker does not know. The workers are asked in turn (client/client.h), then the line is
+ * written: later than the client was answered, and no more often than events are logged.
+ */
+#include "client/client_internal.h"
 
 #include <stdlib.h>
 
 #include "base/fatal.h"
-#include "client/client_internal.h"
-#include "client/request_context.h"
-#include "client/round.h"
 #include "lock/hold/held.h"
 
 /* A round keeps the key and the other texts: an event with longer ones is logged at once. */

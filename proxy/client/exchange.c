@@ -1,16 +1,13 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#include "client/exchange.h"
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * exchange: a request that is answered step by step: a call on a lock (lock_exchange.c), or a
+ * command on guarded keys (guard_exchange.c). It was decided about once; what is sent and what
+ * is answered follows from that. It is c->current, and stays at the head of `in` until it ends.
+ */
+#include "client/client_internal.h"
 
 #include <poll.h>
 
-#include "client/conn.h"
-#include "client/guard_events.h"
-#include "client/guard_exchange.h"
-#include "client/info_exchange.h"
-#include "client/links.h"
-#include "client/list_exchange.h"
-#include "client/lock_exchange.h"
-#include "client/quorum_exchange.h"
 #include "lock/model/key_names.h"
 #include "resp/write.h"
 
@@ -23,7 +20,7 @@ static void ask_login(struct client *c)
 	struct buf out = BUF_INIT;
 
 	resp_write_word(&out, "PING");
-	links_send(c, buf_slice(&out));
+	send_bytes(c, buf_slice(&out));
 	buf_release(&out);
 	link_expect(&c->user, LINK_NOTIFY | LINK_INTERCEPT | LINK_INTERCEPT_STATUS, c->current);
 	session_await(&c->session, c->current);
@@ -41,7 +38,7 @@ static void count_writes(struct client *c)
 
 	resp_write_request(&out, set, 5);
 	resp_write_request(&out, del, 2);
-	links_send(c, buf_slice(&out));
+	send_bytes(c, buf_slice(&out));
 	buf_release(&out);
 	link_expect(&c->user, LINK_NOTIFY | LINK_INTERCEPT | LINK_INTERCEPT_STATUS, c->current);
 	link_expect(&c->user, LINK_DISCARD, NULL);
@@ -75,7 +72,7 @@ bool exchange_start(struct client *c, struct context *x, const struct decision *
 		return true;
 	}
 	if (c->current->kind == PENDING_LOGIN ||
-	    (links_must_log_in(c) && !is_in_transaction(c->current))) {
+	    (client_must_log_in(c) && !is_in_transaction(c->current))) {
 		ask_login(c);
 		return true;
 	}
@@ -142,11 +139,11 @@ void exchange_on_reply(struct client *c, const struct resp_reply *reply, struct 
 	if (c->current->guard_op)
 		guard_exchange_on_reply(c, reply, captured);
 	else if (c->current->kind == PENDING_INFO)
-		info_exchange_on_reply(c, reply, captured);
+		holders_info_on_reply(c, reply, captured);
 	else if (c->current->kind == PENDING_LIST)
-		list_exchange_on_reply(c, reply);
+		holders_list_on_reply(c, reply);
 	else if (c->current->kind == PENDING_QUORUM)
-		quorum_exchange_on_reply(c, reply);
+		quorum_op_on_reply(c, reply);
 	else
 		lock_exchange_on_reply(c, reply);
 }

@@ -1,9 +1,11 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#include "client/guard_events.h"
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * guard_events: what clients are refused by guards, and wait for: counted, and logged. The
+ * owner of a guard is known to Redis only, which is not asked.
+ */
+#include "client/client_internal.h"
 
 #include "base/clock.h"
-#include "client/event_round.h"
-#include "client/request_context.h"
 #include "lock/events/event.h"
 
 /* True if `line` is one of hasp's errors about guards, and is about `key`. */

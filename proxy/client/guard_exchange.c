@@ -1,13 +1,11 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#include "client/guard_exchange.h"
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * guard_exchange: walks the steps of a command on guarded keys, as lock/guard/guard_op.h says
+ * them: sends, and takes what is answered. The steps of transactions are in
+ * client/guard_transaction.c. `current` is the command's pending request.
+ */
+#include "client/client_internal.h"
 
-#include "client/conn.h"
-#include "client/guard_events.h"
-#include "client/guard_release.h"
-#include "client/guard_transaction.h"
-#include "client/links.h"
-#include "client/lock_wait.h"
-#include "client/request_context.h"
 #include "commands/key_args.h"
 
 /* --- what is sent ------------------------------------------------------------------------- */
@@ -15,7 +13,7 @@
 /* Sends env->rewritten: `n` answers before the last one are for the operation, too. */
 static void send_op(struct client *c, unsigned n, unsigned flags)
 {
-	links_send_call(c, buf_slice(&c->env->policy.rewritten));
+	send_call(c, buf_slice(&c->env->policy.rewritten));
 	for (unsigned i = 0; i < n; i++)
 		link_expect(&c->user, LINK_DISCARD | LINK_NOTIFY, c->current);
 	link_expect(&c->user, LINK_NOTIFY | flags, c->current);
@@ -43,7 +41,7 @@ static void send_script(struct client *c, const struct context *x)
 /* The guards are there; the command goes out as it came, from the head of `in`. */
 static void send_command(struct client *c)
 {
-	links_send(c, slice_of(buf_head(&c->in), c->scanned));
+	send_bytes(c, slice_of(buf_head(&c->in), c->scanned));
 	link_expect(&c->user, LINK_NOTIFY | LINK_INTERCEPT, c->current);
 }
 
@@ -94,7 +92,7 @@ static bool go(struct client *c, const struct context *x, enum guard_op_event ev
 bool guard_exchange_start(struct client *c, struct context *x)
 {
 	/* (The command may just have ended the application's transaction.) */
-	lock_wait_how(c, false, &x->how);
+	client_rewrite_how(c, false, &x->how);
 	return go(c, x, GUARD_EVENT_START);
 }
 
@@ -127,15 +125,15 @@ void guard_exchange_again(struct client *c)
 		client_decide_again(c);
 		return;
 	}
-	x = request_context_again(c, &view, &what);
+	x = client_context_again(c, &view, &what);
 	/* The link may have gone while the client waited, and what the command needs may have
 	 * changed. */
-	if (!links_take(c, links_route(c, &what, &view))) {
+	if (!route_take(c, route_for(c, &what, &view))) {
 		session_withdraw(&c->session, c->current);
 		client_park(c, CLIENT_PARKED_LINK);
 		return;
 	}
-	lock_wait_how(c, event == GUARD_EVENT_NOSCRIPT, &x.how);
+	client_rewrite_how(c, event == GUARD_EVENT_NOSCRIPT, &x.how);
 	if (!go(c, &x, event))
 		client_end_current(c);
 }
@@ -218,7 +216,7 @@ void guard_exchange_on_acked(struct client *c, bool enough)
 	struct guard_op *op = c->current->guard_op;
 
 	/* The client may have lost its link since. */
-	if (enough && !links_is_usable(c)) {
+	if (enough && !route_is_usable(c)) {
 		guard_exchange_again(c);
 	} else if (op->kind != GUARD_OP_SCRIPT) {
 		guard_transaction_on_acked(c, enough);

@@ -1,10 +1,9 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#include "client/guard_release.h"
-
-#include "client/conn.h"
-#include "client/guard_events.h"
-#include "client/links.h"
-#include "client/lock_wait.h"
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * guard_release: the end of a command on guarded keys: releases its guards over the client's
+ * own link, in front of what the client sends next, or lets the client wait for a guard.
+ */
+#include "client/client_internal.h"
 
 /* True if the operation may have a guard: a waiter's grant may not have reached `op` yet. */
 static bool has_acquired(const struct client *c, const struct guard_op *op)
@@ -32,7 +31,7 @@ void guard_release(struct client *c, const struct guard_op *op, enum guard_op_re
 		return;
 	}
 	n = guard_op_write_release(op, result, has_acquired(c, op), &out);
-	links_send(c, buf_slice(&out));
+	send_bytes(c, buf_slice(&out));
 	buf_release(&out);
 	for (; n; n--)
 		link_expect(&c->user, LINK_DISCARD, NULL);

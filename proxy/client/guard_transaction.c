@@ -1,13 +1,20 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#include "client/guard_transaction.h"
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * guard_transaction: the steps of a write of guarded keys that no script can carry out:
+ * commands whose reply Lua cannot hold, scripts, and the application's own transactions. hasp
+ * runs the write in a transaction that fails if a guard changes.
+ *
+ *   command, EXEC -> (DISCARD) WATCH guards, guard_write.lua without a command
+ *                       | LOCKED, LOCKLOST --> the answer
+ *                       | QUEUED --> waits in line, and once more
+ *                       v GRANTED
+ *                    MULTI, the command or those since MULTI, EXEC
+ *                       | nil: a guard changed --> once more
+ *                       v
+ *                    the reply; the guards are handed off
+ */
+#include "client/client_internal.h"
 
-#include "client/complete.h"
-#include "client/conn.h"
-#include "client/guard_events.h"
-#include "client/guard_release.h"
-#include "client/late_exec.h"
-#include "client/links.h"
-#include "client/lock_wait.h"
 #include "resp/write.h"
 
 /* An answer of hasp's own, which the client does not see. */
@@ -31,7 +38,7 @@ void guard_transaction_send_next(struct client *c, const struct rewrite_how *how
 	op->block_open = false;
 	buf_clear(&op->error);
 	op->due = guard_op_write_next(op, &out, how) + discards;
-	links_send(c, buf_slice(&out));
+	send_bytes(c, buf_slice(&out));
 	for (unsigned i = 0; i < op->due; i++)
 		link_expect(&c->user, UNSEEN, c->current);
 	link_expect(&c->user, LINK_NOTIFY | LINK_INTERCEPT | LINK_INTERCEPT_STATUS, c->current);
@@ -42,7 +49,7 @@ static void send_next(struct client *c, bool eval)
 {
 	struct rewrite_how how;
 
-	lock_wait_how(c, eval, &how);
+	client_rewrite_how(c, eval, &how);
 	if (c->waiter)
 		waiter_sent(c->waiter, how.ticket);
 	guard_op_sent(c->current->guard_op, how.ticket, c->env->policy.now);
@@ -56,7 +63,7 @@ void guard_transaction_discard(struct client *c)
 	if (!c->current->guard_op->block_open)
 		return;
 	resp_write_word(&out, "DISCARD");
-	links_send(c, buf_slice(&out));
+	send_bytes(c, buf_slice(&out));
 	link_expect(&c->user, LINK_DISCARD, NULL);
 	buf_release(&out);
 }
@@ -66,7 +73,7 @@ static void send_unwatch(struct client *c)
 	struct buf out = BUF_INIT;
 
 	resp_write_word(&out, "UNWATCH");
-	links_send(c, buf_slice(&out));
+	send_bytes(c, buf_slice(&out));
 	link_expect(&c->user, LINK_DISCARD, NULL);
 	buf_release(&out);
 }
@@ -82,10 +89,10 @@ static void send_watched_exec(struct client *c)
 	unsigned flags = LINK_NOTIFY | LINK_CAPTURE;
 	struct buf out = BUF_INIT;
 
-	if (late_exec_sent(c->current))
+	if (complete_exec_sent(c->current))
 		flags |= LINK_INTERCEPT_LATE;
 	resp_write_word(&out, "EXEC");
-	links_send(c, buf_slice(&out));
+	send_bytes(c, buf_slice(&out));
 	link_expect(&c->user, flags, c->current);
 	buf_release(&out);
 }
@@ -104,12 +111,12 @@ void guard_transaction_send_exec(struct client *c)
 	}
 	HASP_ASSERT(what.p);
 	if (!single)
-		(void)late_exec_sent(c->current);
+		(void)complete_exec_sent(c->current);
 	resp_write_word(&out, "MULTI");
 	buf_append(&out, what);
 	resp_write_word(&out, "EXEC");
 	op->due = 1 + (single ? 1 : (unsigned)op->ncommands);
-	links_send(c, buf_slice(&out));
+	send_bytes(c, buf_slice(&out));
 	for (unsigned i = 0; i <= op->due; i++)
 		link_expect(&c->user, UNSEEN, c->current);
 	buf_release(&out);
@@ -134,8 +141,8 @@ static void complete_transaction(struct client *c, struct slice answer,
 	bool is_exec = r->kind == PENDING_EXEC && reply;
 
 	guard_op_complete(r->guard_op, result);
-	if (answer.n && is_exec && result != GUARD_OP_FAILED && late_exec_is_over(r))
-		late_exec_refuse(c, r);
+	if (answer.n && is_exec && result != GUARD_OP_FAILED && complete_exec_is_late(r))
+		complete_exec_refuse(c, r);
 	else if (answer.n)
 		stream_send(&c->stream, answer);
 	if (is_exec)
@@ -169,7 +176,7 @@ static void begin_multi(struct client *c, enum transaction_guards guards)
 {
 	session_complete(&c->session, c->current);
 	c->current = pending_new(PENDING_MULTI);
-	links_send(c, slice_of(buf_head(&c->in), c->scanned));
+	send_bytes(c, slice_of(buf_head(&c->in), c->scanned));
 	session_await(&c->session, c->current);
 	transaction_begin(&c->session.txn);
 	c->session.txn.guards = guards;

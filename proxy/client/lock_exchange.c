@@ -1,13 +1,28 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#include "client/lock_exchange.h"
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * lock_exchange: the steps of a call on a lock: a verb, or a command on a key with a rule.
+ *
+ *   lock_exchange_start() -> (asks whether the client is logged in) -> the call --reply--> end
+ *                                    ^                                  |  |
+ *                                    |---------- NOSCRIPT --------------|  | QUEUED
+ *                                    |--- its place was lost --- waits <-|--'--granted--> end
+ *                                    `--- the lock was lost --- asks <---'late
+ *                                                                `--has it still--------> end
+ *
+ * When MLOCK is granted the lock that it waited for, hasp makes the same call again, until
+ * MLOCK has all of its locks. If its time ends first, one more call releases the locks that it
+ * has.
+ *
+ * If replicas must have the lock (`replicas_ack`), hasp asks them before the client gets the
+ * reply of success; if too few have it, the lock is released, and the client gets -NOREPLICAS.
+ *
+ * If a reply of success comes when much of the lease may be over, it is confirmed first: hasp
+ * asks Redis whether the client still has the lock, and the lease begins again.
+ */
+#include "client/client_internal.h"
 
 #include <stdio.h>
 
-#include "client/complete.h"
-#include "client/conn.h"
-#include "client/links.h"
-#include "client/lock_wait.h"
-#include "client/request_context.h"
 #include "policy/lock.h"
 
 /* True if replicas must have the lock before the client gets the reply of success. */
@@ -21,7 +36,7 @@ static bool awaits_replicas(const struct pending_lock *p)
 /* Sends `bytes`; the reply to them answers `current`. */
 static void send_current(struct client *c, struct slice bytes, unsigned flags)
 {
-	links_send_call(c, bytes);
+	send_call(c, bytes);
 	link_expect(&c->user, LINK_NOTIFY | flags, c->current);
 	if (list_empty(&c->current->node))
 		session_await(&c->session, c->current);
@@ -35,7 +50,7 @@ static bool may_be_held_back(const struct pending_lock *p)
 }
 
 /* Sends the call in env->rewritten. False: its place was taken by an error. */
-static bool send_call(struct client *c, int64_t wait_ms, const struct rewrite_how *how)
+static bool send_lock_call(struct client *c, int64_t wait_ms, const struct rewrite_how *how)
 {
 	unsigned flags = how->eval ? 0 : LINK_INTERCEPT;
 	enum lock_wait_ready ready = LOCK_WAIT_READY;
@@ -75,7 +90,7 @@ void lock_exchange_undo_parts(const struct client *c)
 
 bool lock_exchange_start(struct client *c, const struct context *x, const struct decision *d)
 {
-	return send_call(c, d->wait_ms, &x->how);
+	return send_lock_call(c, d->wait_ms, &x->how);
 }
 
 /* True if a try to take several locks keeps its decision, for all its calls are one try. Only a
@@ -99,11 +114,11 @@ static void undo_parts_by_link(struct client *c, const struct context *x)
 	struct buf out = BUF_INIT;
 
 	lock_exchange_undo_parts(c);
-	if (!parts_has(p) || !links_take(c, links_route(c, x->what, x->req)))
+	if (!parts_has(p) || !route_take(c, route_for(c, x->what, x->req)))
 		return;
 	how.eval = true;
 	parts_write_undo(p, &out, &how);
-	links_send_call(c, buf_slice(&out));
+	send_call(c, buf_slice(&out));
 	link_expect(&c->user, LINK_DISCARD, NULL);
 	buf_release(&out);
 }
@@ -115,8 +130,8 @@ void lock_exchange_again(struct client *c, bool eval)
 	struct context x;
 	int64_t wait_ms;
 
-	x = request_context_again(c, &view, &what);
-	lock_wait_how(c, eval, &x.how);
+	x = client_context_again(c, &view, &what);
+	client_rewrite_how(c, eval, &x.how);
 	if (!client_is_decided(c) && !multi_goes_on(c, &x)) {
 		undo_parts_by_link(c, &x);
 		client_decide_again(c);
@@ -124,13 +139,13 @@ void lock_exchange_again(struct client *c, bool eval)
 	}
 	/* The link may have gone while the client waited, and what the command needs may have
 	 * changed. */
-	if (!links_take(c, links_route(c, &what, &view))) {
+	if (!route_take(c, route_for(c, &what, &view))) {
 		session_withdraw(&c->session, c->current);
 		client_park(c, CLIENT_PARKED_LINK);
 		return;
 	}
 	lock_rewrite(&x, c->current, &wait_ms);
-	if (!send_call(c, wait_ms, &x.how))
+	if (!send_lock_call(c, wait_ms, &x.how))
 		client_end_current(c);
 }
 

@@ -1,27 +1,9 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#include "client/lock_wait.h"
-
-#include "client/conn.h"
-#include "client/links.h"
-
-void lock_wait_how(const struct client *c, bool eval, struct rewrite_how *how)
-{
-	const struct session *s = &c->session;
-	bool in_multi = session_in_multi(s);
-
-	*how = waiters_how(c->env->policy.waiters, session_db(s));
-	/* A script that Redis does not have would use up what CLIENT CACHING says. */
-	how->eval = eval || in_multi || s->opaque || s->affects_next;
-	how->resp3 = s->proto == 3;
-	how->ticket = waiters_ticket(c->env->policy.waiters);
-	/* Commands in a transaction never wait. If hasp cannot follow a client's replies, its
-	 * commands do not wait either: hasp could not report a grant. */
-	if (!in_multi && !s->opaque && s->db >= 0) {
-		how->wait_max_ms = c->waiter ? waiter_left_ms(c->waiter) : INT64_MAX;
-		how->place = c->waiter ? waiter_place(c->waiter) : 0;
-		how->tells = true;
-	}
-}
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * lock_wait: a client's place in the line for a lock: whether a command that may have to wait
+ * can be sent, and the steps while it waits.
+ */
+#include "client/client_internal.h"
 
 static void write_refusal(struct client *c)
 {
@@ -72,7 +54,7 @@ bool lock_wait_is_outage(const struct client *c, struct slice key, struct buf *e
 
 void lock_wait_refuse(struct client *c)
 {
-	links_send(c, buf_slice(&c->env->policy.rewritten));
+	send_bytes(c, buf_slice(&c->env->policy.rewritten));
 	link_expect(&c->user, LINK_PASS, NULL);
 	session_withdraw(&c->session, c->current);
 	pending_free(c->current);

@@ -1,17 +1,12 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#include "client/replies.h"
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * replies: what comes back over a client's link: sends replies to the client, and applies what
+ * they mean for the session, for locks and for guards.
+ */
+#include "client/client_internal.h"
 
 #include <stdio.h>
 
-#include "client/complete.h"
-#include "client/conn.h"
-#include "client/exchange.h"
-#include "client/guard_transaction.h"
-#include "client/late_exec.h"
-#include "client/limits.h"
-#include "client/links.h"
-#include "client/lock_exchange.h"
-#include "client/request_context.h"
 #include "lock/guard/checked_read.h"
 
 /* A client that has left this many bytes unread gets a link of its own, which can be paused.
@@ -26,7 +21,7 @@
  * hasp keeps the replies, and closes the client at client_output_limit. */
 static void on_unread(struct client *c)
 {
-	if (!limits_check_output(c))
+	if (!client_check_output(c))
 		return;
 	if (c->shared && stream_pending(&c->stream) > PIN_BEHIND) {
 		c->pinned = true;
@@ -120,8 +115,8 @@ static void on_link_idle(void *owner)
 		client_drain(c);
 	if (client_is_ending(c))
 		return;
-	links_follow_node(c);
-	links_return(c);
+	route_follow_node(c);
+	route_return(c);
 }
 
 void replies_go_on(struct client *c)
@@ -223,14 +218,14 @@ static void on_reply(void *owner, void *tag, const struct resp_reply *reply,
 		watch_frames(c);
 		begin_login(c, was_logged_in);
 		if (!resp_reply_is_error(reply))
-			links_reset(c);
+			route_reset(c);
 	}
 	if (r == c->current)
 		client_end_current(c);
 	else if (!is_notice)
 		go_on_deferred(c);
 	if (ends && !client_is_ending(c))
-		links_end_transaction(c);
+		route_end_transaction(c);
 	if (!client_is_dead(c))
 		client_count_memory(c);
 }
@@ -257,7 +252,7 @@ static bool on_is_late(void *owner, void *tag)
 	const struct client *c = client_of(owner);
 	const struct pending_request *r = tag;
 
-	return r->kind == PENDING_EXEC ? late_exec_is_over(r) : lock_exchange_is_late(c);
+	return r->kind == PENDING_EXEC ? complete_exec_is_late(r) : lock_exchange_is_late(c);
 }
 
 /* True: it is the client's answer all the same. */
@@ -269,9 +264,9 @@ static bool on_late_exec(struct client *c, struct pending_request *exec, struct 
 	/* (Empty: it was too long to be kept, which no error is.) */
 	if (bytes.n && reply_scan(&scan, bytes.p, bytes.n, &used) != RESP_OK)
 		return true;
-	if (resp_reply_is_error(&scan.reply) || scan.reply.nil || !late_exec_is_over(exec))
+	if (resp_reply_is_error(&scan.reply) || scan.reply.nil || !complete_exec_is_late(exec))
 		return true;
-	late_exec_refuse(c, exec);
+	complete_exec_refuse(c, exec);
 	on_reply(c, exec, &scan.reply, bytes);
 	return false;
 }
@@ -364,7 +359,7 @@ static void end_with_link(struct client *c, enum link_end end, const char *reaso
 static bool can_do_without(const struct client *c, enum link_end end, size_t inflight)
 {
 	return !inflight && c->state != CLIENT_PARKED_REPLY && !c->eof &&
-	       (c->shared || (end == LINK_BROKEN && links_can_replace(c)));
+	       (c->shared || (end == LINK_BROKEN && route_can_replace(c)));
 }
 
 static void on_link_down(void *owner, enum link_end end, const char *reason, size_t inflight)
@@ -377,12 +372,12 @@ static void on_link_down(void *owner, enum link_end end, const char *reason, siz
 		/* If the lost link was full, hasp may read from the client again. */
 		client_steer_reading(c);
 		if (c->shared)
-			links_rejoin(c);
+			route_rejoin(c);
 		if (c->state == CLIENT_PARKED_SPACE)
 			client_unpark(c);
 		else if (waits)
 			go_on_linked(c);
-	} else if (waits && !inflight && links_has_another(c, end)) {
+	} else if (waits && !inflight && route_has_another(c, end)) {
 		go_on_linked(c);
 	} else {
 		end_with_link(c, end, reason, inflight);
@@ -403,16 +398,16 @@ static void on_pool_ready(struct pool_waiter *w)
 	if (c->state == CLIENT_PARKED_LINK)
 		go_on_linked(c);
 	else if (!c->user.link)
-		links_rejoin(c);
+		route_rejoin(c);
 	else if (!c->shared)
-		links_return(c);
+		route_return(c);
 }
 
 static void on_pool_failed(struct pool_waiter *w, enum link_end end, const char *reason)
 {
 	struct client *c = client_of_waiter(w);
 
-	if (c->state == CLIENT_PARKED_LINK && links_has_another(c, end))
+	if (c->state == CLIENT_PARKED_LINK && route_has_another(c, end))
 		go_on_linked(c);
 	/* Redis closes the connections of a user that is deleted. A client that wants nothing
 	 * at the moment can wait until Redis is back. */

@@ -1,189 +1,155 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#include "client/requests.h"
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * requests: reads from a client, finds the requests in its input, has each decided, and sends it or
+ * parks the client. client.in keeps the bytes that cannot be taken yet.
+ *
+ *   requests_on_readable() --> scratch --> take() --> what it leaves --> client.in
+ *         '--> client.in, if there is some --> requests_resume() --> take()
+ *
+ * Requests that have only to be passed, as most have, are recognized by their names and first keys,
+ * counted, and left where they are, to be sent in one piece.
+ */
+#include "client/client_internal.h"
 
-#include "client/conn.h"
-#include "client/exchange.h"
-#include "client/fast_path.h"
-#include "client/late_exec.h"
-#include "client/links.h"
-#include "client/request_context.h"
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/quote.h"
 #include "commands/key_args.h"
+#include "config/match.h"
 #include "policy/classifier.h"
+#include "policy/own_keys.h"
 #include "policy/session_commands.h"
+#include "policy/watched.h"
 
-/* A request that goes on after this many bytes streams, if no rule can concern it. */
-#define STREAM_FROM ((size_t)16 * 1024)
+/* --- requests that have only to be passed ------------------------------------------------- */
+
+/* The requests that a client's link takes, among those that need no decision. */
+enum plain { PLAIN_NONE, PLAIN_STATELESS, PLAIN_ANY };
+
+static enum plain takes_plain(const struct client *c)
+{
+	bool pooled = c->env->policy.config->pooling == POOLING_SHARED;
+
+	if (!route_is_usable(c) || session_in_multi(&c->session))
+		return PLAIN_NONE;
+	if (c->pinned)
+		return c->shared ? PLAIN_NONE : PLAIN_ANY;
+	if (c->shared != pooled || (pooled && (c->session.uncertain || client_must_log_in(c))))
+		return PLAIN_NONE;
+	return PLAIN_STATELESS;
+}
+
+/* True if the request in env->args has only to be passed. */
+static inline bool is_plain(const struct client *c, const struct command_info *what)
+{
+	const struct client_env *env = c->env;
+	const struct request_args *args = &env->args;
+	struct slice key;
+	unsigned possible;
+
+	if (what->is_free)
+		return true;
+	if (!what->is_plain || args->argc < 2)
+		return false;
+	key = args->argv[1];
+	possible = match_possible(env->policy.config, key);
+	if (what->may_release && env->policy.own_keys_protected &&
+	    (!what->is_matched || (possible & MATCH_MAY_BE_OWN)) &&
+	    own_keys_are_named(args->argv + 1, args->argc - 1))
+		return false;
+	if (what->may_release && dispatch_heeds_releases(&env->policy) &&
+	    dispatch_may_release(&env->policy, &c->session, what,
+	                         &(struct resp_view){ args->argc, args->argv }))
+		return false;
+	if (what->is_discovered &&
+	    watched_wants(env->policy.tracker, what->command, args->argv, args->argc))
+		return false;
+	if (!what->is_matched && !what->reads_value)
+		return true;
+	return !(possible & (MATCH_RULE | MATCH_GUARD)) ||
+	       (!match_rule(env->policy.matcher, key) &&
+	        ((!what->is_guarded && !what->is_observed) ||
+	         !match_guard(env->policy.matcher, key)));
+}
+
+/* A request that is whole and simple; its arguments are in env->args. By value: it stays in
+ * registers. */
+struct simple {
+	size_t n; /* its length; 0: there is none */
+	const struct command_info *what;
+};
+
+/* Scans a request that does not begin like an earlier one. */
+static struct simple scan_plain_unknown(struct client_env *env, const char *p, size_t n)
+{
+	struct request_args *args = &env->args;
+	size_t used = request_scan_simple(p, n, args);
+
+	if (used == 0)
+		return (struct simple){ 0, NULL };
+	env->found = classifier_find(&env->policy, args->argv[0]);
+	classifier_remember(env->policy.classifier, p, args->argc, args->argv[0].n,
+	                    &env->found);
+	return (struct simple){ used, &env->found };
+}
+
+static inline struct simple scan_plain(struct client_env *env, const char *p, size_t n)
+{
+	struct request_args *args = &env->args;
+	const struct command_prefix *b = classifier_recall(env->policy.classifier, p, n);
+
+	if (!b)
+		return scan_plain_unknown(env, p, n);
+	args->argv[0] = slice_of(p + PREFIX_NAME, b->name_len);
+	n = request_scan_rest(p, n, PREFIX_NAME + b->name_len + 2, b->argc, args);
+	return (struct simple){ n, &b->what };
+}
+
+/* Moves the cursor over requests that are whole and have only to be passed. Returns the length
+ * of the one that ended the run, if that is whole: then env->args has its arguments, and
+ * k->found is set. Else 0. */
+static size_t take_plain(struct client *c, struct cursor *k)
+{
+	enum plain takes = takes_plain(c);
+	const char *p = k->p + k->at, *end = k->p + k->n;
+	struct simple r = { 0, NULL };
+	uint32_t count = 0;
+
+	for (; p < end; p += r.n, count++) {
+		r = scan_plain(c->env, p, (size_t)(end - p));
+		if (r.n == 0 || takes == PLAIN_NONE)
+			break;
+		if (takes == PLAIN_STATELESS && !r.what->is_stateless)
+			break;
+		if (!is_plain(c, r.what))
+			break;
+	}
+	k->at = (size_t)(p - k->p);
+	k->found = r.what;
+	link_expect_plain(&c->user, count);
+	metrics_count(&c->env->counters.commands[COMMAND_PASSED], count);
+	return p < end ? r.n : 0;
+}
+
 /* A call and its copy on its way, each in a buffer that may be twice as long. */
 #define CALL_COPIES 4
 /* How often both together may name a key or an owner. */
 #define CALL_NAMES 8
 
-/* --- the cursor ------------------------------------------------------------------------- */
-
-/* Sends what was passed and not sent yet, up to the cursor. */
-static void send_passed(struct client *c, struct cursor *k)
-{
-	if (k->at == k->from)
-		return;
-	links_send(c, slice_of(k->p + k->from, k->at - k->from));
-	k->from = k->at;
-}
-
-/* Moves the cursor over its request. */
-static void step_over(struct client *c, struct cursor *k)
-{
-	k->at += c->scanned;
-	c->scanned = 0;
-	c->decide_at = 0;
-	c->refused = false;
-}
-
-/* Parks the client; the cursor's request will be scanned again from its beginning. */
-static void put_off(struct client *c, enum client_state why)
-{
-	client_park(c, why);
-	c->scanned = 0;
-	c->decide_at = 0;
-	c->scan = (struct request_scan){ 0 };
-}
-
 /* --- what was decided is done ------------------------------------------------------------- */
-
-/* Returns how the link must handle the reply: LINK_*. */
-static unsigned reply_flags(const struct decision *d)
-{
-	unsigned patient = d->is_patient ? LINK_PATIENT : 0;
-	unsigned flags = LINK_NOTIFY | patient;
-
-	if (!d->pending)
-		return (d->watches_refusal ? LINK_INTERCEPT : LINK_PASS) | patient;
-	/* A followed request is complete when the reads after it are answered. */
-	if (d->is_followed)
-		flags = LINK_PIECES | patient;
-	if (d->pending->kind == PENDING_EXEC || d->pending->value_read)
-		flags |= LINK_CAPTURE;
-	else if (d->pending->ends_transaction)
-		flags |= LINK_INTERCEPT | LINK_INTERCEPT_STATUS;
-	if (d->pending->checked_read)
-		flags |= LINK_PIECES;
-	if (d->pending->kind == PENDING_EXEC && late_exec_sent(d->pending))
-		flags |= LINK_INTERCEPT_LATE;
-	if (d->pending->kind == PENDING_STREAM)
-		flags |= LINK_BEGINS_STREAM;
-	if (d->pending->sighting)
-		flags |= LINK_NOTIFY_EARLY;
-	return flags;
-}
-
-/* Tells the link, and the session, of the reply that will come. */
-static void expect(struct client *c, const struct decision *d)
-{
-	if (d->pending) {
-		d->pending->number = c->ntransacting;
-		session_await(&c->session, d->pending);
-		if (d->pending->kind == PENDING_SUBSCRIBE)
-			link_watch(c->user.link, true);
-	}
-	for (unsigned i = 0; i < d->discards; i++)
-		link_expect(&c->user, LINK_DISCARD, NULL);
-	for (int i = 0; i < (d->is_followed ? 2 : 0); i++)
-		link_expect(&c->user, LINK_DISCARD | LINK_PIECES, d->pending);
-	link_expect(&c->user, reply_flags(d), d->pending);
-	if (!d->is_followed)
-		return;
-	link_expect(&c->user, LINK_DISCARD | LINK_PIECES, d->pending);
-	link_expect(&c->user, LINK_DISCARD | LINK_NOTIFY, d->pending);
-}
-
-/* The request is sent with hasp's own reads around it, in one piece. */
-static void send_followed(struct client *c, struct cursor *k, const struct decision *d)
-{
-	struct buf *out = &c->env->policy.rewritten;
-
-	send_passed(c, k);
-	followed_script_write(d->pending->pending_lock, slice_of(k->p + k->at, c->scanned),
-	                      out);
-	links_send(c, buf_slice(out));
-	expect(c, d);
-	step_over(c, k);
-	k->from = k->at;
-}
-
-/* Passes the request. False: the client is parked, because later requests depend on the answer.
- */
-static bool pass(struct client *c, struct cursor *k, const struct decision *d)
-{
-	bool is_last = d->pending &&
-	               (d->pending->kind == PENDING_STREAM || pending_logs_in(d->pending));
-
-	client_end_wait(c);
-	if (d->is_followed) {
-		send_followed(c, k, d);
-		return true;
-	}
-	if (d->follows_ping) {
-		send_passed(c, k);
-		link_ping(c->user.link);
-		c->uncounted = false;
-	}
-	expect(c, d);
-	step_over(c, k);
-	if (d->turns_opaque) {
-		link_make_opaque(c->user.link);
-		session_make_opaque(&c->session);
-	}
-	if (!is_last)
-		return true;
-	put_off(c, CLIENT_PARKED_DEFERRED);
-	return false;
-}
-
-/* env->rewritten takes the request's place, and nothing waits for its reply. */
-static void replace(struct client *c, struct cursor *k, const struct decision *d)
-{
-	client_end_wait(c);
-	send_passed(c, k);
-	links_send_call(c, buf_slice(&c->env->policy.rewritten));
-	expect(c, d);
-	step_over(c, k);
-	k->from = k->at;
-}
-
-static void count_command(struct client *c, const struct decision *d)
-{
-	enum command_outcome outcome = COMMAND_PASSED;
-
-	switch (d->verdict) {
-	case DISPATCH_PASS:
-		break;
-	case DISPATCH_CALL:
-		outcome = COMMAND_REWRITTEN;
-		break;
-	case DISPATCH_GUARD:
-		outcome = COMMAND_GUARDED;
-		break;
-	case DISPATCH_ASK_LOGIN: /* its answer counts: exchange.c */
-	case DISPATCH_COUNT_WRITES:
-	case DISPATCH_DEFER:
-	case DISPATCH_LEARN:
-	case DISPATCH_HOLD:
-		return;
-	}
-	if (d->is_refusal)
-		outcome = COMMAND_REFUSED;
-	metrics_count(&c->env->counters.commands[outcome], 1);
-}
 
 /* False: the client is parked. */
 static bool act(struct client *c, struct cursor *k, struct context *x, const struct decision *d)
 {
-	count_command(c, d);
+	send_count(c, d);
 	switch (d->verdict) {
 	case DISPATCH_PASS:
-		return pass(c, k, d);
+		return send_pass(c, k, d);
 	case DISPATCH_CALL:
 		if (!d->pending || d->discards) {
-			replace(c, k, d);
+			send_replacement(c, k, d);
 			return true;
 		}
 		/* fall through */
@@ -193,176 +159,17 @@ static bool act(struct client *c, struct cursor *k, struct context *x, const str
 		send_passed(c, k);
 		if (exchange_start(c, x, d))
 			return false;
-		step_over(c, k);
+		send_step_over(c, k);
 		k->from = k->at;
 		return true;
 	case DISPATCH_LEARN:
-		put_off(c, CLIENT_PARKED_COMMAND);
+		send_put_off(c, CLIENT_PARKED_COMMAND);
 		return false;
 	case DISPATCH_DEFER:
 	case DISPATCH_HOLD:
 		break;
 	}
-	put_off(c, CLIENT_PARKED_DEFERRED);
-	return false;
-}
-
-/* --- requests that are refused ---------------------------------------------------------- */
-
-/* Redis answers the bytes up to here with a protocol error, and closes. More than that it must
- * not get, in case it sees no error there. */
-static void pass_bad(struct client *c, struct cursor *k)
-{
-	if (!links_take(c, ROUTE_PINNED)) {
-		put_off(c, CLIENT_PARKED_LINK);
-		return;
-	}
-	if (c->scan.unbalanced) {
-		/* Valkey 9.1 would carry out `set a 'b'c`, past all rules. No server takes a
-		 * quote alone, and the error is the same. */
-		send_passed(c, k);
-		links_send(c, SLICE_LIT("\"\r\n"));
-		step_over(c, k);
-		k->from = k->at;
-	} else {
-		step_over(c, k);
-		send_passed(c, k);
-	}
-	client_set_state(c, CLIENT_REFUSED);
-}
-
-/* Answers with an error of hasp's and closes, in order after the replies that are due. */
-static void refuse_long(struct client *c, struct cursor *k, const char *error)
-{
-	struct context x = request_context(c);
-	struct decision d = context_refuse(&x, error);
-
-	send_passed(c, k);
-	count_command(c, &d);
-	metrics_count(&c->env->counters.limits[LIMIT_REQUEST], 1);
-	links_send(c, buf_slice(&x.env->rewritten));
-	expect(c, &d);
-	link_shutdown(c->user.link);
-	client_set_state(c, CLIENT_REFUSED);
-}
-
-/* Redis takes no long requests of a client that has not logged in, and says so at their first
- * bytes. */
-static bool is_refused_unread(const struct client *c)
-{
-	/* MULTI was accepted: it has logged in. */
-	if (session_in_multi(&c->session) && c->session.nawaited == 0)
-		return false;
-	/* The client may have logged in by an AUTH whose reply hasp could not follow. */
-	if (c->session.opaque && c->session.user_unknown)
-		return false;
-	return links_must_log_in(c) && c->scan.state != 0 &&
-	       (c->scan.argc > REQUEST_LOGIN_ARGC || c->scan.bulk > REQUEST_LOGIN_BULK);
-}
-
-/* Cuts the request off, but asks Redis first whether the client is logged in after all: an AUTH
- * may be in flight, or the password may be gone. Then Redis would wait for the rest. */
-static void refuse_unread(struct client *c, struct cursor *k)
-{
-	struct pending_request *r;
-
-	/* (If hasp cannot follow the client's replies, it would not see the answer.) */
-	if (c->refused || c->session.opaque) {
-		pass_bad(c, k);
-		return;
-	}
-	if (c->session.nawaited == 0) {
-		if (!links_take(c, ROUTE_DEDICATED)) {
-			put_off(c, CLIENT_PARKED_LINK);
-			return;
-		}
-		send_passed(c, k);
-		r = pending_new(PENDING_LOGIN);
-		session_await(&c->session, r);
-		links_send(c, SLICE_LIT("PING\r\n"));
-		link_expect(&c->user, LINK_NOTIFY | LINK_CAPTURE | LINK_DISCARD, r);
-	}
-	put_off(c, CLIENT_PARKED_DEFERRED);
-}
-
-/* --- requests that stream --------------------------------------------------------------- */
-
-/* A request of this length must not sit on a shared link, half sent. */
-static bool is_long(const struct client *c, size_t held)
-{
-	bool shared = c->env->policy.config->pooling == POOLING_SHARED && !c->pinned;
-
-	return held + c->scan.skip >= (shared ? REQUESTS_SHARED_MAX : STREAM_FROM);
-}
-
-/* Are there more arguments than can be looked at together? Their slices may take twice the
- * space that they need. */
-static bool has_many_args(const struct client *c)
-{
-	return !account_fits(&c->env->account, c->scan.argc * 2 * sizeof(struct slice));
-}
-
-/* Keeps the client on its link if the request, which streams, leaves state there. (The
- * arguments of a command that is passed early do not matter.) */
-static void keep_link(struct client *c, const struct command_info *what,
-                      const struct resp_view *view)
-{
-	enum route route = view->argc ? dispatch_route(&c->env->policy, what, view)
-	                              : ROUTE_SHARED;
-
-	c->pinned |= route > ROUTE_LINGERING;
-	c->bound |= route == ROUTE_BOUND;
-}
-
-/* A request is not whole. False: wait for more of it; true: it streams from here. */
-static bool begin_stream(struct client *c, struct cursor *k)
-{
-	struct client_env *env = c->env;
-	struct context x = request_context(c);
-	struct slice held = slice_of(k->p + k->at, k->n - k->at);
-	bool fits = held.n + c->scan.skip <= (size_t)env->policy.config->max_request;
-	struct command_info what;
-	struct resp_view view;
-	struct decision d;
-	bool whole;
-
-	if (c->scan.state == 0 || !is_long(c, held.n))
-		return false;
-	/* Not at each read, or a long request would cost the square of its length. */
-	if (fits && held.n < c->decide_at)
-		return false;
-	c->decide_at = 2 * held.n;
-	if (!links_take(c, ROUTE_LINGERING)) {
-		put_off(c, CLIENT_PARKED_LINK);
-		return false;
-	}
-	view = request_view(&env->args, held.p, held.n, &whole);
-	x.req = &view;
-	d = dispatch_early(&x, &what, c->scan.bulk > STREAM_FROM);
-	if (d.verdict == DISPATCH_LEARN) {
-		put_off(c, CLIENT_PARKED_COMMAND);
-		return false;
-	}
-	if (d.verdict == DISPATCH_PASS) {
-		keep_link(c, &what, &view);
-		/* The client may take any time to send the rest. */
-		d.is_patient = true;
-		count_command(c, &d);
-		expect(c, &d);
-		client_set_state(c, CLIENT_STREAMING);
-		return true;
-	}
-	/* Redis itself rejects this request: pass it, so that the client gets Redis' error. */
-	if (!fits && c->scan.bulk > REQUEST_BULK_MAX)
-		pass_bad(c, k);
-	else if (has_many_args(c))
-		refuse_long(c, k,
-		            "ERR hasp: a rule may concern this request, and it has more "
-		            "arguments than memory_limit allows");
-	else if (!fits)
-		refuse_long(c, k,
-		            "ERR hasp: a rule may concern this request, and it is longer "
-		            "than max_request");
+	send_put_off(c, CLIENT_PARKED_DEFERRED);
 	return false;
 }
 
@@ -375,7 +182,7 @@ static void skip_empty(struct client *c, struct cursor *k)
 
 	if (skipped)
 		send_passed(c, k);
-	step_over(c, k);
+	send_step_over(c, k);
 	if (skipped)
 		k->from = k->at;
 }
@@ -412,7 +219,7 @@ static bool can_be_rewritten(struct client *c, const struct resp_view *view,
 static bool decide(struct client *c, struct cursor *k, const struct resp_view *view,
                    const struct command_info *what)
 {
-	struct context x = request_context(c);
+	struct context x = client_context(c);
 	struct decision d;
 
 	x.req = view;
@@ -441,7 +248,7 @@ static bool take_whole(struct client *c, struct cursor *k, bool has_args,
 
 	if (c->state == CLIENT_STREAMING) {
 		client_set_state(c, CLIENT_OPEN);
-		step_over(c, k);
+		send_step_over(c, k);
 		return true;
 	}
 	if (c->scan.empty) {
@@ -454,18 +261,18 @@ static bool take_whole(struct client *c, struct cursor *k, bool has_args,
 		HASP_ASSERT(whole && view.argc > 0);
 	}
 	what = found ? *found : classifier_find(&c->env->policy, view.argv[0]);
-	if (!links_take(c, links_route(c, &what, &view)) ||
-	    must_await_replies(c, &what, &view)) {
-		put_off(c, CLIENT_PARKED_LINK);
+	if (!route_take(c, route_for(c, &what, &view)) || must_await_replies(c, &what, &view)) {
+		send_put_off(c, CLIENT_PARKED_LINK);
 		return false;
 	}
 	/* A short request may become a call that is many times as long. */
 	if (c->user.link && link_is_full(c->user.link)) {
-		put_off(c, CLIENT_PARKED_SPACE);
+		send_put_off(c, CLIENT_PARKED_SPACE);
 		return false;
 	}
 	if (!can_be_rewritten(c, &view, &what)) {
-		refuse_long(c, k, "ERR hasp: there is not enough memory for this request");
+		partial_refuse_long(c, k,
+		                    "ERR hasp: there is not enough memory for this request");
 		return false;
 	}
 	return decide(c, k, &view, &what);
@@ -475,11 +282,11 @@ static bool take_whole(struct client *c, struct cursor *k, bool has_args,
 static void take_part(struct client *c, struct cursor *k)
 {
 	if (c->state == CLIENT_STREAMING)
-		step_over(c, k);
-	else if (is_refused_unread(c))
-		refuse_unread(c, k);
-	else if (begin_stream(c, k))
-		step_over(c, k);
+		send_step_over(c, k);
+	else if (partial_is_refused(c))
+		partial_refuse(c, k);
+	else if (partial_stream(c, k))
+		send_step_over(c, k);
 }
 
 /* Takes the cursor's request, as far as it has arrived. False: no later request may be taken
@@ -498,21 +305,22 @@ static bool take_request(struct client *c, struct cursor *k)
 	if (r == RESP_OK)
 		return take_whole(c, k, at_start, NULL);
 	if (r == RESP_BAD)
-		pass_bad(c, k);
+		partial_pass_bad(c, k);
 	else
 		take_part(c, k);
 	return false;
 }
 
-size_t requests_take(struct client *c, const char *p, size_t n)
+/* Takes requests from the `n` bytes at `p`. Returns how many bytes are done with: the rest is
+ * the beginning of a request, or must wait because the client is parked. */
+static size_t requests_take(struct client *c, const char *p, size_t n)
 {
 	struct cursor k = { p, n, 0, 0, NULL };
 	bool goes_on = true;
 
 	while (goes_on && k.at + c->scanned < n && !client_is_dead(c)) {
 		size_t used;
-		if (c->scanned == 0 && c->state == CLIENT_OPEN &&
-		    (used = fast_path_take(c, &k))) {
+		if (c->scanned == 0 && c->state == CLIENT_OPEN && (used = take_plain(c, &k))) {
 			c->scanned = used;
 			c->scan.empty = false;
 			goes_on = take_whole(c, &k, true, k.found);
@@ -530,4 +338,153 @@ size_t requests_take(struct client *c, const char *p, size_t n)
 	}
 	send_passed(c, &k);
 	return c->state == CLIENT_REFUSED ? n : k.at;
+}
+
+/* --- input -------------------------------------------------------------------------------- */
+
+/* Space made for what follows a request that is not whole. */
+#define READ_MORE ((size_t)16 * 1024)
+
+/* Ends the requests of a client that sends no more: all whole ones have been sent on, and `in`
+ * has at most a part of one. */
+static void pass_eof(struct client *c)
+{
+	if (c->user.link && !c->shared)
+		link_shutdown(c->user.link);
+	else if (c->user.inflight)
+		c->user.await_idle = true;
+	else
+		client_finish(c, "end of requests");
+}
+
+void requests_resume(struct client *c)
+{
+	if (buf_len(&c->in)) {
+		size_t done = requests_take(c, buf_head(&c->in), buf_len(&c->in));
+		/* A closed client has no input. */
+		if (client_is_ending(c))
+			return;
+		buf_consume(&c->in, done);
+	}
+	if (buf_len(&c->in) == 0)
+		buf_give(&c->in, &c->env->inputs);
+	if (c->eof && !client_is_parked(c))
+		pass_eof(c);
+	client_steer_reading(c);
+	if (!client_is_dead(c))
+		client_notice_memory(c);
+}
+
+static void on_input(struct client *c, char *p, size_t n)
+{
+	size_t done = 0;
+
+	if (p != c->env->scratch) {
+		buf_added(&c->in, n);
+		if (!client_is_parked(c)) {
+			requests_resume(c);
+			return;
+		}
+		client_steer_reading(c);
+		client_notice_memory(c);
+		return;
+	}
+	done = requests_take(c, p, n);
+	if (client_is_ending(c))
+		return;
+	/* A link that is full now is noticed at the next read. */
+	if (done < n) {
+		buf_take(&c->in, &c->env->inputs);
+		buf_append(&c->in, slice_of(p + done, n - done));
+	}
+	if (done < n || !c->shared || c->session.pending_nbytes)
+		client_notice_memory(c);
+}
+
+/* The client sends no more, or is gone. hasp keeps it until its replies have come. Only then
+ * does hasp know whether there is a lock to release. Besides, a client that sends no more may
+ * still fetch its replies. */
+static void on_eof(struct client *c)
+{
+	c->eof = true;
+	stream_pause(&c->stream);
+	if (c->state == CLIENT_FINISHING)
+		return;
+	if (!client_is_parked(c))
+		pass_eof(c);
+	else if (session_may_be_blocked(&c->session))
+		/* Redis ends the blocking command, and drops the later ones. Otherwise it would
+		 * pop an element for a client that is gone. */
+		link_shutdown(c->user.link);
+}
+
+static void on_end(struct client *c, ssize_t n)
+{
+	const char *reason = n < 0 ? stream_strerror(&c->stream, errno) : NULL;
+
+	if (n < 0 && stream_tls_failed(&c->stream))
+		client_log_tls_failure(c, reason);
+	if (n < 0 && c->session.nawaited == 0)
+		client_close(c, reason);
+	else if (c->state == CLIENT_PARKED_TURN || c->state == CLIENT_PARKED_QUEUE ||
+	         c->state == CLIENT_PARKED_ACK)
+		/* As with Redis' blocking commands: a client that hangs up leaves the queue. */
+		client_close(c, "hung up while it waited for a lock");
+	else if (c->state == CLIENT_FINISHING && stream_pending(&c->stream) == 0)
+		client_close(c, "done");
+	else
+		on_eof(c);
+}
+
+/* Returns where to read to, and how much; NULL: there is no memory for it now. Never so much
+ * that hasp sees a request whole that is longer than a shared link takes. */
+static char *input_space(struct client *c, size_t *size)
+{
+	bool takes_requests = c->state != CLIENT_STREAMING && c->state != CLIENT_TUNNEL &&
+	                      c->state != CLIENT_REFUSED && c->state != CLIENT_FINISHING;
+	char *p;
+
+	if (buf_len(&c->in) == 0 && !client_is_parked(c)) {
+		*size = takes_requests ? REQUESTS_SHARED_MAX : c->env->scratch_size;
+		return c->env->scratch;
+	}
+	/* `in` grows to twice its size. */
+	if (buf_space(&c->in) < READ_MORE && !c->stream.error &&
+	    !account_admits(&c->env->account, &c->share, buf_cap(&c->in) + READ_MORE))
+		return NULL;
+	p = buf_try_reserve(&c->in, READ_MORE);
+	*size = buf_space(&c->in);
+	return p;
+}
+
+void requests_on_readable(struct stream *s)
+{
+	struct client *c = client_of(stream_owner(s));
+	size_t size;
+	ssize_t n;
+	char *p;
+
+	/* Other clients may have filled the link since. */
+	if (!s->error && client_is_behind(c)) {
+		stream_pause(s);
+		return;
+	}
+	p = input_space(c, &size);
+	/* The client for which most is kept is closed before the next turn: this one, maybe. */
+	if (!p && s->error)
+		client_close(c, strerror(s->error));
+	if (!p)
+		return;
+	n = stream_read(s, p, size);
+	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+		return;
+	if (n <= 0) {
+		on_end(c, n);
+	} else if (c->state != CLIENT_REFUSED && c->state != CLIENT_FINISHING) {
+		client_mark_active(c);
+		/* The client may have sent more. */
+		if ((size_t)n == size && c->user.link && !c->shared)
+			client_steer_link(c);
+		on_input(c, p, (size_t)n);
+	}
 }

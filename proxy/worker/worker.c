@@ -12,8 +12,7 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
-#include "client/client_list.h"
-#include "client/event_round.h"
+#include "client/client.h"
 #include "config/config.h"
 #include "lock/ack/replica_acks.h"
 #include "lock/hold/holds.h"

@@ -18,7 +18,6 @@
 #include "base/clock.h"
 #include "base/fatal.h"
 #include "client/client.h"
-#include "client/client_list.h"
 #include "lock/guard/read_set.h"
 #include "lock/hold/held.h"
 #include "lock/model/owner.h"

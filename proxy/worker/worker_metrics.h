@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "base/metrics.h"
-#include "client/counters.h"
+#include "client/client.h"
 #include "upstream/eviction.h"
 #include "upstream/link.h"
 #include "worker/worker.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * worker_round: carries a question (client/round.h) from worker to worker, by their mailboxes.
+ * worker_round: carries a question (client/client.h) from worker to worker, by their mailboxes.
  * A worker that has ended answers nothing, and one that is freed is passed over.
  */
 #include <stdatomic.h>
 
 #include "base/list.h"
-#include "client/round.h"
+#include "client/client.h"
 #include "worker/worker_internal.h"
 
 static void worker_round_deliver(struct message *m);

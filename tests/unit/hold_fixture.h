@@ -28,7 +28,7 @@ int hold_tear_down(void **state);
 /* Redis answers: what the reply means for locks is applied, as client/complete.c does. */
 void hold_answer(struct hold_fixture *f, struct pending_request *r, struct slice frame);
 #define HOLD_ANSWER(f, r, literal) hold_answer(f, r, SLICE_LIT(literal))
-/* The connection ends: what is not answered is undone, as client/conn.c does. */
+/* The connection ends: what is not answered is undone, as client/client.c does. */
 void hold_undo_awaited(struct hold_fixture *f);
 
 /* The rules of the tests. */

@@ -136,7 +136,7 @@ void on_done(void *arg, const struct quorum_result *r)
 	f->is_done = true;
 	f->owner.op = NULL;
 	f->result = *r;
-	/* As client/quorum_exchange.c does. */
+	/* As client/quorum_op.c does. */
 	if (f->request == QUORUM_LOCK && r->verdict != QUORUM_UNREACHED)
 		quorum_events_answered(f->q, &f->owner, r);
 	if (r->fence && r->verdict == QUORUM_WON)

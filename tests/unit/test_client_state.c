@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "client/conn.h"
+#include "client/client_internal.h"
 
 /* The columns are the states in their order: 'x' where the client may go. */
 static const char *const diagram[] = {

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "client/client_env.h"
+#include "client/client.h"
 #include "inifile.h"
 #include "worker/worker_ask.h"
 #include "worker/worker_live.h"

@@ -1,10 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#include "client/links.h"
-
-#include "client/conn.h"
-
-/* A call of so many bytes counts at once, not only when the turn's input was taken. */
-#define LONG_CALL ((size_t)64 * 1024)
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * route: chooses the link that serves a client.
+ */
+#include "client/client_internal.h"
 
 /* How long a client keeps a link of its own after the last request that needed one. */
 #define LINGER_SECONDS 5
@@ -62,12 +60,12 @@ static bool may_share(const struct client *c, enum route route)
 	       c->env->policy.config->pooling == POOLING_SHARED;
 }
 
-enum route links_route(const struct client *c, const struct command_info *what,
-                       const struct resp_view *req)
+enum route route_for(const struct client *c, const struct command_info *what,
+                     const struct resp_view *req)
 {
 	enum route route = dispatch_route(&c->env->policy, what, req);
 
-	if (route != ROUTE_SHARED || !links_must_log_in(c))
+	if (route != ROUTE_SHARED || !client_must_log_in(c))
 		return route;
 	/* Check whether Redis still requires a login. Until then the client gets a link of its
 	 * own: Redis may hang up on a client that has not logged in. */
@@ -118,7 +116,7 @@ static void send_setinfo(struct client *c)
 		link_expect(&c->user, LINK_DISCARD, NULL);
 		c->altered = true;
 	}
-	links_send(c, buf_slice(&text));
+	send_bytes(c, buf_slice(&text));
 	buf_release(&text);
 }
 
@@ -217,7 +215,7 @@ static bool is_passing(enum route route)
 	return route == ROUTE_TRANSACTION || route == ROUTE_LINGERING;
 }
 
-bool links_take(struct client *c, enum route route)
+bool route_take(struct client *c, enum route route)
 {
 	bool shared = may_share(c, route);
 
@@ -252,7 +250,7 @@ static bool is_paused(const struct client *c)
 	return c->env->node->held & NODE_PAUSED;
 }
 
-void links_rejoin(struct client *c)
+void route_rejoin(struct client *c)
 {
 	c->session.admitted = false;
 	/* (While paused, Redis is being restarted: the user need not have been deleted.) */
@@ -260,7 +258,7 @@ void links_rejoin(struct client *c)
 		(void)share(c);
 }
 
-void links_return(struct client *c)
+void route_return(struct client *c)
 {
 	if (!c->user.link || c->state != CLIENT_OPEN || c->eof || is_held_back(c) ||
 	    !may_share(c, ROUTE_SHARED) || !should_share(c, true))
@@ -269,7 +267,7 @@ void links_return(struct client *c)
 	(void)share(c);
 }
 
-void links_end_transaction(struct client *c)
+void route_end_transaction(struct client *c)
 {
 	c->transacting = false;
 	if (!may_share(c, ROUTE_SHARED))
@@ -277,10 +275,10 @@ void links_end_transaction(struct client *c)
 	if (c->user.inflight)
 		c->user.await_idle = true;
 	else
-		links_return(c);
+		route_return(c);
 }
 
-void links_reset(struct client *c)
+void route_reset(struct client *c)
 {
 	/* (A request after RESET may need the link.) */
 	if (c->user.inflight)
@@ -289,7 +287,7 @@ void links_reset(struct client *c)
 	c->own_until = 0;
 }
 
-bool links_can_replace(const struct client *c)
+bool route_can_replace(const struct client *c)
 {
 	/* Redis has answered a part of a request, and does not take the rest. */
 	if (c->state == CLIENT_STREAMING || c->state == CLIENT_REFUSED)
@@ -297,7 +295,7 @@ bool links_can_replace(const struct client *c)
 	return (c->env->node->links.failover_wait > 0 || is_paused(c)) && is_replayable(c);
 }
 
-void links_follow_node(struct client *c)
+void route_follow_node(struct client *c)
 {
 	bool is_blocked = session_may_be_blocked(&c->session);
 
@@ -313,7 +311,7 @@ void links_follow_node(struct client *c)
 		client_close(c, "Redis is elsewhere");
 }
 
-bool links_has_another(struct client *c, enum link_end end)
+bool route_has_another(struct client *c, enum link_end end)
 {
 	/* A link of its own is there, and has only to go on. */
 	if (c->user.link)
@@ -322,30 +320,6 @@ bool links_has_another(struct client *c, enum link_end end)
 		c->next_link = NEXT_BARE;
 	else
 		/* A client without a login takes a link of its own. */
-		return end == LINK_REFUSED && links_must_log_in(c);
+		return end == LINK_REFUSED && client_must_log_in(c);
 	return true;
-}
-
-void links_send(struct client *c, struct slice bytes)
-{
-	if (bytes.n == 0)
-		return;
-	/* Requests that several clients send in one loop iteration leave in one write. */
-	if (c->shared)
-		link_queue(c->user.link, bytes);
-	else
-		link_send(c->user.link, bytes);
-}
-
-void links_send_call(struct client *c, struct slice call)
-{
-	if (c->shared) {
-		link_queue_call(c->user.link, call);
-		return;
-	}
-	/* A client that asked for a lock earlier, over a shared link, comes first in Redis. */
-	stream_flush_all(c->env->flusher);
-	link_send(c->user.link, call);
-	if (call.n >= LONG_CALL)
-		client_count_memory(c);
 }

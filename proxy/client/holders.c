@@ -1,17 +1,70 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#include "client/info_exchange.h"
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * holders: LOCK.INFO and LOCK.LIST. Redis returns the token of a lock's owner. If the owner is a
+ * client of this process, only that client's worker can name it. So each worker is asked in turn,
+ * by a round (client/client.h):
+ *
+ *   LOCK.INFO --info.lua--> Redis: owner, holds, ttl, fence, waiters
+ *                 nil <------'   `--PARKED_ROUND--> the same, and address, name, since, lease,
+ *                                                   renewed
+ *
+ * LOCK.LIST has only the locks of clients that are logged in as the same Redis user as the asking
+ * one, since hasp does not ask Redis which keys another user may see.
+ */
+#include "client/client_internal.h"
 
+#include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/fatal.h"
-#include "client/conn.h"
-#include "client/holder_fields.h"
-#include "client/request_context.h"
-#include "client/round.h"
+#include "base/glob.h"
 #include "commands/args.h"
 #include "lock/hold/held.h"
 #include "policy/lock.h"
 #include "resp/write.h"
+
+/* --- the fields --------------------------------------------------------------------------- */
+
+static void write_nil(struct buf *out, bool resp3)
+{
+	buf_puts(out, resp3 ? "_\r\n" : "$-1\r\n");
+}
+
+void holder_number(struct buf *out, const char *name, bool known, int64_t n, bool resp3)
+{
+	resp_write_bulk_str(out, name);
+	if (known)
+		buf_printf(out, ":%" PRId64 "\r\n", n);
+	else
+		write_nil(out, resp3);
+}
+
+void holder_text(struct buf *out, const char *name, struct slice text, bool resp3)
+{
+	resp_write_bulk_str(out, name);
+	if (text.n)
+		resp_write_bulk(out, text);
+	else
+		write_nil(out, resp3);
+}
+
+static int64_t holder_date(const struct policy_env *env, double at)
+{
+	return (int64_t)((env->date - env->now + at) * 1000);
+}
+
+static void holder_client(const struct client *c, struct buf *address, struct buf *name)
+{
+	char peer[128];
+
+	client_print_peer(c, peer, sizeof(peer));
+	buf_puts(address, peer);
+	if (c->session.name)
+		buf_puts(name, c->session.name);
+}
+
+/* --- LOCK.INFO ---------------------------------------------------------------------------- */
 
 /* The fields that Redis knows, of a read-write lock some more, and those that hasp adds. */
 #define REDIS_FIELDS 5
@@ -213,7 +266,7 @@ static void ask_workers(struct client *c, const struct redis_info *info)
 	struct resp_view view;
 	struct slice key;
 
-	(void)request_context_again(c, &view, &what);
+	(void)client_context_again(c, &view, &what);
 	key = view.argv[1];
 	a->round.step = info_step;
 	a->round.end = info_end;
@@ -234,8 +287,8 @@ static void ask_workers(struct client *c, const struct redis_info *info)
 	c->env->begin_round(c->env->arg, &a->round);
 }
 
-void info_exchange_on_reply(struct client *c, const struct resp_reply *reply,
-                            struct slice captured)
+void holders_info_on_reply(struct client *c, const struct resp_reply *reply,
+                           struct slice captured)
 {
 	const struct holder nobody = { 0 };
 	struct redis_info info;
@@ -254,4 +307,140 @@ void info_exchange_on_reply(struct client *c, const struct resp_reply *reply,
 		send_info(c, info.fields, info.nfields, &nobody);
 	}
 	end_current(c);
+}
+
+/* --- LOCK.LIST ---------------------------------------------------------------------------- */
+
+/* The most locks in a reply, and bytes. */
+#define LIST_MAX 1000
+#define LIST_NBYTES_MAX ((size_t)512 * 1024)
+/* How many buckets of a worker's table one step searches. */
+#define BUCKETS_AT_ONCE 256
+#define FIELDS 9
+
+/* The question, and what was answered yet. */
+struct list_ask {
+	struct round round;
+	struct client_asked asked; /* for its client's worker only */
+	int db;
+	bool resp3;
+	bool every; /* there is no pattern */
+	struct buf pattern, user;
+	size_t n;
+	struct buf rows;
+	const struct client_env *env; /* of the worker that is asked, in a step */
+};
+
+static bool is_full(const struct list_ask *a, size_t more)
+{
+	return a->n >= LIST_MAX || buf_len(&a->rows) + more > LIST_NBYTES_MAX;
+}
+
+static bool is_same_user(const struct list_ask *a, const struct client *c)
+{
+	const char *user = session_user(&c->session);
+
+	return user && slice_eq(slice_str(user), buf_slice(&a->user));
+}
+
+static void tell_lock(struct list_ask *a, const struct held *held, const struct client *c)
+{
+	const struct policy_env *env = &a->env->policy;
+	struct buf address = BUF_INIT, name = BUF_INIT, *out = &a->rows;
+	double left = held->good_until - env->now;
+
+	holder_client(c, &address, &name);
+	buf_printf(out, "%c%d\r\n", a->resp3 ? '%' : '*', a->resp3 ? FIELDS : 2 * FIELDS);
+	resp_write_bulk_str(out, "key");
+	resp_write_bulk(out, held->key);
+	holder_text(out, "owner", held->token, a->resp3);
+	holder_number(out, "ttl", !isinf(left), isinf(left) ? 0 : (int64_t)(left * 1000),
+	              a->resp3);
+	holder_number(out, "fence", held->fence, held->fence, a->resp3);
+	holder_text(out, "address", buf_slice(&address), a->resp3);
+	holder_text(out, "name", buf_slice(&name), a->resp3);
+	holder_number(out, "since", true, holder_date(env, held->since), a->resp3);
+	holder_number(out, "lease", held->lease_ms, held->lease_ms, a->resp3);
+	holder_number(out, "renewed", true, held->renewed, a->resp3);
+	a->n++;
+	buf_release(&address);
+	buf_release(&name);
+}
+
+static void list_held(void *arg, const struct held *held)
+{
+	struct list_ask *a = arg;
+	const struct client *c = container_of(held->owner, struct client, holds);
+
+	if (held->db != a->db || held->good_until <= a->env->policy.now ||
+	    is_full(a, held->key.n + held->token.n) || !is_same_user(a, c))
+		return;
+	if (a->every || glob_match(buf_slice(&a->pattern), held->key))
+		tell_lock(a, held, c);
+}
+
+static bool list_step(struct round *r, const struct client_env *env)
+{
+	struct list_ask *a = container_of(r, struct list_ask, round);
+
+	a->env = env;
+	for (size_t i = 0; i < BUCKETS_AT_ONCE; i++) {
+		r->cursor = held_walk(env->policy.holds, r->cursor, list_held, a);
+		if (r->cursor == 0 || is_full(a, 0))
+			return true;
+	}
+	return false;
+}
+
+static void list_end(struct round *r, bool home)
+{
+	struct list_ask *a = container_of(r, struct list_ask, round);
+	struct client *c = home ? a->asked.client : NULL;
+	struct buf head = BUF_INIT;
+
+	if (c) {
+		c->asked = NULL;
+		resp_write_array(&head, a->n);
+		stream_send(&c->stream, buf_slice(&head));
+		stream_send(&c->stream, buf_slice(&a->rows));
+		session_complete(&c->session, c->current);
+		client_end_current(c);
+	}
+	buf_release(&head);
+	buf_release(&a->pattern);
+	buf_release(&a->user);
+	buf_release(&a->rows);
+	free(a);
+}
+
+void holders_list_on_reply(struct client *c, const struct resp_reply *reply)
+{
+	const char *user = session_user(&c->session);
+	struct list_ask *a;
+	struct command_info what;
+	struct resp_view view;
+
+	if (resp_reply_is_error(reply)) {
+		session_complete(&c->session, c->current);
+		client_end_current(c);
+		return;
+	}
+	(void)client_context_again(c, &view, &what);
+	a = xcalloc(1, sizeof(*a));
+	a->round.step = list_step;
+	a->round.end = list_end;
+	a->asked.client = c;
+	a->asked.nbytes = sizeof(*a) + LIST_NBYTES_MAX;
+	a->db = c->session.db;
+	a->resp3 = c->session.proto == 3;
+	a->every = view.argc == 1;
+	if (!a->every)
+		buf_append(&a->pattern, view.argv[1]);
+	/* (No user has an empty name that is not known.) */
+	if (user)
+		buf_puts(&a->user, user);
+	c->asked = &a->asked;
+	client_park(c, CLIENT_PARKED_ROUND);
+	client_count_memory(c);
+	c->env->begin_round(c->env->arg, &a->round);
 }

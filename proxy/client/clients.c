@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * clients: the clients of a worker: how one comes and goes, the sweeps, the memory of all together,
+ * and what the worker tells them all.
+ */
+#include "client/client_internal.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fatal.h"
+#include "base/log.h"
+#include "base/quote.h"
+#include "net/dial.h"
+#include "policy/policy.h"
+
+/* How long a client may take to hang up when all was sent to it, and to fetch its last bytes.
+ */
+#define HANGUP_SECONDS 5.0
+#define FETCH_SECONDS 300.0
+
+static const struct stream_ops client_stream_ops = { requests_on_readable, replies_on_drained };
+
+void clients_init(struct client_env *env)
+{
+	list_init(&env->clients);
+	list_init(&env->finishing);
+	list_init(&env->dead);
+	list_init(&env->learning);
+	freelist_init(&env->inputs, BUF_FIRST_SIZE);
+	memory_reserve();
+	account_init(&env->account, SIZE_MAX);
+	env->flusher->account = &env->account;
+	env->on_unparked = requests_resume;
+	env->waiter_ops = &exchange_waiter_ops;
+	env->on_acked = exchange_on_acked;
+	env->on_deadlock = exchange_on_deadlock;
+	pool_set_ops(env->node->pool, &replies_pool_ops);
+}
+
+static void attach_tls(struct client *c, int fd, struct tls *tls)
+{
+	char peer[128];
+
+	stream_attach_tls(&c->stream, fd, tls);
+	client_print_peer(c, peer, sizeof(peer));
+	c->peer = xstrdup(peer);
+}
+
+void client_new(struct client_env *env, int fd, const char *listener, struct tls *tls,
+                const struct sockaddr_storage *behind)
+{
+	struct client *c = xcalloc(1, sizeof(*c));
+
+	c->magic = CLIENT_MAGIC;
+	c->env = env;
+	c->listener = listener;
+	if (behind) {
+		c->behind = xmalloc(sizeof(*behind));
+		*c->behind = *behind;
+	}
+	c->since = c->login_from = c->read_at = env->policy.now;
+	c->active_at = c->since - 2 * ACTIVE_SECONDS; /* its first byte counts, however soon */
+	list_init(&c->learning);
+	session_init(&c->session);
+	hold_owner_init(&c->holds);
+	read_set_init(&c->read_set);
+	link_user_init(&c->user, &replies_link_ops, c);
+	pool_waiter_init(&c->pool_waiter, env->node->links.clock());
+	stream_init(&c->stream, env->flusher, &client_stream_ops, c);
+	account_share_init(&c->share);
+	list_append(&env->clients, &c->node);
+	env->n++;
+	client_list_add(env, c);
+	dial_tune(fd, env->policy.config->tcp_keepalive_ms);
+	if (tls)
+		attach_tls(c, fd, tls);
+	else
+		stream_attach(&c->stream, fd);
+	/* The first request may already be there. Read it in this loop iteration: it may have
+	 * come before requests that are served now. */
+	stream_expect_input(&c->stream);
+}
+
+void client_describe_holder(const struct hold_owner *o, struct buf *out)
+{
+	client_describe(container_of(o, struct client, holds), out);
+}
+
+void client_describe_reader(const struct read_set *r, struct buf *out)
+{
+	client_describe(container_of(r, struct client, read_set), out);
+}
+
+void client_describe_quorum_owner(const struct quorum_owner *o, struct buf *out)
+{
+	client_describe(o->arg, out);
+}
+
+void client_lost_hold(struct hold_owner *o)
+{
+	client_finish(container_of(o, struct client, holds), "a lock that it had was lost");
+}
+
+void client_lost_lock(struct quorum_owner *o)
+{
+	client_finish(client_of(o->arg), "a lock of its quorum was lost");
+}
+
+struct client_wait client_waits_for(void *owner)
+{
+	struct client *c = client_of(owner);
+	const struct pending_request *r = c->current;
+	struct client_wait w = { .client = c, .db = c->session.db };
+
+	if (r->guard_op) {
+		const struct read_set_entry *e =
+			r->guard_op->keys[r->guard_op->queued_at].entry;
+		w.stats = e->stats;
+		w.db = read_set_entry_db(e);
+		w.key = read_set_entry_key(e);
+	} else if (r->pending_lock) {
+		w.stats = pending_lock_stats(r->pending_lock);
+		w.key = pending_lock_key(r->pending_lock);
+	}
+	return w;
+}
+
+void client_describe_waiter(const struct client_wait *w, struct buf *out)
+{
+	client_describe(w->client, out);
+}
+
+static void client_free(struct client *c)
+{
+	struct client_env *env = c->env;
+
+	client_list_remove(env, c);
+	list_remove(&c->node);
+	session_fini(&c->session);
+	free(c->identity);
+	free(c->behind);
+	free(c->peer);
+	c->magic = 0;
+	free(c);
+	env->n--;
+	env->on_gone(env->arg);
+}
+
+void clients_reap(struct client_env *env)
+{
+	struct list *node;
+
+	while ((node = list_shift(&env->dead)))
+		client_free(container_of(node, struct client, node));
+}
+
+/* True if the client must send the next request. A part of a request does not count as one. */
+static bool is_silent(const struct client *c)
+{
+	return !client_is_listener(c) && !client_waits_for_answer(c) &&
+	       !session_in_transaction(&c->session);
+}
+
+static void sweep_finishing(struct client_env *env, double now)
+{
+	struct list *at, *next;
+
+	for (at = env->finishing.next; at != &env->finishing; at = next) {
+		struct client *c = container_of(at, struct client, node);
+		double limit = stream_pending(&c->stream) ? FETCH_SECONDS : HANGUP_SECONDS;
+		next = at->next;
+		if (now - c->active_at >= limit)
+			client_close(c, "its last bytes were not fetched");
+	}
+}
+
+static void sweep_idle(struct client_env *env, double now)
+{
+	double idle = (double)env->policy.config->client_idle_timeout_ms / 1000;
+	struct list *at, *next;
+
+	for (at = env->clients.next; idle > 0 && at != &env->clients; at = next) {
+		struct client *c = container_of(at, struct client, node);
+		next = at->next;
+		if (now - c->active_at < idle)
+			return;
+		if (!is_silent(c))
+			continue;
+		metrics_count(&env->counters.limits[LIMIT_IDLE], 1);
+		client_close(c, "idle for client_idle_timeout");
+	}
+}
+
+/* True if the part of its first request that the client has sent may become a login. */
+static bool begins_with_login(const struct client *c)
+{
+	struct resp_view view;
+	bool whole;
+
+	if (c->user.link || buf_len(&c->in) == 0 || c->state != CLIENT_OPEN)
+		return false;
+	view = request_view(&c->env->args, buf_head(&c->in), buf_len(&c->in), &whole);
+	return view.argc == 0 || slice_is(view.argv[0], "auth") ||
+	       slice_is(view.argv[0], "hello");
+}
+
+static bool must_log_in(const struct client *c)
+{
+	if (c->session.logged_in || c->session.opaque || client_is_ending(c))
+		return false;
+	return (client_must_log_in(c) && !c->served) || begins_with_login(c);
+}
+
+static void sweep_logins(struct client_env *env, double now)
+{
+	static const char no_handshake[] = "no handshake for client_login_timeout";
+	double limit = (double)env->policy.config->client_login_timeout_ms / 1000;
+	struct list *at, *next;
+
+	for (at = env->clients.next; limit > 0 && at != &env->clients; at = next) {
+		struct client *c = container_of(at, struct client, node);
+		next = at->next;
+		if (now - c->login_from < limit)
+			continue;
+		if (!stream_is_shaking(&c->stream) && !must_log_in(c))
+			continue;
+		metrics_count(&env->counters.limits[LIMIT_LOGIN], 1);
+		if (stream_is_shaking(&c->stream))
+			client_log_tls_failure(c, no_handshake);
+		client_close(c, stream_is_shaking(&c->stream)
+		                        ? no_handshake
+		                        : "not logged in for client_login_timeout");
+	}
+}
+
+static void sweep_draining(struct client_env *env)
+{
+	struct list *at, *next;
+
+	for (at = env->clients.next; at != &env->clients; at = next) {
+		next = at->next;
+		client_drain(container_of(at, struct client, node));
+	}
+}
+
+void clients_sweep(struct client_env *env)
+{
+	sweep_finishing(env, env->policy.now);
+	if (env->phase == CLIENTS_DRAINING)
+		sweep_draining(env);
+	else
+		sweep_idle(env, env->policy.now);
+	sweep_logins(env, env->policy.now);
+}
+
+void clients_follow(struct client_env *env)
+{
+	struct list *at, *next;
+
+	for (at = env->clients.next; at != &env->clients; at = next) {
+		next = at->next;
+		route_follow_node(container_of(at, struct client, node));
+	}
+}
+
+void clients_go_on(struct client_env *env)
+{
+	struct list waiting;
+
+	/* A request of one client may end other clients of the list. */
+	list_init(&waiting);
+	list_move_all(&waiting, &env->clients);
+	while (!list_empty(&waiting)) {
+		struct client *c = container_of(waiting.next, struct client, node);
+		list_remove(&c->node);
+		list_append(&env->clients, &c->node);
+		replies_go_on(c);
+	}
+}
+
+void clients_know_commands(struct client_env *env)
+{
+	struct list waiting;
+
+	/* A client's next request may put it on env->learning again. */
+	list_init(&waiting);
+	list_move_all(&waiting, &env->learning);
+	while (!list_empty(&waiting))
+		client_unpark(container_of(waiting.next, struct client, learning));
+}
+
+static bool is_bound_to_end(const struct client *c)
+{
+	return client_is_listener(c) || session_may_be_blocked(&c->session);
+}
+
+/* True if the client has a request under way, waits for a link, or is in the middle of its
+ * work. */
+static bool is_under_way(const struct client *c)
+{
+	return c->user.inflight || c->user.waiting || pool_waiter_waits(&c->pool_waiter) ||
+	       c->state == CLIENT_STREAMING || c->state == CLIENT_PARKED_ACK ||
+	       client_is_amid(c);
+}
+
+size_t clients_under_way(const struct client_env *env, size_t *nbound)
+{
+	size_t n = 0;
+
+	*nbound = 0;
+	for (const struct list *at = env->clients.next; at != &env->clients; at = at->next) {
+		const struct client *c = container_of(at, struct client, node);
+		if (is_bound_to_end(c))
+			++*nbound;
+		else
+			n += is_under_way(c);
+	}
+	return n;
+}
+
+void clients_drain(struct client_env *env)
+{
+	env->phase = CLIENTS_DRAINING;
+}
+
+void clients_close(struct client_env *env, const char *reason)
+{
+	env->phase = CLIENTS_CUT_OFF;
+	while (!list_empty(&env->clients))
+		client_close(container_of(env->clients.next, struct client, node), reason);
+	while (!list_empty(&env->finishing))
+		client_close(container_of(env->finishing.next, struct client, node), reason);
+}
+
+/* --- memory ------------------------------------------------------------------------------- */
+
+/* By how many bytes the memory for clients must shrink before hasp gives it back. */
+#define TRIM_BYTES ((size_t)4 * 1024 * 1024)
+
+/* Weighs a client's memory by the square of the seconds since the client last read, at least 1.
+ * A client that reads frees its memory soon; one that does not is likely to go on so. */
+static double weigh(void *arg, const struct account_share *s)
+{
+	struct client *c = container_of(s, struct client, share);
+	double unread;
+
+	(void)arg;
+	client_note_reading(c);
+	unread = c->env->policy.now - c->read_at;
+	if (unread < 1)
+		unread = 1;
+	return (double)s->nbytes * unread * unread;
+}
+
+static struct client *heaviest(const struct client_env *env)
+{
+	struct account_share *s = account_heaviest(&env->account, weigh, NULL);
+
+	return s ? container_of(s, struct client, share) : NULL;
+}
+
+/* The machine has no memory left, whatever the limit: frees half of the clients' memory. */
+static void shed_half(struct client_env *env)
+{
+	size_t enough = env->account.total / 2;
+	struct client *c;
+
+	env->shortages = memory_shortages();
+	while (env->account.total > enough && (c = heaviest(env)))
+		client_close_over(c, LIMIT_NO_MEMORY, c->share.nbytes);
+}
+
+void clients_shed(struct client_env *env)
+{
+	struct client *c;
+
+	if (env->account.total > env->most)
+		env->most = env->account.total;
+	while (account_is_over(&env->account) && (c = heaviest(env)))
+		client_close_over(c, LIMIT_MEMORY, c->share.nbytes);
+	account_reset_wanted(&env->account);
+	if (env->shortages != memory_shortages())
+		shed_half(env);
+	policy_end_turn(&env->policy);
+	request_args_trim(&env->args);
+}
+
+/* The C library keeps small blocks that were freed for the next ones. */
+void clients_trim(struct client_env *env)
+{
+	struct account *a = &env->account;
+
+	memory_reserve();
+	for (struct list *at = a->shares.next; at != &a->shares; at = at->next)
+		client_note_reading(container_of(at, struct client, share.node));
+	if (env->most < env->account.total + TRIM_BYTES)
+		return;
+	env->most = env->account.total;
+#ifdef __GLIBC__
+	malloc_trim(0);
+#endif
+}

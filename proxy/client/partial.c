@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * partial: requests of which hasp has only the beginning: those that stream, because no rule can
+ * concern them, and those that hasp or Redis refuses before they are whole.
+ */
+#include "client/client_internal.h"
+
+#include "commands/key_args.h"
+#include "policy/classifier.h"
+#include "policy/session_commands.h"
+
+/* A request that goes on after this many bytes streams, if no rule can concern it. */
+#define STREAM_FROM ((size_t)16 * 1024)
+
+/* --- requests that are refused ---------------------------------------------------------- */
+
+/* Redis answers the bytes up to here with a protocol error, and closes. More than that it must
+ * not get, in case it sees no error there. */
+void partial_pass_bad(struct client *c, struct cursor *k)
+{
+	if (!route_take(c, ROUTE_PINNED)) {
+		send_put_off(c, CLIENT_PARKED_LINK);
+		return;
+	}
+	if (c->scan.unbalanced) {
+		/* Valkey 9.1 would carry out `set a 'b'c`, past all rules. No server takes a
+		 * quote alone, and the error is the same. */
+		send_passed(c, k);
+		send_bytes(c, SLICE_LIT("\"\r\n"));
+		send_step_over(c, k);
+		k->from = k->at;
+	} else {
+		send_step_over(c, k);
+		send_passed(c, k);
+	}
+	client_set_state(c, CLIENT_REFUSED);
+}
+
+/* Answers with an error of hasp's and closes, in order after the replies that are due. */
+void partial_refuse_long(struct client *c, struct cursor *k, const char *error)
+{
+	struct context x = client_context(c);
+	struct decision d = context_refuse(&x, error);
+
+	send_passed(c, k);
+	send_count(c, &d);
+	metrics_count(&c->env->counters.limits[LIMIT_REQUEST], 1);
+	send_bytes(c, buf_slice(&x.env->rewritten));
+	send_expect(c, &d);
+	link_shutdown(c->user.link);
+	client_set_state(c, CLIENT_REFUSED);
+}
+
+/* Redis takes no long requests of a client that has not logged in, and says so at their first
+ * bytes. */
+bool partial_is_refused(const struct client *c)
+{
+	/* MULTI was accepted: it has logged in. */
+	if (session_in_multi(&c->session) && c->session.nawaited == 0)
+		return false;
+	/* The client may have logged in by an AUTH whose reply hasp could not follow. */
+	if (c->session.opaque && c->session.user_unknown)
+		return false;
+	return client_must_log_in(c) && c->scan.state != 0 &&
+	       (c->scan.argc > REQUEST_LOGIN_ARGC || c->scan.bulk > REQUEST_LOGIN_BULK);
+}
+
+/* Cuts the request off, but asks Redis first whether the client is logged in after all: an AUTH
+ * may be in flight, or the password may be gone. Then Redis would wait for the rest. */
+void partial_refuse(struct client *c, struct cursor *k)
+{
+	struct pending_request *r;
+
+	/* (If hasp cannot follow the client's replies, it would not see the answer.) */
+	if (c->refused || c->session.opaque) {
+		partial_pass_bad(c, k);
+		return;
+	}
+	if (c->session.nawaited == 0) {
+		if (!route_take(c, ROUTE_DEDICATED)) {
+			send_put_off(c, CLIENT_PARKED_LINK);
+			return;
+		}
+		send_passed(c, k);
+		r = pending_new(PENDING_LOGIN);
+		session_await(&c->session, r);
+		send_bytes(c, SLICE_LIT("PING\r\n"));
+		link_expect(&c->user, LINK_NOTIFY | LINK_CAPTURE | LINK_DISCARD, r);
+	}
+	send_put_off(c, CLIENT_PARKED_DEFERRED);
+}
+
+/* --- requests that stream --------------------------------------------------------------- */
+
+/* A request of this length must not sit on a shared link, half sent. */
+static bool is_long(const struct client *c, size_t held)
+{
+	bool shared = c->env->policy.config->pooling == POOLING_SHARED && !c->pinned;
+
+	return held + c->scan.skip >= (shared ? REQUESTS_SHARED_MAX : STREAM_FROM);
+}
+
+/* Are there more arguments than can be looked at together? Their slices may take twice the
+ * space that they need. */
+static bool has_many_args(const struct client *c)
+{
+	return !account_fits(&c->env->account, c->scan.argc * 2 * sizeof(struct slice));
+}
+
+/* Keeps the client on its link if the request, which streams, leaves state there. (The
+ * arguments of a command that is passed early do not matter.) */
+static void keep_link(struct client *c, const struct command_info *what,
+                      const struct resp_view *view)
+{
+	enum route route = view->argc ? dispatch_route(&c->env->policy, what, view)
+	                              : ROUTE_SHARED;
+
+	c->pinned |= route > ROUTE_LINGERING;
+	c->bound |= route == ROUTE_BOUND;
+}
+
+/* A request is not whole. False: wait for more of it; true: it streams from here. */
+bool partial_stream(struct client *c, struct cursor *k)
+{
+	struct client_env *env = c->env;
+	struct context x = client_context(c);
+	struct slice held = slice_of(k->p + k->at, k->n - k->at);
+	bool fits = held.n + c->scan.skip <= (size_t)env->policy.config->max_request;
+	struct command_info what;
+	struct resp_view view;
+	struct decision d;
+	bool whole;
+
+	if (c->scan.state == 0 || !is_long(c, held.n))
+		return false;
+	/* Not at each read, or a long request would cost the square of its length. */
+	if (fits && held.n < c->decide_at)
+		return false;
+	c->decide_at = 2 * held.n;
+	if (!route_take(c, ROUTE_LINGERING)) {
+		send_put_off(c, CLIENT_PARKED_LINK);
+		return false;
+	}
+	view = request_view(&env->args, held.p, held.n, &whole);
+	x.req = &view;
+	d = dispatch_early(&x, &what, c->scan.bulk > STREAM_FROM);
+	if (d.verdict == DISPATCH_LEARN) {
+		send_put_off(c, CLIENT_PARKED_COMMAND);
+		return false;
+	}
+	if (d.verdict == DISPATCH_PASS) {
+		keep_link(c, &what, &view);
+		/* The client may take any time to send the rest. */
+		d.is_patient = true;
+		send_count(c, &d);
+		send_expect(c, &d);
+		client_set_state(c, CLIENT_STREAMING);
+		return true;
+	}
+	/* Redis itself rejects this request: pass it, so that the client gets Redis' error. */
+	if (!fits && c->scan.bulk > REQUEST_BULK_MAX)
+		partial_pass_bad(c, k);
+	else if (has_many_args(c))
+		partial_refuse_long(
+			c, k,
+			"ERR hasp: a rule may concern this request, and it has more "
+			"arguments than memory_limit allows");
+	else if (!fits)
+		partial_refuse_long(
+			c, k,
+			"ERR hasp: a rule may concern this request, and it is longer "
+			"than max_request");
+	return false;
+}

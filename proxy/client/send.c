@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * send: puts bytes and requests on a client's link, and tells the link and the session which
+ * replies will come.
+ */
+#include "client/client_internal.h"
+
+#include "commands/key_args.h"
+#include "policy/classifier.h"
+#include "policy/session_commands.h"
+
+/* A call of so many bytes counts at once, not only when the turn's input was taken. */
+#define LONG_CALL ((size_t)64 * 1024)
+
+void send_bytes(struct client *c, struct slice bytes)
+{
+	if (bytes.n == 0)
+		return;
+	/* Requests that several clients send in one loop iteration leave in one write. */
+	if (c->shared)
+		link_queue(c->user.link, bytes);
+	else
+		link_send(c->user.link, bytes);
+}
+
+void send_call(struct client *c, struct slice call)
+{
+	if (c->shared) {
+		link_queue_call(c->user.link, call);
+		return;
+	}
+	/* A client that asked for a lock earlier, over a shared link, comes first in Redis. */
+	stream_flush_all(c->env->flusher);
+	link_send(c->user.link, call);
+	if (call.n >= LONG_CALL)
+		client_count_memory(c);
+}
+
+/* --- the cursor --------------------------------------------------------------------------- */
+
+/* Sends what was passed and not sent yet, up to the cursor. */
+void send_passed(struct client *c, struct cursor *k)
+{
+	if (k->at == k->from)
+		return;
+	send_bytes(c, slice_of(k->p + k->from, k->at - k->from));
+	k->from = k->at;
+}
+
+/* Moves the cursor over its request. */
+void send_step_over(struct client *c, struct cursor *k)
+{
+	k->at += c->scanned;
+	c->scanned = 0;
+	c->decide_at = 0;
+	c->refused = false;
+}
+
+/* Parks the client; the cursor's request will be scanned again from its beginning. */
+void send_put_off(struct client *c, enum client_state why)
+{
+	client_park(c, why);
+	c->scanned = 0;
+	c->decide_at = 0;
+	c->scan = (struct request_scan){ 0 };
+}
+
+/* --- requests ----------------------------------------------------------------------------- */
+
+/* Returns how the link must handle the reply: LINK_*. */
+static unsigned reply_flags(const struct decision *d)
+{
+	unsigned patient = d->is_patient ? LINK_PATIENT : 0;
+	unsigned flags = LINK_NOTIFY | patient;
+
+	if (!d->pending)
+		return (d->watches_refusal ? LINK_INTERCEPT : LINK_PASS) | patient;
+	/* A followed request is complete when the reads after it are answered. */
+	if (d->is_followed)
+		flags = LINK_PIECES | patient;
+	if (d->pending->kind == PENDING_EXEC || d->pending->value_read)
+		flags |= LINK_CAPTURE;
+	else if (d->pending->ends_transaction)
+		flags |= LINK_INTERCEPT | LINK_INTERCEPT_STATUS;
+	if (d->pending->checked_read)
+		flags |= LINK_PIECES;
+	if (d->pending->kind == PENDING_EXEC && complete_exec_sent(d->pending))
+		flags |= LINK_INTERCEPT_LATE;
+	if (d->pending->kind == PENDING_STREAM)
+		flags |= LINK_BEGINS_STREAM;
+	if (d->pending->sighting)
+		flags |= LINK_NOTIFY_EARLY;
+	return flags;
+}
+
+/* Tells the link, and the session, of the reply that will come. */
+void send_expect(struct client *c, const struct decision *d)
+{
+	if (d->pending) {
+		d->pending->number = c->ntransacting;
+		session_await(&c->session, d->pending);
+		if (d->pending->kind == PENDING_SUBSCRIBE)
+			link_watch(c->user.link, true);
+	}
+	for (unsigned i = 0; i < d->discards; i++)
+		link_expect(&c->user, LINK_DISCARD, NULL);
+	for (int i = 0; i < (d->is_followed ? 2 : 0); i++)
+		link_expect(&c->user, LINK_DISCARD | LINK_PIECES, d->pending);
+	link_expect(&c->user, reply_flags(d), d->pending);
+	if (!d->is_followed)
+		return;
+	link_expect(&c->user, LINK_DISCARD | LINK_PIECES, d->pending);
+	link_expect(&c->user, LINK_DISCARD | LINK_NOTIFY, d->pending);
+}
+
+/* The request is sent with hasp's own reads around it, in one piece. */
+static void send_followed(struct client *c, struct cursor *k, const struct decision *d)
+{
+	struct buf *out = &c->env->policy.rewritten;
+
+	send_passed(c, k);
+	followed_script_write(d->pending->pending_lock, slice_of(k->p + k->at, c->scanned),
+	                      out);
+	send_bytes(c, buf_slice(out));
+	send_expect(c, d);
+	send_step_over(c, k);
+	k->from = k->at;
+}
+
+/* Passes the request. False: the client is parked, because later requests depend on the answer.
+ */
+bool send_pass(struct client *c, struct cursor *k, const struct decision *d)
+{
+	bool is_last = d->pending &&
+	               (d->pending->kind == PENDING_STREAM || pending_logs_in(d->pending));
+
+	client_end_wait(c);
+	if (d->is_followed) {
+		send_followed(c, k, d);
+		return true;
+	}
+	if (d->follows_ping) {
+		send_passed(c, k);
+		link_ping(c->user.link);
+		c->uncounted = false;
+	}
+	send_expect(c, d);
+	send_step_over(c, k);
+	if (d->turns_opaque) {
+		link_make_opaque(c->user.link);
+		session_make_opaque(&c->session);
+	}
+	if (!is_last)
+		return true;
+	send_put_off(c, CLIENT_PARKED_DEFERRED);
+	return false;
+}
+
+/* env->rewritten takes the request's place, and nothing waits for its reply. */
+void send_replacement(struct client *c, struct cursor *k, const struct decision *d)
+{
+	client_end_wait(c);
+	send_passed(c, k);
+	send_call(c, buf_slice(&c->env->policy.rewritten));
+	send_expect(c, d);
+	send_step_over(c, k);
+	k->from = k->at;
+}
+
+void send_count(struct client *c, const struct decision *d)
+{
+	enum command_outcome outcome = COMMAND_PASSED;
+
+	switch (d->verdict) {
+	case DISPATCH_PASS:
+		break;
+	case DISPATCH_CALL:
+		outcome = COMMAND_REWRITTEN;
+		break;
+	case DISPATCH_GUARD:
+		outcome = COMMAND_GUARDED;
+		break;
+	case DISPATCH_ASK_LOGIN: /* its answer counts: exchange.c */
+	case DISPATCH_COUNT_WRITES:
+	case DISPATCH_DEFER:
+	case DISPATCH_LEARN:
+	case DISPATCH_HOLD:
+		return;
+	}
+	if (d->is_refusal)
+		outcome = COMMAND_REFUSED;
+	metrics_count(&c->env->counters.commands[outcome], 1);
+}
