@@ -190,7 +190,7 @@ def test_a_replica_refuses_as_redis_does(world):
     ("WRONGTYPE Operation", "WRONGTYPE Operation")])
 def test_errors_of_older_servers_lose_their_line_number(world, told, meant):
     """As Redis 6's luaPushError() words them."""
-    text = (TOP / "proxy/lock/scripts/includes/client_error.lua").read_text()
+    text = (TOP / "proxy/lock/scripts/includes/errors.lua").read_text()
     world.ours[2].send(encode(
         "EVAL", text + "return client_error({err = ARGV[1]}, 'EXPIRE')", 0, told))
     assert world.ours[2].read() == f"-{meant}\r\n".encode()

@@ -124,9 +124,7 @@ def test_include_of_several_stands_once_where_all_see_it(sources):
     (["local a = 1", "-- include late", "return late(a)"], "declared at the top"),
     (["if KEYS[1] then", "\t-- include late", "\treturn late(1)", "end"], "declared at the top"),
     (["-- include late", "return 1"], "one includes late and does not use it"),
-    (["-- include lost", "return lost(1)"], "cannot read"),
-    (["-- include two", "return two(1)"], "one function, named as its file"),
-    (["-- include other", "return other(1)"], "one function, named as its file"),
+    (["-- include lost", "return lost(1)"], "one includes lost, which no file has"),
     (["-- include round", "return round(1)"], "a circle of includes: one round about round"),
     (["--[[ one:", "does it ]]", "return 1"], "a comment of several lines"),
     (["return 1", "-- break it: return 2"], "a break of nothing"),
@@ -136,14 +134,31 @@ def test_what_is_laid_out_otherwise_is_refused(sources, lines, fault):
     sources.include("late", "return x")
     sources.include("round", "return about(x)", needs=["about"])
     sources.include("about", "return round(x)", needs=["round"])
-    (sources.directory / "includes" / "two.lua").write_text(
-        "local function two(x)\n\treturn x\nend\nlocal function three(x)\n\treturn x\nend\n")
-    (sources.directory / "includes" / "other.lua").write_text("local function another(x)\n\treturn x\nend\n")
     sources.command("one", *lines)
     assert fault in sources.fault("--text", "one", *(["--break", "it"] if "break" in lines[-1] else []))
     (sources.directory / "scripts.def").write_text('SCRIPT(ONE, "one")\n')
     if "break" not in lines[-1]:
         assert fault in sources.fault()  # and ends the build
+
+
+def test_a_file_has_several_includes(sources):
+    (sources.directory / "includes" / "both.lua").write_text(
+        "local function one(x)\n\treturn x\nend\n\n-- include one\nlocal function two(x)\n\treturn one(x)\nend\n")
+    sources.command("script", "-- include two", "return two(1)")
+    assert sources.text("script") == ["local function two(x)", "local function one(x)", "return x", "end",
+                                      "return one(x)", "end", "return two(1)"]
+    assert sources.embed("--list").stdout.split() == ["script", "one", "two"]
+
+
+@pytest.mark.parametrize("lines", [
+    ["local x = 1"], ["local function late(x)", "\treturn x", "end"], ["return 1"],
+    ["local function open(x)", "\treturn x"], ["-- include late"],
+])
+def test_a_file_of_includes_has_functions_only(sources, lines):
+    sources.include("late", "return x")
+    (sources.directory / "includes" / "odd.lua").write_text("\n".join(lines) + "\n")
+    sources.command("one", "return 1")
+    assert "odd.lua: an include is one function, with a name of its own" in sources.fault("--text", "one")
 
 
 def test_break_changes_the_line_behind_it(sources):
@@ -173,11 +188,13 @@ def test_each_broken_script_compiles(plain):
     from lua_scripts import script_text
 
     for path in SCRIPTS.glob("*/*.lua"):
-        for mark in set(re.findall(r"-- break (\w+): ", path.read_text())):
-            try:
-                plain.script_load(script_text(path.stem, (mark,)))
-            except redis.ResponseError as error:
-                pytest.fail(f"{path.stem} broken by {mark}: {error}")
+        text = path.read_text()
+        for mark in set(re.findall(r"-- break (\w+): ", text)):
+            for name in re.findall(r"^local function (\w+)", text, re.M) if path.parent.name == "includes" else [path.stem]:
+                try:
+                    plain.script_load(script_text(name, (mark,)))
+                except redis.ResponseError as error:
+                    pytest.fail(f"{name} broken by {mark}: {error}")
 
 
 def test_the_build_embeds_what_text_prints(tool):

@@ -9,7 +9,7 @@
 #include "lock/model/key_names.h"
 #include "resp/write.h"
 
-/* How many bytes of a key an error shows; as in scripts/includes/hasp_error.lua. */
+/* How many bytes of a key an error shows; as in hasp_error() in scripts/includes/errors.lua. */
 #define SHOWN_MAX 128
 
 bool rewrite_guard_fits(const struct command *c, const struct resp_view *req, bool writes,
@@ -109,7 +109,7 @@ static const char *state_of(const struct guarded_key *k, enum script_id id)
 	return k->releases ? "m" : "mk";
 }
 
-/* Writes the call of guard_read or guard_write, as scripts/includes/guarded_key.lua reads it.
+/* Writes the call of guard_read or guard_write, as guarded_key() in scripts/includes/guard.lua reads it.
  */
 static void write_guard_call(struct buf *out, enum script_id id,
                              const struct guarded_command *g, const struct rewrite_how *how,

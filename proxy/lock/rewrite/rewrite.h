@@ -43,7 +43,7 @@ enum lock_kind {
 	LOCK_KIND_EXCLUSIVE = 'x', /* verbs: its write side */
 	LOCK_KIND_RULE = 'r', /* the application's value, with a sidecar */
 	LOCK_KIND_VALUE = 'v', /* the application's value, which is the token */
-	LOCK_KIND_GUARD = 'g', /* see scripts/includes/guarded_key.lua */
+	LOCK_KIND_GUARD = 'g', /* see guarded_key() in scripts/includes/guard.lua */
 };
 
 /* True for a side of a read-write lock. An owner may have both sides, and the read side may

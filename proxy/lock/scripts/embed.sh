@@ -9,9 +9,9 @@
 #   embed.sh --text NAME [--break B,..] the text of one: what Redis gets (of an include: what
 #                                       luacheck gets), broken on purpose where it says so
 #
-# A script is commands/NAME.lua, an include is includes/NAME.lua: one function, named as its file.
-# Both declare their includes in lines `-- include NAME` behind the comment that they open with,
-# each its own. An include gets into the text once: in the innermost function that has all its
+# A script is commands/NAME.lua. An include is one function of a file in includes/; no two have the
+# same name. A script and a function declare their includes in lines `-- include NAME` after the
+# comment that they open with, each its own. An include gets into the text once: in the innermost function that has all its
 # users, or else in the script; there, in the innermost branch of an `if` that has all of them, in
 # front of the first statement that needs it. So it costs nothing in a run that returns before or
 # takes another branch, for Lua makes a function each time that it comes by its definition.
@@ -32,17 +32,18 @@ fail() {
 
 # The text of $1, broken at $2.
 text() {
-	awk -v dir="$here" -v script="$1" -v breaks="${2-}" '
+	name=$1 breaks=${2-}
+	set -- "$here"/includes/*.lua
+	[ -e "$1" ] || set --
+	awk -v dir="$here" -v script="$name" -v breaks="$breaks" '
 		function fail(what) {
 			print "embed.sh: " what > "/dev/stderr"
 			failed = 1
 			exit 1
 		}
 
-		# Reads a script, or, with depth 1, an include.
-		function load(unit, path, depth,    line, code, colon, n, at, status, begun, instead) {
-			base[unit] = depth
-			nincludes[unit] = nlines[unit] = 0
+		# Reads the script `unit`, or, with depth 1, the includes of a file.
+		function load(unit, path, depth,    line, code, colon, at, n, status, begun, instead, pending) {
 			while ((status = (getline line < path)) > 0) {
 				sub(/[ \t]+$/, "", line)
 				at = match(line, /[^\t]/) - 1
@@ -50,7 +51,7 @@ text() {
 				if (code ~ /^-- include /) {
 					if (begun)
 						fail(path ": an include is declared at the top")
-					includes[unit, ++nincludes[unit]] = substr(code, 12)
+					pending = pending " " substr(code, 12)
 				} else if (code ~ /^--\[/) {
 					fail(path ": a comment of several lines")
 				} else if (code ~ /^-- break /) {
@@ -60,9 +61,21 @@ text() {
 					if (index("," breaks ",", "," substr(code, 10, colon - 10) ","))
 						instead = substr(code, colon + 2)
 				} else if (code != "" && code !~ /^--/) {
-					if (depth && at == 0 && code != (begun ? "end" : definition(unit, code)))
-						fail(path ": an include is one function, named as its file")
-					begun = 1
+					if (!begun) {
+						if (depth)
+							unit = defined_by(code, at)
+						if (unit == "" || unit in base)
+							fail(path ": an include is one function, with a name of its own")
+						base[unit] = depth
+						nlines[unit] = 0
+						nincludes[unit] = split(pending, names, " ")
+						for (n in names)
+							includes[unit, n] = names[n]
+						pending = ""
+						begun = 1
+					} else if (depth && at == 0 && code != "end") {
+						fail(path ": an include is one function, with a name of its own")
+					}
 					n = ++nlines[unit]
 					indent[unit, n] = at
 					lines[unit, n] = instead != "" ? instead : code
@@ -70,19 +83,26 @@ text() {
 					opens_branch[unit, n] = code ~ /(^|[^A-Za-z0-9_])(then|else)$/
 					note_words(unit, code " " instead, n)
 					instead = ""
+					if (depth && at == 0 && code == "end")
+						begun = 0
 				}
 			}
 			close(path)
 			if (status < 0)
 				fail("cannot read " path)
-			if (!begun)
+			if (!depth && !begun)
 				fail(path ": empty")
 			if (instead != "")
 				fail(path ": a break of nothing")
+			if (depth && (begun || pending != ""))
+				fail(path ": an include is one function, with a name of its own")
 		}
 
-		function definition(unit, code) {
-			return index(code, "local function " unit "(") == 1 ? code : ""
+		# The name of the function that the line begins; "": it begins none.
+		function defined_by(code, at) {
+			if (at > 0 || !match(code, /^local function [a-z0-9_]+\(/))
+				return ""
+			return substr(code, 16, RLENGTH - 16)
 		}
 
 		# Between which lines of `unit` each word is.
@@ -102,12 +122,13 @@ text() {
 				name = includes[unit, i]
 				if (index(chain, " " name " "))
 					fail("a circle of includes:" chain name)
+				if (base[name] != 1)
+					fail(unit " includes " name ", which no file has")
 				if (!((unit, name) in first))
 					fail(unit " includes " name " and does not use it")
 				users[name, ++nusers[name]] = unit
 				if (nusers[name] == 1) {
 					loaded[++nloaded] = name
-					load(name, dir "/includes/" name ".lua", 1)
 					load_includes(name, chain name " ")
 				}
 			}
@@ -215,17 +236,17 @@ text() {
 
 		BEGIN {
 			root = script
-			path = dir "/commands/" script ".lua"
-			is_include = (getline line < path) < 0
-			close(path)
-			load(script, is_include ? dir "/includes/" script ".lua" : path, is_include)
+			for (i = 1; i < ARGC; i++)
+				load("", ARGV[i], 1)
+			if (!(script in base))
+				load(script, dir "/commands/" script ".lua", 0)
 			load_includes(script, " " script " ")
 			emit(script)
-			if (is_include)
+			if (base[script])
 				print "return " script
 			exit 0
 		}
-		END { exit failed }'
+		END { exit failed }' "$@"
 }
 
 sha1() {
@@ -280,9 +301,10 @@ case ${1-} in
 	write_c
 	;;
 --list)
-	for file in "$here"/commands/*.lua "$here"/includes/*.lua; do
+	for file in "$here"/commands/*.lua; do
 		basename "$file" .lua
 	done
+	sed -n 's/^local function \([a-z0-9_]*\)(.*/\1/p' "$here"/includes/*.lua
 	;;
 --text)
 	broken=

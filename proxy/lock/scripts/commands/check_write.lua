@@ -3,7 +3,7 @@
 --
 -- KEYS[1]  the n checked keys; then the command's other keys
 --
--- ARGV[1]  secret (see sign.lua)
+-- ARGV[1]  secret (see sign())
 -- ARGV[2]  n
 -- ARGV[3]  a digest for each of the n; then the command, or nothing
 --

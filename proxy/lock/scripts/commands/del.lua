@@ -5,10 +5,10 @@
 --
 -- ARGV of a short call, for one key with a rule and no other: command, token. A full call has:
 --
--- ARGV[1]  secret (see sign.lua)
+-- ARGV[1]  secret (see sign())
 -- ARGV[2]  command
 -- ARGV[3]  n
--- ARGV[4]  token, 'wait' or '', 'foreign' (see check_owner.lua) or '' for each of the n; then
+-- ARGV[4]  token, 'wait' or '', 'foreign' (see check_owner()) or '' for each of the n; then
 --          'tell' or nothing
 --
 -- returns  how many keys were deleted; other owners' locks stay. If one stays, with 'tell':

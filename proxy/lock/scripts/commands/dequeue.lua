@@ -8,7 +8,7 @@
 -- KEYS[4]  sidecar
 -- KEYS[5]  fence counter
 --
--- ARGV[1]  secret (see sign.lua)
+-- ARGV[1]  secret (see sign())
 -- ARGV[2]  ticket
 -- ARGV[3]  its place ('': not known, '0': it never was in the queue)
 -- ARGV[4]  kind
@@ -34,7 +34,7 @@ local ticket, place, kind, token, value, what, age_ms = unpack(ARGV, 2)
 local entry = place ~= '0' and find_entry(queue, ticket, place, age_ms)
 if entry then
 	redis.call('ZREM', queue, entry)
-	-- Later waiters may have waited until this try took the lock; see wake.lua.
+	-- Later waiters may have waited until this try took the lock; see wake().
 	if kind == 'l' then
 		hand_off_places(lock, record, queue, side, counter)
 	elseif kind == 'm' or kind == 'x' then

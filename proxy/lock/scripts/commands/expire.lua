@@ -7,7 +7,7 @@
 -- ARGV[2]  lease ms
 -- ARGV[3]  longest lease ms
 -- ARGV[4]  'cut' if the expiry may be longer than ARGV[3], or ''
--- ARGV[5]  'foreign' (see check_owner.lua) or ''
+-- ARGV[5]  'foreign' (see check_owner()) or ''
 -- ARGV[6]  command
 -- ARGV[7]  its number; then its options
 --

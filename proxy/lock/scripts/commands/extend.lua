@@ -9,8 +9,8 @@
 -- ARGV[3]  lease ms
 --
 -- returns  1; 0 not this owner's
--- layout   Redisson's RLock or go-zero's RedisLock, a semaphore (see count_places.lua), or a
---          read-write lock (see sides.lua): extends all holds of the owner
+-- layout   Redisson's RLock or go-zero's RedisLock, a semaphore (see count_places()), or a
+--          read-write lock (see rw.lua): extends all holds of the owner
 -- include client_error
 -- include count_holds
 -- include set_place
@@ -42,7 +42,7 @@ if type(reply) == 'table' then
 end
 redis.call('PEXPIRE', record, lease)
 if holds > 1 then
-	-- (See add_hold.lua.)
+	-- (See add_hold().)
 	redis.call('PEXPIRE', side, string.format('%.0f', lease + 60000))
 end
 return 1

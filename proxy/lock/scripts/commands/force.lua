@@ -6,7 +6,7 @@
 -- KEYS[4]  sidecar (owner = value, and a guard: the lock itself)
 -- KEYS[5]  fence counter
 --
--- ARGV[1]  secret (see sign.lua)
+-- ARGV[1]  secret (see sign())
 -- ARGV[2]  'verb': a key without a rule; else the kind, see hand_off.lua
 --
 -- returns  1; 0 if it is free; -1 if the key holds something else

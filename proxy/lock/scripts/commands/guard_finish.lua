@@ -5,7 +5,7 @@
 -- KEYS[2]  queue
 -- KEYS[3]  the guarded key; then the command's other keys
 --
--- ARGV[1]  secret (see sign.lua)
+-- ARGV[1]  secret (see sign())
 -- ARGV[2]  token
 -- ARGV[3]  lease ms
 -- ARGV[4]  the command

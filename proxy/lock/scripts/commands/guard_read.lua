@@ -1,12 +1,12 @@
 -- guard_read: a command that reads guarded keys: acquires their guards, or keeps those that its
 -- owner has, and reads.
 --
--- KEYS     see guarded_key.lua
--- ARGV     see guarded_key.lua; without a command, hasp sends it after the guards are acquired
+-- KEYS     see guarded_key()
+-- ARGV     see guarded_key(); without a command, hasp sends it after the guards are acquired
 --
 -- returns  the command's reply; without a command, GRANTED, and 'anew' if the owner had not yet
 --          read under one of the guards; LOCKED with the first key that another owner has; LOCKLOST
---          with the first key that was lost; QUEUED (see enqueue.lua), and its number
+--          with the first key that was lost; QUEUED (see enqueue()), and its number
 -- layout   hasp's
 -- include acquire_guard
 -- include client_error

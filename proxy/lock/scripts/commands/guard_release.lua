@@ -3,7 +3,7 @@
 -- KEYS[1]  guard
 -- KEYS[2]  queue
 --
--- ARGV[1]  secret (see sign.lua)
+-- ARGV[1]  secret (see sign())
 -- ARGV[2]  token
 --
 -- returns  1; 0 when the guard is another's

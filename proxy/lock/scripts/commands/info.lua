@@ -71,7 +71,7 @@ end
 if kind == 'r' and layout == 'string' then
 	owner = parse_side(get_string(side), owner)
 elseif kind == 'g' then
-	-- (See guarded_key.lua.)
+	-- (See guarded_key().)
 	owner = owner:match('^%S+')
 end
 local waiters = redis.pcall('ZCARD', queue)

@@ -9,15 +9,15 @@
 -- KEYS of a short call may leave out the sidecar; its ARGV: token, lease ms, ticket. A full call
 -- has these ARGV:
 --
--- ARGV[1]  secret (see sign.lua)
+-- ARGV[1]  secret (see sign())
 -- ARGV[2]  token
 -- ARGV[3]  lease ms
 -- ARGV[4]  ticket
 -- ARGV[5]  how many ms to wait
 -- ARGV[6]  place in the queue or ''
--- ARGV[7]  and more: tokens by which the client's own connection has the lock, see any_own.lua
+-- ARGV[7]  and more: tokens by which the client's own connection has the lock, see any_own()
 --
--- returns  the fencing token; nil: another owner has it; QUEUED (see enqueue.lua); to a short call,
+-- returns  the fencing token; nil: another owner has it; QUEUED (see enqueue()); to a short call,
 --          BUSY: it has done nothing, because only a full one can
 -- layout   Redisson's RLock: a hash {token: holds}
 -- include add_hold

@@ -9,18 +9,18 @@
 -- KEYS of a short call: lock, record, queue, fence counter; its ARGV: token, lease ms, ticket, how
 -- many owners there may be. A full call has these ARGV:
 --
--- ARGV[1]  secret (see sign.lua)
+-- ARGV[1]  secret (see sign())
 -- ARGV[2]  token
 -- ARGV[3]  lease ms
 -- ARGV[4]  ticket
 -- ARGV[5]  how many ms to wait
 -- ARGV[6]  place in the queue or ''
 -- ARGV[7]  how many owners there may be
--- ARGV[8]  and more: tokens by which the client's own connection has a place, see any_own.lua
+-- ARGV[8]  and more: tokens by which the client's own connection has a place, see any_own()
 --
--- returns  the fencing token; nil: all places are taken; QUEUED (see enqueue.lua); to a short call,
+-- returns  the fencing token; nil: all places are taken; QUEUED (see enqueue()); to a short call,
 --          BUSY: it has done nothing, because only a full one can
--- layout   hasp's own: see count_places.lua
+-- layout   hasp's own: see count_places()
 -- include any_own
 -- include client_error
 -- include count_places

@@ -8,19 +8,19 @@
 --
 -- ARGV of a short call: token, lease ms, ticket, kind. A full call has:
 --
--- ARGV[1]  secret (see sign.lua)
+-- ARGV[1]  secret (see sign())
 -- ARGV[2]  token
 -- ARGV[3]  lease ms
 -- ARGV[4]  ticket
 -- ARGV[5]  how many ms to wait
 -- ARGV[6]  place in the queue or ''
 -- ARGV[7]  kind: 'm' shared, 'x' exclusive
--- ARGV[8]  and more: tokens by which the client's own connection has a side, see any_own.lua
+-- ARGV[8]  and more: tokens by which the client's own connection has a side, see any_own()
 --
 -- returns  the fencing token; nil: another owner has it, or a reader asks for the write side;
---          QUEUED (see enqueue.lua); to a short call, BUSY: it has done nothing, because only a
+--          QUEUED (see enqueue()); to a short call, BUSY: it has done nothing, because only a
 --          full one can
--- layout   Redisson's RReadWriteLock: see sides.lua
+-- layout   Redisson's RReadWriteLock: see rw.lua
 -- include any_own
 -- include client_error
 -- include enqueue

@@ -9,16 +9,16 @@
 -- KEYS of a short call: lock, record, queue, fence counter; its ARGV: token, lease ms, ticket,
 -- 'refresh' or 'no'. A full call has these ARGV:
 --
--- ARGV[1]  secret (see sign.lua)
+-- ARGV[1]  secret (see sign())
 -- ARGV[2]  token
 -- ARGV[3]  lease ms
 -- ARGV[4]  ticket
 -- ARGV[5]  how many ms to wait
 -- ARGV[6]  place in the queue or ''
 -- ARGV[7]  'refresh' or 'no'
--- ARGV[8]  and more: tokens by which the client's own connection has the lock, see any_own.lua
+-- ARGV[8]  and more: tokens by which the client's own connection has the lock, see any_own()
 --
--- returns  the fencing token; nil: held, for 'refresh' by another owner; QUEUED (see enqueue.lua);
+-- returns  the fencing token; nil: held, for 'refresh' by another owner; QUEUED (see enqueue());
 --          to a short call, BUSY: it has done nothing, because only a full one can
 -- layout   go-zero's RedisLock: a string holding the token
 -- include any_own

@@ -7,7 +7,7 @@
 -- KEYS     lock, record, queue, sidecar for each of the n locks, in the order in which they are
 --          taken; then the fence counter
 --
--- ARGV[1]  secret (see sign.lua)
+-- ARGV[1]  secret (see sign())
 -- ARGV[2]  token
 -- ARGV[3]  lease ms; for a try that leaves: how many ms ago it was sent
 -- ARGV[4]  ticket
@@ -17,10 +17,10 @@
 -- ARGV[8]  the number of the lock whose queue that is, counted from 1; 0: none
 -- ARGV[9]  lease ms of its locks while it waits
 -- ARGV[10] and more: tokens by which the client's own connection has one of the locks, see
---          any_own.lua
+--          any_own()
 --
 -- returns  the fencing token of all locks; nil: not all are free, and it has none; QUEUED (see
---          enqueue.lua), followed by the number of the lock
+--          enqueue()), followed by the number of the lock
 -- layout   Redisson's RLock: a hash {token: holds}; or go-zero's RedisLock: a string holding the
 --          token
 -- include add_hold
@@ -141,7 +141,7 @@ if wait_ms == '-1' then
 	local entry = find_entry(queue, ticket, place, lease)
 	if entry then
 		redis.call('ZREM', queue, entry)
-		-- Later waiters may have waited until this try took the lock; see wake.lua.
+		-- Later waiters may have waited until this try took the lock; see wake().
 		if redis.call('EXISTS', lock) == 0 then
 			hand_off(lock, record, queue, side, counter)
 		end

@@ -2,14 +2,14 @@
 --
 -- KEYS     lock, record, queue, sidecar for each of the n locks; then the fence counter
 --
--- ARGV[1]  secret (see sign.lua)
+-- ARGV[1]  secret (see sign())
 -- ARGV[2]  token
 -- ARGV[3]  layout: 'hash', 'string'
 --
 -- returns  how many of them this owner had: each was released (and handed off to the first
 --          waiter), or one of its holds was
 -- layout   Redisson's RLock, with its message to its waiters, or go-zero's RedisLock; or a
---          semaphore (see count_places.lua), or a read-write lock (see sides.lua)
+--          semaphore (see count_places()), or a read-write lock (see rw.lua)
 -- include count_holds
 -- include end_place
 -- include hand_off

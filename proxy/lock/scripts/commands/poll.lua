@@ -8,7 +8,7 @@
 -- KEYS[4]  sidecar
 -- KEYS[5]  fence counter
 --
--- ARGV[1]  secret (see sign.lua)
+-- ARGV[1]  secret (see sign())
 -- ARGV[2]  ticket of one of the waiters ('': only hand off)
 -- ARGV[3]  its place
 -- ARGV[4]  kind
@@ -84,7 +84,7 @@ if held_ms < tonumber(lease) then
 	redis.call('PEXPIRE', lock, lease)
 	redis.call('PEXPIRE', record, lease)
 	if kind == 'r' or kind == 'h' then
-		-- (See add_hold.lua.)
+		-- (See add_hold().)
 		redis.call('PEXPIRE', side, string.format('%.0f', lease + (kind == 'h' and 60000 or 0)))
 	end
 end

@@ -6,7 +6,7 @@
 -- KEYS[4]  sidecar (owner = value: the lock itself)
 -- KEYS[5]  fence counter
 --
--- ARGV[1]  secret (see sign.lua)
+-- ARGV[1]  secret (see sign())
 -- ARGV[2]  token (owner = value: the value)
 -- ARGV[3]  ticket of the try that took it; a record must have the same; '-': a script of the
 --          application took it, so that a record belongs to an earlier try

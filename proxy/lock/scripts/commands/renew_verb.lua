@@ -9,8 +9,8 @@
 --
 -- returns  for each of the n: 1; 0: it is free; -2: this owner no longer has it, or has acquired it
 --          again since; -1: Redis refused
--- layout   Redisson's RLock or go-zero's RedisLock, a semaphore (see count_places.lua), or a
---          read-write lock (see sides.lua)
+-- layout   Redisson's RLock or go-zero's RedisLock, a semaphore (see count_places()), or a
+--          read-write lock (see rw.lua)
 -- include count_holds
 -- include sides
 -- include recorded_fence
@@ -57,7 +57,7 @@ local function renew(i)
 		redis.call('PEXPIRE', lock, lease)
 		redis.call('PEXPIRE', record, lease)
 		if holds > 1 then
-			-- (See add_hold.lua.)
+			-- (See add_hold().)
 			redis.call('PEXPIRE', side, string.format('%.0f', lease + 60000))
 		end
 	end

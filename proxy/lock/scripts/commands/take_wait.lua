@@ -6,7 +6,7 @@
 -- KEYS[4]  sidecar (owner = value: the lock itself)
 -- KEYS[5]  fence counter
 --
--- ARGV[1]  secret (see sign.lua)
+-- ARGV[1]  secret (see sign())
 -- ARGV[2]  token
 -- ARGV[3]  lease ms
 -- ARGV[4]  ticket
@@ -16,11 +16,11 @@
 -- ARGV[8]  place in the queue or ''
 -- ARGV[9]  end of the lease in ms or 0
 -- ARGV[10] 'refresh' or 'no'
--- ARGV[11] and more: tokens by which the client's own connection has the lock, see any_own.lua
+-- ARGV[11] and more: tokens by which the client's own connection has the lock, see any_own()
 --
 -- A short call ends after the form: it has no place and no end, and the lock is not reentrant.
 --
--- returns  the reply of Redis to that form: 1/0, OK/nil; QUEUED (see enqueue.lua)
+-- returns  the reply of Redis to that form: 1/0, OK/nil; QUEUED (see enqueue())
 -- layout   hasp's: the lock as the application stored it, the owner beside it
 -- include any_own
 -- include check_owner

@@ -9,7 +9,7 @@
 -- A short call needs a counter only in a cluster. Its ARGV are the token and the layout (default:
 -- 'hash'); it always has 'tell'. A full call has these ARGV:
 --
--- ARGV[1]  secret (see sign.lua)
+-- ARGV[1]  secret (see sign())
 -- ARGV[2]  token
 -- ARGV[3]  layout: 'hash', 'string', or '' for either
 -- ARGV[4]  '' or the ticket of the acquisition to release, which must be the latest
@@ -20,7 +20,7 @@
 --          that owner's token; to a short call, BUSY: it has done nothing, because clients wait for
 --          the lock
 -- layout   Redisson's RLock, with its message to its waiters, or go-zero's RedisLock; or a
---          semaphore (see count_places.lua), or a read-write lock (see sides.lua)
+--          semaphore (see count_places()), or a read-write lock (see rw.lua)
 -- include client_error
 -- include count_holds
 -- include end_place

@@ -5,7 +5,7 @@
 -- ARGV[1]  n
 -- ARGV[2]  RESP version to run the command in
 -- ARGV[3]  token, lease ms, longest lease ms, terms for each of the n; then the command. The terms:
---          'foreign' (see check_owner.lua), 'shared' (see recount.lua), or ''
+--          'foreign' (see check_owner()), 'shared' (see recount()), or ''
 --
 -- returns  the command's own reply; LOCKED if another owner has one of the locks
 -- layout   hasp's

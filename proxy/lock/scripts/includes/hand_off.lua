@@ -18,16 +18,16 @@
 --
 --     <ticket> <proof> <woken ms> <deadline ms> <kind> <lease ms> <until ms> <token> <value>
 --
--- The proof covers the ticket and all fields after `woken`, see wake.lua. A script does not grant
+-- The proof covers the ticket and all fields after `woken`, see wake(). A script does not grant
 -- the lock to an entry without a proof of its own hasp process.
 -- The ticket names one try of one client, and begins with its worker's number, up to the dash; see
--- await_worker.lua for the meaning of a first letter `n`. The kind decides what the script writes
+-- await_worker() for the meaning of a first letter `n`. The kind decides what the script writes
 -- when it hands the lock off:
 --
 --     h   the verbs' layout `count`: a hash {token: holds}
 --     s   the verbs' layouts `refresh` and `no`: a string holding the token
---     l   a semaphore, see count_places.lua: the value is how many owners there may be
---     m   the read side of a read-write lock, shared by many: see sides.lua
+--     l   a semaphore, see count_places(): the value is how many owners there may be
+--     m   the read side of a read-write lock, shared by many: see rw.lua
 --     x   its write side, exclusive
 --     r   a rule's lock: the value, and the owner in the sidecar
 --     v   a rule's lock with owner = value: the value alone
@@ -116,4 +116,151 @@ local function hand_off(lock, record, queue, side, counter, owner)
 		end
 	end
 	return owner == nil
+end
+
+-- Returns true if the first waiter may have a lock that is not free. `owner` is hand_off()'s. Each
+-- waiter for a semaphore names how many owners there may be. Also true for an entry that is no
+-- waiter, or past its deadline: hand_off() removes it. The second result is true if the time of
+-- some readers is over, and one call cannot remove all of them.
+-- include sides
+local function may_join(keys, waiter, owner, now_ms)
+	local lock = keys.lock
+	if owner.token then
+		return waiter and waiter.kind == 'h' and waiter.token == owner.token
+	end
+	if not waiter or waiter.deadline_ms <= now_ms then
+		return true
+	end
+	if owner.sides then
+		local kind = waiter.kind
+		if kind ~= 'm' and kind ~= 'x' then
+			return false
+		end
+		local allowed, _, more = sides().allows(lock, keys.record, keys.side, waiter.token, kind)
+		return allowed, more
+	end
+	local n = redis.call('ZCARD', lock)
+	return waiter.kind == 'l' and (n < (tonumber(waiter.value) or 0)
+		or type(redis.call('ZSCORE', lock, waiter.token)) == 'string')
+end
+
+-- Grants the lock to `waiter`, and notifies its worker. `owner`: the owner that has the lock
+-- already, in the layout `count`; else nil. Returns the outcome:
+--
+--     granted   and the fencing token
+--     deaf      its worker did not listen, so the script has undone the grant
+--     refused   Redis refuses to write (no memory left, say), or to publish (this user may not):
+--               the lock stays free for hasp's own poll, which may succeed
+-- include format_ms
+-- include grant
+-- include revoke
+-- include sign
+local function offer(keys, waiter, owner, now_ms)
+	local fence = grant(keys, waiter, owner and owner.fence)
+	if not fence then
+		return 'refused'
+	end
+	local message = waiter.ticket .. ' ' .. fence .. ' ' .. format_ms(now_ms)
+	local listeners = redis.pcall('PUBLISH', 'hasp:worker:' .. waiter.worker,
+		message .. ' ' .. sign('grant', keys.lock, message))
+	if type(listeners) == 'number' and listeners > 0 then
+		return 'granted', fence
+	end
+	revoke(keys, waiter, fence, owner)
+	return type(listeners) == 'number' and 'deaf' or 'refused'
+end
+
+-- Writes the lock, and the keys beside it, for `waiter`. `shared_fence` is the fencing token of its
+-- owner if that has the lock already; else nil. Returns the fencing token, or '-'; nil when Redis
+-- refuses the write: then nothing was written.
+-- include add_hold
+-- include next_fence
+-- include take_place
+-- include take_rw
+local function grant(keys, waiter, shared_fence)
+	local kind, lease = waiter.kind, waiter.lease
+	if kind == 'l' then
+		local fence = take_place(keys.lock, keys.record, keys.counter, waiter.token, lease,
+			waiter.ticket)
+		return type(fence) == 'number' and string.format('%.0f', fence) or nil
+	end
+	if kind == 'm' or kind == 'x' then
+		local fence = take_rw(keys.lock, keys.record, keys.side, keys.counter, waiter.token, lease,
+			waiter.ticket, kind)
+		return type(fence) == 'number' and string.format('%.0f', fence) or nil
+	end
+	local fence = shared_fence or '-'
+	if not shared_fence and (kind == 'h' or kind == 's') then
+		local fresh, digits = next_fence(keys.counter)
+		if type(fresh) == 'table' then
+			return nil
+		end
+		fence = digits
+	end
+
+	local reply
+	if kind == 'h' then
+		reply = redis.pcall('HINCRBY', keys.lock, waiter.token, '1')
+	else
+		local content = waiter.value
+		if kind == 's' then
+			content = waiter.token
+		elseif kind == 'g' then
+			content = waiter.value .. ' ' .. waiter.ticket
+		end
+		reply = redis.pcall('SET', keys.lock, content, 'PX', lease)
+	end
+	if type(reply) == 'table' and reply.err then
+		return nil
+	end
+
+	if kind == 'h' then
+		if shared_fence then
+			-- The lease of the other holds must not get shorter.
+			local left = redis.call('PTTL', keys.lock)
+			if left >= tonumber(lease) then
+				lease = string.format('%.0f', left)
+			end
+		end
+		redis.call('PEXPIRE', keys.lock, lease)
+	elseif kind == 'r' and keys.side ~= keys.lock then
+		-- (After a reload, the rule may have owner = value, which has no sidecar.)
+		redis.call('SET', keys.side, waiter.token .. ' ' .. waiter.value, 'PX', lease)
+	end
+	if shared_fence then
+		redis.call('PEXPIRE', keys.record, lease)
+		add_hold(keys.side, fence, waiter.ticket, lease)
+	elseif kind ~= 'g' then
+		redis.call('SET', keys.record, waiter.token .. ' ' .. fence .. ' ' .. waiter.ticket,
+			'PX', lease)
+	end
+	return fence
+end
+
+-- Undoes the writes of grant() for `waiter`. `owner`, if given, keeps the lock.
+-- include end_place
+-- include undo_side
+local function revoke(keys, waiter, fence, owner)
+	if waiter.kind == 'l' then
+		-- (An owner that had its place before keeps it: see take_place().)
+		if redis.call('HGET', keys.record, waiter.token) == fence .. ' ' .. waiter.ticket then
+			end_place(keys.lock, keys.record, waiter.token)
+		end
+		return
+	end
+	if waiter.kind == 'm' or waiter.kind == 'x' then
+		undo_side(keys.lock, keys.record, keys.side, waiter.token, waiter.kind, waiter.ticket)
+		return
+	end
+	if owner then
+		redis.call('HINCRBY', keys.lock, waiter.token, -1)
+		redis.call('PEXPIRE', keys.lock, owner.lease)
+		redis.call('PEXPIRE', keys.record, owner.lease)
+		redis.call('ZREM', keys.side, fence .. ' ' .. waiter.ticket)
+	else
+		redis.call('DEL', keys.lock, keys.record)
+	end
+	if waiter.kind == 'r' then
+		redis.call('DEL', keys.side)
+	end
 end

@@ -1,3 +1,116 @@
+-- Takes one hold of a side of a read-write lock for the owner of the try `ticket`, which may have
+-- it (see rw.lua). An owner that has that side already keeps its fencing token. Returns the
+-- fencing token; or Redis' error: then nothing was written.
+-- include add_hold
+-- include next_fence
+-- include timeouts_of
+local function take_rw(lock, record, side, counter, token, lease, ticket, kind)
+	local field = kind == 'x' and token .. ':write' or token
+	local before = redis.call('HMGET', lock, 'mode', field)
+	local mode, holds = before[1], (tonumber(before[2]) or 0) + 1
+	local note = holds > 1 and redis.pcall('HGET', record, field)
+	local known = type(note) == 'string' and tonumber(note:match('^%d+'))
+	-- break writer_beside_readers: mode = mode and kind == 'x' and 'write' or mode local fence = known or next_fence(counter)
+	local fence = known or next_fence(counter)
+	if type(fence) == 'table' then
+		return fence
+	end
+	local timeout = kind == 'm' and timeouts_of(lock, token) .. holds
+	if timeout then
+		local reply = redis.pcall('SET', timeout, '1', 'PX', lease)
+		if reply.err then
+			return reply
+		end
+	end
+	local reply = redis.pcall('HSET', lock, 'mode', mode or (kind == 'x' and 'write' or 'read'),
+		field, holds)
+	if type(reply) == 'table' then
+		if timeout then
+			redis.call('DEL', timeout)
+		end
+		return reply
+	end
+	if mode then
+		-- No hold ends before it was to.
+		local left = redis.call('PTTL', lock)
+		if left > tonumber(lease) then
+			lease = string.format('%.0f', left)
+		end
+	end
+	if not mode then
+		redis.call('DEL', record, side)
+	end
+	redis.call('PEXPIRE', lock, lease)
+	if known then
+		add_hold(side, string.format('%.0f', fence), ticket, lease)
+	else
+		note = string.format('%.0f', fence) .. ' ' .. ticket
+		if type(redis.pcall('HSET', record, field, note)) == 'table' then
+			-- That of another lock, which is over.
+			redis.call('DEL', record, side)
+			redis.call('HSET', record, field, note)
+		end
+	end
+	redis.call('PEXPIRE', record, lease)
+	return fence
+end
+
+-- Gives back one hold of a side of a read-write lock, and admits the first waiters. If other
+-- clients may still have it, notifies Redisson's waiters as Redisson does: by `0` that a reader has
+-- left, so that one of them may try; by `1` that a writer has. queue == nil: no client waits.
+-- include sides
+-- include hand_off_rw
+-- include notify_rw
+local function release_rw(lock, record, queue, side, counter, token, kind)
+	if not sides().release(lock, record, side, token, kind) then
+		return
+	end
+	if queue then
+		hand_off_rw(lock, record, queue, side, counter)
+	end
+	notify_rw(lock, queue, kind == 'x' and '1' or '0', counter)
+end
+
+-- Gives back the hold of a read-write lock that the try `ticket` got. Returns what release() does,
+-- see rw.lua.
+-- include sides
+local function undo_side(lock, record, side, token, kind, ticket)
+	local field = kind == 'x' and token .. ':write' or token
+	local note = redis.call('HGET', record, field)
+	if note:sub(-#ticket - 1) == ' ' .. ticket then
+		redis.call('HSET', record, field, note:sub(1, -#ticket - 1) .. '-')
+	else
+		redis.call('ZREM', side, note:match('^%d+ ') .. ticket)
+	end
+	return sides().release(lock, record, side, token, kind)
+end
+
+-- Admits the first waiters for a read-write lock that may have it together. Returns the results of
+-- hand_off().
+-- include hand_off
+local function hand_off_rw(lock, record, queue, side, counter)
+	return hand_off(lock, record, queue, side, counter,
+		redis.call('EXISTS', lock) == 1 and { sides = true } or nil)
+end
+
+-- Notifies Redisson's waiters that a read-write lock is free, or that readers have it, unless
+-- hasp's own clients wait for it. Names the channel as Redisson does.
+-- include announce
+local function notify_rw(lock, queue, message, counter)
+	if queue and redis.call('EXISTS', queue) == 1 or redis.call('HGET', lock, 'mode') == 'write' then
+		return
+	end
+	local name = lock:find('{', 1, true) and lock or '{' .. lock .. '}'
+	announce('redisson_rwlock:' .. name, message, counter)
+end
+
+-- Returns the prefix of the names of an owner's time-out keys of a read-write lock. As Redisson
+-- does, adds no braces to a name that has one.
+local function timeouts_of(lock, token)
+	local name = lock:find('{', 1, true) and lock or '{' .. lock .. '}'
+	return name .. ':' .. token .. ':rwlock_timeout:'
+end
+
 -- Returns a table of functions for a read-write lock, so that a script makes them only if a lock is
 -- one.
 --
@@ -6,7 +119,7 @@
 -- side, too, and stays a reader when it gives the write side back. Each hold of the read side has a
 -- key of its own, `{<lock>}:<token>:rwlock_timeout:<n>`, which expires with its lease; the lock
 -- lasts as long as the longest. The record is a hash {field: `<fencing token> <ticket>`}; the
--- sidecar has the tickets of further holds (see add_hold.lua). The names of the keys of holds
+-- sidecar has the tickets of further holds (see add_hold()). The names of the keys of holds
 -- depend on how many there are: so they are not among KEYS, but they have the slot of the lock.
 -- include timeouts_of
 local function sides()
@@ -256,7 +369,7 @@ local function sides()
 				return reply
 			end
 			redis.call('PEXPIRE', record, lease)
-			-- (See add_hold.lua.)
+			-- (See add_hold().)
 			redis.call('PEXPIRE', side, string.format('%.0f', lease + 60000))
 		elseif not longest and kind == 'x' then
 			redis.call('PEXPIRE', lock, lease)

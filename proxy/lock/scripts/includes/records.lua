@@ -30,3 +30,32 @@ local function next_fence(counter)
 	redis.call('SET', counter, digits)
 	return fence, digits
 end
+
+-- Returns the fencing token, and its digits, that `record`, `<token> <fencing token> <ticket>`, has
+-- for `token`; nil: none.
+local function recorded_fence(record, token)
+	local value = redis.pcall('GET', record)
+	local space = type(value) == 'string' and value:find(' ', 1, true)
+	if space and value:sub(1, space - 1) == token then
+		local digits = value:match('^%d+', space + 1)
+		return tonumber(digits), digits
+	end
+end
+
+-- Writes the record of a verbs' lock: the token, the fencing token (its digits) and the ticket that
+-- it was acquired by.
+local function write_record(record, token, digits, ticket, lease)
+	redis.call('SET', record, token .. ' ' .. digits .. ' ' .. ticket, 'PX', lease)
+end
+
+-- Writes the record of a rule's lock: by which try its owner has it, for `lease` ms (nil: for as
+-- long as the lock lasts). Undoing a try that `refreshed` the lock would take it from an owner that
+-- has it already: so such a try is marked.
+local function record_try(lock, record, side, token, ticket, refreshed, lease)
+	lease = lease or redis.call('PTTL', lock)
+	if tonumber(lease) > 0 then
+		-- (With owner = value there is no token, for the value names the owner.)
+		redis.call('SET', record, (side == lock and '-' or token) .. (refreshed and ' - =' or ' - ')
+			.. ticket, 'PX', lease)
+	end
+end

@@ -1,0 +1,127 @@
+-- Removes the owners of a semaphore whose lease is over, and returns how many are left. If the key
+-- holds something else: nil and Redis' own error.
+--
+-- The lock is a sorted set of its owners' tokens by the end of their lease in ms. Its record is a
+-- hash {token: `<fencing token> <ticket>`}: a sorted set without it is the application's own.
+-- include format_ms
+-- include keep_places
+local function count_places(lock, record)
+	local n = redis.pcall('ZCARD', lock)
+	if type(n) == 'table' then
+		return nil, n
+	end
+	if n == 0 then
+		return 0
+	end
+	if redis.call('TYPE', record).ok ~= 'hash' then
+		return nil, redis.error_reply(
+			'WRONGTYPE Operation against a key holding the wrong kind of value')
+	end
+	local now = redis.call('TIME')
+	local now_ms = format_ms(now[1] * 1000 + math.floor(now[2] / 1000))
+	local left = n
+	local over
+	repeat
+		over = redis.call('ZRANGEBYSCORE', lock, '-inf', now_ms, 'LIMIT', '0', '1000')
+		if over[1] then
+			redis.call('ZREM', lock, unpack(over))
+			redis.call('HDEL', record, unpack(over))
+			left = left - #over
+		end
+	until #over < 1000
+	if left < n then
+		keep_places(lock, record)
+	end
+	return left
+end
+
+-- Takes a place of a semaphore for the owner of the try `ticket`. An owner has one place at most.
+-- If it has one already, it keeps it, with its fencing token; the script marks the try, because
+-- undoing it would take the place away. Returns the fencing token; or Redis' error: then nothing
+-- was written.
+-- include next_fence
+-- include set_place
+local function take_place(lock, record, counter, token, lease, ticket)
+	local had = redis.call('ZSCORE', lock, token)
+	local known = had and redis.call('HGET', record, token)
+	local fence = known and tonumber(known:match('^%d+')) or next_fence(counter)
+	if type(fence) == 'table' then
+		return fence
+	end
+	local note = string.format('%.0f', fence) .. (known and ' =' or ' ') .. ticket
+	return set_place(lock, record, token, lease, had, note) or fence
+end
+
+-- Gives an owner a place of a semaphore (see count_places()), for `lease` ms from now; `longest`:
+-- does not shorten the time of a present place. `note` is for the record; nil: it has one. Returns
+-- Redis' error if it refuses: then nothing was written.
+-- include format_ms
+-- include keep_places
+local function set_place(lock, record, token, lease, longest, note)
+	local now = redis.call('TIME')
+	local ends_ms = now[1] * 1000 + math.floor(now[2] / 1000) + tonumber(lease)
+	local before = longest and redis.call('ZSCORE', lock, token)
+	if before and tonumber(before) > ends_ms then
+		ends_ms = tonumber(before)
+	end
+	local reply = redis.pcall('ZADD', lock, format_ms(ends_ms), token)
+	if type(reply) == 'table' then
+		return reply
+	end
+	if note and type(redis.pcall('HSET', record, token, note)) == 'table' then
+		-- (The record belongs to an earlier lock.)
+		redis.call('DEL', record)
+		redis.call('HSET', record, token, note)
+	end
+	keep_places(lock, record)
+end
+
+-- A semaphore lasts as long as the longest lease of its owners (see count_places()).
+local function keep_places(lock, record)
+	local last = redis.call('ZRANGE', lock, '-1', '-1', 'WITHSCORES')[2]
+	if not last then
+		redis.call('DEL', record)
+		return
+	end
+	last = string.format('%.0f', last)
+	redis.call('PEXPIREAT', lock, last)
+	redis.call('PEXPIREAT', record, last)
+end
+
+-- Gives an owner's place of a semaphore back (see count_places()).
+-- include keep_places
+local function end_place(lock, record, token)
+	redis.call('ZREM', lock, token)
+	redis.call('HDEL', record, token)
+	keep_places(lock, record)
+end
+
+-- Admits the first waiters for a semaphore, as many as there are places. Returns the results of
+-- hand_off().
+-- include count_places
+-- include hand_off
+local function hand_off_places(lock, record, queue, side, counter)
+	local n = count_places(lock, record)
+	if n then
+		return hand_off(lock, record, queue, side, counter, n > 0 and { places = true } or nil)
+	end
+end
+
+-- Returns for how many ms `token` still has its place of a semaphore; without `token`, in how many
+-- ms the first place ends. -2: no owner has a place; -1: the key is no semaphore.
+local function places_left(lock, token)
+	local first
+	if token then
+		first = { token, redis.call('ZSCORE', lock, token) or nil }
+	else
+		first = redis.pcall('ZRANGE', lock, '0', '0', 'WITHSCORES')
+	end
+	if first.err then
+		return -1
+	end
+	if not first[2] then
+		return -2
+	end
+	local now = redis.call('TIME')
+	return math.max(0, first[2] - now[1] * 1000 - math.floor(now[2] / 1000))
+end

@@ -1,0 +1,105 @@
+-- Returns true if the waiter is present: its deadline and the end of its lease have not passed, and
+-- its worker listens. `deaf` remembers the workers that do not.
+local function is_present(waiter, now_ms, deaf)
+	local worker = waiter.worker
+	if deaf[worker] == nil then
+		-- PUBLISH would also count clients that listen to a pattern.
+		local count = redis.pcall('PUBSUB', 'NUMSUB', 'hasp:worker:' .. worker)
+		deaf[worker] = count[2] == 0
+	end
+	-- break nobody_present: return false
+	return not deaf[worker] and waiter.deadline_ms > now_ms and tonumber(waiter.lease) > 0
+end
+
+-- Asks a waiter's worker to poll the lock. Returns how many clients of Redis get the message; not a
+-- number if this user may not publish.
+local function ask_worker(waiter)
+	return redis.pcall('PUBLISH', 'hasp:worker:' .. waiter.worker, waiter.ticket .. ' look')
+end
+
+-- Handles a first entry of a queue that has no proof of this hasp process. It may belong to another
+-- process, or be forged: so the script grants it nothing, but asks its worker to take the lock by
+-- its own proof. The entry keeps its place for 3 s. After that its worker counts as gone, as if its
+-- host were frozen, and the script removes this worker's other waiters, too. `deaf` is
+-- is_present()'s. `is_held`: the owner of the entry has the lock already, and the entry would join
+-- it. Returns the outcome:
+--
+--     woken     it may take the lock
+--     absent    it was woken, but did not take the lock
+--     deaf      its worker does not listen
+--     refused   this user may not publish
+-- include ask_worker
+-- include drop_worker
+-- include mark_woken
+local function wake(queue, entry, waiter, now_ms, deaf, is_held)
+	if waiter.woken_ms > 0 and not is_held then
+		if math.abs(now_ms - waiter.woken_ms) <= 3000 then
+			return 'woken'
+		end
+		drop_worker(queue, entry, waiter, now_ms, deaf)
+		return 'absent'
+	end
+	local listeners = ask_worker(waiter)
+	if type(listeners) ~= 'number' then
+		return 'refused'
+	end
+	if listeners == 0 then
+		return 'deaf'
+	end
+	if not is_held then
+		mark_woken(queue, entry, waiter, now_ms)
+	end
+	return 'woken'
+end
+
+-- Decides about the first entry of a queue if its worker does not listen at this server. A worker
+-- of several servers (its number begins with `n`) may be about to subscribe: after a failover,
+-- workers learn of the new server one after the other. So its entries keep their places for 3 s;
+-- then the script removes those among the first 64 entries. `deaf` is is_present()'s. `is_held`:
+-- the lock has an owner, and the waiter would join it. Returns the state of the entry:
+--
+--     woken     its worker may still subscribe
+--     absent    its worker is gone
+-- include drop_worker
+-- include mark_woken
+local function await_worker(queue, entry, waiter, now_ms, deaf, is_held)
+	if waiter.worker:sub(1, 1) ~= 'n' then
+		return 'absent'
+	end
+	if is_held then
+		return 'woken'
+	end
+	if waiter.woken_ms == 0 then
+		mark_woken(queue, entry, waiter, now_ms)
+		return 'woken'
+	end
+	if math.abs(now_ms - waiter.woken_ms) <= 3000 then
+		return 'woken'
+	end
+	drop_worker(queue, entry, waiter, now_ms, deaf)
+	return 'absent'
+end
+
+-- Removes the entries of a worker that is gone from a queue: `entry`, the first, and others of this
+-- worker among the first 64. `waiter` is the waiter of `entry`. `deaf` is is_present()'s.
+-- include mark_woken
+-- include parse_waiter
+local function drop_worker(queue, entry, waiter, now_ms, deaf)
+	local worker = waiter.worker
+	deaf[worker] = 'gone'
+	local last, more = entry, redis.call('ZCARD', queue) > 64
+	for _, other in ipairs(redis.call('ZRANGE', queue, '0', '63')) do
+		if other:sub(1, #worker + 1) == worker .. '-' then
+			redis.call('ZREM', queue, last)
+			last = other
+		end
+	end
+	-- If the queue has more entries, the worker's last one of these 64 stays, marked as woken long
+	-- ago: when it becomes the first, the script searches the next 64 at once.
+	local rest = more and last ~= entry and parse_waiter(last, now_ms)
+	if rest then
+		mark_woken(queue, last, rest, waiter.woken_ms)
+	else
+		redis.call('ZREM', queue, last)
+	end
+end
