@@ -256,14 +256,15 @@ bool verdict_may_count(const struct lock_sums *l)
 bool verdict_is_lock(const struct key_group *s)
 {
 	const struct lock_sums *l = s->lock;
-	uint64_t released = l ? lock_released(l) : 0;
+	uint64_t released = l ? lock_released(l) : 0, compared;
 
 	if (l && verdict_was_left(l))
 		return verdict_says_lock(s->node.key);
 	if (released == 0)
 		return false;
+	compared = l->n[SEEN_CHECKED] + l->n[SEEN_COMPARED] + l->n[SEEN_FOREIGN_VALUE];
 	if (l->taken[WAY_SCRIPT] == lock_taken(l))
-		return is_unique(l) && l->n[SEEN_CHECKED] * 2 >= l->taken[WAY_SCRIPT];
+		return is_unique(l) && 2 * compared >= lock_taken(l);
 	return l->taken[WAY_INCR] < lock_taken(l) ||
 	       (l->lease_ms_max > 0 &&
 	        (l->n[SEEN_REFUSED_OWN] == 0 || released * COUNTS_SHARE >= lock_taken(l)));

@@ -57,10 +57,11 @@ static bool has_run_out(const struct held_lock *h, double at)
 	return h->expires > 0 && at > h->expires;
 }
 
-/* It is known that there is no such lock any more: may it have expired? */
+/* The lock is gone: may it have expired? Tells yes where a script set the expiry, which hasp
+ * does not know. */
 static bool may_have_run_out(const struct held_lock *h, double now)
 {
-	return h->expires > 0 && now >= h->soonest;
+	return h->expires > 0 ? now >= h->soonest : h->way == WAY_SCRIPT;
 }
 
 static void begin_lease(struct held_lock *h, const struct tracker_act *a, int64_t lease_ms)

@@ -307,6 +307,28 @@ static void script_locks_that_are_released_late_are_not_forgotten(void **state)
 	assert_told(f, "\n[lock a]\npattern = lock:a\nowner = value\nrenew = yes\n");
 }
 
+static void script_locks_whose_owners_look_before_DEL_are_locks(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int i = 0; i < 40; i++) {
+		take_by_script(f, i % 2, i);
+		if (i % 10 == 7) {
+			tracker_read(by(f, i % 2, "lock:a"), READ_GET);
+			take_by_script(f, 1 - i % 2, 100 + i);
+			release(f, i % 2, "lock:a");
+			tracker_missed(by(f, 1 - i % 2, "lock:a"));
+		} else {
+			tracker_read(by(f, i % 2, "lock:a"), READ_GET);
+			release(f, i % 2, "lock:a");
+		}
+	}
+	assert_told(f, "taken 44 times by a script, released by DEL after a look at the value");
+	assert_told(f, "4 releases removed another holder's lock");
+	assert_told(f, "outlived the expiry");
+	assert_told(f, "\n[lock a]\npattern = lock:a\nowner = value\nrenew = yes\n");
+}
+
 static void count_up(struct fixture *f, size_t i, bool expires)
 {
 	tracker_took(by(f, i, "visits"), WAY_INCR, 0, 0);
@@ -1331,6 +1353,7 @@ int main(void)
 		TEST(late_releases_of_a_pool_do_not_hide_what_it_has_in_common),
 		TEST(script_locks_that_are_outlived_or_forgotten_get_a_question),
 		TEST(script_locks_that_are_released_late_are_not_forgotten),
+		TEST(script_locks_whose_owners_look_before_DEL_are_locks),
 		TEST(a_lock_that_is_released_by_its_token_is_not_made_by_its_script),
 		TEST(what_is_written_beside_a_counter_is_not_left_to_its_lock),
 		TEST(one_of_another_name_may_just_be_a_count),
