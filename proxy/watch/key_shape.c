@@ -161,21 +161,31 @@ static bool is_text(struct slice s)
 	return true;
 }
 
-/* How many bytes `rest`, which begins a part, has of no text. A separator among random bytes is
- * one of them, and so is what is left between two, if it is short. */
+/* A separator among random bytes is one of them, and so is the text behind it, if it is short:
+ * does the key go on as text? */
+static bool is_text_behind(struct slice behind)
+{
+	size_t word = part_length(behind, SEPARATORS_BEFORE);
+	size_t part = part_length(behind, SEPARATORS);
+
+	if (word > SCRAP_MAX && is_text(slice_of(behind.p, word)))
+		return true;
+	return is_text(slice_of(behind.p, part)) && (part > SCRAP_MAX || part == behind.n);
+}
+
+/* How many bytes at the head of `rest`, which begins a part, are no text. */
 static size_t binary_length(struct slice rest)
 {
-	size_t n = part_length(rest, SEPARATORS_BEFORE), next;
+	size_t n = part_length(rest, SEPARATORS_BEFORE);
 
 	if (is_text(slice_of(rest.p, n)))
 		return 0;
 	n = part_length(rest, SEPARATORS);
 	while (n < rest.n) {
 		struct slice behind = slice_of(rest.p + n + 1, rest.n - n - 1);
-		next = part_length(behind, SEPARATORS);
-		if (is_text(slice_of(behind.p, next)) && (next > SCRAP_MAX || next == behind.n))
+		if (is_text_behind(behind))
 			break;
-		n += 1 + next;
+		n += 1 + part_length(behind, SEPARATORS);
 	}
 	return n;
 }
