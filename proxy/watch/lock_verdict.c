@@ -151,8 +151,9 @@ static void judge_expiry(struct lock_verdict *v, const struct lock_sums *l)
 static bool fits(const struct lock_verdict *v, const struct lock_sums *l, uint64_t n)
 {
 	uint64_t harm = extra_deletes(l) + v->late + v->unreleased + l->n[SEEN_VOIDS];
+	uint64_t in_time = l->n[SEEN_FOREIGN] - l->n[SEEN_FOREIGN_LATE];
 
-	return (n * 2 > l->n[SEEN_FOREIGN] || n >= v->hopped) && l->n[SEEN_FOREIGN] - n <= harm;
+	return (n * 2 > in_time || n >= v->hopped) && in_time <= n + harm;
 }
 
 static const char *owner_of_pool(struct lock_verdict *v, const struct lock_sums *l)

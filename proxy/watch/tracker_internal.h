@@ -60,6 +60,7 @@ enum seen {
 	SEEN_FOREIGN_ADDRESS, /* of those: from the address of the connection that took it, */
 	SEEN_FOREIGN_NAME, /* with its name, */
 	SEEN_FOREIGN_VALUE, /* by a connection that had read the value */
+	SEEN_FOREIGN_LATE, /* by one unlike the holder, for a lock that its own pool had lost */
 	SEEN_POOLED, /* of SEEN_FOREIGN: all but SEEN_DELETED */
 	SEEN_STOLEN, /* by a DEL of an owner that had outlived its own hold, or was robbed */
 	SEEN_OUTLASTED, /* when the connection that took it had closed */
@@ -231,6 +232,8 @@ struct held_lock {
 	uint64_t script; /* that took it; 0: none did */
 	uint64_t returned; /* by that script: hash of an integer; 0: none */
 	bool stolen; /* REMOVED: it counts as that */
+	bool robbed; /* REMOVED: by a DEL that was SEEN_FOREIGN_LATE */
+	bool explains; /* it was lost, and a late DEL was for it */
 };
 
 struct last_read {

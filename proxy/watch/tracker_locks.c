@@ -606,12 +606,34 @@ static bool is_foreign(const struct held_lock *h, const struct held_lock *there)
 	       there->state == HOLD_HELD;
 }
 
+/* The client releases the lock `h` of a holder that is not like it. Does its DEL come late, for
+ * a lock that a connection like it has lost, to the expiry or to such a DEL? Each lost lock
+ * explains one DEL. */
+static bool comes_late(const struct tracker_act *a, const struct held_lock *h)
+{
+	if (is_like_holder(a->client, h))
+		return false;
+	for (struct list *at = h->key->holds.next; at != &h->key->holds; at = at->next) {
+		struct held_lock *lost = container_of(at, struct held_lock, in_key);
+		bool has_lost = lost->robbed || lost->stolen ||
+		                (lost->state == HOLD_HELD && has_run_out(lost, a->sent));
+		if (lost == h || lost->explains || !has_lost ||
+		    !is_like_holder(a->client, lost))
+			continue;
+		lost->explains = true;
+		return true;
+	}
+	return false;
+}
+
 /* Another owner's. */
 static void remove_foreign(const struct tracker_act *a, struct held_lock *h)
 {
 	struct lock_sums *l = h->key->group->lock;
 	const struct tracker_client *c = a->client;
 
+	h->robbed = comes_late(a, h);
+	l->n[SEEN_FOREIGN_LATE] += h->robbed;
 	note_margin(h, a->now);
 	h->state = HOLD_REMOVED;
 	h->ended = a->now;

@@ -243,6 +243,33 @@ static void late_releases_of_a_pool_do_not_hide_what_it_has_in_common(void **sta
 	assert_told(f, "\n[lock a]\n");
 }
 
+/* One late holder begins a chain: each removes the lock of the next one, on the other machine.
+ */
+static void late_releases_in_a_chain_do_not_hide_what_a_pool_has_in_common(void **state)
+{
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < 12; i++) {
+		take(f, 0, "lock:a");
+		release(f, 1, "lock:a");
+	}
+	for (size_t i = 0; i < 3; i++) {
+		take(f, 0, "lock:a");
+		f->now += 2;
+		take(f, CLIENTS - 1, "lock:a");
+		release(f, 1, "lock:a");
+		take(f, 2, "lock:a");
+		release(f, CLIENTS - 1, "lock:a");
+		take(f, CLIENTS - 1, "lock:a");
+		release(f, 1, "lock:a");
+		take(f, 2, "lock:a");
+		release(f, CLIENTS - 1, "lock:a");
+		tracker_deleted(by(f, 1, "lock:a"), TRACKER_WAS_GONE);
+	}
+	assert_told(f, "of the same address: owner = address\n");
+	assert_told(f, "\n[lock a]\n");
+}
+
 /* A script takes the lock with a token, and another one releases it unless it is gone. */
 static void take_by_script(struct fixture *f, size_t i, int number)
 {
@@ -1351,6 +1378,7 @@ int main(void)
 		TEST(a_count_that_begins_anew_is_no_lock_unless_it_expires),
 		TEST(a_count_that_was_left_behind_is_a_lock_if_its_name_says_so),
 		TEST(late_releases_of_a_pool_do_not_hide_what_it_has_in_common),
+		TEST(late_releases_in_a_chain_do_not_hide_what_a_pool_has_in_common),
 		TEST(script_locks_that_are_outlived_or_forgotten_get_a_question),
 		TEST(script_locks_that_are_released_late_are_not_forgotten),
 		TEST(script_locks_whose_owners_look_before_DEL_are_locks),
