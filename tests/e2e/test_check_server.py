@@ -70,7 +70,6 @@ class Older(Relay):
         super()._pass_on(re.sub(rb"\b[78]\.(\d\.\d+)\b", rb"5.\1", data) if replies else data, source, sink, replies)
 
 
-@covers("upstream_refused")
 def test_server_that_is_too_old_is_named_and_hasp_is_not_ready(check, redis_server, start_hasp):
     with Older(redis_server.address) as relay:
         warning, = re.findall("has version 5[.0-9]+, which is too old: hasp needs .*", check(address=relay.address)[1])
