@@ -1,17 +1,70 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "config/checks.h"
 
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "config/checks_quorum.h"
-#include "config/checks_tls.h"
+#include "base/fatal.h"
+#include "config/config_internal.h"
 #include "config/match.h"
-#include "config/pattern.h"
 #include "config/sections.h"
-#include "config/table.h"
 #include "config/value.h"
+
+struct checks_place *checks_place(const struct checks_section *s, const char *name)
+{
+	const struct option *o = table_find(s->kind, name);
+
+	HASP_ASSERT(o);
+	return &s->places[o - table_options];
+}
+
+/* --- tls_* options, without reading the files that they name --- */
+
+/* A certificate and its key go together. */
+static void checks_certificate(const struct checks_section *s, struct faults *f)
+{
+	int cert = checks_place(s, "tls_cert_file")->line;
+	int key = checks_place(s, "tls_key_file")->line;
+
+	if (!cert == !key)
+		return;
+	faults_add(f, cert ? cert : key, "[%s] has '%s' and no '%s'; expected both or neither",
+	           s->title, cert ? "tls_cert_file" : "tls_key_file",
+	           cert ? "tls_key_file" : "tls_cert_file");
+}
+
+/* [hasp] has ended. */
+static void checks_tls_of_clients(const struct checks_section *s, struct faults *f)
+{
+	const struct checks_place *listen = checks_place(s, "listen_tls");
+
+	checks_certificate(s, f);
+	if (listen->line && !listen->bad && checks_place(s, "tls_cert_file")->line == 0)
+		faults_add(f, listen->line,
+		           "'listen_tls' has no 'tls_cert_file'; expected one beside it, and "
+		           "'tls_key_file'");
+}
+
+/* A section with `tls` has ended: files without encryption are a mistake. */
+static void checks_tls_of_servers(const struct checks_section *s, const struct server_tls *tls,
+                                  struct faults *f)
+{
+	static const char *const with_tls[] = { "tls_ca_cert_file", "tls_cert_file",
+		                                "tls_key_file", "tls_server_name" };
+
+	checks_certificate(s, f);
+	for (size_t i = 0; i < sizeof(with_tls) / sizeof(with_tls[0]); i++) {
+		int line = checks_place(s, with_tls[i])->line;
+
+		if (!line || tls->tls == SWITCH_YES || checks_place(s, "tls")->bad)
+			continue;
+		faults_add(f, line,
+		           "'%s' of [%s] has no 'tls = yes'; expected that beside it, or "
+		           "nothing is encrypted",
+		           with_tls[i], s->title);
+		return;
+	}
+}
 
 /* ---- a section ---- */
 

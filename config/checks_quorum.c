@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "config/checks_quorum.h"
+#include "config/config_internal.h"
 
 #include <stdio.h>
 #include <string.h>

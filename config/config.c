@@ -6,9 +6,8 @@
 
 #include "base/fatal.h"
 #include "base/glob_set.h"
-#include "config/load.h"
+#include "config/config_internal.h"
 #include "config/sections.h"
-#include "config/table.h"
 
 #define FAILOVER_WAIT_MS 10000
 

@@ -6,7 +6,7 @@
 #include "base/fatal.h"
 #include "base/glob_dfa.h"
 #include "base/glob_set.h"
-#include "config/pattern.h"
+#include "config/config_internal.h"
 #include "config/sections.h"
 
 /* The numbers of patterns in config.patterns: the first that matches has the lowest number.

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "config/strings.h"
+#include "config/types.h"
 
 enum section {
 	SECTION_HASP,

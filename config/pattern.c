@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "config/pattern.h"
+#include "config/config_internal.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "config/reader.h"
+#include "config/config_internal.h"
 
 #include <ctype.h>
 #include <ini.h>

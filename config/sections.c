@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
-#include "config/table.h"
+#include "config/config_internal.h"
 
 const struct named_section *sections_find(const struct config *c, enum section kind,
                                           const char *name)

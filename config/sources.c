@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "config/sources.h"
+#include "config/config_internal.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 
 #include "base/fatal.h"
@@ -50,4 +51,37 @@ void sources_print_from(const struct sources *s, int line, int seen_from, struct
 		buf_printf(out, "line %d", line - at->first);
 	else
 		sources_print(s, line, out);
+}
+
+/* --- faults --- */
+
+static void faults_append(struct buf *to, const struct sources *sources, int line,
+                          const char *fmt, va_list ap) __attribute__((format(printf, 4, 0)));
+
+static void faults_append(struct buf *to, const struct sources *sources, int line,
+                          const char *fmt, va_list ap)
+{
+	sources_print(sources, line, to);
+	buf_puts(to, ": ");
+	buf_vprintf(to, fmt, ap);
+	buf_puts(to, "\n");
+}
+
+void faults_add(struct faults *f, int line, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	faults_append(f->lines, f->sources, line, fmt, ap);
+	va_end(ap);
+	f->n++;
+}
+
+void faults_warn(struct faults *f, int line, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	faults_append(f->warnings, f->sources, line, fmt, ap);
+	va_end(ap);
 }

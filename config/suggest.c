@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "config/suggest.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "config/reader.h"
-#include "config/table.h"
+#include "config/config_internal.h"
 
 static size_t suggest_min(size_t a, size_t b, size_t c)
 {

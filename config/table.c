@@ -2,14 +2,13 @@
  *
  * Each option's help line also stands above it in hasp.ini.
  */
-#include "config/table.h"
+#include "config/config_internal.h"
 
 #include <stddef.h>
 #include <string.h>
 
 #include "base/fatal.h"
 #include "base/network.h"
-#include "config/pattern.h"
 #include "config/types.h"
 #include "config/value.h"
 

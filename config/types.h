@@ -10,8 +10,54 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "config/sources.h"
-#include "config/strings.h"
+#include "base/buf.h"
+#include "base/slice.h"
+
+/* A list of strings, as "a b, c" in the file. */
+struct strings {
+	char **v;
+	size_t *lengths;
+	int *lines; /* where each stands in the file; 0: a default */
+	size_t n;
+};
+
+static inline struct slice strings_at(const struct strings *list, size_t i)
+{
+	return slice_of(list->v[i], list->lengths[i]);
+}
+
+/* Appends the words of `text`, between blanks or commas, which stand in this line. */
+void strings_append(struct strings *list, const char *text, int line);
+
+void strings_clear(struct strings *list);
+
+/* The files that a configuration was read from. Lines are numbered through all of
+ * them, in the order in which they were read, so that the number of a line tells its file, too.
+ */
+struct source {
+	char *path;
+	int first; /* number of its line 0, which stands for the file itself */
+};
+
+struct sources {
+	struct source *v;
+	size_t n;
+};
+
+/* Adds a file, whose line 0 has number `first`: more than each line before it, and 0 for the
+ * file that names the others. */
+void sources_add(struct sources *s, const char *path, int first);
+void sources_clear(struct sources *s);
+
+/* The file in which the line with this number is. There must be a file. */
+const char *sources_path(const struct sources *s, int line);
+
+/* Appends "FILE:LINE" for the same. */
+void sources_print(const struct sources *s, int line, struct buf *out);
+
+/* Appends where a line is, for a text about the line `seen_from`: "line LINE", or "FILE:LINE"
+ * when that is another file. */
+void sources_print_from(const struct sources *s, int line, int seen_from, struct buf *out);
 
 struct encryption;
 struct glob_set;

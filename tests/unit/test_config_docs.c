@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "config/config.h"
-#include "config/table.h"
+#include "config/config_internal.h"
 #include "tests/unit/inifile.h"
 
 #ifndef SRCDIR

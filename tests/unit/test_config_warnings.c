@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 
 #include "config/config.h"
-#include "config/strings.h"
+#include "config/option.h"
 #include "config/types.h"
 #include "tests/unit/inifile.h"
 

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * config_internal: reads the ini file. load.c drives it: reader.c splits the file into events,
+ * table.c says which options there are, checks.c whether they fit each other, suggest.c what a
+ * wrong name may have meant, and faults collect what is wrong.
+ */
+#ifndef HASP_CONFIG_CONFIG_INTERNAL_H
+#define HASP_CONFIG_CONFIG_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/slice.h"
+#include "config/option.h"
+#include "config/types.h"
+
+/* --- table.c --- */
+
+/* All settings. It alone says what may stand in the file, what holds when it does not,
+ * what a fault's message recommends, and what a reload can change. hasp.ini and hasp.ini(5) are
+ * tested against it. */
+
+extern const struct option table_options[];
+extern const size_t table_noptions;
+
+/* "hasp", "upstream", "lock", "guard", "verbs", "discover", "admin" */
+const char *table_section_word(enum section section);
+/* "[hasp]", "[upstream]", "[lock NAME]", "[guard NAME]", "[verbs]", "[discover]",
+ * "[admin]" */
+const char *table_section_title(enum section section);
+
+/* NULL: there is no such option in that section. */
+const struct option *table_find(enum section section, const char *name);
+
+/* Gives all of a section's fields, which are kept in `base`, their defaults. They must be
+ * zeroed, or fit to be freed. */
+void table_set_defaults(enum section section, void *base);
+/* Gives the numbers that are unset what [upstream], which is kept in `upstream`, has by the
+ * same name. */
+void table_inherit(enum section section, void *base, const void *upstream);
+void table_clear(enum section section, void *base);
+
+/* --- reader.c --- */
+
+/* An ini file as a run of events, each with its line. inih splits the lines (name,
+ * value, comments, continuation). The reader stands between inih and the file, because inih
+ * alone cuts long lines and names short, does not report empty sections, and joins an indented
+ * line to the option above it.
+ *
+ *   file --> reader_next_line(): checks, headers --> inih --> reader_on_value() --> events */
+
+/* Longest line in bytes without its end, and longest name of a section or an
+ * option: inih's INI_MAX_LINE less "\r\n\0", and its MAX_NAME less "\0". */
+#define READER_LINE_MAX 197
+#define READER_NAME_MAX 49
+
+struct reader_events {
+	/* A [section] begins; `title` is what stands in the brackets, trimmed. */
+	void (*on_section)(void *arg, int line, const char *title);
+	/* `name = value`. `value` may be empty; it is NULL when the line had a fault, which
+	 * on_fault() got. `continued`: an indented line below the option's own. */
+	void (*on_option)(void *arg, int line, const char *name, const char *value,
+	                  bool continued);
+	/* The line is not what an ini file may hold. Line 0: the file itself. */
+	void (*on_fault)(void *arg, int line, const char *what);
+};
+
+/* Reads the whole file `text`, past all faults. */
+void reader_run(struct slice text, const struct reader_events *events, void *arg);
+
+/* --- suggest.c --- */
+
+/* What was meant by the name of an option or a section that does not exist. */
+
+/* Appends "; did you mean '...'?", or in which other section there is such an option; nothing
+ * when no name is near. */
+void suggest_option(enum section section, const char *name, struct buf *out);
+
+/* Appends "; did you mean [...]?", or which sections there are. */
+void suggest_section(const char *title, struct buf *out);
+
+/* --- pattern.c --- */
+
+/* Questions about a glob, or a set of globs such as the `pattern` of a section, that
+ * need no key. Knows no section. */
+
+/* Sets `flag` at each byte that a key may begin with if the set matches it. */
+void pattern_set_first_bytes(const struct strings *set, uint8_t flag, uint8_t may_be[256]);
+
+/* True if the set matches every key that `pattern` matches. False: it does not, or only trying
+ * keys would show it. */
+bool pattern_set_covers(const struct strings *set, const char *pattern);
+
+/* True if its last byte is a ';' without a backslash. */
+bool pattern_ends_with_semicolon(const char *pattern);
+/* True if a '[' has no ']'. */
+bool pattern_is_open(const char *pattern);
+/* True if it matches one key only, which ends as prefixes of keys do: "lock:". */
+bool pattern_looks_like_prefix(const char *pattern);
+/* Only stars and question marks: keys match by their length alone. */
+bool pattern_is_any(const char *pattern);
+
+/* True if the pattern begins or ends with a quote, which a glob does not need. */
+bool pattern_is_quoted(const char *pattern);
+
+/* True if the pattern begins with '^' or ends with '$', as a regular expression would. */
+bool pattern_is_anchored(const char *pattern);
+
+/* --- sources.c --- */
+
+/* What is wrong with a file, line by line: `FILE:LINE: what is wrong and what would be
+ * right`. */
+
+struct faults {
+	const struct sources *sources;
+	struct buf *lines; /* what makes the file unusable */
+	struct buf *warnings; /* what is legal, and hardly meant */
+	size_t n; /* of `lines` */
+};
+
+/* The arguments for a `%.*s` in a text of faults_add(). */
+#define FAULTS_BUF(b) (int)buf_len(b), buf_len(b) ? buf_head(b) : ""
+
+/* Appends to `lines`. */
+void faults_add(struct faults *f, int line, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Appends to `warnings`. */
+void faults_warn(struct faults *f, int line, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* A section as it was read, and where its options stand in it. */
+
+/* The state of an option while its section is read. */
+struct checks_place {
+	int line; /* where it stands; 0: nowhere */
+	bool bad; /* its value had a fault, so that nothing can be said about it */
+};
+
+/* A section as it was read. */
+struct checks_section {
+	enum section kind;
+	const char *title; /* what stands in its brackets */
+	int line;
+	void *base; /* the struct that its options are kept in */
+	struct checks_place *places; /* by option, in the table's order */
+};
+
+/* --- checks.c --- */
+
+/* The place of an option of the section, which must be in the table. */
+struct checks_place *checks_place(const struct checks_section *s, const char *name);
+
+/* What no line tells alone: whether the options of a section fit each other, and, when
+ * the whole file is read, whether the sections do. */
+
+/* The section is read to its end. `c`: the whole, as far as it is read. */
+void checks_on_section(const struct checks_section *s, const struct config *c,
+                       struct faults *f);
+
+/* All sections are read. `listen_known` is false when 'listen' had a fault, so that nothing can
+ * be held against it. `address_line`: where the upstream's address stands; 0: nowhere. */
+void checks_on_file(const struct config *c, bool listen_known, int address_line,
+                    struct faults *f);
+
+/* --- checks_quorum.c --- */
+
+/* What [quorum NAME], and what refers to it, must say for locks to be safe. */
+
+/* Most servers of a quorum. */
+#define QUORUM_SERVERS_MAX 15
+
+/* The section has ended. */
+void checks_quorum_servers(const struct quorum_settings *q, struct faults *f);
+/* All files were read: `quorum` of [verbs] and of rules, and what it needs beside it. */
+void checks_quorum_users(const struct config *c, struct faults *f);
+
+/* --- load.c --- */
+
+/* Fills a configuration from a file and those that it includes, and collects all that is
+ * wrong with them. */
+
+/* `c` has its defaults. Returns the number of faults. */
+size_t load_files(struct config *c, const char *path, struct buf *faults, struct buf *warnings)
+	__attribute__((warn_unused_result));
+
+#endif
