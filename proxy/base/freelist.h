@@ -36,9 +36,22 @@ struct freelist {
 };
 
 /* `size`: at least a pointer's. */
-void freelist_init(struct freelist *f, size_t size);
+static inline void freelist_init(struct freelist *f, size_t size)
+{
+	HASP_ASSERT(size >= sizeof(struct freelist_node));
+	*f = (struct freelist){ .size = size };
+}
+
 /* Frees the blocks that are kept. */
-void freelist_fini(struct freelist *f);
+static inline void freelist_fini(struct freelist *f)
+{
+	while (f->first) {
+		struct freelist_node *x = f->first;
+		f->first = x->next;
+		free(x);
+	}
+	f->n = 0;
+}
 
 /* Returns a block, not cleared. Ends the process when memory is exhausted. */
 static inline void *freelist_take(struct freelist *f)

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "base/utf8.h"
+#include "base/quote.h"
 
 static void json_begin(struct json *j, const char *name)
 {

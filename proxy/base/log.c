@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/utf8.h"
+#include "base/quote.h"
 
 #define LINE_MAX_BYTES 2048
 #define WINDOW_SECONDS 10.0

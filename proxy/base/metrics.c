@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/metrics.h"
 
-#include "base/utf8.h"
+#include "base/quote.h"
 
 static const struct {
 	double seconds;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * quote: what others have written, as a value in a line `key=value` of the log: in quotes, and
- * so that nothing in it can end the quotes or the line.
+ * so that nothing in it can end the quotes or the line. utf8_length() says which bytes are
+ * characters (RFC 3629).
  *
  *   a"b\<newline>  -->  "a\"b\\\x0a"
  */
@@ -10,6 +11,14 @@
 
 #include "base/buf.h"
 #include "base/slice.h"
+
+/* Which bytes are characters, for texts that must have no others. Source: RFC 3629. */
+
+/* In the place of a byte that is of no character. */
+#define UTF8_REPLACEMENT "\xef\xbf\xbd"
+
+/* The length of the character that `s` begins with; 0: it begins with none, or is empty. */
+size_t utf8_length(struct slice s);
 
 /* Of a longer text, the first bytes are shown, followed by dots. */
 #define QUOTE_MAX ((size_t)256)

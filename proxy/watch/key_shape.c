@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/quote.h"
 
 #define UUID_LENGTH ((size_t)36)
 #define HEX_MIN ((size_t)8)
