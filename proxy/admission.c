@@ -18,7 +18,7 @@
 #include "net/address.h"
 #include "net/descriptors.h"
 #include "net/listen.h"
-#include "net/proxy_reader.h"
+#include "net/proxy_header.h"
 
 struct listener {
 	struct admission *admission;

@@ -9,9 +9,12 @@
 #ifndef HASP_NET_PROXY_HEADER_H
 #define HASP_NET_PROXY_HEADER_H
 
+#include <ev.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/socket.h>
 
+#include "base/list.h"
 #include "base/slice.h"
 
 /* The longest that is read. The addresses take 216 bytes at most; the rest is for what version
@@ -34,5 +37,25 @@ struct proxy_header {
 /* Looks at the bytes received so far. When they are bad, *why says so in words. */
 enum proxy_header_result proxy_header_parse(struct proxy_header *h, struct slice in,
                                             const char **why);
+
+/* Waits for the header of the PROXY protocol on an accepted connection, and takes
+ * no byte after it from the socket, because a TLS handshake may follow.
+ *
+ *   accept() --> proxy_reader_start() --> done(): the header, and the socket is the owner's
+ * again */
+
+/* `h`: the header; NULL: none came, or not in time, for `reason`, which is NULL if the reader
+ * was cancelled. The callee owns the socket. */
+typedef void proxy_reader_done_fn(void *arg, int fd, const struct proxy_header *h,
+                                  const char *reason);
+
+/* `fd`: a connected non-blocking socket, which the reader owns until it calls `done`, never
+ * from here. `timeout_ms`: 0: no limit. The reader is in the list `readers` until then. `loop`:
+ * of watch_loop_new(). */
+void proxy_reader_start(struct ev_loop *loop, int fd, int64_t timeout_ms, struct list *readers,
+                        proxy_reader_done_fn *done, void *arg);
+
+/* Ends all that are in the list: `done` is called, without a reason. */
+void proxy_readers_end(struct list *readers);
 
 #endif
