@@ -16,18 +16,17 @@
  *   session_stream.c    long requests, forwarded while they arrive
  *   routing.c           turns a request into an entry
  *   session_command.c   commands that change the session, on all of its links
- *   home.c              the node for requests without keys
- *   dispatch.c          the node of a part; parts that no node has taken
+ *   dispatch.c          the node of a part, or of requests without keys; parts that no node has
+ *                       taken
  *   lane.c              a session's links to the nodes
  *   lane_write.c        writes on these links
- *   redirection.c       MOVED, ASK, TRYAGAIN, CLUSTERDOWN
- *   block_exchange.c    transactions: requests; replies are block_replies.c, block_part.c
+ *   redirection.c       MOVED, ASK, TRYAGAIN, CLUSTERDOWN, also in transactions
+ *   block_exchange.c    transactions
  *   pubsub.c            subscriptions: requests; replies are pubsub_replies.c
  *   wide.c              requests for several nodes: split, sent to all, SCAN
  *   replay.c            the session commands that are in force
- *   ahead.c             links that are not read for a while
  *   entry.c             entries, parts, and the order of the replies
- *   session_out.c       bytes for the virtual link; the session's state
+ *   session_out.c       bytes for the virtual link; the session's state; which links are read
  *
  * A session keeps a part whole until its reply turns out not to be a redirection, so that it
  * can send the part again. A part whose outcome is not known ends the virtual link, as Redis'
@@ -43,10 +42,10 @@
 #include "base/buf.h"
 #include "base/freelist.h"
 #include "base/list.h"
+#include "base/slice.h"
 #include "cluster/block.h"
 #include "cluster/cluster.h"
 #include "cluster/plan.h"
-#include "cluster/primaries.h"
 #include "cluster/subscriptions.h"
 #include "net/watch.h"
 #include "resp/request.h"
@@ -54,6 +53,7 @@
 #include "upstream/link.h"
 #include "upstream/node.h"
 #include "upstream/pool.h"
+#include "upstream/slot_map.h"
 
 struct cluster {
 	struct cluster_how how;
@@ -612,5 +612,19 @@ bool routing_needs_whole(const struct cluster_session *s, const struct resp_view
  * request. */
 bool routing_early(const struct cluster_session *s, const struct resp_view *req, int *slot,
                    bool *several, bool *may_forge) __attribute__((warn_unused_result));
+
+/* --- mode.c --- */
+
+/* Changes fields in which a server says that it is part of a cluster, because clients
+ * would then look for the other nodes: `mode` of HELLO; `redis_mode` (Valkey: `server_mode`)
+ * and `cluster_enabled` of INFO. Also changes the id of the client's connection, which each
+ * node counts by itself. */
+
+/* Appends a whole reply to HELLO or INFO, as a server gives it that is no cluster's. */
+void mode_hide(struct slice reply, struct buf *out);
+
+/* Appends a whole reply to CLIENT ID, CLIENT INFO or HELLO with `id` in place of the node's id.
+ * A reply without an id stays as it is. */
+void mode_replace_id(struct slice reply, uint64_t id, struct buf *out);
 
 #endif

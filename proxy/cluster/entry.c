@@ -11,7 +11,6 @@
 #include "base/fatal.h"
 #include "base/random.h"
 #include "cluster/cluster_internal.h"
-#include "cluster/mode.h"
 
 #define MAY_FOLLOW(state) (1u << (state))
 
@@ -326,4 +325,51 @@ void part_fail(struct cluster_part *p, struct slice error)
 	list_remove(&p->node);
 	part_on_bytes(p, error);
 	part_on_reply(p, &r, error);
+}
+
+/* --- parts of transactions ---------------------------------------------------------------- */
+
+/* Which lane has the session's transaction, and what a part keeps of it. */
+
+struct slice block_leave(struct cluster_session *s)
+{
+	bool is_open = s->block.state == BLOCK_OPEN;
+
+	block_close(&s->block);
+	s->block_lane = NULL;
+	return is_open ? SLICE_LIT("*1\r\n$7\r\nDISCARD\r\n")
+	               : SLICE_LIT("*1\r\n$7\r\nUNWATCH\r\n");
+}
+
+struct slice block_part_begin(struct lane *l, struct cluster_part *p)
+{
+	struct cluster_session *s = l->session;
+	struct block_part *b = p->block;
+
+	buf_release(&b->refused);
+	/* (Behind EXEC nothing is left there.) */
+	if (b->serial == s->block_serial && b->kind != BLOCK_PART_END &&
+	    block_is_tied(&s->block)) {
+		/* Earlier keys are watched at another node, which is not asked any more. */
+		if (s->block_lane && s->block_lane != l)
+			s->block.watch_lost = true;
+		s->block_lane = l;
+	}
+	return b->begins ? buf_slice(&b->behind) : SLICE_NONE;
+}
+
+void block_part_refused(struct cluster_part *p, struct slice line)
+{
+	if (buf_len(&p->block->refused) == 0)
+		buf_append(&p->block->refused, line);
+}
+
+void block_part_free(struct cluster_session *s, struct block_part *b)
+{
+	if (!b)
+		return;
+	s->kept -= buf_len(&b->behind);
+	buf_release(&b->behind);
+	buf_release(&b->refused);
+	free(b);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "cluster/mode.h"
+#include "cluster/cluster_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -17,7 +17,7 @@ enum plan_kind {
 	PLAN_HOME, /* it names no key: the client's home node, whichever that is */
 	PLAN_SLOT, /* the node that serves `slot` */
 	PLAN_CROSSSLOT, /* none: its keys are in several slots (plan_crossslot) */
-	PLAN_SPLIT, /* for each slot a part of it: split.h */
+	PLAN_SPLIT, /* for each slot a part of it: merge.h */
 	PLAN_MALFORMED, /* as PLAN_SLOT, and as plan_malformed() has it: Redis refuses it anyway
 	                 */
 	PLAN_EACH, /* all primaries */

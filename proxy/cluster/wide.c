@@ -4,13 +4,14 @@
  * their keys' slots, requests to all primaries, and SCAN, which visits the primaries one by
  * one.
  */
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/fatal.h"
 #include "base/random.h"
 #include "cluster/cluster_internal.h"
+#include "cluster/merge.h"
 #include "cluster/scan_cursor.h"
-#include "cluster/split.h"
 
 /* --- split, and all primaries --- */
 

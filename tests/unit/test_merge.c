@@ -11,7 +11,6 @@
 #include <cmocka.h>
 
 #include "cluster/merge.h"
-#include "cluster/split.h"
 #include "upstream/slot.h"
 
 #define REPLIES_MAX 4

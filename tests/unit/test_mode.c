@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "cluster/mode.h"
+#include "cluster/cluster_internal.h"
 
 static void assert_hidden(const char *reply, const char *expected)
 {

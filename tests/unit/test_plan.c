@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "base/fatal.h"
+#include "cluster/merge.h"
 #include "cluster/plan.h"
-#include "cluster/split.h"
 #include "tests/unit/wire.h"
 #include "upstream/slot.h"
 
