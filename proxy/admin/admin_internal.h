@@ -12,12 +12,11 @@
  *   console_search.c      those at one server
  *   console_unlock.c    a lock that an operator frees
  *   console_totals.c    the numbers of all workers together
- *   console_clients.c   the clients of all workers
- *   console_ask.c       rows that workers write, in steps
- *   console_do.c        commands that change something
- *   console_pause.c     commands that hold requests back, and let them go on
+ *   console_clients.c   the clients of all workers, whose rows the workers write in steps
+ *   console_pause.c     commands that hold requests back, let them go on, reload, or end hasp
  *   console_state.c     a connection's state: it serves, awaits or ends
- *   admin_post.c        messages of other threads to the admin thread
+ *   admin_post.c        jobs on other threads, and what other threads send to the admin thread
+ *   rows.c              how rows are written
  *
  * Each calls only those below it.
  */
@@ -27,20 +26,22 @@
 #include <ev.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "admin/admin.h"
+#include "admin/places.h"
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/slice.h"
 #include "config/match.h"
 #include "lock/model/key_names.h"
 #include "net/mailbox.h"
 #include "net/stream.h"
-#include "admin/places.h"
-#include "admin/rows.h"
 #include "resp/request.h"
-#include "worker/worker_pause.h"
 #include "worker/worker_ask.h"
+#include "worker/worker_pause.h"
 
 #define ADMIN_SCRATCH ((size_t)16 * 1024)
 /* The longest request that the console takes, in bytes. */
@@ -53,6 +54,45 @@
 #define CONSOLE_PATIENCE_SECONDS 10.0
 /* The least delay of the answer to a wrong password; it limits how many can be tried. */
 #define CONSOLE_REFUSAL_SECONDS 1.0
+
+/* --- rows.c --- */
+
+/* What a command of the console shows: an array of rows, each of which has the same
+ * columns, with their names.
+ *
+ *   RESP3   a row is a map                        %2 name value name value
+ *   RESP2   a row is a flat array, as HGETALL's   *4 name value name value */
+
+struct rows {
+	int protocol; /* 2 or 3 */
+	size_t n; /* rows that were begun */
+	size_t left; /* columns that the last one still lacks */
+	struct buf bytes; /* the rows, without the array's header */
+};
+
+/* Appends the header of a map of `n` pairs. */
+void rows_write_map(struct buf *out, int protocol, size_t n);
+
+void rows_init(struct rows *r, int protocol);
+void rows_fini(struct rows *r);
+
+/* A row of `columns`, which must all follow. The row before is whole. */
+void rows_begin(struct rows *r, size_t columns);
+/* A column; NULL as a string is nil. */
+void rows_add_text(struct rows *r, const char *name, struct slice value);
+void rows_add_str(struct rows *r, const char *name, const char *value);
+void rows_add_int(struct rows *r, const char *name, int64_t value);
+
+/* Seconds, as whole ms; 0 for what is negative. */
+void rows_add_ms(struct rows *r, const char *name, double seconds);
+/* Yes or no. */
+void rows_add_bool(struct rows *r, const char *name, bool value);
+
+/* Rows, `n` of them, that were written elsewhere, for the same protocol. */
+void rows_append(struct rows *r, size_t n, struct slice bytes);
+
+/* Appends all of them to `out`. */
+void rows_end(struct rows *r, struct buf *out);
 
 struct console;
 
@@ -159,6 +199,16 @@ void admin_post_stop(struct admin *a);
  * before admin_free(). */
 void admin_answer(struct admin *a, uint64_t console, struct slice answer);
 
+/* Has workers do something, on a thread of its own, and appends the answer; if it appends
+ * nothing, admin_answer() brings the answer later. */
+typedef void console_job_fn(struct admin *a, uint64_t console, const void *arg,
+                            struct buf *out);
+/* Runs `fn`; the console awaits the answer. `arg`: `size` bytes, which are copied. */
+void console_job_begin(struct console *c, console_job_fn *fn, const void *arg, size_t size);
+/* Waits for the jobs in progress. */
+void console_jobs_stop(struct admin *a);
+void console_jobs_free(struct admin *a); /* nothing is in the mailbox any more */
+
 /* --- console.c --- */
 
 /* Takes the connection `fd`. */
@@ -207,27 +257,6 @@ void console_run(struct console *c, console_show_fn *fn);
 /* Waits for the runs in progress. Consoles that asked get no answer. */
 void show_runs_stop(struct admin *a);
 void show_runs_free(struct admin *a); /* nothing is in the mailbox any more */
-
-/* --- console_job.c --- */
-
-/* Has workers do something, on a thread of its own, and appends the answer; if it appends
- * nothing, admin_answer() brings the answer later. */
-typedef void console_job_fn(struct admin *a, uint64_t console, const void *arg,
-                            struct buf *out);
-/* Runs `fn`; the console awaits the answer. `arg`: `size` bytes, which are copied. */
-void console_job_begin(struct console *c, console_job_fn *fn, const void *arg, size_t size);
-/* Waits for the jobs in progress. */
-void console_jobs_stop(struct admin *a);
-void console_jobs_free(struct admin *a); /* nothing is in the mailbox any more */
-
-/* --- console_ask.c --- */
-
-/* Writes some rows, on the worker's thread, from *cursor on, and sets *cursor for the next
- * call; 0 at first. Returns true when there are no more. Must be quick: a tenth of a
- * millisecond. */
-typedef bool console_tell_fn(const struct worker_view *w, uint64_t *cursor, struct rows *rows);
-/* Has each worker add its rows. True if all workers have answered. */
-bool console_ask(struct worker_shared *shared, console_tell_fn *tell, struct rows *rows);
 
 /* --- console_locks.c --- */
 
@@ -283,7 +312,7 @@ console_show_fn console_show_stats, console_show_nodes, console_show_links;
 
 /* --- console_clients.c --- */
 
-bool console_tell_clients(const struct worker_view *w, uint64_t *cursor, struct rows *rows);
+console_show_fn console_show_clients;
 /* KILL CLIENT id */
 void console_kill(struct console *c, const struct resp_view *req, struct buf *out);
 
@@ -292,13 +321,11 @@ void console_kill(struct console *c, const struct resp_view *req, struct buf *ou
 /* UNLOCK key [DB n] FORCE */
 void console_unlock(struct console *c, const struct resp_view *req, struct buf *out);
 
-/* --- console_do.c --- */
+/* --- console_pause.c --- */
 
 void console_reload(struct console *c, const struct resp_view *req, struct buf *out);
 void console_shut_down(struct console *c, const struct resp_view *req, struct buf *out);
 void console_drain(struct console *c, const struct resp_view *req, struct buf *out);
-
-/* --- console_pause.c --- */
 
 void console_pause(struct console *c, const struct resp_view *req, struct buf *out);
 void console_resume(struct console *c, const struct resp_view *req, struct buf *out);

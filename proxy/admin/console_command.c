@@ -2,7 +2,6 @@
 #include <stdint.h>
 
 #include "admin/admin_internal.h"
-#include "admin/rows.h"
 #include "base/clock.h"
 #include "base/quote.h"
 #include "resp/write.h"

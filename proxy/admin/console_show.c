@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "admin/admin_internal.h"
-#include "admin/rows.h"
 #include "base/quote.h"
 #include "client/client.h"
 #include "config/config.h"
@@ -112,11 +111,6 @@ static bool show_workers(const struct show_env *env, struct rows *rows)
 	return true;
 }
 
-static bool show_clients(const struct show_env *env, struct rows *rows)
-{
-	return console_ask(env->shared, console_tell_clients, rows);
-}
-
 /* Answers with a whole file, so that it can be saved. Not on a thread of its own: that would
  * keep the tracker's lock from the workers, because it has a low priority. */
 static void show_discovered(const struct show_env *env, int protocol, struct buf *out)
@@ -153,7 +147,7 @@ static const struct show shows[] = {
 	{ "NODES", NULL, "The servers that hasp speaks to.", console_show_nodes, true },
 	{ "LINKS", NULL, "How many links there are to each server, of which kind.",
 	  console_show_links, true },
-	{ "CLIENTS", NULL, "Each client: what it does, and what it has.", show_clients, true },
+	{ "CLIENTS", NULL, "Each client: what it does, and what it has.", console_show_clients, true },
 	{ "CONFIG", NULL, "The options in force; secrets are ***.", show_config, false },
 	{ "RULES", NULL, "Each rule and guard, and what became of commands on its keys.",
 	  show_rules, false },

@@ -9,11 +9,7 @@
 #include <unistd.h>
 
 #include "admin/http_connections.h"
-#include "admin/http_history.h"
-#include "admin/http_host.h"
-#include "admin/http_metrics.h"
-#include "admin/http_page.h"
-#include "admin/http_status.h"
+#include "admin/http_internal.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"

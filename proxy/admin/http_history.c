@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "admin/http_history.h"
+#include "admin/http_internal.h"
 
 #include <math.h>
 #include <pthread.h>

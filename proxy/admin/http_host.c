@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "admin/http_host.h"
+#include "admin/http_internal.h"
 
 #include <arpa/inet.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "admin/http_status.h"
+#include "admin/http_internal.h"
 
 #include <stdatomic.h>
 #include <time.h>

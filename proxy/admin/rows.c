@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "admin/rows.h"
+#include "admin/admin_internal.h"
 
 #include <inttypes.h>
 

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "admin/http_history.h"
+#include "admin/http_internal.h"
 #include "lock/events/stats.h"
 #include "worker/worker_metrics.h"
 

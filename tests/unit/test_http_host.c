@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "admin/http_host.h"
+#include "admin/http_internal.h"
 #include "tests/unit/inifile.h"
 
 /* Longer than any address. */

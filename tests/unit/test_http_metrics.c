@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "admin/http_metrics.h"
+#include "admin/http_internal.h"
 #include "lock/events/stats.h"
 #include "worker/worker_metrics.h"
 

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "admin/http_status.h"
+#include "admin/http_internal.h"
 #include "lock/events/stats.h"
 #include "tests/unit/inifile.h"
 #include "worker/worker_live.h"

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "admin/rows.h"
+#include "admin/admin_internal.h"
 
 static void assert_shown(struct rows *r, const char *expected)
 {

@@ -12,7 +12,7 @@ cat <<-'END'
 	 *
 	 * Made by embed.sh out of the files of the page: do not edit.
 	 */
-	#include "admin/http_page.h"
+	#include "admin/http_internal.h"
 
 	const char http_page_text[] =
 END

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * http_internal: what http.c answers requests with. http_connections.h has the connections.
+ */
+#ifndef HASP_ADMIN_HTTP_INTERNAL_H
+#define HASP_ADMIN_HTTP_INTERNAL_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "config/types.h"
+#include "worker/worker.h"
+
+/* --- http_page.c --- */
+
+/* The page that `/` is: HTML, style and script in one piece. Its source is in page/,
+ * which embed.sh makes a C file of. */
+
+/* The placeholder of the reply's nonce: the browser runs only scripts that have the nonce. */
+#define HTTP_PAGE_NONCE "@NONCE@"
+
+extern const char http_page_text[];
+
+/* --- http_host.c --- */
+
+/* Checks the header Host. A foreign page that is open in an operator's browser can
+ * give its own name hasp's address (DNS rebinding), and then read hasp's replies as its own.
+ * The page cannot change the header Host. So hasp names keys only if Host is an address,
+ * localhost, or a name in the configuration. */
+
+/* `host`: that header, NULL: there was none. */
+bool http_host_is_allowed(const char *host, const struct config *config);
+
+/* --- http_metrics.c --- */
+
+/* Writes /metrics. Counters of the workers are read as they are, which costs
+ * them nothing; for their nodes and memory they are asked, in one step each. There is a series
+ * for each section of the file and each server, never for a key. */
+
+/* Appends them in Prometheus' text format. From where workers_ask() may be called. */
+void http_metrics_write(struct worker_shared *shared, const struct config *config,
+                        struct buf *out);
+
+/* --- http_history.c --- */
+
+/* What the last minutes were like, for the graphs of the page, so that they are
+ * there when it is opened. A thread of its own looks at counters that the workers write anyway,
+ * now and then, and asks no worker. */
+
+struct http_history;
+
+/* `shared` outlives it. */
+struct http_history *http_history_new(struct worker_shared *shared);
+/* Starts the thread, which takes a sample every two seconds. Returns 0; -1 with the reason
+ * logged. */
+int http_history_start(struct http_history *h) __attribute__((warn_unused_result));
+void http_history_free(struct http_history *h); /* NULL is allowed */
+
+/* Takes a sample. `now`: as clock_now(). */
+void http_history_sample(struct http_history *h, double now);
+
+/* Writes the member "history". From any thread. `now`: as clock_now(). */
+void http_history_write(struct http_history *h, double now, struct json *j);
+
+/* --- http_status.c --- */
+
+/* Writes /status.json: the process, its sections with the counters of their locks,
+ * and the progress of [discover]; the held locks and the waiting clients, the longest first;
+ * the most contended keys, and the last minutes. Its size is bounded whatever clients do.
+ * hasp.ini(5) describes its members. */
+
+/* Appends it. `started`: clock_now() when hasp did. From where workers_ask() may be called. */
+void http_status_write(struct worker_shared *shared, const struct config *config,
+                       struct http_history *history, double started, struct buf *out);
+
+#endif
