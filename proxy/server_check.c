@@ -12,8 +12,7 @@
 #include "resp/write.h"
 #include "server_find.h"
 #include "upstream/ask.h"
-#include "upstream/eviction.h"
-#include "upstream/role.h"
+#include "upstream/decode.h"
 
 #define SERVER_CHECK_MS_MAX 5000
 

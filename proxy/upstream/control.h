@@ -14,8 +14,8 @@
 
 #include "base/metrics.h"
 #include "base/slice.h"
+#include "upstream/decode.h"
 #include "upstream/link.h"
-#include "upstream/role.h"
 
 struct control;
 

@@ -14,7 +14,7 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "upstream/control.h"
-#include "upstream/eviction.h"
+#include "upstream/decode.h"
 #include "upstream/retry.h"
 
 /* A request in flight, or held until its database is selected. */

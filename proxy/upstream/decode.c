@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "upstream/decode.h"
 
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 /* The reader takes up to 100 bytes for each element, and an element has four bytes at least.
@@ -45,4 +47,57 @@ bool reply_error_redirects(const char *error)
 		                             NULL };
 
 	return begins_with_one_of(error, codes);
+}
+
+/* As ROLE words them, and as hasp does. */
+static const struct {
+	const char *told, *name;
+} roles[] = {
+	[ROLE_UNKNOWN] = { "", "unknown" },
+	[ROLE_MASTER] = { "master", "master" },
+	[ROLE_REPLICA] = { "slave", "replica" },
+	[ROLE_SENTINEL] = { "sentinel", "sentinel" },
+};
+
+enum server_role role_of(const redisReply *reply)
+{
+	if (!reply || reply->type != REDIS_REPLY_ARRAY || reply->elements == 0 ||
+	    reply->element[0]->type != REDIS_REPLY_STRING)
+		return ROLE_UNKNOWN;
+	for (enum server_role r = ROLE_MASTER; r <= ROLE_SENTINEL; r++)
+		if (strcmp(reply->element[0]->str, roles[r].told) == 0)
+			return r;
+	return ROLE_UNKNOWN;
+}
+
+const char *role_name(enum server_role role)
+{
+	return roles[role].name;
+}
+
+enum eviction eviction_of(struct slice info, char policy[EVICTION_POLICY_MAX])
+{
+	bool is_known = false, is_limited = false;
+	struct slice line, name, value = SLICE_NONE, found = SLICE_NONE;
+
+	*policy = '\0';
+	while (slice_cut(&info, '\n', &line)) {
+		value = line;
+		if (!slice_cut(&value, ':', &name))
+			continue;
+		if (value.n && value.p[value.n - 1] == '\r')
+			value.n--;
+		if (slice_eq(name, SLICE_LIT("maxmemory"))) {
+			is_known = true;
+			is_limited = !slice_eq(value, SLICE_LIT("0"));
+		} else if (slice_eq(name, SLICE_LIT("maxmemory_policy"))) {
+			found = value;
+		}
+	}
+	if (!is_known || !found.n)
+		return EVICTION_UNKNOWN;
+	if (!is_limited || slice_eq(found, SLICE_LIT("noeviction")))
+		return EVICTION_NEVER;
+	snprintf(policy, EVICTION_POLICY_MAX, "%.*s", (int)found.n, found.p);
+	return EVICTION_WHEN_FULL;
 }

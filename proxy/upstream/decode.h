@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * decode: a reply to hasp's own request, decoded by hiredis' reader.
+ * decode: replies to hasp's own requests, decoded by hiredis' reader, and what some of them say
+ * about a server: its role, whether it evicts keys.
  */
 #ifndef HASP_UPSTREAM_DECODE_H
 #define HASP_UPSTREAM_DECODE_H
@@ -22,5 +23,44 @@ bool reply_error_is_temporary(const char *error);
 /* Does it say that this node of a cluster did not do it, because another one serves the keys,
  * or none does at the moment? */
 bool reply_error_redirects(const char *error);
+
+/* --- role --- */
+
+/* What a server says that it is. Source: https://redis.io/commands/role */
+
+enum server_role {
+	ROLE_UNKNOWN, /* it did not say, or an ACL forbids it to */
+	ROLE_MASTER,
+	ROLE_REPLICA,
+	ROLE_SENTINEL,
+};
+
+/* `reply`: to ROLE; may be an error, or NULL. */
+enum server_role role_of(const redisReply *reply);
+/* For logs: "master", "replica", "sentinel", "unknown". */
+const char *role_name(enum server_role role);
+
+/* --- eviction --- */
+
+/* May a server remove keys by itself when its memory is full? Then it can remove a
+ * lock, or the record of its owner.
+ *
+ * Source: https://redis.io/docs/reference/eviction/ */
+
+/* The hint to the operator, in the log and by `hasp -t`. */
+#define EVICTION_HINT "set maxmemory-policy noeviction, or keep locks on another Redis"
+
+/* For the name of a policy. */
+#define EVICTION_POLICY_MAX 32
+
+enum eviction {
+	EVICTION_UNKNOWN, /* the server does not say */
+	EVICTION_NEVER,
+	EVICTION_WHEN_FULL
+};
+
+/* `info`: the reply to INFO memory. If the server evicts, writes its policy to `policy`, else
+ * "". */
+enum eviction eviction_of(struct slice info, char policy[EVICTION_POLICY_MAX]);
 
 #endif

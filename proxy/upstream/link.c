@@ -506,3 +506,75 @@ void link_resume(struct link *l)
 {
 	stream_resume(&l->stream);
 }
+
+/* --- the requests in flight ----------------------------------------------------------- */
+
+#define CAP_MIN 4
+
+static void fifo_grow(struct fifo *f)
+{
+	uint32_t cap = f->cap ? f->cap * 2 : CAP_MIN;
+	struct inflight *runs = xmalloc(cap * sizeof(*runs));
+
+	for (uint32_t i = 0; f->runs && i < f->nruns; i++)
+		runs[i] = *fifo_at(f, i);
+	free(f->runs);
+	f->runs = runs;
+	f->cap = cap;
+	f->head = 0;
+}
+
+void fifo_grow_push_plain(struct fifo *f, struct link_user *user, uint32_t n)
+{
+	fifo_grow(f);
+	fifo_push_plain(f, user, n);
+}
+
+void fifo_push(struct fifo *f, struct link_user *user, uint16_t flags, void *tag)
+{
+	if (flags == 0) {
+		fifo_push_plain(f, user, 1);
+		return;
+	}
+	if (f->nruns == f->cap)
+		fifo_grow(f);
+	*fifo_at(f, f->nruns++) = (struct inflight){ user, tag, 1, flags };
+}
+
+void fifo_clear(struct fifo *f)
+{
+	free(f->runs);
+	*f = (struct fifo){ 0 };
+}
+
+/* --- links to something in this process ------------------------------------------------- */
+
+/* Links whose far end is no server, but something in this process (link_env.connect):
+ * what the two ends tell each other beside bytes. */
+
+void link_end(struct link *l, const char *reason)
+{
+	link_go_down(l, LINK_BROKEN, reason);
+}
+
+void link_peer_grew(struct link *l)
+{
+	for (struct list *at = l->users.next; at != &l->users; at = at->next) {
+		const struct link_user *u = container_of(at, struct link_user, node);
+		if (u->ops->on_captured)
+			u->ops->on_captured(u->owner);
+	}
+}
+
+void link_peer_ready(struct link *l)
+{
+	stream_peer_ready(&l->stream);
+}
+
+void link_withdraw(struct link *l, struct slice error)
+{
+	struct stream_peer *peer = l->stream.peer;
+
+	if (peer && stream_pending(&l->stream) == 0)
+		peer->ops->on_withdraw(peer, error);
+}

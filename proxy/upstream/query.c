@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "upstream/query.h"
+#include "upstream/watcher_internal.h"
 
 #include "base/buf.h"
 #include "base/fatal.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "upstream/sentinel_events.h"
+#include "upstream/watcher_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,23 +1,115 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * watcher_internal: what the watcher's rounds of questions (watcher.c), what sentinels announce
- * (watcher_hold.c), and the thread (watcher_thread.c) share.
+ * watcher_internal: what the watcher's rounds of questions (watcher.c), and the thread
+ * (watcher_thread.c) share, and the connections to the servers and sentinels.
  */
 #ifndef HASP_UPSTREAM_WATCHER_INTERNAL_H
 #define HASP_UPSTREAM_WATCHER_INTERNAL_H
 
 #include <ev.h>
+#include <hiredis/hiredis.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 #include "net/mailbox.h"
 #include "net/resolve.h"
 #include "net/stream.h"
-#include "upstream/query.h"
-#include "upstream/sentinel_events.h"
+#include "upstream/link.h"
 #include "upstream/sentinels.h"
 #include "upstream/watcher.h"
+
+/* --- query.c --- */
+
+/* Sends a few commands to one server, over a separate connection, which it closes when
+ * all are answered, or the time is over.
+ *
+ *   query_start() --> connect --> [AUTH] commands --> all replies --> done(replies)
+ *                        |           |
+ *                        '-----------'--- it broke, too late ------> done(NULL, why) */
+
+#define QUERY_MAX 4
+
+/* Embedded in its owner; one question at a time. */
+struct query {
+	struct link_env *env;
+	struct link_user user; /* on no link while nothing is asked */
+	struct ev_timer timer;
+	size_t n; /* commands, AUTH not among them */
+	size_t nreplies;
+	redisReply *replies[QUERY_MAX];
+	/* The replies, valid during the call; some may be errors. NULL: `why` says in words
+	 * what was wrong. The next query may be started then. */
+	void (*done)(void *arg, redisReply *const *replies, const char *why);
+	void *arg;
+};
+
+/* `env`: its loop, and whatever links need; its address is set by each query. */
+void query_init(struct query *q, struct link_env *env,
+                void (*done)(void *arg, redisReply *const *replies, const char *why),
+                void *arg);
+
+/* Asks `commands` (`n` of them, QUERY_MAX at most, as they are sent) of the server at
+ * `address`. password NULL: there is no AUTH. That the server refuses AUTH does not matter:
+ * what it then answers to the commands does. */
+void query_start(struct query *q, const struct address *address, const char *user,
+                 const char *password, struct slice commands, size_t n, int64_t timeout_ms);
+bool query_is_running(const struct query *q);
+/* done() will not run. Harmless when nothing is asked. */
+void query_cancel(struct query *q);
+
+/* --- sentinel_events.c --- */
+
+/* Subscribes at all sentinels to the events of one primary's failovers.
+ *
+ * The sentinel that leads a failover publishes each step; no other sentinel publishes any
+ * before the new primary is promoted:
+ *
+ *   select a replica --> tell it to be a primary --> wait --> promoted --> the others follow it
+ *        BEGUN                BEGUN                  BEGUN    PROMOTED       SWITCHED
+ *          |                    |                      |
+ *          '--------------------'----------------------'--> ABORTED
+ *
+ * About a tenth of a second passes between the first two steps, before the replica gets the
+ * command. The other sentinels publish SWITCHED when they hear of the new primary, usually
+ * before the leader.
+ *
+ * Source: sentinelEvent() in Redis' sentinel.c; https://redis.io/docs/management/sentinel */
+
+enum sentinel_event {
+	SENTINEL_BEGUN, /* the primary is going to be replaced, or that goes on */
+	SENTINEL_ABORTED, /* it stays */
+	SENTINEL_PROMOTED, /* this sentinel names the new one from now on */
+	SENTINEL_SWITCHED, /* so does this one, and knows whom the others follow */
+	SENTINEL_NEVENTS,
+};
+
+/* The event that a message means; SENTINEL_NEVENTS: none, or of another primary than `master`.
+ */
+enum sentinel_event sentinel_event_read(struct slice channel, struct slice message,
+                                        const char *master);
+
+struct sentinel_events;
+
+struct sentinel_events_how {
+	const struct link_env *links; /* what all links share; without an address */
+	const char *master; /* its name; outlives the listening */
+	/* `sentinel`: the address, as it was given. May not call functions of this file. */
+	void (*on_event)(void *arg, const char *sentinel, enum sentinel_event event);
+	void *arg;
+};
+
+struct sentinel_events *sentinel_events_new(const struct sentinel_events_how *how);
+/* NULL is allowed. */
+void sentinel_events_free(struct sentinel_events *e);
+
+/* From now on these sentinels are listened to (addresses), and no others. */
+void sentinel_events_listen(struct sentinel_events *e, char *const *names, size_t n);
+
+/* links_reap(): once per turn of the loop. NULL is allowed. */
+void sentinel_events_reap(struct sentinel_events *e);
 
 struct watcher {
 	pthread_t thread;
@@ -43,10 +135,9 @@ struct watcher {
 	double began_at;
 	bool is_anew; /* an announcement was why; also behind its end, until the next round */
 	bool is_anew_due; /* something was announced since it began */
-	/* While a failover is announced that has not come (watcher_hold.c): */
+	/* While a failover is announced that has not come (watcher.c): */
 	char *announcer; /* the sentinel that leads it; NULL: none is announced */
 	struct ev_timer overdue; /* runs until the failover should have come */
-	void (*on_event)(void *w, const char *sentinel, enum sentinel_event event);
 	double heeded_from; /* announcements before this time are not heeded; clock_now() */
 	/* The last report: */
 	char *primary; /* NULL: there is none */

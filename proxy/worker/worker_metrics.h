@@ -13,7 +13,7 @@
 
 #include "base/metrics.h"
 #include "client/client.h"
-#include "upstream/eviction.h"
+#include "upstream/decode.h"
 #include "upstream/link.h"
 #include "worker/worker.h"
 

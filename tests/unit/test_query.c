@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/surroundings.h"
-#include "upstream/query.h"
+#include "upstream/watcher_internal.h"
 
 static struct surroundings around;
 static struct query query;

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "upstream/sentinel_events.h"
 #include "upstream/sentinels.h"
+#include "upstream/watcher_internal.h"
 
 static int set_up(void **state)
 {

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "admin/http_metrics.h"
+#include "admin/http_internal.h"
 #include "inifile.h"
 #include "worker/worker_ask.h"
 #include "worker/worker_internal.h"
