@@ -12,15 +12,87 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
+#include "base/list.h"
 #include "client/client.h"
+#include "client/round.h"
 #include "config/config.h"
 #include "lock/ack/replica_acks.h"
-#include "lock/hold/holds.h"
 #include "lock/deadlock/deadlock.h"
+#include "lock/hold/holds.h"
 #include "lock/queue/waiters.h"
 #include "net/watch.h"
 #include "policy/policy.h"
 #include "worker/worker_internal.h"
+
+/* --- rounds ------------------------------------------------------------------------------- */
+
+/* Carries a question (client/round.h) from worker to worker, by their mailboxes.
+ * A worker that has ended answers nothing, and one that is freed is passed over. */
+
+static void worker_round_deliver(struct message *m);
+
+/* Gives the round to the worker `to`. False: that worker is gone. */
+static bool give(struct round *r, size_t to)
+{
+	struct worker_shared *shared = r->shared;
+	bool there;
+
+	pthread_mutex_lock(&shared->rounds);
+	there = !shared->gone[to];
+	if (there) {
+		r->at = to;
+		mailbox_post(&shared->workers[to]->mailbox, &r->message);
+	}
+	pthread_mutex_unlock(&shared->rounds);
+	return there;
+}
+
+/* Gives the round to the next worker that is not gone; the client's own worker is the last. */
+static void give_next(struct round *r, size_t at)
+{
+	do {
+		at = (at + 1) % r->nworkers;
+		r->cursor = 0;
+		if (give(r, at))
+			return;
+	} while (at != r->home);
+	r->end(r, false);
+}
+
+/* On the worker's thread; if the worker has ended, on the thread of worker_join(). */
+static void worker_round_deliver(struct message *m)
+{
+	struct round *r = container_of(m, struct round, message);
+	struct worker *w = r->shared->workers[r->at];
+	bool ended = atomic_load(&w->ended);
+
+	if (!ended && !r->step(r, &w->clients))
+		mailbox_post(&w->mailbox, &r->message);
+	else if (r->at != r->home)
+		give_next(r, r->at);
+	else
+		r->end(r, !ended);
+}
+
+void worker_round_begin(void *arg, struct round *r)
+{
+	struct worker *w = arg;
+
+	r->message.deliver = worker_round_deliver;
+	r->shared = w->shared;
+	r->home = (size_t)w->number;
+	pthread_mutex_lock(&w->shared->rounds);
+	r->nworkers = w->shared->nworkers;
+	pthread_mutex_unlock(&w->shared->rounds);
+	give_next(r, r->home);
+}
+
+void worker_round_leave(struct worker *w)
+{
+	pthread_mutex_lock(&w->shared->rounds);
+	w->shared->gone[w->number] = true;
+	pthread_mutex_unlock(&w->shared->rounds);
+}
 
 #define SWEEP_SECONDS 1.0
 /* hasp's own calls that wait for Redis may use a quarter of memory_limit on top of it. */

@@ -2,14 +2,14 @@
  *
  * worker_internal: a worker, and the files that make it.
  *
- *   worker.c            beginning and end, the loop, the commands of other threads
+ *   worker.c            beginning and end, the loop, the commands of other threads; a client's
+ *                       questions to all workers
  *   worker_topology.c   which Redis: its topology, the cluster before it, where slots moved to
  *   worker_node.c       a node that comes up, moves or changes
  *   worker_quorum.c     the quorum that has the locks of verbs, or of rules
  *   workers.c           the state that workers share; sends each of them the primary's address
  *   worker_ask.c        questions of other threads to all workers
  *   worker_live.c       the locks and waiters of all workers, by worker_ask.c
- *   worker_round.c      a client's questions to all workers
  *   worker_pause.c      holds requests back while Redis is restarted
  *
  * Each calls only those below it; but only other threads call workers.c, and ask.
@@ -150,7 +150,7 @@ void worker_node_recheck_guards(struct worker *w);
  * cannot be asked, such commands pass as they came. */
 void worker_node_ask_about_unmet(struct worker *w);
 
-/* --- worker_round.c ----------------------------------------------------------------------- */
+/* --- worker.c ----------------------------------------------------------------------------- */
 
 struct round;
 
