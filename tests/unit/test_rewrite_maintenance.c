@@ -93,23 +93,6 @@ static void test_many_locks_are_looked_at_by_one_call(void **state)
 	assert_calls(SCRIPT_RECHECK, "4 a b hasp:queue:{a} hasp:queue:{b} 7 8");
 }
 
-static void test_who_has_a_lock_is_asked_by_how_it_was_come_upon(void **state)
-{
-#define TRACED "4 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} 9 "
-
-	(void)state;
-	assert_int_equal(rewrite_owners(&out, SLICE_LIT("k"), LOCK_TRACE_RECORD, 9, &own),
-	                 SCRIPT_OWNERS);
-	assert_calls(SCRIPT_OWNERS, TRACED "record");
-	buf_clear(&out);
-	rewrite_owners(&out, SLICE_LIT("k"), LOCK_TRACE_SIDECAR, 9, &own);
-	assert_calls(SCRIPT_OWNERS, TRACED "sidecar");
-	buf_clear(&out);
-	rewrite_owners(&out, SLICE_LIT("k"), LOCK_TRACE_KEY, 9, &own);
-	assert_calls(SCRIPT_OWNERS, TRACED "value");
-#undef TRACED
-}
-
 static void test_a_try_is_looked_at_and_left_by_its_ticket(void **state)
 {
 	struct lock_try t = { .id = { LOCK_KIND_RULE, SLICE_LIT("k"), SLICE_LIT("t") },
@@ -149,7 +132,6 @@ int main(void)
 		TEST(test_a_release_hands_off),
 		TEST(test_an_operator_names_no_owner),
 		TEST(test_many_locks_are_looked_at_by_one_call),
-		TEST(test_who_has_a_lock_is_asked_by_how_it_was_come_upon),
 		TEST(test_a_try_is_looked_at_and_left_by_its_ticket),
 	};
 

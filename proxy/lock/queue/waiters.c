@@ -248,11 +248,6 @@ void waiters_forget(struct waiters *all, struct node *n)
 	queue_node_remove(at);
 }
 
-struct slice waiters_number(const struct waiters *all)
-{
-	return slice_of(all->number, NUMBER_DIGITS);
-}
-
 struct slice waiters_ticket(struct waiters *all)
 {
 	static const char digits[] = "0123456789abcdef";

@@ -64,10 +64,6 @@ void waiters_rerouted(struct waiters *w);
 /* Returns a new name for one try of this worker to take a lock. Valid until the next call. */
 struct slice waiters_ticket(struct waiters *w);
 
-/* Returns the prefix of this worker's tickets, up to the dash; no other worker's tickets begin
- * with it. Any thread may read it. */
-struct slice waiters_number(const struct waiters *w);
-
 /* script_jobs_how(), script_jobs_naming() */
 struct rewrite_how waiters_how(struct waiters *w, int db);
 enum key_naming waiters_naming(const struct waiters *w);

@@ -187,22 +187,3 @@ enum script_id rewrite_dequeue(struct buf *out, const struct lock_try *t, bool u
 	resp_write_bulk_str(out, undo ? "undo" : "tell");
 	return SCRIPT_DEQUEUE;
 }
-
-enum script_id rewrite_owners(struct buf *out, struct slice key, enum lock_trace trace,
-                              size_t most, const struct rewrite_how *how)
-{
-	static const char *const words[] = {
-		[LOCK_TRACE_RECORD] = "record",
-		[LOCK_TRACE_SIDECAR] = "sidecar",
-		[LOCK_TRACE_KEY] = "value",
-	};
-
-	script_call_begin(out, SCRIPT_OWNERS, how, 4, 2);
-	resp_write_bulk(out, key);
-	key_names_write_bulk(out, how->naming, KEY_NAME_FENCE, key);
-	key_names_write_bulk(out, how->naming, KEY_NAME_QUEUE, key);
-	key_names_write_bulk(out, how->naming, KEY_NAME_OWNER, key);
-	resp_write_bulk_int(out, (long long)most);
-	resp_write_bulk_str(out, words[trace]);
-	return SCRIPT_OWNERS;
-}

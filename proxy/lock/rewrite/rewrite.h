@@ -245,15 +245,6 @@ struct lock_place {
 };
 enum script_id rewrite_recheck(struct buf *out, const struct lock_place *v, size_t n,
                                const struct rewrite_how *how);
-/* Asks for the owners, at most `most`, of a lock that hasp found by one of its keys: owners.lua
- * describes the answer. */
-enum lock_trace {
-	LOCK_TRACE_RECORD, /* found by its record's name */
-	LOCK_TRACE_SIDECAR, /* found by its sidecar's name */
-	LOCK_TRACE_KEY, /* found by its own name: its rule has owner = value */
-};
-enum script_id rewrite_owners(struct buf *out, struct slice key, enum lock_trace trace,
-                              size_t most, const struct rewrite_how *how);
 /* Takes the try out of the queue; `undo`: also releases a lock that it got. If the place is not
  * known, the caller appends one more bulk: how many ms ago the try was sent
  * (script_job_repeat()). */
