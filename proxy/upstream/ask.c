@@ -27,13 +27,10 @@ struct ask_session {
 	struct link_env env;
 	struct link_user user;
 	struct ev_timer timer; /* ask.timeout_ms */
-	struct ev_timer pause; /* before `next` is sent */
 	const struct ask *how;
-	size_t nasked; /* requests that are answered before the next are sent, or it ends */
-	struct buf next; /* what ask.next() has appended */
 	bool done; /* all was answered */
 	bool auth_due; /* the next reply is AUTH's */
-	size_t nanswered; /* of these */
+	size_t nanswered; /* requests */
 	struct buf said; /* the error that came last, the login's included; empty: none did */
 	struct buf *why; /* the caller's */
 };
@@ -45,7 +42,6 @@ static void ask_end(struct ask_session *a, const char *why)
 	if (why)
 		buf_puts(a->why, why);
 	ev_timer_stop(a->loop, &a->timer);
-	ev_timer_stop(a->loop, &a->pause);
 	link_close(a->user.link);
 	ev_break(a->loop, EVBREAK_ALL);
 }
@@ -57,24 +53,6 @@ static void ask_on_auth(struct ask_session *a, const redisReply *reply)
 		quote_append(a->how->refusal, slice_of(reply->str, (size_t)reply->len));
 }
 
-/* All that was asked is answered. */
-static void ask_go_on(struct ask_session *a)
-{
-	double pause = 0;
-	size_t n = a->how->next ? a->how->next(a->how->arg, &a->next, &pause) : 0;
-
-	if (n == 0) {
-		a->done = true;
-		ask_end(a, NULL);
-		return;
-	}
-	a->nasked = n;
-	a->nanswered = 0;
-	ev_timer_stop(a->loop, &a->timer);
-	ev_timer_set(&a->pause, pause, 0);
-	ev_timer_start(a->loop, &a->pause);
-}
-
 static void ask_on_answer(struct ask_session *a, const redisReply *reply)
 {
 	if (!reply) {
@@ -82,8 +60,10 @@ static void ask_on_answer(struct ask_session *a, const redisReply *reply)
 		return;
 	}
 	a->how->on_reply(a->how->arg, a->nanswered++, reply);
-	if (a->nanswered == a->nasked)
-		ask_go_on(a);
+	if (a->nanswered < a->how->nrequests)
+		return;
+	a->done = true;
+	ask_end(a, NULL);
 }
 
 static void ask_on_reply(void *owner, void *tag, const struct resp_reply *r,
@@ -150,19 +130,6 @@ static void ask_send(struct ask_session *a, struct slice request)
 	link_expect(&a->user, LINK_NOTIFY | LINK_CAPTURE | LINK_DISCARD, NULL);
 }
 
-static void ask_on_pause(struct ev_loop *loop, struct ev_timer *t, int revents)
-{
-	struct ask_session *a = t->data;
-
-	(void)revents;
-	link_send(a->user.link, buf_slice(&a->next));
-	buf_clear(&a->next);
-	for (size_t i = 0; i < a->nasked; i++)
-		link_expect(&a->user, LINK_NOTIFY | LINK_CAPTURE | LINK_DISCARD, NULL);
-	ev_timer_set(&a->timer, (double)a->how->timeout_ms / 1000, 0);
-	ev_timer_start(loop, &a->timer);
-}
-
 static void ask_log_in(struct ask_session *a, const struct ask *how)
 {
 	struct slice words[3] = { SLICE_LIT("AUTH") };
@@ -200,8 +167,6 @@ static void ask_session_init(struct ask_session *a, const struct ask *how)
 	ev_timer_init(&a->timer, ask_on_timer, (double)how->timeout_ms / 1000, 0);
 	a->timer.data = a;
 	ev_timer_start(a->loop, &a->timer);
-	ev_timer_init(&a->pause, ask_on_pause, 0, 0);
-	a->pause.data = a;
 }
 
 static void ask_session_fini(struct ask_session *a)
@@ -213,15 +178,12 @@ static void ask_session_fini(struct ask_session *a)
 	watch_loop_free(a->loop);
 	tls_resume_clear(&a->env.tls_resume);
 	free(a->env.scratch);
-	buf_release(&a->next);
 	buf_release(&a->said);
 }
 
 int ask_server(const struct ask *how, struct buf *why)
 {
 	struct ask_session a = { .how = how,
-		                 .nasked = how->nrequests,
-		                 .next = BUF_INIT,
 		                 .said = BUF_INIT,
 		                 .why = why };
 

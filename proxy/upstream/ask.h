@@ -19,15 +19,11 @@ struct ask {
 	struct address address;
 	const char *user, *password; /* NULL: none */
 	struct dial_tls tls;
-	int64_t timeout_ms; /* for all of it together, or for what next() asks at a time; > 0 */
+	int64_t timeout_ms; /* for all of it together; > 0 */
 	const struct slice *requests; /* in the order in which they are sent; at least one */
 	size_t nrequests;
 	/* The reply to request `i`, which may be an error. */
 	void (*on_reply)(void *arg, size_t i, const redisReply *reply);
-	/* All have been answered: what is asked next, over the same connection. Appends the
-	 * requests, and returns how many they are, the first of which is request 0 then; they
-	 * are sent in *pause seconds, which is 0. Returns 0: that was all. NULL: it was. */
-	size_t (*next)(void *arg, struct buf *requests, double *pause);
 	void *arg;
 	struct buf *refusal; /* gets the error that answers the login; may be NULL */
 };
