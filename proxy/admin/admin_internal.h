@@ -8,8 +8,6 @@
  *   console_show.c      SHOW
  *   console_run.c       a SHOW that asks the workers, on a thread of its own
  *   console_locks.c     the locks, guards and waiters of all workers
- *   console_others.c    the locks that Redis has, including those of other hasps
- *   console_search.c      those at one server
  *   console_unlock.c    a lock that an operator frees
  *   console_totals.c    the numbers of all workers together
  *   console_clients.c   the clients of all workers, whose rows the workers write in steps
@@ -138,7 +136,6 @@ struct admin {
 	size_t nlisteners;
 	struct list consoles; /* open; their places */
 	struct list show_runs; /* console_run.c */
-	_Atomic bool ending; /* searches and jobs on their own threads must end soon */
 	struct list jobs; /* struct console_job */
 	struct list dead; /* closed, to be freed */
 	size_t nconsoles; /* in `consoles` */
@@ -235,9 +232,9 @@ void console_command_run(struct console *c, const struct resp_view *req, struct 
 /* --- console_show.c --- */
 
 void console_show(struct console *c, const struct resp_view *req, struct buf *out);
-/* Returns the i-th word that SHOW takes, counted from 0, with the argument after it or NULL,
- * and its help text; NULL: there are no more. */
-const char *console_show_name(size_t i, const char **arg, const char **help);
+/* Returns the i-th word that SHOW takes, counted from 0, with its help text; NULL: there are no
+ * more. */
+const char *console_show_name(size_t i, const char **help);
 
 /* --- console_run.c --- */
 
@@ -245,7 +242,6 @@ const char *console_show_name(size_t i, const char **arg, const char **help);
 struct show_env {
 	struct worker_shared *shared;
 	struct config *config; /* in force */
-	const _Atomic bool *ending; /* admin.ending */
 };
 /* Returns whether all workers that were asked have answered. */
 typedef bool console_show_fn(const struct show_env *env, struct rows *rows);
@@ -260,51 +256,7 @@ void show_runs_free(struct admin *a); /* nothing is in the mailbox any more */
 
 /* --- console_locks.c --- */
 
-console_show_fn console_show_locks, console_show_all_locks;
-console_show_fn console_show_guards, console_show_waiters;
-
-/* --- console_others.c --- */
-
-/* A lock and its owner, as Redis has them. */
-struct other_owner {
-	int db;
-	bool ours; /* this process took it */
-	int64_t left_ms; /* of the lease; -1: it has none */
-	int64_t waiters; /* of all hasps */
-	long long fence; /* 0: none */
-	struct slice key,
-		token; /* in `bytes`; without a token the lock's value names the owner */
-	char *bytes;
-};
-
-struct other_owners {
-	size_t n;
-	struct other_owner *v; /* in order of database and key, without duplicates */
-	struct buf missing; /* the servers that were not searched, and why; empty: none */
-};
-
-/* Finds the locks on the upstream's servers, and their owners, over connections of its own.
- * Takes a while, and ends early when env->ending. others_fini() is due. */
-void others_find(const struct show_env *env, struct other_owners *o);
-void others_fini(struct other_owners *o);
-/* In their order. */
-int others_compare(const struct other_owner *a, const struct other_owner *b);
-
-/* --- console_search.c --- */
-
-/* The terms of a search for locks. */
-struct search_terms {
-	const struct config *config;
-	struct matcher *matcher; /* of `config`; NULL: no rule has owner = value */
-	enum key_naming naming;
-	size_t nworkers; /* of this process */
-	char workers[WORKERS_MAX][24]; /* waiters_number() of each */
-	double until; /* by clock_now() */
-	const _Atomic bool *ending;
-};
-/* Goes through the server at `address`, and adds those that it has to `found`. */
-void console_search(const struct search_terms *t, const char *address,
-                    struct other_owners *found);
+console_show_fn console_show_locks, console_show_guards, console_show_waiters;
 
 /* --- console_totals.c --- */
 

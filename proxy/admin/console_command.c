@@ -164,7 +164,7 @@ static void run_show(struct console *c, const struct resp_view *req, struct buf 
 }
 
 static const struct console_command console_commands[] = {
-	{ "SHOW", "what [ALL]", "Shows HELP, or one of what follows.", 2, 3, false, run_show },
+	{ "SHOW", "what", "Shows HELP, or one of what follows.", 2, 2, false, run_show },
 	{ "RELOAD", "",
 	  "Reads the configuration again, as SIGHUP does; answers when it is done.", 1, 1,
 	  false, console_reload },
@@ -209,8 +209,7 @@ static void add_help(struct rows *r, const char *name, const char *args, const c
 static void run_help(struct console *c, const struct resp_view *req, struct buf *out)
 {
 	struct rows rows;
-	const char *what, *arg, *help;
-	char args[64];
+	const char *what, *help;
 
 	(void)req;
 	rows_init(&rows, c->protocol);
@@ -219,10 +218,8 @@ static void run_help(struct console *c, const struct resp_view *req, struct buf 
 			add_help(&rows, console_commands[i].name, console_commands[i].args,
 			         console_commands[i].help);
 	}
-	for (size_t i = 0; (what = console_show_name(i, &arg, &help)); i++) {
-		snprintf(args, sizeof(args), arg ? "%s %s" : "%s", what, arg);
-		add_help(&rows, "SHOW", args, help);
-	}
+	for (size_t i = 0; (what = console_show_name(i, &help)); i++)
+		add_help(&rows, "SHOW", what, help);
 	rows_end(&rows, out);
 	rows_fini(&rows);
 }

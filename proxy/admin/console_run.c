@@ -12,7 +12,6 @@
  * any number of consoles. Writing 100,000 rows takes a while: if processors are short, the
  * workers come first.
  */
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
@@ -52,7 +51,7 @@ void console_show_write(const struct show_env *env, int protocol, console_show_f
 
 static void show_run_write(struct show_run *r)
 {
-	const struct show_env env = { r->admin->shared, r->config, &r->admin->ending };
+	const struct show_env env = { r->admin->shared, r->config };
 
 	console_show_write(&env, r->protocol, r->fn, &r->out);
 	mailbox_post(&r->admin->mailbox, &r->done);
@@ -160,7 +159,6 @@ void console_run(struct console *c, console_show_fn *fn)
 
 void show_runs_stop(struct admin *a)
 {
-	atomic_store(&a->ending, true);
 	for (struct list *at = a->show_runs.next; at != &a->show_runs; at = at->next) {
 		struct show_run *r = container_of(at, struct show_run, node);
 

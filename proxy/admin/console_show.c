@@ -10,7 +10,6 @@
 
 struct show {
 	const char *name;
-	const char *arg; /* the word after it; NULL: none */
 	const char *help;
 	console_show_fn *run; /* NULL: show_discovered(), which has no rows */
 	bool asks; /* the workers, which may take a while */
@@ -134,49 +133,45 @@ static void show_discovered(const struct show_env *env, int protocol, struct buf
 }
 
 static const struct show shows[] = {
-	{ "VERSION", NULL, "This hasp's version.", show_version, false },
-	{ "LOCKS", NULL, "The locks that clients have: the 100 held longest.",
-	  console_show_locks, true },
-	{ "LOCKS", "ALL", "All of them.", console_show_all_locks, true },
-	{ "WAITERS", NULL, "The clients that stand in line for a lock or a guard.",
+	{ "VERSION", "This hasp's version.", show_version, false },
+	{ "LOCKS", "The locks that clients have, the longest held first.", console_show_locks,
+	  true },
+	{ "WAITERS", "The clients that stand in line for a lock or a guard.",
 	  console_show_waiters, true },
-	{ "GUARDS", NULL, "The guarded keys that clients have read and may write.",
+	{ "GUARDS", "The guarded keys that clients have read and may write.",
 	  console_show_guards, true },
-	{ "STATS", NULL, "What was done so far, with all commands and by all rules together.",
+	{ "STATS", "What was done so far, with all commands and by all rules together.",
 	  console_show_stats, false },
-	{ "NODES", NULL, "The servers that hasp speaks to.", console_show_nodes, true },
-	{ "LINKS", NULL, "How many links there are to each server, of which kind.",
+	{ "NODES", "The servers that hasp speaks to.", console_show_nodes, true },
+	{ "LINKS", "How many links there are to each server, of which kind.",
 	  console_show_links, true },
-	{ "CLIENTS", NULL, "Each client: what it does, and what it has.", console_show_clients, true },
-	{ "CONFIG", NULL, "The options in force; secrets are ***.", show_config, false },
-	{ "RULES", NULL, "Each rule and guard, and what became of commands on its keys.",
+	{ "CLIENTS", "Each client: what it does, and what it has.", console_show_clients, true },
+	{ "CONFIG", "The options in force; secrets are ***.", show_config, false },
+	{ "RULES", "Each rule and guard, and what became of commands on its keys.",
 	  show_rules, false },
-	{ "MEMORY", NULL, "Each worker's clients, and the bytes that are kept for them.",
+	{ "MEMORY", "Each worker's clients, and the bytes that are kept for them.",
 	  show_workers, true },
-	{ "DISCOVERED", NULL, "What was discovered so far: a file with sections for it.", NULL,
+	{ "DISCOVERED", "What was discovered so far: a file with sections for it.", NULL,
 	  false },
 };
 #define NSHOWS (sizeof(shows) / sizeof(shows[0]))
 
-const char *console_show_name(size_t i, const char **arg, const char **help)
+const char *console_show_name(size_t i, const char **help)
 {
 	if (i >= NSHOWS)
 		return NULL;
-	*arg = shows[i].arg;
 	*help = shows[i].help;
 	return shows[i].name;
 }
 
 static bool is_asked(const struct show *s, const struct resp_view *req)
 {
-	if (!slice_is(req->argv[1], s->name))
-		return false;
-	return s->arg ? req->argc == 3 && slice_is(req->argv[2], s->arg) : req->argc == 2;
+	return req->argc == 2 && slice_is(req->argv[1], s->name);
 }
 
 void console_show(struct console *c, const struct resp_view *req, struct buf *out)
 {
-	const struct show_env env = { c->admin->shared, c->admin->config, &c->admin->ending };
+	const struct show_env env = { c->admin->shared, c->admin->config };
 
 	for (size_t i = 0; i < NSHOWS; i++) {
 		if (!is_asked(&shows[i], req))
@@ -189,9 +184,5 @@ void console_show(struct console *c, const struct resp_view *req, struct buf *ou
 			console_show_write(&env, c->protocol, shows[i].run, out);
 		return;
 	}
-	if (req->argc == 2)
-		buf_printf(out, "-ERR unknown SHOW %s; try SHOW HELP\r\n", QUOTE(req->argv[1]));
-	else
-		buf_printf(out, "-ERR unknown SHOW %s %s; try SHOW HELP\r\n",
-		           QUOTE(req->argv[1]), QUOTE(req->argv[2]));
+	buf_printf(out, "-ERR unknown SHOW %s; try SHOW HELP\r\n", QUOTE(req->argv[1]));
 }
