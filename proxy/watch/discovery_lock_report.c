@@ -67,6 +67,7 @@ struct lock_use discovery_lock_use(const struct lock_sums *l)
 		                  .owner = v.owner,
 		                  .owner_is_open = v.owner_is_open,
 		                  .renew_is_open = v.renew_is_open,
+		                  .is_left = v.is_left,
 		                  .may_count = verdict_may_count(l),
 		                  .is_returned = l->n[SEEN_RETURNED] > 0,
 		                  .needs_rule = verdict_is_harmed(l) || is_at_risk(l),

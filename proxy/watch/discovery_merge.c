@@ -317,6 +317,24 @@ static void fit_line(struct buf *pattern)
 	*pattern = cut;
 }
 
+/* Are locks that are taken like these, and whose names differ in part `i` only, left to expire?
+ */
+static bool are_likes_left(const struct merging *m, const struct candidate *first, size_t i)
+{
+	const struct lock_use *use = &first->lock;
+	struct buf pattern = BUF_INIT;
+	const struct widening *w;
+	bool left = false;
+
+	parts_put_widened(&pattern, first->group->node.key, i);
+	w = widening_get(m, buf_slice(&pattern));
+	for (size_t j = 0; j < w->n; j++)
+		left |= w->v[j]->lock.is_left && w->v[j]->lock.ways == use->ways &&
+		        w->v[j]->lock.lease_ms == use->lease_ms;
+	buf_release(&pattern);
+	return left;
+}
+
 /* The first candidate, and those that are one pattern with it. */
 static void merge_one(const struct merging *m, struct candidate *first, struct finding *f)
 {
@@ -327,6 +345,7 @@ static void merge_one(const struct merging *m, struct candidate *first, struct f
 
 	for (i = 1; i < MERGED_PARTS && parts_part_of(s->node.key, i, &part); i++) {
 		w = widens(m, first, i, &f->pattern);
+		f->lock.likes_left |= m->kind == FINDING_LOCK && are_likes_left(m, first, i);
 		if (w)
 			break;
 	}

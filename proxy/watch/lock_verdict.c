@@ -196,15 +196,16 @@ struct lock_verdict lock_verdict(const struct lock_sums *l)
 	else
 		v.owner_is_open = l->n[SEEN_STRANGE] > 0 &&
 		                  own_deletes * 2 < less(lock_taken(l), v.unreleased);
+	v.is_left = v.unreleased * UNRELEASED_SHARE > lock_taken(l);
 	if (v.late) {
 		v.renew = true;
-		v.renew_is_open = v.unreleased * UNRELEASED_SHARE > lock_taken(l) ||
+		v.renew_is_open = v.is_left || l->likes_left ||
 		                  v.unreleased * LATE_SHARE_OPEN > v.late;
 	} else if (v.hopped && v.stolen && v.unreleased) {
 		/* A DEL of a pool that removed another holder's lock may have come late. */
 		v.renew = v.renew_is_open = true;
 	} else {
-		v.renew = v.unreleased == 0 && l->lease_ms_min > 0 &&
+		v.renew = v.unreleased == 0 && !l->likes_left && l->lease_ms_min > 0 &&
 		          l->held.total >= HELD_ENOUGH &&
 		          v.longest > HELD_SHARE * (double)l->lease_ms_min / 1e3;
 	}

@@ -93,6 +93,8 @@ struct lock_sums {
 	uint64_t tries[WAYS]; /* that were refused */
 	uint64_t n[SEEN_EVENTS];
 	bool is_rule; /* a rule says that these are locks */
+	bool likes_left; /* in a finding: locks like these, of a name like theirs, were left to
+	                  * expire */
 	double least_left; /* seconds of the expiry that were left at a release that was not
 	                    * SEEN_NARROW, at least; 0: there was none */
 	double lapsed_longest; /* seconds from taking a lock to SEEN_LAPSED, at most */
@@ -376,7 +378,7 @@ void discovery_put_guard(struct buf *out, const struct finding *f, const char *n
 struct lock_use {
 	unsigned ways; /* bits of enum lock_way */
 	const char *owner;
-	bool owner_is_open, renew_is_open, may_count, is_returned;
+	bool owner_is_open, renew_is_open, is_left, may_count, is_returned;
 	bool needs_rule; /* harm or risk was seen */
 	int64_t lease_ms;
 };
@@ -403,6 +405,7 @@ struct lock_verdict {
 	const char *owner; /* for the rule */
 	bool owner_is_open; /* the evidence does not decide: `owner` is a guess */
 	bool renew;
+	bool is_left; /* too many locks are left to expire for renewal */
 	bool renew_is_open; /* some holders outlived their lock, others let it expire */
 	uint64_t own; /* releases by the connection that took the lock */
 	uint64_t hopped; /* releases by another connection of the owner's pool */

@@ -334,6 +334,25 @@ static void script_locks_that_are_released_late_are_not_forgotten(void **state)
 	assert_told(f, "\n[lock a]\npattern = lock:a\nowner = value\nrenew = yes\n");
 }
 
+/* The lock is late now and then; the other one, of a name like it, is forgotten, too. */
+static void a_lock_is_not_renewed_where_another_of_such_a_name_was_forgotten(void **state)
+{
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < 40; i++) {
+		const char *key = i % 2 ? "jobs:red" : "jobs:green";
+		take(f, i % 2, key);
+		f->now += i % 4 == 0 || i % 10 == 5 ? 1.1 : 0;
+		if (i % 10 == 5)
+			tracker_deleted(by(f, i % 2, key), TRACKER_WAS_GONE);
+		else if (i % 4)
+			release(f, i % 2, key);
+	}
+	assert_told(f, "Question: is a lock left to expire on purpose");
+	assert_told(f, "\n;[lock jobs-red]\n");
+	assert_not_told(f, "\n[lock jobs-red]");
+}
+
 static void script_locks_whose_owners_look_before_DEL_are_locks(void **state)
 {
 	struct fixture *f = *state;
@@ -1382,6 +1401,7 @@ int main(void)
 		TEST(script_locks_that_are_outlived_or_forgotten_get_a_question),
 		TEST(script_locks_that_are_released_late_are_not_forgotten),
 		TEST(script_locks_whose_owners_look_before_DEL_are_locks),
+		TEST(a_lock_is_not_renewed_where_another_of_such_a_name_was_forgotten),
 		TEST(a_lock_that_is_released_by_its_token_is_not_made_by_its_script),
 		TEST(what_is_written_beside_a_counter_is_not_left_to_its_lock),
 		TEST(one_of_another_name_may_just_be_a_count),
