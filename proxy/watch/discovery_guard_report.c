@@ -184,12 +184,12 @@ static void put_reads(struct buf *out, const struct finding *f)
 	buf_puts(out, ";   ");
 	discovery_put_number(out, f->nread - f->guard.written_back);
 	if (!can_check(f)) {
-		buf_puts(out, " reads were not written back: each would keep the guard until "
-		              "its lease "
-		              "ends.\n"
-		              ";   Question: which clients only read? Name them in `except`; "
-		              "then use "
-		              "this section, and remove each leading \";\".\n");
+		buf_puts(out,
+		         " reads were not written back: each would keep the guard until its "
+		         "lease ends. (strategy = check, which lets readers pass, guards "
+		         "strings only.)\n"
+		         ";   Question: which clients only read? Name them in `except`; then "
+		         "use this section, and remove each leading \";\".\n");
 		return;
 	}
 	buf_puts(out,

@@ -814,6 +814,20 @@ static void a_write_over_another_s_is_a_lost_update(void **state)
 	assert_told(f, "[guard stock]\npattern = stock:*\nacquire_on = GET\nwait = 2s\n");
 }
 
+static void hashes_that_are_read_mostly_get_a_question(void **state)
+{
+	struct fixture *f = *state;
+
+	write_value(f, 0, "10");
+	for (size_t i = 0; i < CLIENTS; i++)
+		tracker_read(by(f, i, "stock:7"), READ_HGET);
+	write_value(f, 1, "9");
+	write_value(f, 2, "8");
+	assert_told(f, "2 reads were not written back");
+	assert_told(f, "strategy = check, which lets readers pass, guards strings only");
+	assert_told(f, ";[guard stock]\n;pattern = stock:*\n;acquire_on = HGET\n;wait = 2s\n");
+}
+
 /* So that all who come at once have their turn, also where each takes its time. */
 static void a_guard_is_waited_for_longer_where_many_come_and_take_long(void **state)
 {
@@ -1427,6 +1441,7 @@ int main(void)
 		TEST(a_try_long_after_the_last_one_is_another_wait),
 		TEST(none_where_a_connection_refuses_itself),
 		TEST(a_write_over_another_s_is_a_lost_update),
+		TEST(hashes_that_are_read_mostly_get_a_question),
 		TEST(a_guard_is_waited_for_longer_where_many_come_and_take_long),
 		TEST(a_client_that_writes_back_what_it_has_read_overwrites_too),
 		TEST(a_cache_that_is_refreshed_early_is_proposed_as_a_comment),
