@@ -19,16 +19,12 @@
  * has several holders, whose releases would wait behind the tries. */
 static int lock_wait_seconds(const struct lock_sums *l)
 {
-	static const int steps[] = { 1, 2, 5, 10 };
+	static const int steps[] = { 1, 2, 5, 10, 0 };
 	uint64_t tries = l->tries[WAY_SETNX] + l->tries[WAY_SET_NX];
-	double usual = durations_at(&l->waited, 0.9);
-	size_t i = 0;
 
 	if (tries == 0 || l->n[SEEN_RETRIED] * 2 < tries || l->n[SEEN_REFUSED_OWN] > 0)
 		return 0;
-	while (i < sizeof(steps) / sizeof(*steps) - 1 && steps[i] < usual)
-		i++;
-	return steps[i];
+	return words_round_up(steps, durations_at(&l->waited, 0.9));
 }
 
 /* Nobody looked whose lock it was, but nothing hints that it was ever another's, and no holder
@@ -83,104 +79,54 @@ bool discovery_locks_are_alike(const struct lock_use *a, const struct lock_use *
 	       b->lease_ms <= LEASES_ALIKE * a->lease_ms;
 }
 
-static bool has_fixed_part(const struct finding *f)
-{
-	struct slice p = buf_slice(&f->pattern);
-
-	for (size_t i = 0; i < p.n; i++)
-		if (p.p[i] != '*' && p.p[i] != '?')
-			return true;
-	return false;
-}
-
 bool discovery_lock_is_proposed(const struct finding *f)
 {
-	if (!has_fixed_part(f) || f->caught)
+	if (!finding_has_name(f) || f->caught)
 		return false;
 	return verdict_is_harmed(&f->lock) || (f->nothers == 0 && is_at_risk(&f->lock));
 }
 
 /* --- words -------------------------------------------------------------------------------- */
 
-static void put_ways(struct buf *out, const struct lock_sums *l)
-{
-	static const char *const names[] = { "SETNX", "SET NX", "INCR", "SET", "a script" };
-	const char *before = "";
-
-	for (size_t i = 0; i < WAYS; i++) {
-		if (!l->taken[i])
-			continue;
-		buf_printf(out, "%s%s", before, names[i]);
-		before = ", ";
-	}
-}
-
 static void put_lock_use(struct buf *out, const struct finding *f)
 {
+	static const char *const names[] = { "SETNX", "SET NX", "INCR", "SET", "a script" };
 	const struct lock_sums *l = &f->lock;
 	bool dels = l->n[SEEN_RELEASED] + l->n[SEEN_FOREIGN] + l->n[SEEN_OUTLASTED] > 0;
+	bool checks = l->n[SEEN_CHECKED] > 0;
+	const char *before = "by";
 
-	buf_puts(out, "; ");
-	buf_append(out, buf_slice(&f->pattern));
-	buf_puts(out, "    ");
-	discovery_put_count(out, f->nkeys, "key");
-	buf_puts(out, ", taken ");
-	discovery_put_count(out, lock_taken(l), "time");
-	buf_puts(out, " by ");
-	put_ways(out, l);
-	if (!dels && !l->n[SEEN_CHECKED])
-		buf_puts(out, ", never released\n");
-	else
-		buf_printf(out, ", released by %s%s%s\n",
-		           !dels                 ? ""
-		           : verdict_compares(l) ? "DEL after a look at the value"
-		                                 : "DEL",
-		           dels && l->n[SEEN_CHECKED] ? " and by " : "",
-		           l->n[SEEN_CHECKED] ? "scripts or transactions that compare the value"
-		                              : "");
+	buf_printf(out, "; %.*s    %s, taken %s ", PATTERN(f), COUNT(f->nkeys, "key"),
+	           COUNT(lock_taken(l), "time"));
+	for (size_t i = 0; i < WAYS; i++)
+		if (l->taken[i]) {
+			buf_printf(out, "%s %s", before, names[i]);
+			before = ",";
+		}
+	buf_printf(out, ", %s%s%s%s%s\n", dels || checks ? "released by " : "never released",
+	           dels ? "DEL" : "",
+	           dels && verdict_compares(l) ? " after a look at the value" : "",
+	           dels && checks ? " and by " : "",
+	           checks ? "scripts or transactions that compare the value" : "");
 }
 
 /* "12 holders ...". Nothing when there are none. */
 static void put_fact(struct buf *out, uint64_t n, const char *what, const char *rest)
 {
-	if (!n)
-		return;
-	buf_puts(out, ";   ");
-	discovery_put_count(out, n, what);
-	buf_printf(out, " %s\n", rest);
+	if (n)
+		buf_printf(out, ";   %s %s\n", COUNT(n, what), rest);
 }
 
 static void put_late(struct buf *out, const struct lock_sums *l, const struct lock_verdict *v)
 {
 	put_fact(out, v->late, "holder", "outlived the expiry of their lock:");
 	buf_puts(out, ";     held for ");
-	if (l->held.total) {
-		discovery_put_time(out, durations_at(&l->held, 0.99));
-		buf_puts(out, " (p99), ");
-	}
-	discovery_put_time(out, v->longest);
-	buf_puts(out, " at most");
-	if (l->lease_ms_max) {
-		buf_puts(out, "; expiry ");
-		discovery_put_time(out, (double)l->lease_ms_max / 1e3);
-	}
+	if (l->held.total)
+		buf_printf(out, "%s (p99), ", TIME(durations_at(&l->held, 0.99)));
+	buf_printf(out, "%s at most", TIME(v->longest));
+	if (l->lease_ms_max)
+		buf_printf(out, "; expiry %s", TIME((double)l->lease_ms_max / 1e3));
 	buf_puts(out, "\n");
-}
-
-/* Why there is a section all the same. */
-static void put_no_harm(struct buf *out, const struct lock_sums *l)
-{
-	buf_puts(out, ";   no harm was seen: no holder outlived its lock or removed another's, "
-	              "and no update was lost under the lock;\n;     but ");
-	if (l->n[SEEN_BARE])
-		buf_puts(out,
-		         "a holder that dies before it sets the expiry leaves its lock for "
-		         "ever\n");
-	else if (verdict_compares(l))
-		buf_puts(out, "the lock may change hands between the look at its value and the "
-		              "DEL\n");
-	else
-		buf_puts(out, "DEL removes the lock even if another client holds it by then\n");
 }
 
 static void put_harm(struct buf *out, const struct lock_sums *l, const struct lock_verdict *v)
@@ -200,31 +146,41 @@ static void put_harm(struct buf *out, const struct lock_sums *l, const struct lo
 		put_fact(out, l->tries[WAY_INCR], "more count",
 		         "followed: only the key's name tells that this is a lock and not a "
 		         "counter");
+	/* Why there is a section all the same. */
 	if (!verdict_is_harmed(l) && !l->n[SEEN_OVERWRITTEN] && !v->unreleased)
-		put_no_harm(out, l);
+		buf_printf(out,
+		           ";   no harm was seen: no holder outlived its lock or removed "
+		           "another's, "
+		           "and no update was lost under the lock;\n;     but %s\n",
+		           l->n[SEEN_BARE]
+		                   ? "a holder that dies before it sets the expiry leaves its "
+		                     "lock for ever"
+		           : verdict_compares(l)
+		                   ? "the lock may change hands between the look at its "
+		                     "value and the DEL"
+		                   : "DEL removes the lock even if another client holds "
+		                     "it by then");
 }
 
 static void put_owner_reason(struct buf *out, const struct lock_sums *l,
                              const struct lock_verdict *v)
 {
-	buf_puts(out, ";   ");
 	if (strcmp(v->owner, "value") == 0) {
-		buf_puts(out, "each holder stores a value of its own: owner = value\n");
+		buf_puts(out, ";   each holder stores a value of its own: owner = value\n");
 		return;
 	}
 	if (v->own + v->hopped == 0 && !v->owner_is_open) {
-		buf_puts(out, "no release was seen: owner = connection\n");
+		buf_puts(out, ";   no release was seen: owner = connection\n");
 		return;
 	}
-	discovery_put_number(out, v->own);
-	buf_puts(out, " released by the connection that took the lock, ");
-	discovery_put_number(out, v->owner_is_open ? l->n[SEEN_STRANGE] : v->hopped);
-	buf_puts(out, " by another one");
-	if (v->owner_is_open)
-		buf_puts(out, "\n");
-	else
-		buf_printf(out, "%s%s: owner = %s\n", v->hopped ? " of the same " : "",
-		           v->hopped ? v->owner : "", v->owner);
+	buf_printf(out,
+	           ";   %s released by the connection that took the lock, %s by another one",
+	           NUMBER(v->own), NUMBER(v->owner_is_open ? l->n[SEEN_STRANGE] : v->hopped));
+	if (!v->owner_is_open && v->hopped)
+		buf_printf(out, " of the same %s", v->owner);
+	if (!v->owner_is_open)
+		buf_printf(out, ": owner = %s", v->owner);
+	buf_puts(out, "\n");
 }
 
 /* What hasp cannot know. The section stands as comments until the user has answered. */
@@ -257,13 +213,13 @@ static void put_questions(struct buf *out, const struct finding *f,
 		         "something was done? If so, remove renew:\n"
 		         ";     it would keep such marks for as long as max_hold says. If not, "
 		         "holders that forget to release keep others out for so long.\n");
-	if (f->nothers) {
-		buf_puts(out, ";   Question: are all keys of this pattern locks? ");
-		discovery_put_count(out, f->nothers, "key");
-		buf_puts(out,
-		         " of it had other uses.\n"
-		         ";     If there are others, give a pattern that leaves them out.\n");
-	}
+	if (f->nothers)
+		buf_printf(
+			out,
+			";   Question: are all keys of this pattern locks? %s of it had other "
+			"uses.\n"
+			";     If there are others, give a pattern that leaves them out.\n",
+			COUNT(f->nothers, "key"));
 }
 
 /* The expiry that the application itself sets, if a little later. */
@@ -278,16 +234,12 @@ static void put_lease(struct buf *out, const char *mark, int64_t ms)
 /* In seconds, with room for holds that are much longer than those that were seen. */
 static int max_hold_seconds(const struct lock_sums *l, const struct lock_verdict *v)
 {
-	static const int steps[] = { 5,    10,   20,   30,   60,    120,   300,  600,
-		                     1200, 1800, 3600, 7200, 14400, 43200, 86400 };
+	static const int steps[] = { 5,    10,   20,   30,   60,    120,   300,   600,
+		                     1200, 1800, 3600, 7200, 14400, 43200, 86400, 0 };
 	double least = v->longest > 0 ? MAX_HOLD_TIMES * v->longest : MAX_HOLD_UNSEEN;
-	size_t i = 0;
+	double lease = (double)l->lease_ms_max / 1e3;
 
-	if (least < 2 * (double)l->lease_ms_max / 1e3)
-		least = 2 * (double)l->lease_ms_max / 1e3;
-	while (i < sizeof(steps) / sizeof(*steps) - 1 && steps[i] < least)
-		i++;
-	return steps[i];
+	return words_round_up(steps, least < 2 * lease ? 2 * lease : least);
 }
 
 static bool has_question(const struct finding *f, const struct lock_verdict *v)
@@ -303,9 +255,8 @@ static void put_section(struct buf *out, const struct finding *f, const struct l
 	const char *mark = has_question(f, v) ? ";" : "";
 	int wait = lock_wait_seconds(l);
 
-	buf_printf(out, "%s[lock %s]\n%spattern = ", mark, name, mark);
-	buf_append(out, buf_slice(&f->pattern));
-	buf_printf(out, "\n%sowner = %s\n", mark, v->owner);
+	buf_printf(out, "%s[lock %s]\n%spattern = %.*s\n%sowner = %s\n", mark, name, mark,
+	           PATTERN(f), mark, v->owner);
 	if (l->n[SEEN_BARE])
 		put_lease(out, mark, l->lease_ms_max ? l->lease_ms_max : LEASE_UNSEEN_MS);
 	if (v->renew)
@@ -329,17 +280,18 @@ void discovery_put_lock(struct buf *out, const struct finding *f, const char *na
 		buf_puts(out,
 		         ";   no expiry was ever set: the lock is renewed while its holder's "
 		         "connection lives, and ends soon after it\n");
-	if (v.renew && v.longest > 0) {
-		buf_puts(out, ";   no lock was seen held for longer than ");
-		discovery_put_time(out, v.longest);
-		buf_printf(out, ": max_hold = %ds leaves room for %d times that\n",
-		           max_hold_seconds(l, &v), MAX_HOLD_TIMES);
-	}
-	if (lock_wait_seconds(l)) {
-		buf_puts(out, ";   clients repeated attempts that were refused, for ");
-		discovery_put_time(out, durations_at(&l->waited, 0.9));
-		buf_puts(out, " (p90) until they got the lock\n");
-	}
+	if (v.renew && v.longest > 0)
+		buf_printf(
+			out,
+			";   no lock was seen held for longer than %s: max_hold = %ds leaves "
+			"room for %d times that\n",
+			TIME(v.longest), max_hold_seconds(l, &v), MAX_HOLD_TIMES);
+	if (lock_wait_seconds(l))
+		buf_printf(
+			out,
+			";   clients repeated attempts that were refused, for %s (p90) until "
+			"they got the lock\n",
+			TIME(durations_at(&l->waited, 0.9)));
 	if (lock_taken(l) < TAKEN_ENOUGH)
 		buf_puts(out, ";   little evidence: watch for longer\n");
 	put_questions(out, f, &v);
@@ -351,23 +303,23 @@ void discovery_put_lock(struct buf *out, const struct finding *f, const char *na
 
 static void put_sound(struct buf *out, const struct lock_sums *l)
 {
-	if (l->taken[WAY_SCRIPT] == lock_taken(l)) {
+	if (l->taken[WAY_SCRIPT] == lock_taken(l))
 		buf_puts(out,
 		         ";     sound as far as was seen: no holder found at its release that "
 		         "the lock was gone\n");
-		return;
-	}
-	if (l->n[SEEN_RELEASED] + l->n[SEEN_FOREIGN] == 0) {
+	else if (l->n[SEEN_RELEASED] + l->n[SEEN_FOREIGN] == 0)
 		buf_puts(out,
 		         ";     sound: always with an expiry, which no holder outlived, and "
 		         "released by a comparison of the value\n");
-		return;
-	}
-	buf_puts(out, ";     sound as far as was seen: always with an expiry, and at least ");
-	discovery_put_time(out, l->least_left);
-	buf_puts(out, " before it when the lock was released\n");
-	if (lock_taken(l) < TAKEN_ENOUGH)
-		buf_puts(out, ";     little evidence: watch for longer\n");
+	else
+		buf_printf(
+			out,
+			";     sound as far as was seen: always with an expiry, and at least "
+			"%s before it when the lock was released\n%s",
+			TIME(l->least_left),
+			lock_taken(l) < TAKEN_ENOUGH
+				? ";     little evidence: watch for longer\n"
+				: "");
 }
 
 void discovery_put_lock_left(struct buf *out, const struct finding *f)
@@ -375,20 +327,19 @@ void discovery_put_lock_left(struct buf *out, const struct finding *f)
 	const struct lock_sums *l = &f->lock;
 
 	put_lock_use(out, f);
-	if (f->caught) {
-		buf_puts(out,
-		         ";     not proposed: the pattern also matches keys that are no such "
-		         "locks, those of ");
-		buf_append(out, f->caught->node.key);
-		buf_puts(out, "\n");
-	} else if (!has_fixed_part(f)) {
+	if (f->caught)
+		buf_printf(out,
+		           ";     not proposed: the pattern also matches keys that are no such "
+		           "locks, those of %.*s\n",
+		           (int)f->caught->node.key.n, f->caught->node.key.p);
+	else if (!finding_has_name(f))
 		buf_puts(out,
 		         ";     not proposed: these names have no fixed part for a pattern\n");
-	} else if (f->nothers) {
-		buf_puts(out, ";     not proposed: ");
-		discovery_put_count(out, f->nothers, "key");
-		buf_puts(out, " of this pattern had other uses, and no harm was seen\n");
-	} else {
+	else if (f->nothers)
+		buf_printf(out,
+		           ";     not proposed: %s of this pattern had other uses, and no harm "
+		           "was seen\n",
+		           COUNT(f->nothers, "key"));
+	else
 		put_sound(out, l);
-	}
 }

@@ -81,40 +81,54 @@ static const char *name_section(struct section_names *given, struct slice patter
 static void put_head(struct buf *out, const struct discovery_snapshot *s,
                      const struct discovery_result *r)
 {
-	buf_printf(out, "; hasp watched %s for ", r->address);
-	discovery_put_time(out, s->seconds);
-	buf_puts(out, ": ");
-	discovery_put_count(out, r->commands, "command");
-	buf_puts(out, " on keys, from ");
-	discovery_put_count(out, s->nclients, "connection");
-	buf_puts(out,
-	         ".\n; The sections below change nothing yet: mode = observe counts and logs "
-	         "what "
-	         "they would do.\n; When that is what you expect, write mode = enforce.\n");
-	if (s->passed_by) {
-		buf_puts(out,
-		         "; Where keys were neither locked nor read and written back, hasp "
-		         "looked at samples only: it skipped ");
-		discovery_put_count(out, s->passed_by, "command");
-		buf_puts(out, ".\n");
-	}
-	if (s->passed_over) {
-		buf_puts(out,
-		         "; Not followed, for lack of memory or because keys are too long: the "
-		         "keys of ");
-		discovery_put_count(out, s->passed_over, "command");
-		buf_puts(out, ".\n; Numbers of keys are estimates, all others are lower "
-		              "bounds.\n");
-	}
+	buf_printf(out,
+	           "; hasp watched %s for %s: %s on keys, from %s.\n"
+	           "; The sections below change nothing yet: mode = observe counts and logs "
+	           "what they would do.\n"
+	           "; When that is what you expect, write mode = enforce.\n",
+	           r->address, TIME(s->seconds), COUNT(r->commands, "command"),
+	           COUNT(s->nclients, "connection"));
+	if (s->passed_by)
+		buf_printf(out,
+		           "; Where keys were neither locked nor read and written back, hasp "
+		           "looked at samples only: it skipped %s.\n",
+		           COUNT(s->passed_by, "command"));
+	if (s->passed_over)
+		buf_printf(
+			out,
+			"; Not followed, for lack of memory or because keys are too long: the "
+			"keys of %s.\n"
+			"; Numbers of keys are estimates, all others are lower bounds.\n",
+			COUNT(s->passed_over, "command"));
 	buf_puts(out, "\n");
 	if (r->listen)
 		buf_printf(out, "[hasp]\nlisten = %s\n\n[upstream]\naddress = %s\n\n",
 		           r->listen, r->address);
 }
 
-struct others {
-	uint64_t covered, looked, leaders, markers, scripted, raced, hopped, rest;
+/* What patterns without a line of their own are, in the order of their lines. */
+static const char *const others[] = {
+	"of keys that a section in force covers",
+	"of keys that were set by NX and never released: markers, not locks, or every holder "
+	"died",
+	"of keys that were set by NX, prolonged and never released, as leaders do: only a "
+	"release "
+	"shows whose a lock is",
+	"of keys that scripts use: hasp does not look at locks that scripts take, but for "
+	"strings "
+	"that one script sets and another one compares",
+	"of keys that several clients found missing and then set, the last one over the "
+	"others: a "
+	"cache may do so;\n"
+	";     where the first value has to stay, use SET with NX, and read the value that "
+	"stayed",
+	"of keys that one connection reads and another one of its address or name writes:\n"
+	";     hasp cannot tell whether the value that is written comes from that read, and a "
+	"guard "
+	"holds for one connection only",
+	"of other keys: no lock was taken there, and no value was read and written back",
 };
+enum other { COVERED, MARKERS, LEADERS, SCRIPTED, RACED, HOPPED, REST, OTHERS };
 
 /* A lock, and no cache: most clients that set it after a look delete it, and do not read it. */
 static bool is_looked(const struct key_group *s)
@@ -125,92 +139,43 @@ static bool is_looked(const struct key_group *s)
 /* A look and a SET let two clients in. No section cures that without errors. */
 static void put_looked(struct buf *out, const struct key_group *s)
 {
-	if (s->covered || !is_looked(s))
-		return;
-	buf_puts(out, "; ");
-	buf_append(out, s->node.key);
-	buf_puts(out, "    ");
-	discovery_put_count(out, s->looked, "time");
-	buf_puts(out,
-	         " a client found no key, set it, and deleted it later\n"
-	         ";     not proposed: if this is a lock, two clients get in when both look "
-	         "before one sets it; ");
-	discovery_put_count(out, s->met, "time");
-	buf_puts(out,
-	         " that happened.\n;     The cure is SET with NX and an expiry, in the "
-	         "application: a section could only answer the second SET with -LOCKED.\n");
+	buf_printf(out,
+	           "; %.*s    %s a client found no key, set it, and deleted it later\n"
+	           ";     not proposed: if this is a lock, two clients get in when both look "
+	           "before one sets it; %s that happened.\n"
+	           ";     The cure is SET with NX and an expiry, in the application: a section "
+	           "could only answer the second SET with -LOCKED.\n",
+	           (int)s->node.key.n, s->node.key.p, COUNT(s->looked, "time"),
+	           COUNT(s->met, "time"));
 }
 
-static void count_other(struct others *o, const struct key_group *s)
+static enum other other_of(const struct key_group *s)
 {
 	bool by_nx = s->lock && s->lock->taken[WAY_SETNX] + s->lock->taken[WAY_SET_NX];
 
-	if (s->covered) {
-		o->covered++;
-		return;
-	}
-	if (is_looked(s))
-		o->looked++;
-	if (is_looked(s) || verdict_is_lock(s) || verdict_is_guard(s))
-		return;
-	if (by_nx && s->prolonged)
-		o->leaders++;
-	else if (by_nx)
-		o->markers++;
-	else if (s->nscripted)
-		o->scripted++;
-	else if (s->raced)
-		o->raced++;
-	else if (s->hopped)
-		o->hopped++;
-	else
-		o->rest++;
+	return s->covered              ? COVERED
+	       : by_nx && s->prolonged ? LEADERS
+	       : by_nx                 ? MARKERS
+	       : s->nscripted          ? SCRIPTED
+	       : s->raced              ? RACED
+	       : s->hopped             ? HOPPED
+	                               : REST;
 }
 
-static void put_other(struct buf *out, uint64_t n, const char *what)
+static void put_others(struct buf *out, const struct discovery_snapshot *all)
 {
-	if (!n)
-		return;
-	buf_puts(out, ";   ");
-	discovery_put_count(out, n, "pattern");
-	buf_printf(out, " %s\n", what);
-}
+	uint64_t n[OTHERS] = { 0 };
 
-static void put_others(struct buf *out, const struct discovery_snapshot *s)
-{
-	struct others o = { 0 };
-
-	for (size_t i = 0; i < s->n; i++) {
-		put_looked(out, &s->shapes[i]);
-		count_other(&o, &s->shapes[i]);
+	for (size_t i = 0; i < all->n; i++) {
+		const struct key_group *s = &all->shapes[i];
+		if (!s->covered && is_looked(s))
+			put_looked(out, s);
+		else if (s->covered || !(verdict_is_lock(s) || verdict_is_guard(s)))
+			n[other_of(s)]++;
 	}
-	put_other(out, o.covered, "of keys that a section in force covers");
-	put_other(
-		out, o.markers,
-		"of keys that were set by NX and never released: markers, not locks, or every "
-		"holder died");
-	put_other(out, o.leaders,
-	          "of keys that were set by NX, prolonged and never released, as leaders do: "
-	          "only "
-	          "a release shows whose a lock is");
-	put_other(out, o.scripted,
-	          "of keys that scripts use: hasp does not look at locks that scripts take, "
-	          "but for "
-	          "strings that one script sets and another one compares");
-	put_other(
-		out, o.raced,
-		"of keys that several clients found missing and then set, the last one over "
-		"the "
-		"others: a cache may do so;\n;     where the first value has to stay, use SET "
-		"with NX, and read the value that stayed");
-	put_other(
-		out, o.hopped,
-		"of keys that one connection reads and another one of its address or name "
-		"writes:\n;     hasp cannot tell whether the value that is written comes from "
-		"that read, and a guard holds for one connection only");
-	put_other(out, o.rest,
-	          "of other keys: no lock was taken there, and no value was read and written "
-	          "back");
+	for (size_t i = 0; i < OTHERS; i++)
+		if (n[i])
+			buf_printf(out, ";   %s %s\n", COUNT(n[i], "pattern"), others[i]);
 }
 
 /* As of now: they were watched before a section in force had them. */
@@ -299,17 +264,9 @@ void discovery_count(const struct tracker *d, double now, struct discovery_progr
 
 void discovery_put_progress(const struct discovery_progress *p, struct buf *out)
 {
-	buf_puts(out, "discover: ");
-	discovery_put_time(out, p->seconds);
-	buf_puts(out, ", ");
-	discovery_put_count(out, p->commands, "command");
-	buf_puts(out, ", ");
-	discovery_put_count(out, p->shapes, "pattern");
-	buf_puts(out, " of keys: ");
-	discovery_put_count(out, p->locks, "kind");
-	buf_puts(out, " of locks, ");
-	discovery_put_count(out, p->guards, "kind");
-	buf_puts(out, " of values written back, harm seen ");
-	discovery_put_count(out, p->harm, "time");
-	buf_puts(out, "\n");
+	buf_printf(out,
+	           "discover: %s, %s, %s of keys: %s of locks, %s of values written back, harm "
+	           "seen %s\n",
+	           TIME(p->seconds), COUNT(p->commands, "command"), COUNT(p->shapes, "pattern"),
+	           COUNT(p->locks, "kind"), COUNT(p->guards, "kind"), COUNT(p->harm, "time"));
 }

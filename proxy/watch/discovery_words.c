@@ -3,24 +3,61 @@
  * discovery_words: numbers and times, as people read them.
  */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "watch/tracker_internal.h"
 #include "watch/key_shape.h"
 
-void discovery_put_number(struct buf *out, uint64_t n)
+const char *words_number(struct words *w, uint64_t n)
 {
-	if (n < 1000) {
-		buf_printf(out, "%" PRIu64, n);
-		return;
+	char digits[24];
+	size_t length = (size_t)snprintf(digits, sizeof(digits), "%" PRIu64, n), at = 0;
+
+	for (size_t i = 0; i < length; i++) {
+		if (i && (length - i) % 3 == 0)
+			w->text[at++] = ',';
+		w->text[at++] = digits[i];
 	}
-	discovery_put_number(out, n / 1000);
-	buf_printf(out, ",%03" PRIu64, n % 1000);
+	w->text[at] = '\0';
+	return w->text;
 }
 
-void discovery_put_count(struct buf *out, uint64_t n, const char *what)
+const char *words_count(struct words *w, uint64_t n, const char *what)
 {
-	discovery_put_number(out, n);
-	buf_printf(out, " %s%s", what, n == 1 ? "" : "s");
+	size_t at = strlen(words_number(w, n));
+
+	snprintf(w->text + at, sizeof(w->text) - at, " %s%s", what, n == 1 ? "" : "s");
+	return w->text;
+}
+
+const char *words_time(struct words *w, double seconds)
+{
+	if (seconds < 0.01)
+		snprintf(w->text, sizeof(w->text), "%.1f ms", seconds * 1e3);
+	else if (seconds < 1)
+		snprintf(w->text, sizeof(w->text), "%.0f ms", seconds * 1e3);
+	else if (seconds < 120)
+		snprintf(w->text, sizeof(w->text), "%.1f s", seconds);
+	else
+		snprintf(w->text, sizeof(w->text), "%.0f minutes", seconds / 60);
+	return w->text;
+}
+
+int words_round_up(const int *steps, double least)
+{
+	while (steps[1] && *steps < least)
+		steps++;
+	return *steps;
+}
+
+bool finding_has_name(const struct finding *f)
+{
+	struct slice p = buf_slice(&f->pattern);
+
+	for (size_t i = 0; i < p.n; i++)
+		if (p.p[i] != '*' && p.p[i] != '?')
+			return true;
+	return false;
 }
 
 void discovery_put_example(struct buf *out, const struct finding *f)
@@ -30,16 +67,4 @@ void discovery_put_example(struct buf *out, const struct finding *f)
 	buf_puts(out, ";   such as ");
 	key_shape_literal(out, slice_of(f->example->sample, f->example->nsample));
 	buf_puts(out, "\n");
-}
-
-void discovery_put_time(struct buf *out, double seconds)
-{
-	if (seconds < 0.01)
-		buf_printf(out, "%.1f ms", seconds * 1e3);
-	else if (seconds < 1)
-		buf_printf(out, "%.0f ms", seconds * 1e3);
-	else if (seconds < 120)
-		buf_printf(out, "%.1f s", seconds);
-	else
-		buf_printf(out, "%.0f minutes", seconds / 60);
 }

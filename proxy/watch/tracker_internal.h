@@ -390,10 +390,22 @@ bool discovery_guard_is_proposed(const struct finding *f);
 /* Appends why there is no section. */
 void discovery_put_lock_left(struct buf *out, const struct finding *f);
 void discovery_put_guard_left(struct buf *out, const struct finding *f);
-/* "1,204", "4.1 s", "1,204 keys" or "1 key" */
-void discovery_put_number(struct buf *out, uint64_t n);
-void discovery_put_time(struct buf *out, double seconds);
-void discovery_put_count(struct buf *out, uint64_t n, const char *what);
+/* "1,204", "1,204 keys" or "1 key", "4.1 s"; they last as long as the block around them. */
+struct words {
+	char text[48];
+};
+#define NUMBER(n) words_number(&(struct words){ "" }, n)
+#define COUNT(n, what) words_count(&(struct words){ "" }, n, what)
+#define TIME(seconds) words_time(&(struct words){ "" }, seconds)
+const char *words_number(struct words *w, uint64_t n);
+const char *words_count(struct words *w, uint64_t n, const char *what);
+const char *words_time(struct words *w, double seconds);
+/* The first of the steps, which end with 0, that is not less; or the last one. */
+int words_round_up(const int *steps, double least);
+/* The pattern, for %.*s. */
+#define PATTERN(f) (int)buf_len(&(f)->pattern), buf_head(&(f)->pattern)
+/* Not only `*` and `?`. */
+bool finding_has_name(const struct finding *f);
 /* Nothing unless the finding has an example. */
 void discovery_put_example(struct buf *out, const struct finding *f);
 
