@@ -86,6 +86,13 @@ class Report:
     def about(self, idiom):
         return "\n".join("\n".join(block[1]) for block in self.blocks if idiom.touches(block[0]) and self.tells_of(block, idiom))
 
+    def denies(self, idiom, denial):
+        """Whether a block has these words, and no other one, about other keys of the idiom, has a lock's section."""
+        told = [("\n".join(block[1]), {key for key in idiom.keys() if block[0].fullmatch(key)})
+                for block in self.blocks if idiom.touches(block[0]) and self.tells_of(block, idiom)]
+        harmed = set().union(*(keys for text, keys in told if denial not in text and "[lock " in text))
+        return any(denial in text and (not keys or not harmed - keys) for text, keys in told)
+
     def tells_of(self, block, idiom):
         """A line about a broad pattern is about those keys only of which no line about a narrower one is."""
         narrower = [other[0] for other in self.blocks if is_broader(block, other)]
@@ -107,7 +114,7 @@ class Verdict:
         self.covered = idiom.is_covered([glob(report.found.sections[title]["pattern"]) for title in self.sections])
         self.summary = report.summary()
         self.text = report.text
-        self.why = self.find_fault()
+        self.why = self.find_fault(report)
 
     @property
     def right(self):
@@ -137,13 +144,13 @@ class Verdict:
             return "a section that is not needed"
         return None
 
-    def find_fault(self):
+    def find_fault(self, report):
         fault = self.does_harm()
         if fault:
             return fault
         harm = self.watched.harm
         for denial, kinds in DENIALS:
-            if denial in self.said and any(harm[kind] for kind in kinds):
+            if report.denies(self.idiom, denial) and any(harm[kind] for kind in kinds):
                 return f"\"{denial}\" beside {words(harm)}"
         if self.sections or self.is_questioned() or not self.harmed() or self.idiom.reach:
             return None
