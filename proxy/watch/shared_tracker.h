@@ -9,7 +9,6 @@
 #include <stdatomic.h>
 
 #include "watch/discovery.h"
-#include "watch/observe.h"
 #include "watch/sampling.h"
 
 struct shared_tracker {

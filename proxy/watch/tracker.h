@@ -7,7 +7,7 @@
  *   replies, in their order --> keys: what is going on --> groups: sums --> verdicts, reports
  *                                     `--> lines for the log
  *
- * Events are summed up by group. A group is a rule or guard in mode OBSERVE (observe.h), or the
+ * Events are summed up by group. A group is a rule or guard in mode OBSERVE (observe.c), or the
  * pattern of similar keys (key_shape.h), for which discovery proposes a section (discovery.h).
  * Both use the same events and the same verdict (lock_verdict.c).
  *
@@ -62,6 +62,10 @@ enum observed_kind { OBSERVED_LOCK, OBSERVED_GUARD };
  * not the connection that took it. */
 struct key_group *tracker_rule(struct tracker *t, enum observed_kind kind, const char *name,
                                bool by_value);
+
+/* Appends lines for the log (observe.c): each rule's totals, and the keys that were harmed
+ * most. None when no rule ever observed. */
+void observe_report(struct tracker *t, double now, struct buf *out);
 
 /* What stands for a value, a name, an address or an owner. */
 uint64_t tracker_hash(const struct tracker *t, struct slice s);

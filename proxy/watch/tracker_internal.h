@@ -22,7 +22,6 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/map.h"
-#include "watch/durations.h"
 #include "watch/sampling.h"
 #include "watch/tracker.h"
 
@@ -33,6 +32,20 @@
 #define KIN_SLOTS 256
 /* Values that were stored last, to see one again. */
 #define VALUES_KEPT 64
+
+/* A histogram: counts in buckets whose bounds grow by a third, from a tenth of a millisecond to
+ * a day. Single durations are not kept. */
+#define DURATIONS_BUCKETS 80
+struct durations {
+	uint32_t n[DURATIONS_BUCKETS];
+	uint32_t total;
+	double longest; /* seconds */
+};
+void durations_add(struct durations *d, double seconds);
+void durations_merge(struct durations *to, const struct durations *from);
+/* At least this share of them took no longer, in seconds, to the bound of a bucket; 0: there
+ * are none. */
+double durations_at(const struct durations *d, double share);
 
 /* A client's name for the log. Shared by the client and what remembers what it did. */
 struct client_label {
@@ -108,7 +121,7 @@ struct lock_sums {
 struct guard_sums {
 	uint64_t written_back; /* a value that was read before by the same client */
 	uint64_t stale; /* of them, over another's write, and without a lock */
-	int64_t lost; /* updates: observe.h */
+	int64_t lost; /* updates: observe.c */
 	uint64_t
 		under_lock; /* of written_back, under one lock of the client's since the read */
 	uint64_t stale_under_lock; /* of those, over another's write */

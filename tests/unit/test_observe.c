@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/fatal.h"
-#include "watch/observe.h"
+#include "watch/tracker.h"
 
 #define CLIENTS 4
 #define ROOMY ((size_t)16 << 20)
