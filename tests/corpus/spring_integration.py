@@ -14,9 +14,10 @@ class Paused(Lock):
 
     async def let_go(self, shop, client, key, token):
         if await client("GET", key) == token:
-            if shop.mishap(9):
+            if shop.mishap(4):
                 await asyncio.sleep(1.2 * self.lease_ms / 1000)
             await shop.remove(key, client, "DEL", key)
 
 
-REPORT = Paused(__doc__, take="EVAL", value="token", release="GET DEL", protects=False)
+REPORT = Paused(__doc__, take="EVAL", value="token", release="GET DEL", protects=False,
+                reach="a script takes it, and GET and DEL release it")

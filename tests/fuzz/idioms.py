@@ -432,7 +432,7 @@ class Look(Idiom):
     """Looks whether there is a lock, then sets it: two get in."""
 
     due, line = "line", r"found no key, set it"
-    look = "EXISTS"     # GET
+    look = "EXISTS"     # GET, TTL
     set = "SET"         # SETEX
     one_at_a_time = False  # while hasp watches
 
@@ -443,7 +443,7 @@ class Look(Idiom):
             async def order():
                 async with shop.turn if self.one_at_a_time and shop.watched else contextlib.AsyncExitStack():
                     key = self.some_key()
-                    if await client(self.look, key) not in (NIL, 0):
+                    if await client(self.look, key) not in (NIL, 0, -2):
                         return
                     await asyncio.sleep(0.002)
                     if self.set == "SET":
@@ -487,20 +487,21 @@ class GetSet(Idiom):
 
     due, line = "line", r"GETSET|not proposed|markers"
     looks = True  # at the time before the DEL: a late holder leaves the lock alone
+    ahead = 0     # seconds that the clock of each other client is ahead
 
     async def serve(self, shop):
         async def worker(n):
-            client, key = await shop.connect(n % 2), self.key(0)
+            client, key, ahead = await shop.connect(n % 2), self.key(0), self.ahead * (n % 2)
 
             async def order():
-                mine = b"%f" % (time.time() + LEASE_MS / 1000)
+                mine = b"%f" % (time.time() + ahead + LEASE_MS / 1000)
                 if await client("SETNX", key, mine) != 1:
                     ends = await client("GET", key)
-                    if ends is NIL or float(ends) > time.time() or await client("GETSET", key, mine) != ends:
+                    if ends is NIL or float(ends) > time.time() + ahead or await client("GETSET", key, mine) != ends:
                         return
                 with shop.inside(key):
                     await asyncio.sleep(LATE * LEASE_MS / 1000 if shop.mishap() else 0.02)
-                if not self.looks or float(mine) > time.time():
+                if not self.looks or float(mine) > time.time() + ahead:
                     await shop.remove(key, client, "DEL", key)
                 shop.done += 1
             await shop.work(order)

@@ -145,6 +145,8 @@ class Verdict:
         return None
 
     def find_fault(self, report):
+        if self.idiom.link and not self.direct.harm.total():
+            return "the fault of the report was not seen"
         fault = self.does_harm()
         if fault:
             return fault
