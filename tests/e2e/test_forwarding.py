@@ -106,7 +106,7 @@ def test_reset_starts_over(one):
 
 @pytest.mark.parametrize("junk", [
     b"*x\r\n", b"*1\r\n:1\r\n", b"*1\r\n$x\r\n", b"*1\r\n$-1\r\n", b"*1\r\n$600000000\r\n", b"*4294967296\r\n",
-    b"set a \"b\r\n", b"set a 'b'c\r\n", b"x" * 70000])
+    b"set a \"b\r\n", b"x" * 70000])
 def test_protocol_errors_are_redis_own(one, redis_server, junk):
     with redis_server.connect() as direct:
         for key, connection in (("lock:1", one), ("lock:2", direct)):
@@ -128,12 +128,13 @@ class Listening(Relay):
 
 
 def test_a_line_that_servers_read_in_different_ways_is_not_sent(redis_server, start_hasp):
-    """Valkey 9.1 takes 'b'c for one argument: it would carry the line out, past the rule."""
+    """Valkey 9.1 takes 'b'c for one argument: it would carry the line out, past the rule. The answer is that of
+    an unclosed quote, which all servers refuse."""
     with Listening(redis_server.address) as relay:
         hasp = start_hasp(RULES, upstream=f"address = {relay.address}")
         with hasp.connect() as one, redis_server.connect() as direct:
-            for connection in one, direct:
-                connection.send(b"ping\r\nset lock:1 'b'c\r\nping\r\n")
+            one.send(b"ping\r\nset lock:1 'b'c\r\nping\r\n")
+            direct.send(b"ping\r\nset lock:1 'b\r\nping\r\n")
             assert rest(one) == rest(direct)
         assert b"lock:1" not in relay.carried and b"ping" in relay.carried
 
