@@ -20,6 +20,8 @@
 #define GRACE (1 * SECOND)
 /* hasp checks a lock that has waiters at least each second. */
 #define IDLE_MOST (2500 * MS)
+/* A release gives the lock to the first waiter, or wakes it. */
+#define RELEASED_MOST (500 * MS)
 /* A quorum's lease counts from when its servers were asked, twice at most. */
 #define QUORUM_TAKES (500 * MS)
 /* Between two tries at a quorum: a waiter whose time ends before the next try is refused at
@@ -44,6 +46,7 @@ static struct {
 	struct event watch;
 	const char *keys[KEYS_MAX];
 	int64_t idle_since[KEYS_MAX]; /* -1: it is held, or nobody waits */
+	bool was_released[KEYS_MAX]; /* and not given on; else its lease has ended */
 	size_t nkeys;
 } history;
 
@@ -201,6 +204,13 @@ static bool is_kept(const struct try *t)
 		return votes(t) > 0;
 	if (!t->is_named)
 		return t->fence && is_held(t);
+	if (t->shared) {
+		/* A reader whose lease is over stays in the hash until somebody asks for the
+		 * lock. */
+		char exists[64];
+		snprintf(exists, sizeof(exists), "EXISTS {%%s}:%s:rwlock_timeout:1", t->who);
+		return redis_number(exists, t->key) == 1;
+	}
 	return redis_has(t->who, "GET %s", t->key) || redis_has(t->who, "HKEYS %s", t->key) ||
 	       redis_has(t->who, "ZRANGE %s 0 -1", t->key);
 }
@@ -219,29 +229,53 @@ void history_add_key(const char *key)
 	history.idle_since[history.nkeys++] = -1;
 }
 
+/* Without a fault since then, it waits for the key. */
+static bool waits_since(const struct try *t, const char *key, int64_t since)
+{
+	return t->state == TRY_ASKED && strcmp(t->key, key) == 0 && t->sent <= since &&
+	       world_now() < t->sent + t->wait_us && !is_disturbed(t, since);
+}
+
+static const struct try *idle_waiter(const char *key, int64_t since)
+{
+	for (struct list *at = history.tries.next; at != &history.tries; at = at->next) {
+		const struct try *t = container_of(at, struct try, node);
+		if (!t->of_quorum && waits_since(t, key, since))
+			return t;
+	}
+	return NULL;
+}
+
 static void watch_key(size_t i)
 {
-	bool idle = redis_number("EXISTS %s", history.keys[i]) == 0 &&
-	            redis_number("ZCARD hasp:queue:{%s}", history.keys[i]) > 0;
+	const struct try *t;
 
-	if (!idle || history.redis->machine.disturbed_until >= world_now()) {
+	if (redis_number("EXISTS %s", history.keys[i]) != 0 ||
+	    history.redis->machine.disturbed_until >= world_now()) {
 		history.idle_since[i] = -1;
 		return;
 	}
-	if (history.idle_since[i] < 0)
+	if (history.idle_since[i] < 0) {
 		history.idle_since[i] = world_now();
-	if (world_now() - history.idle_since[i] < IDLE_MOST)
-		return;
-	for (struct list *at = history.tries.next; at != &history.tries; at = at->next) {
-		const struct try *t = container_of(at, struct try, node);
-		if (t->state == TRY_ASKED && strcmp(t->key, history.keys[i]) == 0 &&
-		    world_now() < t->sent + t->wait_us &&
-		    !is_disturbed(t, history.idle_since[i]) && is_queued(t)) {
-			history_fail("idle: %s waits for %s, which is free", t->who, t->key);
-			history.idle_since[i] = -1;
-			return;
-		}
+		history.was_released[i] = false;
 	}
+	if (world_now() - history.idle_since[i] <
+	    (history.was_released[i] ? RELEASED_MOST : IDLE_MOST))
+		return;
+	t = idle_waiter(history.keys[i], history.idle_since[i]);
+	if (t)
+		history_fail("idle: %s waits for %s, which is free", t->who, t->key);
+	history.idle_since[i] = -1;
+}
+
+/* A lock that was free may have been had by another client in the meantime. */
+static void note_change(const char *key, bool is_released)
+{
+	for (size_t i = 0; i < history.nkeys; i++)
+		if (strcmp(history.keys[i], key) == 0) {
+			history.idle_since[i] = is_released ? world_now() : -1;
+			history.was_released[i] = is_released;
+		}
 }
 
 static void check_kept(struct try *t)
@@ -341,10 +375,13 @@ static void check_holders(struct try *t)
 
 static void check_fence(struct try *t)
 {
-	/* Those that were granted before this one was asked for are known to somebody. */
+	/* Those that were granted before this one was asked for are known to somebody. (But an
+	 * owner that asks again may still have what it gave up waiting for: then its token is
+	 * that old one.) */
 	for (struct list *at = history.tries.next; at != &history.tries; at = at->next) {
 		const struct try *o = container_of(at, struct try, node);
 		if (o != t && o->fence && o->granted < t->sent && o->fence >= t->fence &&
+		    (t->is_named || strcmp(o->key, t->key) == 0) &&
 		    !(history.data_lost_at >= o->sent &&
 		      history.redis->machine.date_offset < 0)) {
 			history_fail("fence: %s gets %lld for %s, after %s got %lld", t->who,
@@ -361,6 +398,7 @@ void history_grant(struct try *t, int64_t fence)
 	t->granted = world_now();
 	t->fence = fence;
 	history.ngrants++;
+	note_change(t->key, false);
 	if (t->is_verb)
 		check_fence(t);
 	if (!is_held(t)) {
@@ -402,13 +440,6 @@ static void set_over(struct try *t, bool is_gone)
 	t->check_at = t->over_at + KEPT_MOST;
 }
 
-/* When the connection ends. A reader whose lease is over stays until somebody asks for the
- * lock. */
-static bool is_freed_at_disconnect(const struct try *t)
-{
-	return t->ends_with_connection && (!t->shared || t->is_renewed);
-}
-
 void history_refuse(struct try *t)
 {
 	set_over(t, true);
@@ -424,7 +455,7 @@ void history_fail_try(struct try *t, const char *why)
 	                : t->state == TRY_HELD    ? t->granted
 	                                          : t->sent;
 
-	set_over(t, is_freed_at_disconnect(t));
+	set_over(t, t->ends_with_connection);
 	if (!is_disturbed(t, since))
 		history_fail("failed: %s with %s: %s", t->who, t->key, why);
 }
@@ -437,7 +468,7 @@ void history_circle(const struct try *t)
 
 void history_give_up(struct try *t)
 {
-	set_over(t, is_freed_at_disconnect(t));
+	set_over(t, t->ends_with_connection);
 }
 
 void history_release(struct try *t)
@@ -451,9 +482,9 @@ void history_released(struct try *t, bool confirmed)
 	bool sure = t->sure_until > t->release_sent + ON_THE_WAY ||
 	            (t->is_renewed && !is_disturbed(t, t->granted));
 
-	/* As above: a reader's lease may have been over. A server of a quorum that was paused
-	 * may begin a lease late, and alone. */
-	set_over(t, confirmed || !(t->shared || t->of_quorum));
+	/* A server of a quorum that was paused may begin a lease late, and alone. */
+	set_over(t, confirmed || !t->of_quorum);
+	note_change(t->key, confirmed);
 	if (confirmed && t->was_lost && t->limit == 1 && history.data_lost_at < t->granted &&
 	    t->sure_until)
 		history_fail("stolen: %s has released %s, which was another's by then", t->who,
