@@ -4,8 +4,6 @@
 #include "base/fatal.h"
 #include "tests/sim/history.h"
 
-/* hasp has connected and subscribed again, and its waiters have their places back. */
-#define RECOVERY (2 * SECOND)
 #define PAUSE_LEAST (5 * MS)
 #define PAUSE_MOST (12 * SECOND)
 #define DOWN_LEAST (5 * MS)
@@ -33,15 +31,15 @@ static struct process *any_hasp(void)
 /* Everything that depends on Redis. */
 static void disturb_all(int64_t us)
 {
-	machine_disturb(&faults.world->redis.machine, us + RECOVERY);
+	machine_disturb(&faults.world->redis.machine, us + FAULTS_RECOVERY);
 	for (size_t i = 0; i < faults.world->nhasps; i++)
-		machine_disturb(&faults.world->hasps[i].machine, us + RECOVERY);
+		machine_disturb(&faults.world->hasps[i].machine, us + FAULTS_RECOVERY);
 }
 
 static void disturb_ends(struct sock *s, int64_t us)
 {
-	machine_disturb(sock_machine(s), us + RECOVERY);
-	machine_disturb(sock_machine(sock_peer(s)), us + RECOVERY);
+	machine_disturb(sock_machine(s), us + FAULTS_RECOVERY);
+	machine_disturb(sock_machine(sock_peer(s)), us + FAULTS_RECOVERY);
 }
 
 /* --- kinds -------------------------------------------------------------------------------- */
@@ -138,6 +136,13 @@ static void stall_hasp(void)
 	disturb_all(us);
 }
 
+static void cut_subscribers(void)
+{
+	trace("FAULT CLIENT KILL TYPE pubsub");
+	freeReplyObject(server_ask(&faults.world->redis, "CLIENT KILL TYPE pubsub", NULL));
+	disturb_all(0);
+}
+
 static void forget_scripts(void)
 {
 	trace("FAULT SCRIPT FLUSH");
@@ -214,7 +219,7 @@ static void set_redis_back(void)
 static void (*const kinds[])(void) = {
 	pause_hasp, pause_server,   cut_one,        cut_server,  stall_one,
 	stall_hasp, forget_scripts, restart_server, empty_redis, kill_hasp,
-	drain_hasp, set_date,       set_redis_back,
+	drain_hasp, set_date,       set_redis_back, cut_subscribers,
 };
 #define NKINDS (sizeof(kinds) / sizeof(kinds[0]))
 

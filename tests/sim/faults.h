@@ -9,6 +9,10 @@
 
 #include "tests/sim/simulation.h"
 
+/* So long after a fault, hasp has connected and subscribed again, and its waiters have their
+ * places back. */
+#define FAULTS_RECOVERY (2 * SECOND)
+
 /* Faults happen from now on. */
 void faults_begin(struct simulation *s);
 /* None happen any more, and those that last are over soon. */

@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "base/fatal.h"
+#include "tests/sim/faults.h"
 #include "tests/sim/world.h"
 
 #define SHOWN_MAX 5
@@ -200,6 +201,8 @@ static bool is_held(const struct try *t)
 /* Does Redis have the lock for the try, which may not have been answered? */
 static bool is_kept(const struct try *t)
 {
+	char field[64];
+
 	if (t->of_quorum)
 		return votes(t) > 0;
 	if (!t->is_named)
@@ -207,9 +210,13 @@ static bool is_kept(const struct try *t)
 	if (t->shared) {
 		/* A reader whose lease is over stays in the hash until somebody asks for the
 		 * lock. */
-		char exists[64];
-		snprintf(exists, sizeof(exists), "EXISTS {%%s}:%s:rwlock_timeout:1", t->who);
-		return redis_number(exists, t->key) == 1;
+		snprintf(field, sizeof(field), "EXISTS {%%s}:%s:rwlock_timeout:1", t->who);
+		return redis_number(field, t->key) == 1;
+	}
+	if (t->is_writer) {
+		/* It may stay as a reader. */
+		snprintf(field, sizeof(field), "%s:write", t->who);
+		return redis_has(field, "HKEYS %s", t->key);
 	}
 	return redis_has(t->who, "GET %s", t->key) || redis_has(t->who, "HKEYS %s", t->key) ||
 	       redis_has(t->who, "ZRANGE %s 0 -1", t->key);
@@ -330,7 +337,8 @@ static void check_order(const struct try *t)
 		for (size_t i = 0; i < t->nahead; i++)
 			if (t->ahead[i] == o->number && o->state == TRY_ASKED &&
 			    world_now() < o->sent + o->wait_us - ON_THE_WAY &&
-			    !is_disturbed(o, o->sent) && is_queued(o))
+			    disturbed_until(o) - FAULTS_RECOVERY + 2 * ON_THE_WAY < o->sent &&
+			    is_queued(o))
 				history_fail("overtaken: %s gets %s before %s, which had been "
 				             "in the queue",
 				             t->who, t->key, o->who);
@@ -339,7 +347,8 @@ static void check_order(const struct try *t)
 
 static bool excludes(const struct try *a, const struct try *b)
 {
-	return a != b && strcmp(a->key, b->key) == 0 && !(a->shared && b->shared);
+	return a != b && strcmp(a->key, b->key) == 0 && !(a->shared && b->shared) &&
+	       strcmp(a->who, b->who) != 0;
 }
 
 static bool believes(const struct try *t)
@@ -382,6 +391,7 @@ static void check_fence(struct try *t)
 		const struct try *o = container_of(at, struct try, node);
 		if (o != t && o->fence && o->granted < t->sent && o->fence >= t->fence &&
 		    (t->is_named || strcmp(o->key, t->key) == 0) &&
+		    strcmp(o->who, t->who) != 0 &&
 		    !(history.data_lost_at >= o->sent &&
 		      history.redis->machine.date_offset < 0)) {
 			history_fail("fence: %s gets %lld for %s, after %s got %lld", t->who,
@@ -406,6 +416,11 @@ void history_grant(struct try *t, int64_t fence)
 		if (t->client->disturbed_until < t->sent && history.data_lost_at < t->sent &&
 		    (t->is_rechecked || !is_disturbed(t, t->sent)))
 			history_fail("not held: %s is told that it has %s", t->who, t->key);
+		else if (t->is_marked && t->client->disturbed_until < t->sent &&
+		         history.data_lost_at < t->sent &&
+		         redis_number("EXISTS over:%s", t->who) == 0)
+			history_fail("over: %s is told that it has %s, long after its lease",
+			             t->who, t->key);
 		return;
 	}
 	t->sure_until = t->granted + t->lease_us * SURE_PERCENT / 100;
@@ -420,16 +435,6 @@ void history_grant(struct try *t, int64_t fence)
 		check_order(t);
 }
 
-/* Long after the answer was due? */
-static void check_time(const struct try *t, const char *what)
-{
-	int64_t due = t->sent + t->wait_us;
-
-	if (world_now() > due + GRACE && !is_disturbed(t, t->sent))
-		history_fail("late: %s is told %lld ms after its time that it %s %s", t->who,
-		             (long long)((world_now() - due) / MS), what, t->key);
-}
-
 /* `is_gone`: in Redis, too, soon. */
 static void set_over(struct try *t, bool is_gone)
 {
@@ -438,6 +443,46 @@ static void set_over(struct try *t, bool is_gone)
 		return;
 	t->over_at = world_now();
 	t->check_at = t->over_at + KEPT_MOST;
+}
+
+void history_change(struct try *t)
+{
+	t->release_sent = world_now();
+	if (t->sure_until > world_now())
+		t->sure_until = world_now();
+	t->is_renewed = false;
+}
+
+void history_changed(struct try *t, int64_t lease_us, int64_t fence)
+{
+	t->lease_us = lease_us;
+	if (fence && fence != t->fence) {
+		/* The lease had ended, and it is another one's turn: its own. */
+		t->was_lost = true;
+		t->fence = fence;
+	}
+	if (is_held(t) && t->client->disturbed_until < t->release_sent)
+		t->sure_until = world_now() + lease_us * SURE_PERCENT / 100;
+	else if (!is_disturbed(t, t->sent) && !t->was_lost)
+		history_fail("not held: %s is told that it still has %s", t->who, t->key);
+}
+
+void history_change_refused(struct try *t)
+{
+	if (t->granted + t->lease_us * SURE_PERCENT / 100 > world_now() && !t->was_lost &&
+	    !is_disturbed(t, t->sent))
+		history_fail("refused: %s may not extend %s, which it has", t->who, t->key);
+	set_over(t, false);
+}
+
+/* Long after the answer was due? */
+static void check_time(const struct try *t, const char *what)
+{
+	int64_t due = t->sent + t->wait_us;
+
+	if (world_now() > due + GRACE && !is_disturbed(t, t->sent))
+		history_fail("late: %s is told %lld ms after its time that it %s %s", t->who,
+		             (long long)((world_now() - due) / MS), what, t->key);
 }
 
 void history_refuse(struct try *t)
@@ -475,6 +520,11 @@ void history_release(struct try *t)
 {
 	t->state = TRY_RELEASING;
 	t->release_sent = world_now();
+}
+
+void history_keep(struct try *t)
+{
+	t->state = TRY_HELD;
 }
 
 void history_released(struct try *t, bool confirmed)

@@ -8,6 +8,7 @@
  *   lost          a lock that hasp renews went to another client, and nothing had happened
  *   stolen        a release was confirmed of what was another client's by then
  *   refused       a release was refused of what the client surely had
+ *   over          a transaction took a lock, and is answered when the lease has ended
  *   fence         a fencing token is not greater than those that were known before
  *   overtaken     a client got the lock before one that had been in the queue when it asked
  *   early, late   a waiter was told before its time that it did not get the lock, or long after
@@ -40,13 +41,14 @@ try {
 	char who[24]; /* what names it in Redis: the lock's value, or its owner */
 	const struct machine *client, *hasp;
 	int limit; /* how many may have it; 1: a lock */
-	bool shared; /* the read side */
+	bool shared, is_writer; /* the sides of a read-write lock */
 	bool is_verb;
 	bool of_quorum; /* a quorum's servers have it; then it is named */
 	bool is_named; /* `who` is in Redis, also if it is a verb's */
 	bool is_fair; /* it does not overtake waiters */
 	bool is_renewed; /* until it is released */
 	bool ends_with_connection; /* on_disconnect = release */
+	bool is_marked; /* `over:WHO` was set with the lock, for 300 ms longer */
 	bool is_rechecked; /* hasp checks a late grant: see hasp-locks(7), WHEN SOMETHING FAILS
 	                    */
 	int64_t wait_us, lease_us;
@@ -74,12 +76,18 @@ void history_data_lost(void);
 struct try *history_ask(const struct try *t);
 void history_grant(struct try *t, int64_t fence);
 void history_refuse(struct try *t); /* the answer was: taken */
+/* A command that sets the lease of a lock is sent now; its answer is `fence` (0: of a command
+ * that returns none), or that the client has no such lock. */
+void history_change(struct try *t);
+void history_changed(struct try *t, int64_t lease_us, int64_t fence);
+void history_change_refused(struct try *t);
 /* The answer was an error, or the connection ended: nobody knows whether it got the lock. */
 void history_fail_try(struct try *t, const char *why);
 /* It has waited to the end, and no holder keeps a lock for long: it was in a circle. */
 void history_circle(const struct try *t);
 void history_give_up(struct try *t); /* the client has gone while it waited or held */
 void history_release(struct try *t); /* the release is sent now */
+void history_keep(struct try *t); /* it was one hold of several */
 void history_released(struct try *t, bool confirmed);
 
 /* Something is wrong that can never have been right. */

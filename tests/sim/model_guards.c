@@ -234,6 +234,12 @@ static void on_read(struct writer *w, const redisReply *r)
 		is_refusal(r) ? think(w) : app_hang_up(&w->app);
 		return;
 	}
+	/* It has waited in vain for one of the keys, and writes the other. */
+	if (r->type == REDIS_REPLY_ERROR && w->how == WRITE_SEVERAL && chance_one_in(2)) {
+		w->how = WRITE_SET;
+		w->keys[0] = w->keys[chance(2)];
+		w->keys[1] = -1;
+	}
 	for (int i = 0; i < 2 && w->keys[i] >= 0 && r->type != REDIS_REPLY_ERROR; i++) {
 		const redisReply *value = w->keys[1] < 0 ? r : r->element[i];
 		if (value->str)

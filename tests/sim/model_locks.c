@@ -4,7 +4,8 @@
  * verbs, as semaphores and as read-write locks. What each promises is in the history.
  *
  *   idle --> asks --granted--> works --> releases --> idle
- *              |                 '--> hangs up, oversleeps
+ *              |                 |'--> hangs up, oversleeps
+ *              |                 '--> extends, asks again, takes the read side, too --> works
  *              '--refused, error, hangs up--> idle
  */
 #include <stdio.h>
@@ -26,7 +27,10 @@ struct way {
 	const char *key;
 	const char *ask; /* %s: the key; then OPTIONS */
 	const char *release;
-	bool is_verb, shared, is_fair, of_quorum, ends_with_connection;
+	bool is_verb, shared, is_writer, is_fair, of_quorum, ends_with_connection;
+	bool again; /* its owner may ask again */
+	bool counts; /* and gives back each hold then */
+	bool in_multi; /* in a transaction */
 	int limit;
 	int rule_wait_ms; /* what the rule says; -1: the command names it */
 	int lease_ms; /* where the command names none: it is renewed then */
@@ -45,30 +49,53 @@ static const struct way rules[] = {
 	{ RULE("lock:value:a", "SET"), .rule_wait_ms = 600, .is_fair = true },
 	{ RULE("lock:free:a", "SET"), .rule_wait_ms = 1500, .is_fair = true,
 	  .ends_with_connection = true },
+	{ RULE("lock:multi:a", "SET"), .in_multi = true },
 };
 static const struct way verbs[] = {
 	{ VERB("verb:a", ""), .limit = 1, .ends_with_connection = true },
 	{ VERB("verb:b", ""), .limit = 1, .ends_with_connection = true },
 	{ VERB("verb:c", ""), .limit = 1, .ends_with_connection = true },
 };
+static const struct way counted[] = {
+	{ VERB("counted:a", ""), .limit = 1, .ends_with_connection = true, .again = true,
+	  .counts = true },
+	{ VERB("counted:b", ""), .limit = 1, .ends_with_connection = true, .again = true,
+	  .counts = true },
+};
+static const struct way refreshed[] = {
+	{ VERB("refreshed:a", ""), .limit = 1, .ends_with_connection = true, .again = true },
+	{ VERB("refreshed:b", ""), .limit = 1, .ends_with_connection = true, .again = true },
+};
 static const struct way places[] = {
-	{ VERB("places:a", " LIMIT 2"), .limit = 2 },
-	{ VERB("places:b", " LIMIT 3"), .limit = 3 },
-	{ VERB("places:c", " LIMIT 1"), .limit = 1 },
+	{ VERB("places:a", " LIMIT 2"), .limit = 2, .again = true },
+	{ VERB("places:b", " LIMIT 3"), .limit = 3, .again = true },
+	{ VERB("places:c", " LIMIT 1"), .limit = 1, .again = true },
 };
 static const struct way quorums[] = {
 	{ VERB("quorum:a", ""), .limit = 1, .of_quorum = true, .ends_with_connection = true },
 	{ VERB("quorum:b", ""), .limit = 1, .of_quorum = true, .ends_with_connection = true },
 };
 static const struct way sides[] = {
-	{ VERB("sides:a", " SHARED"), .limit = 1, .shared = true, .ends_with_connection = true },
-	{ VERB("sides:a", " EXCLUSIVE"), .limit = 1, .ends_with_connection = true },
-	{ VERB("sides:b", " SHARED"), .limit = 1, .shared = true, .ends_with_connection = true },
-	{ VERB("sides:b", " EXCLUSIVE"), .limit = 1, .ends_with_connection = true },
+	{ VERB("sides:a", " SHARED"), .limit = 1, .ends_with_connection = true, .again = true,
+	  .counts = true, .shared = true },
+	{ VERB("sides:a", " EXCLUSIVE"), .limit = 1, .ends_with_connection = true, .again = true,
+	  .counts = true, .is_writer = true },
+	{ VERB("sides:b", " SHARED"), .limit = 1, .ends_with_connection = true, .again = true,
+	  .counts = true, .shared = true },
+	{ VERB("sides:b", " EXCLUSIVE"), .limit = 1, .ends_with_connection = true, .again = true,
+	  .counts = true, .is_writer = true },
 };
 /* clang-format on */
 
-enum locker_state { LOCKER_IDLE, LOCKER_ASKS, LOCKER_WORKS, LOCKER_RELEASES, LOCKER_STEALS };
+enum locker_state {
+	LOCKER_IDLE,
+	LOCKER_ASKS,
+	LOCKER_WORKS,
+	LOCKER_RELEASES,
+	LOCKER_STEALS,
+	LOCKER_CHANGES, /* extends, or asks again */
+	LOCKER_READS /* a writer takes the read side, too */
+};
 
 static struct locker {
 	struct app app;
@@ -76,6 +103,10 @@ static struct locker {
 	size_t number, serial;
 	const struct way *way; /* of its lock, or the last one */
 	struct try *try; /* NULL: none */
+	struct try *below; /* a writer's, of the read side; or NULL */
+	size_t holds; /* to give back */
+	int lease_ms; /* which a change sets */
+	size_t nreplies; /* that come before the one with the result */
 	bool names_owner; /* by AS */
 	bool leaves; /* hangs up at the end of what it thinks */
 } lockers[LOCKERS];
@@ -121,6 +152,17 @@ static void ask_by_verb(struct locker *l, int lease_ms, int wait_ms)
 	         l->names_owner ? " AS " : "", l->names_owner ? l->try->who : "");
 }
 
+/* A late answer to a transaction is not checked again, but it is an error when the lease has
+ * ended. The other key shows that it has, also if that was not just now. */
+static void ask_in_multi(struct locker *l)
+{
+	app_call(&l->app, "MULTI");
+	app_call(&l->app, "SET %s %s NX", l->way->key, l->try->who);
+	app_call(&l->app, "SET over:%s 1 PX %d", l->try->who, l->way->lease_ms + 300);
+	app_call(&l->app, "EXEC");
+	l->nreplies = 3;
+}
+
 static void ask(struct locker *l)
 {
 	static const int leases_ms[] = { 400, 800, 1500, LONG_LEASE },
@@ -134,6 +176,7 @@ static void ask(struct locker *l)
 		         .hasp = &simulation_hasp(simulation, l->number)->machine,
 		         .limit = k->limit,
 		         .shared = k->shared,
+		         .is_writer = k->is_writer,
 		         .is_verb = k->is_verb,
 		         .is_fair = k->is_fair || (k->is_verb && !k->of_quorum),
 		         .of_quorum = k->of_quorum,
@@ -144,11 +187,12 @@ static void ask(struct locker *l)
 		steal(l);
 		return;
 	}
-	if (strcmp(k->ask, "SETNX") == 0)
+	if (strcmp(k->ask, "SETNX") == 0 || k->in_multi)
 		lease_ms = 0;
-	t.is_renewed = !lease_ms;
+	t.is_renewed = !lease_ms && !k->in_multi;
 	/* hasp has no part in an expiry that the application names, if nothing waits. */
-	t.is_rechecked = k->is_verb || k->rule_wait_ms || !lease_ms;
+	t.is_rechecked = k->is_verb || k->rule_wait_ms || (!lease_ms && !k->in_multi);
+	t.is_marked = k->in_multi;
 	t.lease_us = (lease_ms ? lease_ms : k->lease_ms) * MS;
 	l->names_owner = k->is_verb &&
 	                 (k->limit > 1 || k->shared || k->of_quorum || chance_one_in(2));
@@ -159,6 +203,8 @@ static void ask(struct locker *l)
 	l->state = LOCKER_ASKS;
 	if (k->is_verb)
 		ask_by_verb(l, lease_ms, wait_ms);
+	else if (k->in_multi)
+		ask_in_multi(l);
 	else if (strcmp(k->ask, "SETNX") == 0)
 		app_call(&l->app, "SETNX %s %s", k->key, t.who);
 	else if (lease_ms)
@@ -175,20 +221,105 @@ static void ask(struct locker *l)
 
 static bool is_refusal(const redisReply *r)
 {
+	if (r->type == REDIS_REPLY_ARRAY)
+		return is_refusal(r->element[0]);
 	return r->type == REDIS_REPLY_NIL ||
 	       (r->type == REDIS_REPLY_INTEGER && r->integer == 0);
 }
+
+static void change(struct locker *l);
 
 static void work(struct locker *l)
 {
 	int64_t us = chance_delay(0, WORK_MOST);
 
+	if (l->way->is_verb && !l->way->of_quorum && chance_one_in(8)) {
+		change(l);
+		return;
+	}
 	l->state = LOCKER_WORKS;
 	l->leaves = chance_one_in(20);
 	/* Oversleeps; or has more to do than a lease takes, for which it is renewed. */
 	if (chance_one_in(10))
 		us += l->try->lease_us * 3 / 2;
 	app_think(&l->app, us);
+}
+
+/* --- what it does with the lock ----------------------------------------------------------- */
+
+static const char *as(const struct locker *l)
+{
+	static char text[32];
+
+	snprintf(text, sizeof(text), "%s%s", l->names_owner ? " AS " : "",
+	         l->names_owner ? l->try->who : "");
+	return text;
+}
+
+static void release(struct locker *l)
+{
+	l->state = LOCKER_RELEASES;
+	history_release(l->try);
+	app_call(&l->app, "%s %s%s", l->way->release, l->way->key, as(l));
+}
+
+static void change(struct locker *l)
+{
+	bool again = l->way->again && chance_one_in(2);
+
+	l->state = LOCKER_CHANGES;
+	l->lease_ms = (int)chance_between(400, 1500);
+	history_change(l->try);
+	if (again)
+		app_call(&l->app, "LOCK %s%s PX %d%s", l->way->key,
+		         l->try->shared ? " SHARED" : l->way->ask, l->lease_ms, as(l));
+	else
+		app_call(&l->app, "LOCK.EXTEND %s PX %d%s", l->way->key, l->lease_ms, as(l));
+	l->holds += again && l->way->counts;
+}
+
+static void on_changed(struct locker *l, const redisReply *r)
+{
+	if (r->type == REDIS_REPLY_ERROR || is_refusal(r)) {
+		if (r->type == REDIS_REPLY_ERROR)
+			history_fail_try(l->try, r->str);
+		else
+			history_change_refused(l->try);
+		l->try = NULL;
+		app_hang_up(&l->app);
+		return;
+	}
+	history_changed(l->try, l->lease_ms * MS, r->integer > 1 ? r->integer : 0);
+	work(l);
+}
+
+/* The writer becomes a reader, beside whom others may read. */
+static void take_read_side(struct locker *l)
+{
+	struct try t = *l->try;
+
+	t.shared = true;
+	t.is_writer = t.is_fair = t.is_renewed = false;
+	t.wait_us = 0;
+	l->lease_ms = (int)chance_between(400, 1500);
+	t.lease_us = l->lease_ms * MS;
+	l->state = LOCKER_READS;
+	l->below = history_ask(&t);
+	app_call(&l->app, "LOCK %s SHARED PX %d%s", l->way->key, l->lease_ms, as(l));
+}
+
+static void on_read_side(struct locker *l, const redisReply *r)
+{
+	if (r->type == REDIS_REPLY_ERROR || is_refusal(r) || world_now() >= l->try->sure_until) {
+		/* The lease of the write side may have ended. */
+		history_give_up(l->below);
+		history_give_up(l->try);
+		l->try = l->below = NULL;
+		app_hang_up(&l->app);
+		return;
+	}
+	history_grant(l->below, r->integer);
+	release(l);
 }
 
 static void on_asked(struct locker *l, const redisReply *r)
@@ -203,25 +334,43 @@ static void on_asked(struct locker *l, const redisReply *r)
 		think(l);
 	} else {
 		history_grant(l->try, l->way->is_verb ? r->integer : 0);
+		l->holds = 1;
 		work(l);
 	}
 }
 
 static void on_released(struct locker *l, const redisReply *r)
 {
+	if (r->type != REDIS_REPLY_ERROR && !is_refusal(r) && --l->holds) {
+		history_keep(l->try);
+		release(l);
+		return;
+	}
 	if (r->type == REDIS_REPLY_ERROR)
 		history_fail_try(l->try, r->str);
 	else
 		history_released(l->try, !is_refusal(r));
-	l->try = NULL;
-	think(l);
+	l->try = l->below;
+	l->below = NULL;
+	l->holds = 1;
+	l->try ? work(l) : think(l);
 }
 
 static void on_reply(struct app *c, const redisReply *r)
 {
 	struct locker *l = container_of(c, struct locker, app);
 
+	if (l->nreplies) {
+		l->nreplies--;
+		return;
+	}
 	switch (l->state) {
+	case LOCKER_CHANGES:
+		on_changed(l, r);
+		break;
+	case LOCKER_READS:
+		on_read_side(l, r);
+		break;
 	case LOCKER_ASKS:
 		on_asked(l, r);
 		break;
@@ -242,14 +391,6 @@ static void on_reply(struct app *c, const redisReply *r)
 	}
 }
 
-static void release(struct locker *l)
-{
-	history_release(l->try);
-	l->state = LOCKER_RELEASES;
-	app_call(&l->app, "%s %s%s%s", l->way->release, l->way->key,
-	         l->names_owner ? " AS " : "", l->names_owner ? l->try->who : "");
-}
-
 static void hang_up(struct locker *l)
 {
 	history_give_up(l->try);
@@ -268,6 +409,9 @@ static void on_thought(struct app *c)
 
 	if (l->try && l->leaves)
 		hang_up(l);
+	else if (l->state == LOCKER_WORKS && l->way->is_writer && l->try->is_writer &&
+	         l->holds == 1 && chance_one_in(3))
+		take_read_side(l);
 	else if (l->state == LOCKER_WORKS)
 		release(l);
 	else if (simulation->closing)
@@ -290,9 +434,12 @@ static void on_lost(struct app *c)
 {
 	struct locker *l = container_of(c, struct locker, app);
 
+	if (l->below)
+		history_fail_try(l->below, "the connection is lost");
 	if (l->try)
 		history_fail_try(l->try, "the connection is lost");
-	l->try = NULL;
+	l->try = l->below = NULL;
+	l->nreplies = 0;
 	if (simulation->closing)
 		app_fini(c);
 }
@@ -327,6 +474,8 @@ static void begin(struct simulation *s, const struct way *its_ways, size_t n)
 
 BEGIN(rules)
 BEGIN(verbs)
+BEGIN(counted)
+BEGIN(refreshed)
 BEGIN(places)
 BEGIN(sides)
 BEGIN(quorums)
@@ -356,6 +505,18 @@ static bool may_stay(struct slice key)
 	return slice_eq(key, SLICE_LIT("hasp:fence"));
 }
 
+/* Remembers further holds of a lock, and lasts for a minute longer: see add_hold.lua. */
+static bool may_stay_counted(struct slice key)
+{
+	return may_stay(key) || slice_starts(key, SLICE_LIT("hasp:owner:{"));
+}
+
+#define may_stay_rules may_stay
+#define may_stay_verbs may_stay
+#define may_stay_refreshed may_stay
+#define may_stay_places may_stay
+#define may_stay_sides may_stay_counted
+
 /* clang-format off */
 #define MODEL(which, about_, ini_) \
 	const struct model model_##which = { \
@@ -366,7 +527,7 @@ static bool may_stay(struct slice key)
 		.nworkers = 2, \
 		.begin = begin_##which, \
 		.who_hangs = who_hangs, \
-		.may_stay = may_stay, \
+		.may_stay = may_stay_##which, \
 		.end = end, \
 	}
 /* clang-format on */
@@ -374,12 +535,17 @@ static bool may_stay(struct slice key)
 MODEL(rules, "locks under rules, with and without wait",
       "[lock waits]\npattern = lock:waits:*\nlease = 2s\nwait = 1500ms\nrenew = unleased\n"
       "[lock plain]\npattern = lock:plain:*\nlease = 2s\nrenew = unleased\n"
+      "[lock multi]\npattern = lock:multi:*\nlease = 2s\nrenew = unleased\n"
       "[lock value]\npattern = lock:value:*\nowner = value\nlease = 2s\nwait = 600ms\n"
       "renew = unleased\n"
       "[lock free]\npattern = lock:free:*\nlease = 2s\nwait = 1500ms\nrenew = unleased\n"
       "on_disconnect = release\n");
 MODEL(verbs, "LOCK and UNLOCK, with and without WAIT",
       "[verbs]\nreentrant = no\nlease = 2s\non_disconnect = release\n");
+MODEL(counted, "LOCK and UNLOCK, whose owners lock again and count their holds",
+      "[verbs]\nreentrant = count\nlease = 2s\non_disconnect = release\n");
+MODEL(refreshed, "the same, with holds that are not counted",
+      "[verbs]\nreentrant = refresh\nlease = 2s\non_disconnect = release\n");
 MODEL(places, "semaphores: LOCK with LIMIT", "[verbs]\nreentrant = count\nlease = 2s\n");
 MODEL(sides, "read-write locks: LOCK with SHARED and EXCLUSIVE",
       "[verbs]\nreentrant = count\nlease = 2s\non_disconnect = release\n");

@@ -9,6 +9,7 @@
 
 extern const struct model model_plain, model_guards, model_circles, model_legacy;
 /* model_locks.c */
-extern const struct model model_rules, model_verbs, model_places, model_sides, model_quorums;
+extern const struct model model_rules, model_verbs, model_counted, model_refreshed, model_places,
+	model_sides, model_quorums;
 
 #endif

@@ -35,7 +35,7 @@ static struct config *load(const char *text)
 }
 
 void process_init(struct process *p, const char *name, int port, size_t nworkers,
-                  int redis_port, const char *ini)
+                  int redis_port, const char *pooling, const char *ini)
 {
 	struct buf text = BUF_INIT;
 
@@ -44,8 +44,9 @@ void process_init(struct process *p, const char *name, int port, size_t nworkers
 	p->port = port;
 	p->nworkers = nworkers;
 	p->next = (struct event){ .run = on_next, .machine = &p->machine };
-	buf_printf(&text, "[hasp]\nworkers = %zu\n[upstream]\naddress = 10.0.0.1:%d\n%s%c",
-	           nworkers, redis_port, ini, '\0');
+	buf_printf(&text,
+	           "[hasp]\nworkers = %zu\n[upstream]\naddress = 10.0.0.1:%d\npooling = %s\n%s%c",
+	           nworkers, redis_port, pooling, ini, '\0');
 	p->config = load(buf_head(&text));
 	buf_release(&text);
 	p->entry = (struct listen_entry){ "sim", LISTEN_PLAIN };

@@ -29,7 +29,7 @@ struct process {
 /* `ini`: the text of its file, without [hasp] and [upstream]. Clients connect to `port` +
  * number of the worker. */
 void process_init(struct process *p, const char *name, int port, size_t nworkers,
-                  int redis_port, const char *ini);
+                  int redis_port, const char *pooling, const char *ini);
 void process_start(struct process *p);
 /* As SIGTERM does; clients may go on until they come to rest. `down_us` after its end it is
  * started again; -1: it is not. */

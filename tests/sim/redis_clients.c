@@ -245,21 +245,24 @@ static void redis_client_list(struct redis_call *x)
 	buf_release(&text);
 }
 
-/* CLIENT KILL ID n. */
+/* CLIENT KILL ID n, and TYPE pubsub. */
 static void redis_client_kill(struct redis_call *x)
 {
-	long long id, n = 0;
+	bool subscribers = x->argc == 4 && redis_arg_is(x, 2, "TYPE");
+	long long id = 0, n = 0;
 
-	if (x->argc != 4 || !redis_arg_is(x, 2, "ID")) {
+	if (x->argc != 4 || !(redis_arg_is(x, 2, "ID") ||
+	                      (subscribers && redis_arg_is(x, 3, "pubsub")))) {
 		redis_reply_syntax(x);
 		return;
 	}
-	if (!redis_arg_int_or(x, 3, &id, "ERR client-id should be greater than 0"))
+	if (!subscribers &&
+	    !redis_arg_int_or(x, 3, &id, "ERR client-id should be greater than 0"))
 		return;
 	for (struct list *at = x->s->conns.next, *next; at != &x->s->conns; at = next) {
 		struct sim_redis_conn *c = container_of(at, struct sim_redis_conn, node);
 		next = at->next;
-		if (c->id != id)
+		if (subscribers ? redis_conn_nsubscriptions(c) == 0 : c->id != id)
 			continue;
 		redis_conn_close(c);
 		n++;

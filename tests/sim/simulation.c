@@ -47,7 +47,7 @@ static void begin(struct simulation *s, uint64_t seed, const struct model *model
 	for (size_t i = 0; i < s->nhasps; i++) {
 		snprintf(name, sizeof(name), "hasp%u", (unsigned)i);
 		process_init(&s->hasps[i], name, HASP_PORT + (int)i * PROCESS_WORKERS_MAX,
-		             model->nworkers, REDIS_PORT, model->ini);
+		             model->nworkers, REDIS_PORT, i % 2 ? "session" : "shared", model->ini);
 		process_start(&s->hasps[i]);
 		/* It refuses locks until it has connected to a majority. */
 		if (model->has_quorum)
@@ -72,7 +72,8 @@ static void check_key(void *arg, struct slice name, int64_t expires_at_ms)
 {
 	const struct model *model = arg;
 
-	if (!model->may_stay || !model->may_stay(name))
+	if (!model->may_stay || !model->may_stay(name) ||
+	    (slice_starts(name, SLICE_LIT("hasp:owner:")) && !expires_at_ms))
 		history_fail("left behind: %.*s, expires at %lld", (int)name.n, name.p,
 		             (long long)expires_at_ms);
 }
