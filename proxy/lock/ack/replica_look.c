@@ -22,32 +22,33 @@ static void write_writer(struct buf *out, struct slice token)
 
 void replica_look_write(const struct lock_try *t, enum key_naming naming, struct buf *out)
 {
-	if (t->id.kind == LOCK_KIND_EXCLUSIVE) {
+	switch (layout_of(t->id.kind)->evidence) {
+	case EVIDENCE_WRITER:
 		resp_write_array(out, 3);
 		resp_write_bulk_str(out, "HEXISTS");
 		resp_write_bulk(out, t->id.key);
 		write_writer(out, t->id.token);
-		return;
-	}
-	if (t->id.kind == LOCK_KIND_COUNT || t->id.kind == LOCK_KIND_SHARED) {
+		break;
+	case EVIDENCE_FIELD:
 		resp_write_request(
 			out, (struct slice[]){ SLICE_LIT("HEXISTS"), t->id.key, t->id.token },
 			3);
-		return;
-	}
-	if (t->id.kind == LOCK_KIND_LIMIT) {
+		break;
+	case EVIDENCE_RECORD_FIELD:
 		resp_write_array(out, 3);
 		resp_write_bulk_str(out, "HGET");
 		key_names_write_bulk(out, naming, KEY_NAME_FENCE, t->id.key);
 		resp_write_bulk(out, t->id.token);
-		return;
-	}
-	resp_write_array(out, 2);
-	resp_write_bulk_str(out, "GET");
-	if (t->id.kind == LOCK_KIND_GUARD)
-		resp_write_bulk(out, t->id.key);
-	else
+		break;
+	case EVIDENCE_GUARD:
+		resp_write_request(out, (struct slice[]){ SLICE_LIT("GET"), t->id.key }, 2);
+		break;
+	case EVIDENCE_RECORD:
+		resp_write_array(out, 2);
+		resp_write_bulk_str(out, "GET");
 		key_names_write_bulk(out, naming, KEY_NAME_FENCE, t->id.key);
+		break;
+	}
 }
 
 /* A record, `<token> <fencing token or -> <ticket>`; a try that refreshed the lock has `=`
@@ -73,15 +74,16 @@ static bool names_owner(struct slice guard, struct slice token)
 
 bool replica_look_shows(const struct lock_try *t, const redisReply *reply)
 {
+	enum lock_evidence evidence = layout_of(t->id.kind)->evidence;
 	struct slice content;
 
 	if (!reply)
 		return false;
-	if (t->id.kind == LOCK_KIND_COUNT || lock_kind_is_side(t->id.kind))
+	if (evidence == EVIDENCE_FIELD || evidence == EVIDENCE_WRITER)
 		return reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
 	if (reply->type != REDIS_REPLY_STRING)
 		return false;
 	content = slice_of(reply->str, reply->len);
-	return t->id.kind == LOCK_KIND_GUARD ? names_owner(content, t->value)
-	                                     : names_ticket(content, t->ticket);
+	return evidence == EVIDENCE_GUARD ? names_owner(content, t->value)
+	                                  : names_ticket(content, t->ticket);
 }

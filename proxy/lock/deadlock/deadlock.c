@@ -74,34 +74,31 @@ static void search_begin(struct deadlock_watch *w);
 /* --- owners ------------------------------------------------------------------------------- */
 
 /* Writes the name of an owner for the graph. A value differs from a token of the same bytes. */
-static void owner_write(struct buf *out, char kind, struct slice token)
+static void owner_write(struct buf *out, enum lock_kind kind, struct slice token)
 {
-	buf_puts(out, kind == LOCK_KIND_VALUE ? "v" : "t");
+	buf_puts(out, layout_of(kind)->by_value ? "v" : "t");
 	buf_append(out, token);
 }
 
 /* True for an owner that is a single one but may have several connections: a value, or a token
  * that AS names. */
-static bool is_shared(char kind, struct slice token)
+static bool is_shared(enum lock_kind kind, struct slice token)
 {
 	enum owner_kind made;
 
-	return kind == LOCK_KIND_VALUE || !owner_is_made(token, &made);
+	return layout_of(kind)->by_value || !owner_is_made(token, &made);
 }
 
 /* Writes the kind by which hasp asks Redis for the lock's owner. False: a waiter for this lock
  * cannot be in a circle. */
 static bool kind_to_ask(const struct lock_try *wanted, char *kind)
 {
-	*kind = (char)wanted->id.kind;
-	if (wanted->id.kind == LOCK_KIND_LIMIT) {
-		/* LOCK.INFO recognizes a semaphore by the type of the key. A try with LIMIT 1
-		 * waits for every owner; for a greater limit, any owner may end the wait. */
-		*kind = LOCK_KIND_TOKEN;
-		return wanted->limit == 1;
-	}
-	/* LOCK.INFO does not name all owners of a read-write lock. */
-	return !lock_kind_is_side(wanted->id.kind);
+	const struct lock_layout *layout = layout_of(wanted->id.kind);
+
+	*kind = (char)layout->ask_as;
+	/* A try with LIMIT 1 waits for every owner; for a greater limit, any owner may end the
+	 * wait. */
+	return layout->ask_as && (!layout->has_owners || wanted->limit == 1);
 }
 
 /* --- a search ----------------------------------------------------------------------------- */
@@ -482,13 +479,13 @@ struct deadlock_watch *deadlock_watch_new(struct deadlocks *all,
 		.db = terms->db, .key = id->key, .shown = terms->shown, .user = terms->user
 	};
 	struct buf names[WAIT_OWNERS_MAX] = { BUF_INIT, BUF_INIT };
-	bool shared = is_shared((char)id->kind, id->token);
+	bool shared = is_shared(id->kind, id->token);
 	struct deadlock_watch *w = NULL;
 
 	if (!kind_to_ask(terms->wanted, &facts.kind))
 		return NULL;
 	if (shared) {
-		owner_write(&names[0], (char)id->kind, id->token);
+		owner_write(&names[0], id->kind, id->token);
 		facts.nowners++;
 	}
 	if (terms->connection.n)

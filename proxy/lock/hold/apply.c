@@ -17,7 +17,7 @@
 /* True if hasp only remembers the hold, and neither renews nor releases it. */
 static bool is_only_remembered(const struct hold *hold)
 {
-	return !hold_is_renewed(hold) && (hold->kind == LOCK_KIND_VALUE || !hold->release);
+	return !hold_is_renewed(hold) && (layout_of(hold->kind)->by_value || !hold->release);
 }
 
 /* A connection that takes lock after lock forgets the oldest. */
@@ -34,14 +34,17 @@ static void forget_oldest(struct hold_owner *o)
 	}
 }
 
-/* True if this hold of a read-write lock goes on when `p` takes a side. */
+/* True if this hold goes on when `p` takes another place of the semaphore, or another side of
+ * the read-write lock. */
 static bool is_beside(const struct hold *hold, const struct pending_lock *p)
 {
-	if (!lock_kind_is_side(hold->kind) || !lock_kind_is_side(p->kind))
+	const struct lock_layout *had = layout_of(hold->kind), *taken = layout_of(p->kind);
+
+	if (!had->has_owners || !taken->has_owners || had->side != taken->side)
 		return false;
 	if (slice_eq(hold_token(hold), p->token))
 		return hold->kind != p->kind;
-	return hold->kind == LOCK_KIND_SHARED && p->kind == LOCK_KIND_SHARED;
+	return hold->kind == p->kind && p->kind != LOCK_KIND_EXCLUSIVE;
 }
 
 /* Remembers the lease of a hold that ends because its own owner has taken the lock again. */
@@ -79,9 +82,6 @@ static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
 		bool same, good = hold->good_until > p->sent_at;
 		next = hold_next(hold);
 		if (p->by_value && hold->owner != o)
-			continue;
-		if (hold->kind == LOCK_KIND_LIMIT && p->kind == LOCK_KIND_LIMIT &&
-		    !slice_eq(hold_token(hold), p->token))
 			continue;
 		if (is_beside(hold, p))
 			continue;
@@ -174,7 +174,7 @@ static void shorten_others(struct holds *h, const struct hold_owner *o,
 	struct hold *hold = hold_first(h, db, p->keys[0]);
 
 	for (; hold; hold = hold_next(hold))
-		if (hold->owner != o && hold->kind == LOCK_KIND_VALUE &&
+		if (hold->owner != o && layout_of(hold->kind)->by_value &&
 		    hold_is_renewed(hold) && renewal_is_shortened(hold, p))
 			renewal_begin(hold, p, true, renewal_is_under_way(hold));
 }
@@ -216,7 +216,7 @@ static void apply_gone(struct holds *h, const struct hold_owner *o,
 
 	while ((hold = next)) {
 		next = hold_next(hold);
-		if (hold->kind != LOCK_KIND_VALUE || !may_end(hold, o, p))
+		if (!layout_of(hold->kind)->by_value || !may_end(hold, o, p))
 			continue;
 		/* The lock had the value that the command was for. */
 		if (p->token.n && !slice_eq(hold_token(hold), p->token))
@@ -238,9 +238,9 @@ static void apply_dropped(struct holds *h, struct hold_owner *o, const struct pe
 			continue;
 		/* This table does not have every hold: the next renewal finds out whether
 		 * another connection's last hold is gone. */
-		if (((p->counts && hold->kind == LOCK_KIND_COUNT) ||
-		     lock_kind_is_side(hold->kind)) &&
-		    hold->owner != o && hold->count == 1)
+		if (layout_of(hold->kind)->counts &&
+		    (p->counts || layout_of(hold->kind)->side) && hold->owner != o &&
+		    hold->count == 1)
 			continue;
 		hold_remove_ticket(hold);
 		if (hold->count == 0)
@@ -320,7 +320,7 @@ static void apply_read_expiry(struct holds *h, const struct pending_lock *p, int
 	struct hold *hold = hold_first(h, db, p->keys[0]);
 
 	for (; hold; hold = hold_next(hold))
-		if (hold->kind == LOCK_KIND_VALUE && slice_eq(hold_token(hold), p->token) &&
+		if (layout_of(hold->kind)->by_value && slice_eq(hold_token(hold), p->token) &&
 		    !may_be_renewed_by_hasp(hold, p))
 			renewal_begin(hold, p, true, renewal_is_under_way(hold));
 }

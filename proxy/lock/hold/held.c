@@ -12,7 +12,7 @@ static struct held held_of(const struct hold *hold)
 		.kind = hold->kind,
 		.owner = hold->owner,
 		.stats = hold->stats,
-		.fence = lock_kind_is_verbs(hold->kind) ? hold->fence : 0,
+		.fence = layout_of(hold->kind)->by_verb ? hold->fence : 0,
 		.since = hold->since,
 		.learnt_at = hold->learnt_at,
 		.good_until = hold->good_until,

@@ -239,8 +239,7 @@ struct hold *hold_next(const struct hold *hold)
  * even by one connection. */
 static bool is_of_token(const struct hold *hold, struct slice token)
 {
-	return (hold->kind != LOCK_KIND_LIMIT && !lock_kind_is_side(hold->kind)) ||
-	       slice_eq(hold_token(hold), token);
+	return !layout_of(hold->kind)->has_owners || slice_eq(hold_token(hold), token);
 }
 
 struct hold *hold_find(struct holds *h, const struct hold_owner *o, bool by_value, int db,
@@ -275,7 +274,7 @@ struct slice hold_value(struct holds *h, const struct hold_owner *o, int db, str
 {
 	struct hold *hold = o->n ? hold_find(h, o, true, db, key, SLICE_NONE) : NULL;
 
-	return hold && hold->kind == LOCK_KIND_VALUE ? hold_token(hold) : SLICE_NONE;
+	return hold && layout_of(hold->kind)->by_value ? hold_token(hold) : SLICE_NONE;
 }
 
 size_t hold_own_tokens(struct holds *h, const struct hold_owner *o, int db, struct slice key,
@@ -364,32 +363,27 @@ static void hold_release(struct hold *hold)
 	double left = hold->good_until - timers_now(hold_table(hold)->timers) + hold->slack;
 	int64_t most_ms = 0;
 
-	switch (hold->kind) {
-	case LOCK_KIND_COUNT:
-	case LOCK_KIND_SHARED:
-	case LOCK_KIND_EXCLUSIVE:
+	switch (layout_of(hold->kind)->release) {
+	case RELEASE_NOT:
+		break;
+	case RELEASE_EACH_TRY:
 		for (unsigned i = 0; i < hold->ntickets; i++) {
 			t.ticket = slice_str(hold->tickets[i]);
 			send_release(hold, rewrite_dequeue(&out, &t, true, &how), &out);
 		}
 		break;
-	case LOCK_KIND_TOKEN:
-	case LOCK_KIND_LIMIT:
+	case RELEASE_LAST_TRY:
 		/* The record knows only the latest. */
 		t.ticket = slice_str(hold->tickets[hold->ntickets - 1]);
 		send_release(hold, rewrite_unlock(&out, &t.id, t.ticket, &how), &out);
 		break;
-	case LOCK_KIND_RULE:
-	case LOCK_KIND_VALUE:
+	case RELEASE_VALUE:
 		t.ticket = slice_str(hold->tickets[hold->ntickets - 1]);
 		/* Another connection with the same token may have taken the lock again at
 		 * another worker; then more is left of its lease. */
 		if (hold->shared && !isinf(left))
 			most_ms = left > 0 ? (int64_t)(left * 1000) + RELEASE_SLACK_MS : 1;
 		send_release(hold, rewrite_release(&out, &t.id, t.ticket, most_ms, &how), &out);
-		break;
-	case LOCK_KIND_GUARD:
-		/* Guards are in the read set: lock/guard. */
 		break;
 	}
 	buf_release(&out);

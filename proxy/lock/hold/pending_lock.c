@@ -126,7 +126,7 @@ struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *c
 		p->effect = LOCK_EFFECT_DROPS;
 	p->begins = takes && (!by_value || call->value.n <= VALUE_MAX);
 	p->counts = by_verb && call->kind != LOCK_KIND_LIMIT &&
-	            (verbs->reentrant == REENTRANT_COUNT || lock_kind_is_side(call->kind));
+	            (verbs->reentrant == REENTRANT_COUNT || layout_of(call->kind)->side);
 	p->by_value = by_value;
 	p->sole = call->sole;
 	p->exclusive = rule && rule->owner == OWNER_CONNECTION;

@@ -90,7 +90,7 @@ static void stop_renewing(struct hold *hold)
 static void renewal_expired(struct hold *hold)
 {
 	stop_renewing(hold);
-	if (hold->kind == LOCK_KIND_VALUE)
+	if (layout_of(hold->kind)->by_value)
 		hold_events_count(hold, false);
 	else
 		hold_free(hold);
@@ -153,7 +153,7 @@ bool renewal_may_be_released(const struct hold *hold)
 	double at = b ? release_board_at(b, db, key, hold_token(hold)) : 0;
 
 	/* Under foreign_del = allow, a connection that knows no value may delete any. */
-	if (at <= 0 && b && hold->kind == LOCK_KIND_VALUE)
+	if (at <= 0 && b && layout_of(hold->kind)->by_value)
 		at = release_board_at(b, db, key, SLICE_NONE);
 
 	return at > 0 && at >= hold->since - RELEASE_MS_ROUNDED &&

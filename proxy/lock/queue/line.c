@@ -43,30 +43,25 @@ struct line *line_find(struct waiters *all, int db, struct slice key)
 
 /* Writes the name of Redisson's channel. As Redisson does, adds no braces to a name that has
  * one. */
-static void write_redisson_channel(struct buf *out, enum lock_kind kind, struct slice key)
+static void write_redisson_channel(struct buf *out, const char *prefix, struct slice key)
 {
 	bool braced = memchr(key.p, '{', key.n) != NULL;
 
-	buf_puts(out, lock_kind_is_side(kind) ? REDISSON_RW_PREFIX : REDISSON_PREFIX);
+	buf_puts(out, prefix);
 	buf_puts(out, braced ? "" : "{");
 	buf_append(out, key);
 	buf_puts(out, braced ? "" : "}");
 }
 
-/* True if Redisson publishes the release of a lock of this kind. */
-static bool has_channel(enum lock_kind kind)
-{
-	return kind == LOCK_KIND_COUNT || lock_kind_is_side(kind);
-}
-
 void line_listen(struct line *l, bool on)
 {
+	const char *prefix = layout_of(l->kind)->channel;
 	struct buf channel = BUF_INIT;
 
-	if (l->listening == on || !has_channel(l->kind) || !l->at->node)
+	if (l->listening == on || !prefix || !l->at->node)
 		return;
 	l->listening = on;
-	write_redisson_channel(&channel, l->kind, line_key(l));
+	write_redisson_channel(&channel, prefix, line_key(l));
 	if (on)
 		subscriber_add(l->at->node->subscriber, buf_slice(&channel));
 	else

@@ -26,8 +26,6 @@
 #define CHANNEL_PREFIX "hasp:worker:"
 #define NUMBER_DIGITS 16
 #define TICKET_MAX (NUMBER_DIGITS + 1 + NUMBER_DIGITS + 1)
-#define REDISSON_PREFIX "redisson_lock__channel:"
-#define REDISSON_RW_PREFIX "redisson_rwlock:"
 
 /* Functions of the higher files, which waiters.c sets. */
 struct queue_hooks {

@@ -102,8 +102,8 @@ static void gather(struct waiters *all, int db, double now, struct recheck *r,
 		list_remove(&l->recheck);
 		/* (The expiry shows neither whether a semaphore has a free place nor which side
 		 * of a read-write lock is held.) */
-		if (w->state != WAITER_QUEUED || w->place <= 0 || w->kind == LOCK_KIND_LIMIT ||
-		    lock_kind_is_side(w->kind) || l->probing != LINE_UNPROBED) {
+		if (w->state != WAITER_QUEUED || w->place <= 0 ||
+		    !layout_of(w->kind)->expiry_shows || l->probing != LINE_UNPROBED) {
 			line_probe(l);
 			/* The answer may have ended other lines. */
 			next = all->rechecks.next;

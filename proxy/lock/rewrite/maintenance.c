@@ -27,7 +27,7 @@ static const char *type_of(enum lock_kind kind)
 
 enum script_id rewrite_renewal(enum lock_kind kind)
 {
-	return lock_kind_is_verbs(kind) ? SCRIPT_RENEW_VERB : SCRIPT_RENEW;
+	return layout_of(kind)->by_verb ? SCRIPT_RENEW_VERB : SCRIPT_RENEW;
 }
 
 /* Writes the sidecar; with owner = value there is none, and the lock takes its place. */
@@ -135,7 +135,7 @@ enum script_id rewrite_force(struct buf *out, const struct lock_ident *id,
 
 	begin_own(out, SCRIPT_FORCE, id, 1, how);
 	resp_write_bulk(out,
-	                lock_kind_is_verbs(id->kind) ? SLICE_LIT("verb") : slice_of(&kind, 1));
+	                layout_of(id->kind)->by_verb ? SLICE_LIT("verb") : slice_of(&kind, 1));
 	return SCRIPT_FORCE;
 }
 

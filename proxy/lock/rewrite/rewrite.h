@@ -19,6 +19,7 @@
 #include "base/slice.h"
 #include "commands/command.h"
 #include "config/types.h"
+#include "lock/model/layout.h"
 #include "lock/scripts/script_call.h"
 #include "resp/reply.h"
 #include "resp/view.h"
@@ -33,31 +34,6 @@ struct lock_key {
 	bool foreign; /* (OWNER_VALUE) the connection knows no value: the lock counts as another
 	               * owner's */
 };
-
-/* How Redis stores a lock; see scripts/includes/hand_off.lua. */
-enum lock_kind {
-	LOCK_KIND_COUNT = 'h', /* verbs: a hash {token: holds} */
-	LOCK_KIND_TOKEN = 's', /* verbs: a string holding the token */
-	LOCK_KIND_LIMIT = 'l', /* verbs: a semaphore, the owners that have a place */
-	LOCK_KIND_SHARED = 'm', /* verbs: the read side of a read-write lock */
-	LOCK_KIND_EXCLUSIVE = 'x', /* verbs: its write side */
-	LOCK_KIND_RULE = 'r', /* the application's value, with a sidecar */
-	LOCK_KIND_VALUE = 'v', /* the application's value, which is the token */
-	LOCK_KIND_GUARD = 'g', /* see guarded_key() in scripts/includes/guard.lua */
-};
-
-/* True for a side of a read-write lock. An owner may have both sides, and the read side may
- * have several owners. */
-static inline bool lock_kind_is_side(enum lock_kind kind)
-{
-	return kind == LOCK_KIND_SHARED || kind == LOCK_KIND_EXCLUSIVE;
-}
-
-static inline bool lock_kind_is_verbs(enum lock_kind kind)
-{
-	return kind == LOCK_KIND_COUNT || kind == LOCK_KIND_TOKEN || kind == LOCK_KIND_LIMIT ||
-	       lock_kind_is_side(kind);
-}
 
 /* The effect of a successful reply on the first key's lock (for DROPS: on all the keys' locks).
  */

@@ -264,7 +264,7 @@ static bool needs_sidecar(const struct verbs *verbs, const struct verb_args *a,
 {
 	bool is_shared = a->owner.p || verbs->owner != OWNER_CONNECTION;
 
-	return lock_kind_is_side(call->kind) ||
+	return layout_of(call->kind)->side ||
 	       (call->kind == LOCK_KIND_COUNT && (is_shared || how->nown));
 }
 
