@@ -155,13 +155,8 @@ static void enqueue(struct client *c, struct slice line)
 	int64_t lease_ms;
 	struct lock_try t;
 
-	if (!c->current->pending_lock) {
-		lock_wait_failed(c);
-		return;
-	}
-	c->current->pending_lock = pending_lock_fit(c->current->pending_lock);
-	if (pending_lock_is_multi(c->current->pending_lock) &&
-	    !parts_queued(c->current->pending_lock, c->session.db, &line)) {
+	if (!c->current->pending_lock ||
+	    !pending_lock_queued(c->current->pending_lock, c->session.db, &line)) {
 		lock_wait_failed(c);
 		return;
 	}

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "lock/hold/hold_internal.h"
 #include "tests/unit/fake_jobs.h"
 #include "tests/unit/hold_fixture.h"
 #include "tests/unit/session_fixture.h"
@@ -76,22 +77,6 @@ static void what_a_try_wants_is_kept(void **state)
 	pending_lock_free(p);
 }
 
-static void what_a_try_wants_is_kept_in_less_memory_while_it_waits(void **state)
-{
-	struct hold_fixture *f = *state;
-	struct pending_lock *p = pending_take(f, &rule_by_address, "worker-1");
-	struct lock_try t;
-	int64_t lease_ms;
-
-	p = pending_lock_fit(pending_lock_fit(p));
-	t = pending_lock_try(p, &lease_ms);
-	assert_int_equal(lease_ms, 30000);
-	assert_true(slice_eq(t.id.key, SLICE_LIT("lock")));
-	assert_true(slice_eq(t.id.token, SLICE_LIT("token")));
-	assert_true(slice_eq(t.ticket, SLICE_LIT("worker-1")));
-	pending_lock_free(p);
-}
-
 static void with_owner_value_the_value_is_the_token(void **state)
 {
 	struct hold_fixture *f = *state;
@@ -101,6 +86,65 @@ static void with_owner_value_the_value_is_the_token(void **state)
 	assert_true(slice_eq(pending_lock_try(p, &lease_ms).id.token, SLICE_LIT("v")));
 	assert_true(slice_eq(pending_lock_try(p, &lease_ms).value, SLICE_LIT("v")));
 	pending_lock_free(p);
+}
+
+/* --- its state ----------------------------------------------------------------------- */
+
+/* Redis, or a client that plays it, may answer what no script of hasp's answers. */
+static void an_answer_that_does_not_fit_the_state_is_not_understood(void **state)
+{
+	struct hold_fixture *f = *state;
+	struct pending_lock *p = pending_take(f, &rule_by_address, "worker-1");
+	struct slice line = SLICE_LIT("+QUEUED 1 2 3\r\n");
+	int64_t n;
+
+	assert_true(pending_lock_queued(p, 0, &line));
+	assert_false(pending_lock_queued(p, 0, &line));
+	assert_false(pending_lock_refused(p, SLICE_LIT("+REFUSED 0 1 -"), &n));
+	pending_lock_locked(p);
+	assert_int_equal(p->state, PENDING_LOCK_QUEUED);
+	pending_lock_free(p);
+}
+
+static void a_reply_is_kept_once_until_it_is_fetched(void **state)
+{
+	struct hold_fixture *f = *state;
+	struct pending_lock *p = pending_take(f, &rule_by_address, "worker-1");
+	struct resp_reply one = { .type = ':', .integer = 1 }, r = { 0 };
+
+	assert_int_equal(pending_lock_kept(p, &r).n, 0);
+	assert_int_equal(r.type, 0);
+	pending_lock_keep(p, &one, SLICE_LIT(":1\r\n"));
+	/* It may be kept once more, for another reason. */
+	pending_lock_keep(p, &one, pending_lock_kept(p, &r));
+	assert_true(slice_eq(pending_lock_kept(p, &r), SLICE_LIT(":1\r\n")));
+	assert_int_equal(r.integer, 1);
+	pending_lock_free(p);
+}
+
+static void states_follow_each_other_as_the_diagram_says(void **state)
+{
+	/* clang-format off */
+	/* to:                  SENT QUEUED GRANTED RETRIED UNDONE KEPT LOCKED REFUSED ABANDONED */
+	static const bool allowed[PENDING_LOCK_STATES][PENDING_LOCK_STATES] = {
+		[PENDING_LOCK_SENT]      = { 0, 1, 0, 1, 0, 1, 1, 1, 1 },
+		[PENDING_LOCK_QUEUED]    = { 0, 0, 1, 1, 1, 1, 0, 0, 1 },
+		[PENDING_LOCK_GRANTED]   = { 0, 1, 0, 1, 0, 1, 0, 0, 1 },
+		[PENDING_LOCK_RETRIED]   = { 0, 1, 0, 1, 0, 1, 0, 0, 1 },
+		[PENDING_LOCK_UNDONE]    = { 0, 0, 0, 0, 0, 1, 0, 0, 1 },
+		[PENDING_LOCK_KEPT]      = { 0, 0, 0, 1, 0, 1, 0, 0, 1 },
+		[PENDING_LOCK_LOCKED]    = { 0, 0, 0, 0, 0, 0, 0, 0, 0 },
+		[PENDING_LOCK_REFUSED]   = { 0, 0, 0, 0, 0, 0, 0, 0, 0 },
+		[PENDING_LOCK_ABANDONED] = { 0, 0, 0, 0, 0, 0, 0, 0, 0 },
+	};
+	/* clang-format on */
+
+	(void)state;
+	for (int from = 0; from < PENDING_LOCK_STATES; from++)
+		for (int to = 0; to < PENDING_LOCK_STATES; to++)
+			assert_int_equal(pending_lock_allows((enum pending_lock_state)from,
+			                                     (enum pending_lock_state)to),
+			                 allowed[from][to]);
 }
 
 /* --- what is undone ------------------------------------------------------------------ */
@@ -231,8 +275,10 @@ int main(void)
 		TEST(a_call_that_cannot_change_a_hold_is_not_kept),
 		TEST(a_release_is_kept_while_a_take_is_awaited_or_a_lock_is_held),
 		TEST(what_a_try_wants_is_kept),
-		TEST(what_a_try_wants_is_kept_in_less_memory_while_it_waits),
 		TEST(with_owner_value_the_value_is_the_token),
+		TEST(an_answer_that_does_not_fit_the_state_is_not_understood),
+		TEST(a_reply_is_kept_once_until_it_is_fetched),
+		TEST(states_follow_each_other_as_the_diagram_says),
 		TEST(a_try_that_was_not_answered_is_undone_by_its_ticket),
 		TEST(by_its_ticket_a_try_of_any_owner_is_undone),
 		TEST(tries_in_a_transaction_that_was_not_answered_are_undone),

@@ -81,12 +81,12 @@ static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
 	while ((hold = next)) {
 		bool same, good = hold->good_until > p->sent_at;
 		next = hold_next(hold);
-		if (p->by_value && hold->owner != o)
+		if (pending_lock_is_by_value(p) && hold->owner != o)
 			continue;
 		if (is_beside(hold, p))
 			continue;
 		same = slice_eq(hold_token(hold), p->token);
-		if (good && (same || p->by_value))
+		if (good && (same || pending_lock_is_by_value(p)))
 			remember_lease(hold, was);
 		if (hold->owner == o && good && same) {
 			was->since = hold->since;
@@ -98,7 +98,7 @@ static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
 		}
 		if (!same)
 			tell_former_owner(hold, o);
-		if (!p->counts || !same)
+		if (!layout_of(p->kind)->counts || !same)
 			hold_free(hold);
 		else if (hold->owner == o)
 			own = hold;
@@ -110,8 +110,8 @@ static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
  * before. A stored value that is too long to remember counts as its own, too. */
 static void apply_stored(struct hold_owner *o, const struct pending_lock *p, int db)
 {
-	seen_values_put(&o->seen, db, p->keys[0], p->begins ? SEEN_NOTHING : SEEN_ANY,
-	                SLICE_NONE);
+	seen_values_put(&o->seen, db, p->keys[0],
+	                pending_lock_begins_hold(p) ? SEEN_NOTHING : SEEN_ANY, SLICE_NONE);
 }
 
 /* SET ... KEEPTTL. */
@@ -132,9 +132,9 @@ static void apply_taken(struct holds *h, struct hold_owner *o, const struct pend
 
 	if (was.since <= 0)
 		stats_add(p->stats, STAT_ACQUIRED);
-	if (p->by_value)
+	if (pending_lock_is_by_value(p))
 		apply_stored(o, p, db);
-	if (p->begins && !hold) {
+	if (pending_lock_begins_hold(p) && !hold) {
 		forget_oldest(o);
 		hold = hold_new(h, o, p, key, db);
 		if (!list_empty(&place))
@@ -182,9 +182,11 @@ static void shorten_others(struct holds *h, const struct hold_owner *o,
 static void apply_expiry(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
                          int db)
 {
-	struct hold *hold = hold_find(h, o, p->by_value, db, p->keys[0], p->token), *other;
+	struct hold *hold = hold_find(h, o, pending_lock_is_by_value(p), db, p->keys[0],
+	                              p->token),
+		    *other;
 
-	if (p->by_value)
+	if (pending_lock_is_by_value(p))
 		shorten_others(h, o, p, db);
 	if (!hold)
 		return;
@@ -231,22 +233,24 @@ static void apply_dropped(struct holds *h, struct hold_owner *o, const struct pe
                           int db)
 {
 	for (size_t i = 0; i < p->nkeys; i++) {
-		struct hold *hold = hold_find(h, o, p->by_value, db, p->keys[i], p->token);
+		struct hold *hold = hold_find(h, o, pending_lock_is_by_value(p), db, p->keys[i],
+		                              p->token);
 		/* Another owner may have some of the keys. */
-		if (!hold || (!p->by_value && !slice_eq(hold_token(hold), p->token)) ||
+		if (!hold ||
+		    (!pending_lock_is_by_value(p) && !slice_eq(hold_token(hold), p->token)) ||
 		    !may_end(hold, o, p))
 			continue;
 		/* This table does not have every hold: the next renewal finds out whether
 		 * another connection's last hold is gone. */
 		if (layout_of(hold->kind)->counts &&
-		    (p->counts || layout_of(hold->kind)->side) && hold->owner != o &&
-		    hold->count == 1)
+		    (layout_of(p->kind)->counts || layout_of(hold->kind)->side) &&
+		    hold->owner != o && hold->count == 1)
 			continue;
 		hold_remove_ticket(hold);
 		if (hold->count == 0)
 			hold_free(hold);
 	}
-	if (p->by_value && p->sole)
+	if (pending_lock_is_by_value(p) && p->sole)
 		apply_gone(h, o, p, db);
 }
 
@@ -292,7 +296,7 @@ static void apply_success(struct holds *h, struct hold_owner *o, const struct pe
 		break;
 	case LOCK_EFFECT_DROPS:
 		count_released(p, r);
-		if (p->refused || p->locked)
+		if (p->state == PENDING_LOCK_REFUSED || p->state == PENDING_LOCK_LOCKED)
 			refusals_tell(h, o, p, db, r);
 		apply_dropped(h, o, p, db);
 		break;
@@ -309,8 +313,9 @@ static bool may_be_renewed_by_hasp(const struct hold *hold, const struct pending
 	double until = p->sent_at + (double)p->lease_ms / 1000;
 
 	if (renewal_is_under_way(hold))
-		return p->prolongs || isinf(hold->good_until);
-	return (p->prolongs || (p->limits && isfinite(hold->good_until))) &&
+		return p->moved == EXPIRY_LATER || isinf(hold->good_until);
+	return (p->moved == EXPIRY_LATER ||
+	        (p->moved == EXPIRY_ADDED && isfinite(hold->good_until))) &&
 	       until <= hold->good_until;
 }
 

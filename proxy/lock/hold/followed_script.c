@@ -178,9 +178,11 @@ static bool moved_expiry(struct pending_lock *p, int64_t left_ms, double passed_
 	if (*reply.p != ':' || left_ms < 0 ||
 	    !args_integer(slice_of(reply.p + 1, reply.n - 3), &before_ms))
 		return false;
-	p->limits = before_ms < 0;
-	p->prolongs = !p->limits && left_ms > before_ms + EXPIRY_MOVED_MS;
-	return p->limits || p->prolongs ||
+	if (before_ms < 0)
+		p->moved = EXPIRY_ADDED;
+	else if (left_ms > before_ms + EXPIRY_MOVED_MS)
+		p->moved = EXPIRY_LATER;
+	return p->moved != EXPIRY_EARLIER ||
 	       (double)left_ms + passed_ms + EXPIRY_MOVED_MS < (double)before_ms;
 }
 

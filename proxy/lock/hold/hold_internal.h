@@ -5,7 +5,6 @@
  *   hold_events.c    counts and logs what happens to holds
  *   holds.c          the table of the holds, and their release
  *   renewal.c        keeps holds alive
- *   parts.c          the locks that a try for several locks has while it waits
  *   followed_script.c  a client's script on a lock, and the lock before and after it
  *   pending_lock.c   a call whose reply is due, and how to undo it
  *   refusals.c       commands that another owner's lock prevented
@@ -129,29 +128,60 @@ struct holds {
 	uint64_t nfailed; /* renewals */
 };
 
-/* The locks that a try for several locks has while it waits for one of them. */
+/* MLOCK: the locks that the try has while it waits for one of them: those before it, in the
+ * order in which all clients take them.
+ *
+ *   +QUEUED ... 3 --parts_queued()--> 1, 2: renewed each third of their lease
+ *   granted       --parts_granted()-> 1, 2, 3 --the next call--> all, or +QUEUED ... 5
+ */
 struct parts {
 	struct pending_lock *lock;
 	struct timer timer; /* renews them */
 	int db;
 	size_t n; /* the try has the first n locks */
 	size_t at; /* the lock that the try waits for, or waited for last */
-	bool granted; /* the try has the lock `at`, too */
-	bool again; /* the try was sent more than once */
-	bool undoes; /* the try has ended, and gives its locks back */
+};
+
+/* How far a call has got. pending_lock.c has the diagram. */
+enum pending_lock_state {
+	PENDING_LOCK_SENT, /* the reply to its first call is due */
+	PENDING_LOCK_QUEUED, /* it waits in the queue of a lock */
+	PENDING_LOCK_GRANTED, /* MLOCK: Redis has granted that lock; its next call is due */
+	PENDING_LOCK_RETRIED, /* MLOCK: its next call is due, without a grant */
+	PENDING_LOCK_UNDONE, /* MLOCK: it has failed; its next call gives its locks back */
+	PENDING_LOCK_KEPT, /* hasp keeps the reply until the lock is confirmed */
+	PENDING_LOCK_LOCKED, /* answered by -LOCKED: another owner has the lock */
+	PENDING_LOCK_REFUSED, /* a delete was refused for one of its keys */
+	PENDING_LOCK_ABANDONED, /* answered, but the client is gone */
+};
+#define PENDING_LOCK_STATES (PENDING_LOCK_ABANDONED + 1)
+
+/* What a successful call does to locks. */
+struct effect_terms {
+	bool acquires; /* its owner has the lock */
+	bool holds; /* hasp holds the lock for its owner, and undoes a call without a reply */
+	bool changes_hold; /* it changes a hold: without holds, its reply does not matter */
+	bool has_lease; /* it begins a lease, which may be over when the reply comes */
+};
+extern const struct effect_terms effect_terms[];
+
+/* By how much a client's own script has moved the expiry of a lock. */
+enum expiry_move {
+	EXPIRY_EARLIER, /* or not at all */
+	EXPIRY_LATER,
+	EXPIRY_ADDED, /* the lock had none before */
 };
 
 /* The bytes of the keys, the token and the ticket follow the keys. Most fit in
  * PENDING_LOCK_SIZE bytes together. The small fields are at the end, so that there are no gaps.
  */
-#define PENDING_LOCK_SIZE (sizeof(struct pending_lock) + sizeof(struct slice) + 256)
+#define PENDING_LOCK_SIZE (sizeof(struct pending_lock) + sizeof(struct slice) + 120)
 struct pending_lock {
 	struct holds *holds;
 	struct section_stats *stats; /* NULL: it counts nowhere */
 	struct parts *parts; /* MLOCK: it takes all keys; else NULL */
 	struct followed_script *followed; /* the client's own script; else NULL */
 	struct pending_lock *next; /* MSETNX: another lock that the call takes; else NULL */
-	size_t nbytes; /* its memory */
 	struct slice token;
 	struct slice ticket; /* empty: none */
 	int64_t lease_ms, wait_ms, limit; /* of its lock_call */
@@ -162,33 +192,44 @@ struct pending_lock {
 	int64_t replicas_timeout_ms;
 	double sent_at;
 	double waited; /* seconds of wait, before the last send or in line; 0: none */
-	struct resp_reply reply; /* a late reply */
-	struct buf answer; /* bytes of `reply`; after a refused delete, the holder's token */
-	int replicas; /* how many replicas must have the lock; 0: none */
-	uint32_t refused; /* the number of the refused key, counted from 1; 0: none */
+	struct resp_reply reply; /* PENDING_LOCK_KEPT */
+	struct buf answer; /* KEPT: the bytes of `reply`; REFUSED: the holder's token */
+	int replicas; /* how many replicas must have the lock yet; 0: none */
+	uint32_t refused; /* REFUSED: the number of the key, counted from 1 */
+	uint32_t nbytes; /* its memory */
+	uint32_t nkeys;
+	enum pending_lock_state state : 8; /* written by pending_lock.c */
 	/* More fields of its lock_call. (To clear and copy the whole lock_call would take
 	 * longer than the rest.) */
 	enum script_id script : 8;
 	enum lock_effect effect : 8;
 	enum lock_success success : 8;
-	enum lock_kind kind : 8;
+	enum lock_kind
+		kind : 8; /* for a call that takes no lock: of the locks of its section */
 	enum renew_mode renew : 8;
-	bool leased;
-	bool small; /* its memory is of holds.pending */
-	bool begins; /* a success begins a hold */
-	bool counts; /* the owner must release the lock as often as it took it */
-	bool by_value, release, closes;
-	bool sole; /* lock_call.sole */
-	bool exclusive; /* no other connection can have taken it by this token */
-	bool locked; /* its answer was -LOCKED */
-	bool confirms; /* hasp reports success only while the lease is good */
-	bool has_replicas; /* `replicas` replicas have the lock */
-	bool queued; /* (waited) in line */
-	bool prolongs; /* (followed) the lock ends later than before the script */
-	bool limits; /* (followed) it has an expiry, and had none before the script */
-	uint32_t nkeys;
+	enum expiry_move moved : 8; /* (followed) with LOCK_EFFECT_EXPIRES */
+	bool leased : 1; /* lock_call.leased */
+	bool sole : 1; /* lock_call.sole */
+	bool release : 1; /* hasp releases the lock at disconnect */
+	bool closes : 1; /* hasp closes the connection if it loses the lock */
+	bool exclusive : 1; /* no other connection can have taken it by this token */
+	bool confirms : 1; /* hasp reports success only while the lease is good */
+	bool queued : 1; /* (waited) in line */
 	struct slice keys[];
 };
+
+static inline bool pending_lock_is_by_value(const struct pending_lock *p)
+{
+	return layout_of(p->kind)->by_value;
+}
+
+/* --- pending_lock.c --- */
+
+/* The only writer of p->state. */
+void pending_lock_set_state(struct pending_lock *p, enum pending_lock_state state);
+bool pending_lock_allows(enum pending_lock_state from, enum pending_lock_state to);
+/* True if a success begins a hold. */
+bool pending_lock_begins_hold(const struct pending_lock *p);
 
 /* --- hold_events.c --- */
 
@@ -204,11 +245,6 @@ void hold_events_ended(const struct hold *hold);
 void hold_events_count(struct hold *hold, bool held);
 /* From now on the hold counts in `stats`; NULL: in none. */
 void hold_events_count_at(struct hold *hold, struct section_stats *stats);
-
-/* --- parts.c --- */
-
-struct parts *parts_new(struct pending_lock *p);
-void parts_free(struct parts *parts); /* NULL is allowed */
 
 /* --- followed_script.c --- */
 
@@ -269,6 +305,9 @@ void renewal_lost(const struct hold *hold, const char *reason);
 bool renewal_may_be_released(const struct hold *hold);
 /* The lock has a new value, and keeps the lease of `was`, an earlier hold. */
 void renewal_keep(struct hold *hold, const struct hold_lease *was);
+/* Renews the first `n` locks of an MLOCK that waits, each third of their lease. hasp does not
+ * report them, so they are no holds: they are undone with the try. */
+void renewal_of_parts(struct parts *parts, int db, size_t n);
 /* True if a hold may go from one state to the other. For the tests. */
 bool renewal_allows(enum hold_state from, enum hold_state to);
 

@@ -133,10 +133,11 @@ struct slice pending_lock_ticket(const struct pending_lock *p);
 void pending_lock_set_wait(struct pending_lock *p, int64_t wait_ms);
 /* True if an MLOCK may have some of its locks without the others. `p` NULL: false. */
 bool parts_has(const struct pending_lock *p);
-/* Handles the answer `+QUEUED ... i`: the MLOCK waits for its lock i, counted from 1, and has
- * the locks before it, which hasp renews from now on. Cuts that number off *line; returns false
- * if hasp does not understand the line. */
-bool parts_queued(struct pending_lock *p, int db, struct slice *line)
+/* Handles the answer `+QUEUED ...`: the call waits in the queue of its lock. An MLOCK's line
+ * ends with ` i`: it waits for its lock i, counted from 1, and has the locks before it, which
+ * hasp renews from now on; then that number is cut off *line. Returns false if hasp does not
+ * understand the line. */
+bool pending_lock_queued(struct pending_lock *p, int db, struct slice *line)
 	__attribute__((warn_unused_result));
 /* Redis has granted the lock that the MLOCK waited for. */
 void parts_granted(struct pending_lock *p);
@@ -184,8 +185,6 @@ void pending_lock_keep(struct pending_lock *p, const struct resp_reply *r, struc
 struct slice pending_lock_kept(const struct pending_lock *p, struct resp_reply *r);
 /* Returns the reply to a client that has no lock, without the line end. */
 const char *pending_lock_refusal(const struct pending_lock *p, bool resp3);
-/* The reply will take long: frees the memory that is not needed. Replaces `p` by the result. */
-struct pending_lock *pending_lock_fit(struct pending_lock *p);
 void pending_lock_free(struct pending_lock *p); /* NULL is allowed */
 size_t pending_lock_nbytes(const struct pending_lock *p); /* of memory */
 

@@ -1,7 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pending_lock: the facts about a call until its reply comes, in one piece of memory; and how
- * hasp undoes the call if the reply never comes.
+ * pending_lock: the facts about a call until its reply comes, in one piece of memory; its
+ * state; and how hasp undoes the call if the reply never comes.
+ *
+ *             +QUEUED              late, or replicas must have the lock
+ *   SENT --------------> QUEUED -------> KEPT <------ SENT, GRANTED, RETRIED
+ *    |                   |  ^ |           |
+ *    |           granted |  | | lost      | late again
+ *    |                   v  | v           v
+ *    |             GRANTED--+-RETRIED <---'       (an MLOCK's next call)
+ *    |
+ *    |-- -LOCKED --> LOCKED          QUEUED -- out of time --> UNDONE
+ *    `-- +REFUSED -> REFUSED
+ *
+ * A call for one lock that has lost its place is another pending_lock: its ticket differs.
+ * ABANDONED: from each state but LOCKED and REFUSED, which took no lock.
  */
 #include "lock/hold/hold_internal.h"
 
@@ -17,6 +30,47 @@
 
 /* Longer values are not remembered. */
 #define VALUE_MAX 4096
+
+const struct effect_terms effect_terms[] = {
+	[LOCK_EFFECT_NONE] = { 0 },
+	[LOCK_EFFECT_TAKES] = { .acquires = true, .holds = true, .has_lease = true },
+	[LOCK_EFFECT_COUNTS] = { .acquires = true, .has_lease = true },
+	[LOCK_EFFECT_DROPS] = { .changes_hold = true },
+	[LOCK_EFFECT_EXPIRES] = { .changes_hold = true, .has_lease = true },
+};
+
+/* --- state ------------------------------------------------------------------------ */
+
+/* Of an MLOCK that waits, or was sent again. */
+#define NEXT_STATES                                                                            \
+	(1 << PENDING_LOCK_QUEUED | 1 << PENDING_LOCK_RETRIED | 1 << PENDING_LOCK_KEPT |       \
+	 1 << PENDING_LOCK_ABANDONED)
+
+static const uint16_t allowed_states[PENDING_LOCK_STATES] = {
+	[PENDING_LOCK_SENT] = NEXT_STATES | 1 << PENDING_LOCK_LOCKED |
+	                      1 << PENDING_LOCK_REFUSED,
+	[PENDING_LOCK_QUEUED] = 1 << PENDING_LOCK_GRANTED | 1 << PENDING_LOCK_RETRIED |
+	                        1 << PENDING_LOCK_UNDONE | 1 << PENDING_LOCK_KEPT |
+	                        1 << PENDING_LOCK_ABANDONED,
+	[PENDING_LOCK_GRANTED] = NEXT_STATES,
+	[PENDING_LOCK_RETRIED] = NEXT_STATES,
+	[PENDING_LOCK_UNDONE] = 1 << PENDING_LOCK_KEPT | 1 << PENDING_LOCK_ABANDONED,
+	[PENDING_LOCK_KEPT] = 1 << PENDING_LOCK_RETRIED | 1 << PENDING_LOCK_KEPT |
+	                      1 << PENDING_LOCK_ABANDONED,
+};
+
+bool pending_lock_allows(enum pending_lock_state from, enum pending_lock_state to)
+{
+	return allowed_states[from] >> to & 1;
+}
+
+void pending_lock_set_state(struct pending_lock *p, enum pending_lock_state state)
+{
+	HASP_ASSERT(pending_lock_allows(p->state, state));
+	p->state = state;
+}
+
+/* --- what is kept ----------------------------------------------------------------- */
 
 /* Copies `s` to *at, and moves *at past the copy. */
 static struct slice append_copy(char **at, struct slice s)
@@ -35,27 +89,24 @@ static struct pending_lock *pending_lock_alloc(struct holds *h, const struct loc
 {
 	size_t nbytes = token.n + call->ticket.n, size;
 	struct pending_lock *p;
-	bool small;
 	char *at;
 
 	for (size_t i = 0; i < nkeys; i++)
 		nbytes += keys[i].n;
 	size = sizeof(*p) + nkeys * sizeof(*p->keys) + nbytes;
-	small = size <= PENDING_LOCK_SIZE;
-	p = small ? freelist_take(&h->pending) : xmalloc(size);
+	p = size <= PENDING_LOCK_SIZE ? freelist_take(&h->pending) : xmalloc(size);
 	/* (A compound literal is built elsewhere and copied, which takes twice as long.) */
 	memset(p, 0, sizeof(*p));
 	p->holds = h;
 	p->script = call->script;
 	p->effect = call->effect;
 	p->success = call->success;
-	p->kind = call->kind;
 	p->leased = call->leased;
 	p->lease_ms = call->lease_ms;
 	p->wait_ms = call->wait_ms;
 	p->limit = call->limit;
-	p->small = small;
-	p->nbytes = size;
+	p->sole = call->sole;
+	p->nbytes = (uint32_t)size;
 	p->nkeys = (uint32_t)nkeys;
 	at = (char *)&p->keys[nkeys];
 	for (size_t i = 0; i < nkeys; i++)
@@ -70,18 +121,21 @@ static struct pending_lock *pending_lock_alloc(struct holds *h, const struct loc
  * answer to a call that extends a verbs' lock may be late.) */
 static bool changes_table(const struct holds *h, const struct lock_call *call, bool by_verb)
 {
-	switch (call->effect) {
-	case LOCK_EFFECT_NONE:
-		return false;
-	case LOCK_EFFECT_TAKES:
-	case LOCK_EFFECT_COUNTS:
+	const struct effect_terms *terms = &effect_terms[call->effect];
+
+	if (terms->acquires || (by_verb && terms->has_lease))
 		return true;
-	case LOCK_EFFECT_EXPIRES:
-		return by_verb || h->by_id.n || h->npending;
-	case LOCK_EFFECT_DROPS:
-		break;
-	}
-	return h->by_id.n || h->npending;
+	return terms->changes_hold && (h->by_id.n || h->npending);
+}
+
+/* The kind of the call's lock; if the call takes none, that of the locks of its section. */
+static enum lock_kind kind_of_call(const struct lock_call *call, const struct hold_terms *terms)
+{
+	if (terms->rule)
+		return terms->rule->owner == OWNER_VALUE ? LOCK_KIND_VALUE : LOCK_KIND_RULE;
+	if (call->kind)
+		return call->kind;
+	return terms->verbs->reentrant == REENTRANT_COUNT ? LOCK_KIND_COUNT : LOCK_KIND_TOKEN;
 }
 
 static bool counts_somewhere(const struct lock_call *call, const struct hold_terms *terms)
@@ -107,35 +161,31 @@ struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *c
 {
 	const struct rule *rule = terms->rule;
 	const struct verbs *verbs = terms->verbs;
-	bool by_verb = !rule;
-	bool takes = call->effect == LOCK_EFFECT_TAKES;
-	bool by_value = rule && rule->owner == OWNER_VALUE;
+	const struct effect_terms *effect = &effect_terms[call->effect];
+	enum lock_kind kind = kind_of_call(call, terms);
 	enum disconnect_mode end = rule ? rule->on_disconnect : verbs->on_disconnect;
 	enum renew_mode renew = rule ? rule->renew : RENEW_UNLEASED;
 	struct pending_lock *p;
 
-	if (nkeys == 0 || (!counts_somewhere(call, terms) && !changes_table(h, call, by_verb)))
+	if (nkeys == 0 || (!counts_somewhere(call, terms) && !changes_table(h, call, !rule)))
 		return NULL;
 	p = pending_lock_alloc(h, call, keys, nkeys,
-	                       by_value && takes ? call->value : terms->token);
+	                       layout_of(kind)->by_value && effect->holds ? call->value
+	                                                                  : terms->token);
+	p->kind = kind;
 	p->stats = terms->stats;
 	p->sent_at = timers_now(h->timers);
 	p->ends_ms = ends_after_ms(call, terms);
 	/* An expiry in the past deletes the lock. */
 	if (p->ends_ms < 0 && p->effect == LOCK_EFFECT_EXPIRES)
 		p->effect = LOCK_EFFECT_DROPS;
-	p->begins = takes && (!by_value || call->value.n <= VALUE_MAX);
-	p->counts = by_verb && call->kind != LOCK_KIND_LIMIT &&
-	            (verbs->reentrant == REENTRANT_COUNT || layout_of(call->kind)->side);
-	p->by_value = by_value;
-	p->sole = call->sole;
 	p->exclusive = rule && rule->owner == OWNER_CONNECTION;
 	p->release = end == DISCONNECT_RELEASE;
 	p->closes = (rule ? rule->on_lost : verbs->on_lost) == LOST_CLOSE;
-	p->confirms = call->effect != LOCK_EFFECT_DROPS && call->effect != LOCK_EFFECT_NONE &&
-	              (by_verb ||
-	               (takes && (rule->wait_ms || !call->leased || renew == RENEW_YES)));
-	if (takes && call->ticket.n) {
+	p->confirms = effect->has_lease &&
+	              (!rule || (effect->holds &&
+	                         (rule->wait_ms || !call->leased || renew == RENEW_YES)));
+	if (effect->holds && call->ticket.n) {
 		p->replicas = (int)(rule ? rule->replicas_ack : verbs->replicas_ack);
 		p->replicas_timeout_ms = rule ? rule->replicas_ack_timeout_ms
 		                              : verbs->replicas_ack_timeout_ms;
@@ -143,8 +193,10 @@ struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *c
 	p->renew = renew;
 	p->default_lease_ms = rule ? rule->lease_ms : verbs->lease_ms;
 	p->max_hold_ms = rule ? rule->max_hold_ms : verbs->max_hold_ms;
-	if (call->script == SCRIPT_MLOCK)
-		p->parts = parts_new(p);
+	if (call->script == SCRIPT_MLOCK) {
+		p->parts = xcalloc(1, sizeof(*p->parts));
+		p->parts->lock = p;
+	}
 	return p;
 }
 
@@ -187,6 +239,13 @@ struct pending_lock *pending_lock_join(struct pending_lock *p, struct pending_lo
 	return first;
 }
 
+bool pending_lock_begins_hold(const struct pending_lock *p)
+{
+	return effect_terms[p->effect].holds &&
+	       (!pending_lock_is_by_value(p) || p->token.n <= VALUE_MAX ||
+	        p->state == PENDING_LOCK_ABANDONED);
+}
+
 bool pending_lock_is_joined(const struct pending_lock *p)
 {
 	return p->next != NULL;
@@ -197,7 +256,7 @@ struct lock_try pending_lock_try(const struct pending_lock *p, int64_t *lease_ms
 	*lease_ms = p->parts ? rewrite_mlock_part_lease(p->lease_ms) : p->lease_ms;
 	return (struct lock_try){
 		.id = { p->kind, pending_lock_key(p), p->token },
-		.value = p->by_value ? p->token : SLICE_NONE,
+		.value = pending_lock_is_by_value(p) ? p->token : SLICE_NONE,
 		.ticket = p->ticket,
 		.limit = p->limit,
 	};
@@ -227,7 +286,8 @@ void pending_lock_abandon(struct pending_lock *p)
 {
 	for (; p; p = p->next) {
 		p->release = true;
-		p->begins = p->effect == LOCK_EFFECT_TAKES;
+		if (pending_lock_allows(p->state, PENDING_LOCK_ABANDONED))
+			pending_lock_set_state(p, PENDING_LOCK_ABANDONED);
 	}
 }
 
@@ -251,7 +311,8 @@ void pending_lock_sent(struct pending_lock *p)
 
 void pending_lock_locked(struct pending_lock *p)
 {
-	p->locked = true;
+	if (pending_lock_allows(p->state, PENDING_LOCK_LOCKED))
+		pending_lock_set_state(p, PENDING_LOCK_LOCKED);
 }
 
 bool pending_lock_refused(struct pending_lock *p, struct slice line, int64_t *n)
@@ -259,12 +320,14 @@ bool pending_lock_refused(struct pending_lock *p, struct slice line, int64_t *n)
 	struct slice word, rest = line;
 	int64_t i;
 
-	if (!slice_cut(&rest, ' ', &word))
+	if (!pending_lock_allows(p->state, PENDING_LOCK_REFUSED) ||
+	    !slice_cut(&rest, ' ', &word))
 		return false;
 	if (!slice_cut(&rest, ' ', &word) || !args_integer(word, n) ||
 	    !slice_cut(&rest, ' ', &word) || !args_integer(word, &i) || i < 1 ||
 	    (uint64_t)i > p->nkeys)
 		return false;
+	pending_lock_set_state(p, PENDING_LOCK_REFUSED);
 	p->refused = (uint32_t)i;
 	buf_clear(&p->answer);
 	buf_append(&p->answer, rest);
@@ -312,20 +375,25 @@ enum pending_lock_late pending_lock_late(const struct pending_lock *p,
 	/* (Each call of an MLOCK begins all the leases again.) */
 	if (p->parts && pending_lock_is_late(p))
 		return PENDING_LOCK_REPEAT;
-	return p->effect == LOCK_EFFECT_TAKES ? PENDING_LOCK_CONFIRM : PENDING_LOCK_REPEAT;
+	return effect_terms[p->effect].holds ? PENDING_LOCK_CONFIRM : PENDING_LOCK_REPEAT;
 }
 
 void pending_lock_keep(struct pending_lock *p, const struct resp_reply *r, struct slice bytes)
 {
+	pending_lock_set_state(p, PENDING_LOCK_KEPT);
 	p->reply = *r;
+	/* (The caller may keep what was kept before.) */
+	if (buf_len(&p->answer) && bytes.p == buf_head(&p->answer))
+		return;
 	buf_clear(&p->answer);
 	buf_append(&p->answer, bytes);
 }
 
 struct slice pending_lock_kept(const struct pending_lock *p, struct resp_reply *r)
 {
-	if (buf_len(&p->answer))
-		*r = p->reply;
+	if (p->state != PENDING_LOCK_KEPT)
+		return SLICE_NONE;
+	*r = p->reply;
 	return buf_slice(&p->answer);
 }
 
@@ -339,14 +407,91 @@ const char *pending_lock_refusal(const struct pending_lock *p, bool resp3)
 int64_t pending_lock_replicas(const struct pending_lock *p, int64_t *timeout_ms)
 {
 	*timeout_ms = p->replicas_timeout_ms;
-	return p->has_replicas ? 0 : p->replicas;
+	return p->replicas;
 }
 
 void pending_lock_has_replicas(struct pending_lock *p)
 {
-	p->has_replicas = true;
+	p->replicas = 0;
 }
 
+/* --- the queue, and the locks that an MLOCK has ------------------------------------ */
+
+/* Reads the number `i` of a lock, in `+QUEUED ... i`; see pending_lock_queued(). */
+static bool parts_queued(struct pending_lock *p, int db, struct slice *line)
+{
+	struct slice rest, number;
+	const char *blank = memrchr(line->p, ' ', line->n);
+	int64_t i;
+
+	if (!blank)
+		return false;
+	rest = slice_of(blank + 1, (size_t)(line->p + line->n - blank - 1));
+	if (!slice_cut(&rest, '\r', &number) || !args_integer(number, &i) || i < 1 ||
+	    (uint64_t)i > p->nkeys)
+		return false;
+	p->parts->at = (size_t)i - 1;
+	renewal_of_parts(p->parts, db, p->parts->at);
+	*line = slice_of(line->p, (size_t)(blank - line->p));
+	return true;
+}
+
+bool pending_lock_queued(struct pending_lock *p, int db, struct slice *line)
+{
+	if (!pending_lock_allows(p->state, PENDING_LOCK_QUEUED) ||
+	    (p->parts && !parts_queued(p, db, line)))
+		return false;
+	pending_lock_set_state(p, PENDING_LOCK_QUEUED);
+	return true;
+}
+
+bool parts_has(const struct pending_lock *p)
+{
+	return p && p->parts &&
+	       (p->parts->n || p->state == PENDING_LOCK_GRANTED ||
+	        p->state == PENDING_LOCK_RETRIED || p->state == PENDING_LOCK_UNDONE ||
+	        p->state == PENDING_LOCK_KEPT);
+}
+
+void parts_granted(struct pending_lock *p)
+{
+	pending_lock_set_state(p, PENDING_LOCK_GRANTED);
+}
+
+void parts_undo(struct pending_lock *p)
+{
+	pending_lock_set_state(p, PENDING_LOCK_UNDONE);
+	p->stats = NULL;
+}
+
+bool parts_are_undone(const struct pending_lock *p)
+{
+	return p->state == PENDING_LOCK_UNDONE;
+}
+
+struct mlock_step parts_step(struct pending_lock *p, bool placed)
+{
+	struct mlock_step step = { .place_of = 0 };
+
+	if (p->state == PENDING_LOCK_GRANTED || p->state == PENDING_LOCK_UNDONE)
+		return step;
+	if (placed && p->state != PENDING_LOCK_KEPT)
+		step.place_of = p->parts->at + 1;
+	pending_lock_set_state(p, PENDING_LOCK_RETRIED);
+	return step;
+}
+
+void parts_write_undo(const struct pending_lock *p, struct buf *out,
+                      const struct rewrite_how *how)
+{
+	const struct mlock_step step = { .place_of = p->parts->at + 1 };
+	const struct lock_try t = { .id = { p->kind, p->keys[p->parts->at], p->token },
+		                    .ticket = p->ticket,
+		                    .place = how->place };
+	double age = timers_now(p->holds->timers) - p->sent_at + p->waited;
+
+	rewrite_mlock_undo(out, p->keys, p->nkeys, &t, &step, (int64_t)(age * 1000), how);
+}
 /* --- undo ------------------------------------------------------------------------ */
 
 /* Undoes a try by its ticket, which is exact, and harmless when repeated. The try may still be
@@ -380,7 +525,7 @@ static void undo_one(struct pending_lock *p, int db)
 	struct lock_try t = pending_lock_try(p, &lease_ms);
 	double until = pending_lock_until(p);
 
-	if (p->effect != LOCK_EFFECT_TAKES || db < 0)
+	if (!effect_terms[p->effect].holds || db < 0)
 		return;
 	t.place = p->wait_ms || p->parts ? -1 : 0;
 	for (size_t i = 0; i < (p->parts ? p->nkeys : 1); i++) {
@@ -414,33 +559,15 @@ size_t pending_lock_nbytes(const struct pending_lock *p)
 	return nbytes;
 }
 
-struct pending_lock *pending_lock_fit(struct pending_lock *p)
-{
-	const char *was = (const char *)p;
-	struct pending_lock *fit = p;
-
-	if (!p->small)
-		return p;
-	fit = xmalloc(p->nbytes);
-	memcpy(fit, p, p->nbytes);
-	fit->small = false;
-	for (size_t i = 0; i < p->nkeys; i++)
-		fit->keys[i].p = (const char *)fit + (p->keys[i].p - was);
-	fit->token.p = (const char *)fit + (p->token.p - was);
-	fit->ticket.p = (const char *)fit + (p->ticket.p - was);
-	if (fit->parts)
-		fit->parts->lock = fit;
-	freelist_give(&p->holds->pending, p);
-	return fit;
-}
-
 static void free_one(struct pending_lock *p)
 {
 	p->holds->npending--;
-	parts_free(p->parts);
+	if (p->parts)
+		renewal_of_parts(p->parts, p->parts->db, 0);
+	free(p->parts);
 	followed_script_free(p->followed);
 	buf_release(&p->answer);
-	if (p->small)
+	if (p->nbytes <= PENDING_LOCK_SIZE)
 		freelist_give(&p->holds->pending, p);
 	else
 		free(p);

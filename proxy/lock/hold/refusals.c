@@ -29,7 +29,7 @@ static struct hold *any_hold(struct holds *h, const struct hold_owner *o,
 	struct hold *hold = other_hold(h, o, p, db, p->keys[0]);
 
 	if (!hold)
-		hold = hold_find(h, o, p->by_value, db, p->keys[0], p->token);
+		hold = hold_find(h, o, pending_lock_is_by_value(p), db, p->keys[0], p->token);
 	return hold && hold->good_until > timers_now(h->timers) ? hold : NULL;
 }
 
@@ -58,7 +58,7 @@ static void count_refusal(const struct pending_lock *p, int db, const struct ref
 static void watch_reads(struct holds *h, const struct pending_lock *p,
                         const struct event_to_log *event)
 {
-	if (event->event != LOCK_EVENT_DELETE_REFUSED || p->by_value ||
+	if (event->event != LOCK_EVENT_DELETE_REFUSED || pending_lock_is_by_value(p) ||
 	    p->stats->watches_reads || event_has_hint(event->event, &event->facts))
 		return;
 	p->stats->watches_reads = true;
@@ -89,7 +89,7 @@ static void log_refusal(struct holds *h, const struct hold_owner *o,
 	if (r->hold) {
 		hold_events_describe(h, r->hold->owner, &holder);
 		event.facts.held = now - r->hold->since;
-	} else if (p->refused) {
+	} else if (p->state == PENDING_LOCK_REFUSED) {
 		owner_describe_token(&holder, buf_slice(&p->answer));
 	}
 	event.facts.db = db;
@@ -114,18 +114,18 @@ static bool find_refusal(struct holds *h, const struct hold_owner *o,
                          const struct pending_lock *p, int db, const struct resp_reply *r,
                          struct refusal *out)
 {
-	bool takes = p->effect == LOCK_EFFECT_TAKES || p->effect == LOCK_EFFECT_COUNTS;
+	const struct effect_terms *effect = &effect_terms[p->effect];
 
 	*out = (struct refusal){ STAT_WRITES_REFUSED, LOCK_EVENT_WRITE_REFUSED, p->keys[0],
 		                 NULL };
-	if (p->refused) {
+	if (p->state == PENDING_LOCK_REFUSED) {
 		out->stat = STAT_DELETES_REFUSED;
 		out->event = LOCK_EVENT_DELETE_REFUSED;
 		out->key = p->keys[p->refused - 1];
 		out->hold = other_hold(h, o, p, db, out->key);
 		return true;
 	}
-	if (p->locked) {
+	if (p->state == PENDING_LOCK_LOCKED) {
 		if (p->script == SCRIPT_WRITE && p->effect == LOCK_EFFECT_DROPS) {
 			out->stat = STAT_DELETES_REFUSED;
 			out->event = LOCK_EVENT_DELETE_REFUSED;
@@ -141,7 +141,7 @@ static bool find_refusal(struct holds *h, const struct hold_owner *o,
 	}
 	if (resp_reply_is_error(r))
 		return false;
-	if (takes && p->script != SCRIPT_SET) {
+	if (effect->acquires && p->script != SCRIPT_SET) {
 		out->stat = p->waited > 0 ? STAT_TIMED_OUT : STAT_REFUSED;
 		out->event = p->waited > 0 ? LOCK_EVENT_WAIT_TIMED_OUT
 		                           : LOCK_EVENT_LOCK_REFUSED;
@@ -149,7 +149,7 @@ static bool find_refusal(struct holds *h, const struct hold_owner *o,
 		return true;
 	}
 	/* SET XX and EXPIRE may have found no key. */
-	if (!takes && p->effect != LOCK_EFFECT_EXPIRES)
+	if (!effect->has_lease)
 		return false;
 	out->hold = other_hold(h, o, p, db, out->key);
 	return out->hold != NULL;

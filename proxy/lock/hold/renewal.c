@@ -418,3 +418,41 @@ void renewal_keep(struct hold *hold, const struct hold_lease *was)
 	else
 		renew_from(hold, was->good_until - (double)was->lease_ms / 1500);
 }
+
+/* --- the locks that an MLOCK has while it waits ------------------------------------ */
+
+/* Greater than any fencing token: hasp does not know the fencing token of a part. */
+#define ANY_FENCE (1LL << 53)
+
+static void renew_parts(struct timer *t, double now)
+{
+	const struct parts *parts = container_of(t, struct parts, timer);
+	const struct pending_lock *p = parts->lock;
+	struct rewrite_how how = script_jobs_how(p->holds->script_jobs, parts->db);
+	int64_t lease_ms = rewrite_mlock_part_lease(p->lease_ms);
+	struct lock_renewal v[MLOCK_KEYS_MAX];
+	struct buf out = BUF_INIT;
+
+	for (size_t i = 0; i < parts->n; i++)
+		v[i] = (struct lock_renewal){ .id = { p->kind, p->keys[i], p->token },
+			                      .lease_ms = lease_ms,
+			                      .fence = ANY_FENCE };
+	rewrite_renew(&out, SCRIPT_RENEW_VERB, v, parts->n, &how);
+	script_job_run(p->holds->script_jobs, parts->db, SCRIPT_RENEW_VERB, buf_slice(&out),
+	               now + (double)lease_ms / 1000, NULL, NULL);
+	buf_release(&out);
+}
+
+void renewal_of_parts(struct parts *parts, int db, size_t n)
+{
+	struct timers *timers = parts->lock->holds->timers;
+	double third = (double)rewrite_mlock_part_lease(parts->lock->lease_ms) / 3000;
+
+	parts->db = db;
+	parts->n = n;
+	if (n == 0)
+		timer_stop(timers, &parts->timer);
+	else if (!timer_is_running(&parts->timer))
+		timer_start(timers, &parts->timer, renew_parts, timers_now(timers) + third,
+		            third);
+}
