@@ -288,7 +288,7 @@ struct round {
 	 * its clients; else on any thread, and these clients are gone. */
 	void (*end)(struct round *r, bool home);
 	uint64_t cursor; /* of the steps at one worker: 0 at the first */
-	/* For worker/worker_round.c, which carries the round: */
+	/* For worker/worker.c, which carries the round: */
 	struct message message;
 	struct worker_shared *shared;
 	size_t nworkers;

@@ -75,6 +75,14 @@ const char *role_name(enum server_role role)
 	return roles[role].name;
 }
 
+bool version_is_too_old(const char *version)
+{
+	unsigned major, minor;
+
+	return sscanf(version, "%u.%u", &major, &minor) == 2 &&
+	       (major < 6 || (major == 6 && minor < 2));
+}
+
 enum eviction eviction_of(struct slice info, char policy[EVICTION_POLICY_MAX])
 {
 	bool is_known = false, is_limited = false;

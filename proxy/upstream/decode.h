@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * decode: replies to hasp's own requests, decoded by hiredis' reader, and what some of them say
- * about a server: its role, whether it evicts keys.
+ * about a server: its role, its version, whether it evicts keys.
  */
 #ifndef HASP_UPSTREAM_DECODE_H
 #define HASP_UPSTREAM_DECODE_H
@@ -39,6 +39,15 @@ enum server_role {
 enum server_role role_of(const redisReply *reply);
 /* For logs: "master", "replica", "sentinel", "unknown". */
 const char *role_name(enum server_role role);
+
+/* --- version --- */
+
+/* The oldest server that hasp supports. Valkey 7.2 reports itself as Redis 7.2. */
+#define SERVER_NEEDED "hasp needs Redis 6.2 or Valkey 7.2"
+
+/* `version`: "6.0.16", as HELLO and INFO report it. True if hasp does not support that server.
+ * False for anything that is not such a number. */
+bool version_is_too_old(const char *version);
 
 /* --- eviction --- */
 

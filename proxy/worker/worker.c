@@ -14,7 +14,6 @@
 #include "base/fatal.h"
 #include "base/list.h"
 #include "client/client.h"
-#include "client/round.h"
 #include "config/config.h"
 #include "lock/ack/replica_acks.h"
 #include "lock/deadlock/deadlock.h"
@@ -26,7 +25,7 @@
 
 /* --- rounds ------------------------------------------------------------------------------- */
 
-/* Carries a question (client/round.h) from worker to worker, by their mailboxes.
+/* Carries a question (client/client.h) from worker to worker, by their mailboxes.
  * A worker that has ended answers nothing, and one that is freed is passed over. */
 
 static void worker_round_deliver(struct message *m);
