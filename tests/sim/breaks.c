@@ -45,6 +45,7 @@ static const struct {
 	{ "minority_wins", "one server's vote is enough for a quorum's lock" },
 	{ "least_fence", "a quorum's token is the least that a server proposes" },
 	{ "endless_votes", "a quorum's lock is good for ever" },
+	{ "young_votes", "a server of a quorum that may have lost its data counts at once" },
 	{ "forget_votes", "a server of a quorum that was away is not told of releases" },
 	{ "same_random", "all random bytes are the same" },
 	{ "wall_clock", "leases are measured by the machine's date" },
@@ -202,6 +203,9 @@ SKIP("trust_unchecked", read_set_check_failed,
 
 RETURN("endless_votes", INFINITY, double, quorum_good_until, (double began, int64_t lease_ms),
        (began, lease_ms))
+RETURN("young_votes", 0, double, quorum_counts_from,
+       (double now, int64_t uptime, int64_t restart_delay_ms, bool is_another),
+       (now, uptime, restart_delay_ms, is_another))
 SKIP("forget_votes", quorum_releases_resend, (struct quorum * q, size_t server), (q, server))
 
 enum quorum_verdict __real_quorum_verdict(const struct quorum_votes *v, bool is_over,

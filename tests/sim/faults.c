@@ -159,13 +159,30 @@ static void restart_server(void)
 	trace("FAULT %s is restarted with its data, down for %lld ms", s->machine.name,
 	      (long long)(us / MS));
 	server_restart(s, true, us);
-	disturb_all(us);
+	disturb_all(us + (s != &faults.world->redis ? QUORUM_RESTART_DELAY : 0));
 }
 
-static void empty_redis(void)
+/* One of a quorum does not count for a while then. */
+static void empty_vote(int64_t us)
+{
+	struct server *s = &faults.world->quorum[chance(faults.world->nquorum)];
+
+	if (!server_is_up(s))
+		return;
+	trace("FAULT %s is restarted without data, down for %lld ms", s->machine.name,
+	      (long long)(us / MS));
+	server_restart(s, false, us);
+	disturb_all(us + QUORUM_RESTART_DELAY);
+}
+
+static void empty_server(void)
 {
 	int64_t us = chance_delay(DOWN_LEAST, DOWN_MOST);
 
+	if (faults.world->nquorum) {
+		empty_vote(us);
+		return;
+	}
 	if (!server_is_up(&faults.world->redis) || faults.world->model->needs_data)
 		return;
 	trace("FAULT redis is restarted without data, down for %lld ms", (long long)(us / MS));
@@ -218,7 +235,7 @@ static void set_redis_back(void)
 
 static void (*const kinds[])(void) = {
 	pause_hasp, pause_server,   cut_one,        cut_server,  stall_one,
-	stall_hasp, forget_scripts, restart_server, empty_redis, kill_hasp,
+	stall_hasp, forget_scripts, restart_server, empty_server, kill_hasp,
 	drain_hasp, set_date,       set_redis_back, cut_subscribers,
 };
 #define NKINDS (sizeof(kinds) / sizeof(kinds[0]))

@@ -401,6 +401,13 @@ static void check_fence(struct try *t)
 	}
 }
 
+/* The answer is that its lease begins. */
+static int64_t sure_until(const struct try *t)
+{
+	return world_now() + (t->of_quorum ? t->lease_us - QUORUM_TAKES
+	                                   : t->lease_us * SURE_PERCENT / 100);
+}
+
 void history_grant(struct try *t, int64_t fence)
 {
 	HASP_ASSERT(t->state == TRY_ASKED);
@@ -414,7 +421,7 @@ void history_grant(struct try *t, int64_t fence)
 	if (!is_held(t)) {
 		t->was_lost = true;
 		if (t->client->disturbed_until < t->sent && history.data_lost_at < t->sent &&
-		    (t->is_rechecked || !is_disturbed(t, t->sent)))
+		    ((t->is_rechecked && !t->of_quorum) || !is_disturbed(t, t->sent)))
 			history_fail("not held: %s is told that it has %s", t->who, t->key);
 		else if (t->is_marked && t->client->disturbed_until < t->sent &&
 		         history.data_lost_at < t->sent &&
@@ -423,9 +430,7 @@ void history_grant(struct try *t, int64_t fence)
 			             t->who, t->key);
 		return;
 	}
-	t->sure_until = t->granted + t->lease_us * SURE_PERCENT / 100;
-	if (t->of_quorum)
-		t->sure_until = t->granted + t->lease_us - QUORUM_TAKES;
+	t->sure_until = sure_until(t);
 	if (!t->is_rechecked && is_disturbed(t, t->sent))
 		t->sure_until = 0;
 	if (t->client->disturbed_until >= t->sent)
@@ -462,7 +467,7 @@ void history_changed(struct try *t, int64_t lease_us, int64_t fence)
 		t->fence = fence;
 	}
 	if (is_held(t) && t->client->disturbed_until < t->release_sent)
-		t->sure_until = world_now() + lease_us * SURE_PERCENT / 100;
+		t->sure_until = sure_until(t);
 	else if (!is_disturbed(t, t->sent) && !t->was_lost)
 		history_fail("not held: %s is told that it still has %s", t->who, t->key);
 }
@@ -470,7 +475,7 @@ void history_changed(struct try *t, int64_t lease_us, int64_t fence)
 void history_change_refused(struct try *t)
 {
 	if (t->granted + t->lease_us * SURE_PERCENT / 100 > world_now() && !t->was_lost &&
-	    !is_disturbed(t, t->sent))
+	    !t->of_quorum && !is_disturbed(t, t->sent))
 		history_fail("refused: %s may not extend %s, which it has", t->who, t->key);
 	set_over(t, false);
 }

@@ -17,7 +17,7 @@
 #include "tests/sim/models.h"
 
 #define WALKERS 5
-#define KEYS 4
+#define KEYS 5
 #define THINK_MOST (300 * MS)
 #define WORK_MOST (150 * MS)
 #define WAIT_MS 20000
@@ -25,8 +25,9 @@
 /* hasp's answer may arrive after the circle that it reports has ended by itself. */
 #define ON_THE_WAY (200 * MS)
 
-static const char *const names[KEYS] = { "rule:a", "rule:b", "verb:a", "verb:b" };
+static const char *const names[KEYS] = { "rule:a", "rule:b", "verb:a", "verb:b", "place:a" };
 #define FIRST_VERB 2
+#define PLACE 4 /* a semaphore of one place */
 
 enum walker_state { WALKER_IDLE, WALKER_ASKS, WALKER_THINKS, WALKER_WORKS, WALKER_RELEASES };
 
@@ -82,7 +83,8 @@ static void ask(struct walker *w, int i)
 	w->state = WALKER_ASKS;
 	note_try(w, i, WAIT_MS);
 	if (is_verb(w->keys[i]))
-		app_call(&w->app, "LOCK %s WAIT %d", key, WAIT_MS);
+		app_call(&w->app, "LOCK %s%s WAIT %d", key,
+		         w->keys[i] == PLACE ? " LIMIT 1" : "", WAIT_MS);
 	else
 		app_call(&w->app, "SET %s %s NX", key, w->tries[i]->who);
 }
@@ -300,17 +302,23 @@ static bool may_stay(struct slice key)
 	return slice_eq(key, SLICE_LIT("hasp:fence"));
 }
 
-const struct model model_circles = {
-	.name = "circles",
-	.about = "clients that have a lock and ask for another, and MLOCK",
-	.ini = "[verbs]\nreentrant = no\nlease = 5s\non_disconnect = release\n"
-	       "[lock rule]\npattern = rule:*\nlease = 5s\nwait = 20s\nrenew = unleased\n"
-	       "on_disconnect = release\n",
-	/* A circle through several hasps ends when a wait does. */
-	.nhasps = 1,
-	.nworkers = 2,
-	.begin = begin,
-	.who_hangs = who_hangs,
-	.may_stay = may_stay,
-	.end = end,
-};
+/* clang-format off */
+#define MODEL(which, about_, reentrant) \
+	const struct model model_##which = { \
+		.name = #which, \
+		.about = about_, \
+		.ini = "[verbs]\nreentrant = " reentrant "\nlease = 5s\non_disconnect = release\n" \
+		       "[lock rule]\npattern = rule:*\nlease = 5s\nwait = 20s\n" \
+		       "renew = unleased\non_disconnect = release\n", \
+		/* A circle through several hasps ends when a wait does. */ \
+		.nhasps = 1, \
+		.nworkers = 2, \
+		.begin = begin, \
+		.who_hangs = who_hangs, \
+		.may_stay = may_stay, \
+		.end = end, \
+	}
+/* clang-format on */
+
+MODEL(circles, "clients that have a lock and ask for another, and MLOCK", "no");
+MODEL(tangles, "the same, with the layout count", "count");

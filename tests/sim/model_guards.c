@@ -19,15 +19,16 @@
 #include "tests/sim/models.h"
 
 #define WRITERS 6
-#define KEYS 5
+#define KEYS 6
 #define THINK_MOST (500 * MS)
 #define COMPUTE_MOST (200 * MS)
 #define LEASE (600 * MS)
 #define LENGTH_MOST 2000 /* of a value, in bytes: the last write of it is left as it is */
 
 static const char *const names[KEYS] = { "mine:a", "mine:b", "mine:c", "checked:a",
-	                                 "checked:b" };
+	                                 "checked:b", "mine:hash" };
 #define FIRST_CHECKED 3
+#define HASH 5 /* which is not read as the others are: its value is a field */
 
 enum outcome { OUTCOME_UNKNOWN, OUTCOME_WRITTEN, OUTCOME_REFUSED };
 
@@ -38,7 +39,16 @@ struct update {
 	int writer;
 };
 
-enum how { WRITE_SET, WRITE_MULTI, WRITE_WATCHED, WRITE_APPEND, WRITE_SEVERAL, WRITE_WAYS };
+enum how {
+	WRITE_SET,
+	WRITE_MULTI, /* reads in a transaction, too */
+	WRITE_WATCHED,
+	WRITE_APPEND,
+	WRITE_SEVERAL,
+	WRITE_BY_SCRIPT,
+	WRITE_FIELD,
+	WRITE_WAYS
+};
 enum writer_state { WRITER_IDLE, WRITER_READS, WRITER_COMPUTES, WRITER_WRITES };
 
 static struct writer {
@@ -110,7 +120,8 @@ static void check_update(size_t number, int key, const char *final)
 static void check(struct simulation *s)
 {
 	for (int key = 0; key < KEYS; key++) {
-		redisReply *r = server_ask(&s->redis, "GET %s", names[key]);
+		redisReply *r = server_ask(&s->redis, key == HASH ? "HGET %s f" : "GET %s",
+		                           names[key]);
 		const char *final = r->str ? r->str : "";
 		if (!begins_with(slice_str(final), buf_slice(&longest[key])))
 			history_fail("lost update: %s is %s, but was %.*s", names[key], final,
@@ -140,7 +151,7 @@ static void read_keys(struct writer *w)
 {
 	bool checked = chance_one_in(3), is_new = w->is_new;
 	int first = checked ? FIRST_CHECKED : 0,
-	    n = checked ? KEYS - FIRST_CHECKED : FIRST_CHECKED;
+	    n = checked ? HASH - FIRST_CHECKED : FIRST_CHECKED;
 
 	w->is_new = false;
 	w->how = (enum how)chance(WRITE_WAYS);
@@ -149,7 +160,15 @@ static void read_keys(struct writer *w)
 	w->state = WRITER_READS;
 	w->nreplies = 0;
 	forget_values(w);
-	if (w->how == WRITE_APPEND) {
+	if (w->how == WRITE_FIELD) {
+		w->keys[0] = HASH;
+		app_call(&w->app, "HGET %s f", names[HASH]);
+	} else if (w->how == WRITE_MULTI) {
+		w->nreplies = 2;
+		app_call(&w->app, "MULTI");
+		app_call(&w->app, "GET %s", names[w->keys[0]]);
+		app_call(&w->app, "EXEC");
+	} else if (w->how == WRITE_APPEND) {
 		/* It need not read. */
 		w->state = WRITER_COMPUTES;
 		app_think(&w->app, 0);
@@ -203,6 +222,13 @@ static void write_keys(struct writer *w)
 		app_call(&w->app, "MSET %s %.*s %s %.*s", first, (int)value.n, value.p, other,
 		         (int)value2.n, value2.p);
 		break;
+	case WRITE_BY_SCRIPT:
+		app_call(&w->app, "EVAL return(redis.call('SET',KEYS[1],ARGV[1])) 1 %s %.*s",
+		         first, (int)value.n, value.p);
+		break;
+	case WRITE_FIELD:
+		app_call(&w->app, "HSET %s f %.*s", first, (int)value.n, value.p);
+		break;
 	case WRITE_SET:
 	case WRITE_WAYS:
 		app_call(&w->app, "SET %s %.*s", first, (int)value.n, value.p);
@@ -241,7 +267,7 @@ static void on_read(struct writer *w, const redisReply *r)
 		w->keys[1] = -1;
 	}
 	for (int i = 0; i < 2 && w->keys[i] >= 0 && r->type != REDIS_REPLY_ERROR; i++) {
-		const redisReply *value = w->keys[1] < 0 ? r : r->element[i];
+		const redisReply *value = r->type == REDIS_REPLY_ARRAY ? r->element[i] : r;
 		if (value->str)
 			buf_append(&w->values[i], slice_of(value->str, value->len));
 		saw(w, w->keys[i], buf_slice(&w->values[i]));
@@ -352,7 +378,7 @@ static bool may_stay(struct slice key)
 const struct model model_guards = {
 	.name = "guards",
 	.about = "clients that read guarded keys, compute and write",
-	.ini = "[guard mine]\npattern = mine:*\nacquire_on = GET MGET\nlease = 600ms\n"
+	.ini = "[guard mine]\npattern = mine:*\nacquire_on = GET MGET HGET\nlease = 600ms\n"
 	       "wait = 900ms\n"
 	       "[guard checked]\npattern = checked:*\nacquire_on = GET MGET GETEX\n"
 	       "strategy = check\n",

@@ -168,7 +168,7 @@ static void ask(struct locker *l)
 	static const int leases_ms[] = { 400, 800, 1500, LONG_LEASE },
 			 waits_ms[] = { 0, 200, 900, 3000 };
 	const struct way *k = l->way = &ways[chance(nways)];
-	int lease_ms = chance_one_in(2) ? leases_ms[chance(k->ends_with_connection ? 4 : 3)]
+	int lease_ms = chance_one_in(2) ? leases_ms[chance(k->ends_with_connection && !k->of_quorum ? 4 : 3)]
 	                                : 0;
 	int wait_ms = k->rule_wait_ms >= 0 ? k->rule_wait_ms : waits_ms[chance(4)];
 	struct try t = { .key = k->key,
@@ -233,7 +233,7 @@ static void work(struct locker *l)
 {
 	int64_t us = chance_delay(0, WORK_MOST);
 
-	if (l->way->is_verb && !l->way->of_quorum && chance_one_in(8)) {
+	if (l->way->is_verb && chance_one_in(8)) {
 		change(l);
 		return;
 	}
@@ -553,8 +553,7 @@ const struct model model_quorums = {
 	.name = "quorums",
 	.about = "LOCK and UNLOCK of a quorum of three servers",
 	.ini = "[quorum q]\nservers = 10.0.0.1:6380 10.0.0.1:6381 10.0.0.1:6382\n"
-	       "restart_delay = 0\n"
-	       "[verbs]\nquorum = q\nreentrant = no\nlease = 2s\nmax_lease = 30s\n"
+	       	       "[verbs]\nquorum = q\nreentrant = no\nlease = 2s\nmax_lease = 3s\n"
 	       "on_disconnect = release\n",
 	.nhasps = 2,
 	.nworkers = 2,

@@ -49,9 +49,10 @@ static void begin(struct simulation *s, uint64_t seed, const struct model *model
 		process_init(&s->hasps[i], name, HASP_PORT + (int)i * PROCESS_WORKERS_MAX,
 		             model->nworkers, REDIS_PORT, i % 2 ? "session" : "shared", model->ini);
 		process_start(&s->hasps[i]);
-		/* It refuses locks until it has connected to a majority. */
+		/* It refuses locks until a majority counts. */
 		if (model->has_quorum)
-			machine_disturb(&s->hasps[i].machine, CONNECT_US);
+			machine_disturb(&s->hasps[i].machine,
+			                QUORUM_RESTART_DELAY + CONNECT_US);
 	}
 	model->begin(s);
 }

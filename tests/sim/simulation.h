@@ -18,6 +18,9 @@
 #define HASPS_MAX 3
 #define REDIS_PORT 6379
 #define QUORUM 3 /* servers, at the ports behind it */
+/* The longest lease of a quorum's locks: a server that was started less than this ago does not
+ * count. */
+#define QUORUM_RESTART_DELAY (3 * SECOND)
 
 struct model;
 
