@@ -15,6 +15,7 @@
 #include "lock/model/owner.h"
 #include "lock/queue/queue_internal.h"
 #include "lock/scripts/script.h"
+#include "lock/scripts/script_job.h"
 #include "quorum/quorum_internal.h"
 #include "upstream/retry.h"
 
@@ -37,7 +38,7 @@ static const struct {
 	{ "forget_place", "a try that is sent again goes to the end of the queue" },
 	{ "keep_lost_place", "a waiter that may have lost its place does not ask for it" },
 	{ "never_retry", "a connection to Redis that fails is not opened again" },
-	{ "never_repeat", "calls that failed are not made when Redis is back" },
+	{ "never_repeat", "hasp's own calls that fail are not repeated" },
 	{ "one_owner", "all connections are one owner" },
 	{ "one_rule_less", "no key has a rule" },
 	{ "trust_swallowed", "a write after a read that was refused is not refused" },
@@ -188,7 +189,6 @@ SKIP("forget_holds", hold_apply,
 RETURN("forget_place", 0, int64_t, waiter_place, (const struct waiter *w), (w))
 SKIP("keep_lost_place", waiter_check, (struct waiter * w), (w))
 SKIP("never_retry", retry_later, (struct retry * r, enum link_end end), (r, end))
-SKIP("never_repeat", script_jobs_resume, (struct script_jobs * all, struct node *at), (all, at))
 RETURN("one_rule_less", NULL, const struct rule *, match_rule,
        (struct matcher * m, struct slice key), (m, key))
 RETURN("one_owner", SLICE_LIT("connection:10.0.0.1:1/0/0"), struct slice, owner_token,
@@ -233,6 +233,17 @@ bool __wrap_quorum_fence_choose(struct quorum_fence *f, const int64_t *proposals
 		if (proposals[i] && proposals[i] < f->token)
 			f->token = proposals[i];
 	return chosen;
+}
+
+void __real_script_job_run(struct script_jobs *all, int db, enum script_id script,
+                           struct slice evalsha, double until, script_job_fn *fn, void *arg);
+void __wrap_script_job_run(struct script_jobs *all, int db, enum script_id script,
+                           struct slice evalsha, double until, script_job_fn *fn, void *arg);
+void __wrap_script_job_run(struct script_jobs *all, int db, enum script_id script,
+                           struct slice evalsha, double until, script_job_fn *fn, void *arg)
+{
+	__real_script_job_run(all, db, script, evalsha, break_is("never_repeat") ? 0 : until, fn,
+	                      arg);
 }
 
 void __real_hold_owner_end(struct hold_owner *o, bool release);

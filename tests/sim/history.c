@@ -31,6 +31,8 @@
 #define WATCH_US (250 * MS)
 /* A lock that its client does not have any more is free after this, at the latest. */
 #define KEPT_MOST (3 * SECOND)
+/* A hold that nobody releases lasts so long, and longer if its owner locks again. */
+#define CROWD_LEAST (60 * SECOND)
 /* Two answers that are sent at the same moment may arrive in either order, so far apart at
  * most: as long as a message takes. */
 #define ON_THE_WAY (100 * MS)
@@ -285,6 +287,30 @@ static void note_change(const char *key, bool is_released)
 		}
 }
 
+/* Another client has a hold of the same owner. */
+static bool has_partner(const struct try *t)
+{
+	for (struct list *at = history.tries.next; at != &history.tries && t->is_crowd;
+	     at = at->next) {
+		const struct try *o = container_of(at, struct try, node);
+		if (o != t && o->state != TRY_OVER && strcmp(o->key, t->key) == 0 &&
+		    strcmp(o->who, t->who) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* A hasp was killed, and has not released what its clients had. */
+static bool may_be_left(const struct try *t)
+{
+	if (!t->is_crowd)
+		return t->hasp->died_at >= t->sent;
+	for (size_t i = 0; i < history.world->nhasps; i++)
+		if (history.world->hasps[i].machine.died_at >= t->sent - CROWD_LEAST)
+			return true;
+	return false;
+}
+
 static void check_kept(struct try *t)
 {
 	if (is_disturbed(t, t->over_at)) {
@@ -292,8 +318,13 @@ static void check_kept(struct try *t)
 		t->check_at = t->over_at + KEPT_MOST;
 		return;
 	}
+	if (has_partner(t)) {
+		t->over_at = world_now();
+		t->check_at = t->over_at + KEPT_MOST;
+		return;
+	}
 	t->check_at = 0;
-	if (t->hasp->died_at < t->sent && is_kept(t))
+	if (!may_be_left(t) && is_kept(t))
 		history_fail("kept: %s still has %s", t->who, t->key);
 }
 
@@ -322,7 +353,8 @@ struct try *history_ask(const struct try *from)
 	for (struct list *at = history.tries.next; at != &history.tries && t->is_fair;
 	     at = at->next) {
 		const struct try *o = container_of(at, struct try, node);
-		if (o->state == TRY_ASKED && strcmp(o->key, t->key) == 0 && is_queued(o) &&
+		if (o->state == TRY_ASKED && strcmp(o->key, t->key) == 0 && !o->is_crowd &&
+		    is_queued(o) &&
 		    t->nahead < sizeof(t->ahead) / sizeof(t->ahead[0]))
 			t->ahead[t->nahead++] = o->number;
 	}
@@ -390,7 +422,7 @@ static void check_fence(struct try *t)
 	for (struct list *at = history.tries.next; at != &history.tries; at = at->next) {
 		const struct try *o = container_of(at, struct try, node);
 		if (o != t && o->fence && o->granted < t->sent && o->fence >= t->fence &&
-		    (t->is_named || strcmp(o->key, t->key) == 0) &&
+		    ((t->is_named && !t->is_crowd) || strcmp(o->key, t->key) == 0) &&
 		    strcmp(o->who, t->who) != 0 &&
 		    !(history.data_lost_at >= o->sent &&
 		      history.redis->machine.date_offset < 0)) {

@@ -48,6 +48,7 @@ try {
 	bool is_fair; /* it does not overtake waiters */
 	bool is_renewed; /* until it is released */
 	bool ends_with_connection; /* on_disconnect = release */
+	bool is_crowd; /* several clients have this owner's holds, each its own */
 	bool is_marked; /* `over:WHO` was set with the lock, for 300 ms longer */
 	bool is_rechecked; /* hasp checks a late grant: see hasp-locks(7), WHEN SOMETHING FAILS
 	                    */

@@ -198,6 +198,15 @@ static void ask(struct locker *l)
 	                 (k->limit > 1 || k->shared || k->of_quorum || chance_one_in(2));
 	/* A dot at its end, so that no name begins another one. */
 	snprintf(t.who, sizeof(t.who), "c%zu.%zu.", l->number, ++l->serial);
+	if (k->counts && !k->shared && !k->is_writer && chance_one_in(3)) {
+		/* One owner, of which each client has a hold: a hold that is not given back is
+		 * noticed. Who joins it overtakes. */
+		snprintf(t.who, sizeof(t.who), "crowd.");
+		t.is_crowd = l->names_owner = true;
+		t.is_fair = t.is_renewed = false;
+		lease_ms = LONG_LEASE;
+		t.lease_us = LONG_LEASE * MS;
+	}
 	t.is_named = !k->is_verb || l->names_owner;
 	l->try = history_ask(&t);
 	l->state = LOCKER_ASKS;
@@ -233,7 +242,7 @@ static void work(struct locker *l)
 {
 	int64_t us = chance_delay(0, WORK_MOST);
 
-	if (l->way->is_verb && chance_one_in(8)) {
+	if (l->way->is_verb && !l->try->is_crowd && chance_one_in(8)) {
 		change(l);
 		return;
 	}
@@ -241,7 +250,7 @@ static void work(struct locker *l)
 	l->leaves = chance_one_in(20);
 	/* Oversleeps; or has more to do than a lease takes, for which it is renewed. */
 	if (chance_one_in(10))
-		us += l->try->lease_us * 3 / 2;
+		us += l->try->is_crowd ? 0 : l->try->lease_us * 3 / 2;
 	app_think(&l->app, us);
 }
 
