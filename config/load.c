@@ -337,6 +337,24 @@ static void load_set(struct loader *l, const struct option *o, int line, const c
 	buf_release(&why);
 }
 
+/* Options that a section does not have, though one could expect them there. */
+static const struct {
+	enum section section;
+	const char *name, *why;
+} load_none[] = {
+	{ SECTION_GUARD, "owner",
+	  "a guard belongs to the connection that read; remove the line, and if another "
+	  "connection may write, use LOCK ... AS or a [lock NAME] instead" },
+	{ SECTION_HASP, "user",
+	  "hasp runs as the user that starts it; remove the line, and name the user in User= "
+	  "of "
+	  "systemd or command_user= of OpenRC, or start hasp by setpriv(1)" },
+	{ SECTION_HASP, "pid_file",
+	  "hasp stays in the foreground and writes no pid file; remove the line, and let "
+	  "systemd, "
+	  "OpenRC or a container follow the process" },
+};
+
 static void load_unknown_option(struct loader *l, int line, const char *name)
 {
 	struct buf hint = BUF_INIT;
@@ -352,12 +370,12 @@ static void load_unknown_option(struct loader *l, int line, const char *name)
 		           word, word);
 		return;
 	}
-	if (l->section.kind == SECTION_GUARD && strcmp(name, "owner") == 0) {
-		faults_add(&l->faults, line,
-		           "'owner' in [%s]: a guard belongs to the connection that read; "
-		           "remove the line, and if another connection may write, use LOCK "
-		           "... AS or a [lock NAME] instead",
-		           l->title);
+	for (size_t i = 0; i < sizeof(load_none) / sizeof(*load_none); i++) {
+		if (l->section.kind != load_none[i].section ||
+		    strcmp(name, load_none[i].name) != 0)
+			continue;
+		faults_add(&l->faults, line, "'%s' in [%s]: %s", name, l->title,
+		           load_none[i].why);
 		return;
 	}
 	suggest_option(l->section.kind, name, &hint);

@@ -219,8 +219,6 @@ struct config {
 	int64_t memory_limit; /* bytes, over all clients and workers */
 	int64_t drain_timeout_ms; /* how long SIGTERM waits for busy clients */
 	int64_t lame_duck_ms; /* how long hasp accepts clients after SIGTERM */
-	char *user; /* NULL: stay */
-	char *pid_file; /* NULL: none */
 	enum switch_mode allow_own_keys; /* clients may write hasp:* */
 	char *log; /* stderr, syslog, or a file's path */
 	enum log_level log_level;

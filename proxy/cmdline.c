@@ -15,7 +15,7 @@
 
 static void cmdline_usage(FILE *out)
 {
-	fputs("usage: hasp [-t [-q] [--strict]] [-d] [-v] [-c FILE | FILE]\n"
+	fputs("usage: hasp [-t [-q] [--strict]] [-v] [-c FILE | FILE]\n"
 	      "       hasp --discover HOST:PORT [-v] [-c FILE]\n"
 	      "       hasp --version | --help\n"
 	      "\n"
@@ -26,7 +26,6 @@ static void cmdline_usage(FILE *out)
 	      "  -q, --quiet    with -t: say only what is wrong with the configuration\n"
 	      "  --strict       with -t: fail on warnings, too, and if the server cannot be "
 	      "asked\n"
-	      "  -d, --daemon   run in the background\n"
 	      "  --discover     pass everything to this Redis, watch, and print at the end a\n"
 	      "                 configuration for what should be locked; FILE, if one is "
 	      "named,\n"
@@ -58,10 +57,6 @@ static int cmdline_take_file(struct cmdline *o, int argc, char **argv)
 	if (optind < argc) {
 		fprintf(stderr, "hasp: unexpected argument '%s'\n", argv[optind]);
 		cmdline_usage(stderr);
-		return 2;
-	}
-	if (o->discover && o->background) {
-		fputs("hasp: --discover prints what it finds at the end; without -d\n", stderr);
 		return 2;
 	}
 	if (o->strict && !o->test) {
@@ -99,8 +94,11 @@ int cmdline_parse(struct cmdline *o, int argc, char **argv)
 			o->quiet = true;
 			break;
 		case 'd':
-			o->background = true;
-			break;
+			fputs("hasp: there is no -d: hasp stays in the foreground; expected a "
+			      "service of "
+			      "systemd or OpenRC, or a container\n",
+			      stderr);
+			return 2;
 		case 'v':
 			o->verbose++;
 			break;

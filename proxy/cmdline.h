@@ -12,7 +12,6 @@ struct cmdline {
 	bool test;
 	bool quiet; /* with `test`: print only faults */
 	bool strict; /* with `test`: warnings are faults */
-	bool background;
 	const char *discover; /* HOST:PORT of the Redis to be watched; NULL: nothing is */
 	int verbose;
 };

@@ -175,42 +175,9 @@ void listeners_check(const struct config *config, struct buf *out)
 		listeners_check_address(config->http_listen, out);
 }
 
-/* The arguments of a listen_open() that runs with the rights of another user. */
-struct listeners_unix {
-	const struct address *at;
-	const struct listen_how *how;
-	int fd;
-};
-
-static int listeners_open_unix(const char *path, void *arg)
-{
-	struct listeners_unix *u = arg;
-	const char *reason;
-
-	(void)path;
-	return listen_open(u->at, u->how, &u->fd, 1, &reason) == 1 ? 0 : -1;
-}
-
-/* As listen_open(). */
-static int listeners_open_at(const struct address *at, const struct listen_how *how,
-                             const struct privileges *as, int *fds, size_t max,
-                             const char **reason)
-{
-	struct listeners_unix u = { .at = at, .how = how };
-
-	if (!at->local)
-		return listen_open(at, how, fds, max, reason);
-	if (privileges_use(as, at->host, listeners_open_unix, &u, PRIVILEGES_GIVE) < 0) {
-		*reason = strerror(errno);
-		return -1;
-	}
-	fds[0] = u.fd;
-	return 1;
-}
-
 /* All sockets of one entry. */
 static int listeners_open_entry(struct listeners *l, const struct listen_entry *entry,
-                                struct handed *handed, const struct privileges *as)
+                                struct handed *handed)
 {
 	const struct config *config = l->config;
 	struct listen_how how = {
@@ -231,7 +198,7 @@ static int listeners_open_entry(struct listeners *l, const struct listen_entry *
 		return n < 0 ? -1 : 0;
 	if (listeners_is_taken(&at, &reason))
 		return listeners_fail(entry->address, reason);
-	n = listeners_open_at(&at, &how, as, first, LISTENERS_MAX, &reason);
+	n = listen_open(&at, &how, first, LISTENERS_MAX, &reason);
 	if (n < 0)
 		return listeners_fail(entry->address, reason);
 	if (at.local)
@@ -243,8 +210,7 @@ static int listeners_open_entry(struct listeners *l, const struct listen_entry *
 	return 0;
 }
 
-int listeners_open(struct listeners *l, const struct config *config, struct handed *handed,
-                   const struct privileges *as)
+int listeners_open(struct listeners *l, const struct config *config, struct handed *handed)
 {
 	const struct strings *plain = &config->listen, *tls = &config->listen_tls;
 
@@ -259,7 +225,7 @@ int listeners_open(struct listeners *l, const struct config *config, struct hand
 			.kind = i < plain->n ? LISTEN_PLAIN : LISTEN_TLS,
 		};
 
-		if (listeners_open_entry(l, &entry, handed, as) < 0)
+		if (listeners_open_entry(l, &entry, handed) < 0)
 			return -1;
 	}
 	return handed_finish(handed);
@@ -277,7 +243,7 @@ static bool listeners_is_for_all(const struct listen_entry *entry)
 }
 
 int listeners_open_console(struct listeners *l, const struct config *config,
-                           struct handed *handed, const struct privileges *as)
+                           struct handed *handed)
 {
 	l->config = config;
 	l->what = "console";
@@ -286,7 +252,7 @@ int listeners_open_console(struct listeners *l, const struct config *config,
 	for (size_t i = 0; i < config->admin_listen.n; i++) {
 		struct listen_entry entry = { config->admin_listen.v[i], LISTEN_CONSOLE };
 
-		if (listeners_open_entry(l, &entry, handed, as) < 0)
+		if (listeners_open_entry(l, &entry, handed) < 0)
 			return -1;
 		if (!config->admin_password && listeners_is_for_all(&entry))
 			return listeners_fail(entry.address,
@@ -296,15 +262,14 @@ int listeners_open_console(struct listeners *l, const struct config *config,
 	return 0;
 }
 
-int listeners_open_http(struct listeners *l, const struct config *config, struct handed *handed,
-                        const struct privileges *as)
+int listeners_open_http(struct listeners *l, const struct config *config, struct handed *handed)
 {
 	struct listen_entry entry = { config->http_listen, LISTEN_HTTP };
 
 	l->config = config;
 	l->what = "http";
 	l->nworkers = 1;
-	return entry.address ? listeners_open_entry(l, &entry, handed, as) : 0;
+	return entry.address ? listeners_open_entry(l, &entry, handed) : 0;
 }
 
 void listeners_tell(const struct listeners *l, struct buf *fds, struct buf *text)
@@ -322,23 +287,14 @@ void listeners_leave(struct listeners *l)
 	l->nfiles = 0;
 }
 
-static int listeners_unlink_one(const char *path, void *arg)
-{
-	(void)arg;
-	return unlink(path);
-}
-
-void listeners_unlink(struct listeners *l, const struct privileges *as)
+void listeners_unlink(struct listeners *l)
 {
 	struct address at;
 
 	for (size_t i = 0; i < l->nfiles; i++) {
 		const char *address = l->files[i];
 
-		if (address_parse(&at, address) < 0 ||
-		    privileges_use(as, at.host, listeners_unlink_one, NULL, PRIVILEGES_KEEP) ==
-		            0 ||
-		    errno == ENOENT)
+		if (address_parse(&at, address) < 0 || unlink(at.host) == 0 || errno == ENOENT)
 			continue;
 		log_info("listen %s: left=there reason=\"%s\"", address, strerror(errno));
 	}

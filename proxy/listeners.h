@@ -18,7 +18,6 @@
 #include "config/types.h"
 #include "handed.h"
 #include "net/listen.h"
-#include "privileges.h"
 
 #define LISTENERS_WORKERS_MAX 64 /* as many as `workers` allows */
 /* Addresses in `listen` and `listen_tls`, each of which may be a name for several. */
@@ -47,18 +46,17 @@ struct listeners {
  * An entry takes the sockets in `handed` that are at its address; otherwise it opens its own.
  * Returns 0; -1, with the reason logged, if an address cannot be had, or if a socket that was
  * handed over has no entry. */
-int listeners_open(struct listeners *l, const struct config *config, struct handed *handed,
-                   const struct privileges *as) __attribute__((warn_unused_result));
+int listeners_open(struct listeners *l, const struct config *config, struct handed *handed)
+	__attribute__((warn_unused_result));
 
 /* As listeners_open(), for the console, which has one thread: worker 0 has the sockets. Call it
  * before listeners_open(), which rejects the sockets that are left in `handed`. */
 int listeners_open_console(struct listeners *l, const struct config *config,
-                           struct handed *handed, const struct privileges *as)
-	__attribute__((warn_unused_result));
+                           struct handed *handed) __attribute__((warn_unused_result));
 
 /* As listeners_open_console(), for `[http] listen`. */
-int listeners_open_http(struct listeners *l, const struct config *config, struct handed *handed,
-                        const struct privileges *as) __attribute__((warn_unused_result));
+int listeners_open_http(struct listeners *l, const struct config *config, struct handed *handed)
+	__attribute__((warn_unused_result));
 
 /* Hands all sockets to the next hasp: appends the descriptors to `fds`, as ints, and their
  * description to `text`. The next hasp inherits every socket: several sockets at one address
@@ -69,7 +67,7 @@ void listeners_leave(struct listeners *l);
 
 /* Removes the unix sockets' files. Call it while this process still listens: until then no
  * other process can have replaced them. */
-void listeners_unlink(struct listeners *l, const struct privileges *as);
+void listeners_unlink(struct listeners *l);
 
 /* Appends a line to `out` for each address of the file at which another process listens. */
 void listeners_check(const struct config *config, struct buf *out);

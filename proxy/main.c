@@ -2,7 +2,7 @@
  *
  * main: the process from its options to its end: the order of the start, and the signals.
  *
- *   load config -> open listeners -> drop privileges -> start workers
+ *   load config -> open listeners -> start workers
  *
  *   SIGHUP       load again -> all workers
  *   SIGTERM      drain all workers -> join -> leave
@@ -29,12 +29,10 @@
 #include "base/log.h"
 #include "cmdline.h"
 #include "config/config.h"
-#include "daemon.h"
 #include "encryption.h"
 #include "handed.h"
 #include "listeners.h"
 #include "net/descriptors.h"
-#include "privileges.h"
 #include "server_check.h"
 #include "settings.h"
 #include "supervision.h"
@@ -55,10 +53,8 @@ struct process {
 	struct admin *admin; /* NULL: there is no console */
 	_Atomic int shutdown; /* enum admin_shutdown: how the console wants hasp to end */
 	double drain_at; /* by the clock: when lame_duck is over; 0: it has not begun */
-	struct daemon daemon;
 	struct upgrade upgrade;
 	struct supervision supervision;
-	struct privileges privileges;
 	struct worker *workers[LISTENERS_WORKERS_MAX];
 	size_t nworkers;
 	struct worker_shared shared;
@@ -99,21 +95,6 @@ static void main_use_log_format(const struct process *p)
 {
 	log_set_format(p->config->log_format == LOG_AS_JSON ? LOG_FORMAT_JSON
 	                                                    : LOG_FORMAT_LOGFMT);
-}
-
-static int main_open_log_file(const char *path, void *arg)
-{
-	(void)arg;
-	return log_open(path);
-}
-
-/* Returns 0; -1 with errno. */
-static int main_open_first_log(const struct process *p, const char *target)
-{
-	if (*target != '/')
-		return log_open(target);
-	return privileges_use(&p->privileges, target, main_open_log_file, NULL,
-	                      PRIVILEGES_GIVE);
 }
 
 static const char *main_on_off(bool on)
@@ -257,8 +238,8 @@ static void main_leave(struct process *p, int sig, bool at_once)
 {
 	supervision_leaves(&p->supervision);
 	log_info("leaving signal=%d how=%s", sig, at_once ? "\"at once\"" : "draining");
-	listeners_unlink(&p->listeners, &p->privileges);
-	listeners_unlink(&p->console, &p->privileges);
+	listeners_unlink(&p->listeners);
+	listeners_unlink(&p->console);
 	for (size_t i = 0; i < p->nworkers; i++)
 		at_once ? worker_stop(p->workers[i]) : worker_drain(p->workers[i]);
 }
@@ -427,25 +408,13 @@ static void main_serve(struct process *p, const sigset_t *signals)
 	}
 }
 
-/* Another hasp's file is taken over when this one serves. */
-static int main_claim_pid_file(struct process *p)
-{
-	return upgrade_is_heir(&p->upgrade)
-	               ? 0
-	               : daemon_write_pid_file(&p->daemon, p->config->pid_file, &p->privileges);
-}
-
-/* Reports that hasp serves: to the parent process, the service manager and the old hasp. */
+/* Reports that hasp serves: to the service manager and the old hasp. */
 static void main_ready(struct process *p)
 {
-	daemon_ready(&p->daemon, p->config->log);
 	supervision_serves(&p->supervision, &p->shared, upgrade_is_heir(&p->upgrade),
 	                   clock_now());
-	if (!upgrade_is_heir(&p->upgrade))
-		return;
-	if (daemon_write_pid_file(&p->daemon, p->config->pid_file, &p->privileges) < 0)
-		log_warning("pid_file path=%s kept=old", p->config->pid_file);
-	upgrade_tell_ready(&p->upgrade);
+	if (upgrade_is_heir(&p->upgrade))
+		upgrade_tell_ready(&p->upgrade);
 }
 
 /* The console's commands send this process the same signals as kill(1). */
@@ -488,11 +457,10 @@ static int main_start(struct process *p)
 	memory_return_long();
 	descriptors_raise_limit(config->max_clients);
 	if (handed_take(&p->handed) < 0 ||
-	    listeners_open_console(&p->console, config, &p->handed, &p->privileges) < 0 ||
-	    listeners_open_http(&p->pages, config, &p->handed, &p->privileges) < 0 ||
+	    listeners_open_console(&p->console, config, &p->handed) < 0 ||
+	    listeners_open_http(&p->pages, config, &p->handed) < 0 ||
 	    http_open(&p->http, p->pages.workers[0].fds, p->pages.workers[0].n) < 0 ||
-	    listeners_open(l, config, &p->handed, &p->privileges) < 0 ||
-	    main_claim_pid_file(p) < 0 || privileges_drop(&p->privileges) < 0)
+	    listeners_open(l, config, &p->handed) < 0)
 		return -1;
 	for (size_t i = 0; i < l->nworkers; i++) {
 		const struct listeners_worker *from = &l->workers[i];
@@ -520,10 +488,6 @@ static int main_run(struct process *p, sigset_t *signals)
 	sigaddset(signals, SIGTERM);
 	sigaddset(signals, SIGINT);
 	pthread_sigmask(SIG_BLOCK, signals, NULL);
-	/* An heir of a daemon is in the background. */
-	if (p->cmdline.background && !upgrade_is_heir(&p->upgrade) &&
-	    daemon_fork(&p->daemon) < 0)
-		return 1;
 	p->first = config_ref(p->config);
 	workers_init(&p->shared, p->config);
 	workers_discover(&p->shared, p->config);
@@ -555,13 +519,12 @@ static int main_run(struct process *p, sigset_t *signals)
 		fprintf(stderr, "hasp: not started; why is in %s\n", p->config->log);
 	}
 	http_close(&p->http);
-	listeners_unlink(&p->listeners, &p->privileges);
-	listeners_unlink(&p->console, &p->privileges);
+	listeners_unlink(&p->listeners);
+	listeners_unlink(&p->console);
 	listeners_free(&p->listeners);
 	listeners_free(&p->console);
 	listeners_free(&p->pages);
 	handed_free(&p->handed);
-	daemon_unlink_pid_file(&p->daemon, &p->privileges);
 	config_unref(p->first);
 	return status;
 }
@@ -573,13 +536,15 @@ static int main_with_config(struct process *p, const struct buf *warnings, sigse
 
 	main_use_log_level(p);
 	main_use_log_format(p);
-	if (privileges_find(&p->privileges, p->config->user) < 0)
-		return 1;
-	if (main_open_first_log(p, log) < 0) {
+	if (log_open(log) < 0) {
 		log_error("log path=%s reason=\"%s\"", log, strerror(errno));
 		return 1;
 	}
 	log_lines(LOG_SEV_WARNING, buf_slice(warnings));
+	if (geteuid() == 0)
+		log_warning("runs_as_root hint=\"start hasp as a user of its own: User= of "
+		            "systemd, "
+		            "command_user= of OpenRC, setpriv(1)\"");
 	return main_run(p, signals);
 }
 
@@ -610,7 +575,7 @@ static int main_tell(const struct process *p, const struct buf *faults, struct b
 
 int main(int argc, char **argv)
 {
-	struct process p = { .daemon = DAEMON_INIT };
+	struct process p = { .config = NULL };
 	struct buf faults = BUF_INIT, warnings = BUF_INIT;
 	sigset_t signals, before;
 	int status;

@@ -2,7 +2,6 @@
 #include "settings.h"
 
 #include <limits.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,12 +141,8 @@ static void settings_check_sockets(const struct config *c, const char *option,
 void settings_check_machine(const struct config *c, struct buf *good, struct buf *warnings)
 {
 	settings_check_directory(c, "log", c->log, warnings);
-	settings_check_directory(c, "pid_file", c->pid_file, warnings);
 	settings_check_sockets(c, "listen", &c->listen, warnings);
 	settings_check_sockets(c, "listen", &c->admin_listen, warnings);
-	if (c->user && !getpwnam(c->user))
-		buf_printf(warnings, "%s: 'user' is '%s', and this machine has no such user\n",
-		           config_name(c), c->user);
 	if (!c->nrules && !c->nguards && !c->verbs.enabled && !c->discover)
 		buf_printf(good, "%s: no rules: nothing is locked\n", config_name(c));
 }

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Starting hasp: options, the file, the background, the log, the user."""
+"""Starting hasp: options, the file, the log."""
 
 import os
 import pathlib
-import pwd
 import re
 import signal
 import socket
@@ -11,11 +10,10 @@ import subprocess
 
 import pytest
 from harness import TOP, Connection, until
-from harness.by_hand import HASP, alive, config, connected, let_others_in, run, running
+from harness.by_hand import HASP, config, connected, run, running
 from harness.marks import covers
-from harness.network import nss
 from harness.processes import ProtectedRedis
-from harness.replies import ONE, PONG
+from harness.replies import ONE
 from harness.sections import rule
 
 LOCKS = rule()
@@ -153,68 +151,43 @@ def test_verbose_logs_more(redis_server, tmp_path):
         until(lambda: "event=client_closed" in log.read_text(), "a debug line")
 
 
-# --- the background --------------------------------------------------------------
+# --- the process and the log -----------------------------------------------------
 
 
-@pytest.fixture
-def daemon(redis_server, tmp_path):
-    """start(**options): hasp -d; returns its pid, and that of a dead one when it did not start."""
-    pids = []
-
-    def start(rules="", **options):
-        path = config(tmp_path / "hasp.ini", redis_server, rules, pid_file=tmp_path / "pid",
-                      log=tmp_path / "log", **options)
-        result = run("-d", "-c", path)
-        assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
-        pids.append(int((tmp_path / "pid").read_text()))
-        return pids[-1]
-
-    yield start
-    for pid in pids:
-        if alive(pid):
-            os.kill(pid, signal.SIGTERM)
-            until(lambda: not alive(pid), "the daemon to leave")
-    print((tmp_path / "log").read_text())
+@pytest.mark.parametrize("option", ["-d", "--daemon"])
+def test_background_is_refused(redis_server, tmp_path, option):
+    result = run(option, "-c", config(tmp_path / "hasp.ini", redis_server))
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("hasp: there is no -d: hasp stays in the foreground; expected a service ")
 
 
-def test_background_serves_and_cleans_up(daemon, tmp_path):
-    pid = daemon(listen=f"unix:{tmp_path}/s")
-    assert os.getsid(pid) == pid
-    with Connection(tmp_path / "s") as one:
-        assert one.call("PING") == PONG
-    os.kill(pid, signal.SIGTERM)
-    until(lambda: not alive(pid), "hasp to leave")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["hasp.ini", "log"]
-    assert "leaving signal=15" in (tmp_path / "log").read_text()
-
-
-def test_background_listens_before_it_returns(daemon, tmp_path):
-    for _ in range(3):
-        pid = daemon(listen=f"unix:{tmp_path}/s")
-        with Connection(tmp_path / "s") as one:
-            assert one.call("PING") == PONG
-        os.kill(pid, signal.SIGKILL)
-        until(lambda: not alive(pid), "it to be gone")  # and leaves a stale socket and pid file
-
-
-def test_background_that_cannot_start_says_so(redis_server, tmp_path):
+def test_hasp_that_cannot_listen_says_so_in_its_log(redis_server, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        path = config(tmp_path / "hasp.ini", redis_server, log=tmp_path / "log", pid_file=tmp_path / "pid",
+        path = config(tmp_path / "hasp.ini", redis_server, log=tmp_path / "log",
                       listen="127.0.0.1:%d" % taken.getsockname()[1])
-        result = run("-d", "-c", path)
+        result = run("-c", path)
     assert result.returncode == 1
     assert f"{tmp_path}/log" in result.stderr
     assert "Address already in use" in (tmp_path / "log").read_text()
-    assert not (tmp_path / "pid").exists()
 
 
 @covers("log")
-def test_log_that_was_moved_away_is_opened_anew_by_sighup(daemon, tmp_path):
-    pid = daemon()
-    (tmp_path / "log").rename(tmp_path / "log.1")
-    os.kill(pid, signal.SIGHUP)
-    until(lambda: (tmp_path / "log").exists() and "reloaded" in (tmp_path / "log").read_text(), "the new log")
-    assert "started" in (tmp_path / "log.1").read_text()
+def test_log_that_was_moved_away_is_opened_anew_by_sighup(redis_server, tmp_path):
+    path = config(tmp_path / "hasp.ini", redis_server, log=tmp_path / "log")
+    with running(tmp_path / "stderr", "-c", path) as child:
+        until(lambda: (tmp_path / "log").exists() and "started" in (tmp_path / "log").read_text(), "hasp to start")
+        (tmp_path / "log").rename(tmp_path / "log.1")
+        child.send_signal(signal.SIGHUP)
+        until(lambda: (tmp_path / "log").exists() and "reloaded" in (tmp_path / "log").read_text(), "the new log")
+
+
+@covers("runs_as_root")
+def test_root_is_warned(redis_server, tmp_path):
+    within = () if os.geteuid() == 0 else ("unshare", "--user", "--map-root-user")
+    with socket.create_server(("127.0.0.1", 0)) as taken:  # so that it ends by itself
+        path = config(tmp_path / "hasp.ini", redis_server, listen="127.0.0.1:%d" % taken.getsockname()[1])
+        result = subprocess.run([*within, HASP, "-c", path], capture_output=True, text=True, timeout=60, check=False)
+    assert "runs_as_root" in result.stderr
 
 
 def test_log_to_syslog(redis_server, tmp_path):
@@ -224,38 +197,3 @@ def test_log_to_syslog(redis_server, tmp_path):
             assert one.call("SETNX", "lock:1", "v") == ONE
         child.send_signal(signal.SIGHUP)
     assert (tmp_path / "log").read_text() == ""
-
-
-def someone(directory):
-    """A user that hasp can become: its name, uid and gid, and the `within` where it has that name. The user that
-    runs this test in a container may have none."""
-    if os.geteuid() == 0:
-        return "nobody", *pwd.getpwnam("nobody")[2:4], ()
-    uid, gid = os.geteuid(), os.getegid()
-    (directory / "passwd").write_text(f"someone:x:{uid}:{gid}:::\n")
-    (directory / "group").write_text(f"someone:x:{gid}:\n")
-    return "someone", uid, gid, nss(passwd=directory / "passwd", group=directory / "group")
-
-
-@covers("user")
-def test_hasp_becomes_the_user_of_the_file(start_hasp, redis_server, tmp_path):
-    user, uid, gid, within = someone(tmp_path)
-    let_others_in(tmp_path)
-    let_others_in(redis_server.dir)
-    redis_server.unix.chmod(0o777)
-    hasp = start_hasp(LOCKS, user=user, within=within, listen=f"127.0.0.1:0 unix:{tmp_path}/s",
-                      unix_socket_mode="0600")
-    status = pathlib.Path(f"/proc/{hasp.pid}/status").read_text()
-    for field, number in (("Uid", uid), ("Gid", gid)):
-        assert re.search(rf"^{field}:(\s+{number}){{4}}$", status, re.MULTILINE)
-    assert (tmp_path / "s").stat().st_uid == uid
-    with hasp.connect() as one:
-        assert one.call("SETNX", "lock:1", "v") == ONE
-
-
-def test_user_that_does_not_exist_is_told(redis_server, tmp_path):
-    path = config(tmp_path / "hasp.ini", redis_server, user="no-such-user", pid_file=tmp_path / "pid",
-                  listen=f"unix:{tmp_path}/s")
-    result = run("-c", path)
-    assert result.returncode == 1 and "user no-such-user: no such user" in result.stderr
-    assert [p.name for p in tmp_path.iterdir()] == ["hasp.ini"]

@@ -13,7 +13,7 @@ import urllib.request
 
 import pytest
 from harness import Hasp, until
-from harness.by_hand import HASP, alive, config, run
+from harness.by_hand import HASP, alive, config
 from harness.guards import guard
 from harness.line import entries
 from harness.load import Load
@@ -276,17 +276,6 @@ def test_new_process_has_the_console(generations, tmp_path):
     assert not path.exists()
 
 
-@covers("pid_file")
-def test_pid_file_names_the_new_process(generations, tmp_path):
-    file = tmp_path / "pid"
-    hasps = generations(pid_file=file)
-    hasps.upgrade()
-    until(lambda: not hasps.hasp.running(), "the old hasp to leave")
-    assert file.read_text() == f"{hasps.newest}\n"
-    hasps.end()
-    assert not file.exists()
-
-
 @covers("upgrade_failed")
 def test_faulty_file_leaves_the_old_process_serving(generations):
     hasps = generations()
@@ -345,19 +334,3 @@ def test_second_upgrade_is_refused_while_one_is_under_way(redis_server, tmp_path
     finally:
         hasp.kill()
         hasp.remove()
-
-
-@covers("upgraded")
-def test_daemon_is_upgraded(redis_server, tmp_path):
-    log, file = tmp_path / "log", tmp_path / "pid"
-    path = config(tmp_path / "hasp.ini", redis_server, log=log, pid_file=file)
-    assert run("-d", "-c", path).returncode == 0
-    old = int(file.read_text())
-    try:
-        os.kill(old, signal.SIGUSR2)
-        until(lambda: "event=upgraded pid=" in log.read_text() and not alive(old), "the upgrade")
-    finally:
-        os.kill(new := int(file.read_text()), signal.SIGTERM)
-    assert new != old
-    until(lambda: not alive(new), "the new hasp to leave")
-    assert not file.exists()

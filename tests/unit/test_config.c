@@ -32,8 +32,6 @@ static void no_file_means_defaults(void **state)
 	assert_int_equal(c->tcp_keepalive_ms, 300 * 1000);
 	assert_int_equal(c->max_request, 64 << 20);
 	assert_int_equal(c->drain_timeout_ms, 30 * 1000);
-	assert_null(c->user);
-	assert_null(c->pid_file);
 	assert_string_equal(c->log, "stderr");
 	assert_int_equal(c->log_level, LOG_LEVEL_INFO);
 	assert_string_equal(c->address, "127.0.0.1:6379");
@@ -60,7 +58,6 @@ static void hasp_and_upstream_are_set(void **state)
 	                        "client_idle_timeout = 90\n"
 	                        "max_request = 1gb\n"
 	                        "drain_timeout = 500ms\n"
-	                        "user = hasp\n"
 	                        "log = /var/log/hasp.log\n"
 	                        "log_level = debug\n"
 	                        "[upstream]\n"
@@ -79,7 +76,6 @@ static void hasp_and_upstream_are_set(void **state)
 	assert_int_equal(c->client_idle_timeout_ms, 90 * 1000);
 	assert_int_equal(c->max_request, 1 << 30);
 	assert_int_equal(c->drain_timeout_ms, 500);
-	assert_string_equal(c->user, "hasp");
 	assert_string_equal(c->log, "/var/log/hasp.log");
 	assert_int_equal(c->log_level, LOG_LEVEL_DEBUG);
 	assert_string_equal(c->address, "redis-1.example:6379");
@@ -293,7 +289,7 @@ static void a_restart_is_needed_for_what_cannot_change(void **state)
 {
 	struct config *a = load("[hasp]\nworkers = 1\nmax_clients = 5\nlisten = a:1\n");
 	struct config *b = load("[hasp]\nworkers = 2\nmax_clients = 6\nlisten = a:1 b:2\n"
-	                        "user = hasp\n[lock a]\npattern = a\n[verbs]\nlock = L\n"
+	                        "backlog = 7\n[lock a]\npattern = a\n[verbs]\nlock = L\n"
 	                        "[guard g]\npattern = g\nacquire_on = GET\n");
 	struct buf out = BUF_INIT;
 
@@ -302,7 +298,7 @@ static void a_restart_is_needed_for_what_cannot_change(void **state)
 	buf_append(&out, SLICE_LIT("\0"));
 	assert_string_equal(buf_head(&out), "'listen' in [hasp]: a:1 -> a:1 b:2\n"
 	                                    "'workers' in [hasp]: 1 -> 2\n"
-	                                    "'user' in [hasp]: none -> hasp\n");
+	                                    "'backlog' in [hasp]: 511 -> 7\n");
 	buf_clear(&out);
 	assert_int_equal(config_needs_restart(b, b, &out), 0);
 	assert_int_equal(buf_len(&out), 0);

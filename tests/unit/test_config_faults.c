@@ -569,9 +569,10 @@ static void an_upstream_user_needs_a_password(void **state)
 static void options_need_a_value(void **state)
 {
 	(void)state;
-	assert_faults("[hasp]\nlog_level =\nuser = ; nobody\nlisten =\n",
+	assert_faults("[hasp]\nlog_level =\nlog = ; nowhere\nlisten =\n",
 	              "2: 'log_level' has no value; expected error, warning, info or debug\n"
-	              "3: 'user' has no value; expected the name of a user of this machine\n"
+	              "3: 'log' has no value; expected stderr, syslog or a path such as "
+	              "/var/log/hasp.log\n"
 	              "4: 'listen' has no value; expected HOST:PORT, [V6]:PORT, *:PORT or "
 	              "unix:/PATH\n");
 }
@@ -579,11 +580,22 @@ static void options_need_a_value(void **state)
 static void paths_are_absolute(void **state)
 {
 	(void)state;
-	assert_faults("[hasp]\nlog = file\npid_file = hasp.pid\n",
+	assert_faults("[hasp]\nlog = file\n",
 	              "2: 'log' is 'file': neither stderr nor syslog, nor does it begin with "
-	              "'/'; expected stderr, syslog or a path such as /var/log/hasp.log\n"
-	              "3: 'pid_file' is 'hasp.pid': the path must begin with '/'; expected a "
-	              "path such as /run/hasp/hasp.pid\n");
+	              "'/'; expected stderr, syslog or a path such as /var/log/hasp.log\n");
+}
+
+static void the_process_is_the_service_managers(void **state)
+{
+	(void)state;
+	assert_faults(
+		"[hasp]\nuser = hasp\npid_file = /run/hasp.pid\n",
+		"2: 'user' in [hasp]: hasp runs as the user that starts it; remove the "
+		"line, and name the user in User= of systemd or command_user= of OpenRC, "
+		"or start hasp by setpriv(1)\n"
+		"3: 'pid_file' in [hasp]: hasp stays in the foreground and writes no pid "
+		"file; remove the line, and let systemd, OpenRC or a container follow the "
+		"process\n");
 }
 
 #define LISTEN_FAULT(value, what)                                                              \
@@ -802,6 +814,7 @@ int main(void)
 		cmocka_unit_test(an_upstream_user_needs_a_password),
 		cmocka_unit_test(options_need_a_value),
 		cmocka_unit_test(paths_are_absolute),
+		cmocka_unit_test(the_process_is_the_service_managers),
 		cmocka_unit_test(addresses_are_checked),
 		cmocka_unit_test(unix_paths_fit_into_a_socket_address),
 		cmocka_unit_test(every_fault_is_found),

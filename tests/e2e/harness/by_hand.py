@@ -38,13 +38,6 @@ def config(path, redis, rules="", **options):
     return path
 
 
-def let_others_in(path):
-    """Every user can reach `path`, a directory that pytest made."""
-    for directory in (path, *path.parents):
-        if directory.stat().st_mode & 0o011 != 0o011:
-            directory.chmod(directory.stat().st_mode | 0o711)
-
-
 def alive(pid):
     """A child of nobody's that has ended may stay a zombie, where no init collects it. Its threads
     end one after the other, and its sockets with the last of them."""

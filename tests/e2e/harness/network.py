@@ -14,7 +14,7 @@ import socket
 
 
 def nss(**files):
-    """For `within`: libnss_wrapper reads the hosts, passwd and group of these files."""
+    """For `within`: libnss_wrapper reads these files."""
     # The library would load libc by RTLD_DEEPBIND, which AddressSanitizer refuses.
     return ("env", "LD_PRELOAD=libnss_wrapper.so", "NSS_WRAPPER_DISABLE_DEEPBIND=1",
             *(f"NSS_WRAPPER_{name.upper()}={file}" for name, file in files.items()))
