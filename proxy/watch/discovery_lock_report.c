@@ -166,7 +166,12 @@ static void put_owner_reason(struct buf *out, const struct lock_sums *l,
                              const struct lock_verdict *v)
 {
 	if (strcmp(v->owner, "value") == 0) {
-		buf_puts(out, ";   each holder stores a value of its own: owner = value\n");
+		buf_puts(out,
+		         verdict_has_values(l)
+		                 ? ";   each holder stores a value of its own: owner = value\n"
+		                 : ";   scripts set this lock, and hasp follows them for owner "
+		                   "= "
+		                   "value only\n");
 		return;
 	}
 	if (v->own + v->hopped == 0 && !v->owner_is_open) {

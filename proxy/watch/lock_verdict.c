@@ -107,6 +107,8 @@ static uint64_t lock_released(const struct lock_sums *l)
 #define LATE_SHARE_OPEN 4
 #define HELD_SHARE 0.5 /* of the expiry: a longer hold is near it */
 #define HELD_ENOUGH 10 /* holds that say how near the expiry holders come */
+/* If scripts set more than one lock of so many, the section is for a lock of scripts. */
+#define SCRIPT_SHARE 20
 /* Values that were never seen twice are unique if there were so many. */
 #define VALUES_ENOUGH 3
 
@@ -115,11 +117,16 @@ static uint64_t less(uint64_t a, uint64_t b)
 	return a > b ? a - b : 0;
 }
 
-static bool is_unique(const struct lock_sums *l)
+bool verdict_has_values(const struct lock_sums *l)
 {
 	bool alone = l->n[SEEN_REPEATED] == 0 || l->n[SEEN_RETURNED] * 2 >= lock_taken(l);
 
 	return alone && l->taken[WAY_INCR] == 0 && lock_taken(l) >= VALUES_ENOUGH;
+}
+
+bool verdict_is_scripted(const struct lock_sums *l)
+{
+	return l->taken[WAY_SCRIPT] * SCRIPT_SHARE > lock_taken(l);
 }
 
 bool verdict_compares(const struct lock_sums *l)
@@ -204,7 +211,7 @@ static const char *owner_of_pool(struct lock_verdict *v, const struct lock_sums 
 	const char *owner = "name";
 	uint64_t n = 0;
 
-	if (is_unique(l) && fits(v, l, l->n[SEEN_FOREIGN_VALUE])) {
+	if (verdict_has_values(l) && fits(v, l, l->n[SEEN_FOREIGN_VALUE])) {
 		owner = "value";
 		n = l->n[SEEN_FOREIGN_VALUE];
 	} else if (fits(v, l, l->n[SEEN_FOREIGN_NAME])) {
@@ -233,13 +240,17 @@ struct lock_verdict lock_verdict(const struct lock_sums *l)
 	judge_expiry(&v, l);
 	if (v.hopped)
 		v.owner = owner_of_pool(&v, l);
-	else if (is_unique(l) && (l->n[SEEN_CHECKED] > l->n[SEEN_RELEASED] ||
-	                          l->n[SEEN_REFUSED_OWN] > 0 || verdict_compares(l)))
+	else if (verdict_has_values(l) && (l->n[SEEN_CHECKED] > l->n[SEEN_RELEASED] ||
+	                                   l->n[SEEN_REFUSED_OWN] > 0 || verdict_compares(l)))
 		v.owner = "value";
 	else
 		v.owner_is_open = l->n[SEEN_STRANGE] > 0 &&
 		                  own_deletes * 2 < less(lock_taken(l), v.unreleased);
 	v.is_left = v.unreleased * UNRELEASED_SHARE > lock_taken(l);
+	if (verdict_is_scripted(l)) {
+		v.owner = "value";
+		v.owner_is_open = false;
+	}
 	if (v.late) {
 		v.renew = true;
 		v.renew_is_open = v.is_left || l->likes_left ||
@@ -309,7 +320,7 @@ bool verdict_is_lock(const struct key_group *s)
 		return false;
 	compared = l->n[SEEN_CHECKED] + l->n[SEEN_COMPARED] + l->n[SEEN_FOREIGN_VALUE];
 	if (l->taken[WAY_SCRIPT] == lock_taken(l))
-		return is_unique(l) && 2 * compared >= lock_taken(l);
+		return verdict_has_values(l) && 2 * compared >= lock_taken(l);
 	return l->taken[WAY_INCR] < lock_taken(l) ||
 	       (l->lease_ms_max > 0 &&
 	        (l->n[SEEN_REFUSED_OWN] == 0 || released * COUNTS_SHARE >= lock_taken(l)));

@@ -439,6 +439,10 @@ struct lock_verdict {
 	uint64_t unreleased; /* locks that were left to expire while their connection lived */
 	double longest; /* seconds that a lock was held or worked under, at most */
 };
+/* Scripts set the lock: hasp follows them for owner = value only. */
+bool verdict_is_scripted(const struct lock_sums *l);
+/* Does each holder store a value of its own? */
+bool verdict_has_values(const struct lock_sums *l);
 /* Do those who release the lock look at its value first? */
 bool verdict_compares(const struct lock_sums *l);
 struct lock_verdict lock_verdict(const struct lock_sums *l);
