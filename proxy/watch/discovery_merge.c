@@ -284,7 +284,6 @@ static void add_guards(struct guard_sums *to, const struct guard_sums *from)
 
 static void add_shape(struct finding *f, const struct key_group *s, enum finding_kind kind)
 {
-	f->nshapes++;
 	f->nkeys += (uint64_t)s->nkeys << s->shift;
 	f->nlocks += s->nlocks;
 	f->nothers += s->nothers;

@@ -13,7 +13,6 @@ struct lock_sums *tracker_lock_sums(struct tracker *d, struct key_group *s)
 {
 	if (!s->lock) {
 		s->lock = xcalloc(1, sizeof(*s->lock));
-		s->lock->is_rule = s->rule;
 		d->used += tracker_cost(sizeof(*s->lock));
 	}
 	return s->lock;

@@ -105,7 +105,6 @@ struct lock_sums {
 	uint64_t taken[WAYS];
 	uint64_t tries[WAYS]; /* that were refused */
 	uint64_t n[SEEN_EVENTS];
-	bool is_rule; /* a rule says that these are locks */
 	bool likes_left; /* in a finding: locks like these, of a name like theirs, were left to
 	                  * expire */
 	double least_left; /* seconds of the expiry that were left at a release that was not
@@ -364,7 +363,6 @@ struct pattern_ends {
 /* A pattern of the result, and the sums of what it matches. */
 struct finding {
 	struct buf pattern;
-	size_t nshapes;
 	uint64_t nkeys; /* as far as they are followed */
 	uint64_t nlocks, nothers, nread, hopped; /* as of a shape */
 	struct lock_sums lock; /* FINDING_LOCK */
