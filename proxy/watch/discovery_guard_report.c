@@ -211,13 +211,7 @@ void discovery_put_guard_left(struct buf *out, const struct finding *f)
 	const struct guard_sums *g = &f->guard;
 
 	put_guard_use(out, f);
-	if (lost_updates(g) && f->caught)
-		buf_printf(
-			out,
-			";     not proposed: updates were lost, but the pattern also matches "
-			"keys of another use, those of %.*s\n",
-			(int)f->caught->node.key.n, f->caught->node.key.p);
-	else if (lost_updates(g) && is_nested_often(g))
+	if (lost_updates(g) && is_nested_often(g))
 		buf_printf(
 			out,
 			";     not proposed: %s seen, but the clients read several keys, one "
@@ -225,6 +219,12 @@ void discovery_put_guard_left(struct buf *out, const struct finding *f)
 			";     their guards would wait for each other; lock all keys at once, "
 			"as MLOCK of [verbs] does\n",
 			COUNT(lost_updates(g), "lost update"));
+	else if (lost_updates(g) && f->caught)
+		buf_printf(
+			out,
+			";     not proposed: updates were lost, but the pattern also matches "
+			"keys of another use, those of %.*s\n",
+			(int)f->caught->node.key.n, f->caught->node.key.p);
 	else if (lost_updates(g))
 		buf_puts(out, ";     not proposed: updates were lost, but these names have no "
 		              "fixed part for a pattern\n");

@@ -161,14 +161,15 @@ static bool is_text(struct slice s)
 	return true;
 }
 
-/* A separator among random bytes is one of them, and so is the text behind it, if it is short:
- * does the key go on as text? */
+/* A separator among random bytes is one of them, and so is what follows it up to the next one,
+ * if that is short and no word. Returns true if the key goes on as text. */
 static bool is_text_behind(struct slice behind)
 {
-	size_t word = part_length(behind, SEPARATORS_BEFORE);
+	size_t n = part_length(behind, SEPARATORS_BEFORE);
 	size_t part = part_length(behind, SEPARATORS);
 
-	if (word > SCRAP_MAX && is_text(slice_of(behind.p, word)))
+	if (n > SCRAP_MAX ? is_text(slice_of(behind.p, n))
+	                  : n > 1 && n < behind.n && word_length(behind) == n)
 		return true;
 	return is_text(slice_of(behind.p, part)) && (part > SCRAP_MAX || part == behind.n);
 }

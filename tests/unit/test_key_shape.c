@@ -66,6 +66,7 @@ static void parts_that_are_no_text_vary_as_a_whole(void **state)
 	assert_shape(slice_of("cart-\xfe:q:/\x80:lock", 16), "cart-*:lock", true);
 	/* Two such parts, and a word between them. */
 	assert_shape(slice_of("\x01\xff:room.\xfe\xfdq", 11), "*:room.*", true);
+	assert_shape(slice_of("\x01\xff:job/7", 8), "*:job/*", true);
 	/* This is text. */
 	assert_shape_of("\xc3\xbc"
 	                "ber:lock",
