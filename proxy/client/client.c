@@ -5,7 +5,6 @@
  */
 #include "client/client_internal.h"
 
-#include <malloc.h>
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -57,6 +56,7 @@ void client_set_state(struct client *c, enum client_state state)
 {
 	HASP_ASSERT(client_may_become(c->state, state));
 	c->state = state;
+	list_remove(&c->runnable);
 	if (state == CLIENT_PARKED_COMMAND)
 		list_append(&c->env->learning, &c->learning);
 	else if (!list_empty(&c->learning))
@@ -77,7 +77,17 @@ void client_park(struct client *c, enum client_state why)
 void client_unpark(struct client *c)
 {
 	client_set_state(c, CLIENT_OPEN);
-	c->env->on_unparked(c);
+	client_resume(c);
+}
+
+void client_resume(struct client *c)
+{
+	struct client_env *env = c->env;
+
+	if (client_is_runnable(c))
+		return;
+	list_append(&env->runnable, &c->runnable);
+	watch_feed(env->loop, &env->run, EV_READ);
 }
 
 void client_end_wait(struct client *c)

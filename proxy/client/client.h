@@ -144,8 +144,11 @@ struct client_env {
 	/* Begins a round of all workers: the struct has step() and end(). */
 	void (*begin_round)(void *arg, struct round *r);
 	void *arg;
+	/* Clients that go on where they were parked; `run` is served after the sockets that are
+	 * ready now, and drains the list. */
+	struct list runnable;
+	struct watch run;
 	/* Set by clients_init(): */
-	void (*on_unparked)(struct client *c); /* requests are taken from `in` again */
 	const struct waiter_ops *waiter_ops;
 	void (*on_acked)(void *client, bool enough); /* a replica_ask_fn */
 	void (*on_deadlock)(void *client, struct slice error); /* a deadlock_fn */

@@ -112,6 +112,7 @@ struct client {
 	                        * number */
 	struct list node; /* in env->clients, env->finishing or env->dead */
 	struct list learning; /* in env->learning, while CLIENT_PARKED_COMMAND */
+	struct list runnable; /* in env->runnable: see client_resume() */
 	struct account_share share; /* client_count_memory() */
 	struct client_env *env;
 	struct link_user user; /* on no link before the first request */
@@ -260,11 +261,23 @@ void client_print_peer(const struct client *c, char *out, size_t n);
 /* The request at the head of `in` waits until the client is unparked. `why`: one of
  * CLIENT_PARKED_*. */
 void client_park(struct client *c, enum client_state why);
-/* The reason is gone: requests are taken from `in` again. */
+/* The reason is gone: the client is OPEN, and resumes. */
 void client_unpark(struct client *c);
 
-/* `current` was answered: removes the request from `in` and takes the next ones. The caller
- * owns `current` itself. */
+/* Puts the client on env->runnable. When the handlers of this turn's events have returned,
+ * clients_run() takes the client's next requests from `in`, or goes on with `current`. No event
+ * handler does that itself, so none is entered again while it runs. A client whose state changes
+ * first is not resumed. */
+void client_resume(struct client *c);
+
+/* True if clients_run() has still to resume the client. */
+static inline bool client_is_runnable(const struct client *c)
+{
+	return !list_empty(&c->runnable);
+}
+
+/* `current` was answered: removes the request from `in` and resumes the client. The caller owns
+ * `current` itself. */
 void client_end_current(struct client *c);
 
 /* True if the decision about `current` is still valid: neither the configuration nor Redis'

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * clients: the clients of a worker: how one comes and goes, the sweeps, the memory of all together,
- * and what the worker tells them all.
+ * clients: the clients of a worker: how one comes and goes, the sweeps, the memory of all
+ * together, and the events that concern all of them.
  */
 #include "client/client_internal.h"
 
@@ -11,8 +11,6 @@
 #include <string.h>
 
 #include "base/fatal.h"
-#include "base/log.h"
-#include "base/quote.h"
 #include "net/dial.h"
 #include "policy/policy.h"
 
@@ -23,17 +21,45 @@
 
 static const struct stream_ops client_stream_ops = { requests_on_readable, replies_on_drained };
 
+/* Goes on with the client where it was parked. */
+static void resume(struct client *c)
+{
+	if (c->state == CLIENT_PARKED_LINK || c->state == CLIENT_PARKED_QUEUE)
+		exchange_resume(c);
+	else if (!client_is_parked(c))
+		requests_resume(c);
+}
+
+static void clients_run(struct client_env *env)
+{
+	struct list *node;
+
+	while ((node = list_shift(&env->runnable)))
+		resume(container_of(node, struct client, runnable));
+}
+
+static void on_run(struct watch *w, int events)
+{
+	struct client_env *env = container_of(w, struct client_env, run);
+
+	(void)events;
+	clients_run(env);
+	/* If this is the end of the turn, nothing else would flush what they have sent. */
+	stream_flusher_run(env->flusher);
+}
+
 void clients_init(struct client_env *env)
 {
 	list_init(&env->clients);
 	list_init(&env->finishing);
 	list_init(&env->dead);
 	list_init(&env->learning);
+	list_init(&env->runnable);
+	watch_init(&env->run, on_run);
 	freelist_init(&env->inputs, BUF_FIRST_SIZE);
 	memory_reserve();
 	account_init(&env->account, SIZE_MAX);
 	env->flusher->account = &env->account;
-	env->on_unparked = requests_resume;
 	env->waiter_ops = &exchange_waiter_ops;
 	env->on_acked = exchange_on_acked;
 	env->on_deadlock = exchange_on_deadlock;
@@ -64,6 +90,7 @@ void client_new(struct client_env *env, int fd, const char *listener, struct tls
 	c->since = c->login_from = c->read_at = env->policy.now;
 	c->active_at = c->since - 2 * ACTIVE_SECONDS; /* its first byte counts, however soon */
 	list_init(&c->learning);
+	list_init(&c->runnable);
 	session_init(&c->session);
 	hold_owner_init(&c->holds);
 	read_set_init(&c->read_set);
@@ -290,6 +317,8 @@ void clients_know_commands(struct client_env *env)
 	list_move_all(&waiting, &env->learning);
 	while (!list_empty(&waiting))
 		client_unpark(container_of(waiting.next, struct client, learning));
+	/* The caller forgets the answer when this returns. */
+	clients_run(env);
 }
 
 static bool is_bound_to_end(const struct client *c)
@@ -333,6 +362,7 @@ void clients_close(struct client_env *env, const char *reason)
 		client_close(container_of(env->clients.next, struct client, node), reason);
 	while (!list_empty(&env->finishing))
 		client_close(container_of(env->finishing.next, struct client, node), reason);
+	(void)watch_stop(env->loop, &env->run);
 }
 
 /* --- memory ------------------------------------------------------------------------------- */

@@ -164,7 +164,7 @@ static void on_queue_ready(void *owner)
 	struct client *c = client_of(owner);
 
 	if (c->state == CLIENT_PARKED_QUEUE)
-		exchange_resume(c);
+		client_resume(c);
 }
 
 /* True if the client has sent FIN or reset its connection, read by hasp or not. */

@@ -5,10 +5,6 @@
  */
 #include "client/client_internal.h"
 
-#include "commands/key_args.h"
-#include "policy/classifier.h"
-#include "policy/session_commands.h"
-
 /* A request that goes on after this many bytes streams, if no rule can concern it. */
 #define STREAM_FROM ((size_t)16 * 1024)
 

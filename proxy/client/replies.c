@@ -97,7 +97,7 @@ static void on_link_drained(void *owner)
 static void go_on_linked(struct client *c)
 {
 	if (c->current)
-		exchange_resume(c);
+		client_resume(c);
 	else
 		client_unpark(c);
 }
@@ -242,7 +242,7 @@ static void on_stream(void *owner, void *tag)
 	client_set_state(c, CLIENT_OPEN);
 	if (raw)
 		client_set_state(c, CLIENT_TUNNEL);
-	c->env->on_unparked(c);
+	client_resume(c);
 }
 
 /* --- replies that come late --------------------------------------------------------------- */

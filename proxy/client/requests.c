@@ -3,8 +3,8 @@
  * requests: reads from a client, finds the requests in its input, has each decided, and sends it or
  * parks the client. client.in keeps the bytes that cannot be taken yet.
  *
- *   requests_on_readable() --> scratch --> take() --> what it leaves --> client.in
- *         '--> client.in, if there is some --> requests_resume() --> take()
+ *   requests_on_readable() --> scratch --> requests_take() --> what it leaves --> client.in
+ *         '--> client.in, if there is some --> requests_resume() --> requests_take()
  *
  * Requests that have only to be passed, as most have, are recognized by their names and first keys,
  * counted, and left where they are, to be sent in one piece.
@@ -14,8 +14,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/log.h"
-#include "base/quote.h"
 #include "commands/key_args.h"
 #include "config/match.h"
 #include "policy/classifier.h"
@@ -410,7 +408,8 @@ static void on_eof(struct client *c)
 	stream_pause(&c->stream);
 	if (c->state == CLIENT_FINISHING)
 		return;
-	if (!client_is_parked(c))
+	/* (A client that is runnable may have requests in `in`.) */
+	if (!client_is_parked(c) && !client_is_runnable(c))
 		pass_eof(c);
 	else if (session_may_be_blocked(&c->session))
 		/* Redis ends the blocking command, and drops the later ones. Otherwise it would
@@ -424,7 +423,7 @@ static void on_end(struct client *c, ssize_t n)
 
 	if (n < 0 && stream_tls_failed(&c->stream))
 		client_log_tls_failure(c, reason);
-	if (n < 0 && c->session.nawaited == 0)
+	if (n < 0 && c->session.nawaited == 0 && !client_is_runnable(c))
 		client_close(c, reason);
 	else if (c->state == CLIENT_PARKED_TURN || c->state == CLIENT_PARKED_QUEUE ||
 	         c->state == CLIENT_PARKED_ACK)

@@ -260,8 +260,8 @@ void route_rejoin(struct client *c)
 
 void route_return(struct client *c)
 {
-	if (!c->user.link || c->state != CLIENT_OPEN || c->eof || is_held_back(c) ||
-	    !may_share(c, ROUTE_SHARED) || !should_share(c, true))
+	if (!c->user.link || c->state != CLIENT_OPEN || client_is_runnable(c) || c->eof ||
+	    is_held_back(c) || !may_share(c, ROUTE_SHARED) || !should_share(c, true))
 		return;
 	pool_waiter_end(&c->pool_waiter);
 	(void)share(c);

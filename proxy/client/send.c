@@ -5,10 +5,6 @@
  */
 #include "client/client_internal.h"
 
-#include "commands/key_args.h"
-#include "policy/classifier.h"
-#include "policy/session_commands.h"
-
 /* A call of so many bytes counts at once, not only when the turn's input was taken. */
 #define LONG_CALL ((size_t)64 * 1024)
 

@@ -241,13 +241,10 @@ static void flusher_on_idle(struct ev_loop *loop, struct ev_idle *w, int revents
 	(void)revents;
 }
 
-static void flusher_on_prepare(struct ev_loop *loop, struct ev_prepare *w, int revents)
+void stream_flusher_run(struct stream_flusher *f)
 {
-	struct stream_flusher *f = w->data;
 	struct list *node;
 
-	(void)loop;
-	(void)revents;
 	while ((node = list_shift(&f->dirty))) {
 		struct stream *s = container_of(node, struct stream, dirty);
 		if (!s->writing)
@@ -256,6 +253,13 @@ static void flusher_on_prepare(struct ev_loop *loop, struct ev_prepare *w, int r
 		    s->ops->on_drained)
 			s->ops->on_drained(s);
 	}
+}
+
+static void flusher_on_prepare(struct ev_loop *loop, struct ev_prepare *w, int revents)
+{
+	(void)loop;
+	(void)revents;
+	stream_flusher_run(w->data);
 }
 
 void stream_flusher_init(struct stream_flusher *f, struct ev_loop *loop)

@@ -166,6 +166,8 @@ void stream_queue(struct stream *s, struct slice bytes);
 void stream_flush(struct stream *s);
 /* Sends what is queued in all streams of the loop. */
 void stream_flush_all(struct stream_flusher *f);
+/* As above, and calls on_drained(), as at the end of each turn. */
+void stream_flusher_run(struct stream_flusher *f);
 /* Half-closes once `out` is written. */
 void stream_shutdown(struct stream *s);
 
