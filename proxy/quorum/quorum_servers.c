@@ -8,8 +8,7 @@
 #include "base/fatal.h"
 #include "base/log.h"
 #include "base/quote.h"
-#include "resp/write.h"
-#include "upstream/decode.h"
+#include "upstream/own_conn.h"
 #include "upstream/retry.h"
 
 #define RETRY_SECONDS 0.05
@@ -18,7 +17,7 @@ struct quorum_server {
 	struct quorum_servers *all;
 	size_t number;
 	struct link_env links;
-	struct link_user user; /* on no link between two tries */
+	struct own_conn conn; /* closed between two tries */
 	struct retry retry;
 	struct list calls; /* in flight, oldest first */
 	bool up; /* INFO was answered */
@@ -90,7 +89,7 @@ static struct slice info_field(const redisReply *r, const char *field)
 
 static void quorum_server_refused(struct quorum_server *s, const char *reason)
 {
-	link_close(s->user.link);
+	own_conn_close(&s->conn);
 	quorum_server_ended(s, LINK_REFUSED, reason);
 }
 
@@ -118,81 +117,43 @@ static void quorum_server_on_info(struct quorum_server *s, const redisReply *r)
 
 /* --- the link ----------------------------------------------------------------------------- */
 
-/* `tag`: the call; NULL: it is INFO. */
-static void quorum_server_on_reply(void *owner, void *tag, const struct resp_reply *reply,
-                                   struct slice captured)
+/* `tag`: the call; NULL: it is INFO; the server: it is AUTH, whose refusal INFO shows. */
+static void quorum_server_on_reply(void *owner, void *tag, redisReply **reply)
 {
 	struct quorum_server *s = owner;
 	struct quorum_call *call = tag;
-	redisReply *r = reply_decode(captured);
 
-	(void)reply;
+	if (tag == s)
+		return;
 	if (call) {
-		struct quorum_answer a = answer_of(r);
+		struct quorum_answer a = answer_of(*reply);
 
 		list_remove(&call->node);
 		quorum_on_answer(s->all->q, call, &a);
-	} else if (r) {
-		quorum_server_on_info(s, r);
+	} else if (*reply) {
+		quorum_server_on_info(s, *reply);
 	} else {
 		quorum_server_refused(s, "its answer to INFO is not understood");
 	}
-	if (r)
-		freeReplyObject(r);
 }
 
-static void quorum_server_on_bytes(void *owner, struct slice bytes)
+static void quorum_server_on_down(void *owner, enum link_end end, const char *reason)
 {
-	(void)owner;
-	(void)bytes;
-}
-
-static void quorum_server_on_drained(void *owner)
-{
-	(void)owner;
-}
-
-static void quorum_server_on_down(void *owner, enum link_end end, const char *reason,
-                                  size_t inflight)
-{
-	(void)inflight;
 	quorum_server_ended(owner, end, reason);
 }
 
-static const struct link_ops quorum_server_link_ops = {
-	.on_bytes = quorum_server_on_bytes,
-	.on_reply = quorum_server_on_reply,
-	.on_drained = quorum_server_on_drained,
-	.on_down = quorum_server_on_down,
-};
-
-static void quorum_server_send(struct quorum_server *s, const struct slice *argv, size_t n,
-                               unsigned flags)
-{
-	struct buf out = BUF_INIT;
-
-	resp_write_request(&out, argv, n);
-	link_send(s->user.link, buf_slice(&out));
-	buf_release(&out);
-	link_expect(&s->user, LINK_DISCARD | flags, NULL);
-}
+static const struct own_conn_ops quorum_server_conn_ops = { quorum_server_on_reply,
+	                                                    quorum_server_on_down };
 
 static void quorum_server_connect(void *arg)
 {
 	struct quorum_server *s = arg;
 	const struct quorum_servers *all = s->all;
-	struct slice auth[3] = { SLICE_LIT("AUTH") };
-	struct slice info[2] = { SLICE_LIT("INFO"), SLICE_LIT("server") };
-	size_t n = 1;
 
-	link_join(link_new_own(&s->links, false, NULL), &s->user);
-	if (all->user && all->password)
-		auth[n++] = slice_str(all->user);
+	own_conn_open(&s->conn, &s->links, NULL);
 	if (all->password)
-		auth[n++] = slice_str(all->password);
-	if (n > 1)
-		quorum_server_send(s, auth, n, 0);
-	quorum_server_send(s, info, 2, LINK_NOTIFY | LINK_CAPTURE);
+		own_conn_send_auth(&s->conn, all->user, all->password, s);
+	own_conn_send_words(&s->conn, (const char *[]){ "INFO", "server" }, 2, NULL);
 }
 
 void quorum_servers_send(void *arg, size_t server, struct slice request,
@@ -203,8 +164,8 @@ void quorum_servers_send(void *arg, size_t server, struct slice request,
 
 	HASP_ASSERT(s->up);
 	list_append(&s->calls, &call->node);
-	link_queue(s->user.link, request);
-	link_expect(&s->user, LINK_NOTIFY | LINK_CAPTURE | LINK_DISCARD, call);
+	link_queue(s->conn.user.link, request);
+	link_expect(&s->conn.user, LINK_NOTIFY | LINK_CAPTURE | LINK_DISCARD, call);
 }
 
 size_t quorum_servers_n(const struct quorum_servers *all)
@@ -240,7 +201,7 @@ struct quorum_servers *quorum_servers_new(const struct quorum_servers_how *how)
 		rc = address_parse(&s->links.address, how->addresses[i]);
 		HASP_ASSERT(rc == 0);
 		s->links.name = xstrdup(how->addresses[i]);
-		link_user_init(&s->user, &quorum_server_link_ops, s);
+		own_conn_init(&s->conn, &quorum_server_conn_ops, s);
 		list_init(&s->calls);
 		retry_init(&s->retry, &s->links, RETRY_SECONDS, quorum_server_connect, s);
 	}
@@ -277,7 +238,7 @@ void quorum_servers_stop(struct quorum_servers *all)
 		struct quorum_server *s = &all->v[i];
 
 		retry_stop(&s->retry);
-		link_close(s->user.link);
+		own_conn_close(&s->conn);
 		s->up = false;
 		quorum_on_down(all->q, i);
 	}

@@ -14,9 +14,7 @@
 #include "net/resolve.h"
 #include "net/stream.h"
 #include "net/watch.h"
-#include "resp/write.h"
-#include "upstream/decode.h"
-#include "upstream/link.h"
+#include "upstream/own_conn.h"
 
 #define ASK_SCRATCH ((size_t)64 * 1024)
 
@@ -25,11 +23,10 @@ struct ask_session {
 	struct mailbox mailbox;
 	struct stream_flusher flusher;
 	struct link_env env;
-	struct link_user user;
+	struct own_conn conn;
 	struct ev_timer timer; /* ask.timeout_ms */
 	const struct ask *how;
 	bool done; /* all was answered */
-	bool auth_due; /* the next reply is AUTH's */
 	size_t nanswered; /* requests */
 	struct buf said; /* the error that came last, the login's included; empty: none did */
 	struct buf *why; /* the caller's */
@@ -42,15 +39,8 @@ static void ask_end(struct ask_session *a, const char *why)
 	if (why)
 		buf_puts(a->why, why);
 	ev_timer_stop(a->loop, &a->timer);
-	link_close(a->user.link);
+	own_conn_close(&a->conn);
 	ev_break(a->loop, EVBREAK_ALL);
-}
-
-static void ask_on_auth(struct ask_session *a, const redisReply *reply)
-{
-	a->auth_due = false;
-	if (reply && reply->type == REDIS_REPLY_ERROR && a->how->refusal)
-		quote_append(a->how->refusal, slice_of(reply->str, (size_t)reply->len));
 }
 
 static void ask_on_answer(struct ask_session *a, const redisReply *reply)
@@ -66,83 +56,41 @@ static void ask_on_answer(struct ask_session *a, const redisReply *reply)
 	ask_end(a, NULL);
 }
 
-static void ask_on_reply(void *owner, void *tag, const struct resp_reply *r,
-                         struct slice captured)
+/* `tag`: the session; of AUTH: NULL. */
+static void ask_on_reply(void *owner, void *tag, redisReply **reply)
 {
 	struct ask_session *a = owner;
-	redisReply *reply = reply_decode(captured);
+	const redisReply *r = *reply;
 
-	(void)tag;
-	(void)r;
-	if (reply && reply->type == REDIS_REPLY_ERROR) {
+	if (r && r->type == REDIS_REPLY_ERROR) {
 		buf_clear(&a->said);
-		quote_append(&a->said, slice_of(reply->str, (size_t)reply->len));
+		quote_append(&a->said, slice_of(r->str, (size_t)r->len));
 	}
-	if (a->auth_due)
-		ask_on_auth(a, reply);
-	else
-		ask_on_answer(a, reply);
-	if (reply)
-		freeReplyObject(reply);
-}
-
-static void ask_on_bytes(void *owner, struct slice bytes)
-{
-	(void)owner;
-	(void)bytes;
-}
-
-static void ask_on_drained(void *owner)
-{
-	(void)owner;
+	if (tag)
+		ask_on_answer(a, r);
+	else if (buf_len(&a->said) && a->how->refusal)
+		buf_append(a->how->refusal, buf_slice(&a->said));
 }
 
 /* A server that refuses a connection says why to whatever was asked first, and closes. */
-static void ask_on_down(void *owner, enum link_end end, const char *reason, size_t inflight)
+static void ask_on_down(void *owner, enum link_end end, const char *reason)
 {
 	struct ask_session *a = owner;
 
 	(void)end;
-	(void)inflight;
 	ask_end(a, reason);
 	if (buf_len(&a->said))
 		buf_printf(a->why, ", and said: %.*s", (int)buf_len(&a->said),
 		           buf_head(&a->said));
 }
 
-static const struct link_ops ask_link_ops = {
-	.on_bytes = ask_on_bytes,
-	.on_reply = ask_on_reply,
-	.on_drained = ask_on_drained,
-	.on_down = ask_on_down,
-};
+static const struct own_conn_ops ask_conn_ops = { ask_on_reply, ask_on_down };
 
 static void ask_on_timer(struct ev_loop *loop, struct ev_timer *t, int revents)
 {
 	(void)loop;
 	(void)revents;
 	ask_end(t->data, "it does not answer in time");
-}
-
-static void ask_send(struct ask_session *a, struct slice request)
-{
-	link_send(a->user.link, request);
-	link_expect(&a->user, LINK_NOTIFY | LINK_CAPTURE | LINK_DISCARD, NULL);
-}
-
-static void ask_log_in(struct ask_session *a, const struct ask *how)
-{
-	struct slice words[3] = { SLICE_LIT("AUTH") };
-	struct buf out = BUF_INIT;
-	size_t n = 1;
-
-	if (how->user)
-		words[n++] = slice_str(how->user);
-	words[n++] = slice_str(how->password);
-	resp_write_request(&out, words, n);
-	ask_send(a, buf_slice(&out));
-	buf_release(&out);
-	a->auth_due = true;
 }
 
 static void ask_session_init(struct ask_session *a, const struct ask *how)
@@ -163,7 +111,7 @@ static void ask_session_init(struct ask_session *a, const struct ask *how)
 		.scratch_size = ASK_SCRATCH,
 	};
 	links_init(&a->env);
-	link_user_init(&a->user, &ask_link_ops, a);
+	own_conn_init(&a->conn, &ask_conn_ops, a);
 	ev_timer_init(&a->timer, ask_on_timer, (double)how->timeout_ms / 1000, 0);
 	a->timer.data = a;
 	ev_timer_start(a->loop, &a->timer);
@@ -189,11 +137,11 @@ int ask_server(const struct ask *how, struct buf *why)
 
 	HASP_ASSERT(how->nrequests > 0);
 	ask_session_init(&a, how);
-	link_join(link_new_own(&a.env, false, NULL), &a.user);
+	own_conn_open(&a.conn, &a.env, NULL);
 	if (how->password)
-		ask_log_in(&a, how);
+		own_conn_send_auth(&a.conn, how->user, how->password, NULL);
 	for (size_t i = 0; i < how->nrequests; i++)
-		ask_send(&a, how->requests[i]);
+		own_conn_send(&a.conn, how->requests[i], 1, &a);
 	ev_run(a.loop, 0);
 	ask_session_fini(&a);
 	return a.done ? 0 : -1;

@@ -8,7 +8,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/quote.h"
-#include "upstream/decode.h"
+#include "upstream/own_conn.h"
 
 /* Seconds between searches without a reason, and the least between two searches. */
 #define REFRESH_SECONDS 60.0
@@ -65,8 +65,7 @@ struct map_question {
 	struct list node; /* in topology.questions or topology.ended */
 	struct cluster_topology *topology;
 	struct link_env links;
-	struct link *link;
-	struct link_user user;
+	struct own_conn conn;
 	struct ev_timer timer; /* it is given up */
 	uint64_t number;
 	size_t candidate; /* the number of the node asked; of no meaning if `verifies` */
@@ -179,8 +178,7 @@ static char ask_info, ask_nodes;
 static void map_question_end(struct map_question *q)
 {
 	ev_timer_stop(q->links.dialer.loop, &q->timer);
-	link_close(q->link);
-	q->link = NULL;
+	own_conn_close(&q->conn);
 	list_remove(&q->node);
 	list_append(&q->topology->ended, &q->node);
 }
@@ -236,52 +234,28 @@ static void read_map(struct map_question *q, const redisReply *reply)
 	}
 }
 
-static void map_question_on_bytes(void *owner, struct slice bytes)
-{
-	(void)owner;
-	(void)bytes;
-}
-
-static void map_question_on_drained(void *owner)
-{
-	(void)owner;
-}
-
-static void map_question_on_reply(void *owner, void *tag, const struct resp_reply *r,
-                                  struct slice captured)
+static void map_question_on_reply(void *owner, void *tag, redisReply **reply)
 {
 	struct map_question *q = owner;
-	redisReply *reply = reply_decode(captured);
 
-	(void)r;
 	if (tag == &ask_nodes) {
-		q->nodes = reply;
-		return;
+		q->nodes = *reply;
+		*reply = NULL;
+	} else if (tag == &ask_info) {
+		read_cluster_info(q, *reply);
+	} else {
+		read_map(q, *reply);
 	}
-	if (tag == &ask_info)
-		read_cluster_info(q, reply);
-	else
-		read_map(q, reply);
-	freeReplyObject(reply);
 }
 
-static void map_question_on_down(void *owner, enum link_end end, const char *reason,
-                                 size_t inflight)
+static void map_question_on_down(void *owner, enum link_end end, const char *reason)
 {
-	struct map_question *q = owner;
-
 	(void)end;
-	(void)inflight;
-	q->link = NULL;
-	map_question_failed(q, reason);
+	map_question_failed(owner, reason);
 }
 
-static const struct link_ops map_question_ops = {
-	.on_bytes = map_question_on_bytes,
-	.on_reply = map_question_on_reply,
-	.on_drained = map_question_on_drained,
-	.on_down = map_question_on_down,
-};
+static const struct own_conn_ops map_question_ops = { map_question_on_reply,
+	                                              map_question_on_down };
 
 static void map_question_on_timer(struct ev_loop *loop, struct ev_timer *t, int revents)
 {
@@ -294,21 +268,16 @@ static void map_question_send(struct map_question *q, const struct address *addr
 {
 	const struct topology_settings *s = &q->topology->base.settings;
 	struct link_login login = { .proto = 2, .user = s->user, .password = s->password };
-	const unsigned flags = LINK_CAPTURE | LINK_DISCARD | LINK_NOTIFY;
 
 	q->links.address = *address;
 	q->links.dialer.timeout_ms = s->nodes.connect_timeout_ms;
 	q->links.dialer.tls = s->nodes.tls;
-	q->link = link_new_own(&q->links, false, s->password ? &login : NULL);
-	link_join(q->link, &q->user);
-	link_expect(&q->user, flags, &ask_info);
-	link_send(q->link, SLICE_LIT("*2\r\n$7\r\nCLUSTER\r\n$4\r\nINFO\r\n"));
-	if (q->verifies) {
-		link_expect(&q->user, flags, &ask_nodes);
-		link_send(q->link, SLICE_LIT("*2\r\n$7\r\nCLUSTER\r\n$5\r\nNODES\r\n"));
-	}
-	link_expect(&q->user, flags, NULL);
-	link_send(q->link, SLICE_LIT("*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n"));
+	own_conn_open(&q->conn, &q->links, s->password ? &login : NULL);
+	own_conn_send_words(&q->conn, (const char *[]){ "CLUSTER", "INFO" }, 2, &ask_info);
+	if (q->verifies)
+		own_conn_send_words(&q->conn, (const char *[]){ "CLUSTER", "NODES" }, 2,
+		                    &ask_nodes);
+	own_conn_send_words(&q->conn, (const char *[]){ "CLUSTER", "SLOTS" }, 2, NULL);
 	ev_timer_start(q->links.dialer.loop, &q->timer);
 }
 
@@ -321,7 +290,7 @@ static struct map_question *map_question_new(struct cluster_topology *c, const c
 	q->links = c->links;
 	links_init(&q->links);
 	q->links.name = xstrdup(address);
-	link_user_init(&q->user, &map_question_ops, q);
+	own_conn_init(&q->conn, &map_question_ops, q);
 	q->number = ++c->nquestions;
 	q->candidate = c->candidate;
 	q->verifies = verifies;

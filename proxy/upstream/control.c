@@ -16,27 +16,10 @@
 /* Between two looks at the eviction policy, which an operator may change at any time. */
 #define EVICTION_SECONDS 60.0
 
-static void control_on_bytes(void *owner, struct slice bytes)
+static void control_on_reply(void *owner, void *tag, redisReply **reply)
 {
 	(void)owner;
-	(void)bytes;
-}
-
-static void control_on_drained(void *owner)
-{
-	(void)owner;
-}
-
-static void control_on_reply(void *owner, void *tag, const struct resp_reply *r,
-                             struct slice captured)
-{
-	redisReply *reply = reply_decode(captured);
-
-	(void)owner;
-	(void)r;
-	control_calls_end(tag, reply);
-	if (reply)
-		freeReplyObject(reply);
+	control_calls_end(tag, *reply);
 }
 
 static bool control_error_is(const char *error, const char *code)
@@ -109,8 +92,8 @@ static void control_on_silence(struct ev_loop *loop, struct ev_timer *t, int rev
 	(void)revents;
 	/* If hasp was stopped, or is short of memory, the answer waits to be read. Redis that
 	 * was away, or refused hasp, and now hangs has not changed for the better. */
-	if ((c->user.link && link_has_input(c->user.link)) || c->health == CONTROL_AWAY ||
-	    c->health == CONTROL_REFUSES)
+	if ((c->conn.user.link && link_has_input(c->conn.user.link)) ||
+	    c->health == CONTROL_AWAY || c->health == CONTROL_REFUSES)
 		return;
 	if (control_set_health(c, CONTROL_SILENT))
 		log_warning("upstream_silent address=%s seconds=%.0f effect=\"not ready\"",
@@ -148,11 +131,10 @@ static void control_lost(struct control *c, enum link_end end)
 	retry_later(&c->retry, end);
 }
 
-static void control_on_down(void *owner, enum link_end end, const char *reason, size_t inflight)
+static void control_on_down(void *owner, enum link_end end, const char *reason)
 {
 	struct control *c = owner;
 
-	(void)inflight;
 	/* A server that is full says so, and closes. That there is none, others log. */
 	if (control_set_health(c, CONTROL_AWAY) && !c->how.env->absent)
 		log_warning("upstream_down address=%s reason=%s", c->address,
@@ -160,12 +142,7 @@ static void control_on_down(void *owner, enum link_end end, const char *reason, 
 	control_lost(c, end);
 }
 
-static const struct link_ops control_link_ops = {
-	.on_bytes = control_on_bytes,
-	.on_reply = control_on_reply,
-	.on_drained = control_on_drained,
-	.on_down = control_on_down,
-};
+static const struct own_conn_ops control_conn_ops = { control_on_reply, control_on_down };
 
 /* Notes the first error: later ones are its consequences. */
 static void control_note_error(struct control *c, const redisReply *reply)
@@ -328,7 +305,7 @@ static void control_on_command(void *arg, const redisReply *reply)
 	bool worked = reply && reply->type != REDIS_REPLY_ERROR && !c->too_old;
 	const char *error;
 
-	if (!reply && !c->user.link)
+	if (!reply && !c->conn.user.link)
 		return;
 	if (worked) {
 		control_worked(c, reply);
@@ -343,7 +320,7 @@ static void control_on_command(void *arg, const redisReply *reply)
 		control_warn_of_error(
 			c, "upstream_refused", error,
 			"locks are neither renewed nor released until this is fixed");
-	link_close(c->user.link);
+	own_conn_close(&c->conn);
 	control_lost(c, LINK_REFUSED);
 }
 
@@ -375,7 +352,7 @@ static void control_on_auth(void *arg, const redisReply *reply)
 {
 	struct control *c = arg;
 
-	if (!c->user.link)
+	if (!c->conn.user.link)
 		return;
 	/* Without a login, PING's error is no news. */
 	control_forget_error(c);
@@ -391,7 +368,7 @@ static void control_on_ping(void *arg, const redisReply *reply)
 	struct control *c = arg;
 	const struct link_env *env = c->how.env;
 
-	if (!c->user.link)
+	if (!c->conn.user.link)
 		return;
 	link_note_login(c->how.env,
 	                reply && reply->type == REDIS_REPLY_ERROR &&
@@ -425,7 +402,7 @@ static void control_connect(void *arg)
 		c->latency = (struct metrics_histogram){ 0 };
 	free(c->address);
 	c->address = xstrdup(env->name);
-	link_join(link_new_own(env, false, NULL), &c->user);
+	own_conn_open(&c->conn, env, NULL);
 	c->introduced = false;
 	control_calls_send(c, (const char *[]){ "PING" }, 1, control_on_ping, c);
 	if (!env->password)
@@ -437,7 +414,7 @@ struct control *control_new(const struct control_how *how)
 	struct control *c = xcalloc(1, sizeof(*c));
 
 	c->how = *how;
-	link_user_init(&c->user, &control_link_ops, c);
+	own_conn_init(&c->conn, &control_conn_ops, c);
 	list_init(&c->requests);
 	list_init(&c->held);
 	c->asked_at = how->env->clock();
@@ -452,9 +429,9 @@ struct control *control_new(const struct control_how *how)
 
 void control_reconnect(struct control *c, const char *reason)
 {
-	if (c->user.link) {
-		link_close(c->user.link);
-		control_on_down(c, LINK_BROKEN, reason, 0);
+	if (c->conn.user.link) {
+		own_conn_close(&c->conn);
+		control_on_down(c, LINK_BROKEN, reason);
 	}
 	/* Log again if the new address fails, too. */
 	(void)control_set_health(c, CONTROL_CONNECTING);
@@ -474,7 +451,7 @@ void control_free(struct control *c)
 	retry_stop(&c->retry);
 	ev_timer_stop(c->how.env->dialer.loop, &c->check);
 	ev_timer_stop(c->how.env->dialer.loop, &c->silence);
-	link_close(c->user.link);
+	own_conn_close(&c->conn);
 	c->up = false;
 	control_calls_fail(c);
 	control_forget_error(c);
@@ -515,7 +492,7 @@ bool control_is_silent(const struct control *c)
 		return true;
 	/* Bytes that came while hasp was stopped are read later. */
 	return c->how.env->clock() - c->asked_at >= SILENT_SECONDS &&
-	       !(c->user.link && link_has_input(c->user.link));
+	       !(c->conn.user.link && link_has_input(c->conn.user.link));
 }
 
 const char *control_evicts(const struct control *c)

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
-#include "resp/write.h"
 #include "upstream/control_internal.h"
 
 void control_calls_end(struct control_request *req, const redisReply *reply)
@@ -53,20 +52,16 @@ static void control_send_request(struct control *c, struct control_request *req,
                                  struct slice bytes)
 {
 	list_append(&c->requests, &req->node);
-	link_send(c->user.link, bytes);
-	link_expect(&c->user, LINK_NOTIFY | LINK_CAPTURE | LINK_DISCARD, req);
+	own_conn_send(&c->conn, bytes, 1, req);
 }
 
 void control_calls_send(struct control *c, const char *const *argv, size_t n, control_fn *fn,
                         void *arg)
 {
-	struct buf out = BUF_INIT;
+	struct control_request *req = control_request_new(c->db, fn, arg);
 
-	resp_write_array(&out, n);
-	for (size_t i = 0; i < n; i++)
-		resp_write_bulk_str(&out, argv[i]);
-	control_send_request(c, control_request_new(c->db, fn, arg), buf_slice(&out));
-	buf_release(&out);
+	list_append(&c->requests, &req->node);
+	own_conn_send_words(&c->conn, argv, n, req);
 }
 
 size_t control_inflight(const struct control *c)
@@ -75,7 +70,7 @@ size_t control_inflight(const struct control *c)
 
 	for (const struct list *at = c->held.next; at != &c->held; at = at->next)
 		nheld++;
-	return c->user.inflight + nheld;
+	return c->conn.user.inflight + nheld;
 }
 
 /* --- databases -------------------------------------------------------------------- */

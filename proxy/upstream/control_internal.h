@@ -15,6 +15,7 @@
 #include "base/list.h"
 #include "upstream/control.h"
 #include "upstream/decode.h"
+#include "upstream/own_conn.h"
 #include "upstream/retry.h"
 
 /* A request in flight, or held until its database is selected. */
@@ -28,7 +29,7 @@ struct control_request {
 
 struct control {
 	struct control_how how;
-	struct link_user user; /* on no link between two tries */
+	struct own_conn conn; /* closed between two tries */
 	struct retry retry;
 	struct list requests; /* in flight, oldest first */
 	struct list

@@ -18,6 +18,7 @@
 #include "net/resolve.h"
 #include "net/stream.h"
 #include "upstream/link.h"
+#include "upstream/own_conn.h"
 #include "upstream/sentinels.h"
 #include "upstream/watcher.h"
 
@@ -35,7 +36,7 @@
 /* Embedded in its owner; one question at a time. */
 struct query {
 	struct link_env *env;
-	struct link_user user; /* on no link while nothing is asked */
+	struct own_conn conn; /* closed while nothing is asked */
 	struct ev_timer timer;
 	size_t n; /* commands, AUTH not among them */
 	size_t nreplies;
