@@ -72,7 +72,7 @@ static void move_buckets(struct map *m, size_t most)
 	m->old = NULL;
 }
 
-void map_gather(struct map *m)
+static void map_gather(struct map *m)
 {
 	if (m->old)
 		move_buckets(m, SIZE_MAX);
@@ -139,6 +139,26 @@ struct map_node *map_get(const struct map *m, struct slice key)
 struct map_node *map_next(const struct map_node *node)
 {
 	return find_in_bucket(node->next, node->hash, node->key);
+}
+
+/* --- all entries ------------------------------------------------------------------------ */
+
+static struct map_node *first_from(const struct map *m, size_t i)
+{
+	while (i < m->nbuckets && !m->buckets[i])
+		i++;
+	return i < m->nbuckets ? m->buckets[i] : NULL;
+}
+
+struct map_node *map_first(struct map *m)
+{
+	map_gather(m);
+	return first_from(m, 0);
+}
+
+struct map_node *map_after(const struct map *m, const struct map_node *node)
+{
+	return node->next ? node->next : first_from(m, (node->hash & (m->nbuckets - 1)) + 1);
 }
 
 /* --- scanning --------------------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 #ifndef HASP_BASE_MAP_H
 #define HASP_BASE_MAP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,8 +38,17 @@ void map_init(struct map *m);
 void map_init_with(struct map *m, const uint8_t secret[SIPHASH_SECRET_SIZE]);
 void map_fini(struct map *m); /* entries are left as they are */
 
-/* All entries are in `buckets` then, for those who go through them. */
-void map_gather(struct map *m);
+/* The first entry, in no order that means anything, and the one after `node`; NULL: none. */
+struct map_node *map_first(struct map *m);
+struct map_node *map_after(const struct map *m, const struct map_node *node);
+/* Goes through all entries. The body keeps `node`, and puts none. */
+#define map_each(m, node)                                                                      \
+	for (struct map_node *node = map_first(m); node; node = map_after(m, node))
+/* As map_each(), but the body may remove or free `node`, and keeps the others. */
+#define map_drain(m, node)                                                                     \
+	for (struct map_node *node = map_first(m), *node##_next;                               \
+	     node && (node##_next = map_after(m, node), true); node = node##_next)
+
 /* The memory of the buckets. */
 static inline size_t map_nbytes(const struct map *m)
 {

@@ -76,14 +76,8 @@ static void forget_watched(struct transaction *t)
 
 	if (!all)
 		return;
-	map_gather(&all->keys);
-	for (size_t i = 0; i < all->keys.nbuckets; i++) {
-		struct map_node *node = all->keys.buckets[i], *next;
-		for (; node; node = next) {
-			next = node->next;
-			free(container_of(node, struct watched_key, by_key));
-		}
-	}
+	map_drain (&all->keys, node)
+		free(container_of(node, struct watched_key, by_key));
 	map_fini(&all->keys);
 	free(all);
 	t->watched = NULL;

@@ -527,14 +527,8 @@ void pool_follow_address(struct pool *p)
 
 void pool_sweep(struct pool *p)
 {
-	map_gather(&p->groups);
-	for (size_t i = 0; i < p->groups.nbuckets; i++) {
-		struct map_node *node = p->groups.buckets[i], *next;
-		for (; node; node = next) {
-			next = node->next;
-			sweep_group(p, container_of(node, struct pool_group, node));
-		}
-	}
+	map_drain (&p->groups, node)
+		sweep_group(p, container_of(node, struct pool_group, node));
 }
 
 /* The check's link stays while clients come. */
@@ -612,12 +606,8 @@ void pool_free(struct pool *p)
 	ev_timer_stop(p->loop, &p->sweep_named);
 	if (check)
 		pool_link_close(check);
-	map_gather(&p->groups);
-	for (size_t i = 0; i < p->groups.nbuckets; i++) {
-		struct map_node *node;
-		while ((node = p->groups.buckets[i]))
-			pool_group_free(p, container_of(node, struct pool_group, node));
-	}
+	map_drain (&p->groups, node)
+		pool_group_free(p, container_of(node, struct pool_group, node));
 	map_fini(&p->groups);
 	free(p);
 }

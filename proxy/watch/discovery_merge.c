@@ -142,16 +142,13 @@ static void merging_init(struct merging *m, const struct discovery_snapshot *s,
 
 static void merging_fini(struct merging *m)
 {
-	map_gather(&m->widenings);
-	for (size_t i = 0; i < m->widenings.nbuckets; i++)
-		while (m->widenings.buckets[i]) {
-			struct widening *w = container_of(m->widenings.buckets[i],
-			                                  struct widening, node);
-			map_remove(&m->widenings, &w->node);
-			free((char *)w->node.key.p);
-			free(w->v);
-			free(w);
-		}
+	map_drain (&m->widenings, node) {
+		struct widening *w = container_of(node, struct widening, node);
+
+		free((char *)w->node.key.p);
+		free(w->v);
+		free(w);
+	}
 	map_fini(&m->widenings);
 	free(m->v);
 }

@@ -117,15 +117,12 @@ void parts_count_words(struct tracker *d, struct slice shape)
 
 void parts_free_places(struct tracker *d)
 {
-	map_gather(&d->places);
-	for (size_t i = 0; i < d->places.nbuckets; i++)
-		while (d->places.buckets[i]) {
-			struct place *p = container_of(d->places.buckets[i], struct place,
-			                               node);
-			map_remove(&d->places, &p->node);
-			d->used -= tracker_cost(sizeof(*p)) + tracker_cost(p->node.key.n);
-			free((char *)p->node.key.p);
-			free(p);
-		}
+	map_drain (&d->places, node) {
+		struct place *p = container_of(node, struct place, node);
+
+		d->used -= tracker_cost(sizeof(*p)) + tracker_cost(p->node.key.n);
+		free((char *)p->node.key.p);
+		free(p);
+	}
 	map_fini(&d->places);
 }

@@ -14,18 +14,17 @@ static void end_holds(struct tracker *d, double now)
 {
 	struct list *next;
 
-	map_gather(&d->keys);
-	for (size_t i = 0; i < d->keys.nbuckets; i++)
-		for (struct map_node *node = d->keys.buckets[i]; node; node = node->next) {
-			struct key *k = container_of(node, struct key, node);
-			for (struct list *at = k->holds.next; at != &k->holds; at = next) {
-				struct held_lock *h = container_of(at, struct held_lock,
-				                                   in_key);
-				next = at->next;
-				if (h->state != HOLD_HELD)
-					tracker_hold_end(d, h, now);
-			}
+	map_each (&d->keys, node) {
+		struct key *k = container_of(node, struct key, node);
+
+		for (struct list *at = k->holds.next; at != &k->holds; at = next) {
+			struct held_lock *h = container_of(at, struct held_lock, in_key);
+
+			next = at->next;
+			if (h->state != HOLD_HELD)
+				tracker_hold_end(d, h, now);
 		}
+	}
 }
 
 static void *copy_of(const void *sums, size_t n)

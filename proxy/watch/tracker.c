@@ -150,17 +150,14 @@ static void group_fini(struct tracker *d, struct key_group *s)
 /* The patterns, and what they have. */
 static void tracker_empty(struct tracker *d)
 {
-	map_gather(&d->shapes);
-	for (size_t i = 0; i < d->shapes.nbuckets; i++)
-		while (d->shapes.buckets[i]) {
-			struct key_group *s = container_of(d->shapes.buckets[i],
-			                                   struct key_group, node);
-			map_remove(&d->shapes, &s->node);
-			group_fini(d, s);
-			d->used -= tracker_cost(sizeof(*s)) + tracker_cost(s->node.key.n);
-			free((char *)s->node.key.p);
-			free(s);
-		}
+	map_drain (&d->shapes, node) {
+		struct key_group *s = container_of(node, struct key_group, node);
+
+		group_fini(d, s);
+		d->used -= tracker_cost(sizeof(*s)) + tracker_cost(s->node.key.n);
+		free((char *)s->node.key.p);
+		free(s);
+	}
 	group_fini(d, &d->covered);
 	map_fini(&d->shapes);
 	parts_free_places(d);

@@ -228,13 +228,8 @@ static void test_no_two_keys_share_a_name(void **state)
 				fail_msg("%s has the name of another", key);
 			map_put(&names, &k->node);
 		} while (next_word(key));
-		map_gather(&names);
-		for (size_t b = 0; b < names.nbuckets; b++)
-			while (names.buckets[b]) {
-				struct known_name *k = (struct known_name *)names.buckets[b];
-				map_remove(&names, &k->node);
-				free(k);
-			}
+		map_drain (&names, node)
+			free((struct known_name *)node);
 		map_fini(&names);
 	}
 	buf_release(&out);

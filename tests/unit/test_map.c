@@ -9,9 +9,11 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
+#include "base/list.h"
 #include "base/map.h"
 
 #define MANY 5000
@@ -131,6 +133,36 @@ static void what_was_removed_is_not_found_and_the_rest_is(void **state)
 	free(entries);
 }
 
+static void each_entry_is_gone_through_once(void **state)
+{
+	struct entry *entries;
+	struct map m;
+	size_t n = 0;
+
+	(void)state;
+	map_init(&m);
+	map_each (&m, node)
+		fail_msg("an empty map has the entry %p", (void *)node);
+	entries = put_many(&m);
+	/* (`in` is false once the entry was met.) */
+	map_each (&m, node) {
+		struct entry *e = container_of(node, struct entry, node);
+		assert_true(e->in);
+		e->in = false;
+		n++;
+	}
+	assert_int_equal(n, MANY);
+	map_drain (&m, node) {
+		map_remove(&m, node);
+		memset(node, 0xff, sizeof(*node)); /* as if it were freed */
+		n--;
+	}
+	assert_int_equal(n, 0);
+	assert_int_equal(m.n, 0);
+	map_fini(&m);
+	free(entries);
+}
+
 /* However many entries there are: else the last one would take as long as moving all. */
 static void a_large_table_grows_a_few_entries_at_a_time(void **state)
 {
@@ -156,7 +188,7 @@ static void a_large_table_grows_a_few_entries_at_a_time(void **state)
 	}
 	/* 1,024 and 2,048 buckets, and what fits of 4,096. */
 	assert_in_range(nsteps, 1500, MANY);
-	map_gather(&m);
+	(void)map_first(&m);
 	assert_null(m.old);
 	assert_finds(&m, entries);
 	map_fini(&m);
@@ -323,6 +355,7 @@ int main(void)
 		cmocka_unit_test(keys_that_differ_in_one_byte_are_different),
 		cmocka_unit_test(entries_are_found_while_the_table_grows),
 		cmocka_unit_test(what_was_removed_is_not_found_and_the_rest_is),
+		cmocka_unit_test(each_entry_is_gone_through_once),
 		cmocka_unit_test(a_large_table_grows_a_few_entries_at_a_time),
 		cmocka_unit_test(entries_that_share_a_key_are_all_found),
 		cmocka_unit_test(each_map_has_a_secret_that_decides_where_keys_go),

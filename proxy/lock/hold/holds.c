@@ -194,10 +194,8 @@ static struct hold *hold_of(struct map_node *node)
 
 void holds_free(struct holds *h)
 {
-	map_gather(&h->by_id);
-	for (size_t i = 0; i < h->by_id.nbuckets; i++)
-		while (h->by_id.buckets[i])
-			hold_free(hold_of(h->by_id.buckets[i]));
+	map_drain (&h->by_id, node)
+		hold_free(hold_of(node));
 	timer_stop(h->timers, &h->gather);
 	timer_stop(h->timers, &h->close);
 	map_fini(&h->by_id);

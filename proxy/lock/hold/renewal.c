@@ -320,11 +320,9 @@ static void look_soon(struct hold *hold)
 void renewal_mark_unknown(struct holds *h, bool (*concerns)(void *arg, struct slice key),
                           void *arg)
 {
-	map_gather(&h->by_id);
-	for (size_t i = 0; i < h->by_id.nbuckets; i++)
-		for (struct map_node *node = h->by_id.buckets[i]; node; node = node->next)
-			if (concerns(arg, lock_id_key(node->key)))
-				look_soon(container_of(node, struct hold, by_id));
+	map_each (&h->by_id, node)
+		if (concerns(arg, lock_id_key(node->key)))
+			look_soon(container_of(node, struct hold, by_id));
 }
 
 bool renewal_is_shortened(const struct hold *hold, const struct pending_lock *p)

@@ -70,10 +70,8 @@ static void waiters_on_all_confirmed(struct timer *t, double now)
 
 static void each_line(struct waiters *all, void (*fn)(struct line *l, void *arg), void *arg)
 {
-	map_gather(&all->by_key);
-	for (size_t i = 0; i < all->by_key.nbuckets; i++)
-		for (struct map_node *at = all->by_key.buckets[i]; at; at = at->next)
-			fn(container_of(at, struct line, by_key), arg);
+	map_each (&all->by_key, at)
+		fn(container_of(at, struct line, by_key), arg);
 }
 
 /* Subscribes again, and probes the members: messages that Redis published while the subscriber
@@ -187,10 +185,8 @@ void waiters_free(struct waiters *all)
 {
 	HASP_ASSERT(all->nwaiting == 0);
 	timer_stop(all->timers, &all->next_recheck);
-	map_gather(&all->by_key);
-	for (size_t i = 0; i < all->by_key.nbuckets; i++)
-		while (all->by_key.buckets[i])
-			line_free(container_of(all->by_key.buckets[i], struct line, by_key));
+	map_drain (&all->by_key, at)
+		line_free(container_of(at, struct line, by_key));
 	queue_nodes_fini(all);
 	map_fini(&all->by_ticket);
 	map_fini(&all->by_key);
@@ -237,13 +233,11 @@ void waiters_forget(struct waiters *all, struct node *n)
 
 	if (!at)
 		return;
-	map_gather(&all->by_ticket);
-	for (size_t i = 0; i < all->by_ticket.nbuckets; i++)
-		for (struct map_node *m = all->by_ticket.buckets[i]; m; m = m->next) {
-			struct waiter *w = container_of(m, struct waiter, by_ticket);
-			if (w->at == at)
-				waiter_set_at(w, all->nowhere);
-		}
+	map_each (&all->by_ticket, node) {
+		struct waiter *w = container_of(node, struct waiter, by_ticket);
+		if (w->at == at)
+			waiter_set_at(w, all->nowhere);
+	}
 	wake_unsent(at, false);
 	queue_node_remove(at);
 }
