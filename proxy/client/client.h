@@ -10,7 +10,7 @@
  *                                      `--> policy/dispatch --PASS--------> route.c, send.c
  *                                                |                                      |
  *                                                `--CALL, GUARD--> exchange.c <--.      |
- *                                                    lock_exchange.c, guard_*.c  |      |
+ *                                                    lock_op.c, guard_*.c  |      |
  *                                                                |  one step     |      v
  *   socket <--- replies.c <--------- reply scan <--------------- | ------------- | --- Redis
  *                  |                                             v               |

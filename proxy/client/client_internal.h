@@ -587,32 +587,6 @@ bool guard_exchange_may_be_withdrawn(const struct client *c);
 /* As replica_ask_fn. */
 void guard_exchange_on_acked(struct client *c, bool enough);
 
-/* --- lock_exchange.c ---------------------------------------------------------------------- */
-
-/* Sends the call in env->rewritten, as decided; `current` is d->pending. False: the client is
- * not parked, for an error was sent in its place. */
-bool lock_exchange_start(struct client *c, const struct context *x, const struct decision *d);
-/* Writes the call once more, from the head of `in`, and sends it. `eval`: its script is known
- * to be missing. */
-void lock_exchange_again(struct client *c, bool eval);
-
-/* Undoes the locks of `current`, which takes several, when it ends without all of them or is
- * decided again. Does nothing for a request of one lock. */
-void lock_exchange_undo_parts(const struct client *c);
-
-/* As link_ops.is_late() and on_line(). */
-bool lock_exchange_is_late(const struct client *c);
-bool lock_exchange_on_line(struct client *c, struct slice line);
-void lock_exchange_on_reply(struct client *c, const struct resp_reply *reply);
-
-/* As waiter_ops. */
-void lock_exchange_on_granted(struct client *c, long long fence, double since);
-void lock_exchange_on_timed_out(struct client *c);
-/* As deadlock_fn. */
-void lock_exchange_on_deadlock(struct client *c, struct slice error);
-/* As replica_ask_fn. */
-void lock_exchange_on_acked(struct client *c, bool enough);
-
 /* --- holders.c ---------------------------------------------------------------------------- */
 
 /* Write a field of a reply that describes a lock's owner: a name and a value, as RESP has them in a
@@ -645,6 +619,8 @@ void exchange_resume(struct client *c);
 
 /* As link_ops.on_line() and on_reply(), for `current`. */
 bool exchange_on_line(struct client *c, struct slice line);
+/* As link_ops.is_late(), for `current`, a call on a lock. */
+bool exchange_is_late(const struct client *c);
 void exchange_on_reply(struct client *c, const struct resp_reply *reply, struct slice captured);
 
 /* How many answers to `current` are due; 0: it is not in flight, or there is none. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * exchange: a request that is answered step by step: a call on a lock (lock_exchange.c), or a
+ * exchange: a request that is answered step by step: a call on a lock (lock_op.c), or a
  * command on guarded keys (guard_exchange.c). It was decided about once; what is sent and what
  * is answered follows from that. It is c->current, and stays at the head of `in` until it ends.
  */
@@ -8,8 +8,173 @@
 
 #include <poll.h>
 
+#include "client/op.h"
 #include "lock/model/key_names.h"
+#include "policy/lock.h"
 #include "resp/write.h"
+
+/* --- a call on a lock --------------------------------------------------------------------- */
+
+/* Sends the call in env->rewritten. False: its place was taken by an error. */
+static bool send_lock_call(struct client *c, int64_t wait_ms, const struct rewrite_how *how)
+{
+	enum lock_wait_ready ready = LOCK_WAIT_READY;
+
+	if (wait_ms)
+		ready = lock_wait_ready(c, pending_lock_key(c->current->pending_lock), wait_ms,
+		                        how->ticket, false);
+	switch (ready) {
+	case LOCK_WAIT_READY:
+		break;
+	case LOCK_WAIT_PARKED:
+		session_withdraw(&c->session, c->current);
+		return true;
+	case LOCK_WAIT_REFUSED:
+		lock_wait_refuse(c);
+		return false;
+	}
+	c->current->by_eval = how->eval;
+	send_call(c, buf_slice(&c->env->policy.rewritten));
+	link_expect(&c->user, LINK_NOTIFY | lock_op_flags(c->current, wait_ms > 0, how),
+	            c->current);
+	if (list_empty(&c->current->node))
+		session_await(&c->session, c->current);
+	client_park(c, CLIENT_PARKED_REPLY);
+	return true;
+}
+
+/* True if a try to take several locks keeps its decision, for all its calls are one try. Only a
+ * configuration that would now decide otherwise ends it. */
+static bool multi_goes_on(struct client *c, struct context *x)
+{
+	const struct pending_lock *p = c->current->pending_lock;
+
+	if (!pending_lock_is_multi(p) || (!parts_are_undone(p) && !lock_multi_stays(x, p)))
+		return false;
+	c->decided_in = c->env->policy.generation;
+	return true;
+}
+
+/* Undoes the locks of a request that is to be decided again: over the client's link, so that
+ * the next try finds the locks free; and over hasp's own connection, if the link has gone. */
+static void undo_parts_by_link(struct client *c, const struct context *x)
+{
+	const struct pending_lock *p = c->current->pending_lock;
+	struct rewrite_how how = x->how;
+	struct buf out = BUF_INIT;
+
+	lock_op_undo_parts(c->current, c->session.db);
+	if (!parts_has(p) || !route_take(c, route_for(c, x->what, x->req)))
+		return;
+	how.eval = true;
+	parts_write_undo(p, &out, &how);
+	send_call(c, buf_slice(&out));
+	link_expect(&c->user, LINK_DISCARD, NULL);
+	buf_release(&out);
+}
+
+/* Writes the call once more, from the head of `in`, and sends it. `eval`: its script is known to
+ * be missing. */
+static void send_lock_again(struct client *c, bool eval)
+{
+	struct command_info what;
+	struct resp_view view;
+	struct context x;
+	int64_t wait_ms;
+
+	x = client_context_again(c, &view, &what);
+	client_rewrite_how(c, eval, &x.how);
+	if (!client_is_decided(c) && !multi_goes_on(c, &x)) {
+		undo_parts_by_link(c, &x);
+		client_decide_again(c);
+		return;
+	}
+	/* The link may have gone while the client waited, and what the command needs may have
+	 * changed. */
+	if (!route_take(c, route_for(c, &what, &view))) {
+		session_withdraw(&c->session, c->current);
+		client_park(c, CLIENT_PARKED_LINK);
+		return;
+	}
+	lock_rewrite(&x, c->current, &wait_ms);
+	if (!send_lock_call(c, wait_ms, &x.how))
+		client_end_current(c);
+}
+
+static struct op_facts client_facts(const struct client *c)
+{
+	return (struct op_facts){
+		.request = c->current,
+		.db = c->session.db,
+		.resp3 = c->session.proto == 3,
+		.in_line = c->state == CLIENT_PARKED_TURN,
+		.is_cut_off = c->stream.error,
+		.waiter = c->waiter,
+		.holds = &c->holds,
+	};
+}
+
+/* Ends `current`, which was answered. */
+static void end_lock(struct client *c, const struct resp_reply *reply)
+{
+	complete_request(c, c->current, reply, SLICE_NONE);
+	client_end_current(c);
+}
+
+/* True: the line of the event is the client's answer, as it comes. */
+static bool lock_step(struct client *c, const struct op_facts *f, const struct op_event *e)
+{
+	struct op_action a = lock_op_step(f, e);
+	struct op_event sent = { .kind = OP_REPLY, .reply = &a.reply };
+	struct op_facts since;
+
+	switch (a.act) {
+	case OP_PASS:
+		return true;
+	case OP_AGAIN:
+		send_lock_again(c, a.eval);
+		break;
+	case OP_WAIT:
+		lock_wait_queued(c, &a.lock, a.lease_ms, a.line, a.stats);
+		break;
+	case OP_CONFIRM:
+		lock_wait_confirm(c, &a.lock, a.lease_ms);
+		break;
+	case OP_ASK_REPLICAS:
+		lock_wait_ask_replicas(c, &a.lock, &a.terms);
+		break;
+	case OP_ANSWER:
+		stream_send(&c->stream, op_answer(&a));
+		since = client_facts(c);
+		(void)lock_step(c, &since, &sent);
+		break;
+	case OP_REFUSE:
+		stream_send(&c->stream, op_answer(&a));
+		session_complete(&c->session, c->current);
+		client_end_current(c);
+		break;
+	case OP_END:
+		end_lock(c, &a.reply);
+		break;
+	case OP_CLOSE:
+		lock_wait_failed(c);
+		break;
+	}
+	return false;
+}
+
+/* As above, for an event that has no line. */
+static void lock_event(struct client *c, const struct op_event *e)
+{
+	struct op_facts f = client_facts(c);
+	struct buf outage = BUF_INIT;
+
+	if (e->kind == OP_TIMED_OUT &&
+	    lock_wait_is_outage(c, pending_lock_key(c->current->pending_lock), &outage))
+		f.outage = buf_slice(&outage);
+	(void)lock_step(c, &f, e);
+	buf_release(&outage);
+}
 
 /* --- beginning -------------------------------------------------------------------------- */
 
@@ -78,7 +243,7 @@ bool exchange_start(struct client *c, struct context *x, const struct decision *
 	}
 	if (c->current->guard_op)
 		return guard_exchange_start(c, x);
-	return lock_exchange_start(c, x, d);
+	return send_lock_call(c, d->wait_ms, &x->how);
 }
 
 void exchange_resume(struct client *c)
@@ -86,7 +251,7 @@ void exchange_resume(struct client *c)
 	if (c->current->guard_op)
 		guard_exchange_again(c);
 	else
-		lock_exchange_again(c, false);
+		send_lock_again(c, false);
 }
 
 /* --- answers ---------------------------------------------------------------------------- */
@@ -119,6 +284,8 @@ static void on_wait_timed_out(void *owner);
 
 bool exchange_on_line(struct client *c, struct slice line)
 {
+	struct op_facts f;
+
 	if (c->waiter && slice_eq(line, SLICE_LIT(WITHDRAWN))) {
 		c->asks_login = false;
 		on_wait_timed_out(c);
@@ -130,7 +297,13 @@ bool exchange_on_line(struct client *c, struct slice line)
 		return on_count_line(c, line);
 	if (c->current->guard_op)
 		return guard_exchange_on_line(c, line);
-	return lock_exchange_on_line(c, line);
+	f = client_facts(c);
+	return lock_step(c, &f, &(struct op_event){ .kind = OP_LINE, .line = line });
+}
+
+bool exchange_is_late(const struct client *c)
+{
+	return lock_op_is_late(c->current->pending_lock);
 }
 
 void exchange_on_reply(struct client *c, const struct resp_reply *reply, struct slice captured)
@@ -145,7 +318,7 @@ void exchange_on_reply(struct client *c, const struct resp_reply *reply, struct 
 	else if (c->current->kind == PENDING_QUORUM)
 		quorum_op_on_reply(c, reply);
 	else
-		lock_exchange_on_reply(c, reply);
+		lock_event(c, &(struct op_event){ .kind = OP_REPLY, .reply = reply });
 }
 
 size_t exchange_due(const struct client *c)
@@ -198,7 +371,8 @@ static void on_granted(void *owner, long long fence, double since)
 		guard_events_granted(c);
 		guard_exchange_again(c);
 	} else {
-		lock_exchange_on_granted(c, fence, since);
+		lock_event(c, &(struct op_event){
+				      .kind = OP_GRANTED, .fence = fence, .since = since });
 	}
 }
 
@@ -212,7 +386,7 @@ void exchange_on_acked(void *arg, bool enough)
 	if (c->current->guard_op)
 		guard_exchange_on_acked(c, enough);
 	else
-		lock_exchange_on_acked(c, enough);
+		lock_event(c, &(struct op_event){ .kind = OP_ACKED, .enough = enough });
 }
 
 void exchange_on_deadlock(void *arg, struct slice error)
@@ -222,7 +396,7 @@ void exchange_on_deadlock(void *arg, struct slice error)
 	if (c->current->guard_op)
 		guard_exchange_on_deadlock(c, error);
 	else
-		lock_exchange_on_deadlock(c, error);
+		lock_event(c, &(struct op_event){ .kind = OP_DEADLOCK, .line = error });
 }
 
 static void on_wait_timed_out(void *owner)
@@ -232,7 +406,7 @@ static void on_wait_timed_out(void *owner)
 	if (c->current->guard_op)
 		guard_exchange_on_timed_out(c);
 	else
-		lock_exchange_on_timed_out(c);
+		lock_event(c, &(struct op_event){ .kind = OP_TIMED_OUT });
 }
 
 /* Withdraws a try that waits too long, for a slot to be whole or for a primary. */

@@ -252,7 +252,7 @@ static bool on_is_late(void *owner, void *tag)
 	const struct client *c = client_of(owner);
 	const struct pending_request *r = tag;
 
-	return r->kind == PENDING_EXEC ? complete_exec_is_late(r) : lock_exchange_is_late(c);
+	return r->kind == PENDING_EXEC ? complete_exec_is_late(r) : exchange_is_late(c);
 }
 
 /* True: it is the client's answer all the same. */

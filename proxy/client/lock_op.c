@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * lock_op: the steps of a call on a lock: a verb, or a command on a key with a rule.
+ *
+ *   (asks whether the client is logged in) -> the call --reply----------------------------> END
+ *                                             ^    |  |
+ *                 .---------- NOSCRIPT: AGAIN-'    |  | QUEUED
+ *                 |--- its place was lost: AGAIN --|--'--> WAIT --granted--------------> ANSWER
+ *                 '--- the lock was lost: AGAIN <--'late: CONFIRM
+ *                                                             `--has it still----------> ANSWER
+ *
+ * When MLOCK is granted the lock that it waited for, hasp makes the same call again, until
+ * MLOCK has all of its locks. If its time ends first, one more call releases the locks that it
+ * has.
+ *
+ * If replicas must have the lock (`replicas_ack`), hasp asks them before the client gets the
+ * reply of success; if too few have it, the lock is released, and the client gets -NOREPLICAS.
+ *
+ * If a reply of success comes when much of the lease may be over, it is confirmed first: hasp
+ * asks Redis whether the client still has the lock, and the lease begins again.
+ */
+#include "client/op.h"
+
+#include <stdio.h>
+
+#include "upstream/link.h"
+
+/* True if replicas must have the lock before the client gets the reply of success. */
+static bool awaits_replicas(const struct pending_lock *p)
+{
+	int64_t timeout_ms;
+
+	return pending_lock_replicas(p, &timeout_ms) > 0;
+}
+
+unsigned lock_op_flags(const struct pending_request *r, bool waits,
+                       const struct rewrite_how *how)
+{
+	const struct pending_lock *p = r->pending_lock;
+	unsigned flags = how->eval ? 0 : LINK_INTERCEPT;
+
+	if (r->kind == PENDING_INFO || r->kind == PENDING_LIST || r->kind == PENDING_QUORUM)
+		return LINK_INTERCEPT | LINK_CAPTURE | LINK_DISCARD;
+	if (waits || how->tells)
+		flags = LINK_INTERCEPT | LINK_INTERCEPT_STATUS;
+	/* Redis or replicas may have to confirm success before the client gets the reply. */
+	if (p && (pending_lock_confirms(p) || awaits_replicas(p)))
+		flags |= LINK_INTERCEPT_LATE;
+	return flags;
+}
+
+bool lock_op_is_late(const struct pending_lock *p)
+{
+	return p && (awaits_replicas(p) || pending_lock_is_late(p));
+}
+
+void lock_op_undo_parts(const struct pending_request *r, int db)
+{
+	if (r && parts_has(r->pending_lock))
+		pending_lock_undo_now(r->pending_lock, db);
+}
+
+/* --- actions ------------------------------------------------------------------------------ */
+
+static struct op_action simply(enum op_act act)
+{
+	return (struct op_action){ .act = act };
+}
+
+static struct op_action again(bool eval)
+{
+	return (struct op_action){ .act = OP_AGAIN, .eval = eval };
+}
+
+/* The answer is a number. */
+static struct op_action answer_number(long long n)
+{
+	struct op_action a = { .act = OP_ANSWER, .reply = { .type = ':', .integer = n } };
+
+	snprintf(a.text, sizeof(a.text), ":%lld\r\n", n);
+	return a;
+}
+
+/* The request ends without its lock. */
+static struct op_action lock_op_refuse(const struct op_facts *f, struct slice bytes)
+{
+	lock_op_undo_parts(f->request, f->db);
+	return (struct op_action){ .act = OP_REFUSE, .answer = bytes };
+}
+
+static struct op_action ask_replicas(const struct op_facts *f)
+{
+	const struct pending_lock *p = f->request->pending_lock;
+	struct op_action a = { .act = OP_ASK_REPLICAS,
+		               .terms = { .db = f->db, .releases = true } };
+
+	a.lock = pending_lock_try(p, &a.lease_ms);
+	a.terms.replicas = pending_lock_replicas(p, &a.terms.timeout_ms);
+	a.terms.until = pending_lock_until(p);
+	return a;
+}
+
+static struct op_action confirm(const struct op_facts *f)
+{
+	struct op_action a = simply(OP_CONFIRM);
+
+	a.lock = pending_lock_try(f->request->pending_lock, &a.lease_ms);
+	return a;
+}
+
+/* --- Redis' answers ----------------------------------------------------------------------- */
+
+/* The answer `+QUEUED ...`. */
+static struct op_action lock_op_on_queued(const struct op_facts *f, struct slice line)
+{
+	struct pending_request *r = f->request;
+	struct op_action a = simply(OP_WAIT);
+
+	if (!r->pending_lock)
+		return simply(OP_CLOSE);
+	r->pending_lock = pending_lock_fit(r->pending_lock);
+	if (pending_lock_is_multi(r->pending_lock) &&
+	    !parts_queued(r->pending_lock, f->db, &line))
+		return simply(OP_CLOSE);
+	a.lock = pending_lock_try(r->pending_lock, &a.lease_ms);
+	a.line = line;
+	a.stats = pending_lock_stats(r->pending_lock);
+	if (!waiter_place(f->waiter))
+		refusals_waits(r->pending_lock, f->db);
+	return a;
+}
+
+/* A delete was refused; the client gets the number of keys that are gone. */
+static struct op_action lock_op_on_refused(const struct op_facts *f, struct slice line)
+{
+	struct pending_lock *p = f->request->pending_lock;
+	int64_t n;
+
+	if (!p || !pending_lock_refused(p, line, &n))
+		return simply(OP_CLOSE);
+	return answer_number(n);
+}
+
+/* A reply came when much of the lease may be over, or replicas must have the lock. */
+static struct op_action lock_op_on_late(const struct op_facts *f, struct slice bytes)
+{
+	struct pending_lock *p = f->request->pending_lock;
+	struct reply_scan scan = { 0 };
+	size_t used;
+
+	/* The reply may be too long to be kept. */
+	if (reply_scan(&scan, bytes.p, bytes.n, &used) != RESP_OK)
+		return simply(OP_CLOSE);
+	switch (pending_lock_late(p, &scan.reply)) {
+	case PENDING_LOCK_TELL:
+		return simply(OP_PASS);
+	case PENDING_LOCK_REPEAT:
+		return again(false);
+	case PENDING_LOCK_CONFIRM:
+		break;
+	}
+	/* The client gets the reply when the lock has been confirmed. */
+	pending_lock_keep(p, &scan.reply, bytes);
+	return pending_lock_is_late(p) ? confirm(f) : ask_replicas(f);
+}
+
+static struct op_action lock_op_on_line(const struct op_facts *f, struct slice line)
+{
+	struct pending_request *r = f->request;
+
+	if (slice_starts(line, SLICE_LIT("+QUEUED ")))
+		return lock_op_on_queued(f, line);
+	if (slice_starts(line, SLICE_LIT("-NOSCRIPT")) && !r->by_eval)
+		return again(true);
+	if (slice_eq(line, SLICE_LIT("+BUSY\r\n")) && r->is_short)
+		return again(false);
+	if (slice_starts(line, SLICE_LIT("+REFUSED ")))
+		return lock_op_on_refused(f, line);
+	if (r->pending_lock && slice_starts(line, SLICE_LIT("-LOCKED ")))
+		pending_lock_locked(r->pending_lock);
+	return lock_op_is_late(r->pending_lock) ? lock_op_on_late(f, line) : simply(OP_PASS);
+}
+
+static void count_lock_wait(const struct op_facts *f, enum wait_end end)
+{
+	refusals_waited(f->request->pending_lock, f->holds, f->db, waiter_waited(f->waiter),
+	                end);
+}
+
+static struct op_action lock_op_on_reply(const struct op_facts *f,
+                                         const struct resp_reply *reply)
+{
+	struct pending_lock *p = f->request->pending_lock;
+	bool was_queued = f->waiter && waiter_place(f->waiter) > 0;
+
+	/* An MLOCK has all of its locks. */
+	if (pending_lock_is_multi(p) && was_queued &&
+	    rewrite_is_success(pending_lock_success(p), reply))
+		count_lock_wait(f, WAIT_GRANTED);
+	/* After an error, Redis may still have some of the request's locks. */
+	if (resp_reply_is_error(reply))
+		lock_op_undo_parts(f->request, f->db);
+	if (p && f->is_cut_off)
+		pending_lock_abandon(p);
+	if (p && f->waiter)
+		pending_lock_has_waited(p, waiter_waited(f->waiter), was_queued);
+	return (struct op_action){ .act = OP_END, .reply = *reply };
+}
+
+/* --- while the client waits --------------------------------------------------------------- */
+
+static struct op_action lock_op_on_granted(const struct op_facts *f, long long fence,
+                                           double since)
+{
+	struct pending_lock *p = f->request->pending_lock;
+	enum lock_success success = pending_lock_success(p);
+	struct resp_reply reply = { .type = success == LOCK_IF_OK ? '+' : ':', .integer = 1 };
+	struct slice kept = pending_lock_kept(p, &reply);
+	struct op_action a;
+
+	if (pending_lock_is_multi(p)) {
+		parts_granted(p);
+		return again(false);
+	}
+	/* (An answer that came late is confirmed by the same way, and was not in line.) */
+	if (waiter_place(f->waiter))
+		count_lock_wait(f, WAIT_GRANTED);
+	if (success == LOCK_IF_POSITIVE)
+		reply.integer = fence;
+	a = answer_number(reply.integer);
+	a.reply = reply;
+	a.answer = success == LOCK_IF_OK && !kept.n ? SLICE_LIT("+OK\r\n") : kept;
+	pending_lock_since(p, since);
+	if (!awaits_replicas(p))
+		return a;
+	pending_lock_keep(p, &reply, op_answer(&a));
+	return ask_replicas(f);
+}
+
+static struct op_action lock_op_on_acked(const struct op_facts *f, bool enough)
+{
+	struct pending_lock *p = f->request->pending_lock;
+	struct op_action a = simply(OP_ANSWER);
+
+	if (!enough) {
+		if (pending_lock_is_multi(p) || pending_lock_is_joined(p))
+			pending_lock_undo_now(p, f->db);
+		return lock_op_refuse(f, SLICE_LIT(OP_NOREPLICAS));
+	}
+	pending_lock_has_replicas(p);
+	if (pending_lock_is_late(p))
+		return pending_lock_is_multi(p) ? again(false) : confirm(f);
+	a.answer = pending_lock_kept(p, &a.reply);
+	return a;
+}
+
+static struct op_action lock_op_on_timed_out(const struct op_facts *f)
+{
+	struct pending_lock *p = f->request->pending_lock;
+	struct op_action a;
+
+	if (!parts_are_undone(p))
+		count_lock_wait(f, WAIT_TIMED_OUT);
+	/* An MLOCK releases the locks that it has. The client gets its answer after Redis has
+	 * released them, so that its next request finds them free. While their slot is
+	 * migrating, no client can take them: then the call is withdrawn, and hasp's own
+	 * connection releases them as soon as it can. */
+	if (f->in_line && pending_lock_is_multi(p)) {
+		waiter_leave(f->waiter);
+		parts_undo(p);
+		return again(false);
+	}
+	a = lock_op_refuse(f, f->outage);
+	snprintf(a.text, sizeof(a.text), "%s\r\n", pending_lock_refusal(p, f->resp3));
+	return a;
+}
+
+static struct op_action lock_op_on_deadlock(const struct op_facts *f, struct slice error)
+{
+	count_lock_wait(f, WAIT_DEADLOCKED);
+	return lock_op_refuse(f, error);
+}
+
+struct op_action lock_op_step(const struct op_facts *f, const struct op_event *e)
+{
+	switch (e->kind) {
+	case OP_LINE:
+		return lock_op_on_line(f, e->line);
+	case OP_REPLY:
+		return lock_op_on_reply(f, e->reply);
+	case OP_GRANTED:
+		return lock_op_on_granted(f, e->fence, e->since);
+	case OP_ACKED:
+		return lock_op_on_acked(f, e->enough);
+	case OP_TIMED_OUT:
+		return lock_op_on_timed_out(f);
+	case OP_DEADLOCK:
+		break;
+	}
+	return lock_op_on_deadlock(f, e->line);
+}
