@@ -10,7 +10,7 @@
  *                                      `--> policy/dispatch --PASS--------> route.c, send.c
  *                                                |                                      |
  *                                                `--CALL, GUARD--> exchange.c <--.      |
- *                                                    lock_op.c, guard_*.c  |      |
+ *                                                    lock_op, guard_steps  |      |
  *                                                                |  one step     |      v
  *   socket <--- replies.c <--------- reply scan <--------------- | ------------- | --- Redis
  *                  |                                             v               |
@@ -148,10 +148,6 @@ struct client_env {
 	 * ready now, and drains the list. */
 	struct list runnable;
 	struct watch run;
-	/* Set by clients_init(): */
-	const struct waiter_ops *waiter_ops;
-	void (*on_acked)(void *client, bool enough); /* a replica_ask_fn */
-	void (*on_deadlock)(void *client, struct slice error); /* a deadlock_fn */
 };
 
 /* --- clients ------------------------------------------------------------------------------ */

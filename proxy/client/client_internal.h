@@ -452,44 +452,6 @@ void requests_on_readable(struct stream *s);
 /* The client is not parked any more: takes requests from `in`. */
 void requests_resume(struct client *c);
 
-/* --- lock_wait.c -------------------------------------------------------------------------- */
-
-enum lock_wait_ready {
-	LOCK_WAIT_READY, /* send it */
-	LOCK_WAIT_PARKED, /* the client is parked until it can be sent */
-	LOCK_WAIT_REFUSED, /* env->rewritten has the error instead */
-};
-/* Prepares `current`, which may wait in line for `wait_ms`, to be sent with `ticket`. `lazy`:
- * makes a waiter only if the command may be held back on its way; else later, if it has to
- * wait, which most commands never do. */
-enum lock_wait_ready lock_wait_ready(struct client *c, struct slice key, int64_t wait_ms,
-                                     struct slice ticket, bool lazy)
-	__attribute__((warn_unused_result));
-
-/* Sends the error in env->rewritten in the place of `current`, and forgets it. */
-void lock_wait_refuse(struct client *c);
-
-/* The wait for the lock `key` has timed out. If hasp cannot reach the server of the lock,
- * appends an error that says so and returns true: another owner may have the lock or not. */
-bool lock_wait_is_outage(const struct client *c, struct slice key, struct buf *error);
-
-/* `current` was answered `+QUEUED ...` (`line`): it waits for the lock that `t` describes, with
- * a lease of `lease_ms` (0: the application named its end). The lock may be granted at once.
- * `current` counts as a waiter in the section of `stats`; NULL: in none. */
-void lock_wait_queued(struct client *c, const struct lock_try *t, int64_t lease_ms,
-                      struct slice line, struct section_stats *stats);
-/* `current` was answered by success, but late: it waits until it is known whether it has the
- * lock still. */
-void lock_wait_confirm(struct client *c, const struct lock_try *t, int64_t lease_ms);
-/* `current` has got what `t` describes: it is parked (CLIENT_PARKED_ACK) until enough replicas
- * have it, or it was given back. */
-void lock_wait_ask_replicas(struct client *c, const struct lock_try *t,
-                            const struct replica_ask_terms *terms);
-/* Too few have it, in Redis' words, without the line end. */
-#define LOCK_WAIT_NOREPLICAS "-NOREPLICAS Not enough good replicas to write."
-/* The line was not understood. */
-void lock_wait_failed(struct client *c);
-
 /* --- complete.c --------------------------------------------------------------------------- */
 
 /* The request `r` was answered by `reply`; frees `r`. `captured`: an EXEC's reply, empty if it
@@ -501,11 +463,6 @@ void complete_request(struct client *c, struct pending_request *r,
 /* Gives the watched part of the request to the tracker at once, and only once. */
 void complete_watched(struct pending_request *r, int db, const struct resp_reply *reply);
 
-/* `exec` is sent now: the leases of the locks that it takes begin. Returns whether its reply
- * may come too late. */
-bool complete_exec_sent(struct pending_request *exec);
-/* True if a lock that the transaction took ended before its reply came. */
-bool complete_exec_is_late(const struct pending_request *exec);
 /* Redis has carried out the transaction, but a lease of its locks has ended: sends the client
  * an error in place of the reply, and undoes the locks. */
 void complete_exec_refuse(struct client *c, struct pending_request *exec);
@@ -521,71 +478,6 @@ void guard_events_granted(struct client *c);
 void guard_events_timed_out(struct client *c);
 /* The client's wait was part of a deadlock. */
 void guard_events_deadlock(struct client *c);
-
-/* --- guard_release.c ---------------------------------------------------------------------- */
-
-/* Releases what the command has acquired and did not read, or does not need any more. */
-void guard_release(struct client *c, const struct guard_op *op, enum guard_op_result result);
-/* Releases the guards of a command whose wait failed. In front of a cluster, hasp's own
- * connection releases them: the slot may be migrating, and the client's next request would wait
- * for that. If `withdrawn`, no server has carried out the last request. */
-void guard_release_in_vain(struct client *c, const struct guard_op *op, bool withdrawn);
-/* `current` was answered `+QUEUED ...`: the client waits for the guard. */
-void guard_wait(struct client *c, struct slice line);
-
-/* The guards of `current` were granted; it goes on when replicas have them. */
-void guard_ask_replicas(struct client *c);
-
-/* Ends `current`. Its effects on other commands are in force before the client gets `answer`;
- * empty: the answer was sent, or is on its way to the client. */
-void guard_end(struct client *c, struct slice answer, enum guard_op_result result);
-
-/* --- guard_transaction.c ------------------------------------------------------------------ */
-
-/* Do GUARD_STEP_SEND_NEXT and GUARD_STEP_SEND_EXEC of lock/guard/guard_op.h. */
-void guard_transaction_send_next(struct client *c, const struct rewrite_how *how);
-void guard_transaction_send_exec(struct client *c);
-
-/* Cancels the command: makes Redis drop the queued commands of the application's transaction,
- * if that is still open. */
-void guard_transaction_discard(struct client *c);
-
-/* Redis has refused to queue a command of the application's transaction. */
-void guard_transaction_refused(struct client *c);
-
-/* True if EXEC's reply goes to the client as it comes. */
-bool guard_transaction_forwards(const struct guard_op *op);
-
-/* Replicas were asked about the guards that it acquired. There is a link if they have them. */
-void guard_transaction_on_acked(struct client *c, bool enough);
-
-/* As link_ops.on_line() and on_reply(), for `current`. */
-void guard_transaction_on_line(struct client *c, struct slice line);
-void guard_transaction_on_reply(struct client *c, const struct resp_reply *reply,
-                                struct slice captured);
-
-/* --- guard_exchange.c --------------------------------------------------------------------- */
-
-/* Begins the command on guarded keys, x->req. False: the client is not parked, because an error
- * was sent in place of the command. */
-bool guard_exchange_start(struct client *c, struct context *x);
-/* Resumes the step at which the client was parked, or repeats a step that had no effect. */
-void guard_exchange_again(struct client *c);
-
-/* As link_ops.on_line() and on_reply(), for `r`, which is `current`. */
-bool guard_exchange_on_line(struct client *c, struct slice line);
-void guard_exchange_on_reply(struct client *c, const struct resp_reply *reply,
-                             struct slice captured);
-
-/* The time to wait for the guard is over. Until the answer to its script is there, only if that
- * was withdrawn. */
-void guard_exchange_on_timed_out(struct client *c);
-/* The client's wait is part of a deadlock; `error`, with its line end, is its answer. */
-void guard_exchange_on_deadlock(struct client *c, struct slice error);
-/* True if the last request may be withdrawn. */
-bool guard_exchange_may_be_withdrawn(const struct client *c);
-/* As replica_ask_fn. */
-void guard_exchange_on_acked(struct client *c, bool enough);
 
 /* --- holders.c ---------------------------------------------------------------------------- */
 
@@ -623,15 +515,13 @@ bool exchange_on_line(struct client *c, struct slice line);
 bool exchange_is_late(const struct client *c);
 void exchange_on_reply(struct client *c, const struct resp_reply *reply, struct slice captured);
 
+/* Redis has refused to queue a command of the application's transaction. */
+void exchange_refuse_queued(struct client *c);
+/* True if the reply to `current`, a guarded EXEC, goes to the client as it comes. */
+bool exchange_forwards(const struct client *c);
+
 /* How many answers to `current` are due; 0: it is not in flight, or there is none. */
 size_t exchange_due(const struct client *c);
-
-extern const struct waiter_ops exchange_waiter_ops;
-
-/* As replica_ask_fn: of the client `arg`. */
-void exchange_on_acked(void *arg, bool enough);
-/* As deadlock_fn: of the client `arg`. */
-void exchange_on_deadlock(void *arg, struct slice error);
 
 /* --- replies.c ---------------------------------------------------------------------------- */
 

@@ -60,9 +60,6 @@ void clients_init(struct client_env *env)
 	memory_reserve();
 	account_init(&env->account, SIZE_MAX);
 	env->flusher->account = &env->account;
-	env->waiter_ops = &exchange_waiter_ops;
-	env->on_acked = exchange_on_acked;
-	env->on_deadlock = exchange_on_deadlock;
 	pool_set_ops(env->node->pool, &replies_pool_ops);
 }
 

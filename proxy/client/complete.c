@@ -81,30 +81,6 @@ void complete_request(struct client *c, struct pending_request *r,
 
 /* --- EXEC that comes late ----------------------------------------------------------------- */
 
-bool complete_exec_sent(struct pending_request *exec)
-{
-	bool may_be_late = false;
-
-	for (struct list *at = exec->queued.next; at != &exec->queued; at = at->next) {
-		struct pending_request *r = container_of(at, struct pending_request, node);
-		if (!r->pending_lock)
-			continue;
-		pending_lock_sent(r->pending_lock);
-		may_be_late |= pending_lock_confirms(r->pending_lock);
-	}
-	return may_be_late;
-}
-
-bool complete_exec_is_late(const struct pending_request *exec)
-{
-	for (struct list *at = exec->queued.next; at != &exec->queued; at = at->next) {
-		struct pending_request *r = container_of(at, struct pending_request, node);
-		if (r->pending_lock && pending_lock_is_over(r->pending_lock))
-			return true;
-	}
-	return false;
-}
-
 static void undo_lock(void *arg, struct pending_request *r, int db)
 {
 	(void)arg;

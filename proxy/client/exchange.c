@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * exchange: a request that is answered step by step: a call on a lock (lock_op.c), or a
- * command on guarded keys (guard_exchange.c). It was decided about once; what is sent and what
- * is answered follows from that. It is c->current, and stays at the head of `in` until it ends.
+ * exchange: runs a request that is answered step by step: a call on a lock, or a command on
+ * guarded keys. hasp has decided about the request once; what is sent and what is answered
+ * follows from that. The request is c->current, and stays at the head of `in` until it ends.
+ *
+ *   link, waiter, replicas, deadlocks --event--> lock_op.c, guard_steps.c
+ *                                                       |
+ *              send, wait in line, answer, end <--------'action (client/op.h)
  */
 #include "client/client_internal.h"
 
@@ -13,33 +17,359 @@
 #include "policy/lock.h"
 #include "resp/write.h"
 
-/* --- a call on a lock --------------------------------------------------------------------- */
+static const struct waiter_ops exchange_waiter_ops;
+static void on_acked(void *arg, bool enough);
+static void on_deadlock(void *arg, struct slice error);
 
-/* Sends the call in env->rewritten. False: its place was taken by an error. */
-static bool send_lock_call(struct client *c, int64_t wait_ms, const struct rewrite_how *how)
+static const char not_understood[] = "the answer to its lock is not understood";
+
+/* --- the line for a lock ------------------------------------------------------------------ */
+
+static void write_refusal(struct client *c)
 {
-	enum lock_wait_ready ready = LOCK_WAIT_READY;
+	struct policy_env *env = &c->env->policy;
+	struct buf error = BUF_INIT;
 
-	if (wait_ms)
-		ready = lock_wait_ready(c, pending_lock_key(c->current->pending_lock), wait_ms,
-		                        how->ticket, false);
-	switch (ready) {
-	case LOCK_WAIT_READY:
+	buf_printf(&error, "ERR hasp: cannot wait for a lock: %s", waiter_refusal(c->waiter));
+	buf_append(&error, slice_of("", 1));
+	buf_clear(&env->rewritten);
+	rewrite_error(&env->rewritten, &(struct rewrite_how){ .eval = true }, buf_head(&error));
+	buf_release(&error);
+}
+
+enum wait_ready {
+	WAIT_READY, /* send it */
+	WAIT_PARKED, /* the client is parked until it can be sent */
+	WAIT_REFUSED, /* env->rewritten has the error instead */
+};
+
+/* Prepares `current`, which may wait in line for `wait_ms`, to be sent with `ticket`. `lazy`:
+ * makes a waiter only if the command may be held back on its way; else later, if it has to
+ * wait, which most commands never do. */
+static enum wait_ready prepare_wait(struct client *c, struct slice key, int64_t wait_ms,
+                                    struct slice ticket, bool lazy)
+{
+	struct waiters *waiters = c->env->policy.waiters;
+
+	lazy = lazy && !c->waiter && !waiter_may_be_held_back(waiters);
+	if (wait_ms == 0 || (lazy && waiters_are_ready(waiters, key)))
+		return WAIT_READY;
+	if (!c->waiter)
+		c->waiter = waiter_new(waiters, wait_ms, &exchange_waiter_ops, c);
+	switch (waiter_ready(c->waiter, key)) {
+	case TRY_READY:
+		waiter_sent(c->waiter, ticket);
+		return WAIT_READY;
+	case TRY_NOT_YET:
+		client_park(c, CLIENT_PARKED_QUEUE);
+		return WAIT_PARKED;
+	case TRY_REFUSED:
 		break;
-	case LOCK_WAIT_PARKED:
-		session_withdraw(&c->session, c->current);
-		return true;
-	case LOCK_WAIT_REFUSED:
-		lock_wait_refuse(c);
-		return false;
 	}
-	c->current->by_eval = how->eval;
-	send_call(c, buf_slice(&c->env->policy.rewritten));
-	link_expect(&c->user, LINK_NOTIFY | lock_op_flags(c->current, wait_ms > 0, how),
-	            c->current);
+	write_refusal(c);
+	return WAIT_REFUSED;
+}
+
+/* Sends the error in env->rewritten in the place of `current`, and forgets it. */
+static void refuse_to_wait(struct client *c)
+{
+	send_bytes(c, buf_slice(&c->env->policy.rewritten));
+	link_expect(&c->user, LINK_PASS, NULL);
+	session_withdraw(&c->session, c->current);
+	pending_free(c->current);
+	c->current = NULL;
+}
+
+/* If hasp cannot reach the server of the lock that the client waits for, appends an error that
+ * says so: another owner may have the lock or not. */
+static void describe_outage(const struct client *c, struct buf *error)
+{
+	const struct pending_request *r = c->current;
+	struct slice key = r->guard_op ? guard_op_queued_key(r->guard_op)
+	                               : pending_lock_key(r->pending_lock);
+
+	if (waiters_are_cut_off(c->env->policy.waiters, key))
+		buf_printf(error,
+		           "-ERR hasp: upstream %s: the connection was lost while the command "
+		           "waited for a lock\r\n",
+		           c->env->node->links.name);
+}
+
+/* True if other clients may wait for this one: it has locks or guards that only it can release.
+ */
+static bool may_be_waited_for(const struct client *c)
+{
+	double now = c->env->policy.now;
+	const struct guard_op *op = c->current->guard_op;
+
+	return hold_owner_has_any(&c->holds, now) || read_set_has_any(&c->read_set, now) ||
+	       (op && op->n > 1) || parts_has(c->current->pending_lock);
+}
+
+/* The client is in line: watches whether it waits for itself, through other waiters. */
+static void watch_for_deadlock(struct client *c, const struct lock_try *t)
+{
+	const struct guard_op *op = c->current->guard_op;
+	struct deadlock_terms terms = { .db = c->session.db, .wanted = t };
+	const char *user = session_user(&c->session);
+
+	terms.shown = op ? guard_op_queued_key(op) : t->id.key;
+	if (user)
+		terms.user = slice_str(user);
+	if (c->identity && may_be_waited_for(c))
+		terms.connection = c->identity->connection;
+	c->deadlock = deadlock_watch_new(c->env->deadlocks, &terms, on_deadlock, c);
+}
+
+/* `current` waits in line for the lock of the action. The lock may be granted at once. */
+static void wait_in_turn(struct client *c, const struct op_action *a)
+{
+	const struct lock_try *t = &a->lock;
+
+	if (!c->waiter)
+		c->waiter = waiter_new_sent(c->env->policy.waiters, a->wait_ms, a->sent_at,
+		                            t->ticket, &exchange_waiter_ops, c);
+	if (c->current->guard_op)
+		guard_events_queued(c);
+	client_park(c, CLIENT_PARKED_TURN);
+	/* The wait may take long: free unused memory. */
+	buf_fit(&c->in);
+	waiter_count_at(c->waiter, a->stats);
+	if (waiter_queued(c->waiter, c->session.db, t, a->lease_ms, a->line) != 0) {
+		client_set_state(c, CLIENT_PARKED_REPLY);
+		client_close(c, not_understood);
+	} else if (c->eof && c->state == CLIENT_PARKED_TURN) {
+		/* Now that its place is known, it leaves without a search. */
+		client_close(c, "hung up while it waited for a lock");
+	} else if (c->state == CLIENT_PARKED_TURN) {
+		watch_for_deadlock(c, t);
+	}
+}
+
+/* --- actions ------------------------------------------------------------------------------ */
+
+static void send_again(struct client *c, bool eval);
+static bool exchange_event(struct client *c, const struct op_event *e);
+
+static struct op_facts client_facts(const struct client *c)
+{
+	return (struct op_facts){
+		.request = c->current,
+		.db = c->session.db,
+		.resp3 = c->session.proto == 3,
+		.in_line = c->state == CLIENT_PARKED_TURN,
+		.is_cut_off = c->stream.error,
+		.waiter = c->waiter,
+		.waiters = c->env->policy.waiters,
+		.holds = &c->holds,
+		.has_link = c->user.link,
+		.link_is_usable = route_is_usable(c),
+		.now = c->env->policy.now,
+		.bytes = slice_of(buf_head(&c->in), c->scanned),
+	};
+}
+
+static void send_first(struct client *c, struct op_send *s)
+{
+	send_bytes(c, buf_slice(&s->bytes));
+	buf_release(&s->bytes);
+	if (s->is_call)
+		send_call(c, s->more);
+	else
+		send_bytes(c, s->more);
+	for (unsigned i = 0; i < s->ndiscards; i++)
+		link_expect(&c->user, LINK_DISCARD, NULL);
+	for (unsigned i = 0; i < s->nunseen; i++)
+		link_expect(&c->user, s->unseen, c->current);
+	if (s->flags)
+		link_expect(&c->user, s->flags, c->current);
+}
+
+static void await_reply(struct client *c)
+{
 	if (list_empty(&c->current->node))
 		session_await(&c->session, c->current);
 	client_park(c, CLIENT_PARKED_REPLY);
+}
+
+/* Sends the application's MULTI, after the WATCH that the application does not see. */
+static void begin_multi(struct client *c, enum transaction_guards guards)
+{
+	session_complete(&c->session, c->current);
+	c->current = pending_new(PENDING_MULTI);
+	send_bytes(c, slice_of(buf_head(&c->in), c->scanned));
+	session_await(&c->session, c->current);
+	transaction_begin(&c->session.txn);
+	c->session.txn.guards = guards;
+	link_expect(&c->user, LINK_NOTIFY, c->current);
+}
+
+/* Sends the next step of a transaction. */
+static void send_next_step(struct client *c, bool eval);
+
+static void send_answer(struct client *c, const struct op_action *a)
+{
+	struct slice bytes = op_answer(a);
+
+	if (bytes.n && a->carried_out && lock_op_exec_is_late(c->current))
+		complete_exec_refuse(c, c->current);
+	else if (bytes.n)
+		stream_send(&c->stream, bytes);
+}
+
+/* True: the line of the event is the client's answer, as it comes. */
+static bool do_act(struct client *c, struct op_action *a)
+{
+	switch (a->act) {
+	case OP_PASS:
+		return true;
+	case OP_AWAIT:
+		await_reply(c);
+		break;
+	case OP_AGAIN:
+		send_again(c, a->eval);
+		break;
+	case OP_NEXT:
+		send_next_step(c, a->eval);
+		break;
+	case OP_BEGIN_MULTI:
+		begin_multi(c, a->guards);
+		break;
+	case OP_WAIT:
+		wait_in_turn(c, a);
+		break;
+	case OP_CONFIRM:
+		client_park(c, CLIENT_PARKED_TURN);
+		if (!c->waiter)
+			c->waiter = waiter_new(c->env->policy.waiters, 0, &exchange_waiter_ops,
+			                       c);
+		waiter_answered_late(c->waiter, c->session.db, &a->lock, a->lease_ms);
+		break;
+	case OP_ASK_REPLICAS:
+		client_park(c, CLIENT_PARKED_ACK);
+		c->ask = replica_ask_new(c->env->replica_acks, &a->lock, &a->terms, on_acked,
+		                         c);
+		break;
+	case OP_ANSWER:
+		send_answer(c, a);
+		(void)exchange_event(
+			c, &(struct op_event){ .kind = OP_REPLY, .reply = &a->reply });
+		break;
+	case OP_END:
+		send_answer(c, a);
+		complete_request(c, c->current, &a->reply, a->captured);
+		client_end_current(c);
+		break;
+	case OP_DONE:
+		send_answer(c, a);
+		session_complete(&c->session, c->current);
+		client_end_current(c);
+		break;
+	case OP_LOST:
+		session_complete(&c->session, c->current);
+		c->current = NULL;
+		client_finish(c, "the answer of a fenced command is too long to be kept");
+		break;
+	case OP_CLOSE:
+		client_close(c, not_understood);
+		break;
+	}
+	return false;
+}
+
+/* As above, after what has to be sent first. */
+static bool take_action(struct client *c, struct op_action *a)
+{
+	bool passes;
+
+	if (a->drops_head)
+		link_discard_head(&c->user);
+	send_first(c, &a->send);
+	passes = do_act(c, a);
+	buf_release(&a->own);
+	return passes;
+}
+
+static void send_next_step(struct client *c, bool eval)
+{
+	struct op_facts f = client_facts(c);
+	struct rewrite_how how;
+	struct op_action a;
+
+	client_rewrite_how(c, eval, &how);
+	a = guard_steps_next(&f, &how);
+	(void)take_action(c, &a);
+}
+
+/* Counts and logs what a guard's owner and its waiters do to each other. */
+static void note_guard_event(struct client *c, const struct op_event *e)
+{
+	if (e->kind == OP_LINE && slice_starts(e->line, SLICE_LIT("-")))
+		guard_events_refused(c, e->line);
+	else if (e->kind == OP_GRANTED)
+		guard_events_granted(c);
+	else if (e->kind == OP_TIMED_OUT)
+		guard_events_timed_out(c);
+	else if (e->kind == OP_DEADLOCK)
+		guard_events_deadlock(c);
+}
+
+/* Returns true if the line of the event is the client's answer, as it comes. */
+static bool exchange_event(struct client *c, const struct op_event *e)
+{
+	struct op_facts f = client_facts(c);
+	struct buf outage = BUF_INIT;
+	struct op_action a;
+	bool passes;
+
+	if (e->kind == OP_TIMED_OUT)
+		describe_outage(c, &outage);
+	f.outage = buf_slice(&outage);
+	if (c->current->guard_op) {
+		note_guard_event(c, e);
+		a = guard_steps_step(&f, e);
+	} else {
+		a = lock_op_step(&f, e);
+	}
+	passes = take_action(c, &a);
+	buf_release(&outage);
+	return passes;
+}
+
+/* --- requests ----------------------------------------------------------------------------- */
+
+/* Sends `current`. `wait_ms`: how long it may wait in line if it is the call on a lock in
+ * env->rewritten. False: its place was taken by an error. */
+static bool send_current(struct client *c, const struct context *x, int64_t wait_ms)
+{
+	const struct op_request call = { x->req, x->what, &x->how, &x->env->rewritten };
+	const struct guard_op *op = c->current->guard_op;
+	struct op_facts f = client_facts(c);
+	struct slice key = SLICE_NONE;
+	struct op_action a;
+
+	if (op) {
+		wait_ms = guard_steps_wait_ms(op, x->how.wait_max_ms);
+		key = guard_op_first_key(op);
+	} else if (wait_ms) {
+		key = pending_lock_key(c->current->pending_lock);
+	}
+	switch (prepare_wait(c, key, wait_ms, x->how.ticket, op)) {
+	case WAIT_READY:
+		break;
+	case WAIT_PARKED:
+		session_withdraw(&c->session, c->current);
+		return true;
+	case WAIT_REFUSED:
+		if (op) {
+			a = guard_steps_give_up(&f);
+			send_first(c, &a.send);
+		}
+		refuse_to_wait(c);
+		return false;
+	}
+	a = op ? guard_steps_send(&f, &call) : lock_op_send(&f, wait_ms > 0, &call);
+	(void)take_action(c, &a);
 	return true;
 }
 
@@ -73,22 +403,35 @@ static void undo_parts_by_link(struct client *c, const struct context *x)
 	buf_release(&out);
 }
 
-/* Writes the call once more, from the head of `in`, and sends it. `eval`: its script is known to
- * be missing. */
-static void send_lock_again(struct client *c, bool eval)
+/* True if `current` has to be decided again, and was: the configuration has changed. */
+static bool is_decided_again(struct client *c, struct context *x)
 {
+	struct guard_op *op = c->current->guard_op;
+
+	/* (A transaction was taken apart when it was decided about.) */
+	if (client_is_decided(c) || (op ? op->kind != GUARD_OP_SCRIPT : multi_goes_on(c, x)))
+		return false;
+	if (op)
+		guard_op_withdraw(op);
+	else
+		undo_parts_by_link(c, x);
+	client_decide_again(c);
+	return true;
+}
+
+/* Sends `current` once more, from the head of `in`, or goes on where it was parked. `eval`: the
+ * script of a call on a lock is known to be missing. */
+static void send_again(struct client *c, bool eval)
+{
+	const struct guard_op *op = c->current->guard_op;
 	struct command_info what;
 	struct resp_view view;
-	struct context x;
-	int64_t wait_ms;
+	struct context x = client_context_again(c, &view, &what);
+	int64_t wait_ms = 0;
 
-	x = client_context_again(c, &view, &what);
-	client_rewrite_how(c, eval, &x.how);
-	if (!client_is_decided(c) && !multi_goes_on(c, &x)) {
-		undo_parts_by_link(c, &x);
-		client_decide_again(c);
+	client_rewrite_how(c, op ? guard_steps_lacks_script(op) : eval, &x.how);
+	if (is_decided_again(c, &x))
 		return;
-	}
 	/* The link may have gone while the client waited, and what the command needs may have
 	 * changed. */
 	if (!route_take(c, route_for(c, &what, &view))) {
@@ -96,87 +439,16 @@ static void send_lock_again(struct client *c, bool eval)
 		client_park(c, CLIENT_PARKED_LINK);
 		return;
 	}
-	lock_rewrite(&x, c->current, &wait_ms);
-	if (!send_lock_call(c, wait_ms, &x.how))
+	if (!op)
+		lock_rewrite(&x, c->current, &wait_ms);
+	if (!send_current(c, &x, wait_ms))
 		client_end_current(c);
 }
 
-static struct op_facts client_facts(const struct client *c)
+void exchange_resume(struct client *c)
 {
-	return (struct op_facts){
-		.request = c->current,
-		.db = c->session.db,
-		.resp3 = c->session.proto == 3,
-		.in_line = c->state == CLIENT_PARKED_TURN,
-		.is_cut_off = c->stream.error,
-		.waiter = c->waiter,
-		.holds = &c->holds,
-	};
+	send_again(c, false);
 }
-
-/* Ends `current`, which was answered. */
-static void end_lock(struct client *c, const struct resp_reply *reply)
-{
-	complete_request(c, c->current, reply, SLICE_NONE);
-	client_end_current(c);
-}
-
-/* True: the line of the event is the client's answer, as it comes. */
-static bool lock_step(struct client *c, const struct op_facts *f, const struct op_event *e)
-{
-	struct op_action a = lock_op_step(f, e);
-	struct op_event sent = { .kind = OP_REPLY, .reply = &a.reply };
-	struct op_facts since;
-
-	switch (a.act) {
-	case OP_PASS:
-		return true;
-	case OP_AGAIN:
-		send_lock_again(c, a.eval);
-		break;
-	case OP_WAIT:
-		lock_wait_queued(c, &a.lock, a.lease_ms, a.line, a.stats);
-		break;
-	case OP_CONFIRM:
-		lock_wait_confirm(c, &a.lock, a.lease_ms);
-		break;
-	case OP_ASK_REPLICAS:
-		lock_wait_ask_replicas(c, &a.lock, &a.terms);
-		break;
-	case OP_ANSWER:
-		stream_send(&c->stream, op_answer(&a));
-		since = client_facts(c);
-		(void)lock_step(c, &since, &sent);
-		break;
-	case OP_REFUSE:
-		stream_send(&c->stream, op_answer(&a));
-		session_complete(&c->session, c->current);
-		client_end_current(c);
-		break;
-	case OP_END:
-		end_lock(c, &a.reply);
-		break;
-	case OP_CLOSE:
-		lock_wait_failed(c);
-		break;
-	}
-	return false;
-}
-
-/* As above, for an event that has no line. */
-static void lock_event(struct client *c, const struct op_event *e)
-{
-	struct op_facts f = client_facts(c);
-	struct buf outage = BUF_INIT;
-
-	if (e->kind == OP_TIMED_OUT &&
-	    lock_wait_is_outage(c, pending_lock_key(c->current->pending_lock), &outage))
-		f.outage = buf_slice(&outage);
-	(void)lock_step(c, &f, e);
-	buf_release(&outage);
-}
-
-/* --- beginning -------------------------------------------------------------------------- */
 
 /* Asks Redis, by a command without effect, whether the client is logged in. Redis hangs up on a
  * client that has not logged in and sends more than ten arguments, as script calls have. */
@@ -241,20 +513,13 @@ bool exchange_start(struct client *c, struct context *x, const struct decision *
 		ask_login(c);
 		return true;
 	}
+	/* (The command may just have ended the application's transaction.) */
 	if (c->current->guard_op)
-		return guard_exchange_start(c, x);
-	return send_lock_call(c, d->wait_ms, &x->how);
+		client_rewrite_how(c, false, &x->how);
+	return send_current(c, x, d->wait_ms);
 }
 
-void exchange_resume(struct client *c)
-{
-	if (c->current->guard_op)
-		guard_exchange_again(c);
-	else
-		send_lock_again(c, false);
-}
-
-/* --- answers ---------------------------------------------------------------------------- */
+/* --- replies ------------------------------------------------------------------------------ */
 
 /* True: the client is not logged in, and gets Redis' error as its answer. */
 static bool on_login_line(struct client *c, struct slice line)
@@ -272,7 +537,7 @@ static bool on_login_line(struct client *c, struct slice line)
 		c->session.admitted = true;
 		client_decide_again(c);
 	} else {
-		exchange_resume(c);
+		send_again(c, false);
 	}
 	return false;
 }
@@ -280,25 +545,17 @@ static bool on_login_line(struct client *c, struct slice line)
 /* The line that answers a call after link_withdraw(). */
 #define WITHDRAWN "-ERR hasp: its time is over\r\n"
 
-static void on_wait_timed_out(void *owner);
-
 bool exchange_on_line(struct client *c, struct slice line)
 {
-	struct op_facts f;
-
 	if (c->waiter && slice_eq(line, SLICE_LIT(WITHDRAWN))) {
 		c->asks_login = false;
-		on_wait_timed_out(c);
-		return false;
+		return exchange_event(c, &(struct op_event){ .kind = OP_TIMED_OUT });
 	}
 	if (c->asks_login)
 		return on_login_line(c, line);
 	if (c->current->kind == PENDING_COUNT)
 		return on_count_line(c, line);
-	if (c->current->guard_op)
-		return guard_exchange_on_line(c, line);
-	f = client_facts(c);
-	return lock_step(c, &f, &(struct op_event){ .kind = OP_LINE, .line = line });
+	return exchange_event(c, &(struct op_event){ .kind = OP_LINE, .line = line });
 }
 
 bool exchange_is_late(const struct client *c)
@@ -309,16 +566,33 @@ bool exchange_is_late(const struct client *c)
 void exchange_on_reply(struct client *c, const struct resp_reply *reply, struct slice captured)
 {
 	c->asks_login = false;
-	if (c->current->guard_op)
-		guard_exchange_on_reply(c, reply, captured);
-	else if (c->current->kind == PENDING_INFO)
+	switch (c->current->kind) {
+	case PENDING_INFO:
 		holders_info_on_reply(c, reply, captured);
-	else if (c->current->kind == PENDING_LIST)
+		break;
+	case PENDING_LIST:
 		holders_list_on_reply(c, reply);
-	else if (c->current->kind == PENDING_QUORUM)
+		break;
+	case PENDING_QUORUM:
 		quorum_op_on_reply(c, reply);
-	else
-		lock_event(c, &(struct op_event){ .kind = OP_REPLY, .reply = reply });
+		break;
+	default:
+		(void)exchange_event(c, &(struct op_event){ .kind = OP_REPLY,
+		                                            .reply = reply,
+		                                            .captured = captured });
+	}
+}
+
+void exchange_refuse_queued(struct client *c)
+{
+	transaction_abort(&c->session.txn);
+	if (c->current && c->current->guard_op)
+		c->current->guard_op->aborted = true;
+}
+
+bool exchange_forwards(const struct client *c)
+{
+	return guard_steps_forward(c->current->guard_op);
 }
 
 size_t exchange_due(const struct client *c)
@@ -330,7 +604,7 @@ size_t exchange_due(const struct client *c)
 	return r->guard_op ? 1 + r->guard_op->due : 1;
 }
 
-/* --- the line for a lock ------------------------------------------------------------ */
+/* --- events while the client waits -------------------------------------------------------- */
 
 static void on_queue_ready(void *owner)
 {
@@ -367,46 +641,29 @@ static void on_granted(void *owner, long long fence, double since)
 		return;
 	/* Another connection wrote the lock. */
 	c->uncounted = true;
-	if (c->current->guard_op) {
-		guard_events_granted(c);
-		guard_exchange_again(c);
-	} else {
-		lock_event(c, &(struct op_event){
-				      .kind = OP_GRANTED, .fence = fence, .since = since });
-	}
+	(void)exchange_event(
+		c, &(struct op_event){ .kind = OP_GRANTED, .fence = fence, .since = since });
 }
 
-void exchange_on_acked(void *arg, bool enough)
+static void on_acked(void *arg, bool enough)
 {
 	struct client *c = client_of(arg);
 
 	c->ask = NULL;
-	if (!resume_parked(c))
-		return;
-	if (c->current->guard_op)
-		guard_exchange_on_acked(c, enough);
-	else
-		lock_event(c, &(struct op_event){ .kind = OP_ACKED, .enough = enough });
+	if (resume_parked(c))
+		(void)exchange_event(c,
+		                     &(struct op_event){ .kind = OP_ACKED, .enough = enough });
 }
 
-void exchange_on_deadlock(void *arg, struct slice error)
+static void on_deadlock(void *arg, struct slice error)
 {
-	struct client *c = client_of(arg);
-
-	if (c->current->guard_op)
-		guard_exchange_on_deadlock(c, error);
-	else
-		lock_event(c, &(struct op_event){ .kind = OP_DEADLOCK, .line = error });
+	(void)exchange_event(client_of(arg),
+	                     &(struct op_event){ .kind = OP_DEADLOCK, .line = error });
 }
 
 static void on_wait_timed_out(void *owner)
 {
-	struct client *c = client_of(owner);
-
-	if (c->current->guard_op)
-		guard_exchange_on_timed_out(c);
-	else
-		lock_event(c, &(struct op_event){ .kind = OP_TIMED_OUT });
+	(void)exchange_event(client_of(owner), &(struct op_event){ .kind = OP_TIMED_OUT });
 }
 
 /* Withdraws a try that waits too long, for a slot to be whole or for a primary. */
@@ -415,16 +672,16 @@ static void on_overdue(void *owner)
 	struct client *c = client_of(owner);
 
 	if (c->state == CLIENT_PARKED_REPLY && c->user.link &&
-	    (!c->current->guard_op || guard_exchange_may_be_withdrawn(c)))
+	    (!c->current->guard_op || guard_steps_may_be_withdrawn(c->current->guard_op)))
 		link_withdraw(c->user.link, SLICE_LIT(WITHDRAWN));
 }
 
 static void on_place_lost(void *owner)
 {
-	exchange_resume(client_of(owner));
+	send_again(client_of(owner), false);
 }
 
-const struct waiter_ops exchange_waiter_ops = {
+static const struct waiter_ops exchange_waiter_ops = {
 	.on_ready = on_queue_ready,
 	.on_granted = on_granted,
 	.on_timed_out = on_wait_timed_out,

@@ -33,20 +33,34 @@ static bool awaits_replicas(const struct pending_lock *p)
 	return pending_lock_replicas(p, &timeout_ms) > 0;
 }
 
-unsigned lock_op_flags(const struct pending_request *r, bool waits,
-                       const struct rewrite_how *how)
+/* Returns how the link must handle the reply to the call: LINK_*. `waits`: the call may have to
+ * wait in line. */
+static unsigned reply_flags_of(const struct pending_request *r, bool waits,
+                               const struct rewrite_how *how)
 {
 	const struct pending_lock *p = r->pending_lock;
-	unsigned flags = how->eval ? 0 : LINK_INTERCEPT;
+	unsigned flags = LINK_NOTIFY | (how->eval ? 0 : LINK_INTERCEPT);
 
 	if (r->kind == PENDING_INFO || r->kind == PENDING_LIST || r->kind == PENDING_QUORUM)
-		return LINK_INTERCEPT | LINK_CAPTURE | LINK_DISCARD;
+		return LINK_NOTIFY | LINK_INTERCEPT | LINK_CAPTURE | LINK_DISCARD;
 	if (waits || how->tells)
-		flags = LINK_INTERCEPT | LINK_INTERCEPT_STATUS;
+		flags |= LINK_INTERCEPT | LINK_INTERCEPT_STATUS;
 	/* Redis or replicas may have to confirm success before the client gets the reply. */
 	if (p && (pending_lock_confirms(p) || awaits_replicas(p)))
 		flags |= LINK_INTERCEPT_LATE;
 	return flags;
+}
+
+struct op_action lock_op_send(const struct op_facts *f, bool waits,
+                              const struct op_request *call)
+{
+	f->request->by_eval = call->how->eval;
+	return (struct op_action){
+		.act = OP_AWAIT,
+		.send = { .more = buf_slice(call->out),
+		          .is_call = true,
+		          .flags = reply_flags_of(f->request, waits, call->how) },
+	};
 }
 
 bool lock_op_is_late(const struct pending_lock *p)
@@ -58,6 +72,30 @@ void lock_op_undo_parts(const struct pending_request *r, int db)
 {
 	if (r && parts_has(r->pending_lock))
 		pending_lock_undo_now(r->pending_lock, db);
+}
+
+bool lock_op_exec_sent(struct pending_request *exec)
+{
+	bool may_be_late = false;
+
+	for (struct list *at = exec->queued.next; at != &exec->queued; at = at->next) {
+		struct pending_request *r = container_of(at, struct pending_request, node);
+		if (!r->pending_lock)
+			continue;
+		pending_lock_sent(r->pending_lock);
+		may_be_late |= pending_lock_confirms(r->pending_lock);
+	}
+	return may_be_late;
+}
+
+bool lock_op_exec_is_late(const struct pending_request *exec)
+{
+	for (struct list *at = exec->queued.next; at != &exec->queued; at = at->next) {
+		struct pending_request *r = container_of(at, struct pending_request, node);
+		if (r->pending_lock && pending_lock_is_over(r->pending_lock))
+			return true;
+	}
+	return false;
 }
 
 /* --- actions ------------------------------------------------------------------------------ */
@@ -85,7 +123,7 @@ static struct op_action answer_number(long long n)
 static struct op_action lock_op_refuse(const struct op_facts *f, struct slice bytes)
 {
 	lock_op_undo_parts(f->request, f->db);
-	return (struct op_action){ .act = OP_REFUSE, .answer = bytes };
+	return (struct op_action){ .act = OP_DONE, .answer = bytes };
 }
 
 static struct op_action ask_replicas(const struct op_facts *f)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * op: a request that is answered step by step: each step table (lock_op.c, guard_op.c) gets an
+ * op: a request that is answered step by step: each step table (lock_op.c, guard_steps.c) gets an
  * event and returns the action that exchange.c takes next. A step table touches no socket, and
  * knows no client.
  */
@@ -10,7 +10,11 @@
 #include "lock/ack/replica_acks.h"
 #include "lock/hold/holds.h"
 #include "lock/queue/waiters.h"
+#include "resp/view.h"
 #include "session/pending.h"
+#include "session/transaction.h"
+
+struct command_info;
 
 enum op_event_kind {
 	OP_LINE, /* Redis' reply begins with `line`, a status or an error, and is held back */
@@ -39,34 +43,61 @@ struct op_facts {
 	bool in_line; /* the client is CLIENT_PARKED_TURN */
 	bool is_cut_off; /* no bytes can be sent to the client any more */
 	struct waiter *waiter; /* NULL: the request did not have to wait yet */
+	const struct waiters *waiters;
 	const struct hold_owner *holds;
+	bool has_link;
+	bool link_is_usable; /* the client need neither leave its link nor wait for it */
+	double now; /* clock_now() */
+	struct slice bytes; /* the request, as it came */
 	struct slice outage; /* TIMED_OUT: the error, if the lock's server cannot be reached */
 };
 
 enum op_act {
 	OP_PASS, /* (of a LINE) the reply is the client's answer, as it comes */
+	OP_AWAIT, /* await the reply to what was sent */
 	OP_AGAIN, /* send the request once more; with the script's text, if `eval` */
+	OP_NEXT, /* send what guard_steps_next() returns; `eval` as above */
+	OP_BEGIN_MULTI, /* send the application's MULTI, which hasp held back until now */
 	OP_WAIT, /* the client waits in line for the lock of `lock` */
 	OP_CONFIRM, /* ask Redis whether the client still has the lock of `lock` */
 	OP_ASK_REPLICAS, /* ask replicas whether they have the lock of `lock` */
-	OP_ANSWER, /* send `answer`, which means `reply`: the event OP_REPLY follows */
-	OP_REFUSE, /* send `answer`, which means nothing, and end the request */
-	OP_END, /* end the request: the client got its answer, which means `reply` */
+	OP_ANSWER, /* send the answer, which means `reply`: the event OP_REPLY follows */
+	OP_END, /* send the answer, if there is one, and end the request by `reply` */
+	OP_DONE, /* send the answer, if there is one, and end the request, which has no effect on
+	          * the session, on locks or on watched keys */
+	OP_LOST, /* close the client after what was sent to it: its reply was too long to keep */
 	OP_CLOSE, /* close the client: Redis' answer is not understood */
+};
+
+/* Bytes that go over the client's link first, in this order, and the replies to them. */
+struct op_send {
+	struct buf bytes; /* exchange.c releases it */
+	struct slice more; /* lies elsewhere */
+	bool is_call; /* `more` is a call of a script, which keeps Redis busy for longer */
+	unsigned ndiscards; /* the first replies, which concern nothing */
+	unsigned nunseen, unseen; /* the next ones, and how the link handles them: LINK_* */
+	unsigned flags; /* how the link handles the last one; 0: there is none */
 };
 
 struct op_action {
 	enum op_act act;
-	bool eval; /* AGAIN */
+	bool drops_head; /* first of all, the link discards the reply that is due next */
+	struct op_send send;
+	bool eval; /* AGAIN, NEXT */
+	enum transaction_guards guards; /* BEGIN_MULTI */
 	struct lock_try lock; /* WAIT, CONFIRM, ASK_REPLICAS */
 	int64_t lease_ms; /* WAIT, CONFIRM: 0: the application named the lease's end */
 	struct slice line; /* WAIT: Redis' answer `+QUEUED place now held` */
 	struct section_stats *stats; /* WAIT: count the waiter; NULL: none do */
+	int64_t wait_ms; /* WAIT: for a client that has no waiter yet, ... */
+	double sent_at; /* ... and when its request was sent */
 	struct replica_ask_terms terms; /* ASK_REPLICAS */
 	struct resp_reply reply; /* ANSWER, END */
-	struct slice
-		answer; /* ANSWER, REFUSE: lies in the request, or is constant; empty: ... */
-	char text[64]; /* ... this is the answer */
+	struct slice captured; /* END: the reply's bytes, if it is EXEC's */
+	bool carried_out; /* END: EXEC's reply reports its locks as taken */
+	struct slice answer; /* lies in the request, in `own`, or is constant; empty: ... */
+	char text[64]; /* ... this is the answer; may be empty, too */
+	struct buf own; /* what `lock` or `answer` points into; exchange.c releases it */
 };
 
 static inline struct slice op_answer(const struct op_action *a)
@@ -77,17 +108,46 @@ static inline struct slice op_answer(const struct op_action *a)
 /* Too few replicas have it, in Redis' words. */
 #define OP_NOREPLICAS "-NOREPLICAS Not enough good replicas to write.\r\n"
 
+/* A request that is about to be sent, for the first time or once more. */
+struct op_request {
+	const struct resp_view *req;
+	const struct command_info *what;
+	const struct rewrite_how *how;
+	struct buf *out; /* takes the call */
+};
+
 /* The steps of a call on a lock (lock_op.c). */
 struct op_action lock_op_step(const struct op_facts *f, const struct op_event *e);
-/* Returns how the link must handle the reply to the call: LINK_*. `waits`: the call may have to
- * wait in line. */
-unsigned lock_op_flags(const struct pending_request *r, bool waits,
-                       const struct rewrite_how *how);
+/* Sends the call in call->out. `waits`: the call may have to wait in line. */
+struct op_action lock_op_send(const struct op_facts *f, bool waits,
+                              const struct op_request *call);
 /* True if a reply of success must be confirmed before the client gets it: much of the lease may
  * be over, or replicas must have the lock. */
 bool lock_op_is_late(const struct pending_lock *p);
 /* Undoes the locks of a request that takes several, when it ends without all of them or is
  * decided again. Does nothing for a request of one lock. */
 void lock_op_undo_parts(const struct pending_request *r, int db);
+/* An EXEC is sent now: the leases of the locks that it takes begin. Returns whether its reply
+ * may come too late. */
+bool lock_op_exec_sent(struct pending_request *exec);
+/* True if a lock that the transaction took ended before its reply came. */
+bool lock_op_exec_is_late(const struct pending_request *exec);
+
+/* The steps of a command on guarded keys (guard_steps.c). */
+struct op_action guard_steps_step(const struct op_facts *f, const struct op_event *e);
+/* Sends the first step, or the one at which the operation was interrupted. */
+struct op_action guard_steps_send(const struct op_facts *f, const struct op_request *call);
+/* (OP_NEXT) Sends the next step of a transaction. */
+struct op_action guard_steps_next(const struct op_facts *f, const struct rewrite_how *how);
+/* Ends an operation that cannot wait for its guard. */
+struct op_action guard_steps_give_up(const struct op_facts *f);
+/* Returns how long the next step may wait in line, at most `most`, in ms. */
+int64_t guard_steps_wait_ms(const struct guard_op *op, int64_t most);
+/* True if the step must be repeated with its script's text. */
+bool guard_steps_lacks_script(const struct guard_op *op);
+/* True if EXEC's reply goes to the client as it comes. */
+bool guard_steps_forward(const struct guard_op *op);
+/* True if the last request may be withdrawn, so that Redis does not carry it out. */
+bool guard_steps_may_be_withdrawn(const struct guard_op *op);
 
 #endif

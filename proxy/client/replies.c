@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "client/op.h"
 #include "lock/guard/checked_read.h"
 
 /* A client that has left this many bytes unread gets a link of its own, which can be paused.
@@ -252,7 +253,7 @@ static bool on_is_late(void *owner, void *tag)
 	const struct client *c = client_of(owner);
 	const struct pending_request *r = tag;
 
-	return r->kind == PENDING_EXEC ? complete_exec_is_late(r) : exchange_is_late(c);
+	return r->kind == PENDING_EXEC ? lock_op_exec_is_late(r) : exchange_is_late(c);
 }
 
 /* True: it is the client's answer all the same. */
@@ -264,7 +265,7 @@ static bool on_late_exec(struct client *c, struct pending_request *exec, struct 
 	/* (Empty: it was too long to be kept, which no error is.) */
 	if (bytes.n && reply_scan(&scan, bytes.p, bytes.n, &used) != RESP_OK)
 		return true;
-	if (resp_reply_is_error(&scan.reply) || scan.reply.nil || !complete_exec_is_late(exec))
+	if (resp_reply_is_error(&scan.reply) || scan.reply.nil || !lock_op_exec_is_late(exec))
 		return true;
 	complete_exec_refuse(c, exec);
 	on_reply(c, exec, &scan.reply, bytes);
@@ -287,7 +288,7 @@ static bool on_line(void *owner, void *tag, struct slice line)
 
 	if (!r) {
 		if (!is_harmless_in_multi(line))
-			guard_transaction_refused(c);
+			exchange_refuse_queued(c);
 		return true;
 	}
 	if (r->kind == PENDING_NOTICE && r->ends_transaction) {
@@ -295,8 +296,7 @@ static bool on_line(void *owner, void *tag, struct slice line)
 		           slice_starts(line, SLICE_LIT("-EXECABORT "));
 		return true;
 	}
-	if (r->kind == PENDING_EXEC &&
-	    (r != c->current || guard_transaction_forwards(r->guard_op)))
+	if (r->kind == PENDING_EXEC && (r != c->current || exchange_forwards(c)))
 		return on_late_exec(c, r, line);
 	return exchange_on_line(c, line);
 }

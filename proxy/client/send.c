@@ -5,6 +5,8 @@
  */
 #include "client/client_internal.h"
 
+#include "client/op.h"
+
 /* A call of so many bytes counts at once, not only when the turn's input was taken. */
 #define LONG_CALL ((size_t)64 * 1024)
 
@@ -80,7 +82,7 @@ static unsigned reply_flags(const struct decision *d)
 		flags |= LINK_INTERCEPT | LINK_INTERCEPT_STATUS;
 	if (d->pending->checked_read)
 		flags |= LINK_PIECES;
-	if (d->pending->kind == PENDING_EXEC && complete_exec_sent(d->pending))
+	if (d->pending->kind == PENDING_EXEC && lock_op_exec_sent(d->pending))
 		flags |= LINK_INTERCEPT_LATE;
 	if (d->pending->kind == PENDING_STREAM)
 		flags |= LINK_BEGINS_STREAM;

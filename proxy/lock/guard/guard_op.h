@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * guard_op: one command on guarded keys, from its first try to its answer: the requests that
- * hasp sends for it, and the steps that the answers lead to. No I/O: client/guard_exchange.c
+ * hasp sends for it, and the steps that the answers lead to. No I/O: client/exchange.c
  * sends.
  *
  * A command that one script can carry out (GUARD_OP_SCRIPT):

@@ -1,0 +1,578 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * guard_steps: what hasp sends for a command on guarded keys, and the actions that the answers
+ * lead to. lock/guard/guard_op.h has the diagram of the steps. A write that no script can carry
+ * out (commands whose reply Lua cannot hold, scripts, and the application's own transactions)
+ * runs in a transaction that fails if a guard changes:
+ *
+ *   command, EXEC -> (DISCARD) WATCH guards, guard_write.lua without a command
+ *                       | LOCKED, LOCKLOST --> the answer
+ *                       | QUEUED --> waits in line, and once more
+ *                       v GRANTED
+ *                    MULTI, the command or those since MULTI, EXEC
+ *                       | nil: a guard changed --> once more
+ *                       v
+ *                    the reply; the guards are handed off
+ *
+ * Guards are released over the client's own link, in front of what the client sends next.
+ */
+#include "client/op.h"
+
+#include "commands/key_args.h"
+#include "lock/guard/guard_op.h"
+#include "policy/command_info.h"
+#include "resp/write.h"
+#include "upstream/link.h"
+
+/* hasp reads the answer, which the client does not see. */
+#define UNSEEN (LINK_DISCARD | LINK_NOTIFY | LINK_CAPTURE)
+
+static struct guard_op *op_of(const struct op_facts *f)
+{
+	return f->request->guard_op;
+}
+
+/* --- what is sent ------------------------------------------------------------------------- */
+
+static void send_word(struct op_send *s, const char *word)
+{
+	resp_write_word(&s->bytes, word);
+	s->ndiscards++;
+}
+
+/* The command goes out as it came: the guards are there. */
+static struct op_action send_command(const struct op_facts *f)
+{
+	return (struct op_action){ .act = OP_AWAIT,
+		                   .send = { .more = f->bytes,
+		                             .flags = LINK_NOTIFY | LINK_INTERCEPT } };
+}
+
+static struct op_action send_try(const struct op_facts *f, const struct op_request *call)
+{
+	struct guard_op *op = op_of(f);
+
+	guard_op_write_try(op, call->out, call->req);
+	return (struct op_action){ .act = OP_AWAIT,
+		                   .send = { .more = buf_slice(call->out),
+		                             .is_call = true,
+		                             .nunseen = op->due,
+		                             .unseen = LINK_DISCARD | LINK_NOTIFY,
+		                             .flags = LINK_NOTIFY | LINK_INTERCEPT } };
+}
+
+static struct op_action send_script(const struct op_facts *f, const struct op_request *call)
+{
+	struct key_args args;
+
+	key_args_init(&args, call->what->command, call->req);
+	guard_op_write_script(op_of(f), call->out, call->req, args.v, args.n, call->how);
+	key_args_fini(&args);
+	return (struct op_action){ .act = OP_AWAIT,
+		                   .send = { .more = buf_slice(call->out),
+		                             .is_call = true,
+		                             .flags = LINK_NOTIFY | LINK_INTERCEPT |
+		                                      LINK_INTERCEPT_STATUS } };
+}
+
+/* Sends the next step of a transaction. */
+static struct op_action send_next(const struct op_facts *f, const struct rewrite_how *how)
+{
+	struct guard_op *op = op_of(f);
+	struct op_action a = { .act = OP_AWAIT };
+	bool discards = op->block_open;
+
+	/* The commands that Redis has queued of the application's transaction are sent again.
+	 */
+	if (discards)
+		resp_write_word(&a.send.bytes, "DISCARD");
+	op->block_open = false;
+	buf_clear(&op->error);
+	op->due = guard_op_write_next(op, &a.send.bytes, how) + discards;
+	a.send.nunseen = op->due;
+	a.send.unseen = UNSEEN;
+	a.send.flags = LINK_NOTIFY | LINK_INTERCEPT | LINK_INTERCEPT_STATUS;
+	return a;
+}
+
+struct op_action guard_steps_next(const struct op_facts *f, const struct rewrite_how *how)
+{
+	if (f->waiter)
+		waiter_sent(f->waiter, how->ticket);
+	guard_op_sent(op_of(f), how->ticket, f->now);
+	return send_next(f, how);
+}
+
+/* Sends the application's EXEC; its MULTI was sent after a WATCH of the guards. */
+static struct op_action send_watched_exec(const struct op_facts *f)
+{
+	bool may_be_late = lock_op_exec_sent(f->request);
+	struct op_action a = { .act = OP_AWAIT };
+
+	resp_write_word(&a.send.bytes, "EXEC");
+	a.send.flags = LINK_NOTIFY | LINK_CAPTURE | (may_be_late ? LINK_INTERCEPT_LATE : 0);
+	return a;
+}
+
+static struct op_action send_exec(const struct op_facts *f)
+{
+	struct guard_op *op = op_of(f);
+	bool single = op->kind == GUARD_OP_SINGLE;
+	struct slice commands = single ? f->bytes : buf_slice(&op->block);
+	struct op_action a = { .act = OP_AWAIT };
+
+	if (op->kind == GUARD_OP_WATCH_EXEC)
+		return send_watched_exec(f);
+	HASP_ASSERT(commands.p);
+	if (!single)
+		(void)lock_op_exec_sent(f->request);
+	resp_write_word(&a.send.bytes, "MULTI");
+	buf_append(&a.send.bytes, commands);
+	resp_write_word(&a.send.bytes, "EXEC");
+	op->due = 1 + (single ? 1 : (unsigned)op->ncommands);
+	a.send.nunseen = op->due + 1;
+	a.send.unseen = UNSEEN;
+	return a;
+}
+
+int64_t guard_steps_wait_ms(const struct guard_op *op, int64_t most)
+{
+	if (op->kind == GUARD_OP_WATCH_MULTI || op->kind == GUARD_OP_WATCH_EXEC ||
+	    (op->phase == GUARD_OP_NEW && op->optimistic))
+		return 0;
+	return most < op->wait_ms ? most : op->wait_ms;
+}
+
+/* The event by which the operation goes on where it was. */
+static enum guard_op_event event_again(const struct guard_op *op)
+{
+	switch (op->phase) {
+	case GUARD_OP_NEW:
+		return GUARD_EVENT_START;
+	case GUARD_OP_TRY:
+		return GUARD_EVENT_NOT_FREE;
+	case GUARD_OP_QUEUED:
+	case GUARD_OP_EXECUTE:
+		return GUARD_EVENT_RESUMED;
+	default:
+		return GUARD_EVENT_NOSCRIPT;
+	}
+}
+
+bool guard_steps_lacks_script(const struct guard_op *op)
+{
+	return event_again(op) == GUARD_EVENT_NOSCRIPT;
+}
+
+struct op_action guard_steps_send(const struct op_facts *f, const struct op_request *call)
+{
+	struct guard_op *op = op_of(f);
+	enum guard_op_step step = guard_op_step(op, event_again(op));
+
+	buf_clear(call->out);
+	guard_op_sent(op, call->how->ticket, f->now);
+	switch (step) {
+	case GUARD_STEP_SEND_TRY:
+		return send_try(f, call);
+	case GUARD_STEP_SEND_SCRIPT:
+		return send_script(f, call);
+	case GUARD_STEP_SEND_NEXT:
+		return send_next(f, call->how);
+	default:
+		HASP_ASSERT(step == GUARD_STEP_SEND_EXEC);
+		return send_exec(f);
+	}
+}
+
+/* --- waits -------------------------------------------------------------------------------- */
+
+/* The answer was `+QUEUED ...`: the client waits for the guard. */
+static struct op_action wait_in_line(const struct op_facts *f, struct slice line)
+{
+	struct guard_op *op = op_of(f);
+	struct op_action a = { .act = OP_WAIT, .line = line };
+
+	if (!guard_op_queue(op, line, &a.own, &a.lock, &a.lease_ms)) {
+		a.act = OP_CLOSE;
+		return a;
+	}
+	a.wait_ms = op->wait_ms;
+	a.sent_at = op->sent_at;
+	a.stats = op->keys[op->queued_at].entry->stats;
+	(void)guard_op_step(op, GUARD_EVENT_QUEUED);
+	return a;
+}
+
+/* The guards were granted; the command goes on when replicas have them. */
+static struct op_action ask_about_guards(const struct op_facts *f)
+{
+	const struct guard_op *op = op_of(f);
+	struct op_action a = { .act = OP_ASK_REPLICAS,
+		               .terms = { .db = f->db,
+		                          .replicas = op->replicas,
+		                          .timeout_ms = op->replicas_timeout_ms } };
+
+	a.lock = guard_op_granted_try(op, &a.own);
+	return a;
+}
+
+/* --- how it ends -------------------------------------------------------------------------- */
+
+/* True if the operation may have a guard: a waiter's grant may not have reached it yet. */
+static bool has_acquired(const struct op_facts *f)
+{
+	return op_of(f)->acquired || f->waiter;
+}
+
+/* Releases what the command has acquired and did not read, or does not need any more. */
+static void release(const struct op_facts *f, struct op_send *s, enum guard_op_result result)
+{
+	if (f->has_link)
+		s->ndiscards += (unsigned)guard_op_write_release(op_of(f), result,
+		                                                 has_acquired(f), &s->bytes);
+	else
+		guard_op_release(op_of(f), result, has_acquired(f));
+}
+
+/* Releases the guards of a command whose wait failed. In front of a cluster, hasp's own
+ * connection releases them: the slot may be migrating, and the client's next request would wait
+ * for that. If `withdrawn`, no server has carried out the last request. */
+static void release_in_vain(const struct op_facts *f, struct op_send *s, bool withdrawn)
+{
+	const struct guard_op *op = op_of(f);
+	bool granted = withdrawn && f->waiter && waiter_place(f->waiter);
+
+	if (!waiter_may_be_held_back(f->waiters))
+		release(f, s, GUARD_OP_FAILED);
+	else if (op->acquired || op->kind != GUARD_OP_SCRIPT || op->n > 1 || granted)
+		guard_op_release(op, GUARD_OP_FAILED, true);
+}
+
+/* The operation has ended. Its effects on other commands are in force before the client gets
+ * `answer`; empty: the answer was sent, or is on its way to the client. */
+static void complete(const struct op_facts *f, struct op_action *a, struct slice answer,
+                     enum guard_op_result result)
+{
+	guard_op_complete(op_of(f), result);
+	a->act = OP_DONE;
+	a->answer = answer;
+}
+
+/* Redis has done nothing. */
+static struct op_action end_in_vain(const struct op_facts *f, struct slice answer)
+{
+	struct op_action a = { .act = OP_DONE };
+
+	release(f, &a.send, GUARD_OP_FAILED);
+	complete(f, &a, answer, GUARD_OP_FAILED);
+	return a;
+}
+
+struct op_action guard_steps_give_up(const struct op_facts *f)
+{
+	struct op_action a = { .act = OP_DONE };
+
+	guard_op_complete(op_of(f), GUARD_OP_FAILED);
+	/* Redis drops the queued commands of the application's transaction. */
+	if (op_of(f)->block_open)
+		send_word(&a.send, "DISCARD");
+	return a;
+}
+
+/* Nothing was carried out: `answer` is EXEC's, or the command's. */
+static struct op_action abort_transaction(const struct op_facts *f, struct slice answer)
+{
+	struct op_action a = { .act = OP_DONE };
+
+	send_word(&a.send, "UNWATCH");
+	release(f, &a.send, GUARD_OP_FAILED);
+	complete(f, &a, answer, GUARD_OP_FAILED);
+	return a;
+}
+
+/* Redis has answered. `answer` lies in `captured`, or there is none of the latter. */
+static struct op_action end_transaction(const struct op_facts *f, struct slice answer,
+                                        enum guard_op_result result,
+                                        const struct resp_reply *reply, struct slice captured)
+{
+	struct op_action a = { .act = OP_DONE };
+
+	(void)guard_op_step(op_of(f), GUARD_EVENT_REPLY);
+	release(f, &a.send, result);
+	complete(f, &a, answer, result);
+	if (f->request->kind != PENDING_EXEC)
+		return a;
+	a.act = OP_END;
+	a.reply = *reply;
+	a.captured = captured;
+	a.carried_out = result != GUARD_OP_FAILED;
+	return a;
+}
+
+/* --- a command that one script carries out -------------------------------------------------- */
+
+static struct op_action script_line(const struct op_facts *f, struct slice line)
+{
+	struct guard_op *op = op_of(f);
+
+	switch (guard_op_event_of(line)) {
+	case GUARD_EVENT_QUEUED:
+		return wait_in_line(f, line);
+	case GUARD_EVENT_GRANTED:
+		guard_op_granted(op, line);
+		if (guard_op_step(op, GUARD_EVENT_GRANTED) != GUARD_STEP_SEND_COMMAND)
+			break;
+		return guard_op_awaits_replicas(op) ? ask_about_guards(f) : send_command(f);
+	case GUARD_EVENT_NOSCRIPT:
+		return (struct op_action){ .act = OP_AGAIN };
+	default:
+		if (line.p[0] == '-')
+			guard_op_refused(op, line);
+		break;
+	}
+	return (struct op_action){ .act = OP_PASS };
+}
+
+/* The guard was not free: releases what was acquired, discards the command's reply, and sends
+ * the script. */
+static struct op_action fall_back_to_script(const struct op_facts *f)
+{
+	struct guard_op *op = op_of(f);
+	struct op_action a = { .act = OP_AGAIN, .drops_head = true };
+
+	if (op->acquired)
+		release(f, &a.send, GUARD_OP_FAILED);
+	op->acquired = false;
+	return a;
+}
+
+static struct op_action script_reply(const struct op_facts *f, const struct resp_reply *reply)
+{
+	struct guard_op *op = op_of(f);
+	struct op_action a = { .act = OP_AWAIT };
+
+	if (op->phase == GUARD_OP_TRY && op->due)
+		return guard_op_tried(op, reply) ? a : fall_back_to_script(f);
+	/* (GUARD_OP_NEW: the client is not logged in, and was refused before the first step.)
+	 */
+	if (op->phase != GUARD_OP_NEW)
+		(void)guard_op_step(op, GUARD_EVENT_REPLY);
+	if (resp_reply_is_error(reply))
+		return end_in_vain(f, SLICE_NONE);
+	complete(f, &a, SLICE_NONE, GUARD_OP_CARRIED_OUT);
+	return a;
+}
+
+/* --- transactions ------------------------------------------------------------------------- */
+
+bool guard_steps_forward(const struct guard_op *op)
+{
+	return op->kind == GUARD_OP_WATCH_EXEC && op->phase == GUARD_OP_EXECUTE;
+}
+
+static struct op_action refuse_all(const struct op_facts *f, enum guard_op_event event,
+                                   struct slice line)
+{
+	static const struct slice execabort = SLICE_LIT(
+		"-EXECABORT Transaction discarded because of previous errors.\r\n");
+	struct guard_op *op = op_of(f);
+	struct slice error = buf_slice(&op->error);
+
+	if (event == GUARD_EVENT_REFUSED)
+		guard_op_refused(op, line);
+	if (op->aborted)
+		return abort_transaction(f, execabort);
+	return abort_transaction(f, error.n ? error : line);
+}
+
+static struct op_action transaction_line(const struct op_facts *f, struct slice line)
+{
+	struct guard_op *op = op_of(f);
+	enum guard_op_event event = buf_len(&op->error) ? GUARD_EVENT_REFUSED
+	                                                : guard_op_event_of(line);
+	struct op_action a;
+
+	if (event == GUARD_EVENT_QUEUED && op->kind != GUARD_OP_WATCH_MULTI) {
+		a = wait_in_line(f, line);
+		send_word(&a.send, "UNWATCH");
+		return a;
+	}
+	if (event == GUARD_EVENT_GRANTED)
+		guard_op_granted(op, line);
+	switch (guard_op_step(op, event)) {
+	case GUARD_STEP_SEND_NEXT:
+		if (event == GUARD_EVENT_GRANTED && guard_op_awaits_replicas(op))
+			return ask_about_guards(f);
+		return (struct op_action){ .act = OP_NEXT,
+			                   .eval = event == GUARD_EVENT_NOSCRIPT };
+	case GUARD_STEP_SEND_EXEC:
+		return send_exec(f);
+	case GUARD_STEP_BEGIN_MULTI:
+		return (struct op_action){ .act = OP_BEGIN_MULTI,
+			                   .guards = event == GUARD_EVENT_GRANTED
+			                                     ? TRANSACTION_GUARDS_WATCHED
+			                                     : TRANSACTION_GUARDS_LOST };
+	case GUARD_STEP_ABORT:
+		return refuse_all(f, event, line);
+	default:
+		return (struct op_action){ .act = OP_CLOSE };
+	}
+}
+
+/* The transaction around one command is unwrapped. */
+static struct op_action end_single(const struct op_facts *f, const struct resp_reply *reply,
+                                   struct slice captured)
+{
+	static const struct slice header = { "*1\r\n", 4 };
+	struct slice error = buf_slice(&op_of(f)->error);
+	struct slice answer = captured;
+	bool failed = resp_reply_is_error(reply);
+
+	if (failed && error.n)
+		answer = captured = error;
+	else if (!failed && slice_starts(captured, header))
+		answer = slice_of(captured.p + header.n, captured.n - header.n);
+	failed |= answer.n && (*answer.p == '-' || *answer.p == '!');
+	return end_transaction(f, answer, failed ? GUARD_OP_FAILED : GUARD_OP_CARRIED_OUT,
+	                       reply, captured);
+}
+
+static enum guard_op_result result_of(const struct resp_reply *reply, struct slice captured)
+{
+	struct slice elements = reply_elements(captured);
+	struct resp_reply each;
+
+	if (resp_reply_is_error(reply) || reply->nil)
+		return GUARD_OP_FAILED;
+	while (reply_next(&elements, &each))
+		if (resp_reply_is_error(&each))
+			return GUARD_OP_PARTLY;
+	return captured.n ? GUARD_OP_CARRIED_OUT : GUARD_OP_PARTLY;
+}
+
+/* A guard changed since it was checked: nothing was carried out. */
+static struct op_action try_again(const struct op_facts *f)
+{
+	struct guard_op *op = op_of(f);
+	struct buf locked = BUF_INIT;
+	struct op_action a;
+
+	if (guard_op_step(op, GUARD_EVENT_CHANGED) == GUARD_STEP_SEND_NEXT)
+		return (struct op_action){ .act = OP_NEXT };
+	rewrite_guard_locked_error(&locked, read_set_entry_key(op->keys[0].entry));
+	a = end_in_vain(f, buf_slice(&locked));
+	a.own = locked;
+	return a;
+}
+
+static struct op_action end_execution(const struct op_facts *f, const struct resp_reply *reply,
+                                      struct slice captured)
+{
+	struct guard_op *op = op_of(f);
+
+	/* The application's own WATCH: EXEC's nil shows that nothing was read. */
+	op->answered |= op->kind == GUARD_OP_WATCH_EXEC && reply->nil;
+	if (guard_steps_forward(op))
+		return end_transaction(f, SLICE_NONE, result_of(reply, captured), reply,
+		                       captured);
+	if (reply->nil && op->kind != GUARD_OP_WATCH_EXEC)
+		return try_again(f);
+	if (op->kind == GUARD_OP_SINGLE)
+		return end_single(f, reply, captured);
+	return end_transaction(f, captured, result_of(reply, captured), reply, captured);
+}
+
+static struct op_action transaction_reply(const struct op_facts *f, const struct op_event *e)
+{
+	struct guard_op *op = op_of(f);
+	struct op_action a = { .act = OP_AWAIT };
+
+	if (op->due) {
+		op->due--;
+		if (resp_reply_is_error(e->reply) && buf_len(&op->error) == 0)
+			buf_append(&op->error, e->captured);
+		return a;
+	}
+	if (op->phase != GUARD_OP_EXECUTE) {
+		/* A check is answered by a line. */
+		a.act = OP_CLOSE;
+		return a;
+	}
+	if (e->captured.n || guard_steps_forward(op) || e->reply->nil)
+		return end_execution(f, e->reply, e->captured);
+	/* The reply was longer than LINK_CAPTURE_MAX: it is lost. */
+	release(f, &a.send, GUARD_OP_PARTLY);
+	complete(f, &a, SLICE_NONE, GUARD_OP_PARTLY);
+	a.act = OP_LOST;
+	return a;
+}
+
+/* --- events ------------------------------------------------------------------------------- */
+
+static struct op_action acked(const struct op_facts *f, bool enough)
+{
+	bool is_script = op_of(f)->kind == GUARD_OP_SCRIPT;
+
+	/* The client may have lost its link since. */
+	if (enough && !f->link_is_usable)
+		return (struct op_action){ .act = OP_AGAIN };
+	if (enough)
+		return is_script ? send_command(f) : (struct op_action){ .act = OP_NEXT };
+	(void)guard_op_step(op_of(f), GUARD_EVENT_UNACKED);
+	return end_in_vain(f, SLICE_LIT(OP_NOREPLICAS));
+}
+
+/* The script may be withdrawn, but no release: what the client does next relies on that. */
+bool guard_steps_may_be_withdrawn(const struct guard_op *op)
+{
+	return op->phase == GUARD_OP_SCRIPTED;
+}
+
+/* Ends a wait that did not get the guard; `answer` says why. */
+static struct op_action end_wait_in_vain(const struct op_facts *f, struct slice answer)
+{
+	struct guard_op *op = op_of(f);
+	bool withdrawn = guard_steps_may_be_withdrawn(op);
+	struct op_action a = { .act = OP_DONE };
+
+	(void)guard_op_step(op, GUARD_EVENT_TIMED_OUT);
+	release_in_vain(f, &a.send, withdrawn);
+	complete(f, &a, answer, GUARD_OP_FAILED);
+	return a;
+}
+
+static struct op_action timed_out(const struct op_facts *f)
+{
+	struct buf locked = BUF_INIT;
+	struct op_action a;
+
+	if (f->outage.n)
+		return end_wait_in_vain(f, f->outage);
+	rewrite_guard_locked_error(&locked, guard_op_queued_key(op_of(f)));
+	a = end_wait_in_vain(f, buf_slice(&locked));
+	a.own = locked;
+	return a;
+}
+
+struct op_action guard_steps_step(const struct op_facts *f, const struct op_event *e)
+{
+	const struct guard_op *op = op_of(f);
+	bool is_script = op->kind == GUARD_OP_SCRIPT;
+
+	switch (e->kind) {
+	case OP_LINE:
+		return is_script ? script_line(f, e->line) : transaction_line(f, e->line);
+	case OP_REPLY:
+		return is_script || op->phase == GUARD_OP_NEW ? script_reply(f, e->reply)
+		                                              : transaction_reply(f, e);
+	case OP_GRANTED:
+		return (struct op_action){ .act = OP_AGAIN };
+	case OP_ACKED:
+		return acked(f, e->enough);
+	case OP_TIMED_OUT:
+		return timed_out(f);
+	case OP_DEADLOCK:
+		break;
+	}
+	return end_wait_in_vain(f, e->line);
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * lock_op: which action follows from an answer to a call on a lock.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "client/op.h"
+#include "tests/unit/fake_jobs.h"
+#include "tests/unit/hold_fixture.h"
+
+static const struct rule rule_with_replicas = { .owner = OWNER_CONNECTION,
+	                                        .lease_ms = 30000,
+	                                        .replicas_ack = 2,
+	                                        .replicas_ack_timeout_ms = 500 };
+
+static struct op_action step(struct pending_request *r, const struct op_event *e)
+{
+	struct op_facts f = { .request = r, .db = 3 };
+
+	return lock_op_step(&f, e);
+}
+
+static struct op_action on_line_of(struct pending_request *r, const char *line)
+{
+	return step(r, &(struct op_event){ .kind = OP_LINE, .line = slice_str(line) });
+}
+
+static void assert_answer(const struct op_action *a, const char *expected)
+{
+	struct slice got = op_answer(a);
+
+	assert_int_equal(got.n, strlen(expected));
+	assert_memory_equal(got.p, expected, got.n);
+}
+
+static void a_reply_ends_the_request_and_an_error_is_passed(void **state)
+{
+	struct pending_request *r = sent_take(*state, &rule_by_connection, "worker-1");
+	struct resp_reply reply = { .type = '+' };
+
+	assert_int_equal(on_line_of(r, "-LOCKED lock is held by another owner\r\n").act,
+	                 OP_PASS);
+	assert_int_equal(step(r, &(struct op_event){ .kind = OP_REPLY, .reply = &reply }).act,
+	                 OP_END);
+}
+
+static void a_call_is_sent_again_with_the_text_of_a_script_that_redis_lacks(void **state)
+{
+	struct pending_request *r = sent_take(*state, &rule_by_connection, "worker-1");
+	struct op_action a = on_line_of(r, "-NOSCRIPT No matching script.\r\n");
+
+	assert_int_equal(a.act, OP_AGAIN);
+	assert_true(a.eval);
+	/* It had the text: the client gets the error. */
+	r->by_eval = true;
+	assert_int_equal(on_line_of(r, "-NOSCRIPT No matching script.\r\n").act, OP_PASS);
+}
+
+static void a_short_call_is_sent_again_in_full_if_the_lock_is_busy(void **state)
+{
+	struct pending_request *r = sent_take(*state, &rule_by_connection, "worker-1");
+
+	assert_int_equal(on_line_of(r, "+BUSY\r\n").act, OP_PASS);
+	r->is_short = true;
+	assert_int_equal(on_line_of(r, "+BUSY\r\n").act, OP_AGAIN);
+	assert_false(on_line_of(r, "+BUSY\r\n").eval);
+}
+
+static void success_is_passed_while_the_lease_is_good_and_confirmed_when_it_is_not(void **state)
+{
+	struct pending_request *r = sent_take(*state, &rule_by_connection, "worker-1");
+	struct op_action a;
+	struct resp_reply reply;
+
+	assert_int_equal(on_line_of(r, "+OK\r\n").act, OP_PASS);
+	pending_lock_since(r->pending_lock, HOLD_NOW - 25);
+	a = on_line_of(r, "+OK\r\n");
+	assert_int_equal(a.act, OP_CONFIRM);
+	assert_int_equal(a.lease_ms, 30000);
+	assert_true(slice_eq(a.lock.id.key, SLICE_LIT("lock")));
+	assert_true(slice_eq(pending_lock_kept(r->pending_lock, &reply), SLICE_LIT("+OK\r\n")));
+	/* No lease depends on an answer without success. */
+	assert_int_equal(on_line_of(r, "$-1\r\n").act, OP_PASS);
+}
+
+static void replicas_are_asked_before_success_is_told(void **state)
+{
+	struct pending_request *r = sent_take(*state, &rule_with_replicas, "worker-1");
+	struct op_action a = on_line_of(r, "+OK\r\n");
+
+	assert_int_equal(a.act, OP_ASK_REPLICAS);
+	assert_int_equal(a.terms.replicas, 2);
+	assert_int_equal(a.terms.timeout_ms, 500);
+	assert_int_equal(a.terms.db, 3);
+	assert_true(a.terms.releases);
+	a = step(r, &(struct op_event){ .kind = OP_ACKED, .enough = true });
+	assert_int_equal(a.act, OP_ANSWER);
+	assert_int_equal(a.reply.type, '+');
+	assert_answer(&a, "+OK\r\n");
+}
+
+static void too_few_replicas_are_an_error(void **state)
+{
+	struct pending_request *r = sent_take(*state, &rule_with_replicas, "worker-1");
+	struct op_action a = step(r, &(struct op_event){ .kind = OP_ACKED });
+
+	assert_int_equal(a.act, OP_DONE);
+	assert_answer(&a, OP_NOREPLICAS);
+}
+
+static void a_refused_delete_is_answered_by_the_number_of_keys_that_are_gone(void **state)
+{
+	struct hold_fixture *f = *state;
+	struct pending_request *taken = sent_take(f, &rule_by_connection, "worker-1");
+	struct lock_call drops = { .effect = LOCK_EFFECT_DROPS, .key = SLICE_LIT("lock") };
+	struct pending_request *r = sent_call(f, &rule_by_connection, &drops);
+	struct op_action a = on_line_of(r, "+REFUSED 4 1 -\r\n");
+
+	(void)taken;
+	assert_int_equal(a.act, OP_ANSWER);
+	assert_int_equal(a.reply.integer, 4);
+	assert_answer(&a, ":4\r\n");
+	assert_int_equal(on_line_of(r, "+REFUSED\r\n").act, OP_PASS);
+	assert_int_equal(on_line_of(r, "+REFUSED x\r\n").act, OP_CLOSE);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, hold_set_up, hold_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_reply_ends_the_request_and_an_error_is_passed),
+		TEST(a_call_is_sent_again_with_the_text_of_a_script_that_redis_lacks),
+		TEST(a_short_call_is_sent_again_in_full_if_the_lock_is_busy),
+		TEST(success_is_passed_while_the_lease_is_good_and_confirmed_when_it_is_not),
+		TEST(replicas_are_asked_before_success_is_told),
+		TEST(too_few_replicas_are_an_error),
+		TEST(a_refused_delete_is_answered_by_the_number_of_keys_that_are_gone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
