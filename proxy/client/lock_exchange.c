@@ -309,6 +309,7 @@ void lock_exchange_on_reply(struct client *c, const struct resp_reply *reply)
 static void refuse_current(struct client *c, struct slice answer)
 {
 	lock_exchange_undo_parts(c);
+	client_end_wait(c);
 	stream_send(&c->stream, answer);
 	session_complete(&c->session, c->current);
 	client_end_current(c);

@@ -175,7 +175,7 @@ enum expiry_move {
 /* The bytes of the keys, the token and the ticket follow the keys. Most fit in
  * PENDING_LOCK_SIZE bytes together. The small fields are at the end, so that there are no gaps.
  */
-#define PENDING_LOCK_SIZE (sizeof(struct pending_lock) + sizeof(struct slice) + 120)
+#define PENDING_LOCK_SIZE (sizeof(struct pending_lock) + sizeof(struct slice) + 104)
 struct pending_lock {
 	struct holds *holds;
 	struct section_stats *stats; /* NULL: it counts nowhere */

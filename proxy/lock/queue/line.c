@@ -143,7 +143,7 @@ void line_enqueue(struct line *l, struct waiter *w)
 	list_append(at->next, &w->node);
 	w->line = l;
 	l->all->nwaiting++;
-	l->all->nbytes += waiter_size(w);
+	l->all->nbytes += sizeof(*w);
 	stats_change(w->stats, STAT_WAITERS, true);
 	count_on_board(l, true);
 }
@@ -157,7 +157,7 @@ void line_remove(struct waiter *w)
 	if (!l)
 		return;
 	l->all->nwaiting--;
-	l->all->nbytes -= waiter_size(w);
+	l->all->nbytes -= sizeof(*w);
 	stats_change(w->stats, STAT_WAITERS, false);
 	count_on_board(l, false);
 	if (list_empty(&l->members))

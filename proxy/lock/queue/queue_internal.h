@@ -98,19 +98,19 @@ struct waiter {
 		*at; /* where its lock is; NULL: no matter, but never while it is unconfirmed */
 	struct map_node by_ticket;
 	struct timer timer; /* the deadline; while it leaves, the grace */
+	struct slice token; /* of the latest try that was in a line; its owner's memory */
 	double began, deadline, sent_at; /* by the timers' clock */
 	int64_t place; /* 0: none */
 	int64_t redis_ms; /* Redis' time when it was queued, at sent_at or later */
 	int64_t lease_ms; /* 0: the application named its end */
 	struct grant *early; /* of WAITER_GRANTED_EARLY; else NULL */
-	char *wanted; /* the token, then the value; NULL: it was in no line yet */
-	uint32_t token_len, value_len;
 	unsigned nsent; /* its tries. (All tries of an MLOCK have one ticket.) */
 	char ticket[TICKET_MAX];
 	uint8_t nlate; /* grants after its deadline whose lease ended before hasp could report
 	                  them */
 	enum waiter_state state : 8; /* written by waiter_set_state() */
 	enum lock_kind kind : 8;
+	bool stores_token; /* lock_try.value of its tries is the token; else empty */
 	/* The waiter may have lost its place in Redis' queue: hasp asks for the place, and
 	 * sends no newcomers until it is known. Not a state, because it may outlast the states:
 	 * the waiter may be granted, lost or sent again. Written by waiter_set_unconfirmed().
@@ -120,12 +120,6 @@ struct waiter {
 	 * not be reached: the try fails, too, or reaches the server that has taken over. */
 	bool unheard;
 };
-
-/* In bytes. */
-static inline size_t waiter_size(const struct waiter *w)
-{
-	return sizeof(*w) + w->token_len + w->value_len;
-}
 
 enum line_probing {
 	LINE_UNPROBED, /* no answer is due */

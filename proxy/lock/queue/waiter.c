@@ -107,10 +107,8 @@ struct waiter *waiter_find(struct waiters *all, struct slice ticket)
 struct lock_try waiter_try(const struct waiter *w)
 {
 	return (struct lock_try){
-		.id = { .kind = w->kind,
-		        .key = line_key(w->line),
-		        .token = slice_of(w->wanted, w->token_len) },
-		.value = slice_of(w->wanted + w->token_len, w->value_len),
+		.id = { .kind = w->kind, .key = line_key(w->line), .token = w->token },
+		.value = w->stores_token ? w->token : SLICE_NONE,
 		.ticket = slice_str(w->ticket),
 		.place = w->place,
 	};
@@ -429,7 +427,7 @@ double waiter_waited(const struct waiter *w)
 
 size_t waiter_nbytes(const struct waiter *w)
 {
-	return waiter_size(w);
+	return sizeof(*w);
 }
 
 int64_t waiter_place(const struct waiter *w)
@@ -476,17 +474,6 @@ static int read_queued(struct waiter *w, struct slice line, int64_t *held_ms)
 	return 0;
 }
 
-static void keep_wanted(struct waiter *w, struct slice token, struct slice value)
-{
-	w->token_len = (uint32_t)token.n;
-	w->value_len = (uint32_t)value.n;
-	w->wanted = xrealloc(w->wanted, token.n + value.n + 1);
-	if (token.n)
-		memcpy(w->wanted, token.p, token.n);
-	if (value.n)
-		memcpy(w->wanted + token.n, value.p, value.n);
-}
-
 /* Puts it into its line, with all that asking Redis about it needs. */
 static struct line *enqueue_waiter(struct waiter *w, int db, const struct lock_try *t,
                                    int64_t lease_ms)
@@ -495,7 +482,8 @@ static struct line *enqueue_waiter(struct waiter *w, int db, const struct lock_t
 
 	w->lease_ms = lease_ms;
 	w->kind = t->id.kind;
-	keep_wanted(w, t->id.token, t->value);
+	w->token = t->id.token;
+	w->stores_token = t->value.n > 0;
 	waiter_set_unconfirmed(w, false);
 	waiter_set_at(w, l->at);
 	line_enqueue(l, w);
@@ -572,6 +560,5 @@ void waiter_end(struct waiter *w)
 	forget_ticket(w);
 	timer_stop(w->all->timers, &w->timer);
 	free(w->early);
-	free(w->wanted);
 	free(w);
 }

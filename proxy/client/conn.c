@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "client/conn.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/quote.h"
+#include "net/address.h"
+#include "watch/shared_tracker.h"
+
+/* How long a client that connected just before hasp drains may take to its first request. */
+#define DRAIN_NEW_CLIENT_SECONDS 5.0
+
+/* --- state ------------------------------------------------------------------------------ */
+
+#define TO(state) (1u << CLIENT_##state)
+#define ENDS (TO(FINISHING) | TO(DEAD))
+static const unsigned allowed[CLIENT_STATES] = {
+	[CLIENT_OPEN] = TO(OPEN) | TO(STREAMING) | TO(TUNNEL) | TO(REFUSED) | TO(PARKED_REPLY) |
+	                TO(PARKED_DEFERRED) | TO(PARKED_LINK) | TO(PARKED_SPACE) |
+	                TO(PARKED_COMMAND) | TO(PARKED_QUEUE) | ENDS,
+	[CLIENT_STREAMING] = TO(OPEN) | TO(REFUSED) | ENDS,
+	[CLIENT_TUNNEL] = ENDS,
+	[CLIENT_REFUSED] = ENDS,
+	[CLIENT_PARKED_REPLY] = TO(OPEN) | TO(PARKED_REPLY) | TO(PARKED_QUEUE) |
+	                        TO(PARKED_LINK) | TO(PARKED_TURN) | TO(PARKED_ACK) |
+	                        TO(PARKED_ROUND) | ENDS,
+	[CLIENT_PARKED_DEFERRED] = TO(OPEN) | ENDS,
+	[CLIENT_PARKED_LINK] = TO(OPEN) | TO(PARKED_REPLY) | TO(PARKED_LINK) |
+	                       TO(PARKED_QUEUE) | ENDS,
+	[CLIENT_PARKED_SPACE] = TO(OPEN) | ENDS,
+	[CLIENT_PARKED_COMMAND] = TO(OPEN) | ENDS,
+	[CLIENT_PARKED_QUEUE] = TO(OPEN) | TO(PARKED_REPLY) | TO(PARKED_LINK) |
+	                        TO(PARKED_QUEUE) | ENDS,
+	[CLIENT_PARKED_TURN] = TO(OPEN) | TO(PARKED_REPLY) | TO(PARKED_LINK) |
+	                       TO(PARKED_QUEUE) | ENDS,
+	[CLIENT_PARKED_ACK] = TO(PARKED_REPLY) | ENDS,
+	[CLIENT_PARKED_ROUND] = TO(OPEN) | ENDS,
+	[CLIENT_FINISHING] = TO(DEAD),
+	[CLIENT_DEAD] = 0,
+};
+
+bool client_may_become(enum client_state from, enum client_state to)
+{
+	return allowed[from] & (1u << to);
+}
+
+void client_set_state(struct client *c, enum client_state state)
+{
+	HASP_ASSERT(client_may_become(c->state, state));
+	c->state = state;
+	if (state == CLIENT_PARKED_COMMAND)
+		list_append(&c->env->learning, &c->learning);
+	else if (!list_empty(&c->learning))
+		list_remove(&c->learning);
+	if (c->deadlock) {
+		deadlock_watch_end(c->deadlock);
+		c->deadlock = NULL;
+	}
+}
+
+void client_park(struct client *c, enum client_state why)
+{
+	client_set_state(c, why);
+	HASP_ASSERT(client_is_parked(c));
+	c->user.await_idle = why == CLIENT_PARKED_LINK || c->env->phase != CLIENTS_SERVED;
+}
+
+void client_unpark(struct client *c)
+{
+	client_set_state(c, CLIENT_OPEN);
+	c->env->on_unparked(c);
+}
+
+void client_end_wait(struct client *c)
+{
+	if (c->waiter)
+		waiter_end(c->waiter);
+	c->waiter = NULL;
+}
+
+bool client_is_decided(const struct client *c)
+{
+	return c->decided_in == c->env->policy.generation;
+}
+
+void client_decide_again(struct client *c)
+{
+	session_withdraw(&c->session, c->current);
+	pending_free(c->current);
+	c->current = NULL;
+	c->scanned = 0;
+	c->scan = (struct request_scan){ 0 };
+	client_unpark(c);
+}
+
+void client_end_current(struct client *c)
+{
+	c->current = NULL;
+	client_end_wait(c);
+	buf_consume(&c->in, c->scanned);
+	c->scanned = 0;
+	client_unpark(c);
+}
+
+void client_print_peer(const struct client *c, char *out, size_t n)
+{
+	struct sockaddr_storage peer = { 0 };
+	socklen_t len = sizeof(peer);
+
+	if (c->behind)
+		address_print((const struct sockaddr *)c->behind, sizeof(*c->behind), out, n);
+	else if (getpeername(stream_fd(&c->stream), (struct sockaddr *)&peer, &len) == 0)
+		address_print((const struct sockaddr *)&peer, len, out, n);
+	else
+		snprintf(out, n, "gone");
+}
+
+/* --- reading ---------------------------------------------------------------------------- */
+
+void client_set_active(struct client *c)
+{
+	c->active_at = c->env->policy.now;
+	list_remove(&c->node);
+	list_append(&c->env->clients, &c->node);
+}
+
+void client_steer_reading(struct client *c)
+{
+	if (client_is_dead(c))
+		return;
+	if (c->eof || client_is_behind(c))
+		stream_pause(&c->stream);
+	else
+		stream_resume(&c->stream);
+	/* From now on hasp does not see whether the client sends. */
+	if (c->stream.paused && client_may_pause_link(c))
+		client_steer_link(c);
+}
+
+/* True if the client may have bytes to send that hasp has not read. */
+static bool may_be_writing(const struct client *c)
+{
+	return !c->eof && (c->stream.paused || stream_has_input(&c->stream));
+}
+
+void client_steer_link(struct client *c)
+{
+	if (stream_pending(&c->stream) >= STREAM_HIGH_WATER && !may_be_writing(c))
+		link_pause(c->user.link);
+	else
+		link_resume(c->user.link);
+}
+
+/* --- memory ----------------------------------------------------------------------------- */
+
+/* A client that reads less at a time counts as one that does not read. */
+#define READ_BYTES ((size_t)64 * 1024)
+
+void client_note_reading(struct client *c)
+{
+	if (stream_pending(&c->stream) && c->stream.taken - c->read_till < READ_BYTES)
+		return;
+	c->read_till = c->stream.taken;
+	c->read_at = c->env->policy.now;
+}
+
+void client_count_memory(struct client *c)
+{
+	size_t nbytes = client_nbytes(c) + link_user_nbytes(&c->user);
+
+	if (c->share.nbytes == 0)
+		c->read_at = c->env->policy.now;
+	client_note_reading(c);
+
+	if (c->waiter)
+		nbytes += waiter_nbytes(c->waiter);
+	if (c->asked)
+		nbytes += c->asked->nbytes;
+	account_set(&c->env->account, &c->share, nbytes);
+}
+
+/* --- the end ---------------------------------------------------------------------------- */
+
+void client_leave_link(struct client *c)
+{
+	struct link *l = c->user.link;
+
+	pool_waiter_end(&c->pool_waiter);
+	link_leave(&c->user);
+	c->uncounted |= l != NULL;
+	if (l && !c->shared)
+		link_close(l);
+}
+
+/* True if hasp ends while the client is in the middle of its work: then its locks must not be
+ * released. */
+static bool is_cut_off(const struct client *c)
+{
+	return c->env->phase == CLIENTS_CUT_OFF;
+}
+
+/* Releases what the request has acquired, if Redis carried it out. */
+static void undo(void *arg, struct pending_request *r, int db)
+{
+	struct client *c = arg;
+
+	pending_lock_undo(r->pending_lock, db);
+	r->pending_lock = NULL;
+	if (r->guard_op)
+		guard_op_undo(r->guard_op, is_cut_off(c));
+}
+
+/* Releases what the client holds or is about to acquire, and ends its wait. */
+static void give_up_locks(struct client *c)
+{
+	/* A waiter leaves the line (its request has the token for that); what was sent and not
+	 * answered is undone. */
+	client_end_wait(c);
+	if (c->current && (c->state == CLIENT_PARKED_TURN || list_empty(&c->current->node)) &&
+	    parts_has(c->current->pending_lock))
+		pending_lock_undo_now(c->current->pending_lock, c->session.db);
+	if (c->state != CLIENT_PARKED_TURN)
+		session_each_awaited(&c->session, undo, c);
+	replica_ask_cancel(c->ask);
+	c->ask = NULL;
+	if (c->asked)
+		c->asked->client = NULL;
+	c->asked = NULL;
+	hold_owner_end(&c->holds, !is_cut_off(c));
+	if (c->quorum)
+		quorum_owner_end(c->quorum, !is_cut_off(c));
+	free(c->quorum);
+	c->quorum = NULL;
+	read_set_end(&c->read_set, clock_now(), is_cut_off(c));
+	shared_tracker_forget(c->env->policy.tracker, c->watched);
+	c->watched = NULL;
+	/* A request that was not sent is in no list: free it here. */
+	if (c->current && list_empty(&c->current->node))
+		pending_free(c->current);
+	c->current = NULL;
+}
+
+void client_close(struct client *c, const char *reason)
+{
+	if (client_is_dead(c))
+		return;
+	log_debug("client_closed fd=%d reason=%s", stream_fd(&c->stream), QUOTE_STR(reason));
+	/* A client that is finishing has given up everything already. */
+	if (c->state != CLIENT_FINISHING) {
+		client_leave_link(c);
+		give_up_locks(c);
+	}
+	client_set_state(c, CLIENT_DEAD);
+	account_set(&c->env->account, &c->share, 0);
+	stream_close(&c->stream);
+	buf_release(&c->in);
+	list_remove(&c->node);
+	list_append(&c->env->dead, &c->node);
+}
+
+bool client_is_listener(const struct client *c)
+{
+	return c->session.opaque || c->state == CLIENT_TUNNEL ||
+	       session_is_subscribed(&c->session);
+}
+
+bool client_waits_for_answer(const struct client *c)
+{
+	return client_is_parked(c) || c->user.inflight > (c->state == CLIENT_STREAMING) ||
+	       client_has_unsent(c) || stream_pending(&c->stream);
+}
+
+bool client_is_amid(const struct client *c)
+{
+	return session_in_transaction(&c->session) ||
+	       (c->waiter && c->current && c->current->guard_op) ||
+	       read_set_has_any(&c->read_set, clock_now());
+}
+
+/* True if the application counts on the state of this connection. */
+static bool is_at_work(const struct client *c)
+{
+	return client_is_amid(c) || (c->quorum && c->quorum->n) ||
+	       hold_owner_has_any(&c->holds, clock_now());
+}
+
+/* Nothing that it sent, or that is sent to it, is under way. */
+static bool is_quiet(const struct client *c)
+{
+	return c->state == CLIENT_OPEN && buf_len(&c->in) == 0 && !client_waits_for_answer(c) &&
+	       !stream_has_input(&c->stream);
+}
+
+/* True if the client has just connected and not sent a byte: closing it now would reset its
+ * first request, which is on its way. */
+static bool is_about_to_send(const struct client *c)
+{
+	return c->active_at < c->since &&
+	       c->env->policy.now - c->since < DRAIN_NEW_CLIENT_SECONDS;
+}
+
+void client_drain(struct client *c)
+{
+	HASP_ASSERT(c->env->phase == CLIENTS_DRAINING);
+	if (client_is_ending(c) || client_is_listener(c))
+		return;
+	if (is_quiet(c) && !is_at_work(c) && !is_about_to_send(c))
+		client_close(c, "draining");
+	else
+		c->user.await_idle = true;
+}
+
+/* Reads and drops what the client still sends: closing a socket with unread bytes would reset
+ * it, and the client might never see its last replies. */
+void client_finish(struct client *c, const char *reason)
+{
+	if (c->eof && stream_pending(&c->stream) == 0 && !client_is_ending(c))
+		client_close(c, reason);
+	else
+		client_finish_with(c, SLICE_NONE, reason);
+}
+
+void client_finish_with(struct client *c, struct slice error, const char *reason)
+{
+	if (client_is_ending(c))
+		return;
+	log_debug("client_closing fd=%d reason=%s", stream_fd(&c->stream), QUOTE_STR(reason));
+	client_leave_link(c);
+	give_up_locks(c);
+	if (error.n)
+		stream_send(&c->stream, error);
+	client_set_state(c, CLIENT_FINISHING);
+	buf_release(&c->in);
+	client_count_memory(c);
+	c->active_at = c->env->policy.now;
+	list_remove(&c->node);
+	list_append(&c->env->finishing, &c->node);
+	stream_shutdown(&c->stream);
+	if (!c->eof)
+		stream_resume(&c->stream);
+	else if (stream_pending(&c->stream) == 0)
+		client_close(c, reason);
+}
