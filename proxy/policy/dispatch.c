@@ -5,15 +5,42 @@
 #include "commands/unmet.h"
 #include "config/match.h"
 #include "policy/classifier.h"
-#include "policy/guard.h"
-#include "policy/guard_txn.h"
 #include "policy/lock.h"
-#include "policy/other_db.h"
 #include "policy/own_keys.h"
+#include "policy/policy_internal.h"
 #include "policy/quorum_rule.h"
 #include "policy/quorum_verb.h"
 #include "policy/session_commands.h"
 #include "policy/watched.h"
+
+/* --- writes in another database -------------------------------------------------------- */
+
+static const char ruled[] =
+	"ERR hasp: the command writes a key with a [lock] rule in another database";
+static const char guarded[] = "ERR hasp: the command writes a guarded key in another database";
+
+/* COPY ... DB and MOVE write a key in another database than the connection's. A script checks
+ * the database in which it runs, so such a write to a key with a rule or a guard in force is
+ * refused. Returns the error that answers the command; NULL: it may be run. MOVE of a rule's
+ * lock may: it does nothing where the key is there already, so it takes no lock of another
+ * owner. */
+static const char *other_db_refusal(const struct context *x)
+{
+	const struct command *c = x->what->command;
+	const struct rule *rule;
+	struct slice written;
+
+	/* Redis refuses it as it came. */
+	if (!c || !command_arity_ok(c, x->req->argc) ||
+	    !command_writes_other_db(c, x->req, x->session->db))
+		return NULL;
+	written = x->req->argv[c->facts.writes == WRITES_COPY ? 2 : 1];
+	if (match_enforced_guard(x->env->matcher, written))
+		return guarded;
+	rule = match_rule(x->env->matcher, written);
+	return rule && rule->mode == MODE_ENFORCE && c->facts.writes == WRITES_COPY ? ruled
+	                                                                            : NULL;
+}
 
 static const struct decision pass = { .verdict = DISPATCH_PASS };
 static const struct decision defer = { .verdict = DISPATCH_DEFER };

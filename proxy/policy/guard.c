@@ -1,11 +1,18 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#include "policy/guard.h"
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * guard: decides about commands on guarded keys. The exchange then sends and answers
+ * (client/guard_exchange.h).
+ *
+ *   read  -> optimistic acquire, if no client waits: EXISTS queue, SET guard NX, the command
+ *         -> guard_read.lua
+ *   write -> guard_finish.lua (one key, read by this connection) or guard_write.lua
+ *         -> a transaction of hasp's own (policy/guard_txn.h), where no script can run it
+ */
+#include "policy/policy_internal.h"
 
 #include "config/match.h"
 #include "lock/guard/checked_read.h"
 #include "lock/rewrite/guard.h"
-#include "policy/guard_block.h"
-#include "policy/guard_keys.h"
 
 static const struct decision pass = { .verdict = DISPATCH_PASS };
 

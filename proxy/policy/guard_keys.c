@@ -1,5 +1,9 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#include "policy/guard_keys.h"
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * guard_keys: which keys of a command are guarded, what the command does to each, and the token
+ * of its client. guard.c decides what follows from that.
+ */
+#include "policy/policy_internal.h"
 
 #include <stddef.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #include "commands/args.h"
 #include "commands/key_args.h"
 #include "config/match.h"
-#include "policy/guard_keys.h"
+#include "policy/policy_internal.h"
 #include "watch/sighting.h"
 
 /* EVAL script numkeys key ... arg ... */

@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * guard_keys: which keys of a command are guarded, what the command does to each, and the token
- * of its client. guard.c decides what follows from that.
+ * policy_internal: shared by the files of this folder.
+ *
+ *   dispatch.c    decides how hasp handles a command
+ *   guard.c       commands on guarded keys
+ *   guard_txn.c   writes of guarded keys that no script can run, and transactions
+ *   guard_keys.c  the guarded keys of a command
+ *   policy.c      what changes with the configuration
  */
-#ifndef HASP_POLICY_GUARD_KEYS_H
-#define HASP_POLICY_GUARD_KEYS_H
+#ifndef HASP_POLICY_POLICY_INTERNAL_H
+#define HASP_POLICY_POLICY_INTERNAL_H
 
 #include "base/buf.h"
 #include "base/map.h"
 #include "commands/key_args.h"
 #include "lock/rewrite/guard.h"
 #include "policy/context.h"
+
+/* --- guard_keys.c --- */
 
 /* The most guarded keys of a command that are looked at, the same ones counted each time. */
 #define GUARD_KEYS_MAX ((size_t)2 * READ_SET_MAX)
@@ -54,5 +61,30 @@ void guard_keys_fini(struct guard_keys *k);
 enum guard_use { GUARD_IGNORED, GUARD_READ, GUARD_WRITTEN };
 enum guard_use guard_key_use(const struct context *x, const struct guard *g, size_t i,
                              size_t nargs, bool *releases);
+
+/* --- guard_txn.c --- */
+
+/* Decides about MULTI and EXEC where there are guards. False: nothing is to be done. */
+bool guard_txn_decide(struct context *x, struct decision *d);
+
+/* A command is sent that Redis queues in a transaction: keeps it, and sets d->watches_refusal,
+ * so that the transaction is aborted when Redis refuses to queue it. */
+void guard_txn_keep(struct context *x, struct decision *d);
+
+/* Could the command, of which Redis has not told yet, name a guarded key? */
+bool guard_block_names_guarded(const struct policy_env *env, const struct resp_view *req);
+
+/* --- guard.c --- */
+
+/* Decides about a command that a guard may concern. False: none of its keys is guarded. */
+bool guard_decide(struct context *x, struct decision *d);
+
+/* Does a command that is carried out on these keys need a pinned link? */
+bool guard_needs_pinned(const struct policy_env *env, const struct command_info *what,
+                        const struct resp_view *req);
+
+/* The command is passed as it came. If it reads keys whose guards have strategy = check, the
+ * reply is digested; d->pending, if there is none yet, awaits it. */
+void guard_note_read(struct context *x, struct decision *d);
 
 #endif
