@@ -7,9 +7,14 @@
  *       probe.on_answer(queued | granted | gone | unknown) <-'
  *
  * A question may change something: poll.lua hands a free lock to the first in the queue.
+ *
+ * And a grant: the message that a waiter has the lock, as scripts/includes/offer.lua publishes
+ * it. Because other clients of Redis may publish, too, it counts only with a proof.
  */
 #include "lock/queue/queue_internal.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,4 +87,34 @@ void probe_leave(struct waiters *all, int db, const struct lock_try *t, bool und
 	script_job_run(all->script_jobs, db, script, buf_slice(&out), until,
 	               p ? probe_on_reply : NULL, p);
 	buf_release(&out);
+}
+
+/* --- grants ---------------------------------------------------------------------------- */
+
+bool grant_parse(struct grant *g, struct slice s)
+{
+	int64_t fence = 0;
+
+	if (slice_starts(s, SLICE_LIT("- ")))
+		s = slice_of(s.p + 2, s.n - 2);
+	else if (!cut_number(&s, 1, &fence))
+		return false;
+	if (!cut_number(&s, 0, &g->ms) || s.n != SHA1_HEX)
+		return false;
+	g->fence = fence;
+	memcpy(g->proof, s.p, SHA1_HEX);
+	return true;
+}
+
+bool grant_is_proved(const struct grant *g, struct proofs *proofs, int db, struct slice key,
+                     const char *ticket)
+{
+	char text[TICKET_MAX + 48], fence[24] = "-";
+	size_t n;
+
+	if (g->fence)
+		snprintf(fence, sizeof(fence), "%lld", g->fence);
+	n = (size_t)snprintf(text, sizeof(text), "%s %s %" PRId64, ticket, fence, g->ms);
+	return proofs_cover_grant(proofs, db, key, slice_of(text, n),
+	                          slice_of(g->proof, sizeof(g->proof)));
 }

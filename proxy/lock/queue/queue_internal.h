@@ -3,12 +3,10 @@
  * queue_internal: shared by the files of this folder. Each file needs only those above it:
  *
  *   queue_node.c  the subscriber at a node, and the waiters that need it
- *   grant.c       the message that a waiter has the lock
  *   line.c        the waiters of this worker for one lock, in the order of their places
- *   probe.c       a question to Redis about a lock or a waiter, and its answer, decoded
+ *   probe.c       a question to Redis about a lock or a waiter, and its answer, decoded; grants
  *   waiter.c      one waiter: its state, its own probes, how it leaves
  *   line_probe.c  when a line is probed, and what the answer means for its waiters
- *   recheck.c     the regular check of lines, many in one call
  *   waiters.c     all waiters: the subscription, tickets, tries that cannot be sent yet
  *
  * A lower file calls a higher one only through struct queue_hooks.
@@ -134,7 +132,7 @@ struct line {
 	struct map_node by_key;
 	struct list members; /* by place */
 	/* The next probe; of an empty line, its end. A line that needs only a recheck is in
-	 * waiters.rechecks instead, or in a call of recheck.c. */
+	 * waiters.rechecks instead, or in a call for many. */
 	struct timer timer;
 	struct list recheck;
 	double recheck_at; /* in waiters.rechecks: at this time; in a call: INFINITY */
@@ -227,7 +225,7 @@ void line_listen(struct line *l, bool on);
 void line_forget_channel(struct line *l);
 void line_set_probing(struct line *l, enum line_probing probing);
 bool line_allows(enum line_probing from, enum line_probing to); /* for the tests */
-/* Makes the next probe a regular recheck, with other lines (recheck.c): nothing should happen
+/* Makes the next probe a regular recheck, with other lines: nothing should happen
  * before, or the recheck makes up for a lost answer. */
 void line_probe_later(struct line *l);
 /* Sets the next probe for the time when the lock should be free, in `held_ms` (-1: it is held
@@ -244,14 +242,6 @@ bool line_has_next(const struct line *l);
 /* Keeps the empty line for a while. */
 void line_linger(struct line *l);
 
-/* --- grant.c --- */
-
-/* Reads `<fencing token or -> <ms of Redis' time> <proof>`. False: `s` is no grant. */
-bool grant_parse(struct grant *g, struct slice s);
-/* True if a script of this process published the grant, for this ticket and lock. */
-bool grant_is_proved(const struct grant *g, struct proofs *proofs, int db, struct slice key,
-                     const char *ticket);
-
 /* --- probe.c --- */
 
 struct probe *probe_new(struct waiters *all, const char *ticket,
@@ -265,6 +255,12 @@ void probe_check(struct waiters *all, int db, const struct lock_try *t, int64_t 
  * been granted. hasp retries until `until`. `p`: as in probe_check(). */
 void probe_leave(struct waiters *all, int db, const struct lock_try *t, bool undo, double until,
                  struct probe *p);
+
+/* Reads `<fencing token or -> <ms of Redis' time> <proof>`. False: `s` is no grant. */
+bool grant_parse(struct grant *g, struct slice s);
+/* True if a script of this process published the grant, for this ticket and lock. */
+bool grant_is_proved(const struct grant *g, struct proofs *proofs, int db, struct slice key,
+                     const char *ticket);
 
 /* --- waiter.c --- */
 
@@ -285,12 +281,6 @@ void waiter_check(struct waiter *w);
 /* Handles the answer to `p`. */
 void waiter_probed(struct waiter *w, const struct probe *p, const struct probe_answer *a);
 
-/* --- recheck.c --- */
-
-/* Lines that are due within this time go in one call. */
-#define RECHECK_GATHER_SECONDS 0.1
-void recheck_on_timer(struct timer *t, double now);
-
 /* --- line_probe.c --- */
 
 /* Asks about the lock on behalf of the first in line. */
@@ -303,5 +293,9 @@ void line_move(struct line *l, struct queue_node *at);
 /* Handles a message from a channel of Redisson's clients. */
 void line_probe_channel(struct waiters *all, struct slice channel);
 void line_probe_on_timer(struct timer *t, double now);
+
+/* Lines that are due within this time go in one call. */
+#define RECHECK_GATHER_SECONDS 0.1
+void recheck_on_timer(struct timer *t, double now);
 
 #endif
