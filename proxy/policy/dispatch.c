@@ -9,7 +9,6 @@
 #include "policy/own_keys.h"
 #include "policy/policy_internal.h"
 #include "policy/quorum_rule.h"
-#include "policy/quorum_verb.h"
 #include "policy/session_commands.h"
 #include "policy/watched.h"
 

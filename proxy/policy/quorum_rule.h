@@ -2,7 +2,9 @@
  *
  * quorum_rule: commands on keys whose [lock] rule names a quorum: the key is at its servers,
  * not in [upstream]. Those that take, free, prolong or read a lock are carried out there, as
- * quorum_verb.h has it for verbs; all others that name such a key are refused.
+ * the verbs are; all others that name such a key are refused. Redis gets a PING in place of
+ * such a command, so that the command keeps its place among the client's commands, and a client
+ * that is not logged in is refused. hasp asks the quorum when Redis has answered the PING.
  */
 #ifndef HASP_POLICY_QUORUM_RULE_H
 #define HASP_POLICY_QUORUM_RULE_H
@@ -40,5 +42,12 @@ bool quorum_rule_decide(struct context *x, struct decision *d);
 
 /* Reads the request of a PENDING_QUORUM; false: it does not concern such a key. */
 bool quorum_rule_read(struct context *x, struct quorum_command *q);
+
+/* Decides about a verb, as lock_decide_verb() does, where a quorum has its locks. */
+struct decision quorum_verb_decide(struct context *x);
+
+/* Reads the request of a PENDING_QUORUM; of the call only `key`, `owner`, `leased`, `lease_ms`
+ * and `wait_ms` are used. False: the request is wrong. */
+bool quorum_verb_read(struct context *x, struct lock_call *call);
 
 #endif
