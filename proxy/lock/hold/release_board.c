@@ -1,23 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "lock/hold/release_board.h"
 
-/* FNV-1a */
-#define HASH_BEGIN 14695981039346656037u
-#define HASH_PRIME 1099511628211u
+#include <string.h>
 
-static uint64_t release_hash(uint64_t h, struct slice s)
+/* 2^64 / the golden ratio */
+#define HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15)
+
+static uint64_t mix(uint64_t hash, uint64_t word)
 {
-	for (size_t i = 0; i < s.n; i++)
-		h = (h ^ (unsigned char)s.p[i]) * HASH_PRIME;
+	hash = (hash ^ word) * HASH_FACTOR;
+	return hash ^ hash >> 32;
+}
+
+static uint64_t release_hash(uint64_t hash, struct slice s)
+{
+	uint64_t word;
+
 	/* The length shows where one slice ends and the next begins. */
-	return (h ^ s.n) * HASH_PRIME;
+	hash = mix(hash, s.n);
+	for (; s.n >= sizeof(word); s = slice_of(s.p + sizeof(word), s.n - sizeof(word))) {
+		memcpy(&word, s.p, sizeof(word));
+		hash = mix(hash, word);
+	}
+	for (word = 0; s.n; s.n--)
+		word = word << 8 | (unsigned char)s.p[s.n - 1];
+	return mix(hash, word);
 }
 
 static uint64_t hash_of(int db, struct slice key, struct slice token)
 {
-	uint64_t h = (HASH_BEGIN ^ (uint64_t)db) * HASH_PRIME;
-
-	return release_hash(release_hash(h, key), token);
+	return release_hash(release_hash((uint64_t)db, key), token);
 }
 
 void release_board_note(struct release_board *b, int db, struct slice key, struct slice token,
