@@ -147,7 +147,16 @@ def test_a_file_has_several_includes(sources):
     sources.command("script", "-- include two", "return two(1)")
     assert sources.text("script") == ["local function two(x)", "local function one(x)", "return x", "end",
                                       "return one(x)", "end", "return two(1)"]
+    (sources.directory / "scripts.def").write_text('SCRIPT(SCRIPT, "script")\n')
     assert sources.embed("--list").stdout.split() == ["script", "one", "two"]
+
+
+def test_a_template_has_a_script_for_each_layout(sources):
+    for layout in ("cup", "jug"):
+        sources.include(f"take_{layout}", f"return '{layout}'")
+    sources.command("acquire", "-- include take_LAYOUT", "return take_LAYOUT(1)")
+    assert sources.text("acquire_jug") == ["local function take_jug(x)", "return 'jug'", "end", "return take_jug(1)"]
+    assert "cannot read" in sources.fault("--text", "release_jug")
 
 
 @pytest.mark.parametrize("lines", [
@@ -185,12 +194,16 @@ def test_each_break_in_the_sources_is_some_campaigns():
 
 def test_each_broken_script_compiles(plain):
     """A text that Redis refuses breaks everything, and shows nothing."""
-    from lua_scripts import script_text
+    from lua_scripts import NAMES, script_text
 
     for path in SCRIPTS.glob("*/*.lua"):
         text = path.read_text()
+        if path.parent.name == "includes":
+            names = re.findall(r"^local function (\w+)", text, re.M)
+        else:
+            names = [name for name in NAMES if path.stem in (name, name.rpartition("_")[0])]
         for mark in set(re.findall(r"-- break (\w+): ", text)):
-            for name in re.findall(r"^local function (\w+)", text, re.M) if path.parent.name == "includes" else [path.stem]:
+            for name in names:
                 try:
                     plain.script_load(script_text(name, (mark,)))
                 except redis.ResponseError as error:

@@ -29,7 +29,7 @@ def sha_of(script):
     return sha1(text.rstrip("\n").encode()).hexdigest()
 
 
-SHAS = {sha_of(script): script for script in ("lock_count", "lock_string", "take", "take_wait", "unlock", "del")}
+SHAS = {sha_of(script): script for script in ("acquire_count", "acquire_token", "take", "take_wait", "unlock", "del")}
 
 
 class Calls:
@@ -73,7 +73,7 @@ def test_a_lock_is_taken_and_released_by_short_calls(start_hasp, calls):
         assert one.call("UNLOCK", "k") == ONE
         assert one.call("SETNX", "lock:1", "v") == ONE
         assert one.call("DEL", "lock:1") == ONE
-        assert calls.told() == [("lock_count", 1 + 4 + 3), ("unlock", 1 + 4 + 1), ("take", 1 + 3 + 5),
+        assert calls.told() == [("acquire_count", 1 + 4 + 3), ("unlock", 1 + 3 + 1), ("take", 1 + 3 + 5),
                                 ("del", 1 + 3 + 2)]
 
 

@@ -6,12 +6,13 @@ proxy/lock/scripts/embed.sh). A name that no source has ends the campaign.
 """
 
 import functools
+import re
 import subprocess
 
 from harness import TOP
 
 SCRIPTS = TOP / "proxy" / "lock" / "scripts"
-NAMES = sorted(path.stem for path in (SCRIPTS / "commands").glob("*.lua"))
+NAMES = sorted(re.findall(r'^SCRIPT\(\w+, "(\w+)"\)', (SCRIPTS / "scripts.def").read_text(), re.M))
 
 
 @functools.cache

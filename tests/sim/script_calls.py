@@ -106,7 +106,8 @@ class ScriptCalls:
         return [lock, self.record(lock), self.queue(lock), side or self.side(lock)]
 
     def five(self, lock, side=None):
-        return [*self.four(lock, side), self.COUNTER]
+        *keys, side = self.four(lock, side)
+        return [*keys, self.COUNTER, side]
 
     def of_kind(self):
         """KEYS of a lock of any kind, and the kind."""
@@ -160,8 +161,8 @@ class ScriptCalls:
                 [SECRET, self.pick("DEL", "UNLINK", "del"), len(args) // 3, *args, *self.pick([], ["tell"])])
 
     def dequeue(self):
-        keys, kind = self.of_kind()
-        return [*keys, self.COUNTER], [SECRET, self.ticket(), self.pick("", "0", self.place()), kind, self.token(),
+        (*keys, side), kind = self.of_kind()
+        return [*keys, self.COUNTER, side], [SECRET, self.ticket(), self.pick("", "0", self.place()), kind, self.token(),
                                        self.value(), self.pick("undo", "tell"), self.pick(0, 5000, 100000)]
 
     def error(self):
@@ -181,8 +182,8 @@ class ScriptCalls:
                 [self.token(), self.pick("hash", "string"), self.lease()])
 
     def force(self):
-        keys, kind = self.of_kind()
-        return [*keys, self.COUNTER], [SECRET, self.pick("verb", "verb", kind)]
+        (*keys, side), kind = self.of_kind()
+        return [*keys, self.COUNTER, side], [SECRET, self.pick("verb", "verb", kind)]
 
     def guard_finish(self):
         key = self.lock()
@@ -212,21 +213,24 @@ class ScriptCalls:
         keys, kind = self.of_kind()
         return keys, [self.pick(2, 3), kind]
 
-    def lock_verb(self, *more):
-        return self.five(self.lock()), [SECRET, self.token(), self.lease(), self.ticket(), self.wait(), self.place(),
-                                        *more, *self.own()]
+    def acquire(self, *option):
+        """A short call, or a full one."""
+        keys, more = self.five(self.lock()), [self.token(), self.lease(), self.ticket(), *option]
+        if self.rng.random() < 0.4:
+            return keys[:self.pick(4, 5)], more
+        return keys, [SECRET, *more, *([] if option else [""]), self.wait(), self.place(), *self.own()]
 
-    def lock_count(self):
-        return self.lock_verb()
+    def acquire_count(self):
+        return self.acquire()
 
-    def lock_limit(self):
-        return self.lock_verb(self.pick(1, 2, 3))
+    def acquire_limit(self):
+        return self.acquire(self.pick(1, 2, 3))
 
-    def lock_rw(self):
-        return self.lock_verb(self.pick("m", "m", "x"))
+    def acquire_rw(self):
+        return self.acquire(self.pick("m", "m", "x"))
 
-    def lock_string(self):
-        return self.lock_verb(self.pick("refresh", "no"))
+    def acquire_token(self):
+        return self.acquire(self.pick("refresh", "no"))
 
     def mlock(self):
         keys = [key for lock in self.locks() for key in self.four(lock)]
@@ -254,8 +258,8 @@ class ScriptCalls:
         return [lock, self.side_of_rule(lock)], [self.lease()]
 
     def poll(self):
-        keys, kind = self.of_kind()
-        return [*keys, self.COUNTER], [SECRET, self.pick("", self.ticket()), self.place(), kind, self.token(), self.value(),
+        (*keys, side), kind = self.of_kind()
+        return [*keys, self.COUNTER, side], [SECRET, self.pick("", self.ticket()), self.place(), kind, self.token(), self.value(),
                                        self.pick("", self.lease())]
 
     def quorum_confirm(self):
@@ -314,8 +318,12 @@ class ScriptCalls:
                  *self.own()])
 
     def unlock(self):
-        return self.five(self.lock()), [SECRET, self.token(), self.pick("hash", "string", ""), self.pick("", self.ticket()),
-                                        *self.pick([], ["tell"])]
+        """A short call, or a full one."""
+        keys = self.five(self.lock())
+        if self.rng.random() < 0.4:
+            return keys[:self.pick(3, 4, 5)], [self.token(), *self.pick([], ["hash"], ["string"], ["zset"], ["m"], ["x"])]
+        return keys, [SECRET, self.token(), self.pick("hash", "string", "zset", ""), self.pick("", self.ticket()),
+                      *self.pick([], ["tell"])]
 
     def write_(self):
         locks = self.locks()

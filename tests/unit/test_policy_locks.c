@@ -192,7 +192,7 @@ static void a_try_under_wait_may_stand_in_line(void **state)
 		                       .wait_max_ms = INT64_MAX };
 	assert_call(f, "SETNX lock:a v",
 	            "take_wait 5 lock:a hasp:fence:{lock:a} hasp:queue:{lock:a} "
-	            "hasp:owner:{lock:a} hasp:fence \"\" " TOKEN_CONNECTION
+	            "hasp:fence hasp:owner:{lock:a} \"\" " TOKEN_CONNECTION
 	            " 30000 worker-1 4000 v SETNX\n");
 	assert_int_equal(f->d.wait_ms, 4000);
 	f->how.wait_max_ms = 0;
@@ -529,8 +529,8 @@ static void a_call_can_be_written_again_with_the_script_s_text(void **state)
 	decide(f, "UNLOCK a");
 	f->x.how.eval = true;
 	lock_rewrite(&f->x, f->d.pending, &wait_ms);
-	assert_rewritten(f, "EVAL unlock 5 a hasp:fence:{a} hasp:queue:{a} hasp:owner:{a} "
-	                    "hasp:fence \"\" " TOKEN_CONNECTION " hash \"\"\n");
+	assert_rewritten(f, "EVAL unlock 5 a hasp:fence:{a} hasp:queue:{a} hasp:fence "
+	                    "hasp:owner:{a} \"\" " TOKEN_CONNECTION " hash \"\"\n");
 }
 
 static void a_lock_that_nobody_waits_for_gets_a_short_call(void **state)
@@ -541,13 +541,13 @@ static void a_lock_that_nobody_waits_for_gets_a_short_call(void **state)
 	policy_use(f, RULE "[verbs]\n");
 	f->how = (struct rewrite_how){ .ticket = SLICE_LIT("worker-1"), .tells = true };
 	assert_call(f, "UNLOCK a",
-	            "unlock 4 a hasp:fence:{a} hasp:queue:{a} hasp:owner:{a} " TOKEN_CONNECTION
-	            "\n");
+	            "unlock 5 a hasp:fence:{a} hasp:queue:{a} hasp:fence "
+	            "hasp:owner:{a} " TOKEN_CONNECTION "\n");
 	assert_true(f->d.pending->is_short);
 	f->x.how = f->how;
 	lock_rewrite(&f->x, f->d.pending, &wait_ms);
-	assert_rewritten(f, "unlock 5 a hasp:fence:{a} hasp:queue:{a} hasp:owner:{a} "
-	                    "hasp:fence \"\" " TOKEN_CONNECTION " hash \"\" tell\n");
+	assert_rewritten(f, "unlock 5 a hasp:fence:{a} hasp:queue:{a} hasp:fence "
+	                    "hasp:owner:{a} \"\" " TOKEN_CONNECTION " hash \"\" tell\n");
 	assert_false(f->d.pending->is_short);
 	assert_call(f, "DEL lock:a", "del 3 " KEYS_OF("lock:a") " DEL " TOKEN_CONNECTION "\n");
 	assert_true(f->d.pending->is_short);

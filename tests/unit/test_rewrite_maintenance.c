@@ -54,17 +54,17 @@ static void test_a_release_hands_off(void **state)
 	(void)state;
 	assert_int_equal(rewrite_release(&out, &by_owner, SLICE_LIT("w-7"), 30000, &own),
 	                 SCRIPT_RELEASE);
-	assert_calls(SCRIPT_RELEASE, "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} "
-	                             "hasp:fence secret t w-7 30000");
+	assert_calls(SCRIPT_RELEASE, "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence "
+	                             "hasp:owner:{k} secret t w-7 30000");
 	buf_clear(&out);
 	assert_int_equal(rewrite_release(&out, &value, SLICE_LIT("w-8"), 0, &own),
 	                 SCRIPT_RELEASE);
 	assert_calls(SCRIPT_RELEASE,
-	             "5 k hasp:fence:{k} hasp:queue:{k} k hasp:fence secret v w-8 0");
+	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence k secret v w-8 0");
 	buf_clear(&out);
 	assert_int_equal(rewrite_unlock(&out, &verb, SLICE_LIT("w-7"), &own), SCRIPT_UNLOCK);
-	assert_calls(SCRIPT_UNLOCK, "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} "
-	                            "hasp:fence secret t string w-7");
+	assert_calls(SCRIPT_UNLOCK, "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence "
+	                            "hasp:owner:{k} secret t string w-7");
 }
 
 static void test_an_operator_names_no_owner(void **state)
@@ -76,12 +76,12 @@ static void test_an_operator_names_no_owner(void **state)
 
 	(void)state;
 	assert_int_equal(rewrite_force(&out, &by_owner, &own), SCRIPT_FORCE);
-	assert_calls(SCRIPT_FORCE, "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} "
-	                           "hasp:fence secret r");
+	assert_calls(SCRIPT_FORCE, "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence "
+	                           "hasp:owner:{k} secret r");
 	buf_clear(&out);
 	assert_int_equal(rewrite_force(&out, &verb, &own), SCRIPT_FORCE);
-	assert_calls(SCRIPT_FORCE, "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} "
-	                           "hasp:fence secret verb");
+	assert_calls(SCRIPT_FORCE, "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence "
+	                           "hasp:owner:{k} secret verb");
 }
 
 static void test_many_locks_are_looked_at_by_one_call(void **state)
@@ -99,7 +99,7 @@ static void test_a_try_is_looked_at_and_left_by_its_ticket(void **state)
 		              .value = SLICE_LIT("v"),
 		              .ticket = SLICE_LIT(TICKET),
 		              .place = 1795254000000001 };
-#define KEYS "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence secret "
+#define KEYS "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence hasp:owner:{k} secret "
 
 	(void)state;
 	assert_int_equal(rewrite_poll(&out, &t, 0, &own), SCRIPT_POLL);
@@ -120,7 +120,7 @@ static void test_a_try_is_looked_at_and_left_by_its_ticket(void **state)
 	t.id.kind = LOCK_KIND_VALUE;
 	assert_int_equal(rewrite_dequeue(&out, &t, true, &own), SCRIPT_DEQUEUE);
 	assert_calls(SCRIPT_DEQUEUE,
-	             "5 k hasp:fence:{k} hasp:queue:{k} k hasp:fence secret " TICKET
+	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence k secret " TICKET
 	             " 0 v t v undo");
 #undef KEYS
 }

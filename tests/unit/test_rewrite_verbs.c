@@ -26,14 +26,14 @@ static void test_the_layout_chooses_the_script(void **state)
 	assert_int_equal(call.lease_ms, 30000);
 	assert_false(call.leased);
 	assert_calls(SCRIPT_LOCK_COUNT,
-	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence \"\" " TOKEN
-	             " 30000 \"\" 0 \"\"");
+	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence hasp:owner:{k} \"\" " TOKEN
+	             " 30000 \"\" \"\" 0 \"\"");
 	rewrite_verbs("LOCK k EX 3", VERB_LOCK, verbs(REENTRANT_REFRESH));
-	assert_int_equal(call.script, SCRIPT_LOCK_STRING);
+	assert_int_equal(call.script, SCRIPT_LOCK_TOKEN);
 	assert_true(call.leased);
-	assert_calls(SCRIPT_LOCK_STRING,
-	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence \"\" " TOKEN
-	             " 3000 \"\" 0 \"\" refresh");
+	assert_calls(SCRIPT_LOCK_TOKEN,
+	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence hasp:owner:{k} \"\" " TOKEN
+	             " 3000 \"\" refresh 0 \"\"");
 	rewrite_verbs("LOCK k", VERB_LOCK, verbs(REENTRANT_NO));
 	assert_true(out_has("$2\r\nno\r\n"));
 }
@@ -72,8 +72,9 @@ static void test_lock_tells_how_long_it_waits(void **state)
 	(void)state;
 	rewrite_verbs_as("LOCK k wait 500 PX 7000 AS bob", VERB_LOCK, verbs(REENTRANT_COUNT),
 	                 may_wait);
-	assert_calls(SCRIPT_LOCK_COUNT, "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} "
-	                                "hasp:fence \"\" bob 7000 " TICKET " 500 \"\"");
+	assert_calls(SCRIPT_LOCK_COUNT,
+	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence "
+	             "hasp:owner:{k} \"\" bob 7000 " TICKET " \"\" 500 \"\"");
 	assert_int_equal(call.wait_ms, 500);
 	assert_int_equal(call.kind, LOCK_KIND_COUNT);
 	assert_true(slice_eq(call.ticket, SLICE_LIT(TICKET)));
@@ -92,23 +93,25 @@ static void test_a_short_call_has_only_what_most_locks_need(void **state)
 	             "4 k hasp:fence:{k} hasp:queue:{k} hasp:fence " TOKEN " 7000 " TICKET);
 	assert_true(call.is_short);
 	rewrite_verbs_as("LOCK k AS bob", VERB_LOCK, verbs(REENTRANT_COUNT), how);
-	assert_calls(SCRIPT_LOCK_COUNT, "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} "
-	                                "hasp:fence bob 30000 " TICKET);
+	assert_calls(SCRIPT_LOCK_COUNT, "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence "
+	                                "hasp:owner:{k} bob 30000 " TICKET);
 	rewrite_verbs_as("LOCK k SHARED", VERB_LOCK, verbs(REENTRANT_COUNT), how);
-	assert_calls(SCRIPT_LOCK_RW, "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} "
-	                             "hasp:fence " TOKEN " 30000 " TICKET " m");
+	assert_calls(SCRIPT_LOCK_RW, "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence "
+	                             "hasp:owner:{k} " TOKEN " 30000 " TICKET " m");
 	rewrite_verbs_as("LOCK k LIMIT 3", VERB_LOCK, verbs(REENTRANT_COUNT), how);
 	assert_calls(SCRIPT_LOCK_LIMIT, "4 k hasp:fence:{k} hasp:queue:{k} hasp:fence " TOKEN
 	                                " 30000 " TICKET " 3");
 	rewrite_verbs_as("UNLOCK k", VERB_UNLOCK, verbs(REENTRANT_COUNT), how);
-	assert_calls(SCRIPT_UNLOCK, "4 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} " TOKEN);
+	assert_calls(SCRIPT_UNLOCK,
+	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence hasp:owner:{k} " TOKEN);
 	assert_true(call.is_short);
 	rewrite_verbs_as("LOCK k", VERB_LOCK, verbs(REENTRANT_REFRESH), how);
-	assert_calls(SCRIPT_LOCK_STRING, "4 k hasp:fence:{k} hasp:queue:{k} hasp:fence " TOKEN
-	                                 " 30000 " TICKET " refresh");
+	assert_calls(SCRIPT_LOCK_TOKEN, "4 k hasp:fence:{k} hasp:queue:{k} hasp:fence " TOKEN
+	                                " 30000 " TICKET " refresh");
 	rewrite_verbs_as("UNLOCK k", VERB_UNLOCK, verbs(REENTRANT_NO), how);
 	assert_calls(SCRIPT_UNLOCK,
-	             "4 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} " TOKEN " string");
+	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence hasp:owner:{k} " TOKEN
+	             " string");
 	how.naming = KEY_NAMING_CLUSTER;
 	rewrite_verbs_as("UNLOCK k", VERB_UNLOCK, verbs(REENTRANT_COUNT), how);
 	assert_true(out_has("$1\r\n5\r\n$1\r\nk\r\n"));
@@ -117,6 +120,37 @@ static void test_a_short_call_has_only_what_most_locks_need(void **state)
 	assert_true(call.is_short);
 	assert_int_equal(rewrite_as("DEL k", &waiting_by_value, how), REWRITE_CALL);
 	assert_calls(SCRIPT_DEL, "4 k k hasp:fence:{k} hasp:queue:{k} DEL " TOKEN);
+}
+
+static void test_a_short_unlock_says_what_the_connection_has(void **state)
+{
+	static const struct {
+		enum lock_kind kind;
+		const char *word;
+	} kinds[] = {
+		{ LOCK_KIND_COUNT, "" },       { LOCK_KIND_TOKEN, " string" },
+		{ LOCK_KIND_LIMIT, " zset" },  { LOCK_KIND_SHARED, " m" },
+		{ LOCK_KIND_EXCLUSIVE, " x" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+		struct rewrite_how how = { .may_be_short = true, .held = (char)kinds[i].kind };
+		char expected[200];
+		snprintf(expected, sizeof(expected), "3 k hasp:fence:{k} hasp:queue:{k} %s%s",
+		         TOKEN, kinds[i].word);
+		rewrite_verbs_as("UNLOCK k", VERB_UNLOCK, verbs(REENTRANT_COUNT), how);
+		assert_calls(SCRIPT_UNLOCK, expected);
+		/* Another connection may have the lock again as the same owner. */
+		snprintf(expected, sizeof(expected),
+		         "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence hasp:owner:{k} %s%s",
+		         "bob", kinds[i].word);
+		rewrite_verbs_as("UNLOCK k AS bob", VERB_UNLOCK, verbs(REENTRANT_COUNT), how);
+		assert_calls(SCRIPT_UNLOCK, expected);
+		how.reentered = true;
+		rewrite_verbs_as("UNLOCK k", VERB_UNLOCK, verbs(REENTRANT_COUNT), how);
+		assert_true(out_has("$14\r\nhasp:owner:{k}\r\n"));
+	}
 }
 
 /* A second try would stand behind those that came later. */
@@ -141,9 +175,9 @@ static void test_no_try_waits_longer_than_it_may(void **state)
 	how.wait_max_ms = 300;
 	how.place = 1795254000000001;
 	rewrite_verbs_as("LOCK k WAIT 500", VERB_LOCK, verbs(REENTRANT_REFRESH), how);
-	assert_calls(SCRIPT_LOCK_STRING,
-	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence \"\" " TOKEN
-	             " 30000 " TICKET " 300 1795254000000001 refresh");
+	assert_calls(SCRIPT_LOCK_TOKEN,
+	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence hasp:owner:{k} \"\" " TOKEN
+	             " 30000 " TICKET " refresh 300 1795254000000001");
 	assert_int_equal(call.wait_ms, 300);
 	assert_int_equal(rewrite_as("SET k v NX", &waiting, how), REWRITE_CALL);
 	assert_int_equal(call.wait_ms, 300);
@@ -192,7 +226,7 @@ static void test_a_take_under_a_rule_with_wait_takes_its_turn(void **state)
 	(void)state;
 	assert_int_equal(rewrite_as("SETNX k v", &waiting, may_wait), REWRITE_CALL);
 	assert_calls(SCRIPT_TAKE_WAIT,
-	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence \"\" " TOKEN
+	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence hasp:owner:{k} \"\" " TOKEN
 	             " 30000 " TICKET " 4000 v SETNX");
 	assert_int_equal(call.wait_ms, 4000);
 	assert_int_equal(call.kind, LOCK_KIND_RULE);
@@ -200,7 +234,7 @@ static void test_a_take_under_a_rule_with_wait_takes_its_turn(void **state)
 	assert_int_equal(rewrite_as("SET k v PX 7000 NX", &waiting_by_value, may_wait),
 	                 REWRITE_CALL);
 	assert_calls(SCRIPT_TAKE_WAIT,
-	             "5 k hasp:fence:{k} hasp:queue:{k} k hasp:fence \"\" " TOKEN
+	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence k \"\" " TOKEN
 	             " 7000 " TICKET " 4000 v SET \"\" 0 refresh");
 	assert_int_equal(call.kind, LOCK_KIND_VALUE);
 	assert_false(call.fresh);
@@ -212,14 +246,14 @@ static void test_a_lease_given_as_a_date_ends_then_or_with_the_longest(void **st
 	assert_int_equal(rewrite_as("SET k v NX EXAT 1895254000", &waiting_by_value, may_wait),
 	                 REWRITE_CALL);
 	assert_calls(SCRIPT_TAKE_WAIT,
-	             "5 k hasp:fence:{k} hasp:queue:{k} k hasp:fence \"\" " TOKEN
+	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence k \"\" " TOKEN
 	             " 60000 " TICKET " 4000 v SET \"\" 1895254000000 refresh");
 	assert_true(call.leased);
 	assert_int_equal(call.lease_ms, 0);
 	assert_int_equal(rewrite_as("SET k v PXAT 1895254000001 NX", &waiting, may_wait),
 	                 REWRITE_CALL);
 	assert_calls(SCRIPT_TAKE_WAIT,
-	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence \"\" " TOKEN
+	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence hasp:owner:{k} \"\" " TOKEN
 	             " 1000000000000000 " TICKET " 4000 v SET \"\" 1895254000001 no");
 }
 
@@ -248,6 +282,7 @@ int main(void)
 		TEST(test_as_overrules_the_token),
 		TEST(test_lock_tells_how_long_it_waits),
 		TEST(test_a_short_call_has_only_what_most_locks_need),
+		TEST(test_a_short_unlock_says_what_the_connection_has),
 		TEST(test_a_try_that_waits_is_never_short),
 		TEST(test_no_try_waits_longer_than_it_may),
 		TEST(test_a_wrong_wait_is_told_as_blpop_does),

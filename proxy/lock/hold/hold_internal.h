@@ -80,6 +80,7 @@ struct hold {
 	bool release : 1; /* hasp releases it at disconnect */
 	bool closes : 1; /* hasp closes its connection if it is lost */
 	bool shared : 1; /* other connections may have the same token */
+	bool reentered : 1; /* LOCKed again before it was UNLOCKed */
 	bool unknown : 1; /* the server has changed: the new one may not have the lock */
 	bool counted : 1; /* its lease is not over: it is one of `stats` STAT_HELD */
 };

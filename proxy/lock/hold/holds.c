@@ -291,6 +291,24 @@ size_t hold_own_tokens(struct holds *h, const struct hold_owner *o, int db, stru
 	return n;
 }
 
+enum lock_kind hold_own_kind(struct holds *h, const struct hold_owner *o, int db,
+                             struct slice key, bool *reentered)
+{
+	const struct hold *hold = o->n ? hold_first(h, db, key) : NULL;
+	enum lock_kind kind = 0;
+
+	*reentered = false;
+	for (; hold; hold = hold_next(hold)) {
+		if (hold->owner != o || !lock_kind_is_verbs(hold->kind))
+			continue;
+		*reentered = *reentered || kind || hold->reentered;
+		/* UNLOCK gives the write side back first. */
+		if (kind != LOCK_KIND_EXCLUSIVE)
+			kind = hold->kind;
+	}
+	return kind;
+}
+
 enum seen_value hold_seen_value(struct holds *h, const struct hold_owner *o, int db,
                                 struct slice key, struct slice *value)
 {
@@ -317,7 +335,7 @@ static void forget_oldest_ticket(struct hold *hold)
 
 void hold_add_ticket(struct hold *hold, struct slice ticket)
 {
-	hold->count++;
+	hold->reentered = hold->count++ > 0 || hold->reentered;
 	/* Tickets are only for the release at disconnect. */
 	if (!hold->release || ticket.n == 0 || ticket.n >= TICKET_SIZE)
 		return;

@@ -4,26 +4,9 @@
  */
 #include "lock/scripts/script_call.h"
 #include "lock/rewrite/rewrite_internal.h"
+#include "lock/rewrite/verb_internal.h"
 #include "lock/model/key_names.h"
 #include "resp/write.h"
-
-/* Returns the type of a verbs' lock in Redis, for the scripts; for a read-write lock, the side.
- */
-static const char *type_of(enum lock_kind kind)
-{
-	switch (kind) {
-	case LOCK_KIND_COUNT:
-		return "hash";
-	case LOCK_KIND_LIMIT:
-		return "zset";
-	case LOCK_KIND_SHARED:
-		return "m";
-	case LOCK_KIND_EXCLUSIVE:
-		return "x";
-	default:
-		return "string";
-	}
-}
 
 enum script_id rewrite_renewal(enum lock_kind kind)
 {
@@ -68,7 +51,7 @@ static void write_renew_verb_call(struct buf *out, const struct lock_renewal *v,
 		resp_write_bulk_int(out, v[i].lease_ms);
 		resp_write_bulk(out, v[i].id.token);
 		resp_write_bulk_int(out, v[i].fence);
-		resp_write_bulk_str(out, type_of(v[i].id.kind));
+		resp_write_bulk_str(out, verb_layout_type(v[i].id.kind));
 	}
 }
 
@@ -112,7 +95,7 @@ enum script_id rewrite_unlock(struct buf *out, const struct lock_ident *id, stru
 {
 	begin_own(out, SCRIPT_UNLOCK, id, 3, how);
 	resp_write_bulk(out, id->token);
-	resp_write_bulk_str(out, type_of(id->kind));
+	resp_write_bulk_str(out, verb_layout_type(id->kind));
 	resp_write_bulk(out, ticket);
 	return SCRIPT_UNLOCK;
 }

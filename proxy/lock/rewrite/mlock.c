@@ -133,7 +133,7 @@ static void write_munlock(struct buf *out, const struct verbs *verbs,
 {
 	call->script = SCRIPT_MUNLOCK;
 	begin(out, keys, how, call, 2);
-	resp_write_bulk_str(out, verb_layout_type(verbs));
+	resp_write_bulk_str(out, verb_layout_type(verb_lock_kind(verbs)));
 	call->effect = LOCK_EFFECT_DROPS;
 	call->success = LOCK_IF_POSITIVE;
 	call->hands_over = true;

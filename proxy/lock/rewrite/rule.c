@@ -257,7 +257,7 @@ const char *rewrite_refusal(enum script_id script, enum lock_success success, bo
 	case SCRIPT_TAKE_WAIT:
 	case SCRIPT_MSETNX:
 	case SCRIPT_LOCK_COUNT:
-	case SCRIPT_LOCK_STRING:
+	case SCRIPT_LOCK_TOKEN:
 	case SCRIPT_LOCK_LIMIT:
 	case SCRIPT_LOCK_RW:
 	case SCRIPT_MLOCK:

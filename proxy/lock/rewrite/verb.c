@@ -199,9 +199,20 @@ static bool limit_ok(struct buf *out, const struct verb_args *a, const struct re
 	return false;
 }
 
-const char *verb_layout_type(const struct verbs *verbs)
+const char *verb_layout_type(enum lock_kind kind)
 {
-	return verbs->reentrant == REENTRANT_COUNT ? "hash" : "string";
+	switch (kind) {
+	case LOCK_KIND_COUNT:
+		return "hash";
+	case LOCK_KIND_LIMIT:
+		return "zset";
+	case LOCK_KIND_SHARED:
+		return "m";
+	case LOCK_KIND_EXCLUSIVE:
+		return "x";
+	default:
+		return "string";
+	}
 }
 
 enum lock_kind verb_lock_kind(const struct verbs *verbs)
@@ -220,7 +231,7 @@ static enum script_id lock_script(enum lock_kind kind)
 	case LOCK_KIND_EXCLUSIVE:
 		return SCRIPT_LOCK_RW;
 	default:
-		return SCRIPT_LOCK_STRING;
+		return SCRIPT_LOCK_TOKEN;
 	}
 }
 
@@ -243,8 +254,8 @@ static bool side_ok(struct buf *out, const struct verb_args *a, const struct rew
 	return false;
 }
 
-/* Writes the arguments that the layout adds to a call; `count` adds none. */
-static void write_layout(struct buf *out, const struct verbs *verbs, const struct verb_args *a)
+/* Writes the option of the layout; `count` has none. */
+static void write_option(struct buf *out, const struct verbs *verbs, const struct verb_args *a)
 {
 	char letter = (char)a->side;
 
@@ -256,86 +267,103 @@ static void write_layout(struct buf *out, const struct verbs *verbs, const struc
 		resp_write_bulk(out, SLICE_LIT("refresh"));
 	else if (verbs->reentrant == REENTRANT_NO)
 		resp_write_bulk(out, SLICE_LIT("no"));
+	else
+		resp_write_bulk(out, SLICE_LIT(""));
+}
+
+/* True if other connections may have the lock as the same owner. */
+static bool owner_is_shared(const struct verbs *verbs, const struct lock_call *call,
+                            struct slice token)
+{
+	return call->owner.p != token.p || verbs->owner != OWNER_CONNECTION;
 }
 
 /* True if the call needs the sidecar: if the owner may already have the lock. */
-static bool needs_sidecar(const struct verbs *verbs, const struct verb_args *a,
-                          const struct rewrite_how *how, const struct lock_call *call)
+static bool needs_sidecar(const struct verbs *verbs, const struct rewrite_how *how,
+                          const struct lock_call *call, struct slice token)
 {
-	bool is_shared = a->owner.p || verbs->owner != OWNER_CONNECTION;
-
 	return layout_of(call->kind)->side ||
-	       (call->kind == LOCK_KIND_COUNT && (is_shared || how->nown));
+	       (call->kind == LOCK_KIND_COUNT &&
+	        (owner_is_shared(verbs, call, token) || how->nown));
 }
 
 static void write_short_lock(struct buf *out, const struct verbs *verbs,
                              const struct verb_args *a, const struct rewrite_how *how,
-                             const struct lock_call *call)
+                             const struct lock_call *call, struct slice token)
 {
-	static const enum key_name names[] = { KEY_NAME_FENCE, KEY_NAME_QUEUE, KEY_NAME_OWNER };
-	size_t nnames = needs_sidecar(verbs, a, how, call) ? 3 : 2;
+	bool has_sidecar = needs_sidecar(verbs, how, call, token);
+	bool has_option = call->kind != LOCK_KIND_COUNT;
 
-	script_call_begin(out, call->script, how, 2 + nnames,
-	                  call->kind == LOCK_KIND_COUNT ? 3 : 4);
-	resp_write_bulk(out, call->key);
-	key_names_write_bulks(out, how->naming, call->key, names, nnames);
-	key_names_write_counter_bulk(out, how->naming, call->key);
+	script_call_begin(out, call->script, how, SCRIPT_CALL_LOCK_KEYS + has_sidecar,
+	                  3 + has_option);
+	script_call_write_lock_keys(out, how, call->key);
+	if (has_sidecar)
+		key_names_write_bulk(out, how->naming, KEY_NAME_OWNER, call->key);
 	resp_write_bulk(out, call->owner);
 	resp_write_bulk_int(out, call->lease_ms);
 	resp_write_bulk(out, how->ticket);
-	write_layout(out, verbs, a);
+	if (has_option)
+		write_option(out, verbs, a);
 }
 
 static void write_lock(struct buf *out, const struct verbs *verbs, const struct verb_args *a,
-                       const struct rewrite_how *how, struct lock_call *call)
+                       const struct rewrite_how *how, struct lock_call *call,
+                       struct slice token)
 {
-	bool count;
-
 	call->kind = a->side ? a->side : a->limit.p ? LOCK_KIND_LIMIT : verb_lock_kind(verbs);
 	call->script = lock_script(call->kind);
 	call->effect = LOCK_EFFECT_TAKES;
 	call->success = LOCK_IF_POSITIVE;
 	call->value = call->owner;
 	call->ticket = how->ticket;
-	count = call->kind == LOCK_KIND_COUNT;
 	/* Send a try that may wait in full: after a short call, a later client could overtake
 	 * it.
 	 */
 	call->is_short = how->may_be_short && !call->wait_ms;
 	if (call->is_short) {
-		write_short_lock(out, verbs, a, how, call);
+		write_short_lock(out, verbs, a, how, call, token);
 		return;
 	}
 	script_call_begin(out, call->script, how, SCRIPT_CALL_QUEUE_KEYS,
-	                  SCRIPT_CALL_SECRET_ARGS + 2 + SCRIPT_CALL_WAIT_ARGS + !count +
-	                          how->nown);
+	                  SCRIPT_CALL_SECRET_ARGS + 6 + how->nown);
 	script_call_write_queue_keys(out, how, call->key, true);
 	resp_write_bulk(out, call->owner);
 	resp_write_bulk_int(out, call->lease_ms);
-	script_call_write_wait(out, how, call->wait_ms);
-	write_layout(out, verbs, a);
+	resp_write_bulk(out, how->ticket);
+	write_option(out, verbs, a);
+	resp_write_bulk_int(out, call->wait_ms);
+	script_call_write_place(out, how);
 	script_call_write_own(out, how);
 }
 
 static void write_short_unlock(struct buf *out, const struct verbs *verbs,
-                               const struct rewrite_how *how, const struct lock_call *call)
+                               const struct rewrite_how *how, const struct lock_call *call,
+                               struct slice token)
 {
-	static const enum key_name names[] = { KEY_NAME_FENCE, KEY_NAME_QUEUE, KEY_NAME_OWNER };
-	bool in_cluster = how->naming == KEY_NAMING_CLUSTER;
-	bool is_string = verbs->reentrant != REENTRANT_COUNT;
+	enum lock_kind kind = how->held ? (enum lock_kind)how->held : verb_lock_kind(verbs);
+	bool has_sidecar = !how->held || how->reentered || owner_is_shared(verbs, call, token);
+	bool has_counter = has_sidecar || how->naming == KEY_NAMING_CLUSTER;
 
-	script_call_begin(out, call->script, how, 4 + in_cluster, 1 + is_string);
-	resp_write_bulk(out, call->key);
-	key_names_write_bulks(out, how->naming, call->key, names, 3);
-	if (in_cluster)
-		key_names_write_counter_bulk(out, how->naming, call->key);
+	script_call_begin(out, call->script, how,
+	                  SCRIPT_CALL_LOCK_KEYS - 1 + has_counter + has_sidecar,
+	                  1 + (kind != LOCK_KIND_COUNT));
+	if (has_counter) {
+		script_call_write_lock_keys(out, how, call->key);
+	} else {
+		static const enum key_name names[] = { KEY_NAME_FENCE, KEY_NAME_QUEUE };
+		resp_write_bulk(out, call->key);
+		key_names_write_bulks(out, how->naming, call->key, names, 2);
+	}
+	if (has_sidecar)
+		key_names_write_bulk(out, how->naming, KEY_NAME_OWNER, call->key);
 	resp_write_bulk(out, call->owner);
-	if (is_string)
-		resp_write_bulk_str(out, verb_layout_type(verbs));
+	if (kind != LOCK_KIND_COUNT)
+		resp_write_bulk_str(out, verb_layout_type(kind));
 }
 
 static void write_unlock(struct buf *out, const struct verbs *verbs,
-                         const struct rewrite_how *how, struct lock_call *call)
+                         const struct rewrite_how *how, struct lock_call *call,
+                         struct slice token)
 {
 	call->script = SCRIPT_UNLOCK;
 	call->effect = LOCK_EFFECT_DROPS;
@@ -343,14 +371,14 @@ static void write_unlock(struct buf *out, const struct verbs *verbs,
 	call->hands_over = true;
 	call->is_short = how->may_be_short;
 	if (call->is_short) {
-		write_short_unlock(out, verbs, how, call);
+		write_short_unlock(out, verbs, how, call, token);
 		return;
 	}
 	script_call_begin(out, call->script, how, SCRIPT_CALL_QUEUE_KEYS,
 	                  SCRIPT_CALL_SECRET_ARGS + 3 + how->tells);
 	script_call_write_queue_keys(out, how, call->key, true);
 	resp_write_bulk(out, call->owner);
-	resp_write_bulk_str(out, verb_layout_type(verbs));
+	resp_write_bulk_str(out, verb_layout_type(verb_lock_kind(verbs)));
 	resp_write_bulk(out, SLICE_LIT(""));
 	if (how->tells)
 		resp_write_bulk_str(out, "tell");
@@ -365,7 +393,7 @@ static void write_extend(struct buf *out, const struct verbs *verbs,
 	key_names_write_bulk(out, how->naming, KEY_NAME_FENCE, call->key);
 	key_names_write_bulk(out, how->naming, KEY_NAME_OWNER, call->key);
 	resp_write_bulk(out, call->owner);
-	resp_write_bulk_str(out, verb_layout_type(verbs));
+	resp_write_bulk_str(out, verb_layout_type(verb_lock_kind(verbs)));
 	resp_write_bulk_int(out, call->lease_ms);
 	call->effect = LOCK_EFFECT_EXPIRES;
 	call->success = LOCK_IF_ONE;
@@ -418,10 +446,10 @@ void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
 		if (verb_lease(out, verb, verbs, &a, how, call) &&
 		    verb_wait(out, &a, how, call) && limit_ok(out, &a, how, call) &&
 		    side_ok(out, &a, how, call))
-			write_lock(out, verbs, &a, how, call);
+			write_lock(out, verbs, &a, how, call, token);
 		break;
 	case VERB_UNLOCK:
-		write_unlock(out, verbs, how, call);
+		write_unlock(out, verbs, how, call, token);
 		break;
 	case VERB_EXTEND:
 		if (verb_lease(out, verb, verbs, &a, how, call))

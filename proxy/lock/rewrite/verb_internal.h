@@ -43,8 +43,9 @@ bool verb_lease(struct buf *out, enum verb verb, const struct verbs *verbs,
 bool verb_wait(struct buf *out, const struct verb_args *a, const struct rewrite_how *how,
                struct lock_call *call);
 
-/* The type that the scripts find at a lock of this layout. */
-const char *verb_layout_type(const struct verbs *verbs);
+/* Returns the type of a verbs' lock in Redis, for the scripts; for a read-write lock, the side.
+ */
+const char *verb_layout_type(enum lock_kind kind);
 enum lock_kind verb_lock_kind(const struct verbs *verbs);
 
 #endif

@@ -9,11 +9,12 @@
 #   embed.sh --text NAME [--break B,..] the text of one: what Redis gets (of an include: what
 #                                       luacheck gets), broken on purpose where it says so
 #
-# A script is commands/NAME.lua. An include is one function of a file in includes/; no two have the
-# same name. A script and a function declare their includes in lines `-- include NAME` after the
-# comment that they open with, each its own. An include gets into the text once: in the innermost function that has all its
-# users, or else in the script; there, in the innermost branch of an `if` that has all of them, in
-# front of the first statement that needs it. So it costs nothing in a run that returns before or
+# A script is commands/NAME.lua; or, with the name NAME_LAYOUT, that template with the name of the layout
+# for each LAYOUT in it. An include is one function of a file in includes/; no two have the same
+# name. A script and a function declare their includes in lines `-- include NAME` after the comment
+# that they open with, each its own. An include gets into the text once: in the innermost function
+# that has all its users, or else in the script; there, in the innermost branch of an `if` that has
+# all of them, in front of the first statement that needs it. So it costs nothing in a run that returns before or
 # takes another branch, for Lua makes a function each time that it comes by its definition.
 #
 # Comments are on lines of their own and do not travel; neither does indentation.
@@ -32,10 +33,11 @@ fail() {
 
 # The text of $1, broken at $2.
 text() {
-	name=$1 breaks=${2-}
+	name=$1 breaks=${2-} path=$here/commands/$1.lua
+	[ -e "$path" ] || path=$here/commands/${name%_*}.lua
 	set -- "$here"/includes/*.lua
 	[ -e "$1" ] || set --
-	awk -v dir="$here" -v script="$name" -v breaks="$breaks" '
+	awk -v path="$path" -v script="$name" -v layout="${name##*_}" -v breaks="$breaks" '
 		function fail(what) {
 			print "embed.sh: " what > "/dev/stderr"
 			failed = 1
@@ -46,6 +48,8 @@ text() {
 		function load(unit, path, depth,    line, code, colon, at, n, status, begun, instead, pending) {
 			while ((status = (getline line < path)) > 0) {
 				sub(/[ \t]+$/, "", line)
+				if (!depth)
+					gsub(/LAYOUT/, layout, line)
 				at = match(line, /[^\t]/) - 1
 				code = substr(line, at + 1)
 				if (code ~ /^-- include /) {
@@ -239,7 +243,7 @@ text() {
 			for (i = 1; i < ARGC; i++)
 				load("", ARGV[i], 1)
 			if (!(script in base))
-				load(script, dir "/commands/" script ".lua", 0)
+				load(script, path, 0)
 			load_includes(script, " " script " ")
 			emit(script)
 			if (base[script])
@@ -259,6 +263,11 @@ sha1() {
 	fi | cut -c1-40
 }
 
+# Of each script in scripts.def its id and its name.
+scripts() {
+	sed -n 's/^SCRIPT(\([A-Z_]*\), "\([a-z_]*\)")$/\1 \2/p' "$here/scripts.def"
+}
+
 write_c() {
 	cat <<-'END'
 		/* SPDX-License-Identifier: BSD-3-Clause
@@ -271,8 +280,7 @@ write_c() {
 
 		static const struct script scripts[SCRIPT_COUNT] = {
 	END
-	sed -n 's/^SCRIPT(\([A-Z_]*\), "\([a-z_]*\)")$/\1 \2/p' "$here/scripts.def" |
-	while read -r id name; do
+	scripts | while read -r id name; do
 		script=$(text "$name")
 		sha=$(printf '%s' "$script" | sha1)
 		printf '\t[SCRIPT_%s] = {\n\t\t"%s",\n\t\tSLICE_LIT(\n' "$id" "$name"
@@ -301,9 +309,7 @@ case ${1-} in
 	write_c
 	;;
 --list)
-	for file in "$here"/commands/*.lua; do
-		basename "$file" .lua
-	done
+	scripts | cut -d' ' -f2
 	sed -n 's/^local function \([a-z0-9_]*\)(.*/\1/p' "$here"/includes/*.lua
 	;;
 --text)

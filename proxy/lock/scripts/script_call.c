@@ -33,16 +33,24 @@ void script_call_begin(struct buf *out, enum script_id id, const struct rewrite_
 	buf_added_to(out, p);
 }
 
+void script_call_write_lock_keys(struct buf *out, const struct rewrite_how *how,
+                                 struct slice key)
+{
+	static const enum key_name names[] = { KEY_NAME_FENCE, KEY_NAME_QUEUE };
+
+	resp_write_bulk(out, key);
+	key_names_write_bulks(out, how->naming, key, names, 2);
+	key_names_write_counter_bulk(out, how->naming, key);
+}
+
 void script_call_write_queue_keys(struct buf *out, const struct rewrite_how *how,
                                   struct slice key, bool has_sidecar)
 {
-	static const enum key_name names[] = { KEY_NAME_FENCE, KEY_NAME_QUEUE, KEY_NAME_OWNER };
-
-	resp_write_bulk(out, key);
-	key_names_write_bulks(out, how->naming, key, names, has_sidecar ? 3 : 2);
-	if (!has_sidecar)
+	script_call_write_lock_keys(out, how, key);
+	if (has_sidecar)
+		key_names_write_bulk(out, how->naming, KEY_NAME_OWNER, key);
+	else
 		resp_write_bulk(out, key);
-	key_names_write_counter_bulk(out, how->naming, key);
 	resp_write_bulk(out, how->secret);
 }
 

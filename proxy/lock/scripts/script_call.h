@@ -32,6 +32,9 @@ struct rewrite_how {
 	bool may_be_short; /* the caller may write a short call, without the arguments that most
 	                    * calls do not need. If the script needs them, it only answers
 	                    * `+BUSY`, and hasp sends the full call */
+	char held; /* UNLOCK: the enum lock_kind of the lock as the client's own connection has
+	            * it; 0: not known */
+	bool reentered; /* and it may have acquired that lock more than once */
 	int64_t place; /* the earlier place in the queue; 0: none */
 	/* The tokens by which the client's own connection has the lock, as far as hasp knows.
 	 * The try never waits for a lock that one of these owners has. */
@@ -43,10 +46,14 @@ struct rewrite_how {
 void script_call_begin(struct buf *out, enum script_id id, const struct rewrite_how *how,
                        size_t nkeys, size_t nargs);
 
-/* The five KEYS of the scripts that use the queue: lock, record, queue, sidecar (without one
- * the lock again), fence counter; and ARGV[1], the secret. */
+/* The five KEYS of the scripts that use the queue: lock, record, queue, fence counter, sidecar
+ * (without one the lock again); and ARGV[1], the secret. */
 #define SCRIPT_CALL_QUEUE_KEYS 5
 #define SCRIPT_CALL_SECRET_ARGS 1
+/* The first four of them, which are those of most short calls. */
+#define SCRIPT_CALL_LOCK_KEYS 4
+void script_call_write_lock_keys(struct buf *out, const struct rewrite_how *how,
+                                 struct slice key);
 void script_call_write_queue_keys(struct buf *out, const struct rewrite_how *how,
                                   struct slice key, bool has_sidecar);
 

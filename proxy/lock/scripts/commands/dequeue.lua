@@ -5,8 +5,8 @@
 -- KEYS[1]  lock
 -- KEYS[2]  record
 -- KEYS[3]  queue
--- KEYS[4]  sidecar
--- KEYS[5]  fence counter
+-- KEYS[4]  fence counter
+-- KEYS[5]  sidecar
 --
 -- ARGV[1]  secret (see sign())
 -- ARGV[2]  ticket
@@ -24,23 +24,17 @@
 -- include find_entry
 -- include undo_try
 -- include granted_fence
--- include hand_off
--- include hand_off_places
--- include hand_off_rw
+-- include hand_off_kind
 -- include places_left
--- include sides
-local lock, record, queue, side, counter = unpack(KEYS)
+-- include read_left
+local lock, record, queue, counter, side = unpack(KEYS)
 local ticket, place, kind, token, value, what, age_ms = unpack(ARGV, 2)
 local entry = place ~= '0' and find_entry(queue, ticket, place, age_ms)
 if entry then
 	redis.call('ZREM', queue, entry)
 	-- Later waiters may have waited until this try took the lock; see wake().
-	if kind == 'l' then
-		hand_off_places(lock, record, queue, side, counter)
-	elseif kind == 'm' or kind == 'x' then
-		hand_off_rw(lock, record, queue, side, counter)
-	elseif redis.call('EXISTS', lock) == 0 then
-		hand_off(lock, record, queue, side, counter)
+	if kind == 'l' or kind == 'm' or kind == 'x' or redis.call('EXISTS', lock) == 0 then
+		hand_off_kind(lock, record, queue, side, counter, kind)
 	end
 	return { 'left', 0, 0 }
 end
@@ -54,7 +48,7 @@ if what == 'tell' then
 	if kind == 'l' then
 		left = places_left(lock, token)
 	elseif kind == 'm' then
-		left = sides().left_of(lock, token, redis.call('HGET', lock, token))
+		left = read_left(lock, token, redis.call('HGET', lock, token))
 	else
 		left = redis.call('PTTL', lock)
 	end
@@ -62,7 +56,7 @@ if what == 'tell' then
 end
 if kind == 'l' then
 	end_place(lock, record, token)
-	hand_off_places(lock, record, queue, side, counter)
+	hand_off_kind(lock, record, queue, side, counter, kind)
 	return { 'undone', 0, 0 }
 end
 undo_try(lock, record, queue, side, counter, kind, ticket, token, fence)

@@ -13,8 +13,9 @@
 --          read-write lock (see rw.lua): extends all holds of the owner
 -- include client_error
 -- include count_holds
+-- include live_reads
+-- include set_lease_rw
 -- include set_place
--- include sides
 local lock, record, side = unpack(KEYS)
 local token, layout, lease = unpack(ARGV)
 local holds, found = count_holds(lock, record, token, layout)
@@ -29,10 +30,10 @@ if found == 'zset' then
 	return refused and client_error(refused, 'EXTEND') or 1
 end
 if found == 'm' or found == 'x' then
-	local reads = found == 'm' or sides().reads_of(lock, token) > 0
-	local refused = reads and sides().set_lease(lock, record, side, token, 'm', lease, false)
+	local reads = found == 'm' or live_reads(lock, token, redis.call('HGET', lock, token)) > 0
+	local refused = reads and set_lease_rw(lock, record, side, token, 'm', lease, false)
 	if not refused and found == 'x' then
-		refused = sides().set_lease(lock, record, side, token, 'x', lease, false)
+		refused = set_lease_rw(lock, record, side, token, 'x', lease, false)
 	end
 	return refused and client_error(refused, 'EXTEND') or 1
 end

@@ -3,8 +3,8 @@
 -- KEYS[1]  lock
 -- KEYS[2]  record
 -- KEYS[3]  queue
--- KEYS[4]  sidecar (owner = value, and a guard: the lock itself)
--- KEYS[5]  fence counter
+-- KEYS[4]  fence counter
+-- KEYS[5]  sidecar (owner = value, and a guard: the lock itself)
 --
 -- ARGV[1]  secret (see sign())
 -- ARGV[2]  'verb': a key without a rule; else the kind, see hand_off.lua
@@ -15,7 +15,7 @@
 -- include notify_redisson
 -- include notify_rw
 -- include timeouts_of
-local lock, record, queue, side, counter = unpack(KEYS)
+local lock, record, queue, counter, side = unpack(KEYS)
 local is_verb = ARGV[2] == 'verb'
 local layout = redis.call('TYPE', lock).ok
 if layout == 'none' then

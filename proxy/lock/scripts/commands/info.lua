@@ -16,10 +16,12 @@
 --          readers
 -- include count_places
 -- include get_string
+-- include holder_of
+-- include live_reads
 -- include parse_side
 -- include places_left
+-- include readers_of
 -- include recorded_fence
--- include sides
 local lock, record, queue, side = unpack(KEYS)
 local resp, kind = unpack(ARGV)
 local layout = redis.call('TYPE', lock).ok
@@ -34,10 +36,10 @@ end
 if mode then
 	local field
 	if mode == 'write' then
-		field, holds, owner = sides().holder_of(lock)
-		readers = owner and sides().reads_of(lock, owner) > 0 and 1 or 0
+		field, holds, owner = holder_of(lock)
+		readers = owner and live_reads(lock, owner, redis.call('HGET', lock, owner)) > 0 and 1 or 0
 	else
-		readers, owner, holds = sides().readers_of(lock)
+		readers, owner, holds = readers_of(lock)
 		field = owner
 	end
 	if mode == 'read' and readers == 0 then

@@ -11,11 +11,12 @@
 -- layout   Redisson's RLock, with its message to its waiters, or go-zero's RedisLock; or a
 --          semaphore (see count_places()), or a read-write lock (see rw.lua)
 -- include count_holds
+-- include drop_rw
 -- include end_place
 -- include hand_off
 -- include hand_off_places
+-- include left_rw
 -- include notify_redisson
--- include release_rw
 local counter = KEYS[#KEYS]
 local token, layout_type = unpack(ARGV, 2)
 local holds, layout = {}, {}
@@ -33,7 +34,9 @@ for i = 1, #KEYS - 1, 4 do
 	end
 	local is_rw = layout[i] == 'm' or layout[i] == 'x'
 	if holds[i] > 0 and is_rw then
-		release_rw(lock, record, queue, side, counter, token, layout[i])
+		if drop_rw(lock, record, side, token, layout[i]) then
+			left_rw(lock, record, queue, side, counter, layout[i])
+		end
 	elseif holds[i] > 1 then
 		redis.call('HINCRBY', lock, token, '-1')
 	elseif holds[i] == 1 and layout[i] == 'zset' then

@@ -5,8 +5,8 @@
 -- KEYS[1]  lock
 -- KEYS[2]  record
 -- KEYS[3]  queue
--- KEYS[4]  sidecar
--- KEYS[5]  fence counter
+-- KEYS[4]  fence counter
+-- KEYS[5]  sidecar
 --
 -- ARGV[1]  secret (see sign())
 -- ARGV[2]  ticket of one of the waiters ('': only hand off)
@@ -23,21 +23,18 @@
 -- include find_entry
 -- include granted_fence
 -- include hand_off
--- include hand_off_places
--- include hand_off_rw
+-- include hand_off_kind
 -- include places_left
--- include sides
+-- include read_left
 -- include recorded_fence
+-- include set_lease_rw
 -- include set_place
-local lock, record, queue, side, counter = unpack(KEYS)
+local lock, record, queue, counter, side = unpack(KEYS)
 local ticket, place, kind, token, value, lease = unpack(ARGV, 2)
 local _, more
-if kind == 'l' then
-	_, more = hand_off_places(lock, record, queue, side, counter)
-elseif kind == 'm' or kind == 'x' then
-	_, more = hand_off_rw(lock, record, queue, side, counter)
-elseif redis.call('EXISTS', lock) == 0 and redis.call('EXISTS', queue) == 1 then
-	_, more = hand_off(lock, record, queue, side, counter)
+if kind == 'l' or kind == 'm' or kind == 'x'
+	or redis.call('EXISTS', lock) == 0 and redis.call('EXISTS', queue) == 1 then
+	_, more = hand_off_kind(lock, record, queue, side, counter, kind)
 elseif kind == 'h' and ticket ~= '' and redis.pcall('HEXISTS', lock, token) == 1 then
 	-- Another hasp process had handed the lock off to an earlier waiter of the same owner.
 	local digits = select(2, recorded_fence(record, token))
@@ -68,10 +65,10 @@ if kind == 'l' then
 end
 if kind == 'm' or kind == 'x' then
 	if lease ~= '' then
-		sides().set_lease(lock, record, side, token, kind, lease, true)
+		set_lease_rw(lock, record, side, token, kind, lease, true)
 	end
 	if kind == 'm' then
-		held_ms = sides().left_of(lock, token, redis.call('HGET', lock, token))
+		held_ms = read_left(lock, token, redis.call('HGET', lock, token))
 	else
 		held_ms = redis.call('PTTL', lock)
 	end

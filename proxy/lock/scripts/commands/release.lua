@@ -3,8 +3,8 @@
 -- KEYS[1]  lock
 -- KEYS[2]  record
 -- KEYS[3]  queue
--- KEYS[4]  sidecar (owner = value: the lock itself)
--- KEYS[5]  fence counter
+-- KEYS[4]  fence counter
+-- KEYS[5]  sidecar (owner = value: the lock itself)
 --
 -- ARGV[1]  secret (see sign())
 -- ARGV[2]  token (owner = value: the value)
@@ -20,7 +20,7 @@
 -- include hand_off
 -- include is_retaken
 -- include take_back
-local lock, record, queue, side, counter = unpack(KEYS)
+local lock, record, queue, counter, side = unpack(KEYS)
 local token, ticket, most_ms = ARGV[2], ARGV[3], tonumber(ARGV[4])
 local _, mine = check_owner(lock, side, token)
 if not mine or is_retaken(lock, side) then

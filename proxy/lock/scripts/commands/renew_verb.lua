@@ -12,11 +12,13 @@
 -- layout   Redisson's RLock or go-zero's RedisLock, a semaphore (see count_places()), or a
 --          read-write lock (see rw.lua)
 -- include count_holds
--- include sides
+-- include read_left
 -- include recorded_fence
+-- include rw_field
+-- include set_lease_rw
 -- include set_place
 local function renew_side(lock, record, side, lease, token, fence, kind)
-	local field = kind == 'x' and token .. ':write' or token
+	local field = rw_field(token, kind)
 	local holds = redis.pcall('HGET', lock, field)
 	if type(holds) == 'table' then
 		return -1
@@ -24,10 +26,10 @@ local function renew_side(lock, record, side, lease, token, fence, kind)
 	local note = redis.pcall('HGET', record, field)
 	local recorded = type(note) == 'string' and tonumber(note:match('^%d+'))
 	if not holds or recorded and recorded > tonumber(fence)
-		or kind == 'm' and sides().left_of(lock, token, holds, 0) < 0 then
+		or kind == 'm' and read_left(lock, token, holds, 0) < 0 then
 		return redis.call('EXISTS', lock) == 1 and -2 or 0
 	end
-	return sides().set_lease(lock, record, side, token, kind, lease, true) and -1 or 1
+	return set_lease_rw(lock, record, side, token, kind, lease, true) and -1 or 1
 end
 
 local function renew(i)

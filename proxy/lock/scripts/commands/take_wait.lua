@@ -3,8 +3,8 @@
 -- KEYS[1]  lock
 -- KEYS[2]  record
 -- KEYS[3]  queue
--- KEYS[4]  sidecar (owner = value: the lock itself)
--- KEYS[5]  fence counter
+-- KEYS[4]  fence counter
+-- KEYS[5]  sidecar (owner = value: the lock itself)
 --
 -- ARGV[1]  secret (see sign())
 -- ARGV[2]  token
@@ -30,7 +30,7 @@
 -- include get_string
 -- include hand_off
 -- include record_try
-local lock, record, queue, side, counter = unpack(KEYS)
+local lock, record, queue, counter, side = unpack(KEYS)
 local token, lease, ticket, wait_ms, value, form, place, until_ms, reentrant = unpack(ARGV, 2)
 place, until_ms = place or '', until_ms or '0'
 local took, refused = 1, 0

@@ -3,15 +3,17 @@
 -- KEYS[1]  lock
 -- KEYS[2]  record
 -- KEYS[3]  queue
--- KEYS[4]  sidecar
--- KEYS[5]  fence counter
+-- KEYS[4]  fence counter
+-- KEYS[5]  sidecar
 --
--- A short call needs a counter only in a cluster. Its ARGV are the token and the layout (default:
--- 'hash'); it always has 'tell'. A full call has these ARGV:
+-- A short call needs a counter only in a cluster, and a sidecar only if the lock may have one. Its
+-- ARGV are the token and what the client's own connection has, as far as hasp knows: 'hash' (the
+-- default), 'string', 'zset' (a semaphore), or a side of a read-write lock, 'm' or 'x'. It always
+-- has 'tell'. A full call has these ARGV:
 --
 -- ARGV[1]  secret (see sign())
 -- ARGV[2]  token
--- ARGV[3]  layout: 'hash', 'string', or '' for either
+-- ARGV[3]  layout: 'hash', 'string', 'zset', or '' for any
 -- ARGV[4]  '' or the ticket of the acquisition to release, which must be the latest
 -- ARGV[5]  'tell' or nothing
 --
@@ -21,41 +23,64 @@
 --          the lock
 -- layout   Redisson's RLock, with its message to its waiters, or go-zero's RedisLock; or a
 --          semaphore (see count_places()), or a read-write lock (see rw.lua)
+-- include announce
 -- include client_error
 -- include count_holds
+-- include drop_rw
 -- include end_place
 -- include hand_off
 -- include hand_off_places
+-- include holder_of
+-- include left_rw
 -- include notify_redisson
--- include release_rw
--- include sides
-local lock, record, queue, side, counter = unpack(KEYS)
+local lock, record, queue, counter, side = unpack(KEYS)
 local is_short = #ARGV <= 2
 local token, layout_type, ticket, tell = unpack(ARGV, is_short and 1 or 2)
 if is_short then
-	-- break release_past_queue: if false then
-	if redis.call('EXISTS', queue) == 1 then
+	layout_type, ticket, tell = layout_type or 'hash', '', 'tell'
+	-- (As Redisson does, adds no braces to a name that has one.)
+	local name = lock:find('{', 1, true) and lock or '{' .. lock .. '}'
+	local timeout = layout_type == 'm' and name .. ':' .. token .. ':rwlock_timeout:1'
+	-- break release_past_queue: local present = timeout and 2 or 0
+	local present = timeout and redis.pcall('EXISTS', timeout, timeout, queue)
+		or redis.call('EXISTS', queue)
+	if present ~= 0 and not (timeout and present == 2) then
 		return redis.status_reply('BUSY')
 	end
-	layout_type, ticket, tell = layout_type or 'hash', '', 'tell'
-	-- The usual lock, at its last hold: found without checking for other layouts.
-	local held
+	-- The usual lock, at the only hold of its only owner: found without checking for other layouts.
+	local held, is_last
 	if layout_type == 'hash' then
 		held = redis.pcall('HMGET', lock, token, 'mode')
-	else
-		held = { redis.pcall('GET', lock) == token and '1' }
+		is_last = held[1] == '1' and held[2] ~= 'read' and held[2] ~= 'write'
+	elseif layout_type == 'string' then
+		is_last = redis.pcall('GET', lock) == token
+	elseif layout_type == 'zset' then
+		held = redis.pcall('ZRANGE', lock, '0', '1')
+		is_last = held[1] == token and not held[2] and redis.pcall('HEXISTS', record, token) == 1
+	elseif layout_type == 'x' then
+		held = redis.pcall('HMGET', lock, 'mode', token .. ':write', token)
+		is_last = held[1] == 'write' and held[2] == '1' and not held[3]
+	elseif present == 2 then
+		held = redis.pcall('HMGET', lock, 'mode', token)
+		is_last = held[1] == 'read' and held[2] == '1' and redis.call('HLEN', lock) == 2
 	end
-	if held[1] == '1' and held[2] ~= 'read' and held[2] ~= 'write' then
-		-- break hand_off_held: local reply = redis.pcall('DEL', record, side)
-		local reply = redis.pcall('DEL', lock, record, side)
+	if is_last then
+		-- break hand_off_held: local reply = redis.pcall('DEL', record, side or record)
+		local reply = redis.pcall('DEL', lock, record, side or record, timeout or record)
 		if type(reply) == 'table' then
-			return client_error(reply, 'UNLOCK')
+			return redis.status_reply('BUSY')
 		end
 		if layout_type == 'hash' then
-			notify_redisson(lock, counter)
+			announce('redisson_lock__channel:' .. name, '0', counter)
+		elseif layout_type == 'm' or layout_type == 'x' then
+			announce('redisson_rwlock:' .. name, timeout and '0' or '1', counter)
 		end
 		return 1
 	end
+	if layout_type ~= 'hash' and layout_type ~= 'string' then
+		layout_type = ''
+	end
+	side = side or record
 end
 local holds, layout = count_holds(lock, record, token, layout_type)
 if not holds then
@@ -72,12 +97,14 @@ if holds == 0 then
 		local fields = redis.pcall('HSCAN', lock, 0, 'COUNT', 1)
 		owner = not fields.err and fields[2][1]
 	elseif tell and layout == 'm' then
-		owner = select(3, sides().holder_of(lock))
+		owner = select(3, holder_of(lock))
 	end
 	return owner and redis.status_reply('REFUSED 0 1 ' .. (owner:gsub('%c', '?'))) or 0
 end
 if layout == 'm' or layout == 'x' then
-	release_rw(lock, record, not is_short and queue or nil, side, counter, token, layout)
+	if drop_rw(lock, record, side, token, layout) then
+		left_rw(lock, record, not is_short and queue or nil, side, counter, layout)
+	end
 	return 1
 end
 if ticket ~= '' then

@@ -122,7 +122,7 @@ end
 -- waiter for a semaphore names how many owners there may be. Also true for an entry that is no
 -- waiter, or past its deadline: hand_off() removes it. The second result is true if the time of
 -- some readers is over, and one call cannot remove all of them.
--- include sides
+-- include may_take_rw
 local function may_join(keys, waiter, owner, now_ms)
 	local lock = keys.lock
 	if owner.token then
@@ -136,7 +136,7 @@ local function may_join(keys, waiter, owner, now_ms)
 		if kind ~= 'm' and kind ~= 'x' then
 			return false
 		end
-		local allowed, _, more = sides().allows(lock, keys.record, keys.side, waiter.token, kind)
+		local allowed, _, _, more = may_take_rw(lock, keys.record, keys.side, waiter.token, kind)
 		return allowed, more
 	end
 	local n = redis.call('ZCARD', lock)
@@ -173,73 +173,44 @@ end
 -- Writes the lock, and the keys beside it, for `waiter`. `shared_fence` is the fencing token of its
 -- owner if that has the lock already; else nil. Returns the fencing token, or '-'; nil when Redis
 -- refuses the write: then nothing was written.
--- include add_hold
--- include next_fence
--- include take_place
+-- include take_count
+-- include take_limit
 -- include take_rw
+-- include take_token
 local function grant(keys, waiter, shared_fence)
-	local kind, lease = waiter.kind, waiter.lease
-	if kind == 'l' then
-		local fence = take_place(keys.lock, keys.record, keys.counter, waiter.token, lease,
-			waiter.ticket)
-		return type(fence) == 'number' and string.format('%.0f', fence) or nil
-	end
-	if kind == 'm' or kind == 'x' then
-		local fence = take_rw(keys.lock, keys.record, keys.side, keys.counter, waiter.token, lease,
-			waiter.ticket, kind)
-		return type(fence) == 'number' and string.format('%.0f', fence) or nil
-	end
-	local fence = shared_fence or '-'
-	if not shared_fence and (kind == 'h' or kind == 's') then
-		local fresh, digits = next_fence(keys.counter)
-		if type(fresh) == 'table' then
-			return nil
-		end
-		fence = digits
-	end
-
-	local reply
+	local lock, record, side, counter = keys.lock, keys.record, keys.side, keys.counter
+	local kind, lease, token, ticket = waiter.kind, waiter.lease, waiter.token, waiter.ticket
+	local fence
 	if kind == 'h' then
-		reply = redis.pcall('HINCRBY', keys.lock, waiter.token, '1')
-	else
-		local content = waiter.value
-		if kind == 's' then
-			content = waiter.token
-		elseif kind == 'g' then
-			content = waiter.value .. ' ' .. waiter.ticket
-		end
-		reply = redis.pcall('SET', keys.lock, content, 'PX', lease)
+		fence = take_count(lock, record, side, counter, token, lease, ticket, nil, not shared_fence,
+			shared_fence)
+	elseif kind == 's' then
+		fence = take_token(lock, record, side, counter, token, lease, ticket, nil, true)
+	elseif kind == 'l' then
+		fence = take_limit(lock, record, side, counter, token, lease, ticket)
+	elseif kind == 'm' or kind == 'x' then
+		fence = take_rw(lock, record, side, counter, token, lease, ticket, kind)
 	end
-	if type(reply) == 'table' and reply.err then
+	if fence then
+		return type(fence) == 'number' and string.format('%.0f', fence) or nil
+	end
+	local value = kind == 'g' and waiter.value .. ' ' .. ticket or waiter.value
+	if redis.pcall('SET', lock, value, 'PX', lease).err then
 		return nil
 	end
-
-	if kind == 'h' then
-		if shared_fence then
-			-- The lease of the other holds must not get shorter.
-			local left = redis.call('PTTL', keys.lock)
-			if left >= tonumber(lease) then
-				lease = string.format('%.0f', left)
-			end
-		end
-		redis.call('PEXPIRE', keys.lock, lease)
-	elseif kind == 'r' and keys.side ~= keys.lock then
-		-- (After a reload, the rule may have owner = value, which has no sidecar.)
-		redis.call('SET', keys.side, waiter.token .. ' ' .. waiter.value, 'PX', lease)
+	-- (After a reload, the rule may have owner = value, which has no sidecar.)
+	if kind == 'r' and side ~= lock then
+		redis.call('SET', side, token .. ' ' .. waiter.value, 'PX', lease)
 	end
-	if shared_fence then
-		redis.call('PEXPIRE', keys.record, lease)
-		add_hold(keys.side, fence, waiter.ticket, lease)
-	elseif kind ~= 'g' then
-		redis.call('SET', keys.record, waiter.token .. ' ' .. fence .. ' ' .. waiter.ticket,
-			'PX', lease)
+	if kind ~= 'g' then
+		redis.call('SET', record, token .. ' - ' .. ticket, 'PX', lease)
 	end
-	return fence
+	return '-'
 end
 
 -- Undoes the writes of grant() for `waiter`. `owner`, if given, keeps the lock.
 -- include end_place
--- include undo_side
+-- include undo_rw
 local function revoke(keys, waiter, fence, owner)
 	if waiter.kind == 'l' then
 		-- (An owner that had its place before keeps it: see take_place().)
@@ -249,7 +220,7 @@ local function revoke(keys, waiter, fence, owner)
 		return
 	end
 	if waiter.kind == 'm' or waiter.kind == 'x' then
-		undo_side(keys.lock, keys.record, keys.side, waiter.token, waiter.kind, waiter.ticket)
+		undo_rw(keys.lock, keys.record, keys.side, waiter.token, waiter.kind, waiter.ticket)
 		return
 	end
 	if owner then
@@ -263,4 +234,18 @@ local function revoke(keys, waiter, fence, owner)
 	if waiter.kind == 'r' then
 		redis.call('DEL', keys.side)
 	end
+end
+
+-- Hands off a lock of any kind, as much of it as is free. Returns the results of hand_off().
+-- include hand_off
+-- include hand_off_places
+-- include hand_off_rw
+local function hand_off_kind(lock, record, queue, side, counter, kind)
+	if kind == 'l' then
+		return hand_off_places(lock, record, queue, side, counter)
+	end
+	if kind == 'm' or kind == 'x' then
+		return hand_off_rw(lock, record, queue, side, counter)
+	end
+	return hand_off(lock, record, queue, side, counter)
 end

@@ -1,8 +1,21 @@
+-- The layout of a semaphore. The lock is a sorted set of its owners' tokens by the end of their
+-- lease in ms. Its record is a hash {token: `<fencing token> <ticket>`}: a sorted set without it is
+-- the application's own.
+
+-- A semaphore lasts as long as the longest lease of its owners.
+local function keep_places(lock, record)
+	local last = redis.call('ZRANGE', lock, '-1', '-1', 'WITHSCORES')[2]
+	if not last then
+		redis.call('DEL', record)
+		return
+	end
+	last = string.format('%.0f', last)
+	redis.call('PEXPIREAT', lock, last)
+	redis.call('PEXPIREAT', record, last)
+end
+
 -- Removes the owners of a semaphore whose lease is over, and returns how many are left. If the key
 -- holds something else: nil and Redis' own error.
---
--- The lock is a sorted set of its owners' tokens by the end of their lease in ms. Its record is a
--- hash {token: `<fencing token> <ticket>`}: a sorted set without it is the application's own.
 -- include format_ms
 -- include keep_places
 local function count_places(lock, record)
@@ -35,36 +48,45 @@ local function count_places(lock, record)
 	return left
 end
 
--- Takes a place of a semaphore for the owner of the try `ticket`. An owner has one place at most.
--- If it has one already, it keeps it, with its fencing token; the script marks the try, because
--- undoing it would take the place away. Returns the fencing token; or Redis' error: then nothing
--- was written.
--- include next_fence
--- include set_place
-local function take_place(lock, record, counter, token, lease, ticket)
-	local had = redis.call('ZSCORE', lock, token)
-	local known = had and redis.call('HGET', record, token)
-	local fence = known and tonumber(known:match('^%d+')) or next_fence(counter)
-	if type(fence) == 'table' then
-		return fence
-	end
-	local note = string.format('%.0f', fence) .. (known and ' =' or ' ') .. ticket
-	return set_place(lock, record, token, lease, had, note) or fence
+-- Returns true if the owner has a place.
+local function has_limit(lock, token)
+	return redis.call('ZSCORE', lock, token)
 end
 
--- Gives an owner a place of a semaphore (see count_places()), for `lease` ms from now; `longest`:
--- does not shorten the time of a present place. `note` is for the record; nil: it has one. Returns
--- Redis' error if it refuses: then nothing was written.
+-- Returns whether `token` may have one of `limit` places now: 'free' if nobody has one; then 'mine'
+-- if it has one already. If the key holds something else: nil and Redis' own error.
+-- include count_places
+-- include has_limit
+local function may_take_limit(lock, record, _, token, limit)
+	local n, wrong_type = count_places(lock, record)
+	if not n then
+		return nil, wrong_type
+	end
+	if n == 0 then
+		return 'free'
+	end
+	if has_limit(lock, token) then
+		return true, 'mine'
+	end
+	-- break limit_more: return n <= tonumber(limit)
+	return n < tonumber(limit)
+end
+
+-- Gives an owner a place of a semaphore, for `lease` ms from now; `longest`: does not shorten the
+-- time of a present place. `note` is for the record; nil: it has one. `is_free`: nobody has a place.
+-- `now`: Redis' TIME, if the caller knows it. Returns Redis' error if it refuses: then nothing was
+-- written.
 -- include format_ms
 -- include keep_places
-local function set_place(lock, record, token, lease, longest, note)
-	local now = redis.call('TIME')
+local function set_place(lock, record, token, lease, longest, note, is_free, now)
+	now = now or redis.call('TIME')
 	local ends_ms = now[1] * 1000 + math.floor(now[2] / 1000) + tonumber(lease)
 	local before = longest and redis.call('ZSCORE', lock, token)
 	if before and tonumber(before) > ends_ms then
 		ends_ms = tonumber(before)
 	end
-	local reply = redis.pcall('ZADD', lock, format_ms(ends_ms), token)
+	ends_ms = format_ms(ends_ms)
+	local reply = redis.pcall('ZADD', lock, ends_ms, token)
 	if type(reply) == 'table' then
 		return reply
 	end
@@ -73,22 +95,35 @@ local function set_place(lock, record, token, lease, longest, note)
 		redis.call('DEL', record)
 		redis.call('HSET', record, token, note)
 	end
-	keep_places(lock, record)
-end
-
--- A semaphore lasts as long as the longest lease of its owners (see count_places()).
-local function keep_places(lock, record)
-	local last = redis.call('ZRANGE', lock, '-1', '-1', 'WITHSCORES')[2]
-	if not last then
-		redis.call('DEL', record)
+	if not is_free then
+		keep_places(lock, record)
 		return
 	end
-	last = string.format('%.0f', last)
-	redis.call('PEXPIREAT', lock, last)
-	redis.call('PEXPIREAT', record, last)
+	redis.call('PEXPIREAT', lock, ends_ms)
+	redis.call('PEXPIREAT', record, ends_ms)
 end
 
--- Gives an owner's place of a semaphore back (see count_places()).
+-- Takes a place of a semaphore for the owner of the try `ticket`. `is_free`: nobody has a place. An
+-- owner has one place at most. If it has one already, it keeps it, with its fencing token; the
+-- script marks the try, because undoing it would take the place away. Returns the fencing token; or
+-- Redis' error: then nothing was written.
+-- include next_fence
+-- include set_place
+local function take_limit(lock, record, _, counter, token, lease, ticket, _, is_free)
+	local had = not is_free and redis.call('ZSCORE', lock, token)
+	local known = had and redis.call('HGET', record, token)
+	local fence, digits, now = known and tonumber(known:match('^%d+')), nil, nil
+	if not fence then
+		fence, digits, now = next_fence(counter)
+	end
+	if type(fence) == 'table' then
+		return fence
+	end
+	local note = (digits or string.format('%.0f', fence)) .. (known and ' =' or ' ') .. ticket
+	return set_place(lock, record, token, lease, had, note, is_free, now) or fence
+end
+
+-- Gives an owner's place of a semaphore back.
 -- include keep_places
 local function end_place(lock, record, token)
 	redis.call('ZREM', lock, token)

@@ -1,17 +1,178 @@
+-- The layout of a read-write lock, which is Redisson's RReadWriteLock.
+--
+-- The lock is a hash: `mode` is `read` or `write`; a reader's field is its token, a writer's field
+-- is `<token>:write`, and each has the count of its holds. A writer may have holds of the read
+-- side, too, and stays a reader when it gives the write side back. Each hold of the read side has a
+-- key of its own, `{<lock>}:<token>:rwlock_timeout:<n>`, which expires with its lease; the lock
+-- lasts as long as the longest. The record is a hash {field: `<fencing token> <ticket>`}; the
+-- sidecar has the tickets of further holds (see add_hold()). The names of the keys of holds
+-- depend on how many there are: so they are not among KEYS, but they have the slot of the lock.
+
+-- Returns the field of an owner's side: `kind` is 'm', the read side, or 'x', the write side.
+local function rw_field(token, kind)
+	return kind == 'x' and token .. ':write' or token
+end
+
+-- Returns the prefix of the names of an owner's time-out keys of a read-write lock. As Redisson
+-- does, adds no braces to a name that has one.
+local function timeouts_of(lock, token)
+	local name = lock:find('{', 1, true) and lock or '{' .. lock .. '}'
+	return name .. ':' .. token .. ':rwlock_timeout:'
+end
+
+-- Returns true if a key that is missing here may be at another node, because its slot is
+-- migrating: then Redis refuses a command that names that key and the lock.
+local function is_away(lock, key)
+	local reply = redis.pcall('EXISTS', lock, key)
+	if type(reply) == 'table' and not reply.err:find('non local key', 1, true) then
+		error(reply.err)
+	end
+	return type(reply) == 'table'
+end
+
+-- Returns for how many ms an owner still has the longest of its `holds` holds of the read side;
+-- -2: it has none any more. `enough`: stops at a hold with that many ms. An owner of more than
+-- 1,000 holds, or one whose key may be at another node, has them for as long as the lock lasts.
+-- include is_away
+-- include timeouts_of
+local function read_left(lock, token, holds, enough)
+	local timeouts, longest = timeouts_of(lock, token), -2
+	holds = tonumber(holds) or 0
+	if holds > 1000 then
+		return redis.call('PTTL', lock)
+	end
+	for n = 1, holds do
+		local left = redis.pcall('PTTL', timeouts .. n)
+		if (type(left) == 'table' or left < 0) and is_away(lock, timeouts .. n) then
+			return redis.call('PTTL', lock)
+		end
+		longest = math.max(longest, left)
+		if enough and longest >= enough then
+			break
+		end
+	end
+	return longest < 0 and -2 or longest
+end
+
+-- Removes readers whose time is over from a read-write lock in mode `read`, and lets the lock
+-- expire with the longest remaining hold. Returns false if there is none, and the lock is gone.
+-- `enough`: if a reader has that many ms left, the lock is held, and the function stops there. One
+-- call reads some 64 readers. Any others have the lock until it expires; the second result is true
+-- if none of the 64 has it.
+-- include read_left
+local function keep_longest(lock, record, side, enough)
+	local cursor, longest, looked = '0', -2, 0
+	repeat
+		local page = redis.call('HSCAN', lock, cursor, 'COUNT', 64)
+		local fields = page[2]
+		for i = 1, #fields, 2 do
+			local token = fields[i]
+			local left = token ~= 'mode' and read_left(lock, token, fields[i + 1], enough)
+			if left and enough and left >= enough then
+				return true
+			end
+			if left and left < 0 then
+				redis.call('HDEL', lock, token)
+				redis.pcall('HDEL', record, token)
+			end
+			longest = math.max(longest, left or -2)
+		end
+		looked = looked + #fields / 2
+		cursor = page[1]
+	until cursor == '0' or looked >= 64
+	if cursor ~= '0' then
+		return true, longest < 0
+	end
+	if longest < 0 then
+		redis.call('DEL', lock, record, side)
+		return false
+	end
+	longest = string.format('%.0f', math.max(longest, 1))
+	redis.call('PEXPIRE', lock, longest)
+	redis.call('PEXPIRE', record, longest)
+	return true
+end
+
+-- Returns how many holds of the read side `token` has, of `holds` in the hash (or false): 0 if the
+-- time of all is over.
+-- include read_left
+local function live_reads(lock, token, holds)
+	local live = holds and read_left(lock, token, holds, 0) >= 0
+	return live and (tonumber(holds) or 1) or 0
+end
+
+-- Returns true if the owner has a side of the read-write lock.
+-- include live_reads
+local function has_rw(lock, token)
+	local held = redis.call('HMGET', lock, token .. ':write', token)
+	return held[1] and true or live_reads(lock, token, held[2]) > 0
+end
+
+-- Returns whether `token` may have a read-write lock now, for `kind` (see hand_off.lua): 'free' if
+-- nobody has it; then 'mine' if it already has the lock, or its other side. So a reader that asks
+-- for the write side, which Redisson refuses, too, gets false, 'mine'. If the key holds something
+-- else: nil and Redis' own error. The fourth result is keep_longest()'s second.
+-- include keep_longest
+-- include live_reads
+local function may_take_rw(lock, record, side, token, kind)
+	local held = redis.pcall('HMGET', lock, 'mode', token, token .. ':write')
+	if held.err then
+		return nil, held
+	end
+	local mode, holds = held[1], held[2]
+	if mode ~= 'read' and mode ~= 'write' then
+		if mode or redis.call('EXISTS', lock) == 1 then
+			return nil, redis.error_reply(
+				'WRONGTYPE Operation against a key holding the wrong kind of value')
+		end
+		return 'free'
+	end
+	if mode == 'write' and not (held[3] and kind == 'm') then
+		return held[3] and true or false, held[3] and 'mine'
+	end
+	local reads = live_reads(lock, token, holds)
+	if holds and reads == 0 then
+		-- The time of its holds is over, so that its count begins again.
+		redis.call('HDEL', lock, token)
+		redis.pcall('HDEL', record, token)
+	end
+	if mode == 'write' then
+		return true, 'mine'
+	end
+	if reads > 0 then
+		return kind == 'm', 'mine'
+	end
+	if holds and kind == 'm' and redis.call('HLEN', lock) == 1 then
+		redis.call('DEL', lock, record, side)
+	end
+	-- break writer_beside_readers: if true then
+	if kind == 'm' then
+		return true
+	end
+	local is_held, more = keep_longest(lock, record, side, 0)
+	return not is_held, nil, nil, more
+end
+
 -- Takes one hold of a side of a read-write lock for the owner of the try `ticket`, which may have
--- it (see rw.lua). An owner that has that side already keeps its fencing token. Returns the
--- fencing token; or Redis' error: then nothing was written.
+-- it. `is_free`: nobody has the lock. An owner that has that side already keeps its fencing token.
+-- Returns the fencing token; or Redis' error: then nothing was written.
 -- include add_hold
 -- include next_fence
+-- include rw_field
 -- include timeouts_of
-local function take_rw(lock, record, side, counter, token, lease, ticket, kind)
-	local field = kind == 'x' and token .. ':write' or token
-	local before = redis.call('HMGET', lock, 'mode', field)
-	local mode, holds = before[1], (tonumber(before[2]) or 0) + 1
-	local note = holds > 1 and redis.pcall('HGET', record, field)
-	local known = type(note) == 'string' and tonumber(note:match('^%d+'))
-	-- break writer_beside_readers: mode = mode and kind == 'x' and 'write' or mode local fence = known or next_fence(counter)
-	local fence = known or next_fence(counter)
+local function take_rw(lock, record, side, counter, token, lease, ticket, kind, is_free)
+	local field, mode, holds, known = rw_field(token, kind), nil, 1, nil
+	if not is_free then
+		local before = redis.call('HMGET', lock, 'mode', field)
+		mode, holds = before[1], (tonumber(before[2]) or 0) + 1
+		local note = holds > 1 and redis.pcall('HGET', record, field)
+		known = type(note) == 'string' and tonumber(note:match('^%d+'))
+	end
+	-- break writer_beside_readers: mode = mode and kind == 'x' and 'write' or mode local fence, digits = known, nil
+	local fence, digits = known, nil
+	if not fence then
+		fence, digits = next_fence(counter)
+	end
 	if type(fence) == 'table' then
 		return fence
 	end
@@ -37,14 +198,11 @@ local function take_rw(lock, record, side, counter, token, lease, ticket, kind)
 			lease = string.format('%.0f', left)
 		end
 	end
-	if not mode then
-		redis.call('DEL', record, side)
-	end
 	redis.call('PEXPIRE', lock, lease)
 	if known then
 		add_hold(side, string.format('%.0f', fence), ticket, lease)
 	else
-		note = string.format('%.0f', fence) .. ' ' .. ticket
+		local note = digits .. ' ' .. ticket
 		if type(redis.pcall('HSET', record, field, note)) == 'table' then
 			-- That of another lock, which is over.
 			redis.call('DEL', record, side)
@@ -55,34 +213,57 @@ local function take_rw(lock, record, side, counter, token, lease, ticket, kind)
 	return fence
 end
 
--- Gives back one hold of a side of a read-write lock, and admits the first waiters. If other
--- clients may still have it, notifies Redisson's waiters as Redisson does: by `0` that a reader has
--- left, so that one of them may try; by `1` that a writer has. queue == nil: no client waits.
--- include sides
--- include hand_off_rw
--- include notify_rw
-local function release_rw(lock, record, queue, side, counter, token, kind)
-	if not sides().release(lock, record, side, token, kind) then
-		return
+-- Gives back one hold of a side of a read-write lock, without shortening the time of another hold
+-- of its owner. Returns true if another owner may have the lock now: it is gone, or its writer is
+-- a reader from now on.
+-- include keep_longest
+-- include rw_field
+-- include timeouts_of
+local function drop_rw(lock, record, side, token, kind)
+	local field = rw_field(token, kind)
+	local n = tonumber(redis.call('HGET', lock, field)) or 1
+	local own = -2
+	if kind == 'm' then
+		local timeouts = timeouts_of(lock, token)
+		own = redis.call('PTTL', timeouts .. n)
+		redis.call('DEL', timeouts .. n)
+		if n > 1 and own > redis.call('PTTL', timeouts .. n - 1) then
+			redis.call('SET', timeouts .. n - 1, '1', 'PX', own)
+		end
 	end
-	if queue then
-		hand_off_rw(lock, record, queue, side, counter)
+	if n > 1 then
+		redis.call('HINCRBY', lock, field, '-1')
+		return false
 	end
-	notify_rw(lock, queue, kind == 'x' and '1' or '0', counter)
+	redis.call('HDEL', lock, field)
+	redis.pcall('HDEL', record, field)
+	if redis.call('HLEN', lock) == 1 then
+		redis.call('DEL', lock, record, side)
+		return true
+	end
+	if kind == 'x' then
+		redis.call('HSET', lock, 'mode', 'read')
+		keep_longest(lock, record, side)
+		return true
+	end
+	-- The lock lasts as long as the longest hold, which may have been this one. (One script wrote
+	-- both expiries, but the clock of a busy machine goes on in between.)
+	return redis.call('HGET', lock, 'mode') == 'read' and own + 1000 >= redis.call('PTTL', lock)
+		and not keep_longest(lock, record, side, math.max(own, 0))
 end
 
--- Gives back the hold of a read-write lock that the try `ticket` got. Returns what release() does,
--- see rw.lua.
--- include sides
-local function undo_side(lock, record, side, token, kind, ticket)
-	local field = kind == 'x' and token .. ':write' or token
+-- Gives back the hold of a read-write lock that the try `ticket` got. Returns what drop_rw() does.
+-- include drop_rw
+-- include rw_field
+local function undo_rw(lock, record, side, token, kind, ticket)
+	local field = rw_field(token, kind)
 	local note = redis.call('HGET', record, field)
 	if note:sub(-#ticket - 1) == ' ' .. ticket then
 		redis.call('HSET', record, field, note:sub(1, -#ticket - 1) .. '-')
 	else
 		redis.call('ZREM', side, note:match('^%d+ ') .. ticket)
 	end
-	return sides().release(lock, record, side, token, kind)
+	return drop_rw(lock, record, side, token, kind)
 end
 
 -- Admits the first waiters for a read-write lock that may have it together. Returns the results of
@@ -104,289 +285,102 @@ local function notify_rw(lock, queue, message, counter)
 	announce('redisson_rwlock:' .. name, message, counter)
 end
 
--- Returns the prefix of the names of an owner's time-out keys of a read-write lock. As Redisson
--- does, adds no braces to a name that has one.
-local function timeouts_of(lock, token)
-	local name = lock:find('{', 1, true) and lock or '{' .. lock .. '}'
-	return name .. ':' .. token .. ':rwlock_timeout:'
+-- Admits the first waiters for a read-write lock, of which an owner has given back a hold. If
+-- other clients may still have it, notifies Redisson's waiters as Redisson does: by `0` that a
+-- reader has left, so that one of them may try; by `1` that a writer has. queue == nil: no client
+-- waits.
+-- include hand_off_rw
+-- include notify_rw
+local function left_rw(lock, record, queue, side, counter, kind)
+	if queue then
+		hand_off_rw(lock, record, queue, side, counter)
+	end
+	notify_rw(lock, queue, kind == 'x' and '1' or '0', counter)
 end
 
--- Returns a table of functions for a read-write lock, so that a script makes them only if a lock is
--- one.
---
--- The lock is a hash: `mode` is `read` or `write`; a reader's field is its token, a writer's field
--- is `<token>:write`, and each has the count of its holds. A writer may have holds of the read
--- side, too, and stays a reader when it gives the write side back. Each hold of the read side has a
--- key of its own, `{<lock>}:<token>:rwlock_timeout:<n>`, which expires with its lease; the lock
--- lasts as long as the longest. The record is a hash {field: `<fencing token> <ticket>`}; the
--- sidecar has the tickets of further holds (see add_hold()). The names of the keys of holds
--- depend on how many there are: so they are not among KEYS, but they have the slot of the lock.
--- include timeouts_of
-local function sides()
-	-- Returns true if a key that is missing here may be at another node, because its slot is
-	-- migrating: then Redis refuses a command that names that key and the lock.
-	local function is_away(lock, key)
-		local reply = redis.pcall('EXISTS', lock, key)
-		if type(reply) == 'table' and not reply.err:find('non local key', 1, true) then
-			error(reply.err)
+-- Returns one owner of a read-write lock: its field, its holds, and its token; the writer if there
+-- is one, else any of the readers whose time is not over. nil: it has none.
+-- include read_left
+local function holder_of(lock)
+	-- (If Redis keeps the hash as a table, a scan for one field may find `mode` alone. A writer's
+	-- lock has three fields at most.)
+	local fields = redis.call('HSCAN', lock, 0, 'COUNT', 16)[2]
+	local field, holds
+	for i = 1, #fields, 2 do
+		local writes = fields[i]:sub(-6) == ':write'
+		if writes or fields[i] ~= 'mode' and not field
+			and read_left(lock, fields[i], fields[i + 1], 0) >= 0 then
+			field, holds = fields[i], tonumber(fields[i + 1]) or 0
 		end
-		return type(reply) == 'table'
 	end
-
-	-- Returns for how many ms an owner still has the longest of its `holds` holds of the read side;
-	-- -2: it has none any more. `enough`: stops at a hold with that many ms. An owner of more than
-	-- 1,000 holds, or one whose key may be at another node, has them for as long as the lock lasts.
-	local function left_of(lock, token, holds, enough)
-		local timeouts, longest = timeouts_of(lock, token), -2
-		holds = tonumber(holds) or 0
-		if holds > 1000 then
-			return redis.call('PTTL', lock)
-		end
-		for n = 1, holds do
-			local left = redis.pcall('PTTL', timeouts .. n)
-			if (type(left) == 'table' or left < 0) and is_away(lock, timeouts .. n) then
-				return redis.call('PTTL', lock)
-			end
-			longest = math.max(longest, left)
-			if enough and longest >= enough then
-				break
-			end
-		end
-		return longest < 0 and -2 or longest
+	if not field then
+		return nil
 	end
+	local token = field:gsub(':write$', '')
+	return field, holds, token
+end
 
-	-- Removes readers whose time is over from a read-write lock in mode `read`, and lets the lock
-	-- expire with the longest remaining hold. Returns false if there is none, and the lock is gone.
-	-- `enough`: if a reader has that many ms left, the lock is held, and the function stops there. One
-	-- call reads some 64 readers. Any others have the lock until it expires; the second result is true
-	-- if none of the 64 has it.
-	local function keep_longest(lock, record, side, enough)
-		local cursor, longest, looked = '0', -2, 0
-		repeat
-			local page = redis.call('HSCAN', lock, cursor, 'COUNT', 64)
-			local fields = page[2]
-			for i = 1, #fields, 2 do
-				local token = fields[i]
-				local left = token ~= 'mode' and left_of(lock, token, fields[i + 1], enough)
-				if left and enough and left >= enough then
-					return true
-				end
-				if left and left < 0 then
-					redis.call('HDEL', lock, token)
-					redis.pcall('HDEL', record, token)
-				end
-				longest = math.max(longest, left or -2)
-			end
-			looked = looked + #fields / 2
-			cursor = page[1]
-		until cursor == '0' or looked >= 64
-		if cursor ~= '0' then
-			return true, longest < 0
-		end
-		if longest < 0 then
-			redis.call('DEL', lock, record, side)
-			return false
-		end
-		longest = string.format('%.0f', math.max(longest, 1))
-		redis.call('PEXPIRE', lock, longest)
-		redis.call('PEXPIRE', record, longest)
-		return true
-	end
-
-	-- Returns the mode of a read-write lock: 'read', 'write', or false if it is free. If the key holds
-	-- something else: nil and Redis' own error.
-	local function mode_of(lock)
-		local mode = redis.pcall('HGET', lock, 'mode')
-		if type(mode) == 'table' then
-			return nil, mode
-		end
-		if mode ~= 'read' and mode ~= 'write' and (mode or redis.call('EXISTS', lock) == 1) then
-			return nil, redis.error_reply(
-				'WRONGTYPE Operation against a key holding the wrong kind of value')
-		end
-		return mode
-	end
-
-	-- Returns how many holds of the read side `token` has: 0 if the time of all is over; and the count
-	-- in the hash, or false.
-	local function reads_of(lock, token)
-		local holds = redis.call('HGET', lock, token)
-		local live = holds and left_of(lock, token, holds, 0) >= 0
-		return live and (tonumber(holds) or 1) or 0, holds
-	end
-
-	-- Removes the read holds of `token` if the time of all of them is over, so that its count begins
-	-- again. Returns how many it has, and whether they were removed.
-	local function drop_ended_reads(lock, record, token)
-		local reads, holds = reads_of(lock, token)
-		local over = holds and reads == 0
-		if over then
-			redis.call('HDEL', lock, token)
-			redis.pcall('HDEL', record, token)
-		end
-		return reads, over
-	end
-
-	-- Returns whether `token` may have a read-write lock now, for `kind` (see hand_off.lua); then
-	-- 'mine' if it already has the lock, or its other side. So a reader that asks for the write side,
-	-- which Redisson refuses, too, gets false, 'mine'. If the key holds something else: nil and Redis'
-	-- own error. The third result is keep_longest()'s second.
-	local function allows(lock, record, side, token, kind)
-		local mode, wrong_type = mode_of(lock)
-		if not mode then
-			if mode == nil then
-				return nil, wrong_type
-			end
-			return true
-		end
-		if mode == 'write' then
-			local mine = redis.call('HEXISTS', lock, token .. ':write') == 1
-			if mine and kind == 'm' then
-				drop_ended_reads(lock, record, token)
-			end
-			return mine, mine and 'mine'
-		end
-		local reads, over = drop_ended_reads(lock, record, token)
-		if reads > 0 then
-			return kind == 'm', 'mine'
-		end
-		if over and kind == 'm' and redis.call('HLEN', lock) == 1 then
-			redis.call('DEL', lock, record, side)
-		end
-		-- break writer_beside_readers: if true then
-		if kind == 'm' then
-			return true
-		end
-		local held, more = keep_longest(lock, record, side, 0)
-		return not held, nil, more
-	end
-
-	-- Gives back one hold of a side of a read-write lock, without shortening the time of another hold
-	-- of its owner. Returns true if another owner may have the lock now: it is gone, or its writer is
-	-- a reader from now on.
-	local function release(lock, record, side, token, kind)
-		local field = kind == 'x' and token .. ':write' or token
-		local n = tonumber(redis.call('HGET', lock, field)) or 1
-		local own = -2
-		if kind == 'm' then
-			local timeouts = timeouts_of(lock, token)
-			own = redis.call('PTTL', timeouts .. n)
-			redis.call('DEL', timeouts .. n)
-			if n > 1 and own > redis.call('PTTL', timeouts .. n - 1) then
-				redis.call('SET', timeouts .. n - 1, '1', 'PX', own)
-			end
-		end
-		if n > 1 then
-			redis.call('HINCRBY', lock, field, '-1')
-			return false
-		end
-		redis.call('HDEL', lock, field)
-		redis.pcall('HDEL', record, field)
-		if redis.call('HLEN', lock) == 1 then
-			redis.call('DEL', lock, record, side)
-			return true
-		end
-		if kind == 'x' then
-			redis.call('HSET', lock, 'mode', 'read')
-			keep_longest(lock, record, side)
-			return true
-		end
-		-- The lock lasts as long as the longest hold, which may have been this one. (One script wrote
-		-- both expiries, but the clock of a busy machine goes on in between.)
-		return redis.call('HGET', lock, 'mode') == 'read' and own + 1000 >= redis.call('PTTL', lock)
-			and not keep_longest(lock, record, side, math.max(own, 0))
-	end
-
-	-- Returns one owner of a read-write lock: its field, its holds, and its token; the writer if there
-	-- is one, else any of the readers whose time is not over. nil: it has none.
-	local function holder_of(lock)
-		-- (If Redis keeps the hash as a table, a scan for one field may find `mode` alone. A writer's
-		-- lock has three fields at most.)
-		local fields = redis.call('HSCAN', lock, 0, 'COUNT', 16)[2]
-		local field, holds
+-- How many have a lock that is in mode `read`, and one of them: its token, and its holds. One call
+-- looks at some 64; the others count, though the time of some may be over.
+-- include read_left
+local function readers_of(lock)
+	local cursor, n, holds, token, looked = '0', 0, 0, nil, 0
+	repeat
+		local page = redis.call('HSCAN', lock, cursor, 'COUNT', 64)
+		local fields = page[2]
 		for i = 1, #fields, 2 do
-			local writes = fields[i]:sub(-6) == ':write'
-			if writes or fields[i] ~= 'mode' and not field
-				and left_of(lock, fields[i], fields[i + 1], 0) >= 0 then
-				field, holds = fields[i], tonumber(fields[i + 1]) or 0
+			looked = looked + (fields[i] == 'mode' and 0 or 1)
+			if fields[i] ~= 'mode' and read_left(lock, fields[i], fields[i + 1], 0) >= 0 then
+				n = n + 1
+				holds, token = tonumber(fields[i + 1]) or 0, fields[i]
 			end
 		end
-		if not field then
-			return nil
-		end
-		local token = field:gsub(':write$', '')
-		return field, holds, token
+		cursor = page[1]
+	until cursor == '0' or looked >= 64
+	if cursor ~= '0' then
+		n = n + math.max(0, redis.call('HLEN', lock) - 1 - looked)
 	end
+	return n, token, holds
+end
 
-	-- How many have a lock that is in mode `read`, and one of them: its token, and its holds. One call
-	-- looks at some 64; the others count, though the time of some may be over.
-	local function readers_of(lock)
-		local cursor, n, holds, token, looked = '0', 0, 0, nil, 0
-		repeat
-			local page = redis.call('HSCAN', lock, cursor, 'COUNT', 64)
-			local fields = page[2]
-			for i = 1, #fields, 2 do
-				looked = looked + (fields[i] == 'mode' and 0 or 1)
-				if fields[i] ~= 'mode' and left_of(lock, fields[i], fields[i + 1], 0) >= 0 then
-					n = n + 1
-					holds, token = tonumber(fields[i + 1]) or 0, fields[i]
-				end
-			end
-			cursor = page[1]
-		until cursor == '0' or looked >= 64
-		if cursor ~= '0' then
-			n = n + math.max(0, redis.call('HLEN', lock) - 1 - looked)
-		end
-		return n, token, holds
+-- How many holds `token` has of a read-write lock, and the side that it would give back first:
+-- 'x', the write side, else 'm'. `mode` is what the lock is in.
+-- include live_reads
+local function holds_of_rw(lock, token, mode)
+	local holds = mode == 'write' and redis.call('HGET', lock, token .. ':write')
+	if holds then
+		return tonumber(holds) or 1, 'x'
 	end
+	return live_reads(lock, token, redis.call('HGET', lock, token)), 'm'
+end
 
-	-- How many holds `token` has of a read-write lock, and the side that it would give back first:
-	-- 'x', the write side, else 'm'. `mode` is what the lock is in.
-	local function count_of(lock, token, mode)
-		local holds = mode == 'write' and redis.call('HGET', lock, token .. ':write')
-		if holds then
-			return tonumber(holds) or 1, 'x'
-		end
-		return (reads_of(lock, token)), 'm'
-	end
-
-	-- The lease of a hold of a read-write lock begins again, for all holds that `token` has of that
-	-- side; `longest`: none gets shorter. Redis' error when it refuses.
-	local function set_lease(lock, record, side, token, kind, lease, longest)
-		local holds = kind == 'm' and tonumber(redis.call('HGET', lock, token)) or 0
-		local timeouts = timeouts_of(lock, token)
-		for n = math.max(1, holds - 999), holds do
-			if not longest or redis.call('PTTL', timeouts .. n) < tonumber(lease) then
-				local reply = redis.pcall('SET', timeouts .. n, '1', 'PX', lease)
-				if reply.err then
-					return reply
-				end
-			end
-		end
-		if redis.call('PTTL', lock) < tonumber(lease) then
-			local reply = redis.pcall('PEXPIRE', lock, lease)
-			if type(reply) == 'table' then
+-- The lease of a hold of a read-write lock begins again, for all holds that `token` has of that
+-- side; `longest`: none gets shorter. Redis' error when it refuses.
+-- include keep_longest
+-- include timeouts_of
+local function set_lease_rw(lock, record, side, token, kind, lease, longest)
+	local holds = kind == 'm' and tonumber(redis.call('HGET', lock, token)) or 0
+	local timeouts = timeouts_of(lock, token)
+	for n = math.max(1, holds - 999), holds do
+		if not longest or redis.call('PTTL', timeouts .. n) < tonumber(lease) then
+			local reply = redis.pcall('SET', timeouts .. n, '1', 'PX', lease)
+			if reply.err then
 				return reply
 			end
-			redis.call('PEXPIRE', record, lease)
-			-- (See add_hold().)
-			redis.call('PEXPIRE', side, string.format('%.0f', lease + 60000))
-		elseif not longest and kind == 'x' then
-			redis.call('PEXPIRE', lock, lease)
-			redis.call('PEXPIRE', record, lease)
-		elseif not longest and redis.call('HGET', lock, 'mode') == 'read' then
-			keep_longest(lock, record, side)
 		end
 	end
-
-	return {
-		left_of = left_of,
-		reads_of = reads_of,
-		allows = allows,
-		release = release,
-		holder_of = holder_of,
-		readers_of = readers_of,
-		count_of = count_of,
-		set_lease = set_lease,
-	}
+	if redis.call('PTTL', lock) < tonumber(lease) then
+		local reply = redis.pcall('PEXPIRE', lock, lease)
+		if type(reply) == 'table' then
+			return reply
+		end
+		redis.call('PEXPIRE', record, lease)
+		-- (See add_hold().)
+		redis.call('PEXPIRE', side, string.format('%.0f', lease + 60000))
+	elseif not longest and kind == 'x' then
+		redis.call('PEXPIRE', lock, lease)
+		redis.call('PEXPIRE', record, lease)
+	elseif not longest and redis.call('HGET', lock, 'mode') == 'read' then
+		keep_longest(lock, record, side)
+	end
 end

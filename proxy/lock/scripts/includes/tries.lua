@@ -4,13 +4,14 @@
 -- include check_owner
 -- include is_guard_owner
 -- include is_retaken
--- include sides
+-- include read_left
+-- include rw_field
 local function granted_fence(lock, record, side, kind, ticket, token, value, refreshed)
 	if kind == 'g' then
 		return is_guard_owner(redis.pcall('GET', lock), token) and 0 or nil
 	end
 	local note
-	local field = kind == 'x' and token .. ':write' or token
+	local field = rw_field(token, kind)
 	if kind == 'l' or kind == 'm' or kind == 'x' then
 		note = redis.pcall('HGET', record, field)
 		note = type(note) == 'string' and token .. ' ' .. note
@@ -34,7 +35,7 @@ local function granted_fence(lock, record, side, kind, ticket, token, value, ref
 		held = redis.pcall('HEXISTS', lock, field) == 1
 	elseif kind == 'm' then
 		held = redis.pcall('HGET', lock, token)
-		held = type(held) == 'string' and sides().left_of(lock, token, held, 0) >= 0
+		held = type(held) == 'string' and read_left(lock, token, held, 0) >= 0
 	elseif kind == 'l' then
 		held = type(redis.pcall('ZSCORE', lock, token)) == 'string'
 	elseif kind == 'r' then
@@ -49,16 +50,14 @@ end
 -- `ticket` got by the fencing token `fence`, and hands the lock off if that was the last one. Other
 -- tries of the same owner keep their holds.
 -- include hand_off
--- include hand_off_rw
+-- include left_rw
 -- include notify_redisson
--- include notify_rw
 -- include take_back
--- include undo_side
+-- include undo_rw
 local function undo_try(lock, record, queue, side, counter, kind, ticket, token, fence)
 	if kind == 'm' or kind == 'x' then
-		if undo_side(lock, record, side, token, kind, ticket) then
-			hand_off_rw(lock, record, queue, side, counter)
-			notify_rw(lock, queue, kind == 'x' and '1' or '0', counter)
+		if undo_rw(lock, record, side, token, kind, ticket) then
+			left_rw(lock, record, queue, side, counter, kind)
 		end
 		return
 	end

@@ -1,8 +1,123 @@
+-- The layouts of the verbs' locks that have one owner: `count` is Redisson's RLock, a hash {token:
+-- holds}; `token` (`refresh` and `no`) is go-zero's RedisLock, a string holding the token.
+
+-- Returns true if the owner has a lock of the layout `count`.
+local function has_count(lock, token)
+	return redis.call('HMGET', lock, token)[1]
+end
+
+-- Returns true if the owner has a lock of the layout `token`.
+local function has_token(lock, token)
+	return redis.call('GET', lock) == token
+end
+
+-- Returns whether `token` may have a lock of the layout `count`: 'free' if nobody has it; then
+-- 'mine' if it has the lock; then for how many ms it is held, if `existing`, how many of the lock
+-- and the queue exist, does not say that the clients wait. (If they do, hasp probes the lock by
+-- itself when its lease ends.) If the key holds something else: nil and Redis' own error. A short
+-- call without the sidecar gets BUSY in its place, for one more hold.
+local function may_take_count(lock, _, side, token, _, existing)
+	local fields = redis.pcall('HMGET', lock, token, 'mode')
+	if fields.err then
+		return nil, fields
+	end
+	if fields[2] == 'read' or fields[2] == 'write' then
+		return nil, redis.error_reply(
+			'WRONGTYPE Operation against a key holding the wrong kind of value')
+	end
+	if fields[1] then
+		if not side then
+			return nil, redis.status_reply('BUSY')
+		end
+		return true, 'mine'
+	end
+	local held_ms = existing == 2 and -1 or redis.call('PTTL', lock)
+	return held_ms == -2 and 'free', nil, held_ms
+end
+
+-- As may_take_count(), for the layout `token`. `reentrant`: 'refresh' or 'no'.
+local function may_take_token(lock, _, _, token, reentrant, existing)
+	local owner = redis.pcall('GET', lock)
+	if type(owner) == 'table' then
+		return nil, owner
+	end
+	if not owner then
+		return 'free'
+	end
+	local mine = owner == token and reentrant == 'refresh'
+	return mine, mine and 'mine', existing == 2 and -1 or -2
+end
+
+-- Takes a hold of a lock of the layout `count` for the owner of the try `ticket`. `is_free`: nobody
+-- has the lock. `digits`: the fencing token, if the caller knows it. Returns the fencing token; or
+-- Redis' error: then nothing was written.
+-- include add_hold
+-- include next_fence
+-- include recorded_fence
+-- include write_record
+local function take_count(lock, record, side, counter, token, lease, ticket, _, is_free, digits)
+	local fence, is_recorded = tonumber(digits), not is_free
+	if not is_free and not digits then
+		fence, digits = recorded_fence(record, token)
+		is_recorded = fence
+	end
+	if not fence then
+		fence, digits = next_fence(counter)
+	end
+	if type(fence) == 'table' then
+		return fence
+	end
+	local holds = redis.pcall('HINCRBY', lock, token, '1')
+	if type(holds) == 'table' then
+		return holds
+	end
+	if not is_free then
+		-- This hold must not shorten the lease of another one.
+		local left = redis.call('PTTL', lock)
+		if left > tonumber(lease) then
+			lease = string.format('%.0f', left)
+		end
+	end
+	redis.call('PEXPIRE', lock, lease)
+	if not is_recorded then
+		write_record(record, token, digits, ticket, lease)
+		return fence
+	end
+	redis.call('PEXPIRE', record, lease)
+	add_hold(side, digits, ticket, lease)
+	return fence
+end
+
+-- As take_count(), for the layout `token`. Marks the try if the owner had the lock before, because
+-- undoing it would take the lock from that owner.
+-- include next_fence
+-- include recorded_fence
+-- include write_record
+local function take_token(lock, record, _, counter, token, lease, ticket, _, is_free)
+	local fence, digits
+	if not is_free then
+		fence, digits = recorded_fence(record, token)
+	end
+	if not fence then
+		fence, digits = next_fence(counter)
+	end
+	if type(fence) == 'table' then
+		return fence
+	end
+	local reply = redis.pcall('SET', lock, token, 'PX', lease)
+	if reply.err then
+		return reply
+	end
+	write_record(record, token, digits, is_free and ticket or '=' .. ticket, lease)
+	return fence
+end
+
 -- Returns how many holds `token` has of a verbs' lock, and the lock's layout: `layout` ('hash',
--- 'string', or '' for either), 'zset' for a semaphore, 'x' or 'm' for a read-write lock (see
+-- 'string', 'zset', or '' for any), 'zset' for a semaphore, 'x' or 'm' for a read-write lock (see
 -- rw.lua). For any other type: nil and Redis' own error.
 -- include count_places
--- include sides
+-- include has_limit
+-- include holds_of_rw
 local function count_holds(lock, record, token, layout)
 	if layout == '' then
 		layout = redis.call('TYPE', lock).ok
@@ -13,10 +128,12 @@ local function count_holds(lock, record, token, layout)
 		if not content.err then
 			local mode = content[2]
 			if mode == 'read' or mode == 'write' then
-				return sides().count_of(lock, token, mode)
+				return holds_of_rw(lock, token, mode)
 			end
 			content = content[1]
 		end
+	elseif layout == 'zset' then
+		content = redis.error_reply('WRONGTYPE Operation against a key holding the wrong kind of value')
 	else
 		content = redis.pcall('GET', lock)
 	end
@@ -24,11 +141,11 @@ local function count_holds(lock, record, token, layout)
 		if not count_places(lock, record) then
 			local mode = redis.pcall('HGET', lock, 'mode')
 			if mode == 'read' or mode == 'write' then
-				return sides().count_of(lock, token, mode)
+				return holds_of_rw(lock, token, mode)
 			end
 			return nil, content
 		end
-		return redis.call('ZSCORE', lock, token) and 1 or 0, 'zset'
+		return has_limit(lock, token) and 1 or 0, 'zset'
 	end
 	if layout == 'hash' then
 		return content and (tonumber(content) or 1) or 0, layout
