@@ -67,16 +67,22 @@ struct lock_use discovery_lock_use(const struct lock_sums *l)
 		                  .may_count = verdict_may_count(l),
 		                  .is_returned = l->n[SEEN_RETURNED] > 0,
 		                  .needs_rule = verdict_is_harmed(l) || is_at_risk(l),
+		                  .is_little = lock_taken(l) < TAKEN_ENOUGH,
 		                  .lease_ms = l->lease_ms_max };
 }
 
 bool discovery_locks_are_alike(const struct lock_use *a, const struct lock_use *b)
 {
-	return a->ways == b->ways && strcmp(a->owner, b->owner) == 0 &&
-	       a->owner_is_open == b->owner_is_open && a->renew_is_open == b->renew_is_open &&
-	       a->may_count == b->may_count && a->is_returned == b->is_returned &&
-	       a->needs_rule == b->needs_rule && a->lease_ms <= LEASES_ALIKE * b->lease_ms &&
-	       b->lease_ms <= LEASES_ALIKE * a->lease_ms;
+	bool alike = a->ways == b->ways && strcmp(a->owner, b->owner) == 0 &&
+	             a->owner_is_open == b->owner_is_open && a->may_count == b->may_count &&
+	             a->is_returned == b->is_returned &&
+	             a->lease_ms <= LEASES_ALIKE * b->lease_ms &&
+	             b->lease_ms <= LEASES_ALIKE * a->lease_ms;
+
+	/* Where there is little evidence, the harm that was seen is a matter of chance. */
+	return alike &&
+	       (a->is_little || b->is_little ||
+	        (a->renew_is_open == b->renew_is_open && a->needs_rule == b->needs_rule));
 }
 
 bool discovery_lock_is_proposed(const struct finding *f)

@@ -187,6 +187,12 @@ static bool matches_sample(const struct pattern_ends *m, const struct key_group 
 	       glob_match(m->pattern, key);
 }
 
+/* Nothing was done to its keys that tells what they are, such as a DEL that found none. */
+static bool is_unused(const struct key_group *s)
+{
+	return !s->lock && !s->guard && s->nothers + s->nread + s->nwritten + s->nscripted == 0;
+}
+
 /* A shape of another kind, or (`like`, if any) one that is not used like that one, that the
  * pattern matches; NULL: there is none. */
 static const struct key_group *caught_by(const struct merging *m, struct slice pattern,
@@ -197,8 +203,8 @@ static const struct key_group *caught_by(const struct merging *m, struct slice p
 	for (size_t i = 0; i < m->n; i++) {
 		const struct candidate *c = &m->v[i];
 		const struct key_group *s = c->group;
-		if (!s->covered && !(like ? is_like(m, c, like) : c->is_of_kind) &&
-		    matches_sample(&ends, s))
+		if (!s->covered && !is_unused(s) &&
+		    !(like ? is_like(m, c, like) : c->is_of_kind) && matches_sample(&ends, s))
 			return s;
 	}
 	return NULL;

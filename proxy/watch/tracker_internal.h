@@ -391,6 +391,7 @@ struct lock_use {
 	const char *owner;
 	bool owner_is_open, renew_is_open, is_left, may_count, is_returned;
 	bool needs_rule; /* harm or risk was seen */
+	bool is_little; /* evidence */
 	int64_t lease_ms;
 };
 struct lock_use discovery_lock_use(const struct lock_sums *l);

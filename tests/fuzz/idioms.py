@@ -204,8 +204,9 @@ class Idiom:
         return [self.key(n) for n in range(self.nkeys)]
 
     def is_covered(self, patterns):
-        """Whether each key, or what it protects, has a section."""
-        return all(any(pattern.fullmatch(name) for pattern in patterns for name in pair) for pair in self.data.items())
+        """Whether each key, or what it protects, has a section. Of those for what they protect alone, locks may overlap."""
+        return (any(pattern.fullmatch(key) for pattern in patterns for key in self.data)
+                and all(any(pattern.fullmatch(name) for pattern in patterns for name in pair) for pair in self.data.items()))
 
     def touches(self, pattern):
         """Whether a section of that pattern is about this idiom. `pattern` is a compiled glob."""

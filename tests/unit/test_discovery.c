@@ -334,6 +334,37 @@ static void script_locks_that_are_released_late_are_not_forgotten(void **state)
 	assert_told(f, "\n[lock a]\npattern = lock:a\nowner = value\nrenew = yes\n");
 }
 
+/* Of three locks with little evidence, only one was seen to be outlived: they are one pattern.
+ */
+static void locks_of_little_evidence_share_the_section_of_one_that_was_harmed(void **state)
+{
+	struct fixture *f = *state;
+	static const char *const keys[] = { "jobs:red", "jobs:green", "jobs:blue" };
+
+	for (size_t i = 0; i < 9; i++) {
+		tracker_took(by(f, 0, keys[i % 3]), WAY_SET_NX, 60000, value(f, "1") + 2 * i);
+		f->now += i == 3 ? 61 : 0;
+		by(f, 0, keys[i % 3]);
+		f->act.watches = i != 3;
+		tracker_deleted(&f->act, i == 3 ? TRACKER_WAS_GONE : TRACKER_GONE);
+	}
+	assert_told(f, "\n[lock jobs]\npattern = jobs:*\nowner = value\nrenew = yes\n");
+}
+
+/* A clean-up deleted it, though there was none. */
+static void a_key_of_which_nothing_was_seen_does_not_hide_a_pattern(void **state)
+{
+	struct fixture *f = *state;
+
+	tracker_deleted(by(f, 0, "jobs:f/7"), TRACKER_WAS_GONE);
+	for (size_t i = 0; i < 9; i++) {
+		take(f, 0, i % 2 ? "jobs:7" : "jobs:8");
+		release(f, 1, i % 2 ? "jobs:7" : "jobs:8");
+		tracker_deleted(by(f, 0, i % 2 ? "jobs:7" : "jobs:8"), TRACKER_WAS_GONE);
+	}
+	assert_told(f, "\n[lock jobs]\npattern = jobs:*\n");
+}
+
 /* The lock is late now and then; the other one, of a name like it, is forgotten, too. */
 static void a_lock_is_not_renewed_where_another_of_such_a_name_was_forgotten(void **state)
 {
@@ -1415,6 +1446,8 @@ int main(void)
 		TEST(script_locks_that_are_outlived_or_forgotten_get_a_question),
 		TEST(script_locks_that_are_released_late_are_not_forgotten),
 		TEST(script_locks_whose_owners_look_before_DEL_are_locks),
+		TEST(locks_of_little_evidence_share_the_section_of_one_that_was_harmed),
+		TEST(a_key_of_which_nothing_was_seen_does_not_hide_a_pattern),
 		TEST(a_lock_is_not_renewed_where_another_of_such_a_name_was_forgotten),
 		TEST(a_lock_that_is_released_by_its_token_is_not_made_by_its_script),
 		TEST(what_is_written_beside_a_counter_is_not_left_to_its_lock),
