@@ -5,9 +5,6 @@
  */
 #include "watch/tracker_internal.h"
 
-/* Fewer locks than this prove little. */
-#define TAKEN_ENOUGH 20
-#define LEASES_ALIKE 4 /* at most so many times as long */
 /* max_hold is at least so many times the longest hold that was seen. */
 #define MAX_HOLD_TIMES 10
 #define MAX_HOLD_UNSEEN 600 /* seconds, where no hold was seen to its end */
@@ -46,43 +43,9 @@ static bool is_at_risk(const struct lock_sums *l)
 	        !is_deleted_well(l));
 }
 
-static unsigned ways_of(const struct lock_sums *l)
+bool discovery_lock_needs_rule(const struct lock_sums *l)
 {
-	unsigned ways = 0;
-
-	for (size_t i = 0; i < WAYS; i++)
-		ways |= l->taken[i] ? 1U << i : 0;
-	return ways;
-}
-
-struct lock_use discovery_lock_use(const struct lock_sums *l)
-{
-	struct lock_verdict v = lock_verdict(l);
-
-	return (struct lock_use){ .ways = ways_of(l),
-		                  .owner = v.owner,
-		                  .owner_is_open = v.owner_is_open,
-		                  .renew_is_open = v.renew_is_open,
-		                  .is_left = v.is_left,
-		                  .may_count = verdict_may_count(l),
-		                  .is_returned = l->n[SEEN_RETURNED] > 0,
-		                  .needs_rule = verdict_is_harmed(l) || is_at_risk(l),
-		                  .is_little = lock_taken(l) < TAKEN_ENOUGH,
-		                  .lease_ms = l->lease_ms_max };
-}
-
-bool discovery_locks_are_alike(const struct lock_use *a, const struct lock_use *b)
-{
-	bool alike = a->ways == b->ways && strcmp(a->owner, b->owner) == 0 &&
-	             a->owner_is_open == b->owner_is_open && a->may_count == b->may_count &&
-	             a->is_returned == b->is_returned &&
-	             a->lease_ms <= LEASES_ALIKE * b->lease_ms &&
-	             b->lease_ms <= LEASES_ALIKE * a->lease_ms;
-
-	/* Where there is little evidence, the harm that was seen is a matter of chance. */
-	return alike &&
-	       (a->is_little || b->is_little ||
-	        (a->renew_is_open == b->renew_is_open && a->needs_rule == b->needs_rule));
+	return verdict_is_harmed(l) || is_at_risk(l);
 }
 
 bool discovery_lock_is_proposed(const struct finding *f)

@@ -18,13 +18,16 @@
 /* Parts behind these are what they are: for each, a pattern is kept meanwhile. */
 #define MERGED_PARTS 16
 
+#define LEASES_ALIKE 4 /* at most so many times as long */
+
 /* Bytes of a pattern: a line of the file has 197, of which ";pattern = " takes 11. */
 #define PATTERN_MAX 180
 
 /* A shape that may become part of a finding. */
 struct candidate {
 	const struct key_group *group;
-	struct lock_use lock; /* how it is used; FINDING_LOCK */
+	struct lock_verdict lock; /* FINDING_LOCK */
+	bool needs_rule; /* FINDING_LOCK: harm or risk was seen */
 	bool is_of_kind; /* that is looked for */
 	bool is_taken; /* it is part of one */
 };
@@ -131,8 +134,10 @@ static void merging_init(struct merging *m, const struct discovery_snapshot *s,
 	for (size_t i = 0; i < s->n; i++) {
 		m->v[i] = (struct candidate){ .group = &s->shapes[i],
 			                      .is_of_kind = is_of_kind(&s->shapes[i], kind) };
-		if (m->v[i].is_of_kind && kind == FINDING_LOCK)
-			m->v[i].lock = discovery_lock_use(s->shapes[i].lock);
+		if (!m->v[i].is_of_kind || kind != FINDING_LOCK)
+			continue;
+		m->v[i].lock = lock_verdict(s->shapes[i].lock);
+		m->v[i].needs_rule = discovery_lock_needs_rule(s->shapes[i].lock);
 	}
 	qsort(m->v, m->n, sizeof(*m->v), by_pattern);
 	for (size_t i = 0; i < m->n; i++)
@@ -155,13 +160,42 @@ static void merging_fini(struct merging *m)
 
 /* --- what is one pattern ------------------------------------------------------------------ */
 
+static bool are_taken_alike(const struct lock_sums *a, const struct lock_sums *b)
+{
+	for (size_t i = 0; i < WAYS; i++)
+		if (!a->taken[i] != !b->taken[i])
+			return false;
+	return a->lease_ms_max <= LEASES_ALIKE * b->lease_ms_max &&
+	       b->lease_ms_max <= LEASES_ALIKE * a->lease_ms_max;
+}
+
+static bool are_used_alike(const struct candidate *a, const struct candidate *b)
+{
+	const struct lock_sums *k = a->group->lock, *l = b->group->lock;
+
+	return are_taken_alike(k, l) && strcmp(a->lock.owner, b->lock.owner) == 0 &&
+	       a->lock.owner_is_open == b->lock.owner_is_open &&
+	       verdict_may_count(k) == verdict_may_count(l) &&
+	       !k->n[SEEN_RETURNED] == !l->n[SEEN_RETURNED];
+}
+
+/* Would a section for one be right for the other? Where there is little evidence, the harm that
+ * was seen is a matter of chance. */
+static bool are_locks_alike(const struct candidate *a, const struct candidate *b)
+{
+	return are_used_alike(a, b) && (lock_taken(a->group->lock) < TAKEN_ENOUGH ||
+	                                lock_taken(b->group->lock) < TAKEN_ENOUGH ||
+	                                (a->lock.renew_is_open == b->lock.renew_is_open &&
+	                                 a->needs_rule == b->needs_rule));
+}
+
 static bool is_like(const struct merging *m, const struct candidate *a,
                     const struct candidate *b)
 {
 	if (!a->is_of_kind)
 		return false;
 	if (m->kind == FINDING_LOCK)
-		return discovery_locks_are_alike(&a->lock, &b->lock);
+		return are_locks_alike(a, b);
 	return verdict_is_refresh(a->group->guard) == verdict_is_refresh(b->group->guard);
 }
 
@@ -187,10 +221,14 @@ static bool matches_sample(const struct pattern_ends *m, const struct key_group 
 	       glob_match(m->pattern, key);
 }
 
-/* Nothing was done to its keys that tells what they are, such as a DEL that found none. */
-static bool is_unused(const struct key_group *s)
+/* Nothing was seen of its keys, such as a DEL that found none; or of locks, that they are none:
+ * a few were taken and never released. */
+static bool may_be_alike(const struct merging *m, const struct key_group *s)
 {
-	return !s->lock && !s->guard && s->nothers + s->nread + s->nwritten + s->nscripted == 0;
+	if (!s->lock)
+		return !s->guard && s->nothers + s->nread + s->nwritten + s->nscripted == 0;
+	return m->kind == FINDING_LOCK && s->nothers == 0 && !s->lock->taken[WAY_INCR] &&
+	       lock_taken(s->lock) < MARKERS_ENOUGH && !verdict_is_lock(s);
 }
 
 /* A shape of another kind, or (`like`, if any) one that is not used like that one, that the
@@ -203,7 +241,7 @@ static const struct key_group *caught_by(const struct merging *m, struct slice p
 	for (size_t i = 0; i < m->n; i++) {
 		const struct candidate *c = &m->v[i];
 		const struct key_group *s = c->group;
-		if (!s->covered && !is_unused(s) &&
+		if (!s->covered && !may_be_alike(m, s) &&
 		    !(like ? is_like(m, c, like) : c->is_of_kind) && matches_sample(&ends, s))
 			return s;
 	}
@@ -319,20 +357,24 @@ static void fit_line(struct buf *pattern)
 	*pattern = cut;
 }
 
-/* Are locks that are taken like these, and whose names differ in part `i` only, left to expire?
+/* Are locks that are used like these, and whose names differ in part `i` only, left to expire?
  */
 static bool are_likes_left(const struct merging *m, const struct candidate *first, size_t i)
 {
-	const struct lock_use *use = &first->lock;
+	const struct lock_sums *l = first->group->lock;
 	struct buf pattern = BUF_INIT;
 	const struct widening *w;
 	bool left = false;
 
 	parts_put_widened(&pattern, first->group->node.key, i);
 	w = widening_get(m, buf_slice(&pattern));
-	for (size_t j = 0; j < w->n; j++)
-		left |= w->v[j]->lock.is_left && w->v[j]->lock.ways == use->ways &&
-		        w->v[j]->lock.lease_ms == use->lease_ms;
+	for (size_t j = 0; j < w->n; j++) {
+		const struct lock_sums *other = w->v[j]->group->lock;
+		left |= w->v[j]->lock.is_left && are_used_alike(first, w->v[j]) &&
+		        other->lease_ms_max == l->lease_ms_max &&
+		        !other->n[SEEN_CHECKED] == !l->n[SEEN_CHECKED] &&
+		        verdict_has_values(other) == verdict_has_values(l);
+	}
 	buf_release(&pattern);
 	return left;
 }

@@ -325,9 +325,6 @@ bool verdict_is_lock(const struct key_group *s)
 	        (l->n[SEEN_REFUSED_OWN] == 0 || released * COUNTS_SHARE >= lock_taken(l)));
 }
 
-/* So many that were taken by NX and never released are markers. */
-#define MARKERS_ENOUGH 20
-
 /* A count is one only if it is released; what is set by NX, unless many were and none was
  * released: a marker. */
 bool tracker_may_be_lock(const struct held_lock *h)

@@ -209,6 +209,7 @@ struct key {
 	uint64_t updater; /* the client that wrote it back last, outside any lock; 0: none */
 	double written_at, life; /* of the value, in seconds; life 0: no expiry, or not known */
 	uint64_t written_window; /* in which it was */
+	uint64_t lost_address, lost_name; /* of a holder that lost the lock and took it again */
 	bool is_lock, is_other;
 	uint64_t looker; /* the client that found no key and then set it; 0: none */
 	double looker_at; /* when */
@@ -384,19 +385,8 @@ void discovery_findings_free(struct finding *f, size_t n);
  * section. */
 void discovery_put_lock(struct buf *out, const struct finding *f, const char *name);
 void discovery_put_guard(struct buf *out, const struct finding *f, const char *name);
-/* Has harm or risk been seen? */
-/* How a lock is used, as far as its section depends on it. */
-struct lock_use {
-	unsigned ways; /* bits of enum lock_way */
-	const char *owner;
-	bool owner_is_open, renew_is_open, is_left, may_count, is_returned;
-	bool needs_rule; /* harm or risk was seen */
-	bool is_little; /* evidence */
-	int64_t lease_ms;
-};
-struct lock_use discovery_lock_use(const struct lock_sums *l);
-/* Would a section for one be right for the other? */
-bool discovery_locks_are_alike(const struct lock_use *a, const struct lock_use *b);
+/* Was harm or risk seen? */
+bool discovery_lock_needs_rule(const struct lock_sums *l);
 bool discovery_lock_is_proposed(const struct finding *f);
 bool discovery_guard_is_proposed(const struct finding *f);
 /* Appends why there is no section. */
@@ -421,6 +411,10 @@ bool finding_has_name(const struct finding *f);
 /* Nothing unless the finding has an example. */
 void discovery_put_example(struct buf *out, const struct finding *f);
 
+/* Fewer locks than this prove little. */
+#define TAKEN_ENOUGH 20
+/* So many that were taken by NX and never released are markers. */
+#define MARKERS_ENOUGH 20
 uint64_t lock_taken(const struct lock_sums *l);
 uint64_t lock_tries(const struct lock_sums *l); /* that were refused */
 

@@ -307,6 +307,14 @@ static bool may_come_late(const struct held_lock *h, uint64_t value, double now)
 	       (h->way == WAY_SCRIPT || has_run_out(h, now));
 }
 
+/* Its owner has not released it, but it is over, by its expiry or by a DEL that came too late
+ * for another lock. */
+static bool is_lost(const struct held_lock *h, double at)
+{
+	return !h->explains &&
+	       (h->robbed || h->stolen || (h->state == HOLD_HELD && has_run_out(h, at)));
+}
+
 /* What can be said of earlier holds, now that the lock was free and is taken with this value.
  */
 static void end_earlier(const struct tracker_act *a, struct key *k, uint64_t value)
@@ -321,6 +329,10 @@ static void end_earlier(const struct tracker_act *a, struct key *k, uint64_t val
 		if (h->owner == owner_of(a) && may_come_late(h, value, a->now) &&
 		    nlate++ < LATE_KEPT)
 			continue;
+		if (h->owner == owner_of(a) && is_lost(h, a->sent)) {
+			k->lost_address = h->address;
+			k->lost_name = h->name;
+		}
 		if (h->state == HOLD_MAYBE || h->state == HOLD_LEFT || h->owner == owner_of(a))
 			tracker_hold_end(a->tracker, h, a->now);
 	}
@@ -607,23 +619,26 @@ static bool is_foreign(const struct held_lock *h, const struct held_lock *there)
 }
 
 /* The client releases the lock `h` of a holder that is not like it. Does its DEL come late, for
- * a lock that a connection like it has lost, to the expiry or to such a DEL? Each lost lock
- * explains one DEL. */
+ * a lock that a connection like it has lost? Each lost lock explains one DEL. */
 static bool comes_late(const struct tracker_act *a, const struct held_lock *h)
 {
-	if (is_like_holder(a->client, h))
+	const struct tracker_client *c = a->client;
+	struct key *k = h->key;
+
+	if (is_like_holder(c, h))
 		return false;
-	for (struct list *at = h->key->holds.next; at != &h->key->holds; at = at->next) {
+	for (struct list *at = k->holds.next; at != &k->holds; at = at->next) {
 		struct held_lock *lost = container_of(at, struct held_lock, in_key);
-		bool has_lost = lost->robbed || lost->stolen ||
-		                (lost->state == HOLD_HELD && has_run_out(lost, a->sent));
-		if (lost == h || lost->explains || !has_lost ||
-		    !is_like_holder(a->client, lost))
+		if (lost == h || !is_lost(lost, a->sent) || !is_like_holder(c, lost))
 			continue;
 		lost->explains = true;
 		return true;
 	}
-	return false;
+	if (!(c->address && c->address == k->lost_address) &&
+	    !(c->name && c->name == k->lost_name))
+		return false;
+	k->lost_address = k->lost_name = 0;
+	return true;
 }
 
 /* Another owner's. */
