@@ -5,8 +5,7 @@ hasp sends a script by its text, in EVAL, and calls it by the text's SHA1, in EV
 replaced by those of the broken text. Redis never gets a whole one that BREAKS concerns: a SHA1
 whose text did not come by yet is not known to it either, so that hasp sends the text.
 
-The tester is tested with it: it must find something wrong with each of these. `none` changes
-nothing.
+The tester is tested with it: it must find something wrong with each of these.
 """
 
 import hashlib
@@ -17,29 +16,12 @@ from lua_scripts import NAMES, broken_by, script_text
 
 # name -> what is broken in the scripts' sources; see lua_scripts.py
 BREAKS = {
-    "none": (),
     # Does not ask which client has the lock.
     "owner": ("release_by_anybody",),
-    # The last in the queue gets it.
-    "last": ("last_first",),
-    # A newcomer is put in front of the others.
-    "front": ("newcomers_first",),
-    # A newcomer takes a free lock, which a short release left to nobody, though there is a queue.
-    "newcomer": ("overtake_queue", "release_past_queue"),
     # The lock is handed off as it is.
     "keep": ("hand_off_held",),
     # Two get it, of different owners; in the layout `count`.
     "twice": ("two_owners",),
-    # A semaphore has a place more than it should.
-    "more": ("limit_more",),
-    # A writer comes in while others read.
-    "beside": ("writer_beside_readers",),
-    # Readers pass those who wait.
-    "pass": ("readers_pass",),
-    # Fencing tokens fall.
-    "fence": ("falling_fences",),
-    # Nobody is let in, neither at a release nor at hasp's polls.
-    "nobody": ("nobody_present",),
 }
 
 

@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the campaigns against two hasps and their Redis share: connections that know when each reply
-came, hasps that keep their port, and what goes wrong, one thing after the other.
-"""
+"""What campaigns share: connections that know when each reply came, and hasps that keep their port."""
 
 import asyncio
 import collections
-import os
-import signal
 import socket
 import struct
 import time
@@ -16,10 +12,9 @@ from compare import encode
 from delays import threads_of
 from harness import Hasp
 from harness.processes import BUG
-from lockchecker import HASP, KILLED, LINKS, REDIS, SUBSCRIPTION, Troubles
+from lockchecker import Troubles
 
 HASPS, WORKERS = 2, 2
-BACK, BACK_TURNS = 60.0, 2400  # until every worker has its subscription back, on an idle machine
 BEAT = 0.005
 
 now = time.monotonic
@@ -155,7 +150,6 @@ class World:
         self.stopping = False
         self.faults = []
         self.counts = collections.Counter()
-        self.channels = (0.0, 0)  # when they were last counted, how many workers listen
         self.aside = None
 
     async def past(self, *args):
@@ -194,124 +188,6 @@ class Subject:
         fault = f"{fault}\n{self.hasp.log[-4000:]}" if fault else None
         self.hasp.remove()
         return fault
-
-
-class Chaos:
-    """What goes wrong, one thing after the other."""
-
-    def __init__(self, world, rng, lease):
-        self.world, self.rng, self.lease = world, rng, lease
-        self.events = (self.stop_redis, self.kill_redis, self.stop_hasp, self.stop_hasp_for_long,
-                       self.kill_hasp, self.forget_scripts, self.cut_all, self.cut_one, self.cut_one,
-                       self.cut_subscribers, self.cut_one_subscriber)
-
-    async def run(self, end):
-        todo = self.rng.sample(self.events, len(self.events))
-        while now() < end:
-            await asyncio.sleep(self.rng.uniform(0.2, 1.2))
-            event = todo.pop() if todo else self.rng.choice(self.events)
-            self.world.counts[event.__name__.replace("_", " ")] += 1
-            await event()
-
-    async def stop_redis(self):
-        trouble = self.world.troubles.add(REDIS, None, now())
-        self.world.redis.signal(signal.SIGSTOP)
-        await asyncio.sleep(self.rng.choice((0.02, 0.1, 0.3, 1.0)))
-        self.world.redis.signal(signal.SIGCONT)
-        trouble[3] = now()
-
-    async def kill_redis(self):
-        trouble = self.world.troubles.add(REDIS, None, now())
-        listening = self.world.troubles.add(SUBSCRIPTION, None, now())
-        links = self.world.troubles.add(LINKS, None, now())
-        await aside(self.world.redis.kill)
-        await asyncio.sleep(self.rng.choice((0, 0.05, 0.3)))
-        await aside(self.world.redis.start)
-        trouble[3] = links[3] = now()
-        await self.until_back(listening)
-
-    async def stop_hasp(self, choices=(0.02, 0.1, 0.3, 1.0)):
-        subject = self.rng.choice(self.world.subjects)
-        trouble = self.world.troubles.add(HASP, subject.number, now())
-        subject.hasp.signal(signal.SIGSTOP)
-        await asyncio.sleep(self.rng.choice(choices))
-        subject.hasp.signal(signal.SIGCONT)
-        trouble[3] = now()
-
-    async def stop_hasp_for_long(self):
-        """Longer than any lease."""
-        await self.stop_hasp((2 * self.lease,))
-
-    async def kill_hasp(self):
-        subject = self.rng.choice(self.world.subjects)
-        trouble = self.world.troubles.add(HASP, subject.number, now())
-        killed = self.world.troubles.add(KILLED, subject.number, now())
-        fault = await aside(subject.end, "kill")
-        if fault:
-            self.world.fault(fault)
-        await aside(subject.start)
-        trouble[3] = killed[3] = now()
-
-    async def forget_scripts(self):
-        await self.world.past("SCRIPT", "FLUSH")
-
-    async def cut_all(self):
-        await self.cut("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-
-    async def cut_one(self):
-        """Of a client's, of many clients', or hasp's own."""
-        ids = await self.ids(listens=False)
-        if ids:
-            await self.cut("CLIENT", "KILL", "ID", self.rng.choice(ids))
-
-    async def cut_subscribers(self):
-        await self.cut_listening("CLIENT", "KILL", "TYPE", "pubsub")
-
-    async def cut_one_subscriber(self):
-        ids = await self.ids(listens=True)
-        if ids:
-            await self.cut_listening("CLIENT", "KILL", "ID", self.rng.choice(ids))
-
-    async def ids(self, listens):
-        """Of the connections that have subscribed to something, or have not."""
-        _, _, clients = await self.world.past("CLIENT", "LIST")
-        return subscribed(clients or b"", listens)
-
-    async def cut(self, *command):
-        trouble = self.world.troubles.add(LINKS, None, now())
-        await self.world.past(*command)
-        trouble[3] = now()
-
-    async def cut_listening(self, *command):
-        trouble = self.world.troubles.add(SUBSCRIPTION, None, now())
-        await self.world.past(*command)
-        await self.until_back(trouble)
-
-    async def until_back(self, trouble):
-        """Every worker has its subscription again."""
-        # Redis has ended the old ones by now, so that a client that was counted since listens anew.
-        since = now()
-        # (A worker listens from its first client that waits on: on a busy machine that may be long after it
-        # began.) Each turn is as much longer than it should be as hasp has to wait for its turn.
-        for _ in range(BACK_TURNS):
-            at, n = self.world.channels
-            if at > since and n >= HASPS * WORKERS:
-                break
-            await asyncio.sleep(BACK / BACK_TURNS)
-        else:
-            self.world.fault(f"only {self.world.channels[1]} workers listen {now() - since:.0f} s after trouble")
-        trouble[3] = now()
-
-
-def subscribed(clients, listens):
-    """The ids of those in the answer of CLIENT LIST that listen to a channel, or do not; but for
-    the client that asks."""
-    ids = []
-    for line in clients.splitlines():
-        fields = dict(field.split(b"=", 1) for field in line.split(b" "))
-        if fields[b"cmd"] != b"client|list" and (fields[b"sub"] != b"0") == listens:
-            ids.append(fields[b"id"])
-    return ids
 
 
 async def beat(world):

@@ -16,17 +16,13 @@ are seconds of one monotonic clock. Then check() tells
                 which no client waits, had none of what it asked for
     failed      a try ended in an error or a closed connection, and nothing had happened
     hung        a try did not end
-    not held    a client was told that it has the lock, and Redis knew nothing of it
-    not freed   a client was told that it has released the lock, and still had it
     part        a client that was told that it got none of several locks had one of them
     refused     a holder's release was refused
     stolen      a client that held nothing released a lock
     idle        a waiter's time ran out, and the lock was free for longer than LOOK
-    left        an owner that several clients are had more holds of a lock than these can have
 
 What trouble explains is no fault. Each excuse needs trouble of the right kind, at the right
-process, at that very moment or SETTLE before, and is counted. A place in the queue that was seen
-to go in trouble excuses for longer, as long as it was not seen to be back.
+process, at that very moment or SETTLE before, and is counted.
 """
 
 import bisect
@@ -34,7 +30,6 @@ import collections
 import heapq
 
 from delays import Delays, Starving
-from looks import Looks
 
 GRACE = 0.1      # after its deadline, until a waiter is told
 TURNS = 3        # meanwhile hasp asks one node, or also that to which a slot moves: so often a busy machine delays it
@@ -44,11 +39,9 @@ UNDONE = 3.0     # after trouble, until what nobody heard of is released
 BACKOFF = 0.0    # of the time that Redis was down: so long hasp may wait before it tries again
 STALE = 0.1      # the share of its lease that a grant may have lost when it is heard of
 PRECISION = 0.005  # of Redis' milliseconds and ours
-RENEWALS = 3     # in one lease
 STALL, HEARD = 0.5, 10.0  # servers that did not run for so long, in that time, may have been taken for gone
 
 REDIS, HASP, SUBSCRIPTION, LINKS = "Redis", "hasp", "subscription", "links"
-KILLED = "killed"  # besides HASP: it forgot what it had to release
 MOVING = "moving"  # of a key: as long as its slot is on its way, Redis refuses scripts of several keys
 
 GRANTED, REFUSED, GONE, LOST = "granted", "refused", "gone", "failed"
@@ -58,20 +51,17 @@ class Try:
     """One try of one client to take a lock."""
 
     __slots__ = ("key", "client", "hasp", "owner", "sent", "wait", "lease", "renewed", "ended", "outcome",
-                 "fence", "queued", "worker", "again", "sure", "released", "freed", "end", "why", "shared", "own")
+                 "fence", "queued", "sure", "released", "freed", "end", "why", "shared", "own")
 
-    def __init__(self, key, client, hasp, owner, sent, wait=0.0, lease=1.0, renewed=False):
+    def __init__(self, key, client, hasp, owner, sent, wait=0.0, lease=1.0):
         self.key, self.client, self.hasp, self.owner = key, client, hasp, owner
         self.sent = sent
         self.wait = wait          # 0: it does not wait
         self.lease = lease
-        self.renewed = renewed    # by hasp, while the connection lives
         self.ended = None         # when it was answered, or the client left
         self.outcome = None
         self.fence = None
         self.queued = None        # when it was surely in the queue
-        self.worker = None        # of its hasp, if that is known
-        self.again = False        # the owner had the lock before
         self.sure = []            # [from, till] in which the lease cannot have run out
         self.released = None      # when the release was sent
         self.freed = None         # when it was answered that the lock is released
@@ -90,11 +80,9 @@ class Try:
 
     def __str__(self):
         parts = [f"{self.client} as {self.owner} by hasp {self.hasp}: sent {self.sent:.3f}"]
-        if self.worker:
-            parts.append(f"worker {self.worker}")
         if self.wait:
             parts.append(f"wait {self.wait:.3f}")
-        parts.append(f"lease {self.lease:.3f}{' renewed' if self.renewed else ''}")
+        parts.append(f"lease {self.lease:.3f}")
         if self.queued:
             parts.append(f"in the queue at {self.queued:.3f}")
         if self.ended:
@@ -158,9 +146,7 @@ class Checker:
         self.moments = []  # [(kind, text, key, when)] of faults, for their story
         self.buckets = collections.defaultdict(list)
         self.refusals = []  # [(try, when)], for check()
-        self.misses = []
         self.parts = []
-        self.seen = collections.defaultdict(Looks)  # {key: Looks}
 
     def note(self, t):
         self.tries.append(t)
@@ -181,8 +167,6 @@ class Checker:
         for t in sorted(self.tries, key=lambda t: t.sent):
             by_key[t.key].append(t)
             self._check_end(t)
-        for t, at in self.misses:
-            self._check_missed(t, at)
         for t, at in self.refusals:
             self._check_refused(t, at)
         for t, at in self.parts:
@@ -192,14 +176,8 @@ class Checker:
             self._check_fences(tries)
             self._check_order(tries)
             self._check_idle(tries)
-            self._check_left(tries)
         self._check_unique()
         return self.faults
-
-    def saw(self, key, asked, answered, lock, record, queue):
-        """What Redis was seen to have of a lock."""
-        self.answers.beat(answered, answered - asked)
-        self.seen[key].add(asked, answered, lock, record, queue)
 
     def story(self, key, when, around=0.5):
         lines = [f"  {t}" for t in sorted(self.tries, key=lambda t: t.sent)
@@ -208,7 +186,6 @@ class Checker:
         lines += [f"  trouble: {kind} {'' if who is None else who} {a:.3f}-{b:.3f}"
                   for kind, who, a, b in self.troubles.all
                   if a <= when + 3 * around and b >= when - 6 * around]
-        lines += [f"  {found}" for found in self.seen[key].within(when - 8 * around, when + around)]
         return "\n".join(lines)
 
     # --- trouble --------------------------------------------------------------------
@@ -310,34 +287,6 @@ class Checker:
         """The machine was so busy before that replicas and sentinels may have missed each other."""
         return self.delays.within(at - HEARD, at) + self.starving.within(at - HEARD, at, REDIS) > STALL
 
-    def held(self, t, asked, answered, mine, left):
-        """Redis was asked, past hasp, whether `t`, just granted, has the lock, and for how
-        many seconds more. The result is how long it surely has it."""
-        if mine:
-            self.counts["grants seen in Redis"] += 1
-            return asked + left - PRECISION
-        self.misses.append((t, answered))
-        return None
-
-    def _check_missed(self, t, answered):
-        begin = max(t.sent, t.ended - t.lease)
-        delay = self.delays.within(t.ended - SETTLE, answered)
-        delay += self.starving.within(begin, answered, t.hasp, REDIS)
-        lost = answered - t.ended + STALE * t.lease + delay
-        found = self._felt(begin, answered, REDIS, (HASP, t.hasp))
-        if lost + SETTLE / 2 >= t.lease:
-            self.counts["grants that ran out before they were seen"] += 1
-        elif found:
-            self.excuse("not held", found)
-        else:
-            self.fault("not held", t.key, answered, f"delay {delay:.3f}: {t}")
-
-    def gone(self, t, answered, mine):
-        """Redis was asked, past hasp, whether `t`, which has released the lock, has it."""
-        self.counts["releases seen in Redis"] += 1
-        if mine:
-            self.fault("not freed", t.key, answered, str(t))
-
     def has_part(self, t, at):
         """`t`, which was told that it has none of several locks, has this one."""
         self.parts.append((t, at))
@@ -355,65 +304,43 @@ class Checker:
         self.refusals.append((t, at))
 
     def _check_refused(self, t, at):
-        if self._surely(t, at):
+        if t.sure and at < t.sure[-1][1]:
             self.fault("refused", t.key, at, str(t))
         else:
             self.counts["releases after the lease"] += 1
-
-    def _surely(self, t, at):
-        if t.sure and at < t.sure[-1][1]:
-            return True
-        return bool(t.renewed and t.sure and at > t.sure[-1][0] and self._renewed(t, at))
-
-    def _renewed(self, t, at):
-        """A renewal must have succeeded not longer than a lease ago."""
-        begin = max(at - 0.95 * t.lease, t.ended)
-        calm = self._calm(begin, at, REDIS, (HASP, t.hasp), LINKS, settle=SETTLE / 2)
-        delay = self.delays.within(begin, at) + self.starving.within(begin, at, t.hasp, REDIS)
-        return calm > t.lease * (1 / RENEWALS + 0.2) + delay
 
     # --- overlaps -------------------------------------------------------------------
 
     def _spans(self, t):
         for begin, till in t.sure:
-            last = begin is t.sure[-1][0]
-            end = float("inf") if t.renewed and last else till
+            end = till
             for limit in (t.released, t.end):
                 if limit is not None:
                     end = min(end, limit)
             if end > begin:
-                yield begin, end, till
+                yield begin, end
 
     def _check_overlaps(self, tries):
-        spans = sorted(((begin, end, till, i) for i, t in enumerate(tries) if t.outcome == GRANTED
-                        for begin, end, till in self._spans(t)), key=lambda s: s[0])
+        spans = sorted(((begin, end, i) for i, t in enumerate(tries) if t.outcome == GRANTED
+                        for begin, end in self._spans(t)), key=lambda s: s[0])
         active = []  # heap of (end, ...)
-        for begin, end, till, i in spans:
+        for begin, end, i in spans:
             while active and active[0][0] <= begin:
                 heapq.heappop(active)
-            self._judge_overlap(tries[i], begin, [(tries[j], other_till) for _, other_till, j in active])
-            heapq.heappush(active, (end, till, i))
+            self._judge_overlap(tries[i], begin, [tries[j] for _, j in active])
+            heapq.heappush(active, (end, i))
             self.counts["holds"] += 1
 
     def _judge_overlap(self, t, at, others):
-        """`t` has the lock, and so have the `others`, each of which surely had it till then."""
-        rivals = []
-        for other, till in others:
-            if t.shared and other.shared:
-                continue
-            if other is t or other.owner == t.owner and other.client == t.client and (other.again or t.again):
-                continue
-            if at < till or self._renewed(other, at):
-                rivals.append(other)
-            else:
-                self.counts["overlap: a renewal may have failed"] += 1
+        """`t` has the lock, and so have the `others`."""
+        rivals = [other for other in others if other is not t and not (t.shared and other.shared)]
         if len(rivals) >= self.places.get(t.key, 1):
             self.fault("overlap", t.key, at, f"at {at:.3f}" + "".join(f"\n  {one}" for one in (*rivals, t)))
 
     # --- fences ---------------------------------------------------------------------
 
     def _check_fences(self, tries):
-        taken = sorted((t for t in tries if t.fence and not t.again), key=lambda t: t.fence)
+        taken = sorted((t for t in tries if t.fence), key=lambda t: t.fence)
         earliest = None  # of the tries with a greater token, the one that was answered first
         for t in reversed(taken):
             if earliest and earliest.ended < t.sent:
@@ -431,7 +358,7 @@ class Checker:
     def _check_unique(self):
         seen = {}
         for t in self.tries:
-            if t.fence is None or t.again:
+            if t.fence is None:
                 continue
             if t.fence in seen and not self._is_taken_again(seen[t.fence], t):
                 self.fault("fence", t.key, t.ended, f"{t.fence} twice\n  {seen[t.fence]}\n  {t}")
@@ -446,7 +373,7 @@ class Checker:
                 continue
             self.counts["waiters seen in the queue"] += 1
             for b in tries[bisect.bisect_right(sent, a.queued):bisect.bisect_left(sent, a.ended)]:
-                if b.outcome == GRANTED and not b.again:
+                if b.outcome == GRANTED:
                     self._judge_order(a, b)
 
     def _judge_order(self, a, b):
@@ -462,24 +389,8 @@ class Checker:
                 a.queued, b.ended, REDIS, (HASP, a.hasp), SUBSCRIPTION):
             # It may have been let in, not heard of it, and its lease was over.
             self.counts["overtaken: a lease may have run out unheard"] += 1
-        elif self._has_lost_its_place(a, b):
-            self.counts["overtaken: its place was lost in trouble"] += 1
         else:
             self.fault("overtaken", a.key, b.ended, f"\n  {a}\n  {b}")
-
-    def _has_lost_its_place(self, a, b):
-        """Its worker did not listen: `a`'s entry was seen to go in trouble, and was not back when `b` was
-        let in. That worker knows of it and lets nobody pass who would wait, too; to others the place is
-        free until `a` has it again, at the latest when its lock is looked at."""
-        if b.wait and a.worker and a.worker == b.worker:
-            return False
-        went = self.seen[a.key].went(a.owner, a.queued, b.ended)
-        found = self._felt(*went, REDIS, (HASP, a.hasp), SUBSCRIPTION) if went else []
-        if not found:
-            return False
-        over = max(last for _, _, _, last in found)
-        return b.ended <= over + LOOK + SETTLE + self.delays.within(over, b.ended) + self.starving.within(
-            over, b.ended, a.hasp, REDIS)
 
     def _was_overtaken(self, a, b):
         if a.outcome == GRANTED and a.fence and b.fence:
@@ -509,7 +420,6 @@ class Checker:
                 # A client that leaves while it waits has nothing, or releases it at once.
                 end += SETTLE if t.outcome == GONE else t.lease + SETTLE
             busy.append((begin, end))
-        busy += self._shared_holds(tries)
         merged = all_taken(busy, self.places.get(tries[0].key, 1))
         starts = [begin for begin, _ in merged]
         for t in tries:
@@ -537,28 +447,6 @@ class Checker:
         """When hasp has read at the latest what was sent to it."""
         return max([t.ended, *(last for _, _, _, last in self._felt(t.sent, t.ended, (HASP, t.hasp)))])
 
-    def _shared_holds(self, tries):
-        """Spans of an owner that several clients are. One fencing token is one lock, held from
-        the first of them that got it to the last. Locking again gives all of its holds a new
-        lease: one that nobody released, because its release was lost on the way, its client left
-        with it or its hasp was killed, lives on for that long, and it is not hasp's to end it."""
-        shared = collections.defaultdict(list)
-        for t in tries:
-            if t.again and t.outcome == GRANTED:
-                shared[t.owner, t.fence].append(t)
-        for (owner, _), holds in shared.items():
-            begin, last = min(t.sent for t in holds), max(t.ended for t in holds)
-            lease = max(t.lease for t in holds)
-            kept = any(t.freed is None for t in holds) or any(
-                t.owner == owner and t.sent <= last and self._kept(t, begin) for t in tries)
-            yield begin, last + lease if kept else last
-
-    def _kept(self, t, begin):
-        """It may have left a hold behind, later than `begin`."""
-        if t.outcome == LOST:
-            return t.ended >= begin and self._felt(t.sent, t.ended + SETTLE, (HASP, t.hasp))
-        return self._left_with_it(t) and self._read_at(t) + SETTLE >= begin
-
     def _judge_idle(self, t, begin, end):
         enough = LOOK + SETTLE + 2 * self.delays.within(begin, end)
         if end - begin < enough:
@@ -569,34 +457,3 @@ class Checker:
             self.excuse("idle", self._felt(begin, end, *kinds))
         else:
             self.fault("idle", t.key, end, f"free {begin:.3f}-{end:.3f}\n  {t}")
-
-    # --- holds that nobody has ------------------------------------------------------
-
-    def _check_left(self, tries):
-        shared = collections.defaultdict(list)
-        for t in tries:
-            if t.again and not t.shared:
-                shared[t.owner].append(t)
-        for owner, some in shared.items():
-            spans = [(t.sent, self._given_back(t)) for t in some]
-            self._check_holds(some[0].key, owner, spans)
-
-    def _check_holds(self, key, owner, spans):
-        for found in self.seen[key].all:
-            token, _, holds = found.lock.partition(" ")
-            if token != owner and not token.startswith(owner + "/"):
-                continue
-            self.counts["holds of a shared owner seen"] += 1
-            most = sum(sent <= found.answered and found.asked <= end for sent, end in spans)
-            if int(holds) > most:
-                self.fault("left", key, found.answered, f"{owner} has {holds} holds, of {most} at most")
-
-    def _given_back(self, t):
-        """When what it got, or may have got, is surely no hold any more."""
-        if t.outcome == GRANTED:
-            return float("inf") if t.freed is None else t.freed
-        if t.ended is None or self._left_with_it(t) or self._felt(t.sent, t.ended + SETTLE, (KILLED, t.hasp)):
-            return float("inf")
-        kinds = (REDIS, (HASP, t.hasp), LINKS, SUBSCRIPTION)
-        end = max([t.ended, *(last for _, _, _, last in self._felt(t.sent, t.ended + SETTLE, *kinds))])
-        return end + UNDONE + self.delays.within(t.ended, end + UNDONE)

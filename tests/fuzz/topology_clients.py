@@ -19,7 +19,6 @@ import re
 
 from campaign import NIL, Error, Wire, now, parse
 from lockchecker import LOST, REFUSED, Try
-from looks import waiter_of
 from topology_world import LEASE, REFUSALS
 
 HANG = 20.0            # beyond what hasp may hold a command back: until an answer is given up
@@ -45,6 +44,12 @@ wait = 1s
 lease = 4s
 {own}
 """
+
+
+def waiter_of(entry):
+    """Who stands there, of an entry in a queue: the value of a rule's lock, a verb's owner."""
+    _, _, _, _, kind, _, _, token, value = entry.split(" ", 8)
+    return value if kind in "rv" else token.partition("/")[0]
 
 
 class Value:

@@ -16,9 +16,8 @@ import pathlib
 from xdist.scheduler import LoadScheduling
 
 # By the longest test of each. One that is missing here only makes the whole take longer.
-LONG = ("journey", "partition_campaign", "differential", "waiting_campaign", "sentinel_locks", "discover_campaign",
-        "guards_campaign", "several_campaign", "cluster_campaign", "failover_campaign", "counting", "building",
-        "hostile_campaign", "quorum_campaign", "fencing_campaign", "waiting_many", "chaos", "deadlocks_campaign")
+LONG = ("journey", "partition_campaign", "differential", "sentinel_locks", "discover_campaign", "cluster_campaign",
+        "failover_campaign", "counting", "building", "hostile_campaign", "fencing_campaign", "waiting_many", "chaos")
 
 # In the order in which tests/README.md has them read: the basic ones first.
 CORE = ("starting", "forwarding", "locks", "owners", "verbs", "disconnect", "renewal", "waiting", "guards", "observe",
