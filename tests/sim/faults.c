@@ -185,6 +185,13 @@ static void empty_server(void)
 	}
 	if (!server_is_up(&faults.world->redis) || faults.world->model->needs_data)
 		return;
+	if (chance_one_in(3)) {
+		trace("FAULT FLUSHALL");
+		history_data_lost();
+		freeReplyObject(server_ask(&faults.world->redis, "FLUSHALL", NULL));
+		disturb_all(0);
+		return;
+	}
 	trace("FAULT redis is restarted without data, down for %lld ms", (long long)(us / MS));
 	history_data_lost();
 	server_restart(&faults.world->redis, false, us);

@@ -249,7 +249,8 @@ static const struct try *idle_waiter(const char *key, int64_t since)
 {
 	for (struct list *at = history.tries.next; at != &history.tries; at = at->next) {
 		const struct try *t = container_of(at, struct try, node);
-		if (!t->of_quorum && waits_since(t, key, since))
+		/* (What waits for several locks is in the queue of one.) */
+		if (!t->of_quorum && waits_since(t, key, since) && (t->is_fair || is_queued(t)))
 			return t;
 	}
 	return NULL;
@@ -494,14 +495,19 @@ void history_changed(struct try *t, int64_t lease_us, int64_t fence)
 {
 	t->lease_us = lease_us;
 	if (fence && fence != t->fence) {
-		/* The lease had ended, and it is another one's turn: its own. */
-		t->was_lost = true;
+		/* The lease had ended, and this is another lock. */
 		t->fence = fence;
+		t->was_lost = false;
+		t->sent = t->release_sent;
+		t->granted = world_now();
 	}
-	if (is_held(t) && t->client->disturbed_until < t->release_sent)
-		t->sure_until = sure_until(t);
-	else if (!is_disturbed(t, t->sent) && !t->was_lost)
+	if (is_held(t)) {
+		if (t->client->disturbed_until < t->release_sent)
+			t->sure_until = sure_until(t);
+		check_holders(t);
+	} else if (!is_disturbed(t, t->sent) && !t->was_lost) {
 		history_fail("not held: %s is told that it still has %s", t->who, t->key);
+	}
 }
 
 void history_change_refused(struct try *t)
