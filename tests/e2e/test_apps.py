@@ -129,11 +129,8 @@ def test_gozero_s_scripts_and_setnx_exclude_each_other(start_hasp):
 
 # --- holders.js: 200 holders over one connection
 
-CLIENTS_AND_RELEASES = [("ioredis", "compare"), ("ioredis", "del"), ("redis", "compare")]
-
-
-@pytest.mark.parametrize("owner", ["connection", "value"])
-@pytest.mark.parametrize("client, release", CLIENTS_AND_RELEASES)
+@pytest.mark.parametrize("client, release, owner", [
+    ("ioredis", "compare", "connection"), ("ioredis", "del", "value"), ("redis", "compare", "value")])
 def test_holders_over_one_connection_exclude_each_other(start_hasp, owner, client, release):
     hasp = start_hasp(lock_rule(owner=owner))
     result = run_app("holders.js", hasp.address, client=client, release=release)

@@ -51,7 +51,8 @@ def test_counting_through_a_guard_is_exact(redis_server, start_hasp, app):
 
 
 @pytest.mark.parametrize("app, kinds", [
-    ("counter.php", ["pause"]), ("counter.py", ["kill"]), ("counter.rb", ["hasp"]), ("counter.js", ["redis"]),
+    *(pytest.param(app, [kind], marks=pytest.mark.nightly) for app, kind in (
+        ("counter.php", "pause"), ("counter.py", "kill"), ("counter.rb", "hasp"), ("counter.js", "redis"))),
     *((app, Mishaps.KINDS) for app in APPS)])
 def test_nothing_is_lost_silently_whatever_happens(durable_server, app, kinds):
     config = (f"workers = 2\n[upstream]\naddress = {durable_server.host}:{durable_server.port}\n"

@@ -291,7 +291,7 @@ def test_late_read_of_a_guarded_key_is_followed_by_no_write(late, plain):
     assert plain.get("stock:1") == "theirs"
 
 
-@pytest.mark.parametrize("kind", [(), ("SHARED",), ("EXCLUSIVE",), ("LIMIT", 1)])
+@pytest.mark.parametrize("kind", [(), ("SHARED",), ("EXCLUSIVE",)])
 def test_call_that_is_sent_again_when_its_time_is_over_takes_the_lock_once(late, gates, plain, kind):
     """Redis has lost the script, and says so late; what is sent then is answered late, too."""
     them = late(verbs(), before=[("LOCK", LOCK, *kind), ("UNLOCK", LOCK)])

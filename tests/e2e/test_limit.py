@@ -224,7 +224,6 @@ def test_waiters_keep_their_places_when_the_queue_is_lost(clients, plain):
 # --- renewal and release ---------------------------------------------------------
 
 
-@BOTH
 def test_places_are_renewed_each_on_its_own(start_hasp, plain):
     hasp = start_hasp(short_verbs())
     with hasp.connect() as one, hasp.connect() as two:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A renewal that finds its lock gone, or another owner's: that is logged and counted, unless the owner released it."""
 
+import contextlib
+
 import pytest
 from harness import until
 from harness.renewal import LEASE_MS, rises, rule, verbs
@@ -9,12 +11,12 @@ from harness.scrape import HTTP, of
 
 KEY = "lock:1"
 TAKES = {
-    "SETNX": ("SETNX", KEY, "v"),
-    "SET": ("SET", KEY, "v", "NX", "PX", LEASE_MS),
-    "LOCK": ("LOCK", "k"),
-    "EXCLUSIVE": ("LOCK", "k", "EXCLUSIVE"),
-    "SHARED": ("LOCK", "k", "SHARED"),
-    "LIMIT": ("LOCK", "k", "LIMIT", 2),
+    "SETNX": lambda key="lock:1": ("SETNX", key, "v"),
+    "SET": lambda key="lock:1": ("SET", key, "v", "NX", "PX", LEASE_MS),
+    "LOCK": lambda key="k": ("LOCK", key),
+    "EXCLUSIVE": lambda key: ("LOCK", key, "EXCLUSIVE"),
+    "SHARED": lambda key: ("LOCK", key, "SHARED"),
+    "LIMIT": lambda key: ("LOCK", key, "LIMIT", 2),
 }
 RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
 
@@ -34,20 +36,21 @@ def outlive(plain, connection, seconds_of="lock:later"):
     assert rises(plain, 3, seconds_of)
 
 
-@pytest.mark.parametrize("take", TAKES)
 @pytest.mark.parametrize("past", ["FLUSHALL", "DEL"])
-def test_lock_that_is_gone_is_lost(start_hasp, plain, take, past):
+def test_lock_that_is_gone_is_lost(start_hasp, plain, past):
     hasp = start_hasp(sections() + HTTP)
-    key = TAKES[take][1]
+    keys = {take: ("lock:" if take.startswith("SET") else "") + take for take in TAKES}
     with hasp.connect() as one:
-        assert one.call(*TAKES[take]) in (OK, ONE, FENCE)
-        assert plain.exists(key)
-        plain.flushall() if past == "FLUSHALL" else plain.delete(key)
-        until(lambda: lost(hasp, key, "it is gone"), "the loss")
-        section, kind = ("locks", "lock") if key == KEY else ("LOCK", "verbs")
-        assert of(hasp, "hasp_lock_lost_total", section, kind) == 1
+        for take, key in keys.items():
+            assert one.call(*TAKES[take](key)) in (OK, ONE, FENCE), take
+            assert plain.exists(key)
+        plain.flushall() if past == "FLUSHALL" else plain.delete(*keys.values())
+        for take, key in keys.items():
+            until(lambda: lost(hasp, key, "it is gone"), f"the loss of what {take} took")
+        assert of(hasp, "hasp_lock_lost_total", "locks", "lock") == 2
+        assert of(hasp, "hasp_lock_lost_total", "LOCK", "verbs") == 4
         outlive(plain, one)
-        assert len(lost(hasp, key, "it is gone")) == 1
+        assert [take for take, key in keys.items() if len(lost(hasp, key, "it is gone")) != 1] == []
         assert one.call("PING") == PONG
 
 
@@ -81,47 +84,48 @@ def test_lock_that_another_client_took_after_a_flushall_is_lost(start_hasp, plai
         assert plain.get(KEY) == "b"
 
 
-def by_del(one, other):
-    assert one.call("DEL", KEY) == ONE
+def by_del(one, other, key):
+    assert one.call("DEL", key) == ONE
 
 
-def by_script(one, other):
-    assert one.call("EVAL", RELEASE, 1, KEY, "a") == ONE
+def by_script(one, other, key):
+    assert one.call("EVAL", RELEASE, 1, key, "a") == ONE
 
 
-def by_script_of_another_connection(one, other):
-    assert other.call("EVAL", RELEASE, 1, KEY, "a") == ONE
+def by_script_of_another_connection(one, other, key):
+    assert other.call("EVAL", RELEASE, 1, key, "a") == ONE
 
 
-def by_value_that_another_connection_read(one, other):
-    other.call("GET", KEY)
-    assert other.call("DEL", KEY) == ONE
+def by_value_that_another_connection_read(one, other, key):
+    other.call("GET", key)
+    assert other.call("DEL", key) == ONE
 
 
-def by_watch(one, other):
-    assert one.call("WATCH", KEY) == OK
+def by_watch(one, other, key):
+    assert one.call("WATCH", key) == OK
     assert one.call("MULTI") == OK
-    assert one.call("DEL", KEY) == QUEUED
+    assert one.call("DEL", key) == QUEUED
     assert one.call("EXEC") == b"*1\r\n:1\r\n"
 
 
-def unheard(one, other):
-    one.send(b"CLIENT REPLY OFF\r\nDEL lock:1\r\nCLIENT REPLY ON\r\n")
+def unheard(one, other, key):
+    one.send(b"CLIENT REPLY OFF\r\nDEL " + key.encode() + b"\r\nCLIENT REPLY ON\r\n")
     assert one.read() == OK
 
 
-def by_another_value(one, other):
-    assert one.call("SET", KEY, "b", "XX") == OK
+def by_another_value(one, other, key):
+    assert one.call("SET", key, "b", "XX") == OK
 
 
 @pytest.mark.parametrize("workers", [1, 4])
-@pytest.mark.parametrize("release", [by_del, by_script, by_script_of_another_connection, by_value_that_another_connection_read,
-                                     by_watch, unheard, by_another_value], ids=lambda release: release.__name__)
-def test_lock_that_its_owner_released_is_not_lost(start_hasp, plain, release, workers):
+def test_lock_that_its_owner_released_is_not_lost(start_hasp, plain, workers):
     hasp = start_hasp(sections("value"), workers=workers)
-    with hasp.connect() as one, hasp.connect() as other:
-        assert one.call("SET", KEY, "a", "NX", "PX", LEASE_MS) == OK
-        release(one, other)
+    with contextlib.ExitStack() as stack:
+        for release in (by_del, by_script, by_script_of_another_connection, by_value_that_another_connection_read,
+                        by_watch, unheard, by_another_value):
+            one, other, key = stack.enter_context(hasp.connect()), stack.enter_context(hasp.connect()), release.__name__
+            assert one.call("SET", f"lock:{key}", "a", "NX", "PX", LEASE_MS) == OK
+            release(one, other, f"lock:{key}")
         outlive(plain, other)
         assert "lock_lost" not in hasp.log
 
@@ -143,9 +147,9 @@ def test_on_lost_close_closes_the_connection_of_the_owner(start_hasp, plain, tak
     hasp = start_hasp(sections(on_lost="close"))
     with hasp.connect() as one, hasp.connect() as other:
         assert other.call("SETNX", "lock:2", "v") == ONE
-        assert one.call(*TAKES[take]) in (ONE, FENCE)
-        plain.delete(TAKES[take][1])
+        assert one.call(*TAKES[take]()) in (ONE, FENCE)
+        plain.delete(TAKES[take]()[1])
         assert one.at_end()
-        assert lost(hasp, TAKES[take][1], "it is gone")
+        assert lost(hasp, TAKES[take]()[1], "it is gone")
         assert other.call("PING") == PONG
         assert rises(plain, 1, "lock:2")

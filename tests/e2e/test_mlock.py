@@ -380,16 +380,15 @@ def test_it_goes_on_with_what_it_has_when_hasp_decides_anew(start_hasp, plain, r
         assert three.read() == FENCE
 
 
-@LAYOUTS
 @pytest.mark.parametrize("other", ["", "reentrant", "names"])
-def test_a_wait_in_vain_gives_all_back_when_hasp_decides_anew(start_hasp, gates, plain, reentrant, other):
-    hasp = is_ready(start_hasp(verbs(reentrant=reentrant, max_hold="1h"), upstream=gates.address), plain)
+def test_a_wait_in_vain_gives_all_back_when_hasp_decides_anew(start_hasp, gates, plain, other):
+    hasp = is_ready(start_hasp(verbs(reentrant="count", max_hold="1h"), upstream=gates.address), plain)
     with hasp.connect() as one, hasp.connect() as two:
         assert one.call("LOCK", "c") == FENCE
         stand(plain, two, "MLOCK", 3, "a", "b", "c", "WAIT", 3000, queue=queue_of("c"))
         gates.shut(requests=["own"])
         if other == "reentrant":
-            hasp.reload(f"reentrant = {reentrant}", "reentrant = " + ("no" if reentrant == "count" else "count"))
+            hasp.reload("reentrant = count", "reentrant = no")
         elif other == "names":
             hasp.reload("[verbs]", "[verbs]\nmlock = TAKE.ALL")
         else:
@@ -439,7 +438,6 @@ def test_a_circle_with_what_it_has_is_told(clients, plain, mlock_comes_last):
 # --- renewal, release, and what goes wrong -----------------------------------------
 
 
-@BOTH
 @LAYOUTS
 def test_all_are_renewed_and_released_at_disconnect(start_hasp, plain, reentrant):
     hasp = start_hasp(short_verbs(on_disconnect="release", reentrant=reentrant))

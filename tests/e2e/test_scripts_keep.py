@@ -15,20 +15,20 @@ from harness.scripts import (FENCE, HELD, KEY, LEASE, ME, OTHER, OWNERS, RESPS, 
 
 # ---- EXPIRE and its kin
 
-@each(state=STATES, owner=OWNERS, resp=RESPS, name=["EXPIRE", "pexpire", "EXPIREAT", "PEXPIREAT"],
+@each(state=STATES, owner=OWNERS, name=["EXPIRE", "pexpire", "EXPIREAT", "PEXPIREAT"],
       seconds=[50, 5, 0, -3], options=[[], ["NX"], ["XX"], ["gt"], ["LT"], ["XX", "GT"], ["LT", "XX"]])
-def test_expiring_goes_for_lock_and_sidecar_alike(world, state, owner, resp, name, seconds, options):
+def test_expiring_goes_for_lock_and_sidecar_alike(world, state, owner, name, seconds, options):
     token = world.put(state, owner=owner)
     number = at(seconds) if name.endswith("AT") else seconds
     argv = [name, KEY, number * (1 if name in ("EXPIRE", "EXPIREAT") else 1000), *options]
     before = world.dump()
-    reply = world.run(*argv, resp=resp, owner=owner, token=token)
+    reply = world.run(*argv, owner=owner, token=token)
     assert world.last.effect == ("expires" if int(argv[2]) > 0 else "drops")
     if state == "another's":
         assert reply == b":0\r\n"
         assert world.dump() == before
         return
-    assert reply == world.plain(*argv, resp=resp)
+    assert reply == world.plain(*argv)
     if not world.db.exists(KEY):
         assert state != "mine" or owner == "value" or not world.db.exists(SIDE)
     elif state == "wrong type":

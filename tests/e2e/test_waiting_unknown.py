@@ -7,7 +7,6 @@ import pytest
 from harness import encode, until
 from harness.info import calls, is_ready
 from harness.line import entries, nobody_waits, stand
-from harness.marks import BOTH
 from harness.relay import Relay
 from harness.replies import FENCE, OK, ONE, PONG, QUEUED, TAKEN, UNKNOWN
 from harness.sections import VERBS, verbs
@@ -68,7 +67,6 @@ UNDONE = [
 ]
 
 
-@BOTH
 @pytest.mark.parametrize("rules, take, key", UNDONE, ids=lambda value: value[0] if isinstance(value, tuple) else "")
 def test_lock_whose_taking_was_never_answered_is_undone(lost, plain, rules, take, key):
     it = lost(rules)
