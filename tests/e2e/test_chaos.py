@@ -9,14 +9,13 @@ import sys
 import pytest
 from harness import TOP, RedisServer, until
 from harness.campaigns import TESTER, UNTIL_FOUND, campaign, until_found
-from harness.marks import BOTH
 
 sys.path.insert(0, str(TOP / "tests" / "fuzz"))
 
 from watcher import Watcher  # noqa: E402
 
 
-@BOTH
+@pytest.mark.parametrize("pooling", ["shared", pytest.param("session", marks=pytest.mark.nightly)])
 def test_locks_survive_chaos(pooling):
     status, output = campaign("chaos", "--seconds", 8, "--clients", 8, "--pooling", pooling)
     assert status == 0, output[-4000:]

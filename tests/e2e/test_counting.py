@@ -41,7 +41,6 @@ def test_counting_direct_loses_updates_and_this_is_noticed(redis_server, app):
 
 
 @EACH
-@pytest.mark.parametrize("pooling", ["shared", "session"])
 def test_counting_through_a_guard_is_exact(redis_server, start_hasp, app):
     hasp = start_hasp(GUARD + "wait = 30s\n", workers=2)
     counting = Counting(app, redis_server, hasp.address, **SMALL).run()

@@ -13,7 +13,6 @@ import pytest
 from harness import encode, until
 from harness.line import queue_of
 from harness.load import clients_that_fit
-from harness.marks import BOTH
 from harness.replies import FENCE, OK, ONE, PONG, TAKEN
 from harness.sections import VERBS, rule
 from harness.waiting import KEY
@@ -43,7 +42,6 @@ def take_turns(hasp, plain):
     plain.ping()
 
 
-@BOTH
 def test_writes_are_carried_out_in_the_order_in_which_they_came(start, plain):
     hasp = start()
     with contextlib.ExitStack() as clients:
@@ -56,7 +54,6 @@ def test_writes_are_carried_out_in_the_order_in_which_they_came(start, plain):
     assert plain.lrange("l", 0, -1) == [str(number) for number in SIX]
 
 
-@BOTH
 def test_writes_of_new_clients_are_carried_out_in_the_order_in_which_they_connected(start, plain):
     hasp = start()
     with contextlib.ExitStack() as clients:
@@ -70,7 +67,6 @@ def test_writes_of_new_clients_are_carried_out_in_the_order_in_which_they_connec
     assert plain.lrange("l", 0, -1) == [str(number) for number in range(20)]
 
 
-@BOTH
 @pytest.mark.parametrize("take", [("LOCK", KEY, "WAIT", 60000), ("SETNX", "lock:1", "v")])
 def test_client_that_asks_for_a_lock_first_gets_it_first(start, plain, take):
     hasp = start(rule(wait="60s") + VERBS)

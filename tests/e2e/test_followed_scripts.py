@@ -8,7 +8,7 @@ import contextlib
 import pytest
 from harness import encode, until
 from harness.interop import GoZero, Redsync, contend
-from harness.marks import BOTH, covers
+from harness.marks import covers
 from harness.renewal import LEASE_MS, is_renewed, rises, rule, runs_out
 from harness.replies import OK, ONE, PONG, QUEUED, ZERO, bulk
 from harness.resp import pipeline
@@ -81,7 +81,6 @@ def test_applications_meet_no_more_when_their_work_outlives_the_lease(redis_serv
 
 
 @covers("on_disconnect")
-@BOTH
 @pytest.mark.parametrize("kind", IDIOMS)
 def test_dead_owner_s_lock_is_free_at_once(start_hasp, plain, connect, kind):
     hasp = start_hasp(by_value())
@@ -132,7 +131,6 @@ def test_redsync_s_extend_takes_a_lock_that_is_gone(start_hasp, plain, connect):
 # --- what hasp makes of them ----------------------------------------------------------------
 
 
-@BOTH
 def test_lock_of_a_script_is_shown_and_counted(start_hasp, plain):
     hasp = start_hasp(by_value() + HTTP)
     with hasp.connect() as one:
@@ -165,7 +163,6 @@ def test_hold_ends_when_another_connection_s_script_deletes_the_lock(start_hasp,
     assert plain.get(KEY) == "mine"
 
 
-@BOTH
 @pytest.mark.parametrize("past", [("DEL", KEY), ("SET", KEY, "yours")])
 def test_lost_lock_of_a_script_is_logged(start_hasp, plain, past):
     hasp = start_hasp(by_value() + HTTP)
@@ -311,7 +308,6 @@ def test_record_of_an_earlier_try_does_not_keep_a_script_s_lock(start_hasp, plai
     until(lambda: not plain.exists(KEY), "the release")
 
 
-@BOTH
 def test_commands_behind_a_script_know_its_lock(start_hasp, plain):
     with start_hasp(by_value()).connect() as one:
         assert pipeline(one, ("EVAL", TAKE, 1, KEY, "mine", LEASE_MS), ("PEXPIRE", KEY, 2 * LEASE_MS), ("DEL", KEY),
@@ -361,7 +357,6 @@ CONVERSATION = [
 ]
 
 
-@BOTH
 @pytest.mark.parametrize("proto", [2, 3])
 @pytest.mark.parametrize("at_once", [False, True])
 def test_replies_are_redis_own_byte_for_byte(redis_server, start_hasp, proto, at_once):
@@ -403,7 +398,6 @@ def test_scripts_in_multi_are_not_followed(start_hasp, is_unread):
     assert is_unread()
 
 
-@BOTH
 @pytest.mark.parametrize("mode", ["OFF", "SKIP"])
 def test_client_reply_is_not_disturbed(start_hasp, is_unread, mode):
     with start_hasp(by_value()).connect() as one:
@@ -414,7 +408,6 @@ def test_client_reply_is_not_disturbed(start_hasp, is_unread, mode):
     assert is_unread()
 
 
-@BOTH
 @pytest.mark.parametrize("options", [[], ["OPTIN"], ["BCAST"]])
 def test_client_tracking_reports_only_what_the_client_reads(start_hasp, plain, is_unread, options):
     with start_hasp(by_value()).connect() as one:
@@ -429,7 +422,6 @@ def test_client_tracking_reports_only_what_the_client_reads(start_hasp, plain, i
         assert one.call("EVAL", TAKE, 1, "other:1", "mine", LEASE_MS) == OK
 
 
-@BOTH
 def test_asking_is_for_the_client_s_own_command(start_hasp, is_unread):
     with start_hasp(by_value()).connect() as one:
         assert one.call("ASKING")[:1] == b"-"
@@ -446,7 +438,6 @@ def test_subscribed_client_s_scripts_are_not_followed(start_hasp, plain, is_unre
     assert is_unread()
 
 
-@BOTH
 def test_script_right_behind_a_subscription_is_not_followed(start_hasp, is_unread):
     """Redis refuses all three; a message may come between their answers."""
     with start_hasp(by_value()).connect() as one:
@@ -456,7 +447,6 @@ def test_script_right_behind_a_subscription_is_not_followed(start_hasp, is_unrea
     assert is_unread()
 
 
-@BOTH
 @pytest.mark.parametrize("behind", [
     [("CLIENT", "REPLY", "SKIP"), ("PING",)],
     [("CLIENT", "REPLY", "OFF"), ("PING",), ("CLIENT", "REPLY", "ON")],

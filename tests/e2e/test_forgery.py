@@ -5,7 +5,6 @@ import pytest
 from harness import encode, until
 from harness.info import calls
 from harness.line import entries, nobody_waits, queue_of, stand
-from harness.marks import BOTH
 from harness.replies import FENCE, OK, ONE, TAKEN
 from harness.sections import VERBS, rule, verbs
 
@@ -22,7 +21,6 @@ def polls(plain):
     return calls(plain, "evalsha", "eval")
 
 
-@BOTH
 @TAKES
 def test_a_published_message_grants_no_lock(start_hasp, plain, take, give):
     hasp = start_hasp(RULE + VERBS)
@@ -131,7 +129,6 @@ def test_of_one_owner_at_two_hasps_both_have_the_lock(start_hasp, plain):
         assert plain.hgetall(KEY) == {"name:other": "2"}
 
 
-@BOTH
 @pytest.mark.parametrize("command", [("DEL", LOCK), ("RPUSH", LOCK, "x"), ("EVAL", "return 1", 1, LOCK)])
 @pytest.mark.parametrize("block", [False, True], ids=["alone", "in MULTI"])
 def test_what_redis_refuses_makes_hasp_ask_nothing(start_hasp, plain, command, block):

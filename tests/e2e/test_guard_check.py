@@ -10,10 +10,9 @@ from harness.enforced import name_of, told, totals
 from harness.guards import KEY, guard, transact
 from harness.marks import covers
 from harness.observed import observed
-from harness.poolings import pooling  # noqa: F401
 from harness.relay import Relay
 from harness.replicas import Replicas
-from harness.replies import EXECABORT, NIL, NIL3, OK, ONE, QUEUED, WRONGTYPE, bulk
+from harness.replies import EXECABORT, NIL, NIL3, OK, ONE, WRONGTYPE, bulk
 from harness.resp import pipeline
 from harness.sections import section
 
@@ -403,7 +402,6 @@ def test_transaction_with_guards_of_both_strategies_is_refused(start_hasp, plain
 # --- around it ---
 
 
-@pytest.mark.parametrize("pooling", ["shared"])
 @pytest.mark.parametrize("read", ["GET", "GETEX", "MGET"])
 def test_readers_and_writers_share_links(start_hasp, plain, read):
     hasp = start_hasp(check()).is_up()
@@ -478,7 +476,6 @@ def test_read_under_the_other_strategy_is_not_written_by(start_hasp, plain, befo
         assert one.call("SET", KEY, 2) == OK
 
 
-@pytest.mark.parametrize("pooling", ["shared"])
 def test_value_is_compared_with_what_the_new_primary_has(start_hasp):
     with Replicas(1) as servers, Relay(servers.primary.address) as relay:
         hasp = start_hasp(check(), upstream=relay.address).is_up()

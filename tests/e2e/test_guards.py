@@ -10,11 +10,10 @@ import pytest
 from harness import Connection, encode, until
 from harness.guards import GUARD, KEY, QUEUE, guard, held, is_locked, is_lost, named, stands, transact
 from harness.info import is_ready
-from harness.marks import BOTH, covers
+from harness.marks import covers
 from harness.replies import NIL, OK, ONE, QUEUED, WRONGTYPE, ZERO, bulk
 
 
-@BOTH
 def test_reader_is_alone_until_it_has_written(start_hasp, plain):
     hasp = start_hasp(guard())
     plain.set(KEY, 5)
@@ -27,7 +26,6 @@ def test_reader_is_alone_until_it_has_written(start_hasp, plain):
     assert plain.keys() == [KEY]
 
 
-@BOTH
 def test_writer_that_was_paused_past_its_lease_is_refused(start_hasp, plain):
     hasp = start_hasp(guard(lease="3s"))
     with hasp.connect() as one, hasp.connect() as other:
@@ -61,7 +59,6 @@ def test_reading_again_refreshes(start_hasp, plain):
         assert plain.pttl(GUARD) > 50_000
 
 
-@BOTH
 def test_blind_write_waits_for_the_reader(start_hasp, plain):
     hasp = start_hasp(guard())
     with hasp.connect() as one, hasp.connect() as blind:
@@ -74,7 +71,6 @@ def test_blind_write_waits_for_the_reader(start_hasp, plain):
     assert plain.keys() == [KEY]
 
 
-@BOTH
 def test_newcomer_stays_behind_the_waiters_when_a_lease_ended(start_hasp, plain):
     hasp, elsewhere = start_hasp(guard(wait="60s", lease="60s")), start_hasp(guard(wait="60s"))
     with hasp.connect() as one, hasp.connect() as waiter, elsewhere.connect() as newcomer:
@@ -93,7 +89,6 @@ def test_newcomer_stays_behind_the_waiters_when_a_lease_ended(start_hasp, plain)
     assert plain.keys() == [KEY]
 
 
-@BOTH
 def test_reply_to_a_read_that_waited_is_the_one_behind_the_guard(start_hasp, plain):
     """Whatever was answered before."""
     hasp = start_hasp(guard())
@@ -106,7 +101,6 @@ def test_reply_to_a_read_that_waited_is_the_one_behind_the_guard(start_hasp, pla
         assert other.read() == bulk("new") and other.read() == b"+PONG\r\n"
 
 
-@BOTH
 @pytest.mark.parametrize("command", [("GET", KEY), ("SET", KEY, 1), ("ZSCORE", KEY, "m")])
 def test_wait_that_is_too_long_is_an_error_and_nothing_is_run(start_hasp, plain, command):
     hasp = start_hasp(guard(wait="50ms"))
@@ -126,7 +120,6 @@ def test_nobody_waits_with_wait_0(start_hasp, plain, command):
         assert not plain.exists(f"hasp:queue:{GUARD}:")
 
 
-@BOTH
 def test_hanging_up_frees_the_guard_at_once(start_hasp, plain):
     hasp = start_hasp(guard(lease="60s"))
     with hasp.connect() as other:
@@ -145,7 +138,6 @@ def test_guard_outlives_its_connection_when_told_to(start_hasp, plain):
         assert is_locked(other.call("GET", KEY))
 
 
-@BOTH
 def test_waiter_that_hangs_up_leaves_the_line(start_hasp, plain):
     hasp = start_hasp(guard(lease="60s"))
     with hasp.connect() as one, hasp.connect() as third:
@@ -158,7 +150,6 @@ def test_waiter_that_hangs_up_leaves_the_line(start_hasp, plain):
         assert third.read() == bulk("1")
 
 
-@BOTH
 def test_error_of_the_command_keeps_the_readers_guard(start_hasp, plain):
     hasp = start_hasp(guard())
     plain.set(KEY, "text")
@@ -222,7 +213,6 @@ def test_keys_of_several_are_taken_together(start_hasp, plain):
         assert plain.keys("hasp:guard:*") == []
 
 
-@BOTH
 def test_command_that_waits_for_several_guards_gets_them_all(start_hasp, plain):
     hasp = start_hasp(guard())
     with hasp.connect() as one, hasp.connect() as two, hasp.connect() as other:
@@ -248,7 +238,6 @@ def test_lost_key_among_several_is_named(start_hasp, plain):
         assert one.call("MSET", "stock:1", 1, "stock:2", 2) == OK
 
 
-@BOTH
 def test_reply_that_lua_cannot_hold_is_redis_own(start_hasp, plain):
     hasp = start_hasp(guard())
     plain.zadd(KEY, {"m": 1.5})
@@ -270,7 +259,6 @@ def test_pipelined_commands_come_in_order(start_hasp, plain):
         assert [one.read() for _ in expected] == expected
 
 
-@BOTH
 def test_missing_scripts_are_made_good(start_hasp, plain):
     hasp = start_hasp(guard())
     with hasp.connect() as one, hasp.connect() as other:
@@ -355,7 +343,6 @@ UNUSUAL = [
 ]
 
 
-@BOTH
 @pytest.mark.parametrize("command", UNUSUAL)
 def test_unusual_write_waits_for_the_reader(start_hasp, plain, command):
     hasp = start_hasp(guard())
@@ -367,7 +354,6 @@ def test_unusual_write_waits_for_the_reader(start_hasp, plain, command):
     until(lambda: plain.keys("hasp:*") == [], "the release")
 
 
-@BOTH
 @pytest.mark.parametrize("command", UNUSUAL)
 def test_unusual_write_is_refused_when_the_guard_is_lost(start_hasp, plain, command):
     hasp = start_hasp(guard())
@@ -395,7 +381,6 @@ def test_script_of_the_application_keeps_the_guard(start_hasp, plain):
         assert plain.exists(GUARD)
 
 
-@BOTH
 def test_error_of_an_unusual_write_is_its_own(start_hasp, plain):
     hasp = start_hasp(guard())
     with held(hasp) as one:
@@ -409,7 +394,6 @@ def test_error_of_an_unusual_write_is_its_own(start_hasp, plain):
 
 # --- MULTI ---
 
-@BOTH
 def test_transaction_is_fenced_as_a_whole(start_hasp, plain):
     hasp = start_hasp(guard())
     with hasp.connect() as one:
@@ -424,7 +408,6 @@ def test_transaction_is_fenced_as_a_whole(start_hasp, plain):
         assert one.call("GET", "other") == bulk("1")
 
 
-@BOTH
 def test_blind_transaction_waits_for_the_reader(start_hasp, plain):
     hasp = start_hasp(guard())
     with held(hasp) as one, hasp.connect() as blind:
@@ -439,7 +422,6 @@ def test_blind_transaction_waits_for_the_reader(start_hasp, plain):
     until(lambda: plain.keys("hasp:*") == [], "the release")
 
 
-@BOTH
 def test_transaction_that_waits_too_long_is_not_carried_out(start_hasp, plain):
     hasp = start_hasp(guard(wait="50ms"))
     with held(hasp) as one, hasp.connect() as blind:
@@ -449,7 +431,6 @@ def test_transaction_that_waits_too_long_is_not_carried_out(start_hasp, plain):
         assert one.call("SET", KEY, 1) == OK
 
 
-@BOTH
 def test_reading_in_a_transaction_takes_the_guard(start_hasp, plain):
     hasp = start_hasp(guard())
     with hasp.connect() as one, hasp.connect() as other:
@@ -461,7 +442,6 @@ def test_reading_in_a_transaction_takes_the_guard(start_hasp, plain):
         assert is_lost(one.call("SET", "stock:2", 1), "stock:2")
 
 
-@BOTH
 def test_transaction_without_guarded_keys_has_nobody_listen(start_hasp, plain):
     hasp = start_hasp(guard())
     with hasp.connect() as one:
@@ -471,7 +451,6 @@ def test_transaction_without_guarded_keys_has_nobody_listen(start_hasp, plain):
         assert len(plain.pubsub_channels()) == 1
 
 
-@BOTH
 def test_command_refused_in_a_transaction_aborts_it(start_hasp, plain):
     hasp = start_hasp(guard())
     with held(hasp) as one:
@@ -482,7 +461,6 @@ def test_command_refused_in_a_transaction_aborts_it(start_hasp, plain):
         assert one.call("SET", KEY, 1) == OK
 
 
-@BOTH
 def test_discarded_transaction_keeps_the_guard(start_hasp, plain):
     hasp = start_hasp(guard())
     with held(hasp) as one:
@@ -491,7 +469,6 @@ def test_discarded_transaction_keeps_the_guard(start_hasp, plain):
         assert one.call("SET", KEY, 1) == OK
 
 
-@BOTH
 def test_application_that_watches_is_fenced_too(start_hasp, plain):
     hasp = start_hasp(guard())
     with hasp.connect() as one:
@@ -521,7 +498,6 @@ def test_application_that_watches_is_fenced_too(start_hasp, plain):
         assert transact(one, ("SET", KEY, 3))[-1] == b"*1\r\n+OK\r\n"
 
 
-@BOTH
 def test_missing_scripts_are_made_good_in_transactions(start_hasp, plain):
     hasp = start_hasp(guard())
     with hasp.connect() as one:

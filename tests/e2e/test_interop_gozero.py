@@ -4,10 +4,8 @@
 import pytest
 from harness.interop import (EITHER_WAY, KEY, STRINGS, GoZero, RedisPy, Redsync, Verbs, Watched, contend, hand_over,
                              verbs)
-from harness.marks import BOTH
 
 
-@BOTH
 def test_gozero_and_lock_exclude_each_other_under_load(redis_server, start_hasp, plain, pool):
     hasp = start_hasp(verbs("refresh"))
     missing, met = contend(pool, (redis_server.address, "gozero"), (hasp.address, "gozero"),
@@ -47,7 +45,6 @@ def test_gozero_s_id_and_lock_as_it_are_one_owner(sides, plain, way):
     assert theirs.unlock() == 0
 
 
-@BOTH
 @STRINGS
 @pytest.mark.parametrize("kind", [GoZero, Redsync, RedisPy, Watched])
 def test_waiter_is_handed_what_others_through_hasp_delete(sides, plain, pool, kind, layout):

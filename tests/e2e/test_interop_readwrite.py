@@ -8,14 +8,12 @@ import pytest
 from harness import until
 from harness.interop import (EITHER_WAY, KEY, LATCH_MS, LEASE_MS, ReadSide, Verbs, WriteSide, contend, hand_over,
                              listens, prefixed, stands_in_line, ticking, verbs)
-from harness.marks import BOTH
 
 NAMES = pytest.mark.parametrize("name", [KEY, "lock:{order}:1", "{lock}", "}lock{}"])
 THEIRS = pytest.mark.parametrize("theirs_kind", [ReadSide, WriteSide])
 SHARED, EXCLUSIVE = "SHARED", "EXCLUSIVE"
 
 
-@BOTH
 def test_both_exclude_each_other_under_load(redis_server, start_hasp, plain, pool):
     hasp = start_hasp(verbs())
     apps = [(redis_server.address, "write-side"), (redis_server.address, "read-side"),
@@ -135,7 +133,6 @@ def test_redisson_s_waiter_is_not_told_while_one_of_ours_waits(sides, plain, poo
     assert waiting.result()
 
 
-@BOTH
 @EITHER_WAY
 @pytest.mark.parametrize("theirs_kind, side", [(ReadSide, EXCLUSIVE), (WriteSide, SHARED), (WriteSide, EXCLUSIVE)])
 def test_waiter_is_handed_what_redisson_unlocks(sides, plain, pool, way, theirs_kind, side):

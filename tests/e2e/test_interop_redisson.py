@@ -10,7 +10,6 @@ import pytest
 from harness import until
 from harness.interop import (EITHER_WAY, KEY, LATCH_MS, LEASE_MS, RLock, Verbs, contend, cross, hand_over, listens,
                              prefixed, rule, stands_in_line, verbs, warm_up)
-from harness.marks import BOTH
 from harness.renewal import LEASE
 from harness.renewal import LEASE_MS as OURS_MS
 from harness.renewal import is_renewed
@@ -21,7 +20,6 @@ NAMES = pytest.mark.parametrize("name", [KEY, "lock:{order}:1", "{lock}", "}lock
 # --- Redisson's RLock and LOCK in the layout count -------------------------------
 
 
-@BOTH
 def test_redisson_and_lock_exclude_each_other_under_load(redis_server, start_hasp, plain, pool):
     hasp = start_hasp(verbs())
     missing, met = contend(pool, (redis_server.address, "redisson"), (hasp.address, "redisson"),
@@ -93,7 +91,6 @@ def test_redisson_s_waiter_is_woken_when_hasp_s_line_is_empty(sides, plain, pool
     assert waiting.result()
 
 
-@BOTH
 @EITHER_WAY
 @NAMES
 def test_waiter_is_handed_what_redisson_unlocks(sides, plain, pool, way, name):
@@ -174,7 +171,6 @@ def test_unlock_that_redisson_sends_again_is_answered_the_same(sides, plain, way
 # --- releases that cross a try ---------------------------------------------------
 
 
-@BOTH
 def test_redisson_s_unlock_while_a_try_is_on_its_way_lets_it_in(sides, pool):
     both = sides(verbs())
     warm_up(both, pool, KEY)

@@ -6,7 +6,6 @@ import redis
 from harness import until
 from harness.interop import (EITHER_WAY, KEY, LEASE_MS, STRINGS, RLock, RedisPy, Redsync, Signal, Verbs, Watched,
                              contend, cross, hand_over, rule, verbs, warm_up)
-from harness.marks import BOTH
 from harness.renewal import LEASE, is_renewed
 
 
@@ -23,7 +22,6 @@ def test_contenders_without_a_lock_meet(redis_server, plain, pool):
 # --- releases that cross a try ---------------------------------------------------
 
 
-@BOTH
 def test_script_that_deletes_while_a_try_is_on_its_way_lets_it_in(sides, pool):
     both = sides(verbs("no"))
     warm_up(both, pool, KEY)
@@ -87,7 +85,6 @@ def test_random_value_is_refused_what_is_held(sides, kind, wait, way):
     assert other.unlock()
 
 
-@BOTH
 @pytest.mark.parametrize("kind", [RedisPy, Redsync, Watched])
 def test_set_nx_that_waits_is_handed_what_others_delete(sides, plain, pool, kind):
     both = sides(rule(wait="10s"))

@@ -7,7 +7,6 @@ import pytest
 from harness import Connection, encode, until
 from harness.info import calls, is_ready
 from harness.line import entries, nobody_waits, queue_of, stand
-from harness.marks import BOTH
 from harness.relay import Relay
 from harness.renewal import is_renewed
 from harness.renewal import verbs as short_verbs
@@ -26,7 +25,6 @@ def owners(plain, key=KEY):
 # --- places ----------------------------------------------------------------------
 
 
-@BOTH
 def test_as_many_owners_have_a_place_as_the_limit_says(start_hasp, plain):
     hasp = start_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as two, hasp.connect() as three:
@@ -115,7 +113,6 @@ def test_extend_is_the_owners_and_concerns_its_place_only(clients, plain):
     assert plain.pttl(KEY) <= 60000
 
 
-@BOTH
 def test_a_transaction_takes_a_place_and_does_not_wait(start_hasp):
     hasp = start_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as two:
@@ -128,7 +125,6 @@ def test_a_transaction_takes_a_place_and_does_not_wait(start_hasp):
 # --- waiting ---------------------------------------------------------------------
 
 
-@BOTH
 def test_places_are_handed_on_in_the_order_of_the_line(start_hasp, plain):
     hasp = start_hasp(VERBS, workers=2)
     with contextlib.ExitStack() as stack:
@@ -236,7 +232,6 @@ def test_places_are_renewed_each_on_its_own(start_hasp, plain):
         assert two.call("UNLOCK", KEY) == ONE
 
 
-@BOTH
 @pytest.mark.parametrize("on_disconnect", ["release", "expire"])
 def test_a_holder_that_dies_gives_its_place_up(start_hasp, plain, on_disconnect):
     hasp = start_hasp(short_verbs(on_disconnect=on_disconnect))

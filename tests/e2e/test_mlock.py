@@ -7,7 +7,7 @@ import pytest
 from harness import encode, info, until
 from harness.info import is_ready
 from harness.line import entries, nobody_waits, queue_of, stand
-from harness.marks import BOTH, LAYOUTS, covers
+from harness.marks import LAYOUTS, covers
 from harness.relay import Relay
 from harness.renewal import is_renewed
 from harness.renewal import verbs as short_verbs
@@ -27,7 +27,6 @@ def nothing_is_left(plain):
 
 
 @covers("MLOCK", "MUNLOCK")
-@BOTH
 @LAYOUTS
 def test_all_are_taken_under_one_token_and_released(start_hasp, plain, reentrant):
     hasp = start_hasp(verbs(reentrant=reentrant))
@@ -42,7 +41,6 @@ def test_all_are_taken_under_one_token_and_released(start_hasp, plain, reentrant
         assert plain.keys() == ["hasp:fence"]
 
 
-@BOTH
 @LAYOUTS
 def test_none_is_taken_when_one_is_anothers(start_hasp, plain, reentrant):
     hasp = start_hasp(verbs(reentrant=reentrant))
@@ -178,7 +176,6 @@ def test_the_names_are_settings(clients):
     assert one.call("MLOCK", 1, "a").startswith(b"-ERR unknown command")
 
 
-@BOTH
 def test_a_transaction_takes_all_or_none_and_does_not_wait(start_hasp, plain):
     hasp = start_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as two:
@@ -196,7 +193,6 @@ def test_a_transaction_takes_all_or_none_and_does_not_wait(start_hasp, plain):
 # --- waiting ---------------------------------------------------------------------
 
 
-@BOTH
 @LAYOUTS
 def test_it_waits_for_each_in_turn_and_keeps_what_it_has(start_hasp, plain, reentrant):
     hasp = start_hasp(verbs(reentrant=reentrant), workers=2)
@@ -230,7 +226,6 @@ def test_a_wait_in_vain_gives_all_back_before_the_client_is_told(clients, plain,
     nothing_is_left(plain)
 
 
-@BOTH
 def test_a_client_that_goes_while_it_waits_leaves_nothing(start_hasp, plain):
     hasp = start_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as three:

@@ -4,7 +4,7 @@
 import pytest
 from harness import encode
 from harness.guards import guard
-from harness.marks import BOTH, covers
+from harness.marks import covers
 from harness.replies import FENCE, NIL, OK, ONE, QUEUED, bulk
 from harness.resp import pipeline
 from harness.sections import VERBS, rule
@@ -27,7 +27,6 @@ WRITES = [
 ]
 
 
-@BOTH
 @SECTIONS
 def test_writes_of_them_are_refused(start_hasp, plain, sections):
     hasp = start_hasp(sections)
@@ -39,7 +38,6 @@ def test_writes_of_them_are_refused(start_hasp, plain, sections):
         assert plain.keys() == before
 
 
-@BOTH
 @SECTIONS
 def test_nothing_else_of_a_transaction_is_refused(start_hasp, plain, sections):
     hasp = start_hasp(sections)
@@ -86,7 +84,6 @@ def test_verbs_do_not_lock_them(start_hasp, plain):
         assert one.call("LOCK", "hasp") == b":%s\r\n" % plain.get(OWN).encode()
 
 
-@BOTH
 def test_no_request_is_too_long_to_be_refused(start_hasp, plain):
     hasp = start_hasp(VERBS)
     big = "x" * 300_000

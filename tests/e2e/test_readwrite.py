@@ -7,7 +7,6 @@ import pytest
 from harness import Connection, encode, until
 from harness.info import calls, is_ready
 from harness.line import entries, nobody_waits, queue_of, soon, stand
-from harness.marks import BOTH
 from harness.relay import Relay
 from harness.renewal import LEASE_MS, is_renewed
 from harness.renewal import verbs as short_verbs
@@ -49,7 +48,6 @@ def assert_free(plain):
 # --- the sides -------------------------------------------------------------------
 
 
-@BOTH
 @LAYOUTS
 def test_readers_are_together_and_a_writer_is_alone(start_hasp, plain, reentrant):
     hasp = start_hasp(verbs(reentrant=reentrant))
@@ -270,7 +268,6 @@ def test_extend_concerns_one_reader_only(clients, plain):
     assert 1000 < plain.pttl(KEY) <= 60000
 
 
-@BOTH
 def test_transaction_takes_a_side_and_does_not_wait(start_hasp):
     hasp = start_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as two:
@@ -308,7 +305,6 @@ def test_munlock_gives_back_one_hold(clients, plain):
 # --- waiting ---------------------------------------------------------------------
 
 
-@BOTH
 def test_sides_are_handed_on_in_the_order_of_the_line(start_hasp, plain):
     hasp = start_hasp(VERBS, workers=2)
     line = [("EXCLUSIVE", 1), ("SHARED", 3), ("EXCLUSIVE", 1), ("EXCLUSIVE", 1), ("SHARED", 2)]
@@ -486,7 +482,6 @@ def test_extend_ends_renewal_of_both_sides(clients, plain):
     until(lambda: not plain.exists(KEY), "the lease to end")
 
 
-@BOTH
 @SIDES
 @pytest.mark.parametrize("on_disconnect", ["release", "expire"])
 def test_holder_that_dies_lets_the_next_in(start_hasp, plain, side, on_disconnect):

@@ -9,7 +9,7 @@ import time
 import pytest
 from harness import encode, until
 from harness.info import now
-from harness.marks import BOTH, covers
+from harness.marks import covers
 from harness.renewal import LEASE, LEASE_MS, is_renewed, rises, rule, runs_out, verbs
 from harness.replies import FENCE, NIL, OK, ONE, ZERO, bulk
 from harness.resp import pipeline
@@ -26,7 +26,6 @@ def reset(connection):
 # --- renewal ---------------------------------------------------------------------
 
 
-@BOTH
 def test_locks_without_an_expiry_are_renewed_however_they_were_taken(start_hasp, plain):
     takes = [("SETNX", "lock:1", "v"), ("SET", "lock:2", "v", "NX"), ("INCR", "lock:3"),
              ("GETSET", "lock:4", "v"), ("SET", "lock:5", "v"), ("MSETNX", "lock:6", "v", "lock:7", "w")]
@@ -99,11 +98,15 @@ def test_renewal_does_not_shorten_what_was_prolonged_past_hasp(start_hasp, plain
 @covers("max_hold")
 def test_renewal_ends_with_max_hold(start_hasp, plain):
     ends = []
-    with start_hasp(rule(max_hold=f"{2 * LEASE_MS}ms")).connect() as one:
+    most = f"{2 * LEASE_MS}ms"
+    with start_hasp(rule(max_hold=most) + verbs(max_hold=most)).connect() as one:
         began = now(plain)
         one.call("SETNX", KEY, "v")
+        one.call("LOCK", "k")
+        assert rises(plain, 2, "k")
         until(lambda: ends.append(plain.pexpiretime(KEY)) or ends[-1] < 0, "the lock to run out")
         assert 2 * LEASE_MS < ends[-2] - began < 4 * LEASE_MS
+        until(lambda: not plain.exists("k"), "the verb's lock to run out")
         assert one.call("SETNX", KEY, "v") == ONE
         assert rises(plain, 1, KEY)
 
@@ -158,7 +161,6 @@ def test_renewal_never_prolongs_anothers_lock(start_hasp, plain, owner):
         assert runs_out(plain, KEY)
 
 
-@BOTH
 def test_lock_taken_in_a_transaction_is_renewed(start_hasp, plain):
     with start_hasp(rule() + verbs()).connect() as one:
         reply = pipeline(one, ("MULTI",), ("PING",), ("SETNX", KEY, "v"), ("LOCK", "k"), ("EXEC",))[-1]
@@ -166,7 +168,6 @@ def test_lock_taken_in_a_transaction_is_renewed(start_hasp, plain):
         assert is_renewed(plain, KEY, "k")
 
 
-@BOTH
 def test_lock_is_renewed_in_its_database(start_hasp, redis_server, plain):
     with start_hasp(rule()).connect() as one, redis_server.client(db=3) as third:
         one.call("SETNX", KEY, "v")
@@ -381,13 +382,6 @@ def test_extended_lock_is_renewed_no_more(start_hasp, plain):
         assert rises(plain, 1, "k")
         assert one.call("LOCK.EXTEND", "k", "PX", LEASE_MS) == ONE
         assert runs_out(plain, "k")
-
-
-def test_lock_by_verb_is_not_renewed_past_max_hold(start_hasp, plain):
-    with start_hasp(verbs(max_hold=f"{2 * LEASE_MS}ms")).connect() as one:
-        one.call("LOCK", "k")
-        assert rises(plain, 2, "k")
-        until(lambda: not plain.exists("k"), "the lock to run out")
 
 
 # --- the owner has it end earlier -------------------------------------------------

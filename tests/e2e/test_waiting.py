@@ -8,7 +8,7 @@ import pytest
 from harness import encode, until
 from harness.info import calls, is_ready
 from harness.line import entries, nobody_waits, queue_of, soon, stand
-from harness.marks import BOTH, LAYOUTS
+from harness.marks import LAYOUTS
 from harness.relay import Relay
 from harness.renewal import LEASE, LEASE_MS, is_renewed
 from harness.replies import FENCE, NIL, NIL3, OK, ONE, TAKEN, ZERO
@@ -20,7 +20,6 @@ from harness.waiting import KEY, named, rule
 # --- LOCK ... WAIT ---------------------------------------------------------------
 
 
-@BOTH
 @LAYOUTS
 def test_free_lock_is_got_at_once(start_hasp, plain, reentrant):
     with start_hasp(verbs(reentrant=reentrant)).connect() as one:
@@ -28,7 +27,6 @@ def test_free_lock_is_got_at_once(start_hasp, plain, reentrant):
         assert not plain.exists(queue_of(KEY))
 
 
-@BOTH
 @LAYOUTS
 def test_unlock_hands_off_to_the_next_one_with_a_new_fencing_token(start_hasp, plain, reentrant):
     hasp = start_hasp(verbs(reentrant=reentrant))
@@ -87,7 +85,6 @@ def in_turn(plain, holder, ones, take, give):
         assert len(entries(plain, take[1])) == len(ones) - n - 1
 
 
-@BOTH
 def test_first_come_first_served(start_hasp, plain):
     hasp = start_hasp(VERBS)
     with hasp.connect() as one:
@@ -153,7 +150,6 @@ def test_several_locks_have_a_queue_each(start_hasp, plain):
         assert plain.zcard(queue_of("a")) == 1
 
 
-@BOTH
 @pytest.mark.parametrize("proto, nil", [(2, NIL), (3, NIL3)])
 def test_time_out_is_nil_and_leaves_the_queue(start_hasp, plain, proto, nil):
     hasp = start_hasp(VERBS)
@@ -305,7 +301,6 @@ def test_holder_that_hangs_up_hands_off(start_hasp, plain):
 # --- owners ----------------------------------------------------------------------
 
 
-@BOTH
 @pytest.mark.parametrize("owner", ["connection", "name", "user"])
 def test_waiter_gets_the_lock_for_its_owner(start_hasp, plain, owner):
     plain.execute_command("ACL", "SETUSER", "bob", "on", "nopass", "~*", "&*", "+@all")

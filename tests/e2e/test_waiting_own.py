@@ -5,7 +5,6 @@ and the commands by which the connection releases or renews it would have to wai
 import pytest
 from harness import until
 from harness.line import nobody_waits, queue_of, soon, stand
-from harness.marks import BOTH
 from harness.quorum import Quorum, connected
 from harness.replies import FENCE, NIL, OK, ONE, ZERO, bulk
 from harness.sections import VERBS, verbs
@@ -21,7 +20,6 @@ def refused_at_once(plain, one, *command, answer=NIL, key=KEY):
     assert not plain.exists(queue_of(key))
 
 
-@BOTH
 def test_holder_that_shares_a_connection_does_not_wait_for_the_other_one(start_hasp, plain):
     """hasp serves the holder's renewals after the other holder's command, so that command must not wait."""
     with start_hasp(rule(owner="value", wait="60s")).connect() as one:

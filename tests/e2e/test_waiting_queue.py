@@ -115,7 +115,6 @@ def test_release_after_the_subscription_is_up_again(start_hasp, plain):
         assert soon(plain, other, polled=True) == FENCE
 
 
-@BOTH
 @pytest.mark.parametrize("take, give", [(("LOCK", KEY, "WAIT", 60000), ("UNLOCK", KEY)),
                                         (("SETNX", "lock:1", "v"), ("DEL", "lock:1"))])
 def test_waiter_passed_over_while_the_subscription_was_down_goes_before_a_newcomer(
@@ -212,7 +211,6 @@ def test_waiter_whose_link_was_killed_ends_well(start_hasp, plain, pooling):
             nobody_waits(plain)
 
 
-@BOTH
 @pytest.mark.parametrize("half", [False, True])
 @pytest.mark.parametrize("take", [("LOCK", KEY, "WAIT", 60000), ("SETNX", "lock:1", "w")])
 def test_client_that_hangs_up_leaves_the_queue(start_hasp, plain, half, take):
@@ -310,7 +308,6 @@ def test_grant_that_comes_late_begins_its_lease_again(start_hasp, gates, plain, 
 # --- databases and names ---------------------------------------------------------
 
 
-@BOTH
 @pytest.mark.parametrize("take, give", [(("LOCK", KEY, "WAIT", 60000), ("UNLOCK", KEY)),
                                         (("SETNX", "lock:1", "v"), ("DEL", "lock:1"))])
 def test_queues_of_two_databases_are_two(start_hasp, redis_server, plain, take, give):

@@ -7,7 +7,6 @@ import time
 import pytest
 from harness import encode, until
 from harness.line import entries, rechecks, soon, stand
-from harness.marks import BOTH
 from harness.replies import FENCE, OK, ONE, TAKEN, ZERO
 from harness.sections import VERBS, verbs
 from harness.waiting import KEY, rule
@@ -102,7 +101,6 @@ VERB_RELEASES = [(("DEL", KEY), ONE), (("UNLINK", "x", KEY), ONE), (("GETDEL", K
                  (("EVAL", "return redis.call('DEL', KEYS[1])", 1, KEY), ONE)]
 
 
-@BOTH
 @pytest.mark.parametrize("release, reply", VERB_RELEASES, ids=lambda value: value[0] if isinstance(value, tuple) else "")
 @pytest.mark.parametrize("multi", [False, True])
 def test_release_without_a_rule_wakes_the_waiter_of_a_verb(start_hasp, plain, release, reply, multi):

@@ -7,7 +7,7 @@ import pytest
 from harness import encode, until
 from harness.line import entries, nobody_waits, queue_of, soon, stand
 from harness.line import entries, queue_of, stand
-from harness.marks import BOTH, covers
+from harness.marks import covers
 from harness.replies import FENCE, NIL, OK, ONE, ZERO
 from harness.sections import VERBS
 from harness.waiting import KEY, named, rule
@@ -42,7 +42,6 @@ def test_rule_makes_setnx_and_set_nx_wait(start_hasp, plain, take, owner):
         assert other.call("DEL", "lock:1") == ONE
 
 
-@BOTH
 @pytest.mark.parametrize("take, took", [(("SETNX", "lock:1", "v"), ONE), (("SET", "lock:1", "v", "NX", "PX", 9000), OK)])
 def test_free_lock_under_a_rule_is_got_at_once(start_hasp, plain, take, took):
     with start_hasp(rule()).connect() as one:
@@ -116,7 +115,6 @@ def test_rule_that_only_observes_makes_nobody_wait(start_hasp, plain):
         assert not plain.exists(queue_of("lock:1"))
 
 
-@BOTH
 @pytest.mark.parametrize("take, failed", [(("LOCK", KEY, "WAIT", 60000), NIL), (("SETNX", "lock:1", "w"), ZERO),
                                           (("SET", "lock:1", "w", "NX"), NIL)])
 def test_transaction_waits_for_nobody(start_hasp, plain, take, failed):
@@ -153,7 +151,6 @@ def test_watched_key_is_not_waited_for(start_hasp, plain):
 # --- the client's other commands -------------------------------------------------
 
 
-@BOTH
 def test_commands_behind_one_that_waits_wait(start_hasp, plain):
     hasp = start_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other:
@@ -167,7 +164,6 @@ def test_commands_behind_one_that_waits_wait(start_hasp, plain):
         assert [other.read() for _ in range(4)] == [FENCE, OK, ONE, b"+PONG\r\n"]
 
 
-@BOTH
 def test_commands_before_one_that_waits_are_answered(start_hasp, plain):
     hasp = start_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other:

@@ -19,8 +19,9 @@ from xdist.scheduler import LoadScheduling
 LONG = ("journey", "partition_campaign", "differential", "sentinel_locks", "discover_campaign", "cluster_campaign",
         "failover_campaign", "counting", "building", "hostile_campaign", "fencing_campaign", "waiting_many", "chaos")
 
-# In the order in which tests/README.md has them read: the basic ones first.
-CORE = ("starting", "forwarding", "locks", "owners", "verbs", "disconnect", "renewal", "waiting", "guards", "observe",
+# In the order in which tests/README.md has them read: the basic ones first. Renewal, which takes long,
+# is the simulation's, too.
+CORE = ("starting", "forwarding", "locks", "owners", "verbs", "disconnect", "waiting", "guards", "observe",
         "reload", "leaving")
 
 # Of the workers, one in so many begins with those.
