@@ -29,7 +29,7 @@ struct commands {
 #define RANGE(first, last, step) KEYS_RANGE, first, last, step
 #define SORT KEYS_SORT, 1, 1, 1
 #define GEO KEYS_GEO, 1, 1, 1
-#define COUNTED(i) KEYS_COUNTED, i, 0, 0
+#define COUNTED(i) KEYS_COUNTED, i, 0, 1
 #define DEST_COUNTED KEYS_DEST_COUNTED, 1, 1, 1
 #define NONE KEYS_NONE, 0, 0, 0
 
@@ -198,9 +198,10 @@ static void collect_range(struct collect *keys, const struct command *c, size_t 
 		collect(keys, (size_t)i);
 }
 
-/* argv[at] says how many keys follow. A number that Redis will refuse, or that
- * reaches past the end, names none. */
-static void collect_counted(struct collect *keys, const struct resp_view *req, size_t at)
+/* argv[at] says how many keys follow, of which each begins `step` arguments. A number that
+ * Redis will refuse, or that reaches past the end, names none. */
+static void collect_counted(struct collect *keys, const struct resp_view *req, size_t at,
+                            size_t step)
 {
 	size_t n = 0;
 
@@ -213,10 +214,10 @@ static void collect_counted(struct collect *keys, const struct resp_view *req, s
 			return;
 		n = n * 10 + (size_t)(digit - '0');
 	}
-	if (n > req->argc - at - 1)
+	if (n > (req->argc - at - 1) / step)
 		return;
 	for (size_t i = 0; i < n; i++)
-		collect(keys, at + 1 + i);
+		collect(keys, at + 1 + i * step);
 }
 
 /* How many arguments SORT's option takes that is not STORE. */
@@ -278,11 +279,11 @@ size_t command_key_args(const struct command *c, const struct resp_view *req, si
 		collect_geo(&keys, req);
 		break;
 	case KEYS_COUNTED:
-		collect_counted(&keys, req, (size_t)c->first);
+		collect_counted(&keys, req, (size_t)c->first, (size_t)c->step);
 		break;
 	case KEYS_DEST_COUNTED:
 		collect_range(&keys, c, req->argc);
-		collect_counted(&keys, req, 2);
+		collect_counted(&keys, req, 2, 1);
 		break;
 	case KEYS_NONE:
 		break;

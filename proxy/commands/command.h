@@ -37,7 +37,8 @@ enum command_keys {
 	KEYS_RANGE, /* first, last, step */
 	KEYS_SORT, /* the range, and the argument behind STORE */
 	KEYS_GEO, /* the range, and the argument behind STORE or STOREDIST */
-	KEYS_COUNTED, /* argv[first] is numkeys, the keys follow */
+	KEYS_COUNTED, /* argv[first] is numkeys, the keys follow: each step-th argument is one
+	               */
 	KEYS_DEST_COUNTED, /* a destination at 1, numkeys at 2, keys follow */
 	KEYS_NONE, /* the command has no keys, or they are not known; also after `first` = 0 */
 };

@@ -137,6 +137,17 @@ static const redisReply *spec_of(const redisReply *half, const char *type)
 	                                                             : NULL;
 }
 
+/* A positive number that fits into a command's fields; 0: another one, or none. */
+static int16_t number_of(const redisReply *spec, const char *name)
+{
+	const redisReply *number = field(spec, name);
+
+	if (!number || number->type != REDIS_REPLY_INTEGER || number->integer < 0 ||
+	    number->integer > SHRT_MAX)
+		return 0;
+	return (int16_t)number->integer;
+}
+
 static bool has_number(const redisReply *spec, const char *name, long long n)
 {
 	const redisReply *number = field(spec, name);
@@ -144,24 +155,26 @@ static bool has_number(const redisReply *spec, const char *name, long long n)
 	return number && number->type == REDIS_REPLY_INTEGER && number->integer == n;
 }
 
+/* How the keys of `spec` are found behind where it begins. */
+static const redisReply *find_keys_of(const redisReply *spec, bool counted)
+{
+	return spec_of(field(spec, "find_keys"), counted ? "keynum" : "range");
+}
+
 /* The index at which the keys of `spec` begin, or the number of keys, if `counted`; 0: they are
  * found in another way. */
 static int16_t index_of(const redisReply *spec, bool counted)
 {
 	const redisReply *begin = spec_of(field(spec, "begin_search"), "index");
-	const redisReply *find = spec_of(field(spec, "find_keys"),
-	                                 counted ? "keynum" : "range");
-	const redisReply *index = field(begin, "index");
+	const redisReply *find = find_keys_of(spec, counted);
 
-	if (!find || !index || index->type != REDIS_REPLY_INTEGER || index->integer <= 0 ||
-	    index->integer > SHRT_MAX)
+	if (!find)
 		return 0;
-	if (counted && !(has_number(find, "keynumidx", 0) && has_number(find, "firstkey", 1) &&
-	                 has_number(find, "keystep", 1)))
+	if (counted && !(has_number(find, "keynumidx", 0) && has_number(find, "firstkey", 1)))
 		return 0;
 	if (!counted && !(has_number(find, "lastkey", 0) && has_number(find, "limit", 0)))
 		return 0;
-	return (int16_t)index->integer;
+	return number_of(begin, "index");
 }
 
 /* For a command without a row whose keys first, last and step cannot describe: returns true if
@@ -172,13 +185,17 @@ static bool read_key_specs(struct command *c, const redisReply *entry)
 	                                                      : NULL;
 	size_t n = specs && specs->type == REDIS_REPLY_ARRAY ? specs->elements : 0;
 
-	if (n == 1 && (c->first = index_of(specs->element[0], true)) != 0) {
+	int16_t step = n ? number_of(find_keys_of(specs->element[0], true), "keystep") : 0;
+
+	if (n == 1 && step && (c->first = index_of(specs->element[0], true)) != 0) {
 		c->keys = KEYS_COUNTED;
-		c->last = c->step = 0;
+		c->last = 0;
+		c->step = step;
 		return true;
 	}
 	if (n == 2 && index_of(specs->element[0], false) == 1 &&
-	    index_of(specs->element[1], true) == 2) {
+	    index_of(specs->element[1], true) == 2 &&
+	    has_number(find_keys_of(specs->element[1], true), "keystep", 1)) {
 		c->keys = KEYS_DEST_COUNTED;
 		c->first = c->last = c->step = 1;
 		return true;

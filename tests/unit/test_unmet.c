@@ -289,9 +289,10 @@ static void a_question_without_an_answer_is_asked_when_the_name_comes_again(void
 
 #define INDEX(i)                                                                               \
 	"$12\r\nbegin_search\r\n*4\r\n+type\r\n+index\r\n+spec\r\n*2\r\n+index\r\n:" i "\r\n"
-#define KEYNUM(first)                                                                          \
+#define KEYNUM_STEP(first, step)                                                               \
 	"+find_keys\r\n*4\r\n+type\r\n+keynum\r\n+spec\r\n*6\r\n+keynumidx\r\n:0\r\n"          \
-	"+firstkey\r\n:" first "\r\n+keystep\r\n:1\r\n"
+	"+firstkey\r\n:" first "\r\n+keystep\r\n:" step "\r\n"
+#define KEYNUM(first) KEYNUM_STEP(first, "1")
 #define ONE_KEY                                                                                \
 	"+find_keys\r\n*4\r\n+type\r\n+range\r\n+spec\r\n*6\r\n+lastkey\r\n:0\r\n"             \
 	"+keystep\r\n:1\r\n+limit\r\n:0\r\n"
@@ -300,7 +301,7 @@ static void a_question_without_an_answer_is_asked_when_the_name_comes_again(void
 	"*1\r\n*9\r\n+a\r\n:-3\r\n*2\r\n+write\r\n+movablekeys\r\n:" first "\r\n:" first       \
 	"\r\n:" first "\r\n*0\r\n*0\r\n" specs
 
-/* EVAL's like, and ZUNIONSTORE's. */
+/* EVAL's like, ZUNIONSTORE's, and MSETEX's. */
 static void keys_that_are_counted_are_found_by_their_specifications(void **state)
 {
 	static const struct {
@@ -313,6 +314,9 @@ static void keys_that_are_counted_are_found_by_their_specifications(void **state
 		{ MOVABLE("1", "*2\r\n" SPEC("1", ONE_KEY) SPEC("2", KEYNUM("1"))),
 		  { 1, 3 },
 		  false },
+		{ MOVABLE("0", "*1\r\n" SPEC("2", KEYNUM_STEP("1", "2"))), { 3 }, false },
+		{ MOVABLE("0", "*1\r\n" SPEC("1", KEYNUM_STEP("1", "2"))), { 0 }, false },
+		{ MOVABLE("0", "*1\r\n" SPEC("1", KEYNUM_STEP("1", "0"))), { 0 }, true },
 		{ MOVABLE("0", "*1\r\n" SPEC("1", KEYNUM("2"))), { 0 }, true },
 		{ MOVABLE("0", "*1\r\n" SPEC("0", KEYNUM("1"))), { 0 }, true },
 		{ MOVABLE("0", "*2\r\n" SPEC("1", KEYNUM("1")) SPEC("3", KEYNUM("1"))),
