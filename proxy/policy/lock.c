@@ -4,11 +4,13 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/fatal.h"
 #include "commands/args.h"
 #include "commands/effect.h"
 #include "commands/key_args.h"
+#include "commands/set_options.h"
 #include "config/match.h"
 #include "lock/hold/holds.h"
 #include "policy/own_keys.h"
@@ -558,19 +560,55 @@ void lock_note_read(struct context *x, struct decision *d)
 	r->rest = &context_rest;
 }
 
+/* Returns true if SET has options that hasp does not know, such as a condition: then it does
+ * not take the lock. */
+static bool set_is_unknown(const struct context *x)
+{
+	struct set_options o;
+
+	return set_options_parse(x->req, &o) == PARSED_UNKNOWN;
+}
+
+/* Returns the value that the command compares with the stored one before it writes; SLICE_NONE:
+ * it compares none. */
+static struct slice compared_value(const struct context *x)
+{
+	const struct resp_view *req = x->req;
+	struct slice name = slice_str(x->what->command->name);
+	size_t first = slice_is(name, "set") ? 3 : slice_is(name, "delex") ? 2 : req->argc;
+
+	if (slice_is(name, "delifeq") && req->argc == 3)
+		return req->argv[2];
+	/* Only one condition is allowed, and its value may look like another one. */
+	for (size_t i = first; i + 1 < req->argc; i++)
+		if (req->argv[i].n > 2 && strncasecmp(req->argv[i].p, "IF", 2) == 0)
+			return args_option(req->argv[i], "IFEQ") ? req->argv[i + 1]
+			                                         : SLICE_NONE;
+	return SLICE_NONE;
+}
+
 /* With owner = value. A command that takes the lock brings its value; any other needs one that
- * the connection has stored or read. */
+ * the connection has stored or read. A command that compares the stored value with the owner's
+ * proves that it knows the owner: Redis checks that. */
 static void find_value(const struct context *x, struct lock_key *key)
 {
 	const struct command *c = x->what->command;
 	enum command_rule rule = effect_rule(c, x->req);
-	struct slice name = x->req->argv[key->arg], value;
+	struct slice name = x->req->argv[key->arg], value, compared;
 	enum seen_value what = hold_seen_value(x->env->holds, x->holds, x->session->db, name,
 	                                       &value);
 
 	key->token = hold_value(x->env->holds, x->holds, x->session->db, name);
+	if (rule == RULE_SET && set_is_unknown(x))
+		rule = RULE_CHECK;
 	if (rule != RULE_DEL && rule != RULE_CHECK && rule != RULE_EXPIRE)
 		return;
+	compared = rule == RULE_CHECK ? compared_value(x) : SLICE_NONE;
+	if (compared.p) {
+		key->token = what == SEEN_VALUE && slice_eq(value, compared) ? value
+		                                                             : SLICE_NONE;
+		return;
+	}
 	/* (GETEX without an option only reads.) */
 	key->foreign = what == SEEN_NOTHING && lock_value_matters(key->rule) &&
 	               !(c->facts.writes == WRITES_EXPIRY && x->req->argc == 2);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where Redis 8 and Valkey 8 differ from Redis 7.0. Each test runs against both, see tests/servers."""
+"""Where newer servers differ from Redis 7.0. Each test runs against those that it is about, see tests/servers."""
 
 import contextlib
 
@@ -9,6 +9,7 @@ from harness.cluster import Cluster
 from harness.guards import KEY, guard
 from harness.line import stand
 from harness.processes import other_server
+from harness.renewal import is_renewed
 from harness.replies import FENCE, NIL, OK, ONE, PONG, QUEUED, ZERO, bulk
 from harness.resp import pipeline
 from harness.sections import rule, verbs
@@ -29,6 +30,98 @@ def redis_server(program):
             for user, password in ("u1", "right"), ("u2", "two"):
                 client.execute_command("ACL", "SETUSER", user, "on", f">{password}", "~*", "&*", "+@all")
         yield server
+
+
+# --- commands that compare before they write: Redis 8.4, Valkey 9 --------------------------------
+
+COMPARING = pytest.mark.parametrize("program", ["redis-next", "valkey9"], indirect=True, scope="module")
+
+
+def removal(program, value):
+    """The command that deletes the lock if it has that value."""
+    return ("DELIFEQ", "lock:a", value) if "valkey" in program else ("DELEX", "lock:a", "IFEQ", value)
+
+
+@COMPARING
+def test_comparing_commands_of_others_do_not_touch_a_lock(start_hasp, plain, program):
+    hasp = start_hasp(rule())
+    with hasp.connect() as holder, hasp.connect() as thief:
+        assert holder.call("SET", "lock:a", "v", "NX", "PX", 60_000) == OK
+        attempts = [removal(program, "v"), ("SET", "lock:a", "w", "IFEQ", "v"),
+                    ("MSETEX", 2, "other", "w", "lock:a", "w", "EX", 60)]
+        if "redis" in program:
+            attempts += [("DELEX", "lock:a"), ("SET", "lock:a", "w", "IFNE", "x"),
+                         ("SET", "lock:a", "w", "IFDNE", "0" * 16)]
+        for attempt in attempts:
+            assert thief.call(*attempt).startswith(b"-LOCKED 'lock:a' "), attempt
+        assert (plain.get("lock:a"), plain.get("other")) == ("v", None)
+
+
+@COMPARING
+def test_owner_renews_and_releases_by_comparing(start_hasp, plain, program):
+    hasp = start_hasp(rule(renew="yes", wait="60s"))
+    with hasp.connect() as holder, hasp.connect() as waiter:
+        assert holder.call("SET", "lock:a", "v", "NX", "PX", 60_000) == OK
+        assert holder.call("SET", "lock:a", "v", "IFEQ", "x", "PX", 90_000) == NIL
+        assert holder.call("SET", "lock:a", "v", "IFEQ", "v", "PX", 90_000) == OK
+        assert plain.pttl("lock:a") > 60_000
+        stand(plain, waiter, "SET", "lock:a", "w", "NX", "PX", 60_000)
+        assert holder.call(*removal(program, "x")) == ZERO
+        assert holder.call(*removal(program, "v")) == ONE
+        assert waiter.read() == OK
+
+
+@COMPARING
+@pytest.mark.parametrize("owner", ["connection", "value"])
+def test_lock_that_was_released_by_comparing_is_not_lost(start_hasp, plain, program, owner):
+    hasp = start_hasp(rule(owner=owner, lease="2s", renew="yes", on_lost="close"))
+    with hasp.connect() as holder, hasp.connect() as other:
+        releaser = other if owner == "value" else holder
+        for key in "lock:a", "lock:b":
+            assert holder.call("SET", key, "v", "NX", "PX", 2000) == OK
+        assert releaser.call(*removal(program, "x")) == ZERO
+        assert is_renewed(plain, "lock:a")
+        assert releaser.call(*removal(program, "v")) == ONE
+        assert is_renewed(plain, "lock:b")
+        assert "lock_lost" not in hasp.log
+        assert holder.call("PING") == PONG
+
+
+@COMPARING
+def test_value_that_names_the_owner_is_proof_enough_on_any_connection(start_hasp, plain, program):
+    hasp = start_hasp(rule(owner="value"))
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("SET", "lock:a", "v", "NX", "PX", 60_000) == OK
+        assert other.call(*removal(program, "w")) == ZERO
+        assert other.call("SET", "lock:a", "w", "IFEQ", "x") == NIL
+        assert other.call("SET", "lock:a", "v", "IFEQ", "v", "PX", 90_000) == OK
+        assert plain.pttl("lock:a") > 60_000
+        assert other.call(*removal(program, "v")) == ONE
+        assert other.call("SET", "lock:a", "w", "NX", "PX", 60_000) == OK
+        assert one.call("MSETEX", 1, "lock:a", "v", "EX", 60).startswith(b"-LOCKED ")
+
+
+@pytest.mark.parametrize("program", ["redis-next"], indirect=True, scope="module")
+@pytest.mark.parametrize("condition", [("IFNE", "x"), ("IFDNE", "0" * 16)])
+def test_condition_that_proves_nothing_is_no_proof_of_the_owner(start_hasp, plain, condition):
+    hasp = start_hasp(rule(owner="value"))
+    with hasp.connect() as holder, hasp.connect() as thief:
+        assert holder.call("SET", "lock:a", "v", "NX", "PX", 60_000) == OK
+        assert thief.call("SET", "lock:a", "w", *condition).startswith(b"-LOCKED 'lock:a' ")
+        assert len(thief.call("DIGEST", "lock:a")) == len(bulk("0" * 16))
+        assert thief.call("SET", "lock:a", "w", "IFNE", "IFEQ", "PX", 60_000).startswith(b"-LOCKED 'lock:a' ")
+        assert plain.get("lock:a") == "v"
+
+
+@COMPARING
+def test_guard_checks_commands_that_compare(start_hasp, plain, program):
+    plain.set(KEY, 1)
+    with start_hasp(guard(wait=0)).connect() as one, start_hasp(guard(wait=0)).connect() as other:
+        assert one.call("GET", KEY) == bulk("1")
+        assert other.call("SET", KEY, 2, "IFEQ", 1).startswith(b"-LOCKED ")
+        assert other.call("MSETEX", 1, KEY, 2).startswith(b"-LOCKED ")
+        assert one.call("SET", KEY, 2, "IFEQ", 1) == OK
+        assert other.call("MSETEX", 1, KEY, 3) == ONE
 
 
 # --- a login that fails behind another reply, which the server never answers ------------------
