@@ -6,4 +6,4 @@ https://github.com/bbangert/retools/issues/18
 
 from idioms import GetSet
 
-REPORT = GetSet(__doc__, ahead=2)
+REPORT = GetSet(__doc__, ahead=2, hosts=4)

@@ -7,7 +7,7 @@ https://github.com/sensu/sensu/pull/1017
 import asyncio
 import time
 
-from idioms import NIL, Idiom
+from idioms import NIL, Idiom, Refused
 
 
 class Sensu(Idiom):
@@ -23,15 +23,16 @@ class Sensu(Idiom):
 
         async def server(n):
             client, key = await shop.connect(n), self.key(0)
-            while shop.is_open():
+
+            async def term():
                 if await is_elected(client, key):
                     with shop.inside(key, "two leaders"):
                         for _ in range(8):
                             await asyncio.sleep(1 if shop.mishap(8) else 0.1)
                             await client("SET", key, time.time())
                             shop.done += 1
-                        await client("DEL", key)
-                await asyncio.sleep(0.05)
+                    await client("DEL", key)
+            await shop.work(term, 0.05)
         await shop.serve([server(n) for n in range(3)])
 
 

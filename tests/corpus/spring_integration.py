@@ -19,5 +19,5 @@ class Paused(Lock):
             await shop.remove(key, client, "DEL", key)
 
 
-REPORT = Paused(__doc__, take="EVAL", value="token", release="GET DEL", protects=False,
+REPORT = Paused(__doc__, take="EVAL", value="token", release="GET DEL", work=0.15, protects=False,
                 reach="a script takes it, and GET and DEL release it")

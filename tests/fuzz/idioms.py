@@ -489,10 +489,11 @@ class GetSet(Idiom):
     due, line = "line", r"GETSET|not proposed|markers"
     looks = True  # at the time before the DEL: a late holder leaves the lock alone
     ahead = 0     # seconds that the clock of each other client is ahead
+    hosts = 2
 
     async def serve(self, shop):
         async def worker(n):
-            client, key, ahead = await shop.connect(n % 2), self.key(0), self.ahead * (n % 2)
+            client, key, ahead = await shop.connect(n % self.hosts), self.key(0), self.ahead * (n % 2)
 
             async def order():
                 mine = b"%f" % (time.time() + ahead + LEASE_MS / 1000)

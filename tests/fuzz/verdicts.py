@@ -161,7 +161,10 @@ class Verdict:
         return f"{words(self.direct.harm)}, and not a word of it"
 
     def is_worse(self):
-        return self.enforced.harm.total() > WORSE * self.direct.harm.total()
+        """More harm, and more of it for each order: a run may also have got more time."""
+        now, then = self.enforced, self.direct
+        return now.harm.total() > WORSE * then.harm.total() and \
+            now.harm.total() * then.done >= WORSE * then.harm.total() * now.done
 
     def is_cured(self):
         """A key that has no section may keep its harm: then something is missing, but nothing wrong."""
