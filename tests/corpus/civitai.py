@@ -6,4 +6,4 @@ https://github.com/civitai/civitai/pull/2905
 
 from idioms import Look
 
-REPORT = Look(__doc__, look="GET", set="SETEX")
+REPORT = Look(__doc__, look="GET", set="SETEX", by_hand=("guard", "acquire_on = GET", "strategy = check"))

@@ -16,7 +16,7 @@ class Stampede(Idiom):
 
             async def compute():
                 with shop.inside(page, "computed twice"):
-                    await asyncio.sleep(0.5)
+                    await asyncio.sleep(0.4)
                     shop.done += 1
 
             async def request():
@@ -32,7 +32,7 @@ class Stampede(Idiom):
                 if await client("GET", page) is NIL:
                     await compute()
             await shop.work(request)
-        await shop.serve([worker(n) for n in range(3)])
+        await shop.serve([worker(n) for n in range(2)])
 
 
 REPORT = Stampede(__doc__)

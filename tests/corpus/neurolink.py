@@ -34,4 +34,4 @@ class Conversation(Idiom):
         shop.harm["lost"] += pushed - sum(shop.redis.llen(key) for key in self.keys())
 
 
-REPORT = Conversation(__doc__, nkeys=4, reach="a list; acquire_on = LRANGE guards it")
+REPORT = Conversation(__doc__, nkeys=4, due="line", by_hand=("guard", "acquire_on = LRANGE"))

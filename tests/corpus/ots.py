@@ -7,12 +7,12 @@ https://github.com/Luzifer/ots/issues/207
 import asyncio
 import collections
 
-from idioms import NIL, Idiom
+from idioms import NIL, Idiom, Refused
 
 
 class Secret(Idiom):
     noun = "secret"
-    due, reach = "line", "GETDEL reads and deletes in one step"
+    due, by_hand = "line", ("guard", "acquire_on = GET", "strategy = check")
 
     async def serve(self, shop):
         read = collections.Counter()
@@ -23,10 +23,13 @@ class Secret(Idiom):
             client = await shop.connect()
             for n in range(self.nkeys):
                 await asyncio.sleep(self.chance.random() * 0.005)
-                if await client("GET", self.key(n)) is not NIL:
-                    await client("DEL", self.key(n))
-                    read[n] += 1
-                    shop.done += 1
+                try:
+                    if await client("GET", self.key(n)) is not NIL:
+                        await client("DEL", self.key(n))
+                        read[n] += 1
+                        shop.done += 1
+                except Refused as error:
+                    shop.errors[str(error)] += 1
         await shop.serve([worker() for _ in range(4)])
         shop.harm["read twice"] += sum(n - 1 for n in read.values())
 

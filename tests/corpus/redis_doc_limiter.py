@@ -11,7 +11,7 @@ from idioms import NIL, Idiom
 
 class Limiter(Idiom):
     noun = "rate"
-    due, reach = "line", "INCR writes what GET has not read"
+    due, by_hand = "line", ("guard", "acquire_on = GET", "strategy = check")
 
     async def serve(self, shop):
         async def worker():

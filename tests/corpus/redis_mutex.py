@@ -31,4 +31,4 @@ class Nested(Idiom):
         await shop.serve([worker()])
 
 
-REPORT = Nested(__doc__, nkeys=3, reach="only reentrant = yes lets it in again")
+REPORT = Nested(__doc__, nkeys=3, by_hand=("lock", "reentrant = refresh"))

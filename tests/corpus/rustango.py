@@ -15,4 +15,4 @@ class Counter(Abandoned):
         return count == 1
 
 
-REPORT = Counter(__doc__, reach="the lease has to run out, unless on_disconnect = release")
+REPORT = Counter(__doc__, reach="INCR in vain counts up, too, so only the expiry ends it")

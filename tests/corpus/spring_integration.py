@@ -20,4 +20,4 @@ class Paused(Lock):
 
 
 REPORT = Paused(__doc__, take="EVAL", value="token", release="GET DEL", work=0.15, protects=False,
-                reach="a script takes it, and GET and DEL release it")
+                by_hand=("lock", "owner = value", "renew = yes"))

@@ -183,6 +183,7 @@ class Idiom:
     noun = "lock"  # in the names of keys: discover takes a counter with that name for a lock
     link = None    # of the public report that it comes from
     reach = None   # why hasp cannot cure it, whatever is proposed
+    by_hand = None  # a section that cures it, though discover cannot know: its kind and its other lines
     protects = False  # a value that is read and written back under the lock
     seconds = 5
     patience = 0   # further seconds that serve() may take

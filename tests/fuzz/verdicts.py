@@ -108,8 +108,9 @@ class Report:
 
 
 class Verdict:
-    def __init__(self, idiom, watched, enforced, report, direct=None):
+    def __init__(self, idiom, watched, enforced, report, direct=None, by_hand=None):
         self.idiom, self.direct, self.watched, self.enforced = idiom, direct or watched, watched, enforced
+        self.by_hand = by_hand
         self.sections, self.said = report.sections(idiom), report.about(idiom)
         self.covered = idiom.is_covered([glob(report.found.sections[title]["pattern"]) for title in self.sections])
         self.summary = report.summary()
@@ -126,6 +127,10 @@ class Verdict:
     def slows(self):
         return self.enforced.useful() < self.idiom.floor * self.direct.useful()
 
+    def is_beyond(self):
+        """Whether discover cannot know what would cure it."""
+        return bool(self.idiom.reach or self.idiom.by_hand)
+
     def is_questioned(self):
         return "Question:" in self.said
 
@@ -133,9 +138,9 @@ class Verdict:
         """What is wrong with the sections in force; of none nothing."""
         if not self.sections:
             return None
-        if self.idiom.reach and self.is_worse():
+        if self.is_beyond() and self.is_worse():
             return f"enforced, it is worse: {words(self.enforced.harm)}"
-        if self.enforced.harm.total() and not self.idiom.reach and (self.covered or self.is_worse()):
+        if self.enforced.harm.total() and not self.is_beyond() and (self.covered or self.is_worse()):
             return f"enforced, the harm goes on: {words(self.enforced.harm)}"
         if self.slows():
             return (f"enforced, {self.enforced.useful():.1f} orders a second instead of {self.direct.useful():.1f}"
@@ -150,11 +155,13 @@ class Verdict:
         fault = self.does_harm()
         if fault:
             return fault
+        if self.by_hand and self.by_hand.harm.total():
+            return f"with a section by hand, the harm goes on: {words(self.by_hand.harm)}"
         harm = self.watched.harm
         for denial, kinds in DENIALS:
             if report.denies(self.idiom, denial) and any(harm[kind] for kind in kinds):
                 return f"\"{denial}\" beside {words(harm)}"
-        if self.sections or self.is_questioned() or not self.harmed() or self.idiom.reach:
+        if self.sections or self.is_questioned() or not self.harmed() or self.is_beyond():
             return None
         if re.search(self.idiom.line, self.said + "\n" + self.summary):
             return None if self.idiom.due == "line" else "a line, but it can be cured"
@@ -172,7 +179,7 @@ class Verdict:
 
     def is_due(self):
         """Whether it can be cured, and has to be: there was harm for hasp to see."""
-        return self.idiom.due == "section" and not self.idiom.reach and self.watched.harm.total() > 0
+        return self.idiom.due == "section" and not self.is_beyond() and self.watched.harm.total() > 0
 
     def outcome(self):
         """What hasp is good for, in a word."""
@@ -180,6 +187,9 @@ class Verdict:
             return "WRONG"
         if self.sections and not self.enforced.harm.total():
             return "cured, errors instead" if self.enforced.errors else "cured"
+        if self.by_hand:
+            errors = ", errors instead" if self.by_hand.errors else ""
+            return f"cured by hand{errors}: {'; '.join(self.idiom.by_hand[1:])}"
         return f"out of reach: {self.idiom.reach}" if self.idiom.reach else "detected"
 
     def proposed(self):
@@ -263,8 +273,19 @@ def watch(idioms, redis):
         hasp.remove()
 
 
-def enforce(idioms, redis, report):
-    hasp = Hasp(report.enforced())
+def by_hand(idioms, redis):
+    """Through a hasp with the sections that the idioms bring along."""
+    idioms = [idiom for idiom in idioms if idiom.by_hand]
+    text = f"[hasp]\nlisten = 127.0.0.1:0\n[upstream]\naddress = unix:{redis.unix}\n"
+    for n, idiom in enumerate(idioms):
+        kind, *lines = idiom.by_hand
+        pattern = idiom.key(0).decode().removesuffix("0") + "*"
+        text += "\n".join((f"[{kind} by-hand-{n}]", f"pattern = {pattern}", *lines, ""))
+    return enforce(idioms, redis, text) if idioms else ({}, 0)
+
+
+def enforce(idioms, redis, text):
+    hasp = Hasp(text)
     try:
         shops, lag = run(idioms, hasp.address, redis, enforced=True)
         fault = hasp.stop()
@@ -282,8 +303,10 @@ def judge_once(idioms, direct, spoil):
         shops = run(idioms, redis.address, redis)[0] if direct else {}
         watched, text, _ = watch(idioms, redis)
         report = Report(spoil(text) if spoil else text)
-        enforced, lag = enforce(idioms, redis, report)
-    return [Verdict(idiom, watched[idiom], enforced[idiom], report, shops.get(idiom)) for idiom in idioms], lag
+        enforced, lag = enforce(idioms, redis, report.enforced())
+        helped, late = by_hand(idioms, redis)
+    return [Verdict(idiom, watched[idiom], enforced[idiom], report, shops.get(idiom), helped.get(idiom))
+            for idiom in idioms], max(lag, late)
 
 
 def judge(idioms, direct=True, spoil=None):
