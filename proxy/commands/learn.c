@@ -138,7 +138,7 @@ static const redisReply *spec_of(const redisReply *half, const char *type)
 }
 
 /* A positive number that fits into a command's fields; 0: another one, or none. */
-static int16_t number_of(const redisReply *spec, const char *name)
+static int16_t positive_number(const redisReply *spec, const char *name)
 {
 	const redisReply *number = field(spec, name);
 
@@ -174,7 +174,7 @@ static int16_t index_of(const redisReply *spec, bool counted)
 		return 0;
 	if (!counted && !(has_number(find, "lastkey", 0) && has_number(find, "limit", 0)))
 		return 0;
-	return number_of(begin, "index");
+	return positive_number(begin, "index");
 }
 
 /* For a command without a row whose keys first, last and step cannot describe: returns true if
@@ -185,13 +185,12 @@ static bool read_key_specs(struct command *c, const redisReply *entry)
 	                                                      : NULL;
 	size_t n = specs && specs->type == REDIS_REPLY_ARRAY ? specs->elements : 0;
 
-	int16_t step = n ? number_of(find_keys_of(specs->element[0], true), "keystep") : 0;
-
-	if (n == 1 && step && (c->first = index_of(specs->element[0], true)) != 0) {
-		c->keys = KEYS_COUNTED;
+	if (n == 1) {
+		c->step = positive_number(find_keys_of(specs->element[0], true), "keystep");
+		c->first = c->step ? index_of(specs->element[0], true) : 0;
 		c->last = 0;
-		c->step = step;
-		return true;
+		c->keys = c->first ? KEYS_COUNTED : KEYS_NONE;
+		return c->first != 0;
 	}
 	if (n == 2 && index_of(specs->element[0], false) == 1 &&
 	    index_of(specs->element[1], true) == 2 &&
