@@ -104,6 +104,7 @@ bool client_is_decided(const struct client *c)
 
 void client_decide_again(struct client *c)
 {
+	waiter_keep_token(c->waiter);
 	session_withdraw(&c->session, c->current);
 	pending_free(c->current);
 	c->current = NULL;
@@ -232,7 +233,9 @@ static void undo(void *arg, struct pending_request *r, int db)
 /* Releases what the client holds or is about to acquire, and ends its wait. */
 static void give_up_locks(struct client *c)
 {
-	/* A waiter leaves the line; what was sent and not answered is undone. */
+	/* A waiter leaves the line (its request has the token for that); what was sent and not
+	 * answered is undone. */
+	client_end_wait(c);
 	if (c->current && (c->state == CLIENT_PARKED_TURN || list_empty(&c->current->node)) &&
 	    parts_has(c->current->pending_lock))
 		pending_lock_undo_now(c->current->pending_lock, c->session.db);
@@ -243,7 +246,6 @@ static void give_up_locks(struct client *c)
 	if (c->asked)
 		c->asked->client = NULL;
 	c->asked = NULL;
-	client_end_wait(c);
 	hold_owner_end(&c->holds, !is_cut_off(c));
 	if (c->quorum)
 		quorum_owner_end(c->quorum, !is_cut_off(c));

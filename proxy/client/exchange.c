@@ -256,11 +256,13 @@ static bool do_act(struct client *c, struct op_action *a)
 			c, &(struct op_event){ .kind = OP_REPLY, .reply = &a->reply });
 		break;
 	case OP_END:
+		client_end_wait(c);
 		send_answer(c, a);
 		complete_request(c, c->current, &a->reply, a->captured);
 		client_end_current(c);
 		break;
 	case OP_DONE:
+		client_end_wait(c);
 		send_answer(c, a);
 		session_complete(&c->session, c->current);
 		client_end_current(c);

@@ -154,11 +154,7 @@ static struct op_action lock_op_on_queued(const struct op_facts *f, struct slice
 	struct pending_request *r = f->request;
 	struct op_action a = simply(OP_WAIT);
 
-	if (!r->pending_lock)
-		return simply(OP_CLOSE);
-	r->pending_lock = pending_lock_fit(r->pending_lock);
-	if (pending_lock_is_multi(r->pending_lock) &&
-	    !parts_queued(r->pending_lock, f->db, &line))
+	if (!r->pending_lock || !pending_lock_queued(r->pending_lock, f->db, &line))
 		return simply(OP_CLOSE);
 	a.lock = pending_lock_try(r->pending_lock, &a.lease_ms);
 	a.line = line;

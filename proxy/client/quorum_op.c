@@ -16,7 +16,7 @@
 #include "base/quote.h"
 #include "config/match.h"
 #include "config/types.h"
-#include "policy/quorum_verb.h"
+#include "policy/quorum_rule.h"
 #include "quorum/quorum.h"
 #include "resp/write.h"
 

@@ -6,7 +6,7 @@
  *   read  -> optimistic acquire, if no client waits: EXISTS queue, SET guard NX, the command
  *         -> guard_read.lua
  *   write -> guard_finish.lua (one key, read by this connection) or guard_write.lua
- *         -> a transaction of hasp's own (policy/guard_txn.h), where no script can run it
+ *         -> a transaction of hasp's own (guard_txn.c), where no script can run it
  */
 #include "policy/policy_internal.h"
 

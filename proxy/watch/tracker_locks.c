@@ -309,7 +309,7 @@ static bool may_come_late(const struct held_lock *h, uint64_t value, double now)
 
 /* Its owner has not released it, but it is over, by its expiry or by a DEL that came too late
  * for another lock. */
-static bool is_lost(const struct held_lock *h, double at)
+static bool lock_is_over(const struct held_lock *h, double at)
 {
 	return !h->explains &&
 	       (h->robbed || h->stolen || (h->state == HOLD_HELD && has_run_out(h, at)));
@@ -329,7 +329,7 @@ static void end_earlier(const struct tracker_act *a, struct key *k, uint64_t val
 		if (h->owner == owner_of(a) && may_come_late(h, value, a->now) &&
 		    nlate++ < LATE_KEPT)
 			continue;
-		if (h->owner == owner_of(a) && is_lost(h, a->sent)) {
+		if (h->owner == owner_of(a) && lock_is_over(h, a->sent)) {
 			k->lost_address = h->address;
 			k->lost_name = h->name;
 		}
@@ -629,7 +629,7 @@ static bool comes_late(const struct tracker_act *a, const struct held_lock *h)
 		return false;
 	for (struct list *at = k->holds.next; at != &k->holds; at = at->next) {
 		struct held_lock *lost = container_of(at, struct held_lock, in_key);
-		if (lost == h || !is_lost(lost, a->sent) || !is_like_holder(c, lost))
+		if (lost == h || !lock_is_over(lost, a->sent) || !is_like_holder(c, lost))
 			continue;
 		lost->explains = true;
 		return true;

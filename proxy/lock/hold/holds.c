@@ -299,7 +299,7 @@ enum lock_kind hold_own_kind(struct holds *h, const struct hold_owner *o, int db
 
 	*reentered = false;
 	for (; hold; hold = hold_next(hold)) {
-		if (hold->owner != o || !lock_kind_is_verbs(hold->kind))
+		if (hold->owner != o || !layout_of(hold->kind)->by_verb)
 			continue;
 		*reentered = *reentered || kind || hold->reentered;
 		/* UNLOCK gives the write side back first. */

@@ -6,7 +6,7 @@
 /* 2^64 / the golden ratio */
 #define HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15)
 
-static uint64_t mix(uint64_t hash, uint64_t word)
+static uint64_t hash_word(uint64_t hash, uint64_t word)
 {
 	hash = (hash ^ word) * HASH_FACTOR;
 	return hash ^ hash >> 32;
@@ -17,14 +17,14 @@ static uint64_t release_hash(uint64_t hash, struct slice s)
 	uint64_t word;
 
 	/* The length shows where one slice ends and the next begins. */
-	hash = mix(hash, s.n);
+	hash = hash_word(hash, s.n);
 	for (; s.n >= sizeof(word); s = slice_of(s.p + sizeof(word), s.n - sizeof(word))) {
 		memcpy(&word, s.p, sizeof(word));
-		hash = mix(hash, word);
+		hash = hash_word(hash, word);
 	}
 	for (word = 0; s.n; s.n--)
 		word = word << 8 | (unsigned char)s.p[s.n - 1];
-	return mix(hash, word);
+	return hash_word(hash, word);
 }
 
 static uint64_t hash_of(int db, struct slice key, struct slice token)

@@ -483,6 +483,8 @@ static struct line *enqueue_waiter(struct waiter *w, int db, const struct lock_t
 	w->lease_ms = lease_ms;
 	w->kind = t->id.kind;
 	w->token = t->id.token;
+	free(w->token_copy);
+	w->token_copy = NULL;
 	w->stores_token = t->value.n > 0;
 	waiter_set_unconfirmed(w, false);
 	waiter_set_at(w, l->at);
@@ -541,6 +543,14 @@ static void leave_line(struct waiter *w)
 	waiter_set_unconfirmed(w, false);
 }
 
+void waiter_keep_token(struct waiter *w)
+{
+	if (!w || !w->line || w->token_copy)
+		return;
+	w->token_copy = xmemdup(w->token.p, w->token.n);
+	w->token.p = w->token_copy;
+}
+
 void waiter_leave(struct waiter *w)
 {
 	struct timers *timers = w->all->timers;
@@ -560,5 +570,6 @@ void waiter_end(struct waiter *w)
 	forget_ticket(w);
 	timer_stop(w->all->timers, &w->timer);
 	free(w->early);
+	free(w->token_copy);
 	free(w);
 }

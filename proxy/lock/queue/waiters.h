@@ -154,6 +154,9 @@ typedef void waiters_walk_fn(void *arg, const struct waiter *w, void *owner);
 uint64_t waiters_walk(const struct waiters *all, uint64_t cursor, waiters_walk_fn *fn,
                       void *arg);
 
+/* Copies the token of the latest try: its owner frees it, but goes on waiting. `w` may be NULL. */
+void waiter_keep_token(struct waiter *w);
+
 /* Ends the wait: if the waiter is in line, it leaves the queue as with waiter_end(). For
  * requests that its owner still sends on its behalf, on_overdue() is called as for a try whose
  * time is over. */
