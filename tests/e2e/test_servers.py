@@ -6,6 +6,7 @@ import contextlib
 import pytest
 from harness import RedisServer, encode, until
 from harness.cluster import Cluster
+from harness.discovering import Discovering
 from harness.guards import KEY, guard
 from harness.line import stand
 from harness.processes import other_server
@@ -111,6 +112,16 @@ def test_condition_that_proves_nothing_is_no_proof_of_the_owner(start_hasp, plai
         assert len(thief.call("DIGEST", "lock:a")) == len(bulk("0" * 16))
         assert thief.call("SET", "lock:a", "w", "IFNE", "IFEQ", "PX", 60_000).startswith(b"-LOCKED 'lock:a' ")
         assert plain.get("lock:a") == "v"
+
+
+@COMPARING
+def test_discover_sees_a_release_by_comparing(redis_server, program):
+    hasp = Discovering(redis_server)
+    with hasp.connect() as one, hasp.connect() as other:
+        for n, conn in enumerate([one, other] * 10):
+            assert conn.call("SET", "lock:a", n, "NX", "PX", 60_000) == OK
+            assert conn.call(*removal(program, n)) == ONE
+    assert "taken 20 times by SET NX, released by DEL" in hasp.end().text
 
 
 @COMPARING

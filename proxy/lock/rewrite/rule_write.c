@@ -151,8 +151,11 @@ enum rewrite_result rewrite_write(const struct rewrite *rw)
 	rw->call->key = req->argv[first->arg];
 	rw->call->owner = first->token;
 	rw->call->success = LOCK_IF_NO_ERROR;
-	if (facts->act == EFFECT_DELETE)
+	if (facts->act == EFFECT_DELETE) {
 		rw->call->effect = LOCK_EFFECT_DROPS;
+		if (facts->noop == NOOP_ZERO)
+			rw->call->success = LOCK_IF_ONE;
+	}
 	if (slice_is(slice_str(rw->command->name), "getex"))
 		note_getex(rw);
 	return REWRITE_CALL;
