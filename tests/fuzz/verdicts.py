@@ -186,10 +186,9 @@ class Verdict:
         if not self.right:
             return "WRONG"
         if self.sections and not self.enforced.harm.total():
-            return "cured, errors instead" if self.enforced.errors else "cured"
+            return "refused with an error" if self.enforced.errors else "cured"
         if self.by_hand:
-            errors = ", errors instead" if self.by_hand.errors else ""
-            return f"cured by hand{errors}: {'; '.join(self.idiom.by_hand[1:])}"
+            return f"{'refused' if self.by_hand.errors else 'cured'} by hand: {'; '.join(self.idiom.by_hand[1:])}"
         return f"out of reach: {self.idiom.reach}" if self.idiom.reach else "detected"
 
     def proposed(self):
