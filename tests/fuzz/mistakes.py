@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What several public reports have in common: the programs of tests/corpus differ in settings only.
+"""Mistakes that several public reports have in common. Their programs in tests/corpus differ in settings only.
 
-The idioms of idioms.py are those of many applications; these are mistakes.
+The idioms that most applications use are in idioms.py.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class Once(Idiom):
 
 
 class Abandoned(Idiom):
-    """A holder dies. The others try in vain, although nobody is inside."""
+    """A holder dies. The others do not get its lock, although nobody is inside."""
 
     late = 0.5  # seconds after which the next one should be inside; None: some time will do
 
@@ -108,7 +108,7 @@ class Opposite(Idiom):
 
 
 class OppositeTokens(Opposite):
-    """The same, with values that a script compares before the key is deleted."""
+    """Each lock has a token, which a script compares before it deletes the key."""
 
     async def let_go(self, client, key, token):
         await client("EVAL", COMPARE_AND_DELETE, 1, key, token)

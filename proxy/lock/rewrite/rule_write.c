@@ -154,7 +154,7 @@ enum rewrite_result rewrite_write(const struct rewrite *rw)
 	if (facts->act == EFFECT_DELETE) {
 		rw->call->effect = LOCK_EFFECT_DROPS;
 		if (facts->noop == NOOP_ZERO)
-			rw->call->success = LOCK_IF_ONE;
+			rw->call->success = LOCK_IF_POSITIVE;
 	}
 	if (slice_is(slice_str(rw->command->name), "getex"))
 		note_getex(rw);
