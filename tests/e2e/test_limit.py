@@ -6,7 +6,7 @@ import contextlib
 import pytest
 from harness import Connection, encode, until
 from harness.info import calls, is_ready
-from harness.line import entries, nobody_waits, queue_of, stand
+from harness.line import entries, nobody_waits, queue_of, rechecks, stand
 from harness.relay import Relay
 from harness.renewal import is_renewed
 from harness.renewal import verbs as short_verbs
@@ -178,6 +178,30 @@ def test_a_lease_that_ends_lets_the_first_in_line_in(clients, plain):
     assert one.call("LOCK", KEY, "LIMIT", 2, "PX", 900000) == FENCE
     two.call("LOCK", KEY, "LIMIT", 2, "PX", 300)  # (over when it is answered late)
     three.send(encode("LOCK", KEY, "LIMIT", 2, "WAIT", 60000))
+    assert three.read() == FENCE
+    assert owners(plain) == 2
+
+
+def test_a_place_that_another_client_frees_goes_to_the_first_in_line(clients, plain):
+    """No script hands it on, so hasp's check each second finds it."""
+    one, two, three = clients(3)
+    assert one.call("LOCK", KEY, "LIMIT", 2, "PX", 900000) == FENCE
+    assert two.call("LOCK", KEY, "LIMIT", 2, "PX", 900000) == FENCE
+    stand(plain, three, "LOCK", KEY, "LIMIT", 2, "WAIT", 60000)
+    checked = rechecks(plain)
+    until(lambda: rechecks(plain) > checked, "a check that finds nothing new")
+    plain.zremrangebyrank(KEY, 0, 0)
+    assert three.read() == FENCE
+    assert owners(plain) == 2
+
+
+def test_the_lease_that_ends_first_counts_while_the_line_is_at_rest(clients, plain):
+    one, two, three = clients(3)
+    assert one.call("LOCK", KEY, "LIMIT", 2, "PX", 900000) == FENCE
+    assert two.call("LOCK", KEY, "LIMIT", 2, "PX", 900000) == FENCE
+    stand(plain, three, "LOCK", KEY, "LIMIT", 2, "WAIT", 60000)
+    first = plain.zrange(KEY, 0, 0)[0]
+    plain.zincrby(KEY, -898000, first)
     assert three.read() == FENCE
     assert owners(plain) == 2
 

@@ -137,6 +137,34 @@ static void a_lock_that_is_soon_over_is_probed_then(void **state)
 	client_leave(c);
 }
 
+static void semaphores_are_in_another_call_with_their_limits(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *a = quiet_client(f, "a", 1), *b = client_come(f);
+	struct lock_try t = { .id = { .kind = LOCK_KIND_LIMIT,
+		                      .key = SLICE_LIT("b"),
+		                      .token = SLICE_LIT("token") },
+		              .limit = 3 };
+
+	client_send(b);
+	assert_int_equal(waiter_queued(b->waiter, 0, &t, LEASE_MS,
+	                               SLICE_LIT("+QUEUED 9 1000 60000\r\n")),
+	                 0);
+	fake_redis_advance(&f->redis, 0.03);
+	answer_queued(f, 60000);
+	fake_redis_advance(&f->redis, 1);
+	expect_recheck(f, " a hasp:queue:{a} 1");
+	answer_nothing_new(f);
+	expect_recheck(f, " b hasp:queue:{b} 9 3");
+	fake_redis_answer(&f->redis, "*2\r\n:1\r\n:-2\r\n");
+	(void)expect_probe(f, b);
+	answer_granted(f, LEASE_MS);
+	assert_string_equal(client_told(b), "granted");
+	client_leave(a);
+	client_leave(b);
+	answer_unknown(f); /* to the leave */
+}
+
 static void locks_of_another_database_are_in_another_call(void **state)
 {
 	struct fake_line *f = *state;
@@ -245,6 +273,7 @@ int main(void)
 		TEST(in_a_cluster_only_locks_of_a_slot_share_a_call),
 		TEST(only_the_locks_of_which_something_is_new_are_probed),
 		TEST(a_lock_that_is_soon_over_is_probed_then),
+		TEST(semaphores_are_in_another_call_with_their_limits),
 		TEST(locks_of_another_database_are_in_another_call),
 		TEST(when_redis_refuses_the_call_each_lock_is_probed),
 		TEST(without_an_answer_there_is_another_look),

@@ -86,11 +86,16 @@ static void test_an_operator_names_no_owner(void **state)
 
 static void test_many_locks_are_looked_at_by_one_call(void **state)
 {
-	const struct lock_place v[] = { { SLICE_LIT("a"), 7 }, { SLICE_LIT("b"), 8 } };
+	const struct lock_place v[] = { { SLICE_LIT("a"), 7, 0 }, { SLICE_LIT("b"), 8, 0 } };
+	const struct lock_place places[] = { { SLICE_LIT("a"), 7, 2 },
+		                             { SLICE_LIT("b"), 8, 3 } };
 
 	(void)state;
 	assert_int_equal(rewrite_recheck(&out, v, 2, &own), SCRIPT_RECHECK);
 	assert_calls(SCRIPT_RECHECK, "4 a b hasp:queue:{a} hasp:queue:{b} 7 8");
+	buf_clear(&out);
+	assert_int_equal(rewrite_recheck(&out, places, 2, &own), SCRIPT_RECHECK);
+	assert_calls(SCRIPT_RECHECK, "4 a b hasp:queue:{a} hasp:queue:{b} 7 8 2 3");
 }
 
 static void test_a_try_is_looked_at_and_left_by_its_ticket(void **state)

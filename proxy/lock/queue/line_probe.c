@@ -207,10 +207,18 @@ static bool is_due(struct waiters *all, struct list *node, double now)
 	       line_of(node)->recheck_at <= now + RECHECK_GATHER_SECONDS;
 }
 
-/* Only lines of one slot, and of one database, can share a call. */
+/* Only lines of one slot and of one database, of semaphores or of other locks, share a call. */
 static uint16_t slot_of_line(const struct line *l)
 {
 	return key_names_slot(script_jobs_naming(l->all->script_jobs), line_key(l));
+}
+
+/* True if recheck.lua can tell whether the lock of this first waiter is still taken. It cannot
+ * tell which side of a read-write lock is held. */
+static bool can_recheck(const struct line *l, const struct waiter *w)
+{
+	return w->state == WAITER_QUEUED && w->place > 0 && l->probing == LINE_UNPROBED &&
+	       (layout_of(w->kind)->expiry_shows || w->limit);
 }
 
 /* Moves lines that can share a call with the first one from the head of the list to `r`. Probes
@@ -220,19 +228,17 @@ static void gather(struct waiters *all, int db, double now, struct recheck *r,
 {
 	struct list *at = all->rechecks.next, *next;
 	uint16_t slot = slot_of_line(line_of(at));
+	bool limited = line_first(line_of(at))->limit;
 
 	for (size_t seen = 0; is_due(all, at, now) && r->n < RECHECK_MAX && seen < LOOK_AHEAD;
 	     at = next, seen++) {
 		struct line *l = line_of(at);
 		const struct waiter *w = line_first(l);
 		next = at->next;
-		if (l->db != db || slot_of_line(l) != slot)
+		if (l->db != db || slot_of_line(l) != slot || (w->limit > 0) != limited)
 			continue;
 		list_remove(&l->recheck);
-		/* (The expiry shows neither whether a semaphore has a free place nor which side
-		 * of a read-write lock is held.) */
-		if (w->state != WAITER_QUEUED || w->place <= 0 ||
-		    !layout_of(w->kind)->expiry_shows || l->probing != LINE_UNPROBED) {
+		if (!can_recheck(l, w)) {
 			line_probe(l);
 			/* The answer may have ended other lines. */
 			next = all->rechecks.next;
@@ -241,7 +247,7 @@ static void gather(struct waiters *all, int db, double now, struct recheck *r,
 		list_append(&r->lines, &l->recheck);
 		l->recheck_at = INFINITY;
 		l->recheck_slot = (uint8_t)r->n;
-		places[r->n++] = (struct lock_place){ line_key(l), w->place };
+		places[r->n++] = (struct lock_place){ line_key(l), w->place, w->limit };
 	}
 }
 

@@ -96,8 +96,10 @@ struct waiter {
 		*at; /* where its lock is; NULL: no matter, but never while it is unconfirmed */
 	struct map_node by_ticket;
 	struct timer timer; /* the deadline; while it leaves, the grace */
-	struct slice token; /* of the latest try that was in a line; its owner's memory, or: */
+	const char *token; /* of the latest try that was in a line; its owner's memory, or: */
 	char *token_copy; /* see waiter_keep_token(); NULL: none */
+	uint32_t token_len;
+	uint32_t limit; /* lock_try.limit, or UINT32_MAX if that is greater */
 	double began, deadline, sent_at; /* by the timers' clock */
 	int64_t place; /* 0: none */
 	int64_t redis_ms; /* Redis' time when it was queued, at sent_at or later */

@@ -107,8 +107,10 @@ struct waiter *waiter_find(struct waiters *all, struct slice ticket)
 struct lock_try waiter_try(const struct waiter *w)
 {
 	return (struct lock_try){
-		.id = { .kind = w->kind, .key = line_key(w->line), .token = w->token },
-		.value = w->stores_token ? w->token : SLICE_NONE,
+		.id = { .kind = w->kind,
+		        .key = line_key(w->line),
+		        .token = slice_of(w->token, w->token_len) },
+		.value = slice_of(w->token, w->stores_token ? w->token_len : 0),
 		.ticket = slice_str(w->ticket),
 		.place = w->place,
 	};
@@ -482,7 +484,9 @@ static struct line *enqueue_waiter(struct waiter *w, int db, const struct lock_t
 
 	w->lease_ms = lease_ms;
 	w->kind = t->id.kind;
-	w->token = t->id.token;
+	w->token = t->id.token.p;
+	w->token_len = (uint32_t)t->id.token.n;
+	w->limit = t->limit < UINT32_MAX ? (uint32_t)t->limit : UINT32_MAX;
 	free(w->token_copy);
 	w->token_copy = NULL;
 	w->stores_token = t->value.n > 0;
@@ -547,8 +551,8 @@ void waiter_keep_token(struct waiter *w)
 {
 	if (!w || !w->line || w->token_copy)
 		return;
-	w->token_copy = xmemdup(w->token.p, w->token.n);
-	w->token.p = w->token_copy;
+	w->token_copy = xmemdup(w->token, w->token_len);
+	w->token = w->token_copy;
 }
 
 void waiter_leave(struct waiter *w)

@@ -152,13 +152,17 @@ enum script_id rewrite_poll(struct buf *out, const struct lock_try *t, int64_t l
 enum script_id rewrite_recheck(struct buf *out, const struct lock_place *v, size_t n,
                                const struct rewrite_how *how)
 {
-	script_call_begin(out, SCRIPT_RECHECK, how, 2 * n, n);
+	size_t nlimits = v[0].limit ? n : 0;
+
+	script_call_begin(out, SCRIPT_RECHECK, how, 2 * n, n + nlimits);
 	for (size_t i = 0; i < n; i++)
 		resp_write_bulk(out, v[i].key);
 	for (size_t i = 0; i < n; i++)
 		key_names_write_bulk(out, how->naming, KEY_NAME_QUEUE, v[i].key);
 	for (size_t i = 0; i < n; i++)
 		resp_write_bulk_int(out, v[i].place);
+	for (size_t i = 0; i < nlimits; i++)
+		resp_write_bulk_int(out, v[i].limit);
 	return SCRIPT_RECHECK;
 }
 

@@ -218,6 +218,8 @@ enum script_id rewrite_poll(struct buf *out, const struct lock_try *t, int64_t l
 struct lock_place {
 	struct slice key;
 	int64_t place; /* of a waiter in its queue; > 0 */
+	int64_t limit; /* how many places that waiter accepts; 0: the lock is no semaphore. All
+	                  of a call are semaphores, or none is. */
 };
 enum script_id rewrite_recheck(struct buf *out, const struct lock_place *v, size_t n,
                                const struct rewrite_how *how);
