@@ -77,7 +77,7 @@ static bool identify(const struct policy_env *env, enum key_naming naming, struc
 	if (match_is_own(key))
 		return false;
 	if (rule) {
-		id->kind = rule->owner == OWNER_VALUE ? LOCK_KIND_VALUE : LOCK_KIND_RULE;
+		id->kind = rewrite_rule_kind(rule);
 		return true;
 	}
 	if (!match_guard(env->matcher, key))

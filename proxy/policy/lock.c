@@ -222,7 +222,7 @@ static void write_info(struct context *x, struct slice key, struct lock_call *ca
 	enum lock_kind kind = LOCK_KIND_GUARD;
 
 	if (rule) {
-		kind = rule->owner == OWNER_VALUE ? LOCK_KIND_VALUE : LOCK_KIND_RULE;
+		kind = rewrite_rule_kind(rule);
 	} else {
 		buf_clear(&env->token);
 		rewrite_guard_name(&env->token, x->how.naming, key);

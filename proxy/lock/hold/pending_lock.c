@@ -132,7 +132,7 @@ static bool changes_table(const struct holds *h, const struct lock_call *call, b
 static enum lock_kind kind_of_call(const struct lock_call *call, const struct hold_terms *terms)
 {
 	if (terms->rule)
-		return terms->rule->owner == OWNER_VALUE ? LOCK_KIND_VALUE : LOCK_KIND_RULE;
+		return rewrite_rule_kind(terms->rule);
 	if (call->kind)
 		return call->kind;
 	return terms->verbs->reentrant == REENTRANT_COUNT ? LOCK_KIND_COUNT : LOCK_KIND_TOKEN;

@@ -35,6 +35,12 @@ struct lock_key {
 	               * owner's */
 };
 
+/* The kind of the locks of a rule. */
+static inline enum lock_kind rewrite_rule_kind(const struct rule *rule)
+{
+	return rule->owner == OWNER_VALUE ? LOCK_KIND_VALUE : LOCK_KIND_RULE;
+}
+
 /* The effect of a successful reply on the first key's lock (for DROPS: on all the keys' locks).
  */
 enum lock_effect {

@@ -40,7 +40,7 @@ static void write_expiry(struct buf *out, const struct expiry *e)
 static void call_takes(struct lock_call *call, const struct rule *rule,
                        enum lock_success success, struct slice value, const struct expiry *e)
 {
-	call->kind = rewrite_has_sidecar(rule) ? LOCK_KIND_RULE : LOCK_KIND_VALUE;
+	call->kind = rewrite_rule_kind(rule);
 	call->effect = LOCK_EFFECT_TAKES;
 	call->success = success;
 	call->value = value;
