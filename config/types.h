@@ -276,7 +276,7 @@ struct config {
 	uint8_t may_match[256]; /* flags of match_possible(), by the first byte of a key */
 	struct verbs verbs;
 
-	/* What proxy/encryption.h has read of the files that tls_* name, and how it is freed;
+	/* What proxy/worker/encryption.h has read of the files that tls_* name, and how it is freed;
 	 * NULL: nothing. */
 	struct encryption *encryption;
 	void (*free_encryption)(struct encryption *e);

@@ -21,7 +21,6 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#include "admission.h"
 #include "base/buf.h"
 #include "base/list.h"
 #include "client/client.h"
@@ -33,6 +32,7 @@
 #include "net/resolve.h"
 #include "net/stream.h"
 #include "upstream/topology.h"
+#include "worker/admission.h"
 #include "worker/worker.h"
 
 /* Reading in pieces of 256 KB was fastest for values of 16 KB and more in replies, and for

@@ -6,9 +6,9 @@
  */
 #include "base/clock.h"
 #include "config/config.h"
-#include "encryption.h"
 #include "lock/events/stats.h"
 #include "quorum/quorum_servers.h"
+#include "worker/encryption.h"
 #include "worker/worker_internal.h"
 
 static void worker_quorum_on_lost(void *arg, struct quorum_owner *o)

@@ -9,9 +9,9 @@
 #include "base/clock.h"
 #include "base/fatal.h"
 #include "config/config.h"
-#include "encryption.h"
 #include "lock/queue/waiters.h"
 #include "upstream/cluster_topology.h"
+#include "worker/encryption.h"
 #include "worker/worker_internal.h"
 
 static void worker_topology_on_node(void *arg, struct node *n)

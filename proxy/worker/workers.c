@@ -11,11 +11,11 @@
 #include "base/fatal.h"
 #include "base/log.h"
 #include "config/config.h"
-#include "encryption.h"
 #include "lock/deadlock/wait_graph.h"
 #include "lock/events/stats.h"
 #include "upstream/watcher.h"
 #include "watch/shared_tracker.h"
+#include "worker/encryption.h"
 #include "worker/worker_internal.h"
 
 /* The watcher's message to a worker, which owns its strings. */

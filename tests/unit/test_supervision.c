@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "supervision.h"
+#include "process/supervision.h"
 #include "tests/unit/log_fixture.h"
 
 #define WORKERS 2

@@ -8,8 +8,8 @@
  *   from a hasp     that is being upgraded: HASP_LISTEN_FDS has the entry of each socket, as
  *                   FD:plain|tls|console|http:own|lent:ENTRY, with spaces between them
  */
-#ifndef HASP_HANDED_H
-#define HASP_HANDED_H
+#ifndef HASP_PROCESS_HANDED_H
+#define HASP_PROCESS_HANDED_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "server_find.h"
+#include "process/server_find.h"
 
 #include "base/fatal.h"
 #include "base/quote.h"
-#include "encryption.h"
 #include "upstream/ask.h"
+#include "worker/encryption.h"
 
 /* How long one sentinel may take: hasp can ask the others. */
 #define SENTINEL_MS_MAX 1000

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "settings.h"
+#include "process/settings.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -11,10 +11,10 @@
 #include "commands/learn.h"
 #include "config/config.h"
 #include "config/value.h"
-#include "encryption.h"
 #include "lock/guard/check_commands.h"
-#include "server_find.h"
+#include "process/server_find.h"
 #include "upstream/ask.h"
+#include "worker/encryption.h"
 
 /* How long Redis may take to answer, in ms: until then signals wait, and so does the parent of
  * a hasp that is started. */

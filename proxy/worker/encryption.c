@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "encryption.h"
+#include "worker/encryption.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "listeners.h"
+#include "process/listeners.h"
 
 #include <errno.h>
 #include <fcntl.h>

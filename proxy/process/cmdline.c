@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "cmdline.h"
+#include "process/cmdline.h"
 
 #include <errno.h>
 #include <getopt.h>

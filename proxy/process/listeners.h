@@ -10,14 +10,14 @@
  * socket has a worker. A socket without a worker would keep its clients waiting, and closing it
  * would reset the clients in its backlog.
  */
-#ifndef HASP_LISTENERS_H
-#define HASP_LISTENERS_H
+#ifndef HASP_PROCESS_LISTENERS_H
+#define HASP_PROCESS_LISTENERS_H
 
 #include <stddef.h>
 
 #include "config/types.h"
-#include "handed.h"
 #include "net/listen.h"
+#include "process/handed.h"
 
 #define LISTENERS_WORKERS_MAX 64 /* as many as `workers` allows */
 /* Addresses in `listen` and `listen_tls`, each of which may be a name for several. */

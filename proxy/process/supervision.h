@@ -13,14 +13,21 @@
  *
  * Without a manager, none of this costs anything.
  */
-#ifndef HASP_SUPERVISION_H
-#define HASP_SUPERVISION_H
+#ifndef HASP_PROCESS_SUPERVISION_H
+#define HASP_PROCESS_SUPERVISION_H
 
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "notify.h"
 #include "worker/worker.h"
+
+/* The service manager, as sd_notify(3) and sd_watchdog_enabled(3) describe it: it gets
+ * datagrams of NAME=VALUE lines. */
+struct notify {
+	const char *path; /* of the manager's socket, in the environment; NULL: there is none */
+	double watchdog; /* seconds without notify_alive() after which hasp is killed; 0: never
+	                  */
+};
 
 enum supervision_state {
 	SUPERVISION_STARTING, /* Redis is being asked */

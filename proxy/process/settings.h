@@ -3,8 +3,8 @@
  * settings: the configuration as the process uses it: read, checked with the Redis that it
  * names, too, and its faults reported line by line.
  */
-#ifndef HASP_SETTINGS_H
-#define HASP_SETTINGS_H
+#ifndef HASP_PROCESS_SETTINGS_H
+#define HASP_PROCESS_SETTINGS_H
 
 #include "base/buf.h"
 #include "config/types.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "admission.h"
+#include "worker/admission.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -14,11 +14,11 @@
 #include "base/quote.h"
 #include "client/client.h"
 #include "config/types.h"
-#include "encryption.h"
 #include "net/address.h"
 #include "net/descriptors.h"
 #include "net/listen.h"
 #include "net/proxy_header.h"
+#include "worker/encryption.h"
 
 struct listener {
 	struct admission *admission;

@@ -4,8 +4,8 @@
  * server is it, and does it allow all that hasp has to do. The check changes nothing there,
  * except that it loads hasp's scripts.
  */
-#ifndef HASP_SERVER_CHECK_H
-#define HASP_SERVER_CHECK_H
+#ifndef HASP_PROCESS_SERVER_CHECK_H
+#define HASP_PROCESS_SERVER_CHECK_H
 
 #include "base/buf.h"
 #include "config/types.h"

@@ -4,8 +4,8 @@
  * workers together, and sends the others an error. Reads the PROXY header first on connections
  * of load balancers in proxy_protocol.
  */
-#ifndef HASP_ADMISSION_H
-#define HASP_ADMISSION_H
+#ifndef HASP_WORKER_ADMISSION_H
+#define HASP_WORKER_ADMISSION_H
 
 #include <stddef.h>
 

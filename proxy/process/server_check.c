@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "server_check.h"
+#include "process/server_check.h"
 
 #include <string.h>
 
 #include "base/fatal.h"
 #include "base/quote.h"
 #include "config/config.h"
-#include "encryption.h"
 #include "lock/scripts/script.h"
 #include "lock/scripts/script_commands.h"
+#include "process/server_find.h"
 #include "resp/write.h"
-#include "server_find.h"
 #include "upstream/ask.h"
 #include "upstream/decode.h"
+#include "worker/encryption.h"
 
 #define SERVER_CHECK_MS_MAX 5000
 

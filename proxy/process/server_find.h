@@ -3,8 +3,8 @@
  * server_find: finds the server to which a configuration leads, for questions to it before hasp
  * serves.
  */
-#ifndef HASP_SERVER_FIND_H
-#define HASP_SERVER_FIND_H
+#ifndef HASP_PROCESS_SERVER_FIND_H
+#define HASP_PROCESS_SERVER_FIND_H
 
 #include "base/buf.h"
 #include "config/types.h"

@@ -3,8 +3,8 @@
  * encryption: the certificates and keys that a configuration names. They are read once, when
  * the configuration is loaded, and are in force with it.
  */
-#ifndef HASP_ENCRYPTION_H
-#define HASP_ENCRYPTION_H
+#ifndef HASP_WORKER_ENCRYPTION_H
+#define HASP_WORKER_ENCRYPTION_H
 
 #include "base/buf.h"
 #include "config/types.h"

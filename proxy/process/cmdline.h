@@ -2,8 +2,8 @@
  *
  * cmdline: hasp's command line: the configuration file, and the action to take.
  */
-#ifndef HASP_CMDLINE_H
-#define HASP_CMDLINE_H
+#ifndef HASP_PROCESS_CMDLINE_H
+#define HASP_PROCESS_CMDLINE_H
 
 #include <stdbool.h>
 
