@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/fatal.h"
+#include "net/loop_timers.h"
 #include "net/watch.h"
 
 /* connect() to a unix socket with a full backlog fails at once; TCP would go on trying. */
@@ -31,8 +32,8 @@ struct dial {
 	const char *refusal; /* of dial_refuse(); NULL: it is none */
 	int error; /* errno of the last address tried */
 	struct watch socket; /* that is being connected, or shakes hands */
-	struct ev_timer timer; /* dialer.timeout_ms */
-	struct ev_timer retry; /* of a unix socket with a full backlog */
+	struct loop_timer timer; /* dialer.timeout_ms */
+	struct loop_timer retry; /* of a unix socket with a full backlog */
 	dial_done_fn *done;
 	void *arg;
 };
@@ -85,8 +86,8 @@ void dial_cancel(struct dial *d)
 	if (d->resolving)
 		resolve_cancel(d->resolving);
 	close_socket(d);
-	ev_timer_stop(d->loop, &d->timer);
-	ev_timer_stop(d->loop, &d->retry);
+	loop_timer_stop(&d->timer);
+	loop_timer_stop(&d->retry);
 	if (d->addresses)
 		freeaddrinfo(d->addresses);
 	tls_context_unref(d->context);
@@ -178,17 +179,14 @@ static int try_local(struct dial *d)
 		return 0;
 	if (d->error != EAGAIN)
 		return -1;
-	ev_timer_set(&d->retry, BACKLOG_RETRY_SECONDS, 0);
-	ev_timer_start(d->loop, &d->retry);
+	loop_timer_start(&d->retry, BACKLOG_RETRY_SECONDS);
 	return 0;
 }
 
-static void dial_on_retry(struct ev_loop *loop, struct ev_timer *w, int revents)
+static void dial_on_retry(void *arg)
 {
-	struct dial *d = w->data;
+	struct dial *d = arg;
 
-	(void)loop;
-	(void)revents;
 	if (try_local(d) < 0)
 		dial_fail(d, strerror(d->error));
 }
@@ -241,12 +239,10 @@ static void dial_on_resolved(void *arg, struct addrinfo *ai, int error)
 }
 
 /* The time is over; or the dial failed in its beginning, where `done` must not run. */
-static void dial_on_timer(struct ev_loop *loop, struct ev_timer *w, int revents)
+static void dial_on_timer(void *arg)
 {
-	struct dial *d = w->data;
+	struct dial *d = arg;
 
-	(void)loop;
-	(void)revents;
 	if (d->refusal)
 		dial_fail(d, d->refusal);
 	else
@@ -289,16 +285,14 @@ static struct dial *dial_new(const struct dialer *how, dial_done_fn *done, void 
 	d->done = done;
 	d->arg = arg;
 	watch_init(&d->socket, dial_on_ready);
-	ev_timer_init(&d->retry, dial_on_retry, 0, 0);
-	d->retry.data = d;
+	loop_timer_init(&d->retry, d->loop, dial_on_retry, d);
 	return d;
 }
 
 static void dial_end_in(struct dial *d, double seconds)
 {
-	ev_timer_init(&d->timer, dial_on_timer, seconds, 0);
-	d->timer.data = d;
-	ev_timer_start(d->loop, &d->timer);
+	loop_timer_init(&d->timer, d->loop, dial_on_timer, d);
+	loop_timer_start(&d->timer, seconds);
 }
 
 struct dial *dial_start(const struct dialer *how, const struct address *to, dial_done_fn *done,

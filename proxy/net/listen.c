@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/fatal.h"
+#include "net/loop_timers.h"
 #include "net/watch.h"
 
 /* Connections accepted per event: more would keep the clients that are connected waiting (with
@@ -23,7 +24,7 @@ struct acceptor {
 	const struct acceptor_ops *ops;
 	void *owner;
 	struct watch readable;
-	struct ev_timer pause; /* after descriptors ran out */
+	struct loop_timer pause; /* after descriptors ran out */
 };
 
 /* Returns -1 and keeps errno. */
@@ -202,12 +203,11 @@ bool listen_is_at(int fd, const struct address *at)
 	return is;
 }
 
-static void acceptor_on_pause_over(struct ev_loop *loop, struct ev_timer *w, int revents)
+static void acceptor_on_pause_over(void *arg)
 {
-	struct acceptor *a = w->data;
+	struct acceptor *a = arg;
 
-	(void)revents;
-	watch_change(loop, &a->readable, EV_READ);
+	watch_change(a->loop, &a->readable, EV_READ);
 }
 
 static void acceptor_on_readable(struct watch *w, int events)
@@ -227,8 +227,7 @@ static void acceptor_on_readable(struct watch *w, int events)
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
 			/* The socket stays readable: without a pause the loop would spin. */
 			watch_change(a->loop, &a->readable, 0);
-			ev_timer_set(&a->pause, EXHAUSTED_PAUSE_SECONDS, 0);
-			ev_timer_start(a->loop, &a->pause);
+			loop_timer_start(&a->pause, EXHAUSTED_PAUSE_SECONDS);
 			a->ops->on_exhausted(a->owner, errno);
 		}
 		return;
@@ -244,15 +243,14 @@ struct acceptor *acceptor_new(struct ev_loop *loop, int fd, const struct accepto
 	a->ops = ops;
 	a->owner = owner;
 	watch_init(&a->readable, acceptor_on_readable);
-	ev_timer_init(&a->pause, acceptor_on_pause_over, EXHAUSTED_PAUSE_SECONDS, 0);
-	a->pause.data = a;
+	loop_timer_init(&a->pause, loop, acceptor_on_pause_over, a);
 	watch_start(loop, &a->readable, fd, EV_READ);
 	return a;
 }
 
 void acceptor_free(struct acceptor *a)
 {
-	ev_timer_stop(a->loop, &a->pause);
+	loop_timer_stop(&a->pause);
 	close(watch_stop(a->loop, &a->readable));
 	free(a);
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/clock.h"
+#include "base/list.h"
 
 static double loop_clock(void *arg)
 {
@@ -55,4 +56,46 @@ void loop_timers_fini(struct loop_timers *t)
 {
 	ev_timer_stop(t->loop, &t->watcher);
 	timers_fini(&t->timers);
+}
+
+/* --- a single one ------------------------------------------------------------------------- */
+
+static void loop_timer_on_watcher(struct ev_loop *loop, struct ev_timer *watcher, int revents)
+{
+	const struct loop_timer *t = container_of(watcher, struct loop_timer, watcher);
+
+	(void)loop;
+	(void)revents;
+	t->fn(watcher->data);
+}
+
+void loop_timer_init(struct loop_timer *t, struct ev_loop *loop, void (*fn)(void *arg),
+                     void *arg)
+{
+	t->loop = loop;
+	t->fn = fn;
+	ev_timer_init(&t->watcher, loop_timer_on_watcher, 0, 0);
+	t->watcher.data = arg;
+}
+
+void loop_timer_start(struct loop_timer *t, double seconds)
+{
+	ev_timer_stop(t->loop, &t->watcher);
+	ev_timer_set(&t->watcher, seconds, 0);
+	ev_timer_start(t->loop, &t->watcher);
+}
+
+void loop_timer_repeat(struct loop_timer *t, double seconds)
+{
+	if (loop_timer_is_running(t) && t->watcher.repeat == seconds)
+		return;
+	ev_timer_stop(t->loop, &t->watcher);
+	ev_timer_set(&t->watcher, seconds, seconds);
+	if (seconds > 0)
+		ev_timer_start(t->loop, &t->watcher);
+}
+
+void loop_timer_stop(struct loop_timer *t)
+{
+	ev_timer_stop(t->loop, &t->watcher);
 }

@@ -1,16 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * loop_timers: the timers of base/timers.h on a libev loop and the machine's clock. However
- * many timers run, the loop has one: it is set to the first of them. A timer that is stopped,
- * or that is started later, leaves it where it is, so that most locks come and go without
- * touching the loop.
+ * loop_timers: timers on a libev loop, by the machine's clock. A struct loop_timer is a single one.
+ * A struct loop_timers has those of base/timers.h: however many run, the loop has one timer, which
+ * is set to the first of them. A timer that is stopped, or that is started later, leaves it where
+ * it is, so that most locks come and go without touching the loop.
  */
 #ifndef HASP_NET_LOOP_TIMERS_H
 #define HASP_NET_LOOP_TIMERS_H
 
 #include <ev.h>
+#include <stdbool.h>
 
 #include "base/timers.h"
+
+/* One timer of a loop, for what has few of them. */
+struct loop_timer {
+	struct ev_timer watcher;
+	struct ev_loop *loop;
+	void (*fn)(void *arg);
+};
+
+/* `fn` may free the timer. */
+void loop_timer_init(struct loop_timer *t, struct ev_loop *loop, void (*fn)(void *arg),
+                     void *arg);
+/* Runs `fn` once, in so many seconds from now, and no more at an earlier time. */
+void loop_timer_start(struct loop_timer *t, double seconds);
+/* Runs `fn` every so many seconds; 0: never. A timer that does so already goes on. */
+void loop_timer_repeat(struct loop_timer *t, double seconds);
+/* Harmless when it does not run. */
+void loop_timer_stop(struct loop_timer *t);
+
+static inline bool loop_timer_is_running(const struct loop_timer *t)
+{
+	return ev_is_active(&t->watcher);
+}
 
 struct loop_timers {
 	struct timers timers;

@@ -7,11 +7,12 @@
 
 #include "base/fatal.h"
 #include "base/log.h"
+#include "net/loop_timers.h"
 
 struct name_watch {
 	struct ev_loop *loop;
 	struct resolver *resolver;
-	struct ev_timer timer; /* runs while the name is to be asked for */
+	struct loop_timer timer; /* runs while the name is to be asked for */
 	struct resolve_request *asking; /* NULL: no answer is due */
 	struct address at;
 	struct addrinfo *last; /* the last answer; NULL: none since name_watch_set() */
@@ -105,12 +106,10 @@ void name_watch_ask(struct name_watch *w)
 		                          name_watch_on_answer, w);
 }
 
-static void name_watch_on_timer(struct ev_loop *loop, struct ev_timer *t, int revents)
+static void name_watch_on_timer(void *arg)
 {
-	struct name_watch *w = t->data;
+	struct name_watch *w = arg;
 
-	(void)loop;
-	(void)revents;
 	if (!w->asking)
 		name_watch_ask(w);
 }
@@ -125,14 +124,13 @@ struct name_watch *name_watch_new(struct ev_loop *loop, struct resolver *resolve
 	w->resolver = resolver;
 	w->on_answer = on_answer;
 	w->arg = arg;
-	ev_timer_init(&w->timer, name_watch_on_timer, 0, 0);
-	w->timer.data = w;
+	loop_timer_init(&w->timer, w->loop, name_watch_on_timer, w);
 	return w;
 }
 
 static void stop_asking(struct name_watch *w)
 {
-	ev_timer_stop(w->loop, &w->timer);
+	loop_timer_stop(&w->timer);
 	if (w->asking)
 		resolve_cancel(w->asking);
 	w->asking = NULL;
@@ -160,6 +158,5 @@ void name_watch_set(struct name_watch *w, const struct address *at, int64_t ever
 		freeaddrinfo(number);
 	if (!w->has_name || every_ms == 0)
 		return;
-	ev_timer_set(&w->timer, every, every);
-	ev_timer_start(w->loop, &w->timer);
+	loop_timer_repeat(&w->timer, every);
 }

@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "base/fatal.h"
+#include "net/loop_timers.h"
 #include "net/watch.h"
 
 #define TEXT_MAX 107 /* of version 1, with CR LF */
@@ -180,7 +181,7 @@ enum proxy_header_result proxy_header_parse(struct proxy_header *h, struct slice
 struct proxy_reader {
 	struct ev_loop *loop;
 	struct watch watch;
-	struct ev_timer timer;
+	struct loop_timer timer;
 	struct list node; /* in the owner's list */
 	struct buf head; /* what was taken from the socket: a part of the header */
 	proxy_reader_done_fn *done;
@@ -193,7 +194,7 @@ static void finish(struct proxy_reader *r, const struct proxy_header *h, const c
 	void *arg = r->arg;
 	int fd = watch_stop(r->loop, &r->watch);
 
-	ev_timer_stop(r->loop, &r->timer);
+	loop_timer_stop(&r->timer);
 	list_remove(&r->node);
 	buf_release(&r->head);
 	free(r);
@@ -245,11 +246,9 @@ static void reader_on_ready(struct watch *w, int events)
 	}
 }
 
-static void reader_on_timer(struct ev_loop *loop, struct ev_timer *w, int revents)
+static void reader_on_timer(void *arg)
 {
-	(void)loop;
-	(void)revents;
-	finish(w->data, NULL, "it did not come in time");
+	finish(arg, NULL, "it did not come in time");
 }
 
 void proxy_reader_start(struct ev_loop *loop, int fd, int64_t timeout_ms, struct list *readers,
@@ -263,10 +262,9 @@ void proxy_reader_start(struct ev_loop *loop, int fd, int64_t timeout_ms, struct
 	list_append(readers, &r->node);
 	watch_init(&r->watch, reader_on_ready);
 	watch_start(loop, &r->watch, fd, EV_READ);
-	ev_timer_init(&r->timer, reader_on_timer, (double)timeout_ms / 1000, 0);
-	r->timer.data = r;
+	loop_timer_init(&r->timer, loop, reader_on_timer, r);
 	if (timeout_ms)
-		ev_timer_start(loop, &r->timer);
+		loop_timer_start(&r->timer, (double)timeout_ms / 1000);
 }
 
 void proxy_readers_end(struct list *readers)

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/fatal.h"
 #include "base/quote.h"
+#include "net/loop_timers.h"
 #include "net/mailbox.h"
 #include "net/resolve.h"
 #include "net/stream.h"
@@ -24,7 +25,7 @@ struct ask_session {
 	struct stream_flusher flusher;
 	struct link_env env;
 	struct own_conn conn;
-	struct ev_timer timer; /* ask.timeout_ms */
+	struct loop_timer timer; /* ask.timeout_ms */
 	const struct ask *how;
 	bool done; /* all was answered */
 	size_t nanswered; /* requests */
@@ -38,7 +39,7 @@ static void ask_end(struct ask_session *a, const char *why)
 {
 	if (why)
 		buf_puts(a->why, why);
-	ev_timer_stop(a->loop, &a->timer);
+	loop_timer_stop(&a->timer);
 	own_conn_close(&a->conn);
 	ev_break(a->loop, EVBREAK_ALL);
 }
@@ -86,11 +87,9 @@ static void ask_on_down(void *owner, enum link_end end, const char *reason)
 
 static const struct own_conn_ops ask_conn_ops = { ask_on_reply, ask_on_down };
 
-static void ask_on_timer(struct ev_loop *loop, struct ev_timer *t, int revents)
+static void ask_on_timer(void *arg)
 {
-	(void)loop;
-	(void)revents;
-	ask_end(t->data, "it does not answer in time");
+	ask_end(arg, "it does not answer in time");
 }
 
 static void ask_session_init(struct ask_session *a, const struct ask *how)
@@ -112,9 +111,8 @@ static void ask_session_init(struct ask_session *a, const struct ask *how)
 	};
 	links_init(&a->env);
 	own_conn_init(&a->conn, &ask_conn_ops, a);
-	ev_timer_init(&a->timer, ask_on_timer, (double)how->timeout_ms / 1000, 0);
-	a->timer.data = a;
-	ev_timer_start(a->loop, &a->timer);
+	loop_timer_init(&a->timer, a->loop, ask_on_timer, a);
+	loop_timer_start(&a->timer, (double)how->timeout_ms / 1000);
 }
 
 static void ask_session_fini(struct ask_session *a)

@@ -8,6 +8,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/quote.h"
+#include "net/loop_timers.h"
 #include "upstream/own_conn.h"
 
 /* Seconds between searches without a reason, and the least between two searches. */
@@ -56,8 +57,8 @@ struct cluster_topology {
 	bool wanted; /* hasp must ask for it again */
 	char **failing; /* addresses of nodes whose last answer failed */
 	size_t nfailing;
-	struct ev_timer look;
-	struct ev_timer timer; /* for the next search, or the next step of this one */
+	struct loop_timer look;
+	struct loop_timer timer; /* for the next search, or the next step of this one */
 };
 
 /* One node is asked. */
@@ -66,7 +67,7 @@ struct map_question {
 	struct cluster_topology *topology;
 	struct link_env links;
 	struct own_conn conn;
-	struct ev_timer timer; /* it is given up */
+	struct loop_timer timer; /* it is given up */
 	uint64_t number;
 	size_t candidate; /* the number of the node asked; of no meaning if `verifies` */
 	bool verifies; /* the node is asked for the slots that it gives away, too */
@@ -177,7 +178,7 @@ static char ask_info, ask_nodes;
 
 static void map_question_end(struct map_question *q)
 {
-	ev_timer_stop(q->links.dialer.loop, &q->timer);
+	loop_timer_stop(&q->timer);
 	own_conn_close(&q->conn);
 	list_remove(&q->node);
 	list_append(&q->topology->ended, &q->node);
@@ -257,11 +258,9 @@ static void map_question_on_down(void *owner, enum link_end end, const char *rea
 static const struct own_conn_ops map_question_ops = { map_question_on_reply,
 	                                              map_question_on_down };
 
-static void map_question_on_timer(struct ev_loop *loop, struct ev_timer *t, int revents)
+static void map_question_on_timer(void *arg)
 {
-	(void)loop;
-	(void)revents;
-	map_question_failed(t->data, "it does not answer");
+	map_question_failed(arg, "it does not answer");
 }
 
 static void map_question_send(struct map_question *q, const struct address *address)
@@ -278,7 +277,7 @@ static void map_question_send(struct map_question *q, const struct address *addr
 		own_conn_send_words(&q->conn, (const char *[]){ "CLUSTER", "NODES" }, 2,
 		                    &ask_nodes);
 	own_conn_send_words(&q->conn, (const char *[]){ "CLUSTER", "SLOTS" }, 2, NULL);
-	ev_timer_start(q->links.dialer.loop, &q->timer);
+	loop_timer_start(&q->timer, ANSWER_SECONDS);
 }
 
 static struct map_question *map_question_new(struct cluster_topology *c, const char *address,
@@ -294,8 +293,7 @@ static struct map_question *map_question_new(struct cluster_topology *c, const c
 	q->number = ++c->nquestions;
 	q->candidate = c->candidate;
 	q->verifies = verifies;
-	ev_timer_init(&q->timer, map_question_on_timer, ANSWER_SECONDS, 0);
-	q->timer.data = q;
+	loop_timer_init(&q->timer, q->links.dialer.loop, map_question_on_timer, q);
 	list_init(&q->node);
 	list_append(&c->questions, &q->node);
 	return q;
@@ -305,9 +303,7 @@ static struct map_question *map_question_new(struct cluster_topology *c, const c
 
 static void set_timer(struct cluster_topology *c, double seconds)
 {
-	ev_timer_stop(c->links.dialer.loop, &c->timer);
-	ev_timer_set(&c->timer, seconds, 0);
-	ev_timer_start(c->links.dialer.loop, &c->timer);
+	loop_timer_start(&c->timer, seconds);
 }
 
 /* The nodes of the map, then those of the configuration; or the other way round. NULL: there
@@ -398,12 +394,10 @@ static void begin_search(struct cluster_topology *c)
 	search_step(c);
 }
 
-static void cluster_on_timer(struct ev_loop *loop, struct ev_timer *t, int revents)
+static void cluster_on_timer(void *arg)
 {
-	struct cluster_topology *c = t->data;
+	struct cluster_topology *c = arg;
 
-	(void)loop;
-	(void)revents;
 	if (c->searches)
 		search_step(c);
 	else
@@ -542,12 +536,10 @@ static void map_question_answered(struct map_question *q)
 }
 
 /* A node that hangs breaks no link. Another one may serve its slots by now. */
-static void cluster_on_look(struct ev_loop *loop, struct ev_timer *t, int revents)
+static void cluster_on_look(void *arg)
 {
-	struct cluster_topology *c = t->data;
+	struct cluster_topology *c = arg;
 
-	(void)loop;
-	(void)revents;
 	for (size_t i = 0; i < c->map.nnodes; i++)
 		if (!control_is_answering(c->map.nodes[i].node->control))
 			cluster_topology_refresh(&c->base);
@@ -642,8 +634,8 @@ static void cluster_stop(struct topology *t)
 {
 	struct cluster_topology *c = cluster_of(t);
 
-	ev_timer_stop(c->links.dialer.loop, &c->timer);
-	ev_timer_stop(c->links.dialer.loop, &c->look);
+	loop_timer_stop(&c->timer);
+	loop_timer_stop(&c->look);
 	end_questions(c);
 	for (size_t i = 0; i < c->nnodes; i++)
 		node_stop(c->nodes[i].node);
@@ -710,10 +702,8 @@ struct topology *cluster_topology_new(const struct link_env *links,
 	list_init(&c->questions);
 	list_init(&c->ended);
 	slot_map_init(&c->map, &cluster_map_ops, c);
-	ev_timer_init(&c->timer, cluster_on_timer, 0, 0);
-	c->timer.data = c;
-	ev_timer_init(&c->look, cluster_on_look, LOOK_SECONDS, LOOK_SECONDS);
-	c->look.data = c;
-	ev_timer_start(links->dialer.loop, &c->look);
+	loop_timer_init(&c->timer, links->dialer.loop, cluster_on_timer, c);
+	loop_timer_init(&c->look, links->dialer.loop, cluster_on_look, c);
+	loop_timer_repeat(&c->look, LOOK_SECONDS);
 	return &c->base;
 }

@@ -81,15 +81,14 @@ static bool control_is_busy(const char *error)
 static void control_await(struct control *c)
 {
 	c->asked_at = c->how.env->clock();
-	ev_timer_again(c->how.env->dialer.loop, &c->silence);
+	loop_timer_stop(&c->silence);
+	loop_timer_repeat(&c->silence, CONTROL_SILENT_SECONDS);
 }
 
-static void control_on_silence(struct ev_loop *loop, struct ev_timer *t, int revents)
+static void control_on_silence(void *arg)
 {
-	struct control *c = t->data;
+	struct control *c = arg;
 
-	(void)loop;
-	(void)revents;
 	/* If hasp was stopped, or is short of memory, the answer waits to be read. Redis that
 	 * was away, or refused hasp, and now hangs has not changed for the better. */
 	if ((c->conn.user.link && link_has_input(c->conn.user.link)) ||
@@ -124,7 +123,7 @@ static void control_forget_error(struct control *c)
 
 static void control_lost(struct control *c, enum link_end end)
 {
-	ev_timer_stop(c->how.env->dialer.loop, &c->silence);
+	loop_timer_stop(&c->silence);
 	c->up = c->checking = false;
 	control_forget_error(c);
 	control_calls_fail(c);
@@ -215,7 +214,7 @@ static void control_on_role(void *arg, const redisReply *reply)
 
 	c->checking = false;
 	if (c->up && reply)
-		ev_timer_stop(c->how.env->dialer.loop, &c->silence);
+		loop_timer_stop(&c->silence);
 	/* Where an ACL forbids it, hasp does without. */
 	if (role == ROLE_UNKNOWN || role == c->role)
 		return;
@@ -275,17 +274,15 @@ void control_check(struct control *c)
 		control_ask_eviction(c);
 }
 
-static void control_on_check(struct ev_loop *loop, struct ev_timer *t, int revents)
+static void control_on_check(void *arg)
 {
-	(void)loop;
-	(void)revents;
-	control_check(t->data);
+	control_check(arg);
 }
 
 /* The last of what is sent first was answered. */
 static void control_worked(struct control *c, const redisReply *reply)
 {
-	ev_timer_stop(c->how.env->dialer.loop, &c->silence);
+	loop_timer_stop(&c->silence);
 	if (c->login_failed && c->how.on_commands)
 		control_warn_of_error(c, "upstream_login", c->error, "hasp goes on without it");
 	if (c->how.on_commands)
@@ -419,10 +416,8 @@ struct control *control_new(const struct control_how *how)
 	list_init(&c->held);
 	c->asked_at = how->env->clock();
 	retry_init(&c->retry, how->env, CONTROL_RETRY_SECONDS, control_connect, c);
-	ev_timer_init(&c->check, control_on_check, 0, 0);
-	c->check.data = c;
-	ev_timer_init(&c->silence, control_on_silence, 0, CONTROL_SILENT_SECONDS);
-	c->silence.data = c;
+	loop_timer_init(&c->check, how->env->dialer.loop, control_on_check, c);
+	loop_timer_init(&c->silence, how->env->dialer.loop, control_on_silence, c);
 	retry_restart(&c->retry);
 	return c;
 }
@@ -449,8 +444,8 @@ void control_retry_now(struct control *c)
 void control_free(struct control *c)
 {
 	retry_stop(&c->retry);
-	ev_timer_stop(c->how.env->dialer.loop, &c->check);
-	ev_timer_stop(c->how.env->dialer.loop, &c->silence);
+	loop_timer_stop(&c->check);
+	loop_timer_stop(&c->silence);
 	own_conn_close(&c->conn);
 	c->up = false;
 	control_calls_fail(c);
@@ -507,13 +502,5 @@ enum server_role control_role(const struct control *c)
 
 void control_set_check_delay(struct control *c, int64_t delay_ms)
 {
-	struct ev_loop *loop = c->how.env->dialer.loop;
-	double seconds = (double)delay_ms / 1000;
-
-	if (c->check.repeat == seconds)
-		return;
-	ev_timer_stop(loop, &c->check);
-	ev_timer_set(&c->check, seconds, seconds);
-	if (delay_ms > 0)
-		ev_timer_start(loop, &c->check);
+	loop_timer_repeat(&c->check, (double)delay_ms / 1000);
 }

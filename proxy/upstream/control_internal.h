@@ -13,6 +13,7 @@
 
 #include "base/buf.h"
 #include "base/list.h"
+#include "net/loop_timers.h"
 #include "upstream/control.h"
 #include "upstream/decode.h"
 #include "upstream/own_conn.h"
@@ -37,8 +38,8 @@ struct control {
 	bool selecting; /* SELECT for the first of `held` is in flight */
 	int db; /* that Redis has selected */
 	char *address; /* where the last try went; the configured one may be another by now */
-	struct ev_timer check; /* runs while there is a delay between checks */
-	struct ev_timer silence; /* runs while an answer is due: that makes it SILENT */
+	struct loop_timer check; /* runs while there is a delay between checks */
+	struct loop_timer silence; /* runs while an answer is due: that makes it SILENT */
 	enum control_health health; /* written by control_set_health() only */
 	enum server_role role;
 	bool checking; /* a check is in flight */

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/fatal.h"
+#include "net/loop_timers.h"
 #include "upstream/link.h"
 
 /* --- fifo --- */
@@ -160,7 +161,7 @@ struct link_opening_ops {
 struct link_opening {
 	struct link *link;
 	const struct link_opening_ops *ops;
-	struct ev_timer timer; /* the next try, or the end of the time */
+	struct loop_timer timer; /* the next try, or the end of the time */
 	double until; /* env->clock() */
 	char *reason; /* why it was not there yet; NULL: no try has failed */
 	struct login_script login;

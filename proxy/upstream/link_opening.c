@@ -23,14 +23,11 @@ double link_opening_left(const struct link_opening *o)
 
 void link_opening_wait(struct link_opening *o, double seconds)
 {
-	struct ev_loop *loop = o->link->env->dialer.loop;
 	double left = link_opening_left(o);
 
 	if (seconds > left)
 		seconds = left > 0 ? left : 0;
-	ev_timer_stop(loop, &o->timer);
-	ev_timer_set(&o->timer, seconds, 0);
-	ev_timer_start(loop, &o->timer);
+	loop_timer_start(&o->timer, seconds);
 }
 
 void link_opening_note(struct link_opening *o, const char *reason)
@@ -53,13 +50,11 @@ static void give_up(struct link_opening *o)
 	o->ops->go_down(o->link, LINK_UNREACHABLE, reason);
 }
 
-static void opening_on_timer(struct ev_loop *loop, struct ev_timer *t, int revents)
+static void opening_on_timer(void *arg)
 {
-	struct link_opening *o = t->data;
+	struct link_opening *o = arg;
 	struct link *l = o->link;
 
-	(void)loop;
-	(void)revents;
 	if (link_opening_left(o) <= 0)
 		give_up(o);
 	else if (!l->dial && !stream_is_open(&l->stream))
@@ -76,8 +71,7 @@ void link_begin_opening(struct link *l, double seconds, const struct link_openin
 	o->link = l;
 	o->ops = ops;
 	o->until = l->env->clock() + seconds;
-	ev_timer_init(&o->timer, opening_on_timer, 0, 0);
-	o->timer.data = o;
+	loop_timer_init(&o->timer, l->env->dialer.loop, opening_on_timer, o);
 	l->opening = o;
 }
 
@@ -88,7 +82,7 @@ void link_end_opening(struct link *l)
 	if (!o)
 		return;
 	l->opening = NULL;
-	ev_timer_stop(l->env->dialer.loop, &o->timer);
+	loop_timer_stop(&o->timer);
 	buf_release(&o->login.bytes);
 	free(o->reason);
 	free(o);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
+#include "net/loop_timers.h"
 #include "resp/write.h"
 #include "upstream/link_internal.h"
 
@@ -25,7 +26,7 @@ enum write_check {
 struct liveness {
 	struct link_env *env;
 	const struct control *control;
-	struct ev_timer timer; /* runs while there is a time-out */
+	struct loop_timer timer; /* runs while there is a time-out */
 	double timeout; /* seconds; 0: none */
 	uint32_t limit; /* as many looks are that time */
 	uint32_t nsilent; /* so many looks in a row found nothing read on any link */
@@ -220,11 +221,9 @@ void liveness_look(struct liveness *v)
 	end_dead(v, is_any, "the server did not answer PING, nor anything else,");
 }
 
-static void liveness_on_timer(struct ev_loop *loop, struct ev_timer *t, int revents)
+static void liveness_on_timer(void *arg)
 {
-	(void)loop;
-	(void)revents;
-	liveness_look(t->data);
+	liveness_look(arg);
 }
 
 struct liveness *liveness_new(struct link_env *env, const struct control *control)
@@ -234,14 +233,13 @@ struct liveness *liveness_new(struct link_env *env, const struct control *contro
 	v->env = env;
 	v->control = control;
 	link_user_init(&v->writes_user, &writes_ops, v);
-	ev_timer_init(&v->timer, liveness_on_timer, 0, 0);
-	v->timer.data = v;
+	loop_timer_init(&v->timer, env->dialer.loop, liveness_on_timer, v);
 	return v;
 }
 
 void liveness_free(struct liveness *v)
 {
-	ev_timer_stop(v->env->dialer.loop, &v->timer);
+	loop_timer_stop(&v->timer);
 	end_write_check(v);
 	free(v);
 }
@@ -255,12 +253,11 @@ void liveness_set_timeout(struct liveness *v, int64_t timeout_ms)
 	v->timeout = timeout;
 	v->nsilent = v->nunanswered = 0;
 	end_write_check(v);
-	ev_timer_stop(v->env->dialer.loop, &v->timer);
+	loop_timer_stop(&v->timer);
 	if (timeout <= 0)
 		return;
 	if (every > LOOK_SECONDS_MAX)
 		every = LOOK_SECONDS_MAX;
 	v->limit = (uint32_t)(timeout / every + 0.5);
-	ev_timer_set(&v->timer, every, every);
-	ev_timer_start(v->env->dialer.loop, &v->timer);
+	loop_timer_repeat(&v->timer, every);
 }

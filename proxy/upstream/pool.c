@@ -193,8 +193,7 @@ static struct pool_link *pool_link_alloc(struct pool *p, struct pool_group *g)
 
 static void start_sweep_named(struct pool *p)
 {
-	if (!ev_is_active(&p->sweep_named))
-		ev_timer_again(p->loop, &p->sweep_named);
+	loop_timer_repeat(&p->sweep_named, NAMED_SWEEP_SECONDS);
 }
 
 static struct pool_link *pool_link_new(struct pool *p, struct pool_group *g,
@@ -558,24 +557,21 @@ void pool_sweep_named(struct pool *p)
 	}
 }
 
-static void pool_on_sweep(struct ev_loop *loop, struct ev_timer *t, int revents)
+static void pool_on_sweep(void *arg)
 {
-	(void)loop;
-	(void)revents;
-	pool_sweep(t->data);
+	pool_sweep(arg);
 }
 
-static void pool_on_sweep_named(struct ev_loop *loop, struct ev_timer *t, int revents)
+static void pool_on_sweep_named(void *arg)
 {
-	struct pool *p = t->data;
+	struct pool *p = arg;
 
-	(void)revents;
 	pool_sweep_named(p);
 	for (struct list *at = p->groups_by_use.next; at != &p->groups_by_use; at = at->next)
 		if (container_of(at, struct pool_group, order)->named)
 			return;
 	if (!p->check)
-		ev_timer_stop(loop, t);
+		loop_timer_stop(&p->sweep_named);
 }
 
 struct pool *pool_new(struct ev_loop *loop, struct link_env *env)
@@ -583,18 +579,14 @@ struct pool *pool_new(struct ev_loop *loop, struct link_env *env)
 	struct pool *p = xcalloc(1, sizeof(*p));
 
 	p->env = env;
-	p->loop = loop;
 	p->links_per_login = 1;
 	map_init(&p->groups);
 	list_init(&p->groups_by_use);
 	list_init(&p->spares);
 	list_init(&p->check_waiters);
-	ev_timer_init(&p->sweep, pool_on_sweep, POOL_SWEEP_SECONDS, POOL_SWEEP_SECONDS);
-	p->sweep.data = p;
-	ev_timer_start(loop, &p->sweep);
-	ev_timer_init(&p->sweep_named, pool_on_sweep_named, NAMED_SWEEP_SECONDS,
-	              NAMED_SWEEP_SECONDS);
-	p->sweep_named.data = p;
+	loop_timer_init(&p->sweep, loop, pool_on_sweep, p);
+	loop_timer_repeat(&p->sweep, POOL_SWEEP_SECONDS);
+	loop_timer_init(&p->sweep_named, loop, pool_on_sweep_named, p);
 	return p;
 }
 
@@ -602,8 +594,8 @@ void pool_free(struct pool *p)
 {
 	struct pool_link *check = p->check;
 
-	ev_timer_stop(p->loop, &p->sweep);
-	ev_timer_stop(p->loop, &p->sweep_named);
+	loop_timer_stop(&p->sweep);
+	loop_timer_stop(&p->sweep_named);
 	if (check)
 		pool_link_close(check);
 	map_drain (&p->groups, node)

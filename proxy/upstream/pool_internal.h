@@ -7,6 +7,7 @@
 #define HASP_UPSTREAM_POOL_INTERNAL_H
 
 #include "base/map.h"
+#include "net/loop_timers.h"
 #include "upstream/pool.h"
 
 /* The links of one login. */
@@ -37,9 +38,9 @@ struct pool_link {
 
 struct pool {
 	struct link_env *env;
-	struct ev_loop *loop;
-	struct ev_timer sweep; /* calls pool_sweep() */
-	struct ev_timer sweep_named; /* pool_sweep_named(), while there are links with a name */
+	struct loop_timer sweep; /* calls pool_sweep() */
+	struct loop_timer
+		sweep_named; /* pool_sweep_named(), while there are links with a name */
 	struct map groups;
 	struct list groups_by_use; /* the one that was joined last is the last */
 	struct list spares; /* of pool_link; the one that was used last is the last */

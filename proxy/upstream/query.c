@@ -11,7 +11,7 @@ static void query_end(struct query *q, const char *why)
 	for (size_t i = 0; i < n; i++)
 		replies[i] = q->replies[i];
 	q->nreplies = 0;
-	ev_timer_stop(q->env->dialer.loop, &q->timer);
+	loop_timer_stop(&q->timer);
 	own_conn_close(&q->conn);
 	q->done(q->arg, why ? NULL : replies, why);
 	for (size_t i = 0; i < n; i++)
@@ -43,11 +43,9 @@ static void query_on_down(void *owner, enum link_end end, const char *reason)
 
 static const struct own_conn_ops query_conn_ops = { query_on_reply, query_on_down };
 
-static void query_on_timer(struct ev_loop *loop, struct ev_timer *t, int revents)
+static void query_on_timer(void *arg)
 {
-	(void)loop;
-	(void)revents;
-	query_end(t->data, "it does not answer in time");
+	query_end(arg, "it does not answer in time");
 }
 
 void query_init(struct query *q, struct link_env *env,
@@ -55,8 +53,7 @@ void query_init(struct query *q, struct link_env *env,
 {
 	*q = (struct query){ .env = env, .done = done, .arg = arg };
 	own_conn_init(&q->conn, &query_conn_ops, q);
-	ev_timer_init(&q->timer, query_on_timer, 0, 0);
-	q->timer.data = q;
+	loop_timer_init(&q->timer, env->dialer.loop, query_on_timer, q);
 }
 
 void query_start(struct query *q, const struct address *address, const char *user,
@@ -70,8 +67,7 @@ void query_start(struct query *q, const struct address *address, const char *use
 	if (password)
 		own_conn_send_auth(&q->conn, user, password, NULL);
 	own_conn_send(&q->conn, commands, n, q);
-	ev_timer_set(&q->timer, (double)timeout_ms / 1000, 0);
-	ev_timer_start(q->env->dialer.loop, &q->timer);
+	loop_timer_start(&q->timer, (double)timeout_ms / 1000);
 }
 
 bool query_is_running(const struct query *q)
@@ -84,7 +80,7 @@ void query_cancel(struct query *q)
 {
 	if (!query_is_running(q))
 		return;
-	ev_timer_stop(q->env->dialer.loop, &q->timer);
+	loop_timer_stop(&q->timer);
 	own_conn_close(&q->conn);
 	while (q->nreplies)
 		freeReplyObject(q->replies[--q->nreplies]);

@@ -7,12 +7,10 @@
 #define MAX_SECONDS 1.0
 #define REFUSED_MAX_SECONDS 5.0
 
-static void retry_on_timer(struct ev_loop *loop, struct ev_timer *t, int revents)
+static void retry_on_timer(void *arg)
 {
-	const struct retry *r = t->data;
+	const struct retry *r = arg;
 
-	(void)loop;
-	(void)revents;
 	r->fn(r->arg);
 }
 
@@ -26,20 +24,18 @@ void retry_init(struct retry *r, const struct link_env *env, double min_seconds,
 		.fn = fn,
 		.arg = arg,
 	};
-	ev_timer_init(&r->timer, retry_on_timer, 0, 0);
-	r->timer.data = r;
+	loop_timer_init(&r->timer, env->dialer.loop, retry_on_timer, r);
 }
 
 void retry_stop(struct retry *r)
 {
-	ev_timer_stop(r->env->dialer.loop, &r->timer);
+	loop_timer_stop(&r->timer);
 }
 
 static void retry_in(struct retry *r, double seconds)
 {
 	retry_stop(r);
-	ev_timer_set(&r->timer, seconds, 0);
-	ev_timer_start(r->env->dialer.loop, &r->timer);
+	loop_timer_start(&r->timer, seconds);
 }
 
 void retry_restart(struct retry *r)
@@ -74,6 +70,6 @@ void retry_worked(struct retry *r)
 
 void retry_now(struct retry *r)
 {
-	if (r->unreachable && ev_is_active(&r->timer))
+	if (r->unreachable && loop_timer_is_running(&r->timer))
 		retry_in(r, 0);
 }

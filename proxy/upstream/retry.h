@@ -10,12 +10,13 @@
 #include <ev.h>
 #include <stdbool.h>
 
+#include "net/loop_timers.h"
 #include "upstream/link.h"
 
 /* Embedded in its owner. */
 struct retry {
 	const struct link_env *env; /* its loop and its clock */
-	struct ev_timer timer; /* runs while the connection is down and a try is due */
+	struct loop_timer timer; /* runs while the connection is down and a try is due */
 	double min_seconds; /* the first delay after it worked */
 	double seconds; /* the next delay */
 	double worked_at; /* env->clock() when it began to work; 0: it has not since it ended */

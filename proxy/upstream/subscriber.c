@@ -8,6 +8,7 @@
 #include "base/fatal.h"
 #include "base/log.h"
 #include "base/quote.h"
+#include "net/loop_timers.h"
 #include "resp/reply.h"
 #include "resp/write.h"
 #include "upstream/decode.h"
@@ -23,7 +24,7 @@ struct subscriber {
 	struct reply_scan scan; /* of the message that is being received */
 	struct buf message; /* its bytes, until it is whole */
 	struct retry retry;
-	struct ev_timer check; /* runs while there is a delay between checks */
+	struct loop_timer check; /* runs while there is a delay between checks */
 	double timeout; /* seconds; 0: none */
 	unsigned nunheard; /* checks in a row before which nothing was heard since the last one
 	                    */
@@ -197,16 +198,14 @@ static void subscriber_connect(void *arg)
 	subscriber_send(s, "SUBSCRIBE", slice_str(s->how.channel));
 }
 
-static void subscriber_on_check(struct ev_loop *loop, struct ev_timer *t, int revents)
+static void subscriber_on_check(void *arg)
 {
-	struct subscriber *s = t->data;
+	struct subscriber *s = arg;
 	char reason[64];
 
-	(void)loop;
-	(void)revents;
 	if (!s->up)
 		return;
-	if (s->timeout > 0 && s->nunheard * t->repeat >= s->timeout) {
+	if (s->timeout > 0 && s->nunheard * s->check.watcher.repeat >= s->timeout) {
 		snprintf(reason, sizeof(reason), "PING was not answered for %g s", s->timeout);
 		subscriber_disconnect(s, LINK_BROKEN, reason);
 		return;
@@ -222,15 +221,14 @@ struct subscriber *subscriber_new(const struct subscriber_how *how)
 	s->how = *how;
 	link_user_init(&s->user, &subscriber_link_ops, s);
 	retry_init(&s->retry, how->env, SUBSCRIBER_RETRY_SECONDS, subscriber_connect, s);
-	ev_timer_init(&s->check, subscriber_on_check, 0, 0);
-	s->check.data = s;
+	loop_timer_init(&s->check, how->env->dialer.loop, subscriber_on_check, s);
 	return s;
 }
 
 void subscriber_free(struct subscriber *s)
 {
 	retry_stop(&s->retry);
-	ev_timer_stop(s->how.env->dialer.loop, &s->check);
+	loop_timer_stop(&s->check);
 	link_close(s->user.link);
 	buf_release(&s->message);
 	free(s->refusal);
@@ -264,16 +262,8 @@ void subscriber_open(struct subscriber *s)
 
 void subscriber_set_check(struct subscriber *s, int64_t delay_ms, int64_t timeout_ms)
 {
-	struct ev_loop *loop = s->how.env->dialer.loop;
-	double delay = (double)delay_ms / 1000;
-
 	s->timeout = (double)timeout_ms / 1000;
-	if (s->check.repeat == delay)
-		return;
-	ev_timer_stop(loop, &s->check);
-	ev_timer_set(&s->check, delay, delay);
-	if (delay_ms > 0)
-		ev_timer_start(loop, &s->check);
+	loop_timer_repeat(&s->check, (double)delay_ms / 1000);
 }
 
 bool subscriber_is_up(const struct subscriber *s)

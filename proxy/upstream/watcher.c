@@ -25,9 +25,7 @@
 
 static void watcher_begin_in(struct watcher *w, double seconds)
 {
-	ev_timer_stop(w->loop, &w->timer);
-	ev_timer_set(&w->timer, seconds, 0);
-	ev_timer_start(w->loop, &w->timer);
+	loop_timer_start(&w->timer, seconds);
 }
 
 /* --- results ------------------------------------------------------------------------------ */
@@ -58,7 +56,7 @@ bool watcher_set_why(struct watcher *w, const char *who, const char *why)
 
 void watcher_end_hold(struct watcher *w)
 {
-	ev_timer_stop(w->loop, &w->overdue);
+	loop_timer_stop(&w->overdue);
 	free(w->announcer);
 	w->announcer = NULL;
 }
@@ -113,8 +111,7 @@ static void watcher_hold(struct watcher *w, const char *sentinel)
 	if (w->announcer || !w->primary || wait <= 0 || clock_now() < w->heeded_from)
 		return;
 	w->announcer = xstrdup(sentinel);
-	ev_timer_set(&w->overdue, wait, 0);
-	ev_timer_start(w->loop, &w->overdue);
+	loop_timer_start(&w->overdue, wait);
 	watcher_tell(w, false);
 	log_info("failover_announced master=%s primary=%s sentinel=%s", w->settings.master,
 	         w->primary, sentinel);
@@ -132,13 +129,11 @@ static void watcher_on_aborted(struct watcher *w, const char *sentinel)
 	watcher_tell(w, false);
 }
 
-static void watcher_on_overdue(struct ev_loop *loop, struct ev_timer *t, int revents)
+static void watcher_on_overdue(void *arg)
 {
-	struct watcher *w = t->data;
+	struct watcher *w = arg;
 	double wait = (double)w->settings.failover_wait_ms / 1000;
 
-	(void)loop;
-	(void)revents;
 	log_warning("failover_overdue master=%s primary=%s sentinel=%s waited=%g",
 	            w->settings.master, w->primary, w->announcer, wait);
 	w->heeded_from = clock_now() + wait;
@@ -175,8 +170,7 @@ static void watcher_on_event(void *arg, const char *sentinel, enum sentinel_even
 
 void watcher_hold_init(struct watcher *w)
 {
-	ev_timer_init(&w->overdue, watcher_on_overdue, 0, 0);
-	w->overdue.data = w;
+	loop_timer_init(&w->overdue, w->loop, watcher_on_overdue, w);
 }
 
 /* --- the role ----------------------------------------------------------------------------- */

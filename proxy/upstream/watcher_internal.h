@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "net/loop_timers.h"
 #include "net/mailbox.h"
 #include "net/resolve.h"
 #include "net/stream.h"
@@ -37,7 +38,7 @@
 struct query {
 	struct link_env *env;
 	struct own_conn conn; /* closed while nothing is asked */
-	struct ev_timer timer;
+	struct loop_timer timer;
 	size_t n; /* commands, AUTH not among them */
 	size_t nreplies;
 	redisReply *replies[QUERY_MAX];
@@ -122,7 +123,7 @@ struct watcher {
 	struct link_env links; /* of `query` */
 	struct link_env event_links; /* of `events`; it copies them */
 	struct ev_check check;
-	struct ev_timer timer; /* the next round */
+	struct loop_timer timer; /* the next round */
 	struct query query;
 	struct sentinel_events *events; /* of all sentinels; NULL: none has answered */
 	struct sentinels sentinels;
@@ -138,7 +139,7 @@ struct watcher {
 	bool is_anew_due; /* something was announced since it began */
 	/* While a failover is announced that has not come (watcher.c): */
 	char *announcer; /* the sentinel that leads it; NULL: none is announced */
-	struct ev_timer overdue; /* runs until the failover should have come */
+	struct loop_timer overdue; /* runs until the failover should have come */
 	double heeded_from; /* announcements before this time are not heeded; clock_now() */
 	/* The last report: */
 	char *primary; /* NULL: there is none */

@@ -107,7 +107,7 @@ static void watcher_on_use(struct message *m)
 	int64_t epoch = w->sentinels.epoch;
 
 	query_cancel(&w->query);
-	ev_timer_stop(w->loop, &w->timer);
+	loop_timer_stop(&w->timer);
 	watcher_stop_listening(w);
 	if (!slice_same_str(w->settings.master, master)) {
 		watcher_forget(w);
@@ -134,11 +134,9 @@ void watcher_use(struct watcher *w, const struct watcher_settings *s)
 
 /* --- the thread --------------------------------------------------------------------------- */
 
-static void watcher_on_timer(struct ev_loop *loop, struct ev_timer *t, int revents)
+static void watcher_on_timer(void *arg)
 {
-	(void)loop;
-	(void)revents;
-	watcher_begin(t->data);
+	watcher_begin(arg);
 }
 
 static void watcher_on_check(struct ev_loop *loop, struct ev_check *c, int revents)
@@ -194,8 +192,7 @@ static void watcher_init(struct watcher *w)
 	query_init(&w->query, &w->links, watcher_on_replies, w);
 	sentinels_init(&w->sentinels, NULL, 0);
 	watcher_forget(w);
-	ev_timer_init(&w->timer, watcher_on_timer, 0, 0);
-	w->timer.data = w;
+	loop_timer_init(&w->timer, w->loop, watcher_on_timer, w);
 	watcher_hold_init(w);
 	ev_check_init(&w->check, watcher_on_check);
 	w->check.data = w;
@@ -229,7 +226,7 @@ void watcher_free(struct watcher *w)
 	query_cancel(&w->query);
 	watcher_stop_listening(w);
 	links_reap(&w->links);
-	ev_timer_stop(w->loop, &w->timer);
+	loop_timer_stop(&w->timer);
 	ev_check_stop(w->loop, &w->check);
 	resolver_free(w->resolver);
 	mailbox_fini(&w->mailbox);

@@ -58,9 +58,9 @@ static int teardown(void **state)
 
 static void assert_next_in(struct fixture *f, double seconds)
 {
-	double left = ev_timer_remaining(f->env.dialer.loop, &f->retry.timer);
+	double left = ev_timer_remaining(f->env.dialer.loop, &f->retry.timer.watcher);
 
-	assert_true(ev_is_active(&f->retry.timer));
+	assert_true(loop_timer_is_running(&f->retry.timer));
 	assert_int_equal((int)(left * 1000 + 0.5), (int)(seconds * 1000 + 0.5));
 }
 
@@ -169,10 +169,10 @@ static void a_try_that_was_stopped_is_not_made(void **state)
 
 	retry_later(&f->retry, LINK_UNREACHABLE);
 	retry_stop(&f->retry);
-	assert_false(ev_is_active(&f->retry.timer));
+	assert_false(loop_timer_is_running(&f->retry.timer));
 	/* Not even when the server is there. */
 	retry_now(&f->retry);
-	assert_false(ev_is_active(&f->retry.timer));
+	assert_false(loop_timer_is_running(&f->retry.timer));
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
