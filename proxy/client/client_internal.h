@@ -80,6 +80,25 @@ enum next_link {
 	NEXT_OWN, /* no shared link is asked for: the one of its own will do */
 };
 
+/* How a client is answered when its quorum has agreed. */
+enum quorum_reply {
+	QUORUM_REPLY_LOCK, /* the fencing token, or nil */
+	QUORUM_REPLY_SETNX,
+	QUORUM_REPLY_SET,
+	QUORUM_REPLY_OWN_RELEASE, /* of a lock that the client had: the lock is free, even if a
+	                           * majority has not confirmed that */
+	QUORUM_REPLY_RELEASE,
+	QUORUM_REPLY_EXTEND,
+	QUORUM_REPLY_GET,
+	QUORUM_REPLY_EXISTS,
+	QUORUM_REPLY_TTL,
+	QUORUM_REPLY_PTTL,
+	QUORUM_REPLY_PERSIST,
+	QUORUM_REPLY_FOREIGN_DEL,
+	QUORUM_REPLY_INFO, /* of a verb's lock */
+	QUORUM_REPLY_RULE_INFO,
+};
+
 /* A client's question to the other workers: the part that its own worker may read. The rest
  * travels from worker to worker. */
 struct client_asked {
@@ -142,6 +161,7 @@ struct client {
 	struct session session;
 	struct hold_owner holds;
 	struct quorum_owner *quorum; /* NULL until it has asked a quorum */
+	enum quorum_reply quorum_reply; /* of `current`, while CLIENT_PARKED_ROUND */
 	struct read_set read_set;
 	struct tracker_client *watched; /* NULL until the tracker watches the client */
 	const char *listener; /* the entry of `listen` that accepted the client */

@@ -24,262 +24,169 @@
 
 #define INFO_FIELDS 5
 
-/* As with a client that leaves a line. */
-static bool quorum_client_waits(const void *client)
+static void write_number(struct buf *out, int64_t n)
 {
-	return !((const struct client *)client)->eof;
+	buf_printf(out, ":%" PRId64 "\r\n", n);
 }
 
-static void quorum_answer(struct client *c, struct buf *out)
+static void write_nothing(const struct client *c, struct buf *out)
 {
-	stream_send(&c->stream, buf_slice(out));
-	buf_release(out);
+	buf_puts(out, c->session.proto == 3 ? "_\r\n" : "$-1\r\n");
+}
+
+/* Fewer than a majority have answered. */
+static void write_unreached(const struct client *c, const struct quorum_result *r,
+                            struct buf *out)
+{
+	const struct quorum_how *how = quorum_terms(c->env->quorum);
+
+	if (r->nanswered >= quorum_majority(how->nservers))
+		buf_printf(out,
+		           "-NOQUORUM too few servers of '%s' agree about the last fencing "
+		           "token\r\n",
+		           how->name);
+	else
+		buf_printf(out, "-NOQUORUM %zu of the %zu servers of '%s' answer in time\r\n",
+		           r->nanswered, how->nservers, how->name);
+}
+
+static void write_owner(const struct client *c, const struct quorum_result *r,
+                        const struct quorum_hold *h, struct buf *out)
+{
+	bool resp3 = c->session.proto == 3, of_rule = c->quorum_reply == QUORUM_REPLY_RULE_INFO;
+	struct slice owner = r->owner.n || !of_rule ? r->owner : quorum_value_content(r->value);
+
+	buf_printf(out, "%c%d\r\n", resp3 ? '%' : '*', resp3 ? INFO_FIELDS : 2 * INFO_FIELDS);
+	holder_text(out, "owner", owner, resp3);
+	holder_number(out, "holds", true, 1, resp3);
+	holder_number(out, "ttl", true, r->ttl_ms, resp3);
+	holder_number(out, "fence", h, h ? quorum_hold_fence(h) : 0, resp3);
+	holder_number(out, "waiters", false, 0, resp3);
+}
+
+/* The lock was asked for, and maybe taken. */
+static void write_taken(struct client *c, const struct quorum_result *r, struct buf *out)
+{
+	bool won = r->verdict == QUORUM_WON;
+
+	quorum_events_answered(c->env->quorum, c->quorum, r);
+	if (won)
+		quorum_hold_add(c->env->quorum, c->quorum, r);
+	if (c->quorum_reply == QUORUM_REPLY_SETNX)
+		write_number(out, won);
+	else if (!won)
+		write_nothing(c, out);
+	else if (c->quorum_reply == QUORUM_REPLY_SET)
+		buf_puts(out, "+OK\r\n");
+	else
+		write_number(out, r->fence);
+}
+
+static void write_value(struct client *c, const struct quorum_result *r, struct buf *out)
+{
+	struct slice content = quorum_value_content(r->value);
+	bool is_there = r->verdict == QUORUM_WON;
+
+	/* With owner = value it may release the lock now. */
+	if (r->owner.n == 0)
+		seen_values_put(&c->holds.seen, c->session.db, r->key,
+		                is_there ? SEEN_VALUE : SEEN_NOTHING, content);
+	if (is_there)
+		resp_write_bulk(out, content);
+	else
+		write_nothing(c, out);
+}
+
+/* Writes the answer to `current`, about which a majority has agreed. */
+static void write_answer(struct client *c, const struct quorum_result *r, struct buf *out)
+{
+	struct quorum_hold *h = quorum_hold_find(c->quorum, r->key, r->owner);
+	bool won = r->verdict == QUORUM_WON;
+
+	switch (c->quorum_reply) {
+	case QUORUM_REPLY_LOCK:
+	case QUORUM_REPLY_SETNX:
+	case QUORUM_REPLY_SET:
+		write_taken(c, r, out);
+		break;
+	case QUORUM_REPLY_OWN_RELEASE:
+		quorum_events_released(c->env->quorum);
+		write_number(out, 1);
+		break;
+	case QUORUM_REPLY_RELEASE:
+		if (won) {
+			quorum_events_released(c->env->quorum);
+			quorum_hold_end_other(c->env->quorum, r->value);
+		}
+		write_number(out, won);
+		break;
+	case QUORUM_REPLY_EXTEND:
+		/* (The lease of one's own hold is not made shorter.) */
+		if (h && won)
+			quorum_hold_extend(h, r);
+		write_number(out, won && (h || r->good_until > c->env->policy.now));
+		break;
+	case QUORUM_REPLY_GET:
+		write_value(c, r, out);
+		break;
+	case QUORUM_REPLY_EXISTS:
+		write_number(out, won);
+		break;
+	case QUORUM_REPLY_TTL:
+		/* Rounds as Redis does, and answers -2 for a missing key, as Redis does. */
+		write_number(out, won ? (r->ttl_ms + 500) / 1000 : -2);
+		break;
+	case QUORUM_REPLY_PTTL:
+		write_number(out, won ? r->ttl_ms : -2);
+		break;
+	case QUORUM_REPLY_PERSIST:
+		/* A lock without an expiry is what rules exist to prevent. */
+		write_number(out, 0);
+		break;
+	case QUORUM_REPLY_FOREIGN_DEL:
+		/* With owner = value, by a client that does not know the value. */
+		if (won)
+			buf_printf(out, "-LOCKED %s is held by another owner\r\n",
+			           QUOTE(r->key));
+		else
+			write_number(out, 0);
+		break;
+	case QUORUM_REPLY_INFO:
+	case QUORUM_REPLY_RULE_INFO:
+		if (won)
+			write_owner(c, r, h, out);
+		else
+			write_nothing(c, out);
+		break;
+	}
+}
+
+/* As quorum_done_fn: answers `current`, and ends it. */
+static void on_quorum_done(void *arg, const struct quorum_result *r)
+{
+	struct client *c = client_of(arg);
+	struct buf out = BUF_INIT;
+
+	c->quorum->op = NULL;
+	if (r->verdict == QUORUM_UNREACHED)
+		write_unreached(c, r, &out);
+	else
+		write_answer(c, r, &out);
+	stream_send(&c->stream, buf_slice(&out));
+	buf_release(&out);
 	session_complete(&c->session, c->current);
 	client_end_current(c);
 	if (!client_is_dead(c))
 		client_count_memory(c);
 }
 
-static void quorum_answer_number(struct client *c, int64_t n)
+/* True if the client has not hung up: it would leave a line, too. */
+static bool quorum_client_waits(const void *client)
 {
-	struct buf out = BUF_INIT;
-
-	buf_printf(&out, ":%" PRId64 "\r\n", n);
-	quorum_answer(c, &out);
-}
-
-static void quorum_answer_nil(struct client *c)
-{
-	struct buf out = BUF_INIT;
-
-	buf_puts(&out, c->session.proto == 3 ? "_\r\n" : "$-1\r\n");
-	quorum_answer(c, &out);
-}
-
-static void quorum_answer_unreached(struct client *c, const struct quorum_result *r)
-{
-	const struct quorum_how *how = quorum_terms(c->env->quorum);
-	struct buf out = BUF_INIT;
-
-	if (r->nanswered >= quorum_majority(how->nservers))
-		buf_printf(&out,
-		           "-NOQUORUM too few servers of '%s' agree about the last fencing "
-		           "token\r\n",
-		           how->name);
-	else
-		buf_printf(&out, "-NOQUORUM %zu of the %zu servers of '%s' answer in time\r\n",
-		           r->nanswered, how->nservers, how->name);
-	quorum_answer(c, &out);
-}
-
-static void quorum_answer_holder(struct client *c, const struct quorum_result *r,
-                                 struct slice owner, const struct quorum_hold *h)
-{
-	bool resp3 = c->session.proto == 3;
-	struct buf out = BUF_INIT;
-
-	buf_printf(&out, "%c%d\r\n", resp3 ? '%' : '*', resp3 ? INFO_FIELDS : 2 * INFO_FIELDS);
-	holder_text(&out, "owner", owner, resp3);
-	holder_number(&out, "holds", true, 1, resp3);
-	holder_number(&out, "ttl", true, r->ttl_ms, resp3);
-	holder_number(&out, "fence", h, h ? quorum_hold_fence(h) : 0, resp3);
-	holder_number(&out, "waiters", false, 0, resp3);
-	quorum_answer(c, &out);
-}
-
-/* --- as quorum_done_fn ----------------------------------------------------------------------
- */
-
-static void quorum_answer_own_release(void *arg, const struct quorum_result *r)
-{
-	struct client *c = client_of(arg);
-
-	c->quorum->op = NULL;
-	if (r->verdict != QUORUM_UNREACHED)
-		quorum_events_released(c->env->quorum);
-	if (r->verdict == QUORUM_UNREACHED)
-		quorum_answer_unreached(c, r);
-	else
-		quorum_answer_number(c, 1);
-}
-
-static void quorum_answer_release(void *arg, const struct quorum_result *r)
-{
-	struct client *c = client_of(arg);
-
-	c->quorum->op = NULL;
-	if (r->verdict == QUORUM_WON) {
-		quorum_events_released(c->env->quorum);
-		quorum_hold_end_other(c->env->quorum, r->value);
-	}
-	if (r->verdict == QUORUM_UNREACHED)
-		quorum_answer_unreached(c, r);
-	else
-		quorum_answer_number(c, r->verdict == QUORUM_WON);
-}
-
-static void quorum_answer_extend(void *arg, const struct quorum_result *r)
-{
-	struct client *c = client_of(arg);
-	struct quorum_hold *h = quorum_hold_find(c->quorum, r->key, r->owner);
-
-	c->quorum->op = NULL;
-	if (r->verdict == QUORUM_UNREACHED) {
-		quorum_answer_unreached(c, r);
-		return;
-	}
-	/* (The lease of one's own hold is not made shorter.) */
-	if (h && r->verdict == QUORUM_WON)
-		quorum_hold_extend(h, r);
-	quorum_answer_number(c, r->verdict == QUORUM_WON &&
-	                                (h || r->good_until > c->env->policy.now));
+	return !((const struct client *)client)->eof;
 }
 
 /* --- commands on keys with a rule --------------------------------------------------------- */
-
-/* --- taken -------------------------------------------------------------------------------- */
-
-/* True: by this client. NOQUORUM was answered if it is not known. */
-static bool is_taken(struct client *c, const struct quorum_result *r)
-{
-	c->quorum->op = NULL;
-	if (r->verdict == QUORUM_UNREACHED) {
-		quorum_answer_unreached(c, r);
-		return false;
-	}
-	quorum_events_answered(c->env->quorum, c->quorum, r);
-	if (r->verdict == QUORUM_WON)
-		quorum_hold_add(c->env->quorum, c->quorum, r);
-	return r->verdict == QUORUM_WON;
-}
-
-static void on_setnx(void *arg, const struct quorum_result *r)
-{
-	struct client *c = client_of(arg);
-
-	if (is_taken(c, r))
-		quorum_answer_number(c, 1);
-	else if (r->verdict != QUORUM_UNREACHED)
-		quorum_answer_number(c, 0);
-}
-
-static void on_set(void *arg, const struct quorum_result *r)
-{
-	struct client *c = client_of(arg);
-	struct buf out = BUF_INIT;
-
-	if (is_taken(c, r)) {
-		buf_puts(&out, "+OK\r\n");
-		quorum_answer(c, &out);
-	} else if (r->verdict != QUORUM_UNREACHED) {
-		quorum_answer_nil(c);
-	}
-}
-
-/* --- refused ------------------------------------------------------------------------------ */
-
-/* With owner = value, by a client that does not know it. */
-static void on_foreign_deleted(void *arg, const struct quorum_result *r)
-{
-	struct client *c = client_of(arg);
-	struct buf out = BUF_INIT;
-
-	c->quorum->op = NULL;
-	if (r->verdict == QUORUM_UNREACHED) {
-		quorum_answer_unreached(c, r);
-	} else if (r->verdict == QUORUM_REFUSED) {
-		quorum_answer_number(c, 0);
-	} else {
-		buf_printf(&out, "-LOCKED %s is held by another owner\r\n", QUOTE(r->key));
-		quorum_answer(c, &out);
-	}
-}
-
-/* A lock without an expiry is what rules exist to prevent. */
-static void on_persist(void *arg, const struct quorum_result *r)
-{
-	struct client *c = client_of(arg);
-
-	c->quorum->op = NULL;
-	if (r->verdict == QUORUM_UNREACHED)
-		quorum_answer_unreached(c, r);
-	else
-		quorum_answer_number(c, 0);
-}
-
-/* --- read --------------------------------------------------------------------------------- */
-
-/* False: NOQUORUM was answered. */
-static bool is_read(struct client *c, const struct quorum_result *r)
-{
-	c->quorum->op = NULL;
-	if (r->verdict == QUORUM_UNREACHED)
-		quorum_answer_unreached(c, r);
-	return r->verdict != QUORUM_UNREACHED;
-}
-
-static void on_get(void *arg, const struct quorum_result *r)
-{
-	struct client *c = client_of(arg);
-	struct slice content = quorum_value_content(r->value);
-	bool is_there = r->verdict == QUORUM_WON;
-	struct buf out = BUF_INIT;
-
-	if (!is_read(c, r))
-		return;
-	/* With owner = value it may release the lock now. */
-	if (r->owner.n == 0)
-		seen_values_put(&c->holds.seen, c->session.db, r->key,
-		                is_there ? SEEN_VALUE : SEEN_NOTHING, content);
-	if (!is_there) {
-		quorum_answer_nil(c);
-		return;
-	}
-	resp_write_bulk(&out, content);
-	quorum_answer(c, &out);
-}
-
-static void on_exists(void *arg, const struct quorum_result *r)
-{
-	struct client *c = client_of(arg);
-
-	if (is_read(c, r))
-		quorum_answer_number(c, r->verdict == QUORUM_WON);
-}
-
-/* Answers TTL: rounds as Redis does, and answers -2 for a missing key, as Redis does. */
-static void on_ttl(void *arg, const struct quorum_result *r)
-{
-	struct client *c = client_of(arg);
-
-	if (is_read(c, r))
-		quorum_answer_number(c,
-		                     r->verdict == QUORUM_WON ? (r->ttl_ms + 500) / 1000 : -2);
-}
-
-static void on_pttl(void *arg, const struct quorum_result *r)
-{
-	struct client *c = client_of(arg);
-
-	if (is_read(c, r))
-		quorum_answer_number(c, r->verdict == QUORUM_WON ? r->ttl_ms : -2);
-}
-
-static void on_rule_described(void *arg, const struct quorum_result *r)
-{
-	struct client *c = client_of(arg);
-	struct quorum_hold *h = quorum_hold_find(c->quorum, r->key, r->owner);
-	struct slice owner = r->owner.n ? r->owner : quorum_value_content(r->value);
-
-	if (!is_read(c, r))
-		return;
-	if (r->verdict == QUORUM_WON)
-		quorum_answer_holder(c, r, owner, h);
-	else
-		quorum_answer_nil(c);
-}
-
-/* --- asked -------------------------------------------------------------------------------- */
 
 static void ask_take(struct client *c, const struct quorum_command *q, struct quorum_ask *ask)
 {
@@ -293,7 +200,7 @@ static void ask_take(struct client *c, const struct quorum_command *q, struct qu
 	ask->claim.content = q->value;
 	ask->terms.renewed = rule->renew == RENEW_YES ||
 	                     (rule->renew == RENEW_UNLEASED && !q->leased);
-	ask->done = q->act == QUORUM_ACT_SET ? on_set : on_setnx;
+	c->quorum_reply = q->act == QUORUM_ACT_SET ? QUORUM_REPLY_SET : QUORUM_REPLY_SETNX;
 }
 
 /* Sets the value that the client must have read to free or prolong the lock. False: the client
@@ -321,33 +228,33 @@ static void ask_change(struct client *c, const struct quorum_command *q, struct 
 	ask->terms.renewed = q->rule->renew == RENEW_YES;
 	if (!claim_lock(c, q, h, frees, &ask->claim)) {
 		ask->request = QUORUM_INFO;
-		ask->done = on_foreign_deleted;
+		c->quorum_reply = QUORUM_REPLY_FOREIGN_DEL;
 	} else if (frees) {
 		ask->request = QUORUM_UNLOCK;
 		ask->lease_ms = h ? quorum_hold_lease_ms(h) : 0;
-		ask->done = h ? quorum_answer_own_release : quorum_answer_release;
+		c->quorum_reply = h ? QUORUM_REPLY_OWN_RELEASE : QUORUM_REPLY_RELEASE;
 	} else {
 		ask->request = QUORUM_EXTEND;
 		ask->lease_ms = quorum_bound_lease(c->env->quorum, q->lease_ms);
-		ask->done = quorum_answer_extend;
+		c->quorum_reply = QUORUM_REPLY_EXTEND;
 	}
 }
 
-static quorum_done_fn *done_of_read(enum quorum_act act)
+static enum quorum_reply reply_to_read(enum quorum_act act)
 {
 	switch (act) {
 	case QUORUM_ACT_GET:
-		return on_get;
+		return QUORUM_REPLY_GET;
 	case QUORUM_ACT_EXISTS:
-		return on_exists;
+		return QUORUM_REPLY_EXISTS;
 	case QUORUM_ACT_TTL:
-		return on_ttl;
+		return QUORUM_REPLY_TTL;
 	case QUORUM_ACT_PTTL:
-		return on_pttl;
+		return QUORUM_REPLY_PTTL;
 	case QUORUM_ACT_PERSIST:
-		return on_persist;
+		return QUORUM_REPLY_PERSIST;
 	default:
-		return on_rule_described;
+		return QUORUM_REPLY_RULE_INFO;
 	}
 }
 
@@ -360,6 +267,7 @@ static struct quorum_op *quorum_rules_op(struct client *c, const struct quorum_c
 		.claim = { .of_rule = true, .owner = q->owner },
 		.terms = { .released_at_end = q->rule->on_disconnect == DISCONNECT_RELEASE,
 		           .max_hold_ms = q->rule->max_hold_ms },
+		.done = on_quorum_done,
 		.arg = c,
 	};
 	struct quorum_op *op;
@@ -369,7 +277,7 @@ static struct quorum_op *quorum_rules_op(struct client *c, const struct quorum_c
 	else if (q->act == QUORUM_ACT_DEL || q->act == QUORUM_ACT_EXPIRE)
 		ask_change(c, q, h, &ask);
 	else
-		ask.done = done_of_read(q->act);
+		c->quorum_reply = reply_to_read(q->act);
 	op = quorum_op_new(c->env->quorum, &ask);
 	if (h && ask.request == QUORUM_UNLOCK)
 		quorum_hold_end(h);
@@ -377,44 +285,6 @@ static struct quorum_op *quorum_rules_op(struct client *c, const struct quorum_c
 }
 
 /* --- verbs -------------------------------------------------------------------------------- */
-
-/* --- answers ------------------------------------------------------------------------------ */
-
-static void on_locked(void *arg, const struct quorum_result *r)
-{
-	struct client *c = client_of(arg);
-
-	c->quorum->op = NULL;
-	if (r->verdict != QUORUM_UNREACHED)
-		quorum_events_answered(c->env->quorum, c->quorum, r);
-	if (r->verdict == QUORUM_UNREACHED) {
-		quorum_answer_unreached(c, r);
-	} else if (r->verdict == QUORUM_REFUSED) {
-		quorum_answer_nil(c);
-	} else {
-		quorum_hold_add(c->env->quorum, c->quorum, r);
-		quorum_answer_number(c, r->fence);
-	}
-}
-
-static void on_described(void *arg, const struct quorum_result *r)
-{
-	struct client *c = client_of(arg);
-	const struct quorum_hold *h = quorum_hold_find(c->quorum, r->key, r->owner);
-
-	c->quorum->op = NULL;
-	if (r->verdict == QUORUM_UNREACHED) {
-		quorum_answer_unreached(c, r);
-		return;
-	}
-	if (r->verdict == QUORUM_REFUSED) {
-		quorum_answer_nil(c);
-		return;
-	}
-	quorum_answer_holder(c, r, r->owner, h);
-}
-
-/* --- requests ----------------------------------------------------------------------------- */
 
 /* NULL: the client does not have it. */
 static struct quorum_hold *find_own_hold(const struct client *c, enum verb verb,
@@ -439,17 +309,17 @@ static enum quorum_request request_of(enum verb verb)
 	}
 }
 
-static quorum_done_fn *done_of(enum verb verb, bool is_own)
+static enum quorum_reply reply_to_verb(enum verb verb, bool is_own)
 {
 	switch (verb) {
 	case VERB_LOCK:
-		return on_locked;
+		return QUORUM_REPLY_LOCK;
 	case VERB_UNLOCK:
-		return is_own ? quorum_answer_own_release : quorum_answer_release;
+		return is_own ? QUORUM_REPLY_OWN_RELEASE : QUORUM_REPLY_RELEASE;
 	case VERB_EXTEND:
-		return quorum_answer_extend;
+		return QUORUM_REPLY_EXTEND;
 	default:
-		return on_described;
+		return QUORUM_REPLY_INFO;
 	}
 }
 
@@ -468,12 +338,13 @@ static struct quorum_op *make_op(struct client *c, enum verb verb, const struct 
 		.lease_ms = quorum_bound_lease(c->env->quorum, call->lease_ms),
 		/* (No wait for the client's own lock: no other client could release it.) */
 		.wait_ms = quorum_owner_has(c->quorum, call->key) ? 0 : call->wait_ms,
-		.done = done_of(verb, h),
+		.done = on_quorum_done,
 		.goes_on = quorum_client_waits,
 		.arg = c,
 	};
 	struct quorum_op *op;
 
+	c->quorum_reply = reply_to_verb(verb, h);
 	if (h && verb == VERB_UNLOCK)
 		ask.lease_ms = quorum_hold_lease_ms(h);
 	op = quorum_op_new(c->env->quorum, &ask);
