@@ -159,6 +159,17 @@ def test_a_template_has_a_script_for_each_layout(sources):
     assert "cannot read" in sources.fault("--text", "release_jug")
 
 
+def test_a_pasted_include_is_no_function(sources):
+    sources.include("inner", "return x")
+    sources.include("pasted", "if x then", "\treturn inner(x)", "end", needs=["inner"])
+    sources.command("one", "local x = 1", "if KEYS[1] then", "\t-- paste pasted", "end", "return 2")
+    assert sources.text("one") == [
+        "local x = 1", "if KEYS[1] then", "if x then", "local function inner(x)", "return x", "end",
+        "return inner(x)", "end", "end", "return 2"]
+    sources.command("two", "local x = 1", "-- paste lost", "return 2")
+    assert "two pastes lost, which is no include" in sources.fault("--text", "two")
+
+
 @pytest.mark.parametrize("lines", [
     ["local x = 1"], ["local function late(x)", "\treturn x", "end"], ["return 1"],
     ["local function open(x)", "\treturn x"], ["-- include late"],

@@ -17,6 +17,9 @@
 # all of them, in front of the first statement that needs it. So it costs nothing in a run that returns before or
 # takes another branch, for Lua makes a function each time that it comes by its definition.
 #
+# A line `-- paste NAME` of a script becomes the body of that include: this costs no function. The
+# names of its parameters are variables of the script there.
+#
 # Comments are on lines of their own and do not travel; neither does indentation.
 #
 # A comment `-- break B: LINE` says what the next line becomes with --break B. The campaigns in
@@ -56,6 +59,8 @@ text() {
 					if (begun)
 						fail(path ": an include is declared at the top")
 					pending = pending " " substr(code, 12)
+				} else if (code ~ /^-- paste /) {
+					paste(unit, at, substr(code, 10))
 				} else if (code ~ /^--\[/) {
 					fail(path ": a comment of several lines")
 				} else if (code ~ /^-- break /) {
@@ -80,12 +85,7 @@ text() {
 					} else if (depth && at == 0 && code != "end") {
 						fail(path ": an include is one function, with a name of its own")
 					}
-					n = ++nlines[unit]
-					indent[unit, n] = at
-					lines[unit, n] = instead != "" ? instead : code
-					is_inner[unit, n] = code ~ /^(end|else|elseif|until|[)}])([^A-Za-z0-9_]|$)/
-					opens_branch[unit, n] = code ~ /(^|[^A-Za-z0-9_])(then|else)$/
-					note_words(unit, code " " instead, n)
+					add_line(unit, at, code, instead != "" ? instead : code)
 					instead = ""
 					if (depth && at == 0 && code == "end")
 						begun = 0
@@ -100,6 +100,31 @@ text() {
 				fail(path ": a break of nothing")
 			if (depth && (begun || pending != ""))
 				fail(path ": an include is one function, with a name of its own")
+		}
+
+		# `line` is what becomes of `code`.
+		function add_line(unit, at, code, line,    n) {
+			n = ++nlines[unit]
+			indent[unit, n] = at
+			codes[unit, n] = code
+			lines[unit, n] = line
+			is_inner[unit, n] = code ~ /^(end|else|elseif|until|[)}])([^A-Za-z0-9_]|$)/
+			opens_branch[unit, n] = code ~ /(^|[^A-Za-z0-9_])(then|else)$/
+			note_words(unit, code " " line, n)
+		}
+
+		# Adds the body of the include `name`, and what it includes.
+		function paste(unit, at, name,    i, j) {
+			if (base[name] != 1 || base[unit] != 0)
+				fail(unit " pastes " name ", which is no include")
+			for (i = 2; i < nlines[name]; i++)
+				add_line(unit, at + indent[name, i] - 1, codes[name, i], lines[name, i])
+			for (i = 1; i <= nincludes[name]; i++) {
+				for (j = 1; j <= nincludes[unit] && includes[unit, j] != includes[name, i]; j++)
+					;
+				if (j > nincludes[unit])
+					includes[unit, ++nincludes[unit]] = includes[name, i]
+			}
 		}
 
 		# The name of the function that the line begins; "": it begins none.

@@ -35,6 +35,19 @@ local is_short = #ARGV <= 4
 local token, lease, ticket, option, wait_ms, place = unpack(ARGV, is_short and 1 or 2)
 -- break overtake_queue: local existing = redis.call('EXISTS', lock)
 local existing = redis.call('EXISTS', lock, queue)
+-- break counted_fences: if false then
+-- break falling_fences: if false then
+if existing == 0 then
+	-- As next_fence() and take_LAYOUT() do. A function would cost more than a call of Redis.
+	local now = redis.call('TIME')
+	local digits = now[1] .. ('00000' .. now[2]):sub(-6)
+	local last = redis.pcall('SET', counter, digits, 'GET')
+	if not last or #last == #digits and last < digits then
+		-- paste take_free_LAYOUT
+	elseif type(last) == 'string' then
+		redis.call('SET', counter, last)
+	end
+end
 if existing > 0 then
 	local kind = ({ count = 'h', token = 's', limit = 'l', rw = option }).LAYOUT
 	local allowed, mine, held_ms = may_take_LAYOUT(lock, record, side, token, option, existing)

@@ -33,9 +33,9 @@ if #ARGV == 2 then
 	if not mine or queue and redis.call('EXISTS', queue) == 1 then
 		return redis.status_reply('BUSY')
 	end
-	local reply = redis.pcall(command, lock, side, record)
-	if type(reply) == 'table' then
-		return client_error(reply, command)
+	-- (The full call returns the error.)
+	if type(redis.pcall(command, lock, side, record)) == 'table' then
+		return redis.status_reply('BUSY')
 	end
 	return held and 1 or 0
 end

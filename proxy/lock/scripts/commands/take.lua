@@ -32,7 +32,8 @@ else
 	reply = redis.pcall('SET', lock, value, 'NX', option, number)
 end
 if type(reply) == 'table' and reply.err then
-	return client_error(reply, 'SET')
+	local command = 'SET'
+	-- paste client_error
 end
 local took = reply
 if form == 'GET' then
@@ -44,7 +45,8 @@ if took and option == 'PX' then
 	if side ~= lock then
 		redis.call('SET', side, token .. ' ' .. value, 'PX', number)
 	end
-	record_try(lock, record, side, token, ticket, false, number)
+	-- As record_try() does.
+	redis.call('SET', record, (side == lock and '-' or token) .. ' - ' .. ticket, 'PX', number)
 	return reply
 end
 if not took and reentrant ~= 'refresh' then

@@ -48,13 +48,15 @@ if redis.call('EXISTS', queue) == 0 then
 	held_ms = -2
 	reply = redis.pcall('SET', lock, value, 'NX', option, number)
 	if type(reply) == 'table' and reply.err then
-		return client_error(reply, 'SET')
+		local command = 'SET'
+		-- paste client_error
 	end
 	if reply and option == 'PX' then
 		if side ~= lock then
 			redis.call('SET', side, token .. ' ' .. value, 'PX', number)
 		end
-		record_try(lock, record, side, token, ticket, false, lease)
+		-- As record_try() does.
+		redis.call('SET', record, (side == lock and '-' or token) .. ' - ' .. ticket, 'PX', lease)
 		return took
 	end
 end

@@ -23,7 +23,6 @@
 --          the lock
 -- layout   Redisson's RLock, with its message to its waiters, or go-zero's RedisLock; or a
 --          semaphore (see count_places()), or a read-write lock (see rw.lua)
--- include announce
 -- include client_error
 -- include count_holds
 -- include drop_rw
@@ -39,8 +38,12 @@ local token, layout_type, ticket, tell = unpack(ARGV, is_short and 1 or 2)
 if is_short then
 	layout_type, ticket, tell = layout_type or 'hash', '', 'tell'
 	-- (As Redisson does, adds no braces to a name that has one.)
-	local name = lock:find('{', 1, true) and lock or '{' .. lock .. '}'
-	local timeout = layout_type == 'm' and name .. ':' .. token .. ':rwlock_timeout:1'
+	local open, close = '{', '}'
+	if lock:find('{', 1, true) then
+		open, close = '', ''
+	end
+	local timeout = layout_type == 'm'
+		and open .. lock .. close .. ':' .. token .. ':rwlock_timeout:1'
 	-- break release_past_queue: local present = timeout and 2 or 0
 	local present = timeout and redis.pcall('EXISTS', timeout, timeout, queue)
 		or redis.call('EXISTS', queue)
@@ -65,15 +68,20 @@ if is_short then
 		is_last = held[1] == 'read' and held[2] == '1' and redis.call('HLEN', lock) == 2
 	end
 	if is_last then
-		-- break hand_off_held: local reply = redis.pcall('DEL', record, side or record)
-		local reply = redis.pcall('DEL', lock, record, side or record, timeout or record)
+		local reply
+		-- break hand_off_held: if true then reply = redis.pcall('DEL', record) elseif side or timeout then
+		if side or timeout then
+			reply = redis.pcall('DEL', lock, record, side or timeout, timeout or side)
+		else
+			reply = redis.pcall('DEL', lock, record)
+		end
 		if type(reply) == 'table' then
 			return redis.status_reply('BUSY')
 		end
-		if layout_type == 'hash' then
-			announce('redisson_lock__channel:' .. name, '0', counter)
-		elseif layout_type == 'm' or layout_type == 'x' then
-			announce('redisson_rwlock:' .. name, timeout and '0' or '1', counter)
+		if layout_type ~= 'string' and layout_type ~= 'zset' then
+			local prefix = layout_type == 'hash' and 'redisson_lock__channel:' or 'redisson_rwlock:'
+			local channel, message = prefix .. open .. lock .. close, layout_type == 'x' and '1' or '0'
+			-- paste announce
 		end
 		return 1
 	end

@@ -123,6 +123,17 @@ local function take_limit(lock, record, _, counter, token, lease, ticket, _, is_
 	return set_place(lock, record, token, lease, had, note, is_free, now) or fence
 end
 
+-- As take_free_count(), for a semaphore.
+local function take_free_limit(lock, record, token, lease, ticket, _, digits, now)
+	local ends_ms = string.format('%.0f', now[1] * 1000 + math.floor(now[2] / 1000) + lease)
+	if type(redis.pcall('ZADD', lock, ends_ms, token)) ~= 'table'
+		and type(redis.pcall('HSET', record, token, digits .. ' ' .. ticket)) ~= 'table' then
+		redis.call('PEXPIREAT', lock, ends_ms)
+		redis.call('PEXPIREAT', record, ends_ms)
+		return now[1] * 1000000 + now[2]
+	end
+end
+
 -- Gives an owner's place of a semaphore back.
 -- include keep_places
 local function end_place(lock, record, token)

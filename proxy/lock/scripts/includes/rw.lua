@@ -213,6 +213,24 @@ local function take_rw(lock, record, side, counter, token, lease, ticket, kind, 
 	return fence
 end
 
+-- As take_free_count(), for a side of a read-write lock.
+local function take_free_rw(lock, record, token, lease, ticket, option, digits, now)
+	local field, mode, is_refused = token .. ':write', 'write', false
+	if option == 'm' then
+		-- (See timeouts_of().)
+		local name = lock:find('{', 1, true) and lock or '{' .. lock .. '}'
+		is_refused = redis.pcall('SET', name .. ':' .. token .. ':rwlock_timeout:1', '1', 'PX', lease).err
+		field, mode = token, 'read'
+	end
+	if not is_refused and type(redis.pcall('HSET', lock, 'mode', mode, field, '1')) ~= 'table' then
+		redis.call('PEXPIRE', lock, lease)
+		if type(redis.pcall('HSET', record, field, digits .. ' ' .. ticket)) ~= 'table' then
+			redis.call('PEXPIRE', record, lease)
+			return now[1] * 1000000 + now[2]
+		end
+	end
+end
+
 -- Gives back one hold of a side of a read-write lock, without shortening the time of another hold
 -- of its owner. Returns true if another owner may have the lock now: it is gone, or its writer is
 -- a reader from now on.

@@ -11,6 +11,24 @@ local function has_token(lock, token)
 	return redis.call('GET', lock) == token
 end
 
+-- Takes a lock of the layout `count` that is free. `digits`, `now`: the fencing token, and the TIME
+-- that it is. Returns it; nil if take_count() must do it, which does the whole again.
+local function take_free_count(lock, record, token, lease, ticket, _, digits, now)
+	if type(redis.pcall('HINCRBY', lock, token, '1')) ~= 'table' then
+		redis.call('PEXPIRE', lock, lease)
+		redis.call('SET', record, token .. ' ' .. digits .. ' ' .. ticket, 'PX', lease)
+		return now[1] * 1000000 + now[2]
+	end
+end
+
+-- As take_free_count(), for the layout `token`.
+local function take_free_token(lock, record, token, lease, ticket, _, digits, now)
+	if not redis.pcall('SET', lock, token, 'PX', lease).err then
+		redis.call('SET', record, token .. ' ' .. digits .. ' ' .. ticket, 'PX', lease)
+		return now[1] * 1000000 + now[2]
+	end
+end
+
 -- Returns whether `token` may have a lock of the layout `count`: 'free' if nobody has it; then
 -- 'mine' if it has the lock; then for how many ms it is held, if `existing`, how many of the lock
 -- and the queue exist, does not say that the clients wait. (If they do, hasp probes the lock by
