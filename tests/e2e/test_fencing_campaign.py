@@ -8,7 +8,8 @@ import pytest
 from harness.campaigns import UNTIL_FOUND, campaign, until_found
 
 
-@pytest.mark.parametrize("topology", [pytest.param("one", marks=pytest.mark.nightly), "sentinel", "cluster"])
+@pytest.mark.parametrize("topology", [
+    pytest.param("one", marks=pytest.mark.nightly), pytest.param("sentinel", marks=pytest.mark.nightly), "cluster"])
 def test_tokens_rise(topology):
     status, output = campaign("fencing", "--seconds", 8, "--topology", topology)
     assert status == 0, output[-4000:]

@@ -73,7 +73,8 @@ def test_work_beyond_the_expiry_is_not_overlapped(start_hasp, plain, connect, ki
     assert not plain.exists(KEY)
 
 
-@pytest.mark.parametrize("kind", ["redlock"])
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", ["gozero", "redsync", "redlock", "nextcloud"])
 def test_applications_meet_no_more_when_their_work_outlives_the_lease(redis_server, start_hasp, pool, kind):
     settings = {"workers": 2, "times": 1, "lease_ms": LEASE_MS, "work_ms": LEASE_MS + 1500}
     assert contend(pool, (redis_server.address, kind), **settings)[1] > 0

@@ -116,7 +116,7 @@ def test_client_that_hangs_up_leaves_what_its_partner_has_taken_since_under_a_ru
     assert not plain.exists(LOCK)
 
 
-@WHERE
+@pytest.mark.parametrize("where", ["two proxies"])
 def test_lock_is_renewed_for_one_when_its_partner_releases_or_hangs_up(partners, plain, where):
     """What the partner left behind when it hung up runs out when there is no other hold."""
     them = partners(where, "AS", verbs(lease=LEASE))
@@ -132,7 +132,7 @@ def test_lock_is_renewed_for_one_when_its_partner_releases_or_hangs_up(partners,
     assert runs_out(plain, KEY)
 
 
-@WHERE
+@pytest.mark.parametrize("where", ["two proxies"])
 def test_shorter_lease_of_a_partner_ends_no_renewal(partners, plain, where):
     them = partners(where, "AS", verbs(lease=LEASE))
     one, other = them.join()

@@ -49,7 +49,7 @@ def test_file_that_hasp_writes_while_the_shop_oversells_makes_it_right():
     assert re.search(r"^For your own: \S+ --discover HOST:PORT", printed, re.MULTILINE)
 
 
-@pytest.mark.parametrize("topology", ["sentinel", "cluster"])
+@pytest.mark.parametrize("topology", [pytest.param("sentinel", marks=pytest.mark.nightly), "cluster"])
 def test_shop_sells_nothing_twice_though_the_primary_is_killed(topology):
     printed = quickstart(TOPOLOGY=topology)
     assert sold_through_hasp(printed) == [12, 12, 0, 0]

@@ -115,7 +115,6 @@ def test_expire_is_for_the_owner_and_never_shortens(two, quorum):
 @pytest.mark.parametrize("renew, commands, renewed", [
     ("unleased", [("SETNX", KEY, "v")], True),
     ("unleased", [("SETNX", KEY, "v"), ("EXPIRE", KEY, 6)], False),
-    ("unleased", [("SET", KEY, "v", "NX", "PX", 6000)], False),
     ("no", [("SETNX", KEY, "v")], False),
     ("yes", [("SET", KEY, "v", "NX", "PX", 6000), ("EXPIRE", KEY, 6)], True)], ids=str)
 def test_renewal(start, quorum, renew, commands, renewed):

@@ -273,7 +273,7 @@ def test_lock_that_is_lost_does_not_hold_up_the_renewal_of_others(start_hasp, pl
         assert plain.ttl(keys[0]) == -1
 
 
-@pytest.mark.parametrize("owner", ["connection", "value"])
+@pytest.mark.parametrize("owner", ["connection", pytest.param("value", marks=pytest.mark.nightly)])
 def test_lease_that_ended_before_it_could_be_renewed_is_over(start_hasp, redis_server, plain, owner):
     """hasp does not believe in the lock any more, not even when one like it is there again."""
     hasp = start_hasp(rule(owner=owner))
