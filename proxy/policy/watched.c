@@ -15,7 +15,7 @@
 /* EVAL script numkeys key ... arg ... */
 #define SCRIPT_NUMKEYS 2
 
-/* What a configuration has of them; entries are NULL for those that are enforced. */
+/* The rules and guards of a configuration in mode OBSERVE; the entries of others are NULL. */
 struct observed_rules {
 	struct key_group **rules;
 	struct key_group **guards;
@@ -57,7 +57,7 @@ void watched_use_config(struct policy_env *env)
 
 /* --- which commands ----------------------------------------------------------------------- */
 
-/* EXISTS and TOUCH: their answer tells whether there is a key. */
+/* EXISTS and TOUCH: their answer shows whether there is a key. */
 static bool counts_keys(const struct command *c)
 {
 	return !(c->flags & COMMAND_WRITE) && c->facts.cluster == CLUSTER_COUNT;
@@ -103,7 +103,7 @@ static uint64_t hash(const struct context *x, struct slice s)
 	return tracker_hash(x->env->tracker->tracker, s);
 }
 
-/* The last argument of SETNX, SETEX and PSETEX; the one behind the key of SET and GETSET. */
+/* The last argument of SETNX, SETEX and PSETEX; the argument after the key of SET and GETSET. */
 static uint64_t value_hash(const struct context *x)
 {
 	const struct command *c = x->what->command;
@@ -112,7 +112,7 @@ static uint64_t value_hash(const struct context *x)
 	return at < x->req->argc ? hash(x, x->req->argv[at]) : 0;
 }
 
-/* The same for EVAL and EVALSHA of one script; a function's name for FCALL. */
+/* EVAL and EVALSHA of one script have the same hash. For FCALL: the hash of the function's name. */
 static uint64_t script_hash(const struct context *x)
 {
 	char hex[SHA1_HEX + 1];
@@ -184,7 +184,7 @@ static void see_command(struct sighting *s, const struct context *x, bool is_who
 static bool see_locked(struct sighted_key *k, const struct context *x, const struct rule *rule,
                        const struct sighting *s)
 {
-	/* What a connection stores is its own. */
+	/* With owner = value, a connection owns the value that it stored. */
 	enum owner_kind owner = rule->owner == OWNER_VALUE ? OWNER_CONNECTION : rule->owner;
 
 	k->use = KEY_LOCK;
@@ -237,7 +237,7 @@ static bool see_key(struct sighted_key *k, const struct context *x, struct slice
 	return is_discovered;
 }
 
-/* The log names the clients that it tells of. */
+/* Gives the client a label if a line of the log may name it. */
 static void see_client(struct sighting *s, const struct context *x, bool is_observed)
 {
 	const struct owner_identity *id = x->identity(x->arg);

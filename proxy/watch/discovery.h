@@ -21,9 +21,8 @@ struct discovery_result {
 	uint64_t commands; /* with keys */
 };
 
-/* What was found until now, apart from the tracker, and so of any thread. `so_far`: it goes on;
- * else what is going on counts as ended. A copy of what is known of each pattern: a few
- * kilobytes for each. */
+/* A copy of the sums of each pattern, a few kilobytes for each: any thread may read it.
+ * `so_far`: the discovery goes on; else the holds that it still follows end now. */
 struct discovery_snapshot;
 struct discovery_snapshot *discovery_snapshot_new(struct tracker *t, bool so_far, double now);
 void discovery_snapshot_free(struct discovery_snapshot *s);
@@ -37,7 +36,7 @@ struct discovery_progress {
 	uint64_t locks, guards; /* kinds of locks, and of values that are written back */
 	uint64_t harm; /* seen so often */
 };
-/* What was found until now. */
+/* Counts the findings until now. */
 void discovery_count(const struct tracker *t, double now, struct discovery_progress *p);
 /* Appends a line on it. */
 void discovery_put_progress(const struct discovery_progress *p, struct buf *out);

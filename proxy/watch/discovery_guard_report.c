@@ -79,7 +79,7 @@ static bool can_check(const struct finding *f)
 	return is_read_mostly(f) && !(f->guard.how & READ_HGET);
 }
 
-/* So that all who come at once have their turn. */
+/* Long enough for all clients that come at once to have their turn. */
 static int guard_wait_seconds(const struct guard_sums *g)
 {
 	static const int steps[] = { 2, 5, 10, 30, 60, 0 };

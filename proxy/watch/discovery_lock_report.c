@@ -8,12 +8,12 @@
 /* max_hold is at least so many times the longest hold that was seen. */
 #define MAX_HOLD_TIMES 10
 #define MAX_HOLD_UNSEEN 600 /* seconds, where no hold was seen to its end */
-/* For locks that are renewed, and that the application takes without any expiry: a dead holder
- * keeps others out for so long. */
+/* The lease of locks that the application takes without any expiry. hasp renews them; after a
+ * holder has died, its lock keeps other clients out for this long. */
 #define LEASE_UNSEEN_MS 5000
 
-/* Applications that try again and again may as well wait in line: but not where one connection
- * has several holders, whose releases would wait behind the tries. */
+/* Applications that retry may as well wait in line. They may not if one connection has several
+ * holders: their releases would wait until the attempts are answered. */
 static int lock_wait_seconds(const struct lock_sums *l)
 {
 	static const int steps[] = { 1, 2, 5, 10, 0 };
@@ -24,8 +24,8 @@ static int lock_wait_seconds(const struct lock_sums *l)
 	return words_round_up(steps, durations_at(&l->waited, 0.9));
 }
 
-/* Nobody looked whose lock it was, but nothing hints that it was ever another's, and no holder
- * came near its expiry. */
+/* The clients send DEL without a look at the value, but nothing shows that a DEL ever removed
+ * another holder's lock, and no holder came near its expiry. */
 static bool is_deleted_well(const struct lock_sums *l)
 {
 	bool alike = l->n[SEEN_FOREIGN] == l->n[SEEN_FOREIGN_ADDRESS] ||
@@ -35,7 +35,8 @@ static bool is_deleted_well(const struct lock_sums *l)
 	       l->n[SEEN_DELETES] <= lock_taken(l) && l->n[SEEN_REFUSED_OWN] == 0 && alike;
 }
 
-/* By construction: nobody looks whose lock is deleted, or a lock may stay for ever. */
+/* The way in which the lock is used is unsafe: a DEL may remove another holder's lock, or a
+ * lock may stay for ever. */
 static bool is_at_risk(const struct lock_sums *l)
 {
 	return l->n[SEEN_BARE] > 0 ||
@@ -113,7 +114,7 @@ static void put_harm(struct buf *out, const struct lock_sums *l, const struct lo
 	         "stayed without an expiry when the holder's connection closed");
 	if (verdict_was_left(l))
 		put_fact(out, l->tries[WAY_INCR], "more count",
-		         "followed: only the key's name tells that this is a lock and not a "
+		         "followed: only the key's name shows that this is a lock and not a "
 		         "counter");
 	/* Why there is a section all the same. */
 	if (!verdict_is_harmed(l) && !l->n[SEEN_OVERWRITTEN] && !v->unreleased)
@@ -157,7 +158,7 @@ static void put_owner_reason(struct buf *out, const struct lock_sums *l,
 	buf_puts(out, "\n");
 }
 
-/* What hasp cannot know. The section stands as comments until the user has answered. */
+/* The questions that hasp cannot answer. The section is a comment until the user has. */
 static void put_questions(struct buf *out, const struct finding *f,
                           const struct lock_verdict *v)
 {
@@ -186,7 +187,7 @@ static void put_questions(struct buf *out, const struct finding *f,
 		         ";   Question: is a lock left to expire on purpose, as a mark that "
 		         "something was done? If so, remove renew:\n"
 		         ";     it would keep such marks for as long as max_hold says. If not, "
-		         "holders that forget to release keep others out for so long.\n");
+		         "a holder that forgets its lock keeps others out until then.\n");
 	if (f->nothers)
 		buf_printf(
 			out,

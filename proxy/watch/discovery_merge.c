@@ -13,9 +13,9 @@
 #include "watch/tracker_internal.h"
 #include "watch/key_shape.h"
 
-/* Words in one place of otherwise equal shapes: so many may be any. */
+/* Shapes that are equal but for one word become one pattern if there are so many such words. */
 #define WORDS_MANY 3
-/* Parts behind these are what they are: for each, a pattern is kept meanwhile. */
+/* Only the first parts of a shape may become `*`: hasp keeps a pattern for each of them. */
 #define MERGED_PARTS 16
 
 #define LEASES_ALIKE 4 /* at most so many times as long */
@@ -32,8 +32,7 @@ struct candidate {
 	bool is_taken; /* it is part of one */
 };
 
-/* Those of the kind that are the same pattern with a `*` as one of their parts, not the first.
- */
+/* The candidates that become the same pattern when one of their parts is replaced by `*`. */
 struct widening {
 	struct map_node node; /* key: that pattern */
 	size_t n;
@@ -419,7 +418,7 @@ static bool matches_example(const struct finding *a, const struct finding *b)
 	return matches_sample(&a->ends, b->example);
 }
 
-/* It matches the other's keys, which does not match its own. */
+/* `a` matches the keys of `b`, but `b` does not match those of `a`. */
 static bool is_broader(const struct finding *a, const struct finding *b)
 {
 	return matches_example(a, b) && !matches_example(b, a);
@@ -439,8 +438,8 @@ static size_t narrowest(const struct finding *found, size_t i, size_t n)
 	return i;
 }
 
-/* The first section that matches wins: one that also matches another's keys stands behind it.
- */
+/* The first section that matches wins. So a pattern comes after those whose keys it matches,
+ * too. */
 static void put_narrow_first(struct finding *found, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * discovery_parts: the parts of keys' names, between separators, and the places where they are
- * words of which there are too many for a shape each, as users' names:
+ * discovery_parts: the parts of keys' names, between separators. In some places there are too
+ * many words for a shape each, such as users' names. These words become `*`:
  *
  *   cart:alice  cart:bob  ... cart:zoe  ->  the next one is of the shape cart:*
  *

@@ -106,26 +106,23 @@ static void put_head(struct buf *out, const struct discovery_snapshot *s,
 		           r->listen, r->address);
 }
 
-/* What patterns without a line of their own are, in the order of their lines. */
+/* The kinds of patterns that are counted in one line, in the order of these lines. */
 static const char *const others[] = {
 	"of keys that a section in force covers",
 	"of keys that were set by NX and never released: markers, not locks, or every holder "
 	"died",
-	"of keys that were set by NX, prolonged and never released, as leaders do: only a "
-	"release "
-	"shows whose a lock is",
-	"of keys that scripts use: hasp does not look at locks that scripts take, but for "
-	"strings "
-	"that one script sets and another one compares",
+	"of keys that were set by NX, prolonged and never released, as leaders do: hasp "
+	"learns from releases only whose a lock is",
+	"of keys that scripts use: hasp sees the lock of a script only if the script stores a "
+	"new string each time,\n"
+	";     and a script or the holder compares that string before the release",
 	"of keys that several clients found missing and then set, the last one over the "
-	"others: a "
-	"cache may do so;\n"
+	"others: a cache may do so;\n"
 	";     where the first value has to stay, use SET with NX, and read the value that "
 	"stayed",
 	"of keys that one connection reads and another one of its address or name writes:\n"
-	";     hasp cannot tell whether the value that is written comes from that read, and a "
-	"guard "
-	"holds for one connection only",
+	";     hasp does not know whether the value that is written comes from that read, and "
+	"a guard holds for one connection only",
 	"of other keys: no lock was taken there, and no value was read and written back",
 };
 enum other { COVERED, MARKERS, LEADERS, SCRIPTED, RACED, HOPPED, REST, OTHERS };

@@ -9,7 +9,7 @@
 #include "watch/discovery.h"
 #include "watch/tracker_internal.h"
 
-/* What is going on is no evidence of anything more. */
+/* Ends the holds that were removed or whose client has left: no more will be seen of them. */
 static void end_holds(struct tracker *d, double now)
 {
 	struct list *next;

@@ -91,7 +91,8 @@ static enum word word_kind(struct slice w)
 	return is_digit(w.p[w.n - 1]) ? WORD_NUMBERED : WORD_FIXED;
 }
 
-/* 2026-11-22, 10.0.0.7: one thing that varies, and not several. `rest` is behind the first. */
+/* 2026-11-22 and 10.0.0.7 are one thing that varies, and not several. `rest` is what follows
+ * the first number. */
 static bool joins(struct slice rest)
 {
 	struct slice next = slice_of(rest.p + 1, rest.n - 1);

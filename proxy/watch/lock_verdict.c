@@ -159,7 +159,7 @@ static void judge_releases(struct lock_verdict *v, const struct lock_sums *l)
 	v->stolen = l->n[SEEN_STOLEN] + l->n[SEEN_FOREIGN] - v->hopped;
 }
 
-/* Of the locks that ended without a release, the holders of all but `never` came late. */
+/* Some locks ended without a release. The holders of all but `never` of them came late. */
 static void count_as_late(struct lock_verdict *v, uint64_t never)
 {
 	uint64_t late = less(v->unreleased, never);
@@ -262,7 +262,7 @@ struct lock_verdict lock_verdict(const struct lock_sums *l)
 		          l->held.total >= HELD_ENOUGH &&
 		          v.longest > HELD_SHARE * (double)l->lease_ms_min / 1e3;
 	}
-	/* Without any expiry, a holder may take its time for as long as it lives. */
+	/* Without any expiry, a holder may work for as long as its connection lives. */
 	if (l->n[SEEN_BARE] > 0 && l->lease_ms_max == 0)
 		v.renew = true;
 	return v;

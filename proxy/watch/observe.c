@@ -128,11 +128,10 @@ static void report_pool(const struct observed_rule *rule, const struct lock_sums
                         const struct lock_verdict *v, struct buf *out)
 {
 	if (l->n[SEEN_POOLED] == 0 && !v->owner_is_open) {
-		buf_printf(
-			out,
-			"%llu of these by a connection like the holder's: if that is a pool, "
-			"set owner = %s first; ",
-			ULL(v->hopped), v->owner);
+		buf_printf(out,
+		           "%llu deletions came from a connection like the holder's: if these "
+		           "connections are one pool, set owner = %s first; ",
+		           ULL(v->hopped), v->owner);
 		return;
 	}
 	buf_printf(out,

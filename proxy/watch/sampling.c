@@ -32,7 +32,7 @@ void sampling_clear(struct sampling *s)
 
 /* --- prefixes ----------------------------------------------------------------------------- */
 
-/* The first bytes, as many as a word has; zeroes behind the end. */
+/* The first bytes, as many as a word has. A shorter key is filled up with zeroes. */
 static inline uint64_t first_word(struct slice s)
 {
 	uint64_t w = 0;
@@ -46,7 +46,7 @@ static inline uint64_t first_word(struct slice s)
 	return w;
 }
 
-/* Those behind them, of a key that is longer. */
+/* The bytes after the first word, of a key that is longer than it. */
 static inline uint64_t second_word(struct slice s)
 {
 	uint64_t w;
@@ -59,8 +59,8 @@ static inline uint64_t second_word(struct slice s)
 	return w >> 8 * (2 * WORD - s.n);
 }
 
-/* The highest bit of each byte that is less than `n`, when it is xor `c`: surely of the first
- * one; behind that, others may be set. */
+/* Sets the highest bit of the first byte whose xor with `c` is less than `n`. The bits of later
+ * bytes mean nothing. */
 static inline uint64_t bytes_below(uint64_t w, uint8_t c, uint8_t n)
 {
 	uint64_t x = w ^ BYTES(c);

@@ -13,7 +13,7 @@
 #include "resp/reply.h"
 #include "watch/shared_tracker.h"
 
-/* What a script is called with: so many of its arguments are looked at. */
+/* hasp looks at the first arguments of a script's call only. */
 #define SIGHTING_ARGS_MAX 8
 
 enum sighting_kind { SIGHTING_EFFECT, SIGHTING_READ, SIGHTING_LOOK, SIGHTING_SCRIPT };
@@ -52,7 +52,7 @@ struct sighting {
 
 void sighting_free(struct sighting *s); /* NULL is allowed */
 size_t sighting_nbytes(const struct sighting *s); /* of memory */
-/* It was answered, in database `db`. Its client was not freed. */
+/* Redis has answered the command, in database `db`. The client is still there. */
 void sighting_complete(const struct sighting *s, int db, const struct resp_reply *reply);
 
 #endif

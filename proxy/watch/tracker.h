@@ -48,7 +48,7 @@ void tracker_clear(struct tracker *t, double now);
 /* Not less than before, unless the tracker begins again. */
 void tracker_set_memory(struct tracker *t, size_t memory);
 
-/* Which commands the tracker wants to see; lives as long as the tracker. */
+/* Decides which commands the tracker wants to see; lives as long as the tracker. */
 struct sampling *tracker_sampling(const struct tracker *t);
 
 /* The group of keys that a rule in force has: nothing is proposed for them, but a client that
@@ -67,7 +67,7 @@ struct key_group *tracker_rule(struct tracker *t, enum observed_kind kind, const
  * most. None when no rule ever observed. */
 void observe_report(struct tracker *t, double now, struct buf *out);
 
-/* What stands for a value, a name, an address or an owner. */
+/* The keyed hash of a value, a name, an address or an owner. */
 uint64_t tracker_hash(const struct tracker *t, struct slice s);
 
 /* A connection; `address` and `name` are such hashes, 0: it has none. */
@@ -77,7 +77,7 @@ struct tracker_client *tracker_client_new(struct tracker *t, uint64_t address);
 void tracker_client_count(struct tracker *t, struct tracker_client *c);
 /* A client with a new name has no label until it gets one. */
 void tracker_client_rename(struct tracker_client *c, uint64_t name);
-/* What the log calls the client. */
+/* The client's name in the log. */
 bool tracker_client_is_labelled(const struct tracker_client *c);
 void tracker_client_label(struct tracker_client *c, const char *label);
 void tracker_client_free(struct tracker *t, struct tracker_client *c, double now);
@@ -85,7 +85,7 @@ void tracker_client_free(struct tracker *t, struct tracker_client *c, double now
 /* Something that Redis did for a client to a key. */
 struct tracker_act {
 	struct tracker *tracker;
-	struct key_group *group; /* NULL: that of the key's pattern */
+	struct key_group *group; /* NULL: the group of the key's pattern */
 	struct tracker_client *client;
 	uint64_t owner; /* hash of the owner's token by the observed rule; 0: the connection */
 	int db;
@@ -112,7 +112,7 @@ void tracker_expires(const struct tracker_act *a, int64_t lease_ms);
 /* Its expiry was to be set, but there was no key. */
 void tracker_expires_not(const struct tracker_act *a);
 enum tracker_gone { TRACKER_GONE, TRACKER_WAS_GONE, TRACKER_MAY_BE_GONE };
-/* It was deleted, or there was nothing to delete. */
+/* A command deleted the key, or found none. */
 void tracker_deleted(const struct tracker_act *a, enum tracker_gone gone);
 /* Something else was done to a lock. */
 void tracker_changed(const struct tracker_act *a);
@@ -132,10 +132,10 @@ void tracker_script(const struct tracker_act *a, const struct tracker_script *s)
 enum read_how { READ_GET = 1, READ_MGET = 2, READ_HGET = 4 };
 /* Its value was read; of a guarded key also that there is none. */
 void tracker_read(const struct tracker_act *a, enum read_how how);
-/* It was asked for, and there was none, or it is not known whether there was. */
+/* The client asked for the key, and there was none, or hasp does not know whether there was. */
 void tracker_missed(const struct tracker_act *a);
-/* It was set to a value, whatever it was; 0: not known. lease_ms: 0: without an expiry;
- * negative: with the one that it had. `keeps_read`: a guard would not be released with it. */
+/* The key was set; `value`: its hash, or 0, which is not known. lease_ms: 0: without an expiry;
+ * negative: the key keeps its expiry. `keeps_read`: this write would not release a guard. */
 void tracker_wrote(const struct tracker_act *a, uint64_t value, int64_t lease_ms,
                    bool keeps_read);
 /* Something else was done to it; `writes`: its value is another one. */

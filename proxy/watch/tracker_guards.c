@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * tracker_guards: who reads a value and writes it back, and who wrote meanwhile.
+ * tracker_guards: clients that read a value and write it back, and those that write it between
+ * the two.
  */
 #include <stdlib.h>
 
@@ -57,8 +58,8 @@ void tracker_read(const struct tracker_act *a, enum read_how how)
 	r->at = a->now;
 	r->window = window;
 	r->hold = tracker_hold_over(a);
-	/* Where the two crossed, the answers of several links or workers do not tell whether it
-	 * was this value or the one before. */
+	/* If the read was sent before the write was answered, on another link or by another
+	 * worker, it may have returned the value before. */
 	r->is_dated = k->life > 0 && k->written_window == window && a->sent >= k->written_at;
 	r->is_late = r->is_dated && a->now - k->written_at >= LATE_SHARE * k->life;
 }
@@ -72,14 +73,14 @@ void tracker_missed(const struct tracker_act *a)
 	a->client->missed_at = a->now;
 	if (k)
 		tracker_lock_read(a, k, false);
-	/* What it had read before is not what it writes now. */
+	/* A later write does not depend on the value that the client had read before. */
 	if (r)
 		tracker_last_read_free(a->tracker, r);
 }
 
-/* It has read one key and then another, and writes them back one after the other: guards would
- * make it wait for one who does so the other way round. What one command reads, it guards at
- * once. */
+/* The client has read one key and then another, and writes them back one after the other. With
+ * guards, it and a client that does so in the other order would wait for each other. Keys that
+ * one command reads get their guards at once. */
 static bool is_nested(const struct tracker_client *c, const struct last_read *r)
 {
 	return r->at < c->wrote_at && r->at != c->wrote_read_at;
@@ -96,8 +97,8 @@ static void note_stale(const struct tracker_act *a, struct key *k, const struct 
 	seen_event_end(a);
 }
 
-/* Of a value that is written back: was that done under a lock? In a pool, another connection
- * may hold it, and what a connection read under an earlier one is not what it writes now. */
+/* Was the value written back under a lock? In a pool, another connection may hold that lock;
+ * and a value that was read under an earlier lock is not the one that is written now. */
 static void note_lock(const struct tracker_act *a, struct key *k, const struct last_read *r,
                       bool is_stale)
 {

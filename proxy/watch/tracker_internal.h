@@ -52,11 +52,11 @@ struct client_label {
 	unsigned refs;
 	char text[];
 };
-/* Sets *at, and gives up what it was; each may be NULL. */
+/* Sets *at, and gives up the label that it was; each may be NULL. */
 void client_label_set(struct client_label **at, struct client_label *label);
 
 enum seen {
-	/* Those that observe logs. */
+	/* Events that observe logs. */
 	SEEN_BARE, /* taken without an expiry, or the expiry was taken away */
 	SEEN_DELETED, /* by another owner, which hardly is of the holder's pool */
 	SEEN_CHANGED, /* set, extended or written by another owner */
@@ -96,7 +96,7 @@ enum seen {
 	SEEN_BARE_STAYED, /* never given an expiry, */
 	SEEN_BARE_LEFT, /* of those: left behind by a client that went */
 	SEEN_EXPIRY_LATER, /* given one in a step of its own */
-	SEEN_REPEATED, /* the value was that of another hold */
+	SEEN_REPEATED, /* another hold had the same value */
 	SEEN_RETURNED, /* released by the integer that the script had returned */
 	SEEN_EVENTS
 };
@@ -182,7 +182,7 @@ struct observed_rule {
 	struct log_limit limits[LOGGED_EVENTS];
 };
 
-/* What is told of an observed key that was harmed. */
+/* The harm that was done to an observed key. */
 struct key_harm {
 	struct slice name;
 	uint64_t n[LOGGED_EVENTS];
@@ -233,7 +233,7 @@ struct held_lock {
 	double taken;
 	double begun; /* when its expiry was set */
 	double expires; /* at the latest; 0: not, or not known */
-	double soonest; /* at which it may expire; 0: likewise */
+	double soonest; /* at which it may expire; 0: not, or not known */
 	double ended; /* MAYBE, REMOVED: when */
 	bool bare; /* without an expiry until now */
 	bool compares; /* its client has read the key since */
@@ -311,7 +311,7 @@ struct discovery_snapshot {
 	uint8_t secret[SIPHASH_SECRET_SIZE]; /* for maps */
 };
 
-/* What a block of so many bytes takes of the heap, with what malloc() adds to it. */
+/* The bytes that a block takes of the heap, with those that malloc() adds to it. */
 static inline size_t tracker_cost(size_t nbytes)
 {
 	return (nbytes + sizeof(void *) + 15) & ~(size_t)15;
@@ -418,7 +418,7 @@ void discovery_put_example(struct buf *out, const struct finding *f);
 uint64_t lock_taken(const struct lock_sums *l);
 uint64_t lock_tries(const struct lock_sums *l); /* that were refused */
 
-/* What the sums of a lock prove. */
+/* The conclusions from the sums of a lock. */
 struct lock_verdict {
 	const char *owner; /* for the rule */
 	bool owner_is_open; /* the evidence does not decide: `owner` is a guess */
@@ -454,7 +454,7 @@ void tracker_lock_read(const struct tracker_act *a, struct key *k, bool is_there
 /* The client, which holds locks, writes a value back that it read at `read_at`; `stale`: it
  * overwrites another client's. */
 void tracker_lock_worked(const struct tracker_act *a, double read_at, bool stale);
-/* What the client does now, it does under this lock: one of its own, of LOCK's (HOLD_OTHER), or
+/* The lock under which the client acts now: one of its own, one of LOCK's (HOLD_OTHER), or one
  * of a connection of its name or address. 0: none. */
 #define HOLD_OTHER UINT64_MAX
 uint64_t tracker_hold_over(const struct tracker_act *a);
@@ -465,8 +465,8 @@ bool tracker_lock_set_again(const struct tracker_act *a, struct key *k, uint64_t
                             int64_t lease_ms);
 /* Does one of the words of these names say that they are locks? */
 bool verdict_says_lock(struct slice pattern);
-/* Counted to one by a client that went without a word, and counted on and on since: by those
- * who wait for a lock that nobody will release, or by those who just count. */
+/* A client counted to one and closed its connection, and others have counted on since. They
+ * wait for a lock that nobody will release, or they just count. */
 bool verdict_was_left(const struct lock_sums *l);
 /* Taken by INCR, and a connection that had counted to one counted on: this is a counter that is
  * deleted now and then, or the lock of a pool. */

@@ -126,8 +126,8 @@ static bool halve(struct tracker *d)
 	return true;
 }
 
-/* What comes to be known of a key that is there already, and what malloc() adds to the largest
- * blocks. */
+/* Bytes that are kept free: for holds and reads of known keys, and for what malloc() adds to
+ * the largest blocks. */
 #define MEMORY_SPARE ((size_t)16 << 10)
 
 /* With the buckets of one key more. */

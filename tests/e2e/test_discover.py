@@ -230,7 +230,7 @@ def test_script_lock_without_a_value_for_each_hold_is_said_not_to_be_looked_at(r
     """Redisson's is no string; this go-zero client takes the lock by the same value each time."""
     _, found = run("contend.py", kind=kind)
     assert not found.sections
-    assert "hasp does not look at locks that scripts take, but for strings" in found.text
+    assert "hasp sees the lock of a script only if the script stores a new string each time" in found.text
 
 
 def test_benign_traffic_brings_no_section(discovering):

@@ -96,4 +96,4 @@ def test_release_by_one_that_had_tried_may_be_a_pool_s(start_hasp):
             assert one.call("SET", LOCK, 1, "NX", "EX", 60) == OK
             assert other.call("SETNX", LOCK, 2) == ZERO
             assert other.call("DEL", LOCK) == ONE
-    assert "5 of these by a connection like the holder's: if that is a pool" in verdict(hasp)
+    assert "5 deletions came from a connection like the holder's: if these connections are one pool" in verdict(hasp)
