@@ -244,11 +244,9 @@ static void late_releases_of_a_pool_do_not_hide_what_it_has_in_common(void **sta
 }
 
 /* One late holder begins a chain: each removes the lock of the next one, on the other machine.
- */
-static void late_releases_in_a_chain_do_not_hide_what_a_pool_has_in_common(void **state)
+ * `again`: by then its connection has taken the lock for another order. */
+static void assert_owner_is_seen_beside_chains(struct fixture *f, bool again)
 {
-	struct fixture *f = *state;
-
 	for (size_t i = 0; i < 12; i++) {
 		take(f, 0, "lock:a");
 		release(f, 1, "lock:a");
@@ -256,7 +254,7 @@ static void late_releases_in_a_chain_do_not_hide_what_a_pool_has_in_common(void 
 	for (size_t i = 0; i < 3; i++) {
 		take(f, 0, "lock:a");
 		f->now += 2;
-		if (i > 0) { /* for another order */
+		if (again) {
 			take(f, 0, "lock:a");
 			release(f, 0, "lock:a");
 		}
@@ -270,6 +268,16 @@ static void late_releases_in_a_chain_do_not_hide_what_a_pool_has_in_common(void 
 	}
 	assert_told(f, "of the same address: owner = address\n");
 	assert_told(f, "\n[lock a]\n");
+}
+
+static void late_releases_in_a_chain_do_not_hide_what_a_pool_has_in_common(void **state)
+{
+	assert_owner_is_seen_beside_chains(*state, false);
+}
+
+static void late_releases_are_seen_though_the_connection_took_the_lock_again(void **state)
+{
+	assert_owner_is_seen_beside_chains(*state, true);
 }
 
 /* A script takes the lock with a token, and another one releases it unless it is gone. */
@@ -1460,6 +1468,7 @@ int main(void)
 		TEST(a_count_that_was_left_behind_is_a_lock_if_its_name_says_so),
 		TEST(late_releases_of_a_pool_do_not_hide_what_it_has_in_common),
 		TEST(late_releases_in_a_chain_do_not_hide_what_a_pool_has_in_common),
+		TEST(late_releases_are_seen_though_the_connection_took_the_lock_again),
 		TEST(script_locks_that_are_outlived_or_forgotten_get_a_question),
 		TEST(script_locks_that_are_released_late_are_not_forgotten),
 		TEST(script_locks_whose_owners_look_before_DEL_are_locks),
