@@ -24,7 +24,8 @@ from harness import Hasp, RedisServer
 from harness.discovering import Discovering, Found
 from idioms import CLOSING, Shop
 
-WORSE = 1.5    # times as much harm as without hasp is more than chance
+WORSE = 1.5    # times as much harm as without hasp, and
+CHANCE = 6     # more, is no chance
 LAG = 0.15     # seconds that the clients may be late: holds are so much longer than they should be
 REPEATS = 3
 RECALL = 0.95
@@ -170,7 +171,7 @@ class Verdict:
     def is_worse(self):
         """More harm, and more of it for each order: a run may also have got more time."""
         now, then = self.enforced, self.direct
-        return now.harm.total() > WORSE * then.harm.total() and \
+        return now.harm.total() > WORSE * then.harm.total() + CHANCE and \
             now.harm.total() * then.done >= WORSE * then.harm.total() * now.done
 
     def is_cured(self):
