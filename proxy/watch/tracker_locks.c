@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * tracker_locks: what becomes of the locks that clients take.
+ * tracker_locks: how clients take locks, hold and release them, or lose them.
  */
 #include <stdlib.h>
 
@@ -9,8 +9,8 @@
 
 /* A try this soon after one that was refused is another try for the same end. */
 #define RETRY_SECONDS 2.0
-/* A holder that has less than this left of its expiry, or has used a greater share of it than
- * that, might outlive it another time: because it is paused, or has more to do. */
+/* A holder that has less than LEFT_SECONDS of its expiry left, or has used more than USED_SHARE
+ * of it, might outlive it another time: it may be paused, or have more to do. */
 #define LEFT_SECONDS 30.0
 #define USED_SHARE 0.1
 /* So many expired holds of one owner are kept, beside its newest, of one key. */
@@ -134,7 +134,7 @@ static void sum_up_held(struct held_lock *h, double now)
 		mark_lock(h->key);
 }
 
-/* It was released, by its client or on behalf of it. */
+/* The hold was released, by its client or by another connection of its pool. */
 static void sum_up_hold(struct held_lock *h, double at)
 {
 	struct lock_sums *l = h->key->group->lock;
@@ -181,7 +181,7 @@ void tracker_hold_leave(struct tracker *d, struct held_lock *h, double now)
 	h->state = HOLD_LEFT;
 }
 
-/* The owner is still at work, and the expiry of its lock has passed. `next`: who has it now. */
+/* The owner still works, but its lock has expired. `next`: the present holder, or NULL. */
 static void note_outlived(const struct tracker_act *a, struct held_lock *h,
                           const struct held_lock *next)
 {
@@ -309,14 +309,13 @@ static bool may_come_late(const struct held_lock *h, uint64_t value, double now)
 
 /* Its owner has not released it, but it is over, by its expiry or by a DEL that came too late
  * for another lock. */
-static bool lock_is_over(const struct held_lock *h, double at)
+static bool hold_is_lost(const struct held_lock *h, double at)
 {
 	return !h->explains &&
 	       (h->robbed || h->stolen || (h->state == HOLD_HELD && has_run_out(h, at)));
 }
 
-/* What can be said of earlier holds, now that the lock was free and is taken with this value.
- */
+/* The lock was free and is taken with this value: ends earlier holds of it. */
 static void end_earlier(const struct tracker_act *a, struct key *k, uint64_t value)
 {
 	size_t nlate = 0;
@@ -329,7 +328,7 @@ static void end_earlier(const struct tracker_act *a, struct key *k, uint64_t val
 		if (h->owner == owner_of(a) && may_come_late(h, value, a->now) &&
 		    nlate++ < LATE_KEPT)
 			continue;
-		if (h->owner == owner_of(a) && lock_is_over(h, a->sent)) {
+		if (h->owner == owner_of(a) && hold_is_lost(h, a->sent)) {
 			k->lost_address = h->address;
 			k->lost_name = h->name;
 		}
@@ -346,7 +345,7 @@ static void note_wait(struct lock_sums *l, struct tracker_client *c, const struc
 	c->tried = 0;
 }
 
-/* A count is a write, for those who read the key and write it back. */
+/* A count is a write to clients that read the key and write it back. */
 static void note_count(struct key *k, const struct tracker_client *c, enum lock_way way)
 {
 	if (way == WAY_INCR)
@@ -445,7 +444,7 @@ void tracker_refused(const struct tracker_act *a, enum lock_way way)
 	c->tried_last = a->now;
 }
 
-/* Of a lock that is there. */
+/* The expiry of a lock that is held was set. */
 static void set_expiry(const struct tracker_act *a, struct held_lock *h, int64_t lease_ms)
 {
 	struct lock_sums *l = h->key->group->lock;
@@ -611,7 +610,7 @@ static void release_known(struct held_lock *h, double now)
 	mark_lock(h->key);
 }
 
-/* Its owner's lock was deleted by another one, and now it deletes that of another. */
+/* The owner's own lock was deleted by another client, and now it deletes another's. */
 static bool is_foreign(const struct held_lock *h, const struct held_lock *there)
 {
 	return h->state == HOLD_REMOVED && !h->stolen && there && there != h &&
@@ -629,7 +628,7 @@ static bool comes_late(const struct tracker_act *a, const struct held_lock *h)
 		return false;
 	for (struct list *at = k->holds.next; at != &k->holds; at = at->next) {
 		struct held_lock *lost = container_of(at, struct held_lock, in_key);
-		if (lost == h || !lock_is_over(lost, a->sent) || !is_like_holder(c, lost))
+		if (lost == h || !hold_is_lost(lost, a->sent) || !is_like_holder(c, lost))
 			continue;
 		lost->explains = true;
 		return true;
@@ -778,8 +777,8 @@ static bool knows(const struct held_lock *h, const struct tracker_script *s)
 	return is_called_with(s, h->value) || is_called_with(s, h->returned);
 }
 
-/* Does the script, which answered 0 or nil, tell that the hold is over? Those that release a
- * lock mostly answer 1, but some answer 0. */
+/* The script answered 0 or nil: did it find the lock gone? Scripts that release a lock mostly
+ * answer 1, but some answer 0. */
 static bool found_it_gone(const struct tracker_act *a, const struct held_lock *h)
 {
 	const struct lock_sums *l = h->key->group->lock;
@@ -807,7 +806,7 @@ static void script_compared(const struct tracker_act *a, struct held_lock *h,
 		tracker_hold_free(a->tracker, h);
 		return;
 	}
-	/* Whether it released the lock or made it last is told by what comes next. */
+	/* The next commands show whether the script released the lock or prolonged it. */
 	if (has_run_out(h, a->sent))
 		note_outlived(a, h, NULL);
 	release_known(h, a->now);
