@@ -49,6 +49,7 @@ def test_hasp_logs_in_with_the_password_to_renew(with_login):
         assert is_renewed(plain, KEY)
 
 
+@covers("user")
 def test_hasp_logs_in_as_a_user_to_renew(with_login):
     hasp, plain = with_login("user = hasp", "password = pw")
     plain.execute_command("ACL", "SETUSER", "hasp", "on", ">pw", "~*", "&*", "+@all")

@@ -116,6 +116,7 @@ def updated(address, faults, ending, done):
             faults.append(repr(fault))
 
 
+@covers("upgraded")
 def test_ten_upgrades_are_not_noticed_by_clients(generations, plain):
     """They connect anew for each of their requests, locks and updates."""
     hasps = generations(VERBS + guard(pattern="stock:*", lease="60s", wait="60s"), workers=2, drain_timeout="60s")
