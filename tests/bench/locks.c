@@ -174,6 +174,23 @@ static void write_exclusive(const struct load *load, struct client *c, struct sl
 	write_side(load, c, key, token, SLICE_LIT("EXCLUSIVE"));
 }
 
+/* Two locks at once; only an application sends them. */
+static void write_several(const struct load *load, struct client *c, struct slice key,
+                          struct slice token)
+{
+	char second[128];
+	struct slice lock[] = { SLICE_LIT("MLOCK"), SLICE_LIT("2"),  key,
+		                SLICE_NONE,         SLICE_LIT("PX"), lease };
+	struct slice unlock[] = { SLICE_LIT("MUNLOCK"), SLICE_LIT("2"), key, SLICE_NONE };
+
+	(void)load;
+	(void)token;
+	snprintf(second, sizeof(second), "%.*s:2", (int)key.n, key.p);
+	lock[3] = unlock[3] = slice_str(second);
+	resp_write_request(&c->requests[0], lock, 6);
+	resp_write_request(&c->requests[1], unlock, 4);
+}
+
 static void write_ruled(const struct load *load, struct buf *out, const struct resp_view *req,
                         struct slice token)
 {
@@ -366,6 +383,7 @@ static const struct kind kinds[] = {
 	{ "limit", "verb", write_limits, 2, { NULL, ":1\r\n" }, false },
 	{ "shared", "verb", write_shared, 2, { NULL, ":1\r\n" }, false },
 	{ "exclusive", "verb", write_exclusive, 2, { NULL, ":1\r\n" }, false },
+	{ "several", "verb", write_several, 2, { NULL, ":2\r\n" }, false },
 	{ "guard", "guard", write_pair, 2, { HAS, "+OK\r\n" }, true },
 	{ "plain", "plain", write_pair, 2, { HAS, "+OK\r\n" }, true },
 	{ "multi",

@@ -36,6 +36,35 @@
 -- include write_record
 local token, lease, ticket, wait_ms, place, layout, place_of, part_lease = unpack(ARGV, 2)
 local n, counter = (#KEYS - 1) / 4, KEYS[#KEYS]
+
+local names = {}
+for i = 1, #KEYS - 1, 4 do
+	names[#names + 1], names[#names + 2] = KEYS[i], KEYS[i + 2]
+end
+-- break counted_fences: if false then
+-- break falling_fences: if false then
+if wait_ms ~= '-1' and redis.call('EXISTS', unpack(names)) == 0 then
+	-- All locks are free, and no client waits: as acquire.lua does it.
+	local now = redis.call('TIME')
+	local digits = now[1] .. ('00000' .. now[2]):sub(-6)
+	local last = redis.pcall('SET', counter, digits, 'GET')
+	if not last or #last == #digits and last < digits then
+		local note = token .. ' ' .. digits .. ' ' .. ticket
+		for i = 1, #KEYS - 1, 4 do
+			local lock, record = KEYS[i], KEYS[i + 1]
+			if layout == 'count' then
+				redis.call('HINCRBY', lock, token, '1')
+				redis.call('PEXPIRE', lock, lease)
+			else
+				redis.call('SET', lock, token, 'PX', lease)
+			end
+			redis.call('SET', record, note, 'PX', lease)
+		end
+		return now[1] * 1000000 + now[2]
+	elseif type(last) == 'string' then
+		redis.call('SET', counter, last)
+	end
+end
 local kind = layout == 'count' and 'h' or 's'
 
 local function keys_of(i)

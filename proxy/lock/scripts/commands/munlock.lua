@@ -19,6 +19,34 @@
 -- include notify_redisson
 local counter = KEYS[#KEYS]
 local token, layout_type = unpack(ARGV, 2)
+
+-- The usual case: no client waits, and these are the owner's only holds.
+local queues, gone, are_last = {}, {}, true
+for i = 1, #KEYS - 1, 4 do
+	local g = #gone
+	queues[#queues + 1] = KEYS[i + 2]
+	gone[g + 1], gone[g + 2], gone[g + 3] = KEYS[i], KEYS[i + 1], KEYS[i + 3]
+end
+if redis.call('EXISTS', unpack(queues)) == 0 then
+	for i = 1, #KEYS - 1, 4 do
+		if layout_type == 'hash' then
+			local held = redis.pcall('HMGET', KEYS[i], token, 'mode')
+			are_last = are_last and held[1] == '1' and held[2] ~= 'read' and held[2] ~= 'write'
+		else
+			are_last = are_last and redis.pcall('GET', KEYS[i]) == token
+		end
+	end
+	if are_last and type(redis.pcall('DEL', unpack(gone))) ~= 'table' then
+		for i = 1, layout_type == 'hash' and #KEYS - 1 or 0, 4 do
+			-- (See notify_redisson().)
+			local lock, channel, message = KEYS[i], 'redisson_lock__channel:', '0'
+			channel = channel .. (lock:find('{', 1, true) and lock or '{' .. lock .. '}')
+			-- paste announce
+		end
+		return #queues
+	end
+end
+
 local holds, layout = {}, {}
 for i = 1, #KEYS - 1, 4 do
 	holds[i], layout[i] = count_holds(KEYS[i], KEYS[i + 1], token, layout_type)
