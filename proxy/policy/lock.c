@@ -427,8 +427,8 @@ struct decision lock_decide_verb(struct context *x)
 	x->make_how(x->arg, &x->how);
 	x->how.may_be_short = x->req->argc > 1 && may_be_short(x, x->req->argv[1]);
 	if (x->how.may_be_short && x->what->verb == VERB_UNLOCK)
-		x->how.held = (char)hold_own_kind(x->env->holds, x->holds, x->session->db,
-		                                  x->req->argv[1], &x->how.reentered);
+		x->how.held = (char)hold_own_kind(x->holds, x->session->db, x->req->argv[1],
+		                                  &x->how.reentered);
 	pending_lock = write_verb(x, &call);
 
 	return await_call(x, &call, pending_lock, NULL, 0);

@@ -15,6 +15,8 @@
 #define SMALL_SIZE (sizeof(struct hold) + 32)
 /* How far Redis' clock may get ahead of ours within a lease, in ms. */
 #define RELEASE_SLACK_MS 50
+/* A connection with more holds than these does not look for the one that UNLOCK names. */
+#define OWN_KIND_MAX 16
 
 struct holds *holds_new(struct timers *timers, struct script_jobs *script_jobs)
 {
@@ -291,15 +293,18 @@ size_t hold_own_tokens(struct holds *h, const struct hold_owner *o, int db, stru
 	return n;
 }
 
-enum lock_kind hold_own_kind(struct holds *h, const struct hold_owner *o, int db,
-                             struct slice key, bool *reentered)
+enum lock_kind hold_own_kind(const struct hold_owner *o, int db, struct slice key,
+                             bool *reentered)
 {
-	const struct hold *hold = o->n ? hold_first(h, db, key) : NULL;
 	enum lock_kind kind = 0;
 
 	*reentered = false;
-	for (; hold; hold = hold_next(hold)) {
-		if (hold->owner != o || !layout_of(hold->kind)->by_verb)
+	if (o->n > OWN_KIND_MAX)
+		return 0;
+	for (struct list *at = o->holds.next; at != &o->holds; at = at->next) {
+		const struct hold *hold = container_of(at, struct hold, node);
+		if (!layout_of(hold->kind)->by_verb || lock_id_db(hold->by_id.key) != db ||
+		    !slice_eq(lock_id_key(hold->by_id.key), key))
 			continue;
 		*reentered = *reentered || kind || hold->reentered;
 		/* UNLOCK gives the write side back first. */

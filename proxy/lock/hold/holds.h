@@ -217,10 +217,10 @@ struct slice hold_value(struct holds *h, const struct hold_owner *o, int db, str
 size_t hold_own_tokens(struct holds *h, const struct hold_owner *o, int db, struct slice key,
                        struct slice *out, size_t max);
 
-/* Returns the kind of the verbs' lock that the connection itself has; 0: none, as far as hasp
- * knows. `reentered`: it may have acquired the lock more than once. */
-enum lock_kind hold_own_kind(struct holds *h, const struct hold_owner *o, int db,
-                             struct slice key, bool *reentered);
+/* Returns the kind of the verbs' lock that the connection itself has; 0: none, or not known.
+ * `reentered`: it may have acquired the lock more than once. */
+enum lock_kind hold_own_kind(const struct hold_owner *o, int db, struct slice key,
+                             bool *reentered);
 
 /* Returns the lock's value that the connection has last stored or read, whichever was later. */
 enum seen_value hold_seen_value(struct holds *h, const struct hold_owner *o, int db,
