@@ -56,11 +56,9 @@ void client_set_state(struct client *c, enum client_state state)
 {
 	HASP_ASSERT(client_may_become(c->state, state));
 	c->state = state;
-	list_remove(&c->runnable);
+	list_remove(&c->turn);
 	if (state == CLIENT_PARKED_COMMAND)
-		list_append(&c->env->learning, &c->learning);
-	else if (!list_empty(&c->learning))
-		list_remove(&c->learning);
+		list_append(&c->env->learning, &c->turn);
 	if (c->deadlock) {
 		deadlock_watch_end(c->deadlock);
 		c->deadlock = NULL;
@@ -86,7 +84,7 @@ void client_resume(struct client *c)
 
 	if (client_is_runnable(c))
 		return;
-	list_append(&env->runnable, &c->runnable);
+	list_append(&env->runnable, &c->turn);
 	watch_feed(env->loop, &env->run, EV_READ);
 }
 
@@ -136,13 +134,6 @@ void client_print_peer(const struct client *c, char *out, size_t n)
 }
 
 /* --- reading ---------------------------------------------------------------------------- */
-
-void client_set_active(struct client *c)
-{
-	c->active_at = c->env->policy.now;
-	list_remove(&c->node);
-	list_append(&c->env->clients, &c->node);
-}
 
 void client_steer_reading(struct client *c)
 {

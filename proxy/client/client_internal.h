@@ -111,10 +111,10 @@ struct client {
 	uint32_t place; /* in env->table: client_list.c */
 	enum client_state state : 8;
 	enum next_link next_link : 8;
+	enum quorum_reply quorum_reply : 8; /* of `current`, while CLIENT_PARKED_ROUND */
 	bool eof; /* the client sends no more */
 	bool shared; /* the link that `user` is on is shared */
 	bool bare; /* a link of its own, for one command: what had to be replayed was refused */
-	bool refused; /* Redis has just answered that the client is not logged in */
 	bool uncounted; /* the client wrote on other links, or another client wrote for it: WAIT
 	                 * on its present link would not cover that */
 	bool transacting; /* MULTI or WATCH was sent over the client's own link, and no reply
@@ -130,8 +130,9 @@ struct client {
 	uint32_t ntransacting; /* requests that may begin or end a transaction: the last one's
 	                        * number */
 	struct list node; /* in env->clients, env->finishing or env->dead */
-	struct list learning; /* in env->learning, while CLIENT_PARKED_COMMAND */
-	struct list runnable; /* in env->runnable: see client_resume() */
+	struct list
+		turn; /* in env->learning, while CLIENT_PARKED_COMMAND; else in env->runnable
+	                   * or in none: see client_resume() */
 	struct account_share share; /* client_count_memory() */
 	struct client_env *env;
 	struct link_user user; /* on no link before the first request */
@@ -161,7 +162,6 @@ struct client {
 	struct session session;
 	struct hold_owner holds;
 	struct quorum_owner *quorum; /* NULL until it has asked a quorum */
-	enum quorum_reply quorum_reply; /* of `current`, while CLIENT_PARKED_ROUND */
 	struct read_set read_set;
 	struct tracker_client *watched; /* NULL until the tracker watches the client */
 	const char *listener; /* the entry of `listen` that accepted the client */
@@ -207,14 +207,14 @@ bool client_may_become(enum client_state from, enum client_state to);
 /* While its command is answered, a client may send this much ahead. */
 #define AHEAD_MAX ((size_t)64 * 1024)
 
-/* Only for client_mark_active(). */
-void client_set_active(struct client *c);
-
 /* Something was read or written: the client is not idle. */
 static inline void client_mark_active(struct client *c)
 {
-	if (c->env->policy.now - c->active_at >= ACTIVE_SECONDS)
-		client_set_active(c);
+	if (c->env->policy.now - c->active_at < ACTIVE_SECONDS)
+		return;
+	c->active_at = c->env->policy.now;
+	list_remove(&c->node);
+	list_append(&c->env->clients, &c->node);
 }
 
 /* True if there is no space for more requests: the link is full, or the client is parked and
@@ -293,7 +293,7 @@ void client_resume(struct client *c);
 /* True if clients_run() has still to resume the client. */
 static inline bool client_is_runnable(const struct client *c)
 {
-	return !list_empty(&c->runnable);
+	return !list_empty(&c->turn) && c->state != CLIENT_PARKED_COMMAND;
 }
 
 /* `current` was answered: removes the request from `in` and resumes the client. The caller owns
@@ -339,8 +339,7 @@ void client_finish_with(struct client *c, struct slice error, const char *reason
  * Redis did not admit it when no login was required. */
 static inline bool client_must_log_in(const struct client *c)
 {
-	return c->env->node->links.login_required && !c->session.logged_in &&
-	       !c->session.admitted;
+	return c->env->node->links.login_required && c->session.login < LOGIN_ADMITTED;
 }
 
 /* Warns that its encryption failed; not too often. */

@@ -35,7 +35,7 @@ static void clients_run(struct client_env *env)
 	struct list *node;
 
 	while ((node = list_shift(&env->runnable)))
-		resume(container_of(node, struct client, runnable));
+		resume(container_of(node, struct client, turn));
 }
 
 static void on_run(struct watch *w, int events)
@@ -86,8 +86,7 @@ void client_new(struct client_env *env, int fd, const char *listener, struct tls
 	}
 	c->since = c->login_from = c->read_at = env->policy.now;
 	c->active_at = c->since - 2 * ACTIVE_SECONDS; /* its first byte counts, however soon */
-	list_init(&c->learning);
-	list_init(&c->runnable);
+	list_init(&c->turn);
 	session_init(&c->session);
 	hold_owner_init(&c->holds);
 	read_set_init(&c->read_set);
@@ -233,7 +232,7 @@ static bool begins_with_login(const struct client *c)
 
 static bool must_log_in(const struct client *c)
 {
-	if (c->session.logged_in || c->session.opaque || client_is_ending(c))
+	if (c->session.login == LOGIN_DONE || c->session.opaque || client_is_ending(c))
 		return false;
 	return (client_must_log_in(c) && !c->served) || begins_with_login(c);
 }
@@ -313,7 +312,7 @@ void clients_know_commands(struct client_env *env)
 	list_init(&waiting);
 	list_move_all(&waiting, &env->learning);
 	while (!list_empty(&waiting))
-		client_unpark(container_of(waiting.next, struct client, learning));
+		client_unpark(container_of(waiting.next, struct client, turn));
 	/* The caller forgets the answer when this returns. */
 	clients_run(env);
 }

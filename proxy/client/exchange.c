@@ -536,7 +536,7 @@ static bool on_login_line(struct client *c, struct slice line)
 	if (line.n && *line.p == '+')
 		c->env->node->links.login_required = false;
 	if (c->current->kind == PENDING_LOGIN) {
-		c->session.admitted = true;
+		session_set_admission(&c->session, LOGIN_ADMITTED);
 		client_decide_again(c);
 	} else {
 		send_again(c, false);

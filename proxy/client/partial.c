@@ -68,7 +68,7 @@ void partial_refuse(struct client *c, struct cursor *k)
 	struct pending_request *r;
 
 	/* (If hasp cannot follow the client's replies, it would not see the answer.) */
-	if (c->refused || c->session.opaque) {
+	if (c->session.login == LOGIN_REFUSED || c->session.opaque) {
 		partial_pass_bad(c, k);
 		return;
 	}

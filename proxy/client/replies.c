@@ -202,17 +202,17 @@ static void on_reply(void *owner, void *tag, const struct resp_reply *reply,
 	struct client *c = client_of(owner);
 	struct pending_request *r = tag;
 	bool was_reset = r->kind == PENDING_RESET, is_notice = r->kind == PENDING_NOTICE;
-	bool was_logged_in = c->session.logged_in;
+	bool was_logged_in = c->session.login == LOGIN_DONE;
 	bool ends = ends_transaction(c, r, reply, captured);
 
 	if (r == c->current && is_exchanged(r)) {
 		exchange_on_reply(c, reply, captured);
 		return;
 	}
-	if (r->kind == PENDING_LOGIN) {
-		c->refused = slice_starts(captured, SLICE_LIT("-NOAUTH"));
-		c->session.admitted = !c->refused;
-	}
+	if (r->kind == PENDING_LOGIN)
+		session_set_admission(&c->session, slice_starts(captured, SLICE_LIT("-NOAUTH"))
+		                                           ? LOGIN_REFUSED
+		                                           : LOGIN_ADMITTED);
 	complete_request(c, r, reply, captured);
 	/* Unless it was already followed by SUBSCRIBE. */
 	if (was_reset) {

@@ -44,7 +44,8 @@ static void open_own(struct client *c, enum route route)
 		login = (struct link_login){ .proto = 2 };
 	login.hears = env->failover_wait > 0 && !env->connect;
 	link_join(link_new(env, false, &login), &c->user);
-	c->shared = c->session.admitted = false;
+	c->shared = false;
+	session_set_admission(&c->session, LOGIN_UNKNOWN);
 	c->bare = bare;
 	c->altered = login.lib_name || login.lib_ver;
 	c->next_link = route == ROUTE_BARE && !bare ? NEXT_MAY_BE_BARE : NEXT_NONE;
@@ -102,7 +103,7 @@ static enum pool_answer share(struct client *c)
 	c->shared = true;
 	c->bare = false;
 	/* A ready link shows that Redis took it. */
-	c->session.admitted = true;
+	session_set_admission(&c->session, LOGIN_ADMITTED);
 	return POOL_READY;
 }
 
@@ -126,8 +127,8 @@ static bool take_over(struct client *c, enum route route)
 {
 	struct link_login login = login_of(c);
 	bool is_useful = route >= ROUTE_TRANSACTION || route == ROUTE_LINGERING ||
-	                 (route == ROUTE_DEDICATED &&
-	                  (c->session.logged_in || c->env->node->links.login_required));
+	                 (route == ROUTE_DEDICATED && (c->session.login == LOGIN_DONE ||
+	                                               c->env->node->links.login_required));
 
 	if (!c->shared || !is_useful || !pool_give(c->env->node->pool, &login, &c->user))
 		return false;
@@ -151,7 +152,7 @@ static enum pool_answer take_spare(struct client *c)
 	c->shared = c->bare = c->altered = false;
 	send_setinfo(c);
 	c->next_link = NEXT_NONE;
-	c->session.admitted = true;
+	session_set_admission(&c->session, LOGIN_ADMITTED);
 	return POOL_READY;
 }
 
@@ -252,9 +253,9 @@ static bool is_paused(const struct client *c)
 
 void route_rejoin(struct client *c)
 {
-	c->session.admitted = false;
+	session_set_admission(&c->session, LOGIN_UNKNOWN);
 	/* (While paused, Redis is being restarted: the user need not have been deleted.) */
-	if (c->session.logged_in && !is_paused(c))
+	if (c->session.login == LOGIN_DONE && !is_paused(c))
 		(void)share(c);
 }
 

@@ -51,7 +51,8 @@ void send_step_over(struct client *c, struct cursor *k)
 	k->at += c->scanned;
 	c->scanned = 0;
 	c->decide_at = 0;
-	c->refused = false;
+	if (c->session.login == LOGIN_REFUSED)
+		session_set_admission(&c->session, LOGIN_UNKNOWN);
 }
 
 /* Parks the client; the cursor's request will be scanned again from its beginning. */

@@ -167,12 +167,19 @@ static void session_reset(struct session *s)
 	s->proto = 2;
 	s->user_unknown = false;
 	s->uncertain = false;
-	s->logged_in = s->admitted = false;
+	s->login = LOGIN_UNKNOWN;
 	clear_text(&s->user);
 	clear_text(&s->password);
 	clear_text(&s->name);
 	count_login(s);
 	memset(s->subscriptions, 0, sizeof(s->subscriptions));
+}
+
+void session_set_admission(struct session *s, enum session_login admission)
+{
+	HASP_ASSERT(admission != LOGIN_DONE);
+	if (s->login != LOGIN_DONE)
+		s->login = admission;
 }
 
 int session_db(const struct session *s)
@@ -194,7 +201,8 @@ static void log_in_as(struct session *s, struct pending_request *r)
 		s->proto = r->login.proto;
 	if (r->login.user)
 		s->user_unknown = r->login.user_unknown;
-	s->logged_in |= r->login.user != NULL;
+	if (r->login.user)
+		s->login = LOGIN_DONE;
 	replace_password(s, r);
 	replace_text(&s->user, &r->login.user);
 	replace_text(&s->name, &r->login.name);

@@ -23,6 +23,18 @@
 #include "session/pending.h"
 #include "session/transaction.h"
 
+/* Whether Redis serves the connection.
+ *
+ *   UNKNOWN, REFUSED, ADMITTED: each after each other, as Redis answers
+ *      `--AUTH was accepted--> DONE --RESET--> UNKNOWN
+ */
+enum session_login {
+	LOGIN_UNKNOWN,
+	LOGIN_REFUSED, /* Redis has just answered that the client must log in */
+	LOGIN_ADMITTED, /* Redis took the connection without a login */
+	LOGIN_DONE, /* AUTH, or HELLO with AUTH, was accepted */
+};
+
 struct session {
 	struct list awaited; /* pending requests in flight, oldest first */
 	char *user; /* NULL: the default user */
@@ -34,12 +46,11 @@ struct session {
 	uint32_t nawaited; /* those of `awaited` whose reply something may depend on */
 	uint32_t nsubscribing; /* (UN)SUBSCRIBEs among them */
 	uint32_t subscriptions[SUBSCRIPTION_KINDS];
+	enum session_login login : 8; /* session.c writes it */
 	int db; /* -1: not known */
 	uint8_t proto; /* 2 or 3 */
 	bool user_unknown;
 	bool uncertain; /* the link may be in another state than is written here */
-	bool logged_in; /* AUTH, or HELLO with AUTH, was accepted */
-	bool admitted; /* Redis took the connection without that; the caller's to set */
 	bool by_hello; /* HELLO was accepted: Redis knows it */
 	bool opaque;
 	bool affects_next; /* CLIENT CACHING or ASKING was sent, say: Redis applies it to the
@@ -122,6 +133,10 @@ bool session_frame(struct session *s, const struct reply_scan *frame,
 /* The database of the command that is sent now: in a transaction a SELECT may be queued before
  * it. -1: not known. */
 int session_db(const struct session *s);
+
+/* Redis has shown whether it serves the connection without a login, or the connection has another
+ * link, of which that is not known. Changes nothing for a client that has logged in. */
+void session_set_admission(struct session *s, enum session_login admission);
 
 /* The user that the connection is logged in as; NULL: not known. */
 const char *session_user(const struct session *s);

@@ -106,6 +106,24 @@ static void hello_refused_may_have_logged_in(void **state)
 	assert_string_equal(session_user(s), "alice");
 }
 
+static void what_redis_does_without_a_login_counts_until_the_login(void **state)
+{
+	struct session *s = *state;
+
+	session_set_admission(s, LOGIN_REFUSED);
+	assert_int_equal(s->login, LOGIN_REFUSED);
+	session_set_admission(s, LOGIN_ADMITTED);
+	assert_int_equal(s->login, LOGIN_ADMITTED);
+	ANSWER(s, sent_auth(s, "alice"), "-WRONGPASS invalid username-password pair\r\n");
+	assert_int_equal(s->login, LOGIN_ADMITTED);
+	ANSWER(s, sent_auth(s, "alice"), "+OK\r\n");
+	assert_int_equal(s->login, LOGIN_DONE);
+	session_set_admission(s, LOGIN_REFUSED);
+	assert_int_equal(s->login, LOGIN_DONE);
+	ANSWER(s, sent(s, pending_new(PENDING_RESET)), "+RESET\r\n");
+	assert_int_equal(s->login, LOGIN_UNKNOWN);
+}
+
 static void a_name_counts_from_its_reply_and_can_be_taken_off(void **state)
 {
 	struct session *s = *state;
@@ -409,10 +427,10 @@ static void what_hello_asks_for_comes_true_together(void **state)
 	r->login.password = xstrdup("secret");
 	r->login.name = xstrdup("worker");
 	sent(s, r);
-	assert_false(s->logged_in);
+	assert_int_equal(s->login, LOGIN_UNKNOWN);
 	ANSWER(s, r, "%0\r\n");
 	ANSWER(s, sent_select(s, 5), "+OK\r\n");
-	assert_true(s->logged_in);
+	assert_int_equal(s->login, LOGIN_DONE);
 	assert_int_equal(s->db, 5);
 	assert_int_equal(s->proto, 3);
 	assert_string_equal(s->user, "alice");
@@ -477,6 +495,7 @@ int main(void)
 		TEST(hello_changes_what_it_names),
 		TEST(hello_refused_changes_no_protocol),
 		TEST(hello_refused_may_have_logged_in),
+		TEST(what_redis_does_without_a_login_counts_until_the_login),
 		TEST(a_name_counts_from_its_reply_and_can_be_taken_off),
 		TEST(the_clients_library_counts_from_its_reply_and_outlives_reset),
 		TEST(reset_makes_the_connection_new),
