@@ -84,6 +84,10 @@ void client_resume(struct client *c)
 
 	if (client_is_runnable(c))
 		return;
+	if (buf_len(&c->in) == 0 && !c->eof && !c->current) {
+		client_read_on(c);
+		return;
+	}
 	list_append(&env->runnable, &c->turn);
 	watch_feed(env->loop, &env->run, EV_READ);
 }
@@ -146,6 +150,15 @@ void client_steer_reading(struct client *c)
 	/* From now on hasp does not see whether the client sends. */
 	if (c->stream.paused && client_may_pause_link(c))
 		client_steer_link(c);
+}
+
+void client_read_on(struct client *c)
+{
+	if (buf_len(&c->in) == 0)
+		buf_give(&c->in, &c->env->inputs);
+	client_steer_reading(c);
+	if (!client_is_dead(c))
+		client_notice_memory(c);
 }
 
 /* True if the client may have bytes to send that hasp has not read. */

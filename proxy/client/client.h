@@ -10,7 +10,8 @@
  *                                      `--> policy/dispatch --PASS--------> route.c, send.c
  *                                                |                                      |
  *                                                `--CALL, GUARD--> exchange.c <--.      |
- *                                                    lock_op, guard_steps  |      |
+ *                                                    lock_op.c,                  |      |
+ *                                                    guard_steps.c               |      |
  *                                                                |  one step     |      v
  *   socket <--- replies.c <--------- reply scan <--------------- | ------------- | --- Redis
  *                  |                                             v               |

@@ -232,6 +232,10 @@ static inline bool client_is_behind(const struct client *c)
  */
 void client_steer_reading(struct client *c);
 
+/* As many requests were taken from `in` as can be now: gives the buffer back if it is empty, and
+ * reads from the client again. */
+void client_read_on(struct client *c);
+
 /* True if hasp can stop reading from the client's link without delaying another client. */
 static inline bool client_may_pause_link(const struct client *c)
 {
@@ -287,7 +291,7 @@ void client_unpark(struct client *c);
 /* Puts the client on env->runnable. When the handlers of this turn's events have returned,
  * clients_run() takes the client's next requests from `in`, or goes on with `current`. No event
  * handler does that itself, so none is entered again while it runs. A client whose state changes
- * first is not resumed. */
+ * first is not resumed. If nothing waits in `in`, only reads on. */
 void client_resume(struct client *c);
 
 /* True if clients_run() has still to resume the client. */

@@ -121,21 +121,21 @@ static void watch_for_deadlock(struct client *c, const struct lock_try *t)
 	c->deadlock = deadlock_watch_new(c->env->deadlocks, &terms, on_deadlock, c);
 }
 
-/* `current` waits in line for the lock of the action. The lock may be granted at once. */
-static void wait_in_turn(struct client *c, const struct op_action *a)
+/* `current` waits in line for the lock out->lock. The lock may be granted at once. */
+static void wait_in_turn(struct client *c, const struct op_out *out)
 {
-	const struct lock_try *t = &a->lock;
+	const struct lock_try *t = &out->lock;
 
 	if (!c->waiter)
-		c->waiter = waiter_new_sent(c->env->policy.waiters, a->wait_ms, a->sent_at,
+		c->waiter = waiter_new_sent(c->env->policy.waiters, out->wait_ms, out->sent_at,
 		                            t->ticket, &exchange_waiter_ops, c);
 	if (c->current->guard_op)
 		guard_events_queued(c);
 	client_park(c, CLIENT_PARKED_TURN);
 	/* The wait may take long: free unused memory. */
 	buf_fit(&c->in);
-	waiter_count_at(c->waiter, a->stats);
-	if (waiter_queued(c->waiter, c->session.db, t, a->lease_ms, a->line) != 0) {
+	waiter_count_at(c->waiter, out->stats);
+	if (waiter_queued(c->waiter, c->session.db, t, out->lease_ms, out->line) != 0) {
 		client_set_state(c, CLIENT_PARKED_REPLY);
 		client_close(c, not_understood);
 	} else if (c->eof && c->state == CLIENT_PARKED_TURN) {
@@ -151,22 +151,26 @@ static void wait_in_turn(struct client *c, const struct op_action *a)
 static void send_again(struct client *c, bool eval);
 static bool exchange_event(struct client *c, const struct op_event *e);
 
-static struct op_facts client_facts(const struct client *c)
+static struct op_facts client_facts(const struct client *c, struct op_out *out)
 {
-	return (struct op_facts){
-		.request = c->current,
-		.db = c->session.db,
-		.resp3 = c->session.proto == 3,
-		.in_line = c->state == CLIENT_PARKED_TURN,
-		.is_cut_off = c->stream.error,
-		.waiter = c->waiter,
-		.waiters = c->env->policy.waiters,
-		.holds = &c->holds,
-		.has_link = c->user.link,
-		.link_is_usable = route_is_usable(c),
-		.now = c->env->policy.now,
-		.bytes = slice_of(buf_head(&c->in), c->scanned),
-	};
+	struct op_facts f = { .request = c->current,
+		              .db = c->session.db,
+		              .resp3 = c->session.proto == 3,
+		              .in_line = c->state == CLIENT_PARKED_TURN,
+		              .waiter = c->waiter,
+		              .holds = &c->holds,
+		              .out = out };
+
+	out->send = (struct op_send){ 0 };
+	out->own = BUF_INIT;
+	*out->text = '\0';
+	if (!c->current->guard_op)
+		return f;
+	f.has_link = c->user.link;
+	f.waiters = c->env->policy.waiters;
+	f.now = c->env->policy.now;
+	f.bytes = slice_of(buf_head(&c->in), c->scanned);
+	return f;
 }
 
 static void send_first(struct client *c, struct op_send *s)
@@ -207,9 +211,9 @@ static void begin_multi(struct client *c, enum transaction_guards guards)
 /* Sends the next step of a transaction. */
 static void send_next_step(struct client *c, bool eval);
 
-static void send_answer(struct client *c, const struct op_action *a)
+static void send_answer(struct client *c, const struct op_action *a, const struct op_out *out)
 {
-	struct slice bytes = op_answer(a);
+	struct slice bytes = op_answer(a, out);
 
 	if (bytes.n && a->carried_out && lock_op_exec_is_late(c->current))
 		complete_exec_refuse(c, c->current);
@@ -217,8 +221,19 @@ static void send_answer(struct client *c, const struct op_action *a)
 		stream_send(&c->stream, bytes);
 }
 
+/* Ends `current`, a call on a lock: the client got its answer, which means `reply`. */
+static void reply_to_lock(struct client *c, const struct resp_reply *reply)
+{
+	/* (Most calls did not wait, and succeeded.) */
+	if (c->waiter || c->stream.error || resp_reply_is_error(reply))
+		lock_op_reply(c->current, &c->holds, c->session.db, c->waiter, c->stream.error,
+		              reply);
+	complete_request(c, c->current, reply, SLICE_NONE);
+	client_end_current(c);
+}
+
 /* True: the line of the event is the client's answer, as it comes. */
-static bool do_act(struct client *c, struct op_action *a)
+static bool do_act(struct client *c, const struct op_action *a, const struct op_out *out)
 {
 	switch (a->act) {
 	case OP_PASS:
@@ -236,34 +251,33 @@ static bool do_act(struct client *c, struct op_action *a)
 		begin_multi(c, a->guards);
 		break;
 	case OP_WAIT:
-		wait_in_turn(c, a);
+		wait_in_turn(c, out);
 		break;
 	case OP_CONFIRM:
 		client_park(c, CLIENT_PARKED_TURN);
 		if (!c->waiter)
 			c->waiter = waiter_new(c->env->policy.waiters, 0, &exchange_waiter_ops,
 			                       c);
-		waiter_answered_late(c->waiter, c->session.db, &a->lock, a->lease_ms);
+		waiter_answered_late(c->waiter, c->session.db, &out->lock, out->lease_ms);
 		break;
 	case OP_ASK_REPLICAS:
 		client_park(c, CLIENT_PARKED_ACK);
-		c->ask = replica_ask_new(c->env->replica_acks, &a->lock, &a->terms, on_acked,
-		                         c);
+		c->ask = replica_ask_new(c->env->replica_acks, &out->lock, &out->terms,
+		                         on_acked, c);
 		break;
 	case OP_ANSWER:
-		send_answer(c, a);
-		(void)exchange_event(
-			c, &(struct op_event){ .kind = OP_REPLY, .reply = &a->reply });
+		send_answer(c, a, out);
+		reply_to_lock(c, &a->reply);
 		break;
 	case OP_END:
 		client_end_wait(c);
-		send_answer(c, a);
+		send_answer(c, a, out);
 		complete_request(c, c->current, &a->reply, a->captured);
 		client_end_current(c);
 		break;
 	case OP_DONE:
 		client_end_wait(c);
-		send_answer(c, a);
+		send_answer(c, a, out);
 		session_complete(&c->session, c->current);
 		client_end_current(c);
 		break;
@@ -280,27 +294,28 @@ static bool do_act(struct client *c, struct op_action *a)
 }
 
 /* As above, after what has to be sent first. */
-static bool take_action(struct client *c, struct op_action *a)
+static bool take_action(struct client *c, const struct op_action *a, struct op_out *out)
 {
 	bool passes;
 
 	if (a->drops_head)
 		link_discard_head(&c->user);
-	send_first(c, &a->send);
-	passes = do_act(c, a);
-	buf_release(&a->own);
+	send_first(c, &out->send);
+	passes = do_act(c, a, out);
+	buf_release(&out->own);
 	return passes;
 }
 
 static void send_next_step(struct client *c, bool eval)
 {
-	struct op_facts f = client_facts(c);
+	struct op_out out;
+	struct op_facts f = client_facts(c, &out);
 	struct rewrite_how how;
-	struct op_action a;
 
 	client_rewrite_how(c, eval, &how);
-	a = guard_steps_next(&f, &how);
-	(void)take_action(c, &a);
+	guard_steps_next(&f, &how);
+	send_first(c, &out.send);
+	await_reply(c);
 }
 
 /* Counts and logs what a guard's owner and its waiters do to each other. */
@@ -319,7 +334,8 @@ static void note_guard_event(struct client *c, const struct op_event *e)
 /* Returns true if the line of the event is the client's answer, as it comes. */
 static bool exchange_event(struct client *c, const struct op_event *e)
 {
-	struct op_facts f = client_facts(c);
+	struct op_out out;
+	struct op_facts f = client_facts(c, &out);
 	struct buf outage = BUF_INIT;
 	struct op_action a;
 	bool passes;
@@ -333,22 +349,45 @@ static bool exchange_event(struct client *c, const struct op_event *e)
 	} else {
 		a = lock_op_step(&f, e);
 	}
-	passes = take_action(c, &a);
+	passes = take_action(c, &a, &out);
 	buf_release(&outage);
 	return passes;
 }
 
 /* --- requests ----------------------------------------------------------------------------- */
 
+/* Sends the call on a lock in env->rewritten. */
+static void send_lock_call(struct client *c, bool waits, const struct rewrite_how *how)
+{
+	send_call(c, buf_slice(&c->env->policy.rewritten));
+	link_expect(&c->user, lock_op_flags(c->current, waits, how), c->current);
+	c->current->by_eval = how->eval;
+	await_reply(c);
+}
+
+/* Sends the next step of a guarded command; gives the command up if `refused`, because it cannot
+ * wait for its guard. */
+static void send_guarded(struct client *c, const struct context *x, bool refused)
+{
+	const struct op_request call = { x->req, x->what, &x->how, &x->env->rewritten };
+	struct op_out out;
+	struct op_facts f = client_facts(c, &out);
+
+	if (refused)
+		guard_steps_give_up(&f);
+	else
+		guard_steps_send(&f, &call);
+	send_first(c, &out.send);
+	if (!refused)
+		await_reply(c);
+}
+
 /* Sends `current`. `wait_ms`: how long it may wait in line if it is the call on a lock in
  * env->rewritten. False: its place was taken by an error. */
 static bool send_current(struct client *c, const struct context *x, int64_t wait_ms)
 {
-	const struct op_request call = { x->req, x->what, &x->how, &x->env->rewritten };
 	const struct guard_op *op = c->current->guard_op;
-	struct op_facts f = client_facts(c);
 	struct slice key = SLICE_NONE;
-	struct op_action a;
 
 	if (op) {
 		wait_ms = guard_steps_wait_ms(op, x->how.wait_max_ms);
@@ -363,15 +402,15 @@ static bool send_current(struct client *c, const struct context *x, int64_t wait
 		session_withdraw(&c->session, c->current);
 		return true;
 	case WAIT_REFUSED:
-		if (op) {
-			a = guard_steps_give_up(&f);
-			send_first(c, &a.send);
-		}
+		if (op)
+			send_guarded(c, x, true);
 		refuse_to_wait(c);
 		return false;
 	}
-	a = op ? guard_steps_send(&f, &call) : lock_op_send(&f, wait_ms > 0, &call);
-	(void)take_action(c, &a);
+	if (op)
+		send_guarded(c, x, false);
+	else
+		send_lock_call(c, wait_ms > 0, &x->how);
 	return true;
 }
 
@@ -557,12 +596,31 @@ bool exchange_on_line(struct client *c, struct slice line)
 		return on_login_line(c, line);
 	if (c->current->kind == PENDING_COUNT)
 		return on_count_line(c, line);
+	if (c->current->guard_op && guard_steps_passes(c->current->guard_op, line))
+		return true;
 	return exchange_event(c, &(struct op_event){ .kind = OP_LINE, .line = line });
 }
 
 bool exchange_is_late(const struct client *c)
 {
 	return lock_op_is_late(c->current->pending_lock);
+}
+
+static void reply_to_guarded(struct client *c, const struct op_event *e)
+{
+	switch (guard_steps_reply(c->current->guard_op, e)) {
+	case OP_AWAIT:
+		break;
+	case OP_DONE:
+		session_complete(&c->session, c->current);
+		client_end_current(c);
+		break;
+	case OP_AGAIN:
+		(void)exchange_event(c, &(struct op_event){ .kind = OP_NOT_FREE });
+		break;
+	default:
+		(void)exchange_event(c, e);
+	}
 }
 
 void exchange_on_reply(struct client *c, const struct resp_reply *reply, struct slice captured)
@@ -579,9 +637,12 @@ void exchange_on_reply(struct client *c, const struct resp_reply *reply, struct 
 		quorum_op_on_reply(c, reply);
 		break;
 	default:
-		(void)exchange_event(c, &(struct op_event){ .kind = OP_REPLY,
-		                                            .reply = reply,
-		                                            .captured = captured });
+		if (c->current->guard_op)
+			reply_to_guarded(c, &(struct op_event){ .kind = OP_REPLY,
+			                                        .reply = reply,
+			                                        .captured = captured });
+		else
+			reply_to_lock(c, reply);
 	}
 }
 
@@ -652,7 +713,12 @@ static void on_acked(void *arg, bool enough)
 	struct client *c = client_of(arg);
 
 	c->ask = NULL;
-	if (resume_parked(c))
+	if (!resume_parked(c))
+		return;
+	/* A guarded command needs its link now, and the client may have lost it since. */
+	if (enough && c->current->guard_op && !route_is_usable(c))
+		send_again(c, false);
+	else
 		(void)exchange_event(c,
 		                     &(struct op_event){ .kind = OP_ACKED, .enough = enough });
 }

@@ -43,96 +43,94 @@ static void send_word(struct op_send *s, const char *word)
 /* The command goes out as it came: the guards are there. */
 static struct op_action send_command(const struct op_facts *f)
 {
-	return (struct op_action){ .act = OP_AWAIT,
-		                   .send = { .more = f->bytes,
-		                             .flags = LINK_NOTIFY | LINK_INTERCEPT } };
+	f->out->send.more = f->bytes;
+	f->out->send.flags = LINK_NOTIFY | LINK_INTERCEPT;
+	return (struct op_action){ .act = OP_AWAIT };
 }
 
-static struct op_action send_try(const struct op_facts *f, const struct op_request *call)
+/* Sends the call in call->out. */
+static void send_out(const struct op_facts *f, const struct op_request *call, unsigned flags)
+{
+	f->out->send.more = buf_slice(call->out);
+	f->out->send.is_call = true;
+	f->out->send.flags = LINK_NOTIFY | LINK_INTERCEPT | flags;
+}
+
+static void send_try(const struct op_facts *f, const struct op_request *call)
 {
 	struct guard_op *op = op_of(f);
 
 	guard_op_write_try(op, call->out, call->req);
-	return (struct op_action){ .act = OP_AWAIT,
-		                   .send = { .more = buf_slice(call->out),
-		                             .is_call = true,
-		                             .nunseen = op->due,
-		                             .unseen = LINK_DISCARD | LINK_NOTIFY,
-		                             .flags = LINK_NOTIFY | LINK_INTERCEPT } };
+	f->out->send.nunseen = op->due;
+	f->out->send.unseen = LINK_DISCARD | LINK_NOTIFY;
+	send_out(f, call, 0);
 }
 
-static struct op_action send_script(const struct op_facts *f, const struct op_request *call)
+static void send_script(const struct op_facts *f, const struct op_request *call)
 {
 	struct key_args args;
 
 	key_args_init(&args, call->what->command, call->req);
 	guard_op_write_script(op_of(f), call->out, call->req, args.v, args.n, call->how);
 	key_args_fini(&args);
-	return (struct op_action){ .act = OP_AWAIT,
-		                   .send = { .more = buf_slice(call->out),
-		                             .is_call = true,
-		                             .flags = LINK_NOTIFY | LINK_INTERCEPT |
-		                                      LINK_INTERCEPT_STATUS } };
+	send_out(f, call, LINK_INTERCEPT_STATUS);
 }
 
 /* Sends the next step of a transaction. */
-static struct op_action send_next(const struct op_facts *f, const struct rewrite_how *how)
+static void send_next(const struct op_facts *f, const struct rewrite_how *how)
 {
 	struct guard_op *op = op_of(f);
-	struct op_action a = { .act = OP_AWAIT };
 	bool discards = op->block_open;
 
 	/* The commands that Redis has queued of the application's transaction are sent again.
 	 */
 	if (discards)
-		resp_write_word(&a.send.bytes, "DISCARD");
+		resp_write_word(&f->out->send.bytes, "DISCARD");
 	op->block_open = false;
 	buf_clear(&op->error);
-	op->due = guard_op_write_next(op, &a.send.bytes, how) + discards;
-	a.send.nunseen = op->due;
-	a.send.unseen = UNSEEN;
-	a.send.flags = LINK_NOTIFY | LINK_INTERCEPT | LINK_INTERCEPT_STATUS;
-	return a;
+	op->due = guard_op_write_next(op, &f->out->send.bytes, how) + discards;
+	f->out->send.nunseen = op->due;
+	f->out->send.unseen = UNSEEN;
+	f->out->send.flags = LINK_NOTIFY | LINK_INTERCEPT | LINK_INTERCEPT_STATUS;
 }
 
-struct op_action guard_steps_next(const struct op_facts *f, const struct rewrite_how *how)
+void guard_steps_next(const struct op_facts *f, const struct rewrite_how *how)
 {
 	if (f->waiter)
 		waiter_sent(f->waiter, how->ticket);
 	guard_op_sent(op_of(f), how->ticket, f->now);
-	return send_next(f, how);
+	send_next(f, how);
 }
 
 /* Sends the application's EXEC; its MULTI was sent after a WATCH of the guards. */
-static struct op_action send_watched_exec(const struct op_facts *f)
+static void send_watched_exec(const struct op_facts *f)
 {
 	bool may_be_late = lock_op_exec_sent(f->request);
-	struct op_action a = { .act = OP_AWAIT };
 
-	resp_write_word(&a.send.bytes, "EXEC");
-	a.send.flags = LINK_NOTIFY | LINK_CAPTURE | (may_be_late ? LINK_INTERCEPT_LATE : 0);
-	return a;
+	resp_write_word(&f->out->send.bytes, "EXEC");
+	f->out->send.flags = LINK_NOTIFY | LINK_CAPTURE |
+	                     (may_be_late ? LINK_INTERCEPT_LATE : 0);
 }
 
-static struct op_action send_exec(const struct op_facts *f)
+static void send_exec(const struct op_facts *f)
 {
 	struct guard_op *op = op_of(f);
 	bool single = op->kind == GUARD_OP_SINGLE;
 	struct slice commands = single ? f->bytes : buf_slice(&op->block);
-	struct op_action a = { .act = OP_AWAIT };
 
-	if (op->kind == GUARD_OP_WATCH_EXEC)
-		return send_watched_exec(f);
+	if (op->kind == GUARD_OP_WATCH_EXEC) {
+		send_watched_exec(f);
+		return;
+	}
 	HASP_ASSERT(commands.p);
 	if (!single)
 		(void)lock_op_exec_sent(f->request);
-	resp_write_word(&a.send.bytes, "MULTI");
-	buf_append(&a.send.bytes, commands);
-	resp_write_word(&a.send.bytes, "EXEC");
+	resp_write_word(&f->out->send.bytes, "MULTI");
+	buf_append(&f->out->send.bytes, commands);
+	resp_write_word(&f->out->send.bytes, "EXEC");
 	op->due = 1 + (single ? 1 : (unsigned)op->ncommands);
-	a.send.nunseen = op->due + 1;
-	a.send.unseen = UNSEEN;
-	return a;
+	f->out->send.nunseen = op->due + 1;
+	f->out->send.unseen = UNSEEN;
 }
 
 int64_t guard_steps_wait_ms(const struct guard_op *op, int64_t most)
@@ -164,23 +162,22 @@ bool guard_steps_lacks_script(const struct guard_op *op)
 	return event_again(op) == GUARD_EVENT_NOSCRIPT;
 }
 
-struct op_action guard_steps_send(const struct op_facts *f, const struct op_request *call)
+void guard_steps_send(const struct op_facts *f, const struct op_request *call)
 {
 	struct guard_op *op = op_of(f);
 	enum guard_op_step step = guard_op_step(op, event_again(op));
 
 	buf_clear(call->out);
 	guard_op_sent(op, call->how->ticket, f->now);
-	switch (step) {
-	case GUARD_STEP_SEND_TRY:
-		return send_try(f, call);
-	case GUARD_STEP_SEND_SCRIPT:
-		return send_script(f, call);
-	case GUARD_STEP_SEND_NEXT:
-		return send_next(f, call->how);
-	default:
+	if (step == GUARD_STEP_SEND_TRY) {
+		send_try(f, call);
+	} else if (step == GUARD_STEP_SEND_SCRIPT) {
+		send_script(f, call);
+	} else if (step == GUARD_STEP_SEND_NEXT) {
+		send_next(f, call->how);
+	} else {
 		HASP_ASSERT(step == GUARD_STEP_SEND_EXEC);
-		return send_exec(f);
+		send_exec(f);
 	}
 }
 
@@ -190,15 +187,16 @@ struct op_action guard_steps_send(const struct op_facts *f, const struct op_requ
 static struct op_action wait_in_line(const struct op_facts *f, struct slice line)
 {
 	struct guard_op *op = op_of(f);
-	struct op_action a = { .act = OP_WAIT, .line = line };
+	struct op_action a = { .act = OP_WAIT };
 
-	if (!guard_op_queue(op, line, &a.own, &a.lock, &a.lease_ms)) {
+	if (!guard_op_queue(op, line, &f->out->own, &f->out->lock, &f->out->lease_ms)) {
 		a.act = OP_CLOSE;
 		return a;
 	}
-	a.wait_ms = op->wait_ms;
-	a.sent_at = op->sent_at;
-	a.stats = op->keys[op->queued_at].entry->stats;
+	f->out->line = line;
+	f->out->wait_ms = op->wait_ms;
+	f->out->sent_at = op->sent_at;
+	f->out->stats = op->keys[op->queued_at].entry->stats;
 	(void)guard_op_step(op, GUARD_EVENT_QUEUED);
 	return a;
 }
@@ -207,13 +205,12 @@ static struct op_action wait_in_line(const struct op_facts *f, struct slice line
 static struct op_action ask_about_guards(const struct op_facts *f)
 {
 	const struct guard_op *op = op_of(f);
-	struct op_action a = { .act = OP_ASK_REPLICAS,
-		               .terms = { .db = f->db,
-		                          .replicas = op->replicas,
-		                          .timeout_ms = op->replicas_timeout_ms } };
 
-	a.lock = guard_op_granted_try(op, &a.own);
-	return a;
+	f->out->terms = (struct replica_ask_terms){ .db = f->db,
+		                                    .replicas = op->replicas,
+		                                    .timeout_ms = op->replicas_timeout_ms };
+	f->out->lock = guard_op_granted_try(op, &f->out->own);
+	return (struct op_action){ .act = OP_ASK_REPLICAS };
 }
 
 /* --- how it ends -------------------------------------------------------------------------- */
@@ -263,20 +260,17 @@ static struct op_action end_in_vain(const struct op_facts *f, struct slice answe
 {
 	struct op_action a = { .act = OP_DONE };
 
-	release(f, &a.send, GUARD_OP_FAILED);
+	release(f, &f->out->send, GUARD_OP_FAILED);
 	complete(f, &a, answer, GUARD_OP_FAILED);
 	return a;
 }
 
-struct op_action guard_steps_give_up(const struct op_facts *f)
+void guard_steps_give_up(const struct op_facts *f)
 {
-	struct op_action a = { .act = OP_DONE };
-
 	guard_op_complete(op_of(f), GUARD_OP_FAILED);
 	/* Redis drops the queued commands of the application's transaction. */
 	if (op_of(f)->block_open)
-		send_word(&a.send, "DISCARD");
-	return a;
+		send_word(&f->out->send, "DISCARD");
 }
 
 /* Nothing was carried out: `answer` is EXEC's, or the command's. */
@@ -284,8 +278,8 @@ static struct op_action abort_transaction(const struct op_facts *f, struct slice
 {
 	struct op_action a = { .act = OP_DONE };
 
-	send_word(&a.send, "UNWATCH");
-	release(f, &a.send, GUARD_OP_FAILED);
+	send_word(&f->out->send, "UNWATCH");
+	release(f, &f->out->send, GUARD_OP_FAILED);
 	complete(f, &a, answer, GUARD_OP_FAILED);
 	return a;
 }
@@ -298,7 +292,7 @@ static struct op_action end_transaction(const struct op_facts *f, struct slice a
 	struct op_action a = { .act = OP_DONE };
 
 	(void)guard_op_step(op_of(f), GUARD_EVENT_REPLY);
-	release(f, &a.send, result);
+	release(f, &f->out->send, result);
 	complete(f, &a, answer, result);
 	if (f->request->kind != PENDING_EXEC)
 		return a;
@@ -341,26 +335,21 @@ static struct op_action fall_back_to_script(const struct op_facts *f)
 	struct op_action a = { .act = OP_AGAIN, .drops_head = true };
 
 	if (op->acquired)
-		release(f, &a.send, GUARD_OP_FAILED);
+		release(f, &f->out->send, GUARD_OP_FAILED);
 	op->acquired = false;
 	return a;
 }
 
-static struct op_action script_reply(const struct op_facts *f, const struct resp_reply *reply)
+/* A reply that ends the request, or, before the last step, the command. */
+static struct op_action script_reply(const struct op_facts *f)
 {
 	struct guard_op *op = op_of(f);
-	struct op_action a = { .act = OP_AWAIT };
 
-	if (op->phase == GUARD_OP_TRY && op->due)
-		return guard_op_tried(op, reply) ? a : fall_back_to_script(f);
 	/* (GUARD_OP_NEW: the client is not logged in, and was refused before the first step.)
 	 */
 	if (op->phase != GUARD_OP_NEW)
 		(void)guard_op_step(op, GUARD_EVENT_REPLY);
-	if (resp_reply_is_error(reply))
-		return end_in_vain(f, SLICE_NONE);
-	complete(f, &a, SLICE_NONE, GUARD_OP_CARRIED_OUT);
-	return a;
+	return end_in_vain(f, SLICE_NONE);
 }
 
 /* --- transactions ------------------------------------------------------------------------- */
@@ -394,7 +383,7 @@ static struct op_action transaction_line(const struct op_facts *f, struct slice 
 
 	if (event == GUARD_EVENT_QUEUED && op->kind != GUARD_OP_WATCH_MULTI) {
 		a = wait_in_line(f, line);
-		send_word(&a.send, "UNWATCH");
+		send_word(&f->out->send, "UNWATCH");
 		return a;
 	}
 	if (event == GUARD_EVENT_GRANTED)
@@ -406,7 +395,8 @@ static struct op_action transaction_line(const struct op_facts *f, struct slice 
 		return (struct op_action){ .act = OP_NEXT,
 			                   .eval = event == GUARD_EVENT_NOSCRIPT };
 	case GUARD_STEP_SEND_EXEC:
-		return send_exec(f);
+		send_exec(f);
+		return (struct op_action){ .act = OP_AWAIT };
 	case GUARD_STEP_BEGIN_MULTI:
 		return (struct op_action){ .act = OP_BEGIN_MULTI,
 			                   .guards = event == GUARD_EVENT_GRANTED
@@ -461,7 +451,7 @@ static struct op_action try_again(const struct op_facts *f)
 		return (struct op_action){ .act = OP_NEXT };
 	rewrite_guard_locked_error(&locked, read_set_entry_key(op->keys[0].entry));
 	a = end_in_vain(f, buf_slice(&locked));
-	a.own = locked;
+	f->out->own = locked;
 	return a;
 }
 
@@ -487,12 +477,6 @@ static struct op_action transaction_reply(const struct op_facts *f, const struct
 	struct guard_op *op = op_of(f);
 	struct op_action a = { .act = OP_AWAIT };
 
-	if (op->due) {
-		op->due--;
-		if (resp_reply_is_error(e->reply) && buf_len(&op->error) == 0)
-			buf_append(&op->error, e->captured);
-		return a;
-	}
 	if (op->phase != GUARD_OP_EXECUTE) {
 		/* A check is answered by a line. */
 		a.act = OP_CLOSE;
@@ -501,7 +485,7 @@ static struct op_action transaction_reply(const struct op_facts *f, const struct
 	if (e->captured.n || guard_steps_forward(op) || e->reply->nil)
 		return end_execution(f, e->reply, e->captured);
 	/* The reply was longer than LINK_CAPTURE_MAX: it is lost. */
-	release(f, &a.send, GUARD_OP_PARTLY);
+	release(f, &f->out->send, GUARD_OP_PARTLY);
 	complete(f, &a, SLICE_NONE, GUARD_OP_PARTLY);
 	a.act = OP_LOST;
 	return a;
@@ -513,9 +497,6 @@ static struct op_action acked(const struct op_facts *f, bool enough)
 {
 	bool is_script = op_of(f)->kind == GUARD_OP_SCRIPT;
 
-	/* The client may have lost its link since. */
-	if (enough && !f->link_is_usable)
-		return (struct op_action){ .act = OP_AGAIN };
 	if (enough)
 		return is_script ? send_command(f) : (struct op_action){ .act = OP_NEXT };
 	(void)guard_op_step(op_of(f), GUARD_EVENT_UNACKED);
@@ -536,7 +517,7 @@ static struct op_action end_wait_in_vain(const struct op_facts *f, struct slice 
 	struct op_action a = { .act = OP_DONE };
 
 	(void)guard_op_step(op, GUARD_EVENT_TIMED_OUT);
-	release_in_vain(f, &a.send, withdrawn);
+	release_in_vain(f, &f->out->send, withdrawn);
 	complete(f, &a, answer, GUARD_OP_FAILED);
 	return a;
 }
@@ -550,8 +531,34 @@ static struct op_action timed_out(const struct op_facts *f)
 		return end_wait_in_vain(f, f->outage);
 	rewrite_guard_locked_error(&locked, guard_op_queued_key(op_of(f)));
 	a = end_wait_in_vain(f, buf_slice(&locked));
-	a.own = locked;
+	f->out->own = locked;
 	return a;
+}
+
+enum op_act guard_steps_reply(struct guard_op *op, const struct op_event *e)
+{
+	bool is_script = op->kind == GUARD_OP_SCRIPT || op->phase == GUARD_OP_NEW;
+
+	if (!is_script && op->due) {
+		op->due--;
+		if (resp_reply_is_error(e->reply) && buf_len(&op->error) == 0)
+			buf_append(&op->error, e->captured);
+		return OP_AWAIT;
+	}
+	if (is_script && op->phase == GUARD_OP_TRY && op->due)
+		return guard_op_tried(op, e->reply) ? OP_AWAIT : OP_AGAIN;
+	if (!is_script || resp_reply_is_error(e->reply))
+		return OP_PASS;
+	if (op->phase != GUARD_OP_NEW)
+		(void)guard_op_step(op, GUARD_EVENT_REPLY);
+	guard_op_complete(op, GUARD_OP_CARRIED_OUT);
+	return OP_DONE;
+}
+
+bool guard_steps_passes(const struct guard_op *op, struct slice line)
+{
+	return op->kind == GUARD_OP_SCRIPT && *line.p == '+' &&
+	       guard_op_event_of(line) == GUARD_EVENT_REFUSED;
 }
 
 struct op_action guard_steps_step(const struct op_facts *f, const struct op_event *e)
@@ -563,8 +570,10 @@ struct op_action guard_steps_step(const struct op_facts *f, const struct op_even
 	case OP_LINE:
 		return is_script ? script_line(f, e->line) : transaction_line(f, e->line);
 	case OP_REPLY:
-		return is_script || op->phase == GUARD_OP_NEW ? script_reply(f, e->reply)
+		return is_script || op->phase == GUARD_OP_NEW ? script_reply(f)
 		                                              : transaction_reply(f, e);
+	case OP_NOT_FREE:
+		return fall_back_to_script(f);
 	case OP_GRANTED:
 		return (struct op_action){ .act = OP_AGAIN };
 	case OP_ACKED:

@@ -33,10 +33,8 @@ static bool awaits_replicas(const struct pending_lock *p)
 	return pending_lock_replicas(p, &timeout_ms) > 0;
 }
 
-/* Returns how the link must handle the reply to the call: LINK_*. `waits`: the call may have to
- * wait in line. */
-static unsigned reply_flags_of(const struct pending_request *r, bool waits,
-                               const struct rewrite_how *how)
+unsigned lock_op_flags(const struct pending_request *r, bool waits,
+                       const struct rewrite_how *how)
 {
 	const struct pending_lock *p = r->pending_lock;
 	unsigned flags = LINK_NOTIFY | (how->eval ? 0 : LINK_INTERCEPT);
@@ -49,18 +47,6 @@ static unsigned reply_flags_of(const struct pending_request *r, bool waits,
 	if (p && (pending_lock_confirms(p) || awaits_replicas(p)))
 		flags |= LINK_INTERCEPT_LATE;
 	return flags;
-}
-
-struct op_action lock_op_send(const struct op_facts *f, bool waits,
-                              const struct op_request *call)
-{
-	f->request->by_eval = call->how->eval;
-	return (struct op_action){
-		.act = OP_AWAIT,
-		.send = { .more = buf_slice(call->out),
-		          .is_call = true,
-		          .flags = reply_flags_of(f->request, waits, call->how) },
-	};
 }
 
 bool lock_op_is_late(const struct pending_lock *p)
@@ -111,12 +97,10 @@ static struct op_action again(bool eval)
 }
 
 /* The answer is a number. */
-static struct op_action answer_number(long long n)
+static struct op_action answer_number(const struct op_facts *f, long long n)
 {
-	struct op_action a = { .act = OP_ANSWER, .reply = { .type = ':', .integer = n } };
-
-	snprintf(a.text, sizeof(a.text), ":%lld\r\n", n);
-	return a;
+	snprintf(f->out->text, sizeof(f->out->text), ":%lld\r\n", n);
+	return (struct op_action){ .act = OP_ANSWER, .reply = { .type = ':', .integer = n } };
 }
 
 /* The request ends without its lock. */
@@ -129,21 +113,19 @@ static struct op_action lock_op_refuse(const struct op_facts *f, struct slice by
 static struct op_action ask_replicas(const struct op_facts *f)
 {
 	const struct pending_lock *p = f->request->pending_lock;
-	struct op_action a = { .act = OP_ASK_REPLICAS,
-		               .terms = { .db = f->db, .releases = true } };
+	struct op_out *out = f->out;
 
-	a.lock = pending_lock_try(p, &a.lease_ms);
-	a.terms.replicas = pending_lock_replicas(p, &a.terms.timeout_ms);
-	a.terms.until = pending_lock_until(p);
-	return a;
+	out->lock = pending_lock_try(p, &out->lease_ms);
+	out->terms = (struct replica_ask_terms){ .db = f->db, .releases = true };
+	out->terms.replicas = pending_lock_replicas(p, &out->terms.timeout_ms);
+	out->terms.until = pending_lock_until(p);
+	return simply(OP_ASK_REPLICAS);
 }
 
 static struct op_action confirm(const struct op_facts *f)
 {
-	struct op_action a = simply(OP_CONFIRM);
-
-	a.lock = pending_lock_try(f->request->pending_lock, &a.lease_ms);
-	return a;
+	f->out->lock = pending_lock_try(f->request->pending_lock, &f->out->lease_ms);
+	return simply(OP_CONFIRM);
 }
 
 /* --- Redis' answers ----------------------------------------------------------------------- */
@@ -152,16 +134,16 @@ static struct op_action confirm(const struct op_facts *f)
 static struct op_action lock_op_on_queued(const struct op_facts *f, struct slice line)
 {
 	struct pending_request *r = f->request;
-	struct op_action a = simply(OP_WAIT);
+	struct op_out *out = f->out;
 
 	if (!r->pending_lock || !pending_lock_queued(r->pending_lock, f->db, &line))
 		return simply(OP_CLOSE);
-	a.lock = pending_lock_try(r->pending_lock, &a.lease_ms);
-	a.line = line;
-	a.stats = pending_lock_stats(r->pending_lock);
+	out->lock = pending_lock_try(r->pending_lock, &out->lease_ms);
+	out->line = line;
+	out->stats = pending_lock_stats(r->pending_lock);
 	if (!waiter_place(f->waiter))
 		refusals_waits(r->pending_lock, f->db);
-	return a;
+	return simply(OP_WAIT);
 }
 
 /* A delete was refused; the client gets the number of keys that are gone. */
@@ -172,7 +154,7 @@ static struct op_action lock_op_on_refused(const struct op_facts *f, struct slic
 
 	if (!p || !pending_lock_refused(p, line, &n))
 		return simply(OP_CLOSE);
-	return answer_number(n);
+	return answer_number(f, n);
 }
 
 /* A reply came when much of the lease may be over, or replicas must have the lock. */
@@ -221,24 +203,23 @@ static void count_lock_wait(const struct op_facts *f, enum wait_end end)
 	                end);
 }
 
-static struct op_action lock_op_on_reply(const struct op_facts *f,
-                                         const struct resp_reply *reply)
+void lock_op_reply(const struct pending_request *r, const struct hold_owner *holds, int db,
+                   const struct waiter *waiter, bool is_cut_off, const struct resp_reply *reply)
 {
-	struct pending_lock *p = f->request->pending_lock;
-	bool was_queued = f->waiter && waiter_place(f->waiter) > 0;
+	struct pending_lock *p = r->pending_lock;
+	bool was_queued = waiter && waiter_place(waiter) > 0;
 
 	/* An MLOCK has all of its locks. */
-	if (pending_lock_is_multi(p) && was_queued &&
+	if (was_queued && pending_lock_is_multi(p) &&
 	    rewrite_is_success(pending_lock_success(p), reply))
-		count_lock_wait(f, WAIT_GRANTED);
+		refusals_waited(p, holds, db, waiter_waited(waiter), WAIT_GRANTED);
 	/* After an error, Redis may still have some of the request's locks. */
 	if (resp_reply_is_error(reply))
-		lock_op_undo_parts(f->request, f->db);
-	if (p && f->is_cut_off)
+		lock_op_undo_parts(r, db);
+	if (p && is_cut_off)
 		pending_lock_abandon(p);
-	if (p && f->waiter)
-		pending_lock_has_waited(p, waiter_waited(f->waiter), was_queued);
-	return (struct op_action){ .act = OP_END, .reply = *reply };
+	if (p && waiter)
+		pending_lock_has_waited(p, waiter_waited(waiter), was_queued);
 }
 
 /* --- while the client waits --------------------------------------------------------------- */
@@ -261,13 +242,13 @@ static struct op_action lock_op_on_granted(const struct op_facts *f, long long f
 		count_lock_wait(f, WAIT_GRANTED);
 	if (success == LOCK_IF_POSITIVE)
 		reply.integer = fence;
-	a = answer_number(reply.integer);
+	a = answer_number(f, reply.integer);
 	a.reply = reply;
 	a.answer = success == LOCK_IF_OK && !kept.n ? SLICE_LIT("+OK\r\n") : kept;
 	pending_lock_since(p, since);
 	if (!awaits_replicas(p))
 		return a;
-	pending_lock_keep(p, &reply, op_answer(&a));
+	pending_lock_keep(p, &reply, op_answer(&a, f->out));
 	return ask_replicas(f);
 }
 
@@ -305,7 +286,8 @@ static struct op_action lock_op_on_timed_out(const struct op_facts *f)
 		return again(false);
 	}
 	a = lock_op_refuse(f, f->outage);
-	snprintf(a.text, sizeof(a.text), "%s\r\n", pending_lock_refusal(p, f->resp3));
+	snprintf(f->out->text, sizeof(f->out->text), "%s\r\n",
+	         pending_lock_refusal(p, f->resp3));
 	return a;
 }
 
@@ -320,8 +302,6 @@ struct op_action lock_op_step(const struct op_facts *f, const struct op_event *e
 	switch (e->kind) {
 	case OP_LINE:
 		return lock_op_on_line(f, e->line);
-	case OP_REPLY:
-		return lock_op_on_reply(f, e->reply);
 	case OP_GRANTED:
 		return lock_op_on_granted(f, e->fence, e->since);
 	case OP_ACKED:
@@ -329,7 +309,11 @@ struct op_action lock_op_step(const struct op_facts *f, const struct op_event *e
 	case OP_TIMED_OUT:
 		return lock_op_on_timed_out(f);
 	case OP_DEADLOCK:
+		return lock_op_on_deadlock(f, e->line);
+	case OP_REPLY:
+	case OP_NOT_FREE:
 		break;
 	}
-	return lock_op_on_deadlock(f, e->line);
+	HASP_ASSERT(!"an event of a guard");
+	return simply(OP_CLOSE);
 }

@@ -19,6 +19,7 @@ struct command_info;
 enum op_event_kind {
 	OP_LINE, /* Redis' reply begins with `line`, a status or an error, and is held back */
 	OP_REPLY, /* Redis' reply; the client has got it, unless it was to be discarded */
+	OP_NOT_FREE, /* a guard that hasp tried to acquire was not free */
 	OP_GRANTED, /* the waiter has the lock */
 	OP_ACKED, /* replicas were asked whether they have the lock */
 	OP_TIMED_OUT, /* the wait is over */
@@ -35,21 +36,23 @@ struct op_event {
 	bool enough; /* ACKED: enough replicas have it */
 };
 
-/* What a step table may know of the client. */
+struct op_out;
+
+/* The facts about the client that a step table may use. The fields from `has_link` to `bytes` are for commands
+ * on guarded keys only. */
 struct op_facts {
 	struct pending_request *request;
 	int db;
 	bool resp3;
 	bool in_line; /* the client is CLIENT_PARKED_TURN */
-	bool is_cut_off; /* no bytes can be sent to the client any more */
 	struct waiter *waiter; /* NULL: the request did not have to wait yet */
-	const struct waiters *waiters;
 	const struct hold_owner *holds;
 	bool has_link;
-	bool link_is_usable; /* the client need neither leave its link nor wait for it */
+	const struct waiters *waiters;
 	double now; /* clock_now() */
 	struct slice bytes; /* the request, as it came */
 	struct slice outage; /* TIMED_OUT: the error, if the lock's server cannot be reached */
+	struct op_out *out;
 };
 
 enum op_act {
@@ -61,10 +64,10 @@ enum op_act {
 	OP_WAIT, /* the client waits in line for the lock of `lock` */
 	OP_CONFIRM, /* ask Redis whether the client still has the lock of `lock` */
 	OP_ASK_REPLICAS, /* ask replicas whether they have the lock of `lock` */
-	OP_ANSWER, /* send the answer, which means `reply`: the event OP_REPLY follows */
+	OP_ANSWER, /* send the answer, which means `reply`, and end the call on a lock */
 	OP_END, /* send the answer, if there is one, and end the request by `reply` */
-	OP_DONE, /* send the answer, if there is one, and end the request, which has no effect on
-	          * the session, on locks or on watched keys */
+	OP_DONE, /* send the answer, if any, and end the request. The session, locks and watched
+	          * keys stay as they are. */
 	OP_LOST, /* close the client after what was sent to it: its reply was too long to keep */
 	OP_CLOSE, /* close the client: Redis' answer is not understood */
 };
@@ -79,12 +82,11 @@ struct op_send {
 	unsigned flags; /* how the link handles the last one; 0: there is none */
 };
 
-struct op_action {
-	enum op_act act;
-	bool drops_head; /* first of all, the link discards the reply that is due next */
+/* The output of a step table besides the action. exchange.c empties it, and releases the buffers. */
+struct op_out {
 	struct op_send send;
-	bool eval; /* AGAIN, NEXT */
-	enum transaction_guards guards; /* BEGIN_MULTI */
+	struct buf own; /* what `lock` or the answer points into */
+	char text[64]; /* the answer, if action.answer is empty; may be empty, too */
 	struct lock_try lock; /* WAIT, CONFIRM, ASK_REPLICAS */
 	int64_t lease_ms; /* WAIT, CONFIRM: 0: the application named the lease's end */
 	struct slice line; /* WAIT: Redis' answer `+QUEUED place now held` */
@@ -92,17 +94,23 @@ struct op_action {
 	int64_t wait_ms; /* WAIT: for a client that has no waiter yet, ... */
 	double sent_at; /* ... and when its request was sent */
 	struct replica_ask_terms terms; /* ASK_REPLICAS */
-	struct resp_reply reply; /* ANSWER, END */
-	struct slice captured; /* END: the reply's bytes, if it is EXEC's */
-	bool carried_out; /* END: EXEC's reply reports its locks as taken */
-	struct slice answer; /* lies in the request, in `own`, or is constant; empty: ... */
-	char text[64]; /* ... this is the answer; may be empty, too */
-	struct buf own; /* what `lock` or `answer` points into; exchange.c releases it */
 };
 
-static inline struct slice op_answer(const struct op_action *a)
+struct op_action {
+	enum op_act act;
+	enum transaction_guards guards; /* BEGIN_MULTI */
+	bool drops_head; /* first of all, the link discards the reply that is due next */
+	bool eval; /* AGAIN, NEXT */
+	bool carried_out; /* END: EXEC's reply reports its locks as taken */
+	struct slice
+		answer; /* lies in the request, in out.own, or is constant; empty: out.text */
+	struct resp_reply reply; /* ANSWER, END */
+	struct slice captured; /* END: the reply's bytes, if it is EXEC's */
+};
+
+static inline struct slice op_answer(const struct op_action *a, const struct op_out *out)
 {
-	return a->answer.n ? a->answer : slice_str(a->text);
+	return a->answer.n ? a->answer : slice_str(out->text);
 }
 
 /* Too few replicas have it, in Redis' words. */
@@ -116,11 +124,17 @@ struct op_request {
 	struct buf *out; /* takes the call */
 };
 
-/* The steps of a call on a lock (lock_op.c). */
+/* The steps of a call on a lock (lock_op.c), for all events but OP_REPLY. */
 struct op_action lock_op_step(const struct op_facts *f, const struct op_event *e);
-/* Sends the call in call->out. `waits`: the call may have to wait in line. */
-struct op_action lock_op_send(const struct op_facts *f, bool waits,
-                              const struct op_request *call);
+/* Returns how the link must handle the reply to the call: LINK_*. `waits`: the call may have to
+ * wait in line. */
+unsigned lock_op_flags(const struct pending_request *r, bool waits,
+                       const struct rewrite_how *how);
+/* The request ends, by `reply`: the client has got its answer. `is_cut_off`: no bytes can be sent
+ * to the client any more. Does nothing for a success without a waiter. */
+void lock_op_reply(const struct pending_request *r, const struct hold_owner *holds, int db,
+                   const struct waiter *waiter, bool is_cut_off,
+                   const struct resp_reply *reply);
 /* True if a reply of success must be confirmed before the client gets it: much of the lease may
  * be over, or replicas must have the lock. */
 bool lock_op_is_late(const struct pending_lock *p);
@@ -135,12 +149,18 @@ bool lock_op_exec_is_late(const struct pending_request *exec);
 
 /* The steps of a command on guarded keys (guard_steps.c). */
 struct op_action guard_steps_step(const struct op_facts *f, const struct op_event *e);
+/* True if the line is the client's answer, as it comes, and no step follows from it. */
+bool guard_steps_passes(const struct guard_op *op, struct slice line);
+/* Handles a reply if nothing has to be sent after it, as is usual. Returns OP_AWAIT if another
+ * reply is due, OP_DONE if the request ends, OP_AGAIN if the event OP_NOT_FREE must follow, and
+ * OP_PASS if nothing was done: then OP_REPLY must follow. */
+enum op_act guard_steps_reply(struct guard_op *op, const struct op_event *e);
 /* Sends the first step, or the one at which the operation was interrupted. */
-struct op_action guard_steps_send(const struct op_facts *f, const struct op_request *call);
+void guard_steps_send(const struct op_facts *f, const struct op_request *call);
 /* (OP_NEXT) Sends the next step of a transaction. */
-struct op_action guard_steps_next(const struct op_facts *f, const struct rewrite_how *how);
+void guard_steps_next(const struct op_facts *f, const struct rewrite_how *how);
 /* Ends an operation that cannot wait for its guard. */
-struct op_action guard_steps_give_up(const struct op_facts *f);
+void guard_steps_give_up(const struct op_facts *f);
 /* Returns how long the next step may wait in line, at most `most`, in ms. */
 int64_t guard_steps_wait_ms(const struct guard_op *op, int64_t most);
 /* True if the step must be repeated with its script's text. */

@@ -82,7 +82,7 @@ static void write_taken(struct client *c, const struct quorum_result *r, struct 
 		write_number(out, r->fence);
 }
 
-static void write_text_value(struct client *c, const struct quorum_result *r, struct buf *out)
+static void write_content(struct client *c, const struct quorum_result *r, struct buf *out)
 {
 	struct slice content = quorum_value_content(r->value);
 	bool is_there = r->verdict == QUORUM_WON;
@@ -127,7 +127,7 @@ static void write_answer(struct client *c, const struct quorum_result *r, struct
 		write_number(out, won && (h || r->good_until > c->env->policy.now));
 		break;
 	case QUORUM_REPLY_GET:
-		write_text_value(c, r, out);
+		write_content(c, r, out);
 		break;
 	case QUORUM_REPLY_EXISTS:
 		write_number(out, won);

@@ -107,8 +107,8 @@ static inline struct simple scan_plain(struct client_env *env, const char *p, si
 
 /* Moves the cursor over requests that are whole and have only to be passed. Returns the length
  * of the one that ended the run, if that is whole: then env->args has its arguments, and
- * k->found is set. Else 0. */
-static size_t take_plain(struct client *c, struct cursor *k)
+ * k->found is set. Else 0. Not inlined: the loop needs the registers. */
+__attribute__((noinline)) static size_t take_plain(struct client *c, struct cursor *k)
 {
 	enum plain takes = takes_plain(c);
 	const char *p = k->p + k->at, *end = k->p + k->n;
@@ -364,13 +364,9 @@ void requests_resume(struct client *c)
 			return;
 		buf_consume(&c->in, done);
 	}
-	if (buf_len(&c->in) == 0)
-		buf_give(&c->in, &c->env->inputs);
 	if (c->eof && !client_is_parked(c))
 		pass_eof(c);
-	client_steer_reading(c);
-	if (!client_is_dead(c))
-		client_notice_memory(c);
+	client_read_on(c);
 }
 
 static void on_input(struct client *c, char *p, size_t n)
