@@ -38,8 +38,8 @@
 #include "net/mailbox.h"
 #include "net/stream.h"
 #include "resp/request.h"
+#include "worker/worker.h"
 #include "worker/worker_ask.h"
-#include "worker/worker_pause.h"
 
 #define ADMIN_SCRATCH ((size_t)16 * 1024)
 /* The longest request that the console takes, in bytes. */

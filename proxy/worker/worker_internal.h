@@ -39,7 +39,7 @@
  * values of 1 MB in requests. A client with short requests is read in smaller pieces. */
 #define WORKER_SCRATCH ((size_t)256 * 1024)
 
-/* A worker's progress with a pause: see the diagram in worker_pause.h. */
+/* A worker's progress with a pause: see the diagram in worker.h. */
 enum worker_pause {
 	WORKER_SERVES,
 	WORKER_PAUSING,

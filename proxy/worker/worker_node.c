@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "commands/learn.h"
-#include "commands/unmet.h"
 #include "lock/guard/check_commands.h"
 #include "lock/hold/holds.h"
 #include "lock/scripts/script.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "worker/worker_pause.h"
+#include "worker/worker.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/surroundings.h"
-#include "upstream/watcher_internal.h"
+#include "upstream/own_conn.h"
 
 static struct surroundings around;
 static struct query query;
