@@ -200,7 +200,7 @@ void clients_follow(struct client_env *env);
 /* The node takes requests again: clients that wait to send one go on. */
 void clients_go_on(struct client_env *env);
 
-/* Redis has answered a question about unknown commands (commands/unmet.h), or cannot be asked:
+/* Redis has answered a question about unknown commands (commands/learn.h), or cannot be asked:
  * clients that wait for the answer go on. */
 void clients_know_commands(struct client_env *env);
 

@@ -14,7 +14,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "commands/key_args.h"
+#include "commands/command.h"
 #include "config/match.h"
 #include "policy/classifier.h"
 #include "policy/own_keys.h"

@@ -272,4 +272,18 @@ static inline bool command_expiry_is_date(const struct command *c)
 	return c->facts.expiry == EXPIRY_DATE || c->facts.expiry == EXPIRY_DATE_MS;
 }
 
+/* Where the keys of one request stand. Most have few, which need no memory of the
+ * heap. */
+
+#define KEY_ARGS_INLINE 32
+
+struct key_args {
+	size_t *v; /* indices in argv, ascending */
+	size_t n;
+	size_t inline_v[KEY_ARGS_INLINE];
+};
+
+void key_args_init(struct key_args *a, const struct command *c, const struct resp_view *req);
+void key_args_fini(struct key_args *a);
+
 #endif

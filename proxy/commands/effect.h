@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/slice.h"
+#include "commands/args.h"
 #include "commands/command.h"
 #include "resp/reply.h"
 #include "resp/view.h"
@@ -31,5 +33,23 @@ struct effect effect_of(const struct command *c, const struct resp_view *req, do
 
 /* Does this reply, which is no error, say that something was done? */
 bool effect_happened(const struct effect *m, const struct resp_reply *reply);
+
+/* The options of SET, as Redis 7.0 reads them. Pure.
+ * Source: parseExtendedStringArgumentsOrReply() of Redis; https://redis.io/commands/set */
+
+struct set_options {
+	bool nx, xx, get, keepttl;
+	bool timed; /* one of EX, PX, EXAT, PXAT */
+	bool seconds, absolute; /* which of them */
+	struct slice time; /* its argument, which may be no number */
+};
+
+/* Reads the options of `SET key value [option ...]`. PARSED_UNKNOWN: those that are known have
+ * been read; of PARSED_REFUSED nothing counts. */
+enum parsed set_options_parse(const struct resp_view *req, struct set_options *o)
+	__attribute__((warn_unused_result));
+/* As above, for the options of another command, which begin at argv[first]. */
+enum parsed set_options_parse_from(const struct resp_view *req, size_t first,
+                                   struct set_options *o) __attribute__((warn_unused_result));
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
-#include "commands/unmet.h"
+#include "commands/learn.h"
 #include "config/match.h"
 #include "policy/policy_env.h"
 #include "policy/watched.h"

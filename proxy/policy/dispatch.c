@@ -2,7 +2,7 @@
 #include "policy/dispatch.h"
 
 #include "commands/args.h"
-#include "commands/unmet.h"
+#include "commands/learn.h"
 #include "config/match.h"
 #include "policy/classifier.h"
 #include "policy/lock.h"

@@ -8,13 +8,13 @@
 
 #include "base/fatal.h"
 #include "commands/args.h"
+#include "commands/command.h"
 #include "commands/effect.h"
-#include "commands/key_args.h"
 #include "commands/set_options.h"
 #include "config/match.h"
 #include "lock/hold/holds.h"
-#include "policy/own_keys.h"
 #include "lock/rewrite/guard.h"
+#include "policy/own_keys.h"
 #include "resp/write.h"
 
 /* Bytes of LOCK.LIST's pattern: it is matched against many keys. */

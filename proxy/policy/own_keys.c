@@ -2,7 +2,7 @@
 #include "policy/own_keys.h"
 
 #include "commands/args.h"
-#include "commands/key_args.h"
+#include "commands/command.h"
 
 const char own_keys_error[] = "NOPERM hasp: keys that begin with hasp: are its own; they can "
 			      "be read, and written past it";

@@ -5,7 +5,7 @@
 
 #include "base/fatal.h"
 #include "commands/command.h"
-#include "commands/unmet.h"
+#include "commands/learn.h"
 #include "config/config.h"
 #include "config/match.h"
 #include "config/types.h"

@@ -13,7 +13,7 @@
 
 #include "base/buf.h"
 #include "base/map.h"
-#include "commands/key_args.h"
+#include "commands/command.h"
 #include "lock/rewrite/guard.h"
 #include "policy/context.h"
 

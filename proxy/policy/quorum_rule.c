@@ -2,9 +2,8 @@
 #include "policy/quorum_rule.h"
 
 #include "commands/args.h"
+#include "commands/command.h"
 #include "commands/effect.h"
-#include "commands/key_args.h"
-#include "commands/set_options.h"
 #include "config/match.h"
 #include "policy/lock.h"
 

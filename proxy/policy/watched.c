@@ -7,7 +7,7 @@
 #include "base/fatal.h"
 #include "base/sha1.h"
 #include "commands/args.h"
-#include "commands/key_args.h"
+#include "commands/command.h"
 #include "config/match.h"
 #include "policy/policy_internal.h"
 #include "watch/sighting.h"

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "commands/unmet.h"
+#include "commands/learn.h"
 #include "tests/unit/inifile.h"
 #include "tests/unit/policy_fixture.h"
 

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/log.h"
-#include "commands/unmet.h"
+#include "commands/learn.h"
 #include "upstream/decode.h"
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "commands/args.h"
-#include "commands/set_options.h"
-#include "lock/scripts/script_call.h"
+#include "commands/effect.h"
 #include "lock/model/key_names.h"
 #include "lock/rewrite/rewrite_internal.h"
+#include "lock/scripts/script_call.h"
 #include "resp/write.h"
 
 /* The expiry of a lock, as an option of SET. */

@@ -4,7 +4,7 @@
  * (write.lua), and what the rewriting of all commands needs: the keys of their locks.
  */
 #include "commands/args.h"
-#include "commands/set_options.h"
+#include "commands/effect.h"
 #include "lock/model/key_names.h"
 #include "lock/rewrite/rewrite_internal.h"
 #include "resp/write.h"
