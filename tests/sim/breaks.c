@@ -242,8 +242,8 @@ void __wrap_script_job_run(struct script_jobs *all, int db, enum script_id scrip
 void __wrap_script_job_run(struct script_jobs *all, int db, enum script_id script,
                            struct slice evalsha, double until, script_job_fn *fn, void *arg)
 {
-	__real_script_job_run(all, db, script, evalsha, break_is("never_repeat") ? 0 : until, fn,
-	                      arg);
+	__real_script_job_run(all, db, script, evalsha, break_is("never_repeat") ? 0 : until,
+	                      fn, arg);
 }
 
 void __real_hold_owner_end(struct hold_owner *o, bool release);

@@ -241,8 +241,8 @@ static void set_redis_back(void)
 }
 
 static void (*const kinds[])(void) = {
-	pause_hasp, pause_server,   cut_one,        cut_server,  stall_one,
-	stall_hasp, forget_scripts, restart_server, empty_server, kill_hasp,
+	pause_hasp, pause_server,   cut_one,        cut_server,      stall_one,
+	stall_hasp, forget_scripts, restart_server, empty_server,    kill_hasp,
 	drain_hasp, set_date,       set_redis_back, cut_subscribers,
 };
 #define NKINDS (sizeof(kinds) / sizeof(kinds[0]))

@@ -355,8 +355,7 @@ struct try *history_ask(const struct try *from)
 	     at = at->next) {
 		const struct try *o = container_of(at, struct try, node);
 		if (o->state == TRY_ASKED && strcmp(o->key, t->key) == 0 && !o->is_crowd &&
-		    is_queued(o) &&
-		    t->nahead < sizeof(t->ahead) / sizeof(t->ahead[0]))
+		    is_queued(o) && t->nahead < sizeof(t->ahead) / sizeof(t->ahead[0]))
 			t->ahead[t->nahead++] = o->number;
 	}
 	list_append(&history.tries, &t->node);
@@ -437,8 +436,8 @@ static void check_fence(struct try *t)
 /* The answer is that its lease begins. */
 static int64_t sure_until(const struct try *t)
 {
-	return world_now() + (t->of_quorum ? t->lease_us - QUORUM_TAKES
-	                                   : t->lease_us * SURE_PERCENT / 100);
+	return world_now() +
+	       (t->of_quorum ? t->lease_us - QUORUM_TAKES : t->lease_us * SURE_PERCENT / 100);
 }
 
 void history_grant(struct try *t, int64_t fence)

@@ -17,9 +17,9 @@
 #include "tests/sim/models.h"
 
 const struct model *const models[] = {
-	&model_plain,     &model_rules,  &model_verbs, &model_counted,
-	&model_refreshed, &model_places, &model_sides, &model_guards,
-	&model_circles,   &model_tangles, &model_quorums, &model_legacy, NULL
+	&model_plain,   &model_rules,  &model_verbs,  &model_counted, &model_refreshed,
+	&model_places,  &model_sides,  &model_guards, &model_circles, &model_tangles,
+	&model_quorums, &model_legacy, NULL
 };
 
 static uint64_t running; /* seed, for the handler */

@@ -25,8 +25,8 @@
 #define LEASE (600 * MS)
 #define LENGTH_MOST 2000 /* of a value, in bytes: the last write of it is left as it is */
 
-static const char *const names[KEYS] = { "mine:a", "mine:b", "mine:c", "checked:a",
-	                                 "checked:b", "mine:hash" };
+static const char *const names[KEYS] = { "mine:a",    "mine:b",    "mine:c",
+	                                 "checked:a", "checked:b", "mine:hash" };
 #define FIRST_CHECKED 3
 #define HASH 5 /* which is not read as the others are: its value is a field */
 
@@ -262,8 +262,8 @@ static void on_read(struct writer *w, const redisReply *r)
 		is_refusal(r) ? think(w) : app_hang_up(&w->app);
 		return;
 	}
-	/* It has waited in vain for one of the keys, and writes the other. (Later in a session it
-	 * may still have the guard under which it read that one before.) */
+	/* It has waited in vain for one of the keys, and writes the other. (Later in a session
+	 * it may still have the guard under which it read that one before.) */
 	if (r->type == REDIS_REPLY_ERROR && w->how == WRITE_SEVERAL && w->is_first) {
 		w->how = WRITE_SET;
 		w->keys[0] = w->keys[chance(2)];

@@ -168,8 +168,10 @@ static void ask(struct locker *l)
 	static const int leases_ms[] = { 400, 800, 1500, LONG_LEASE },
 			 waits_ms[] = { 0, 200, 900, 3000 };
 	const struct way *k = l->way = &ways[chance(nways)];
-	int lease_ms = chance_one_in(2) ? leases_ms[chance(k->ends_with_connection && !k->of_quorum ? 4 : 3)]
-	                                : 0;
+	int lease_ms =
+		chance_one_in(2)
+			? leases_ms[chance(k->ends_with_connection && !k->of_quorum ? 4 : 3)]
+			: 0;
 	int wait_ms = k->rule_wait_ms >= 0 ? k->rule_wait_ms : waits_ms[chance(4)];
 	struct try t = { .key = k->key,
 		         .client = &l->app.machine,
@@ -319,7 +321,8 @@ static void take_read_side(struct locker *l)
 
 static void on_read_side(struct locker *l, const redisReply *r)
 {
-	if (r->type == REDIS_REPLY_ERROR || is_refusal(r) || world_now() >= l->try->sure_until) {
+	if (r->type == REDIS_REPLY_ERROR || is_refusal(r) ||
+	    world_now() >= l->try->sure_until) {
 		/* The lease of the write side may have ended. */
 		history_give_up(l->below);
 		history_give_up(l->try);
@@ -562,7 +565,7 @@ const struct model model_quorums = {
 	.name = "quorums",
 	.about = "LOCK and UNLOCK of a quorum of three servers",
 	.ini = "[quorum q]\nservers = 10.0.0.1:6380 10.0.0.1:6381 10.0.0.1:6382\n"
-	       	       "[verbs]\nquorum = q\nreentrant = no\nlease = 2s\nmax_lease = 3s\n"
+	       "[verbs]\nquorum = q\nreentrant = no\nlease = 2s\nmax_lease = 3s\n"
 	       "on_disconnect = release\n",
 	.nhasps = 2,
 	.nworkers = 2,

@@ -11,7 +11,7 @@ extern const struct model model_plain, model_guards, model_legacy;
 /* model_circles.c */
 extern const struct model model_circles, model_tangles;
 /* model_locks.c */
-extern const struct model model_rules, model_verbs, model_counted, model_refreshed, model_places,
-	model_sides, model_quorums;
+extern const struct model model_rules, model_verbs, model_counted, model_refreshed,
+	model_places, model_sides, model_quorums;
 
 #endif

@@ -44,9 +44,10 @@ void process_init(struct process *p, const char *name, int port, size_t nworkers
 	p->port = port;
 	p->nworkers = nworkers;
 	p->next = (struct event){ .run = on_next, .machine = &p->machine };
-	buf_printf(&text,
-	           "[hasp]\nworkers = %zu\n[upstream]\naddress = 10.0.0.1:%d\npooling = %s\n%s%c",
-	           nworkers, redis_port, pooling, ini, '\0');
+	buf_printf(
+		&text,
+		"[hasp]\nworkers = %zu\n[upstream]\naddress = 10.0.0.1:%d\npooling = %s\n%s%c",
+		nworkers, redis_port, pooling, ini, '\0');
 	p->config = load(buf_head(&text));
 	buf_release(&text);
 	p->entry = (struct listen_entry){ "sim", LISTEN_PLAIN };

@@ -251,8 +251,8 @@ static void redis_client_kill(struct redis_call *x)
 	bool subscribers = x->argc == 4 && redis_arg_is(x, 2, "TYPE");
 	long long id = 0, n = 0;
 
-	if (x->argc != 4 || !(redis_arg_is(x, 2, "ID") ||
-	                      (subscribers && redis_arg_is(x, 3, "pubsub")))) {
+	if (x->argc != 4 ||
+	    !(redis_arg_is(x, 2, "ID") || (subscribers && redis_arg_is(x, 3, "pubsub")))) {
 		redis_reply_syntax(x);
 		return;
 	}

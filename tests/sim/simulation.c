@@ -47,7 +47,8 @@ static void begin(struct simulation *s, uint64_t seed, const struct model *model
 	for (size_t i = 0; i < s->nhasps; i++) {
 		snprintf(name, sizeof(name), "hasp%u", (unsigned)i);
 		process_init(&s->hasps[i], name, HASP_PORT + (int)i * PROCESS_WORKERS_MAX,
-		             model->nworkers, REDIS_PORT, i % 2 ? "session" : "shared", model->ini);
+		             model->nworkers, REDIS_PORT, i % 2 ? "session" : "shared",
+		             model->ini);
 		process_start(&s->hasps[i]);
 		/* It refuses locks until a majority counts. */
 		if (model->has_quorum)
