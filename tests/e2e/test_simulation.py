@@ -28,8 +28,7 @@ BREAKS = {
     "sides": "trust_late_grants forget_undo keep_at_disconnect stay_in_line deaf_waiters "
              "writer_beside_readers readers_pass",
     "circles": "blind_to_circles cry_wolf nobody_owns waiters_own take_held keep_parts keep_lost_place",
-    "guards": "write_unchecked finish_unchecked grant_unchecked check_ignored trust_swallowed trust_unchecked "
-              "keep_as_read failed_as_read",
+    "guards": "write_unchecked finish_unchecked grant_unchecked check_ignored trust_swallowed trust_unchecked",
     "quorums": "minority_wins least_fence endless_votes forget_votes young_votes",
     "legacy": "set_by_anybody expire_by_anybody write_by_anybody persist_locks forget_owner forget_lease "
               "forget_count count_for_owner take_back_all",

@@ -49,7 +49,8 @@ static const struct way rules[] = {
 	{ RULE("lock:value:a", "SET"), .rule_wait_ms = 600, .is_fair = true },
 	{ RULE("lock:free:a", "SET"), .rule_wait_ms = 1500, .is_fair = true,
 	  .ends_with_connection = true },
-	{ RULE("lock:multi:a", "SET"), .in_multi = true },
+	{ .key = "lock:multi:a", .ask = "SET", .release = "DEL", .limit = 1, .lease_ms = 500,
+	  .in_multi = true },
 };
 static const struct way verbs[] = {
 	{ VERB("verb:a", ""), .limit = 1, .ends_with_connection = true },
@@ -547,7 +548,7 @@ static bool may_stay_counted(struct slice key)
 MODEL(rules, "locks under rules, with and without wait",
       "[lock waits]\npattern = lock:waits:*\nlease = 2s\nwait = 1500ms\nrenew = unleased\n"
       "[lock plain]\npattern = lock:plain:*\nlease = 2s\nrenew = unleased\n"
-      "[lock multi]\npattern = lock:multi:*\nlease = 2s\nrenew = unleased\n"
+      "[lock multi]\npattern = lock:multi:*\nlease = 500ms\nrenew = unleased\n"
       "[lock value]\npattern = lock:value:*\nowner = value\nlease = 2s\nwait = 600ms\n"
       "renew = unleased\n"
       "[lock free]\npattern = lock:free:*\nlease = 2s\nwait = 1500ms\nrenew = unleased\n"

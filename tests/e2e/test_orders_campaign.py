@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""No order of the scripts of guards makes an old read good: a short run of tests/fuzz/orders.
+
+hasp itself refuses a write after a read that failed, whatever the scripts say. So only a test that runs them
+without hasp shows that they are right about it.
+"""
+
+import pytest
+from harness.campaigns import UNTIL_FOUND, campaign, until_found
+
+
+def test_no_order_of_the_scripts_makes_an_old_read_good():
+    status, output = campaign("orders", "--seconds", 5)
+    assert status == 0, output
+
+
+@UNTIL_FOUND
+@pytest.mark.parametrize("name", ["write", "failed"])
+def test_tester_of_orders_finds_what_is_broken(name):
+    until_found("FAULT lost", "orders", "--seconds", 5, "--break", name)
