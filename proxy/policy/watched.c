@@ -103,7 +103,8 @@ static uint64_t hash(const struct context *x, struct slice s)
 	return tracker_hash(x->env->tracker->tracker, s);
 }
 
-/* The last argument of SETNX, SETEX and PSETEX; the argument after the key of SET and GETSET. */
+/* The last argument of SETNX, SETEX and PSETEX; the argument after the key of SET and GETSET.
+ */
 static uint64_t value_hash(const struct context *x)
 {
 	const struct command *c = x->what->command;
@@ -112,7 +113,8 @@ static uint64_t value_hash(const struct context *x)
 	return at < x->req->argc ? hash(x, x->req->argv[at]) : 0;
 }
 
-/* EVAL and EVALSHA of one script have the same hash. For FCALL: the hash of the function's name. */
+/* EVAL and EVALSHA of one script have the same hash. For FCALL: the hash of the function's
+ * name. */
 static uint64_t script_hash(const struct context *x)
 {
 	char hex[SHA1_HEX + 1];
