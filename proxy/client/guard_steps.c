@@ -18,7 +18,7 @@
  */
 #include "client/op.h"
 
-#include "commands/key_args.h"
+#include "commands/command.h"
 #include "lock/guard/guard_op.h"
 #include "policy/command_info.h"
 #include "resp/write.h"

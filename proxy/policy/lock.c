@@ -10,7 +10,6 @@
 #include "commands/args.h"
 #include "commands/command.h"
 #include "commands/effect.h"
-#include "commands/set_options.h"
 #include "config/match.h"
 #include "lock/hold/holds.h"
 #include "lock/rewrite/guard.h"

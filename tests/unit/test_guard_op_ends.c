@@ -435,7 +435,7 @@ static void what_was_sent_and_not_answered_leaves_the_line_and_is_released(void 
 	/* As long as the guard, and the wait for it, may last. */
 	assert_float_equal(fake_jobs_until(), GUARD_NOW + 5 + 3, 0.001);
 	assert_jobs("2 again dequeue 5 " GUARD_OF("k") " hasp:fence:" GUARD_OF(
-		"k") ": " QUEUE_OF("k") " " GUARD_OF("k") " hasp:fence secret worker-1 \"\" g "
+		"k") ": " QUEUE_OF("k") " hasp:fence " GUARD_OF("k") " secret worker-1 \"\" g "
 	                                                  "token token undo 97\n");
 	end(op, GUARD_OP_FAILED);
 }

@@ -267,8 +267,8 @@ static void assert_not_answered(const struct fixture *f, size_t i)
 #define LOOK(key) "3 GET hasp:fence:{" key "}\n"
 #define WRITE_AND_WAIT "3 SET hasp:ack 1 PX 60000\n3 WAIT 2 500\n"
 #define UNDO(key)                                                                              \
-	"dequeue 5 " key " hasp:fence:{" key "} hasp:queue:{" key "} hasp:owner:{" key "} "    \
-	"hasp:fence secret w7 0 s token \"\" undo\n"
+	"dequeue 5 " key " hasp:fence:{" key "} hasp:queue:{" key "} hasp:fence hasp:owner:{"  \
+	key "} secret w7 0 s token \"\" undo\n"
 
 /* --- the answer of the replicas ----------------------------------------------------------- */
 
