@@ -8,6 +8,7 @@ import re
 import pytest
 from harness import TOP, until
 from harness.line import queue_of, stand
+from harness.marks import covers
 from harness.replies import TAKEN
 
 OK, ONE, NIL = b"+OK\r\n", b":1\r\n", b"$-1\r\n"
@@ -49,6 +50,7 @@ def plain(redis_server):
         yield client
 
 
+@covers("user")
 @pytest.mark.parametrize("reentrant", ["count", "refresh"])
 def test_users_as_in_the_manual_are_refused_nothing(start_hasp, plain, reentrant):
     hasp = start_hasp(RULES.format(reentrant=reentrant))
