@@ -2,17 +2,17 @@
  *
  * http: the pages of `[http] listen`, read-only, on threads of its own, away from commands:
  *
- *   /              a page that shows /status.json (http_page.h)
- *   /metrics       Prometheus' text format (http_metrics.h)
+ *   /              a page that shows /status.json (page/)
+ *   /metrics       Prometheus' text format (http_metrics.c)
  *   /healthz       200: the process runs
  *   /readyz        200: hasp serves, and Redis can be reached; else 503, and why
- *   /status.json   locks, waiters, contended keys (http_status.h)
+ *   /status.json   locks, waiters, contended keys (http_status.c)
  *   /discovered.ini  a configuration with the sections discovered so far
  *
  * libmicrohttpd reads requests and writes replies, on a thread for each connection: a reply
  * that takes long does not delay the others. http_connections.h bounds the number of
  * connections and how long a peer may take; a connection's memory is bounded, too. Replies that
- * name keys are only for names that http_host.h allows; the workers are asked for them once in
+ * name keys are only for names that http_host.c allows; the workers are asked for them once in
  * a while, however many pages are open.
  */
 #ifndef HASP_ADMIN_HTTP_H
