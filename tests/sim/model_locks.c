@@ -51,6 +51,12 @@ static const struct way rules[] = {
 	  .ends_with_connection = true },
 	{ .key = "lock:multi:a", .ask = "SET", .release = "DEL", .limit = 1, .lease_ms = 500,
 	  .in_multi = true },
+	{ .key = "lock:multi:b", .ask = "SET", .release = "DEL", .limit = 1, .lease_ms = 500,
+	  .in_multi = true },
+	{ .key = "lock:multi:c", .ask = "SET", .release = "DEL", .limit = 1, .lease_ms = 500,
+	  .in_multi = true },
+	{ .key = "lock:multi:d", .ask = "SET", .release = "DEL", .limit = 1, .lease_ms = 500,
+	  .in_multi = true },
 };
 static const struct way verbs[] = {
 	{ VERB("verb:a", ""), .limit = 1, .ends_with_connection = true },
