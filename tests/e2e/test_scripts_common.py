@@ -98,7 +98,7 @@ def test_no_short_delete_calls_more_than_it_must(world, state, wait, most):
 @FULL
 @pytest.mark.parametrize("kind, free, taken, behind, given_back, handed_over", [
     ("h", 6, 8, 6, 4, 12), ("s", 5, 8, 6, 3, 11), ("r", 4, 9, 6, 5, 12), ("v", 3, 9, 6, 4, 10),
-    ("l", 7, 13, 21, 12, 26)])
+    ("l", 7, 13, 21, 12, 27)])
 def test_no_script_that_waits_calls_more_than_it_must(world, workers, kind, free, taken, behind,
                                                       given_back, handed_over):
     assert calls_of(world, lambda: ask(world, kind, ME)) == free

@@ -31,6 +31,10 @@
 -- include undo_try
 -- include granted_fence
 -- include hand_off
+-- include has_count
+-- include has_token
+-- include may_take_count
+-- include may_take_token
 -- include next_fence
 -- include recorded_fence
 -- include write_record
@@ -84,29 +88,13 @@ local function probe(i)
 	if had(i) then
 		return 'had'
 	end
-	local mine, held
-	if kind == 'h' then
-		mine = redis.pcall('HMGET', lock, token, 'mode')
-		if mine.err then
-			return mine
-		end
-		if mine[2] == 'read' or mine[2] == 'write' then
-			return redis.error_reply(
-				'WRONGTYPE Operation against a key holding the wrong kind of value')
-		end
-		mine, held = mine[1] and true, redis.call('EXISTS', lock) == 1
-	else
-		held = redis.pcall('GET', lock)
-		if type(held) == 'table' then
-			return held
-		end
-		mine = layout == 'refresh' and held == token
-	end
-	if mine then
-		return 'mine'
+	local may_take = kind == 'h' and may_take_count or may_take_token
+	local allowed, mine = may_take(lock, record, side, token, layout, 1)
+	if allowed == nil or mine then
+		return mine
 	end
 	-- break take_held: if false then
-	if held then
+	if not allowed then
 		return 'busy'
 	end
 	if redis.call('EXISTS', queue) == 0 or hand_off(lock, record, queue, side, counter) then
@@ -118,20 +106,12 @@ end
 local function take(i, what, digits, ms)
 	local lock, record, _, side = keys_of(i)
 	if kind == 's' then
-		local recorded
-		if what == 'mine' then
-			recorded = select(2, recorded_fence(record, token))
-		end
+		local recorded = what == 'mine' and select(2, recorded_fence(record, token))
 		redis.call('SET', lock, token, 'PX', ms)
 		write_record(record, token, recorded or digits, (recorded and '=' or '') .. ticket, ms)
 		return
 	end
-	local holds
-	if what == 'had' then
-		holds = tonumber(redis.call('HGET', lock, token))
-	else
-		holds = redis.call('HINCRBY', lock, token, '1')
-	end
+	local holds = redis.call('HINCRBY', lock, token, what == 'had' and '0' or '1')
 	if holds ~= 1 then
 		-- This hold must not shorten the lease of another one.
 		local left = redis.call('PTTL', lock)
@@ -140,10 +120,7 @@ local function take(i, what, digits, ms)
 		end
 	end
 	redis.call('PEXPIRE', lock, ms)
-	local recorded
-	if holds ~= 1 then
-		recorded = select(2, recorded_fence(record, token))
-	end
+	local recorded = holds ~= 1 and select(2, recorded_fence(record, token))
 	if not recorded then
 		write_record(record, token, digits, ticket, ms)
 		return
@@ -183,10 +160,7 @@ end
 local function busy_by_own(i)
 	local lock = keys_of(i)
 	return any_own(10, function(own)
-		if kind == 's' then
-			return redis.call('GET', lock) == own
-		end
-		return redis.call('HMGET', lock, own)[1]
+		return (kind == 's' and has_token or has_count)(lock, own)
 	end)
 end
 

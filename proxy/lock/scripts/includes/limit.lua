@@ -73,20 +73,18 @@ local function may_take_limit(lock, record, _, token, limit)
 end
 
 -- Gives an owner a place of a semaphore, for `lease` ms from now; `longest`: does not shorten the
--- time of a present place. `note` is for the record; nil: it has one. `is_free`: nobody has a place.
--- `now`: Redis' TIME, if the caller knows it. Returns Redis' error if it refuses: then nothing was
--- written.
+-- time of a present place. `note` is for the record; nil: it has one. Returns Redis' error if it
+-- refuses: then nothing was written.
 -- include format_ms
 -- include keep_places
-local function set_place(lock, record, token, lease, longest, note, is_free, now)
-	now = now or redis.call('TIME')
+local function set_place(lock, record, token, lease, longest, note)
+	local now = redis.call('TIME')
 	local ends_ms = now[1] * 1000 + math.floor(now[2] / 1000) + tonumber(lease)
 	local before = longest and redis.call('ZSCORE', lock, token)
 	if before and tonumber(before) > ends_ms then
 		ends_ms = tonumber(before)
 	end
-	ends_ms = format_ms(ends_ms)
-	local reply = redis.pcall('ZADD', lock, ends_ms, token)
+	local reply = redis.pcall('ZADD', lock, format_ms(ends_ms), token)
 	if type(reply) == 'table' then
 		return reply
 	end
@@ -95,12 +93,7 @@ local function set_place(lock, record, token, lease, longest, note, is_free, now
 		redis.call('DEL', record)
 		redis.call('HSET', record, token, note)
 	end
-	if not is_free then
-		keep_places(lock, record)
-		return
-	end
-	redis.call('PEXPIREAT', lock, ends_ms)
-	redis.call('PEXPIREAT', record, ends_ms)
+	keep_places(lock, record)
 end
 
 -- Takes a place of a semaphore for the owner of the try `ticket`. `is_free`: nobody has a place. An
@@ -112,15 +105,12 @@ end
 local function take_limit(lock, record, _, counter, token, lease, ticket, _, is_free)
 	local had = not is_free and redis.call('ZSCORE', lock, token)
 	local known = had and redis.call('HGET', record, token)
-	local fence, digits, now = known and tonumber(known:match('^%d+')), nil, nil
-	if not fence then
-		fence, digits, now = next_fence(counter)
-	end
+	local fence = known and tonumber(known:match('^%d+')) or next_fence(counter)
 	if type(fence) == 'table' then
 		return fence
 	end
-	local note = (digits or string.format('%.0f', fence)) .. (known and ' =' or ' ') .. ticket
-	return set_place(lock, record, token, lease, had, note, is_free, now) or fence
+	local note = string.format('%.0f', fence) .. (known and ' =' or ' ') .. ticket
+	return set_place(lock, record, token, lease, had, note) or fence
 end
 
 -- As take_free_count(), for a semaphore.

@@ -1,7 +1,7 @@
 -- Makes the next fencing token: the greater of the last one plus one and Redis' time in us. So
 -- tokens rise also where the counter is lost or falls back: by a failover, a restart without data,
 -- FLUSHALL; and where the clock is set back. They stay below 2^53, up to which Lua's numbers are
--- exact, until the year 2255. Returns the token, its digits, and Redis' TIME. Returns an error if there is none,
+-- exact, until the year 2255. Returns the token, and its digits. Returns an error if there is none,
 -- or if Redis refuses the write; then the counter is as it was. After an error the second value is
 -- true if the counter holds no number that can be raised.
 local function next_fence(counter)
@@ -17,7 +17,7 @@ local function next_fence(counter)
 	-- break counted_fences: if false then
 	-- break falling_fences: if false then
 	if not last or #last == #digits and last < digits then
-		return now[1] * 1000000 + now[2], digits, now
+		return now[1] * 1000000 + now[2], digits
 	end
 	local number = not last and 0 or last:match('^%d+$') and tonumber(last) or 2 ^ 53
 	if number >= 2 ^ 53 - 1 then
@@ -28,7 +28,7 @@ local function next_fence(counter)
 	local fence = math.max(number + 1, tonumber(digits))
 	digits = string.format('%.0f', fence)
 	redis.call('SET', counter, digits)
-	return fence, digits, now
+	return fence, digits
 end
 
 -- Returns the fencing token, and its digits, that `record`, `<token> <fencing token> <ticket>`, has

@@ -168,11 +168,8 @@ local function take_rw(lock, record, side, counter, token, lease, ticket, kind, 
 		local note = holds > 1 and redis.pcall('HGET', record, field)
 		known = type(note) == 'string' and tonumber(note:match('^%d+'))
 	end
-	-- break writer_beside_readers: mode = mode and kind == 'x' and 'write' or mode local fence, digits = known, nil
-	local fence, digits = known, nil
-	if not fence then
-		fence, digits = next_fence(counter)
-	end
+	-- break writer_beside_readers: mode = mode and kind == 'x' and 'write' or mode local fence = known or next_fence(counter)
+	local fence = known or next_fence(counter)
 	if type(fence) == 'table' then
 		return fence
 	end
@@ -199,8 +196,9 @@ local function take_rw(lock, record, side, counter, token, lease, ticket, kind, 
 		end
 	end
 	redis.call('PEXPIRE', lock, lease)
+	local digits = string.format('%.0f', fence)
 	if known then
-		add_hold(side, string.format('%.0f', fence), ticket, lease)
+		add_hold(side, digits, ticket, lease)
 	else
 		local note = digits .. ' ' .. ticket
 		if type(redis.pcall('HSET', record, field, note)) == 'table' then
