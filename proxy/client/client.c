@@ -84,10 +84,6 @@ void client_resume(struct client *c)
 
 	if (client_is_runnable(c))
 		return;
-	if (buf_len(&c->in) == 0 && !c->eof && !c->current) {
-		client_read_on(c);
-		return;
-	}
 	list_append(&env->runnable, &c->turn);
 	watch_feed(env->loop, &env->run, EV_READ);
 }
@@ -121,7 +117,12 @@ void client_end_current(struct client *c)
 	client_end_wait(c);
 	buf_consume(&c->in, c->scanned);
 	c->scanned = 0;
-	client_unpark(c);
+	client_set_state(c, CLIENT_OPEN);
+	/* (Its request was in `in`, and so would be the next one.) */
+	if (buf_len(&c->in) || c->eof)
+		client_resume(c);
+	else
+		client_read_on(c);
 }
 
 void client_print_peer(const struct client *c, char *out, size_t n)

@@ -291,7 +291,7 @@ void client_unpark(struct client *c);
 /* Puts the client on env->runnable. When the handlers of this turn's events have returned,
  * clients_run() takes the client's next requests from `in`, or goes on with `current`. No event
  * handler does that itself, so none is entered again while it runs. A client whose state changes
- * first is not resumed. If nothing waits in `in`, only reads on. */
+ * first is not resumed. */
 void client_resume(struct client *c);
 
 /* True if clients_run() has still to resume the client. */
@@ -300,8 +300,8 @@ static inline bool client_is_runnable(const struct client *c)
 	return !list_empty(&c->turn) && c->state != CLIENT_PARKED_COMMAND;
 }
 
-/* `current` was answered: removes the request from `in` and resumes the client. The caller owns
- * `current` itself. */
+/* `current` was answered: removes the request from `in` and resumes the client; if no input is
+ * left, only reads on. The caller owns `current` itself. */
 void client_end_current(struct client *c);
 
 /* True if the decision about `current` is still valid: neither the configuration nor Redis'

@@ -606,9 +606,10 @@ bool exchange_is_late(const struct client *c)
 	return lock_op_is_late(c->current->pending_lock);
 }
 
-static void reply_to_guarded(struct client *c, const struct op_event *e)
+static void reply_to_guarded(struct client *c, const struct resp_reply *reply,
+                             struct slice captured)
 {
-	switch (guard_steps_reply(c->current->guard_op, e)) {
+	switch (guard_steps_reply(c->current->guard_op, reply, captured)) {
 	case OP_AWAIT:
 		break;
 	case OP_DONE:
@@ -619,7 +620,9 @@ static void reply_to_guarded(struct client *c, const struct op_event *e)
 		(void)exchange_event(c, &(struct op_event){ .kind = OP_NOT_FREE });
 		break;
 	default:
-		(void)exchange_event(c, e);
+		(void)exchange_event(c, &(struct op_event){ .kind = OP_REPLY,
+		                                            .reply = reply,
+		                                            .captured = captured });
 	}
 }
 
@@ -638,9 +641,7 @@ void exchange_on_reply(struct client *c, const struct resp_reply *reply, struct 
 		break;
 	default:
 		if (c->current->guard_op)
-			reply_to_guarded(c, &(struct op_event){ .kind = OP_REPLY,
-			                                        .reply = reply,
-			                                        .captured = captured });
+			reply_to_guarded(c, reply, captured);
 		else
 			reply_to_lock(c, reply);
 	}

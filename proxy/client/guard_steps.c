@@ -535,19 +535,20 @@ static struct op_action timed_out(const struct op_facts *f)
 	return a;
 }
 
-enum op_act guard_steps_reply(struct guard_op *op, const struct op_event *e)
+enum op_act guard_steps_reply(struct guard_op *op, const struct resp_reply *reply,
+                              struct slice captured)
 {
 	bool is_script = op->kind == GUARD_OP_SCRIPT || op->phase == GUARD_OP_NEW;
 
 	if (!is_script && op->due) {
 		op->due--;
-		if (resp_reply_is_error(e->reply) && buf_len(&op->error) == 0)
-			buf_append(&op->error, e->captured);
+		if (resp_reply_is_error(reply) && buf_len(&op->error) == 0)
+			buf_append(&op->error, captured);
 		return OP_AWAIT;
 	}
 	if (is_script && op->phase == GUARD_OP_TRY && op->due)
-		return guard_op_tried(op, e->reply) ? OP_AWAIT : OP_AGAIN;
-	if (!is_script || resp_reply_is_error(e->reply))
+		return guard_op_tried(op, reply) ? OP_AWAIT : OP_AGAIN;
+	if (!is_script || resp_reply_is_error(reply))
 		return OP_PASS;
 	if (op->phase != GUARD_OP_NEW)
 		(void)guard_op_step(op, GUARD_EVENT_REPLY);

@@ -154,7 +154,8 @@ bool guard_steps_passes(const struct guard_op *op, struct slice line);
 /* Handles a reply if nothing has to be sent after it, as is usual. Returns OP_AWAIT if another
  * reply is due, OP_DONE if the request ends, OP_AGAIN if the event OP_NOT_FREE must follow, and
  * OP_PASS if nothing was done: then OP_REPLY must follow. */
-enum op_act guard_steps_reply(struct guard_op *op, const struct op_event *e);
+enum op_act guard_steps_reply(struct guard_op *op, const struct resp_reply *reply,
+                              struct slice captured);
 /* Sends the first step, or the one at which the operation was interrupted. */
 void guard_steps_send(const struct op_facts *f, const struct op_request *call);
 /* (OP_NEXT) Sends the next step of a transaction. */

@@ -404,13 +404,13 @@ static void on_eof(struct client *c)
 	stream_pause(&c->stream);
 	if (c->state == CLIENT_FINISHING)
 		return;
-	/* (A client that is runnable may have requests in `in`.) */
-	if (!client_is_parked(c) && !client_is_runnable(c))
-		pass_eof(c);
-	else if (session_may_be_blocked(&c->session))
+	if (client_is_parked(c) && session_may_be_blocked(&c->session))
 		/* Redis ends the blocking command, and drops the later ones. Otherwise it would
 		 * pop an element for a client that is gone. */
 		link_shutdown(c->user.link);
+	/* (A client that is runnable may have requests in `in`.) */
+	else if (!client_is_parked(c) && !client_is_runnable(c))
+		pass_eof(c);
 }
 
 static void on_end(struct client *c, ssize_t n)

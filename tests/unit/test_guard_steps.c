@@ -52,7 +52,7 @@ static struct op_action step_line(struct guard_op *op, const char *line)
 
 static enum op_act reply(struct guard_op *op, struct resp_reply r)
 {
-	return guard_steps_reply(op, &(struct op_event){ .kind = OP_REPLY, .reply = &r });
+	return guard_steps_reply(op, &r, SLICE_NONE);
 }
 
 /* A GET that reads a guarded key. */
