@@ -476,6 +476,13 @@ static int read_queued(struct waiter *w, struct slice line, int64_t *held_ms)
 	return 0;
 }
 
+static void forget_token(struct waiter *w)
+{
+	if (w->owns_token)
+		free((void *)w->token);
+	w->owns_token = false;
+}
+
 /* Puts it into its line, with all that asking Redis about it needs. */
 static struct line *enqueue_waiter(struct waiter *w, int db, const struct lock_try *t,
                                    int64_t lease_ms)
@@ -484,11 +491,10 @@ static struct line *enqueue_waiter(struct waiter *w, int db, const struct lock_t
 
 	w->lease_ms = lease_ms;
 	w->kind = t->id.kind;
+	forget_token(w);
 	w->token = t->id.token.p;
 	w->token_len = (uint32_t)t->id.token.n;
 	w->limit = t->limit < UINT32_MAX ? (uint32_t)t->limit : UINT32_MAX;
-	free(w->token_copy);
-	w->token_copy = NULL;
 	w->stores_token = t->value.n > 0;
 	waiter_set_unconfirmed(w, false);
 	waiter_set_at(w, l->at);
@@ -549,10 +555,10 @@ static void leave_line(struct waiter *w)
 
 void waiter_keep_token(struct waiter *w)
 {
-	if (!w || !w->line || w->token_copy)
+	if (!w || !w->line || w->owns_token)
 		return;
-	w->token_copy = xmemdup(w->token, w->token_len);
-	w->token = w->token_copy;
+	w->token = xmemdup(w->token, w->token_len);
+	w->owns_token = true;
 }
 
 void waiter_leave(struct waiter *w)
@@ -574,6 +580,6 @@ void waiter_end(struct waiter *w)
 	forget_ticket(w);
 	timer_stop(w->all->timers, &w->timer);
 	free(w->early);
-	free(w->token_copy);
+	forget_token(w);
 	free(w);
 }
