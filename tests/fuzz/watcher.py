@@ -4,7 +4,7 @@
     a string on a key with a rule, or a lock of a verb, without an expiry
     a sidecar (hasp:owner:{KEY}) without an expiry
     a sidecar that outlives its lock by more than the longest lease, but for the sets of the verbs'
-        (see add_hold.lua), which are meant to
+        (see add_hold()), which are meant to
 
 One script looks at everything at once, so that no key changes in between.
 """

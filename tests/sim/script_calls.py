@@ -10,7 +10,7 @@ import hashlib
 LOCKS = ("j1", "j2", "{t}j3")
 TOKENS = ("10.0.0.1:1/0/aa", "10.0.0.2:2/0/bb", "u:me/1")
 VALUES = ("v", "two words", "5", "")
-# The first one listens at times. The second one knows several servers; see await_worker.lua.
+# The first one listens at times. The second one knows several servers; see await_worker().
 WORKERS = ("00aa", "n0bb", "00cc")
 SECRET = "secret"
 LEASES = (1, 400, 1000, 5000, 30000)

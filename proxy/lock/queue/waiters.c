@@ -117,7 +117,7 @@ static void waiters_on_subscribed(void *arg, struct slice channel)
 /* Handles a message to the worker, which begins with the ticket of a waiter. Every client of
  * Redis may publish one: a message that is not a grant, or has no proof, only makes hasp ask
  * Redis. So does a message of another hasp process that finds this waiter first in the queue:
- * see scripts/includes/wake.lua. */
+ * see scripts/includes/workers.lua. */
 static void on_notice(struct waiters *all, struct slice message)
 {
 	struct slice rest = message, ticket;
@@ -155,7 +155,7 @@ struct waiters *waiters_new(struct timers *timers, const struct topology *topolo
 	random_bytes(&number, sizeof(number));
 	snprintf(all->channel, sizeof(all->channel), CHANNEL_PREFIX "%016" PRIx64, number);
 	all->number = all->channel + strlen(CHANNEL_PREFIX);
-	/* Shows scripts that this worker listens to several nodes: await_worker.lua. */
+	/* Shows scripts that this worker listens to several nodes: await_worker(). */
 	if (!topology->only)
 		all->channel[strlen(CHANNEL_PREFIX)] = 'n';
 	all->timers = timers;

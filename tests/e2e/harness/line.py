@@ -38,7 +38,7 @@ def polls(plain):
 
 def rechecks(plain):
     """The locks that recheck.lua has checked so far, for it counts each one's first waiter by ZCOUNT. (So
-    does enqueue.lua when a waiter enters a queue.)"""
+    does enqueue() when a waiter enters a queue.)"""
     return calls(plain, "zcount")
 
 

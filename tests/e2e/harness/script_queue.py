@@ -45,7 +45,7 @@ def workers(server):
 
 
 def proof(what, text, key=KEY, secret="secret"):
-    """As sign.lua makes it."""
+    """As sign() makes it."""
     return hashlib.sha1(f"{secret}{what} {len(key)} {key}{text}{secret}".encode()).hexdigest()
 
 
