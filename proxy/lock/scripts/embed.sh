@@ -102,7 +102,7 @@ text() {
 				fail(path ": an include is one function, with a name of its own")
 		}
 
-		# `line` is what becomes of `code`.
+		# Adds a line to `unit`. `line`: `code`, or its break.
 		function add_line(unit, at, code, line,    n) {
 			n = ++nlines[unit]
 			indent[unit, n] = at

@@ -29,11 +29,13 @@ local function take_free_token(lock, record, token, lease, ticket, _, digits, no
 	end
 end
 
--- Returns whether `token` may have a lock of the layout `count`: 'free' if nobody has it; then
--- 'mine' if it has the lock; then for how many ms it is held, if `existing`, how many of the lock
--- and the queue exist, does not say that the clients wait. (If they do, hasp probes the lock by
--- itself when its lease ends.) If the key holds something else: nil and Redis' own error. A short
--- call without the sidecar gets BUSY in its place, for one more hold.
+-- Returns three results. The first is true if `token` may have a lock of the layout `count`, and
+-- 'free' if no owner has it; the second is 'mine' if `token` has it already. The third says for how
+-- many ms another owner has it; -1: not asked, because hasp probes a lock with waiters by itself
+-- when its lease ends. `existing`: how many of the lock and its queue exist.
+--
+-- If the key holds something else, returns nil and Redis' own error. A short call that lacks the
+-- sidecar, which one more hold needs, gets nil and BUSY.
 local function may_take_count(lock, _, side, token, _, existing)
 	local fields = redis.pcall('HMGET', lock, token, 'mode')
 	if fields.err then
