@@ -25,8 +25,8 @@ SEARCHED = {"COUNTED", "DEST_COUNTED", "SORT", "GEO"}
 # By the keys that they name they are not sent to a node: MIGRATE's are behind one of two words, and
 # the node that is asked says where they are. What speaks of the cluster names no keys of clients'.
 NOT_ROUTED = {"migrate"}
-# Before Redis 7, and since 7.2.
-OF_OTHER_VERSIONS = {"host:", "post", "waitaof"}
+# Before Redis 7, since 7.2 and 8.4, and of Valkey 9.
+OF_OTHER_VERSIONS = {"host:", "post", "waitaof", "delex", "delifeq"}
 
 
 class Row:
