@@ -7,7 +7,7 @@
  *   SIGHUP       load again -> all workers
  *   SIGTERM      drain all workers -> join -> leave
  *   SIGUSR1      log the observations
- *   SIGUSR2      start the next hasp, and drain when it serves
+ *   SIGUSR2      start the next hasp, and give it the clients when it serves
  *   others       that would end hasp are logged
  *
  *   --discover   prints a line now and then, and the result when the workers have left
@@ -258,9 +258,12 @@ static bool main_begin_lame_duck(struct process *p, int sig)
 	return true;
 }
 
-/* The next hasp serves: leaves the sockets to it, and drains. */
+/* The next hasp serves: leaves the sockets to it, and drains, which gives it the clients. */
 static void main_hand_over(struct process *p)
 {
+	int channels[LISTENERS_WORKERS_MAX];
+	bool given = upgrade_give_channels(&p->upgrade, channels, p->nworkers);
+
 	log_info("upgraded pid=%ld effect=draining", (long)p->upgrade.pid);
 	supervision_hands_over(&p->supervision, p->upgrade.pid);
 	listeners_leave(&p->listeners);
@@ -268,9 +271,22 @@ static void main_hand_over(struct process *p)
 	listeners_leave(&p->pages);
 	if (p->admin)
 		admin_leave(p->admin);
-	for (size_t i = 0; i < p->nworkers; i++)
+	for (size_t i = 0; i < p->nworkers; i++) {
+		if (given)
+			worker_hand_over(p->workers[i], channels[i]);
 		worker_drain(p->workers[i]);
+	}
 	http_leave(&p->http);
+}
+
+/* Clients come by these channels from the hasp that this one takes over from. */
+static void main_take_over(struct process *p)
+{
+	int channels[UPGRADE_CHANNELS_MAX];
+	size_t n = upgrade_take_channels(&p->upgrade, channels);
+
+	for (size_t i = 0; i < n; i++)
+		worker_take_over(p->workers[i % p->nworkers], channels[i]);
 }
 
 static void main_upgrade(struct process *p, bool leaving)
@@ -372,10 +388,13 @@ static void main_serve(struct process *p, const sigset_t *signals)
 			main_hand_over(p);
 			leaving = true;
 		}
+		if (upgrade_awaits_channels(&p->upgrade))
+			main_take_over(p);
 		/* Workers end by themselves when drained, and nothing signals that, nor that
-		 * the next hasp serves. */
+		 * the next hasp serves, nor that channels have come. */
 		wait = supervision_tick(&p->supervision, clock_now());
-		if (leaving || upgrade == UPGRADE_WAITING)
+		if (leaving || upgrade == UPGRADE_WAITING ||
+		    upgrade_awaits_channels(&p->upgrade))
 			wait = MAIN_TICK_SECONDS;
 		else if (p->config->discover_alone)
 			wait = main_shorter(wait, main_tell_progress(p));
@@ -508,6 +527,8 @@ static int main_run(struct process *p, sigset_t *signals)
 			worker_join(p->workers[i]);
 		if (p->admin)
 			admin_free(p->admin);
+		if (p->shared.handed_over)
+			log_info("handed_over clients=%ld", p->shared.handed_over);
 		(void)workers_report(&p->shared);
 		if (p->config->discover_alone)
 			main_print_discovered(p, false);

@@ -12,9 +12,16 @@
 
 #include "base/fatal.h"
 #include "base/log.h"
+#include "net/fd_channel.h"
 
 #define UPGRADE_SECONDS 30.0
 #define READY_VARIABLE "HASP_READY_FD"
+
+/* What the new process says when it serves: one byte. */
+enum {
+	READY_ALONE = 0, /* it takes no clients, and closes the channel */
+	READY_FOR_CLIENTS = 1,
+};
 
 extern char **environ;
 
@@ -31,7 +38,8 @@ void upgrade_init(struct upgrade *u, char **argv, const sigset_t *mask)
 	char *end;
 	long fd = text && *text ? strtol(text, &end, 10) : -1;
 
-	*u = (struct upgrade){ .argv = argv, .mask = *mask, .heir_fd = -1, .ready_fd = -1 };
+	*u = (struct upgrade){ .argv = argv, .mask = *mask, .heir_fd = -1 };
+	u->old_fd = u->ready_fd = u->new_fd = -1;
 	if (fd > STDERR_FILENO && !*end && fcntl((int)fd, F_SETFD, FD_CLOEXEC) == 0)
 		u->heir_fd = (int)fd;
 	unsetenv(READY_VARIABLE);
@@ -44,12 +52,37 @@ bool upgrade_is_heir(const struct upgrade *u)
 
 void upgrade_tell_ready(struct upgrade *u)
 {
+	char word;
+
 	if (u->heir_fd < 0)
 		return;
-	if (write(u->heir_fd, "", 1) < 0)
+	/* A hasp that hands no clients over has passed a pipe. */
+	word = fd_channel_is(u->heir_fd) ? READY_FOR_CLIENTS : READY_ALONE;
+	if (write(u->heir_fd, &word, 1) < 0)
 		log_warning("upgrade old=gone reason=\"%s\"", strerror(errno));
-	close(u->heir_fd);
+	else if (word == READY_FOR_CLIENTS)
+		u->old_fd = u->heir_fd;
+	if (u->old_fd < 0)
+		close(u->heir_fd);
 	u->heir_fd = -1;
+}
+
+bool upgrade_awaits_channels(const struct upgrade *u)
+{
+	return u->old_fd >= 0;
+}
+
+size_t upgrade_take_channels(struct upgrade *u, int *channels)
+{
+	size_t n;
+	char byte;
+
+	if (fd_channel_receive(u->old_fd, &byte, 1, channels, UPGRADE_CHANNELS_MAX, &n) < 0 &&
+	    errno == EAGAIN)
+		return 0;
+	close(u->old_fd);
+	u->old_fd = -1;
+	return n;
 }
 
 /* --- the old process ------------------------------------------------------------ */
@@ -101,30 +134,30 @@ static int upgrade_spawn(struct upgrade *u, const int *fds, size_t nfds, int rea
 void upgrade_start(struct upgrade *u, const int *fds, size_t nfds, char *handed, double now)
 {
 	char ready[sizeof(READY_VARIABLE) + 16], **env;
-	int pipefd[2], rc;
+	int ends[2], rc;
 
 	if (u->pid) {
 		log_warning("upgrade_refused pid=%ld reason=\"an upgrade is under way\"",
 		            (long)u->pid);
 		return;
 	}
-	if (pipe2(pipefd, O_CLOEXEC | O_NONBLOCK) < 0) {
+	if (fd_channel_open(ends) < 0) {
 		upgrade_log_failed(strerror(errno));
 		return;
 	}
-	snprintf(ready, sizeof(ready), READY_VARIABLE "=%d", pipefd[1]);
+	snprintf(ready, sizeof(ready), READY_VARIABLE "=%d", ends[1]);
 	env = upgrade_environment(handed, ready);
-	rc = upgrade_spawn(u, fds, nfds, pipefd[1], env);
+	rc = upgrade_spawn(u, fds, nfds, ends[1], env);
 	free(env);
-	close(pipefd[1]);
+	close(ends[1]);
 	if (rc != 0) {
-		close(pipefd[0]);
+		close(ends[0]);
 		u->pid = 0;
 		log_error("upgrade_failed kept=old binary=%s reason=\"%s\"", u->argv[0],
 		          strerror(rc));
 		return;
 	}
-	u->ready_fd = pipefd[0];
+	u->ready_fd = ends[0];
 	u->deadline = now + UPGRADE_SECONDS;
 	log_info("upgrading pid=%ld binary=%s", (long)u->pid, u->argv[0]);
 }
@@ -153,7 +186,10 @@ enum upgrade_state upgrade_poll(struct upgrade *u, double now)
 		return UPGRADE_NONE;
 	n = read(u->ready_fd, &byte, 1);
 	if (n == 1) {
-		close(u->ready_fd);
+		if (byte == READY_FOR_CLIENTS)
+			u->new_fd = u->ready_fd;
+		else
+			close(u->ready_fd);
 		u->ready_fd = -1;
 		return UPGRADE_READY;
 	}
@@ -179,4 +215,45 @@ void upgrade_abandon(struct upgrade *u)
 		return;
 	(void)upgrade_reap(u);
 	upgrade_log_failed("hasp leaves");
+}
+
+/* Returns how many of the channels could be opened: `n`, or 0. */
+static size_t upgrade_open_channels(int *ours, int *theirs, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		int ends[2];
+
+		if (fd_channel_open(ends) < 0) {
+			while (i--) {
+				close(ours[i]);
+				close(theirs[i]);
+			}
+			return 0;
+		}
+		ours[i] = ends[0];
+		theirs[i] = ends[1];
+	}
+	return n;
+}
+
+bool upgrade_give_channels(struct upgrade *u, int *channels, size_t n)
+{
+	int theirs[UPGRADE_CHANNELS_MAX], rc = -1;
+
+	HASP_ASSERT(n <= UPGRADE_CHANNELS_MAX);
+	if (u->new_fd < 0)
+		return false;
+	if (upgrade_open_channels(channels, theirs, n)) {
+		rc = fd_channel_send(u->new_fd, SLICE_LIT("c"), theirs, n);
+		for (size_t i = 0; i < n; i++) {
+			close(theirs[i]);
+			if (rc < 0)
+				close(channels[i]);
+		}
+	}
+	if (rc < 0)
+		log_warning("upgrade clients=kept reason=\"%s\"", strerror(errno));
+	close(u->new_fd);
+	u->new_fd = -1;
+	return rc == 0;
 }

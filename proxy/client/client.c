@@ -15,9 +15,6 @@
 #include "policy/classifier.h"
 #include "watch/shared_tracker.h"
 
-/* How long a client that connected just before hasp drains may take to its first request. */
-#define DRAIN_NEW_CLIENT_SECONDS 5.0
-
 /* --- state ------------------------------------------------------------------------------ */
 
 #define TO(state) (1u << CLIENT_##state)
@@ -25,7 +22,7 @@
 static const unsigned allowed[CLIENT_STATES] = {
 	[CLIENT_OPEN] = TO(OPEN) | TO(STREAMING) | TO(TUNNEL) | TO(REFUSED) | TO(PARKED_REPLY) |
 	                TO(PARKED_DEFERRED) | TO(PARKED_LINK) | TO(PARKED_SPACE) |
-	                TO(PARKED_COMMAND) | TO(PARKED_QUEUE) | ENDS,
+	                TO(PARKED_COMMAND) | TO(PARKED_QUEUE) | TO(HANDED) | ENDS,
 	[CLIENT_STREAMING] = TO(OPEN) | TO(REFUSED) | ENDS,
 	[CLIENT_TUNNEL] = ENDS,
 	[CLIENT_REFUSED] = ENDS,
@@ -43,6 +40,7 @@ static const unsigned allowed[CLIENT_STATES] = {
 	                       TO(PARKED_QUEUE) | ENDS,
 	[CLIENT_PARKED_ACK] = TO(PARKED_REPLY) | ENDS,
 	[CLIENT_PARKED_ROUND] = TO(OPEN) | ENDS,
+	[CLIENT_HANDED] = TO(OPEN) | TO(DEAD),
 	[CLIENT_FINISHING] = TO(DEAD),
 	[CLIENT_DEAD] = 0,
 };
@@ -300,39 +298,6 @@ bool client_is_amid(const struct client *c)
 	return session_in_transaction(&c->session) ||
 	       (c->waiter && c->current && c->current->guard_op) ||
 	       read_set_has_any(&c->read_set, clock_now());
-}
-
-/* True if the application counts on the state of this connection. */
-static bool is_at_work(const struct client *c)
-{
-	return client_is_amid(c) || (c->quorum && c->quorum->n) ||
-	       hold_owner_has_any(&c->holds, clock_now());
-}
-
-/* Nothing that it sent, or that is sent to it, is under way. */
-static bool is_quiet(const struct client *c)
-{
-	return c->state == CLIENT_OPEN && buf_len(&c->in) == 0 && !client_waits_for_answer(c) &&
-	       !stream_has_input(&c->stream);
-}
-
-/* True if the client has just connected and not sent a byte: closing it now would reset its
- * first request, which is on its way. */
-static bool is_about_to_send(const struct client *c)
-{
-	return c->active_at < c->since &&
-	       c->env->policy.now - c->since < DRAIN_NEW_CLIENT_SECONDS;
-}
-
-void client_drain(struct client *c)
-{
-	HASP_ASSERT(c->env->phase == CLIENTS_DRAINING);
-	if (client_is_ending(c) || client_is_listener(c))
-		return;
-	if (is_quiet(c) && !is_at_work(c) && !is_about_to_send(c))
-		client_close(c, "draining");
-	else
-		c->user.await_idle = true;
 }
 
 /* Reads and drops what the client still sends: closing a socket with unread bytes would reset

@@ -93,7 +93,7 @@ struct worker_shared;
 /* Only clients.c writes it. The phases follow each other in this order. */
 enum clients_phase {
 	CLIENTS_SERVED,
-	CLIENTS_DRAINING, /* each is closed when it is at rest */
+	CLIENTS_DRAINING, /* each leaves when it is at rest: drain.c */
 	CLIENTS_CUT_OFF, /* hasp ends: what they have runs out with its lease */
 };
 
@@ -126,6 +126,11 @@ struct client_env {
 	struct command_info found; /* the command of `args`, if that was not remembered */
 	struct freelist inputs; /* of BUF_FIRST_SIZE: most clients' `in` */
 	struct list clients; /* open, least recently active first */
+	struct list handed; /* CLIENT_HANDED, oldest first */
+	size_t nhanded, nhanded_max; /* of them; how many there may be */
+	/* Sends the next hasp a client's socket and its record (client_record.c). Returns 0, or
+	 * an errno: EAGAIN, if it can be sent later. NULL: there is no next hasp. */
+	int (*hand_over)(void *arg, int fd, struct slice record);
 	struct list finishing; /* sent their last bytes, oldest first */
 	struct list dead; /* closed, to be freed by clients_reap() */
 	struct list learning; /* CLIENT_PARKED_COMMAND: for clients_know_commands() */
@@ -162,6 +167,11 @@ void clients_init(struct client_env *env);
  * is the client's. */
 void client_new(struct client_env *env, int fd, const char *listener, struct tls *tls,
                 const struct sockaddr_storage *behind);
+
+/* As client_new(), for a client of the hasp that this one takes over from. `record`: all that it
+ * knew of the client, which client_record_check() has accepted. */
+void client_take_over(struct client_env *env, int fd, const char *listener,
+                      const struct resp_view *record);
 
 /* Append the log's name of the client that owns the holds, or the read set; holds_describe_fn
  * and read_sets_describe_fn. */
@@ -209,9 +219,9 @@ void clients_know_commands(struct client_env *env);
  * Redis ends, because they are subscribed or blocked. */
 size_t clients_under_way(const struct client_env *env, size_t *nbound);
 
-/* Begins to drain: from now on a client is closed when it is at rest. A client that has a lock,
- * a guard or a transaction, or waits, is in the middle of its work; it is closed when it has
- * given that back. From then on the caller must call clients_sweep() more often. */
+/* Begins to drain: from now on a client leaves when it is at rest (drain.c). A client
+ * that has a lock, a guard or a transaction, or waits, is in the middle of its work; it leaves
+ * when it has given that back. From then on the caller must call clients_sweep() more often. */
 void clients_drain(struct client_env *env);
 
 /* Closes the clients that use most memory, while all together use more than memory_limit, and
@@ -224,6 +234,22 @@ void clients_trim(struct client_env *env);
 /* hasp ends: closes all clients. They are cut off in the middle of their work, so their locks
  * are not released, but expire with their leases. */
 void clients_close(struct client_env *env, const char *reason);
+
+/* --- the hand-over to the next hasp ------------------------------------------------------- */
+
+/* How many clients may be sent before the first of them is answered. The kernel keeps them in
+ * the buffer of a socket, and counts them as open files of the user. */
+#define DRAIN_HANDED_MAX ((size_t)64)
+
+/* The next hasp has answered for the client that was handed first: it has taken the client, or
+ * does not take it. False: there is no such client. */
+bool drain_answered(struct client_env *env, bool taken);
+/* There is no next hasp any more, or it answers no more: clients that it has not taken stay. */
+void drain_heir_gone(struct client_env *env);
+
+/* True if all of the record is understood. Writes the entry of `listen` that accepted the
+ * client, which points into the record. */
+bool client_record_check(const struct resp_view *record, struct slice *listener);
 
 /* --- the table of clients by number ------------------------------------------------------- */
 

@@ -27,7 +27,10 @@
  * PARKED_REPLY ---> PARKED_ROUND --answered--> OPEN: Redis has said what it knows of a lock,
  * and other workers are asked; or the servers of a quorum are.
  *
- * From each of them: FINISHING (its last bytes are being fetched) and DEAD (closed, to be
+ * OPEN <--> HANDED: its socket was sent to the next hasp, which has not answered yet. If that
+ * takes the client, it is DEAD here.
+ *
+ * From each of the others: FINISHING (its last bytes are being fetched) and DEAD (closed, to be
  * freed). From STREAMING also REFUSED: the rest of the request was none.
  *
  * Only client_set_state() writes the state. The request for which a client is parked
@@ -67,6 +70,7 @@ enum client_state {
 	CLIENT_PARKED_TURN, /* `current` waits in line for a lock */
 	CLIENT_PARKED_ACK, /* `current` took a lock that replicas must have before it goes on */
 	CLIENT_PARKED_ROUND, /* `current` asks the other workers, too, or a quorum */
+	CLIENT_HANDED, /* the next hasp has been sent the client, and is to answer */
 	CLIENT_FINISHING, /* only `stream`'s last bytes are left */
 	CLIENT_DEAD,
 };
@@ -126,10 +130,11 @@ struct client {
 	bool served; /* Redis carried out a request of the client, maybe without a login */
 	bool in_error; /* not `served`: the last bytes sent to the client are part of an error
 	                */
+	bool stays; /* the next hasp does not take the client */
 	bool asks_login; /* `current`: whether the client is logged in is being asked */
 	uint32_t ntransacting; /* requests that may begin or end a transaction: the last one's
 	                        * number */
-	struct list node; /* in env->clients, env->finishing or env->dead */
+	struct list node; /* in env->clients, env->handed, env->finishing or env->dead */
 	struct list
 		turn; /* in env->learning, while CLIENT_PARKED_COMMAND; else in env->runnable
 	                   * or in none: see client_resume() */
@@ -325,11 +330,6 @@ bool client_waits_for_answer(const struct client *c);
  * read of a guarded key, for which it may have waited, and the write. */
 bool client_is_amid(const struct client *c);
 
-/* While hasp drains: closes the client if it has nothing under way, no lock, guard or
- * transaction, and has not just connected; else hasp checks again when the client has got the
- * last reply that is due. */
-void client_drain(struct client *c);
-
 /* Ends it at once. clients_reap() frees it. `reason` is for the log. */
 void client_close(struct client *c, const char *reason);
 
@@ -370,6 +370,20 @@ void client_close_over(struct client *c, enum limit which, size_t nbytes);
  */
 bool client_check_output(struct client *c);
 
+/* --- client_record.c ---------------------------------------------------------------------- */
+
+/* Appends what hasp knows of the client, which is at rest. */
+void client_record_write(const struct client *c, struct buf *out);
+
+/* Changes a new client, which is on no link, as the record says. */
+void client_record_apply(const struct resp_view *record, struct client *c);
+
+/* --- drain.c ------------------------------------------------------------------------------ */
+
+/* Lets the client leave if it is at rest; else it is called again when the client has got the
+ * last reply that is due. Only in phase CLIENTS_DRAINING. */
+void drain_client(struct client *c);
+
 /* --- route.c ------------------------------------------------------------------------------ */
 
 /* True if the client is on a link that it need neither leave nor wait for. In one branch,
@@ -400,6 +414,9 @@ void route_return(struct client *c);
 void route_end_transaction(struct client *c);
 /* Redis has carried out RESET. */
 void route_reset(struct client *c);
+
+/* True if the client would miss nothing on another link, which logs in as the client did. */
+bool route_is_replayable(const struct client *c);
 
 /* True if a client that lost a link of its own can go on with another one: all its state there
  * can be replayed, and hasp waits for servers, or is paused. */

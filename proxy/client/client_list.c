@@ -141,7 +141,8 @@ bool client_list_kill(struct client_env *env, uint64_t id, const char *reason,
 {
 	struct client *c = client_by_id(&env->table, id);
 
-	if (!c || client_is_dead(c))
+	/* (Of one that is handed over, the next hasp decides now.) */
+	if (!c || client_is_dead(c) || c->state == CLIENT_HANDED)
 		return false;
 	client_describe(c, described);
 	client_close(c, reason);

@@ -51,6 +51,7 @@ static void on_run(struct watch *w, int events)
 void clients_init(struct client_env *env)
 {
 	list_init(&env->clients);
+	list_init(&env->handed);
 	list_init(&env->finishing);
 	list_init(&env->dead);
 	list_init(&env->learning);
@@ -72,8 +73,8 @@ static void attach_tls(struct client *c, int fd, struct tls *tls)
 	c->peer = xstrdup(peer);
 }
 
-void client_new(struct client_env *env, int fd, const char *listener, struct tls *tls,
-                const struct sockaddr_storage *behind)
+static struct client *make_client(struct client_env *env, int fd, const char *listener,
+                                  struct tls *tls, const struct sockaddr_storage *behind)
 {
 	struct client *c = xcalloc(1, sizeof(*c));
 
@@ -105,6 +106,24 @@ void client_new(struct client_env *env, int fd, const char *listener, struct tls
 	/* The first request may already be there. Read it in this loop iteration: it may have
 	 * come before requests that are served now. */
 	stream_expect_input(&c->stream);
+	return c;
+}
+
+void client_new(struct client_env *env, int fd, const char *listener, struct tls *tls,
+                const struct sockaddr_storage *behind)
+{
+	(void)make_client(env, fd, listener, tls, behind);
+}
+
+void client_take_over(struct client_env *env, int fd, const char *listener,
+                      const struct resp_view *record)
+{
+	struct client *c = make_client(env, fd, listener, NULL, NULL);
+
+	client_record_apply(record, c);
+	if (c->active_at >= c->since)
+		client_set_active(c);
+	client_notice_memory(c);
 }
 
 void client_describe_holder(const struct hold_owner *o, struct buf *out)
@@ -265,7 +284,7 @@ static void sweep_draining(struct client_env *env)
 
 	for (at = env->clients.next; at != &env->clients; at = next) {
 		next = at->next;
-		client_drain(container_of(at, struct client, node));
+		drain_client(container_of(at, struct client, node));
 	}
 }
 
@@ -354,6 +373,7 @@ void clients_drain(struct client_env *env)
 void clients_close(struct client_env *env, const char *reason)
 {
 	env->phase = CLIENTS_CUT_OFF;
+	drain_heir_gone(env);
 	while (!list_empty(&env->clients))
 		client_close(container_of(env->clients.next, struct client, node), reason);
 	while (!list_empty(&env->finishing))

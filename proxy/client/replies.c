@@ -113,8 +113,8 @@ static void on_link_idle(void *owner)
 	else if (c->eof && c->state == CLIENT_OPEN)
 		client_unpark(c);
 	if (c->env->phase == CLIENTS_DRAINING)
-		client_drain(c);
-	if (client_is_ending(c))
+		drain_client(c);
+	if (client_is_ending(c) || c->state == CLIENT_HANDED)
 		return;
 	route_follow_node(c);
 	route_return(c);

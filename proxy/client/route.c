@@ -156,8 +156,7 @@ static enum pool_answer take_spare(struct client *c)
 	return POOL_READY;
 }
 
-/* True if the client would miss nothing on another link, which logs in as the client did. */
-static bool is_replayable(const struct client *c)
+bool route_is_replayable(const struct client *c)
 {
 	const struct session *s = &c->session;
 
@@ -172,7 +171,7 @@ static bool must_leave(const struct client *c, bool shared)
 {
 	if (c->shared)
 		return !shared || c->user.outdated;
-	return c->bare || (c->user.outdated && is_replayable(c));
+	return c->bare || (c->user.outdated && route_is_replayable(c));
 }
 
 /* Would a link of its own be left for a shared one? Not while there is something to wait for.
@@ -293,7 +292,7 @@ bool route_can_replace(const struct client *c)
 	/* Redis has answered a part of a request, and does not take the rest. */
 	if (c->state == CLIENT_STREAMING || c->state == CLIENT_REFUSED)
 		return false;
-	return (c->env->node->links.failover_wait > 0 || is_paused(c)) && is_replayable(c);
+	return (c->env->node->links.failover_wait > 0 || is_paused(c)) && route_is_replayable(c);
 }
 
 void route_follow_node(struct client *c)
@@ -304,7 +303,7 @@ void route_follow_node(struct client *c)
 		return;
 	/* The client moves by itself, or must end its transaction on the old server. */
 	if (!is_blocked &&
-	    (is_replayable(c) || session_in_multi(&c->session) || c->session.txn.watching))
+	    (route_is_replayable(c) || session_in_multi(&c->session) || c->session.txn.watching))
 		return;
 	if (c->user.inflight && !is_blocked)
 		c->user.await_idle = true;

@@ -153,7 +153,7 @@ static size_t text_nbytes(const char *text)
 	return text ? strlen(text) + 1 : 0;
 }
 
-static void count_login(struct session *s)
+void session_count_login(struct session *s)
 {
 	s->login_nbytes = text_nbytes(s->user) + text_nbytes(s->password) +
 	                  text_nbytes(s->name) + text_nbytes(s->lib_name) +
@@ -171,7 +171,7 @@ static void session_reset(struct session *s)
 	clear_text(&s->user);
 	clear_text(&s->password);
 	clear_text(&s->name);
-	count_login(s);
+	session_count_login(s);
 	memset(s->subscriptions, 0, sizeof(s->subscriptions));
 }
 
@@ -208,7 +208,7 @@ static void log_in_as(struct session *s, struct pending_request *r)
 	replace_text(&s->name, &r->login.name);
 	replace_text(&s->lib_name, &r->login.lib_name);
 	replace_text(&s->lib_ver, &r->login.lib_ver);
-	count_login(s);
+	session_count_login(s);
 }
 
 /* Redis has carried out the request. */

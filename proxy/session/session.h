@@ -81,6 +81,9 @@ static inline size_t session_nbytes(const struct session *s)
 	return s->pending_nbytes + s->login_nbytes + transaction_nbytes(&s->txn);
 }
 
+/* Counts `login_nbytes` after another room has set its texts. */
+void session_count_login(struct session *s);
+
 /* The request is sent, and its reply awaited. Takes it. */
 void session_await(struct session *s, struct pending_request *r);
 /* As session_await(); but in a transaction it is kept until EXEC. */

@@ -157,7 +157,12 @@ static const struct acceptor_ops acceptor_ops = { on_accept, on_exhausted };
 void admission_open(struct admission *a, struct client_env *clients, _Atomic long *nclients,
                     const int *fds, const struct listen_entry *entries, size_t nfds)
 {
-	*a = (struct admission){ .clients = clients, .nclients = nclients };
+	*a = (struct admission){
+		.clients = clients,
+		.nclients = nclients,
+		.entries = entries,
+		.nentries = nfds,
+	};
 	list_init(&a->headers);
 	a->listeners = xcalloc(nfds, sizeof(*a->listeners));
 	for (size_t i = 0; i < nfds; i++) {
@@ -166,6 +171,15 @@ void admission_open(struct admission *a, struct client_env *clients, _Atomic lon
 		l->entry = &entries[i];
 		l->acceptor = acceptor_new(clients->loop, fds[i], &acceptor_ops, l);
 	}
+}
+
+const char *admission_listener(const struct admission *a, struct slice listener)
+{
+	for (size_t i = 0; i < a->nentries; i++)
+		if (a->entries[i].kind == LISTEN_PLAIN &&
+		    slice_eq(listener, slice_str(a->entries[i].address)))
+			return a->entries[i].address;
+	return NULL;
 }
 
 void admission_close(struct admission *a)

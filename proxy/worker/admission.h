@@ -20,6 +20,8 @@ struct listener;
 struct admission {
 	struct client_env *clients;
 	_Atomic long *nclients; /* of all workers */
+	const struct listen_entry *entries; /* also when it is closed */
+	size_t nentries;
 	struct listener *listeners;
 	size_t nlisteners;
 	struct list headers; /* readers of those whose PROXY header is awaited */
@@ -32,6 +34,10 @@ struct admission {
  * counts in *nclients; when it is gone, client_env.on_gone() has to take it off. */
 void admission_open(struct admission *a, struct client_env *clients, _Atomic long *nclients,
                     const int *fds, const struct listen_entry *entries, size_t nfds);
+
+/* Returns the entry of `listen` that is written so, for a client that another process has let
+ * in; NULL: there is none. */
+const char *admission_listener(const struct admission *a, struct slice listener);
 
 /* Closes the listeners: accepts no more clients. May be called again. */
 void admission_close(struct admission *a);

@@ -106,25 +106,27 @@ struct worker_cmd {
 	struct message message;
 	struct worker *worker;
 	struct config *config; /* for a reload */
-	void (*run)(struct worker *w, struct config *config);
+	int channel; /* for a hand-over; -1: none */
+	void (*run)(struct worker *w, struct worker_cmd *cmd);
 };
 
 static void worker_deliver(struct message *l)
 {
 	struct worker_cmd *o = container_of(l, struct worker_cmd, message);
 
-	o->run(o->worker, o->config);
+	o->run(o->worker, o);
 	free(o);
 }
 
-static void worker_send_cmd(struct worker *w, struct config *config,
-                            void (*run)(struct worker *, struct config *))
+static void worker_send_cmd(struct worker *w, struct config *config, int channel,
+                            void (*run)(struct worker *, struct worker_cmd *))
 {
 	struct worker_cmd *o = xcalloc(1, sizeof(*o));
 
 	o->message.deliver = worker_deliver;
 	o->worker = w;
 	o->config = config;
+	o->channel = channel;
 	o->run = run;
 	mailbox_post(&w->mailbox, &o->message);
 }
@@ -213,7 +215,22 @@ static void use_config(struct worker *w, struct config *config)
 	config_unref(old);
 }
 
-static void drain(struct worker *w, struct config *unused)
+static void reload(struct worker *w, struct worker_cmd *cmd)
+{
+	use_config(w, cmd->config);
+}
+
+static void take_over(struct worker *w, struct worker_cmd *cmd)
+{
+	worker_handover_take(w, cmd->channel);
+}
+
+static void hand_over(struct worker *w, struct worker_cmd *cmd)
+{
+	worker_handover_give(w, cmd->channel);
+}
+
+static void drain(struct worker *w, struct worker_cmd *unused)
 {
 	(void)unused;
 	if (w->leave_at > 0)
@@ -227,13 +244,13 @@ static void drain(struct worker *w, struct config *unused)
 	ev_timer_start(w->loop, &w->sweep);
 }
 
-static void stop(struct worker *w, struct config *unused)
+static void stop(struct worker *w, struct worker_cmd *unused)
 {
 	(void)unused;
 	ev_break(w->loop, EVBREAK_ALL);
 }
 
-static void turn(struct worker *w, struct config *unused)
+static void turn(struct worker *w, struct worker_cmd *unused)
 {
 	(void)unused;
 	atomic_store(&w->turn_due, false);
@@ -248,6 +265,7 @@ static void start_watching(struct worker *w)
 	ev_timer_start(w->loop, &w->sweep);
 	worker_pause_init(w);
 	worker_asks_init(w);
+	worker_handover_init(w);
 	ev_check_init(&w->begin, on_begin);
 	ev_set_priority(&w->begin, EV_MAXPRI);
 	w->begin.data = w;
@@ -330,6 +348,7 @@ static void worker_free(struct worker *w)
 {
 	admission_close(&w->admission);
 	clients_close(&w->clients, "hasp leaves");
+	worker_handover_fini(w);
 	clients_reap(&w->clients);
 	/* The last answers still go to the holds and waiters. */
 	script_jobs_stop(w->script_jobs);
@@ -389,17 +408,27 @@ int worker_start(struct worker *w)
 
 void worker_reload(struct worker *w, struct config *config)
 {
-	worker_send_cmd(w, config_ref(config), use_config);
+	worker_send_cmd(w, config_ref(config), -1, reload);
+}
+
+void worker_take_over(struct worker *w, int channel)
+{
+	worker_send_cmd(w, NULL, channel, take_over);
+}
+
+void worker_hand_over(struct worker *w, int channel)
+{
+	worker_send_cmd(w, NULL, channel, hand_over);
 }
 
 void worker_drain(struct worker *w)
 {
-	worker_send_cmd(w, NULL, drain);
+	worker_send_cmd(w, NULL, -1, drain);
 }
 
 void worker_stop(struct worker *w)
 {
-	worker_send_cmd(w, NULL, stop);
+	worker_send_cmd(w, NULL, -1, stop);
 }
 
 bool worker_has_turned(struct worker *w)
@@ -409,7 +438,7 @@ bool worker_has_turned(struct worker *w)
 	if (atomic_load(&w->turn_due))
 		return false;
 	atomic_store(&w->turn_due, true);
-	worker_send_cmd(w, NULL, turn);
+	worker_send_cmd(w, NULL, -1, turn);
 	return true;
 }
 

@@ -29,6 +29,7 @@ struct watcher;
 struct worker_shared {
 	double started_at; /* the date, in seconds since 1970 */
 	_Atomic long clients; /* open now */
+	_Atomic long handed_over; /* clients that the next hasp has taken */
 	_Atomic int running; /* workers whose thread has not ended */
 	_Atomic int upstream[WORKERS_MAX]; /* enum control_health of the best server, as that
 	                                    * worker saw it a second ago */
@@ -99,8 +100,14 @@ int worker_start(struct worker *w) __attribute__((warn_unused_result));
 
 /* From any thread, while the worker runs: */
 void worker_reload(struct worker *w, struct config *config);
-/* Drains: takes no new clients, closes the others when they come to rest, at the latest after
- * drain_timeout, and ends the thread. */
+/* Takes clients over from a worker of the hasp before this one, which is at the other end of
+ * `channel` (net/fd_channel.h). Owns the channel from then on. */
+void worker_take_over(struct worker *w, int channel);
+/* From the next worker_drain() on, clients are handed over to the next hasp, a worker of which
+ * is at the other end of `channel`. Owns the channel from then on. */
+void worker_hand_over(struct worker *w, int channel);
+/* Drains: takes no new clients, closes the others, or hands them over, when they come to rest,
+ * at the latest after drain_timeout, and ends the thread. */
 void worker_drain(struct worker *w);
 /* Ends the thread at once. */
 void worker_stop(struct worker *w);

@@ -10,6 +10,7 @@
  *   workers.c           the state that workers share; sends each of them the primary's address
  *   worker_ask.c        questions of other threads to all workers
  *   worker_live.c       the locks and waiters of all workers, by worker_ask.c
+ *   worker_handover.c   gives clients to the next hasp, and takes them from the one before
  *   worker_pause.c      holds requests back while Redis is restarted
  *
  * Each calls only those below it; but only other threads call workers.c, and ask.
@@ -31,6 +32,7 @@
 #include "net/mailbox.h"
 #include "net/resolve.h"
 #include "net/stream.h"
+#include "net/watch.h"
 #include "upstream/topology.h"
 #include "worker/admission.h"
 #include "worker/worker.h"
@@ -91,6 +93,11 @@ struct worker {
 		uint64_t ncommands; /* the worker's count of commands at the last check of that
 		                     */
 	} asks; /* worker_ask.c's */
+	struct {
+		struct watch heir; /* the channel to the next hasp */
+		struct list predecessors; /* channels from the hasp before this one */
+		size_t next; /* number of the worker that gets the next client */
+	} handover; /* worker_handover.c's */
 	struct buf unfit; /* the last log lines about guards that cannot work; empty: none */
 };
 
@@ -137,6 +144,16 @@ void worker_pause_node(const struct worker *w, struct node *n);
 void worker_asks_init(struct worker *w);
 /* Abandons the questions that are not answered; the loop has ended. */
 void worker_asks_fini(struct worker *w);
+
+/* --- worker_handover.c -------------------------------------------------------------------- */
+
+void worker_handover_init(struct worker *w);
+/* Closes the channels; no client is left. */
+void worker_handover_fini(struct worker *w);
+/* As worker_take_over(). */
+void worker_handover_take(struct worker *w, int channel);
+/* As worker_hand_over(). */
+void worker_handover_give(struct worker *w, int channel);
 
 /* --- worker_node.c ------------------------------------------------------------------------ */
 

@@ -15,21 +15,22 @@
 static const char *const diagram[] = {
 	/*                    OPEN STREAMING TUNNEL REFUSED PARKED:REPLY DEFERRED LINK SPACE
 	 * COMMAND QUEUE TURN ACK ROUND FINISHING DEAD */
-	/* OPEN            */ "xxxxxxxxxx...xx",
-	/* STREAMING       */ "x..x.........xx",
-	/* TUNNEL          */ ".............xx",
-	/* REFUSED         */ ".............xx",
-	/* PARKED_REPLY    */ "x...x.x..xxxxxx",
-	/* PARKED_DEFERRED */ "x............xx",
-	/* PARKED_LINK     */ "x...x.x..x...xx",
-	/* PARKED_SPACE    */ "x............xx",
-	/* PARKED_COMMAND  */ "x............xx",
-	/* PARKED_QUEUE    */ "x...x.x..x...xx",
-	/* PARKED_TURN     */ "x...x.x..x...xx",
-	/* PARKED_ACK      */ "....x........xx",
-	/* PARKED_ROUND    */ "x............xx",
-	/* FINISHING       */ "..............x",
-	/* DEAD            */ "...............",
+	/* OPEN            */ "xxxxxxxxxx...xxx",
+	/* STREAMING       */ "x..x..........xx",
+	/* TUNNEL          */ "..............xx",
+	/* REFUSED         */ "..............xx",
+	/* PARKED_REPLY    */ "x...x.x..xxxx.xx",
+	/* PARKED_DEFERRED */ "x.............xx",
+	/* PARKED_LINK     */ "x...x.x..x....xx",
+	/* PARKED_SPACE    */ "x.............xx",
+	/* PARKED_COMMAND  */ "x.............xx",
+	/* PARKED_QUEUE    */ "x...x.x..x....xx",
+	/* PARKED_TURN     */ "x...x.x..x....xx",
+	/* PARKED_ACK      */ "....x.........xx",
+	/* PARKED_ROUND    */ "x.............xx",
+	/* HANDED          */ "x..............x",
+	/* FINISHING       */ "...............x",
+	/* DEAD            */ "................",
 };
 
 static void the_diagram_has_each_state(void **state)
@@ -39,11 +40,12 @@ static void the_diagram_has_each_state(void **state)
 		CLIENT_REFUSED,      CLIENT_PARKED_REPLY, CLIENT_PARKED_DEFERRED,
 		CLIENT_PARKED_LINK,  CLIENT_PARKED_SPACE, CLIENT_PARKED_COMMAND,
 		CLIENT_PARKED_QUEUE, CLIENT_PARKED_TURN,  CLIENT_PARKED_ACK,
-		CLIENT_PARKED_ROUND, CLIENT_FINISHING,    CLIENT_DEAD,
+		CLIENT_PARKED_ROUND, CLIENT_HANDED,       CLIENT_FINISHING,
+		CLIENT_DEAD,
 	};
 
 	(void)state;
-	assert_int_equal(CLIENT_STATES, 15);
+	assert_int_equal(CLIENT_STATES, 16);
 	for (size_t i = 0; i < CLIENT_STATES; i++)
 		assert_int_equal(order[i], i);
 }

@@ -119,6 +119,11 @@ enum seen_value seen_values_find(const struct seen_values *all, int db, struct s
 	return e->what;
 }
 
+bool seen_values_any(const struct seen_values *all)
+{
+	return all && all->by_id.n;
+}
+
 /* (FNV-1a. If two keys have the same hash, hasp takes a read of one for a read of the other;
  * only a hint depends on it.) */
 static uint64_t hash_read(int db, struct slice key)

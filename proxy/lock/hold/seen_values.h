@@ -41,6 +41,8 @@ void seen_values_put(struct seen_values **all, int db, struct slice key, enum se
  */
 enum seen_value seen_values_find(const struct seen_values *all, int db, struct slice key,
                                  struct slice *value);
+/* True if a state is noted for a key. */
+bool seen_values_any(const struct seen_values *all);
 /* Notes that the connection has read the key at `at`: seconds, of one clock. Keeps the last few
  * reads, which costs a hash. */
 void seen_values_note_read(struct seen_values **all, int db, struct slice key, double at);

@@ -23,6 +23,15 @@ static void random_hex(char out[static RANDOM_BYTES * 2 + 1])
 		snprintf(out + 2 * i, 3, "%02x", bytes[i]);
 }
 
+struct owner_identity *owner_identity_of(struct slice connection, struct slice address)
+{
+	struct owner_identity *id = xmalloc(sizeof(*id) + connection.n + address.n);
+
+	id->connection = slice_of(memcpy(id->bytes, connection.p, connection.n), connection.n);
+	id->address = slice_of(memcpy(id->bytes + connection.n, address.p, address.n), address.n);
+	return id;
+}
+
 struct owner_identity *owner_identify(int fd, const struct sockaddr_storage *behind, int worker)
 {
 	struct sockaddr_storage ss = { 0 };
@@ -32,8 +41,6 @@ struct owner_identity *owner_identify(int fd, const struct sockaddr_storage *beh
 	socklen_t cred_len = sizeof(cred);
 	char hex[RANDOM_BYTES * 2 + 1], text[64] = "unix";
 	char connection[128], address[80] = ADDRESS_PREFIX "?";
-	struct owner_identity *id;
-	size_t nconnection, naddress;
 
 	random_hex(hex);
 	if (behind)
@@ -54,12 +61,7 @@ struct owner_identity *owner_identify(int fd, const struct sockaddr_storage *beh
 		snprintf(address, sizeof(address), ADDRESS_PREFIX "?%s", hex);
 	snprintf(connection, sizeof(connection), CONNECTION_PREFIX "%s/%d/%s", text, worker,
 	         hex);
-	nconnection = strlen(connection);
-	naddress = strlen(address);
-	id = xmalloc(sizeof(*id) + nconnection + naddress);
-	id->connection = slice_of(memcpy(id->bytes, connection, nconnection), nconnection);
-	id->address = slice_of(memcpy(id->bytes + nconnection, address, naddress), naddress);
-	return id;
+	return owner_identity_of(slice_str(connection), slice_str(address));
 }
 
 static struct slice owner_prefixed(struct buf *scratch, const char *prefix, const char *name)

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * client_record: what hasp knows of a client at rest, written for the hasp that takes the client
+ * over. An array of bulks, pairs of a name and a value; what is as in a new client is left out.
+ * The other hasp may be of another version, so it does not take a client with a name that it
+ * does not know.
+ */
+#include "client/client_internal.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fatal.h"
+#include "resp/write.h"
+
+enum record_kind {
+	RECORD_TEXT, /* char * */
+	RECORD_FLAG, /* bool */
+	RECORD_BYTE, /* uint8_t */
+	RECORD_INT, /* int */
+	RECORD_TIME, /* double: clock_now(), which is the same in all processes */
+	RECORD_LISTENER,
+	RECORD_BEHIND, /* a struct sockaddr_storage */
+	RECORD_CONNECTION, /* the tokens of owner_identity */
+	RECORD_ADDRESS,
+	RECORD_INPUT, /* the part of a request that was read */
+};
+
+struct record_field {
+	const char *name;
+	enum record_kind kind;
+	size_t at; /* in struct client, for the first kinds */
+};
+
+#define FIELD(name, kind, member) { name, RECORD_##kind, offsetof(struct client, member) }
+static const struct record_field fields[] = {
+	{ "listener", RECORD_LISTENER, 0 },
+	{ "behind", RECORD_BEHIND, 0 },
+	{ "connection", RECORD_CONNECTION, 0 },
+	{ "address", RECORD_ADDRESS, 0 },
+	{ "input", RECORD_INPUT, 0 },
+	FIELD("since", TIME, since),
+	FIELD("active_at", TIME, active_at),
+	FIELD("login_from", TIME, login_from),
+	FIELD("pinned", FLAG, pinned),
+	FIELD("uncounted", FLAG, uncounted),
+	FIELD("served", FLAG, served),
+	FIELD("in_error", FLAG, in_error),
+	FIELD("db", INT, session.db),
+	FIELD("protocol", BYTE, session.proto),
+	FIELD("user", TEXT, session.user),
+	FIELD("password", TEXT, session.password),
+	FIELD("name", TEXT, session.name),
+	FIELD("lib_name", TEXT, session.lib_name),
+	FIELD("lib_version", TEXT, session.lib_ver),
+	FIELD("logged_in", FLAG, session.logged_in),
+	FIELD("by_hello", FLAG, session.by_hello),
+};
+#define FIELDS (sizeof(fields) / sizeof(*fields))
+
+/* --- writing ------------------------------------------------------------------------------ */
+
+/* The value of the field; its p is NULL if it is as in a new client. Numbers are written to
+ * `scratch`. */
+static struct slice record_value(const struct client *c, const struct record_field *f,
+                                 char scratch[static 64])
+{
+	const char *at = (const char *)c + f->at;
+	struct slice text;
+
+	switch (f->kind) {
+	case RECORD_TEXT:
+		memcpy(&text.p, at, sizeof(text.p));
+		return slice_str(text.p);
+	case RECORD_FLAG:
+		return *(const bool *)at ? SLICE_LIT("1") : SLICE_NONE;
+	case RECORD_BYTE:
+		snprintf(scratch, 64, "%d", *(const uint8_t *)at);
+		return slice_str(scratch);
+	case RECORD_INT:
+		snprintf(scratch, 64, "%d", *(const int *)(const void *)at);
+		return slice_str(scratch);
+	case RECORD_TIME:
+		snprintf(scratch, 64, "%.17g", *(const double *)(const void *)at);
+		return slice_str(scratch);
+	case RECORD_LISTENER:
+		return slice_str(c->listener);
+	case RECORD_BEHIND:
+		return slice_of(c->behind, c->behind ? sizeof(*c->behind) : 0);
+	case RECORD_CONNECTION:
+		return c->identity ? c->identity->connection : SLICE_NONE;
+	case RECORD_ADDRESS:
+		return c->identity ? c->identity->address : SLICE_NONE;
+	case RECORD_INPUT:
+		return buf_slice(&c->in);
+	}
+	return SLICE_NONE;
+}
+
+void client_record_write(const struct client *c, struct buf *out)
+{
+	struct buf pairs = BUF_INIT;
+	char scratch[64];
+	size_t n = 0;
+
+	for (size_t i = 0; i < FIELDS; i++) {
+		struct slice value = record_value(c, &fields[i], scratch);
+
+		if (!value.p)
+			continue;
+		resp_write_bulk_str(&pairs, fields[i].name);
+		resp_write_bulk(&pairs, value);
+		n += 2;
+	}
+	resp_write_array(out, n);
+	buf_append(out, buf_slice(&pairs));
+	buf_release(&pairs);
+}
+
+/* --- reading ------------------------------------------------------------------------------ */
+
+static const struct record_field *find_field(struct slice name)
+{
+	for (size_t i = 0; i < FIELDS; i++)
+		if (slice_eq(name, slice_str(fields[i].name)))
+			return &fields[i];
+	return NULL;
+}
+
+/* Reads a number. Returns false if there is none, or something else. */
+static bool read_number(struct slice value, double *number)
+{
+	char text[64], *end;
+
+	if (value.n == 0 || value.n >= sizeof(text))
+		return false;
+	memcpy(text, value.p, value.n);
+	text[value.n] = '\0';
+	*number = strtod(text, &end);
+	return *end == '\0';
+}
+
+static bool is_understood(const struct record_field *f, struct slice value)
+{
+	double number;
+
+	switch (f->kind) {
+	case RECORD_TEXT:
+		return value.n == 0 || !memchr(value.p, '\0', value.n);
+	case RECORD_BYTE:
+		return read_number(value, &number) && (number == 2 || number == 3);
+	case RECORD_INT:
+		return read_number(value, &number) && number >= 0 && number <= INT32_MAX;
+	case RECORD_TIME:
+		return read_number(value, &number);
+	case RECORD_BEHIND:
+		return value.n == sizeof(struct sockaddr_storage);
+	default:
+		return true;
+	}
+}
+
+bool client_record_check(const struct resp_view *record, struct slice *listener)
+{
+	*listener = SLICE_NONE;
+	if (record->argc == 0 || record->argc % 2)
+		return false;
+	for (size_t i = 0; i < record->argc; i += 2) {
+		const struct record_field *f = find_field(record->argv[i]);
+
+		if (!f || !is_understood(f, record->argv[i + 1]))
+			return false;
+		if (f->kind == RECORD_LISTENER)
+			*listener = record->argv[i + 1];
+	}
+	return listener->p;
+}
+
+static void apply_field(struct client *c, const struct record_field *f, struct slice value)
+{
+	char *at = (char *)c + f->at, *text;
+	double number = 0;
+
+	switch (f->kind) {
+	case RECORD_TEXT:
+		text = xmalloc(value.n + 1);
+		if (value.n)
+			memcpy(text, value.p, value.n);
+		text[value.n] = '\0';
+		memcpy(at, &text, sizeof(text));
+		break;
+	case RECORD_FLAG:
+		*(bool *)at = true;
+		break;
+	case RECORD_BYTE:
+		(void)read_number(value, &number);
+		*(uint8_t *)at = (uint8_t)number;
+		break;
+	case RECORD_INT:
+		(void)read_number(value, &number);
+		*(int *)(void *)at = (int)number;
+		break;
+	case RECORD_TIME:
+		(void)read_number(value, (double *)(void *)at);
+		break;
+	case RECORD_BEHIND:
+		c->behind = xmalloc(sizeof(*c->behind));
+		memcpy(c->behind, value.p, sizeof(*c->behind));
+		break;
+	case RECORD_INPUT:
+		buf_take(&c->in, &c->env->inputs);
+		buf_append(&c->in, value);
+		break;
+	case RECORD_LISTENER: /* client_new() has it */
+	case RECORD_CONNECTION: /* the two below */
+	case RECORD_ADDRESS:
+		break;
+	}
+}
+
+void client_record_apply(const struct resp_view *record, struct client *c)
+{
+	struct slice connection = SLICE_NONE, address = SLICE_NONE;
+
+	for (size_t i = 0; i < record->argc; i += 2) {
+		const struct record_field *f = find_field(record->argv[i]);
+
+		HASP_ASSERT(f);
+		apply_field(c, f, record->argv[i + 1]);
+		if (f->kind == RECORD_CONNECTION)
+			connection = record->argv[i + 1];
+		else if (f->kind == RECORD_ADDRESS)
+			address = record->argv[i + 1];
+	}
+	if (connection.n && address.n)
+		c->identity = owner_identity_of(connection, address);
+	session_count_login(&c->session);
+}

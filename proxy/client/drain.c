@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * drain: how clients leave while hasp drains. A client in the middle of its work is served on.
+ * When it is at rest, it is handed over to the next hasp, or closed if there is none, or none
+ * that could know all that this one knows of the client.
+ *
+ *                   .-- its record and socket are sent --> HANDED --taken--> closed here only
+ *   OPEN, at rest --|                                        `--not taken--> OPEN
+ *                   `-- they cannot be sent --> closed
+ *
+ * The socket of a client that is HANDED stays open in both processes, and neither reads from
+ * it: what the client sends stays in the kernel. The next hasp answers before it reads. If it
+ * ends before that, this one still has the client.
+ */
+#include "client/client_internal.h"
+
+#include <errno.h>
+
+#include "base/clock.h"
+
+/* How long a client that connected just before hasp drains may take to its first request. */
+#define DRAIN_NEW_CLIENT_SECONDS 5.0
+/* A client that has sent more than this of a request is handed over when the rest has come. */
+#define DRAIN_IN_MAX ((size_t)16 * 1024)
+
+/* True if the application counts on the state of this connection. */
+static bool is_at_work(const struct client *c)
+{
+	return client_is_amid(c) || (c->quorum && c->quorum->n) ||
+	       hold_owner_has_any(&c->holds, clock_now());
+}
+
+/* True if all requests that were read are answered, and the client has been sent the replies.
+ * A part of a request may be in `in`. */
+static bool is_answered(const struct client *c)
+{
+	return c->state == CLIENT_OPEN && !client_is_runnable(c) && !client_waits_for_answer(c) &&
+	       list_empty(&c->session.awaited);
+}
+
+/* --- closing ------------------------------------------------------------------------------ */
+
+/* Nothing that it sent, or that is sent to it, is under way. */
+static bool is_quiet(const struct client *c)
+{
+	return c->state == CLIENT_OPEN && buf_len(&c->in) == 0 && !client_waits_for_answer(c) &&
+	       !stream_has_input(&c->stream);
+}
+
+/* True if the client has just connected and not sent a byte: closing it now would reset its
+ * first request, which is on its way. */
+static bool is_about_to_send(const struct client *c)
+{
+	return c->active_at < c->since &&
+	       c->env->policy.now - c->since < DRAIN_NEW_CLIENT_SECONDS;
+}
+
+/* --- handing over ------------------------------------------------------------------------- */
+
+/* True if the record (client_record.c) is all that there is to know of the client. hasp
+ * remembers locks and guarded keys beyond their leases, to refuse what comes too late. */
+static bool is_recordable(const struct client *c)
+{
+	const struct session *s = &c->session;
+
+	return !c->stays && !c->eof && !c->stream.error && !c->stream.tls && !c->transacting &&
+	       route_is_replayable(c) && s->db >= 0 && !s->user_unknown && !s->affects_next &&
+	       !s->tracks && c->holds.n == 0 && !seen_values_any(c->holds.seen) &&
+	       !(c->quorum && (c->quorum->n || c->quorum->op)) && c->read_set.n == 0 &&
+	       !c->read_set.overflowed && !c->read_set.unchecked;
+}
+
+/* How a client leaves for the next hasp. */
+enum leaving {
+	LEAVES_NOW, /* it was sent */
+	LEAVES_WHEN_ANSWERED, /* when it has the replies that are due: it is not read until then */
+	LEAVES_LATER,
+	LEAVES_NEVER,
+};
+
+/* Returns 0, or an errno. */
+static int send_record(struct client *c)
+{
+	struct client_env *env = c->env;
+	struct buf record = BUF_INIT;
+	int rc;
+
+	if (env->nhanded >= env->nhanded_max)
+		return EAGAIN;
+	/* The next hasp has another link. */
+	c->uncounted |= c->user.link != NULL;
+	client_record_write(c, &record);
+	rc = env->hand_over(env->arg, stream_fd(&c->stream), buf_slice(&record));
+	buf_release(&record);
+	return rc;
+}
+
+/* A client that sends one request after the other comes to rest if it is not read. But it may
+ * have to be read before it reads; or to be seen to hang up while a command blocks. */
+static bool may_be_paused(const struct client *c)
+{
+	return c->state == CLIENT_OPEN && c->user.inflight && stream_pending(&c->stream) == 0 &&
+	       !session_may_be_blocked(&c->session);
+}
+
+static enum leaving hand_over(struct client *c)
+{
+	struct client_env *env = c->env;
+	int rc;
+
+	if (!env->hand_over)
+		return LEAVES_NEVER;
+	if (is_at_work(c))
+		return LEAVES_LATER;
+	if (!is_recordable(c))
+		return LEAVES_NEVER;
+	if (!is_answered(c))
+		return may_be_paused(c) ? LEAVES_WHEN_ANSWERED : LEAVES_LATER;
+	if (buf_len(&c->in) > DRAIN_IN_MAX)
+		return LEAVES_LATER;
+	rc = send_record(c);
+	if (rc != 0)
+		return rc == EAGAIN ? LEAVES_LATER : LEAVES_NEVER;
+	stream_pause(&c->stream);
+	client_leave_link(c);
+	client_set_state(c, CLIENT_HANDED);
+	list_remove(&c->node);
+	list_append(&env->handed, &c->node);
+	env->nhanded++;
+	return LEAVES_NOW;
+}
+
+void drain_client(struct client *c)
+{
+	enum leaving how;
+
+	HASP_ASSERT(c->env->phase == CLIENTS_DRAINING);
+	if (client_is_ending(c) || client_is_listener(c))
+		return;
+	how = hand_over(c);
+	if (how == LEAVES_NOW)
+		return;
+	if (how == LEAVES_WHEN_ANSWERED)
+		stream_pause(&c->stream);
+	else if (c->stream.paused)
+		client_steer_reading(c);
+	if (how == LEAVES_NEVER && is_quiet(c) && !is_at_work(c) && !is_about_to_send(c))
+		client_close(c, "draining");
+	else
+		c->user.await_idle = true;
+}
+
+/* The client is served here again. */
+static void take_back(struct client *c)
+{
+	c->stays = true;
+	client_set_state(c, CLIENT_OPEN);
+	client_set_active(c);
+	client_steer_reading(c);
+}
+
+bool drain_answered(struct client_env *env, bool taken)
+{
+	struct client *c;
+
+	if (list_empty(&env->handed))
+		return false;
+	c = container_of(env->handed.next, struct client, node);
+	env->nhanded--;
+	if (taken)
+		client_close(c, "handed over");
+	else
+		take_back(c);
+	return true;
+}
+
+void drain_heir_gone(struct client_env *env)
+{
+	env->hand_over = NULL;
+	while (drain_answered(env, false))
+		;
+}

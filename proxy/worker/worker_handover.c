@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * worker_handover: hands the clients of a worker that drains over to the next hasp, and takes
+ * those of the hasp before this one. Each worker of the old process has a channel to a worker
+ * of the new one:
+ *
+ *   old worker                                      new worker
+ *      <------------------------------------ GO ---    has the channel
+ *      --- record and socket of a client --------->    understands the record?
+ *      <---------------------- TAKEN or REFUSED ---    and then gives it to any worker
+ *
+ * Answers come in the order of the clients. The new process answers before it reads from the
+ * client. So if it ends, the old one can still serve the clients that were not answered for.
+ */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "net/descriptors.h"
+#include "net/fd_channel.h"
+#include "worker/worker_internal.h"
+
+/* Clients that are taken in one go, so that others are served between. */
+#define TAKE_MAX 16
+
+enum handover_answer {
+	ANSWER_GO = 'G',
+	ANSWER_TAKEN = 'T',
+	ANSWER_REFUSED = 'R',
+};
+
+/* A channel from the old process. */
+struct predecessor {
+	struct watch watch;
+	struct worker *worker;
+	struct list node; /* in worker->handover.predecessors */
+};
+
+/* A client on its way to the worker that gets it. */
+struct newcomer {
+	struct message message;
+	struct worker *worker;
+	int fd;
+	size_t n;
+	char record[];
+};
+
+/* --- the old process ---------------------------------------------------------------------- */
+
+/* client_env.hand_over() */
+static int send_client(void *arg, int fd, struct slice record)
+{
+	const struct worker *w = arg;
+
+	if (record.n > FD_CHANNEL_MESSAGE_MAX)
+		return EMSGSIZE;
+	return fd_channel_send(watch_fd(&w->handover.heir), record, &fd, 1) == 0 ? 0 : errno;
+}
+
+static void close_watch(struct worker *w, struct watch *watch)
+{
+	int fd = watch_stop(w->loop, watch);
+
+	if (fd >= 0)
+		close(fd);
+}
+
+/* False: that is no answer. */
+static bool heed_answer(struct worker *w, char answer)
+{
+	struct client_env *env = &w->clients;
+
+	switch (answer) {
+	case ANSWER_GO:
+		env->nhanded_max = DRAIN_HANDED_MAX;
+		return true;
+	case ANSWER_TAKEN:
+		atomic_fetch_add(&w->shared->handed_over, 1);
+		return drain_answered(env, true);
+	case ANSWER_REFUSED:
+		return drain_answered(env, false);
+	default:
+		return false;
+	}
+}
+
+static void heir_on_ready(struct watch *watch, int events)
+{
+	struct worker *w = container_of(watch, struct worker, handover.heir);
+	ssize_t n;
+	size_t nfds;
+	char answer;
+
+	(void)events;
+	do
+		n = fd_channel_receive(watch_fd(watch), &answer, 1, NULL, 0, &nfds);
+	while (n == 1 && heed_answer(w, answer));
+	if (n >= 0 || errno != EAGAIN) {
+		drain_heir_gone(&w->clients);
+		close_watch(w, watch);
+	}
+	/* Others can be sent now. */
+	clients_sweep(&w->clients);
+}
+
+void worker_handover_give(struct worker *w, int channel)
+{
+	if (w->leave_at > 0 || atomic_load(&w->ended)) {
+		close(channel);
+		return;
+	}
+	w->clients.hand_over = send_client;
+	watch_start(w->loop, &w->handover.heir, channel, EV_READ);
+}
+
+/* --- the new process ---------------------------------------------------------------------- */
+
+static void newcomer_deliver(struct message *m)
+{
+	struct newcomer *o = container_of(m, struct newcomer, message);
+	struct worker *w = o->worker;
+	struct resp_view record;
+	struct slice listener;
+	bool whole, good;
+
+	/* (As all clients of a worker that has ended.) */
+	if (atomic_load(&w->ended)) {
+		close(o->fd);
+		free(o);
+		return;
+	}
+	record = request_view(&w->clients.args, o->record, o->n, &whole);
+	good = whole && client_record_check(&record, &listener);
+	HASP_ASSERT(good);
+	atomic_fetch_add(&w->shared->clients, 1);
+	client_take_over(&w->clients, o->fd, admission_listener(&w->admission, listener),
+	                 &record);
+	free(o);
+}
+
+/* The workers get clients in turn. */
+static void give_to_worker(struct worker *w, int fd, struct slice record)
+{
+	struct newcomer *o = xmalloc(sizeof(*o) + record.n);
+	struct worker_shared *shared = w->shared;
+	size_t to;
+
+	o->message.deliver = newcomer_deliver;
+	o->fd = fd;
+	o->n = record.n;
+	memcpy(o->record, record.p, record.n);
+	pthread_mutex_lock(&shared->rounds);
+	to = w->handover.next++ % shared->nworkers;
+	o->worker = shared->gone[to] ? w : shared->workers[to];
+	mailbox_post(&o->worker->mailbox, &o->message);
+	pthread_mutex_unlock(&shared->rounds);
+}
+
+static bool may_take(struct worker *w, struct slice bytes, int fd)
+{
+	struct slice listener;
+	bool whole;
+	struct resp_view record = request_view(&w->clients.args, bytes.p, bytes.n, &whole);
+
+	return whole && client_record_check(&record, &listener) &&
+	       admission_listener(&w->admission, listener) &&
+	       !descriptor_is_kept(fd, DESCRIPTOR_CLIENT);
+}
+
+static void predecessor_end(struct predecessor *s)
+{
+	close_watch(s->worker, &s->watch);
+	list_remove(&s->node);
+	free(s);
+}
+
+/* False: the old process could not be answered, so that it still has the client. */
+static bool answer(const struct predecessor *s, enum handover_answer what)
+{
+	char byte = (char)what;
+
+	/* If it is gone, the client is here only. */
+	return fd_channel_send(watch_fd(&s->watch), slice_of(&byte, 1), NULL, 0) == 0 ||
+	       errno != EAGAIN;
+}
+
+/* Takes a client, or refuses it. False: the channel is of no use any more. */
+static bool take_client(struct predecessor *s, struct slice record, int fd)
+{
+	bool taken = fd >= 0 && may_take(s->worker, record, fd);
+	bool answered = answer(s, taken ? ANSWER_TAKEN : ANSWER_REFUSED);
+
+	if (taken && answered)
+		give_to_worker(s->worker, fd, record);
+	else if (fd >= 0)
+		close(fd);
+	return answered;
+}
+
+static void predecessor_on_ready(struct watch *watch, int events)
+{
+	struct predecessor *s = container_of(watch, struct predecessor, watch);
+	struct client_env *env = &s->worker->clients;
+
+	(void)events;
+	for (int i = 0; i < TAKE_MAX; i++) {
+		int fd = -1;
+		size_t nfds;
+		ssize_t n = fd_channel_receive(watch_fd(watch), env->scratch,
+		                               FD_CHANNEL_MESSAGE_MAX, &fd, 1, &nfds);
+
+		if (n < 0 && errno == EAGAIN)
+			return;
+		if (n <= 0 || !take_client(s, slice_of(env->scratch, (size_t)n), fd)) {
+			predecessor_end(s);
+			return;
+		}
+	}
+}
+
+void worker_handover_take(struct worker *w, int channel)
+{
+	struct predecessor *s;
+
+	if (atomic_load(&w->ended)) {
+		close(channel);
+		return;
+	}
+	s = xcalloc(1, sizeof(*s));
+	s->worker = w;
+	list_append(&w->handover.predecessors, &s->node);
+	watch_init(&s->watch, predecessor_on_ready);
+	watch_start(w->loop, &s->watch, channel, EV_READ);
+	if (!answer(s, ANSWER_GO))
+		predecessor_end(s);
+}
+
+/* --- both --------------------------------------------------------------------------------- */
+
+void worker_handover_init(struct worker *w)
+{
+	watch_init(&w->handover.heir, heir_on_ready);
+	list_init(&w->handover.predecessors);
+	w->handover.next = (size_t)w->number;
+}
+
+void worker_handover_fini(struct worker *w)
+{
+	close_watch(w, &w->handover.heir);
+	while (!list_empty(&w->handover.predecessors))
+		predecessor_end(container_of(w->handover.predecessors.next, struct predecessor, node));
+}
