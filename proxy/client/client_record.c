@@ -34,6 +34,7 @@ struct record_field {
 	size_t at; /* in struct client, for the first kinds */
 };
 
+/* clang-format off */
 #define FIELD(name, kind, member) { name, RECORD_##kind, offsetof(struct client, member) }
 static const struct record_field fields[] = {
 	{ "listener", RECORD_LISTENER, 0 },
@@ -58,6 +59,7 @@ static const struct record_field fields[] = {
 	FIELD("logged_in", FLAG, session.logged_in),
 	FIELD("by_hello", FLAG, session.by_hello),
 };
+/* clang-format on */
 #define FIELDS (sizeof(fields) / sizeof(*fields))
 
 /* --- writing ------------------------------------------------------------------------------ */
@@ -130,7 +132,7 @@ static const struct record_field *find_field(struct slice name)
 }
 
 /* Reads a number. Returns false if there is none, or something else. */
-static bool read_number(struct slice value, double *number)
+static bool record_number(struct slice value, double *number)
 {
 	char text[64], *end;
 
@@ -150,11 +152,11 @@ static bool is_understood(const struct record_field *f, struct slice value)
 	case RECORD_TEXT:
 		return value.n == 0 || !memchr(value.p, '\0', value.n);
 	case RECORD_BYTE:
-		return read_number(value, &number) && (number == 2 || number == 3);
+		return record_number(value, &number) && (number == 2 || number == 3);
 	case RECORD_INT:
-		return read_number(value, &number) && number >= 0 && number <= INT32_MAX;
+		return record_number(value, &number) && number >= 0 && number <= INT32_MAX;
 	case RECORD_TIME:
-		return read_number(value, &number);
+		return record_number(value, &number);
 	case RECORD_BEHIND:
 		return value.n == sizeof(struct sockaddr_storage);
 	default:
@@ -195,15 +197,15 @@ static void apply_field(struct client *c, const struct record_field *f, struct s
 		*(bool *)at = true;
 		break;
 	case RECORD_BYTE:
-		(void)read_number(value, &number);
+		(void)record_number(value, &number);
 		*(uint8_t *)at = (uint8_t)number;
 		break;
 	case RECORD_INT:
-		(void)read_number(value, &number);
+		(void)record_number(value, &number);
 		*(int *)(void *)at = (int)number;
 		break;
 	case RECORD_TIME:
-		(void)read_number(value, (double *)(void *)at);
+		(void)record_number(value, (double *)(void *)at);
 		break;
 	case RECORD_BEHIND:
 		c->behind = xmalloc(sizeof(*c->behind));

@@ -32,7 +32,7 @@ static bool is_at_work(const struct client *c)
 
 /* True if all requests that were read are answered, and the client has been sent the replies.
  * A part of a request may be in `in`. */
-static bool is_answered(const struct client *c)
+static bool has_all_replies(const struct client *c)
 {
 	return c->state == CLIENT_OPEN && !client_is_runnable(c) && !client_waits_for_answer(c) &&
 	       list_empty(&c->session.awaited);
@@ -73,7 +73,7 @@ static bool is_recordable(const struct client *c)
 /* How a client leaves for the next hasp. */
 enum leaving {
 	LEAVES_NOW, /* it was sent */
-	LEAVES_WHEN_ANSWERED, /* when it has the replies that are due: it is not read until then */
+	LEAVES_WHEN_ANSWERED, /* when it has all replies: it is not read until then */
 	LEAVES_LATER,
 	LEAVES_NEVER,
 };
@@ -103,7 +103,7 @@ static bool may_be_paused(const struct client *c)
 	       !session_may_be_blocked(&c->session);
 }
 
-static enum leaving hand_over(struct client *c)
+static enum leaving hand_client_over(struct client *c)
 {
 	struct client_env *env = c->env;
 	int rc;
@@ -114,7 +114,7 @@ static enum leaving hand_over(struct client *c)
 		return LEAVES_LATER;
 	if (!is_recordable(c))
 		return LEAVES_NEVER;
-	if (!is_answered(c))
+	if (!has_all_replies(c))
 		return may_be_paused(c) ? LEAVES_WHEN_ANSWERED : LEAVES_LATER;
 	if (buf_len(&c->in) > DRAIN_IN_MAX)
 		return LEAVES_LATER;
@@ -137,7 +137,7 @@ void drain_client(struct client *c)
 	HASP_ASSERT(c->env->phase == CLIENTS_DRAINING);
 	if (client_is_ending(c) || client_is_listener(c))
 		return;
-	how = hand_over(c);
+	how = hand_client_over(c);
 	if (how == LEAVES_NOW)
 		return;
 	if (how == LEAVES_WHEN_ANSWERED)

@@ -51,7 +51,7 @@ int fd_channel_send(int end, struct slice bytes, const int *fds, size_t nfds)
 		control.header.cmsg_len = CMSG_LEN(nfds * sizeof(int));
 		memcpy(CMSG_DATA(&control.header), fds, nfds * sizeof(int));
 	}
-	if (sendmsg(end, &m, MSG_NOSIGNAL) >= 0)
+	if (sendmsg(end, &m, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
 		return 0;
 	if (is_passing_error(errno))
 		errno = EAGAIN;
@@ -95,7 +95,7 @@ ssize_t fd_channel_receive(int end, char *p, size_t size, int *fds, size_t most,
 			.msg_control = &control,
 			.msg_controllen = sizeof(control),
 		};
-		n = recvmsg(end, &m, MSG_CMSG_CLOEXEC);
+		n = recvmsg(end, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 		/* The other end was closed before it had received all. What it sent before is
 		 * still there, and the kernel reports this once. */
 	} while (n < 0 && (errno == ECONNRESET || errno == EINTR));

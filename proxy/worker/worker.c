@@ -220,12 +220,12 @@ static void reload(struct worker *w, struct worker_cmd *cmd)
 	use_config(w, cmd->config);
 }
 
-static void take_over(struct worker *w, struct worker_cmd *cmd)
+static void take_channel(struct worker *w, struct worker_cmd *cmd)
 {
 	worker_handover_take(w, cmd->channel);
 }
 
-static void hand_over(struct worker *w, struct worker_cmd *cmd)
+static void give_channel(struct worker *w, struct worker_cmd *cmd)
 {
 	worker_handover_give(w, cmd->channel);
 }
@@ -413,12 +413,12 @@ void worker_reload(struct worker *w, struct config *config)
 
 void worker_take_over(struct worker *w, int channel)
 {
-	worker_send_cmd(w, NULL, channel, take_over);
+	worker_send_cmd(w, NULL, channel, take_channel);
 }
 
 void worker_hand_over(struct worker *w, int channel)
 {
-	worker_send_cmd(w, NULL, channel, hand_over);
+	worker_send_cmd(w, NULL, channel, give_channel);
 }
 
 void worker_drain(struct worker *w)

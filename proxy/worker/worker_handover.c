@@ -179,7 +179,7 @@ static void predecessor_end(struct predecessor *s)
 }
 
 /* False: the old process could not be answered, so that it still has the client. */
-static bool answer(const struct predecessor *s, enum handover_answer what)
+static bool answer_predecessor(const struct predecessor *s, enum handover_answer what)
 {
 	char byte = (char)what;
 
@@ -192,7 +192,7 @@ static bool answer(const struct predecessor *s, enum handover_answer what)
 static bool take_client(struct predecessor *s, struct slice record, int fd)
 {
 	bool taken = fd >= 0 && may_take(s->worker, record, fd);
-	bool answered = answer(s, taken ? ANSWER_TAKEN : ANSWER_REFUSED);
+	bool answered = answer_predecessor(s, taken ? ANSWER_TAKEN : ANSWER_REFUSED);
 
 	if (taken && answered)
 		give_to_worker(s->worker, fd, record);
@@ -235,7 +235,7 @@ void worker_handover_take(struct worker *w, int channel)
 	list_append(&w->handover.predecessors, &s->node);
 	watch_init(&s->watch, predecessor_on_ready);
 	watch_start(w->loop, &s->watch, channel, EV_READ);
-	if (!answer(s, ANSWER_GO))
+	if (!answer_predecessor(s, ANSWER_GO))
 		predecessor_end(s);
 }
 
@@ -252,5 +252,6 @@ void worker_handover_fini(struct worker *w)
 {
 	close_watch(w, &w->handover.heir);
 	while (!list_empty(&w->handover.predecessors))
-		predecessor_end(container_of(w->handover.predecessors.next, struct predecessor, node));
+		predecessor_end(
+			container_of(w->handover.predecessors.next, struct predecessor, node));
 }

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""SIGUSR2: another hasp takes over the listening sockets, and the old one drains."""
+"""SIGUSR2: another hasp takes over the listening sockets, and the old one drains.
+
+What becomes of the clients that are connected is tested in test_handover.py.
+"""
 
 import contextlib
 import http.client
@@ -11,9 +14,9 @@ import signal
 import threading
 import urllib.request
 
-import pytest
 from harness import Hasp, until
 from harness.by_hand import HASP, alive, config
+from harness.generations import Generations, generations  # noqa: F401
 from harness.guards import guard
 from harness.line import entries
 from harness.load import Load
@@ -37,52 +40,6 @@ def test_first_process_of_a_container_refuses(start_hasp):
         assert one.call("PING") == PONG
     os.kill(first, signal.SIGTERM)
     until(lambda: not hasp.running(), "hasp to leave")
-
-
-class Generations:
-    """A hasp and its heirs, all of which write to its log."""
-
-    def __init__(self, hasp):
-        self.hasp = hasp
-        self.pids = [hasp.pid]
-
-    @property
-    def newest(self):
-        return self.pids[-1]
-
-    def log_count(self, what):
-        return self.hasp.log.count(what)
-
-    def upgrade(self):
-        count = self.log_count(" upgraded pid=")
-        os.kill(self.newest, signal.SIGUSR2)
-        until(lambda: self.log_count(" upgraded pid=") > count or "upgrade_failed" in self.hasp.log, "the upgrade")
-        assert "upgrade_failed" not in self.hasp.log
-        self.pids.append(int(self.hasp.log.rsplit(" upgraded pid=", 1)[1].split()[0]))
-
-    def fails(self, count=1):
-        os.kill(self.newest, signal.SIGUSR2)
-        until(lambda: self.log_count("upgrade_failed") >= count, "the upgrade to fail")
-
-    def end(self):
-        for pid in self.pids[1:]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
-        for pid in self.pids[1:]:
-            until(lambda pid=pid: not alive(pid), "a hasp to leave")
-
-
-@pytest.fixture
-def generations(start_hasp):
-    begun = []
-
-    def start(*args, **options):
-        begun.append(Generations(start_hasp(*args, **options)))
-        return begun[-1]
-
-    yield start
-    for one in begun:
-        one.end()
 
 
 def owned(address, faults, ending, busy):
@@ -151,9 +108,9 @@ def test_lock_stays_with_the_old_process_until_it_is_given_back(generations):
         with Connection(address) as other:
             assert other.call("SET", LOCK, "w", "NX", "PX", 60000) == NIL
             assert one.call("DEL", LOCK) == ONE
-            assert one.at_end()
+            until(lambda: not hasps.hasp.running(), "the old hasp to leave")
             assert other.call("SET", LOCK, "w", "NX", "PX", 60000) == OK
-    until(lambda: not hasps.hasp.running(), "the old hasp to leave")
+            assert one.call("SET", LOCK, "v", "NX", "PX", 60000) == NIL
 
 
 def test_waiters_of_both_processes_get_the_lock_in_their_order(generations, plain, pool):

@@ -1,0 +1,561 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""SIGUSR2: the old hasp hands its clients over to the new one, and they do not notice.
+
+A client leaves the old process when it is at rest: nothing of it is under way, and it has no lock,
+guard, transaction or subscription.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+from harness import Connection, Hasp, until
+from harness.by_hand import HASP, config
+from harness.generations import Generations, generations  # noqa: F401
+from harness.guards import guard
+from harness.marks import covers
+from harness.poolings import pooling  # noqa: F401
+from harness.replies import FENCE, FULL, NIL, OK, ONE, PONG, QUEUED, bulk
+from harness.resp import encode, pipeline
+from harness.sections import VERBS, rule
+from harness.shared_cluster import hasp_of_cluster  # noqa: F401
+
+RULES = VERBS + rule(pattern="lock:*") + guard(pattern="stock:*", lease="60s", wait="60s")
+
+
+def left(hasps):
+    """The first hasp has no client any more."""
+    until(lambda: not hasps.hasp.running(), "the old hasp to leave")
+
+
+# --- under load ---------------------------------------------------------------------------
+
+
+class Loop(threading.Thread):
+    """Does `step(connection, number)` again and again on one connection; `count` is what it returned in sum."""
+
+    def __init__(self, address, number, step):
+        super().__init__(daemon=True)
+        self.address, self.number, self.step = address, number, step
+        self.faults, self.count, self.rounds, self.ending = [], 0, 0, threading.Event()
+
+    def run(self):
+        try:
+            with Connection(self.address) as one:
+                while not self.ending.is_set():
+                    self.count += self.step(one, self.number)
+                    self.rounds += 1
+        except (OSError, EOFError, AssertionError) as fault:
+            self.faults.append(repr(fault))
+
+
+def increase(one, _):
+    assert one.call("INCR", "n")[:1] == b":"
+    return 1
+
+
+def increase_at_once(one, _):
+    replies = pipeline(one, *[("INCR", "n")] * 20)
+    assert all(reply[:1] == b":" for reply in replies)
+    return len(replies)
+
+
+def lock_and_increase(one, number):
+    key = f"lock:{number}"
+    assert one.call("SETNX", key, "v") == ONE
+    increase(one, number)
+    assert one.call("DEL", key) == ONE
+    return 1
+
+
+def verb_and_increase(one, _):
+    assert one.call("LOCK", "k", "PX", 60000, "WAIT", 60000) == FENCE
+    increase(one, 0)
+    assert one.call("UNLOCK", "k") == ONE
+    return 1
+
+
+def transact_and_increase(one, _):
+    assert pipeline(one, ("MULTI",), ("INCR", "n")) == [OK, QUEUED]
+    assert one.call("EXEC")[:5] == b"*1\r\n:"
+    return 1
+
+
+def update_and_increase(one, number):
+    key = f"stock:{number}"
+    value = one.call("GET", key)
+    before = 0 if value == NIL else int(value.split(b"\r\n")[1])
+    assert one.call("SET", key, before + 1) == OK
+    return increase(one, number)
+
+
+@contextlib.contextmanager
+def loops(address, *steps):
+    threads = [Loop(address, number, step) for number, step in enumerate(steps)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield threads
+    finally:
+        for thread in threads:
+            thread.ending.set()
+        for thread in threads:
+            thread.join()
+
+
+def go_on(threads):
+    """Each has done two more rounds since now, or has failed."""
+    before = [thread.rounds for thread in threads]
+    until(lambda: all(thread.faults or thread.rounds > then + 1 for thread, then in zip(threads, before)),
+          "each client to go on")
+
+
+def test_upgrades_are_not_noticed_by_clients_that_stay_connected(generations, plain):
+    """Each of them sends one request after the other, over one connection through six processes."""
+    hasps = generations(RULES, workers=2, drain_timeout="60s")
+    steps = [increase] * 6 + [increase_at_once] * 2 + [lock_and_increase] * 2 + [verb_and_increase] * 2 + \
+        [transact_and_increase, update_and_increase]
+    with loops(hasps.hasp.address, *steps) as threads:
+        for _ in range(5):
+            go_on(threads)
+            hasps.upgrade()
+            go_on(threads)
+    assert [thread.faults for thread in threads if thread.faults] == []
+    assert plain.get("n") == str(sum(thread.count for thread in threads))
+    until(lambda: hasps.log_count("handed_over clients=") == 5, "five hasps to leave")
+
+
+def test_client_whose_requests_overlap_is_handed_over(generations, plain):
+    """It never waits for all of its replies before it sends the next request."""
+    hasps = generations(drain_timeout="1h")
+    with hasps.hasp.connect() as one:
+        ending, sent = threading.Event(), [0]
+
+        def send():
+            while not ending.is_set():
+                one.send(encode("INCR", "n") * 10)
+                sent[0] += 10
+                until(lambda: sent[0] - got[0] < 200 or ending.is_set(), "replies")
+
+        got = [0]
+        thread = threading.Thread(target=send)
+        thread.start()
+        try:
+            until(lambda: sent[0] > 100, "requests")
+            hasps.upgrade()
+            while hasps.hasp.running() or got[0] < 1000:
+                got[0] += 1
+                assert one.read() == b":%d\r\n" % got[0]
+        finally:
+            ending.set()
+            thread.join()
+        while got[0] < sent[0]:
+            got[0] += 1
+            assert one.read() == b":%d\r\n" % got[0]
+    assert plain.get("n") == str(sent[0])
+
+
+def test_many_clients_are_handed_over(generations):
+    hasps = generations(workers=2, max_clients=1000)
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(hasps.hasp.connect()) for _ in range(400)]
+        for number, one in enumerate(clients):
+            assert one.call("CLIENT", "SETNAME", f"c{number}") == OK
+        hasps.upgrade()
+        left(hasps)
+        for number, one in enumerate(clients):
+            assert one.call("CLIENT", "GETNAME") == bulk(f"c{number}")
+    assert "handed_over clients=400" in hasps.hasp.log
+
+
+def test_workers_of_the_new_process_get_clients_in_turn(generations, tmp_path):
+    hasps = generations(f"[admin]\nlisten = unix:{tmp_path}/admin\n", workers=1)
+    hasp = hasps.hasp
+    hasp.configure(hasp.config_file.read_text().replace("workers = 1", "workers = 4"))
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(hasp.connect()) for _ in range(16)]
+        assert all(one.call("PING") == PONG for one in clients)
+        hasps.upgrade()
+        left(hasps)
+        ids = [row["id"] for row in shown(tmp_path / "admin")]
+        assert sorted(int(each) % 64 for each in ids) == [n for n in range(4) for _ in range(4)]
+
+
+# --- what the new process knows -----------------------------------------------------------
+
+
+def shown(path):
+    """SHOW CLIENTS, as rows."""
+    with Connection(str(path)) as console:
+        assert console.call("HELLO", 3)[:1] == b"%"
+        reply = console.call("SHOW", "CLIENTS").split(b"\r\n")
+    words = [word.decode() for word in reply if word[:1] not in (b"*", b"%", b"$")]
+    rows, word = [], iter(words)
+    for name in word:
+        if name == "id":
+            rows.append({})
+        if rows:
+            rows[-1][name.removeprefix(":")] = next(word, "").removeprefix(":")
+    return rows
+
+
+def test_connection_is_as_it_was(generations, plain):
+    plain.execute_command("ACL", "SETUSER", "alice", "on", ">p", "~*", "&*", "+@all")
+    hasps = generations()
+    with hasps.hasp.connect() as one:
+        assert one.call("HELLO", 3, "AUTH", "alice", "p", "SETNAME", "me")[:1] == b"%"
+        assert one.call("SELECT", 3) == OK
+        assert one.call("CLIENT", "SETINFO", "LIB-NAME", "lib")[:1] in (b"+", b"-")
+        hasps.upgrade()
+        left(hasps)
+        assert one.call("GET", "none") == b"_\r\n"
+        assert one.call("SET", "k", "v") == OK
+        assert one.call("CLIENT", "GETNAME") == bulk("me")
+        assert one.call("ACL", "WHOAMI") == bulk("alice")
+        assert b" lib-name=lib " in one.call("CLIENT", "INFO") or "lib-name" not in str(plain.client_info())
+    assert plain.execute_command("GET", "k") is None
+    plain.execute_command("SELECT", 3)
+    assert plain.execute_command("GET", "k") == "v"
+    plain.execute_command("SELECT", 0)
+    plain.execute_command("ACL", "DELUSER", "alice")
+
+
+def test_first_part_of_a_request_is_handed_over(generations):
+    hasps = generations(rule())
+    request = encode("SET", "lock:1", "value", "NX", "PX", 60000)
+    with contextlib.ExitStack() as stack:
+        clients = [(stack.enter_context(hasps.hasp.connect()), at) for at in range(0, len(request) - 1, 3)]
+        for one, at in clients:
+            assert one.call("PING") == PONG
+            one.send(request[:at])
+        hasps.upgrade()
+        left(hasps)
+        replies = []
+        for one, at in clients:
+            one.send(request[at:])
+            replies.append(one.read())
+    assert sorted(replies) == sorted([OK] + [NIL] * (len(clients) - 1))
+
+
+def test_client_that_has_sent_nothing_is_handed_over(generations):
+    hasps = generations()
+    with hasps.hasp.connect() as one:
+        hasps.upgrade()
+        left(hasps)
+        assert one.call("PING") == PONG
+
+
+def test_owner_stays_the_same(generations):
+    """The lock of the verb is that of the connection, also if hasp has forgotten it."""
+    hasps = generations(VERBS)
+    with hasps.hasp.connect() as one:
+        assert one.call("LOCK", "k", "PX", 60000) == FENCE
+        owner = re.search(rb"connection:\S+/[0-9a-f]{32}", one.call("LOCK.INFO", "k"))
+        assert one.call("UNLOCK", "k") == ONE
+        hasps.upgrade()
+        left(hasps)
+        assert one.call("LOCK", "k", "PX", 60000) == FENCE
+        assert re.search(rb"connection:\S+/[0-9a-f]{32}", one.call("LOCK.INFO", "k")).group() == owner.group()
+
+
+def test_client_of_a_unix_socket_is_handed_over(generations, tmp_path):
+    hasps = generations(listen=f"unix:{tmp_path}/s")
+    with Connection(f"{tmp_path}/s") as one:
+        assert one.call("SELECT", 1) == OK
+        hasps.upgrade()
+        left(hasps)
+        assert one.call("SET", "k", "v") == OK
+
+
+def test_client_keeps_its_age_and_its_address_behind_a_balancer(generations, tmp_path):
+    hasps = generations(f"[admin]\nlisten = unix:{tmp_path}/admin\n", proxy_protocol="127.0.0.1")
+    with hasps.hasp.connect() as one:
+        one.send(b"PROXY TCP4 192.0.2.7 192.0.2.1 40123 6380\r\n")
+        assert one.call("PING") == PONG
+        before, = shown(tmp_path / "admin")
+        hasps.upgrade()
+        left(hasps)
+        after, = shown(tmp_path / "admin")
+    assert after["address"] == before["address"] == "192.0.2.7:40123"
+    assert int(after["connected_ms"]) > int(before["connected_ms"])
+
+
+@covers("max_clients", "handed_over")
+def test_clients_that_were_handed_over_count(generations):
+    hasps = generations(max_clients=2)
+    with hasps.hasp.connect() as one, hasps.hasp.connect() as two:
+        assert one.call("PING") == two.call("PING") == PONG
+        hasps.upgrade()
+        left(hasps)
+        with hasps.hasp.connect() as third:
+            assert third.read() == FULL
+        assert one.call("PING") == two.call("PING") == PONG
+
+
+def test_client_of_a_listener_that_is_gone_is_closed(generations, tmp_path):
+    hasps = generations(listen=f"127.0.0.1:0 unix:{tmp_path}/s")
+    hasp = hasps.hasp
+    hasp.configure(hasp.config_file.read_text().replace(f" unix:{tmp_path}/s", ""))
+    with Connection(f"{tmp_path}/s") as one, hasp.connect() as two:
+        assert one.call("PING") == two.call("PING") == PONG
+        hasps.upgrade()
+        assert one.at_end()
+        left(hasps)
+        assert two.call("PING") == PONG
+
+
+def test_client_of_a_cluster_is_handed_over(hasp):
+    hasps = Generations(hasp)
+    try:
+        with hasp.connect() as one:
+            assert one.call("CLIENT", "SETNAME", "me") == OK
+            assert one.call("SET", "{a}1", "x") == one.call("SET", "{b}1", "y") == OK
+            hasps.upgrade()
+            left(hasps)
+            assert one.call("MGET", "{a}1", "{b}1") == b"*2\r\n" + bulk("x") + bulk("y")
+            assert one.call("CLIENT", "GETNAME") == bulk("me")
+    finally:
+        hasps.end()
+
+
+# --- clients that stay --------------------------------------------------------------------
+
+AT_WORK = {
+    "transaction": ([("MULTI",)], [OK], ("EXEC",), b"*0\r\n"),
+    "watch": ([("WATCH", "k")], [OK], ("UNWATCH",), OK),
+    "rule": ([("SET", "lock:1", "v", "NX", "PX", 60000)], [OK], ("DEL", "lock:1"), ONE),
+    "verb": ([("LOCK", "k", "PX", 60000)], [FENCE], ("UNLOCK", "k"), ONE),
+    "guard": ([("GET", "stock:1")], [NIL], ("SET", "stock:1", 1), OK),
+}
+
+
+@pytest.mark.parametrize("what", AT_WORK)
+def test_client_at_work_is_handed_over_when_it_is_done(generations, what):
+    begin, replies, end, reply = AT_WORK[what]
+    hasps = generations(RULES, drain_timeout="1h")
+    with hasps.hasp.connect() as one, hasps.hasp.connect() as idle:
+        assert pipeline(one, *begin) == replies
+        assert idle.call("PING") == PONG
+        hasps.upgrade()
+        assert idle.call("PING") == PONG
+        assert hasps.hasp.running()
+        assert one.call(*end) == reply
+        left(hasps)
+        assert one.call("PING") == PONG
+
+
+def test_blocked_client_is_handed_over_when_it_has_its_reply(generations, plain):
+    hasps = generations(drain_timeout="1h")
+    with hasps.hasp.connect() as one, hasps.hasp.connect() as gone:
+        one.send(encode("BLPOP", "list", 0) + encode("PING"))
+        gone.send(encode("BLPOP", "other", 0))
+        until(lambda: sum(client["cmd"] == "blpop" for client in plain.client_list()) == 2, "both to block")
+        hasps.upgrade()
+        gone.sock.close()
+        gone.file.close()
+        until(lambda: sum(client["cmd"] == "blpop" for client in plain.client_list()) == 1, "one to be gone")
+        plain.rpush("list", "v")
+        assert [one.read(), one.read()] == [b"*2\r\n" + bulk("list") + bulk("v"), PONG]
+        left(hasps)
+        assert one.call("PING") == PONG
+
+
+def test_subscriber_stays_with_the_old_process(generations, plain):
+    hasps = generations(drain_timeout="1h")
+    with hasps.hasp.connect() as one:
+        assert one.call("SUBSCRIBE", "c") == b"*3\r\n" + bulk("subscribe") + bulk("c") + ONE
+        hasps.upgrade()
+        plain.publish("c", "m")
+        assert one.read() == b"*3\r\n" + bulk("message") + bulk("c") + bulk("m")
+        assert hasps.hasp.running()
+        assert one.call("UNSUBSCRIBE", "c") == b"*3\r\n" + bulk("unsubscribe") + bulk("c") + b":0\r\n"
+        left(hasps)
+        assert one.call("PING") == PONG
+
+
+@pytest.mark.parametrize("command", [("CLIENT", "NO-EVICT", "ON"), ("CLIENT", "TRACKING", "ON", "BCAST")])
+def test_client_whose_state_only_redis_knows_is_closed(generations, command):
+    hasps = generations()
+    with hasps.hasp.connect() as one:
+        assert one.call("HELLO", 3)[:1] == b"%"
+        assert one.call(*command) == OK
+        hasps.upgrade()
+        assert one.at_end()
+        left(hasps)
+
+
+def test_late_write_is_refused_as_if_there_had_been_no_upgrade(generations, plain):
+    """hasp remembers a guard beyond its lease: a client that has lost one is not handed over without that."""
+    hasps = generations(guard(pattern="stock:*", lease="1s", wait="60s"), drain_timeout="1h")
+    with hasps.hasp.connect() as one:
+        assert one.call("GET", "stock:1") == NIL
+        hasps.upgrade()
+        assert one.at_end()
+    left(hasps)
+    assert not plain.exists("stock:1")
+
+
+# --- a new process that is not as it should be --------------------------------------------
+
+HEIR = """#!{python}
+import os, socket, sys, time
+ready = socket.socket(fileno=int(os.environ["HASP_READY_FD"]))
+ready.setblocking(True)
+ready.send({word!r})
+{then}
+"""
+TAKES = """
+_, channels, _, _ = socket.recv_fds(ready, 1, 64)
+channel = socket.socket(fileno=channels[0])
+channel.setblocking(True)
+channel.send(b"G")
+record, fds, _, _ = socket.recv_fds(channel, 65536, 1)
+assert len(fds) == 1 and b"listener" in record
+open({seen!r}, "w").close()
+while not os.path.exists({gate!r}):
+    time.sleep(0.01)
+"""
+ANSWERS = {
+    "ends": "",
+    "refuses": "channel.send(b'R')\nchannel.recv(1)",
+    "babbles": "channel.send(b'?')\nchannel.recv(1)",
+}
+
+
+@pytest.fixture
+def odd_heir(redis_server, tmp_path):
+    """odd_heir(word, then): a hasp in whose place that program is when it is upgraded."""
+    with contextlib.ExitStack() as stack:
+        def start(word, then):
+            binary = tmp_path / "hasp"
+            shutil.copy(HASP, binary)
+            hasp = Hasp(config(tmp_path / "hasp.ini", redis_server, drain_timeout="1h").read_text(), binary=binary)
+            stack.callback(hasp.remove)
+            stack.callback(hasp.kill)
+            binary.unlink()
+            binary.write_text(HEIR.format(python=sys.executable, word=word, then=then))
+            binary.chmod(0o755)
+            return hasp
+
+        yield start
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_client_that_the_new_process_does_not_take_is_served(odd_heir, tmp_path, answer):
+    """What it has sent meanwhile is answered; then it is closed, as all clients at rest were without a new hasp."""
+    seen, gate = tmp_path / "seen", tmp_path / "gate"
+    hasp = odd_heir(b"\1", TAKES.format(seen=str(seen), gate=str(gate)) + ANSWERS[answer])
+    with hasp.connect() as one:
+        assert one.call("SELECT", 2) == OK
+        hasp.signal(signal.SIGUSR2)
+        until(seen.exists, "the client to be handed over")
+        one.send(encode("CLIENT", "INFO"))
+        gate.touch()
+        assert b" db=2 " in one.read()
+        assert one.at_end()
+    until(lambda: not hasp.running(), "the old hasp to leave")
+    assert "handed_over" not in hasp.log
+
+
+def test_new_process_of_a_version_that_takes_no_clients(odd_heir):
+    hasp = odd_heir(b"\0", "")
+    with hasp.connect() as one:
+        assert one.call("PING") == PONG
+        hasp.signal(signal.SIGUSR2)
+        assert one.at_end()
+    until(lambda: not hasp.running(), "the old hasp to leave")
+
+
+# --- an old process that is not as it should be -------------------------------------------
+
+@pytest.fixture
+def new_hasp(redis_server, tmp_path):
+    """new_hasp(fd): a hasp that was started to take over, and says at `fd` that it serves."""
+    with contextlib.ExitStack() as stack:
+        def start(fd):
+            path = config(tmp_path / "hasp.ini", redis_server, listen=f"unix:{tmp_path}/s")
+            child = subprocess.Popen([HASP, "-c", path], pass_fds=[fd], env={**os.environ, "HASP_READY_FD": str(fd)})
+            stack.callback(child.wait)
+            stack.callback(child.terminate)
+
+        yield start
+
+
+@pytest.fixture
+def channel(new_hasp):
+    """To a new hasp, which takes clients."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours:
+        with theirs:
+            new_hasp(theirs.fileno())
+        assert ours.recv(1) == b"\1"
+        ours_too, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            socket.send_fds(ours, [b"c"], [theirs.fileno()])
+        with ours_too:
+            assert ours_too.recv(1) == b"G"
+            yield ours_too
+
+
+def record(tmp_path, *pairs):
+    return encode("listener", f"unix:{tmp_path}/s", *pairs)
+
+
+@contextlib.contextmanager
+def client():
+    """A client's socket, and hasp's."""
+    with socket.create_server(("127.0.0.1", 0)) as server, Connection(server.getsockname()) as one:
+        accepted, _ = server.accept()
+        accepted.setblocking(False)
+        with accepted:
+            yield one, accepted
+
+
+def test_new_process_serves_a_client_whose_old_process_was_killed(channel, tmp_path):
+    """It cannot answer that it has taken the client."""
+    with client() as (one, accepted):
+        one.send(b"\r\n$4\r\nINFO\r\n")
+        socket.send_fds(channel, [record(tmp_path, "db", 3, "input", "*2\r\n$6\r\nCLIENT")], [accepted.fileno()])
+        channel.close()
+        accepted.close()
+        assert b" db=3 " in one.read()
+
+
+NOT_UNDERSTOOD = {
+    "name of a later version": ("colour", "green"),
+    "value": ("db", "x"),
+    "database": ("db", -1),
+    "protocol": ("protocol", 4),
+    "text": ("name", "a\0b"),
+    "address": ("behind", "x"),
+}
+
+
+@pytest.mark.parametrize("what", NOT_UNDERSTOOD)
+def test_client_whose_record_is_not_understood_is_refused(channel, tmp_path, what):
+    with client() as (one, accepted):
+        for bad in record(tmp_path, *NOT_UNDERSTOOD[what]), record(tmp_path, "db")[:-3], b"x", encode("listener", "none"):
+            socket.send_fds(channel, [bad], [accepted.fileno()])
+            assert channel.recv(9) == b"R"
+        channel.send(record(tmp_path))  # without a socket
+        assert channel.recv(9) == b"R"
+        socket.send_fds(channel, [record(tmp_path)], [accepted.fileno()])
+        assert channel.recv(9) == b"T"
+        accepted.close()
+        assert one.call("PING") == PONG
+
+
+def test_old_process_of_a_version_that_hands_no_clients_over(new_hasp):
+    """It has passed a pipe."""
+    ours, theirs = os.pipe()
+    with open(ours, "rb") as pipe:
+        new_hasp(theirs)
+        os.close(theirs)
+        assert pipe.read() == b"\0"
