@@ -26,6 +26,7 @@ enum record_kind {
 	RECORD_CONNECTION, /* the tokens of owner_identity */
 	RECORD_ADDRESS,
 	RECORD_INPUT, /* the part of a request that was read */
+	RECORD_SEEN, /* "DB WHAT LENGTH KEY VALUE" (holds.seen); as many as there are */
 };
 
 struct record_field {
@@ -42,6 +43,7 @@ static const struct record_field fields[] = {
 	{ "connection", RECORD_CONNECTION, 0 },
 	{ "address", RECORD_ADDRESS, 0 },
 	{ "input", RECORD_INPUT, 0 },
+	{ "seen", RECORD_SEEN, 0 },
 	FIELD("since", TIME, since),
 	FIELD("active_at", TIME, active_at),
 	FIELD("login_from", TIME, login_from),
@@ -97,13 +99,36 @@ static struct slice record_value(const struct client *c, const struct record_fie
 		return c->identity ? c->identity->address : SLICE_NONE;
 	case RECORD_INPUT:
 		return buf_slice(&c->in);
+	case RECORD_SEEN:
+		break;
 	}
 	return SLICE_NONE;
+}
+
+struct seen_writer {
+	struct buf *pairs;
+	size_t n;
+};
+
+static void write_seen(void *arg, int db, struct slice key, enum seen_value what,
+                       struct slice value)
+{
+	struct seen_writer *w = arg;
+	struct buf text = BUF_INIT;
+
+	buf_printf(&text, "%d %d %zu ", db, (int)what, key.n);
+	buf_append(&text, key);
+	buf_append(&text, value);
+	resp_write_bulk_str(w->pairs, "seen");
+	resp_write_bulk(w->pairs, buf_slice(&text));
+	buf_release(&text);
+	w->n++;
 }
 
 void client_record_write(const struct client *c, struct buf *out)
 {
 	struct buf pairs = BUF_INIT;
+	struct seen_writer seen = { &pairs, 0 };
 	char scratch[64];
 	size_t n = 0;
 
@@ -116,7 +141,8 @@ void client_record_write(const struct client *c, struct buf *out)
 		resp_write_bulk(&pairs, value);
 		n += 2;
 	}
-	resp_write_array(out, n);
+	seen_values_each(c->holds.seen, write_seen, &seen);
+	resp_write_array(out, n + 2 * seen.n);
 	buf_append(out, buf_slice(&pairs));
 	buf_release(&pairs);
 }
@@ -144,11 +170,39 @@ static bool record_number(struct slice value, double *number)
 	return *end == '\0';
 }
 
+/* One of holds.seen. */
+struct seen_record {
+	int db;
+	enum seen_value what;
+	struct slice key, value;
+};
+
+static bool read_seen(struct slice from, struct seen_record *r)
+{
+	struct slice word;
+	double db, what, length;
+
+	if (!slice_cut(&from, ' ', &word) || !record_number(word, &db) ||
+	    !slice_cut(&from, ' ', &word) || !record_number(word, &what) ||
+	    !slice_cut(&from, ' ', &word) || !record_number(word, &length) ||
+	    !(db >= 0 && db <= INT32_MAX) || (what != SEEN_VALUE && what != SEEN_ANY) ||
+	    !(length >= 0 && length <= (double)from.n))
+		return false;
+	r->db = (int)db;
+	r->what = (enum seen_value)(int)what;
+	r->key = slice_of(from.p, (size_t)length);
+	r->value = slice_of(from.p + r->key.n, from.n - r->key.n);
+	return true;
+}
+
 static bool is_understood(const struct record_field *f, struct slice value)
 {
+	struct seen_record seen;
 	double number;
 
 	switch (f->kind) {
+	case RECORD_SEEN:
+		return read_seen(value, &seen);
 	case RECORD_TEXT:
 		return value.n == 0 || !memchr(value.p, '\0', value.n);
 	case RECORD_BYTE:
@@ -183,6 +237,7 @@ bool client_record_check(const struct resp_view *record, struct slice *listener)
 static void apply_field(struct client *c, const struct record_field *f, struct slice value)
 {
 	char *at = (char *)c + f->at, *text;
+	struct seen_record seen;
 	double number = 0;
 
 	switch (f->kind) {
@@ -214,6 +269,11 @@ static void apply_field(struct client *c, const struct record_field *f, struct s
 	case RECORD_INPUT:
 		buf_take(&c->in, &c->env->inputs);
 		buf_append(&c->in, value);
+		break;
+	case RECORD_SEEN:
+		if (read_seen(value, &seen))
+			seen_values_put(&c->holds.seen, seen.db, seen.key, seen.what,
+			                seen.value);
 		break;
 	case RECORD_LISTENER: /* client_new() has it */
 	case RECORD_CONNECTION: /* the two below */

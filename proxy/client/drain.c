@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * drain: how clients leave while hasp drains. A client in the middle of its work is served on.
- * When it is at rest, it is handed over to the next hasp, or closed if there is none, or none
- * that could know all that this one knows of the client.
+ * When it is at rest, hasp hands it over to the next hasp. It closes the client if there is no
+ * next hasp, or if that cannot be told all that this one knows of the client.
  *
  *                   .-- its record and socket are sent --> HANDED --taken--> closed here only
  *   OPEN, at rest --|                                        `--not taken--> OPEN
@@ -57,15 +57,16 @@ static bool is_about_to_send(const struct client *c)
 
 /* --- handing over ------------------------------------------------------------------------- */
 
-/* True if the record (client_record.c) is all that there is to know of the client. hasp
- * remembers locks and guarded keys beyond their leases, to refuse what comes too late. */
+/* True if the record (client_record.c) says all that hasp knows of the client. It does not
+ * mention locks and guarded keys, which hasp remembers beyond their leases, to refuse what
+ * comes too late. */
 static bool is_recordable(const struct client *c)
 {
 	const struct session *s = &c->session;
 
 	return !c->stays && !c->eof && !c->stream.error && !c->stream.tls && !c->transacting &&
 	       route_is_replayable(c) && s->db >= 0 && !s->user_unknown && !s->affects_next &&
-	       !s->tracks && c->holds.n == 0 && !seen_values_any(c->holds.seen) &&
+	       !s->tracks && c->holds.n == 0 &&
 	       !(c->quorum && (c->quorum->n || c->quorum->op)) && c->read_set.n == 0 &&
 	       !c->read_set.overflowed && !c->read_set.unchecked;
 }

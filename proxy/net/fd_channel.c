@@ -96,8 +96,8 @@ ssize_t fd_channel_receive(int end, char *p, size_t size, int *fds, size_t most,
 			.msg_controllen = sizeof(control),
 		};
 		n = recvmsg(end, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-		/* The other end was closed before it had received all. What it sent before is
-		 * still there, and the kernel reports this once. */
+		/* The other end was closed before it had received all. The kernel reports this
+		 * once, and still has the messages that came from there. */
 	} while (n < 0 && (errno == ECONNRESET || errno == EINTR));
 	if (n < 0)
 		return -1;

@@ -119,9 +119,15 @@ enum seen_value seen_values_find(const struct seen_values *all, int db, struct s
 	return e->what;
 }
 
-bool seen_values_any(const struct seen_values *all)
+void seen_values_each(const struct seen_values *all, seen_values_fn *fn, void *arg)
 {
-	return all && all->by_id.n;
+	if (!all)
+		return;
+	for (const struct list *at = all->entries.next; at != &all->entries; at = at->next) {
+		const struct seen_entry *e = container_of(at, struct seen_entry, node);
+
+		fn(arg, lock_id_db(e->by_id.key), lock_id_key(e->by_id.key), e->what, e->value);
+	}
 }
 
 /* (FNV-1a. If two keys have the same hash, hasp takes a read of one for a read of the other;

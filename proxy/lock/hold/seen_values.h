@@ -41,8 +41,10 @@ void seen_values_put(struct seen_values **all, int db, struct slice key, enum se
  */
 enum seen_value seen_values_find(const struct seen_values *all, int db, struct slice key,
                                  struct slice *value);
-/* True if a state is noted for a key. */
-bool seen_values_any(const struct seen_values *all);
+/* Calls `fn` with each noted state, the oldest first, as seen_values_put() takes it. */
+typedef void seen_values_fn(void *arg, int db, struct slice key, enum seen_value what,
+                            struct slice value);
+void seen_values_each(const struct seen_values *all, seen_values_fn *fn, void *arg);
 /* Notes that the connection has read the key at `at`: seconds, of one clock. Keeps the last few
  * reads, which costs a hash. */
 void seen_values_note_read(struct seen_values **all, int db, struct slice key, double at);
