@@ -125,6 +125,8 @@ static enum leaving hand_client_over(struct client *c)
 	stream_pause(&c->stream);
 	client_leave_link(c);
 	client_set_state(c, CLIENT_HANDED);
+	/* So it is not closed for its memory: the next hasp's answer is for it. */
+	account_set(&env->account, &c->share, 0);
 	list_remove(&c->node);
 	list_append(&env->handed, &c->node);
 	env->nhanded++;
@@ -158,6 +160,7 @@ static void take_back(struct client *c)
 	client_set_state(c, CLIENT_OPEN);
 	client_set_active(c);
 	client_steer_reading(c);
+	client_notice_memory(c);
 }
 
 bool drain_answered(struct client_env *env, bool taken)

@@ -59,6 +59,26 @@ static bool has_old_mask(void)
 	return sigismember(&mask, SIGUSR1) == 1 && sigismember(&mask, SIGUSR2) == 0;
 }
 
+/* Waits for channels, and sends on each its number; ends with the old process. */
+static int echo(struct upgrade *u)
+{
+	int channels[UPGRADE_CHANNELS_MAX];
+	size_t n = 0;
+
+	while (upgrade_awaits_channels(u)) {
+		struct pollfd p = { .fd = u->old_fd, .events = POLLIN };
+
+		poll(&p, 1, PATIENCE_MS);
+		n = upgrade_take_channels(u, channels);
+	}
+	for (size_t i = 0; i < n; i++) {
+		char number = (char)('0' + i);
+		if (write(channels[i], &number, 1) != 1)
+			return 1;
+	}
+	return await_end();
+}
+
 static int act(char **argv)
 {
 	struct upgrade u;
@@ -74,6 +94,7 @@ static int act(char **argv)
 		if (!upgrade_is_heir(&u) || !has_old_mask() || handed_fd() < 0)
 			return 1;
 		upgrade_tell_ready(&u);
+		return upgrade_awaits_channels(&u) ? echo(&u) : 1;
 	}
 	return await_end();
 }
@@ -105,6 +126,8 @@ static int tear_down(void **state)
 
 	close(f->life[1]);
 	close(f->life[0]);
+	if (f->u.new_fd >= 0)
+		close(f->u.new_fd);
 	while (f->u.pid && waitpid(f->u.pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	log_fixture_close();
@@ -162,6 +185,28 @@ static void new_process_that_serves_takes_over(void **state)
 	upgrade_start(&f->u, &f->life[0], 1, f->handed, START);
 	assert_int_equal(f->u.pid, pid);
 	assert_logged("level=warning event=upgrade_refused pid=");
+}
+
+static void new_process_gets_the_channels_in_their_order(void **state)
+{
+	struct fixture *f = *state;
+	int channels[3];
+	char byte;
+
+	start_self(f, "serves");
+	await_word(f);
+	assert_int_equal(upgrade_poll(&f->u, START), UPGRADE_READY);
+	assert_true(upgrade_give_channels(&f->u, channels, 3));
+	for (int i = 0; i < 3; i++) {
+		struct pollfd p = { .fd = channels[i], .events = POLLIN };
+
+		assert_int_equal(poll(&p, 1, PATIENCE_MS), 1);
+		assert_int_equal(read(channels[i], &byte, 1), 1);
+		assert_int_equal(byte, '0' + i);
+		close(channels[i]);
+	}
+	assert_false(upgrade_give_channels(&f->u, channels, 3));
+	assert_nothing_logged();
 }
 
 static void new_process_that_is_not_ready_at_the_deadline_is_ended(void **state)
@@ -309,6 +354,8 @@ static void heir_tells_once_that_it_is_ready(void **state)
 	assert_false(upgrade_is_heir(&f->u));
 	upgrade_tell_ready(&f->u);
 	assert_int_equal(read(fds[0], bytes, sizeof(bytes)), 1);
+	/* Over a pipe no clients come. */
+	assert_false(upgrade_awaits_channels(&f->u));
 	assert_int_equal(read(fds[0], bytes, sizeof(bytes)), 0);
 	close(fds[0]);
 }
@@ -337,6 +384,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(new_process_that_serves_takes_over),
+		TEST(new_process_gets_the_channels_in_their_order),
 		TEST(new_process_that_is_not_ready_at_the_deadline_is_ended),
 		TEST(new_process_that_ends_has_failed),
 		TEST(new_process_that_crashes_has_failed),
