@@ -287,6 +287,8 @@ static void main_take_over(struct process *p)
 
 	for (size_t i = 0; i < n; i++)
 		worker_take_over(p->workers[i % p->nworkers], channels[i]);
+	if (!upgrade_awaits_channels(&p->upgrade))
+		atomic_fetch_sub(&p->shared.arriving, 1);
 }
 
 static void main_upgrade(struct process *p, bool leaving)
@@ -432,8 +434,9 @@ static void main_ready(struct process *p)
 {
 	supervision_serves(&p->supervision, &p->shared, upgrade_is_heir(&p->upgrade),
 	                   clock_now());
-	if (upgrade_is_heir(&p->upgrade))
-		upgrade_tell_ready(&p->upgrade);
+	upgrade_tell_ready(&p->upgrade);
+	if (upgrade_awaits_channels(&p->upgrade))
+		atomic_fetch_add(&p->shared.arriving, 1);
 }
 
 /* The console's commands send this process the same signals as kill(1). */

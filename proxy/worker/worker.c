@@ -146,7 +146,8 @@ static bool may_leave(struct worker *w)
 
 	if (now >= w->leave_at)
 		clients_close(&w->clients, "drain_timeout");
-	if (w->clients.n)
+	/* Those that arrive are for the next hasp. */
+	if (w->clients.n || (atomic_load(&w->shared->arriving) && now < w->leave_at))
 		return false;
 	if (w->drain_grace_at <= 0)
 		w->drain_grace_at = now;
@@ -236,6 +237,8 @@ static void drain(struct worker *w, struct worker_cmd *unused)
 	if (w->leave_at > 0)
 		return;
 	atomic_store(&w->shared->leaving, true);
+	if (!w->clients.hand_over)
+		worker_handover_refuse(w);
 	admission_close(&w->admission);
 	clients_drain(&w->clients);
 	w->leave_at = clock_now() + (double)w->clients.policy.config->drain_timeout_ms / 1000;
@@ -413,6 +416,7 @@ void worker_reload(struct worker *w, struct config *config)
 
 void worker_take_over(struct worker *w, int channel)
 {
+	atomic_fetch_add(&w->shared->arriving, 1);
 	worker_send_cmd(w, NULL, channel, take_channel);
 }
 

@@ -30,6 +30,8 @@ struct worker_shared {
 	double started_at; /* the date, in seconds since 1970 */
 	_Atomic long clients; /* open now */
 	_Atomic long handed_over; /* clients that the next hasp has taken */
+	_Atomic int arriving; /* clients of the hasp before this one that are on their way to
+	                       * their worker, and channels by which more may come */
 	_Atomic int running; /* workers whose thread has not ended */
 	_Atomic int upstream[WORKERS_MAX]; /* enum control_health of the best server, as that
 	                                    * worker saw it a second ago */

@@ -11,6 +11,8 @@
  *
  * Answers come in the order of the clients. The new process answers before it reads from the
  * client. So if it ends, the old one can still serve the clients that were not answered for.
+ *
+ * A process that is upgraded again gives clients that still come to the one after it.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -127,7 +129,8 @@ static void newcomer_deliver(struct message *m)
 	struct slice listener;
 	bool whole, good;
 
-	/* (As all clients of a worker that has ended.) */
+	atomic_fetch_sub(&w->shared->arriving, 1);
+	/* (As all clients of a worker that has ended: it was cut off.) */
 	if (atomic_load(&w->ended)) {
 		close(o->fd);
 		free(o);
@@ -153,9 +156,12 @@ static void give_to_worker(struct worker *w, int fd, struct slice record)
 	o->fd = fd;
 	o->n = record.n;
 	memcpy(o->record, record.p, record.n);
+	atomic_fetch_add(&shared->arriving, 1);
 	pthread_mutex_lock(&shared->rounds);
 	to = w->handover.next++ % shared->nworkers;
-	o->worker = shared->gone[to] ? w : shared->workers[to];
+	o->worker = shared->gone[to] || atomic_load(&shared->workers[to]->ended)
+	                    ? w
+	                    : shared->workers[to];
 	mailbox_post(&o->worker->mailbox, &o->message);
 	pthread_mutex_unlock(&shared->rounds);
 }
@@ -175,6 +181,7 @@ static void predecessor_end(struct predecessor *s)
 {
 	close_watch(s->worker, &s->watch);
 	list_remove(&s->node);
+	atomic_fetch_sub(&s->worker->shared->arriving, 1);
 	free(s);
 }
 
@@ -224,19 +231,22 @@ static void predecessor_on_ready(struct watch *watch, int events)
 
 void worker_handover_take(struct worker *w, int channel)
 {
-	struct predecessor *s;
+	struct predecessor *s = xcalloc(1, sizeof(*s));
 
-	if (atomic_load(&w->ended)) {
-		close(channel);
-		return;
-	}
-	s = xcalloc(1, sizeof(*s));
 	s->worker = w;
 	list_append(&w->handover.predecessors, &s->node);
 	watch_init(&s->watch, predecessor_on_ready);
 	watch_start(w->loop, &s->watch, channel, EV_READ);
-	if (!answer_predecessor(s, ANSWER_GO))
+	if (atomic_load(&w->ended) || (w->leave_at > 0 && !w->clients.hand_over) ||
+	    !answer_predecessor(s, ANSWER_GO))
 		predecessor_end(s);
+}
+
+void worker_handover_refuse(struct worker *w)
+{
+	while (!list_empty(&w->handover.predecessors))
+		predecessor_end(
+			container_of(w->handover.predecessors.next, struct predecessor, node));
 }
 
 /* --- both --------------------------------------------------------------------------------- */
@@ -251,7 +261,5 @@ void worker_handover_init(struct worker *w)
 void worker_handover_fini(struct worker *w)
 {
 	close_watch(w, &w->handover.heir);
-	while (!list_empty(&w->handover.predecessors))
-		predecessor_end(
-			container_of(w->handover.predecessors.next, struct predecessor, node));
+	worker_handover_refuse(w);
 }

@@ -133,6 +133,18 @@ def test_upgrades_are_not_noticed_by_clients_that_stay_connected(generations, pl
     assert hasps.log_count("handed_over clients=14") >= 3
 
 
+def test_upgrades_that_follow_each_other_at_once_are_not_noticed(generations, plain):
+    """Clients come from the hasp before to one that is to hand its own clients over already."""
+    hasps = generations(workers=2)
+    with loops(hasps.hasp.address, *[increase] * 6) as threads:
+        go_on(threads)
+        for _ in range(12):
+            hasps.upgrade()
+        go_on(threads)
+    assert [thread.faults for thread in threads if thread.faults] == []
+    assert plain.get("n") == str(sum(thread.count for thread in threads))
+
+
 SLOW = """
 local begin, now = redis.call("TIME"), nil
 repeat now = redis.call("TIME") until (now[1] - begin[1]) * 1e6 + now[2] - begin[2] > 3000
