@@ -75,7 +75,7 @@ bool upgrade_awaits_channels(const struct upgrade *u)
 size_t upgrade_take_channels(struct upgrade *u, int *channels)
 {
 	size_t n;
-	char byte;
+	char byte = 0;
 
 	if (fd_channel_receive(u->old_fd, &byte, 1, channels, UPGRADE_CHANNELS_MAX, &n) < 0 &&
 	    errno == EAGAIN)

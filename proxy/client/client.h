@@ -168,8 +168,8 @@ void clients_init(struct client_env *env);
 void client_new(struct client_env *env, int fd, const char *listener, struct tls *tls,
                 const struct sockaddr_storage *behind);
 
-/* As client_new(), for a client of the hasp that this one takes over from. `record`: all that it
- * knew of the client, which client_record_check() has accepted. */
+/* As client_new(), for a client of the hasp that this one takes over from. `record`: all that
+ * it knew of the client, which client_record_check() has accepted. */
 void client_take_over(struct client_env *env, int fd, const char *listener,
                       const struct resp_view *record);
 

@@ -292,7 +292,8 @@ bool route_can_replace(const struct client *c)
 	/* Redis has answered a part of a request, and does not take the rest. */
 	if (c->state == CLIENT_STREAMING || c->state == CLIENT_REFUSED)
 		return false;
-	return (c->env->node->links.failover_wait > 0 || is_paused(c)) && route_is_replayable(c);
+	return (c->env->node->links.failover_wait > 0 || is_paused(c)) &&
+	       route_is_replayable(c);
 }
 
 void route_follow_node(struct client *c)
@@ -302,8 +303,8 @@ void route_follow_node(struct client *c)
 	if (!c->user.link || c->shared || !c->user.outdated)
 		return;
 	/* The client moves by itself, or must end its transaction on the old server. */
-	if (!is_blocked &&
-	    (route_is_replayable(c) || session_in_multi(&c->session) || c->session.txn.watching))
+	if (!is_blocked && (route_is_replayable(c) || session_in_multi(&c->session) ||
+	                    c->session.txn.watching))
 		return;
 	if (c->user.inflight && !is_blocked)
 		c->user.await_idle = true;

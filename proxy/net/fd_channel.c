@@ -2,7 +2,6 @@
 #include "net/fd_channel.h"
 
 #include <errno.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -38,7 +37,7 @@ static bool is_passing_error(int error)
 int fd_channel_send(int end, struct slice bytes, const int *fds, size_t nfds)
 {
 	union fd_channel_control control;
-	struct iovec iov = { (void *)(uintptr_t)bytes.p, bytes.n };
+	struct iovec iov = { (char *)bytes.p, bytes.n };
 	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
 
 	HASP_ASSERT(bytes.n && nfds <= FD_CHANNEL_FDS_MAX);

@@ -95,7 +95,7 @@ static void heir_on_ready(struct watch *watch, int events)
 	struct worker *w = container_of(watch, struct worker, handover.heir);
 	ssize_t n;
 	size_t nfds;
-	char answer;
+	char answer = 0;
 
 	(void)events;
 	do

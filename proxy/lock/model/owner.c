@@ -28,7 +28,8 @@ struct owner_identity *owner_identity_of(struct slice connection, struct slice a
 	struct owner_identity *id = xmalloc(sizeof(*id) + connection.n + address.n);
 
 	id->connection = slice_of(memcpy(id->bytes, connection.p, connection.n), connection.n);
-	id->address = slice_of(memcpy(id->bytes + connection.n, address.p, address.n), address.n);
+	id->address = slice_of(memcpy(id->bytes + connection.n, address.p, address.n),
+	                       address.n);
 	return id;
 }
 
