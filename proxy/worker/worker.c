@@ -100,6 +100,8 @@ void worker_round_leave(struct worker *w)
 #define DRAIN_SWEEP_SECONDS 0.05
 /* How long a draining worker may take to send the last releases to Redis. */
 #define DRAIN_GRACE_SECONDS 1.0
+/* How long it has at least to hand its clients over to the next hasp. */
+#define DRAIN_HANDOVER_SECONDS 1.0
 
 /* A command of another thread to a worker. */
 struct worker_cmd {
@@ -233,15 +235,19 @@ static void give_channel(struct worker *w, struct worker_cmd *cmd)
 
 static void drain(struct worker *w, struct worker_cmd *unused)
 {
+	double seconds = (double)w->clients.policy.config->drain_timeout_ms / 1000;
+
 	(void)unused;
 	if (w->leave_at > 0)
 		return;
 	atomic_store(&w->shared->leaving, true);
 	if (!w->clients.hand_over)
 		worker_handover_refuse(w);
+	else if (seconds < DRAIN_HANDOVER_SECONDS)
+		seconds = DRAIN_HANDOVER_SECONDS;
 	admission_close(&w->admission);
 	clients_drain(&w->clients);
-	w->leave_at = clock_now() + (double)w->clients.policy.config->drain_timeout_ms / 1000;
+	w->leave_at = clock_now() + seconds;
 	ev_timer_stop(w->loop, &w->sweep);
 	ev_timer_set(&w->sweep, 0, DRAIN_SWEEP_SECONDS);
 	ev_timer_start(w->loop, &w->sweep);

@@ -323,6 +323,16 @@ def test_client_keeps_its_age_and_its_address_behind_a_balancer(generations, tmp
     assert int(after["connected_ms"]) > int(before["connected_ms"])
 
 
+@covers("drain_timeout")
+def test_clients_at_rest_are_not_cut_off_by_a_short_time(generations):
+    hasps = generations(drain_timeout=0)
+    with hasps.hasp.connect() as one:
+        assert one.call("PING") == PONG
+        hasps.upgrade()
+        left(hasps)
+        assert one.call("PING") == PONG
+
+
 @covers("max_clients", "handed_over")
 def test_clients_that_were_handed_over_count(generations):
     hasps = generations(max_clients=2)
