@@ -34,8 +34,8 @@ static bool is_at_work(const struct client *c)
  * A part of a request may be in `in`. */
 static bool has_all_replies(const struct client *c)
 {
-	return c->state == CLIENT_OPEN && !client_is_runnable(c) && !client_waits_for_answer(c) &&
-	       list_empty(&c->session.awaited);
+	return c->state == CLIENT_OPEN && !client_is_runnable(c) &&
+	       !client_waits_for_answer(c) && list_empty(&c->session.awaited);
 }
 
 /* --- closing ------------------------------------------------------------------------------ */
