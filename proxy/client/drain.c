@@ -31,11 +31,14 @@ static bool is_at_work(const struct client *c)
 }
 
 /* True if all requests that were read are answered, and the client has been sent the replies.
- * A part of a request may be in `in`. */
+ * A part of a request may be in `in`; but if the client is about to resume, it may be a whole
+ * one. */
 static bool has_all_replies(const struct client *c)
 {
-	return c->state == CLIENT_OPEN && !client_is_runnable(c) &&
-	       !client_waits_for_answer(c) && list_empty(&c->session.awaited);
+	bool has_next = client_is_runnable(c) && buf_len(&c->in);
+
+	return c->state == CLIENT_OPEN && !has_next && !client_waits_for_answer(c) &&
+	       list_empty(&c->session.awaited);
 }
 
 /* --- closing ------------------------------------------------------------------------------ */
