@@ -284,16 +284,16 @@ def test_owner_stays_the_same(generations):
         assert re.search(rb"connection:\S+/[0-9a-f]{32}", one.call("LOCK.INFO", "k")).group() == owner.group()
 
 
-def test_value_that_a_client_has_read_is_known(generations):
+def test_value_that_a_client_has_read_is_known(generations, tmp_path):
     """With owner = value, it may delete the lock as long as that has this value."""
-    hasps = generations(rule(owner="value"), drain_timeout="1h")
+    hasps = generations(rule(owner="value") + f"[admin]\nlisten = unix:{tmp_path}/admin\n")
     with hasps.hasp.connect() as one, hasps.hasp.connect() as other, hasps.hasp.connect() as third:
         assert one.call("SET", "lock:1", "a b", "NX", "PX", 60000) == OK
         assert other.call("GET", "lock:1") == bulk("a b")
         hasps.upgrade()
+        until(lambda: len(shown(tmp_path / "admin")) == 2, "the new hasp to have those at rest")
         assert third.call("DEL", "lock:1") != ONE
         assert other.call("DEL", "lock:1") == ONE
-        left(hasps)
 
 
 def test_client_of_a_unix_socket_is_handed_over(generations, tmp_path):
