@@ -320,7 +320,7 @@ const struct option table_options[] = {
 	  .help = "Memory for all clients together: replies, requests, transactions, locks they hold." },
 	{ SECTION_HASP, "drain_timeout", OPTION_DURATION, IN_CONFIG(drain_timeout_ms),
 	  .def = "30s", .min = 0, .max = LONGEST, .reloadable = true,
-	  .help = "How long SIGTERM waits for clients that are busy, or hold locks." },
+	  .help = "How long SIGTERM and SIGUSR2 wait for clients that are busy, or hold locks." },
 	{ SECTION_HASP, "lame_duck", OPTION_DURATION, IN_CONFIG(lame_duck_ms),
 	  .def = "0", .min = 0, .max = HOUR, .reloadable = true,
 	  .help = "How long /readyz fails after SIGTERM while clients are still accepted; 0: not at all." },
