@@ -119,6 +119,7 @@ def go_on(threads):
           "each client to go on")
 
 
+@covers("upgraded")
 def test_upgrades_are_not_noticed_by_clients_that_stay_connected(generations, plain):
     """Each of them sends one request after the other, over one connection through six processes."""
     hasps = generations(RULES, workers=2, drain_timeout="60s")
