@@ -157,7 +157,8 @@ static void console_on_drained(struct stream *s)
 
 void console_new(struct admin *a, int fd, const struct sockaddr *peer)
 {
-	static const struct stream_ops ops = { console_on_readable, console_on_drained };
+	static const struct stream_ops ops = { console_on_readable, console_on_drained,
+		                               STREAM_OTHER };
 	struct console *c = xcalloc(1, sizeof(*c));
 
 	c->admin = a;

@@ -291,6 +291,28 @@ static void write_counts(struct buf *out, const char *family, const char *label,
 	}
 }
 
+static void write_bytes(const struct worker_counts *counts, struct buf *out)
+{
+	static const char *const peers[STREAM_KINDS] = {
+		[STREAM_CLIENT] = "client",
+		[STREAM_UPSTREAM] = "upstream",
+	};
+
+	metrics_family(out, "hasp_bytes_total", METRICS_COUNTER,
+	               "Bytes that the workers read from and wrote to clients and Redis, "
+	               "without what TLS adds.");
+	for (size_t i = STREAM_CLIENT; i < STREAM_KINDS; i++) {
+		struct metrics_label labels[] = { { "peer", peers[i] },
+			                          { "direction", "read" } };
+
+		metrics_sample(out, "hasp_bytes_total", labels, 2,
+		               (double)counts->bytes[i].read);
+		labels[1].value = "written";
+		metrics_sample(out, "hasp_bytes_total", labels, 2,
+		               (double)counts->bytes[i].written);
+	}
+}
+
 static void write_commands(const struct worker_shared *shared, struct buf *out)
 {
 	static const char *const outcomes[COMMAND_OUTCOMES] = {
@@ -345,6 +367,7 @@ static void write_commands(const struct worker_shared *shared, struct buf *out)
 	               "Connections of clients that could not be accepted.");
 	metrics_sample(out, "hasp_accept_failures_total", NULL, 0,
 	               (double)counts.accept_failures);
+	write_bytes(&counts, out);
 }
 
 /* --- what they are asked for -------------------------------------------------------------- */

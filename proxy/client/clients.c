@@ -19,7 +19,8 @@
 #define HANGUP_SECONDS 5.0
 #define FETCH_SECONDS 300.0
 
-static const struct stream_ops client_stream_ops = { requests_on_readable, replies_on_drained };
+static const struct stream_ops client_stream_ops = { requests_on_readable, replies_on_drained,
+	                                             STREAM_CLIENT };
 
 /* Goes on with the client where it was parked. */
 static void resume(struct client *c)

@@ -115,8 +115,10 @@ static size_t write_to(struct stream *s, struct slice bytes)
 	if (s->peer)
 		return s->peer->ops->take(s->peer, bytes);
 	n = s->tls ? write_encrypted(s, bytes) : socket_transmit(stream_fd(s), bytes);
-	if (n >= 0)
+	if (n >= 0) {
+		metrics_count(&s->flusher->bytes[s->ops->kind].written, (uint64_t)n);
 		return (size_t)n;
+	}
 	if (errno != EAGAIN && errno != EWOULDBLOCK)
 		stream_fail(s, errno);
 	return 0;
@@ -267,6 +269,7 @@ void stream_flusher_init(struct stream_flusher *f, struct ev_loop *loop)
 	f->loop = loop;
 	f->account = NULL;
 	f->spare = BUF_INIT;
+	memset(f->bytes, 0, sizeof(f->bytes));
 	list_init(&f->dirty);
 	ev_prepare_init(&f->prepare, flusher_on_prepare);
 	f->prepare.data = f;
@@ -348,6 +351,8 @@ ssize_t stream_read(struct stream *s, char *p, size_t n)
 {
 	ssize_t got = s->tls ? read_encrypted(s, p, n) : socket_receive(stream_fd(s), p, n);
 
+	if (got > 0)
+		metrics_count(&s->flusher->bytes[s->ops->kind].read, (uint64_t)got);
 	if (s->error && got > 0) {
 		/* Read what the peer sent before it closed. */
 		watch_feed(s->flusher->loop, &s->watch, EV_READ);

@@ -27,6 +27,7 @@
 #include "base/account.h"
 #include "base/buf.h"
 #include "base/list.h"
+#include "base/metrics.h"
 #include "base/slice.h"
 #include "net/tls.h"
 #include "net/watch.h"
@@ -36,11 +37,16 @@
 
 struct stream;
 
+/* The peer whose bytes a stream carries. */
+enum stream_kind { STREAM_OTHER, STREAM_CLIENT, STREAM_UPSTREAM };
+#define STREAM_KINDS (STREAM_UPSTREAM + 1)
+
 struct stream_ops {
 	/* There is something to read, or the connection broke. */
 	void (*on_readable)(struct stream *s);
 	/* All that waited for the socket is written. May be NULL. */
 	void (*on_drained)(struct stream *s);
+	enum stream_kind kind;
 };
 
 struct stream_peer;
@@ -69,6 +75,11 @@ struct stream_peer {
 	const struct stream_peer_ops *ops;
 };
 
+/* Bytes that sockets gave and took, before encryption. */
+struct stream_bytes {
+	struct metrics_counter read, written;
+};
+
 /* Flushes the streams of a loop at the end of each turn. */
 struct stream_flusher {
 	struct ev_loop *loop;
@@ -83,6 +94,7 @@ struct stream_flusher {
 	const struct account *account;
 	struct buf
 		spare; /* empty, with the memory of an `out` that was written: for the next */
+	struct stream_bytes bytes[STREAM_KINDS]; /* of all streams, by enum stream_kind */
 };
 
 struct stream {

@@ -8,7 +8,8 @@
 #include "resp/write.h"
 #include "upstream/link_internal.h"
 
-static const struct stream_ops link_stream_ops = { link_on_readable, link_on_drained };
+static const struct stream_ops link_stream_ops = { link_on_readable, link_on_drained,
+	                                           STREAM_UPSTREAM };
 
 static const struct login_step essential = { { NULL } };
 

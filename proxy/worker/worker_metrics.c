@@ -34,6 +34,12 @@ void workers_count(const struct worker_shared *shared, struct worker_counts *cou
 				&w->clients.counters.link_ends[k]);
 		counts->accept_failures += metrics_counted(
 			&w->clients.counters.accept_failures);
+		for (size_t k = 0; k < STREAM_KINDS; k++) {
+			const struct stream_bytes *b = &w->flusher.bytes[k];
+
+			counts->bytes[k].read += metrics_counted(&b->read);
+			counts->bytes[k].written += metrics_counted(&b->written);
+		}
 		counts->jobs_given_up += script_jobs_given_up(w->script_jobs);
 	}
 }

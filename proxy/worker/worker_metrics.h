@@ -22,6 +22,9 @@ struct worker_counts {
 	uint64_t limits[LIMITS]; /* by enum limit */
 	uint64_t link_ends[LINK_ENDS]; /* by enum link_end */
 	uint64_t accept_failures;
+	struct {
+		uint64_t read, written;
+	} bytes[STREAM_KINDS]; /* by enum stream_kind */
 	uint64_t jobs_given_up; /* script_jobs_given_up() */
 };
 

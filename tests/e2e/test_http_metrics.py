@@ -82,6 +82,31 @@ def test_each_command_is_counted_by_what_was_done_with_it(start_hasp, pooling):
         assert outcomes(hasp) == {"passed": 83, "rewritten": 2, "guarded": 2, "refused": 1}
 
 
+@pytest.mark.parametrize("pooling", ["shared", "session"])
+def test_bytes_of_clients_and_of_the_upstream_are_counted(start_hasp, pooling):
+    hasp = start_hasp(rule() + HTTP, pooling=pooling, workers=2).is_up(2)
+    big, small = 1_000_000, 1_000
+
+    def moved():
+        return [value(hasp, "hasp_bytes_total", peer=peer, direction=direction)
+                for peer in ("client", "upstream") for direction in ("read", "written")]
+
+    with connections(hasp, 4) as all_of_them:
+        for c in all_of_them:
+            assert c.call("PING") == b"+PONG\r\n"
+        before = moved()
+        sent = received = 0
+        for c in all_of_them:
+            for n in small, big:
+                requests = [("SET", "k", "x" * n), ("GET", "k"), ("SET", "lock:a", "1", "NX"), ("DEL", "lock:a")]
+                sent += sum(len(encode(*r)) for r in requests)
+                received += sum(len(c.call(*r)) for r in requests)
+        read, written, answered, asked = (now - then for now, then in zip(moved(), before, strict=True))
+        assert (read, written) == (sent, received)
+        values = 4 * (big + small)
+        assert answered > values and asked > values
+
+
 # --- locks and guards ---------------------------------------------------------------------
 
 

@@ -331,6 +331,8 @@ static void process_tells_its_state_and_its_limits(void **state)
 	counts.link_ends[LINK_BROKEN] = 3;
 	counts.link_ends[LINK_CUT] = 4;
 	counts.accept_failures = 5;
+	counts.bytes[STREAM_CLIENT].read = 6;
+	counts.bytes[STREAM_UPSTREAM].written = 7;
 	assert_line(f, "hasp_ready 1");
 	assert_line(f, "hasp_paused 0");
 	assert_line(f, "hasp_start_time_seconds 1700000000");
@@ -341,6 +343,8 @@ static void process_tells_its_state_and_its_limits(void **state)
 	assert_line(f, "hasp_upstream_errors_total{kind=\"refused\"} 2");
 	assert_line(f, "hasp_upstream_errors_total{kind=\"broken\"} 7");
 	assert_line(f, "hasp_accept_failures_total 5");
+	assert_line(f, "hasp_bytes_total{peer=\"client\",direction=\"read\"} 6");
+	assert_line(f, "hasp_bytes_total{peer=\"upstream\",direction=\"written\"} 7");
 	not_ready = "no server is reachable";
 	f->shared.paused = true;
 	assert_line(f, "hasp_ready 0");

@@ -40,7 +40,7 @@ static void on_readable(struct stream *s)
 		stream_pause(s);
 }
 
-static const struct stream_ops ops = { on_readable, NULL };
+static const struct stream_ops ops = { on_readable, NULL, STREAM_OTHER };
 
 void tls_fixture_run(struct tls_fixture *f, int turns)
 {
