@@ -38,7 +38,7 @@ static const struct section_family section_counters[] = {
 	  "Writes to another owner's lock." },
 	{ RULES, STAT_DELETES_REFUSED, "hasp_lock_deletes_refused_total",
 	  "Releases of another owner's lock." },
-	{ LOCKS, STAT_WAITED, "hasp_lock_waited_total", "Tries that stood in line." },
+	{ LOCKS, STAT_WAITED, "hasp_lock_queued_total", "Tries that stood in line." },
 	{ LOCKS, STAT_HANDED_OVER, "hasp_lock_handed_over_total",
 	  "Tries that stood in line and got the lock." },
 	{ LOCKS, STAT_TIMED_OUT, "hasp_lock_wait_timed_out_total",

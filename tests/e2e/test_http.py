@@ -110,7 +110,7 @@ def test_wait_that_ends_by_the_lock_is_counted_once(start_hasp):
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("SETNX", "job:a", "1") == ONE
         other.send(encode("SETNX", "job:a", "1"))
-        until(lambda: of(hasp, "hasp_lock_waited_total", "jobs") == 1, "the other one to wait")
+        until(lambda: of(hasp, "hasp_lock_queued_total", "jobs") == 1, "the other one to wait")
         assert of(hasp, "hasp_lock_wait_seconds_count", "jobs") == 0
         assert one.call("DEL", "job:a") == ONE
         assert other.read() == ONE

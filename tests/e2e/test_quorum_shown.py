@@ -117,7 +117,7 @@ def test_those_who_try_again_are_counted_as_waiters(start, pool):
         assert one.call("UNLOCK", KEY) == ONE
         assert waits.result() == FENCE
         assert count(hasp, "lock_waiters") == 0 and count(hasp, "lock_handed_over_total") == 1
-        assert count(hasp, "lock_waited_total") == 1
+        assert count(hasp, "lock_queued_total") == 1
 
 
 def test_one_who_goes_while_it_tries_again_waits_no_more(start):
