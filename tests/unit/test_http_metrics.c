@@ -191,7 +191,7 @@ static void each_counter_is_of_its_own_field(void **state)
 		[STAT_REFUSED] = "refused",
 		[STAT_WRITES_REFUSED] = "writes_refused",
 		[STAT_DELETES_REFUSED] = "deletes_refused",
-		[STAT_WAITED] = "waited",
+		[STAT_WAITED] = "queued",
 		[STAT_HANDED_OVER] = "handed_over",
 		[STAT_TIMED_OUT] = "wait_timed_out",
 		[STAT_RELEASED_AT_DISCONNECT] = "released_at_disconnect",
