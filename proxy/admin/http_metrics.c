@@ -177,6 +177,24 @@ static void write_histograms(struct stats *stats, struct buf *out)
 	}
 }
 
+static void observed_sample(void *arg, const char *kind, const char *rule, const char *event,
+                            uint64_t n)
+{
+	struct metrics_label labels[] = { { "rule", rule },
+		                          { "kind", kind },
+		                          { "event", event } };
+
+	metrics_sample(arg, "hasp_observed_total", labels, 3, (double)n);
+}
+
+static void write_observed(struct worker_shared *shared, struct buf *out)
+{
+	metrics_family(out, "hasp_observed_total", METRICS_COUNTER,
+	               "Events of rules in mode observe that mode enforce would have "
+	               "prevented, and lock_lost.");
+	workers_each_observed(shared, observed_sample, out);
+}
+
 /* --- the process -------------------------------------------------------------------------- */
 
 /* Bytes; 0: unknown. */
@@ -489,4 +507,5 @@ void http_metrics_write(struct worker_shared *shared, const struct config *confi
 	write_counters(shared->stats, out);
 	write_section_gauges(shared->stats, out);
 	write_histograms(shared->stats, out);
+	write_observed(shared, out);
 }

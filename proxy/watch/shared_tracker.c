@@ -98,6 +98,13 @@ struct key_group *shared_tracker_rule(struct shared_tracker *s, enum observed_ki
 	return group;
 }
 
+void shared_tracker_each_observed(struct shared_tracker *s, observed_fn *fn, void *arg)
+{
+	pthread_mutex_lock(&s->lock);
+	tracker_each_observed(s->tracker, fn, arg);
+	pthread_mutex_unlock(&s->lock);
+}
+
 bool shared_tracker_log(struct shared_tracker *s)
 {
 	struct buf lines = BUF_INIT;

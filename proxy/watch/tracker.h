@@ -67,6 +67,12 @@ struct key_group *tracker_rule(struct tracker *t, enum observed_kind kind, const
  * most. None when no rule ever observed. */
 void observe_report(struct tracker *t, double now, struct buf *out);
 
+/* Calls `fn` with the number of each event of each rule that ever observed. `kind`: "lock" or
+ * "guard". Events have the names of their lines in the log; lock_lost has no line. */
+typedef void observed_fn(void *arg, const char *kind, const char *rule, const char *event,
+                         uint64_t n);
+void tracker_each_observed(const struct tracker *t, observed_fn *fn, void *arg);
+
 /* The keyed hash of a value, a name, an address or an owner. */
 uint64_t tracker_hash(const struct tracker *t, struct slice s);
 

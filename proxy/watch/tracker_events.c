@@ -94,3 +94,21 @@ void seen_event_end(const struct tracker_act *a)
 {
 	buf_puts(a->told, "\n");
 }
+
+void tracker_each_observed(const struct tracker *t, observed_fn *fn, void *arg)
+{
+	for (const struct list *at = t->rules.next; at != &t->rules; at = at->next) {
+		const struct observed_rule *r = container_of(at, struct observed_rule, node);
+		const struct guard_sums *g = r->group.guard;
+		const struct lock_sums *l = r->group.lock;
+
+		if (r->kind == OBSERVED_GUARD) {
+			fn(arg, "guard", r->name, logged[LOST_UPDATE].name,
+			   g->stale + g->stale_under_lock + g->stale_near_lock);
+			continue;
+		}
+		for (size_t e = 0; e < SEEN_LOGGED; e++)
+			fn(arg, "lock", r->name, logged[e].name, l->n[e]);
+		fn(arg, "lock", r->name, "lock_lost", l->n[SEEN_LOST]);
+	}
+}

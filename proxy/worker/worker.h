@@ -70,6 +70,11 @@ void workers_end_watch(struct worker_shared *shared);
 /* Logs the totals of the sections that are enforced, and what rules and guards in mode OBSERVE
  * saw; false: there never was one of these. From any thread. */
 bool workers_report(struct worker_shared *shared);
+/* Calls `fn` with the number of each event of each rule that ever observed, as
+ * tracker_each_observed(); `kind` is a stats_kind_word(). From any thread. */
+typedef void workers_observed_fn(void *arg, const char *kind, const char *rule,
+                                 const char *event, uint64_t n);
+void workers_each_observed(struct worker_shared *shared, workers_observed_fn *fn, void *arg);
 
 /* Begins to discover locks in the commands of all clients; or ends that and forgets the
  * results. `config`, which is or is about to be in force, decides which. */

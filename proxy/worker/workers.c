@@ -122,6 +122,11 @@ bool workers_report(struct worker_shared *shared)
 	return shared_tracker_log(shared->tracker);
 }
 
+void workers_each_observed(struct worker_shared *shared, workers_observed_fn *fn, void *arg)
+{
+	shared_tracker_each_observed(shared->tracker, fn, arg);
+}
+
 const char *workers_upstream_trouble(struct worker_shared *shared)
 {
 	static const char *const reasons[CONTROL_HEALTHS] = {

@@ -110,6 +110,38 @@ def test_bytes_of_clients_and_of_the_upstream_are_counted(start_hasp, pooling):
 # --- locks and guards ---------------------------------------------------------------------
 
 
+@covers("observe", "hasp_observed_total")
+def test_observed_rules_count_what_enforce_would_have_prevented(start_hasp, plain):
+    observe = {"mode": "observe"}
+    hasp = start_hasp(rule(**observe) + section("guard stock", {"pattern": "stock:*", "acquire_on": "GET", **observe})
+                      + HTTP, workers=2).is_up(2)
+
+    def seen():
+        return {(dict(labels)["rule"], dict(labels)["event"]): n for (name, labels), n in metrics(hasp).items()
+                if name == "hasp_observed_total"}
+
+    names = ["without_expiry", "of_another_deleted", "of_another_changed", "outlived_lease", "lost"]
+    events = {("locks", f"lock_{name}"): 0 for name in names} | {("stock", "lost_update"): 0}
+    assert seen() == events
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("SET", "lock:a", "1", "NX", "PX", "60000") == OK
+        assert other.call("SET", "lock:a", "2", "PX", "60000") == OK
+        events["locks", "lock_of_another_changed"] += 1
+        assert seen() == events
+        assert one.call("SET", "lock:b", "1", "NX", "PX", "60000") == OK and plain.delete("lock:b") == 1
+        one.call("GET", "lock:b")
+        events["locks", "lock_lost"] += 1
+        assert seen() == events
+        assert one.call("SETNX", "lock:c", "1") == ONE
+        events["locks", "lock_without_expiry"] += 1
+        one.call("GET", "stock:a")
+        for c in other, one:
+            assert c.call("SET", "stock:a", "1") == OK
+        events["stock", "lost_update"] += 1
+        assert seen() == events
+
+
+
 def test_locks_that_are_held_are_counted_over_all_workers_and_connections(start_hasp):
     hasp = start_hasp(rule(lease="60s") + VERBS + HTTP, workers=2).is_up(2)
     with connections(hasp, 8) as all_of_them:

@@ -14,13 +14,14 @@ from harness.sections import VERBS, rule, section
 RULES = TOP / "contrib/prometheus"
 DASHBOARD = TOP / "contrib/grafana/hasp.json"
 GUARD = section("guard stock", {"pattern": "stock:*", "acquire_on": "GET"})
+OBSERVED = rule("tried", pattern="tried:*", mode="observe")
 METRIC = re.compile(r"\bhasp_[a-z_]+\b")
 
 
 @pytest.fixture
 def told(start_hasp):
     """{name: names of its labels}"""
-    samples = metrics(start_hasp(rule() + GUARD + VERBS + HTTP).is_up())
+    samples = metrics(start_hasp(rule() + OBSERVED + GUARD + VERBS + HTTP).is_up())
     with Quorum(3) as quorum:
         samples |= metrics(connected(start_hasp(quorum.sections() + HTTP), 3))
     return {name: {label for label, _ in labels} for name, labels in samples}

@@ -48,6 +48,13 @@ void worker_gauges_fini(struct worker_gauges *g)
 	*g = (struct worker_gauges){ 0 };
 }
 
+void workers_each_observed(struct worker_shared *shared, workers_observed_fn *fn, void *arg)
+{
+	(void)shared;
+	fn(arg, "lock", "carts", "lock_lost", 8);
+	fn(arg, "guard", "carts", "lost_update", 9);
+}
+
 /* As struct worker_node_gauges has them: not const. */
 static char none[] = "", quorum[] = "q", names[3][4] = { "a:1", "b:2", "c:3" };
 
@@ -352,6 +359,15 @@ static void process_tells_its_state_and_its_limits(void **state)
 	not_ready = NULL;
 }
 
+static void observed_events_are_told_by_rule_and_kind(void **state)
+{
+	assert_line(*state,
+	            "hasp_observed_total{rule=\"carts\",kind=\"lock\",event=\"lock_lost\"} 8");
+	assert_line(
+		*state,
+		"hasp_observed_total{rule=\"carts\",kind=\"guard\",event=\"lost_update\"} 9");
+}
+
 static void memory_of_the_workers_is_written_if_all_have_answered(void **state)
 {
 	struct fixture *f = *state;
@@ -426,6 +442,7 @@ int main(void)
 		TEST(waits_and_holds_are_histograms_of_their_own),
 		TEST(commands_and_limits_are_counted_by_their_names),
 		TEST(process_tells_its_state_and_its_limits),
+		TEST(observed_events_are_told_by_rule_and_kind),
 		TEST(memory_of_the_workers_is_written_if_all_have_answered),
 		TEST(servers_are_told_apart),
 		TEST(server_of_a_quorum_is_up_before_it_counts),
