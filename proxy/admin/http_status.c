@@ -72,6 +72,15 @@ static void write_totals(void *arg, enum stats_kind kind, const char *name,
 	write_mean(w->j, "mean_hold_ms", &sums->held);
 }
 
+static void write_event(void *arg, const char *kind, const char *rule, const char *event,
+                        uint64_t n)
+{
+	const struct wanted *w = arg;
+
+	if (slice_same_str(kind, stats_kind_word(w->kind)) && slice_same_str(rule, w->name))
+		json_count(w->j, event, n);
+}
+
 struct section_facts {
 	enum stats_kind kind;
 	const char *name;
@@ -81,7 +90,8 @@ struct section_facts {
 	int64_t lease_ms, wait_ms;
 };
 
-static void write_section(struct json *j, struct stats *stats, const struct section_facts *f)
+static void write_section(struct json *j, struct worker_shared *shared,
+                          const struct section_facts *f)
 {
 	struct wanted w = { f->kind, f->name, j };
 
@@ -96,36 +106,41 @@ static void write_section(struct json *j, struct stats *stats, const struct sect
 	json_word(j, "mode", f->mode == MODE_OBSERVE ? "observe" : "enforce");
 	json_count(j, "lease_ms", (uint64_t)f->lease_ms);
 	json_count(j, "wait_ms", (uint64_t)f->wait_ms);
-	stats_each(stats, write_totals, &w);
+	stats_each(shared->stats, write_totals, &w);
+	if (f->mode == MODE_OBSERVE) {
+		json_open(j, "observed", '{');
+		workers_each_observed(shared, write_event, &w);
+		json_close(j, '}');
+	}
 	json_close(j, '}');
 }
 
-static void write_sections(struct json *j, struct stats *stats, const struct config *c)
+static void write_sections(struct json *j, struct worker_shared *shared, const struct config *c)
 {
 	const struct quorum_settings *quorum = config_quorum(c);
 
 	json_open(j, "sections", '[');
 	for (size_t i = 0; i < c->nrules; i++) {
 		const struct rule *r = c->rules[i];
-		write_section(j, stats,
+		write_section(j, shared,
 		              &(struct section_facts){ STATS_LOCK, r->section.name,
 		                                       &r->section.patterns, r->owner, r->mode,
 		                                       r->lease_ms, r->wait_ms });
 	}
 	for (size_t i = 0; i < c->nguards; i++) {
 		const struct guard *g = c->guards[i];
-		write_section(j, stats,
+		write_section(j, shared,
 		              &(struct section_facts){ STATS_GUARD, g->section.name,
 		                                       &g->section.patterns, OWNER_CONNECTION,
 		                                       g->mode, g->lease_ms, g->wait_ms });
 	}
 	if (quorum)
-		write_section(j, stats,
+		write_section(j, shared,
 		              &(struct section_facts){ STATS_QUORUM, quorum->section.name, NULL,
 		                                       c->verbs.owner, MODE_ENFORCE,
 		                                       c->verbs.lease_ms, 0 });
 	if (c->verbs.enabled)
-		write_section(j, stats,
+		write_section(j, shared,
 		              &(struct section_facts){ STATS_VERBS, c->verbs.lock, NULL,
 		                                       c->verbs.owner, MODE_ENFORCE,
 		                                       c->verbs.lease_ms, 0 });
@@ -309,7 +324,7 @@ void http_status_write(struct worker_shared *shared, const struct config *config
 	json_count(&j, "workers", shared->nworkers);
 	json_count(&j, "clients", (uint64_t)atomic_load(&shared->clients));
 	write_upstream(&j, shared, config);
-	write_sections(&j, shared->stats, config);
+	write_sections(&j, shared, config);
 	write_discover(&j, shared, config);
 	write_live(&j, shared);
 	write_contended(&j, shared);

@@ -140,6 +140,18 @@ def test_prevented_harm_has_a_column_of_its_own(start_hasp, browser, show):
     assert [cells[titles.index(title)] for title in ("Taken", "Refused", "Prevented", "Lost")] == ["1", "1", "2", "0"]
 
 
+def test_observed_rules_show_in_brackets_what_would_have_been_prevented(start_hasp, browser, show):
+    hasp = start_hasp(rule(mode="observe") + HTTP)
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("SET", "lock:a", "1", "NX", "PX", "60000") == OK
+        assert other.call("SET", "lock:a", "2", "PX", "60000") == OK
+    show(hasp)
+    shows(browser, "#rules-rows tr", "observing")
+    prevented, title = browser.run("const td = [...document.querySelectorAll('#rules-rows td')]"
+                                   ".find((n) => n.title); return [td.textContent, td.title]")
+    assert (prevented, title) == ("(1)", "mode = enforce would have prevented these events")
+
+
 def test_locks_come_first_on_a_narrow_screen_and_keys_are_cut_in_the_middle(start_hasp, browser, show):
     hasp = start_hasp(JOBS + HTTP)
     key = "job:" + "long" * 40 + ":the-end"

@@ -62,6 +62,15 @@ void worker_gauges_fini(struct worker_gauges *g)
 	*g = (struct worker_gauges){ 0 };
 }
 
+void workers_each_observed(struct worker_shared *shared, workers_observed_fn *fn, void *arg)
+{
+	(void)shared;
+	fn(arg, "lock", "carts", "lock_lost", 1);
+	fn(arg, "lock", "carts", "lock_outlived_lease", 2);
+	fn(arg, "guard", "carts", "lost_update", 3);
+	fn(arg, "guard", "others", "lost_update", 4);
+}
+
 void workers_discover_write(struct worker_shared *shared, struct json *j)
 {
 	(void)shared;
@@ -293,9 +302,20 @@ static void section_is_told_with_its_own_totals(void **state)
 	                 1);
 	second = strstr(all, "\"kind\":\"guard\"");
 	assert_non_null(second);
-	assert_int_equal(count_of(second, "},\"waiting\":1,\"mean_wait_ms\":null,"
-	                                  "\"mean_hold_ms\":null}"),
+	assert_int_equal(count_of(second,
+	                          "},\"waiting\":1,\"mean_wait_ms\":null,"
+	                          "\"mean_hold_ms\":null,\"observed\":{\"lost_update\":3}}"),
 	                 1);
+}
+
+static void observed_section_has_its_own_events(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_has(f, UPSTREAM GUARD, ",\"observed\":{\"lost_update\":3}}],");
+	assert_has(f, UPSTREAM LOCK "mode = observe\n",
+	           ",\"observed\":{\"lock_lost\":1,\"lock_outlived_lease\":2}}],");
+	assert_int_equal(count_of(status_of(f, UPSTREAM LOCK), "\"observed\""), 0);
 }
 
 /* --- locks and waiters -------------------------------------------------------------------- */
@@ -420,6 +440,7 @@ int main(void)
 		TEST(discovery_is_null_where_it_is_off),
 		TEST(section_is_told_with_its_settings),
 		TEST(section_is_told_with_its_own_totals),
+		TEST(observed_section_has_its_own_events),
 		TEST(lock_is_told_with_its_waiters),
 		TEST(waiter_is_counted_for_its_own_lock_only),
 		TEST(lock_without_section_or_end_has_null_there),

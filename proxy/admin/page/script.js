@@ -219,9 +219,11 @@
   function setRule(parts, section) {
     const t = section.totals || {};
     const keys = section.patterns.map(visible).join("  ") || "any";
+    const o = section.observed;  // of a rule in mode observe
     const values = {
       held: section.held, taken: t.acquired, refused: t.refused,
-      prevented: (t.writes_refused || 0) + (t.deletes_refused || 0) + (t.updates_refused || 0),
+      prevented: (t.writes_refused || 0) + (t.deletes_refused || 0) + (t.updates_refused || 0) +
+        Object.keys(o || {}).reduce((sum, event) => sum + (event === "lock_lost" ? 0 : o[event]), 0),
       waited: t.waited, timed: t.timed_out, lost: t.lost,
     };
     setText(parts.name, section.name);
@@ -233,11 +235,13 @@
     setText(parts.owner, section.owner);
     for (const what of TOTALS) {
       const wide = what === "taken" || what === "prevented" || what === "lost" ? "" : " wide";
-      const value = section.totals ? values[what] : undefined;
+      const value = section.totals || (o && what === "prevented") ? values[what] : undefined;
       const alarm = value > 0 && what === "lost" ? " alarm" : "";
-      setText(parts[what], value === undefined ? "–" : count(value));
+      const text = value === undefined ? "–" : count(value);
+      setText(parts[what], o && what === "prevented" ? `(${text})` : text);
       setClass(parts[what], `num${wide}${value ? alarm : " zero"}`);
     }
+    parts.prevented.title = o ? "mode = enforce would have prevented these events" : "";
     for (const [what, ms] of [["wait", section.mean_wait_ms], ["hold", section.mean_hold_ms]]) {
       setText(parts[what], duration(ms === undefined ? null : ms));
       setClass(parts[what], ms ? "num wide" : "num wide zero");
