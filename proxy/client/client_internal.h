@@ -212,14 +212,14 @@ bool client_may_become(enum client_state from, enum client_state to);
 /* While its command is answered, a client may send this much ahead. */
 #define AHEAD_MAX ((size_t)64 * 1024)
 
+/* Only for client_mark_active(), and for a client that another hasp handed over. */
+void client_set_active(struct client *c);
+
 /* Something was read or written: the client is not idle. */
 static inline void client_mark_active(struct client *c)
 {
-	if (c->env->policy.now - c->active_at < ACTIVE_SECONDS)
-		return;
-	c->active_at = c->env->policy.now;
-	list_remove(&c->node);
-	list_append(&c->env->clients, &c->node);
+	if (c->env->policy.now - c->active_at >= ACTIVE_SECONDS)
+		client_set_active(c);
 }
 
 /* True if there is no space for more requests: the link is full, or the client is parked and

@@ -21,6 +21,7 @@ enum record_kind {
 	RECORD_BYTE, /* uint8_t */
 	RECORD_INT, /* int */
 	RECORD_TIME, /* double: clock_now(), which is the same in all processes */
+	RECORD_LOGGED_IN, /* session.login is LOGIN_DONE */
 	RECORD_LISTENER,
 	RECORD_BEHIND, /* a struct sockaddr_storage */
 	RECORD_CONNECTION, /* the tokens of owner_identity */
@@ -58,7 +59,7 @@ static const struct record_field fields[] = {
 	FIELD("name", TEXT, session.name),
 	FIELD("lib_name", TEXT, session.lib_name),
 	FIELD("lib_version", TEXT, session.lib_ver),
-	FIELD("logged_in", FLAG, session.logged_in),
+	{ "logged_in", RECORD_LOGGED_IN, 0 },
 	FIELD("by_hello", FLAG, session.by_hello),
 };
 /* clang-format on */
@@ -89,6 +90,8 @@ static struct slice record_value(const struct client *c, const struct record_fie
 	case RECORD_TIME:
 		snprintf(scratch, 64, "%.17g", *(const double *)(const void *)at);
 		return slice_str(scratch);
+	case RECORD_LOGGED_IN:
+		return c->session.login == LOGIN_DONE ? SLICE_LIT("1") : SLICE_NONE;
 	case RECORD_LISTENER:
 		return slice_str(c->listener);
 	case RECORD_BEHIND:
@@ -269,6 +272,9 @@ static void apply_field(struct client *c, const struct record_field *f, struct s
 	case RECORD_INPUT:
 		buf_take(&c->in, &c->env->inputs);
 		buf_append(&c->in, value);
+		break;
+	case RECORD_LOGGED_IN:
+		session_set_logged_in(&c->session);
 		break;
 	case RECORD_SEEN:
 		if (read_seen(value, &seen))

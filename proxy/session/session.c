@@ -182,6 +182,11 @@ void session_set_admission(struct session *s, enum session_login admission)
 		s->login = admission;
 }
 
+void session_set_logged_in(struct session *s)
+{
+	s->login = LOGIN_DONE;
+}
+
 int session_db(const struct session *s)
 {
 	return transaction_selects(&s->txn) ? s->txn.selected_db : s->db;

@@ -140,6 +140,8 @@ int session_db(const struct session *s);
 /* Redis has shown whether it serves the connection without a login, or the connection has another
  * link, of which that is not known. Changes nothing for a client that has logged in. */
 void session_set_admission(struct session *s, enum session_login admission);
+/* Another hasp has logged the connection in; `user` and `password` are set already. */
+void session_set_logged_in(struct session *s);
 
 /* The user that the connection is logged in as; NULL: not known. */
 const char *session_user(const struct session *s);
