@@ -116,7 +116,7 @@ static size_t write_to(struct stream *s, struct slice bytes)
 		return s->peer->ops->take(s->peer, bytes);
 	n = s->tls ? write_encrypted(s, bytes) : socket_transmit(stream_fd(s), bytes);
 	if (n >= 0) {
-		metrics_count(&s->flusher->bytes[s->ops->kind].written, (uint64_t)n);
+		metrics_count(&s->bytes->written, (uint64_t)n);
 		return (size_t)n;
 	}
 	if (errno != EAGAIN && errno != EWOULDBLOCK)
@@ -212,10 +212,13 @@ static void stream_on_ready(struct watch *w, int events)
 		stream_shake_hands(s);
 		return;
 	}
-	if ((events & EV_WRITE) && s->writing)
+	if ((events & EV_WRITE) && s->writing) {
 		stream_on_writable(s);
-	/* on_drained() may have closed or paused it. */
-	if (!(events & EV_READ) || !stream_is_open(s))
+		/* on_drained() may have closed it, or paused it. */
+		if (!stream_is_open(s))
+			return;
+	}
+	if (!(events & EV_READ))
 		return;
 	if (may_read(s) || s->error)
 		s->ops->on_readable(s);
@@ -292,7 +295,9 @@ void stream_flusher_fini(struct stream_flusher *f)
 void stream_init(struct stream *s, struct stream_flusher *f, const struct stream_ops *ops,
                  void *owner)
 {
-	*s = (struct stream){ .flusher = f, .ops = ops, .owner = owner };
+	*s = (struct stream){
+		.flusher = f, .ops = ops, .bytes = &f->bytes[ops->kind], .owner = owner
+	};
 	list_init(&s->dirty);
 	list_init(&s->decrypted);
 	watch_init(&s->watch, stream_on_ready);
@@ -347,20 +352,25 @@ void stream_close(struct stream *s)
 	release_out(s);
 }
 
+/* Apart, as read_encrypted() is. */
+__attribute__((noinline)) static ssize_t read_broken(struct stream *s, ssize_t got)
+{
+	if (got <= 0) {
+		errno = s->error;
+		return -1;
+	}
+	/* Read what the peer sent before it closed. */
+	watch_feed(s->flusher->loop, &s->watch, EV_READ);
+	return got;
+}
+
 ssize_t stream_read(struct stream *s, char *p, size_t n)
 {
 	ssize_t got = s->tls ? read_encrypted(s, p, n) : socket_receive(stream_fd(s), p, n);
 
 	if (got > 0)
-		metrics_count(&s->flusher->bytes[s->ops->kind].read, (uint64_t)got);
-	if (s->error && got > 0) {
-		/* Read what the peer sent before it closed. */
-		watch_feed(s->flusher->loop, &s->watch, EV_READ);
-	} else if (s->error) {
-		errno = s->error;
-		return -1;
-	}
-	return got;
+		metrics_count(&s->bytes->read, (uint64_t)got);
+	return s->error ? read_broken(s, got) : got;
 }
 
 const char *stream_strerror(const struct stream *s, int error)
@@ -401,6 +411,19 @@ void stream_resume(struct stream *s)
 		s->peer->ops->on_pause(s->peer, false);
 }
 
+/* Apart, as read_encrypted() is. */
+__attribute__((noinline)) static void keep_unsent(struct stream *s, struct slice rest)
+{
+	if (!buf_try_append(&s->out, rest)) {
+		stream_fail(s, ENOMEM);
+		return;
+	}
+	if (s->peer)
+		stream_on_writable(s);
+	else if (is_ready(s))
+		set_writing(s, true);
+}
+
 void stream_send(struct stream *s, struct slice bytes)
 {
 	size_t n = 0;
@@ -409,16 +432,8 @@ void stream_send(struct stream *s, struct slice bytes)
 		return;
 	if (is_ready(s) && buf_len(&s->out) == 0)
 		n = write_some(s, bytes);
-	if (n == bytes.n || s->error)
-		return;
-	if (!buf_try_append(&s->out, slice_of(bytes.p + n, bytes.n - n))) {
-		stream_fail(s, ENOMEM);
-		return;
-	}
-	if (s->peer)
-		stream_on_writable(s);
-	else if (is_ready(s))
-		set_writing(s, true);
+	if (n < bytes.n && !s->error)
+		keep_unsent(s, slice_of(bytes.p + n, bytes.n - n));
 }
 
 void stream_queue(struct stream *s, struct slice bytes)

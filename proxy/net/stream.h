@@ -100,6 +100,7 @@ struct stream_flusher {
 struct stream {
 	struct stream_flusher *flusher;
 	const struct stream_ops *ops;
+	struct stream_bytes *bytes; /* flusher->bytes of the ops' kind */
 	struct watch watch;
 	void *owner;
 	struct stream_peer *peer; /* NULL: there is a socket, or nothing yet */
