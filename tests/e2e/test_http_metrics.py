@@ -110,7 +110,6 @@ def test_bytes_of_clients_and_of_the_upstream_are_counted(start_hasp, pooling):
 # --- locks and guards ---------------------------------------------------------------------
 
 
-@covers("observe", "hasp_observed_total")
 def test_observed_rules_count_what_enforce_would_have_prevented(start_hasp, plain):
     observe = {"mode": "observe"}
     hasp = start_hasp(rule(**observe) + section("guard stock", {"pattern": "stock:*", "acquire_on": "GET", **observe})
