@@ -234,8 +234,8 @@ static void undo(void *arg, struct pending_request *r, int db)
 {
 	struct client *c = arg;
 
-	pending_lock_undo(r->pending_lock, db);
-	r->pending_lock = NULL;
+	lock_request_undo(r->lock_request, db);
+	r->lock_request = NULL;
 	if (r->guard_op)
 		guard_op_undo(r->guard_op, is_cut_off(c));
 }
@@ -247,8 +247,8 @@ static void give_up_locks(struct client *c)
 	 * answered is undone. */
 	client_end_wait(c);
 	if (c->current && (c->state == CLIENT_PARKED_TURN || list_empty(&c->current->node)) &&
-	    parts_has(c->current->pending_lock))
-		pending_lock_undo_now(c->current->pending_lock, c->session.db);
+	    parts_has(c->current->lock_request))
+		lock_request_undo_now(c->current->lock_request, c->session.db);
 	if (c->state != CLIENT_PARKED_TURN)
 		session_each_awaited(&c->session, undo, c);
 	replica_ask_cancel(c->ask);

@@ -164,9 +164,9 @@ struct client_wait client_waits_for(void *owner)
 		w.stats = e->stats;
 		w.db = read_set_entry_db(e);
 		w.key = read_set_entry_key(e);
-	} else if (r->pending_lock) {
-		w.stats = pending_lock_stats(r->pending_lock);
-		w.key = pending_lock_key(r->pending_lock);
+	} else if (r->lock_request) {
+		w.stats = lock_request_stats(r->lock_request);
+		w.key = lock_request_key(r->lock_request);
 	}
 	return w;
 }

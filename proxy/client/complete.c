@@ -54,7 +54,7 @@ static void on_done(void *arg, struct pending_request *r, int db,
 	/* After an error, do not probe: the command has ended no lock, and hasp's own user may
 	 * see more keys than this client. */
 	if (buf_len(&r->probe_keys) && !resp_reply_is_error(reply) &&
-	    !(r->pending_lock && followed_script_failed(r->pending_lock)))
+	    !(r->lock_request && followed_script_failed(r->lock_request)))
 		probe_locks(c, db, r);
 	complete_watched(r, db, reply);
 	if (r->value_read)
@@ -62,11 +62,11 @@ static void on_done(void *arg, struct pending_request *r, int db,
 	if (r->checked_read)
 		checked_read_complete(r->checked_read, db, reply, frame);
 	/* (This error is an element of EXEC's reply; any other was noticed by its line.) */
-	if (r->pending_lock && slice_starts(frame, SLICE_LIT("-LOCKED ")))
-		pending_lock_locked(r->pending_lock);
-	if (r->pending_lock)
-		hold_apply(c->env->policy.holds, &c->holds, r->pending_lock, db, reply);
-	r->pending_lock = NULL;
+	if (r->lock_request && slice_starts(frame, SLICE_LIT("-LOCKED ")))
+		lock_request_locked(r->lock_request);
+	if (r->lock_request)
+		hold_apply(c->env->policy.holds, &c->holds, r->lock_request, db, reply);
+	r->lock_request = NULL;
 }
 
 void complete_request(struct client *c, struct pending_request *r,
@@ -84,8 +84,8 @@ void complete_request(struct client *c, struct pending_request *r,
 static void undo_lock(void *arg, struct pending_request *r, int db)
 {
 	(void)arg;
-	pending_lock_undo(r->pending_lock, db);
-	r->pending_lock = NULL;
+	lock_request_undo(r->lock_request, db);
+	r->lock_request = NULL;
 }
 
 void complete_exec_refuse(struct client *c, struct pending_request *exec)

@@ -86,7 +86,7 @@ static void describe_outage(const struct client *c, struct buf *error)
 {
 	const struct pending_request *r = c->current;
 	struct slice key = r->guard_op ? guard_op_queued_key(r->guard_op)
-	                               : pending_lock_key(r->pending_lock);
+	                               : lock_request_key(r->lock_request);
 
 	if (waiters_are_cut_off(c->env->policy.waiters, key))
 		buf_printf(error,
@@ -103,7 +103,7 @@ static bool may_be_waited_for(const struct client *c)
 	const struct guard_op *op = c->current->guard_op;
 
 	return hold_owner_has_any(&c->holds, now) || read_set_has_any(&c->read_set, now) ||
-	       (op && op->n > 1) || parts_has(c->current->pending_lock);
+	       (op && op->n > 1) || parts_has(c->current->lock_request);
 }
 
 /* The client is in line: watches whether it waits for itself, through other waiters. */
@@ -393,7 +393,7 @@ static bool send_current(struct client *c, const struct context *x, int64_t wait
 		wait_ms = guard_steps_wait_ms(op, x->how.wait_max_ms);
 		key = guard_op_first_key(op);
 	} else if (wait_ms) {
-		key = pending_lock_key(c->current->pending_lock);
+		key = lock_request_key(c->current->lock_request);
 	}
 	switch (prepare_wait(c, key, wait_ms, x->how.ticket, op)) {
 	case WAIT_READY:
@@ -418,9 +418,9 @@ static bool send_current(struct client *c, const struct context *x, int64_t wait
  * configuration that would now decide otherwise ends it. */
 static bool multi_goes_on(struct client *c, struct context *x)
 {
-	const struct pending_lock *p = c->current->pending_lock;
+	const struct lock_request *p = c->current->lock_request;
 
-	if (!pending_lock_is_multi(p) || (!parts_are_undone(p) && !lock_multi_stays(x, p)))
+	if (!lock_request_is_multi(p) || (!parts_are_undone(p) && !lock_multi_stays(x, p)))
 		return false;
 	c->decided_in = c->env->policy.generation;
 	return true;
@@ -430,7 +430,7 @@ static bool multi_goes_on(struct client *c, struct context *x)
  * the next try finds the locks free; and over hasp's own connection, if the link has gone. */
 static void undo_parts_by_link(struct client *c, const struct context *x)
 {
-	const struct pending_lock *p = c->current->pending_lock;
+	const struct lock_request *p = c->current->lock_request;
 	struct rewrite_how how = x->how;
 	struct buf out = BUF_INIT;
 
@@ -603,7 +603,7 @@ bool exchange_on_line(struct client *c, struct slice line)
 
 bool exchange_is_late(const struct client *c)
 {
-	return lock_op_is_late(c->current->pending_lock);
+	return lock_op_is_late(c->current->lock_request);
 }
 
 static void reply_to_guarded(struct client *c, const struct resp_reply *reply,

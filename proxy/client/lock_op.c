@@ -26,17 +26,17 @@
 #include "upstream/link.h"
 
 /* True if replicas must have the lock before the client gets the reply of success. */
-static bool awaits_replicas(const struct pending_lock *p)
+static bool awaits_replicas(const struct lock_request *p)
 {
 	int64_t timeout_ms;
 
-	return pending_lock_replicas(p, &timeout_ms) > 0;
+	return lock_request_replicas(p, &timeout_ms) > 0;
 }
 
 unsigned lock_op_flags(const struct pending_request *r, bool waits,
                        const struct rewrite_how *how)
 {
-	const struct pending_lock *p = r->pending_lock;
+	const struct lock_request *p = r->lock_request;
 	unsigned flags = LINK_NOTIFY | (how->eval ? 0 : LINK_INTERCEPT);
 
 	if (r->kind == PENDING_INFO || r->kind == PENDING_LIST || r->kind == PENDING_QUORUM)
@@ -44,20 +44,20 @@ unsigned lock_op_flags(const struct pending_request *r, bool waits,
 	if (waits || how->tells)
 		flags |= LINK_INTERCEPT | LINK_INTERCEPT_STATUS;
 	/* Redis or replicas may have to confirm success before the client gets the reply. */
-	if (p && (pending_lock_confirms(p) || awaits_replicas(p)))
+	if (p && (lock_request_confirms(p) || awaits_replicas(p)))
 		flags |= LINK_INTERCEPT_LATE;
 	return flags;
 }
 
-bool lock_op_is_late(const struct pending_lock *p)
+bool lock_op_is_late(const struct lock_request *p)
 {
-	return p && (awaits_replicas(p) || pending_lock_is_late(p));
+	return p && (awaits_replicas(p) || lock_request_is_late(p));
 }
 
 void lock_op_undo_parts(const struct pending_request *r, int db)
 {
-	if (r && parts_has(r->pending_lock))
-		pending_lock_undo_now(r->pending_lock, db);
+	if (r && parts_has(r->lock_request))
+		lock_request_undo_now(r->lock_request, db);
 }
 
 bool lock_op_exec_sent(struct pending_request *exec)
@@ -66,10 +66,10 @@ bool lock_op_exec_sent(struct pending_request *exec)
 
 	for (struct list *at = exec->queued.next; at != &exec->queued; at = at->next) {
 		struct pending_request *r = container_of(at, struct pending_request, node);
-		if (!r->pending_lock)
+		if (!r->lock_request)
 			continue;
-		pending_lock_sent(r->pending_lock);
-		may_be_late |= pending_lock_confirms(r->pending_lock);
+		lock_request_sent(r->lock_request);
+		may_be_late |= lock_request_confirms(r->lock_request);
 	}
 	return may_be_late;
 }
@@ -78,7 +78,7 @@ bool lock_op_exec_is_late(const struct pending_request *exec)
 {
 	for (struct list *at = exec->queued.next; at != &exec->queued; at = at->next) {
 		struct pending_request *r = container_of(at, struct pending_request, node);
-		if (r->pending_lock && pending_lock_is_over(r->pending_lock))
+		if (r->lock_request && lock_request_is_over(r->lock_request))
 			return true;
 	}
 	return false;
@@ -112,19 +112,19 @@ static struct op_action lock_op_refuse(const struct op_facts *f, struct slice by
 
 static struct op_action ask_replicas(const struct op_facts *f)
 {
-	const struct pending_lock *p = f->request->pending_lock;
+	const struct lock_request *p = f->request->lock_request;
 	struct op_out *out = f->out;
 
-	out->lock = pending_lock_try(p, &out->lease_ms);
+	out->lock = lock_request_try(p, &out->lease_ms);
 	out->terms = (struct replica_ask_terms){ .db = f->db, .releases = true };
-	out->terms.replicas = pending_lock_replicas(p, &out->terms.timeout_ms);
-	out->terms.until = pending_lock_until(p);
+	out->terms.replicas = lock_request_replicas(p, &out->terms.timeout_ms);
+	out->terms.until = lock_request_until(p);
 	return simply(OP_ASK_REPLICAS);
 }
 
 static struct op_action confirm(const struct op_facts *f)
 {
-	f->out->lock = pending_lock_try(f->request->pending_lock, &f->out->lease_ms);
+	f->out->lock = lock_request_try(f->request->lock_request, &f->out->lease_ms);
 	return simply(OP_CONFIRM);
 }
 
@@ -136,23 +136,23 @@ static struct op_action lock_op_on_queued(const struct op_facts *f, struct slice
 	struct pending_request *r = f->request;
 	struct op_out *out = f->out;
 
-	if (!r->pending_lock || !pending_lock_queued(r->pending_lock, f->db, &line))
+	if (!r->lock_request || !lock_request_queued(r->lock_request, f->db, &line))
 		return simply(OP_CLOSE);
-	out->lock = pending_lock_try(r->pending_lock, &out->lease_ms);
+	out->lock = lock_request_try(r->lock_request, &out->lease_ms);
 	out->line = line;
-	out->stats = pending_lock_stats(r->pending_lock);
+	out->stats = lock_request_stats(r->lock_request);
 	if (!waiter_place(f->waiter))
-		refusals_waits(r->pending_lock, f->db);
+		refusals_waits(r->lock_request, f->db);
 	return simply(OP_WAIT);
 }
 
 /* A delete was refused; the client gets the number of keys that are gone. */
 static struct op_action lock_op_on_refused(const struct op_facts *f, struct slice line)
 {
-	struct pending_lock *p = f->request->pending_lock;
+	struct lock_request *p = f->request->lock_request;
 	int64_t n;
 
-	if (!p || !pending_lock_refused(p, line, &n))
+	if (!p || !lock_request_refused(p, line, &n))
 		return simply(OP_CLOSE);
 	return answer_number(f, n);
 }
@@ -160,24 +160,24 @@ static struct op_action lock_op_on_refused(const struct op_facts *f, struct slic
 /* A reply came when much of the lease may be over, or replicas must have the lock. */
 static struct op_action lock_op_on_late(const struct op_facts *f, struct slice bytes)
 {
-	struct pending_lock *p = f->request->pending_lock;
+	struct lock_request *p = f->request->lock_request;
 	struct reply_scan scan = { 0 };
 	size_t used;
 
 	/* The reply may be too long to be kept. */
 	if (reply_scan(&scan, bytes.p, bytes.n, &used) != RESP_OK)
 		return simply(OP_CLOSE);
-	switch (pending_lock_late(p, &scan.reply)) {
-	case PENDING_LOCK_TELL:
+	switch (lock_request_late(p, &scan.reply)) {
+	case LOCK_REQUEST_TELL:
 		return simply(OP_PASS);
-	case PENDING_LOCK_REPEAT:
+	case LOCK_REQUEST_REPEAT:
 		return again(false);
-	case PENDING_LOCK_CONFIRM:
+	case LOCK_REQUEST_CONFIRM:
 		break;
 	}
 	/* The client gets the reply when the lock has been confirmed. */
-	pending_lock_keep(p, &scan.reply, bytes);
-	return pending_lock_is_late(p) ? confirm(f) : ask_replicas(f);
+	lock_request_keep(p, &scan.reply, bytes);
+	return lock_request_is_late(p) ? confirm(f) : ask_replicas(f);
 }
 
 static struct op_action lock_op_on_line(const struct op_facts *f, struct slice line)
@@ -192,34 +192,34 @@ static struct op_action lock_op_on_line(const struct op_facts *f, struct slice l
 		return again(false);
 	if (slice_starts(line, SLICE_LIT("+REFUSED ")))
 		return lock_op_on_refused(f, line);
-	if (r->pending_lock && slice_starts(line, SLICE_LIT("-LOCKED ")))
-		pending_lock_locked(r->pending_lock);
-	return lock_op_is_late(r->pending_lock) ? lock_op_on_late(f, line) : simply(OP_PASS);
+	if (r->lock_request && slice_starts(line, SLICE_LIT("-LOCKED ")))
+		lock_request_locked(r->lock_request);
+	return lock_op_is_late(r->lock_request) ? lock_op_on_late(f, line) : simply(OP_PASS);
 }
 
 static void count_lock_wait(const struct op_facts *f, enum wait_end end)
 {
-	refusals_waited(f->request->pending_lock, f->holds, f->db, waiter_waited(f->waiter),
+	refusals_waited(f->request->lock_request, f->holds, f->db, waiter_waited(f->waiter),
 	                end);
 }
 
 void lock_op_reply(const struct pending_request *r, const struct hold_owner *holds, int db,
                    const struct waiter *waiter, bool is_cut_off, const struct resp_reply *reply)
 {
-	struct pending_lock *p = r->pending_lock;
+	struct lock_request *p = r->lock_request;
 	bool was_queued = waiter && waiter_place(waiter) > 0;
 
 	/* An MLOCK has all of its locks. */
-	if (was_queued && pending_lock_is_multi(p) &&
-	    rewrite_is_success(pending_lock_success(p), reply))
+	if (was_queued && lock_request_is_multi(p) &&
+	    rewrite_is_success(lock_request_success(p), reply))
 		refusals_waited(p, holds, db, waiter_waited(waiter), WAIT_GRANTED);
 	/* After an error, Redis may still have some of the request's locks. */
 	if (resp_reply_is_error(reply))
 		lock_op_undo_parts(r, db);
 	if (p && is_cut_off)
-		pending_lock_abandon(p);
+		lock_request_abandon(p);
 	if (p && waiter)
-		pending_lock_has_waited(p, waiter_waited(waiter), was_queued);
+		lock_request_has_waited(p, waiter_waited(waiter), was_queued);
 }
 
 /* --- while the client waits --------------------------------------------------------------- */
@@ -227,13 +227,13 @@ void lock_op_reply(const struct pending_request *r, const struct hold_owner *hol
 static struct op_action lock_op_on_granted(const struct op_facts *f, long long fence,
                                            double since)
 {
-	struct pending_lock *p = f->request->pending_lock;
-	enum lock_success success = pending_lock_success(p);
+	struct lock_request *p = f->request->lock_request;
+	enum lock_success success = lock_request_success(p);
 	struct resp_reply reply = { .type = success == LOCK_IF_OK ? '+' : ':', .integer = 1 };
-	struct slice kept = pending_lock_kept(p, &reply);
+	struct slice kept = lock_request_kept(p, &reply);
 	struct op_action a;
 
-	if (pending_lock_is_multi(p)) {
+	if (lock_request_is_multi(p)) {
 		parts_granted(p);
 		return again(false);
 	}
@@ -245,33 +245,33 @@ static struct op_action lock_op_on_granted(const struct op_facts *f, long long f
 	a = answer_number(f, reply.integer);
 	a.reply = reply;
 	a.answer = success == LOCK_IF_OK && !kept.n ? SLICE_LIT("+OK\r\n") : kept;
-	pending_lock_since(p, since);
+	lock_request_since(p, since);
 	if (!awaits_replicas(p))
 		return a;
-	pending_lock_keep(p, &reply, op_answer(&a, f->out));
+	lock_request_keep(p, &reply, op_answer(&a, f->out));
 	return ask_replicas(f);
 }
 
 static struct op_action lock_op_on_acked(const struct op_facts *f, bool enough)
 {
-	struct pending_lock *p = f->request->pending_lock;
+	struct lock_request *p = f->request->lock_request;
 	struct op_action a = simply(OP_ANSWER);
 
 	if (!enough) {
-		if (pending_lock_is_multi(p) || pending_lock_is_joined(p))
-			pending_lock_undo_now(p, f->db);
+		if (lock_request_is_multi(p) || lock_request_is_joined(p))
+			lock_request_undo_now(p, f->db);
 		return lock_op_refuse(f, SLICE_LIT(OP_NOREPLICAS));
 	}
-	pending_lock_has_replicas(p);
-	if (pending_lock_is_late(p))
-		return pending_lock_is_multi(p) ? again(false) : confirm(f);
-	a.answer = pending_lock_kept(p, &a.reply);
+	lock_request_has_replicas(p);
+	if (lock_request_is_late(p))
+		return lock_request_is_multi(p) ? again(false) : confirm(f);
+	a.answer = lock_request_kept(p, &a.reply);
 	return a;
 }
 
 static struct op_action lock_op_on_timed_out(const struct op_facts *f)
 {
-	struct pending_lock *p = f->request->pending_lock;
+	struct lock_request *p = f->request->lock_request;
 	struct op_action a;
 
 	if (!parts_are_undone(p))
@@ -280,14 +280,14 @@ static struct op_action lock_op_on_timed_out(const struct op_facts *f)
 	 * released them, so that its next request finds them free. While their slot is
 	 * migrating, no client can take them: then the call is withdrawn, and hasp's own
 	 * connection releases them as soon as it can. */
-	if (f->in_line && pending_lock_is_multi(p)) {
+	if (f->in_line && lock_request_is_multi(p)) {
 		waiter_leave(f->waiter);
 		parts_undo(p);
 		return again(false);
 	}
 	a = lock_op_refuse(f, f->outage);
 	snprintf(f->out->text, sizeof(f->out->text), "%s\r\n",
-	         pending_lock_refusal(p, f->resp3));
+	         lock_request_refusal(p, f->resp3));
 	return a;
 }
 

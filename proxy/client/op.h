@@ -137,7 +137,7 @@ void lock_op_reply(const struct pending_request *r, const struct hold_owner *hol
                    const struct resp_reply *reply);
 /* True if a reply of success must be confirmed before the client gets it: much of the lease may
  * be over, or replicas must have the lock. */
-bool lock_op_is_late(const struct pending_lock *p);
+bool lock_op_is_late(const struct lock_request *p);
 /* Undoes the locks of a request that takes several, when it ends without all of them or is
  * decided again. Does nothing for a request of one lock. */
 void lock_op_undo_parts(const struct pending_request *r, int db);

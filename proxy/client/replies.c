@@ -173,7 +173,7 @@ static void on_piece(void *owner, void *tag, struct slice bytes)
 	if (r->checked_read)
 		checked_read_feed(r->checked_read, bytes);
 	else
-		followed_script_feed(r->pending_lock, bytes);
+		followed_script_feed(r->lock_request, bytes);
 }
 
 /* True if exchange.c answers the request, step by step. */

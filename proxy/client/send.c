@@ -118,7 +118,7 @@ static void send_followed(struct client *c, struct cursor *k, const struct decis
 	struct buf *out = &c->env->policy.rewritten;
 
 	send_passed(c, k);
-	followed_script_write(d->pending->pending_lock, slice_of(k->p + k->at, c->scanned),
+	followed_script_write(d->pending->lock_request, slice_of(k->p + k->at, c->scanned),
 	                      out);
 	send_bytes(c, buf_slice(out));
 	send_expect(c, d);

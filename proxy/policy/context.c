@@ -23,8 +23,8 @@ struct decision context_refuse(struct context *x, const char *error)
 
 static void free_rest(struct pending_request *r)
 {
-	if (r->pending_lock)
-		pending_lock_free(r->pending_lock);
+	if (r->lock_request)
+		lock_request_free(r->lock_request);
 	if (r->guard_op)
 		guard_op_free(r->guard_op);
 	if (r->sighting)
@@ -39,8 +39,8 @@ static size_t rest_nbytes(const struct pending_request *r)
 {
 	size_t n = 0;
 
-	if (r->pending_lock)
-		n += pending_lock_nbytes(r->pending_lock);
+	if (r->lock_request)
+		n += lock_request_nbytes(r->lock_request);
 	if (r->guard_op)
 		n += guard_op_nbytes(r->guard_op);
 	if (r->sighting)

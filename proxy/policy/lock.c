@@ -25,7 +25,7 @@ static const struct decision defer = { .verdict = DISPATCH_DEFER };
 /* Awaits the reply of a call, for the holds, and for clients that wait for one of `probe_keys`.
  */
 static struct decision await_call(struct context *x, const struct lock_call *call,
-                                  struct pending_lock *pending_lock,
+                                  struct lock_request *lock_request,
                                   const struct slice *probe_keys, size_t nprobe_keys)
 {
 	struct decision d = { .verdict = DISPATCH_CALL };
@@ -33,14 +33,14 @@ static struct decision await_call(struct context *x, const struct lock_call *cal
 
 	/* (Redis carries out nothing behind a QUIT.) */
 	if (x->session->opaque || x->session->quitting) {
-		pending_lock_free(pending_lock);
+		lock_request_free(lock_request);
 		return d;
 	}
-	if (session_in_multi(x->session) && !pending_lock && nprobe_keys == 0)
+	if (session_in_multi(x->session) && !lock_request && nprobe_keys == 0)
 		return d;
 	r = pending_new_of(&x->env->pending,
 	                   call->script == SCRIPT_INFO ? PENDING_INFO : PENDING_LOCK);
-	r->pending_lock = pending_lock;
+	r->lock_request = lock_request;
 	r->is_short = call->is_short;
 	r->rest = &context_rest;
 	for (size_t i = 0; i < nprobe_keys; i++)
@@ -164,7 +164,7 @@ static void follow_script(struct context *x, struct decision *d, const struct ru
 
 	if (!d->pending)
 		d->pending = pending_new_of(&x->env->pending, PENDING_PROBE);
-	d->pending->pending_lock = pending_lock_follow(x->env->holds, key, x->req->argv + first,
+	d->pending->lock_request = lock_request_follow(x->env->holds, key, x->req->argv + first,
 	                                               x->req->argc - first, &terms);
 	d->pending->rest = &context_rest;
 	d->is_followed = true;
@@ -315,7 +315,7 @@ static void write_multi_call(struct context *x, const struct mlock_step *step,
 	keys->n = 0;
 }
 
-static struct pending_lock *write_multi(struct context *x, struct lock_call *call)
+static struct lock_request *write_multi(struct context *x, struct lock_call *call)
 {
 	static const struct mlock_step first = { .place_of = 0 };
 	struct policy_env *env = x->env;
@@ -328,31 +328,31 @@ static struct pending_lock *write_multi(struct context *x, struct lock_call *cal
 		return NULL;
 	terms.token = call->owner;
 	note_releases(x, call, keys.v, keys.n);
-	return pending_lock_new(env->holds, call, keys.v, keys.n, &terms);
+	return lock_request_new(env->holds, call, keys.v, keys.n, &terms);
 }
 
 /* The ticket identifies the parts that the try has, so it is the same try. */
-static void write_multi_again(struct context *x, struct pending_lock *p, struct lock_call *call)
+static void write_multi_again(struct context *x, struct lock_request *p, struct lock_call *call)
 {
 	struct mlock_step step = parts_step(p, x->how.place > 0);
 	struct mlock_keys keys;
 
-	x->how.ticket = pending_lock_ticket(p);
+	x->how.ticket = lock_request_ticket(p);
 	if (parts_are_undone(p)) {
 		*call = (struct lock_call){ .wait_ms = 0 };
 		parts_write_undo(p, &x->env->rewritten, &x->how);
 	} else {
 		write_multi_call(x, &step, &keys, call);
 	}
-	pending_lock_sent(p);
-	pending_lock_set_wait(p, call->wait_ms);
+	lock_request_sent(p);
+	lock_request_set_wait(p, call->wait_ms);
 }
 
-bool lock_multi_stays(struct context *x, const struct pending_lock *p)
+bool lock_multi_stays(struct context *x, const struct lock_request *p)
 {
 	static const struct mlock_step first = { .place_of = 0 };
 	int64_t lease_ms;
-	struct lock_try t = pending_lock_try(p, &lease_ms);
+	struct lock_try t = lock_request_try(p, &lease_ms);
 	struct mlock_keys keys;
 	struct lock_call call;
 
@@ -364,7 +364,7 @@ bool lock_multi_stays(struct context *x, const struct pending_lock *p)
 	       slice_eq(call.owner, t.id.token);
 }
 
-static struct pending_lock *write_verb(struct context *x, struct lock_call *call)
+static struct lock_request *write_verb(struct context *x, struct lock_call *call)
 {
 	struct policy_env *env = x->env;
 	const struct verbs *verbs = &env->config->verbs;
@@ -394,7 +394,7 @@ static struct pending_lock *write_verb(struct context *x, struct lock_call *call
 	}
 	terms.token = call->owner;
 	note_releases(x, call, &call->key, 1);
-	return pending_lock_new(env->holds, call, &call->key, 1, &terms);
+	return lock_request_new(env->holds, call, &call->key, 1, &terms);
 }
 
 void lock_write_ping(struct policy_env *env)
@@ -419,7 +419,7 @@ static struct decision decide_list(struct context *x)
 struct decision lock_decide_verb(struct context *x)
 {
 	struct lock_call call;
-	struct pending_lock *pending_lock;
+	struct lock_request *lock_request;
 
 	if (x->what->verb == VERB_LIST && x->req->argc <= 2)
 		return decide_list(x);
@@ -428,9 +428,9 @@ struct decision lock_decide_verb(struct context *x)
 	if (x->how.may_be_short && x->what->verb == VERB_UNLOCK)
 		x->how.held = (char)hold_own_kind(x->holds, x->session->db, x->req->argv[1],
 		                                  &x->how.reentered);
-	pending_lock = write_verb(x, &call);
+	lock_request = write_verb(x, &call);
 
-	return await_call(x, &call, pending_lock, NULL, 0);
+	return await_call(x, &call, lock_request, NULL, 0);
 }
 
 /* --- writes ----------------------------------------------------------------------------- */
@@ -687,10 +687,10 @@ static bool may_end_lock(const struct context *x, const struct lock_key *k, stru
 
 /* Keeps what the reply to an MSETNX needs, for each of its locks. If the command names a key
  * twice, its last value must be applied last. */
-static struct pending_lock *keep_msetnx(const struct context *x, const struct lock_keys *k,
+static struct lock_request *keep_msetnx(const struct context *x, const struct lock_keys *k,
                                         const struct lock_call *call)
 {
-	struct pending_lock *all = NULL;
+	struct lock_request *all = NULL;
 
 	for (size_t i = k->n; i-- > 0;) {
 		const struct rule *rule = k->v[i].rule;
@@ -701,18 +701,18 @@ static struct pending_lock *keep_msetnx(const struct context *x, const struct lo
 			continue;
 		rewrite_msetnx_lock(&k->v[i], x->req, &each);
 		terms.stats = x->env->rule_stats[rule->section.index];
-		all = pending_lock_join(
-			pending_lock_new(x->env->holds, &each, &each.key, 1, &terms), all);
+		all = lock_request_join(
+			lock_request_new(x->env->holds, &each, &each.key, 1, &terms), all);
 	}
 	return all;
 }
 
 /* Returns the record of the call to keep until its reply; NULL: none. */
-static struct pending_lock *keep_write(const struct context *x, const struct lock_keys *k,
+static struct lock_request *keep_write(const struct context *x, const struct lock_keys *k,
                                        const struct lock_call *call)
 {
 	struct hold_terms terms = { .date_ms = (int64_t)(x->env->date * 1000) };
-	struct pending_lock *pending_lock;
+	struct lock_request *lock_request;
 	struct key_list names;
 	size_t n = 0;
 
@@ -733,15 +733,15 @@ static struct pending_lock *keep_write(const struct context *x, const struct loc
 			                   k->v[i].token);
 		n++;
 	}
-	pending_lock = pending_lock_new(x->env->holds, call, names.v, n, &terms);
+	lock_request = lock_request_new(x->env->holds, call, names.v, n, &terms);
 	key_list_fini(&names);
-	return pending_lock;
+	return lock_request;
 }
 
 static struct decision await_write(struct context *x, const struct lock_keys *k,
                                    const struct lock_call *call)
 {
-	struct pending_lock *pending_lock = keep_write(x, k, call);
+	struct lock_request *lock_request = keep_write(x, k, call);
 	struct key_list waited;
 	struct decision d;
 	size_t n = 0;
@@ -754,7 +754,7 @@ static struct decision await_write(struct context *x, const struct lock_keys *k,
 		if (lock_is_waited_for(x->env, x->session, k->v[i].rule, key))
 			waited.v[n++] = key;
 	}
-	d = await_call(x, call, pending_lock, waited.v, n);
+	d = await_call(x, call, lock_request, waited.v, n);
 	key_list_fini(&waited);
 	return d;
 }
@@ -811,9 +811,9 @@ bool lock_is_waited_for(const struct policy_env *env, const struct session *sess
 
 /* --- once more ---------------------------------------------------------------------------- */
 
-static struct pending_lock *rewrite_write_again(struct context *x, struct lock_call *call)
+static struct lock_request *rewrite_write_again(struct context *x, struct lock_call *call)
 {
-	struct pending_lock *kept;
+	struct lock_request *kept;
 	struct lock_keys k;
 	bool rewritten;
 
@@ -837,13 +837,13 @@ void lock_rewrite(struct context *x, struct pending_request *r, int64_t *wait_ms
 		return;
 	}
 	buf_clear(&x->env->rewritten);
-	if (pending_lock_is_multi(r->pending_lock)) {
-		write_multi_again(x, r->pending_lock, &call);
+	if (lock_request_is_multi(r->lock_request)) {
+		write_multi_again(x, r->lock_request, &call);
 		*wait_ms = call.wait_ms;
 		return;
 	}
-	pending_lock_free(r->pending_lock);
-	r->pending_lock = x->what->is_verb ? write_verb(x, &call)
+	lock_request_free(r->lock_request);
+	r->lock_request = x->what->is_verb ? write_verb(x, &call)
 	                                   : rewrite_write_again(x, &call);
 	r->rest = &context_rest;
 	*wait_ms = call.wait_ms;

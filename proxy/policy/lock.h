@@ -41,7 +41,7 @@ void lock_rewrite(struct context *x, struct pending_request *r, int64_t *wait_ms
 
 /* Its try, by MLOCK, was decided about by another configuration. Would it be the same one now?
  * Then it goes on, and neither what it has got nor its place is lost. */
-bool lock_multi_stays(struct context *x, const struct pending_lock *p);
+bool lock_multi_stays(struct context *x, const struct lock_request *p);
 
 /* Does a client wait for the lock here, or might one of another hasp process, which does not
  * see this request? `rule`: the key's; NULL: none. */

@@ -17,7 +17,7 @@
 
 struct checked_read;
 struct guard_op;
-struct pending_lock;
+struct lock_request;
 struct sighting;
 struct value_read;
 
@@ -81,7 +81,7 @@ struct pending_request {
 	};
 	/* The meaning of the reply for locks, guards and watched keys. Opaque to this room: */
 	struct guard_op *guard_op; /* GUARD, EXEC; NULL: none */
-	struct pending_lock *pending_lock; /* LOCK; NULL: none */
+	struct lock_request *lock_request; /* LOCK; NULL: none */
 	struct sighting *sighting; /* NULL: none */
 	struct value_read *value_read; /* NOTICE; NULL: none */
 	struct checked_read *checked_read; /* NULL: none */

@@ -160,13 +160,13 @@ bool breaks_plant(const char *name)
 	}
 
 SKIP("never_renew", renewal_begin,
-     (struct hold * hold, const struct pending_lock *p, bool leased, bool renewing),
+     (struct hold * hold, const struct lock_request *p, bool leased, bool renewing),
      (hold, p, leased, renewing))
-RETURN("trust_late_grants", false, bool, pending_lock_is_late, (const struct pending_lock *p),
+RETURN("trust_late_grants", false, bool, lock_request_is_late, (const struct lock_request *p),
        (p))
-RETURN("trust_over_grants", false, bool, pending_lock_is_over, (const struct pending_lock *p),
+RETURN("trust_over_grants", false, bool, lock_request_is_over, (const struct lock_request *p),
        (p))
-SKIP("forget_undo", pending_lock_undo, (struct pending_lock * p, int db), (p, db))
+SKIP("forget_undo", lock_request_undo, (struct lock_request * p, int db), (p, db))
 SKIP("stay_in_line", probe_leave,
      (struct waiters * all, int db, const struct lock_try *t, bool undo, double until,
       struct probe *p),
@@ -181,9 +181,9 @@ RETURN("blind_to_circles", NULL, struct deadlock_watch *, deadlock_watch_new,
 
 RETURN("cry_wolf", true, bool, wait_graph_break,
        (struct wait_graph * g, struct graph_wait *const *waits, size_t n), (g, waits, n))
-SKIP("forget_parts", parts_undo, (struct pending_lock * p), (p))
+SKIP("forget_parts", parts_undo, (struct lock_request * p), (p))
 SKIP("forget_holds", hold_apply,
-     (struct holds * h, struct hold_owner *o, struct pending_lock *p, int db,
+     (struct holds * h, struct hold_owner *o, struct lock_request *p, int db,
       const struct resp_reply *r),
      (h, o, p, db, r))
 RETURN("forget_place", 0, int64_t, waiter_place, (const struct waiter *w), (w))

@@ -69,9 +69,9 @@ static void on_done(void *arg, struct pending_request *r, int db,
 	struct hold_fixture *f = arg;
 
 	(void)frame;
-	if (r->pending_lock)
-		hold_apply(f->holds, &f->owner, r->pending_lock, db, reply);
-	r->pending_lock = NULL;
+	if (r->lock_request)
+		hold_apply(f->holds, &f->owner, r->lock_request, db, reply);
+	r->lock_request = NULL;
 }
 
 void hold_answer(struct hold_fixture *f, struct pending_request *r, struct slice frame)
@@ -84,8 +84,8 @@ void hold_answer(struct hold_fixture *f, struct pending_request *r, struct slice
 static void undo(void *arg, struct pending_request *r, int db)
 {
 	(void)arg;
-	pending_lock_undo(r->pending_lock, db);
-	r->pending_lock = NULL;
+	lock_request_undo(r->lock_request, db);
+	r->lock_request = NULL;
 }
 
 void hold_undo_awaited(struct hold_fixture *f)
@@ -93,15 +93,15 @@ void hold_undo_awaited(struct hold_fixture *f)
 	session_each_awaited(&f->s, undo, NULL);
 }
 
-static struct pending_lock *pending_call(struct hold_fixture *f, const struct rule *rule,
+static struct lock_request *pending_call(struct hold_fixture *f, const struct rule *rule,
                                          const struct lock_call *call)
 {
 	struct hold_terms terms = { .rule = rule, .token = SLICE_LIT("token") };
 
-	return pending_lock_new(f->holds, call, &call->key, 1, &terms);
+	return lock_request_new(f->holds, call, &call->key, 1, &terms);
 }
 
-struct pending_lock *pending_take(struct hold_fixture *f, const struct rule *rule,
+struct lock_request *pending_take(struct hold_fixture *f, const struct rule *rule,
                                   const char *ticket)
 {
 	bool by_value = rule->owner == OWNER_VALUE;
@@ -112,7 +112,7 @@ struct pending_lock *pending_take(struct hold_fixture *f, const struct rule *rul
 		                  .value = SLICE_LIT("v"),
 		                  .lease_ms = 30000,
 		                  .ticket = slice_str(ticket) };
-	struct pending_lock *p = pending_call(f, rule, &call);
+	struct lock_request *p = pending_call(f, rule, &call);
 
 	assert_non_null(p);
 	return p;
@@ -120,21 +120,21 @@ struct pending_lock *pending_take(struct hold_fixture *f, const struct rule *rul
 
 static void free_rest(struct pending_request *r)
 {
-	pending_lock_free(r->pending_lock);
+	lock_request_free(r->lock_request);
 }
 
 static size_t rest_nbytes(const struct pending_request *r)
 {
-	return r->pending_lock ? pending_lock_nbytes(r->pending_lock) : 0;
+	return r->lock_request ? lock_request_nbytes(r->lock_request) : 0;
 }
 
 static const struct pending_rest rest = { free_rest, rest_nbytes };
 
-static struct pending_request *sent_lock(struct hold_fixture *f, struct pending_lock *p)
+static struct pending_request *sent_lock(struct hold_fixture *f, struct lock_request *p)
 {
 	struct pending_request *r = pending_new(PENDING_LOCK);
 
-	r->pending_lock = p;
+	r->lock_request = p;
 	r->rest = &rest;
 	return sent(&f->s, r);
 }

@@ -36,7 +36,7 @@ extern const struct rule rule_by_value, rule_by_address, rule_by_connection;
 
 /* What a call is kept of that takes the lock "lock" under `rule`, when answered with +OK.
  */
-struct pending_lock *pending_take(struct hold_fixture *f, const struct rule *rule,
+struct lock_request *pending_take(struct hold_fixture *f, const struct rule *rule,
                                   const char *ticket);
 /* The same, sent. */
 struct pending_request *sent_take(struct hold_fixture *f, const struct rule *rule,

@@ -237,9 +237,9 @@ static void on_done(void *arg, struct pending_request *r, int db,
 
 	if (r->value_read)
 		value_read_complete(r->value_read, &f->holds.seen, db, frame);
-	if (r->pending_lock)
-		hold_apply(f->env.holds, &f->holds, r->pending_lock, db, reply);
-	r->pending_lock = NULL;
+	if (r->lock_request)
+		hold_apply(f->env.holds, &f->holds, r->lock_request, db, reply);
+	r->lock_request = NULL;
 	if (r->guard_op)
 		guard_op_complete(r->guard_op, resp_reply_is_error(reply)
 		                                       ? GUARD_OP_FAILED

@@ -23,14 +23,14 @@
 
 static const struct slice args[] = { { "mine", 4 }, { "30000", 5 }, { "", 0 } };
 
-static struct pending_lock *follow(const struct hold_fixture *f, const struct rule *rule)
+static struct lock_request *follow(const struct hold_fixture *f, const struct rule *rule)
 {
 	const struct hold_terms terms = { .rule = rule };
 
-	return pending_lock_follow(f->holds, SLICE_LIT("lock"), args, 3, &terms);
+	return lock_request_follow(f->holds, SLICE_LIT("lock"), args, 3, &terms);
 }
 
-static void feed(struct pending_lock *p, const char *bytes)
+static void feed(struct lock_request *p, const char *bytes)
 {
 	followed_script_feed(p, slice_str(bytes));
 }
@@ -84,7 +84,7 @@ static const struct read reads[] = {
 	{ MINE, "-NOPERM x\r\n", "+OK\r\n", MINE, MS(9), LOCK_EFFECT_NONE, "mine", 9 },
 };
 
-static void assert_end(struct pending_lock *p, const struct read *r)
+static void assert_end(struct lock_request *p, const struct read *r)
 {
 	followed_script_end(p, &r->pttl, PASSED_MS);
 	assert_int_equal(p->effect, r->effect);
@@ -95,13 +95,13 @@ static void assert_end(struct pending_lock *p, const struct read *r)
 	assert_int_equal(p->lease_ms, r->lease_ms);
 	assert_int_equal(p->leased, r->lease_ms > 0);
 	assert_int_equal(followed_script_failed(p), *r->answer == '-');
-	pending_lock_free(p);
+	lock_request_free(p);
 }
 
 static void the_reads_tell_what_a_script_has_done(void **state)
 {
 	for (size_t i = 0; i < sizeof(reads) / sizeof(*reads); i++) {
-		struct pending_lock *p = follow(*state, &rule_by_value);
+		struct lock_request *p = follow(*state, &rule_by_value);
 
 		feed(p, reads[i].before);
 		feed(p, reads[i].left);
@@ -120,12 +120,12 @@ static void replies_may_come_in_any_pieces(void **state)
 		                            reads[i].left, reads[i].answer, reads[i].after);
 
 		for (size_t at = 0; at <= n; at++) {
-			struct pending_lock *p = follow(*state, &rule_by_value);
+			struct lock_request *p = follow(*state, &rule_by_value);
 			followed_script_feed(p, slice_of(all, at));
 			followed_script_feed(p, slice_of(all + at, n - at));
 			assert_end(p, &reads[i]);
 		}
-		struct pending_lock *p = follow(*state, &rule_by_value);
+		struct lock_request *p = follow(*state, &rule_by_value);
 		for (size_t at = 0; at < n; at++)
 			followed_script_feed(p, slice_of(all + at, 1));
 		assert_end(p, &reads[i]);
@@ -135,7 +135,7 @@ static void replies_may_come_in_any_pieces(void **state)
 static void a_reply_that_is_missing_makes_nothing_of_the_script(void **state)
 {
 	const struct read none = { FREE, "+", NULL, MS(9), LOCK_EFFECT_NONE, NULL, 0 };
-	struct pending_lock *p = follow(*state, &rule_by_value);
+	struct lock_request *p = follow(*state, &rule_by_value);
 
 	feed(p, NIL ":-2\r\n");
 	feed(p, "+OK\r\n");
@@ -163,21 +163,21 @@ static void of_long_replies_little_is_kept(void **state)
 	for (int is_longer = 0; is_longer < 2; is_longer++) {
 		struct slice reply = buf_slice(is_longer ? &longer : &longest);
 		struct resp_reply pttl = MS(9);
-		struct pending_lock *p;
+		struct lock_request *p;
 		size_t before;
 
 		value = slice_of(strchr(reply.p, 'x'), SEEN_VALUE_MAX + (size_t)is_longer);
-		p = pending_lock_follow(f->holds, SLICE_LIT("lock"), &value, 1, &terms);
-		before = pending_lock_nbytes(p);
+		p = lock_request_follow(f->holds, SLICE_LIT("lock"), &value, 1, &terms);
+		before = lock_request_nbytes(p);
 		feed(p, NIL ":-2\r\n");
 		feed(p, "*4\r\n");
 		for (int i = 0; i < 4; i++)
 			followed_script_feed(p, buf_slice(&longer));
 		followed_script_feed(p, reply);
-		assert_true(pending_lock_nbytes(p) < before + 8 * SEEN_VALUE_MAX);
+		assert_true(lock_request_nbytes(p) < before + 8 * SEEN_VALUE_MAX);
 		followed_script_end(p, &pttl, PASSED_MS);
 		assert_int_equal(p->effect, is_longer ? LOCK_EFFECT_NONE : LOCK_EFFECT_TAKES);
-		pending_lock_free(p);
+		lock_request_free(p);
 	}
 	buf_release(&longest);
 	buf_release(&longer);
@@ -190,7 +190,7 @@ static void run(struct hold_fixture *f, const struct rule *rule, const char *bef
                 long long left, const char *after, long long pttl)
 {
 	struct resp_reply reply = MS(pttl);
-	struct pending_lock *p = follow(f, rule);
+	struct lock_request *p = follow(f, rule);
 	char number[32];
 
 	snprintf(number, sizeof(number), ":%lld\r\n", left);
@@ -275,7 +275,7 @@ static void only_the_database_of_the_script_counts(void **state)
 {
 	struct hold_fixture *f = *state;
 	struct resp_reply reply = MS(9);
-	struct pending_lock *p = follow(f, &rule_by_value);
+	struct lock_request *p = follow(f, &rule_by_value);
 
 	feed(p, NIL ":-2\r\n+OK\r\n" MINE);
 	hold_apply(f->holds, &f->owner, p, -1, &reply);
@@ -286,7 +286,7 @@ static void a_script_that_is_never_answered_undoes_nothing(void **state)
 {
 	struct hold_fixture *f = *state;
 
-	pending_lock_undo(follow(f, &rule_by_value), 0);
+	lock_request_undo(follow(f, &rule_by_value), 0);
 	assert_int_equal(f->owner.n, 0);
 }
 

@@ -202,13 +202,13 @@ static void a_lock_that_was_handed_off_is_held_when_its_release_is_answered(void
 		                   .sole = true,
 		                   .key = SLICE_LIT("lock") };
 	struct resp_reply granted = { .type = '+' };
-	struct pending_lock *taken = pending_take(f, &rule_by_value, "worker-1");
+	struct lock_request *taken = pending_take(f, &rule_by_value, "worker-1");
 	struct pending_request *release = sent_call(f, &rule_by_value, &drops);
 	struct hold_owner other;
 
 	hold_owner_init(&other);
-	release->pending_lock->sent_at = HOLD_NOW - 1;
-	pending_lock_since(taken, HOLD_NOW - 2);
+	release->lock_request->sent_at = HOLD_NOW - 1;
+	lock_request_since(taken, HOLD_NOW - 2);
 	hold_apply(f->holds, &other, taken, 0, &granted);
 	HOLD_ANSWER(f, release, ":1\r\n");
 	assert_int_equal(other.n, 1);
@@ -253,7 +253,7 @@ static void a_lock_that_nobody_heard_of_is_released_with_the_connection(void **s
 	struct hold_fixture *f = *state;
 	struct pending_request *r = take(f, &rule_by_address);
 
-	pending_lock_abandon(r->pending_lock);
+	lock_request_abandon(r->lock_request);
 	HOLD_ANSWER(f, r, "+OK\r\n");
 	assert_int_equal(f->owner.n, 1);
 	hold_owner_end(&f->owner, true);
@@ -279,7 +279,7 @@ static uint64_t refused(struct hold_fixture *f, enum lock_effect effect, const c
 	struct reply_scan scan = scanned(slice_str(frame));
 	uint64_t n;
 
-	hold_apply(f->holds, &f->owner, pending_lock_new(f->holds, &call, &call.key, 1, &terms),
+	hold_apply(f->holds, &f->owner, lock_request_new(f->holds, &call, &call.key, 1, &terms),
 	           0, &scan.reply);
 	n = metrics_counted(&section->n[STAT_REFUSED]) +
 	    metrics_counted(&section->n[STAT_WRITES_REFUSED]) +
@@ -304,7 +304,7 @@ static void others_take(struct hold_fixture *f, struct hold_owner *other)
 	struct slice key = SLICE_LIT("lock");
 
 	hold_owner_init(other);
-	hold_apply(f->holds, other, pending_lock_new(f->holds, &call, &key, 1, &terms), 0, &ok);
+	hold_apply(f->holds, other, lock_request_new(f->holds, &call, &key, 1, &terms), 0, &ok);
 	assert_int_equal(other->n, 1);
 }
 
@@ -332,9 +332,9 @@ static void what_is_answered_counts_as_refused_if_another_owner_was_in_the_way(v
 static void take_in(struct hold_fixture *f, int db, double since)
 {
 	const struct resp_reply ok = { .type = '+' };
-	struct pending_lock *p = pending_take(f, &rule_by_connection, "worker-1");
+	struct lock_request *p = pending_take(f, &rule_by_connection, "worker-1");
 
-	pending_lock_since(p, since);
+	lock_request_since(p, since);
 	hold_apply(f->holds, &f->owner, p, db, &ok);
 }
 

@@ -79,12 +79,12 @@ static void success_is_passed_while_the_lease_is_good_and_confirmed_when_it_is_n
 	struct resp_reply reply;
 
 	assert_int_equal(on_line_of(r, "+OK\r\n").act, OP_PASS);
-	pending_lock_since(r->pending_lock, HOLD_NOW - 25);
+	lock_request_since(r->lock_request, HOLD_NOW - 25);
 	a = on_line_of(r, "+OK\r\n");
 	assert_int_equal(a.act, OP_CONFIRM);
 	assert_int_equal(out.lease_ms, 30000);
 	assert_true(slice_eq(out.lock.id.key, SLICE_LIT("lock")));
-	assert_true(slice_eq(pending_lock_kept(r->pending_lock, &reply), SLICE_LIT("+OK\r\n")));
+	assert_true(slice_eq(lock_request_kept(r->lock_request, &reply), SLICE_LIT("+OK\r\n")));
 	/* No lease depends on an answer without success. */
 	assert_int_equal(on_line_of(r, "$-1\r\n").act, OP_PASS);
 }

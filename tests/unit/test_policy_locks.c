@@ -77,8 +77,8 @@ static void setnx_takes_the_lock(void **state)
 	assert_call(f, "SETNX lock:a v",
 	            "take 3 " KEYS_OF("lock:a") " " TOKEN_CONNECTION " v 30000 SETNX \"\"\n");
 	assert_int_equal(f->d.pending->kind, PENDING_LOCK);
-	assert_non_null(f->d.pending->pending_lock);
-	assert_int_equal(pending_lock_success(f->d.pending->pending_lock), LOCK_IF_ONE);
+	assert_non_null(f->d.pending->lock_request);
+	assert_int_equal(lock_request_success(f->d.pending->lock_request), LOCK_IF_ONE);
 	assert_int_equal(f->d.wait_ms, 0);
 }
 
@@ -89,7 +89,7 @@ static void set_nx_takes_it_with_its_own_lease(void **state)
 	policy_use(f, RULE);
 	assert_call(f, "SET lock:a v NX EX 7",
 	            "take 3 " KEYS_OF("lock:a") " " TOKEN_CONNECTION " v 7000 SET \"\"\n");
-	assert_int_equal(pending_lock_success(f->d.pending->pending_lock), LOCK_IF_OK);
+	assert_int_equal(lock_request_success(f->d.pending->lock_request), LOCK_IF_OK);
 }
 
 static void del_drops_the_lock(void **state)
@@ -101,11 +101,11 @@ static void del_drops_the_lock(void **state)
 	            "del 4 " KEYS_OF("lock:a") " other \"\" DEL 1 " TOKEN_CONNECTION
 	                                       " \"\" \"\"\n");
 	/* Nothing is held that it could end; but it counts. */
-	assert_non_null(f->d.pending->pending_lock);
+	assert_non_null(f->d.pending->lock_request);
 	run(f, "SETNX lock:a v", ":1\r\n");
 	assert_int_equal(f->holds.n, 1);
 	decide(f, "DEL lock:a");
-	assert_non_null(f->d.pending->pending_lock);
+	assert_non_null(f->d.pending->lock_request);
 	run(f, "DEL lock:a", ":1\r\n");
 	assert_int_equal(f->holds.n, 0);
 }
@@ -118,7 +118,7 @@ static void other_writes_are_checked(void **state)
 	decide(f, "APPEND lock:a v");
 	assert_int_equal(f->d.verdict, DISPATCH_CALL);
 	assert_int_equal(f->d.pending->kind, PENDING_LOCK);
-	assert_non_null(f->d.pending->pending_lock);
+	assert_non_null(f->d.pending->lock_request);
 }
 
 static void the_rule_names_the_owner(void **state)
@@ -210,14 +210,14 @@ static void verbs_are_calls_by_their_configured_names(void **state)
 	decide(f, "take a");
 	assert_int_equal(f->d.verdict, DISPATCH_CALL);
 	assert_int_equal(f->d.pending->kind, PENDING_LOCK);
-	assert_int_equal(pending_lock_success(f->d.pending->pending_lock), LOCK_IF_POSITIVE);
+	assert_int_equal(lock_request_success(f->d.pending->lock_request), LOCK_IF_POSITIVE);
 	decide(f, "UNLOCK a");
 	assert_int_equal(f->d.verdict, DISPATCH_CALL);
-	assert_non_null(f->d.pending->pending_lock);
+	assert_non_null(f->d.pending->lock_request);
 	/* It changes nothing, and there is nothing to count. */
 	decide(f, "LOCK.INFO a");
 	assert_int_equal(f->d.verdict, DISPATCH_CALL);
-	assert_null(f->d.pending->pending_lock);
+	assert_null(f->d.pending->lock_request);
 	assert_passed(f, "LOCK a");
 }
 
@@ -280,7 +280,7 @@ static void assert_followed(struct policy_fixture *f, const char *words, bool fo
 	decide(f, words);
 	assert_int_equal(f->d.verdict, DISPATCH_PASS);
 	assert_int_equal(f->d.is_followed, followed);
-	assert_int_equal(f->d.pending && f->d.pending->pending_lock, followed);
+	assert_int_equal(f->d.pending && f->d.pending->lock_request, followed);
 }
 
 static void a_script_that_names_one_lock_by_value_is_followed(void **state)
@@ -335,7 +335,7 @@ static void a_verb_with_wrong_arguments_is_answered_by_an_error_in_its_place(voi
 	policy_use(f, "[verbs]\n");
 	decide(f, "LOCK");
 	assert_int_equal(f->d.verdict, DISPATCH_CALL);
-	assert_null(f->d.pending->pending_lock);
+	assert_null(f->d.pending->lock_request);
 	assert_rewritten(f, "error 0 ERR wrong number of arguments for 'lock' command\n");
 }
 
@@ -349,7 +349,7 @@ static void a_verb_does_not_take_the_lock_of_a_rule_nor_mlock_one_of_several(voi
 		assert_call(f, lines[i],
 		            "error 0 ERR the key has a [lock] rule: SET takes its lock, DEL "
 		            "releases it, EXPIRE extends it\n");
-		assert_null(f->d.pending->pending_lock);
+		assert_null(f->d.pending->lock_request);
 	}
 }
 
@@ -525,7 +525,7 @@ static void a_call_can_be_written_again_with_the_script_s_text(void **state)
 	assert_rewritten(f, "EVAL take 3 " KEYS_OF("lock:a") " " TOKEN_CONNECTION
 	                                                     " v 30000 SETNX \"\"\n");
 	assert_int_equal(wait_ms, 0);
-	assert_non_null(f->d.pending->pending_lock);
+	assert_non_null(f->d.pending->lock_request);
 	decide(f, "UNLOCK a");
 	f->x.how.eval = true;
 	lock_rewrite(&f->x, f->d.pending, &wait_ms);

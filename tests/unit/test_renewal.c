@@ -76,7 +76,7 @@ static int tear_down(void **state)
 }
 
 /* What is kept of a command on `key` that was sent; success is :1. */
-static struct pending_lock *sent(struct fixture *f, const struct rule *rule, const char *key,
+static struct lock_request *sent(struct fixture *f, const struct rule *rule, const char *key,
                                  struct lock_call call)
 {
 	struct slice name = slice_str(key);
@@ -88,10 +88,10 @@ static struct pending_lock *sent(struct fixture *f, const struct rule *rule, con
 	call.kind = rule->owner == OWNER_VALUE ? LOCK_KIND_VALUE : LOCK_KIND_RULE;
 	call.value = SLICE_LIT("v");
 	call.ticket = SLICE_LIT("worker-1");
-	return pending_lock_new(f->holds, &call, &name, 1, &terms);
+	return lock_request_new(f->holds, &call, &name, 1, &terms);
 }
 
-static void succeed(struct fixture *f, struct pending_lock *p)
+static void succeed(struct fixture *f, struct lock_request *p)
 {
 	struct resp_reply one = { .type = ':', .integer = 1 };
 
@@ -172,7 +172,7 @@ static void a_hold_whose_reply_came_late_is_renewed_at_once(void **state)
 	struct fixture *f = *state;
 	struct lock_call takes = { .effect = LOCK_EFFECT_TAKES, .lease_ms = LEASE_MS };
 	struct lock_call expires = { .effect = LOCK_EFFECT_EXPIRES, .lease_ms = LEASE_MS };
-	struct pending_lock *p = sent(f, &renewed, "a", takes);
+	struct lock_request *p = sent(f, &renewed, "a", takes);
 
 	fake_redis_advance(&f->redis, 0.8 * LEASE);
 	succeed(f, p);
@@ -386,7 +386,7 @@ static void take_as(struct fixture *f, struct hold_owner *o, const struct rule *
 	const struct resp_reply one = { .type = ':', .integer = 1 };
 	struct slice key = SLICE_LIT("a");
 
-	hold_apply(f->holds, o, pending_lock_new(f->holds, &call, &key, 1, &terms), 0, &one);
+	hold_apply(f->holds, o, lock_request_new(f->holds, &call, &key, 1, &terms), 0, &one);
 }
 
 static void assert_lost(struct fixture *f, uint64_t n)
@@ -681,7 +681,7 @@ static void a_hold_that_is_leased_while_it_is_renewed_ends_as_the_answer_says(vo
 static void a_hold_that_is_renewed_again_before_the_answer_goes_on(void **state)
 {
 	struct fixture *f = *state;
-	struct pending_lock *p;
+	struct lock_request *p;
 
 	take(f, &unleased, "a");
 	pass_a_third(f);
@@ -690,7 +690,7 @@ static void a_hold_that_is_renewed_again_before_the_answer_goes_on(void **state)
 	p = sent(f, &unleased, "a",
 	         (struct lock_call){ .effect = LOCK_EFFECT_EXPIRES, .lease_ms = LEASE_MS });
 	renewal_begin(hold_on(f, "a"), p, false, false);
-	pending_lock_free(p);
+	lock_request_free(p);
 	assert_int_equal(state_of(f, "a"), HOLD_IN_BATCH);
 	fake_redis_answer(&f->redis, "*1\r\n:1\r\n");
 	assert_int_equal(state_of(f, "a"), HOLD_RENEWED);

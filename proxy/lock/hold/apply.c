@@ -36,7 +36,7 @@ static void forget_oldest(struct hold_owner *o)
 
 /* True if this hold goes on when `p` takes another place of the semaphore, or another side of
  * the read-write lock. */
-static bool is_beside(const struct hold *hold, const struct pending_lock *p)
+static bool is_beside(const struct hold *hold, const struct lock_request *p)
 {
 	const struct lock_layout *had = layout_of(hold->kind), *taken = layout_of(p->kind);
 
@@ -72,7 +72,7 @@ static void tell_former_owner(const struct hold *hold, const struct hold_owner *
  * *was: the lease that the owner had before; was->since: when this connection got the lock, if
  * it had it already. If so, puts `place` next to its hold in the order of age. */
 static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
-                                    const struct pending_lock *p, struct slice key, int db,
+                                    const struct lock_request *p, struct slice key, int db,
                                     struct hold_lease *was, struct list *place)
 {
 	struct hold *next = hold_first(h, db, key), *own = NULL, *hold;
@@ -81,12 +81,12 @@ static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
 	while ((hold = next)) {
 		bool same, good = hold->good_until > p->sent_at;
 		next = hold_next(hold);
-		if (pending_lock_is_by_value(p) && hold->owner != o)
+		if (lock_request_is_by_value(p) && hold->owner != o)
 			continue;
 		if (is_beside(hold, p))
 			continue;
 		same = slice_eq(hold_token(hold), p->token);
-		if (good && (same || pending_lock_is_by_value(p)))
+		if (good && (same || lock_request_is_by_value(p)))
 			remember_lease(hold, was);
 		if (hold->owner == o && good && same) {
 			was->since = hold->since;
@@ -108,19 +108,19 @@ static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
 
 /* From now on, the value that the connection has stored counts, not the one that it has read
  * before. A stored value that is too long to remember counts as its own, too. */
-static void apply_stored(struct hold_owner *o, const struct pending_lock *p, int db)
+static void apply_stored(struct hold_owner *o, const struct lock_request *p, int db)
 {
 	seen_values_put(&o->seen, db, p->keys[0],
-	                pending_lock_begins_hold(p) ? SEEN_NOTHING : SEEN_ANY, SLICE_NONE);
+	                lock_request_begins_hold(p) ? SEEN_NOTHING : SEEN_ANY, SLICE_NONE);
 }
 
 /* SET ... KEEPTTL. */
-static bool keeps_expiry(const struct pending_lock *p)
+static bool keeps_expiry(const struct lock_request *p)
 {
 	return p->leased && p->lease_ms == 0 && p->ends_ms == 0;
 }
 
-static void apply_taken(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
+static void apply_taken(struct holds *h, struct hold_owner *o, const struct lock_request *p,
                         struct slice key, int db, const struct resp_reply *r, double now)
 {
 	struct hold_lease was;
@@ -132,9 +132,9 @@ static void apply_taken(struct holds *h, struct hold_owner *o, const struct pend
 
 	if (was.since <= 0)
 		stats_add(p->stats, STAT_ACQUIRED);
-	if (pending_lock_is_by_value(p))
+	if (lock_request_is_by_value(p))
 		apply_stored(o, p, db);
-	if (pending_lock_begins_hold(p) && !hold) {
+	if (lock_request_begins_hold(p) && !hold) {
 		forget_oldest(o);
 		hold = hold_new(h, o, p, key, db);
 		if (!list_empty(&place))
@@ -169,7 +169,7 @@ static void apply_taken(struct holds *h, struct hold_owner *o, const struct pend
 /* Under owner = value another connection may have taken the lock: pools do so. Its hold is not
  * renewed any more if the lock ends earlier now. */
 static void shorten_others(struct holds *h, const struct hold_owner *o,
-                           const struct pending_lock *p, int db)
+                           const struct lock_request *p, int db)
 {
 	struct hold *hold = hold_first(h, db, p->keys[0]);
 
@@ -179,14 +179,14 @@ static void shorten_others(struct holds *h, const struct hold_owner *o,
 			renewal_begin(hold, p, true, renewal_is_under_way(hold));
 }
 
-static void apply_expiry(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
+static void apply_expiry(struct holds *h, struct hold_owner *o, const struct lock_request *p,
                          int db)
 {
-	struct hold *hold = hold_find(h, o, pending_lock_is_by_value(p), db, p->keys[0],
+	struct hold *hold = hold_find(h, o, lock_request_is_by_value(p), db, p->keys[0],
 	                              p->token),
 		    *other;
 
-	if (pending_lock_is_by_value(p))
+	if (lock_request_is_by_value(p))
 		shorten_others(h, o, p, db);
 	if (!hold)
 		return;
@@ -204,7 +204,7 @@ static void apply_expiry(struct holds *h, struct hold_owner *o, const struct pen
  * got the hold after `p` was sent: Redis may have handed the lock off to it, and hasp may have
  * read that before the answer to `p`. (A connection's own requests wait for one another.) */
 static bool may_end(const struct hold *hold, const struct hold_owner *o,
-                    const struct pending_lock *p)
+                    const struct lock_request *p)
 {
 	return hold->owner == o || hold->learnt_at <= p->sent_at;
 }
@@ -212,7 +212,7 @@ static bool may_end(const struct hold *hold, const struct hold_owner *o,
 /* Forgets the value. Under owner = value another connection may have stored it: pools do so.
  * The next DEL of that connection does not mean this value. */
 static void apply_gone(struct holds *h, const struct hold_owner *o,
-                       const struct pending_lock *p, int db)
+                       const struct lock_request *p, int db)
 {
 	struct hold *next = hold_first(h, db, p->keys[0]), *hold;
 
@@ -229,15 +229,15 @@ static void apply_gone(struct holds *h, const struct hold_owner *o,
 
 /* Ends the holds of the keys of `p`. If Redis has not deleted all of them, hasp renews the rest
  * no more, and their leases run out. */
-static void apply_dropped(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
+static void apply_dropped(struct holds *h, struct hold_owner *o, const struct lock_request *p,
                           int db)
 {
 	for (size_t i = 0; i < p->nkeys; i++) {
-		struct hold *hold = hold_find(h, o, pending_lock_is_by_value(p), db, p->keys[i],
+		struct hold *hold = hold_find(h, o, lock_request_is_by_value(p), db, p->keys[i],
 		                              p->token);
 		/* Another owner may have some of the keys. */
 		if (!hold ||
-		    (!pending_lock_is_by_value(p) && !slice_eq(hold_token(hold), p->token)) ||
+		    (!lock_request_is_by_value(p) && !slice_eq(hold_token(hold), p->token)) ||
 		    !may_end(hold, o, p))
 			continue;
 		/* This table does not have every hold: the next renewal finds out whether
@@ -250,12 +250,12 @@ static void apply_dropped(struct holds *h, struct hold_owner *o, const struct pe
 		if (hold->count == 0)
 			hold_free(hold);
 	}
-	if (pending_lock_is_by_value(p) && p->sole)
+	if (lock_request_is_by_value(p) && p->sole)
 		apply_gone(h, o, p, db);
 }
 
 /* An MLOCK has taken all of its keys. */
-static void apply_parts(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
+static void apply_parts(struct holds *h, struct hold_owner *o, const struct lock_request *p,
                         int db, const struct resp_reply *r, double now)
 {
 	for (size_t i = 0; i < p->nkeys; i++)
@@ -263,7 +263,7 @@ static void apply_parts(struct holds *h, struct hold_owner *o, const struct pend
 }
 
 /* Counts the keys that MUNLOCK has released. (A command under a rule counts as one.) */
-static void count_released(const struct pending_lock *p, const struct resp_reply *r)
+static void count_released(const struct lock_request *p, const struct resp_reply *r)
 {
 	size_t n = 1;
 
@@ -274,7 +274,7 @@ static void count_released(const struct pending_lock *p, const struct resp_reply
 }
 
 /* The call has succeeded. */
-static void apply_success(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
+static void apply_success(struct holds *h, struct hold_owner *o, const struct lock_request *p,
                           int db, const struct resp_reply *r)
 {
 	double now;
@@ -296,7 +296,7 @@ static void apply_success(struct holds *h, struct hold_owner *o, const struct pe
 		break;
 	case LOCK_EFFECT_DROPS:
 		count_released(p, r);
-		if (p->state == PENDING_LOCK_REFUSED || p->state == PENDING_LOCK_LOCKED)
+		if (p->state == LOCK_REQUEST_REFUSED || p->state == LOCK_REQUEST_LOCKED)
 			refusals_tell(h, o, p, db, r);
 		apply_dropped(h, o, p, db);
 		break;
@@ -308,7 +308,7 @@ static void apply_success(struct holds *h, struct hold_owner *o, const struct pe
 /* Returns true if the hold's own renewal may be what set the expiry that was read after a
  * script: Redis need not run the script and the reads together. (Of a lock without an expiry,
  * `good_until` is infinite before its first renewal.) */
-static bool may_be_renewed_by_hasp(const struct hold *hold, const struct pending_lock *p)
+static bool may_be_renewed_by_hasp(const struct hold *hold, const struct lock_request *p)
 {
 	double until = p->sent_at + (double)p->lease_ms / 1000;
 
@@ -320,7 +320,7 @@ static bool may_be_renewed_by_hasp(const struct hold *hold, const struct pending
 }
 
 /* A script has set another expiry, and left the lock's value as it was. */
-static void apply_read_expiry(struct holds *h, const struct pending_lock *p, int db)
+static void apply_read_expiry(struct holds *h, const struct lock_request *p, int db)
 {
 	struct hold *hold = hold_first(h, db, p->keys[0]);
 
@@ -331,7 +331,7 @@ static void apply_read_expiry(struct holds *h, const struct pending_lock *p, int
 }
 
 /* The script did not release the lock, though hasp had noted that it might. */
-static void forget_release(const struct holds *h, const struct pending_lock *p, int db)
+static void forget_release(const struct holds *h, const struct lock_request *p, int db)
 {
 	if (!h->releases)
 		return;
@@ -341,7 +341,7 @@ static void forget_release(const struct holds *h, const struct pending_lock *p, 
 
 /* A client's own script was answered, and the reads of its lock, of which `pttl` is the last.
  */
-static void apply_followed(struct holds *h, struct hold_owner *o, struct pending_lock *p,
+static void apply_followed(struct holds *h, struct hold_owner *o, struct lock_request *p,
                            int db, const struct resp_reply *pttl)
 {
 	static const struct resp_reply no_fence = { 0 };
@@ -356,7 +356,7 @@ static void apply_followed(struct holds *h, struct hold_owner *o, struct pending
 		apply_success(h, o, p, db, &no_fence);
 }
 
-void hold_apply(struct holds *h, struct hold_owner *o, struct pending_lock *p, int db,
+void hold_apply(struct holds *h, struct hold_owner *o, struct lock_request *p, int db,
                 const struct resp_reply *r)
 {
 	if (db >= 0 && p->followed)
@@ -364,7 +364,7 @@ void hold_apply(struct holds *h, struct hold_owner *o, struct pending_lock *p, i
 	else if (db >= 0 && !rewrite_is_success(p->success, r))
 		refusals_tell(h, o, p, db, r);
 	else if (db >= 0)
-		for (const struct pending_lock *at = p; at; at = at->next)
+		for (const struct lock_request *at = p; at; at = at->next)
 			apply_success(h, o, at, db, r);
-	pending_lock_free(p);
+	lock_request_free(p);
 }

@@ -86,7 +86,7 @@ static void write_read(struct buf *out, const char *command, struct slice key)
 	resp_write_request(out, argv, 2);
 }
 
-void followed_script_write(const struct pending_lock *p, struct slice request, struct buf *out)
+void followed_script_write(const struct lock_request *p, struct slice request, struct buf *out)
 {
 	write_read(out, "GET", p->keys[0]);
 	write_read(out, "PTTL", p->keys[0]);
@@ -101,7 +101,7 @@ static size_t reply_start(const struct followed_script *f, size_t i)
 	return i ? f->ends[i - 1] : f->nargs;
 }
 
-void followed_script_feed(struct pending_lock *p, struct slice bytes)
+void followed_script_feed(struct lock_request *p, struct slice bytes)
 {
 	struct followed_script *f = p->followed;
 
@@ -127,7 +127,7 @@ static struct slice reply_of(const struct followed_script *f, size_t i)
 	return slice_of(buf_head(&f->bytes) + at, f->ends[i] - at);
 }
 
-bool followed_script_failed(const struct pending_lock *p)
+bool followed_script_failed(const struct lock_request *p)
 {
 	const struct followed_script *f = p->followed;
 
@@ -170,7 +170,7 @@ static bool is_of_call(const struct followed_script *f, struct slice value)
 
 /* Returns true if the script has set another expiry. `left_ms`: what PTTL answered after it;
  * `passed_ms`: the longest time that may have passed between the reads. */
-static bool moved_expiry(struct pending_lock *p, int64_t left_ms, double passed_ms)
+static bool moved_expiry(struct lock_request *p, int64_t left_ms, double passed_ms)
 {
 	struct slice reply = reply_of(p->followed, PTTL_BEFORE);
 	int64_t before_ms;
@@ -187,7 +187,7 @@ static bool moved_expiry(struct pending_lock *p, int64_t left_ms, double passed_
 }
 
 /* The lock has `value` now, and `left_ms` of its expiry; -1: it has none. */
-static void set_lock(struct pending_lock *p, struct slice value, int64_t left_ms)
+static void set_lock(struct lock_request *p, struct slice value, int64_t left_ms)
 {
 	p->token = value;
 	p->leased = left_ms >= 0;
@@ -195,7 +195,7 @@ static void set_lock(struct pending_lock *p, struct slice value, int64_t left_ms
 	p->ends_ms = p->lease_ms;
 }
 
-void followed_script_end(struct pending_lock *p, const struct resp_reply *pttl,
+void followed_script_end(struct lock_request *p, const struct resp_reply *pttl,
                          double passed_ms)
 {
 	const struct followed_script *f = p->followed;

@@ -6,7 +6,7 @@
  *   holds.c          the table of the holds, and their release
  *   renewal.c        keeps holds alive
  *   followed_script.c  a client's script on a lock, and the lock before and after it
- *   pending_lock.c   a call whose reply is due, and how to undo it
+ *   lock_request.c   a call whose reply is due, and how to undo it
  *   refusals.c       commands that another owner's lock prevented
  *   apply.c          changes the holds when a reply arrives
  */
@@ -116,7 +116,7 @@ struct holds {
 	struct list losers; /* owners whose connections hasp must close */
 	struct timer close; /* closes them */
 	size_t npending; /* calls whose reply is due */
-	struct freelist pending; /* most pending_locks: those of PENDING_LOCK_SIZE */
+	struct freelist pending; /* most lock_requests: those of LOCK_REQUEST_SIZE */
 	struct freelist small; /* most holds */
 	struct buf scratch;
 	holds_describe_fn *describe; /* NULL: logs name no connection */
@@ -136,26 +136,26 @@ struct holds {
  *   granted       --parts_granted()-> 1, 2, 3 --the next call--> all, or +QUEUED ... 5
  */
 struct parts {
-	struct pending_lock *lock;
+	struct lock_request *lock;
 	struct timer timer; /* renews them */
 	int db;
 	size_t n; /* the try has the first n locks */
 	size_t at; /* the lock that the try waits for, or waited for last */
 };
 
-/* How far a call has got. pending_lock.c has the diagram. */
-enum pending_lock_state {
-	PENDING_LOCK_SENT, /* the reply to its first call is due */
-	PENDING_LOCK_QUEUED, /* it waits in the queue of a lock */
-	PENDING_LOCK_GRANTED, /* MLOCK: Redis has granted that lock; its next call is due */
-	PENDING_LOCK_RETRIED, /* MLOCK: its next call is due, without a grant */
-	PENDING_LOCK_UNDONE, /* MLOCK: it has failed; its next call gives its locks back */
-	PENDING_LOCK_KEPT, /* hasp keeps the reply until the lock is confirmed */
-	PENDING_LOCK_LOCKED, /* answered by -LOCKED: another owner has the lock */
-	PENDING_LOCK_REFUSED, /* a delete was refused for one of its keys */
-	PENDING_LOCK_ABANDONED, /* answered, but the client is gone */
+/* How far a call has got. lock_request.c has the diagram. */
+enum lock_request_state {
+	LOCK_REQUEST_SENT, /* the reply to its first call is due */
+	LOCK_REQUEST_QUEUED, /* it waits in the queue of a lock */
+	LOCK_REQUEST_GRANTED, /* MLOCK: Redis has granted that lock; its next call is due */
+	LOCK_REQUEST_RETRIED, /* MLOCK: its next call is due, without a grant */
+	LOCK_REQUEST_UNDONE, /* MLOCK: it has failed; its next call gives its locks back */
+	LOCK_REQUEST_KEPT, /* hasp keeps the reply until the lock is confirmed */
+	LOCK_REQUEST_LOCKED, /* answered by -LOCKED: another owner has the lock */
+	LOCK_REQUEST_REFUSED, /* a delete was refused for one of its keys */
+	LOCK_REQUEST_ABANDONED, /* answered, but the client is gone */
 };
-#define PENDING_LOCK_STATES (PENDING_LOCK_ABANDONED + 1)
+#define LOCK_REQUEST_STATES (LOCK_REQUEST_ABANDONED + 1)
 
 /* What a successful call does to locks. */
 struct effect_terms {
@@ -174,15 +174,15 @@ enum expiry_move {
 };
 
 /* The bytes of the keys, the token and the ticket follow the keys. Most fit in
- * PENDING_LOCK_SIZE bytes together. The small fields are at the end, so that there are no gaps.
+ * LOCK_REQUEST_SIZE bytes together. The small fields are at the end, so that there are no gaps.
  */
-#define PENDING_LOCK_SIZE (sizeof(struct pending_lock) + sizeof(struct slice) + 104)
-struct pending_lock {
+#define LOCK_REQUEST_SIZE (sizeof(struct lock_request) + sizeof(struct slice) + 104)
+struct lock_request {
 	struct holds *holds;
 	struct section_stats *stats; /* NULL: it counts nowhere */
 	struct parts *parts; /* MLOCK: it takes all keys; else NULL */
 	struct followed_script *followed; /* the client's own script; else NULL */
-	struct pending_lock *next; /* MSETNX: another lock that the call takes; else NULL */
+	struct lock_request *next; /* MSETNX: another lock that the call takes; else NULL */
 	struct slice token;
 	struct slice ticket; /* empty: none */
 	int64_t lease_ms, wait_ms, limit; /* of its lock_call */
@@ -193,13 +193,13 @@ struct pending_lock {
 	int64_t replicas_timeout_ms;
 	double sent_at;
 	double waited; /* seconds of wait, before the last send or in line; 0: none */
-	struct resp_reply reply; /* PENDING_LOCK_KEPT */
+	struct resp_reply reply; /* LOCK_REQUEST_KEPT */
 	struct buf answer; /* KEPT: the bytes of `reply`; REFUSED: the holder's token */
 	int replicas; /* how many replicas must have the lock yet; 0: none */
 	uint32_t refused; /* REFUSED: the number of the key, counted from 1 */
 	uint32_t nbytes; /* its memory */
 	uint32_t nkeys;
-	enum pending_lock_state state : 8; /* written by pending_lock.c */
+	enum lock_request_state state : 8; /* written by lock_request.c */
 	/* More fields of its lock_call. (To clear and copy the whole lock_call would take
 	 * longer than the rest.) */
 	enum script_id script : 8;
@@ -219,18 +219,18 @@ struct pending_lock {
 	struct slice keys[];
 };
 
-static inline bool pending_lock_is_by_value(const struct pending_lock *p)
+static inline bool lock_request_is_by_value(const struct lock_request *p)
 {
 	return layout_of(p->kind)->by_value;
 }
 
-/* --- pending_lock.c --- */
+/* --- lock_request.c --- */
 
 /* The only writer of p->state. */
-void pending_lock_set_state(struct pending_lock *p, enum pending_lock_state state);
-bool pending_lock_allows(enum pending_lock_state from, enum pending_lock_state to);
+void lock_request_set_state(struct lock_request *p, enum lock_request_state state);
+bool lock_request_allows(enum lock_request_state from, enum lock_request_state to);
 /* True if a success begins a hold. */
-bool pending_lock_begins_hold(const struct pending_lock *p);
+bool lock_request_begins_hold(const struct lock_request *p);
 
 /* --- hold_events.c --- */
 
@@ -253,7 +253,7 @@ struct followed_script *followed_script_new(const struct slice *args, size_t nar
 /* Sets the effect of the call after all reads: TAKES, with the lock's value and lease, EXPIRES,
  * DROPS or NONE. `pttl`: the reply to the last read, which came `passed_ms` after the first
  * read was sent. */
-void followed_script_end(struct pending_lock *p, const struct resp_reply *pttl,
+void followed_script_end(struct lock_request *p, const struct resp_reply *pttl,
                          double passed_ms);
 void followed_script_free(struct followed_script *f); /* NULL is allowed */
 size_t followed_script_nbytes(const struct followed_script *f); /* of memory; NULL is allowed */
@@ -262,12 +262,12 @@ size_t followed_script_nbytes(const struct followed_script *f); /* of memory; NU
 
 /* The call was answered: counts and logs a refusal, if Redis did not carry out the call, or not
  * for all keys, because another owner has a lock. */
-void refusals_tell(struct holds *h, const struct hold_owner *o, const struct pending_lock *p,
+void refusals_tell(struct holds *h, const struct hold_owner *o, const struct lock_request *p,
                    int db, const struct resp_reply *r);
 
 /* --- holds.c --- */
 
-struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
+struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct lock_request *p,
                       struct slice key, int db);
 void hold_free(struct hold *hold);
 /* Returns the hold that a connection's command on `key` is about: its own; otherwise (but not
@@ -292,12 +292,12 @@ void hold_remove_ticket(struct hold *hold);
  * `leased`: the application asked for this lease. If it ends the lock earlier than before, hasp
  * does not renew the hold; `renewing`: hasp also shortens the lease again, because a renewal
  * that is under way may reach Redis later. */
-void renewal_begin(struct hold *hold, const struct pending_lock *p, bool leased, bool renewing);
+void renewal_begin(struct hold *hold, const struct lock_request *p, bool leased, bool renewing);
 /* True if a renewal was sent, and is not answered yet. */
 bool renewal_is_under_way(const struct hold *hold);
 /* True if the application lets the lock end earlier than before. (The first expiry that it sets
  * for a lock without one names the lease.) */
-bool renewal_is_shortened(const struct hold *hold, const struct pending_lock *p);
+bool renewal_is_shortened(const struct hold *hold, const struct lock_request *p);
 /* The owner has lost the lock without a notice: logs that, and closes the connection if the
  * section says so. */
 void renewal_lost(const struct hold *hold, const char *reason);

@@ -27,7 +27,7 @@ struct holds *holds_new(struct timers *timers, struct script_jobs *script_jobs)
 	list_init(&h->due);
 	list_init(&h->losers);
 	list_init(&h->by_age);
-	freelist_init(&h->pending, PENDING_LOCK_SIZE);
+	freelist_init(&h->pending, LOCK_REQUEST_SIZE);
 	freelist_init(&h->small, SMALL_SIZE);
 	map_init(&h->by_id);
 	return h;
@@ -121,7 +121,7 @@ static ptrdiff_t hold_nbytes(const struct hold *hold)
 	return (ptrdiff_t)(hold_size(hold->by_id.key) + TICKET_SIZE);
 }
 
-struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
+struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct lock_request *p,
                       struct slice key, int db)
 {
 	struct slice id = lock_id_write(&h->scratch, db, key);

@@ -5,7 +5,7 @@
  * value. The table does not decide who owns a lock; the scripts do. If the table is wrong, hasp
  * renews too little, but never another owner's lock.
  *
- *   lock_call --pending_lock_new()--> pending_lock --reply--> hold_apply() --> hold
+ *   lock_call --lock_request_new()--> lock_request --reply--> hold_apply() --> hold
  *                                        |                                      |  |
  *                                        `--no reply--> undo       renew <--timer  |
  *                                                                release <--hold_owner_end()
@@ -75,7 +75,7 @@ typedef void holds_ask_fn(void *arg, const struct event_to_log *event, struct sl
 void holds_set_ask(struct holds *h, holds_ask_fn *ask, void *arg);
 
 /* The facts about a call that are needed when its reply comes. */
-struct pending_lock;
+struct lock_request;
 
 /* The settings of a call's lock: a rule's, or the verbs'. */
 struct hold_terms {
@@ -88,123 +88,123 @@ struct hold_terms {
 
 /* Copies the facts of `call`, whose keys are `keys` (for DROPS: all that have a rule). Returns
  * NULL if the reply to the call can change neither the table nor a counter. */
-struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *call,
+struct lock_request *lock_request_new(struct holds *h, const struct lock_call *call,
                                       const struct slice *keys, size_t nkeys,
                                       const struct hold_terms *terms);
 /* For MSETNX, which takes several locks by one call: puts `p` in front of `all` (NULL: none
  * yet), but keeps the lock with the shortest lease first. Returns the first, which stands for
  * all of them: a function below that is about one lock uses the first. */
-struct pending_lock *pending_lock_join(struct pending_lock *p, struct pending_lock *all);
-bool pending_lock_is_joined(const struct pending_lock *p);
+struct lock_request *lock_request_join(struct lock_request *p, struct lock_request *all);
+bool lock_request_is_joined(const struct lock_request *p);
 /* Notes the answer -LOCKED: another owner has the lock. */
-void pending_lock_locked(struct pending_lock *p);
+void lock_request_locked(struct lock_request *p);
 /* Notes that the script has refused to delete a lock. `line` is "+REFUSED n i owner": n keys
  * are gone, and key i, counted from 1, belongs to another owner, whose token is `owner` ("-":
  * unknown). Writes n; returns false if the line does not have that form. */
-bool pending_lock_refused(struct pending_lock *p, struct slice line, int64_t *n);
+bool lock_request_refused(struct lock_request *p, struct slice line, int64_t *n);
 /* Returns the stats that count the call's outcome; NULL: none. */
-struct section_stats *pending_lock_stats(const struct pending_lock *p);
+struct section_stats *lock_request_stats(const struct lock_request *p);
 /* Notes that the call has waited, in seconds, before its answer; `queued`: in line. A refusal
  * then counts as a time-out. */
-void pending_lock_has_waited(struct pending_lock *p, double waited, bool queued);
+void lock_request_has_waited(struct lock_request *p, double waited, bool queued);
 /* Counts the call as one that waits in line from now on. */
-void refusals_waits(const struct pending_lock *p, int db);
+void refusals_waits(const struct lock_request *p, int db);
 /* Counts and logs the end of the wait in line; `waited`: how long it took, in seconds. */
 enum wait_end { WAIT_GRANTED, WAIT_TIMED_OUT, WAIT_DEADLOCKED };
-void refusals_waited(const struct pending_lock *p, const struct hold_owner *o, int db,
+void refusals_waited(const struct lock_request *p, const struct hold_owner *o, int db,
                      double waited, enum wait_end end);
 /* The client is gone and will not get the reply: hasp shall release a lock that the call takes.
  */
-void pending_lock_abandon(struct pending_lock *p);
+void lock_request_abandon(struct lock_request *p);
 /* The reply will never come, and hasp does not know whether Redis has carried out or queued the
  * request: undoes it by its ticket. Frees `p`. NULL is allowed. */
-void pending_lock_undo(struct pending_lock *p, int db);
-/* As pending_lock_undo(), but does not free `p`. */
-void pending_lock_undo_now(struct pending_lock *p, int db);
+void lock_request_undo(struct lock_request *p, int db);
+/* As lock_request_undo(), but does not free `p`. */
+void lock_request_undo_now(struct lock_request *p, int db);
 /* For a try that has to wait: returns the try (points into `p`), and its lease in ms; 0: the
  * application named its end. */
-struct lock_try pending_lock_try(const struct pending_lock *p, int64_t *lease_ms);
+struct lock_try lock_request_try(const struct lock_request *p, int64_t *lease_ms);
 /* Returns the lock, or the first of several; points into `p`. */
-struct slice pending_lock_key(const struct pending_lock *p);
+struct slice lock_request_key(const struct lock_request *p);
 /* True if an MLOCK takes several locks. All its calls have the same ticket. */
-bool pending_lock_is_multi(const struct pending_lock *p);
-struct slice pending_lock_ticket(const struct pending_lock *p);
+bool lock_request_is_multi(const struct lock_request *p);
+struct slice lock_request_ticket(const struct lock_request *p);
 /* Sets how long the call may wait from now on. */
-void pending_lock_set_wait(struct pending_lock *p, int64_t wait_ms);
+void lock_request_set_wait(struct lock_request *p, int64_t wait_ms);
 /* True if an MLOCK may have some of its locks without the others. `p` NULL: false. */
-bool parts_has(const struct pending_lock *p);
+bool parts_has(const struct lock_request *p);
 /* Handles the answer `+QUEUED ...`: the call waits in the queue of its lock. An MLOCK's line
  * ends with ` i`: it waits for its lock i, counted from 1, and has the locks before it, which
  * hasp renews from now on; then that number is cut off *line. Returns false if hasp does not
  * understand the line. */
-bool pending_lock_queued(struct pending_lock *p, int db, struct slice *line)
+bool lock_request_queued(struct lock_request *p, int db, struct slice *line)
 	__attribute__((warn_unused_result));
 /* Redis has granted the lock that the MLOCK waited for. */
-void parts_granted(struct pending_lock *p);
+void parts_granted(struct lock_request *p);
 /* The MLOCK has failed, and is already counted: its next call gives its locks back. */
-void parts_undo(struct pending_lock *p);
-bool parts_are_undone(const struct pending_lock *p);
+void parts_undo(struct lock_request *p);
+bool parts_are_undone(const struct lock_request *p);
 /* Returns the step of the MLOCK's next call. `placed`: it may have a place in the queue of the
  * lock that it waits for. */
-struct mlock_step parts_step(struct pending_lock *p, bool placed);
+struct mlock_step parts_step(struct lock_request *p, bool placed);
 /* Appends the call by which the MLOCK leaves its queue and gives its locks back. */
-void parts_write_undo(const struct pending_lock *p, struct buf *out,
+void parts_write_undo(const struct lock_request *p, struct buf *out,
                       const struct rewrite_how *how);
 /* Returns which reply means that the try succeeded. */
-enum lock_success pending_lock_success(const struct pending_lock *p);
+enum lock_success lock_request_success(const struct lock_request *p);
 /* The lease began at `since`, not when the call was sent. */
-void pending_lock_since(struct pending_lock *p, double since);
+void lock_request_since(struct lock_request *p, double since);
 /* The call is sent now, not when it was written. */
-void pending_lock_sent(struct pending_lock *p);
+void lock_request_sent(struct lock_request *p);
 
 /* True if hasp reports success only while the lease is good. That is so if hasp decides how
  * long the call takes, or how long the lease is: for a verb, a rule's `wait`, renewal, or a
  * lease that hasp chose. */
-bool pending_lock_confirms(const struct pending_lock *p);
+bool lock_request_confirms(const struct lock_request *p);
 /* True if an answer now is late: much of the lease, or (is_over) all of it, may be over. */
-bool pending_lock_is_late(const struct pending_lock *p);
-bool pending_lock_is_over(const struct pending_lock *p);
+bool lock_request_is_late(const struct lock_request *p);
+bool lock_request_is_over(const struct lock_request *p);
 /* How hasp handles a late answer. */
-enum pending_lock_late {
-	PENDING_LOCK_TELL, /* forward it: no lease depends on an answer without success */
-	PENDING_LOCK_CONFIRM, /* ask Redis whether the client still has the lock */
-	PENDING_LOCK_REPEAT, /* send the call again, which does no harm */
+enum lock_request_late {
+	LOCK_REQUEST_TELL, /* forward it: no lease depends on an answer without success */
+	LOCK_REQUEST_CONFIRM, /* ask Redis whether the client still has the lock */
+	LOCK_REQUEST_REPEAT, /* send the call again, which does no harm */
 };
-enum pending_lock_late pending_lock_late(const struct pending_lock *p,
+enum lock_request_late lock_request_late(const struct lock_request *p,
                                          const struct resp_reply *r);
 /* Returns how many replicas must have the lock before hasp reports it; 0: none, or they have
  * it. Writes how long hasp asks them, in ms. */
-int64_t pending_lock_replicas(const struct pending_lock *p, int64_t *timeout_ms);
-void pending_lock_has_replicas(struct pending_lock *p);
+int64_t lock_request_replicas(const struct lock_request *p, int64_t *timeout_ms);
+void lock_request_has_replicas(struct lock_request *p);
 /* Returns when hasp need not undo the call any more: its lease is over then, or hasp gives up.
  */
-double pending_lock_until(const struct pending_lock *p);
+double lock_request_until(const struct lock_request *p);
 /* Keeps the reply and its bytes, until hasp knows whether the client gets them. */
-void pending_lock_keep(struct pending_lock *p, const struct resp_reply *r, struct slice bytes);
+void lock_request_keep(struct lock_request *p, const struct resp_reply *r, struct slice bytes);
 /* Returns the kept bytes, and writes the reply; empty: none. */
-struct slice pending_lock_kept(const struct pending_lock *p, struct resp_reply *r);
+struct slice lock_request_kept(const struct lock_request *p, struct resp_reply *r);
 /* Returns the reply to a client that has no lock, without the line end. */
-const char *pending_lock_refusal(const struct pending_lock *p, bool resp3);
-void pending_lock_free(struct pending_lock *p); /* NULL is allowed */
-size_t pending_lock_nbytes(const struct pending_lock *p); /* of memory */
+const char *lock_request_refusal(const struct lock_request *p, bool resp3);
+void lock_request_free(struct lock_request *p); /* NULL is allowed */
+size_t lock_request_nbytes(const struct lock_request *p); /* of memory */
 
 /* A script that a client runs on `key`, the lock of a rule with owner = value; `args` are the
  * script's other arguments, of which the first FOLLOWED_ARGS_MAX may become the lock's value.
  * hasp reads the lock before and after the script: hold_apply() gets the reply to the last
  * read, and begins, prolongs or ends a hold accordingly. */
 #define FOLLOWED_ARGS_MAX 16
-struct pending_lock *pending_lock_follow(struct holds *h, struct slice key,
+struct lock_request *lock_request_follow(struct holds *h, struct slice key,
                                          const struct slice *args, size_t nargs,
                                          const struct hold_terms *terms);
 /* Appends the client's request, with two reads before it and two after it. */
-void followed_script_write(const struct pending_lock *p, struct slice request, struct buf *out);
+void followed_script_write(const struct lock_request *p, struct slice request, struct buf *out);
 /* Reads bytes of the replies to these requests, except the last reply. */
-void followed_script_feed(struct pending_lock *p, struct slice bytes);
+void followed_script_feed(struct lock_request *p, struct slice bytes);
 /* Returns true if `p` is such a script, and Redis answered it by an error. */
-bool followed_script_failed(const struct pending_lock *p);
+bool followed_script_failed(const struct lock_request *p);
 
 /* Handles the reply `r` to the call, which ran in database `db` (-1: not known). Frees `p`. */
-void hold_apply(struct holds *h, struct hold_owner *o, struct pending_lock *p, int db,
+void hold_apply(struct holds *h, struct hold_owner *o, struct lock_request *p, int db,
                 const struct resp_reply *r);
 
 /* Returns the value that the connection last stored at `key` under a rule with owner = value;

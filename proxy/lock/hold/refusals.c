@@ -10,7 +10,7 @@
 
 /* Returns another owner's hold of the lock, if this worker has one; else NULL. */
 static struct hold *other_hold(struct holds *h, const struct hold_owner *o,
-                               const struct pending_lock *p, int db, struct slice key)
+                               const struct lock_request *p, int db, struct slice key)
 {
 	double now = timers_now(h->timers);
 	struct hold *hold;
@@ -24,12 +24,12 @@ static struct hold *other_hold(struct holds *h, const struct hold_owner *o,
 
 /* The hold by which a try was refused: another owner's, or its own. */
 static struct hold *any_hold(struct holds *h, const struct hold_owner *o,
-                             const struct pending_lock *p, int db)
+                             const struct lock_request *p, int db)
 {
 	struct hold *hold = other_hold(h, o, p, db, p->keys[0]);
 
 	if (!hold)
-		hold = hold_find(h, o, pending_lock_is_by_value(p), db, p->keys[0], p->token);
+		hold = hold_find(h, o, lock_request_is_by_value(p), db, p->keys[0], p->token);
 	return hold && hold->good_until > timers_now(h->timers) ? hold : NULL;
 }
 
@@ -44,7 +44,7 @@ struct refusal {
 /* Counts a refusal. A key is contended if owners fail to take it, not if they fail to release
  * it.
  */
-static void count_refusal(const struct pending_lock *p, int db, const struct refusal *r,
+static void count_refusal(const struct lock_request *p, int db, const struct refusal *r,
                           double now)
 {
 	stats_add(p->stats, r->stat);
@@ -55,10 +55,10 @@ static void count_refusal(const struct pending_lock *p, int db, const struct ref
 /* Begins to watch which connections read the section's locks, if a release was refused and no
  * fact explains why the connection tried. If it reads the lock before its next release, owner =
  * value would fit. (Under owner = value, hasp knows the values anyway.) */
-static void watch_reads(struct holds *h, const struct pending_lock *p,
+static void watch_reads(struct holds *h, const struct lock_request *p,
                         const struct event_to_log *event)
 {
-	if (event->event != LOCK_EVENT_DELETE_REFUSED || pending_lock_is_by_value(p) ||
+	if (event->event != LOCK_EVENT_DELETE_REFUSED || lock_request_is_by_value(p) ||
 	    p->stats->watches_reads || event_has_hint(event->event, &event->facts))
 		return;
 	p->stats->watches_reads = true;
@@ -73,7 +73,7 @@ static double read_ago(const struct hold_owner *o, int db, struct slice key, dou
 }
 
 static void log_refusal(struct holds *h, const struct hold_owner *o,
-                        const struct pending_lock *p, int db, const struct refusal *r,
+                        const struct lock_request *p, int db, const struct refusal *r,
                         double waited)
 {
 	double now = timers_now(h->timers);
@@ -89,7 +89,7 @@ static void log_refusal(struct holds *h, const struct hold_owner *o,
 	if (r->hold) {
 		hold_events_describe(h, r->hold->owner, &holder);
 		event.facts.held = now - r->hold->since;
-	} else if (p->state == PENDING_LOCK_REFUSED) {
+	} else if (p->state == LOCK_REQUEST_REFUSED) {
 		owner_describe_token(&holder, buf_slice(&p->answer));
 	}
 	event.facts.db = db;
@@ -111,21 +111,21 @@ static void log_refusal(struct holds *h, const struct hold_owner *o,
 
 /* False: no other owner's lock was in the way. */
 static bool find_refusal(struct holds *h, const struct hold_owner *o,
-                         const struct pending_lock *p, int db, const struct resp_reply *r,
+                         const struct lock_request *p, int db, const struct resp_reply *r,
                          struct refusal *out)
 {
 	const struct effect_terms *effect = &effect_terms[p->effect];
 
 	*out = (struct refusal){ STAT_WRITES_REFUSED, LOCK_EVENT_WRITE_REFUSED, p->keys[0],
 		                 NULL };
-	if (p->state == PENDING_LOCK_REFUSED) {
+	if (p->state == LOCK_REQUEST_REFUSED) {
 		out->stat = STAT_DELETES_REFUSED;
 		out->event = LOCK_EVENT_DELETE_REFUSED;
 		out->key = p->keys[p->refused - 1];
 		out->hold = other_hold(h, o, p, db, out->key);
 		return true;
 	}
-	if (p->state == PENDING_LOCK_LOCKED) {
+	if (p->state == LOCK_REQUEST_LOCKED) {
 		if (p->script == SCRIPT_WRITE && p->effect == LOCK_EFFECT_DROPS) {
 			out->stat = STAT_DELETES_REFUSED;
 			out->event = LOCK_EVENT_DELETE_REFUSED;
@@ -155,20 +155,20 @@ static bool find_refusal(struct holds *h, const struct hold_owner *o,
 	return out->hold != NULL;
 }
 
-void refusals_waits(const struct pending_lock *p, int db)
+void refusals_waits(const struct lock_request *p, int db)
 {
 	stats_add(p->stats, STAT_WAITED);
-	stats_contended(p->stats, CONTENTION_WAITED, db, pending_lock_key(p),
+	stats_contended(p->stats, CONTENTION_WAITED, db, lock_request_key(p),
 	                timers_now(p->holds->timers));
 }
 
-void refusals_tell(struct holds *h, const struct hold_owner *o, const struct pending_lock *p,
+void refusals_tell(struct holds *h, const struct hold_owner *o, const struct lock_request *p,
                    int db, const struct resp_reply *r)
 {
 	struct refusal refusal;
 
 	/* Of several locks, use the first for which this worker has a hold. */
-	for (const struct pending_lock *at = p; p->next && at; at = at->next) {
+	for (const struct lock_request *at = p; p->next && at; at = at->next) {
 		if (any_hold(h, o, at, db)) {
 			p = at;
 			break;
@@ -184,11 +184,11 @@ void refusals_tell(struct holds *h, const struct hold_owner *o, const struct pen
 	log_refusal(h, o, p, db, &refusal, p->waited > 0 ? p->waited : -1);
 }
 
-void refusals_waited(const struct pending_lock *p, const struct hold_owner *o, int db,
+void refusals_waited(const struct lock_request *p, const struct hold_owner *o, int db,
                      double waited, enum wait_end end)
 {
 	struct refusal refusal = { STAT_TIMED_OUT, LOCK_EVENT_WAIT_TIMED_OUT,
-		                   pending_lock_key(p), NULL };
+		                   lock_request_key(p), NULL };
 
 	stats_waited(p->stats, waited);
 	if (end == WAIT_DEADLOCKED) {

@@ -325,13 +325,13 @@ void renewal_mark_unknown(struct holds *h, bool (*concerns)(void *arg, struct sl
 			look_soon(container_of(node, struct hold, by_id));
 }
 
-bool renewal_is_shortened(const struct hold *hold, const struct pending_lock *p)
+bool renewal_is_shortened(const struct hold *hold, const struct lock_request *p)
 {
 	return p->ends_ms < 0 || (p->ends_ms > 0 && hold->leased &&
 	                          p->sent_at + (double)p->ends_ms / 1000 < hold->good_until);
 }
 
-static void set_lease(struct hold *hold, const struct pending_lock *p, bool shortened)
+static void set_lease(struct hold *hold, const struct lock_request *p, bool shortened)
 {
 	int64_t lease_ms = shortened ? p->ends_ms : p->lease_ms;
 
@@ -378,7 +378,7 @@ static void end_in_time(const struct hold *hold)
 	buf_release(&out);
 }
 
-void renewal_begin(struct hold *hold, const struct pending_lock *p, bool leased, bool renewing)
+void renewal_begin(struct hold *hold, const struct lock_request *p, bool leased, bool renewing)
 {
 	bool shortened = leased && renewal_is_shortened(hold, p);
 	double first = 0;
@@ -425,7 +425,7 @@ void renewal_keep(struct hold *hold, const struct hold_lease *was)
 static void renew_parts(struct timer *t, double now)
 {
 	const struct parts *parts = container_of(t, struct parts, timer);
-	const struct pending_lock *p = parts->lock;
+	const struct lock_request *p = parts->lock;
 	struct rewrite_how how = script_jobs_how(p->holds->script_jobs, parts->db);
 	int64_t lease_ms = rewrite_mlock_part_lease(p->lease_ms);
 	struct lock_renewal v[MLOCK_KEYS_MAX];

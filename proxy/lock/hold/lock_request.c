@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pending_lock: the facts about a call until its reply comes, in one piece of memory; its
+ * lock_request: the facts about a call until its reply comes, in one piece of memory; its
  * state; and how hasp undoes the call if the reply never comes.
  *
  *             +QUEUED              late, or replicas must have the lock
@@ -13,7 +13,7 @@
  *    |-- -LOCKED --> LOCKED          QUEUED -- out of time --> UNDONE
  *    `-- +REFUSED -> REFUSED
  *
- * A call for one lock that has lost its place is another pending_lock: its ticket differs.
+ * A call for one lock that has lost its place is another lock_request: its ticket differs.
  * ABANDONED: from each state but LOCKED and REFUSED, which took no lock.
  */
 #include "lock/hold/hold_internal.h"
@@ -43,30 +43,30 @@ const struct effect_terms effect_terms[] = {
 
 /* Of an MLOCK that waits, or was sent again. */
 #define NEXT_STATES                                                                            \
-	(1 << PENDING_LOCK_QUEUED | 1 << PENDING_LOCK_RETRIED | 1 << PENDING_LOCK_KEPT |       \
-	 1 << PENDING_LOCK_ABANDONED)
+	(1 << LOCK_REQUEST_QUEUED | 1 << LOCK_REQUEST_RETRIED | 1 << LOCK_REQUEST_KEPT |       \
+	 1 << LOCK_REQUEST_ABANDONED)
 
-static const uint16_t allowed_states[PENDING_LOCK_STATES] = {
-	[PENDING_LOCK_SENT] = NEXT_STATES | 1 << PENDING_LOCK_LOCKED |
-	                      1 << PENDING_LOCK_REFUSED,
-	[PENDING_LOCK_QUEUED] = 1 << PENDING_LOCK_GRANTED | 1 << PENDING_LOCK_RETRIED |
-	                        1 << PENDING_LOCK_UNDONE | 1 << PENDING_LOCK_KEPT |
-	                        1 << PENDING_LOCK_ABANDONED,
-	[PENDING_LOCK_GRANTED] = NEXT_STATES,
-	[PENDING_LOCK_RETRIED] = NEXT_STATES,
-	[PENDING_LOCK_UNDONE] = 1 << PENDING_LOCK_KEPT | 1 << PENDING_LOCK_ABANDONED,
-	[PENDING_LOCK_KEPT] = 1 << PENDING_LOCK_RETRIED | 1 << PENDING_LOCK_KEPT |
-	                      1 << PENDING_LOCK_ABANDONED,
+static const uint16_t allowed_states[LOCK_REQUEST_STATES] = {
+	[LOCK_REQUEST_SENT] = NEXT_STATES | 1 << LOCK_REQUEST_LOCKED |
+	                      1 << LOCK_REQUEST_REFUSED,
+	[LOCK_REQUEST_QUEUED] = 1 << LOCK_REQUEST_GRANTED | 1 << LOCK_REQUEST_RETRIED |
+	                        1 << LOCK_REQUEST_UNDONE | 1 << LOCK_REQUEST_KEPT |
+	                        1 << LOCK_REQUEST_ABANDONED,
+	[LOCK_REQUEST_GRANTED] = NEXT_STATES,
+	[LOCK_REQUEST_RETRIED] = NEXT_STATES,
+	[LOCK_REQUEST_UNDONE] = 1 << LOCK_REQUEST_KEPT | 1 << LOCK_REQUEST_ABANDONED,
+	[LOCK_REQUEST_KEPT] = 1 << LOCK_REQUEST_RETRIED | 1 << LOCK_REQUEST_KEPT |
+	                      1 << LOCK_REQUEST_ABANDONED,
 };
 
-bool pending_lock_allows(enum pending_lock_state from, enum pending_lock_state to)
+bool lock_request_allows(enum lock_request_state from, enum lock_request_state to)
 {
 	return allowed_states[from] >> to & 1;
 }
 
-void pending_lock_set_state(struct pending_lock *p, enum pending_lock_state state)
+void lock_request_set_state(struct lock_request *p, enum lock_request_state state)
 {
-	HASP_ASSERT(pending_lock_allows(p->state, state));
+	HASP_ASSERT(lock_request_allows(p->state, state));
 	p->state = state;
 }
 
@@ -83,18 +83,18 @@ static struct slice append_copy(char **at, struct slice s)
 	return copy;
 }
 
-static struct pending_lock *pending_lock_alloc(struct holds *h, const struct lock_call *call,
+static struct lock_request *lock_request_alloc(struct holds *h, const struct lock_call *call,
                                                const struct slice *keys, size_t nkeys,
                                                struct slice token)
 {
 	size_t nbytes = token.n + call->ticket.n, size;
-	struct pending_lock *p;
+	struct lock_request *p;
 	char *at;
 
 	for (size_t i = 0; i < nkeys; i++)
 		nbytes += keys[i].n;
 	size = sizeof(*p) + nkeys * sizeof(*p->keys) + nbytes;
-	p = size <= PENDING_LOCK_SIZE ? freelist_take(&h->pending) : xmalloc(size);
+	p = size <= LOCK_REQUEST_SIZE ? freelist_take(&h->pending) : xmalloc(size);
 	/* (A compound literal is built elsewhere and copied, which takes twice as long.) */
 	memset(p, 0, sizeof(*p));
 	p->holds = h;
@@ -143,7 +143,7 @@ static bool counts_somewhere(const struct lock_call *call, const struct hold_ter
 	return terms->stats && call->script != SCRIPT_ERROR && call->script != SCRIPT_INFO;
 }
 
-/* Returns when the application lets the lock end, as in pending_lock.ends_ms. */
+/* Returns when the application lets the lock end, as in lock_request.ends_ms. */
 static int64_t ends_after_ms(const struct lock_call *call, const struct hold_terms *terms)
 {
 	int64_t most_ms = terms->rule ? terms->rule->max_lease_ms : 0, ms = call->lease_ms;
@@ -155,7 +155,7 @@ static int64_t ends_after_ms(const struct lock_call *call, const struct hold_ter
 	return most_ms && ms > most_ms ? most_ms : ms;
 }
 
-struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *call,
+struct lock_request *lock_request_new(struct holds *h, const struct lock_call *call,
                                       const struct slice *keys, size_t nkeys,
                                       const struct hold_terms *terms)
 {
@@ -165,11 +165,11 @@ struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *c
 	enum lock_kind kind = kind_of_call(call, terms);
 	enum disconnect_mode end = rule ? rule->on_disconnect : verbs->on_disconnect;
 	enum renew_mode renew = rule ? rule->renew : RENEW_UNLEASED;
-	struct pending_lock *p;
+	struct lock_request *p;
 
 	if (nkeys == 0 || (!counts_somewhere(call, terms) && !changes_table(h, call, !rule)))
 		return NULL;
-	p = pending_lock_alloc(h, call, keys, nkeys,
+	p = lock_request_alloc(h, call, keys, nkeys,
 	                       layout_of(kind)->by_value && effect->holds ? call->value
 	                                                                  : terms->token);
 	p->kind = kind;
@@ -200,7 +200,7 @@ struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *c
 	return p;
 }
 
-struct pending_lock *pending_lock_follow(struct holds *h, struct slice key,
+struct lock_request *lock_request_follow(struct holds *h, struct slice key,
                                          const struct slice *args, size_t nargs,
                                          const struct hold_terms *terms)
 {
@@ -211,7 +211,7 @@ struct pending_lock *pending_lock_follow(struct holds *h, struct slice key,
 		.ticket = SLICE_LIT(TICKET_NONE),
 		.sole = true,
 	};
-	struct pending_lock *p = pending_lock_new(h, &call, &key, 1, terms);
+	struct lock_request *p = lock_request_new(h, &call, &key, 1, terms);
 
 	/* Until followed_script_end() sets the effect, hasp has nothing to undo. */
 	p->effect = LOCK_EFFECT_NONE;
@@ -219,9 +219,9 @@ struct pending_lock *pending_lock_follow(struct holds *h, struct slice key,
 	return p;
 }
 
-struct pending_lock *pending_lock_join(struct pending_lock *p, struct pending_lock *all)
+struct lock_request *lock_request_join(struct lock_request *p, struct lock_request *all)
 {
-	struct pending_lock *first = p;
+	struct lock_request *first = p;
 
 	if (!all)
 		return p;
@@ -239,69 +239,69 @@ struct pending_lock *pending_lock_join(struct pending_lock *p, struct pending_lo
 	return first;
 }
 
-bool pending_lock_begins_hold(const struct pending_lock *p)
+bool lock_request_begins_hold(const struct lock_request *p)
 {
 	return effect_terms[p->effect].holds &&
-	       (!pending_lock_is_by_value(p) || p->token.n <= VALUE_MAX ||
-	        p->state == PENDING_LOCK_ABANDONED);
+	       (!lock_request_is_by_value(p) || p->token.n <= VALUE_MAX ||
+	        p->state == LOCK_REQUEST_ABANDONED);
 }
 
-bool pending_lock_is_joined(const struct pending_lock *p)
+bool lock_request_is_joined(const struct lock_request *p)
 {
 	return p->next != NULL;
 }
 
-struct lock_try pending_lock_try(const struct pending_lock *p, int64_t *lease_ms)
+struct lock_try lock_request_try(const struct lock_request *p, int64_t *lease_ms)
 {
 	*lease_ms = p->parts ? rewrite_mlock_part_lease(p->lease_ms) : p->lease_ms;
 	return (struct lock_try){
-		.id = { p->kind, pending_lock_key(p), p->token },
-		.value = pending_lock_is_by_value(p) ? p->token : SLICE_NONE,
+		.id = { p->kind, lock_request_key(p), p->token },
+		.value = lock_request_is_by_value(p) ? p->token : SLICE_NONE,
 		.ticket = p->ticket,
 		.limit = p->limit,
 	};
 }
 
-struct slice pending_lock_key(const struct pending_lock *p)
+struct slice lock_request_key(const struct lock_request *p)
 {
 	return p->keys[p->parts ? p->parts->at : 0];
 }
 
-bool pending_lock_is_multi(const struct pending_lock *p)
+bool lock_request_is_multi(const struct lock_request *p)
 {
 	return p && p->parts;
 }
 
-struct slice pending_lock_ticket(const struct pending_lock *p)
+struct slice lock_request_ticket(const struct lock_request *p)
 {
 	return p->ticket;
 }
 
-void pending_lock_set_wait(struct pending_lock *p, int64_t wait_ms)
+void lock_request_set_wait(struct lock_request *p, int64_t wait_ms)
 {
 	p->wait_ms = wait_ms;
 }
 
-void pending_lock_abandon(struct pending_lock *p)
+void lock_request_abandon(struct lock_request *p)
 {
 	for (; p; p = p->next) {
 		p->release = true;
-		if (pending_lock_allows(p->state, PENDING_LOCK_ABANDONED))
-			pending_lock_set_state(p, PENDING_LOCK_ABANDONED);
+		if (lock_request_allows(p->state, LOCK_REQUEST_ABANDONED))
+			lock_request_set_state(p, LOCK_REQUEST_ABANDONED);
 	}
 }
 
-enum lock_success pending_lock_success(const struct pending_lock *p)
+enum lock_success lock_request_success(const struct lock_request *p)
 {
 	return p->success;
 }
 
-void pending_lock_since(struct pending_lock *p, double since)
+void lock_request_since(struct lock_request *p, double since)
 {
 	p->sent_at = since;
 }
 
-void pending_lock_sent(struct pending_lock *p)
+void lock_request_sent(struct lock_request *p)
 {
 	for (; p; p = p->next)
 		p->sent_at = timers_now(p->holds->timers);
@@ -309,78 +309,78 @@ void pending_lock_sent(struct pending_lock *p)
 
 /* --- refusals --------------------------------------------------------------------- */
 
-void pending_lock_locked(struct pending_lock *p)
+void lock_request_locked(struct lock_request *p)
 {
-	if (pending_lock_allows(p->state, PENDING_LOCK_LOCKED))
-		pending_lock_set_state(p, PENDING_LOCK_LOCKED);
+	if (lock_request_allows(p->state, LOCK_REQUEST_LOCKED))
+		lock_request_set_state(p, LOCK_REQUEST_LOCKED);
 }
 
-bool pending_lock_refused(struct pending_lock *p, struct slice line, int64_t *n)
+bool lock_request_refused(struct lock_request *p, struct slice line, int64_t *n)
 {
 	struct slice word, rest = line;
 	int64_t i;
 
-	if (!pending_lock_allows(p->state, PENDING_LOCK_REFUSED) ||
+	if (!lock_request_allows(p->state, LOCK_REQUEST_REFUSED) ||
 	    !slice_cut(&rest, ' ', &word))
 		return false;
 	if (!slice_cut(&rest, ' ', &word) || !args_integer(word, n) ||
 	    !slice_cut(&rest, ' ', &word) || !args_integer(word, &i) || i < 1 ||
 	    (uint64_t)i > p->nkeys)
 		return false;
-	pending_lock_set_state(p, PENDING_LOCK_REFUSED);
+	lock_request_set_state(p, LOCK_REQUEST_REFUSED);
 	p->refused = (uint32_t)i;
 	buf_clear(&p->answer);
 	buf_append(&p->answer, rest);
 	return true;
 }
 
-void pending_lock_has_waited(struct pending_lock *p, double waited, bool queued)
+void lock_request_has_waited(struct lock_request *p, double waited, bool queued)
 {
 	p->waited = waited;
 	p->queued = queued;
 }
 
-struct section_stats *pending_lock_stats(const struct pending_lock *p)
+struct section_stats *lock_request_stats(const struct lock_request *p)
 {
 	return p->stats;
 }
 
 /* --- answers that come late ------------------------------------------------------ */
 
-bool pending_lock_confirms(const struct pending_lock *p)
+bool lock_request_confirms(const struct lock_request *p)
 {
 	return p->confirms;
 }
 
-static double age_ms(const struct pending_lock *p)
+static double age_ms(const struct lock_request *p)
 {
 	return (timers_now(p->holds->timers) - p->sent_at) * 1000;
 }
 
-bool pending_lock_is_late(const struct pending_lock *p)
+bool lock_request_is_late(const struct lock_request *p)
 {
 	return p->confirms && age_ms(p) > LEASE_STALE_SHARE * (double)p->lease_ms;
 }
 
-bool pending_lock_is_over(const struct pending_lock *p)
+bool lock_request_is_over(const struct lock_request *p)
 {
 	return p->confirms && p->lease_ms && age_ms(p) >= (double)p->lease_ms;
 }
 
-enum pending_lock_late pending_lock_late(const struct pending_lock *p,
+enum lock_request_late lock_request_late(const struct lock_request *p,
                                          const struct resp_reply *r)
 {
 	if (!rewrite_is_success(p->success, r))
-		return PENDING_LOCK_TELL;
+		return LOCK_REQUEST_TELL;
 	/* (Each call of an MLOCK begins all the leases again.) */
-	if (p->parts && pending_lock_is_late(p))
-		return PENDING_LOCK_REPEAT;
-	return effect_terms[p->effect].holds ? PENDING_LOCK_CONFIRM : PENDING_LOCK_REPEAT;
+	if (p->parts && lock_request_is_late(p))
+		return LOCK_REQUEST_REPEAT;
+	return effect_terms[p->effect].holds ? LOCK_REQUEST_CONFIRM : LOCK_REQUEST_REPEAT;
 }
 
-void pending_lock_keep(struct pending_lock *p, const struct resp_reply *r, struct slice bytes)
+void lock_request_keep(struct lock_request *p, const struct resp_reply *r, struct slice bytes)
 {
-	pending_lock_set_state(p, PENDING_LOCK_KEPT);
+	lock_request_set_state(p, LOCK_REQUEST_KEPT);
 	p->reply = *r;
 	/* (The caller may keep what was kept before.) */
 	if (buf_len(&p->answer) && bytes.p == buf_head(&p->answer))
@@ -389,36 +389,36 @@ void pending_lock_keep(struct pending_lock *p, const struct resp_reply *r, struc
 	buf_append(&p->answer, bytes);
 }
 
-struct slice pending_lock_kept(const struct pending_lock *p, struct resp_reply *r)
+struct slice lock_request_kept(const struct lock_request *p, struct resp_reply *r)
 {
-	if (p->state != PENDING_LOCK_KEPT)
+	if (p->state != LOCK_REQUEST_KEPT)
 		return SLICE_NONE;
 	*r = p->reply;
 	return buf_slice(&p->answer);
 }
 
-const char *pending_lock_refusal(const struct pending_lock *p, bool resp3)
+const char *lock_request_refusal(const struct lock_request *p, bool resp3)
 {
 	return rewrite_refusal(p->script, p->success, resp3);
 }
 
 /* --- replicas -------------------------------------------------------------------- */
 
-int64_t pending_lock_replicas(const struct pending_lock *p, int64_t *timeout_ms)
+int64_t lock_request_replicas(const struct lock_request *p, int64_t *timeout_ms)
 {
 	*timeout_ms = p->replicas_timeout_ms;
 	return p->replicas;
 }
 
-void pending_lock_has_replicas(struct pending_lock *p)
+void lock_request_has_replicas(struct lock_request *p)
 {
 	p->replicas = 0;
 }
 
 /* --- the queue, and the locks that an MLOCK has ------------------------------------ */
 
-/* Reads the number `i` of a lock, in `+QUEUED ... i`; see pending_lock_queued(). */
-static bool parts_queued(struct pending_lock *p, int db, struct slice *line)
+/* Reads the number `i` of a lock, in `+QUEUED ... i`; see lock_request_queued(). */
+static bool parts_queued(struct lock_request *p, int db, struct slice *line)
 {
 	struct slice rest, number;
 	const char *blank = memrchr(line->p, ' ', line->n);
@@ -436,52 +436,52 @@ static bool parts_queued(struct pending_lock *p, int db, struct slice *line)
 	return true;
 }
 
-bool pending_lock_queued(struct pending_lock *p, int db, struct slice *line)
+bool lock_request_queued(struct lock_request *p, int db, struct slice *line)
 {
-	if (!pending_lock_allows(p->state, PENDING_LOCK_QUEUED) ||
+	if (!lock_request_allows(p->state, LOCK_REQUEST_QUEUED) ||
 	    (p->parts && !parts_queued(p, db, line)))
 		return false;
-	pending_lock_set_state(p, PENDING_LOCK_QUEUED);
+	lock_request_set_state(p, LOCK_REQUEST_QUEUED);
 	return true;
 }
 
-bool parts_has(const struct pending_lock *p)
+bool parts_has(const struct lock_request *p)
 {
 	return p && p->parts &&
-	       (p->parts->n || p->state == PENDING_LOCK_GRANTED ||
-	        p->state == PENDING_LOCK_RETRIED || p->state == PENDING_LOCK_UNDONE ||
-	        p->state == PENDING_LOCK_KEPT);
+	       (p->parts->n || p->state == LOCK_REQUEST_GRANTED ||
+	        p->state == LOCK_REQUEST_RETRIED || p->state == LOCK_REQUEST_UNDONE ||
+	        p->state == LOCK_REQUEST_KEPT);
 }
 
-void parts_granted(struct pending_lock *p)
+void parts_granted(struct lock_request *p)
 {
-	pending_lock_set_state(p, PENDING_LOCK_GRANTED);
+	lock_request_set_state(p, LOCK_REQUEST_GRANTED);
 }
 
-void parts_undo(struct pending_lock *p)
+void parts_undo(struct lock_request *p)
 {
-	pending_lock_set_state(p, PENDING_LOCK_UNDONE);
+	lock_request_set_state(p, LOCK_REQUEST_UNDONE);
 	p->stats = NULL;
 }
 
-bool parts_are_undone(const struct pending_lock *p)
+bool parts_are_undone(const struct lock_request *p)
 {
-	return p->state == PENDING_LOCK_UNDONE;
+	return p->state == LOCK_REQUEST_UNDONE;
 }
 
-struct mlock_step parts_step(struct pending_lock *p, bool placed)
+struct mlock_step parts_step(struct lock_request *p, bool placed)
 {
 	struct mlock_step step = { .place_of = 0 };
 
-	if (p->state == PENDING_LOCK_GRANTED || p->state == PENDING_LOCK_UNDONE)
+	if (p->state == LOCK_REQUEST_GRANTED || p->state == LOCK_REQUEST_UNDONE)
 		return step;
-	if (placed && p->state != PENDING_LOCK_KEPT)
+	if (placed && p->state != LOCK_REQUEST_KEPT)
 		step.place_of = p->parts->at + 1;
-	pending_lock_set_state(p, PENDING_LOCK_RETRIED);
+	lock_request_set_state(p, LOCK_REQUEST_RETRIED);
 	return step;
 }
 
-void parts_write_undo(const struct pending_lock *p, struct buf *out,
+void parts_write_undo(const struct lock_request *p, struct buf *out,
                       const struct rewrite_how *how)
 {
 	const struct mlock_step step = { .place_of = p->parts->at + 1 };
@@ -496,7 +496,7 @@ void parts_write_undo(const struct pending_lock *p, struct buf *out,
 
 /* Undoes a try by its ticket, which is exact, and harmless when repeated. The try may still be
  * on its way to Redis, over a connection that is closed at our end. */
-static void undo_by_ticket(struct pending_lock *p, int db, const struct lock_try *t,
+static void undo_by_ticket(struct lock_request *p, int db, const struct lock_try *t,
                            double until)
 {
 	struct buf out = BUF_INIT;
@@ -508,7 +508,7 @@ static void undo_by_ticket(struct pending_lock *p, int db, const struct lock_try
 	buf_release(&out);
 }
 
-double pending_lock_until(const struct pending_lock *p)
+double lock_request_until(const struct lock_request *p)
 {
 	int64_t lease_ms = p->lease_ms ? p->lease_ms : p->default_lease_ms;
 	double seconds;
@@ -519,11 +519,11 @@ double pending_lock_until(const struct pending_lock *p)
 	return p->sent_at + (seconds < UNDO_SECONDS ? seconds : UNDO_SECONDS);
 }
 
-static void undo_one(struct pending_lock *p, int db)
+static void undo_one(struct lock_request *p, int db)
 {
 	int64_t lease_ms;
-	struct lock_try t = pending_lock_try(p, &lease_ms);
-	double until = pending_lock_until(p);
+	struct lock_try t = lock_request_try(p, &lease_ms);
+	double until = lock_request_until(p);
 
 	if (!effect_terms[p->effect].holds || db < 0)
 		return;
@@ -535,21 +535,21 @@ static void undo_one(struct pending_lock *p, int db)
 	}
 }
 
-void pending_lock_undo_now(struct pending_lock *p, int db)
+void lock_request_undo_now(struct lock_request *p, int db)
 {
 	for (; p; p = p->next)
 		undo_one(p, db);
 }
 
-void pending_lock_undo(struct pending_lock *p, int db)
+void lock_request_undo(struct lock_request *p, int db)
 {
 	if (!p)
 		return;
-	pending_lock_undo_now(p, db);
-	pending_lock_free(p);
+	lock_request_undo_now(p, db);
+	lock_request_free(p);
 }
 
-size_t pending_lock_nbytes(const struct pending_lock *p)
+size_t lock_request_nbytes(const struct lock_request *p)
 {
 	size_t nbytes = 0;
 
@@ -559,7 +559,7 @@ size_t pending_lock_nbytes(const struct pending_lock *p)
 	return nbytes;
 }
 
-static void free_one(struct pending_lock *p)
+static void free_one(struct lock_request *p)
 {
 	p->holds->npending--;
 	if (p->parts)
@@ -567,15 +567,15 @@ static void free_one(struct pending_lock *p)
 	free(p->parts);
 	followed_script_free(p->followed);
 	buf_release(&p->answer);
-	if (p->nbytes <= PENDING_LOCK_SIZE)
+	if (p->nbytes <= LOCK_REQUEST_SIZE)
 		freelist_give(&p->holds->pending, p);
 	else
 		free(p);
 }
 
-void pending_lock_free(struct pending_lock *p)
+void lock_request_free(struct lock_request *p)
 {
-	struct pending_lock *next;
+	struct lock_request *next;
 
 	for (; p; p = next) {
 		next = p->next;

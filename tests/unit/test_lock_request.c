@@ -17,13 +17,13 @@
 
 /* --- what is kept -------------------------------------------------------------------- */
 
-static struct pending_lock *pending_of(struct hold_fixture *f, struct lock_call call,
+static struct lock_request *pending_of(struct hold_fixture *f, struct lock_call call,
                                        size_t nkeys)
 {
 	struct hold_terms terms = { .rule = &rule_by_connection, .token = SLICE_LIT("token") };
 	struct slice key = SLICE_LIT("lock");
 
-	return pending_lock_new(f->holds, &call, &key, nkeys, &terms);
+	return lock_request_new(f->holds, &call, &key, nkeys, &terms);
 }
 
 static void a_call_that_cannot_change_a_hold_is_not_kept(void **state)
@@ -46,15 +46,15 @@ static void a_release_is_kept_while_a_take_is_awaited_or_a_lock_is_held(void **s
 	struct hold_fixture *f = *state;
 	struct lock_call drops = { .effect = LOCK_EFFECT_DROPS };
 	struct pending_request *r = sent_take(f, &rule_by_connection, "worker-1");
-	struct pending_lock *p = pending_of(f, drops, 1);
+	struct lock_request *p = pending_of(f, drops, 1);
 
 	assert_non_null(p);
-	pending_lock_free(p);
+	lock_request_free(p);
 	HOLD_ANSWER(f, r, "+OK\r\n");
 	assert_int_equal(f->owner.n, 1);
 	p = pending_of(f, drops, 1);
 	assert_non_null(p);
-	pending_lock_free(p);
+	lock_request_free(p);
 	hold_owner_end(&f->owner, true);
 	assert_null(pending_of(f, drops, 1));
 }
@@ -62,9 +62,9 @@ static void a_release_is_kept_while_a_take_is_awaited_or_a_lock_is_held(void **s
 static void what_a_try_wants_is_kept(void **state)
 {
 	struct hold_fixture *f = *state;
-	struct pending_lock *p = pending_take(f, &rule_by_address, "worker-1");
+	struct lock_request *p = pending_take(f, &rule_by_address, "worker-1");
 	int64_t lease_ms;
-	struct lock_try t = pending_lock_try(p, &lease_ms);
+	struct lock_try t = lock_request_try(p, &lease_ms);
 
 	assert_int_equal(lease_ms, 30000);
 	assert_int_equal(t.id.kind, LOCK_KIND_RULE);
@@ -73,19 +73,19 @@ static void what_a_try_wants_is_kept(void **state)
 	assert_int_equal(t.value.n, 0);
 	assert_true(slice_eq(t.ticket, SLICE_LIT("worker-1")));
 	assert_int_equal(t.place, 0);
-	assert_int_equal(pending_lock_success(p), LOCK_IF_OK);
-	pending_lock_free(p);
+	assert_int_equal(lock_request_success(p), LOCK_IF_OK);
+	lock_request_free(p);
 }
 
 static void with_owner_value_the_value_is_the_token(void **state)
 {
 	struct hold_fixture *f = *state;
-	struct pending_lock *p = pending_take(f, &rule_by_value, "worker-1");
+	struct lock_request *p = pending_take(f, &rule_by_value, "worker-1");
 	int64_t lease_ms;
 
-	assert_true(slice_eq(pending_lock_try(p, &lease_ms).id.token, SLICE_LIT("v")));
-	assert_true(slice_eq(pending_lock_try(p, &lease_ms).value, SLICE_LIT("v")));
-	pending_lock_free(p);
+	assert_true(slice_eq(lock_request_try(p, &lease_ms).id.token, SLICE_LIT("v")));
+	assert_true(slice_eq(lock_request_try(p, &lease_ms).value, SLICE_LIT("v")));
+	lock_request_free(p);
 }
 
 /* --- its state ----------------------------------------------------------------------- */
@@ -94,56 +94,56 @@ static void with_owner_value_the_value_is_the_token(void **state)
 static void an_answer_that_does_not_fit_the_state_is_not_understood(void **state)
 {
 	struct hold_fixture *f = *state;
-	struct pending_lock *p = pending_take(f, &rule_by_address, "worker-1");
+	struct lock_request *p = pending_take(f, &rule_by_address, "worker-1");
 	struct slice line = SLICE_LIT("+QUEUED 1 2 3\r\n");
 	int64_t n;
 
-	assert_true(pending_lock_queued(p, 0, &line));
-	assert_false(pending_lock_queued(p, 0, &line));
-	assert_false(pending_lock_refused(p, SLICE_LIT("+REFUSED 0 1 -"), &n));
-	pending_lock_locked(p);
-	assert_int_equal(p->state, PENDING_LOCK_QUEUED);
-	pending_lock_free(p);
+	assert_true(lock_request_queued(p, 0, &line));
+	assert_false(lock_request_queued(p, 0, &line));
+	assert_false(lock_request_refused(p, SLICE_LIT("+REFUSED 0 1 -"), &n));
+	lock_request_locked(p);
+	assert_int_equal(p->state, LOCK_REQUEST_QUEUED);
+	lock_request_free(p);
 }
 
 static void a_reply_is_kept_once_until_it_is_fetched(void **state)
 {
 	struct hold_fixture *f = *state;
-	struct pending_lock *p = pending_take(f, &rule_by_address, "worker-1");
+	struct lock_request *p = pending_take(f, &rule_by_address, "worker-1");
 	struct resp_reply one = { .type = ':', .integer = 1 }, r = { 0 };
 
-	assert_int_equal(pending_lock_kept(p, &r).n, 0);
+	assert_int_equal(lock_request_kept(p, &r).n, 0);
 	assert_int_equal(r.type, 0);
-	pending_lock_keep(p, &one, SLICE_LIT(":1\r\n"));
+	lock_request_keep(p, &one, SLICE_LIT(":1\r\n"));
 	/* It may be kept once more, for another reason. */
-	pending_lock_keep(p, &one, pending_lock_kept(p, &r));
-	assert_true(slice_eq(pending_lock_kept(p, &r), SLICE_LIT(":1\r\n")));
+	lock_request_keep(p, &one, lock_request_kept(p, &r));
+	assert_true(slice_eq(lock_request_kept(p, &r), SLICE_LIT(":1\r\n")));
 	assert_int_equal(r.integer, 1);
-	pending_lock_free(p);
+	lock_request_free(p);
 }
 
 static void states_follow_each_other_as_the_diagram_says(void **state)
 {
 	/* clang-format off */
 	/* to:                  SENT QUEUED GRANTED RETRIED UNDONE KEPT LOCKED REFUSED ABANDONED */
-	static const bool allowed[PENDING_LOCK_STATES][PENDING_LOCK_STATES] = {
-		[PENDING_LOCK_SENT]      = { 0, 1, 0, 1, 0, 1, 1, 1, 1 },
-		[PENDING_LOCK_QUEUED]    = { 0, 0, 1, 1, 1, 1, 0, 0, 1 },
-		[PENDING_LOCK_GRANTED]   = { 0, 1, 0, 1, 0, 1, 0, 0, 1 },
-		[PENDING_LOCK_RETRIED]   = { 0, 1, 0, 1, 0, 1, 0, 0, 1 },
-		[PENDING_LOCK_UNDONE]    = { 0, 0, 0, 0, 0, 1, 0, 0, 1 },
-		[PENDING_LOCK_KEPT]      = { 0, 0, 0, 1, 0, 1, 0, 0, 1 },
-		[PENDING_LOCK_LOCKED]    = { 0, 0, 0, 0, 0, 0, 0, 0, 0 },
-		[PENDING_LOCK_REFUSED]   = { 0, 0, 0, 0, 0, 0, 0, 0, 0 },
-		[PENDING_LOCK_ABANDONED] = { 0, 0, 0, 0, 0, 0, 0, 0, 0 },
+	static const bool allowed[LOCK_REQUEST_STATES][LOCK_REQUEST_STATES] = {
+		[LOCK_REQUEST_SENT]      = { 0, 1, 0, 1, 0, 1, 1, 1, 1 },
+		[LOCK_REQUEST_QUEUED]    = { 0, 0, 1, 1, 1, 1, 0, 0, 1 },
+		[LOCK_REQUEST_GRANTED]   = { 0, 1, 0, 1, 0, 1, 0, 0, 1 },
+		[LOCK_REQUEST_RETRIED]   = { 0, 1, 0, 1, 0, 1, 0, 0, 1 },
+		[LOCK_REQUEST_UNDONE]    = { 0, 0, 0, 0, 0, 1, 0, 0, 1 },
+		[LOCK_REQUEST_KEPT]      = { 0, 0, 0, 1, 0, 1, 0, 0, 1 },
+		[LOCK_REQUEST_LOCKED]    = { 0, 0, 0, 0, 0, 0, 0, 0, 0 },
+		[LOCK_REQUEST_REFUSED]   = { 0, 0, 0, 0, 0, 0, 0, 0, 0 },
+		[LOCK_REQUEST_ABANDONED] = { 0, 0, 0, 0, 0, 0, 0, 0, 0 },
 	};
 	/* clang-format on */
 
 	(void)state;
-	for (int from = 0; from < PENDING_LOCK_STATES; from++)
-		for (int to = 0; to < PENDING_LOCK_STATES; to++)
-			assert_int_equal(pending_lock_allows((enum pending_lock_state)from,
-			                                     (enum pending_lock_state)to),
+	for (int from = 0; from < LOCK_REQUEST_STATES; from++)
+		for (int to = 0; to < LOCK_REQUEST_STATES; to++)
+			assert_int_equal(lock_request_allows((enum lock_request_state)from,
+			                                     (enum lock_request_state)to),
 			                 allowed[from][to]);
 }
 
@@ -212,13 +212,13 @@ static void in_a_database_that_is_not_known_nothing_is_undone(void **state)
 static void what_takes_no_lock_is_not_undone(void **state)
 {
 	struct hold_fixture *f = *state;
-	struct pending_lock *p;
+	struct lock_request *p;
 
 	HOLD_ANSWER(f, sent_take(f, &rule_by_connection, "worker-1"), "+OK\r\n");
 	p = pending_of(f, (struct lock_call){ .effect = LOCK_EFFECT_DROPS }, 1);
 	assert_non_null(p);
-	pending_lock_undo(p, 0);
-	pending_lock_undo(NULL, 0);
+	lock_request_undo(p, 0);
+	lock_request_undo(NULL, 0);
 	assert_jobs("");
 }
 
@@ -232,9 +232,9 @@ static double undone_until(struct hold_fixture *f, int64_t lease_ms, int64_t wai
 		                  .lease_ms = lease_ms,
 		                  .wait_ms = wait_ms,
 		                  .ticket = SLICE_LIT("worker-1") };
-	struct pending_lock *p = pending_of(f, call, 1);
+	struct lock_request *p = pending_of(f, call, 1);
 
-	pending_lock_undo(p, 0);
+	lock_request_undo(p, 0);
 	assert_int_equal(fake_jobs_count("dequeue"), 1);
 	fake_jobs_clear();
 	return fake_jobs_until();
@@ -253,10 +253,10 @@ static void a_try_is_undone_as_long_as_what_it_took_may_last(void **state)
 static void since_a_grant_it_lasts_from_there(void **state)
 {
 	struct hold_fixture *f = *state;
-	struct pending_lock *p = pending_take(f, &rule_by_address, "worker-1");
+	struct lock_request *p = pending_take(f, &rule_by_address, "worker-1");
 
-	pending_lock_since(p, HOLD_NOW + 7);
-	pending_lock_undo(p, 0);
+	lock_request_since(p, HOLD_NOW + 7);
+	lock_request_undo(p, 0);
 	assert_float_equal(fake_jobs_until(), HOLD_NOW + 37, 0.001);
 }
 
