@@ -324,7 +324,7 @@ const struct option table_options[] = {
 	{ SECTION_HASP, "lame_duck", OPTION_DURATION, IN_CONFIG(lame_duck_ms),
 	  .def = "0", .min = 0, .max = HOUR, .reloadable = true,
 	  .help = "How long /readyz fails after SIGTERM while clients are still accepted; 0: not at all." },
-	{ SECTION_HASP, "allow_own_keys", OPTION_ENUM, IN_CONFIG(allow_own_keys),
+	{ SECTION_HASP, "allow_own_keys", OPTION_ENUM, IN_CONFIG(allow_reserved_keys),
 	  .def = "no", .choices = table_switches, .reloadable = true,
 	  .help = "Lets clients write the keys hasp:*, where hasp stores the owners of locks." },
 	{ SECTION_HASP, "log", OPTION_STRING, IN_CONFIG(log),

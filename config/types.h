@@ -219,7 +219,7 @@ struct config {
 	int64_t memory_limit; /* bytes, over all clients and workers */
 	int64_t drain_timeout_ms; /* how long SIGTERM waits for busy clients */
 	int64_t lame_duck_ms; /* how long hasp accepts clients after SIGTERM */
-	enum switch_mode allow_own_keys; /* clients may write hasp:* */
+	enum switch_mode allow_reserved_keys; /* clients may write hasp:* */
 	char *log; /* stderr, syslog, or a file's path */
 	enum log_level log_level;
 	enum log_as log_format;
@@ -276,8 +276,8 @@ struct config {
 	uint8_t may_match[256]; /* flags of match_possible(), by the first byte of a key */
 	struct verbs verbs;
 
-	/* What proxy/worker/encryption.h has read of the files that tls_* name, and how it is freed;
-	 * NULL: nothing. */
+	/* What proxy/worker/encryption.h has read of the files that tls_* name, and how it is
+	 * freed; NULL: nothing. */
 	struct encryption *encryption;
 	void (*free_encryption)(struct encryption *e);
 

@@ -30,7 +30,7 @@
 #include "config/config.h"
 #include "net/descriptors.h"
 #include "process/cmdline.h"
-#include "process/handed.h"
+#include "process/inherited_fds.h"
 #include "process/listeners.h"
 #include "process/server_check.h"
 #include "process/settings.h"
@@ -48,7 +48,7 @@ struct process {
 	struct cmdline cmdline;
 	struct config *config; /* in force */
 	struct config *first; /* what was started with: a reload changes no socket */
-	struct handed handed;
+	struct inherited_fds inherited_fds;
 	struct listeners listeners, console, pages;
 	struct admin *admin; /* NULL: there is no console */
 	_Atomic int shutdown; /* enum admin_shutdown: how the console wants hasp to end */
@@ -265,7 +265,7 @@ static void main_hand_over(struct process *p)
 	bool given = upgrade_give_channels(&p->upgrade, channels, p->nworkers);
 
 	log_info("upgraded pid=%ld effect=draining", (long)p->upgrade.pid);
-	supervision_hands_over(&p->supervision, p->upgrade.pid);
+	supervision_is_handing_over(&p->supervision, p->upgrade.pid);
 	listeners_leave(&p->listeners);
 	listeners_leave(&p->console);
 	listeners_leave(&p->pages);
@@ -311,9 +311,9 @@ static void main_upgrade(struct process *p, bool leaving)
 		log_warning("upgrade_refused reason=\"hasp is paused\"");
 		return;
 	}
-	listeners_tell(&p->listeners, &fds, &text);
-	listeners_tell(&p->console, &fds, &text);
-	listeners_tell(&p->pages, &fds, &text);
+	listeners_serialize(&p->listeners, &fds, &text);
+	listeners_serialize(&p->console, &fds, &text);
+	listeners_serialize(&p->pages, &fds, &text);
 	buf_append(&text, slice_of("", 1));
 	upgrade_start(&p->upgrade, (const int *)(const void *)buf_head(&fds),
 	              buf_len(&fds) / sizeof(int), buf_head(&text), clock_now());
@@ -432,7 +432,7 @@ static void main_serve(struct process *p, const sigset_t *signals)
 /* Reports that hasp serves: to the service manager and the old hasp. */
 static void main_ready(struct process *p)
 {
-	supervision_serves(&p->supervision, &p->shared, upgrade_is_heir(&p->upgrade),
+	supervision_serves(&p->supervision, &p->shared, upgrade_is_successor(&p->upgrade),
 	                   clock_now());
 	upgrade_tell_ready(&p->upgrade);
 	if (upgrade_awaits_channels(&p->upgrade))
@@ -478,11 +478,11 @@ static int main_start(struct process *p)
 
 	memory_return_long();
 	descriptors_raise_limit(config->max_clients);
-	if (handed_take(&p->handed) < 0 ||
-	    listeners_open_console(&p->console, config, &p->handed) < 0 ||
-	    listeners_open_http(&p->pages, config, &p->handed) < 0 ||
+	if (inherited_fds_take(&p->inherited_fds) < 0 ||
+	    listeners_open_console(&p->console, config, &p->inherited_fds) < 0 ||
+	    listeners_open_http(&p->pages, config, &p->inherited_fds) < 0 ||
 	    http_open(&p->http, p->pages.workers[0].fds, p->pages.workers[0].n) < 0 ||
-	    listeners_open(l, config, &p->handed) < 0)
+	    listeners_open(l, config, &p->inherited_fds) < 0)
 		return -1;
 	for (size_t i = 0; i < l->nworkers; i++) {
 		const struct listeners_worker *from = &l->workers[i];
@@ -548,7 +548,7 @@ static int main_run(struct process *p, sigset_t *signals)
 	listeners_free(&p->listeners);
 	listeners_free(&p->console);
 	listeners_free(&p->pages);
-	handed_free(&p->handed);
+	inherited_fds_free(&p->inherited_fds);
 	config_unref(p->first);
 	return status;
 }

@@ -38,33 +38,33 @@ void upgrade_init(struct upgrade *u, char **argv, const sigset_t *mask)
 	char *end;
 	long fd = text && *text ? strtol(text, &end, 10) : -1;
 
-	*u = (struct upgrade){ .argv = argv, .mask = *mask, .heir_fd = -1 };
+	*u = (struct upgrade){ .argv = argv, .mask = *mask, .successor_fd = -1 };
 	u->old_fd = u->ready_fd = u->new_fd = -1;
 	if (fd > STDERR_FILENO && !*end && fcntl((int)fd, F_SETFD, FD_CLOEXEC) == 0)
-		u->heir_fd = (int)fd;
+		u->successor_fd = (int)fd;
 	unsetenv(READY_VARIABLE);
 }
 
-bool upgrade_is_heir(const struct upgrade *u)
+bool upgrade_is_successor(const struct upgrade *u)
 {
-	return u->heir_fd >= 0;
+	return u->successor_fd >= 0;
 }
 
 void upgrade_tell_ready(struct upgrade *u)
 {
 	char word;
 
-	if (u->heir_fd < 0)
+	if (u->successor_fd < 0)
 		return;
 	/* A hasp that hands no clients over has passed a pipe. */
-	word = fd_channel_is(u->heir_fd) ? READY_FOR_CLIENTS : READY_ALONE;
-	if (write(u->heir_fd, &word, 1) < 0)
+	word = fd_channel_is(u->successor_fd) ? READY_FOR_CLIENTS : READY_ALONE;
+	if (write(u->successor_fd, &word, 1) < 0)
 		log_warning("upgrade old=gone reason=\"%s\"", strerror(errno));
 	else if (word == READY_FOR_CLIENTS)
-		u->old_fd = u->heir_fd;
+		u->old_fd = u->successor_fd;
 	if (u->old_fd < 0)
-		close(u->heir_fd);
-	u->heir_fd = -1;
+		close(u->successor_fd);
+	u->successor_fd = -1;
 }
 
 bool upgrade_awaits_channels(const struct upgrade *u)
@@ -89,7 +89,7 @@ size_t upgrade_take_channels(struct upgrade *u, int *channels)
 
 /* The environment, and two variables more. They are not set here, for other threads may read
  * the environment. The caller frees the array. */
-static char **upgrade_environment(char *handed, char *ready)
+static char **upgrade_environment(char *inherited_fds, char *ready)
 {
 	size_t n = 0;
 	char **env;
@@ -98,7 +98,7 @@ static char **upgrade_environment(char *handed, char *ready)
 		n++;
 	env = xcalloc(n + 3, sizeof(*env));
 	memcpy(env, environ, n * sizeof(*env));
-	env[n] = handed;
+	env[n] = inherited_fds;
 	env[n + 1] = ready;
 	return env;
 }
@@ -131,7 +131,8 @@ static int upgrade_spawn(struct upgrade *u, const int *fds, size_t nfds, int rea
 	return rc;
 }
 
-void upgrade_start(struct upgrade *u, const int *fds, size_t nfds, char *handed, double now)
+void upgrade_start(struct upgrade *u, const int *fds, size_t nfds, char *inherited_fds,
+                   double now)
 {
 	char ready[sizeof(READY_VARIABLE) + 16], **env;
 	int ends[2], rc;
@@ -146,7 +147,7 @@ void upgrade_start(struct upgrade *u, const int *fds, size_t nfds, char *handed,
 		return;
 	}
 	snprintf(ready, sizeof(ready), READY_VARIABLE "=%d", ends[1]);
-	env = upgrade_environment(handed, ready);
+	env = upgrade_environment(inherited_fds, ready);
 	rc = upgrade_spawn(u, fds, nfds, ends[1], env);
 	free(env);
 	close(ends[1]);

@@ -2,11 +2,11 @@
  *
  * upgrade: another hasp takes over from this one, by the same command line, and so by a new
  * binary if the old one was replaced. The new hasp inherits the listening sockets themselves,
- * so that connections in their backlogs stay; see handed.h.
+ * so that connections in their backlogs stay; see inherited_fds.h.
  *
  *   old: start -> poll ... -> UPGRADE_READY: stop accepting, give channels, drain
  *                          -> UPGRADE_FAILED: go on as before
- *   new: upgrade_is_heir() -> start as always -> upgrade_tell_ready() -> take channels
+ *   new: upgrade_is_successor() -> start as always -> upgrade_tell_ready() -> take channels
  *
  * Between them is a net/fd_channel.h. If the new hasp ends before it is ready, the channel
  * closes without a message. Over it the old hasp gives the new one a further channel for each
@@ -27,7 +27,8 @@
 struct upgrade {
 	char **argv; /* of main(), which outlives it */
 	sigset_t mask; /* of signals that were blocked when this process was started */
-	int heir_fd; /* where this process reports that it is ready; -1: it replaces no other */
+	int successor_fd; /* where this process reports that it is ready; -1: it replaces no
+	                     other */
 	int old_fd; /* from where channels will come; -1: none will */
 	pid_t pid; /* of the new process; 0: no upgrade is under way */
 	int ready_fd; /* where the new process reports that it is ready */
@@ -46,7 +47,7 @@ enum upgrade_state {
 void upgrade_init(struct upgrade *u, char **argv, const sigset_t *mask);
 
 /* True if this process was started to take over from another. */
-bool upgrade_is_heir(const struct upgrade *u);
+bool upgrade_is_successor(const struct upgrade *u);
 /* Reports that this process serves, so that the old one leaves. Does nothing if there is no old
  * one. */
 void upgrade_tell_ready(struct upgrade *u);
@@ -55,10 +56,11 @@ bool upgrade_awaits_channels(const struct upgrade *u);
 /* Returns how many channels have come, at most UPGRADE_CHANNELS_MAX; they are the caller's. */
 size_t upgrade_take_channels(struct upgrade *u, int *channels);
 
-/* Starts the new process with the descriptors `fds`; `handed` is the variable that describes
- * them, as NAME=VALUE. Logs the reason if it cannot, or if an upgrade is under way. `now`: in
- * seconds, by a clock that only goes forward. */
-void upgrade_start(struct upgrade *u, const int *fds, size_t nfds, char *handed, double now);
+/* Starts the new process with the descriptors `fds`; `inherited_fds` is the variable that
+ * describes them, as NAME=VALUE. Logs the reason if it cannot, or if an upgrade is under way.
+ * `now`: in seconds, by a clock that only goes forward. */
+void upgrade_start(struct upgrade *u, const int *fds, size_t nfds, char *inherited_fds,
+                   double now);
 /* Checks the new process, and ends it if it is not ready 30 seconds after its start. Returns
  * UPGRADE_READY and UPGRADE_FAILED once. */
 enum upgrade_state upgrade_poll(struct upgrade *u, double now);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * console_pause: the commands that change how hasp serves: PAUSE and RESUME, RECONNECT, RELOAD,
- * DRAIN, SHUTDOWN. PAUSE and RESUME are answered when all workers have followed (a->pause checks
- * every few milliseconds). Closing the console before that does not cancel its command.
+ * DRAIN, SHUTDOWN. PAUSE and RESUME are answered when all workers have followed (a->pause
+ * checks every few milliseconds). Closing the console before that does not cancel its command.
  */
 #include <stdatomic.h>
 

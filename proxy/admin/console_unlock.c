@@ -94,7 +94,7 @@ static bool force(const struct worker_view *w, void *arg, struct worker_answer *
 	const struct policy_env *env = &w->clients->policy;
 	struct script_jobs *jobs = read_sets_jobs(env->read_sets);
 	struct buf name = BUF_INIT, call = BUF_INIT;
-	struct rewrite_how how = script_jobs_how(jobs, f->db);
+	struct rewrite_opts opts = script_jobs_opts(jobs, f->db);
 	struct forcing *forcing;
 	struct lock_ident id;
 
@@ -110,7 +110,7 @@ static bool force(const struct worker_view *w, void *arg, struct worker_answer *
 		buf_release(&name);
 		return true;
 	}
-	rewrite_force(&call, &id, &how);
+	rewrite_force(&call, &id, &opts);
 	script_job_run(jobs, f->db, SCRIPT_FORCE, buf_slice(&call), clock_now() + FORCE_SECONDS,
 	               on_forced, forcing);
 	buf_release(&call);

@@ -12,10 +12,10 @@
 #include "worker/worker_metrics.h"
 
 /* The most entries of each list. */
-#define LOCKS_TOLD 200
-#define WAITERS_TOLD 200
-#define CONTENDED_TOLD 30
-#define NODES_TOLD 50
+#define LOCKS_MAX_SHOWN 200
+#define WAITERS_MAX_SHOWN 200
+#define CONTENDED_MAX_SHOWN 30
+#define NODES_MAX_SHOWN 50
 /* How long a worker may take to answer. */
 #define ASK_MS 1000
 
@@ -153,7 +153,7 @@ static void write_servers(struct json *j, struct worker_shared *shared)
 
 	worker_gauges_ask(shared, ASK_MS, &g);
 	json_open(j, "nodes", '[');
-	for (size_t i = 0; i < g.nnodes && i < NODES_TOLD; i++) {
+	for (size_t i = 0; i < g.nnodes && i < NODES_MAX_SHOWN; i++) {
 		if (*g.nodes[i].quorum)
 			continue;
 		json_open(j, NULL, '{');
@@ -271,8 +271,8 @@ static void write_waiters(struct json *j, const struct live *waiters, double now
 
 static void write_contended(struct json *j, struct worker_shared *shared)
 {
-	struct contended_key keys[CONTENDED_TOLD];
-	size_t n = workers_contended(shared, keys, CONTENDED_TOLD, ASK_MS);
+	struct contended_key keys[CONTENDED_MAX_SHOWN];
+	size_t n = workers_contended(shared, keys, CONTENDED_MAX_SHOWN, ASK_MS);
 
 	json_open(j, "contended", '{');
 	json_number(j, "window_s", 2 * TOP_KEYS_SECONDS, 0);
@@ -299,8 +299,8 @@ static void write_contended(struct json *j, struct worker_shared *shared)
 static void write_live(struct json *j, struct worker_shared *shared)
 {
 	struct live locks, waiters;
-	const struct live_want wants[] = { { LIVE_HELD, LOCKS_TOLD, &locks },
-		                           { LIVE_WAITING, WAITERS_TOLD, &waiters } };
+	const struct live_want wants[] = { { LIVE_HELD, LOCKS_MAX_SHOWN, &locks },
+		                           { LIVE_WAITING, WAITERS_MAX_SHOWN, &waiters } };
 	struct worker_answers answers;
 	double now;
 

@@ -149,7 +149,7 @@ void client_steer_reading(struct client *c)
 {
 	if (client_is_dead(c))
 		return;
-	if (c->eof || client_is_behind(c))
+	if (c->eof || client_is_throttled(c))
 		stream_pause(&c->stream);
 	else
 		stream_resume(&c->stream);
@@ -217,7 +217,7 @@ void client_leave_link(struct client *c)
 
 	pool_waiter_end(&c->pool_waiter);
 	link_leave(&c->user);
-	c->uncounted |= l != NULL;
+	c->needs_wait_ping |= l != NULL;
 	if (l && !c->shared)
 		link_close(l);
 }
@@ -300,7 +300,7 @@ bool client_waits_for_answer(const struct client *c)
 	       client_has_unsent(c) || stream_pending(&c->stream);
 }
 
-bool client_is_amid(const struct client *c)
+bool client_in_critical_section(const struct client *c)
 {
 	return session_in_transaction(&c->session) ||
 	       (c->waiter && c->current && c->current->guard_op) ||
@@ -396,22 +396,22 @@ void client_log_tls_failure(struct client *c, const char *reason)
 
 /* --- the context of a decision ------------------------------------------------------------ */
 
-void client_rewrite_how(const struct client *c, bool eval, struct rewrite_how *how)
+void client_rewrite_opts(const struct client *c, bool eval, struct rewrite_opts *opts)
 {
 	const struct session *s = &c->session;
 	bool in_multi = session_in_multi(s);
 
-	*how = waiters_how(c->env->policy.waiters, session_db(s));
+	*opts = waiters_opts(c->env->policy.waiters, session_db(s));
 	/* A script that Redis does not have would use up what CLIENT CACHING says. */
-	how->eval = eval || in_multi || s->opaque || s->affects_next;
-	how->resp3 = s->proto == 3;
-	how->ticket = waiters_ticket(c->env->policy.waiters);
+	opts->eval = eval || in_multi || s->opaque || s->affects_next;
+	opts->resp3 = s->proto == 3;
+	opts->ticket = waiters_ticket(c->env->policy.waiters);
 	/* Commands in a transaction never wait. If hasp cannot follow a client's replies, its
 	 * commands do not wait either: hasp could not report a grant. */
 	if (!in_multi && !s->opaque && s->db >= 0) {
-		how->wait_max_ms = c->waiter ? waiter_left_ms(c->waiter) : INT64_MAX;
-		how->place = c->waiter ? waiter_place(c->waiter) : 0;
-		how->tells = true;
+		opts->wait_max_ms = c->waiter ? waiter_left_ms(c->waiter) : INT64_MAX;
+		opts->place = c->waiter ? waiter_place(c->waiter) : 0;
+		opts->report_refusal = true;
 	}
 }
 
@@ -429,9 +429,9 @@ void client_describe(struct client *c, struct buf *out)
 	owner_describe(out, client_identity(c), c->session.name);
 }
 
-static void make_how(void *arg, struct rewrite_how *how)
+static void make_opts(void *arg, struct rewrite_opts *opts)
 {
-	client_rewrite_how(client_of(arg), false, how);
+	client_rewrite_opts(client_of(arg), false, opts);
 }
 
 struct context client_context(struct client *c)
@@ -444,13 +444,13 @@ struct context client_context(struct client *c)
 		.watched = &c->watched,
 		.listener = c->listener,
 		/* (In front of a cluster, the nodes' links see to it.) */
-		.uncounted = c->uncounted && !c->env->node->links.connect,
+		.needs_wait_ping = c->needs_wait_ping && !c->env->node->links.connect,
 		.must_log_in = client_must_log_in(c),
 		/* (A command in front of its own could change what Redis makes of it: CLIENT
 		 * CACHING speaks of the next one.) */
 		.may_be_optimistic = !c->pinned && !c->transacting,
 		.identity = client_identity,
-		.make_how = make_how,
+		.make_opts = make_opts,
 		.arg = c,
 	};
 }

@@ -119,25 +119,24 @@ struct client {
 	bool eof; /* the client sends no more */
 	bool shared; /* the link that `user` is on is shared */
 	bool bare; /* a link of its own, for one command: what had to be replayed was refused */
-	bool uncounted; /* the client wrote on other links, or another client wrote for it: WAIT
-	                 * on its present link would not cover that */
+	bool needs_wait_ping; /* the client wrote on other links, or another client wrote for
+	                       * it: WAIT on its present link would not cover that */
 	bool transacting; /* MULTI or WATCH was sent over the client's own link, and no reply
 	                   * has ended them yet */
 	bool altered; /* the client's own link may be in another state than its login says */
 	bool pinned; /* the client needs a link of its own until RESET, or for ever */
-	bool bound; /* and needs the present one: its state there cannot be replayed on another
-	             */
-	bool served; /* Redis carried out a request of the client, maybe without a login */
-	bool in_error; /* not `served`: the last bytes sent to the client are part of an error
-	                */
+	bool link_sticky; /* and needs the present one: its state there cannot be replayed on
+	                   * another */
+	bool saw_success; /* Redis carried out a request of the client, maybe without a login */
+	bool in_error; /* not `saw_success`: the last bytes sent to the client are part of an
+	                * error */
 	bool stays; /* the next hasp does not take the client */
 	bool asks_login; /* `current`: whether the client is logged in is being asked */
 	uint32_t ntransacting; /* requests that may begin or end a transaction: the last one's
 	                        * number */
 	struct list node; /* in env->clients, env->handed, env->finishing or env->dead */
-	struct list
-		turn; /* in env->learning, while CLIENT_PARKED_COMMAND; else in env->runnable
-	                   * or in none: see client_resume() */
+	struct list turn; /* in env->learning, while CLIENT_PARKED_COMMAND; else in
+	                   * env->runnable or in none: see client_resume() */
 	struct account_share share; /* client_count_memory() */
 	struct client_env *env;
 	struct link_user user; /* on no link before the first request */
@@ -225,7 +224,7 @@ static inline void client_mark_active(struct client *c)
 /* True if there is no space for more requests: the link is full, or the client is parked and
  * has sent enough. Unread replies are no reason: as with Redis, a client may read them after it
  * has sent all its requests. */
-static inline bool client_is_behind(const struct client *c)
+static inline bool client_is_throttled(const struct client *c)
 {
 	if (client_is_ending(c))
 		return false;
@@ -237,8 +236,8 @@ static inline bool client_is_behind(const struct client *c)
  */
 void client_steer_reading(struct client *c);
 
-/* As many requests were taken from `in` as can be now: gives the buffer back if it is empty, and
- * reads from the client again. */
+/* As many requests were taken from `in` as can be now: gives the buffer back if it is empty,
+ * and reads from the client again. */
 void client_read_on(struct client *c);
 
 /* True if hasp can stop reading from the client's link without delaying another client. */
@@ -295,8 +294,8 @@ void client_unpark(struct client *c);
 
 /* Puts the client on env->runnable. When the handlers of this turn's events have returned,
  * clients_run() takes the client's next requests from `in`, or goes on with `current`. No event
- * handler does that itself, so none is entered again while it runs. A client whose state changes
- * first is not resumed. */
+ * handler does that itself, so none is entered again while it runs. A client whose state
+ * changes first is not resumed. */
 void client_resume(struct client *c);
 
 /* True if clients_run() has still to resume the client. */
@@ -328,7 +327,7 @@ bool client_waits_for_answer(const struct client *c);
 
 /* True if the client is between commands that belong together: in a transaction, or between the
  * read of a guarded key, for which it may have waited, and the write. */
-bool client_is_amid(const struct client *c);
+bool client_in_critical_section(const struct client *c);
 
 /* Ends it at once. clients_reap() frees it. `reason` is for the log. */
 void client_close(struct client *c, const char *reason);
@@ -356,13 +355,13 @@ struct context client_context(struct client *c);
 void client_describe(struct client *c, struct buf *out);
 
 /* Returns the context for the whole request at the head of `in`, once more. Writes its
- * arguments to `view`, and its command to `what`. The caller sets x.how. */
+ * arguments to `view`, and its command to `what`. The caller sets x.opts. */
 struct context client_context_again(struct client *c, struct resp_view *view,
                                     struct command_info *what);
 
 /* *how: the form of a call that the client sends now; makes a ticket for it. `eval`: its script
  * is known to be missing. */
-void client_rewrite_how(const struct client *c, bool eval, struct rewrite_how *how);
+void client_rewrite_opts(const struct client *c, bool eval, struct rewrite_opts *opts);
 
 /* Closes the client for a limit, and logs it, not too often. `nbytes`: of memory. */
 void client_close_over(struct client *c, enum limit which, size_t nbytes);
@@ -399,7 +398,7 @@ enum route route_for(const struct client *c, const struct command_info *what,
                      const struct resp_view *req);
 
 /* Puts the client on a link that will do for `route`. False: not while replies are due, the
- * link has still to log in, or the node takes nothing (node_hold()); park it as
+ * link has still to log in, or the node takes nothing (node_freeze()); park it as
  * CLIENT_PARKED_LINK, and take again. */
 bool route_take(struct client *c, enum route route);
 
@@ -521,8 +520,8 @@ void guard_events_deadlock(struct client *c);
 
 /* --- holders.c ---------------------------------------------------------------------------- */
 
-/* Write a field of a reply that describes a lock's owner: a name and a value, as RESP has them in a
- * flat array and in a map. An unknown value, or an empty text, is nil. */
+/* Write a field of a reply that describes a lock's owner: a name and a value, as RESP has them
+ * in a flat array and in a map. An unknown value, or an empty text, is nil. */
 void holder_number(struct buf *out, const char *name, bool known, int64_t n, bool resp3);
 void holder_text(struct buf *out, const char *name, struct slice text, bool resp3);
 

@@ -254,7 +254,7 @@ static bool must_log_in(const struct client *c)
 {
 	if (c->session.login == LOGIN_DONE || c->session.opaque || client_is_ending(c))
 		return false;
-	return (client_must_log_in(c) && !c->served) || begins_with_login(c);
+	return (client_must_log_in(c) && !c->saw_success) || begins_with_login(c);
 }
 
 static void sweep_logins(struct client_env *env, double now)
@@ -348,7 +348,7 @@ static bool is_under_way(const struct client *c)
 {
 	return c->user.inflight || c->user.waiting || pool_waiter_waits(&c->pool_waiter) ||
 	       c->state == CLIENT_STREAMING || c->state == CLIENT_PARKED_ACK ||
-	       client_is_amid(c);
+	       client_in_critical_section(c);
 }
 
 size_t clients_under_way(const struct client_env *env, size_t *nbound)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * complete: what an answered request means for the client's session, holds and observations. EXEC's
- * reply reports the locks that the transaction takes as acquired, so the client gets it only while
- * their leases last, as with any other lock.
+ * complete: what an answered request means for the client's session, holds and observations.
+ * EXEC's reply reports the locks that the transaction takes as acquired, so the client gets it
+ * only while their leases last, as with any other lock.
  */
 #include "client/client_internal.h"
 
@@ -10,7 +10,7 @@
 #include "lock/guard/checked_read.h"
 #include "lock/hold/holds.h"
 #include "lock/queue/waiters.h"
-#include "watch/sighting.h"
+#include "watch/command_sample.h"
 
 struct carried_out {
 	const struct client *client;
@@ -39,11 +39,11 @@ static void probe_locks(const struct client *c, int db, const struct pending_req
 
 void complete_watched(struct pending_request *r, int db, const struct resp_reply *reply)
 {
-	if (!r->sighting)
+	if (!r->command_sample)
 		return;
-	sighting_complete(r->sighting, db, reply);
-	sighting_free(r->sighting);
-	r->sighting = NULL;
+	command_sample_complete(r->command_sample, db, reply);
+	command_sample_free(r->command_sample);
+	r->command_sample = NULL;
 }
 
 static void on_done(void *arg, struct pending_request *r, int db,

@@ -26,7 +26,7 @@
 /* True if the application counts on the state of this connection. */
 static bool is_at_work(const struct client *c)
 {
-	return client_is_amid(c) || (c->quorum && c->quorum->n) ||
+	return client_in_critical_section(c) || (c->quorum && c->quorum->n) ||
 	       hold_owner_has_any(&c->holds, clock_now());
 }
 
@@ -92,7 +92,7 @@ static int send_record(struct client *c)
 	if (env->nhanded >= env->nhanded_max)
 		return EAGAIN;
 	/* The next hasp has another link. */
-	c->uncounted |= c->user.link != NULL;
+	c->needs_wait_ping |= c->user.link != NULL;
 	client_record_write(c, &record);
 	rc = env->hand_over(env->arg, stream_fd(&c->stream), buf_slice(&record));
 	buf_release(&record);

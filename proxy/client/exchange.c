@@ -33,7 +33,8 @@ static void write_refusal(struct client *c)
 	buf_printf(&error, "ERR hasp: cannot wait for a lock: %s", waiter_refusal(c->waiter));
 	buf_append(&error, slice_of("", 1));
 	buf_clear(&env->rewritten);
-	rewrite_error(&env->rewritten, &(struct rewrite_how){ .eval = true }, buf_head(&error));
+	rewrite_error(&env->rewritten, &(struct rewrite_opts){ .eval = true },
+	              buf_head(&error));
 	buf_release(&error);
 }
 
@@ -107,7 +108,7 @@ static bool may_be_waited_for(const struct client *c)
 }
 
 /* The client is in line: watches whether it waits for itself, through other waiters. */
-static void watch_for_deadlock(struct client *c, const struct lock_try *t)
+static void watch_for_deadlock(struct client *c, const struct attempt *t)
 {
 	const struct guard_op *op = c->current->guard_op;
 	struct deadlock_terms terms = { .db = c->session.db, .wanted = t };
@@ -124,7 +125,7 @@ static void watch_for_deadlock(struct client *c, const struct lock_try *t)
 /* `current` waits in line for the lock out->lock. The lock may be granted at once. */
 static void wait_in_turn(struct client *c, const struct op_out *out)
 {
-	const struct lock_try *t = &out->lock;
+	const struct attempt *t = &out->lock;
 
 	if (!c->waiter)
 		c->waiter = waiter_new_sent(c->env->policy.waiters, out->wait_ms, out->sent_at,
@@ -310,10 +311,10 @@ static void send_next_step(struct client *c, bool eval)
 {
 	struct op_out out;
 	struct op_facts f = client_facts(c, &out);
-	struct rewrite_how how;
+	struct rewrite_opts opts;
 
-	client_rewrite_how(c, eval, &how);
-	guard_steps_next(&f, &how);
+	client_rewrite_opts(c, eval, &opts);
+	guard_steps_next(&f, &opts);
 	send_first(c, &out.send);
 	await_reply(c);
 }
@@ -357,19 +358,19 @@ static bool exchange_event(struct client *c, const struct op_event *e)
 /* --- requests ----------------------------------------------------------------------------- */
 
 /* Sends the call on a lock in env->rewritten. */
-static void send_lock_call(struct client *c, bool waits, const struct rewrite_how *how)
+static void send_lock_call(struct client *c, bool waits, const struct rewrite_opts *opts)
 {
 	send_call(c, buf_slice(&c->env->policy.rewritten));
-	link_expect(&c->user, lock_op_flags(c->current, waits, how), c->current);
-	c->current->by_eval = how->eval;
+	link_expect(&c->user, lock_op_flags(c->current, waits, opts), c->current);
+	c->current->by_eval = opts->eval;
 	await_reply(c);
 }
 
-/* Sends the next step of a guarded command; gives the command up if `refused`, because it cannot
- * wait for its guard. */
+/* Sends the next step of a guarded command; gives the command up if `refused`, because it
+ * cannot wait for its guard. */
 static void send_guarded(struct client *c, const struct context *x, bool refused)
 {
-	const struct op_request call = { x->req, x->what, &x->how, &x->env->rewritten };
+	const struct op_request call = { x->req, x->what, &x->opts, &x->env->rewritten };
 	struct op_out out;
 	struct op_facts f = client_facts(c, &out);
 
@@ -390,12 +391,12 @@ static bool send_current(struct client *c, const struct context *x, int64_t wait
 	struct slice key = SLICE_NONE;
 
 	if (op) {
-		wait_ms = guard_steps_wait_ms(op, x->how.wait_max_ms);
+		wait_ms = guard_steps_wait_ms(op, x->opts.wait_max_ms);
 		key = guard_op_first_key(op);
 	} else if (wait_ms) {
 		key = lock_request_key(c->current->lock_request);
 	}
-	switch (prepare_wait(c, key, wait_ms, x->how.ticket, op)) {
+	switch (prepare_wait(c, key, wait_ms, x->opts.ticket, op)) {
 	case WAIT_READY:
 		break;
 	case WAIT_PARKED:
@@ -410,7 +411,7 @@ static bool send_current(struct client *c, const struct context *x, int64_t wait
 	if (op)
 		send_guarded(c, x, false);
 	else
-		send_lock_call(c, wait_ms > 0, &x->how);
+		send_lock_call(c, wait_ms > 0, &x->opts);
 	return true;
 }
 
@@ -431,14 +432,14 @@ static bool multi_goes_on(struct client *c, struct context *x)
 static void undo_parts_by_link(struct client *c, const struct context *x)
 {
 	const struct lock_request *p = c->current->lock_request;
-	struct rewrite_how how = x->how;
+	struct rewrite_opts opts = x->opts;
 	struct buf out = BUF_INIT;
 
 	lock_op_undo_parts(c->current, c->session.db);
 	if (!parts_has(p) || !route_take(c, route_for(c, x->what, x->req)))
 		return;
-	how.eval = true;
-	parts_write_undo(p, &out, &how);
+	opts.eval = true;
+	parts_write_undo(p, &out, &opts);
 	send_call(c, buf_slice(&out));
 	link_expect(&c->user, LINK_DISCARD, NULL);
 	buf_release(&out);
@@ -470,7 +471,7 @@ static void send_again(struct client *c, bool eval)
 	struct context x = client_context_again(c, &view, &what);
 	int64_t wait_ms = 0;
 
-	client_rewrite_how(c, op ? guard_steps_lacks_script(op) : eval, &x.how);
+	client_rewrite_opts(c, op ? guard_steps_lacks_script(op) : eval, &x.opts);
 	if (is_decided_again(c, &x))
 		return;
 	/* The link may have gone while the client waited, and what the command needs may have
@@ -529,7 +530,7 @@ static bool on_count_line(struct client *c, struct slice line)
 {
 	if (slice_starts(line, SLICE_LIT("-")))
 		return true;
-	c->uncounted = false;
+	c->needs_wait_ping = false;
 	client_decide_again(c);
 	return false;
 }
@@ -556,7 +557,7 @@ bool exchange_start(struct client *c, struct context *x, const struct decision *
 	}
 	/* (The command may just have ended the application's transaction.) */
 	if (c->current->guard_op)
-		client_rewrite_how(c, false, &x->how);
+		client_rewrite_opts(c, false, &x->opts);
 	return send_current(c, x, d->wait_ms);
 }
 
@@ -704,7 +705,7 @@ static void on_granted(void *owner, long long fence, double since)
 	if (!resume_parked(c))
 		return;
 	/* Another connection wrote the lock. */
-	c->uncounted = true;
+	c->needs_wait_ping = true;
 	(void)exchange_event(
 		c, &(struct op_event){ .kind = OP_GRANTED, .fence = fence, .since = since });
 }

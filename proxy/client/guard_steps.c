@@ -71,13 +71,13 @@ static void send_script(const struct op_facts *f, const struct op_request *call)
 	struct key_args args;
 
 	key_args_init(&args, call->what->command, call->req);
-	guard_op_write_script(op_of(f), call->out, call->req, args.v, args.n, call->how);
+	guard_op_write_script(op_of(f), call->out, call->req, args.v, args.n, call->opts);
 	key_args_fini(&args);
 	send_out(f, call, LINK_INTERCEPT_STATUS);
 }
 
 /* Sends the next step of a transaction. */
-static void send_next(const struct op_facts *f, const struct rewrite_how *how)
+static void send_next(const struct op_facts *f, const struct rewrite_opts *opts)
 {
 	struct guard_op *op = op_of(f);
 	bool discards = op->block_open;
@@ -88,18 +88,18 @@ static void send_next(const struct op_facts *f, const struct rewrite_how *how)
 		resp_write_word(&f->out->send.bytes, "DISCARD");
 	op->block_open = false;
 	buf_clear(&op->error);
-	op->due = guard_op_write_next(op, &f->out->send.bytes, how) + discards;
+	op->due = guard_op_write_next(op, &f->out->send.bytes, opts) + discards;
 	f->out->send.nunseen = op->due;
 	f->out->send.unseen = UNSEEN;
 	f->out->send.flags = LINK_NOTIFY | LINK_INTERCEPT | LINK_INTERCEPT_STATUS;
 }
 
-void guard_steps_next(const struct op_facts *f, const struct rewrite_how *how)
+void guard_steps_next(const struct op_facts *f, const struct rewrite_opts *opts)
 {
 	if (f->waiter)
-		waiter_sent(f->waiter, how->ticket);
-	guard_op_sent(op_of(f), how->ticket, f->now);
-	send_next(f, how);
+		waiter_sent(f->waiter, opts->ticket);
+	guard_op_sent(op_of(f), opts->ticket, f->now);
+	send_next(f, opts);
 }
 
 /* Sends the application's EXEC; its MULTI was sent after a WATCH of the guards. */
@@ -168,13 +168,13 @@ void guard_steps_send(const struct op_facts *f, const struct op_request *call)
 	enum guard_op_step step = guard_op_step(op, event_again(op));
 
 	buf_clear(call->out);
-	guard_op_sent(op, call->how->ticket, f->now);
+	guard_op_sent(op, call->opts->ticket, f->now);
 	if (step == GUARD_STEP_SEND_TRY) {
 		send_try(f, call);
 	} else if (step == GUARD_STEP_SEND_SCRIPT) {
 		send_script(f, call);
 	} else if (step == GUARD_STEP_SEND_NEXT) {
-		send_next(f, call->how);
+		send_next(f, call->opts);
 	} else {
 		HASP_ASSERT(step == GUARD_STEP_SEND_EXEC);
 		send_exec(f);
@@ -303,7 +303,7 @@ static struct op_action end_transaction(const struct op_facts *f, struct slice a
 	return a;
 }
 
-/* --- a command that one script carries out -------------------------------------------------- */
+/* --- a command that one script carries out ------------------------------------------------ */
 
 static struct op_action script_line(const struct op_facts *f, struct slice line)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * holders: LOCK.INFO and LOCK.LIST. Redis returns the token of a lock's owner. If the owner is a
- * client of this process, only that client's worker can name it. So each worker is asked in turn,
- * by a round (client/client.h):
+ * holders: LOCK.INFO and LOCK.LIST. Redis returns the token of a lock's owner. If the owner is
+ * a client of this process, only that client's worker can name it. So each worker is asked in
+ * turn, by a round (client/client.h):
  *
  *   LOCK.INFO --info.lua--> Redis: owner, holds, ttl, fence, waiters
  *                 nil <------'   `--PARKED_ROUND--> the same, and address, name, since, lease,
  *                                                   renewed
  *
- * LOCK.LIST has only the locks of clients that are logged in as the same Redis user as the asking
- * one, since hasp does not ask Redis which keys another user may see.
+ * LOCK.LIST has only the locks of clients that are logged in as the same Redis user as the
+ * asking one, since hasp does not ask Redis which keys another user may see.
  */
 #include "client/client_internal.h"
 
@@ -196,8 +196,7 @@ static void info_end(struct round *r, bool home)
 	info_free(a);
 }
 
-/* --- Redis' answer -------------------------------------------------------------------------
- */
+/* --- Redis' answer ------------------------------------------------------------------------ */
 
 /* Takes the next line from `rest`. */
 static struct slice take_line(struct slice *rest)

@@ -34,14 +34,14 @@ static bool awaits_replicas(const struct lock_request *p)
 }
 
 unsigned lock_op_flags(const struct pending_request *r, bool waits,
-                       const struct rewrite_how *how)
+                       const struct rewrite_opts *opts)
 {
 	const struct lock_request *p = r->lock_request;
-	unsigned flags = LINK_NOTIFY | (how->eval ? 0 : LINK_INTERCEPT);
+	unsigned flags = LINK_NOTIFY | (opts->eval ? 0 : LINK_INTERCEPT);
 
 	if (r->kind == PENDING_INFO || r->kind == PENDING_LIST || r->kind == PENDING_QUORUM)
 		return LINK_NOTIFY | LINK_INTERCEPT | LINK_CAPTURE | LINK_DISCARD;
-	if (waits || how->tells)
+	if (waits || opts->report_refusal)
 		flags |= LINK_INTERCEPT | LINK_INTERCEPT_STATUS;
 	/* Redis or replicas may have to confirm success before the client gets the reply. */
 	if (p && (lock_request_confirms(p) || awaits_replicas(p)))
@@ -115,7 +115,7 @@ static struct op_action ask_replicas(const struct op_facts *f)
 	const struct lock_request *p = f->request->lock_request;
 	struct op_out *out = f->out;
 
-	out->lock = lock_request_try(p, &out->lease_ms);
+	out->lock = lock_request_attempt(p, &out->lease_ms);
 	out->terms = (struct replica_ask_terms){ .db = f->db, .releases = true };
 	out->terms.replicas = lock_request_replicas(p, &out->terms.timeout_ms);
 	out->terms.until = lock_request_until(p);
@@ -124,7 +124,7 @@ static struct op_action ask_replicas(const struct op_facts *f)
 
 static struct op_action confirm(const struct op_facts *f)
 {
-	f->out->lock = lock_request_try(f->request->lock_request, &f->out->lease_ms);
+	f->out->lock = lock_request_attempt(f->request->lock_request, &f->out->lease_ms);
 	return simply(OP_CONFIRM);
 }
 
@@ -138,7 +138,7 @@ static struct op_action lock_op_on_queued(const struct op_facts *f, struct slice
 
 	if (!r->lock_request || !lock_request_queued(r->lock_request, f->db, &line))
 		return simply(OP_CLOSE);
-	out->lock = lock_request_try(r->lock_request, &out->lease_ms);
+	out->lock = lock_request_attempt(r->lock_request, &out->lease_ms);
 	out->line = line;
 	out->stats = lock_request_stats(r->lock_request);
 	if (!waiter_place(f->waiter))

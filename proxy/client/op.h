@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * op: a request that is answered step by step: each step table (lock_op.c, guard_steps.c) gets an
- * event and returns the action that exchange.c takes next. A step table touches no socket, and
- * knows no client.
+ * op: a request that is answered step by step: each step table (lock_op.c, guard_steps.c) gets
+ * an event and returns the action that exchange.c takes next. A step table touches no socket,
+ * and knows no client.
  */
 #ifndef HASP_CLIENT_OP_H
 #define HASP_CLIENT_OP_H
@@ -38,8 +38,8 @@ struct op_event {
 
 struct op_out;
 
-/* The facts about the client that a step table may use. The fields from `has_link` to `bytes` are for commands
- * on guarded keys only. */
+/* The facts about the client that a step table may use. The fields from `has_link` to `bytes`
+ * are for commands on guarded keys only. */
 struct op_facts {
 	struct pending_request *request;
 	int db;
@@ -68,7 +68,8 @@ enum op_act {
 	OP_END, /* send the answer, if there is one, and end the request by `reply` */
 	OP_DONE, /* send the answer, if any, and end the request. The session, locks and watched
 	          * keys stay as they are. */
-	OP_LOST, /* close the client after what was sent to it: its reply was too long to keep */
+	OP_LOST, /* close the client after what was sent to it: its reply was too long to keep
+	          */
 	OP_CLOSE, /* close the client: Redis' answer is not understood */
 };
 
@@ -82,12 +83,13 @@ struct op_send {
 	unsigned flags; /* how the link handles the last one; 0: there is none */
 };
 
-/* The output of a step table besides the action. exchange.c empties it, and releases the buffers. */
+/* The output of a step table besides the action. exchange.c empties it, and releases the
+ * buffers. */
 struct op_out {
 	struct op_send send;
 	struct buf own; /* what `lock` or the answer points into */
 	char text[64]; /* the answer, if action.answer is empty; may be empty, too */
-	struct lock_try lock; /* WAIT, CONFIRM, ASK_REPLICAS */
+	struct attempt lock; /* WAIT, CONFIRM, ASK_REPLICAS */
 	int64_t lease_ms; /* WAIT, CONFIRM: 0: the application named the lease's end */
 	struct slice line; /* WAIT: Redis' answer `+QUEUED place now held` */
 	struct section_stats *stats; /* WAIT: count the waiter; NULL: none do */
@@ -120,7 +122,7 @@ static inline struct slice op_answer(const struct op_action *a, const struct op_
 struct op_request {
 	const struct resp_view *req;
 	const struct command_info *what;
-	const struct rewrite_how *how;
+	const struct rewrite_opts *opts;
 	struct buf *out; /* takes the call */
 };
 
@@ -129,9 +131,9 @@ struct op_action lock_op_step(const struct op_facts *f, const struct op_event *e
 /* Returns how the link must handle the reply to the call: LINK_*. `waits`: the call may have to
  * wait in line. */
 unsigned lock_op_flags(const struct pending_request *r, bool waits,
-                       const struct rewrite_how *how);
-/* The request ends, by `reply`: the client has got its answer. `is_cut_off`: no bytes can be sent
- * to the client any more. Does nothing for a success without a waiter. */
+                       const struct rewrite_opts *opts);
+/* The request ends, by `reply`: the client has got its answer. `is_cut_off`: no bytes can be
+ * sent to the client any more. Does nothing for a success without a waiter. */
 void lock_op_reply(const struct pending_request *r, const struct hold_owner *holds, int db,
                    const struct waiter *waiter, bool is_cut_off,
                    const struct resp_reply *reply);
@@ -159,7 +161,7 @@ enum op_act guard_steps_reply(struct guard_op *op, const struct resp_reply *repl
 /* Sends the first step, or the one at which the operation was interrupted. */
 void guard_steps_send(const struct op_facts *f, const struct op_request *call);
 /* (OP_NEXT) Sends the next step of a transaction. */
-void guard_steps_next(const struct op_facts *f, const struct rewrite_how *how);
+void guard_steps_next(const struct op_facts *f, const struct rewrite_opts *opts);
 /* Ends an operation that cannot wait for its guard. */
 void guard_steps_give_up(const struct op_facts *f);
 /* Returns how long the next step may wait in line, at most `most`, in ms. */

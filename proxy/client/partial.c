@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * partial: requests of which hasp has only the beginning: those that stream, because no rule can
- * concern them, and those that hasp or Redis refuses before they are whole.
+ * partial: requests of which hasp has only the beginning: those that stream, because no rule
+ * can concern them, and those that hasp or Redis refuses before they are whole.
  */
 #include "client/client_internal.h"
 
@@ -112,7 +112,7 @@ static void keep_link(struct client *c, const struct command_info *what,
 	                              : ROUTE_SHARED;
 
 	c->pinned |= route > ROUTE_LINGERING;
-	c->bound |= route == ROUTE_BOUND;
+	c->link_sticky |= route == ROUTE_STICKY;
 }
 
 /* A request is not whole. False: wait for more of it; true: it streams from here. */

@@ -38,16 +38,16 @@ static void write_nothing(const struct client *c, struct buf *out)
 static void write_unreached(const struct client *c, const struct quorum_result *r,
                             struct buf *out)
 {
-	const struct quorum_how *how = quorum_terms(c->env->quorum);
+	const struct quorum_opts *opts = quorum_terms(c->env->quorum);
 
-	if (r->nanswered >= quorum_majority(how->nservers))
+	if (r->nanswered >= quorum_majority(opts->nservers))
 		buf_printf(out,
 		           "-NOQUORUM too few servers of '%s' agree about the last fencing "
 		           "token\r\n",
-		           how->name);
+		           opts->name);
 	else
 		buf_printf(out, "-NOQUORUM %zu of the %zu servers of '%s' answer in time\r\n",
-		           r->nanswered, how->nservers, how->name);
+		           r->nanswered, opts->nservers, opts->name);
 }
 
 static void write_owner(const struct client *c, const struct quorum_result *r,

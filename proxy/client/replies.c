@@ -54,7 +54,7 @@ static void on_reply_bytes(void *owner, struct slice bytes)
 	struct client *c = client_of(owner);
 
 	client_mark_active(c);
-	c->served = c->served || has_success(c, bytes);
+	c->saw_success = c->saw_success || has_success(c, bytes);
 	stream_send(&c->stream, bytes);
 	if (stream_pending(&c->stream) == 0)
 		return;
@@ -162,7 +162,7 @@ static void begin_login(struct client *c, bool was_logged_in)
 {
 	if (was_logged_in)
 		c->login_from = c->env->policy.now;
-	c->served = c->in_error = false;
+	c->saw_success = c->in_error = false;
 }
 
 static void on_piece(void *owner, void *tag, struct slice bytes)
@@ -367,7 +367,7 @@ static void on_link_down(void *owner, enum link_end end, const char *reason, siz
 	struct client *c = client_of(owner);
 	bool waits = c->state == CLIENT_PARKED_LINK;
 
-	c->uncounted = true;
+	c->needs_wait_ping = true;
 	if (can_do_without(c, end, inflight)) {
 		/* If the lost link was full, hasp may read from the client again. */
 		client_steer_reading(c);

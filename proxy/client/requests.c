@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * requests: reads from a client, finds the requests in its input, has each decided, and sends it or
- * parks the client. client.in keeps the bytes that cannot be taken yet.
+ * requests: reads from a client, finds the requests in its input, has each decided, and sends
+ * it or parks the client. client.in keeps the bytes that cannot be taken yet.
  *
  *   requests_on_readable() --> scratch --> requests_take() --> what it leaves --> client.in
  *         '--> client.in, if there is some --> requests_resume() --> requests_take()
  *
- * Requests that have only to be passed, as most have, are recognized by their names and first keys,
- * counted, and left where they are, to be sent in one piece.
+ * Requests that have only to be passed, as most have, are recognized by their names and first
+ * keys, counted, and left where they are, to be sent in one piece.
  */
 #include "client/client_internal.h"
 
@@ -17,7 +17,7 @@
 #include "commands/command.h"
 #include "config/match.h"
 #include "policy/classifier.h"
-#include "policy/own_keys.h"
+#include "policy/reserved_keys.h"
 #include "policy/session_commands.h"
 #include "policy/watched.h"
 
@@ -47,15 +47,15 @@ static inline bool is_plain(const struct client *c, const struct command_info *w
 	struct slice key;
 	unsigned possible;
 
-	if (what->is_free)
+	if (what->never_inspect)
 		return true;
 	if (!what->is_plain || args->argc < 2)
 		return false;
 	key = args->argv[1];
 	possible = match_possible(env->policy.config, key);
-	if (what->may_release && env->policy.own_keys_protected &&
+	if (what->may_release && env->policy.reserved_keys_protected &&
 	    (!what->is_matched || (possible & MATCH_MAY_BE_OWN)) &&
-	    own_keys_are_named(args->argv + 1, args->argc - 1))
+	    reserved_keys_are_named(args->argv + 1, args->argc - 1))
 		return false;
 	if (what->may_release && dispatch_heeds_releases(&env->policy) &&
 	    dispatch_may_release(&env->policy, &c->session, what,
@@ -164,7 +164,7 @@ static bool act(struct client *c, struct cursor *k, struct context *x, const str
 		send_put_off(c, CLIENT_PARKED_COMMAND);
 		return false;
 	case DISPATCH_DEFER:
-	case DISPATCH_HOLD:
+	case DISPATCH_NEED_MORE:
 		break;
 	}
 	send_put_off(c, CLIENT_PARKED_DEFERRED);
@@ -460,7 +460,7 @@ void requests_on_readable(struct stream *s)
 	char *p;
 
 	/* Other clients may have filled the link since. */
-	if (!s->error && client_is_behind(c)) {
+	if (!s->error && client_is_throttled(c)) {
 		stream_pause(s);
 		return;
 	}

@@ -42,7 +42,7 @@ static void open_own(struct client *c, enum route route)
 	pool_make_way(c->env->node->pool);
 	if (bare)
 		login = (struct link_login){ .proto = 2 };
-	login.hears = env->failover_wait > 0 && !env->connect;
+	login.await_first_reply = env->failover_wait > 0 && !env->connect;
 	link_join(link_new(env, false, &login), &c->user);
 	c->shared = false;
 	session_set_admission(&c->session, LOGIN_UNKNOWN);
@@ -81,7 +81,7 @@ static bool leave_spare(struct client *c, const struct link_login *login)
 	if (!c->user.link || c->shared || c->bare || c->altered || c->transacting || c->eof ||
 	    !pool_put_spare(c->env->node->pool, login, &c->user))
 		return false;
-	c->uncounted = true;
+	c->needs_wait_ping = true;
 	return true;
 }
 
@@ -130,7 +130,7 @@ static bool take_over(struct client *c, enum route route)
 	                 (route == ROUTE_DEDICATED && (c->session.login == LOGIN_DONE ||
 	                                               c->env->node->links.login_required));
 
-	if (!c->shared || !is_useful || !pool_give(c->env->node->pool, &login, &c->user))
+	if (!c->shared || !is_useful || !pool_detach(c->env->node->pool, &login, &c->user))
 		return false;
 	c->shared = c->altered = false;
 	send_setinfo(c);
@@ -160,7 +160,7 @@ bool route_is_replayable(const struct client *c)
 {
 	const struct session *s = &c->session;
 
-	return !c->bound && !s->opaque && !s->uncertain && !s->quitting &&
+	return !c->link_sticky && !s->opaque && !s->uncertain && !s->quitting &&
 	       !session_in_multi(s) && !s->txn.watching && !session_is_subscribed(s) &&
 	       c->state != CLIENT_TUNNEL;
 }
@@ -196,7 +196,7 @@ static bool take_own(struct client *c, enum route route)
 		c->altered = true;
 	}
 	c->pinned |= route >= ROUTE_PINNED;
-	c->bound |= route == ROUTE_BOUND;
+	c->link_sticky |= route == ROUTE_STICKY;
 	return true;
 }
 
@@ -206,7 +206,7 @@ static bool is_held_back(const struct client *c)
 {
 	unsigned held = c->env->node->held;
 
-	return held && ((held & NODE_LEAVING) || !client_is_amid(c));
+	return held && ((held & NODE_LEAVING) || !client_in_critical_section(c));
 }
 
 /* True for the routes of a client that soon leaves its link to others. */
@@ -283,7 +283,7 @@ void route_reset(struct client *c)
 	/* (A request after RESET may need the link.) */
 	if (c->user.inflight)
 		return;
-	c->pinned = c->bound = c->transacting = false;
+	c->pinned = c->link_sticky = c->transacting = false;
 	c->own_until = 0;
 }
 

@@ -87,7 +87,7 @@ static unsigned reply_flags(const struct decision *d)
 		flags |= LINK_INTERCEPT_LATE;
 	if (d->pending->kind == PENDING_STREAM)
 		flags |= LINK_BEGINS_STREAM;
-	if (d->pending->sighting)
+	if (d->pending->command_sample)
 		flags |= LINK_NOTIFY_EARLY;
 	return flags;
 }
@@ -141,7 +141,7 @@ bool send_pass(struct client *c, struct cursor *k, const struct decision *d)
 	if (d->follows_ping) {
 		send_passed(c, k);
 		link_ping(c->user.link);
-		c->uncounted = false;
+		c->needs_wait_ping = false;
 	}
 	send_expect(c, d);
 	send_step_over(c, k);
@@ -183,7 +183,7 @@ void send_count(struct client *c, const struct decision *d)
 	case DISPATCH_COUNT_WRITES:
 	case DISPATCH_DEFER:
 	case DISPATCH_LEARN:
-	case DISPATCH_HOLD:
+	case DISPATCH_NEED_MORE:
 		return;
 	}
 	if (d->is_refusal)

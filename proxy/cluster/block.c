@@ -237,7 +237,7 @@ static bool is_tied_to_connection(const struct command *c, const struct resp_vie
 static void take_keyless(struct block *b, const struct command *c, const struct resp_view *req,
                          struct slice bytes, struct block_answer *a)
 {
-	bool is_plain = c && (c->flags & COMMAND_TOLD) && command_arity_ok(c, req->argc);
+	bool is_plain = c && (c->flags & COMMAND_FROM_SERVER) && command_arity_ok(c, req->argc);
 
 	if (b->state == BLOCK_OPEN || b->slot >= 0 || !is_plain)
 		send_and_keep(b, bytes, a);

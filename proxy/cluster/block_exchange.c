@@ -21,7 +21,7 @@ static void on_block_reply(struct cluster_entry *e, struct cluster_part *p,
 
 	(void)r;
 	(void)captured;
-	if (!p->lane && p->block->serial == s->block_serial)
+	if (!p->node_conn && p->block->serial == s->block_serial)
 		block_fail(&s->block);
 }
 
@@ -61,30 +61,30 @@ static void start_part(struct cluster_session *s, const struct command *c,
 	entry_start(e);
 }
 
-static void leave_lane(struct cluster_session *s)
+static void leave_node_conn(struct cluster_session *s)
 {
-	struct lane *l = s->block_lane;
+	struct node_conn *l = s->block_node_conn;
 	struct slice discard = block_leave(s);
 
 	if (l)
-		lane_write_discarded(l, discard);
+		node_conn_write_discarded(l, discard);
 }
 
 void block_exchange_unwatch(struct cluster_session *s)
 {
 	HASP_ASSERT(s->block.state == BLOCK_NONE);
-	leave_lane(s);
+	leave_node_conn(s);
 	block_fini(&s->block);
 }
 
 /* The node that has the transaction, or watches, does not serve the slot any more. */
 static void follow_map(struct cluster_session *s)
 {
-	const struct slot_map *map = s->cluster->how.map;
-	struct lane *l = s->block_lane;
+	const struct slot_map *map = s->cluster->opts.map;
+	struct node_conn *l = s->block_node_conn;
 
 	if (l && s->block.slot >= 0 && slot_map_node(map, (unsigned)s->block.slot) != l->node)
-		leave_lane(s);
+		leave_node_conn(s);
 }
 
 /* True if the transaction began at the home node, for a command that only Redis could judge,
@@ -132,7 +132,7 @@ bool block_exchange_take(struct cluster_session *s, const struct command *c,
 		return true;
 	}
 	if (is_misplaced(s, &p))
-		leave_lane(s);
+		leave_node_conn(s);
 	block_take(&s->block, c, req, &p, bytes, s->proto, &a);
 	note_several(s, before, &p, &a);
 	/* Other clients' commands would come between. */
@@ -154,6 +154,6 @@ bool block_exchange_take(struct cluster_session *s, const struct command *c,
 	if (before != BLOCK_NONE && s->block.state == BLOCK_NONE)
 		s->block_serial++;
 	if (!block_is_tied(&s->block))
-		s->block_lane = NULL;
+		s->block_node_conn = NULL;
 	return a.step != BLOCK_PASS;
 }

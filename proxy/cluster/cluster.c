@@ -14,10 +14,9 @@ static void on_tick(struct timer *t, double now)
 	struct list looked_at, *node;
 
 	list_init(&looked_at);
-	list_move_all(&looked_at, &c->troubled);
+	list_move_all(&looked_at, &c->stalled);
 	while ((node = list_shift(&looked_at))) {
-		struct cluster_session *s = container_of(node, struct cluster_session,
-		                                         troubled);
+		struct cluster_session *s = container_of(node, struct cluster_session, stalled);
 		bool stalled = s->stalled_since > 0;
 		if (dispatch_due(s, now) || stalled)
 			session_trouble(s);
@@ -25,23 +24,23 @@ static void on_tick(struct timer *t, double now)
 		if (stalled)
 			session_wake(s);
 	}
-	if (!list_empty(&c->troubled))
+	if (!list_empty(&c->stalled))
 		cluster_start_tick(c);
 }
 
 /* --- beginning and end -------------------------------------------------------------------- */
 
-struct cluster *cluster_new(const struct cluster_how *how)
+struct cluster *cluster_new(const struct cluster_opts *opts)
 {
 	struct cluster *c = xcalloc(1, sizeof(*c));
 
-	c->how = *how;
+	c->opts = *opts;
 	c->failover_wait = 10;
 	c->output_limit = SIZE_MAX;
 	c->on_tick = on_tick;
 	list_init(&c->sessions);
 	list_init(&c->dead);
-	list_init(&c->troubled);
+	list_init(&c->stalled);
 	freelist_init(&c->entries, sizeof(struct cluster_entry));
 	freelist_init(&c->requests, BUF_FIRST_SIZE);
 	return c;
@@ -52,7 +51,7 @@ void cluster_free(struct cluster *c)
 	if (!c)
 		return;
 	HASP_ASSERT(list_empty(&c->sessions) && list_empty(&c->dead));
-	timer_stop(c->how.timers, &c->tick);
+	timer_stop(c->opts.timers, &c->tick);
 	request_args_fini(&c->args);
 	buf_release(&c->text);
 	primaries_fini(&c->primaries);
@@ -64,13 +63,13 @@ void cluster_free(struct cluster *c)
 static struct stream_peer *on_connect(struct link_env *env, struct link *l,
                                       const struct link_login *accepted)
 {
-	return session_connect(env->far, l, accepted);
+	return session_connect(env->inproc_peer, l, accepted);
 }
 
 void cluster_serve(struct cluster *c, struct link_env *env)
 {
 	env->connect = on_connect;
-	env->far = c;
+	env->inproc_peer = c;
 }
 
 struct node *cluster_front_new(struct cluster *c, const struct link_env *links)
@@ -162,9 +161,9 @@ void cluster_node_answered(struct cluster *c, const struct node *n, uint64_t que
 static void renew_links(struct cluster_session *s, void *arg)
 {
 	(void)arg;
-	for (struct list *at = s->lanes.next; s->flow != FLOW_CLOSED && at != &s->lanes;
-	     at = at->next)
-		lane_renew(container_of(at, struct lane, in_session));
+	for (struct list *at = s->node_conns.next;
+	     s->flow != FLOW_CLOSED && at != &s->node_conns; at = at->next)
+		node_conn_renew(container_of(at, struct node_conn, in_session));
 }
 
 void cluster_renew_links(struct cluster *c)
@@ -194,14 +193,14 @@ static void forget_node(struct cluster_session *s, void *arg)
 	const struct forgotten *f = arg;
 	struct list *at, *next;
 
-	if (s->home == f->node)
-		s->home = NULL;
+	if (s->default_node == f->node)
+		s->default_node = NULL;
 	forget_in_parts(s, f->node);
-	for (at = s->lanes.next; at != &s->lanes; at = next) {
-		struct lane *l = container_of(at, struct lane, in_session);
+	for (at = s->node_conns.next; at != &s->node_conns; at = next) {
+		struct node_conn *l = container_of(at, struct node_conn, in_session);
 		next = at->next;
 		if (l->node == f->node)
-			lane_forget(l, f->why);
+			node_conn_forget(l, f->why);
 	}
 }
 
@@ -210,7 +209,7 @@ void cluster_forget_node(struct cluster *c, struct node *n, const char *why)
 	each_session(c, forget_node, &(struct forgotten){ n, why });
 	/* Sessions that are closed have left its links, but not yet forgotten it. */
 	for (struct list *at = c->dead.next; at != &c->dead; at = at->next)
-		container_of(at, struct cluster_session, node)->home = NULL;
+		container_of(at, struct cluster_session, node)->default_node = NULL;
 }
 
 void cluster_reap(struct cluster *c)

@@ -25,7 +25,7 @@
 
 struct cluster;
 
-struct cluster_how {
+struct cluster_opts {
 	struct stream_flusher *flusher;
 	struct slot_map *map; /* which node serves which slot */
 	const struct commands *commands;
@@ -40,7 +40,7 @@ struct cluster_how {
 	void *arg;
 };
 
-struct cluster *cluster_new(const struct cluster_how *how);
+struct cluster *cluster_new(const struct cluster_opts *opts);
 /* All virtual links are closed, and cluster_reap() was called. */
 void cluster_free(struct cluster *c);
 

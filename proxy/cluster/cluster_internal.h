@@ -5,7 +5,7 @@
  *   virtual link -- take --> scan --> route --> entry in `entries`, with its parts
  *                                                 |  part: one request for one node
  *                                                 v
- *                                               lane --> link to the node
+ *                                             node_conn --> link to the node
  *                                                 |
  *   virtual link <-- out <-- the head's reply <-- part: answered, redirected, or its link broke
  *                             ^ others' replies are kept in their entries until it is their
@@ -18,8 +18,8 @@
  *   session_command.c   commands that change the session, on all of its links
  *   dispatch.c          the node of a part, or of requests without keys; parts that no node has
  *                       taken
- *   lane.c              a session's links to the nodes
- *   lane_write.c        writes on these links
+ *   node_conn.c         a session's links to the nodes
+ *   node_conn_write.c   writes on these links
  *   redirection.c       MOVED, ASK, TRYAGAIN, CLUSTERDOWN, also in transactions
  *   block_exchange.c    transactions
  *   pubsub.c            subscriptions: requests; replies are pubsub_replies.c
@@ -56,11 +56,11 @@
 #include "upstream/slot_map.h"
 
 struct cluster {
-	struct cluster_how how;
+	struct cluster_opts opts;
 	double failover_wait; /* seconds */
 	size_t output_limit;
 	struct list sessions, dead; /* of cluster_session */
-	struct list troubled; /* sessions with parts that cannot be sent */
+	struct list stalled; /* sessions with parts that cannot be sent */
 	struct timer tick; /* runs while there are such */
 	timer_fn *on_tick;
 	size_t nhomes; /* homes that were given out: they go round */
@@ -82,8 +82,8 @@ struct cluster {
  *             |  '--- RETRY */
 enum part_state {
 	PART_NEW, /* not sent yet */
-	PART_HELD, /* in lane->held: there is no link yet to send it on */
-	PART_SENT, /* its reply is due on `lane` */
+	PART_HELD, /* in node_conn->held: there is no link yet to send it on */
+	PART_SENT, /* its reply is due on `node_conn` */
 	PART_RETRY, /* in session->retries: no node took it; sent again at `retry_at` */
 	PART_DONE, /* answered */
 	PART_NSTATES,
@@ -91,9 +91,9 @@ enum part_state {
 
 /* One request for one node. */
 struct cluster_part {
-	struct list node; /* in lane->held or session->retries */
+	struct list node; /* in node_conn->held or session->retries */
 	struct cluster_entry *entry;
-	struct lane *lane; /* in PART_HELD and PART_SENT */
+	struct node_conn *node_conn; /* in PART_HELD and PART_SENT */
 	struct node *to; /* it is for this node, whatever the slots; NULL: for its slot's */
 	struct node *asked; /* this one is to be asked next, behind ASKING; NULL: no */
 	int slot; /* -1: none; then, without `to`, it is for the session's home */
@@ -109,8 +109,7 @@ struct cluster_part {
 	bool is_stale; /* (PART_SENT) the node refused an earlier part: the reply to this one is
 	                * dropped, and it is sent again after the earlier part */
 	bool withdrawn; /* (PART_SENT) it is not sent again: session->withdrawal is its answer
-	                 * then
-	                 */
+	                 * then */
 	bool streamed; /* it was passed on as it came, and was too long: `request` is empty */
 	double since; /* clock since when no node takes it; 0: it was not refused yet */
 	double retry_at; /* clock; in PART_RETRY */
@@ -251,8 +250,8 @@ void block_exchange_unwatch(struct cluster_session *s);
 /* Leaves the node that has the transaction, or watches: both begin again elsewhere. Returns the
  * DISCARD or UNWATCH to send to it. */
 struct slice block_leave(struct cluster_session *s);
-/* The part is put on the lane's link. Returns the requests that go before it. */
-struct slice block_part_begin(struct lane *l, struct cluster_part *p);
+/* The part is put on the node connection's link. Returns the requests that go before it. */
+struct slice block_part_begin(struct node_conn *l, struct cluster_part *p);
 /* One of those was answered by an error. */
 void block_part_refused(struct cluster_part *p, struct slice line);
 /* The part's reply is the line. True: it is seen to, and not to be passed on. *discard: the
@@ -275,98 +274,99 @@ void part_withdraw(struct cluster_part *p);
 /* The map has changed: parts that are not sent may have another node now. */
 void dispatch_again(struct cluster_session *s);
 
-/* --- lanes -------------------------------------------------------------------------------- */
+/* --- node connections --------------------------------------------------------------------- */
 
-/* Only lane_set_state() writes it.
+/* Only node_conn_set_state() writes it.
  *
  *   CLOSED --> WAITING --> REPLAYING --> READY
  *     ^           |            |           |
  *     '-----------'------------'-----------'  the link could not be had, or ended */
-enum lane_state {
-	LANE_CLOSED, /* no link */
-	LANE_WAITING, /* for a shared link of the node's pool, or for one of its own to connect
-	               */
-	LANE_REPLAYING, /* the session's commands are on their way */
-	LANE_READY,
-	LANE_NSTATES,
+enum node_conn_state {
+	NODE_CONN_CLOSED, /* no link */
+	NODE_CONN_WAITING, /* for a shared link of the node's pool, or for one of its own to
+	                    * connect
+	                    */
+	NODE_CONN_REPLAYING, /* the session's commands are on their way */
+	NODE_CONN_READY,
+	NODE_CONN_NSTATES,
 };
 
 /* How the frame that is being read is handled. */
-enum lane_frame {
-	LANE_FRAME_PASSED,
-	LANE_FRAME_PUSHED, /* passed, also in RESP2, as one that answers no request */
-	LANE_FRAME_HELD, /* it is in lane->frame until it is known, or whole */
-	LANE_FRAME_DROPPED,
+enum node_conn_frame {
+	NODE_CONN_FRAME_PASSED,
+	NODE_CONN_FRAME_PUSHED, /* passed, also in RESP2, as one that answers no request */
+	NODE_CONN_FRAME_HELD, /* it is in node_conn->frame until it is known, or whole */
+	NODE_CONN_FRAME_DROPPED,
 };
 
 /* A session's way to one node: a link that it shares, or has of its own. */
-struct lane {
-	struct list in_session; /* in session->lanes */
+struct node_conn {
+	struct list in_session; /* in session->node connections */
 	struct cluster_session *session;
 	struct node *node;
 	struct link_user user;
 	struct pool_waiter waiter;
 	struct list held; /* parts, the oldest first */
-	enum lane_state state;
+	enum node_conn_state state;
 	size_t nsent; /* parts in PART_SENT */
-	unsigned replays_due; /* answers to lane_write_replay() */
+	unsigned replays_due; /* answers to node_conn_write_replay() */
 	uint64_t replayed; /* (REPLAYING) serial of the last session command sent */
 	struct cluster_part *error; /* whose error is being forwarded; NULL: none */
 	bool own; /* no other session uses the link */
 	struct subscriptions subscriptions; /* of the link */
 	bool in_frame, in_push; /* bytes of a frame, of a push came, and not its end */
-	enum lane_frame frame_state; /* (in_frame) */
-	struct buf frame; /* (LANE_FRAME_HELD) what came of it */
+	enum node_conn_frame frame_state; /* (in_frame) */
+	struct buf frame; /* (NODE_CONN_FRAME_HELD) what came of it */
 };
 
 /* Is its link subscribed to a channel or a pattern that is no shard channel? */
-static inline bool lane_has_channels(const struct lane *l)
+static inline bool node_conn_has_channels(const struct node_conn *l)
 {
 	return l->subscriptions.channels || l->subscriptions.patterns;
 }
 
-/* The session's lane to the node; made if need be. */
-struct lane *lane_get(struct cluster_session *s, struct node *n);
-/* Does the session's first entry wait for what this lane's link brings? */
-bool lane_is_awaited(const struct lane *l);
+/* The session's node connection to the node; made if need be. */
+struct node_conn *node_conn_get(struct cluster_session *s, struct node *n);
+/* Does the session's first entry wait for what this node connection's link brings? */
+bool node_conn_is_awaited(const struct node_conn *l);
 /* Could all that is in flight on it, if anything is, be asked of another node? */
-bool lane_can_be_recalled(const struct lane *l);
-/* Recalls the parts in flight, if lane_can_be_recalled(): dispatch_again() sends them again,
- * and the lane drops their replies. */
-void lane_recall(struct lane *l);
-/* Sends the part, or holds it until the lane is ready. */
-void lane_send(struct lane *l, struct cluster_part *p);
-/* RESET ends all subscriptions; the lane `reset` has carried it out. */
-void lanes_forget_subscriptions(struct cluster_session *s, const struct lane *reset);
-/* Makes a lane that is closed try to be READY. */
-void lane_open(struct lane *l);
+bool node_conn_can_be_recalled(const struct node_conn *l);
+/* Recalls the parts in flight, if node_conn_can_be_recalled(): dispatch_again() sends them
+ * again, and the node connection drops their replies. */
+void node_conn_recall(struct node_conn *l);
+/* Sends the part, or holds it until the node connection is ready. */
+void node_conn_send(struct node_conn *l, struct cluster_part *p);
+/* RESET ends all subscriptions; the node connection `reset` has carried it out. */
+void node_conns_forget_subscriptions(struct cluster_session *s, const struct node_conn *reset);
+/* Makes a node connection that is closed try to be READY. */
+void node_conn_open(struct node_conn *l);
 /* If its link is outdated: leaves it, now or as soon as nothing is under way on it. */
-void lane_renew(struct lane *l);
-/* The node is none of the cluster's any more: the lane is freed. Where replies are due the
- * session ends, with `why`. */
-void lane_forget(struct lane *l, const char *why);
-/* The session is closed: its lanes leave their links; later they are freed. */
-void lanes_leave(struct cluster_session *s);
-void lanes_free(struct cluster_session *s);
+void node_conn_renew(struct node_conn *l);
+/* The node is none of the cluster's any more: the node connection is freed. Where replies are
+ * due the session ends, with `why`. */
+void node_conn_forget(struct node_conn *l, const char *why);
+/* The session is closed: its node connections leave their links; later they are freed. */
+void node_conns_leave(struct cluster_session *s);
+void node_conns_free(struct cluster_session *s);
 
-/* All of these write on the link of a lane that is ready, or that is REPLAYING. */
+/* All of these write on the link of a node connection that is ready, or that is REPLAYING. */
 
 /* The part's request, behind those that go before it. */
-void lane_write_part(struct lane *l, struct cluster_part *p);
+void node_conn_write_part(struct node_conn *l, struct cluster_part *p);
 /* The beginning of a long request. The rest is for its link. */
-void lane_write_stream(struct lane *l, struct cluster_part *p, struct slice bytes);
-/* A command whose reply says nothing; not if the lane is not ready. */
-void lane_write_discarded(struct lane *l, struct slice request);
+void node_conn_write_stream(struct node_conn *l, struct cluster_part *p, struct slice bytes);
+/* A command whose reply says nothing; not if the node connection is not ready. */
+void node_conn_write_discarded(struct node_conn *l, struct slice request);
 /* A session command: its reply is discarded, and a fault of it ends the session. */
-void lane_write_replay(struct lane *l, struct slice request);
-/* As lane_write_replay(), on all ready lanes of the session but the part's. */
-void lanes_write_replay(struct cluster_session *s, const struct cluster_part *p,
-                        struct slice request);
-/* Returns true while a session command on any lane is not answered yet. */
-bool lanes_replay(const struct cluster_session *s);
+void node_conn_write_replay(struct node_conn *l, struct slice request);
+/* As node_conn_write_replay(), on all ready node connections of the session but the part's. */
+void node_conns_write_replay(struct cluster_session *s, const struct cluster_part *p,
+                             struct slice request);
+/* Returns true while a session command on any node connection is not answered yet. */
+bool node_conns_replay(const struct cluster_session *s);
 /* Returns the part that follows the request with this tag; NULL: the tag is a part's own, or
  * none. */
-struct cluster_part *lane_part_behind(void *tag);
+struct cluster_part *node_conn_part_behind(void *tag);
 
 /* --- session commands --------------------------------------------------------------------- */
 
@@ -391,7 +391,8 @@ struct replayed {
 	struct buf request;
 };
 
-/* Session commands that were accepted, oldest first: each new link of a lane gets them. */
+/* Session commands that were accepted, oldest first: each new link of a node connection gets
+ * them. */
 struct replay {
 	struct list commands;
 	uint64_t serial; /* of the newest */
@@ -421,7 +422,7 @@ enum cluster_flow {
 	FLOW_BARRIER, /* none is taken until all that were are answered */
 	FLOW_STREAMING, /* the rest of a long request is passed on as it comes */
 	FLOW_GATHERING, /* the rest of a long request is kept until it is whole */
-	FLOW_RAW, /* what comes and goes on `stream_lane` are bytes */
+	FLOW_RAW, /* what comes and goes on `stream_node_conn` are bytes */
 	FLOW_ENDING, /* no request is taken any more; the link ends when all is delivered */
 	FLOW_CLOSED, /* the virtual link is gone; freed by cluster_reap() */
 	FLOW_NSTATES,
@@ -434,20 +435,21 @@ struct cluster_session {
 	struct link *link; /* virtual; NULL: FLOW_CLOSED */
 	struct cluster *cluster;
 	struct list node; /* in cluster->sessions or cluster->dead */
-	struct list troubled; /* in cluster->troubled while a part cannot be sent */
+	struct list stalled; /* in cluster->troubled while a part cannot be sent */
 	enum cluster_flow flow;
 	struct list entries; /* struct cluster_entry, the oldest first */
 	size_t nentries;
-	struct list lanes;
-	struct lane *last; /* of `lanes`: the one asked for last; NULL: none */
+	struct list node_conns;
+	struct node_conn *last; /* of `node_conns`: the one asked for last; NULL: none */
 	struct list retries; /* parts in PART_RETRY, in the order of the requests */
-	struct node *home; /* for what names no key; NULL: not chosen yet */
-	struct lane *stream_lane; /* in STREAMING, RAW; NULL: what streams is dropped */
+	struct node *default_node; /* for what names no key; NULL: not chosen yet */
+	struct node_conn
+		*stream_node_conn; /* in STREAMING, RAW; NULL: what streams is dropped */
 	struct cluster_part *stream_part; /* (STREAMING) keeps what streams; NULL: none does */
 	struct request_scan scan; /* in STREAMING, GATHERING */
 	struct buf gathered; /* (GATHERING) the request as far as it came */
-	double stalled_since; /* clock since when a long request waits for its lane, or one for
-	                       * all primaries for a map; 0: none does */
+	double stalled_since; /* clock since when a long request waits for its node connection,
+	                       * or one for all primaries for a map; 0: none does */
 	struct replay replay;
 	enum reply_mode reply_mode;
 	struct watch deliver; /* `out` is delivered behind all that is served in this turn */
@@ -466,20 +468,21 @@ struct cluster_session {
 	uint32_t map_version; /* of the map by which `entries` were routed */
 	struct link_login login; /* (shares) its strings are in `login_text` */
 	char *login_text;
-	bool shares; /* lanes are on shared links of the nodes' pools */
+	bool shares; /* node connections are on shared links of the nodes' pools */
 	struct block block;
-	struct lane *block_lane; /* has the transaction, or watches; NULL: none does yet */
+	struct node_conn
+		*block_node_conn; /* has the transaction, or watches; NULL: none does yet */
 	unsigned block_serial; /* of the transaction, or the next one; from 1 on */
 	unsigned block_moved; /* this one was redirected behind its EXEC; 0: none was */
 	uint64_t client_id; /* what CLIENT ID returns; 0: the client has not asked for it */
 	uint8_t proto; /* 2 or 3 */
-	bool subscribed; /* one of the lanes is */
-	bool everywhere; /* each primary's lane is, for keyspace notifications */
+	bool subscribed; /* one of the node connections is */
+	bool everywhere; /* each primary's node connection is, for keyspace notifications */
 	bool subscribing; /* (everywhere) not all of them have acknowledged it: messages wait */
 	bool starved; /* the link has requests that were not taken */
 	bool paused; /* the link takes no replies */
-	bool is_ahead; /* too much is kept: links of its own are not read, see lane_is_awaited()
-	                */
+	bool has_backpressure; /* too much is kept: links of its own are not read, see
+	                        * node_conn_is_awaited() */
 	bool shut; /* the client sends no more */
 	bool lingers; /* (ENDING) only the client ends the session */
 	bool advancing; /* entries that are answered are being taken off, or must not be */
@@ -504,12 +507,12 @@ static inline bool session_holds(const struct cluster_session *s, unsigned slot,
 
 	if (list_empty(&s->entries))
 		return false;
-	if (s->blocks & bit || slot_map_is_migrating(s->cluster->how.map, slot))
+	if (s->blocks & bit || slot_map_is_migrating(s->cluster->opts.map, slot))
 		return true;
 	return s->several & bit && (!reads || s->refused);
 }
 
-/* dispatch_due() will be called for sessions in `troubled`. */
+/* dispatch_due() will be called for sessions in `stalled`. */
 void cluster_start_tick(struct cluster *c);
 
 /* The far end of a virtual link. `accepted`: as in link_env.connect. */
@@ -539,7 +542,7 @@ void session_free(struct cluster_session *s);
 void session_deliver(struct cluster_session *s);
 /* Links of its own are read no faster than the client reads, and no further ahead of the first
  * reply than client_output_limit allows. */
-void session_steer_lanes(struct cluster_session *s);
+void session_steer_node_conns(struct cluster_session *s);
 /* Bytes for the link: they are delivered at the end of the turn. */
 void session_put(struct cluster_session *s, struct slice bytes);
 /* As above, for bytes that answer no request: not in the middle of a reply. */
@@ -558,25 +561,26 @@ void session_trouble(struct cluster_session *s);
 bool pubsub_take(struct cluster_session *s, const struct command *c,
                  const struct resp_view *req, struct slice bytes, bool *taken);
 
-/* The first lane behind `after`, from the beginning for NULL, that is subscribed to something,
- * or to shard channels. NULL: no other lane is. */
-struct lane *pubsub_next_lane(struct cluster_session *s, const struct lane *after, bool shards);
+/* The first node connection behind `after`, from the beginning for NULL, that is subscribed to
+ * something, or to shard channels. NULL: no other node connection is. */
+struct node_conn *pubsub_next_node_conn(struct cluster_session *s,
+                                        const struct node_conn *after, bool shards);
 /* The map has changed: ends the session if it misses keyspace notifications of a new node. */
 void pubsub_map_changed(struct cluster_session *s);
-/* The subscriptions of a lane have changed. */
+/* The subscriptions of a node connection have changed. */
 void pubsub_note(struct cluster_session *s);
-/* Returns how to handle a frame of the lane that begins with `beginning`. */
-enum lane_frame pubsub_frame(const struct lane *l, struct slice beginning);
-/* Appends the acknowledgement `frame`, which the lane's node has sent, with the number that one
- * server would give. */
-void pubsub_write_ack(const struct lane *l, struct slice frame, struct buf *out);
+/* Returns how to handle a frame of the node connection that begins with `beginning`. */
+enum node_conn_frame pubsub_frame(const struct node_conn *l, struct slice beginning);
+/* Appends the acknowledgement `frame`, which the node connection's node has sent, with the
+ * number that one server would give. */
+void pubsub_write_ack(const struct node_conn *l, struct slice frame, struct buf *out);
 /* For entry->merge: of SUNSUBSCRIBE without channels; of SUBSCRIBE and UNSUBSCRIBE (also of
  * patterns) at several nodes, with the home node's part first. */
 void pubsub_merge_left_shards(struct cluster_entry *e, struct buf *out);
 void pubsub_merge_subscribed(struct cluster_entry *e, struct buf *out);
 void pubsub_merge_unsubscribed(struct cluster_entry *e, struct buf *out);
 
-/* The entry's reply, of one part, gets through mode_hide() and mode_replace_id(). */
+/* The entry's reply, of one part, gets through hide_cluster_mode() and mode_replace_id(). */
 void entry_hide_mode(struct cluster_entry *e);
 
 /* --- several nodes ----------------------------------------------------------------------- */
@@ -597,10 +601,10 @@ bool wide_scan(struct cluster_session *s, const struct resp_view *req);
 
 /* Returns the node for requests without a key: the same one while it is a primary that answers,
  * or while it has state of the session. NULL: none is known. */
-struct node *session_home(struct cluster_session *s);
+struct node *session_default_node(struct cluster_session *s);
 /* If the home node does not answer, chooses another one, and returns true. Parts that wait for
  * a link to the old one must then be dispatched again. */
-bool session_leave_home(struct cluster_session *s);
+bool session_leave_default_node(struct cluster_session *s);
 /* Takes one whole request. False: not before all that came before is answered. */
 bool routing_take(struct cluster_session *s, const struct resp_view *req, struct slice bytes)
 	__attribute__((warn_unused_result));
@@ -621,7 +625,7 @@ bool routing_early(const struct cluster_session *s, const struct resp_view *req,
  * node counts by itself. */
 
 /* Appends a whole reply to HELLO or INFO, as a server gives it that is no cluster's. */
-void mode_hide(struct slice reply, struct buf *out);
+void hide_cluster_mode(struct slice reply, struct buf *out);
 
 /* Appends a whole reply to CLIENT ID, CLIENT INFO or HELLO with `id` in place of the node's id.
  * A reply without an id stays as it is. */

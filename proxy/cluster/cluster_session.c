@@ -86,7 +86,7 @@ static void reopen(struct cluster_session *s)
 {
 	if (!list_empty(&s->entries))
 		return;
-	s->map_version = s->cluster->how.map->version;
+	s->map_version = s->cluster->opts.map->version;
 	s->several = s->blocks = 0;
 	s->refused = false;
 	if (s->flow == FLOW_BARRIER)
@@ -97,7 +97,7 @@ static void reopen(struct cluster_session *s)
  * requests may be for the same key, and must wait. */
 static bool is_barred(const struct cluster_session *s)
 {
-	return s->map_version != s->cluster->how.map->version || !list_empty(&s->retries);
+	return s->map_version != s->cluster->opts.map->version || !list_empty(&s->retries);
 }
 
 /* Refuses a request that is too long to gather, and drops the rest of it. */
@@ -108,7 +108,7 @@ static void refuse_gathered(struct cluster_session *s)
 	                           "part of a transaction, in front of a cluster\r\n"));
 	block_fail(&s->block);
 	buf_release(&s->gathered);
-	s->stream_lane = NULL;
+	s->stream_node_conn = NULL;
 	session_set_flow(s, FLOW_STREAMING);
 }
 
@@ -155,11 +155,11 @@ static size_t take_some(struct cluster_session *s, const char *p, size_t n)
 	case FLOW_GATHERING:
 		return gather_on(s, p, n);
 	case FLOW_RAW:
-		if (link_is_full(s->stream_lane->user.link)) {
+		if (link_is_full(s->stream_node_conn->user.link)) {
 			s->starved = true;
 			return 0;
 		}
-		link_send(s->stream_lane->user.link, slice_of(p, n));
+		link_send(s->stream_node_conn->user.link, slice_of(p, n));
 		return n;
 	case FLOW_ENDING:
 		/* No node will answer the request. */
@@ -216,8 +216,8 @@ static void hang_up(struct cluster_session *s)
 	if (!s->shut || list_empty(&s->entries))
 		return;
 	e = container_of(s->entries.next, struct cluster_entry, node);
-	if (e->blocks && e->only.state == PART_SENT && e->only.lane->own)
-		link_shutdown(e->only.lane->user.link);
+	if (e->blocks && e->only.state == PART_SENT && e->only.node_conn->own)
+		link_shutdown(e->only.node_conn->user.link);
 }
 
 static void on_deliver(struct watch *w, int events)
@@ -226,7 +226,7 @@ static void on_deliver(struct watch *w, int events)
 
 	(void)events;
 	if (!list_empty(&s->retries))
-		(void)dispatch_due(s, timers_now(s->cluster->how.timers));
+		(void)dispatch_due(s, timers_now(s->cluster->opts.timers));
 	session_deliver(s);
 	if (s->flow == FLOW_CLOSED)
 		return;
@@ -253,7 +253,7 @@ static void on_pause(struct stream_peer *peer, bool paused)
 	struct cluster_session *s = session_of(peer);
 
 	s->paused = paused;
-	session_steer_lanes(s);
+	session_steer_node_conns(s);
 	if (!paused)
 		session_wake(s);
 }
@@ -264,9 +264,9 @@ static void on_close(struct stream_peer *peer)
 
 	session_set_flow(s, FLOW_CLOSED);
 	s->link = NULL;
-	(void)watch_stop(s->cluster->how.flusher->loop, &s->deliver);
-	lanes_leave(s);
-	list_remove(&s->troubled);
+	(void)watch_stop(s->cluster->opts.flusher->loop, &s->deliver);
+	node_conns_leave(s);
+	list_remove(&s->stalled);
 	list_remove(&s->node);
 	list_append(&s->cluster->dead, &s->node);
 }
@@ -300,8 +300,8 @@ static size_t on_nbytes(const struct stream_peer *peer)
 	                buf_cap(&s->block.kept) + buf_cap(&s->gathered) +
 	                s->nentries * sizeof(struct cluster_entry);
 
-	for (const struct list *at = s->lanes.next; at != &s->lanes; at = at->next) {
-		const struct lane *l = container_of(at, struct lane, in_session);
+	for (const struct list *at = s->node_conns.next; at != &s->node_conns; at = at->next) {
+		const struct node_conn *l = container_of(at, struct node_conn, in_session);
 		nbytes += link_user_nbytes(&l->user) + buf_cap(&l->frame);
 	}
 	return nbytes;
@@ -348,16 +348,16 @@ struct stream_peer *session_connect(struct cluster *c, struct link *l,
 	s->peer.ops = &peer_ops;
 	s->link = l;
 	s->cluster = c;
-	list_init(&s->troubled);
+	list_init(&s->stalled);
 	list_init(&s->entries);
-	list_init(&s->lanes);
+	list_init(&s->node_conns);
 	list_init(&s->retries);
 	watch_init(&s->deliver, on_deliver);
 	replay_init(&s->replay);
 	block_init(&s->block);
 	s->block_serial = 1;
 	s->proto = accepted ? accepted->proto : 2;
-	s->map_version = c->how.map->version;
+	s->map_version = c->opts.map->version;
 	s->reply_size = FIRST_REPLY_SIZE;
 	s->shares = accepted;
 	if (accepted)
@@ -370,7 +370,7 @@ void session_free(struct cluster_session *s)
 {
 	HASP_ASSERT(s->flow == FLOW_CLOSED);
 	entries_free(s);
-	lanes_free(s);
+	node_conns_free(s);
 	buf_release(&s->gathered);
 	replay_fini(&s->replay);
 	block_fini(&s->block);

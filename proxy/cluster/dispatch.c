@@ -17,20 +17,21 @@
  * node may answer, as PING, are sent to the new one. */
 
 /* `moves`: what is in flight there, or held, is taken along if that can be. */
-static bool has_something(const struct lane *l, bool moves)
+static bool has_something(const struct node_conn *l, bool moves)
 {
 	const struct cluster_session *s = l->session;
 
-	if (s->stream_lane == l || s->block_lane == l || subscriptions_any(&l->subscriptions))
+	if (s->stream_node_conn == l || s->block_node_conn == l ||
+	    subscriptions_any(&l->subscriptions))
 		return true;
-	return moves ? !lane_can_be_recalled(l) : l->nsent || !list_empty(&l->held);
+	return moves ? !node_conn_can_be_recalled(l) : l->nsent || !list_empty(&l->held);
 }
 
 /* NULL: nothing was ever sent there. */
-static struct lane *lane_of(struct cluster_session *s, const struct node *n)
+static struct node_conn *node_conn_of(struct cluster_session *s, const struct node *n)
 {
-	for (struct list *at = s->lanes.next; at != &s->lanes; at = at->next) {
-		struct lane *l = container_of(at, struct lane, in_session);
+	for (struct list *at = s->node_conns.next; at != &s->node_conns; at = at->next) {
+		struct node_conn *l = container_of(at, struct node_conn, in_session);
 		if (l->node == n)
 			return l;
 	}
@@ -38,14 +39,14 @@ static struct lane *lane_of(struct cluster_session *s, const struct node *n)
 }
 
 /* Picks the next of the best nodes in turn. *health: that of the node. NULL: none is known. */
-static struct node *pick_home(struct cluster *c, enum node_health *health)
+static struct node *pick_default_node(struct cluster *c, enum node_health *health)
 {
 	struct node *best = NULL;
 	size_t first = c->nhomes;
 
-	for (size_t i = 0; i < c->how.map->nnodes; i++) {
-		struct node *n = slot_map_any(c->how.map, first + i);
-		enum node_health h = c->how.health(n);
+	for (size_t i = 0; i < c->opts.map->nnodes; i++) {
+		struct node *n = slot_map_any(c->opts.map, first + i);
+		enum node_health h = c->opts.health(n);
 		if (best && h >= *health)
 			continue;
 		best = n;
@@ -55,39 +56,40 @@ static struct node *pick_home(struct cluster *c, enum node_health *health)
 	return best;
 }
 
-static bool leave_home(struct cluster_session *s, bool moves)
+static bool leave_default_node(struct cluster_session *s, bool moves)
 {
 	struct cluster *c = s->cluster;
-	struct lane *l = lane_of(s, s->home);
+	struct node_conn *l = node_conn_of(s, s->default_node);
 	enum node_health health = NODE_SILENT;
 	struct node *other;
 
-	if (c->how.health(s->home) != NODE_SILENT || (l && has_something(l, moves)))
+	if (c->opts.health(s->default_node) != NODE_SILENT || (l && has_something(l, moves)))
 		return false;
-	other = pick_home(c, &health);
+	other = pick_default_node(c, &health);
 	if (health != NODE_ANSWERS)
 		return false;
-	s->home = other;
+	s->default_node = other;
 	if (l)
-		lane_recall(l);
+		node_conn_recall(l);
 	return true;
 }
 
-struct node *session_home(struct cluster_session *s)
+struct node *session_default_node(struct cluster_session *s)
 {
-	const struct slot_map *map = s->cluster->how.map;
+	const struct slot_map *map = s->cluster->opts.map;
 	enum node_health health;
 
-	if (!s->home || !slot_map_has(map, s->home))
-		s->home = pick_home(s->cluster, &health);
+	if (!s->default_node || !slot_map_has(map, s->default_node))
+		s->default_node = pick_default_node(s->cluster, &health);
 	else
-		(void)leave_home(s, false);
-	return s->home;
+		(void)leave_default_node(s, false);
+	return s->default_node;
 }
 
-bool session_leave_home(struct cluster_session *s)
+bool session_leave_default_node(struct cluster_session *s)
 {
-	return s->home && slot_map_has(s->cluster->how.map, s->home) && leave_home(s, true);
+	return s->default_node && slot_map_has(s->cluster->opts.map, s->default_node) &&
+	       leave_default_node(s, true);
 }
 
 void entry_start(struct cluster_entry *e)
@@ -100,14 +102,14 @@ void entry_start(struct cluster_entry *e)
 static struct node *node_of(struct cluster_part *p)
 {
 	struct cluster_session *s = part_session(p);
-	const struct slot_map *map = s->cluster->how.map;
+	const struct slot_map *map = s->cluster->opts.map;
 
 	if (p->asked && slot_map_has(map, p->asked))
 		return p->asked;
 	p->asked = NULL;
 	if (p->to)
 		return slot_map_has(map, p->to) ? p->to : NULL;
-	return p->slot >= 0 ? slot_map_node(map, (unsigned)p->slot) : session_home(s);
+	return p->slot >= 0 ? slot_map_node(map, (unsigned)p->slot) : session_default_node(s);
 }
 
 void part_dispatch(struct cluster_part *p)
@@ -116,19 +118,19 @@ void part_dispatch(struct cluster_part *p)
 	struct node *n = node_of(p);
 
 	if (!n) {
-		s->cluster->how.refresh(s->cluster->how.arg);
+		s->cluster->opts.refresh(s->cluster->opts.arg);
 		redirection_later(p, "no node is known to serve it");
 		return;
 	}
-	lane_send(lane_get(s, n), p);
+	node_conn_send(node_conn_get(s, n), p);
 }
 
 /* --- parts that no node has taken --- */
 
 static void fail_late(struct cluster_part *p)
 {
-	const struct slot_map *map = part_session(p)->cluster->how.map;
-	const struct node *n = p->lane        ? p->lane->node
+	const struct slot_map *map = part_session(p)->cluster->opts.map;
+	const struct node *n = p->node_conn   ? p->node_conn->node
 	                       : p->slot >= 0 ? slot_map_node(map, (unsigned)p->slot)
 	                                      : NULL;
 	const char *address = n ? slot_map_address(map, n) : NULL;
@@ -138,13 +140,13 @@ static void fail_late(struct cluster_part *p)
 		snprintf(what, sizeof(what), "slot %d", p->slot);
 	snprintf(text, sizeof(text), "-ERR hasp: no primary for %s%s%s%s: %s\r\n", what,
 	         address ? " (" : "", address ? address : "", address ? ")" : "", p->why);
-	p->lane = NULL;
+	p->node_conn = NULL;
 	part_fail(p, slice_str(text));
 }
 
 void part_withdraw(struct cluster_part *p)
 {
-	p->lane = NULL;
+	p->node_conn = NULL;
 	part_fail(p, part_session(p)->withdrawal);
 }
 
@@ -178,8 +180,8 @@ static void fail_those_late(struct cluster_session *s, double now)
 
 static bool has_held(const struct cluster_session *s)
 {
-	for (const struct list *at = s->lanes.next; at != &s->lanes; at = at->next)
-		if (!list_empty(&container_of(at, const struct lane, in_session)->held))
+	for (const struct list *at = s->node_conns.next; at != &s->node_conns; at = at->next)
+		if (!list_empty(&container_of(at, const struct node_conn, in_session)->held))
 			return true;
 	return false;
 }
@@ -194,7 +196,7 @@ static bool waits_for_older(const struct cluster_part *p)
 	if (p->slot < 0)
 		return false;
 	in_doubt = p->redirected ||
-	           slot_map_is_migrating(s->cluster->how.map, (unsigned)p->slot);
+	           slot_map_is_migrating(s->cluster->opts.map, (unsigned)p->slot);
 	if (!in_doubt && !(s->several & session_bit((unsigned)p->slot)))
 		return false;
 	for (const struct list *at = s->entries.next; at != &p->entry->node; at = at->next) {
@@ -211,7 +213,7 @@ static bool waits_for_older(const struct cluster_part *p)
 }
 
 /* Something is in flight that another node may be asked if the home does not answer. */
-static bool asks_home(const struct cluster_session *s)
+static bool asks_default_node(const struct cluster_session *s)
 {
 	for (const struct list *at = s->entries.next; at != &s->entries; at = at->next) {
 		const struct cluster_part *p =
@@ -222,9 +224,9 @@ static bool asks_home(const struct cluster_session *s)
 	return false;
 }
 
-static bool is_troubled(const struct cluster_session *s)
+static bool is_stalled(const struct cluster_session *s)
 {
-	return !list_empty(&s->retries) || has_held(s) || asks_home(s);
+	return !list_empty(&s->retries) || has_held(s) || asks_default_node(s);
 }
 
 /* True if the node may still run a part that was sent after this one, before it was refused. (A
@@ -259,13 +261,13 @@ static void send_retries(struct cluster_session *s, double now)
 
 bool dispatch_due(struct cluster_session *s, double now)
 {
-	if (!is_troubled(s))
+	if (!is_stalled(s))
 		return false;
-	if (session_leave_home(s))
+	if (session_leave_default_node(s))
 		dispatch_again(s);
 	fail_those_late(s, now);
 	send_retries(s, now);
-	return s->flow != FLOW_CLOSED && is_troubled(s);
+	return s->flow != FLOW_CLOSED && is_stalled(s);
 }
 
 void dispatch_again(struct cluster_session *s)
@@ -278,7 +280,7 @@ void dispatch_again(struct cluster_session *s)
 			if (!part_is_unsent(p))
 				continue;
 			part_set_state(p, PART_RETRY);
-			p->lane = NULL;
+			p->node_conn = NULL;
 			p->asked = NULL;
 			/* A hint has to be confirmed first. */
 			if (!p->hint)
@@ -287,5 +289,5 @@ void dispatch_again(struct cluster_session *s)
 			list_append(&s->retries, &p->node);
 		}
 	}
-	send_retries(s, timers_now(s->cluster->how.timers));
+	send_retries(s, timers_now(s->cluster->opts.timers));
 }

@@ -190,8 +190,8 @@ void session_advance(struct cluster_session *s)
 		}
 	}
 	s->advancing = false;
-	if (s->is_ahead)
-		session_steer_lanes(s);
+	if (s->has_backpressure)
+		session_steer_node_conns(s);
 	if (ends && s->flow != FLOW_CLOSED)
 		session_set_flow(s, FLOW_ENDING);
 	/* More requests may be taken. */
@@ -254,7 +254,7 @@ static void merge_mode(struct cluster_entry *e, struct buf *out)
 {
 	struct buf hidden = BUF_INIT;
 
-	mode_hide(buf_slice(&e->only.reply), &hidden);
+	hide_cluster_mode(buf_slice(&e->only.reply), &hidden);
 	mode_replace_id(buf_slice(&hidden), get_client_id(e->session), out);
 	buf_release(&hidden);
 }
@@ -274,12 +274,12 @@ void entry_answer_new(struct cluster_session *s, struct slice reply)
 /* Bytes came that must wait for other replies. If the session keeps too many, it stops reading
  * its own links, so that the rest stays with the nodes; but not the link whose reply comes
  * next. */
-static void bound_kept(struct cluster_session *s, const struct lane *from)
+static void bound_kept(struct cluster_session *s, const struct node_conn *from)
 {
 	if (s->kept < s->cluster->output_limit)
 		return;
-	session_steer_lanes(s);
-	if (from && (!from->own || lane_is_awaited(from)))
+	session_steer_node_conns(s);
+	if (from && (!from->own || node_conn_is_awaited(from)))
 		session_give_up(s, "replies that have to wait for others are longer than "
 		                   "client_output_limit");
 }
@@ -302,7 +302,7 @@ void part_on_bytes(struct cluster_part *p, struct slice bytes)
 		entry_forward(p->entry, bytes);
 	}
 	if (s->kept > before)
-		bound_kept(s, p->lane);
+		bound_kept(s, p->node_conn);
 }
 
 void part_on_reply(struct cluster_part *p, const struct resp_reply *r, struct slice captured)
@@ -313,7 +313,7 @@ void part_on_reply(struct cluster_part *p, const struct resp_reply *r, struct sl
 	e->ndone++;
 	if (e->on_reply)
 		e->on_reply(e, p, r, captured);
-	p->lane = NULL;
+	p->node_conn = NULL;
 	if (e->ndone == e->nparts)
 		entry_finish(e);
 }
@@ -329,19 +329,19 @@ void part_fail(struct cluster_part *p, struct slice error)
 
 /* --- parts of transactions ---------------------------------------------------------------- */
 
-/* Which lane has the session's transaction, and what a part keeps of it. */
+/* Which node connection has the session's transaction, and what a part keeps of it. */
 
 struct slice block_leave(struct cluster_session *s)
 {
 	bool is_open = s->block.state == BLOCK_OPEN;
 
 	block_close(&s->block);
-	s->block_lane = NULL;
+	s->block_node_conn = NULL;
 	return is_open ? SLICE_LIT("*1\r\n$7\r\nDISCARD\r\n")
 	               : SLICE_LIT("*1\r\n$7\r\nUNWATCH\r\n");
 }
 
-struct slice block_part_begin(struct lane *l, struct cluster_part *p)
+struct slice block_part_begin(struct node_conn *l, struct cluster_part *p)
 {
 	struct cluster_session *s = l->session;
 	struct block_part *b = p->block;
@@ -351,9 +351,9 @@ struct slice block_part_begin(struct lane *l, struct cluster_part *p)
 	if (b->serial == s->block_serial && b->kind != BLOCK_PART_END &&
 	    block_is_tied(&s->block)) {
 		/* Earlier keys are watched at another node, which is not asked any more. */
-		if (s->block_lane && s->block_lane != l)
+		if (s->block_node_conn && s->block_node_conn != l)
 			s->block.watch_lost = true;
-		s->block_lane = l;
+		s->block_node_conn = l;
 	}
 	return b->begins ? buf_slice(&b->behind) : SLICE_NONE;
 }

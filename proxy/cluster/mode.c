@@ -73,7 +73,7 @@ static void replace_in_string(struct slice reply, struct buf *out)
 	buf_release(&text);
 }
 
-void mode_hide(struct slice reply, struct buf *out)
+void hide_cluster_mode(struct slice reply, struct buf *out)
 {
 	if (reply.n && (*reply.p == '$' || *reply.p == '='))
 		replace_in_string(reply, out);

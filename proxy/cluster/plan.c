@@ -10,7 +10,7 @@ const struct slice plan_crossslot = SLICE_LIT(
 const struct slice plan_disabled = SLICE_LIT(
 	"-ERR This instance has cluster support disabled\r\n");
 
-static const struct plan home = { .kind = PLAN_HOME };
+static const struct plan default_node = { .kind = PLAN_HOME };
 
 static struct plan to_each(enum merge_kind merge)
 {
@@ -35,7 +35,7 @@ static struct plan by_keys(const struct resp_view *req, size_t first, size_t n)
 	int slot;
 
 	if (n == 0 || first >= req->argc || n > req->argc - first)
-		return home;
+		return default_node;
 	slot = common_slot(req, first, n, 1);
 	if (slot < 0)
 		return (struct plan){ .kind = PLAN_CROSSSLOT };
@@ -45,7 +45,7 @@ static struct plan by_keys(const struct resp_view *req, size_t first, size_t n)
 /* Where the table of commands says that they are. */
 static struct plan by_known_keys(const struct command *c, const struct resp_view *req)
 {
-	struct plan p = home;
+	struct plan p = default_node;
 	struct key_args keys;
 
 	if (command_single_key(c))
@@ -97,7 +97,7 @@ static struct plan by_streams(const struct resp_view *req)
 		else if (!args_option(option, "NOACK"))
 			break;
 	}
-	return home;
+	return default_node;
 }
 
 static struct plan by_numkeys(const struct resp_view *req)
@@ -105,7 +105,7 @@ static struct plan by_numkeys(const struct resp_view *req)
 	int64_t n;
 
 	if (req->argc < 3 || !args_integer(req->argv[2], &n) || n < 0)
-		return home;
+		return default_node;
 	return by_keys(req, 3, (size_t)n);
 }
 
@@ -143,14 +143,14 @@ static struct plan by_subcommand(const struct command *c, const struct resp_view
 		if (strcmp(c->name, of_all[i].command) == 0 &&
 		    args_option(req->argv[1], of_all[i].subcommand))
 			return to_each(of_all[i].merge);
-	return home;
+	return default_node;
 }
 
 struct plan plan_request(const struct command *c, const struct resp_view *req)
 {
 	/* Any node refuses it, and looks at no key. */
 	if (!c || !command_arity_ok(c, req->argc))
-		return home;
+		return default_node;
 	switch ((enum command_cluster)c->facts.cluster) {
 	case CLUSTER_KEYS:
 		break;
@@ -182,7 +182,7 @@ struct plan plan_request(const struct command *c, const struct resp_view *req)
 		return by_numkeys(req);
 	case CLUSTER_ANY:
 	case CLUSTER_MODE:
-		return home;
+		return default_node;
 	case CLUSTER_DISABLED:
 		return (struct plan){ .kind = PLAN_DISABLED };
 	}

@@ -28,15 +28,15 @@ static struct cluster_entry *begin_entry(struct cluster_session *s, size_t npart
 static void leave_shards(struct cluster_session *s, struct slice bytes, struct acks acks)
 {
 	struct cluster_entry *e;
-	struct lane *l = NULL;
+	struct node_conn *l = NULL;
 	size_t n = 0;
 
-	while ((l = pubsub_next_lane(s, l, true)))
+	while ((l = pubsub_next_node_conn(s, l, true)))
 		n++;
 	e = begin_entry(s, n ? n : 1);
 	e->merge = pubsub_merge_left_shards;
 	for (size_t i = 0; i < e->nparts; i++) {
-		l = pubsub_next_lane(s, l, true);
+		l = pubsub_next_node_conn(s, l, true);
 		set_part(e, i, -1, l ? l->node : NULL, bytes, acks);
 	}
 	entry_start(e);
@@ -47,24 +47,24 @@ static bool subscribe_everywhere(struct cluster_session *s, struct slice bytes,
                                  struct acks acks)
 {
 	struct primaries *primaries = &s->cluster->primaries;
-	struct node *home = session_home(s);
+	struct node *default_node = session_default_node(s);
 	struct cluster_entry *e;
 	size_t n = 1;
 
-	primaries_update(primaries, s->cluster->how.map);
-	if (!home || primaries->n == 0)
+	primaries_update(primaries, s->cluster->opts.map);
+	if (!default_node || primaries->n == 0)
 		return wide_await_primaries(s);
 	s->stalled_since = 0;
 	for (size_t i = 0; i < primaries->n; i++)
-		n += primaries->v[i].node != home;
+		n += primaries->v[i].node != default_node;
 	e = begin_entry(s, n);
 	e->merge = pubsub_merge_subscribed;
 	set_part(e, 0, -1, NULL, bytes, acks);
 	n = 1;
 	for (size_t i = 0; i < primaries->n; i++) {
-		if (primaries->v[i].node == home)
+		if (primaries->v[i].node == default_node)
 			continue;
-		set_part(e, n, -1, slot_map_node(s->cluster->how.map, primaries->v[i].slot),
+		set_part(e, n, -1, slot_map_node(s->cluster->opts.map, primaries->v[i].slot),
 		         bytes, acks);
 		e->parts[n++].is_copy = true;
 	}
@@ -78,17 +78,17 @@ static void unsubscribe_everywhere(struct cluster_session *s, struct slice bytes
                                    struct acks acks)
 {
 	struct cluster_entry *e;
-	struct lane *l = NULL;
+	struct node_conn *l = NULL;
 	size_t n = 1;
 
-	while ((l = pubsub_next_lane(s, l, false)))
-		n += l->node != s->home && lane_has_channels(l);
+	while ((l = pubsub_next_node_conn(s, l, false)))
+		n += l->node != s->default_node && node_conn_has_channels(l);
 	e = begin_entry(s, n);
 	e->merge = pubsub_merge_unsubscribed;
 	set_part(e, 0, -1, NULL, bytes, acks);
 	n = 1;
-	while ((l = pubsub_next_lane(s, l, false))) {
-		if (l->node == s->home || !lane_has_channels(l))
+	while ((l = pubsub_next_node_conn(s, l, false))) {
+		if (l->node == s->default_node || !node_conn_has_channels(l))
 			continue;
 		set_part(e, n, -1, l->node, bytes, acks);
 		e->parts[n++].is_copy = true;
@@ -159,7 +159,7 @@ static bool is_worded_by_redis(const struct command *c, const struct resp_view *
 		return true;
 	if (c->facts.session == SESSION_CLIENT)
 		return !is_client_reply(c, req);
-	return req->argc > 1 && c->keys == KEYS_NONE && c->facts.session == SESSION_AS_TOLD &&
+	return req->argc > 1 && c->keys == KEYS_NONE && c->facts.session == SESSION_DEFAULT &&
 	       (c->facts.cluster == CLUSTER_KEYS || c->facts.cluster == CLUSTER_SECOND ||
 	        c->facts.cluster == CLUSTER_SUBCOMMAND);
 }
@@ -168,8 +168,9 @@ bool pubsub_take(struct cluster_session *s, const struct command *c,
                  const struct resp_view *req, struct slice bytes, bool *taken)
 {
 	struct acks acks = acks_of(c, req->argc);
-	struct lane *l = s->subscribed && s->proto == 2 ? pubsub_next_lane(s, NULL, false)
-	                                                : NULL;
+	struct node_conn *l = s->subscribed && s->proto == 2
+	                              ? pubsub_next_node_conn(s, NULL, false)
+	                              : NULL;
 	struct cluster_entry *e;
 	struct plan p;
 	struct buf *text = &s->cluster->text;

@@ -7,12 +7,13 @@
  */
 #include "cluster/cluster_internal.h"
 
-struct lane *pubsub_next_lane(struct cluster_session *s, const struct lane *after, bool shards)
+struct node_conn *pubsub_next_node_conn(struct cluster_session *s,
+                                        const struct node_conn *after, bool shards)
 {
-	struct list *at = after ? after->in_session.next : s->lanes.next;
+	struct list *at = after ? after->in_session.next : s->node_conns.next;
 
-	for (; at != &s->lanes; at = at->next) {
-		struct lane *l = container_of(at, struct lane, in_session);
+	for (; at != &s->node_conns; at = at->next) {
+		struct node_conn *l = container_of(at, struct node_conn, in_session);
 		if (shards ? l->subscriptions.shards > 0 : subscriptions_any(&l->subscriptions))
 			return l;
 	}
@@ -78,16 +79,16 @@ void pubsub_merge_left_shards(struct cluster_entry *e, struct buf *out)
 	each_frame(e, write_ack, &c);
 }
 
-void pubsub_write_ack(const struct lane *l, struct slice frame, struct buf *out)
+void pubsub_write_ack(const struct node_conn *l, struct slice frame, struct buf *out)
 {
 	long long shards = 0;
-	struct lane *other = NULL;
+	struct node_conn *other = NULL;
 
 	if (frame_kind(frame) != FRAME_SHARD_ACK) {
 		buf_append(out, frame);
 		return;
 	}
-	while ((other = pubsub_next_lane(l->session, other, true)))
+	while ((other = pubsub_next_node_conn(l->session, other, true)))
 		shards += other->subscriptions.shards;
 	write_acked(frame, shards, out);
 }
@@ -96,18 +97,18 @@ void pubsub_write_ack(const struct lane *l, struct slice frame, struct buf *out)
 
 static bool has_subscribed_at(struct cluster_session *s, const struct node *n)
 {
-	for (struct lane *l = NULL; (l = pubsub_next_lane(s, l, false));)
+	for (struct node_conn *l = NULL; (l = pubsub_next_node_conn(s, l, false));)
 		if (l->node == n)
-			return lane_has_channels(l);
+			return node_conn_has_channels(l);
 	return false;
 }
 
-/* Is every primary's lane subscribed? */
+/* Is every primary's node connection subscribed? */
 static bool is_everywhere(struct cluster_session *s)
 {
 	struct primaries *primaries = &s->cluster->primaries;
 
-	primaries_update(primaries, s->cluster->how.map);
+	primaries_update(primaries, s->cluster->opts.map);
 	for (size_t i = 0; i < primaries->n; i++)
 		if (!has_subscribed_at(s, primaries->v[i].node))
 			return false;
@@ -116,15 +117,16 @@ static bool is_everywhere(struct cluster_session *s)
 
 void pubsub_note(struct cluster_session *s)
 {
-	bool home = false;
+	bool default_node = false;
 
 	s->subscribed = false;
-	for (struct list *at = s->lanes.next; at != &s->lanes; at = at->next) {
-		const struct lane *l = container_of(at, struct lane, in_session);
+	for (struct list *at = s->node_conns.next; at != &s->node_conns; at = at->next) {
+		const struct node_conn *l = container_of(at, struct node_conn, in_session);
 		s->subscribed = s->subscribed || subscriptions_any(&l->subscriptions);
-		home = home || (l->node == s->home && lane_has_channels(l));
+		default_node = default_node ||
+		               (l->node == s->default_node && node_conn_has_channels(l));
 	}
-	if (!home && !s->subscribing)
+	if (!default_node && !s->subscribing)
 		s->everywhere = false;
 }
 
@@ -135,7 +137,7 @@ void pubsub_map_changed(struct cluster_session *s)
 		                 "to");
 }
 
-enum lane_frame pubsub_frame(const struct lane *l, struct slice beginning)
+enum node_conn_frame pubsub_frame(const struct node_conn *l, struct slice beginning)
 {
 	const struct cluster_session *s = l->session;
 
@@ -143,19 +145,20 @@ enum lane_frame pubsub_frame(const struct lane *l, struct slice beginning)
 	case FRAME_UNKNOWN:
 	case FRAME_ACK:
 	case FRAME_SHARD_ACK:
-		return LANE_FRAME_HELD;
+		return NODE_CONN_FRAME_HELD;
 	case FRAME_KEY_EVENT:
-		return l->node == s->home || s->everywhere ? LANE_FRAME_PUSHED
-		                                           : LANE_FRAME_DROPPED;
+		return l->node == s->default_node || s->everywhere ? NODE_CONN_FRAME_PUSHED
+		                                                   : NODE_CONN_FRAME_DROPPED;
 	case FRAME_PUBLISHED:
 		/* Each node sends it. */
-		return l->node == s->home ? LANE_FRAME_PUSHED : LANE_FRAME_DROPPED;
+		return l->node == s->default_node ? NODE_CONN_FRAME_PUSHED
+		                                  : NODE_CONN_FRAME_DROPPED;
 	case FRAME_SHARD_PUBLISHED:
-		return LANE_FRAME_PUSHED;
+		return NODE_CONN_FRAME_PUSHED;
 	case FRAME_OTHER:
 		break;
 	}
-	return LANE_FRAME_PASSED;
+	return NODE_CONN_FRAME_PASSED;
 }
 
 static bool is_error_part(const struct cluster_part *p)

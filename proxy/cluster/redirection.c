@@ -77,11 +77,11 @@ static struct list *place_in_retries(struct cluster_session *s, const struct clu
 static void put_into_retries(struct cluster_part *p, const char *why, double seconds)
 {
 	struct cluster_session *s = part_session(p);
-	double now = timers_now(s->cluster->how.timers);
+	double now = timers_now(s->cluster->opts.timers);
 
 	part_set_state(p, PART_RETRY);
 	p->is_stale = false;
-	p->lane = NULL;
+	p->node_conn = NULL;
 	p->why = why;
 	if (p->since == 0)
 		p->since = now;
@@ -158,30 +158,30 @@ static enum redirection read_redirection(const struct cluster_part *p, struct sl
 static struct node *learn_redirection(const struct cluster_part *p, struct slice line,
                                       enum redirection what)
 {
-	const struct cluster_how *how = &part_session(p)->cluster->how;
+	const struct cluster_opts *opts = &part_session(p)->cluster->opts;
 	unsigned slot = (unsigned)p->slot;
-	struct node *to = slot_map_named(how->map, p->lane->node, error_text(line));
+	struct node *to = slot_map_named(opts->map, p->node_conn->node, error_text(line));
 
 	if (what == REDIRECTION_MOVED && to)
-		slot_map_move(how->map, slot, to);
+		slot_map_move(opts->map, slot, to);
 	if (what == REDIRECTION_ASK || what == REDIRECTION_TRYAGAIN)
-		slot_map_note_migrating(how->map, slot);
+		slot_map_note_migrating(opts->map, slot);
 	if (!to && (what == REDIRECTION_MOVED || what == REDIRECTION_ASK))
-		(void)how->verify(how->arg, p->lane->node);
+		(void)opts->verify(opts->arg, p->node_conn->node);
 	else if (what != REDIRECTION_ASK)
-		how->refresh(how->arg);
+		opts->refresh(opts->arg);
 	return to;
 }
 
 bool redirection_note(const struct cluster_part *p, struct slice line, const char **why)
 {
-	const struct cluster_how *how = &part_session(p)->cluster->how;
+	const struct cluster_opts *opts = &part_session(p)->cluster->opts;
 	enum redirection what = read_redirection(p, line, why);
 
 	if (what == REDIRECTION_NONE)
 		return false;
 	if (p->may_forge)
-		(void)how->verify(how->arg, p->lane->node);
+		(void)opts->verify(opts->arg, p->node_conn->node);
 	else
 		(void)learn_redirection(p, line, what);
 	return true;
@@ -211,7 +211,7 @@ static void drop_what_was_read_behind(const struct cluster_part *p)
 
 static void put_back(struct cluster_part *p, const char *why, double seconds)
 {
-	p->lane->nsent--;
+	p->node_conn->nsent--;
 	p->redirected = true;
 	part_session(p)->refused = true;
 	drop_what_was_read_behind(p);
@@ -241,15 +241,15 @@ static void drop_hint(struct cluster_part *p)
 static void take_hint(struct cluster_part *p, struct slice line, enum redirection what,
                       const char *why)
 {
-	const struct cluster_how *how = &part_session(p)->cluster->how;
+	const struct cluster_opts *opts = &part_session(p)->cluster->opts;
 	struct hint *h = xcalloc(1, sizeof(*h) + line.n);
 
 	*h = (struct hint){
 		.what = what,
-		.from = p->lane->node,
-		.owner = slot_map_node(how->map, (unsigned)p->slot),
+		.from = p->node_conn->node,
+		.owner = slot_map_node(opts->map, (unsigned)p->slot),
 		.was_asked = p->asked,
-		.question = how->verify(how->arg, p->lane->node),
+		.question = opts->verify(opts->arg, p->node_conn->node),
 	};
 	h->nline = line.n;
 	memcpy(h->line, line.p, line.n);
@@ -269,7 +269,7 @@ void redirection_believe_nothing(struct cluster_part *p)
 /* The node has answered since. Did it not carry the part out? */
 static bool is_confirmed(const struct cluster_part *p, bool was_down)
 {
-	const struct slot_map *map = part_session(p)->cluster->how.map;
+	const struct slot_map *map = part_session(p)->cluster->opts.map;
 	const struct node *owner = slot_map_node(map, (unsigned)p->slot);
 	const struct hint *h = p->hint;
 
@@ -283,7 +283,7 @@ static bool is_confirmed(const struct cluster_part *p, bool was_down)
 static void end_hint(struct cluster_part *p, bool was_down)
 {
 	struct cluster_session *s = part_session(p);
-	const struct slot_map *map = s->cluster->how.map;
+	const struct slot_map *map = s->cluster->opts.map;
 	const struct hint *h = p->hint;
 	bool is_ask = h->what == REDIRECTION_ASK &&
 	              slot_map_node(map, (unsigned)p->slot) == h->from;
@@ -295,7 +295,7 @@ static void end_hint(struct cluster_part *p, bool was_down)
 		return;
 	}
 	p->asked = asked;
-	p->retry_at = timers_now(s->cluster->how.timers) +
+	p->retry_at = timers_now(s->cluster->opts.timers) +
 	              (h->what == REDIRECTION_MOVED || is_ask ? 0 : RETRY_SECONDS);
 	drop_hint(p);
 	session_wake(s);
@@ -359,7 +359,7 @@ bool redirection_take(struct cluster_part *p, struct slice line)
 	p->asked = NULL;
 	to = learn_redirection(p, line, what);
 	if (is_gone) {
-		p->lane->nsent--;
+		p->node_conn->nsent--;
 		fail_streamed(p, error_text(line));
 		return true;
 	}
@@ -416,7 +416,7 @@ static const struct slice queued_reply = SLICE_LIT("+QUEUED\r\n");
 /* The part is answered by `reply`, whatever the node said. */
 static void answer_part(struct cluster_part *p, struct slice reply)
 {
-	p->lane->nsent--;
+	p->node_conn->nsent--;
 	part_fail(p, reply);
 }
 
@@ -428,7 +428,7 @@ static void take_moved_command(struct cluster_part *p, struct slice *discard)
 
 	if (ended)
 		s->block_moved = p->block->serial;
-	else if (s->block_lane == p->lane)
+	else if (s->block_node_conn == p->node_conn)
 		*discard = block_leave(s);
 	answer_part(p, !ended && too_long ? too_long_to_move : queued_reply);
 }

@@ -10,7 +10,7 @@
 static bool takes_its_time(const struct command *c)
 {
 	return !c || (c->flags & (COMMAND_BLOCKING | COMMAND_UNKNOWN)) ||
-	       command_runs_script(c) || c->facts.session != SESSION_AS_TOLD;
+	       command_runs_script(c) || c->facts.session != SESSION_DEFAULT;
 }
 
 /* Nothing is different if it is carried out twice. */
@@ -54,8 +54,8 @@ static bool send_to_slot(struct cluster_session *s, const struct command *c, uns
 	return true;
 }
 
-static void send_home(struct cluster_session *s, const struct command *c,
-                      const struct resp_view *req, struct slice bytes)
+static void send_default_node(struct cluster_session *s, const struct command *c,
+                              const struct resp_view *req, struct slice bytes)
 {
 	bool any = is_for_any(c, req);
 
@@ -118,7 +118,7 @@ static void send_malformed(struct cluster_session *s, const struct command *c,
  * refuses MULTI inside MULTI by a flag. */
 static bool is_ignored(const struct cluster_session *s, const struct command *c)
 {
-	const struct command *multi = commands_get(s->cluster->how.commands,
+	const struct command *multi = commands_get(s->cluster->opts.commands,
 	                                           SLICE_LIT("multi"));
 
 	return multi && (multi->flags & COMMAND_NO_MULTI) &&
@@ -133,7 +133,7 @@ static bool follow_plan(struct cluster_session *s, const struct command *c,
 
 	switch (p.kind) {
 	case PLAN_HOME:
-		send_home(s, c, req, bytes);
+		send_default_node(s, c, req, bytes);
 		break;
 	case PLAN_SLOT:
 		return send_to_slot(s, c, p.slot, p.several, bytes);
@@ -149,7 +149,7 @@ static bool follow_plan(struct cluster_session *s, const struct command *c,
 		return wide_each(s, &p, bytes, c && c->facts.session == SESSION_WAIT);
 	case PLAN_SCAN:
 		if (!wide_scan(s, req))
-			send_home(s, c, req, bytes);
+			send_default_node(s, c, req, bytes);
 		break;
 	case PLAN_DISABLED:
 		entry_answer_new(s, is_ignored(s, c) ? SLICE_LIT("+OK\r\n") : plan_disabled);
@@ -160,7 +160,7 @@ static bool follow_plan(struct cluster_session *s, const struct command *c,
 
 bool routing_take(struct cluster_session *s, const struct resp_view *req, struct slice bytes)
 {
-	const struct command *c = commands_find(s->cluster->how.commands, req->argv[0]);
+	const struct command *c = commands_find(s->cluster->opts.commands, req->argv[0]);
 	bool taken;
 
 	/* As most requests are. */
@@ -185,16 +185,16 @@ bool routing_needs_whole(const struct cluster_session *s, const struct resp_view
 
 	if (s->block.state != BLOCK_NONE)
 		return true;
-	c = req->argc ? commands_find(s->cluster->how.commands, req->argv[0]) : NULL;
+	c = req->argc ? commands_find(s->cluster->opts.commands, req->argv[0]) : NULL;
 	return c && (c->facts.cluster != CLUSTER_KEYS || c->facts.session >= SESSION_SELECT);
 }
 
 bool routing_early(const struct cluster_session *s, const struct resp_view *req, int *slot,
                    bool *several, bool *may_forge)
 {
-	const struct command *c = req->argc
-	                                  ? commands_get(s->cluster->how.commands, req->argv[0])
-	                                  : NULL;
+	const struct command *c = req->argc ? commands_get(s->cluster->opts.commands,
+	                                                   req->argv[0])
+	                                    : NULL;
 	size_t key;
 
 	*slot = -1;

@@ -69,12 +69,12 @@ static void on_accepted(struct cluster_entry *e, struct cluster_part *p,
 		s->proto = hello_proto(s->cluster, request);
 	if (kind == REPLAY_RESET) {
 		s->proto = 2;
-		lanes_forget_subscriptions(s, p->lane);
+		node_conns_forget_subscriptions(s, p->node_conn);
 		replay_reset(&s->replay);
 	} else {
 		replay_add(&s->replay, kind, request);
 	}
-	lanes_write_replay(s, p, request);
+	node_conns_write_replay(s, p, request);
 }
 
 static bool take_reply_mode(struct cluster_session *s, struct slice mode)
@@ -169,7 +169,7 @@ bool session_command_take(struct cluster_session *s, const struct command *c,
 	}
 	if (kind == REPLAY_NONE)
 		return false;
-	*taken = list_empty(&s->entries) && !lanes_replay(s);
+	*taken = list_empty(&s->entries) && !node_conns_replay(s);
 	if (!*taken)
 		return true;
 	/* RESET ends CLIENT REPLY before Redis answers it. */

@@ -39,7 +39,7 @@ void session_set_flow(struct cluster_session *s, enum cluster_flow flow)
 void session_wake(struct cluster_session *s)
 {
 	if (s->flow != FLOW_CLOSED)
-		watch_feed(s->cluster->how.flusher->loop, &s->deliver, EV_READ);
+		watch_feed(s->cluster->opts.flusher->loop, &s->deliver, EV_READ);
 }
 
 /* The link's user may do anything then, also close it. */
@@ -65,7 +65,7 @@ void session_put(struct cluster_session *s, struct slice bytes)
 	}
 	buf_append(&s->out, bytes);
 	if (s->paused)
-		session_steer_lanes(s);
+		session_steer_node_conns(s);
 	session_wake(s);
 }
 
@@ -116,16 +116,16 @@ void session_give_up(struct cluster_session *s, const char *reason)
 void cluster_start_tick(struct cluster *c)
 {
 	if (!timer_is_running(&c->tick))
-		timer_start(c->how.timers, &c->tick, c->on_tick,
-		            timers_now(c->how.timers) + TICK_SECONDS, 0);
+		timer_start(c->opts.timers, &c->tick, c->on_tick,
+		            timers_now(c->opts.timers) + TICK_SECONDS, 0);
 }
 
 void session_trouble(struct cluster_session *s)
 {
 	struct cluster *c = s->cluster;
 
-	if (s->flow != FLOW_CLOSED && list_empty(&s->troubled))
-		list_append(&c->troubled, &s->troubled);
+	if (s->flow != FLOW_CLOSED && list_empty(&s->stalled))
+		list_append(&c->stalled, &s->stalled);
 	cluster_start_tick(c);
 }
 
@@ -134,32 +134,32 @@ void session_trouble(struct cluster_session *s)
 /* Stops reading a session's own links, so that their replies stay with the nodes, when
  * the client does not read, or when one node's replies wait for too many of another's. */
 
-bool lane_is_awaited(const struct lane *l)
+bool node_conn_is_awaited(const struct node_conn *l)
 {
 	const struct list *entries = &l->session->entries;
 	const struct cluster_entry *head;
 
-	if (l->state != LANE_READY)
+	if (l->state != NODE_CONN_READY)
 		return true;
 	if (list_empty(entries))
 		return false;
 	head = container_of(entries->next, const struct cluster_entry, node);
 	for (size_t i = 0; i < head->nparts; i++)
-		if (head->parts[i].state == PART_SENT && head->parts[i].lane == l)
+		if (head->parts[i].state == PART_SENT && head->parts[i].node_conn == l)
 			return true;
 	return false;
 }
 
-void session_steer_lanes(struct cluster_session *s)
+void session_steer_node_conns(struct cluster_session *s)
 {
 	bool is_unread = s->paused && buf_len(&s->out) >= STREAM_HIGH_WATER;
 
-	s->is_ahead = s->kept >= s->cluster->output_limit;
-	for (struct list *at = s->lanes.next; at != &s->lanes; at = at->next) {
-		struct lane *l = container_of(at, struct lane, in_session);
+	s->has_backpressure = s->kept >= s->cluster->output_limit;
+	for (struct list *at = s->node_conns.next; at != &s->node_conns; at = at->next) {
+		struct node_conn *l = container_of(at, struct node_conn, in_session);
 		if (!l->user.link || !l->own)
 			continue;
-		if (is_unread || (s->is_ahead && !lane_is_awaited(l)))
+		if (is_unread || (s->has_backpressure && !node_conn_is_awaited(l)))
 			link_pause(l->user.link);
 		else
 			link_resume(l->user.link);

@@ -17,7 +17,7 @@
  * bytes that will follow. */
 static void keep_stream(struct cluster_session *s, struct slice bytes, uint64_t to_come)
 {
-	const struct account *a = s->cluster->how.flusher->account;
+	const struct account *a = s->cluster->opts.flusher->account;
 	struct cluster_part *p = s->stream_part;
 	size_t nbytes;
 
@@ -32,7 +32,7 @@ static void keep_stream(struct cluster_session *s, struct slice bytes, uint64_t 
 
 size_t session_stream_on(struct cluster_session *s, const char *p, size_t n)
 {
-	struct lane *l = s->stream_lane;
+	struct node_conn *l = s->stream_node_conn;
 	enum resp_result r;
 	size_t used;
 
@@ -46,35 +46,35 @@ size_t session_stream_on(struct cluster_session *s, const char *p, size_t n)
 	keep_stream(s, slice_of(p, used), s->scan.skip);
 	if (r == RESP_MORE)
 		return used;
-	s->stream_lane = NULL;
+	s->stream_node_conn = NULL;
 	s->stream_part = NULL;
 	session_set_flow(s, r == RESP_OK ? FLOW_OPEN : FLOW_ENDING);
 	return used;
 }
 
-/* The lane did not become ready in time; what comes of the request is dropped. */
+/* The node connection did not become ready in time; what comes of the request is dropped. */
 static void refuse_stream(struct cluster_session *s)
 {
 	entry_answer_new(s,
 	                 SLICE_LIT("-ERR hasp: no primary takes this request: its node cannot "
 	                           "be reached\r\n"));
-	s->stream_lane = NULL;
+	s->stream_node_conn = NULL;
 	s->stalled_since = 0;
 	session_set_flow(s, FLOW_STREAMING);
 }
 
-/* Is the lane ready for a stream? If not, time runs. */
-static bool is_lane_ready(struct cluster_session *s, struct lane *l)
+/* Is the node connection ready for a stream? If not, time runs. */
+static bool is_node_conn_ready(struct cluster_session *s, struct node_conn *l)
 {
-	double now = timers_now(s->cluster->how.timers);
+	double now = timers_now(s->cluster->opts.timers);
 
-	if (l->state == LANE_READY) {
+	if (l->state == NODE_CONN_READY) {
 		s->stalled_since = 0;
 		return true;
 	}
-	if (l->state == LANE_CLOSED)
-		lane_open(l);
-	if (l->state == LANE_READY)
+	if (l->state == NODE_CONN_CLOSED)
+		node_conn_open(l);
+	if (l->state == NODE_CONN_READY)
 		return true;
 	if (s->stalled_since == 0)
 		s->stalled_since = now;
@@ -110,7 +110,7 @@ static void on_refused_stream(struct cluster_entry *e, struct cluster_part *p,
 	if (e->session->flow != FLOW_STREAMING || !resp_reply_is_error(r))
 		return;
 	e->ends = true;
-	e->session->stream_lane = NULL;
+	e->session->stream_node_conn = NULL;
 }
 
 size_t session_begin_stream(struct cluster_session *s, const char *p, size_t n,
@@ -120,7 +120,7 @@ size_t session_begin_stream(struct cluster_session *s, const char *p, size_t n,
 	struct cluster_entry *e;
 	struct resp_view view;
 	struct node *to;
-	struct lane *l;
+	struct node_conn *l;
 	int slot = -1;
 	/* Redis refuses a request that is too long as soon as it reads the length. */
 	bool is_refused = scan->bulk > REQUEST_BULK_MAX, whole, several, may_forge;
@@ -148,20 +148,20 @@ size_t session_begin_stream(struct cluster_session *s, const char *p, size_t n,
 		return 0;
 	}
 	if (s->stalled_since > 0 &&
-	    timers_now(c->how.timers) - s->stalled_since >= c->failover_wait) {
+	    timers_now(c->opts.timers) - s->stalled_since >= c->failover_wait) {
 		refuse_stream(s);
 		return 0;
 	}
-	to = slot >= 0 ? slot_map_node(c->how.map, (unsigned)slot) : session_home(s);
+	to = slot >= 0 ? slot_map_node(c->opts.map, (unsigned)slot) : session_default_node(s);
 	if (!to) {
-		c->how.refresh(c->how.arg);
+		c->opts.refresh(c->opts.arg);
 		if (s->stalled_since == 0)
-			s->stalled_since = timers_now(c->how.timers);
+			s->stalled_since = timers_now(c->opts.timers);
 		session_trouble(s);
 		return 0;
 	}
-	l = lane_get(s, to);
-	if (!is_lane_ready(s, l))
+	l = node_conn_get(s, to);
+	if (!is_node_conn_ready(s, l))
 		return 0;
 	s->starved = false;
 	e = entry_begin(s, 1);
@@ -172,8 +172,8 @@ size_t session_begin_stream(struct cluster_session *s, const char *p, size_t n,
 		s->several |= session_bit((unsigned)slot);
 	if (is_refused)
 		e->on_reply = on_refused_stream;
-	lane_write_stream(l, &e->only, slice_of(p, used));
-	s->stream_lane = l;
+	node_conn_write_stream(l, &e->only, slice_of(p, used));
+	s->stream_node_conn = l;
 	s->stream_part = &e->only;
 	keep_stream(s, slice_of(p, used), scan->skip);
 	s->scan = *scan;

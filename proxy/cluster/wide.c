@@ -112,9 +112,9 @@ static size_t pick(size_t n)
 bool wide_await_primaries(struct cluster_session *s)
 {
 	struct cluster *c = s->cluster;
-	double now = timers_now(c->how.timers);
+	double now = timers_now(c->opts.timers);
 
-	c->how.refresh(c->how.arg);
+	c->opts.refresh(c->opts.arg);
 	if (s->stalled_since == 0)
 		s->stalled_since = now;
 	if (now - s->stalled_since < c->failover_wait) {
@@ -137,7 +137,7 @@ bool wide_each(struct cluster_session *s, const struct plan *p, struct slice byt
 	/* FLUSHALL must not overtake what a node may refuse. */
 	if ((s->several || s->blocks) && !list_empty(&s->entries))
 		return false;
-	primaries_update(primaries, s->cluster->how.map);
+	primaries_update(primaries, s->cluster->opts.map);
 	if (primaries->n == 0)
 		return wide_await_primaries(s);
 	s->stalled_since = 0;
@@ -165,7 +165,7 @@ struct wide_scan {
 
 static uint8_t mark_of(const struct cluster_session *s, const struct node *n)
 {
-	const char *address = n ? slot_map_address(s->cluster->how.map, n) : NULL;
+	const char *address = n ? slot_map_address(s->cluster->opts.map, n) : NULL;
 
 	return scan_cursor_mark(slice_str(address));
 }
@@ -185,17 +185,17 @@ static void on_scanned(struct cluster_entry *e, struct cluster_part *p,
 		return;
 	/* Another node has taken its place since: it was given a cursor that says nothing
 	 * there. */
-	if (scan->cursor.at && p->lane && p->lane->node != scan->node) {
+	if (scan->cursor.at && p->node_conn && p->node_conn->node != scan->node) {
 		scan->cursor.at = 0;
-		scan->cursor.mark = mark_of(s, p->lane->node);
+		scan->cursor.mark = mark_of(s, p->node_conn->node);
 		return;
 	}
 	scan->cursor.at = at;
 	if (at) {
-		scan->cursor.mark = mark_of(s, p->lane ? p->lane->node : NULL);
+		scan->cursor.mark = mark_of(s, p->node_conn ? p->node_conn->node : NULL);
 		return;
 	}
-	primaries_update(&s->cluster->primaries, s->cluster->how.map);
+	primaries_update(&s->cluster->primaries, s->cluster->opts.map);
 	next = primaries_after(&s->cluster->primaries, scan->cursor.slot);
 	scan->is_last = !next;
 	if (next)
@@ -220,7 +220,7 @@ bool wide_scan(struct cluster_session *s, const struct resp_view *req)
 
 	if (!scan_cursor_read(req->argv[1], &c))
 		return false;
-	n = slot_map_node(s->cluster->how.map, c.slot);
+	n = slot_map_node(s->cluster->opts.map, c.slot);
 	if (c.mark != mark_of(s, n))
 		c.at = 0;
 	scan = xcalloc(1, sizeof(*scan));

@@ -359,7 +359,7 @@ bool commands_lack(const struct commands *t, struct slice name)
 {
 	const struct command *c = commands_get(t, name);
 
-	return commands_are_learned(t) && (!c || !(c->flags & COMMAND_TOLD));
+	return commands_are_learned(t) && (!c || !(c->flags & COMMAND_FROM_SERVER));
 }
 
 void key_args_init(struct key_args *a, const struct command *c, const struct resp_view *req)

@@ -25,7 +25,7 @@ enum {
 	COMMAND_BLOCKING = 1 << 2, /* may wait for data */
 	COMMAND_STATELESS = 1 << 3, /* told: any connection will do */
 	COMMAND_HIDDEN_KEYS = 1 << 4, /* it may have keys in places that are not known here */
-	COMMAND_TOLD = 1 << 5, /* the server has it; else only commands.def */
+	COMMAND_FROM_SERVER = 1 << 5, /* the server has it; else only commands.def */
 	COMMAND_READONLY = 1 << 6, /* changes nothing */
 	COMMAND_UNKNOWN =
 		1 << 7, /* the server has not described it yet; only its facts are known */
@@ -101,12 +101,12 @@ enum command_value { VALUE_NONE, VALUE_ONE, VALUE_EACH };
 
 enum command_field { FIELD_NONE, FIELD_READ, FIELD_WRITE };
 
-enum command_pace { PACE_SERVER, PACE_OWN };
+enum command_pace { PACE_SERVER, PACE_SLOW };
 
 enum command_errors { ERRORS_SERVER, ERRORS_OWN };
 
 enum command_session {
-	SESSION_AS_TOLD,
+	SESSION_DEFAULT,
 	SESSION_ANY_LINK,
 	SESSION_OWN_LINK,
 	SESSION_FUNCTION,
@@ -243,9 +243,9 @@ bool command_writes_key(const struct command *c, size_t i, size_t n);
 bool command_writes_other_db(const struct command *c, const struct resp_view *req, int db);
 
 /* Redis may be long in answering it though all is well. */
-static inline bool command_takes_own_time(const struct command *c)
+static inline bool command_may_be_slow(const struct command *c)
 {
-	return (c->flags & COMMAND_BLOCKING) || c->facts.pace == PACE_OWN;
+	return (c->flags & COMMAND_BLOCKING) || c->facts.pace == PACE_SLOW;
 }
 
 /* The command runs a script, which may write any key it names. */

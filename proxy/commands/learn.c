@@ -63,7 +63,7 @@ static bool is_entry(const redisReply *r)
 static uint16_t read_flags(const struct command *known, const redisReply *list)
 {
 	enum command_session session = known ? (enum command_session)known->facts.session
-	                                     : SESSION_AS_TOLD;
+	                                     : SESSION_DEFAULT;
 	bool is_stateful = session >= SESSION_OWN_LINK;
 	uint16_t found = 0;
 
@@ -220,7 +220,8 @@ static bool read_entry(const struct commands *t, const redisReply *entry, struct
 	*c = (struct command){ 0 };
 	if (!command_set_name(c, text))
 		return false;
-	c->flags = read_flags(commands_find(t, text), entry->element[FLAGS]) | COMMAND_TOLD;
+	c->flags = read_flags(commands_find(t, text), entry->element[FLAGS]) |
+	           COMMAND_FROM_SERVER;
 	c->facts.errors = has_flag(entry, "module") ? ERRORS_OWN : ERRORS_SERVER;
 	c->arity = (int16_t)entry->element[ARITY]->integer;
 	c->first = (int16_t)entry->element[FIRST]->integer;
@@ -306,8 +307,7 @@ size_t learn_commands(struct commands *t, const redisReply *reply)
 	return n;
 }
 
-/* --- names that the table lacks ------------------------------------------------------------
- */
+/* --- names that the table lacks ----------------------------------------------------------- */
 
 static bool has_name(const struct command *names, size_t n, struct slice name)
 {
@@ -317,27 +317,27 @@ static bool has_name(const struct command *names, size_t n, struct slice name)
 	return false;
 }
 
-void unmet_note(struct unmet *u, struct slice name)
+void unknown_commands_add(struct unknown_commands *u, struct slice name)
 {
 	if (!has_name(u->names, u->n, name) && !has_name(u->answered, u->nanswered, name) &&
-	    u->n < UNMET_MAX && command_set_name(&u->names[u->n], name))
+	    u->n < UNKNOWN_COMMANDS_MAX && command_set_name(&u->names[u->n], name))
 		u->n++;
 }
 
-bool unmet_await(struct unmet *u, struct slice name)
+bool unknown_commands_await(struct unknown_commands *u, struct slice name)
 {
 	struct command any;
 
 	if (has_name(u->answered, u->nanswered, name) || !command_set_name(&any, name))
 		return false;
-	unmet_note(u, name);
+	unknown_commands_add(u, name);
 	u->is_awaited = true;
 	return true;
 }
 
-void unmet_ask(struct unmet *u, struct buf *out, double now)
+void unknown_commands_query(struct unknown_commands *u, struct buf *out, double now)
 {
-	HASP_ASSERT(unmet_is_due(u, now));
+	HASP_ASSERT(unknown_commands_is_due(u, now));
 	resp_write_array(out, 2 + u->n);
 	resp_write_bulk_str(out, "COMMAND");
 	resp_write_bulk_str(out, "INFO");
@@ -345,10 +345,11 @@ void unmet_ask(struct unmet *u, struct buf *out, double now)
 		resp_write_bulk_str(out, u->names[i].name);
 	u->nasked = u->n;
 	u->is_awaited = false;
-	u->ask_at = now + UNMET_SECONDS;
+	u->ask_at = now + UNKNOWN_COMMANDS_SECONDS;
 }
 
-size_t unmet_learn(struct unmet *u, struct commands *t, const redisReply *reply)
+size_t unknown_commands_learn(struct unknown_commands *u, struct commands *t,
+                              const redisReply *reply)
 {
 	size_t n = 0;
 
@@ -364,7 +365,7 @@ size_t unmet_learn(struct unmet *u, struct commands *t, const redisReply *reply)
 	return n;
 }
 
-void unmet_forget(struct unmet *u)
+void unknown_commands_forget(struct unknown_commands *u)
 {
 	u->nanswered = 0;
 }

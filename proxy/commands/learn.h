@@ -28,44 +28,48 @@ bool learn_named(struct commands *t, struct slice name, const redisReply *entry)
  * with one question at a time, however many such names come; and at most once a second, unless
  * clients wait for the answer.
  *
- *   classifier.c: unmet_note(name) --> unmet_ask() --> COMMAND INFO name ... --> unmet_learn()
- *   dispatch.c: unmet_await(name): its client waits  <-- decides again, knowing it --' */
+ *   classifier.c: unknown_commands_add(name) --> unknown_commands_query()
+ *                                                    |  COMMAND INFO name ...
+ *   dispatch.c: unknown_commands_await(name):        v
+ *       the client waits, decides again  <-- unknown_commands_learn() */
 
 /* How many names can wait for a question; further ones are noted when they come again. */
-#define UNMET_MAX 16
-#define UNMET_SECONDS 1.0
+#define UNKNOWN_COMMANDS_MAX 16
+#define UNKNOWN_COMMANDS_SECONDS 1.0
 
 /* A worker's; all zero: empty. */
-struct unmet {
-	struct command names[UNMET_MAX]; /* their names only */
+struct unknown_commands {
+	struct command names[UNKNOWN_COMMANDS_MAX]; /* their names only */
 	size_t n;
 	size_t nasked; /* the first so many are being asked about; 0: none is */
-	struct command answered[UNMET_MAX]; /* their names, until unmet_forget() */
+	struct command answered[UNKNOWN_COMMANDS_MAX]; /* their names, until
+	                                                  unknown_commands_forget() */
 	size_t nanswered;
 	bool is_awaited; /* by a client, since the last question */
 	double ask_at; /* not before, unless it is awaited; seconds */
 };
 
 /* A name that no command can have is passed over, as is one that was just answered. */
-void unmet_note(struct unmet *u, struct slice name);
+void unknown_commands_add(struct unknown_commands *u, struct slice name);
 
 /* Returns true if a client that sends this name must wait for an answer: not if hasp just got
  * one, nor if no command can have the name. Waiting clients must ask this again after each
- * unmet_learn(), and before unmet_forget(). */
-bool unmet_await(struct unmet *u, struct slice name);
+ * unknown_commands_learn(), and before unknown_commands_forget(). */
+bool unknown_commands_await(struct unknown_commands *u, struct slice name);
 
-static inline bool unmet_is_due(const struct unmet *u, double now)
+static inline bool unknown_commands_is_due(const struct unknown_commands *u, double now)
 {
 	return u->n && !u->nasked && (u->is_awaited || now >= u->ask_at);
 }
 
-/* Appends the question to `out`. unmet_learn() must follow. */
-void unmet_ask(struct unmet *u, struct buf *out, double now);
+/* Appends the question to `out`. unknown_commands_learn() must follow. */
+void unknown_commands_query(struct unknown_commands *u, struct buf *out, double now);
 
 /* The answer; NULL: there is none. Returns how many of the names the table has learned. */
-size_t unmet_learn(struct unmet *u, struct commands *t, const redisReply *reply);
+size_t unknown_commands_learn(struct unknown_commands *u, struct commands *t,
+                              const redisReply *reply);
 
 /* The server may have changed: hasp asks again about a name that comes again. */
-void unmet_forget(struct unmet *u);
+void unknown_commands_forget(struct unknown_commands *u);
 
 #endif

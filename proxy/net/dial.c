@@ -251,7 +251,7 @@ static void dial_on_timer(void *arg)
 		                    : strerror(d->error ? d->error : ETIMEDOUT));
 }
 
-static int first_try(struct dial *d, const struct dialer *how, const struct address *to)
+static int first_try(struct dial *d, const struct dialer *opts, const struct address *to)
 {
 	int error;
 
@@ -264,7 +264,7 @@ static int first_try(struct dial *d, const struct dialer *how, const struct addr
 	}
 	d->addresses = resolve_numeric(to->host, to->port, &error);
 	if (!d->addresses) {
-		d->resolving = resolve_start(how->resolver, to->host, to->port,
+		d->resolving = resolve_start(opts->resolver, to->host, to->port,
 		                             dial_on_resolved, d);
 		d->error = d->resolving ? 0 : EAGAIN;
 		return d->resolving ? 0 : -1;
@@ -273,15 +273,15 @@ static int first_try(struct dial *d, const struct dialer *how, const struct addr
 	return try_address(d, d->addresses->ai_addr, d->addresses->ai_addrlen);
 }
 
-static struct dial *dial_new(const struct dialer *how, dial_done_fn *done, void *arg)
+static struct dial *dial_new(const struct dialer *opts, dial_done_fn *done, void *arg)
 {
 	struct dial *d = xcalloc(1, sizeof(*d));
 
-	d->loop = how->loop;
-	d->keepalive_ms = how->keepalive_ms;
-	d->user_timeout_ms = how->user_timeout_ms;
-	d->resume = how->resume;
-	d->use = how->use;
+	d->loop = opts->loop;
+	d->keepalive_ms = opts->keepalive_ms;
+	d->user_timeout_ms = opts->user_timeout_ms;
+	d->resume = opts->resume;
+	d->use = opts->use;
 	d->done = done;
 	d->arg = arg;
 	watch_init(&d->socket, dial_on_ready);
@@ -295,23 +295,23 @@ static void dial_end_in(struct dial *d, double seconds)
 	loop_timer_start(&d->timer, seconds);
 }
 
-struct dial *dial_start(const struct dialer *how, const struct address *to, dial_done_fn *done,
+struct dial *dial_start(const struct dialer *opts, const struct address *to, dial_done_fn *done,
                         void *arg)
 {
-	struct dial *d = dial_new(how, done, arg);
+	struct dial *d = dial_new(opts, done, arg);
 	bool failed;
 
-	if (how->tls.context && !to->local)
-		keep_tls(d, &how->tls, to->host);
-	failed = first_try(d, how, to) < 0;
-	dial_end_in(d, failed ? 0 : (double)how->timeout_ms / 1000);
+	if (opts->tls.context && !to->local)
+		keep_tls(d, &opts->tls, to->host);
+	failed = first_try(d, opts, to) < 0;
+	dial_end_in(d, failed ? 0 : (double)opts->timeout_ms / 1000);
 	return d;
 }
 
-struct dial *dial_refuse(const struct dialer *how, const char *reason, dial_done_fn *done,
+struct dial *dial_refuse(const struct dialer *opts, const char *reason, dial_done_fn *done,
                          void *arg)
 {
-	struct dial *d = dial_new(how, done, arg);
+	struct dial *d = dial_new(opts, done, arg);
 
 	d->refusal = reason;
 	dial_end_in(d, 0);

@@ -37,7 +37,7 @@ static int close_failed(int fd)
 	return -1;
 }
 
-static int bind_socket(const struct sockaddr *sa, socklen_t len, const struct listen_how *how)
+static int bind_socket(const struct sockaddr *sa, socklen_t len, const struct listen_opts *opts)
 {
 	int on = 1;
 	int fd = socket(sa->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -45,7 +45,7 @@ static int bind_socket(const struct sockaddr *sa, socklen_t len, const struct li
 	if (fd < 0)
 		return -1;
 	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (how->share && sa->sa_family != AF_UNIX)
+	if (opts->share && sa->sa_family != AF_UNIX)
 		(void)setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
 	/* `*` opens one socket per family on the same port. */
 	if (sa->sa_family == AF_INET6)
@@ -53,9 +53,9 @@ static int bind_socket(const struct sockaddr *sa, socklen_t len, const struct li
 	return bind(fd, sa, len) == 0 ? fd : close_failed(fd);
 }
 
-static int start_listening(int fd, const struct listen_how *how)
+static int start_listening(int fd, const struct listen_opts *opts)
 {
-	return listen(fd, (int)how->backlog) == 0 ? fd : close_failed(fd);
+	return listen(fd, (int)opts->backlog) == 0 ? fd : close_failed(fd);
 }
 
 /* Removes the file of a socket whose process has ended, which refuses connections. A file that
@@ -81,7 +81,7 @@ static int remove_stale(const char *path, const struct sockaddr *sa, socklen_t l
 	return errno == ECONNREFUSED ? unlink(path) : -1;
 }
 
-static int open_unix(const char *path, const struct listen_how *how)
+static int open_unix(const char *path, const struct listen_opts *opts)
 {
 	struct sockaddr_storage ss;
 	socklen_t len = address_unix(path, &ss);
@@ -91,31 +91,31 @@ static int open_unix(const char *path, const struct listen_how *how)
 		errno = ENAMETOOLONG;
 		return -1;
 	}
-	fd = bind_socket((struct sockaddr *)&ss, len, how);
+	fd = bind_socket((struct sockaddr *)&ss, len, opts);
 	if (fd < 0 && errno == EADDRINUSE) {
 		if (remove_stale(path, (struct sockaddr *)&ss, len) < 0)
 			return -1;
-		fd = bind_socket((struct sockaddr *)&ss, len, how);
+		fd = bind_socket((struct sockaddr *)&ss, len, opts);
 	}
 	if (fd < 0)
 		return -1;
 	/* The umask may have allowed more, but no client can connect before it listens. */
-	if (chmod(path, (mode_t)how->unix_mode) < 0)
+	if (chmod(path, (mode_t)opts->unix_mode) < 0)
 		return close_failed(fd);
-	return start_listening(fd, how);
+	return start_listening(fd, opts);
 }
 
 /* Returns how many of the addresses are listened at; -1, with errno, when that is none or one
  * of them failed. The system may lack one of the address families. */
-static int open_all(const struct addrinfo *list, const struct listen_how *how, int *fds,
+static int open_all(const struct addrinfo *list, const struct listen_opts *opts, int *fds,
                     size_t max)
 {
 	size_t n = 0;
 
 	for (; list && n < max; list = list->ai_next) {
-		int fd = bind_socket(list->ai_addr, list->ai_addrlen, how);
+		int fd = bind_socket(list->ai_addr, list->ai_addrlen, opts);
 		if (fd >= 0)
-			fd = start_listening(fd, how);
+			fd = start_listening(fd, opts);
 		if (fd >= 0) {
 			fds[n++] = fd;
 			continue;
@@ -138,14 +138,14 @@ static int resolve(const struct address *at, struct addrinfo **list)
 	return getaddrinfo(at->host[0] ? at->host : NULL, at->port, &hints, list);
 }
 
-int listen_open(const struct address *at, const struct listen_how *how, int *fds, size_t max,
+int listen_open(const struct address *at, const struct listen_opts *opts, int *fds, size_t max,
                 const char **reason)
 {
 	struct addrinfo *list;
 	int rc;
 
 	if (at->local) {
-		fds[0] = open_unix(at->host, how);
+		fds[0] = open_unix(at->host, opts);
 		*reason = strerror(errno);
 		return fds[0] < 0 ? -1 : 1;
 	}
@@ -154,7 +154,7 @@ int listen_open(const struct address *at, const struct listen_how *how, int *fds
 		*reason = gai_strerror(rc);
 		return -1;
 	}
-	rc = open_all(list, how, fds, max);
+	rc = open_all(list, opts, fds, max);
 	*reason = strerror(errno);
 	freeaddrinfo(list);
 	return rc;

@@ -27,7 +27,7 @@ struct listen_entry {
 	enum listen_kind kind;
 };
 
-struct listen_how {
+struct listen_opts {
 	int64_t backlog;
 	int64_t unix_mode; /* permission bits of a unix socket's file */
 	bool share; /* SO_REUSEPORT: several sockets may listen at this address */
@@ -36,7 +36,7 @@ struct listen_how {
 /* Opens non-blocking listening sockets at `at`; a name may mean several addresses, of
  * which at most `max` are used. Returns their number; -1, and the reason in words in
  * *reason. The file of a unix socket at which no process listens any more is replaced. */
-int listen_open(const struct address *at, const struct listen_how *how, int *fds, size_t max,
+int listen_open(const struct address *at, const struct listen_opts *opts, int *fds, size_t max,
                 const char **reason) __attribute__((warn_unused_result));
 
 /* Is `fd` bound to one of the addresses that `at` means? Never true of port 0. */

@@ -176,7 +176,7 @@ enum proxy_header_result proxy_header_parse(struct proxy_header *h, struct slice
 	return bad(why, "there is none");
 }
 
-/* --- waiting for it ------------------------------------------------------------------------ */
+/* --- waiting for it ----------------------------------------------------------------------- */
 
 struct proxy_reader {
 	struct ev_loop *loop;

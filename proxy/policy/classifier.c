@@ -136,14 +136,14 @@ static struct command_info look_up(const struct policy_env *env, struct slice na
 	const struct config *config = env->config;
 	const struct command *known = commands_find(env->commands, name);
 	struct command_info what = { .session = known ? known->facts.session
-		                                      : SESSION_AS_TOLD };
+		                                      : SESSION_DEFAULT };
 
 	what.is_verb = find_verb(&config->verbs, name, &what.verb);
 	if (!command_info_is_session(&what) && !what.is_verb &&
 	    (config->nrules || config->nguards || config->verbs.enabled ||
 	     config->pooling == POOLING_SHARED || config->discover)) {
 		what.command = commands_get(env->commands, name);
-		what.is_unmet = !what.command && commands_are_learned(env->commands);
+		what.is_unknown = !what.command && commands_are_learned(env->commands);
 	}
 	what.may_release = what.command && may_release(what.command);
 	what.is_write = is_write(env, what.command);
@@ -157,16 +157,16 @@ static struct command_info look_up(const struct policy_env *env, struct slice na
 	                  what.may_be_quorums;
 	what.reads_value = (env->values_matter || env->reads_matter) && what.command &&
 	                   what.command->facts.value != VALUE_NONE;
-	what.takes_own_time = known && command_takes_own_time(known);
+	what.may_be_slow = known && command_may_be_slow(known);
 	what.blocks = known && (known->flags & COMMAND_BLOCKING);
 	/* A request that blocks must be known as such. */
-	what.is_plain = !command_info_is_session(&what) && !what.is_verb && !what.is_unmet &&
-	                what.session != SESSION_OWN_LINK && !what.takes_own_time &&
+	what.is_plain = !command_info_is_session(&what) && !what.is_verb && !what.is_unknown &&
+	                what.session != SESSION_OWN_LINK && !what.may_be_slow &&
 	                what.is_discovered == what.is_sampled &&
 	                ((!what.is_matched && !what.reads_value) ||
 	                 (what.command && command_single_key(what.command)));
-	what.is_free = what.is_plain && !what.is_matched && !what.reads_value &&
-	               !what.may_release && !what.is_discovered;
+	what.never_inspect = what.is_plain && !what.is_matched && !what.reads_value &&
+	                     !what.may_release && !what.is_discovered;
 	what.is_stateless = what.command && (what.command->flags & COMMAND_STATELESS);
 	return what;
 }
@@ -192,8 +192,8 @@ struct command_info classifier_find(const struct policy_env *env, struct slice n
 		return slot->what;
 	what = look_up(env, name);
 	/* The server may have it the next time. */
-	if (what.is_unmet) {
-		unmet_note(env->unmet, name);
+	if (what.is_unknown) {
+		unknown_commands_add(env->unknown_commands, name);
 	} else if (name.n && name.n <= NAME_MAX_CACHED) {
 		slot->n = name.n;
 		memcpy(slot->name, name.p, name.n);
@@ -208,7 +208,7 @@ void classifier_remember(struct classifier *classifier, const char *p, size_t ar
 	struct command_prefix *b;
 	uint64_t head;
 
-	if (argc > 9 || name_len > PREFIX_NAME_MAX || what->is_unmet)
+	if (argc > 9 || name_len > PREFIX_NAME_MAX || what->is_unknown)
 		return;
 	memcpy(&head, p, sizeof(head));
 	b = &classifier->prefixes[classifier_place(head, p + PREFIX_NAME)];

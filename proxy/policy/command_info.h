@@ -18,8 +18,8 @@ struct command_info {
 	bool is_verb;
 	/* There is nothing to decide, unless a rule concerns it or it could release a lock. */
 	bool is_plain;
-	bool is_unmet; /* the server may have it by now: it is to be asked */
-	bool takes_own_time; /* Redis may be long in answering it; it is not plain */
+	bool is_unknown; /* the server may have it by now: it is to be asked */
+	bool may_be_slow; /* Redis may be long in answering it; it is not plain */
 	bool blocks; /* it may wait for data */
 	bool is_stateless; /* may be sent on a shared link */
 	bool is_write; /* a rule could concern it; if it is plain, by its first argument */
@@ -32,7 +32,7 @@ struct command_info {
 	bool is_matched; /* any of these four: the key tells by what */
 	bool reads_value; /* maybe of a lock whose value is its owner; false: certainly not */
 	bool may_release; /* it could end a lock that a client waits for */
-	bool is_free; /* plain, and none of the three above: whatever its arguments */
+	bool never_inspect; /* plain, and none of the three above: whatever its arguments */
 };
 
 /* Does it change what the connection is? */

@@ -2,7 +2,7 @@
 #include "policy/context.h"
 
 #include "lock/guard/checked_read.h"
-#include "watch/sighting.h"
+#include "watch/command_sample.h"
 
 struct slice context_token(const struct context *x, enum owner_kind kind, struct buf *scratch)
 {
@@ -17,7 +17,7 @@ struct decision context_refuse(struct context *x, const char *error)
 	struct decision d = { .verdict = DISPATCH_CALL, .is_refusal = true };
 
 	buf_clear(&x->env->rewritten);
-	rewrite_error(&x->env->rewritten, &(struct rewrite_how){ .eval = true }, error);
+	rewrite_error(&x->env->rewritten, &(struct rewrite_opts){ .eval = true }, error);
 	return d;
 }
 
@@ -27,8 +27,8 @@ static void free_rest(struct pending_request *r)
 		lock_request_free(r->lock_request);
 	if (r->guard_op)
 		guard_op_free(r->guard_op);
-	if (r->sighting)
-		sighting_free(r->sighting);
+	if (r->command_sample)
+		command_sample_free(r->command_sample);
 	if (r->value_read)
 		value_read_free(r->value_read);
 	if (r->checked_read)
@@ -43,8 +43,8 @@ static size_t rest_nbytes(const struct pending_request *r)
 		n += lock_request_nbytes(r->lock_request);
 	if (r->guard_op)
 		n += guard_op_nbytes(r->guard_op);
-	if (r->sighting)
-		n += sighting_nbytes(r->sighting);
+	if (r->command_sample)
+		n += command_sample_nbytes(r->command_sample);
 	if (r->value_read)
 		n += value_read_nbytes(r->value_read);
 	if (r->checked_read)
@@ -52,13 +52,13 @@ static size_t rest_nbytes(const struct pending_request *r)
 	return n;
 }
 
-const struct pending_rest context_rest = { free_rest, rest_nbytes };
+const struct pending_ops context_rest = { free_rest, rest_nbytes };
 
-void context_note(struct context *x, struct decision *d, struct sighting *sighting)
+void context_note(struct context *x, struct decision *d, struct command_sample *command_sample)
 {
 	struct pending_request *r = d->pending ? d->pending : pending_new(PENDING_NOTICE);
 
-	r->sighting = sighting;
+	r->command_sample = command_sample;
 	r->rest = &context_rest;
 	if (d->pending)
 		return;

@@ -20,7 +20,7 @@
 #include "policy/policy_env.h"
 #include "session/session.h"
 
-struct sighting;
+struct command_sample;
 struct tracker_client;
 
 enum verdict {
@@ -34,7 +34,7 @@ enum verdict {
 	                        * the command; else decide about it again */
 	DISPATCH_DEFER, /* ask again when no reply is due: what it means depends on one */
 	DISPATCH_LEARN, /* ask again when Redis has said what command it is */
-	DISPATCH_HOLD, /* (dispatch_early) it cannot be decided about before it is whole */
+	DISPATCH_NEED_MORE, /* (dispatch_early) it cannot be decided about before it is whole */
 };
 
 /* The link that a command needs. */
@@ -50,7 +50,7 @@ enum route {
 	ROUTE_PINNED, /* one of its own from here on. The session knows the state that the
 	                 command leaves there; without such state, another link will do as well
 	               */
-	ROUTE_BOUND, /* as ROUTE_PINNED, but the state there is not known, or cannot be
+	ROUTE_STICKY, /* as ROUTE_PINNED, but the state there is not known, or cannot be
 	                replayed: the client ends with its link */
 };
 
@@ -85,17 +85,17 @@ struct context {
 	struct read_set *read_set;
 	struct tracker_client **watched; /* watch/tracker.h; *watched is NULL: not yet */
 	const char *listener; /* the entry of `listen` by which the client came */
-	bool uncounted; /* the client wrote on other links, which WAIT on its link does not
-	                   cover */
+	bool needs_wait_ping; /* the client wrote on other links, which WAIT on its link does
+	                   not cover */
 	bool must_log_in; /* Redis wants a login, and this client has none */
 	const struct owner_identity *(*identity)(void *arg);
-	void *arg; /* of identity() and make_how() */
+	void *arg; /* of identity() and make_opts() */
 	bool may_be_optimistic; /* a guard may be acquired without a script */
 	const struct resp_view *req;
 	const struct command_info *what;
 	/* The form of a call that is written now; policy asks when it writes one. */
-	void (*make_how)(void *arg, struct rewrite_how *how);
-	struct rewrite_how how; /* of the call in env->rewritten */
+	void (*make_opts)(void *arg, struct rewrite_opts *opts);
+	struct rewrite_opts opts; /* of the call in env->rewritten */
 };
 
 /* Returns the client's token for a rule or guard with this kind of owner. Before its login a
@@ -104,11 +104,11 @@ struct context {
 struct slice context_token(const struct context *x, enum owner_kind kind, struct buf *scratch);
 
 /* The parts of a pending request that do not belong to the session. */
-extern const struct pending_rest context_rest;
+extern const struct pending_ops context_rest;
 
-/* Passes the command as decided. `sighting`, which the request owns from now on, awaits the
- * reply; in a transaction, EXEC's. */
-void context_note(struct context *x, struct decision *d, struct sighting *sighting);
+/* Passes the command as decided. `command_sample`, which the request owns from now on, awaits
+ * the reply; in a transaction, EXEC's. */
+void context_note(struct context *x, struct decision *d, struct command_sample *command_sample);
 
 /* The command is carried out as the operation `op`, which `r` awaits. */
 struct decision context_guard(struct pending_request *r, struct guard_op *op);

@@ -6,7 +6,7 @@
 #include "config/match.h"
 #include "policy/classifier.h"
 #include "policy/lock.h"
-#include "policy/own_keys.h"
+#include "policy/reserved_keys.h"
 #include "policy/policy_internal.h"
 #include "policy/quorum_rule.h"
 #include "policy/session_commands.h"
@@ -56,20 +56,20 @@ static bool ends_scripts(const struct command_info *what, const struct resp_view
 }
 
 /* Returns true if the command may leave something on its connection that only the server knows:
- * see ROUTE_BOUND. */
+ * see ROUTE_STICKY. */
 static bool may_leave_unknown(const struct command_info *what)
 {
 	return what->session == SESSION_OWN_LINK ||
-	       (what->is_unmet && what->session == SESSION_AS_TOLD);
+	       (what->is_unknown && what->session == SESSION_DEFAULT);
 }
 
 /* Could it be a write, of a key that is not everybody's, by a name that is not known? */
 static bool must_be_learned(const struct policy_env *env, const struct command_info *what,
                             struct slice name)
 {
-	return what->is_unmet &&
-	       (env->rules_enforce || env->guards_enforce || env->own_keys_protected) &&
-	       unmet_await(env->unmet, name);
+	return what->is_unknown &&
+	       (env->rules_enforce || env->guards_enforce || env->reserved_keys_protected) &&
+	       unknown_commands_await(env->unknown_commands, name);
 }
 
 enum route dispatch_route(const struct policy_env *env, const struct command_info *what,
@@ -88,9 +88,9 @@ enum route dispatch_route(const struct policy_env *env, const struct command_inf
 	/* Unknown means private; but before Redis has been asked, nothing is known. */
 	if (!commands_are_learned(env->commands))
 		return ROUTE_DEDICATED;
-	if (what->blocks && what->session == SESSION_AS_TOLD)
+	if (what->blocks && what->session == SESSION_DEFAULT)
 		return ROUTE_LINGERING;
-	return may_leave_unknown(what) ? ROUTE_BOUND : ROUTE_PINNED;
+	return may_leave_unknown(what) ? ROUTE_STICKY : ROUTE_PINNED;
 }
 
 /* The keys of a request that could end a lock for which clients wait. Writes their indices to
@@ -192,8 +192,8 @@ static struct decision decide_request(struct context *x)
 		return d;
 	if (command_info_is_session(what))
 		return session_command_decide(x);
-	if (x->env->own_keys_protected && own_keys_are_written(what, x->req))
-		return refuse_write(x, own_keys_error);
+	if (x->env->reserved_keys_protected && reserved_keys_are_written(what, x->req))
+		return refuse_write(x, reserved_keys_error);
 	refusal = what->is_write || what->is_guarded ? other_db_refusal(x) : NULL;
 	if (refusal)
 		return refuse_write(x, refusal);
@@ -213,7 +213,7 @@ static void count_queued(struct context *x, bool was_in_multi, struct decision *
 	    (command_info_is_session(x->what) && !session_command_is_queued(x->what)))
 		return;
 	transaction_add(&x->session->txn);
-	x->session->txn.takes_own_time |= x->what->takes_own_time;
+	x->session->txn.may_be_slow |= x->what->may_be_slow;
 	if (x->env->guards_enforce)
 		guard_txn_keep(x, d);
 }
@@ -223,8 +223,8 @@ static void count_queued(struct context *x, bool was_in_multi, struct decision *
 static bool is_patient(const struct context *x, const struct transaction *txn)
 {
 	if (x->what->session == SESSION_EXEC)
-		return txn->takes_own_time;
-	return x->what->takes_own_time && !transaction_is_open(txn);
+		return txn->may_be_slow;
+	return x->what->may_be_slow && !transaction_is_open(txn);
 }
 
 /* A client that turns opaque waits for what is awaited (session_commands.c). So the request is
@@ -283,7 +283,7 @@ static bool is_decided(const struct policy_env *env, const struct command_info *
 
 	if (command_info_is_session(what) || what->is_verb)
 		return false;
-	if (env->own_keys_protected && !own_keys_are_untouched(what, req))
+	if (env->reserved_keys_protected && !reserved_keys_are_untouched(what, req))
 		return false;
 	if (what->is_guarded) {
 		c = what->command;
@@ -304,7 +304,7 @@ struct decision dispatch_early(struct context *x, struct command_info *what, boo
 	struct decision d = pass;
 
 	*what = (struct command_info){ .command = NULL };
-	d.verdict = DISPATCH_HOLD;
+	d.verdict = DISPATCH_NEED_MORE;
 	if (beginning->argc == 0)
 		return is_name_long ? pass : d;
 	*what = classifier_find(x->env, beginning->argv[0]);

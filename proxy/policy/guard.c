@@ -101,11 +101,11 @@ static struct decision call_opaque(struct context *x, struct guard_keys *k, bool
 	/* No script can do it, and without answers nothing else can be made of it. */
 	if (k->writes && !k->acquires && !fits)
 		return pass;
-	x->make_how(x->arg, &x->how);
+	x->make_opts(x->arg, &x->opts);
 	if (k->writes && !k->acquires)
-		rewrite_guard_write(&x->env->rewritten, &g, &x->how);
+		rewrite_guard_write(&x->env->rewritten, &g, &x->opts);
 	else
-		rewrite_guard_read(&x->env->rewritten, &g, &x->how, false);
+		rewrite_guard_read(&x->env->rewritten, &g, &x->opts, false);
 	guard_op_assume(new_op(x, k, GUARD_OP_SCRIPT));
 	return d;
 }

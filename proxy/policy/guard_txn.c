@@ -123,7 +123,7 @@ static struct decision refuse_transaction(struct context *x, const char *error)
 
 	buf_clear(out);
 	resp_write_word(out, "DISCARD");
-	rewrite_error(out, &(struct rewrite_how){ .eval = true }, error);
+	rewrite_error(out, &(struct rewrite_opts){ .eval = true }, error);
 	transaction_discard(&x->session->txn);
 	return d;
 }

@@ -13,7 +13,7 @@
 #include "config/match.h"
 #include "lock/hold/holds.h"
 #include "lock/rewrite/guard.h"
-#include "policy/own_keys.h"
+#include "policy/reserved_keys.h"
 #include "resp/write.h"
 
 /* Bytes of LOCK.LIST's pattern: it is matched against many keys. */
@@ -58,7 +58,7 @@ static struct decision await_call(struct context *x, const struct lock_call *cal
  * script needs all arguments. hasp must be able to follow the answer. */
 static bool may_be_short(const struct context *x, struct slice key)
 {
-	return x->how.tells && !x->how.eval && !x->session->quitting &&
+	return x->opts.report_refusal && !x->opts.eval && !x->session->quitting &&
 	       !waiters_for(x->env->waiters, session_db(x->session), key);
 }
 
@@ -69,17 +69,18 @@ static bool may_be_short(const struct context *x, struct slice key)
 static void add_own(struct context *x, struct slice key)
 {
 	struct policy_env *env = x->env;
-	struct rewrite_how *how = &x->how;
+	struct rewrite_opts *opts = &x->opts;
 
-	if (how->wait_max_ms == 0)
+	if (opts->wait_max_ms == 0)
 		return;
-	how->own = env->own_tokens;
-	how->nown += hold_own_tokens(env->holds, x->holds, x->session->db, key,
-	                             env->own_tokens + how->nown, OWN_TOKENS_MAX - how->nown);
-	if (how->nown <= OWN_TOKENS_MAX)
+	opts->own = env->own_tokens;
+	opts->nown += hold_own_tokens(env->holds, x->holds, x->session->db, key,
+	                              env->own_tokens + opts->nown,
+	                              OWN_TOKENS_MAX - opts->nown);
+	if (opts->nown <= OWN_TOKENS_MAX)
 		return;
-	how->wait_max_ms = 0;
-	how->nown = 0;
+	opts->wait_max_ms = 0;
+	opts->nown = 0;
 }
 
 /* The locks that a LOCK or MLOCK names. */
@@ -89,7 +90,7 @@ static void find_own_of_verb(struct context *x)
 	int64_t n = 1;
 	size_t first = 1;
 
-	x->how.nown = 0;
+	x->opts.nown = 0;
 	if (x->what->verb == VERB_MLOCK) {
 		first = 2;
 		if (req->argc < 2 || !args_integer(req->argv[1], &n) || n > MLOCK_KEYS_MAX)
@@ -224,10 +225,10 @@ static void write_info(struct context *x, struct slice key, struct lock_call *ca
 		kind = rewrite_rule_kind(rule);
 	} else {
 		buf_clear(&env->token);
-		rewrite_guard_name(&env->token, x->how.naming, key);
+		rewrite_guard_name(&env->token, x->opts.naming, key);
 		key = buf_slice(&env->token);
 	}
-	rewrite_info(&env->rewritten, kind, key, &x->how, call);
+	rewrite_info(&env->rewritten, kind, key, &x->opts, call);
 }
 
 bool lock_info_is_of_guard(const struct policy_env *env, struct slice key)
@@ -252,8 +253,8 @@ static bool names_other_client(struct context *x, struct slice owner)
 /* NULL: nothing is wrong with it. */
 static inline const char *key_refusal(struct context *x, struct slice key)
 {
-	if (x->env->own_keys_protected && x->what->verb != VERB_INFO && match_is_own(key))
-		return own_keys_error;
+	if (x->env->reserved_keys_protected && x->what->verb != VERB_INFO && match_is_own(key))
+		return reserved_keys_error;
 	return enforced_rule(x, key) ? RULES_LOCK : NULL;
 }
 
@@ -277,7 +278,7 @@ const char *lock_verb_refusal(struct context *x, struct slice token,
 static void write_verb_refusal(struct context *x, const char *refusal, struct lock_call *call)
 {
 	buf_clear(&x->env->rewritten);
-	rewrite_error(&x->env->rewritten, &x->how, refusal);
+	rewrite_error(&x->env->rewritten, &x->opts, refusal);
 	*call = (struct lock_call){ .script = SCRIPT_ERROR };
 }
 
@@ -301,7 +302,7 @@ static void write_multi_call(struct context *x, const struct mlock_step *step,
 	const char *refusal = NULL;
 
 	find_own_of_verb(x);
-	rewrite_mlock(&x->env->rewritten, x->what->verb, x->req, verbs, token, &x->how, step,
+	rewrite_mlock(&x->env->rewritten, x->what->verb, x->req, verbs, token, &x->opts, step,
 	              keys, call);
 	if (call->script == SCRIPT_ERROR)
 		return;
@@ -334,13 +335,13 @@ static struct lock_request *write_multi(struct context *x, struct lock_call *cal
 /* The ticket identifies the parts that the try has, so it is the same try. */
 static void write_multi_again(struct context *x, struct lock_request *p, struct lock_call *call)
 {
-	struct mlock_step step = parts_step(p, x->how.place > 0);
+	struct mlock_step step = parts_step(p, x->opts.place > 0);
 	struct mlock_keys keys;
 
-	x->how.ticket = lock_request_ticket(p);
+	x->opts.ticket = lock_request_ticket(p);
 	if (parts_are_undone(p)) {
 		*call = (struct lock_call){ .wait_ms = 0 };
-		parts_write_undo(p, &x->env->rewritten, &x->how);
+		parts_write_undo(p, &x->env->rewritten, &x->opts);
 	} else {
 		write_multi_call(x, &step, &keys, call);
 	}
@@ -352,7 +353,7 @@ bool lock_multi_stays(struct context *x, const struct lock_request *p)
 {
 	static const struct mlock_step first = { .place_of = 0 };
 	int64_t lease_ms;
-	struct lock_try t = lock_request_try(p, &lease_ms);
+	struct attempt t = lock_request_attempt(p, &lease_ms);
 	struct mlock_keys keys;
 	struct lock_call call;
 
@@ -376,7 +377,7 @@ static struct lock_request *write_verb(struct context *x, struct lock_call *call
 		return write_multi(x, call);
 	/* A flat array is the content of a map as well. */
 	if (x->what->verb == VERB_INFO && is_added_to(x->session))
-		x->how.resp3 = false;
+		x->opts.resp3 = false;
 	if (x->what->verb == VERB_INFO && x->req->argc == 2 &&
 	    (enforced_rule(x, x->req->argv[1]) ||
 	     match_enforced_guard(env->matcher, x->req->argv[1]))) {
@@ -385,7 +386,7 @@ static struct lock_request *write_verb(struct context *x, struct lock_call *call
 	}
 	token = context_token(x, verbs->owner, &env->token);
 	find_own_of_verb(x);
-	rewrite_verb(&env->rewritten, x->what->verb, x->req, verbs, token, &x->how, call);
+	rewrite_verb(&env->rewritten, x->what->verb, x->req, verbs, token, &x->opts, call);
 	if (call->script != SCRIPT_ERROR)
 		refusal = lock_verb_refusal(x, token, call);
 	if (refusal) {
@@ -423,11 +424,11 @@ struct decision lock_decide_verb(struct context *x)
 
 	if (x->what->verb == VERB_LIST && x->req->argc <= 2)
 		return decide_list(x);
-	x->make_how(x->arg, &x->how);
-	x->how.may_be_short = x->req->argc > 1 && may_be_short(x, x->req->argv[1]);
-	if (x->how.may_be_short && x->what->verb == VERB_UNLOCK)
-		x->how.held = (char)hold_own_kind(x->holds, x->session->db, x->req->argv[1],
-		                                  &x->how.reentered);
+	x->make_opts(x->arg, &x->opts);
+	x->opts.may_be_short = x->req->argc > 1 && may_be_short(x, x->req->argv[1]);
+	if (x->opts.may_be_short && x->what->verb == VERB_UNLOCK)
+		x->opts.held = (char)hold_own_kind(x->holds, x->session->db, x->req->argv[1],
+		                                   &x->opts.reentered);
 	lock_request = write_verb(x, &call);
 
 	return await_call(x, &call, lock_request, NULL, 0);
@@ -638,10 +639,10 @@ static void find_tokens(struct context *x, struct lock_keys *k)
 static bool write_call(struct context *x, struct lock_keys *k, struct lock_call *call)
 {
 	find_tokens(x, k);
-	x->how.nown = 0;
+	x->opts.nown = 0;
 	if (k->n == 1 && k->v->rule && k->v->rule->wait_ms)
 		add_own(x, x->req->argv[k->v->arg]);
-	return rewrite_lock(&x->env->rewritten, x->what->command, x->req, k->v, k->n, &x->how,
+	return rewrite_lock(&x->env->rewritten, x->what->command, x->req, k->v, k->n, &x->opts,
 	                    call) == REWRITE_CALL;
 }
 
@@ -671,7 +672,7 @@ static bool may_end_lock(const struct context *x, const struct lock_key *k, stru
 	switch (call->effect) {
 	case LOCK_EFFECT_TAKES:
 		/* The command may store another value. */
-		return k->rule->owner == OWNER_VALUE && k->token.p && !call->fresh;
+		return k->rule->owner == OWNER_VALUE && k->token.p && !call->only_if_free;
 	case LOCK_EFFECT_EXPIRES:
 		/* Where another connection took it, that is not told. */
 		return hold_own_tokens(x->env->holds, x->holds, x->session->db, name, &own,
@@ -749,7 +750,7 @@ static struct decision await_write(struct context *x, const struct lock_keys *k,
 	key_list_init(&waited, k->n);
 	/* The call itself hands off a lock that it releases; and a lock that it acquired had no
 	 * waiters. */
-	for (size_t i = 0; i < k->n && !call->hands_over && !call->fresh; i++) {
+	for (size_t i = 0; i < k->n && !call->hand_off && !call->only_if_free; i++) {
 		struct slice key = x->req->argv[k->v[i].arg];
 		if (lock_is_waited_for(x->env, x->session, k->v[i].rule, key))
 			waited.v[n++] = key;
@@ -793,8 +794,8 @@ struct decision lock_decide_write(struct context *x)
 	if ((k.enforced || k.watched) && x->session->nawaited) {
 		d = defer;
 	} else if (k.enforced) {
-		x->make_how(x->arg, &x->how);
-		x->how.may_be_short = k.n == 1 && may_be_short(x, x->req->argv[k.v->arg]);
+		x->make_opts(x->arg, &x->opts);
+		x->opts.may_be_short = k.n == 1 && may_be_short(x, x->req->argv[k.v->arg]);
 		if (write_call(x, &k, &call))
 			d = await_write(x, &k, &call);
 	}

@@ -16,7 +16,7 @@
 #include "lock/queue/waiters.h"
 #include "policy/classifier.h"
 #include "policy/lock.h"
-#include "policy/own_keys.h"
+#include "policy/reserved_keys.h"
 #include "policy/watched.h"
 #include "session/pending.h"
 
@@ -34,13 +34,13 @@ static void sections_fini(struct policy_env *env)
 }
 
 static struct section_stats *use_section(const struct policy_env *env, enum stats_kind kind,
-                                         const char *name, const struct event_settings *how)
+                                         const char *name, const struct event_settings *opts)
 {
 	struct section_stats *s = stats_section(env->stats, kind, name, env->worker);
 
-	s->log_events = how->log_events == SWITCH_YES;
-	s->log_held_ms = how->log_held_ms;
-	s->log_waited_ms = how->log_waited_ms;
+	s->log_events = opts->log_events == SWITCH_YES;
+	s->log_held_ms = opts->log_held_ms;
+	s->log_waited_ms = opts->log_waited_ms;
 	return s;
 }
 
@@ -76,7 +76,7 @@ static void sections_use_config(struct policy_env *env)
 void policy_init(struct policy_env *env)
 {
 	env->commands = commands_new();
-	env->unmet = xcalloc(1, sizeof(*env->unmet));
+	env->unknown_commands = xcalloc(1, sizeof(*env->unknown_commands));
 	env->classifier = classifier_new();
 	freelist_init(&env->pending, PENDING_SIZE);
 	freelist_init(&env->guard_ops, GUARD_OP_SINGLE_SIZE);
@@ -101,7 +101,7 @@ void policy_fini(struct policy_env *env)
 	match_free(env->matcher);
 	classifier_free(env->classifier);
 	commands_free(env->commands);
-	free(env->unmet);
+	free(env->unknown_commands);
 	buf_release(&env->rewritten);
 	buf_release(&env->token);
 	freelist_fini(&env->pending);
@@ -131,7 +131,7 @@ void policy_use_config(struct policy_env *env, struct config *config)
 	}
 	for (size_t i = 0; i < config->nguards; i++)
 		env->guards_enforce |= config->guards[i]->mode == MODE_ENFORCE;
-	env->own_keys_protected = own_keys_are_protected(env);
+	env->reserved_keys_protected = reserved_keys_are_protected(env);
 	watched_use_config(env);
 	sections_use_config(env);
 	env->reads_matter = false;

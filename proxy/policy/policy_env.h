@@ -22,7 +22,7 @@ struct read_sets;
 struct section_stats;
 struct shared_tracker;
 struct stats;
-struct unmet;
+struct unknown_commands;
 struct waiters;
 
 /* A command whose connection has the lock by more tokens than this does not wait for it. */
@@ -34,7 +34,7 @@ struct policy_env {
 	struct config *config; /* in force */
 	struct matcher *matcher; /* of `config` */
 	struct commands *commands; /* what COMMAND says */
-	struct unmet *unmet; /* names that are not among them */
+	struct unknown_commands *unknown_commands; /* names that are not among them */
 	struct classifier *classifier;
 	struct holds *holds;
 	struct read_sets *read_sets;
@@ -53,7 +53,7 @@ struct policy_env {
 	bool quorum_is_there; /* the worker has connections to its servers */
 	bool verbs_quorum; /* the verbs' locks are those of a quorum, */
 	bool rules_quorum; /* as are those of a rule of `config` that is enforced */
-	bool own_keys_protected; /* clients may not write hasp:* */
+	bool reserved_keys_protected; /* clients may not write hasp:* */
 	uint64_t generation; /* changes with `config`, and with what COMMAND says */
 	double now; /* clock_now(), and */
 	double date; /* seconds since 1970, when this turn of the loop began */

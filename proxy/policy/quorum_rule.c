@@ -274,11 +274,11 @@ bool quorum_verb_read(struct context *x, struct lock_call *call)
 	const struct verbs *verbs = &env->config->verbs;
 	struct slice token = context_token(x, verbs->owner, &env->token);
 
-	x->make_how(x->arg, &x->how);
+	x->make_opts(x->arg, &x->opts);
 	/* There is no queue for it. */
-	x->how.wait_max_ms = INT64_MAX;
+	x->opts.wait_max_ms = INT64_MAX;
 	buf_clear(&env->rewritten);
-	rewrite_verb(&env->rewritten, x->what->verb, x->req, verbs, token, &x->how, call);
+	rewrite_verb(&env->rewritten, x->what->verb, x->req, verbs, token, &x->opts, call);
 	buf_clear(&env->rewritten);
 	return call->script != SCRIPT_ERROR && !lock_verb_refusal(x, token, call);
 }

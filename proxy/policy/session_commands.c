@@ -271,14 +271,14 @@ static struct decision on_sunsubscribe(struct context *x)
 
 /* Are some of the replies to come left out? In a transaction also those of which ON has a part.
  * Redis refuses other words than these three. */
-static bool hushes(const struct context *x)
+static bool suppresses_replies(const struct context *x)
 {
-	struct slice how = arg(x, 2);
+	struct slice opts = arg(x, 2);
 
 	if (!args_option(arg(x, 1), "reply") || x->req->argc != 3)
 		return false;
-	return args_option(how, "off") || args_option(how, "skip") ||
-	       (session_in_multi(x->session) && args_option(how, "on"));
+	return args_option(opts, "off") || args_option(opts, "skip") ||
+	       (session_in_multi(x->session) && args_option(opts, "on"));
 }
 
 static struct decision on_client(struct context *x)
@@ -300,7 +300,7 @@ static struct decision on_client(struct context *x)
 	}
 	x->session->affects_next |= args_option(arg(x, 1), "caching");
 	x->session->tracks |= args_option(arg(x, 1), "tracking");
-	return hushes(x) ? turn_opaque(x) : pass;
+	return suppresses_replies(x) ? turn_opaque(x) : pass;
 }
 
 static struct decision on_script(struct context *x)
@@ -348,7 +348,7 @@ static struct decision on_wait(struct context *x)
 	bool in_multi = session_in_multi(x->session);
 	struct decision d = pass;
 
-	if (!x->uncounted || x->session->opaque)
+	if (!x->needs_wait_ping || x->session->opaque)
 		return pass;
 	if (commands_lack(x->env->commands, SLICE_LIT("waitaof"))) {
 		/* (MULTI came before it.) */
@@ -401,9 +401,9 @@ static const struct session_command session_commands[] = {
 	[SESSION_RESET] = { on_reset, false, ROUTE_DEDICATED },
 	[SESSION_SCRIPT] = { on_script, true, ROUTE_DEDICATED },
 	[SESSION_QUIT] = { on_quit, false, ROUTE_PINNED },
-	[SESSION_MONITOR] = { on_monitor, true, ROUTE_BOUND },
-	[SESSION_REPLCONF] = { on_replconf, true, ROUTE_BOUND },
-	[SESSION_SYNC] = { on_sync, true, ROUTE_BOUND },
+	[SESSION_MONITOR] = { on_monitor, true, ROUTE_STICKY },
+	[SESSION_REPLCONF] = { on_replconf, true, ROUTE_STICKY },
+	[SESSION_SYNC] = { on_sync, true, ROUTE_STICKY },
 	[SESSION_WAIT] = { on_wait, true, ROUTE_PINNED },
 };
 
@@ -436,7 +436,7 @@ bool session_command_logs_in(const struct command_info *what, const struct resp_
 static enum route route_of_script(struct slice subcommand)
 {
 	if (args_option(subcommand, "debug"))
-		return ROUTE_BOUND;
+		return ROUTE_STICKY;
 	/* Redis does not read a link whose script it runs; and from others it refuses SELECT.
 	 */
 	return args_option(subcommand, "kill") ? ROUTE_BARE : ROUTE_SHARED;
@@ -455,7 +455,7 @@ static enum route route_of_client(struct slice subcommand)
 	return args_option(subcommand, "id") || args_option(subcommand, "info") ||
 	                       args_option(subcommand, "list")
 	               ? ROUTE_PINNED
-	               : ROUTE_BOUND;
+	               : ROUTE_STICKY;
 }
 
 enum route session_command_route(const struct command_info *what, const struct resp_view *req)
@@ -466,7 +466,7 @@ enum route session_command_route(const struct command_info *what, const struct r
 	if (route != ROUTE_DEDICATED)
 		return route;
 	if (is_too_long(req))
-		return ROUTE_BOUND;
+		return ROUTE_STICKY;
 	if (what->session == SESSION_SCRIPT)
 		return route_of_script(subcommand);
 	if (what->session == SESSION_CLIENT)

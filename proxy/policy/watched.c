@@ -10,7 +10,7 @@
 #include "commands/command.h"
 #include "config/match.h"
 #include "policy/policy_internal.h"
-#include "watch/sighting.h"
+#include "watch/command_sample.h"
 
 /* EVAL script numkeys key ... arg ... */
 #define SCRIPT_NUMKEYS 2
@@ -125,23 +125,23 @@ static uint64_t script_hash(const struct context *x)
 	return hash(x, slice_str(hex));
 }
 
-static void see_script(struct sighting *s, const struct context *x)
+static void see_script(struct command_sample *s, const struct context *x)
 {
 	const struct resp_view *req = x->req;
 	int64_t numkeys;
 
-	s->kind = SIGHTING_SCRIPT;
+	s->kind = COMMAND_SAMPLE_SCRIPT;
 	s->script = script_hash(x);
 	if (req->argc <= SCRIPT_NUMKEYS || !args_integer(req->argv[SCRIPT_NUMKEYS], &numkeys) ||
 	    numkeys < 0 || (uint64_t)numkeys >= req->argc)
 		return;
 	for (size_t i = SCRIPT_NUMKEYS + 1 + (size_t)numkeys;
-	     i < req->argc && s->nscript_args < SIGHTING_ARGS_MAX; i++)
+	     i < req->argc && s->nscript_args < COMMAND_SAMPLE_ARGS_MAX; i++)
 		s->script_args[s->nscript_args++] = hash(x, req->argv[i]);
 }
 
 /* HGET key field; HSET key field value. Of one that sets several, the first counts. */
-static void see_field(struct sighting *s, const struct context *x)
+static void see_field(struct command_sample *s, const struct context *x)
 {
 	const struct resp_view *req = x->req;
 
@@ -149,14 +149,14 @@ static void see_field(struct sighting *s, const struct context *x)
 		return;
 	s->field = hash(x, req->argv[2]);
 	if (x->what->command->facts.field == FIELD_READ) {
-		s->kind = SIGHTING_READ;
+		s->kind = COMMAND_SAMPLE_READ;
 		s->how = READ_HGET;
 	} else if (req->argc == 4) {
 		s->value = hash(x, req->argv[3]);
 	}
 }
 
-static void see_command(struct sighting *s, const struct context *x, bool is_whole)
+static void see_command(struct command_sample *s, const struct context *x, bool is_whole)
 {
 	const struct command *c = x->what->command;
 
@@ -166,12 +166,12 @@ static void see_command(struct sighting *s, const struct context *x, bool is_who
 	}
 	s->effect = effect_of(c, x->req, x->env->date);
 	if (c->facts.value != VALUE_NONE) {
-		s->kind = SIGHTING_READ;
+		s->kind = COMMAND_SAMPLE_READ;
 		s->how = c->facts.value == VALUE_ONE ? READ_GET : READ_MGET;
 	} else if (counts_keys(c)) {
-		s->kind = SIGHTING_LOOK;
+		s->kind = COMMAND_SAMPLE_LOOK;
 	} else {
-		s->kind = SIGHTING_EFFECT;
+		s->kind = COMMAND_SAMPLE_EFFECT;
 		if (is_whole &&
 		    (s->effect.act == EFFECT_ACQUIRE || s->effect.act == EFFECT_SET))
 			s->value = value_hash(x);
@@ -184,21 +184,21 @@ static void see_command(struct sighting *s, const struct context *x, bool is_who
 
 /* Returns false if the command says nothing of the lock. */
 static bool see_locked(struct sighted_key *k, const struct context *x, const struct rule *rule,
-                       const struct sighting *s)
+                       const struct command_sample *s)
 {
 	/* With owner = value, a connection owns the value that it stored. */
 	enum owner_kind owner = rule->owner == OWNER_VALUE ? OWNER_CONNECTION : rule->owner;
 
 	k->use = KEY_LOCK;
 	k->owner = hash(x, context_token(x, owner, &x->env->token));
-	return (s->kind != SIGHTING_EFFECT && !s->field) ||
+	return (s->kind != COMMAND_SAMPLE_EFFECT && !s->field) ||
 	       (command_writes(x->what->command, s->nargs) &&
 	        !command_only_gets(x->what->command, x->req));
 }
 
 /* `i`: the number of the key among those of the command. */
 static bool see_guarded(struct sighted_key *k, const struct context *x, const struct guard *g,
-                        size_t i, const struct sighting *s)
+                        size_t i, const struct command_sample *s)
 {
 	bool releases = false;
 
@@ -211,7 +211,7 @@ static bool see_guarded(struct sighted_key *k, const struct context *x, const st
 		k->keeps_read = !releases;
 		/* An expiry is no update. */
 		return s->effect.act != EFFECT_EXPIRE && s->effect.act != EFFECT_PERSIST &&
-		       s->kind != SIGHTING_SCRIPT;
+		       s->kind != COMMAND_SAMPLE_SCRIPT;
 	case GUARD_IGNORED:
 		break;
 	}
@@ -220,7 +220,7 @@ static bool see_guarded(struct sighted_key *k, const struct context *x, const st
 
 /* Returns false if the key is not watched. */
 static bool see_key(struct sighted_key *k, const struct context *x, struct slice key, size_t i,
-                    const struct sighting *s, bool is_discovered)
+                    const struct command_sample *s, bool is_discovered)
 {
 	const struct observed_rules *observed = x->env->observed;
 	bool possible = match_possible(x->env->config, key) & (MATCH_RULE | MATCH_GUARD);
@@ -240,7 +240,7 @@ static bool see_key(struct sighted_key *k, const struct context *x, struct slice
 }
 
 /* Gives the client a label if a line of the log may name it. */
-static void see_client(struct sighting *s, const struct context *x, bool is_observed)
+static void see_client(struct command_sample *s, const struct context *x, bool is_observed)
 {
 	const struct owner_identity *id = x->identity(x->arg);
 	struct buf label = BUF_INIT;
@@ -256,12 +256,12 @@ static void see_client(struct sighting *s, const struct context *x, bool is_obse
 }
 
 /* NULL: no key is watched. */
-static struct sighting *see(const struct context *x, bool is_whole)
+static struct command_sample *see(const struct context *x, bool is_whole)
 {
 	struct shared_tracker *all = x->env->tracker;
 	bool is_observed = false;
 	struct key_args args;
-	struct sighting *s;
+	struct command_sample *s;
 
 	key_args_init(&args, x->what->command, x->req);
 	s = xcalloc(1, sizeof(*s) + args.n * sizeof(s->keys[0]));
@@ -279,7 +279,7 @@ static struct sighting *see(const struct context *x, bool is_whole)
 	}
 	key_args_fini(&args);
 	if (s->n == 0) {
-		sighting_free(s);
+		command_sample_free(s);
 		return NULL;
 	}
 	s->watches = session_in_multi(x->session) && x->session->txn.watching;
@@ -293,7 +293,7 @@ static struct sighting *see(const struct context *x, bool is_whole)
 
 void watched_request(struct context *x, struct decision *d, bool is_whole)
 {
-	struct sighting *s;
+	struct command_sample *s;
 
 	/* hasp would not see the answer. */
 	if (x->session->opaque)

@@ -48,7 +48,7 @@ static void listeners_add(struct listeners *l, size_t worker, int fd,
 /* Each worker has a socket of its own for the same TCP address; a unix socket they share.
  * `first` is the first worker's. */
 static int listeners_share(struct listeners *l, int first, const struct listen_entry *entry,
-                           const struct address *at, const struct listen_how *how)
+                           const struct address *at, const struct listen_opts *opts)
 {
 	struct address same = { 0 };
 	char text[128];
@@ -68,7 +68,7 @@ static int listeners_share(struct listeners *l, int first, const struct listen_e
 		if (address_print_own(first, text, sizeof(text)) < 0)
 			return listeners_fail(at->host, strerror(errno));
 		if (address_parse(&same, text) < 0 ||
-		    listen_open(&same, how, &fd, 1, &reason) != 1)
+		    listen_open(&same, opts, &fd, 1, &reason) != 1)
 			return listeners_fail(text, reason);
 		listeners_add(l, i, fd, entry, false);
 	}
@@ -93,15 +93,16 @@ static int listeners_spread(struct listeners *l, const int *fds, size_t n, bool 
 
 /* Takes the sockets at the address of `first`, which is one of them. Fills `fds`; returns their
  * number. */
-static size_t listeners_take_with(struct handed *handed, const struct handed_socket *first,
+static size_t listeners_take_with(struct inherited_fds *inherited_fds,
+                                  const struct inherited_fds_socket *first,
                                   const struct listen_entry *entry, const struct address *at,
                                   int *fds)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < handed->n; i++) {
-		struct handed_socket *s = &handed->sockets[i];
-		if (s->taken || !handed_is_for(s, entry, at) ||
+	for (size_t i = 0; i < inherited_fds->n; i++) {
+		struct inherited_fds_socket *s = &inherited_fds->sockets[i];
+		if (s->taken || !inherited_fds_is_for(s, entry, at) ||
 		    !listen_is_with(s->fd, first->fd))
 			continue;
 		s->taken = true;
@@ -113,18 +114,18 @@ static size_t listeners_take_with(struct handed *handed, const struct handed_soc
 /* Takes the sockets that were handed over for the entry. Returns 1; 0 if there are none; -1 if
  * it failed. */
 static int listeners_take(struct listeners *l, const struct listen_entry *entry,
-                          const struct address *at, struct handed *handed)
+                          const struct address *at, struct inherited_fds *inherited_fds)
 {
-	int *fds = xcalloc(handed->n + 1, sizeof(*fds)), taken = 0;
+	int *fds = xcalloc(inherited_fds->n + 1, sizeof(*fds)), taken = 0;
 	bool is_ours = false;
 
-	for (size_t i = 0; i < handed->n && taken >= 0; i++) {
-		const struct handed_socket *s = &handed->sockets[i];
+	for (size_t i = 0; i < inherited_fds->n && taken >= 0; i++) {
+		const struct inherited_fds_socket *s = &inherited_fds->sockets[i];
 		size_t n;
-		if (s->taken || !handed_is_for(s, entry, at))
+		if (s->taken || !inherited_fds_is_for(s, entry, at))
 			continue;
 		is_ours |= !s->lent;
-		n = listeners_take_with(handed, s, entry, at, fds);
+		n = listeners_take_with(inherited_fds, s, entry, at, fds);
 		taken = n ? listeners_spread(l, fds, n, s->lent, entry) == 0 ? 1 : -1 : taken;
 	}
 	free(fds);
@@ -137,12 +138,12 @@ static int listeners_take(struct listeners *l, const struct listen_entry *entry,
  * an error. */
 static bool listeners_is_taken(const struct address *at, const char **reason)
 {
-	struct listen_how how = { .backlog = 1 };
+	struct listen_opts opts = { .backlog = 1 };
 	int fds[LISTENERS_MAX], n;
 
 	if (at->local || strcmp(at->port, "0") == 0)
 		return false;
-	n = listen_open(at, &how, fds, LISTENERS_MAX, reason);
+	n = listen_open(at, &opts, fds, LISTENERS_MAX, reason);
 	for (int i = 0; i < n; i++)
 		close(fds[i]);
 	return n < 0;
@@ -177,10 +178,10 @@ void listeners_check(const struct config *config, struct buf *out)
 
 /* All sockets of one entry. */
 static int listeners_open_entry(struct listeners *l, const struct listen_entry *entry,
-                                struct handed *handed)
+                                struct inherited_fds *inherited_fds)
 {
 	const struct config *config = l->config;
-	struct listen_how how = {
+	struct listen_opts opts = {
 		.backlog = config->backlog,
 		.unix_mode = l->unix_mode,
 		.share = l->nworkers > 1,
@@ -193,24 +194,25 @@ static int listeners_open_entry(struct listeners *l, const struct listen_entry *
 		return listeners_fail(entry->address, reason);
 	if (at.local && l->nfiles == LISTENERS_MAX)
 		return listeners_fail(entry->address, "too many addresses");
-	n = listeners_take(l, entry, &at, handed);
+	n = listeners_take(l, entry, &at, inherited_fds);
 	if (n != 0)
 		return n < 0 ? -1 : 0;
 	if (listeners_is_taken(&at, &reason))
 		return listeners_fail(entry->address, reason);
-	n = listen_open(&at, &how, first, LISTENERS_MAX, &reason);
+	n = listen_open(&at, &opts, first, LISTENERS_MAX, &reason);
 	if (n < 0)
 		return listeners_fail(entry->address, reason);
 	if (at.local)
 		l->files[l->nfiles++] = entry->address;
 	for (int i = 0; i < n; i++) {
-		if (listeners_share(l, first[i], entry, &at, &how) < 0)
+		if (listeners_share(l, first[i], entry, &at, &opts) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-int listeners_open(struct listeners *l, const struct config *config, struct handed *handed)
+int listeners_open(struct listeners *l, const struct config *config,
+                   struct inherited_fds *inherited_fds)
 {
 	const struct strings *plain = &config->listen, *tls = &config->listen_tls;
 
@@ -225,10 +227,10 @@ int listeners_open(struct listeners *l, const struct config *config, struct hand
 			.kind = i < plain->n ? LISTEN_PLAIN : LISTEN_TLS,
 		};
 
-		if (listeners_open_entry(l, &entry, handed) < 0)
+		if (listeners_open_entry(l, &entry, inherited_fds) < 0)
 			return -1;
 	}
-	return handed_finish(handed);
+	return inherited_fds_finish(inherited_fds);
 }
 
 /* True if all users may open the socket. A user of the console can end hasp, and systemd makes
@@ -243,7 +245,7 @@ static bool listeners_is_for_all(const struct listen_entry *entry)
 }
 
 int listeners_open_console(struct listeners *l, const struct config *config,
-                           struct handed *handed)
+                           struct inherited_fds *inherited_fds)
 {
 	l->config = config;
 	l->what = "console";
@@ -252,7 +254,7 @@ int listeners_open_console(struct listeners *l, const struct config *config,
 	for (size_t i = 0; i < config->admin_listen.n; i++) {
 		struct listen_entry entry = { config->admin_listen.v[i], LISTEN_CONSOLE };
 
-		if (listeners_open_entry(l, &entry, handed) < 0)
+		if (listeners_open_entry(l, &entry, inherited_fds) < 0)
 			return -1;
 		if (!config->admin_password && listeners_is_for_all(&entry))
 			return listeners_fail(entry.address,
@@ -262,23 +264,24 @@ int listeners_open_console(struct listeners *l, const struct config *config,
 	return 0;
 }
 
-int listeners_open_http(struct listeners *l, const struct config *config, struct handed *handed)
+int listeners_open_http(struct listeners *l, const struct config *config,
+                        struct inherited_fds *inherited_fds)
 {
 	struct listen_entry entry = { config->http_listen, LISTEN_HTTP };
 
 	l->config = config;
 	l->what = "http";
 	l->nworkers = 1;
-	return entry.address ? listeners_open_entry(l, &entry, handed) : 0;
+	return entry.address ? listeners_open_entry(l, &entry, inherited_fds) : 0;
 }
 
-void listeners_tell(const struct listeners *l, struct buf *fds, struct buf *text)
+void listeners_serialize(const struct listeners *l, struct buf *fds, struct buf *text)
 {
 	for (size_t i = 0; i < l->nworkers; i++) {
 		const struct listeners_worker *w = &l->workers[i];
 		buf_append(fds, slice_of((const char *)w->fds, w->n * sizeof(*w->fds)));
 		for (size_t j = 0; j < w->n; j++)
-			handed_tell(text, w->fds[j], w->lent[j], &w->entries[j]);
+			inherited_fds_tell(text, w->fds[j], w->lent[j], &w->entries[j]);
 	}
 }
 

@@ -17,7 +17,7 @@
 
 #include "config/types.h"
 #include "net/listen.h"
-#include "process/handed.h"
+#include "process/inherited_fds.h"
 
 #define LISTENERS_WORKERS_MAX 64 /* as many as `workers` allows */
 /* Addresses in `listen` and `listen_tls`, each of which may be a name for several. */
@@ -43,25 +43,27 @@ struct listeners {
 };
 
 /* Opens the sockets for as many workers as `config` has; `config` must outlive the listeners.
- * An entry takes the sockets in `handed` that are at its address; otherwise it opens its own.
- * Returns 0; -1, with the reason logged, if an address cannot be had, or if a socket that was
- * handed over has no entry. */
-int listeners_open(struct listeners *l, const struct config *config, struct handed *handed)
-	__attribute__((warn_unused_result));
+ * An entry takes the sockets in `inherited_fds` that are at its address; otherwise it opens its
+ * own. Returns 0; -1, with the reason logged, if an address cannot be had, or if a socket that
+ * was handed over has no entry. */
+int listeners_open(struct listeners *l, const struct config *config,
+                   struct inherited_fds *inherited_fds) __attribute__((warn_unused_result));
 
 /* As listeners_open(), for the console, which has one thread: worker 0 has the sockets. Call it
- * before listeners_open(), which rejects the sockets that are left in `handed`. */
+ * before listeners_open(), which rejects the sockets that are left in `inherited_fds`. */
 int listeners_open_console(struct listeners *l, const struct config *config,
-                           struct handed *handed) __attribute__((warn_unused_result));
+                           struct inherited_fds *inherited_fds)
+	__attribute__((warn_unused_result));
 
 /* As listeners_open_console(), for `[http] listen`. */
-int listeners_open_http(struct listeners *l, const struct config *config, struct handed *handed)
+int listeners_open_http(struct listeners *l, const struct config *config,
+                        struct inherited_fds *inherited_fds)
 	__attribute__((warn_unused_result));
 
 /* Hands all sockets to the next hasp: appends the descriptors to `fds`, as ints, and their
  * description to `text`. The next hasp inherits every socket: several sockets at one address
  * have a backlog each, and the clients in it are reset when its last descriptor is closed. */
-void listeners_tell(const struct listeners *l, struct buf *fds, struct buf *text);
+void listeners_serialize(const struct listeners *l, struct buf *fds, struct buf *text);
 /* Leaves the sockets to another process: the files of unix sockets stay. */
 void listeners_leave(struct listeners *l);
 

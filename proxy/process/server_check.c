@@ -10,7 +10,7 @@
 #include "lock/scripts/script_commands.h"
 #include "process/server_find.h"
 #include "resp/write.h"
-#include "upstream/ask.h"
+#include "upstream/sync_query.h"
 #include "upstream/decode.h"
 #include "worker/encryption.h"
 
@@ -354,7 +354,7 @@ static bool ask(struct server_check *c, size_t from, size_t end)
 	const struct config *config = c->config;
 	struct buf written[QUESTIONS] = { BUF_INIT }, why = BUF_INIT;
 	struct slice requests[QUESTIONS];
-	struct ask how = {
+	struct ask opts = {
 		.user = config->upstream_user,
 		.password = config->upstream_password,
 		.tls = encryption_of_servers(config),
@@ -376,7 +376,7 @@ static bool ask(struct server_check *c, size_t from, size_t end)
 		write_question(&written[i], i, config->cluster.n > 0);
 		requests[i - from] = buf_slice(&written[i]);
 	}
-	rc = ask_server(&how, &why);
+	rc = sync_query(&opts, &why);
 	if (rc < 0)
 		warn(c, "cannot be asked %s: %.*s",
 		     from ? "what it lets hasp do" : "what it is, and what it lets hasp do",

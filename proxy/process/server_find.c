@@ -3,7 +3,7 @@
 
 #include "base/fatal.h"
 #include "base/quote.h"
-#include "upstream/ask.h"
+#include "upstream/sync_query.h"
 #include "worker/encryption.h"
 
 /* How long one sentinel may take: hasp can ask the others. */
@@ -29,7 +29,7 @@ static int ask_sentinel(struct sentinel_answer *a, const struct config *c, const
                         struct slice request, struct buf *why)
 {
 	struct server_search search = { .answer = a, .why = BUF_INIT };
-	struct ask how = {
+	struct ask opts = {
 		.user = c->sentinel_user,
 		.password = c->sentinel_password,
 		.tls = encryption_of_servers(c),
@@ -40,10 +40,10 @@ static int ask_sentinel(struct sentinel_answer *a, const struct config *c, const
 		.on_reply = server_on_named,
 		.arg = &search,
 	};
-	int rc = address_parse(&how.address, sentinel);
+	int rc = address_parse(&opts.address, sentinel);
 
 	HASP_ASSERT(rc == 0);
-	rc = ask_server(&how, why);
+	rc = sync_query(&opts, why);
 	if (buf_len(&search.why)) {
 		buf_append(why, buf_slice(&search.why));
 		rc = -1;

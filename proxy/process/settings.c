@@ -13,7 +13,7 @@
 #include "config/value.h"
 #include "lock/guard/check_commands.h"
 #include "process/server_find.h"
-#include "upstream/ask.h"
+#include "upstream/sync_query.h"
 #include "worker/encryption.h"
 
 /* How long Redis may take to answer, in ms: until then signals wait, and so does the parent of
@@ -25,20 +25,20 @@ static size_t settings_on_commands(void *arg, const redisReply *reply)
 	return learn_commands(arg, reply);
 }
 
-static void settings_ask_init(struct ask *how, const struct server_place *server,
+static void settings_ask_init(struct ask *opts, const struct server_place *server,
                               const struct config *c)
 {
-	how->address = server->address;
-	how->tls = encryption_of_servers(c);
-	how->timeout_ms = c->connect_timeout_ms < SETTINGS_ASK_MS_MAX ? c->connect_timeout_ms
-	                                                              : SETTINGS_ASK_MS_MAX;
+	opts->address = server->address;
+	opts->tls = encryption_of_servers(c);
+	opts->timeout_ms = c->connect_timeout_ms < SETTINGS_ASK_MS_MAX ? c->connect_timeout_ms
+	                                                               : SETTINGS_ASK_MS_MAX;
 }
 
 /* Returns the number of faults. */
 static size_t settings_check_guards(const struct config *c, struct buf *faults,
                                     struct buf *warnings)
 {
-	struct ask how = { .user = c->upstream_user, .password = c->upstream_password };
+	struct ask opts = { .user = c->upstream_user, .password = c->upstream_password };
 	struct server_place server;
 	struct commands *t;
 	struct buf why = BUF_INIT;
@@ -50,8 +50,9 @@ static size_t settings_check_guards(const struct config *c, struct buf *faults,
 	t = commands_new();
 	rc = server_find(&server, c, &why);
 	if (rc == 0) {
-		settings_ask_init(&how, &server, c);
-		rc = ask_commands(&how, &(struct ask_learner){ settings_on_commands, t }, &why);
+		settings_ask_init(&opts, &server, c);
+		rc = ask_commands(&opts, &(struct ask_learner){ settings_on_commands, t },
+		                  &why);
 	}
 	if (rc < 0) {
 		sources_print(&c->sources, c->guards[0]->section.line, warnings);
@@ -83,7 +84,7 @@ static void settings_check_access(const struct config *c, struct buf *warnings)
 {
 	enum settings_access access = ACCESS_UNKNOWN;
 	struct ask_learner learner = { settings_on_access, &access };
-	struct ask how = { .user = NULL };
+	struct ask opts = { .user = NULL };
 	const struct strings *l = &c->listen;
 	struct server_place server;
 	struct buf why = BUF_INIT;
@@ -94,8 +95,8 @@ static void settings_check_access(const struct config *c, struct buf *warnings)
 	if (i == l->n)
 		return;
 	if (server_find(&server, c, &why) == 0 && value_address_is_local(server.name)) {
-		settings_ask_init(&how, &server, c);
-		(void)!ask_commands(&how, &learner, &why);
+		settings_ask_init(&opts, &server, c);
+		(void)!ask_commands(&opts, &learner, &why);
 	} else {
 		access = ACCESS_REFUSED;
 	}

@@ -164,7 +164,7 @@ static bool supervision_is_silent(const struct supervision *s)
 	return !s->notify.path || s->state == SUPERVISION_OVER;
 }
 
-void supervision_serves(struct supervision *s, struct worker_shared *shared, bool heir,
+void supervision_serves(struct supervision *s, struct worker_shared *shared, bool successor,
                         double now)
 {
 	s->shared = shared;
@@ -173,7 +173,7 @@ void supervision_serves(struct supervision *s, struct worker_shared *shared, boo
 	s->watchdog_at = now;
 	if (supervision_is_silent(s))
 		return;
-	if (heir)
+	if (successor)
 		s->state = SUPERVISION_SERVING;
 	else
 		supervision_say(s, NULL);
@@ -234,7 +234,7 @@ void supervision_leaves(struct supervision *s)
 	supervision_say(s, "STOPPING=1");
 }
 
-void supervision_hands_over(struct supervision *s, pid_t pid)
+void supervision_is_handing_over(struct supervision *s, pid_t pid)
 {
 	char text[64];
 

@@ -9,7 +9,7 @@
  *   supervision_reloads()     -> RELOADING=1
  *   supervision_reloaded()    -> READY=1
  *   supervision_leaves()      -> STOPPING=1
- *   supervision_hands_over()  -> MAINPID=
+ *   supervision_is_handing_over()  -> MAINPID=
  *
  * Without a manager, none of this costs anything.
  */
@@ -50,9 +50,10 @@ struct supervision {
 
 void supervision_init(struct supervision *s);
 
-/* All workers run. `heir`: the process that this one takes over from speaks for the service
- * until it has handed that over. `now`: in seconds, by a clock that only goes forward. */
-void supervision_serves(struct supervision *s, struct worker_shared *shared, bool heir,
+/* All workers run. `successor`: the process that this one takes over from speaks for the
+ * service until it has handed that over. `now`: in seconds, by a clock that only goes forward.
+ */
+void supervision_serves(struct supervision *s, struct worker_shared *shared, bool successor,
                         double now);
 
 /* Sends the messages that are due. Returns the seconds until the next one; -1: call it again
@@ -63,6 +64,6 @@ void supervision_reloads(struct supervision *s);
 void supervision_reloaded(struct supervision *s, bool changed);
 void supervision_leaves(struct supervision *s);
 /* The service goes on in `pid`, which serves. Ends the messages of this process. */
-void supervision_hands_over(struct supervision *s, pid_t pid);
+void supervision_is_handing_over(struct supervision *s, pid_t pid);
 
 #endif

@@ -8,12 +8,12 @@
 #include "base/fatal.h"
 #include "quorum/quorum_internal.h"
 
-struct quorum *quorum_new(const struct quorum_how *how)
+struct quorum *quorum_new(const struct quorum_opts *opts)
 {
 	struct quorum *q = xcalloc(1, sizeof(*q));
 
-	HASP_ASSERT(how->nservers <= QUORUM_PEERS_MAX);
-	q->how = *how;
+	HASP_ASSERT(opts->nservers <= QUORUM_PEERS_MAX);
+	q->opts = *opts;
 	list_init(&q->releases);
 	list_init(&q->ops);
 	map_init(&q->holds);
@@ -28,23 +28,23 @@ void quorum_free(struct quorum *q)
 	free(q);
 }
 
-const struct quorum_how *quorum_terms(const struct quorum *q)
+const struct quorum_opts *quorum_terms(const struct quorum *q)
 {
-	return &q->how;
+	return &q->opts;
 }
 
 int64_t quorum_bound_lease(const struct quorum *q, int64_t lease_ms)
 {
-	int64_t most_ms = q->how.restart_delay_ms;
+	int64_t most_ms = q->opts.restart_delay_ms;
 
 	return most_ms && lease_ms > most_ms ? most_ms : lease_ms;
 }
 
 bool quorum_is_asked(const struct quorum *q)
 {
-	double now = timers_now(q->how.timers);
+	double now = timers_now(q->opts.timers);
 
-	for (size_t i = 0; i < q->how.nservers; i++)
+	for (size_t i = 0; i < q->opts.nservers; i++)
 		if (q->peers[i].ninflight && quorum_peer_can_be_asked(q, i, now))
 			return true;
 	return false;
@@ -52,19 +52,19 @@ bool quorum_is_asked(const struct quorum *q)
 
 void quorum_tick(struct quorum *q)
 {
-	quorum_releases_trim(q, timers_now(q->how.timers));
+	quorum_releases_trim(q, timers_now(q->opts.timers));
 }
 
 double quorum_on_up(struct quorum *q, size_t server, const char *run_id, int64_t uptime)
 {
 	struct quorum_peer *p = &q->peers[server];
-	double now = timers_now(q->how.timers);
+	double now = timers_now(q->opts.timers);
 
 	p->up = true;
 	/* Earlier calls went over another connection. */
 	p->ninflight = 0;
 	if (strcmp(p->run_id, run_id) != 0) {
-		p->counts_from = quorum_counts_from(now, uptime, q->how.restart_delay_ms,
+		p->counts_from = quorum_counts_from(now, uptime, q->opts.restart_delay_ms,
 		                                    *p->run_id != '\0');
 		snprintf(p->run_id, sizeof(p->run_id), "%s", run_id);
 	}
@@ -81,7 +81,7 @@ void quorum_on_answer(struct quorum *q, struct quorum_call *call, const struct q
 {
 	size_t server = call->server;
 	struct quorum_peer *p = &q->peers[server];
-	double now = timers_now(q->how.timers);
+	double now = timers_now(q->opts.timers);
 	bool was_silent = quorum_peer_is_silent(q, server, now);
 
 	if (p->ninflight)

@@ -2,7 +2,7 @@
  *
  * quorum: locks that a majority of independent Redis servers grants, by the algorithm of
  * "Distributed Locks with Redis" (Redlock). A quorum uses no socket and no loop: requests go
- * out by how.send(), answers and connections come in by quorum_on_*(), and its timers give the
+ * out by opts.send(), answers and connections come in by quorum_on_*(), and its timers give the
  * time.
  *
  *   client            quorum_ops.c                    quorum_servers.c
@@ -59,7 +59,7 @@ struct quorum_answer {
 struct quorum_call {
 	void (*fn)(struct quorum_call *call, const struct quorum_answer *a);
 	size_t server; /* its number */
-	struct list node; /* for how.send() to use, until it is answered */
+	struct list node; /* for opts.send() to use, until it is answered */
 };
 
 /* The locks of one client. */
@@ -71,7 +71,7 @@ struct quorum_owner {
 	struct quorum_op *op; /* that it waits for; NULL: none */
 };
 
-struct quorum_how {
+struct quorum_opts {
 	struct timers *timers;
 	const char *name; /* for the log; lives as long */
 	size_t nservers;
@@ -90,10 +90,10 @@ struct quorum_how {
 	void (*describe)(const struct quorum_owner *o, struct buf *out);
 };
 
-struct quorum *quorum_new(const struct quorum_how *how);
+struct quorum *quorum_new(const struct quorum_opts *opts);
 /* All servers must be down, and all owners ended. */
 void quorum_free(struct quorum *q);
-const struct quorum_how *quorum_terms(const struct quorum *q);
+const struct quorum_opts *quorum_terms(const struct quorum *q);
 /* The lease, or a shorter one: what servers may have forgotten when they count again must be
  * over by then. */
 int64_t quorum_bound_lease(const struct quorum *q, int64_t lease_ms);

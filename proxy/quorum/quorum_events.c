@@ -20,13 +20,13 @@ static struct event_facts facts_of(struct slice key)
 
 static void describe(const struct quorum *q, const struct quorum_owner *o, struct buf *out)
 {
-	if (q->how.describe)
-		q->how.describe(o, out);
+	if (q->opts.describe)
+		q->opts.describe(o, out);
 }
 
 static double held_for(const struct quorum_hold *h)
 {
-	double now = timers_now(h->q->how.timers);
+	double now = timers_now(h->q->opts.timers);
 
 	return (now < h->good_until ? now : h->good_until) - h->since;
 }
@@ -38,12 +38,12 @@ static void log_quorum_hold(const struct quorum_hold *h, enum lock_event e)
 	struct buf holder = BUF_INIT;
 	uint32_t suppressed;
 
-	if (!event_is_logged(q->how.stats, e, timers_now(q->how.timers), &suppressed))
+	if (!event_is_logged(q->opts.stats, e, timers_now(q->opts.timers), &suppressed))
 		return;
 	describe(q, h->of, &holder);
 	facts.holder = buf_slice(&holder);
 	facts.held = held_for(h);
-	event_log(q->how.stats, e, &facts, suppressed);
+	event_log(q->opts.stats, e, &facts, suppressed);
 	buf_release(&holder);
 }
 
@@ -54,12 +54,12 @@ static void log_quorum_try(const struct quorum *q, const struct quorum_owner *o,
 	struct buf by = BUF_INIT;
 	uint32_t suppressed;
 
-	if (!event_is_logged(q->how.stats, e, timers_now(q->how.timers), &suppressed))
+	if (!event_is_logged(q->opts.stats, e, timers_now(q->opts.timers), &suppressed))
 		return;
 	describe(q, o, &by);
 	facts.by = buf_slice(&by);
 	facts.waited = waited;
-	event_log(q->how.stats, e, &facts, suppressed);
+	event_log(q->opts.stats, e, &facts, suppressed);
 	buf_release(&by);
 }
 
@@ -67,12 +67,12 @@ static void log_quorum_try(const struct quorum *q, const struct quorum_owner *o,
 
 void quorum_events_held(const struct quorum_hold *h)
 {
-	stats_change(h->q->how.stats, STAT_HELD, true);
+	stats_change(h->q->opts.stats, STAT_HELD, true);
 }
 
 void quorum_events_ended(const struct quorum_hold *h)
 {
-	struct section_stats *s = h->q->how.stats;
+	struct section_stats *s = h->q->opts.stats;
 
 	stats_change(s, STAT_HELD, false);
 	stats_held(s, held_for(h));
@@ -82,19 +82,19 @@ void quorum_events_ended(const struct quorum_hold *h)
 
 void quorum_events_renewed(const struct quorum_hold *h)
 {
-	stats_add(h->q->how.stats, STAT_RENEWED);
+	stats_add(h->q->opts.stats, STAT_RENEWED);
 }
 
 void quorum_events_lost(const struct quorum_hold *h, const char *reason)
 {
-	stats_add(h->q->how.stats, STAT_LOST);
-	log_warning("quorum_lost quorum=%s key=%s owner=%s reason=\"%s\"", h->q->how.name,
+	stats_add(h->q->opts.stats, STAT_LOST);
+	log_warning("quorum_lost quorum=%s key=%s owner=%s reason=\"%s\"", h->q->opts.name,
 	            QUOTE(buf_slice(&h->key)), QUOTE(buf_slice(&h->owner)), reason);
 }
 
 void quorum_events_dropped(const struct quorum_hold *h)
 {
-	stats_add(h->q->how.stats, STAT_RELEASED_AT_DISCONNECT);
+	stats_add(h->q->opts.stats, STAT_RELEASED_AT_DISCONNECT);
 	log_quorum_hold(h, LOCK_EVENT_RELEASED_AT_DISCONNECT);
 }
 
@@ -104,16 +104,16 @@ void quorum_events_fence_refused(struct quorum *q, size_t server, int64_t token,
 {
 	uint32_t suppressed;
 
-	if (log_limit_pass(&q->refused_fences, timers_now(q->how.timers), WARNINGS_MAX,
+	if (log_limit_pass(&q->refused_fences, timers_now(q->opts.timers), WARNINGS_MAX,
 	                   &suppressed))
 		log_warning("quorum_fence_refused quorum=%s address=%s token=%" PRId64
 		            " limit=%" PRId64 " suppressed=%" PRIu32,
-		            q->how.name, q->how.addresses[server], token, limit, suppressed);
+		            q->opts.name, q->opts.addresses[server], token, limit, suppressed);
 }
 
 void quorum_events_waits(const struct quorum *q, bool waits)
 {
-	stats_change(q->how.stats, STAT_WAITERS, waits);
+	stats_change(q->opts.stats, STAT_WAITERS, waits);
 }
 
 static void count_wait(struct section_stats *s, bool won, double waited)
@@ -126,8 +126,8 @@ static void count_wait(struct section_stats *s, bool won, double waited)
 void quorum_events_answered(const struct quorum *q, const struct quorum_owner *o,
                             const struct quorum_result *r)
 {
-	struct section_stats *s = q->how.stats;
-	double now = timers_now(q->how.timers), waited = now - r->since;
+	struct section_stats *s = q->opts.stats;
+	double now = timers_now(q->opts.timers), waited = now - r->since;
 	bool won = r->verdict == QUORUM_WON;
 
 	if (r->waited)
@@ -149,5 +149,5 @@ void quorum_events_answered(const struct quorum *q, const struct quorum_owner *o
 
 void quorum_events_released(const struct quorum *q)
 {
-	stats_add(q->how.stats, STAT_RELEASED);
+	stats_add(q->opts.stats, STAT_RELEASED);
 }

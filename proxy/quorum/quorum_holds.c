@@ -18,7 +18,7 @@ static size_t quorum_hold_nbytes(const struct quorum_hold *h)
 
 static void quorum_hold_free(struct quorum_hold *h)
 {
-	timer_stop(h->q->how.timers, &h->timer);
+	timer_stop(h->q->opts.timers, &h->timer);
 	if (h->renewal)
 		quorum_op_cancel(h->renewal);
 	quorum_events_ended(h);
@@ -34,7 +34,7 @@ static void quorum_hold_free(struct quorum_hold *h)
 
 static void quorum_hold_await(struct quorum_hold *h, double at)
 {
-	timer_start(h->q->how.timers, &h->timer, quorum_hold_on_timer,
+	timer_start(h->q->opts.timers, &h->timer, quorum_hold_on_timer,
 	            at < h->good_until ? at : h->good_until, 0);
 }
 
@@ -47,7 +47,7 @@ static double quorum_hold_next_renewal(const struct quorum_hold *h, double began
 
 static void quorum_hold_release(struct quorum_hold *h)
 {
-	double until = timers_now(h->q->how.timers) + 2 * (double)h->lease_ms / 1000;
+	double until = timers_now(h->q->opts.timers) + 2 * (double)h->lease_ms / 1000;
 
 	(void)quorum_release_new(h->q, buf_slice(&h->key), buf_slice(&h->value), UINT32_MAX,
 	                         until, NULL, NULL);
@@ -61,7 +61,7 @@ static void quorum_hold_lost(struct quorum_hold *h, const char *reason)
 	quorum_events_lost(h, reason);
 	quorum_hold_release(h);
 	quorum_hold_free(h);
-	q->how.on_lost(q->how.arg, o);
+	q->opts.on_lost(q->opts.arg, o);
 }
 
 /* --- renewal ------------------------------------------------------------------------------ */
@@ -82,7 +82,7 @@ static void quorum_hold_restore(struct quorum_hold *h, uint32_t absent)
 
 	buf_printf(&lease, "%lld", (long long)h->lease_ms);
 	argv[1] = buf_slice(&lease);
-	for (size_t i = 0; i < h->q->how.nservers; i++) {
+	for (size_t i = 0; i < h->q->opts.nservers; i++) {
 		struct quorum_call *call;
 
 		if (!(absent & UINT32_C(1) << i))
@@ -99,7 +99,7 @@ static void quorum_hold_restore(struct quorum_hold *h, uint32_t absent)
 static void quorum_hold_on_renewed(void *arg, const struct quorum_result *r)
 {
 	struct quorum_hold *h = arg;
-	double now = timers_now(h->q->how.timers), lease = (double)h->lease_ms / 1000;
+	double now = timers_now(h->q->opts.timers), lease = (double)h->lease_ms / 1000;
 
 	h->renewal = NULL;
 	if (now >= h->good_until) {
@@ -110,7 +110,7 @@ static void quorum_hold_on_renewed(void *arg, const struct quorum_result *r)
 		quorum_events_renewed(h);
 		quorum_hold_restore(h, r->absent);
 		quorum_hold_await(h, quorum_hold_next_renewal(h, r->began));
-	} else if (r->nno >= quorum_majority(h->q->how.nservers)) {
+	} else if (r->nno >= quorum_majority(h->q->opts.nservers)) {
 		quorum_hold_lost(h, "a majority does not have it any more");
 	} else {
 		quorum_hold_await(h, now + lease / RETRIES_PER_LEASE);
@@ -174,7 +174,7 @@ void quorum_hold_add(struct quorum *q, struct quorum_owner *o, const struct quor
 	o->nbytes += quorum_hold_nbytes(h);
 	h->by_value.key = buf_slice(&h->value);
 	map_put(&q->holds, &h->by_value);
-	h->since = timers_now(q->how.timers);
+	h->since = timers_now(q->opts.timers);
 	h->lease_ms = r->lease_ms;
 	h->fence = r->fence;
 	h->good_until = r->good_until;
@@ -204,7 +204,7 @@ bool quorum_owner_has(const struct quorum_owner *o, struct slice key)
 		const struct quorum_hold *h = container_of(at, struct quorum_hold, node);
 
 		if (slice_eq(buf_slice(&h->key), key) &&
-		    h->good_until > timers_now(h->q->how.timers))
+		    h->good_until > timers_now(h->q->opts.timers))
 			return true;
 	}
 	return false;

@@ -30,7 +30,7 @@ struct quorum_peer {
 };
 
 struct quorum {
-	struct quorum_how how;
+	struct quorum_opts opts;
 	struct quorum_peer peers[QUORUM_PEERS_MAX];
 	struct list releases; /* oldest first */
 	size_t nreleases;

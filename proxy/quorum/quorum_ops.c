@@ -83,12 +83,12 @@ static void op_set_step(struct quorum_op *op, enum op_step step)
 
 static double op_now(const struct quorum_op *op)
 {
-	return timers_now(op->q->how.timers);
+	return timers_now(op->q->opts.timers);
 }
 
 static void op_free(struct quorum_op *op)
 {
-	quorum_rows_free(op->rows, op->q->how.nservers);
+	quorum_rows_free(op->rows, op->q->opts.nservers);
 	list_remove(&op->node);
 	buf_release(&op->key);
 	buf_release(&op->owner);
@@ -102,7 +102,7 @@ static void op_free(struct quorum_op *op)
 static void op_stop(struct quorum_op *op)
 {
 	op_set_step(op, OP_ENDED);
-	timer_stop(op->q->how.timers, &op->timer);
+	timer_stop(op->q->opts.timers, &op->timer);
 	if (op->waited)
 		quorum_events_waits(op->q, false);
 	if (op->release)
@@ -172,12 +172,12 @@ static void op_ask_all(struct quorum_op *op, enum script_id script, uint32_t amo
 	double now = op_now(op);
 
 	op->nrounds++;
-	op->votes = (struct quorum_votes){ .nservers = q->how.nservers };
+	op->votes = (struct quorum_votes){ .nservers = q->opts.nservers };
 	op->is_over = false;
 	op->yes = op->absent = 0;
-	timer_start(q->how.timers, &op->timer, op_on_timer,
-	            now + (double)q->how.timeout_ms / 1000, 0);
-	for (size_t i = 0; i < q->how.nservers; i++)
+	timer_start(q->opts.timers, &op->timer, op_on_timer,
+	            now + (double)q->opts.timeout_ms / 1000, 0);
+	for (size_t i = 0; i < q->opts.nservers; i++)
 		if (among & UINT32_C(1) << i && quorum_peer_counts(q, i, now))
 			op_ask(op, i, script, argv, n);
 }
@@ -226,11 +226,12 @@ static void op_confirm(struct quorum_op *op)
 /* Also chooses the fencing token. */
 static enum quorum_verdict op_take_verdict(struct quorum_op *op, bool is_over)
 {
-	const struct quorum_how *how = &op->q->how;
+	const struct quorum_opts *opts = &op->q->opts;
 	enum quorum_verdict verdict = quorum_verdict(&op->votes, is_over, false);
 
-	if (verdict != QUORUM_WON || quorum_fence_choose(&op->fence, op->proposals,
-	                                                 how->nservers, how->unix_us(how->arg)))
+	if (verdict != QUORUM_WON ||
+	    quorum_fence_choose(&op->fence, op->proposals, opts->nservers,
+	                        opts->unix_us(opts->arg)))
 		return verdict;
 	/* Other servers may still propose a token. */
 	return quorum_verdict(&op->votes, is_over, true) == QUORUM_OPEN ? QUORUM_OPEN
@@ -239,7 +240,7 @@ static enum quorum_verdict op_take_verdict(struct quorum_op *op, bool is_over)
 
 static void op_report_refused_fences(const struct quorum_op *op)
 {
-	for (size_t i = 0; i < op->q->how.nservers; i++)
+	for (size_t i = 0; i < op->q->opts.nservers; i++)
 		if (op->proposals[i] > op->fence.limit)
 			quorum_events_fence_refused(op->q, i, op->proposals[i],
 			                            op->fence.limit);
@@ -276,7 +277,7 @@ static void op_try_failed(struct quorum_op *op, enum quorum_verdict why)
 	if (!op->waited)
 		quorum_events_waits(op->q, true);
 	op->waited = true;
-	timer_start(op->q->how.timers, &op->timer, op_on_timer, now + pause, 0);
+	timer_start(op->q->opts.timers, &op->timer, op_on_timer, now + pause, 0);
 }
 
 static void op_confirmed(struct quorum_op *op)
@@ -320,10 +321,10 @@ static void op_release(struct quorum_op *op)
 	double now = op_now(op);
 
 	op_set_step(op, OP_RELEASE);
-	op->votes = (struct quorum_votes){ .nservers = op->q->how.nservers };
+	op->votes = (struct quorum_votes){ .nservers = op->q->opts.nservers };
 	op->is_over = false;
-	timer_start(op->q->how.timers, &op->timer, op_on_timer,
-	            now + (double)op->q->how.timeout_ms / 1000, 0);
+	timer_start(op->q->opts.timers, &op->timer, op_on_timer,
+	            now + (double)op->q->opts.timeout_ms / 1000, 0);
 	op->release = quorum_release_new(op->q, buf_slice(&op->key), buf_slice(&op->value),
 	                                 UINT32_MAX, now + 2 * (double)op->lease_ms / 1000,
 	                                 op_on_released, op);
@@ -336,7 +337,7 @@ static void op_release(struct quorum_op *op)
 static void op_read(struct quorum_op *op)
 {
 	op_set_step(op, OP_READ);
-	op->rows = xcalloc(op->q->how.nservers, sizeof(*op->rows));
+	op->rows = xcalloc(op->q->opts.nservers, sizeof(*op->rows));
 	op_ask_all(op, SCRIPT_QUORUM_READ, UINT32_MAX, NULL, 0);
 	op_proceed(op, false);
 }
@@ -468,7 +469,7 @@ struct quorum_op *quorum_op_new(struct quorum *q, const struct quorum_ask *ask)
 	op->q = q;
 	list_append(&q->ops, &op->node);
 	op->request = ask->request;
-	op->votes.nservers = q->how.nservers;
+	op->votes.nservers = q->opts.nservers;
 	buf_append(&op->key, ask->key);
 	buf_append(&op->owner, ask->claim.owner);
 	buf_append(&op->content, ask->claim.content);

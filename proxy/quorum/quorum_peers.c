@@ -11,7 +11,7 @@ bool quorum_peer_is_silent(const struct quorum *q, size_t server, double now)
 {
 	const struct quorum_peer *p = &q->peers[server];
 
-	return p->ninflight && now - p->quiet_since > (double)q->how.timeout_ms / 1000;
+	return p->ninflight && now - p->quiet_since > (double)q->opts.timeout_ms / 1000;
 }
 
 bool quorum_peer_can_be_asked(const struct quorum *q, size_t server, double now)
@@ -26,7 +26,7 @@ bool quorum_peer_counts(const struct quorum *q, size_t server, double now)
 
 enum quorum_server_state quorum_server_state(const struct quorum *q, size_t server)
 {
-	double now = timers_now(q->how.timers);
+	double now = timers_now(q->opts.timers);
 
 	if (quorum_peer_counts(q, server, now))
 		return QUORUM_SERVER_UP;
@@ -45,7 +45,7 @@ bool quorum_peer_call(struct quorum *q, size_t server, enum script_id script, st
 	if (!p->up)
 		return false;
 	if (p->ninflight++ == 0)
-		p->quiet_since = timers_now(q->how.timers);
+		p->quiet_since = timers_now(q->opts.timers);
 	resp_write_array(&out, 3 + nkeys + n);
 	resp_write_bulk_str(&out, "EVAL");
 	resp_write_bulk(&out, script_get(script)->text);
@@ -56,7 +56,7 @@ bool quorum_peer_call(struct quorum *q, size_t server, enum script_id script, st
 	for (size_t i = 0; i < n; i++)
 		resp_write_bulk(&out, argv[i]);
 	call->server = server;
-	q->how.send(q->how.arg, server, buf_slice(&out), call);
+	q->opts.send(q->opts.arg, server, buf_slice(&out), call);
 	buf_release(&out);
 	return true;
 }

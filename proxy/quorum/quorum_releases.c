@@ -34,7 +34,7 @@ static void release_free(struct quorum_release *r)
 
 static uint32_t all_servers(const struct quorum *q)
 {
-	return (UINT32_C(1) << q->how.nservers) - 1;
+	return (UINT32_C(1) << q->opts.nservers) - 1;
 }
 
 /* Nothing more will be sent. */
@@ -72,7 +72,7 @@ static void release_send(struct quorum_release *r, size_t server)
 {
 	uint32_t bit = UINT32_C(1) << server;
 	struct slice value = buf_slice(&r->value);
-	double now = timers_now(r->q->how.timers);
+	double now = timers_now(r->q->opts.timers);
 
 	if ((r->acked | r->sent) & bit || !quorum_peer_can_be_asked(r->q, server, now))
 		return;
@@ -100,7 +100,7 @@ struct quorum_release *quorum_release_new(struct quorum *q, struct slice key,
 		release_end(container_of(q->releases.next, struct quorum_release, node));
 	list_append(&q->releases, &r->node);
 	q->nreleases++;
-	for (size_t i = 0; i < q->how.nservers; i++)
+	for (size_t i = 0; i < q->opts.nservers; i++)
 		release_send(r, i);
 	return r;
 }

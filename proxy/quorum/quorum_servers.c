@@ -182,25 +182,25 @@ void quorum_servers_each(const struct quorum_servers *all, quorum_servers_fn *fn
 
 /* --- beginning and end -------------------------------------------------------------------- */
 
-struct quorum_servers *quorum_servers_new(const struct quorum_servers_how *how)
+struct quorum_servers *quorum_servers_new(const struct quorum_servers_opts *opts)
 {
 	struct quorum_servers *all = xcalloc(1, sizeof(*all));
 
-	all->name = how->name;
-	all->user = how->user;
-	all->password = how->password;
-	all->n = how->n;
-	for (size_t i = 0; i < how->n; i++) {
+	all->name = opts->name;
+	all->user = opts->user;
+	all->password = opts->password;
+	all->n = opts->n;
+	for (size_t i = 0; i < opts->n; i++) {
 		struct quorum_server *s = &all->v[i];
 		int rc;
 
 		s->all = all;
 		s->number = i;
-		s->links = *how->links;
+		s->links = *opts->links;
 		links_init(&s->links);
-		rc = address_parse(&s->links.address, how->addresses[i]);
+		rc = address_parse(&s->links.address, opts->addresses[i]);
 		HASP_ASSERT(rc == 0);
-		s->links.name = xstrdup(how->addresses[i]);
+		s->links.name = xstrdup(opts->addresses[i]);
 		own_conn_init(&s->conn, &quorum_server_conn_ops, s);
 		list_init(&s->calls);
 		retry_init(&s->retry, &s->links, RETRY_SECONDS, quorum_server_connect, s);

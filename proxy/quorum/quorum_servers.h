@@ -11,7 +11,7 @@
 
 struct quorum_servers;
 
-struct quorum_servers_how {
+struct quorum_servers_opts {
 	const struct link_env *links; /* what all links of the worker share; copied */
 	const char *name; /* of the quorum; lives as long */
 	char *const *addresses; /* that parse */
@@ -20,13 +20,13 @@ struct quorum_servers_how {
 };
 
 /* Nothing is connected before quorum_servers_start(). */
-struct quorum_servers *quorum_servers_new(const struct quorum_servers_how *how);
+struct quorum_servers *quorum_servers_new(const struct quorum_servers_opts *opts);
 /* `q`: gets the answers. */
 void quorum_servers_start(struct quorum_servers *s, struct quorum *q);
 /* How connections are encrypted that are made from now on; what `tls` points to lives until
  * the next call. */
 void quorum_servers_use_tls(struct quorum_servers *s, const struct dial_tls *tls);
-/* As quorum_how.send(); `arg`: the servers. */
+/* As quorum_opts.send(); `arg`: the servers. */
 void quorum_servers_send(void *arg, size_t server, struct slice request,
                          struct quorum_call *call);
 size_t quorum_servers_n(const struct quorum_servers *s);

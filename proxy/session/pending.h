@@ -18,7 +18,7 @@
 struct checked_read;
 struct guard_op;
 struct lock_request;
-struct sighting;
+struct command_sample;
 struct value_read;
 
 enum pending_kind {
@@ -82,17 +82,17 @@ struct pending_request {
 	/* The meaning of the reply for locks, guards and watched keys. Opaque to this room: */
 	struct guard_op *guard_op; /* GUARD, EXEC; NULL: none */
 	struct lock_request *lock_request; /* LOCK; NULL: none */
-	struct sighting *sighting; /* NULL: none */
+	struct command_sample *command_sample; /* NULL: none */
 	struct value_read *value_read; /* NOTICE; NULL: none */
 	struct checked_read *checked_read; /* NULL: none */
-	const struct pending_rest *rest; /* how to treat those five; NULL: there are none */
+	const struct pending_ops *rest; /* how to treat those five; NULL: there are none */
 	struct buf probe_keys; /* locks to be probed, each after its size_t length */
 	size_t *charged_to; /* the session's count of bytes; NULL: not counted yet */
 	size_t charged; /* what it counts for there */
 };
 
 /* The parts of a request that are opaque to this room. */
-struct pending_rest {
+struct pending_ops {
 	void (*free)(struct pending_request *r);
 	size_t (*nbytes)(const struct pending_request *r); /* of memory */
 };

@@ -137,8 +137,8 @@ bool session_frame(struct session *s, const struct reply_scan *frame,
  * it. -1: not known. */
 int session_db(const struct session *s);
 
-/* Redis has shown whether it serves the connection without a login, or the connection has another
- * link, of which that is not known. Changes nothing for a client that has logged in. */
+/* Redis has shown whether it serves the connection without a login, or the connection has
+ * another link, of which that is not known. Changes nothing for a client that has logged in. */
 void session_set_admission(struct session *s, enum session_login admission);
 /* Another hasp has logged the connection in; `user` and `password` are set already. */
 void session_set_logged_in(struct session *s);

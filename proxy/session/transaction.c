@@ -104,7 +104,7 @@ void transaction_begin(struct transaction *t)
 		return;
 	set_transaction_state(t, TRANSACTION_QUEUING);
 	t->nqueued = 0;
-	t->takes_own_time = false;
+	t->may_be_slow = false;
 }
 
 static bool has_outgrown(const struct transaction *t)

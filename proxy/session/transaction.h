@@ -56,7 +56,7 @@ struct transaction {
 	enum transaction_state state : 8; /* transaction.c writes it */
 	enum transaction_guards guards : 8; /* since MULTI */
 	bool watching; /* Redis may watch keys for the application */
-	bool takes_own_time; /* what Redis has queued may: see commands.def, PACE */
+	bool may_be_slow; /* what Redis has queued may: see commands.def, PACE */
 	bool selects; /* one of `queued` is, or was, a SELECT; not counting earlier transactions
 	               */
 };

@@ -67,7 +67,7 @@ static bool control_set_health(struct control *c, enum control_health health)
 		return false;
 	HASP_ASSERT(control_allowed[c->health][health]);
 	c->health = health;
-	return c->how.on_commands;
+	return c->opts.on_commands;
 }
 
 /* True if a server that gives this error serves no client now. */
@@ -80,7 +80,7 @@ static bool control_is_busy(const char *error)
 /* Redis owes an answer from now on. */
 static void control_await(struct control *c)
 {
-	c->asked_at = c->how.env->clock();
+	c->asked_at = c->opts.env->clock();
 	loop_timer_stop(&c->silence);
 	loop_timer_repeat(&c->silence, CONTROL_SILENT_SECONDS);
 }
@@ -135,7 +135,7 @@ static void control_on_down(void *owner, enum link_end end, const char *reason)
 	struct control *c = owner;
 
 	/* A server that is full says so, and closes. That there is none, others log. */
-	if (control_set_health(c, CONTROL_AWAY) && !c->how.env->absent)
+	if (control_set_health(c, CONTROL_AWAY) && !c->opts.env->no_server_reason)
 		log_warning("upstream_down address=%s reason=%s", c->address,
 		            QUOTE_STR(c->error ? c->error : reason));
 	control_lost(c, end);
@@ -222,8 +222,8 @@ static void control_on_role(void *arg, const redisReply *reply)
 		log_warning("upstream_role address=%s old=%s new=%s", c->address,
 		            role_name(c->role), role_name(role));
 	c->role = role;
-	if (c->how.on_role)
-		c->how.on_role(c->how.arg, role);
+	if (c->opts.on_role)
+		c->opts.on_role(c->opts.arg, role);
 }
 
 static void control_on_memory(void *arg, const redisReply *reply)
@@ -247,7 +247,7 @@ static void control_on_memory(void *arg, const redisReply *reply)
 
 static void control_ask_eviction(struct control *c)
 {
-	c->eviction_asked_at = c->how.env->clock();
+	c->eviction_asked_at = c->opts.env->clock();
 	control_calls_send(c, (const char *[]){ "INFO", "memory" }, 2, control_on_memory, c);
 }
 
@@ -257,7 +257,7 @@ static void control_on_pong(void *arg, const redisReply *reply)
 
 	if (!reply)
 		return;
-	metrics_observe(&c->latency, c->how.env->clock() - c->asked_at);
+	metrics_observe(&c->latency, c->opts.env->clock() - c->asked_at);
 	control_note_pong(c, reply->type == REDIS_REPLY_ERROR ? reply->str : NULL);
 }
 
@@ -270,7 +270,7 @@ void control_check(struct control *c)
 	control_await(c);
 	control_calls_send(c, (const char *[]){ "PING" }, 1, control_on_pong, c);
 	control_calls_send(c, (const char *[]){ "ROLE" }, 1, control_on_role, c);
-	if (c->how.on_commands && c->asked_at - c->eviction_asked_at >= EVICTION_SECONDS)
+	if (c->opts.on_commands && c->asked_at - c->eviction_asked_at >= EVICTION_SECONDS)
 		control_ask_eviction(c);
 }
 
@@ -283,17 +283,17 @@ static void control_on_check(void *arg)
 static void control_worked(struct control *c, const redisReply *reply)
 {
 	loop_timer_stop(&c->silence);
-	if (c->login_failed && c->how.on_commands)
+	if (c->login_failed && c->opts.on_commands)
 		control_warn_of_error(c, "upstream_login", c->error, "hasp goes on without it");
-	if (c->how.on_commands)
+	if (c->opts.on_commands)
 		log_info("upstream_up address=%s commands=%zu role=%s", c->address,
-		         c->how.on_commands(c->how.arg, reply), role_name(c->role));
+		         c->opts.on_commands(c->opts.arg, reply), role_name(c->role));
 	c->up = true;
 	(void)control_set_health(c, c->busy ? CONTROL_BUSY : CONTROL_WORKS);
 	control_forget_error(c);
 	retry_worked(&c->retry);
-	if (c->how.on_up)
-		c->how.on_up(c->how.arg);
+	if (c->opts.on_up)
+		c->opts.on_up(c->opts.arg);
 }
 
 static void control_on_command(void *arg, const redisReply *reply)
@@ -310,8 +310,8 @@ static void control_on_command(void *arg, const redisReply *reply)
 	}
 	control_note_error(c, reply);
 	error = c->error ? c->error : "COMMAND's answer is not understood";
-	if (c->how.env->errors)
-		metrics_count(&c->how.env->errors[LINK_REFUSED], 1);
+	if (c->opts.env->errors)
+		metrics_count(&c->opts.env->errors[LINK_REFUSED], 1);
 	/* Clients have logins of their own, which Redis may well accept. */
 	if (control_set_health(c, control_is_busy(error) ? CONTROL_BUSY : CONTROL_REFUSES))
 		control_warn_of_error(
@@ -325,18 +325,18 @@ static void control_on_command(void *arg, const redisReply *reply)
  * it works. */
 static void control_introduce(struct control *c)
 {
-	const struct link_env *env = c->how.env;
+	const struct link_env *env = c->opts.env;
 	char name[64];
 
 	c->introduced = true;
 	control_calls_send(c, (const char *[]){ "HELLO" }, 1, control_on_hello, c);
 	if (env->own_name) {
 		snprintf(name, sizeof(name), "%s-%s", env->own_name,
-		         c->how.on_commands ? "control" : "acks");
+		         c->opts.on_commands ? "control" : "acks");
 		control_calls_send(c, (const char *[]){ "CLIENT", "SETNAME", name }, 3, NULL,
 		                   NULL);
 	}
-	if (!c->how.on_commands) {
+	if (!c->opts.on_commands) {
 		control_calls_send(c, (const char *[]){ "PING" }, 1, control_on_command, c);
 		return;
 	}
@@ -363,11 +363,11 @@ static void control_on_auth(void *arg, const redisReply *reply)
 static void control_on_ping(void *arg, const redisReply *reply)
 {
 	struct control *c = arg;
-	const struct link_env *env = c->how.env;
+	const struct link_env *env = c->opts.env;
 
 	if (!c->conn.user.link)
 		return;
-	link_note_login(c->how.env,
+	link_note_login(c->opts.env,
 	                reply && reply->type == REDIS_REPLY_ERROR &&
 	                        control_error_is(reply->str, "NOAUTH"),
 	                c->asked_at);
@@ -390,7 +390,7 @@ static void control_on_ping(void *arg, const redisReply *reply)
 static void control_connect(void *arg)
 {
 	struct control *c = arg;
-	struct link_env *env = c->how.env;
+	struct link_env *env = c->opts.env;
 
 	c->db = 0;
 	c->selecting = false;
@@ -406,18 +406,18 @@ static void control_connect(void *arg)
 		control_introduce(c);
 }
 
-struct control *control_new(const struct control_how *how)
+struct control *control_new(const struct control_opts *opts)
 {
 	struct control *c = xcalloc(1, sizeof(*c));
 
-	c->how = *how;
+	c->opts = *opts;
 	own_conn_init(&c->conn, &control_conn_ops, c);
 	list_init(&c->requests);
 	list_init(&c->held);
-	c->asked_at = how->env->clock();
-	retry_init(&c->retry, how->env, CONTROL_RETRY_SECONDS, control_connect, c);
-	loop_timer_init(&c->check, how->env->dialer.loop, control_on_check, c);
-	loop_timer_init(&c->silence, how->env->dialer.loop, control_on_silence, c);
+	c->asked_at = opts->env->clock();
+	retry_init(&c->retry, opts->env, CONTROL_RETRY_SECONDS, control_connect, c);
+	loop_timer_init(&c->check, opts->env->dialer.loop, control_on_check, c);
+	loop_timer_init(&c->silence, opts->env->dialer.loop, control_on_silence, c);
 	retry_restart(&c->retry);
 	return c;
 }
@@ -430,7 +430,7 @@ void control_reconnect(struct control *c, const char *reason)
 	}
 	/* Log again if the new address fails, too. */
 	(void)control_set_health(c, CONTROL_CONNECTING);
-	c->asked_at = c->how.env->clock();
+	c->asked_at = c->opts.env->clock();
 	c->role = ROLE_UNKNOWN;
 	*c->evicts = '\0';
 	retry_restart(&c->retry);
@@ -486,7 +486,7 @@ bool control_is_silent(const struct control *c)
 	if (!c->up && c->health != CONTROL_CONNECTING)
 		return true;
 	/* Bytes that came while hasp was stopped are read later. */
-	return c->how.env->clock() - c->asked_at >= SILENT_SECONDS &&
+	return c->opts.env->clock() - c->asked_at >= SILENT_SECONDS &&
 	       !(c->conn.user.link && link_has_input(c->conn.user.link));
 }
 

@@ -19,7 +19,7 @@
 
 struct control;
 
-struct control_how {
+struct control_opts {
 	struct link_env *env;
 	/* The reply to COMMAND, which is no error. Returns how many commands it describes.
 	 * NULL: a second connection, for calls that would hold others up. It does not send
@@ -53,7 +53,7 @@ enum control_health {
 #define CONTROL_SILENT_SECONDS 2.0
 
 /* Connects as soon as the loop runs, and again whenever the connection ends. */
-struct control *control_new(const struct control_how *how);
+struct control *control_new(const struct control_opts *opts);
 /* Connects again, because the address or the login has changed; `reason` is for the log. Calls
  * in flight get NULL. */
 void control_reconnect(struct control *c, const char *reason);

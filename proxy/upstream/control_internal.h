@@ -29,7 +29,7 @@ struct control_request {
 };
 
 struct control {
-	struct control_how how;
+	struct control_opts opts;
 	struct own_conn conn; /* closed between two tries */
 	struct retry retry;
 	struct list requests; /* in flight, oldest first */

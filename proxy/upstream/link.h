@@ -164,8 +164,8 @@ struct link_env {
 	struct list dead; /* closed links, for links_reap() */
 	struct log_limit ends; /* of lines about links that end */
 	const char *master; /* its name at the sentinels; NULL: there are none */
-	char *absent; /* why there is no server to connect to; NULL: there is one, at `address`
-	               */
+	char *no_server_reason; /* why there is no server to connect to; NULL: there is one, at
+	                         * `address` */
 	double failover_wait; /* seconds for which a new link goes on trying; 0: it does not */
 	const char *own_name; /* how the names of hasp's own connections begin; NULL: they have
 	                       * none */
@@ -174,7 +174,7 @@ struct link_env {
 	 * to `address`. */
 	struct stream_peer *(*connect)(struct link_env *env, struct link *l,
 	                               const struct link_login *accepted);
-	void *far; /* of connect() */
+	void *inproc_peer; /* of connect() */
 	/* A link was connected, so Redis is there. May be NULL. */
 	void (*on_connected)(void *arg);
 	/* The server may not be the one to speak to any more. Any number of times; may be NULL.
@@ -201,8 +201,9 @@ struct link_login {
 	 */
 	const char *lib_name, *lib_ver;
 	bool by_hello; /* Redis knows HELLO */
-	bool proves; /* without a password: Redis must take the connection as it is */
-	bool hears; /* Redis must answer, whatever it says, before anything else is sent */
+	bool probe_noauth; /* without a password: Redis must take the connection as it is */
+	bool await_first_reply; /* Redis must answer, whatever it says, before anything else is
+	                           sent */
 };
 
 /* Appends the CLIENT SETINFO requests that the login needs. Returns how many: 0 to 2. */

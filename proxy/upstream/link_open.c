@@ -126,7 +126,7 @@ static void write_login(struct login_script *script, const struct link_login *lo
 {
 	bool hello = login->proto == 3 || (login->by_hello && (login->password || login->name));
 
-	if (login->proves && !login->password && !hello && login->db == 0)
+	if (login->probe_noauth && !login->password && !hello && login->db == 0)
 		add_proof(script, &proof);
 	if (hello) {
 		add_hello(script, login);
@@ -139,7 +139,7 @@ static void write_login(struct login_script *script, const struct link_login *lo
 	if (login->db > 0)
 		add_select(script, login);
 	add_setinfo(script, login);
-	if (login->hears && script->n == 0)
+	if (login->await_first_reply && script->n == 0)
 		add_proof(script, &hearing);
 }
 
@@ -195,7 +195,7 @@ static void link_try(struct link *l)
 
 	if (l->opening)
 		link_opening_wait(l->opening, link_opening_left(l->opening));
-	if (env->absent)
+	if (env->no_server_reason)
 		return;
 	dialer.use = uses[link_kind(l)];
 	l->dial = dial_start(&dialer, &env->address, link_on_dialled, l);
@@ -257,7 +257,7 @@ static void link_connect(struct link *l)
 		                      link_on_dialled, l);
 		return;
 	}
-	if (env->absent || (!l->own && env->failover_wait > 0))
+	if (env->no_server_reason || (!l->own && env->failover_wait > 0))
 		link_begin_opening(l, l->own ? 0 : env->failover_wait, &link_opening_ops);
 	link_try(l);
 }

@@ -40,13 +40,13 @@ void link_opening_note(struct link_opening *o, const char *reason)
 
 static void give_up(struct link_opening *o)
 {
-	const char *absent = o->link->env->absent;
+	const char *no_server_reason = o->link->env->no_server_reason;
 	char reason[512];
 
 	snprintf(reason, sizeof(reason), "%s",
-	         absent      ? absent
-	         : o->reason ? o->reason
-	                     : "it does not answer");
+	         no_server_reason ? no_server_reason
+	         : o->reason      ? o->reason
+	                          : "it does not answer");
 	o->ops->go_down(o->link, LINK_UNREACHABLE, reason);
 }
 

@@ -52,8 +52,7 @@ static bool is_reply_due(const struct link *l)
 	       !has_patient(&l->fifo);
 }
 
-/* --- CLIENT PAUSE ... WRITE -----------------------------------------------------------------
- */
+/* --- CLIENT PAUSE ... WRITE --------------------------------------------------------------- */
 
 static void writes_on_bytes(void *owner, struct slice bytes)
 {
@@ -139,8 +138,7 @@ static void check_writes(struct liveness *v)
 		v->npassed++;
 }
 
-/* --- links ----------------------------------------------------------------------------------
- */
+/* --- links -------------------------------------------------------------------------------- */
 
 /* Looks at what the link has read. Returns true if it is dead. */
 static bool is_dead_link(struct liveness *v, struct link *l)

@@ -139,7 +139,7 @@ struct node *node_new(const struct link_env *links, const struct node_ops *ops, 
 	n->ops = ops;
 	n->arg = arg;
 	n->pool = pool_new(links->dialer.loop, &n->links);
-	n->control = control_new(&(struct control_how){
+	n->control = control_new(&(struct control_opts){
 		.env = &n->links,
 		.on_commands = node_on_commands,
 		.on_up = node_on_control_up,
@@ -199,14 +199,14 @@ void node_free(struct node *n)
 		subscriber_free(n->subscriber);
 	links_reap(&n->links);
 	free(n->links.name);
-	free(n->links.absent);
+	free(n->links.no_server_reason);
 	tls_resume_clear(&n->links.tls_resume);
 	free(n);
 }
 
-void node_listen(struct node *n, const struct subscriber_how *how)
+void node_listen(struct node *n, const struct subscriber_opts *opts)
 {
-	struct subscriber_how here = *how;
+	struct subscriber_opts here = *opts;
 
 	HASP_ASSERT(!n->subscriber);
 	here.env = &n->links;
@@ -218,7 +218,7 @@ struct control *node_acks(struct node *n)
 {
 	HASP_ASSERT(n->control);
 	if (!n->acks)
-		n->acks = control_new(&(struct control_how){ .env = &n->links });
+		n->acks = control_new(&(struct control_opts){ .env = &n->links });
 	return n->acks;
 }
 
@@ -236,7 +236,7 @@ void node_log_in(struct node *n)
 	reconnect(n, "the configuration has changed");
 }
 
-void node_hold(struct node *n, enum node_hold why, bool held)
+void node_freeze(struct node *n, enum node_freeze why, bool held)
 {
 	unsigned before = n->held;
 
@@ -246,22 +246,23 @@ void node_hold(struct node *n, enum node_hold why, bool held)
 		n->ops->on_released(n->arg, n);
 }
 
-/* `name`: for messages; `absent`: as in struct link_env. */
-static void become(struct node *n, const char *name, const char *absent, const char *reason)
+/* `name`: for messages; `no_server_reason`: as in struct link_env. */
+static void become(struct node *n, const char *name, const char *no_server_reason,
+                   const char *reason)
 {
 	char *copy = xstrdup(name);
 	bool was_leaving = n->held & NODE_LEAVING;
 
 	free(n->links.name);
-	free(n->links.absent);
+	free(n->links.no_server_reason);
 	n->links.name = copy;
-	n->links.absent = absent ? xstrdup(absent) : NULL;
+	n->links.no_server_reason = no_server_reason ? xstrdup(no_server_reason) : NULL;
 	pool_follow_address(n->pool);
 	reconnect(n, reason ? reason : "the address has changed");
 	links_follow(&n->links, reason);
 	n->ops->on_moved(n->arg, n);
 	if (was_leaving)
-		node_hold(n, NODE_LEAVING, false);
+		node_freeze(n, NODE_LEAVING, false);
 }
 
 void node_move(struct node *n, const char *address, const char *reason)
@@ -275,9 +276,9 @@ void node_move(struct node *n, const char *address, const char *reason)
 	become(n, address, NULL, reason);
 }
 
-void node_leave(struct node *n, const char *absent, const char *reason)
+void node_leave(struct node *n, const char *no_server_reason, const char *reason)
 {
-	become(n, n->links.master ? n->links.master : "?", absent, reason);
+	become(n, n->links.master ? n->links.master : "?", no_server_reason, reason);
 }
 
 enum node_health node_health(const struct node *n)

@@ -37,7 +37,7 @@ enum node_health {
 };
 
 /* Why a node is held: bits. */
-enum node_hold {
+enum node_freeze {
 	NODE_LEAVING = 1, /* another server is about to take its place */
 	NODE_PAUSED = 2, /* the operator wants what is new held back */
 	NODE_AT_REST = 4, /* nothing is under way any more; so hasp is still, too */
@@ -53,7 +53,7 @@ struct node {
 	struct subscriber *subscriber; /* NULL before node_listen() */
 	struct control *acks; /* for WAIT; NULL before node_acks() */
 	struct node_settings settings; /* in force */
-	unsigned held; /* node_hold() */
+	unsigned held; /* node_freeze() */
 	unsigned nups; /* so often `control` has been up */
 	char history[NODE_HISTORY_SIZE]; /* of the server when it was up last; "": not known */
 	const struct node_ops *ops;
@@ -68,7 +68,7 @@ struct node_ops {
 	/* The node now stands for another server, or for none. Links to the old one have ended,
 	 * or are outdated. */
 	void (*on_moved)(void *arg, struct node *n);
-	/* Requests that node_hold() held back may go on. After on_moved(), if the node moved.
+	/* Requests that node_freeze() held back may go on. After on_moved(), if the node moved.
 	 */
 	void (*on_released)(void *arg, struct node *n);
 	/* Whether it is still the server to speak to should be found out. Any number of times.
@@ -91,8 +91,8 @@ void node_stop(struct node *n);
 /* After node_stop(), when all links are closed. */
 void node_free(struct node *n);
 
-/* Makes `subscriber`, which is for the caller to open; how->env is set here. Once. */
-void node_listen(struct node *n, const struct subscriber_how *how);
+/* Makes `subscriber`, which is for the caller to open; opts->env is set here. Once. */
+void node_listen(struct node *n, const struct subscriber_opts *opts);
 
 /* A connection of hasp's own for calls that block it, as WAIT does. It is made by the first
  * call. Not after node_stop(). */
@@ -103,13 +103,13 @@ struct control *node_acks(struct node *n);
  * are open end at once, as when Redis dies; if NULL, each is left as soon as nothing is under
  * way on it. */
 void node_move(struct node *n, const char *address, const char *reason);
-/* As node_move(), if no server is known, for the reason `absent`: clients wait until one is
- * known, or for links.failover_wait. */
-void node_leave(struct node *n, const char *absent, const char *reason);
+/* As node_move(), if no server is known, for the reason `no_server_reason`: clients wait until
+ * one is known, or for links.failover_wait. */
+void node_leave(struct node *n, const char *no_server_reason, const char *reason);
 /* Holds the node: from now on clients send nothing more to it, and hasp itself only renewals
  * (NODE_PAUSED: all its calls), until `held` is false. Commands under way go on. node_move()
  * and node_leave() end NODE_LEAVING. */
-void node_hold(struct node *n, enum node_hold why, bool held);
+void node_freeze(struct node *n, enum node_freeze why, bool held);
 /* Does hasp itself send renewals only? */
 static inline bool node_is_still(const struct node *n)
 {

@@ -29,7 +29,8 @@ static void own_conn_on_reply(void *owner, void *tag, const struct resp_reply *r
 		freeReplyObject(reply);
 }
 
-static void own_conn_on_down(void *owner, enum link_end end, const char *reason, size_t inflight)
+static void own_conn_on_down(void *owner, enum link_end end, const char *reason,
+                             size_t inflight)
 {
 	struct own_conn *c = owner;
 

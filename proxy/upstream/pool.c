@@ -87,7 +87,7 @@ static void check_passed(struct pool_link *l)
 {
 	struct pool *p = l->pool;
 
-	if (l->proves)
+	if (l->probe_noauth)
 		link_note_login(p->env, false, l->asked_at);
 	l->asking = false;
 	l->unused = false;
@@ -100,7 +100,7 @@ static void check_refused(struct pool_link *l, const char *reason)
 {
 	struct pool *p = l->pool;
 
-	if (l->proves && strncmp(reason, "NOAUTH", 6) == 0)
+	if (l->probe_noauth && strncmp(reason, "NOAUTH", 6) == 0)
 		link_note_login(p->env, true, l->asked_at);
 	pool_link_close(l);
 	tell_failed(p, &p->check_waiters, LINK_REFUSED, reason);
@@ -115,7 +115,7 @@ static void pool_on_ready(void *owner)
 		check_passed(l);
 		return;
 	}
-	if (l->proves)
+	if (l->probe_noauth)
 		link_note_login(p->env, false, l->asked_at);
 	l->group->failed_at = 0;
 	tell_ready(p, &l->group->waiters);
@@ -134,7 +134,7 @@ static void pool_on_down(void *owner, enum link_end end, const char *reason, siz
 		pool_link_free(l);
 		return;
 	}
-	if (end == LINK_REFUSED && l->proves && strncmp(reason, "NOAUTH", 6) == 0)
+	if (end == LINK_REFUSED && l->probe_noauth && strncmp(reason, "NOAUTH", 6) == 0)
 		link_note_login(p->env, true, l->asked_at);
 	if (l->group && end != LINK_BROKEN)
 		l->group->failed_at = p->env->clock();
@@ -204,7 +204,7 @@ static struct pool_link *pool_link_new(struct pool *p, struct pool_group *g,
 
 	if (g)
 		pool_make_way(p);
-	l->proves = proving.proves = !login->password;
+	l->probe_noauth = proving.probe_noauth = !login->password;
 	l->asked_at = p->env->clock();
 	l->link = g ? link_new(p->env, true, &proving) : link_new_own(p->env, true, &proving);
 	link_join(l->link, &l->pool_user);
@@ -387,7 +387,7 @@ void pool_join(struct pool *p, const struct link_login *login, struct link_user 
 	link_join(l->link, u);
 }
 
-bool pool_give(struct pool *p, const struct link_login *login, struct link_user *u)
+bool pool_detach(struct pool *p, const struct link_login *login, struct link_user *u)
 {
 	struct pool_group *g = pool_group_find(p, login);
 	struct list *at;
@@ -521,7 +521,7 @@ void pool_follow_address(struct pool *p)
 {
 	p->env->login_checked_at = 0;
 	if (p->check)
-		p->check->proves = false;
+		p->check->probe_noauth = false;
 }
 
 void pool_sweep(struct pool *p)

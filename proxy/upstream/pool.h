@@ -91,7 +91,7 @@ void pool_join(struct pool *p, const struct link_login *login, struct link_user 
 
 /* `u` is on a link of the pool. If it is there alone, and the link is in the state that `login`
  * says, the link is its own from now on, and private. Returns whether that is so. */
-bool pool_give(struct pool *p, const struct link_login *login, struct link_user *u);
+bool pool_detach(struct pool *p, const struct link_login *login, struct link_user *u);
 
 /* `u` is on a private link in the state that `login` says, and Redis keeps nothing else of it
  * there. If nothing is due on the link, it becomes a spare link, which another client may take,

@@ -26,7 +26,7 @@ static const struct {
 #define NPUBLISHED (sizeof(published) / sizeof(published[0]))
 
 /* The connection to one of them. */
-struct ear {
+struct sentinel_sub {
 	struct list node; /* in events.ears */
 	struct sentinel_events *events;
 	struct link_env links; /* its name is the sentinel's */
@@ -35,7 +35,7 @@ struct ear {
 };
 
 struct sentinel_events {
-	struct sentinel_events_how how;
+	struct sentinel_events_opts opts;
 	struct list ears;
 };
 
@@ -78,55 +78,55 @@ enum sentinel_event sentinel_event_read(struct slice channel, struct slice messa
 
 /* --- one sentinel ------------------------------------------------------------------------- */
 
-static void ear_on_up(void *arg)
+static void sentinel_sub_on_up(void *arg)
 {
-	struct ear *e = arg;
+	struct sentinel_sub *e = arg;
 
 	for (size_t i = 1; i < NPUBLISHED; i++)
 		subscriber_add(e->subscriber, slice_str(published[i].channel));
 }
 
-static void ear_on_failed(void *arg)
+static void sentinel_sub_on_failed(void *arg)
 {
 	(void)arg;
 }
 
-static void ear_on_subscribed(void *arg, struct slice channel)
+static void sentinel_sub_on_subscribed(void *arg, struct slice channel)
 {
 	(void)arg;
 	(void)channel;
 }
 
-static void ear_on_message(void *arg, struct slice channel, struct slice message)
+static void sentinel_sub_on_message(void *arg, struct slice channel, struct slice message)
 {
-	const struct ear *e = arg;
-	const struct sentinel_events_how *how = &e->events->how;
-	enum sentinel_event event = sentinel_event_read(channel, message, how->master);
+	const struct sentinel_sub *e = arg;
+	const struct sentinel_events_opts *opts = &e->events->opts;
+	enum sentinel_event event = sentinel_event_read(channel, message, opts->master);
 
 	if (event != SENTINEL_NEVENTS)
-		how->on_event(how->arg, e->links.name, event);
+		opts->on_event(opts->arg, e->links.name, event);
 }
 
-static struct ear *ear_new(struct sentinel_events *events, const char *name)
+static struct sentinel_sub *sentinel_sub_new(struct sentinel_events *events, const char *name)
 {
-	struct ear *e = xcalloc(1, sizeof(*e));
+	struct sentinel_sub *e = xcalloc(1, sizeof(*e));
 	int rc;
 
 	e->events = events;
-	e->links = *events->how.links;
+	e->links = *events->opts.links;
 	links_init(&e->links);
 	rc = address_parse(&e->links.address, name);
 	HASP_ASSERT(rc == 0);
 	e->links.name = xstrdup(name);
 	list_init(&e->node);
 	list_append(&events->ears, &e->node);
-	e->subscriber = subscriber_new(&(struct subscriber_how){
+	e->subscriber = subscriber_new(&(struct subscriber_opts){
 		.env = &e->links,
 		.channel = published[0].channel,
-		.on_up = ear_on_up,
-		.on_failed = ear_on_failed,
-		.on_subscribed = ear_on_subscribed,
-		.on_message = ear_on_message,
+		.on_up = sentinel_sub_on_up,
+		.on_failed = sentinel_sub_on_failed,
+		.on_subscribed = sentinel_sub_on_subscribed,
+		.on_message = sentinel_sub_on_message,
 		.arg = e,
 	});
 	subscriber_set_check(e->subscriber, CHECK_DELAY_MS, CHECK_TIMEOUT_MS);
@@ -134,7 +134,7 @@ static struct ear *ear_new(struct sentinel_events *events, const char *name)
 	return e;
 }
 
-static void ear_free(struct ear *e)
+static void sentinel_sub_free(struct sentinel_sub *e)
 {
 	list_remove(&e->node);
 	subscriber_free(e->subscriber);
@@ -146,21 +146,21 @@ static void ear_free(struct ear *e)
 
 /* --- all of them -------------------------------------------------------------------------- */
 
-struct sentinel_events *sentinel_events_new(const struct sentinel_events_how *how)
+struct sentinel_events *sentinel_events_new(const struct sentinel_events_opts *opts)
 {
 	struct sentinel_events *e = xcalloc(1, sizeof(*e));
 
-	e->how = *how;
+	e->opts = *opts;
 	list_init(&e->ears);
 	return e;
 }
 
-static struct ear *ear_find(const struct sentinel_events *e, const char *name)
+static struct sentinel_sub *sentinel_sub_find(const struct sentinel_events *e, const char *name)
 {
 	for (struct list *at = e->ears.next; at != &e->ears; at = at->next) {
-		struct ear *ear = container_of(at, struct ear, node);
-		if (strcmp(ear->links.name, name) == 0)
-			return ear;
+		struct sentinel_sub *sentinel_sub = container_of(at, struct sentinel_sub, node);
+		if (strcmp(sentinel_sub->links.name, name) == 0)
+			return sentinel_sub;
 	}
 	return NULL;
 }
@@ -172,22 +172,22 @@ static void free_unwanted(struct sentinel_events *e)
 	struct list *at, *next;
 
 	for (at = e->ears.next; at != &e->ears; at = next) {
-		struct ear *ear = container_of(at, struct ear, node);
+		struct sentinel_sub *sentinel_sub = container_of(at, struct sentinel_sub, node);
 		next = at->next;
-		if (!ear->wanted)
-			ear_free(ear);
+		if (!sentinel_sub->wanted)
+			sentinel_sub_free(sentinel_sub);
 		else
-			ear->wanted = false;
+			sentinel_sub->wanted = false;
 	}
 }
 
 void sentinel_events_listen(struct sentinel_events *e, char *const *names, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		struct ear *ear = ear_find(e, names[i]);
-		if (!ear)
-			ear = ear_new(e, names[i]);
-		ear->wanted = true;
+		struct sentinel_sub *sentinel_sub = sentinel_sub_find(e, names[i]);
+		if (!sentinel_sub)
+			sentinel_sub = sentinel_sub_new(e, names[i]);
+		sentinel_sub->wanted = true;
 	}
 	free_unwanted(e);
 }
@@ -205,5 +205,5 @@ void sentinel_events_reap(struct sentinel_events *e)
 	if (!e)
 		return;
 	for (struct list *at = e->ears.next; at != &e->ears; at = at->next)
-		links_reap(&container_of(at, struct ear, node)->links);
+		links_reap(&container_of(at, struct sentinel_sub, node)->links);
 }

@@ -203,8 +203,7 @@ static void sentinels_add_others(struct sentinels *s, const struct sentinel_answ
 		sentinels_add(s, a->others[i]);
 }
 
-/* --- which answer counts --------------------------------------------------------------------
- */
+/* --- which answer counts ------------------------------------------------------------------ */
 
 static bool needs_second(const struct sentinels *s)
 {

@@ -19,7 +19,7 @@
 #define MESSAGE_MAX ((size_t)1024 * 1024)
 
 struct subscriber {
-	struct subscriber_how how;
+	struct subscriber_opts opts;
 	struct link_user user; /* on no link between two tries */
 	struct reply_scan scan; /* of the message that is being received */
 	struct buf message; /* its bytes, until it is whole */
@@ -41,7 +41,7 @@ static void subscriber_on_down(void *owner, enum link_end end, const char *reaso
 	struct subscriber *s = owner;
 
 	(void)inflight;
-	if (!s->warned && !s->how.env->absent)
+	if (!s->warned && !s->opts.env->no_server_reason)
 		log_warning("subscriber_down address=%s reason=%s", s->address,
 		            QUOTE_STR(reason));
 	s->warned = true;
@@ -55,7 +55,7 @@ static void subscriber_on_down(void *owner, enum link_end end, const char *reaso
 		s->refusal = xstrdup(reason);
 	}
 	if (end == LINK_REFUSED || end == LINK_UNREACHABLE)
-		s->how.on_failed(s->how.arg);
+		s->opts.on_failed(s->opts.arg);
 }
 
 static void subscriber_disconnect(struct subscriber *s, enum link_end end, const char *reason)
@@ -71,8 +71,8 @@ static struct slice string_of(const redisReply *r)
 
 static void subscriber_on_subscribe(struct subscriber *s, struct slice channel)
 {
-	if (!slice_eq(channel, slice_str(s->how.channel))) {
-		s->how.on_subscribed(s->how.arg, channel);
+	if (!slice_eq(channel, slice_str(s->opts.channel))) {
+		s->opts.on_subscribed(s->opts.arg, channel);
 		return;
 	}
 	log_info("subscriber_up address=%s", s->address);
@@ -81,7 +81,7 @@ static void subscriber_on_subscribe(struct subscriber *s, struct slice channel)
 	retry_worked(&s->retry);
 	free(s->refusal);
 	s->refusal = NULL;
-	s->how.on_up(s->how.arg);
+	s->opts.on_up(s->opts.arg);
 }
 
 static void subscriber_on_reply(struct subscriber *s, const redisReply *r)
@@ -106,7 +106,7 @@ static void subscriber_on_reply(struct subscriber *s, const redisReply *r)
 	if (slice_eq(kind, SLICE_LIT("subscribe")) || slice_eq(kind, SLICE_LIT("ssubscribe")))
 		subscriber_on_subscribe(s, channel);
 	else if (slice_eq(kind, SLICE_LIT("message")) || slice_eq(kind, SLICE_LIT("smessage")))
-		s->how.on_message(s->how.arg, channel, string_of(r->element[2]));
+		s->opts.on_message(s->opts.arg, channel, string_of(r->element[2]));
 }
 
 /* One whole message. False: it is none, and the connection is closed. */
@@ -182,7 +182,7 @@ static void subscriber_send(struct subscriber *s, const char *command, struct sl
 static void subscriber_connect(void *arg)
 {
 	struct subscriber *s = arg;
-	struct link_env *env = s->how.env;
+	struct link_env *env = s->opts.env;
 	struct link_login login = { .proto = 2, .user = env->user, .password = env->password };
 	bool must_log_in = env->password || env->own_name;
 	char name[64];
@@ -195,7 +195,7 @@ static void subscriber_connect(void *arg)
 	}
 	link_join(link_new_own(env, false, must_log_in ? &login : NULL), &s->user);
 	link_make_opaque(s->user.link);
-	subscriber_send(s, "SUBSCRIBE", slice_str(s->how.channel));
+	subscriber_send(s, "SUBSCRIBE", slice_str(s->opts.channel));
 }
 
 static void subscriber_on_check(void *arg)
@@ -214,14 +214,14 @@ static void subscriber_on_check(void *arg)
 	link_send(s->user.link, SLICE_LIT("PING\r\n"));
 }
 
-struct subscriber *subscriber_new(const struct subscriber_how *how)
+struct subscriber *subscriber_new(const struct subscriber_opts *opts)
 {
 	struct subscriber *s = xcalloc(1, sizeof(*s));
 
-	s->how = *how;
+	s->opts = *opts;
 	link_user_init(&s->user, &subscriber_link_ops, s);
-	retry_init(&s->retry, how->env, SUBSCRIBER_RETRY_SECONDS, subscriber_connect, s);
-	loop_timer_init(&s->check, how->env->dialer.loop, subscriber_on_check, s);
+	retry_init(&s->retry, opts->env, SUBSCRIBER_RETRY_SECONDS, subscriber_connect, s);
+	loop_timer_init(&s->check, opts->env->dialer.loop, subscriber_on_check, s);
 	return s;
 }
 

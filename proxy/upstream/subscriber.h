@@ -15,7 +15,7 @@
 
 struct subscriber;
 
-struct subscriber_how {
+struct subscriber_opts {
 	struct link_env *env;
 	const char *channel; /* its own; lives as long as the subscriber */
 	/* Its channel is subscribed, and no other one. */
@@ -29,7 +29,7 @@ struct subscriber_how {
 	void *arg;
 };
 
-struct subscriber *subscriber_new(const struct subscriber_how *how);
+struct subscriber *subscriber_new(const struct subscriber_opts *opts);
 void subscriber_free(struct subscriber *s);
 
 /* Connects again, if it is open, because the address or the login has changed; `reason` is for

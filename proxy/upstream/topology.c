@@ -71,11 +71,11 @@ void topology_use(struct topology *t, const struct topology_settings *s)
 /* No write may go to one that is no primary any more: links to it end at once. */
 static void topology_lose(struct node *n, const char *why)
 {
-	if (!n->links.absent) {
+	if (!n->links.no_server_reason) {
 		node_leave(n, why, "it is not the primary any more");
 	} else {
-		free(n->links.absent);
-		n->links.absent = xstrdup(why);
+		free(n->links.no_server_reason);
+		n->links.no_server_reason = xstrdup(why);
 	}
 }
 
@@ -89,9 +89,9 @@ void topology_found(struct topology *t, const struct found_primary *p)
 		node_move(n, n->links.name, NULL);
 	else if (!p->address)
 		topology_lose(n, p->why);
-	else if (n->links.absent || strcmp(n->links.name, p->address) != 0)
+	else if (n->links.no_server_reason || strcmp(n->links.name, p->address) != 0)
 		node_move(n, p->address, "there is another primary");
 	else if (p->anew)
 		node_move(n, p->address, NULL);
-	node_hold(n, NODE_LEAVING, p->address && p->leaving);
+	node_freeze(n, NODE_LEAVING, p->address && p->leaving);
 }

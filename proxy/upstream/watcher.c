@@ -62,7 +62,7 @@ void watcher_end_hold(struct watcher *w)
 }
 
 /* There is no primary, as far as is known: nothing must be sent to the last one any more. */
-static void watcher_lose(struct watcher *w, const char *who, const char *why)
+static void watcher_primary_lost(struct watcher *w, const char *who, const char *why)
 {
 	bool is_new = watcher_set_why(w, who, why) || w->primary;
 
@@ -77,7 +77,7 @@ static void watcher_lose(struct watcher *w, const char *who, const char *why)
 		watcher_tell(w, false);
 }
 
-static void watcher_find(struct watcher *w)
+static void watcher_primary_found(struct watcher *w)
 {
 	bool is_new = !w->primary || strcmp(w->primary, w->candidate) != 0;
 
@@ -158,7 +158,7 @@ static void watcher_on_event(void *arg, const char *sentinel, enum sentinel_even
 		watcher_hold(w, sentinel);
 		/* fall through */
 	case SENTINEL_SWITCHED:
-		watcher_begin_anew(w);
+		watcher_reconnect(w);
 		/* (Their order does not change while they are asked.) */
 		if (!query_is_running(&w->query))
 			sentinels_prefer(&w->sentinels, sentinel);
@@ -200,7 +200,7 @@ static void watcher_ask_address(struct watcher *w)
 
 static void watcher_end_round(struct watcher *w, double seconds)
 {
-	bool is_urgent = atomic_load(&w->alarms) || w->announcer || w->is_anew_due;
+	bool is_urgent = atomic_load(&w->alarms) || w->announcer || w->is_reconnect_due;
 
 	w->is_readonly = false;
 	watcher_begin_in(w, is_urgent ? AGAIN_SECONDS : seconds);
@@ -228,7 +228,7 @@ static void watcher_on_role(struct watcher *w, redisReply *const *replies, const
 		return;
 	}
 	if (role == ROLE_MASTER || (replies && is_refused(replies[0]))) {
-		watcher_find(w);
+		watcher_primary_found(w);
 		watcher_end_round(w, POLL_SECONDS);
 		return;
 	}
@@ -236,11 +236,11 @@ static void watcher_on_role(struct watcher *w, redisReply *const *replies, const
 	if (!replies && w->primary && strcmp(w->primary, w->candidate) == 0)
 		(void)watcher_set_why(w, w->candidate, why);
 	else if (!replies)
-		watcher_lose(w, w->candidate, why);
+		watcher_primary_lost(w, w->candidate, why);
 	else if (replies[0]->type == REDIS_REPLY_ERROR)
-		watcher_lose(w, w->candidate, replies[0]->str);
+		watcher_primary_lost(w, w->candidate, replies[0]->str);
 	else
-		watcher_lose(w, w->candidate, "it says that it is no primary");
+		watcher_primary_lost(w, w->candidate, "it says that it is no primary");
 	watcher_end_round(w, AGAIN_SECONDS);
 }
 
@@ -252,7 +252,7 @@ static void watcher_listen(struct watcher *w)
 	if (!w->events) {
 		w->event_links.user = w->settings.sentinel_user;
 		w->event_links.password = w->settings.sentinel_password;
-		w->events = sentinel_events_new(&(struct sentinel_events_how){
+		w->events = sentinel_events_new(&(struct sentinel_events_opts){
 			.links = &w->event_links,
 			.master = w->settings.master,
 			.on_event = watcher_on_event,
@@ -291,8 +291,8 @@ static void watcher_follow(struct watcher *w)
 {
 	watcher_listen(w);
 	if (w->primary && strcmp(w->primary, w->candidate) != 0)
-		watcher_lose(w, w->candidate,
-		             "it is the new one, and has not yet said so itself");
+		watcher_primary_lost(w, w->candidate,
+		                     "it is the new one, and has not yet said so itself");
 	watcher_ask_role(w);
 }
 
@@ -401,8 +401,8 @@ void watcher_begin(struct watcher *w)
 	if (!w->settings.master && !w->settings.address)
 		return;
 	alarms = atomic_exchange(&w->alarms, 0);
-	w->is_anew = w->is_anew_due;
-	w->is_anew_due = false;
+	w->is_reconnect = w->is_reconnect_due;
+	w->is_reconnect_due = false;
 	w->is_readonly = alarms & (1u << LINK_READONLY);
 	w->began_at = clock_now();
 	if (!w->settings.master) {
@@ -411,18 +411,18 @@ void watcher_begin(struct watcher *w)
 		return;
 	}
 	w->asks_all = w->sentinels.epoch < 0;
-	if (w->primary && !alarms && !w->announcer && !w->is_anew)
+	if (w->primary && !alarms && !w->announcer && !w->is_reconnect)
 		sentinels_rotate(&w->sentinels);
 	sentinels_begin(&w->sentinels);
 	watcher_ask_next(w);
 }
 
-void watcher_begin_anew(struct watcher *w)
+void watcher_reconnect(struct watcher *w)
 {
-	w->is_anew_due = true;
+	w->is_reconnect_due = true;
 	/* A sentinel that announces all the time must not keep hasp from ever being answered.
 	 */
-	if (w->is_anew) {
+	if (w->is_reconnect) {
 		watcher_begin_soon(w);
 		return;
 	}

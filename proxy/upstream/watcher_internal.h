@@ -56,7 +56,7 @@ enum sentinel_event sentinel_event_read(struct slice channel, struct slice messa
 
 struct sentinel_events;
 
-struct sentinel_events_how {
+struct sentinel_events_opts {
 	const struct link_env *links; /* what all links share; without an address */
 	const char *master; /* its name; outlives the listening */
 	/* `sentinel`: the address, as it was given. May not call functions of this file. */
@@ -64,7 +64,7 @@ struct sentinel_events_how {
 	void *arg;
 };
 
-struct sentinel_events *sentinel_events_new(const struct sentinel_events_how *how);
+struct sentinel_events *sentinel_events_new(const struct sentinel_events_opts *opts);
 /* NULL is allowed. */
 void sentinel_events_free(struct sentinel_events *e);
 
@@ -96,8 +96,9 @@ struct watcher {
 	bool is_readonly; /* LINK_READONLY was why */
 	bool asks_all; /* nothing is known yet: the newest of all answers counts */
 	double began_at;
-	bool is_anew; /* an announcement was why; also behind its end, until the next round */
-	bool is_anew_due; /* something was announced since it began */
+	bool is_reconnect; /* an announcement was why; also behind its end, until the next round
+	                    */
+	bool is_reconnect_due; /* something was announced since it began */
 	/* While a failover is announced that has not come (watcher.c): */
 	char *announcer; /* the sentinel that leads it; NULL: none is announced */
 	struct loop_timer overdue; /* runs until the failover should have come */
@@ -121,7 +122,7 @@ void watcher_begin(struct watcher *w);
 void watcher_begin_soon(struct watcher *w);
 /* At once, whatever is being asked; but the round that this begins is not ended by another
  * call, which then has the next one begin soon. */
-void watcher_begin_anew(struct watcher *w);
+void watcher_reconnect(struct watcher *w);
 
 /* Announced failovers. */
 void watcher_hold_init(struct watcher *w);

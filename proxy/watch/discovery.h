@@ -32,7 +32,7 @@ void discovery_report(struct discovery_snapshot *s, const struct discovery_resul
 struct discovery_progress {
 	double seconds;
 	uint64_t commands; /* the caller's count, with keys */
-	uint64_t shapes; /* of keys */
+	uint64_t key_patterns; /* of keys */
 	uint64_t locks, guards; /* kinds of locks, and of values that are written back */
 	uint64_t harm; /* seen so often */
 };

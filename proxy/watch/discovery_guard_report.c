@@ -84,7 +84,7 @@ static int guard_wait_seconds(const struct guard_sums *g)
 {
 	static const int steps[] = { 2, 5, 10, 30, 60, 0 };
 
-	return words_round_up(steps, 2 * g->crowd * durations_at(&g->between, 0.5));
+	return words_round_up(steps, 2 * g->max_readers * durations_at(&g->between, 0.5));
 }
 
 static void put_guard_use(struct buf *out, const struct finding *f)
@@ -199,7 +199,7 @@ void discovery_put_guard(struct buf *out, const struct finding *f, const char *n
 	put_lost(out, f);
 	buf_printf(out, ";   between read and write: %s (median), %s (p99); up to %s at once\n",
 	           TIME(durations_at(&g->between, 0.5)), TIME(durations_at(&g->between, 0.99)),
-	           COUNT(g->crowd, "connection"));
+	           COUNT(g->max_readers, "connection"));
 	put_reads(out, f);
 	if (g->written_back < WRITES_ENOUGH)
 		buf_puts(out, ";   little evidence: watch for longer\n");

@@ -11,7 +11,7 @@
 #include "base/glob.h"
 #include "watch/discovery.h"
 #include "watch/tracker_internal.h"
-#include "watch/key_shape.h"
+#include "watch/key_pattern.h"
 
 /* Shapes that are equal but for one word become one pattern if there are so many such words. */
 #define WORDS_MANY 3
@@ -131,12 +131,13 @@ static void merging_init(struct merging *m, const struct discovery_snapshot *s,
 	map_init_with(&m->widenings, s->secret);
 	m->v = xcalloc(s->n + 1, sizeof(*m->v));
 	for (size_t i = 0; i < s->n; i++) {
-		m->v[i] = (struct candidate){ .group = &s->shapes[i],
-			                      .is_of_kind = is_of_kind(&s->shapes[i], kind) };
+		m->v[i] = (struct candidate){ .group = &s->key_patterns[i],
+			                      .is_of_kind = is_of_kind(&s->key_patterns[i],
+			                                               kind) };
 		if (!m->v[i].is_of_kind || kind != FINDING_LOCK)
 			continue;
-		m->v[i].lock = lock_verdict(s->shapes[i].lock);
-		m->v[i].needs_rule = discovery_lock_needs_rule(s->shapes[i].lock);
+		m->v[i].lock = lock_verdict(s->key_patterns[i].lock);
+		m->v[i].needs_rule = discovery_lock_needs_rule(s->key_patterns[i].lock);
 	}
 	qsort(m->v, m->n, sizeof(*m->v), by_pattern);
 	for (size_t i = 0; i < m->n; i++)
@@ -312,17 +313,18 @@ static void add_guards(struct guard_sums *to, const struct guard_sums *from)
 	to->in_turn += from->in_turn;
 	to->nested += from->nested;
 	to->lasting += from->lasting;
-	to->dated += from->dated;
+	to->had_ttl += from->had_ttl;
 	to->late += from->late;
 	if (from->life_max > to->life_max)
 		to->life_max = from->life_max;
 	to->how |= from->how;
-	if (from->crowd > to->crowd)
-		to->crowd = from->crowd;
+	if (from->max_readers > to->max_readers)
+		to->max_readers = from->max_readers;
 	durations_merge(&to->between, &from->between);
 }
 
-static void add_shape(struct finding *f, const struct key_group *s, enum finding_kind kind)
+static void add_key_pattern(struct finding *f, const struct key_group *s,
+                            enum finding_kind kind)
 {
 	f->nkeys += (uint64_t)s->nkeys << s->shift;
 	f->nlocks += s->nlocks;
@@ -397,14 +399,14 @@ static void merge_one(const struct merging *m, struct candidate *first, struct f
 		if (s->varies || s->many)
 			buf_append(&f->pattern, s->node.key);
 		else
-			key_shape_literal(&f->pattern, slice_of(s->sample, s->nsample));
-		add_shape(f, s, m->kind);
+			key_pattern_literal(&f->pattern, slice_of(s->sample, s->nsample));
+		add_key_pattern(f, s, m->kind);
 		first->is_taken = true;
 	}
 	for (size_t j = 0; w && j < w->n; j++) {
 		if (!goes_with(m, w->v[j], first, i))
 			continue;
-		add_shape(f, w->v[j]->group, m->kind);
+		add_key_pattern(f, w->v[j]->group, m->kind);
 		w->v[j]->is_taken = true;
 	}
 	fit_line(&f->pattern);

@@ -27,32 +27,32 @@ static bool is_end_of_part(char c)
 	return c == ':' || c == '/' || c == '|';
 }
 
-bool parts_part_of(struct slice shape, size_t i, struct slice *part)
+bool parts_part_of(struct slice key_pattern, size_t i, struct slice *part)
 {
 	size_t from = 0, to;
 
 	for (;; i--, from = to + 1) {
-		for (to = from; to < shape.n && !is_end_of_part(shape.p[to]); to++)
+		for (to = from; to < key_pattern.n && !is_end_of_part(key_pattern.p[to]); to++)
 			;
 		if (i == 0)
 			break;
-		if (to == shape.n)
+		if (to == key_pattern.n)
 			return false;
 	}
-	*part = slice_of(shape.p + from, to - from);
+	*part = slice_of(key_pattern.p + from, to - from);
 	return true;
 }
 
-void parts_put_widened(struct buf *out, struct slice shape, size_t i)
+void parts_put_widened(struct buf *out, struct slice key_pattern, size_t i)
 {
 	struct slice part = SLICE_NONE;
 
-	if (!parts_part_of(shape, i, &part))
+	if (!parts_part_of(key_pattern, i, &part))
 		return;
-	buf_append(out, slice_of(shape.p, (size_t)(part.p - shape.p)));
+	buf_append(out, slice_of(key_pattern.p, (size_t)(part.p - key_pattern.p)));
 	buf_puts(out, "*");
-	buf_append(out,
-	           slice_of(part.p + part.n, shape.n - (size_t)(part.p + part.n - shape.p)));
+	buf_append(out, slice_of(part.p + part.n,
+	                         key_pattern.n - (size_t)(part.p + part.n - key_pattern.p)));
 }
 
 /* --- places ------------------------------------------------------------------------------- */
@@ -80,36 +80,37 @@ static void place_count(struct tracker *d, struct slice pattern)
 	p->nwords++;
 }
 
-bool parts_widen(const struct tracker *d, struct buf *shape)
+bool parts_widen(const struct tracker *d, struct buf *key_pattern)
 {
 	struct buf wide = BUF_INIT;
 	struct slice part;
 	bool widened = false;
 
-	for (size_t i = 1; i < PARTS_MAX && parts_part_of(buf_slice(shape), i, &part); i++) {
+	for (size_t i = 1; i < PARTS_MAX && parts_part_of(buf_slice(key_pattern), i, &part);
+	     i++) {
 		const struct place *p;
 		buf_clear(&wide);
-		parts_put_widened(&wide, buf_slice(shape), i);
+		parts_put_widened(&wide, buf_slice(key_pattern), i);
 		p = place_get(d, buf_slice(&wide));
 		if (!p || p->nwords < WORDS_APART ||
-		    slice_eq(buf_slice(&wide), buf_slice(shape)))
+		    slice_eq(buf_slice(&wide), buf_slice(key_pattern)))
 			continue;
-		buf_clear(shape);
-		buf_append(shape, buf_slice(&wide));
+		buf_clear(key_pattern);
+		buf_append(key_pattern, buf_slice(&wide));
 		widened = true;
 	}
 	buf_release(&wide);
 	return widened;
 }
 
-void parts_count_words(struct tracker *d, struct slice shape)
+void parts_count_words(struct tracker *d, struct slice key_pattern)
 {
 	struct buf wide = BUF_INIT;
 	struct slice part;
 
-	for (size_t i = 1; i < PARTS_MAX && parts_part_of(shape, i, &part); i++) {
+	for (size_t i = 1; i < PARTS_MAX && parts_part_of(key_pattern, i, &part); i++) {
 		buf_clear(&wide);
-		parts_put_widened(&wide, shape, i);
+		parts_put_widened(&wide, key_pattern, i);
 		place_count(d, buf_slice(&wide));
 	}
 	buf_release(&wide);

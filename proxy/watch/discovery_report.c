@@ -164,7 +164,7 @@ static void put_others(struct buf *out, const struct discovery_snapshot *all)
 	uint64_t n[OTHERS] = { 0 };
 
 	for (size_t i = 0; i < all->n; i++) {
-		const struct key_group *s = &all->shapes[i];
+		const struct key_group *s = &all->key_patterns[i];
 		if (!s->covered && is_looked(s))
 			put_looked(out, s);
 		else if (s->covered || !(verdict_is_lock(s) || verdict_is_guard(s)))
@@ -179,7 +179,7 @@ static void put_others(struct buf *out, const struct discovery_snapshot *all)
 static void mark_covered(struct discovery_snapshot *all, const struct discovery_result *r)
 {
 	for (size_t i = 0; r->covers && i < all->n; i++) {
-		struct key_group *s = &all->shapes[i];
+		struct key_group *s = &all->key_patterns[i];
 
 		s->covered = r->covers(r->arg, slice_of(s->sample, s->nsample));
 	}
@@ -253,9 +253,10 @@ void discovery_count(const struct tracker *d, double now, struct discovery_progr
 {
 	uint64_t cursor = 0;
 
-	*p = (struct discovery_progress){ .seconds = now - d->began, .shapes = d->shapes.n };
+	*p = (struct discovery_progress){ .seconds = now - d->began,
+		                          .key_patterns = d->key_patterns.n };
 	do {
-		cursor = map_scan(&d->shapes, cursor, add_progress, p);
+		cursor = map_scan(&d->key_patterns, cursor, add_progress, p);
 	} while (cursor);
 }
 
@@ -264,6 +265,7 @@ void discovery_put_progress(const struct discovery_progress *p, struct buf *out)
 	buf_printf(out,
 	           "discover: %s, %s, %s of keys: %s of locks, %s of values written back, harm "
 	           "seen %s\n",
-	           TIME(p->seconds), COUNT(p->commands, "command"), COUNT(p->shapes, "pattern"),
-	           COUNT(p->locks, "kind"), COUNT(p->guards, "kind"), COUNT(p->harm, "time"));
+	           TIME(p->seconds), COUNT(p->commands, "command"),
+	           COUNT(p->key_patterns, "pattern"), COUNT(p->locks, "kind"),
+	           COUNT(p->guards, "kind"), COUNT(p->harm, "time"));
 }

@@ -32,11 +32,11 @@ static void *copy_of(const void *sums, size_t n)
 	return sums ? xmemdup(sums, n) : NULL;
 }
 
-static void copy_shape(void *arg, struct map_node *node)
+static void copy_key_pattern(void *arg, struct map_node *node)
 {
 	const struct key_group *from = container_of(node, struct key_group, node);
 	struct discovery_snapshot *snapshot = arg;
-	struct key_group *s = &snapshot->shapes[snapshot->n++];
+	struct key_group *s = &snapshot->key_patterns[snapshot->n++];
 
 	*s = *from;
 	list_init(&s->keys);
@@ -60,21 +60,21 @@ struct discovery_snapshot *discovery_snapshot_new(struct tracker *d, bool so_far
 	s->passed_over = d->passed_over;
 	s->passed_by = sampling_passed(d->sampling);
 	memcpy(s->secret, d->secret, sizeof(s->secret));
-	s->shapes = xcalloc(d->shapes.n + 1, sizeof(*s->shapes));
+	s->key_patterns = xcalloc(d->key_patterns.n + 1, sizeof(*s->key_patterns));
 	do {
-		cursor = map_scan(&d->shapes, cursor, copy_shape, s);
+		cursor = map_scan(&d->key_patterns, cursor, copy_key_pattern, s);
 	} while (cursor);
-	HASP_ASSERT(s->n == d->shapes.n);
+	HASP_ASSERT(s->n == d->key_patterns.n);
 	return s;
 }
 
 void discovery_snapshot_free(struct discovery_snapshot *s)
 {
 	for (size_t i = 0; i < s->n; i++) {
-		free((char *)s->shapes[i].node.key.p);
-		free(s->shapes[i].lock);
-		free(s->shapes[i].guard);
+		free((char *)s->key_patterns[i].node.key.p);
+		free(s->key_patterns[i].lock);
+		free(s->key_patterns[i].guard);
 	}
-	free(s->shapes);
+	free(s->key_patterns);
 	free(s);
 }

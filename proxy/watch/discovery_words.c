@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "watch/tracker_internal.h"
-#include "watch/key_shape.h"
+#include "watch/key_pattern.h"
 
 const char *words_number(struct words *w, uint64_t n)
 {
@@ -65,6 +65,6 @@ void discovery_put_example(struct buf *out, const struct finding *f)
 	if (!f->example)
 		return;
 	buf_puts(out, ";   such as ");
-	key_shape_literal(out, slice_of(f->example->sample, f->example->nsample));
+	key_pattern_literal(out, slice_of(f->example->sample, f->example->nsample));
 	buf_puts(out, "\n");
 }

@@ -340,8 +340,8 @@ bool tracker_may_be_lock(const struct held_lock *h)
 
 bool verdict_is_refresh(const struct guard_sums *g)
 {
-	return g->lasting == 0 && g->dated > 0 &&
-	       (g->dated - g->late) * REFRESH_EARLY_SHARE <= g->dated;
+	return g->lasting == 0 && g->had_ttl > 0 &&
+	       (g->had_ttl - g->late) * REFRESH_EARLY_SHARE <= g->had_ttl;
 }
 
 bool verdict_is_guard(const struct key_group *s)

@@ -9,7 +9,7 @@
 
 static void tracker_begin(struct tracker *d, double now)
 {
-	map_init_with(&d->shapes, d->secret);
+	map_init_with(&d->key_patterns, d->secret);
 	map_init_with(&d->places, d->secret);
 	d->covered = (struct key_group){ .node = { .key = SLICE_LIT("") } };
 	list_init(&d->covered.keys);
@@ -150,7 +150,7 @@ static void group_fini(struct tracker *d, struct key_group *s)
 /* The patterns, and what they have. */
 static void tracker_empty(struct tracker *d)
 {
-	map_drain (&d->shapes, node) {
+	map_drain (&d->key_patterns, node) {
 		struct key_group *s = container_of(node, struct key_group, node);
 
 		group_fini(d, s);
@@ -159,7 +159,7 @@ static void tracker_empty(struct tracker *d)
 		free(s);
 	}
 	group_fini(d, &d->covered);
-	map_fini(&d->shapes);
+	map_fini(&d->key_patterns);
 	parts_free_places(d);
 }
 

@@ -8,8 +8,8 @@
  *                                     `--> lines for the log
  *
  * Events are summed up by group. A group is a rule or guard in mode OBSERVE (observe.c), or the
- * pattern of similar keys (key_shape.h), for which discovery proposes a section (discovery.h).
- * Both use the same events and the same verdict (lock_verdict.c).
+ * pattern of similar keys (key_pattern.h), for which discovery proposes a section
+ * (discovery.h). Both use the same events and the same verdict (lock_verdict.c).
  *
  * The tracker keeps a hash of each key, with the key's present state: the client that has taken
  * it and not released it yet, and the clients that have read it and not written it since. It
@@ -135,9 +135,9 @@ void tracker_script(const struct tracker_act *a, const struct tracker_script *s)
 
 /* --- what is done to others --- */
 
-enum read_how { READ_GET = 1, READ_MGET = 2, READ_HGET = 4 };
+enum read_opts { READ_GET = 1, READ_MGET = 2, READ_HGET = 4 };
 /* Its value was read; of a guarded key also that there is none. */
-void tracker_read(const struct tracker_act *a, enum read_how how);
+void tracker_read(const struct tracker_act *a, enum read_opts how);
 /* The client asked for the key, and there was none, or hasp does not know whether there was. */
 void tracker_missed(const struct tracker_act *a);
 /* The key was set; `value`: its hash, or 0, which is not known. lease_ms: 0: without an expiry;

@@ -13,7 +13,7 @@
 /* So many of a key's readers are looked at. */
 #define READERS_SEEN 16
 
-void tracker_read(const struct tracker_act *a, enum read_how how)
+void tracker_read(const struct tracker_act *a, enum read_opts how)
 {
 	struct tracker *d = a->tracker;
 	struct tracker_client *c = a->client;
@@ -60,8 +60,8 @@ void tracker_read(const struct tracker_act *a, enum read_how how)
 	r->hold = tracker_hold_over(a);
 	/* If the read was sent before the write was answered, on another link or by another
 	 * worker, it may have returned the value before. */
-	r->is_dated = k->life > 0 && k->written_window == window && a->sent >= k->written_at;
-	r->is_late = r->is_dated && a->now - k->written_at >= LATE_SHARE * k->life;
+	r->had_ttl = k->life > 0 && k->written_window == window && a->sent >= k->written_at;
+	r->is_late = r->had_ttl && a->now - k->written_at >= LATE_SHARE * k->life;
 }
 
 void tracker_missed(const struct tracker_act *a)
@@ -133,15 +133,15 @@ static void note_written_back(const struct tracker_act *a, struct key *k,
 	g->reread += r->again;
 	g->nested += is_nested(a->client, r);
 	g->lasting += lease_ms <= 0;
-	g->dated += r->is_dated;
+	g->had_ttl += r->had_ttl;
 	g->late += r->is_late;
 	if ((double)lease_ms / 1e3 > g->life_max)
 		g->life_max = (double)lease_ms / 1e3;
 	a->client->wrote_at = a->now;
 	a->client->wrote_read_at = r->at;
 	durations_add(&g->between, a->now - r->at);
-	if (k->nreads > g->crowd)
-		g->crowd = k->nreads;
+	if (k->nreads > g->max_readers)
+		g->max_readers = k->nreads;
 	if (!a->watches)
 		note_lock(a, k, r, is_stale);
 	if (is_stale && !a->watches)

@@ -132,12 +132,12 @@ struct guard_sums {
 	                   * value back that was read */
 	uint64_t nested; /* of written_back: read before, and written behind another key */
 	uint64_t lasting; /* of written_back, without an expiry */
-	uint64_t dated; /* of written_back: what was read had an expiry, and it is known since
+	uint64_t had_ttl; /* of written_back: what was read had an expiry, and it is known since
 	                   when */
 	uint64_t late; /* of those: most of it had passed */
 	double life_max; /* as set by those that wrote back, in seconds */
-	unsigned how; /* reads that were written back: enum read_how */
-	uint32_t crowd; /* clients that had read one key and not written it, at most */
+	unsigned how; /* reads that were written back: enum read_opts */
+	uint32_t max_readers; /* clients that had read one key and not written it, at most */
 	struct durations between; /* read and write */
 };
 
@@ -235,7 +235,7 @@ struct held_lock {
 	double expires; /* at the latest; 0: not, or not known */
 	double soonest; /* at which it may expire; 0: not, or not known */
 	double ended; /* MAYBE, REMOVED: when */
-	bool bare; /* without an expiry until now */
+	bool no_ttl; /* without an expiry until now */
 	bool compares; /* its client has read the key since */
 	bool outlived; /* counted as SEEN_OUTLIVED */
 	bool expired; /* counted as SEEN_EXPIRED */
@@ -258,12 +258,12 @@ struct last_read {
 	uint32_t version; /* that was read, */
 	uint64_t writes, depth; /* and the key's, */
 	uint64_t value; /* and its hash, as far as it was seen written; 0: it was not */
-	enum read_how how;
+	enum read_opts how;
 	double at;
 	uint64_t window; /* in which it was */
 	bool again; /* the client had read it before, and not written it since */
 	uint64_t hold; /* the lock under which it was: tracker_hold_over(); 0: none */
-	bool is_dated, is_late; /* as guard_sums.dated, late */
+	bool had_ttl, is_late; /* as guard_sums.had_ttl, late */
 };
 
 struct tracker_client {
@@ -290,12 +290,13 @@ struct tracker {
 	uint64_t nclients; /* that were ever there */
 	uint64_t round; /* rises with each tracker_clear() */
 	uint64_t ncounted; /* clients, since */
-	struct key_group covered; /* of keys that a rule in force has; it is not in `shapes` */
+	struct key_group
+		covered; /* of keys that a rule in force has; it is not in `key_patterns` */
 	struct list rules; /* observed */
 	struct list by_address[KIN_SLOTS], by_name[KIN_SLOTS]; /* locks, of their clients */
 	uint64_t nholds; /* that ever were */
 	uint64_t passed_over; /* commands on keys that are not followed */
-	struct map shapes, keys; /* groups that are patterns; keys of all groups */
+	struct map key_patterns, keys; /* groups that are patterns; keys of all groups */
 	struct map places; /* discovery_parts.c */
 	struct sampling *sampling;
 };
@@ -306,7 +307,7 @@ struct discovery_snapshot {
 	uint64_t nclients;
 	uint64_t passed_over; /* as of the discovery */
 	uint64_t passed_by; /* commands, by sampling */
-	struct key_group *shapes; /* without their keys */
+	struct key_group *key_patterns; /* without their keys */
 	size_t n;
 	uint8_t secret[SIPHASH_SECRET_SIZE]; /* for maps */
 };
@@ -346,13 +347,13 @@ void seen_put_key(struct buf *out, struct slice key);
 void key_harm_free(struct tracker *d, struct key_harm *harm); /* NULL is allowed */
 
 /* Part number `i` of a shape, counted from 0. False: it has not so many. */
-bool parts_part_of(struct slice shape, size_t i, struct slice *part);
+bool parts_part_of(struct slice key_pattern, size_t i, struct slice *part);
 /* The shape with a `*` as its part `i`. */
-void parts_put_widened(struct buf *out, struct slice shape, size_t i);
+void parts_put_widened(struct buf *out, struct slice key_pattern, size_t i);
 /* Puts a `*` where there are too many words already; false: nowhere. */
-bool parts_widen(const struct tracker *d, struct buf *shape);
+bool parts_widen(const struct tracker *d, struct buf *key_pattern);
 /* A shape is new. */
-void parts_count_words(struct tracker *d, struct slice shape);
+void parts_count_words(struct tracker *d, struct slice key_pattern);
 void parts_free_places(struct tracker *d);
 
 /* A pattern, and the bytes that its keys begin and end with: they rule out most keys at once.

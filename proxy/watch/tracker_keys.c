@@ -6,7 +6,7 @@
 
 #include "base/fatal.h"
 #include "watch/tracker_internal.h"
-#include "watch/key_shape.h"
+#include "watch/key_pattern.h"
 
 uint64_t tracker_hash(const struct tracker *d, struct slice s)
 {
@@ -112,7 +112,7 @@ static bool halve(struct tracker *d)
 			largest = s;
 	}
 	do {
-		cursor = map_scan(&d->shapes, cursor, find_largest, &largest);
+		cursor = map_scan(&d->key_patterns, cursor, find_largest, &largest);
 	} while (cursor);
 	if (largest->nkeys < 2)
 		return false;
@@ -137,7 +137,7 @@ static bool is_spent(const struct tracker *d)
 	                       ? 2 * d->keys.nbuckets * sizeof(struct map_node *)
 	                       : 0;
 
-	return d->used + map_nbytes(&d->keys) + map_nbytes(&d->shapes) +
+	return d->used + map_nbytes(&d->keys) + map_nbytes(&d->key_patterns) +
 	               map_nbytes(&d->places) + grown + MEMORY_SPARE >
 	       d->memory;
 }
@@ -152,19 +152,19 @@ static bool tracker_make_room(struct tracker *d)
 	return true;
 }
 
-static struct key_group *shape_of(struct tracker *d, struct slice key)
+static struct key_group *key_pattern_of(struct tracker *d, struct slice key)
 {
 	struct buf pattern = BUF_INIT;
-	bool varies = key_shape(&pattern, key);
-	struct map_node *node = map_get(&d->shapes, buf_slice(&pattern));
+	bool varies = key_pattern(&pattern, key);
+	struct map_node *node = map_get(&d->key_patterns, buf_slice(&pattern));
 	struct key_group *s;
 
 	if (!node && parts_widen(d, &pattern)) {
 		varies = true;
-		node = map_get(&d->shapes, buf_slice(&pattern));
+		node = map_get(&d->key_patterns, buf_slice(&pattern));
 	}
 	s = node ? container_of(node, struct key_group, node) : NULL;
-	if (!s && d->shapes.n < TRACKER_SHAPES_MAX) {
+	if (!s && d->key_patterns.n < TRACKER_SHAPES_MAX) {
 		char *bytes = xmalloc(buf_len(&pattern));
 		s = xcalloc(1, sizeof(*s));
 		memcpy(bytes, buf_head(&pattern), buf_len(&pattern));
@@ -173,7 +173,7 @@ static struct key_group *shape_of(struct tracker *d, struct slice key)
 		s->nsample = key.n;
 		memcpy(s->sample, key.p, key.n);
 		list_init(&s->keys);
-		map_put(&d->shapes, &s->node);
+		map_put(&d->key_patterns, &s->node);
 		parts_count_words(d, s->node.key);
 		d->used += tracker_cost(sizeof(*s)) + tracker_cost(buf_len(&pattern));
 	}
@@ -185,7 +185,7 @@ static struct key *key_new(const struct tracker_act *a, uint64_t hash)
 {
 	struct tracker *d = a->tracker;
 	struct slice name = a->key;
-	struct key_group *s = a->group ? a->group : shape_of(d, name);
+	struct key_group *s = a->group ? a->group : key_pattern_of(d, name);
 	struct key *k;
 
 	if (!s || !is_followed(s, hash))

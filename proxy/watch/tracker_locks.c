@@ -71,7 +71,7 @@ static void begin_lease(struct held_lock *h, const struct tracker_act *a, int64_
 	h->begun = a->now;
 	h->expires = lease_ms > 0 ? a->now + lease : 0;
 	h->soonest = lease_ms > 0 ? a->sent + lease : 0;
-	h->bare = lease_ms == 0;
+	h->no_ttl = lease_ms == 0;
 }
 
 /* The hold, if another owner has the lock by it when the act is carried out; or NULL. */
@@ -128,8 +128,8 @@ static void sum_up_held(struct held_lock *h, double now)
 	struct lock_sums *l = h->key->group->lock;
 
 	sum_up_unreleased(l, h, now);
-	l->n[SEEN_BARE_LEFT] += h->bare;
-	l->n[SEEN_BARE_STAYED] += h->bare;
+	l->n[SEEN_BARE_LEFT] += h->no_ttl;
+	l->n[SEEN_BARE_STAYED] += h->no_ttl;
 	if (h->way == WAY_INCR && verdict_says_lock(h->key->group->node.key))
 		mark_lock(h->key);
 }
@@ -140,7 +140,7 @@ static void sum_up_hold(struct held_lock *h, double at)
 	struct lock_sums *l = h->key->group->lock;
 
 	durations_add(&l->held, at - h->taken);
-	l->n[SEEN_BARE_STAYED] += h->bare;
+	l->n[SEEN_BARE_STAYED] += h->no_ttl;
 	mark_lock(h->key);
 }
 
@@ -450,15 +450,15 @@ static void set_expiry(const struct tracker_act *a, struct held_lock *h, int64_t
 	struct lock_sums *l = h->key->group->lock;
 	double gap = a->now - h->begun;
 
-	if (!h->bare && h->state == HOLD_HELD) {
+	if (!h->no_ttl && h->state == HOLD_HELD) {
 		note_margin(h, a->now);
 		h->key->group->prolonged++;
 	}
-	if (h->bare && lease_ms > 0) {
+	if (h->no_ttl && lease_ms > 0) {
 		l->n[SEEN_EXPIRY_LATER]++;
 		if (gap > l->expiry_later_longest)
 			l->expiry_later_longest = gap;
-	} else if (!h->bare && lease_ms == 0) {
+	} else if (!h->no_ttl && lease_ms == 0) {
 		seen_event(a, h->key, SEEN_BARE, NULL);
 	}
 	h->lapsed = 0;

@@ -202,7 +202,7 @@ static void on_turn_end(struct ev_loop *loop, struct ev_prepare *p, int revents)
 {
 	(void)loop;
 	(void)revents;
-	worker_node_ask_about_unmet(p->data);
+	worker_node_query_unknown_commands(p->data);
 }
 
 static void use_config(struct worker *w, struct config *config)

@@ -44,7 +44,7 @@ void workers_discover_write(struct worker_shared *shared, struct json *j)
 	shared_tracker_progress(shared->tracker, &p);
 	json_number(j, "seconds", p.seconds, 1);
 	json_count(j, "commands", p.commands);
-	json_count(j, "patterns", p.shapes);
+	json_count(j, "patterns", p.key_patterns);
 	json_count(j, "locks", p.locks);
 	json_count(j, "values", p.guards);
 	json_count(j, "harm", p.harm);

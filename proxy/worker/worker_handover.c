@@ -60,7 +60,8 @@ static int send_client(void *arg, int fd, struct slice record)
 
 	if (record.n > FD_CHANNEL_MESSAGE_MAX)
 		return EMSGSIZE;
-	return fd_channel_send(watch_fd(&w->handover.heir), record, &fd, 1) == 0 ? 0 : errno;
+	return fd_channel_send(watch_fd(&w->handover.successor), record, &fd, 1) == 0 ? 0
+	                                                                              : errno;
 }
 
 static void close_watch(struct worker *w, struct watch *watch)
@@ -92,7 +93,7 @@ static bool heed_answer(struct worker *w, char answer)
 
 static void heir_on_ready(struct watch *watch, int events)
 {
-	struct worker *w = container_of(watch, struct worker, handover.heir);
+	struct worker *w = container_of(watch, struct worker, handover.successor);
 	ssize_t n;
 	size_t nfds;
 	char answer = 0;
@@ -116,7 +117,7 @@ void worker_handover_give(struct worker *w, int channel)
 		return;
 	}
 	w->clients.hand_over = send_client;
-	watch_start(w->loop, &w->handover.heir, channel, EV_READ);
+	watch_start(w->loop, &w->handover.successor, channel, EV_READ);
 }
 
 /* --- the new process ---------------------------------------------------------------------- */
@@ -253,13 +254,13 @@ void worker_handover_refuse(struct worker *w)
 
 void worker_handover_init(struct worker *w)
 {
-	watch_init(&w->handover.heir, heir_on_ready);
+	watch_init(&w->handover.successor, heir_on_ready);
 	list_init(&w->handover.predecessors);
 	w->handover.next = (size_t)w->number;
 }
 
 void worker_handover_fini(struct worker *w)
 {
-	close_watch(w, &w->handover.heir);
+	close_watch(w, &w->handover.successor);
 	worker_handover_refuse(w);
 }

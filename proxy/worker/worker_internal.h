@@ -94,7 +94,7 @@ struct worker {
 		                     */
 	} asks; /* worker_ask.c's */
 	struct {
-		struct watch heir; /* the channel to the next hasp */
+		struct watch successor; /* the channel to the next hasp */
 		struct list predecessors; /* channels from the hasp before this one */
 		size_t next; /* number of the worker that gets the next client */
 	} handover; /* worker_handover.c's */
@@ -167,7 +167,7 @@ void worker_node_note_health(struct worker *w);
 void worker_node_recheck_guards(struct worker *w);
 /* Asks Redis about unknown command names that clients have sent, when that is due. If Redis
  * cannot be asked, such commands pass as they came. */
-void worker_node_ask_about_unmet(struct worker *w);
+void worker_node_query_unknown_commands(struct worker *w);
 
 /* --- worker.c ----------------------------------------------------------------------------- */
 

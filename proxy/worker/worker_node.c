@@ -102,33 +102,34 @@ static void check_scripts(struct worker *w, struct node *n)
 	buf_release(&out);
 }
 
-static void worker_node_on_unmet(void *arg, const redisReply *reply)
+static void worker_node_on_unknown_commands(void *arg, const redisReply *reply)
 {
 	struct worker *w = arg;
 	struct policy_env *policy = &w->clients.policy;
 
-	if (unmet_learn(policy->unmet, policy->commands, reply) > 0)
+	if (unknown_commands_learn(policy->unknown_commands, policy->commands, reply) > 0)
 		policy_use_commands(policy);
 	clients_know_commands(&w->clients);
-	unmet_forget(policy->unmet);
+	unknown_commands_forget(policy->unknown_commands);
 }
 
-void worker_node_ask_about_unmet(struct worker *w)
+void worker_node_query_unknown_commands(struct worker *w)
 {
 	struct policy_env *policy = &w->clients.policy;
 	const struct node *n;
 	struct buf out = BUF_INIT;
 	int rc;
 
-	if (!unmet_is_due(policy->unmet, policy->now))
+	if (!unknown_commands_is_due(policy->unknown_commands, policy->now))
 		return;
-	unmet_ask(policy->unmet, &out, policy->now);
+	unknown_commands_query(policy->unknown_commands, &out, policy->now);
 	n = node_that_is_up(w->topology);
 	if (n) {
-		rc = control_call(n->control, 0, buf_slice(&out), worker_node_on_unmet, w);
+		rc = control_call(n->control, 0, buf_slice(&out),
+		                  worker_node_on_unknown_commands, w);
 		HASP_ASSERT(rc == 0);
 	} else {
-		worker_node_on_unmet(w, NULL);
+		worker_node_on_unknown_commands(w, NULL);
 	}
 	buf_release(&out);
 }

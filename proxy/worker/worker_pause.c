@@ -31,19 +31,19 @@ static void worker_set_pause(struct worker *w, enum worker_pause state)
 void worker_pause_node(const struct worker *w, struct node *n)
 {
 	if (w->pause.state != WORKER_SERVES)
-		node_hold(n, NODE_PAUSED, true);
+		node_freeze(n, NODE_PAUSED, true);
 	if (w->pause.state == WORKER_PAUSED || w->pause.state == WORKER_RESUMING)
-		node_hold(n, NODE_AT_REST, true);
+		node_freeze(n, NODE_AT_REST, true);
 }
 
-static void pause_hold(struct worker *w, enum node_hold why, bool held)
+static void pause_hold(struct worker *w, enum node_freeze why, bool held)
 {
 	struct topology *t = w->topology;
 
 	if (w->cluster)
-		node_hold(w->clients.node, why, held);
+		node_freeze(w->clients.node, why, held);
 	for (struct node *n = topology_next(t, NULL); n; n = topology_next(t, n))
-		node_hold(n, why, held);
+		node_freeze(n, why, held);
 }
 
 /* --- going on ----------------------------------------------------------------------------- */
@@ -181,7 +181,7 @@ static void worker_reconnect(struct worker *w)
 	struct topology *t = w->topology;
 
 	for (struct node *n = topology_next(t, NULL); n; n = topology_next(t, n)) {
-		if (n->links.absent)
+		if (n->links.no_server_reason)
 			continue;
 		node_look_up(n);
 		node_move(n, n->links.name, NULL);

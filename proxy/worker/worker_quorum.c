@@ -53,7 +53,7 @@ static void open_quorum(struct worker *w, const struct config *config,
 		.scratch = w->scratch,
 		.scratch_size = WORKER_SCRATCH,
 	};
-	const struct quorum_how how = {
+	const struct quorum_opts opts = {
 		.timers = &w->timers.timers,
 		.name = q->section.name,
 		.nservers = q->servers.n,
@@ -70,7 +70,7 @@ static void open_quorum(struct worker *w, const struct config *config,
 		                       policy->worker),
 		.describe = client_describe_quorum_owner,
 	};
-	const struct quorum_servers_how servers = {
+	const struct quorum_servers_opts servers = {
 		.links = &links,
 		.name = q->section.name,
 		.addresses = q->servers.v,
@@ -80,7 +80,7 @@ static void open_quorum(struct worker *w, const struct config *config,
 	};
 
 	w->quorum_closes = q->on_lost == LOST_CLOSE;
-	w->clients.quorum = quorum_new(&how);
+	w->clients.quorum = quorum_new(&opts);
 	w->quorum_servers = quorum_servers_new(&servers);
 	quorum_servers_start(w->quorum_servers, w->clients.quorum);
 }

@@ -95,7 +95,7 @@ void worker_topology_open(struct worker *w, const struct config *config)
 	}
 	/* Clients see the whole cluster as one node. */
 	w->topology = cluster_topology_new(&links, &worker_node_ops, &worker_cluster_ops, w);
-	w->cluster = cluster_new(&(struct cluster_how){
+	w->cluster = cluster_new(&(struct cluster_opts){
 		.flusher = &w->flusher,
 		.map = cluster_topology_map(w->topology),
 		.commands = w->clients.policy.commands,

@@ -29,7 +29,8 @@
  *           of the same scripts, to Redis directly
  *
  * Prints answers per second, and the median and the 99th percentile of their latency in
- * milliseconds. An answer other than the one that an undisturbed client gets ends it with status 1.
+ * milliseconds. An answer other than the one that an undisturbed client gets ends it with
+ * status 1.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -126,7 +127,7 @@ static void write_verb(const struct load *load, struct buf *out, enum verb verb,
 	struct lock_call call = { 0 };
 
 	if (load->calls)
-		rewrite_verb(out, verb, req, &verbs, token, &(struct rewrite_how){ 0 }, &call);
+		rewrite_verb(out, verb, req, &verbs, token, &(struct rewrite_opts){ 0 }, &call);
 	else
 		resp_write_request(out, req->argv, req->argc);
 }
@@ -201,7 +202,7 @@ static void write_ruled(const struct load *load, struct buf *out, const struct r
 	if (!load->calls)
 		resp_write_request(out, req->argv, req->argc);
 	else if (rewrite_lock(out, commands_get(load->commands, req->argv[0]), req, &key, 1,
-	                      &(struct rewrite_how){ 0 }, &call) != REWRITE_CALL)
+	                      &(struct rewrite_opts){ 0 }, &call) != REWRITE_CALL)
 		fail("rewrite_lock", "no call");
 }
 

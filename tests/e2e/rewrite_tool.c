@@ -89,21 +89,21 @@ static void put_hex(struct slice s)
 }
 
 /* In place of a process'. */
-static const struct rewrite_how own = { .secret = SLICE_LIT("secret") };
+static const struct rewrite_opts own = { .secret = SLICE_LIT("secret") };
 
-static struct rewrite_how read_how(void)
+static struct rewrite_opts read_opts(void)
 {
-	struct rewrite_how how = own;
+	struct rewrite_opts opts = own;
 	char form;
 
 	form = *word();
-	how.eval = form == '1';
-	how.may_be_short = how.tells = form == '2';
-	how.resp3 = *word() == '3';
-	how.ticket = unhex(word());
-	how.wait_max_ms = atoll(word());
-	how.place = atoll(word());
-	return how;
+	opts.eval = form == '1';
+	opts.may_be_short = opts.report_refusal = form == '2';
+	opts.resp3 = *word() == '3';
+	opts.ticket = unhex(word());
+	opts.wait_max_ms = atoll(word());
+	opts.place = atoll(word());
+	return opts;
 }
 
 static struct resp_view read_args(struct slice **argv)
@@ -156,7 +156,7 @@ static void do_lock(const struct commands *t)
 	rule.max_lease_ms = atoll(word());
 	rule.reentrant = (enum reentrant_mode)INDEX(reentrants, word());
 	rule.wait_ms = atoll(word());
-	struct rewrite_how how = read_how();
+	struct rewrite_opts opts = read_opts();
 	token = unhex(word());
 	struct resp_view req = read_args(&argv);
 	n = find_keys(t, &req, &args);
@@ -169,7 +169,7 @@ static void do_lock(const struct commands *t)
 			.token = token,
 		};
 	}
-	if (rewrite_lock(&out, commands_get(t, argv[0]), &req, keys, n, &how, &call) ==
+	if (rewrite_lock(&out, commands_get(t, argv[0]), &req, keys, n, &opts, &call) ==
 	    REWRITE_CALL)
 		put_call(&call, &out);
 	else
@@ -194,10 +194,10 @@ static void do_verb(void)
 	verbs.reentrant = (enum reentrant_mode)INDEX(reentrants, word());
 	verbs.lease_ms = atoll(word());
 	verbs.max_lease_ms = atoll(word());
-	struct rewrite_how how = read_how();
+	struct rewrite_opts opts = read_opts();
 	token = unhex(word());
 	struct resp_view req = read_args(&argv);
-	rewrite_verb(&out, verb, &req, &verbs, token, &how, &call);
+	rewrite_verb(&out, verb, &req, &verbs, token, &opts, &call);
 	put_call(&call, &out);
 	buf_release(&out);
 	free(argv);
@@ -259,7 +259,7 @@ static void do_unlock(void)
 static void do_try(bool poll)
 {
 	struct buf out = BUF_INIT;
-	struct lock_try t = { .id = read_ident(word()) };
+	struct attempt t = { .id = read_ident(word()) };
 
 	t.value = unhex(word());
 	t.ticket = unhex(word());

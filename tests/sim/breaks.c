@@ -168,7 +168,7 @@ RETURN("trust_over_grants", false, bool, lock_request_is_over, (const struct loc
        (p))
 SKIP("forget_undo", lock_request_undo, (struct lock_request * p, int db), (p, db))
 SKIP("stay_in_line", probe_leave,
-     (struct waiters * all, int db, const struct lock_try *t, bool undo, double until,
+     (struct waiters * all, int db, const struct attempt *t, bool undo, double until,
       struct probe *p),
      (all, db, t, undo, until, p))
 SKIP("never_look", line_probe_on_timer, (struct timer * t, double now), (t, now))

@@ -314,7 +314,7 @@ static struct cluster_fixture *fixture_new(void)
 		for (unsigned slot = 0; i != SPARE && slot < SLOTS / 2; slot++)
 			slot_map_move(&f->map, (unsigned)i * (SLOTS / 2) + slot, n);
 	}
-	f->cluster = cluster_new(&(struct cluster_how){
+	f->cluster = cluster_new(&(struct cluster_opts){
 		.flusher = &f->at.flusher,
 		.map = &f->map,
 		.commands = f->commands,

@@ -86,10 +86,10 @@ enum key_naming script_jobs_naming(const struct script_jobs *jobs)
 	return KEY_NAMING_SERVER;
 }
 
-struct rewrite_how script_jobs_how(struct script_jobs *jobs, int db)
+struct rewrite_opts script_jobs_opts(struct script_jobs *jobs, int db)
 {
 	(void)jobs;
-	return (struct rewrite_how){ .secret = proofs_secret(the_proofs(), db) };
+	return (struct rewrite_opts){ .secret = proofs_secret(the_proofs(), db) };
 }
 
 bool script_jobs_are_up(const struct script_jobs *jobs, struct slice key)

@@ -129,9 +129,9 @@ void client_send(struct client *c)
 
 void client_queued(struct client *c, const char *key, int place)
 {
-	struct lock_try t = { .id = { .kind = LOCK_KIND_COUNT,
-		                      .key = slice_str(key),
-		                      .token = SLICE_LIT("token") } };
+	struct attempt t = { .id = { .kind = LOCK_KIND_COUNT,
+		                     .key = slice_str(key),
+		                     .token = SLICE_LIT("token") } };
 	char line[64];
 
 	snprintf(line, sizeof(line), "+QUEUED %d %d 3000", place, REDIS_MS);
@@ -148,10 +148,10 @@ void client_answered_late(struct client *c, const char *key)
 
 void client_answered_late_as(struct client *c, const char *key, const char *ticket)
 {
-	struct lock_try t = { .id = { .kind = LOCK_KIND_COUNT,
-		                      .key = slice_str(key),
-		                      .token = SLICE_LIT("token") },
-		              .ticket = slice_str(ticket) };
+	struct attempt t = { .id = { .kind = LOCK_KIND_COUNT,
+		                     .key = slice_str(key),
+		                     .token = SLICE_LIT("token") },
+		             .ticket = slice_str(ticket) };
 
 	waiter_answered_late(c->waiter, 0, &t, LEASE_MS);
 }

@@ -29,7 +29,7 @@ struct control {
 };
 
 struct subscriber {
-	struct subscriber_how how;
+	struct subscriber_opts opts;
 	bool opened, up;
 	const char *refusal;
 	struct buf channels, told;
@@ -211,11 +211,11 @@ void fake_redis_fini(struct fake_redis *f)
 
 /* --- the subscriber ------------------------------------------------------------------ */
 
-struct subscriber *subscriber_new(const struct subscriber_how *how)
+struct subscriber *subscriber_new(const struct subscriber_opts *opts)
 {
 	struct subscriber *s = calloc(1, sizeof(*s));
 
-	s->how = *how;
+	s->opts = *opts;
 	return s;
 }
 
@@ -226,9 +226,9 @@ void subscriber_free(struct subscriber *s)
 	free(s);
 }
 
-void node_listen(struct node *n, const struct subscriber_how *how)
+void node_listen(struct node *n, const struct subscriber_opts *opts)
 {
-	n->subscriber = subscriber_new(how);
+	n->subscriber = subscriber_new(opts);
 }
 
 void subscriber_open(struct subscriber *s)
@@ -284,7 +284,7 @@ void fake_redis_subscriber_up(struct subscriber *s)
 {
 	s->up = true;
 	s->refusal = NULL;
-	s->how.on_up(s->how.arg);
+	s->opts.on_up(s->opts.arg);
 }
 
 void fake_redis_subscriber_down(struct subscriber *s)
@@ -296,18 +296,18 @@ void fake_redis_subscriber_failed(struct subscriber *s, const char *refusal)
 {
 	s->up = false;
 	s->refusal = refusal;
-	s->how.on_failed(s->how.arg);
+	s->opts.on_failed(s->opts.arg);
 }
 
 void fake_redis_subscribed(struct subscriber *s, const char *channel)
 {
-	s->how.on_subscribed(s->how.arg, slice_str(channel));
+	s->opts.on_subscribed(s->opts.arg, slice_str(channel));
 }
 
 void fake_redis_publish(struct subscriber *s, const char *channel, const char *message)
 {
-	s->how.on_message(s->how.arg, slice_str(channel ? channel : s->how.channel),
-	                  slice_str(message));
+	s->opts.on_message(s->opts.arg, slice_str(channel ? channel : s->opts.channel),
+	                   slice_str(message));
 }
 
 const char *fake_redis_channels(struct subscriber *s)

@@ -128,7 +128,7 @@ static size_t rest_nbytes(const struct pending_request *r)
 	return r->lock_request ? lock_request_nbytes(r->lock_request) : 0;
 }
 
-static const struct pending_rest rest = { free_rest, rest_nbytes };
+static const struct pending_ops rest = { free_rest, rest_nbytes };
 
 static struct pending_request *sent_lock(struct hold_fixture *f, struct lock_request *p)
 {

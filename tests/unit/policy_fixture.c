@@ -136,7 +136,7 @@ void policy_learn(struct policy_fixture *f)
 
 	for (size_t i = 0; i < sizeof(told) / sizeof(*told); i++) {
 		struct command c = *commands_get(f->env.commands, slice_str(told[i]));
-		c.flags |= COMMAND_TOLD | COMMAND_STATELESS;
+		c.flags |= COMMAND_FROM_SERVER | COMMAND_STATELESS;
 		commands_put(f->env.commands, &c);
 	}
 	commands_set_learned(f->env.commands);
@@ -161,9 +161,9 @@ static void write_request(struct policy_fixture *f, const char *words)
 	free(copy);
 }
 
-static void make_how(void *arg, struct rewrite_how *how)
+static void make_opts(void *arg, struct rewrite_opts *opts)
 {
-	*how = ((struct policy_fixture *)arg)->how;
+	*opts = ((struct policy_fixture *)arg)->opts;
 }
 
 static struct context *context_of(struct policy_fixture *f, const char *words)
@@ -185,10 +185,10 @@ static struct context *context_of(struct policy_fixture *f, const char *words)
 		.identity = identity,
 		.may_be_optimistic = f->may_be_optimistic,
 		.must_log_in = f->must_log_in,
-		.uncounted = f->uncounted,
+		.needs_wait_ping = f->needs_wait_ping,
 		.req = &f->view,
 		.what = &f->what,
-		.make_how = make_how,
+		.make_opts = make_opts,
 		.arg = f,
 	};
 	return &f->x;

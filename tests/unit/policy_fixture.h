@@ -22,8 +22,8 @@ struct policy_fixture {
 	struct hold_owner holds;
 	struct read_set read_set;
 	struct tracker_client *watched;
-	bool may_be_optimistic, must_log_in, uncounted;
-	struct rewrite_how how;
+	bool may_be_optimistic, must_log_in, needs_wait_ping;
+	struct rewrite_opts opts;
 	struct decision d; /* the latest; its `pending` until it is sent */
 	/* The latest command. */
 	struct context x;

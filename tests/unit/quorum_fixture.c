@@ -46,7 +46,7 @@ int quorum_fixture_setup(void **state)
 {
 	struct fake_quorum *f = calloc(1, sizeof(*f));
 	static char *const addresses[SERVERS] = { "a:1", "b:1", "c:1", "d:1", "e:1" };
-	struct quorum_how how = {
+	struct quorum_opts opts = {
 		.timers = &f->timers,
 		.name = "q",
 		.nservers = SERVERS,
@@ -65,8 +65,8 @@ int quorum_fixture_setup(void **state)
 		list_init(&f->calls[i]);
 	quorum_owner_init(&f->owner, NULL);
 	f->stats = stats_new(1);
-	f->section = how.stats = stats_section(f->stats, STATS_QUORUM, "q", 0);
-	f->q = quorum_new(&how);
+	f->section = opts.stats = stats_section(f->stats, STATS_QUORUM, "q", 0);
+	f->q = quorum_new(&opts);
 	all_up(f);
 	*state = f;
 	return 0;
@@ -145,7 +145,7 @@ void on_done(void *arg, const struct quorum_result *r)
 
 void ask(struct fake_quorum *f, enum quorum_request request, int64_t wait_ms)
 {
-	const struct quorum_ask how = {
+	const struct quorum_ask opts = {
 		.request = request,
 		.key = SLICE_LIT("key"),
 		.claim = { .owner = SLICE_LIT("me") },
@@ -158,7 +158,7 @@ void ask(struct fake_quorum *f, enum quorum_request request, int64_t wait_ms)
 
 	f->is_done = false;
 	f->request = request;
-	f->owner.op = quorum_op_new(f->q, &how);
+	f->owner.op = quorum_op_new(f->q, &opts);
 	quorum_op_start(f->owner.op);
 }
 

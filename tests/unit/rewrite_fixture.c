@@ -29,7 +29,7 @@ const struct rule waiting_by_value = { .owner = OWNER_VALUE,
 	                               .wait_ms = 4000,
 	                               .reentrant = REENTRANT_REFRESH };
 
-const struct rewrite_how may_wait = { .ticket = SLICE_LIT(TICKET), .wait_max_ms = INT64_MAX };
+const struct rewrite_opts may_wait = { .ticket = SLICE_LIT(TICKET), .wait_max_ms = INT64_MAX };
 
 struct buf out;
 struct lock_call call;
@@ -81,42 +81,43 @@ int rewrite_tear_down(void **state)
 }
 
 enum rewrite_result rewrite_keys(const char *text, const struct lock_key *keys, size_t n,
-                                 struct rewrite_how how)
+                                 struct rewrite_opts opts)
 {
 	const struct resp_view *view = next(text);
 
 	static const struct command unknown = { .flags = COMMAND_WRITE };
 	struct commands *commands = commands_new();
 	const struct command *c = commands_get(commands, view->argv[0]);
-	enum rewrite_result result = rewrite_lock(&out, c ? c : &unknown, view, keys, n, &how,
+	enum rewrite_result result = rewrite_lock(&out, c ? c : &unknown, view, keys, n, &opts,
 	                                          &call);
 
 	commands_free(commands);
 	return result;
 }
 
-enum rewrite_result rewrite_as(const char *text, const struct rule *r, struct rewrite_how how)
+enum rewrite_result rewrite_as(const char *text, const struct rule *r, struct rewrite_opts opts)
 {
 	struct lock_key key = { .arg = 1, .rule = r, .token = slice_str(TOKEN) };
 
-	return rewrite_keys(text, &key, 1, how);
+	return rewrite_keys(text, &key, 1, opts);
 }
 
 enum rewrite_result rewrite(const char *text, const struct rule *r)
 {
-	return rewrite_as(text, r, (struct rewrite_how){ 0 });
+	return rewrite_as(text, r, (struct rewrite_opts){ 0 });
 }
 
-void rewrite_verbs_as(const char *text, enum verb verb, struct verbs v, struct rewrite_how how)
+void rewrite_verbs_as(const char *text, enum verb verb, struct verbs v,
+                      struct rewrite_opts opts)
 {
 	const struct resp_view *view = next(text);
 
-	rewrite_verb(&out, verb, view, &v, slice_str(TOKEN), &how, &call);
+	rewrite_verb(&out, verb, view, &v, slice_str(TOKEN), &opts, &call);
 }
 
 void rewrite_verbs(const char *text, enum verb verb, struct verbs v)
 {
-	rewrite_verbs_as(text, verb, v, (struct rewrite_how){ 0 });
+	rewrite_verbs_as(text, verb, v, (struct rewrite_opts){ 0 });
 }
 
 bool out_has(const char *text)

@@ -20,17 +20,19 @@ extern struct lock_call call;
 
 extern const struct rule rule, capping, by_value, waiting, waiting_by_value;
 /* A try that may wait as long as it asks to. */
-extern const struct rewrite_how may_wait;
+extern const struct rewrite_opts may_wait;
 struct verbs verbs(enum reentrant_mode layout);
 
 /* Rewrites a command line, split at blanks, whose only key is argv[1]; for `r`, or without a
  * rule if NULL. */
 enum rewrite_result rewrite(const char *text, const struct rule *r);
-enum rewrite_result rewrite_as(const char *text, const struct rule *r, struct rewrite_how how);
+enum rewrite_result rewrite_as(const char *text, const struct rule *r,
+                               struct rewrite_opts opts);
 enum rewrite_result rewrite_keys(const char *text, const struct lock_key *keys, size_t n,
-                                 struct rewrite_how how);
+                                 struct rewrite_opts opts);
 void rewrite_verbs(const char *text, enum verb verb, struct verbs v);
-void rewrite_verbs_as(const char *text, enum verb verb, struct verbs v, struct rewrite_how how);
+void rewrite_verbs_as(const char *text, enum verb verb, struct verbs v,
+                      struct rewrite_opts opts);
 
 bool out_has(const char *text);
 /* What `out` calls is `script`, with these words (split at blanks, `""` for an empty one) as

@@ -38,7 +38,7 @@ static int setup(void **state)
 		if (known)
 			c = *known;
 		assert_true(command_set_name(&c, slice_str(told[i])));
-		c.flags = COMMAND_TOLD;
+		c.flags = COMMAND_FROM_SERVER;
 		commands_put(commands, &c);
 	}
 	block_init(&block);
@@ -245,7 +245,7 @@ static void test_what_is_not_allowed_inside_aborts_it(void **state)
 	struct command watch = *commands_find(commands, SLICE_LIT("watch"));
 
 	(void)state;
-	watch.flags = COMMAND_TOLD | COMMAND_NO_MULTI;
+	watch.flags = COMMAND_FROM_SERVER | COMMAND_NO_MULTI;
 	commands_put(commands, &watch);
 	assert_answer("multi", "+OK\r\n");
 	assert_answer("watch a", "-ERR Command not allowed inside a transaction\r\n");

@@ -87,7 +87,7 @@ static void keys_of_other_slots_abort_it_at_its_node(void **state)
 	assert_node_got_nothing(f, 0);
 }
 
-static void one_without_keys_is_the_home_nodes(void **state)
+static void one_without_keys_is_the_default_node_nodes(void **state)
 {
 	struct cluster_fixture *f = *state;
 
@@ -299,7 +299,7 @@ int main(void)
 		CLUSTER_TEST(errors_inside_are_redis_own),
 		CLUSTER_TEST(an_exec_that_redis_refuses_ends_it),
 		CLUSTER_TEST(keys_of_other_slots_abort_it_at_its_node),
-		CLUSTER_TEST(one_without_keys_is_the_home_nodes),
+		CLUSTER_TEST(one_without_keys_is_the_default_node_nodes),
 		CLUSTER_TEST(one_that_begins_with_an_error_goes_to_its_key_all_the_same),
 		CLUSTER_TEST(watched_keys_decide_the_node),
 		CLUSTER_TEST(a_command_that_was_redirected_is_queued_elsewhere),

@@ -55,7 +55,7 @@ static int set_up(void **state)
 	return 0;
 }
 
-static void the_home_node_acknowledges_each_channel(void **state)
+static void the_default_node_node_acknowledges_each_channel(void **state)
 {
 	struct cluster_fixture *f = *state;
 
@@ -290,7 +290,7 @@ static void subscriptions_that_are_lost_end_the_link(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(the_home_node_acknowledges_each_channel),
+		TEST(the_default_node_node_acknowledges_each_channel),
 		TEST(a_subscriber_of_resp2_gets_nothing_else),
 		TEST(what_only_redis_words_is_asked_of_the_subscribed_node),
 		TEST(an_exec_that_is_refused_ends_what_is_watched),

@@ -82,12 +82,12 @@ static void test_what_the_server_tells_counts(void **state)
 
 static void test_what_the_server_does_not_tell_stays(void **state)
 {
-	struct command told = { .name = "setnx", .flags = COMMAND_WRITE | COMMAND_TOLD };
+	struct command told = { .name = "setnx", .flags = COMMAND_WRITE | COMMAND_FROM_SERVER };
 	const struct command *c;
 
 	commands_put(*state, &told);
 	c = commands_get(*state, SLICE_LIT("setnx"));
-	assert_int_equal(c->flags, COMMAND_WRITE | COMMAND_TOLD);
+	assert_int_equal(c->flags, COMMAND_WRITE | COMMAND_FROM_SERVER);
 	assert_int_equal(c->facts.rule, RULE_SETNX);
 	assert_int_equal(c->facts.act, EFFECT_ACQUIRE);
 	assert_int_equal(c->facts.noop, NOOP_ZERO);
@@ -95,7 +95,8 @@ static void test_what_the_server_does_not_tell_stays(void **state)
 
 static void test_of_some_only_facts_are_known_until_the_server_tells(void **state)
 {
-	struct command told = { .name = "watch", .flags = COMMAND_NOSCRIPT | COMMAND_TOLD };
+	struct command told = { .name = "watch",
+		                .flags = COMMAND_NOSCRIPT | COMMAND_FROM_SERVER };
 
 	assert_null(commands_get(*state, SLICE_LIT("watch")));
 	assert_int_equal(commands_find(*state, SLICE_LIT("Watch"))->facts.session,
@@ -108,7 +109,8 @@ static void test_of_some_only_facts_are_known_until_the_server_tells(void **stat
 
 static void test_a_command_without_a_row_has_no_facts(void **state)
 {
-	struct command told = { .name = "json.set", .flags = COMMAND_WRITE | COMMAND_TOLD };
+	struct command told = { .name = "json.set",
+		                .flags = COMMAND_WRITE | COMMAND_FROM_SERVER };
 	const struct command_facts none = { .writes = WRITES_ALL,
 		                            .lua = LUA_LOSSY,
 		                            .when_long = LONG_REFUSED,
@@ -116,7 +118,7 @@ static void test_a_command_without_a_row_has_no_facts(void **state)
 		                            .act = EFFECT_CHANGE,
 		                            .noop = NOOP_NIL,
 		                            .expiry = EXPIRY_NONE,
-		                            .session = SESSION_AS_TOLD };
+		                            .session = SESSION_DEFAULT };
 
 	commands_put(*state, &told);
 	assert_memory_equal(&commands_get(*state, SLICE_LIT("json.set"))->facts, &none,

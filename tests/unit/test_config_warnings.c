@@ -62,7 +62,7 @@ static void a_shadowed_pattern_is_warned_of(void **state)
 	                         "up\n"));
 }
 
-static void a_pattern_of_hasps_own_keys_is_warned_of(void **state)
+static void a_pattern_of_hasps_reserved_keys_is_warned_of(void **state)
 {
 	(void)state;
 	config_unref(load_warned("[lock a]\npattern = hasp:owner:*\n",
@@ -230,7 +230,7 @@ int main(void)
 		cmocka_unit_test(a_pattern_of_every_key_is_warned_of),
 		cmocka_unit_test(a_pattern_that_looks_like_a_prefix_is_warned_of),
 		cmocka_unit_test(a_shadowed_pattern_is_warned_of),
-		cmocka_unit_test(a_pattern_of_hasps_own_keys_is_warned_of),
+		cmocka_unit_test(a_pattern_of_hasps_reserved_keys_is_warned_of),
 		cmocka_unit_test(a_guards_patterns_are_warned_of),
 		cmocka_unit_test(a_command_named_twice_is_warned_of),
 		cmocka_unit_test(a_pattern_behind_a_wider_one_is_warned_of),

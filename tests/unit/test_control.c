@@ -90,7 +90,7 @@ static int set_up(void **state)
 	surroundings_init(&f->at, 4096);
 	use_test_clock(&f->at.env);
 	played_server_init(&f->server, &f->at);
-	f->control = control_new(&(struct control_how){
+	f->control = control_new(&(struct control_opts){
 		.env = &f->at.env,
 		.on_commands = on_commands,
 		.on_up = on_up,

@@ -32,11 +32,11 @@ static size_t ncalls, nanswered;
 
 /* --- in the place of script_job.c ---------------------------------------------------- */
 
-struct rewrite_how script_jobs_how(struct script_jobs *jobs, int db)
+struct rewrite_opts script_jobs_opts(struct script_jobs *jobs, int db)
 {
 	(void)jobs;
 	(void)db;
-	return (struct rewrite_how){ .resp3 = false };
+	return (struct rewrite_opts){ .resp3 = false };
 }
 
 void script_job_run(struct script_jobs *jobs, int db, enum script_id script,
@@ -180,8 +180,8 @@ static void replace_watch(struct deadlock_watch *old, struct deadlock_watch *wat
 
 static void begin(struct client *c)
 {
-	struct lock_try wanted = { .id = { c->kind, slice_str(c->lock), slice_str(c->owner) },
-		                   .limit = c->limit };
+	struct attempt wanted = { .id = { c->kind, slice_str(c->lock), slice_str(c->owner) },
+		                  .limit = c->limit };
 	struct deadlock_terms terms = { .wanted = &wanted,
 		                        .shown = wanted.id.key,
 		                        .user = SLICE_LIT("default") };

@@ -1223,7 +1223,7 @@ static void patterns_that_match_each_other_s_keys_in_a_circle_are_told(void **st
 }
 
 /* Else names of users would take all the memory, and later keys none. */
-static void words_of_which_there_are_very_many_have_one_shape(void **state)
+static void words_of_which_there_are_very_many_have_one_key_pattern(void **state)
 {
 	struct fixture *f = *state;
 	char key[40];
@@ -1521,7 +1521,7 @@ int main(void)
 		TEST(locks_that_are_not_used_alike_have_patterns_of_their_own),
 		TEST(a_pattern_stands_behind_the_narrower_ones_that_it_matches),
 		TEST(patterns_that_match_each_other_s_keys_in_a_circle_are_told),
-		TEST(words_of_which_there_are_very_many_have_one_shape),
+		TEST(words_of_which_there_are_very_many_have_one_key_pattern),
 		TEST(a_pattern_with_keys_of_other_use_is_not_proposed),
 		TEST(names_without_anything_fixed_are_not_proposed),
 		TEST(a_report_so_far_ends_nothing),

@@ -221,7 +221,7 @@ static void assert_queued(struct guard_op *op, struct slice line, const char *ke
 {
 	struct buf name = BUF_INIT;
 	int64_t lease_ms = 0;
-	struct lock_try t;
+	struct attempt t;
 
 	assert_true(guard_op_queue(op, line, &name, &t, &lease_ms));
 	assert_true(slice_eq(guard_op_queued_key(op), slice_str(key)));
@@ -268,7 +268,7 @@ static void a_key_that_there_is_not_cannot_be_waited_for(void **state)
 	struct guard_op *op = guard_fixture_op(*state, GUARD_OP_SCRIPT, keys, 2);
 	struct buf name = BUF_INIT;
 	int64_t lease_ms;
-	struct lock_try t;
+	struct attempt t;
 
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
 		assert_false(guard_op_queue(op, lines[i], &name, &t, &lease_ms));
@@ -436,7 +436,7 @@ static void what_was_sent_and_not_answered_leaves_the_line_and_is_released(void 
 	assert_float_equal(fake_jobs_until(), GUARD_NOW + 5 + 3, 0.001);
 	assert_jobs("2 again dequeue 5 " GUARD_OF("k") " hasp:fence:" GUARD_OF(
 		"k") ": " QUEUE_OF("k") " hasp:fence " GUARD_OF("k") " secret worker-1 \"\" g "
-	                                                  "token token undo 97\n");
+	                                                             "token token undo 97\n");
 	end(op, GUARD_OP_FAILED);
 }
 

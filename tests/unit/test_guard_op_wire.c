@@ -20,8 +20,8 @@
 #define KEYS_B GUARD_KEYS("b")
 #define KEYS_K GUARD_KEYS("k")
 
-static const struct rewrite_how how = { .ticket = SLICE_LIT(GUARD_TICKET),
-	                                .wait_max_ms = INT64_MAX };
+static const struct rewrite_opts opts = { .ticket = SLICE_LIT(GUARD_TICKET),
+	                                  .wait_max_ms = INT64_MAX };
 
 static void end(struct guard_op *op)
 {
@@ -53,7 +53,7 @@ static void a_try_asks_for_the_queue_sets_the_guard_and_reads(void **state)
 /* The operation's script for the command of `words`, whose keys are all its arguments behind
  * the first `nkeys`. */
 static void assert_script(struct guard_op *op, const struct resp_view *req, size_t nkeys,
-                          struct rewrite_how as, const char *expected)
+                          struct rewrite_opts as, const char *expected)
 {
 	static const size_t args[] = { 1, 2, 3 };
 	struct buf out = BUF_INIT;
@@ -78,7 +78,7 @@ static void a_read_is_one_script(void **state)
 	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k"));
 
 	op->script = GUARD_OP_READ;
-	assert_script(op, &view, 1, how,
+	assert_script(op, &view, 1, opts,
 	              "guard_read 3 " KEYS_K " \"\" 1 worker-1 3000 \"\" token 5000 - GET k\n");
 	end(op);
 }
@@ -90,7 +90,7 @@ static void a_read_that_no_script_can_answer_only_acquires(void **state)
 	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k"));
 
 	op->script = GUARD_OP_READ_APART;
-	assert_script(op, &view, 1, how,
+	assert_script(op, &view, 1, opts,
 	              "guard_read 3 " KEYS_K " \"\" 1 worker-1 3000 \"\" token 5000 -\n");
 	end(op);
 }
@@ -106,7 +106,7 @@ static void the_write_that_ends_a_read_is_the_short_script(void **state)
 	key.writes = key.releases = true;
 	op = guard_fixture_single(*state, GUARD_OP_SCRIPT, key);
 	op->script = GUARD_OP_WRITE;
-	assert_script(op, &view, 1, how,
+	assert_script(op, &view, 1, opts,
 	              "guard_finish 3 " GUARD_K
 	              " " QUEUE_OF("k") " k \"\" token 5000 SET k v\n");
 	end(op);
@@ -122,7 +122,7 @@ static void a_write_of_what_was_not_read_may_wait(void **state)
 	key.writes = key.releases = true;
 	op = guard_fixture_single(*state, GUARD_OP_SCRIPT, key);
 	op->script = GUARD_OP_WRITE;
-	assert_script(op, &view, 1, how,
+	assert_script(op, &view, 1, opts,
 	              "guard_write 3 " KEYS_K
 	              " \"\" 1 worker-1 3000 \"\" token 5000 - SET k v\n");
 	end(op);
@@ -140,7 +140,7 @@ static void a_write_of_what_was_lost_is_made_by_nobody(void **state)
 	key.writes = true;
 	op = guard_fixture_single(*state, GUARD_OP_SCRIPT, key);
 	op->script = GUARD_OP_WRITE;
-	assert_script(op, &view, 1, how,
+	assert_script(op, &view, 1, opts,
 	              "guard_write 3 " KEYS_K
 	              " \"\" 1 worker-1 3000 \"\" - 5000 mk APPEND k v\n");
 	end(op);
@@ -155,7 +155,7 @@ static void several_keys_come_first_and_then_those_without_a_guard(void **state)
 	struct guard_op *op = guard_fixture_op(*state, GUARD_OP_SCRIPT, keys, 2);
 
 	op->script = GUARD_OP_READ;
-	assert_script(op, &view, 3, how,
+	assert_script(op, &view, 3, opts,
 	              "guard_read 7 " KEYS_A " " KEYS_B " other \"\" 2 worker-1 3000 \"\" "
 	              "token 5000 - token 5000 - MGET b other a\n");
 	end(op);
@@ -166,7 +166,7 @@ static void a_script_that_redis_lost_is_sent_as_text(void **state)
 	struct slice argv[] = { SLICE_LIT("GET"), SLICE_LIT("k") };
 	struct resp_view view = { 2, argv };
 	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k"));
-	struct rewrite_how as = how;
+	struct rewrite_opts as = opts;
 
 	as.eval = true;
 	assert_script(op, &view, 1, as,
@@ -182,7 +182,7 @@ static void it_waits_as_long_as_both_its_guard_and_its_client_may(void **state)
 	struct slice argv[] = { SLICE_LIT("GET"), SLICE_LIT("k") };
 	struct resp_view view = { 2, argv };
 	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k"));
-	struct rewrite_how as = how;
+	struct rewrite_opts as = opts;
 
 	as.wait_max_ms = 700;
 	as.place = 17;
@@ -198,7 +198,7 @@ static void of_several_keys_no_place_is_named(void **state)
 	struct resp_view view = { 3, argv };
 	struct guarded_key keys[] = { reading("a"), reading("b") };
 	struct guard_op *op = guard_fixture_op(*state, GUARD_OP_SCRIPT, keys, 2);
-	struct rewrite_how as = how;
+	struct rewrite_opts as = opts;
 
 	as.place = 17;
 	assert_script(op, &view, 2, as,
@@ -213,7 +213,7 @@ static void assert_next(struct guard_op *op, unsigned answers_before, const char
 {
 	struct buf out = BUF_INIT;
 
-	assert_int_equal(guard_op_write_next(op, &out, &how), answers_before);
+	assert_int_equal(guard_op_write_next(op, &out, &opts), answers_before);
 	assert_wire(buf_slice(&out), expected);
 	buf_release(&out);
 }

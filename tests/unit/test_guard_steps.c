@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * guard_steps: which action follows from an answer to a command on guarded keys, and what is sent
- * first.
+ * guard_steps: which action follows from an answer to a command on guarded keys, and what is
+ * sent first.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -76,9 +76,9 @@ static void send_optimistic(struct guard_op *op)
 {
 	struct slice argv[] = { SLICE_LIT("GET"), SLICE_LIT("k") };
 	struct resp_view view = { 2, argv };
-	struct rewrite_how how = { .ticket = SLICE_LIT(GUARD_TICKET) };
+	struct rewrite_opts opts = { .ticket = SLICE_LIT(GUARD_TICKET) };
 	struct buf call = BUF_INIT;
-	struct op_request request = { .req = &view, .how = &how, .out = &call };
+	struct op_request request = { .req = &view, .opts = &opts, .out = &call };
 	struct op_facts f = facts_about(op);
 
 	op->optimistic = true;

@@ -199,7 +199,7 @@ static void a_lock_that_was_handed_off_is_held_when_its_release_is_answered(void
 	struct hold_fixture *f = *state;
 	struct lock_call drops = { .effect = LOCK_EFFECT_DROPS,
 		                   .success = LOCK_IF_ONE,
-		                   .sole = true,
+		                   .single_key = true,
 		                   .key = SLICE_LIT("lock") };
 	struct resp_reply granted = { .type = '+' };
 	struct lock_request *taken = pending_take(f, &rule_by_value, "worker-1");

@@ -39,8 +39,8 @@ static void lead_back(struct link_fixture *f)
 
 static void be_absent(struct link_fixture *f, const char *why)
 {
-	free(f->at.env.absent);
-	f->at.env.absent = why ? strdup(why) : NULL;
+	free(f->at.env.no_server_reason);
+	f->at.env.no_server_reason = why ? strdup(why) : NULL;
 }
 
 /* When the link has dialled. */
@@ -152,10 +152,11 @@ static void once_it_is_there_it_tries_no_more(void **state)
 
 static void whoever_hears_waits_for_an_answer_and_no_more(void **state)
 {
-	static const struct link_login hears = { .proto = 2, .hears = true };
+	static const struct link_login await_first_reply = { .proto = 2,
+		                                             .await_first_reply = true };
 	struct link_fixture *f = *state;
 
-	begin(f, &hears);
+	begin(f, &await_first_reply);
 	accept_when_dialled(f);
 	assert_server_reads(f, PROOF);
 	assert_true(f->user.waiting);

@@ -349,7 +349,7 @@ static void errors_that_leave_the_link_as_it_should_be_do_not_matter(void **stat
 	                "default user. Are you sure your configuration is correct?\r\n");
 	assert_harmless(f, (struct link_login){ .proto = 2, .name = "n" },
 	                "-NOPERM no permission\r\n");
-	assert_harmless(f, (struct link_login){ .proto = 2, .proves = true },
+	assert_harmless(f, (struct link_login){ .proto = 2, .probe_noauth = true },
 	                "-NOPERM no permission\r\n");
 }
 
@@ -357,7 +357,7 @@ static void a_link_that_proves_is_refused_without_a_login(void **state)
 {
 	struct link_fixture *f = *state;
 
-	invite(f, &(struct link_login){ .proto = 2, .proves = true });
+	invite(f, &(struct link_login){ .proto = 2, .probe_noauth = true });
 	SERVER_SENDS(f, "-NOAUTH Authentication required.\r\n");
 	assert_int_equal(f->guest[0].end, LINK_REFUSED);
 }
@@ -397,9 +397,9 @@ static void each_login_is_said_as_redis_knows_it(void **state)
 		  "*2\r\n$6\r\nSELECT\r\n$1\r\n1\r\n"
 		  "*4\r\n$6\r\nCLIENT\r\n$7\r\nSETINFO\r\n$8\r\nLIB-NAME\r\n$3\r\napp\r\n"
 		  "*4\r\n$6\r\nCLIENT\r\n$7\r\nSETINFO\r\n$7\r\nLIB-VER\r\n$3\r\n1.2\r\n" },
-		{ { .proto = 2, .by_hello = true, .proves = true },
+		{ { .proto = 2, .by_hello = true, .probe_noauth = true },
 		  "*1\r\n$8\r\nREPLCONF\r\n" },
-		{ { .proto = 2, .db = 15, .proves = true },
+		{ { .proto = 2, .db = 15, .probe_noauth = true },
 		  "*2\r\n$6\r\nSELECT\r\n$2\r\n15\r\n" },
 	};
 	struct link_fixture *f = *state;

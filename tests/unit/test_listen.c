@@ -55,7 +55,7 @@ int accept4(int fd, struct sockaddr *peer, socklen_t *len, int flags)
 
 static void unix_socket_has_its_mode_before_it_listens(void **state)
 {
-	struct listen_how how = { .backlog = 1, .unix_mode = 0600 };
+	struct listen_opts opts = { .backlog = 1, .unix_mode = 0600 };
 	char dir[] = "/tmp/test_listen.XXXXXX", text[64];
 	const char *reason;
 	mode_t old = umask(0);
@@ -65,7 +65,7 @@ static void unix_socket_has_its_mode_before_it_listens(void **state)
 	assert_non_null(mkdtemp(dir));
 	snprintf(text, sizeof(text), "unix:%s/s", dir);
 	assert_int_equal(address_parse(&at, text), 0);
-	assert_int_equal(listen_open(&at, &how, &fd, 1, &reason), 1);
+	assert_int_equal(listen_open(&at, &opts, &fd, 1, &reason), 1);
 	assert_int_equal(mode_when_it_began, 0600);
 	close(fd);
 	unlink(at.host);
@@ -76,13 +76,13 @@ static void unix_socket_has_its_mode_before_it_listens(void **state)
 /* A name may have more addresses than the caller has room for. */
 static void no_more_sockets_are_opened_than_there_is_room_for(void **state)
 {
-	struct listen_how how = { .backlog = 1 };
+	struct listen_opts opts = { .backlog = 1 };
 	int fds[2] = { -1, -1 };
 	const char *reason;
 
 	(void)state;
 	assert_int_equal(address_parse(&at, "*:0"), 0);
-	assert_int_equal(listen_open(&at, &how, fds, 1, &reason), 1);
+	assert_int_equal(listen_open(&at, &opts, fds, 1, &reason), 1);
 	assert_int_equal(fds[1], -1);
 	close(fds[0]);
 }
@@ -122,7 +122,7 @@ static void on_exhausted(void *owner, int error)
 static void without_descriptors_a_connection_is_accepted_a_little_later(void **state)
 {
 	static const struct acceptor_ops ops = { on_accept, on_exhausted };
-	struct listen_how how = { .backlog = 4 };
+	struct listen_opts opts = { .backlog = 4 };
 	struct accepted got = { 0 };
 	struct ev_loop *loop = watch_loop_new(EVFLAG_AUTO);
 	struct sockaddr_in sa = { .sin_family = AF_INET };
@@ -133,7 +133,7 @@ static void without_descriptors_a_connection_is_accepted_a_little_later(void **s
 
 	(void)state;
 	assert_int_equal(address_parse(&at, "127.0.0.1:0"), 0);
-	assert_int_equal(listen_open(&at, &how, &fd, 1, &reason), 1);
+	assert_int_equal(listen_open(&at, &opts, &fd, 1, &reason), 1);
 	assert_int_equal(getsockname(fd, (struct sockaddr *)&sa, &len), 0);
 	a = acceptor_new(loop, fd, &ops, &got);
 	assert_int_equal(connect(client, (struct sockaddr *)&sa, len), 0);

@@ -49,7 +49,7 @@ static int set_up_live(void **state)
 	f->links = links;
 	use_test_clock(&f->links->at.env);
 	played_server_init(&f->server, &f->links->at);
-	f->control = control_new(&(struct control_how){
+	f->control = control_new(&(struct control_opts){
 		.env = &f->links->at.env,
 		.on_commands = on_commands,
 		.on_up = on_up,

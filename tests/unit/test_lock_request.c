@@ -64,7 +64,7 @@ static void what_a_try_wants_is_kept(void **state)
 	struct hold_fixture *f = *state;
 	struct lock_request *p = pending_take(f, &rule_by_address, "worker-1");
 	int64_t lease_ms;
-	struct lock_try t = lock_request_try(p, &lease_ms);
+	struct attempt t = lock_request_attempt(p, &lease_ms);
 
 	assert_int_equal(lease_ms, 30000);
 	assert_int_equal(t.id.kind, LOCK_KIND_RULE);
@@ -83,8 +83,8 @@ static void with_owner_value_the_value_is_the_token(void **state)
 	struct lock_request *p = pending_take(f, &rule_by_value, "worker-1");
 	int64_t lease_ms;
 
-	assert_true(slice_eq(lock_request_try(p, &lease_ms).id.token, SLICE_LIT("v")));
-	assert_true(slice_eq(lock_request_try(p, &lease_ms).value, SLICE_LIT("v")));
+	assert_true(slice_eq(lock_request_attempt(p, &lease_ms).id.token, SLICE_LIT("v")));
+	assert_true(slice_eq(lock_request_attempt(p, &lease_ms).value, SLICE_LIT("v")));
 	lock_request_free(p);
 }
 

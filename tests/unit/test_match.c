@@ -176,7 +176,7 @@ static void the_first_byte_never_hides_a_match(void **state)
 	}
 }
 
-static void hasps_own_keys_have_no_rule(void **state)
+static void hasps_reserved_keys_have_no_rule(void **state)
 {
 	struct config *c = load("[lock a]\npattern = h* *:b\n");
 
@@ -240,7 +240,7 @@ static void a_rule_in_mode_observe_leaves_no_key_to_guards(void **state)
 	config_unref(c);
 }
 
-static void hasps_own_keys_are_not_guarded(void **state)
+static void hasps_reserved_keys_are_not_guarded(void **state)
 {
 	struct config *c = load("[guard a]\npattern = h*\nacquire_on = GET\n");
 
@@ -288,12 +288,12 @@ int main(void)
 		cmocka_unit_test(a_key_without_rule_is_known_by_its_first_byte),
 		cmocka_unit_test(a_pattern_that_begins_with_any_byte_may_match_all),
 		cmocka_unit_test(the_first_byte_never_hides_a_match),
-		cmocka_unit_test(hasps_own_keys_have_no_rule),
+		cmocka_unit_test(hasps_reserved_keys_have_no_rule),
 		cmocka_unit_test(the_first_matching_guard_wins),
 		cmocka_unit_test(locks_are_not_guarded),
 		cmocka_unit_test(a_key_has_the_flags_of_all_that_may_match),
 		cmocka_unit_test(a_rule_in_mode_observe_leaves_no_key_to_guards),
-		cmocka_unit_test(hasps_own_keys_are_not_guarded),
+		cmocka_unit_test(hasps_reserved_keys_are_not_guarded),
 		cmocka_unit_test(a_guard_knows_its_commands_in_any_case),
 		cmocka_unit_test(
 			a_guard_without_release_on_is_released_by_all_it_is_not_acquired_by),

@@ -16,7 +16,7 @@ static void assert_hidden(const char *reply, const char *expected)
 {
 	struct buf out = BUF_INIT;
 
-	mode_hide(slice_str(reply), &out);
+	hide_cluster_mode(slice_str(reply), &out);
 	if (!slice_eq(buf_slice(&out), slice_str(expected)))
 		fail_msg("%.*s", (int)buf_len(&out), buf_head(&out));
 	buf_release(&out);

@@ -133,7 +133,7 @@ static size_t rest_nbytes(const struct pending_request *r)
 	return nbytes_of_rest;
 }
 
-static const struct pending_rest counted_rest = { count_freed, rest_nbytes };
+static const struct pending_ops counted_rest = { count_freed, rest_nbytes };
 
 static void what_it_means_for_others_is_freed_by_them(void **state)
 {

@@ -13,7 +13,7 @@
 #include "tests/unit/guard_fixture.h"
 #include "tests/unit/inifile.h"
 #include "tests/unit/policy_fixture.h"
-#include "watch/sighting.h"
+#include "watch/command_sample.h"
 
 #define GUARD "[guard stock]\npattern = stock:*\nacquire_on = GET DUMP GETEX BITFIELD\n"
 
@@ -71,7 +71,7 @@ static void an_observed_guard_s_commands_pass_and_are_looked_at(void **state)
 	policy_use(f, GUARD "mode = observe\n");
 	for (size_t i = 0; i < 2; i++) {
 		assert_int_equal(decide(f, lines[i])->verdict, DISPATCH_PASS);
-		assert_non_null(f->d.pending->sighting);
+		assert_non_null(f->d.pending->command_sample);
 	}
 	assert_passed(f, "STRLEN stock:1");
 }
@@ -82,7 +82,7 @@ static void what_an_excepted_client_reads_is_not_looked_at(void **state)
 
 	policy_use(f, GUARD "mode = observe\nexcept = user:default\n");
 	assert_passed(f, "GET stock:1");
-	assert_non_null(decide(f, "SET stock:1 v")->pending->sighting);
+	assert_non_null(decide(f, "SET stock:1 v")->pending->command_sample);
 }
 
 static void a_client_that_is_excepted_reads_without_a_guard(void **state)

@@ -13,7 +13,7 @@
 #include "policy/lock.h"
 #include "tests/unit/inifile.h"
 #include "tests/unit/policy_fixture.h"
-#include "watch/sighting.h"
+#include "watch/command_sample.h"
 
 #define RULE "[lock orders]\npattern = lock:*\n"
 
@@ -57,11 +57,12 @@ static void what_is_observed_passes_and_its_reply_is_looked_at(void **state)
 	d = decide(f, "SETNX lock:a v");
 	assert_int_equal(d->verdict, DISPATCH_PASS);
 	assert_int_equal(d->pending->kind, PENDING_NOTICE);
-	assert_non_null(d->pending->sighting);
-	assert_int_equal(d->pending->sighting->n, 1);
-	assert_int_equal(d->pending->sighting->effect.act, EFFECT_ACQUIRE);
+	assert_non_null(d->pending->command_sample);
+	assert_int_equal(d->pending->command_sample->n, 1);
+	assert_int_equal(d->pending->command_sample->effect.act, EFFECT_ACQUIRE);
 	assert_passed(f, "SETNX other v");
-	assert_int_equal(decide(f, "GET lock:a")->pending->sighting->kind, SIGHTING_READ);
+	assert_int_equal(decide(f, "GET lock:a")->pending->command_sample->kind,
+	                 COMMAND_SAMPLE_READ);
 	assert_passed(f, "STRLEN lock:a");
 }
 
@@ -188,14 +189,14 @@ static void a_try_under_wait_may_stand_in_line(void **state)
 	struct policy_fixture *f = *state;
 
 	policy_use(f, RULE "wait = 4s\n");
-	f->how = (struct rewrite_how){ .ticket = SLICE_LIT("worker-1"),
-		                       .wait_max_ms = INT64_MAX };
+	f->opts = (struct rewrite_opts){ .ticket = SLICE_LIT("worker-1"),
+		                         .wait_max_ms = INT64_MAX };
 	assert_call(f, "SETNX lock:a v",
 	            "take_wait 5 lock:a hasp:fence:{lock:a} hasp:queue:{lock:a} "
 	            "hasp:fence hasp:owner:{lock:a} \"\" " TOKEN_CONNECTION
 	            " 30000 worker-1 4000 v SETNX\n");
 	assert_int_equal(f->d.wait_ms, 4000);
-	f->how.wait_max_ms = 0;
+	f->opts.wait_max_ms = 0;
 	decide(f, "SETNX lock:a v");
 	assert_int_equal(f->d.wait_ms, 0);
 }
@@ -226,8 +227,8 @@ static void a_verb_that_waits_says_for_how_long(void **state)
 	struct policy_fixture *f = *state;
 
 	policy_use(f, "[verbs]\n");
-	f->how = (struct rewrite_how){ .ticket = SLICE_LIT("worker-1"),
-		                       .wait_max_ms = INT64_MAX };
+	f->opts = (struct rewrite_opts){ .ticket = SLICE_LIT("worker-1"),
+		                         .wait_max_ms = INT64_MAX };
 	decide(f, "LOCK a WAIT 700");
 	assert_int_equal(f->d.wait_ms, 700);
 	decide(f, "LOCK a");
@@ -241,18 +242,18 @@ static void one_that_has_a_lock_as_too_many_owners_does_not_wait_for_it(void **s
 	char words[64];
 
 	policy_use(f, "[verbs]\n");
-	f->how = (struct rewrite_how){ .ticket = SLICE_LIT("worker-1"),
-		                       .wait_max_ms = INT64_MAX };
+	f->opts = (struct rewrite_opts){ .ticket = SLICE_LIT("worker-1"),
+		                         .wait_max_ms = INT64_MAX };
 	for (int i = 0; i < OWN_TOKENS_MAX; i++) {
 		snprintf(words, sizeof(words), "LOCK a LIMIT 99 AS owner-%d", i);
 		run(f, words, ":7\r\n");
 	}
 	decide(f, "LOCK a WAIT 700");
-	assert_int_equal(f->x.how.nown, OWN_TOKENS_MAX);
+	assert_int_equal(f->x.opts.nown, OWN_TOKENS_MAX);
 	assert_int_equal(f->d.wait_ms, 700);
 	run(f, "LOCK a LIMIT 99 AS another", ":7\r\n");
 	decide(f, "LOCK a WAIT 700");
-	assert_int_equal(f->x.how.nown, 0);
+	assert_int_equal(f->x.opts.nown, 0);
 	assert_int_equal(f->d.wait_ms, 0);
 }
 
@@ -493,8 +494,8 @@ static void a_lock_under_wait_is_probed_after_a_write_that_does_not_hand_it_over
 	struct policy_fixture *f = *state;
 
 	policy_use(f, RULE "wait = 4s\n");
-	f->how = (struct rewrite_how){ .ticket = SLICE_LIT("worker-1"),
-		                       .wait_max_ms = INT64_MAX };
+	f->opts = (struct rewrite_opts){ .ticket = SLICE_LIT("worker-1"),
+		                         .wait_max_ms = INT64_MAX };
 	assert_probes(f, "APPEND lock:a v", PENDING_LOCK, "lock:a ");
 	assert_probes(f, "DEL lock:a", PENDING_LOCK, "");
 	assert_probes(f, "SETNX lock:a v", PENDING_LOCK, "");
@@ -520,14 +521,14 @@ static void a_call_can_be_written_again_with_the_script_s_text(void **state)
 
 	policy_use(f, RULE "[verbs]\n");
 	decide(f, "SETNX lock:a v");
-	f->x.how.eval = true;
+	f->x.opts.eval = true;
 	lock_rewrite(&f->x, f->d.pending, &wait_ms);
 	assert_rewritten(f, "EVAL take 3 " KEYS_OF("lock:a") " " TOKEN_CONNECTION
 	                                                     " v 30000 SETNX \"\"\n");
 	assert_int_equal(wait_ms, 0);
 	assert_non_null(f->d.pending->lock_request);
 	decide(f, "UNLOCK a");
-	f->x.how.eval = true;
+	f->x.opts.eval = true;
 	lock_rewrite(&f->x, f->d.pending, &wait_ms);
 	assert_rewritten(f, "EVAL unlock 5 a hasp:fence:{a} hasp:queue:{a} hasp:fence "
 	                    "hasp:owner:{a} \"\" " TOKEN_CONNECTION " hash \"\"\n");
@@ -539,12 +540,13 @@ static void a_lock_that_nobody_waits_for_gets_a_short_call(void **state)
 	int64_t wait_ms;
 
 	policy_use(f, RULE "[verbs]\n");
-	f->how = (struct rewrite_how){ .ticket = SLICE_LIT("worker-1"), .tells = true };
+	f->opts = (struct rewrite_opts){ .ticket = SLICE_LIT("worker-1"),
+		                         .report_refusal = true };
 	assert_call(f, "UNLOCK a",
 	            "unlock 5 a hasp:fence:{a} hasp:queue:{a} hasp:fence "
 	            "hasp:owner:{a} " TOKEN_CONNECTION "\n");
 	assert_true(f->d.pending->is_short);
-	f->x.how = f->how;
+	f->x.opts = f->opts;
 	lock_rewrite(&f->x, f->d.pending, &wait_ms);
 	assert_rewritten(f, "unlock 5 a hasp:fence:{a} hasp:queue:{a} hasp:fence "
 	                    "hasp:owner:{a} \"\" " TOKEN_CONNECTION " hash \"\" tell\n");
@@ -561,7 +563,8 @@ static void a_lock_that_is_waited_for_gets_a_full_call(void **state)
 	struct policy_fixture *f = *state;
 
 	policy_use(f, RULE "[verbs]\n");
-	f->how = (struct rewrite_how){ .ticket = SLICE_LIT("worker-1"), .tells = true };
+	f->opts = (struct rewrite_opts){ .ticket = SLICE_LIT("worker-1"),
+		                         .report_refusal = true };
 	policy_waits_for("a");
 	decide(f, "UNLOCK a");
 	assert_false(f->d.pending->is_short);
@@ -577,10 +580,10 @@ static void a_call_whose_answer_is_not_followed_is_full(void **state)
 	struct policy_fixture *f = *state;
 
 	policy_use(f, "[verbs]\n");
-	f->how = (struct rewrite_how){ .ticket = SLICE_LIT("worker-1") };
+	f->opts = (struct rewrite_opts){ .ticket = SLICE_LIT("worker-1") };
 	decide(f, "UNLOCK a");
 	assert_false(f->d.pending->is_short);
-	f->how.tells = f->how.eval = true;
+	f->opts.report_refusal = f->opts.eval = true;
 	decide(f, "UNLOCK a");
 	assert_false(f->d.pending->is_short);
 }

@@ -302,7 +302,7 @@ static void wait_comes_after_a_write_if_its_link_does_not_cover_all(void **state
 	struct policy_fixture *f = *state;
 
 	assert_passed(f, "WAIT 1 0");
-	f->uncounted = true;
+	f->needs_wait_ping = true;
 	assert_int_equal(decide(f, "WAIT 1 0")->verdict, DISPATCH_COUNT_WRITES);
 	assert_int_equal(decide(f, "WAITAOF 1 0 0")->verdict, DISPATCH_COUNT_WRITES);
 	assert_int_equal(decide(f, "BLPOP a 0")->verdict, DISPATCH_PASS);
@@ -316,7 +316,7 @@ static void wait_comes_after_a_ping_where_there_is_no_waitaof(void **state)
 	struct policy_fixture *f = *state;
 
 	policy_learn(f);
-	f->uncounted = true;
+	f->needs_wait_ping = true;
 	assert_true(decide(f, "WAIT 1 0")->follows_ping);
 	assert_false(decide(f, "BLPOP a 0")->follows_ping);
 	run(f, "MULTI", "+OK\r\n");
@@ -446,10 +446,10 @@ static void what_the_session_does_not_tell_of_binds_its_client_to_the_link(void 
 
 	policy_learn(*state);
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
-		assert_route(*state, lines[i], ROUTE_BOUND);
+		assert_route(*state, lines[i], ROUTE_STICKY);
 	/* Not by the argument that the command before had. */
 	assert_route(*state, "CLIENT ID", ROUTE_PINNED);
-	assert_route(*state, "CLIENT", ROUTE_BOUND);
+	assert_route(*state, "CLIENT", ROUTE_STICKY);
 }
 
 static void nor_can_what_is_too_long_to_be_kept(void **state)
@@ -458,18 +458,18 @@ static void nor_can_what_is_too_long_to_be_kept(void **state)
 
 	memset(words + 7, 'p', 513);
 	words[7 + 513] = '\0';
-	assert_route(*state, words, ROUTE_BOUND);
+	assert_route(*state, words, ROUTE_STICKY);
 	words[7 + 512] = '\0';
 	assert_route(*state, words, ROUTE_BARE);
 	assert_route(*state, "HELLO 3 1 2 3 4 5 6 7 8 9 10 11 12 13 14", ROUTE_DEDICATED);
-	assert_route(*state, "HELLO 3 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15", ROUTE_BOUND);
+	assert_route(*state, "HELLO 3 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15", ROUTE_STICKY);
 }
 
 static void an_unknown_command_keeps_its_link_once_redis_has_told_the_others(void **state)
 {
 	assert_route(*state, "NO.SUCH.COMMAND", ROUTE_DEDICATED);
 	policy_learn(*state);
-	assert_route(*state, "NO.SUCH.COMMAND", ROUTE_BOUND);
+	assert_route(*state, "NO.SUCH.COMMAND", ROUTE_STICKY);
 }
 
 static void a_guard_s_transaction_keeps_its_link(void **state)
@@ -500,9 +500,9 @@ static void what_no_rule_can_concern_need_not_be_whole(void **state)
 	assert_early(*state, "SET a v", 1, DISPATCH_PASS);
 	policy_use(*state, RULE);
 	assert_early(*state, "SET a v", 2, DISPATCH_PASS);
-	assert_early(*state, "SET lock:a v", 2, DISPATCH_HOLD);
-	assert_early(*state, "SET a v", 1, DISPATCH_HOLD);
-	assert_early(*state, "MSET a v", 2, DISPATCH_HOLD);
+	assert_early(*state, "SET lock:a v", 2, DISPATCH_NEED_MORE);
+	assert_early(*state, "SET a v", 1, DISPATCH_NEED_MORE);
+	assert_early(*state, "MSET a v", 2, DISPATCH_NEED_MORE);
 	assert_early(*state, "GET lock:a", 1, DISPATCH_PASS);
 	assert_early(*state, "ECHO x", 1, DISPATCH_PASS);
 }
@@ -510,20 +510,20 @@ static void what_no_rule_can_concern_need_not_be_whole(void **state)
 static void session_commands_and_verbs_must_be_whole(void **state)
 {
 	policy_use(*state, "[verbs]\n");
-	assert_early(*state, "SELECT 1", 1, DISPATCH_HOLD);
-	assert_early(*state, "LOCK a", 2, DISPATCH_HOLD);
+	assert_early(*state, "SELECT 1", 1, DISPATCH_NEED_MORE);
+	assert_early(*state, "LOCK a", 2, DISPATCH_NEED_MORE);
 }
 
 static void a_guarded_command_must_be_whole(void **state)
 {
 	policy_use(*state, GUARD);
-	assert_early(*state, "GET stock:1", 2, DISPATCH_HOLD);
+	assert_early(*state, "GET stock:1", 2, DISPATCH_NEED_MORE);
 	assert_early(*state, "GET other", 2, DISPATCH_PASS);
-	assert_early(*state, "GET other", 1, DISPATCH_HOLD);
+	assert_early(*state, "GET other", 1, DISPATCH_NEED_MORE);
 	assert_early(*state, "STRLEN stock:1", 1, DISPATCH_PASS);
 	run(*state, "MULTI", "+OK\r\n");
 	/* It may have to be sent again. */
-	assert_early(*state, "STRLEN stock:1", 1, DISPATCH_HOLD);
+	assert_early(*state, "STRLEN stock:1", 1, DISPATCH_NEED_MORE);
 }
 
 static void of_an_unknown_command_redis_is_asked_first(void **state)
@@ -536,11 +536,12 @@ static void of_an_unknown_command_redis_is_asked_first(void **state)
 	policy_learn(f);
 	assert_int_equal(decide(f, "LATE a v")->verdict, DISPATCH_LEARN);
 	assert_early(f, "LATE a v", 1, DISPATCH_LEARN);
-	unmet_ask(f->env.unmet, &question, 0);
+	unknown_commands_query(f->env.unknown_commands, &question, 0);
 	assert_int_equal(decide(f, "LATE a v")->verdict, DISPATCH_LEARN);
-	assert_int_equal(unmet_learn(f->env.unmet, f->env.commands, NULL), 0);
+	assert_int_equal(unknown_commands_learn(f->env.unknown_commands, f->env.commands, NULL),
+	                 0);
 	assert_passed(f, "LATE a v");
-	unmet_forget(f->env.unmet);
+	unknown_commands_forget(f->env.unknown_commands);
 	assert_int_equal(decide(f, "LATE a v")->verdict, DISPATCH_LEARN);
 	buf_release(&question);
 }
@@ -563,10 +564,10 @@ static void of_a_name_that_is_not_there_yet_only_the_length_is_known(void **stat
 	decide(f, "PING");
 	f->view.argc = 0;
 	memset(&what, 0xff, sizeof(what));
-	assert_int_equal(dispatch_early(&f->x, &what, false).verdict, DISPATCH_HOLD);
+	assert_int_equal(dispatch_early(&f->x, &what, false).verdict, DISPATCH_NEED_MORE);
 	assert_int_equal(dispatch_early(&f->x, &what, true).verdict, DISPATCH_PASS);
 	assert_null(what.command);
-	assert_false(what.is_unmet);
+	assert_false(what.is_unknown);
 }
 
 static void in_multi_what_passes_early_counts_as_queued(void **state)

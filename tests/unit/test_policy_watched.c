@@ -11,7 +11,7 @@
 
 #include "tests/unit/inifile.h"
 #include "tests/unit/policy_fixture.h"
-#include "watch/sighting.h"
+#include "watch/command_sample.h"
 #include "watch/tracker_internal.h"
 
 #define TOKEN_LABEL "127.0.0.1:4711"
@@ -19,15 +19,15 @@
 #define GUARD "[guard stock]\npattern = stock:*\nacquire_on = GET MGET\nmode = observe\n"
 
 /* Passed, and watched at one key. */
-static const struct sighting *assert_watched(struct policy_fixture *f, const char *words,
-                                             const char *key)
+static const struct command_sample *assert_watched(struct policy_fixture *f, const char *words,
+                                                   const char *key)
 {
-	const struct sighting *s;
+	const struct command_sample *s;
 
 	decide(f, words);
 	assert_int_equal(f->d.verdict, DISPATCH_PASS);
 	assert_non_null(f->d.pending);
-	s = f->d.pending->sighting;
+	s = f->d.pending->command_sample;
 	assert_non_null(s);
 	assert_int_equal(s->n, 1);
 	assert_non_null(s->keys[0].group);
@@ -45,7 +45,7 @@ static uint64_t hash(const struct policy_fixture *f, const char *token)
 static void a_lock_is_watched_with_its_act_lease_and_owner(void **state)
 {
 	struct policy_fixture *f = *state;
-	const struct sighting *s;
+	const struct command_sample *s;
 
 	policy_use(f, RULE);
 	s = assert_watched(f, "SET lock:a v NX PX 7000", "lock:a");
@@ -64,7 +64,7 @@ static void a_lock_is_watched_with_its_act_lease_and_owner(void **state)
 static void by_value_the_connection_is_the_owner(void **state)
 {
 	struct policy_fixture *f = *state;
-	const struct sighting *s;
+	const struct command_sample *s;
 
 	policy_use(f, RULE "owner = value\n");
 	s = assert_watched(f, "SETNX lock:a v", "lock:a");
@@ -74,18 +74,18 @@ static void by_value_the_connection_is_the_owner(void **state)
 static void a_script_that_names_a_lock_is_watched_with_its_arguments(void **state)
 {
 	struct policy_fixture *f = *state;
-	const struct sighting *s;
+	const struct command_sample *s;
 
 	policy_use(f, RULE);
 	s = assert_watched(f, "EVAL script 1 lock:a v", "lock:a");
-	assert_int_equal(s->kind, SIGHTING_SCRIPT);
+	assert_int_equal(s->kind, COMMAND_SAMPLE_SCRIPT);
 	assert_int_equal(s->nscript_args, 1);
 	assert_true(s->script_args[0] == hash(f, "v"));
 }
 
 static void a_guard_s_reads_and_writes_are_watched(void **state)
 {
-	const struct sighting *s;
+	const struct command_sample *s;
 
 	policy_use(*state, GUARD);
 	s = assert_watched(*state, "MGET other stock:1", "stock:1");
@@ -124,11 +124,11 @@ static void what_is_queued_has_no_time_yet(void **state)
 
 	policy_use(f, RULE);
 	assert_watched(f, "SETNX lock:a v", "lock:a");
-	assert_float_equal(f->d.pending->sighting->sent_at, POLICY_NOW, 0.001);
+	assert_float_equal(f->d.pending->command_sample->sent_at, POLICY_NOW, 0.001);
 	run(f, "MULTI", "+OK\r\n");
 	assert_passed(f, "SETNX lock:a v");
 	queued = container_of(f->session.txn.queued.next, struct pending_request, node);
-	assert_float_equal(queued->sighting->sent_at, 0, 0.001);
+	assert_float_equal(queued->command_sample->sent_at, 0, 0.001);
 }
 
 /* --- the client ---------------------------------------------------------------------- */
@@ -169,7 +169,7 @@ static void a_long_write_on_a_guarded_key_is_watched_by_its_beginning(void **sta
 	policy_use(f, RULE GUARD);
 	d = decide_early(f, "SET stock:1 v", 2);
 	assert_int_equal(d->verdict, DISPATCH_PASS);
-	assert_non_null(d->pending->sighting);
+	assert_non_null(d->pending->command_sample);
 	/* What else there is to a lock's command is not to be seen yet. */
 	d = decide_early(f, "SET lock:a v", 2);
 	assert_int_equal(d->verdict, DISPATCH_PASS);

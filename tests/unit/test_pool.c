@@ -522,16 +522,16 @@ static void who_is_alone_on_a_link_may_keep_it(void **state)
 	struct link *l = join(f, 0, plain);
 
 	join(f, 1, plain);
-	assert_false(pool_give(f->pool, &plain, &f->users[0]));
+	assert_false(pool_detach(f->pool, &plain, &f->users[0]));
 	link_leave(&f->users[1]);
 	named.name = "n";
-	assert_false(pool_give(f->pool, &named, &f->users[0]));
+	assert_false(pool_detach(f->pool, &named, &f->users[0]));
 	link_expect(&f->users[0], LINK_PASS, NULL);
-	assert_false(pool_give(f->pool, &plain, &f->users[0]));
+	assert_false(pool_detach(f->pool, &plain, &f->users[0]));
 	serve(f, "");
 	assert_int_equal(send(f->server, "+1\r\n", 4, MSG_NOSIGNAL), 4);
 	serve(f, "");
-	assert_true(pool_give(f->pool, &plain, &f->users[0]));
+	assert_true(pool_detach(f->pool, &plain, &f->users[0]));
 	assert_ptr_equal(f->users[0].link, l);
 	assert_int_equal(link_users(l), 1);
 	assert_ptr_not_equal(join(f, 1, plain), l);

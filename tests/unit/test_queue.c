@@ -317,9 +317,9 @@ static void an_answer_that_is_no_place_in_the_queue_is_not_understood(void **sta
 	};
 	struct fake_line *f = *state;
 	struct client *c = client_come(f);
-	struct lock_try t = { .id = { .kind = LOCK_KIND_COUNT,
-		                      .key = SLICE_LIT("key"),
-		                      .token = SLICE_LIT("c") } };
+	struct attempt t = { .id = { .kind = LOCK_KIND_COUNT,
+		                     .key = SLICE_LIT("key"),
+		                     .token = SLICE_LIT("c") } };
 
 	assert_int_equal(waiter_queued(c->waiter, 0, &t, 0, SLICE_LIT("+QUEUED 1 500000 9")),
 	                 -1);

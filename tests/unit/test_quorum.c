@@ -214,7 +214,7 @@ static void answers_that_come_late_do_not_count(void **state)
 static void lock_whose_lease_was_over_meanwhile_is_not_got(void **state)
 {
 	struct fake_quorum *f = *state;
-	const struct quorum_ask how = {
+	const struct quorum_ask opts = {
 		.request = QUORUM_LOCK,
 		.key = SLICE_LIT("key"),
 		.claim = { .owner = SLICE_LIT("me") },
@@ -223,7 +223,7 @@ static void lock_whose_lease_was_over_meanwhile_is_not_got(void **state)
 		.arg = f,
 	};
 
-	f->owner.op = quorum_op_new(f->q, &how);
+	f->owner.op = quorum_op_new(f->q, &opts);
 	quorum_op_start(f->owner.op);
 	advance(f, 0.9);
 	answer_all(f, 5);

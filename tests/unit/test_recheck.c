@@ -141,10 +141,10 @@ static void semaphores_are_in_another_call_with_their_limits(void **state)
 {
 	struct fake_line *f = *state;
 	struct client *a = quiet_client(f, "a", 1), *b = client_come(f);
-	struct lock_try t = { .id = { .kind = LOCK_KIND_LIMIT,
-		                      .key = SLICE_LIT("b"),
-		                      .token = SLICE_LIT("token") },
-		              .limit = 3 };
+	struct attempt t = { .id = { .kind = LOCK_KIND_LIMIT,
+		                     .key = SLICE_LIT("b"),
+		                     .token = SLICE_LIT("token") },
+		             .limit = 3 };
 
 	client_send(b);
 	assert_int_equal(waiter_queued(b->waiter, 0, &t, LEASE_MS,
@@ -169,9 +169,9 @@ static void locks_of_another_database_are_in_another_call(void **state)
 {
 	struct fake_line *f = *state;
 	struct client *a = quiet_client(f, "key", 1), *b = client_come(f);
-	struct lock_try t = { .id = { .kind = LOCK_KIND_TOKEN,
-		                      .key = SLICE_LIT("key"),
-		                      .token = SLICE_LIT("token") } };
+	struct attempt t = { .id = { .kind = LOCK_KIND_TOKEN,
+		                     .key = SLICE_LIT("key"),
+		                     .token = SLICE_LIT("token") } };
 
 	client_send(b);
 	assert_int_equal(

@@ -236,9 +236,9 @@ static void on_answer(void *arg, bool enough)
 static struct replica_ask *ask_on_terms(struct fixture *f, size_t i, const char *key,
                                         const struct replica_ask_terms *terms)
 {
-	const struct lock_try t = { .id = { LOCK_KIND_TOKEN, slice_str(key),
-		                            SLICE_LIT("token") },
-		                    .ticket = SLICE_LIT("w7") };
+	const struct attempt t = { .id = { LOCK_KIND_TOKEN, slice_str(key),
+		                           SLICE_LIT("token") },
+		                   .ticket = SLICE_LIT("w7") };
 
 	return replica_ask_new(f->all, &t, terms, on_answer, &f->askers[i]);
 }
@@ -267,8 +267,8 @@ static void assert_not_answered(const struct fixture *f, size_t i)
 #define LOOK(key) "3 GET hasp:fence:{" key "}\n"
 #define WRITE_AND_WAIT "3 SET hasp:ack 1 PX 60000\n3 WAIT 2 500\n"
 #define UNDO(key)                                                                              \
-	"dequeue 5 " key " hasp:fence:{" key "} hasp:queue:{" key "} hasp:fence hasp:owner:{"  \
-	key "} secret w7 0 s token \"\" undo\n"
+	"dequeue 5 " key " hasp:fence:{" key "} hasp:queue:{" key                              \
+	"} hasp:fence hasp:owner:{" key "} secret w7 0 s token \"\" undo\n"
 
 /* --- the answer of the replicas ----------------------------------------------------------- */
 

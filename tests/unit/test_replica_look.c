@@ -12,9 +12,9 @@
 
 #include "lock/ack/replica_look.h"
 
-static struct lock_try try_of(enum lock_kind kind)
+static struct attempt try_of(enum lock_kind kind)
 {
-	return (struct lock_try){
+	return (struct attempt){
 		.id = { kind, SLICE_LIT("k"), SLICE_LIT("token") },
 		.value = kind == LOCK_KIND_GUARD ? SLICE_LIT("token") : SLICE_LIT("v"),
 		.ticket = SLICE_LIT("w-7"),
@@ -23,7 +23,7 @@ static struct lock_try try_of(enum lock_kind kind)
 
 static bool shows(enum lock_kind kind, const char *content)
 {
-	struct lock_try t = try_of(kind);
+	struct attempt t = try_of(kind);
 	redisReply reply = { .type = REDIS_REPLY_STRING };
 
 	reply.str = (char *)(uintptr_t)content;
@@ -33,7 +33,7 @@ static bool shows(enum lock_kind kind, const char *content)
 
 static bool shows_integer(enum lock_kind kind, long long integer)
 {
-	struct lock_try t = try_of(kind);
+	struct attempt t = try_of(kind);
 	redisReply reply = { .type = REDIS_REPLY_INTEGER, .integer = integer };
 
 	return replica_look_shows(&t, &reply);
@@ -41,7 +41,7 @@ static bool shows_integer(enum lock_kind kind, long long integer)
 
 static void assert_looks(enum lock_kind kind, const char *expected)
 {
-	struct lock_try t = try_of(kind);
+	struct attempt t = try_of(kind);
 	struct buf out = BUF_INIT;
 
 	replica_look_write(&t, KEY_NAMING_SERVER, &out);
@@ -97,7 +97,7 @@ static void a_counted_lock_has_its_owner(void **state)
 
 static void no_answer_and_no_lock_show_nothing(void **state)
 {
-	struct lock_try t = try_of(LOCK_KIND_RULE);
+	struct attempt t = try_of(LOCK_KIND_RULE);
 	redisReply nil = { .type = REDIS_REPLY_NIL };
 
 	(void)state;

@@ -37,7 +37,7 @@ static void test_inline_calls_carry_the_text(void **state)
 	const struct script *s = script_get(SCRIPT_DEL);
 
 	(void)state;
-	rewrite_as("DEL k", &rule, (struct rewrite_how){ .eval = true });
+	rewrite_as("DEL k", &rule, (struct rewrite_opts){ .eval = true });
 	assert_true(out_has("*12\r\n$4\r\nEVAL\r\n$"));
 	assert_true(out_has("redis.pcall(command, lock, side, "));
 	assert_int_equal(call.script, SCRIPT_DEL);
@@ -51,7 +51,7 @@ static void test_calls_are_appended(void **state)
 	size_t n = buf_len(&out);
 	struct lock_ident id = { LOCK_KIND_RULE, SLICE_LIT("k"), SLICE_LIT("t") };
 	assert_int_equal(
-		rewrite_release(&out, &id, SLICE_LIT("w-1"), 0, &(struct rewrite_how){ 0 }),
+		rewrite_release(&out, &id, SLICE_LIT("w-1"), 0, &(struct rewrite_opts){ 0 }),
 		SCRIPT_RELEASE);
 	assert_memory_equal(buf_head(&out) + n, "*12\r\n$7\r\nEVALSHA\r\n", 18);
 }
@@ -70,12 +70,12 @@ static void test_what_takes_a_lock_carries_its_ticket(void **state)
 		                             "SET k v PX 70",  "SET k v XX", "SETEX k 7 v",
 		                             "PSETEX k 70 v",  "GETSET k v", "INCR k",
 		                             "SET k v KEEPTTL" };
-	const struct rewrite_how how = { .ticket = SLICE_LIT("worker-7") };
+	const struct rewrite_opts opts = { .ticket = SLICE_LIT("worker-7") };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
-		assert_int_equal(rewrite_as(lines[i], &rule, how), REWRITE_CALL);
-		assert_true(slice_eq(call.ticket, how.ticket));
+		assert_int_equal(rewrite_as(lines[i], &rule, opts), REWRITE_CALL);
+		assert_true(slice_eq(call.ticket, opts.ticket));
 		assert_true(out_has("hasp:fence:{k}"));
 		assert_true(out_has("$8\r\nworker-7\r\n"));
 	}
@@ -89,7 +89,7 @@ static void test_keys_with_a_rule_come_before_the_others(void **state)
 		                   { .arg = 4, .rule = &by_value, .token = SLICE_LIT("t2") } };
 
 	(void)state;
-	assert_int_equal(rewrite_keys("DEL a k1 b k2", keys, 4, (struct rewrite_how){ 0 }),
+	assert_int_equal(rewrite_keys("DEL a k1 b k2", keys, 4, (struct rewrite_opts){ 0 }),
 	                 REWRITE_CALL);
 	assert_calls(SCRIPT_DEL,
 	             "8 k1 hasp:owner:{k1} hasp:fence:{k1} k2 k2 hasp:fence:{k2} a b "
@@ -114,7 +114,7 @@ static void test_dropped_locks_that_are_waited_for_bring_their_queues(void **sta
 	                         "k2 hasp:owner:{k2} hasp:fence:{k2} "
 	                         "k3 k3 hasp:fence:{k3} hasp:queue:{k3} hasp:fence a "
 	                         "\"\" UNLINK 3 t1 wait \"\" t2 \"\" \"\" t3 wait foreign");
-	assert_true(call.hands_over);
+	assert_true(call.hand_off);
 }
 
 /* --- what passes --------------------------------------------------------------- */

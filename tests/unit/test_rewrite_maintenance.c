@@ -15,7 +15,7 @@
 #include "resp/write.h"
 #include "tests/unit/rewrite_fixture.h"
 
-static const struct rewrite_how own = { .secret = SLICE_LIT("secret") };
+static const struct rewrite_opts own = { .secret = SLICE_LIT("secret") };
 
 static void test_many_locks_are_renewed_in_one_call(void **state)
 {
@@ -100,10 +100,10 @@ static void test_many_locks_are_looked_at_by_one_call(void **state)
 
 static void test_a_try_is_looked_at_and_left_by_its_ticket(void **state)
 {
-	struct lock_try t = { .id = { LOCK_KIND_RULE, SLICE_LIT("k"), SLICE_LIT("t") },
-		              .value = SLICE_LIT("v"),
-		              .ticket = SLICE_LIT(TICKET),
-		              .place = 1795254000000001 };
+	struct attempt t = { .id = { LOCK_KIND_RULE, SLICE_LIT("k"), SLICE_LIT("t") },
+		             .value = SLICE_LIT("v"),
+		             .ticket = SLICE_LIT(TICKET),
+		             .place = 1795254000000001 };
 #define KEYS "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence hasp:owner:{k} secret "
 
 	(void)state;

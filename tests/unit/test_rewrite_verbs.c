@@ -85,40 +85,40 @@ static void test_lock_tells_how_long_it_waits(void **state)
 
 static void test_a_short_call_has_only_what_most_locks_need(void **state)
 {
-	struct rewrite_how how = { .ticket = SLICE_LIT(TICKET), .may_be_short = true };
+	struct rewrite_opts opts = { .ticket = SLICE_LIT(TICKET), .may_be_short = true };
 
 	(void)state;
-	rewrite_verbs_as("LOCK k PX 7000", VERB_LOCK, verbs(REENTRANT_COUNT), how);
+	rewrite_verbs_as("LOCK k PX 7000", VERB_LOCK, verbs(REENTRANT_COUNT), opts);
 	assert_calls(SCRIPT_LOCK_COUNT,
 	             "4 k hasp:fence:{k} hasp:queue:{k} hasp:fence " TOKEN " 7000 " TICKET);
 	assert_true(call.is_short);
-	rewrite_verbs_as("LOCK k AS bob", VERB_LOCK, verbs(REENTRANT_COUNT), how);
+	rewrite_verbs_as("LOCK k AS bob", VERB_LOCK, verbs(REENTRANT_COUNT), opts);
 	assert_calls(SCRIPT_LOCK_COUNT, "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence "
 	                                "hasp:owner:{k} bob 30000 " TICKET);
-	rewrite_verbs_as("LOCK k SHARED", VERB_LOCK, verbs(REENTRANT_COUNT), how);
+	rewrite_verbs_as("LOCK k SHARED", VERB_LOCK, verbs(REENTRANT_COUNT), opts);
 	assert_calls(SCRIPT_LOCK_RW, "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence "
 	                             "hasp:owner:{k} " TOKEN " 30000 " TICKET " m");
-	rewrite_verbs_as("LOCK k LIMIT 3", VERB_LOCK, verbs(REENTRANT_COUNT), how);
+	rewrite_verbs_as("LOCK k LIMIT 3", VERB_LOCK, verbs(REENTRANT_COUNT), opts);
 	assert_calls(SCRIPT_LOCK_LIMIT, "4 k hasp:fence:{k} hasp:queue:{k} hasp:fence " TOKEN
 	                                " 30000 " TICKET " 3");
-	rewrite_verbs_as("UNLOCK k", VERB_UNLOCK, verbs(REENTRANT_COUNT), how);
+	rewrite_verbs_as("UNLOCK k", VERB_UNLOCK, verbs(REENTRANT_COUNT), opts);
 	assert_calls(SCRIPT_UNLOCK,
 	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence hasp:owner:{k} " TOKEN);
 	assert_true(call.is_short);
-	rewrite_verbs_as("LOCK k", VERB_LOCK, verbs(REENTRANT_REFRESH), how);
+	rewrite_verbs_as("LOCK k", VERB_LOCK, verbs(REENTRANT_REFRESH), opts);
 	assert_calls(SCRIPT_LOCK_TOKEN, "4 k hasp:fence:{k} hasp:queue:{k} hasp:fence " TOKEN
 	                                " 30000 " TICKET " refresh");
-	rewrite_verbs_as("UNLOCK k", VERB_UNLOCK, verbs(REENTRANT_NO), how);
+	rewrite_verbs_as("UNLOCK k", VERB_UNLOCK, verbs(REENTRANT_NO), opts);
 	assert_calls(SCRIPT_UNLOCK,
 	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence hasp:owner:{k} " TOKEN
 	             " string");
-	how.naming = KEY_NAMING_CLUSTER;
-	rewrite_verbs_as("UNLOCK k", VERB_UNLOCK, verbs(REENTRANT_COUNT), how);
+	opts.naming = KEY_NAMING_CLUSTER;
+	rewrite_verbs_as("UNLOCK k", VERB_UNLOCK, verbs(REENTRANT_COUNT), opts);
 	assert_true(out_has("$1\r\n5\r\n$1\r\nk\r\n"));
-	assert_int_equal(rewrite_as("DEL k", &rule, how), REWRITE_CALL);
+	assert_int_equal(rewrite_as("DEL k", &rule, opts), REWRITE_CALL);
 	assert_calls(SCRIPT_DEL, "3 k hasp:owner:{k} hasp:fence:{k} DEL " TOKEN);
 	assert_true(call.is_short);
-	assert_int_equal(rewrite_as("DEL k", &waiting_by_value, how), REWRITE_CALL);
+	assert_int_equal(rewrite_as("DEL k", &waiting_by_value, opts), REWRITE_CALL);
 	assert_calls(SCRIPT_DEL, "4 k k hasp:fence:{k} hasp:queue:{k} DEL " TOKEN);
 }
 
@@ -135,20 +135,21 @@ static void test_a_short_unlock_says_what_the_connection_has(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
-		struct rewrite_how how = { .may_be_short = true, .held = (char)kinds[i].kind };
+		struct rewrite_opts opts = { .may_be_short = true,
+			                     .held = (char)kinds[i].kind };
 		char expected[200];
 		snprintf(expected, sizeof(expected), "3 k hasp:fence:{k} hasp:queue:{k} %s%s",
 		         TOKEN, kinds[i].word);
-		rewrite_verbs_as("UNLOCK k", VERB_UNLOCK, verbs(REENTRANT_COUNT), how);
+		rewrite_verbs_as("UNLOCK k", VERB_UNLOCK, verbs(REENTRANT_COUNT), opts);
 		assert_calls(SCRIPT_UNLOCK, expected);
 		/* Another connection may have the lock again as the same owner. */
 		snprintf(expected, sizeof(expected),
 		         "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence hasp:owner:{k} %s%s",
 		         "bob", kinds[i].word);
-		rewrite_verbs_as("UNLOCK k AS bob", VERB_UNLOCK, verbs(REENTRANT_COUNT), how);
+		rewrite_verbs_as("UNLOCK k AS bob", VERB_UNLOCK, verbs(REENTRANT_COUNT), opts);
 		assert_calls(SCRIPT_UNLOCK, expected);
-		how.reentered = true;
-		rewrite_verbs_as("UNLOCK k", VERB_UNLOCK, verbs(REENTRANT_COUNT), how);
+		opts.reentered = true;
+		rewrite_verbs_as("UNLOCK k", VERB_UNLOCK, verbs(REENTRANT_COUNT), opts);
 		assert_true(out_has("$14\r\nhasp:owner:{k}\r\n"));
 	}
 }
@@ -156,35 +157,35 @@ static void test_a_short_unlock_says_what_the_connection_has(void **state)
 /* A second try would stand behind those that came later. */
 static void test_a_try_that_waits_is_never_short(void **state)
 {
-	struct rewrite_how how = may_wait;
+	struct rewrite_opts opts = may_wait;
 
 	(void)state;
-	how.may_be_short = true;
-	rewrite_verbs_as("LOCK k WAIT 500", VERB_LOCK, verbs(REENTRANT_COUNT), how);
+	opts.may_be_short = true;
+	rewrite_verbs_as("LOCK k WAIT 500", VERB_LOCK, verbs(REENTRANT_COUNT), opts);
 	assert_false(call.is_short);
-	assert_int_equal(rewrite_as("SETNX k v", &waiting, how), REWRITE_CALL);
+	assert_int_equal(rewrite_as("SETNX k v", &waiting, opts), REWRITE_CALL);
 	assert_false(call.is_short);
 }
 
 /* As a transaction does, and a try that has waited for a part of it already. */
 static void test_no_try_waits_longer_than_it_may(void **state)
 {
-	struct rewrite_how how = may_wait;
+	struct rewrite_opts opts = may_wait;
 
 	(void)state;
-	how.wait_max_ms = 300;
-	how.place = 1795254000000001;
-	rewrite_verbs_as("LOCK k WAIT 500", VERB_LOCK, verbs(REENTRANT_REFRESH), how);
+	opts.wait_max_ms = 300;
+	opts.place = 1795254000000001;
+	rewrite_verbs_as("LOCK k WAIT 500", VERB_LOCK, verbs(REENTRANT_REFRESH), opts);
 	assert_calls(SCRIPT_LOCK_TOKEN,
 	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence hasp:owner:{k} \"\" " TOKEN
 	             " 30000 " TICKET " refresh 300 1795254000000001");
 	assert_int_equal(call.wait_ms, 300);
-	assert_int_equal(rewrite_as("SET k v NX", &waiting, how), REWRITE_CALL);
+	assert_int_equal(rewrite_as("SET k v NX", &waiting, opts), REWRITE_CALL);
 	assert_int_equal(call.wait_ms, 300);
-	how.wait_max_ms = 0;
-	rewrite_verbs_as("LOCK k WAIT 500", VERB_LOCK, verbs(REENTRANT_COUNT), how);
+	opts.wait_max_ms = 0;
+	rewrite_verbs_as("LOCK k WAIT 500", VERB_LOCK, verbs(REENTRANT_COUNT), opts);
 	assert_int_equal(call.wait_ms, 0);
-	assert_int_equal(rewrite_as("SETNX k v", &waiting, how), REWRITE_CALL);
+	assert_int_equal(rewrite_as("SETNX k v", &waiting, opts), REWRITE_CALL);
 	assert_int_equal(call.wait_ms, 0);
 	rewrite_verbs_as("LOCK k WAIT 9000000000000000000", VERB_LOCK, verbs(REENTRANT_COUNT),
 	                 may_wait);
@@ -230,14 +231,14 @@ static void test_a_take_under_a_rule_with_wait_takes_its_turn(void **state)
 	             " 30000 " TICKET " 4000 v SETNX");
 	assert_int_equal(call.wait_ms, 4000);
 	assert_int_equal(call.kind, LOCK_KIND_RULE);
-	assert_true(call.fresh);
+	assert_true(call.only_if_free);
 	assert_int_equal(rewrite_as("SET k v PX 7000 NX", &waiting_by_value, may_wait),
 	                 REWRITE_CALL);
 	assert_calls(SCRIPT_TAKE_WAIT,
 	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence k \"\" " TOKEN
 	             " 7000 " TICKET " 4000 v SET \"\" 0 refresh");
 	assert_int_equal(call.kind, LOCK_KIND_VALUE);
-	assert_false(call.fresh);
+	assert_false(call.only_if_free);
 }
 
 static void test_a_lease_given_as_a_date_ends_then_or_with_the_longest(void **state)

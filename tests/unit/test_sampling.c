@@ -15,7 +15,7 @@
 #include "policy/watched.h"
 #include "watch/tracker.h"
 #include "watch/sampling.h"
-#include "watch/sighting.h"
+#include "watch/command_sample.h"
 
 #define MEMORY ((size_t)1 << 20)
 

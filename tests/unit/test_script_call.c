@@ -23,9 +23,10 @@ static void test_a_call_can_be_made_again_with_the_text(void **state)
 	const struct script *s = script_get(SCRIPT_RENEW);
 
 	(void)state;
-	script_call_begin(&call, SCRIPT_RENEW, &(struct rewrite_how){ 0 }, 1, 1);
+	script_call_begin(&call, SCRIPT_RENEW, &(struct rewrite_opts){ 0 }, 1, 1);
 	buf_puts(&call, "$1\r\nk\r\n$2\r\n\r\n\r\n");
-	script_call_begin(&expected, SCRIPT_RENEW, &(struct rewrite_how){ .eval = true }, 1, 1);
+	script_call_begin(&expected, SCRIPT_RENEW, &(struct rewrite_opts){ .eval = true }, 1,
+	                  1);
 	buf_puts(&expected, "$1\r\nk\r\n$2\r\n\r\n\r\n");
 	buf_puts(&again, "before");
 	script_call_write_as_eval(&again, SCRIPT_RENEW, buf_slice(&call));
@@ -48,7 +49,7 @@ static void test_the_first_key_of_a_call_is_found(void **state)
 		struct buf call = BUF_INIT;
 		struct slice key = slice_of(bytes, n);
 
-		script_call_begin(&call, SCRIPT_RENEW, &(struct rewrite_how){ 0 }, 2, 0);
+		script_call_begin(&call, SCRIPT_RENEW, &(struct rewrite_opts){ 0 }, 2, 0);
 		resp_write_bulk(&call, key);
 		resp_write_bulk(&call, SLICE_LIT("other"));
 		assert_true(slice_eq(script_call_key(SCRIPT_RENEW, buf_slice(&call)), key));

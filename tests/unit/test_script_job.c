@@ -58,9 +58,9 @@ static int tear_down(void **state)
 
 static void write_call(struct buf *out, const char *key)
 {
-	struct rewrite_how how = { .eval = false };
+	struct rewrite_opts opts = { .eval = false };
 
-	script_call_begin(out, ANY, &how, 1, 0);
+	script_call_begin(out, ANY, &opts, 1, 0);
 	resp_write_bulk_str(out, key);
 }
 

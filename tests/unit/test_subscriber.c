@@ -70,7 +70,7 @@ static int set_up(void **state)
 	surroundings_init(&f->at, 4096);
 	use_test_clock(&f->at.env);
 	played_server_init(&f->server, &f->at);
-	f->subscriber = subscriber_new(&(struct subscriber_how){
+	f->subscriber = subscriber_new(&(struct subscriber_opts){
 		.env = &f->at.env,
 		.channel = "own",
 		.on_up = on_up,

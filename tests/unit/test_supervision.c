@@ -150,7 +150,7 @@ static void nothing_is_ever_due_where_no_manager_listens(void **state)
 	supervision_reloads(&f->s);
 	supervision_reloaded(&f->s, true);
 	supervision_leaves(&f->s);
-	supervision_hands_over(&f->s, 7);
+	supervision_is_handing_over(&f->s, 7);
 	assert_nothing_logged();
 }
 
@@ -350,7 +350,7 @@ static void process_that_hands_over_names_its_heir_and_says_nothing_more(void **
 	struct fixture *f = *state;
 
 	serve(f);
-	supervision_hands_over(&f->s, 4711);
+	supervision_is_handing_over(&f->s, 4711);
 	assert_told(f, "MAINPID=4711\n" READY("0 clients"));
 	f->shared.clients = 1;
 	assert_true(supervision_tick(&f->s, START + 100) == -1);

@@ -30,14 +30,13 @@
 /* In milliseconds: a new process that does nothing for so long has hung. */
 #define PATIENCE_MS 20000
 
-/* --- the new process ------------------------------------------------------------------------
- */
+/* --- the new process ---------------------------------------------------------------------- */
 
 /* The descriptor that $HASP_TEST_HANDED names; -1: the old process has handed none over. */
-static int handed_fd(void)
+static int inherited_fds_fd(void)
 {
-	const char *handed = getenv(HANDED);
-	int fd = handed ? atoi(handed) : -1;
+	const char *inherited_fds = getenv(HANDED);
+	int fd = inherited_fds ? atoi(inherited_fds) : -1;
 
 	return fcntl(fd, F_GETFD) < 0 ? -1 : fd;
 }
@@ -47,7 +46,7 @@ static int await_end(void)
 {
 	char byte;
 
-	return read(handed_fd(), &byte, 1) == 0 ? 0 : 1;
+	return read(inherited_fds_fd(), &byte, 1) == 0 ? 0 : 1;
 }
 
 /* SIGUSR1 was blocked in the old process before it blocked signals of its own. */
@@ -91,7 +90,7 @@ static int act(char **argv)
 		raise(SIGKILL);
 	if (strcmp(argv[1], "serves") == 0) {
 		upgrade_init(&u, argv, &none);
-		if (!upgrade_is_heir(&u) || !has_old_mask() || handed_fd() < 0)
+		if (!upgrade_is_successor(&u) || !has_old_mask() || inherited_fds_fd() < 0)
 			return 1;
 		upgrade_tell_ready(&u);
 		return upgrade_awaits_channels(&u) ? echo(&u) : 1;
@@ -99,14 +98,13 @@ static int act(char **argv)
 	return await_end();
 }
 
-/* --- the old process ------------------------------------------------------------------------
- */
+/* --- the old process ---------------------------------------------------------------------- */
 
 struct fixture {
 	struct upgrade u;
 	char *argv[3];
 	int life[2]; /* the new process ends when life[1] is closed */
-	char handed[64];
+	char inherited_fds[64];
 };
 
 static int set_up(void **state)
@@ -115,7 +113,7 @@ static int set_up(void **state)
 
 	log_fixture_open();
 	assert_int_equal(pipe2(f->life, O_CLOEXEC), 0);
-	snprintf(f->handed, sizeof(f->handed), HANDED "=%d", f->life[0]);
+	snprintf(f->inherited_fds, sizeof(f->inherited_fds), HANDED "=%d", f->life[0]);
 	*state = f;
 	return 0;
 }
@@ -144,7 +142,7 @@ static void start(struct fixture *f, const char *binary, const char *what)
 	f->argv[0] = (char *)(uintptr_t)binary;
 	f->argv[1] = (char *)(uintptr_t)what;
 	upgrade_init(&f->u, f->argv, &mask);
-	upgrade_start(&f->u, &f->life[0], 1, f->handed, START);
+	upgrade_start(&f->u, &f->life[0], 1, f->inherited_fds, START);
 }
 
 static void start_self(struct fixture *f, const char *what)
@@ -182,7 +180,7 @@ static void new_process_that_serves_takes_over(void **state)
 	assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
 	assert_int_equal(upgrade_poll(&f->u, START + 2 * DEADLINE), UPGRADE_NONE);
 	assert_nothing_logged();
-	upgrade_start(&f->u, &f->life[0], 1, f->handed, START);
+	upgrade_start(&f->u, &f->life[0], 1, f->inherited_fds, START);
 	assert_int_equal(f->u.pid, pid);
 	assert_logged("level=warning event=upgrade_refused pid=");
 }
@@ -259,7 +257,7 @@ static void another_upgrade_may_follow_one_that_failed(void **state)
 	await_word(f);
 	assert_int_equal(upgrade_poll(&f->u, START), UPGRADE_FAILED);
 	f->argv[1] = (char *)(uintptr_t) "hangs";
-	upgrade_start(&f->u, &f->life[0], 1, f->handed, START + DEADLINE);
+	upgrade_start(&f->u, &f->life[0], 1, f->inherited_fds, START + DEADLINE);
 	/* Its deadline is its own. */
 	assert_int_equal(upgrade_poll(&f->u, START + 2 * DEADLINE - 0.1), UPGRADE_WAITING);
 }
@@ -273,7 +271,7 @@ static void upgrade_under_way_refuses_another_one(void **state)
 	start_self(f, "hangs");
 	pid = f->u.pid;
 	ready_fd = f->u.ready_fd;
-	upgrade_start(&f->u, &f->life[0], 1, f->handed, START + 20);
+	upgrade_start(&f->u, &f->life[0], 1, f->inherited_fds, START + 20);
 	assert_int_equal(f->u.pid, pid);
 	assert_int_equal(f->u.ready_fd, ready_fd);
 	assert_logged("level=warning event=upgrade_refused pid=");
@@ -329,7 +327,7 @@ static void process_without_a_predecessor_is_no_heir(void **state)
 		if (values[i])
 			setenv(READY, values[i], 1);
 		upgrade_init(&f->u, f->argv, &(sigset_t){ 0 });
-		assert_false(upgrade_is_heir(&f->u));
+		assert_false(upgrade_is_successor(&f->u));
 		assert_null(getenv(READY));
 		upgrade_tell_ready(&f->u);
 		assert_int_equal(upgrade_poll(&f->u, START), UPGRADE_NONE);
@@ -346,12 +344,12 @@ static void heir_tells_once_that_it_is_ready(void **state)
 	snprintf(number, sizeof(number), "%d", fds[1]);
 	setenv(READY, number, 1);
 	upgrade_init(&f->u, f->argv, &(sigset_t){ 0 });
-	assert_true(upgrade_is_heir(&f->u));
+	assert_true(upgrade_is_successor(&f->u));
 	assert_null(getenv(READY));
 	/* Its own children must not keep the pipe open. */
 	assert_int_equal(fcntl(fds[1], F_GETFD), FD_CLOEXEC);
 	upgrade_tell_ready(&f->u);
-	assert_false(upgrade_is_heir(&f->u));
+	assert_false(upgrade_is_successor(&f->u));
 	upgrade_tell_ready(&f->u);
 	assert_int_equal(read(fds[0], bytes, sizeof(bytes)), 1);
 	/* Over a pipe no clients come. */

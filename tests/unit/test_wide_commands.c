@@ -81,7 +81,7 @@ static void rewrite_with(size_t nguarded)
 		keys[i] = (struct guarded_key){ .key = names[1 + i], .token = names[0] };
 	for (size_t i = 0; i < MANY - 1; i++)
 		args[i] = 1 + i;
-	rewrite_guard_read(&out, &g, &(struct rewrite_how){ 0 }, false);
+	rewrite_guard_read(&out, &g, &(struct rewrite_opts){ 0 }, false);
 	buf_release(&out);
 	free(keys);
 }

@@ -69,13 +69,13 @@ static struct replica_ask *replica_ask_at(const struct list *node)
 	return container_of(node, struct replica_ask, node);
 }
 
-static struct lock_try replica_ask_try(const struct replica_ask *a)
+static struct attempt replica_ask_try(const struct replica_ask *a)
 {
 	struct slice rest = buf_slice(&a->bytes);
 	const char *token = rest.p + a->nkey, *value = token + a->ntoken;
 	const char *ticket = value + a->nvalue;
 
-	return (struct lock_try){
+	return (struct attempt){
 		.id = { a->kind, slice_of(rest.p, a->nkey), slice_of(token, a->ntoken) },
 		.value = slice_of(value, a->nvalue),
 		.ticket = slice_of(ticket, (size_t)(rest.p + rest.n - ticket)),
@@ -98,10 +98,10 @@ static void replica_ask_end(struct replica_ask *a, bool enough)
 
 static enum script_id write_undo(const struct replica_ask *a, struct buf *out)
 {
-	struct lock_try t = replica_ask_try(a);
-	struct rewrite_how how = script_jobs_how(a->all->script_jobs, a->terms.db);
+	struct attempt t = replica_ask_try(a);
+	struct rewrite_opts opts = script_jobs_opts(a->all->script_jobs, a->terms.db);
 
-	return rewrite_dequeue(out, &t, true, &how);
+	return rewrite_dequeue(out, &t, true, &opts);
 }
 
 static void on_released(void *arg, const redisReply *reply)
@@ -134,7 +134,7 @@ static void replica_ask_release(struct replica_ask *a)
 static void replica_ask_fail(struct replica_ask *a, long long got, const char *why)
 {
 	struct replica_acks *all = a->all;
-	struct lock_try t = replica_ask_try(a);
+	struct attempt t = replica_ask_try(a);
 	uint32_t suppressed;
 
 	if (!why)
@@ -160,7 +160,7 @@ static bool is_redirection(const redisReply *reply)
 static void on_looked(void *arg, const redisReply *reply)
 {
 	struct replica_ask *a = arg;
-	struct lock_try t = replica_ask_try(a);
+	struct attempt t = replica_ask_try(a);
 	bool asking;
 
 	a->has_lock = replica_look_shows(&t, reply);
@@ -254,7 +254,7 @@ static void call(struct control *c, int db, const struct buf *request, control_f
 
 static void replica_ask_look(struct replica_ask *a, struct control *c)
 {
-	struct lock_try t = replica_ask_try(a);
+	struct attempt t = replica_ask_try(a);
 	struct buf out = BUF_INIT;
 
 	replica_look_write(&t, script_jobs_naming(a->all->script_jobs), &out);
@@ -265,7 +265,7 @@ static void replica_ask_look(struct replica_ask *a, struct control *c)
 /* Writes a key, so that WAIT has a write to wait for. */
 static void line_write(struct ack_line *l, const struct replica_ask *first)
 {
-	struct lock_try t = replica_ask_try(first);
+	struct attempt t = replica_ask_try(first);
 	struct buf out = BUF_INIT;
 
 	resp_write_array(&out, 5);
@@ -438,7 +438,7 @@ void replica_acks_free(struct replica_acks *all)
 	free(all);
 }
 
-struct replica_ask *replica_ask_new(struct replica_acks *all, const struct lock_try *t,
+struct replica_ask *replica_ask_new(struct replica_acks *all, const struct attempt *t,
                                     const struct replica_ask_terms *terms, replica_ask_fn *fn,
                                     void *arg)
 {

@@ -54,7 +54,7 @@ typedef void replica_ask_fn(void *arg, bool enough);
 
 /* Asks about the lock that the try `t` (copied) has got. `fn` runs once, after this has
  * returned, and the question is freed then. */
-struct replica_ask *replica_ask_new(struct replica_acks *all, const struct lock_try *t,
+struct replica_ask *replica_ask_new(struct replica_acks *all, const struct attempt *t,
                                     const struct replica_ask_terms *terms, replica_ask_fn *fn,
                                     void *arg);
 /* `fn` shall not run: the caller gives the lock back. NULL is allowed. */

@@ -20,7 +20,7 @@ static void write_writer(struct buf *out, struct slice token)
 	buf_release(&field);
 }
 
-void replica_look_write(const struct lock_try *t, enum key_naming naming, struct buf *out)
+void replica_look_write(const struct attempt *t, enum key_naming naming, struct buf *out)
 {
 	switch (layout_of(t->id.kind)->evidence) {
 	case EVIDENCE_WRITER:
@@ -72,7 +72,7 @@ static bool names_owner(struct slice guard, struct slice token)
 	return slice_starts(guard, token) && (guard.n == token.n || guard.p[token.n] == ' ');
 }
 
-bool replica_look_shows(const struct lock_try *t, const redisReply *reply)
+bool replica_look_shows(const struct attempt *t, const redisReply *reply)
 {
 	enum lock_evidence evidence = layout_of(t->id.kind)->evidence;
 	struct slice content;

@@ -13,10 +13,10 @@
 #include "lock/rewrite/rewrite.h"
 
 /* Appends a command that changes nothing. */
-void replica_look_write(const struct lock_try *t, enum key_naming naming, struct buf *out);
+void replica_look_write(const struct attempt *t, enum key_naming naming, struct buf *out);
 
 /* True if the answer (NULL: there was none) shows that the try's owner has the lock, and, if
  * Redis stores the ticket, that it has the lock by this try. */
-bool replica_look_shows(const struct lock_try *t, const redisReply *reply);
+bool replica_look_shows(const struct attempt *t, const redisReply *reply);
 
 #endif

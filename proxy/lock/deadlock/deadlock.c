@@ -91,7 +91,7 @@ static bool is_shared(enum lock_kind kind, struct slice token)
 
 /* Writes the kind by which hasp asks Redis for the lock's owner. False: a waiter for this lock
  * cannot be in a circle. */
-static bool kind_to_ask(const struct lock_try *wanted, char *kind)
+static bool kind_to_ask(const struct attempt *wanted, char *kind)
 {
 	const struct lock_layout *layout = layout_of(wanted->id.kind);
 
@@ -281,12 +281,12 @@ static struct search_step *asked(struct search *s)
 static void search_ask(struct search *s)
 {
 	const struct wait_facts *about = &asked(s)->wait->facts;
-	struct rewrite_how how = script_jobs_how(s->all->jobs, about->db);
+	struct rewrite_opts opts = script_jobs_opts(s->all->jobs, about->db);
 	struct buf call = BUF_INIT;
 	struct lock_call unused;
 
 	s->all->questions--;
-	rewrite_info(&call, (enum lock_kind)about->kind, about->key, &how, &unused);
+	rewrite_info(&call, (enum lock_kind)about->kind, about->key, &opts, &unused);
 	script_job_run(s->all->jobs, about->db, SCRIPT_INFO, buf_slice(&call), 0,
 	               search_on_answer, s);
 	buf_release(&call);

@@ -37,7 +37,7 @@ void deadlocks_free(struct deadlocks *all); /* no watch is left, no answer is du
 
 struct deadlock_terms {
 	int db;
-	const struct lock_try *wanted;
+	const struct attempt *wanted;
 	struct slice shown; /* the locked key, as the client names it */
 	struct slice user; /* the client's Redis user; empty: not known */
 	struct slice connection; /* the token of its connection; empty: it has no lock */

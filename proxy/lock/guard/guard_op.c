@@ -146,12 +146,12 @@ struct call_keys {
 };
 
 static struct guarded_command begin_call(const struct guard_op *op, struct call_keys *keys,
-                                         const struct rewrite_how *how)
+                                         const struct rewrite_opts *opts)
 {
 	keys->v = op->n > 1 ? xcalloc(op->n, sizeof(*keys->v)) : &keys->one;
 	return (struct guarded_command){
 		.keys = keys->v,
-		.wait_ms = how->wait_max_ms < op->wait_ms ? how->wait_max_ms : op->wait_ms,
+		.wait_ms = opts->wait_max_ms < op->wait_ms ? opts->wait_max_ms : op->wait_ms,
 	};
 }
 
@@ -177,11 +177,11 @@ void guard_op_write_try(struct guard_op *op, struct buf *out, const struct resp_
 }
 
 void guard_op_write_script(struct guard_op *op, struct buf *out, const struct resp_view *req,
-                           const size_t *args, size_t nargs, const struct rewrite_how *how)
+                           const size_t *args, size_t nargs, const struct rewrite_opts *opts)
 {
-	struct rewrite_how placeless;
+	struct rewrite_opts placeless;
 	struct call_keys keys;
-	struct guarded_command g = begin_call(op, &keys, how);
+	struct guarded_command g = begin_call(op, &keys, opts);
 
 	g.req = req;
 	g.args = args;
@@ -190,14 +190,14 @@ void guard_op_write_script(struct guard_op *op, struct buf *out, const struct re
 		keys.v[g.n++] = key_terms(op, i);
 	/* A place belongs to the line of one key, which is unknown among several keys. */
 	if (op->n > 1) {
-		placeless = *how;
+		placeless = *opts;
 		placeless.place = 0;
-		how = &placeless;
+		opts = &placeless;
 	}
 	if (op->script == GUARD_OP_WRITE)
-		rewrite_guard_write(out, &g, how);
+		rewrite_guard_write(out, &g, opts);
 	else
-		rewrite_guard_read(out, &g, how, op->script == GUARD_OP_READ_APART);
+		rewrite_guard_read(out, &g, opts, op->script == GUARD_OP_READ_APART);
 	end_call(&keys);
 }
 
@@ -221,20 +221,20 @@ static void write_watch(const struct guard_op *op, struct buf *out, enum key_nam
 }
 
 unsigned guard_op_write_next(struct guard_op *op, struct buf *out,
-                             const struct rewrite_how *how)
+                             const struct rewrite_opts *opts)
 {
 	bool acquire = op->phase == GUARD_OP_ACQUIRE;
 	struct call_keys keys;
-	struct guarded_command g = begin_call(op, &keys, how);
+	struct guarded_command g = begin_call(op, &keys, opts);
 
 	for (size_t i = 0; i < op->n; i++)
 		if (!acquire || guard_op_acquires_first(op, i))
 			keys.v[g.n++] = key_terms(op, i);
 	if (acquire) {
-		rewrite_guard_read(out, &g, how, true);
+		rewrite_guard_read(out, &g, opts, true);
 	} else {
-		write_watch(op, out, how->naming);
-		rewrite_guard_check(out, &g, how);
+		write_watch(op, out, opts->naming);
+		rewrite_guard_check(out, &g, opts);
 	}
 	end_call(&keys);
 	return acquire ? 0 : 1;
@@ -292,13 +292,13 @@ void guard_op_refused(struct guard_op *op, struct slice line)
 }
 
 /* Returns the try of a waiter for key `i`. */
-static struct lock_try guard_try(const struct guard_op *op, size_t i, struct buf *name)
+static struct attempt guard_try(const struct guard_op *op, size_t i, struct buf *name)
 {
 	const struct read_set_entry *e = op->keys[i].entry;
 
 	buf_clear(name);
 	rewrite_guard_name(name, guard_op_naming(op), read_set_entry_key(e));
-	return (struct lock_try){
+	return (struct attempt){
 		.id = { LOCK_KIND_GUARD, buf_slice(name), e->token },
 		.value = e->token,
 		.ticket = slice_str(op->ticket),
@@ -311,7 +311,7 @@ bool guard_op_awaits_replicas(const struct guard_op *op)
 	return op->replicas && op->acquired;
 }
 
-struct lock_try guard_op_granted_try(const struct guard_op *op, struct buf *name)
+struct attempt guard_op_granted_try(const struct guard_op *op, struct buf *name)
 {
 	size_t i = 0;
 
@@ -333,8 +333,8 @@ static size_t sent_key(const struct guard_op *op, size_t i)
 	return op->n;
 }
 
-bool guard_op_queue(struct guard_op *op, struct slice line, struct buf *name,
-                    struct lock_try *t, int64_t *lease_ms)
+bool guard_op_queue(struct guard_op *op, struct slice line, struct buf *name, struct attempt *t,
+                    int64_t *lease_ms)
 {
 	const char *last = memrchr(line.p, ' ', line.n);
 	size_t number = last ? strtoul(last, NULL, 10) : 0;
@@ -426,17 +426,17 @@ void guard_op_undo(struct guard_op *op, bool keeps_read)
 	struct buf name = BUF_INIT, out = BUF_INIT;
 
 	for (size_t i = 0; i < op->n && op->phase != GUARD_OP_NEW; i++) {
-		struct lock_try t = guard_try(op, i, &name);
+		struct attempt t = guard_try(op, i, &name);
 		double until = guard_until(op, op->keys[i].lease_ms + op->wait_ms);
 		int db = read_set_entry_db(op->keys[i].entry);
-		struct rewrite_how how;
+		struct rewrite_opts opts;
 		enum script_id script;
 		if (db < 0 || op->keys[i].entry->checked ||
 		    (keeps_read && op->keys[i].entry->read))
 			continue;
 		buf_clear(&out);
-		how = read_sets_how(op->table, db);
-		script = rewrite_dequeue(&out, &t, true, &how);
+		opts = read_sets_opts(op->table, db);
+		script = rewrite_dequeue(&out, &t, true, &opts);
 		/* The waiter may be back at the place that it got when it began to wait. */
 		script_job_repeat(read_sets_jobs(op->table), db, script, buf_slice(&out),
 		                  op->sent_at - (double)op->wait_ms / 1000, op->sent_at, until);
@@ -462,9 +462,9 @@ static bool is_released(const struct guard_op_key *k, enum guard_op_result resul
 static void write_release(const struct read_set_entry *e, struct buf *out)
 {
 	struct buf evalsha = BUF_INIT;
-	struct rewrite_how how = read_sets_how(e->table, read_set_entry_db(e));
+	struct rewrite_opts opts = read_sets_opts(e->table, read_set_entry_db(e));
 	enum script_id script = rewrite_guard_release(&evalsha, read_set_entry_key(e), e->token,
-	                                              &how);
+	                                              &opts);
 
 	script_call_write_as_eval(out, script, buf_slice(&evalsha));
 	buf_release(&evalsha);

@@ -190,11 +190,11 @@ void guard_op_sent(struct guard_op *op, struct slice ticket, double now);
 void guard_op_write_try(struct guard_op *op, struct buf *out, const struct resp_view *req);
 /* Writes the script for `req`. `args`: the indices of all its keys, guarded or not. */
 void guard_op_write_script(struct guard_op *op, struct buf *out, const struct resp_view *req,
-                           const size_t *args, size_t nargs, const struct rewrite_how *how);
+                           const size_t *args, size_t nargs, const struct rewrite_opts *opts);
 /* Writes the next step of a transaction, up to the script on which the step after it depends;
  * sets the phase to ACQUIRE or CHECK. Returns how many answers come before that script's. */
 unsigned guard_op_write_next(struct guard_op *op, struct buf *out,
-                             const struct rewrite_how *how);
+                             const struct rewrite_opts *opts);
 
 /* --- answers --- */
 
@@ -209,8 +209,8 @@ void guard_op_refused(struct guard_op *op, struct slice line);
 /* The operation has to wait for the key that `+QUEUED place now held i` names. Writes the try
  * for its waiter, with the guard's name in `name`, and the guard's lease; returns false when
  * there is no such key. */
-bool guard_op_queue(struct guard_op *op, struct slice line, struct buf *name,
-                    struct lock_try *t, int64_t *lease_ms);
+bool guard_op_queue(struct guard_op *op, struct slice line, struct buf *name, struct attempt *t,
+                    int64_t *lease_ms);
 /* The operation has ended with this result: updates the entries of its keys. */
 void guard_op_complete(struct guard_op *op, enum guard_op_result result);
 /* The command was not carried out, and hasp decides again about it: its keys count as before.
@@ -226,7 +226,7 @@ void guard_op_undo(struct guard_op *op, bool keeps_read);
 bool guard_op_awaits_replicas(const struct guard_op *op);
 /* Returns one of the operation's guards, with its name in `name`. One script has written all of
  * them. */
-struct lock_try guard_op_granted_try(const struct guard_op *op, struct buf *name);
+struct attempt guard_op_granted_try(const struct guard_op *op, struct buf *name);
 
 /* Returns the first of the operation's keys, in their order. */
 struct slice guard_op_first_key(const struct guard_op *op);

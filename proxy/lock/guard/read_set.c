@@ -60,9 +60,9 @@ struct script_jobs *read_sets_jobs(const struct read_sets *table)
 	return table->jobs;
 }
 
-struct rewrite_how read_sets_how(const struct read_sets *table, int db)
+struct rewrite_opts read_sets_opts(const struct read_sets *table, int db)
 {
-	return script_jobs_how(table->jobs, db);
+	return script_jobs_opts(table->jobs, db);
 }
 
 /* --- a connection's -------------------------------------------------------------------- */
@@ -357,9 +357,9 @@ void read_set_entry_ended(struct read_set_entry *e, double now)
 void read_set_entry_release(const struct read_set_entry *e)
 {
 	struct buf out = BUF_INIT;
-	struct rewrite_how how = read_sets_how(e->table, read_set_entry_db(e));
+	struct rewrite_opts opts = read_sets_opts(e->table, read_set_entry_db(e));
 	enum script_id script = rewrite_guard_release(&out, read_set_entry_key(e), e->token,
-	                                              &how);
+	                                              &opts);
 
 	/* After `until`, the guard is over anyway. */
 	script_job_run(e->table->jobs, read_set_entry_db(e), script, buf_slice(&out), e->until,

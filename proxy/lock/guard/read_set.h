@@ -36,8 +36,8 @@ struct read_sets *read_sets_new(struct script_jobs *jobs); /* must outlive the r
 void read_sets_free(struct read_sets *r); /* no read set has entries */
 void read_sets_trim(struct read_sets *r); /* frees memory that a long key took */
 struct script_jobs *read_sets_jobs(const struct read_sets *r);
-/* script_jobs_how() */
-struct rewrite_how read_sets_how(const struct read_sets *r, int db);
+/* script_jobs_opts() */
+struct rewrite_opts read_sets_opts(const struct read_sets *r, int db);
 
 struct read_set;
 /* Appends the name of the connection for the log, "127.0.0.1:4711 name", to `out`. */

@@ -36,7 +36,7 @@ static void forget_oldest(struct hold_owner *o)
 
 /* True if this hold goes on when `p` takes another place of the semaphore, or another side of
  * the read-write lock. */
-static bool is_beside(const struct hold *hold, const struct lock_request *p)
+static bool holds_other_side(const struct hold *hold, const struct lock_request *p)
 {
 	const struct lock_layout *had = layout_of(hold->kind), *taken = layout_of(p->kind);
 
@@ -83,7 +83,7 @@ static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
 		next = hold_next(hold);
 		if (lock_request_is_by_value(p) && hold->owner != o)
 			continue;
-		if (is_beside(hold, p))
+		if (holds_other_side(hold, p))
 			continue;
 		same = slice_eq(hold_token(hold), p->token);
 		if (good && (same || lock_request_is_by_value(p)))
@@ -250,7 +250,7 @@ static void apply_dropped(struct holds *h, struct hold_owner *o, const struct lo
 		if (hold->count == 0)
 			hold_free(hold);
 	}
-	if (lock_request_is_by_value(p) && p->sole)
+	if (lock_request_is_by_value(p) && p->single_key)
 		apply_gone(h, o, p, db);
 }
 

@@ -210,11 +210,11 @@ struct lock_request {
 	enum renew_mode renew : 8;
 	enum expiry_move moved : 8; /* (followed) with LOCK_EFFECT_EXPIRES */
 	bool leased : 1; /* lock_call.leased */
-	bool sole : 1; /* lock_call.sole */
+	bool single_key : 1; /* lock_call.single_key */
 	bool release : 1; /* hasp releases the lock at disconnect */
 	bool closes : 1; /* hasp closes the connection if it loses the lock */
 	bool exclusive : 1; /* no other connection can have taken it by this token */
-	bool confirms : 1; /* hasp reports success only while the lease is good */
+	bool check_if_late : 1; /* hasp reports success only while the lease is good */
 	bool queued : 1; /* (waited) in line */
 	struct slice keys[];
 };

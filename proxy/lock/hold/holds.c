@@ -377,9 +377,9 @@ static void send_release(struct hold *hold, enum script_id script, struct buf *o
  * connections took by the same token. */
 static void hold_release(struct hold *hold)
 {
-	struct lock_try t = { .id = hold_ident(hold) };
-	struct rewrite_how how = script_jobs_how(hold_table(hold)->script_jobs,
-	                                         lock_id_db(hold->by_id.key));
+	struct attempt t = { .id = hold_ident(hold) };
+	struct rewrite_opts opts = script_jobs_opts(hold_table(hold)->script_jobs,
+	                                            lock_id_db(hold->by_id.key));
 	struct buf out = BUF_INIT;
 	double left = hold->good_until - timers_now(hold_table(hold)->timers) + hold->slack;
 	int64_t most_ms = 0;
@@ -390,13 +390,13 @@ static void hold_release(struct hold *hold)
 	case RELEASE_EACH_TRY:
 		for (unsigned i = 0; i < hold->ntickets; i++) {
 			t.ticket = slice_str(hold->tickets[i]);
-			send_release(hold, rewrite_dequeue(&out, &t, true, &how), &out);
+			send_release(hold, rewrite_dequeue(&out, &t, true, &opts), &out);
 		}
 		break;
 	case RELEASE_LAST_TRY:
 		/* The record knows only the latest. */
 		t.ticket = slice_str(hold->tickets[hold->ntickets - 1]);
-		send_release(hold, rewrite_unlock(&out, &t.id, t.ticket, &how), &out);
+		send_release(hold, rewrite_unlock(&out, &t.id, t.ticket, &opts), &out);
 		break;
 	case RELEASE_VALUE:
 		t.ticket = slice_str(hold->tickets[hold->ntickets - 1]);
@@ -404,7 +404,8 @@ static void hold_release(struct hold *hold)
 		 * another worker; then more is left of its lease. */
 		if (hold->shared && !isinf(left))
 			most_ms = left > 0 ? (int64_t)(left * 1000) + RELEASE_SLACK_MS : 1;
-		send_release(hold, rewrite_release(&out, &t.id, t.ticket, most_ms, &how), &out);
+		send_release(hold, rewrite_release(&out, &t.id, t.ticket, most_ms, &opts),
+		             &out);
 		break;
 	}
 	buf_release(&out);

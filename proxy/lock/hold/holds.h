@@ -123,7 +123,7 @@ void lock_request_undo(struct lock_request *p, int db);
 void lock_request_undo_now(struct lock_request *p, int db);
 /* For a try that has to wait: returns the try (points into `p`), and its lease in ms; 0: the
  * application named its end. */
-struct lock_try lock_request_try(const struct lock_request *p, int64_t *lease_ms);
+struct attempt lock_request_attempt(const struct lock_request *p, int64_t *lease_ms);
 /* Returns the lock, or the first of several; points into `p`. */
 struct slice lock_request_key(const struct lock_request *p);
 /* True if an MLOCK takes several locks. All its calls have the same ticket. */
@@ -149,7 +149,7 @@ bool parts_are_undone(const struct lock_request *p);
 struct mlock_step parts_step(struct lock_request *p, bool placed);
 /* Appends the call by which the MLOCK leaves its queue and gives its locks back. */
 void parts_write_undo(const struct lock_request *p, struct buf *out,
-                      const struct rewrite_how *how);
+                      const struct rewrite_opts *opts);
 /* Returns which reply means that the try succeeded. */
 enum lock_success lock_request_success(const struct lock_request *p);
 /* The lease began at `since`, not when the call was sent. */

@@ -105,7 +105,7 @@ static struct lock_request *lock_request_alloc(struct holds *h, const struct loc
 	p->lease_ms = call->lease_ms;
 	p->wait_ms = call->wait_ms;
 	p->limit = call->limit;
-	p->sole = call->sole;
+	p->single_key = call->single_key;
 	p->nbytes = (uint32_t)size;
 	p->nkeys = (uint32_t)nkeys;
 	at = (char *)&p->keys[nkeys];
@@ -182,9 +182,9 @@ struct lock_request *lock_request_new(struct holds *h, const struct lock_call *c
 	p->exclusive = rule && rule->owner == OWNER_CONNECTION;
 	p->release = end == DISCONNECT_RELEASE;
 	p->closes = (rule ? rule->on_lost : verbs->on_lost) == LOST_CLOSE;
-	p->confirms = effect->has_lease &&
-	              (!rule || (effect->holds &&
-	                         (rule->wait_ms || !call->leased || renew == RENEW_YES)));
+	p->check_if_late = effect->has_lease &&
+	                   (!rule || (effect->holds &&
+	                              (rule->wait_ms || !call->leased || renew == RENEW_YES)));
 	if (effect->holds && call->ticket.n) {
 		p->replicas = (int)(rule ? rule->replicas_ack : verbs->replicas_ack);
 		p->replicas_timeout_ms = rule ? rule->replicas_ack_timeout_ms
@@ -209,7 +209,7 @@ struct lock_request *lock_request_follow(struct holds *h, struct slice key,
 		.effect = LOCK_EFFECT_TAKES,
 		.kind = LOCK_KIND_VALUE,
 		.ticket = SLICE_LIT(TICKET_NONE),
-		.sole = true,
+		.single_key = true,
 	};
 	struct lock_request *p = lock_request_new(h, &call, &key, 1, terms);
 
@@ -251,10 +251,10 @@ bool lock_request_is_joined(const struct lock_request *p)
 	return p->next != NULL;
 }
 
-struct lock_try lock_request_try(const struct lock_request *p, int64_t *lease_ms)
+struct attempt lock_request_attempt(const struct lock_request *p, int64_t *lease_ms)
 {
 	*lease_ms = p->parts ? rewrite_mlock_part_lease(p->lease_ms) : p->lease_ms;
-	return (struct lock_try){
+	return (struct attempt){
 		.id = { p->kind, lock_request_key(p), p->token },
 		.value = lock_request_is_by_value(p) ? p->token : SLICE_NONE,
 		.ticket = p->ticket,
@@ -349,7 +349,7 @@ struct section_stats *lock_request_stats(const struct lock_request *p)
 
 bool lock_request_confirms(const struct lock_request *p)
 {
-	return p->confirms;
+	return p->check_if_late;
 }
 
 static double age_ms(const struct lock_request *p)
@@ -359,12 +359,12 @@ static double age_ms(const struct lock_request *p)
 
 bool lock_request_is_late(const struct lock_request *p)
 {
-	return p->confirms && age_ms(p) > LEASE_STALE_SHARE * (double)p->lease_ms;
+	return p->check_if_late && age_ms(p) > LEASE_STALE_SHARE * (double)p->lease_ms;
 }
 
 bool lock_request_is_over(const struct lock_request *p)
 {
-	return p->confirms && p->lease_ms && age_ms(p) >= (double)p->lease_ms;
+	return p->check_if_late && p->lease_ms && age_ms(p) >= (double)p->lease_ms;
 }
 
 enum lock_request_late lock_request_late(const struct lock_request *p,
@@ -482,26 +482,26 @@ struct mlock_step parts_step(struct lock_request *p, bool placed)
 }
 
 void parts_write_undo(const struct lock_request *p, struct buf *out,
-                      const struct rewrite_how *how)
+                      const struct rewrite_opts *opts)
 {
 	const struct mlock_step step = { .place_of = p->parts->at + 1 };
-	const struct lock_try t = { .id = { p->kind, p->keys[p->parts->at], p->token },
-		                    .ticket = p->ticket,
-		                    .place = how->place };
+	const struct attempt t = { .id = { p->kind, p->keys[p->parts->at], p->token },
+		                   .ticket = p->ticket,
+		                   .place = opts->place };
 	double age = timers_now(p->holds->timers) - p->sent_at + p->waited;
 
-	rewrite_mlock_undo(out, p->keys, p->nkeys, &t, &step, (int64_t)(age * 1000), how);
+	rewrite_mlock_undo(out, p->keys, p->nkeys, &t, &step, (int64_t)(age * 1000), opts);
 }
 /* --- undo ------------------------------------------------------------------------ */
 
 /* Undoes a try by its ticket, which is exact, and harmless when repeated. The try may still be
  * on its way to Redis, over a connection that is closed at our end. */
-static void undo_by_ticket(struct lock_request *p, int db, const struct lock_try *t,
+static void undo_by_ticket(struct lock_request *p, int db, const struct attempt *t,
                            double until)
 {
 	struct buf out = BUF_INIT;
-	struct rewrite_how how = script_jobs_how(p->holds->script_jobs, db);
-	enum script_id script = rewrite_dequeue(&out, t, true, &how);
+	struct rewrite_opts opts = script_jobs_opts(p->holds->script_jobs, db);
+	enum script_id script = rewrite_dequeue(&out, t, true, &opts);
 
 	script_job_repeat(p->holds->script_jobs, db, script, buf_slice(&out),
 	                  t->place < 0 ? p->sent_at - p->waited : 0, p->sent_at, until);
@@ -522,7 +522,7 @@ double lock_request_until(const struct lock_request *p)
 static void undo_one(struct lock_request *p, int db)
 {
 	int64_t lease_ms;
-	struct lock_try t = lock_request_try(p, &lease_ms);
+	struct attempt t = lock_request_attempt(p, &lease_ms);
 	double until = lock_request_until(p);
 
 	if (!effect_terms[p->effect].holds || db < 0)

@@ -218,7 +218,7 @@ static void write_renewals(void *arg, struct buf *out)
 {
 	struct renewal_batch *b = arg;
 	struct lock_renewal renewals[BATCH_MAX];
-	struct rewrite_how how = script_jobs_how(b->holds->script_jobs, b->db);
+	struct rewrite_opts opts = script_jobs_opts(b->holds->script_jobs, b->db);
 	size_t n = 0;
 
 	for (size_t i = 0; i < b->n; i++) {
@@ -232,7 +232,7 @@ static void write_renewals(void *arg, struct buf *out)
 	}
 	b->n = n;
 	b->sent_at = timers_now(b->holds->timers);
-	(void)rewrite_renew(out, b->script, renewals, n, &how);
+	(void)rewrite_renew(out, b->script, renewals, n, &opts);
 }
 
 /* True if one call can renew both. */
@@ -368,11 +368,11 @@ static void end_in_time(const struct hold *hold)
 {
 	struct holds *h = hold_table(hold);
 	int db = lock_id_db(hold->by_id.key);
-	struct rewrite_how how = script_jobs_how(h->script_jobs, db);
+	struct rewrite_opts opts = script_jobs_opts(h->script_jobs, db);
 	struct lock_ident id = hold_ident(hold);
 	double left = (hold->good_until - timers_now(h->timers)) * 1000;
 	struct buf out = BUF_INIT;
-	enum script_id script = rewrite_end_in(&out, &id, left > 1 ? (int64_t)left : 1, &how);
+	enum script_id script = rewrite_end_in(&out, &id, left > 1 ? (int64_t)left : 1, &opts);
 
 	script_job_run(h->script_jobs, db, script, buf_slice(&out), 0, NULL, NULL);
 	buf_release(&out);
@@ -426,7 +426,7 @@ static void renew_parts(struct timer *t, double now)
 {
 	const struct parts *parts = container_of(t, struct parts, timer);
 	const struct lock_request *p = parts->lock;
-	struct rewrite_how how = script_jobs_how(p->holds->script_jobs, parts->db);
+	struct rewrite_opts opts = script_jobs_opts(p->holds->script_jobs, parts->db);
 	int64_t lease_ms = rewrite_mlock_part_lease(p->lease_ms);
 	struct lock_renewal v[MLOCK_KEYS_MAX];
 	struct buf out = BUF_INIT;
@@ -435,7 +435,7 @@ static void renew_parts(struct timer *t, double now)
 		v[i] = (struct lock_renewal){ .id = { p->kind, p->keys[i], p->token },
 			                      .lease_ms = lease_ms,
 			                      .fence = ANY_FENCE };
-	rewrite_renew(&out, SCRIPT_RENEW_VERB, v, parts->n, &how);
+	rewrite_renew(&out, SCRIPT_RENEW_VERB, v, parts->n, &opts);
 	script_job_run(p->holds->script_jobs, parts->db, SCRIPT_RENEW_VERB, buf_slice(&out),
 	               now + (double)lease_ms / 1000, NULL, NULL);
 	buf_release(&out);

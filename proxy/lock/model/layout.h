@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * layout: how Redis stores the locks of each kind, and what follows from it. Code asks the table
- * about a property instead of comparing kinds, so that a new kind is a new row.
+ * layout: how Redis stores the locks of each kind, and what follows from it. Code asks the
+ * table about a property instead of comparing kinds, so that a new kind is a new row.
  */
 #ifndef HASP_LOCK_MODEL_LAYOUT_H
 #define HASP_LOCK_MODEL_LAYOUT_H
@@ -40,7 +40,8 @@ enum lock_release {
 struct lock_layout {
 	enum lock_evidence evidence;
 	enum lock_release release;
-	bool by_verb; /* LOCK or MLOCK takes it, and it has a fencing token; else a rule or guard */
+	bool by_verb; /* LOCK or MLOCK takes it, and it has a fencing token; else a rule or
+	                 guard */
 	bool by_value; /* the application's value names the owner */
 	bool side; /* a side of a read-write lock: an owner may have both */
 	bool has_owners; /* it may have several owners at once */
@@ -48,8 +49,9 @@ struct lock_layout {
 	bool expiry_shows; /* it stays taken until its key expires, or a command releases it */
 	enum lock_kind ask_as; /* LOCK.INFO of this kind names its only owner; 0: it may have
 	                          several */
-	const char *channel; /* where Redisson publishes its release, before the key; NULL: nowhere
-	                      */
+	const char
+		*channel; /* where Redisson publishes its release, before the key; NULL: nowhere
+	                   */
 };
 
 #define REDISSON_PREFIX "redisson_lock__channel:"

@@ -73,7 +73,7 @@ static void line_on_probe(const struct probe *p, const struct probe_answer *a)
 void line_probe(struct line *l)
 {
 	struct waiter *w = line_first(l);
-	struct lock_try t = { .id = { .kind = l->kind, .key = line_key(l) } };
+	struct attempt t = { .id = { .kind = l->kind, .key = line_key(l) } };
 	struct probe *p;
 
 	if (l->probing != LINE_UNPROBED) {
@@ -139,9 +139,9 @@ void line_probe_channel(struct waiters *all, struct slice channel)
 
 /* --- rechecks -------------------------------------------------------------------------- */
 
-/* Checks, each second, the lines that expect no change, because their locks are held for longer.
- * Many lines share a call, which costs a fraction of as many probes. If the call finds that a
- * line has changed, hasp probes that line.
+/* Checks, each second, the lines that expect no change, because their locks are held for
+ * longer. Many lines share a call, which costs a fraction of as many probes. If the call finds
+ * that a line has changed, hasp probes that line.
  *
  *   line_probe_later() --> waiters.rechecks --> struct recheck --> recheck.lua
  *          ^                                                           |
@@ -255,7 +255,7 @@ static void send_recheck(struct waiters *all, double now)
 {
 	struct recheck *r = xcalloc(1, sizeof(*r));
 	int db = line_of(all->rechecks.next)->db;
-	struct rewrite_how how = script_jobs_how(all->script_jobs, db);
+	struct rewrite_opts opts = script_jobs_opts(all->script_jobs, db);
 	struct lock_place places[RECHECK_MAX];
 	struct buf out = BUF_INIT;
 	enum script_id script;
@@ -266,7 +266,7 @@ static void send_recheck(struct waiters *all, double now)
 		free(r);
 		return;
 	}
-	script = rewrite_recheck(&out, places, r->n, &how);
+	script = rewrite_recheck(&out, places, r->n, &opts);
 	script_job_run(all->script_jobs, db, script, buf_slice(&out), 0, recheck_on_reply, r);
 	buf_release(&out);
 }

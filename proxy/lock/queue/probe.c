@@ -65,24 +65,24 @@ static void probe_on_reply(void *arg, const redisReply *reply)
 	free(p);
 }
 
-void probe_check(struct waiters *all, int db, const struct lock_try *t, int64_t lease_ms,
+void probe_check(struct waiters *all, int db, const struct attempt *t, int64_t lease_ms,
                  double until, struct probe *p)
 {
 	struct buf out = BUF_INIT;
-	struct rewrite_how how = script_jobs_how(all->script_jobs, db);
-	enum script_id script = rewrite_poll(&out, t, lease_ms, &how);
+	struct rewrite_opts opts = script_jobs_opts(all->script_jobs, db);
+	enum script_id script = rewrite_poll(&out, t, lease_ms, &opts);
 
 	script_job_run(all->script_jobs, db, script, buf_slice(&out), until,
 	               p ? probe_on_reply : NULL, p);
 	buf_release(&out);
 }
 
-void probe_leave(struct waiters *all, int db, const struct lock_try *t, bool undo, double until,
+void probe_leave(struct waiters *all, int db, const struct attempt *t, bool undo, double until,
                  struct probe *p)
 {
 	struct buf out = BUF_INIT;
-	struct rewrite_how how = script_jobs_how(all->script_jobs, db);
-	enum script_id script = rewrite_dequeue(&out, t, undo, &how);
+	struct rewrite_opts opts = script_jobs_opts(all->script_jobs, db);
+	enum script_id script = rewrite_dequeue(&out, t, undo, &opts);
 
 	script_job_run(all->script_jobs, db, script, buf_slice(&out), until,
 	               p ? probe_on_reply : NULL, p);

@@ -30,7 +30,7 @@ struct queue_hooks {
 	timer_fn *on_line_timer; /* it is time to probe the line, or to free it */
 	timer_fn *on_recheck; /* of waiters.next_recheck */
 	timer_fn *on_all_confirmed; /* of queue_node.wake: newcomers may be sent again */
-	struct subscriber_how subscriber; /* of all nodes */
+	struct subscriber_opts subscriber; /* of all nodes */
 };
 
 struct waiters {
@@ -98,7 +98,7 @@ struct waiter {
 	struct timer timer; /* the deadline; while it leaves, the grace */
 	const char *token; /* of the latest try that was in a line; its owner's memory */
 	uint32_t token_len;
-	uint32_t limit; /* lock_try.limit, or UINT32_MAX if that is greater */
+	uint32_t limit; /* attempt.limit, or UINT32_MAX if that is greater */
 	double began, deadline, sent_at; /* by the timers' clock */
 	int64_t place; /* 0: none */
 	int64_t redis_ms; /* Redis' time when it was queued, at sent_at or later */
@@ -111,7 +111,7 @@ struct waiter {
 	enum waiter_state state : 8; /* written by waiter_set_state() */
 	enum lock_kind kind : 8;
 	bool owns_token; /* `token` is a copy: see waiter_keep_token() */
-	bool stores_token; /* lock_try.value of its tries is the token; else empty */
+	bool stores_token; /* attempt.value of its tries is the token; else empty */
 	/* The waiter may have lost its place in Redis' queue: hasp asks for the place, and
 	 * sends no newcomers until it is known. Not a state, because it may outlast the states:
 	 * the waiter may be granted, lost or sent again. Written by waiter_set_unconfirmed().
@@ -172,7 +172,7 @@ struct probe {
 	int db; /* of a line's probe: the line's database */
 	struct buf key; /* the key of that line */
 	double sent_at;
-	bool confirms; /* the lease of a grant is begun again */
+	bool check_if_late; /* the lease of a grant is begun again */
 };
 
 /* No time in ms, place or fencing token is greater: Lua's numbers are exact up to here. */
@@ -252,11 +252,11 @@ struct probe *probe_new(struct waiters *all, const char *ticket,
 /* Asks poll.lua about `t`; the script may hand the lock over. lease_ms > 0: the script begins
  * the lease of its grant again. hasp retries until `until`; 0: it asks once. on_answer() runs
  * once, maybe before this returns, and `p` is freed. `p` NULL: the answer does not matter. */
-void probe_check(struct waiters *all, int db, const struct lock_try *t, int64_t lease_ms,
+void probe_check(struct waiters *all, int db, const struct attempt *t, int64_t lease_ms,
                  double until, struct probe *p);
 /* Takes `t` out of the queue by dequeue.lua; `undo`: also releases a lock that `t` may have
  * been granted. hasp retries until `until`. `p`: as in probe_check(). */
-void probe_leave(struct waiters *all, int db, const struct lock_try *t, bool undo, double until,
+void probe_leave(struct waiters *all, int db, const struct attempt *t, bool undo, double until,
                  struct probe *p);
 
 /* Reads `<fencing token or -> <ms of Redis' time> <proof>`. False: `s` is no grant. */
@@ -275,7 +275,7 @@ void waiter_set_at(struct waiter *w, struct queue_node *at);
 /* Returns the waiter with this ticket; NULL: it has ended. */
 struct waiter *waiter_find(struct waiters *all, struct slice ticket);
 /* Returns the try of `w`, which must be in a line. The slices point into `w`. */
-struct lock_try waiter_try(const struct waiter *w);
+struct attempt waiter_try(const struct waiter *w);
 /* Handles the message that `w` has the lock. False: the message has no proof, and the caller
  * must ask Redis. */
 bool waiter_notified(struct waiter *w, const struct grant *g);

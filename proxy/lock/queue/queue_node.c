@@ -48,10 +48,10 @@ void queue_nodes_init(struct waiters *all)
 void queue_node_add(struct waiters *all, struct node *node)
 {
 	struct queue_node *at = queue_node_new(all, node);
-	struct subscriber_how how = all->hooks.subscriber;
+	struct subscriber_opts opts = all->hooks.subscriber;
 
-	how.arg = at;
-	node_listen(node, &how);
+	opts.arg = at;
+	node_listen(node, &opts);
 	if (all->listening)
 		subscriber_open(node->subscriber);
 }

@@ -104,9 +104,9 @@ struct waiter *waiter_find(struct waiters *all, struct slice ticket)
 	return node ? container_of(node, struct waiter, by_ticket) : NULL;
 }
 
-struct lock_try waiter_try(const struct waiter *w)
+struct attempt waiter_try(const struct waiter *w)
 {
-	return (struct lock_try){
+	return (struct attempt){
 		.id = { .kind = w->kind,
 		        .key = line_key(w->line),
 		        .token = slice_of(w->token, w->token_len) },
@@ -143,12 +143,12 @@ static void waiter_on_probe(const struct probe *p, const struct probe_answer *a)
 	/* Only the answer to the latest check counts: Redis may have answered an earlier one
 	 * before the place was lost. A waiter that has lost its place is confirmed when it has
 	 * a place again. */
-	if (w->check == (p->confirms ? NULL : p)) {
+	if (w->check == (p->check_if_late ? NULL : p)) {
 		w->check = NULL;
 		if (a->outcome != PROBE_GONE)
 			waiter_set_unconfirmed(w, false);
 	}
-	if (w->state == (p->confirms ? WAITER_CONFIRMING : WAITER_QUEUED))
+	if (w->state == (p->check_if_late ? WAITER_CONFIRMING : WAITER_QUEUED))
 		waiter_probed(w, p, a);
 }
 
@@ -156,7 +156,7 @@ static void waiter_on_probe(const struct probe *p, const struct probe_answer *a)
  * would pass it. */
 void waiter_check(struct waiter *w)
 {
-	struct lock_try t = waiter_try(w);
+	struct attempt t = waiter_try(w);
 	struct probe *p;
 
 	waiter_set_unconfirmed(w, true);
@@ -180,10 +180,10 @@ static void waiter_confirm(struct waiter *w)
 {
 	double until = timers_now(w->all->timers) + confirm_seconds(w);
 	struct probe *p = probe_of(w, waiter_on_probe);
-	struct lock_try t = waiter_try(w);
+	struct attempt t = waiter_try(w);
 
 	waiter_set_state(w, WAITER_CONFIRMING);
-	p->confirms = true;
+	p->check_if_late = true;
 	probe_check(w->all, w->line->db, &t, w->lease_ms, until, p);
 }
 
@@ -239,13 +239,13 @@ static bool count_late(struct waiter *w)
 /* According to the answer to `p`, the waiter has the lock since `since`. */
 static void waiter_found(struct waiter *w, const struct probe *p, long long fence, double since)
 {
-	double share = p->confirms ? CONFIRMED_SHARE : LEASE_STALE_SHARE;
+	double share = p->check_if_late ? CONFIRMED_SHARE : LEASE_STALE_SHARE;
 
 	/* (A lease whose end is a date cannot begin again.) */
-	if ((p->confirms && w->lease_ms == 0) ||
+	if ((p->check_if_late && w->lease_ms == 0) ||
 	    timers_now(w->all->timers) - since <= share * waiter_lease(w)) {
 		waiter_granted(w, fence, since);
-	} else if (p->confirms && count_late(w)) {
+	} else if (p->check_if_late && count_late(w)) {
 		leave_queue(w, true);
 		waiter_timed_out(w);
 	} else {
@@ -260,11 +260,11 @@ void waiter_probed(struct waiter *w, const struct probe *p, const struct probe_a
 
 	if (a->outcome == PROBE_GRANTED) {
 		waiter_found(w, p, a->fence, since);
-	} else if (a->outcome == PROBE_GONE && p->confirms && count_late(w)) {
+	} else if (a->outcome == PROBE_GONE && p->check_if_late && count_late(w)) {
 		waiter_timed_out(w);
 	} else if (a->outcome == PROBE_GONE) {
 		waiter_lost(w);
-	} else if (p->confirms) {
+	} else if (p->check_if_late) {
 		waiter_set_state(w, WAITER_QUEUED);
 		if (!line_has_next(w->line))
 			line_probe_later(w->line);
@@ -324,7 +324,7 @@ static void waiter_on_left(const struct probe *p, const struct probe_answer *a)
 static void leave_queue(struct waiter *w, bool undo)
 {
 	struct waiters *all = w->all;
-	struct lock_try t = waiter_try(w);
+	struct attempt t = waiter_try(w);
 	struct probe *p = undo ? NULL : probe_of(w, waiter_on_left);
 	double patience = waiter_lease(w);
 
@@ -484,7 +484,7 @@ static void forget_token(struct waiter *w)
 }
 
 /* Puts it into its line, with all that asking Redis about it needs. */
-static struct line *enqueue_waiter(struct waiter *w, int db, const struct lock_try *t,
+static struct line *enqueue_waiter(struct waiter *w, int db, const struct attempt *t,
                                    int64_t lease_ms)
 {
 	struct line *l = line_get(w->all, db, t->id.key, t->id.kind);
@@ -508,7 +508,7 @@ void waiter_count_at(struct waiter *w, struct section_stats *stats)
 		w->stats = stats;
 }
 
-void waiter_answered_late(struct waiter *w, int db, const struct lock_try *t, int64_t lease_ms)
+void waiter_answered_late(struct waiter *w, int db, const struct attempt *t, int64_t lease_ms)
 {
 	/* The client may have sent its command again without waiting, when no time was left:
 	 * that was not a try of this waiter. */
@@ -519,7 +519,7 @@ void waiter_answered_late(struct waiter *w, int db, const struct lock_try *t, in
 	waiter_confirm(w);
 }
 
-int waiter_queued(struct waiter *w, int db, const struct lock_try *t, int64_t lease_ms,
+int waiter_queued(struct waiter *w, int db, const struct attempt *t, int64_t lease_ms,
                   struct slice line)
 {
 	bool granted = w->state == WAITER_GRANTED_EARLY;

@@ -255,9 +255,9 @@ struct slice waiters_ticket(struct waiters *all)
 	return slice_of(p, (size_t)(end - p));
 }
 
-struct rewrite_how waiters_how(struct waiters *all, int db)
+struct rewrite_opts waiters_opts(struct waiters *all, int db)
 {
-	return script_jobs_how(all->script_jobs, db);
+	return script_jobs_opts(all->script_jobs, db);
 }
 
 enum key_naming waiters_naming(const struct waiters *all)
@@ -285,7 +285,7 @@ bool waiters_for(const struct waiters *all, int db, struct slice key)
 void waiters_probe(struct waiters *all, int db, struct slice key, enum lock_kind kind)
 {
 	struct line *l = line_find(all, db, key);
-	struct lock_try t = { .id = { .kind = kind, .key = key } };
+	struct attempt t = { .id = { .kind = kind, .key = key } };
 
 	if (l)
 		line_probe(l);

@@ -64,8 +64,8 @@ void waiters_rerouted(struct waiters *w);
 /* Returns a new name for one try of this worker to take a lock. Valid until the next call. */
 struct slice waiters_ticket(struct waiters *w);
 
-/* script_jobs_how(), script_jobs_naming() */
-struct rewrite_how waiters_how(struct waiters *w, int db);
+/* script_jobs_opts(), script_jobs_naming() */
+struct rewrite_opts waiters_opts(struct waiters *w, int db);
 enum key_naming waiters_naming(const struct waiters *w);
 
 size_t waiters_nbytes(const struct waiters *w); /* memory of the waiters in line, in bytes */
@@ -136,7 +136,7 @@ void waiter_sent(struct waiter *w, struct slice ticket);
  * memory while the waiter is in line, its value is the token or empty, and its place does not
  * matter. `lease_ms`: its lease; 0: the application named its end. Callbacks may run before
  * this returns. Returns 0; -1 when no try was sent or hasp does not understand the line. */
-int waiter_queued(struct waiter *w, int db, const struct lock_try *t, int64_t lease_ms,
+int waiter_queued(struct waiter *w, int db, const struct attempt *t, int64_t lease_ms,
                   struct slice line) __attribute__((warn_unused_result));
 
 /* Counts the waiter among those of that section while it is in a line, from the next time on
@@ -147,14 +147,15 @@ void waiter_count_at(struct waiter *w, struct section_stats *stats);
  * whether the client still has the lock, and begins the lease again. Calls on_granted() if it
  * has; on_lost() if not; on_timed_out() if that happens too often. The arguments are those of
  * waiter_queued(). */
-void waiter_answered_late(struct waiter *w, int db, const struct lock_try *t, int64_t lease_ms);
+void waiter_answered_late(struct waiter *w, int db, const struct attempt *t, int64_t lease_ms);
 
 /* Takes the next step through the waiters in line, as map_scan() does. */
 typedef void waiters_walk_fn(void *arg, const struct waiter *w, void *owner);
 uint64_t waiters_walk(const struct waiters *all, uint64_t cursor, waiters_walk_fn *fn,
                       void *arg);
 
-/* Copies the token of the latest try: its owner frees it, but goes on waiting. `w` may be NULL. */
+/* Copies the token of the latest try: its owner frees it, but goes on waiting. `w` may be NULL.
+ */
 void waiter_keep_token(struct waiter *w);
 
 /* Ends the wait: if the waiter is in line, it leaves the queue as with waiter_end(). For

@@ -109,24 +109,25 @@ static const char *state_of(const struct guarded_key *k, enum script_id id)
 	return k->releases ? "m" : "mk";
 }
 
-/* Writes the call of guard_read or guard_write, as guarded_key() in scripts/includes/guard.lua reads it.
+/* Writes the call of guard_read or guard_write, as guarded_key() in scripts/includes/guard.lua
+ * reads it.
  */
 static void write_guard_call(struct buf *out, enum script_id id,
-                             const struct guarded_command *g, const struct rewrite_how *how,
+                             const struct guarded_command *g, const struct rewrite_opts *opts,
                              bool with_command)
 {
-	script_call_begin(out, id, how, 3 * g->n + count_others(g),
+	script_call_begin(out, id, opts, 3 * g->n + count_others(g),
 	                  SCRIPT_CALL_SECRET_ARGS + 1 + SCRIPT_CALL_WAIT_ARGS + 3 * g->n +
 	                          (with_command ? g->req->argc : 0));
 	for (size_t i = 0; i < g->n; i++) {
-		write_guard_queue(out, how->naming, g->keys[i].key);
+		write_guard_queue(out, opts->naming, g->keys[i].key);
 		resp_write_bulk(out, g->keys[i].key);
 	}
 	write_other_keys(out, g);
 
-	resp_write_bulk(out, how->secret);
+	resp_write_bulk(out, opts->secret);
 	resp_write_bulk_int(out, (long long)g->n);
-	script_call_write_wait(out, how, g->wait_ms);
+	script_call_write_wait(out, opts, g->wait_ms);
 	for (size_t i = 0; i < g->n; i++) {
 		resp_write_bulk(out, token_of(&g->keys[i]));
 		resp_write_bulk_int(out, g->keys[i].lease_ms);
@@ -137,9 +138,9 @@ static void write_guard_call(struct buf *out, enum script_id id,
 }
 
 void rewrite_guard_read(struct buf *out, const struct guarded_command *g,
-                        const struct rewrite_how *how, bool apart)
+                        const struct rewrite_opts *opts, bool apart)
 {
-	write_guard_call(out, SCRIPT_GUARD_READ, g, how, !apart);
+	write_guard_call(out, SCRIPT_GUARD_READ, g, opts, !apart);
 }
 
 void rewrite_guard_optimistic(struct buf *out, const struct resp_view *req, struct slice key,
@@ -165,15 +166,15 @@ static bool is_finish(const struct guarded_command *g)
 }
 
 static void write_finish_call(struct buf *out, const struct guarded_command *g,
-                              const struct rewrite_how *how)
+                              const struct rewrite_opts *opts)
 {
-	script_call_begin(out, SCRIPT_GUARD_FINISH, how, 3 + count_others(g),
+	script_call_begin(out, SCRIPT_GUARD_FINISH, opts, 3 + count_others(g),
 	                  SCRIPT_CALL_SECRET_ARGS + 2 + g->req->argc);
-	write_guard_queue(out, how->naming, g->keys->key);
+	write_guard_queue(out, opts->naming, g->keys->key);
 	resp_write_bulk(out, g->keys->key);
 	write_other_keys(out, g);
 
-	resp_write_bulk(out, how->secret);
+	resp_write_bulk(out, opts->secret);
 	resp_write_bulk(out, token_of(g->keys));
 	resp_write_bulk_int(out, g->keys->lease_ms);
 	write_command(out, g);
@@ -181,16 +182,16 @@ static void write_finish_call(struct buf *out, const struct guarded_command *g,
 
 /* Writes the call of check_write. */
 static void write_check_call(struct buf *out, const struct guarded_command *g,
-                             const struct rewrite_how *how, bool with_command)
+                             const struct rewrite_opts *opts, bool with_command)
 {
-	script_call_begin(out, SCRIPT_CHECK_WRITE, how, g->n + count_others(g),
+	script_call_begin(out, SCRIPT_CHECK_WRITE, opts, g->n + count_others(g),
 	                  SCRIPT_CALL_SECRET_ARGS + 1 + g->n +
 	                          (with_command ? g->req->argc : 0));
 	for (size_t i = 0; i < g->n; i++)
 		resp_write_bulk(out, g->keys[i].key);
 	write_other_keys(out, g);
 
-	resp_write_bulk(out, how->secret);
+	resp_write_bulk(out, opts->secret);
 	resp_write_bulk_int(out, (long long)g->n);
 	for (size_t i = 0; i < g->n; i++)
 		resp_write_bulk(out, token_of(&g->keys[i]));
@@ -199,34 +200,34 @@ static void write_check_call(struct buf *out, const struct guarded_command *g,
 }
 
 void rewrite_guard_write(struct buf *out, const struct guarded_command *g,
-                         const struct rewrite_how *how)
+                         const struct rewrite_opts *opts)
 {
 	if (g->keys->checked) {
-		write_check_call(out, g, how, true);
+		write_check_call(out, g, opts, true);
 		return;
 	}
 	if (is_finish(g)) {
-		write_finish_call(out, g, how);
+		write_finish_call(out, g, opts);
 		return;
 	}
-	write_guard_call(out, SCRIPT_GUARD_WRITE, g, how, true);
+	write_guard_call(out, SCRIPT_GUARD_WRITE, g, opts, true);
 }
 
 void rewrite_guard_check(struct buf *out, const struct guarded_command *g,
-                         const struct rewrite_how *how)
+                         const struct rewrite_opts *opts)
 {
 	if (g->keys->checked)
-		write_check_call(out, g, how, false);
+		write_check_call(out, g, opts, false);
 	else
-		write_guard_call(out, SCRIPT_GUARD_WRITE, g, how, false);
+		write_guard_call(out, SCRIPT_GUARD_WRITE, g, opts, false);
 }
 
 enum script_id rewrite_guard_release(struct buf *out, struct slice key, struct slice token,
-                                     const struct rewrite_how *how)
+                                     const struct rewrite_opts *opts)
 {
-	script_call_begin(out, SCRIPT_GUARD_RELEASE, how, 2, SCRIPT_CALL_SECRET_ARGS + 1);
-	write_guard_queue(out, how->naming, key);
-	resp_write_bulk(out, how->secret);
+	script_call_begin(out, SCRIPT_GUARD_RELEASE, opts, 2, SCRIPT_CALL_SECRET_ARGS + 1);
+	write_guard_queue(out, opts->naming, key);
+	resp_write_bulk(out, opts->secret);
 	resp_write_bulk(out, token);
 	return SCRIPT_GUARD_RELEASE;
 }

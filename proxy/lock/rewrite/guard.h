@@ -72,9 +72,9 @@ bool rewrite_guard_fits(const struct command *c, const struct resp_view *req, bo
  *   +GRANTED anew               as +GRANTED, but it had not yet read under one of them
  */
 void rewrite_guard_read(struct buf *out, const struct guarded_command *g,
-                        const struct rewrite_how *how, bool apart);
+                        const struct rewrite_opts *opts, bool apart);
 void rewrite_guard_write(struct buf *out, const struct guarded_command *g,
-                         const struct rewrite_how *how);
+                         const struct rewrite_opts *opts);
 /* For a read of one guarded key that was not read yet: three commands, which cost Redis less
  * than a script. If the guard is acquired, the answers are
  *
@@ -90,11 +90,11 @@ void rewrite_guard_optimistic(struct buf *out, const struct resp_view *req, stru
 /* As rewrite_guard_write() without a command (g->req is NULL): answers +GRANTED where
  * rewrite_guard_write() would run the command. */
 void rewrite_guard_check(struct buf *out, const struct guarded_command *g,
-                         const struct rewrite_how *how);
+                         const struct rewrite_opts *opts);
 
 /* hasp's own release of a guard. */
 enum script_id rewrite_guard_release(struct buf *out, struct slice key, struct slice token,
-                                     const struct rewrite_how *how);
+                                     const struct rewrite_opts *opts);
 
 /* The name of a key's guard, which is a lock of LOCK_KIND_GUARD. */
 void rewrite_guard_name(struct buf *out, enum key_naming naming, struct slice key);

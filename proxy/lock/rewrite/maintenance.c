@@ -24,12 +24,12 @@ static void write_side(struct buf *out, enum key_naming naming, const struct loc
 
 /* Writes the call as scripts/commands/renew.lua reads it. */
 static void write_renew_call(struct buf *out, const struct lock_renewal *v, size_t n,
-                             const struct rewrite_how *how)
+                             const struct rewrite_opts *opts)
 {
-	script_call_begin(out, SCRIPT_RENEW, how, 2 * n, 2 * n);
+	script_call_begin(out, SCRIPT_RENEW, opts, 2 * n, 2 * n);
 	for (size_t i = 0; i < n; i++) {
 		resp_write_bulk(out, v[i].id.key);
-		write_side(out, how->naming, &v[i].id);
+		write_side(out, opts->naming, &v[i].id);
 	}
 	for (size_t i = 0; i < n; i++) {
 		resp_write_bulk_int(out, v[i].lease_ms);
@@ -39,13 +39,13 @@ static void write_renew_call(struct buf *out, const struct lock_renewal *v, size
 
 /* Writes the call as scripts/commands/renew_verb.lua reads it. */
 static void write_renew_verb_call(struct buf *out, const struct lock_renewal *v, size_t n,
-                                  const struct rewrite_how *how)
+                                  const struct rewrite_opts *opts)
 {
-	script_call_begin(out, SCRIPT_RENEW_VERB, how, 3 * n, 4 * n);
+	script_call_begin(out, SCRIPT_RENEW_VERB, opts, 3 * n, 4 * n);
 	for (size_t i = 0; i < n; i++) {
 		resp_write_bulk(out, v[i].id.key);
-		key_names_write_bulk(out, how->naming, KEY_NAME_FENCE, v[i].id.key);
-		write_side(out, how->naming, &v[i].id);
+		key_names_write_bulk(out, opts->naming, KEY_NAME_FENCE, v[i].id.key);
+		write_side(out, opts->naming, &v[i].id);
 	}
 	for (size_t i = 0; i < n; i++) {
 		resp_write_bulk_int(out, v[i].lease_ms);
@@ -56,21 +56,21 @@ static void write_renew_verb_call(struct buf *out, const struct lock_renewal *v,
 }
 
 void rewrite_renew(struct buf *out, enum script_id script, const struct lock_renewal *v,
-                   size_t n, const struct rewrite_how *how)
+                   size_t n, const struct rewrite_opts *opts)
 {
 	if (script == SCRIPT_RENEW_VERB)
-		write_renew_verb_call(out, v, n, how);
+		write_renew_verb_call(out, v, n, opts);
 	else
-		write_renew_call(out, v, n, how);
+		write_renew_call(out, v, n, opts);
 }
 
 /* As rewrite_expire() lays it out. */
 enum script_id rewrite_end_in(struct buf *out, const struct lock_ident *id, int64_t ms,
-                              const struct rewrite_how *how)
+                              const struct rewrite_opts *opts)
 {
-	script_call_begin(out, SCRIPT_EXPIRE, how, 2, 7);
+	script_call_begin(out, SCRIPT_EXPIRE, opts, 2, 7);
 	resp_write_bulk(out, id->key);
-	write_side(out, how->naming, id);
+	write_side(out, opts->naming, id);
 	resp_write_bulk(out, id->token);
 	resp_write_bulk_int(out, ms);
 	resp_write_bulk_int(out, LEASE_MAX_MS);
@@ -82,18 +82,18 @@ enum script_id rewrite_end_in(struct buf *out, const struct lock_ident *id, int6
 }
 
 static void begin_own(struct buf *out, enum script_id script, const struct lock_ident *id,
-                      size_t nargs, const struct rewrite_how *how)
+                      size_t nargs, const struct rewrite_opts *opts)
 {
-	script_call_begin(out, script, how, SCRIPT_CALL_QUEUE_KEYS,
+	script_call_begin(out, script, opts, SCRIPT_CALL_QUEUE_KEYS,
 	                  SCRIPT_CALL_SECRET_ARGS + nargs);
 	script_call_write_queue_keys(
-		out, how, id->key, id->kind != LOCK_KIND_VALUE && id->kind != LOCK_KIND_GUARD);
+		out, opts, id->key, id->kind != LOCK_KIND_VALUE && id->kind != LOCK_KIND_GUARD);
 }
 
 enum script_id rewrite_unlock(struct buf *out, const struct lock_ident *id, struct slice ticket,
-                              const struct rewrite_how *how)
+                              const struct rewrite_opts *opts)
 {
-	begin_own(out, SCRIPT_UNLOCK, id, 3, how);
+	begin_own(out, SCRIPT_UNLOCK, id, 3, opts);
 	resp_write_bulk(out, id->token);
 	resp_write_bulk_str(out, verb_layout_type(id->kind));
 	resp_write_bulk(out, ticket);
@@ -102,9 +102,9 @@ enum script_id rewrite_unlock(struct buf *out, const struct lock_ident *id, stru
 
 enum script_id rewrite_release(struct buf *out, const struct lock_ident *id,
                                struct slice ticket, int64_t most_ms,
-                               const struct rewrite_how *how)
+                               const struct rewrite_opts *opts)
 {
-	begin_own(out, SCRIPT_RELEASE, id, 3, how);
+	begin_own(out, SCRIPT_RELEASE, id, 3, opts);
 	resp_write_bulk(out, id->token);
 	resp_write_bulk(out, ticket);
 	resp_write_bulk_int(out, most_ms);
@@ -112,18 +112,18 @@ enum script_id rewrite_release(struct buf *out, const struct lock_ident *id,
 }
 
 enum script_id rewrite_force(struct buf *out, const struct lock_ident *id,
-                             const struct rewrite_how *how)
+                             const struct rewrite_opts *opts)
 {
 	char kind = (char)id->kind;
 
-	begin_own(out, SCRIPT_FORCE, id, 1, how);
+	begin_own(out, SCRIPT_FORCE, id, 1, opts);
 	resp_write_bulk(out,
 	                layout_of(id->kind)->by_verb ? SLICE_LIT("verb") : slice_of(&kind, 1));
 	return SCRIPT_FORCE;
 }
 
 /* Writes ticket, place, kind, token, value. */
-static void write_try(struct buf *out, const struct lock_try *t)
+static void write_try(struct buf *out, const struct attempt *t)
 {
 	char kind = (char)t->id.kind;
 
@@ -137,10 +137,10 @@ static void write_try(struct buf *out, const struct lock_try *t)
 	resp_write_bulk(out, t->value);
 }
 
-enum script_id rewrite_poll(struct buf *out, const struct lock_try *t, int64_t lease_ms,
-                            const struct rewrite_how *how)
+enum script_id rewrite_poll(struct buf *out, const struct attempt *t, int64_t lease_ms,
+                            const struct rewrite_opts *opts)
 {
-	begin_own(out, SCRIPT_POLL, &t->id, 6, how);
+	begin_own(out, SCRIPT_POLL, &t->id, 6, opts);
 	write_try(out, t);
 	if (lease_ms)
 		resp_write_bulk_int(out, lease_ms);
@@ -150,15 +150,15 @@ enum script_id rewrite_poll(struct buf *out, const struct lock_try *t, int64_t l
 }
 
 enum script_id rewrite_recheck(struct buf *out, const struct lock_place *v, size_t n,
-                               const struct rewrite_how *how)
+                               const struct rewrite_opts *opts)
 {
 	size_t nlimits = v[0].limit ? n : 0;
 
-	script_call_begin(out, SCRIPT_RECHECK, how, 2 * n, n + nlimits);
+	script_call_begin(out, SCRIPT_RECHECK, opts, 2 * n, n + nlimits);
 	for (size_t i = 0; i < n; i++)
 		resp_write_bulk(out, v[i].key);
 	for (size_t i = 0; i < n; i++)
-		key_names_write_bulk(out, how->naming, KEY_NAME_QUEUE, v[i].key);
+		key_names_write_bulk(out, opts->naming, KEY_NAME_QUEUE, v[i].key);
 	for (size_t i = 0; i < n; i++)
 		resp_write_bulk_int(out, v[i].place);
 	for (size_t i = 0; i < nlimits; i++)
@@ -166,10 +166,10 @@ enum script_id rewrite_recheck(struct buf *out, const struct lock_place *v, size
 	return SCRIPT_RECHECK;
 }
 
-enum script_id rewrite_dequeue(struct buf *out, const struct lock_try *t, bool undo,
-                               const struct rewrite_how *how)
+enum script_id rewrite_dequeue(struct buf *out, const struct attempt *t, bool undo,
+                               const struct rewrite_opts *opts)
 {
-	begin_own(out, SCRIPT_DEQUEUE, &t->id, t->place < 0 ? 7 : 6, how);
+	begin_own(out, SCRIPT_DEQUEUE, &t->id, t->place < 0 ? 7 : 6, opts);
 	write_try(out, t);
 	resp_write_bulk_str(out, undo ? "undo" : "tell");
 	return SCRIPT_DEQUEUE;

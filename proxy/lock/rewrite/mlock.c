@@ -62,36 +62,36 @@ int64_t rewrite_mlock_part_lease(int64_t lease_ms)
 	return lease_ms > MLOCK_PART_LEASE_MS ? lease_ms : MLOCK_PART_LEASE_MS;
 }
 
-static void begin(struct buf *out, const struct mlock_keys *keys, const struct rewrite_how *how,
-                  struct lock_call *call, size_t nargs)
+static void begin(struct buf *out, const struct mlock_keys *keys,
+                  const struct rewrite_opts *opts, struct lock_call *call, size_t nargs)
 {
 	static const enum key_name names[] = { KEY_NAME_FENCE, KEY_NAME_QUEUE, KEY_NAME_OWNER };
 
-	script_call_begin(out, call->script, how, KEYS_PER_LOCK * keys->n + 1,
+	script_call_begin(out, call->script, opts, KEYS_PER_LOCK * keys->n + 1,
 	                  SCRIPT_CALL_SECRET_ARGS + nargs);
 	for (size_t i = 0; i < keys->n; i++) {
 		resp_write_bulk(out, keys->v[i]);
-		key_names_write_bulks(out, how->naming, keys->v[i], names, 3);
+		key_names_write_bulks(out, opts->naming, keys->v[i], names, 3);
 	}
-	key_names_write_counter_bulk(out, how->naming, keys->v[0]);
-	resp_write_bulk(out, how->secret);
+	key_names_write_counter_bulk(out, opts->naming, keys->v[0]);
+	resp_write_bulk(out, opts->secret);
 	resp_write_bulk(out, call->owner);
 }
 
 /* Writes the arguments after the owner. */
-static void write_step(struct buf *out, const struct rewrite_how *how,
+static void write_step(struct buf *out, const struct rewrite_opts *opts,
                        const struct mlock_step *step, int64_t lease_ms, int64_t wait_ms,
                        const char *layout)
 {
 	resp_write_bulk_int(out, lease_ms);
-	script_call_write_wait(out, how, wait_ms);
+	script_call_write_wait(out, opts, wait_ms);
 	resp_write_bulk_str(out, layout);
 	resp_write_bulk_int(out, (long long)step->place_of);
 	resp_write_bulk_int(out, rewrite_mlock_part_lease(lease_ms));
 }
 
 static void write_mlock(struct buf *out, const struct verbs *verbs,
-                        const struct mlock_keys *keys, const struct rewrite_how *how,
+                        const struct mlock_keys *keys, const struct rewrite_opts *opts,
                         const struct mlock_step *step, struct lock_call *call)
 {
 	static const char *const layouts[] = {
@@ -102,21 +102,21 @@ static void write_mlock(struct buf *out, const struct verbs *verbs,
 
 	call->script = SCRIPT_MLOCK;
 	call->kind = verb_lock_kind(verbs);
-	begin(out, keys, how, call, 5 + SCRIPT_CALL_WAIT_ARGS + how->nown);
-	write_step(out, how, step, call->lease_ms, call->wait_ms, layouts[verbs->reentrant]);
-	script_call_write_own(out, how);
+	begin(out, keys, opts, call, 5 + SCRIPT_CALL_WAIT_ARGS + opts->nown);
+	write_step(out, opts, step, call->lease_ms, call->wait_ms, layouts[verbs->reentrant]);
+	script_call_write_own(out, opts);
 	call->effect = LOCK_EFFECT_TAKES;
 	call->success = LOCK_IF_POSITIVE;
 	call->value = call->owner;
-	call->ticket = how->ticket;
+	call->ticket = opts->ticket;
 }
 
 void rewrite_mlock_undo(struct buf *out, const struct slice *keys, size_t n,
-                        const struct lock_try *t, const struct mlock_step *step, int64_t age_ms,
-                        const struct rewrite_how *how)
+                        const struct attempt *t, const struct mlock_step *step, int64_t age_ms,
+                        const struct rewrite_opts *opts)
 {
 	struct lock_call call = { .script = SCRIPT_MLOCK, .owner = t->id.token };
-	struct rewrite_how of_try = *how;
+	struct rewrite_opts of_try = *opts;
 	struct mlock_keys all = { .n = n };
 
 	memcpy(all.v, keys, n * sizeof(*keys));
@@ -128,21 +128,21 @@ void rewrite_mlock_undo(struct buf *out, const struct slice *keys, size_t n,
 }
 
 static void write_munlock(struct buf *out, const struct verbs *verbs,
-                          const struct mlock_keys *keys, const struct rewrite_how *how,
+                          const struct mlock_keys *keys, const struct rewrite_opts *opts,
                           struct lock_call *call)
 {
 	call->script = SCRIPT_MUNLOCK;
-	begin(out, keys, how, call, 2);
+	begin(out, keys, opts, call, 2);
 	resp_write_bulk_str(out, verb_layout_type(verb_lock_kind(verbs)));
 	call->effect = LOCK_EFFECT_DROPS;
 	call->success = LOCK_IF_POSITIVE;
-	call->hands_over = true;
+	call->hand_off = true;
 }
 
 void rewrite_mlock(struct buf *out, enum verb verb, const struct resp_view *req,
-                   const struct verbs *verbs, struct slice token, const struct rewrite_how *how,
-                   const struct mlock_step *step, struct mlock_keys *keys,
-                   struct lock_call *call)
+                   const struct verbs *verbs, struct slice token,
+                   const struct rewrite_opts *opts, const struct mlock_step *step,
+                   struct mlock_keys *keys, struct lock_call *call)
 {
 	struct verb_args a;
 	const char *error;
@@ -152,25 +152,25 @@ void rewrite_mlock(struct buf *out, enum verb verb, const struct resp_view *req,
 		                    .owner = token };
 	keys->n = 0;
 	if (!verb_arity_ok(verb, req->argc)) {
-		verb_write_error(out, how, call, "ERR wrong number of arguments for",
+		verb_write_error(out, opts, call, "ERR wrong number of arguments for",
 		                 verb_name(verb, verbs));
 		return;
 	}
-	error = parse_keys(req, how->naming, keys);
+	error = parse_keys(req, opts->naming, keys);
 	if (!error)
 		error = verb_parse_options(verb, req, 2 + keys->n, &a);
 	if (error) {
 		keys->n = 0;
-		verb_write_error(out, how, call, error, NULL);
+		verb_write_error(out, opts, call, error, NULL);
 		return;
 	}
 	call->key = keys->v[0];
 	if (a.owner.p)
 		call->owner = a.owner;
 	if (verb == VERB_MUNLOCK)
-		write_munlock(out, verbs, keys, how, call);
-	else if (verb_lease(out, verb, verbs, &a, how, call) && verb_wait(out, &a, how, call))
-		write_mlock(out, verbs, keys, how, step, call);
+		write_munlock(out, verbs, keys, opts, call);
+	else if (verb_lease(out, verb, verbs, &a, opts, call) && verb_wait(out, &a, opts, call))
+		write_mlock(out, verbs, keys, opts, step, call);
 	else
 		keys->n = 0;
 }

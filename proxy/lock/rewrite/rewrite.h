@@ -74,14 +74,14 @@ struct lock_call {
 	                     end; 0: it named none */
 	enum lock_kind kind; /* of a lock that the call takes */
 	int64_t limit; /* LOCK_KIND_LIMIT: how many owners there may be; else 0 */
-	struct slice ticket; /* of rewrite_how; empty: the call carries none */
+	struct slice ticket; /* of rewrite_opts; empty: the call carries none */
 	int64_t wait_ms; /* for how long it may be in the queue, after `+QUEUED ...`; 0: not at
 	                    all */
-	bool fresh; /* it succeeds only if the lock was free */
-	bool hands_over; /* it hands off a lock that it releases */
-	bool sole; /* DROPS: the command names no other key, so success means the lock is gone
-	            */
-	bool is_short; /* it may be answered by `+BUSY`; see rewrite_how.may_be_short */
+	bool only_if_free; /* it succeeds only if the lock was free */
+	bool hand_off; /* it hands off a lock that it releases */
+	bool single_key; /* DROPS: the command names no other key, so success means the lock is
+	                  * gone */
+	bool is_short; /* it may be answered by `+BUSY`; see rewrite_opts.may_be_short */
 };
 
 enum rewrite_result {
@@ -95,7 +95,7 @@ enum rewrite_result {
  * in mode OBSERVE. Appends to `out`. */
 enum rewrite_result rewrite_lock(struct buf *out, const struct command *c,
                                  const struct resp_view *req, const struct lock_key *keys,
-                                 size_t nkeys, const struct rewrite_how *how,
+                                 size_t nkeys, const struct rewrite_opts *opts,
                                  struct lock_call *call);
 
 /* Changes the call of an MSETNX into a call for its lock `k` alone, for the worker's tables. */
@@ -118,8 +118,8 @@ enum verb {
  * arrives in order, also inside MULTI); then effect is NONE. LOCK.LIST must have wrong
  * arguments: no script answers it. */
 void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
-                  const struct verbs *verbs, struct slice token, const struct rewrite_how *how,
-                  struct lock_call *call);
+                  const struct verbs *verbs, struct slice token,
+                  const struct rewrite_opts *opts, struct lock_call *call);
 
 /* How many locks MLOCK and MUNLOCK may name: a script takes them in one step, during which
  * Redis serves no other client. */
@@ -146,17 +146,17 @@ int64_t rewrite_mlock_part_lease(int64_t lease_ms);
  * `MUNLOCK numkeys key [key ...] [AS owner]`. Writes the locks to `keys`; none: the arguments
  * are wrong. */
 void rewrite_mlock(struct buf *out, enum verb verb, const struct resp_view *req,
-                   const struct verbs *verbs, struct slice token, const struct rewrite_how *how,
-                   const struct mlock_step *step, struct mlock_keys *keys,
-                   struct lock_call *call);
+                   const struct verbs *verbs, struct slice token,
+                   const struct rewrite_opts *opts, const struct mlock_step *step,
+                   struct mlock_keys *keys, struct lock_call *call);
 
 /* LOCK.INFO of a lock of this kind: a verbs', a rule's, or a guard (`key` is the guard's name).
  * The key must outlive `call`. */
 void rewrite_info(struct buf *out, enum lock_kind kind, struct slice key,
-                  const struct rewrite_how *how, struct lock_call *call);
+                  const struct rewrite_opts *opts, struct lock_call *call);
 
 /* Appends the call that answers hasp's error `text`, given without its leading dash. */
-void rewrite_error(struct buf *out, const struct rewrite_how *how, const char *text);
+void rewrite_error(struct buf *out, const struct rewrite_opts *opts, const char *text);
 
 /* True if this reply means success. */
 bool rewrite_is_success(enum lock_success success, const struct resp_reply *r);
@@ -165,8 +165,8 @@ bool rewrite_is_success(enum lock_success success, const struct resp_reply *r);
  * refusal of the command itself, else an error. */
 const char *rewrite_refusal(enum script_id script, enum lock_success success, bool resp3);
 
-/* hasp makes its own calls for a lock in its tables, always as EVALSHA. `how`:
- * script_jobs_how() of the lock's database. */
+/* hasp makes its own calls for a lock in its tables, always as EVALSHA. `opts`:
+ * script_jobs_opts() of the lock's database. */
 struct lock_ident {
 	enum lock_kind kind;
 	struct slice key;
@@ -182,34 +182,34 @@ struct lock_renewal {
 };
 enum script_id rewrite_renewal(enum lock_kind kind);
 void rewrite_renew(struct buf *out, enum script_id script, const struct lock_renewal *v,
-                   size_t n, const struct rewrite_how *how);
+                   size_t n, const struct rewrite_opts *opts);
 
 /* Lets a rule's lock end in `ms`, if this owner still has it. Redis answers :1, or :0. Returns
  * the script. */
 enum script_id rewrite_end_in(struct buf *out, const struct lock_ident *id, int64_t ms,
-                              const struct rewrite_how *how);
+                              const struct rewrite_opts *opts);
 
 /* Releases a lock of LOCK_KIND_TOKEN, or a place of a semaphore, if the try that took or
  * refreshed it last had this ticket, and hands it off. Redis answers :1, or :0 if another try
  * was later. Returns the script. */
 enum script_id rewrite_unlock(struct buf *out, const struct lock_ident *id, struct slice ticket,
-                              const struct rewrite_how *how);
+                              const struct rewrite_opts *opts);
 
 /* Releases a rule's lock in the same way, unless more than `most_ms` of its lease is left: then
  * it was taken again. 0: no limit. (A lock that is renewed outlives the record of its ticket.)
  */
 enum script_id rewrite_release(struct buf *out, const struct lock_ident *id,
                                struct slice ticket, int64_t most_ms,
-                               const struct rewrite_how *how);
+                               const struct rewrite_opts *opts);
 
 /* Frees the lock, or the guard, of any owner, for an operator. The token does not matter.
  * `kind` of a key without a rule: LOCK_KIND_COUNT, for either layout of a verb's lock. Redis
  * answers 1; 0: it is free; -1: the key holds something else. */
 enum script_id rewrite_force(struct buf *out, const struct lock_ident *id,
-                             const struct rewrite_how *how);
+                             const struct rewrite_opts *opts);
 
 /* One try to take a lock. */
-struct lock_try {
+struct attempt {
 	struct lock_ident id;
 	struct slice value; /* the value that it stores; LOCK_KIND_VALUE, LOCK_KIND_GUARD */
 	struct slice ticket;
@@ -218,8 +218,8 @@ struct lock_try {
 };
 /* Asks for the outcome of the try, and hands the lock off if it is free. `lease_ms`: begins the
  * lease again if the try has the lock; 0: does not. With an empty ticket, only hands off. */
-enum script_id rewrite_poll(struct buf *out, const struct lock_try *t, int64_t lease_ms,
-                            const struct rewrite_how *how);
+enum script_id rewrite_poll(struct buf *out, const struct attempt *t, int64_t lease_ms,
+                            const struct rewrite_opts *opts);
 /* Checks n locks that have waiters: recheck.lua describes the answer. */
 struct lock_place {
 	struct slice key;
@@ -228,17 +228,17 @@ struct lock_place {
 	                  of a call are semaphores, or none is. */
 };
 enum script_id rewrite_recheck(struct buf *out, const struct lock_place *v, size_t n,
-                               const struct rewrite_how *how);
+                               const struct rewrite_opts *opts);
 /* Takes the try out of the queue; `undo`: also releases a lock that it got. If the place is not
  * known, the caller appends one more bulk: how many ms ago the try was sent
  * (script_job_repeat()). */
-enum script_id rewrite_dequeue(struct buf *out, const struct lock_try *t, bool undo,
-                               const struct rewrite_how *how);
+enum script_id rewrite_dequeue(struct buf *out, const struct attempt *t, bool undo,
+                               const struct rewrite_opts *opts);
 /* Ends an MLOCK of these `n` locks, in order: takes it out of its queue, and gives its locks
  * back. Does not depend on the configuration, which may have changed. `age_ms`: how long ago
  * the try was sent; counts if its place is not known (0). */
 void rewrite_mlock_undo(struct buf *out, const struct slice *keys, size_t n,
-                        const struct lock_try *t, const struct mlock_step *step, int64_t age_ms,
-                        const struct rewrite_how *how);
+                        const struct attempt *t, const struct mlock_step *step, int64_t age_ms,
+                        const struct rewrite_opts *opts);
 
 #endif

@@ -22,7 +22,7 @@ struct rewrite {
 	const struct resp_view *req;
 	const struct lock_key *keys;
 	size_t nkeys;
-	const struct rewrite_how *how;
+	const struct rewrite_opts *opts;
 	struct lock_call *call;
 };
 

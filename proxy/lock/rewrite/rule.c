@@ -116,9 +116,9 @@ static void write_short_del_call(const struct rewrite *rw)
 	bool waits = rule->wait_ms > 0;
 	struct slice key = rw->req->argv[rw->keys[0].arg];
 
-	script_call_begin(rw->out, SCRIPT_DEL, rw->how, 3 + waits, 2);
+	script_call_begin(rw->out, SCRIPT_DEL, rw->opts, 3 + waits, 2);
 	rewrite_lock_keys(rw, rule, key);
-	key_names_write_bulks(rw->out, rw->how->naming, key, names, 1 + waits);
+	key_names_write_bulks(rw->out, rw->opts->naming, key, names, 1 + waits);
 	resp_write_bulk(rw->out, rw->req->argv[0]);
 	resp_write_bulk(rw->out, rw->keys[0].token);
 }
@@ -127,7 +127,7 @@ static void write_short_del_call(const struct rewrite *rw)
  * key. */
 static bool del_is_short(const struct rewrite *rw)
 {
-	return rw->how->may_be_short && rw->nkeys == 1 && rw->keys[0].token.n &&
+	return rw->opts->may_be_short && rw->nkeys == 1 && rw->keys[0].token.n &&
 	       !rw->keys[0].foreign;
 }
 
@@ -140,24 +140,24 @@ static void write_del_call(const struct rewrite *rw)
 
 	for (size_t i = 0; i < rw->nkeys; i++)
 		nwaiting += rw->keys[i].rule && rw->keys[i].rule->wait_ms;
-	script_call_begin(rw->out, SCRIPT_DEL, rw->how,
+	script_call_begin(rw->out, SCRIPT_DEL, rw->opts,
 	                  rw->nkeys + 2 * nlocks + nwaiting + (nwaiting > 0),
-	                  SCRIPT_CALL_SECRET_ARGS + 2 + 3 * nlocks + rw->how->tells);
+	                  SCRIPT_CALL_SECRET_ARGS + 2 + 3 * nlocks + rw->opts->report_refusal);
 	for (size_t i = 0; i < rw->nkeys; i++) {
 		struct slice key = rw->req->argv[rw->keys[i].arg];
 
 		if (!rw->keys[i].rule)
 			continue;
 		rewrite_lock_keys(rw, rw->keys[i].rule, key);
-		key_names_write_bulks(rw->out, rw->how->naming, key, names,
+		key_names_write_bulks(rw->out, rw->opts->naming, key, names,
 		                      rw->keys[i].rule->wait_ms ? 2 : 1);
 	}
 	if (nwaiting)
-		key_names_write_counter_bulk(rw->out, rw->how->naming,
+		key_names_write_counter_bulk(rw->out, rw->opts->naming,
 		                             rw->req->argv[rewrite_first_lock(rw)->arg]);
 	rewrite_unruled_keys(rw);
 
-	resp_write_bulk(rw->out, rw->how->secret);
+	resp_write_bulk(rw->out, rw->opts->secret);
 	resp_write_bulk(rw->out, rw->req->argv[0]);
 	resp_write_bulk_int(rw->out, (long long)nlocks);
 	for (size_t i = 0; i < rw->nkeys; i++) {
@@ -167,7 +167,7 @@ static void write_del_call(const struct rewrite *rw)
 		resp_write_bulk_if(rw->out, rw->keys[i].rule->wait_ms, "wait");
 		resp_write_bulk_if(rw->out, rw->keys[i].foreign, "foreign");
 	}
-	if (rw->how->tells)
+	if (rw->opts->report_refusal)
 		resp_write_bulk_str(rw->out, "tell");
 }
 
@@ -183,8 +183,8 @@ static enum rewrite_result rewrite_del(const struct rewrite *rw)
 	rw->call->script = SCRIPT_DEL;
 	rw->call->effect = LOCK_EFFECT_DROPS;
 	rw->call->success = LOCK_IF_POSITIVE;
-	rw->call->hands_over = true;
-	rw->call->sole = rw->nkeys == 1;
+	rw->call->hand_off = true;
+	rw->call->single_key = rw->nkeys == 1;
 	rw->call->key = rw->req->argv[first->arg];
 	rw->call->owner = first->token;
 	return REWRITE_CALL;
@@ -194,10 +194,10 @@ static enum rewrite_result rewrite_del(const struct rewrite *rw)
 
 enum rewrite_result rewrite_lock(struct buf *out, const struct command *c,
                                  const struct resp_view *req, const struct lock_key *keys,
-                                 size_t nkeys, const struct rewrite_how *how,
+                                 size_t nkeys, const struct rewrite_opts *opts,
                                  struct lock_call *call)
 {
-	struct rewrite rw = { out, c, req, keys, nkeys, how, call };
+	struct rewrite rw = { out, c, req, keys, nkeys, opts, call };
 
 	*call = (struct lock_call){ .effect = LOCK_EFFECT_NONE, .success = LOCK_IF_NO_ERROR };
 	if (rewrite_count_locks(&rw) == 0)

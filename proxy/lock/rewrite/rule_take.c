@@ -93,8 +93,8 @@ static enum parsed parse_expiry(const struct rule *rule, const struct set_option
 static void begin_take(const struct rewrite *rw, enum script_id id, size_t nargs)
 {
 	rewrite_begin_single(rw, id, 1, nargs);
-	key_names_write_bulk(rw->out, rw->how->naming, KEY_NAME_FENCE, rw->call->key);
-	rw->call->ticket = rw->how->ticket;
+	key_names_write_bulk(rw->out, rw->opts->naming, KEY_NAME_FENCE, rw->call->key);
+	rw->call->ticket = rw->opts->ticket;
 }
 
 static void write_take(const struct rewrite *rw, const char *form, const struct expiry *e)
@@ -108,7 +108,7 @@ static void write_take(const struct rewrite *rw, const char *form, const struct 
 	resp_write_bulk(rw->out, rw->req->argv[2]);
 	resp_write_bulk_int(rw->out, e->number);
 	resp_write_bulk_str(rw->out, form);
-	resp_write_bulk(rw->out, rw->how->ticket);
+	resp_write_bulk(rw->out, rw->opts->ticket);
 	if (is_short)
 		return;
 	resp_write_bulk_str(rw->out, e->option);
@@ -129,7 +129,7 @@ static void write_set(const struct rewrite *rw, struct slice value, const char *
 	resp_write_bulk_str(rw->out, form);
 	resp_write_bulk_int(rw->out, rule->lease_ms);
 	rewrite_write_max_lease(rw->out, rule);
-	resp_write_bulk(rw->out, rw->how->ticket);
+	resp_write_bulk(rw->out, rw->opts->ticket);
 }
 
 /* Does the same as write_take() under a rule with `wait`. */
@@ -138,31 +138,31 @@ static void write_take_wait(const struct rewrite *rw, const char *form, const st
 	const struct rule *rule = rw->keys[0].rule;
 	bool relative = strcmp(e->option, "PX") == 0;
 	int64_t until = strcmp(e->option, "EXAT") == 0 ? e->number * 1000 : e->number;
-	int64_t wait = rule->wait_ms < rw->how->wait_max_ms ? rule->wait_ms
-	                                                    : rw->how->wait_max_ms;
+	int64_t wait = rule->wait_ms < rw->opts->wait_max_ms ? rule->wait_ms
+	                                                     : rw->opts->wait_max_ms;
 	bool refresh = rule->reentrant == REENTRANT_REFRESH;
-	bool is_short = relative && !refresh && !rw->how->place && !rw->how->nown;
+	bool is_short = relative && !refresh && !rw->opts->place && !rw->opts->nown;
 
-	script_call_begin(rw->out, SCRIPT_TAKE_WAIT, rw->how, SCRIPT_CALL_QUEUE_KEYS,
-	                  SCRIPT_CALL_SECRET_ARGS + (is_short ? 6 : 9 + rw->how->nown));
-	script_call_write_queue_keys(rw->out, rw->how, rw->req->argv[1],
+	script_call_begin(rw->out, SCRIPT_TAKE_WAIT, rw->opts, SCRIPT_CALL_QUEUE_KEYS,
+	                  SCRIPT_CALL_SECRET_ARGS + (is_short ? 6 : 9 + rw->opts->nown));
+	script_call_write_queue_keys(rw->out, rw->opts, rw->req->argv[1],
 	                             rewrite_has_sidecar(rule));
 	resp_write_bulk(rw->out, rw->keys[0].token);
 	resp_write_bulk_int(rw->out, relative ? e->number : rewrite_max_lease(rule));
-	resp_write_bulk(rw->out, rw->how->ticket);
+	resp_write_bulk(rw->out, rw->opts->ticket);
 	resp_write_bulk_int(rw->out, wait);
 	resp_write_bulk(rw->out, rw->req->argv[2]);
 	resp_write_bulk_str(rw->out, form);
 	if (!is_short) {
-		script_call_write_place(rw->out, rw->how);
+		script_call_write_place(rw->out, rw->opts);
 		resp_write_bulk_int(rw->out, relative ? 0 : until);
 		resp_write_bulk_str(rw->out, refresh ? "refresh" : "no");
-		script_call_write_own(rw->out, rw->how);
+		script_call_write_own(rw->out, rw->opts);
 	}
 	rw->call->script = SCRIPT_TAKE_WAIT;
 	rw->call->key = rw->req->argv[1];
 	rw->call->owner = rw->keys[0].token;
-	rw->call->ticket = rw->how->ticket;
+	rw->call->ticket = rw->opts->ticket;
 	rw->call->wait_ms = wait;
 }
 
@@ -177,7 +177,7 @@ static enum rewrite_result rewrite_set_nx(const struct rewrite *rw, const struct
 	else
 		write_take(rw, a->get ? "GET" : "SET", e);
 	takes(rw, a->get ? LOCK_IF_NIL : LOCK_IF_OK, rw->req->argv[2], e);
-	rw->call->fresh = rule->reentrant == REENTRANT_NO;
+	rw->call->only_if_free = rule->reentrant == REENTRANT_NO;
 	return REWRITE_CALL;
 }
 
@@ -221,7 +221,7 @@ enum rewrite_result rewrite_setnx(const struct rewrite *rw)
 	else
 		write_take(rw, "SETNX", &e);
 	takes(rw, LOCK_IF_ONE, rw->req->argv[2], &e);
-	rw->call->fresh = rw->keys[0].rule->reentrant == REENTRANT_NO;
+	rw->call->only_if_free = rw->keys[0].rule->reentrant == REENTRANT_NO;
 	return REWRITE_CALL;
 }
 
@@ -260,7 +260,7 @@ static void write_msetnx_call(const struct rewrite *rw)
 {
 	size_t nlocks = rewrite_count_locks(rw);
 
-	script_call_begin(rw->out, SCRIPT_MSETNX, rw->how, rw->nkeys + 2 * nlocks,
+	script_call_begin(rw->out, SCRIPT_MSETNX, rw->opts, rw->nkeys + 2 * nlocks,
 	                  2 + 2 * nlocks + rw->req->argc);
 	for (size_t i = 0; i < rw->nkeys; i++) {
 		struct slice key = rw->req->argv[rw->keys[i].arg];
@@ -268,12 +268,12 @@ static void write_msetnx_call(const struct rewrite *rw)
 		if (!rw->keys[i].rule)
 			continue;
 		rewrite_lock_keys(rw, rw->keys[i].rule, key);
-		key_names_write_bulk(rw->out, rw->how->naming, KEY_NAME_FENCE, key);
+		key_names_write_bulk(rw->out, rw->opts->naming, KEY_NAME_FENCE, key);
 	}
 	rewrite_unruled_keys(rw);
 
 	resp_write_bulk_int(rw->out, (long long)nlocks);
-	resp_write_bulk(rw->out, rw->how->ticket);
+	resp_write_bulk(rw->out, rw->opts->ticket);
 	for (size_t i = 0; i < rw->nkeys; i++) {
 		if (!rw->keys[i].rule)
 			continue;
@@ -301,8 +301,8 @@ enum rewrite_result rewrite_msetnx(const struct rewrite *rw)
 		return REWRITE_PASS;
 	write_msetnx_call(rw);
 	rw->call->script = SCRIPT_MSETNX;
-	rw->call->ticket = rw->how->ticket;
-	rw->call->fresh = true;
+	rw->call->ticket = rw->opts->ticket;
+	rw->call->only_if_free = true;
 	rewrite_msetnx_lock(rewrite_first_lock(rw), rw->req, rw->call);
 	return REWRITE_CALL;
 }
@@ -319,7 +319,7 @@ enum rewrite_result rewrite_incr(const struct rewrite *rw)
 	begin_take(rw, SCRIPT_INCR, 4 + rw->req->argc - 1);
 	resp_write_bulk(rw->out, rw->keys[0].token);
 	resp_write_bulk_int(rw->out, e.number);
-	resp_write_bulk(rw->out, rw->how->ticket);
+	resp_write_bulk(rw->out, rw->opts->ticket);
 	rewrite_shared(rw, rule);
 	resp_write_bulk(rw->out, rw->req->argv[0]);
 	for (size_t i = 2; i < rw->req->argc; i++)

@@ -15,7 +15,7 @@ void rewrite_lock_keys(const struct rewrite *rw, const struct rule *rule, struct
 {
 	resp_write_bulk(rw->out, key);
 	if (rewrite_has_sidecar(rule))
-		key_names_write_bulk(rw->out, rw->how->naming, KEY_NAME_OWNER, key);
+		key_names_write_bulk(rw->out, rw->opts->naming, KEY_NAME_OWNER, key);
 	else
 		resp_write_bulk(rw->out, key);
 }
@@ -25,7 +25,7 @@ void rewrite_begin_single(const struct rewrite *rw, enum script_id id, size_t nm
 {
 	const struct lock_key *k = &rw->keys[0];
 
-	script_call_begin(rw->out, id, rw->how, 2 + nmore, nargs);
+	script_call_begin(rw->out, id, rw->opts, 2 + nmore, nargs);
 	rewrite_lock_keys(rw, k->rule, rw->req->argv[k->arg]);
 	rw->call->script = id;
 	rw->call->key = rw->req->argv[k->arg];
@@ -36,7 +36,7 @@ enum rewrite_result rewrite_too_long(const struct rewrite *rw)
 {
 	if (rw->command->facts.when_long == LONG_PASS)
 		return REWRITE_PASS;
-	script_call_begin(rw->out, SCRIPT_ERROR, rw->how, 0, 1);
+	script_call_begin(rw->out, SCRIPT_ERROR, rw->opts, 0, 1);
 	resp_write_bulk(rw->out,
 	                SLICE_LIT("ERR too many arguments for a key with a lock rule"));
 	rw->call->script = SCRIPT_ERROR;
@@ -78,7 +78,7 @@ static void write_write_call(const struct rewrite *rw, bool resp3)
 {
 	size_t nlocks = rewrite_count_locks(rw);
 
-	script_call_begin(rw->out, SCRIPT_WRITE, rw->how, rw->nkeys + nlocks,
+	script_call_begin(rw->out, SCRIPT_WRITE, rw->opts, rw->nkeys + nlocks,
 	                  2 + 4 * nlocks + rw->req->argc);
 	for (size_t i = 0; i < rw->nkeys; i++)
 		if (rw->keys[i].rule)
@@ -110,7 +110,7 @@ void rewrite_ends(struct lock_call *call, bool absolute, int64_t ms)
 	if (ms <= 0) {
 		/* Redis deletes the key. */
 		call->effect = LOCK_EFFECT_DROPS;
-		call->sole = true;
+		call->single_key = true;
 		return;
 	}
 	call->effect = LOCK_EFFECT_EXPIRES;
@@ -140,7 +140,7 @@ enum rewrite_result rewrite_write(const struct rewrite *rw)
 	const struct resp_view *req = rw->req;
 	const struct lock_key *first = rewrite_first_lock(rw);
 	const struct command_facts *facts = &rw->command->facts;
-	bool resp3 = rw->how->resp3 && facts->lua == LUA_RESP3;
+	bool resp3 = rw->opts->resp3 && facts->lua == LUA_RESP3;
 
 	if (!command_writes(rw->command, rw->nkeys) || command_only_gets(rw->command, req))
 		return REWRITE_PASS;

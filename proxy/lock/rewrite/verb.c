@@ -120,13 +120,13 @@ const char *verb_parse_options(enum verb verb, const struct resp_view *req, size
 	return NULL;
 }
 
-void rewrite_error(struct buf *out, const struct rewrite_how *how, const char *text)
+void rewrite_error(struct buf *out, const struct rewrite_opts *opts, const char *text)
 {
-	script_call_begin(out, SCRIPT_ERROR, how, 0, 1);
+	script_call_begin(out, SCRIPT_ERROR, opts, 0, 1);
 	resp_write_bulk_str(out, text);
 }
 
-void verb_write_error(struct buf *out, const struct rewrite_how *how, struct lock_call *call,
+void verb_write_error(struct buf *out, const struct rewrite_opts *opts, struct lock_call *call,
                       const char *text, const char *name)
 {
 	char shown[NAME_MAX_SHOWN + 1], msg[sizeof(shown) + 64];
@@ -139,23 +139,23 @@ void verb_write_error(struct buf *out, const struct rewrite_how *how, struct loc
 		snprintf(msg, sizeof(msg), "%s '%s' command", text, shown);
 		text = msg;
 	}
-	rewrite_error(out, how, text);
+	rewrite_error(out, opts, text);
 	call->script = SCRIPT_ERROR;
 }
 
 bool verb_lease(struct buf *out, enum verb verb, const struct verbs *verbs,
-                const struct verb_args *a, const struct rewrite_how *how,
+                const struct verb_args *a, const struct rewrite_opts *opts,
                 struct lock_call *call)
 {
 	int64_t n, ms = verbs->lease_ms;
 
 	if (a->time.p && !args_integer(a->time, &n)) {
-		verb_write_error(out, how, call, "ERR value is not an integer or out of range",
+		verb_write_error(out, opts, call, "ERR value is not an integer or out of range",
 		                 NULL);
 		return false;
 	}
 	if (a->time.p && (n <= 0 || !args_ms(n, a->seconds, &ms) || ms > LEASE_MAX_MS)) {
-		verb_write_error(out, how, call, "ERR invalid expire time in",
+		verb_write_error(out, opts, call, "ERR invalid expire time in",
 		                 verb_name(verb, verbs));
 		return false;
 	}
@@ -166,7 +166,7 @@ bool verb_lease(struct buf *out, enum verb verb, const struct verbs *verbs,
 	return true;
 }
 
-bool verb_wait(struct buf *out, const struct verb_args *a, const struct rewrite_how *how,
+bool verb_wait(struct buf *out, const struct verb_args *a, const struct rewrite_opts *opts,
                struct lock_call *call)
 {
 	int64_t ms = 0;
@@ -177,25 +177,25 @@ bool verb_wait(struct buf *out, const struct verb_args *a, const struct rewrite_
 	else if (ms < 0)
 		error = "ERR timeout is negative";
 	if (error) {
-		verb_write_error(out, how, call, error, NULL);
+		verb_write_error(out, opts, call, error, NULL);
 		return false;
 	}
 	if (ms > WAIT_MS_MAX)
 		ms = WAIT_MS_MAX;
-	call->wait_ms = ms < how->wait_max_ms ? ms : how->wait_max_ms;
+	call->wait_ms = ms < opts->wait_max_ms ? ms : opts->wait_max_ms;
 	return true;
 }
 
 /* Checks how many owners there may be. Returns false if it has written an error, as for a wrong
  * count, instead. */
-static bool limit_ok(struct buf *out, const struct verb_args *a, const struct rewrite_how *how,
-                     struct lock_call *call)
+static bool limit_ok(struct buf *out, const struct verb_args *a,
+                     const struct rewrite_opts *opts, struct lock_call *call)
 {
 	if (!a->limit.p)
 		return true;
 	if (args_integer(a->limit, &call->limit) && call->limit > 0)
 		return true;
-	verb_write_error(out, how, call, "ERR value is out of range, must be positive", NULL);
+	verb_write_error(out, opts, call, "ERR value is out of range, must be positive", NULL);
 	return false;
 }
 
@@ -237,7 +237,7 @@ static enum script_id lock_script(enum lock_kind kind)
 
 /* Checks that an owner does not look like another field in the hash of a read-write lock.
  * Returns false if it has written an error instead. */
-static bool side_ok(struct buf *out, const struct verb_args *a, const struct rewrite_how *how,
+static bool side_ok(struct buf *out, const struct verb_args *a, const struct rewrite_opts *opts,
                     struct lock_call *call)
 {
 	const struct slice end = SLICE_LIT(":write");
@@ -248,7 +248,7 @@ static bool side_ok(struct buf *out, const struct verb_args *a, const struct rew
 	     (owner.n < end.n || memcmp(owner.p + owner.n - end.n, end.p, end.n) != 0)))
 		return true;
 	verb_write_error(
-		out, how, call,
+		out, opts, call,
 		"ERR hasp: the owner of a side must not be called 'mode', or end in ':write'",
 		NULL);
 	return false;
@@ -279,35 +279,35 @@ static bool owner_is_shared(const struct verbs *verbs, const struct lock_call *c
 }
 
 /* True if the call needs the sidecar: if the owner may already have the lock. */
-static bool needs_sidecar(const struct verbs *verbs, const struct rewrite_how *how,
+static bool needs_sidecar(const struct verbs *verbs, const struct rewrite_opts *opts,
                           const struct lock_call *call, struct slice token)
 {
 	return layout_of(call->kind)->side ||
 	       (call->kind == LOCK_KIND_COUNT &&
-	        (owner_is_shared(verbs, call, token) || how->nown));
+	        (owner_is_shared(verbs, call, token) || opts->nown));
 }
 
 static void write_short_lock(struct buf *out, const struct verbs *verbs,
-                             const struct verb_args *a, const struct rewrite_how *how,
+                             const struct verb_args *a, const struct rewrite_opts *opts,
                              const struct lock_call *call, struct slice token)
 {
-	bool has_sidecar = needs_sidecar(verbs, how, call, token);
+	bool has_sidecar = needs_sidecar(verbs, opts, call, token);
 	bool has_option = call->kind != LOCK_KIND_COUNT;
 
-	script_call_begin(out, call->script, how, SCRIPT_CALL_LOCK_KEYS + has_sidecar,
+	script_call_begin(out, call->script, opts, SCRIPT_CALL_LOCK_KEYS + has_sidecar,
 	                  3 + has_option);
-	script_call_write_lock_keys(out, how, call->key);
+	script_call_write_lock_keys(out, opts, call->key);
 	if (has_sidecar)
-		key_names_write_bulk(out, how->naming, KEY_NAME_OWNER, call->key);
+		key_names_write_bulk(out, opts->naming, KEY_NAME_OWNER, call->key);
 	resp_write_bulk(out, call->owner);
 	resp_write_bulk_int(out, call->lease_ms);
-	resp_write_bulk(out, how->ticket);
+	resp_write_bulk(out, opts->ticket);
 	if (has_option)
 		write_option(out, verbs, a);
 }
 
 static void write_lock(struct buf *out, const struct verbs *verbs, const struct verb_args *a,
-                       const struct rewrite_how *how, struct lock_call *call,
+                       const struct rewrite_opts *opts, struct lock_call *call,
                        struct slice token)
 {
 	call->kind = a->side ? a->side : a->limit.p ? LOCK_KIND_LIMIT : verb_lock_kind(verbs);
@@ -315,83 +315,84 @@ static void write_lock(struct buf *out, const struct verbs *verbs, const struct 
 	call->effect = LOCK_EFFECT_TAKES;
 	call->success = LOCK_IF_POSITIVE;
 	call->value = call->owner;
-	call->ticket = how->ticket;
+	call->ticket = opts->ticket;
 	/* Send a try that may wait in full: after a short call, a later client could overtake
 	 * it.
 	 */
-	call->is_short = how->may_be_short && !call->wait_ms;
+	call->is_short = opts->may_be_short && !call->wait_ms;
 	if (call->is_short) {
-		write_short_lock(out, verbs, a, how, call, token);
+		write_short_lock(out, verbs, a, opts, call, token);
 		return;
 	}
-	script_call_begin(out, call->script, how, SCRIPT_CALL_QUEUE_KEYS,
-	                  SCRIPT_CALL_SECRET_ARGS + 6 + how->nown);
-	script_call_write_queue_keys(out, how, call->key, true);
+	script_call_begin(out, call->script, opts, SCRIPT_CALL_QUEUE_KEYS,
+	                  SCRIPT_CALL_SECRET_ARGS + 6 + opts->nown);
+	script_call_write_queue_keys(out, opts, call->key, true);
 	resp_write_bulk(out, call->owner);
 	resp_write_bulk_int(out, call->lease_ms);
-	resp_write_bulk(out, how->ticket);
+	resp_write_bulk(out, opts->ticket);
 	write_option(out, verbs, a);
 	resp_write_bulk_int(out, call->wait_ms);
-	script_call_write_place(out, how);
-	script_call_write_own(out, how);
+	script_call_write_place(out, opts);
+	script_call_write_own(out, opts);
 }
 
 static void write_short_unlock(struct buf *out, const struct verbs *verbs,
-                               const struct rewrite_how *how, const struct lock_call *call,
+                               const struct rewrite_opts *opts, const struct lock_call *call,
                                struct slice token)
 {
-	enum lock_kind kind = how->held ? (enum lock_kind)how->held : verb_lock_kind(verbs);
-	bool has_sidecar = !how->held || how->reentered || owner_is_shared(verbs, call, token);
-	bool has_counter = has_sidecar || how->naming == KEY_NAMING_CLUSTER;
+	enum lock_kind kind = opts->held ? (enum lock_kind)opts->held : verb_lock_kind(verbs);
+	bool has_sidecar = !opts->held || opts->reentered ||
+	                   owner_is_shared(verbs, call, token);
+	bool has_counter = has_sidecar || opts->naming == KEY_NAMING_CLUSTER;
 
-	script_call_begin(out, call->script, how,
+	script_call_begin(out, call->script, opts,
 	                  SCRIPT_CALL_LOCK_KEYS - 1 + has_counter + has_sidecar,
 	                  1 + (kind != LOCK_KIND_COUNT));
 	if (has_counter) {
-		script_call_write_lock_keys(out, how, call->key);
+		script_call_write_lock_keys(out, opts, call->key);
 	} else {
 		static const enum key_name names[] = { KEY_NAME_FENCE, KEY_NAME_QUEUE };
 		resp_write_bulk(out, call->key);
-		key_names_write_bulks(out, how->naming, call->key, names, 2);
+		key_names_write_bulks(out, opts->naming, call->key, names, 2);
 	}
 	if (has_sidecar)
-		key_names_write_bulk(out, how->naming, KEY_NAME_OWNER, call->key);
+		key_names_write_bulk(out, opts->naming, KEY_NAME_OWNER, call->key);
 	resp_write_bulk(out, call->owner);
 	if (kind != LOCK_KIND_COUNT)
 		resp_write_bulk_str(out, verb_layout_type(kind));
 }
 
 static void write_unlock(struct buf *out, const struct verbs *verbs,
-                         const struct rewrite_how *how, struct lock_call *call,
+                         const struct rewrite_opts *opts, struct lock_call *call,
                          struct slice token)
 {
 	call->script = SCRIPT_UNLOCK;
 	call->effect = LOCK_EFFECT_DROPS;
 	call->success = LOCK_IF_ONE;
-	call->hands_over = true;
-	call->is_short = how->may_be_short;
+	call->hand_off = true;
+	call->is_short = opts->may_be_short;
 	if (call->is_short) {
-		write_short_unlock(out, verbs, how, call, token);
+		write_short_unlock(out, verbs, opts, call, token);
 		return;
 	}
-	script_call_begin(out, call->script, how, SCRIPT_CALL_QUEUE_KEYS,
-	                  SCRIPT_CALL_SECRET_ARGS + 3 + how->tells);
-	script_call_write_queue_keys(out, how, call->key, true);
+	script_call_begin(out, call->script, opts, SCRIPT_CALL_QUEUE_KEYS,
+	                  SCRIPT_CALL_SECRET_ARGS + 3 + opts->report_refusal);
+	script_call_write_queue_keys(out, opts, call->key, true);
 	resp_write_bulk(out, call->owner);
 	resp_write_bulk_str(out, verb_layout_type(verb_lock_kind(verbs)));
 	resp_write_bulk(out, SLICE_LIT(""));
-	if (how->tells)
+	if (opts->report_refusal)
 		resp_write_bulk_str(out, "tell");
 }
 
 static void write_extend(struct buf *out, const struct verbs *verbs,
-                         const struct rewrite_how *how, struct lock_call *call)
+                         const struct rewrite_opts *opts, struct lock_call *call)
 {
 	call->script = SCRIPT_EXTEND;
-	script_call_begin(out, call->script, how, 3, 3);
+	script_call_begin(out, call->script, opts, 3, 3);
 	resp_write_bulk(out, call->key);
-	key_names_write_bulk(out, how->naming, KEY_NAME_FENCE, call->key);
-	key_names_write_bulk(out, how->naming, KEY_NAME_OWNER, call->key);
+	key_names_write_bulk(out, opts->naming, KEY_NAME_FENCE, call->key);
+	key_names_write_bulk(out, opts->naming, KEY_NAME_OWNER, call->key);
 	resp_write_bulk(out, call->owner);
 	resp_write_bulk_str(out, verb_layout_type(verb_lock_kind(verbs)));
 	resp_write_bulk_int(out, call->lease_ms);
@@ -400,7 +401,7 @@ static void write_extend(struct buf *out, const struct verbs *verbs,
 }
 
 void rewrite_info(struct buf *out, enum lock_kind kind, struct slice key,
-                  const struct rewrite_how *how, struct lock_call *call)
+                  const struct rewrite_opts *opts, struct lock_call *call)
 {
 	char letter = (char)kind;
 
@@ -408,18 +409,18 @@ void rewrite_info(struct buf *out, enum lock_kind kind, struct slice key,
 		                    .effect = LOCK_EFFECT_NONE,
 		                    .success = LOCK_IF_NO_ERROR,
 		                    .key = key };
-	script_call_begin(out, call->script, how, 4, 2);
+	script_call_begin(out, call->script, opts, 4, 2);
 	resp_write_bulk(out, key);
-	key_names_write_bulk(out, how->naming, KEY_NAME_FENCE, key);
-	key_names_write_bulk(out, how->naming, KEY_NAME_QUEUE, key);
-	key_names_write_bulk(out, how->naming, KEY_NAME_OWNER, key);
-	resp_write_bulk_str(out, how->resp3 ? "3" : "2");
+	key_names_write_bulk(out, opts->naming, KEY_NAME_FENCE, key);
+	key_names_write_bulk(out, opts->naming, KEY_NAME_QUEUE, key);
+	key_names_write_bulk(out, opts->naming, KEY_NAME_OWNER, key);
+	resp_write_bulk_str(out, opts->resp3 ? "3" : "2");
 	resp_write_bulk(out, slice_of(&letter, 1));
 }
 
 void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
-                  const struct verbs *verbs, struct slice token, const struct rewrite_how *how,
-                  struct lock_call *call)
+                  const struct verbs *verbs, struct slice token,
+                  const struct rewrite_opts *opts, struct lock_call *call)
 {
 	struct verb_args a = { 0 };
 	const char *error = NULL;
@@ -428,7 +429,7 @@ void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
 		                    .success = LOCK_IF_NO_ERROR,
 		                    .owner = token };
 	if (!verb_arity_ok(verb, req->argc)) {
-		verb_write_error(out, how, call, "ERR wrong number of arguments for",
+		verb_write_error(out, opts, call, "ERR wrong number of arguments for",
 		                 verb_name(verb, verbs));
 		return;
 	}
@@ -436,27 +437,27 @@ void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
 	if (req->argc > 2)
 		error = verb_parse_options(verb, req, 2, &a);
 	if (error) {
-		verb_write_error(out, how, call, error, NULL);
+		verb_write_error(out, opts, call, error, NULL);
 		return;
 	}
 	if (a.owner.p)
 		call->owner = a.owner;
 	switch (verb) {
 	case VERB_LOCK:
-		if (verb_lease(out, verb, verbs, &a, how, call) &&
-		    verb_wait(out, &a, how, call) && limit_ok(out, &a, how, call) &&
-		    side_ok(out, &a, how, call))
-			write_lock(out, verbs, &a, how, call, token);
+		if (verb_lease(out, verb, verbs, &a, opts, call) &&
+		    verb_wait(out, &a, opts, call) && limit_ok(out, &a, opts, call) &&
+		    side_ok(out, &a, opts, call))
+			write_lock(out, verbs, &a, opts, call, token);
 		break;
 	case VERB_UNLOCK:
-		write_unlock(out, verbs, how, call, token);
+		write_unlock(out, verbs, opts, call, token);
 		break;
 	case VERB_EXTEND:
-		if (verb_lease(out, verb, verbs, &a, how, call))
-			write_extend(out, verbs, how, call);
+		if (verb_lease(out, verb, verbs, &a, opts, call))
+			write_extend(out, verbs, opts, call);
 		break;
 	case VERB_INFO:
-		rewrite_info(out, verb_lock_kind(verbs), call->key, how, call);
+		rewrite_info(out, verb_lock_kind(verbs), call->key, opts, call);
 		break;
 	case VERB_LIST:
 	case VERB_MLOCK:

@@ -28,19 +28,19 @@ const char *verb_parse_options(enum verb verb, const struct resp_view *req, size
 
 /* Appends the script call that answers `ERR ...'name' command`, or just the text when `name`
  * is NULL. */
-void verb_write_error(struct buf *out, const struct rewrite_how *how, struct lock_call *call,
+void verb_write_error(struct buf *out, const struct rewrite_opts *opts, struct lock_call *call,
                       const char *text, const char *name);
 
 /* Sets the lease that the client asks for, or the default. Returns false if it has written an
  * error instead. */
 bool verb_lease(struct buf *out, enum verb verb, const struct verbs *verbs,
-                const struct verb_args *a, const struct rewrite_how *how,
+                const struct verb_args *a, const struct rewrite_opts *opts,
                 struct lock_call *call);
 
 /* Sets how long the try may wait. Returns false if it has written an error, as BLPOP's,
  * instead.
  */
-bool verb_wait(struct buf *out, const struct verb_args *a, const struct rewrite_how *how,
+bool verb_wait(struct buf *out, const struct verb_args *a, const struct rewrite_opts *opts,
                struct lock_call *call);
 
 /* Returns the type of a verbs' lock in Redis, for the scripts; for a read-write lock, the side.

@@ -13,13 +13,13 @@ static void write_eval(struct buf *out, const struct script *s)
 	resp_write_bulk(out, s->text);
 }
 
-void script_call_begin(struct buf *out, enum script_id id, const struct rewrite_how *how,
+void script_call_begin(struct buf *out, enum script_id id, const struct rewrite_opts *opts,
                        size_t nkeys, size_t nargs)
 {
 	const struct script *s = script_get(id);
 	char *p;
 
-	if (how->eval) {
+	if (opts->eval) {
 		resp_write_array(out, 3 + nkeys + nargs);
 		write_eval(out, s);
 		resp_write_bulk_int(out, (long long)nkeys);
@@ -33,46 +33,46 @@ void script_call_begin(struct buf *out, enum script_id id, const struct rewrite_
 	buf_added_to(out, p);
 }
 
-void script_call_write_lock_keys(struct buf *out, const struct rewrite_how *how,
+void script_call_write_lock_keys(struct buf *out, const struct rewrite_opts *opts,
                                  struct slice key)
 {
 	static const enum key_name names[] = { KEY_NAME_FENCE, KEY_NAME_QUEUE };
 
 	resp_write_bulk(out, key);
-	key_names_write_bulks(out, how->naming, key, names, 2);
-	key_names_write_counter_bulk(out, how->naming, key);
+	key_names_write_bulks(out, opts->naming, key, names, 2);
+	key_names_write_counter_bulk(out, opts->naming, key);
 }
 
-void script_call_write_queue_keys(struct buf *out, const struct rewrite_how *how,
+void script_call_write_queue_keys(struct buf *out, const struct rewrite_opts *opts,
                                   struct slice key, bool has_sidecar)
 {
-	script_call_write_lock_keys(out, how, key);
+	script_call_write_lock_keys(out, opts, key);
 	if (has_sidecar)
-		key_names_write_bulk(out, how->naming, KEY_NAME_OWNER, key);
+		key_names_write_bulk(out, opts->naming, KEY_NAME_OWNER, key);
 	else
 		resp_write_bulk(out, key);
-	resp_write_bulk(out, how->secret);
+	resp_write_bulk(out, opts->secret);
 }
 
-void script_call_write_wait(struct buf *out, const struct rewrite_how *how, int64_t wait_ms)
+void script_call_write_wait(struct buf *out, const struct rewrite_opts *opts, int64_t wait_ms)
 {
-	resp_write_bulk(out, how->ticket);
+	resp_write_bulk(out, opts->ticket);
 	resp_write_bulk_int(out, wait_ms);
-	script_call_write_place(out, how);
+	script_call_write_place(out, opts);
 }
 
-void script_call_write_place(struct buf *out, const struct rewrite_how *how)
+void script_call_write_place(struct buf *out, const struct rewrite_opts *opts)
 {
-	if (how->place)
-		resp_write_bulk_int(out, how->place);
+	if (opts->place)
+		resp_write_bulk_int(out, opts->place);
 	else
 		buf_append(out, SLICE_LIT("$0\r\n\r\n"));
 }
 
-void script_call_write_own(struct buf *out, const struct rewrite_how *how)
+void script_call_write_own(struct buf *out, const struct rewrite_opts *opts)
 {
-	for (size_t i = 0; i < how->nown; i++)
-		resp_write_bulk(out, how->own[i]);
+	for (size_t i = 0; i < opts->nown; i++)
+		resp_write_bulk(out, opts->own[i]);
 }
 
 /* Where the number of keys begins, in bytes. */

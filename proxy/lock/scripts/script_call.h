@@ -20,7 +20,7 @@
 #include "lock/scripts/script.h"
 
 /* The form of the call on the wire. */
-struct rewrite_how {
+struct rewrite_opts {
 	bool eval; /* EVAL with the script's text (in MULTI, after NOSCRIPT) */
 	bool resp3; /* the client speaks RESP3 */
 	enum key_naming naming; /* of the keys beside the lock */
@@ -28,7 +28,8 @@ struct rewrite_how {
 	 * not known. No blanks; the text before the first dash names the worker. */
 	struct slice ticket;
 	int64_t wait_max_ms; /* how long a try that asks to wait may do so; 0: not at all */
-	bool tells; /* the script answers `+REFUSED ...` if it refuses to delete a lock */
+	bool report_refusal; /* the script answers `+REFUSED ...` if it refuses to delete a lock
+	                      */
 	bool may_be_short; /* the caller may write a short call, without the arguments that most
 	                    * calls do not need. If the script needs them, it only answers
 	                    * `+BUSY`, and hasp sends the full call */
@@ -43,7 +44,7 @@ struct rewrite_how {
 	struct slice secret; /* proofs_secret() of the database that the call is made in */
 };
 
-void script_call_begin(struct buf *out, enum script_id id, const struct rewrite_how *how,
+void script_call_begin(struct buf *out, enum script_id id, const struct rewrite_opts *opts,
                        size_t nkeys, size_t nargs);
 
 /* The five KEYS of the scripts that use the queue: lock, record, queue, fence counter, sidecar
@@ -52,19 +53,19 @@ void script_call_begin(struct buf *out, enum script_id id, const struct rewrite_
 #define SCRIPT_CALL_SECRET_ARGS 1
 /* The first four of them, which are those of most short calls. */
 #define SCRIPT_CALL_LOCK_KEYS 4
-void script_call_write_lock_keys(struct buf *out, const struct rewrite_how *how,
+void script_call_write_lock_keys(struct buf *out, const struct rewrite_opts *opts,
                                  struct slice key);
-void script_call_write_queue_keys(struct buf *out, const struct rewrite_how *how,
+void script_call_write_queue_keys(struct buf *out, const struct rewrite_opts *opts,
                                   struct slice key, bool has_sidecar);
 
 /* The ARGV of the scripts that may wait: ticket, how long to wait, place. */
 #define SCRIPT_CALL_WAIT_ARGS 3
-void script_call_write_wait(struct buf *out, const struct rewrite_how *how, int64_t wait_ms);
+void script_call_write_wait(struct buf *out, const struct rewrite_opts *opts, int64_t wait_ms);
 /* The last of these ARGV. */
-void script_call_write_place(struct buf *out, const struct rewrite_how *how);
+void script_call_write_place(struct buf *out, const struct rewrite_opts *opts);
 
-/* The last ARGV of the scripts that may wait for a lock: `own`, rewrite_how.nown of them. */
-void script_call_write_own(struct buf *out, const struct rewrite_how *how);
+/* The last ARGV of the scripts that may wait for a lock: `own`, rewrite_opts.nown of them. */
+void script_call_write_own(struct buf *out, const struct rewrite_opts *opts);
 
 /* The first key of the call `evalsha`, made by script_call_begin(); empty: it has none. */
 struct slice script_call_key(enum script_id id, struct slice evalsha);

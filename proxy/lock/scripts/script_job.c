@@ -461,9 +461,9 @@ enum key_naming script_jobs_naming(const struct script_jobs *all)
 	return all->naming;
 }
 
-struct rewrite_how script_jobs_how(struct script_jobs *all, int db)
+struct rewrite_opts script_jobs_opts(struct script_jobs *all, int db)
 {
-	return (struct rewrite_how){
+	return (struct rewrite_opts){
 		.naming = all->naming,
 		.secret = proofs_secret(&all->proofs, db),
 	};

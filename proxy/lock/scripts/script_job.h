@@ -60,7 +60,7 @@ enum key_naming script_jobs_naming(const struct script_jobs *all);
 
 /* Returns the terms of all calls in database `db`, including those for clients. Its secret is
  * valid until the next call. */
-struct rewrite_how script_jobs_how(struct script_jobs *all, int db);
+struct rewrite_opts script_jobs_opts(struct script_jobs *all, int db);
 
 /* True if hasp would send a call about `key` at once. */
 bool script_jobs_are_up(const struct script_jobs *all, struct slice key);

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "policy/own_keys.h"
+#include "policy/reserved_keys.h"
 
 #include "commands/args.h"
 #include "commands/command.h"
 
-const char own_keys_error[] = "NOPERM hasp: keys that begin with hasp: are its own; they can "
-			      "be read, and written past it";
+const char reserved_keys_error[] =
+	"NOPERM hasp: keys that begin with hasp: are its own; they can "
+	"be read, and written past it";
 
-bool own_keys_are_protected(const struct policy_env *env)
+bool reserved_keys_are_protected(const struct policy_env *env)
 {
 	const struct config *config = env->config;
 
-	return !config->allow_own_keys &&
+	return !config->allow_reserved_keys &&
 	       (env->rules_enforce || env->guards_enforce || config->verbs.enabled);
 }
 
-bool own_keys_are_written(const struct command_info *what, const struct resp_view *req)
+bool reserved_keys_are_written(const struct command_info *what, const struct resp_view *req)
 {
 	const struct command *c = what->command;
 	struct key_args keys;
@@ -23,7 +24,7 @@ bool own_keys_are_written(const struct command_info *what, const struct resp_vie
 
 	/* Redis refuses it as it came. */
 	if (!what->may_release || req->argc < 2 || !command_arity_ok(c, req->argc) ||
-	    !own_keys_are_named(req->argv + 1, req->argc - 1))
+	    !reserved_keys_are_named(req->argv + 1, req->argc - 1))
 		return false;
 	/* Only Redis knows which of its arguments are keys. */
 	if (c->flags & COMMAND_HIDDEN_KEYS)
@@ -50,7 +51,8 @@ static bool has_all_keys(const struct resp_view *beginning)
 	return (uint64_t)n <= beginning->argc - 3;
 }
 
-bool own_keys_are_untouched(const struct command_info *what, const struct resp_view *beginning)
+bool reserved_keys_are_untouched(const struct command_info *what,
+                                 const struct resp_view *beginning)
 {
 	const struct command *c = what->command;
 
@@ -59,5 +61,5 @@ bool own_keys_are_untouched(const struct command_info *what, const struct resp_v
 	if (command_single_key(c))
 		return beginning->argc > 1 && !match_is_own(beginning->argv[1]);
 	return command_runs_script(c) && has_all_keys(beginning) &&
-	       !own_keys_are_written(what, beginning);
+	       !reserved_keys_are_written(what, beginning);
 }

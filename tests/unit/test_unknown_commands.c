@@ -19,7 +19,7 @@
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 struct fixture {
-	struct unmet unmet;
+	struct unknown_commands unknown_commands;
 	struct commands *commands;
 };
 
@@ -44,15 +44,15 @@ static int tear_down(void **state)
 
 static void note(struct fixture *f, const char *name)
 {
-	unmet_note(&f->unmet, slice_str(name));
+	unknown_commands_add(&f->unknown_commands, slice_str(name));
 }
 
 static void assert_asks(struct fixture *f, double now, const char *expected)
 {
 	struct buf out = BUF_INIT;
 
-	assert_true(unmet_is_due(&f->unmet, now));
-	unmet_ask(&f->unmet, &out, now);
+	assert_true(unknown_commands_is_due(&f->unknown_commands, now));
+	unknown_commands_query(&f->unknown_commands, &out, now);
 	if (!slice_eq(buf_slice(&out), slice_str(expected)))
 		fail_msg("\"%.*s\" instead of \"%s\"", (int)buf_len(&out), buf_head(&out),
 		         expected);
@@ -63,7 +63,7 @@ static void ask(struct fixture *f, double now)
 {
 	struct buf out = BUF_INIT;
 
-	unmet_ask(&f->unmet, &out, now);
+	unknown_commands_query(&f->unknown_commands, &out, now);
 	buf_release(&out);
 }
 
@@ -73,7 +73,7 @@ static size_t answer(struct fixture *f, const char *frame)
 	size_t n;
 
 	assert_non_null(reply);
-	n = unmet_learn(&f->unmet, f->commands, reply);
+	n = unknown_commands_learn(&f->unknown_commands, f->commands, reply);
 	freeReplyObject(reply);
 	return n;
 }
@@ -82,7 +82,7 @@ static size_t learn(struct fixture *f, const char *frame)
 {
 	size_t n = answer(f, frame);
 
-	unmet_forget(&f->unmet);
+	unknown_commands_forget(&f->unknown_commands);
 	return n;
 }
 
@@ -99,7 +99,7 @@ static void nothing_is_asked_about_no_name(void **state)
 {
 	struct fixture *f = *state;
 
-	assert_false(unmet_is_due(&f->unmet, 100));
+	assert_false(unknown_commands_is_due(&f->unknown_commands, 100));
 }
 
 static void a_name_is_asked_about_once_however_often_it_comes(void **state)
@@ -119,7 +119,7 @@ static void there_is_one_question_at_a_time(void **state)
 	note(f, "b");
 	ask(f, 100);
 	note(f, "a");
-	assert_false(unmet_is_due(&f->unmet, 200));
+	assert_false(unknown_commands_is_due(&f->unknown_commands, 200));
 	learn(f, "*1\r\n*-1\r\n");
 	assert_asks(f, 200, INFO_A);
 }
@@ -132,7 +132,7 @@ static void questions_are_a_second_apart(void **state)
 	ask(f, 100);
 	learn(f, "*1\r\n*-1\r\n");
 	note(f, "a");
-	assert_false(unmet_is_due(&f->unmet, 100.99));
+	assert_false(unknown_commands_is_due(&f->unknown_commands, 100.99));
 	assert_asks(f, 101, INFO_A);
 }
 
@@ -142,30 +142,30 @@ static void a_name_that_is_awaited_is_asked_about_at_once(void **state)
 
 	note(f, "b");
 	ask(f, 100);
-	assert_true(unmet_await(&f->unmet, SLICE_LIT("A")));
-	assert_true(unmet_await(&f->unmet, SLICE_LIT("a")));
-	assert_false(unmet_is_due(&f->unmet, 100));
+	assert_true(unknown_commands_await(&f->unknown_commands, SLICE_LIT("A")));
+	assert_true(unknown_commands_await(&f->unknown_commands, SLICE_LIT("a")));
+	assert_false(unknown_commands_is_due(&f->unknown_commands, 100));
 	learn(f, "*1\r\n*-1\r\n");
 	assert_asks(f, 100, INFO_A);
 	learn(f, "*1\r\n*-1\r\n");
 	note(f, "a");
-	assert_false(unmet_is_due(&f->unmet, 100));
+	assert_false(unknown_commands_is_due(&f->unknown_commands, 100));
 }
 
 static void a_name_is_awaited_until_it_is_answered(void **state)
 {
 	struct fixture *f = *state;
 
-	assert_true(unmet_await(&f->unmet, SLICE_LIT("a")));
+	assert_true(unknown_commands_await(&f->unknown_commands, SLICE_LIT("a")));
 	ask(f, 100);
-	assert_true(unmet_await(&f->unmet, SLICE_LIT("a")));
-	assert_true(unmet_await(&f->unmet, SLICE_LIT("b")));
+	assert_true(unknown_commands_await(&f->unknown_commands, SLICE_LIT("a")));
+	assert_true(unknown_commands_await(&f->unknown_commands, SLICE_LIT("b")));
 	answer(f, "*1\r\n*-1\r\n");
-	assert_false(unmet_await(&f->unmet, SLICE_LIT("A")));
-	assert_true(unmet_await(&f->unmet, SLICE_LIT("b")));
-	unmet_forget(&f->unmet);
+	assert_false(unknown_commands_await(&f->unknown_commands, SLICE_LIT("A")));
+	assert_true(unknown_commands_await(&f->unknown_commands, SLICE_LIT("b")));
+	unknown_commands_forget(&f->unknown_commands);
 	/* A module may have been loaded since. */
-	assert_true(unmet_await(&f->unmet, SLICE_LIT("a")));
+	assert_true(unknown_commands_await(&f->unknown_commands, SLICE_LIT("a")));
 }
 
 static void names_for_which_there_was_no_place_are_awaited_and_asked_about_later(void **state)
@@ -173,15 +173,15 @@ static void names_for_which_there_was_no_place_are_awaited_and_asked_about_later
 	struct fixture *f = *state;
 	char name[16];
 
-	for (int i = 0; i < UNMET_MAX; i++) {
+	for (int i = 0; i < UNKNOWN_COMMANDS_MAX; i++) {
 		snprintf(name, sizeof(name), "n%d", i);
 		note(f, name);
 	}
-	assert_true(unmet_await(&f->unmet, SLICE_LIT("a")));
+	assert_true(unknown_commands_await(&f->unknown_commands, SLICE_LIT("a")));
 	ask(f, 100);
-	assert_int_equal(unmet_learn(&f->unmet, f->commands, NULL), 0);
-	assert_true(unmet_await(&f->unmet, SLICE_LIT("a")));
-	unmet_forget(&f->unmet);
+	assert_int_equal(unknown_commands_learn(&f->unknown_commands, f->commands, NULL), 0);
+	assert_true(unknown_commands_await(&f->unknown_commands, SLICE_LIT("a")));
+	unknown_commands_forget(&f->unknown_commands);
 	assert_asks(f, 100, INFO_A);
 }
 
@@ -189,9 +189,9 @@ static void nothing_is_awaited_of_a_name_that_no_command_can_have(void **state)
 {
 	struct fixture *f = *state;
 
-	assert_false(unmet_await(&f->unmet, SLICE_LIT("")));
-	assert_false(unmet_await(&f->unmet, SLICE_LIT("a\0b")));
-	assert_false(unmet_is_due(&f->unmet, 100));
+	assert_false(unknown_commands_await(&f->unknown_commands, SLICE_LIT("")));
+	assert_false(unknown_commands_await(&f->unknown_commands, SLICE_LIT("a\0b")));
+	assert_false(unknown_commands_is_due(&f->unknown_commands, 100));
 }
 
 static void a_question_has_a_longest_length(void **state)
@@ -203,7 +203,7 @@ static void a_question_has_a_longest_length(void **state)
 		snprintf(name, sizeof(name), "n%d", i);
 		note(f, name);
 	}
-	assert_int_equal(f->unmet.n, UNMET_MAX);
+	assert_int_equal(f->unknown_commands.n, UNKNOWN_COMMANDS_MAX);
 }
 
 static void a_name_that_no_command_can_have_is_not_asked_about(void **state)
@@ -214,10 +214,10 @@ static void a_name_that_no_command_can_have_is_not_asked_about(void **state)
 	memset(longest, 'x', COMMAND_NAME_SIZE);
 	note(f, longest);
 	note(f, "");
-	unmet_note(&f->unmet, SLICE_LIT("a\0b"));
-	assert_false(unmet_is_due(&f->unmet, 100));
+	unknown_commands_add(&f->unknown_commands, SLICE_LIT("a\0b"));
+	assert_false(unknown_commands_is_due(&f->unknown_commands, 100));
 	note(f, longest + 1);
-	assert_true(unmet_is_due(&f->unmet, 100));
+	assert_true(unknown_commands_is_due(&f->unknown_commands, 100));
 }
 
 static void what_the_server_has_is_known_and_the_rest_is_not(void **state)
@@ -230,7 +230,7 @@ static void what_the_server_has_is_known_and_the_rest_is_not(void **state)
 	assert_int_equal(learn(f, "*2\r\n*-1\r\n" ENTRY("b")), 1);
 	assert_null(known(f, "a"));
 	assert_int_equal(known(f, "B")->flags,
-	                 COMMAND_WRITE | COMMAND_TOLD | COMMAND_STATELESS);
+	                 COMMAND_WRITE | COMMAND_FROM_SERVER | COMMAND_STATELESS);
 	assert_true(command_single_key(known(f, "b")));
 }
 
@@ -270,7 +270,7 @@ static void an_answer_of_another_shape_teaches_nothing(void **state)
 		ask(f, 100 + 2 * (double)i);
 		assert_int_equal(learn(f, answers[i]), 0);
 		assert_null(known(f, "a"));
-		assert_int_equal(f->unmet.n, 0);
+		assert_int_equal(f->unknown_commands.n, 0);
 	}
 }
 
@@ -280,9 +280,9 @@ static void a_question_without_an_answer_is_asked_when_the_name_comes_again(void
 
 	note(f, "a");
 	ask(f, 100);
-	assert_int_equal(unmet_learn(&f->unmet, f->commands, NULL), 0);
-	unmet_forget(&f->unmet);
-	assert_false(unmet_is_due(&f->unmet, 200));
+	assert_int_equal(unknown_commands_learn(&f->unknown_commands, f->commands, NULL), 0);
+	unknown_commands_forget(&f->unknown_commands);
+	assert_false(unknown_commands_is_due(&f->unknown_commands, 200));
 	note(f, "a");
 	assert_asks(f, 200, INFO_A);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * lane_write: writes requests on a lane's link, and expects their replies. The tag of a reply
- * says whose it is: the part itself; the part that follows, if the reply matters only if it is
- * an error; or none, if the reply is discarded.
+ * node_conn_write: writes requests on a node connection's link, and expects their replies. The
+ * tag of a reply says whose it is: the part itself; the part that follows, if the reply matters
+ * only if it is an error; or none, if the reply is discarded.
  *
  *   request              tag of its reply    written for
  *   ASKING               none                a part whose node was named
- *   SET, DEL             the part after it   WAIT: see lane_count_writes()
+ *   SET, DEL             the part after it   WAIT: see node_conn_count_writes()
  *   MULTI, commands      the part after it   a part that begins a transaction
  *   the part's request   the part
  */
@@ -36,12 +36,12 @@ static void *behind_tag(struct cluster_part *p)
 	return (char *)p + 1;
 }
 
-struct cluster_part *lane_part_behind(void *tag)
+struct cluster_part *node_conn_part_behind(void *tag)
 {
 	return (uintptr_t)tag & 1 ? (struct cluster_part *)((char *)tag - 1) : NULL;
 }
 
-static void put_behind(struct lane *l, struct cluster_part *p)
+static void put_behind(struct node_conn *l, struct cluster_part *p)
 {
 	struct slice behind = block_part_begin(l, p);
 
@@ -51,31 +51,31 @@ static void put_behind(struct lane *l, struct cluster_part *p)
 	link_queue(l->user.link, behind);
 }
 
-void lane_write_discarded(struct lane *l, struct slice request)
+void node_conn_write_discarded(struct node_conn *l, struct slice request)
 {
-	if (l->state != LANE_READY)
+	if (l->state != NODE_CONN_READY)
 		return;
 	link_expect(&l->user, LINK_DISCARD, NULL);
 	link_queue(l->user.link, request);
 }
 
-static void note_sent(struct lane *l, struct cluster_part *p)
+static void note_sent(struct node_conn *l, struct cluster_part *p)
 {
 	part_set_state(p, PART_SENT);
-	p->lane = l;
+	p->node_conn = l;
 	l->nsent++;
 	/* The part may be the first in flight, and the link may be paused. */
-	if (l->session->is_ahead)
-		session_steer_lanes(l->session);
+	if (l->session->has_backpressure)
+		session_steer_node_conns(l->session);
 }
 
 /* Makes the WAIT after it cover the session's writes on other links. Before version 7.2, which
  * introduced WAITAOF, any command does this; since then only a write. */
-static void lane_count_writes(struct lane *l, struct cluster_part *p)
+static void node_conn_count_writes(struct node_conn *l, struct cluster_part *p)
 {
 	struct buf out = BUF_INIT, key = BUF_INIT;
 
-	if (commands_lack(l->session->cluster->how.commands, SLICE_LIT("waitaof"))) {
+	if (commands_lack(l->session->cluster->opts.commands, SLICE_LIT("waitaof"))) {
 		link_expect(&l->user, LINK_DISCARD, NULL);
 		link_queue(l->user.link, SLICE_LIT("*1\r\n$4\r\nPING\r\n"));
 		return;
@@ -96,7 +96,7 @@ static void lane_count_writes(struct lane *l, struct cluster_part *p)
 	buf_release(&key);
 }
 
-void lane_write_part(struct lane *l, struct cluster_part *p)
+void node_conn_write_part(struct node_conn *l, struct cluster_part *p)
 {
 	struct link *link = l->user.link;
 
@@ -106,7 +106,7 @@ void lane_write_part(struct lane *l, struct cluster_part *p)
 		link_queue(link, SLICE_LIT("*1\r\n$6\r\nASKING\r\n"));
 	}
 	if (p->counts)
-		lane_count_writes(l, p);
+		node_conn_count_writes(l, p);
 	if (p->block)
 		put_behind(l, p);
 	/* In RESP2 acknowledgements, and what is published, are arrays like other replies. */
@@ -116,24 +116,24 @@ void lane_write_part(struct lane *l, struct cluster_part *p)
 	link_queue(link, buf_slice(&p->request));
 }
 
-void lane_write_replay(struct lane *l, struct slice request)
+void node_conn_write_replay(struct node_conn *l, struct slice request)
 {
 	l->replays_due++;
 	link_expect(&l->user, LINK_INTERCEPT | LINK_NOTIFY | LINK_DISCARD, NULL);
 	link_queue(l->user.link, request);
 }
 
-void lanes_write_replay(struct cluster_session *s, const struct cluster_part *p,
-                        struct slice request)
+void node_conns_write_replay(struct cluster_session *s, const struct cluster_part *p,
+                             struct slice request)
 {
-	for (struct list *at = s->lanes.next; at != &s->lanes; at = at->next) {
-		struct lane *l = container_of(at, struct lane, in_session);
-		if (l != p->lane && l->state == LANE_READY)
-			lane_write_replay(l, request);
+	for (struct list *at = s->node_conns.next; at != &s->node_conns; at = at->next) {
+		struct node_conn *l = container_of(at, struct node_conn, in_session);
+		if (l != p->node_conn && l->state == NODE_CONN_READY)
+			node_conn_write_replay(l, request);
 	}
 }
 
-void lane_write_stream(struct lane *l, struct cluster_part *p, struct slice bytes)
+void node_conn_write_stream(struct node_conn *l, struct cluster_part *p, struct slice bytes)
 {
 	note_sent(l, p);
 	link_expect(&l->user, part_flags(p), p);

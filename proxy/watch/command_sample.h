@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * sighting: the effect of a command on watched keys. It is kept until Redis has answered the
- * command, and then given to the tracker.
+ * command_sample: the effect of a command on watched keys. It is kept until Redis has answered
+ * the command, and then given to the tracker.
  *
- *   policy/watched.c --> pending request --reply--> sighting_complete() --> tracker --> log
+ *   policy/watched.c --> pending request --reply--> command_sample_complete() --> tracker
  */
-#ifndef HASP_WATCH_SIGHTING_H
-#define HASP_WATCH_SIGHTING_H
+#ifndef HASP_WATCH_COMMAND_SAMPLE_H
+#define HASP_WATCH_COMMAND_SAMPLE_H
 
 #include "base/buf.h"
 #include "commands/effect.h"
@@ -14,15 +14,20 @@
 #include "watch/shared_tracker.h"
 
 /* hasp looks at the first arguments of a script's call only. */
-#define SIGHTING_ARGS_MAX 8
+#define COMMAND_SAMPLE_ARGS_MAX 8
 
-enum sighting_kind { SIGHTING_EFFECT, SIGHTING_READ, SIGHTING_LOOK, SIGHTING_SCRIPT };
+enum command_sample_kind {
+	COMMAND_SAMPLE_EFFECT,
+	COMMAND_SAMPLE_READ,
+	COMMAND_SAMPLE_LOOK,
+	COMMAND_SAMPLE_SCRIPT
+};
 
-struct sighting {
+struct command_sample {
 	struct shared_tracker *all;
 	struct tracker_client *client;
-	enum sighting_kind kind;
-	enum read_how how; /* READ */
+	enum command_sample_kind kind;
+	enum read_opts how; /* READ */
 	enum lock_way way; /* EFFECT, of a lock */
 	struct effect effect; /* EFFECT */
 	double sent_at; /* by the clock; 0: it is queued in a transaction */
@@ -31,7 +36,7 @@ struct sighting {
 	uint64_t field; /* the hash of the field of a hash that is read or set; 0: none */
 	uint64_t script; /* SCRIPT: which one */
 	size_t nscript_args;
-	uint64_t script_args[SIGHTING_ARGS_MAX];
+	uint64_t script_args[COMMAND_SAMPLE_ARGS_MAX];
 	bool under_lock; /* the client has a lock of LOCK's, or of a rule in force */
 	size_t nargs; /* keys that the command names, watched or not */
 	struct buf bytes; /* of the keys */
@@ -50,9 +55,10 @@ struct sighting {
 	} keys[];
 };
 
-void sighting_free(struct sighting *s); /* NULL is allowed */
-size_t sighting_nbytes(const struct sighting *s); /* of memory */
+void command_sample_free(struct command_sample *s); /* NULL is allowed */
+size_t command_sample_nbytes(const struct command_sample *s); /* of memory */
 /* Redis has answered the command, in database `db`. The client is still there. */
-void sighting_complete(const struct sighting *s, int db, const struct resp_reply *reply);
+void command_sample_complete(const struct command_sample *s, int db,
+                             const struct resp_reply *reply);
 
 #endif

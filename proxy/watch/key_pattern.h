@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * key_shape: derives from one key the pattern of keys like it: a Redis glob with a `*` for each
- * part that surely varies from key to key.
+ * key_pattern: derives from one key the pattern of keys like it: a Redis glob with a `*` for
+ * each part that surely varies from key to key.
  *
  *   lock:order:4711:a8098c1a-f86e-11da-bd1a-00112444be1e   lock:order:*:*
  *   report-2026-11-22                                      report-*
@@ -13,8 +13,8 @@
  * in a configuration file. Special characters of globs are escaped. Only several keys show
  * whether words vary: discovery_merge.c, discovery_parts.c. Pure.
  */
-#ifndef HASP_WATCH_KEY_SHAPE_H
-#define HASP_WATCH_KEY_SHAPE_H
+#ifndef HASP_WATCH_KEY_PATTERN_H
+#define HASP_WATCH_KEY_PATTERN_H
 
 #include <stdbool.h>
 
@@ -24,10 +24,10 @@
 /* Appends the shape of `key` to `out`. False: nothing in it varies for sure; a `*` stands, if
  * there is one, for the digits at the end of words: a key that remains the only one of its
  * shape is its own pattern. */
-bool key_shape(struct buf *out, struct slice key);
+bool key_pattern(struct buf *out, struct slice key);
 
 /* Appends the glob that matches `key` and, but for bytes that cannot be written, nothing else.
  */
-void key_shape_literal(struct buf *out, struct slice key);
+void key_pattern_literal(struct buf *out, struct slice key);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "watch/sighting.h"
+#include "watch/command_sample.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/log.h"
 
-void sighting_free(struct sighting *s)
+void command_sample_free(struct command_sample *s)
 {
 	if (!s)
 		return;
@@ -14,12 +14,13 @@ void sighting_free(struct sighting *s)
 	free(s);
 }
 
-size_t sighting_nbytes(const struct sighting *s)
+size_t command_sample_nbytes(const struct command_sample *s)
 {
 	return sizeof(*s) + s->n * sizeof(s->keys[0]) + buf_cap(&s->bytes);
 }
 
-static enum tracker_gone what_is_gone(const struct sighting *s, const struct resp_reply *reply)
+static enum tracker_gone what_is_gone(const struct command_sample *s,
+                                      const struct resp_reply *reply)
 {
 	if (reply->type != ':')
 		return reply->nil ? TRACKER_WAS_GONE : TRACKER_GONE;
@@ -28,7 +29,8 @@ static enum tracker_gone what_is_gone(const struct sighting *s, const struct res
 	return (size_t)reply->integer == s->nargs ? TRACKER_GONE : TRACKER_MAY_BE_GONE;
 }
 
-static void complete_expire(const struct sighting *s, const struct tracker_act *a, bool done)
+static void complete_expire(const struct command_sample *s, const struct tracker_act *a,
+                            bool done)
 {
 	if (!done)
 		tracker_expires_not(a);
@@ -38,7 +40,7 @@ static void complete_expire(const struct sighting *s, const struct tracker_act *
 		tracker_deleted(a, TRACKER_GONE);
 }
 
-static void complete_effect(const struct sighting *s, const struct sighted_key *k,
+static void complete_effect(const struct command_sample *s, const struct sighted_key *k,
                             const struct tracker_act *a, const struct resp_reply *reply)
 {
 	bool done = effect_happened(&s->effect, reply);
@@ -96,7 +98,7 @@ static uint64_t returned_hash(const struct tracker_act *a, const struct resp_rep
 	return tracker_hash(a->tracker, slice_of(digits, (size_t)n));
 }
 
-static void complete_key(const struct sighting *s, const struct sighted_key *k,
+static void complete_key(const struct command_sample *s, const struct sighted_key *k,
                          const struct tracker_act *a, const struct resp_reply *reply)
 {
 	if (k->use == KEY_GUARD_READ) {
@@ -104,7 +106,7 @@ static void complete_key(const struct sighting *s, const struct sighted_key *k,
 	} else if (k->use == KEY_GUARD_WRITTEN) {
 		if (effect_happened(&s->effect, reply))
 			tracker_wrote(a, s->value, s->effect.lease_ms, k->keeps_read);
-	} else if (s->kind == SIGHTING_SCRIPT) {
+	} else if (s->kind == COMMAND_SAMPLE_SCRIPT) {
 		tracker_script(
 			a, &(struct tracker_script){
 				   .id = s->script,
@@ -114,11 +116,11 @@ static void complete_key(const struct sighting *s, const struct sighted_key *k,
 				   .did = !reply->nil && (reply->type != ':' || reply->integer),
 				   .returned = returned_hash(a, reply),
 			   });
-	} else if (s->field && s->kind == SIGHTING_EFFECT && k->use == KEY_ANY) {
+	} else if (s->field && s->kind == COMMAND_SAMPLE_EFFECT && k->use == KEY_ANY) {
 		tracker_wrote(a, s->value, -1, false);
-	} else if (s->kind == SIGHTING_EFFECT) {
+	} else if (s->kind == COMMAND_SAMPLE_EFFECT) {
 		complete_effect(s, k, a, reply);
-	} else if (s->kind == SIGHTING_LOOK) {
+	} else if (s->kind == COMMAND_SAMPLE_LOOK) {
 		if (reply->integer == 0)
 			tracker_missed(a);
 	} else if (reply->nil || reply->has_nil) {
@@ -128,7 +130,8 @@ static void complete_key(const struct sighting *s, const struct sighted_key *k,
 	}
 }
 
-void sighting_complete(const struct sighting *s, int db, const struct resp_reply *reply)
+void command_sample_complete(const struct command_sample *s, int db,
+                             const struct resp_reply *reply)
 {
 	struct shared_tracker *all = s->all;
 	struct slice keys = buf_slice(&s->bytes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "watch/key_shape.h"
+#include "watch/key_pattern.h"
 
 #include <string.h>
 
@@ -192,7 +192,7 @@ static size_t binary_length(struct slice rest)
 	return n;
 }
 
-bool key_shape(struct buf *out, struct slice key)
+bool key_pattern(struct buf *out, struct slice key)
 {
 	bool varies = false;
 	size_t used;
@@ -221,7 +221,7 @@ bool key_shape(struct buf *out, struct slice key)
 	return varies;
 }
 
-void key_shape_literal(struct buf *out, struct slice key)
+void key_pattern_literal(struct buf *out, struct slice key)
 {
 	for (size_t i = 0; i < key.n; i++) {
 		if (is_writable(key.p[i]))

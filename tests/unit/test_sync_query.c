@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "tests/unit/surroundings.h"
-#include "upstream/ask.h"
+#include "upstream/sync_query.h"
 
 /* In one of some hundred, the request is written when the server has closed. */
 #define NASKED 3000
@@ -56,9 +56,9 @@ static void a_refusal_is_the_only_reason(void **state)
 	surroundings_init(&s, 1024);
 	assert_int_equal(pthread_create(&server, NULL, refuse, &s), 0);
 	for (int i = 0; i < NASKED; i++) {
-		struct ask how = { .address = s.env.address, .timeout_ms = 60000 };
+		struct ask opts = { .address = s.env.address, .timeout_ms = 60000 };
 		struct buf why = BUF_INIT;
-		assert_int_equal(ask_commands(&how, &learner, &why), -1);
+		assert_int_equal(ask_commands(&opts, &learner, &why), -1);
 		assert_int_equal(buf_len(&why), strlen("ERR go away"));
 		assert_memory_equal(buf_slice(&why).p, "ERR go away", buf_len(&why));
 		buf_release(&why);

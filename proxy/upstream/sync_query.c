@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * ask: a link on a loop of its own, which lives as long as ask_server() runs.
+ * sync_query: a link on a loop of its own, which lives as long as sync_query() runs.
  */
-#include "upstream/ask.h"
+#include "upstream/sync_query.h"
 
 #include <ev.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ struct ask_session {
 	struct link_env env;
 	struct own_conn conn;
 	struct loop_timer timer; /* ask.timeout_ms */
-	const struct ask *how;
+	const struct ask *opts;
 	bool done; /* all was answered */
 	size_t nanswered; /* requests */
 	struct buf said; /* the error that came last, the login's included; empty: none did */
@@ -50,8 +50,8 @@ static void ask_on_answer(struct ask_session *a, const redisReply *reply)
 		ask_end(a, "its answer is not understood");
 		return;
 	}
-	a->how->on_reply(a->how->arg, a->nanswered++, reply);
-	if (a->nanswered < a->how->nrequests)
+	a->opts->on_reply(a->opts->arg, a->nanswered++, reply);
+	if (a->nanswered < a->opts->nrequests)
 		return;
 	a->done = true;
 	ask_end(a, NULL);
@@ -69,8 +69,8 @@ static void ask_on_reply(void *owner, void *tag, redisReply **reply)
 	}
 	if (tag)
 		ask_on_answer(a, r);
-	else if (buf_len(&a->said) && a->how->refusal)
-		buf_append(a->how->refusal, buf_slice(&a->said));
+	else if (buf_len(&a->said) && a->opts->refusal)
+		buf_append(a->opts->refusal, buf_slice(&a->said));
 }
 
 /* A server that refuses a connection says why to whatever was asked first, and closes. */
@@ -92,7 +92,7 @@ static void ask_on_timer(void *arg)
 	ask_end(arg, "it does not answer in time");
 }
 
-static void ask_session_init(struct ask_session *a, const struct ask *how)
+static void ask_session_init(struct ask_session *a, const struct ask *opts)
 {
 	a->loop = watch_loop_new(EVFLAG_AUTO);
 	HASP_ASSERT(a->loop);
@@ -102,17 +102,17 @@ static void ask_session_init(struct ask_session *a, const struct ask *how)
 		.flusher = &a->flusher,
 		.dialer = { .loop = a->loop,
 		            .resolver = resolver_new(&a->mailbox),
-		            .timeout_ms = how->timeout_ms,
-		            .tls = how->tls },
+		            .timeout_ms = opts->timeout_ms,
+		            .tls = opts->tls },
 		.clock = clock_now,
-		.address = how->address,
+		.address = opts->address,
 		.scratch = xmalloc(ASK_SCRATCH),
 		.scratch_size = ASK_SCRATCH,
 	};
 	links_init(&a->env);
 	own_conn_init(&a->conn, &ask_conn_ops, a);
 	loop_timer_init(&a->timer, a->loop, ask_on_timer, a);
-	loop_timer_start(&a->timer, (double)how->timeout_ms / 1000);
+	loop_timer_start(&a->timer, (double)opts->timeout_ms / 1000);
 }
 
 static void ask_session_fini(struct ask_session *a)
@@ -127,19 +127,17 @@ static void ask_session_fini(struct ask_session *a)
 	buf_release(&a->said);
 }
 
-int ask_server(const struct ask *how, struct buf *why)
+int sync_query(const struct ask *opts, struct buf *why)
 {
-	struct ask_session a = { .how = how,
-		                 .said = BUF_INIT,
-		                 .why = why };
+	struct ask_session a = { .opts = opts, .said = BUF_INIT, .why = why };
 
-	HASP_ASSERT(how->nrequests > 0);
-	ask_session_init(&a, how);
+	HASP_ASSERT(opts->nrequests > 0);
+	ask_session_init(&a, opts);
 	own_conn_open(&a.conn, &a.env, NULL);
-	if (how->password)
-		own_conn_send_auth(&a.conn, how->user, how->password, NULL);
-	for (size_t i = 0; i < how->nrequests; i++)
-		own_conn_send(&a.conn, how->requests[i], 1, &a);
+	if (opts->password)
+		own_conn_send_auth(&a.conn, opts->user, opts->password, NULL);
+	for (size_t i = 0; i < opts->nrequests; i++)
+		own_conn_send(&a.conn, opts->requests[i], 1, &a);
 	ev_run(a.loop, 0);
 	ask_session_fini(&a);
 	return a.done ? 0 : -1;
@@ -167,15 +165,15 @@ int ask_commands(const struct ask *where, const struct ask_learner *learner, str
 	struct ask_learning l = { .learner = learner, .error = BUF_INIT };
 	struct buf refusal = BUF_INIT;
 	struct slice request = SLICE_LIT("*1\r\n$7\r\nCOMMAND\r\n");
-	struct ask how = *where;
+	struct ask opts = *where;
 	int rc;
 
-	how.requests = &request;
-	how.nrequests = 1;
-	how.on_reply = ask_on_commands;
-	how.arg = &l;
-	how.refusal = &refusal;
-	rc = ask_server(&how, why);
+	opts.requests = &request;
+	opts.nrequests = 1;
+	opts.on_reply = ask_on_commands;
+	opts.arg = &l;
+	opts.refusal = &refusal;
+	rc = sync_query(&opts, why);
 	if (rc == 0 && l.n == 0) {
 		/* A Redis without a password refuses AUTH, and answers COMMAND all the same. */
 		if (buf_len(&refusal))

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "policy/own_keys.h"
+#include "policy/reserved_keys.h"
 #include "tests/unit/inifile.h"
 #include "tests/unit/policy_fixture.h"
 
@@ -59,7 +59,7 @@ static void where_no_lock_is_kept_it_passes(void **state)
 static void assert_untouched(bool expected, struct policy_fixture *f, const char *words)
 {
 	decide(f, words);
-	assert_int_equal(own_keys_are_untouched(&f->what, &f->view), expected);
+	assert_int_equal(reserved_keys_are_untouched(&f->what, &f->view), expected);
 }
 
 static void a_long_request_streams_when_its_keys_are_known(void **state)

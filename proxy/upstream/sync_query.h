@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * ask: asks a Redis and waits for the answers, for callers without a loop: before hasp serves,
- * and for `hasp -t`.
+ * sync_query: asks a Redis and waits for the answers, for callers without a loop: before hasp
+ * serves, and for `hasp -t`.
  */
-#ifndef HASP_UPSTREAM_ASK_H
-#define HASP_UPSTREAM_ASK_H
+#ifndef HASP_UPSTREAM_SYNC_QUERY_H
+#define HASP_UPSTREAM_SYNC_QUERY_H
 
 #include <hiredis/hiredis.h>
 #include <stddef.h>
@@ -31,7 +31,7 @@ struct ask {
 /* Connects, logs in, sends the requests, and closes the connection; blocks until then. Returns
  * 0 when all requests were answered; -1 otherwise, with the reason in words appended to `why`.
  * From any thread. */
-int ask_server(const struct ask *how, struct buf *why) __attribute__((warn_unused_result));
+int sync_query(const struct ask *opts, struct buf *why) __attribute__((warn_unused_result));
 
 struct ask_learner {
 	/* The reply to COMMAND, which may be an error. Returns how many commands it describes.

@@ -1,0 +1,570 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * node_conn: a session's links to the nodes. A session that shares takes its place on a
+ * link of each node's pool; another one opens links of its own, on which its session commands
+ * are replayed before anything else is sent. Here is when a node connection has a link, which
+ * parts wait for that, and what comes back over it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "cluster/cluster_internal.h"
+
+#define MAY_FOLLOW(state) (1u << (state))
+
+static const unsigned next_states[NODE_CONN_NSTATES] = {
+	[NODE_CONN_CLOSED] = MAY_FOLLOW(NODE_CONN_WAITING) | MAY_FOLLOW(NODE_CONN_READY),
+	[NODE_CONN_WAITING] = MAY_FOLLOW(NODE_CONN_REPLAYING) | MAY_FOLLOW(NODE_CONN_READY) |
+	                      MAY_FOLLOW(NODE_CONN_CLOSED),
+	[NODE_CONN_REPLAYING] = MAY_FOLLOW(NODE_CONN_READY) | MAY_FOLLOW(NODE_CONN_CLOSED),
+	[NODE_CONN_READY] = MAY_FOLLOW(NODE_CONN_CLOSED),
+};
+
+static void node_conn_set_state(struct node_conn *l, enum node_conn_state state)
+{
+	HASP_ASSERT(next_states[l->state] & (1u << state));
+	l->state = state;
+}
+
+/* --- what is sent ------------------------------------------------------------------------- */
+
+void node_conn_send(struct node_conn *l, struct cluster_part *p)
+{
+	if (l->state == NODE_CONN_READY && list_empty(&l->held)) {
+		node_conn_write_part(l, p);
+		return;
+	}
+	part_set_state(p, PART_HELD);
+	p->node_conn = l;
+	p->why = "it does not answer";
+	if (p->since == 0)
+		p->since = timers_now(l->session->cluster->opts.timers);
+	list_append(&l->held, &p->node);
+	session_trouble(l->session);
+	if (l->state == NODE_CONN_CLOSED)
+		node_conn_open(l);
+}
+
+static void send_held(struct node_conn *l)
+{
+	struct list *node;
+
+	while (l->state == NODE_CONN_READY && (node = list_shift(&l->held)))
+		node_conn_write_part(l, container_of(node, struct cluster_part, node));
+	session_wake(l->session);
+}
+
+/* Sends the next session command. Returns false if there is none. */
+static bool node_conn_replay_next(struct node_conn *l)
+{
+	const struct replayed *r = replay_next(&l->session->replay, l->replayed);
+
+	if (!r)
+		return false;
+	l->replayed = r->serial;
+	node_conn_write_replay(l, buf_slice(&r->request));
+	return true;
+}
+
+/* The link is there, and has logged in if it is a shared one. Session commands are sent one by
+ * one: Redis does not answer a login that fails while another reply is pending. */
+static void node_conn_begin(struct node_conn *l)
+{
+	l->in_frame = l->in_push = false;
+	buf_release(&l->frame);
+	l->replayed = 0;
+	if (!l->session->shares && !replay_is_empty(&l->session->replay)) {
+		node_conn_set_state(l, NODE_CONN_REPLAYING);
+		(void)node_conn_replay_next(l);
+		return;
+	}
+	node_conn_set_state(l, NODE_CONN_READY);
+	send_held(l);
+}
+
+static void node_conn_leave(struct node_conn *l)
+{
+	pool_waiter_end(&l->waiter);
+	if (l->user.link && l->own)
+		link_close(l->user.link);
+	else
+		link_leave(&l->user);
+}
+
+/* --- the link's end ----------------------------------------------------------------------- */
+
+/* Dispatches the parts again that the node never saw. */
+static void give_up_held(struct node_conn *l, const char *why)
+{
+	struct list held, *node;
+
+	list_init(&held);
+	list_move_all(&held, &l->held);
+	while ((node = list_shift(&held)))
+		redirection_later(container_of(node, struct cluster_part, node), why);
+}
+
+/* `why` for the client. */
+static void node_conn_break(struct node_conn *l, const char *why)
+{
+	const char *address = slot_map_address(l->session->cluster->opts.map, l->node);
+	char reason[512];
+
+	snprintf(reason, sizeof(reason), "%s%s%s", address ? address : "", address ? ": " : "",
+	         why);
+	session_break(l->session, reason);
+}
+
+/* `why` and `held_why` are for the client; `held_why` is for parts that were not sent. The next
+ * link gets the same session commands. */
+static void node_conn_end(struct node_conn *l, const char *why, const char *held_why)
+{
+	struct cluster_session *s = l->session;
+	bool breaks = l->nsent || s->stream_node_conn == l ||
+	              subscriptions_any(&l->subscriptions);
+
+	node_conn_set_state(l, NODE_CONN_CLOSED);
+	l->nsent = 0;
+	l->subscriptions = (struct subscriptions){ 0 };
+	l->replays_due = 0;
+	s->cluster->opts.refresh(s->cluster->opts.arg);
+	if (s->block_node_conn == l)
+		(void)block_leave(s);
+	if (breaks)
+		node_conn_break(l, why);
+	else
+		give_up_held(l, held_why);
+	/* (A session command may have waited for its replays.) */
+	session_wake(s);
+}
+
+static void node_conn_drop(struct node_conn *l, const char *why)
+{
+	if (l->state == NODE_CONN_CLOSED)
+		return;
+	node_conn_leave(l);
+	node_conn_end(l, why, why);
+}
+
+bool node_conn_can_be_recalled(const struct node_conn *l)
+{
+	const struct list *entries = &l->session->entries;
+	size_t n = 0;
+
+	if (l->nsent == 0)
+		return true;
+	/* (The client already has a part of a reply that has begun.) */
+	if (l->in_frame || l->error)
+		return false;
+	for (const struct list *at = entries->next; at != entries; at = at->next) {
+		const struct cluster_part *p =
+			&container_of(at, const struct cluster_entry, node)->only;
+		n += p->node_conn == l && part_is_for_any(p);
+	}
+	return n == l->nsent;
+}
+
+void node_conn_recall(struct node_conn *l)
+{
+	struct list *entries = &l->session->entries;
+
+	if (l->nsent == 0)
+		return;
+	for (struct list *at = entries->next; at != entries; at = at->next) {
+		struct cluster_part *p = &container_of(at, struct cluster_entry, node)->only;
+		if (p->node_conn != l || !part_is_for_any(p))
+			continue;
+		l->nsent--;
+		redirection_later(p, "it does not answer");
+	}
+	node_conn_drop(l, "it does not answer");
+}
+
+/* The session is in the middle of something there. */
+static bool is_in_use(const struct node_conn *l)
+{
+	const struct cluster_session *s = l->session;
+
+	return l->user.inflight || s->block_node_conn == l ||
+	       (s->stream_node_conn == l && s->flow != FLOW_RAW);
+}
+
+void node_conn_renew(struct node_conn *l)
+{
+	if (l->state != NODE_CONN_READY || !l->user.outdated)
+		return;
+	if (is_in_use(l))
+		l->user.await_idle = true;
+	else
+		node_conn_drop(l, "the connection was to be a new one");
+}
+
+/* --- the link's callbacks ----------------------------------------------------------------- */
+
+/* Returns the part whose reply comes next; NULL: none is due, or the reply is discarded. */
+static struct cluster_part *head_part(struct node_conn *l)
+{
+	void *tag = link_head(&l->user);
+
+	return node_conn_part_behind(tag) ? NULL : tag;
+}
+
+/* Bytes of the frame that is being read. */
+static void forward_frame(struct node_conn *l, struct slice bytes)
+{
+	struct cluster_part *p = l->error && !l->in_push ? l->error : head_part(l);
+
+	if (l->in_push && p && !p->acks.of)
+		p = NULL;
+	if (p)
+		part_on_bytes(p, bytes);
+	else
+		session_push(l->session, bytes);
+}
+
+/* May the frame of this type be a message, or an acknowledgement? */
+static bool may_be_message(struct node_conn *l, char type)
+{
+	const struct cluster_part *p = head_part(l);
+
+	if (l->session->proto == 3)
+		return type == '>';
+	return type == '*' && (subscriptions_any(&l->subscriptions) || (p && p->acks.of));
+}
+
+static void node_conn_on_bytes(void *owner, struct slice bytes)
+{
+	struct node_conn *l = owner;
+	struct cluster_session *s = l->session;
+
+	if (s->flow == FLOW_CLOSED)
+		return;
+	if (s->flow == FLOW_RAW && l == s->stream_node_conn) {
+		session_put(s, bytes);
+		return;
+	}
+	if (!l->in_frame) {
+		l->in_push = *bytes.p == '>';
+		l->frame_state = may_be_message(l, *bytes.p) ? NODE_CONN_FRAME_HELD
+		                                             : NODE_CONN_FRAME_PASSED;
+	}
+	l->in_frame = true;
+	if (l->frame_state == NODE_CONN_FRAME_HELD) {
+		buf_append(&l->frame, bytes);
+		l->frame_state = pubsub_frame(l, buf_slice(&l->frame));
+		l->in_push = l->in_push || l->frame_state == NODE_CONN_FRAME_PUSHED;
+		if (l->frame_state == NODE_CONN_FRAME_PASSED ||
+		    l->frame_state == NODE_CONN_FRAME_PUSHED)
+			forward_frame(l, buf_slice(&l->frame));
+		if (l->frame_state != NODE_CONN_FRAME_HELD)
+			buf_release(&l->frame);
+	} else if (l->frame_state != NODE_CONN_FRAME_DROPPED) {
+		forward_frame(l, bytes);
+	}
+}
+
+/* An acknowledgement is whole. */
+static void forward_ack(struct node_conn *l, const struct cluster_part *p)
+{
+	struct buf ack = BUF_INIT;
+
+	if (!p || !p->is_copy || frame_kind(buf_slice(&l->frame)) != FRAME_ACK) {
+		pubsub_write_ack(l, buf_slice(&l->frame), &ack);
+		forward_frame(l, buf_slice(&ack));
+		buf_release(&ack);
+	}
+	buf_release(&l->frame);
+}
+
+static void node_conn_on_reply(void *owner, void *tag, const struct resp_reply *r,
+                               struct slice captured)
+{
+	struct node_conn *l = owner;
+	struct cluster_part *p = tag;
+
+	l->in_frame = l->in_push = false;
+	if (node_conn_part_behind(tag))
+		return;
+	if (!p) {
+		if (--l->replays_due > 0)
+			return;
+		if (l->state == NODE_CONN_REPLAYING && !node_conn_replay_next(l)) {
+			node_conn_set_state(l, NODE_CONN_READY);
+			send_held(l);
+		}
+		session_wake(l->session);
+		return;
+	}
+	if (p->is_stale) {
+		redirection_again(p, true, "keys of its slot are on their way");
+		return;
+	}
+	l->nsent--;
+	l->error = NULL;
+	redirection_note_carried_out(p);
+	part_on_reply(p, r, captured);
+}
+
+static bool take_block_line(struct node_conn *l, struct cluster_part *p, struct slice line)
+{
+	struct slice discard;
+	bool taken = block_replies_take(p, line, &discard);
+
+	if (discard.n)
+		node_conn_write_discarded(l, discard);
+	return taken;
+}
+
+static bool node_conn_on_line(void *owner, void *tag, struct slice line)
+{
+	struct node_conn *l = owner;
+	struct cluster_part *p = tag;
+	char reason[256];
+
+	l->in_frame = l->in_push = false;
+	if (!p) {
+		/* This node refuses a session command that another one has accepted. */
+		snprintf(reason, sizeof(reason), "%.*s", (int)(line.n > 3 ? line.n - 3 : 0),
+		         line.p + 1);
+		node_conn_drop(l, reason);
+		node_conn_break(l, reason);
+		return false;
+	}
+	if (node_conn_part_behind(tag) && node_conn_part_behind(tag)->counts) {
+		node_conn_part_behind(tag)->uncounted = true;
+		return false;
+	}
+	if (node_conn_part_behind(tag)) {
+		block_part_refused(node_conn_part_behind(tag), line);
+		return false;
+	}
+	if (p->block ? take_block_line(l, p, line) : redirection_take(p, line))
+		return false;
+	p->entry->pushes = false;
+	/* The link forwards it when the part is its head no more. */
+	l->error = p;
+	return true;
+}
+
+void node_conns_forget_subscriptions(struct cluster_session *s, const struct node_conn *reset)
+{
+	s->subscribed = s->everywhere = false;
+	for (struct list *at = s->node_conns.next; at != &s->node_conns; at = at->next) {
+		struct node_conn *l = container_of(at, struct node_conn, in_session);
+		bool had = subscriptions_any(&l->subscriptions);
+
+		l->subscriptions = (struct subscriptions){ 0 };
+		/* Messages may be on their way. */
+		if (had && l != reset)
+			node_conn_drop(l, "its subscriptions were reset");
+	}
+}
+
+static bool node_conn_on_frame(void *owner, const struct reply_scan *frame)
+{
+	struct node_conn *l = owner;
+
+	struct cluster_part *p = head_part(l);
+	struct resp_reply r = { .type = '>' };
+	bool out_of_band, ended;
+
+	out_of_band = subscriptions_frame(&l->subscriptions, frame, p ? &p->acks : NULL,
+	                                  l->session->proto == 3, &ended);
+	if (l->in_frame && l->frame_state == NODE_CONN_FRAME_HELD)
+		forward_ack(l, p);
+	l->in_frame = l->in_push = false;
+	if (ended) {
+		pubsub_note(l->session);
+		link_drop_head(l->user.link);
+		l->nsent--;
+		part_on_reply(p, &r, SLICE_NONE);
+	}
+	return out_of_band;
+}
+
+static void node_conn_on_stream(void *owner, void *tag)
+{
+	struct node_conn *l = owner;
+	struct cluster_part *p = tag;
+	struct resp_reply r = { .type = '+' };
+
+	l->nsent--;
+	l->session->stream_node_conn = l;
+	session_set_flow(l->session, FLOW_RAW);
+	part_on_reply(p, &r, SLICE_NONE);
+}
+
+/* A link of the session's own is connected; or it takes bytes again. */
+static void node_conn_on_drained(void *owner)
+{
+	struct node_conn *l = owner;
+
+	if (l->state == NODE_CONN_WAITING && !l->user.waiting)
+		node_conn_begin(l);
+	else
+		session_wake(l->session);
+}
+
+static void node_conn_on_ready(void *owner)
+{
+	struct node_conn *l = owner;
+
+	if (l->state == NODE_CONN_WAITING)
+		node_conn_begin(l);
+}
+
+static void node_conn_on_down(void *owner, enum link_end end, const char *reason,
+                              size_t inflight)
+{
+	struct node_conn *l = owner;
+
+	(void)inflight;
+	if (end == LINK_REFUSED) {
+		node_conn_set_state(l, NODE_CONN_CLOSED);
+		session_break(l->session, reason);
+		return;
+	}
+	node_conn_end(l, reason, "it cannot be reached");
+}
+
+static void node_conn_on_idle(void *owner)
+{
+	node_conn_renew(owner);
+}
+
+static const struct link_ops node_conn_link_ops = {
+	.on_bytes = node_conn_on_bytes,
+	.on_reply = node_conn_on_reply,
+	.on_line = node_conn_on_line,
+	.on_frame = node_conn_on_frame,
+	.on_stream = node_conn_on_stream,
+	.on_drained = node_conn_on_drained,
+	.on_ready = node_conn_on_ready,
+	.on_idle = node_conn_on_idle,
+	.on_down = node_conn_on_down,
+};
+
+/* --- the node's pool ---------------------------------------------------------------------- */
+
+static void node_conn_on_pool_ready(struct pool_waiter *w)
+{
+	struct node_conn *l = container_of(w, struct node_conn, waiter);
+
+	node_conn_set_state(l, NODE_CONN_CLOSED);
+	node_conn_open(l);
+}
+
+static void node_conn_on_pool_failed(struct pool_waiter *w, enum link_end end,
+                                     const char *reason)
+{
+	struct node_conn *l = container_of(w, struct node_conn, waiter);
+
+	node_conn_on_down(l, end, reason, 0);
+}
+
+static const struct pool_ops node_conn_pool_ops = { node_conn_on_pool_ready,
+	                                            node_conn_on_pool_failed };
+
+static void node_conn_share(struct node_conn *l)
+{
+	struct pool *pool = l->node->pool;
+	const struct link_login *login = &l->session->login;
+
+	pool_set_ops(pool, &node_conn_pool_ops);
+	switch (pool_ask(pool, login, true, &l->waiter)) {
+	case POOL_READY:
+		pool_join(pool, login, &l->user);
+		node_conn_set_state(l, NODE_CONN_WAITING);
+		node_conn_begin(l);
+		break;
+	case POOL_LATER:
+		node_conn_set_state(l, NODE_CONN_WAITING);
+		break;
+	case POOL_NEVER:
+		/* There are too many logins. */
+		node_conn_set_state(l, NODE_CONN_WAITING);
+		l->own = true;
+		link_join(link_new(&l->node->links, false, login), &l->user);
+		break;
+	}
+}
+
+void node_conn_open(struct node_conn *l)
+{
+	HASP_ASSERT(l->state == NODE_CONN_CLOSED);
+	if (l->session->shares) {
+		node_conn_share(l);
+		return;
+	}
+	node_conn_set_state(l, NODE_CONN_WAITING);
+	l->own = true;
+	link_join(link_new(&l->node->links, false, NULL), &l->user);
+}
+
+/* --- a session's node connections --------------------------------------------------------- */
+
+static struct node_conn *node_conn_new(struct cluster_session *s, struct node *n)
+{
+	struct node_conn *l = xcalloc(1, sizeof(*l));
+
+	l->session = s;
+	l->node = n;
+	list_init(&l->held);
+	pool_waiter_init(&l->waiter, n->links.clock());
+	link_user_init(&l->user, &node_conn_link_ops, l);
+	list_append(&s->node_conns, &l->in_session);
+	return l;
+}
+
+struct node_conn *node_conn_get(struct cluster_session *s, struct node *n)
+{
+	if (s->last && s->last->node == n)
+		return s->last;
+	for (struct list *at = s->node_conns.next; at != &s->node_conns; at = at->next) {
+		struct node_conn *l = container_of(at, struct node_conn, in_session);
+		if (l->node == n)
+			return s->last = l;
+	}
+	return s->last = node_conn_new(s, n);
+}
+
+bool node_conns_replay(const struct cluster_session *s)
+{
+	for (const struct list *at = s->node_conns.next; at != &s->node_conns; at = at->next)
+		if (container_of(at, const struct node_conn, in_session)->replays_due)
+			return true;
+	return false;
+}
+
+void node_conn_forget(struct node_conn *l, const char *why)
+{
+	struct cluster_session *s = l->session;
+
+	node_conn_drop(l, why);
+	if (s->flow == FLOW_CLOSED)
+		return;
+	if (s->last == l)
+		s->last = NULL;
+	list_remove(&l->in_session);
+	buf_release(&l->frame);
+	free(l);
+}
+
+void node_conns_leave(struct cluster_session *s)
+{
+	for (struct list *at = s->node_conns.next; at != &s->node_conns; at = at->next)
+		node_conn_leave(container_of(at, struct node_conn, in_session));
+}
+
+void node_conns_free(struct cluster_session *s)
+{
+	struct list *node;
+
+	while ((node = list_shift(&s->node_conns))) {
+		struct node_conn *l = container_of(node, struct node_conn, in_session);
+		buf_release(&l->frame);
+		free(l);
+	}
+	s->last = s->stream_node_conn = NULL;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/glob.h"
+#include "watch/key_pattern.h"
+
+/* The shape, which matches the key. */
+static void assert_key_pattern(struct slice key, const char *expected, bool varies)
+{
+	struct buf shape = BUF_INIT;
+
+	assert_int_equal(key_pattern(&shape, key), varies);
+	if (!slice_eq(buf_slice(&shape), slice_str(expected)))
+		fail_msg("%s: %.*s", expected, (int)buf_len(&shape), buf_head(&shape));
+	assert_true(glob_match(buf_slice(&shape), key));
+	buf_release(&shape);
+}
+
+static void assert_key_pattern_of(const char *key, const char *expected, bool varies)
+{
+	assert_key_pattern(slice_str(key), expected, varies);
+}
+
+static void words_stay(void **state)
+{
+	(void)state;
+	assert_key_pattern_of("lock:stock", "lock:stock", false);
+	assert_key_pattern_of("beef", "beef", false);
+	assert_key_pattern_of("facade:decade", "facade:decade", false);
+	assert_key_pattern_of("utf-eight", "utf-eight", false);
+}
+
+static void numbers_dates_and_identifiers_vary(void **state)
+{
+	(void)state;
+	assert_key_pattern_of("lock:order:4711", "lock:order:*", true);
+	assert_key_pattern_of("report-2026-11-22", "report-*", true);
+	assert_key_pattern_of("from:10.0.0.7:lock", "from:*:lock", true);
+	assert_key_pattern_of("a8098c1a-f86e-11da-bd1a-00112444be1e", "*", true);
+	assert_key_pattern_of("s:a8098c1a-f86e-11da-bd1a-00112444be1e:l", "s:*:l", true);
+	assert_key_pattern_of("job:deadbeef01:x", "job:*:x", true);
+	assert_key_pattern_of("ulid/01ARZ3NDEKTSV4RRFFQ69G5FAV", "ulid/*", true);
+	/* Not one thing: */
+	assert_key_pattern_of("1:2", "*:*", true);
+	assert_key_pattern_of("7-up", "*-up", true);
+}
+
+static void digits_at_the_end_of_a_word_vary_if_there_are_several(void **state)
+{
+	(void)state;
+	assert_key_pattern_of("user42:lock", "user*:lock", false);
+	assert_key_pattern_of("{cart:u17}:lock", "{cart:u*}:lock", false);
+	assert_key_pattern_of("x2y", "x2y", false);
+}
+
+static void parts_that_are_no_text_vary_as_a_whole(void **state)
+{
+	(void)state;
+	assert_key_pattern(slice_of("cart:ab\xff-c\x01z:v2", 15), "cart:*:v*", true);
+	/* Separators among them, and what they leave. */
+	assert_key_pattern(slice_of("cart-\xfe:q:/\x80:lock", 16), "cart-*:lock", true);
+	/* Two such parts, and a word between them. */
+	assert_key_pattern(slice_of("\x01\xff:room.\xfe\xfdq", 11), "*:room.*", true);
+	assert_key_pattern(slice_of("\x01\xff:job/7", 8), "*:job/*", true);
+	/* This is text. */
+	assert_key_pattern_of("\xc3\xbc"
+	                      "ber:lock",
+	                      "*ber:lock", true);
+}
+
+static void what_is_special_in_globs_or_files_is_escaped_or_varies(void **state)
+{
+	(void)state;
+	assert_key_pattern_of("a*b?c[d]\\e", "a\\*b\\?c\\[d\\]\\\\e", false);
+	assert_key_pattern_of("two words", "two*words", true);
+	assert_key_pattern_of("a;b#c\"d", "a*b*c*d", true);
+	assert_key_pattern(slice_of("k:\0\xff\n:v", 7), "k:*:v", true);
+	assert_key_pattern_of("9*9", "*\\**", true);
+}
+
+static void a_literal_matches_its_key_and_little_else(void **state)
+{
+	struct buf literal = BUF_INIT;
+
+	(void)state;
+	key_pattern_literal(&literal, slice_of("v1[x] \xff", 7));
+	assert_true(slice_eq(buf_slice(&literal), SLICE_LIT("v1\\[x\\]??")));
+	assert_true(glob_match(buf_slice(&literal), slice_of("v1[x] \xff", 7)));
+	assert_false(glob_match(buf_slice(&literal), SLICE_LIT("v2[x] y")));
+	buf_release(&literal);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(words_stay),
+		cmocka_unit_test(numbers_dates_and_identifiers_vary),
+		cmocka_unit_test(digits_at_the_end_of_a_word_vary_if_there_are_several),
+		cmocka_unit_test(parts_that_are_no_text_vary_as_a_whole),
+		cmocka_unit_test(what_is_special_in_globs_or_files_is_escaped_or_varies),
+		cmocka_unit_test(a_literal_matches_its_key_and_little_else),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
