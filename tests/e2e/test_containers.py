@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 import yaml
+from harness import until
 from harness.by_hand import run
 from harness.processes import TOP
 from harness.scrape import HTTP, ask
@@ -67,7 +68,8 @@ def test_pod_is_asked_where_hasp_answers_and_has_time_to_end(start_hasp, objects
     hasp = start_hasp(HTTP).is_up()
     for probe in "readinessProbe", "livenessProbe":
         where = container[probe]["httpGet"]
-        assert where["port"] == "http" and ask(hasp, where["path"])[0].status == 200
+        assert where["port"] == "http"
+        until(lambda: ask(hasp, where["path"])[0].status == 200, "hasp to be ready")
     readiness = container["readinessProbe"]
     assert readiness["periodSeconds"] * readiness["failureThreshold"] < seconds(text, "lame_duck")
     labels = objects["Deployment"]["spec"]["template"]["metadata"]["labels"]

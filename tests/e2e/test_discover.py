@@ -512,11 +512,6 @@ def test_what_is_no_address_is_refused():
     assert "--discover nowhere: " in told
 
 
-def test_daemon_would_print_to_nobody():
-    assert refused("-d", "--discover", "127.0.0.1:1") == (
-        2, "hasp: --discover prints what it finds at the end; without -d\n")
-
-
 def test_reload_goes_on_watching_the_same_server(redis_server, discovering):
     with clients(discovering) as (one, _):
         one.set("before", 1)

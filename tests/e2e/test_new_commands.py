@@ -5,6 +5,7 @@ first use on."""
 
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -239,7 +240,7 @@ def test_names_that_redis_does_not_know_are_its_to_refuse(start_hasp):
             assert one.call(name, "lock:a").startswith(b"-ERR unknown command")
         prompt(time.monotonic() - since, 20)
         assert one.call("SET", "lock:a", "x") == OK
-    assert "command_" not in hasp.log
+    assert not re.search(" (info|warning) command_", hasp.log)
 
 
 def test_nodes_that_do_not_know_hello_are_a_cluster_all_the_same(start_hasp):
