@@ -100,7 +100,6 @@ bool client_is_decided(const struct client *c)
 
 void client_decide_again(struct client *c)
 {
-	waiter_keep_token(c->waiter);
 	session_withdraw(&c->session, c->current);
 	pending_free(c->current);
 	c->current = NULL;

@@ -96,7 +96,7 @@ struct waiter {
 		*at; /* where its lock is; NULL: no matter, but never while it is unconfirmed */
 	struct map_node by_ticket;
 	struct timer timer; /* the deadline; while it leaves, the grace */
-	const char *token; /* of the latest try that was in a line; its owner's memory */
+	char *token; /* of the latest try that was in a line: a copy; NULL: none was */
 	uint32_t token_len;
 	uint32_t limit; /* attempt.limit, or UINT32_MAX if that is greater */
 	double began, deadline, sent_at; /* by the timers' clock */
@@ -110,7 +110,6 @@ struct waiter {
 	                  them */
 	enum waiter_state state : 8; /* written by waiter_set_state() */
 	enum lock_kind kind : 8;
-	bool owns_token; /* `token` is a copy: see waiter_keep_token() */
 	bool stores_token; /* attempt.value of its tries is the token; else empty */
 	/* The waiter may have lost its place in Redis' queue: hasp asks for the place, and
 	 * sends no newcomers until it is known. Not a state, because it may outlast the states:

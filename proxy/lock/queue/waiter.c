@@ -476,13 +476,6 @@ static int read_queued(struct waiter *w, struct slice line, int64_t *held_ms)
 	return 0;
 }
 
-static void forget_token(struct waiter *w)
-{
-	if (w->owns_token)
-		free((void *)w->token);
-	w->owns_token = false;
-}
-
 /* Puts it into its line, with all that asking Redis about it needs. */
 static struct line *enqueue_waiter(struct waiter *w, int db, const struct attempt *t,
                                    int64_t lease_ms)
@@ -491,8 +484,9 @@ static struct line *enqueue_waiter(struct waiter *w, int db, const struct attemp
 
 	w->lease_ms = lease_ms;
 	w->kind = t->id.kind;
-	forget_token(w);
-	w->token = t->id.token.p;
+	/* The request, and its token, may be freed before the waiter has left the queue. */
+	free(w->token);
+	w->token = xmemdup(t->id.token.p, t->id.token.n);
 	w->token_len = (uint32_t)t->id.token.n;
 	w->limit = t->limit < UINT32_MAX ? (uint32_t)t->limit : UINT32_MAX;
 	w->stores_token = t->value.n > 0;
@@ -553,14 +547,6 @@ static void leave_line(struct waiter *w)
 	waiter_set_unconfirmed(w, false);
 }
 
-void waiter_keep_token(struct waiter *w)
-{
-	if (!w || !w->line || w->owns_token)
-		return;
-	w->token = xmemdup(w->token, w->token_len);
-	w->owns_token = true;
-}
-
 void waiter_leave(struct waiter *w)
 {
 	struct timers *timers = w->all->timers;
@@ -580,6 +566,6 @@ void waiter_end(struct waiter *w)
 	forget_ticket(w);
 	timer_stop(w->all->timers, &w->timer);
 	free(w->early);
-	forget_token(w);
+	free(w->token);
 	free(w);
 }

@@ -132,10 +132,10 @@ const char *waiter_refusal(const struct waiter *w);
 /* The try is about to be sent, with this ticket. */
 void waiter_sent(struct waiter *w, struct slice ticket);
 
-/* Handles the whole answer `+QUEUED place now held`. `t`: the try; its token must stay in
- * memory while the waiter is in line, its value is the token or empty, and its place does not
- * matter. `lease_ms`: its lease; 0: the application named its end. Callbacks may run before
- * this returns. Returns 0; -1 when no try was sent or hasp does not understand the line. */
+/* Handles the whole answer `+QUEUED place now held`. `t`: the try; its value is the token or
+ * empty, and its place does not matter. `lease_ms`: its lease; 0: the application named its
+ * end. Callbacks may run before this returns. Returns 0; -1 when no try was sent or hasp does
+ * not understand the line. */
 int waiter_queued(struct waiter *w, int db, const struct attempt *t, int64_t lease_ms,
                   struct slice line) __attribute__((warn_unused_result));
 
@@ -153,10 +153,6 @@ void waiter_answered_late(struct waiter *w, int db, const struct attempt *t, int
 typedef void waiters_walk_fn(void *arg, const struct waiter *w, void *owner);
 uint64_t waiters_walk(const struct waiters *all, uint64_t cursor, waiters_walk_fn *fn,
                       void *arg);
-
-/* Copies the token of the latest try: its owner frees it, but goes on waiting. `w` may be NULL.
- */
-void waiter_keep_token(struct waiter *w);
 
 /* Ends the wait: if the waiter is in line, it leaves the queue as with waiter_end(). For
  * requests that its owner still sends on its behalf, on_overdue() is called as for a try whose
