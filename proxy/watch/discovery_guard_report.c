@@ -8,16 +8,16 @@
 #define LEASE_DEFAULT 5.0 /* seconds */
 #define LEASE_SHARE 3.0 /* times the time between read and write */
 #define WRITES_ENOUGH 20
-/* One write of so many that is outside any lock is too few. */
+/* Fewer than one write in this many outside any lock is too few. */
 #define OUTSIDE_SHARE 10
 #define REREAD_SHARE 10
-/* One read of so many that is not written back is too many for strategy = lock. */
+/* More than one read in this many without a write back is too many for strategy = lock. */
 #define UNWRITTEN_SHARE 10
 /* Updates in turn that show that clients share the values. */
 #define IN_TURN_ENOUGH 2
-/* One write of so many that comes over another connection than a read is too many. */
+/* More than one write in this many over another connection than the read is too many. */
 #define HOPPED_SHARE 4
-/* One write of so many that is nested is too many. */
+/* More than one nested write in this many is too many. */
 #define NESTED_SHARE 20
 
 /* Clients would wait for each other. */

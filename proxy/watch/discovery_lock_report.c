@@ -5,7 +5,7 @@
  */
 #include "watch/tracker_internal.h"
 
-/* max_hold is at least so many times the longest hold that was seen. */
+/* max_hold is at least this many times the longest hold that was seen. */
 #define MAX_HOLD_TIMES 10
 #define MAX_HOLD_UNSEEN 600 /* seconds, where no hold was seen to its end */
 /* The lease of locks that the application takes without any expiry. hasp renews them; after a
@@ -24,7 +24,7 @@ static int lock_wait_seconds(const struct lock_sums *l)
 	return words_round_up(steps, durations_at(&l->waited, 0.9));
 }
 
-/* The clients send DEL without a look at the value, but nothing shows that a DEL ever removed
+/* The clients send DEL without reading the value, but nothing shows that a DEL ever removed
  * another holder's lock, and no holder came near its expiry. */
 static bool is_deleted_well(const struct lock_sums *l)
 {

@@ -13,12 +13,12 @@
 #include "watch/tracker_internal.h"
 #include "watch/key_pattern.h"
 
-/* Shapes that are equal but for one word become one pattern if there are so many such words. */
+/* Shapes that differ in only one word become one pattern if there are this many such words. */
 #define WORDS_MANY 3
 /* Only the first parts of a shape may become `*`: hasp keeps a pattern for each of them. */
 #define MERGED_PARTS 16
 
-#define LEASES_ALIKE 4 /* at most so many times as long */
+#define LEASES_ALIKE 4 /* the longer is at most this many times the shorter */
 
 /* Bytes of a pattern: a line of the file has 197, of which ";pattern = " takes 11. */
 #define PATTERN_MAX 180

@@ -12,9 +12,9 @@
 #include "base/fatal.h"
 #include "watch/tracker_internal.h"
 
-/* So many words in one place have a shape each. */
+/* A place with this many different words becomes `*`; with fewer, each has its own shape. */
 #define WORDS_APART 64
-/* Parts behind these are what they are. */
+/* Parts after these never become `*`. */
 #define PARTS_MAX 8
 
 struct place {

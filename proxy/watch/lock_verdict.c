@@ -98,17 +98,17 @@ static uint64_t lock_released(const struct lock_sums *l)
 
 /* --- who owns a lock ---------------------------------------------------------------------- */
 
-/* A pool is one if at least one release of so many came from another connection. */
+/* Clients share a pool if at least one release in this many came over another connection. */
 #define HOPS_SHARE 20
-/* At most one lock of so many may be left to expire where locks are to be renewed. */
+/* Where locks are to be renewed, at most one in this many may be left to expire; */
 #define UNRELEASED_SHARE 20
-/* Or at most one for so many late holders. */
+/* or at most one for each this many late holders. */
 #define LATE_SHARE_OPEN 4
 #define HELD_SHARE 0.5 /* of the expiry: a longer hold is near it */
-#define HELD_ENOUGH 10 /* holds that say how near the expiry holders come */
-/* If scripts set more than one lock of so many, the section is for a lock of scripts. */
+#define HELD_ENOUGH 10 /* fewer holds do not show how near the expiry they come */
+/* If scripts set more than one lock in this many, the section is for a lock of scripts. */
 #define SCRIPT_SHARE 20
-/* Values that were never seen twice are unique if there were so many. */
+/* Values are unique if at least this many were set and none was seen twice. */
 #define VALUES_ENOUGH 3
 
 static uint64_t less(uint64_t a, uint64_t b)
@@ -277,7 +277,7 @@ bool verdict_is_harmed(const struct lock_sums *l)
 
 /* --- what is a lock ----------------------------------------------------------------------- */
 
-/* Of locks that are taken by INCR, at least one of so many is released. */
+/* Of locks that are taken by INCR, at least one in this many is released. */
 #define COUNTS_SHARE 2
 
 bool verdict_says_lock(struct slice pattern)
@@ -325,8 +325,8 @@ bool verdict_is_lock(const struct key_group *s)
 	        (l->n[SEEN_REFUSED_OWN] == 0 || released * COUNTS_SHARE >= lock_taken(l)));
 }
 
-/* A count is one only if it is released; what is set by NX, unless many were and none was
- * released: a marker. */
+/* A counter is a lock only if it is released. A key that NX sets is one, unless many were set
+ * and none was released: those are markers. */
 bool tracker_may_be_lock(const struct held_lock *h)
 {
 	const struct key_group *s = h->key->group;
@@ -335,7 +335,7 @@ bool tracker_may_be_lock(const struct held_lock *h)
 	                              lock_taken(s->lock) < MARKERS_ENOUGH);
 }
 
-/* One write of so many that is made early might be a coincidence. */
+/* If at most one write in this many is early, that might be a coincidence. */
 #define REFRESH_EARLY_SHARE 10
 
 bool verdict_is_refresh(const struct guard_sums *g)

@@ -32,7 +32,7 @@
 #define SAMPLING_CYCLE ((uint64_t)1 << 17) /* from window to window */
 #define SAMPLING_WINDOW ((uint64_t)1 << 11)
 
-/* Of all keys that begin alike. */
+/* The counters of all keys with the same beginning. */
 struct sampled {
 	_Atomic uint64_t n; /* commands that it was asked for */
 	atomic_bool is_whole; /* nothing is passed by any more */

@@ -10,7 +10,7 @@
 
 /* Carts and sessions are written back while they are used, caches near their end. */
 #define LATE_SHARE 0.5
-/* So many of a key's readers are looked at. */
+/* At most this many of a key's readers are checked. */
 #define READERS_SEEN 16
 
 void tracker_read(const struct tracker_act *a, enum read_opts how)

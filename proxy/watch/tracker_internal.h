@@ -228,7 +228,7 @@ struct held_lock {
 	struct client_label *label; /* of the client; NULL: the lock is not observed */
 	uint64_t owner; /* as tracker_act.owner, or the client's id */
 	enum held_state state;
-	uint64_t address, name; /* of the client, then */
+	uint64_t address, name; /* of the client at that time */
 	uint64_t value;
 	double taken;
 	double begun; /* when its expiry was set */
@@ -346,7 +346,7 @@ void seen_event_end(const struct tracker_act *a);
 void seen_put_key(struct buf *out, struct slice key);
 void key_harm_free(struct tracker *d, struct key_harm *harm); /* NULL is allowed */
 
-/* Part number `i` of a shape, counted from 0. False: it has not so many. */
+/* Part number `i` of a shape, counted from 0. False: it has fewer. */
 bool parts_part_of(struct slice key_pattern, size_t i, struct slice *part);
 /* The shape with a `*` as its part `i`. */
 void parts_put_widened(struct buf *out, struct slice key_pattern, size_t i);
@@ -414,7 +414,7 @@ void discovery_put_example(struct buf *out, const struct finding *f);
 
 /* Fewer locks than this prove little. */
 #define TAKEN_ENOUGH 20
-/* So many that were taken by NX and never released are markers. */
+/* If this many keys of a pattern were taken by NX and none was released, they are markers. */
 #define MARKERS_ENOUGH 20
 uint64_t lock_taken(const struct lock_sums *l);
 uint64_t lock_tries(const struct lock_sums *l); /* that were refused */
@@ -437,18 +437,19 @@ struct lock_verdict {
 bool verdict_is_scripted(const struct lock_sums *l);
 /* Does each holder store a value of its own? */
 bool verdict_has_values(const struct lock_sums *l);
-/* Do those who release the lock look at its value first? */
+/* True if the clients that release the lock read its value first. */
 bool verdict_compares(const struct lock_sums *l);
 struct lock_verdict lock_verdict(const struct lock_sums *l);
 /* Was harm seen that a rule prevents? */
 bool verdict_is_harmed(const struct lock_sums *l);
 /* The client's record of the value that it read last; NULL: there is none. */
 struct last_read *tracker_last_read(const struct key *k, const struct tracker_client *c);
-/* Locks that are taken by a look and a SET: the client has set the key. */
+/* For locks that are taken by a read and a SET: the client has set the key. */
 void tracker_looker_set(struct key *k, struct tracker_client *c, double now);
 /* Adds what can be said of the group's locks that are held now: some have expired. */
 void tracker_add_open_holds(struct lock_sums *l, const struct key_group *group, double now);
-/* False: so many of its pattern were taken and none released that they are markers. */
+/* True if the held key may be a lock; false if keys of its pattern look like markers (many were
+ * taken, none was released) or like counters. */
 bool tracker_may_be_lock(const struct held_lock *h);
 /* The client has asked for the value of the key, if that is a lock of its own. */
 void tracker_lock_read(const struct tracker_act *a, struct key *k, bool is_there);
@@ -467,7 +468,7 @@ bool tracker_lock_set_again(const struct tracker_act *a, struct key *k, uint64_t
 /* Does one of the words of these names say that they are locks? */
 bool verdict_says_lock(struct slice pattern);
 /* A client counted to one and closed its connection, and others have counted on since. They
- * wait for a lock that nobody will release, or they just count. */
+ * wait for a lock that no client will release, or they just count. */
 bool verdict_was_left(const struct lock_sums *l);
 /* Taken by INCR, and a connection that had counted to one counted on: this is a counter that is
  * deleted now and then, or the lock of a pool. */

@@ -13,7 +13,7 @@
  * of it, might outlive it another time: it may be paused, or have more to do. */
 #define LEFT_SECONDS 30.0
 #define USED_SHARE 0.1
-/* So many expired holds of one owner are kept, beside its newest, of one key. */
+/* Expired holds that are kept for one owner of one key, besides its newest. */
 #define LATE_KEPT 4
 
 /* --- holds -------------------------------------------------------------------------------- */
@@ -198,7 +198,7 @@ static void note_outlived(const struct tracker_act *a, struct held_lock *h,
 
 /* --- work under a lock -------------------------------------------------------------------- */
 
-/* So many locks are looked at to find one of a connection's name or address. */
+/* At most this many locks are searched for one of a connection's name or address. */
 #define KIN_SEEN 64
 
 static struct list *kin_by_address(struct tracker *t, uint64_t address)
@@ -557,7 +557,7 @@ void tracker_looker_set(struct key *k, struct tracker_client *c, double now)
 	c->filled = k->hash;
 }
 
-/* The key that a look and a SET took was deleted. */
+/* A key that was taken by a read and a SET was deleted. */
 static void looker_deleted(struct key *k, struct tracker_client *c)
 {
 	k->looker = 0;
