@@ -53,7 +53,7 @@ struct cluster_topology {
 	                   */
 	double searched_at; /* clock: when the last search began */
 	double down_at; /* clock: when a node last said that the cluster is down; 0: never */
-	long long epoch; /* the latest that a node has reported since all were asked in vain */
+	long long epoch; /* the latest that a node has reported since a search failed at all */
 	bool wanted; /* hasp must ask for it again */
 	char **failing; /* addresses of nodes whose last answer failed */
 	size_t nfailing;
@@ -306,8 +306,8 @@ static void set_timer(struct cluster_topology *c, double seconds)
 	loop_timer_start(&c->timer, seconds);
 }
 
-/* The nodes of the map, then those of the configuration; or the other way round. NULL: there
- * are not so many. */
+/* Address `i` of the map's nodes followed by the configured ones; or the other way round. NULL:
+ * there are fewer. */
 static const char *candidate_address(const struct cluster_topology *c, size_t i)
 {
 	const struct topology_settings *s = &c->base.settings;

@@ -26,7 +26,7 @@ bool reply_error_redirects(const char *error);
 
 /* --- role --- */
 
-/* What a server says that it is. Source: https://redis.io/commands/role */
+/* The role that a server reports. Source: https://redis.io/commands/role */
 
 enum server_role {
 	ROLE_UNKNOWN, /* it did not say, or an ACL forbids it to */

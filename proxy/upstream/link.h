@@ -45,9 +45,9 @@ enum {
 	                 * bytes: the link turns opaque by itself, see on_stream() */
 	LINK_INTERCEPT_LATE = 1 << 7, /* intercept it, whatever it is, if is_late() says so */
 	LINK_PIECES = 1 << 10, /* give its bytes to on_piece(), as they come */
-	LINK_PATIENT = 1 << 9, /* that it is long in coming shows nothing about the link: Redis
-	                        * waits for data with it, or runs a user's script, or has not
-	                        * got the whole request yet */
+	LINK_PATIENT = 1 << 9, /* a late reply does not mean that the link hangs: Redis waits
+	                        * for data, runs a user's script, or has not got the whole
+	                        * request yet */
 };
 
 /* A reply longer than this, in bytes, is not captured. */
@@ -197,8 +197,8 @@ struct link_login {
 	const char *user; /* NULL: the default user */
 	const char *password; /* NULL: no AUTH */
 	const char *name; /* of CLIENT SETNAME; NULL: none */
-	/* Of CLIENT SETINFO; NULL: none. A shared link has none: its users may differ in them.
-	 */
+	/* For CLIENT SETINFO; NULL: none. A shared link has none, because its users' libraries
+	 * may differ. */
 	const char *lib_name, *lib_ver;
 	bool by_hello; /* Redis knows HELLO */
 	bool probe_noauth; /* without a password: Redis must take the connection as it is */
@@ -233,7 +233,8 @@ void link_peer_ready(struct link *l);
  * server has it, and refuses it so that it would be sent again. The answer comes later; `error`
  * lives as long as the link. Does nothing on other links, for there it is on its way. */
 void link_withdraw(struct link *l, struct slice error);
-/* So many seconds from now on, instead of env->failover_wait, if it is not there yet. */
+/* Sets how many seconds from now a link that is not connected yet may take to connect, instead
+ * of env->failover_wait. */
 void link_set_patience(struct link *l, double seconds);
 /* The environment's address is another one now, or there is none, or one at last. Links that
  * are not connected and logged in go there. Others end as LINK_BROKEN with `reason`; or, for
@@ -267,7 +268,7 @@ void link_fail(struct link *l, const char *reason);
 void link_shutdown(struct link *l);
 /* Bytes that wait to be sent. */
 size_t link_pending(const struct link *l);
-/* So many bytes wait that users must not send more until on_drained(). */
+/* True if so much waits to be sent that users must send no more until on_drained(). */
 bool link_is_full(struct link *l);
 /* Something has come that was not read yet. Asks the kernel. */
 bool link_has_input(const struct link *l);

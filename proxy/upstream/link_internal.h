@@ -192,16 +192,16 @@ struct link {
 	struct buf held_back; /* sent by users while the link logs in */
 	uint8_t logins_due; /* answers to the link's own login that are still to come */
 	uint32_t nreads; /* how often something was read from it */
-	uint32_t nreads_seen; /* liveness.c: when it looked last */
-	uint32_t nsilent; /* liveness.c: so many times in a row a reply was due when it looked,
-	                   * and nothing had been read */
+	uint32_t nreads_seen; /* liveness.c: at the last check */
+	uint32_t nsilent; /* liveness.c: checks in a row that found a reply due, and nothing
+	                   * read */
 	bool own; /* one of hasp's own: links_max does not concern it */
 	bool shared; /* any number of users; else one at most */
 	bool watched; /* link_watch() */
 	bool was_full; /* link_is_full() said so: a user waits for on_drained() */
 	bool outdated; /* link_set_outdated() */
-	uint8_t nreadonly; /* link_replies.c: so many bytes of an error are as READONLY's */
-	bool shutdown_due; /* link_shutdown() was called: half-close behind `held_back` */
+	uint8_t nreadonly; /* link_replies.c: how many bytes of an error match READONLY */
+	bool shutdown_due; /* link_shutdown() was called: half-close after `held_back` */
 };
 
 /* Asserts that the state may follow the present one. */
@@ -214,12 +214,12 @@ void link_go_down(struct link *l, enum link_end end, const char *reason);
 void link_on_readable(struct stream *s);
 void link_on_drained(struct stream *s);
 
-/* For so many seconds. */
+/* Starts the tries, which may take this many seconds together. */
 void link_begin_opening(struct link *l, double seconds, const struct link_opening_ops *ops);
 /* Ends the tries, because the link is connected and logged in, or closed. May be called twice.
  */
 void link_end_opening(struct link *l);
-/* So many seconds are left. */
+/* How many seconds are left. */
 double link_opening_left(const struct link_opening *o);
 /* A try failed. */
 void link_opening_note(struct link_opening *o, const char *reason);

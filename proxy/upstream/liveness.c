@@ -9,9 +9,9 @@
 #include "resp/write.h"
 #include "upstream/link_internal.h"
 
-/* Seconds between two looks, at most. */
+/* The longest time between two checks, in seconds. */
 #define LOOK_SECONDS_MAX 0.5
-/* After the server has answered the write check, silent links have this many looks left: Redis
+/* After the server has answered the write check, silent links have this many checks left: Redis
  * answers the clients that it had paused at the same time. */
 #define WRITES_PASS_LOOKS 4
 
@@ -28,12 +28,12 @@ struct liveness {
 	const struct control *control;
 	struct loop_timer timer; /* runs while there is a time-out */
 	double timeout; /* seconds; 0: none */
-	uint32_t limit; /* as many looks are that time */
-	uint32_t nsilent; /* so many looks in a row found nothing read on any link */
-	uint32_t nunanswered; /* or hasp's own connection waiting for an answer, or down */
+	uint32_t limit; /* `timeout` as a number of checks */
+	uint32_t nsilent; /* checks in a row that found nothing read on any link */
+	uint32_t nunanswered; /* ... that found hasp's own connection waiting, or down */
 	enum write_check writes;
 	struct link_user writes_user; /* on a link while WRITE_CHECK_ASKED */
-	uint32_t npassed; /* looks since WRITE_CHECK_PASSED */
+	uint32_t npassed; /* checks since WRITE_CHECK_PASSED */
 	bool any_silent; /* this look found a link that is silent for too long */
 };
 
@@ -127,7 +127,7 @@ static void end_write_check(struct liveness *v)
 	v->writes = WRITE_CHECK_NONE;
 }
 
-/* After a look. */
+/* Called after each check of the links. */
 static void check_writes(struct liveness *v)
 {
 	if (!v->any_silent)

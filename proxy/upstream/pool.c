@@ -12,8 +12,8 @@
 /* How long a link with a name may be unused. With a shorter time, clients that come and go
  * would find no link. */
 #define NAMED_SWEEP_SECONDS 0.5
-/* Clients that share no link have Redis asked at most once in so many seconds whether it still
- * requires a login. */
+/* For clients that share no link, hasp asks Redis at most once in this many seconds whether it
+ * still requires a login. */
 #define CHECK_SECONDS 1.0
 /* How long a link that failed is not tried again for clients that have one of their own. */
 #define FAILED_SECONDS 5.0
@@ -419,8 +419,8 @@ bool pool_put_spare(struct pool *p, const struct link_login *login, struct link_
 	    !link_is_idle(link))
 		return false;
 	g = pool_group_find(p, login);
-	/* A group that is made now might take the place of another that is about to be joined.
-	 */
+	/* Make no group for a name here: it might displace a group that a client is about
+	 * to join. */
 	if (!g && !login->name)
 		g = pool_group_get(p, &found);
 	if (!g)

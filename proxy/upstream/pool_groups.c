@@ -9,7 +9,7 @@
 #include "base/fatal.h"
 #include "upstream/pool_internal.h"
 
-/* Clients with names that are all different get at most so many links by them in a second. */
+/* At most this many groups for new client names are made in a second. */
 #define NAMES_PER_SECOND 16
 
 void pool_link_free(struct pool_link *l)

@@ -49,8 +49,8 @@ struct pool {
 	struct pool_link *check; /* see pool_check_login(); NULL: there is none */
 	bool lacks_reset; /* Redis knows no RESET: each check has a link of its own */
 	int64_t links_per_login; /* >= 1 */
-	double names_since; /* a second began then, in which */
-	unsigned names_made; /* so many groups with a name were made */
+	double names_since; /* when the current second began */
+	unsigned names_made; /* groups with a name that were made in it */
 };
 
 /* --- pool_groups.c ------------------------------------------------------------------------ */

@@ -41,7 +41,7 @@ struct sentinel_events {
 
 /* --- messages ----------------------------------------------------------------------------- */
 
-/* Of which primary it is:
+/* Returns the name of the master that a message is about:
  *   +switch-master  NAME OLD-HOST OLD-PORT HOST PORT
  *   others          master NAME HOST PORT
  *                   slave HOST:PORT HOST PORT @ NAME PRIMARY'S-HOST PRIMARY'S-PORT */

@@ -91,7 +91,7 @@ void sentinel_write_question(struct buf *out, const char *master);
 int sentinel_read_named(struct sentinel_answer *a, const redisReply *named, const char **why)
 	__attribute__((warn_unused_result));
 
-/* So many commands ask a sentinel all that it is asked; appends them. */
+/* Appends the SENTINEL_COMMANDS commands that query a sentinel. */
 #define SENTINEL_COMMANDS 3
 void sentinel_write_commands(struct buf *out, const char *master);
 /* Reads the replies to them. Returns 0; -1 with *why in words, when they do not name a primary.

@@ -20,7 +20,7 @@ uint16_t slot_of_key(struct slice key);
 /* The hash tag of `key`, without its braces; the whole key if it has none. */
 struct slice slot_hashed_part(struct slice key);
 
-/* So many bytes has each text of slot_tag(). */
+/* Length of a string that slot_tag() returns, in bytes. */
 #define SLOT_TAG_LEN 3
 
 /* A text of letters and digits that is in this slot, for a key beside one that cannot be a hash

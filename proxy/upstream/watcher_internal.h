@@ -102,7 +102,7 @@ struct watcher {
 	/* While a failover is announced that has not come (watcher.c): */
 	char *announcer; /* the sentinel that leads it; NULL: none is announced */
 	struct loop_timer overdue; /* runs until the failover should have come */
-	double heeded_from; /* announcements before this time are not heeded; clock_now() */
+	double heeded_from; /* announcements before this time are ignored; clock_now() */
 	/* The last report: */
 	char *primary; /* NULL: there is none */
 	struct buf why; /* why there is none; a string */
@@ -129,7 +129,7 @@ void watcher_hold_init(struct watcher *w);
 void watcher_stop_listening(struct watcher *w);
 /* Ends the hold, because the primary is known, or there is none. Harmless without a hold. */
 void watcher_end_hold(struct watcher *w);
-/* Of `query`. */
+/* The callback of `query`. */
 void watcher_on_replies(void *arg, redisReply *const *replies, const char *why);
 
 #endif
