@@ -33,7 +33,7 @@ static void block_set_state(struct block *b, enum block_state state)
 	b->state = state;
 }
 
-/* No transaction, and nothing is watched for the next one. */
+/* Starts over: no transaction is open, and no key is watched for the next one. */
 static void block_reset(struct block *b)
 {
 	buf_release(&b->kept);

@@ -37,9 +37,9 @@ enum block_state {
 
 struct block {
 	enum block_state state;
-	int slot; /* of its keys, and of those that are watched; -1: none was named yet */
+	int slot; /* the hash slot of its keys and the watched keys; -1: no key was named yet */
 	bool watches; /* its node may watch keys */
-	bool watch_lost; /* it watched them elsewhere: EXEC must fail */
+	bool watch_lost; /* keys were watched at another node: EXEC must fail */
 	bool aborted; /* a command was refused here: EXEC must be refused */
 	bool too_long; /* `kept` does not have all */
 	struct buf kept; /* MULTI, and the commands after it */

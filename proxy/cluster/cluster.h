@@ -54,8 +54,8 @@ void cluster_front_free(struct node *n);
 
 /* A part that no node could take for this time gets an error as its answer. */
 void cluster_set_failover_wait(struct cluster *c, int64_t ms);
-/* So many bytes of replies that came before their turn may a client have; while there are more
- * it is not read. */
+/* Limits the replies that are kept for a client because they came before their turn. From this
+ * many bytes on, hasp does not read from the client. */
 void cluster_set_output_limit(struct cluster *c, size_t nbytes);
 
 /* The map has changed: what waits for a node goes to the one that serves it now. */

@@ -66,7 +66,7 @@ struct cluster {
 	size_t nhomes; /* homes that were given out: they go round */
 	struct freelist entries; /* struct cluster_entry */
 	struct freelist requests; /* of BUF_FIRST_SIZE: parts' requests and replies */
-	struct request_args args; /* of the request that is looked at */
+	struct request_args args; /* of the request that is being read */
 	struct buf text; /* scratch */
 	struct primaries primaries;
 };
@@ -547,9 +547,9 @@ void session_steer_node_conns(struct cluster_session *s);
 void session_put(struct cluster_session *s, struct slice bytes);
 /* As above, for bytes that answer no request: not in the middle of a reply. */
 void session_push(struct cluster_session *s, struct slice bytes);
-/* So many bytes more are kept, beside those that a request brings with it. */
+/* Counts `nbytes` more that are kept, beside those that a request brings with it. */
 void session_grew(struct cluster_session *s, size_t nbytes);
-/* Something has changed for which requests or bytes wait: it is looked at in this turn. */
+/* Requests or bytes that wait may go on: this turn of the loop checks them again. */
 void session_wake(struct cluster_session *s);
 /* A part cannot be sent: dispatch_due() will be called. */
 void session_trouble(struct cluster_session *s);

@@ -10,12 +10,12 @@
 #include "base/fatal.h"
 #include "cluster/cluster_internal.h"
 
-/* So many requests may be in flight; and always so many. */
+/* Requests in flight: the size of their replies sets the limit, within these bounds. */
 #define ENTRIES_MAX ((size_t)4096)
 #define ENTRIES_MIN ((size_t)16)
-/* Before it is known how long replies are. */
+/* The size that hasp assumes until it knows how long replies are. */
 #define FIRST_REPLY_SIZE ((size_t)256 * 1024)
-/* And no more when these take so much memory; only the last one may go beyond. */
+/* No more requests are read while these take this much memory; the last one may exceed it. */
 #define REQUESTED_MAX ((size_t)32 * 1024 * 1024)
 
 static struct cluster_session *session_of(struct stream_peer *p)

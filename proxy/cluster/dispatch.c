@@ -38,7 +38,8 @@ static struct node_conn *node_conn_of(struct cluster_session *s, const struct no
 	return NULL;
 }
 
-/* Picks the next of the best nodes in turn. *health: that of the node. NULL: none is known. */
+/* Picks the next of the best nodes in turn, and stores its health in *health. Returns NULL if
+ * no node is known. */
 static struct node *pick_default_node(struct cluster *c, enum node_health *health)
 {
 	struct node *best = NULL;
@@ -282,7 +283,7 @@ void dispatch_again(struct cluster_session *s)
 			part_set_state(p, PART_RETRY);
 			p->node_conn = NULL;
 			p->asked = NULL;
-			/* A hint has to be confirmed first. */
+			/* A node must confirm a hint before its part is sent again. */
 			if (!p->hint)
 				p->retry_at = 0;
 			list_remove(&p->node);

@@ -329,7 +329,8 @@ void part_fail(struct cluster_part *p, struct slice error)
 
 /* --- parts of transactions ---------------------------------------------------------------- */
 
-/* Which node connection has the session's transaction, and what a part keeps of it. */
+/* These note which node connection has the session's transaction, and what a part keeps of it.
+ */
 
 struct slice block_leave(struct cluster_session *s)
 {

@@ -29,7 +29,7 @@ struct plan {
 	enum plan_kind kind;
 	enum merge_kind merge; /* of PLAN_SPLIT and PLAN_EACH */
 	uint16_t slot; /* of PLAN_SLOT and PLAN_MALFORMED */
-	uint8_t step; /* of PLAN_SPLIT: each so many arguments begin with a key */
+	uint8_t step; /* (PLAN_SPLIT) arguments for each key, which is the first of them */
 	bool several; /* (PLAN_SLOT) it names more than one key */
 };
 

@@ -6,11 +6,11 @@
  */
 #include "cluster/cluster_internal.h"
 
-/* A request that goes on behind so many bytes is passed on as it comes. */
+/* A request that is longer than this, in bytes, is passed on as it comes. */
 #define STREAM_FROM ((size_t)16 * 1024)
-/* Of these, longer ones are not kept to be sent again when they are redirected. */
+/* A request that is longer than this is not kept to be sent again when it is redirected. */
 #define STREAM_KEPT_MAX ((size_t)8 * 1024 * 1024)
-/* One whose key does not come within so many goes to the home node. */
+/* A request whose key does not come within this many bytes goes to the home node. */
 #define STREAM_KEY_MAX ((size_t)128 * 1024)
 
 /* Keeps the bytes of a streaming request, if there is memory. `to_come`: the least number of
