@@ -32,7 +32,7 @@ struct checked_read *checked_read_new(struct read_sets *table, struct read_set *
                                       bool each);
 /* For a write that a transaction queues: when it was carried out, it ends earlier reads. */
 struct checked_read *checked_read_new_write(struct read_sets *table, struct read_set *r);
-/* The command reads, or writes, `key` (copied), its key number `i`. Called with rising `i`. */
+/* Adds `key` (copied), number `i` of the command's keys. Each call needs a higher `i`. */
 void checked_read_add(struct checked_read *c, size_t i, struct slice key,
                       struct section_stats *stats);
 /* Digests the next bytes of the reply. */

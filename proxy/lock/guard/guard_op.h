@@ -129,7 +129,7 @@ struct guard_op {
 	bool writes;
 	bool has_waiters; /* TRY: clients wait for the guard */
 	bool acquired; /* the operation has acquired guards */
-	unsigned due; /* answers that come before the one that decides */
+	unsigned due; /* replies to skip before the one that decides */
 	unsigned attempts; /* how often a guard changed under the transaction */
 	double sent_at; /* clock_now(), in seconds */
 	int64_t wait_ms; /* how long it may wait in line; 0: not at all */

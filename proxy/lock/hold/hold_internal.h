@@ -157,7 +157,7 @@ enum lock_request_state {
 };
 #define LOCK_REQUEST_STATES (LOCK_REQUEST_ABANDONED + 1)
 
-/* What a successful call does to locks. */
+/* How a successful call changes locks. */
 struct effect_terms {
 	bool acquires; /* its owner has the lock */
 	bool holds; /* hasp holds the lock for its owner, and undoes a call without a reply */
@@ -229,7 +229,7 @@ static inline bool lock_request_is_by_value(const struct lock_request *p)
 /* The only writer of p->state. */
 void lock_request_set_state(struct lock_request *p, enum lock_request_state state);
 bool lock_request_allows(enum lock_request_state from, enum lock_request_state to);
-/* True if a success begins a hold. */
+/* True if a hold begins when the call succeeds. */
 bool lock_request_begins_hold(const struct lock_request *p);
 
 /* --- hold_events.c --- */

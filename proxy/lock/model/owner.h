@@ -33,7 +33,7 @@ struct owner_identity {
 struct owner_identity *owner_identify(int fd, const struct sockaddr_storage *behind,
                                       int worker);
 
-/* The same, of tokens that were made before. */
+/* As owner_identify(), from tokens that were made before. */
 struct owner_identity *owner_identity_of(struct slice connection, struct slice address);
 
 /* Returns the token for `kind`. It may be built in `scratch`, and is valid as long as

@@ -45,7 +45,7 @@ struct script_jobs {
 	size_t nwaiting; /* jobs in all queues and in `resting` */
 	struct timer sweep; /* runs while some wait */
 	size_t nbytes, max_nbytes; /* memory of all jobs, and how much that may be */
-	struct log_limit given_up; /* of the log lines of that name */
+	struct log_limit given_up; /* of the log lines script_job_given_up */
 	struct metrics_counter ngiven_up; /* jobs, for lack of space */
 	bool ending;
 };
@@ -65,7 +65,7 @@ struct script_job {
 	double lasts; /* a repeated job's seconds from its first answer; 0: not repeated */
 	double pause; /* the last one between two of its calls; 0: it has no answer yet */
 	double due; /* while it rests: when it runs again */
-	script_job_write_fn *write; /* NULL: `evalsha` is good for every try */
+	script_job_write_fn *write; /* writes each try's call; NULL: `evalsha` is the call */
 	script_job_fn *fn;
 	void *arg;
 };
