@@ -225,14 +225,14 @@ bool command_arity_ok(const struct command *c, size_t argc);
 /* True when argv[1] is the only key that the command can have. */
 bool command_single_key(const struct command *c);
 
-/* Does it write when it names so many keys? SORT without STORE, and its like, only read. */
+/* True if the command writes when it names `nkeys` keys: SORT without STORE only reads. */
 static inline bool command_writes(const struct command *c, size_t nkeys)
 {
 	return (c->flags & COMMAND_WRITE) &&
 	       !((c->keys == KEYS_SORT || c->keys == KEYS_GEO) && nkeys == 1);
 }
 
-/* BITFIELD with nothing but GET: it says that it writes, and does not. */
+/* True for BITFIELD with only GET: Redis lists it as a write, but it only reads. */
 bool command_only_gets(const struct command *c, const struct resp_view *req);
 
 /* Is key number `i` of `n` one that the command writes, if it writes? */

@@ -91,7 +91,7 @@ static bool has_flag(const redisReply *entry, const char *flag)
 	return false;
 }
 
-/* The entries of its subcommands; NULL: it has none, or they are not told. */
+/* The entries of a command's subcommands; NULL: it has none, or Redis does not list them. */
 static const redisReply *subcommands_of(const redisReply *entry)
 {
 	const redisReply *subs = entry->elements > SUBCOMMANDS ? entry->element[SUBCOMMANDS]
@@ -100,7 +100,7 @@ static const redisReply *subcommands_of(const redisReply *entry)
 	return subs && subs->type == REDIS_REPLY_ARRAY && subs->elements ? subs : NULL;
 }
 
-/* Some other places than first, last and step say. */
+/* True if the command may name keys that first, last and step do not describe. */
 static bool has_hidden_keys(const redisReply *entry)
 {
 	const redisReply *subs = subcommands_of(entry);

@@ -41,7 +41,7 @@ bool learn_named(struct commands *t, struct slice name, const redisReply *entry)
 struct unknown_commands {
 	struct command names[UNKNOWN_COMMANDS_MAX]; /* their names only */
 	size_t n;
-	size_t nasked; /* the first so many are being asked about; 0: none is */
+	size_t nasked; /* Redis is being asked about the first `nasked` */
 	struct command answered[UNKNOWN_COMMANDS_MAX]; /* their names, until
 	                                                  unknown_commands_forget() */
 	size_t nanswered;

@@ -64,7 +64,7 @@ struct decision {
 	unsigned discards; /* replies before that one, which the client does not get */
 	int64_t wait_ms; /* CALL: for how long it may wait in line; 0: not at all */
 	bool follows_ping; /* hasp sends a PING before it: see session_commands.c, on_wait() */
-	bool is_patient; /* that the reply is long in coming shows nothing about the link */
+	bool is_patient; /* a late reply does not mean that the link hangs */
 	bool is_followed; /* PASS: hasp reads a lock before and after it */
 	bool is_refusal; /* CALL: what is sent instead is answered by an error of ours */
 	bool turns_opaque; /* replies can't be followed from here on */

@@ -185,7 +185,7 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 	const struct command *c = x->what->command;
 	struct slice name = x->req->argv[0];
 	bool can_write = writes_something(x, k->args.n);
-	/* Of COPY to another database, the source. */
+	/* For COPY to another database, only the source counts. */
 	size_t nhere = c->facts.writes == WRITES_COPY &&
 	                               command_writes_other_db(c, x->req, x->session->db)
 	                       ? 1

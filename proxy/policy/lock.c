@@ -132,7 +132,7 @@ static void note_unseen_release(struct context *x, const struct rule *rule, stru
 	buf_release(&scratch);
 }
 
-/* A script that releases a lock by its value has that among its arguments. */
+/* Notes the script's arguments: if it releases a lock by its value, the value is among them. */
 static void note_values_of_script(struct context *x, struct slice key)
 {
 	const struct resp_view *req = x->req;

@@ -35,7 +35,7 @@ struct guard_keys {
 	int64_t wait_ms; /* the shortest of the guards', if `locks`; else 0 */
 	int64_t replicas, replicas_timeout_ms; /* the largest of those that are acquired */
 	struct buf token; /* v[].token, of all */
-	/* Of guard_keys_add(): `nodes`, each for the key of the same index. */
+	/* (guard_keys_add()) each of `nodes` is for the key of the same index. */
 	struct map by_key;
 	struct map_node *nodes; /* READ_SET_MAX; NULL: none yet */
 	struct key_args args; /* where all keys of the command stand, guarded or not */
@@ -47,12 +47,12 @@ void guard_keys_init(struct guard_keys *k, const struct command *c,
                      const struct resp_view *req);
 /* A list without a command, for guard_keys_add(). */
 void guard_keys_init_empty(struct guard_keys *k);
-/* Finds the guarded ones among them, in their order, without a token. */
+/* Finds the guarded keys among the command's keys, in their order; sets no tokens. */
 void guard_keys_find(const struct context *x, struct guard_keys *k);
 /* Adds `more` to a list that began empty; together less than READ_SET_MAX. The later command
  * decides how a key is used. */
 void guard_keys_add(struct guard_keys *all, const struct guard_keys *more);
-/* Finds their tokens, and which of them the client has read. */
+/* Finds the guarded keys' tokens, and which of the keys the client has read. */
 void guard_keys_name(const struct context *x, struct guard_keys *k);
 void guard_keys_fini(struct guard_keys *k);
 
@@ -71,7 +71,7 @@ bool guard_txn_decide(struct context *x, struct decision *d);
  * so that the transaction is aborted when Redis refuses to queue it. */
 void guard_txn_keep(struct context *x, struct decision *d);
 
-/* Could the command, of which Redis has not told yet, name a guarded key? */
+/* True if the command, which Redis has not described yet, could name a guarded key. */
 bool guard_block_names_guarded(const struct policy_env *env, const struct resp_view *req);
 
 /* --- guard.c --- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * watched: what commands that pass do to their keys is told to the tracker (watch/tracker.h)
- * when Redis has answered them. Keys of rules and guards in mode OBSERVE are watched, and all
+ * watched: reports to the tracker (watch/tracker.h) what passing commands do to their keys,
+ * after Redis has answered them. Keys of rules and guards in mode OBSERVE are watched, and all
  * keys by `hasp --discover` or a section [discover]. Nothing changes for the client.
  *
  *   request --passed as it came--> Redis --> reply --> the client

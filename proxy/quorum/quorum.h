@@ -68,7 +68,7 @@ struct quorum_owner {
 	struct list holds;
 	size_t n;
 	size_t nbytes; /* that they keep */
-	struct quorum_op *op; /* that it waits for; NULL: none */
+	struct quorum_op *op; /* the operation that the owner waits for; NULL: none */
 };
 
 struct quorum_opts {
@@ -86,7 +86,7 @@ struct quorum_opts {
 	void (*on_lost)(void *arg, struct quorum_owner *o);
 	void *arg;
 	struct section_stats *stats; /* counts events of the locks; NULL: none are counted */
-	/* Appends who it is, for the log; NULL: it is not told. */
+	/* Appends the owner's name for the log; NULL: the log does not name owners. */
 	void (*describe)(const struct quorum_owner *o, struct buf *out);
 };
 

@@ -38,8 +38,8 @@ struct quorum_row {
 	int64_t ttl_ms;
 };
 
-/* The value that a majority of the `n` servers has, in `rows`, by server; empty: none.
- * `ttl_ms`: the least time that is left at so many of them; 0: there is none. */
+/* The value that a majority of the `n` servers has in `rows`, by server; empty: none. *ttl_ms:
+ * a majority has it for at least this long; 0: there is no such value. */
 struct slice quorum_value_of_majority(const struct quorum_row *rows, size_t n, int64_t *ttl_ms);
 /* `rows`: allocated as an array, or NULL. */
 void quorum_rows_free(struct quorum_row *rows, size_t n);

@@ -27,7 +27,7 @@ struct quorum_votes {
 	size_t nyes, nno, nfailed; /* of those asked; an error, or a lost connection: failed */
 };
 
-/* A majority of so many servers. */
+/* How many of `nservers` servers are a majority. */
 size_t quorum_majority(size_t nservers);
 
 /* How many servers have answered, or may still, if the time is not over. */

@@ -54,8 +54,8 @@ struct pending_request {
 	              */
 	bool ends_transaction; /* EXEC, NOTICE: unless Redis refuses it, the connection keeps no
 	                        * transaction and no watched keys */
-	bool ended; /* (with `ends_transaction`) the line in reply says so */
-	uint32_t number; /* (with `ends_transaction`) of the request; the caller's */
+	bool ended; /* (with `ends_transaction`) the reply's line confirms it */
+	uint32_t number; /* (with `ends_transaction`) the caller's number for it */
 	bool by_eval; /* the call that Redis gets for it carries the script's text */
 	bool is_short; /* the script may answer +BUSY: then the call is sent again in full */
 	struct list node; /* in session.awaited, transaction.queued or an EXEC's `queued` */

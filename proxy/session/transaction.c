@@ -114,7 +114,7 @@ static bool has_outgrown(const struct transaction *t)
 
 void transaction_begun(struct transaction *t)
 {
-	/* The refusal that came before was of a command of an earlier transaction. */
+	/* The command that was refused belonged to an earlier transaction. */
 	if (t->state == TRANSACTION_ABORTED)
 		set_transaction_state(t, has_outgrown(t) ? TRANSACTION_TOO_LONG
 		                                         : TRANSACTION_QUEUING);
