@@ -141,7 +141,7 @@ struct client_env {
 	size_t most; /* of account.total since memory was last given back */
 	unsigned shortages; /* memory_shortages() that have been acted upon */
 	struct log_limit over_limit;
-	struct log_limit tls_failed; /* of the lines of that name */
+	struct log_limit tls_failed; /* of the log lines tls_failed */
 	uint64_t nover; /* clients that were closed because too much was kept for them */
 	enum clients_phase phase;
 	/* A client was freed. */

@@ -128,7 +128,7 @@ static enum leaving hand_client_over(struct client *c)
 	stream_pause(&c->stream);
 	client_leave_link(c);
 	client_set_state(c, CLIENT_HANDED);
-	/* So it is not closed for its memory: the next hasp's answer is for it. */
+	/* Do not close the client for its memory while it awaits the next hasp's answer. */
 	account_set(&env->account, &c->share, 0);
 	list_remove(&c->node);
 	list_append(&env->handed, &c->node);

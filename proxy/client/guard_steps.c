@@ -340,7 +340,7 @@ static struct op_action fall_back_to_script(const struct op_facts *f)
 	return a;
 }
 
-/* A reply that ends the request, or, before the last step, the command. */
+/* Redis' reply to the script, or a refusal before the first step, ends the operation. */
 static struct op_action script_reply(const struct op_facts *f)
 {
 	struct guard_op *op = op_of(f);

@@ -92,7 +92,7 @@ struct info_ask {
 	struct buf key, owner;
 	int64_t fence; /* 0: none is known */
 	struct buf answer; /* Redis' fields, */
-	size_t nfields; /* so many */
+	size_t nfields; /* how many they are */
 	struct holder holder;
 };
 

@@ -90,7 +90,7 @@ struct op_out {
 	struct buf own; /* what `lock` or the answer points into */
 	char text[64]; /* the answer, if action.answer is empty; may be empty, too */
 	struct attempt lock; /* WAIT, CONFIRM, ASK_REPLICAS */
-	int64_t lease_ms; /* WAIT, CONFIRM: 0: the application named the lease's end */
+	int64_t lease_ms; /* WAIT, CONFIRM; 0: the application set the time of its end */
 	struct slice line; /* WAIT: Redis' answer `+QUEUED place now held` */
 	struct section_stats *stats; /* WAIT: count the waiter; NULL: none do */
 	int64_t wait_ms; /* WAIT: for a client that has no waiter yet, ... */

@@ -5,7 +5,7 @@
  */
 #include "client/client_internal.h"
 
-/* A request that goes on after this many bytes streams, if no rule can concern it. */
+/* A request that is longer than this, in bytes, is streamed if no rule can concern it. */
 #define STREAM_FROM ((size_t)16 * 1024)
 
 /* --- requests that are refused ---------------------------------------------------------- */

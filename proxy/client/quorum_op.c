@@ -361,7 +361,7 @@ static void own_quorum(struct client *c)
 	quorum_owner_init(c->quorum, c);
 }
 
-/* NULL: it is no command that a quorum is asked for any more. */
+/* Reads the client's request again. Returns NULL if it is no longer one for the quorum. */
 static struct quorum_op *read_request(struct client *c, struct context *x)
 {
 	struct quorum_command command;

@@ -121,8 +121,8 @@ static void send_setinfo(struct client *c)
 	buf_release(&text);
 }
 
-/* A client that is alone on its shared link need not leave it to be alone; and if it had to be
- * logged in, Redis might refuse that by now. */
+/* Turns the shared link into the client's own if no other client uses it. That saves a new
+ * link, and a new login, which Redis might refuse by now. */
 static bool take_over(struct client *c, enum route route)
 {
 	struct link_login login = login_of(c);

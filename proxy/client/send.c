@@ -7,7 +7,7 @@
 
 #include "client/op.h"
 
-/* A call of so many bytes counts at once, not only when the turn's input was taken. */
+/* A call of this many bytes counts at once; a shorter one, when the turn's input was taken. */
 #define LONG_CALL ((size_t)64 * 1024)
 
 void send_bytes(struct client *c, struct slice bytes)
