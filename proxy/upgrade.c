@@ -17,7 +17,7 @@
 #define UPGRADE_SECONDS 30.0
 #define READY_VARIABLE "HASP_READY_FD"
 
-/* What the new process says when it serves: one byte. */
+/* The byte that the new process sends when it is ready. */
 enum {
 	READY_ALONE = 0, /* it takes no clients, and closes the channel */
 	READY_FOR_CLIENTS = 1,

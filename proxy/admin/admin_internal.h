@@ -48,7 +48,7 @@
 #define CONSOLE_ASK_MS 10000
 /* Connections at one time. */
 #define CONSOLES_MAX 64
-/* How long one may take to log in, or to read its last answer. */
+/* Seconds that a connection may take to log in, or to read its last answer. */
 #define CONSOLE_PATIENCE_SECONDS 10.0
 /* The least delay of the answer to a wrong password; it limits how many can be tried. */
 #define CONSOLE_REFUSAL_SECONDS 1.0
@@ -141,8 +141,8 @@ struct admin {
 	size_t nconsoles; /* in `consoles` */
 	uint64_t last_id;
 	_Atomic uint64_t reloads; /* asked for by the console */
-	struct request_args args; /* of the request that is looked at */
-	struct log_limit full, failed; /* of the lines of that name */
+	struct request_args args; /* of the request that is being read */
+	struct log_limit full, failed; /* of the lines console_full, console_login_failed */
 	char scratch[ADMIN_SCRATCH];
 };
 
@@ -282,8 +282,8 @@ void console_drain(struct console *c, const struct resp_view *req, struct buf *o
 void console_pause(struct console *c, const struct resp_view *req, struct buf *out);
 void console_resume(struct console *c, const struct resp_view *req, struct buf *out);
 void console_reconnect(struct console *c, const struct resp_view *req, struct buf *out);
-/* The workers are so far: appends the answer to what `c` awaits of a pause. False: it is not
- * so yet, or it awaits nothing of it. `nbound` as in workers_pause_state(). */
+/* Appends the answer to the PAUSE or RESUME that `c` awaits. Returns false if the workers are
+ * still on the way there, or `c` awaits neither. `nbound` as in workers_pause_state(). */
 bool console_pause_answer(const struct console *c, enum workers_pause now, size_t nbound,
                           struct buf *out);
 

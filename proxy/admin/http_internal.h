@@ -44,9 +44,8 @@ void http_metrics_write(struct worker_shared *shared, const struct config *confi
 
 /* --- http_history.c --- */
 
-/* What the last minutes were like, for the graphs of the page, so that they are
- * there when it is opened. A thread of its own looks at counters that the workers write anyway,
- * now and then, and asks no worker. */
+/* Samples of the last minutes, so that the page shows its graphs as soon as it is opened. A
+ * thread of its own reads the counters that the workers write anyway; it asks no worker. */
 
 struct http_history;
 

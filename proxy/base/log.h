@@ -51,7 +51,7 @@ struct log_limit {
 /* True: log it; *suppressed is how many lines were dropped since the last one. `now` is in
  * seconds and does not go back. */
 bool log_limit_pass(struct log_limit *l, double now, uint32_t burst, uint32_t *suppressed);
-/* The same with a window of `seconds`. */
+/* As log_limit_pass(), with a window of `seconds`. */
 bool log_limit_pass_in(struct log_limit *l, double now, double seconds, uint32_t burst,
                        uint32_t *suppressed);
 

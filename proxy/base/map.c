@@ -9,8 +9,7 @@
 #include "base/random.h"
 
 #define BUCKETS_MIN 16
-/* A map of so many grows step by step: two of its buckets move each time that an entry is put.
- */
+/* A map with this many buckets grows step by step: each put moves two of its buckets. */
 #define BUCKETS_MANY 1024
 #define MOVED_AT_ONCE 2
 

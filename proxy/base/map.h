@@ -29,7 +29,7 @@ struct map {
 	size_t n; /* entries */
 	uint8_t secret[SIPHASH_SECRET_SIZE];
 	struct map_node **old; /* half as many, from which entries still move; NULL: none do */
-	size_t moved; /* of them, so many are empty */
+	size_t moved; /* how many of `old` are empty already */
 };
 
 /* With a secret of its own from the kernel. */

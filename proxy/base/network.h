@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 
 struct network {
-	unsigned char bits[16]; /* of the address; those behind `n` mean nothing */
-	unsigned n; /* of the bits, as many count; at most 32 or 128 */
+	unsigned char bits[16]; /* of the address; bits after the first `n` mean nothing */
+	unsigned n; /* how many bits count; at most 32 or 128 */
 	int family; /* AF_INET or AF_INET6 */
 };
 

@@ -12,15 +12,15 @@
 #include "base/buf.h"
 #include "base/slice.h"
 
-/* Which bytes are characters, for texts that must have no others. Source: RFC 3629. */
+/* UTF-8 characters, for texts that must contain no other bytes. Source: RFC 3629. */
 
-/* In the place of a byte that is of no character. */
+/* Replaces a byte that belongs to no character. */
 #define UTF8_REPLACEMENT "\xef\xbf\xbd"
 
 /* The length of the character that `s` begins with; 0: it begins with none, or is empty. */
 size_t utf8_length(struct slice s);
 
-/* Of a longer text, the first bytes are shown, followed by dots. */
+/* A longer text is cut to this many bytes, followed by dots. */
 #define QUOTE_MAX ((size_t)256)
 
 struct quoted {

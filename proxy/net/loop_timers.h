@@ -23,9 +23,9 @@ struct loop_timer {
 /* `fn` may free the timer. */
 void loop_timer_init(struct loop_timer *t, struct ev_loop *loop, void (*fn)(void *arg),
                      void *arg);
-/* Runs `fn` once, in so many seconds from now, and no more at an earlier time. */
+/* Runs `fn` once, `seconds` from now; this replaces an earlier start. */
 void loop_timer_start(struct loop_timer *t, double seconds);
-/* Runs `fn` every so many seconds; 0: never. A timer that does so already goes on. */
+/* Runs `fn` every `seconds`; 0: never. A timer that does so already continues. */
 void loop_timer_repeat(struct loop_timer *t, double seconds);
 /* Harmless when it does not run. */
 void loop_timer_stop(struct loop_timer *t);

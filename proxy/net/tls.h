@@ -96,7 +96,7 @@ void tls_shutdown(struct tls *t);
 /* Why it failed, in words; "" when it did not. Until tls_free(). */
 const char *tls_reason(const struct tls *t);
 
-/* Of hasp's own build: "OpenSSL 3.0.19 ..." or NULL, without TLS. */
+/* The TLS library of hasp's build, such as "OpenSSL 3.0.19 ..."; NULL: it has no TLS. */
 const char *tls_library(void);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "net/tls_hello.h"
 
-/* Of records. */
+/* TLS record type. */
 #define TYPE_HANDSHAKE 22
-/* Of messages. */
+/* Handshake message type. */
 #define TYPE_CLIENT_HELLO 1
 
 /* A message's header may be spread over several records, of other types between them. */

@@ -5,7 +5,7 @@
 
 #include "base/fatal.h"
 
-/* Of each loop; its userdata. */
+/* Each loop has one, as its userdata. */
 struct watch_queue {
 	struct list ready; /* watches, the first to be served first */
 };

@@ -29,7 +29,7 @@ enum question {
 	ASKS_COMMANDS,
 	ASKS_PERMISSION,
 	ASKS_PUBLISH,
-	ASKS_LOAD, /* of the first script; the others follow */
+	ASKS_LOAD, /* the first script; a question for each other one follows */
 	ASKS_SUBSCRIBE = ASKS_LOAD + SCRIPT_COUNT, /* refuses other commands from then on */
 	QUESTIONS,
 };
@@ -42,7 +42,7 @@ struct server_check {
 	struct buf *good, *warnings;
 	struct buf refusal; /* the error that answered the login */
 	size_t from; /* the first question of those that are being asked */
-	char *errors[QUESTIONS]; /* that answered; NULL: none did */
+	char *errors[QUESTIONS]; /* each question's error reply; NULL: none */
 	char version[32]; /* empty: not known */
 	enum server_kind kind;
 	enum server_role role;

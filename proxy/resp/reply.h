@@ -31,7 +31,7 @@ static inline bool resp_reply_is_error(const struct resp_reply *r)
 	return r->type == '-' || r->type == '!';
 }
 
-/* So many bytes of an aggregate's first element say what kind of message it is: the longest
+/* This many bytes of an aggregate's first element identify the kind of message: the longest
  * kind is "punsubscribe". */
 #define REPLY_FIRST_MAX 14
 
@@ -55,7 +55,7 @@ struct reply_scan {
 
 /* Goes on scanning one reply with the `n` bytes at `p`; *used is how many of them belong to it.
  * RESP_OK: the reply ended; s->reply and s->first describe it until the next call. RESP_MORE:
- * it goes on behind these bytes. RESP_BAD: the bytes are no reply. */
+ * it continues after these bytes. RESP_BAD: the bytes are no reply. */
 enum resp_result reply_scan(struct reply_scan *s, const char *p, size_t n, size_t *used)
 	__attribute__((warn_unused_result));
 

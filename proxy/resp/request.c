@@ -282,7 +282,7 @@ static enum resp_result scan_count(struct request_scan *s, const char *p, size_t
 	return RESP_MORE;
 }
 
-/* Skips the rest of an argument. False: it goes on behind these bytes. */
+/* Skips the rest of an argument. Returns false if it continues after these bytes. */
 static bool skip_bulk(struct request_scan *s, size_t n, size_t *at)
 {
 	size_t take = s->skip < n - *at ? (size_t)s->skip : n - *at;

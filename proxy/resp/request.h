@@ -19,7 +19,7 @@
 
 enum resp_result {
 	RESP_OK, /* a whole frame */
-	RESP_MORE, /* the frame goes on behind what was given */
+	RESP_MORE, /* the frame continues after the given bytes */
 	RESP_BAD, /* a protocol error */
 };
 
@@ -32,8 +32,8 @@ struct request_scan {
 	uint32_t left; /* arguments whose header is still to come */
 	uint8_t state; /* the enum in request.c; 0: at the beginning */
 	bool empty; /* the frame that ended has no argument, and gets no reply */
-	bool unbalanced; /* (RESP_BAD) an inline request has a quote that is not closed, or that
-	                  * no space follows */
+	bool unbalanced; /* (RESP_BAD) in an inline request, a quote is not closed, or no space
+	                  * follows the closing one */
 };
 
 /* Goes on scanning one request with the `n` bytes at `p`. *used is how many of them belong to

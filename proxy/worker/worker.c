@@ -148,7 +148,7 @@ static bool may_leave(struct worker *w)
 
 	if (now >= w->leave_at)
 		clients_close(&w->clients, "drain_timeout");
-	/* Those that arrive are for the next hasp. */
+	/* Clients that are arriving belong to the next hasp. */
 	if (w->clients.n || (atomic_load(&w->shared->arriving) && now < w->leave_at))
 		return false;
 	if (w->drain_grace_at <= 0)

@@ -67,9 +67,9 @@ struct worker {
 	struct cluster *cluster; /* NULL: the topology is none */
 	struct client_env clients;
 	struct quorum_servers *quorum_servers; /* of clients.quorum; NULL: there is none */
-	struct config *quorum_config; /* that names it; NULL: there is none */
-	struct config *quorum_tls_config; /* has the certificates of its connections */
-	bool quorum_closes; /* a client that loses a lock there */
+	struct config *quorum_config; /* names the quorum; NULL: there is no quorum */
+	struct config *quorum_tls_config; /* has the quorum's certificates */
+	bool quorum_closes; /* close a client that loses a lock of the quorum */
 	struct script_jobs *script_jobs;
 	struct admission admission;
 	struct ev_timer sweep;
