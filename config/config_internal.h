@@ -18,8 +18,8 @@
 
 /* --- table.c --- */
 
-/* All settings. It alone says what may stand in the file, what holds when it does not,
- * what a fault's message recommends, and what a reload can change. hasp.ini and hasp.ini(5) are
+/* All settings. The table alone defines what the file may contain, the defaults, what a
+ * fault's message recommends, and what a reload can change. hasp.ini and hasp.ini(5) are
  * tested against it. */
 
 extern const struct option table_options[];
@@ -72,7 +72,7 @@ void reader_run(struct slice text, const struct reader_events *events, void *arg
 
 /* --- suggest.c --- */
 
-/* What was meant by the name of an option or a section that does not exist. */
+/* Suggests the option or section that was meant by an unknown name. */
 
 /* Appends "; did you mean '...'?", or in which other section there is such an option; nothing
  * when no name is near. */
@@ -110,8 +110,7 @@ bool pattern_is_anchored(const char *pattern);
 
 /* --- sources.c --- */
 
-/* What is wrong with a file, line by line: `FILE:LINE: what is wrong and what would be
- * right`. */
+/* The faults of a file, line by line: `FILE:LINE: what is wrong and what would be right`. */
 
 struct faults {
 	const struct sources *sources;
@@ -152,8 +151,8 @@ struct checks_section {
 /* The place of an option of the section, which must be in the table. */
 struct checks_place *checks_place(const struct checks_section *s, const char *name);
 
-/* What no line tells alone: whether the options of a section fit each other, and, when
- * the whole file is read, whether the sections do. */
+/* Checks that need more than one line: whether the options of a section fit each other, and,
+ * when the whole file is read, whether the sections do. */
 
 /* The section is read to its end. `c`: the whole, as far as it is read. */
 void checks_on_section(const struct checks_section *s, const struct config *c,
@@ -166,7 +165,7 @@ void checks_on_file(const struct config *c, bool listen_known, int address_line,
 
 /* --- checks_quorum.c --- */
 
-/* What [quorum NAME], and what refers to it, must say for locks to be safe. */
+/* Checks that [quorum NAME], and the sections that refer to it, keep locks safe. */
 
 /* Most servers of a quorum. */
 #define QUORUM_SERVERS_MAX 15

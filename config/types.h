@@ -80,7 +80,7 @@ enum guard_strategy { STRATEGY_LOCK, STRATEGY_CHECK };
 enum switch_mode { SWITCH_NO, SWITCH_YES };
 enum lost_mode { LOST_LOG, LOST_CLOSE };
 
-/* What all sections have of which there may be many. */
+/* Fields of every section that a file may have several of. */
 struct named_section {
 	char *name;
 	int line; /* where the section begins */
@@ -104,7 +104,7 @@ struct server_tls {
 	enum switch_mode verify;
 };
 
-/* What the log tells of what is enforced. */
+/* Which events of an enforced section hasp logs. */
 struct event_settings {
 	enum switch_mode log_events;
 	int64_t log_held_ms; /* 0: never; a guard has none */
@@ -126,9 +126,9 @@ struct rule {
 	enum foreign_mode foreign_del; /* owner = value: DEL by a connection that does not know
 	                                * the lock's value */
 	enum rule_mode mode;
-	int64_t replicas_ack; /* so many replicas must have a lock that is taken; 0: none */
+	int64_t replicas_ack; /* how many replicas must have a lock that is taken; 0: none */
 	int64_t replicas_ack_timeout_ms; /* > 0 */
-	char *quorum; /* the name of the one that has the locks; NULL: [upstream] has them */
+	char *quorum; /* name of the quorum that has the locks; NULL: [upstream] has them */
 	struct event_settings events;
 };
 
@@ -184,7 +184,7 @@ struct verbs {
 	enum disconnect_mode on_disconnect;
 	enum lost_mode on_lost;
 	int64_t replicas_ack, replicas_ack_timeout_ms; /* as a rule's */
-	char *quorum; /* the name of the one that has the locks; NULL: [upstream] has them */
+	char *quorum; /* name of the quorum that has the locks; NULL: [upstream] has them */
 	struct event_settings events;
 };
 
@@ -276,8 +276,8 @@ struct config {
 	uint8_t may_match[256]; /* flags of match_possible(), by the first byte of a key */
 	struct verbs verbs;
 
-	/* What proxy/worker/encryption.h has read of the files that tls_* name, and how it is
-	 * freed; NULL: nothing. */
+	/* The contents of the files that tls_* name, which proxy/worker/encryption.h reads, and
+	 * the function that frees them; NULL: none. */
 	struct encryption *encryption;
 	void (*free_encryption)(struct encryption *e);
 

@@ -28,8 +28,8 @@ void value_print_size(struct buf *out, int64_t bytes);
 
 enum address_use { ADDRESS_TO_LISTEN, ADDRESS_TO_CONNECT };
 
-/* What is wrong with HOST:PORT, [V6]:PORT or unix:/PATH, and to listen also
- * *:PORT and port 0; NULL: nothing. Resolves nothing. */
+/* Returns the fault in HOST:PORT, [V6]:PORT or unix:/PATH, to listen also *:PORT and port 0;
+ * NULL: no fault. Resolves no names. */
 const char *value_address_fault(const char *s, enum address_use use);
 
 /* Only this machine reaches it: a unix socket, localhost, or an address of the loopback
