@@ -116,7 +116,7 @@ static void put_harm(struct buf *out, const struct lock_sums *l, const struct lo
 		put_fact(out, l->tries[WAY_INCR], "more count",
 		         "followed: only the key's name shows that this is a lock and not a "
 		         "counter");
-	/* Why there is a section all the same. */
+	/* Without harm, say why there is a section all the same. */
 	if (!verdict_is_harmed(l) && !l->n[SEEN_OVERWRITTEN] && !v->unreleased)
 		buf_printf(out,
 		           ";   no harm was seen: no holder outlived its lock or removed "

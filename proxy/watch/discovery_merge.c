@@ -28,8 +28,8 @@ struct candidate {
 	const struct key_group *group;
 	struct lock_verdict lock; /* FINDING_LOCK */
 	bool needs_rule; /* FINDING_LOCK: harm or risk was seen */
-	bool is_of_kind; /* that is looked for */
-	bool is_taken; /* it is part of one */
+	bool is_of_kind; /* it is of the kind that is searched for */
+	bool is_taken; /* it is part of a finding */
 };
 
 /* The candidates that become the same pattern when one of their parts is replaced by `*`. */
@@ -426,8 +426,8 @@ static bool is_broader(const struct finding *a, const struct finding *b)
 	return matches_example(a, b) && !matches_example(b, a);
 }
 
-/* The first one, from `i` on, that is broader than none of these; the first of all where they
- * are so in a circle. */
+/* Returns the first finding, from `i` on, that is broader than none of the others from there;
+ * `i` if each is broader than another, in a circle. */
 static size_t narrowest(const struct finding *found, size_t i, size_t n)
 {
 	for (size_t at = i; at < n; at++) {

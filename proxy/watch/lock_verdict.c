@@ -195,8 +195,8 @@ static void judge_expiry(struct lock_verdict *v, const struct lock_sums *l)
 		v->longest = (double)l->lease_ms_min / 1e3;
 }
 
-/* Most releases by other connections have it in common, or as many as are the pool's; those
- * that do not are the harm that was seen. */
+/* True if `n`, the releases by other connections that have a trait in common, are most of them,
+ * or all of the pool's; and the others are no more than the harm that was seen. */
 static bool fits(const struct lock_verdict *v, const struct lock_sums *l, uint64_t n)
 {
 	uint64_t harm = extra_deletes(l) + v->late + v->unreleased + l->n[SEEN_VOIDS];

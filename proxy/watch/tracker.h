@@ -127,7 +127,7 @@ struct tracker_script {
 	uint64_t id; /* the same for the same script */
 	const uint64_t *args; /* hashes */
 	size_t nargs;
-	size_t nkeys; /* that it names */
+	size_t nkeys; /* keys that it names */
 	bool did; /* the reply is neither nil nor 0 */
 	uint64_t returned; /* hash of the integer that it returned; 0: of none */
 };

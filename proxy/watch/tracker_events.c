@@ -21,7 +21,7 @@ void client_label_set(struct client_label **at, struct client_label *label)
 	*at = label;
 }
 
-/* The event's name, and what `of` is to it. */
+/* The event's name, and the role of `of` in it. */
 static const struct {
 	const char *name;
 	const char *role;

@@ -103,7 +103,7 @@ enum seen {
 
 struct lock_sums {
 	uint64_t taken[WAYS];
-	uint64_t tries[WAYS]; /* that were refused */
+	uint64_t tries[WAYS]; /* refused ones */
 	uint64_t n[SEEN_EVENTS];
 	bool likes_left; /* in a finding: locks like these, of a name like theirs, were left to
 	                  * expire */
@@ -244,7 +244,7 @@ struct held_lock {
 	               */
 	double lapsed; /* when its client went on after the expiry; 0: it was not seen to */
 	enum lock_way way;
-	uint64_t script; /* that took it; 0: none did */
+	uint64_t script; /* the script that took the lock; 0: none did */
 	uint64_t returned; /* by that script: hash of an integer; 0: none */
 	bool stolen; /* REMOVED: it counts as that */
 	bool robbed; /* REMOVED: by a DEL that was SEEN_FOREIGN_LATE */
@@ -287,14 +287,14 @@ struct tracker {
 	uint8_t secret[SIPHASH_SECRET_SIZE];
 	size_t memory, used; /* bytes */
 	double began;
-	uint64_t nclients; /* that were ever there */
+	uint64_t nclients; /* clients ever seen */
 	uint64_t round; /* rises with each tracker_clear() */
 	uint64_t ncounted; /* clients, since */
 	struct key_group
 		covered; /* of keys that a rule in force has; it is not in `key_patterns` */
 	struct list rules; /* observed */
 	struct list by_address[KIN_SLOTS], by_name[KIN_SLOTS]; /* locks, of their clients */
-	uint64_t nholds; /* that ever were */
+	uint64_t nholds; /* holds ever seen */
 	uint64_t passed_over; /* commands on keys that are not followed */
 	struct map key_patterns, keys; /* groups that are patterns; keys of all groups */
 	struct map places; /* discovery_parts.c */
@@ -303,7 +303,7 @@ struct tracker {
 
 struct discovery_snapshot {
 	double now;
-	double seconds; /* that it has taken */
+	double seconds; /* how long the discovery has run */
 	uint64_t nclients;
 	uint64_t passed_over; /* as of the discovery */
 	uint64_t passed_by; /* commands, by sampling */
@@ -376,8 +376,8 @@ struct finding {
 };
 
 enum finding_kind { FINDING_LOCK, FINDING_GUARD };
-/* All shapes of the kind, those together that differ in a word and are used alike. Returns an
- * array of *n, in the order of their patterns, for discovery_findings_free(). */
+/* Finds all shapes of the kind, and merges those that differ in a word and are used alike.
+ * Returns an array of *n, in the order of their patterns, for discovery_findings_free(). */
 struct finding *discovery_find(const struct discovery_snapshot *s, enum finding_kind kind,
                                size_t *n);
 void discovery_findings_free(struct finding *f, size_t n);
@@ -417,7 +417,7 @@ void discovery_put_example(struct buf *out, const struct finding *f);
 /* If this many keys of a pattern were taken by NX and none was released, they are markers. */
 #define MARKERS_ENOUGH 20
 uint64_t lock_taken(const struct lock_sums *l);
-uint64_t lock_tries(const struct lock_sums *l); /* that were refused */
+uint64_t lock_tries(const struct lock_sums *l); /* refused ones */
 
 /* The conclusions from the sums of a lock. */
 struct lock_verdict {
