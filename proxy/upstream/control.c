@@ -359,7 +359,7 @@ static void control_on_auth(void *arg, const redisReply *reply)
 	control_introduce(c);
 }
 
-/* PING's reply tells whether Redis wants a login. AUTH waits for it: Redis does not answer an
+/* PING's reply shows whether Redis wants a login. AUTH waits for it: Redis does not answer an
  * AUTH that fails while another reply is pending. */
 static void control_on_ping(void *arg, const redisReply *reply)
 {

@@ -36,8 +36,8 @@ struct control {
 	struct list
 		held; /* the first of them waits for its database, the others for the first */
 	bool selecting; /* SELECT for the first of `held` is in flight */
-	int db; /* that Redis has selected */
-	char *address; /* where the last try went; the configured one may be another by now */
+	int db; /* the database that Redis has selected */
+	char *address; /* of the last try; the configured address may have changed since */
 	struct loop_timer check; /* runs while there is a delay between checks */
 	struct loop_timer silence; /* runs while an answer is due: that makes it SILENT */
 	enum control_health health; /* written by control_set_health() only */

@@ -49,7 +49,7 @@ static void node_on_info(void *arg, const redisReply *reply)
 		n->ops->on_changed(n->arg, n);
 }
 
-/* In front of what on_up() sends, so that it is answered first. */
+/* Called before on_up(), so that Redis answers this before what on_up() sends. */
 static void ask_history(struct node *n)
 {
 	struct buf out = BUF_INIT;

@@ -319,7 +319,7 @@ static enum pool_answer wait_in(struct list *waiters, struct pool_waiter *w)
 	return POOL_LATER;
 }
 
-/* A link for one who may have waited for others before. */
+/* Makes a link for a waiter, which may have waited for other links before. */
 static void make_link(struct pool *p, struct pool_group *g, const struct link_login *login,
                       const struct pool_waiter *w)
 {

@@ -30,7 +30,7 @@ struct pool_link {
 	struct link_user pool_user; /* the pool, which hears of the link's end */
 	bool unused; /* at the last sweep, and since */
 	bool spoilt; /* (a spare) it said something without being asked */
-	bool probe_noauth; /* that Redis takes clients without a login */
+	bool probe_noauth; /* ask whether Redis takes clients without a login */
 	double asked_at; /* by env->clock, before Redis was asked for that */
 	bool asking; /* (pool.check) its answer is due */
 	bool was_ready; /* (pool.check) it has been asked before */

@@ -28,7 +28,7 @@ struct subscriber {
 	double timeout; /* seconds; 0: none */
 	unsigned nunheard; /* checks in a row before which nothing was heard since the last one
 	                    */
-	char *address; /* where the last try went; the configured one may be another by now */
+	char *address; /* of the last try; the configured address may have changed since */
 	char *refusal; /* Redis' error when it last refused; NULL: it did not */
 	bool open; /* subscriber_open() was called */
 	bool up; /* its own channel is subscribed */

@@ -147,7 +147,7 @@ int sync_query(const struct ask *opts, struct buf *why)
 struct ask_learning {
 	const struct ask_learner *learner;
 	size_t n; /* commands */
-	struct buf error; /* that answered; empty: none did */
+	struct buf error; /* an error that Redis answered; empty: none */
 };
 
 static void ask_on_commands(void *arg, size_t i, const redisReply *reply)

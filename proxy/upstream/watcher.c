@@ -420,13 +420,13 @@ void watcher_begin(struct watcher *w)
 void watcher_reconnect(struct watcher *w)
 {
 	w->is_reconnect_due = true;
-	/* A sentinel that announces all the time must not keep hasp from ever being answered.
-	 */
+	/* A sentinel that sends announcements all the time must not cancel every query before
+	 * it is answered. */
 	if (w->is_reconnect) {
 		watcher_begin_soon(w);
 		return;
 	}
-	/* The old primary may be what is being asked, and is not going to answer. */
+	/* The query may be waiting for the old primary, which will not answer. */
 	query_cancel(&w->query);
 	watcher_begin_in(w, 0);
 }

@@ -43,9 +43,9 @@
 
 enum sentinel_event {
 	SENTINEL_BEGUN, /* the primary is going to be replaced, or that goes on */
-	SENTINEL_ABORTED, /* it stays */
+	SENTINEL_ABORTED, /* the primary stays */
 	SENTINEL_PROMOTED, /* this sentinel names the new one from now on */
-	SENTINEL_SWITCHED, /* so does this one, and knows whom the others follow */
+	SENTINEL_SWITCHED, /* as PROMOTED, and it knows which one the others follow */
 	SENTINEL_NEVENTS,
 };
 
