@@ -130,8 +130,8 @@ static void take_unwatch(struct block *b, struct block_answer *a)
 	block_reset(b);
 }
 
-/* Redis refuses an EXEC of too many arguments, and as with any EXEC that it refuses nothing is
- * left of the transaction, nor is watched. It says so of one that was not begun there, too. */
+/* Redis refuses an EXEC with too many arguments, and then drops the transaction and the watched
+ * keys, as for any EXEC that it refuses. It also does so if no transaction was begun there. */
 static void take_refused_exec(struct block *b, struct block_answer *a)
 {
 	a->step = BLOCK_SEND;

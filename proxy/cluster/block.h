@@ -61,7 +61,7 @@ enum block_step {
 
 struct block_answer {
 	enum block_step step;
-	int slot; /* whose node it is; -1: the client's home */
+	int slot; /* send to the node of this slot; -1: to the client's home */
 	struct slice reply, request;
 	/* Requests whose replies are discarded; the caller releases them. Also set with
 	 * BLOCK_SEND if `is_exec`: if the node did not run EXEC, send these again before it. */

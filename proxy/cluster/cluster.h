@@ -33,9 +33,9 @@ struct cluster_opts {
 	enum node_health (*health)(const struct node *n); /* node_health() */
 	/* The map may be wrong, or is not complete: ask the cluster. May be called often. */
 	void (*refresh)(void *arg);
-	/* The node has redirected a request, which the map does not explain: ask this node for
-	 * the map, and for the slots that it gives away. Then cluster_node_answered() is
-	 * called. Returns the number that the question will have, at least. */
+	/* The node has redirected a request, which the map does not explain: asks this node for
+	 * the map, and for the slots that it gives away, and then calls
+	 * cluster_node_answered(). Returns the lowest number that the question may have. */
 	uint64_t (*verify)(void *arg, const struct node *n);
 	void *arg;
 };

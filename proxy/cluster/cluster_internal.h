@@ -311,7 +311,7 @@ struct node_conn {
 	size_t nsent; /* parts in PART_SENT */
 	unsigned replays_due; /* answers to node_conn_write_replay() */
 	uint64_t replayed; /* (REPLAYING) serial of the last session command sent */
-	struct cluster_part *error; /* whose error is being forwarded; NULL: none */
+	struct cluster_part *error; /* the part whose error is being forwarded; NULL: none */
 	bool own; /* no other session uses the link */
 	struct subscriptions subscriptions; /* of the link */
 	bool in_frame, in_push; /* bytes of a frame, of a push came, and not its end */

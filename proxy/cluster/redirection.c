@@ -33,7 +33,8 @@
 #include "base/fatal.h"
 #include "cluster/cluster_internal.h"
 
-/* Before a request is sent again that was redirected more than once, or could not be sent. */
+/* Delay before hasp sends a request again that was redirected more than once, or could not be
+ * sent. */
 #define RETRY_SECONDS 0.05
 
 enum redirection {
@@ -55,7 +56,7 @@ struct hint {
 	char line[]; /* the reply, as it came */
 };
 
-/* Without the dash and the line end. */
+/* Returns the error without its dash and its line end. */
 static struct slice error_text(struct slice line)
 {
 	return slice_of(line.p + 1, line.n > 3 ? line.n - 3 : 0);

@@ -159,7 +159,7 @@ bool wide_each(struct cluster_session *s, const struct plan *p, struct slice byt
 
 struct wide_scan {
 	struct scan_cursor cursor; /* what was asked for; then, what the client gets */
-	const struct node *node; /* that has given the cursor; NULL: none has */
+	const struct node *node; /* the node that returned the cursor; NULL: none yet */
 	bool is_last; /* no cursor is left */
 };
 
