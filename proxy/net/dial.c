@@ -31,7 +31,7 @@ struct dial {
 	struct tls *tls; /* of the socket that is connected; NULL: none */
 	const char *refusal; /* of dial_refuse(); NULL: it is none */
 	int error; /* errno of the last address tried */
-	struct watch socket; /* that is being connected, or shakes hands */
+	struct watch socket; /* it connects, or shakes hands */
 	struct loop_timer timer; /* dialer.timeout_ms */
 	struct loop_timer retry; /* of a unix socket with a full backlog */
 	dial_done_fn *done;
@@ -54,7 +54,7 @@ void dial_tune(int fd, int64_t keepalive_ms)
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &on, sizeof(on));
 }
 
-/* A reload may take the dialer's away before it is needed. */
+/* Takes references: a reload may free the dialer's own before the handshake begins. */
 static void keep_tls(struct dial *d, const struct dial_tls *tls, const char *host)
 {
 	d->context = tls_context_ref(tls->context);
@@ -66,7 +66,7 @@ static void limit_silence(int fd, int64_t user_timeout_ms)
 {
 	unsigned ms = (unsigned)user_timeout_ms;
 
-	/* (Unix sockets have no such thing.) */
+	/* (Unix sockets have no such option.) */
 	if (ms)
 		(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
 }

@@ -29,7 +29,7 @@ struct addrinfo *resolve_numeric(const char *host, const char *port, int *error)
 struct resolve_request *resolve_start(struct resolver *r, const char *host, const char *port,
                                       void (*done)(void *arg, struct addrinfo *ai, int error),
                                       void *arg);
-/* `done` will not run. Only before it ran. */
+/* Cancels the request: `done` will not run. Only allowed before `done` has run. */
 void resolve_cancel(struct resolve_request *q);
 
 #endif

@@ -66,11 +66,11 @@ struct stream_peer_ops {
 	 * taken, and is under way nowhere, now or later, it is answered by `error`, a line that
 	 * lives as long as the peer. */
 	void (*on_withdraw)(struct stream_peer *p, struct slice error);
-	/* Memory that it keeps on behalf of the stream. */
+	/* Bytes of memory that the peer keeps on behalf of the stream. */
 	size_t (*nbytes)(const struct stream_peer *p);
 };
 
-/* Embedded in what stands in place of a socket. */
+/* Embedded in a struct that takes the place of a socket. */
 struct stream_peer {
 	const struct stream_peer_ops *ops;
 };

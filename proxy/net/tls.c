@@ -316,7 +316,7 @@ static void set_modes(SSL_CTX *ssl, const struct tls_settings *s)
 	                   NULL);
 }
 
-/* Returns false when not all is known: whom the system trusts is in many files. */
+/* Returns false if the name cannot cover all settings: the system's CAs are in many files. */
 static bool name_sessions(const struct tls_settings *s, unsigned char *name)
 {
 	static const char *const peers[] = {
@@ -563,7 +563,7 @@ static ssize_t fail(struct tls *t, int rc, bool reading)
 		errno = EAGAIN;
 		return -1;
 	case SSL_ERROR_SYSCALL:
-		/* The network's failure is none of the encryption. */
+		/* A failure of the network is not an error of the encryption. */
 		if (errno)
 			return -1;
 		/* fall through */

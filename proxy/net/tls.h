@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * tls: encryption of a connected socket, by OpenSSL. A context is what all connections of one
- * kind have in common: certificate, key, whom to trust. A struct tls is one connection.
+ * kind have in common: certificate, key, trusted CAs. A struct tls is one connection.
  *
  *   tls_accept(), tls_connect() --> tls_handshake() until TLS_DONE --> tls_read(), tls_write()
  *
@@ -21,18 +21,18 @@
 struct tls_context;
 struct tls;
 
-/* Whether a certificate is asked of the other side. */
+/* Whether the peer must show a certificate. */
 enum tls_peer {
-	TLS_PEER_ANY, /* a client's is not asked for, a server's may be any */
-	TLS_PEER_OPTIONAL, /* of clients: checked if there is one */
-	TLS_PEER_CHECKED, /* none, or one that is not in order, ends the handshake */
+	TLS_PEER_ANY, /* clients are not asked for one; a server's may be any */
+	TLS_PEER_OPTIONAL, /* a client's is checked if it sends one */
+	TLS_PEER_CHECKED, /* without a valid one the handshake fails */
 };
 
 struct tls_settings {
 	bool is_server; /* connections are accepted, else made */
 	const char *cert_file, *key_file; /* PEM; NULL: none, clients only */
-	const char *ca_cert_file; /* PEM, who signs peers' certificates; NULL: whom the system
-	                             trusts */
+	const char *ca_cert_file; /* PEM, CAs that sign peers' certificates; NULL: the system's
+	                             CAs */
 	const char *protocols; /* "TLSv1.2", "TLSv1.3" with blanks between; NULL: both */
 	const char *ciphers; /* as ciphers(1) has them, of TLSv1.2; NULL: OpenSSL's choice */
 	const char *ciphersuites; /* of TLSv1.3; NULL: OpenSSL's choice */
@@ -90,10 +90,10 @@ bool tls_has_input(const struct tls *t);
 /* tls_read() takes nothing from the socket until tls_write() has sent what waits. */
 bool tls_read_wants_write(const struct tls *t);
 
-/* Says that nothing will be written any more; that may wait for the socket, too. */
+/* Tells the peer that no more data follows; that, too, may wait for the socket. */
 void tls_shutdown(struct tls *t);
 
-/* Why it failed, in words; "" when it did not. Until tls_free(). */
+/* Why the connection failed, in words; "" if it did not. Valid until tls_free(). */
 const char *tls_reason(const struct tls *t);
 
 /* The TLS library of hasp's build, such as "OpenSSL 3.0.19 ..."; NULL: it has no TLS. */
