@@ -204,7 +204,7 @@ void commands_put(struct commands *t, const struct command *c);
 void commands_set_learned(struct commands *t);
 bool commands_are_learned(const struct commands *t);
 
-/* Returns true if the server has told its commands, and this one is none of them. */
+/* Returns true if the server has listed its commands, and this one is not among them. */
 bool commands_lack(const struct commands *t, struct slice name);
 
 /* Case-insensitive. NULL: not known. Valid until the next commands_put(). */

@@ -85,7 +85,7 @@ enum route dispatch_route(const struct policy_env *env, const struct command_inf
 		return ROUTE_SHARED;
 	if (ends_scripts(what, req))
 		return ROUTE_BARE;
-	/* Unknown means private; but before Redis has been asked, nothing is known. */
+	/* Unknown commands get a private link; until Redis has been asked, all are unknown. */
 	if (!commands_are_learned(env->commands))
 		return ROUTE_DEDICATED;
 	if (what->blocks && what->session == SESSION_DEFAULT)

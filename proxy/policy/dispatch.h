@@ -34,8 +34,8 @@ static inline bool dispatch_heeds_releases(const struct policy_env *env)
 	return env->rules_wait || waiters_any(env->waiters);
 }
 
-/* Could the request, which is plain but for that, end a lock that a client waits for? Not if
- * dispatch_heeds_releases() is false. */
+/* True if the request, which is otherwise plain, could end a lock that a client waits for.
+ * False if dispatch_heeds_releases() is. */
 bool dispatch_may_release(const struct policy_env *env, const struct session *session,
                           const struct command_info *what, const struct resp_view *req);
 

@@ -84,7 +84,7 @@ static struct decision begin_op(struct context *x, struct guard_op *op)
 	return context_guard(pending_new_of(&x->env->pending, PENDING_GUARD), op);
 }
 
-/* The command is not carried out: what it reads is refused. */
+/* Refuses the command. If it would have acquired guards, notes that its reads are missing. */
 static struct decision refuse_command(struct context *x, const char *error)
 {
 	if (x->what->acquires)

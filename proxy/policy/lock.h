@@ -25,9 +25,9 @@ bool lock_info_is_of_guard(const struct policy_env *env, struct slice key);
 
 /* Under the rule, must a DEL come from a connection that knows the lock's value? */
 bool lock_value_matters(const struct rule *rule);
-/* Or is it noted which connections read its locks? */
+/* True if hasp notes which connections read the rule's locks. */
 bool lock_reads_matter(const struct policy_env *env, const struct rule *rule);
-/* The request, which reads values, is passed: what it reads of such locks is remembered. */
+/* The request, which reads values, is passed; remembers what it reads of such locks. */
 void lock_note_read(struct context *x, struct decision *d);
 
 /* A write: PASS where none of its keys has a rule. */

@@ -14,8 +14,8 @@
  * watched.
  *
  * Not seen: commands that block, commands without an answer (CLIENT REPLY), what the command is
- * rewritten for by a rule that is enforced, and which keys a script writes. Of commands that
- * are so long that they stream, only writes of one guarded key are seen.
+ * rewritten for by a rule that is enforced, and which keys a script writes. If a command is so
+ * long that it is streamed, it is seen only if it writes one guarded key.
  */
 #ifndef HASP_POLICY_WATCHED_H
 #define HASP_POLICY_WATCHED_H
@@ -26,21 +26,21 @@
 void watched_use_config(struct policy_env *env);
 void watched_fini(struct policy_env *env);
 
-/* Commands that tell discovery something of their keys. */
+/* True for commands that show discovery something about their keys. */
 bool watched_concerns(const struct command *c);
 
-/* Those that, on keys where nothing happened that matters, need not be looked at each time:
- * they take no lock and end none, as far as watched_wants() lets them pass. */
+/* True if a sample of the command is enough on keys where nothing that matters has happened: it
+ * takes no lock and ends none, as far as watched_wants() lets it pass. */
 bool watched_may_sample(const struct command *c);
 
-/* Such a command, whole, of at least two arguments, is about to be sent. Returns true if
- * watch_request() has to see it. */
+/* `c`, whole and with at least two arguments, is about to be sent. Returns true if
+ * watched_request() must see it. */
 bool watched_wants(const struct shared_tracker *all, const struct command *c,
                    const struct slice *argv, size_t argc);
 
-/* The request, which classifier_find() told of and Redis will not refuse for its length, will
- * be passed as decided: has its reply told to the tracker. `is_whole`: else `x->req` is the
- * beginning of one. */
+/* Has the tracker see the reply to the request, which will be passed as decided; it is one that
+ * classifier_find() marked, and that Redis will not refuse for its length. !`is_whole`:
+ * `x->req` is the beginning of a request. */
 void watched_request(struct context *x, struct decision *d, bool is_whole);
 
 #endif

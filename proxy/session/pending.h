@@ -88,7 +88,7 @@ struct pending_request {
 	const struct pending_ops *rest; /* how to treat those five; NULL: there are none */
 	struct buf probe_keys; /* locks to be probed, each after its size_t length */
 	size_t *charged_to; /* the session's count of bytes; NULL: not counted yet */
-	size_t charged; /* what it counts for there */
+	size_t charged; /* how many bytes it counts for there */
 };
 
 /* The parts of a request that are opaque to this room. */

@@ -105,10 +105,10 @@ void transaction_unwatch(struct transaction *t);
 /* Will the database be another one when the transaction is carried out? */
 bool transaction_selects(const struct transaction *t);
 
-/* Does it watch `key`, as far as is known? Not behind a SELECT that is still queued. */
+/* Does it watch `key`, as far as is known? Not after a SELECT that is still queued. */
 bool transaction_watches(const struct transaction *t, int db, struct slice key);
 
-/* Whether the state may change so. */
+/* True if the state may change from `from` to `to`. */
 bool transaction_may_become(enum transaction_state from, enum transaction_state to);
 
 #endif
