@@ -67,7 +67,7 @@ struct quorum_owner {
 	void *arg; /* the client */
 	struct list holds;
 	size_t n;
-	size_t nbytes; /* that they keep */
+	size_t nbytes; /* memory of the holds */
 	struct quorum_op *op; /* the operation that the owner waits for; NULL: none */
 };
 
@@ -91,11 +91,11 @@ struct quorum_opts {
 };
 
 struct quorum *quorum_new(const struct quorum_opts *opts);
-/* All servers must be down, and all owners ended. */
+/* Only when all servers are down, and all owners have ended. */
 void quorum_free(struct quorum *q);
 const struct quorum_opts *quorum_terms(const struct quorum *q);
-/* The lease, or a shorter one: what servers may have forgotten when they count again must be
- * over by then. */
+/* Returns the lease, or a shorter one, so that a lock that a server may have forgotten has
+ * ended when that server counts again. */
 int64_t quorum_bound_lease(const struct quorum *q, int64_t lease_ms);
 /* Is there a server that has yet to answer? */
 bool quorum_is_asked(const struct quorum *q);
@@ -156,8 +156,8 @@ struct quorum_ask {
 	struct quorum_terms_of_hold terms; /* LOCK, EXTEND; for whom done() adds the hold */
 	bool renews; /* EXTEND: the answers of all servers are waited for */
 	quorum_done_fn *done;
-	/* LOCK: it failed; is it to be tried again? NULL: it is, for as long as wait_ms says.
-	 */
+	/* LOCK: called after a failed try; returns true to try again. NULL: try again for
+	 * wait_ms. */
 	bool (*goes_on)(const void *arg);
 	void *arg;
 };

@@ -266,7 +266,7 @@ void quorum_owner_end(struct quorum_owner *o, bool release)
 	}
 }
 
-/* --- for those who show them -------------------------------------------------------------- */
+/* --- for lists of the holds --------------------------------------------------------------- */
 
 struct walk_arg {
 	quorum_held_fn *fn;

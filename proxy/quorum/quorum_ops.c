@@ -37,7 +37,7 @@ struct quorum_op {
 	double began; /* the round of TAKE or EXTEND, by the clock */
 	double wait_until; /* LOCK: not tried again after it */
 	struct quorum_terms_of_hold terms; /* as in quorum_ask */
-	bool renews; /* likewise */
+	bool renews; /* as in quorum_ask */
 	bool waited; /* LOCK: it was, or is, in OP_PAUSE */
 	double since; /* it was asked for, by the clock */
 	struct quorum_votes votes;

@@ -7,7 +7,7 @@
 /* More are not kept; what they would free ends with its lease. */
 #define RELEASES_MAX 10000
 
-/* Beside the servers' bits in `sent`: its fn() runs. */
+/* A bit in `sent`, beside the servers' bits: the release's fn() is running. */
 #define IN_CALLBACK (UINT32_C(1) << 31)
 
 struct quorum_release {

@@ -14,7 +14,7 @@ struct quorum_servers;
 struct quorum_servers_opts {
 	const struct link_env *links; /* what all links of the worker share; copied */
 	const char *name; /* of the quorum; lives as long */
-	char *const *addresses; /* that parse */
+	char *const *addresses; /* valid ones */
 	size_t n;
 	const char *user, *password; /* NULL: none; live as long */
 };
