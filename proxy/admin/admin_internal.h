@@ -55,8 +55,8 @@
 
 /* --- rows.c --- */
 
-/* What a command of the console shows: an array of rows, each of which has the same
- * columns, with their names.
+/* The table that a console command shows: an array of rows, each with the same columns and
+ * their names.
  *
  *   RESP3   a row is a map                        %2 name value name value
  *   RESP2   a row is a flat array, as HGETALL's   *4 name value name value */

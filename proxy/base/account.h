@@ -64,8 +64,8 @@ static inline bool account_is_over(const struct account *a)
 
 /* How much is gained if this holder is closed; more than 0. */
 typedef double account_weigh_fn(void *arg, const struct account_share *s);
-/* Returns the holder for which weigh() returns most; of several the one that came first. NULL:
- * none keeps anything that counts. */
+/* Returns the holder for which weigh() returns most; the first one if several do. NULL: no
+ * holder keeps anything that counts. */
 struct account_share *account_heaviest(const struct account *a, account_weigh_fn *weigh,
                                        void *arg);
 

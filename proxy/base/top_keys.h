@@ -35,7 +35,7 @@
 
 /* A key, as it is known. */
 struct top_key {
-	const void *of; /* whose it is: the caller's, who says that it is valid */
+	const void *of; /* the key's owner: the caller's, which keeps it valid */
 	long db; /* (so wide that no byte between the members is left open) */
 	size_t len; /* the whole key's */
 	char head[TOP_KEYS_HEAD]; /* its first bytes, min(len, TOP_KEYS_HEAD) */

@@ -401,7 +401,7 @@ void client_rewrite_opts(const struct client *c, bool eval, struct rewrite_opts 
 	bool in_multi = session_in_multi(s);
 
 	*opts = waiters_opts(c->env->policy.waiters, session_db(s));
-	/* A script that Redis does not have would use up what CLIENT CACHING says. */
+	/* The error for a script that Redis does not have would use up CLIENT CACHING. */
 	opts->eval = eval || in_multi || s->opaque || s->affects_next;
 	opts->resp3 = s->proto == 3;
 	opts->ticket = waiters_ticket(c->env->policy.waiters);

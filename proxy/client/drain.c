@@ -2,7 +2,7 @@
  *
  * drain: how clients leave while hasp drains. A client in the middle of its work is served on.
  * When it is at rest, hasp hands it over to the next hasp. It closes the client if there is no
- * next hasp, or if that cannot be told all that this one knows of the client.
+ * next hasp, or if the client's state cannot be handed over completely.
  *
  *                   .-- its record and socket are sent --> HANDED --taken--> closed here only
  *   OPEN, at rest --|                                        `--not taken--> OPEN

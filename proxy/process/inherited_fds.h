@@ -27,7 +27,7 @@ struct inherited_fds_socket {
 
 /* All zero: none. */
 struct inherited_fds {
-	char *text; /* that the entries' addresses are in; NULL: none are */
+	char *text; /* holds the entries' addresses; NULL: none */
 	struct inherited_fds_socket *sockets;
 	size_t n;
 };

@@ -26,14 +26,14 @@
 /* The sockets from which one worker accepts. */
 struct listeners_worker {
 	int *fds;
-	struct listen_entry *entries; /* that each of the fds is of */
+	struct listen_entry *entries; /* the entry of each of the fds */
 	bool *lent; /* by systemd, which keeps it */
 	size_t n;
 };
 
 /* All zero: none are open. */
 struct listeners {
-	const struct config *config; /* that hasp was started with */
+	const struct config *config; /* the one that hasp was started with */
 	const char *what; /* the log's word for such a listener */
 	int64_t unix_mode; /* of unix sockets */
 	size_t nworkers; /* workers that have sockets */

@@ -24,7 +24,7 @@ struct admission {
 	size_t nentries;
 	struct listener *listeners;
 	size_t nlisteners;
-	struct list headers; /* readers of those whose PROXY header is awaited */
+	struct list headers; /* readers of PROXY headers that have not come yet */
 	/* Limits of the log lines max_clients, accept_failed and proxy_protocol_failed. */
 	struct log_limit full, exhausted, refused;
 };

@@ -158,8 +158,8 @@ enum workers_pause {
  * Redis does, because they are subscribed or blocked. `nbound` may be NULL. */
 enum workers_pause workers_pause_state(struct worker_shared *shared, size_t *nbound);
 
-/* Clients go to new connections as soon as nothing of theirs is under way on the old ones,
- * which are closed. Not in front of a cluster. */
+/* Moves clients to new connections as soon as they await nothing on the old ones, which are
+ * closed. Not in front of a cluster. */
 void workers_reconnect(struct worker_shared *shared);
 
 #endif

@@ -99,7 +99,7 @@ static bool serves_clients(struct worker *w, double now)
 	return now < w->asks.busy_until;
 }
 
-/* Returns whether it was the last one. */
+/* Returns true if that was the last step. */
 static bool take_step(struct worker *w, struct part *p)
 {
 	double began = clock_now(), now, pause;

@@ -86,8 +86,8 @@ struct worker {
 		bool unready; /* one of them was not there, or loads its data */
 	} pause;
 	struct {
-		struct list parts; /* of questions; the first one takes the next step, */
-		struct ev_timer due; /* which it waits for: runs while there are any */
+		struct list parts; /* of questions; the first one takes the next step */
+		struct ev_timer due; /* starts the next step; runs while there are parts */
 		double next_at; /* not before, by clock_now() */
 		double busy_until; /* the worker counts as serving clients, by clock_now() */
 		uint64_t ncommands; /* the worker's count of commands at the last check of that

@@ -33,7 +33,7 @@ void workers_count(const struct worker_shared *shared, struct worker_counts *cou
 
 /* Memory of all workers, in bytes. */
 enum worker_memory {
-	WORKER_MEMORY_CLIENTS, /* that counts for memory_limit */
+	WORKER_MEMORY_CLIENTS, /* memory that counts for memory_limit */
 	WORKER_MEMORY_HOLDS,
 	WORKER_MEMORY_WAITERS,
 	WORKER_MEMORY_JOBS, /* calls of hasp's own that are in flight or wait for Redis */

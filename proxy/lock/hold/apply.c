@@ -306,7 +306,7 @@ static void apply_success(struct holds *h, struct hold_owner *o, const struct lo
 }
 
 /* Returns true if the hold's own renewal may be what set the expiry that was read after a
- * script: Redis need not run the script and the reads together. (Of a lock without an expiry,
+ * script: Redis need not run the script and the reads together. (For a lock without an expiry,
  * `good_until` is infinite before its first renewal.) */
 static bool may_be_renewed_by_hasp(const struct hold *hold, const struct lock_request *p)
 {

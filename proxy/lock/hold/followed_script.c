@@ -41,7 +41,7 @@ enum { READ_BEFORE, PTTL_BEFORE, ANSWER, READ_AFTER, REPLIES };
 
 struct followed_script {
 	struct reply_scan scan;
-	size_t nreplies; /* that are whole */
+	size_t nreplies; /* complete replies */
 	size_t nargs; /* bytes of the call's arguments in `bytes`, each after its length */
 	size_t ends[REPLIES]; /* where each reply ends there, as far as it is kept */
 	struct buf bytes;

@@ -128,7 +128,7 @@ static bool changes_table(const struct holds *h, const struct lock_call *call, b
 	return terms->changes_hold && (h->by_id.n || h->npending);
 }
 
-/* The kind of the call's lock; if the call takes none, that of the locks of its section. */
+/* The kind of the lock that the call takes; if it takes none, of the locks of its section. */
 static enum lock_kind kind_of_call(const struct lock_call *call, const struct hold_terms *terms)
 {
 	if (terms->rule)

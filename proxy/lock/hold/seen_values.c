@@ -22,7 +22,7 @@ struct seen_values {
 	struct map by_id; /* database and key */
 	struct list entries; /* oldest first */
 	size_t nbytes; /* of all entries */
-	size_t nreads; /* that were noted; the last ones are kept, number i at i % READS_KEPT */
+	size_t nreads; /* ever noted; the last ones are kept, number i at i % READS_KEPT */
 	struct seen_read reads[READS_KEPT];
 };
 

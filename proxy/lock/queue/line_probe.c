@@ -213,8 +213,8 @@ static uint16_t slot_of_line(const struct line *l)
 	return key_names_slot(script_jobs_naming(l->all->script_jobs), line_key(l));
 }
 
-/* True if recheck.lua can tell whether the lock of this first waiter is still taken. It cannot
- * tell which side of a read-write lock is held. */
+/* True if recheck.lua can find out whether the lock of this first waiter is still taken. It
+ * does not see which side of a read-write lock is held. */
 static bool can_recheck(const struct line *l, const struct waiter *w)
 {
 	return w->state == WAITER_QUEUED && w->place > 0 && l->probing == LINE_UNPROBED &&
