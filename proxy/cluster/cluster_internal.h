@@ -95,7 +95,7 @@ struct cluster_part {
 	struct cluster_entry *entry;
 	struct node_conn *node_conn; /* in PART_HELD and PART_SENT */
 	struct node *to; /* it is for this node, whatever the slots; NULL: for its slot's */
-	struct node *asked; /* this one is to be asked next, behind ASKING; NULL: no */
+	struct node *asked; /* the node to send it to next, after ASKING; NULL: none */
 	int slot; /* -1: none; then, without `to`, it is for the session's home */
 	enum part_state state;
 	bool redirected; /* once at least */
@@ -153,7 +153,7 @@ struct cluster_entry {
 	bool ends; /* when it is delivered the virtual link ends: QUIT */
 };
 
-/* No node has it, and none has carried it out. */
+/* True if no node has the part now, and none has carried it out. */
 static inline bool part_is_unsent(const struct cluster_part *p)
 {
 	return p->state == PART_HELD || p->state == PART_RETRY;
@@ -165,7 +165,7 @@ static inline bool part_is_for_any(const struct cluster_part *p)
 	return p->state == PART_SENT && p->slot < 0 && !p->to && p->reads;
 }
 
-/* A new entry behind all others, whose `nparts` are to be set. */
+/* A new entry after all others, whose `nparts` are to be set. */
 struct cluster_entry *entry_begin(struct cluster_session *s, size_t nparts);
 /* Copies `request`. `slot`: -1: none. `to`: NULL: the slot's node, or the home. */
 void entry_set_part(struct cluster_entry *e, size_t i, int slot, struct node *to,
@@ -234,7 +234,7 @@ enum block_part_kind {
 struct block_part {
 	enum block_part_kind kind;
 	unsigned serial; /* session->block_serial when it was taken */
-	bool begins; /* it is sent behind `behind` */
+	bool begins; /* `behind` is sent before it */
 	bool watched; /* (EXEC) another node cannot carry it out */
 	struct buf behind; /* MULTI, and the commands before it */
 	size_t nbehind; /* how many requests that is; 0: it cannot be sent again */
@@ -351,7 +351,7 @@ void node_conns_free(struct cluster_session *s);
 
 /* All of these write on the link of a node connection that is ready, or that is REPLAYING. */
 
-/* The part's request, behind those that go before it. */
+/* The part's request, after those that go before it. */
 void node_conn_write_part(struct node_conn *l, struct cluster_part *p);
 /* The beginning of a long request. The rest is for its link. */
 void node_conn_write_stream(struct node_conn *l, struct cluster_part *p, struct slice bytes);
@@ -452,7 +452,7 @@ struct cluster_session {
 	                       * or one for all primaries for a map; 0: none does */
 	struct replay replay;
 	enum reply_mode reply_mode;
-	struct watch deliver; /* `out` is delivered behind all that is served in this turn */
+	struct watch deliver; /* `out` is delivered after all that is served in this turn */
 	struct buf out; /* replies in order, for the link */
 	struct buf pushes; /* what answers no request, until the head's reply is whole */
 	/* See session_holds(): of requests that name several keys, of transactions. */
@@ -473,7 +473,7 @@ struct cluster_session {
 	struct node_conn
 		*block_node_conn; /* has the transaction, or watches; NULL: none does yet */
 	unsigned block_serial; /* of the transaction, or the next one; from 1 on */
-	unsigned block_moved; /* this one was redirected behind its EXEC; 0: none was */
+	unsigned block_moved; /* this one was redirected after its EXEC; 0: none was */
 	uint64_t client_id; /* what CLIENT ID returns; 0: the client has not asked for it */
 	uint8_t proto; /* 2 or 3 */
 	bool subscribed; /* one of the node connections is */
@@ -481,7 +481,7 @@ struct cluster_session {
 	bool subscribing; /* (everywhere) not all of them have acknowledged it: messages wait */
 	bool starved; /* the link has requests that were not taken */
 	bool paused; /* the link takes no replies */
-	bool has_backpressure; /* too much is kept: links of its own are not read, see
+	bool has_backpressure; /* too much is kept: hasp does not read its own links, see
 	                        * node_conn_is_awaited() */
 	bool shut; /* the client sends no more */
 	bool lingers; /* (ENDING) only the client ends the session */
@@ -561,7 +561,7 @@ void session_trouble(struct cluster_session *s);
 bool pubsub_take(struct cluster_session *s, const struct command *c,
                  const struct resp_view *req, struct slice bytes, bool *taken);
 
-/* The first node connection behind `after`, from the beginning for NULL, that is subscribed to
+/* The first node connection after `after`, from the beginning for NULL, that is subscribed to
  * something, or to shard channels. NULL: no other node connection is. */
 struct node_conn *pubsub_next_node_conn(struct cluster_session *s,
                                         const struct node_conn *after, bool shards);

@@ -30,7 +30,7 @@ static unsigned part_flags(const struct cluster_part *p)
 	return flags;
 }
 
-/* The tag of a request that a part goes behind: only its errors matter. */
+/* The tag of a request that is sent before a part: only its errors matter. */
 static void *behind_tag(struct cluster_part *p)
 {
 	return (char *)p + 1;

@@ -36,8 +36,8 @@ struct plan {
 /* `c`: what is known of the command; NULL: nothing. `req` has an argument. */
 struct plan plan_request(const struct command *c, const struct resp_view *req);
 
-/* Is a request of this plan for several nodes, so that none can take it into a transaction? One
- * whose keys are in one slot is not. */
+/* True if a request of this plan goes to several nodes, so that no node can take it into a
+ * transaction. False if all its keys are in one slot. */
 static inline bool plan_is_wide(const struct plan *p)
 {
 	return p->kind == PLAN_EACH || p->kind == PLAN_SCAN;

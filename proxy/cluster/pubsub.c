@@ -2,7 +2,7 @@
  *
  * pubsub: subscriptions of a session. Nodes tell each other what is published, so its channels
  * and patterns are subscribed at the home node; shard channels at the node of their slot; those
- * of keyspace notifications at every node. The request behind a subscription waits until that
+ * of keyspace notifications at every node. The request after a subscription waits until that
  * is acknowledged, for what Redis takes depends on it.
  */
 #include "base/fatal.h"

@@ -50,7 +50,7 @@ struct hint {
 	enum redirection what;
 	const struct node *from; /* answered it */
 	const struct node *owner; /* served the slot then, by the map; NULL: none was known */
-	bool was_asked; /* it was sent there behind ASKING: the node does not serve the slot */
+	bool was_asked; /* it was sent there after ASKING: the node does not serve the slot */
 	uint64_t question; /* answers to this question of hasp's, and to later ones, count */
 	size_t nline;
 	char line[]; /* the reply, as it came */
@@ -267,7 +267,7 @@ void redirection_believe_nothing(struct cluster_part *p)
 	free(h);
 }
 
-/* The node has answered since. Did it not carry the part out? */
+/* The node has answered since: returns true if it did not carry the part out. */
 static bool is_confirmed(const struct cluster_part *p, bool was_down)
 {
 	const struct slot_map *map = part_session(p)->cluster->opts.map;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * session_out: what the files of a session tell it: its state, bytes for its link, and that
- * there is something to be done. Replies are gathered and delivered behind all that is served
+ * there is something to be done. Replies are gathered and delivered after all that is served
  * in a turn of the loop, so that the client gets them by one write.
  */
 #include "base/fatal.h"
