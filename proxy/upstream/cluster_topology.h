@@ -23,7 +23,7 @@
 #include "upstream/topology.h"
 
 struct cluster_topology_ops {
-	/* A node is there that never was before. */
+	/* The map has a new node. */
 	void (*on_node)(void *arg, struct node *n);
 	/* Slots are served by other nodes than before. */
 	void (*on_changed)(void *arg);

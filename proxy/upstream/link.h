@@ -120,7 +120,7 @@ struct link_user {
 	size_t discarded; /* during on_down(): those with LINK_DISCARD, not LINK_NOTIFY */
 	uint32_t first_run; /* (inflight) none of its runs in the FIFO has a lower number */
 	bool await_idle; /* call on_idle() once, when inflight is 0 */
-	bool outdated; /* its link is: see link_set_outdated() */
+	bool outdated; /* its link is outdated: see link_set_outdated() */
 	bool waiting; /* its link logs in: see on_ready() */
 	bool claimed; /* its link is shared, but no other user sends there: see link_claim() */
 };

@@ -110,7 +110,7 @@ void node_leave(struct node *n, const char *no_server_reason, const char *reason
  * (NODE_PAUSED: all its calls), until `held` is false. Commands under way go on. node_move()
  * and node_leave() end NODE_LEAVING. */
 void node_freeze(struct node *n, enum node_freeze why, bool held);
-/* Does hasp itself send renewals only? */
+/* True if hasp itself sends nothing to the node but renewals. */
 static inline bool node_is_still(const struct node *n)
 {
 	return n->held & (NODE_LEAVING | NODE_AT_REST);

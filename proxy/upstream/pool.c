@@ -54,7 +54,7 @@ static void tell_ready(struct pool *p, struct list *waiters)
 		p->ops->on_ready(container_of(node, struct pool_waiter, node));
 }
 
-/* May a waiter ask again, though its link could not be had? */
+/* True if a waiter whose link failed may ask for another one. */
 static bool has_patience(const struct pool *p, const struct pool_waiter *w, enum link_end end)
 {
 	double wait = p->env->failover_wait;

@@ -73,7 +73,7 @@ void slot_map_forget_migrating(struct slot_map *m);
 struct node *slot_map_any(const struct slot_map *m, size_t n);
 /* Is the node one of the map's? */
 bool slot_map_has(const struct slot_map *m, const struct node *n);
-/* As it was named; NULL: it is none of the map's. */
+/* The node's address, as it was named; NULL: the node is not in the map. */
 const char *slot_map_address(const struct slot_map *m, const struct node *n);
 
 /* Returns the node at `address` (host:port), and adds it to the map if need be. NULL: that is

@@ -72,7 +72,7 @@ static inline struct node *topology_node(const struct topology *t, struct slice 
 
 /* The node `asked` has answered a call about `key` by `error`, one of reply_error_redirects(),
  * without its dash: what that says is noted, and the whole map asked for. Returns the node that
- * the call is to be sent to instead, now; *asking: behind ASKING. NULL: later, to the one that
+ * the call is to be sent to instead, now; *asking: after ASKING. NULL: later, to the one that
  * topology_node() names then. */
 static inline struct node *topology_redirected(struct topology *t, struct node *asked,
                                                struct slice key, const char *error,

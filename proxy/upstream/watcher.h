@@ -66,7 +66,7 @@ void watcher_free(struct watcher *w);
  * primary again. */
 void watcher_use(struct watcher *w, const struct watcher_settings *s);
 
-/* From any thread, as often as one likes: is it still the primary? */
+/* Has the watcher check whether the primary is still the same. From any thread, at any rate. */
 void watcher_ask(struct watcher *w, enum link_alarm alarm);
 
 #endif

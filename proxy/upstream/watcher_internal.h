@@ -96,7 +96,7 @@ struct watcher {
 	bool is_readonly; /* LINK_READONLY was why */
 	bool asks_all; /* nothing is known yet: the newest of all answers counts */
 	double began_at;
-	bool is_reconnect; /* an announcement was why; also behind its end, until the next round
+	bool is_reconnect; /* an announcement began it; also after its end, until the next round
 	                    */
 	bool is_reconnect_due; /* something was announced since it began */
 	/* While a failover is announced that has not come (watcher.c): */
