@@ -23,7 +23,7 @@ enum parsed { PARSED_OK, PARSED_REFUSED, PARSED_UNKNOWN };
 bool args_is_option(struct slice s, const char *name);
 
 /* Whether an option is `name`, which begins with a letter. Redis compares options as C strings:
- * case ignored, and nothing behind a NUL counts. */
+ * case ignored, and nothing after a NUL counts. */
 static inline bool args_option(struct slice s, const char *name)
 {
 	/* Most options are none of those they are compared with: letters that differ. */

@@ -35,8 +35,8 @@ enum {
 /* Where the keys are, when first/last/step cannot tell. */
 enum command_keys {
 	KEYS_RANGE, /* first, last, step */
-	KEYS_SORT, /* the range, and the argument behind STORE */
-	KEYS_GEO, /* the range, and the argument behind STORE or STOREDIST */
+	KEYS_SORT, /* the range, and the argument after STORE */
+	KEYS_GEO, /* the range, and the argument after STORE or STOREDIST */
 	KEYS_COUNTED, /* argv[first] is numkeys, the keys follow: each step-th argument is one
 	               */
 	KEYS_DEST_COUNTED, /* a destination at 1, numkeys at 2, keys follow */

@@ -31,7 +31,7 @@ enum command_rule effect_rule(const struct command *c, const struct resp_view *r
  * expiries that are dates. */
 struct effect effect_of(const struct command *c, const struct resp_view *req, double at);
 
-/* Does this reply, which is no error, say that something was done? */
+/* True if this reply, which is no error, shows that the command changed something. */
 bool effect_happened(const struct effect *m, const struct resp_reply *reply);
 
 /* The options of SET, as Redis 7.0 reads them. Pure.

@@ -118,7 +118,7 @@ static bool has_hidden_keys(const redisReply *entry)
 
 /* --- specifications of keys --------------------------------------------------------------- */
 
-/* The value behind `name`; NULL: there is none. */
+/* The value after `name`; NULL: there is none. */
 static const redisReply *field(const redisReply *pairs, const char *name)
 {
 	if (!pairs || pairs->type != REDIS_REPLY_ARRAY)
@@ -157,7 +157,7 @@ static bool has_number(const redisReply *spec, const char *name, long long n)
 	return number && number->type == REDIS_REPLY_INTEGER && number->integer == n;
 }
 
-/* How the keys of `spec` are found behind where it begins. */
+/* How to find the keys of `spec` from the place where it begins. */
 static const redisReply *find_keys_of(const redisReply *spec, bool counted)
 {
 	return spec_of(field(spec, "find_keys"), counted ? "keynum" : "range");

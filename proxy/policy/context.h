@@ -58,7 +58,7 @@ struct decision {
 	enum verdict verdict;
 	/* Awaits the reply; the caller's. NULL: nothing depends on it, or the transaction that
 	 * the command is queued in has it. With GUARD, and with CALL but for `discards`,
-	 * commands behind this one wait. */
+	 * commands after this one wait. */
 	struct pending_request *pending;
 	bool watches_refusal; /* an error in reply aborts the transaction */
 	unsigned discards; /* replies before that one, which the client does not get */

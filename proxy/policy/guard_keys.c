@@ -80,7 +80,7 @@ void guard_keys_fini(struct guard_keys *k)
 	buf_release(&k->token);
 }
 
-/* Does `what`, such as name:reporting-*, speak of this client? */
+/* True if `what`, such as name:reporting-*, matches this client. */
 static bool speaks_of(const struct context *x, const char *what)
 {
 	static const struct slice name = SLICE_LIT("name:"), user = SLICE_LIT("user:"),

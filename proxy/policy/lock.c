@@ -31,7 +31,7 @@ static struct decision await_call(struct context *x, const struct lock_call *cal
 	struct decision d = { .verdict = DISPATCH_CALL };
 	struct pending_request *r;
 
-	/* (Redis carries out nothing behind a QUIT.) */
+	/* (Redis carries out nothing after a QUIT.) */
 	if (x->session->opaque || x->session->quitting) {
 		lock_request_free(lock_request);
 		return d;
@@ -238,7 +238,7 @@ bool lock_info_is_of_guard(const struct policy_env *env, struct slice key)
 	return !(rule && rule->mode == MODE_ENFORCE) && match_enforced_guard(env->matcher, key);
 }
 
-/* Names AS an owner that hasp makes, and that is not the client's own? */
+/* True if AS names an owner that hasp makes, and that is not the client's own. */
 static bool names_other_client(struct context *x, struct slice owner)
 {
 	struct buf scratch = BUF_INIT;
@@ -442,7 +442,7 @@ struct lock_keys {
 	size_t n;
 	bool enforced; /* a rule concerns at least one of them */
 	bool watched; /* one would have a rule, if it were not watched */
-	struct buf tokens[OWNER_VALUE]; /* the bytes behind v[].token, by kind */
+	struct buf tokens[OWNER_VALUE]; /* the bytes that v[].token point to, by kind */
 	struct lock_key inline_keys[KEYS_ON_STACK];
 };
 

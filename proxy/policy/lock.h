@@ -16,8 +16,8 @@ struct decision lock_decide_verb(struct context *x);
 const char *lock_verb_refusal(struct context *x, struct slice token,
                               const struct lock_call *call);
 
-/* In place of a verb that is answered by hasp when Redis has answered this: behind what came
- * before, and not to a client that has yet to log in. To env->rewritten. */
+/* Writes a PING to env->rewritten, in place of a verb that hasp answers itself. hasp answers
+ * when Redis has: after earlier requests, and never to a client that has yet to log in. */
 void lock_write_ping(struct policy_env *env);
 
 /* LOCK.INFO of the key: is it of its guard? Else it is of a lock. */

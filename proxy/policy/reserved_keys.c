@@ -38,7 +38,7 @@ bool reserved_keys_are_written(const struct command_info *what, const struct res
 	return written;
 }
 
-/* EVAL script numkeys key ...: have its keys arrived? */
+/* EVAL script numkeys key ...: true if all of its keys have arrived. */
 static bool has_all_keys(const struct resp_view *beginning)
 {
 	int64_t n;

@@ -17,9 +17,8 @@ extern const char reserved_keys_error[];
 /* True if the configuration in force protects these keys. */
 bool reserved_keys_are_protected(const struct policy_env *env);
 
-/* Might the request, `args` behind its name, write one? True: reserved_keys_are_written()
- * decides.
- */
+/* True if the request, with `args` after its name, might write a reserved key:
+ * reserved_keys_are_written() decides. */
 static inline bool reserved_keys_are_named(const struct slice *args, size_t n)
 {
 	for (size_t i = 0; i < n; i++)

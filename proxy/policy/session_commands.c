@@ -47,7 +47,7 @@ static char *copy_name(struct slice s)
 	return s.n > NAME_MAX_BYTES ? xstrdup("") : xmemdup(s.p, s.n);
 }
 
-/* A user whose name cannot be kept is not taken for another. */
+/* If the user's name is too long to keep, the user counts as unknown. */
 static void set_login(struct pending_request *r, struct slice user, struct slice password)
 {
 	free(r->login.user);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * session_commands: the commands that change what a connection is: database, user, name,
- * protocol, transactions, subscriptions, and those behind which replies come by other rules.
+ * protocol, transactions, subscriptions, and those after which replies come by other rules.
  * They are passed as they are; what they mean is remembered in the session.
  */
 #ifndef HASP_POLICY_SESSION_COMMANDS_H
