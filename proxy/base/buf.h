@@ -106,7 +106,7 @@ static inline void buf_append(struct buf *b, struct slice s)
 	b->block->tail += s.n;
 }
 
-/* False: there is not so much memory, and the buffer is as it was. */
+/* Returns false, and leaves the buffer unchanged, if there is not enough memory. */
 __attribute__((warn_unused_result)) static inline bool buf_try_append(struct buf *b,
                                                                       struct slice s)
 {

@@ -39,7 +39,7 @@ struct glob_dfa {
 	struct map by_nodes;
 	struct state **states;
 	size_t nstates;
-	/* A row for each state, behind one that is unused: the step for each kind of byte, and
+	/* A row for each state, after one that is unused: the step for each kind of byte, and
 	 * last the answer if the key ends there. A step to a state is the index of its row. */
 	int32_t *rows;
 	size_t row; /* its length */

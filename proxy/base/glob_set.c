@@ -117,7 +117,7 @@ void glob_set_add(struct glob_set *set, struct slice pattern, int32_t number)
 
 /* --- what is derived from it ------------------------------------------------------------ */
 
-/* The node behind `at` in a walk; 0: there are no more. */
+/* The node after `at` in a walk; 0: there are no more. */
 static uint32_t next_node(const struct glob_node *nodes, uint32_t at)
 {
 	if (nodes[at].child)

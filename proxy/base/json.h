@@ -19,7 +19,7 @@ struct json {
 
 /* In all of these: `name`, a plain word, of a member of an object; NULL in an array. */
 
-/* '{' or '[', and behind what is in it '}' or ']'. */
+/* Open and close an object or an array: '{' or '[', and after its content '}' or ']'. */
 void json_open(struct json *j, const char *name, char bracket);
 void json_close(struct json *j, char bracket);
 

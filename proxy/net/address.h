@@ -19,8 +19,8 @@ struct address {
 /* Returns 0, -1 when `text` is not an address. */
 int address_parse(struct address *a, const char *text) __attribute__((warn_unused_result));
 
-/* Is `text` an address that a peer may name: of a host, and of printable characters alone, as
- * it comes into messages? */
+/* True if a peer may name the address `text`: it is a host's, and all characters are printable,
+ * because hasp shows it in messages. */
 bool address_is_remote(const char *text);
 
 /* Writes `1.2.3.4:5`, `[::1]:5` or `unix:/path` to `out` (n bytes, always terminated). */

@@ -27,9 +27,9 @@ struct dial {
 	struct tls_context *context; /* a reference; NULL: it is not to be encrypted */
 	struct tls_resume *resume; /* as in the dialer */
 	enum descriptor_use use; /* as in the dialer */
-	char *server_name; /* for which the certificate must be; NULL: as the context */
+	char *server_name; /* the certificate must be for it; NULL: as the context */
 	struct tls *tls; /* of the socket that is connected; NULL: none */
-	const char *refusal; /* of dial_refuse(); NULL: it is none */
+	const char *refusal; /* of dial_refuse(); NULL: not refused */
 	int error; /* errno of the last address tried */
 	struct watch socket; /* it connects, or shakes hands */
 	struct loop_timer timer; /* dialer.timeout_ms */

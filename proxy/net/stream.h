@@ -56,7 +56,8 @@ struct stream_peer_ops {
 	/* Returns how many of the bytes it takes, from the first on; the others come again with
 	 * stream_peer_ready(). */
 	size_t (*take)(struct stream_peer *p, struct slice bytes);
-	/* Nothing will come behind what was sent. Some of it may not be taken yet. */
+	/* The owner has shut the stream down for writing. Some of what it sent may not be taken
+	 * yet. */
 	void (*on_shutdown)(struct stream_peer *p);
 	/* The owner wants no more bytes for now, or again. */
 	void (*on_pause)(struct stream_peer *p, bool paused);
@@ -114,7 +115,7 @@ struct stream {
 	bool shaking; /* the handshake is not done */
 	bool paused; /* stream_pause(): no on_readable() */
 	bool writing; /* waits for the socket to be writable */
-	bool shut; /* stream_shutdown(): nothing is sent behind `out` */
+	bool shut; /* stream_shutdown(): nothing is sent after `out` */
 };
 
 /* `loop`: of watch_loop_new(). */
@@ -160,7 +161,7 @@ static inline bool stream_tls_failed(const struct stream *s)
 {
 	return s->tls && *tls_reason(s->tls);
 }
-/* There may be bytes already: on_readable() behind all that is served in this turn. */
+/* There may be bytes already: on_readable() after all that is served in this turn. */
 void stream_expect_input(struct stream *s);
 /* Has the peer sent bytes that were not read yet? Asks the kernel. */
 bool stream_has_input(const struct stream *s);

@@ -42,7 +42,7 @@ void watch_start(struct ev_loop *loop, struct watch *w, int fd, int events);
 void watch_change(struct ev_loop *loop, struct watch *w, int events);
 /* Returns the socket, which is the caller's again; -1: there was none. */
 int watch_stop(struct ev_loop *loop, struct watch *w);
-/* As if the kernel had reported `events` now, behind all others of this turn. */
+/* As if the kernel had reported `events` now, after all others of this turn. */
 void watch_feed(struct ev_loop *loop, struct watch *w, int events);
 
 #endif

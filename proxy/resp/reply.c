@@ -13,8 +13,8 @@ enum {
 	AT_TYPE, /* the zero state: before a header */
 	IN_NUMBER, /* digits of a header */
 	IN_LINE, /* a line whose text does not matter */
-	AT_LF, /* behind a header's CR */
-	AT_LINE_LF, /* behind a CR in a line, which may belong to the text */
+	AT_LF, /* after a header's CR */
+	AT_LINE_LF, /* after a CR in a line, which may belong to the text */
 	IN_PAYLOAD,
 	AT_PAYLOAD_CR,
 	AT_PAYLOAD_LF,

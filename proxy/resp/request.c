@@ -360,7 +360,7 @@ enum resp_result request_scan(struct request_scan *s, const char *p, size_t n, s
 	return scan_request(s, p, n, used, NULL);
 }
 
-/* The argument at p[*at], whose header was read. False: it is not whole. */
+/* Takes the argument at p[*at], whose header was read. Returns false if it is not complete. */
 static inline bool take_arg(const char *p, size_t n, size_t *at, struct header h,
                             struct slice *arg)
 {

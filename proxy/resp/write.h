@@ -18,7 +18,7 @@
 #define RESP_DIGITS_MAX 20
 /* A header with any number: type, digits, line end. */
 #define RESP_HEADER_SPACE ((size_t)(1 + RESP_DIGITS_MAX + 2))
-/* How many bytes a bulk takes beside its content. */
+/* How many bytes a bulk string takes besides its content. */
 #define RESP_BULK_SPACE (RESP_HEADER_SPACE + 2)
 
 /* "00", "01" to "99". */
@@ -59,7 +59,7 @@ static inline char *resp_put_bulk(char *p, struct slice s)
 	return resp_put_end(p + s.n);
 }
 
-/* Not for resp_put_bulk_int(): the numbers that have more than one digit. */
+/* For resp_put_bulk_int() only: numbers of more than one digit. */
 char *resp_put_bulk_long(char *p, long long v);
 
 static inline char *resp_put_bulk_int(char *p, long long v)
@@ -74,7 +74,7 @@ static inline char *resp_put_bulk_int(char *p, long long v)
 /* The space that it needs. */
 #define RESP_BULK_INT_SPACE (RESP_BULK_SPACE + 1 + RESP_DIGITS_MAX)
 
-/* --- resp_write_*(): behind what is in a buffer --- */
+/* --- resp_write_*(): append to a buffer --- */
 
 /* Appends `*n\r\n`: n bulks must follow. */
 void resp_write_array(struct buf *out, size_t n);
