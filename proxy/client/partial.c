@@ -115,7 +115,7 @@ static void keep_link(struct client *c, const struct command_info *what,
 	c->link_sticky |= route == ROUTE_STICKY;
 }
 
-/* A request is not whole. False: wait for more of it; true: it streams from here. */
+/* A request is not complete. Returns true if it streams from here on; false: wait for more. */
 bool partial_stream(struct client *c, struct cursor *k)
 {
 	struct client_env *env = c->env;

@@ -174,8 +174,8 @@ static bool must_leave(const struct client *c, bool shared)
 	return c->bare || (c->user.outdated && route_is_replayable(c));
 }
 
-/* Would a link of its own be left for a shared one? Not while there is something to wait for.
- */
+/* True if the client should leave its own link for a shared one: never while it awaits a reply
+ * there. */
 static bool should_share(const struct client *c, bool shared)
 {
 	return shared && !(c->user.link && (c->shared || c->user.inflight || c->user.waiting));

@@ -73,8 +73,8 @@ static void quorum_hold_on_voted(struct quorum_call *call, const struct quorum_a
 	free(call);
 }
 
-/* A server that has forgotten the lock, or did not have it yet, may vote for it: it is free
- * there, and a majority has it. */
+/* Takes the lock at servers that have forgotten it, or did not have it yet: it is free there,
+ * and a majority has it. */
 static void quorum_hold_restore(struct quorum_hold *h, uint32_t absent)
 {
 	struct buf lease = BUF_INIT;

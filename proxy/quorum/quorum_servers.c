@@ -117,7 +117,7 @@ static void quorum_server_on_info(struct quorum_server *s, const redisReply *r)
 
 /* --- the link ----------------------------------------------------------------------------- */
 
-/* `tag`: the call; NULL: it is INFO; the server: it is AUTH, whose refusal INFO shows. */
+/* `tag`: the call that was answered; NULL: INFO; the server: AUTH, whose refusal INFO shows. */
 static void quorum_server_on_reply(void *owner, void *tag, redisReply **reply)
 {
 	struct quorum_server *s = owner;

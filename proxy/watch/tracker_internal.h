@@ -94,7 +94,7 @@ enum seen {
 	SEEN_OVERWRITTEN, /* updates that were lost by holders */
 	/* Values and expiries. */
 	SEEN_BARE_STAYED, /* never given an expiry, */
-	SEEN_BARE_LEFT, /* of those: left behind by a client that went */
+	SEEN_BARE_LEFT, /* of those: left by a client that disconnected */
 	SEEN_EXPIRY_LATER, /* given one in a step of its own */
 	SEEN_REPEATED, /* another hold had the same value */
 	SEEN_RETURNED, /* released by the integer that the script had returned */
@@ -130,7 +130,7 @@ struct guard_sums {
 	uint64_t stale_near_lock; /* of those, over another's write */
 	uint64_t in_turn; /* of written_back, outside any lock: another client had written the
 	                   * value back that was read */
-	uint64_t nested; /* of written_back: read before, and written behind another key */
+	uint64_t nested; /* of written_back: read before, and written after another key */
 	uint64_t lasting; /* of written_back, without an expiry */
 	uint64_t had_ttl; /* of written_back: what was read had an expiry, and it is known since
 	                   when */
@@ -462,10 +462,10 @@ void tracker_lock_worked(const struct tracker_act *a, double read_at, bool stale
 uint64_t tracker_hold_over(const struct tracker_act *a);
 /* Is that lock, which was of the client's own, still held by it? */
 bool tracker_hold_lasts(const struct tracker_act *a, uint64_t hold);
-/* The client has set the key. Returns true if it holds the lock, whose expiry that is. */
+/* The client has set the key. Returns true if it holds the lock, and so has set its expiry. */
 bool tracker_lock_set_again(const struct tracker_act *a, struct key *k, uint64_t value,
                             int64_t lease_ms);
-/* Does one of the words of these names say that they are locks? */
+/* True if a word in these names means that they are locks. */
 bool verdict_says_lock(struct slice pattern);
 /* A client counted to one and closed its connection, and others have counted on since. They
  * wait for a lock that no client will release, or they just count. */

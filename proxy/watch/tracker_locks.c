@@ -94,7 +94,7 @@ static void mark_lock(struct key *k)
 	k->is_other = false;
 }
 
-/* A hold ended, or is there at the end, and it was not released. */
+/* Counts a hold that was not released: it has ended, or still exists when discovery ends. */
 static void sum_up_unreleased(struct lock_sums *l, const struct held_lock *h, double now)
 {
 	if (h->outlived || h->state == HOLD_LEFT)

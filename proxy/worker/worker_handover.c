@@ -186,7 +186,7 @@ static void predecessor_end(struct predecessor *s)
 	free(s);
 }
 
-/* False: the old process could not be answered, so that it still has the client. */
+/* Returns false if the old process could not be answered: then it still has the client. */
 static bool answer_predecessor(const struct predecessor *s, enum handover_answer what)
 {
 	char byte = (char)what;

@@ -134,7 +134,7 @@ void worker_node_query_unknown_commands(struct worker *w)
 	buf_release(&out);
 }
 
-/* hasp's own connection is there: Redis shall know the scripts before they are called. */
+/* hasp's own connection is up: load the scripts into Redis before they are called. */
 static void worker_node_on_up(void *arg, struct node *n)
 {
 	struct worker *w = arg;

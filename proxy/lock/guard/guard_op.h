@@ -77,7 +77,7 @@ enum guard_op_event {
 	GUARD_EVENT_NOSCRIPT,
 	GUARD_EVENT_GRANTED, /* `+GRANTED ...` */
 	GUARD_EVENT_QUEUED, /* `+QUEUED ...` */
-	GUARD_EVENT_REFUSED, /* an error in the place of those */
+	GUARD_EVENT_REFUSED, /* an error instead of one of these */
 	GUARD_EVENT_NOT_FREE, /* the optimistic acquire failed */
 	GUARD_EVENT_REPLY, /* of the command, or of EXEC */
 	GUARD_EVENT_CHANGED, /* EXEC answered nil: a guard changed before it */
