@@ -426,7 +426,7 @@ static void load_on_fault(void *arg, int line, const char *what)
 	faults_add(&l->faults, load_line(l, line), "%s", what);
 }
 
-/* Reads one file, as though it stood behind those that were read before. `line`: where it is
+/* Reads one file, as if it followed those that were read before. `line`: where it is
  * included; 0: nowhere. */
 static void load_file(struct loader *l, const char *path, int line)
 {

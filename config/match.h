@@ -34,10 +34,10 @@ struct matcher;
 struct matcher *match_new(const struct config *c);
 void match_free(struct matcher *m); /* NULL is allowed; `c` may be gone */
 
-/* The first rule one of whose patterns matches `key`; NULL: none. */
+/* The first rule with a pattern that matches `key`; NULL: none. */
 const struct rule *match_rule(struct matcher *m, struct slice key);
 
-/* The first guard one of whose patterns matches `key`; NULL: none, or the key has a rule. */
+/* The first guard with a pattern that matches `key`; NULL: none, or the key has a rule. */
 const struct guard *match_guard(struct matcher *m, struct slice key);
 
 /* As match_guard(); *ruled: the key has a rule. */

@@ -251,7 +251,7 @@ struct config {
 	/* [discover] */
 	bool discover; /* the section is there */
 	int discover_line;
-	bool discover_alone; /* hasp --discover: there are no rules beside it */
+	bool discover_alone; /* hasp --discover: the configuration has no rules */
 	int64_t discover_memory; /* bytes */
 	char *discover_file; /* NULL: none */
 	enum switch_mode discover_examples;
