@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What is looked at: the record of most locks, which names the try. In the layout `count`, and
- * of a read-write lock, it names only the first of the owner's tries: so there it is the lock,
- * and a guard has no record. A semaphore's record has a field for each owner.
+ * replica_look: looks at the record of most locks, which names the try. In the layout `count`,
+ * and of a read-write lock, the record names only the first of the owner's tries: there it
+ * looks at the lock itself, and also for a guard, which has no record. A semaphore's record has
+ * a field for each owner.
  */
 #include "lock/ack/replica_look.h"
 

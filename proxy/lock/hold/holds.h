@@ -122,7 +122,7 @@ void lock_request_undo(struct lock_request *p, int db);
 /* As lock_request_undo(), but does not free `p`. */
 void lock_request_undo_now(struct lock_request *p, int db);
 /* For a try that has to wait: returns the try (points into `p`), and its lease in ms; 0: the
- * application named its end. */
+ * application set the time at which it ends. */
 struct attempt lock_request_attempt(const struct lock_request *p, int64_t *lease_ms);
 /* Returns the lock, or the first of several; points into `p`. */
 struct slice lock_request_key(const struct lock_request *p);

@@ -229,8 +229,8 @@ static void waiter_timed_out(struct waiter *w)
 	w->ops->on_timed_out(w->owner);
 }
 
-/* Counts a grant that was over, or nearly, before hasp could report it. True: the waiter gives
- * up. */
+/* Counts a grant that had ended, or nearly, before hasp could report it. Returns true if the
+ * waiter gives up. */
 static bool count_late(struct waiter *w)
 {
 	return timers_now(w->all->timers) >= w->deadline && ++w->nlate > LATE_MAX;

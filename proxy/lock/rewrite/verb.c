@@ -186,8 +186,8 @@ bool verb_wait(struct buf *out, const struct verb_args *a, const struct rewrite_
 	return true;
 }
 
-/* Checks how many owners there may be. Returns false if it has written an error, as for a wrong
- * count, instead. */
+/* Reads how many owners the lock may have. Returns false if it has written an error instead, as
+ * for a wrong count. */
 static bool limit_ok(struct buf *out, const struct verb_args *a,
                      const struct rewrite_opts *opts, struct lock_call *call)
 {

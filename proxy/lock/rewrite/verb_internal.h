@@ -37,9 +37,8 @@ bool verb_lease(struct buf *out, enum verb verb, const struct verbs *verbs,
                 const struct verb_args *a, const struct rewrite_opts *opts,
                 struct lock_call *call);
 
-/* Sets how long the try may wait. Returns false if it has written an error, as BLPOP's,
- * instead.
- */
+/* Sets how long the try may wait. Returns false if it has written an error, such as
+ * BLPOP's, instead. */
 bool verb_wait(struct buf *out, const struct verb_args *a, const struct rewrite_opts *opts,
                struct lock_call *call);
 
