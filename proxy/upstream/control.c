@@ -322,8 +322,8 @@ static void control_on_command(void *arg, const redisReply *reply)
 	control_lost(c, LINK_REFUSED);
 }
 
-/* Logged in or not: what every connection sends, and last the command whose answer shows that
- * it works. */
+/* Sends what every connection sends, logged in or not; the last command's answer shows that the
+ * connection works. */
 static void control_introduce(struct control *c)
 {
 	const struct link_env *env = c->opts.env;

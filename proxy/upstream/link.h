@@ -80,10 +80,9 @@ struct link_ops {
 	 * intercepted? It need not be asked, if the reply is: on_line() asks again. May be NULL
 	 * when LINK_INTERCEPT_LATE is not used. */
 	bool (*is_late)(void *owner, void *tag);
-	/* An error, or whatever else is intercepted, whole (empty: it was longer than
-	 * LINK_CAPTURE_MAX). True: forward it and call
-	 * on_reply(); false: drop it, the owner sees to the answer. May be NULL when
-	 * LINK_INTERCEPT is not used. */
+	/* Gets an error, or another intercepted reply, whole; empty: it was longer than
+	 * LINK_CAPTURE_MAX. Returns true to forward it and call on_reply(); false to drop it,
+	 * because the owner answers the client. May be NULL when LINK_INTERCEPT is not used. */
 	bool (*on_line)(void *owner, void *tag, struct slice line);
 	/* Bytes were captured, and more will come: link_user_nbytes() has grown. May do nothing
 	 * to the link. May be NULL. */

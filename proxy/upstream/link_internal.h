@@ -135,8 +135,8 @@ enum link_state {
  * login_step. */
 #define LINK_LOGIN (1u << 8)
 
-/* A command of the link's own login: NULL-terminated, the beginnings of errors that do not
- * matter. */
+/* A command of the link's own login: the beginnings of errors that do not matter, up to a NULL.
+ */
 struct login_step {
 	const char *harmless[3];
 };

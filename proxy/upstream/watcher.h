@@ -46,9 +46,9 @@ struct found_primary {
 	const char *master; /* its name; NULL: there are no sentinels */
 	const char *address; /* HOST:PORT; NULL: there is no primary now */
 	const char *why; /* why there is none */
-	bool anew; /* links to it that are open may lead to another server */
-	bool leaving; /* a failover is announced: send nothing more to it, for failover_wait_ms
-	               * at most; then the watcher calls again */
+	bool anew; /* open links to it may lead to another server */
+	bool leaving; /* a failover is announced: send nothing more to this primary until the
+	               * watcher calls again, for failover_wait_ms at most */
 };
 
 /* `on_primary` is called on the watcher's thread, whenever something has changed. */
