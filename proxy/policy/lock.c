@@ -64,8 +64,8 @@ static bool may_be_short(const struct context *x, struct slice key)
 
 /* --- never on its own connection --------------------------------------------------------- */
 
-/* The call is for `key`, too: it waits for none of the owners as which its own connection has
- * that lock, because only this connection could release it. */
+/* Adds the owners as which the client's own connection has the lock of `key`: the call must not
+ * wait for them, because only this connection could release it. */
 static void add_own(struct context *x, struct slice key)
 {
 	struct policy_env *env = x->env;

@@ -316,8 +316,8 @@ static struct decision on_quit(struct context *x)
 	return pass;
 }
 
-/* Whether a stream begins, Redis' answer tells. Where that is not seen, the replies are not
- * followed any more; and in a transaction Redis refuses the command. */
+/* Redis' answer shows whether a stream begins. Where hasp does not see it, hasp no longer
+ * follows the replies; in a transaction Redis refuses the command. */
 static struct decision await_stream(struct context *x, bool raw)
 {
 	struct decision d = pass;

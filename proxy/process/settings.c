@@ -78,8 +78,8 @@ static size_t settings_on_access(void *arg, const redisReply *reply)
 	return 0;
 }
 
-/* A Redis in protected mode serves this machine only, and for Redis all of hasp's clients are
- * on this machine. So other machines are let in by a listener that they reach. */
+/* Warns if other machines reach a listener, and Redis asks for no password. Redis' protected
+ * mode does not help: to Redis, all of hasp's clients are on this machine. */
 static void settings_check_access(const struct config *c, struct buf *warnings)
 {
 	enum settings_access access = ACCESS_UNKNOWN;

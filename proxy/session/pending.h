@@ -121,8 +121,8 @@ void pending_each_probe_key(const struct pending_request *r,
  * replies of the connection. hasp would take the next reply for the login's. */
 bool pending_logs_in(const struct pending_request *r);
 
-/* The user, or the name, that a login asks for. NULL: the request is no login, or leaves it
- * unchanged. */
+/* The user, or the name, that a login sets. NULL: the request is no login, or does not change
+ * the user or the name. */
 const char *pending_user(const struct pending_request *r);
 const char *pending_name(const struct pending_request *r);
 

@@ -53,8 +53,8 @@ struct session {
 	bool uncertain; /* the link may be in another state than is written here */
 	bool by_hello; /* HELLO was accepted: Redis knows it */
 	bool opaque;
-	bool affects_next; /* CLIENT CACHING or ASKING was sent, say: Redis applies it to the
-	                    * next request, so that no other may come between */
+	bool affects_next; /* CLIENT CACHING or ASKING, for example, was sent: Redis applies it
+	                    * to the next request, so hasp must send no other before that */
 	bool tracks; /* CLIENT TRACKING was sent: Redis reports changes of the keys that are
 	              * read on the link */
 	bool quitting; /* QUIT was sent: later requests get no answer */
