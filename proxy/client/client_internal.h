@@ -334,8 +334,8 @@ void client_close(struct client *c, const char *reason);
 
 /* Closes when the client has fetched its last bytes. */
 void client_finish(struct client *c, const char *reason);
-/* As client_finish(), with `error` as the last answer. The client's locks and guards are given
- * up before it gets that. */
+/* As client_finish(), with `error` as the last answer. The client's locks and guards are
+ * released before the client gets the error. */
 void client_finish_with(struct client *c, struct slice error, const char *reason);
 
 /* True if Redis is known to refuse clients that have not logged in, this client has not, and

@@ -14,8 +14,8 @@
 #include "net/dial.h"
 #include "policy/policy.h"
 
-/* How long a client may take to hang up when all was sent to it, and to fetch its last bytes.
- */
+/* How long a client may take to hang up after it has received all bytes, and to fetch its last
+ * bytes. */
 #define HANGUP_SECONDS 5.0
 #define FETCH_SECONDS 300.0
 

@@ -45,8 +45,8 @@ enum wait_ready {
 };
 
 /* Prepares `current`, which may wait in line for `wait_ms`, to be sent with `ticket`. `lazy`:
- * makes a waiter only if the command may be held back on its way; else later, if it has to
- * wait, which most commands never do. */
+ * makes a waiter now only if the command may be held back on its way. Otherwise it is made when
+ * the command has to wait, which most commands never do. */
 static enum wait_ready prepare_wait(struct client *c, struct slice key, int64_t wait_ms,
                                     struct slice ticket, bool lazy)
 {

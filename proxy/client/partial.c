@@ -96,8 +96,8 @@ static bool is_long(const struct client *c, size_t held)
 	return held + c->scan.skip >= (shared ? REQUESTS_SHARED_MAX : STREAM_FROM);
 }
 
-/* Are there more arguments than can be looked at together? Their slices may take twice the
- * space that they need. */
+/* True if there is no memory for the slices of all arguments, which may take twice the space
+ * that they need. */
 static bool has_many_args(const struct client *c)
 {
 	return !account_fits(&c->env->account, c->scan.argc * 2 * sizeof(struct slice));

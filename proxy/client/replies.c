@@ -328,8 +328,8 @@ static bool is_outcome_unknown(const struct client *c, enum link_end end, size_t
 	       inflight - c->user.discarded == exchange_due(c) && !c->session.quitting;
 }
 
-/* Ends the client because its link is gone, or could not be had. If the client waits for an
- * answer, it gets an error that says as much as hasp knows. */
+/* Ends the client because its link ended or could not be opened. If the client waits for an
+ * answer, it gets an error with all that hasp knows. */
 static void end_with_link(struct client *c, enum link_end end, const char *reason,
                           size_t inflight)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * routing: what a request is to a cluster: for the node of its keys' slot, for the session's
- * home node if it names no key, or one that hasp answers itself.
+ * routing: where a request in front of a cluster goes: to the node of its keys' slot, to the
+ * session's home node if it names no key, or nowhere if hasp answers it itself.
  */
 #include "cluster/cluster_internal.h"
 #include "resp/write.h"

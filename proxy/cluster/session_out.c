@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * session_out: what the files of a session tell it: its state, bytes for its link, and that
- * there is something to be done. Replies are gathered and delivered after all that is served
+ * session_out: sets a session's state, adds bytes for its link, and wakes it when there is
+ * something to do. Replies are gathered and delivered after all that is served
  * in a turn of the loop, so that the client gets them by one write.
  */
 #include "base/fatal.h"
