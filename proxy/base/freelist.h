@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * freelist: blocks of one size, of which each request of a client takes one and releases it. A
- * released block is kept for the next request: malloc() keeps only a few small blocks ready,
+ * freelist: blocks of one size; each request of a client takes one and releases it. A released
+ * block is kept for the next request: malloc() keeps only a few small blocks ready,
  * splits and joins the others, and took longer than what was done with the block. Under
  * AddressSanitizer none is kept, so that it finds uses of released blocks.
  */

@@ -22,8 +22,8 @@
 
 struct glob_dfa;
 
-/* `set` is complete and outlives it. When its states take more than `max_bytes`, they are
- * dropped; GLOB_DFA_LIKELY: more than the set is likely to need. */
+/* `set` is complete and outlives the result. When the states take more than `max_bytes`, they
+ * are dropped. GLOB_DFA_LIKELY: no limit that a set is likely to reach. */
 #define GLOB_DFA_LIKELY SIZE_MAX
 struct glob_dfa *glob_dfa_new(const struct glob_set *set, size_t max_bytes);
 void glob_dfa_free(struct glob_dfa *dfa); /* NULL is allowed */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * quote: what others have written, as a value in a line `key=value` of the log: in quotes, and
- * so that nothing in it can end the quotes or the line. utf8_length() says which bytes are
- * characters (RFC 3629).
+ * quote: quotes untrusted text as a value in a log line `key=value`, so that nothing in the
+ * text can end the quotes or the line. utf8_length() says which bytes are characters
+ * (RFC 3629).
  *
  *   a"b\<newline>  -->  "a\"b\\\x0a"
  */
@@ -30,8 +30,8 @@ struct quoted {
 /* Writes to `q`, and returns its text. At most `max` bytes of `s` are shown, and QUOTE_MAX. */
 const char *quote(struct quoted *q, struct slice s, size_t max);
 
-/* Appends `s` without quotes, for a terminal and for one line: characters that are printable
- * stay as they are, of UTF-8, too; each other byte becomes `\xNN`. */
+/* Appends `s` without quotes, for a terminal and for one line: printable characters, also
+ * of UTF-8, stay as they are; each other byte becomes `\xNN`. */
 void quote_append(struct buf *out, struct slice s);
 
 /* The text lives as long as the block around it. */

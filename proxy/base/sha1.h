@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * sha1: as redis.sha1hex() computes it, so that hasp can check what a script has hashed.
- * Source: RFC 3174.
+ * sha1: the digest that redis.sha1hex() computes, so that hasp can check what a script has
+ * hashed. Source: RFC 3174.
  */
 #ifndef HASP_BASE_SHA1_H
 #define HASP_BASE_SHA1_H

@@ -135,9 +135,8 @@ bool verdict_compares(const struct lock_sums *l)
 	        l->n[SEEN_FOREIGN_VALUE] * 2 >= l->n[SEEN_FOREIGN]);
 }
 
-/* DELs too many, of losers and cleaners: each lock that was kept until its release explains
- * one.
- */
+/* How many DELs are left when each lock that was kept until its release explains one: those of
+ * losers and cleaners. */
 static uint64_t extra_deletes(const struct lock_sums *l)
 {
 	return less(l->n[SEEN_DELETES],

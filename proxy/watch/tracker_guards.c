@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * tracker_guards: clients that read a value and write it back, and those that write it between
- * the two.
+ * tracker_guards: follows clients that read a value and write it back, and others that write
+ * the value in between.
  */
 #include <stdlib.h>
 

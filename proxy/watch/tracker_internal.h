@@ -476,8 +476,8 @@ bool verdict_may_count(const struct lock_sums *l);
 /* Were the keys of the shape used like locks? */
 bool verdict_is_lock(const struct key_group *s);
 bool verdict_is_guard(const struct key_group *s);
-/* Values that are replaced when most of their life is over, always by others that expire: a
- * cache's, which is refreshed before it is empty. */
+/* True if the values are a cache's, which is refreshed before it is empty: each is replaced
+ * late in its life, by a value that expires, too. */
 bool verdict_is_refresh(const struct guard_sums *g);
 
 #endif
