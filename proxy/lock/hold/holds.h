@@ -134,8 +134,8 @@ void lock_request_set_wait(struct lock_request *p, int64_t wait_ms);
 /* True if an MLOCK may have some of its locks without the others. `p` NULL: false. */
 bool parts_has(const struct lock_request *p);
 /* Handles the answer `+QUEUED ...`: the call waits in the queue of its lock. An MLOCK's line
- * ends with ` i`: it waits for its lock i, counted from 1, and has the locks before it, which
- * hasp renews from now on; then that number is cut off *line. Returns false if hasp does not
+ * ends with ` i`: it waits for its lock i, counted from 1, and has the locks before it. hasp
+ * renews these from now on, and the number is cut off *line. Returns false if hasp does not
  * understand the line. */
 bool lock_request_queued(struct lock_request *p, int db, struct slice *line)
 	__attribute__((warn_unused_result));

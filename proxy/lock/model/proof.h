@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * proof: shows that a script of this hasp process wrote something. Other clients of Redis can
- * read the queues, and publish on the workers' channels. So the scripts get a secret of the
- * process, which no key contains, and sign their queue entries and messages with it; see
- * scripts/includes/queue.lua.
+ * proof: proves that a script of this hasp process wrote a queue entry or a message. Other
+ * clients of Redis can read the queues, and publish on the workers' channels. So the scripts
+ * get a secret of the process, which no key contains, and sign their queue entries and messages
+ * with it; see scripts/includes/queue.lua.
  *
  *   the process' secret + database --> its secret there --ARGV--> script
  *                                          |                        | text, sha1(secret, text)

@@ -132,10 +132,10 @@ const char *waiter_refusal(const struct waiter *w);
 /* The try is about to be sent, with this ticket. */
 void waiter_sent(struct waiter *w, struct slice ticket);
 
-/* Handles the whole answer `+QUEUED place now held`. `t`: the try; its value is the token or
- * empty, and its place does not matter. `lease_ms`: its lease; 0: the application named its
- * end. Callbacks may run before this returns. Returns 0; -1 when no try was sent or hasp does
- * not understand the line. */
+/* Handles the whole answer `+QUEUED place now held`. `t`: the try. Its value is the token or
+ * empty; its place does not matter. `lease_ms`: its lease; 0: the application set the time at
+ * which it ends. Callbacks may run before this returns. Returns 0; -1 when no try was sent or
+ * hasp does not understand the line. */
 int waiter_queued(struct waiter *w, int db, const struct attempt *t, int64_t lease_ms,
                   struct slice line) __attribute__((warn_unused_result));
 

@@ -86,10 +86,10 @@ void script_job_run(struct script_jobs *all, int db, enum script_id script,
                     struct slice evalsha, double until, script_job_fn *fn, void *arg);
 
 /* Runs the call again and again, with growing pauses; ignores the answers. The job undoes a
- * call that was sent at `sent`, and whose effects end at `until` if Redis ran it then. But
- * Redis may have stood still, so the time counts from the first answer: the last call runs when
- * that time is over. `since`, a time by the timers' clock: each call gets one more argument
- * than `evalsha` has, the age of `since` in ms; 0: it does not. */
+ * call that was sent at `sent`, and whose effects end at `until` if Redis ran it at once. But
+ * Redis may have hung, so that time (`until` - `sent`) counts from the first answer, and the
+ * last call runs when it is over. `since`, by the timers' clock: each call gets the age of
+ * `since`, in ms, as one more argument than `evalsha` has; 0: no such argument. */
 void script_job_repeat(struct script_jobs *all, int db, enum script_id script,
                        struct slice evalsha, double since, double sent, double until);
 
