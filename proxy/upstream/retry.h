@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * retry: decides when hasp opens one of its own connections again: at once if it had worked for
- * a while; otherwise soon, with a delay that doubles after each failure, up to a limit; at once
- * when Redis is known to be up again. The environment's clock gives the time.
+ * retry: decides when hasp opens one of its own connections again. If the connection had worked
+ * for a while, or Redis is known to be up again, hasp opens it at once; otherwise after a delay
+ * that doubles with each failure, up to a limit. The environment's clock gives the time.
  */
 #ifndef HASP_UPSTREAM_RETRY_H
 #define HASP_UPSTREAM_RETRY_H

@@ -93,10 +93,9 @@ void slot_map_move(struct slot_map *m, unsigned slot, struct node *n);
 int slot_map_read(struct slot_map *m, const redisReply *slots, const char *asked)
 	__attribute__((warn_unused_result));
 
-/* Reads a node's answer to CLUSTER NODES, after its answer to CLUSTER SLOTS:
- * slot_map_is_migrating() is true from now on for the slots that this node is giving away or
- * getting, and the nodes that get slots from it are in the map. `asked`: as for
- * slot_map_read(). */
+/* Reads a node's answer to CLUSTER NODES, after its answer to CLUSTER SLOTS. From now on,
+ * slot_map_is_migrating() is true for the slots that this node is giving away or getting, and
+ * the map has the nodes that get slots from it. `asked`: as for slot_map_read(). */
 void slot_map_read_migrating(struct slot_map *m, const char *nodes, const char *asked);
 
 /* The nodes that serve slots, by the lowest of these. A request for all of them is

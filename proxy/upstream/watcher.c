@@ -95,7 +95,7 @@ static void watcher_primary_found(struct watcher *w)
 /* --- announced failovers ------------------------------------------------------------------ */
 
 /* Handles a failover that sentinels announce before they replace the primary.
- * From then on hasp should send nothing more to it (struct found_primary, `leaving`), until
+ * From then on hasp should send nothing more to the primary (`leaving`), until
  *
  *   the new one is found, or there is none       by a round of questions
  *   the sentinel that leads it gives up          at once
