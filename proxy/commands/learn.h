@@ -23,10 +23,9 @@ size_t learn_commands(struct commands *t, const redisReply *reply);
  * when the server has no such command, or its entry has another shape. */
 bool learn_named(struct commands *t, struct slice name, const redisReply *entry);
 
-/* Command names that clients send and the table of commands does not have: of a module
- * that was loaded since, or of a command that was renamed. hasp asks the server about them,
- * with one question at a time, however many such names come; and at most once a second, unless
- * clients wait for the answer.
+/* Command names that clients send and the table of commands lacks, because a module was loaded
+ * later or a command was renamed. hasp asks the server about them: one question at a time,
+ * however many such names come, and at most once a second, unless clients wait for the answer.
  *
  *   classifier.c: unknown_commands_add(name) --> unknown_commands_query()
  *                                                    |  COMMAND INFO name ...
