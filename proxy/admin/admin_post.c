@@ -58,8 +58,8 @@ void admin_post_stop(struct admin *a)
 	mailbox_post(&a->mailbox, &cmd_new(a, ADMIN_STOP)->message);
 }
 
-/* A command that has workers do something waits for them on a thread of its own,
- * so that a worker that hangs holds up no other console:
+/* A command that needs the workers waits for them on a thread of its own, so that a hung worker
+ * delays no other console:
  *
  *   console_job_begin() --> AWAITING --> thread: asks --> admin_answer() --> SERVING
  *

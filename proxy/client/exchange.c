@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * exchange: runs a request that is answered step by step: a call on a lock, or a command on
- * guarded keys. hasp has decided about the request once; what is sent and what is answered
- * follows from that. The request is c->current, and stays at the head of `in` until it ends.
+ * guarded keys. hasp decides about the request once; all that is sent and answered follows from
+ * that. The request is c->current, and stays at the head of `in` until it ends.
  *
  *   link, waiter, replicas, deadlocks --event--> lock_op.c, guard_steps.c
  *                                                       |
@@ -427,8 +427,8 @@ static bool multi_goes_on(struct client *c, struct context *x)
 	return true;
 }
 
-/* Undoes the locks of a request that is to be decided again: over the client's link, so that
- * the next try finds the locks free; and over hasp's own connection, if the link has gone. */
+/* Undoes the locks of a request that hasp will decide again. It uses the client's link, so that
+ * the next try finds the locks free; if the link is gone, it uses hasp's own connection. */
 static void undo_parts_by_link(struct client *c, const struct context *x)
 {
 	const struct lock_request *p = c->current->lock_request;

@@ -148,10 +148,10 @@ static bool is_client_reply(const struct command *c, const struct resp_view *req
 	       args_option(req->argv[1], "REPLY");
 }
 
-/* True if only the node knows the wording of the answer or error. Errors of a name or of
- * arguments come first; PING has another form, EXEC another error, and a command with
- * subcommands is named whole. hasp does not ask the node if the command could change the
- * connection in case its subscriptions have ended by then. */
+/* True if only the node knows the wording of the answer or error: a wrong name or wrong
+ * arguments have errors of their own, PING has another answer, EXEC another error, and some
+ * errors name the subcommand. hasp does not ask the node if the command could change the
+ * connection, because its subscriptions may have ended by then. */
 static bool is_worded_by_redis(const struct command *c, const struct resp_view *req)
 {
 	if (!command_arity_ok(c, req->argc) || strcmp(c->name, "ping") == 0 ||

@@ -42,14 +42,14 @@ struct tls_settings {
 /* Reads the files. Returns the context with one reference; NULL with what is wrong appended to
  * `why`. Contexts may be used from any thread. */
 struct tls_context *tls_context_new(const struct tls_settings *s, struct buf *why);
-/* For servers. From now on `c`, which has accepted no client yet, also resumes the sessions of
- * `old`, provided that both have the same settings and the same bytes in their certificate
- * files: a client that the new files refuse cannot come in by an old session. */
+/* For servers. `c`, which has accepted no client yet, also resumes the sessions of `old` if
+ * both have the same settings and the same bytes in their certificate files. So a client that
+ * new files refuse cannot come in by an old session. */
 void tls_context_keep_sessions(struct tls_context *c, struct tls_context *old);
 struct tls_context *tls_context_ref(struct tls_context *c); /* NULL is allowed */
 void tls_context_unref(struct tls_context *c); /* NULL is allowed */
 
-/* A session that a server has given, to be resumed by the next connection to it. */
+/* A session that a server has issued, for the next connection to resume. */
 struct tls_resume {
 	void *session; /* NULL: none */
 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * classifier: the facts that follow from a command's name alone, before its arguments are read.
- * They are looked up once and remembered until the configuration, or COMMAND's reply, changes:
- * applications send a dozen different commands, and most requests begin like an earlier one.
+ * hasp looks them up once and remembers them until the configuration, or COMMAND's reply,
+ * changes: applications send a dozen different commands, and most requests begin like an
+ * earlier one.
  *
  *   *2\r\n$3\r\nGET\r\n...  --classifier_recall()--> what GET is, and two arguments
  *            `--- classifier_find() <- look up

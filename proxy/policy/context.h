@@ -77,7 +77,7 @@ struct decision {
  * keep Redis from serving others for longer than a tenth of a second, and hasp for some ms. */
 #define COMMAND_KEYS_MAX 16384
 
-/* One command of one client, and what it is decided by. */
+/* One command of one client, and all that the decision about it depends on. */
 struct context {
 	struct policy_env *env;
 	struct session *session;

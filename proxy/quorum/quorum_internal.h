@@ -93,7 +93,7 @@ typedef void quorum_released_fn(void *arg, size_t server, const struct quorum_an
 struct quorum_release *quorum_release_new(struct quorum *q, struct slice key,
                                           struct slice value, uint32_t among, double until,
                                           quorum_released_fn *fn, void *arg);
-/* How many servers it was sent to and have not answered. */
+/* How many servers have got the release and not answered yet. */
 size_t quorum_release_ndue(const struct quorum_release *r);
 /* Stops the calls of `fn`. */
 void quorum_release_forget(struct quorum_release *r);

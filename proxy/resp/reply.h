@@ -53,7 +53,7 @@ struct reply_scan {
 	char first[REPLY_FIRST_MAX]; /* the beginning of that element */
 };
 
-/* Goes on scanning one reply with the `n` bytes at `p`; *used is how many of them belong to it.
+/* Continues to scan one reply with the `n` bytes at `p`; *used: how many of them belong to it.
  * RESP_OK: the reply ended; s->reply and s->first describe it until the next call. RESP_MORE:
  * it continues after these bytes. RESP_BAD: the bytes are no reply. */
 enum resp_result reply_scan(struct reply_scan *s, const char *p, size_t n, size_t *used)

@@ -36,14 +36,14 @@ struct request_scan {
 	                  * follows the closing one */
 };
 
-/* Goes on scanning one request with the `n` bytes at `p`. *used is how many of them belong to
- * it and are not to be given again; a header line that is not whole is not used. RESP_OK: the
- * request ended, the scan is at the beginning again. RESP_BAD: Redis refuses the request at the
- * last of the used bytes, with an error, and closes. */
+/* Continues to scan one request with the `n` bytes at `p`. *used: how many of them belong to
+ * the request; do not pass these again. An incomplete header line is not used. RESP_OK: the
+ * request ended, and the scan is at its beginning again. RESP_BAD: Redis refuses the request at
+ * the last of the used bytes, with an error, and closes. */
 enum resp_result request_scan(struct request_scan *s, const char *p, size_t n, size_t *used)
 	__attribute__((warn_unused_result));
 
-/* The limits of a request from a client that has to log in first: arguments, bytes of each. */
+/* The limits of a request of a client that must log in first: arguments, bytes of each. */
 #define REQUEST_LOGIN_ARGC 10
 #define REQUEST_LOGIN_BULK 16384
 

@@ -102,9 +102,9 @@ struct pending_request *session_exec(struct session *s);
 /* As session_pending(), for a session that is in a transaction. Never NULL. */
 struct pending_request *session_exec_pending(struct session *s);
 
-/* Called for an awaited request that was answered, or for each request that an EXEC ran, with
- * its own reply, in database `db` (-1: not known), before the reply is applied. `frame`: the
- * whole reply, if it was captured. */
+/* Called before a reply is applied: for an awaited request, or for each request that an EXEC
+ * ran, with its own reply. `db`: the request's database; -1: not known. `frame`: the whole
+ * reply, if it was captured. */
 typedef void session_done_fn(void *arg, struct pending_request *r, int db,
                              const struct resp_reply *reply, struct slice frame);
 

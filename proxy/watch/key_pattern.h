@@ -21,9 +21,9 @@
 #include "base/buf.h"
 #include "base/slice.h"
 
-/* Appends the shape of `key` to `out`. False: nothing in it varies for sure; a `*` stands, if
- * there is one, for the digits at the end of words: a key that remains the only one of its
- * shape is its own pattern. */
+/* Appends the shape of `key` to `out`. Returns false if no part is sure to vary: then `*`
+ * stands only for digits at the end of words, and a key that remains the only one of its shape
+ * is its own pattern. */
 bool key_pattern(struct buf *out, struct slice key);
 
 /* Appends the glob that matches `key` and, but for bytes that cannot be written, nothing else.
