@@ -91,7 +91,7 @@ void tracker_client_free(struct tracker *t, struct tracker_client *c, double now
 /* Something that Redis did for a client to a key. */
 struct tracker_act {
 	struct tracker *tracker;
-	struct key_group *group; /* that counts it; NULL: the group of the key's pattern */
+	struct key_group *group; /* counts the act; NULL: the group of the key's pattern */
 	struct tracker_client *client;
 	uint64_t owner; /* hash of the owner's token by the observed rule; 0: the connection */
 	int db;
