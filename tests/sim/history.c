@@ -439,7 +439,7 @@ static void check_fence(struct try *t)
 		if (o != t && o->fence && o->granted < t->sent && o->fence >= t->fence &&
 		    ((t->is_named && !t->is_crowd) || strcmp(o->key, t->key) == 0) &&
 		    strcmp(o->who, t->who) != 0 &&
-		    !(history.data_lost_at >= o->sent &&
+		    !(history.data_lost_at >= o->fence_asked &&
 		      history.redis->machine.date_offset < 0)) {
 			history_fail("fence: %s gets %lld for %s, after %s got %lld", t->who,
 			             (long long)t->fence, t->key, o->who, (long long)o->fence);
@@ -461,13 +461,17 @@ void history_grant(struct try *t, int64_t fence)
 	t->state = TRY_HELD;
 	t->granted = world_now();
 	t->fence = fence;
+	t->fence_asked = t->sent;
 	history.ngrants++;
 	note_change(t->key, false);
 	if (t->is_verb)
 		check_fence(t);
 	if (!is_held(t)) {
 		t->was_lost = true;
-		if (t->client->disturbed_until < t->sent && history.data_lost_at < t->sent &&
+		/* hasp may have ended the connection already: the client is about to see that.
+		 */
+		if (!(t->ends_with_connection && simnet_is_ended(t->client)) &&
+		    t->client->disturbed_until < t->sent && history.data_lost_at < t->sent &&
 		    ((t->is_rechecked && !t->of_quorum) || !is_disturbed(t, t->sent)))
 			history_fail("not held: %s is told that it has %s", t->who, t->key);
 		else if (t->is_marked && t->client->disturbed_until < t->sent &&
@@ -512,7 +516,7 @@ void history_changed(struct try *t, int64_t lease_us, int64_t fence)
 		/* The lease had ended, and this is another lock. */
 		t->fence = fence;
 		t->was_lost = false;
-		t->sent = t->release_sent;
+		t->sent = t->fence_asked = t->release_sent;
 		t->granted = world_now();
 	}
 	if (is_held(t)) {

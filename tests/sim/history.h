@@ -59,6 +59,7 @@ try {
 	unsigned number;
 	int64_t sent, granted, sure_until, release_sent;
 	int64_t fence; /* 0: none */
+	int64_t fence_asked; /* when the request was sent that brought it */
 	int64_t check_at; /* whether it is gone; 0: not (any more) */
 	int64_t over_at;
 	bool was_lost; /* another one was granted meanwhile, or Redis lost it */
