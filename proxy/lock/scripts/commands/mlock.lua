@@ -33,6 +33,7 @@
 -- include hand_off
 -- include has_count
 -- include has_token
+-- include longer_lease
 -- include may_take_count
 -- include may_take_token
 -- include next_fence
@@ -113,11 +114,7 @@ local function take(i, what, digits, ms)
 	end
 	local holds = redis.call('HINCRBY', lock, token, what == 'had' and '0' or '1')
 	if holds ~= 1 then
-		-- This hold must not shorten the lease of another one.
-		local left = redis.call('PTTL', lock)
-		if left > tonumber(ms) then
-			ms = string.format('%.0f', left)
-		end
+		ms = longer_lease(lock, ms)
 	end
 	redis.call('PEXPIRE', lock, ms)
 	local recorded = holds ~= 1 and select(2, recorded_fence(record, token))

@@ -157,6 +157,7 @@ end
 -- it. `is_free`: nobody has the lock. An owner that has that side already keeps its fencing token.
 -- Returns the fencing token; or Redis' error: then nothing was written.
 -- include add_hold
+-- include longer_lease
 -- include next_fence
 -- include rw_field
 -- include timeouts_of
@@ -189,11 +190,7 @@ local function take_rw(lock, record, side, counter, token, lease, ticket, kind, 
 		return reply
 	end
 	if mode then
-		-- No hold ends before it was to.
-		local left = redis.call('PTTL', lock)
-		if left > tonumber(lease) then
-			lease = string.format('%.0f', left)
-		end
+		lease = longer_lease(lock, lease)
 	end
 	redis.call('PEXPIRE', lock, lease)
 	local digits = string.format('%.0f', fence)

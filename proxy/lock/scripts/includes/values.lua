@@ -15,3 +15,10 @@ end
 local function format_ms(ms)
 	return string.format('%d%03d', math.floor(ms / 1000), ms % 1000)
 end
+
+-- Returns the lease of one more hold of a lock: `lease` ms, or what the lock has left if that is
+-- longer, because a hold must not shorten the lease of another one.
+local function longer_lease(lock, lease)
+	local left = redis.call('PTTL', lock)
+	return left > tonumber(lease) and string.format('%.0f', left) or lease
+end

@@ -72,6 +72,7 @@ end
 -- has the lock. `digits`: the fencing token, if the caller knows it. Returns the fencing token; or
 -- Redis' error: then nothing was written.
 -- include add_hold
+-- include longer_lease
 -- include next_fence
 -- include recorded_fence
 -- include write_record
@@ -92,11 +93,7 @@ local function take_count(lock, record, side, counter, token, lease, ticket, _, 
 		return holds
 	end
 	if not is_free then
-		-- This hold must not shorten the lease of another one.
-		local left = redis.call('PTTL', lock)
-		if left > tonumber(lease) then
-			lease = string.format('%.0f', left)
-		end
+		lease = longer_lease(lock, lease)
 	end
 	redis.call('PEXPIRE', lock, lease)
 	if not is_recorded then
