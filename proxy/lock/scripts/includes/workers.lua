@@ -29,15 +29,11 @@ end
 --     deaf      its worker does not listen
 --     refused   this user may not publish
 -- include ask_worker
--- include drop_worker
+-- include keep_woken
 -- include mark_woken
 local function wake(queue, entry, waiter, now_ms, deaf, is_held)
 	if waiter.woken_ms > 0 and not is_held then
-		if math.abs(now_ms - waiter.woken_ms) <= 3000 then
-			return 'woken'
-		end
-		drop_worker(queue, entry, waiter, now_ms, deaf)
-		return 'absent'
+		return keep_woken(queue, entry, waiter, now_ms, deaf)
 	end
 	local listeners = ask_worker(waiter)
 	if type(listeners) ~= 'number' then
@@ -60,7 +56,7 @@ end
 --
 --     woken     its worker may still subscribe
 --     absent    its worker is gone
--- include drop_worker
+-- include keep_woken
 -- include mark_woken
 local function await_worker(queue, entry, waiter, now_ms, deaf, is_held)
 	if waiter.worker:sub(1, 1) ~= 'n' then
@@ -73,6 +69,13 @@ local function await_worker(queue, entry, waiter, now_ms, deaf, is_held)
 		mark_woken(queue, entry, waiter, now_ms)
 		return 'woken'
 	end
+	return keep_woken(queue, entry, waiter, now_ms, deaf)
+end
+
+-- Returns the outcome for the first entry of a queue, which a script has marked as woken before:
+-- `woken` for 3 s; after that `absent`, and the script removes the entries of its worker.
+-- include drop_worker
+local function keep_woken(queue, entry, waiter, now_ms, deaf)
 	if math.abs(now_ms - waiter.woken_ms) <= 3000 then
 		return 'woken'
 	end
