@@ -2,7 +2,6 @@
 #include "lock/ack/replica_acks.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/fatal.h"
 #include "base/list.h"

@@ -2,7 +2,6 @@
 #include "lock/deadlock/wait_graph.h"
 
 #include <pthread.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -9,6 +9,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "lock/model/lock_id.h"
+#include "resp/reply.h"
 
 /* How many reads a connection keeps of which only the time matters. */
 #define READS_KEPT 8

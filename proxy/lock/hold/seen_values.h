@@ -14,7 +14,6 @@
 #include <stddef.h>
 
 #include "base/slice.h"
-#include "resp/reply.h"
 
 /* How many values a connection remembers, and their bytes; it forgets the oldest first. */
 #define SEEN_VALUES_MAX 1024
