@@ -149,39 +149,6 @@ static void test_in_a_cluster_all_names_are_in_the_slot_of_their_key(void **stat
 	buf_release(&out);
 }
 
-static void test_a_name_tells_its_key_and_nothing_else_does(void **state)
-{
-	char key[WORD_MAX + 2] = "";
-	struct buf name = BUF_INIT;
-	struct slice read;
-
-	(void)state;
-	do {
-		for (size_t i = 0; i < COUNT(namings); i++) {
-			buf_clear(&name);
-			key_names_write(&name, namings[i], KEY_NAME_FENCE, slice_str(key));
-			assert_true(key_names_read(namings[i], KEY_NAME_FENCE, buf_slice(&name),
-			                           &read));
-			assert_true(slice_eq(read, slice_str(key)));
-			assert_false(key_names_read(namings[i], KEY_NAME_OWNER,
-			                            buf_slice(&name), &read));
-		}
-		/* As somebody may name a key; if it is read, it is what hasp would write. */
-		buf_clear(&name);
-		buf_printf(&name, "hasp:fence:%s", key);
-		if (key_names_read(KEY_NAMING_CLUSTER, KEY_NAME_FENCE, buf_slice(&name),
-		                   &read)) {
-			struct buf again = BUF_INIT;
-			key_names_write(&again, KEY_NAMING_CLUSTER, KEY_NAME_FENCE, read);
-			assert_true(slice_eq(buf_slice(&again), buf_slice(&name)));
-			buf_release(&again);
-		}
-	} while (next_word(key));
-	assert_false(key_names_read(KEY_NAMING_CLUSTER, KEY_NAME_FENCE,
-	                            SLICE_LIT("hasp:fence{062}"), &read));
-	buf_release(&name);
-}
-
 /* A name is copied from the one before it if the prefixes are of one length. */
 static void test_two_names_at_once_are_each_name_by_itself(void **state)
 {
@@ -272,7 +239,6 @@ int main(void)
 		cmocka_unit_test(test_in_a_cluster_all_names_are_in_the_slot_of_their_key),
 		cmocka_unit_test(test_two_names_at_once_are_each_name_by_itself),
 		cmocka_unit_test(test_no_two_keys_share_a_name),
-		cmocka_unit_test(test_a_name_tells_its_key_and_nothing_else_does),
 		cmocka_unit_test(test_the_queue_of_a_guard_is_a_sidecar_of_a_sidecar),
 	};
 

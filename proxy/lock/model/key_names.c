@@ -102,38 +102,6 @@ void key_names_write(struct buf *out, enum key_naming naming, enum key_name kind
 	buf_added_to(out, put_name(p, prefixes[kind], &a, key));
 }
 
-/* Takes the name apart by its end. The result counts only if key_names_write() would write the
- * same name for it. */
-bool key_names_read(enum key_naming naming, enum key_name kind, struct slice name,
-                    struct slice *key)
-{
-	struct slice prefix = prefixes[kind];
-	struct buf again = BUF_INIT;
-	size_t before;
-	bool same;
-
-	if (!slice_starts(name, prefix) || name.n == prefix.n)
-		return false;
-	switch (name.p[name.n - 1]) {
-	case '}':
-		before = braced.nbefore;
-		break;
-	case '!':
-		before = BEFORE_MAX;
-		break;
-	default:
-		before = tagged.nbefore;
-		break;
-	}
-	if (name.n < prefix.n + before + 1)
-		return false;
-	*key = slice_of(name.p + prefix.n + before, name.n - prefix.n - before - 1);
-	key_names_write(&again, naming, kind, *key);
-	same = slice_eq(buf_slice(&again), name);
-	buf_release(&again);
-	return same;
-}
-
 /* Inline: what is known of `a` then costs nothing at run time. */
 __attribute__((always_inline)) static inline void put_bulks(struct buf *out,
                                                             const struct affixes *a,

@@ -57,11 +57,6 @@ uint16_t key_names_slot(enum key_naming naming, struct slice key);
 void key_names_write(struct buf *out, enum key_naming naming, enum key_name kind,
                      struct slice key);
 
-/* Returns the lock that `name` belongs to, if it is the name of a key beside a lock; the result
- * points into `name`. */
-bool key_names_read(enum key_naming naming, enum key_name kind, struct slice name,
-                    struct slice *key) __attribute__((warn_unused_result));
-
 /* Appends `n` names of the same key, each as a RESP bulk. */
 void key_names_write_bulks(struct buf *out, enum key_naming naming, struct slice key,
                            const enum key_name *kinds, size_t n);
