@@ -485,7 +485,7 @@ static void when_nobody_serves_its_key_a_job_waits_until_the_map_says_so(void **
 	fake_redis_advance(two.a, 5);
 	assert_int_equal(fake_redis_ncalls(two.a) + fake_redis_ncalls(two.b), 0);
 	two.moved = "b1";
-	script_jobs_rerouted(two.a->script_jobs);
+	fake_redis_advance(two.a, 1);
 	fake_redis_answer(two.a, ":1\r\n");
 	assert_string_equal(o.text, "1");
 }

@@ -372,11 +372,6 @@ static void script_job_on_sweep(struct timer *t, double now)
 		timer_stop(all->timers, t);
 }
 
-void script_jobs_rerouted(struct script_jobs *all)
-{
-	resume_all(all);
-}
-
 void script_jobs_forget(struct script_jobs *all, const struct node *n)
 {
 	struct job_queue *q = NULL;

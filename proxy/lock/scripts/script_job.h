@@ -70,8 +70,6 @@ bool script_jobs_are_done(const struct script_jobs *all);
 
 /* The node is back: sends the calls that wait for it at once. */
 void script_jobs_resume(struct script_jobs *all, struct node *at);
-/* Other nodes serve some of the keys: sends the waiting calls at once. */
-void script_jobs_rerouted(struct script_jobs *all);
 /* The node is about to be freed: the jobs that wait for it go to the nodes that serve their
  * keys. */
 void script_jobs_forget(struct script_jobs *all, const struct node *n);
