@@ -40,13 +40,12 @@ bool dispatch_may_release(const struct policy_env *env, const struct session *se
                           const struct command_info *what, const struct resp_view *req);
 
 /* Decides about a whole request, x->req, of which x->what tells. Changes the session as if the
- * request were sent now, unless the verdict is DEFER, LEARN, ASK_LOGIN or COUNT_WRITES.
- * */
+ * request were sent now, unless the verdict is DEFER, LEARN, ASK_LOGIN or COUNT_WRITES. */
 struct decision dispatch(struct context *x);
 
-/* Decides about the beginning of a long request, x->req: PASS (session changed), HOLD or LEARN.
- * Writes to `what` what its name says: nothing if the name is not complete. `is_name_long`: its
- * first argument goes on, and is no command's name. */
+/* Decides about the beginning of a long request, x->req: PASS (session changed), NEED_MORE or
+ * LEARN. Writes to `what` what its name says: nothing if the name is not complete.
+ * `is_name_long`: its first argument goes on, and is no command's name. */
 struct decision dispatch_early(struct context *x, struct command_info *what, bool is_name_long);
 
 #endif

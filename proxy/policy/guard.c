@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * guard: decides about commands on guarded keys. The exchange then sends and answers
- * (client/guard_exchange.h).
+ * (client/guard_steps.c).
  *
  *   read  -> optimistic acquire, if no client waits: EXISTS queue, SET guard NX, the command
  *         -> guard_read.lua

@@ -2,7 +2,7 @@
  *
  * guard_txn: decides about writes of guarded keys that no script can run: commands whose reply
  * Lua cannot hold, scripts, and the application's own transactions. hasp runs them in a
- * transaction that fails when a guard changes: see client/guard_transaction.h.
+ * transaction that fails when a guard changes: see client/guard_steps.c.
  *
  * If the application watches keys of its own, hasp cannot send its transaction again, because
  * that would end the WATCH: hasp watches the guards, too, from before its MULTI.

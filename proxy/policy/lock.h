@@ -34,7 +34,7 @@ void lock_note_read(struct context *x, struct decision *d);
 struct decision lock_decide_write(struct context *x);
 
 /* Writes the call of a command to env->rewritten once more, if the same configuration has
- * decided to rewrite it, as x->how says (with the script's text, or for another place in the
+ * decided to rewrite it, as x->opts says (with the script's text, or for another place in the
  * line), and updates `r` (the try of an MLOCK goes on). *wait_ms: how long it may wait in line.
  */
 void lock_rewrite(struct context *x, struct pending_request *r, int64_t *wait_ms);

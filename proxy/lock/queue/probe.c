@@ -8,8 +8,9 @@
  *
  * A question may change something: poll.lua hands a free lock to the first in the queue.
  *
- * And a grant: the message that a waiter has the lock, as scripts/includes/offer.lua publishes
- * it. Because other clients of Redis may publish, too, it counts only with a proof.
+ * And a grant: the message that a waiter has the lock, as offer() publishes it
+ * (scripts/includes/hand_off.lua). Because other clients of Redis may publish, too, it counts
+ * only with a proof.
  */
 #include "lock/queue/queue_internal.h"
 

@@ -213,7 +213,7 @@ end
 -- include undo_rw
 local function revoke(keys, waiter, fence, owner)
 	if waiter.kind == 'l' then
-		-- (An owner that had its place before keeps it: see take_place().)
+		-- (An owner that had its place before keeps it: see take_limit().)
 		if redis.call('HGET', keys.record, waiter.token) == fence .. ' ' .. waiter.ticket then
 			end_place(keys.lock, keys.record, waiter.token)
 		end
