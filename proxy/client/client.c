@@ -122,6 +122,12 @@ void client_end_current(struct client *c)
 		client_read_on(c);
 }
 
+void client_complete_current(struct client *c)
+{
+	session_complete(&c->session, c->current);
+	client_end_current(c);
+}
+
 void client_print_peer(const struct client *c, char *out, size_t n)
 {
 	struct sockaddr_storage peer = { 0 };

@@ -307,6 +307,9 @@ static inline bool client_is_runnable(const struct client *c)
 /* `current` was answered: removes the request from `in` and resumes the client; if no input is
  * left, only reads on. The caller owns `current` itself. */
 void client_end_current(struct client *c);
+/* As client_end_current(), but frees `current`, too. The session, locks and watched keys stay
+ * as they are. */
+void client_complete_current(struct client *c);
 
 /* True if the decision about `current` is still valid: neither the configuration nor Redis'
  * list of commands has changed since. */

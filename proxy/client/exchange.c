@@ -279,8 +279,7 @@ static bool do_act(struct client *c, const struct op_action *a, const struct op_
 	case OP_DONE:
 		client_end_wait(c);
 		send_answer(c, a, out);
-		session_complete(&c->session, c->current);
-		client_end_current(c);
+		client_complete_current(c);
 		break;
 	case OP_LOST:
 		session_complete(&c->session, c->current);
@@ -614,8 +613,7 @@ static void reply_to_guarded(struct client *c, const struct resp_reply *reply,
 	case OP_AWAIT:
 		break;
 	case OP_DONE:
-		session_complete(&c->session, c->current);
-		client_end_current(c);
+		client_complete_current(c);
 		break;
 	case OP_AGAIN:
 		(void)exchange_event(c, &(struct op_event){ .kind = OP_NOT_FREE });

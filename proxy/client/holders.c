@@ -177,12 +177,6 @@ static void info_free(struct info_ask *a)
 	free(a);
 }
 
-static void end_current(struct client *c)
-{
-	session_complete(&c->session, c->current);
-	client_end_current(c);
-}
-
 static void info_end(struct round *r, bool home)
 {
 	struct info_ask *a = container_of(r, struct info_ask, round);
@@ -191,7 +185,7 @@ static void info_end(struct round *r, bool home)
 	if (c) {
 		c->asked = NULL;
 		send_info(c, buf_slice(&a->answer), a->nfields, &a->holder);
-		end_current(c);
+		client_complete_current(c);
 	}
 	info_free(a);
 }
@@ -305,7 +299,7 @@ void holders_info_on_reply(struct client *c, const struct resp_reply *reply,
 	} else {
 		send_info(c, info.fields, info.nfields, &nobody);
 	}
-	end_current(c);
+	client_complete_current(c);
 }
 
 /* --- LOCK.LIST ---------------------------------------------------------------------------- */
@@ -402,8 +396,7 @@ static void list_end(struct round *r, bool home)
 		resp_write_array(&head, a->n);
 		stream_send(&c->stream, buf_slice(&head));
 		stream_send(&c->stream, buf_slice(&a->rows));
-		session_complete(&c->session, c->current);
-		client_end_current(c);
+		client_complete_current(c);
 	}
 	buf_release(&head);
 	buf_release(&a->pattern);
@@ -420,8 +413,7 @@ void holders_list_on_reply(struct client *c, const struct resp_reply *reply)
 	struct resp_view view;
 
 	if (resp_reply_is_error(reply)) {
-		session_complete(&c->session, c->current);
-		client_end_current(c);
+		client_complete_current(c);
 		return;
 	}
 	(void)client_context_again(c, &view, &what);

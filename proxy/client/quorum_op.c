@@ -174,8 +174,7 @@ static void on_quorum_done(void *arg, const struct quorum_result *r)
 		write_answer(c, r, &out);
 	stream_send(&c->stream, buf_slice(&out));
 	buf_release(&out);
-	session_complete(&c->session, c->current);
-	client_end_current(c);
+	client_complete_current(c);
 	if (!client_is_dead(c))
 		client_count_memory(c);
 }
@@ -380,8 +379,7 @@ void quorum_op_on_reply(struct client *c, const struct resp_reply *reply)
 	struct context x;
 
 	if (resp_reply_is_error(reply)) {
-		session_complete(&c->session, c->current);
-		client_end_current(c);
+		client_complete_current(c);
 		return;
 	}
 	if (!client_is_decided(c)) {
