@@ -88,8 +88,7 @@ void client_resume(struct client *c)
 
 void client_end_wait(struct client *c)
 {
-	if (c->waiter)
-		waiter_end(c->waiter);
+	waiter_end(c->waiter);
 	c->waiter = NULL;
 }
 
@@ -248,8 +247,7 @@ static void undo(void *arg, struct pending_request *r, int db)
 /* Releases what the client holds or is about to acquire, and ends its wait. */
 static void give_up_locks(struct client *c)
 {
-	/* A waiter leaves the line (its request has the token for that); what was sent and not
-	 * answered is undone. */
+	/* A waiter leaves the line; what was sent and not answered is undone. */
 	client_end_wait(c);
 	if (c->current && (c->state == CLIENT_PARKED_TURN || list_empty(&c->current->node)) &&
 	    parts_has(c->current->lock_request))

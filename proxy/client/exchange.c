@@ -271,12 +271,12 @@ static bool do_act(struct client *c, const struct op_action *a, const struct op_
 		reply_to_lock(c, &a->reply);
 		break;
 	case OP_END:
-		client_end_wait(c);
 		send_answer(c, a, out);
 		complete_request(c, c->current, &a->reply, a->captured);
 		client_end_current(c);
 		break;
 	case OP_DONE:
+		/* A client in line leaves the queue in Redis before it gets the answer. */
 		client_end_wait(c);
 		send_answer(c, a, out);
 		client_complete_current(c);
