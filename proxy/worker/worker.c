@@ -73,7 +73,8 @@ static void worker_round_deliver(struct message *m)
 		r->end(r, !ended);
 }
 
-void worker_round_begin(void *arg, struct round *r)
+/* As client_env.begin_round(); `arg`: the worker. */
+static void worker_round_begin(void *arg, struct round *r)
 {
 	struct worker *w = arg;
 
@@ -86,12 +87,15 @@ void worker_round_begin(void *arg, struct round *r)
 	give_next(r, r->home);
 }
 
-void worker_round_leave(struct worker *w)
+/* The worker's mailbox will be closed: nothing is put into it any more. */
+static void worker_round_leave(struct worker *w)
 {
 	pthread_mutex_lock(&w->shared->rounds);
 	w->shared->gone[w->number] = true;
 	pthread_mutex_unlock(&w->shared->rounds);
 }
+
+/* --- the worker --------------------------------------------------------------------------- */
 
 #define SWEEP_SECONDS 1.0
 /* hasp's own calls that wait for Redis may use a quarter of memory_limit on top of it. */

@@ -169,13 +169,4 @@ void worker_node_recheck_guards(struct worker *w);
  * cannot be asked, such commands pass as they came. */
 void worker_node_query_unknown_commands(struct worker *w);
 
-/* --- worker.c ----------------------------------------------------------------------------- */
-
-struct round;
-
-/* As client_env.begin_round(); `arg`: the worker. */
-void worker_round_begin(void *arg, struct round *r);
-/* The worker's mailbox will be closed: nothing is put into it any more. */
-void worker_round_leave(struct worker *w);
-
 #endif
