@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * proxy_header: what a balancer says of a connection before its first byte: whose it is. The
- * PROXY protocol of HAProxy, versions 1 and 2 (its proxy-protocol.txt). Only parsing.
+ * PROXY protocol of HAProxy, versions 1 and 2 (its proxy-protocol.txt): parses the header, and
+ * reads it from a socket.
  *
  *   PROXY TCP4 192.0.2.7 10.0.0.1 40123 6380 CR LF
  *   \r\n\r\n\0\r\nQUIT\n, 0x21, 0x11, length, addresses, further fields
@@ -41,8 +42,7 @@ enum proxy_header_result proxy_header_parse(struct proxy_header *h, struct slice
 /* Waits for the header of the PROXY protocol on an accepted connection, and takes
  * no byte after it from the socket, because a TLS handshake may follow.
  *
- *   accept() --> proxy_reader_start() --> done(): the header, and the socket is the owner's
- * again */
+ *   accept() --> proxy_reader_start() --> done(): the header, and the socket */
 
 /* `h`: the header; NULL: none came, or not in time, for `reason`, which is NULL if the reader
  * was cancelled. The callee owns the socket. */

@@ -25,8 +25,8 @@
  * datagrams of NAME=VALUE lines. */
 struct notify {
 	const char *path; /* of the manager's socket, in the environment; NULL: there is none */
-	double watchdog; /* seconds without notify_alive() after which hasp is killed; 0: never
-	                  */
+	double watchdog; /* seconds without WATCHDOG=1 after which the manager kills hasp; 0:
+	                  * never */
 };
 
 enum supervision_state {

@@ -99,7 +99,8 @@ void session_withdraw(struct session *s, struct pending_request *r);
 /* EXEC is about to be sent: ends the transaction. Returns the request to await; NULL when there
  * was none, or its reply changes nothing. */
 struct pending_request *session_exec(struct session *s);
-/* As session_pending(), for a session that is in a transaction. Never NULL. */
+/* As session_exec(), for a session in a transaction, even if the reply changes nothing. Never
+ * NULL. */
 struct pending_request *session_exec_pending(struct session *s);
 
 /* Called before a reply is applied: for an awaited request, or for each request that an EXEC

@@ -31,7 +31,7 @@ enum live_what {
 struct live_row {
 	size_t want, nbytes; /* worker_live.c's */
 	int worker; /* its number */
-	uint64_t client_id; /* client_list.h */
+	uint64_t client_id; /* client_list_id() */
 	const struct section_stats *section; /* its kind and name; NULL: it is not configured
 	                                      * any more */
 	int db; /* -1: not known */
