@@ -5,7 +5,6 @@
  */
 #include "client/client_internal.h"
 
-#include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>

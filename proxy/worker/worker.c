@@ -28,8 +28,6 @@
 /* Carries a question (client/client.h) from worker to worker, by their mailboxes.
  * A worker that has ended answers nothing, and one that is freed is passed over. */
 
-static void worker_round_deliver(struct message *m);
-
 /* Gives the round to the worker `to`. False: that worker is gone. */
 static bool give(struct round *r, size_t to)
 {

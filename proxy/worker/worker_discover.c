@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "config/config.h"

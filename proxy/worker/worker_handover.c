@@ -20,7 +20,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/fatal.h"
 #include "net/descriptors.h"
 #include "net/fd_channel.h"

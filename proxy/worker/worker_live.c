@@ -11,7 +11,6 @@
  */
 #include "worker/worker_live.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,7 +6,6 @@
  */
 #include <stdatomic.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "commands/learn.h"
 #include "lock/guard/check_commands.h"

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/fatal.h"
-#include "base/log.h"
 #include "resp/write.h"
 #include "worker/worker_internal.h"
 
