@@ -10,8 +10,6 @@
 
 /* --- requests that are refused ---------------------------------------------------------- */
 
-/* Redis answers the bytes up to here with a protocol error, and closes. More than that it must
- * not get, in case it sees no error there. */
 void partial_pass_bad(struct client *c, struct cursor *k)
 {
 	if (!route_take(c, ROUTE_PINNED)) {
@@ -32,7 +30,6 @@ void partial_pass_bad(struct client *c, struct cursor *k)
 	client_set_state(c, CLIENT_REFUSED);
 }
 
-/* Answers with an error of hasp's and closes, in order after the replies that are due. */
 void partial_refuse_long(struct client *c, struct cursor *k, const char *error)
 {
 	struct context x = client_context(c);
@@ -47,8 +44,6 @@ void partial_refuse_long(struct client *c, struct cursor *k, const char *error)
 	client_set_state(c, CLIENT_REFUSED);
 }
 
-/* Redis takes no long requests of a client that has not logged in, and says so at their first
- * bytes. */
 bool partial_is_refused(const struct client *c)
 {
 	/* MULTI was accepted: it has logged in. */
@@ -61,8 +56,6 @@ bool partial_is_refused(const struct client *c)
 	       (c->scan.argc > REQUEST_LOGIN_ARGC || c->scan.bulk > REQUEST_LOGIN_BULK);
 }
 
-/* Cuts the request off, but asks Redis first whether the client is logged in after all: an AUTH
- * may be in flight, or the password may be gone. Then Redis would wait for the rest. */
 void partial_refuse(struct client *c, struct cursor *k)
 {
 	struct pending_request *r;
@@ -115,7 +108,6 @@ static void keep_link(struct client *c, const struct command_info *what,
 	c->link_sticky |= route == ROUTE_STICKY;
 }
 
-/* A request is not complete. Returns true if it streams from here on; false: wait for more. */
 bool partial_stream(struct client *c, struct cursor *k)
 {
 	struct client_env *env = c->env;

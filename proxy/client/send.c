@@ -36,7 +36,6 @@ void send_call(struct client *c, struct slice call)
 
 /* --- the cursor --------------------------------------------------------------------------- */
 
-/* Sends what was passed and not sent yet, up to the cursor. */
 void send_passed(struct client *c, struct cursor *k)
 {
 	if (k->at == k->from)
@@ -45,7 +44,6 @@ void send_passed(struct client *c, struct cursor *k)
 	k->from = k->at;
 }
 
-/* Moves the cursor over its request. */
 void send_step_over(struct client *c, struct cursor *k)
 {
 	k->at += c->scanned;
@@ -55,7 +53,6 @@ void send_step_over(struct client *c, struct cursor *k)
 		session_set_admission(&c->session, LOGIN_UNKNOWN);
 }
 
-/* Parks the client; the cursor's request will be scanned again from its beginning. */
 void send_put_off(struct client *c, enum client_state why)
 {
 	client_park(c, why);
@@ -92,7 +89,6 @@ static unsigned reply_flags(const struct decision *d)
 	return flags;
 }
 
-/* Tells the link, and the session, of the reply that will come. */
 void send_expect(struct client *c, const struct decision *d)
 {
 	if (d->pending) {
@@ -126,8 +122,6 @@ static void send_followed(struct client *c, struct cursor *k, const struct decis
 	k->from = k->at;
 }
 
-/* Passes the request. False: the client is parked, because later requests depend on the answer.
- */
 bool send_pass(struct client *c, struct cursor *k, const struct decision *d)
 {
 	bool is_last = d->pending &&
@@ -155,7 +149,6 @@ bool send_pass(struct client *c, struct cursor *k, const struct decision *d)
 	return false;
 }
 
-/* env->rewritten takes the request's place, and nothing waits for its reply. */
 void send_replacement(struct client *c, struct cursor *k, const struct decision *d)
 {
 	client_end_wait(c);
