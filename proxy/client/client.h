@@ -245,7 +245,7 @@ void clients_close(struct client_env *env, const char *reason);
  * does not take it. False: there is no such client. */
 bool drain_answered(struct client_env *env, bool taken);
 /* There is no next hasp any more, or it answers no more: clients that it has not taken stay. */
-void drain_heir_gone(struct client_env *env);
+void drain_successor_gone(struct client_env *env);
 
 /* True if all of the record is understood. Writes the entry of `listen` that accepted the
  * client, which points into the record. */

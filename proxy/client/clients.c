@@ -373,7 +373,7 @@ void clients_drain(struct client_env *env)
 void clients_close(struct client_env *env, const char *reason)
 {
 	env->phase = CLIENTS_CUT_OFF;
-	drain_heir_gone(env);
+	drain_successor_gone(env);
 	while (!list_empty(&env->clients))
 		client_close(container_of(env->clients.next, struct client, node), reason);
 	while (!list_empty(&env->finishing))

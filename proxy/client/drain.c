@@ -181,7 +181,7 @@ bool drain_answered(struct client_env *env, bool taken)
 	return true;
 }
 
-void drain_heir_gone(struct client_env *env)
+void drain_successor_gone(struct client_env *env)
 {
 	env->hand_over = NULL;
 	while (drain_answered(env, false))

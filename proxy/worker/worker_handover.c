@@ -90,7 +90,7 @@ static bool heed_answer(struct worker *w, char answer)
 	}
 }
 
-static void heir_on_ready(struct watch *watch, int events)
+static void successor_on_ready(struct watch *watch, int events)
 {
 	struct worker *w = container_of(watch, struct worker, handover.successor);
 	ssize_t n;
@@ -102,7 +102,7 @@ static void heir_on_ready(struct watch *watch, int events)
 		n = fd_channel_receive(watch_fd(watch), &answer, 1, NULL, 0, &nfds);
 	while (n == 1 && heed_answer(w, answer));
 	if (n >= 0 || errno != EAGAIN) {
-		drain_heir_gone(&w->clients);
+		drain_successor_gone(&w->clients);
 		close_watch(w, watch);
 	}
 	/* Others can be sent now. */
@@ -253,7 +253,7 @@ void worker_handover_refuse(struct worker *w)
 
 void worker_handover_init(struct worker *w)
 {
-	watch_init(&w->handover.successor, heir_on_ready);
+	watch_init(&w->handover.successor, successor_on_ready);
 	list_init(&w->handover.predecessors);
 	w->handover.next = (size_t)w->number;
 }
