@@ -131,11 +131,6 @@ __attribute__((noinline)) static size_t take_plain(struct client *c, struct curs
 	return p < end ? r.n : 0;
 }
 
-/* A call and its copy on its way, each in a buffer that may be twice as long. */
-#define CALL_COPIES 4
-/* How often both together may name a key or an owner. */
-#define CALL_NAMES 8
-
 /* --- what was decided is done ------------------------------------------------------------- */
 
 /* False: the client is parked. */
@@ -184,6 +179,11 @@ static void skip_empty(struct client *c, struct cursor *k)
 	if (skipped)
 		k->from = k->at;
 }
+
+/* A call and its copy on its way, each in a buffer that may be twice as long. */
+#define CALL_COPIES 4
+/* How often both together may name a key or an owner. */
+#define CALL_NAMES 8
 
 /* The memory that a call takes, at most, which is sent in the request's place. */
 static size_t call_nbytes_most(const struct client *c, const struct resp_view *view,

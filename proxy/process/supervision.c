@@ -15,6 +15,14 @@
 
 #include "base/log.h"
 
+/* A Redis that does not answer delays no start for longer. */
+#define SUPERVISION_READY_SECONDS 5.0
+/* How often hasp looks whether Redis has answered. */
+#define SUPERVISION_LOOK_SECONDS 0.02
+#define SUPERVISION_STATUS_SECONDS 5.0
+/* How often in the manager's time the workers are looked at. */
+#define SUPERVISION_BEATS 4
+
 /* --- messages to the manager ------------------------------------------------------------ */
 
 /* A manager that does not read must not keep signals from being served. */
@@ -81,14 +89,6 @@ static void notify_send(const struct notify *n, const char *lines)
 	if (n->path && notify_deliver(n->path, lines) < 0)
 		log_warning("notify socket=%s reason=\"%s\"", n->path, strerror(errno));
 }
-
-/* A Redis that does not answer delays no start for longer. */
-#define SUPERVISION_READY_SECONDS 5.0
-/* How often hasp looks whether Redis has answered. */
-#define SUPERVISION_LOOK_SECONDS 0.02
-#define SUPERVISION_STATUS_SECONDS 5.0
-/* How often in the manager's time the workers are looked at. */
-#define SUPERVISION_BEATS 4
 
 void supervision_init(struct supervision *s)
 {
