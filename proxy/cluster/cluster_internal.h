@@ -301,7 +301,7 @@ enum node_conn_frame {
 
 /* A session's way to one node: a link that it shares, or has of its own. */
 struct node_conn {
-	struct list in_session; /* in session->node connections */
+	struct list in_session; /* in session->node_conns */
 	struct cluster_session *session;
 	struct node *node;
 	struct link_user user;
@@ -435,7 +435,7 @@ struct cluster_session {
 	struct link *link; /* virtual; NULL: FLOW_CLOSED */
 	struct cluster *cluster;
 	struct list node; /* in cluster->sessions or cluster->dead */
-	struct list stalled; /* in cluster->troubled while a part cannot be sent */
+	struct list stalled; /* in cluster->stalled while a part cannot be sent */
 	enum cluster_flow flow;
 	struct list entries; /* struct cluster_entry, the oldest first */
 	size_t nentries;

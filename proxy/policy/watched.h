@@ -5,7 +5,7 @@
  * keys by `hasp --discover` or a section [discover]. Nothing changes for the client.
  *
  *   request --passed as it came--> Redis --> reply --> the client
- *       `--> command_sample -------------------`--> tracker --> log, reports
+ *       `--> command sample -------------------`--> tracker --> log, reports
  *
  * The order of the answers is what counts. On one link it is the order in which Redis carried
  * the commands out. Between links, and so between workers, it is as good as the answers' way
