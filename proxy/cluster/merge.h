@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * merge: the replies of several nodes as the one that a single Redis would have given. An error
- * of one of them is the reply, the first in the order of the parts. The version of RESP does
- * not matter: the replies are in the client's.
+ * merge: splits a request for several slots, and makes of the replies of several nodes the one
+ * that a single Redis would have given. If replies are errors, the first error in the order of
+ * the parts is the reply. The version of RESP does not matter: the replies are in the client's.
  */
 #ifndef HASP_CLUSTER_MERGE_H
 #define HASP_CLUSTER_MERGE_H
@@ -46,14 +46,6 @@ void split_fini(struct split *s);
 /* Appends the request of part `i`. `req`: the same as before. */
 void split_write(const struct split *s, uint32_t i, const struct resp_view *req,
                  struct buf *out);
-
-/* The memory that it owns. */
-static inline size_t split_nbytes(const struct split *s)
-{
-	return s->nparts * sizeof(*s->parts) + s->nkeys * sizeof(*s->keys);
-}
-
-struct split;
 
 enum merge_kind {
 	MERGE_SAME, /* all say the same: +OK, the hash of a script */

@@ -36,13 +36,6 @@ struct plan {
 /* `c`: what is known of the command; NULL: nothing. `req` has an argument. */
 struct plan plan_request(const struct command *c, const struct resp_view *req);
 
-/* True if a request of this plan goes to several nodes, so that no node can take it into a
- * transaction. False if all its keys are in one slot. */
-static inline bool plan_is_wide(const struct plan *p)
-{
-	return p->kind == PLAN_EACH || p->kind == PLAN_SCAN;
-}
-
 /* An MSET without its last value, whose keys are in several slots: the same fault with one key,
  * so that Redis words the error. `argv` has space for four. */
 void plan_malformed(const struct resp_view *req, struct slice *argv);
