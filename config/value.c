@@ -9,7 +9,6 @@
 #include <strings.h>
 #include <sys/un.h>
 
-#include "base/fatal.h"
 
 #define VALUE_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 

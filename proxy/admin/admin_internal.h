@@ -33,8 +33,6 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/slice.h"
-#include "config/match.h"
-#include "lock/model/key_names.h"
 #include "net/mailbox.h"
 #include "net/stream.h"
 #include "resp/request.h"

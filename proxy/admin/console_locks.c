@@ -5,8 +5,6 @@
 
 #include "admin/admin_internal.h"
 #include "base/clock.h"
-#include "config/config.h"
-#include "lock/model/owner.h"
 #include "worker/worker_live.h"
 
 /* --- waiters ----------------------------------------------------------------------------- */

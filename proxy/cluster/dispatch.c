@@ -5,7 +5,6 @@
  */
 #include <stdio.h>
 
-#include "base/fatal.h"
 #include "cluster/cluster_internal.h"
 
 /* --- the home ----------------------------------------------------------------------------- */

@@ -7,7 +7,6 @@
 #ifndef HASP_UPSTREAM_RETRY_H
 #define HASP_UPSTREAM_RETRY_H
 
-#include <ev.h>
 #include <stdbool.h>
 
 #include "net/loop_timers.h"

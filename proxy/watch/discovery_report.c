@@ -3,7 +3,6 @@
  * discovery_report: the ini: what was watched, the sections that are proposed, and what was
  * looked at and is left alone.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
