@@ -9,7 +9,6 @@
 #include <strings.h>
 #include <sys/un.h>
 
-
 #define VALUE_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 struct value_unit {
