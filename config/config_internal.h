@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * config_internal: reads the ini file. load.c drives it: reader.c splits the file into events,
- * table.c says which options there are, checks.c whether they fit each other, suggest.c what a
- * wrong name may have meant, and faults collect what is wrong.
+ * config_internal: how the files of this folder read the ini file.
+ *
+ *   load.c      drives the others
+ *   reader.c    splits the file into events
+ *   table.c     lists the options
+ *   checks.c    finds options that do not fit each other
+ *   suggest.c   finds the option that a misspelt name may have meant
+ *
+ * Each of them adds the faults that it finds to one list.
  */
 #ifndef HASP_CONFIG_CONFIG_INTERNAL_H
 #define HASP_CONFIG_CONFIG_INTERNAL_H
@@ -45,9 +51,9 @@ void table_clear(enum section section, void *base);
 /* --- reader.c --- */
 
 /* An ini file as a run of events, each with its line. inih splits the lines (name,
- * value, comments, continuation). The reader stands between inih and the file, because inih
- * alone cuts long lines and names short, does not report empty sections, and joins an indented
- * line to the option above it.
+ * value, comments, continuation). The reader stands between inih and the file: inih alone
+ * cuts long lines and names short, does not report empty sections, and joins an indented line
+ * to the option above it.
  *
  *   file --> reader_next_line(): checks, headers --> inih --> reader_on_value() --> events */
 

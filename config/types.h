@@ -104,7 +104,7 @@ struct server_tls {
 	enum switch_mode verify;
 };
 
-/* Which events of an enforced section hasp logs. */
+/* The events of an enforced section that hasp logs. */
 struct event_settings {
 	enum switch_mode log_events;
 	int64_t log_held_ms; /* 0: never; a guard has none */
