@@ -7,7 +7,7 @@ https://github.com/sensu/sensu/pull/1017
 import asyncio
 import time
 
-from idioms import NIL, Idiom, Refused
+from idioms import NIL, Idiom
 
 
 class Sensu(Idiom):

@@ -11,7 +11,6 @@ import threading
 
 import pytest
 
-from harness import until
 from harness.resp import pipeline
 from harness.sections import rule
 from harness.shared_cluster import hasp_of_cluster  # noqa: F401

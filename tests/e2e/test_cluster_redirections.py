@@ -15,7 +15,6 @@ from harness.shared_cluster import hasp_of_cluster  # noqa: F401
 from harness.wait import TooSlow
 
 KEYS = [f"key:{n}" for n in range(30)]
-BATCH = 20
 
 
 class Counter(threading.Thread):

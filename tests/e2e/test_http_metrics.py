@@ -140,7 +140,6 @@ def test_observed_rules_count_what_enforce_would_have_prevented(start_hasp, plai
         assert seen() == events
 
 
-
 def test_locks_that_are_held_are_counted_over_all_workers_and_connections(start_hasp):
     hasp = start_hasp(rule(lease="60s") + VERBS + HTTP, workers=2).is_up(2)
     with connections(hasp, 8) as all_of_them:

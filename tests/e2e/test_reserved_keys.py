@@ -5,7 +5,7 @@ import pytest
 from harness import encode
 from harness.guards import guard
 from harness.marks import covers
-from harness.replies import FENCE, NIL, OK, ONE, QUEUED, bulk
+from harness.replies import NIL, OK, ONE, QUEUED, bulk
 from harness.resp import pipeline
 from harness.sections import VERBS, rule
 

@@ -5,8 +5,7 @@ import time
 
 import pytest
 from harness import encode, until
-from harness.line import entries, nobody_waits, queue_of, soon, stand
-from harness.line import entries, queue_of, stand
+from harness.line import entries, queue_of, soon, stand
 from harness.marks import covers
 from harness.replies import FENCE, NIL, OK, ONE, ZERO
 from harness.sections import VERBS

@@ -23,9 +23,6 @@ import re
 import time
 import uuid
 
-import redis as redis_py
-
-from benign import Names
 from campaign import NIL, Error, Wire  # it knows where the harness is
 
 LEASE_MS = 1000

@@ -67,7 +67,6 @@ static void b_answers(struct fixture *t, const char *reply)
 }
 
 #define QUEUED_LONG "*3\r\n$6\r\nqueued\r\n:60000\r\n:0\r\n"
-#define GONE "*3\r\n$4\r\ngone\r\n:60000\r\n:0\r\n"
 
 /* In line for `key`, a lock of the other node's that is held for long. */
 static struct client *client_at_b(struct fixture *t, const char *key, int place)

@@ -21,7 +21,6 @@
 #define GATHERED 0.05
 
 #define RENEW SCRIPT_RENEW
-#define RENEW_VERBS SCRIPT_RENEW_VERB
 #define RELEASE SCRIPT_RELEASE
 
 static const struct rule renewed = { .owner = OWNER_CONNECTION,
