@@ -182,27 +182,30 @@ def test_a_lease_that_ends_lets_the_first_in_line_in(clients, plain):
     assert owners(plain) == 2
 
 
+def waiter_for_one_of_two(clients, plain):
+    """A client in line for one of two places, which others hold for long."""
+    one, two, three = clients(3)
+    for holder in (one, two):
+        assert holder.call("LOCK", KEY, "LIMIT", 2, "PX", 900000) == FENCE
+    stand(plain, three, "LOCK", KEY, "LIMIT", 2, "WAIT", 60000)
+    return three
+
+
 def test_a_place_that_another_client_frees_goes_to_the_first_in_line(clients, plain):
     """No script hands it on, so hasp's check each second finds it."""
-    one, two, three = clients(3)
-    assert one.call("LOCK", KEY, "LIMIT", 2, "PX", 900000) == FENCE
-    assert two.call("LOCK", KEY, "LIMIT", 2, "PX", 900000) == FENCE
-    stand(plain, three, "LOCK", KEY, "LIMIT", 2, "WAIT", 60000)
+    waiter = waiter_for_one_of_two(clients, plain)
     checked = rechecks(plain)
     until(lambda: rechecks(plain) > checked, "a check that finds nothing new")
     plain.zremrangebyrank(KEY, 0, 0)
-    assert three.read() == FENCE
+    assert waiter.read() == FENCE
     assert owners(plain) == 2
 
 
 def test_the_lease_that_ends_first_counts_while_the_line_is_at_rest(clients, plain):
-    one, two, three = clients(3)
-    assert one.call("LOCK", KEY, "LIMIT", 2, "PX", 900000) == FENCE
-    assert two.call("LOCK", KEY, "LIMIT", 2, "PX", 900000) == FENCE
-    stand(plain, three, "LOCK", KEY, "LIMIT", 2, "WAIT", 60000)
+    waiter = waiter_for_one_of_two(clients, plain)
     first = plain.zrange(KEY, 0, 0)[0]
     plain.zincrby(KEY, -898000, first)
-    assert three.read() == FENCE
+    assert waiter.read() == FENCE
     assert owners(plain) == 2
 
 

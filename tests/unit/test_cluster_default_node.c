@@ -17,12 +17,27 @@
 #define ACK "*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n"
 #define PROOF "*1\r\n$8\r\nREPLCONF\r\n"
 
+static void ping_passes(struct cluster_fixture *f, size_t node)
+{
+	assert_passes(f, node, PING, 1, "+PONG\r\n");
+}
+
+/* The shared link to node 1 proves that Redis takes it, and then sends the PING that node 0 has
+ * left unanswered. */
+static void ping_moves_to_node_1(struct cluster_fixture *f)
+{
+	time_passes(f, 0.1);
+	assert_node_got(f, 1, PROOF);
+	node_sends(f, 1, "+OK\r\n");
+	assert_node_got(f, 1, PING);
+}
+
 static void it_is_one_that_answers(void **state)
 {
 	struct cluster_fixture *f = *state;
 
 	f->nodes[0].health = NODE_UNSURE;
-	assert_passes(f, 1, PING, 1, "+PONG\r\n");
+	ping_passes(f, 1);
 }
 
 static void it_is_any_if_none_answers(void **state)
@@ -31,28 +46,28 @@ static void it_is_any_if_none_answers(void **state)
 
 	for (size_t i = 0; i < NODES; i++)
 		f->nodes[i].health = NODE_SILENT;
-	assert_passes(f, 0, PING, 1, "+PONG\r\n");
-	assert_passes(f, 0, PING, 1, "+PONG\r\n");
+	ping_passes(f, 0);
+	ping_passes(f, 0);
 }
 
 static void a_moment_without_an_answer_changes_nothing(void **state)
 {
 	struct cluster_fixture *f = *state;
 
-	assert_passes(f, 0, PING, 1, "+PONG\r\n");
+	ping_passes(f, 0);
 	f->nodes[0].health = NODE_UNSURE;
-	assert_passes(f, 0, PING, 1, "+PONG\r\n");
+	ping_passes(f, 0);
 }
 
 static void one_that_falls_silent_is_left_for_good(void **state)
 {
 	struct cluster_fixture *f = *state;
 
-	assert_passes(f, 0, PING, 1, "+PONG\r\n");
+	ping_passes(f, 0);
 	f->nodes[0].health = NODE_SILENT;
-	assert_passes(f, 1, PING, 1, "+PONG\r\n");
+	ping_passes(f, 1);
 	f->nodes[0].health = NODE_ANSWERS;
-	assert_passes(f, 1, PING, 1, "+PONG\r\n");
+	ping_passes(f, 1);
 	node_hangs_up(f, 0);
 	assert_int_equal(f->ndown, 0);
 }
@@ -61,7 +76,7 @@ static void it_is_not_left_while_a_reply_is_due(void **state)
 {
 	struct cluster_fixture *f = *state;
 
-	assert_passes(f, 0, PING, 1, "+PONG\r\n");
+	ping_passes(f, 0);
 	client_sends(f, GET_BAR, 1);
 	assert_node_got(f, 0, GET_BAR);
 	f->nodes[0].health = NODE_SILENT;
@@ -69,7 +84,7 @@ static void it_is_not_left_while_a_reply_is_due(void **state)
 	assert_node_got(f, 0, PING);
 	node_sends(f, 0, "$-1\r\n+PONG\r\n");
 	assert_client_got(f, "$-1\r\n+PONG\r\n");
-	assert_passes(f, 1, PING, 1, "+PONG\r\n");
+	ping_passes(f, 1);
 }
 
 static void it_is_not_left_by_a_subscriber(void **state)
@@ -103,10 +118,7 @@ static void what_is_held_moves_on(void **state)
 	client_sends(f, PING, 1);
 	assert_node_got(f, 0, PROOF);
 	f->nodes[0].health = NODE_SILENT;
-	time_passes(f, 0.1);
-	assert_node_got(f, 1, PROOF);
-	node_sends(f, 1, "+OK\r\n");
-	assert_node_got(f, 1, PING);
+	ping_moves_to_node_1(f);
 	node_sends(f, 1, "+PONG\r\n");
 	assert_client_got(f, "+PONG\r\n");
 }
@@ -122,10 +134,7 @@ static void what_comes_behind_it_does_not_overtake_it(void **state)
 	f->nodes[0].health = NODE_SILENT;
 	client_sends(f, echo, 1);
 	assert_node_got_nothing(f, 1);
-	time_passes(f, 0.1);
-	assert_node_got(f, 1, PROOF);
-	node_sends(f, 1, "+OK\r\n");
-	assert_node_got(f, 1, PING);
+	ping_moves_to_node_1(f);
 	assert_node_got(f, 1, echo);
 }
 
@@ -134,7 +143,7 @@ static void a_ping_in_flight_is_asked_of_another(void **state)
 {
 	struct cluster_fixture *f = *state;
 
-	assert_passes(f, 0, PING, 1, "+PONG\r\n");
+	ping_passes(f, 0);
 	client_sends(f, PING, 1);
 	client_sends(f, GET_FOO, 1);
 	assert_node_got(f, 0, PING);
@@ -155,10 +164,7 @@ static void what_the_first_one_answers_late_is_dropped(void **state)
 	node_sends(f, 0, "+OK\r\n");
 	assert_node_got(f, 0, PING);
 	f->nodes[0].health = NODE_SILENT;
-	time_passes(f, 0.1);
-	assert_node_got(f, 1, PROOF);
-	node_sends(f, 1, "+OK\r\n");
-	assert_node_got(f, 1, PING);
+	ping_moves_to_node_1(f);
 	node_sends(f, 0, "-LATE\r\n");
 	node_sends(f, 1, "+PONG\r\n");
 	assert_client_got(f, "+PONG\r\n");
@@ -170,7 +176,7 @@ static void what_does_something_is_not(void **state)
 	static const char publish[] = "*3\r\n$7\r\nPUBLISH\r\n$1\r\na\r\n$1\r\nm\r\n";
 	struct cluster_fixture *f = *state;
 
-	assert_passes(f, 0, PING, 1, "+PONG\r\n");
+	ping_passes(f, 0);
 	client_sends(f, publish, 1);
 	client_sends(f, PING, 1);
 	assert_node_got(f, 0, publish);
@@ -187,7 +193,7 @@ static void a_reply_that_has_begun_is_waited_for(void **state)
 	static const char ping[] = "*2\r\n$4\r\nPING\r\n$2\r\n12\r\n";
 	struct cluster_fixture *f = *state;
 
-	assert_passes(f, 0, PING, 1, "+PONG\r\n");
+	ping_passes(f, 0);
 	client_sends(f, ping, 1);
 	assert_node_got(f, 0, ping);
 	node_sends(f, 0, "$2\r\n1");
