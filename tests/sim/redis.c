@@ -86,8 +86,6 @@ static bool refuse_request(struct redis_call *x, const struct buf *unknown)
 		redis_reply_arity(x);
 	else if (!c->logged_in && !(x->command->flags & REDIS_NO_AUTH))
 		redis_reply_error(x, "NOAUTH Authentication required.");
-	else if (x->s->is_replica && (x->command->flags & REDIS_WRITE))
-		redis_reply_error(x, "READONLY You can't write against a read only replica.");
 	else if (c->resp == 2 && redis_conn_nsubscriptions(c) &&
 	         !(x->command->flags & REDIS_IN_SUBSCRIBED))
 		redis_reply_error(x,
@@ -291,16 +289,6 @@ void sim_redis_restart(struct sim_redis *s, bool keep_data)
 	redis_scripts_init(s);
 	s->nrestarts++;
 	s->started_ms = s->now_us(s->arg) / 1000;
-}
-
-void sim_redis_set_replica(struct sim_redis *s, bool is_replica)
-{
-	s->is_replica = is_replica;
-}
-
-void sim_redis_set_nreplicas(struct sim_redis *s, unsigned n)
-{
-	s->nreplicas = n;
 }
 
 void sim_redis_set_password(struct sim_redis *s, const char *password)

@@ -40,10 +40,6 @@ void sim_redis_disconnect(struct sim_redis_conn *c);
 /* All connections are closed, and the scripts and the run id are lost; without `keep_data` the
  * keys are lost, too. */
 void sim_redis_restart(struct sim_redis *s, bool keep_data);
-/* A replica refuses writes, and says in ROLE, INFO and HELLO what it is. */
-void sim_redis_set_replica(struct sim_redis *s, bool is_replica);
-/* How many replicas WAIT reports, and INFO and ROLE count. */
-void sim_redis_set_nreplicas(struct sim_redis *s, unsigned n);
 /* The password of the default user; NULL: it needs none. */
 void sim_redis_set_password(struct sim_redis *s, const char *password);
 /* `to` gets all keys of `from` instead of its own. */

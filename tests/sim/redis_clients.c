@@ -70,11 +70,6 @@ static bool set_name(struct redis_call *x, struct slice name)
 	return true;
 }
 
-static const char *role(const struct sim_redis *s)
-{
-	return s->is_replica ? "slave" : "master";
-}
-
 static void reply_hello(struct redis_call *x)
 {
 	redis_reply_map(x, 7);
@@ -89,7 +84,7 @@ static void reply_hello(struct redis_call *x)
 	redis_reply_text(x, "mode");
 	redis_reply_text(x, "standalone");
 	redis_reply_text(x, "role");
-	redis_reply_text(x, x->s->is_replica ? "replica" : "master");
+	redis_reply_text(x, "master");
 	redis_reply_text(x, "modules");
 	redis_reply_array(x, 0);
 }
@@ -320,10 +315,8 @@ static void redis_info(struct redis_call *x)
 		buf_puts(&text, "# Memory\r\nused_memory:1000000\r\nmaxmemory:0\r\n"
 		                "maxmemory_policy:noeviction\r\n\r\n");
 	if (all || redis_arg_is(x, 1, "replication")) {
-		buf_printf(&text,
-		           "# Replication\r\nrole:%s\r\nconnected_slaves:%u\r\n"
-		           "master_replid:",
-		           role(s), s->nreplicas);
+		buf_puts(&text, "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n"
+		                "master_replid:");
 		write_run_id(s, &text);
 		buf_puts(&text, "\r\nmaster_repl_offset:0\r\n\r\n");
 	}
@@ -348,25 +341,10 @@ static void redis_info(struct redis_call *x)
 
 static void redis_role(struct redis_call *x)
 {
-	if (x->s->is_replica) {
-		redis_reply_array(x, 5);
-		redis_reply_text(x, "slave");
-		redis_reply_text(x, "127.0.0.1");
-		redis_reply_int(x, 6379);
-		redis_reply_text(x, "connected");
-		redis_reply_int(x, 0);
-		return;
-	}
 	redis_reply_array(x, 3);
 	redis_reply_text(x, "master");
 	redis_reply_int(x, 0);
-	redis_reply_array(x, x->s->nreplicas);
-	for (unsigned i = 0; i < x->s->nreplicas; i++) {
-		redis_reply_array(x, 3);
-		redis_reply_text(x, "127.0.0.1");
-		redis_reply_text(x, "6380");
-		redis_reply_text(x, "0");
-	}
+	redis_reply_array(x, 0);
 }
 
 static void redis_wait(struct redis_call *x)
@@ -378,14 +356,8 @@ static void redis_wait(struct redis_call *x)
 		return;
 	if (timeout < 0)
 		redis_reply_error(x, "ERR timeout is negative");
-	else if (x->s->is_replica)
-		redis_reply_error(x,
-		                  "ERR WAIT cannot be used with replica instances. Please also "
-		                  "note that since Redis 4.0 if a replica is configured to be "
-		                  "writable (which is not the default) writes to replicas are "
-		                  "just local and are not propagated.");
 	else
-		redis_reply_int(x, x->s->nreplicas);
+		redis_reply_int(x, 0);
 }
 
 static void redis_time(struct redis_call *x)

@@ -80,8 +80,6 @@ struct sim_redis {
 	struct list conns; /* in the order in which they came */
 	int64_t last_conn_id;
 	unsigned nrestarts;
-	unsigned nreplicas;
-	bool is_replica;
 	char *password; /* of the default user; NULL: none */
 	struct lua_State *lua;
 	struct map scripts; /* of redis_script */

@@ -43,8 +43,6 @@ static const char *refuse_in_script(const struct redis_call *x)
 		return "Wrong number of args calling Redis command from script";
 	if (x->command->flags & REDIS_NOSCRIPT)
 		return "This Redis command is not allowed from script";
-	if (x->s->is_replica && (x->command->flags & REDIS_WRITE))
-		return "-READONLY You can't write against a read only replica.";
 	return NULL;
 }
 

@@ -19,7 +19,7 @@ static struct {
 	uint64_t chances, hasps_chances; /* states of the generators */
 	struct event **queue; /* a heap; the earliest event is queue[1] */
 	size_t n, cap;
-	uint64_t scheduled, happened;
+	uint64_t scheduled;
 	int machines;
 	struct machine *current;
 } world;
@@ -103,7 +103,6 @@ void world_run(int64_t until, bool (*is_over)(void *arg), void *arg)
 		}
 		world.now = e->at;
 		world_cancel(e);
-		world.happened++;
 		before = world_enter(e->machine);
 		e->run(e);
 		world_enter(before);
@@ -152,11 +151,6 @@ double world_seconds(void)
 int64_t world_date(const struct machine *m)
 {
 	return world.now - UPTIME_AT_BEGIN + DATE_AT_BEGIN + (m ? m->date_offset : 0);
-}
-
-uint64_t world_events(void)
-{
-	return world.happened;
 }
 
 void machine_init(struct machine *m, const char *name)

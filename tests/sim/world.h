@@ -60,7 +60,6 @@ void world_cancel(struct event *e);
 
 /* Runs what happens up to `until`, or until `is_over` (which may be NULL) returns true. */
 void world_run(int64_t until, bool (*is_over)(void *arg), void *arg);
-uint64_t world_events(void); /* how many have happened */
 
 void machine_init(struct machine *m, const char *name);
 /* For `us` from now, or longer if it is paused for longer already. */
