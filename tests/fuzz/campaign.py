@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What campaigns share: connections that know when each reply came, and hasps that keep their port."""
+"""What campaigns share: connections that know when each reply came, and the hasp under test."""
 
 import asyncio
 import collections
@@ -11,8 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from compare import encode
 from delays import threads_of
 from harness import Hasp
-from harness.processes import BUG
-from lockchecker import Troubles
 
 HASPS, WORKERS = 2, 2
 BEAT = 0.005
@@ -141,31 +139,25 @@ def parse(data, at):
     return items, end
 
 
-class World:
-    """What all clients share. The campaign that makes one adds fault(), which is told of faults."""
+class Past:
+    """A connection to Redis past hasp."""
 
-    def __init__(self, redis, subjects):
-        self.redis, self.subjects = redis, subjects
-        self.troubles = Troubles()
-        self.stopping = False
-        self.faults = []
-        self.counts = collections.Counter()
-        self.aside = None
+    def __init__(self, redis):
+        self.redis, self.wire = redis, None
 
-    async def past(self, *args):
-        """(when it was asked, when answered, Redis' own answer); None when it does not answer."""
+    async def ask(self, *args):
+        """The reply; None if Redis does not answer, or answers with an error."""
         try:
-            if not self.aside or self.aside.closed:
-                self.aside = await Wire.to(self.redis.unix)
+            if not self.wire or self.wire.closed:
+                self.wire = await Wire.to(self.redis.unix)
         except OSError:
-            return now(), now(), None
-        asked = now()
-        answered, reply = await self.aside.ask(*args)
-        return asked, answered, None if isinstance(reply, Error) else reply
+            return None
+        _, reply = await self.wire.ask(*args)
+        return None if isinstance(reply, Error) else reply
 
 
 class Subject:
-    """A hasp on a port that it keeps when it is started again."""
+    """The hasp under test."""
 
     def __init__(self, number, config):
         self.number, self.config = number, config
@@ -175,16 +167,12 @@ class Subject:
     def start(self):
         self.hasp = Hasp(self.config)
 
-    def end(self, how):
-        """Ends it by `how`; returns what was wrong with it, or None."""
-        fault = None
-        if not self.hasp.running():
-            fault = f"hasp left on its own with status {self.hasp.child.returncode}"
-        elif how == "kill":
-            self.hasp.kill()
-            fault = "hasp reported a bug" if BUG.search(self.hasp.log) else None
-        else:
+    def end(self):
+        """Returns what was wrong with it, or None."""
+        if self.hasp.running():
             fault = self.hasp.stop()
+        else:
+            fault = f"hasp left on its own with status {self.hasp.child.returncode}"
         fault = f"{fault}\n{self.hasp.log[-4000:]}" if fault else None
         self.hasp.remove()
         return fault

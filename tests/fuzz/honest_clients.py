@@ -20,10 +20,10 @@ REFUSALS = (b"LOCKED ", b"LOCKLOST ", b"DEADLOCK ")
 
 
 class World:
-    """`fault(kind, text)` is told of faults; `aside(*command)` asks Redis past hasp."""
+    """`fault(kind, text)` is told of faults; `past` is a campaign.Past."""
 
-    def __init__(self, subjects, fault, aside, seed):
-        self.subjects, self.fault, self.aside, self.seed = subjects, fault, aside, seed
+    def __init__(self, subjects, fault, past, seed):
+        self.subjects, self.fault, self.past, self.seed = subjects, fault, past, seed
         self.stopping = False
         self.tokens = dict.fromkeys(LOCKS, 0)    # the greatest that was answered
         self.seen = {key: set() for key in GUARDED}
@@ -120,7 +120,7 @@ class Locker(Client):
 
     async def check_gone(self, key, who):
         """The token of a verb's owner begins with its connection."""
-        _, _, found = await self.world.aside("HKEYS" if key.startswith("verb:") else "GET", key)
+        found = await self.world.past.ask("HKEYS" if key.startswith("verb:") else "GET", key)
         mine = self.wire.name + "/" if key.startswith("verb:") else who
         if any(value.startswith(mine.encode()) for value in (found if isinstance(found, list) else [found])
                if isinstance(value, bytes)):
