@@ -10,7 +10,7 @@ from harness.discovering import Discovering
 from harness.guards import KEY, guard
 from harness.line import stand
 from harness.processes import other_server
-from harness.renewal import is_renewed
+from harness.renewal import LEASE, LEASE_MS, is_renewed
 from harness.replies import FENCE, NIL, OK, ONE, PONG, QUEUED, ZERO, bulk
 from harness.resp import pipeline
 from harness.sections import rule, verbs
@@ -77,11 +77,11 @@ def test_owner_renews_and_releases_by_comparing(start_hasp, plain, program):
 @COMPARING
 @pytest.mark.parametrize("owner", ["connection", "value"])
 def test_lock_that_was_released_by_comparing_is_not_lost(start_hasp, plain, program, owner):
-    hasp = start_hasp(rule(owner=owner, lease="2s", renew="yes", on_lost="close"))
+    hasp = start_hasp(rule(owner=owner, lease=LEASE, renew="yes", on_lost="close"))
     with hasp.connect() as holder, hasp.connect() as other:
         releaser = other if owner == "value" else holder
         for key in "lock:a", "lock:b":
-            assert holder.call("SET", key, "v", "NX", "PX", 2000) == OK
+            assert holder.call("SET", key, "v", "NX", "PX", LEASE_MS) == OK
         assert releaser.call(*removal(program, "x")) == ZERO
         assert is_renewed(plain, "lock:a")
         assert releaser.call(*removal(program, "v")) == ONE
@@ -157,7 +157,7 @@ def test_failed_login_does_not_make_its_user_the_owner(start_hasp, plain, login,
 
 def test_failed_login_in_a_transaction_does_not_make_its_user_the_owner(start_hasp, redis_server, plain):
     """The server leaves EXEC's reply without its last element, so hasp cannot go on."""
-    hasp = start_hasp(rule(owner="user"), upstream=f"address = unix:{redis_server.unix}\nserver_check_delay = 200ms\nserver_timeout = 500ms")
+    hasp = start_hasp(rule(owner="user"), upstream=f"address = unix:{redis_server.unix}\nserver_check_delay = 200ms\nserver_timeout = 3s")
     with hasp.connect() as holder, hasp.connect() as thief:
         assert pipeline(holder, ("AUTH", "u2", "two"), ("SETNX", "lock:a", 1)) == [OK, ONE]
         assert thief.call("AUTH", "u1", "right") == OK

@@ -32,9 +32,9 @@ def test_holder_that_shares_a_connection_does_not_wait_for_the_other_one(start_h
 
 def test_lock_that_a_script_renewed_past_its_lease_is_not_waited_for(start_hasp, plain):
     with start_hasp(rule(owner="value", wait="60s")).connect() as one:
-        assert one.call("SET", "lock:1", "a", "NX", "PX", 200) == OK
+        assert one.call("SET", "lock:1", "a", "NX", "PX", 2000) == OK
         assert one.call("EVAL", RENEW, 1, "lock:1", "a", 30000) == ONE
-        until(lambda: plain.pttl("lock:1") < 29700, "the first lease to be over")
+        until(lambda: plain.pttl("lock:1") < 27900, "the first lease to be over")
         refused_at_once(plain, one, "SET", "lock:1", "b", "NX", "PX", 5000, key="lock:1")
 
 
