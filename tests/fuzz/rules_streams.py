@@ -48,7 +48,6 @@ class Generator:
     def __init__(self, seed, index):
         self.rng = random.Random(f"{seed}:{index}:rules")
         self.families = self.rng.sample([*RULES, GUARDED, GUARDED], 2)
-        self.watching = set()
         self.in_multi = set()
 
     def stream(self):

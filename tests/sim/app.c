@@ -103,7 +103,6 @@ void app_call(struct app *c, const char *fmt, ...)
 	request_words(&request, buf_slice(&words));
 	trace("%s sends %.*s", sock_name(c->sock), (int)buf_len(&words), buf_head(&words));
 	c->unanswered++;
-	c->asked_at = world_now();
 	sock_send(c->sock, buf_slice(&request));
 	buf_release(&words);
 	buf_release(&request);

@@ -31,7 +31,6 @@ struct app {
 	redisReader *reader;
 	int port;
 	size_t unanswered; /* commands */
-	int64_t asked_at; /* when the last command was sent */
 	struct event next; /* connects again, or ends its thinking */
 	bool has_left; /* it does not connect again */
 };
