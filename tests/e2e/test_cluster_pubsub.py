@@ -12,7 +12,7 @@ from harness.replies import OK, bulk
 from harness.resp import pipeline
 from harness.shared_cluster import hasp_of_cluster  # noqa: F401
 
-CLIENTS = 6  # with three nodes, each is the home of some
+CLIENTS = 6  # with three nodes, each is the default node of some
 KEYS = [f"key:{n}" for n in range(30)]
 
 

@@ -200,7 +200,7 @@ def test_login_that_another_node_refuses_ends_the_client(cluster, start_hasp):
     hasp = start_hasp(upstream=cluster.upstream)
     with hasp.connect() as one:
         replies = pipeline(one, ("CLIENT", "SETNAME", "n"), ("AUTH", "u", "right"))
-        if replies == [OK, WRONGPASS]:  # that node is the client's home
+        if replies == [OK, WRONGPASS]:  # that node is the client's default node
             return
         assert replies == [OK, OK]
         one.send(encode("GET", cluster.key(slot)))

@@ -102,7 +102,7 @@ static void requests_may_come_in_pieces(void **state)
 		client_sends_bytes(f, slice_of(text, cut), 3);
 		turn_loop(f);
 		client_sends(f, text + cut, 0);
-		/* The first primary of the map is the home. */
+		/* The first primary of the map is the default node. */
 		assert_node_got(f, 0, "PING\r\n" GET_BAR);
 		assert_node_got(f, 1, GET_FOO);
 		node_sends(f, 0, "+PONG\r\n:0\r\n");

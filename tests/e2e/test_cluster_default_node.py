@@ -9,7 +9,7 @@ from harness.replies import NIL, OK, PONG, bulk
 
 # Longer than any test waits; the checks come often.
 LIMITS = "\nserver_timeout = 120s\nserver_check_delay = 50ms\nfailover_wait = 120s"
-CLIENTS = 6  # with three nodes, each is the home of some
+CLIENTS = 6  # with three nodes, each is the default node of some
 
 
 def lone(**options):
