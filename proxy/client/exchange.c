@@ -649,7 +649,7 @@ void exchange_on_reply(struct client *c, const struct resp_reply *reply, struct 
 void exchange_refuse_queued(struct client *c)
 {
 	transaction_abort(&c->session.txn);
-	if (c->current && c->current->guard_op)
+	if (c->current && c->current->guard_op && c->current->guard_op->kind == GUARD_OP_BLOCK)
 		c->current->guard_op->aborted = true;
 }
 

@@ -84,6 +84,8 @@ static unsigned reply_flags(const struct decision *d)
 		flags |= LINK_INTERCEPT_LATE;
 	if (d->pending->kind == PENDING_STREAM)
 		flags |= LINK_BEGINS_STREAM;
+	if (d->pending->kind == PENDING_MULTI)
+		flags |= LINK_NOTIFY_FIRST;
 	if (d->pending->command_sample)
 		flags |= LINK_NOTIFY_EARLY;
 	return flags;

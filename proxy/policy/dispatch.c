@@ -197,8 +197,8 @@ static struct decision decide_request(struct context *x)
 	refusal = what->is_write || what->is_guarded ? other_db_refusal(x) : NULL;
 	if (refusal)
 		return refuse_write(x, refusal);
-	/* In a transaction it is EXEC that decides; that it is one, Redis must have said. */
-	if (what->is_guarded && in_multi && x->session->nawaited)
+	/* In a transaction EXEC decides about guarded keys, after Redis has accepted MULTI. */
+	if (in_multi && x->session->nawaited && guard_txn_names_guarded(x))
 		return defer;
 	if (what->is_guarded && !in_multi && guard_decide(x, &d))
 		return d;

@@ -31,6 +31,25 @@ bool guard_block_names_guarded(const struct policy_env *env, const struct resp_v
 	return false;
 }
 
+bool guard_txn_names_guarded(const struct context *x)
+{
+	const struct command *c = x->what->command;
+	struct key_args args;
+	bool found = false;
+
+	if (!x->what->is_guarded)
+		return false;
+	if (!c)
+		return guard_block_names_guarded(x->env, x->req);
+	if (!command_arity_ok(c, x->req->argc))
+		return false;
+	key_args_init(&args, c, x->req);
+	for (size_t i = 0; i < args.n && !found; i++)
+		found = match_enforced_guard(x->env->matcher, x->req->argv[args.v[i]]);
+	key_args_fini(&args);
+	return found;
+}
+
 /* Finds the guarded keys of all commands in `block`; k->v grows. Returns false if they are in
  * more than one database, too many, or not all known. */
 static bool find_in_block(const struct context *x, struct slice block, struct guard_keys *k)
@@ -208,13 +227,22 @@ static void note_aborted(struct context *x)
 	}
 }
 
+/* True if no command of the transaction names a guarded key: then Redis decides about EXEC. */
+static bool names_no_guarded(const struct context *x)
+{
+	const struct transaction *t = &x->session->txn;
+
+	return t->nqueued == 0 ||
+	       (t->nunguarded == t->nqueued && t->generation == x->env->generation);
+}
+
 static bool decide_exec(struct context *x, struct decision *d)
 {
 	struct transaction *t = &x->session->txn;
 	bool aborted = t->state == TRANSACTION_ABORTED;
 	struct guard_op *op;
 
-	if (!transaction_is_open(t) || t->nqueued == 0)
+	if (!transaction_is_open(t) || names_no_guarded(x))
 		return false;
 	if (aborted && !x->session->nawaited) {
 		note_aborted(x);
@@ -285,18 +313,23 @@ bool guard_txn_decide(struct context *x, struct decision *d)
 void guard_txn_keep(struct context *x, struct decision *d)
 {
 	size_t max = (size_t)x->env->config->max_request;
+	struct transaction *t = &x->session->txn;
 	struct buf request = BUF_INIT;
 
 	if (x->session->opaque)
 		return;
+	if (t->nunguarded == 0)
+		t->generation = x->env->generation;
+	t->nunguarded += t->generation == x->env->generation && d->verdict == DISPATCH_PASS &&
+	                 !guard_txn_names_guarded(x);
 	/* The command has no pending request of its own: transaction_abort(). */
 	HASP_ASSERT(!d->pending);
 	d->watches_refusal = true;
 	if (d->verdict == DISPATCH_CALL) {
-		transaction_keep(&x->session->txn, buf_slice(&x->env->rewritten), max);
+		transaction_keep(t, buf_slice(&x->env->rewritten), max);
 		return;
 	}
 	resp_write_request(&request, x->req->argv, x->req->argc);
-	transaction_keep(&x->session->txn, buf_slice(&request), max);
+	transaction_keep(t, buf_slice(&request), max);
 	buf_release(&request);
 }

@@ -67,6 +67,9 @@ enum guard_use guard_key_use(const struct context *x, const struct guard *g, siz
 /* Decides about MULTI and EXEC where there are guards. False: nothing is to be done. */
 bool guard_txn_decide(struct context *x, struct decision *d);
 
+/* True if the command may name a guarded key. */
+bool guard_txn_names_guarded(const struct context *x);
+
 /* A command is sent that Redis queues in a transaction: keeps it, and sets d->watches_refusal,
  * so that the transaction is aborted when Redis refuses to queue it. */
 void guard_txn_keep(struct context *x, struct decision *d);

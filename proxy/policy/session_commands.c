@@ -29,6 +29,10 @@ static struct decision await_session(struct context *x, struct pending_request *
 
 	if (x->session->opaque) {
 		session_assume(x->session, r);
+	} else if (session_in_multi(x->session) && x->session->nawaited) {
+		/* If Redis refuses MULTI, it runs the request at once. */
+		pending_free(r);
+		return defer;
 	} else if (session_in_multi(x->session)) {
 		session_track(x->session, r);
 	} else {

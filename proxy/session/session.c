@@ -293,10 +293,15 @@ void session_assume(struct session *s, struct pending_request *r)
 	pending_free(r);
 }
 
-static void reject_transaction(struct session *s)
+/* MULTI `multi` was refused: its transaction, if it is open still, is none. */
+static void reject_transaction(struct session *s, const struct pending_request *multi)
 {
 	struct list queued;
 
+	/* The open one began with a later MULTI. */
+	for (struct list *at = multi->node.next; at != &s->awaited; at = at->next)
+		if (container_of(at, struct pending_request, node)->kind == PENDING_MULTI)
+			return;
 	list_init(&queued);
 	transaction_reject(&s->txn, &queued);
 	mark_all_unknown(s, &queued);
@@ -326,7 +331,7 @@ static void complete_one(struct session *s, struct pending_request *r,
 		/* Redis has applied HELLO's options before the wrong one. */
 		mark_unknown(s, r);
 	else if (r->kind == PENDING_MULTI)
-		reject_transaction(s);
+		reject_transaction(s, r);
 }
 
 /* A transaction was carried out: each of its requests has its own reply in there. */

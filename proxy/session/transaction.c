@@ -103,7 +103,7 @@ void transaction_begin(struct transaction *t)
 	if (transaction_is_open(t))
 		return;
 	set_transaction_state(t, TRANSACTION_QUEUING);
-	t->nqueued = 0;
+	t->nqueued = t->nunguarded = 0;
 	t->may_be_slow = false;
 }
 

@@ -49,6 +49,8 @@ struct watched_keys {
 struct transaction {
 	uint32_t nqueued; /* commands sent since MULTI */
 	uint32_t nkept; /* those in `kept`, or that were too long for it */
+	uint32_t nunguarded; /* those that name no guarded key, by the configuration of */
+	uint64_t generation; /* this policy_env.generation */
 	struct list queued; /* pending requests among them */
 	struct buf kept; /* the commands since MULTI, where there are guards */
 	struct watched_keys *watched; /* NULL: none, as with most clients */

@@ -186,7 +186,8 @@ static void switch_segment(struct link *l, struct segment *g, struct link_user *
 /* The end of this reply calls back: its bytes must be forwarded before. */
 static bool is_notified(const struct link_reply *r)
 {
-	return (r->flags & LINK_NOTIFY) || (r->to && r->to->await_idle);
+	return (r->flags & (LINK_NOTIFY | LINK_NOTIFY_FIRST)) == LINK_NOTIFY ||
+	       (r->to && r->to->await_idle);
 }
 
 static void notify_early(const struct link *l)
@@ -198,6 +199,12 @@ static void notify_early(const struct link *l)
 		head->user->ops->on_answered(head->user->owner, head->tag, &l->scan.reply);
 }
 
+/* True if a reply that begins at `p` is only to be forwarded. */
+static bool is_only_forwarded(const struct inflight *head, const char *p)
+{
+	return head->flags == LINK_PASS || (head->flags == LINK_INTERCEPT && *p == '+');
+}
+
 /* Skips replies to requests of the oldest run, `head`, as long as they are whole and simple, if
  * they are only to be forwarded. Returns their user, NULL when there are none; *used is their
  * length. */
@@ -207,7 +214,7 @@ static struct link_user *skip_plain(struct link *l, const struct inflight *head,
 	struct link_user *u = head ? head->user : NULL;
 	uint32_t count;
 
-	if (!u || head->flags != LINK_PASS || l->watched || u->await_idle)
+	if (!u || !is_only_forwarded(head, p) || l->watched || u->await_idle)
 		return NULL;
 	if (head->count == 1 && reply_is_alike(&l->alike, p, n)) {
 		count = 1;

@@ -9,6 +9,8 @@ from harness.guards import GUARD, KEY, guard, held, is_locked, is_lost, nothing_
 from harness.poolings import pooling  # noqa: F401
 from harness.relay import Relay
 from harness.replies import EXECABORT, NIL, OK, ONE, QUEUED, WRONGTYPE, bulk
+from harness.sections import rule
+from harness.wait import until
 
 
 @pytest.mark.parametrize("command", [("get", "other"), ("IncrbY", "other", 1), ("srem", "other", 1)])
@@ -111,6 +113,33 @@ def test_transaction_that_redis_refused_is_not_carried_out_with_the_next(start_h
         plain.execute_command("ACL", "SETUSER", "default", "+multi")
         assert transact(one, ("SET", KEY, 1))[-1] == b"*1\r\n" + OK
         assert plain.get("free") == "1"
+
+
+@pytest.mark.parametrize("rules", [guard(), rule(), ""], ids=["guard", "lock", "none"])
+def test_transaction_reaches_redis_before_multi_is_answered(start_hasp, plain, redis_server, rules):
+    """If no key of it has a guard or a rule. The first one may have to wait for a link of the client's own."""
+    with Relay(redis_server.address) as relay:
+        hasp = start_hasp(rules, upstream=relay.address)
+        with hasp.connect() as one:
+            transact(one, ("SET", "first", 1))
+            relay.holds_back = OK
+            one.send(b"".join(encode(*c) for c in [("MULTI",), ("SET", "free", 1), ("INCR", "free"), ("EXEC",)]))
+            until(lambda: plain.get("free") == "2", "Redis to carry out the transaction")
+            relay.holds_back = None
+            assert [one.read() for _ in range(4)] == [OK, QUEUED, QUEUED, b"*2\r\n" + OK + b":2\r\n"]
+
+
+def test_refused_multi_does_not_end_the_transaction_that_was_sent_after_it(start_hasp, plain):
+    plain.execute_command("ACL", "SETUSER", "default", "-multi")
+    hasp = start_hasp(guard())
+    with hasp.connect() as one:
+        one.send(b"".join(encode(*c) for c in [
+            ("MULTI",), ("EXEC",), ("ACL", "SETUSER", "default", "+multi"),
+            ("MULTI",), ("SET", "free", 1), ("SET", KEY, 1), ("EXEC",)]))
+        replies = [one.read() for _ in range(7)]
+    assert replies[0].startswith(b"-NOPERM") and replies[1].startswith(b"-ERR EXEC without MULTI")
+    assert replies[2:] == [OK, OK, QUEUED, QUEUED, b"*2\r\n" + OK + OK]
+    nothing_left(plain)
 
 
 @pytest.mark.parametrize("command", [("INCR", KEY), ("EVAL", "return 1", 1, KEY)])

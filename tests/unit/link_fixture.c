@@ -23,6 +23,7 @@ static void on_bytes(void *owner, struct slice bytes)
 
 	assert_int_equal(f->ndown, 0);
 	buf_append(&f->bytes, bytes);
+	f->npieces++;
 	if (f->closes_on_bytes)
 		link_close(f->link);
 }
@@ -205,7 +206,7 @@ void connect_anew(struct link_fixture *f)
 	hang_up(f);
 	buf_clear(&f->bytes);
 	buf_clear(&f->told);
-	f->ndown = f->ndrained = 0;
+	f->ndown = f->ndrained = f->npieces = 0;
 	connect_link(f);
 }
 

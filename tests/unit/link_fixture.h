@@ -35,6 +35,7 @@ struct link_fixture {
 	/* What the owner was told. */
 	struct buf bytes;
 	struct buf told; /* "reply TAG TYPE[ KEPT]", "asked TAG LINE", "frame TYPE" ... lines */
+	unsigned npieces; /* in how many pieces `bytes` came */
 	unsigned ndrained;
 	unsigned ndown;
 	enum link_end end;

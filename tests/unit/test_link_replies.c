@@ -40,6 +40,30 @@ static void a_reply_is_forwarded_before_it_is_whole(void **state)
 	assert_int_equal(f->user.inflight, 1);
 }
 
+static void expect_a_transaction(struct link_fixture *f)
+{
+	expect(f, LINK_NOTIFY | LINK_NOTIFY_FIRST, "multi");
+	expect(f, LINK_INTERCEPT, "queued");
+	expect(f, LINK_INTERCEPT, "refused");
+	expect(f, LINK_NOTIFY, "exec");
+}
+
+#define TRANSACTION "+OK\r\n+QUEUED\r\n-ERR no\r\n-EXECABORT\r\n"
+
+static void a_reply_that_calls_back_first_leaves_with_the_next(void **state)
+{
+	struct link_fixture *f = *state;
+
+	SEES(f, expect_a_transaction, TRANSACTION, TRANSACTION,
+	     "reply multi +\nasked refused -ERR no\r\n\nreply exec -\n");
+	expect(f, LINK_NOTIFY | LINK_NOTIFY_FIRST, "multi");
+	expect(f, LINK_INTERCEPT, NULL);
+	expect(f, LINK_NOTIFY, "exec");
+	f->npieces = 0;
+	SERVER_SENDS(f, "+OK\r\n+QUEUED\r\n*0\r\n");
+	assert_int_equal(f->npieces, 1);
+}
+
 static void expect_a_mix(struct link_fixture *f)
 {
 	expect(f, LINK_PASS, NULL);
@@ -507,6 +531,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(replies_are_forwarded_as_they_are),
 		TEST_CONNECTED(a_reply_is_forwarded_before_it_is_whole),
+		TEST_CONNECTED(a_reply_that_calls_back_first_leaves_with_the_next),
 		TEST(each_reply_is_told_to_whom_it_answers),
 		TEST_CONNECTED(requests_in_flight_are_counted),
 		TEST_CONNECTED(the_order_holds_for_any_depth_of_pipeline),

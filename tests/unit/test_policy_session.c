@@ -570,6 +570,19 @@ static void of_a_name_that_is_not_there_yet_only_the_length_is_known(void **stat
 	assert_false(what.is_unknown);
 }
 
+/* If Redis refuses MULTI, it runs the command at once. */
+static void in_multi_a_command_for_the_session_waits_for_the_answer_to_multi(void **state)
+{
+	struct policy_fixture *f = *state;
+	struct pending_request *multi = sent_command(f, "MULTI");
+
+	assert_deferred(f, "SELECT 3");
+	assert_deferred(f, "CLIENT SETNAME worker");
+	answered(f, multi, "+OK\r\n");
+	assert_passed(f, "SELECT 3");
+	assert_false(list_empty(&f->session.txn.queued));
+}
+
 static void in_multi_what_passes_early_counts_as_queued(void **state)
 {
 	struct policy_fixture *f = *state;
@@ -626,6 +639,7 @@ int main(void)
 		TEST(of_an_unknown_command_redis_is_asked_first),
 		TEST(where_nothing_is_checked_an_unknown_command_does_not_wait),
 		TEST(of_a_name_that_is_not_there_yet_only_the_length_is_known),
+		TEST(in_multi_a_command_for_the_session_waits_for_the_answer_to_multi),
 		TEST(in_multi_what_passes_early_counts_as_queued),
 	};
 

@@ -171,21 +171,65 @@ static void an_aborted_transaction_is_redis_to_refuse(void **state)
 	assert_passed(f, "EXEC");
 }
 
-static void exec_waits_until_nothing_is_awaited(void **state)
+static void only_guarded_keys_wait_for_the_answer_to_multi(void **state)
 {
 	struct policy_fixture *f = *state;
 	struct pending_request *multi;
 
 	policy_use(f, GUARD);
 	multi = sent_command(f, "MULTI");
-	/* Whether there is a transaction, Redis has not said. */
+	queue(f, "SET other v");
+	queue(f, "EVAL return 1 other");
 	assert_deferred(f, "SET stock:1 v");
-	queue(f, "STRLEN other");
-	assert_deferred(f, "EXEC");
+	assert_deferred(f, "MSET other v stock:1 v");
+	assert_deferred(f, "EVAL return 1 stock:1");
+	assert_deferred(f, "MODULE.SET stock:1");
 	assert_true(session_in_multi(&f->session));
 	answered(f, multi, "+OK\r\n");
 	queue(f, "SET stock:1 v");
 	assert_exec(f, GUARD_OP_BLOCK);
+}
+
+static void exec_of_unguarded_keys_does_not_wait_for_the_answer_to_multi(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, GUARD);
+	(void)sent_command(f, "MULTI");
+	queue(f, "SET other v");
+	assert_passed(f, "EXEC");
+	(void)sent_command(f, "MULTI");
+	assert_passed(f, "EXEC");
+}
+
+/* The keys of the commands before may be guarded now. */
+static void exec_after_another_configuration_waits_until_nothing_is_awaited(void **state)
+{
+	struct policy_fixture *f = *state;
+	struct pending_request *multi;
+
+	policy_use(f, "[guard free]\npattern = free:*\nacquire_on = GET\n");
+	multi = sent_command(f, "MULTI");
+	queue(f, "SET stock:1 v");
+	policy_use(f, GUARD);
+	queue(f, "SET other v");
+	assert_deferred(f, "EXEC");
+	answered(f, multi, "+OK\r\n");
+	assert_exec(f, GUARD_OP_BLOCK);
+}
+
+/* A call on a lock could name a guarded key. */
+static void exec_of_a_call_on_a_lock_waits_until_nothing_is_awaited(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, "[lock a]\npattern = lock\n" GUARD);
+	begin(f);
+	assert_int_equal(decide(f, "SET lock v NX")->verdict, DISPATCH_CALL);
+	f->session.nawaited++;
+	assert_deferred(f, "EXEC");
+	f->session.nawaited--;
+	assert_int_equal(decide(f, "EXEC")->verdict, DISPATCH_PASS);
 }
 
 /* --- refusals ----------------------------------------------------------------------- */
@@ -365,7 +409,10 @@ int main(void)
 		TEST(a_block_without_guarded_keys_passes),
 		TEST(without_guards_nothing_is_kept),
 		TEST(an_aborted_transaction_is_redis_to_refuse),
-		TEST(exec_waits_until_nothing_is_awaited),
+		TEST(only_guarded_keys_wait_for_the_answer_to_multi),
+		TEST(exec_of_unguarded_keys_does_not_wait_for_the_answer_to_multi),
+		TEST(exec_after_another_configuration_waits_until_nothing_is_awaited),
+		TEST(exec_of_a_call_on_a_lock_waits_until_nothing_is_awaited),
 		TEST(guarded_keys_behind_select_are_refused),
 		TEST(commands_that_are_not_known_yet_are_refused),
 		TEST(a_transaction_that_began_before_there_were_guards_is_refused),

@@ -255,6 +255,20 @@ static void a_refused_multi_leaves_doubt_about_what_came_behind_it(void **state)
 	assert_true(transaction_watches(&s->txn, 0, SLICE_LIT("a")));
 }
 
+/* The client has sent the next transaction before the first MULTI was answered. */
+static void a_refused_multi_leaves_the_next_transaction_open(void **state)
+{
+	struct session *s = *state;
+	struct pending_request *refused = sent_multi(s), *multi;
+
+	assert_null(sent_exec(s));
+	multi = sent_multi(s);
+	ANSWER(s, refused, "-NOPERM no permissions to run the 'multi' command\r\n");
+	assert_true(session_in_multi(s));
+	ANSWER(s, multi, "-NOPERM no permissions to run the 'multi' command\r\n");
+	assert_false(session_in_multi(s));
+}
+
 static void exec_pending_is_awaited_though_its_reply_changes_nothing(void **state)
 {
 	struct session *s = *state;
@@ -485,6 +499,7 @@ int main(void)
 		TEST(only_so_many_watched_keys_are_remembered),
 		TEST(multi_counts_from_when_it_is_sent),
 		TEST(a_refused_multi_leaves_doubt_about_what_came_behind_it),
+		TEST(a_refused_multi_leaves_the_next_transaction_open),
 		TEST(exec_pending_is_awaited_though_its_reply_changes_nothing),
 		TEST(the_state_changes_only_as_the_diagram_says),
 		TEST(exec_discard_and_a_refused_multi_end_it_from_every_state),
