@@ -13,8 +13,12 @@ static inline uint64_t rotate_left(uint64_t x, unsigned by)
 	return x << by | x >> (64 - by);
 }
 
-static inline void rounds(struct siphash_state *s, int n)
+/* Inlined with their numbers of rounds: loops would take a third of the time. */
+#define INLINED static inline __attribute__((always_inline))
+
+INLINED void rounds(struct siphash_state *s, int n)
 {
+#pragma GCC unroll 4
 	while (n--) {
 		s->v0 += s->v1;
 		s->v1 = rotate_left(s->v1, 13) ^ s->v0;
@@ -29,7 +33,7 @@ static inline void rounds(struct siphash_state *s, int n)
 	}
 }
 
-static inline void take_word(struct siphash_state *s, uint64_t word, int each)
+INLINED void take_word(struct siphash_state *s, uint64_t word, int each)
 {
 	s->v3 ^= word;
 	rounds(s, each);
@@ -44,8 +48,8 @@ static uint64_t word_at(const void *p)
 	return le64toh(word);
 }
 
-static inline uint64_t hash_in_rounds(const uint8_t secret[SIPHASH_SECRET_SIZE], struct slice s,
-                                      int each, int last_ones)
+INLINED uint64_t hash_in_rounds(const uint8_t secret[SIPHASH_SECRET_SIZE], struct slice s,
+                                int each, int last_ones)
 {
 	uint64_t k0 = word_at(secret), k1 = word_at(secret + 8);
 	struct siphash_state state = {
@@ -54,15 +58,17 @@ static inline uint64_t hash_in_rounds(const uint8_t secret[SIPHASH_SECRET_SIZE],
 		k0 ^ UINT64_C(0x6c7967656e657261),
 		k1 ^ UINT64_C(0x7465646279746573),
 	};
-	char last[8] = { 0 };
-	size_t whole = s.n & ~(size_t)7;
+	size_t rest = s.n & 7;
+	uint64_t last = 0;
 
-	for (size_t i = 0; i < whole; i += 8)
+	for (size_t i = 0; i + 8 <= s.n; i += 8)
 		take_word(&state, word_at(s.p + i), each);
-	if (s.n > whole)
-		memcpy(last, s.p + whole, s.n - whole);
-	last[7] = (char)s.n;
-	take_word(&state, word_at(last), each);
+	if (rest && s.n >= 8)
+		last = word_at(s.p + s.n - 8) >> 8 * (8 - rest);
+	else
+		for (size_t i = 0; i < rest; i++)
+			last |= (uint64_t)(unsigned char)s.p[i] << 8 * i;
+	take_word(&state, last | (uint64_t)s.n << 56, each);
 	state.v2 ^= 0xff;
 	rounds(&state, last_ones);
 	return state.v0 ^ state.v1 ^ state.v2 ^ state.v3;
