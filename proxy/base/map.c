@@ -93,7 +93,17 @@ static void map_grow(struct map *m)
 
 /* --- entries ---------------------------------------------------------------------------- */
 
+uint64_t map_hash(const struct map *m, struct slice key)
+{
+	return siphash_fast(m->secret, key);
+}
+
 void map_put(struct map *m, struct map_node *node)
+{
+	map_put_hashed(m, node, map_hash(m, node->key));
+}
+
+void map_put_hashed(struct map *m, struct map_node *node, uint64_t hash)
 {
 	struct map_node **bucket;
 
@@ -101,8 +111,8 @@ void map_put(struct map *m, struct map_node *node)
 		move_buckets(m, MOVED_AT_ONCE);
 	if (m->n >= m->nbuckets)
 		map_grow(m);
-	node->hash = siphash_fast(m->secret, node->key);
-	bucket = bucket_of(m, node->hash);
+	node->hash = hash;
+	bucket = bucket_of(m, hash);
 	node->next = *bucket;
 	*bucket = node;
 	m->n++;
@@ -127,12 +137,12 @@ static struct map_node *find_in_bucket(struct map_node *node, uint64_t hash, str
 
 struct map_node *map_get(const struct map *m, struct slice key)
 {
-	uint64_t hash;
+	return m->n ? map_get_hashed(m, key, map_hash(m, key)) : NULL;
+}
 
-	if (!m->n)
-		return NULL;
-	hash = siphash_fast(m->secret, key);
-	return find_in_bucket(*bucket_of(m, hash), hash, key);
+struct map_node *map_get_hashed(const struct map *m, struct slice key, uint64_t hash)
+{
+	return m->n ? find_in_bucket(*bucket_of(m, hash), hash, key) : NULL;
 }
 
 struct map_node *map_next(const struct map_node *node)

@@ -57,6 +57,10 @@ static inline size_t map_nbytes(const struct map *m)
 
 /* node->key must be set. */
 void map_put(struct map *m, struct map_node *node);
+/* As map_put() and map_get(), for a key whose map_hash() is known. */
+void map_put_hashed(struct map *m, struct map_node *node, uint64_t hash);
+struct map_node *map_get_hashed(const struct map *m, struct slice key, uint64_t hash);
+uint64_t map_hash(const struct map *m, struct slice key);
 /* The node must be in the map. */
 void map_remove(struct map *m, struct map_node *node);
 /* NULL: there is none. */

@@ -70,12 +70,14 @@ static void tell_former_owner(const struct hold *hold, const struct hold_owner *
  * connections that take the lock by the same token, and count, have it together; and a
  * semaphore has several owners. Returns the connection's own hold, if that goes on. Writes
  * *was: the lease that the owner had before; was->since: when this connection got the lock, if
- * it had it already. If so, puts `place` next to its hold in the order of age. */
+ * it had it already. If so, puts `place` next to its hold in the order of age. Writes *hash, for
+ * hold_new(). */
 static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
                                     const struct lock_request *p, struct slice key, int db,
-                                    struct hold_lease *was, struct list *place)
+                                    struct hold_lease *was, struct list *place,
+                                    uint64_t *hash)
 {
-	struct hold *next = hold_first(h, db, key), *own = NULL, *hold;
+	struct hold *next = hold_first_hashed(h, db, key, hash), *own = NULL, *hold;
 
 	*was = (struct hold_lease){ 0 };
 	while ((hold = next)) {
@@ -125,7 +127,8 @@ static void apply_taken(struct holds *h, struct hold_owner *o, const struct lock
 {
 	struct hold_lease was;
 	struct list place = { &place, &place };
-	struct hold *hold = apply_supersede(h, o, p, key, db, &was, &place);
+	uint64_t hash;
+	struct hold *hold = apply_supersede(h, o, p, key, db, &was, &place, &hash);
 	double until = p->sent_at + (double)p->lease_ms / 1000;
 	bool goes_on = hold && p->leased &&
 	               (hold_is_renewed(hold) || hold->good_until >= until);
@@ -136,7 +139,7 @@ static void apply_taken(struct holds *h, struct hold_owner *o, const struct lock
 		apply_stored(o, p, db);
 	if (lock_request_begins_hold(p) && !hold) {
 		forget_oldest(o);
-		hold = hold_new(h, o, p, key, db);
+		hold = hold_new(h, o, p, key, db, hash);
 		if (!list_empty(&place))
 			list_append(&place, &hold->by_age);
 	}

@@ -267,8 +267,9 @@ void refusals_tell(struct holds *h, const struct hold_owner *o, const struct loc
 
 /* --- holds.c --- */
 
+/* `hash`: from hold_first_hashed(). */
 struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct lock_request *p,
-                      struct slice key, int db);
+                      struct slice key, int db, uint64_t hash);
 void hold_free(struct hold *hold);
 /* Returns the hold that a connection's command on `key` is about: its own; otherwise (but not
  * under owner = value) any connection's, because an owner may have several connections. For a
@@ -279,6 +280,8 @@ struct hold *hold_find(struct holds *h, const struct hold_owner *o, bool by_valu
 /* Return the first of all connections' holds of a lock, and the one after `hold`. NULL: none.
  */
 struct hold *hold_first(struct holds *h, int db, struct slice key);
+/* As hold_first(); also writes *hash, for hold_new(). */
+struct hold *hold_first_hashed(struct holds *h, int db, struct slice key, uint64_t *hash);
 struct hold *hold_next(const struct hold *hold);
 struct lock_ident hold_ident(const struct hold *hold);
 bool hold_is_renewed(const struct hold *hold);

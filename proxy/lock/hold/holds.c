@@ -122,7 +122,7 @@ static ptrdiff_t hold_nbytes(const struct hold *hold)
 }
 
 struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct lock_request *p,
-                      struct slice key, int db)
+                      struct slice key, int db, uint64_t hash)
 {
 	struct slice id = lock_id_write(&h->scratch, db, key);
 	size_t size = hold_size(id);
@@ -144,7 +144,7 @@ struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct lock_r
 		.renew = p->renew,
 	};
 	list_init(&hold->by_age);
-	map_put(&h->by_id, &hold->by_id);
+	map_put_hashed(&h->by_id, &hold->by_id, hash);
 	list_append(&o->holds, &hold->node);
 	o->n++;
 	count_memory(o, hold_nbytes(hold));
@@ -228,6 +228,14 @@ void holds_trim(struct holds *h)
 struct hold *hold_first(struct holds *h, int db, struct slice key)
 {
 	return hold_of(map_get(&h->by_id, lock_id_write(&h->scratch, db, key)));
+}
+
+struct hold *hold_first_hashed(struct holds *h, int db, struct slice key, uint64_t *hash)
+{
+	struct slice id = lock_id_write(&h->scratch, db, key);
+
+	*hash = map_hash(&h->by_id, id);
+	return hold_of(map_get_hashed(&h->by_id, id, *hash));
 }
 
 struct hold *hold_next(const struct hold *hold)
