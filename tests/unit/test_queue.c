@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -382,6 +383,20 @@ static void when_redis_cannot_be_reached_a_try_is_sent_all_the_same(void **state
 	client_leave(c);
 }
 
+static void tickets_are_counted_in_hexadecimal(void **state)
+{
+	struct fake_line *f = *state;
+	char expected[32];
+
+	for (unsigned i = 0; i < 0x1234; i++) {
+		struct slice ticket = waiters_ticket(f->all), worker;
+		assert_true(slice_cut(&ticket, '-', &worker));
+		assert_int_equal(worker.n, 16);
+		snprintf(expected, sizeof(expected), "%x", i);
+		assert_true(slice_eq(ticket, slice_str(expected)));
+	}
+}
+
 static void a_try_that_finds_redis_again_has_the_time_that_its_client_gave(void **state)
 {
 	struct fake_line *f = *state;
@@ -509,6 +524,7 @@ int main(void)
 		TEST(a_try_that_could_not_be_sent_in_time_is_to_be_given_up),
 		TEST(when_redis_cannot_be_reached_a_try_is_sent_all_the_same),
 		TEST(a_try_that_finds_redis_again_has_the_time_that_its_client_gave),
+		TEST(tickets_are_counted_in_hexadecimal),
 		TEST(what_redis_refuses_is_told_to_those_that_would_wait),
 		TEST(a_try_may_be_sent_again_under_another_ticket),
 		TEST(a_waiter_may_be_made_for_a_try_that_was_sent_before),

@@ -39,9 +39,8 @@ struct waiters {
 	const struct topology *topology;
 	struct queue_hooks hooks;
 	char channel[sizeof(CHANNEL_PREFIX) + NUMBER_DIGITS];
-	const char *number; /* in `channel` */
-	uint64_t serial;
-	char ticket[TICKET_MAX]; /* the latest */
+	char ticket[TICKET_MAX]; /* the latest: the channel's number, a dash, a serial */
+	size_t nserial; /* digits of the serial */
 	struct map by_ticket; /* waiters */
 	struct map by_key; /* lines; those of several databases may have the same key */
 	struct list rechecks; /* lines that are due for a recheck, the earliest first */

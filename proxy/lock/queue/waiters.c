@@ -154,10 +154,10 @@ struct waiters *waiters_new(struct timers *timers, const struct topology *topolo
 
 	random_bytes(&number, sizeof(number));
 	snprintf(all->channel, sizeof(all->channel), CHANNEL_PREFIX "%016" PRIx64, number);
-	all->number = all->channel + strlen(CHANNEL_PREFIX);
 	/* Shows scripts that this worker listens to several nodes: await_worker(). */
 	if (!topology->only)
 		all->channel[strlen(CHANNEL_PREFIX)] = 'n';
+	snprintf(all->ticket, sizeof(all->ticket), "%s-", all->channel + strlen(CHANNEL_PREFIX));
 	all->timers = timers;
 	all->hooks = (struct queue_hooks){
 		.on_line_timer = line_probe_on_timer,
@@ -242,17 +242,21 @@ void waiters_forget(struct waiters *all, struct node *n)
 	queue_node_remove(at);
 }
 
+/* Counts in the text, in hexadecimal: most often only the last digit changes. */
 struct slice waiters_ticket(struct waiters *all)
 {
-	static const char digits[] = "0123456789abcdef";
-	char *end = all->ticket + sizeof(all->ticket), *p = end;
+	char *serial = all->ticket + NUMBER_DIGITS + 1, *end = serial + all->nserial, *p = end;
 
-	for (uint64_t n = ++all->serial; n; n >>= 4)
-		*--p = digits[n & 15];
-	*--p = '-';
-	p -= NUMBER_DIGITS;
-	memcpy(p, all->number, NUMBER_DIGITS);
-	return slice_of(p, (size_t)(end - p));
+	while (p > serial && p[-1] == 'f')
+		*--p = '0';
+	if (p > serial) {
+		p[-1] = p[-1] == '9' ? 'a' : (char)(p[-1] + 1);
+	} else {
+		*serial = '1';
+		*end++ = '0';
+		all->nserial++;
+	}
+	return slice_of(all->ticket, (size_t)(end - all->ticket));
 }
 
 struct rewrite_opts waiters_opts(struct waiters *all, int db)
