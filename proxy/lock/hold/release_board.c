@@ -14,16 +14,20 @@ static uint64_t hash_word(uint64_t hash, uint64_t word)
 
 static uint64_t release_hash(uint64_t hash, struct slice s)
 {
-	uint64_t word;
+	uint64_t word = 0;
 
 	/* The length shows where one slice ends and the next begins. */
 	hash = hash_word(hash, s.n);
-	for (; s.n >= sizeof(word); s = slice_of(s.p + sizeof(word), s.n - sizeof(word))) {
-		memcpy(&word, s.p, sizeof(word));
+	for (size_t i = 0; i + sizeof(word) <= s.n; i += sizeof(word)) {
+		memcpy(&word, s.p + i, sizeof(word));
 		hash = hash_word(hash, word);
 	}
-	for (word = 0; s.n; s.n--)
-		word = word << 8 | (unsigned char)s.p[s.n - 1];
+	/* The last word may contain bytes of the one before. */
+	if (s.n >= sizeof(word))
+		memcpy(&word, s.p + s.n - sizeof(word), sizeof(word));
+	else
+		for (size_t i = 0; i < s.n; i++)
+			word = word << 8 | (unsigned char)s.p[i];
 	return hash_word(hash, word);
 }
 
