@@ -158,13 +158,16 @@ static void checks_verb_names(const struct checks_section *s, const struct verbs
 	}
 }
 
+/* `command_option`: NULL if there is none. */
 static void checks_user(const struct checks_section *s, const char *user_option,
-                        const char *password_option, const char *file_option, struct faults *f)
+                        const char *password_option, const char *file_option,
+                        const char *command_option, struct faults *f)
 {
 	const struct checks_place *user = checks_place(s, user_option);
 
 	if (user->line && !user->bad && checks_place(s, password_option)->line == 0 &&
-	    checks_place(s, file_option)->line == 0)
+	    checks_place(s, file_option)->line == 0 &&
+	    (!command_option || checks_place(s, command_option)->line == 0))
 		faults_add(f, user->line,
 		           "'%s' of [upstream] has no '%s'; expected one "
 		           "beside it, or neither, or a password alone",
@@ -200,6 +203,25 @@ static void checks_password(const struct checks_section *s, const char *option,
 			"each user of this machine can read %s of '%s'; expected what "
 			"chmod o-r leaves, and as group or owner the user that hasp runs as",
 			path, file_option);
+}
+
+/* The password comes from one place only, and the interval needs the command. */
+static void checks_password_command(const struct checks_section *s, struct faults *f)
+{
+	static const char *const others[] = { "password", "password_file" };
+	int command = checks_place(s, "password_command")->line;
+	int interval = checks_place(s, "password_command_interval")->line;
+
+	for (size_t i = 0; command && i < sizeof(others) / sizeof(others[0]); i++)
+		if (checks_place(s, others[i])->line)
+			faults_add(f, command,
+			           "[upstream] has both '%s' and 'password_command'; expected "
+			           "one of the two",
+			           others[i]);
+	if (interval && !command)
+		faults_add(f, interval,
+		           "'password_command_interval' of [upstream] has no "
+		           "'password_command'; expected one beside it");
 }
 
 /* Redis is at one address, or where sentinels say, or is a cluster. */
@@ -345,12 +367,13 @@ void checks_on_section(const struct checks_section *s, const struct config *c, s
 		break;
 	case SECTION_UPSTREAM:
 		checks_whereabouts(s, f);
-		checks_user(s, "user", "password", "password_file", f);
+		checks_user(s, "user", "password", "password_file", "password_command", f);
 		checks_user(s, "sentinel_user", "sentinel_password", "sentinel_password_file",
-		            f);
+		            NULL, f);
 		checks_password(s, "password", "password_file", c->upstream_password_file, f);
 		checks_password(s, "sentinel_password", "sentinel_password_file",
 		                c->sentinel_password_file, f);
+		checks_password_command(s, f);
 		checks_server_timeout(s, c, f);
 		checks_tls_of_servers(s, &c->upstream_tls, f);
 		break;
@@ -369,7 +392,7 @@ void checks_on_section(const struct checks_section *s, const struct config *c, s
 		break;
 	case SECTION_QUORUM:
 		checks_quorum_servers(quorum, f);
-		checks_user(s, "user", "password", "password_file", f);
+		checks_user(s, "user", "password", "password_file", NULL, f);
 		checks_password(s, "password", "password_file", quorum->password_file, f);
 		checks_tls_of_servers(s, &quorum->tls, f);
 		break;

@@ -2,7 +2,9 @@
 #include "config/config.h"
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/fatal.h"
 #include "base/glob_set.h"
@@ -13,6 +15,12 @@
 
 static void config_free(struct config *c)
 {
+	if (c->renews) {
+		config_unref(c->renews);
+		free(c->upstream_password);
+		free(c);
+		return;
+	}
 	table_clear(SECTION_HASP, c);
 	table_clear(SECTION_UPSTREAM, c);
 	table_clear(SECTION_ADMIN, c);
@@ -48,6 +56,18 @@ struct config *config_load(const char *path, struct buf *faults, struct buf *war
 	}
 	sections_inherit(c);
 	return c;
+}
+
+struct config *config_with_password(struct config *c, char *password)
+{
+	struct config *copy = xmalloc(sizeof(*copy));
+
+	/* Other threads write `refs`, which is the last field. */
+	memcpy(copy, c, offsetof(struct config, refs));
+	atomic_init(&copy->refs, 1);
+	copy->renews = config_ref(c->renews ? c->renews : c);
+	copy->upstream_password = password;
+	return copy;
 }
 
 const char *config_name(const struct config *c)

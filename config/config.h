@@ -22,6 +22,14 @@
  * Returns the configuration with one reference, or NULL when there was a fault. */
 struct config *config_load(const char *path, struct buf *faults, struct buf *warnings);
 
+/* Returns a copy of `c` with this password for [upstream], with one reference. Takes the
+ * password, which must be on the heap. The copy keeps a reference to `c`. */
+struct config *config_with_password(struct config *c, char *password);
+
+/* Returns the password in the first line of `text`, to be freed: the line without its end. NULL
+ * with what is wrong appended to `why`. */
+char *config_read_password(struct slice text, struct buf *why);
+
 /* The path of the file, or "defaults". */
 const char *config_name(const struct config *c);
 

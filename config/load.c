@@ -8,6 +8,7 @@
 
 #include "base/fatal.h"
 #include "base/file.h"
+#include "config/config.h"
 #include "config/config_internal.h"
 #include "config/match.h"
 #include "config/sections.h"
@@ -66,25 +67,29 @@ static struct slice first_line(struct slice text)
 	return text;
 }
 
+char *config_read_password(struct slice text, struct buf *why)
+{
+	struct slice line = first_line(text);
+
+	if (line.n == 0)
+		buf_puts(why, "has an empty first line; expected a password there");
+	else if (memchr(line.p, '\0', line.n))
+		buf_puts(why, "has a NUL byte in its first line; expected a password there");
+	else
+		return xmemdup(line.p, line.n);
+	return NULL;
+}
+
 /* Reads a password that stands alone in a file, as systemd's LoadCredential= and mounted
- * secrets of containers give it. Returns the first line of the file, without its end; to be
- * freed. NULL with what is wrong and what would be right appended to `why`. */
+ * secrets of containers give it. To be freed. NULL with what is wrong and what would be right
+ * appended to `why`. */
 static char *password_file_read(const char *path, struct buf *why)
 {
 	struct buf text = BUF_INIT;
-	struct slice line = SLICE_NONE;
 	char *password = NULL;
 
-	if (file_read(path, PASSWORD_FILE_MAX, &text, why) == 0) {
-		line = first_line(buf_slice(&text));
-		if (line.n == 0)
-			buf_puts(why, "has an empty first line; expected a password there");
-		else if (memchr(line.p, '\0', line.n))
-			buf_puts(why, "has a NUL byte in its first line; expected a password "
-			              "there");
-		else
-			password = xmemdup(line.p, line.n);
-	}
+	if (file_read(path, PASSWORD_FILE_MAX, &text, why) == 0)
+		password = config_read_password(buf_slice(&text), why);
 	buf_release(&text);
 	return password;
 }
@@ -131,6 +136,7 @@ static void load_end_upstream(struct loader *l)
 	load_upstream_address(l);
 	c->upstream_tls.line = checks_place(&l->section, "tls")->line;
 	load_tls_lines(l, &c->upstream_tls.files);
+	c->password_command_line = checks_place(&l->section, "password_command")->line;
 	load_password(l, "password_file", c->upstream_password_file, &c->upstream_password);
 	load_password(l, "sentinel_password_file", c->sentinel_password_file,
 	              &c->sentinel_password);

@@ -235,8 +235,11 @@ struct config {
 	int64_t failover_wait_ms; /* -1: it has none; see config_failover_wait_ms() */
 	struct strings cluster; /* HOST:PORT or [V6]:PORT; none: it is none */
 	char *upstream_user; /* NULL: none; for hasp's own connections */
-	char *upstream_password; /* NULL: none; also of upstream_password_file */
+	char *upstream_password; /* NULL: none; also of the file or the command */
 	char *upstream_password_file; /* NULL: none */
+	char *password_command; /* NULL: none; its output is upstream_password */
+	int password_command_line;
+	int64_t password_command_interval_ms; /* 0: it runs for loading and refused logins */
 	struct server_tls upstream_tls; /* of servers, sentinels and nodes */
 	enum pooling pooling;
 	int64_t links_per_worker; /* shared links for each login, >= 1 */
@@ -280,6 +283,10 @@ struct config {
 	 * the function that frees them; NULL: none. */
 	struct encryption *encryption;
 	void (*free_encryption)(struct encryption *e);
+
+	/* Set by config_with_password(): the configuration that owns everything but the
+	 * password. */
+	struct config *renews;
 
 	_Atomic int refs;
 };

@@ -32,6 +32,7 @@
 #include "process/cmdline.h"
 #include "process/inherited_fds.h"
 #include "process/listeners.h"
+#include "process/password_command.h"
 #include "process/server_check.h"
 #include "process/settings.h"
 #include "process/supervision.h"
@@ -59,6 +60,7 @@ struct process {
 	size_t nworkers;
 	struct worker_shared shared;
 	struct http http;
+	struct password_renewal renewal;
 	double progress_at; /* by clock_now(): when to print the progress of --discover next */
 };
 
@@ -173,6 +175,29 @@ static void main_use_discover(struct process *p, const struct config *next)
 		log_info("discover state=%s", main_on_off(next->discover));
 }
 
+/* Puts `next` in force, whose reference it takes. */
+static void main_use_config(struct process *p, struct config *next)
+{
+	for (size_t i = 0; i < p->nworkers; i++)
+		worker_reload(p->workers[i], next);
+	workers_reload_watcher(&p->shared, next);
+	http_reload(&p->http, next);
+	config_unref(p->config);
+	p->config = next;
+}
+
+/* Renews the password if that is due. Returns the seconds until the next look; -1: never. */
+static double main_renew_password(struct process *p)
+{
+	double wait;
+	struct config *next = password_renewal_tick(&p->renewal, p->config, &p->shared,
+	                                            clock_now(), &wait);
+
+	if (next)
+		main_use_config(p, next);
+	return wait;
+}
+
 /* Appends to `why` why it cannot be. */
 static bool main_try_reload(struct process *p, struct buf *why)
 {
@@ -201,14 +226,10 @@ static bool main_try_reload(struct process *p, struct buf *why)
 	next->workers = p->first->workers;
 	encryption_keep_sessions(next, old);
 	main_use_discover(p, next);
-	for (size_t i = 0; i < p->nworkers; i++)
-		worker_reload(p->workers[i], next);
-	workers_reload_watcher(&p->shared, next);
-	http_reload(&p->http, next);
-	p->config = next;
+	main_use_config(p, next);
+	password_renewal_reset(&p->renewal, clock_now());
 	main_use_log_level(p);
 	main_use_log_format(p);
-	config_unref(old);
 	log_info("reloaded rules=%zu guards=%zu verbs=%s", next->nrules, next->nguards,
 	         main_on_off(next->verbs.enabled));
 	return true;
@@ -395,6 +416,11 @@ static void main_serve(struct process *p, const sigset_t *signals)
 		/* Workers end by themselves when drained, and nothing signals that, nor that
 		 * the next hasp serves, nor that channels have come. */
 		wait = supervision_tick(&p->supervision, clock_now());
+		if (!leaving) {
+			double look = main_renew_password(p);
+
+			wait = look < 0 ? wait : main_shorter(wait, look);
+		}
 		if (leaving || upgrade == UPGRADE_WAITING ||
 		    upgrade_awaits_channels(&p->upgrade))
 			wait = MAIN_TICK_SECONDS;
@@ -511,6 +537,7 @@ static int main_run(struct process *p, sigset_t *signals)
 	sigaddset(signals, SIGINT);
 	pthread_sigmask(SIG_BLOCK, signals, NULL);
 	p->first = config_ref(p->config);
+	password_renewal_reset(&p->renewal, clock_now());
 	workers_init(&p->shared, p->config);
 	workers_discover(&p->shared, p->config);
 	if (main_start(p) == 0) {

@@ -12,6 +12,7 @@
 #include "config/config.h"
 #include "config/value.h"
 #include "lock/guard/check_commands.h"
+#include "process/password_command.h"
 #include "process/server_find.h"
 #include "upstream/sync_query.h"
 #include "worker/encryption.h"
@@ -193,6 +194,10 @@ static size_t settings_use_discover(struct config *c, const char *address, struc
 static struct config *settings_finish(struct config *config, struct buf *faults,
                                       struct buf *warnings)
 {
+	if (config && password_command_load(config, faults) < 0) {
+		config_unref(config);
+		config = NULL;
+	}
 	if (config && encryption_load(config, faults) > 0) {
 		config_unref(config);
 		config = NULL;

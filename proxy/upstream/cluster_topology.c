@@ -611,8 +611,7 @@ static bool names_others(const struct topology_settings *a, const struct topolog
 static void cluster_use(struct topology *t, const struct topology_settings *s)
 {
 	struct cluster_topology *c = cluster_of(t);
-	bool logs_in = !slice_same_str(t->settings.user, s->user) ||
-	               !slice_same_str(t->settings.password, s->password);
+	bool logs_in = topology_must_log_in(&t->settings, s);
 
 	/* Another cluster counts its own epochs. */
 	if (names_others(&t->settings, s))

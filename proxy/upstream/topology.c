@@ -40,14 +40,20 @@ void topology_reap(struct topology *t)
 		t->ops->reap(t);
 }
 
+bool topology_must_log_in(const struct topology_settings *old,
+                          const struct topology_settings *s)
+{
+	return !s->keeps_login && (!slice_same_str(old->user, s->user) ||
+	                           !slice_same_str(old->password, s->password));
+}
+
 void topology_use(struct topology *t, const struct topology_settings *s)
 {
 	const struct topology_settings *old = &t->settings;
 	struct node *n = t->only;
 	bool is_other = !slice_same_str(old->master, s->master) ||
 	                (!s->master && !slice_same_str(old->address, s->address));
-	bool logs_in = !slice_same_str(old->user, s->user) ||
-	               !slice_same_str(old->password, s->password);
+	bool logs_in = topology_must_log_in(old, s);
 
 	if (!n) {
 		t->ops->use(t, s);

@@ -25,6 +25,7 @@ struct topology_settings {
 	const char *const *cluster; /* addresses of some nodes of a cluster */
 	size_t ncluster; /* > 0 if it is one */
 	const char *user, *password; /* of hasp's own connections; NULL: none */
+	bool keeps_login; /* a new password is for the next logins: connections stay */
 	struct node_settings nodes;
 };
 
@@ -56,6 +57,10 @@ void topology_stop(struct topology *t);
 void topology_free(struct topology *t);
 /* links_reap() of all nodes: once per turn of the loop. */
 void topology_reap(struct topology *t);
+
+/* Returns true if hasp's own connections must log in again when `s` replaces `old`. */
+bool topology_must_log_in(const struct topology_settings *old,
+                          const struct topology_settings *s);
 
 /* The configuration has changed, or is there for the first time. */
 void topology_use(struct topology *t, const struct topology_settings *s);

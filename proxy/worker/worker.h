@@ -95,6 +95,9 @@ const char *workers_not_ready(struct worker_shared *shared);
 /* Returns the reason, in words, why Redis cannot serve: then hasp does not know which locks are
  * held. NULL: Redis can serve. From any thread. */
 const char *workers_upstream_trouble(struct worker_shared *shared);
+/* Returns true if a worker has no server that accepts the login of [upstream], but one that
+ * refuses it. From any thread. */
+bool workers_login_is_refused(const struct worker_shared *shared);
 
 /* Takes the listening sockets `fds`, which it owns from now on; `entries`:
  * what each was opened for, which must outlive the worker. Keeps a reference to `config`. */

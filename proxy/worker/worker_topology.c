@@ -161,6 +161,7 @@ void worker_topology_use(struct worker *w, const struct config *config)
 					  .ncluster = config->cluster.n,
 					  .user = config->upstream_user,
 					  .password = config->upstream_password,
+					  .keeps_login = config->renews,
 					  .nodes = node_settings(config),
 				  });
 }

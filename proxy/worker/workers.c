@@ -146,6 +146,14 @@ const char *workers_upstream_trouble(struct worker_shared *shared)
 	return NULL;
 }
 
+bool workers_login_is_refused(const struct worker_shared *shared)
+{
+	for (size_t i = 0; i < shared->nworkers; i++)
+		if (atomic_load(&shared->upstream[i]) == CONTROL_REFUSES)
+			return true;
+	return false;
+}
+
 const char *workers_not_ready(struct worker_shared *shared)
 {
 	if (atomic_load(&shared->leaving))

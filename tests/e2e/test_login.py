@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """hasp's own login, by which it renews and releases."""
 
+import signal
+
 import pytest
 from harness import Hasp, encode, until
+from harness.by_hand import run
 from harness.marks import covers
 from harness.processes import ProtectedRedis
 from harness.renewal import is_renewed, rises, rule, runs_out
@@ -142,3 +145,86 @@ def test_password_that_changed_is_named_in_the_log_and_by_readyz(with_login):
     plain.config_set("requirepass", "secret")
     until(lambda: ask(hasp, "/readyz")[0].status == 200, "hasp to be ready again")
     assert hasp.log.count("upstream_refused") == 1
+
+
+@pytest.fixture
+def command(tmp_path):
+    """A password_command: it appends a line to `runs`, and prints the file `password`."""
+    (tmp_path / "runs").touch()
+    (tmp_path / "password").write_text("secret\nnot a part of it\n")
+    return f"password_command = echo >> {tmp_path}/runs && cat {tmp_path}/password"
+
+
+def runs(tmp_path):
+    return (tmp_path / "runs").read_text().count("\n")
+
+
+def end_own_connections(plain):
+    plain.execute_command("CLIENT", "KILL", "TYPE", "NORMAL", "SKIPME", "yes")
+
+
+@covers("password_command")
+def test_password_command_prints_the_password_at_the_start_and_at_a_reload(with_login, command, tmp_path):
+    hasp, plain = with_login(command)
+    hasp.is_up()
+    plain.config_set("requirepass", "new")
+    (tmp_path / "password").write_text("new")
+    hasp.signal(signal.SIGHUP)
+    until(lambda: hasp.log.count("upstream_up") == 2, "hasp to log in again")
+    assert runs(tmp_path) == 2 and "WRONGPASS" not in hasp.log
+
+
+@covers("password_renewed")
+def test_password_command_runs_again_after_redis_has_refused_the_login(with_login, command, tmp_path):
+    hasp, plain = with_login(command, "password_command_interval = 0", HTTP)
+    hasp.is_up()
+    plain.config_set("requirepass", "new")
+    (tmp_path / "password").write_text("new")
+    end_own_connections(plain)
+    until(lambda: hasp.log.count("upstream_up") == 2, "hasp to log in with the new password")
+    assert runs(tmp_path) == 2 and hasp.log.count("password_renewed") == 1
+    assert "WRONGPASS" in hasp.log and "secret" not in hasp.log and "new" not in hasp.log.replace("renewed", "")
+    assert ask(hasp, "/readyz")[0].status == 200
+
+
+@covers("password_command_interval")
+def test_password_command_interval_keeps_the_password_ready_for_the_next_login(with_login, command, tmp_path):
+    hasp, plain = with_login(command, "password_command_interval = 1s")
+    hasp.is_up()
+    plain.config_set("requirepass", "new")
+    (tmp_path / "password").write_text("new")
+    until(lambda: "password_renewed" in hasp.log, "the new password")
+    before = runs(tmp_path)
+    until(lambda: runs(tmp_path) > before + 1, "two more runs")
+    assert hasp.log.count("upstream_up") == 1  # the connections stayed
+    end_own_connections(plain)
+    until(lambda: hasp.log.count("upstream_up") == 2, "hasp to log in again")
+    assert "WRONGPASS" not in hasp.log and hasp.log.count("password_renewed") == 1
+
+
+@covers("password_command_failed")
+def test_password_command_that_fails_later_leaves_the_password_and_is_logged_once(with_login, command, tmp_path):
+    hasp, plain = with_login(command, "password_command_interval = 1s")
+    hasp.is_up()
+    (tmp_path / "password").unlink()
+    before = runs(tmp_path)
+    until(lambda: runs(tmp_path) > before + 2, "three runs")
+    assert hasp.log.count("password_command_failed") == 1
+    assert 'kept=old reason="failed with exit status 1; what it printed to standard error says why"' in hasp.log
+    end_own_connections(plain)
+    until(lambda: hasp.log.count("upstream_up") == 2, "hasp to log in with the old password")
+
+
+@pytest.mark.parametrize("command, fault", [
+    ("echo oops >&2; exit 3", "failed with exit status 3; what it printed to standard error says why"),
+    ("true", "has an empty first line; expected a password there"),
+    ("kill -9 $$", "was killed by signal 9"),
+    ("head -c 70000 /dev/zero", "printed more than 65536 bytes; expected a password in its first line"),
+])
+def test_hasp_does_not_start_if_the_password_command_fails(tmp_path, command, fault):
+    path = tmp_path / "hasp.ini"
+    path.write_text(f"[upstream]\npassword_command = {command}\n")
+    result = run("-c", path)
+    assert result.returncode == 1
+    assert f"{path}:2: '{command.split(';', maxsplit=1)[0].strip()}" in result.stderr and fault in result.stderr
+    assert ("oops\n" in result.stderr) == ("oops" in command)

@@ -162,6 +162,8 @@ static void hasp_ini_with_all_of_it_active_is_valid(void **state)
 	remove_line(text, "\naddress = ");
 	remove_line(text, "\ncluster = ");
 	remove_line(text, "\npassword_file = ");
+	remove_line(text, "\npassword_command = ");
+	remove_line(text, "\npassword_command_interval = ");
 	remove_line(text, "\nsentinel_password_file = ");
 	remove_line(text, "\npassword_file = ");
 	remove_line(text, "\npassword_file = ");

@@ -256,6 +256,14 @@ static void console_is_for_those_who_have_its_file_or_its_password(void **state)
 	assert_faults("[admin]\nlisten = unix:/x\npassword = p\npassword_file = /p\n",
 	              "4: [admin] has both 'password' and 'password_file'; expected one of the "
 	              "two\n");
+	assert_faults(
+		"[upstream]\npassword = p\npassword_command = p\n",
+		"3: [upstream] has both 'password' and 'password_command'; expected one of "
+		"the two\n");
+	assert_faults("[upstream]\npassword_command_interval = 1m\n",
+	              "2: 'password_command_interval' of [upstream] has no 'password_command'; "
+	              "expected one beside it\n");
+	config_unref(load("[upstream]\nuser = u\npassword_command = p\n"));
 	assert_faults(QUORUM "password = p\npassword_file = /p\n",
 	              "4: [quorum q] has both 'password' and 'password_file'; expected one of "
 	              "the two\n");

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "process/password_command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/slice.h"
+
+/* Bytes. As for the file of a password. */
+#define OUTPUT_MAX ((size_t)64 * 1024)
+/* How often to look whether a command has ended that has closed its output. */
+#define REAP_MS 10
+/* How often to look whether Redis has refused the login. */
+#define LOOK_SECONDS 1.0
+/* The shortest time between two runs because of refused logins. */
+#define REFUSED_SECONDS 10.0
+
+extern char **environ;
+
+/* --- one run -------------------------------------------------------------------------- */
+
+/* Starts the shell in a process group of its own, so that all of a pipeline can be ended. Its
+ * errors go where hasp's standard error goes. Returns 0, or an errno. */
+static int command_spawn(const char *command, int output, pid_t *pid)
+{
+	char *const argv[] = { "sh", "-c", (char *)command, NULL };
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	sigset_t none, ignored;
+	int rc;
+
+	sigemptyset(&none);
+	sigemptyset(&ignored);
+	sigaddset(&ignored, SIGPIPE);
+	sigaddset(&ignored, SIGXFSZ);
+	if (posix_spawn_file_actions_init(&actions) != 0)
+		return ENOMEM;
+	if (posix_spawnattr_init(&attr) != 0) {
+		posix_spawn_file_actions_destroy(&actions);
+		return ENOMEM;
+	}
+	rc = posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+	                                             POSIX_SPAWN_SETPGROUP);
+	if (rc == 0)
+		rc = posix_spawnattr_setsigmask(&attr, &none);
+	if (rc == 0)
+		rc = posix_spawnattr_setsigdefault(&attr, &ignored);
+	if (rc == 0)
+		rc = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null",
+		                                      O_RDONLY, 0);
+	if (rc == 0)
+		rc = posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+	if (rc == 0)
+		rc = posix_spawn(pid, "/bin/sh", &actions, &attr, argv, environ);
+	posix_spawnattr_destroy(&attr);
+	posix_spawn_file_actions_destroy(&actions);
+	return rc;
+}
+
+static int ms_until(double deadline)
+{
+	double ms = (deadline - clock_now()) * 1000;
+
+	return ms > 0 ? (int)ms + 1 : 0;
+}
+
+/* Reads until the command closes its output. Returns 0; -1 if it does not in time, or prints
+ * too much. */
+static int command_read(int fd, double deadline, struct buf *text)
+{
+	char bytes[4096];
+	ssize_t n = 1;
+
+	while (n != 0) {
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+		int left = ms_until(deadline);
+
+		if (left == 0)
+			return -1;
+		if (poll(&p, 1, left) <= 0)
+			continue;
+		n = read(fd, bytes, sizeof(bytes));
+		if (n > 0)
+			buf_append(text, slice_of(bytes, (size_t)n));
+		if (n < 0 && errno != EINTR)
+			return 0;
+		if (buf_len(text) > OUTPUT_MAX)
+			return -1;
+	}
+	return 0;
+}
+
+/* Awaits the end of the shell; ends its process group if that takes too long, or `failed`.
+ * Returns its status, or -1 if it was ended. */
+static int command_reap(pid_t pid, double deadline, bool failed)
+{
+	int status;
+
+	while (!failed) {
+		if (waitpid(pid, &status, WNOHANG) == pid)
+			return status;
+		failed = ms_until(deadline) == 0;
+		(void)!poll(NULL, 0, REAP_MS);
+	}
+	kill(-pid, SIGKILL);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return -1;
+}
+
+/* Returns the password that the command prints, to be freed; NULL with what is wrong appended
+ * to `why`. */
+static char *command_run(const char *command, struct buf *why)
+{
+	double deadline = clock_now() + PASSWORD_COMMAND_SECONDS;
+	struct buf text = BUF_INIT;
+	char *password = NULL;
+	int ends[2], status, rc;
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC) < 0) {
+		buf_printf(why, "cannot be run: %s", strerror(errno));
+		return NULL;
+	}
+	rc = command_spawn(command, ends[1], &pid);
+	close(ends[1]);
+	if (rc == 0) {
+		bool failed = command_read(ends[0], deadline, &text) < 0;
+
+		status = command_reap(pid, deadline, failed);
+		if (buf_len(&text) > OUTPUT_MAX)
+			buf_printf(why,
+			           "printed more than %zu bytes; expected a password in its "
+			           "first line",
+			           OUTPUT_MAX);
+		else if (status == -1)
+			buf_printf(why, "did not end within %d seconds, and was killed",
+			           PASSWORD_COMMAND_SECONDS);
+		else if (WIFSIGNALED(status))
+			buf_printf(why, "was killed by signal %d", WTERMSIG(status));
+		else if (WEXITSTATUS(status) != 0)
+			buf_printf(why,
+			           "failed with exit status %d; what it printed to standard "
+			           "error says why",
+			           WEXITSTATUS(status));
+		else
+			password = config_read_password(buf_slice(&text), why);
+	} else {
+		buf_printf(why, "cannot be run: /bin/sh: %s", strerror(rc));
+	}
+	close(ends[0]);
+	buf_release(&text);
+	return password;
+}
+
+int password_command_load(struct config *c, struct buf *faults)
+{
+	struct buf why = BUF_INIT;
+
+	if (!c->password_command)
+		return 0;
+	c->upstream_password = command_run(c->password_command, &why);
+	if (!c->upstream_password) {
+		sources_print(&c->sources, c->password_command_line, faults);
+		buf_printf(faults, ": '%s' of 'password_command' %.*s\n", c->password_command,
+		           (int)buf_len(&why), buf_head(&why));
+	}
+	buf_release(&why);
+	return c->upstream_password ? 0 : -1;
+}
+
+/* --- renewal -------------------------------------------------------------------------- */
+
+void password_renewal_reset(struct password_renewal *r, double now)
+{
+	*r = (struct password_renewal){ .ran_at = now };
+}
+
+static bool renewal_is_due(const struct password_renewal *r, const struct config *c,
+                           const struct worker_shared *shared, double now)
+{
+	double since = now - r->ran_at;
+	double interval = (double)c->password_command_interval_ms / 1000;
+
+	return (interval > 0 && since >= interval) ||
+	       (since >= REFUSED_SECONDS && workers_login_is_refused(shared));
+}
+
+/* Returns the new password; NULL: it is the old one, or the command has failed. */
+static char *renewal_run(struct password_renewal *r, const struct config *c)
+{
+	struct buf why = BUF_INIT;
+	char *password = command_run(c->password_command, &why);
+
+	if (!password && !r->failed)
+		log_warning("password_command_failed kept=old reason=\"%.*s\"",
+		            (int)buf_len(&why), buf_head(&why));
+	r->failed = !password;
+	buf_release(&why);
+	if (password && strcmp(password, c->upstream_password) == 0) {
+		free(password);
+		return NULL;
+	}
+	return password;
+}
+
+struct config *password_renewal_tick(struct password_renewal *r, struct config *c,
+                                     const struct worker_shared *shared, double now,
+                                     double *wait)
+{
+	char *password = NULL;
+
+	*wait = c->password_command ? LOOK_SECONDS : -1;
+	if (c->password_command && renewal_is_due(r, c, shared, now)) {
+		password = renewal_run(r, c);
+		r->ran_at = clock_now();
+	}
+	if (!password)
+		return NULL;
+	log_info("password_renewed effect=\"the next logins of hasp use it\"");
+	return config_with_password(c, password);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * password_command: runs the command of [upstream] that prints the password, for passwords that
+ * expire. It runs on the main thread, which serves no client: signals wait for at most
+ * PASSWORD_COMMAND_SECONDS.
+ *
+ *   load, reload          a failure is a fault of the file
+ *   the interval,         a failure is logged once, and the old password stays
+ *   a refused login
+ */
+#ifndef HASP_PROCESS_PASSWORD_COMMAND_H
+#define HASP_PROCESS_PASSWORD_COMMAND_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "config/config.h"
+#include "worker/worker.h"
+
+#define PASSWORD_COMMAND_SECONDS 10
+
+/* Sets the password of a configuration that was just loaded, if it has a command. Returns 0; -1
+ * with the fault appended to `faults`. */
+int password_command_load(struct config *c, struct buf *faults)
+	__attribute__((warn_unused_result));
+
+/* The renewal of the password while hasp runs. */
+struct password_renewal {
+	double ran_at; /* by the clock: the last run, or loading */
+	bool failed; /* the last run, which is logged */
+};
+
+/* Another configuration is in force, whose command ran when it was loaded. */
+void password_renewal_reset(struct password_renewal *r, double now);
+
+/* Runs the command if that is due. Returns a configuration with another password, and one
+ * reference; NULL: the password stays. Sets `*wait` to the seconds after which to call it
+ * again; -1: never. */
+struct config *password_renewal_tick(struct password_renewal *r, struct config *c,
+                                     const struct worker_shared *shared, double now,
+                                     double *wait);
+
+#endif
