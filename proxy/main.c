@@ -320,13 +320,6 @@ static void main_upgrade(struct process *p, bool leaving)
 		log_warning("upgrade_refused reason=\"hasp leaves\"");
 		return;
 	}
-	/* A container, or a PID namespace, ends with its first process. */
-	if (getpid() == 1) {
-		log_warning(
-			"upgrade_refused reason=\"hasp is the first process of a container, "
-			"which would end with it\"");
-		return;
-	}
 	/* The next hasp would not be, and Redis may not be there. */
 	if (atomic_load(&p->shared.paused)) {
 		log_warning("upgrade_refused reason=\"hasp is paused\"");

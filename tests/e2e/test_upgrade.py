@@ -7,7 +7,6 @@ What becomes of the clients that are connected is tested in test_handover.py.
 import contextlib
 import http.client
 import os
-import pathlib
 import re
 import shutil
 import signal
@@ -27,19 +26,6 @@ from harness.scrape import HTTP, where
 from harness.sections import VERBS, rule
 
 LOCK = "lock:1"
-
-
-@covers("upgrade_refused")
-def test_first_process_of_a_container_refuses(start_hasp):
-    hasp = start_hasp(within=("unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child"))
-    children = pathlib.Path(f"/proc/{hasp.pid}/task/{hasp.pid}/children")
-    first, = map(int, children.read_text().split())
-    os.kill(first, signal.SIGUSR2)
-    until(lambda: "upgrade_refused" in hasp.log, "hasp to refuse")
-    with hasp.connect() as one:
-        assert one.call("PING") == PONG
-    os.kill(first, signal.SIGTERM)
-    until(lambda: not hasp.running(), "hasp to leave")
 
 
 def owned(address, faults, ending, busy):

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -99,6 +100,15 @@ static int act(char **argv)
 }
 
 /* --- the old process ---------------------------------------------------------------------- */
+
+/* What getpid() returns instead of this process' number; 0: nothing else. */
+static pid_t pretended_pid;
+
+/* upgrade.c calls this function instead of the C library's. */
+pid_t getpid(void)
+{
+	return pretended_pid ? pretended_pid : (pid_t)syscall(SYS_getpid);
+}
 
 struct fixture {
 	struct upgrade u;
@@ -279,6 +289,18 @@ static void upgrade_under_way_refuses_another_one(void **state)
 	assert_int_equal(upgrade_poll(&f->u, START + DEADLINE), UPGRADE_FAILED);
 }
 
+static void first_process_of_a_container_refuses(void **state)
+{
+	struct fixture *f = *state;
+
+	pretended_pid = 1;
+	start(f, "/proc/self/exe", "ends");
+	pretended_pid = 0;
+	assert_int_equal(f->u.pid, 0);
+	assert_logged("level=warning event=upgrade_refused reason=\"hasp is the first process");
+	assert_int_equal(upgrade_poll(&f->u, START), UPGRADE_NONE);
+}
+
 static void binary_that_cannot_be_run_leaves_the_old_process_alone(void **state)
 {
 	struct fixture *f = *state;
@@ -388,6 +410,7 @@ int main(int argc, char **argv)
 		TEST(new_process_that_crashes_has_failed),
 		TEST(another_upgrade_may_follow_one_that_failed),
 		TEST(upgrade_under_way_refuses_another_one),
+		TEST(first_process_of_a_container_refuses),
 		TEST(binary_that_cannot_be_run_leaves_the_old_process_alone),
 		TEST(old_process_that_leaves_ends_one_that_is_not_ready),
 		TEST(old_process_that_leaves_does_not_end_one_that_serves),
