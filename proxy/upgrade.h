@@ -57,9 +57,9 @@ bool upgrade_awaits_channels(const struct upgrade *u);
 size_t upgrade_take_channels(struct upgrade *u, int *channels);
 
 /* Starts the new process with the descriptors `fds`; `inherited_fds` is the variable that
- * describes them, as NAME=VALUE. Logs the reason if it cannot, if an upgrade is under way, or if
- * this process is the first of a container.
- * `now`: in seconds, by a clock that only goes forward. */
+ * describes them, as NAME=VALUE. Logs the reason if it cannot, if an upgrade is under way, or
+ * if this process is the first of a container. `now`: in seconds, by a clock that only goes
+ * forward. */
 void upgrade_start(struct upgrade *u, const int *fds, size_t nfds, char *inherited_fds,
                    double now);
 /* Checks the new process, and ends it if it is not ready 30 seconds after its start. Returns
