@@ -277,8 +277,7 @@ static void put_json(struct log_text *l, const char *text)
 	line_puts(l, "\"event\":\"");
 	line_put(l, text, n);
 	line_puts(l, "\"");
-	for (text += n; *text;) {
-		(void)cut_pair(&text, &key, &value);
+	for (text += n; *text && cut_pair(&text, &key, &value);) {
 		line_puts(l, ",\"");
 		line_put(l, key.p, key.n);
 		line_puts(l, "\":");
