@@ -45,8 +45,7 @@ struct account_share *account_heaviest(const struct account *a, account_weigh_fn
 	struct account_share *heaviest = NULL;
 	double most = 0;
 
-	for (struct list *at = a->shares.next; at != &a->shares; at = at->next) {
-		struct account_share *s = container_of(at, struct account_share, node);
+	list_each (struct account_share, s, &a->shares, node) {
 		double weight = weigh(arg, s);
 
 		if (weight <= most)

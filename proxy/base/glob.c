@@ -108,9 +108,8 @@ bool glob_match(struct slice pattern, struct slice s)
 
 bool glob_is_literal(struct slice pattern)
 {
-	for (size_t i = 0; i < pattern.n; i++) {
+	for (size_t i = 0; i < pattern.n; i++)
 		if (is_special(pattern.p[i]))
 			return false;
-	}
 	return true;
 }

@@ -39,10 +39,9 @@ static int32_t lower(int32_t a, int32_t b)
 /* Of two elements that match the same bytes there is one class. */
 static uint32_t class_index(struct glob_set *set, const struct glob_class *class)
 {
-	for (size_t i = 0; i < set->nclasses; i++) {
+	for (size_t i = 0; i < set->nclasses; i++)
 		if (memcmp(&set->classes[i], class, sizeof(*class)) == 0)
 			return (uint32_t)i;
-	}
 	set->classes = xrealloc(set->classes, (set->nclasses + 1) * sizeof(*class));
 	set->classes[set->nclasses] = *class;
 	return (uint32_t)set->nclasses++;
@@ -77,10 +76,9 @@ static uint32_t add_node(struct glob_set *set, uint32_t parent, enum glob_node_k
 {
 	uint32_t *at = &set->nodes[parent].child, new = (uint32_t)set->nnodes;
 
-	for (; *at; at = &set->nodes[*at].sibling) {
+	for (; *at; at = &set->nodes[*at].sibling)
 		if (set->nodes[*at].kind == kind && set->nodes[*at].what == what)
 			return *at;
-	}
 	if (kind == GLOB_NODE_STAR)
 		at = &set->nodes[parent].child;
 	/* Room for twice as many, whenever there are as many as a power of two. */

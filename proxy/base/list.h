@@ -69,4 +69,29 @@ static inline struct list *list_shift(struct list *head)
 	return node;
 }
 
+/* The entry at `at`, of which `member` is in the list; NULL: `at` is the head. */
+#define list_entry(at, head, type, member)                                                     \
+	((at) == (head) ? NULL : container_of(at, type, member))
+/* NULL when the list is empty. */
+#define list_first(head, type, member) list_entry((head)->next, head, type, member)
+/* Takes the first entry off a list that is not empty. */
+#define list_take(head, type, member) container_of(list_shift(head), type, member)
+
+/* Goes through the entries. The body keeps `e` in the list. */
+#define list_each(type, e, head, member)                                                       \
+	for (type *e = list_first(head, type, member); e;                                      \
+	     e = list_entry(e->member.next, head, type, member))
+/* As list_each(), for the entries after `from`. */
+#define list_each_after(type, e, from, head, member)                                           \
+	for (type *e = list_entry((from)->member.next, head, type, member); e;                 \
+	     e = list_entry(e->member.next, head, type, member))
+/* As list_each(), but the body may remove or free `e`, and keeps the others. */
+#define list_drain(type, e, head, member)                                                      \
+	for (type *e = list_first(head, type, member), *e##_next;                              \
+	     e && (e##_next = list_entry(e->member.next, head, type, member), true);           \
+	     e = e##_next)
+/* Takes each entry off the list. The body may free `e`, and change the list. */
+#define list_shift_each(type, e, head, member)                                                 \
+	for (type * e; (e = list_first(head, type, member)) && (list_remove(&e->member), true);)
+
 #endif

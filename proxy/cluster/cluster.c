@@ -11,12 +11,11 @@
 static void on_tick(struct timer *t, double now)
 {
 	struct cluster *c = container_of(t, struct cluster, tick);
-	struct list looked_at, *node;
+	struct list looked_at;
 
 	list_init(&looked_at);
 	list_move_all(&looked_at, &c->stalled);
-	while ((node = list_shift(&looked_at))) {
-		struct cluster_session *s = container_of(node, struct cluster_session, stalled);
+	list_shift_each (struct cluster_session, s, &looked_at, stalled) {
 		bool stalled = s->stalled_since > 0;
 		if (dispatch_due(s, now) || stalled)
 			session_trouble(s);
@@ -111,13 +110,13 @@ void cluster_set_output_limit(struct cluster *c, size_t nbytes)
 static void each_session(struct cluster *c, void (*fn)(struct cluster_session *s, void *arg),
                          void *arg)
 {
-	struct list todo, *node;
+	struct list todo;
 
 	list_init(&todo);
 	list_move_all(&todo, &c->sessions);
-	while ((node = list_shift(&todo))) {
-		list_append(&c->sessions, node);
-		fn(container_of(node, struct cluster_session, node), arg);
+	list_shift_each (struct cluster_session, s, &todo, node) {
+		list_append(&c->sessions, &s->node);
+		fn(s, arg);
 	}
 }
 
@@ -161,9 +160,9 @@ void cluster_node_answered(struct cluster *c, const struct node *n, uint64_t que
 static void renew_links(struct cluster_session *s, void *arg)
 {
 	(void)arg;
-	for (struct list *at = s->node_conns.next;
-	     s->flow != FLOW_CLOSED && at != &s->node_conns; at = at->next)
-		node_conn_renew(container_of(at, struct node_conn, in_session));
+	list_each (struct node_conn, l, &s->node_conns, in_session)
+		if (s->flow != FLOW_CLOSED)
+			node_conn_renew(l);
 }
 
 void cluster_renew_links(struct cluster *c)
@@ -178,8 +177,7 @@ struct forgotten {
 
 static void forget_in_parts(struct cluster_session *s, const struct node *n)
 {
-	for (struct list *at = s->entries.next; at != &s->entries; at = at->next) {
-		struct cluster_entry *e = container_of(at, struct cluster_entry, node);
+	list_each (struct cluster_entry, e, &s->entries, node) {
 		for (size_t i = 0; i < e->nparts; i++) {
 			if (e->parts[i].to == n)
 				e->parts[i].to = NULL;
@@ -191,31 +189,25 @@ static void forget_in_parts(struct cluster_session *s, const struct node *n)
 static void forget_node(struct cluster_session *s, void *arg)
 {
 	const struct forgotten *f = arg;
-	struct list *at, *next;
 
 	if (s->default_node == f->node)
 		s->default_node = NULL;
 	forget_in_parts(s, f->node);
-	for (at = s->node_conns.next; at != &s->node_conns; at = next) {
-		struct node_conn *l = container_of(at, struct node_conn, in_session);
-		next = at->next;
+	list_drain (struct node_conn, l, &s->node_conns, in_session)
 		if (l->node == f->node)
 			node_conn_forget(l, f->why);
-	}
 }
 
 void cluster_forget_node(struct cluster *c, struct node *n, const char *why)
 {
 	each_session(c, forget_node, &(struct forgotten){ n, why });
 	/* Sessions that are closed have left its links, but not yet forgotten it. */
-	for (struct list *at = c->dead.next; at != &c->dead; at = at->next)
-		container_of(at, struct cluster_session, node)->default_node = NULL;
+	list_each (struct cluster_session, s, &c->dead, node)
+		s->default_node = NULL;
 }
 
 void cluster_reap(struct cluster *c)
 {
-	struct list *node;
-
-	while ((node = list_shift(&c->dead)))
-		session_free(container_of(node, struct cluster_session, node));
+	list_shift_each (struct cluster_session, s, &c->dead, node)
+		session_free(s);
 }

@@ -300,10 +300,8 @@ static size_t on_nbytes(const struct stream_peer *peer)
 	                buf_cap(&s->block.kept) + buf_cap(&s->gathered) +
 	                s->nentries * sizeof(struct cluster_entry);
 
-	for (const struct list *at = s->node_conns.next; at != &s->node_conns; at = at->next) {
-		const struct node_conn *l = container_of(at, struct node_conn, in_session);
+	list_each (const struct node_conn, l, &s->node_conns, in_session)
 		nbytes += link_user_nbytes(&l->user) + buf_cap(&l->frame);
-	}
 	return nbytes;
 }
 

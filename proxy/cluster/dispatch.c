@@ -29,11 +29,9 @@ static bool has_something(const struct node_conn *l, bool moves)
 /* NULL: nothing was ever sent there. */
 static struct node_conn *node_conn_of(struct cluster_session *s, const struct node *n)
 {
-	for (struct list *at = s->node_conns.next; at != &s->node_conns; at = at->next) {
-		struct node_conn *l = container_of(at, struct node_conn, in_session);
+	list_each (struct node_conn, l, &s->node_conns, in_session)
 		if (l->node == n)
 			return l;
-	}
 	return NULL;
 }
 
@@ -169,8 +167,7 @@ static void fail_those_late(struct cluster_session *s, double now)
 {
 	/* Entries that end must stay in the list until the loop is over. */
 	s->advancing = true;
-	for (struct list *at = s->entries.next; at != &s->entries; at = at->next) {
-		struct cluster_entry *e = container_of(at, struct cluster_entry, node);
+	list_each (struct cluster_entry, e, &s->entries, node) {
 		for (size_t i = 0; i < e->nparts; i++)
 			fail_if_over(&e->parts[i], now);
 	}
@@ -180,8 +177,8 @@ static void fail_those_late(struct cluster_session *s, double now)
 
 static bool has_held(const struct cluster_session *s)
 {
-	for (const struct list *at = s->node_conns.next; at != &s->node_conns; at = at->next)
-		if (!list_empty(&container_of(at, const struct node_conn, in_session)->held))
+	list_each (const struct node_conn, l, &s->node_conns, in_session)
+		if (!list_empty(&l->held))
 			return true;
 	return false;
 }
@@ -199,9 +196,9 @@ static bool waits_for_older(const struct cluster_part *p)
 	           slot_map_is_migrating(s->cluster->opts.map, (unsigned)p->slot);
 	if (!in_doubt && !(s->several & session_bit((unsigned)p->slot)))
 		return false;
-	for (const struct list *at = s->entries.next; at != &p->entry->node; at = at->next) {
-		const struct cluster_entry *e = container_of(at, const struct cluster_entry,
-		                                             node);
+	list_each (const struct cluster_entry, e, &s->entries, node) {
+		if (e == p->entry)
+			break;
 		for (size_t i = 0; i < e->nparts; i++) {
 			const struct cluster_part *q = &e->parts[i];
 			bool is_due = q->state == PART_SENT || q->state == PART_HELD;
@@ -215,12 +212,9 @@ static bool waits_for_older(const struct cluster_part *p)
 /* Something is in flight that another node may be asked if the home does not answer. */
 static bool asks_default_node(const struct cluster_session *s)
 {
-	for (const struct list *at = s->entries.next; at != &s->entries; at = at->next) {
-		const struct cluster_part *p =
-			&container_of(at, const struct cluster_entry, node)->only;
-		if (part_is_for_any(p))
+	list_each (const struct cluster_entry, e, &s->entries, node)
+		if (part_is_for_any(&e->only))
 			return true;
-	}
 	return false;
 }
 
@@ -237,13 +231,10 @@ static bool waits_for_younger(const struct cluster_part *p)
 
 	if (!p->unserved)
 		return false;
-	for (const struct list *at = p->entry->node.next; at != entries; at = at->next) {
-		const struct cluster_entry *e = container_of(at, const struct cluster_entry,
-		                                             node);
+	list_each_after (const struct cluster_entry, e, p->entry, entries, node)
 		for (size_t i = 0; i < e->nparts && !e->blocks; i++)
 			if (e->parts[i].state == PART_SENT && e->parts[i].slot == p->slot)
 				return true;
-	}
 	return false;
 }
 
@@ -273,8 +264,7 @@ bool dispatch_due(struct cluster_session *s, double now)
 void dispatch_again(struct cluster_session *s)
 {
 	/* In the order of the requests, for now they may meet at one node. */
-	for (struct list *at = s->entries.next; at != &s->entries; at = at->next) {
-		struct cluster_entry *e = container_of(at, struct cluster_entry, node);
+	list_each (struct cluster_entry, e, &s->entries, node) {
 		for (size_t i = 0; i < e->nparts; i++) {
 			struct cluster_part *p = &e->parts[i];
 			if (!part_is_unsent(p))

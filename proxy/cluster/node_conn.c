@@ -48,10 +48,8 @@ void node_conn_send(struct node_conn *l, struct cluster_part *p)
 
 static void send_held(struct node_conn *l)
 {
-	struct list *node;
-
-	while (l->state == NODE_CONN_READY && (node = list_shift(&l->held)))
-		node_conn_write_part(l, container_of(node, struct cluster_part, node));
+	while (l->state == NODE_CONN_READY && !list_empty(&l->held))
+		node_conn_write_part(l, list_take(&l->held, struct cluster_part, node));
 	session_wake(l->session);
 }
 
@@ -97,12 +95,12 @@ static void node_conn_leave(struct node_conn *l)
 /* Dispatches the parts again that the node never saw. */
 static void give_up_held(struct node_conn *l, const char *why)
 {
-	struct list held, *node;
+	struct list held;
 
 	list_init(&held);
 	list_move_all(&held, &l->held);
-	while ((node = list_shift(&held)))
-		redirection_later(container_of(node, struct cluster_part, node), why);
+	list_shift_each (struct cluster_part, p, &held, node)
+		redirection_later(p, why);
 }
 
 /* `why` for the client. */
@@ -157,11 +155,8 @@ bool node_conn_can_be_recalled(const struct node_conn *l)
 	/* (The client already has a part of a reply that has begun.) */
 	if (l->in_frame || l->error)
 		return false;
-	for (const struct list *at = entries->next; at != entries; at = at->next) {
-		const struct cluster_part *p =
-			&container_of(at, const struct cluster_entry, node)->only;
-		n += p->node_conn == l && part_is_for_any(p);
-	}
+	list_each (const struct cluster_entry, e, entries, node)
+		n += e->only.node_conn == l && part_is_for_any(&e->only);
 	return n == l->nsent;
 }
 
@@ -171,12 +166,11 @@ void node_conn_recall(struct node_conn *l)
 
 	if (l->nsent == 0)
 		return;
-	for (struct list *at = entries->next; at != entries; at = at->next) {
-		struct cluster_part *p = &container_of(at, struct cluster_entry, node)->only;
-		if (p->node_conn != l || !part_is_for_any(p))
+	list_each (struct cluster_entry, e, entries, node) {
+		if (e->only.node_conn != l || !part_is_for_any(&e->only))
 			continue;
 		l->nsent--;
-		redirection_later(p, "it does not answer");
+		redirection_later(&e->only, "it does not answer");
 	}
 	node_conn_drop(l, "it does not answer");
 }
@@ -350,8 +344,7 @@ static bool node_conn_on_line(void *owner, void *tag, struct slice line)
 void node_conns_forget_subscriptions(struct cluster_session *s, const struct node_conn *reset)
 {
 	s->subscribed = s->everywhere = false;
-	for (struct list *at = s->node_conns.next; at != &s->node_conns; at = at->next) {
-		struct node_conn *l = container_of(at, struct node_conn, in_session);
+	list_each (struct node_conn, l, &s->node_conns, in_session) {
 		bool had = subscriptions_any(&l->subscriptions);
 
 		l->subscriptions = (struct subscriptions){ 0 };
@@ -521,18 +514,16 @@ struct node_conn *node_conn_get(struct cluster_session *s, struct node *n)
 {
 	if (s->last && s->last->node == n)
 		return s->last;
-	for (struct list *at = s->node_conns.next; at != &s->node_conns; at = at->next) {
-		struct node_conn *l = container_of(at, struct node_conn, in_session);
+	list_each (struct node_conn, l, &s->node_conns, in_session)
 		if (l->node == n)
 			return s->last = l;
-	}
 	return s->last = node_conn_new(s, n);
 }
 
 bool node_conns_replay(const struct cluster_session *s)
 {
-	for (const struct list *at = s->node_conns.next; at != &s->node_conns; at = at->next)
-		if (container_of(at, const struct node_conn, in_session)->replays_due)
+	list_each (const struct node_conn, l, &s->node_conns, in_session)
+		if (l->replays_due)
 			return true;
 	return false;
 }
@@ -553,16 +544,13 @@ void node_conn_forget(struct node_conn *l, const char *why)
 
 void node_conns_leave(struct cluster_session *s)
 {
-	for (struct list *at = s->node_conns.next; at != &s->node_conns; at = at->next)
-		node_conn_leave(container_of(at, struct node_conn, in_session));
+	list_each (struct node_conn, l, &s->node_conns, in_session)
+		node_conn_leave(l);
 }
 
 void node_conns_free(struct cluster_session *s)
 {
-	struct list *node;
-
-	while ((node = list_shift(&s->node_conns))) {
-		struct node_conn *l = container_of(node, struct node_conn, in_session);
+	list_shift_each (struct node_conn, l, &s->node_conns, in_session) {
 		buf_release(&l->frame);
 		free(l);
 	}

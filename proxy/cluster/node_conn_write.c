@@ -126,11 +126,9 @@ void node_conn_write_replay(struct node_conn *l, struct slice request)
 void node_conns_write_replay(struct cluster_session *s, const struct cluster_part *p,
                              struct slice request)
 {
-	for (struct list *at = s->node_conns.next; at != &s->node_conns; at = at->next) {
-		struct node_conn *l = container_of(at, struct node_conn, in_session);
+	list_each (struct node_conn, l, &s->node_conns, in_session)
 		if (l != p->node_conn && l->state == NODE_CONN_READY)
 			node_conn_write_replay(l, request);
-	}
 }
 
 void node_conn_write_stream(struct node_conn *l, struct cluster_part *p, struct slice bytes)

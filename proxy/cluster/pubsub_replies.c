@@ -10,12 +10,13 @@
 struct node_conn *pubsub_next_node_conn(struct cluster_session *s,
                                         const struct node_conn *after, bool shards)
 {
-	struct list *at = after ? after->in_session.next : s->node_conns.next;
+	bool passed = !after;
 
-	for (; at != &s->node_conns; at = at->next) {
-		struct node_conn *l = container_of(at, struct node_conn, in_session);
-		if (shards ? l->subscriptions.shards > 0 : subscriptions_any(&l->subscriptions))
+	list_each (struct node_conn, l, &s->node_conns, in_session) {
+		if (passed && (shards ? l->subscriptions.shards > 0
+		                      : subscriptions_any(&l->subscriptions)))
 			return l;
+		passed = passed || l == after;
 	}
 	return NULL;
 }
@@ -120,8 +121,7 @@ void pubsub_note(struct cluster_session *s)
 	bool default_node = false;
 
 	s->subscribed = false;
-	for (struct list *at = s->node_conns.next; at != &s->node_conns; at = at->next) {
-		const struct node_conn *l = container_of(at, struct node_conn, in_session);
+	list_each (const struct node_conn, l, &s->node_conns, in_session) {
 		s->subscribed = s->subscribed || subscriptions_any(&l->subscriptions);
 		default_node = default_node ||
 		               (l->node == s->default_node && node_conn_has_channels(l));

@@ -196,8 +196,7 @@ static void drop_what_was_read_behind(const struct cluster_part *p)
 
 	if (!p->several)
 		return;
-	for (struct list *at = p->entry->node.next; at != entries; at = at->next) {
-		struct cluster_entry *e = container_of(at, struct cluster_entry, node);
+	list_each_after (struct cluster_entry, e, p->entry, entries, node) {
 		for (size_t i = 0; i < e->nparts; i++) {
 			struct cluster_part *q = &e->parts[i];
 			if (q->slot != p->slot || q->state != PART_SENT || !q->reads)
@@ -305,16 +304,11 @@ static void end_hint(struct cluster_part *p, bool was_down)
 void redirection_answered(struct cluster_session *s, const struct node *n, uint64_t question,
                           bool was_down)
 {
-	struct list *at, *next;
-
 	/* Entries that end must stay in the list until then. */
 	s->advancing = true;
-	for (at = s->retries.next; at != &s->retries; at = next) {
-		struct cluster_part *p = container_of(at, struct cluster_part, node);
-		next = at->next;
+	list_drain (struct cluster_part, p, &s->retries, node)
 		if (p->hint && p->hint->from == n && question >= p->hint->question)
 			end_hint(p, was_down);
-	}
 	s->advancing = false;
 	session_advance(s);
 }
@@ -379,15 +373,12 @@ static bool is_overtaken(const struct cluster_part *p, const struct cluster_part
 void redirection_note_carried_out(const struct cluster_part *by)
 {
 	struct cluster_session *s = part_session(by);
-	struct list *at, *next;
 
 	if (list_empty(&s->retries) || by->slot < 0)
 		return;
 	/* Entries that end must stay in the list until the loop is over. */
 	s->advancing = true;
-	for (at = s->retries.next; at != &s->retries; at = next) {
-		struct cluster_part *p = container_of(at, struct cluster_part, node);
-		next = at->next;
+	list_drain (struct cluster_part, p, &s->retries, node) {
 		if (is_overtaken(p, by) && p->hint)
 			redirection_believe_nothing(p);
 		else if (is_overtaken(p, by))

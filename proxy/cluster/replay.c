@@ -32,36 +32,24 @@ bool replay_is_empty(const struct replay *r)
 
 const struct replayed *replay_next(const struct replay *r, uint64_t after)
 {
-	for (const struct list *at = r->commands.next; at != &r->commands; at = at->next) {
-		const struct replayed *one = container_of(at, const struct replayed, node);
+	list_each (const struct replayed, one, &r->commands, node)
 		if (one->serial > after)
 			return one;
-	}
 	return NULL;
 }
 
 void replay_reset(struct replay *r)
 {
-	struct list *at, *next;
-
-	for (at = r->commands.next; at != &r->commands; at = next) {
-		struct replayed *one = container_of(at, struct replayed, node);
-		next = at->next;
+	list_drain (struct replayed, one, &r->commands, node)
 		if (one->kind != REPLAY_LIB_NAME && one->kind != REPLAY_LIB_VER)
 			replayed_free(one);
-	}
 }
 
 static void forget_kind(struct replay *r, enum replay_kind kind)
 {
-	struct list *at, *next;
-
-	for (at = r->commands.next; at != &r->commands; at = next) {
-		struct replayed *one = container_of(at, struct replayed, node);
-		next = at->next;
+	list_drain (struct replayed, one, &r->commands, node)
 		if (one->kind == kind)
 			replayed_free(one);
-	}
 }
 
 void replay_add(struct replay *r, enum replay_kind kind, struct slice request)

@@ -155,8 +155,7 @@ void session_steer_node_conns(struct cluster_session *s)
 	bool is_unread = s->paused && buf_len(&s->out) >= STREAM_HIGH_WATER;
 
 	s->has_backpressure = s->kept >= s->cluster->output_limit;
-	for (struct list *at = s->node_conns.next; at != &s->node_conns; at = at->next) {
-		struct node_conn *l = container_of(at, struct node_conn, in_session);
+	list_each (struct node_conn, l, &s->node_conns, in_session) {
 		if (!l->user.link || !l->own)
 			continue;
 		if (is_unread || (s->has_backpressure && !node_conn_is_awaited(l)))

@@ -43,12 +43,10 @@ static void resolve_request_free(struct resolve_request *q)
 
 static void resolver_unref(struct resolver *r)
 {
-	struct list *node;
-
 	if (atomic_fetch_sub(&r->refs, 1) != 1)
 		return;
-	while ((node = list_shift(&r->queue)))
-		resolve_request_free(container_of(node, struct resolve_request, node));
+	list_shift_each (struct resolve_request, q, &r->queue, node)
+		resolve_request_free(q);
 	pthread_cond_destroy(&r->changed);
 	pthread_mutex_destroy(&r->lock);
 	free(r);
@@ -87,7 +85,6 @@ static void *resolver_main(void *arg)
 {
 	struct resolver *r = arg;
 	struct resolve_request *q;
-	struct list *node;
 
 	pthread_mutex_lock(&r->lock);
 	for (;;) {
@@ -95,9 +92,8 @@ static void *resolver_main(void *arg)
 			pthread_cond_wait(&r->changed, &r->lock);
 		if (!r->mailbox)
 			break;
-		node = list_shift(&r->queue);
+		q = list_take(&r->queue, struct resolve_request, node);
 		pthread_mutex_unlock(&r->lock);
-		q = container_of(node, struct resolve_request, node);
 		q->ai = resolve_blocking(q->host, q->port, AI_ADDRCONFIG, &q->error);
 		pthread_mutex_lock(&r->lock);
 		if (r->mailbox)

@@ -229,11 +229,10 @@ static void stream_on_ready(struct watch *w, int events)
 static void flusher_on_check(struct ev_loop *loop, struct ev_check *w, int revents)
 {
 	struct stream_flusher *f = w->data;
-	struct list *node;
 
 	(void)revents;
-	while ((node = list_shift(&f->decrypted)))
-		watch_feed(loop, &container_of(node, struct stream, decrypted)->watch, EV_READ);
+	list_shift_each (struct stream, s, &f->decrypted, decrypted)
+		watch_feed(loop, &s->watch, EV_READ);
 	ev_check_stop(loop, &f->check);
 	ev_idle_stop(loop, &f->idle);
 }
@@ -248,10 +247,7 @@ static void flusher_on_idle(struct ev_loop *loop, struct ev_idle *w, int revents
 
 void stream_flusher_run(struct stream_flusher *f)
 {
-	struct list *node;
-
-	while ((node = list_shift(&f->dirty))) {
-		struct stream *s = container_of(node, struct stream, dirty);
+	list_shift_each (struct stream, s, &f->dirty, dirty) {
 		if (!s->writing)
 			write_out(s);
 		if (stream_is_open(s) && !s->error && stream_pending(s) == 0 &&
@@ -473,13 +469,9 @@ void stream_flush(struct stream *s)
 
 void stream_flush_all(struct stream_flusher *f)
 {
-	struct list *at, *next;
-
 	/* The streams stay in the list: on_drained() is for the end of the turn. */
-	for (at = f->dirty.next; at != &f->dirty; at = next) {
-		next = at->next;
-		stream_flush(container_of(at, struct stream, dirty));
-	}
+	list_drain (struct stream, s, &f->dirty, dirty)
+		stream_flush(s);
 }
 
 void stream_shutdown(struct stream *s)

@@ -20,10 +20,7 @@ static struct watch_queue *queue_of_loop(struct ev_loop *loop)
 
 static void serve_ready(struct watch_queue *q)
 {
-	struct list *node;
-
-	while ((node = list_shift(&q->ready))) {
-		struct watch *w = container_of(node, struct watch, ready);
+	list_shift_each (struct watch, w, &q->ready, ready) {
 		int events = w->reported;
 		w->reported = 0;
 		w->on_ready(w, events);

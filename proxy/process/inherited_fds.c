@@ -120,10 +120,9 @@ static int inherited_fds_take_from_hasp(struct inherited_fds *h, const char *tex
 	char *rest, *one;
 
 	h->text = rest = xstrdup(text);
-	while ((one = strsep(&rest, " ")) != NULL) {
+	while ((one = strsep(&rest, " ")) != NULL)
 		if (*one && inherited_fds_take_one(h, one) < 0)
 			return -1;
-	}
 	return 0;
 }
 

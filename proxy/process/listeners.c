@@ -204,10 +204,9 @@ static int listeners_open_entry(struct listeners *l, const struct listen_entry *
 		return listeners_fail(entry->address, reason);
 	if (at.local)
 		l->files[l->nfiles++] = entry->address;
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++)
 		if (listeners_share(l, first[i], entry, &at, &opts) < 0)
 			return -1;
-	}
 	return 0;
 }
 

@@ -435,15 +435,10 @@ uint64_t cluster_topology_verify(struct topology *t, const struct node *n)
 /* A question that verifies a redirection goes on. */
 static void end_search(struct cluster_topology *c)
 {
-	struct list *at, *next;
-
 	c->searches = c->seeds_first = false;
-	for (at = c->questions.next; at != &c->questions; at = next) {
-		struct map_question *q = container_of(at, struct map_question, node);
-		next = at->next;
+	list_drain (struct map_question, q, &c->questions, node)
 		if (!q->verifies)
 			map_question_end(q);
-	}
 	c->wanted |= next_unverified(c) != NULL;
 	set_timer(c, c->wanted ? REFRESH_SECONDS_MIN : REFRESH_SECONDS);
 }

@@ -130,7 +130,7 @@ static void count_discarded(struct link *l)
 void link_go_down(struct link *l, enum link_end end, const char *reason)
 {
 	struct link_env *env = l->env;
-	struct list users, *node;
+	struct list users;
 	const struct link_user *cut = NULL;
 
 	if (l->state == LINK_CLOSED)
@@ -149,8 +149,7 @@ void link_go_down(struct link *l, enum link_end end, const char *reason)
 	list_init(&users);
 	list_move_all(&users, &l->users);
 	link_close(l);
-	while ((node = list_shift(&users))) {
-		struct link_user *u = container_of(node, struct link_user, node);
+	list_shift_each (struct link_user, u, &users, node) {
 		size_t inflight = u->inflight;
 		detach_user(u);
 		u->ops->on_down(u->owner, u == cut ? LINK_CUT : end, reason, inflight);
@@ -172,34 +171,28 @@ void link_fail(struct link *l, const char *reason)
 
 void link_notify_ready(struct link *l)
 {
-	struct list *at, *next;
-
-	for (at = l->users.next; at != &l->users; at = at->next)
-		container_of(at, struct link_user, node)->waiting = false;
-	for (at = l->users.next; l->state != LINK_CLOSED && at != &l->users; at = next) {
-		struct link_user *u = container_of(at, struct link_user, node);
-		next = at->next;
+	list_each (struct link_user, u, &l->users, node)
+		u->waiting = false;
+	list_drain (struct link_user, u, &l->users, node) {
 		if (u->ops->on_ready)
 			u->ops->on_ready(u->owner);
+		if (l->state == LINK_CLOSED)
+			return;
 	}
 }
 
 void link_notify_drained(struct link *l)
 {
-	struct list *at, *next;
-
 	l->was_full = false;
-	for (at = l->users.next; at != &l->users && l->state != LINK_CLOSED; at = next) {
-		struct link_user *u = container_of(at, struct link_user, node);
-		next = at->next;
+	list_drain (struct link_user, u, &l->users, node) {
 		u->ops->on_drained(u->owner);
+		if (l->state == LINK_CLOSED)
+			return;
 	}
 }
 
 void link_close(struct link *l)
 {
-	struct list *node;
-
 	if (!l || l->state == LINK_CLOSED)
 		return;
 	link_set_state(l, LINK_CLOSED);
@@ -209,18 +202,15 @@ void link_close(struct link *l)
 	link_end_opening(l);
 	stream_close(&l->stream);
 	l->env->nopen[link_kind(l)]--;
-	while ((node = list_shift(&l->users)))
-		detach_user(container_of(node, struct link_user, node));
+	list_shift_each (struct link_user, u, &l->users, node)
+		detach_user(u);
 	list_remove(&l->node);
 	list_append(&l->env->dead, &l->node);
 }
 
 void links_reap(struct link_env *env)
 {
-	struct list *node;
-
-	while ((node = list_shift(&env->dead))) {
-		struct link *l = container_of(node, struct link, node);
+	list_shift_each (struct link, l, &env->dead, node) {
 		fifo_clear(&l->fifo);
 		buf_release(&l->reply.captured);
 		buf_release(&l->held_back);
@@ -277,11 +267,9 @@ void link_make_private(struct link *l)
 
 void link_set_outdated(struct link *l, bool outdated)
 {
-	struct list *at;
-
 	l->outdated = outdated;
-	for (at = l->users.next; at != &l->users; at = at->next)
-		container_of(at, struct link_user, node)->outdated = outdated;
+	list_each (struct link_user, u, &l->users, node)
+		u->outdated = outdated;
 }
 
 bool link_is_outdated(const struct link *l)
@@ -296,10 +284,8 @@ void links_follow(struct link_env *env, const char *reason)
 	list_init(&links);
 	list_move_all(&links, &env->open);
 	/* A user that leaves one of them must not come to another. */
-	for (struct list *at = links.next; at != &links; at = at->next) {
-		struct link *l = container_of(at, struct link, node);
+	list_each (struct link, l, &links, node)
 		link_set_outdated(l, !l->opening);
-	}
 	/* Users may end other links of the list, and make new ones. */
 	while (!list_empty(&links)) {
 		struct link *l = container_of(links.next, struct link, node);
@@ -314,8 +300,7 @@ void links_follow(struct link_env *env, const char *reason)
 
 bool links_lead_elsewhere(const struct link_env *env, const struct addrinfo *ai)
 {
-	for (const struct list *at = env->open.next; at != &env->open; at = at->next) {
-		const struct link *l = container_of(at, struct link, node);
+	list_each (const struct link, l, &env->open, node) {
 		if (!l->outdated && stream_is_open(&l->stream) &&
 		    !name_watch_has_peer(ai, stream_fd(&l->stream)))
 			return true;
@@ -559,11 +544,9 @@ void link_end(struct link *l, const char *reason)
 
 void link_peer_grew(struct link *l)
 {
-	for (struct list *at = l->users.next; at != &l->users; at = at->next) {
-		const struct link_user *u = container_of(at, struct link_user, node);
+	list_each (const struct link_user, u, &l->users, node)
 		if (u->ops->on_captured)
 			u->ops->on_captured(u->owner);
-	}
 }
 
 void link_peer_ready(struct link *l)

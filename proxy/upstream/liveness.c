@@ -187,16 +187,14 @@ static bool is_any(struct liveness *v, struct link *l)
 static void end_dead(struct liveness *v, bool (*is_dead)(struct liveness *v, struct link *l),
                      const char *what)
 {
-	struct list *at, *next, dead;
+	struct list dead;
 
 	list_init(&dead);
-	for (at = v->env->open.next; at != &v->env->open; at = next) {
-		struct link *l = container_of(at, struct link, node);
-		next = at->next;
+	list_drain (struct link, l, &v->env->open, node) {
 		if (!stream_is_open(&l->stream) || !is_dead(v, l))
 			continue;
-		list_remove(at);
-		list_append(&dead, at);
+		list_remove(&l->node);
+		list_append(&dead, &l->node);
 	}
 	end_links(v, &dead, what);
 }

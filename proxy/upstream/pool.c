@@ -45,13 +45,13 @@ static void pool_ask_login(struct pool *p);
 
 static void tell_ready(struct pool *p, struct list *waiters)
 {
-	struct list told, *node;
+	struct list told;
 
 	/* Clients that must wait again enter the list again. */
 	list_init(&told);
 	list_move_all(&told, waiters);
-	while ((node = list_shift(&told)))
-		p->ops->on_ready(container_of(node, struct pool_waiter, node));
+	list_shift_each (struct pool_waiter, w, &told, node)
+		p->ops->on_ready(w);
 }
 
 /* True if a waiter whose link failed may ask for another one. */
@@ -67,12 +67,11 @@ static bool has_patience(const struct pool *p, const struct pool_waiter *w, enum
 static void tell_failed(struct pool *p, struct list *waiters, enum link_end end,
                         const char *reason)
 {
-	struct list told, *node;
+	struct list told;
 
 	list_init(&told);
 	list_move_all(&told, waiters);
-	while ((node = list_shift(&told))) {
-		struct pool_waiter *w = container_of(node, struct pool_waiter, node);
+	list_shift_each (struct pool_waiter, w, &told, node) {
 		if (has_patience(p, w, end)) {
 			p->ops->on_ready(w);
 		} else {
@@ -269,10 +268,8 @@ void pool_check_login(struct pool *p)
 static struct pool_link *least_used(const struct pool_group *g)
 {
 	struct pool_link *best = NULL;
-	struct list *at;
 
-	for (at = g->links.next; at != &g->links; at = at->next) {
-		struct pool_link *l = container_of(at, struct pool_link, node);
+	list_each (struct pool_link, l, &g->links, node) {
 		if (link_is_ready(l->link) && !link_is_outdated(l->link) &&
 		    (!best || link_users(l->link) < link_users(best->link)))
 			best = l;
@@ -285,8 +282,8 @@ static int64_t count_links(const struct pool_group *g)
 {
 	int64_t n = 0;
 
-	for (struct list *at = g->links.next; at != &g->links; at = at->next)
-		n += !link_is_outdated(container_of(at, struct pool_link, node)->link);
+	list_each (struct pool_link, l, &g->links, node)
+		n += !link_is_outdated(l->link);
 	return n;
 }
 
@@ -390,12 +387,10 @@ void pool_join(struct pool *p, const struct link_login *login, struct link_user 
 bool pool_detach(struct pool *p, const struct link_login *login, struct link_user *u)
 {
 	struct pool_group *g = pool_group_find(p, login);
-	struct list *at;
 
 	if (!g || link_users(u->link) != 2 || !link_is_idle(u->link) || u->outdated)
 		return false;
-	for (at = g->links.next; at != &g->links; at = at->next) {
-		struct pool_link *l = container_of(at, struct pool_link, node);
+	list_each (struct pool_link, l, &g->links, node) {
 		if (l->link != u->link)
 			continue;
 		link_leave(&l->pool_user);
@@ -482,11 +477,7 @@ void pool_make_way(struct pool *p)
 
 static void sweep_idle_private(struct pool_group *g)
 {
-	struct list *at, *next;
-
-	for (at = g->spares.next; at != &g->spares; at = next) {
-		struct pool_link *l = container_of(at, struct pool_link, node);
-		next = at->next;
+	list_drain (struct pool_link, l, &g->spares, node) {
 		if (l->unused || l->spoilt || link_is_outdated(l->link))
 			pool_link_close(l);
 		else
@@ -496,11 +487,7 @@ static void sweep_idle_private(struct pool_group *g)
 
 static void sweep_group(struct pool *p, struct pool_group *g)
 {
-	struct list *at, *next;
-
-	for (at = g->links.next; at != &g->links; at = next) {
-		struct pool_link *l = container_of(at, struct pool_link, node);
-		next = at->next;
+	list_drain (struct pool_link, l, &g->links, node) {
 		/* One of the users is the pool. Waiting clients may join this link when it is
 		 * ready. Users that have left may have sent requests without an answer yet. */
 		if (link_users(l->link) > 1 || !list_empty(&g->waiters) ||
@@ -545,16 +532,11 @@ static void sweep_check(struct pool *p)
 
 void pool_sweep_named(struct pool *p)
 {
-	struct list *at, *next;
-
 	sweep_check(p);
 
-	for (at = p->groups_by_use.next; at != &p->groups_by_use; at = next) {
-		struct pool_group *g = container_of(at, struct pool_group, order);
-		next = at->next;
+	list_drain (struct pool_group, g, &p->groups_by_use, order)
 		if (g->named)
 			sweep_group(p, g);
-	}
 }
 
 static void pool_on_sweep(void *arg)
@@ -567,8 +549,8 @@ static void pool_on_sweep_named(void *arg)
 	struct pool *p = arg;
 
 	pool_sweep_named(p);
-	for (struct list *at = p->groups_by_use.next; at != &p->groups_by_use; at = at->next)
-		if (container_of(at, struct pool_group, order)->named)
+	list_each (struct pool_group, g, &p->groups_by_use, order)
+		if (g->named)
 			return;
 	if (!p->check)
 		loop_timer_stop(&p->sweep_named);

@@ -72,8 +72,8 @@ static bool is_group_idle(const struct pool_group *g)
 {
 	if (!list_empty(&g->waiters))
 		return false;
-	for (struct list *at = g->links.next; at != &g->links; at = at->next)
-		if (link_users(container_of(at, struct pool_link, node)->link) > 1)
+	list_each (struct pool_link, l, &g->links, node)
+		if (link_users(l->link) > 1)
 			return false;
 	return true;
 }
@@ -81,8 +81,7 @@ static bool is_group_idle(const struct pool_group *g)
 /* Closes the group that has been idle for longest. False: there is none. */
 static bool drop_idle_group(struct pool *p, bool named)
 {
-	for (struct list *at = p->groups_by_use.next; at != &p->groups_by_use; at = at->next) {
-		struct pool_group *g = container_of(at, struct pool_group, order);
+	list_each (struct pool_group, g, &p->groups_by_use, order) {
 		if ((g->named || !named) && is_group_idle(g)) {
 			pool_group_free(p, g);
 			return true;
@@ -95,8 +94,8 @@ static size_t count_groups(const struct pool *p, bool (*counts)(const struct poo
 {
 	size_t n = 0;
 
-	for (struct list *at = p->groups_by_use.next; at != &p->groups_by_use; at = at->next)
-		n += counts(container_of(at, struct pool_group, order));
+	list_each (struct pool_group, g, &p->groups_by_use, order)
+		n += counts(g);
 	return n;
 }
 

@@ -157,11 +157,9 @@ struct sentinel_events *sentinel_events_new(const struct sentinel_events_opts *o
 
 static struct sentinel_sub *sentinel_sub_find(const struct sentinel_events *e, const char *name)
 {
-	for (struct list *at = e->ears.next; at != &e->ears; at = at->next) {
-		struct sentinel_sub *sentinel_sub = container_of(at, struct sentinel_sub, node);
+	list_each (struct sentinel_sub, sentinel_sub, &e->ears, node)
 		if (strcmp(sentinel_sub->links.name, name) == 0)
 			return sentinel_sub;
-	}
 	return NULL;
 }
 
@@ -169,11 +167,7 @@ static struct sentinel_sub *sentinel_sub_find(const struct sentinel_events *e, c
  * named again. */
 static void free_unwanted(struct sentinel_events *e)
 {
-	struct list *at, *next;
-
-	for (at = e->ears.next; at != &e->ears; at = next) {
-		struct sentinel_sub *sentinel_sub = container_of(at, struct sentinel_sub, node);
-		next = at->next;
+	list_drain (struct sentinel_sub, sentinel_sub, &e->ears, node) {
 		if (!sentinel_sub->wanted)
 			sentinel_sub_free(sentinel_sub);
 		else
@@ -204,6 +198,6 @@ void sentinel_events_reap(struct sentinel_events *e)
 {
 	if (!e)
 		return;
-	for (struct list *at = e->ears.next; at != &e->ears; at = at->next)
-		links_reap(&container_of(at, struct sentinel_sub, node)->links);
+	list_each (struct sentinel_sub, sub, &e->ears, node)
+		links_reap(&sub->links);
 }

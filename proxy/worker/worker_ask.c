@@ -146,7 +146,7 @@ static void step_later(struct worker *w, double now)
 
 static void step_now(struct worker *w)
 {
-	struct part *p = container_of(list_shift(&w->asks.parts), struct part, node);
+	struct part *p = list_take(&w->asks.parts, struct part, node);
 
 	if (is_abandoned(p->question))
 		question_unref(p->question);
@@ -178,11 +178,9 @@ void worker_asks_init(struct worker *w)
 
 void worker_asks_fini(struct worker *w)
 {
-	struct list *node;
-
 	ev_timer_stop(w->loop, &w->asks.due);
-	while ((node = list_shift(&w->asks.parts)))
-		question_unref(container_of(node, struct part, node)->question);
+	list_shift_each (struct part, p, &w->asks.parts, node)
+		question_unref(p->question);
 }
 
 /* On the worker's thread; if the worker has ended, on the thread of worker_join(). */
