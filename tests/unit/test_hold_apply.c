@@ -192,6 +192,25 @@ static void a_lock_that_was_released_is_not_held(void **state)
 	assert_int_equal(f->owner.n, 0);
 }
 
+/* Redis may have lost its data. */
+static void a_lock_that_redis_does_not_have_is_not_held(void **state)
+{
+	static const enum script_id scripts[] = { SCRIPT_DEL, SCRIPT_UNLOCK, SCRIPT_MUNLOCK,
+		                                  SCRIPT_EXTEND };
+	struct hold_fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++) {
+		struct lock_call call = { .script = scripts[i],
+			                  .effect = LOCK_EFFECT_DROPS,
+			                  .success = LOCK_IF_POSITIVE,
+			                  .key = SLICE_LIT("lock") };
+		HOLD_ANSWER(f, take(f, &rule_by_connection), "+OK\r\n");
+		assert_int_equal(f->owner.n, 1);
+		HOLD_ANSWER(f, sent_call(f, &rule_by_connection, &call), ":0\r\n");
+		assert_int_equal(f->owner.n, 0);
+	}
+}
+
 /* When its grant began is known from Redis' clock and no better than to a trip: it may seem to
  * be before the release. */
 static void a_lock_that_was_handed_off_is_held_when_its_release_is_answered(void **state)
@@ -487,6 +506,7 @@ int main(void)
 		TEST(the_latest_value_counts),
 		TEST(a_value_of_more_than_4_kb_is_not_remembered),
 		TEST(a_lock_that_was_released_is_not_held),
+		TEST(a_lock_that_redis_does_not_have_is_not_held),
 		TEST(a_lock_that_was_handed_off_is_held_when_its_release_is_answered),
 		TEST(the_connection_s_end_releases_what_its_rule_says),
 		TEST(nothing_is_released_for_a_connection_that_is_cut_off),

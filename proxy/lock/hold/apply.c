@@ -257,6 +257,41 @@ static void apply_dropped(struct holds *h, struct hold_owner *o, const struct lo
 		apply_gone(h, o, p, db);
 }
 
+/* True if Redis has answered that the owner `p->token` has none of the locks. */
+static bool has_none(const struct lock_request *p, const struct resp_reply *r)
+{
+	if (r->type != ':' || r->integer != 0)
+		return false;
+	return p->script == SCRIPT_UNLOCK || p->script == SCRIPT_MUNLOCK ||
+	       p->script == SCRIPT_EXTEND ||
+	       (p->script == SCRIPT_DEL && p->nkeys == 1 && !lock_request_is_by_value(p));
+}
+
+/* Ends the connection's own holds that Redis does not have. (It may have lost its data.) If
+ * they stayed, a lock that another connection takes as this owner would count as this one's
+ * own, for which it never waits. */
+static void apply_none(struct holds *h, const struct hold_owner *o,
+                       const struct lock_request *p, int db)
+{
+	for (size_t i = 0; i < p->nkeys; i++) {
+		struct hold *next = hold_first(h, db, p->keys[i]), *hold;
+		while ((hold = next)) {
+			next = hold_next(hold);
+			if (hold->owner == o && slice_eq(hold_token(hold), p->token))
+				renewal_gone(hold, p->state == LOCK_REQUEST_REFUSED,
+				             hold_is_renewed(hold));
+		}
+	}
+}
+
+static void apply_failure(struct holds *h, const struct hold_owner *o,
+                          const struct lock_request *p, int db, const struct resp_reply *r)
+{
+	refusals_tell(h, o, p, db, r);
+	if (has_none(p, r))
+		apply_none(h, o, p, db);
+}
+
 /* An MLOCK has taken all of its keys. */
 static void apply_parts(struct holds *h, struct hold_owner *o, const struct lock_request *p,
                         int db, const struct resp_reply *r, double now)
@@ -365,7 +400,7 @@ void hold_apply(struct holds *h, struct hold_owner *o, struct lock_request *p, i
 	if (db >= 0 && p->followed)
 		apply_followed(h, o, p, db, r);
 	else if (db >= 0 && !rewrite_is_success(p->success, r))
-		refusals_tell(h, o, p, db, r);
+		apply_failure(h, o, p, db, r);
 	else if (db >= 0)
 		for (const struct lock_request *at = p; at; at = at->next)
 			apply_success(h, o, at, db, r);

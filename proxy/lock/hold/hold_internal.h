@@ -309,6 +309,9 @@ void renewal_lost(const struct hold *hold, const char *reason);
 bool renewal_may_be_released(const struct hold *hold);
 /* The lock has a new value, and keeps the lease of `was`, an earlier hold. */
 void renewal_keep(struct hold *hold, const struct hold_lease *was);
+/* The lock is free, or (`has_owner`) belongs to another owner: ends the hold. If hasp should
+ * still have renewed it (`renewed`), reports the loss. */
+void renewal_gone(struct hold *hold, bool has_owner, bool renewed);
 /* Renews the first `n` locks of an MLOCK that waits, each third of their lease. hasp does not
  * report them, so they are no holds: they are undone with the try. */
 void renewal_of_parts(struct parts *parts, int db, size_t n);

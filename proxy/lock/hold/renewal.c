@@ -160,9 +160,7 @@ bool renewal_may_be_released(const struct hold *hold)
 	       at > now - (double)hold->lease_ms / 1000;
 }
 
-/* A renewal found that the lock is free or belongs to another owner. `renewed`: the hold should
- * still have been renewed, so its lease should not have ended. */
-static void renewal_gone(struct hold *hold, bool has_owner, bool renewed)
+void renewal_gone(struct hold *hold, bool has_owner, bool renewed)
 {
 	if (hold->unknown)
 		renewal_lost(hold, has_owner ? "the new primary has it for another owner"
