@@ -293,6 +293,22 @@ static bool is_multi(enum verb verb)
 	return verb == VERB_MLOCK || verb == VERB_MUNLOCK;
 }
 
+/* Finds which of its owner's holds the client gives back. (If its words are not what they seem,
+ * the script looks for another one.) */
+static void find_given_back(struct context *x, struct slice token)
+{
+	const struct resp_view *req = x->req;
+	size_t key = x->what->verb == VERB_MUNLOCK ? 2 : 1;
+
+	x->opts.given_back = SLICE_NONE;
+	if ((x->what->verb != VERB_UNLOCK && x->what->verb != VERB_MUNLOCK) || req->argc <= key)
+		return;
+	if (req->argc >= 4 && args_option(req->argv[req->argc - 2], "AS"))
+		token = req->argv[req->argc - 1];
+	x->opts.given_back = hold_own_ticket(x->env->holds, x->holds, x->session->db,
+	                                     req->argv[key], token);
+}
+
 /* Writes the call, or the error that answers it instead: then `keys` has none. */
 static void write_multi_call(struct context *x, const struct mlock_step *step,
                              struct mlock_keys *keys, struct lock_call *call)
@@ -302,6 +318,7 @@ static void write_multi_call(struct context *x, const struct mlock_step *step,
 	const char *refusal = NULL;
 
 	find_own_of_verb(x);
+	find_given_back(x, token);
 	rewrite_mlock(&x->env->rewritten, x->what->verb, x->req, verbs, token, &x->opts, step,
 	              keys, call);
 	if (call->script == SCRIPT_ERROR)
@@ -386,6 +403,7 @@ static struct lock_request *write_verb(struct context *x, struct lock_call *call
 	}
 	token = context_token(x, verbs->owner, &env->token);
 	find_own_of_verb(x);
+	find_given_back(x, token);
 	rewrite_verb(&env->rewritten, x->what->verb, x->req, verbs, token, &x->opts, call);
 	if (call->script != SCRIPT_ERROR)
 		refusal = lock_verb_refusal(x, token, call);

@@ -196,6 +196,8 @@ static void do_verb(void)
 	verbs.max_lease_ms = atoll(word());
 	struct rewrite_opts opts = read_opts();
 	token = unhex(word());
+	/* That of an UNLOCK is the ticket of the LOCK whose hold it gives back. */
+	opts.given_back = opts.ticket;
 	struct resp_view req = read_args(&argv);
 	rewrite_verb(&out, verb, &req, &verbs, token, &opts, &call);
 	put_call(&call, &out);

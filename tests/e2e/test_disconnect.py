@@ -134,6 +134,21 @@ def test_release_deletes_what_its_owner_alone_has_counted(start_hasp, plain):
 
 
 @BOTH
+@pytest.mark.parametrize("lock, unlock", [
+    ("LOCK k AS bob", "UNLOCK k AS bob"), ("LOCK k SHARED AS bob", "UNLOCK k AS bob"),
+    ("MLOCK 2 k l AS bob", "MUNLOCK 2 k l AS bob")])
+def test_release_of_an_owner_with_several_connections(start_hasp, plain, lock, unlock):
+    """Each gives back its own hold, whichever of them took the lock first."""
+    hasp = start_hasp(verbs(lease="30s", on_disconnect="release"))
+    with hasp.connect() as other:
+        with hasp.connect() as one:
+            for c in (one, other):
+                assert c.call(*lock.split())[:1] == b":"
+            assert other.call(*unlock.split()) in (ONE, b":2\r\n")
+            assert plain.exists("k")
+        assert gone(plain, "k", "l")
+
+
 def test_release_in_another_database(start_hasp, redis_server):
     with start_hasp(rule(lease="30s", on_disconnect="release")).connect() as one:
         one.call("SELECT", 3)

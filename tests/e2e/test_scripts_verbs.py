@@ -55,6 +55,35 @@ def test_a_counted_lock_counts_and_keeps_its_fence(world):
     assert world.verb("UNLOCK", KEY) == b":0\r\n"
 
 
+@each("side, kind, field", [((), "h", "bob"), (["SHARED"], "m", "bob"), (["EXCLUSIVE"], "x", "bob:write")],
+      given_back=["1", "2", "x"])
+def test_hold_that_was_given_back_is_not_given_back_again(world, side, kind, field, given_back):
+    """An UNLOCK may have run although its connection died: then hasp also undoes what that had."""
+    for n in "12":
+        assert world.verb("LOCK", KEY, "AS", "bob", *side, ticket=f"{WORKER}-{n}") == world.fenced()
+    assert world.verb("UNLOCK", KEY, "AS", "bob", ticket=f"{WORKER}-{given_back}") == b":1\r\n"
+    # If the ticket is not known, the oldest hold is given back.
+    gone, left = ("2", "1") if given_back == "2" else ("1", "2")
+    assert world.dequeue(kind, "bob", f"{WORKER}-{gone}", 0) == ["gone", 0, 0]
+    assert world.db.hget(KEY, field) == b"1"
+    assert world.dequeue(kind, "bob", f"{WORKER}-{left}", 0) == ["undone", 0, 0]
+    assert not world.db.exists(KEY)
+
+
+@each(field=["bob", "bob:write"])
+def test_hold_that_another_way_gave_back_is_not_given_back_again(world, field):
+    """Each UNLOCK forgets a hold's ticket: also one that names a hold that was given back before."""
+    side, kind = (["EXCLUSIVE"], "x") if field == "bob:write" else ([], "h")
+    for n in "123":
+        world.verb("LOCK", KEY, "AS", "bob", *side, ticket=f"{WORKER}-{n}")
+    for _ in range(2):
+        assert world.verb("UNLOCK", KEY, "AS", "bob", ticket=f"{WORKER}-1") == b":1\r\n"
+    for n in "12":
+        assert world.dequeue(kind, "bob", f"{WORKER}-{n}", 0) == ["gone", 0, 0]
+    assert world.db.hget(KEY, field) == b"1"
+    assert world.dequeue(kind, "bob", f"{WORKER}-3", 0) == ["undone", 0, 0]
+
+
 def test_refresh_refreshes_and_keeps_its_fence(world):
     first = world.verb("LOCK", KEY, "PX", 5000, layout="refresh")
     assert world.verb("LOCK", KEY, "PX", 9000, layout="refresh") == first == world.fenced()

@@ -322,6 +322,18 @@ enum lock_kind hold_own_kind(const struct hold_owner *o, int db, struct slice ke
 	return kind;
 }
 
+struct slice hold_own_ticket(struct holds *h, const struct hold_owner *o, int db,
+                             struct slice key, struct slice token)
+{
+	const struct hold *hold = o->n ? hold_find(h, o, true, db, key, token) : NULL;
+
+	/* (The first tickets of many are forgotten.) */
+	if (!hold || !slice_eq(hold_token(hold), token) || !hold->ntickets ||
+	    hold->ntickets < hold->count)
+		return SLICE_NONE;
+	return slice_str(hold->tickets[0]);
+}
+
 enum seen_value hold_seen_value(struct holds *h, const struct hold_owner *o, int db,
                                 struct slice key, struct slice *value)
 {

@@ -222,6 +222,11 @@ size_t hold_own_tokens(struct holds *h, const struct hold_owner *o, int db, stru
 enum lock_kind hold_own_kind(const struct hold_owner *o, int db, struct slice key,
                              bool *reentered);
 
+/* Returns the ticket of the hold that an UNLOCK of the owner `token` gives back: the oldest
+ * that the connection itself has. Empty: not known. Valid until the table changes. */
+struct slice hold_own_ticket(struct holds *h, const struct hold_owner *o, int db,
+                             struct slice key, struct slice token);
+
 /* Returns the lock's value that the connection has last stored or read, whichever was later. */
 enum seen_value hold_seen_value(struct holds *h, const struct hold_owner *o, int db,
                                 struct slice key, struct slice *value);

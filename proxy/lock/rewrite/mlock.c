@@ -129,11 +129,15 @@ void rewrite_mlock_undo(struct buf *out, const struct slice *keys, size_t n,
 
 static void write_munlock(struct buf *out, const struct verbs *verbs,
                           const struct mlock_keys *keys, const struct rewrite_opts *opts,
-                          struct lock_call *call)
+                          struct lock_call *call, struct slice token)
 {
+	bool is_shared = verb_owner_is_shared(verbs, call, token);
+
 	call->script = SCRIPT_MUNLOCK;
-	begin(out, keys, opts, call, 2);
+	begin(out, keys, opts, call, 2 + is_shared);
 	resp_write_bulk_str(out, verb_layout_type(verb_lock_kind(verbs)));
+	if (is_shared)
+		resp_write_bulk(out, opts->given_back);
 	call->effect = LOCK_EFFECT_DROPS;
 	call->success = LOCK_IF_POSITIVE;
 	call->hand_off = true;
@@ -168,7 +172,7 @@ void rewrite_mlock(struct buf *out, enum verb verb, const struct resp_view *req,
 	if (a.owner.p)
 		call->owner = a.owner;
 	if (verb == VERB_MUNLOCK)
-		write_munlock(out, verbs, keys, opts, call);
+		write_munlock(out, verbs, keys, opts, call, token);
 	else if (verb_lease(out, verb, verbs, &a, opts, call) && verb_wait(out, &a, opts, call))
 		write_mlock(out, verbs, keys, opts, step, call);
 	else

@@ -271,9 +271,8 @@ static void write_option(struct buf *out, const struct verbs *verbs, const struc
 		resp_write_bulk(out, SLICE_LIT(""));
 }
 
-/* True if other connections may have the lock as the same owner. */
-static bool owner_is_shared(const struct verbs *verbs, const struct lock_call *call,
-                            struct slice token)
+bool verb_owner_is_shared(const struct verbs *verbs, const struct lock_call *call,
+                          struct slice token)
 {
 	return call->owner.p != token.p || verbs->owner != OWNER_CONNECTION;
 }
@@ -284,7 +283,7 @@ static bool needs_sidecar(const struct verbs *verbs, const struct rewrite_opts *
 {
 	return layout_of(call->kind)->side ||
 	       (call->kind == LOCK_KIND_COUNT &&
-	        (owner_is_shared(verbs, call, token) || opts->nown));
+	        (verb_owner_is_shared(verbs, call, token) || opts->nown));
 }
 
 static void write_short_lock(struct buf *out, const struct verbs *verbs,
@@ -341,13 +340,13 @@ static void write_short_unlock(struct buf *out, const struct verbs *verbs,
                                struct slice token)
 {
 	enum lock_kind kind = opts->held ? (enum lock_kind)opts->held : verb_lock_kind(verbs);
-	bool has_sidecar = !opts->held || opts->reentered ||
-	                   owner_is_shared(verbs, call, token);
+	bool is_shared = verb_owner_is_shared(verbs, call, token);
+	bool has_sidecar = !opts->held || opts->reentered || is_shared;
 	bool has_counter = has_sidecar || opts->naming == KEY_NAMING_CLUSTER;
 
 	script_call_begin(out, call->script, opts,
 	                  SCRIPT_CALL_LOCK_KEYS - 1 + has_counter + has_sidecar,
-	                  1 + (kind != LOCK_KIND_COUNT));
+	                  1 + (kind != LOCK_KIND_COUNT || is_shared) + is_shared);
 	if (has_counter) {
 		script_call_write_lock_keys(out, opts, call->key);
 	} else {
@@ -358,14 +357,18 @@ static void write_short_unlock(struct buf *out, const struct verbs *verbs,
 	if (has_sidecar)
 		key_names_write_bulk(out, opts->naming, KEY_NAME_OWNER, call->key);
 	resp_write_bulk(out, call->owner);
-	if (kind != LOCK_KIND_COUNT)
+	if (kind != LOCK_KIND_COUNT || is_shared)
 		resp_write_bulk_str(out, verb_layout_type(kind));
+	if (is_shared)
+		resp_write_bulk(out, opts->given_back);
 }
 
 static void write_unlock(struct buf *out, const struct verbs *verbs,
                          const struct rewrite_opts *opts, struct lock_call *call,
                          struct slice token)
 {
+	bool is_shared = verb_owner_is_shared(verbs, call, token);
+
 	call->script = SCRIPT_UNLOCK;
 	call->effect = LOCK_EFFECT_DROPS;
 	call->success = LOCK_IF_ONE;
@@ -376,13 +379,17 @@ static void write_unlock(struct buf *out, const struct verbs *verbs,
 		return;
 	}
 	script_call_begin(out, call->script, opts, SCRIPT_CALL_QUEUE_KEYS,
-	                  SCRIPT_CALL_SECRET_ARGS + 3 + opts->report_refusal);
+	                  SCRIPT_CALL_SECRET_ARGS + 3 + (is_shared ? 2 : opts->report_refusal));
 	script_call_write_queue_keys(out, opts, call->key, true);
 	resp_write_bulk(out, call->owner);
 	resp_write_bulk_str(out, verb_layout_type(verb_lock_kind(verbs)));
 	resp_write_bulk(out, SLICE_LIT(""));
 	if (opts->report_refusal)
 		resp_write_bulk_str(out, "tell");
+	else if (is_shared)
+		resp_write_bulk(out, SLICE_LIT(""));
+	if (is_shared)
+		resp_write_bulk(out, opts->given_back);
 }
 
 static void write_extend(struct buf *out, const struct verbs *verbs,

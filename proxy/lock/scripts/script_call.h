@@ -36,6 +36,8 @@ struct rewrite_opts {
 	char held; /* UNLOCK: the enum lock_kind of the lock as the client's own connection has
 	            * it; 0: not known */
 	bool reentered; /* and it may have acquired that lock more than once */
+	struct slice given_back; /* UNLOCK, MUNLOCK: the ticket of the acquisition whose hold
+	                          * the client's own connection gives back; empty: not known */
 	int64_t place; /* the earlier place in the queue; 0: none */
 	/* The tokens by which the client's own connection has the lock, as far as hasp knows.
 	 * The try never waits for a lock that one of these owners has. */

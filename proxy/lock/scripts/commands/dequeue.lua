@@ -59,5 +59,5 @@ if kind == 'l' then
 	hand_off_kind(lock, record, queue, side, counter, kind)
 	return { 'undone', 0, 0 }
 end
-undo_try(lock, record, queue, side, counter, kind, ticket, token, fence)
+undo_try(lock, record, queue, side, counter, kind, ticket, token)
 return { 'undone', 0, 0 }

@@ -130,11 +130,10 @@ end
 
 local function undo_from(first)
 	for i = first, n do
-		local fence = had(i)
 		-- break keep_parts: if false then
-		if fence then
+		if had(i) then
 			local lock, record, queue, side = keys_of(i)
-			undo_try(lock, record, queue, side, counter, kind, ticket, token, fence)
+			undo_try(lock, record, queue, side, counter, kind, ticket, token)
 		end
 	end
 end

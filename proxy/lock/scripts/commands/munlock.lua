@@ -5,6 +5,7 @@
 -- ARGV[1]  secret (see sign())
 -- ARGV[2]  token
 -- ARGV[3]  layout: 'hash', 'string'
+-- ARGV[4]  as unlock's ARGV[6]
 --
 -- returns  how many of them this owner had: each was released (and handed off to the first
 --          waiter), or one of its holds was
@@ -13,12 +14,14 @@
 -- include count_holds
 -- include drop_rw
 -- include end_place
+-- include forget_try
 -- include hand_off
 -- include hand_off_places
 -- include left_rw
 -- include notify_redisson
+-- include rw_field
 local counter = KEYS[#KEYS]
-local token, layout_type = unpack(ARGV, 2)
+local token, layout_type, given_back = unpack(ARGV, 2)
 
 -- The usual case: no client waits, and these are the owner's only holds.
 local queues, gone, are_last = {}, {}, true
@@ -61,6 +64,9 @@ for i = 1, #KEYS - 1, 4 do
 		released = released + 1
 	end
 	local is_rw = layout[i] == 'm' or layout[i] == 'x'
+	if holds[i] > 1 and given_back and (is_rw or layout[i] == 'hash') then
+		forget_try(record, side, is_rw and rw_field(token, layout[i]) or nil, given_back)
+	end
 	if holds[i] > 0 and is_rw then
 		if drop_rw(lock, record, side, token, layout[i]) then
 			left_rw(lock, record, queue, side, counter, layout[i])

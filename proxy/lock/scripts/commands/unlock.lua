@@ -8,14 +8,16 @@
 --
 -- A short call needs a counter only in a cluster, and a sidecar only if the lock may have one. Its
 -- ARGV are the token and what the client's own connection has, as far as hasp knows: 'hash' (the
--- default), 'string', 'zset' (a semaphore), or a side of a read-write lock, 'm' or 'x'. It always
--- has 'tell'. A full call has these ARGV:
+-- default), 'string', 'zset' (a semaphore), or a side of a read-write lock, 'm' or 'x'; then ARGV[6]
+-- of a full call. It always has 'tell'. A full call has these ARGV:
 --
 -- ARGV[1]  secret (see sign())
 -- ARGV[2]  token
 -- ARGV[3]  layout: 'hash', 'string', 'zset', or '' for any
 -- ARGV[4]  '' or the ticket of the acquisition to release, which must be the latest
--- ARGV[5]  'tell' or nothing
+-- ARGV[5]  'tell', or '' or nothing
+-- ARGV[6]  if several connections may be this owner: the ticket of the acquisition whose hold is
+--          given back; '': not known (see forget_try())
 --
 -- returns  1: released (and handed off to the first waiter), or one hold of several released;
 --          0: this owner does not have it; if another owner has it, with 'tell': REFUSED 0 1, and
@@ -27,16 +29,18 @@
 -- include count_holds
 -- include drop_rw
 -- include end_place
+-- include forget_try
 -- include hand_off
 -- include hand_off_places
 -- include holder_of
 -- include left_rw
 -- include notify_redisson
+-- include rw_field
 local lock, record, queue, counter, side = unpack(KEYS)
-local is_short = #ARGV <= 2
-local token, layout_type, ticket, tell = unpack(ARGV, is_short and 1 or 2)
+local is_short = #ARGV <= 3
+local token, layout_type, ticket, tell, given_back = unpack(ARGV, is_short and 1 or 2)
 if is_short then
-	layout_type, ticket, tell = layout_type or 'hash', '', 'tell'
+	layout_type, ticket, tell, given_back = layout_type or 'hash', '', 'tell', ticket
 	-- (As Redisson does, adds no braces to a name that has one.)
 	local open, close = '{', '}'
 	if lock:find('{', 1, true) then
@@ -96,6 +100,7 @@ if not holds then
 end
 -- break release_by_anybody: if false then
 if holds == 0 then
+	tell = tell == 'tell'
 	local owner = tell and layout == 'string' and redis.call('GET', lock)
 	if tell and layout == 'zset' then
 		owner = redis.call('ZRANGE', lock, '0', '0')[1]
@@ -108,6 +113,10 @@ if holds == 0 then
 		owner = select(3, holder_of(lock))
 	end
 	return owner and redis.status_reply('REFUSED 0 1 ' .. (owner:gsub('%c', '?'))) or 0
+end
+-- break release_twice: given_back = nil
+if holds > 1 and given_back and (layout == 'hash' or layout == 'm' or layout == 'x') then
+	forget_try(record, side, layout ~= 'hash' and rw_field(token, layout) or nil, given_back)
 end
 if layout == 'm' or layout == 'x' then
 	if drop_rw(lock, record, side, token, layout) then

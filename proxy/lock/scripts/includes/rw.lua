@@ -267,15 +267,10 @@ end
 
 -- Gives back the hold of a read-write lock that the try `ticket` got. Returns what drop_rw() does.
 -- include drop_rw
+-- include forget_try
 -- include rw_field
 local function undo_rw(lock, record, side, token, kind, ticket)
-	local field = rw_field(token, kind)
-	local note = redis.call('HGET', record, field)
-	if note:sub(-#ticket - 1) == ' ' .. ticket then
-		redis.call('HSET', record, field, note:sub(1, -#ticket - 1) .. '-')
-	else
-		redis.call('ZREM', side, note:match('^%d+ ') .. ticket)
-	end
+	forget_try(record, side, rw_field(token, kind), ticket)
 	return drop_rw(lock, record, side, token, kind)
 end
 

@@ -47,14 +47,15 @@ local function granted_fence(lock, record, side, kind, ticket, token, value, ref
 end
 
 -- Gives back the hold of a lock (not of a semaphore; see hand_off.lua for the kinds) that the try
--- `ticket` got by the fencing token `fence`, and hands the lock off if that was the last one. Other
--- tries of the same owner keep their holds.
+-- `ticket` got, and hands the lock off if that was the last one. Other tries of the same owner keep
+-- their holds.
+-- include forget_try
 -- include hand_off
 -- include left_rw
 -- include notify_redisson
 -- include take_back
 -- include undo_rw
-local function undo_try(lock, record, queue, side, counter, kind, ticket, token, fence)
+local function undo_try(lock, record, queue, side, counter, kind, ticket, token)
 	if kind == 'm' or kind == 'x' then
 		if undo_rw(lock, record, side, token, kind, ticket) then
 			left_rw(lock, record, queue, side, counter, kind)
@@ -62,12 +63,7 @@ local function undo_try(lock, record, queue, side, counter, kind, ticket, token,
 		return
 	end
 	if kind == 'h' and redis.call('HINCRBY', lock, token, -1) > 0 then
-		local note = redis.call('GET', record)
-		if note:sub(-#ticket - 1) == ' ' .. ticket then
-			redis.call('SET', record, note:sub(1, -#ticket - 1) .. '-', 'KEEPTTL')
-		else
-			redis.call('ZREM', side, string.format('%.0f', fence) .. ' ' .. ticket)
-		end
+		forget_try(record, side, nil, ticket)
 		return
 	end
 	if kind == 'r' and take_back(lock, record, side) then

@@ -192,6 +192,36 @@ local function add_hold(side, fence, ticket, lease)
 	redis.call('PEXPIRE', side, string.format('%.0f', lease + 60000))
 end
 
+-- Forgets the try `ticket`, whose owner gives one of several holds back. So each hold has one try,
+-- and hasp cannot give a hold back twice, which could end a hold that another connection has as the
+-- same owner. If no hold is known to be of that try, forgets the owner's oldest one. `field`: that
+-- of the owner in the record of a read-write lock; nil: the lock has the layout `count`.
+local function forget_try(record, side, field, ticket)
+	local note
+	if field then
+		note = redis.pcall('HGET', record, field)
+	else
+		note = redis.pcall('GET', record)
+	end
+	local before, first = (type(note) == 'string' and note or ''):match('^(.* )(%S+)$')
+	local fence = before and before:match('(%d+ )$')
+	if not fence or first ~= ticket and redis.pcall('ZREM', side, fence .. ticket) == 1 then
+		return
+	end
+	if first == '-' then
+		for _, member in ipairs(redis.pcall('ZRANGE', side, '0', '63')) do
+			if member:sub(1, #fence) == fence then
+				redis.call('ZREM', side, member)
+				return
+			end
+		end
+	elseif field then
+		redis.call('HSET', record, field, before .. '-')
+	else
+		redis.call('SET', record, before .. '-', 'KEEPTTL')
+	end
+end
+
 -- Notifies Redisson's waiters that the lock is free. As Redisson does, adds no braces to a name
 -- that has one.
 -- include announce
