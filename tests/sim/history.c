@@ -28,6 +28,9 @@
 /* Between two tries at a quorum: a waiter whose time ends before the next try is refused at
  * once. */
 #define QUORUM_PAUSE (100 * MS)
+/* A hasp counts a server that has just begun only after the longest lease, 3 s: so long, beyond
+ * FAULTS_RECOVERY, a hasp that was started again may lack a quorum. */
+#define QUORUM_RECOVERY (1500 * MS)
 #define WATCH_US (250 * MS)
 /* A lock that its client does not have any more is free after this, at the latest. */
 #define KEPT_MOST (3 * SECOND)
@@ -130,7 +133,7 @@ void history_data_lost(void)
 	history.data_lost_at = world_now();
 	for (struct list *at = history.tries.next; at != &history.tries; at = at->next) {
 		struct try *t = container_of(at, struct try, node);
-		if (t->state == TRY_HELD)
+		if (t->state == TRY_HELD || (t->is_crowd && t->state == TRY_RELEASING))
 			t->was_lost = true;
 		t->sure_until = 0;
 	}
@@ -278,9 +281,21 @@ static void watch_key(size_t i)
 	history.idle_since[i] = -1;
 }
 
+/* The lease of another client may end soon after a release. */
+static bool is_had(const char *key)
+{
+	for (struct list *at = history.tries.next; at != &history.tries; at = at->next) {
+		const struct try *t = container_of(at, struct try, node);
+		if (strcmp(t->key, key) == 0 && t->state != TRY_ASKED && t->state != TRY_OVER)
+			return true;
+	}
+	return false;
+}
+
 /* A lock that was free may have been had by another client in the meantime. */
 static void note_change(const char *key, bool is_released)
 {
+	is_released = is_released && !is_had(key);
 	for (size_t i = 0; i < history.nkeys; i++)
 		if (strcmp(history.keys[i], key) == 0) {
 			history.idle_since[i] = is_released ? world_now() : -1;
@@ -316,15 +331,26 @@ static bool has_later_partner(const struct try *t)
 	return false;
 }
 
-/* A hasp was killed, and has not released what its clients had. */
+/* hasp releases no lock whose lease is over, but Redis may think that it is not: its date was
+ * set back, or another connection of the same owner has begun the lease again. */
+static bool may_outlast_hasp(const struct try *t)
+{
+	return t->lease_ends <= world_now() && history.redis->machine.date_offset < 0;
+}
+
+/* A hasp was killed, or paused for longer than a lease, and has not released what its clients
+ * had.
+ */
 static bool may_be_left(const struct try *t)
 {
 	if (!t->is_crowd)
-		return t->hasp->died_at >= t->sent;
-	for (size_t i = 0; i < history.world->nhasps; i++)
-		if (history.world->hasps[i].machine.died_at >= t->sent - CROWD_LEAST)
+		return t->hasp->died_at >= t->sent || may_outlast_hasp(t);
+	for (size_t i = 0; i < history.world->nhasps; i++) {
+		const struct machine *m = &history.world->hasps[i].machine;
+		if (m->died_at >= t->sent - CROWD_LEAST || m->longest_pause >= t->lease_us)
 			return true;
-	return false;
+	}
+	return history.redis->machine.date_offset < 0;
 }
 
 static void check_kept(struct try *t)
@@ -366,6 +392,7 @@ struct try *history_ask(const struct try *from)
 	t->state = TRY_ASKED;
 	t->sent = world_now();
 	t->number = ++history.ntries;
+	t->lease_ends = t->sent + t->wait_us + t->lease_us;
 	for (struct list *at = history.tries.next; at != &history.tries && t->is_fair;
 	     at = at->next) {
 		const struct try *o = container_of(at, struct try, node);
@@ -455,6 +482,17 @@ static int64_t sure_until(const struct try *t)
 	       (t->of_quorum ? t->lease_us - QUORUM_TAKES : t->lease_us * SURE_PERCENT / 100);
 }
 
+/* A client of the same owner is releasing what Redis has lost: it may release this one. */
+static bool is_released_by_partner(const struct try *t)
+{
+	for (struct list *at = history.tries.next; at != &history.tries; at = at->next) {
+		const struct try *o = container_of(at, struct try, node);
+		if (is_partner(t, o) && o->was_lost && o->state == TRY_RELEASING)
+			return true;
+	}
+	return false;
+}
+
 void history_grant(struct try *t, int64_t fence)
 {
 	HASP_ASSERT(t->state == TRY_ASKED);
@@ -481,10 +519,11 @@ void history_grant(struct try *t, int64_t fence)
 			             t->who, t->key);
 		return;
 	}
+	t->lease_ends = t->sent + t->lease_us;
 	t->sure_until = sure_until(t);
 	if (!t->is_rechecked && is_disturbed(t, t->sent))
 		t->sure_until = 0;
-	if (t->client->disturbed_until >= t->sent)
+	if (t->client->disturbed_until >= t->sent || is_released_by_partner(t))
 		t->sure_until = 0;
 	check_holders(t);
 	if (t->is_fair)
@@ -495,6 +534,8 @@ void history_grant(struct try *t, int64_t fence)
 static void set_over(struct try *t, bool is_gone)
 {
 	t->state = TRY_OVER;
+	if (t->is_renewed)
+		t->lease_ends = world_now() + t->lease_us;
 	if (!is_gone)
 		return;
 	t->over_at = world_now();
@@ -512,6 +553,7 @@ void history_change(struct try *t)
 void history_changed(struct try *t, int64_t lease_us, int64_t fence)
 {
 	t->lease_us = lease_us;
+	t->lease_ends = t->release_sent + lease_us;
 	if (fence && fence != t->fence) {
 		/* The lease had ended, and this is another lock. */
 		t->fence = fence;
@@ -562,7 +604,7 @@ void history_fail_try(struct try *t, const char *why)
 	                                          : t->sent;
 
 	set_over(t, t->ends_with_connection);
-	if (!is_disturbed(t, since))
+	if (!is_disturbed(t, t->of_quorum ? since - QUORUM_RECOVERY : since))
 		history_fail("failed: %s with %s: %s", t->who, t->key, why);
 }
 
@@ -579,6 +621,14 @@ void history_give_up(struct try *t)
 
 void history_release(struct try *t)
 {
+	/* If it has lost the lock, it releases the one that a client of the same owner may
+	 * have. */
+	for (struct list *at = history.tries.next; at != &history.tries && t->was_lost;
+	     at = at->next) {
+		struct try *o = container_of(at, struct try, node);
+		if (is_partner(t, o))
+			o->sure_until = 0;
+	}
 	t->state = TRY_RELEASING;
 	t->release_sent = world_now();
 }

@@ -62,6 +62,7 @@ try {
 	int64_t fence_asked; /* when the request was sent that brought it */
 	int64_t check_at; /* whether it is gone; 0: not (any more) */
 	int64_t over_at;
+	int64_t lease_ends; /* by hasp's clock, at the latest */
 	bool was_lost; /* another one was granted meanwhile, or Redis lost it */
 	unsigned ahead[16]; /* numbers of those in the queue when it was sent */
 	size_t nahead;

@@ -161,8 +161,12 @@ void machine_init(struct machine *m, const char *name)
 
 void machine_pause(struct machine *m, int64_t us)
 {
+	if (m->paused_until < world.now)
+		m->paused_since = world.now;
 	if (m->paused_until < world.now + us)
 		m->paused_until = world.now + us;
+	if (m->longest_pause < m->paused_until - m->paused_since)
+		m->longest_pause = m->paused_until - m->paused_since;
 }
 
 void machine_disturb(struct machine *m, int64_t us)

@@ -26,6 +26,8 @@ struct machine {
 	char name[16];
 	int number; /* from 1; the process id of what runs on it */
 	int64_t paused_until; /* world_now(); in the past: it runs */
+	int64_t paused_since; /* world_now(): when its latest pause began */
+	int64_t longest_pause; /* in us */
 	int64_t date_offset; /* of its date, to the world's */
 	int64_t died_at; /* world_now(): the hasp on it ended; -1: never */
 	int64_t disturbed_until; /* world_now(): until then a fault may have effects on it */
