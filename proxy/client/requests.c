@@ -29,11 +29,14 @@ enum plain { PLAIN_NONE, PLAIN_STATELESS, PLAIN_ANY };
 static enum plain takes_plain(const struct client *c)
 {
 	bool pooled = c->env->policy.config->pooling == POOLING_SHARED;
+	bool in_multi = session_in_multi(&c->session);
 
-	if (!route_is_usable(c) || session_in_multi(&c->session))
+	if (!route_is_usable(c) || (in_multi && c->session.opaque))
 		return PLAIN_NONE;
 	if (c->pinned)
 		return c->shared ? PLAIN_NONE : PLAIN_ANY;
+	if (in_multi)
+		return c->shared ? PLAIN_NONE : PLAIN_STATELESS;
 	if (c->shared != pooled || (pooled && (c->session.uncertain || client_must_log_in(c))))
 		return PLAIN_NONE;
 	return PLAIN_STATELESS;
@@ -105,6 +108,19 @@ static inline struct simple scan_plain(struct client_env *env, const char *p, si
 	return (struct simple){ n, &b->what };
 }
 
+/* `n` requests, in `bytes`, have only to be passed. */
+static void expect_plain(struct client *c, struct slice bytes, uint32_t n)
+{
+	metrics_count(&c->env->counters.commands[COMMAND_PASSED], n);
+	if (n && session_in_multi(&c->session) &&
+	    dispatch_queue_plain(&c->env->policy, &c->session, bytes, n)) {
+		while (n--)
+			link_expect(&c->user, LINK_INTERCEPT, NULL);
+		return;
+	}
+	link_expect_plain(&c->user, n);
+}
+
 /* Moves the cursor over requests that are whole and have only to be passed. Returns the length
  * of the one that ended the run, if that is whole: then env->args has its arguments, and
  * k->found is set. Else 0. Not inlined: the loop needs the registers. */
@@ -124,10 +140,9 @@ __attribute__((noinline)) static size_t take_plain(struct client *c, struct curs
 		if (!is_plain(c, r.what))
 			break;
 	}
+	expect_plain(c, slice_of(k->p + k->at, (size_t)(p - k->p) - k->at), count);
 	k->at = (size_t)(p - k->p);
 	k->found = r.what;
-	link_expect_plain(&c->user, count);
-	metrics_count(&c->env->counters.commands[COMMAND_PASSED], count);
 	return p < end ? r.n : 0;
 }
 

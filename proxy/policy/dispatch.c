@@ -212,10 +212,19 @@ static void count_queued(struct context *x, bool was_in_multi, struct decision *
 	if (!was_in_multi || !session_in_multi(x->session) ||
 	    (command_info_is_session(x->what) && !session_command_is_queued(x->what)))
 		return;
-	transaction_add(&x->session->txn);
+	transaction_add(&x->session->txn, 1);
 	x->session->txn.may_be_slow |= x->what->may_be_slow;
 	if (x->env->guards_enforce)
 		guard_txn_keep(x, d);
+}
+
+bool dispatch_queue_plain(const struct policy_env *env, struct session *s, struct slice bytes,
+                          uint32_t n)
+{
+	transaction_add(&s->txn, n);
+	if (env->guards_enforce)
+		guard_txn_keep_plain(env, &s->txn, bytes, n);
+	return env->guards_enforce;
 }
 
 /* May the reply be long in coming though all is well? (Nothing that is queued waits for data.)
@@ -322,6 +331,6 @@ struct decision dispatch_early(struct context *x, struct command_info *what, boo
 	    !match_rule(x->env->matcher, beginning->argv[1]))
 		watched_request(x, &d, false);
 	if (session_in_multi(x->session))
-		transaction_add(&x->session->txn);
+		transaction_add(&x->session->txn, 1);
 	return d;
 }

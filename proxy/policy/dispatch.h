@@ -43,6 +43,11 @@ bool dispatch_may_release(const struct policy_env *env, const struct session *se
  * request were sent now, unless the verdict is DEFER, LEARN, ASK_LOGIN or COUNT_WRITES. */
 struct decision dispatch(struct context *x);
 
+/* `n` whole and plain requests, in `bytes`, are sent in a transaction. True if an error in reply
+ * aborts the transaction: see decision.watches_refusal. */
+bool dispatch_queue_plain(const struct policy_env *env, struct session *s, struct slice bytes,
+                          uint32_t n);
+
 /* Decides about the beginning of a long request, x->req: PASS (session changed), NEED_MORE or
  * LEARN. Writes to `what` what its name says: nothing if the name is not complete.
  * `is_name_long`: its first argument goes on, and is no command's name. */

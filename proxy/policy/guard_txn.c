@@ -310,26 +310,38 @@ bool guard_txn_decide(struct context *x, struct decision *d)
 	return slice_is(name, "multi") && decide_multi(x, d);
 }
 
+/* `n` commands are kept as `bytes`, `nunguarded` of which name no guarded key. */
+static void keep(const struct policy_env *env, struct transaction *t, struct slice bytes,
+                 uint32_t n, uint32_t nunguarded)
+{
+	if (t->nunguarded == 0)
+		t->generation = env->generation;
+	if (t->generation == env->generation)
+		t->nunguarded += nunguarded;
+	transaction_keep(t, n, bytes, (size_t)env->config->max_request);
+}
+
+void guard_txn_keep_plain(const struct policy_env *env, struct transaction *t,
+                          struct slice bytes, uint32_t n)
+{
+	keep(env, t, bytes, n, n);
+}
+
 void guard_txn_keep(struct context *x, struct decision *d)
 {
-	size_t max = (size_t)x->env->config->max_request;
 	struct transaction *t = &x->session->txn;
 	struct buf request = BUF_INIT;
 
 	if (x->session->opaque)
 		return;
-	if (t->nunguarded == 0)
-		t->generation = x->env->generation;
-	t->nunguarded += t->generation == x->env->generation && d->verdict == DISPATCH_PASS &&
-	                 !guard_txn_names_guarded(x);
 	/* The command has no pending request of its own: transaction_abort(). */
 	HASP_ASSERT(!d->pending);
 	d->watches_refusal = true;
 	if (d->verdict == DISPATCH_CALL) {
-		transaction_keep(t, buf_slice(&x->env->rewritten), max);
+		keep(x->env, t, buf_slice(&x->env->rewritten), 1, 0);
 		return;
 	}
 	resp_write_request(&request, x->req->argv, x->req->argc);
-	transaction_keep(t, buf_slice(&request), max);
+	keep(x->env, t, buf_slice(&request), 1, !guard_txn_names_guarded(x));
 	buf_release(&request);
 }

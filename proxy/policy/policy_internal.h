@@ -73,6 +73,9 @@ bool guard_txn_names_guarded(const struct context *x);
 /* A command is sent that Redis queues in a transaction: keeps it, and sets d->watches_refusal,
  * so that the transaction is aborted when Redis refuses to queue it. */
 void guard_txn_keep(struct context *x, struct decision *d);
+/* As guard_txn_keep(), for `n` plain commands, in `bytes`, that name no guarded key. */
+void guard_txn_keep_plain(const struct policy_env *env, struct transaction *t,
+                          struct slice bytes, uint32_t n);
 
 /* True if the command, which Redis has not described yet, could name a guarded key. */
 bool guard_block_names_guarded(const struct policy_env *env, const struct resp_view *req);

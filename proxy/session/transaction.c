@@ -120,9 +120,9 @@ void transaction_begun(struct transaction *t)
 		                                         : TRANSACTION_QUEUING);
 }
 
-void transaction_add(struct transaction *t)
+void transaction_add(struct transaction *t, uint32_t n)
 {
-	t->nqueued++;
+	t->nqueued += n;
 }
 
 void transaction_add_pending(struct transaction *t, struct pending_request *r)
@@ -137,11 +137,11 @@ void transaction_add_pending(struct transaction *t, struct pending_request *r)
 	list_append(&t->queued, &r->node);
 }
 
-void transaction_keep(struct transaction *t, struct slice bytes, size_t max)
+void transaction_keep(struct transaction *t, uint32_t n, struct slice bytes, size_t max)
 {
 	bool outgrown = has_outgrown(t);
 
-	t->nkept++;
+	t->nkept += n;
 	if (outgrown)
 		return;
 	buf_append(&t->kept, bytes);

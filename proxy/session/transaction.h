@@ -81,14 +81,14 @@ static inline size_t transaction_nbytes(const struct transaction *t)
 void transaction_begin(struct transaction *t);
 /* MULTI was answered: all commands before it are. */
 void transaction_begun(struct transaction *t);
-/* A command is sent that Redis will queue. */
-void transaction_add(struct transaction *t);
+/* `n` commands are sent that Redis will queue. */
+void transaction_add(struct transaction *t, uint32_t n);
 /* Takes the pending request of the next command, and keeps it until EXEC. Call this before
  * transaction_add(). */
 void transaction_add_pending(struct transaction *t, struct pending_request *r);
-/* Keeps the command, which may have to be sent again, as `bytes`. `max`: bytes for all commands
+/* Keeps `n` commands, which may have to be sent again, as `bytes`. `max`: bytes for all commands
  * of the transaction; more than that, and none of them is kept. */
-void transaction_keep(struct transaction *t, struct slice bytes, size_t max);
+void transaction_keep(struct transaction *t, uint32_t n, struct slice bytes, size_t max);
 /* Redis has refused to queue a command. */
 void transaction_abort(struct transaction *t);
 /* EXEC is sent: the pending requests go to `queued`. */

@@ -49,7 +49,7 @@ struct pending_request *sent(struct session *s, struct pending_request *r)
 	session_track(s, r);
 	/* dispatch() counts what is sent in a transaction. */
 	if (session_in_multi(s))
-		transaction_add(&s->txn);
+		transaction_add(&s->txn, 1);
 	return r;
 }
 
@@ -105,5 +105,5 @@ struct pending_request *sent_exec(struct session *s)
 
 void sent_other(struct session *s)
 {
-	transaction_add(&s->txn);
+	transaction_add(&s->txn, 1);
 }

@@ -150,6 +150,13 @@ static void a_block_without_guarded_keys_passes(void **state)
 	assert_passed(f, "EXEC");
 }
 
+#define PLAIN "*2\r\n$3\r\nGET\r\n$5\r\nother\r\n*1\r\n$4\r\nPING\r\n"
+
+static bool queue_plain(struct policy_fixture *f)
+{
+	return dispatch_queue_plain(&f->env, &f->session, SLICE_LIT(PLAIN), 2);
+}
+
 static void without_guards_nothing_is_kept(void **state)
 {
 	struct policy_fixture *f = *state;
@@ -157,7 +164,33 @@ static void without_guards_nothing_is_kept(void **state)
 	begin(f);
 	assert_passed(f, "SET stock:1 v");
 	assert_false(f->d.watches_refusal);
+	assert_false(queue_plain(f));
+	assert_int_equal(f->session.txn.nqueued, 3);
 	assert_int_equal(f->session.txn.nkept, 0);
+}
+
+static void plain_commands_are_a_part_of_the_block(void **state)
+{
+	struct policy_fixture *f = *state;
+	struct guard_op *op;
+
+	policy_use(f, GUARD);
+	begin(f);
+	assert_true(queue_plain(f));
+	queue(f, "SET stock:1 v");
+	op = assert_exec(f, GUARD_OP_BLOCK);
+	assert_int_equal(op->ncommands, 3);
+	assert_wire(buf_slice(&op->block), "GET other\nPING\nSET stock:1 v\n");
+}
+
+static void a_block_of_plain_commands_passes(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, GUARD);
+	(void)sent_command(f, "MULTI");
+	assert_true(queue_plain(f));
+	assert_passed(f, "EXEC");
 }
 
 static void an_aborted_transaction_is_redis_to_refuse(void **state)
@@ -408,6 +441,8 @@ int main(void)
 		TEST(a_command_that_no_guard_concerns_adds_no_key),
 		TEST(a_block_without_guarded_keys_passes),
 		TEST(without_guards_nothing_is_kept),
+		TEST(plain_commands_are_a_part_of_the_block),
+		TEST(a_block_of_plain_commands_passes),
 		TEST(an_aborted_transaction_is_redis_to_refuse),
 		TEST(only_guarded_keys_wait_for_the_answer_to_multi),
 		TEST(exec_of_unguarded_keys_does_not_wait_for_the_answer_to_multi),

@@ -315,7 +315,7 @@ static void bring(struct session *s, enum transaction_state to)
 		return;
 	transaction_begin(&s->txn);
 	if (to == TRANSACTION_TOO_LONG)
-		transaction_keep(&s->txn, SLICE_LIT("too long"), 3);
+		transaction_keep(&s->txn, 1, SLICE_LIT("too long"), 3);
 	else if (to == TRANSACTION_ABORTED)
 		transaction_abort(&s->txn);
 	assert_state(s, to);
@@ -385,7 +385,7 @@ static void an_earlier_transaction_s_refusal_does_not_count(void **state)
 	transaction_abort(&s->txn);
 	ANSWER(s, multi, "+OK\r\n");
 	assert_state(s, TRANSACTION_QUEUING);
-	transaction_keep(&s->txn, SLICE_LIT("too long"), 3);
+	transaction_keep(&s->txn, 1, SLICE_LIT("too long"), 3);
 	transaction_abort(&s->txn);
 	transaction_begun(&s->txn);
 	assert_state(s, TRANSACTION_TOO_LONG);
@@ -398,12 +398,12 @@ static void commands_are_kept_in_order_up_to_so_many_bytes(void **state)
 	struct session *s = *state;
 
 	bring(s, TRANSACTION_QUEUING);
-	transaction_keep(&s->txn, SLICE_LIT("one "), 8);
-	transaction_keep(&s->txn, SLICE_LIT("two "), 8);
+	transaction_keep(&s->txn, 1, SLICE_LIT("one "), 8);
+	transaction_keep(&s->txn, 1, SLICE_LIT("two "), 8);
 	assert_state(s, TRANSACTION_QUEUING);
 	assert_true(slice_eq(buf_slice(&s->txn.kept), SLICE_LIT("one two ")));
 	assert_int_equal(s->txn.nkept, 2);
-	transaction_keep(&s->txn, SLICE_LIT("3"), 8);
+	transaction_keep(&s->txn, 1, SLICE_LIT("3"), 8);
 	assert_state(s, TRANSACTION_TOO_LONG);
 	assert_int_equal(buf_len(&s->txn.kept), 0);
 }
@@ -413,7 +413,7 @@ static void behind_one_that_was_too_long_none_is_kept(void **state)
 	struct session *s = *state;
 
 	bring(s, TRANSACTION_TOO_LONG);
-	transaction_keep(&s->txn, SLICE_LIT("1"), 8);
+	transaction_keep(&s->txn, 1, SLICE_LIT("1"), 8);
 	assert_int_equal(buf_len(&s->txn.kept), 0);
 	assert_int_equal(s->txn.nkept, 2);
 }
@@ -423,7 +423,7 @@ static void an_aborted_transaction_stays_aborted_when_it_grows_too_long(void **s
 	struct session *s = *state;
 
 	bring(s, TRANSACTION_ABORTED);
-	transaction_keep(&s->txn, SLICE_LIT("too long"), 3);
+	transaction_keep(&s->txn, 1, SLICE_LIT("too long"), 3);
 	assert_state(s, TRANSACTION_ABORTED);
 }
 
@@ -433,7 +433,7 @@ static void what_was_kept_and_watched_by_guards_ends_with_it(void **state)
 
 	bring(s, TRANSACTION_QUEUING);
 	s->txn.guards = TRANSACTION_GUARDS_LOST;
-	transaction_keep(&s->txn, SLICE_LIT("one"), 8);
+	transaction_keep(&s->txn, 1, SLICE_LIT("one"), 8);
 	transaction_discard(&s->txn);
 	assert_int_equal(buf_len(&s->txn.kept), 0);
 	assert_int_equal(s->txn.nkept, 0);

@@ -128,7 +128,7 @@ static void ask_in_transaction(size_t nqueued)
 		struct pending_request *r = pending_new(PENDING_SELECT);
 		r->db = (int)i;
 		session_track(&s, r);
-		transaction_add(&s.txn);
+		transaction_add(&s.txn, 1);
 	}
 	for (size_t i = 0; i < MANY; i++)
 		db += session_db(&s) != (int)nqueued - 1;
