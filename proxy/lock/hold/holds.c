@@ -15,8 +15,8 @@
 #define SMALL_SIZE (sizeof(struct hold) + 32)
 /* How far Redis' clock may get ahead of ours within a lease, in ms. */
 #define RELEASE_SLACK_MS 50
-/* A connection with more holds than these does not look for the one that UNLOCK names. */
-#define OWN_KIND_MAX 16
+/* hasp looks for a hold among those of its connection first, if these are not more. */
+#define OWN_SEARCHED_MAX 16
 
 struct holds *holds_new(struct timers *timers, struct script_jobs *script_jobs)
 {
@@ -250,11 +250,35 @@ static bool is_of_token(const struct hold *hold, struct slice token)
 	return !layout_of(hold->kind)->has_owners || slice_eq(hold_token(hold), token);
 }
 
+static bool is_of_lock(const struct hold *hold, int db, struct slice key)
+{
+	return lock_id_db(hold->by_id.key) == db && slice_eq(lock_id_key(hold->by_id.key), key);
+}
+
+/* As hold_find(), among the connection's own holds. */
+static struct hold *find_own(const struct hold_owner *o, int db, struct slice key,
+                             struct slice token)
+{
+	struct list *at;
+
+	if (o->n > OWN_SEARCHED_MAX)
+		return NULL;
+	for (at = o->holds.next; at != &o->holds; at = at->next) {
+		struct hold *hold = container_of(at, struct hold, node);
+		if (hold->kind != LOCK_KIND_SHARED && is_of_lock(hold, db, key) &&
+		    is_of_token(hold, token))
+			return hold;
+	}
+	return NULL;
+}
+
 struct hold *hold_find(struct holds *h, const struct hold_owner *o, bool by_value, int db,
                        struct slice key, struct slice token)
 {
-	struct hold *first = NULL;
+	struct hold *first = NULL, *own = find_own(o, db, key, token);
 
+	if (own)
+		return own;
 	for (struct hold *hold = hold_first(h, db, key); hold; hold = hold_next(hold)) {
 		if (!is_of_token(hold, token))
 			continue;
@@ -307,12 +331,11 @@ enum lock_kind hold_own_kind(const struct hold_owner *o, int db, struct slice ke
 	enum lock_kind kind = 0;
 
 	*reentered = false;
-	if (o->n > OWN_KIND_MAX)
+	if (o->n > OWN_SEARCHED_MAX)
 		return 0;
 	for (struct list *at = o->holds.next; at != &o->holds; at = at->next) {
 		const struct hold *hold = container_of(at, struct hold, node);
-		if (!layout_of(hold->kind)->by_verb || lock_id_db(hold->by_id.key) != db ||
-		    !slice_eq(lock_id_key(hold->by_id.key), key))
+		if (!layout_of(hold->kind)->by_verb || !is_of_lock(hold, db, key))
 			continue;
 		*reentered = *reentered || kind || hold->reentered;
 		/* UNLOCK gives the write side back first. */
