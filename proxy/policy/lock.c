@@ -91,6 +91,8 @@ static void find_own_of_verb(struct context *x)
 	size_t first = 1;
 
 	x->opts.nown = 0;
+	if (x->holds->n == 0)
+		return;
 	if (x->what->verb == VERB_MLOCK) {
 		first = 2;
 		if (req->argc < 2 || !args_integer(req->argv[1], &n) || n > MLOCK_KEYS_MAX)
@@ -798,7 +800,7 @@ static bool names_too_many_keys(const struct context *x)
 struct decision lock_decide_write(struct context *x)
 {
 	struct decision d = pass;
-	struct lock_call call = { 0 };
+	struct lock_call call;
 	struct lock_keys k;
 
 	/* Redis refuses it as it came. */

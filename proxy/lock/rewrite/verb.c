@@ -429,8 +429,8 @@ void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
                   const struct verbs *verbs, struct slice token,
                   const struct rewrite_opts *opts, struct lock_call *call)
 {
-	struct verb_args a = { 0 };
-	const char *error = NULL;
+	struct verb_args a;
+	const char *error;
 
 	*call = (struct lock_call){ .effect = LOCK_EFFECT_NONE,
 		                    .success = LOCK_IF_NO_ERROR,
@@ -441,8 +441,7 @@ void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
 		return;
 	}
 	call->key = req->argv[1];
-	if (req->argc > 2)
-		error = verb_parse_options(verb, req, 2, &a);
+	error = verb_parse_options(verb, req, 2, &a);
 	if (error) {
 		verb_write_error(out, opts, call, error, NULL);
 		return;
