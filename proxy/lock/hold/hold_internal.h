@@ -118,6 +118,7 @@ struct holds {
 	size_t npending; /* calls whose reply is due */
 	struct freelist pending; /* most lock_requests: those of LOCK_REQUEST_SIZE */
 	struct freelist small; /* most holds */
+	struct freelist tokens; /* most tokens */
 	struct buf scratch;
 	holds_describe_fn *describe; /* NULL: logs name no connection */
 	holds_lost_fn *lost; /* NULL: hasp closes no connection */

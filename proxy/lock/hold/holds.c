@@ -13,6 +13,8 @@
 
 /* Space for a hold with an id of usual length. */
 #define SMALL_SIZE (sizeof(struct hold) + 32)
+/* Space for a token of usual length. */
+#define SMALL_TOKEN_SIZE (sizeof(struct hold_token) + 80)
 /* How far Redis' clock may get ahead of ours within a lease, in ms. */
 #define RELEASE_SLACK_MS 50
 /* hasp looks for a hold among those of its connection first, if these are not more. */
@@ -29,6 +31,7 @@ struct holds *holds_new(struct timers *timers, struct script_jobs *script_jobs)
 	list_init(&h->by_age);
 	freelist_init(&h->pending, LOCK_REQUEST_SIZE);
 	freelist_init(&h->small, SMALL_SIZE);
+	freelist_init(&h->tokens, SMALL_TOKEN_SIZE);
 	map_init(&h->by_id);
 	return h;
 }
@@ -78,11 +81,20 @@ static void count_memory(struct hold_owner *o, ptrdiff_t nbytes)
 	o->table->nbytes += (size_t)nbytes;
 }
 
+/* In bytes, with the token's own. */
+static size_t token_size(size_t n)
+{
+	size_t size = sizeof(struct hold_token) + n;
+
+	return size < SMALL_TOKEN_SIZE ? SMALL_TOKEN_SIZE : size;
+}
+
 /* Returns a reference to the token; shares the token of the owner's latest hold, if it is the
  * same.
  */
 static struct hold_token *token_take(struct hold_owner *o, struct slice s)
 {
+	size_t size = token_size(s.n);
 	struct hold_token *token;
 
 	if (!list_empty(&o->holds)) {
@@ -92,21 +104,26 @@ static struct hold_token *token_take(struct hold_owner *o, struct slice s)
 			return token;
 		}
 	}
-	token = xmalloc(sizeof(*token) + s.n);
+	token = size == SMALL_TOKEN_SIZE ? freelist_take(&o->table->tokens) : xmalloc(size);
 	token->refs = 1;
 	token->n = (uint32_t)s.n;
 	if (s.n)
 		memcpy(token->bytes, s.p, s.n);
-	count_memory(o, (ptrdiff_t)(sizeof(*token) + s.n));
+	count_memory(o, (ptrdiff_t)size);
 	return token;
 }
 
 static void token_release(struct hold_owner *o, struct hold_token *token)
 {
+	size_t size = token_size(token->n);
+
 	if (--token->refs)
 		return;
-	count_memory(o, -(ptrdiff_t)(sizeof(*token) + token->n));
-	free(token);
+	count_memory(o, -(ptrdiff_t)size);
+	if (size == SMALL_TOKEN_SIZE)
+		freelist_give(&o->table->tokens, token);
+	else
+		free(token);
 }
 
 /* In bytes, with the id, which follows the struct. */
@@ -203,6 +220,7 @@ void holds_free(struct holds *h)
 	map_fini(&h->by_id);
 	freelist_fini(&h->pending);
 	freelist_fini(&h->small);
+	freelist_fini(&h->tokens);
 	buf_release(&h->scratch);
 	free(h);
 }
@@ -255,21 +273,23 @@ static bool is_of_lock(const struct hold *hold, int db, struct slice key)
 	return lock_id_db(hold->by_id.key) == db && slice_eq(lock_id_key(hold->by_id.key), key);
 }
 
-/* As hold_find(), among the connection's own holds. */
+/* As hold_find(), among the connection's own holds; NULL, too, if these are many. */
 static struct hold *find_own(const struct hold_owner *o, int db, struct slice key,
                              struct slice token)
 {
-	struct list *at;
+	struct hold *shared = NULL;
 
 	if (o->n > OWN_SEARCHED_MAX)
 		return NULL;
-	for (at = o->holds.next; at != &o->holds; at = at->next) {
+	for (struct list *at = o->holds.next; at != &o->holds; at = at->next) {
 		struct hold *hold = container_of(at, struct hold, node);
-		if (hold->kind != LOCK_KIND_SHARED && is_of_lock(hold, db, key) &&
-		    is_of_token(hold, token))
+		if (!is_of_lock(hold, db, key) || !is_of_token(hold, token))
+			continue;
+		if (hold->kind != LOCK_KIND_SHARED)
 			return hold;
+		shared = hold;
 	}
-	return NULL;
+	return shared;
 }
 
 struct hold *hold_find(struct holds *h, const struct hold_owner *o, bool by_value, int db,

@@ -148,7 +148,7 @@ void rewrite_mlock(struct buf *out, enum verb verb, const struct resp_view *req,
                    const struct rewrite_opts *opts, const struct mlock_step *step,
                    struct mlock_keys *keys, struct lock_call *call)
 {
-	struct verb_args a;
+	struct verb_args a = { 0 };
 	const char *error;
 
 	*call = (struct lock_call){ .effect = LOCK_EFFECT_NONE,

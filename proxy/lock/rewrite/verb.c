@@ -84,7 +84,6 @@ const char *verb_parse_options(enum verb verb, const struct resp_view *req, size
 	bool waits = verb == VERB_LOCK || verb == VERB_MLOCK;
 	bool timed = waits || verb == VERB_EXTEND;
 
-	*a = (struct verb_args){ 0 };
 	for (size_t i = first; i < req->argc; i += 2) {
 		enum lock_kind side = verb == VERB_LOCK ? side_of(req->argv[i]) : 0;
 		bool px = timed && args_option(req->argv[i], "PX");
@@ -429,8 +428,8 @@ void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
                   const struct verbs *verbs, struct slice token,
                   const struct rewrite_opts *opts, struct lock_call *call)
 {
-	struct verb_args a;
-	const char *error;
+	struct verb_args a = { 0 };
+	const char *error = NULL;
 
 	*call = (struct lock_call){ .effect = LOCK_EFFECT_NONE,
 		                    .success = LOCK_IF_NO_ERROR,
@@ -441,7 +440,8 @@ void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
 		return;
 	}
 	call->key = req->argv[1];
-	error = verb_parse_options(verb, req, 2, &a);
+	if (req->argc > 2)
+		error = verb_parse_options(verb, req, 2, &a);
 	if (error) {
 		verb_write_error(out, opts, call, error, NULL);
 		return;

@@ -22,7 +22,8 @@ struct verb_args {
 const char *verb_name(enum verb verb, const struct verbs *verbs);
 bool verb_arity_ok(enum verb verb, size_t argc);
 
-/* Parses the options from argv[first] on. Returns NULL, or the error. */
+/* Parses the options from argv[first] on into *a, which is all zero. Returns NULL, or the
+ * error. */
 const char *verb_parse_options(enum verb verb, const struct resp_view *req, size_t first,
                                struct verb_args *a);
 
