@@ -64,6 +64,9 @@ struct rows {
 	size_t n; /* rows that were begun */
 	size_t left; /* columns that the last one still lacks */
 	struct buf bytes; /* the rows, without the array's header */
+	/* Why the rows are not known, if a console_show_fn returns false; NULL: a worker did
+	 * not answer. */
+	const char *unknown;
 };
 
 /* Appends the header of a map of `n` pairs. */

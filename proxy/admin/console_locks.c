@@ -61,9 +61,17 @@ static void add_what(struct rows *rows, const struct live_row *row)
 	rows_add_int(rows, "client_id", (int64_t)row->client_id);
 }
 
-static void add_lock(struct rows *rows, const struct live_row *row, int64_t waiters, double now)
+/* The servers of a quorum have its locks. */
+static bool is_of_upstream(const struct live_row *row)
 {
-	rows_begin(rows, 13);
+	return !row->section || row->section->kind != STATS_QUORUM;
+}
+
+/* `trouble`: why Redis cannot serve; NULL: it can. */
+static void add_lock(struct rows *rows, const struct live_row *row, int64_t waiters,
+                     const char *trouble, double now)
+{
+	rows_begin(rows, 14);
 	add_what(rows, row);
 	rows_add_text(rows, "owner", row->owner);
 	rows_add_ms(rows, "held_ms", now - row->since);
@@ -74,9 +82,11 @@ static void add_lock(struct rows *rows, const struct live_row *row, int64_t wait
 	rows_add_bool(rows, "renewed", row->renewed);
 	rows_add_int(rows, "fence", row->fence);
 	rows_add_int(rows, "waiters", waiters);
+	rows_add_str(rows, "state", trouble && is_of_upstream(row) ? "unknown" : "held");
 }
 
-static void add_held(struct rows *rows, const struct live *held, struct live *waiting)
+static void add_held(struct rows *rows, const struct live *held, struct live *waiting,
+                     const char *trouble)
 {
 	double now = clock_now();
 
@@ -85,7 +95,7 @@ static void add_held(struct rows *rows, const struct live *held, struct live *wa
 	for (size_t i = 0; i < held->n; i++) {
 		const struct live_row *row = &held->rows[i];
 
-		add_lock(rows, row, count_waiters(waiting, row), now);
+		add_lock(rows, row, count_waiters(waiting, row), trouble, now);
 	}
 }
 
@@ -95,11 +105,17 @@ static bool show_held(const struct show_env *env, enum live_what what, struct ro
 	const struct live_want wants[] = { { what, SIZE_MAX, &held },
 		                           { LIVE_WAITING, SIZE_MAX, &waiting } };
 	struct worker_answers answers;
+	const char *trouble = workers_upstream_trouble(env->shared);
 	bool whole;
 
 	workers_live(env->shared, wants, 2, CONSOLE_ASK_MS, &answers);
-	add_held(rows, &held, &waiting);
+	add_held(rows, &held, &waiting, trouble);
 	whole = held.whole;
+	/* No rows would read as if nothing were held. */
+	if (whole && trouble && held.n == 0) {
+		rows->unknown = trouble;
+		whole = false;
+	}
 	live_fini(wants, 2, &answers);
 	return whole;
 }

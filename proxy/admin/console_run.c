@@ -44,6 +44,8 @@ void console_show_write(const struct show_env *env, int protocol, console_show_f
 	rows_init(&rows, protocol);
 	if (fn(env, &rows))
 		rows_end(&rows, out);
+	else if (rows.unknown)
+		buf_printf(out, "-ERR unknown: %s\r\n", rows.unknown);
 	else
 		buf_puts(out, "-ERR not all workers answer\r\n");
 	rows_fini(&rows);

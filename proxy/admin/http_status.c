@@ -87,7 +87,7 @@ struct section_facts {
 	const struct strings *patterns; /* NULL: it has none */
 	enum owner_kind owner;
 	enum rule_mode mode;
-	int64_t lease_ms, wait_ms;
+	int64_t lease_ms, wait_ms, max_hold_ms;
 };
 
 static void write_section(struct json *j, struct worker_shared *shared,
@@ -106,6 +106,7 @@ static void write_section(struct json *j, struct worker_shared *shared,
 	json_word(j, "mode", f->mode == MODE_OBSERVE ? "observe" : "enforce");
 	json_count(j, "lease_ms", (uint64_t)f->lease_ms);
 	json_count(j, "wait_ms", (uint64_t)f->wait_ms);
+	json_count(j, "max_hold_ms", (uint64_t)f->max_hold_ms);
 	stats_each(shared->stats, write_totals, &w);
 	if (f->mode == MODE_OBSERVE) {
 		json_open(j, "observed", '{');
@@ -125,25 +126,27 @@ static void write_sections(struct json *j, struct worker_shared *shared, const s
 		write_section(j, shared,
 		              &(struct section_facts){ STATS_LOCK, r->section.name,
 		                                       &r->section.patterns, r->owner, r->mode,
-		                                       r->lease_ms, r->wait_ms });
+		                                       r->lease_ms, r->wait_ms,
+		                                       r->max_hold_ms });
 	}
 	for (size_t i = 0; i < c->nguards; i++) {
 		const struct guard *g = c->guards[i];
 		write_section(j, shared,
 		              &(struct section_facts){ STATS_GUARD, g->section.name,
 		                                       &g->section.patterns, OWNER_CONNECTION,
-		                                       g->mode, g->lease_ms, g->wait_ms });
+		                                       g->mode, g->lease_ms, g->wait_ms, 0 });
 	}
 	if (quorum)
 		write_section(j, shared,
 		              &(struct section_facts){ STATS_QUORUM, quorum->section.name, NULL,
 		                                       c->verbs.owner, MODE_ENFORCE,
-		                                       c->verbs.lease_ms, 0 });
+		                                       c->verbs.lease_ms, 0, 0 });
 	if (c->verbs.enabled)
 		write_section(j, shared,
 		              &(struct section_facts){ STATS_VERBS, c->verbs.lock, NULL,
 		                                       c->verbs.owner, MODE_ENFORCE,
-		                                       c->verbs.lease_ms, 0 });
+		                                       c->verbs.lease_ms, 0,
+		                                       c->verbs.max_hold_ms });
 	json_close(j, ']');
 }
 
@@ -234,11 +237,13 @@ static uint64_t waiters_of(const struct live_row *lock, const struct live *waite
 	return n;
 }
 
+/* `trouble`: why Redis cannot serve, and may have lost the locks; NULL: it can. */
 static void write_locks(struct json *j, const struct live *locks, const struct live *waiters,
-                        double now)
+                        const char *trouble, double now)
 {
 	json_open(j, "locks", '{');
 	json_count(j, "total", locks->total);
+	json_bool(j, "known", !trouble);
 	json_open(j, "rows", '[');
 	for (size_t i = 0; i < locks->n; i++) {
 		const struct live_row *row = &locks->rows[i];
@@ -307,7 +312,7 @@ static void write_live(struct json *j, struct worker_shared *shared)
 	workers_live(shared, wants, 2, ASK_MS, &answers);
 	now = clock_now();
 	json_bool(j, "whole", locks.whole && waiters.whole);
-	write_locks(j, &locks, &waiters, now);
+	write_locks(j, &locks, &waiters, workers_upstream_trouble(shared), now);
 	write_waiters(j, &waiters, now);
 	live_fini(wants, 2, &answers);
 }

@@ -2,6 +2,7 @@
 """The console: what any Redis client sees and does there, and what nobody can do to it."""
 
 import contextlib
+import json
 import os
 import re
 import resource
@@ -145,6 +146,29 @@ def test_locks_are_told_with_who_has_them_and_who_waits(start_hasp, path):
         one.call("SET", "stock:1", "1")
         other.read(), third.read()
         until(lambda: show(path, "WAITERS") == [], "nobody to wait")
+
+
+def test_locks_are_unknown_while_redis_does_not_answer(start_hasp, redis_server, path):
+    hasp = start_hasp(rule(renew="no") + HTTP + ON_A_SOCKET.format(path=path)).is_up()
+
+    def state():
+        return [(lock["key"], lock["state"]) for lock in show(path, "LOCKS")]
+
+    def known():
+        return json.loads(ask(hasp, "/status.json")[1])["locks"]["known"]
+
+    assert show(path, "LOCKS") == [] and known()
+    with Connection(path) as console:
+        with redis_server.frozen():
+            until(lambda: console.call("SHOW", "LOCKS") == b"-ERR unknown: Redis does not answer\r\n", "the error")
+            until(lambda: not known(), "the status")
+        until(lambda: console.call("SHOW", "LOCKS") == b"*0\r\n", "Redis to answer")
+    with hasp.connect() as one:
+        assert one.call("SET", "lock:1", "v", "NX", "PX", 600000) == OK
+        assert state() == [("lock:1", "held")]
+        with redis_server.frozen():
+            until(lambda: state() == [("lock:1", "unknown")], "the lock to be unknown")
+        until(lambda: state() == [("lock:1", "held")], "it to be known again")
 
 
 def test_locks_are_told_while_others_are_served(start_hasp, path):
