@@ -89,6 +89,66 @@ def test_held_locks_are_unknown_while_redis_does_not_answer(start_hasp, redis_se
     shows(browser, "#locks-none", "No lock is held.")
 
 
+def test_locks_that_hasp_knew_last_are_marked_so_while_redis_does_not_answer(start_hasp, redis_server, browser, show):
+    hasp = start_hasp(JOBS + HTTP).is_up()
+    with hasp.connect() as one:
+        assert one.call("SETNX", "job:a", "1") == ONE
+        show(hasp)
+        shows(browser, "#locks-rows tr", "job:a jobs")
+        with redis_server.frozen():
+            shows(browser, "#locks-more", "as hasp knew them last")
+        until(lambda: browser.text("#locks-more") == [""], "Redis to answer")
+
+
+def test_columns_are_sorted_by_a_click_on_their_titles(start_hasp, browser, show):
+    hasp = start_hasp(JOBS + HTTP).is_up()
+    with hasp.connect() as one, hasp.connect() as two, hasp.connect() as waiter:
+        assert one.call("SETNX", "job:b", "1") == ONE
+        assert two.call("SETNX", "job:a", "1") == ONE
+        waiter.send(encode("SETNX", "job:a", "2"))
+        show(hasp)
+        shows(browser, "#waiters-rows tr", "job:a")
+        for title, order, keys in [("key", "ascending", ["job:a", "job:b"]), ("key", "descending", ["job:b", "job:a"]),
+                                   ("waiters", "descending", ["job:a", "job:b"]),
+                                   ("waiters", "ascending", ["job:b", "job:a"]),
+                                   ("since_ms", "descending", ["job:b", "job:a"])]:
+            browser.click(f"#locks th[data-by={title}] button")
+            assert [text.split(" ")[0] for text in browser.text("#locks-rows tr")] == keys, (title, order)
+            assert browser.run("return [...document.querySelectorAll('#locks th[aria-sort]')]"
+                               ".map((n) => [n.dataset.by, n.getAttribute('aria-sort')])") == [[title, order]]
+
+
+def test_waiter_has_a_link_to_the_holder_of_its_lock(start_hasp, browser, show):
+    hasp = start_hasp(JOBS + HTTP).is_up()
+    with hasp.connect() as one, hasp.connect() as other:
+        one.call("CLIENT", "SETNAME", "billing-7")
+        assert one.call("SETNX", "job:b", "1") == ONE and one.call("SETNX", "job:a", "1") == ONE
+        other.send(encode("SETNX", "job:a", "2"))
+        for width in 360, 1440:
+            show(hasp, width=width)
+            shows(browser, "#waiters-rows tr", "held by billing-7")
+            browser.click("#waiters-rows a")
+            assert browser.run("return document.activeElement.innerText").startswith("job:a")
+            assert [text.split(" ")[0] for text in browser.text("#locks-rows tr.marked")] == ["job:a"]
+
+
+def test_bar_of_a_renewed_lock_is_what_is_left_of_max_hold(start_hasp, browser, show):
+    hasp = start_hasp(section("lock jobs", {"pattern": "job:*", "lease": "60s", "max_hold": "1h", "renew": "yes"}) +
+                      section("lock for-ever", {"pattern": "ever:*", "max_hold": "0", "renew": "yes"}) +
+                      section("lock short", {"pattern": "short:*", "lease": "1h", "renew": "no"}) + HTTP)
+    with hasp.connect() as one:
+        for key in "job:a", "ever:a", "short:a":
+            assert one.call("SETNX", key, "1") == ONE
+        show(hasp)
+        shows(browser, "#locks-rows tr", "renewed for 59 min at most")
+        bars = browser.run("return Object.fromEntries([...document.querySelectorAll('#locks-rows tr')].map((tr) => "
+                           "[tr.querySelector('.key').innerText, [tr.querySelector('.lease').innerText,"
+                           " Number(tr.querySelector('rect').getAttribute('width'))]]))")
+        assert "renewed for" not in bars["ever:a"][0] and bars["ever:a"][1] == 100
+        assert "renewed" not in bars["short:a"][0] and 90 < bars["short:a"][1] <= 100
+        assert 90 < bars["job:a"][1] <= 100
+
+
 def test_graphs_move(start_hasp, browser, show):
     hasp = start_hasp(rule() + HTTP)
     show(hasp)

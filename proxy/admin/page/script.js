@@ -141,11 +141,13 @@
   }
 
   const lockRow = () => newRow((tr, parts) => {
+    tr.tabIndex = -1;
+    parts.row = tr;
     keyCell(tr, parts);
     parts.rule = make("td", "wide", tr);
     holderCell(tr, parts, "wide");
     parts.held = make("td", "num", tr);
-    const lease = make("td", "wide", tr);
+    const lease = make("td", "lease wide", tr);
     parts.left = make("span", "left", lease);
     parts.renewed = beside("span", "note", lease);
     parts.bar = draw("svg", { class: "lease-bar", viewBox: "0 0 100 4", preserveAspectRatio: "none", "aria-hidden": "true" }, lease);
@@ -155,35 +157,63 @@
 
   function setLock(parts, row) {
     const [name] = holder(row);
+    setClass(parts.row, marked === lockName(row) ? "marked" : "");
     setKey(parts, row, `${name} · ${rule(row)}`);
     setText(parts.rule, rule(row));
     setHolder(parts, row);
     setText(parts.held, duration(row.since_ms));
     setText(parts.left, duration(row.left_ms));
-    setText(parts.renewed, "renewed");
+    // A lock that is renewed ends with max_hold, any other with its lease.
+    const most = row.renewed ? maxHold(row) : row.left_ms + row.since_ms;
+    const left = row.renewed ? Math.max(0, most - row.since_ms) : row.left_ms;
+    const share = row.left_ms === null ? 0 : most ? 100 * left / most : 100;
+    setText(parts.renewed, most ? `renewed for ${duration(left)} at most` : "renewed");
     parts.renewed.hidden = !row.renewed;
-    const share = row.left_ms === null ? 0 : 100 * row.left_ms / Math.max(1, row.left_ms + (row.renewed ? leaseGone(row) : row.since_ms));
     parts.filled.setAttribute("width", Math.min(100, share).toFixed(1));
-    parts.bar.setAttribute("class", !row.renewed && share < 25 ? "lease-bar short" : "lease-bar");
+    parts.bar.setAttribute("class", share < 25 ? "lease-bar short" : "lease-bar");
     setText(parts.waiters, count(row.waiters));
     setClass(parts.waiters, row.waiters ? "num hot" : "num zero");
   }
 
-  // Of a lease that is renewed, only the configured length tells how much of it is over.
-  function leaseGone(row) {
+  // 0: it has no end, or is not known.
+  function maxHold(row) {
     const section = last.sections.find((s) => s.kind === row.kind && s.name === row.section);
-    return section ? Math.max(0, section.lease_ms - row.left_ms) : 0;
+    return section ? section.max_hold_ms : 0;
+  }
+
+  // The lock that a waiter's link leads to.
+  let marked = "";
+  const lockName = (row) => `${row.db} ${row.key_bytes} ${row.key}`;
+
+  function markLock(row) {
+    marked = lockName(row);
+    if (!matches(row))
+      $("filter").value = "";
+    show();
+    const tr = $("locks-rows").querySelector(".marked");
+    if (tr)
+      tr.focus();
   }
 
   const waiterRow = () => newRow((tr, parts) => {
     holderCell(tr, parts, "");
     keyCell(tr, parts);
+    parts.by = beside("a", "by", parts.sub.parentNode);
+    parts.by.href = "#locks";
+    parts.by.addEventListener("click", (e) => {
+      e.preventDefault();
+      markLock(parts.lock);
+    });
     parts.since = make("td", "num", tr);
   });
 
   function setWaiter(parts, row) {
     setHolder(parts, row);
     setKey(parts, row, "");
+    const locks = last.locks.rows.filter((lock) => lockName(lock) === lockName(row));
+    [parts.lock] = locks;
+    parts.by.hidden = !locks.length;
+    setText(parts.by, locks.length ? `held by ${holder(locks[0])[0]}${locks.length > 1 ? ` and ${locks.length - 1} more` : ""}` : "");
     setText(parts.since, duration(row.since_ms));
     setClass(parts.since, row.since_ms > 5000 ? "num hot" : "num");
   }
@@ -443,8 +473,38 @@
     return !wanted || [row.key, row.section || "", row.client, row.owner || ""].some((s) => s.toLowerCase().includes(wanted));
   }
 
+  // --- sorting: of each table by the column whose title was clicked last; a second time turns it
+
+  const sortings = {};
+  const VALUES = { rule, holder: (row) => holder(row)[0] };
+
+  function sorted(name, rows) {
+    const { by, down } = sortings[name] || {};
+    const value = VALUES[by] || ((row) => row[by]);
+    const compare = (a, b) => typeof a === "string" ? a.localeCompare(b) : (a ?? Infinity) - (b ?? Infinity);
+    return by ? [...rows].sort((a, b) => compare(value(a), value(b)) * (down ? -1 : 1)) : rows;
+  }
+
+  function makeSortable(name) {
+    const titles = $(`${name}-rows`).parentNode.querySelectorAll("th[data-by]");
+    for (const th of titles) {
+      const button = make("button");
+      button.type = "button";
+      button.append(...th.childNodes);
+      th.append(button);
+      button.addEventListener("click", () => {
+        const { by } = th.dataset, before = sortings[name] || {};
+        const down = before.by === by ? !before.down : th.classList.contains("num");
+        sortings[name] = { by, down };
+        titles.forEach((other) => other.removeAttribute("aria-sort"));
+        th.setAttribute("aria-sort", down ? "descending" : "ascending");
+        show();
+      });
+    }
+  }
+
   function showList(name, list, noun, none, create, update, filtered) {
-    const found = filtered ? list.rows.filter(matches) : list.rows;
+    const found = sorted(name, filtered ? list.rows.filter(matches) : list.rows);
     fill($(`${name}-rows`), found, create, update);
     $(`${name}-rows`).parentNode.hidden = !found.length;
     setText($(`${name}-none`), found.length ? "" : list.rows.length ? "None of them matches." : none);
@@ -525,5 +585,6 @@
   $("copy").addEventListener("click", copyFound);
   $("filter").addEventListener("input", show);
   graphs.forEach(makeGraph);
+  ["locks", "waiters", "contended"].forEach(makeSortable);
   round();
 })();
