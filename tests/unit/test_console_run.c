@@ -86,7 +86,7 @@ static void test_a_console_is_served_while_another_awaits_a_worker(void **state)
 	struct fixture *f = *state;
 
 	send_line(f, 0, "PING\r\nSHOW MEMORY\r\n");
-	send_line(f, 1, "PING\r\nSHOW LOCKS\r\n");
+	send_line(f, 1, "PING\r\nSHOW WAITERS\r\n");
 	expect_beginning(f, 0, "+PONG\r\n");
 	expect_beginning(f, 1, "+PONG\r\n");
 	send_line(f, 2, "SHOW VERSION\r\n");
@@ -103,7 +103,7 @@ static void test_those_that_ask_while_it_is_found_out_get_the_next_answer(void *
 	struct fixture *f = *state;
 
 	for (size_t i = 0; i < CONSOLES; i++)
-		send_line(f, i, "SHOW LOCKS\r\nPING\r\n");
+		send_line(f, i, "SHOW WAITERS\r\nPING\r\n");
 	workers_go_on(&f->workers);
 	for (size_t i = 0; i < CONSOLES; i++)
 		expect_beginning(f, i, "*0\r\n+PONG\r\n");
@@ -113,8 +113,8 @@ static void test_a_console_that_is_closed_awaits_nothing(void **state)
 {
 	struct fixture *f = *state;
 
-	send_line(f, 0, "SHOW LOCKS\r\n");
-	send_line(f, 1, "SHOW LOCKS\r\n");
+	send_line(f, 0, "SHOW WAITERS\r\n");
+	send_line(f, 1, "SHOW WAITERS\r\n");
 	shutdown(f->fds[0], SHUT_RDWR);
 	send_line(f, 2, "PING\r\n");
 	expect_beginning(f, 2, "+PONG\r\n");
@@ -126,7 +126,7 @@ static void test_the_end_may_come_while_a_console_awaits_its_answer(void **state
 {
 	struct fixture *f = *state;
 
-	send_line(f, 0, "SHOW LOCKS\r\n");
+	send_line(f, 0, "SHOW WAITERS\r\n");
 	send_line(f, 1, "PING\r\n");
 	expect_beginning(f, 1, "+PONG\r\n");
 	workers_go_on(&f->workers);

@@ -258,14 +258,16 @@ static void section_is_told_with_its_settings(void **state)
 	assert_has(f, UPSTREAM LOCK,
 	           "\"sections\":[{\"kind\":\"lock\",\"name\":\"carts\","
 	           "\"patterns\":[\"cart:*\",\"basket:*\"],\"owner\":\"address\","
-	           "\"mode\":\"enforce\",\"lease_ms\":7000,\"wait_ms\":2000}],");
+	           "\"mode\":\"enforce\",\"lease_ms\":7000,\"wait_ms\":2000,"
+	           "\"max_hold_ms\":600000}],");
 	assert_has(f, UPSTREAM GUARD,
 	           "\"sections\":[{\"kind\":\"guard\",\"name\":\"carts\","
 	           "\"patterns\":[\"stock:*\"],\"owner\":\"connection\","
 	           "\"mode\":\"observe\",");
 	assert_has(f, UPSTREAM "[verbs]\nlock = TAKE\nowner = user\nlease = 9s\n",
 	           "\"sections\":[{\"kind\":\"verbs\",\"name\":\"TAKE\",\"patterns\":[],"
-	           "\"owner\":\"user\",\"mode\":\"enforce\",\"lease_ms\":9000,\"wait_ms\":0}]");
+	           "\"owner\":\"user\",\"mode\":\"enforce\",\"lease_ms\":9000,\"wait_ms\":0,"
+	           "\"max_hold_ms\":600000}]");
 	assert_has(f,
 	           UPSTREAM "[quorum q]\nservers = a:1 b:1 c:1\n[verbs]\nquorum = q\n"
 	                    "reentrant = no\nmax_lease = 30s\n",
@@ -351,7 +353,7 @@ static void lock_is_told_with_its_waiters(void **state)
 	"\"key\":\"cart:1\",\"key_bytes\":6,\"db\":3,\"kind\":\"lock\",\"section\":\"carts\"," \
 	"\"client\":\"127.0.0.1:4711 me\",\"since_ms\":0,\"left_ms\":0"
 	assert_has(f, UPSTREAM,
-	           "\"whole\":true,\"locks\":{\"total\":1000,\"rows\":[{" ROW
+	           "\"whole\":true,\"locks\":{\"total\":1000,\"known\":true,\"rows\":[{" ROW
 	           ",\"owner\":\"me\",\"renewed\":true,\"fence\":12,\"waiters\":1}]},"
 	           "\"waiters\":{\"total\":2000,\"rows\":[{" ROW "}]},");
 }

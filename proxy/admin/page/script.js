@@ -43,7 +43,7 @@
   function keyText(row) {
     const cut = row.key_bytes > new TextEncoder().encode(row.key).length && row.key.length > 100;
     const text = visible(row.key) + (cut ? "…" : "");
-    const [head, tail] = narrow.matches ? [36, 20] : [80, 36];
+    const [head, tail] = narrow.matches ? [36, 20] : [40, 24];
     return text.length > head + tail + 1 ? `${text.slice(0, head)}…${text.slice(-tail)}` : text;
   }
 
