@@ -21,6 +21,10 @@
 #include "net/tls_hello.h"
 #include "net/tls_sessions.h"
 
+#ifndef SSL_R_RECORD_LAYER_FAILURE
+#define SSL_R_RECORD_LAYER_FAILURE 313 /* of OpenSSL 3.2 and later */
+#endif
+
 /* Maximum size of a file of certificates, in bytes. */
 #define FILE_MAX ((size_t)16 * 1024 * 1024)
 
@@ -168,19 +172,24 @@ static BIO_METHOD *socket_method(void)
 
 /* --- contexts ----------------------------------------------------------------------------- */
 
-/* Prints OpenSSL's text for its last error, and clears the error. */
+/* Prints OpenSSL's text for its last error, and clears all errors. "Record layer failure" only
+ * says that the error before it ended the connection. */
 static void print_error(char *out, size_t n)
 {
-	unsigned long code = ERR_peek_last_error();
-	const char *text = ERR_reason_error_string(code);
+	unsigned long code = 0, next;
+	const char *text;
 
+	while ((next = ERR_get_error()))
+		if (!code || ERR_GET_LIB(next) != ERR_LIB_SSL ||
+		    ERR_GET_REASON(next) != SSL_R_RECORD_LAYER_FAILURE)
+			code = next;
+	text = ERR_reason_error_string(code);
 	if (ERR_SYSTEM_ERROR(code))
 		snprintf(out, n, "%s", strerror(ERR_GET_REASON(code)));
 	else if (ERR_GET_REASON(code) == ERR_R_PEM_LIB)
 		snprintf(out, n, "it is not in PEM form");
 	else
 		snprintf(out, n, "%s", text ? text : "no reason is known");
-	ERR_clear_error();
 }
 
 /* Returns false. */
