@@ -487,11 +487,13 @@ static void load_included(struct loader *l, const char *path, int line)
 {
 	char *whole = load_include_path(l->c, path);
 	glob_t found;
-	int rc = glob(whole, GLOB_NOMAGIC, load_on_folder_error, &found);
+	int rc = glob(whole, 0, load_on_folder_error, &found);
 
 	if (rc == 0) {
 		for (size_t i = 0; i < found.gl_pathc; i++)
 			load_file(l, found.gl_pathv[i], line);
+	} else if (rc == GLOB_NOMATCH && !strpbrk(path, "*?[")) {
+		load_file(l, whole, line);
 	} else if (rc != GLOB_NOMATCH) {
 		faults_add(
 			&l->faults, line,
