@@ -3,7 +3,6 @@
  * What is found, and what is written of it. Time is the tests' own.
  */
 #include <setjmp.h>
-#include <malloc.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/fatal.h"
+#include "tests/unit/heap.h"
 #include "watch/discovery.h"
 
 #define CLIENTS 4
@@ -1409,14 +1409,6 @@ static void memory_is_bounded_and_single_keys_are_not_lost_by_it(void **state)
 	assert_told(f, "Not followed, for lack of memory");
 }
 
-/* In use, as malloc() counts it; 0: it does not. */
-static size_t heap(void)
-{
-	struct mallinfo2 m = mallinfo2();
-
-	return m.uordblks + m.hblkhd;
-}
-
 static void all_that_is_known_of_keys_is_within_the_bound(void **state)
 {
 	static const uint8_t secret[SIPHASH_SECRET_SIZE] = { 7 };
@@ -1425,7 +1417,7 @@ static void all_that_is_known_of_keys_is_within_the_bound(void **state)
 	char key[40];
 
 	tracker_free(f->tracker);
-	before = heap();
+	before = heap_nbytes();
 	f->tracker = tracker_new(secret, SMALL_MEMORY, f->now);
 	for (unsigned i = 0; i < 50000; i++) {
 		snprintf(key, sizeof(key), "page:%u", i);
@@ -1434,10 +1426,9 @@ static void all_that_is_known_of_keys_is_within_the_bound(void **state)
 		take(f, i % CLIENTS, key);
 		snprintf(key, sizeof(key), "stock:%u", i);
 		tracker_read(by(f, i % CLIENTS, key), READ_GET);
-		now = heap() - before;
+		now = heap_nbytes() - before;
 		most = now > most ? now : most;
 	}
-	/* (A sanitizer has a heap of its own, of which heap() knows nothing.) */
 	if (before)
 		assert_in_range(most, SMALL_MEMORY / 2, SMALL_MEMORY);
 }

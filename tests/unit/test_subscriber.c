@@ -5,7 +5,6 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <malloc.h>
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -15,6 +14,7 @@
 
 #include "base/buf.h"
 #include "base/log.h"
+#include "tests/unit/heap.h"
 #include "tests/unit/played_server.h"
 #include "upstream/decode.h"
 #include "upstream/subscriber.h"
@@ -257,14 +257,6 @@ static void a_message_that_is_too_long_ends_the_connection(void **state)
 	/* Nothing of it is left on the next connection. */
 	played_server_close(&f->server);
 	come_up(f);
-}
-
-/* Bytes of the heap in use. (0 under the sanitizers, which have a heap of their own.) */
-static size_t heap_nbytes(void)
-{
-	struct mallinfo2 m = mallinfo2();
-
-	return m.uordblks + m.hblkhd;
 }
 
 static void lengths_that_are_announced_take_no_memory(void **state)

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * heap: how much memory a test has taken.
+ */
+#ifndef HASP_TESTS_UNIT_HEAP_H
+#define HASP_TESTS_UNIT_HEAP_H
+
+#include <stddef.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+/* Bytes of the heap in use; 0 where malloc() does not count them: in musl, and in the
+ * sanitizers. */
+static inline size_t heap_nbytes(void)
+{
+#ifdef __GLIBC__
+	struct mallinfo2 m = mallinfo2();
+
+	return m.uordblks + m.hblkhd;
+#else
+	return 0;
+#endif
+}
+
+#endif
