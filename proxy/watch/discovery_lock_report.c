@@ -60,7 +60,8 @@ bool discovery_lock_is_proposed(const struct finding *f)
 
 static void put_lock_use(struct buf *out, const struct finding *f)
 {
-	static const char *const names[] = { "SETNX", "SET NX", "INCR", "SET", "a script" };
+	static const char *const names[] = { "SETNX", "SET NX", "INCR", "GETSET or SET",
+		                             "a script" };
 	const struct lock_sums *l = &f->lock;
 	bool dels = l->n[SEEN_RELEASED] + l->n[SEEN_FOREIGN] + l->n[SEEN_OUTLASTED] > 0;
 	bool checks = l->n[SEEN_CHECKED] > 0;
@@ -102,6 +103,10 @@ static void put_late(struct buf *out, const struct lock_sums *l, const struct lo
 static void put_harm(struct buf *out, const struct lock_sums *l, const struct lock_verdict *v)
 {
 	put_fact(out, v->stolen, "release", "removed another holder's lock");
+	put_fact(out, l->n[SEEN_SEIZED], "time",
+	         "a client took the lock over: it read another holder's value and set its own");
+	put_fact(out, l->n[SEEN_YIELDED], "holder",
+	         "never released a lock that was taken over");
 	if (v->late)
 		put_late(out, l, v);
 	put_fact(out, l->n[SEEN_OVERWRITTEN], "write",
@@ -144,16 +149,16 @@ static void put_owner_reason(struct buf *out, const struct lock_sums *l,
 		                   "value only\n");
 		return;
 	}
-	if (v->own + v->hopped == 0 && !v->owner_is_open) {
+	if (v->own + v->hopped == 0 && !v->doubt) {
 		buf_puts(out, ";   no release was seen: owner = connection\n");
 		return;
 	}
 	buf_printf(out,
 	           ";   %s released by the connection that took the lock, %s by another one",
-	           NUMBER(v->own), NUMBER(v->owner_is_open ? l->n[SEEN_STRANGE] : v->hopped));
-	if (!v->owner_is_open && v->hopped)
+	           NUMBER(v->own), NUMBER(v->doubt ? l->n[SEEN_STRANGE] : v->hopped));
+	if (!v->doubt && v->hopped)
 		buf_printf(out, " of the same %s", v->owner);
-	if (!v->owner_is_open)
+	if (!v->doubt)
 		buf_printf(out, ": owner = %s", v->owner);
 	buf_puts(out, "\n");
 }
@@ -162,7 +167,7 @@ static void put_owner_reason(struct buf *out, const struct lock_sums *l,
 static void put_questions(struct buf *out, const struct finding *f,
                           const struct lock_verdict *v)
 {
-	if (v->owner_is_open)
+	if (v->doubt == DOUBT_UNLIKE)
 		buf_puts(
 			out,
 			";   Question: which connections share a lock? Those that released it "
@@ -170,6 +175,18 @@ static void put_questions(struct buf *out, const struct finding *f,
 			";     with those that took it. If they are one application, have each "
 			"send CLIENT SETNAME with one name: owner = name.\n"
 			";     If each must release what it took: owner = connection.\n");
+	else if (v->doubt)
+		buf_printf(out,
+		           ";   Question: does each client take and release a lock over one "
+		           "connection? If so: owner = connection.\n"
+		           ";     If connections are a pool, owner = %s lets each of them "
+		           "release the lock, also for clients that %s.\n"
+		           ";     hasp cannot tell those apart: the application has to send a "
+		           "value of its own with each lock, and compare it in a script.\n",
+		           v->owner,
+		           v->doubt == DOUBT_TAKEOVERS
+		                   ? "end the lock of a holder that takes too long"
+		                   : "delete a lock that they did not get");
 	if (f->lock.n[SEEN_RETURNED])
 		buf_puts(out,
 		         ";   Question: is the integer that the script returns the time "
@@ -182,7 +199,13 @@ static void put_questions(struct buf *out, const struct finding *f,
 		         "counted to 1 counted on before the key was deleted.\n"
 		         ";     If it is a counter, leave this section out: it has no "
 		         "holders.\n");
-	if (v->renew_is_open)
+	if (f->lock.n[SEEN_YIELDED])
+		buf_puts(out,
+		         ";   Question: when may a client take over the lock of another one? "
+		         "hasp refuses it while the holder's connection lives.\n"
+		         ";     Some holders leave a lock that they are late with to others: "
+		         "hasp would keep it for as long as max_hold says.\n");
+	else if (v->renew_is_open)
 		buf_puts(out,
 		         ";   Question: is a lock left to expire on purpose, as a mark that "
 		         "something was done? If so, remove renew:\n"
@@ -219,8 +242,8 @@ static int max_hold_seconds(const struct lock_sums *l, const struct lock_verdict
 
 static bool has_question(const struct finding *f, const struct lock_verdict *v)
 {
-	return v->owner_is_open || v->renew_is_open || f->nothers > 0 ||
-	       verdict_may_count(&f->lock) || f->lock.n[SEEN_RETURNED] > 0;
+	return v->doubt || v->renew_is_open || f->nothers > 0 || verdict_may_count(&f->lock) ||
+	       f->lock.n[SEEN_RETURNED] > 0;
 }
 
 static void put_section(struct buf *out, const struct finding *f, const struct lock_verdict *v,

@@ -98,7 +98,8 @@ static uint64_t lock_released(const struct lock_sums *l)
 
 /* --- who owns a lock ---------------------------------------------------------------------- */
 
-/* Clients share a pool if at least one release in this many came over another connection. */
+/* Clients share a pool if at least one release in this many came over another connection. Fewer
+ * leave it open: they may also be thefts, though each lock had one DEL. */
 #define HOPS_SHARE 20
 /* Where locks are to be renewed, at most one in this many may be left to expire; */
 #define UNRELEASED_SHARE 20
@@ -108,6 +109,10 @@ static uint64_t lock_released(const struct lock_sums *l)
 #define HELD_ENOUGH 10 /* fewer holds do not show how near the expiry they come */
 /* If scripts set more than one lock in this many, the section is for a lock of scripts. */
 #define SCRIPT_SHARE 20
+/* All but one in this many of the DELs of a pool that look like takeovers are too many. */
+#define BROKEN_SHARE 8
+/* One DEL in this many locks that is more than the locks is too many for a pool. */
+#define LOSERS_SHARE 100
 /* Values are unique if at least this many were set and none was seen twice. */
 #define VALUES_ENOUGH 3
 
@@ -141,7 +146,8 @@ static uint64_t extra_deletes(const struct lock_sums *l)
 {
 	return less(l->n[SEEN_DELETES],
 	            less(lock_taken(l), l->n[SEEN_ABANDONED] + l->n[SEEN_CHECKED] +
-	                                        l->n[SEEN_UNRELEASED] + l->n[SEEN_LAPSED]));
+	                                        l->n[SEEN_UNRELEASED] + l->n[SEEN_LAPSED] +
+	                                        l->n[SEEN_YIELDED]));
 }
 
 /* Sets `hopped` and `stolen`. In a pool the connection that took a lock often sends no DEL for
@@ -153,8 +159,6 @@ static void judge_releases(struct lock_verdict *v, const struct lock_sums *l)
 
 	v->own = l->n[SEEN_RELEASED] + l->n[SEEN_CHECKED];
 	v->hopped = l->n[SEEN_STRANGE] ? l->n[SEEN_FOREIGN] * hops / l->n[SEEN_STRANGE] : 0;
-	if (v->hopped * HOPS_SHARE < v->own)
-		v->hopped = 0;
 	v->stolen = l->n[SEEN_STOLEN] + l->n[SEEN_FOREIGN] - v->hopped;
 }
 
@@ -188,7 +192,7 @@ static void judge_expiry(struct lock_verdict *v, const struct lock_sums *l)
 		                                             l->n[SEEN_CHECKED] +
 		                                             l->n[SEEN_LAPSED]));
 	v->longest = l->held.longest;
-	if (lapsed && l->lapsed_longest > v->longest)
+	if ((lapsed || l->n[SEEN_SEIZED]) && l->lapsed_longest > v->longest)
 		v->longest = l->lapsed_longest;
 	if (v->late && v->longest < (double)l->lease_ms_min / 1e3)
 		v->longest = (double)l->lease_ms_min / 1e3;
@@ -218,7 +222,7 @@ static const char *owner_of_pool(struct lock_verdict *v, const struct lock_sums 
 		owner = "address";
 		n = l->n[SEEN_FOREIGN_ADDRESS];
 	} else {
-		v->owner_is_open = true;
+		v->doubt = DOUBT_UNLIKE;
 		return owner;
 	}
 	if (n < v->hopped) {
@@ -226,6 +230,28 @@ static const char *owner_of_pool(struct lock_verdict *v, const struct lock_sums 
 		v->hopped = n;
 	}
 	return owner;
+}
+
+/* A DEL over another connection of a pool looks like one of a client that takes the lock away
+ * from a holder of its own address or name. An owner that they share would let both pass. */
+static enum owner_doubt doubt_about_pool(const struct lock_verdict *v,
+                                         const struct lock_sums *l)
+{
+	uint64_t foreign = v->hopped ? l->n[SEEN_FOREIGN] : l->n[SEEN_FOREIGN_VALUE];
+	uint64_t losers = less(l->n[SEEN_DELETES] + l->n[SEEN_CHECKED], lock_taken(l));
+
+	/* In a pool, the connection that sent the DEL seldom is the next one to take the lock.
+	 */
+	if (l->n[SEEN_BROKEN] * BROKEN_SHARE > foreign * (BROKEN_SHARE - 1) ||
+	    (v->hopped && l->n[SEEN_SEIZED]))
+		return DOUBT_TAKEOVERS;
+	/* A pool sends one DEL for each lock, however late. Only a connection of several users
+	 * tries to take what it has. */
+	if (strcmp(v->owner, "value") == 0)
+		return DOUBT_NONE;
+	if ((v->hopped || l->n[SEEN_REFUSED_OWN]) && losers * LOSERS_SHARE > lock_taken(l))
+		return DOUBT_LOSERS;
+	return v->hopped && v->hopped * HOPS_SHARE < v->own ? DOUBT_RARE : DOUBT_NONE;
 }
 
 struct lock_verdict lock_verdict(const struct lock_sums *l)
@@ -238,16 +264,18 @@ struct lock_verdict lock_verdict(const struct lock_sums *l)
 	judge_expiry(&v, l);
 	if (v.hopped)
 		v.owner = owner_of_pool(&v, l);
-	else if (verdict_has_values(l) && (l->n[SEEN_CHECKED] > l->n[SEEN_RELEASED] ||
-	                                   l->n[SEEN_REFUSED_OWN] > 0 || verdict_compares(l)))
+	else if (!l->n[SEEN_SEIZED] && verdict_has_values(l) &&
+	         (l->n[SEEN_CHECKED] > l->n[SEEN_RELEASED] || l->n[SEEN_REFUSED_OWN] > 0 ||
+	          verdict_compares(l)))
 		v.owner = "value";
-	else
-		v.owner_is_open = l->n[SEEN_STRANGE] > 0 &&
-		                  own_deletes * 2 < less(lock_taken(l), v.unreleased);
+	else if (l->n[SEEN_STRANGE] > 0 && own_deletes * 2 < less(lock_taken(l), v.unreleased))
+		v.doubt = DOUBT_UNLIKE;
+	if (v.doubt == DOUBT_NONE)
+		v.doubt = doubt_about_pool(&v, l);
 	v.is_left = v.unreleased * UNRELEASED_SHARE > lock_taken(l);
 	if (verdict_is_scripted(l)) {
 		v.owner = "value";
-		v.owner_is_open = false;
+		v.doubt = DOUBT_NONE;
 	}
 	if (v.late) {
 		v.renew = true;
@@ -264,6 +292,8 @@ struct lock_verdict lock_verdict(const struct lock_sums *l)
 	/* Without any expiry, a holder may work for as long as its connection lives. */
 	if (l->n[SEEN_BARE] > 0 && l->lease_ms_max == 0)
 		v.renew = true;
+	/* Renewed, a lock that its holder leaves to others would stay. */
+	v.renew_is_open |= l->n[SEEN_YIELDED] > 0;
 	return v;
 }
 
@@ -271,7 +301,8 @@ bool verdict_is_harmed(const struct lock_sums *l)
 {
 	struct lock_verdict v = lock_verdict(l);
 
-	return v.stolen > 0 || v.late > 0 || l->n[SEEN_BARE_STAYED] > 0;
+	return v.stolen > 0 || v.late > 0 || l->n[SEEN_BARE_STAYED] > 0 ||
+	       l->n[SEEN_SEIZED] > 0;
 }
 
 /* --- what is a lock ----------------------------------------------------------------------- */

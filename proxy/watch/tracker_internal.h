@@ -77,6 +77,8 @@ enum seen {
 	SEEN_POOLED, /* of SEEN_FOREIGN: all but SEEN_DELETED */
 	SEEN_STOLEN, /* by a DEL of an owner that had outlived its own hold, or was robbed */
 	SEEN_OUTLASTED, /* when the connection that took it had closed */
+	SEEN_BROKEN, /* by a DEL of a client that was refused the lock and had read its value,
+	              * and took it next */
 	SEEN_NARROW, /* (or extended) when little of the expiry was left */
 	/* DELs without WATCH. */
 	SEEN_DELETES,
@@ -88,6 +90,9 @@ enum seen {
 	SEEN_LAPSED, /* of such: the owner read the lock or wrote its data after the expiry */
 	SEEN_LOOKS, /* times that owners, or connections like theirs, looked at the value */
 	SEEN_LOST, /* the holder read its lock before the expiry, and it was gone */
+	SEEN_SEIZED, /* set to a new value by another client, which had read the value */
+	SEEN_YIELDED, /* of those: the holder never sent a DEL, though its connection lived on
+	               */
 	SEEN_EXPIRED, /* unreleased, when the next client took the lock */
 	/* Work under the lock. */
 	SEEN_WORKED, /* a value that was read under it was written after its expiry */
@@ -109,7 +114,7 @@ struct lock_sums {
 	                  * expire */
 	double least_left; /* seconds of the expiry that were left at a release that was not
 	                    * SEEN_NARROW, at least; 0: there was none */
-	double lapsed_longest; /* seconds from taking a lock to SEEN_LAPSED, at most */
+	double lapsed_longest; /* seconds from taking a lock to SEEN_LAPSED or SEEN_SEIZED */
 	double expiry_later_longest; /* seconds until SEEN_EXPIRY_LATER, at most */
 	int64_t lease_ms_min, lease_ms_max; /* as set; 0: none was */
 	struct durations held;
@@ -214,6 +219,7 @@ struct key {
 	uint64_t looker; /* the client that found no key and then set it; 0: none */
 	double looker_at; /* when */
 	bool was_taken; /* by NX: then reads are no other use */
+	uint64_t breaker; /* the client whose DEL may become SEEN_BROKEN; 0: none */
 	bool is_written; /* by a command that neither takes nor releases a lock */
 };
 
@@ -247,6 +253,7 @@ struct held_lock {
 	uint64_t script; /* the script that took the lock; 0: none did */
 	uint64_t returned; /* by that script: hash of an integer; 0: none */
 	bool stolen; /* REMOVED: it counts as that */
+	bool seized; /* stolen: by a SET or GETSET, not by a DEL */
 	bool robbed; /* REMOVED: by a DEL that was SEEN_FOREIGN_LATE */
 	bool explains; /* it was lost, and a late DEL was for it */
 };
@@ -419,10 +426,19 @@ void discovery_put_example(struct buf *out, const struct finding *f);
 uint64_t lock_taken(const struct lock_sums *l);
 uint64_t lock_tries(const struct lock_sums *l); /* refused ones */
 
+/* Why the evidence does not decide whose a lock is. */
+enum owner_doubt {
+	DOUBT_NONE,
+	DOUBT_UNLIKE, /* its holders and those that release it have no trait in common */
+	DOUBT_RARE, /* hardly any release came over another connection than its holder's */
+	DOUBT_LOSERS, /* a pool releases it, and so do clients that did not get it */
+	DOUBT_TAKEOVERS, /* a pool releases it, or clients end the locks of slow holders */
+};
+
 /* The conclusions from the sums of a lock. */
 struct lock_verdict {
 	const char *owner; /* for the rule */
-	bool owner_is_open; /* the evidence does not decide: `owner` is a guess */
+	enum owner_doubt doubt; /* not DOUBT_NONE: `owner` is a guess */
 	bool renew;
 	bool is_left; /* too many locks are left to expire for renewal */
 	bool renew_is_open; /* some holders outlived their lock, others let it expire */
@@ -465,6 +481,10 @@ bool tracker_hold_lasts(const struct tracker_act *a, uint64_t hold);
 /* The client has set the key. Returns true if it holds the lock, and so has set its expiry. */
 bool tracker_lock_set_again(const struct tracker_act *a, struct key *k, uint64_t value,
                             int64_t lease_ms);
+/* The client has set the key. Returns true if that takes over the lock of another client, whose
+ * value it had read. */
+bool tracker_lock_seized(const struct tracker_act *a, struct key *k, uint64_t value,
+                         int64_t lease_ms);
 /* True if a word in these names means that they are locks. */
 bool verdict_says_lock(struct slice pattern);
 /* A client counted to one and closed its connection, and others have counted on since. They

@@ -94,6 +94,12 @@ static void mark_lock(struct key *k)
 	k->is_other = false;
 }
 
+static void note_lapse(struct lock_sums *l, double seconds)
+{
+	if (seconds > l->lapsed_longest)
+		l->lapsed_longest = seconds;
+}
+
 /* Counts a hold that was not released: it has ended, or still exists when discovery ends. */
 static void sum_up_unreleased(struct lock_sums *l, const struct held_lock *h, double now)
 {
@@ -101,8 +107,7 @@ static void sum_up_unreleased(struct lock_sums *l, const struct held_lock *h, do
 		return;
 	if (h->lapsed > 0) {
 		l->n[SEEN_LAPSED]++;
-		if (h->lapsed - h->taken > l->lapsed_longest)
-			l->lapsed_longest = h->lapsed - h->taken;
+		note_lapse(l, h->lapsed - h->taken);
 	} else if (has_run_out(h, now) || h->retaken) {
 		l->n[SEEN_UNRELEASED]++;
 	} else {
@@ -162,7 +167,7 @@ void tracker_hold_end(struct tracker *d, struct held_lock *h, double now)
 		if (!h->stolen)
 			sum_up_hold(h, h->ended);
 		else if (!h->compares && h->client && !h->client->is_closing)
-			l->n[SEEN_UNRELEASED]++;
+			l->n[h->seized ? SEEN_YIELDED : SEEN_UNRELEASED]++;
 		break;
 	}
 	tracker_hold_free(d, h);
@@ -399,6 +404,8 @@ void tracker_took(const struct tracker_act *a, enum lock_way way, int64_t lease_
 		last->expired = true;
 		last->expires = last->soonest;
 	}
+	l->n[SEEN_BROKEN] += k->breaker == c->id;
+	k->breaker = 0;
 	end_earlier(a, k, value);
 	if (c->nholds == HOLDS_MAX)
 		tracker_hold_end(a->tracker,
@@ -479,16 +486,21 @@ static bool is_like_holder(const struct tracker_client *c, const struct held_loc
 	return (c->address && c->address == h->address) || (c->name && c->name == h->name);
 }
 
+/* Since the lock was taken, as far as is known. */
+static bool was_refused(const struct held_lock *h, const struct tracker_client *c)
+{
+	return c->tried == h->key->hash && c->tried_last >= h->taken;
+}
+
 /* Is the client, which has not taken the lock, probably of the holder's pool? One that was
  * refused the lock may as well delete what it did not get. */
 static bool is_akin(const struct held_lock *h, const struct tracker_client *c)
 {
 	const struct observed_rule *rule = h->key->group->rule;
-	bool was_refused = c->tried == h->key->hash && c->tried_last >= h->taken;
 
 	if (knows_value(h, c) || (rule && rule->by_value))
 		return true;
-	return !was_refused && is_like_holder(c, h);
+	return !was_refused(h, c) && is_like_holder(c, h);
 }
 
 void tracker_expires(const struct tracker_act *a, int64_t lease_ms)
@@ -544,6 +556,29 @@ bool tracker_lock_set_again(const struct tracker_act *a, struct key *k, uint64_t
 
 /* --- taking without NX -------------------------------------------------------------------- */
 
+/* Another client has ended the hold. */
+static void lose_hold(struct held_lock *h, double now)
+{
+	h->state = h->state == HOLD_LEFT ? HOLD_LEFT : HOLD_REMOVED;
+	h->stolen = true;
+	h->ended = now;
+}
+
+bool tracker_lock_seized(const struct tracker_act *a, struct key *k, uint64_t value,
+                         int64_t lease_ms)
+{
+	struct held_lock *h = of_another(a, newest_hold(k));
+
+	if (!h || !value || h->value == value || !knows_value(h, a->client))
+		return false;
+	k->group->lock->n[SEEN_SEIZED]++;
+	note_lapse(k->group->lock, a->now - h->taken);
+	h->seized = true;
+	lose_hold(h, a->now);
+	tracker_took(a, WAY_SET, lease_ms, value);
+	return true;
+}
+
 void tracker_looker_set(struct key *k, struct tracker_client *c, double now)
 {
 	if (c->missed != k->hash)
@@ -593,9 +628,7 @@ static void release_own(const struct tracker_act *a, struct held_lock *h,
 	if (gone != TRACKER_WAS_GONE && n) {
 		l->n[SEEN_STOLEN]++;
 		seen_event(a, h->key, SEEN_DELETED, n->label);
-		n->state = n->state == HOLD_LEFT ? HOLD_LEFT : HOLD_REMOVED;
-		n->stolen = true;
-		n->ended = a->now;
+		lose_hold(n, a->now);
 	}
 	sum_up_hold(h, a->now);
 	tracker_hold_free(a->tracker, h);
@@ -656,6 +689,7 @@ static void remove_foreign(const struct tracker_act *a, struct held_lock *h)
 	l->n[SEEN_FOREIGN_ADDRESS] += c->address && c->address == h->address;
 	l->n[SEEN_FOREIGN_NAME] += c->name && c->name == h->name;
 	l->n[SEEN_FOREIGN_VALUE] += knows_value(h, c);
+	h->key->breaker = was_refused(h, c) && knows_value(h, c) ? c->id : 0;
 	if (is_akin(h, c))
 		l->n[SEEN_POOLED]++;
 	else

@@ -482,9 +482,10 @@ class Leader(Idiom):
 
 
 class GetSet(Idiom):
-    """SETNX of the time at which the lock ends; a client that finds it over takes it by GETSET."""
+    """SETNX of the time at which the lock ends; a client that finds it over takes it over."""
 
     due, line = "line", r"GETSET|not proposed|markers"
+    over = "GETSET"  # DEL: and then SETNX
     looks = True  # at the time before the DEL: a late holder leaves the lock alone
     ahead = 0     # seconds that the clock of each other client is ahead
     hosts = 2
@@ -497,7 +498,7 @@ class GetSet(Idiom):
                 mine = b"%f" % (time.time() + ahead + LEASE_MS / 1000)
                 if await client("SETNX", key, mine) != 1:
                     ends = await client("GET", key)
-                    if ends is NIL or float(ends) > time.time() + ahead or await client("GETSET", key, mine) != ends:
+                    if ends is NIL or float(ends) > time.time() + ahead or not await self.take_over(shop, client, key, mine, ends):
                         return
                 with shop.inside(key):
                     await asyncio.sleep(LATE * LEASE_MS / 1000 if shop.mishap() else 0.02)
@@ -506,6 +507,12 @@ class GetSet(Idiom):
                 shop.done += 1
             await shop.work(order)
         await shop.serve([worker(n) for n in range(4)])
+
+    async def take_over(self, shop, client, key, mine, ends):
+        if self.over == "GETSET":
+            return await client("GETSET", key, mine) == ends
+        await shop.remove(key, client, "DEL", key)
+        return await client("SETNX", key, mine) == 1
 
 
 class Discourse(Idiom):

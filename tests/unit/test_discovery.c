@@ -221,6 +221,118 @@ static void a_pool_stays_one_when_its_connections_are_refused_too(void **state)
 	assert_not_told(f, "removed another holder's lock");
 }
 
+/* Client 0 takes the lock with the time at which it ends; client 1 finds that time over. */
+static void let_it_pass(struct fixture *f, const char *ends)
+{
+	tracker_took(by(f, 0, "lock:a"), WAY_SETNX, 0, value(f, ends));
+	tracker_refused(by(f, 1, "lock:a"), WAY_SETNX);
+	tracker_read(by(f, 1, "lock:a"), READ_GET);
+}
+
+static void work_in_turn(struct fixture *f)
+{
+	for (size_t i = 0; i < 30; i++) {
+		tracker_took(by(f, i % 2, "lock:a"), WAY_SETNX, 0, value(f, "mine") + 2 * i);
+		release(f, i % 2, "lock:a");
+	}
+}
+
+static void those_of_one_address_that_take_locks_over_are_no_pool(void **state)
+{
+	struct fixture *f = *state;
+
+	work_in_turn(f);
+	for (size_t i = 0; i < 3; i++) {
+		let_it_pass(f, "ends");
+		tracker_wrote(by(f, 1, "lock:a"), value(f, "later"), 0, false);
+		release(f, 1, "lock:a");
+		tracker_took(by(f, 0, "lock:a"), WAY_SETNX, 0, value(f, "last"));
+		release(f, 0, "lock:a");
+	}
+	assert_told(f, "taken 39 times by SETNX, GETSET or SET");
+	assert_told(f, "3 times a client took the lock over: it read another holder's value");
+	assert_told(f, "3 holders never released a lock that was taken over");
+	assert_told(f, "36 released by the connection that took the lock, 0 by another one");
+	assert_told(f, "Question: when may a client take over the lock of another one?");
+	assert_told(f, "\n;[lock a]\n;pattern = lock:a\n;owner = connection\n");
+}
+
+/* The holder has its lock set to the same value over another connection. */
+static void a_pool_that_sets_its_lock_again_takes_nothing_over(void **state)
+{
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < 30; i++) {
+		take(f, 0, "lock:a");
+		tracker_read(by(f, 1, "lock:a"), READ_GET);
+		tracker_wrote(by(f, 1, "lock:a"), value(f, "1"), 1000, false);
+		release(f, 1, "lock:a");
+	}
+	assert_told(f, "30 by another one of the same address: owner = address\n");
+	assert_not_told(f, "took the lock over");
+}
+
+static void those_that_delete_what_they_take_next_may_be_no_pool(void **state)
+{
+	struct fixture *f = *state;
+
+	work_in_turn(f);
+	for (size_t i = 0; i < 3; i++) {
+		let_it_pass(f, "ends");
+		release(f, 1, "lock:a");
+		tracker_took(by(f, 1, "lock:a"), WAY_SETNX, 0, value(f, "later"));
+		release(f, 1, "lock:a");
+	}
+	assert_told(f,
+	            "Question: does each client take and release a lock over one connection?");
+	assert_told(f, "also for clients that end the lock of a holder that takes too long");
+	assert_told(f, "\n;[lock a]\n;pattern = lock:a\n;owner = address\n");
+}
+
+/* One of them is refused the lock and deletes it all the same. */
+static void delete_unasked(struct fixture *f, size_t holder, size_t loser)
+{
+	take(f, holder, "lock:a");
+	tracker_refused(by(f, loser, "lock:a"), WAY_SET_NX);
+	release(f, loser, "lock:a");
+	tracker_deleted(by(f, holder, "lock:a"), TRACKER_WAS_GONE);
+}
+
+static void losers_among_a_pool_may_not_pass_as_its_owner(void **state)
+{
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < 30; i++) {
+		take(f, 0, "lock:a");
+		release(f, 1, "lock:a");
+		if (i % 6 == 0)
+			delete_unasked(f, 0, 2);
+	}
+	assert_told(f, "35 by another one\n");
+	assert_told(f,
+	            "Question: does each client take and release a lock over one connection?");
+	assert_told(f,
+	            "owner = address lets each of them release the lock, also for clients that "
+	            "delete a lock that they did not get");
+	assert_told(f, "\n;[lock a]\n");
+	assert_not_told(f, "\n[lock");
+}
+
+static void nor_may_losers_whose_connection_has_other_users(void **state)
+{
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < 30; i++) {
+		take(f, 0, "lock:a");
+		tracker_refused(by(f, 0, "lock:a"), WAY_SET_NX);
+		release(f, 0, "lock:a");
+		delete_unasked(f, 0, 1);
+	}
+	assert_told(f,
+	            "Question: does each client take and release a lock over one connection?");
+	assert_not_told(f, "\n[lock");
+}
+
 /* A pool releases over another connection each time. Each late holder of it removes the lock of
  * the client on the other machine. */
 static void late_releases_of_a_pool_do_not_hide_what_it_has_in_common(void **state)
@@ -1457,6 +1569,11 @@ int main(void)
 		TEST(a_pool_stays_one_when_its_connections_are_refused_too),
 		TEST(a_count_that_begins_anew_is_no_lock_unless_it_expires),
 		TEST(a_count_that_was_left_behind_is_a_lock_if_its_name_says_so),
+		TEST(those_of_one_address_that_take_locks_over_are_no_pool),
+		TEST(a_pool_that_sets_its_lock_again_takes_nothing_over),
+		TEST(those_that_delete_what_they_take_next_may_be_no_pool),
+		TEST(losers_among_a_pool_may_not_pass_as_its_owner),
+		TEST(nor_may_losers_whose_connection_has_other_users),
 		TEST(late_releases_of_a_pool_do_not_hide_what_it_has_in_common),
 		TEST(late_releases_in_a_chain_do_not_hide_what_a_pool_has_in_common),
 		TEST(late_releases_are_seen_though_the_connection_took_the_lock_again),
