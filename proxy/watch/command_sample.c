@@ -122,9 +122,9 @@ static void complete_key(const struct command_sample *s, const struct sighted_ke
 		complete_effect(s, k, a, reply);
 	} else if (s->kind == COMMAND_SAMPLE_LOOK) {
 		if (reply->integer == 0)
-			tracker_missed(a);
+			tracker_missed(a, true);
 	} else if (reply->nil || reply->has_nil) {
-		tracker_missed(a);
+		tracker_missed(a, false);
 	} else {
 		tracker_read(a, s->how);
 	}

@@ -11,8 +11,9 @@
 /* Fewer than one write in this many outside any lock is too few. */
 #define OUTSIDE_SHARE 10
 #define REREAD_SHARE 10
-/* More than one read in this many without a write back is too many for strategy = lock. */
-#define UNWRITTEN_SHARE 10
+/* More than one read in this many without a write is too many for strategy = lock: a client
+ * that writes only what it finds unchanged finds it changed each time that it has waited. */
+#define UNWRITTEN_SHARE 100
 /* Updates in turn that show that clients share the values. */
 #define IN_TURN_ENOUGH 2
 /* More than one write in this many over another connection than the read is too many. */
@@ -70,7 +71,7 @@ bool discovery_guard_is_proposed(const struct finding *f)
  * until its lease ends. */
 static bool is_read_mostly(const struct finding *f)
 {
-	return (f->nread - f->guard.written_back) * UNWRITTEN_SHARE > f->nread;
+	return f->unwritten * UNWRITTEN_SHARE > f->nread;
 }
 
 /* strategy = check compares strings. */
@@ -156,8 +157,7 @@ static void put_reads(struct buf *out, const struct finding *f)
 {
 	if (!is_read_mostly(f) || verdict_is_refresh(&f->guard))
 		return;
-	buf_printf(out, ";   %s reads were not written back: %s",
-	           NUMBER(f->nread - f->guard.written_back),
+	buf_printf(out, ";   %s had no write back: %s", COUNT(f->unwritten, "read"),
 	           can_check(f)
 	                   ? "strategy = check lets readers pass, and no client waits.\n"
 	                     ";     A write that would overwrite another client's gets the "

@@ -328,7 +328,9 @@ static void add_key_pattern(struct finding *f, const struct key_group *s,
 	f->nkeys += (uint64_t)s->nkeys << s->shift;
 	f->nlocks += s->nlocks;
 	f->nothers += s->nothers;
-	f->nread += s->nread;
+	f->nread += s->nread + s->nmissed;
+	if (kind == FINDING_GUARD && s->nread + s->nmissed > s->guard->written_back + s->filled)
+		f->unwritten += s->nread + s->nmissed - s->guard->written_back - s->filled;
 	f->hopped += s->hopped;
 	if (kind == FINDING_LOCK)
 		add_locks(&f->lock, s->lock);

@@ -138,8 +138,9 @@ void tracker_script(const struct tracker_act *a, const struct tracker_script *s)
 enum read_opts { READ_GET = 1, READ_MGET = 2, READ_HGET = 4 };
 /* Its value was read; of a guarded key also that there is none. */
 void tracker_read(const struct tracker_act *a, enum read_opts how);
-/* The client asked for the key, and there was none, or hasp does not know whether there was. */
-void tracker_missed(const struct tracker_act *a);
+/* The client read the key, or (`is_look`) asked whether it is there, and there was none, or
+ * hasp does not know whether there was. */
+void tracker_missed(const struct tracker_act *a, bool is_look);
 /* The key was set; `value`: its hash, or 0, which is not known. lease_ms: 0: without an expiry;
  * negative: the key keeps its expiry. `keeps_read`: this write would not release a guard. */
 void tracker_wrote(const struct tracker_act *a, uint64_t value, int64_t lease_ms,

@@ -64,15 +64,17 @@ void tracker_read(const struct tracker_act *a, enum read_opts how)
 	r->is_late = r->had_ttl && a->now - k->written_at >= LATE_SHARE * k->life;
 }
 
-void tracker_missed(const struct tracker_act *a)
+void tracker_missed(const struct tracker_act *a, bool is_look)
 {
 	struct key *k = tracker_known_key(a);
 	struct last_read *r = k ? tracker_last_read(k, a->client) : NULL;
 
 	a->client->missed = tracker_key_hash(a);
 	a->client->missed_at = a->now;
-	if (k)
+	if (k) {
+		k->group->nmissed += !is_look;
 		tracker_lock_read(a, k, false);
+	}
 	/* A later write does not depend on the value that the client had read before. */
 	if (r)
 		tracker_last_read_free(a->tracker, r);

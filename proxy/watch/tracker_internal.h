@@ -167,6 +167,7 @@ struct key_group {
 	uint64_t prolonged; /* expiries that holders set again */
 	uint64_t nscripted; /* commands by scripts on keys that were never taken */
 	uint64_t nread, nwritten; /* values */
+	uint64_t nmissed; /* reads that found no value */
 	uint64_t hopped; /* written by a client that had not read it, when one of its address
 	                  * or name had */
 	uint64_t raced; /* set by several clients that had all found no key before */
@@ -373,7 +374,9 @@ struct pattern_ends {
 struct finding {
 	struct buf pattern;
 	uint64_t nkeys; /* as far as they are followed */
-	uint64_t nlocks, nothers, nread, hopped; /* as of a shape */
+	uint64_t nlocks, nothers, hopped; /* as of a shape */
+	uint64_t nread; /* also those that found no value */
+	uint64_t unwritten; /* of those: not followed by a write of the client */
 	struct lock_sums lock; /* FINDING_LOCK */
 	struct guard_sums guard; /* FINDING_GUARD */
 	struct pattern_ends ends; /* of `pattern` */

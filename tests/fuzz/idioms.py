@@ -550,6 +550,7 @@ class Update(Idiom):
     think = 0.005
     workers = 6
     checks = False      # by WATCH
+    compares = False    # writes only if the value is the one that it knows, as of a token that is used once
     one_at_a_time = False  # while hasp watches
 
     async def read(self, client, key):
@@ -571,18 +572,22 @@ class Update(Idiom):
         """Whether it was written."""
         if self.checks:
             await reader("WATCH", key)
+        known = self.known.get(key, NIL)
         number = await self.read(reader, key)
+        if self.compares and number != known:
+            return False
         await asyncio.sleep(self.think)
         number = 1 if number is NIL else int(number) + 1
         if not self.checks:
             await self.write(writer, key, number)
+            self.known[key] = b"%d" % number
             return True
         await reader("MULTI")
         await self.write(writer, key, number)
         return bool(await reader("EXEC"))
 
     async def serve(self, shop):
-        self.written = 0
+        self.written, self.known = 0, {}
 
         async def worker():
             reader = writer = await shop.connect()

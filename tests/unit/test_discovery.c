@@ -531,7 +531,7 @@ static void script_locks_whose_owners_look_before_DEL_are_locks(void **state)
 			tracker_read(by(f, i % 2, "lock:a"), READ_GET);
 			take_by_script(f, 1 - i % 2, 100 + i);
 			release(f, i % 2, "lock:a");
-			tracker_missed(by(f, 1 - i % 2, "lock:a"));
+			tracker_missed(by(f, 1 - i % 2, "lock:a"), false);
 		} else {
 			tracker_read(by(f, i % 2, "lock:a"), READ_GET);
 			release(f, i % 2, "lock:a");
@@ -991,9 +991,49 @@ static void hashes_that_are_read_mostly_get_a_question(void **state)
 		tracker_read(by(f, i, "stock:7"), READ_HGET);
 	write_value(f, 1, "9");
 	write_value(f, 2, "8");
-	assert_told(f, "2 reads were not written back");
+	assert_told(f, "2 reads had no write back");
 	assert_told(f, "strategy = check, which lets readers pass, guards strings only");
 	assert_told(f, ";[guard stock]\n;pattern = stock:*\n;acquire_on = HGET\n;wait = 2s\n");
+}
+
+/* Two clients update at once, `n` times. */
+static void update_twice(struct fixture *f, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		read_value(f, 0);
+		read_value(f, 1);
+		write_value(f, 0, "9");
+		write_value(f, 1, "8");
+	}
+}
+
+/* They compare, and the value was another one: with a guard it would be so each time. */
+static void a_guard_that_few_reads_would_keep_for_nothing_checks_only(void **state)
+{
+	struct fixture *f = *state;
+
+	update_twice(f, 30);
+	assert_told(f, "acquire_on = GET\nwait = 2s\n");
+	read_value(f, 2);
+	assert_told(f, "1 read had no write back: strategy = check");
+	assert_told(f, "acquire_on = GET\nstrategy = check\nmode");
+}
+
+static void reads_of_no_value_would_keep_it_too_unless_one_is_written(void **state)
+{
+	struct fixture *f = *state;
+
+	update_twice(f, 30);
+	for (size_t i = 0; i < 3; i++) {
+		release(f, 0, "stock:7");
+		tracker_missed(by(f, 0, "stock:7"), false);
+		write_value(f, 0, "9");
+	}
+	release(f, 0, "stock:7");
+	tracker_missed(by(f, 2, "stock:7"), true);
+	assert_told(f, "acquire_on = GET\nwait = 2s\n");
+	tracker_missed(by(f, 2, "stock:7"), false);
+	assert_told(f, "acquire_on = GET\nstrategy = check\nmode");
 }
 
 /* So that all who come at once have their turn, also where each takes its time. */
@@ -1187,7 +1227,7 @@ static void what_was_missed_is_not_written_back(void **state)
 	read_value(f, 2);
 	tracker_deleted(by(f, 0, "stock:7"), TRACKER_GONE);
 	for (size_t i = 1; i < 3; i++)
-		tracker_missed(by(f, i, "stock:7"));
+		tracker_missed(by(f, i, "stock:7"), false);
 	write_value(f, 1, "11");
 	write_value(f, 2, "12");
 	assert_not_told(f, "[guard");
@@ -1610,6 +1650,8 @@ int main(void)
 		TEST(none_where_a_connection_refuses_itself),
 		TEST(a_write_over_another_s_is_a_lost_update),
 		TEST(hashes_that_are_read_mostly_get_a_question),
+		TEST(a_guard_that_few_reads_would_keep_for_nothing_checks_only),
+		TEST(reads_of_no_value_would_keep_it_too_unless_one_is_written),
 		TEST(a_guard_is_waited_for_longer_where_many_come_and_take_long),
 		TEST(a_client_that_writes_back_what_it_has_read_overwrites_too),
 		TEST(a_cache_that_is_refreshed_early_is_proposed_as_a_comment),
