@@ -189,7 +189,7 @@ static long long redis_number(const char *command, const char *key)
 
 /* Does the try have the lock in Redis now? A rule's lock has its value; a verb's fencing token
  * is in the record. */
-static bool is_held(const struct try *t)
+bool history_has(const struct try *t)
 {
 	char fence[32];
 
@@ -211,7 +211,7 @@ static bool is_kept(const struct try *t)
 	if (t->of_quorum)
 		return votes(t) > 0;
 	if (!t->is_named)
-		return t->fence && is_held(t);
+		return t->fence && history_has(t);
 	if (t->shared) {
 		/* A reader whose lease is over stays in the hash until somebody asks for the
 		 * lock. */
@@ -504,7 +504,7 @@ void history_grant(struct try *t, int64_t fence)
 	note_change(t->key, false);
 	if (t->is_verb)
 		check_fence(t);
-	if (!is_held(t)) {
+	if (!history_has(t)) {
 		t->was_lost = true;
 		/* hasp may have ended the connection already: the client is about to see that.
 		 */
@@ -561,7 +561,7 @@ void history_changed(struct try *t, int64_t lease_us, int64_t fence)
 		t->sent = t->fence_asked = t->release_sent;
 		t->granted = world_now();
 	}
-	if (is_held(t)) {
+	if (history_has(t)) {
 		if (t->client->disturbed_until < t->release_sent)
 			t->sure_until = sure_until(t);
 		check_holders(t);

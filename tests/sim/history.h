@@ -86,6 +86,7 @@ void history_changed(struct try *t, int64_t lease_us, int64_t fence);
 void history_change_refused(struct try *t);
 /* The answer was an error, or the connection ended: nobody knows whether it got the lock. */
 void history_fail_try(struct try *t, const char *why);
+bool history_has(const struct try *t); /* Redis has the lock for it now */
 /* It has waited to the end, and no holder keeps a lock for long: it was in a circle. */
 void history_circle(const struct try *t);
 void history_give_up(struct try *t); /* the client has gone while it waited or held */

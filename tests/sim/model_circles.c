@@ -2,8 +2,8 @@
  *
  * model_circles: clients that have one lock and ask for another, in any order, by verbs and by
  * rules, so that they wait for each other in circles; and clients that take two locks by MLOCK.
- * One of each circle is told DEADLOCK; nobody waits to the end, and nobody without a lock is
- * told.
+ * One of each circle is told DEADLOCK, and no other; nobody waits to the end, and nobody
+ * without a lock is told.
  *
  *   idle --> asks for the first --> asks for the second --> works --> releases --> idle
  *                  '-- both by MLOCK ------------------------^
@@ -39,6 +39,8 @@ static struct walker {
 	int keys[2];
 	struct try *tries[2]; /* NULL: not asked for, or over */
 	int64_t waited_at; /* when it last waited for a lock while it may have had another */
+	unsigned circle; /* a bit for each key that its last DEADLOCK names, until its next walk
+	                  */
 } walkers[WALKERS];
 
 static struct simulation *simulation;
@@ -94,6 +96,7 @@ static void begin_walk(struct walker *w)
 	int wait_ms = chance_one_in(3) ? SHORT_WAIT_MS : WAIT_MS;
 
 	w->serial++;
+	w->circle = 0;
 	w->takes_both = chance_one_in(3);
 	w->keys[0] = (int)chance(KEYS);
 	w->keys[1] = (w->keys[0] + 1 + (int)chance(KEYS - 1)) % KEYS;
@@ -178,6 +181,21 @@ static bool others_wait(const struct walker *w)
 	return false;
 }
 
+/* Another of the circle was told, and still has its lock: it did not wait for `w` any more. */
+static void check_told(struct walker *w, const char *error)
+{
+	for (int i = 0; i < KEYS; i++)
+		if (strstr(error, names[i]))
+			w->circle |= 1u << i;
+	for (int i = 0; i < WALKERS; i++) {
+		const struct walker *o = &walkers[i];
+		if (o != w && o->tries[0] && !o->takes_both && o->circle >> w->keys[0] & 1 &&
+		    w->circle >> o->keys[0] & 1 && history_has(o->tries[0]))
+			history_fail("two of a circle: %s is told %s, after %s",
+			             w->app.machine.name, error, o->app.machine.name);
+	}
+}
+
 /* The try that is asked for last has not got its lock. */
 static void on_refused(struct walker *w, const redisReply *r)
 {
@@ -194,6 +212,8 @@ static void on_refused(struct walker *w, const redisReply *r)
 	}
 	if (deadlock && !(w->takes_both || (last == 1 && others_wait(w))))
 		history_fail("no circle: %s is told %s", w->app.machine.name, r->str);
+	if (deadlock && !w->takes_both)
+		check_told(w, r->str);
 	for (int i = w->takes_both ? 0 : last; i <= last; i++) {
 		if (!deadlock && w->tries[i]->wait_us == WAIT_MS * MS)
 			history_circle(w->tries[i]);

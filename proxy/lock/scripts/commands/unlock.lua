@@ -114,7 +114,7 @@ if holds == 0 then
 	end
 	return owner and redis.status_reply('REFUSED 0 1 ' .. (owner:gsub('%c', '?'))) or 0
 end
--- break release_twice: given_back = nil
+-- break release_twice: if false then
 if holds > 1 and given_back and (layout == 'hash' or layout == 'm' or layout == 'x') then
 	forget_try(record, side, layout ~= 'hash' and rw_field(token, layout) or nil, given_back)
 end
