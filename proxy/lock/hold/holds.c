@@ -81,20 +81,12 @@ static void count_memory(struct hold_owner *o, ptrdiff_t nbytes)
 	o->table->nbytes += (size_t)nbytes;
 }
 
-/* In bytes, with the token's own. */
-static size_t token_size(size_t n)
-{
-	size_t size = sizeof(struct hold_token) + n;
-
-	return size < SMALL_TOKEN_SIZE ? SMALL_TOKEN_SIZE : size;
-}
-
 /* Returns a reference to the token; shares the token of the owner's latest hold, if it is the
  * same.
  */
 static struct hold_token *token_take(struct hold_owner *o, struct slice s)
 {
-	size_t size = token_size(s.n);
+	size_t size = sizeof(struct hold_token) + s.n;
 	struct hold_token *token;
 
 	if (!list_empty(&o->holds)) {
@@ -104,7 +96,7 @@ static struct hold_token *token_take(struct hold_owner *o, struct slice s)
 			return token;
 		}
 	}
-	token = size == SMALL_TOKEN_SIZE ? freelist_take(&o->table->tokens) : xmalloc(size);
+	token = size <= SMALL_TOKEN_SIZE ? freelist_take(&o->table->tokens) : xmalloc(size);
 	token->refs = 1;
 	token->n = (uint32_t)s.n;
 	if (s.n)
@@ -115,12 +107,12 @@ static struct hold_token *token_take(struct hold_owner *o, struct slice s)
 
 static void token_release(struct hold_owner *o, struct hold_token *token)
 {
-	size_t size = token_size(token->n);
+	size_t size = sizeof(*token) + token->n;
 
 	if (--token->refs)
 		return;
 	count_memory(o, -(ptrdiff_t)size);
-	if (size == SMALL_TOKEN_SIZE)
+	if (size <= SMALL_TOKEN_SIZE)
 		freelist_give(&o->table->tokens, token);
 	else
 		free(token);
