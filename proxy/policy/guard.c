@@ -161,6 +161,15 @@ static struct decision decide_guarded(struct context *x, struct guard_keys *k)
 	return decide_keys(x, k);
 }
 
+/* Returns false if no argument, and so no key, begins like a guarded key. */
+static bool may_name_guarded(const struct context *x)
+{
+	for (size_t i = 1; i < x->req->argc; i++)
+		if (match_possible(x->env->config, x->req->argv[i]) & MATCH_GUARD)
+			return true;
+	return false;
+}
+
 bool guard_decide(struct context *x, struct decision *d)
 {
 	const struct command *c = x->what->command;
@@ -175,7 +184,7 @@ bool guard_decide(struct context *x, struct decision *d)
 		return true;
 	}
 	/* Redis refuses it as it came. */
-	if (!command_arity_ok(c, x->req->argc))
+	if (!command_arity_ok(c, x->req->argc) || !may_name_guarded(x))
 		return false;
 	guard_keys_init(&k, c, x->req);
 	guard_keys_find(x, &k);
