@@ -33,6 +33,11 @@ static bool awaits_replicas(const struct lock_request *p)
 	return lock_request_replicas(p, &timeout_ms) > 0;
 }
 
+static bool is_answered_ok(const struct lock_request *p)
+{
+	return p && lock_request_success(p) == LOCK_IF_OK;
+}
+
 unsigned lock_op_flags(const struct pending_request *r, bool waits,
                        const struct rewrite_opts *opts)
 {
@@ -42,7 +47,10 @@ unsigned lock_op_flags(const struct pending_request *r, bool waits,
 	if (r->kind == PENDING_INFO || r->kind == PENDING_LIST || r->kind == PENDING_QUORUM)
 		return LINK_NOTIFY | LINK_INTERCEPT | LINK_CAPTURE | LINK_DISCARD;
 	if (waits || opts->report_refusal)
-		flags |= LINK_INTERCEPT | LINK_INTERCEPT_STATUS;
+		flags |= LINK_INTERCEPT;
+	/* A call that is answered by +OK is answered by no other status, unless it is queued. */
+	if (waits || (opts->report_refusal && !is_answered_ok(p)))
+		flags |= LINK_INTERCEPT_STATUS;
 	/* Redis or replicas may have to confirm success before the client gets the reply. */
 	if (p && (lock_request_confirms(p) || awaits_replicas(p)))
 		flags |= LINK_INTERCEPT_LATE;
