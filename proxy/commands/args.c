@@ -28,10 +28,19 @@ bool args_integer(struct slice s, int64_t *v)
 	return true;
 }
 
+/* Letters in both cases differ in one bit; other characters of names are less than 'A'. */
+static bool is_alike(char a, char b)
+{
+	return a == b || ((a ^ b) == ('a' ^ 'A') && b >= 'A');
+}
+
 bool args_is_option(struct slice s, const char *name)
 {
-	s.n = strnlen(s.p, s.n);
-	return slice_is(s, name);
+	size_t i = 0;
+
+	while (i < s.n && name[i] && is_alike(s.p[i], name[i]))
+		i++;
+	return !name[i] && (i == s.n || !s.p[i]);
 }
 
 bool args_ms(int64_t n, bool seconds, int64_t *ms)

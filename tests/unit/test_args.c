@@ -60,6 +60,9 @@ static void test_options_end_at_a_nul_as_in_redis(void **state)
 	assert_false(args_option(SLICE_LIT("NXX"), "NX"));
 	assert_false(args_option(SLICE_LIT("N"), "NX"));
 	assert_false(args_option(SLICE_LIT(""), "NX"));
+	assert_true(args_option(SLICE_LIT("lib-NAME"), "LIB-NAME"));
+	assert_false(args_option(SLICE_LIT("LIB\rNAME"), "LIB-NAME"));
+	assert_false(args_option(SLICE_LIT("XA"), "X!"));
 }
 
 int main(void)
