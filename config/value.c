@@ -197,12 +197,11 @@ const char *value_address_fault(const char *s, enum address_use use)
 		       "their own, and clients choose the database";
 	if (strncmp(s, "unix:", 5) == 0)
 		return value_unix_fault(s + 5);
-	if (strchr(s, ','))
-		return "a list of addresses has blanks between them, not commas";
-	if (strpbrk(s, " \t"))
-		return use == ADDRESS_TO_CONNECT
-		               ? "it names several servers, which 'cluster' or 'sentinels' can"
-		               : "it is more than one address";
+	if (strpbrk(s, ", \t"))
+		return use == ADDRESS_TO_CONNECT ? "it is more than one address; only "
+		                                   "'cluster' and 'sentinels' name "
+		                                   "several servers"
+		                                 : "it is more than one address";
 	if (v6) {
 		bracket = strchr(s, ']');
 		if (!bracket)

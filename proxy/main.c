@@ -109,7 +109,7 @@ static int main_open_log(const char *target)
 {
 	if (log_open(target) == 0)
 		return 0;
-	log_error("log path=%s reason=\"%s\" kept=old", target, strerror(errno));
+	log_error("log path=%s reason=\"%s\" kept=\"the old log\"", target, strerror(errno));
 	return -1;
 }
 
@@ -205,18 +205,20 @@ static bool main_try_reload(struct process *p, struct buf *why)
 	const char *refusal = next ? main_needs_restart(p, next) : NULL;
 
 	if (!next) {
-		log_error("reload kept=old reason=\"the file has faults\"");
+		log_error(
+			"reload kept=\"the old configuration\" reason=\"the file has faults\"");
 		return false;
 	}
 	if (refusal) {
-		log_error("reload kept=old reason=\"%s\"", refusal);
+		log_error("reload kept=\"the old configuration\" reason=\"%s\"", refusal);
 		buf_puts(why, refusal);
 		config_unref(next);
 		return false;
 	}
 	/* The only step that may fail comes first: all of the file holds or nothing. */
 	if (main_open_log(next->log) < 0) {
-		log_error("reload kept=old reason=\"the log cannot be opened\"");
+		log_error("reload kept=\"the old configuration\" reason=\"the log cannot be "
+		          "opened\"");
 		buf_puts(why, "the log cannot be opened");
 		config_unref(next);
 		return false;
@@ -243,8 +245,9 @@ static void main_reload(struct process *p, bool leaving)
 
 	if (leaving) {
 		(void)main_open_log(p->config->log);
-		log_info("reload kept=old reason=\"hasp leaves\"");
-		buf_puts(&why, "hasp leaves");
+		log_info("reload kept=\"the old configuration\" reason=\"hasp is shutting "
+		         "down\"");
+		buf_puts(&why, "hasp is shutting down");
 	} else {
 		supervision_reloads(&p->supervision);
 		done = main_try_reload(p, &why);
@@ -317,7 +320,7 @@ static void main_upgrade(struct process *p, bool leaving)
 	struct buf fds = BUF_INIT, text = BUF_INIT;
 
 	if (leaving) {
-		log_warning("upgrade_refused reason=\"hasp leaves\"");
+		log_warning("upgrade_refused reason=\"hasp is shutting down\"");
 		return;
 	}
 	/* The next hasp would not be, and Redis may not be there. */
@@ -386,7 +389,7 @@ static void main_report(struct process *p)
 		return;
 	}
 	if (!workers_report(&p->shared))
-		log_info("observed nothing=\"no rule has mode = observe\"");
+		log_info("observed rules=0 reason=\"no rule has mode = observe\"");
 	if (p->config->discover)
 		workers_save_discovered(&p->shared, p->config, true);
 }

@@ -27,7 +27,7 @@ extern char **environ;
 
 static void upgrade_log_failed(const char *reason)
 {
-	log_error("upgrade_failed kept=old reason=\"%s\"", reason);
+	log_error("upgrade_failed kept=\"the old process\" reason=\"%s\"", reason);
 }
 
 /* --- the new process ------------------------------------------------------------ */
@@ -59,7 +59,8 @@ void upgrade_tell_ready(struct upgrade *u)
 	/* A hasp that hands no clients over has passed a pipe. */
 	word = fd_channel_is(u->successor_fd) ? READY_FOR_CLIENTS : READY_ALONE;
 	if (write(u->successor_fd, &word, 1) < 0)
-		log_warning("upgrade old=gone reason=\"%s\"", strerror(errno));
+		log_warning("upgrade reason=\"the old process cannot be reached: %s\"",
+		            strerror(errno));
 	else if (word == READY_FOR_CLIENTS)
 		u->old_fd = u->successor_fd;
 	if (u->old_fd < 0)
@@ -161,8 +162,8 @@ void upgrade_start(struct upgrade *u, const int *fds, size_t nfds, char *inherit
 	if (rc != 0) {
 		close(ends[0]);
 		u->pid = 0;
-		log_error("upgrade_failed kept=old binary=%s reason=\"%s\"", u->argv[0],
-		          strerror(rc));
+		log_error("upgrade_failed kept=\"the old process\" binary=%s reason=\"%s\"",
+		          u->argv[0], strerror(rc));
 		return;
 	}
 	u->ready_fd = ends[0];
@@ -222,7 +223,7 @@ void upgrade_abandon(struct upgrade *u)
 	if (u->ready_fd < 0)
 		return;
 	(void)upgrade_reap(u);
-	upgrade_log_failed("hasp leaves");
+	upgrade_log_failed("hasp is shutting down");
 }
 
 /* Returns how many of the channels could be opened: `n`, or 0. */
@@ -260,7 +261,10 @@ bool upgrade_give_channels(struct upgrade *u, int *channels, size_t n)
 		}
 	}
 	if (rc < 0)
-		log_warning("upgrade clients=kept reason=\"%s\"", strerror(errno));
+		log_warning("upgrade effect=\"the old process keeps its clients until they are "
+		            "idle\" "
+		            "reason=\"%s\"",
+		            strerror(errno));
 	close(u->new_fd);
 	u->new_fd = -1;
 	return rc == 0;

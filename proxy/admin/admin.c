@@ -83,7 +83,7 @@ static void note_full(struct admin *a, const struct peer_place *closed)
 
 	atomic_fetch_add(&a->shared->console_full, 1);
 	if (log_limit_pass(&a->full, clock_now(), 1, &dropped))
-		log_warning("console_full reached=%d closed=\"%s\" suppressed=%u", CONSOLES_MAX,
+		log_warning("console_full limit=%d closed=\"%s\" suppressed=%u", CONSOLES_MAX,
 		            closed ? container_of(closed, struct console, place)->peer : "",
 		            dropped);
 }
@@ -166,7 +166,7 @@ static void admin_on_pause(struct ev_loop *loop, struct ev_timer *t, int revents
 
 	(void)revents;
 	if (now == WORKERS_PAUSED)
-		log_info("paused bound=%zu", nbound);
+		log_info("paused ending_clients=%zu", nbound);
 	else if (now == WORKERS_SERVE)
 		log_info("resumed");
 	answer_pauses(a, now, nbound);

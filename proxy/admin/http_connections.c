@@ -124,7 +124,7 @@ static bool http_make_room(struct http_connections *hc)
 
 		atomic_fetch_add(hc->full, 1);
 		if (log_limit_pass(&hc->full_line, clock_now(), 1, &dropped))
-			log_warning("http_full reached=%u suppressed=%u", CONNECTIONS_MAX,
+			log_warning("http_full limit=%u suppressed=%u", CONNECTIONS_MAX,
 			            dropped);
 	}
 	return has_room;

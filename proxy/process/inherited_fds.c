@@ -61,8 +61,8 @@ static int inherited_fds_add(struct inherited_fds *h, long fd,
                              struct inherited_fds_socket socket)
 {
 	if (fd < FIRST_FD || fd > INT_MAX || !inherited_fds_prepare((int)fd)) {
-		log_error("listen descriptor=%ld reason=\"it was handed over, but is no "
-		          "listening socket of streams\"",
+		log_error("listen descriptor=%ld reason=\"the inherited descriptor is no "
+		          "listening stream socket\"",
 		          fd);
 		return -1;
 	}
@@ -108,7 +108,7 @@ static int inherited_fds_take_one(struct inherited_fds *h, char *text)
 	struct inherited_fds_socket socket = { .entry.address = rest };
 
 	if (!rest || *end || !inherited_fds_kind(kind, &socket.entry.kind)) {
-		log_error("listen " VARIABLE ": it is not understood");
+		log_error("listen variable=" VARIABLE " reason=\"its value is malformed\"");
 		return -1;
 	}
 	socket.lent = strcmp(whose, "lent") == 0;
@@ -160,8 +160,8 @@ static void inherited_fds_log_unnamed(int fd)
 	char text[128] = "a socket";
 
 	(void)address_print_own(fd, text, sizeof(text));
-	log_error("listen %s: systemd listens there for hasp, but neither listen nor "
-	          "listen_tls names it, nor does [admin]",
+	log_error("listen address=%s reason=\"systemd listens there for hasp, but listen, "
+	          "listen_tls and [admin] do not name it\"",
 	          text);
 }
 
@@ -175,7 +175,8 @@ int inherited_fds_finish(struct inherited_fds *h)
 		if (s->taken)
 			continue;
 		if (s->entry.address) {
-			log_warning("listen address=%s ended=\"the file does not name it any "
+			log_warning("listen address=%s effect=closed reason=\"the "
+			            "configuration does not name it any "
 			            "more\"",
 			            s->entry.address);
 			close(s->fd);

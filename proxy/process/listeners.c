@@ -11,6 +11,7 @@
 
 #include "base/fatal.h"
 #include "base/log.h"
+#include "base/quote.h"
 #include "net/address.h"
 #include "net/listen.h"
 
@@ -19,7 +20,7 @@
 
 static int listeners_fail(const char *address, const char *reason)
 {
-	log_error("listen %s: %s", address, reason);
+	log_error("listen address=%s reason=%s", address, QUOTE_STR(reason));
 	return -1;
 }
 
@@ -298,7 +299,9 @@ void listeners_unlink(struct listeners *l)
 
 		if (address_parse(&at, address) < 0 || unlink(at.host) == 0 || errno == ENOENT)
 			continue;
-		log_info("listen %s: left=there reason=\"%s\"", address, strerror(errno));
+		log_info("listen address=%s effect=\"the socket file stays there\" "
+		         "reason=\"%s\"",
+		         address, strerror(errno));
 	}
 	l->nfiles = 0;
 }

@@ -202,7 +202,7 @@ static char *renewal_run(struct password_renewal *r, const struct config *c)
 	char *password = command_run(c->password_command, &why);
 
 	if (!password && !r->failed)
-		log_warning("password_command_failed kept=old reason=\"%.*s\"",
+		log_warning("password_command_failed kept=\"the old password\" reason=\"%.*s\"",
 		            (int)buf_len(&why), buf_head(&why));
 	r->failed = !password;
 	buf_release(&why);

@@ -138,7 +138,7 @@ static bool supervision_sees_all_turn(struct supervision *s)
 
 		if (!turns && !s->hangs[i])
 			log_error("worker_hangs worker=%zu effect=\"its clients wait; systemd "
-			          "ends hasp if it goes on\"",
+			          "restarts hasp if this lasts\"",
 			          i);
 		else if (turns && s->hangs[i])
 			log_warning("worker_goes_on worker=%zu", i);

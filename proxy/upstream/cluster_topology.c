@@ -117,7 +117,7 @@ static struct node *cluster_on_node(void *arg, const char *address)
 	struct cluster_topology *c = arg;
 	struct node *n = node_new(&c->links, c->node_ops, c->arg);
 
-	log_info("cluster_node address=%s", address);
+	log_info("cluster_node address=%s state=added", address);
 	c->nodes = xrealloc(c->nodes, (c->nnodes + 1) * sizeof(*c->nodes));
 	c->nodes[c->nnodes++] = (struct cluster_node){ .node = n };
 	use_settings(c, n);
@@ -481,7 +481,7 @@ static void note_failing(struct cluster_topology *c, const char *address, const 
 {
 	if (find_failing(c, address) < c->nfailing)
 		return;
-	log_warning("cluster_map address=%s reason=%s", address, QUOTE_STR(reason));
+	log_warning("cluster_map address=%s answers=no reason=%s", address, QUOTE_STR(reason));
 	c->failing = xrealloc(c->failing, (c->nfailing + 1) * sizeof(char *));
 	c->failing[c->nfailing++] = xstrdup(address);
 }

@@ -192,9 +192,9 @@ static const char *control_hint(const char *error)
 	if (control_error_is(error, "NOAUTH"))
 		return "set [upstream] user and password";
 	if (control_error_is(error, "WRONGPASS") || strstr(error, "AUTH"))
-		return "Redis knows another user and password than [upstream]";
+		return "Redis does not accept the user and password of [upstream]";
 	if (control_error_is(error, "NOPERM"))
-		return "allow the [upstream] user what hasp.ini(5) names";
+		return "give the user of [upstream] the permissions in hasp.ini(5)";
 	return NULL;
 }
 
@@ -242,7 +242,9 @@ static void control_on_memory(void *arg, const redisReply *reply)
 		log_warning("upstream_evicts address=%s policy=%s hint=\"" EVICTION_HINT "\"",
 		            c->address, QUOTE_STR(policy));
 	else
-		log_info("upstream_evicts address=%s policy=none", c->address);
+		log_info("upstream_evicts address=%s effect=\"Redis does not evict keys any "
+		         "more\"",
+		         c->address);
 	memcpy(c->evicts, policy, sizeof(policy));
 }
 
@@ -285,7 +287,8 @@ static void control_worked(struct control *c, const redisReply *reply)
 {
 	loop_timer_stop(&c->silence);
 	if (c->login_failed && c->opts.on_commands)
-		control_warn_of_error(c, "upstream_login", c->error, "hasp goes on without it");
+		control_warn_of_error(c, "upstream_login", c->error,
+		                      "hasp continues without a login");
 	if (c->opts.on_commands)
 		log_info("upstream_up address=%s commands=%zu role=%s", c->address,
 		         c->opts.on_commands(c->opts.arg, reply), role_name(c->role));
@@ -310,7 +313,7 @@ static void control_on_command(void *arg, const redisReply *reply)
 		return;
 	}
 	control_note_error(c, reply);
-	error = c->error ? c->error : "COMMAND's answer is not understood";
+	error = c->error ? c->error : "hasp does not understand the reply to COMMAND";
 	if (c->opts.env->errors)
 		metrics_count(&c->opts.env->errors[LINK_REFUSED], 1);
 	/* Clients have logins of their own, which Redis may well accept. */

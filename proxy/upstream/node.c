@@ -67,13 +67,15 @@ static void ask_history(struct node *n)
 static void warn_of_kind(const struct node *n)
 {
 	if (control_role(n->control) == ROLE_SENTINEL)
-		log_error("upstream_kind address=%s kind=sentinel effect=\"it keeps no keys\" "
+		log_error("upstream_kind address=%s kind=sentinel effect=\"a Sentinel stores "
+		          "no keys\" "
 		          "hint=\"set sentinels and master of [upstream] instead of address\"",
 		          n->links.name);
 	else if (control_is_in_cluster(n->control))
-		log_error("upstream_kind address=%s kind=cluster effect=\"it answers MOVED for "
+		log_error("upstream_kind address=%s kind=cluster effect=\"this node answers "
+		          "MOVED for "
 		          "keys that other nodes serve, and CROSSSLOT for keys in several "
-		          "slots\"",
+		          "slots\" hint=\"set cluster of [upstream] instead of address\"",
 		          n->links.name);
 }
 

@@ -181,7 +181,7 @@ int ask_commands(const struct ask *where, const struct ask_learner *learner, str
 		else if (buf_len(&l.error))
 			buf_append(why, buf_slice(&l.error));
 		else
-			buf_puts(why, "COMMAND's answer is not understood");
+			buf_puts(why, "hasp does not understand the reply to COMMAND");
 		rc = -1;
 	}
 	buf_release(&refusal);

@@ -118,7 +118,9 @@ static void admission_refuse(const struct listener *l, int fd)
 	/* The error is a courtesy: if it does not fit, the client only sees the close. */
 	if (l->entry->kind == LISTEN_PLAIN &&
 	    send(fd, full, sizeof(full) - 1, MSG_NOSIGNAL) < 0)
-		log_debug("max_clients unsaid=\"%s\"", strerror(errno));
+		log_debug(
+			"max_clients effect=\"the client got no error message\" reason=\"%s\"",
+			strerror(errno));
 	close(fd);
 }
 
@@ -140,8 +142,9 @@ static void on_accept(void *owner, int fd, const struct sockaddr *peer, socklen_
 		atomic_fetch_sub(a->nclients, 1);
 		metrics_count(&a->clients->counters.limits[LIMIT_MAX_CLIENTS], 1);
 		if (log_limit_pass(&a->full, clock_now(), 1, &dropped))
-			log_warning("max_clients reached=%lld suppressed=%u", (long long)most,
-			            dropped);
+			log_warning("max_clients limit=%lld effect=\"new clients are refused\" "
+			            "suppressed=%u",
+			            (long long)most, dropped);
 		admission_refuse(l, fd);
 		return;
 	}

@@ -358,7 +358,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 static void worker_free(struct worker *w)
 {
 	admission_close(&w->admission);
-	clients_close(&w->clients, "hasp leaves");
+	clients_close(&w->clients, "hasp is shutting down");
 	worker_handover_fini(w);
 	clients_reap(&w->clients);
 	/* The last answers still go to the holds and waiters. */

@@ -139,7 +139,8 @@ void workers_save_discovered(struct worker_shared *shared, const struct config *
 	int error;
 
 	if (!config->discover_file) {
-		log_info("discovered file=none ask=\"SHOW DISCOVERED\"");
+		log_info("discovered file=none hint=\"SHOW DISCOVERED of the console prints "
+		         "it\"");
 		return;
 	}
 	workers_discovered(shared, config, so_far, &ini);

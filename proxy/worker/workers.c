@@ -157,9 +157,9 @@ bool workers_login_is_refused(const struct worker_shared *shared)
 const char *workers_not_ready(struct worker_shared *shared)
 {
 	if (atomic_load(&shared->leaving))
-		return "hasp leaves";
+		return "hasp is shutting down";
 	if (atomic_load(&shared->lame_duck))
-		return "hasp leaves soon";
+		return "hasp will shut down soon";
 	if (atomic_load(&shared->paused))
 		return "hasp is paused";
 	return workers_upstream_trouble(shared);

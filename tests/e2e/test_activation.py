@@ -62,7 +62,7 @@ def test_socket_of_no_entry_is_a_fault(redis_server, tmp_path):
     path = config(tmp_path / "hasp.ini", redis_server)
     with listening() as given, Service(path, tmp_path / "log", given) as hasp:
         assert hasp.child.wait(60) == 1
-        assert f"listen {at(given)}: systemd listens there for hasp, but neither listen nor listen_tls names it" \
+        assert f'listen address={at(given)} reason="systemd listens there for hasp, but listen, listen_tls and' \
             in hasp.text
 
 
@@ -70,14 +70,14 @@ def test_descriptor_that_is_no_listening_socket_is_a_fault(redis_server, tmp_pat
     path = config(tmp_path / "hasp.ini", redis_server)
     with socket.socket() as idle, Service(path, tmp_path / "log", idle) as hasp:
         assert hasp.child.wait(60) == 1
-        assert "descriptor=3 " in hasp.text and "no listening socket" in hasp.text
+        assert "descriptor=3 " in hasp.text and "no listening stream socket" in hasp.text
 
 
 def test_more_sockets_than_there_are_numbers_is_a_fault(redis_server, tmp_path):
     path = config(tmp_path / "hasp.ini", redis_server)
     with listening() as given, Service(path, tmp_path / "log", given, count=2**63 - 1) as hasp:
         assert hasp.child.wait(60) == 1
-        assert "descriptor=4 " in hasp.text and "no listening socket" in hasp.text
+        assert "descriptor=4 " in hasp.text and "no listening stream socket" in hasp.text
 
 
 def test_sockets_for_another_process_are_none(redis_server, tmp_path):

@@ -125,7 +125,7 @@ def test_check_does_not_mind_a_password_too_many(redis_server, tmp_path):
 
 @pytest.mark.parametrize("answer, reason", [
     (None, "it does not answer in time"), (b"", "closed by the server"),
-    (b"*1\r\n*1\r\n$4\r\nwhat\r\n", "COMMAND's answer is not understood"),
+    (b"*1\r\n*1\r\n$4\r\nwhat\r\n", "hasp does not understand the reply to COMMAND"),
     (b"*1\r\n*6\r\n$3\r\nge", "closed by the server"),
     (b"HTTP/1.1 400 Bad Request\r\n\r\n", "it sent bytes that are no RESP reply")])
 def test_check_does_without_a_redis_that_is_none(tmp_path, answer, reason):
@@ -214,7 +214,7 @@ def reload(hasp, old, new, until_logged):
 
 def test_reload_to_what_cannot_be_guarded_keeps_the_old_guards(start_hasp):
     hasp = start_hasp(GUARD)
-    reload(hasp, "GET", "GET PING", "reload kept=old")
+    reload(hasp, "GET", "GET PING", "reload kept=")
     assert f" error {hasp.config_file}:9: {NO_KEY}\n" in hasp.log and "reloaded" not in hasp.log
     assert is_guarded(hasp)
 
@@ -223,7 +223,7 @@ def test_reload_asks_the_redis_that_the_new_file_names(start_hasp, redis_server)
     """One that does not have a command, which the one before it has."""
     with RedisServer("--rename-command", "HGETALL", "") as poorer:
         hasp = start_hasp(GUARD + " HGETALL")
-        reload(hasp, str(redis_server.unix), str(poorer.unix), "reload kept=old")
+        reload(hasp, str(redis_server.unix), str(poorer.unix), "reload kept=")
         assert "'HGETALL' in 'acquire_on' of [guard stock] is unknown to Redis" in hasp.log
         assert is_guarded(hasp)
 

@@ -261,7 +261,7 @@ def test_a_node_that_has_been_away_is_not_believed(start_hasp):
         plain = stack.enter_context(old.client())
         until(lambda: "cmdstat_cluster|slots" in plain.info("commandstats"), "hasp to ask it")
         hasp.take_turn()
-        assert f"cluster_map address={old} reason=" in hasp.log
+        assert f"cluster_map address={old} answers=no reason=" in hasp.log
         for node in others:
             node.thaw()
         assert client.call("GET", "k") == bulk(2)

@@ -345,7 +345,7 @@ def test_drain_fails_readyz_and_still_accepts_clients(start_hasp, path):
     until(lambda: ask(hasp, "/readyz")[0].status == 200, "hasp to be ready")
     with open_console(path) as console:
         assert console.execute_command("DRAIN")
-        until(lambda: ask(hasp, "/readyz")[1] == "hasp leaves soon\n", "it not to be ready")
+        until(lambda: ask(hasp, "/readyz")[1] == "hasp will shut down soon\n", "it not to be ready")
         with hasp.connect() as client:
             assert client.call("PING") == PONG
         assert console.execute_command("SHUTDOWN")

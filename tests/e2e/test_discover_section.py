@@ -163,7 +163,7 @@ def test_file_that_cannot_be_written_is_told(watch, paths):
 def test_without_a_file_the_console_has_what_was_found(start_hasp):
     hasp = start_hasp("[discover]\n").is_up()
     hasp.signal(signal.SIGUSR1)
-    until(lambda: 'discovered file=none ask="SHOW DISCOVERED"' in hasp.log, "the line")
+    until(lambda: 'discovered file=none hint="SHOW DISCOVERED of the console prints it"' in hasp.log, "the line")
 
 
 def test_several_workers_or_a_cluster_are_refused(start_hasp, tmp_path):
@@ -175,4 +175,4 @@ def test_several_workers_or_a_cluster_are_refused(start_hasp, tmp_path):
     assert "5: [discover] watches one server" in hasp.stderr
     hasp = start_hasp(workers=2).is_up(2)
     hasp.edit("workers = 2", "workers = 1\n[discover]")
-    until(lambda: 'kept=old reason="[discover] needs a restart, with workers = 1"' in hasp.log, "the refusal")
+    until(lambda: 'kept="the old configuration" reason="[discover] needs a restart, with workers = 1"' in hasp.log, "the refusal")

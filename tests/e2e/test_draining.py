@@ -43,7 +43,7 @@ def test_lame_duck_is_ended_by_its_time_and_by_a_second_signal(start_hasp):
             hasp.signal(signal.SIGTERM)
             until(lambda: "lame_duck seconds=" in hasp.log, "it to begin")
             if lame_duck == "1h":
-                assert ask(hasp, "/readyz")[1] == "hasp leaves soon\n"
+                assert ask(hasp, "/readyz")[1] == "hasp will shut down soon\n"
                 assert one.call("PING") == PONG
                 hasp.signal(signal.SIGTERM)
             assert one.at_end()

@@ -70,7 +70,7 @@ def test_hasp_that_leaves_is_not_ready(start_hasp):
     with hasp.connect() as holder:
         assert holder.call("SET", "lock:a", "1", "NX") == OK
         hasp.signal(15)
-        until(lambda: ask(hasp, "/readyz")[1] == "hasp leaves\n", "hasp to leave")
+        until(lambda: ask(hasp, "/readyz")[1] == "hasp is shutting down\n", "hasp to leave")
         assert holder.call("DEL", "lock:a") == ONE
 
 
@@ -177,7 +177,7 @@ def test_address_that_is_taken_is_told_and_hasp_does_not_start(tmp_path, redis_s
         text = f"[http]\nlisten = 127.0.0.1:{taken.getsockname()[1]}\n"
         result = run("-c", config(tmp_path / "hasp.ini", redis_server, text))
     assert result.returncode == 1
-    assert re.search(r"\blisten 127\.0\.0\.1:\d+: ", result.stderr)
+    assert re.search(r"event=listen address=127\.0\.0\.1:\d+ reason=", result.stderr)
 
 
 def test_other_address_needs_a_restart(start_hasp):

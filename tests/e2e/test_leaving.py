@@ -111,7 +111,7 @@ def test_reload_while_it_leaves_changes_nothing(start_hasp, redis_server):
         hasp.signal(signal.SIGTERM)
         until(lambda: len(os.listdir(f"/proc/{hasp.pid}/task")) < threads, "the worker without clients to end")
         hasp.signal(signal.SIGHUP)
-        until(lambda: 'reload kept=old reason="hasp leaves"' in hasp.log, "the reload to be refused")
+        until(lambda: 'reload kept="the old configuration" reason="hasp is shutting down"' in hasp.log, "the reload to be refused")
         redis_server.client().rpush("list", "x")
         assert blocked.read().endswith(b"x\r\n")
     ended(hasp)

@@ -32,7 +32,7 @@ def test_max_clients(start_hasp):
                 next_one.send(encode("PING"))
                 return next_one.file.readline() == PONG
         until(let_in, "a place")
-    assert "max_clients reached=2" in hasp.log
+    assert "max_clients limit=2" in hasp.log
 
 
 def test_idle_clients_are_closed_but_none_that_waits(start_hasp, redis_server):

@@ -31,7 +31,7 @@ def test_more_addresses_than_it_can_listen_at_are_told(redis_server, tmp_path):
     path = config(tmp_path / "hasp.ini", redis_server,
                   listen="\n ".join(f"unix:{tmp_path}/{n}" for n in range(65)))
     result = run("-c", path)
-    assert result.returncode == 1 and f"listen unix:{tmp_path}/64: too many addresses" in result.stderr
+    assert result.returncode == 1 and f'listen address=unix:{tmp_path}/64 reason="too many addresses"' in result.stderr
     assert [p.name for p in tmp_path.iterdir()] == ["hasp.ini"]
 
 

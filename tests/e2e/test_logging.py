@@ -77,9 +77,9 @@ def test_subscriber_is_told_up_when_it_is_back(start_hasp, redis_server):
 @pytest.mark.parametrize("options, error, hint", [
     ({}, "NOAUTH Authentication required.", "set [upstream] user and password"),
     ({"password": "wrong"}, "WRONGPASS invalid username-password pair or user is disabled.",
-     "Redis knows another user and password than [upstream]"),
+     "Redis does not accept the user and password of [upstream]"),
     ({"user": "few", "password": "pw"}, "NOPERM this user has no permissions to run the 'command' command",
-     "allow the [upstream] user what hasp.ini(5) names")])
+     "give the user of [upstream] the permissions in hasp.ini(5)")])
 def test_refused_login_is_told_by_the_first_error_and_what_to_do(start_hasp, options, error, hint):
     with ProtectedRedis() as redis:
         redis.client().execute_command("ACL", "SETUSER", "few", "on", ">pw", "+ping")
@@ -151,4 +151,4 @@ def test_start_that_fails_is_logged_in_the_format_of_the_file(redis_server, tmp_
     assert result.returncode == 1
     # (A sanitizer's report of leaks begins with an empty line.)
     said = [json.loads(line) for line in itertools.takewhile(bool, result.stderr.splitlines())]
-    assert said[-1]["level"] == "error" and f"listen {listen}: " in said[-1]["msg"]
+    assert said[-1]["level"] == "error" and said[-1]["event"] == "listen" and said[-1]["address"] == listen

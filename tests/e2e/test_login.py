@@ -210,7 +210,7 @@ def test_password_command_that_fails_later_leaves_the_password_and_is_logged_onc
     before = runs(tmp_path)
     until(lambda: runs(tmp_path) > before + 2, "three runs")
     assert hasp.log.count("password_command_failed") == 1
-    assert 'kept=old reason="failed with exit status 1; what it printed to standard error says why"' in hasp.log
+    assert 'kept="the old password" reason="failed with exit status 1; what it printed to standard error says why"' in hasp.log
     end_own_connections(plain)
     until(lambda: hasp.log.count("upstream_up") == 2, "hasp to log in with the old password")
 

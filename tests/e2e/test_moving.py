@@ -99,9 +99,9 @@ def test_sighup_with_the_same_file_resolves_the_name_again(start_named, servers,
 def resolve_again(hasp, hosts, *addresses):
     """Removes the name until hasp has noticed, and then gives it these addresses."""
     hosts.move()
-    until(lambda: 'kept="the addresses of before"' in hasp.log, "the name not to be found")
+    until(lambda: 'effect="hasp keeps the addresses that it had"' in hasp.log, "the name not to be found")
     hosts.move(*addresses)
-    until(lambda: "it is found again" in hasp.log, "the name to be found")
+    until(lambda: "the name resolves again" in hasp.log, "the name to be found")
 
 
 @covers("upstream_name")

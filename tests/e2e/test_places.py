@@ -61,7 +61,7 @@ def test_http_answers_while_slow_peers_hold_all_its_places(start_hasp):
     with Drip(("127.0.0.1", int(where(hasp))), 2 * PLACES, PART):
         assert ask(hasp, "/healthz")[1] == "ok\n"
         assert value(hasp, "hasp_limit_reached_total", limit="http") >= PLACES
-    assert "http_full reached=64" in hasp.log
+    assert "http_full limit=64" in hasp.log
 
 
 def test_slow_http_request_has_a_deadline(start_hasp):
@@ -100,7 +100,7 @@ def test_console_lets_in_who_can_log_in_while_strangers_hold_all_its_places(star
         assert late.call("AUTH", "open sesame") == OK
         assert operator.call("PING") == PONG
         assert value(hasp, "hasp_limit_reached_total", limit="console") == 2
-    assert "console_full reached=64 closed=" in hasp.log
+    assert "console_full limit=64 closed=" in hasp.log
 
 
 @covers("console_full")

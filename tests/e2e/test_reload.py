@@ -39,7 +39,7 @@ def test_reload_takes_rules_away(start_hasp):
 def test_reload_of_a_faulty_file_keeps_the_old_rules(start_hasp, fault):
     hasp = start_hasp(LOCKS)
     hasp.edit("pattern = lock:*", fault)
-    until(lambda: 'reload kept=old' in hasp.log, "the reload to fail")
+    until(lambda: "reload kept=" in hasp.log, "the reload to fail")
     assert re.search(rf"error {hasp.config_file}:\d+: ", hasp.log)
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("SETNX", "lock:1", "v") == ONE
@@ -50,7 +50,7 @@ def test_reload_after_the_file_is_gone_keeps_the_old_rules(start_hasp):
     hasp = start_hasp(LOCKS)
     hasp.config_file.rename(hasp.dir / "gone")
     hasp.signal(signal.SIGHUP)
-    until(lambda: "reload kept=old" in hasp.log, "the reload to fail")
+    until(lambda: "reload kept=" in hasp.log, "the reload to fail")
     (hasp.dir / "gone").rename(hasp.config_file)
     with hasp.connect() as one:
         assert one.call("PING") == PONG
@@ -60,9 +60,9 @@ def test_reload_after_the_file_is_gone_keeps_the_old_rules(start_hasp):
 def test_reload_to_a_log_that_cannot_be_opened_keeps_everything_old(start_hasp, tmp_path):
     hasp = start_hasp(LOCKS)
     hasp.edit("[upstream]", f"log = {tmp_path}/nowhere/hasp.log\nlog_level = debug\n[upstream]")
-    until(lambda: "reload kept=old" in hasp.log, "the reload to fail")
+    until(lambda: "reload kept=" in hasp.log, "the reload to fail")
     hasp.edit("lock:*", "other:*")
-    until(lambda: hasp.log.count("reload kept=old") >= 2, "the second reload to fail")
+    until(lambda: hasp.log.count("reload kept=") >= 2, "the second reload to fail")
     assert f"{tmp_path}/nowhere/hasp.log" in hasp.log and "reloaded" not in hasp.log
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("SETNX", "lock:1", "v") == ONE

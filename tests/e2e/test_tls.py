@@ -264,7 +264,7 @@ def test_reload_takes_another_certificate_and_closes_nobody(tls_hasp, authority,
         assert c.call("PING") == PONG
         first.key.write_text("nonsense")
         hasp.edit("", "")
-        logged(hasp, "tls_key_file", "kept=old")
+        logged(hasp, "tls_key_file", "kept=")
         assert shown() == "second"
 
 

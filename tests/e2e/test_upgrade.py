@@ -207,7 +207,7 @@ def test_new_process_has_the_console(generations, tmp_path):
         client.call("MULTI")
         hasps.upgrade()
         assert old.call("PING") == PONG
-        assert old.call("RELOAD") == b"-ERR not reloaded: hasp leaves\r\n"
+        assert old.call("RELOAD") == b"-ERR not reloaded: hasp is shutting down\r\n"
         for address in str(path), ("127.0.0.1", port):
             until(lambda address=address: all(reloads(address) for _ in range(12)), "only the new one to accept")
         with hasps.hasp.connect() as one:
@@ -227,7 +227,7 @@ def test_faulty_file_leaves_the_old_process_serving(generations):
     text = hasp.config_file.read_text()
     hasp.configure(text + "[nonsense]\n")
     hasps.fails()
-    assert 'upgrade_failed kept=old reason="the new process ended with status 1"' in hasp.log
+    assert 'upgrade_failed kept="the old process" reason="the new process ended with status 1"' in hasp.log
     with hasp.connect() as one:
         assert one.call("PING") == PONG
 
@@ -241,7 +241,7 @@ def test_binary_that_is_gone_or_crashes_leaves_the_old_process_serving(redis_ser
         hasps = Generations(hasp)
         binary.unlink()
         hasps.fails()
-        assert f'upgrade_failed kept=old binary={binary} reason="No such file or directory"' in hasp.log
+        assert f'upgrade_failed kept="the old process" binary={binary} reason="No such file or directory"' in hasp.log
         binary.write_text("#!/bin/sh\nkill -SEGV $$\n")
         binary.chmod(0o755)
         hasps.fails(2)
@@ -273,7 +273,7 @@ def test_second_upgrade_is_refused_while_one_is_under_way(redis_server, tmp_path
         with hasp.connect() as one:
             assert one.call("PING") == PONG
         assert hasp.stop() is None
-        assert 'upgrade_failed kept=old reason="hasp leaves"' in hasp.log
+        assert 'upgrade_failed kept="the old process" reason="hasp is shutting down"' in hasp.log
         until(lambda: not alive(heir), "the new process to be ended")
     finally:
         hasp.kill()

@@ -57,11 +57,11 @@ static void an_address_is_no_url_and_no_list(void **state)
 		"and TLS have options of their own, and clients choose the "
 		"database" EXPECTED);
 	assert_faults("[upstream]\naddress = a:1 b:1\n",
-	              "2: 'address' is 'a:1 b:1': it names several servers, which 'cluster' or "
-	              "'sentinels' can" EXPECTED);
+	              "2: 'address' is 'a:1 b:1': it is more than one address; only 'cluster' "
+	              "and 'sentinels' name several servers" EXPECTED);
 	assert_faults("[upstream]\naddress = a:1,b:1\n",
-	              "2: 'address' is 'a:1,b:1': a list of addresses has blanks between them, "
-	              "not commas" EXPECTED);
+	              "2: 'address' is 'a:1,b:1': it is more than one address; only 'cluster' "
+	              "and 'sentinels' name several servers" EXPECTED);
 }
 
 static void a_pattern_that_cannot_be_meant_is_a_fault(void **state)

@@ -590,7 +590,8 @@ static void a_server_that_evicts_is_logged_once_and_asked_each_minute(void **sta
 	assert_nothing_logged();
 	checks_again(f, 60, CHECK MEMORY);
 	says_memory(f, "1000", "noeviction");
-	assert_logged("upstream_evicts address=there policy=none");
+	assert_logged(
+		"upstream_evicts address=there effect=\"Redis does not evict keys any more\"");
 	assert_string_equal(control_evicts(f->control), "");
 	checks_again(f, 60, CHECK MEMORY);
 	/* Without a limit nothing is evicted. */

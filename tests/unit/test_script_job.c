@@ -223,7 +223,7 @@ static void jobs_that_take_too_much_memory_are_given_up(void **state)
 		run(f, f->now + 60, &many);
 	assert_int_equal(few.n, 0);
 	assert_true(many.n > 500 && many.n < 1000);
-	assert_logged("script_job_given_up jobs_bytes=");
+	assert_logged("script_job_given_up queued_bytes=");
 	log_fixture_close();
 	log_set_level(LOG_SEV_ERROR);
 	assert_string_equal(many.text, "none");

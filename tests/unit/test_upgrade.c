@@ -229,7 +229,8 @@ static void new_process_that_is_not_ready_at_the_deadline_is_ended(void **state)
 	assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
 	assert_int_equal(upgrade_poll(&f->u, START + DEADLINE), UPGRADE_FAILED);
 	assert_gone(pid);
-	assert_logged("level=error event=upgrade_failed kept=old reason=\"the new process was "
+	assert_logged("level=error event=upgrade_failed kept=\"the old process\" reason=\"the "
+	              "new process was "
 	              "not ready "
 	              "within 30 s\"");
 	assert_int_equal(upgrade_poll(&f->u, START + DEADLINE), UPGRADE_NONE);
@@ -245,7 +246,8 @@ static void new_process_that_ends_has_failed(void **state)
 	await_word(f);
 	assert_int_equal(upgrade_poll(&f->u, START), UPGRADE_FAILED);
 	assert_gone(pid);
-	assert_logged("kept=old reason=\"the new process ended with status 7\"");
+	assert_logged(
+		"kept=\"the old process\" reason=\"the new process ended with status 7\"");
 	assert_int_equal(upgrade_poll(&f->u, START), UPGRADE_NONE);
 }
 
@@ -256,7 +258,8 @@ static void new_process_that_crashes_has_failed(void **state)
 	start_self(f, "crashes");
 	await_word(f);
 	assert_int_equal(upgrade_poll(&f->u, START), UPGRADE_FAILED);
-	assert_logged("kept=old reason=\"the new process was ended by signal 9\"");
+	assert_logged(
+		"kept=\"the old process\" reason=\"the new process was ended by signal 9\"");
 }
 
 static void another_upgrade_may_follow_one_that_failed(void **state)
@@ -307,7 +310,8 @@ static void binary_that_cannot_be_run_leaves_the_old_process_alone(void **state)
 
 	start(f, "/there/is/no/hasp", "serves");
 	assert_int_equal(f->u.pid, 0);
-	assert_logged("level=error event=upgrade_failed kept=old binary=/there/is/no/hasp "
+	assert_logged("level=error event=upgrade_failed kept=\"the old process\" "
+	              "binary=/there/is/no/hasp "
 	              "reason=\"No such "
 	              "file or directory\"");
 	assert_int_equal(upgrade_poll(&f->u, START + DEADLINE), UPGRADE_NONE);
@@ -323,7 +327,8 @@ static void old_process_that_leaves_ends_one_that_is_not_ready(void **state)
 	pid = f->u.pid;
 	upgrade_abandon(&f->u);
 	assert_gone(pid);
-	assert_logged("level=error event=upgrade_failed kept=old reason=\"hasp leaves\"");
+	assert_logged("level=error event=upgrade_failed kept=\"the old process\" reason=\"hasp "
+	              "is shutting down\"");
 	assert_int_equal(upgrade_poll(&f->u, START), UPGRADE_NONE);
 	upgrade_abandon(&f->u);
 	assert_nothing_logged();
@@ -395,7 +400,8 @@ static void heir_of_a_process_that_was_killed_logs_that(void **state)
 	upgrade_init(&f->u, f->argv, &(sigset_t){ 0 });
 	upgrade_tell_ready(&f->u);
 	signal(SIGPIPE, SIG_DFL);
-	assert_logged("level=warning event=upgrade old=gone reason=");
+	assert_logged(
+		"level=warning event=upgrade reason=\"the old process cannot be reached: ");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

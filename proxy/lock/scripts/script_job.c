@@ -273,7 +273,8 @@ static bool give_up_for_space(struct script_job *job)
 		return false;
 	metrics_count(&all->ngiven_up, 1);
 	if (log_limit_pass(&all->given_up, timers_now(all->timers), WARNINGS_MAX, &suppressed))
-		log_warning("script_job_given_up jobs_bytes=%zu waiting=%zu suppressed=%u",
+		log_warning("script_job_given_up queued_bytes=%zu queued_jobs=%zu "
+		            "effect=\"locks end with their leases\" suppressed=%u",
 		            all->nbytes, all->nwaiting, suppressed);
 	script_job_end(job, NULL);
 	return true;
