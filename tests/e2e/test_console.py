@@ -157,7 +157,8 @@ def test_locks_are_unknown_while_redis_does_not_answer(start_hasp, redis_server,
     def known():
         return json.loads(ask(hasp, "/status.json")[1])["locks"]["known"]
 
-    assert show(path, "LOCKS") == [] and known()
+    until(known, "Redis to answer")
+    assert show(path, "LOCKS") == []
     with Connection(path) as console:
         with redis_server.frozen():
             until(lambda: console.call("SHOW", "LOCKS") == b"-ERR unknown: Redis does not answer\r\n", "the error")
