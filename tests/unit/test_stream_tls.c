@@ -169,6 +169,7 @@ static void what_was_sent_before_the_handshake_is_sent_behind_it_and_then_the_en
 static void garbage_ends_it_behind_what_came_before(void **state)
 {
 	struct tls_fixture *f = *state;
+	const char *reason;
 
 	shake_hands(f);
 	client_write(f, "hello", 5);
@@ -178,7 +179,10 @@ static void garbage_ends_it_behind_what_came_before(void **state)
 	assert_int_equal(f->end, -1);
 	assert_memory_equal(buf_head(&f->got), "hello", 5);
 	assert_true(stream_tls_failed(&f->stream));
-	assert_string_equal(stream_strerror(&f->stream, EPROTO), "wrong version number");
+	reason = stream_strerror(&f->stream, EPROTO);
+	/* of OpenSSL 3.0, and of 3.5 */
+	if (strcmp(reason, "wrong version number") != 0)
+		assert_string_equal(reason, "bad record type");
 }
 
 static void record_that_was_changed_on_its_way_is_not_read(void **state)
