@@ -86,7 +86,7 @@ enum effect_act {
 	EFFECT_DELETE,
 };
 
-enum command_noop { NOOP_NIL, NOOP_ZERO, NOOP_NEVER };
+enum command_noop { NOOP_NIL, NOOP_ZERO, NOOP_NEVER, NOOP_ABSENT };
 
 enum command_expiry {
 	EXPIRY_NONE,

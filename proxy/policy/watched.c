@@ -57,10 +57,11 @@ void watched_use_config(struct policy_env *env)
 
 /* --- which commands ----------------------------------------------------------------------- */
 
-/* EXISTS and TOUCH: their answer shows whether there is a key. */
-static bool counts_keys(const struct command *c)
+/* EXISTS, TOUCH, TTL and PTTL: their answer shows whether there is a key. */
+static bool shows_absence(const struct command *c)
 {
-	return !(c->flags & COMMAND_WRITE) && c->facts.cluster == CLUSTER_COUNT;
+	return !(c->flags & COMMAND_WRITE) &&
+	       (c->facts.cluster == CLUSTER_COUNT || c->facts.noop == NOOP_ABSENT);
 }
 
 bool watched_concerns(const struct command *c)
@@ -68,15 +69,15 @@ bool watched_concerns(const struct command *c)
 	if (c->keys == KEYS_NONE || (c->flags & COMMAND_BLOCKING))
 		return false;
 	return (c->flags & COMMAND_WRITE) || c->facts.value != VALUE_NONE ||
-	       c->facts.field != FIELD_NONE || counts_keys(c) || command_runs_script(c);
+	       c->facts.field != FIELD_NONE || shows_absence(c) || command_runs_script(c);
 }
 
 bool watched_may_sample(const struct command *c)
 {
 	if (!command_single_key(c) || command_runs_script(c))
 		return false;
-	return c->facts.value != VALUE_NONE || c->facts.field != FIELD_NONE || counts_keys(c) ||
-	       c->facts.act == EFFECT_CHANGE || c->facts.act == EFFECT_SET;
+	return c->facts.value != VALUE_NONE || c->facts.field != FIELD_NONE ||
+	       shows_absence(c) || c->facts.act == EFFECT_CHANGE || c->facts.act == EFFECT_SET;
 }
 
 /* May one of the options of SET be NX? */
@@ -168,14 +169,16 @@ static void see_command(struct command_sample *s, const struct context *x, bool 
 	if (c->facts.value != VALUE_NONE) {
 		s->kind = COMMAND_SAMPLE_READ;
 		s->how = c->facts.value == VALUE_ONE ? READ_GET : READ_MGET;
-	} else if (counts_keys(c)) {
+	} else if (shows_absence(c)) {
 		s->kind = COMMAND_SAMPLE_LOOK;
+		s->absent = c->facts.noop == NOOP_ABSENT ? -2 : 0;
 	} else {
 		s->kind = COMMAND_SAMPLE_EFFECT;
 		if (is_whole &&
 		    (s->effect.act == EFFECT_ACQUIRE || s->effect.act == EFFECT_SET))
 			s->value = value_hash(x);
 		s->way = c->facts.rule == RULE_SETNX ? WAY_SETNX : WAY_SET_NX;
+		s->swaps = c->facts.rule == RULE_GETSET;
 		see_field(s, x);
 	}
 }

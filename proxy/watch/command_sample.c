@@ -59,7 +59,9 @@ static void complete_effect(const struct command_sample *s, const struct sighted
 			tracker_refused(a, WAY_INCR);
 		break;
 	case EFFECT_SET:
-		if (done)
+		if (done && s->swaps)
+			tracker_swapped(a, s->value, !reply->nil);
+		else if (done)
 			tracker_wrote(a, s->value, s->effect.lease_ms, false);
 		break;
 	case EFFECT_EXPIRE:
@@ -121,7 +123,7 @@ static void complete_key(const struct command_sample *s, const struct sighted_ke
 	} else if (s->kind == COMMAND_SAMPLE_EFFECT) {
 		complete_effect(s, k, a, reply);
 	} else if (s->kind == COMMAND_SAMPLE_LOOK) {
-		if (reply->integer == 0)
+		if (reply->integer == s->absent)
 			tracker_missed(a, true);
 	} else if (reply->nil || reply->has_nil) {
 		tracker_missed(a, false);

@@ -29,6 +29,8 @@ struct command_sample {
 	enum command_sample_kind kind;
 	enum read_opts how; /* READ */
 	enum lock_way way; /* EFFECT, of a lock */
+	bool swaps; /* EFFECT: the reply is the value that was there before */
+	int absent; /* LOOK: the reply when there is no key */
 	struct effect effect; /* EFFECT */
 	double sent_at; /* by the clock; 0: it is queued in a transaction */
 	bool watches;

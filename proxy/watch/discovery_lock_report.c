@@ -149,25 +149,31 @@ static void put_owner_reason(struct buf *out, const struct lock_sums *l,
 		                   "value only\n");
 		return;
 	}
-	if (v->own + v->hopped == 0 && !v->doubt) {
+	if (v->own + v->hopped == 0 && !v->owner_open) {
 		buf_puts(out, ";   no release was seen: owner = connection\n");
 		return;
 	}
 	buf_printf(out,
 	           ";   %s released by the connection that took the lock, %s by another one",
-	           NUMBER(v->own), NUMBER(v->doubt ? l->n[SEEN_STRANGE] : v->hopped));
-	if (!v->doubt && v->hopped)
+	           NUMBER(v->own), NUMBER(v->owner_open ? l->n[SEEN_STRANGE] : v->hopped));
+	if (!v->owner_open && v->hopped)
 		buf_printf(out, " of the same %s", v->owner);
-	if (!v->doubt)
+	if (!v->owner_open)
 		buf_printf(out, ": owner = %s", v->owner);
 	buf_puts(out, "\n");
+}
+
+/* Refusals are errors where the application expects the value that was there before. */
+static bool may_need_errors(const struct lock_sums *l)
+{
+	return l->n[SEEN_YIELDED] > 0 || 2 * l->taken[WAY_SET] > lock_taken(l);
 }
 
 /* The questions that hasp cannot answer. The section is a comment until the user has. */
 static void put_questions(struct buf *out, const struct finding *f,
                           const struct lock_verdict *v)
 {
-	if (v->doubt == DOUBT_UNLIKE)
+	if (v->owner_open == OPEN_UNLIKE)
 		buf_puts(
 			out,
 			";   Question: which connections share a lock? Those that released it "
@@ -175,7 +181,7 @@ static void put_questions(struct buf *out, const struct finding *f,
 			";     with those that took it. If they are one application, have each "
 			"send CLIENT SETNAME with one name: owner = name.\n"
 			";     If each must release what it took: owner = connection.\n");
-	else if (v->doubt)
+	else if (v->owner_open)
 		buf_printf(out,
 		           ";   Question: does each client take and release a lock over one "
 		           "connection? If so: owner = connection.\n"
@@ -184,7 +190,7 @@ static void put_questions(struct buf *out, const struct finding *f,
 		           ";     hasp cannot tell those apart: the application has to send a "
 		           "value of its own with each lock, and compare it in a script.\n",
 		           v->owner,
-		           v->doubt == DOUBT_TAKEOVERS
+		           v->owner_open == OPEN_TAKEOVERS
 		                   ? "end the lock of a holder that takes too long"
 		                   : "delete a lock that they did not get");
 	if (f->lock.n[SEEN_RETURNED])
@@ -199,12 +205,16 @@ static void put_questions(struct buf *out, const struct finding *f,
 		         "counted to 1 counted on before the key was deleted.\n"
 		         ";     If it is a counter, leave this section out: it has no "
 		         "holders.\n");
-	if (f->lock.n[SEEN_YIELDED])
-		buf_puts(out,
-		         ";   Question: when may a client take over the lock of another one? "
-		         "hasp refuses it while the holder's connection lives.\n"
-		         ";     Some holders leave a lock that they are late with to others: "
-		         "hasp would keep it for as long as max_hold says.\n");
+	if (may_need_errors(&f->lock))
+		buf_printf(
+			out,
+			";   Question: does the application take an error for a refusal? While "
+			"one client has the lock, another one's\n"
+			";     GETSET or SET gets -LOCKED.%s\n",
+			f->lock.n[SEEN_YIELDED]
+				? " Late holders left their lock to others: hasp would keep "
+				  "it for as long as max_hold says."
+				: "");
 	else if (v->renew_is_open)
 		buf_puts(out,
 		         ";   Question: is a lock left to expire on purpose, as a mark that "
@@ -242,8 +252,9 @@ static int max_hold_seconds(const struct lock_sums *l, const struct lock_verdict
 
 static bool has_question(const struct finding *f, const struct lock_verdict *v)
 {
-	return v->doubt || v->renew_is_open || f->nothers > 0 || verdict_may_count(&f->lock) ||
-	       f->lock.n[SEEN_RETURNED] > 0;
+	return v->owner_open || v->renew_is_open || f->nothers > 0 ||
+	       verdict_may_count(&f->lock) || f->lock.n[SEEN_RETURNED] > 0 ||
+	       may_need_errors(&f->lock);
 }
 
 static void put_section(struct buf *out, const struct finding *f, const struct lock_verdict *v,

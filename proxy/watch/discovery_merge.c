@@ -174,7 +174,8 @@ static bool are_used_alike(const struct candidate *a, const struct candidate *b)
 	const struct lock_sums *k = a->group->lock, *l = b->group->lock;
 
 	return are_taken_alike(k, l) && strcmp(a->lock.owner, b->lock.owner) == 0 &&
-	       a->lock.doubt == b->lock.doubt && verdict_may_count(k) == verdict_may_count(l) &&
+	       a->lock.owner_open == b->lock.owner_open &&
+	       verdict_may_count(k) == verdict_may_count(l) &&
 	       !k->n[SEEN_RETURNED] == !l->n[SEEN_RETURNED];
 }
 

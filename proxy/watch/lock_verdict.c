@@ -222,7 +222,7 @@ static const char *owner_of_pool(struct lock_verdict *v, const struct lock_sums 
 		owner = "address";
 		n = l->n[SEEN_FOREIGN_ADDRESS];
 	} else {
-		v->doubt = DOUBT_UNLIKE;
+		v->owner_open = OPEN_UNLIKE;
 		return owner;
 	}
 	if (n < v->hopped) {
@@ -234,8 +234,7 @@ static const char *owner_of_pool(struct lock_verdict *v, const struct lock_sums 
 
 /* A DEL over another connection of a pool looks like one of a client that takes the lock away
  * from a holder of its own address or name. An owner that they share would let both pass. */
-static enum owner_doubt doubt_about_pool(const struct lock_verdict *v,
-                                         const struct lock_sums *l)
+static enum owner_open why_open(const struct lock_verdict *v, const struct lock_sums *l)
 {
 	uint64_t foreign = v->hopped ? l->n[SEEN_FOREIGN] : l->n[SEEN_FOREIGN_VALUE];
 	uint64_t losers = less(l->n[SEEN_DELETES] + l->n[SEEN_CHECKED], lock_taken(l));
@@ -244,14 +243,14 @@ static enum owner_doubt doubt_about_pool(const struct lock_verdict *v,
 	 */
 	if (l->n[SEEN_BROKEN] * BROKEN_SHARE > foreign * (BROKEN_SHARE - 1) ||
 	    (v->hopped && l->n[SEEN_SEIZED]))
-		return DOUBT_TAKEOVERS;
+		return OPEN_TAKEOVERS;
 	/* A pool sends one DEL for each lock, however late. Only a connection of several users
 	 * tries to take what it has. */
 	if (strcmp(v->owner, "value") == 0)
-		return DOUBT_NONE;
+		return OPEN_NONE;
 	if ((v->hopped || l->n[SEEN_REFUSED_OWN]) && losers * LOSERS_SHARE > lock_taken(l))
-		return DOUBT_LOSERS;
-	return v->hopped && v->hopped * HOPS_SHARE < v->own ? DOUBT_RARE : DOUBT_NONE;
+		return OPEN_LOSERS;
+	return v->hopped && v->hopped * HOPS_SHARE < v->own ? OPEN_RARE : OPEN_NONE;
 }
 
 struct lock_verdict lock_verdict(const struct lock_sums *l)
@@ -269,13 +268,13 @@ struct lock_verdict lock_verdict(const struct lock_sums *l)
 	          verdict_compares(l)))
 		v.owner = "value";
 	else if (l->n[SEEN_STRANGE] > 0 && own_deletes * 2 < less(lock_taken(l), v.unreleased))
-		v.doubt = DOUBT_UNLIKE;
-	if (v.doubt == DOUBT_NONE)
-		v.doubt = doubt_about_pool(&v, l);
+		v.owner_open = OPEN_UNLIKE;
+	if (v.owner_open == OPEN_NONE)
+		v.owner_open = why_open(&v, l);
 	v.is_left = v.unreleased * UNRELEASED_SHARE > lock_taken(l);
 	if (verdict_is_scripted(l)) {
 		v.owner = "value";
-		v.doubt = DOUBT_NONE;
+		v.owner_open = OPEN_NONE;
 	}
 	if (v.late) {
 		v.renew = true;

@@ -127,7 +127,7 @@ static void report_guard(const struct observed_rule *rule, struct buf *out)
 static void report_pool(const struct observed_rule *rule, const struct lock_sums *l,
                         const struct lock_verdict *v, struct buf *out)
 {
-	if (l->n[SEEN_POOLED] == 0 && !v->doubt) {
+	if (l->n[SEEN_POOLED] == 0 && !v->owner_open) {
 		buf_printf(out,
 		           "%llu deletions came from a connection like the holder's: if these "
 		           "connections are one pool, set owner = %s first; ",
@@ -143,7 +143,7 @@ static void report_pool(const struct observed_rule *rule, const struct lock_sums
 	else if (rule->by_value)
 		buf_puts(out, "and not all had read the value: enforcing needs foreign_del = "
 		              "allow; ");
-	else if (v->doubt)
+	else if (v->owner_open)
 		buf_puts(out, "which the rule would refuse, and no one owner fits them all; ");
 	else
 		buf_printf(out, "which the rule would refuse: first set owner = %s; ",

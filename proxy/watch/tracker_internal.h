@@ -430,18 +430,18 @@ uint64_t lock_taken(const struct lock_sums *l);
 uint64_t lock_tries(const struct lock_sums *l); /* refused ones */
 
 /* Why the evidence does not decide whose a lock is. */
-enum owner_doubt {
-	DOUBT_NONE,
-	DOUBT_UNLIKE, /* its holders and those that release it have no trait in common */
-	DOUBT_RARE, /* hardly any release came over another connection than its holder's */
-	DOUBT_LOSERS, /* a pool releases it, and so do clients that did not get it */
-	DOUBT_TAKEOVERS, /* a pool releases it, or clients end the locks of slow holders */
+enum owner_open {
+	OPEN_NONE,
+	OPEN_UNLIKE, /* its holders and those that release it have no trait in common */
+	OPEN_RARE, /* hardly any release came over another connection than its holder's */
+	OPEN_LOSERS, /* a pool releases it, and so do clients that did not get it */
+	OPEN_TAKEOVERS, /* a pool releases it, or clients end the locks of slow holders */
 };
 
 /* The conclusions from the sums of a lock. */
 struct lock_verdict {
 	const char *owner; /* for the rule */
-	enum owner_doubt doubt; /* not DOUBT_NONE: `owner` is a guess */
+	enum owner_open owner_open; /* not OPEN_NONE: `owner` is a guess */
 	bool renew;
 	bool is_left; /* too many locks are left to expire for renewal */
 	bool renew_is_open; /* some holders outlived their lock, others let it expire */

@@ -592,6 +592,22 @@ void tracker_looker_set(struct key *k, struct tracker_client *c, double now)
 	c->filled = k->hash;
 }
 
+/* Some applications take a lock by GETSET: the client that finds none has it. Others use it for
+ * values: only the key's name shows which. */
+void tracker_swapped(const struct tracker_act *a, uint64_t value, bool was_there)
+{
+	struct key *k = tracker_key(a);
+	struct held_lock *h = k ? newest_hold(k) : NULL;
+	bool is_lock = k && !k->group->rule && verdict_says_lock(k->group->node.key);
+
+	if (is_lock && !was_there)
+		tracker_took(a, WAY_SET, 0, value);
+	else if (is_lock && h && h->way == WAY_SET && h->value == value)
+		tracker_refused(a, WAY_SET);
+	else
+		tracker_wrote(a, value, 0, false);
+}
+
 /* A key that was taken by a read and a SET was deleted. */
 static void looker_deleted(struct key *k, struct tracker_client *c)
 {

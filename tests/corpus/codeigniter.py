@@ -6,4 +6,4 @@ https://github.com/bcit-ci/CodeIgniter/issues/6030
 
 from idioms import Look
 
-REPORT = Look(__doc__, look="TTL", set="SETEX", nkeys=2, reach="TTL is no sign of a lock")
+REPORT = Look(__doc__, look="TTL", set="SETEX", nkeys=2)

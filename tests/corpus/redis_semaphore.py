@@ -13,4 +13,4 @@ class GetSetLock(Abandoned):
         return await client("GETSET", key, "ok") is NIL
 
 
-REPORT = GetSetLock(__doc__, late=None, reach="GETSET is no sign of a lock")
+REPORT = GetSetLock(__doc__, late=None, due="question")

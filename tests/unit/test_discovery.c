@@ -253,8 +253,37 @@ static void those_of_one_address_that_take_locks_over_are_no_pool(void **state)
 	assert_told(f, "3 times a client took the lock over: it read another holder's value");
 	assert_told(f, "3 holders never released a lock that was taken over");
 	assert_told(f, "36 released by the connection that took the lock, 0 by another one");
-	assert_told(f, "Question: when may a client take over the lock of another one?");
+	assert_told(f, "Question: does the application take an error for a refusal?");
+	assert_told(f, "hasp would keep it for as long as max_hold says");
 	assert_told(f, "\n;[lock a]\n;pattern = lock:a\n;owner = connection\n");
+}
+
+static void swap_names(struct fixture *f, const char *key)
+{
+	tracker_swapped(by(f, 0, key), value(f, "ok"), false);
+	tracker_swapped(by(f, 1, key), value(f, "ok"), true);
+	close_client(f, 0);
+	tracker_swapped(by(f, 2, key), value(f, "ok"), true);
+	tracker_deleted(by(f, 1, key), TRACKER_GONE);
+}
+
+static void a_key_that_its_name_calls_a_lock_may_be_taken_by_GETSET(void **state)
+{
+	struct fixture *f = *state;
+
+	swap_names(f, "names:lock");
+	assert_told(f, "names:lock    1 key, taken 1 time by GETSET or SET");
+	assert_told(f, "1 lock stayed without an expiry when the holder's connection closed");
+	assert_told(f, "Question: does the application take an error for a refusal?");
+	assert_told(f, "\n;[lock names]\n");
+}
+
+static void other_keys_that_GETSET_sets_are_values(void **state)
+{
+	struct fixture *f = *state;
+
+	swap_names(f, "names:last");
+	assert_told(f, "1 pattern of other keys");
 }
 
 /* The holder has its lock set to the same value over another connection. */
@@ -1610,6 +1639,8 @@ int main(void)
 		TEST(a_count_that_begins_anew_is_no_lock_unless_it_expires),
 		TEST(a_count_that_was_left_behind_is_a_lock_if_its_name_says_so),
 		TEST(those_of_one_address_that_take_locks_over_are_no_pool),
+		TEST(a_key_that_its_name_calls_a_lock_may_be_taken_by_GETSET),
+		TEST(other_keys_that_GETSET_sets_are_values),
 		TEST(a_pool_that_sets_its_lock_again_takes_nothing_over),
 		TEST(those_that_delete_what_they_take_next_may_be_no_pool),
 		TEST(losers_among_a_pool_may_not_pass_as_its_owner),
