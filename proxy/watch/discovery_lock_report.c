@@ -276,6 +276,16 @@ static void put_section(struct buf *out, const struct finding *f, const struct l
 	buf_printf(out, "%smode = observe          ; then enforce\n\n", mark);
 }
 
+static void put_order(struct buf *out, const struct finding *f)
+{
+	put_fact(out, f->opposed, "time",
+	         "a client that had one lock asked for another one, and another client did so "
+	         "the "
+	         "other way round: they may\n"
+	         ";     wait for each other. Take such locks in one order, or by MLOCK of "
+	         "[verbs]");
+}
+
 void discovery_put_lock(struct buf *out, const struct finding *f, const char *name)
 {
 	const struct lock_sums *l = &f->lock;
@@ -284,6 +294,7 @@ void discovery_put_lock(struct buf *out, const struct finding *f, const char *na
 	put_lock_use(out, f);
 	discovery_put_example(out, f);
 	put_harm(out, l, &v);
+	put_order(out, f);
 	put_owner_reason(out, l, &v);
 	if (l->n[SEEN_BARE] && !l->lease_ms_max)
 		buf_puts(out,
@@ -351,4 +362,5 @@ void discovery_put_lock_left(struct buf *out, const struct finding *f)
 		           COUNT(f->nothers, "key"));
 	else
 		put_sound(out, l);
+	put_order(out, f);
 }

@@ -30,6 +30,8 @@
 #define READS_MAX 4096
 #define READS_PER_CLIENT 128
 #define KIN_SLOTS 256
+/* Pairs of locks of which a client had one when it asked for the other. */
+#define PAIRS_KEPT 256
 /* Values that were stored last, to see one again. */
 #define VALUES_KEPT 64
 
@@ -171,6 +173,8 @@ struct key_group {
 	uint64_t hopped; /* written by a client that had not read it, when one of its address
 	                  * or name had */
 	uint64_t raced; /* set by several clients that had all found no key before */
+	uint64_t opposed; /* times that a client asked for a lock and had another one, while a
+	                   * client before had them the other way round */
 	uint64_t passed_over; /* acts on keys that are not followed */
 	struct lock_sums *lock; /* NULL: none was taken */
 	struct guard_sums *guard; /* NULL: none was written back */
@@ -291,6 +295,12 @@ struct tracker_client {
 	double tried_first, tried_last;
 };
 
+/* A client had one lock and asked for another one. */
+struct lock_pair {
+	uint64_t had, asked; /* hashes of the keys */
+	uint64_t client; /* its id */
+};
+
 struct tracker {
 	uint8_t secret[SIPHASH_SECRET_SIZE];
 	size_t memory, used; /* bytes */
@@ -302,6 +312,7 @@ struct tracker {
 		covered; /* of keys that a rule in force has; it is not in `key_patterns` */
 	struct list rules; /* observed */
 	struct list by_address[KIN_SLOTS], by_name[KIN_SLOTS]; /* locks, of their clients */
+	struct lock_pair pairs[PAIRS_KEPT];
 	uint64_t nholds; /* holds ever seen */
 	uint64_t passed_over; /* commands on keys that are not followed */
 	struct map key_patterns, keys; /* groups that are patterns; keys of all groups */
@@ -374,7 +385,7 @@ struct pattern_ends {
 struct finding {
 	struct buf pattern;
 	uint64_t nkeys; /* as far as they are followed */
-	uint64_t nlocks, nothers, hopped; /* as of a shape */
+	uint64_t nlocks, nothers, hopped, opposed; /* as of a shape */
 	uint64_t nread; /* also those that found no value */
 	uint64_t unwritten; /* of those: not followed by a write of the client */
 	struct lock_sums lock; /* FINDING_LOCK */

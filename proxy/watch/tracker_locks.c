@@ -384,6 +384,25 @@ static struct held_lock *take_hold(const struct tracker_act *a, struct key *k,
 	return h;
 }
 
+/* The client asks for the lock and has others: did another client have this one and ask for
+ * them? */
+static void note_order(const struct tracker_act *a, struct key *asked)
+{
+	for (struct list *at = a->client->holds.prev; at != &a->client->holds; at = at->prev) {
+		struct held_lock *h = container_of(at, struct held_lock, in_client);
+		size_t slot = (h->key->hash ^ asked->hash) >> 1 & (PAIRS_KEPT - 1);
+		struct lock_pair *p = &a->tracker->pairs[slot];
+		if (h->key == asked || h->state != HOLD_HELD || has_run_out(h, a->now))
+			continue;
+		if (p->had == asked->hash && p->asked == h->key->hash &&
+		    p->client != a->client->id) {
+			h->key->group->opposed++;
+			asked->group->opposed += asked->group != h->key->group;
+		}
+		*p = (struct lock_pair){ h->key->hash, asked->hash, a->client->id };
+	}
+}
+
 void tracker_took(const struct tracker_act *a, enum lock_way way, int64_t lease_ms,
                   uint64_t value)
 {
@@ -421,6 +440,7 @@ void tracker_took(const struct tracker_act *a, enum lock_way way, int64_t lease_
 	if (way != WAY_INCR)
 		note_value(l, value);
 	note_wait(l, c, k, a->now);
+	note_order(a, k);
 	k->was_taken |= way != WAY_INCR && way != WAY_SCRIPT;
 	if (k->is_other && k->was_taken && !k->is_written) {
 		k->group->nothers--;
@@ -443,6 +463,7 @@ void tracker_refused(const struct tracker_act *a, enum lock_way way)
 	l->tries[way]++;
 	h = newest_hold(k);
 	l->n[SEEN_REFUSED_OWN] += h && h->owner == owner_of(a);
+	note_order(a, k);
 	if (c->tried == k->hash && a->now - c->tried_last < RETRY_SECONDS)
 		l->n[SEEN_RETRIED]++;
 	else

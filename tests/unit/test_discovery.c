@@ -716,6 +716,42 @@ static void a_script_has_released_a_lock_that_another_client_takes(void **state)
 	assert_told(f, "released by DEL and by scripts or transactions that compare the value");
 }
 
+/* --- several locks ------------------------------------------------------------------------ */
+
+static void take_both(struct fixture *f, size_t i, const char *first, const char *second)
+{
+	take(f, i, first);
+	take(f, i, second);
+	release(f, i, second);
+	release(f, i, first);
+}
+
+static void locks_that_clients_take_in_opposite_order_are_told_of(void **state)
+{
+	struct fixture *f = *state;
+
+	take_both(f, 0, "lock:a", "lock:b");
+	take_both(f, 1, "lock:a", "lock:b");
+	take_both(f, 1, "lock:b", "lock:a");
+	assert_not_told(f, "the other way round");
+	take_both(f, 0, "lock:a", "lock:b");
+	assert_told(f, "1 time a client that had one lock asked for another one");
+}
+
+static void so_are_those_of_clients_that_wait_for_each_other(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, 0, "lock:a");
+	take(f, 1, "lock:b");
+	tracker_refused(by(f, 0, "lock:b"), WAY_SET_NX);
+	assert_not_told(f, "the other way round");
+	tracker_refused(by(f, 1, "lock:a"), WAY_SET_NX);
+	release(f, 0, "lock:a");
+	release(f, 1, "lock:b");
+	assert_told(f, "1 time a client that had one lock asked for another one");
+}
+
 /* --- what is sound ------------------------------------------------------------------------ */
 
 static void hold_by_value(struct fixture *f, size_t i, const char *key, const char *own)
@@ -1661,6 +1697,8 @@ int main(void)
 		TEST(who_takes_an_expired_lock_again_has_not_outlived_it),
 		TEST(a_script_has_released_a_lock_that_its_client_takes_again),
 		TEST(a_script_has_released_a_lock_that_another_client_takes),
+		TEST(locks_that_clients_take_in_opposite_order_are_told_of),
+		TEST(so_are_those_of_clients_that_wait_for_each_other),
 		TEST(who_compares_a_value_of_its_own_is_left_alone),
 		TEST(one_who_compares_but_outlives_the_expiry_is_owned_by_value_and_renewed),
 		TEST(a_value_that_comes_again_is_no_owner),
