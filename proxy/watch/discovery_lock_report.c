@@ -185,11 +185,11 @@ static void put_questions(struct buf *out, const struct finding *f,
 		buf_printf(out,
 		           ";   Question: does each client take and release a lock over one "
 		           "connection? If so: owner = connection.\n"
-		           ";     If connections are a pool, owner = %s lets each of them "
-		           "release the lock, also for clients that %s.\n"
+		           ";     If connections are a pool, an owner that they share lets "
+		           "each of "
+		           "them release the lock, also for clients that %s.\n"
 		           ";     hasp cannot tell those apart: the application has to send a "
 		           "value of its own with each lock, and compare it in a script.\n",
-		           v->owner,
 		           v->owner_open == OPEN_TAKEOVERS
 		                   ? "end the lock of a holder that takes too long"
 		                   : "delete a lock that they did not get");

@@ -110,7 +110,7 @@ static uint64_t lock_released(const struct lock_sums *l)
 /* If scripts set more than one lock in this many, the section is for a lock of scripts. */
 #define SCRIPT_SHARE 20
 /* All but one in this many of the DELs of a pool that look like takeovers are too many. */
-#define BROKEN_SHARE 8
+#define BROKEN_SHARE 4
 /* One DEL in this many locks that is more than the locks is too many for a pool. */
 #define LOSERS_SHARE 100
 /* Values are unique if at least this many were set and none was seen twice. */
@@ -236,18 +236,18 @@ static const char *owner_of_pool(struct lock_verdict *v, const struct lock_sums 
  * from a holder of its own address or name. An owner that they share would let both pass. */
 static enum owner_open why_open(const struct lock_verdict *v, const struct lock_sums *l)
 {
-	uint64_t foreign = v->hopped ? l->n[SEEN_FOREIGN] : l->n[SEEN_FOREIGN_VALUE];
+	bool by_value = strcmp(v->owner, "value") == 0;
+	uint64_t foreign = l->n[v->hopped && !by_value ? SEEN_FOREIGN : SEEN_FOREIGN_VALUE];
 	uint64_t losers = less(l->n[SEEN_DELETES] + l->n[SEEN_CHECKED], lock_taken(l));
 
-	/* In a pool, the connection that sent the DEL seldom is the next one to take the lock.
-	 */
+	/* In a pool, the connection that sends the DEL seldom takes the lock next. */
 	if (l->n[SEEN_BROKEN] * BROKEN_SHARE > foreign * (BROKEN_SHARE - 1) ||
 	    (v->hopped && l->n[SEEN_SEIZED]))
 		return OPEN_TAKEOVERS;
+	if (by_value)
+		return OPEN_NONE;
 	/* A pool sends one DEL for each lock, however late. Only a connection of several users
 	 * tries to take what it has. */
-	if (strcmp(v->owner, "value") == 0)
-		return OPEN_NONE;
 	if ((v->hopped || l->n[SEEN_REFUSED_OWN]) && losers * LOSERS_SHARE > lock_taken(l))
 		return OPEN_LOSERS;
 	return v->hopped && v->hopped * HOPS_SHARE < v->own ? OPEN_RARE : OPEN_NONE;
@@ -271,6 +271,8 @@ struct lock_verdict lock_verdict(const struct lock_sums *l)
 		v.owner_open = OPEN_UNLIKE;
 	if (v.owner_open == OPEN_NONE)
 		v.owner_open = why_open(&v, l);
+	if (v.owner_open == OPEN_TAKEOVERS && strcmp(v.owner, "value") == 0)
+		v.owner = "connection";
 	v.is_left = v.unreleased * UNRELEASED_SHARE > lock_taken(l);
 	if (verdict_is_scripted(l)) {
 		v.owner = "value";
