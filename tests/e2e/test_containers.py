@@ -2,12 +2,14 @@
 """contrib/ for Kubernetes, Helm and Compose: hasp accepts the files, and does what they say of it."""
 
 import os
+import pathlib
 import re
 import subprocess
 
 import pytest
 import yaml
 from harness import until
+from harness.apps import run_app
 from harness.by_hand import run
 from harness.processes import TOP
 from harness.scrape import HTTP, ask
@@ -56,6 +58,19 @@ def test_hasp_takes_kubernetes_file_without_a_warning(tmp_path, objects):
 
 def test_hasp_takes_composes_file_without_a_warning(tmp_path):
     check(tmp_path, compose()["configs"]["hasp"]["content"])
+
+
+def test_composes_shop_oversells_past_hasp_and_not_through_it(start_hasp, redis_server):
+    service = compose()["services"]["shop"]
+    program, path = service["command"]
+    build = service["build"]["dockerfile_inline"]
+    files = re.search(r"^COPY (.*) /shop/$", build, re.M)[1].split()
+    assert all((COMPOSE.parent / service["build"]["context"] / name).is_file() for name in files)
+    assert pathlib.Path(path).name in files and program == "php"
+    rule = re.search(r"^\[lock jobs\]\n.*", compose()["configs"]["hasp"]["content"], re.M | re.S)[0]
+    hasp = start_hasp(rule)
+    sold = [run_app(pathlib.Path(path).name, address) for address in (redis_server.address, hasp.address)]
+    assert sold[0]["oversold"] > 0 == sold[1]["oversold"]
 
 
 def test_pod_is_asked_where_hasp_answers_and_has_time_to_end(start_hasp, objects):
