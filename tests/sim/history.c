@@ -34,6 +34,8 @@
 #define WATCH_US (250 * MS)
 /* A lock that its client does not have any more is free after this, at the latest. */
 #define KEPT_MOST (3 * SECOND)
+/* A server of a quorum that comes back after a fault is told at once, while the lease lasts. */
+#define KEPT_BY_QUORUM (1500 * MS)
 /* A hold that nobody releases lasts so long, and longer if its owner locks again. */
 #define CROWD_LEAST (60 * SECOND)
 /* Two answers that are sent at the same moment may arrive in either order, so far apart at
@@ -338,11 +340,26 @@ static bool may_outlast_hasp(const struct try *t)
 	return t->lease_ends <= world_now() && history.redis->machine.date_offset < 0;
 }
 
+/* A server was paused, or its network held up, and may have begun the lease when hasp had given
+ * the try up. */
+static bool may_vote_late(const struct try *t)
+{
+	for (size_t i = 0; i < history.world->nquorum; i++) {
+		const struct machine *m = &history.world->quorum[i].machine;
+		if (m->paused_until >= t->sent ||
+		    m->disturbed_until - FAULTS_RECOVERY >= t->sent)
+			return true;
+	}
+	return false;
+}
+
 /* A hasp was killed, or paused for longer than a lease, and has not released what its clients
  * had.
  */
 static bool may_be_left(const struct try *t)
 {
+	if (t->of_quorum && may_vote_late(t))
+		return true;
 	if (!t->is_crowd)
 		return t->hasp->died_at >= t->sent || may_outlast_hasp(t);
 	for (size_t i = 0; i < history.world->nhasps; i++) {
@@ -353,16 +370,23 @@ static bool may_be_left(const struct try *t)
 	return history.redis->machine.date_offset < 0;
 }
 
+/* The try must be gone from Redis that long after `at`. */
+static void check_kept_after(struct try *t, int64_t at)
+{
+	t->over_at = at;
+	t->check_at = at + (t->of_quorum ? KEPT_BY_QUORUM : KEPT_MOST);
+}
+
 static void check_kept(struct try *t)
 {
-	if (is_disturbed(t, t->over_at)) {
-		t->over_at = disturbed_until(t) + 1;
-		t->check_at = t->over_at + KEPT_MOST;
+	int64_t until = disturbed_until(t) - (t->of_quorum ? FAULTS_RECOVERY : 0);
+
+	if (until >= t->over_at) {
+		check_kept_after(t, until + 1);
 		return;
 	}
 	if (has_partner(t)) {
-		t->over_at = world_now();
-		t->check_at = t->over_at + KEPT_MOST;
+		check_kept_after(t, world_now());
 		return;
 	}
 	t->check_at = 0;
@@ -536,10 +560,8 @@ static void set_over(struct try *t, bool is_gone)
 	t->state = TRY_OVER;
 	if (t->is_renewed)
 		t->lease_ends = world_now() + t->lease_us;
-	if (!is_gone)
-		return;
-	t->over_at = world_now();
-	t->check_at = t->over_at + KEPT_MOST;
+	if (is_gone)
+		check_kept_after(t, world_now());
 }
 
 void history_change(struct try *t)

@@ -21,6 +21,8 @@
 #define WORK_MOST (300 * MS)
 /* In ms: what is not released is noticed. */
 #define LONG_LEASE 20000
+/* The most that it may be: a server that has just begun counts after it. */
+#define QUORUM_LEASE 3000
 
 /* One way to lock a key. */
 struct way {
@@ -40,6 +42,9 @@ struct way {
 #define RULE(key_, how) .key = key_, .ask = how, .release = "DEL", .limit = 1, .lease_ms = 2000
 #define VERB(key_, how) .key = key_, .ask = how, .release = "UNLOCK", .is_verb = true, \
 	.rule_wait_ms = -1, .lease_ms = 2000
+#define OF_QUORUM(key_) .key = key_, .ask = "", .release = "UNLOCK", .is_verb = true, .limit = 1, \
+	.rule_wait_ms = -1, .lease_ms = QUORUM_LEASE, .of_quorum = true, \
+	.ends_with_connection = true
 
 static const struct way rules[] = {
 	{ RULE("lock:waits:a", "SET"), .rule_wait_ms = 1500, .is_fair = true },
@@ -79,8 +84,8 @@ static const struct way places[] = {
 	{ VERB("places:c", " LIMIT 1"), .limit = 1, .again = true },
 };
 static const struct way quorums[] = {
-	{ VERB("quorum:a", ""), .limit = 1, .of_quorum = true, .ends_with_connection = true },
-	{ VERB("quorum:b", ""), .limit = 1, .of_quorum = true, .ends_with_connection = true },
+	{ OF_QUORUM("quorum:a") },
+	{ OF_QUORUM("quorum:b") },
 };
 static const struct way sides[] = {
 	{ VERB("sides:a", " SHARED"), .limit = 1, .ends_with_connection = true, .again = true,
@@ -172,13 +177,11 @@ static void ask_in_multi(struct locker *l)
 
 static void ask(struct locker *l)
 {
-	static const int leases_ms[] = { 400, 800, 1500, LONG_LEASE },
-			 waits_ms[] = { 0, 200, 900, 3000 };
 	const struct way *k = l->way = &ways[chance(nways)];
-	int lease_ms =
-		chance_one_in(2)
-			? leases_ms[chance(k->ends_with_connection && !k->of_quorum ? 4 : 3)]
-			: 0;
+	const int leases_ms[] = { 400, 800, 1500, k->of_quorum ? QUORUM_LEASE : LONG_LEASE };
+	static const int waits_ms[] = { 0, 200, 900, 3000 };
+	int lease_ms = chance_one_in(2) ? leases_ms[chance(k->ends_with_connection ? 4 : 3)]
+	                                : 0;
 	int wait_ms = k->rule_wait_ms >= 0 ? k->rule_wait_ms : waits_ms[chance(4)];
 	struct try t = { .key = k->key,
 		         .client = &l->app.machine,
@@ -577,7 +580,7 @@ const struct model model_quorums = {
 	.name = "quorums",
 	.about = "LOCK and UNLOCK of a quorum of three servers",
 	.ini = "[quorum q]\nservers = 10.0.0.1:6380 10.0.0.1:6381 10.0.0.1:6382\n"
-	       "[verbs]\nquorum = q\nreentrant = no\nlease = 2s\nmax_lease = 3s\n"
+	       "[verbs]\nquorum = q\nreentrant = no\nlease = 3s\nmax_lease = 3s\n"
 	       "on_disconnect = release\n",
 	.nhasps = 2,
 	.nworkers = 2,
