@@ -60,8 +60,7 @@ static inline bool rewrite_has_sidecar(const struct rule *rule)
 /* The application lets the lock end at the date `ms`, or (not `absolute`) in `ms`. */
 void rewrite_ends(struct lock_call *call, bool absolute, int64_t ms);
 
-/* Begins a call with the one lock of a command that has one key, and its sidecar; `nmore` KEYS
- * follow. */
+/* Begins the call for a command that has one key, a lock's; `nmore` as below. */
 void rewrite_begin_single(const struct rewrite *rw, enum script_id id, size_t nmore,
                           size_t nargs);
 
@@ -78,9 +77,10 @@ enum rewrite_result rewrite_too_long(const struct rewrite *rw);
 size_t rewrite_count_locks(const struct rewrite *rw);
 const struct lock_key *rewrite_first_lock(const struct rewrite *rw);
 
-/* Appends the lock's two KEYS. With owner = value both are the same: so the scripts see that
- * there is no sidecar. */
-void rewrite_lock_keys(const struct rewrite *rw, const struct rule *rule, struct slice key);
+/* Appends the KEYS of the lock and of its sidecar, and `nmore` of its record and its queue. With
+ * owner = value the first two are the same: so the scripts see that there is no sidecar. */
+void rewrite_lock_keys(const struct rewrite *rw, const struct rule *rule, struct slice key,
+                       size_t nmore);
 /* Appends "shared" if several connections can have the same token under the rule, else "". */
 void rewrite_shared(const struct rewrite *rw, const struct rule *rule);
 /* Appends the command's keys that have no rule. */

@@ -111,14 +111,11 @@ static enum rewrite_result rewrite_persist(const struct rewrite *rw)
 /* Writes the short call. */
 static void write_short_del_call(const struct rewrite *rw)
 {
-	static const enum key_name names[] = { KEY_NAME_FENCE, KEY_NAME_QUEUE };
 	const struct rule *rule = rw->keys[0].rule;
 	bool waits = rule->wait_ms > 0;
-	struct slice key = rw->req->argv[rw->keys[0].arg];
 
 	script_call_begin(rw->out, SCRIPT_DEL, rw->opts, 3 + waits, 2);
-	rewrite_lock_keys(rw, rule, key);
-	key_names_write_bulks(rw->out, rw->opts->naming, key, names, 1 + waits);
+	rewrite_lock_keys(rw, rule, rw->req->argv[rw->keys[0].arg], 1 + waits);
 	resp_write_bulk(rw->out, rw->req->argv[0]);
 	resp_write_bulk(rw->out, rw->keys[0].token);
 }
@@ -135,7 +132,6 @@ static bool del_is_short(const struct rewrite *rw)
  * `wait`. */
 static void write_del_call(const struct rewrite *rw)
 {
-	static const enum key_name names[] = { KEY_NAME_FENCE, KEY_NAME_QUEUE };
 	size_t nlocks = rewrite_count_locks(rw), nwaiting = 0;
 
 	for (size_t i = 0; i < rw->nkeys; i++)
@@ -144,13 +140,9 @@ static void write_del_call(const struct rewrite *rw)
 	                  rw->nkeys + 2 * nlocks + nwaiting + (nwaiting > 0),
 	                  SCRIPT_CALL_SECRET_ARGS + 2 + 3 * nlocks + rw->opts->report_refusal);
 	for (size_t i = 0; i < rw->nkeys; i++) {
-		struct slice key = rw->req->argv[rw->keys[i].arg];
-
-		if (!rw->keys[i].rule)
-			continue;
-		rewrite_lock_keys(rw, rw->keys[i].rule, key);
-		key_names_write_bulks(rw->out, rw->opts->naming, key, names,
-		                      rw->keys[i].rule->wait_ms ? 2 : 1);
+		if (rw->keys[i].rule)
+			rewrite_lock_keys(rw, rw->keys[i].rule, rw->req->argv[rw->keys[i].arg],
+			                  rw->keys[i].rule->wait_ms ? 2 : 1);
 	}
 	if (nwaiting)
 		key_names_write_counter_bulk(rw->out, rw->opts->naming,

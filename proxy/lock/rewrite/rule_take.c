@@ -93,7 +93,6 @@ static enum parsed parse_expiry(const struct rule *rule, const struct set_option
 static void begin_take(const struct rewrite *rw, enum script_id id, size_t nargs)
 {
 	rewrite_begin_single(rw, id, 1, nargs);
-	key_names_write_bulk(rw->out, rw->opts->naming, KEY_NAME_FENCE, rw->call->key);
 	rw->call->ticket = rw->opts->ticket;
 }
 
@@ -263,12 +262,9 @@ static void write_msetnx_call(const struct rewrite *rw)
 	script_call_begin(rw->out, SCRIPT_MSETNX, rw->opts, rw->nkeys + 2 * nlocks,
 	                  2 + 2 * nlocks + rw->req->argc);
 	for (size_t i = 0; i < rw->nkeys; i++) {
-		struct slice key = rw->req->argv[rw->keys[i].arg];
-
-		if (!rw->keys[i].rule)
-			continue;
-		rewrite_lock_keys(rw, rw->keys[i].rule, key);
-		key_names_write_bulk(rw->out, rw->opts->naming, KEY_NAME_FENCE, key);
+		if (rw->keys[i].rule)
+			rewrite_lock_keys(rw, rw->keys[i].rule, rw->req->argv[rw->keys[i].arg],
+			                  1);
 	}
 	rewrite_unruled_keys(rw);
 

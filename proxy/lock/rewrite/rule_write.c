@@ -9,15 +9,17 @@
 #include "lock/rewrite/rewrite_internal.h"
 #include "resp/write.h"
 
-/* With owner = value the sidecar key is the lock itself: so the scripts see that there is none.
- */
-void rewrite_lock_keys(const struct rewrite *rw, const struct rule *rule, struct slice key)
+void rewrite_lock_keys(const struct rewrite *rw, const struct rule *rule, struct slice key,
+                       size_t nmore)
 {
+	static const enum key_name names[] = { KEY_NAME_OWNER, KEY_NAME_FENCE, KEY_NAME_QUEUE };
+	bool has_sidecar = rewrite_has_sidecar(rule);
+
 	resp_write_bulk(rw->out, key);
-	if (rewrite_has_sidecar(rule))
-		key_names_write_bulk(rw->out, rw->opts->naming, KEY_NAME_OWNER, key);
-	else
+	if (!has_sidecar)
 		resp_write_bulk(rw->out, key);
+	key_names_write_bulks(rw->out, rw->opts->naming, key, names + !has_sidecar,
+	                      nmore + has_sidecar);
 }
 
 void rewrite_begin_single(const struct rewrite *rw, enum script_id id, size_t nmore,
@@ -26,7 +28,7 @@ void rewrite_begin_single(const struct rewrite *rw, enum script_id id, size_t nm
 	const struct lock_key *k = &rw->keys[0];
 
 	script_call_begin(rw->out, id, rw->opts, 2 + nmore, nargs);
-	rewrite_lock_keys(rw, k->rule, rw->req->argv[k->arg]);
+	rewrite_lock_keys(rw, k->rule, rw->req->argv[k->arg], nmore);
 	rw->call->script = id;
 	rw->call->key = rw->req->argv[k->arg];
 	rw->call->owner = k->token;
@@ -82,7 +84,8 @@ static void write_write_call(const struct rewrite *rw, bool resp3)
 	                  2 + 4 * nlocks + rw->req->argc);
 	for (size_t i = 0; i < rw->nkeys; i++)
 		if (rw->keys[i].rule)
-			rewrite_lock_keys(rw, rw->keys[i].rule, rw->req->argv[rw->keys[i].arg]);
+			rewrite_lock_keys(rw, rw->keys[i].rule, rw->req->argv[rw->keys[i].arg],
+			                  0);
 	rewrite_unruled_keys(rw);
 
 	resp_write_bulk_int(rw->out, (long long)nlocks);
