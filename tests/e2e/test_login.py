@@ -202,6 +202,17 @@ def test_password_command_interval_keeps_the_password_ready_for_the_next_login(w
     assert "WRONGPASS" not in hasp.log and hasp.log.count("password_renewed") == 1
 
 
+def test_clients_are_served_while_the_password_command_runs(with_login, tmp_path):
+    (tmp_path / "command").write_text("cd $(dirname $0); if [ -e loaded ]; then touch busy; until [ -e go ]; do sleep .1;"
+                                      " done; fi; touch loaded; echo secret")
+    hasp, _ = with_login(f"password_command = sh {tmp_path}/command", "password_command_interval = 1s")
+    with login(hasp) as one:
+        until((tmp_path / "busy").exists, "the command to run")
+        assert one.call("SET", "k", "v") == OK
+        assert "password_command_failed" not in hasp.log  # it runs still
+        (tmp_path / "go").touch()
+
+
 @covers("password_command_failed")
 def test_password_command_that_fails_later_leaves_the_password_and_is_logged_once(with_login, command, tmp_path):
     hasp, plain = with_login(command, "password_command_interval = 1s")
