@@ -309,7 +309,7 @@ void route_follow_node(struct client *c)
 	if (c->user.inflight && !is_blocked)
 		c->user.await_idle = true;
 	else
-		client_close(c, "Redis is elsewhere");
+		client_close(c, "Redis is at another address");
 }
 
 bool route_has_another(struct client *c, enum link_end end)

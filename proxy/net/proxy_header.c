@@ -231,14 +231,14 @@ static void reader_on_ready(struct watch *w, int events)
 		if (take(r, all, h.nbytes - old))
 			finish(r, &h, NULL);
 		else
-			finish(r, NULL, "its bytes went away");
+			finish(r, NULL, "the PROXY header could not be read");
 		break;
 	case PROXY_HEADER_MORE:
 		/* The kernel must not report these bytes again. */
 		if (take(r, all + old, (size_t)n))
 			buf_append(&r->head, slice_of(all + old, (size_t)n));
 		else
-			finish(r, NULL, "its bytes went away");
+			finish(r, NULL, "the PROXY header could not be read");
 		break;
 	case PROXY_HEADER_BAD:
 		finish(r, NULL, reason);
@@ -248,7 +248,7 @@ static void reader_on_ready(struct watch *w, int events)
 
 static void reader_on_timer(void *arg)
 {
-	finish(arg, NULL, "it did not come in time");
+	finish(arg, NULL, "no PROXY header came in time");
 }
 
 void proxy_reader_start(struct ev_loop *loop, int fd, int64_t timeout_ms, struct list *readers,

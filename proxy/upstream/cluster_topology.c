@@ -223,11 +223,11 @@ static void read_map(struct map_question *q, const redisReply *reply)
 	const char *asked = q->links.address.host;
 
 	if (is_behind(q)) {
-		map_question_failed(q, "it has not heard of the latest changes");
+		map_question_failed(q, "its slot map is outdated");
 	} else if (reply && reply->type == REDIS_REPLY_ERROR) {
 		map_question_failed(q, reply->str);
 	} else if (!reply || slot_map_read(map, reply, asked) != 0) {
-		map_question_failed(q, "its answer to CLUSTER SLOTS is no map of a cluster");
+		map_question_failed(q, "its reply to CLUSTER SLOTS is no slot map");
 	} else {
 		if (q->nodes && q->nodes->type == REDIS_REPLY_STRING)
 			slot_map_read_migrating(map, q->nodes->str, asked);

@@ -292,7 +292,7 @@ static void watcher_follow(struct watcher *w)
 	watcher_listen(w);
 	if (w->primary && strcmp(w->primary, w->candidate) != 0)
 		watcher_primary_lost(w, w->candidate,
-		                     "it is the new one, and has not yet said so itself");
+		                     "the new primary has not confirmed its role yet");
 	watcher_ask_role(w);
 }
 

@@ -109,7 +109,7 @@ def test_header_is_waited_for_no_longer_than_for_a_login(start_hasp):
     hasp = start_hasp(proxy_protocol=BALANCER, client_login_timeout="1s")
     with behind(hasp, b"PROXY TCP4 ") as c:
         assert c.at_end()
-    until(lambda: 'reason="it did not come in time"' in hasp.log, "the reason")
+    until(lambda: 'reason="no PROXY header came in time"' in hasp.log, "the reason")
     with behind(hasp, line("192.0.2.7")) as c:
         assert c.call("PING") == PONG
 

@@ -487,7 +487,7 @@ static void lock_is_given_back_if_the_connection_is_away_for_the_time_out(void *
 	time_passes(f, 0.25);
 	assert_answered(f, 0, false);
 	assert_jobs("3 " UNDO("a1") "3 again " UNDO("a1"));
-	assert_logged("got=-1 reason=\"the connection that asks is not there\"");
+	assert_logged("got=-1 reason=\"hasp's connection for WAIT is down\"");
 	assert_not_answered(f, 1);
 	time_passes(f, 0.3);
 	assert_answered(f, 1, false);
@@ -502,7 +502,7 @@ static void lock_is_given_back_if_the_connection_breaks(void **state)
 	answer_at(f, 0, OWN_RECORD);
 	go_down(&f->acks[0]);
 	assert_answered(f, 0, false);
-	assert_logged("got=-1 reason=\"the connection that asks broke\"");
+	assert_logged("got=-1 reason=\"hasp's connection for WAIT was lost\"");
 }
 
 static void server_that_is_silent_a_second_longer_than_wait_is_given_up(void **state)

@@ -174,7 +174,7 @@ static void note_refusal(struct ack_line *l, const redisReply *reply)
 	if (buf_len(&l->refusal))
 		return;
 	if (!reply)
-		buf_puts(&l->refusal, "the connection that asks broke");
+		buf_puts(&l->refusal, "hasp's connection for WAIT was lost");
 	else if (reply->type == REDIS_REPLY_ERROR)
 		buf_append(&l->refusal, slice_of(reply->str, reply->len));
 	else
@@ -348,7 +348,7 @@ static void line_on_connect(struct timer *t, double now)
 	line_start(l);
 	while (!list_empty(&overdue))
 		replica_ask_fail(replica_ask_at(overdue.next), -1,
-		                 "the connection that asks is not there");
+		                 "hasp's connection for WAIT is down");
 }
 
 /* Sends the next group; no question may be in flight. */
