@@ -491,9 +491,8 @@ void tls_free(struct tls *t)
 {
 	if (!t)
 		return;
-	/* Not after a failure, and once only. */
-	if (SSL_is_init_finished(t->ssl) && !*t->reason && !SSL_get_shutdown(t->ssl))
-		(void)SSL_shutdown(t->ssl);
+	if (SSL_is_init_finished(t->ssl) && !*t->reason)
+		tls_shutdown(t);
 	if (!*t->reason)
 		(void)send_unsent(t);
 	SSL_free(t->ssl);

@@ -164,6 +164,19 @@ static void what_was_sent_before_the_handshake_is_sent_behind_it_and_then_the_en
 	free(bytes);
 }
 
+static void end_of_a_client_is_answered_with_the_end(void **state)
+{
+	struct tls_fixture *f = *state;
+
+	shake_hands(f);
+	SSL_shutdown(f->client);
+	assert_true(client_flush(f));
+	until_end(f);
+	stream_close(&f->stream);
+	client_fetch(f);
+	assert_true(f->closed);
+}
+
 /* --- what breaks -------------------------------------------------------------------------- */
 
 static void garbage_ends_it_behind_what_came_before(void **state)
@@ -303,6 +316,7 @@ int main(void)
 		TEST(bytes_that_were_decrypted_wait_for_memory),
 		TEST(client_that_reads_late_gets_everything),
 		TEST(what_was_sent_before_the_handshake_is_sent_behind_it_and_then_the_end),
+		TEST(end_of_a_client_is_answered_with_the_end),
 		TEST(garbage_ends_it_behind_what_came_before),
 		TEST(record_that_was_changed_on_its_way_is_not_read),
 		TEST(client_that_goes_in_the_middle_of_a_record_has_ended),
