@@ -63,7 +63,7 @@ def test_server_whose_certificate_is_not_in_order_does_not_count(start_hasp, quo
                                                                  tmp_path):
     stranger = Authority(tmp_path, "other").certificate("stranger")
     elsewhere = authority.certificate("elsewhere", names="DNS:elsewhere")
-    expired = authority.certificate("expired", days=-1)
+    expired = authority.expired("expired")
     servers = quorum(certificate, certificate, stranger, elsewhere, expired)
     path = tmp_path / "admin.sock"
     hasp = start_hasp(servers.sections(tls=encrypted) + ADMIN.format(path), workers=1).is_up()

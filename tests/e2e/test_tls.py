@@ -206,7 +206,7 @@ def test_clients_need_certificates_where_they_are_asked_for(tls_hasp, authority,
     stranger = Authority(tmp_path, "stranger").certificate("client")
     refused(hasp, authority.trusting(stranger))
     logged(hasp, 'reason="unable to get local issuer certificate"')
-    refused(hasp, authority.trusting(authority.certificate("old", days=-1)))
+    refused(hasp, authority.trusting(authority.expired("old")))
     logged(hasp, 'reason="certificate has expired"')
     with connect_tls(tls_address(hasp), authority.trusting(authority.certificate("client"))) as c:
         assert c.call("PING") == PONG
@@ -275,14 +275,14 @@ def test_reload_takes_another_certificate_and_closes_nobody(tls_hasp, authority,
     ("authority", "self-signed certificate in certificate chain"),
     ("expired", "certificate has expired"),
     ("name", "hostname mismatch"),
-    ("plain", "does it encrypt?"),
+    ("plain", "does it encrypt|wrong version number"),  # the reason depends on Redis' version
 ])
 def test_server_whose_certificate_is_not_in_order_is_not_spoken_to(start_hasp, authority, tmp_path, redis_server,
                                                                    fault, reason):
     other = Authority(tmp_path, "other")
     certificate = {
         "authority": lambda: other.certificate("stranger"),
-        "expired": lambda: authority.certificate("expired", days=-1),
+        "expired": lambda: authority.expired("expired"),
         "name": lambda: authority.certificate("elsewhere", names="DNS:elsewhere"),
         "plain": lambda: authority.certificate("server"),
     }[fault]()
@@ -291,10 +291,10 @@ def test_server_whose_certificate_is_not_in_order_is_not_spoken_to(start_hasp, a
         hasp = start_hasp(upstream=encrypted(address, authority, connect_timeout="1s" if fault == "plain" else "20s"))
         with Connection(hasp.address) as c:
             assert c.call("PING").startswith(b"-ERR")
-        logged(hasp, reason)
+        until(lambda: re.search(reason, hasp.log), reason)
         checked = run("-t", "-c", hasp.config_file)
-        told = "does not answer in time" if fault == "plain" else reason
-        assert checked.returncode == 0 and told in checked.stderr
+        told = "does not answer in time|wrong version number" if fault == "plain" else reason
+        assert checked.returncode == 0 and re.search(told, checked.stderr)
 
 
 @covers("tls_server_name", "tls_verify")

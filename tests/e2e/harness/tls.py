@@ -45,6 +45,13 @@ commonName = supplied
 """
 
 
+DAY = 24 * 3600
+
+
+def date(seconds):
+    return time.strftime("%Y%m%d%H%M%SZ", time.gmtime(seconds))
+
+
 def openssl(*args):
     subprocess.run(["openssl", *map(str, args)], check=True, capture_output=True, stdin=subprocess.DEVNULL)
 
@@ -55,29 +62,33 @@ class Authority:
     def __init__(self, directory, name="authority"):
         self.directory = directory
         self.cert, self.key = directory / f"{name}.crt", directory / f"{name}.key"
-        openssl("req", "-x509", *KEY, "-keyout", self.key, "-out", self.cert, "-days", 2, "-subj", f"/CN={name}")
+        openssl("req", "-x509", *KEY, "-keyout", self.key, "-out", self.cert, "-days", 2, "-subj", f"/CN={name}",
+                "-addext", "keyUsage=critical,keyCertSign")
 
-    def certificate(self, name, names=LOCALHOST, days=2):
-        """One that is expired has a negative number of days."""
+    def certificate(self, name, names=LOCALHOST):
         cert, key, request, extensions = self._requested(name, names)
         openssl("x509", "-req", "-in", request, "-CA", self.cert, "-CAkey", self.key, "-CAcreateserial",
-                "-out", cert, "-days", days, "-extfile", extensions)
+                "-out", cert, "-days", 2, "-extfile", extensions)
         return Certificate(cert, key)
 
     def certificate_until(self, end, name):
-        """`end`: as time.time() has it."""
+        """`end`: as time.time() has it. It began a day before."""
         cert, key, request, extensions = self._requested(name, LOCALHOST)
         config, database = self.directory / "ca.cnf", self.directory / "ca.txt"
         database.write_text("")
         config.write_text(CA_CONFIG.format(database=database, directory=self.directory))
         openssl("ca", "-batch", "-notext", "-config", config, "-in", request, "-cert", self.cert, "-keyfile", self.key,
-                "-out", cert, "-enddate", time.strftime("%Y%m%d%H%M%SZ", time.gmtime(end)), "-extfile", extensions)
+                "-out", cert, "-startdate", date(end - DAY), "-enddate", date(end), "-extfile", extensions)
         return Certificate(cert, key)
+
+    def expired(self, name):
+        return self.certificate_until(time.time() - 1, name)
 
     def _requested(self, name, names):
         cert, key, request, extensions = (self.directory / f"{name}.{end}" for end in ("crt", "key", "csr", "ext"))
         openssl("req", *KEY, "-keyout", key, "-out", request, "-subj", f"/CN={name}")
-        extensions.write_text(f"subjectAltName={names}\n")
+        # Python 3.13 demands the identifier.
+        extensions.write_text(f"subjectAltName={names}\nauthorityKeyIdentifier=keyid\n")
         return cert, key, request, extensions
 
     def trusting(self, certificate=None, **options):
