@@ -90,6 +90,11 @@ static inline struct list *list_shift(struct list *head)
 	for (type *e = list_first(head, type, member), *e##_next;                              \
 	     e && (e##_next = list_entry(e->member.next, head, type, member), true);           \
 	     e = e##_next)
+/* As list_drain(), from the last entry to the first. */
+#define list_each_back(type, e, head, member)                                                  \
+	for (type *e = list_entry((head)->prev, head, type, member), *e##_next;                \
+	     e && (e##_next = list_entry(e->member.prev, head, type, member), true);           \
+	     e = e##_next)
 /* Takes each entry off the list. The body may free `e`, and change the list. */
 #define list_shift_each(type, e, head, member)                                                 \
 	for (type * e; (e = list_first(head, type, member)) && (list_remove(&e->member), true);)

@@ -113,11 +113,10 @@ struct key_group *tracker_rule(struct tracker *t, enum observed_kind kind, const
 {
 	struct observed_rule *rule;
 
-	for (struct list *at = t->rules.next; at != &t->rules; at = at->next) {
-		rule = container_of(at, struct observed_rule, node);
-		if (rule->kind == kind && strcmp(rule->name, name) == 0) {
-			rule->by_value = by_value;
-			return &rule->group;
+	list_each (struct observed_rule, r, &t->rules, node) {
+		if (r->kind == kind && strcmp(r->name, name) == 0) {
+			r->by_value = by_value;
+			return &r->group;
 		}
 	}
 	rule = xcalloc(1, sizeof(*rule));

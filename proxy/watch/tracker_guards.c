@@ -160,9 +160,9 @@ static bool was_read_like(const struct tracker_act *a, const struct key *k)
 	const struct tracker_client *c = a->client;
 	size_t n = 0;
 
-	for (const struct list *at = k->reads.prev; at != &k->reads && n < READERS_SEEN;
-	     at = at->prev, n++) {
-		const struct last_read *r = container_of(at, struct last_read, in_key);
+	list_each_back (struct last_read, r, &k->reads, in_key) {
+		if (n++ == READERS_SEEN)
+			break;
 		if ((c->address && r->client->address == c->address) ||
 		    (c->name && r->client->name == c->name))
 			return r->version == k->version;

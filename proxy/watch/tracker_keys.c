@@ -29,15 +29,15 @@ void tracker_hold_free(struct tracker *d, struct held_lock *h)
 
 struct last_read *tracker_last_read(const struct key *k, const struct tracker_client *c)
 {
-	bool of_key = k->nreads < c->nreads; /* the shorter list */
-	const struct list *head = of_key ? &k->reads : &c->reads;
-
-	for (struct list *at = head->prev; at != head; at = at->prev) {
-		struct last_read *r = of_key ? container_of(at, struct last_read, in_key)
-		                             : container_of(at, struct last_read, in_client);
-		if (r->key == k && r->client == c)
-			return r;
+	if (k->nreads < c->nreads) { /* the shorter list */
+		list_each_back (struct last_read, r, &k->reads, in_key)
+			if (r->client == c)
+				return r;
+		return NULL;
 	}
+	list_each_back (struct last_read, r, &c->reads, in_client)
+		if (r->key == k)
+			return r;
 	return NULL;
 }
 
@@ -90,39 +90,26 @@ static bool is_followed(const struct key_group *s, uint64_t hash)
 	return (hash >> 1 & ((UINT64_C(1) << s->shift) - 1)) == 0;
 }
 
-static void find_largest(void *arg, struct map_node *node)
-{
-	struct key_group *s = container_of(node, struct key_group, node), **largest = arg;
-
-	if (s->nkeys > (*largest)->nkeys)
-		*largest = s;
-}
-
 /* Memory is spent: makes room by following half of the keys that are most alike. False: none
  * are alike. */
 static bool halve(struct tracker *d)
 {
 	struct key_group *largest = &d->covered;
-	struct list *next, *at;
-	uint64_t cursor = 0;
 
-	for (at = d->rules.next; at != &d->rules; at = at->next) {
-		struct key_group *s = &container_of(at, struct observed_rule, node)->group;
+	list_each (struct observed_rule, rule, &d->rules, node)
+		if (rule->group.nkeys > largest->nkeys)
+			largest = &rule->group;
+	map_each (&d->key_patterns, node) {
+		struct key_group *s = container_of(node, struct key_group, node);
 		if (s->nkeys > largest->nkeys)
 			largest = s;
 	}
-	do {
-		cursor = map_scan(&d->key_patterns, cursor, find_largest, &largest);
-	} while (cursor);
 	if (largest->nkeys < 2)
 		return false;
 	largest->shift++;
-	for (at = largest->keys.next; at != &largest->keys; at = next) {
-		struct key *k = container_of(at, struct key, in_group);
-		next = at->next;
+	list_drain (struct key, k, &largest->keys, in_group)
 		if (!is_followed(largest, k->hash))
 			tracker_key_free(d, k);
-	}
 	return true;
 }
 

@@ -33,8 +33,7 @@ static struct held_lock *newest_hold(const struct key *k)
  * may cross. */
 static struct held_lock *hold_then(const struct tracker_act *a, const struct key *k)
 {
-	for (struct list *at = k->holds.prev; at != &k->holds; at = at->prev) {
-		struct held_lock *h = container_of(at, struct held_lock, in_key);
+	list_each_back (struct held_lock, h, &k->holds, in_key) {
 		if (h->taken <= a->sent)
 			return h;
 	}
@@ -44,8 +43,7 @@ static struct held_lock *hold_then(const struct tracker_act *a, const struct key
 /* The owner's newest; NULL: it has none, as far as is known. */
 static struct held_lock *held_by(const struct key *k, uint64_t owner)
 {
-	for (struct list *at = k->holds.prev; at != &k->holds; at = at->prev) {
-		struct held_lock *h = container_of(at, struct held_lock, in_key);
+	list_each_back (struct held_lock, h, &k->holds, in_key) {
 		if (h->owner == owner)
 			return h;
 	}
@@ -117,10 +115,8 @@ static void sum_up_unreleased(struct lock_sums *l, const struct held_lock *h, do
 
 void tracker_add_open_holds(struct lock_sums *l, const struct key_group *group, double now)
 {
-	for (const struct list *at = group->keys.next; at != &group->keys; at = at->next) {
-		const struct key *k = container_of(at, struct key, in_group);
-		for (const struct list *in = k->holds.next; in != &k->holds; in = in->next) {
-			const struct held_lock *h = container_of(in, struct held_lock, in_key);
+	list_each (struct key, k, &group->keys, in_group) {
+		list_each (struct held_lock, h, &k->holds, in_key) {
 			if (h->state == HOLD_HELD)
 				sum_up_unreleased(l, h, now);
 		}
@@ -248,8 +244,7 @@ uint64_t tracker_hold_over(const struct tracker_act *a)
 
 	if (a->under_lock)
 		return HOLD_OTHER;
-	for (const struct list *at = c->holds.prev; at != &c->holds; at = at->prev) {
-		const struct held_lock *h = container_of(at, struct held_lock, in_client);
+	list_each_back (struct held_lock, h, &c->holds, in_client) {
 		if (is_worked_under(h))
 			return h->id;
 	}
@@ -264,8 +259,7 @@ bool tracker_hold_lasts(const struct tracker_act *a, uint64_t hold)
 {
 	const struct list *head = &a->client->holds;
 
-	for (const struct list *at = head->prev; at != head; at = at->prev) {
-		const struct held_lock *h = container_of(at, struct held_lock, in_client);
+	list_each_back (struct held_lock, h, head, in_client) {
 		if (h->id == hold)
 			return is_worked_under(h) && !verdict_may_count(h->key->group->lock);
 	}
@@ -324,11 +318,7 @@ static bool hold_is_lost(const struct held_lock *h, double at)
 static void end_earlier(const struct tracker_act *a, struct key *k, uint64_t value)
 {
 	size_t nlate = 0;
-	struct list *next;
-
-	for (struct list *at = k->holds.prev; at != &k->holds; at = next) {
-		struct held_lock *h = container_of(at, struct held_lock, in_key);
-		next = at->prev;
+	list_each_back (struct held_lock, h, &k->holds, in_key) {
 		h->retaken |= h->way == WAY_SCRIPT && h->state == HOLD_HELD;
 		if (h->owner == owner_of(a) && may_come_late(h, value, a->now) &&
 		    nlate++ < LATE_KEPT)
@@ -388,8 +378,7 @@ static struct held_lock *take_hold(const struct tracker_act *a, struct key *k,
  * them? */
 static void note_order(const struct tracker_act *a, struct key *asked)
 {
-	for (struct list *at = a->client->holds.prev; at != &a->client->holds; at = at->prev) {
-		struct held_lock *h = container_of(at, struct held_lock, in_client);
+	list_each_back (struct held_lock, h, &a->client->holds, in_client) {
 		size_t slot = (h->key->hash ^ asked->hash) >> 1 & (PAIRS_KEPT - 1);
 		struct lock_pair *p = &a->tracker->pairs[slot];
 		if (h->key == asked || h->state != HOLD_HELD || has_run_out(h, a->now))
@@ -696,8 +685,7 @@ static bool comes_late(const struct tracker_act *a, const struct held_lock *h)
 
 	if (is_like_holder(c, h))
 		return false;
-	for (struct list *at = k->holds.next; at != &k->holds; at = at->next) {
-		struct held_lock *lost = container_of(at, struct held_lock, in_key);
+	list_each (struct held_lock, lost, &k->holds, in_key) {
 		if (lost == h || !hold_is_lost(lost, a->sent) || !is_like_holder(c, lost))
 			continue;
 		lost->explains = true;
@@ -791,8 +779,8 @@ void tracker_lock_read(const struct tracker_act *a, struct key *k, bool is_there
 	struct held_lock *h = held_by(k, owner_of(a)), *next = of_another(a, newest_hold(k));
 	bool run_out, looks = h;
 
-	for (struct list *at = k->holds.next; at != &k->holds && !looks; at = at->next)
-		looks = is_like_holder(a->client, container_of(at, struct held_lock, in_key));
+	list_each (struct held_lock, at, &k->holds, in_key)
+		looks |= is_like_holder(a->client, at);
 	if (looks)
 		k->group->lock->n[SEEN_LOOKS]++;
 	if (!h || h->state == HOLD_LEFT)
@@ -818,8 +806,7 @@ void tracker_lock_worked(const struct tracker_act *a, double read_at, bool stale
 	const struct list *head = &a->client->holds;
 	bool is_newest = true;
 
-	for (struct list *at = head->prev; at != head; at = at->prev) {
-		struct held_lock *h = container_of(at, struct held_lock, in_client);
+	list_each_back (struct held_lock, h, head, in_client) {
 		struct lock_sums *l = h->key->group->lock;
 		if (!is_worked_under(h) || read_at < h->taken)
 			continue;
@@ -893,8 +880,7 @@ void tracker_script(const struct tracker_act *a, const struct tracker_script *s)
 		return;
 	if (!k->is_lock)
 		k->group->nscripted++;
-	for (struct list *at = k->holds.next; at != &k->holds; at = at->next) {
-		struct held_lock *h = container_of(at, struct held_lock, in_key);
+	list_each (struct held_lock, h, &k->holds, in_key) {
 		if (h->state == HOLD_REMOVED || h->state == HOLD_LEFT || !knows(h, s) ||
 		    (s->returned && s->id == h->script))
 			continue;
