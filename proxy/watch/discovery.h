@@ -37,7 +37,7 @@ struct discovery_progress {
 	uint64_t harm; /* seen so often */
 };
 /* Counts the findings until now. */
-void discovery_count(const struct tracker *t, double now, struct discovery_progress *p);
+void discovery_count(struct tracker *t, double now, struct discovery_progress *p);
 /* Appends a line on it. */
 void discovery_put_progress(const struct discovery_progress *p, struct buf *out);
 

@@ -2,15 +2,146 @@
  *
  * discovery_report: the ini: what was watched, the sections that are proposed, and what was
  * looked at and is left alone.
+ *
+ * It is written from a snapshot of the sums: merging thousands of patterns takes a while, and
+ * clients' commands must not wait for that.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/fatal.h"
 #include "watch/discovery.h"
+#include "watch/key_pattern.h"
 #include "watch/tracker_internal.h"
 
 #define NAME_MAX_SIZE 48
+
+/* --- the snapshot ------------------------------------------------------------------------- */
+
+/* Ends the holds that were removed or whose client has left: no more will be seen of them. */
+static void end_holds(struct tracker *d, double now)
+{
+	map_each (&d->keys, node) {
+		struct key *k = container_of(node, struct key, node);
+
+		list_each (h, &k->holds, struct held_lock, in_key) {
+			if (h->state != HOLD_HELD)
+				tracker_hold_end(d, h, now);
+		}
+	}
+}
+
+static void *copy_of(const void *sums, size_t n)
+{
+	return sums ? xmemdup(sums, n) : NULL;
+}
+
+static void copy_key_pattern(struct discovery_snapshot *snapshot, const struct key_group *from)
+{
+	struct key_group *s = &snapshot->key_patterns[snapshot->n++];
+
+	*s = *from;
+	list_init(&s->keys);
+	s->node.key = slice_of(xmemdup(from->node.key.p, from->node.key.n), from->node.key.n);
+	s->lock = copy_of(from->lock, sizeof(*s->lock));
+	s->guard = copy_of(from->guard, sizeof(*s->guard));
+	if (s->lock)
+		tracker_add_open_holds(s->lock, from, snapshot->now);
+}
+
+struct discovery_snapshot *discovery_snapshot_new(struct tracker *d, bool so_far, double now)
+{
+	struct discovery_snapshot *s = xcalloc(1, sizeof(*s));
+
+	if (!so_far)
+		end_holds(d, now);
+	s->now = now;
+	s->seconds = now - d->began;
+	s->nclients = d->ncounted;
+	s->passed_over = d->passed_over;
+	s->passed_by = sampling_passed(d->sampling);
+	memcpy(s->secret, d->secret, sizeof(s->secret));
+	s->key_patterns = xcalloc(d->key_patterns.n + 1, sizeof(*s->key_patterns));
+	map_each (&d->key_patterns, node)
+		copy_key_pattern(s, container_of(node, struct key_group, node));
+	return s;
+}
+
+void discovery_snapshot_free(struct discovery_snapshot *s)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		free((char *)s->key_patterns[i].node.key.p);
+		free(s->key_patterns[i].lock);
+		free(s->key_patterns[i].guard);
+	}
+	free(s->key_patterns);
+	free(s);
+}
+
+/* --- numbers and times, as people read them ------------------------------------------------
+ */
+
+const char *words_number(struct words *w, uint64_t n)
+{
+	char digits[24];
+	size_t length = (size_t)snprintf(digits, sizeof(digits), "%" PRIu64, n), at = 0;
+
+	for (size_t i = 0; i < length; i++) {
+		if (i && (length - i) % 3 == 0)
+			w->text[at++] = ',';
+		w->text[at++] = digits[i];
+	}
+	w->text[at] = '\0';
+	return w->text;
+}
+
+const char *words_count(struct words *w, uint64_t n, const char *what)
+{
+	size_t at = strlen(words_number(w, n));
+
+	snprintf(w->text + at, sizeof(w->text) - at, " %s%s", what, n == 1 ? "" : "s");
+	return w->text;
+}
+
+const char *words_time(struct words *w, double seconds)
+{
+	if (seconds < 0.01)
+		snprintf(w->text, sizeof(w->text), "%.1f ms", seconds * 1e3);
+	else if (seconds < 1)
+		snprintf(w->text, sizeof(w->text), "%.0f ms", seconds * 1e3);
+	else if (seconds < 120)
+		snprintf(w->text, sizeof(w->text), "%.1f s", seconds);
+	else
+		snprintf(w->text, sizeof(w->text), "%.0f minutes", seconds / 60);
+	return w->text;
+}
+
+int words_round_up(const int *steps, double least)
+{
+	while (steps[1] && *steps < least)
+		steps++;
+	return *steps;
+}
+
+bool finding_has_name(const struct finding *f)
+{
+	struct slice p = buf_slice(&f->pattern);
+
+	for (size_t i = 0; i < p.n; i++)
+		if (p.p[i] != '*' && p.p[i] != '?')
+			return true;
+	return false;
+}
+
+void discovery_put_example(struct buf *out, const struct finding *f)
+{
+	if (!f->example)
+		return;
+	buf_puts(out, ";   such as ");
+	key_pattern_literal(out, slice_of(f->example->sample, f->example->nsample));
+	buf_puts(out, "\n");
+}
 
 /* --- names of sections -------------------------------------------------------------------- */
 
@@ -231,10 +362,8 @@ void discovery_report(struct discovery_snapshot *s, const struct discovery_resul
 
 /* --- progress ----------------------------------------------------------------------------- */
 
-static void add_progress(void *arg, struct map_node *node)
+static void add_progress(struct discovery_progress *p, const struct key_group *s)
 {
-	const struct key_group *s = container_of(node, struct key_group, node);
-	struct discovery_progress *p = arg;
 	struct lock_verdict v;
 
 	if (verdict_is_lock(s)) {
@@ -248,15 +377,12 @@ static void add_progress(void *arg, struct map_node *node)
 	}
 }
 
-void discovery_count(const struct tracker *d, double now, struct discovery_progress *p)
+void discovery_count(struct tracker *d, double now, struct discovery_progress *p)
 {
-	uint64_t cursor = 0;
-
 	*p = (struct discovery_progress){ .seconds = now - d->began,
 		                          .key_patterns = d->key_patterns.n };
-	do {
-		cursor = map_scan(&d->key_patterns, cursor, add_progress, p);
-	} while (cursor);
+	map_each (&d->key_patterns, node)
+		add_progress(p, container_of(node, struct key_group, node));
 }
 
 void discovery_put_progress(const struct discovery_progress *p, struct buf *out)
