@@ -199,26 +199,9 @@ static bool is_like(const struct merging *m, const struct candidate *a,
 	return verdict_is_refresh(a->group->guard) == verdict_is_refresh(b->group->guard);
 }
 
-static struct pattern_ends ends_of(struct slice pattern)
+static bool matches_sample(struct slice pattern, const struct key_group *s)
 {
-	static const char special[] = "*?[]\\";
-	size_t head = 0, tail = pattern.n;
-
-	while (head < pattern.n && !memchr(special, pattern.p[head], sizeof(special) - 1))
-		head++;
-	while (tail > head && !memchr(special, pattern.p[tail - 1], sizeof(special) - 1))
-		tail--;
-	return (struct pattern_ends){ pattern, slice_of(pattern.p, head),
-		                      slice_of(pattern.p + tail, pattern.n - tail) };
-}
-
-static bool matches_sample(const struct pattern_ends *m, const struct key_group *s)
-{
-	struct slice key = slice_of(s->sample, s->nsample);
-
-	return key.n >= m->head.n + m->tail.n && memcmp(key.p, m->head.p, m->head.n) == 0 &&
-	       memcmp(key.p + key.n - m->tail.n, m->tail.p, m->tail.n) == 0 &&
-	       glob_match(m->pattern, key);
+	return glob_match(pattern, slice_of(s->sample, s->nsample));
 }
 
 /* Nothing was seen of its keys, such as a DEL that found none; or of locks, that they are none:
@@ -236,13 +219,11 @@ static bool may_be_alike(const struct merging *m, const struct key_group *s)
 static const struct key_group *caught_by(const struct merging *m, struct slice pattern,
                                          const struct candidate *like)
 {
-	struct pattern_ends ends = ends_of(pattern);
-
 	for (size_t i = 0; i < m->n; i++) {
 		const struct candidate *c = &m->v[i];
 		const struct key_group *s = c->group;
 		if (!s->covered && !may_be_alike(m, s) &&
-		    !(like ? is_like(m, c, like) : c->is_of_kind) && matches_sample(&ends, s))
+		    !(like ? is_like(m, c, like) : c->is_of_kind) && matches_sample(pattern, s))
 			return s;
 	}
 	return NULL;
@@ -414,13 +395,12 @@ static void merge_one(const struct merging *m, struct candidate *first, struct f
 	}
 	fit_line(&f->pattern);
 	f->example = s;
-	f->ends = ends_of(buf_slice(&f->pattern));
 	f->caught = caught_by(m, buf_slice(&f->pattern), NULL);
 }
 
 static bool matches_example(const struct finding *a, const struct finding *b)
 {
-	return matches_sample(&a->ends, b->example);
+	return matches_sample(buf_slice(&a->pattern), b->example);
 }
 
 /* `a` matches the keys of `b`, but `b` does not match those of `a`. */

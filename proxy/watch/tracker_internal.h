@@ -373,12 +373,6 @@ bool parts_widen(const struct tracker *d, struct buf *key_pattern);
 void parts_count_words(struct tracker *d, struct slice key_pattern);
 void parts_free_places(struct tracker *d);
 
-/* A pattern, and the bytes that its keys begin and end with: they rule out most keys at once.
- */
-struct pattern_ends {
-	struct slice pattern, head, tail;
-};
-
 /* A pattern of the result, and the sums of what it matches. */
 struct finding {
 	struct buf pattern;
@@ -388,7 +382,6 @@ struct finding {
 	uint64_t unwritten; /* of those: not followed by a write of the client */
 	struct lock_sums lock; /* FINDING_LOCK */
 	struct guard_sums guard; /* FINDING_GUARD */
-	struct pattern_ends ends; /* of `pattern` */
 	const struct key_group *example; /* one of them */
 	const struct key_group
 		*caught; /* it matches this one, too, which is used otherwise; NULL */
