@@ -137,7 +137,7 @@ static const char *table_check_listen(const char *s)
 static const char *table_check_listen_tls(const char *s)
 {
 	if (strncmp(s, "unix:", 5) == 0)
-		return "what goes through a unix socket does not leave the machine";
+		return "a unix socket needs no TLS: its traffic does not leave the machine";
 	return value_address_fault(s, ADDRESS_TO_LISTEN);
 }
 
@@ -151,14 +151,14 @@ static const char *table_check_network(const char *s)
 static const char *table_check_listen_http(const char *s)
 {
 	if (strncmp(s, "unix:", 5) == 0)
-		return "Prometheus asks by host and port";
+		return "Prometheus connects by host and port only";
 	return value_address_fault(s, ADDRESS_TO_LISTEN);
 }
 
 static const char *table_check_host(const char *s)
 {
 	if (strchr(s, ':') || strchr(s, '/'))
-		return "a name stands for all ports";
+		return "a host name without a port, which is for all ports";
 	return NULL;
 }
 
@@ -171,7 +171,7 @@ static const char *table_check_upstream(const char *s)
 static const char *table_check_cluster(const char *s)
 {
 	if (strncmp(s, "unix:", 5) == 0)
-		return "nodes of a cluster name each other by host and port";
+		return "nodes of a cluster announce each other by host and port only";
 	return value_address_fault(s, ADDRESS_TO_CONNECT);
 }
 
@@ -186,22 +186,20 @@ static const char *table_check_log(const char *s)
 {
 	if (strcmp(s, "stderr") == 0 || strcmp(s, "syslog") == 0)
 		return NULL;
-	return *s == '/' ? NULL : "neither stderr nor syslog, nor does it begin with '/'";
+	return *s == '/' ? NULL : "it is neither stderr nor syslog, and does not begin with '/'";
 }
 
 /* The file's habits invite `pattern = a  # why`, which would be three patterns. */
 static const char *table_check_pattern(const char *s)
 {
 	if (*s == '#')
-		return "a comment after a value begins with ' ;', and a pattern "
-		       "that begins with '#' is written '\\#'";
+		return "a comment after a value begins with ' ;'; for a '#' at the start of a pattern write '\\#'";
 	if (strcmp(s, "=") == 0)
-		return "a '=' between blanks";
+		return "a '=' with blanks on both sides";
 	if (pattern_ends_with_semicolon(s))
-		return "a comment after a value begins with ' ;', and a pattern "
-		       "that ends with ';' is written '\\;' there";
+		return "a comment after a value begins with ' ;'; for a ';' at the end of a pattern write '\\;'";
 	if (pattern_is_open(s))
-		return "a '[' has no ']', and a '[' of the keys is written '\\['";
+		return "a '[' has no ']'; for a '[' in the keys write '\\['";
 	return NULL;
 }
 
@@ -210,7 +208,7 @@ static const char *table_check_command(const char *s)
 	if (*s == '#')
 		return "a comment after a value begins with ' ;'";
 	if (strchr(s, '|'))
-		return "subcommands are not told apart, so none can be named";
+		return "a guard does not distinguish subcommands: name the command alone";
 	return value_word_fault(s);
 }
 
@@ -222,10 +220,10 @@ static const char *table_check_except(const char *s)
 		size_t n = strlen(kinds[i]);
 
 		if (strncmp(s, kinds[i], n) == 0)
-			return s[n] ? NULL : "nothing after the ':'";
+			return s[n] ? NULL : "there is nothing after the ':'";
 	}
 	return *s == '#' ? "a comment after a value begins with ' ;'"
-	                 : "neither name:, user: nor listener: before it";
+	                 : "it begins with none of name:, user: and listener:";
 }
 
 /* The field of a section's struct in which the option is kept. */
@@ -235,7 +233,7 @@ static const char *table_check_except(const char *s)
 #define IN_QUORUM(field) offsetof(struct quorum_settings, field)
 #define IN_VERBS(field) offsetof(struct verbs, field)
 
-#define INCLUDE_EXPECTED "paths, such as conf.d/*.ini, from the folder of this file on"
+#define INCLUDE_EXPECTED "paths relative to the folder of this file, such as conf.d/*.ini"
 #define PASSWORD_FILE_EXPECTED "a path such as /etc/hasp/redis.password"
 #define LISTEN_TLS_EXPECTED "HOST:PORT, [V6]:PORT or *:PORT"
 #define NETWORKS_EXPECTED "addresses or networks such as 10.0.0.0/8 or fd00::/8"
@@ -245,9 +243,9 @@ static const char *table_check_except(const char *s)
 #define LISTEN_EXPECTED "HOST:PORT, [V6]:PORT, *:PORT or unix:/PATH"
 #define CONNECT_EXPECTED "HOST:PORT, [V6]:PORT or unix:/PATH"
 #define SERVERS_EXPECTED "an odd number of addresses, such as a:6379 b:6379 c:6379"
-#define CLUSTER_EXPECTED "HOST:PORT or [V6]:PORT of some nodes, with blanks between"
+#define CLUSTER_EXPECTED "HOST:PORT or [V6]:PORT of some nodes, separated by blanks"
 #define PATTERN_EXPECTED "patterns of keys, such as lock:* or orders:?"
-#define ACQUIRE_EXPECTED "commands that read what is written back, such as GET or HGETALL"
+#define ACQUIRE_EXPECTED "commands that read a value, such as GET or HGETALL"
 #define RELEASE_EXPECTED "commands that write, such as SET or HSET"
 #define EXCEPT_EXPECTED "name:GLOB, user:GLOB or listener:ADDRESS"
 #define VERB_EXPECTED "a command's name, such as LOCK"
@@ -257,86 +255,86 @@ const struct option table_options[] = {
 	/* [hasp] */
 	{ SECTION_HASP, "include", OPTION_LIST, IN_CONFIG(include),
 	  .check = table_check_include, .expected = INCLUDE_EXPECTED, .reloadable = true,
-	  .help = "More files with sections, read behind this one, in the order of their names." },
+	  .help = "More files to read after this one, in the order of their names; globs are allowed." },
 	{ SECTION_HASP, "listen", OPTION_LIST, IN_CONFIG(listen),
 	  .def = "127.0.0.1:6380", .check = table_check_listen, .expected = LISTEN_EXPECTED,
-	  .help = "Where clients connect; by default only from this machine." },
+	  .help = "Addresses where hasp listens for clients; the default is reachable from this machine only." },
 	{ SECTION_HASP, "listen_tls", OPTION_LIST, IN_CONFIG(listen_tls),
 	  .check = table_check_listen_tls, .expected = LISTEN_TLS_EXPECTED,
-	  .help = "Where clients connect that encrypt; tls_cert_file and tls_key_file are needed." },
+	  .help = "Addresses where hasp listens for TLS clients; requires tls_cert_file and tls_key_file." },
 	{ SECTION_HASP, "tls_cert_file", OPTION_STRING, IN_CONFIG(tls_cert_file),
 	  .check = table_check_path, .expected = PEM_EXPECTED, .reloadable = true,
-	  .help = "hasp's certificate and those between it and its authority, in PEM." },
+	  .help = "hasp's certificate, followed by its intermediate certificates, in PEM." },
 	{ SECTION_HASP, "tls_key_file", OPTION_STRING, IN_CONFIG(tls_key_file),
 	  .check = table_check_path, .expected = PEM_KEY_EXPECTED, .reloadable = true,
-	  .help = "Its private key, in PEM and not encrypted." },
+	  .help = "Private key of the certificate, in PEM and not encrypted." },
 	{ SECTION_HASP, "tls_ca_cert_file", OPTION_STRING, IN_CONFIG(tls_ca_cert_file),
 	  .check = table_check_path, .expected = PEM_CA_EXPECTED, .reloadable = true,
-	  .help = "CA file for clients' certificates; without it the system's CAs." },
+	  .help = "CA file for verifying clients' certificates; default: the system's CAs." },
 	{ SECTION_HASP, "tls_auth_clients", OPTION_ENUM, IN_CONFIG(tls_auth_clients),
 	  .def = "no", .choices = table_auth_clients, .reloadable = true,
-	  .help = "Whether clients need a certificate: no, optional, or yes. It does not replace Redis' login." },
+	  .help = "Whether clients need a certificate: no, optional or yes. It does not replace Redis' login." },
 	{ SECTION_HASP, "tls_protocols", OPTION_STRING, IN_CONFIG(tls_protocols),
-	  .expected = "TLSv1.2, TLSv1.3, or both with a blank between", .reloadable = true,
-	  .help = "Versions that clients may use; TLSv1.2 and TLSv1.3 without it." },
+	  .expected = "TLSv1.2, TLSv1.3, or both separated by a blank", .reloadable = true,
+	  .help = "TLS versions that clients may use; default: TLSv1.2 and TLSv1.3." },
 	{ SECTION_HASP, "tls_ciphers", OPTION_STRING, IN_CONFIG(tls_ciphers),
 	  .expected = "ciphers as in ciphers(1)", .reloadable = true,
-	  .help = "Ciphers of TLSv1.2, as in ciphers(1); without it OpenSSL's choice." },
+	  .help = "TLSv1.2 ciphers that clients may use, as in ciphers(1); default: OpenSSL's choice." },
 	{ SECTION_HASP, "tls_ciphersuites", OPTION_STRING, IN_CONFIG(tls_ciphersuites),
 	  .expected = "cipher suites as in ciphers(1)", .reloadable = true,
-	  .help = "Cipher suites of TLSv1.3; without it OpenSSL's choice." },
+	  .help = "TLSv1.3 cipher suites that clients may use; default: OpenSSL's choice." },
 	{ SECTION_HASP, "proxy_protocol", OPTION_LIST, IN_CONFIG(proxy_protocol),
 	  .check = table_check_network, .expected = NETWORKS_EXPECTED, .reloadable = true,
-	  .help = "Load balancers that send a PROXY header." },
+	  .help = "Addresses of load balancers that send a PROXY header." },
 	{ SECTION_HASP, "unix_socket_mode", OPTION_OCTAL, IN_CONFIG(unix_socket_mode),
 	  .def = "0770", .min = 0, .max = 0777,
-	  .help = "Permissions of unix sockets; a client can do all that Redis allows." },
+	  .help = "Permissions of the unix sockets for clients: they decide which local users may connect." },
 	{ SECTION_HASP, "workers", OPTION_INT, IN_CONFIG(workers),
 	  .def = "1", .min = 1, .max = 64,
-	  .help = "Threads; one keeps up with one Redis unless clients pipeline heavily." },
+	  .help = "Threads that serve clients; one keeps up with one Redis unless clients pipeline heavily." },
 	{ SECTION_HASP, "backlog", OPTION_INT, IN_CONFIG(backlog),
 	  .def = "511", .min = 1, .max = 65535,
-	  .help = "Connections the kernel holds until hasp accepts them; Redis' default." },
+	  .help = "Connections that the kernel queues until hasp accepts them; same default as Redis." },
 	{ SECTION_HASP, "max_clients", OPTION_INT, IN_CONFIG(max_clients),
 	  .def = "10000", .min = 1, .max = 1000000, .reloadable = true,
-	  .help = "Clients at one time over all workers; Redis' default." },
+	  .help = "Most clients at a time, over all workers; same default as Redis." },
 	{ SECTION_HASP, "client_idle_timeout", OPTION_DURATION, IN_CONFIG(client_idle_timeout_ms),
 	  .def = "0", .min = 0, .max = LONGEST, .reloadable = true,
-	  .help = "Closes clients after this much silence; 0: never, because subscribers are silent." },
+	  .help = "Closes clients that send nothing for this long; 0: never. Subscribers send nothing, too." },
 	{ SECTION_HASP, "client_login_timeout", OPTION_DURATION, IN_CONFIG(client_login_timeout_ms),
 	  .def = "60s", .min = 0, .max = LONGEST, .reloadable = true,
-	  .help = "Closes clients that do not log in within this time, if Redis requires it; 0: never." },
+	  .help = "Closes clients that do not log in within this time, if Redis requires a login; 0: never." },
 	{ SECTION_HASP, "tcp_keepalive", OPTION_DURATION, IN_CONFIG(tcp_keepalive_ms),
 	  .def = "300s", .min = 0, .max = 9 * HOUR, .step = SECOND, .reloadable = true,
-	  .help = "Finds dead clients after this much silence, to end renewals; whole seconds, 0: off." },
+	  .help = "Probes clients that are silent this long, and stops renewing dead clients' locks; 0: off." },
 	{ SECTION_HASP, "max_request", OPTION_SIZE, IN_CONFIG(max_request),
 	  .def = "64mb", .min = 64 * KB, .max = 1 * GB, .reloadable = true,
-	  .help = "Longest request held in memory because a rule may concern it; others are streamed." },
+	  .help = "Longest request that hasp buffers because a rule may apply to it; it streams all others." },
 	{ SECTION_HASP, "client_output_limit", OPTION_SIZE, IN_CONFIG(client_output_limit),
 	  .def = "64mb", .min = 64 * KB, .max = 16 * GB, .reloadable = true,
-	  .help = "Bytes of replies that hasp keeps for a client that does not read before it closes it." },
+	  .help = "Closes a client that leaves this many bytes of replies unread." },
 	{ SECTION_HASP, "memory_limit", OPTION_SIZE, IN_CONFIG(memory_limit),
 	  .def = "1gb", .min = 16 * MB, .max = 1024 * (int64_t)GB, .reloadable = true,
-	  .help = "Memory for all clients together: replies, requests, transactions, locks they hold." },
+	  .help = "Memory for all clients together: their replies, requests, transactions and locks." },
 	{ SECTION_HASP, "drain_timeout", OPTION_DURATION, IN_CONFIG(drain_timeout_ms),
 	  .def = "30s", .min = 0, .max = LONGEST, .reloadable = true,
-	  .help = "How long SIGTERM and SIGUSR2 wait for clients that are busy, or hold locks." },
+	  .help = "How long hasp waits, after SIGTERM or SIGUSR2, for clients that are busy or hold locks." },
 	{ SECTION_HASP, "lame_duck", OPTION_DURATION, IN_CONFIG(lame_duck_ms),
 	  .def = "0", .min = 0, .max = HOUR, .reloadable = true,
-	  .help = "How long /readyz fails after SIGTERM while clients are still accepted; 0: not at all." },
+	  .help = "How long, after SIGTERM, /readyz fails while hasp still accepts clients; 0: not at all." },
 	{ SECTION_HASP, "allow_own_keys", OPTION_ENUM, IN_CONFIG(allow_reserved_keys),
 	  .def = "no", .choices = table_switches, .reloadable = true,
 	  .help = "Lets clients write the keys hasp:*, where hasp stores the owners of locks." },
 	{ SECTION_HASP, "log", OPTION_STRING, IN_CONFIG(log),
 	  .def = "stderr", .check = table_check_log, .expected = "stderr, syslog or a path such as /var/log/hasp.log",
 	  .reloadable = true,
-	  .help = "Where to log: stderr, which systemd collects, syslog, or a file's path." },
+	  .help = "Where to log: stderr (which systemd collects), syslog or the path of a file." },
 	{ SECTION_HASP, "log_level", OPTION_ENUM, IN_CONFIG(log_level),
 	  .def = "info", .choices = table_log_levels, .reloadable = true,
-	  .help = "Least severity to log; info has starts and reloads, warning has lost locks." },
+	  .help = "Least severity to log; starts and reloads are logged as info, lost locks as warnings." },
 	{ SECTION_HASP, "log_format", OPTION_ENUM, IN_CONFIG(log_format),
 	  .def = "logfmt", .choices = table_log_formats, .reloadable = true,
-	  .help = "A line of the log is key=value pairs (logfmt), or a JSON object (json)." },
+	  .help = "Format of log lines: key=value pairs (logfmt) or one JSON object each (json)." },
 
 	/* [upstream] */
 	{ SECTION_UPSTREAM, "address", OPTION_STRING, IN_CONFIG(address),
@@ -344,186 +342,186 @@ const struct option table_options[] = {
 	  .help = "Where Redis listens." },
 	{ SECTION_UPSTREAM, "sentinels", OPTION_LIST, IN_CONFIG(sentinels),
 	  .check = table_check_upstream, .expected = CONNECT_EXPECTED, .reloadable = true,
-	  .help = "Sentinels that name the primary, instead of address; some of them." },
+	  .help = "Sentinels that report the address of the primary; use it instead of address. Name three." },
 	{ SECTION_UPSTREAM, "master", OPTION_STRING, IN_CONFIG(master),
 	  .check = value_word_fault, .expected = "the primary's name at the sentinels, such as mymaster",
 	  .reloadable = true,
-	  .help = "The primary's name at the sentinels." },
+	  .help = "Name under which the sentinels know the primary." },
 	{ SECTION_UPSTREAM, "sentinel_user", OPTION_STRING, IN_CONFIG(sentinel_user),
 	  .expected = "the name of a user of the sentinels", .reloadable = true,
-	  .help = "User of the sentinels themselves, where they have users." },
+	  .help = "User that hasp logs in as at the sentinels, if they require a login." },
 	{ SECTION_UPSTREAM, "sentinel_password", OPTION_STRING, IN_CONFIG(sentinel_password),
 	  .expected = "a password", .reloadable = true, .secret = true,
-	  .help = "The sentinels' own password, where they have one." },
+	  .help = "Password that hasp sends to the sentinels, if they require a login." },
 	{ SECTION_UPSTREAM, "sentinel_password_file", OPTION_STRING, IN_CONFIG(sentinel_password_file),
 	  .check = table_check_path, .expected = PASSWORD_FILE_EXPECTED, .reloadable = true,
-	  .help = "File whose first line is that password, instead." },
+	  .help = "File with the password in its first line, instead of giving it here." },
 	{ SECTION_UPSTREAM, "failover_wait", OPTION_DURATION, IN_CONFIG(failover_wait_ms),
 	  .min = 0, .max = HOUR, .reloadable = true,
-	  .help = "How long clients wait for a primary before they get an error; 0 with an address." },
+	  .help = "How long clients wait for a primary before they get an error; with address: default 0." },
 	{ SECTION_UPSTREAM, "cluster", OPTION_LIST, IN_CONFIG(cluster),
 	  .check = table_check_cluster, .expected = CLUSTER_EXPECTED,
-	  .help = "Some nodes of a Redis Cluster, which is seen as one server, instead of address." },
+	  .help = "Some nodes of a Redis Cluster, which clients see as one server; use it instead of address." },
 	{ SECTION_UPSTREAM, "user", OPTION_STRING, IN_CONFIG(upstream_user),
 	  .expected = "the name of a Redis user", .reloadable = true,
-	  .help = "Redis user of hasp's own connections; clients still log in themselves." },
+	  .help = "Redis user that hasp logs in as on its own connections; clients log in themselves." },
 	{ SECTION_UPSTREAM, "password", OPTION_STRING, IN_CONFIG(upstream_password),
 	  .expected = "a password", .reloadable = true, .secret = true,
-	  .help = "Its password, or alone the one of requirepass; a ';' after a blank ends it." },
+	  .help = "Password of that user; without user: of requirepass. A blank and a ';' end it." },
 	{ SECTION_UPSTREAM, "password_file", OPTION_STRING, IN_CONFIG(upstream_password_file),
 	  .check = table_check_path, .expected = PASSWORD_FILE_EXPECTED, .reloadable = true,
-	  .help = "File whose first line is that password, instead; read again at each reload." },
+	  .help = "File with the password in its first line, instead of giving it here; re-read at each reload." },
 	{ SECTION_UPSTREAM, "password_command", OPTION_STRING, IN_CONFIG(password_command),
 	  .expected = "a command of the shell that prints the password", .reloadable = true,
-	  .help = "Command that prints that password, instead; for passwords that expire." },
+	  .help = "Shell command that prints the password, instead of giving it here; for passwords that expire." },
 	{ SECTION_UPSTREAM, "password_command_interval", OPTION_DURATION, IN_CONFIG(password_command_interval_ms),
 	  .def = "5m", .min = 0, .max = 24 * HOUR, .reloadable = true,
-	  .help = "How often it runs, besides at reloads and after a refused login; 0: not." },
+	  .help = "How often password_command runs, besides at reloads and refused logins; 0: only then." },
 	{ SECTION_UPSTREAM, "tls", OPTION_ENUM, IN_CONFIG(upstream_tls.tls),
 	  .def = "no", .choices = table_switches, .reloadable = true,
-	  .help = "Whether to encrypt to Redis, its sentinels and its nodes; not through unix sockets." },
+	  .help = "Whether hasp uses TLS to Redis, its sentinels and its nodes; never on unix sockets." },
 	{ SECTION_UPSTREAM, "tls_ca_cert_file", OPTION_STRING, IN_CONFIG(upstream_tls.ca_cert_file),
 	  .check = table_check_path, .expected = PEM_CA_EXPECTED, .reloadable = true,
-	  .help = "CA file for their certificates; without it the system's CAs." },
+	  .help = "CA file for verifying the servers' certificates; default: the system's CAs." },
 	{ SECTION_UPSTREAM, "tls_cert_file", OPTION_STRING, IN_CONFIG(upstream_tls.cert_file),
 	  .check = table_check_path, .expected = PEM_EXPECTED, .reloadable = true,
-	  .help = "hasp's own certificate, where they ask for one (tls-auth-clients)." },
+	  .help = "hasp's client certificate, if the servers require one (tls-auth-clients)." },
 	{ SECTION_UPSTREAM, "tls_key_file", OPTION_STRING, IN_CONFIG(upstream_tls.key_file),
 	  .check = table_check_path, .expected = PEM_KEY_EXPECTED, .reloadable = true,
-	  .help = "Its private key, in PEM and not encrypted." },
+	  .help = "Private key of the certificate, in PEM and not encrypted." },
 	{ SECTION_UPSTREAM, "tls_server_name", OPTION_STRING, IN_CONFIG(upstream_tls.server_name),
 	  .expected = "a name such as redis.example.net", .reloadable = true,
-	  .help = "The name in their certificates, if not that by which they are connected to." },
+	  .help = "Name in the servers' certificates, if it is not the host name that hasp connects to." },
 	{ SECTION_UPSTREAM, "tls_verify", OPTION_ENUM, IN_CONFIG(upstream_tls.verify),
 	  .def = "yes", .choices = table_switches, .reloadable = true,
-	  .help = "no: encrypt without knowing to whom; for trying only." },
+	  .help = "Whether hasp verifies the servers' certificates; set it to no for tests only." },
 	{ SECTION_UPSTREAM, "pooling", OPTION_ENUM, IN_CONFIG(pooling),
 	  .def = "shared", .choices = table_poolings, .reloadable = true,
-	  .help = "shared: clients share links until they need their own; session: one link each." },
+	  .help = "shared: clients share links until one needs its own; session: each client has its own link." },
 	{ SECTION_UPSTREAM, "links_per_worker", OPTION_INT, IN_CONFIG(links_per_worker),
 	  .def = "1", .min = 1, .max = 64, .reloadable = true,
-	  .help = "Shared links of each worker; more help only with large values." },
+	  .help = "Links that each worker shares among its clients; more than 1 helps only with large values." },
 	{ SECTION_UPSTREAM, "connect_timeout", OPTION_DURATION, IN_CONFIG(connect_timeout_ms),
 	  .def = "5s", .min = MS, .max = HOUR, .reloadable = true,
-	  .help = "Time for resolving and connecting together; after it clients get an error." },
+	  .help = "Time limit for resolving the name and connecting; then clients get an error." },
 	{ SECTION_UPSTREAM, "links_max", OPTION_INT, IN_CONFIG(links_max),
 	  .def = "0", .min = 0, .max = 1000000, .reloadable = true,
-	  .help = "Links to one server over all workers, below Redis' own maxclients; 0: no limit." },
+	  .help = "Most links to one server, over all workers; keep it below Redis' maxclients. 0: no limit." },
 	{ SECTION_UPSTREAM, "dns_max_ttl", OPTION_DURATION, IN_CONFIG(dns_max_ttl_ms),
 	  .def = "15s", .min = 0, .max = 24 * HOUR, .reloadable = true,
 	  .help = "Time after which the name in address is resolved again; 0: only for new links." },
 	{ SECTION_UPSTREAM, "server_check_delay", OPTION_DURATION, IN_CONFIG(server_check_delay_ms),
 	  .def = "1s", .min = 0, .max = HOUR, .reloadable = true,
-	  .help = "Time between checks whether Redis answers, and in which role; 0: no checks." },
+	  .help = "How often hasp checks whether Redis answers and which role it has; 0: never." },
 	{ SECTION_UPSTREAM, "server_timeout", OPTION_DURATION, IN_CONFIG(server_timeout_ms),
 	  .def = "30s", .min = 0, .max = HOUR, .reloadable = true,
-	  .help = "Ends links on which Redis owes a reply and sends nothing for this time; 0: none." },
+	  .help = "Closes links on which Redis owes a reply but sends nothing for this long; 0: never." },
 	{ SECTION_UPSTREAM, "tcp_user_timeout", OPTION_DURATION, IN_CONFIG(tcp_user_timeout_ms),
 	  .def = "20s", .min = 0, .max = HOUR, .reloadable = true,
-	  .help = "Ends links whose bytes the network does not deliver for this time; 0: the kernel's." },
+	  .help = "Closes links whose bytes are not delivered within this time; 0: the kernel's limit." },
 	{ SECTION_UPSTREAM, "replicas_ack", OPTION_INT, IN_CONFIG(replicas_ack),
 	  .def = "0", .min = 0, .max = REPLICAS_MAX, .reloadable = true,
 	  .help = "How many replicas must have a lock before hasp reports it to the client; 0: none." },
 	{ SECTION_UPSTREAM, "replicas_ack_timeout", OPTION_DURATION, IN_CONFIG(replicas_ack_timeout_ms),
 	  .def = "1s", .min = MS, .max = 20 * SECOND, .reloadable = true,
-	  .help = "How long hasp waits for these replicas before it gives the lock back." },
+	  .help = "How long hasp waits for these replicas before it releases the lock again." },
 
 	/* [lock NAME] */
 	{ SECTION_LOCK, "pattern", OPTION_LIST, IN_RULE(section.patterns),
 	  .check = table_check_pattern, .expected = PATTERN_EXPECTED, .required = true, .reloadable = true,
-	  .help = "Patterns of the keys that are locks, as for KEYS; the first rule that matches wins." },
+	  .help = "Glob patterns of the keys that are locks, as for KEYS; the first rule that matches wins." },
 	{ SECTION_LOCK, "owner", OPTION_ENUM, IN_RULE(owner),
 	  .def = "connection", .choices = table_rule_owners, .reloadable = true,
-	  .help = "Which connections are one owner; pools need address, name, user or value." },
+	  .help = "Which connections count as one owner; connection pools need address, name, user or value." },
 	{ SECTION_LOCK, "lease", OPTION_DURATION, IN_RULE(lease_ms),
 	  .def = "30s", .min = MS, .max = LONGEST, .reloadable = true,
-	  .help = "Expiry of locks taken without one; a crashed holder blocks others for this long." },
+	  .help = "Expiry of locks that are taken without one; a crashed owner blocks others for this long." },
 	{ SECTION_LOCK, "max_lease", OPTION_DURATION, IN_RULE(max_lease_ms),
 	  .def = "0", .min = 0, .max = LONGEST, .reloadable = true,
-	  .help = "Longest expiry that an application can set; 0: no limit." },
+	  .help = "Longest expiry; hasp shortens a longer one to this. 0: no limit." },
 	{ SECTION_LOCK, "wait", OPTION_DURATION, IN_RULE(wait_ms),
 	  .def = "0", .min = 0, .max = LONGEST, .reloadable = true,
-	  .help = "How long SETNX and SET NX wait for a lock that is taken; 0: not at all." },
+	  .help = "How long SETNX and SET NX wait for a lock that another owner has; 0: not at all." },
 	{ SECTION_LOCK, "renew", OPTION_ENUM, IN_RULE(renew),
 	  .def = "unleased", .choices = table_renew_modes, .reloadable = true,
-	  .help = "Renewed while their connection lives: no lock, all (yes), or those taken without expiry." },
+	  .help = "Which locks hasp renews while their owner is connected; unleased: those without an expiry." },
 	{ SECTION_LOCK, "max_hold", OPTION_DURATION, IN_RULE(max_hold_ms),
 	  .def = "10m", .min = 0, .max = LONGEST, .reloadable = true,
-	  .help = "Renewal ends after this, so that a hung holder cannot block for ever; 0: no limit." },
+	  .help = "Renewal ends after this time, so that a hung owner cannot block for ever; 0: no limit." },
 	{ SECTION_LOCK, "on_disconnect", OPTION_ENUM, IN_RULE(on_disconnect),
 	  .def = "expire", .choices = table_disconnect_modes, .reloadable = true,
-	  .help = "When the owner's connection ends: the lease runs out, or release frees the lock." },
+	  .help = "When the owner's connection ends: let the lease expire, or release the lock." },
 	{ SECTION_LOCK, "on_lost", OPTION_ENUM, IN_RULE(on_lost),
 	  .def = "log", .choices = table_lost_modes, .reloadable = true,
-	  .help = "When a renewal finds the lock gone: only log it, or close its owner's connection." },
+	  .help = "When a renewal finds that the lock is lost: only log it, or close the owner's connection." },
 	{ SECTION_LOCK, "reentrant", OPTION_ENUM, IN_RULE(reentrant),
 	  .def = "no", .choices = table_rule_reentrant_modes, .reloadable = true,
 	  .help = "When the owner locks again: no fails as in Redis, refresh succeeds with a new expiry." },
 	{ SECTION_LOCK, "foreign_del", OPTION_ENUM, IN_RULE(foreign_del),
 	  .def = "refuse", .choices = table_foreign_modes, .reloadable = true,
-	  .help = "With owner = value: DEL, EXPIRE etc. by a connection that knows no value." },
+	  .help = "With owner = value: DEL, EXPIRE etc. by a connection that neither stored nor read the value." },
 	{ SECTION_LOCK, "mode", OPTION_ENUM, IN_RULE(mode),
 	  .def = "enforce", .choices = table_rule_modes, .reloadable = true,
-	  .help = "observe changes nothing and logs what enforce would have prevented; try it first." },
+	  .help = "observe only logs what enforce would have prevented, and changes nothing; try it first." },
 	{ SECTION_LOCK, "replicas_ack", OPTION_INT, IN_RULE(replicas_ack),
 	  .min = 0, .max = REPLICAS_MAX, .reloadable = true,
-	  .help = "Replicas that must have a lock of this rule; without this option as in [upstream]." },
+	  .help = "How many replicas must have a lock of this rule; default: as in [upstream]." },
 	{ SECTION_LOCK, "replicas_ack_timeout", OPTION_DURATION, IN_RULE(replicas_ack_timeout_ms),
 	  .min = MS, .max = 20 * SECOND, .reloadable = true,
-	  .help = "How long to wait for these replicas; without this option as in [upstream]." },
+	  .help = "How long hasp waits for these replicas; default: as in [upstream]." },
 	{ SECTION_LOCK, "quorum", OPTION_STRING, IN_RULE(quorum),
 	  .expected = "the NAME of a [quorum NAME]", .reloadable = true,
-	  .help = "The [quorum NAME] whose servers have the locks; without this option [upstream] has them." },
+	  .help = "NAME of the [quorum NAME] whose servers store the locks; default: [upstream] stores them." },
 	{ SECTION_LOCK, "log_events", OPTION_ENUM, IN_RULE(events.log_events),
 	  .def = "yes", .choices = table_switches, .reloadable = true,
-	  .help = "Logs what is refused, by whom and who had the lock; ten lines in ten seconds of each kind." },
+	  .help = "Logs each refusal, with the client and the lock's owner; at most 10 of a kind in 10 seconds." },
 	{ SECTION_LOCK, "log_held", OPTION_DURATION, IN_RULE(events.log_held_ms),
 	  .def = "0", .min = 0, .max = LONGEST, .reloadable = true,
-	  .help = "Logs locks that were held for this time, when they end; 0: none." },
+	  .help = "Logs locks that were held for this long or longer, when they end; 0: none." },
 	{ SECTION_LOCK, "log_waited", OPTION_DURATION, IN_RULE(events.log_waited_ms),
 	  .def = "0", .min = 0, .max = LONGEST, .reloadable = true,
-	  .help = "Logs locks that a client waited for this long, when it gets them; 0: none." },
+	  .help = "Logs locks that a client gets only after waiting for this long or longer; 0: none." },
 
 	/* [guard NAME] */
 	{ SECTION_GUARD, "pattern", OPTION_LIST, IN_GUARD(section.patterns),
 	  .check = table_check_pattern, .expected = PATTERN_EXPECTED, .required = true, .reloadable = true,
-	  .help = "Patterns of the keys that are guarded; a [lock] that matches wins, then the first guard." },
+	  .help = "Glob patterns of the guarded keys; a [lock] that matches wins, then the first guard." },
 	{ SECTION_GUARD, "acquire_on", OPTION_LIST, IN_GUARD(acquire_on),
 	  .check = table_check_command, .expected = ACQUIRE_EXPECTED, .required = true, .reloadable = true,
-	  .help = "Commands by which the application reads what it writes back; they wait for the guard." },
+	  .help = "Commands that read a value to change it and write it back; they wait for the guard." },
 	{ SECTION_GUARD, "strategy", OPTION_ENUM, IN_GUARD(strategy),
 	  .def = "lock", .choices = table_guard_strategies, .reloadable = true,
-	  .help = "lock makes readers wait; check takes nothing, and refuses writes if the value changed." },
+	  .help = "lock: one reader at a time; check: no waiting, but a write fails if the value has changed." },
 	{ SECTION_GUARD, "release_on", OPTION_LIST, IN_GUARD(release_on),
 	  .check = table_check_command, .expected = RELEASE_EXPECTED, .reloadable = true,
-	  .help = "Writes that release the guard; without this option all that are not in acquire_on." },
+	  .help = "Writes that release the guard; default: all that are not in acquire_on." },
 	{ SECTION_GUARD, "lease", OPTION_DURATION, IN_GUARD(lease_ms),
 	  .def = "5s", .min = MS, .max = LONGEST, .reloadable = true,
-	  .help = "Longest time from read to write; a later write is refused." },
+	  .help = "Longest time from read to write; hasp refuses a later write." },
 	{ SECTION_GUARD, "wait", OPTION_DURATION, IN_GUARD(wait_ms),
 	  .def = "2s", .min = 0, .max = LONGEST, .reloadable = true,
 	  .help = "How long commands wait for the guard before they fail; 0: not at all." },
 	{ SECTION_GUARD, "on_disconnect", OPTION_ENUM, IN_GUARD(on_disconnect),
 	  .def = "release", .choices = table_disconnect_modes, .reloadable = true,
-	  .help = "When the reader's connection ends: release frees the guard, or the lease runs out." },
+	  .help = "When the reader's connection ends: release the guard, or let its lease expire." },
 	{ SECTION_GUARD, "mode", OPTION_ENUM, IN_GUARD(mode),
 	  .def = "enforce", .choices = table_rule_modes, .reloadable = true,
-	  .help = "observe changes nothing and logs what enforce would have prevented; try it first." },
+	  .help = "observe only logs what enforce would have prevented, and changes nothing; try it first." },
 	{ SECTION_GUARD, "except", OPTION_LIST, IN_GUARD(except),
 	  .check = table_check_except, .expected = EXCEPT_EXPECTED, .reloadable = true,
-	  .help = "Clients whose reads take no guard, such as reports; their writes are checked." },
+	  .help = "Clients whose reads take no guard, such as reports; hasp still checks their writes." },
 	{ SECTION_GUARD, "replicas_ack", OPTION_INT, IN_GUARD(replicas_ack),
 	  .min = 0, .max = REPLICAS_MAX, .reloadable = true,
-	  .help = "Replicas that must have the guard before its key is read; without this option as in [upstream]." },
+	  .help = "How many replicas must have the guard before its key is read; default: as in [upstream]." },
 	{ SECTION_GUARD, "replicas_ack_timeout", OPTION_DURATION, IN_GUARD(replicas_ack_timeout_ms),
 	  .min = MS, .max = 20 * SECOND, .reloadable = true,
-	  .help = "How long to wait for these replicas; without this option as in [upstream]." },
+	  .help = "How long hasp waits for these replicas; default: as in [upstream]." },
 	{ SECTION_GUARD, "log_events", OPTION_ENUM, IN_GUARD(events.log_events),
 	  .def = "yes", .choices = table_switches, .reloadable = true,
-	  .help = "Logs what is refused, and by whom; ten lines in ten seconds of each kind." },
+	  .help = "Logs each refusal, with the client; at most 10 of a kind in 10 seconds." },
 	{ SECTION_GUARD, "log_waited", OPTION_DURATION, IN_GUARD(events.log_waited_ms),
 	  .def = "0", .min = 0, .max = LONGEST, .reloadable = true,
-	  .help = "Logs guards that a client waited for this long, when it gets them; 0: none." },
+	  .help = "Logs guards that a client gets only after waiting for this long or longer; 0: none." },
 
 	/* [quorum NAME] */
 	{ SECTION_QUORUM, "servers", OPTION_LIST, IN_QUORUM(servers),
@@ -537,127 +535,127 @@ const struct option table_options[] = {
 	  .help = "The password that hasp sends to each server; none: no login." },
 	{ SECTION_QUORUM, "password_file", OPTION_STRING, IN_QUORUM(password_file),
 	  .check = table_check_path, .expected = PASSWORD_FILE_EXPECTED,
-	  .help = "File whose first line is that password, instead." },
+	  .help = "File with the password in its first line, instead of giving it here." },
 	{ SECTION_QUORUM, "tls", OPTION_ENUM, IN_QUORUM(tls.tls),
 	  .def = "no", .choices = table_switches, .reloadable = true,
-	  .help = "Whether to encrypt to these servers; not through unix sockets." },
+	  .help = "Whether hasp uses TLS to these servers; never on unix sockets." },
 	{ SECTION_QUORUM, "tls_ca_cert_file", OPTION_STRING, IN_QUORUM(tls.ca_cert_file),
 	  .check = table_check_path, .expected = PEM_CA_EXPECTED, .reloadable = true,
-	  .help = "CA file for their certificates; without it the system's CAs." },
+	  .help = "CA file for verifying the servers' certificates; default: the system's CAs." },
 	{ SECTION_QUORUM, "tls_cert_file", OPTION_STRING, IN_QUORUM(tls.cert_file),
 	  .check = table_check_path, .expected = PEM_EXPECTED, .reloadable = true,
-	  .help = "hasp's own certificate, where they ask for one (tls-auth-clients)." },
+	  .help = "hasp's client certificate, if the servers require one (tls-auth-clients)." },
 	{ SECTION_QUORUM, "tls_key_file", OPTION_STRING, IN_QUORUM(tls.key_file),
 	  .check = table_check_path, .expected = PEM_KEY_EXPECTED, .reloadable = true,
-	  .help = "Its private key, in PEM and not encrypted." },
+	  .help = "Private key of the certificate, in PEM and not encrypted." },
 	{ SECTION_QUORUM, "tls_server_name", OPTION_STRING, IN_QUORUM(tls.server_name),
 	  .expected = "a name such as redis.example.net", .reloadable = true,
-	  .help = "The name in their certificates, if not that by which they are connected to." },
+	  .help = "Name in the servers' certificates, if it is not the host name that hasp connects to." },
 	{ SECTION_QUORUM, "tls_verify", OPTION_ENUM, IN_QUORUM(tls.verify),
 	  .def = "yes", .choices = table_switches, .reloadable = true,
-	  .help = "no: encrypt without knowing to whom; for trying only." },
+	  .help = "Whether hasp verifies the servers' certificates; set it to no for tests only." },
 	{ SECTION_QUORUM, "timeout", OPTION_DURATION, IN_QUORUM(timeout_ms),
 	  .def = "200ms", .min = MS, .max = 20 * SECOND,
-	  .help = "An answer that takes longer counts as none; small beside the lease." },
+	  .help = "How long hasp waits for a server's answer; keep it far below the lease." },
 	{ SECTION_QUORUM, "restart_delay", OPTION_DURATION, IN_QUORUM(restart_delay_ms),
 	  .min = 0, .max = LONGEST,
-	  .help = "A server started less than this ago does not count; without this option max_lease, 0: it does." },
+	  .help = "How long a server has no vote after its start; default: max_lease. 0: it votes at once." },
 	{ SECTION_QUORUM, "on_lost", OPTION_ENUM, IN_QUORUM(on_lost),
 	  .def = "log", .choices = table_lost_modes,
-	  .help = "When no majority renews a lock in time: only log it, or close its owner's connection." },
+	  .help = "When no majority renews a lock in time: only log it, or close the owner's connection." },
 
 	/* [verbs] */
 	{ SECTION_VERBS, "lock", OPTION_STRING, IN_VERBS(lock),
 	  .def = "LOCK", .check = value_word_fault, .expected = VERB_EXPECTED, .reloadable = true,
-	  .help = "Takes a lock. The commands can be renamed, in case a module has these names." },
+	  .help = "Name of the command that takes a lock; change it if a module has a command of that name." },
 	{ SECTION_VERBS, "unlock", OPTION_STRING, IN_VERBS(unlock),
 	  .def = "UNLOCK", .check = value_word_fault, .expected = VERB_EXPECTED, .reloadable = true,
-	  .help = "Releases one hold." },
+	  .help = "Name of the command that releases one hold of a lock." },
 	{ SECTION_VERBS, "extend", OPTION_STRING, IN_VERBS(extend),
 	  .def = "LOCK.EXTEND", .check = value_word_fault, .expected = VERB_EXPECTED, .reloadable = true,
-	  .help = "Sets the lease of the owner's lock." },
+	  .help = "Name of the command that sets the lease of the owner's lock." },
 	{ SECTION_VERBS, "info", OPTION_STRING, IN_VERBS(info),
 	  .def = "LOCK.INFO", .check = value_word_fault, .expected = VERB_EXPECTED, .reloadable = true,
-	  .help = "Describes the holder of a lock." },
+	  .help = "Name of the command that describes the owner of a lock." },
 	{ SECTION_VERBS, "list", OPTION_STRING, IN_VERBS(list),
 	  .def = "LOCK.LIST", .check = value_word_fault, .expected = VERB_EXPECTED, .reloadable = true,
-	  .help = "Lists the locks that the clients of the same Redis user have." },
+	  .help = "Name of the command that lists the locks of all clients with the same Redis user." },
 	{ SECTION_VERBS, "mlock", OPTION_STRING, IN_VERBS(mlock),
 	  .def = "MLOCK", .check = value_word_fault, .expected = VERB_EXPECTED, .reloadable = true,
-	  .help = "Takes several locks, all or none." },
+	  .help = "Name of the command that takes several locks, all or none." },
 	{ SECTION_VERBS, "munlock", OPTION_STRING, IN_VERBS(munlock),
 	  .def = "MUNLOCK", .check = value_word_fault, .expected = VERB_EXPECTED, .reloadable = true,
-	  .help = "Releases one hold of each of several locks." },
+	  .help = "Name of the command that releases one hold of each of several locks." },
 	{ SECTION_VERBS, "owner", OPTION_ENUM, IN_VERBS(owner),
 	  .def = "connection", .choices = table_valueless_owners, .reloadable = true,
-	  .help = "Which connections are one owner if a command has no AS." },
+	  .help = "Which connections count as one owner if a command has no AS." },
 	{ SECTION_VERBS, "reentrant", OPTION_ENUM, IN_VERBS(reentrant),
 	  .def = "count", .choices = table_verbs_reentrant_modes, .reloadable = true,
-	  .help = "Layout and re-locking: count like Redisson, refresh like go-zero, or no." },
+	  .help = "How locks are stored and locked again: count like Redisson, refresh like go-zero, or no." },
 	{ SECTION_VERBS, "lease", OPTION_DURATION, IN_VERBS(lease_ms),
 	  .def = "30s", .min = MS, .max = LONGEST, .reloadable = true,
-	  .help = "Lease of a LOCK without PX or EX; renewed while its connection lives." },
+	  .help = "Lease of a LOCK without PX or EX, which hasp renews while its owner is connected." },
 	{ SECTION_VERBS, "max_lease", OPTION_DURATION, IN_VERBS(max_lease_ms),
 	  .def = "0", .min = 0, .max = LONGEST, .reloadable = true,
-	  .help = "Longest lease that PX and EX can set; 0: no limit." },
+	  .help = "Longest lease; hasp shortens a longer one to this. 0: no limit." },
 	{ SECTION_VERBS, "max_hold", OPTION_DURATION, IN_VERBS(max_hold_ms),
 	  .def = "10m", .min = 0, .max = LONGEST, .reloadable = true,
-	  .help = "Renewal ends after this; 0: no limit." },
+	  .help = "Renewal ends after this time; 0: no limit." },
 	{ SECTION_VERBS, "on_disconnect", OPTION_ENUM, IN_VERBS(on_disconnect),
 	  .def = "expire", .choices = table_disconnect_modes, .reloadable = true,
-	  .help = "When the owner's connection ends: the lease runs out, or release frees the lock." },
+	  .help = "When the owner's connection ends: let the lease expire, or release the lock." },
 	{ SECTION_VERBS, "on_lost", OPTION_ENUM, IN_VERBS(on_lost),
 	  .def = "log", .choices = table_lost_modes, .reloadable = true,
-	  .help = "When a renewal finds the lock gone: only log it, or close its owner's connection." },
+	  .help = "When a renewal finds that the lock is lost: only log it, or close the owner's connection." },
 	{ SECTION_VERBS, "replicas_ack", OPTION_INT, IN_VERBS(replicas_ack),
 	  .min = 0, .max = REPLICAS_MAX, .reloadable = true,
-	  .help = "Replicas that must have the lock; without this option as in [upstream]." },
+	  .help = "How many replicas must have the lock; default: as in [upstream]." },
 	{ SECTION_VERBS, "replicas_ack_timeout", OPTION_DURATION, IN_VERBS(replicas_ack_timeout_ms),
 	  .min = MS, .max = 20 * SECOND, .reloadable = true,
-	  .help = "How long to wait for these replicas; without this option as in [upstream]." },
+	  .help = "How long hasp waits for these replicas; default: as in [upstream]." },
 	{ SECTION_VERBS, "quorum", OPTION_STRING, IN_VERBS(quorum),
 	  .expected = "the NAME of a [quorum NAME]",
-	  .help = "The [quorum NAME] whose servers have the locks; without this option [upstream] has them." },
+	  .help = "NAME of the [quorum NAME] whose servers store the locks; default: [upstream] stores them." },
 	{ SECTION_VERBS, "log_events", OPTION_ENUM, IN_VERBS(events.log_events),
 	  .def = "yes", .choices = table_switches, .reloadable = true,
-	  .help = "Logs what is refused, by whom and who had the lock; ten lines in ten seconds of each kind." },
+	  .help = "Logs each refusal, with the client and the lock's owner; at most 10 of a kind in 10 seconds." },
 	{ SECTION_VERBS, "log_held", OPTION_DURATION, IN_VERBS(events.log_held_ms),
 	  .def = "0", .min = 0, .max = LONGEST, .reloadable = true,
-	  .help = "Logs locks that were held for this time, when they end; 0: none." },
+	  .help = "Logs locks that were held for this long or longer, when they end; 0: none." },
 	{ SECTION_VERBS, "log_waited", OPTION_DURATION, IN_VERBS(events.log_waited_ms),
 	  .def = "0", .min = 0, .max = LONGEST, .reloadable = true,
-	  .help = "Logs locks that a client waited for this long, when it gets them; 0: none." },
+	  .help = "Logs locks that a client gets only after waiting for this long or longer; 0: none." },
 
 	/* [discover] */
 	{ SECTION_DISCOVER, "memory", OPTION_SIZE, IN_CONFIG(discover_memory),
 	  .def = "64mb", .min = 1 * MB, .max = 16 * GB, .reloadable = true,
-	  .help = "Memory for what is known of keys; when it is spent, fewer of them are followed." },
+	  .help = "Memory for what hasp knows about keys; when it is full, hasp watches fewer of them." },
 	{ SECTION_DISCOVER, "file", OPTION_STRING, IN_CONFIG(discover_file),
 	  .check = table_check_path, .expected = "a path such as /var/lib/hasp/discovered.ini", .reloadable = true,
-	  .help = "File for the sections that were found, on SIGUSR1 and at the end." },
+	  .help = "File that hasp writes its proposed sections to, on SIGUSR1 and when it ends." },
 	{ SECTION_DISCOVER, "examples", OPTION_ENUM, IN_CONFIG(discover_examples),
 	  .def = "no", .choices = table_switches, .reloadable = true,
-	  .help = "Whether each section names one of its keys as an example." },
+	  .help = "Whether each proposed section names one of its keys as an example." },
 
 	/* [http] */
 	{ SECTION_HTTP, "listen", OPTION_STRING, IN_CONFIG(http_listen),
 	  .check = table_check_listen_http, .expected = "HOST:PORT such as 127.0.0.1:9380",
 	  .required = true,
-	  .help = "Where Prometheus and health checks connect, without a login." },
+	  .help = "Address where Prometheus and health checks connect; there is no login." },
 	{ SECTION_HTTP, "allowed_hosts", OPTION_LIST, IN_CONFIG(http_allowed_hosts),
 	  .check = table_check_host, .expected = "names such as hasp.example.com", .reloadable = true,
-	  .help = "Names by which browsers may open the status, besides addresses and localhost." },
+	  .help = "Host names under which browsers may open the status page, besides addresses and localhost." },
 
 	/* [admin] */
 	{ SECTION_ADMIN, "listen", OPTION_LIST, IN_CONFIG(admin_listen),
 	  .check = table_check_listen, .expected = LISTEN_EXPECTED, .required = true,
-	  .help = "Where the console listens; only its owner can open a unix socket (mode 0600)." },
+	  .help = "Addresses of the console; a unix socket can be opened by its owner only (mode 0600)." },
 	{ SECTION_ADMIN, "password", OPTION_STRING, IN_CONFIG(admin_password),
 	  .expected = "a password", .reloadable = true, .secret = true,
 	  .help = "Password for the console; required on a TCP port." },
 	{ SECTION_ADMIN, "password_file", OPTION_STRING, IN_CONFIG(admin_password_file),
 	  .check = table_check_path, .expected = PASSWORD_FILE_EXPECTED, .reloadable = true,
-	  .help = "File whose first line is that password, instead; read again at each reload." },
+	  .help = "File with the password in its first line, instead of giving it here; re-read at each reload." },
 };
 /* clang-format on */
 
