@@ -41,8 +41,7 @@ static void checks_tls_of_clients(const struct checks_section *s, struct faults 
 	checks_certificate(s, f);
 	if (listen->line && !listen->bad && checks_place(s, "tls_cert_file")->line == 0)
 		faults_add(f, listen->line,
-		           "'listen_tls' has no 'tls_cert_file'; expected one beside it, and "
-		           "'tls_key_file'");
+		           "'listen_tls' needs 'tls_cert_file' and 'tls_key_file'; add both");
 }
 
 /* A section with `tls` has ended: files without encryption are a mistake. */
@@ -59,8 +58,8 @@ static void checks_tls_of_servers(const struct checks_section *s, const struct s
 		if (!line || tls->tls == SWITCH_YES || checks_place(s, "tls")->bad)
 			continue;
 		faults_add(f, line,
-		           "'%s' of [%s] has no 'tls = yes'; expected that beside it, or "
-		           "nothing is encrypted",
+		           "'%s' of [%s] has no effect without 'tls = yes'; add it, or nothing "
+		           "is encrypted",
 		           with_tls[i], s->title);
 		return;
 	}
@@ -152,7 +151,7 @@ static void checks_verb_names(const struct checks_section *s, const struct verbs
 			if (line == 0)
 				line = checks_place(s, options[j])->line;
 			faults_add(f, line,
-			           "'%s' and '%s' are both '%s'; expected a name for each",
+			           "'%s' and '%s' are both '%s'; expected different names",
 			           options[j], options[i], names[i]);
 		}
 	}
@@ -169,9 +168,9 @@ static void checks_user(const struct checks_section *s, const char *user_option,
 	    checks_place(s, file_option)->line == 0 &&
 	    (!command_option || checks_place(s, command_option)->line == 0))
 		faults_add(f, user->line,
-		           "'%s' of [upstream] has no '%s'; expected one "
-		           "beside it, or neither, or a password alone",
-		           user_option, password_option);
+		           "'%s' of [%s] needs '%s'; expected both, neither, or a password "
+		           "without a user",
+		           user_option, s->title, password_option);
 }
 
 static bool checks_others_read(const char *path)
@@ -193,16 +192,14 @@ static void checks_password(const struct checks_section *s, const char *option,
 		           s->title, option, file_option);
 	if (password && checks_others_read(sources_path(f->sources, password)))
 		faults_warn(f, password,
-		            "each user of this machine can read this file, and '%s' "
-		            "in it; expected what chmod o-r leaves, and as group or owner "
-		            "the user that hasp runs as",
+		            "every user of this machine can read this file, and '%s' in it; "
+		            "make it readable for hasp's user or group only (chmod o-r)",
 		            option);
 	if (file && path && checks_others_read(path))
-		faults_warn(
-			f, file,
-			"each user of this machine can read %s of '%s'; expected what "
-			"chmod o-r leaves, and as group or owner the user that hasp runs as",
-			path, file_option);
+		faults_warn(f, file,
+		            "every user of this machine can read %s of '%s'; make it readable "
+		            "for hasp's user or group only (chmod o-r)",
+		            path, file_option);
 }
 
 /* The password comes from one place only, and the interval needs the command. */
@@ -220,8 +217,8 @@ static void checks_password_command(const struct checks_section *s, struct fault
 			           others[i]);
 	if (interval && !command)
 		faults_add(f, interval,
-		           "'password_command_interval' of [upstream] has no "
-		           "'password_command'; expected one beside it");
+		           "'password_command_interval' of [upstream] needs "
+		           "'password_command'; add it");
 }
 
 /* Redis is at one address, or where sentinels say, or is a cluster. */
@@ -238,26 +235,25 @@ static void checks_whereabouts(const struct checks_section *s, struct faults *f)
 			int one = checks_place(s, ways[i])->line;
 			int other = checks_place(s, ways[k])->line;
 			if (one && other)
-				faults_add(f, one > other ? one : other,
-				           "[upstream] has both '%s' and '%s'; expected one of "
-				           "'address', where Redis listens, 'sentinels', who "
-				           "tell where the primary does, and 'cluster', some "
-				           "nodes of one",
-				           ways[i], ways[k]);
+				faults_add(
+					f, one > other ? one : other,
+					"[upstream] has both '%s' and '%s'; expected only one "
+					"of 'address' (one server), 'sentinels' (they report "
+					"the primary) and 'cluster' (some of its nodes)",
+					ways[i], ways[k]);
 		}
 	if (sentinels && checks_place(s, "master")->line == 0)
 		faults_add(f, sentinels,
-		           "'sentinels' of [upstream] has no 'master'; expected one beside it, "
-		           "the primary's name at the sentinels, such as mymaster");
+		           "'sentinels' of [upstream] needs 'master'; add the name under which "
+		           "they know the primary, such as mymaster");
 	for (size_t i = 0; i < sizeof(with_sentinels) / sizeof(with_sentinels[0]); i++) {
 		int line = checks_place(s, with_sentinels[i])->line;
 
 		if (line && !sentinels)
-			faults_add(
-				f, line,
-				"'%s' of [upstream] has no 'sentinels'; expected some beside "
-				"it, such as s1:26379 s2:26379 s3:26379",
-				with_sentinels[i]);
+			faults_add(f, line,
+			           "'%s' of [upstream] needs 'sentinels'; add some, such as "
+			           "s1:26379 s2:26379 s3:26379",
+			           with_sentinels[i]);
 	}
 }
 
@@ -309,7 +305,7 @@ static void checks_admin(const struct checks_section *s, const struct config *c,
 		if (strncmp(l->v[i], "unix:", 5) == 0)
 			continue;
 		faults_add(f, l->lines[i],
-		           "[admin] listens at '%s' without a 'password'; expected one, or a "
+		           "[admin] listens at '%s' without a 'password'; add one, or use a "
 		           "unix socket, such as unix:/run/hasp/admin.sock",
 		           l->v[i]);
 		return;
@@ -339,8 +335,8 @@ static void checks_strategy(const struct checks_section *s, const struct guard *
 
 		if (line)
 			faults_add(f, line,
-			           "'%s' of [%s] needs strategy = lock: with strategy = check "
-			           "reads take no guard; remove one of the two",
+			           "'%s' of [%s] needs strategy = lock, because with strategy "
+			           "= check reads take no guard; remove one of the two",
 			           of_locks[i], s->title);
 	}
 	for (size_t i = 0; i < g->acquire_on.n; i++)
@@ -427,20 +423,20 @@ static bool checks_spelling(const char *pattern, const char *word, const char *n
 {
 	if (pattern_is_quoted(pattern))
 		faults_warn(f, line,
-		            "pattern '%s' of [%s %s] has quotes, which are part of it; "
-		            "expected none, or \\%c if the keys have them",
+		            "pattern '%s' of [%s %s] has quotes, which hasp takes literally; "
+		            "remove them, or write \\%c if the keys have them",
 		            pattern, word, name,
 		            strchr("\"'`", *pattern) ? *pattern : pattern[strlen(pattern) - 1]);
 	else if (pattern_is_anchored(pattern))
 		faults_warn(f, line,
-		            "pattern '%s' of [%s %s] looks like a regular expression; "
-		            "expected one as for KEYS, such as lock:*, which is always for "
-		            "the whole key, or \\^ and \\$ if the keys have them",
+		            "pattern '%s' of [%s %s] looks like a regular expression; expected "
+		            "a glob pattern for the whole key, such as lock:*, or \\^ and \\$ "
+		            "if the keys have them",
 		            pattern, word, name);
 	else if (pattern_looks_like_prefix(pattern))
 		faults_warn(f, line,
-		            "pattern '%s' of [%s %s] has no wildcard, and is for the key of "
-		            "that name only; expected '%s*', or the whole key",
+		            "pattern '%s' of [%s %s] has no wildcard and matches only the key "
+		            "of that name; expected '%s*', or a whole key",
 		            pattern, word, name, pattern);
 	else
 		return false;
@@ -461,29 +457,28 @@ static void checks_pattern(const struct config *c, enum section kind,
 	                              : NULL;
 	if (other) {
 		faults_warn(f, line,
-		            "pattern '%s' of [guard %s] never applies, since [lock %s] "
-		            "catches the same keys, and locks are not guarded; remove "
-		            "one of the two",
+		            "pattern '%s' of [guard %s] never applies, since [lock %s] matches "
+		            "the same keys and locks are not guarded; remove one of the two",
 		            pattern, s->name, other->name);
 		return;
 	}
 	other = checks_covering(c, kind, s->index, pattern);
 	if (other)
 		faults_warn(f, line,
-		            "pattern '%s' of [%s %s] never applies, since the earlier "
-		            "[%s %s] catches the same keys; remove it or move it up",
+		            "pattern '%s' of [%s %s] never applies, since the earlier [%s %s] "
+		            "matches the same keys; remove it or move it up",
 		            pattern, word, s->name, word, other->name);
 	else if (pattern_is_any(pattern))
 		faults_warn(f, line, "pattern '%s' of [%s %s] %s", pattern, word, s->name,
 		            kind == SECTION_GUARD
-		                    ? "guards every key; name those that are read, changed and "
-		                      "written back, such as stock:*"
-		                    : "makes a lock of every key; name those that are locks, "
-		                      "such as lock:*");
+		                    ? "guards every key; name only keys that clients read, "
+		                      "change and write back, such as stock:*"
+		                    : "makes every key a lock; name only the keys that are "
+		                      "locks, such as lock:*");
 	else if (match_is_own(slice_str(pattern)))
 		faults_warn(f, line,
-		            "pattern '%s' of [%s %s] never applies, since keys that "
-		            "begin with 'hasp:' are hasp's own",
+		            "pattern '%s' of [%s %s] never applies, since keys that begin with "
+		            "'hasp:' are reserved for hasp",
 		            pattern, word, s->name);
 }
 
@@ -532,8 +527,8 @@ static void checks_except(const struct config *c, const struct guard *g, struct 
 		    checks_listens_at(c, word + strlen(prefix)))
 			continue;
 		faults_add(f, g->except.lines[i],
-		           "'except' of [guard %s] has '%s', where hasp does not "
-		           "listen; expected an address as in 'listen' of [hasp]%s%s%s",
+		           "'except' of [guard %s] has '%s', but hasp does not listen there; "
+		           "expected an address as in 'listen' of [hasp]%s%s%s",
 		           g->section.name, word, example ? ", such as " : "",
 		           example ? prefix : "", example ? example : "");
 	}
@@ -546,8 +541,8 @@ static void checks_upstream(const struct config *c, int address_line, struct fau
 		if (!value_address_reaches(c->address, c->listen.v[i]))
 			continue;
 		faults_warn(f, address_line ? address_line : c->listen.lines[i],
-		            "'address' of [upstream] is '%s', and hasp itself listens at '%s'; "
-		            "expected where Redis listens",
+		            "'address' of [upstream] is '%s', but hasp itself listens at '%s'; "
+		            "expected the address of Redis",
 		            c->address, c->listen.v[i]);
 		return;
 	}
@@ -558,13 +553,13 @@ static void checks_discover(const struct config *c, struct faults *f)
 {
 	if (c->discover && c->workers > 1)
 		faults_add(f, c->discover_line,
-		           "[discover] cannot tell in which order several workers are "
-		           "answered, and 'workers' is %lld; expected workers = 1",
+		           "[discover] needs 'workers = 1', to see the order of all commands, "
+		           "but 'workers' is %lld",
 		           (long long)c->workers);
 	if (c->discover && c->cluster.n)
 		faults_add(f, c->discover_line,
-		           "[discover] watches one server, and [upstream] has 'cluster'; "
-		           "expected 'address', or 'sentinels'");
+		           "[discover] watches one server, but [upstream] has 'cluster'; "
+		           "expected 'address' or 'sentinels'");
 }
 
 void checks_on_file(const struct config *c, bool listen_known, int address_line,

@@ -15,17 +15,16 @@ void checks_quorum_servers(const struct quorum_settings *q, struct faults *f)
 	const struct strings *s = &q->servers;
 
 	if (s->n && (s->n < 3 || s->n % 2 == 0 || s->n > QUORUM_SERVERS_MAX))
-		faults_add(
-			f, s->lines[0],
-			"'servers' of [quorum %s] names %zu; expected an odd number from 3 to "
-			"%d, of which a majority stays when some fail",
-			q->section.name, s->n, QUORUM_SERVERS_MAX);
+		faults_add(f, s->lines[0],
+		           "'servers' of [quorum %s] names %zu; expected an odd number from 3 "
+		           "to %d, so that a majority remains when some fail",
+		           q->section.name, s->n, QUORUM_SERVERS_MAX);
 	for (size_t i = 1; i < s->n; i++)
 		for (size_t j = 0; j < i; j++)
 			if (strcmp(s->v[i], s->v[j]) == 0)
 				faults_add(f, s->lines[i],
 				           "'servers' of [quorum %s] has '%s' twice; expected "
-				           "each server once, for it has one vote",
+				           "each server once, since it has one vote",
 				           q->section.name, s->v[i]);
 }
 
@@ -47,15 +46,15 @@ static void checks_quorum_delay(const struct quorum_user *u, const struct quorum
 	value_print_duration(&b, u->max_lease_ms);
 	if (u->max_lease_ms == 0)
 		faults_add(f, u->line,
-		           "%s has 'quorum' and no 'max_lease'; expected one, such as 30s: so "
-		           "long a server that was started anew must not be counted",
+		           "%s has 'quorum' and needs 'max_lease'; add one, such as 30s: for "
+		           "this long a restarted server must not vote",
 		           u->title);
 	else if (q->restart_delay_ms > 0 && q->restart_delay_ms < u->max_lease_ms)
-		faults_add(f, q->section.line,
-		           "'restart_delay' of [quorum %s] is less than 'max_lease' of %s; "
-		           "expected %.*s or more, or 0 if each server has each write on disk "
-		           "before it answers (appendfsync always)",
-		           q->section.name, u->title, FAULTS_BUF(&b));
+		faults_add(
+			f, q->section.line,
+			"'restart_delay' of [quorum %s] is less than 'max_lease' of %s; "
+			"expected %.*s or more, or 0 if every server has 'appendfsync always'",
+			q->section.name, u->title, FAULTS_BUF(&b));
 	buf_release(&b);
 }
 
@@ -66,13 +65,13 @@ static void checks_quorum_terms(const struct quorum_user *u, const struct quorum
 
 	if (u->reenters)
 		faults_add(f, u->line,
-		           "%s has 'quorum' and counts or refreshes holds; expected "
-		           "'reentrant = no' beside it",
+		           "%s has 'quorum', so its locks cannot be reentrant; expected "
+		           "'reentrant = no'",
 		           u->title);
 	if (u->replicas_ack > 0)
 		faults_add(f, u->line,
-		           "%s has both 'quorum' and 'replicas_ack'; expected one of the "
-		           "two, for the servers of a quorum are no replicas",
+		           "%s has both 'quorum' and 'replicas_ack'; expected one of the two, "
+		           "since the servers of a quorum are not replicas of each other",
 		           u->title);
 	value_print_duration(&b, TIMEOUTS_PER_LEASE * q->timeout_ms);
 	if (u->lease_ms < TIMEOUTS_PER_LEASE * q->timeout_ms)
@@ -91,15 +90,15 @@ static void checks_quorum_user(const struct config *c, const struct quorum_user 
 
 	if (!s) {
 		faults_add(f, u->line,
-		           "'quorum' of %s is '%s', and there is no [quorum %s]; expected "
-		           "the NAME of a section",
+		           "'quorum' of %s is '%s', but there is no [quorum %s]; expected the "
+		           "NAME of a section",
 		           u->title, u->quorum, u->quorum);
 		return;
 	}
 	if (strcmp(u->quorum, first) != 0)
 		faults_add(f, u->line,
-		           "'quorum' of %s is '%s', and another section's is '%s'; expected "
-		           "the same one, for hasp asks one quorum",
+		           "'quorum' of %s is '%s', but another section's is '%s'; expected "
+		           "the same one, since hasp uses only one quorum",
 		           u->title, u->quorum, first);
 	checks_quorum_terms(u, c->quorums[s->index], f);
 	checks_quorum_delay(u, c->quorums[s->index], f);

@@ -167,7 +167,7 @@ static size_t config_quorum_needs_restart(const struct config *running,
 	config_print_quorum(next, &will);
 	differs = !slice_eq(buf_slice(&was), buf_slice(&will));
 	if (differs)
-		buf_puts(out, "what [quorum NAME] says beside tls\n");
+		buf_puts(out, "options of [quorum NAME] other than tls\n");
 	buf_release(&was);
 	buf_release(&will);
 	return differs;

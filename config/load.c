@@ -182,8 +182,7 @@ static void load_named_section(struct loader *l, enum section kind, const char *
 		           what);
 	if (same)
 		faults_add(&l->faults, line,
-		           "duplicate section [%s], which stands in %s too; "
-		           "expected another name",
+		           "duplicate section [%s], which is also in %s; expected another name",
 		           l->title, load_where(l, same->line, line));
 	l->section.kind = kind;
 	l->section.base = sections_add(l->c, kind, name, line);
@@ -197,8 +196,7 @@ static void load_only_section(struct loader *l, enum section kind, void *base)
 
 	if (first)
 		faults_add(&l->faults, line,
-		           "duplicate section %s, which begins in %s; expected all "
-		           "of it there",
+		           "duplicate section %s, which begins in %s; move its options there",
 		           table_section_title(kind), load_where(l, first, line));
 	else
 		l->first_line[kind] = line;
@@ -288,23 +286,23 @@ static bool load_repeats_wrongly(struct loader *l, const struct option *o, int l
 	const struct checks_place *at = load_place(l, o);
 
 	if (!continued && at->line) {
-		faults_add(&l->faults, line,
-		           "duplicate option '%s' in [%s], which stands in %s too; "
-		           "expected it once",
-		           o->name, l->title, load_where(l, at->line, line));
+		faults_add(
+			&l->faults, line,
+			"duplicate option '%s' in [%s], which is also in %s; expected it once",
+			o->name, l->title, load_where(l, at->line, line));
 		return true;
 	}
 	if (!continued)
 		return false;
 	if (o->type != OPTION_LIST)
 		faults_add(&l->faults, line,
-		           "an indented line goes on with the list above it, and '%s' is "
-		           "none; begin in the first column",
+		           "an indented line continues the list above it, but '%s' is not a "
+		           "list; begin in the first column",
 		           o->name);
 	else if (value && load_looks_like_option(l, value))
 		faults_add(&l->faults, line,
-		           "an indented line goes on with '%s' above it; for another "
-		           "option begin in the first column",
+		           "an indented line continues '%s' above it; for another option begin "
+		           "in the first column",
 		           o->name);
 	else
 		return false;
@@ -323,8 +321,8 @@ static void load_warn_of_unit(struct loader *l, const struct option *o, int line
 		return;
 	value_print_duration(&b, n);
 	faults_warn(&l->faults, line,
-	            "'%s' is '%s', and a number alone is seconds; expected %.*s if "
-	            "milliseconds are meant, else %ss",
+	            "'%s' is '%s', and a number without a unit is in seconds; write %.*s for "
+	            "milliseconds, else %ss",
 	            o->name, value, FAULTS_BUF(&b), value);
 	buf_release(&b);
 }
@@ -349,8 +347,8 @@ static const struct {
 	const char *name, *why;
 } load_none[] = {
 	{ SECTION_GUARD, "owner",
-	  "a guard belongs to the connection that read; remove the line, and if another "
-	  "connection may write, use LOCK ... AS or a [lock NAME] instead" },
+	  "a guard belongs to the connection that read the key; remove the line, and if "
+	  "another connection writes it, use LOCK ... AS or a [lock NAME]" },
 	{ SECTION_HASP, "user",
 	  "hasp runs as the user that starts it; remove the line, and name the user in User= "
 	  "of "
@@ -495,11 +493,10 @@ static void load_included(struct loader *l, const char *path, int line)
 	} else if (rc == GLOB_NOMATCH && !strpbrk(path, "*?[")) {
 		load_file(l, whole, line);
 	} else if (rc != GLOB_NOMATCH) {
-		faults_add(
-			&l->faults, line,
-			"what '%s' of 'include' finds cannot be told; give a folder that can "
-			"be read",
-			path);
+		faults_add(&l->faults, line,
+		           "'%s' of 'include' has a folder that hasp cannot read; make it "
+		           "readable",
+		           path);
 	}
 	globfree(&found);
 	free(whole);

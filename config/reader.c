@@ -105,7 +105,7 @@ static const char *reader_check_line(struct reader_state *r, char *s, size_t n)
 	reader_trim_end(s, n);
 	text = reader_skip_blanks(s);
 	if (has_nul) {
-		reader_fault(r, "a NUL byte; expected text");
+		reader_fault(r, "the line has a NUL byte; expected text");
 		return NULL;
 	}
 	if (*text == '\0' || *text == ';' || *text == '#')
@@ -113,8 +113,8 @@ static const char *reader_check_line(struct reader_state *r, char *s, size_t n)
 
 	r->indented = text > s;
 	if (r->indented && !r->after_option) {
-		reader_fault(r, "an indented line continues the option above it, and there "
-		                "is none; begin in the first column");
+		reader_fault(r, "an indented line continues the option above it, but there is "
+		                "none; begin in the first column");
 		return NULL;
 	}
 	if (!r->indented && *text == '[') {
@@ -124,8 +124,8 @@ static const char *reader_check_line(struct reader_state *r, char *s, size_t n)
 	}
 	if (strlen(s) > READER_LINE_MAX) {
 		reader_fault(r,
-		             "the line has %zu bytes; at most %d are allowed (a list may "
-		             "go on in an indented line)",
+		             "the line has %zu bytes; at most %d are allowed (an indented line "
+		             "continues a list)",
 		             strlen(s), READER_LINE_MAX);
 		s[READER_LINE_MAX] = '\0';
 	}
@@ -140,8 +140,8 @@ static const char *reader_check_line(struct reader_state *r, char *s, size_t n)
 static void reader_check_value_seen(struct reader_state *r)
 {
 	if (r->expect_value && !r->faulty)
-		reader_fault(r, "neither an option nor a section; expected 'name = value' "
-		                "or [section]");
+		reader_fault(r, "the line is neither an option nor a section; expected 'name = "
+		                "value' or [section]");
 	r->expect_value = false;
 }
 

@@ -193,8 +193,8 @@ const char *value_address_fault(const char *s, enum address_use use)
 	bool v6 = *s == '[';
 
 	if (strstr(s, "://"))
-		return "hasp takes no URL: the user, the password and TLS have options of "
-		       "their own, and clients choose the database";
+		return "hasp takes no URL: user, password and TLS have their own options, and "
+		       "clients choose the database";
 	if (strncmp(s, "unix:", 5) == 0)
 		return value_unix_fault(s + 5);
 	if (strpbrk(s, ", \t"))
@@ -254,7 +254,7 @@ const char *value_word_fault(const char *s)
 {
 	for (const char *p = s; *p; p++) {
 		if (!isalnum((unsigned char)*p) && !strchr("._:-", *p))
-			return "letters, digits, '.', '_', ':' and '-' only";
+			return "only letters, digits, '.', '_', ':' and '-'";
 	}
 	return NULL;
 }

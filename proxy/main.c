@@ -157,9 +157,9 @@ static const char *main_needs_restart(const struct process *p, const struct conf
 {
 	/* All that clients have is made for a cluster, or for one server. */
 	if ((p->first->cluster.n > 0) != (next->cluster.n > 0))
-		return "from or to 'cluster' in [upstream] needs a restart";
+		return "adding or removing 'cluster' in [upstream] needs a restart";
 	if (next->discover && p->nworkers > 1)
-		return "[discover] needs a restart, with workers = 1";
+		return "adding [discover] needs a restart with workers = 1";
 	return NULL;
 }
 
@@ -563,7 +563,7 @@ static int main_run(struct process *p, sigset_t *signals)
 		workers_fini(&p->shared);
 		status = 0;
 	} else if (strcmp(p->config->log, "stderr") != 0) {
-		fprintf(stderr, "hasp: not started; why is in %s\n", p->config->log);
+		fprintf(stderr, "hasp: not started; see %s for the reason\n", p->config->log);
 	}
 	http_close(&p->http);
 	listeners_unlink(&p->listeners);

@@ -19,18 +19,18 @@ static void cmdline_usage(FILE *out)
 	      "       hasp --discover HOST:PORT [-v] [-c FILE]\n"
 	      "       hasp --version | --help\n"
 	      "\n"
-	      "  FILE           read the configuration from FILE; else from " DEFAULT_FILE ",\n"
-	      "                 if it is there; else every setting has its default\n"
+	      "  FILE           configuration file; default: " DEFAULT_FILE " if that exists,\n"
+	      "                 else all settings have their defaults\n"
 	      "  -c, --config   the same, as an option\n"
-	      "  -t, --test     check the configuration, ask the server, and leave\n"
-	      "  -q, --quiet    with -t: say only what is wrong with the configuration\n"
-	      "  --strict       with -t: fail on warnings, too, and if the server cannot be "
-	      "asked\n"
-	      "  --discover     pass everything to this Redis, watch, and print at the end a\n"
-	      "                 configuration for what should be locked; FILE, if one is "
-	      "named,\n"
-	      "                 has the settings of [hasp] and [upstream]\n"
-	      "  -v, --verbose  log more, by one level each time\n"
+	      "  -t, --test     check the configuration, query the server, and exit\n"
+	      "  -q, --quiet    with -t: print only faults of the configuration\n"
+	      "  --strict       with -t: fail also on warnings and if the server does not "
+	      "answer\n"
+	      "  --discover     pass all commands to this Redis, watch them, and at the end "
+	      "print\n"
+	      "                 sections for what should be locked; FILE, if given, has the\n"
+	      "                 settings of [hasp] and [upstream]\n"
+	      "  -v, --verbose  log more; each -v adds one level\n"
 	      "  -V, --version  print the version\n"
 	      "  -h, --help     print this\n",
 	      out);
@@ -60,7 +60,7 @@ static int cmdline_take_file(struct cmdline *o, int argc, char **argv)
 		return 2;
 	}
 	if (o->strict && !o->test) {
-		fputs("hasp: --strict is for checking a file; expected -t, too\n", stderr);
+		fputs("hasp: --strict needs -t\n", stderr);
 		return 2;
 	}
 	return o->file || o->discover ? -1 : cmdline_default_file(o);

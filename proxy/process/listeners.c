@@ -53,7 +53,7 @@ static int listeners_share(struct listeners *l, int first, const struct listen_e
 {
 	struct address same = { 0 };
 	char text[128];
-	const char *reason = "its address is not understood";
+	const char *reason = "hasp does not understand its address";
 
 	listeners_add(l, 0, first, entry, false);
 	for (size_t i = 1; i < l->nworkers; i++) {
@@ -158,7 +158,7 @@ static void listeners_check_address(const char *address, struct buf *out)
 	if (address_parse(&at, address) == 0 && listeners_is_taken(&at, &reason))
 		buf_printf(
 			out,
-			"%s: %s: unless it is this hasp that listens there, it cannot start\n",
+			"%s: %s: hasp cannot start, unless this hasp is what listens there\n",
 			address, reason);
 }
 

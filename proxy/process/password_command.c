@@ -139,7 +139,7 @@ static char *command_run(const char *command, struct buf *why)
 		status = command_reap(pid, deadline, failed);
 		if (buf_len(&text) > OUTPUT_MAX)
 			buf_printf(why,
-			           "printed more than %zu bytes; expected a password in its "
+			           "printed more than %zu bytes; expected a password in the "
 			           "first line",
 			           OUTPUT_MAX);
 		else if (status == -1)
@@ -149,8 +149,8 @@ static char *command_run(const char *command, struct buf *why)
 			buf_printf(why, "was killed by signal %d", WTERMSIG(status));
 		else if (WEXITSTATUS(status) != 0)
 			buf_printf(why,
-			           "failed with exit status %d; what it printed to standard "
-			           "error says why",
+			           "failed with exit status %d; see what it printed to "
+			           "standard error",
 			           WEXITSTATUS(status));
 		else
 			password = config_read_password(buf_slice(&text), why);

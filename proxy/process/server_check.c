@@ -185,11 +185,11 @@ static bool tell_login(struct server_check *c)
 	if (config->upstream_password)
 		return false;
 	if (needs_scripts(config))
-		warn(c, "asks for a login, and [upstream] has none, so that hasp can neither "
-		        "renew nor release locks; expected 'user' and 'password', or the "
-		        "latter alone");
+		warn(c,
+		     "requires a login, but [upstream] has none, so that hasp can neither "
+		     "renew nor release locks; add 'user' and 'password', or 'password' alone");
 	else
-		say(c, "it asks for a login, which is the clients' to send");
+		say(c, "it requires a login, which clients send themselves");
 	return false;
 }
 
@@ -197,27 +197,28 @@ static bool tell_login(struct server_check *c)
 static bool tell_kind(struct server_check *c)
 {
 	if (c->kind == KIND_SENTINEL || c->role == ROLE_SENTINEL) {
-		warn(c, "is a Sentinel, which keeps no keys, and 'address' of [upstream] names "
-		        "it; expected the address of a server, or 'sentinels' and 'master'");
+		warn(c,
+		     "is a Sentinel, which stores no keys, but 'address' of [upstream] names "
+		     "it; expected the address of a server, or 'sentinels' and 'master'");
 		return false;
 	}
 	if (c->config->cluster.n) {
 		if (c->kind == KIND_CLUSTER)
 			say(c, "a node of a Redis Cluster");
 		else
-			warn(c,
-			     "is not a node of a Redis Cluster; expected one, since 'cluster' "
-			     "of [upstream] names it, or 'address' for a single server");
+			warn(c, "is not a node of a Redis Cluster, but 'cluster' of [upstream] "
+			        "names it; expected a node, or 'address' for a single server");
 		return c->kind == KIND_CLUSTER;
 	}
 	if (c->kind == KIND_CLUSTER) {
-		warn(c, "is a node of a Redis Cluster, and 'address' of [upstream] names it "
-		        "alone: for keys that other nodes serve it answers MOVED, for keys in "
-		        "several slots CROSSSLOT");
+		warn(c, "is a node of a Redis Cluster, but 'address' of [upstream] names it, "
+		        "so that clients get MOVED for keys of other nodes and CROSSSLOT for "
+		        "keys in several slots; expected 'cluster'");
 		return false;
 	}
 	if (c->role == ROLE_REPLICA)
-		warn(c, "is a replica, which refuses writes; expected its master");
+		warn(c,
+		     "is a replica, which refuses writes; expected the address of its master");
 	else
 		say(c, "one server, neither a Sentinel nor a node of a cluster%s",
 		    c->role == ROLE_MASTER ? ", and a master" : "");
@@ -238,46 +239,44 @@ static void tell_scripts(struct server_check *c)
 	const char *calling = c->errors[ASKS_EVALSHA];
 
 	if (loading)
-		warn(c, "does not load hasp's scripts: %s", loading);
+		warn(c, "refuses to load hasp's scripts: %s", loading);
 	/* The call named a script that does not exist. */
 	if (calling && !error_is(calling, "NOSCRIPT"))
-		warn(c, "does not run scripts for hasp: %s", calling);
+		warn(c, "refuses to run scripts for hasp: %s", calling);
 	else if (!loading)
-		say(c, "it loads hasp's %d scripts, and runs them", SCRIPT_COUNT);
+		say(c, "it loads and runs hasp's %d scripts", SCRIPT_COUNT);
 }
 
 static void tell_commands(struct server_check *c)
 {
 	if (buf_len(&c->missing))
-		warn(c,
-		     "does not have these commands by their own names, and hasp's scripts call "
-		     "them: %.*s",
+		warn(c, "lacks or has renamed these commands, which hasp's scripts call: %.*s",
 		     (int)buf_len(&c->missing), buf_head(&c->missing));
 	if (buf_len(&c->denied))
-		warn(c, "does not let hasp call these commands, which its scripts do: %.*s",
+		warn(c, "does not let hasp call these commands, which its scripts need: %.*s",
 		     (int)buf_len(&c->denied), buf_head(&c->denied));
 	if (!buf_len(&c->missing) && !buf_len(&c->denied) && !c->errors[ASKS_PERMISSION])
-		say(c, "it has the commands that the scripts call");
+		say(c, "it has all commands that the scripts call");
 }
 
 static void tell_permissions(struct server_check *c)
 {
 	if (c->errors[ASKS_KEYS])
 		warn(c,
-		     "does not let hasp use the keys hasp:*, by which it knows who has a lock: "
-		     "%s",
+		     "does not let hasp use the keys hasp:*, where it stores the owners of "
+		     "locks: %s",
 		     c->errors[ASKS_KEYS]);
 	else
 		say(c, "hasp may use the keys hasp:*");
 	if (c->errors[ASKS_SUBSCRIBE])
 		warn(c,
 		     "does not let hasp subscribe to hasp:worker:*, so that commands which may "
-		     "have to wait for a lock are answered by errors: %s",
+		     "wait for a lock fail: %s",
 		     c->errors[ASKS_SUBSCRIBE]);
 	if (c->errors[ASKS_PUBLISH])
 		warn(c,
-		     "does not let hasp publish to hasp:worker:*, by which locks are handed "
-		     "off: %s",
+		     "does not let hasp publish to hasp:worker:*, which hands a lock to the "
+		     "next waiter: %s",
 		     c->errors[ASKS_PUBLISH]);
 	if (!c->errors[ASKS_SUBSCRIBE] && !c->errors[ASKS_PUBLISH])
 		say(c, "hasp may publish and subscribe to hasp:worker:*");
@@ -398,7 +397,7 @@ static void check_all(struct server_check *c)
 		return;
 	if (*c->evicts)
 		warn(c,
-		     "may evict locks and the records of their owners when its memory is full "
+		     "may evict locks and their owners' records when its memory is full "
 		     "(maxmemory-policy %s): " EVICTION_HINT,
 		     c->evicts);
 	if (!ask(c, ASKS_EVALSHA, QUESTIONS))
@@ -417,13 +416,13 @@ static void tell_sentinel(void *arg, const char *sentinel, const char *primary,
 		buf_printf(c->good, "Sentinel at %s: %s is at %s\n", sentinel,
 		           c->config->master, primary);
 	else if (slice_starts(why, SLICE_LIT("ERR unknown command")))
-		buf_printf(
-			c->warnings,
-			"%s: %s is no Sentinel; expected one, since 'sentinels' of [upstream] "
-			"names it, or 'address' for a single server\n",
-			config_name(c->config), sentinel);
+		buf_printf(c->warnings,
+		           "%s: %s is not a Sentinel, but 'sentinels' of [upstream] names it; "
+		           "expected a Sentinel, or 'address' for a single server\n",
+		           config_name(c->config), sentinel);
 	else
-		buf_printf(c->warnings, "%s: Sentinel at %s does not tell where %s is: %.*s\n",
+		buf_printf(c->warnings,
+		           "%s: Sentinel at %s does not report the address of %s: %.*s\n",
 		           config_name(c->config), sentinel, c->config->master, (int)why.n,
 		           why.p);
 }

@@ -58,9 +58,8 @@ static size_t settings_check_guards(const struct config *c, struct buf *faults,
 	if (rc < 0) {
 		sources_print(&c->sources, c->guards[0]->section.line, warnings);
 		buf_printf(warnings,
-		           ": the commands of guards are checked only in part, since "
-		           "Redis at %s cannot be asked: %.*s; the rest is checked when it "
-		           "can\n",
+		           ": hasp checks the commands of guards only in part, since it cannot "
+		           "ask Redis at %s: %.*s; it checks the rest when Redis answers\n",
 		           server.name, (int)buf_len(&why), buf_head(&why));
 	}
 	n = check_commands(c, t, faults);
@@ -79,7 +78,7 @@ static size_t settings_on_access(void *arg, const redisReply *reply)
 	return 0;
 }
 
-/* Warns if other machines reach a listener, and Redis asks for no password. Redis' protected
+/* Warns if other machines reach a listener, and Redis requires no password. Redis' protected
  * mode does not help: to Redis, all of hasp's clients are on this machine. */
 static void settings_check_access(const struct config *c, struct buf *warnings)
 {
@@ -105,13 +104,13 @@ static void settings_check_access(const struct config *c, struct buf *warnings)
 	if (access == ACCESS_OPEN || (access == ACCESS_UNKNOWN && !c->upstream_password)) {
 		sources_print(&c->sources, l->lines[i], warnings);
 		buf_printf(warnings,
-		           ": other machines can reach '%s' of 'listen', and Redis at %s "
-		           "%s; expected one that asks for a password, since to its protected "
-		           "mode all clients of hasp are on this machine\n",
+		           ": other machines can reach '%s' of 'listen', but Redis at %s %s; "
+		           "set a password in Redis, since its protected mode takes all "
+		           "clients of hasp for local ones\n",
 		           l->v[i], server.name,
 		           access == ACCESS_OPEN
-		                   ? "asks for no password"
-		                   : "cannot be asked whether it wants a password");
+		                   ? "requires no password"
+		                   : "does not report whether it requires a password");
 	}
 }
 
@@ -128,7 +127,7 @@ static void settings_check_directory(const struct config *c, const char *option,
 	snprintf(directory, sizeof(directory), "%.*s", (int)(slash - path), path);
 	if (stat(directory, &st) == 0 && S_ISDIR(st.st_mode))
 		return;
-	buf_printf(warnings, "%s: '%s' is '%s', and there is no directory %s\n", config_name(c),
+	buf_printf(warnings, "%s: '%s' is '%s', but there is no directory %s\n", config_name(c),
 	           option, path, directory);
 }
 
@@ -177,8 +176,8 @@ static size_t settings_use_discover(struct config *c, const char *address, struc
 	if (c->nrules || c->nguards || c->verbs.enabled || c->master || c->cluster.n) {
 		sources_print(&c->sources, 0, faults);
 		buf_puts(faults,
-		         ": --discover changes nothing and watches one server; expected a "
-		         "file without [lock], [guard], [verbs], sentinels and cluster\n");
+		         ": --discover only watches, and only one server; expected a file "
+		         "without [lock], [guard], [verbs], sentinels and cluster\n");
 		return 1;
 	}
 	free(c->address);

@@ -16,8 +16,8 @@ HASP = os.environ.get("HASP", str(TOP / "hasp"))
 OK, PONG = b"+OK\r\n", b"+PONG\r\n"
 GUARD = "[guard stock]\npattern = stock:*\nwait = 0\nacquire_on = GET"
 NO_KEY = "'PING' in 'acquire_on' of [guard stock] has no key; expected commands that name one, such as GET"
-IN_PART = "the commands of guards are checked only in part, since Redis at %s cannot be asked: %s; " \
-          "the rest is checked when it can"
+IN_PART = "hasp checks the commands of guards only in part, since it cannot ask Redis at %s: %s; " \
+          "it checks the rest when Redis answers"
 
 
 def write(path, upstream, guard=GUARD, **options):
@@ -109,7 +109,7 @@ def test_check_logs_in(redis_server, tmp_path):
     def reason(**options):
         status, lines = check(tmp_path / "ini", upstream, GUARD + " PING", **options)
         assert status == 0 and len(lines) == 1
-        return lines[0].split("cannot be asked: ")[1].split(";")[0]
+        return lines[0].split("it cannot ask Redis at ")[1].split(": ", 1)[1].split(";")[0]
 
     assert reason() == "NOAUTH Authentication required."
     assert reason(password="wrong").startswith("WRONGPASS ")
@@ -180,7 +180,7 @@ def is_guarded(hasp):
 
 def test_what_redis_tells_later_is_logged_once_and_the_rest_is_guarded(start_hasp, absent):
     hasp = start_hasp(GUARD + " PING GTE", upstream=f"unix:{absent.unix}", workers=2)
-    assert "cannot be asked: Connection refused" in hasp.log and NO_KEY not in hasp.log
+    assert ": Connection refused; it checks the rest when Redis answers" in hasp.log and NO_KEY not in hasp.log
     absent.start()
     until(lambda: hasp.log.count("upstream_up") >= 2, "both workers to get through")
     until(lambda: NO_KEY in hasp.log and "'GTE' in" in hasp.log, "the faults")
@@ -247,7 +247,7 @@ def test_reload_that_cannot_ask_is_checked_by_what_is_known(start_hasp, redis_se
     with redis_server.client() as plain:
         plain.config_set("maxclients", 1)
         reload(hasp, "GET", "GET PING", "reloaded")
-        assert "cannot be asked: ERR max number of clients reached" in hasp.log
+        assert ": ERR max number of clients reached" in hasp.log
         until(lambda: NO_KEY in hasp.log, "the fault")
         plain.config_set("maxclients", 1000)
     assert is_guarded(hasp)

@@ -52,8 +52,8 @@ def test_each_question_has_its_line(check, plain, sections):
     assert re.fullmatch(
         rf"reachable, version {plain.info()['redis_version']}\n"
         r"one server, neither a Sentinel nor a node of a cluster, and a master\n"
-        r"it loads hasp's \d+ scripts, and runs them\n"
-        r"it has the commands that the scripts call\n"
+        r"it loads and runs hasp's \d+ scripts\n"
+        r"it has all commands that the scripts call\n"
         r"hasp may use the keys hasp:\*\n"
         r"hasp may publish and subscribe to hasp:worker:\*\n", good)
 
@@ -84,7 +84,7 @@ def test_server_that_may_evict_locks_is_a_warning(check, plain):
     plain.config_set("maxmemory-policy", "allkeys-lru")
     assert check()[1] == ""  # its memory has no limit
     plain.config_set("maxmemory", "100mb")
-    assert check()[1] == ("may evict locks and the records of their owners when its memory is full (maxmemory-policy "
+    assert check()[1] == ("may evict locks and their owners' records when its memory is full (maxmemory-policy "
                           "allkeys-lru): set maxmemory-policy noeviction, or keep locks on another Redis\n")
     assert check("")[1] == ""
 
@@ -112,16 +112,16 @@ def test_login_that_is_refused_is_told(check, plain):
 
 def test_missing_login_is_told_where_hasp_needs_one(check, plain):
     plain.config_set("requirepass", "secret")
-    assert "asks for a login, and [upstream] has none" in check()[1]
+    assert "requires a login, but [upstream] has none" in check()[1]
     good, warnings = check("")
-    assert "it asks for a login, which is the clients' to send\n" in good and warnings == ""
+    assert "it requires a login, which clients send themselves\n" in good and warnings == ""
 
 
 @pytest.mark.parametrize("rules, warning", [
-    ((*COMMANDS, "-evalsha", *KEYS, *CHANNELS), "does not run scripts for hasp: NOPERM"),
-    ((*COMMANDS, "-script", *KEYS, *CHANNELS), "does not load hasp's scripts: NOPERM"),
+    ((*COMMANDS, "-evalsha", *KEYS, *CHANNELS), "refuses to run scripts for hasp: NOPERM"),
+    ((*COMMANDS, "-script", *KEYS, *CHANNELS), "refuses to load hasp's scripts: NOPERM"),
     ((*COMMANDS, "-zadd", "-hset", *KEYS, *CHANNELS),
-     "does not let hasp call these commands, which its scripts do: "),
+     "does not let hasp call these commands, which its scripts need: "),
     ((*COMMANDS, "~lock:*", *CHANNELS), "does not let hasp use the keys hasp:*"),
     ((*COMMANDS, "-subscribe", *KEYS, *CHANNELS), "does not let hasp subscribe to hasp:worker:*"),
     ((*COMMANDS, *KEYS, "resetchannels"), "does not let hasp publish to hasp:worker:*")])
@@ -131,24 +131,24 @@ def test_what_an_acl_forbids_is_told(check, plain, rules, warning):
 
 def test_commands_that_an_acl_forbids_to_scripts_are_named(check, plain):
     warnings = check(**user(plain, *COMMANDS, "-zadd", *KEYS, *CHANNELS))[1]
-    assert warnings.endswith("which its scripts do: ZADD\n") and warnings.count("\n") == 1
+    assert warnings.endswith("which its scripts need: ZADD\n") and warnings.count("\n") == 1
 
 
 def test_replica_is_told(check, plain):
     plain.replicaof("127.0.0.1", "1")
-    assert check()[1] == "is a replica, which refuses writes; expected its master\n"
+    assert check()[1] == "is a replica, which refuses writes; expected the address of its master\n"
 
 
 def test_node_of_a_cluster_is_named_clearly(check, shared_cluster):
     node = shared_cluster.primaries()[0]
     good, warnings = check(address="%s:%d" % node.address)
-    assert warnings.startswith("is a node of a Redis Cluster, and 'address' of [upstream] names it alone")
+    assert warnings.startswith("is a node of a Redis Cluster, but 'address' of [upstream] names it")
     assert good.count("\n") == 1
 
 
 def test_sentinel_is_named_clearly(check, sentinels):
     warnings = check(address="%s:%d" % sentinels.sentinels[0].address)[1]
-    assert warnings.startswith("is a Sentinel, which keeps no keys")
+    assert warnings.startswith("is a Sentinel, which stores no keys")
 
 
 @covers("upstream_kind")
@@ -167,10 +167,10 @@ def test_each_sentinel_has_its_line(check, sentinels):
     for name in names:
         assert f"Sentinel at {name}: mymaster is at {primary}\n" in good
     assert "reachable, version" in good and "and a master\n" in good
-    assert re.fullmatch(r"warning: \S+ Sentinel at 127.0.0.1:1 does not tell where mymaster is: "
+    assert re.fullmatch(r"warning: \S+ Sentinel at 127.0.0.1:1 does not report the address of mymaster: "
                         r"Connection refused\n", warnings)
     warnings = check(sentinels=names[0], master="another")[1]
-    assert f"Sentinel at {names[0]} does not tell where another is: " in warnings
+    assert f"Sentinel at {names[0]} does not report the address of another: " in warnings
 
 
 def test_offline_it_is_a_warning(check, redis_server):
@@ -284,7 +284,7 @@ def test_strict_fails_on_warnings_and_on_a_server_that_cannot_be_asked(tmp_path,
     upstream = f"[upstream]\naddress = unix:{redis_server.unix}\n"
     assert strict(tmp_path, upstream + verbs()).returncode == 0
     warned = strict(tmp_path, upstream + rule(pattern="*"))
-    assert warned.returncode == 1 and "makes a lock of every key" in warned.stderr and ": ok" not in warned.stdout
+    assert warned.returncode == 1 and "makes every key a lock" in warned.stderr and ": ok" not in warned.stdout
     away = strict(tmp_path, f"[upstream]\naddress = 127.0.0.1:{free_port()}\n")
     assert away.returncode == 1 and "cannot be asked" in away.stderr
     refused = strict(tmp_path, upstream + "user = nobody\npassword = wrong\n")
@@ -299,7 +299,7 @@ def test_what_of_the_machine_would_keep_hasp_from_starting_is_found(tmp_path, re
                                   f"[upstream]\naddress = unix:{redis_server.unix}\n")
     assert result.returncode == 1
     for option, what in (("listen", "/nowhere/1/hasp.sock"), ("log", "/nowhere/2/log")):
-        assert f"'{option}' is '{what}', and there is no directory {what.rpartition('/')[0]}\n" in result.stderr
+        assert f"'{option}' is '{what}', but there is no directory {what.rpartition('/')[0]}\n" in result.stderr
     assert f"127.0.0.1:{port}: Address already in use: " in result.stdout
 
 
@@ -310,7 +310,7 @@ def test_file_without_rules_is_told_to_lock_nothing(check):
 
 def test_single_server_is_no_cluster_and_no_sentinel(check, redis_server):
     where = "127.0.0.1:%d" % redis_server.port
-    assert "is no Sentinel; expected one" in check("", sentinels=where, master="m")[1]
+    assert "is not a Sentinel, but 'sentinels' of [upstream] names it" in check("", sentinels=where, master="m")[1]
     assert "or 'address' for a single server\n" in check("", cluster=where)[1]
 
 

@@ -171,8 +171,8 @@ def test_several_workers_or_a_cluster_are_refused(start_hasp, tmp_path):
     file.write_text("[hasp]\nworkers = 2\n[upstream]\ncluster = a:1\n[discover]\n")
     hasp = subprocess.run([os.environ["HASP"], "-t", "-q", file], capture_output=True, text=True, check=False)
     assert hasp.returncode == 1
-    assert "5: [discover] cannot tell in which order several workers are answered" in hasp.stderr
+    assert "5: [discover] needs 'workers = 1'" in hasp.stderr
     assert "5: [discover] watches one server" in hasp.stderr
     hasp = start_hasp(workers=2).is_up(2)
     hasp.edit("workers = 2", "workers = 1\n[discover]")
-    until(lambda: 'kept="the old configuration" reason="[discover] needs a restart, with workers = 1"' in hasp.log, "the refusal")
+    until(lambda: 'kept="the old configuration" reason="adding [discover] needs a restart with workers = 1"' in hasp.log, "the refusal")

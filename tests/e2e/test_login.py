@@ -221,16 +221,16 @@ def test_password_command_that_fails_later_leaves_the_password_and_is_logged_onc
     before = runs(tmp_path)
     until(lambda: runs(tmp_path) > before + 2, "three runs")
     assert hasp.log.count("password_command_failed") == 1
-    assert 'kept="the old password" reason="failed with exit status 1; what it printed to standard error says why"' in hasp.log
+    assert 'kept="the old password" reason="failed with exit status 1; see what it printed to standard error"' in hasp.log
     end_own_connections(plain)
     until(lambda: hasp.log.count("upstream_up") == 2, "hasp to log in with the old password")
 
 
 @pytest.mark.parametrize("command, fault", [
-    ("echo oops >&2; exit 3", "failed with exit status 3; what it printed to standard error says why"),
+    ("echo oops >&2; exit 3", "failed with exit status 3; see what it printed to standard error"),
     ("true", "has an empty first line; expected a password there"),
     ("kill -9 $$", "was killed by signal 9"),
-    ("head -c 70000 /dev/zero", "printed more than 65536 bytes; expected a password in its first line"),
+    ("head -c 70000 /dev/zero", "printed more than 65536 bytes; expected a password in the first line"),
 ])
 def test_hasp_does_not_start_if_the_password_command_fails(tmp_path, command, fault):
     path = tmp_path / "hasp.ini"

@@ -228,7 +228,7 @@ def test_commands_that_scripts_call_and_that_were_renamed_are_told_of(start_hasp
     until(lambda: 'commands_missing names="PERSIST"' in hasp.log, "the error")
     checked = subprocess.run([os.environ.get("HASP", str(TOP / "hasp")), "-t", "-c", hasp.config_file],
                              capture_output=True, text=True, check=True)
-    assert checked.stderr.endswith("by their own names, and hasp's scripts call them: PERSIST\n")
+    assert checked.stderr.endswith("which hasp's scripts call: PERSIST\n")
 
 
 def test_names_that_redis_does_not_know_are_its_to_refuse(start_hasp):

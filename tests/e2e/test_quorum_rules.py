@@ -293,7 +293,7 @@ def test_reload_that_brings_a_quorum_wants_a_restart(start_hasp, quorum, plain):
         hasp.reload(rule(), quorum.section() + rules())
         assert one.call("SETNX", KEY, "v").startswith(b"-ERR hasp: the key's rule has got a quorum")
         assert not plain.exists(KEY) and quorum.is_free(KEY)
-    assert "what [quorum NAME] says" in hasp.log
+    assert "options of [quorum NAME] other than tls" in hasp.log
 
 
 def test_rule_that_observes_leaves_the_locks_where_they_are(start_hasp, quorum, plain):

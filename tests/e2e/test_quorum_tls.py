@@ -142,8 +142,8 @@ def test_reload_reads_the_certificates_again_and_closes_nothing(start_hasp, quor
                                                            "opened: No such file or directory; give a readable file"),
     ("tls_cert_file", {"tls_cert_file": "/a.crt"}, "[quorum locks] has 'tls_cert_file' and no 'tls_key_file'; expected "
                                                    "both or neither"),
-    ("tls_ca_cert_file", {"tls": "no"}, "'tls_ca_cert_file' of [quorum locks] has no 'tls = yes'; expected that beside "
-                                        "it, or nothing is encrypted"),
+    ("tls_ca_cert_file", {"tls": "no"}, "'tls_ca_cert_file' of [quorum locks] has no effect without 'tls = yes'; "
+                                        "add it, or nothing is encrypted"),
 ])
 def test_options_that_cannot_be_used_are_faults(encrypted, tmp_path, at, options, fault):
     path = tmp_path / "hasp.ini"

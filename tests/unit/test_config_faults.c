@@ -51,11 +51,9 @@ static void an_address_is_no_url_and_no_list(void **state)
 {
 #define EXPECTED "; expected HOST:PORT, [V6]:PORT or unix:/PATH\n"
 	(void)state;
-	assert_faults(
-		"[upstream]\naddress = redis://user:pw@h:6379/0\n",
-		"2: 'address' is 'redis://...': hasp takes no URL: the user, the password "
-		"and TLS have options of their own, and clients choose the "
-		"database" EXPECTED);
+	assert_faults("[upstream]\naddress = redis://user:pw@h:6379/0\n",
+	              "2: 'address' is 'redis://...': hasp takes no URL: user, password and "
+	              "TLS have their own options, and clients choose the database" EXPECTED);
 	assert_faults("[upstream]\naddress = a:1 b:1\n",
 	              "2: 'address' is 'a:1 b:1': it is more than one address; only 'cluster' "
 	              "and 'sentinels' name several servers" EXPECTED);
@@ -68,13 +66,12 @@ static void a_pattern_that_cannot_be_meant_is_a_fault(void **state)
 {
 #define PATTERNS "; expected patterns of keys, such as lock:* or orders:?\n"
 	(void)state;
-	assert_faults(
-		"[lock a]\npattern = lock:*; mine\n",
-		"2: 'pattern' is 'lock:*;': a comment after a value begins with ' ;', and a "
-		"pattern that ends with ';' is written '\\;' there" PATTERNS);
+	assert_faults("[lock a]\npattern = lock:*; mine\n",
+	              "2: 'pattern' is 'lock:*;': a comment after a value begins with ' ;'; "
+	              "for a ';' at the end of a pattern write '\\;'" PATTERNS);
 	assert_faults("[lock a]\npattern = lock:[ab\n",
-	              "2: 'pattern' is 'lock:[ab': a '[' has no ']', and a '[' of the keys is "
-	              "written '\\['" PATTERNS);
+	              "2: 'pattern' is 'lock:[ab': a '[' has no ']'; for a '[' in the keys "
+	              "write '\\['" PATTERNS);
 	config_unref(load("[lock a]\npattern = lock:[a-c]:* x\\[ y\\; [\\]]\n"));
 }
 
@@ -104,8 +101,8 @@ static void a_guard_that_checks_has_no_options_of_one_that_locks(void **state)
 {
 #define CHECKS "[guard g]\npattern = g\nstrategy = check\n"
 #define NEEDS_LOCK                                                                             \
-	" of [guard g] needs strategy = lock: with strategy = check reads take no guard; "     \
-	"remove one of the two\n"
+	" of [guard g] needs strategy = lock, because with strategy = check reads take no "     \
+	"guard; remove one of the two\n"
 	(void)state;
 	config_unref(load(CHECKS "acquire_on = GET, getex MGET\nmode = observe\n"
 	                         "except = name:x\nlog_events = no\n"));
@@ -148,45 +145,37 @@ static void quorum_is_an_odd_number_of_servers(void **state)
 	assert_faults("[quorum q]\n",
 	              "1: [quorum q] has no 'servers'; expected an odd number of "
 	              "addresses, such as a:6379 b:6379 c:6379\n");
-	assert_faults(
-		"[quorum q]\nservers = a:1\n",
-		"2: 'servers' of [quorum q] names 1; expected an odd number from 3 to 15, "
-		"of which a majority stays when some fail\n");
-	assert_faults(
-		"[quorum q]\nservers = a:1 b:1 c:1 d:1\n",
-		"2: 'servers' of [quorum q] names 4; expected an odd number from 3 to 15, "
-		"of which a majority stays when some fail\n");
+	assert_faults("[quorum q]\nservers = a:1\n",
+	              "2: 'servers' of [quorum q] names 1; expected an odd number from 3 to "
+	              "15, so that a majority remains when some fail\n");
+	assert_faults("[quorum q]\nservers = a:1 b:1 c:1 d:1\n",
+	              "2: 'servers' of [quorum q] names 4; expected an odd number from 3 to "
+	              "15, so that a majority remains when some fail\n");
 	assert_faults("[quorum q]\nservers = a:1 b:1\n a:1\n",
 	              "3: 'servers' of [quorum q] has 'a:1' twice; expected each server once, "
-	              "for it has one vote\n");
+	              "since it has one vote\n");
 	assert_faults(QUORUM "[quorum q]\nservers = a:1 b:1 c:1\n",
-	              "3: duplicate section [quorum q], which stands in line 1 too; expected "
+	              "3: duplicate section [quorum q], which is also in line 1; expected "
 	              "another name\n");
 }
 
 static void quorum_must_outlast_what_its_servers_forget(void **state)
 {
 	(void)state;
-	assert_faults("[verbs]\nquorum = q\n",
-	              "1: 'quorum' of [verbs] is 'q', and there is no [quorum q]; expected the "
-	              "NAME of a section\n");
-	assert_faults(
-		QUORUM OF_QUORUM,
-		"3: [verbs] has 'quorum' and no 'max_lease'; expected one, such as 30s: so "
-		"long a server that was started anew must not be counted\n");
-	assert_faults(
-		QUORUM "restart_delay = 29s\n" OF_QUORUM "max_lease = 30s\n",
-		"1: 'restart_delay' of [quorum q] is less than 'max_lease' of [verbs]; "
-		"expected 30s or more, or 0 if each server has each write on disk before it "
-		"answers (appendfsync always)\n");
-	assert_faults(
-		QUORUM "[verbs]\nquorum = q\nmax_lease = 30s\n",
-		"3: [verbs] has 'quorum' and counts or refreshes holds; expected 'reentrant = "
-		"no' beside it\n");
-	assert_faults(
-		QUORUM OF_QUORUM "max_lease = 30s\nreplicas_ack = 1\n",
-		"3: [verbs] has both 'quorum' and 'replicas_ack'; expected one of the two, "
-		"for the servers of a quorum are no replicas\n");
+	assert_faults("[verbs]\nquorum = q\n", "1: 'quorum' of [verbs] is 'q', but there is no "
+	                                       "[quorum q]; expected the NAME of a section\n");
+	assert_faults(QUORUM OF_QUORUM,
+	              "3: [verbs] has 'quorum' and needs 'max_lease'; add one, such as 30s: "
+	              "for this long a restarted server must not vote\n");
+	assert_faults(QUORUM "restart_delay = 29s\n" OF_QUORUM "max_lease = 30s\n",
+	              "1: 'restart_delay' of [quorum q] is less than 'max_lease' of [verbs]; "
+	              "expected 30s or more, or 0 if every server has 'appendfsync always'\n");
+	assert_faults(QUORUM "[verbs]\nquorum = q\nmax_lease = 30s\n",
+	              "3: [verbs] has 'quorum', so its locks cannot be reentrant; expected "
+	              "'reentrant = no'\n");
+	assert_faults(QUORUM OF_QUORUM "max_lease = 30s\nreplicas_ack = 1\n",
+	              "3: [verbs] has both 'quorum' and 'replicas_ack'; expected one of the "
+	              "two, since the servers of a quorum are not replicas of each other\n");
 	assert_faults(
 		QUORUM "timeout = 11s\n" OF_QUORUM "max_lease = 30s\n",
 		"4: 'lease' of [verbs] is less than three times the 'timeout' of [quorum q]; "
@@ -198,30 +187,25 @@ static void quorum_must_outlast_what_its_servers_forget(void **state)
 static void rules_ask_the_quorum_that_others_ask(void **state)
 {
 	(void)state;
-	assert_faults(
-		RULE_OF_QUORUM "q\n",
-		"1: 'quorum' of [lock a] is 'q', and there is no [quorum q]; expected the "
-		"NAME of a section\n");
+	assert_faults(RULE_OF_QUORUM "q\n", "1: 'quorum' of [lock a] is 'q', but there is no "
+	                                    "[quorum q]; expected the NAME of a section\n");
 	assert_faults(QUORUM RULE_OF_QUORUM "q\n",
-	              "3: [lock a] has 'quorum' and no 'max_lease'; expected one, such as 30s: "
-	              "so long a server that was started anew must not be counted\n");
-	assert_faults(
-		QUORUM RULE_OF_QUORUM "q\nmax_lease = 30s\nreentrant = refresh\n",
-		"3: [lock a] has 'quorum' and counts or refreshes holds; expected 'reentrant = "
-		"no' beside it\n");
-	assert_faults(
-		QUORUM "[quorum r]\nservers = a:1 b:1 c:1\n" OF_QUORUM
-		       "max_lease = 30s\n" RULE_OF_QUORUM "r\nmax_lease = 30s\n",
-		"9: 'quorum' of [lock a] is 'r', and another section's is 'q'; expected the "
-		"same one, for hasp asks one quorum\n");
+	              "3: [lock a] has 'quorum' and needs 'max_lease'; add one, such as 30s: "
+	              "for this long a restarted server must not vote\n");
+	assert_faults(QUORUM RULE_OF_QUORUM "q\nmax_lease = 30s\nreentrant = refresh\n",
+	              "3: [lock a] has 'quorum', so its locks cannot be reentrant; expected "
+	              "'reentrant = no'\n");
+	assert_faults(QUORUM "[quorum r]\nservers = a:1 b:1 c:1\n" OF_QUORUM
+	                     "max_lease = 30s\n" RULE_OF_QUORUM "r\nmax_lease = 30s\n",
+	              "9: 'quorum' of [lock a] is 'r', but another section's is 'q'; expected "
+	              "the same one, since hasp uses only one quorum\n");
 }
 
 static void encryption_is_asked_for_whole(void **state)
 {
 	(void)state;
 	assert_faults("[hasp]\nlisten_tls = *:0\n",
-	              "2: 'listen_tls' has no 'tls_cert_file'; expected one beside it, and "
-	              "'tls_key_file'\n");
+	              "2: 'listen_tls' needs 'tls_cert_file' and 'tls_key_file'; add both\n");
 	assert_faults(
 		"[hasp]\nlisten_tls = *:0\ntls_cert_file = /c\n[upstream]\n"
 		"tls = yes\ntls_key_file = /k\n",
@@ -231,15 +215,15 @@ static void encryption_is_asked_for_whole(void **state)
 		"neither\n");
 	assert_faults(
 		"[hasp]\nlisten_tls = unix:/x\ntls_cert_file = c\n",
-		"2: 'listen_tls' is 'unix:/x': what goes through a unix socket does not "
-		"leave the machine; expected HOST:PORT, [V6]:PORT or *:PORT\n"
+		"2: 'listen_tls' is 'unix:/x': a unix socket needs no TLS: its traffic does "
+		"not leave the machine; expected HOST:PORT, [V6]:PORT or *:PORT\n"
 		"3: 'tls_cert_file' is 'c': the path must begin with '/'; expected a path "
 		"such as /etc/hasp/hasp.crt\n"
 		"3: [hasp] has 'tls_cert_file' and no 'tls_key_file'; expected both or "
 		"neither\n");
 	assert_faults("[upstream]\ntls_ca_cert_file = /ca\ntls_server_name = n\n",
-	              "2: 'tls_ca_cert_file' of [upstream] has no 'tls = yes'; expected that "
-	              "beside it, or nothing is encrypted\n");
+	              "2: 'tls_ca_cert_file' of [upstream] has no effect without 'tls = yes'; "
+	              "add it, or nothing is encrypted\n");
 	config_unref(load("[hasp]\nlisten_tls = *:0\ntls_cert_file = /c\ntls_key_file = /k\n"
 	                  "[upstream]\ntls = yes\n"));
 }
@@ -248,8 +232,8 @@ static void console_is_for_those_who_have_its_file_or_its_password(void **state)
 {
 	(void)state;
 	assert_faults("[admin]\nlisten = unix:/x 127.0.0.1:6381\n",
-	              "2: [admin] listens at '127.0.0.1:6381' without a 'password'; expected "
-	              "one, or a unix socket, such as unix:/run/hasp/admin.sock\n");
+	              "2: [admin] listens at '127.0.0.1:6381' without a 'password'; add one, "
+	              "or use a unix socket, such as unix:/run/hasp/admin.sock\n");
 	assert_faults("[admin]\npassword = p\n",
 	              "1: [admin] has no 'listen'; expected HOST:PORT, [V6]:PORT, "
 	              "*:PORT or unix:/PATH\n");
@@ -261,8 +245,8 @@ static void console_is_for_those_who_have_its_file_or_its_password(void **state)
 		"3: [upstream] has both 'password' and 'password_command'; expected one of "
 		"the two\n");
 	assert_faults("[upstream]\npassword_command_interval = 1m\n",
-	              "2: 'password_command_interval' of [upstream] has no 'password_command'; "
-	              "expected one beside it\n");
+	              "2: 'password_command_interval' of [upstream] needs 'password_command'; "
+	              "add it\n");
 	config_unref(load("[upstream]\nuser = u\npassword_command = p\n"));
 	assert_faults(QUORUM "password = p\npassword_file = /p\n",
 	              "4: [quorum q] has both 'password' and 'password_file'; expected one of "
@@ -275,33 +259,30 @@ static void redis_is_at_an_address_or_where_sentinels_say(void **state)
 {
 	(void)state;
 	assert_faults("[upstream]\naddress = a:1\nsentinels = a:1\nmaster = m\n",
-	              "3: [upstream] has both 'address' and 'sentinels'; expected one of "
-	              "'address', where Redis listens, 'sentinels', who tell where the primary "
-	              "does, and 'cluster', some nodes of one\n");
+	              "3: [upstream] has both 'address' and 'sentinels'; expected only one of "
+	              "'address' (one server), 'sentinels' (they report the primary) and "
+	              "'cluster' (some of its nodes)\n");
 	assert_faults("[upstream]\ncluster = a:1\naddress = a:1\n",
-	              "3: [upstream] has both 'address' and 'cluster'; expected one of "
-	              "'address', where Redis listens, 'sentinels', who tell where the primary "
-	              "does, and 'cluster', some nodes of one\n");
-	assert_faults(
-		"[upstream]\ncluster = a:1 unix:/x\n",
-		"2: 'cluster' is 'unix:/x': nodes of a cluster name each other by host and "
-		"port; expected HOST:PORT or [V6]:PORT of some nodes, with blanks between\n");
-	assert_faults(
-		"[upstream]\nsentinels = a:1\n",
-		"2: 'sentinels' of [upstream] has no 'master'; expected one beside it, the "
-		"primary's name at the sentinels, such as mymaster\n");
-	assert_faults(
-		"[upstream]\nmaster = m\nsentinel_user = u\nsentinel_password = p\n",
-		"2: 'master' of [upstream] has no 'sentinels'; expected some beside it, such "
-		"as s1:26379 s2:26379 s3:26379\n"
-		"3: 'sentinel_user' of [upstream] has no 'sentinels'; expected some beside "
-		"it, such as s1:26379 s2:26379 s3:26379\n"
-		"4: 'sentinel_password' of [upstream] has no 'sentinels'; expected some "
-		"beside it, such as s1:26379 s2:26379 s3:26379\n");
-	assert_faults(
-		"[upstream]\nsentinels = a:1\nmaster = m\nsentinel_user = u\n",
-		"4: 'sentinel_user' of [upstream] has no 'sentinel_password'; expected one "
-		"beside it, or neither, or a password alone\n");
+	              "3: [upstream] has both 'address' and 'cluster'; expected only one of "
+	              "'address' (one server), 'sentinels' (they report the primary) and "
+	              "'cluster' (some of its nodes)\n");
+	assert_faults("[upstream]\ncluster = a:1 unix:/x\n",
+	              "2: 'cluster' is 'unix:/x': nodes of a cluster announce each other by "
+	              "host and port only; expected HOST:PORT or [V6]:PORT of some nodes, "
+	              "separated by blanks\n");
+	assert_faults("[upstream]\nsentinels = a:1\n",
+	              "2: 'sentinels' of [upstream] needs 'master'; add the name under which "
+	              "they know the primary, such as mymaster\n");
+	assert_faults("[upstream]\nmaster = m\nsentinel_user = u\nsentinel_password = p\n",
+	              "2: 'master' of [upstream] needs 'sentinels'; add some, such as s1:26379 "
+	              "s2:26379 s3:26379\n"
+	              "3: 'sentinel_user' of [upstream] needs 'sentinels'; add some, such as "
+	              "s1:26379 s2:26379 s3:26379\n"
+	              "4: 'sentinel_password' of [upstream] needs 'sentinels'; add some, such "
+	              "as s1:26379 s2:26379 s3:26379\n");
+	assert_faults("[upstream]\nsentinels = a:1\nmaster = m\nsentinel_user = u\n",
+	              "4: 'sentinel_user' of [upstream] needs 'sentinel_password'; expected "
+	              "both, neither, or a password without a user\n");
 	assert_faults(
 		"[upstream]\nsentinels = a:1 b\nmaster = m\n",
 		"2: 'sentinels' is 'b': there is no port; expected HOST:PORT, [V6]:PORT or "
@@ -404,17 +385,16 @@ static void options_and_sections_stand_once(void **state)
 {
 	(void)state;
 	assert_faults("[hasp]\nworkers = 1\nworkers = 2\n",
-	              "3: duplicate option 'workers' in [hasp], which stands in line 2 too; "
+	              "3: duplicate option 'workers' in [hasp], which is also in line 2; "
 	              "expected it once\n");
-	assert_faults("[hasp]\n[verbs]\n[hasp]\n",
-	              "3: duplicate section [hasp], which begins in line 1; expected all of it "
-	              "there\n");
+	assert_faults("[hasp]\n[verbs]\n[hasp]\n", "3: duplicate section [hasp], which begins "
+	                                           "in line 1; move its options there\n");
 	assert_faults("[lock a]\npattern = a\n[lock a]\npattern = b\n",
-	              "3: duplicate section [lock a], which stands in line 1 too; expected "
+	              "3: duplicate section [lock a], which is also in line 1; expected "
 	              "another name\n");
 	assert_faults("[guard a]\npattern = a\nacquire_on = GET\n"
 	              "[guard a]\npattern = b\nacquire_on = GET\n",
-	              "4: duplicate section [guard a], which stands in line 1 too; expected "
+	              "4: duplicate section [guard a], which is also in line 1; expected "
 	              "another name\n");
 }
 
@@ -422,9 +402,8 @@ static void rules_need_a_fit_name(void **state)
 {
 	(void)state;
 	assert_faults("[lock]\npattern = a\n", "1: a rule has no name; expected [lock NAME]\n");
-	assert_faults("[lock a b]\npattern = a\n",
-	              "1: a rule's name is 'a b'; expected letters, digits, '.', '_', ':' and "
-	              "'-' only\n");
+	assert_faults("[lock a b]\npattern = a\n", "1: a rule's name is 'a b'; expected only "
+	                                           "letters, digits, '.', '_', ':' and '-'\n");
 }
 
 static void rules_need_a_pattern(void **state)
@@ -443,8 +422,8 @@ static void guards_need_a_fit_name(void **state)
 	assert_faults("[guard]\npattern = a\nacquire_on = GET\n",
 	              "1: a guard has no name; expected [guard NAME]\n");
 	assert_faults("[guard a/b]\npattern = a\nacquire_on = GET\n",
-	              "1: a guard's name is 'a/b'; expected letters, digits, '.', '_', ':' and "
-	              "'-' only\n");
+	              "1: a guard's name is 'a/b'; expected only letters, digits, '.', '_', "
+	              "':' and '-'\n");
 	config_unref(load("[lock a]\npattern = a\n[guard a]\npattern = b\nacquire_on = GET\n"));
 }
 
@@ -455,10 +434,10 @@ static void guards_need_a_pattern_and_a_command(void **state)
 		"[guard a]\n[guard b]\npattern = b\nacquire_on =\nrelease_on =\n",
 		"1: [guard a] has no 'pattern'; expected patterns of keys, such as lock:* "
 		"or orders:?\n"
-		"1: [guard a] has no 'acquire_on'; expected commands that read what is "
-		"written back, such as GET or HGETALL\n"
-		"4: 'acquire_on' has no value; expected commands that read what is "
-		"written back, such as GET or HGETALL\n"
+		"1: [guard a] has no 'acquire_on'; expected commands that read a value, such "
+		"as GET or HGETALL\n"
+		"4: 'acquire_on' has no value; expected commands that read a value, such as "
+		"GET or HGETALL\n"
 		"5: 'release_on' has no value; expected commands that write, such as SET "
 		"or HSET\n");
 }
@@ -466,27 +445,29 @@ static void guards_need_a_pattern_and_a_command(void **state)
 #define ACQUIRE_FAULT(value, what)                                                             \
 	assert_faults("[guard a]\npattern = a\nacquire_on = GET " value "\n",                  \
 	              "3: 'acquire_on' is '" value "': " what                                  \
-	              "; expected commands that read what is written back, such as GET or "    \
+	              "; expected commands that read a value, such as GET or "                   \
 	              "HGETALL\n")
 
 static void guards_name_whole_commands(void **state)
 {
 	(void)state;
-	ACQUIRE_FAULT("XINFO|STREAM", "subcommands are not told apart, so none can be named");
+	ACQUIRE_FAULT("XINFO|STREAM",
+	              "a guard does not distinguish subcommands: name the command alone");
 	ACQUIRE_FAULT("#get", "a comment after a value begins with ' ;'");
-	ACQUIRE_FAULT("g*t", "letters, digits, '.', '_', ':' and '-' only");
-	assert_faults("[guard a]\npattern = a\nacquire_on = GET\nrelease_on = XGROUP|CREATE\n",
-	              "4: 'release_on' is 'XGROUP|CREATE': subcommands are not told apart, so "
-	              "none can be named; expected commands that write, such as SET or HSET\n");
+	ACQUIRE_FAULT("g*t", "only letters, digits, '.', '_', ':' and '-'");
+	assert_faults(
+		"[guard a]\npattern = a\nacquire_on = GET\nrelease_on = XGROUP|CREATE\n",
+		"4: 'release_on' is 'XGROUP|CREATE': a guard does not distinguish subcommands: "
+		"name the command alone; expected commands that write, such as SET or HSET\n");
 }
 
 static void guards_have_no_owner(void **state)
 {
 	(void)state;
 	assert_faults("[guard a]\npattern = a\nacquire_on = GET\nowner = name\n",
-	              "4: 'owner' in [guard a]: a guard belongs to the connection that read; "
-	              "remove the line, and if another connection may write, use LOCK ... AS "
-	              "or a [lock NAME] instead\n");
+	              "4: 'owner' in [guard a]: a guard belongs to the connection that read "
+	              "the key; remove the line, and if another connection writes it, use LOCK "
+	              "... AS or a [lock NAME]\n");
 }
 
 #define EXCEPT_FAULT(value, what)                                                              \
@@ -497,9 +478,9 @@ static void guards_have_no_owner(void **state)
 static void exceptions_are_of_three_kinds(void **state)
 {
 	(void)state;
-	EXCEPT_FAULT("reports", "neither name:, user: nor listener: before it");
-	EXCEPT_FAULT("names:a", "neither name:, user: nor listener: before it");
-	EXCEPT_FAULT("user:", "nothing after the ':'");
+	EXCEPT_FAULT("reports", "it begins with none of name:, user: and listener:");
+	EXCEPT_FAULT("names:a", "it begins with none of name:, user: and listener:");
+	EXCEPT_FAULT("user:", "there is nothing after the ':'");
 	EXCEPT_FAULT("#", "a comment after a value begins with ' ;'");
 }
 
@@ -510,8 +491,8 @@ static void excepted_listeners_exist(void **state)
 		"[guard a]\npattern = a\nacquire_on = GET\n"
 		"except = name:x\n\tlistener:b:1 listener:c:1\n"
 		"[hasp]\nlisten = a:1 b:1\n",
-		"5: 'except' of [guard a] has 'listener:c:1', where hasp does not listen; "
-		"expected an address as in 'listen' of [hasp], such as listener:a:1\n");
+		"5: 'except' of [guard a] has 'listener:c:1', but hasp does not listen there; "
+	        "expected an address as in 'listen' of [hasp], such as listener:a:1\n");
 	config_unref(load("[guard a]\npattern = a\nacquire_on = GET\n"
 	                  "except = listener:127.0.0.1:6380\n"));
 }
@@ -540,26 +521,25 @@ static void max_lease_is_not_less_than_lease(void **state)
 static void a_bad_value_causes_no_second_fault(void **state)
 {
 	(void)state;
-	assert_faults(
-		"[lock a]\npattern = #\nlease = x\nmax_lease = 1s\n",
-		"2: 'pattern' is '#': a comment after a value begins with ' ;', and a "
-		"pattern that begins with '#' is written '\\#'; expected patterns of keys, "
-		"such as lock:* or orders:?\n"
-		"3: 'lease' is 'x'; expected a duration such as 500ms, 30s, 5m or 2h, "
-		"from 1ms to 8760h\n");
+	assert_faults("[lock a]\npattern = #\nlease = x\nmax_lease = 1s\n",
+	              "2: 'pattern' is '#': a comment after a value begins with ' ;'; for a "
+	              "'#' at the start of a pattern write '\\#'; expected patterns of keys, "
+	              "such as lock:* or orders:?\n"
+	              "3: 'lease' is 'x'; expected a duration such as 500ms, 30s, 5m or 2h, "
+	              "from 1ms to 8760h\n");
 }
 
 static void verbs_have_different_names(void **state)
 {
 	(void)state;
 	assert_faults("[verbs]\nunlock = lock\n",
-	              "2: 'lock' and 'unlock' are both 'lock'; expected a name for each\n");
+	              "2: 'lock' and 'unlock' are both 'lock'; expected different names\n");
 	assert_faults("[verbs]\nlist = UNLOCK\n",
-	              "2: 'unlock' and 'list' are both 'UNLOCK'; expected a name for each\n");
+	              "2: 'unlock' and 'list' are both 'UNLOCK'; expected different names\n");
 	assert_faults("[verbs]\nlock = lock.info\n",
-	              "2: 'lock' and 'info' are both 'LOCK.INFO'; expected a name for each\n");
+	              "2: 'lock' and 'info' are both 'LOCK.INFO'; expected different names\n");
 	assert_faults("[verbs]\nlock = UN LOCK\nextend =\n",
-	              "2: 'lock' is 'UN LOCK': letters, digits, '.', '_', ':' and '-' only; "
+	              "2: 'lock' is 'UN LOCK': only letters, digits, '.', '_', ':' and '-'; "
 	              "expected a command's name, such as LOCK\n"
 	              "3: 'extend' has no value; expected a command's name, such as LOCK\n");
 }
@@ -568,8 +548,8 @@ static void an_upstream_user_needs_a_password(void **state)
 {
 	(void)state;
 	assert_faults("[upstream]\nuser = hasp\n",
-	              "2: 'user' of [upstream] has no 'password'; expected one beside it, or "
-	              "neither, or a password alone\n");
+	              "2: 'user' of [upstream] needs 'password'; expected both, neither, or a "
+	              "password without a user\n");
 	config_unref(load("[upstream]\npassword = secret\n"));
 	config_unref(load("[upstream]\nuser = hasp\npassword = secret\n"));
 }
@@ -588,9 +568,10 @@ static void options_need_a_value(void **state)
 static void paths_are_absolute(void **state)
 {
 	(void)state;
-	assert_faults("[hasp]\nlog = file\n",
-	              "2: 'log' is 'file': neither stderr nor syslog, nor does it begin with "
-	              "'/'; expected stderr, syslog or a path such as /var/log/hasp.log\n");
+	assert_faults(
+		"[hasp]\nlog = file\n",
+		"2: 'log' is 'file': it is neither stderr nor syslog, and does not begin with "
+		"'/'; expected stderr, syslog or a path such as /var/log/hasp.log\n");
 }
 
 static void the_process_is_the_service_managers(void **state)
@@ -663,7 +644,7 @@ static void every_fault_is_found(void **state)
 		"[verbs]\nlease = 0\n",
 		"1: option 'workers' before any section; expected [hasp] above it\n"
 		"3: 'workers' is 'x'; expected a whole number, from 1 to 64\n"
-		"4: neither an option nor a section; expected 'name = value' or "
+		"4: the line is neither an option nor a section; expected 'name = value' or "
 		"[section]\n"
 		"5: unknown section [what]; expected [hasp], [upstream], [lock NAME], "
 		"[guard NAME], [quorum NAME], [verbs], [discover], [http] or [admin]\n"
@@ -701,17 +682,17 @@ static void over_long_lines_are_faults_and_not_cut(void **state)
 	memset(value, 'x', sizeof(value) - 1);
 	value[sizeof(value) - 1] = '\0';
 	snprintf(text, sizeof(text), "[lock a]\npattern = %.188s\nlease = 1s\n", value);
-	assert_faults(text, "2: the line has 198 bytes; at most 197 are allowed (a list may go "
-	                    "on in an indented line)\n");
+	assert_faults(text, "2: the line has 198 bytes; at most 197 are allowed (an indented "
+	                    "line continues a list)\n");
 	snprintf(text, sizeof(text), "[lock a]\npattern = b\n\t%s", value);
-	assert_faults(text, "3: the line has 300 bytes; at most 197 are allowed (a list may go "
-	                    "on in an indented line)\n");
+	assert_faults(text, "3: the line has 300 bytes; at most 197 are allowed (an indented "
+	                    "line continues a list)\n");
 	snprintf(text, sizeof(text), "[hasp]\nworkers = %.188s\n", value);
-	assert_faults(text, "2: the line has 198 bytes; at most 197 are allowed (a list may go "
-	                    "on in an indented line)\n");
+	assert_faults(text, "2: the line has 198 bytes; at most 197 are allowed (an indented "
+	                    "line continues a list)\n");
 	snprintf(text, sizeof(text), "[hasp]\n%s\n", value);
-	assert_faults(text, "2: the line has 299 bytes; at most 197 are allowed (a list may go "
-	                    "on in an indented line)\n");
+	assert_faults(text, "2: the line has 299 bytes; at most 197 are allowed (an indented "
+	                    "line continues a list)\n");
 }
 
 static void names_longer_than_inih_keeps_are_faults(void **state)
@@ -748,17 +729,17 @@ static void indented_lines_below_other_options_are_faults(void **state)
 {
 	(void)state;
 	assert_faults("[hasp]\nworkers = 1\n\t2\n",
-	              "3: an indented line goes on with the list above it, and 'workers' is "
-	              "none; begin in the first column\n");
+	              "3: an indented line continues the list above it, but 'workers' is not a "
+	              "list; begin in the first column\n");
 	assert_faults("[hasp]\n  workers = 1\nbacklog = 1\n[upstream]\n\taddress = a:1\n",
-	              "2: an indented line continues the option above it, and there is none; "
+	              "2: an indented line continues the option above it, but there is none; "
 	              "begin in the first column\n"
-	              "5: an indented line continues the option above it, and there is none; "
+	              "5: an indented line continues the option above it, but there is none; "
 	              "begin in the first column\n");
 	assert_faults("[lock a]\npattern = a\n  leese = 5s\n\trenew=no\n",
-	              "3: an indented line goes on with 'pattern' above it; for another option "
+	              "3: an indented line continues 'pattern' above it; for another option "
 	              "begin in the first column\n"
-	              "4: an indented line goes on with 'pattern' above it; for another option "
+	              "4: an indented line continues 'pattern' above it; for another option "
 	              "begin in the first column\n");
 }
 
@@ -771,15 +752,16 @@ static void lines_without_a_name_are_faults(void **state)
 static void nul_bytes_are_faults(void **state)
 {
 	(void)state;
-	assert_faults_of(SLICE_LIT("[hasp]\nuser = a\0b\n"), "2: a NUL byte; expected text\n");
+	assert_faults_of(SLICE_LIT("[hasp]\nuser = a\0b\n"),
+	                 "2: the line has a NUL byte; expected text\n");
 }
 
 static void passwords_are_not_shown(void **state)
 {
 	(void)state;
 	assert_faults("[upstream]\npassword = a\n\tsecret\npasword = secret\n",
-	              "3: an indented line goes on with the list above it, and 'password' is "
-	              "none; begin in the first column\n"
+	              "3: an indented line continues the list above it, but 'password' is not "
+	              "a list; begin in the first column\n"
 	              "4: unknown option 'pasword' in [upstream]; did you mean 'password'?\n");
 }
 

@@ -153,11 +153,10 @@ static void faults_are_told_by_their_file_and_line(void **state)
 	     "lock:* or orders:?\n"
 	     "@/conf.d/a.ini:4: unknown option 'leese' in [lock a]; did you mean 'lease'?\n"
 	     "@/conf.d/b.ini:1: option 'stray' before any section; expected [hasp] above it\n"
-	     "@/conf.d/b.ini:2: duplicate section [lock a], which stands in @/conf.d/a.ini:2 "
-	     "too; "
+	     "@/conf.d/b.ini:2: duplicate section [lock a], which is also in @/conf.d/a.ini:2; "
 	     "expected another name\n"
-	     "@/conf.d/b.ini:4: duplicate option 'pattern' in [lock a], which stands in line 3 "
-	     "too; expected it once\n",
+	     "@/conf.d/b.ini:4: duplicate option 'pattern' in [lock a], which is also in line "
+	     "3; expected it once\n",
 	     "");
 }
 
@@ -166,12 +165,10 @@ static void included_file_includes_no_others(void **state)
 	(void)state;
 	write_file("other.ini", 0600, "[hasp]\ninclude = other.ini\n");
 	load("[hasp]\ninclude = other.ini\n",
-	     "@/other.ini:1: duplicate section [hasp], which begins in @/hasp.ini:1; expected "
-	     "all "
-	     "of it there\n"
-	     "@/other.ini:2: duplicate option 'include' in [hasp], which stands in "
-	     "@/hasp.ini:2 "
-	     "too; expected it once\n",
+	     "@/other.ini:1: duplicate section [hasp], which begins in @/hasp.ini:1; move its "
+	     "options there\n"
+	     "@/other.ini:2: duplicate option 'include' in [hasp], which is also in "
+	     "@/hasp.ini:2; expected it once\n",
 	     "");
 }
 
@@ -292,17 +289,16 @@ static void files_with_passwords_that_others_read_are_warned_of(void **state)
 	(void)state;
 	write_file("password", 0644, "secret\n");
 	snprintf(text, sizeof(text), "[upstream]\npassword_file = %s\n", at("password"));
-	config_unref(
-		load(text, "",
-	             "@/hasp.ini:2: each user of this machine can read @/password of "
-	             "'password_file'; expected what chmod o-r leaves, and as group or owner "
-	             "the user that hasp runs as\n"));
+	config_unref(load(text, "",
+	                  "@/hasp.ini:2: every user of this machine can read @/password of "
+	                  "'password_file'; make it readable for hasp's user or group only "
+	                  "(chmod o-r)\n"));
 
 	write_file("other.ini", 0644, "[upstream]\npassword = secret\n");
-	config_unref(load("[hasp]\ninclude = other.ini\n", "",
-	                  "@/other.ini:2: each user of this machine can read this file, and "
-	                  "'password' in it; expected what chmod o-r leaves, and as group or "
-	                  "owner the user that hasp runs as\n"));
+	config_unref(load(
+		"[hasp]\ninclude = other.ini\n", "",
+		"@/other.ini:2: every user of this machine can read this file, and 'password' "
+	        "in it; make it readable for hasp's user or group only (chmod o-r)\n"));
 }
 
 int main(void)

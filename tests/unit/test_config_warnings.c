@@ -33,33 +33,31 @@ static void a_pattern_of_every_key_is_warned_of(void **state)
 {
 	(void)state;
 	config_unref(load_warned("[lock a]\npattern = a\n\t?*\n\tb\n[lock b]\npattern = *\n",
-	                         "3: pattern '?*' of [lock a] makes a lock of every key; name "
-	                         "those that are locks, such as lock:*\n"
-	                         "6: pattern '*' of [lock b] makes a lock of every key; name "
-	                         "those that are locks, such as lock:*\n"));
+	                         "3: pattern '?*' of [lock a] makes every key a lock; name "
+	                         "only the keys that are locks, such as lock:*\n"
+	                         "6: pattern '*' of [lock b] makes every key a lock; name only "
+	                         "the keys that are locks, such as lock:*\n"));
 }
 
 static void a_pattern_that_looks_like_a_prefix_is_warned_of(void **state)
 {
 	(void)state;
-	assert_warned(
-		"[lock a]\npattern = lock: cron\n",
-		"2: pattern 'lock:' of [lock a] has no wildcard, and is for the key of that "
-		"name only; expected 'lock:*', or the whole key\n");
+	assert_warned("[lock a]\npattern = lock: cron\n",
+	              "2: pattern 'lock:' of [lock a] has no wildcard and matches only the key "
+	              "of that name; expected 'lock:*', or a whole key\n");
 	assert_fine("[lock a]\npattern = cron leader lock:\\*:\n");
 }
 
 static void a_shadowed_pattern_is_warned_of(void **state)
 {
 	(void)state;
-	config_unref(load_warned("[lock a]\npattern = x:*\n[lock b]\npattern = y:* x:*\n"
-	                         "[lock c]\npattern = x:1 z\n",
-	                         "4: pattern 'x:*' of [lock b] never applies, since the "
-	                         "earlier [lock a] catches the same keys; remove it or move it "
-	                         "up\n"
-	                         "6: pattern 'x:1' of [lock c] never applies, since the "
-	                         "earlier [lock a] catches the same keys; remove it or move it "
-	                         "up\n"));
+	config_unref(
+		load_warned("[lock a]\npattern = x:*\n[lock b]\npattern = y:* x:*\n"
+	                    "[lock c]\npattern = x:1 z\n",
+	                    "4: pattern 'x:*' of [lock b] never applies, since the earlier "
+	                    "[lock a] matches the same keys; remove it or move it up\n"
+	                    "6: pattern 'x:1' of [lock c] never applies, since the earlier "
+	                    "[lock a] matches the same keys; remove it or move it up\n"));
 }
 
 static void a_pattern_of_hasps_reserved_keys_is_warned_of(void **state)
@@ -67,7 +65,7 @@ static void a_pattern_of_hasps_reserved_keys_is_warned_of(void **state)
 	(void)state;
 	config_unref(load_warned("[lock a]\npattern = hasp:owner:*\n",
 	                         "2: pattern 'hasp:owner:*' of [lock a] never applies, since "
-	                         "keys that begin with 'hasp:' are hasp's own\n"));
+	                         "keys that begin with 'hasp:' are reserved for hasp\n"));
 }
 
 static void a_guards_patterns_are_warned_of(void **state)
@@ -77,19 +75,19 @@ static void a_guards_patterns_are_warned_of(void **state)
 		"[guard a]\nacquire_on = GET\npattern = x:*\n\t**\n"
 		"[guard b]\nacquire_on = GET\npattern = x:1 y l:*\n\thasp:a\n"
 		"[lock l]\npattern = l:*\n",
-		"4: pattern '**' of [guard a] guards every key; name those that are read, "
-		"changed and written back, such as stock:*\n"
-		"7: pattern 'x:1' of [guard b] never applies, since the earlier [guard a] "
-		"catches the same keys; remove it or move it up\n"
+		"4: pattern '**' of [guard a] guards every key; name only keys that clients "
+	        "read, change and write back, such as stock:*\n7: pattern 'x:1' of [guard b] "
+	        "never applies, since the earlier [guard a] matches the same keys; remove it "
+	        "or move it up\n"
 		"7: pattern 'y' of [guard b] never applies, since the earlier [guard a] "
-		"catches the same keys; remove it or move it up\n"
-		"7: pattern 'l:*' of [guard b] never applies, since [lock l] catches the "
-		"same keys, and locks are not guarded; remove one of the two\n"
-		"8: pattern 'hasp:a' of [guard b] never applies, since the earlier [guard a] "
-		"catches the same keys; remove it or move it up\n"));
+	        "matches the same keys; remove it or move it up\n"
+		"7: pattern 'l:*' of [guard b] never applies, since [lock l] matches the same "
+	        "keys and locks are not guarded; remove one of the two\n8: pattern 'hasp:a' of "
+	        "[guard b] never applies, since the earlier [guard a] matches the same keys; "
+	        "remove it or move it up\n"));
 	config_unref(load_warned("[guard a]\nacquire_on = GET\npattern = hasp:a*\n",
 	                         "3: pattern 'hasp:a*' of [guard a] never applies, since keys "
-	                         "that begin with 'hasp:' are hasp's own\n"));
+	                         "that begin with 'hasp:' are reserved for hasp\n"));
 }
 
 static void a_command_named_twice_is_warned_of(void **state)
@@ -108,12 +106,12 @@ static void a_pattern_behind_a_wider_one_is_warned_of(void **state)
 	(void)state;
 	assert_warned("[lock a]\npattern = lock:*\n[lock b]\npattern = lock:order:*\n",
 	              "4: pattern 'lock:order:*' of [lock b] never applies, since the earlier "
-	              "[lock a] catches the same keys; remove it or move it up\n");
-	assert_warned("[lock a]\npattern = lock:*\n[guard b]\npattern = lock:[ab]?\n"
-	              "acquire_on = GET\n",
-	              "4: pattern 'lock:[ab]?' of [guard b] never applies, since [lock a] "
-	              "catches the same keys, and locks are not guarded; remove one of the "
-	              "two\n");
+	              "[lock a] matches the same keys; remove it or move it up\n");
+	assert_warned(
+		"[lock a]\npattern = lock:*\n[guard b]\npattern = lock:[ab]?\n"
+		"acquire_on = GET\n",
+		"4: pattern 'lock:[ab]?' of [guard b] never applies, since [lock a] matches "
+	        "the same keys and locks are not guarded; remove one of the two\n");
 	assert_fine("[lock a]\npattern = lock:order:*\n[lock b]\npattern = lock:*\n");
 	assert_fine("[lock a]\npattern = lock:*:x\n[lock b]\npattern = lock:a*\n");
 	assert_fine("[lock a]\npattern = lock?*\n[lock b]\npattern = lock*\n");
@@ -124,22 +122,23 @@ static void quotes_around_a_pattern_are_warned_of(void **state)
 {
 	(void)state;
 	assert_warned("[lock a]\npattern = \"lock:*\"\n\t'a' b'\n",
-	              "2: pattern '\"lock:*\"' of [lock a] has quotes, which are part of it; "
-	              "expected none, or \\\" if the keys have them\n"
-	              "3: pattern ''a'' of [lock a] has quotes, which are part of it; "
-	              "expected none, or \\' if the keys have them\n"
-	              "3: pattern 'b'' of [lock a] has quotes, which are part of it; "
-	              "expected none, or \\' if the keys have them\n");
+	              "2: pattern '\"lock:*\"' of [lock a] has quotes, which hasp takes "
+	              "literally; remove them, or write \\\" if the keys have them\n"
+	              "3: pattern ''a'' of [lock a] has quotes, which hasp takes literally; "
+	              "remove them, or write \\' if the keys have them\n"
+	              "3: pattern 'b'' of [lock a] has quotes, which hasp takes literally; "
+	              "remove them, or write \\' if the keys have them\n");
 	assert_fine("[lock a]\npattern = it's \\\"a*\n");
 }
 
 static void a_regular_expression_is_warned_of(void **state)
 {
 #define REGULAR_EXPRESSION(pattern)                                                            \
-	assert_warned("[lock a]\npattern = " pattern "\n",                                     \
-	              "2: pattern '" pattern "' of [lock a] looks like a regular expression; " \
-	              "expected one as for KEYS, such as lock:*, which is always for the "     \
-	              "whole key, or \\^ and \\$ if the keys have them\n")
+	assert_warned(                                                                         \
+		"[lock a]\npattern = " pattern "\n",                                           \
+		"2: pattern '" pattern                                                         \
+		"' of [lock a] looks like a regular expression; expected a glob pattern for "  \
+	        "the whole key, such as lock:*, or \\^ and \\$ if the keys have them\n")
 	(void)state;
 	REGULAR_EXPRESSION("^lock:.*$");
 	REGULAR_EXPRESSION("^lock");
@@ -153,10 +152,10 @@ static void a_large_number_of_seconds_is_warned_of(void **state)
 {
 	(void)state;
 	assert_warned("[lock a]\npattern = a\nlease = 30000\nmax_hold = 500001\n",
-	              "3: 'lease' is '30000', and a number alone is seconds; expected 30s if "
-	              "milliseconds are meant, else 30000s\n"
-	              "4: 'max_hold' is '500001', and a number alone is seconds; expected "
-	              "500001ms if milliseconds are meant, else 500001s\n");
+	              "3: 'lease' is '30000', and a number without a unit is in seconds; write "
+	              "30s for milliseconds, else 30000s\n"
+	              "4: 'max_hold' is '500001', and a number without a unit is in seconds; "
+	              "write 500001ms for milliseconds, else 500001s\n");
 	assert_fine("[lock a]\npattern = a\nlease = 999\nmax_hold = 7200\nwait = 1000s\n"
 	            "[hasp]\nmax_clients = 30000\nmax_request = 3000000\n");
 }
@@ -183,8 +182,8 @@ static void an_upstream_that_is_hasp_itself_is_warned_of(void **state)
 #define ITSELF(listen, address)                                                                \
 	assert_warned("[upstream]\naddress = " address "\n[hasp]\nlisten = " listen "\n",      \
 	              "2: 'address' of [upstream] is '" address                                \
-	              "', and hasp itself listens at '" listen                                 \
-	              "'; expected where Redis listens\n")
+	              "', but hasp itself listens at '" listen                                 \
+	              "'; expected the address of Redis\n")
 	(void)state;
 	ITSELF("127.0.0.1:6380", "127.0.0.1:6380");
 	ITSELF("redis:6380", "redis:6380");
@@ -194,10 +193,9 @@ static void an_upstream_that_is_hasp_itself_is_warned_of(void **state)
 	ITSELF("[::]:6379", "[::1]:6379");
 	ITSELF("localhost:6379", "127.0.0.1:6379");
 	ITSELF("127.0.0.1:6379", "localhost:6379");
-	assert_warned(
-		"[hasp]\nlisten = 127.0.0.1:6379\n",
-		"2: 'address' of [upstream] is '127.0.0.1:6379', and hasp itself listens at "
-		"'127.0.0.1:6379'; expected where Redis listens\n");
+	assert_warned("[hasp]\nlisten = 127.0.0.1:6379\n",
+	              "2: 'address' of [upstream] is '127.0.0.1:6379', but hasp itself listens "
+	              "at '127.0.0.1:6379'; expected the address of Redis\n");
 	assert_fine("[hasp]\nlisten = *:6380 10.0.0.1:6379 unix:/run/s:6379\n");
 	assert_fine("[hasp]\nlisten = *:6379\n[upstream]\naddress = redis:6379\n");
 	assert_fine("[hasp]\nlisten = *:6379\n[upstream]\naddress = unix:/run/s:6379\n");
@@ -213,9 +211,8 @@ static void a_password_that_each_user_can_read_is_warned_of(void **state)
 	config_unref(config_load(ini_path, &faults, &warnings));
 	assert_lines(&faults, "");
 	assert_lines(&warnings,
-	             "2: each user of this machine can read this file, and 'password' "
-	             "in it; expected what chmod o-r leaves, and as group or owner "
-	             "the user that hasp runs as\n");
+	             "2: every user of this machine can read this file, and 'password' in it; "
+	             "make it readable for hasp's user or group only (chmod o-r)\n");
 	buf_clear(&warnings);
 	assert_int_equal(chmod(ini_path, 0640), 0);
 	config_unref(config_load(ini_path, &faults, &warnings));

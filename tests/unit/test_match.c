@@ -74,10 +74,9 @@ static void of_the_patterns_of_a_rule_any_may_match(void **state)
 static void a_key_may_have_any_bytes_or_none(void **state)
 {
 	struct config *c = load("[lock a]\npattern = a?b\n[lock b]\npattern = b*\n");
-	struct config *all = load_warned(
-		"[lock all]\npattern = *\n",
-		"2: pattern '*' of [lock all] makes a lock of every key; name those that "
-		"are locks, such as lock:*\n");
+	struct config *all = load_warned("[lock all]\npattern = *\n",
+	                                 "2: pattern '*' of [lock all] makes every key a lock; "
+	                                 "name only the keys that are locks, such as lock:*\n");
 
 	(void)state;
 	assert_ptr_equal(rule_of(c, SLICE_LIT("a\0b")), c->rules[0]);
