@@ -60,7 +60,8 @@ static inline bool is_plain(const struct client *c, const struct command_info *w
 	    (!what->is_matched || (possible & MATCH_MAY_BE_OWN)) &&
 	    reserved_keys_are_named(args->argv + 1, args->argc - 1))
 		return false;
-	if (what->may_release && dispatch_heeds_releases(&env->policy) &&
+	if (what->may_release &&
+	    dispatch_heeds_releases(&env->policy, !what->is_matched || (possible & MATCH_RULE)) &&
 	    dispatch_may_release(&env->policy, &c->session, what,
 	                         &(struct resp_view){ args->argc, args->argv }))
 		return false;
@@ -108,17 +109,17 @@ static inline struct simple scan_plain(struct client_env *env, const char *p, si
 	return (struct simple){ n, &b->what };
 }
 
-/* `n` requests, in `bytes`, have only to be passed. */
-static void expect_plain(struct client *c, struct slice bytes, uint32_t n)
+/* `n` plain requests, in `bytes`, are sent in a transaction. Not inlined: take_plain() needs the
+ * registers. */
+__attribute__((noinline)) static void queue_plain(struct client *c, struct slice bytes,
+                                                  uint32_t n)
 {
-	metrics_count(&c->env->counters.commands[COMMAND_PASSED], n);
-	if (n && session_in_multi(&c->session) &&
-	    dispatch_queue_plain(&c->env->policy, &c->session, bytes, n)) {
-		while (n--)
-			link_expect(&c->user, LINK_INTERCEPT, NULL);
+	if (!dispatch_queue_plain(&c->env->policy, &c->session, bytes, n)) {
+		link_expect_plain(&c->user, n);
 		return;
 	}
-	link_expect_plain(&c->user, n);
+	while (n--)
+		link_expect(&c->user, LINK_INTERCEPT, NULL);
 }
 
 /* Moves the cursor over requests that are whole and have only to be passed. Returns the length
@@ -140,9 +141,13 @@ __attribute__((noinline)) static size_t take_plain(struct client *c, struct curs
 		if (!is_plain(c, r.what))
 			break;
 	}
-	expect_plain(c, slice_of(k->p + k->at, (size_t)(p - k->p) - k->at), count);
+	if (count && session_in_multi(&c->session))
+		queue_plain(c, slice_of(k->p + k->at, (size_t)(p - k->p) - k->at), count);
+	else
+		link_expect_plain(&c->user, count);
 	k->at = (size_t)(p - k->p);
 	k->found = r.what;
+	metrics_count(&c->env->counters.commands[COMMAND_PASSED], count);
 	return p < end ? r.n : 0;
 }
 

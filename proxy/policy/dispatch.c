@@ -101,7 +101,7 @@ static size_t find_waited(const struct policy_env *env, const struct session *se
 {
 	size_t n, found = 0;
 
-	if (!what->may_release || !dispatch_heeds_releases(env))
+	if (!what->may_release || !dispatch_heeds_releases(env, true))
 		return 0;
 	n = command_key_args(what->command, req, args, KEYS_ON_STACK);
 	for (size_t i = 0; i < n && i < KEYS_ON_STACK; i++) {

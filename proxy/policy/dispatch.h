@@ -28,14 +28,15 @@
 enum route dispatch_route(const struct policy_env *env, const struct command_info *what,
                           const struct resp_view *req);
 
-/* Is there, or could there be, a client that waits for a lock? */
-static inline bool dispatch_heeds_releases(const struct policy_env *env)
+/* True if a client may wait for a lock that a write of keys can end. `ruled`: one of the keys may
+ * have a rule. */
+static inline bool dispatch_heeds_releases(const struct policy_env *env, bool ruled)
 {
-	return env->rules_wait || waiters_any(env->waiters);
+	return (ruled && env->rules_wait) || waiters_any(env->waiters);
 }
 
 /* True if the request, which is otherwise plain, could end a lock that a client waits for.
- * False if dispatch_heeds_releases() is. */
+ * False if dispatch_heeds_releases() is, whatever the keys. */
 bool dispatch_may_release(const struct policy_env *env, const struct session *session,
                           const struct command_info *what, const struct resp_view *req);
 
