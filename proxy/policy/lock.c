@@ -295,8 +295,8 @@ static bool is_multi(enum verb verb)
 	return verb == VERB_MLOCK || verb == VERB_MUNLOCK;
 }
 
-/* Finds which of its owner's holds the client gives back. (If its words are not what they seem,
- * the script looks for another one.) */
+/* Finds which of the holds of an owner with several connections the client gives back. (If the
+ * words are not what they seem, the script gives the oldest back.) */
 static void find_given_back(struct context *x, struct slice token)
 {
 	const struct resp_view *req = x->req;
@@ -307,6 +307,8 @@ static void find_given_back(struct context *x, struct slice token)
 		return;
 	if (req->argc >= 4 && args_option(req->argv[req->argc - 2], "AS"))
 		token = req->argv[req->argc - 1];
+	else if (x->env->config->verbs.owner == OWNER_CONNECTION)
+		return;
 	x->opts.given_back = hold_own_ticket(x->env->holds, x->holds, x->session->db,
 	                                     req->argv[key], token);
 }
