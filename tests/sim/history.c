@@ -130,12 +130,19 @@ static bool is_disturbed(const struct try *t, int64_t since)
 	return disturbed_until(t) >= since;
 }
 
+/* The release of the try may still be under way then, though its client has hung up. */
+static bool is_releasing_at(const struct try *t, int64_t at)
+{
+	return t->release_sent && (t->state == TRY_RELEASING ||
+	                           (t->state == TRY_OVER && t->over_at + GRACE >= at));
+}
+
 void history_data_lost(void)
 {
 	history.data_lost_at = world_now();
 	for (struct list *at = history.tries.next; at != &history.tries; at = at->next) {
 		struct try *t = container_of(at, struct try, node);
-		if (t->state == TRY_HELD || (t->is_crowd && t->state == TRY_RELEASING))
+		if (t->state == TRY_HELD || (t->is_crowd && is_releasing_at(t, world_now())))
 			t->was_lost = true;
 		t->sure_until = 0;
 	}
@@ -506,12 +513,13 @@ static int64_t sure_until(const struct try *t)
 	       (t->of_quorum ? t->lease_us - QUORUM_TAKES : t->lease_us * SURE_PERCENT / 100);
 }
 
-/* A client of the same owner is releasing what Redis has lost: it may release this one. */
+/* A client of the same owner has released what Redis had lost, since `t` was sent: it may have
+ * released this one. */
 static bool is_released_by_partner(const struct try *t)
 {
 	for (struct list *at = history.tries.next; at != &history.tries; at = at->next) {
 		const struct try *o = container_of(at, struct try, node);
-		if (is_partner(t, o) && o->was_lost && o->state == TRY_RELEASING)
+		if (is_partner(t, o) && o->was_lost && is_releasing_at(o, t->sent))
 			return true;
 	}
 	return false;
@@ -533,7 +541,8 @@ void history_grant(struct try *t, int64_t fence)
 		/* hasp may have ended the connection already: the client is about to see that.
 		 */
 		if (!(t->ends_with_connection && simnet_is_ended(t->client)) &&
-		    t->client->disturbed_until < t->sent && history.data_lost_at < t->sent &&
+		    !is_released_by_partner(t) && t->client->disturbed_until < t->sent &&
+		    history.data_lost_at < t->sent &&
 		    ((t->is_rechecked && !t->of_quorum) || !is_disturbed(t, t->sent)))
 			history_fail("not held: %s is told that it has %s", t->who, t->key);
 		else if (t->is_marked && t->client->disturbed_until < t->sent &&
