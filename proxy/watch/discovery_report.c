@@ -25,7 +25,7 @@ static void end_holds(struct tracker *d, double now)
 	map_each (&d->keys, node) {
 		struct key *k = container_of(node, struct key, node);
 
-		list_each (h, &k->holds, struct held_lock, in_key) {
+		list_drain (struct held_lock, h, &k->holds, in_key) {
 			if (h->state != HOLD_HELD)
 				tracker_hold_end(d, h, now);
 		}

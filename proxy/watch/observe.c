@@ -109,7 +109,7 @@ void seen_event_end(const struct tracker_act *a)
 
 void tracker_each_observed(const struct tracker *t, observed_fn *fn, void *arg)
 {
-	list_each (r, &t->rules, struct observed_rule, node) {
+	list_each (struct observed_rule, r, &t->rules, node) {
 		const struct guard_sums *g = r->group.guard;
 		const struct lock_sums *l = r->group.lock;
 
@@ -178,7 +178,7 @@ static void report_keys(const struct observed_rule *rule, struct buf *out)
 	const struct key **harmed = xcalloc(rule->group.nkeys + 1, sizeof(const struct key *));
 	size_t n = 0;
 
-	list_each (k, keys, struct key, in_group) {
+	list_each (struct key, k, keys, in_group) {
 		if (k->harm)
 			harmed[n++] = k;
 	}
@@ -325,7 +325,7 @@ static void report_lock(const struct observed_rule *rule, double now, struct buf
 
 void observe_report(struct tracker *t, double now, struct buf *out)
 {
-	list_each (rule, &t->rules, struct observed_rule, node) {
+	list_each (struct observed_rule, rule, &t->rules, node) {
 		if (rule->kind == OBSERVED_GUARD)
 			report_guard(rule, out);
 		else
