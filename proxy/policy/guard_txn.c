@@ -311,8 +311,8 @@ bool guard_txn_decide(struct context *x, struct decision *d)
 }
 
 /* `n` commands are kept as `bytes`, `nunguarded` of which name no guarded key. */
-static void keep(const struct policy_env *env, struct transaction *t, struct slice bytes,
-                 uint32_t n, uint32_t nunguarded)
+static void keep_commands(const struct policy_env *env, struct transaction *t,
+                          struct slice bytes, uint32_t n, uint32_t nunguarded)
 {
 	if (t->nunguarded == 0)
 		t->generation = env->generation;
@@ -324,7 +324,7 @@ static void keep(const struct policy_env *env, struct transaction *t, struct sli
 void guard_txn_keep_plain(const struct policy_env *env, struct transaction *t,
                           struct slice bytes, uint32_t n)
 {
-	keep(env, t, bytes, n, n);
+	keep_commands(env, t, bytes, n, n);
 }
 
 void guard_txn_keep(struct context *x, struct decision *d)
@@ -338,10 +338,10 @@ void guard_txn_keep(struct context *x, struct decision *d)
 	HASP_ASSERT(!d->pending);
 	d->watches_refusal = true;
 	if (d->verdict == DISPATCH_CALL) {
-		keep(x->env, t, buf_slice(&x->env->rewritten), 1, 0);
+		keep_commands(x->env, t, buf_slice(&x->env->rewritten), 1, 0);
 		return;
 	}
 	resp_write_request(&request, x->req->argv, x->req->argc);
-	keep(x->env, t, buf_slice(&request), 1, !guard_txn_names_guarded(x));
+	keep_commands(x->env, t, buf_slice(&request), 1, !guard_txn_names_guarded(x));
 	buf_release(&request);
 }
