@@ -77,9 +77,9 @@ static void test_a_slot_has_a_counter_and_a_server_has_one(void **state)
 	struct buf out = BUF_INIT;
 
 	(void)state;
-	key_names_write_counter_bulk(&out, KEY_NAMING_SERVER, SLICE_LIT("{a}b"));
-	key_names_write_counter_bulk(&out, KEY_NAMING_CLUSTER, SLICE_LIT("{a}b"));
-	key_names_write_counter_bulk(&out, KEY_NAMING_CLUSTER, SLICE_LIT("a"));
+	key_names_write_bulk(&out, KEY_NAMING_SERVER, KEY_NAME_COUNTER, SLICE_LIT("{a}b"));
+	key_names_write_bulk(&out, KEY_NAMING_CLUSTER, KEY_NAME_COUNTER, SLICE_LIT("{a}b"));
+	key_names_write_bulk(&out, KEY_NAMING_CLUSTER, KEY_NAME_COUNTER, SLICE_LIT("a"));
 	*buf_reserve(&out, 1) = '\0';
 	assert_string_equal(buf_head(&out), "$10\r\nhasp:fence\r\n"
 	                                    "$15\r\nhasp:fence{062}\r\n"
@@ -141,7 +141,7 @@ static void test_in_a_cluster_all_names_are_in_the_slot_of_their_key(void **stat
 		}
 		key_names_write_guard_queue_bulk(&out, KEY_NAMING_CLUSTER, slice_str(key));
 		assert_in_slot(&out, key);
-		key_names_write_counter_bulk(&out, KEY_NAMING_CLUSTER, slice_str(key));
+		key_names_write_bulk(&out, KEY_NAMING_CLUSTER, KEY_NAME_COUNTER, slice_str(key));
 		assert_in_slot(&out, key);
 		n++;
 	} while (next_word(key));

@@ -102,6 +102,11 @@ void key_names_write(struct buf *out, enum key_naming naming, enum key_name kind
 	buf_added_to(out, put_name(p, prefixes[kind], &a, key));
 }
 
+/* The counter's name on a server, as a bulk. */
+#define COUNTER_BULK "$10\r\n" KEY_NAME_FENCE_COUNTER "\r\n"
+#define COUNTER_BULK_LEN (sizeof(COUNTER_BULK) - 1)
+_Static_assert(sizeof(KEY_NAME_FENCE_COUNTER) - 1 == 10, "its length");
+
 /* Inline: what is known of `a` then costs nothing at run time. */
 __attribute__((always_inline)) static inline void put_bulks(struct buf *out,
                                                             const struct affixes *a,
@@ -110,36 +115,61 @@ __attribute__((always_inline)) static inline void put_bulks(struct buf *out,
                                                             size_t n)
 {
 	size_t space = RESP_BULK_SPACE + NAME_SPACE + key.n, header = 0, len = 0;
-	char *p = buf_reserve(out, n * space);
+	char *p = buf_reserve(out, n * space), *last = NULL;
 
 	for (size_t i = 0; i < n; i++) {
-		struct slice prefix = prefixes[kinds[i]];
 		char *bulk = p, *name;
-		if (i) {
-			/* The name differs from the one before in the prefix only. */
-			memcpy(p, p - len, len);
-			put_prefix(p + header, prefix);
+		if (kinds[i] == KEY_NAME_COUNTER) {
+			memcpy(p, COUNTER_BULK, COUNTER_BULK_LEN);
+			p += COUNTER_BULK_LEN;
+			continue;
+		}
+		if (last) {
+			/* The name differs from the last one in the prefix only. */
+			memcpy(p, last, len);
+			put_prefix(p + header, prefixes[kinds[i]]);
 			p += len;
 			continue;
 		}
-		name = resp_put_header(p, '$', name_len(prefix, a, key.n));
-		p = resp_put_end(put_name(name, prefix, a, key));
+		name = resp_put_header(p, '$', name_len(prefixes[kinds[i]], a, key.n));
+		p = resp_put_end(put_name(name, prefixes[kinds[i]], a, key));
 		header = (size_t)(name - bulk);
 		len = (size_t)(p - bulk);
+		last = bulk;
 	}
 	buf_added_to(out, p);
+}
+
+/* Appends the name of a key that exists once in each slot: `name`, and in a cluster the slot's
+ * tag. */
+static void write_slot_name(struct buf *out, enum key_naming naming, struct slice name,
+                            struct slice key)
+{
+	struct affixes a = naming == KEY_NAMING_SERVER ? braced : slotted(key);
+	size_t ntag = naming == KEY_NAMING_SERVER ? 0 : sizeof(a.before);
+
+	resp_write_bulk_header(out, name.n + ntag);
+	buf_append(out, name);
+	buf_append(out, slice_of(a.before, ntag));
+	buf_append(out, SLICE_LIT("\r\n"));
 }
 
 void key_names_write_bulks(struct buf *out, enum key_naming naming, struct slice key,
                            const enum key_name *kinds, size_t n)
 {
+	struct affixes a;
+
 	/* Most keys have no brace. */
 	if (naming == KEY_NAMING_SERVER && !has_brace(key)) {
 		put_bulks(out, &braced, key, kinds, n);
-	} else {
-		struct affixes a = affixes_of(naming, key);
-		put_bulks(out, &a, key, kinds, n);
+		return;
 	}
+	a = affixes_of(naming, key);
+	for (size_t i = 0; i < n; i++)
+		if (kinds[i] == KEY_NAME_COUNTER && naming == KEY_NAMING_CLUSTER)
+			write_slot_name(out, naming, SLICE_LIT(KEY_NAME_FENCE_COUNTER), key);
+		else
+			put_bulks(out, &a, key, &kinds[i], 1);
 }
 
 /* Returns the affixes of the name of a guard's queue. The guard's name is its key, and has a
@@ -181,33 +211,7 @@ void key_names_write_guard_queue_bulk(struct buf *out, enum key_naming naming, s
 	put_guard_queue(out, &inner, queue_affixes(&inner, key), key);
 }
 
-/* Appends the name of a key that exists once in each slot: `name`, and in a cluster the slot's
- * tag. */
-static void write_slot_name(struct buf *out, enum key_naming naming, struct slice name,
-                            struct slice key)
-{
-	struct affixes a = naming == KEY_NAMING_SERVER ? braced : slotted(key);
-	size_t ntag = naming == KEY_NAMING_SERVER ? 0 : sizeof(a.before);
-
-	resp_write_bulk_header(out, name.n + ntag);
-	buf_append(out, name);
-	buf_append(out, slice_of(a.before, ntag));
-	buf_append(out, SLICE_LIT("\r\n"));
-}
-
 void key_names_write_ack_bulk(struct buf *out, enum key_naming naming, struct slice key)
 {
 	write_slot_name(out, naming, SLICE_LIT(KEY_NAME_ACK), key);
-}
-
-/* The counter's name on a server, as a bulk. */
-#define COUNTER_BULK "$10\r\n" KEY_NAME_FENCE_COUNTER "\r\n"
-_Static_assert(sizeof(KEY_NAME_FENCE_COUNTER) - 1 == 10, "its length");
-
-void key_names_write_counter_bulk(struct buf *out, enum key_naming naming, struct slice key)
-{
-	if (naming == KEY_NAMING_SERVER)
-		buf_append(out, SLICE_LIT(COUNTER_BULK));
-	else
-		write_slot_name(out, naming, SLICE_LIT(KEY_NAME_FENCE_COUNTER), key);
 }

@@ -38,6 +38,8 @@ enum key_name {
 	/* A guarded key: the token of the owner that may write it. The guard is a lock by
 	 * itself, and has a queue of its own. */
 	KEY_NAME_GUARD,
+	/* The counter of the fencing tokens, which many locks share. */
+	KEY_NAME_COUNTER,
 };
 
 /* How the keys are named. The names differ only if a cluster needs it: two versions of hasp
@@ -53,7 +55,7 @@ uint16_t key_names_slot(enum key_naming naming, struct slice key);
 /* The counter of the fencing tokens on a server; in a cluster the slot's tag follows. */
 #define KEY_NAME_FENCE_COUNTER "hasp:fence"
 
-/* Appends the name. */
+/* Appends the name; not the counter's. */
 void key_names_write(struct buf *out, enum key_naming naming, enum key_name kind,
                      struct slice key);
 
@@ -75,8 +77,5 @@ void key_names_write_guard_queue_bulk(struct buf *out, enum key_naming naming,
  * for all locks of a server. */
 #define KEY_NAME_ACK "hasp:ack"
 void key_names_write_ack_bulk(struct buf *out, enum key_naming naming, struct slice key);
-
-/* Appends the name of the counter for the fencing tokens of the lock `key`, as a bulk. */
-void key_names_write_counter_bulk(struct buf *out, enum key_naming naming, struct slice key);
 
 #endif

@@ -73,7 +73,7 @@ static void begin(struct buf *out, const struct mlock_keys *keys,
 		resp_write_bulk(out, keys->v[i]);
 		key_names_write_bulks(out, opts->naming, keys->v[i], names, 3);
 	}
-	key_names_write_counter_bulk(out, opts->naming, keys->v[0]);
+	key_names_write_bulk(out, opts->naming, KEY_NAME_COUNTER, keys->v[0]);
 	resp_write_bulk(out, opts->secret);
 	resp_write_bulk(out, call->owner);
 }

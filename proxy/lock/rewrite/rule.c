@@ -139,14 +139,13 @@ static void write_del_call(const struct rewrite *rw)
 	script_call_begin(rw->out, SCRIPT_DEL, rw->opts,
 	                  rw->nkeys + 2 * nlocks + nwaiting + (nwaiting > 0),
 	                  SCRIPT_CALL_SECRET_ARGS + 2 + 3 * nlocks + rw->opts->report_refusal);
-	for (size_t i = 0; i < rw->nkeys; i++) {
+	for (size_t i = 0; i < rw->nkeys; i++)
 		if (rw->keys[i].rule)
 			rewrite_lock_keys(rw, rw->keys[i].rule, rw->req->argv[rw->keys[i].arg],
 			                  rw->keys[i].rule->wait_ms ? 2 : 1);
-	}
 	if (nwaiting)
-		key_names_write_counter_bulk(rw->out, rw->opts->naming,
-		                             rw->req->argv[rewrite_first_lock(rw)->arg]);
+		key_names_write_bulk(rw->out, rw->opts->naming, KEY_NAME_COUNTER,
+		                     rw->req->argv[rewrite_first_lock(rw)->arg]);
 	rewrite_unruled_keys(rw);
 
 	resp_write_bulk(rw->out, rw->opts->secret);

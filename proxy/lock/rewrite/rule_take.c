@@ -261,11 +261,10 @@ static void write_msetnx_call(const struct rewrite *rw)
 
 	script_call_begin(rw->out, SCRIPT_MSETNX, rw->opts, rw->nkeys + 2 * nlocks,
 	                  2 + 2 * nlocks + rw->req->argc);
-	for (size_t i = 0; i < rw->nkeys; i++) {
+	for (size_t i = 0; i < rw->nkeys; i++)
 		if (rw->keys[i].rule)
 			rewrite_lock_keys(rw, rw->keys[i].rule, rw->req->argv[rw->keys[i].arg],
 			                  1);
-	}
 	rewrite_unruled_keys(rw);
 
 	resp_write_bulk_int(rw->out, (long long)nlocks);

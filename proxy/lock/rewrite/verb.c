@@ -289,14 +289,11 @@ static void write_short_lock(struct buf *out, const struct verbs *verbs,
                              const struct verb_args *a, const struct rewrite_opts *opts,
                              const struct lock_call *call, struct slice token)
 {
-	bool has_sidecar = needs_sidecar(verbs, opts, call, token);
+	size_t nkeys = SCRIPT_CALL_LOCK_KEYS + needs_sidecar(verbs, opts, call, token);
 	bool has_option = call->kind != LOCK_KIND_COUNT;
 
-	script_call_begin(out, call->script, opts, SCRIPT_CALL_LOCK_KEYS + has_sidecar,
-	                  3 + has_option);
-	script_call_write_lock_keys(out, opts, call->key);
-	if (has_sidecar)
-		key_names_write_bulk(out, opts->naming, KEY_NAME_OWNER, call->key);
+	script_call_begin(out, call->script, opts, nkeys, 3 + has_option);
+	script_call_write_lock_keys(out, opts, call->key, nkeys);
 	resp_write_bulk(out, call->owner);
 	resp_write_bulk_int(out, call->lease_ms);
 	resp_write_bulk(out, opts->ticket);
@@ -342,19 +339,11 @@ static void write_short_unlock(struct buf *out, const struct verbs *verbs,
 	bool is_shared = verb_owner_is_shared(verbs, call, token);
 	bool has_sidecar = !opts->held || opts->reentered || is_shared;
 	bool has_counter = has_sidecar || opts->naming == KEY_NAMING_CLUSTER;
+	size_t nkeys = SCRIPT_CALL_LOCK_KEYS - 1 + has_counter + has_sidecar;
 
-	script_call_begin(out, call->script, opts,
-	                  SCRIPT_CALL_LOCK_KEYS - 1 + has_counter + has_sidecar,
+	script_call_begin(out, call->script, opts, nkeys,
 	                  1 + (kind != LOCK_KIND_COUNT || is_shared) + is_shared);
-	if (has_counter) {
-		script_call_write_lock_keys(out, opts, call->key);
-	} else {
-		static const enum key_name names[] = { KEY_NAME_FENCE, KEY_NAME_QUEUE };
-		resp_write_bulk(out, call->key);
-		key_names_write_bulks(out, opts->naming, call->key, names, 2);
-	}
-	if (has_sidecar)
-		key_names_write_bulk(out, opts->naming, KEY_NAME_OWNER, call->key);
+	script_call_write_lock_keys(out, opts, call->key, nkeys);
 	resp_write_bulk(out, call->owner);
 	if (kind != LOCK_KIND_COUNT || is_shared)
 		resp_write_bulk_str(out, verb_layout_type(kind));

@@ -34,22 +34,20 @@ void script_call_begin(struct buf *out, enum script_id id, const struct rewrite_
 }
 
 void script_call_write_lock_keys(struct buf *out, const struct rewrite_opts *opts,
-                                 struct slice key)
+                                 struct slice key, size_t nkeys)
 {
-	static const enum key_name names[] = { KEY_NAME_FENCE, KEY_NAME_QUEUE };
+	static const enum key_name names[] = { KEY_NAME_FENCE, KEY_NAME_QUEUE, KEY_NAME_COUNTER,
+		                               KEY_NAME_OWNER };
 
 	resp_write_bulk(out, key);
-	key_names_write_bulks(out, opts->naming, key, names, 2);
-	key_names_write_counter_bulk(out, opts->naming, key);
+	key_names_write_bulks(out, opts->naming, key, names, nkeys - 1);
 }
 
 void script_call_write_queue_keys(struct buf *out, const struct rewrite_opts *opts,
                                   struct slice key, bool has_sidecar)
 {
-	script_call_write_lock_keys(out, opts, key);
-	if (has_sidecar)
-		key_names_write_bulk(out, opts->naming, KEY_NAME_OWNER, key);
-	else
+	script_call_write_lock_keys(out, opts, key, SCRIPT_CALL_LOCK_KEYS + has_sidecar);
+	if (!has_sidecar)
 		resp_write_bulk(out, key);
 	resp_write_bulk(out, opts->secret);
 }

@@ -55,8 +55,9 @@ void script_call_begin(struct buf *out, enum script_id id, const struct rewrite_
 #define SCRIPT_CALL_SECRET_ARGS 1
 /* The first four of them, which are those of most short calls. */
 #define SCRIPT_CALL_LOCK_KEYS 4
+/* Writes the first `nkeys` of them. */
 void script_call_write_lock_keys(struct buf *out, const struct rewrite_opts *opts,
-                                 struct slice key);
+                                 struct slice key, size_t nkeys);
 void script_call_write_queue_keys(struct buf *out, const struct rewrite_opts *opts,
                                   struct slice key, bool has_sidecar);
 
