@@ -42,4 +42,4 @@ def test_signals_that_come_early_do_not_end_hasp(redis_server, tmp_path):
             for number in (*UNUSED, signal.SIGUSR1):
                 child.send_signal(number)
             file.write(text)
-        until(lambda: "observed nothing" in (tmp_path / "log").read_text(), "the report that was asked for")
+        until(lambda: "event=observed rules=0" in (tmp_path / "log").read_text(), "the report that was asked for")
