@@ -6,7 +6,6 @@
  *   SET k v    MULTI SET k v --> the node of k: +OK is discarded, +QUEUED is the reply
  *   EXEC       EXEC          --> the same node
  */
-#include <stdlib.h>
 
 #include "base/fatal.h"
 #include "cluster/cluster_internal.h"

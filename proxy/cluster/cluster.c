@@ -96,14 +96,10 @@ void cluster_front_free(struct node *n)
 	free(n);
 }
 
-void cluster_set_failover_wait(struct cluster *c, int64_t ms)
+void cluster_set_limits(struct cluster *c, int64_t failover_wait_ms, size_t output_limit)
 {
-	c->failover_wait = (double)ms / 1000;
-}
-
-void cluster_set_output_limit(struct cluster *c, size_t nbytes)
-{
-	c->output_limit = nbytes;
+	c->failover_wait = (double)failover_wait_ms / 1000;
+	c->output_limit = output_limit;
 }
 
 /* `fn` may close sessions: these stay in memory until cluster_reap(). */

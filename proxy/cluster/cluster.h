@@ -52,11 +52,10 @@ struct node *cluster_front_new(struct cluster *c, const struct link_env *links);
 void cluster_front_stop(struct node *n); /* closes the pool's links */
 void cluster_front_free(struct node *n);
 
-/* A part that no node could take for this time gets an error as its answer. */
-void cluster_set_failover_wait(struct cluster *c, int64_t ms);
-/* Limits the replies that are kept for a client because they came before their turn. From this
- * many bytes on, hasp does not read from the client. */
-void cluster_set_output_limit(struct cluster *c, size_t nbytes);
+/* A part that no node could take for `failover_wait_ms` gets an error as its answer.
+ * `output_limit` is for the replies that are kept for a client because they came before their
+ * turn: from this many bytes on, hasp does not read from the client. */
+void cluster_set_limits(struct cluster *c, int64_t failover_wait_ms, size_t output_limit);
 
 /* The map has changed: what waits for a node goes to the one that serves it now. */
 void cluster_map_changed(struct cluster *c);

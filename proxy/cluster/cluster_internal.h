@@ -15,7 +15,7 @@
  *   cluster_session.c   takes requests; backpressure; beginning and end
  *   session_stream.c    long requests, forwarded while they arrive
  *   routing.c           turns a request into an entry
- *   session_command.c   commands that change the session, on all of its links
+ *   session_command.c   commands that change the session, on all of its links; those in force
  *   dispatch.c          the node of a part, or of requests without keys; parts that no node has
  *                       taken
  *   node_conn.c         a session's links to the nodes
@@ -24,7 +24,6 @@
  *   block_exchange.c    transactions
  *   pubsub.c            subscriptions: requests; replies are pubsub_replies.c
  *   wide.c              requests for several nodes: split, sent to all, SCAN
- *   replay.c            the session commands that are in force
  *   entry.c             entries, parts, and the order of the replies
  *   session_out.c       bytes for the virtual link; the session's state; which links are read
  *
@@ -86,7 +85,6 @@ enum part_state {
 	PART_SENT, /* its reply is due on `node_conn` */
 	PART_RETRY, /* in session->retries: no node took it; sent again at `retry_at` */
 	PART_DONE, /* answered */
-	PART_NSTATES,
 };
 
 /* One request for one node. */
@@ -180,8 +178,8 @@ void entry_answer(struct cluster_entry *e, struct slice reply);
 void entry_answer_new(struct cluster_session *s, struct slice reply);
 /* The replies of entries at the head that are done are put into `out`. */
 void session_advance(struct cluster_session *s);
-/* The session is closed. */
-void entries_free(struct cluster_session *s);
+/* Frees the entry: it is answered, or the session is closed. */
+void entry_end(struct cluster_entry *e);
 
 /* Bytes of its reply came. */
 void part_on_bytes(struct cluster_part *p, struct slice bytes);
@@ -252,8 +250,6 @@ void block_exchange_unwatch(struct cluster_session *s);
 struct slice block_leave(struct cluster_session *s);
 /* The part is put on the node connection's link. Returns the requests that go before it. */
 struct slice block_part_begin(struct node_conn *l, struct cluster_part *p);
-/* One of those was answered by an error. */
-void block_part_refused(struct cluster_part *p, struct slice line);
 /* The part's reply is the line. True: it is seen to, and not to be passed on. *discard: the
  * DISCARD or UNWATCH that the node is to be sent then; SLICE_NONE: nothing. */
 bool block_replies_take(struct cluster_part *p, struct slice line, struct slice *discard);
@@ -398,14 +394,9 @@ struct replay {
 	uint64_t serial; /* of the newest */
 };
 
-void replay_init(struct replay *r);
-void replay_fini(struct replay *r);
-/* RESET was accepted. */
-void replay_reset(struct replay *r);
-bool replay_is_empty(const struct replay *r);
 /* The oldest with a serial above `after`; NULL: there is none. */
 const struct replayed *replay_next(const struct replay *r, uint64_t after);
-void replay_add(struct replay *r, enum replay_kind kind, struct slice request);
+void replay_fini(struct replay *r);
 /* Is the request one that changes what a connection is to Redis? Then it is taken, and true
  * returned; *taken false: all that came before has to be answered first. */
 bool session_command_take(struct cluster_session *s, const struct command *c,

@@ -18,11 +18,6 @@
 /* No more requests are read while these take this much memory; the last one may exceed it. */
 #define REQUESTED_MAX ((size_t)32 * 1024 * 1024)
 
-static struct cluster_session *session_of(struct stream_peer *p)
-{
-	return container_of(p, struct cluster_session, peer);
-}
-
 /* --- requests ----------------------------------------------------------------------------- */
 
 /* Shared links are read whatever they bring: what is asked for must find room, should it all
@@ -183,7 +178,7 @@ static size_t take_some(struct cluster_session *s, const char *p, size_t n)
 
 static size_t on_take(struct stream_peer *peer, struct slice bytes)
 {
-	struct cluster_session *s = session_of(peer);
+	struct cluster_session *s = container_of(peer, struct cluster_session, peer);
 	size_t at = 0, used = 1;
 
 	reopen(s);
@@ -211,12 +206,9 @@ static bool is_session_over(const struct cluster_session *s)
  * is gone. */
 static void hang_up(struct cluster_session *s)
 {
-	const struct cluster_entry *e;
+	const struct cluster_entry *e = list_first(&s->entries, struct cluster_entry, node);
 
-	if (!s->shut || list_empty(&s->entries))
-		return;
-	e = container_of(s->entries.next, struct cluster_entry, node);
-	if (e->blocks && e->only.state == PART_SENT && e->only.node_conn->own)
+	if (s->shut && e && e->blocks && e->only.state == PART_SENT && e->only.node_conn->own)
 		link_shutdown(e->only.node_conn->user.link);
 }
 
@@ -240,7 +232,7 @@ static void on_deliver(struct watch *w, int events)
 
 static void on_shutdown(struct stream_peer *peer)
 {
-	struct cluster_session *s = session_of(peer);
+	struct cluster_session *s = container_of(peer, struct cluster_session, peer);
 
 	if (s->shut)
 		return;
@@ -250,7 +242,7 @@ static void on_shutdown(struct stream_peer *peer)
 
 static void on_pause(struct stream_peer *peer, bool paused)
 {
-	struct cluster_session *s = session_of(peer);
+	struct cluster_session *s = container_of(peer, struct cluster_session, peer);
 
 	s->paused = paused;
 	session_steer_node_conns(s);
@@ -260,7 +252,7 @@ static void on_pause(struct stream_peer *peer, bool paused)
 
 static void on_close(struct stream_peer *peer)
 {
-	struct cluster_session *s = session_of(peer);
+	struct cluster_session *s = container_of(peer, struct cluster_session, peer);
 
 	session_set_flow(s, FLOW_CLOSED);
 	s->link = NULL;
@@ -276,7 +268,7 @@ static void on_close(struct stream_peer *peer)
  * it. */
 static void on_withdraw(struct stream_peer *peer, struct slice error)
 {
-	struct cluster_session *s = session_of(peer);
+	struct cluster_session *s = container_of(peer, struct cluster_session, peer);
 	struct cluster_entry *last;
 
 	if (list_empty(&s->entries))
@@ -351,7 +343,7 @@ struct stream_peer *session_connect(struct cluster *c, struct link *l,
 	list_init(&s->node_conns);
 	list_init(&s->retries);
 	watch_init(&s->deliver, on_deliver);
-	replay_init(&s->replay);
+	list_init(&s->replay.commands);
 	block_init(&s->block);
 	s->block_serial = 1;
 	s->proto = accepted ? accepted->proto : 2;
@@ -367,7 +359,8 @@ struct stream_peer *session_connect(struct cluster *c, struct link *l,
 void session_free(struct cluster_session *s)
 {
 	HASP_ASSERT(s->flow == FLOW_CLOSED);
-	entries_free(s);
+	list_drain (struct cluster_entry, e, &s->entries, node)
+		entry_end(e);
 	node_conns_free(s);
 	buf_release(&s->gathered);
 	replay_fini(&s->replay);

@@ -12,34 +12,13 @@
 #include "base/random.h"
 #include "cluster/cluster_internal.h"
 
-#define MAY_FOLLOW(state) (1u << (state))
-
-static const unsigned next_states[PART_NSTATES] = {
-	[PART_NEW] = MAY_FOLLOW(PART_HELD) | MAY_FOLLOW(PART_SENT) | MAY_FOLLOW(PART_RETRY) |
-	             MAY_FOLLOW(PART_DONE),
-	[PART_HELD] = MAY_FOLLOW(PART_HELD) | MAY_FOLLOW(PART_SENT) | MAY_FOLLOW(PART_RETRY) |
-	              MAY_FOLLOW(PART_DONE),
-	[PART_SENT] = MAY_FOLLOW(PART_HELD) | MAY_FOLLOW(PART_SENT) | MAY_FOLLOW(PART_RETRY) |
-	              MAY_FOLLOW(PART_DONE),
-	[PART_RETRY] = MAY_FOLLOW(PART_HELD) | MAY_FOLLOW(PART_SENT) | MAY_FOLLOW(PART_RETRY) |
-	               MAY_FOLLOW(PART_DONE),
-	[PART_DONE] = 0,
-};
-
 void part_set_state(struct cluster_part *p, enum part_state state)
 {
-	HASP_ASSERT(next_states[p->state] & (1u << state));
+	HASP_ASSERT(p->state != PART_DONE && state != PART_NEW);
 	p->state = state;
 }
 
 /* --- beginning and end -------------------------------------------------------------------- */
-
-static void part_init(struct cluster_part *p, struct cluster_entry *e)
-{
-	list_init(&p->node);
-	p->entry = e;
-	p->slot = -1;
-}
 
 struct cluster_entry *entry_begin(struct cluster_session *s, size_t nparts)
 {
@@ -50,8 +29,11 @@ struct cluster_entry *entry_begin(struct cluster_session *s, size_t nparts)
 	e->serial = s->next_serial++;
 	e->nparts = nparts;
 	e->parts = nparts > 1 ? xcalloc(nparts, sizeof(*e->parts)) : &e->only;
-	for (size_t i = 0; i < nparts; i++)
-		part_init(&e->parts[i], e);
+	for (size_t i = 0; i < nparts; i++) {
+		list_init(&e->parts[i].node);
+		e->parts[i].entry = e;
+		e->parts[i].slot = -1;
+	}
 	e->muted = s->reply_mode != REPLY_ON;
 	if (s->reply_mode == REPLY_SKIP_NEXT)
 		s->reply_mode = REPLY_ON;
@@ -98,7 +80,7 @@ void part_let_go(struct cluster_part *p)
 	drop_request(p);
 }
 
-static void entry_end(struct cluster_entry *e)
+void entry_end(struct cluster_entry *e)
 {
 	struct cluster *c = e->session->cluster;
 
@@ -118,12 +100,6 @@ static void entry_end(struct cluster_entry *e)
 	e->session->nentries--;
 	buf_give(&e->reply, &c->requests);
 	freelist_give(&c->entries, e);
-}
-
-void entries_free(struct cluster_session *s)
-{
-	while (!list_empty(&s->entries))
-		entry_end(container_of(s->entries.next, struct cluster_entry, node));
 }
 
 /* --- the order of the replies ------------------------------------------------------------- */
@@ -172,8 +148,7 @@ void session_advance(struct cluster_session *s)
 	if (s->advancing)
 		return;
 	s->advancing = true;
-	while (!list_empty(&s->entries)) {
-		e = container_of(s->entries.next, struct cluster_entry, node);
+	while ((e = list_first(&s->entries, struct cluster_entry, node))) {
 		if (buf_len(&e->reply))
 			forward_kept(e);
 		if (!e->done)
@@ -357,12 +332,6 @@ struct slice block_part_begin(struct node_conn *l, struct cluster_part *p)
 		s->block_node_conn = l;
 	}
 	return b->begins ? buf_slice(&b->behind) : SLICE_NONE;
-}
-
-void block_part_refused(struct cluster_part *p, struct slice line)
-{
-	if (buf_len(&p->block->refused) == 0)
-		buf_append(&p->block->refused, line);
 }
 
 void block_part_free(struct cluster_session *s, struct block_part *b)

@@ -72,7 +72,7 @@ static void node_conn_begin(struct node_conn *l)
 	l->in_frame = l->in_push = false;
 	buf_release(&l->frame);
 	l->replayed = 0;
-	if (!l->session->shares && !replay_is_empty(&l->session->replay)) {
+	if (!l->session->shares && !list_empty(&l->session->replay.commands)) {
 		node_conn_set_state(l, NODE_CONN_REPLAYING);
 		(void)node_conn_replay_next(l);
 		return;
@@ -314,6 +314,7 @@ static bool node_conn_on_line(void *owner, void *tag, struct slice line)
 {
 	struct node_conn *l = owner;
 	struct cluster_part *p = tag;
+	struct buf *refused;
 	char reason[256];
 
 	l->in_frame = l->in_push = false;
@@ -330,7 +331,9 @@ static bool node_conn_on_line(void *owner, void *tag, struct slice line)
 		return false;
 	}
 	if (node_conn_part_behind(tag)) {
-		block_part_refused(node_conn_part_behind(tag), line);
+		refused = &node_conn_part_behind(tag)->block->refused;
+		if (buf_len(refused) == 0)
+			buf_append(refused, line);
 		return false;
 	}
 	if (p->block ? take_block_line(l, p, line) : redirection_take(p, line))

@@ -6,8 +6,57 @@
  * accepts it there, the session sends it on every other link, now or when it opens one. The
  * next session command waits until all nodes have answered this one.
  */
+#include <stdlib.h>
+
+#include "base/fatal.h"
 #include "cluster/cluster_internal.h"
 #include "commands/args.h"
+
+/* --- what is in force --------------------------------------------------------------------- */
+
+static void replayed_free(struct replayed *r)
+{
+	list_remove(&r->node);
+	buf_release(&r->request);
+	free(r);
+}
+
+void replay_fini(struct replay *r)
+{
+	list_drain (struct replayed, one, &r->commands, node)
+		replayed_free(one);
+}
+
+const struct replayed *replay_next(const struct replay *r, uint64_t after)
+{
+	list_each (const struct replayed, one, &r->commands, node)
+		if (one->serial > after)
+			return one;
+	return NULL;
+}
+
+/* RESET was accepted. */
+static void replay_reset(struct replay *r)
+{
+	list_drain (struct replayed, one, &r->commands, node)
+		if (one->kind != REPLAY_LIB_NAME && one->kind != REPLAY_LIB_VER)
+			replayed_free(one);
+}
+
+static void replay_add(struct replay *r, enum replay_kind kind, struct slice request)
+{
+	struct replayed *added = xcalloc(1, sizeof(*added));
+
+	list_drain (struct replayed, one, &r->commands, node)
+		if (one->kind == kind)
+			replayed_free(one);
+	added->kind = kind;
+	added->serial = ++r->serial;
+	buf_append(&added->request, request);
+	list_append(&r->commands, &added->node);
+}
+
+/* --- requests ----------------------------------------------------------------------------- */
 
 /* Subcommands of CLIENT. */
 static const struct {

@@ -7,7 +7,6 @@
 #include <openssl/rand.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/slice.h"
 

@@ -3,7 +3,6 @@
  * watcher_thread: the watcher's thread, and what other threads want of it.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/fatal.h"

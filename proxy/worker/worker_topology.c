@@ -144,16 +144,11 @@ static struct node_settings node_settings(const struct config *config)
 	};
 }
 
-static void use_cluster_limits(struct cluster *c, const struct config *config)
-{
-	cluster_set_output_limit(c, (size_t)config->client_output_limit);
-	cluster_set_failover_wait(c, config_failover_wait_ms(config));
-}
-
 void worker_topology_use(struct worker *w, const struct config *config)
 {
 	if (w->cluster)
-		use_cluster_limits(w->cluster, config);
+		cluster_set_limits(w->cluster, config_failover_wait_ms(config),
+		                   (size_t)config->client_output_limit);
 	topology_use(w->topology, &(struct topology_settings){
 					  .address = config->address,
 					  .master = config->master,

@@ -67,7 +67,7 @@ static struct buf run_ahead(struct cluster_fixture *f)
 	struct buf bytes = replies_of_node_1();
 	char *requests = repeated(GET_FOO);
 
-	cluster_set_output_limit(f->cluster, LIMIT);
+	cluster_set_limits(f->cluster, 10000, LIMIT);
 	client_sends(f, GET_BAR, 1);
 	client_sends(f, requests, NREPLIES);
 	assert_node_got(f, 0, GET_BAR);
@@ -120,7 +120,7 @@ static void a_link_that_still_opens_is_read_on(void **state)
 
 	f->nodes[0].health = NODE_UNSURE;
 	assert_passes(f, 1, NAME, 1, "+OK\r\n");
-	cluster_set_output_limit(f->cluster, LIMIT);
+	cluster_set_limits(f->cluster, 10000, LIMIT);
 	client_sends(f, GET_BAR, 1);
 	client_sends(f, requests, NREPLIES);
 	assert_node_got(f, 0, NAME);
@@ -175,7 +175,7 @@ static void over_a_shared_link_so_much_ends_the_session(void **state)
 	node_sends(f, 0, "+OK\r\n");
 	node_sends(f, 1, "+OK\r\n");
 	assert_node_got(f, 1, requests);
-	cluster_set_output_limit(f->cluster, LIMIT);
+	cluster_set_limits(f->cluster, 10000, LIMIT);
 	while (!f->ndown)
 		node_1_sends(f, &bytes);
 	assert_string_equal(f->reason, OVER);
@@ -190,7 +190,7 @@ static void over_shared_links_little_is_asked_for_at_first(void **state)
 	char *requests = repeated(GET_FOO);
 	size_t first = 20;
 
-	cluster_set_output_limit(f->cluster, first * 256 * 1024);
+	cluster_set_limits(f->cluster, 10000, first * 256 * 1024);
 	client_sends(f, requests, NREPLIES);
 	assert_node_got(f, 1, PROOF);
 	node_sends(f, 1, "+OK\r\n");

@@ -279,7 +279,7 @@ static void one_that_is_too_long_aborts_it(void **state)
 	static char value[40000];
 
 	memset(value, 'x', sizeof(value));
-	cluster_set_output_limit(f->cluster, 30000);
+	cluster_set_limits(f->cluster, 10000, 30000);
 	client_sends(f, MULTI, 1);
 	assert_client_got(f, OK);
 	client_sends(f, "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$40000\r\n", 1);

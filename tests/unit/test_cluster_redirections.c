@@ -437,7 +437,7 @@ static void in_vain_for_failover_wait_is_an_error_that_says_why(void **state)
 {
 	struct cluster_fixture *f = *state;
 
-	cluster_set_failover_wait(f->cluster, 3000);
+	cluster_set_limits(f->cluster, 3000, SIZE_MAX);
 	client_sends(f, GET_FOO GET_BAR, 2);
 	assert_node_got(f, 1, GET_FOO);
 	assert_node_got(f, 0, GET_BAR);

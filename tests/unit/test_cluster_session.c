@@ -362,7 +362,7 @@ static void a_client_that_runs_ahead_is_not_read(void **state)
 	struct cluster_fixture *f = *state;
 	struct buf many = BUF_INIT;
 
-	cluster_set_output_limit(f->cluster, 10);
+	cluster_set_limits(f->cluster, 10000, 10);
 	client_sends(f, GET_FOO GET_BAR, 2);
 	assert_node_got(f, 0, GET_BAR);
 	assert_node_got(f, 1, GET_FOO);

@@ -298,7 +298,7 @@ static void replies_that_are_too_long_end_the_link(void **state)
 {
 	struct cluster_fixture *f = *state;
 
-	cluster_set_output_limit(f->cluster, 64);
+	cluster_set_limits(f->cluster, 10000, 64);
 	client_sends(f, req("KEYS *"), 1);
 	assert_node_got(f, 0, req("KEYS *"));
 	node_sends(f, 0, "*1\r\n$100\r\n");
