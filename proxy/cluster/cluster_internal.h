@@ -395,7 +395,14 @@ struct replay {
 };
 
 /* The oldest with a serial above `after`; NULL: there is none. */
-const struct replayed *replay_next(const struct replay *r, uint64_t after);
+static inline const struct replayed *replay_next(const struct replay *r, uint64_t after)
+{
+	list_each (const struct replayed, one, &r->commands, node)
+		if (one->serial > after)
+			return one;
+	return NULL;
+}
+
 void replay_fini(struct replay *r);
 /* Is the request one that changes what a connection is to Redis? Then it is taken, and true
  * returned; *taken false: all that came before has to be answered first. */

@@ -27,14 +27,6 @@ void replay_fini(struct replay *r)
 		replayed_free(one);
 }
 
-const struct replayed *replay_next(const struct replay *r, uint64_t after)
-{
-	list_each (const struct replayed, one, &r->commands, node)
-		if (one->serial > after)
-			return one;
-	return NULL;
-}
-
 /* RESET was accepted. */
 static void replay_reset(struct replay *r)
 {
