@@ -37,6 +37,15 @@ static inline bool slice_same_str(const char *a, const char *b)
 	return a == b || (a && b && strcmp(a, b) == 0);
 }
 
+/* Takes `n` bytes off the beginning of *s, which has as many. */
+static inline struct slice slice_take(struct slice *s, size_t n)
+{
+	struct slice taken = slice_of(s->p, n);
+
+	*s = slice_of(s->p + n, s->n - n);
+	return taken;
+}
+
 static inline bool slice_eq(struct slice a, struct slice b)
 {
 	/* The analyzer does not know that p is not NULL if n > 0. */

@@ -105,36 +105,6 @@ static void worker_round_leave(struct worker *w)
 /* How long it has at least to hand its clients over to the next hasp. */
 #define DRAIN_HANDOVER_SECONDS 1.0
 
-/* A command of another thread to a worker. */
-struct worker_cmd {
-	struct message message;
-	struct worker *worker;
-	struct config *config; /* for a reload */
-	int channel; /* for a hand-over; -1: none */
-	void (*run)(struct worker *w, struct worker_cmd *cmd);
-};
-
-static void worker_deliver(struct message *l)
-{
-	struct worker_cmd *o = container_of(l, struct worker_cmd, message);
-
-	o->run(o->worker, o);
-	free(o);
-}
-
-static void worker_send_cmd(struct worker *w, struct config *config, int channel,
-                            void (*run)(struct worker *, struct worker_cmd *))
-{
-	struct worker_cmd *o = xcalloc(1, sizeof(*o));
-
-	o->message.deliver = worker_deliver;
-	o->worker = w;
-	o->config = config;
-	o->channel = channel;
-	o->run = run;
-	mailbox_post(&w->mailbox, &o->message);
-}
-
 static void on_client_gone(void *arg)
 {
 	struct worker *w = arg;
@@ -160,18 +130,19 @@ static bool may_leave(struct worker *w)
 	       now >= w->drain_grace_at + DRAIN_GRACE_SECONDS;
 }
 
-static void worker_on_sweep(struct ev_loop *loop, struct ev_timer *t, int revents)
+static void worker_on_sweep(void *arg)
 {
-	struct worker *w = t->data;
+	struct worker *w = arg;
 
-	(void)revents;
 	worker_node_note_health(w);
 	worker_quorum_sweep(w);
 	clients_sweep(&w->clients);
 	clients_trim(&w->clients);
 	clients_reap(&w->clients);
 	if (w->leave_at > 0 && may_leave(w))
-		ev_break(loop, EVBREAK_ALL);
+		ev_break(w->loop, EVBREAK_ALL);
+	else if (w->leave_at > 0)
+		loop_timer_repeat(&w->sweep, DRAIN_SWEEP_SECONDS);
 }
 
 /* Before all other callbacks of a turn. The loop's own time is the machine's date, which may
@@ -222,7 +193,10 @@ static void use_config(struct worker *w, struct config *config)
 
 static void reload(struct worker *w, struct worker_cmd *cmd)
 {
-	use_config(w, cmd->config);
+	if (atomic_load(&w->ended))
+		config_unref(cmd->config);
+	else
+		use_config(w, cmd->config);
 }
 
 static void take_channel(struct worker *w, struct worker_cmd *cmd)
@@ -250,9 +224,7 @@ static void drain(struct worker *w, struct worker_cmd *unused)
 	admission_close(&w->admission);
 	clients_drain(&w->clients);
 	w->leave_at = clock_now() + seconds;
-	ev_timer_stop(w->loop, &w->sweep);
-	ev_timer_set(&w->sweep, 0, DRAIN_SWEEP_SECONDS);
-	ev_timer_start(w->loop, &w->sweep);
+	loop_timer_start(&w->sweep, 0);
 }
 
 static void stop(struct worker *w, struct worker_cmd *unused)
@@ -271,9 +243,8 @@ static void turn(struct worker *w, struct worker_cmd *unused)
  * iteration. */
 static void start_watching(struct worker *w)
 {
-	ev_timer_init(&w->sweep, worker_on_sweep, SWEEP_SECONDS, SWEEP_SECONDS);
-	w->sweep.data = w;
-	ev_timer_start(w->loop, &w->sweep);
+	loop_timer_init(&w->sweep, w->loop, worker_on_sweep, w);
+	loop_timer_repeat(&w->sweep, SWEEP_SECONDS);
 	worker_pause_init(w);
 	worker_asks_init(w);
 	worker_handover_init(w);
@@ -375,8 +346,8 @@ static void worker_free(struct worker *w)
 	loop_timers_fini(&w->timers);
 	resolver_free(w->resolver);
 	worker_round_leave(w);
-	ev_timer_stop(w->loop, &w->sweep);
-	worker_pause_fini(w);
+	loop_timer_stop(&w->sweep);
+	loop_timer_stop(&w->pause.look);
 	worker_asks_fini(w);
 	ev_check_stop(w->loop, &w->begin);
 	ev_check_stop(w->loop, &w->check);
@@ -419,28 +390,31 @@ int worker_start(struct worker *w)
 
 void worker_reload(struct worker *w, struct config *config)
 {
-	worker_send_cmd(w, config_ref(config), -1, reload);
+	worker_send_cmd(w, (struct worker_cmd){
+				   .run = reload, .owns = true, .config = config_ref(config) });
 }
 
 void worker_take_over(struct worker *w, int channel)
 {
 	atomic_fetch_add(&w->shared->arriving, 1);
-	worker_send_cmd(w, NULL, channel, take_channel);
+	worker_send_cmd(w, (struct worker_cmd){
+				   .run = take_channel, .owns = true, .channel = channel });
 }
 
 void worker_hand_over(struct worker *w, int channel)
 {
-	worker_send_cmd(w, NULL, channel, give_channel);
+	worker_send_cmd(w, (struct worker_cmd){
+				   .run = give_channel, .owns = true, .channel = channel });
 }
 
 void worker_drain(struct worker *w)
 {
-	worker_send_cmd(w, NULL, -1, drain);
+	worker_send_cmd(w, (struct worker_cmd){ .run = drain });
 }
 
 void worker_stop(struct worker *w)
 {
-	worker_send_cmd(w, NULL, -1, stop);
+	worker_send_cmd(w, (struct worker_cmd){ .run = stop });
 }
 
 bool worker_has_turned(struct worker *w)
@@ -450,7 +424,7 @@ bool worker_has_turned(struct worker *w)
 	if (atomic_load(&w->turn_due))
 		return false;
 	atomic_store(&w->turn_due, true);
-	worker_send_cmd(w, NULL, -1, turn);
+	worker_send_cmd(w, (struct worker_cmd){ .run = turn });
 	return true;
 }
 

@@ -139,9 +139,7 @@ static void step_later(struct worker *w, double now)
 
 	if (list_empty(&w->asks.parts))
 		return;
-	ev_timer_stop(w->loop, &w->asks.due);
-	ev_timer_set(&w->asks.due, left > 0 ? left : 0, 0);
-	ev_timer_start(w->loop, &w->asks.due);
+	loop_timer_start(&w->asks.due, left > 0 ? left : 0);
 }
 
 static void step_now(struct worker *w)
@@ -157,13 +155,11 @@ static void step_now(struct worker *w)
 }
 
 /* (The loop's timers go by when a turn began: they may be early.) */
-static void worker_asks_on_due(struct ev_loop *loop, struct ev_timer *t, int revents)
+static void worker_asks_on_due(void *arg)
 {
-	struct worker *w = t->data;
+	struct worker *w = arg;
 	double now = clock_now();
 
-	(void)loop;
-	(void)revents;
 	if (now >= w->asks.next_at)
 		step_now(w);
 	step_later(w, now);
@@ -172,13 +168,12 @@ static void worker_asks_on_due(struct ev_loop *loop, struct ev_timer *t, int rev
 void worker_asks_init(struct worker *w)
 {
 	list_init(&w->asks.parts);
-	ev_timer_init(&w->asks.due, worker_asks_on_due, 0, 0);
-	w->asks.due.data = w;
+	loop_timer_init(&w->asks.due, w->loop, worker_asks_on_due, w);
 }
 
 void worker_asks_fini(struct worker *w)
 {
-	ev_timer_stop(w->loop, &w->asks.due);
+	loop_timer_stop(&w->asks.due);
 	list_shift_each (struct part, p, &w->asks.parts, node)
 		question_unref(p->question);
 }

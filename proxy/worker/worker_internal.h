@@ -7,7 +7,7 @@
  *   worker_topology.c   which Redis: its topology, the cluster before it, where slots moved to
  *   worker_node.c       a node that comes up, moves or changes
  *   worker_quorum.c     the quorum that has the locks of verbs, or of rules
- *   workers.c           the state that workers share; sends each of them the primary's address
+ *   workers.c           the state that workers share; sends commands, and the primary's address
  *   worker_ask.c        questions of other threads to all workers
  *   worker_live.c       the locks and waiters of all workers, by worker_ask.c
  *   worker_handover.c   gives clients to the next hasp, and takes them from the one before
@@ -72,14 +72,14 @@ struct worker {
 	bool quorum_closes; /* close a client that loses a lock of the quorum */
 	struct script_jobs *script_jobs;
 	struct admission admission;
-	struct ev_timer sweep;
+	struct loop_timer sweep;
 	struct ev_check begin, check;
 	struct ev_prepare end;
 	double leave_at; /* clock_now(); 0: not draining */
 	double drain_grace_at; /* clock_now() when the last client was gone; 0: not yet */
 	struct {
 		enum worker_pause state; /* written by worker_pause.c only */
-		struct ev_timer look; /* PAUSING, RESUMING: runs */
+		struct loop_timer look; /* PAUSING, RESUMING: runs */
 		unsigned nlooks;
 		size_t nasked; /* servers that have not answered yet */
 		bool asked; /* RESUMING: they have been asked */
@@ -87,7 +87,7 @@ struct worker {
 	} pause;
 	struct {
 		struct list parts; /* of questions; the first one takes the next step */
-		struct ev_timer due; /* starts the next step; runs while there are parts */
+		struct loop_timer due; /* starts the next step; runs while there are parts */
 		double next_at; /* not before, by clock_now() */
 		double busy_until; /* the worker counts as serving clients, by clock_now() */
 		uint64_t ncommands; /* the worker's count of commands at the last check of that
@@ -100,6 +100,21 @@ struct worker {
 	} handover; /* worker_handover.c's */
 	struct buf unfit; /* the last log lines about guards that cannot work; empty: none */
 };
+
+/* A command of another thread to a worker. */
+struct worker_cmd {
+	struct message message;
+	struct worker *worker;
+	/* Runs on the worker's thread. */
+	void (*run)(struct worker *w, struct worker_cmd *cmd);
+	bool owns; /* runs also if the worker has ended, which ignores the others, to free: */
+	struct config *config; /* of a reload */
+	int channel; /* of a hand-over */
+	struct found_primary primary; /* the watcher's; its strings */
+};
+
+/* From any thread. Sends a copy of `cmd`, whose first two members are set here. */
+void worker_send_cmd(struct worker *w, struct worker_cmd cmd);
 
 /* --- worker_topology.c -------------------------------------------------------------------- */
 
@@ -135,7 +150,6 @@ void worker_quorum_close(struct worker *w);
 /* --- worker_pause.c ----------------------------------------------------------------------- */
 
 void worker_pause_init(struct worker *w);
-void worker_pause_fini(struct worker *w);
 /* Holds a new node's requests back as the others' are, unless the worker serves. */
 void worker_pause_node(const struct worker *w, struct node *n);
 

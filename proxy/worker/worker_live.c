@@ -344,24 +344,16 @@ static bool live_step(const struct worker_view *w, void *arg, struct worker_answ
 
 /* --- all of them -------------------------------------------------------------------------- */
 
-static struct slice text_read(struct slice *from, size_t n)
-{
-	struct slice text = slice_of(from->p, n);
-
-	*from = slice_of(from->p + n, from->n - n);
-	return text;
-}
-
 static void row_read(struct slice *from, struct live_row *row)
 {
 	struct slice texts;
 
 	memcpy(row, from->p, sizeof(*row));
-	texts = text_read(from, row->nbytes);
-	text_read(&texts, sizeof(*row));
-	row->key = text_read(&texts, row->key.n);
-	row->owner = text_read(&texts, row->owner.n);
-	row->client = text_read(&texts, row->client.n);
+	texts = slice_take(from, row->nbytes);
+	slice_take(&texts, sizeof(*row));
+	row->key = slice_take(&texts, row->key.n);
+	row->owner = slice_take(&texts, row->owner.n);
+	row->client = slice_take(&texts, row->client.n);
 }
 
 static int by_since(const void *a, const void *b)
@@ -394,7 +386,7 @@ static void live_read(struct slice from, const struct live_want *wants, size_t n
 	}
 	HASP_ASSERT(from.p && from.n == nwants * sizeof(total));
 	for (size_t i = 0; i < nwants; i++) {
-		memcpy(&total, text_read(&from, sizeof(total)).p, sizeof(total));
+		memcpy(&total, slice_take(&from, sizeof(total)).p, sizeof(total));
 		wants[i].live->total += total;
 	}
 }

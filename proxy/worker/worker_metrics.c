@@ -164,17 +164,7 @@ static void gauges_add_node(struct worker_gauges *g, const struct told_node *tol
 static void take_told(struct slice *from, void *to, size_t n)
 {
 	HASP_ASSERT(from->n >= n);
-	memcpy(to, from->p, n);
-	*from = slice_of(from->p + n, from->n - n);
-}
-
-static struct slice take_text(struct slice *from, size_t n)
-{
-	struct slice text = slice_of(from->p, n);
-
-	HASP_ASSERT(from->n >= n);
-	*from = slice_of(from->p + n, from->n - n);
-	return text;
+	memcpy(to, slice_take(from, n).p, n);
 }
 
 static void add_answer(struct worker_gauges *g, struct slice said)
@@ -189,8 +179,8 @@ static void add_answer(struct worker_gauges *g, struct slice said)
 		struct slice name;
 
 		take_told(&said, &node, sizeof(node));
-		name = take_text(&said, node.name_len);
-		gauges_add_node(g, &node, name, take_text(&said, node.quorum_len));
+		name = slice_take(&said, node.name_len);
+		gauges_add_node(g, &node, name, slice_take(&said, node.quorum_len));
 	}
 }
 

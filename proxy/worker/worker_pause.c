@@ -50,7 +50,7 @@ static void pause_hold(struct worker *w, enum node_freeze why, bool held)
 static void pause_end(struct worker *w)
 {
 	worker_set_pause(w, WORKER_SERVES);
-	ev_timer_stop(w->loop, &w->pause.look);
+	loop_timer_stop(&w->pause.look);
 	pause_hold(w, NODE_AT_REST, false);
 	pause_hold(w, NODE_PAUSED, false);
 	if (w->cluster)
@@ -116,15 +116,14 @@ static void pause_look_at_clients(struct worker *w)
 	atomic_store(&w->shared->bound[w->number], nbound);
 	worker_set_pause(w, WORKER_PAUSED);
 	pause_hold(w, NODE_AT_REST, true);
-	ev_timer_stop(w->loop, &w->pause.look);
+	loop_timer_stop(&w->pause.look);
 }
 
-static void worker_on_pause_look(struct ev_loop *loop, struct ev_timer *t, int revents)
+static void worker_on_pause_look(void *arg)
 {
-	struct worker *w = t->data;
+	struct worker *w = arg;
 
-	(void)loop;
-	(void)revents;
+	loop_timer_start(&w->pause.look, LOOK_SECONDS);
 	if (w->pause.state == WORKER_PAUSING)
 		pause_look_at_clients(w);
 	else
@@ -135,13 +134,7 @@ static void worker_on_pause_look(struct ev_loop *loop, struct ev_timer *t, int r
 
 void worker_pause_init(struct worker *w)
 {
-	ev_timer_init(&w->pause.look, worker_on_pause_look, 0, LOOK_SECONDS);
-	w->pause.look.data = w;
-}
-
-void worker_pause_fini(struct worker *w)
-{
-	ev_timer_stop(w->loop, &w->pause.look);
+	loop_timer_init(&w->pause.look, w->loop, worker_on_pause_look, w);
 }
 
 static void pause_begin(struct worker *w, enum worker_pause state)
@@ -149,13 +142,12 @@ static void pause_begin(struct worker *w, enum worker_pause state)
 	worker_set_pause(w, state);
 	w->pause.asked = false;
 	w->pause.nlooks = 0;
-	ev_timer_stop(w->loop, &w->pause.look);
-	ev_timer_set(&w->pause.look, 0, LOOK_SECONDS);
-	ev_timer_start(w->loop, &w->pause.look);
+	loop_timer_start(&w->pause.look, 0);
 }
 
-static void worker_pause(struct worker *w)
+static void worker_pause(struct worker *w, struct worker_cmd *unused)
 {
+	(void)unused;
 	if (w->pause.state == WORKER_PAUSING || w->pause.state == WORKER_PAUSED)
 		return;
 	pause_begin(w, WORKER_PAUSING);
@@ -163,22 +155,25 @@ static void worker_pause(struct worker *w)
 	pause_hold(w, NODE_PAUSED, true);
 }
 
-static void worker_resume(struct worker *w)
+static void worker_resume(struct worker *w, struct worker_cmd *unused)
 {
+	(void)unused;
 	if (w->pause.state == WORKER_PAUSING || w->pause.state == WORKER_PAUSED)
 		pause_begin(w, WORKER_RESUMING);
 }
 
-static void worker_resume_at_once(struct worker *w)
+static void worker_resume_at_once(struct worker *w, struct worker_cmd *unused)
 {
+	(void)unused;
 	if (w->pause.state != WORKER_SERVES)
 		pause_end(w);
 }
 
-static void worker_reconnect(struct worker *w)
+static void worker_reconnect(struct worker *w, struct worker_cmd *unused)
 {
 	struct topology *t = w->topology;
 
+	(void)unused;
 	for (struct node *n = topology_next(t, NULL); n; n = topology_next(t, n)) {
 		if (n->links.no_server_reason)
 			continue;
@@ -191,32 +186,11 @@ static void worker_reconnect(struct worker *w)
 
 /* --- from other threads ------------------------------------------------------------------- */
 
-struct pause_message {
-	struct message message;
-	struct worker *worker;
-	void (*run)(struct worker *w);
-};
-
-static void pause_deliver(struct message *l)
+static void tell_all(struct worker_shared *shared,
+                     void (*run)(struct worker *w, struct worker_cmd *cmd))
 {
-	struct pause_message *m = container_of(l, struct pause_message, message);
-
-	/* A worker that has ended ignores the rest of its mailbox. */
-	if (!atomic_load(&m->worker->ended))
-		m->run(m->worker);
-	free(m);
-}
-
-static void tell_all(struct worker_shared *shared, void (*run)(struct worker *w))
-{
-	for (size_t i = 0; i < shared->nworkers; i++) {
-		struct pause_message *m = xcalloc(1, sizeof(*m));
-
-		m->message.deliver = pause_deliver;
-		m->worker = shared->workers[i];
-		m->run = run;
-		mailbox_post(&m->worker->mailbox, &m->message);
-	}
+	for (size_t i = 0; i < shared->nworkers; i++)
+		worker_send_cmd(shared->workers[i], (struct worker_cmd){ .run = run });
 }
 
 void workers_pause(struct worker_shared *shared)

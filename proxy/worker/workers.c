@@ -18,24 +18,32 @@
 #include "worker/encryption.h"
 #include "worker/worker_internal.h"
 
-/* The watcher's message to a worker, which owns its strings. */
-struct primary_message {
-	struct message message;
-	struct worker *worker;
-	struct found_primary primary;
-};
-
-static void workers_deliver_primary(struct message *l)
+static void worker_deliver(struct message *m)
 {
-	struct primary_message *m = container_of(l, struct primary_message, message);
+	struct worker_cmd *cmd = container_of(m, struct worker_cmd, message);
 
-	/* A worker that has ended ignores the rest of its mailbox. */
-	if (m->worker->topology)
-		topology_found(m->worker->topology, &m->primary);
-	free((char *)m->primary.master);
-	free((char *)m->primary.address);
-	free((char *)m->primary.why);
-	free(m);
+	if (cmd->owns || !atomic_load(&cmd->worker->ended))
+		cmd->run(cmd->worker, cmd);
+	free(cmd);
+}
+
+void worker_send_cmd(struct worker *w, struct worker_cmd cmd)
+{
+	struct worker_cmd *copy = xmalloc(sizeof(*copy));
+
+	*copy = cmd;
+	copy->message.deliver = worker_deliver;
+	copy->worker = w;
+	mailbox_post(&w->mailbox, &copy->message);
+}
+
+static void workers_use_primary(struct worker *w, struct worker_cmd *cmd)
+{
+	if (w->topology)
+		topology_found(w->topology, &cmd->primary);
+	free((char *)cmd->primary.master);
+	free((char *)cmd->primary.address);
+	free((char *)cmd->primary.why);
 }
 
 static char *copy_string(const char *s)
@@ -49,15 +57,14 @@ static void workers_on_primary(void *arg, const struct found_primary *p)
 	struct worker_shared *shared = arg;
 
 	for (size_t i = 0; i < shared->nworkers; i++) {
-		struct primary_message *m = xcalloc(1, sizeof(*m));
-		m->message.deliver = workers_deliver_primary;
-		m->worker = shared->workers[i];
-		m->primary.master = copy_string(p->master);
-		m->primary.address = copy_string(p->address);
-		m->primary.why = copy_string(p->why);
-		m->primary.anew = p->anew;
-		m->primary.leaving = p->leaving;
-		mailbox_post(&m->worker->mailbox, &m->message);
+		struct worker_cmd cmd = { .run = workers_use_primary,
+			                  .owns = true,
+			                  .primary = *p };
+
+		cmd.primary.master = copy_string(p->master);
+		cmd.primary.address = copy_string(p->address);
+		cmd.primary.why = copy_string(p->why);
+		worker_send_cmd(shared->workers[i], cmd);
 	}
 }
 
