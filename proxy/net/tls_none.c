@@ -2,10 +2,10 @@
  *
  * In a hasp that is built without TLS there are no contexts, and without one no connection.
  */
-#include <errno.h>
-
 #include "base/fatal.h"
 #include "net/tls.h"
+
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 
 struct tls_context *tls_context_new(const struct tls_settings *s, struct buf *why)
 {
@@ -25,31 +25,9 @@ void tls_context_unref(struct tls_context *c)
 	HASP_ASSERT(!c);
 }
 
-void tls_context_keep_sessions(struct tls_context *c, struct tls_context *old)
-{
-	HASP_ASSERT(!c && !old);
-}
-
 void tls_resume_clear(struct tls_resume *r)
 {
 	HASP_ASSERT(!r->session);
-}
-
-struct tls *tls_accept(struct tls_context *c, int fd)
-{
-	(void)fd;
-	HASP_ASSERT(c);
-	return NULL;
-}
-
-struct tls *tls_connect(struct tls_context *c, int fd, const char *name,
-                        struct tls_resume *resume)
-{
-	(void)fd;
-	(void)name;
-	(void)resume;
-	HASP_ASSERT(c);
-	return NULL;
 }
 
 void tls_free(struct tls *t)
@@ -57,71 +35,29 @@ void tls_free(struct tls *t)
 	HASP_ASSERT(!t);
 }
 
-enum tls_progress tls_handshake(struct tls *t)
-{
-	HASP_ASSERT(t);
-	return TLS_FAILED;
-}
-
-bool tls_is_ready(const struct tls *t)
-{
-	HASP_ASSERT(t);
-	return false;
-}
-
-ssize_t tls_read(struct tls *t, char *p, size_t n)
-{
-	(void)p;
-	(void)n;
-	HASP_ASSERT(t);
-	errno = EPROTO;
-	return -1;
-}
-
-ssize_t tls_write(struct tls *t, struct slice bytes)
-{
-	(void)bytes;
-	HASP_ASSERT(t);
-	errno = EPROTO;
-	return -1;
-}
-
-size_t tls_unsent(const struct tls *t)
-{
-	HASP_ASSERT(t);
-	return 0;
-}
-
-bool tls_has_more(const struct tls *t)
-{
-	HASP_ASSERT(t);
-	return false;
-}
-
-bool tls_has_input(const struct tls *t)
-{
-	HASP_ASSERT(t);
-	return false;
-}
-
-bool tls_read_wants_write(const struct tls *t)
-{
-	HASP_ASSERT(t);
-	return false;
-}
-
-void tls_shutdown(struct tls *t)
-{
-	HASP_ASSERT(t);
-}
-
-const char *tls_reason(const struct tls *t)
-{
-	HASP_ASSERT(t);
-	return "";
-}
-
 const char *tls_library(void)
 {
 	return NULL;
 }
+
+/* A function of a connection, or of a context. */
+#define NEVER_CALLED(prototype)                                                                \
+	prototype                                                                              \
+	{                                                                                      \
+		hasp_assert_failed("there is no TLS", __FILE__, __LINE__);                     \
+	}
+
+NEVER_CALLED(void tls_context_keep_sessions(struct tls_context *c, struct tls_context *old))
+NEVER_CALLED(struct tls *tls_accept(struct tls_context *c, int fd))
+NEVER_CALLED(struct tls *tls_connect(struct tls_context *c, int fd, const char *name,
+                                     struct tls_resume *resume))
+NEVER_CALLED(enum tls_progress tls_handshake(struct tls *t))
+NEVER_CALLED(bool tls_is_ready(const struct tls *t))
+NEVER_CALLED(ssize_t tls_read(struct tls *t, char *p, size_t n))
+NEVER_CALLED(ssize_t tls_write(struct tls *t, struct slice bytes))
+NEVER_CALLED(size_t tls_unsent(const struct tls *t))
+NEVER_CALLED(bool tls_has_more(const struct tls *t))
+NEVER_CALLED(bool tls_has_input(const struct tls *t))
+NEVER_CALLED(bool tls_read_wants_write(const struct tls *t))
+NEVER_CALLED(void tls_shutdown(struct tls *t))
+NEVER_CALLED(const char *tls_reason(const struct tls *t))
