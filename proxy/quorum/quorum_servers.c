@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "base/quote.h"
 #include "upstream/own_conn.h"
-#include "upstream/retry.h"
 
 #define RETRY_SECONDS 0.05
 

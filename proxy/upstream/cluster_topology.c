@@ -16,14 +16,15 @@
 #define REFRESH_SECONDS_MIN 0.1
 /* Seconds between checks whether a node has stopped answering. */
 #define LOOK_SECONDS 1.0
-/* Time limit of a question, in seconds. */
-#define ANSWER_SECONDS 1.0
+/* Time limit of a question, in milliseconds. */
+#define ANSWER_MS 1000
 /* Seconds without an answer until hasp asks the next node, too. */
 #define STEP_SECONDS 0.1
 /* The most nodes that hasp asks in a step. */
 #define STEP_MAX 64
 /* Seconds for which hasp believes a node that reported the cluster as down. */
 #define DOWN_SECONDS 1.0
+
 struct cluster_node {
 	struct node *node;
 	bool unverified; /* it is to be asked whether it wrote a redirection */
@@ -66,14 +67,12 @@ struct map_question {
 	struct list node; /* in topology.questions or topology.ended */
 	struct cluster_topology *topology;
 	struct link_env links;
-	struct own_conn conn;
-	struct loop_timer timer; /* it is given up */
+	struct query query;
 	uint64_t number;
 	size_t candidate; /* the number of the node asked; of no meaning if `verifies` */
 	bool verifies; /* the node is asked for the slots that it gives away, too */
 	bool is_down; /* it has said that the cluster is down */
 	long long epoch; /* it knows of this one; 0: it did not say */
-	redisReply *nodes; /* its answer to CLUSTER NODES; NULL: none */
 };
 
 static struct cluster_topology *cluster_of(struct topology *t)
@@ -173,13 +172,9 @@ static void tell_changes(struct cluster_topology *c)
 
 /* --- questions ---------------------------------------------------------------------------- */
 
-/* Tags of their replies. The last one, to CLUSTER SLOTS, has none. */
-static char ask_info, ask_nodes;
-
 static void map_question_end(struct map_question *q)
 {
-	loop_timer_stop(&q->timer);
-	own_conn_close(&q->conn);
+	query_cancel(&q->query);
 	list_remove(&q->node);
 	list_append(&q->topology->ended, &q->node);
 }
@@ -188,8 +183,6 @@ static void map_question_free(struct map_question *q)
 {
 	links_reap(&q->links);
 	list_remove(&q->node);
-	if (q->nodes)
-		freeReplyObject(q->nodes);
 	free(q->links.name);
 	tls_resume_clear(&q->links.tls_resume);
 	free(q);
@@ -204,80 +197,56 @@ static void read_cluster_info(struct map_question *q, const redisReply *info)
 	static const char name[] = "cluster_current_epoch:";
 	const char *at;
 
-	if (!info || info->type != REDIS_REPLY_STRING)
+	if (info->type != REDIS_REPLY_STRING)
 		return;
 	at = strstr(info->str, name);
 	q->epoch = at ? strtoll(at + strlen(name), NULL, 10) : 0;
 	q->is_down = strstr(info->str, "cluster_state:fail");
 }
 
-/* A node that was partitioned reports an outdated map, itself as a primary perhaps. */
-static bool is_behind(const struct map_question *q)
+/* `replies`: to the commands of map_question_send(). */
+static void map_question_done(void *arg, redisReply *const *replies, const char *why)
 {
-	return q->epoch > 0 && q->epoch < q->topology->epoch;
-}
-
-static void read_map(struct map_question *q, const redisReply *reply)
-{
+	struct map_question *q = arg;
 	struct slot_map *map = &q->topology->map;
 	const char *asked = q->links.address.host;
+	const redisReply *slots;
 
-	if (is_behind(q)) {
+	if (!replies) {
+		map_question_failed(q, why);
+		return;
+	}
+	read_cluster_info(q, replies[0]);
+	slots = replies[q->verifies ? 2 : 1];
+	/* A node that was partitioned reports an outdated map, itself as a primary perhaps. */
+	if (q->epoch > 0 && q->epoch < q->topology->epoch) {
 		map_question_failed(q, "its slot map is outdated");
-	} else if (reply && reply->type == REDIS_REPLY_ERROR) {
-		map_question_failed(q, reply->str);
-	} else if (!reply || slot_map_read(map, reply, asked) != 0) {
+	} else if (slots->type == REDIS_REPLY_ERROR) {
+		map_question_failed(q, slots->str);
+	} else if (slot_map_read(map, slots, asked) != 0) {
 		map_question_failed(q, "its reply to CLUSTER SLOTS is no slot map");
 	} else {
-		if (q->nodes && q->nodes->type == REDIS_REPLY_STRING)
-			slot_map_read_migrating(map, q->nodes->str, asked);
+		if (q->verifies && replies[1]->type == REDIS_REPLY_STRING)
+			slot_map_read_migrating(map, replies[1]->str, asked);
 		map_question_answered(q);
 	}
 }
 
-static void map_question_on_reply(void *owner, void *tag, redisReply **reply)
-{
-	struct map_question *q = owner;
-
-	if (tag == &ask_nodes) {
-		q->nodes = *reply;
-		*reply = NULL;
-	} else if (tag == &ask_info) {
-		read_cluster_info(q, *reply);
-	} else {
-		read_map(q, *reply);
-	}
-}
-
-static void map_question_on_down(void *owner, enum link_end end, const char *reason)
-{
-	(void)end;
-	map_question_failed(owner, reason);
-}
-
-static const struct own_conn_ops map_question_ops = { map_question_on_reply,
-	                                              map_question_on_down };
-
-static void map_question_on_timer(void *arg)
-{
-	map_question_failed(arg, "it does not answer");
-}
+#define CLUSTER_INFO "*2\r\n$7\r\nCLUSTER\r\n$4\r\nINFO\r\n"
+#define CLUSTER_NODES "*2\r\n$7\r\nCLUSTER\r\n$5\r\nNODES\r\n"
+#define CLUSTER_SLOTS "*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n"
 
 static void map_question_send(struct map_question *q, const struct address *address)
 {
 	const struct topology_settings *s = &q->topology->base.settings;
 	struct link_login login = { .proto = 2, .user = s->user, .password = s->password };
 
-	q->links.address = *address;
-	q->links.dialer.timeout_ms = s->nodes.connect_timeout_ms;
 	q->links.dialer.tls = s->nodes.tls;
-	own_conn_open(&q->conn, &q->links, s->password ? &login : NULL);
-	own_conn_send_words(&q->conn, (const char *[]){ "CLUSTER", "INFO" }, 2, &ask_info);
-	if (q->verifies)
-		own_conn_send_words(&q->conn, (const char *[]){ "CLUSTER", "NODES" }, 2,
-		                    &ask_nodes);
-	own_conn_send_words(&q->conn, (const char *[]){ "CLUSTER", "SLOTS" }, 2, NULL);
-	loop_timer_start(&q->timer, ANSWER_SECONDS);
+	q->query.login = s->password ? &login : NULL;
+	query_start(&q->query, address, NULL, NULL,
+	            q->verifies ? SLICE_LIT(CLUSTER_INFO CLUSTER_NODES CLUSTER_SLOTS)
+	                        : SLICE_LIT(CLUSTER_INFO CLUSTER_SLOTS),
+	            q->verifies ? 3 : 2, ANSWER_MS);
 }
 
 static struct map_question *map_question_new(struct cluster_topology *c, const char *address,
@@ -289,22 +258,16 @@ static struct map_question *map_question_new(struct cluster_topology *c, const c
 	q->links = c->links;
 	links_init(&q->links);
 	q->links.name = xstrdup(address);
-	own_conn_init(&q->conn, &map_question_ops, q);
+	query_init(&q->query, &q->links, map_question_done, q);
 	q->number = ++c->nquestions;
 	q->candidate = c->candidate;
 	q->verifies = verifies;
-	loop_timer_init(&q->timer, q->links.dialer.loop, map_question_on_timer, q);
 	list_init(&q->node);
 	list_append(&c->questions, &q->node);
 	return q;
 }
 
 /* --- the search --------------------------------------------------------------------------- */
-
-static void set_timer(struct cluster_topology *c, double seconds)
-{
-	loop_timer_start(&c->timer, seconds);
-}
 
 /* Address `i` of the map's nodes followed by the configured ones; or the other way round. NULL:
  * there are fewer. */
@@ -354,7 +317,7 @@ static void ask_node(struct cluster_topology *c, const char *address, struct clu
 static size_t step_size(const struct cluster_topology *c)
 {
 	const struct topology_settings *s = &c->base.settings;
-	double wait = (double)s->nodes.failover_wait_ms / 1000 - ANSWER_SECONDS;
+	double wait = (double)(s->nodes.failover_wait_ms - ANSWER_MS) / 1000;
 	size_t steps = wait > STEP_SECONDS ? (size_t)(wait / STEP_SECONDS) : 1;
 	size_t n = (c->map.nnodes + s->ncluster + steps - 1) / steps;
 
@@ -366,7 +329,7 @@ static void search_step(struct cluster_topology *c)
 	size_t n = step_size(c);
 	const char *address;
 
-	set_timer(c, STEP_SECONDS);
+	loop_timer_start(&c->timer, STEP_SECONDS);
 	if (!candidate_address(c, c->candidate) && list_empty(&c->questions)) {
 		/* None has given an answer that counts. The cluster may have been set up again,
 		 * and count its epochs from the beginning. */
@@ -387,7 +350,7 @@ static void begin_search(struct cluster_topology *c)
 	c->searches = true;
 	c->searched_at = c->links.clock();
 	if (unverified) {
-		set_timer(c, STEP_SECONDS);
+		loop_timer_start(&c->timer, STEP_SECONDS);
 		ask_node(c, unverified->node->links.name, unverified);
 		return;
 	}
@@ -413,7 +376,9 @@ void cluster_topology_refresh(struct topology *t)
 		return;
 	c->wanted = true;
 	if (!c->searches)
-		set_timer(c, since >= REFRESH_SECONDS_MIN ? 0 : REFRESH_SECONDS_MIN - since);
+		loop_timer_start(&c->timer, since >= REFRESH_SECONDS_MIN
+		                                    ? 0
+		                                    : REFRESH_SECONDS_MIN - since);
 }
 
 static void verify(struct cluster_topology *c, struct cluster_node *n)
@@ -440,7 +405,7 @@ static void end_search(struct cluster_topology *c)
 		if (!q->verifies)
 			map_question_end(q);
 	c->wanted |= next_unverified(c) != NULL;
-	set_timer(c, c->wanted ? REFRESH_SECONDS_MIN : REFRESH_SECONDS);
+	loop_timer_start(&c->timer, c->wanted ? REFRESH_SECONDS_MIN : REFRESH_SECONDS);
 }
 
 /* Returns c->nfailing if that node does not fail. */
@@ -584,9 +549,7 @@ static void end_questions(struct cluster_topology *c)
 {
 	struct cluster_node *n;
 
-	while (!list_empty(&c->questions)) {
-		struct map_question *q = container_of(c->questions.next, struct map_question,
-		                                      node);
+	list_drain (struct map_question, q, &c->questions, node) {
 		n = q->verifies ? find_by_address(c, q->links.name) : NULL;
 		if (n)
 			n->unverified = true;
@@ -641,8 +604,8 @@ static void cluster_topology_reap(struct topology *t)
 {
 	struct cluster_topology *c = cluster_of(t);
 
-	while (!list_empty(&c->ended))
-		map_question_free(container_of(c->ended.next, struct map_question, node));
+	list_drain (struct map_question, q, &c->ended, node)
+		map_question_free(q);
 	for (size_t i = 0; i < c->nnodes; i++)
 		links_reap(&c->nodes[i].node->links);
 	for (size_t i = 0; i < c->ngone; i++)

@@ -30,34 +30,13 @@ static bool control_error_is(const char *error, const char *code)
 
 /* --- health ------------------------------------------------------------------------------- */
 
-static const bool control_allowed[CONTROL_HEALTHS][CONTROL_HEALTHS] = {
-	[CONTROL_CONNECTING] = { [CONTROL_AWAY] = true,
-	                         [CONTROL_REFUSES] = true,
-	                         [CONTROL_SILENT] = true,
-	                         [CONTROL_BUSY] = true,
-	                         [CONTROL_WORKS] = true },
-	[CONTROL_AWAY] = { [CONTROL_CONNECTING] = true,
-	                   [CONTROL_REFUSES] = true,
-	                   [CONTROL_BUSY] = true,
-	                   [CONTROL_WORKS] = true },
-	[CONTROL_REFUSES] = { [CONTROL_CONNECTING] = true,
-	                      [CONTROL_AWAY] = true,
-	                      [CONTROL_BUSY] = true,
-	                      [CONTROL_WORKS] = true },
-	[CONTROL_SILENT] = { [CONTROL_CONNECTING] = true,
-	                     [CONTROL_AWAY] = true,
-	                     [CONTROL_REFUSES] = true,
-	                     [CONTROL_BUSY] = true,
-	                     [CONTROL_WORKS] = true },
-	[CONTROL_BUSY] = { [CONTROL_CONNECTING] = true,
-	                   [CONTROL_AWAY] = true,
-	                   [CONTROL_REFUSES] = true,
-	                   [CONTROL_SILENT] = true,
-	                   [CONTROL_WORKS] = true },
-	[CONTROL_WORKS] = { [CONTROL_CONNECTING] = true,
-	                    [CONTROL_AWAY] = true,
-	                    [CONTROL_SILENT] = true,
-	                    [CONTROL_BUSY] = true },
+#define NOT(health) (1u << CONTROL_##health)
+
+/* Any other state may follow, but these. */
+static const unsigned control_forbidden[CONTROL_HEALTHS] = {
+	[CONTROL_AWAY] = NOT(SILENT),
+	[CONTROL_REFUSES] = NOT(SILENT),
+	[CONTROL_WORKS] = NOT(REFUSES),
 };
 
 /* Returns true if that is a change, which the caller logs. A second connection leaves it to the
@@ -66,7 +45,7 @@ static bool control_set_health(struct control *c, enum control_health health)
 {
 	if (c->health == health)
 		return false;
-	HASP_ASSERT(control_allowed[c->health][health]);
+	HASP_ASSERT(!(control_forbidden[c->health] & 1u << health));
 	c->health = health;
 	return c->opts.on_commands;
 }

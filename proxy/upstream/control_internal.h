@@ -17,7 +17,6 @@
 #include "upstream/control.h"
 #include "upstream/decode.h"
 #include "upstream/own_conn.h"
-#include "upstream/retry.h"
 
 /* A request in flight, or held until its database is selected. */
 struct control_request {

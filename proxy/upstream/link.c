@@ -185,7 +185,8 @@ void link_notify_drained(struct link *l)
 {
 	l->was_full = false;
 	list_drain (struct link_user, u, &l->users, node) {
-		u->ops->on_drained(u->owner);
+		if (u->ops->on_drained)
+			u->ops->on_drained(u->owner);
 		if (l->state == LINK_CLOSED)
 			return;
 	}

@@ -98,7 +98,7 @@ struct link_ops {
 	 * NULL: never. */
 	bool (*on_frame)(void *owner, const struct reply_scan *frame);
 	/* The link is connected; or link_is_full() was true for one of its users, and it is
-	 * full no more. */
+	 * full no more. May be NULL. */
 	void (*on_drained)(void *owner);
 	/* The reply to a request with LINK_BEGINS_STREAM is no error: from its first byte on
 	 * the link is opaque. May be NULL when LINK_BEGINS_STREAM is not used. */

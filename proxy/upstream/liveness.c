@@ -6,8 +6,8 @@
 
 #include "base/fatal.h"
 #include "net/loop_timers.h"
-#include "resp/write.h"
 #include "upstream/link_internal.h"
+#include "upstream/own_conn.h"
 
 /* The longest time between two checks, in seconds. */
 #define LOOK_SECONDS_MAX 0.5
@@ -32,7 +32,7 @@ struct liveness {
 	uint32_t nsilent; /* checks in a row that found nothing read on any link */
 	uint32_t nunanswered; /* ... that found hasp's own connection waiting, or down */
 	enum write_check writes;
-	struct link_user writes_user; /* on a link while WRITE_CHECK_ASKED */
+	struct own_conn writes_conn; /* open while WRITE_CHECK_ASKED */
 	uint32_t npassed; /* checks since WRITE_CHECK_PASSED */
 	bool any_silent; /* this look found a link that is silent for too long */
 };
@@ -54,52 +54,30 @@ static bool is_reply_due(const struct link *l)
 
 /* --- CLIENT PAUSE ... WRITE --------------------------------------------------------------- */
 
-static void writes_on_bytes(void *owner, struct slice bytes)
-{
-	(void)owner;
-	(void)bytes;
-}
-
-static void writes_on_drained(void *owner)
-{
-	(void)owner;
-}
-
 /* An error is an answer, too: Redis checks the login and the ACL before it pauses a command. */
 static void writes_passed(struct liveness *v)
 {
-	struct link *l = v->writes_user.link;
-
 	v->writes = WRITE_CHECK_PASSED;
 	v->npassed = 0;
-	link_leave(&v->writes_user);
-	link_close(l);
+	own_conn_close(&v->writes_conn);
 }
 
-static void writes_on_reply(void *owner, void *tag, const struct resp_reply *reply,
-                            struct slice captured)
+static void writes_on_reply(void *owner, void *tag, redisReply **reply)
 {
 	(void)tag;
 	(void)reply;
-	(void)captured;
 	writes_passed(owner);
 }
 
 /* The connection for the question broke. */
-static void writes_on_down(void *owner, enum link_end end, const char *reason, size_t inflight)
+static void writes_on_down(void *owner, enum link_end end, const char *reason)
 {
 	(void)end;
 	(void)reason;
-	(void)inflight;
 	writes_passed(owner);
 }
 
-static const struct link_ops writes_ops = {
-	.on_bytes = writes_on_bytes,
-	.on_drained = writes_on_drained,
-	.on_reply = writes_on_reply,
-	.on_down = writes_on_down,
-};
+static const struct own_conn_ops writes_ops = { writes_on_reply, writes_on_down };
 
 /* Redis pauses scripts, too, and MONITOR does not show them. */
 static void ask_for_writes(struct liveness *v)
@@ -109,15 +87,12 @@ static void ask_for_writes(struct liveness *v)
 		.user = v->env->user,
 		.password = v->env->password,
 	};
-	struct slice argv[] = { SLICE_LIT("EVAL"), SLICE_LIT("return 0"), SLICE_LIT("0") };
-	struct buf out = BUF_INIT;
 
 	v->writes = WRITE_CHECK_ASKED;
-	link_join(link_new_own(v->env, false, &login), &v->writes_user);
-	resp_write_request(&out, argv, 3);
-	link_send(v->writes_user.link, buf_slice(&out));
-	buf_release(&out);
-	link_expect(&v->writes_user, LINK_NOTIFY | LINK_DISCARD | LINK_PATIENT, v);
+	own_conn_open(&v->writes_conn, v->env, &login);
+	link_send(v->writes_conn.user.link,
+	          SLICE_LIT("*3\r\n$4\r\nEVAL\r\n$8\r\nreturn 0\r\n$1\r\n0\r\n"));
+	link_expect(&v->writes_conn.user, LINK_NOTIFY | LINK_DISCARD | LINK_PATIENT, NULL);
 }
 
 static void end_write_check(struct liveness *v)
@@ -228,7 +203,7 @@ struct liveness *liveness_new(struct link_env *env, const struct control *contro
 
 	v->env = env;
 	v->control = control;
-	link_user_init(&v->writes_user, &writes_ops, v);
+	own_conn_init(&v->writes_conn, &writes_ops, v);
 	loop_timer_init(&v->timer, env->dialer.loop, liveness_on_timer, v);
 	return v;
 }

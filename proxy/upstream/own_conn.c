@@ -6,15 +6,16 @@
 #include "resp/write.h"
 #include "upstream/decode.h"
 
+/* The longest delay is short: while the subscriber is down, a waiter does not hear that its
+ * lock is free, and another client gets it. That costs more than a failed connection. A refusal
+ * ends only when an administrator changes something. */
+#define MAX_SECONDS 1.0
+#define REFUSED_MAX_SECONDS 5.0
+
 static void own_conn_on_bytes(void *owner, struct slice bytes)
 {
 	(void)owner;
 	(void)bytes;
-}
-
-static void own_conn_on_drained(void *owner)
-{
-	(void)owner;
 }
 
 static void own_conn_on_reply(void *owner, void *tag, const struct resp_reply *r,
@@ -41,7 +42,6 @@ static void own_conn_on_down(void *owner, enum link_end end, const char *reason,
 static const struct link_ops own_conn_link_ops = {
 	.on_bytes = own_conn_on_bytes,
 	.on_reply = own_conn_on_reply,
-	.on_drained = own_conn_on_drained,
 	.on_down = own_conn_on_down,
 };
 
@@ -85,6 +85,75 @@ void own_conn_send_auth(struct own_conn *c, const char *user, const char *passwo
 		own_conn_send_words(c, (const char *[]){ "AUTH", user, password }, 3, tag);
 	else
 		own_conn_send_words(c, (const char *[]){ "AUTH", password }, 2, tag);
+}
+
+/* --- retry -------------------------------------------------------------------------------- */
+
+static void retry_on_timer(void *arg)
+{
+	const struct retry *r = arg;
+
+	r->fn(r->arg);
+}
+
+void retry_init(struct retry *r, const struct link_env *env, double min_seconds,
+                void (*fn)(void *arg), void *arg)
+{
+	*r = (struct retry){
+		.env = env,
+		.min_seconds = min_seconds,
+		.seconds = min_seconds,
+		.fn = fn,
+		.arg = arg,
+	};
+	loop_timer_init(&r->timer, env->dialer.loop, retry_on_timer, r);
+}
+
+void retry_stop(struct retry *r)
+{
+	loop_timer_stop(&r->timer);
+}
+
+static void retry_in(struct retry *r, double seconds)
+{
+	retry_stop(r);
+	loop_timer_start(&r->timer, seconds);
+}
+
+void retry_restart(struct retry *r)
+{
+	r->seconds = r->min_seconds;
+	retry_in(r, 0);
+}
+
+void retry_later(struct retry *r, enum link_end end)
+{
+	double max = end == LINK_REFUSED ? REFUSED_MAX_SECONDS : MAX_SECONDS;
+	/* A server that accepts and then closes each time must not be tried without a pause. */
+	bool lasted = r->worked_at > 0 && r->env->clock() - r->worked_at >= r->min_seconds;
+
+	r->unreachable = end == LINK_UNREACHABLE;
+	r->worked_at = 0;
+	if (lasted) {
+		retry_in(r, 0);
+		return;
+	}
+	if (r->seconds > max)
+		r->seconds = max;
+	retry_in(r, r->seconds);
+	r->seconds *= 2;
+}
+
+void retry_worked(struct retry *r)
+{
+	r->seconds = r->min_seconds;
+	r->worked_at = r->env->clock();
+}
+
+void retry_now(struct retry *r)
+{
+	if (r->unreachable && loop_timer_is_running(&r->timer))
+		retry_in(r, 0);
 }
 
 /* --- queries ------------------------------------------------------------------------------ */
@@ -149,7 +218,7 @@ void query_start(struct query *q, const struct address *address, const char *use
 	q->n = n;
 	q->env->address = *address;
 	q->env->dialer.timeout_ms = timeout_ms;
-	own_conn_open(&q->conn, q->env, NULL);
+	own_conn_open(&q->conn, q->env, q->login);
 	if (password)
 		own_conn_send_auth(&q->conn, user, password, NULL);
 	own_conn_send(&q->conn, commands, n, q);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * own_conn: a connection on which hasp itself asks a server: one user of one link, which gets
- * each reply decoded, with the tag of its request. Its owner opens it again when it ends.
+ * each reply decoded, with the tag of its request. Its owner opens it again when it ends, as a
+ * struct retry says.
  *
  *   own_conn_open() --> own_conn_send(tag) --> on_reply(tag), in the order of the requests
  *                                        '--> on_down()
@@ -48,6 +49,40 @@ void own_conn_send_words(struct own_conn *c, const char *const *words, size_t n,
 /* Sends AUTH with the user, NULL: none, and the password. A refusal ends nothing. */
 void own_conn_send_auth(struct own_conn *c, const char *user, const char *password, void *tag);
 
+/* --- retry --- */
+
+/* Decides when hasp opens one of its own connections again. If the connection had worked for a
+ * while, or Redis is known to be up again, hasp opens it at once; otherwise after a delay that
+ * doubles with each failure, up to a limit. The environment's clock gives the time. */
+
+/* Embedded in its owner. */
+struct retry {
+	const struct link_env *env; /* its loop and its clock */
+	struct loop_timer timer; /* runs while the connection is down and a try is due */
+	double min_seconds; /* the first delay after it worked */
+	double seconds; /* the next delay */
+	double worked_at; /* env->clock() when it began to work; 0: it has not since it ended */
+	bool unreachable; /* how the last try ended */
+	void (*fn)(void *arg);
+	void *arg;
+};
+
+/* `fn` makes a try; it runs on the loop, once for each retry_restart(), retry_later() and
+ * retry_now(), unless another of them comes before. */
+void retry_init(struct retry *r, const struct link_env *env, double min_seconds,
+                void (*fn)(void *arg), void *arg);
+void retry_stop(struct retry *r);
+
+/* A try as soon as the loop runs; if it fails, the delays begin with the shortest. */
+void retry_restart(struct retry *r);
+/* The connection ended, or a try failed; `end`: how. */
+void retry_later(struct retry *r, enum link_end end);
+/* The connection works: the delays begin with the shortest. */
+void retry_worked(struct retry *r);
+/* Redis is there: a try that waits because it could not be reached is made as soon as the loop
+ * runs. One that waits because Redis refused, or closed the connection, goes on waiting. */
+void retry_now(struct retry *r);
+
 /* --- queries --- */
 
 /* Sends a few commands to one server, over a separate connection, which it closes when
@@ -63,6 +98,7 @@ void own_conn_send_auth(struct own_conn *c, const char *user, const char *passwo
 struct query {
 	struct link_env *env;
 	struct own_conn conn; /* closed while nothing is asked */
+	const struct link_login *login; /* as of own_conn_open(); during query_start() */
 	struct loop_timer timer;
 	size_t n; /* commands, AUTH not among them */
 	size_t nreplies;

@@ -34,11 +34,6 @@ static void pool_on_bytes(void *owner, struct slice bytes)
 	l->spoilt = is_spare(l);
 }
 
-static void pool_on_drained(void *owner)
-{
-	(void)owner;
-}
-
 /* --- are clients without a login let in? --------------------------------------------- */
 
 static void pool_ask_login(struct pool *p);
@@ -93,16 +88,6 @@ static void check_passed(struct pool_link *l)
 	if (p->env->connect || p->lacks_reset)
 		pool_link_close(l);
 	tell_ready(p, &p->check_waiters);
-}
-
-static void check_refused(struct pool_link *l, const char *reason)
-{
-	struct pool *p = l->pool;
-
-	if (l->probe_noauth && strncmp(reason, "NOAUTH", 6) == 0)
-		link_note_login(p->env, true, l->asked_at);
-	pool_link_close(l);
-	tell_failed(p, &p->check_waiters, LINK_REFUSED, reason);
 }
 
 static void pool_on_ready(void *owner)
@@ -167,12 +152,14 @@ static void pool_on_reply(void *owner, void *tag, const struct resp_reply *reply
 		return;
 	}
 	snprintf(error, sizeof(error), "%.*s", (int)(captured.n - 3), captured.p + 1);
-	check_refused(l, error);
+	if (l->probe_noauth)
+		link_note_login(p->env, true, l->asked_at);
+	pool_link_close(l);
+	tell_failed(p, &p->check_waiters, LINK_REFUSED, error);
 }
 
 static const struct link_ops pool_user_ops = {
 	.on_bytes = pool_on_bytes,
-	.on_drained = pool_on_drained,
 	.on_ready = pool_on_ready,
 	.on_reply = pool_on_reply,
 	.on_down = pool_on_down,
@@ -190,11 +177,6 @@ static struct pool_link *pool_link_alloc(struct pool *p, struct pool_group *g)
 	return l;
 }
 
-static void start_sweep_named(struct pool *p)
-{
-	loop_timer_repeat(&p->sweep_named, NAMED_SWEEP_SECONDS);
-}
-
 static struct pool_link *pool_link_new(struct pool *p, struct pool_group *g,
                                        const struct link_login *login)
 {
@@ -210,7 +192,7 @@ static struct pool_link *pool_link_new(struct pool *p, struct pool_group *g,
 	if (g)
 		list_append(&g->links, &l->node);
 	if (!g || g->named)
-		start_sweep_named(p);
+		loop_timer_repeat(&p->sweep_named, NAMED_SWEEP_SECONDS);
 	return l;
 }
 
@@ -427,7 +409,7 @@ bool pool_put_spare(struct pool *p, const struct link_login *login, struct link_
 	list_append(&g->spares, &l->node);
 	list_append(&p->spares, &l->spare);
 	if (g->named)
-		start_sweep_named(p);
+		loop_timer_repeat(&p->sweep_named, NAMED_SWEEP_SECONDS);
 	return true;
 }
 
@@ -475,16 +457,6 @@ void pool_make_way(struct pool *p)
 		pool_link_close(container_of(p->spares.next, struct pool_link, spare));
 }
 
-static void sweep_idle_private(struct pool_group *g)
-{
-	list_drain (struct pool_link, l, &g->spares, node) {
-		if (l->unused || l->spoilt || link_is_outdated(l->link))
-			pool_link_close(l);
-		else
-			l->unused = true;
-	}
-}
-
 static void sweep_group(struct pool *p, struct pool_group *g)
 {
 	list_drain (struct pool_link, l, &g->links, node) {
@@ -499,7 +471,12 @@ static void sweep_group(struct pool *p, struct pool_group *g)
 			pool_link_close(l);
 		}
 	}
-	sweep_idle_private(g);
+	list_drain (struct pool_link, l, &g->spares, node) {
+		if (l->unused || l->spoilt || link_is_outdated(l->link))
+			pool_link_close(l);
+		else
+			l->unused = true;
+	}
 	if (list_empty(&g->links) && list_empty(&g->spares) && list_empty(&g->waiters))
 		pool_group_free(p, g);
 }
@@ -517,23 +494,15 @@ void pool_sweep(struct pool *p)
 		sweep_group(p, container_of(node, struct pool_group, node));
 }
 
-/* The check's link stays while clients come. */
-static void sweep_check(struct pool *p)
-{
-	struct pool_link *l = p->check;
-
-	if (!l || l->asking)
-		return;
-	if (l->unused)
-		pool_link_close(l);
-	else
-		l->unused = true;
-}
-
 void pool_sweep_named(struct pool *p)
 {
-	sweep_check(p);
+	struct pool_link *check = p->check;
 
+	/* The check's link stays while clients come. */
+	if (check && !check->asking && check->unused)
+		pool_link_close(check);
+	else if (check && !check->asking)
+		check->unused = true;
 	list_drain (struct pool_group, g, &p->groups_by_use, order)
 		if (g->named)
 			sweep_group(p, g);

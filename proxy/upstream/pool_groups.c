@@ -53,17 +53,12 @@ struct pool_group *pool_group_find(const struct pool *p, const struct link_login
 	return at ? container_of(at, struct pool_group, node) : NULL;
 }
 
-static void pool_close_links(struct list *links)
-{
-	while (!list_empty(links))
-		pool_link_close(container_of(links->next, struct pool_link, node));
-}
-
 void pool_group_free(struct pool *p, struct pool_group *g)
 {
 	HASP_ASSERT(list_empty(&g->waiters));
-	pool_close_links(&g->links);
-	pool_close_links(&g->spares);
+	list_move_all(&g->links, &g->spares);
+	list_drain (struct pool_link, l, &g->links, node)
+		pool_link_close(l);
 	map_remove(&p->groups, &g->node);
 	list_remove(&g->order);
 	free((char *)g->node.key.p);
@@ -93,24 +88,11 @@ static bool drop_idle_group(struct pool *p, bool named)
 	return false;
 }
 
-static size_t count_groups(const struct pool *p, bool (*counts)(const struct pool_group *g))
-{
-	size_t n = 0;
-
-	list_each (struct pool_group, g, &p->groups_by_use, order)
-		n += counts(g);
-	return n;
-}
-
-static bool is_group_named(const struct pool_group *g)
-{
-	return g->named;
-}
-
 /* Is there room for one more group, with a name or without? */
 static bool pool_make_room(struct pool *p, bool named)
 {
 	double now = p->env->clock();
+	size_t nidle = 0, nnamed = 0;
 
 	if (named && now - p->names_since >= 1) {
 		p->names_since = now;
@@ -118,10 +100,13 @@ static bool pool_make_room(struct pool *p, bool named)
 	}
 	if (named && p->names_made >= NAMES_PER_SECOND)
 		return false;
-	if (count_groups(p, is_group_idle) >= POOL_IDLE_MAX)
+	list_each (struct pool_group, g, &p->groups_by_use, order)
+		nidle += is_group_idle(g);
+	if (nidle >= POOL_IDLE_MAX)
 		(void)drop_idle_group(p, false);
-	if (named && count_groups(p, is_group_named) >= POOL_NAMES_MAX &&
-	    !drop_idle_group(p, true))
+	list_each (struct pool_group, g, &p->groups_by_use, order)
+		nnamed += g->named;
+	if (named && nnamed >= POOL_NAMES_MAX && !drop_idle_group(p, true))
 		return false;
 	return p->groups.n < POOL_GROUPS_MAX || drop_idle_group(p, false);
 }

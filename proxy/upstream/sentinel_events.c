@@ -86,17 +86,6 @@ static void sentinel_sub_on_up(void *arg)
 		subscriber_add(e->subscriber, slice_str(published[i].channel));
 }
 
-static void sentinel_sub_on_failed(void *arg)
-{
-	(void)arg;
-}
-
-static void sentinel_sub_on_subscribed(void *arg, struct slice channel)
-{
-	(void)arg;
-	(void)channel;
-}
-
 static void sentinel_sub_on_message(void *arg, struct slice channel, struct slice message)
 {
 	const struct sentinel_sub *e = arg;
@@ -107,11 +96,12 @@ static void sentinel_sub_on_message(void *arg, struct slice channel, struct slic
 		opts->on_event(opts->arg, e->links.name, event);
 }
 
-static struct sentinel_sub *sentinel_sub_new(struct sentinel_events *events, const char *name)
+static void sentinel_sub_new(struct sentinel_events *events, const char *name)
 {
 	struct sentinel_sub *e = xcalloc(1, sizeof(*e));
 	int rc;
 
+	e->wanted = true;
 	e->events = events;
 	e->links = *events->opts.links;
 	links_init(&e->links);
@@ -124,14 +114,11 @@ static struct sentinel_sub *sentinel_sub_new(struct sentinel_events *events, con
 		.env = &e->links,
 		.channel = published[0].channel,
 		.on_up = sentinel_sub_on_up,
-		.on_failed = sentinel_sub_on_failed,
-		.on_subscribed = sentinel_sub_on_subscribed,
 		.on_message = sentinel_sub_on_message,
 		.arg = e,
 	});
 	subscriber_set_check(e->subscriber, CHECK_DELAY_MS, CHECK_TIMEOUT_MS);
 	subscriber_open(e->subscriber);
-	return e;
 }
 
 static void sentinel_sub_free(struct sentinel_sub *e)
@@ -155,33 +142,28 @@ struct sentinel_events *sentinel_events_new(const struct sentinel_events_opts *o
 	return e;
 }
 
-static struct sentinel_sub *sentinel_sub_find(const struct sentinel_events *e, const char *name)
-{
-	list_each (struct sentinel_sub, sentinel_sub, &e->ears, node)
-		if (strcmp(sentinel_sub->links.name, name) == 0)
-			return sentinel_sub;
-	return NULL;
-}
-
 /* Frees the sentinels that are not wanted, and marks the others as unwanted until they are
  * named again. */
 static void free_unwanted(struct sentinel_events *e)
 {
-	list_drain (struct sentinel_sub, sentinel_sub, &e->ears, node) {
-		if (!sentinel_sub->wanted)
-			sentinel_sub_free(sentinel_sub);
+	list_drain (struct sentinel_sub, sub, &e->ears, node) {
+		if (!sub->wanted)
+			sentinel_sub_free(sub);
 		else
-			sentinel_sub->wanted = false;
+			sub->wanted = false;
 	}
 }
 
 void sentinel_events_listen(struct sentinel_events *e, char *const *names, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		struct sentinel_sub *sentinel_sub = sentinel_sub_find(e, names[i]);
-		if (!sentinel_sub)
-			sentinel_sub = sentinel_sub_new(e, names[i]);
-		sentinel_sub->wanted = true;
+		bool is_there = false;
+
+		list_each (struct sentinel_sub, sub, &e->ears, node)
+			if (strcmp(sub->links.name, names[i]) == 0)
+				is_there = sub->wanted = true;
+		if (!is_there)
+			sentinel_sub_new(e, names[i]);
 	}
 	free_unwanted(e);
 }

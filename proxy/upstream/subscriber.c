@@ -11,7 +11,7 @@
 #include "resp/reply.h"
 #include "resp/write.h"
 #include "upstream/decode.h"
-#include "upstream/retry.h"
+#include "upstream/own_conn.h"
 
 #define SUBSCRIBER_RETRY_SECONDS 0.05
 /* hasp's own messages are much shorter. */
@@ -53,7 +53,7 @@ static void subscriber_on_down(void *owner, enum link_end end, const char *reaso
 		free(s->refusal);
 		s->refusal = xstrdup(reason);
 	}
-	if (end == LINK_REFUSED || end == LINK_UNREACHABLE)
+	if (s->opts.on_failed && (end == LINK_REFUSED || end == LINK_UNREACHABLE))
 		s->opts.on_failed(s->opts.arg);
 }
 
@@ -71,7 +71,8 @@ static struct slice string_of(const redisReply *r)
 static void subscriber_on_subscribe(struct subscriber *s, struct slice channel)
 {
 	if (!slice_eq(channel, slice_str(s->opts.channel))) {
-		s->opts.on_subscribed(s->opts.arg, channel);
+		if (s->opts.on_subscribed)
+			s->opts.on_subscribed(s->opts.arg, channel);
 		return;
 	}
 	log_info("subscriber_up address=%s", s->address);
@@ -157,14 +158,8 @@ static void subscriber_on_bytes(void *owner, struct slice bytes)
 	}
 }
 
-static void subscriber_on_drained(void *owner)
-{
-	(void)owner;
-}
-
 static const struct link_ops subscriber_link_ops = {
 	.on_bytes = subscriber_on_bytes,
-	.on_drained = subscriber_on_drained,
 	.on_down = subscriber_on_down,
 };
 

@@ -21,9 +21,9 @@ struct subscriber_opts {
 	/* Its channel is subscribed, and no other one. */
 	void (*on_up)(void *arg);
 	/* The subscriber could not connect, or Redis refuses it (see subscriber_refusal()). It
-	 * goes on trying. */
+	 * goes on trying. May be NULL. */
 	void (*on_failed)(void *arg);
-	/* A channel of subscriber_add() is subscribed. */
+	/* A channel of subscriber_add() is subscribed. May be NULL. */
 	void (*on_subscribed)(void *arg, struct slice channel);
 	void (*on_message)(void *arg, struct slice channel, struct slice message);
 	void *arg;

@@ -17,7 +17,7 @@
 #include "lock/scripts/script.h"
 #include "lock/scripts/script_job.h"
 #include "quorum/quorum_internal.h"
-#include "upstream/retry.h"
+#include "upstream/own_conn.h"
 
 /* Each is a sentence about hasp with that defect. */
 static const struct {

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/surroundings.h"
-#include "upstream/retry.h"
+#include "upstream/own_conn.h"
 
 #define SOON 0.02
 
