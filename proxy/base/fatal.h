@@ -16,8 +16,7 @@ void hasp_assert_failed(const char *cond, const char *file, int line)
 	__attribute__((noreturn, cold));
 
 /* As malloc/calloc/realloc/strdup/memdup, but end the process when memory is exhausted: a proxy
- * without memory can keep no promise. xmemdup() appends a NUL, so that the copy can be printed.
- */
+ * without memory can keep no promise. xmemdup() appends a NUL, for printing. */
 void *xmalloc(size_t n) __attribute__((malloc, returns_nonnull));
 void *xcalloc(size_t n, size_t size) __attribute__((malloc, returns_nonnull));
 void *xrealloc(void *p, size_t n) __attribute__((returns_nonnull));
@@ -41,8 +40,7 @@ void memory_reserve(void);
  * should do so, and call memory_reserve(). From any thread. */
 unsigned memory_shortages(void);
 
-/* As realloc(); NULL: there is not so much memory, and `p` is as it was. Counts as a shortage.
- */
+/* As realloc(); NULL: there is too little memory, `p` stays. Counts as a shortage. */
 void *try_realloc(void *p, size_t n) __attribute__((warn_unused_result));
 /* Could `n` bytes be taken now? If not, it counts as a shortage. */
 bool memory_has(size_t n);

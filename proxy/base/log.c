@@ -72,8 +72,7 @@ static int open_file(const char *path)
 }
 
 /* Makes `own_fd` write to the file of `fd`, and closes `fd` unless it is the standard error. A
- * line that another thread is writing at this moment goes to one of the two files. Returns 0;
- * -1 with errno. */
+ * line that another thread is writing goes to one of the files. Returns 0; -1 with errno. */
 static int replace_own(int fd)
 {
 	int rc = dup3(fd, own_fd, O_CLOEXEC), saved = errno;

@@ -18,8 +18,7 @@
 enum log_severity { LOG_SEV_ERROR, LOG_SEV_WARNING, LOG_SEV_INFO, LOG_SEV_DEBUG };
 
 /* Where lines go from now on: "stderr", "syslog" or a file's path, which is opened for
- * appending. Returns 0; -1 with errno when the file cannot be opened: then lines go where they
- * went before. */
+ * appending. Returns 0; -1 with errno if the file cannot be opened: then nothing changes. */
 int log_open(const char *target) __attribute__((warn_unused_result));
 
 enum log_format { LOG_FORMAT_LOGFMT, LOG_FORMAT_JSON };

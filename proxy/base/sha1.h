@@ -17,8 +17,7 @@
 #define SHA1_BLOCK 64
 struct sha1 {
 	uint32_t h[5];
-	unsigned char block[SHA1_BLOCK]; /* its first nbytes % SHA1_BLOCK bytes are not hashed
-	                                  * yet */
+	unsigned char block[SHA1_BLOCK]; /* nbytes % SHA1_BLOCK bytes, not hashed yet */
 	uint64_t nbytes;
 };
 void sha1_begin(struct sha1 *s);

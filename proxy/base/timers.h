@@ -36,8 +36,7 @@ struct timer {
 
 struct timers {
 	double (*clock)(void *arg); /* seconds; never goes back */
-	/* Called when a timer was started that is due before all others, at `at`. NULL: not
-	 * needed. */
+	/* A timer was started that is due first of all, at `at`. NULL: not needed. */
 	void (*on_earlier)(void *arg, double at);
 	void *arg; /* of both */
 	struct timer **heap; /* from 1 to n */

@@ -28,8 +28,7 @@
 /* Things that are counted apart. */
 #define TOP_KEYS_KINDS 2
 
-/* Bytes of a key that are kept: longer ones are the same if their lengths are, and their first
- * and last bytes. */
+/* Bytes of a key that are kept: longer ones are compared by length, first and last bytes. */
 #define TOP_KEYS_HEAD 128
 #define TOP_KEYS_TAIL 32
 

@@ -232,8 +232,7 @@ static bool is_tied_to_connection(const struct command *c, const struct resp_vie
 	}
 }
 
-/* Takes a command without a key. Only Redis can judge an unknown command, or one with too few
- * arguments. */
+/* Takes a command without a key. Only Redis can judge one that is unknown or too short. */
 static void take_keyless(struct block *b, const struct command *c, const struct resp_view *req,
                          struct slice bytes, struct block_answer *a)
 {

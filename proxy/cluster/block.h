@@ -55,8 +55,7 @@ enum block_step {
 	BLOCK_ANSWER, /* it is answered by `reply` */
 	BLOCK_SEND, /* to the node of the transaction, or of what is watched */
 	BLOCK_SEND_BEHIND, /* as BLOCK_SEND, after `behind`: the transaction begins there */
-	BLOCK_REPLACE, /* `request` goes there instead, and `reply` is the answer to the client
-	                */
+	BLOCK_REPLACE, /* `request` goes there instead; the client gets `reply` */
 };
 
 struct block_answer {
@@ -68,12 +67,10 @@ struct block_answer {
 	struct buf behind;
 	size_t nbehind; /* how many; 0: there are none, or too many to be kept */
 	bool is_exec;
-	bool watched; /* (is_exec) another node than the one it is sent to cannot carry it out
-	               */
+	bool watched; /* (is_exec) no other node can carry it out */
 };
 
-/* `p`: the request's plan, `bytes`: the request as it came, `proto`: the client's version of
- * RESP. */
+/* `p`: the request's plan, `bytes`: the request as it came, `proto`: 2 or 3. */
 void block_take(struct block *b, const struct command *c, const struct resp_view *req,
                 const struct plan *p, struct slice bytes, int proto, struct block_answer *a);
 
@@ -87,8 +84,7 @@ static inline bool block_is_tied(const struct block *b)
  * that serves the slot. If there is too much to send again, EXEC will be refused. */
 void block_close(struct block *b);
 
-/* A command did not get to the node, which has nothing of the transaction now: EXEC will be
- * refused. */
+/* A command was lost, and the node has no transaction now: EXEC will be refused. */
 void block_fail(struct block *b);
 
 /* The answers to EXEC. */

@@ -102,12 +102,10 @@ struct cluster_part {
 	struct hint *hint; /* (PART_RETRY) the reply by which the part was refused, which a
 	                    * script may have forged; NULL: the part was refused for certain */
 	bool several; /* it may name more than one key of its slot */
-	bool reads; /* it changes nothing: it may be carried out twice (without `slot`: by any
-	             * node) */
+	bool reads; /* it changes nothing: it may run twice (without `slot`: on any node) */
 	bool is_stale; /* (PART_SENT) the node refused an earlier part: the reply to this one is
 	                * dropped, and it is sent again after the earlier part */
-	bool withdrawn; /* (PART_SENT) it is not sent again: session->withdrawal is its answer
-	                 * then */
+	bool withdrawn; /* (PART_SENT) not sent again: its answer is session->withdrawal */
 	bool streamed; /* it was passed on as it came, and was too long: `request` is empty */
 	double since; /* clock since when no node takes it; 0: it was not refused yet */
 	double retry_at; /* clock; in PART_RETRY */
@@ -144,8 +142,7 @@ struct cluster_entry {
 	bool muted; /* its reply is dropped: CLIENT REPLY */
 	bool pushes; /* its reply is acknowledgements, which are not dropped */
 	bool captures; /* on_reply() wants the replies' bytes */
-	bool begins_stream; /* unless its reply is an error, bytes follow without end: MONITOR
-	                     */
+	bool begins_stream; /* MONITOR: bytes follow without end, unless an error does */
 	bool blocks; /* Redis may answer when something else happens: BLPOP */
 	bool patient; /* its reply may be long in coming: LINK_PATIENT */
 	bool ends; /* when it is delivered the virtual link ends: QUIT */
@@ -279,9 +276,7 @@ void dispatch_again(struct cluster_session *s);
  *     '-----------'------------'-----------'  the link could not be had, or ended */
 enum node_conn_state {
 	NODE_CONN_CLOSED, /* no link */
-	NODE_CONN_WAITING, /* for a shared link of the node's pool, or for one of its own to
-	                    * connect
-	                    */
+	NODE_CONN_WAITING, /* for a link of the node's pool, or of its own */
 	NODE_CONN_REPLAYING, /* the session's commands are on their way */
 	NODE_CONN_READY,
 	NODE_CONN_NSTATES,
@@ -360,8 +355,7 @@ void node_conns_write_replay(struct cluster_session *s, const struct cluster_par
                              struct slice request);
 /* Returns true while a session command on any node connection is not answered yet. */
 bool node_conns_replay(const struct cluster_session *s);
-/* Returns the part that follows the request with this tag; NULL: the tag is a part's own, or
- * none. */
+/* Returns the part that follows the request with this tag; NULL: none does. */
 struct cluster_part *node_conn_part_behind(void *tag);
 
 /* --- session commands --------------------------------------------------------------------- */
@@ -387,8 +381,7 @@ struct replayed {
 	struct buf request;
 };
 
-/* Session commands that were accepted, oldest first: each new link of a node connection gets
- * them. */
+/* Accepted session commands, oldest first: each new link of a node connection gets them. */
 struct replay {
 	struct list commands;
 	uint64_t serial; /* of the newest */
@@ -459,8 +452,7 @@ struct cluster_session {
 	bool refused; /* since nothing was in flight, a node did not carry a request out */
 	size_t nrequested; /* memory of the entries' parts and their requests */
 	size_t kept; /* bytes of replies before their turn, of transactions to be sent again */
-	size_t reply_size; /* bytes that a reply is expected to have: about the most of late; >=
-	                      1 */
+	size_t reply_size; /* expected bytes of a reply: about the most of late; >= 1 */
 	size_t uncounted; /* bytes kept since the link's user last counted them */
 	uint64_t next_serial;
 	uint32_t map_version; /* of the map by which `entries` were routed */
@@ -535,8 +527,7 @@ void session_break(struct cluster_session *s, const char *reason);
 void session_give_up(struct cluster_session *s, const char *reason);
 /* Frees a session that is FLOW_CLOSED. */
 void session_free(struct cluster_session *s);
-/* Gives the link what is in `out`, unless it is paused. The link's user may do anything then.
- */
+/* Gives `out` to the link, unless that is paused. The link's user may then do anything. */
 void session_deliver(struct cluster_session *s);
 /* Links of its own are read no faster than the client reads, and no further ahead of the first
  * reply than client_output_limit allows. */
@@ -606,12 +597,10 @@ bool session_leave_default_node(struct cluster_session *s);
 /* Takes one whole request. False: not before all that came before is answered. */
 bool routing_take(struct cluster_session *s, const struct resp_view *req, struct slice bytes)
 	__attribute__((warn_unused_result));
-/* Must a long request be whole, of which this is the beginning, before it is known what it is?
- */
+/* True if a long request, which begins so, must be whole before hasp can classify it. */
 bool routing_needs_whole(const struct cluster_session *s, const struct resp_view *req);
 /* Finds the slot of a long request by its beginning; -1: it has no key. *several: it may name
- * more than one. *may_forge: command_may_forge(). Returns false if this takes more bytes of the
- * request. */
+ * more than one. *may_forge: command_may_forge(). Returns false if more bytes are needed. */
 bool routing_early(const struct cluster_session *s, const struct resp_view *req, int *slot,
                    bool *several, bool *may_forge) __attribute__((warn_unused_result));
 

@@ -202,8 +202,7 @@ static bool is_session_over(const struct cluster_session *s)
 }
 
 /* The client has disconnected after a blocking command, and all commands before it are
- * answered. Close the link to Redis, or Redis would give the awaited element to a client that
- * is gone. */
+ * answered. Close the link, or Redis would give the awaited element to nobody. */
 static void hang_up(struct cluster_session *s)
 {
 	const struct cluster_entry *e = list_first(&s->entries, struct cluster_entry, node);
@@ -264,8 +263,7 @@ static void on_close(struct stream_peer *peer)
 }
 
 /* A part that a node has refused, or that waits for a link, was run by no node, and fails at
- * once. A part in flight may still run: hasp only does not send it again if its node refuses
- * it. */
+ * once. A part in flight may still run: hasp only does not send it again. */
 static void on_withdraw(struct stream_peer *peer, struct slice error)
 {
 	struct cluster_session *s = container_of(peer, struct cluster_session, peer);

@@ -246,9 +246,8 @@ void entry_answer_new(struct cluster_session *s, struct slice reply)
 
 /* --- parts -------------------------------------------------------------------------------- */
 
-/* Bytes came that must wait for other replies. If the session keeps too many, it stops reading
- * its own links, so that the rest stays with the nodes; but not the link whose reply comes
- * next. */
+/* Bytes came that must wait for other replies. If the session keeps too many, it reads none of
+ * its own links but the one whose reply comes next. */
 static void bound_kept(struct cluster_session *s, const struct node_conn *from)
 {
 	if (s->kept < s->cluster->output_limit)
@@ -304,8 +303,7 @@ void part_fail(struct cluster_part *p, struct slice error)
 
 /* --- parts of transactions ---------------------------------------------------------------- */
 
-/* These note which node connection has the session's transaction, and what a part keeps of it.
- */
+/* Which node connection has the session's transaction, and what a part keeps of it. */
 
 struct slice block_leave(struct cluster_session *s)
 {

@@ -215,8 +215,7 @@ static void merge_names(const struct slice *replies, size_t n, struct buf *out)
 	buf_release(&names);
 }
 
-/* The name of a channel, as an element. Every node has the same subscribers of it: see
- * subscriptions.h. */
+/* The name of a channel, as an element. Every node has its subscribers: subscriptions.h. */
 static bool is_at_all_nodes(struct slice element)
 {
 	const char *lf = element.n ? memchr(element.p, '\n', element.n) : NULL;
@@ -227,8 +226,7 @@ static bool is_at_all_nodes(struct slice element)
 	return channel_has_key_events(slice_of(lf, element.n - (size_t)(lf - element.p)));
 }
 
-/* Appends the name that comes next in each of the `rests`, and its count. False: they are not
- * alike. */
+/* Appends the next name of each of the `rests`, and its count. False: they differ. */
 static bool write_count(struct slice *rests, size_t n, struct buf *out)
 {
 	struct slice name = SLICE_NONE;

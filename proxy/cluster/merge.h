@@ -38,8 +38,7 @@ struct split {
 	uint8_t step;
 };
 
-/* `req`: a key in argv[1], and the next ones each `step` arguments later; no key lacks an
- * argument. */
+/* `req`: a key in argv[1], and then one every `step` arguments; none lacks an argument. */
 void split_init(struct split *s, const struct resp_view *req, uint8_t step);
 void split_fini(struct split *s);
 
@@ -53,12 +52,10 @@ enum merge_kind {
 	MERGE_LEAST, /* the least integer; of arrays, for each element */
 	MERGE_LIST, /* arrays are joined */
 	MERGE_NAMES, /* of the arrays' elements, each is there once, in no order */
-	MERGE_COUNTS, /* arrays of a name, its count, ...: the counts of each name are added up
-	               */
+	MERGE_COUNTS, /* arrays of a name, its count, ...: each name's counts are added up */
 	MERGE_FOUND, /* the first that is not nil, if one is not */
 	MERGE_ANY, /* a reply that is not an error, else the most specific error: SCRIPT KILL */
-	MERGE_VALUES, /* arrays of an element for each key are put together in the keys' order
-	               */
+	MERGE_VALUES, /* arrays of an element for each key: joined in the keys' order */
 };
 
 /* Appends the reply to `out`. `replies`: `n` whole ones, at least one. `split`: of

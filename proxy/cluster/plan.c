@@ -17,8 +17,7 @@ static struct plan to_each(enum merge_kind merge)
 	return (struct plan){ .kind = PLAN_EACH, .merge = merge };
 }
 
-/* The slot that all of the `n` arguments from argv[first] on are in, `step` by `step`. -1: they
- * are in several. */
+/* The slot of `n` arguments from argv[first] on, `step` by `step`. -1: there are several. */
 static int common_slot(const struct resp_view *req, size_t first, size_t n, size_t step)
 {
 	int slot = slot_of_key(req->argv[first]);

@@ -18,8 +18,7 @@ enum plan_kind {
 	PLAN_SLOT, /* the node that serves `slot` */
 	PLAN_CROSSSLOT, /* none: its keys are in several slots (plan_crossslot) */
 	PLAN_SPLIT, /* for each slot a part of it: merge.h */
-	PLAN_MALFORMED, /* as PLAN_SLOT, and as plan_malformed() has it: Redis refuses it anyway
-	                 */
+	PLAN_MALFORMED, /* as PLAN_SLOT, in plan_malformed()'s form: Redis refuses it */
 	PLAN_EACH, /* all primaries */
 	PLAN_SCAN, /* the primary that its cursor names: scan_cursor.h */
 	PLAN_DISABLED, /* none: it is about the cluster (plan_disabled) */

@@ -33,8 +33,7 @@
 #include "base/fatal.h"
 #include "cluster/cluster_internal.h"
 
-/* Delay before hasp sends a request again that was redirected more than once, or could not be
- * sent. */
+/* Delay before hasp sends a request again that was redirected twice, or could not be sent. */
 #define RETRY_SECONDS 0.05
 
 enum redirection {
@@ -154,8 +153,7 @@ static enum redirection read_redirection(const struct cluster_part *p, struct sl
 	return what;
 }
 
-/* A node said it. Returns the node that is named, NULL if none is, or the map does not have it
- * yet. */
+/* A node said it. Returns the node that is named; NULL: none is, or the map lacks it. */
 static struct node *learn_redirection(const struct cluster_part *p, struct slice line,
                                       enum redirection what)
 {

@@ -183,8 +183,7 @@ static void on_scanned(struct cluster_entry *e, struct cluster_part *p,
 	(void)captured;
 	if (!scan_cursor_of_reply(buf_slice(&p->reply), &at))
 		return;
-	/* Another node has taken its place since: it was given a cursor that says nothing
-	 * there. */
+	/* Another node has taken its place since, which cannot know the cursor. */
 	if (scan->cursor.at && p->node_conn && p->node_conn->node != scan->node) {
 		scan->cursor.at = 0;
 		scan->cursor.mark = mark_of(s, p->node_conn->node);

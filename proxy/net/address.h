@@ -27,8 +27,7 @@ bool address_is_remote(const char *text);
 void address_print(const struct sockaddr *sa, socklen_t len, char *out, size_t n);
 /* As address_print(), for the socket's own address. Returns 0, -1 with errno. */
 int address_print_own(int fd, char *out, size_t n);
-/* Writes the host alone, without brackets and port. An IPv4 address mapped into IPv6 is written
- * as IPv4. */
+/* Writes the host without brackets and port; an IPv4 address mapped into IPv6 as IPv4. */
 void address_print_host(const struct sockaddr *sa, char *out, size_t n);
 
 /* Fills a sockaddr_un; returns its length, 0 when the path is too long. */

@@ -52,8 +52,7 @@ struct dial *dial_refuse(const struct dialer *d, const char *reason, dial_done_f
 /* Frees the dial; `done` will not run. Only before it ran. */
 void dial_cancel(struct dial *d);
 
-/* Sets what every TCP socket of hasp has: no delay, and keepalive unless `keepalive_ms` is 0.
- */
+/* Sets what each TCP socket of hasp has: no delay, and keepalive unless `keepalive_ms` is 0. */
 void dial_tune(int fd, int64_t keepalive_ms);
 
 #endif

@@ -57,9 +57,8 @@ static int start_listening(int fd, const struct listen_opts *opts)
 	return listen(fd, (int)opts->backlog) == 0 ? fd : close_failed(fd);
 }
 
-/* Removes the file of a socket whose process has ended, which refuses connections. A file that
- * is not a socket refuses them, too, hence lstat(). Returns 0; -1 with errno if the file must
- * stay. */
+/* Removes the file of a socket whose process has ended, which refuses connections. So does a
+ * file that is no socket, hence lstat(). Returns 0; -1 with errno: it must stay. */
 static int remove_stale(const char *path, const struct sockaddr *sa, socklen_t len)
 {
 	struct stat st;

@@ -56,8 +56,7 @@ struct stream_peer_ops {
 	/* Returns how many of the bytes it takes, from the first on; the others come again with
 	 * stream_peer_ready(). */
 	size_t (*take)(struct stream_peer *p, struct slice bytes);
-	/* The owner has shut the stream down for writing. Some of what it sent may not be taken
-	 * yet. */
+	/* The owner has shut the stream down for writing; not all may be taken yet. */
 	void (*on_shutdown)(struct stream_peer *p);
 	/* The owner wants no more bytes for now, or again. */
 	void (*on_pause)(struct stream_peer *p, bool paused);
@@ -170,8 +169,7 @@ void stream_pause(struct stream *s);
 void stream_resume(struct stream *s);
 
 /* Sends now what the socket takes, and keeps the rest in `out`. Failures come out of
- * stream_read(), after an on_readable(), so that the owner handles the end of a connection in
- * one place. */
+ * stream_read(), after an on_readable(), so that the owner handles them in one place. */
 void stream_send(struct stream *s, struct slice bytes);
 /* Sends at the end of the loop's turn, together with what else is queued until then; or at
  * once, when that makes STREAM_HIGH_WATER. */

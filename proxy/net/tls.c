@@ -32,8 +32,7 @@
  * room for a record, and for answers to a client that changes keys and does not read. */
 #define UNSENT_MAX ((size_t)64 * 1024)
 
-/* The most that a client's certificates may have: OpenSSL takes memory for them before it has
- * looked at any. */
+/* Limit of a client's certificates: OpenSSL takes memory before it looks at any. */
 #define CERTIFICATES_MAX ((long)32 * 1024)
 
 struct tls_context {
@@ -343,8 +342,7 @@ static bool name_sessions(const struct tls_settings *s, unsigned char *name)
 	                         sizeof(files) / sizeof(*files), name);
 }
 
-/* `before`: the name of the files before they were read, if `is_known`. They may have changed.
- */
+/* `before`: the files' name before they were read, if `is_known`. They may have changed. */
 static bool use_sessions(struct tls_context *c, const struct tls_settings *s, bool is_known,
                          const unsigned char *before, struct buf *why)
 {
@@ -554,8 +552,8 @@ bool tls_is_ready(const struct tls *t)
 	return SSL_is_init_finished(t->ssl);
 }
 
-/* Translates the error of SSL_read_ex() or SSL_write_ex(). Returns 0 at the end, -1 with errno.
- */
+/* Translates errors of SSL_read_ex() and SSL_write_ex(). Returns 0 at the end; -1, errno
+ * set. */
 static ssize_t fail(struct tls *t, int rc, bool reading)
 {
 	int error = SSL_get_error(t->ssl, rc);
@@ -593,8 +591,7 @@ ssize_t tls_read(struct tls *t, char *p, size_t n)
 		errno = 0;
 		if (SSL_read_ex(t->ssl, p + total, n - total, &got) != 1) {
 			end = fail(t, 0, true);
-			/* The next read meets the error again, unless it only waits for an
-			 * event. */
+			/* The next read meets the error again, unless that is EAGAIN. */
 			t->has_more = total && (end == 0 || errno != EAGAIN);
 			return total ? (ssize_t)total : end;
 		}

@@ -31,8 +31,7 @@ enum tls_peer {
 struct tls_settings {
 	bool is_server; /* connections are accepted, else made */
 	const char *cert_file, *key_file; /* PEM; NULL: none, clients only */
-	const char *ca_cert_file; /* PEM, CAs that sign peers' certificates; NULL: the system's
-	                             CAs */
+	const char *ca_cert_file; /* PEM, CAs of peers' certificates; NULL: the system's */
 	const char *protocols; /* "TLSv1.2", "TLSv1.3" with blanks between; NULL: both */
 	const char *ciphers; /* as ciphers(1) has them, of TLSv1.2; NULL: OpenSSL's choice */
 	const char *ciphersuites; /* of TLSv1.3; NULL: OpenSSL's choice */

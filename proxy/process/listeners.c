@@ -92,7 +92,7 @@ static int listeners_spread(struct listeners *l, const int *fds, size_t n, bool 
 	return 0;
 }
 
-/* Takes the sockets at the address of `first`, which is one of them. Fills `fds`; returns their
+/* Takes the sockets at the address of `first`, one of them, into `fds`. Returns their
  * number. */
 static size_t listeners_take_with(struct inherited_fds *inherited_fds,
                                   const struct inherited_fds_socket *first,
@@ -112,8 +112,7 @@ static size_t listeners_take_with(struct inherited_fds *inherited_fds,
 	return n;
 }
 
-/* Takes the sockets that were handed over for the entry. Returns 1; 0 if there are none; -1 if
- * it failed. */
+/* Takes the sockets that were handed over for the entry. Returns 1; 0: none; -1: failed. */
 static int listeners_take(struct listeners *l, const struct listen_entry *entry,
                           const struct address *at, struct inherited_fds *inherited_fds)
 {
@@ -135,8 +134,7 @@ static int listeners_take(struct listeners *l, const struct listen_entry *entry,
 	return taken;
 }
 
-/* True if another process listens at the address. With SO_REUSEPORT both would get it, without
- * an error. */
+/* True if another process listens at the address. With SO_REUSEPORT there is no error. */
 static bool listeners_is_taken(const struct address *at, const char **reason)
 {
 	struct listen_opts opts = { .backlog = 1 };

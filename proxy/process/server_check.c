@@ -17,8 +17,7 @@
 #define SERVER_CHECK_MS_MAX 5000
 
 /* The questions, in the order in which they are sent. Those from ASKS_EVALSHA on go over
- * another connection, because Redis hangs up on long requests of a client that has to log in
- * first. */
+ * another connection, because Redis hangs up on long requests before a login. */
 enum question {
 	ASKS_HELLO,
 	ASKS_INFO, /* for servers that do not know HELLO */
@@ -346,8 +345,7 @@ static void write_question(struct buf *out, size_t i, bool is_cluster)
 	}
 }
 
-/* Sends the questions from `from` to `end`. False: the server did not answer, and a warning
- * says so. */
+/* Sends the questions from `from` to `end`. False: no answer came, and a warning says so. */
 static bool ask(struct server_check *c, size_t from, size_t end)
 {
 	const struct config *config = c->config;

@@ -22,8 +22,7 @@ struct server_place {
 int server_find(struct server_place *s, const struct config *c, struct buf *why)
 	__attribute__((warn_unused_result));
 
-/* Asks each of the sentinels: `primary` is the address that it named, or NULL with the reason
- * in `why`. */
+/* Asks each of the sentinels: `primary` is the address that it named, or NULL: see `why`. */
 void server_find_each(const struct config *c,
                       void (*fn)(void *arg, const char *sentinel, const char *primary,
                                  struct slice why),

@@ -14,8 +14,7 @@
  * is a warning and no fault. Returns NULL if there is a fault. */
 struct config *settings_load(const char *file, struct buf *faults, struct buf *warnings);
 
-/* As settings_load(), for `hasp --discover`: the server at `address`, one worker, and no rules.
- */
+/* As settings_load(), for `hasp --discover`: the server at `address`, one worker, no rules. */
 struct config *settings_load_discover(const char *file, const char *address, struct buf *faults,
                                       struct buf *warnings);
 

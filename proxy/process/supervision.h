@@ -25,8 +25,7 @@
  * datagrams of NAME=VALUE lines. */
 struct notify {
 	const char *path; /* of the manager's socket, in the environment; NULL: there is none */
-	double watchdog; /* seconds without WATCHDOG=1 after which the manager kills hasp; 0:
-	                  * never */
+	double watchdog; /* seconds without WATCHDOG=1 until the manager kills hasp; 0: none */
 };
 
 enum supervision_state {
@@ -51,13 +50,11 @@ struct supervision {
 void supervision_init(struct supervision *s);
 
 /* All workers run. `successor`: the process that this one takes over from speaks for the
- * service until it has handed that over. `now`: in seconds, by a clock that only goes forward.
- */
+ * service until it has handed that over. `now`: seconds of a monotonic clock. */
 void supervision_serves(struct supervision *s, struct worker_shared *shared, bool successor,
                         double now);
 
-/* Sends the messages that are due. Returns the seconds until the next one; -1: call it again
- * after a change. */
+/* Sends the due messages. Returns the seconds until the next one; -1: after a change. */
 double supervision_tick(struct supervision *s, double now);
 
 void supervision_reloads(struct supervision *s);

@@ -50,8 +50,7 @@ struct cluster_topology {
 	uint64_t nquestions; /* how many there were; the number of the last one */
 	bool searches; /* no answer has counted yet since the search began */
 	bool seeds_first; /* the configuration was read, and no node has answered since */
-	size_t candidate; /* the number of the node that is asked next, see candidate_address()
-	                   */
+	size_t candidate; /* the number of the next node: candidate_address() */
 	double searched_at; /* clock: when the last search began */
 	double down_at; /* clock: when a node last said that the cluster is down; 0: never */
 	long long epoch; /* the latest that a node has reported since a search failed at all */
@@ -269,8 +268,7 @@ static struct map_question *map_question_new(struct cluster_topology *c, const c
 
 /* --- the search --------------------------------------------------------------------------- */
 
-/* Address `i` of the map's nodes followed by the configured ones; or the other way round. NULL:
- * there are fewer. */
+/* Address `i` of the map's nodes and then the configured ones; or vice versa. NULL: no more. */
 static const char *candidate_address(const struct cluster_topology *c, size_t i)
 {
 	const struct topology_settings *s = &c->base.settings;

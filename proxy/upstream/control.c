@@ -13,8 +13,7 @@
 #define CONTROL_RETRY_SECONDS 0.1
 /* A server that works answers sooner, unless it runs a long script. */
 #define SILENT_SECONDS 1.0
-/* Seconds between two checks of the eviction policy, which an operator may change at any time.
- */
+/* Seconds between two checks of the eviction policy, which an operator may change. */
 #define EVICTION_SECONDS 60.0
 
 static void control_on_reply(void *owner, void *tag, redisReply **reply)

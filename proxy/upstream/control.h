@@ -25,8 +25,7 @@ struct control_opts {
 	 * NULL: a second connection, for calls that would hold others up. It does not send
 	 * COMMAND, and the first connection logs the faults. */
 	size_t (*on_commands)(void *arg, const redisReply *reply);
-	/* The connection is up and logged in; runs before any call could be made. May be NULL.
-	 */
+	/* The connection is up and logged in; runs before any call. May be NULL. */
 	void (*on_up)(void *arg);
 	/* The server has told its role for the first time, or it is another one than before.
 	 * May run before on_up(). May be NULL. */
@@ -62,8 +61,7 @@ void control_retry_now(struct control *c);
 /* Calls in flight get NULL. */
 void control_free(struct control *c);
 
-/* A PING, and ROLE, so often, in ms; 0: never. As long as one is not answered no other is sent.
- */
+/* How often PING and ROLE are sent, in ms; 0: never. Each waits for the answer to the last. */
 void control_set_check_delay(struct control *c, int64_t delay_ms);
 
 /* Adds to `sums` how long the server at this address took to answer these PINGs. */
@@ -83,8 +81,7 @@ bool control_is_answering(const struct control *c);
 bool control_is_silent(const struct control *c);
 /* Returns the role that the server at this address reported last. */
 enum server_role control_role(const struct control *c);
-/* The policy by which the server evicts keys, as it said last; empty: it evicts none, or does
- * not say. */
+/* The server's last known eviction policy; empty: it evicts none, or does not say. */
 const char *control_evicts(const struct control *c);
 /* Calls in flight. */
 size_t control_inflight(const struct control *c);

@@ -12,8 +12,7 @@
 #include "base/slice.h"
 
 /* `frame` is a whole reply, as the scanner found it; empty when it was too long to be captured.
- * The caller frees the result with freeReplyObject(); NULL when hiredis does not understand the
- * frame. */
+ * The caller frees the result with freeReplyObject(); NULL: hiredis does not understand it. */
 redisReply *reply_decode(struct slice frame);
 
 /* Does the error, without the dash, only say that Redis cannot do it at the moment: it loads
@@ -68,8 +67,7 @@ enum eviction {
 	EVICTION_WHEN_FULL
 };
 
-/* `info`: the reply to INFO memory. If the server evicts, writes its policy to `policy`, else
- * "". */
+/* `info`: the reply to INFO memory. Writes the policy to `policy`; "": it evicts nothing. */
 enum eviction eviction_of(struct slice info, char policy[EVICTION_POLICY_MAX]);
 
 #endif

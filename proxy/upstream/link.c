@@ -144,8 +144,7 @@ void link_go_down(struct link *l, enum link_end end, const char *reason)
 	count_discarded(l);
 	if (l->env->errors)
 		metrics_count(&l->env->errors[cut ? LINK_CUT : end], 1);
-	/* Notify the users only when the link is closed: they may then join another link or
-	 * free themselves. */
+	/* Close the link first: users may then join another link or free themselves. */
 	list_init(&users);
 	list_move_all(&users, &l->users);
 	link_close(l);
@@ -313,8 +312,7 @@ void link_on_drained(struct stream *s)
 {
 	struct link *l = stream_owner(s);
 
-	/* Streams drain in every turn of the loop. Users need to know only if one of them found
-	 * the link full. */
+	/* Streams drain in every turn of the loop. Only users that found the link full care. */
 	if (l->was_full && link_pending(l) < STREAM_HIGH_WATER)
 		link_notify_drained(l);
 }

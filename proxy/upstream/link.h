@@ -49,8 +49,7 @@ enum {
 	                              * user nothing, and does not take it off the link */
 	LINK_PIECES = 1 << 10, /* give its bytes to on_piece(), as they come */
 	LINK_PATIENT = 1 << 9, /* a late reply does not mean that the link hangs: Redis waits
-	                        * for data, runs a user's script, or has not got the whole
-	                        * request yet */
+	                        * for data or the whole request, or runs a user's script */
 };
 
 /* A reply longer than this, in bytes, is not captured. */
@@ -76,8 +75,7 @@ struct link_ops {
 	void (*on_reply)(void *owner, void *tag, const struct resp_reply *r,
 	                 struct slice captured);
 	/* A reply with LINK_NOTIFY_EARLY ended; on_reply() follows when its bytes have been
-	 * forwarded. May do nothing to the link. May be NULL when LINK_NOTIFY_EARLY is not
-	 * used. */
+	 * forwarded. May do nothing to the link. May be NULL without LINK_NOTIFY_EARLY. */
 	void (*on_answered)(void *owner, void *tag, const struct resp_reply *r);
 	/* A reply with LINK_INTERCEPT_LATE begins: did it come so late that it is to be
 	 * intercepted? It need not be asked, if the reply is: on_line() asks again. May be NULL
@@ -93,9 +91,8 @@ struct link_ops {
 	/* Bytes of a reply with LINK_PIECES, in order, before they are forwarded. May do
 	 * nothing to the link. May be NULL when LINK_PIECES is not used. */
 	void (*on_piece)(void *owner, void *tag, struct slice bytes);
-	/* Private links: does the frame that just ended answer no request (a push, a published
-	 * message)? Called for RESP3 pushes, and for every frame while link_watch() is on.
-	 * NULL: never. */
+	/* Private links: does the frame that just ended answer no request (a push, a message)?
+	 * Called for RESP3 pushes, and for all frames while link_watch() is on. NULL: never. */
 	bool (*on_frame)(void *owner, const struct reply_scan *frame);
 	/* The link is connected; or link_is_full() was true for one of its users, and it is
 	 * full no more. May be NULL. */
@@ -166,21 +163,17 @@ struct link_env {
 	struct list dead; /* closed links, for links_reap() */
 	struct log_limit ends; /* of lines about links that end */
 	const char *master; /* its name at the sentinels; NULL: there are none */
-	char *no_server_reason; /* why there is no server to connect to; NULL: there is one, at
-	                         * `address` */
+	char *no_server_reason; /* why there is no server; NULL: there is one, at `address` */
 	double failover_wait; /* seconds for which a new link goes on trying; 0: it does not */
-	const char *own_name; /* how the names of hasp's own connections begin; NULL: they have
-	                       * none */
-	/* Makes the far end of a new link inside this process, in place of a server; it answers
-	 * by link_receive(). `accepted`: of link_new_accepted(), else NULL. NULL: links connect
-	 * to `address`. */
+	const char *own_name; /* prefix of the names of hasp's own connections; NULL: none */
+	/* Makes the far end of a new link in this process; it answers by link_receive().
+	 * `accepted`: of link_new_accepted(), else NULL. NULL: links connect to `address`. */
 	struct stream_peer *(*connect)(struct link_env *env, struct link *l,
 	                               const struct link_login *accepted);
 	void *inproc_peer; /* of connect() */
 	/* A link was connected, so Redis is there. May be NULL. */
 	void (*on_connected)(void *arg);
-	/* The server may not be the one to speak to any more. Any number of times; may be NULL.
-	 */
+	/* The server may be the wrong one by now. Any number of times; may be NULL. */
 	void (*on_alarm)(void *arg, enum link_alarm alarm);
 	void *arg;
 };
@@ -188,8 +181,8 @@ struct link_env {
 /* Sets the lists up; the rest is for the caller to set. */
 void links_init(struct link_env *env);
 
-/* Redis was asked whether it takes clients without a login, by a connection that was new at
- * `asked_at`. */
+/* Redis was asked, on a connection new at `asked_at`, whether it lets in clients without
+ * login. */
 void link_note_login(struct link_env *env, bool required, double asked_at);
 
 /* How a link logs in. */
@@ -199,13 +192,11 @@ struct link_login {
 	const char *user; /* NULL: the default user */
 	const char *password; /* NULL: no AUTH */
 	const char *name; /* of CLIENT SETNAME; NULL: none */
-	/* For CLIENT SETINFO; NULL: none. A shared link has none, because its users' libraries
-	 * may differ. */
+	/* For CLIENT SETINFO; NULL: none. A shared link has none: its users' may differ. */
 	const char *lib_name, *lib_ver;
 	bool by_hello; /* Redis knows HELLO */
 	bool probe_noauth; /* without a password: Redis must take the connection as it is */
-	bool await_first_reply; /* Redis must answer, whatever it says, before anything else is
-	                           sent */
+	bool await_first_reply; /* Redis must answer before anything else is sent */
 };
 
 /* Appends the CLIENT SETINFO requests that the login needs. Returns how many: 0 to 2. */
@@ -216,14 +207,12 @@ unsigned link_write_setinfo(struct buf *out, const struct link_login *login);
  * or log in, because there is no server, or the connection breaks, it goes on trying for
  * env->failover_wait. */
 struct link *link_new(struct link_env *env, bool shared, const struct link_login *login);
-/* Makes a link for hasp's own purposes: it does not count, is never refused, and connects once.
- */
+/* Makes a link of hasp's own: it does not count, is never refused, and connects once. */
 struct link *link_new_own(struct link_env *env, bool shared, const struct link_login *login);
 /* (env->connect) A link for one user that stands for a shared one: its far end knows that
  * `login` was accepted, and sees to it that it is in force. */
 struct link *link_new_accepted(struct link_env *env, const struct link_login *login);
-/* (env->connect) The far end says something; it ends the link, as if a connection had broken.
- */
+/* (env->connect) The far end sends bytes; it ends the link, as if a connection had broken. */
 void link_receive(struct link *l, struct slice bytes);
 void link_end(struct link *l, const char *reason);
 /* (env->connect) The far end keeps more for its users, who count it (on_captured()). */
@@ -251,8 +240,7 @@ void links_reap(struct link_env *env);
 
 /* The user must be on no link. A private link takes one user. */
 void link_join(struct link *l, struct link_user *u);
-/* Replies that are still due to the user are discarded, and get no callback. Harmless for a
- * user on no link. */
+/* Replies that are still due are discarded, without a callback. Harmless on no link. */
 void link_leave(struct link_user *u);
 
 /* Sends now; or at the end of the loop's turn, in one piece with what else is queued. */
@@ -263,8 +251,7 @@ void link_queue(struct link *l, struct slice bytes);
 void link_queue_call(struct link *l, struct slice bytes);
 /* Sends a PING and discards its reply. */
 void link_ping(struct link *l);
-/* The link ends, as if the connection had broken, for a reason that is worth a line of the log.
- */
+/* The link ends, as if the connection had broken, for a reason that is logged. */
 void link_fail(struct link *l, const char *reason);
 /* Half-closes when all is sent. */
 void link_shutdown(struct link *l);
@@ -275,8 +262,7 @@ bool link_is_full(struct link *l);
 /* Something has come that was not read yet. Asks the kernel. */
 bool link_has_input(const struct link *l);
 size_t link_users(const struct link *l);
-/* Memory that the link keeps for the user: if it is private, all that it owns. 0: on no link.
- */
+/* Memory that the link keeps for the user: all of a private link's. 0: on no link. */
 size_t link_user_nbytes(const struct link_user *u);
 /* Redis has accepted the login, if there is one. */
 bool link_is_ready(const struct link *l);
@@ -296,8 +282,7 @@ bool link_is_outdated(const struct link *l);
 void link_expect(struct link_user *u, unsigned flags, void *tag);
 /* `n` more, all LINK_PASS. */
 void link_expect_plain(struct link_user *u, uint32_t n);
-/* The tag of the link's oldest request in flight; NULL when there is none, or it is another
- * user's. */
+/* The tag of the link's oldest request in flight; NULL: none, or another user's. */
 void *link_head(const struct link_user *u);
 /* Discards the reply to the oldest request in flight, without a callback. That request must be
  * the user's, and its reply not have begun. */

@@ -42,8 +42,7 @@ static inline struct inflight *fifo_at(const struct fifo *f, uint32_t i)
 	return &f->runs[(f->head + i) & (f->cap - 1)];
 }
 
-/* The number of the run that is pushed next. Only while runs are in the ring do numbers count.
- */
+/* The number of the run that is pushed next. Numbers count only while the ring has runs. */
 static inline uint32_t fifo_next_number(const struct fifo *f)
 {
 	return f->popped + f->nruns;
@@ -131,12 +130,10 @@ enum link_state {
 	LINK_NSTATES,
 };
 
-/* (beside the flags of link_expect()) The answer to the link's own login; the tag is a struct
- * login_step. */
+/* (a further flag) The answer to the link's own login; the tag is a struct login_step. */
 #define LINK_LOGIN (1u << 8)
 
-/* A command of the link's own login: the beginnings of errors that do not matter, up to a NULL.
- */
+/* A command of the link's own login: prefixes of harmless errors, up to a NULL. */
 struct login_step {
 	const char *harmless[3];
 };
@@ -193,8 +190,7 @@ struct link {
 	uint8_t logins_due; /* answers to the link's own login that are still to come */
 	uint32_t nreads; /* how often something was read from it */
 	uint32_t nreads_seen; /* liveness.c: at the last check */
-	uint32_t nsilent; /* liveness.c: checks in a row that found a reply due, and nothing
-	                   * read */
+	uint32_t nsilent; /* liveness.c: checks in a row that found a reply overdue */
 	bool own; /* one of hasp's own: links_max does not concern it */
 	bool shared; /* any number of users; else one at most */
 	bool watched; /* link_watch() */
@@ -216,8 +212,7 @@ void link_on_drained(struct stream *s);
 
 /* Starts the tries, which may take this many seconds together. */
 void link_begin_opening(struct link *l, double seconds, const struct link_opening_ops *ops);
-/* Ends the tries, because the link is connected and logged in, or closed. May be called twice.
- */
+/* Ends the tries: the link is connected and logged in, or closed. May be called twice. */
 void link_end_opening(struct link *l);
 /* How many seconds are left. */
 double link_opening_left(const struct link_opening *o);

@@ -274,8 +274,7 @@ static void match_readonly(struct link *l, const char *p, size_t n)
 }
 
 /* Scans one reply, or a part of it. `head`: the oldest request. Returns how many bytes that
- * took; 0: the link is closed, because they are no reply, or by a user that was given what came
- * before. */
+ * took; 0: the link is closed, because they are no reply, or by a user. */
 static size_t scan_one(struct link *l, struct segment *g, const struct inflight *head,
                        const char *p, size_t n, bool at_start)
 {
@@ -314,8 +313,7 @@ static size_t scan_one(struct link *l, struct segment *g, const struct inflight 
 }
 
 /* The byte at `p`, where a reply could begin, is the first of a stream that no reply bounds,
- * instead of an error. An array or a push there is a message to a subscriber, and the answer is
- * still to come. */
+ * instead of an error. An array or a push there is a message: the answer is still to come. */
 static bool begins_stream(const struct inflight *head, const char *p)
 {
 	return head && (head->flags & LINK_BEGINS_STREAM) && head->user && *p != '-' &&

@@ -157,8 +157,7 @@ static bool is_any(struct liveness *v, struct link *l)
 	return true;
 }
 
-/* Ends the links for which `is_dead` returns true. A link that is connecting has a time-out of
- * its own. */
+/* Ends the links for which `is_dead` returns true. A connecting link has its own time-out. */
 static void end_dead(struct liveness *v, bool (*is_dead)(struct liveness *v, struct link *l),
                      const char *what)
 {

@@ -15,8 +15,8 @@ static size_t node_on_commands(void *arg, const redisReply *reply)
 	return n->ops->on_commands(n->arg, n, reply);
 }
 
-/* By its id replicas know whose data they have; each server that begins, or is promoted, makes
- * a new one. */
+/* By its id replicas know whose data they have; a server that starts or is promoted gets
+ * one. */
 static void read_history(const redisReply *info, char *history)
 {
 	static const char field[] = "\nmaster_replid:";
@@ -38,8 +38,7 @@ static void node_on_info(void *arg, const redisReply *reply)
 	char before[NODE_HISTORY_SIZE];
 
 	if (!reply) {
-		/* Clients may have written to the old server: the next one counts as another
-		 * server. */
+		/* Clients may have written to it: the next server counts as another. */
 		*n->history = '\0';
 		return;
 	}

@@ -65,14 +65,12 @@ struct node_ops {
 	size_t (*on_commands)(void *arg, struct node *n, const redisReply *reply);
 	/* `control` is up and logged in; runs before any call could be made. */
 	void (*on_up)(void *arg, struct node *n);
-	/* The node now stands for another server, or for none. Links to the old one have ended,
-	 * or are outdated. */
+	/* The node stands for another server or none. Links to the old one ended or are
+	 * outdated. */
 	void (*on_moved)(void *arg, struct node *n);
-	/* Requests that node_freeze() held back may go on. After on_moved(), if the node moved.
-	 */
+	/* Requests that node_freeze() held back may go on. Comes after on_moved(). */
 	void (*on_released)(void *arg, struct node *n);
-	/* Whether it is still the server to speak to should be found out. Any number of times.
-	 */
+	/* Find out whether it is still the right server. Any number of times. */
 	void (*on_alarm)(void *arg, struct node *n, enum link_alarm alarm);
 	/* The node is up again, and is another server, or has lost its data: a replica was
 	 * promoted, or the server was restarted. The last writes may be missing. Also called if
@@ -85,8 +83,7 @@ struct node_ops {
 struct node *node_new(const struct link_env *links, const struct node_ops *ops, void *arg);
 /* The configuration has changed, or is there for the first time. */
 void node_use(struct node *n, const struct node_settings *s);
-/* Closes the shared links, which have no users any more, and `control`: its calls in flight get
- * NULL. */
+/* Closes the shared links, which have no users, and `control`: its calls in flight get NULL. */
 void node_stop(struct node *n);
 /* After node_stop(), when all links are closed. */
 void node_free(struct node *n);
@@ -100,8 +97,7 @@ struct control *node_acks(struct node *n);
 
 /* From now on the node is the server at `address` (an address). hasp's own connections, and
  * links that clients want from now on, or wait for, go there. If `reason` is given, those that
- * are open end at once, as when Redis dies; if NULL, each is left as soon as nothing is under
- * way on it. */
+ * are open end at once, as when Redis dies; if NULL, each is left when it is idle. */
 void node_move(struct node *n, const char *address, const char *reason);
 /* As node_move(), if no server is known, for the reason `no_server_reason`: clients wait until
  * one is known, or for links.failover_wait. */

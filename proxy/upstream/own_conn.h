@@ -36,8 +36,7 @@ struct own_conn {
 
 void own_conn_init(struct own_conn *c, const struct own_conn_ops *ops, void *owner);
 
-/* Connects to the address of `env`. `login`: the link's own, whose refusal ends it; NULL: none.
- */
+/* Connects to the address of `env`. `login`: the link's, whose refusal ends it; NULL: none. */
 void own_conn_open(struct own_conn *c, struct link_env *env, const struct link_login *login);
 /* Harmless when closed. Requests in flight get no callback. */
 void own_conn_close(struct own_conn *c);

@@ -396,8 +396,7 @@ bool pool_put_spare(struct pool *p, const struct link_login *login, struct link_
 	    !link_is_idle(link))
 		return false;
 	g = pool_group_find(p, login);
-	/* Make no group for a name here: it might displace a group that a client is about
-	 * to join. */
+	/* Make no group for a name: it might displace one that a client is about to join. */
 	if (!g && !login->name)
 		g = pool_group_get(p, &found);
 	if (!g)

@@ -50,13 +50,12 @@ void pool_set_size(struct pool *p, int64_t links_per_login);
  * Links that are outdated then get no more users. */
 void pool_follow_address(struct pool *p);
 
-/* Embedded in the client that wants a shared link: its place in a list of the pool while it
- * waits. */
+/* Embedded in the client that wants a shared link: in a list of the pool while it waits. */
 struct pool_waiter {
 	struct list node;
 	double since; /* by env->clock, while it waits */
-	double came; /* by env->clock, when the client came; without a login, it needs a check
-	              * that began later */
+	double came; /* by env->clock, when the client came: without a login it needs a later
+	              * check */
 };
 
 /* A waiter need wait no longer: ask again; or the link that it waited for could not be had.

@@ -142,8 +142,7 @@ struct sentinel_events *sentinel_events_new(const struct sentinel_events_opts *o
 	return e;
 }
 
-/* Frees the sentinels that are not wanted, and marks the others as unwanted until they are
- * named again. */
+/* Frees unwanted sentinels, and marks the others as unwanted until they are named again. */
 static void free_unwanted(struct sentinel_events *e)
 {
 	list_drain (struct sentinel_sub, sub, &e->ears, node) {

@@ -270,8 +270,7 @@ static bool is_newer_named(const struct sentinels *s, const struct sentinel_word
 }
 
 /* Orders the sentinels: the one that answered, then those after it, then those before it, so
- * that each has its turn. Leaves out those that neither the configuration nor that sentinel
- * names. */
+ * that each has its turn. Leaves out those that neither it nor the configuration names. */
 static void sentinels_learn(struct sentinels *s, size_t answered,
                             const struct sentinel_answer *a)
 {

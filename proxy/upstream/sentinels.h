@@ -49,8 +49,7 @@ struct sentinels {
 	uint32_t named_by[SENTINELS_MAX]; /* of names[i]: a bit for each configured sentinel
 	                                   * that has named it */
 	size_t n;
-	size_t nconfigured; /* how many the configuration names; they are in `names`, anywhere
-	                     */
+	size_t nconfigured; /* how many the configuration names; anywhere in `names` */
 	char **configured;
 	size_t asked; /* in this round: names[0 .. asked - 1] */
 	size_t nbehind; /* in this round: sentinels that reported an earlier failover */
@@ -108,9 +107,8 @@ void sentinels_note(struct sentinels *s, const struct sentinel_answer *a);
 const struct sentinel_word *sentinels_newest(struct sentinels *s);
 
 /* The sentinel that sentinels_next() returned last has answered. `primary`: HOST:PORT of the
- * one in use; NULL: none is. Returns NULL if the answer counts: that sentinel is asked first
- * from now on, and those it named in the rounds to come. Else returns in words why it does not.
- */
+ * one in use; NULL: none is. Returns NULL if the answer counts: from now on that sentinel is
+ * asked first, and those it named later. Else returns why not, in words. */
 const char *sentinels_take(struct sentinels *s, const struct sentinel_answer *a,
                            const char *primary);
 /* All were asked, and no answer counted. True: but one of them named the primary in use. */

@@ -13,8 +13,7 @@
 /* Primaries of a cluster; Redis supports about 1,000 nodes. A compromised node could name many
  * more, and hasp would connect to each. */
 #define PRIMARIES_MAX 1000u
-/* Nodes that get slots: how many the map has, and how many hasp looks up in one answer to
- * CLUSTER NODES. */
+/* How many nodes that get slots the map has, and hasp looks up in one CLUSTER NODES. */
 #define IMPORTING_MAX 100u
 
 void slot_map_init(struct slot_map *m, const struct slot_map_ops *ops, void *arg)
@@ -189,8 +188,8 @@ struct slot_range {
 	char address[ADDRESS_MAX]; /* of the primary */
 };
 
-/* One range of the answer: first, last, primary [host, port, ...], replicas. Returns false if
- * it is none. */
+/* A range of the answer: first, last, primary [host, port, ...], replicas. False: it is
+ * none. */
 static bool read_range(const redisReply *range, const char *asked, struct slot_range *r)
 {
 	const redisReply *primary;

@@ -39,8 +39,7 @@ struct slot_map_ops {
 struct slot_map {
 	const struct slot_map_ops *ops;
 	void *arg;
-	uint32_t version; /* changes with every change of a slot, and with every node that comes
-	                   */
+	uint32_t version; /* changes with every change of a slot, and every new node */
 	struct slot_map_node *nodes;
 	size_t nnodes;
 	struct node *slots[SLOTS]; /* NULL: not known who serves it */
@@ -76,8 +75,7 @@ bool slot_map_has(const struct slot_map *m, const struct node *n);
 /* The node's address, as it was named; NULL: the node is not in the map. */
 const char *slot_map_address(const struct slot_map *m, const struct node *n);
 
-/* Returns the node at `address` (host:port), and adds it to the map if need be. NULL: that is
- * no address. */
+/* Returns the node at `address` (host:port), which is added if need be. NULL: no address. */
 struct node *slot_map_get(struct slot_map *m, struct slice address);
 /* Returns the node of the map that the redirection `error`, `MOVED SLOT ADDRESS` or
  * `ASK SLOT ADDRESS`, names. An address without a host means the host of `asked`, the node that

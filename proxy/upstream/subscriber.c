@@ -25,8 +25,7 @@ struct subscriber {
 	struct retry retry;
 	struct loop_timer check; /* runs while there is a delay between checks */
 	double timeout; /* seconds; 0: none */
-	unsigned nunheard; /* checks in a row before which nothing was heard since the last one
-	                    */
+	unsigned nunheard; /* checks in a row since which nothing was heard */
 	char *address; /* of the last try; the configured address may have changed since */
 	char *refusal; /* Redis' error when it last refused; NULL: it did not */
 	bool open; /* subscriber_open() was called */

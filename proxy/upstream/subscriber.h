@@ -32,20 +32,17 @@ struct subscriber_opts {
 struct subscriber *subscriber_new(const struct subscriber_opts *opts);
 void subscriber_free(struct subscriber *s);
 
-/* Connects again, if it is open, because the address or the login has changed; `reason` is for
- * the log. */
+/* If open, connects again: the address or the login has changed. `reason`: for the log. */
 void subscriber_reconnect(struct subscriber *s, const char *reason);
 
 /* Redis is there: if Redis could not be reached, the next try is made now. */
 void subscriber_retry_now(struct subscriber *s);
 
 /* While the connection is up, sends a PING every `delay_ms`, and connects again when nothing
- * has come for `timeout_ms`: a dead connection without an error would lose messages. If either
- * is 0: never. */
+ * has come for `timeout_ms`: a dead connection would lose messages. Either is 0: never. */
 void subscriber_set_check(struct subscriber *s, int64_t delay_ms, int64_t timeout_ms);
 
-/* Connects as soon as the loop runs, and again whenever the connection ends. Harmless when it
- * is open. */
+/* Connects as soon as the loop runs, and again when the connection ends. Harmless when open. */
 void subscriber_open(struct subscriber *s);
 bool subscriber_is_up(const struct subscriber *s);
 /* Redis' error when it last refused the login or the channel; NULL: it did not. */

@@ -33,8 +33,7 @@ struct ask_session {
 	struct buf *why; /* the caller's */
 };
 
-/* The end of the link and the time-out, which may be due in the same turn of the loop, tell
- * nothing more. */
+/* The end of the link and the time-out may be due in the same turn: only the first counts. */
 static void ask_end(struct ask_session *a, const char *why)
 {
 	if (why)

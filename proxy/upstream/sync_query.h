@@ -28,21 +28,18 @@ struct ask {
 	struct buf *refusal; /* gets the error that answers the login; may be NULL */
 };
 
-/* Connects, logs in, sends the requests, and closes the connection; blocks until then. Returns
- * 0 when all requests were answered; -1 otherwise, with the reason in words appended to `why`.
- * From any thread. */
+/* Connects, logs in, sends the requests, and closes; blocks until then. Returns 0 if all
+ * requests were answered; else -1, with the reason appended to `why`. From any thread. */
 int sync_query(const struct ask *opts, struct buf *why) __attribute__((warn_unused_result));
 
 struct ask_learner {
-	/* The reply to COMMAND, which may be an error. Returns how many commands it describes.
-	 */
+	/* The reply to COMMAND, or an error. Returns how many commands it describes. */
 	size_t (*on_commands)(void *arg, const redisReply *reply);
 	void *arg;
 };
 
 /* Sends COMMAND; ignores the fields of `where` from `requests` on. Returns 0 if the reply
- * describes commands; -1 otherwise, with the reason in words appended to `why`. From any
- * thread. */
+ * describes commands; -1 otherwise, with the reason appended to `why`. From any thread. */
 int ask_commands(const struct ask *where, const struct ask_learner *learner, struct buf *why)
 	__attribute__((warn_unused_result));
 

@@ -65,8 +65,7 @@ bool topology_must_log_in(const struct topology_settings *old,
 /* The configuration has changed, or is there for the first time. */
 void topology_use(struct topology *t, const struct topology_settings *s);
 
-/* The watcher has found a primary; ignores findings for other settings than the present ones.
- */
+/* The watcher has found a primary; ignores findings for other settings. */
 void topology_found(struct topology *t, const struct found_primary *p);
 
 /* The node that serves `key`. NULL (never of one node): it is not known. */

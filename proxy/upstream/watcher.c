@@ -420,8 +420,7 @@ void watcher_begin(struct watcher *w)
 void watcher_reconnect(struct watcher *w)
 {
 	w->is_reconnect_due = true;
-	/* A sentinel that sends announcements all the time must not cancel every query before
-	 * it is answered. */
+	/* A sentinel that announces all the time must not cancel every query. */
 	if (w->is_reconnect) {
 		watcher_begin_soon(w);
 		return;

@@ -58,12 +58,10 @@ struct watcher *watcher_new(void (*on_primary)(void *arg, const struct found_pri
 int watcher_start(struct watcher *w) __attribute__((warn_unused_result));
 /* Ends the thread: from then on `on_primary` is not called. */
 void watcher_stop(struct watcher *w);
-/* Frees the watcher, after watcher_stop() or without a thread, after the last call of its
- * functions. */
+/* Frees the watcher, after watcher_stop() or without a thread, and after its last call. */
 void watcher_free(struct watcher *w);
 
-/* From any thread: sets the settings, at first or after a change. The watcher then reports the
- * primary again. */
+/* From any thread: sets new settings. The watcher then reports the primary again. */
 void watcher_use(struct watcher *w, const struct watcher_settings *s);
 
 /* Has the watcher check whether the primary is still the same. From any thread, at any rate. */

@@ -49,8 +49,7 @@ enum sentinel_event {
 	SENTINEL_NEVENTS,
 };
 
-/* The event that a message means; SENTINEL_NEVENTS: none, or of another primary than `master`.
- */
+/* The event that a message means; SENTINEL_NEVENTS: none, or not of `master`. */
 enum sentinel_event sentinel_event_read(struct slice channel, struct slice message,
                                         const char *master);
 
@@ -96,8 +95,7 @@ struct watcher {
 	bool is_readonly; /* LINK_READONLY was why */
 	bool asks_all; /* nothing is known yet: the newest of all answers counts */
 	double began_at;
-	bool is_reconnect; /* an announcement began it; also after its end, until the next round
-	                    */
+	bool is_reconnect; /* an announcement began it; true until the next round */
 	bool is_reconnect_due; /* something was announced since it began */
 	/* While a failover is announced that has not come (watcher.c): */
 	char *announcer; /* the sentinel that leads it; NULL: none is announced */

@@ -112,8 +112,7 @@ static void on_client_gone(void *arg)
 	atomic_fetch_sub(&w->shared->clients, 1);
 }
 
-/* True if a draining worker may end: its clients are gone, and Redis has got the releases of
- * their locks. */
+/* True if a draining worker may end: its clients are gone, and Redis has all releases. */
 static bool may_leave(struct worker *w)
 {
 	double now = clock_now();
@@ -145,8 +144,7 @@ static void worker_on_sweep(void *arg)
 		loop_timer_repeat(&w->sweep, DRAIN_SWEEP_SECONDS);
 }
 
-/* Before all other callbacks of a turn. The loop's own time is the machine's date, which may
- * jump. */
+/* Before all other callbacks of a turn. The loop's own time is the date, which may jump. */
 static void on_begin(struct ev_loop *loop, struct ev_check *c, int revents)
 {
 	struct worker *w = c->data;
@@ -169,8 +167,7 @@ static void on_check(struct ev_loop *loop, struct ev_check *c, int revents)
 	worker_quorum_reap(w);
 }
 
-/* Runs after all other callbacks of a loop iteration, before the requests that they queued are
- * sent. */
+/* Runs after all other callbacks of a turn, before the requests that they queued are sent. */
 static void on_turn_end(struct ev_loop *loop, struct ev_prepare *p, int revents)
 {
 	(void)loop;
@@ -239,8 +236,7 @@ static void turn(struct worker *w, struct worker_cmd *unused)
 	atomic_store(&w->turn_due, false);
 }
 
-/* Starts the timers, and the watchers that run before and after the callbacks of each loop
- * iteration. */
+/* Starts the timers, and the watchers that run before and after the callbacks of each turn. */
 static void start_watching(struct worker *w)
 {
 	loop_timer_init(&w->sweep, w->loop, worker_on_sweep, w);

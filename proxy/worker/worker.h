@@ -89,8 +89,7 @@ void workers_discovered(struct worker_shared *shared, const struct config *confi
 void workers_save_discovered(struct worker_shared *shared, const struct config *config,
                              bool so_far);
 
-/* Returns the reason, in words, why clients should not be sent here; NULL: they may be. From
- * any thread. */
+/* Returns why clients should not be sent here, in words; NULL: they may be. From any thread. */
 const char *workers_not_ready(struct worker_shared *shared);
 /* Returns the reason, in words, why Redis cannot serve: then hasp does not know which locks are
  * held. NULL: Redis can serve. From any thread. */
@@ -145,8 +144,7 @@ void worker_join(struct worker *w);
  *
  * The functions are for any thread but a worker's, while no worker is joined yet. */
 
-/* Begin to pause, or to resume, and return at once. `at_once`: resume without waiting for Redis
- * to answer. */
+/* Begin to pause or resume, and return. `at_once`: resume before Redis answers. */
 void workers_pause(struct worker_shared *shared);
 void workers_resume(struct worker_shared *shared, bool at_once);
 

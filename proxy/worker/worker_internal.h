@@ -60,8 +60,7 @@ struct worker {
 	struct mailbox mailbox;
 	struct stream_flusher flusher;
 	struct resolver *resolver;
-	char name[32]; /* of its thread, and how the names of its own connections to Redis begin
-	                */
+	char name[32]; /* of its thread; prefix of its own connections' names */
 	char *scratch; /* replies are read into it */
 	struct topology *topology;
 	struct cluster *cluster; /* NULL: the topology is none */
@@ -90,8 +89,7 @@ struct worker {
 		struct loop_timer due; /* starts the next step; runs while there are parts */
 		double next_at; /* not before, by clock_now() */
 		double busy_until; /* the worker counts as serving clients, by clock_now() */
-		uint64_t ncommands; /* the worker's count of commands at the last check of that
-		                     */
+		uint64_t ncommands; /* the worker's count of commands at the last look */
 	} asks; /* worker_ask.c's */
 	struct {
 		struct watch successor; /* the channel to the next hasp */

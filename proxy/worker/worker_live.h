@@ -32,8 +32,7 @@ struct live_row {
 	size_t want, nbytes; /* worker_live.c's */
 	int worker; /* its number */
 	uint64_t client_id; /* client_list_id() */
-	const struct section_stats *section; /* its kind and name; NULL: it is not configured
-	                                      * any more */
+	const struct section_stats *section; /* its kind and name; NULL: not configured now */
 	int db; /* -1: not known */
 	double since; /* clock_now() when it got it, or began to wait */
 	double until; /* when its lease may be over, or it stops waiting; INFINITY: not known */

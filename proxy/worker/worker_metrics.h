@@ -57,8 +57,7 @@ struct worker_node_gauges {
 };
 
 struct worker_gauges {
-	size_t asked, answered; /* workers; figures of a worker that did not answer are missing
-	                         * below */
+	size_t asked, answered; /* workers; one that did not answer is missing below */
 	uint64_t memory[WORKER_MEMORIES]; /* by enum worker_memory */
 	size_t nnodes;
 	struct worker_node_gauges *nodes;

@@ -105,8 +105,7 @@ void worker_quorum_use(struct worker *w, struct config *config)
 	struct config *old = w->quorum_tls_config;
 	struct dial_tls tls;
 
-	/* If the file names no quorum now, its connections stay, for clients that have locks
-	 * there. */
+	/* If the file names no quorum now, its connections stay for clients' locks. */
 	if (!q || config == old)
 		return;
 	tls = encryption_of_quorum(config, q);
