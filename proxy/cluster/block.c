@@ -28,26 +28,15 @@ struct slice block_nil(int proto)
 	return proto == 3 ? SLICE_LIT("_\r\n") : SLICE_LIT("*-1\r\n");
 }
 
-static void block_set_state(struct block *b, enum block_state state)
-{
-	b->state = state;
-}
-
-/* Starts over: no transaction is open, and no key is watched for the next one. */
-static void block_reset(struct block *b)
-{
-	buf_release(&b->kept);
-	*b = (struct block){ .slot = -1 };
-}
-
 void block_init(struct block *b)
 {
 	*b = (struct block){ .slot = -1 };
 }
 
-void block_fini(struct block *b)
+void block_reset(struct block *b)
 {
-	block_reset(b);
+	buf_release(&b->kept);
+	block_init(b);
 }
 
 void block_close(struct block *b)
@@ -56,7 +45,7 @@ void block_close(struct block *b)
 	b->watches = false;
 	if (b->state != BLOCK_OPEN)
 		return;
-	block_set_state(b, BLOCK_HELD);
+	b->state = BLOCK_HELD;
 	b->aborted = b->aborted || b->too_long;
 }
 
@@ -101,7 +90,7 @@ static void send_and_keep(struct block *b, struct slice bytes, struct block_answ
 		a->step = BLOCK_SEND_BEHIND;
 		buf_append(&a->behind, buf_slice(&b->kept));
 		a->nbehind = b->nkept;
-		block_set_state(b, BLOCK_OPEN);
+		b->state = BLOCK_OPEN;
 	}
 	(void)keep(b, bytes);
 }
@@ -130,20 +119,6 @@ static void take_unwatch(struct block *b, struct block_answer *a)
 	block_reset(b);
 }
 
-/* Redis refuses an EXEC with too many arguments, and then drops the transaction and the watched
- * keys, as for any EXEC that it refuses. It also does so if no transaction was begun there. */
-static void take_refused_exec(struct block *b, struct block_answer *a)
-{
-	a->step = BLOCK_SEND;
-	a->slot = b->slot;
-	block_reset(b);
-}
-
-static bool is_refused_exec(const struct command *c, const struct resp_view *req)
-{
-	return c && c->facts.session == SESSION_EXEC && !command_arity_ok(c, req->argc);
-}
-
 static void take_outside(struct block *b, const struct command *c, const struct resp_view *req,
                          const struct plan *p, struct block_answer *a)
 {
@@ -151,7 +126,7 @@ static void take_outside(struct block *b, const struct command *c, const struct 
 		return;
 	switch ((enum command_session)c->facts.session) {
 	case SESSION_MULTI:
-		block_set_state(b, BLOCK_HELD);
+		b->state = BLOCK_HELD;
 		(void)keep(b, multi);
 		answer(a, ok);
 		break;
@@ -323,8 +298,13 @@ void block_take(struct block *b, const struct command *c, const struct resp_view
                 const struct plan *p, struct slice bytes, int proto, struct block_answer *a)
 {
 	*a = (struct block_answer){ .step = BLOCK_PASS, .slot = b->slot };
-	if (is_refused_exec(c, req) && (b->state != BLOCK_NONE || b->watches)) {
-		take_refused_exec(b, a);
+	/* Redis refuses an EXEC with too many arguments, and then drops the transaction and the
+	 * watched keys, as for any EXEC that it refuses. It also does so if no transaction was
+	 * begun there. */
+	if (c && c->facts.session == SESSION_EXEC && !command_arity_ok(c, req->argc) &&
+	    (b->state != BLOCK_NONE || b->watches)) {
+		a->step = BLOCK_SEND;
+		block_reset(b);
 		return;
 	}
 	if (b->state == BLOCK_NONE) {

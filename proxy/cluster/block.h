@@ -47,7 +47,9 @@ struct block {
 };
 
 void block_init(struct block *b);
-void block_fini(struct block *b);
+/* Starts over: no transaction is open, and no key is watched for the next one. Owns no memory.
+ */
+void block_reset(struct block *b);
 
 /* The next step for a request. */
 enum block_step {

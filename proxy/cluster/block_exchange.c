@@ -73,7 +73,7 @@ void block_exchange_unwatch(struct cluster_session *s)
 {
 	HASP_ASSERT(s->block.state == BLOCK_NONE);
 	leave_node_conn(s);
-	block_fini(&s->block);
+	block_reset(&s->block);
 }
 
 /* The node that has the transaction, or watches, does not serve the slot any more. */

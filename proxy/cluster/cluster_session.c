@@ -362,7 +362,7 @@ void session_free(struct cluster_session *s)
 	node_conns_free(s);
 	buf_release(&s->gathered);
 	replay_fini(&s->replay);
-	block_fini(&s->block);
+	block_reset(&s->block);
 	buf_release(&s->out);
 	buf_release(&s->pushes);
 	list_remove(&s->node);

@@ -136,12 +136,6 @@ static bool send_subscription(struct cluster_session *s, const struct resp_view 
 	return true;
 }
 
-/* In RESP2, Redis takes little else from a connection that is subscribed. */
-static bool is_muted(const struct command *c)
-{
-	return c->facts.session != SESSION_QUIT && c->facts.session != SESSION_RESET;
-}
-
 static bool is_client_reply(const struct command *c, const struct resp_view *req)
 {
 	return c->facts.session == SESSION_CLIENT && req->argc == 3 &&
@@ -181,7 +175,8 @@ bool pubsub_take(struct cluster_session *s, const struct command *c,
 		*taken = send_subscription(s, req, &p, bytes, acks);
 		return true;
 	}
-	if (!l || !is_muted(c))
+	/* In RESP2, Redis takes little else from a connection that is subscribed. */
+	if (!l || c->facts.session == SESSION_QUIT || c->facts.session == SESSION_RESET)
 		return false;
 	if (is_worded_by_redis(c, req)) {
 		/* A refused EXEC ends what was watched for it, at another node perhaps. */

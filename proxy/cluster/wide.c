@@ -100,15 +100,6 @@ bool wide_split(struct cluster_session *s, const struct plan *p, const struct re
 	return true;
 }
 
-/* Any of `n`. */
-static size_t pick(size_t n)
-{
-	uint32_t random;
-
-	random_bytes(&random, sizeof(random));
-	return random % n;
-}
-
 bool wide_await_primaries(struct cluster_session *s)
 {
 	struct cluster *c = s->cluster;
@@ -132,7 +123,7 @@ bool wide_each(struct cluster_session *s, const struct plan *p, struct slice byt
 {
 	struct primaries *primaries = &s->cluster->primaries;
 	struct cluster_entry *e;
-	size_t first = 0;
+	uint32_t first = 0;
 
 	/* FLUSHALL must not overtake what a node may refuse. */
 	if ((s->several || s->blocks) && !list_empty(&s->entries))
@@ -142,11 +133,11 @@ bool wide_each(struct cluster_session *s, const struct plan *p, struct slice byt
 		return wide_await_primaries(s);
 	s->stalled_since = 0;
 	if (p->merge == MERGE_FOUND)
-		first = pick(primaries->n);
+		random_bytes(&first, sizeof(first));
 	e = begin_wide(s, primaries->n, p);
 	for (size_t i = 0; i < primaries->n; i++)
-		entry_set_part(e, i, primaries->v[(first + i) % primaries->n].slot, NULL,
-		               bytes);
+		entry_set_part(e, i, primaries->v[((size_t)first + i) % primaries->n].slot,
+		               NULL, bytes);
 	/* (WAIT) */
 	e->patient = counts;
 	for (size_t i = 0; i < e->nparts; i++)

@@ -48,7 +48,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	block_fini(&block);
+	block_reset(&block);
 	buf_release(&last.behind);
 	commands_free(commands);
 	return 0;
