@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/un.h>
 
+#include "base/fatal.h"
+
 static int address_copy(char *out, size_t size, const char *p, size_t n)
 {
 	if (n >= size)
@@ -44,6 +46,15 @@ int address_parse(struct address *a, const char *text)
 	if (host_end - host == 1 && *host == '*')
 		return 0;
 	return address_copy(a->host, sizeof(a->host), host, (size_t)(host_end - host));
+}
+
+struct address address_of(const char *text)
+{
+	struct address a;
+	int rc = address_parse(&a, text);
+
+	HASP_ASSERT(rc == 0);
+	return a;
 }
 
 bool address_is_remote(const char *text)

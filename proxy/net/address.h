@@ -19,6 +19,9 @@ struct address {
 /* Returns 0, -1 when `text` is not an address. */
 int address_parse(struct address *a, const char *text) __attribute__((warn_unused_result));
 
+/* As address_parse(), for a text that is known to be an address. */
+struct address address_of(const char *text);
+
 /* True if a peer may name the address `text`: it is a host's, and all characters are printable,
  * because hasp shows it in messages. */
 bool address_is_remote(const char *text);

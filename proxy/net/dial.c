@@ -54,23 +54,6 @@ void dial_tune(int fd, int64_t keepalive_ms)
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &on, sizeof(on));
 }
 
-/* Takes references: a reload may free the dialer's own before the handshake begins. */
-static void keep_tls(struct dial *d, const struct dial_tls *tls, const char *host)
-{
-	d->context = tls_context_ref(tls->context);
-	d->server_name = xstrdup(tls->name ? tls->name : host);
-}
-
-/* Not before it is connected: until then the dialer's time-out counts. */
-static void limit_silence(int fd, int64_t user_timeout_ms)
-{
-	unsigned ms = (unsigned)user_timeout_ms;
-
-	/* (Unix sockets have no such option.) */
-	if (ms)
-		(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
-}
-
 static void close_socket(struct dial *d)
 {
 	int fd = watch_stop(d->loop, &d->socket);
@@ -110,10 +93,13 @@ static void dial_succeed(struct dial *d)
 	dial_done_fn *done = d->done;
 	struct tls *tls = d->tls;
 	void *arg = d->arg;
+	unsigned ms = (unsigned)d->user_timeout_ms;
 	int fd = watch_stop(d->loop, &d->socket);
 
 	d->tls = NULL;
-	limit_silence(fd, d->user_timeout_ms);
+	/* Until now the dialer's time-out counted. (Unix sockets have no such option.) */
+	if (ms)
+		(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
 	dial_cancel(d);
 	done(arg, fd, tls, NULL);
 }
@@ -301,8 +287,11 @@ struct dial *dial_start(const struct dialer *opts, const struct address *to, dia
 	struct dial *d = dial_new(opts, done, arg);
 	bool failed;
 
-	if (opts->tls.context && !to->local)
-		keep_tls(d, &opts->tls, to->host);
+	/* A reload may free the dialer's own before the handshake begins. */
+	if (opts->tls.context && !to->local) {
+		d->context = tls_context_ref(opts->tls.context);
+		d->server_name = xstrdup(opts->tls.name ? opts->tls.name : to->host);
+	}
 	failed = first_try(d, opts, to) < 0;
 	dial_end_in(d, failed ? 0 : (double)opts->timeout_ms / 1000);
 	return d;

@@ -283,65 +283,38 @@ static void tell_permissions(struct server_check *c)
 
 /* --- questions ---------------------------------------------------------------------------- */
 
-static void write_words(struct buf *out, const char *const *words, size_t n)
-{
-	resp_write_array(out, n);
-	for (size_t i = 0; i < n; i++)
-		resp_write_bulk_str(out, words[i]);
-}
-
-#define WRITE_WORDS(out, ...)                                                                  \
-	write_words(out, (const char *const[]){ __VA_ARGS__ },                                 \
-	            sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
-
 /* No such script, key or channel is there. */
 #define NO_SHA "0000000000000000000000000000000000000000"
 
 static void write_question(struct buf *out, size_t i, bool is_cluster)
 {
-	const struct script *script;
+	/* In a cluster the keys are in the slot of their lock. */
+	const char *words[QUESTIONS][5] = {
+		[ASKS_HELLO] = { "HELLO" },
+		[ASKS_INFO] = { "INFO", "server" },
+		[ASKS_ROLE] = { "ROLE" },
+		[ASKS_MEMORY] = { "INFO", "memory" },
+		[ASKS_EVALSHA] = { "EVALSHA", NO_SHA, "0" },
+		[ASKS_KEYS] = { "EVAL", "return 0", "2",
+		                is_cluster ? "hasp:fence{hasp}" : "hasp:fence",
+		                "hasp:owner:{hasp}" },
+		[ASKS_PUBLISH] = { "PUBLISH", "hasp:worker:nobody", "" },
+		[ASKS_SUBSCRIBE] = { "SUBSCRIBE", "hasp:worker:nobody" },
+	};
+	struct slice argv[5] = { SLICE_LIT("SCRIPT"), SLICE_LIT("LOAD") };
+	size_t n = 0;
 
-	switch (i) {
-	case ASKS_HELLO:
-		WRITE_WORDS(out, "HELLO");
-		break;
-	case ASKS_INFO:
-		WRITE_WORDS(out, "INFO", "server");
-		break;
-	case ASKS_ROLE:
-		WRITE_WORDS(out, "ROLE");
-		break;
-	case ASKS_MEMORY:
-		WRITE_WORDS(out, "INFO", "memory");
-		break;
-	case ASKS_EVALSHA:
-		WRITE_WORDS(out, "EVALSHA", NO_SHA, "0");
-		break;
-	case ASKS_KEYS:
-		/* In a cluster they are in the slot of their lock. */
-		WRITE_WORDS(out, "EVAL", "return 0", "2",
-		            is_cluster ? "hasp:fence{hasp}" : "hasp:fence",
-		            "hasp:owner:{hasp}");
-		break;
-	case ASKS_COMMANDS:
+	if (i == ASKS_COMMANDS) {
 		script_commands_ask(out);
-		break;
-	case ASKS_PERMISSION:
+	} else if (i == ASKS_PERMISSION) {
 		script_commands_ask_permission(out);
-		break;
-	case ASKS_PUBLISH:
-		WRITE_WORDS(out, "PUBLISH", "hasp:worker:nobody", "");
-		break;
-	case ASKS_SUBSCRIBE:
-		WRITE_WORDS(out, "SUBSCRIBE", "hasp:worker:nobody");
-		break;
-	default:
-		script = script_get((enum script_id)(i - ASKS_LOAD));
-		resp_write_request(out,
-		                   (struct slice[]){ SLICE_LIT("SCRIPT"), SLICE_LIT("LOAD"),
-		                                     script->text },
-		                   3);
-		break;
+	} else if (!words[i][0]) {
+		argv[2] = script_get((enum script_id)(i - ASKS_LOAD))->text;
+		resp_write_request(out, argv, 3);
+	} else {
+		for (; n < 5 && words[i][n]; n++)
+			argv[n] = slice_str(words[i][n]);
+		resp_write_request(out, argv, n);
 	}
 }
 

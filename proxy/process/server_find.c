@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "process/server_find.h"
 
-#include "base/fatal.h"
 #include "base/quote.h"
 #include "upstream/sync_query.h"
 #include "worker/encryption.h"
@@ -30,6 +29,7 @@ static int ask_sentinel(struct sentinel_answer *a, const struct config *c, const
 {
 	struct server_search search = { .answer = a, .why = BUF_INIT };
 	struct ask opts = {
+		.address = address_of(sentinel),
 		.user = c->sentinel_user,
 		.password = c->sentinel_password,
 		.tls = encryption_of_servers(c),
@@ -40,10 +40,8 @@ static int ask_sentinel(struct sentinel_answer *a, const struct config *c, const
 		.on_reply = server_on_named,
 		.arg = &search,
 	};
-	int rc = address_parse(&opts.address, sentinel);
+	int rc = sync_query(&opts, why);
 
-	HASP_ASSERT(rc == 0);
-	rc = sync_query(&opts, why);
 	if (buf_len(&search.why)) {
 		buf_append(why, buf_slice(&search.why));
 		rc = -1;
@@ -69,16 +67,13 @@ static int ask_sentinels(struct sentinel_answer *a, const struct config *c, stru
 
 int server_find(struct server_place *s, const struct config *c, struct buf *why)
 {
-	int rc;
-
 	s->name = c->master ? c->master : c->address;
 	if (c->master) {
 		if (ask_sentinels(&s->answer, c, why) < 0)
 			return -1;
 		s->name = s->answer.name;
 	}
-	rc = address_parse(&s->address, s->name);
-	HASP_ASSERT(rc == 0);
+	s->address = address_of(s->name);
 	return 0;
 }
 

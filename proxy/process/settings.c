@@ -193,21 +193,11 @@ static size_t settings_use_discover(struct config *c, const char *address, struc
 static struct config *settings_finish(struct config *config, struct buf *faults,
                                       struct buf *warnings)
 {
-	if (config && password_command_load(config, faults) < 0) {
+	if (config && (password_command_load(config, faults) < 0 ||
+	               encryption_load(config, faults) > 0 || check_verbs(config, faults) > 0 ||
+	               settings_check_guards(config, faults, warnings) > 0)) {
 		config_unref(config);
-		config = NULL;
-	}
-	if (config && encryption_load(config, faults) > 0) {
-		config_unref(config);
-		config = NULL;
-	}
-	if (config && check_verbs(config, faults) > 0) {
-		config_unref(config);
-		config = NULL;
-	}
-	if (config && settings_check_guards(config, faults, warnings) > 0) {
-		config_unref(config);
-		config = NULL;
+		return NULL;
 	}
 	if (config)
 		settings_check_access(config, warnings);

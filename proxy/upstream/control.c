@@ -229,7 +229,7 @@ static void control_on_memory(void *arg, const redisReply *reply)
 static void control_ask_eviction(struct control *c)
 {
 	c->eviction_asked_at = c->opts.env->clock();
-	control_calls_send(c, (const char *[]){ "INFO", "memory" }, 2, control_on_memory, c);
+	control_ask(c, (const char *[]){ "INFO", "memory" }, 2, control_on_memory, c);
 }
 
 static void control_on_pong(void *arg, const redisReply *reply)
@@ -249,8 +249,8 @@ void control_check(struct control *c)
 		return;
 	c->checking = true;
 	control_await(c);
-	control_calls_send(c, (const char *[]){ "PING" }, 1, control_on_pong, c);
-	control_calls_send(c, (const char *[]){ "ROLE" }, 1, control_on_role, c);
+	control_ask(c, (const char *[]){ "PING" }, 1, control_on_pong, c);
+	control_ask(c, (const char *[]){ "ROLE" }, 1, control_on_role, c);
 	if (c->opts.on_commands && c->asked_at - c->eviction_asked_at >= EVICTION_SECONDS)
 		control_ask_eviction(c);
 }
@@ -311,20 +311,19 @@ static void control_introduce(struct control *c)
 	char name[64];
 
 	c->introduced = true;
-	control_calls_send(c, (const char *[]){ "HELLO" }, 1, control_on_hello, c);
+	control_ask(c, (const char *[]){ "HELLO" }, 1, control_on_hello, c);
 	if (env->own_name) {
 		snprintf(name, sizeof(name), "%s-%s", env->own_name,
 		         c->opts.on_commands ? "control" : "acks");
-		control_calls_send(c, (const char *[]){ "CLIENT", "SETNAME", name }, 3, NULL,
-		                   NULL);
+		control_ask(c, (const char *[]){ "CLIENT", "SETNAME", name }, 3, NULL, NULL);
 	}
 	if (!c->opts.on_commands) {
-		control_calls_send(c, (const char *[]){ "PING" }, 1, control_on_command, c);
+		control_ask(c, (const char *[]){ "PING" }, 1, control_on_command, c);
 		return;
 	}
-	control_calls_send(c, (const char *[]){ "ROLE" }, 1, control_on_role, c);
+	control_ask(c, (const char *[]){ "ROLE" }, 1, control_on_role, c);
 	control_ask_eviction(c);
-	control_calls_send(c, (const char *[]){ "COMMAND" }, 1, control_on_command, c);
+	control_ask(c, (const char *[]){ "COMMAND" }, 1, control_on_command, c);
 }
 
 static void control_on_auth(void *arg, const redisReply *reply)
@@ -360,11 +359,11 @@ static void control_on_ping(void *arg, const redisReply *reply)
 	if (c->introduced)
 		return;
 	if (env->password && env->user)
-		control_calls_send(c, (const char *[]){ "AUTH", env->user, env->password }, 3,
-		                   control_on_auth, c);
+		control_ask(c, (const char *[]){ "AUTH", env->user, env->password }, 3,
+		            control_on_auth, c);
 	else if (env->password)
-		control_calls_send(c, (const char *[]){ "AUTH", env->password }, 2,
-		                   control_on_auth, c);
+		control_ask(c, (const char *[]){ "AUTH", env->password }, 2, control_on_auth,
+		            c);
 	else
 		control_introduce(c);
 }
@@ -383,7 +382,7 @@ static void control_connect(void *arg)
 	c->address = xstrdup(env->name);
 	own_conn_open(&c->conn, env, NULL);
 	c->introduced = false;
-	control_calls_send(c, (const char *[]){ "PING" }, 1, control_on_ping, c);
+	control_ask(c, (const char *[]){ "PING" }, 1, control_on_ping, c);
 	if (!env->password)
 		control_introduce(c);
 }

@@ -90,6 +90,10 @@ size_t control_inflight(const struct control *c);
  * may have carried the request out, or not. */
 typedef void control_fn(void *arg, const redisReply *reply);
 
+/* Sends a request, made of words, in no particular database. While control_is_up(). */
+void control_ask(struct control *c, const char *const *argv, size_t n, control_fn *fn,
+                 void *arg);
+
 /* Sends one request in database `db`. Returns 0, -1 when the connection is down (nothing is
  * sent and `fn` does not run). `fn` may be NULL. */
 int control_call(struct control *c, int db, struct slice request, control_fn *fn, void *arg)

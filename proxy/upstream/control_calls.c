@@ -55,8 +55,8 @@ static void control_send_request(struct control *c, struct control_request *req,
 	own_conn_send(&c->conn, bytes, 1, req);
 }
 
-void control_calls_send(struct control *c, const char *const *argv, size_t n, control_fn *fn,
-                        void *arg)
+void control_ask(struct control *c, const char *const *argv, size_t n, control_fn *fn,
+                 void *arg)
 {
 	struct control_request *req = control_request_new(c->db, fn, arg);
 
@@ -94,7 +94,7 @@ static void control_go_on(struct control *c)
 		return;
 	c->selecting = true;
 	snprintf(number, sizeof(number), "%d", req->db);
-	control_calls_send(c, (const char *[]){ "SELECT", number }, 2, control_on_select, c);
+	control_ask(c, (const char *[]){ "SELECT", number }, 2, control_on_select, c);
 }
 
 /* Redis may refuse it: what was meant for that database is not sent in another one. */

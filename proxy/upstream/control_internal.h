@@ -55,9 +55,6 @@ struct control {
 	bool in_cluster; /* the server is a node of a cluster */
 };
 
-/* Sends it now, in the database that is selected; `fn` as in control_call(). */
-void control_calls_send(struct control *c, const char *const *argv, size_t n, control_fn *fn,
-                        void *arg);
 /* The request is answered; NULL: it will not be. It is freed. */
 void control_calls_end(struct control_request *req, const redisReply *reply);
 /* The connection is gone: all that are in flight, or held, get NULL. */

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/fatal.h"
-#include "resp/write.h"
 
 static size_t node_on_commands(void *arg, const redisReply *reply)
 {
@@ -48,20 +47,6 @@ static void node_on_info(void *arg, const redisReply *reply)
 		n->ops->on_changed(n->arg, n);
 }
 
-/* Called before on_up(), so that Redis answers this before what on_up() sends. */
-static void ask_history(struct node *n)
-{
-	struct buf out = BUF_INIT;
-	struct slice argv[] = { SLICE_LIT("INFO"), SLICE_LIT("replication") };
-	int rc;
-
-	resp_write_request(&out, argv, 2);
-	rc = control_call(n->control, 0, buf_slice(&out), node_on_info, n);
-	/* The connection is up, or this would not run. */
-	HASP_ASSERT(rc == 0);
-	buf_release(&out);
-}
-
 /* Clients would see odd answers of such a server: log the reason. */
 static void warn_of_kind(const struct node *n)
 {
@@ -83,7 +68,8 @@ static void node_on_control_up(void *arg)
 	struct node *n = arg;
 
 	n->nups++;
-	ask_history(n);
+	/* Redis answers this before what on_up() sends. */
+	control_ask(n->control, (const char *[]){ "INFO", "replication" }, 2, node_on_info, n);
 	if (n->settings.is_alone)
 		warn_of_kind(n);
 	n->ops->on_up(n->arg, n);
@@ -269,9 +255,8 @@ static void become(struct node *n, const char *name, const char *no_server_reaso
 void node_move(struct node *n, const char *address, const char *reason)
 {
 	bool is_other = !n->links.name || strcmp(address, n->links.name) != 0;
-	int rc = address_parse(&n->links.address, address);
 
-	HASP_ASSERT(rc == 0);
+	n->links.address = address_of(address);
 	if (is_other)
 		name_watch_set(n->name, &n->links.address, n->settings.dns_max_ttl_ms);
 	become(n, address, NULL, reason);

@@ -99,14 +99,11 @@ static void sentinel_sub_on_message(void *arg, struct slice channel, struct slic
 static void sentinel_sub_new(struct sentinel_events *events, const char *name)
 {
 	struct sentinel_sub *e = xcalloc(1, sizeof(*e));
-	int rc;
-
 	e->wanted = true;
 	e->events = events;
 	e->links = *events->opts.links;
 	links_init(&e->links);
-	rc = address_parse(&e->links.address, name);
-	HASP_ASSERT(rc == 0);
+	e->links.address = address_of(name);
 	e->links.name = xstrdup(name);
 	list_init(&e->node);
 	list_append(&events->ears, &e->node);

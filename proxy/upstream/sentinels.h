@@ -111,10 +111,5 @@ const struct sentinel_word *sentinels_newest(struct sentinels *s);
  * asked first, and those it named later. Else returns why not, in words. */
 const char *sentinels_take(struct sentinels *s, const struct sentinel_answer *a,
                            const char *primary);
-/* All were asked, and no answer counted. True: but one of them named the primary in use. */
-static inline bool sentinels_named_known(const struct sentinels *s)
-{
-	return s->named_known;
-}
 
 #endif

@@ -23,11 +23,6 @@
 /* One address: it is asked for its role no more often. */
 #define ADDRESS_AGAIN_SECONDS 1.0
 
-static void watcher_begin_in(struct watcher *w, double seconds)
-{
-	loop_timer_start(&w->timer, seconds);
-}
-
 /* --- results ------------------------------------------------------------------------------ */
 
 void watcher_tell(struct watcher *w, bool anew)
@@ -180,22 +175,13 @@ static void watcher_set_candidate(struct watcher *w, const char *server)
 	snprintf(w->candidate, sizeof(w->candidate), "%s", server);
 }
 
-/* Asks `candidate`. */
 static void watcher_ask_role(struct watcher *w)
 {
-	struct address address;
-	int rc = address_parse(&address, w->candidate);
+	struct address address = address_of(w->candidate);
 
-	HASP_ASSERT(rc == 0);
 	w->asked = NULL;
 	query_start(&w->query, &address, w->settings.user, w->settings.password,
 	            SLICE_LIT("*1\r\n$4\r\nROLE\r\n"), 1, w->settings.timeout_ms);
-}
-
-static void watcher_ask_address(struct watcher *w)
-{
-	watcher_set_candidate(w, w->settings.address);
-	watcher_ask_role(w);
 }
 
 static void watcher_end_round(struct watcher *w, double seconds)
@@ -203,7 +189,7 @@ static void watcher_end_round(struct watcher *w, double seconds)
 	bool is_urgent = atomic_load(&w->alarms) || w->announcer || w->is_reconnect_due;
 
 	w->is_readonly = false;
-	watcher_begin_in(w, is_urgent ? AGAIN_SECONDS : seconds);
+	loop_timer_start(&w->timer, is_urgent ? AGAIN_SECONDS : seconds);
 }
 
 /* Where hasp has no login, or an ACL forbids ROLE, the sentinels' word has to do. */
@@ -224,7 +210,7 @@ static void watcher_on_role(struct watcher *w, redisReply *const *replies, const
 			watcher_tell(w, true);
 		w->is_readonly = false;
 		if (atomic_load(&w->alarms))
-			watcher_begin_in(w, ADDRESS_AGAIN_SECONDS);
+			loop_timer_start(&w->timer, ADDRESS_AGAIN_SECONDS);
 		return;
 	}
 	if (role == ROLE_MASTER || (replies && is_refused(replies[0]))) {
@@ -312,7 +298,7 @@ static bool watcher_use_newest(struct watcher *w)
 /* No answer counts. Stays with the primary in use if a sentinel has named that one. */
 static bool watcher_use_known(struct watcher *w)
 {
-	if (!sentinels_named_known(&w->sentinels))
+	if (!w->sentinels.named_known)
 		return false;
 	watcher_set_candidate(w, w->primary);
 	watcher_follow(w);
@@ -323,8 +309,6 @@ static void watcher_ask_next(struct watcher *w)
 {
 	struct buf commands = BUF_INIT;
 	struct address address;
-	int rc;
-
 	bool is_late = clock_now() >= w->began_at + COMPARE_SECONDS;
 
 	if (w->asks_all && is_late && watcher_use_newest(w))
@@ -335,8 +319,7 @@ static void watcher_ask_next(struct watcher *w)
 			watcher_do_without(w);
 		return;
 	}
-	rc = address_parse(&address, w->asked);
-	HASP_ASSERT(rc == 0);
+	address = address_of(w->asked);
 	sentinel_write_commands(&commands, w->settings.master);
 	query_start(&w->query, &address, w->settings.sentinel_user,
 	            w->settings.sentinel_password, buf_slice(&commands), SENTINEL_COMMANDS,
@@ -406,8 +389,10 @@ void watcher_begin(struct watcher *w)
 	w->is_readonly = alarms & (1u << LINK_READONLY);
 	w->began_at = clock_now();
 	if (!w->settings.master) {
-		if (w->is_readonly)
-			watcher_ask_address(w);
+		if (w->is_readonly) {
+			watcher_set_candidate(w, w->settings.address);
+			watcher_ask_role(w);
+		}
 		return;
 	}
 	w->asks_all = w->sentinels.epoch < 0;
@@ -427,7 +412,7 @@ void watcher_reconnect(struct watcher *w)
 	}
 	/* The query may be waiting for the old primary, which will not answer. */
 	query_cancel(&w->query);
-	watcher_begin_in(w, 0);
+	loop_timer_start(&w->timer, 0);
 }
 
 /* Limits how often rounds begin: the workers ask each time they lose a link. The end of a round
@@ -438,5 +423,5 @@ void watcher_begin_soon(struct watcher *w)
 	double left = w->began_at + pause - clock_now();
 
 	if (!query_is_running(&w->query))
-		watcher_begin_in(w, left > 0 ? left : 0);
+		loop_timer_start(&w->timer, left > 0 ? left : 0);
 }

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/fatal.h"
-#include "resp/write.h"
 #include "worker/worker_internal.h"
 
 /* How often is looked whether nothing is under way any more, or Redis answers. */
@@ -68,19 +67,6 @@ static void pause_on_pong(void *arg, const redisReply *reply)
 	                                strncmp(reply->str, "MASTERDOWN", 10) == 0));
 }
 
-static void pause_ask(struct worker *w, struct node *n)
-{
-	struct buf out = BUF_INIT;
-	struct slice argv[] = { SLICE_LIT("PING") };
-
-	resp_write_request(&out, argv, 1);
-	if (control_call(n->control, 0, buf_slice(&out), pause_on_pong, w) == 0)
-		w->pause.nasked++;
-	else
-		w->pause.unready = true;
-	buf_release(&out);
-}
-
 static void pause_ask_all(struct worker *w)
 {
 	bool again = w->pause.nlooks++ % RETRY_LOOKS == 0;
@@ -88,9 +74,15 @@ static void pause_ask_all(struct worker *w)
 
 	w->pause.unready = false;
 	for (struct node *n = topology_next(t, NULL); n; n = topology_next(t, n)) {
-		if (again && !control_is_up(n->control))
+		if (control_is_up(n->control)) {
+			control_ask(n->control, (const char *[]){ "PING" }, 1, pause_on_pong,
+			            w);
+			w->pause.nasked++;
+			continue;
+		}
+		w->pause.unready = true;
+		if (again)
 			node_retry_now(n);
-		pause_ask(w, n);
 	}
 	w->pause.asked = true;
 }

@@ -212,10 +212,10 @@ static void the_primary_in_use_need_not_be_confirmed(void **state)
 	sentinels_begin(s);
 	assert_false(counts(s, "a:1", 6, "new:1", NULL));
 	assert_false(counts(s, "b:2", 5, "old:1", NULL));
-	assert_true(sentinels_named_known(s));
+	assert_true(s->named_known);
 	assert_true(counts(s, "c:3", 6, "new:1", NULL));
 	sentinels_begin(s);
-	assert_false(sentinels_named_known(s));
+	assert_false(s->named_known);
 }
 
 /* A liar brings witnesses, which it alone has named. */
