@@ -196,16 +196,6 @@ static void reload(struct worker *w, struct worker_cmd *cmd)
 		use_config(w, cmd->config);
 }
 
-static void take_channel(struct worker *w, struct worker_cmd *cmd)
-{
-	worker_handover_take(w, cmd->channel);
-}
-
-static void give_channel(struct worker *w, struct worker_cmd *cmd)
-{
-	worker_handover_give(w, cmd->channel);
-}
-
 static void drain(struct worker *w, struct worker_cmd *unused)
 {
 	double seconds = (double)w->clients.policy.config->drain_timeout_ms / 1000;
@@ -393,14 +383,16 @@ void worker_reload(struct worker *w, struct config *config)
 void worker_take_over(struct worker *w, int channel)
 {
 	atomic_fetch_add(&w->shared->arriving, 1);
-	worker_send_cmd(w, (struct worker_cmd){
-				   .run = take_channel, .owns = true, .channel = channel });
+	worker_send_cmd(w, (struct worker_cmd){ .run = worker_handover_take,
+	                                        .owns = true,
+	                                        .channel = channel });
 }
 
 void worker_hand_over(struct worker *w, int channel)
 {
-	worker_send_cmd(w, (struct worker_cmd){
-				   .run = give_channel, .owns = true, .channel = channel });
+	worker_send_cmd(w, (struct worker_cmd){ .run = worker_handover_give,
+	                                        .owns = true,
+	                                        .channel = channel });
 }
 
 void worker_drain(struct worker *w)

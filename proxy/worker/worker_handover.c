@@ -109,14 +109,14 @@ static void successor_on_ready(struct watch *watch, int events)
 	clients_sweep(&w->clients);
 }
 
-void worker_handover_give(struct worker *w, int channel)
+void worker_handover_give(struct worker *w, struct worker_cmd *cmd)
 {
 	if (w->leave_at > 0 || atomic_load(&w->ended)) {
-		close(channel);
+		close(cmd->channel);
 		return;
 	}
 	w->clients.hand_over = send_client;
-	watch_start(w->loop, &w->handover.successor, channel, EV_READ);
+	watch_start(w->loop, &w->handover.successor, cmd->channel, EV_READ);
 }
 
 /* --- the new process ---------------------------------------------------------------------- */
@@ -229,14 +229,14 @@ static void predecessor_on_ready(struct watch *watch, int events)
 	}
 }
 
-void worker_handover_take(struct worker *w, int channel)
+void worker_handover_take(struct worker *w, struct worker_cmd *cmd)
 {
 	struct predecessor *s = xcalloc(1, sizeof(*s));
 
 	s->worker = w;
 	list_append(&w->handover.predecessors, &s->node);
 	watch_init(&s->watch, predecessor_on_ready);
-	watch_start(w->loop, &s->watch, channel, EV_READ);
+	watch_start(w->loop, &s->watch, cmd->channel, EV_READ);
 	if (atomic_load(&w->ended) || (w->leave_at > 0 && !w->clients.hand_over) ||
 	    !answer_predecessor(s, ANSWER_GO))
 		predecessor_end(s);

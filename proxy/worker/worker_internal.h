@@ -163,11 +163,11 @@ void worker_handover_init(struct worker *w);
 /* Closes the channels; no client is left. */
 void worker_handover_fini(struct worker *w);
 /* As worker_take_over(), which has counted the channel in shared->arriving. */
-void worker_handover_take(struct worker *w, int channel);
+void worker_handover_take(struct worker *w, struct worker_cmd *cmd);
 /* No more clients are taken: the hasp before this one keeps those that it has. */
 void worker_handover_refuse(struct worker *w);
 /* As worker_hand_over(). */
-void worker_handover_give(struct worker *w, int channel);
+void worker_handover_give(struct worker *w, struct worker_cmd *cmd);
 
 /* --- worker_node.c ------------------------------------------------------------------------ */
 
