@@ -674,20 +674,23 @@ TAKE = "return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])"
 RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 
 
-def test_lock_that_a_script_takes_is_owned_by_its_value(watch):
+@pytest.mark.parametrize("command", ["EVAL", "EVALSHA"])
+def test_lock_that_a_script_takes_is_owned_by_its_value(watch, plain, command):
+    """hasp sees EVALSHA only where another program has loaded the script."""
     hasp = watch()
+    take_it, release = (plain.script_load(text) if command == "EVALSHA" else text for text in (TAKE, RELEASE))
     both = [Connection(hasp.address) for _ in range(2)]
     for n in range(24):
         one, other = both[n % 2], both[1 - n % 2]
         is_late = n in (7, 15)
-        assert one.call("EVAL", TAKE, 1, "script:lock", f"t{n}", LEASE_MS if is_late else 60_000) == OK
+        assert one.call(command, take_it, 1, "script:lock", f"t{n}", LEASE_MS if is_late else 60_000) == OK
         # A late holder's lease may be over by now.
-        assert is_late or other.call("EVAL", TAKE, 1, "script:lock", f"o{n}", 60_000) == NIL
+        assert is_late or other.call(command, take_it, 1, "script:lock", f"o{n}", 60_000) == NIL
         one.call("GET", "script:value")
         if is_late:
             outlast()
         one.call("SET", "script:value", n)
-        assert one.call("EVAL", RELEASE, 1, "script:lock", f"t{n}") == (b":0\r\n" if is_late else b":1\r\n")
+        assert one.call(command, release, 1, "script:lock", f"t{n}") == (b":0\r\n" if is_late else b":1\r\n")
     found = hasp.end()
     assert "script:lock    1 key, taken 24 times by a script, released by scripts" in found.text
     assert "2 holders outlived the expiry of their lock" in found.text
