@@ -148,6 +148,10 @@ static void see_field(struct command_sample *s, const struct context *x)
 
 	if (req->argc < 3 || x->what->command->facts.field == FIELD_NONE)
 		return;
+	if (x->what->command->facts.field == FIELD_ELEMENTS) {
+		s->kind = COMMAND_SAMPLE_LIST;
+		return;
+	}
 	s->field = hash(x, req->argv[2]);
 	if (x->what->command->facts.field == FIELD_READ) {
 		s->kind = COMMAND_SAMPLE_READ;

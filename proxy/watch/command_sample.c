@@ -122,6 +122,9 @@ static void complete_key(const struct command_sample *s, const struct sighted_ke
 		tracker_wrote(a, s->value, -1, false);
 	} else if (s->kind == COMMAND_SAMPLE_EFFECT) {
 		complete_effect(s, k, a, reply);
+	} else if (s->kind == COMMAND_SAMPLE_LIST) {
+		if (k->use == KEY_ANY)
+			tracker_listed(a);
 	} else if (s->kind == COMMAND_SAMPLE_LOOK) {
 		if (reply->integer == s->absent)
 			tracker_missed(a, true);

@@ -20,6 +20,7 @@ enum command_sample_kind {
 	COMMAND_SAMPLE_EFFECT,
 	COMMAND_SAMPLE_READ,
 	COMMAND_SAMPLE_LOOK,
+	COMMAND_SAMPLE_LIST, /* reads elements */
 	COMMAND_SAMPLE_SCRIPT
 };
 

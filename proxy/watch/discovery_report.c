@@ -276,6 +276,20 @@ static void put_looked(struct buf *out, const struct key_group *s)
 	           COUNT(s->met, "time"));
 }
 
+static void put_refilled(struct buf *out, const struct key_group *s)
+{
+	buf_printf(
+		out,
+		"; %.*s    %s a client read a list, deleted it and filled it again\n"
+		";     not proposed: %s another client had changed the list since the read: a "
+		"lost update. If DEL and RPUSH are in one MULTI,\n"
+		";     a guard with acquire_on = LRANGE prevents that; each LRANGE without "
+	        "them "
+		"keeps it until its lease ends.\n",
+		(int)s->node.key.n, s->node.key.p, COUNT(s->refilled, "time"),
+		COUNT(s->refilled_stale, "time"));
+}
+
 static enum other other_of(const struct key_group *s)
 {
 	bool by_nx = s->lock && s->lock->taken[WAY_SETNX] + s->lock->taken[WAY_SET_NX];
@@ -297,6 +311,8 @@ static void put_others(struct buf *out, const struct discovery_snapshot *all)
 		const struct key_group *s = &all->key_patterns[i];
 		if (!s->covered && is_looked(s))
 			put_looked(out, s);
+		else if (!s->covered && s->refilled)
+			put_refilled(out, s);
 		else if (s->covered || !(verdict_is_lock(s) || verdict_is_guard(s)))
 			n[other_of(s)]++;
 	}

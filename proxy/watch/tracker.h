@@ -147,6 +147,8 @@ void tracker_wrote(const struct tracker_act *a, uint64_t value, int64_t lease_ms
                    bool keeps_read);
 /* GETSET set it; `was_there`: there was a value before. */
 void tracker_swapped(const struct tracker_act *a, uint64_t value, bool was_there);
+/* The elements of the list were read. */
+void tracker_listed(const struct tracker_act *a);
 /* Something else was done to it; `writes`: its value is another one. */
 void tracker_used(const struct tracker_act *a, bool writes);
 

@@ -64,6 +64,34 @@ void tracker_read(const struct tracker_act *a, enum read_opts how)
 	r->is_late = r->had_ttl && a->now - k->written_at >= LATE_SHARE * k->life;
 }
 
+void tracker_listed(const struct tracker_act *a)
+{
+	struct key *k = tracker_key(a);
+	struct tracker_client *c = a->client;
+
+	tracker_used(a, false);
+	c->list.key = k ? k->hash : 0;
+	c->list.emptied = false;
+	if (!k)
+		return;
+	c->list.version = k->version;
+	c->list.window = key_window(k);
+}
+
+void tracker_list_written(struct key *k, struct tracker_client *c, bool fills)
+{
+	if (c->list.key != k->hash || c->list.window != key_window(k))
+		return;
+	if (!fills) {
+		c->list.emptied = true;
+		c->list.stale = c->list.version != k->version;
+		return;
+	}
+	k->group->refilled += c->list.emptied;
+	k->group->refilled_stale += c->list.emptied && c->list.stale;
+	c->list.key = 0;
+}
+
 void tracker_missed(const struct tracker_act *a, bool is_look)
 {
 	struct key *k = tracker_known_key(a);

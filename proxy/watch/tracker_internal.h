@@ -173,6 +173,8 @@ struct key_group {
 	uint64_t hopped; /* written by a client that had not read it, when one of its address
 	                  * or name had */
 	uint64_t raced; /* set by several clients that had all found no key before */
+	uint64_t refilled; /* lists that a client read, deleted and filled again */
+	uint64_t refilled_stale; /* of those: another client had changed it since the read */
 	uint64_t opposed; /* times that a client asked for a lock and had another one, while a
 	                   * client before had them the other way round */
 	uint64_t passed_over; /* acts on keys that are not followed */
@@ -287,6 +289,12 @@ struct tracker_client {
 	uint64_t missed; /* the hash of the key that it found missing last; 0: none */
 	double missed_at;
 	uint64_t filled; /* the hash of the key that it set last after a miss; 0: none */
+	struct {
+		uint64_t key; /* hash of the list that it read last; 0: none */
+		uint64_t window; /* in which it was */
+		uint32_t version; /* of the key */
+		bool emptied, stale; /* deleted since; and another had changed it before */
+	} list;
 	bool has_locked; /* took a lock by NX, or released one that it took by INCR */
 	struct list holds, reads;
 	uint32_t nholds, nreads;
@@ -465,6 +473,9 @@ struct lock_verdict lock_verdict(const struct lock_sums *l);
 bool verdict_is_harmed(const struct lock_sums *l);
 /* The client's record of the value that it read last; NULL: there is none. */
 struct last_read *tracker_last_read(const struct key *k, const struct tracker_client *c);
+/* The client has deleted the key, or (`fills`) written it otherwise, which may be a list that
+ * it had read. */
+void tracker_list_written(struct key *k, struct tracker_client *c, bool fills);
 /* For locks that are taken by a read and a SET: the client has set the key. */
 void tracker_looker_set(struct key *k, struct tracker_client *c, double now);
 /* Adds what can be said of the group's locks that are held now: some have expired. */

@@ -232,8 +232,10 @@ void tracker_used(const struct tracker_act *a, bool writes)
 {
 	struct key *k = tracker_key(a);
 
-	if (k && writes)
+	if (k && writes) {
+		tracker_list_written(k, a->client, true);
 		key_note_write(k, a->client, 0);
+	}
 	if (k)
 		k->is_written |= writes;
 	if (!k || k->is_lock || k->is_other || (k->was_taken && !k->is_written))

@@ -753,6 +753,7 @@ void tracker_deleted(const struct tracker_act *a, enum tracker_gone gone)
 
 	if (!k)
 		return;
+	tracker_list_written(k, a->client, false);
 	if (was_there)
 		key_note_write(k, a->client, 0);
 	looker_deleted(k, a->client);

@@ -668,6 +668,24 @@ def test_value_that_several_clients_set_after_a_miss_is_named(watch):
     assert "1 pattern of keys that several clients found missing and then set" in found.text
 
 
+def test_list_that_clients_read_and_fill_again_is_named(watch):
+    hasp = watch()
+    both = [Connection(hasp.address) for _ in range(2)]
+    both[0].call("RPUSH", "list:1", "first")
+    for n in range(5):
+        for client in both:
+            assert client.call("LRANGE", "list:1", 0, -1).startswith(b"*")
+        for client in both:
+            client.call("MULTI")
+            client.call("DEL", "list:1")
+            client.call("RPUSH", "list:1", n)
+            assert client.call("EXEC") == b"*2\r\n:1\r\n:1\r\n"
+    found = hasp.end()
+    assert not found.sections
+    assert "; list:*    10 times a client read a list, deleted it and filled it again\n" in found.text
+    assert "5 times another client had changed the list since the read: a lost update" in found.text
+
+
 # --- locks that scripts take --------------------------------------------------------------
 
 TAKE = "return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])"

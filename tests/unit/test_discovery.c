@@ -1125,6 +1125,30 @@ static void reads_of_no_value_would_keep_it_too_unless_one_is_written(void **sta
 	assert_told(f, "acquire_on = GET\nstrategy = check\nmode");
 }
 
+static void refill(struct fixture *f, size_t i)
+{
+	release(f, i, "turns:7");
+	tracker_used(by(f, i, "turns:7"), true);
+}
+
+static void lists_that_are_read_and_filled_again_over_others_are_told_of(void **state)
+{
+	struct fixture *f = *state;
+
+	tracker_used(by(f, 0, "turns:7"), true);
+	for (size_t i = 0; i < 3; i++) {
+		tracker_listed(by(f, 0, "turns:7"));
+		tracker_listed(by(f, 1, "turns:7"));
+		refill(f, 0);
+		refill(f, 1);
+		refill(f, 1);
+	}
+	assert_told(
+		f, "; turns:*    6 times a client read a list, deleted it and filled it again");
+	assert_told(f,
+	            "not proposed: 3 times another client had changed the list since the read");
+}
+
 /* So that all who come at once have their turn, also where each takes its time. */
 static void a_guard_is_waited_for_longer_where_many_come_and_take_long(void **state)
 {
@@ -1746,6 +1770,7 @@ int main(void)
 		TEST(hashes_that_are_read_mostly_get_a_question),
 		TEST(a_guard_that_few_reads_would_keep_for_nothing_checks_only),
 		TEST(reads_of_no_value_would_keep_it_too_unless_one_is_written),
+		TEST(lists_that_are_read_and_filled_again_over_others_are_told_of),
 		TEST(a_guard_is_waited_for_longer_where_many_come_and_take_long),
 		TEST(a_client_that_writes_back_what_it_has_read_overwrites_too),
 		TEST(a_cache_that_is_refreshed_early_is_proposed_as_a_comment),
