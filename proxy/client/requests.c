@@ -61,7 +61,8 @@ static inline bool is_plain(const struct client *c, const struct command_info *w
 	    reserved_keys_are_named(args->argv + 1, args->argc - 1))
 		return false;
 	if (what->may_release &&
-	    dispatch_heeds_releases(&env->policy, !what->is_matched || (possible & MATCH_RULE)) &&
+	    dispatch_heeds_releases(&env->policy,
+	                            !what->is_matched || (possible & MATCH_RULE)) &&
 	    dispatch_may_release(&env->policy, &c->session, what,
 	                         &(struct resp_view){ args->argc, args->argv }))
 		return false;
@@ -109,8 +110,8 @@ static inline struct simple scan_plain(struct client_env *env, const char *p, si
 	return (struct simple){ n, &b->what };
 }
 
-/* `n` plain requests, in `bytes`, are sent in a transaction. Not inlined: take_plain() needs the
- * registers. */
+/* `n` plain requests, in `bytes`, are sent in a transaction. Not inlined: take_plain() needs
+ * the registers. */
 __attribute__((noinline)) static void queue_plain(struct client *c, struct slice bytes,
                                                   uint32_t n)
 {

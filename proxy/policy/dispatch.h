@@ -28,8 +28,8 @@
 enum route dispatch_route(const struct policy_env *env, const struct command_info *what,
                           const struct resp_view *req);
 
-/* True if a client may wait for a lock that a write of keys can end. `ruled`: one of the keys may
- * have a rule. */
+/* True if a client may wait for a lock that a write of keys can end. `ruled`: one of the keys
+ * may have a rule. */
 static inline bool dispatch_heeds_releases(const struct policy_env *env, bool ruled)
 {
 	return (ruled && env->rules_wait) || waiters_any(env->waiters);
@@ -44,8 +44,8 @@ bool dispatch_may_release(const struct policy_env *env, const struct session *se
  * request were sent now, unless the verdict is DEFER, LEARN, ASK_LOGIN or COUNT_WRITES. */
 struct decision dispatch(struct context *x);
 
-/* `n` whole and plain requests, in `bytes`, are sent in a transaction. True if an error in reply
- * aborts the transaction: see decision.watches_refusal. */
+/* `n` whole and plain requests, in `bytes`, are sent in a transaction. True if an error in
+ * reply aborts the transaction: see decision.watches_refusal. */
 bool dispatch_queue_plain(const struct policy_env *env, struct session *s, struct slice bytes,
                           uint32_t n);
 

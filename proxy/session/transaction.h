@@ -86,8 +86,8 @@ void transaction_add(struct transaction *t, uint32_t n);
 /* Takes the pending request of the next command, and keeps it until EXEC. Call this before
  * transaction_add(). */
 void transaction_add_pending(struct transaction *t, struct pending_request *r);
-/* Keeps `n` commands, which may have to be sent again, as `bytes`. `max`: bytes for all commands
- * of the transaction; more than that, and none of them is kept. */
+/* Keeps `n` commands, which may have to be sent again, as `bytes`. `max`: bytes for all
+ * commands of the transaction; more than that, and none of them is kept. */
 void transaction_keep(struct transaction *t, uint32_t n, struct slice bytes, size_t max);
 /* Redis has refused to queue a command. */
 void transaction_abort(struct transaction *t);
