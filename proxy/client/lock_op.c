@@ -48,7 +48,7 @@ unsigned lock_op_flags(const struct pending_request *r, bool waits,
 		return LINK_NOTIFY | LINK_INTERCEPT | LINK_CAPTURE | LINK_DISCARD;
 	if (waits || opts->report_refusal)
 		flags |= LINK_INTERCEPT;
-	/* A call that is answered by +OK is answered by no other status, unless it is queued. */
+	/* A call whose success is +OK gets no other status, unless it is queued. */
 	if (waits || (opts->report_refusal && !is_answered_ok(p)))
 		flags |= LINK_INTERCEPT_STATUS;
 	/* Redis or replicas may have to confirm success before the client gets the reply. */

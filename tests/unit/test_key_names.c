@@ -141,7 +141,8 @@ static void test_in_a_cluster_all_names_are_in_the_slot_of_their_key(void **stat
 		}
 		key_names_write_guard_queue_bulk(&out, KEY_NAMING_CLUSTER, slice_str(key));
 		assert_in_slot(&out, key);
-		key_names_write_bulk(&out, KEY_NAMING_CLUSTER, KEY_NAME_COUNTER, slice_str(key));
+		key_names_write_bulk(&out, KEY_NAMING_CLUSTER, KEY_NAME_COUNTER,
+		                     slice_str(key));
 		assert_in_slot(&out, key);
 		n++;
 	} while (next_word(key));

@@ -70,12 +70,11 @@ static void tell_former_owner(const struct hold *hold, const struct hold_owner *
  * connections that take the lock by the same token, and count, have it together; and a
  * semaphore has several owners. Returns the connection's own hold, if that goes on. Writes
  * *was: the lease that the owner had before; was->since: when this connection got the lock, if
- * it had it already. If so, puts `place` next to its hold in the order of age. Writes *hash, for
- * hold_new(). */
+ * it had it already. If so, puts `place` next to its hold in the order of age. Writes *hash,
+ * for hold_new(). */
 static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
                                     const struct lock_request *p, struct slice key, int db,
-                                    struct hold_lease *was, struct list *place,
-                                    uint64_t *hash)
+                                    struct hold_lease *was, struct list *place, uint64_t *hash)
 {
 	struct hold *next = hold_first_hashed(h, db, key, hash), *own = NULL, *hold;
 

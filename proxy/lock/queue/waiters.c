@@ -157,7 +157,8 @@ struct waiters *waiters_new(struct timers *timers, const struct topology *topolo
 	/* Shows scripts that this worker listens to several nodes: await_worker(). */
 	if (!topology->only)
 		all->channel[strlen(CHANNEL_PREFIX)] = 'n';
-	snprintf(all->ticket, sizeof(all->ticket), "%s-", all->channel + strlen(CHANNEL_PREFIX));
+	snprintf(all->ticket, sizeof(all->ticket), "%s-",
+	         all->channel + strlen(CHANNEL_PREFIX));
 	all->timers = timers;
 	all->hooks = (struct queue_hooks){
 		.on_line_timer = line_probe_on_timer,

@@ -77,8 +77,9 @@ enum rewrite_result rewrite_too_long(const struct rewrite *rw);
 size_t rewrite_count_locks(const struct rewrite *rw);
 const struct lock_key *rewrite_first_lock(const struct rewrite *rw);
 
-/* Appends the KEYS of the lock and of its sidecar, and `nmore` of its record and its queue. With
- * owner = value the first two are the same: so the scripts see that there is no sidecar. */
+/* Appends the KEYS of the lock and of its sidecar, and `nmore` of its record and its queue.
+ * With owner = value the first two are the same: so the scripts see that there is no sidecar.
+ */
 void rewrite_lock_keys(const struct rewrite *rw, const struct rule *rule, struct slice key,
                        size_t nmore);
 /* Appends "shared" if several connections can have the same token under the rule, else "". */
