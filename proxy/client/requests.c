@@ -29,21 +29,27 @@ enum plain { PLAIN_NONE, PLAIN_STATELESS, PLAIN_ANY };
 static enum plain takes_plain(const struct client *c)
 {
 	bool pooled = c->env->policy.config->pooling == POOLING_SHARED;
-	bool in_multi = session_in_multi(&c->session);
 
-	if (!route_is_usable(c) || (in_multi && c->session.opaque))
+	if (!route_is_usable(c))
 		return PLAIN_NONE;
 	if (c->pinned)
 		return c->shared ? PLAIN_NONE : PLAIN_ANY;
-	if (in_multi)
-		return c->shared ? PLAIN_NONE : PLAIN_STATELESS;
 	if (c->shared != pooled || (pooled && (c->session.uncertain || client_must_log_in(c))))
 		return PLAIN_NONE;
 	return PLAIN_STATELESS;
 }
 
+/* As takes_plain(), in a transaction. */
+static enum plain takes_queued(const struct client *c)
+{
+	if (!route_is_usable(c) || c->shared || c->session.opaque)
+		return PLAIN_NONE;
+	return c->pinned ? PLAIN_ANY : PLAIN_STATELESS;
+}
+
 /* True if the request in env->args has only to be passed. */
-static inline bool is_plain(const struct client *c, const struct command_info *what)
+__attribute__((always_inline)) static inline bool is_plain(const struct client *c,
+                                                           const struct command_info *what)
 {
 	const struct client_env *env = c->env;
 	const struct request_args *args = &env->args;
@@ -110,25 +116,13 @@ static inline struct simple scan_plain(struct client_env *env, const char *p, si
 	return (struct simple){ n, &b->what };
 }
 
-/* `n` plain requests, in `bytes`, are sent in a transaction. Not inlined: take_plain() needs
- * the registers. */
-__attribute__((noinline)) static void queue_plain(struct client *c, struct slice bytes,
-                                                  uint32_t n)
+/* Moves the cursor over requests that are whole and have only to be passed. Returns how many
+ * they are. *next_n: the length of the one that ended the run, if that is whole: then env->args
+ * has its arguments, and k->found is set. Else 0. */
+__attribute__((always_inline)) static inline uint32_t scan_run(struct client *c,
+                                                               struct cursor *k,
+                                                               enum plain takes, size_t *next_n)
 {
-	if (!dispatch_queue_plain(&c->env->policy, &c->session, bytes, n)) {
-		link_expect_plain(&c->user, n);
-		return;
-	}
-	while (n--)
-		link_expect(&c->user, LINK_INTERCEPT, NULL);
-}
-
-/* Moves the cursor over requests that are whole and have only to be passed. Returns the length
- * of the one that ended the run, if that is whole: then env->args has its arguments, and
- * k->found is set. Else 0. Not inlined: the loop needs the registers. */
-__attribute__((noinline)) static size_t take_plain(struct client *c, struct cursor *k)
-{
-	enum plain takes = takes_plain(c);
 	const char *p = k->p + k->at, *end = k->p + k->n;
 	struct simple r = { 0, NULL };
 	uint32_t count = 0;
@@ -142,14 +136,41 @@ __attribute__((noinline)) static size_t take_plain(struct client *c, struct curs
 		if (!is_plain(c, r.what))
 			break;
 	}
-	if (count && session_in_multi(&c->session))
-		queue_plain(c, slice_of(k->p + k->at, (size_t)(p - k->p) - k->at), count);
-	else
-		link_expect_plain(&c->user, count);
 	k->at = (size_t)(p - k->p);
 	k->found = r.what;
 	metrics_count(&c->env->counters.commands[COMMAND_PASSED], count);
-	return p < end ? r.n : 0;
+	*next_n = p < end ? r.n : 0;
+	return count;
+}
+
+/* As take_plain(), in a transaction. */
+__attribute__((noinline)) static size_t take_queued(struct client *c, struct cursor *k)
+{
+	const char *from = k->p + k->at;
+	size_t next_n;
+	uint32_t count = scan_run(c, k, takes_queued(c), &next_n);
+	struct slice bytes = slice_of(from, (size_t)(k->p + k->at - from));
+
+	if (count == 0)
+		return next_n;
+	if (dispatch_queue_plain(&c->env->policy, &c->session, bytes, count))
+		while (count--)
+			link_expect(&c->user, LINK_INTERCEPT, NULL);
+	else
+		link_expect_plain(&c->user, count);
+	return next_n;
+}
+
+/* Takes the requests that have only to be passed, and returns the length of the next one, as
+ * scan_run() does. Not inlined: the loop needs the registers. */
+__attribute__((noinline)) static size_t take_plain(struct client *c, struct cursor *k)
+{
+	size_t next_n;
+
+	if (session_in_multi(&c->session))
+		return take_queued(c, k);
+	link_expect_plain(&c->user, scan_run(c, k, takes_plain(c), &next_n));
+	return next_n;
 }
 
 /* --- what was decided is done ------------------------------------------------------------- */
