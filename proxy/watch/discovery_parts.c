@@ -69,11 +69,8 @@ static void place_count(struct tracker *d, struct slice pattern)
 	struct place *p = place_get(d, pattern);
 
 	if (!p) {
-		char *bytes = xmalloc(pattern.n);
 		p = xcalloc(1, sizeof(*p));
-		if (pattern.p)
-			memcpy(bytes, pattern.p, pattern.n);
-		p->node.key = slice_of(bytes, pattern.n);
+		p->node.key = slice_of(xmemdup(pattern.p, pattern.n), pattern.n);
 		map_put(&d->places, &p->node);
 		d->used += tracker_cost(sizeof(*p)) + tracker_cost(pattern.n);
 	}
