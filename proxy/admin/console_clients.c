@@ -106,7 +106,7 @@ static void kill_by_id(struct admin *a, uint64_t console, const void *arg, struc
 		         (long long)k->id, QUOTE(client), k->by);
 	}
 	if (buf_len(out) == 0 && n < answers.n)
-		buf_puts(out, "-ERR not all workers answer\r\n");
+		buf_puts(out, "-ERR not all workers answered\r\n");
 	else if (buf_len(out) == 0)
 		buf_printf(out, "-ERR no client has the id %lld\r\n", (long long)k->id);
 	worker_answers_fini(&answers);

@@ -13,8 +13,8 @@ static void write_paused(size_t nbound, struct buf *out)
 {
 	if (nbound)
 		buf_printf(out,
-		           "+OK, but %zu connections of clients that listen or are blocked end "
-		           "when Redis does\r\n",
+		           "+OK, but %zu connections of clients that subscribe or block will "
+		           "end when Redis ends\r\n",
 		           nbound);
 	else
 		buf_puts(out, "+OK\r\n");
@@ -33,8 +33,8 @@ bool console_pause_answer(const struct console *c, enum workers_pause now, size_
 	else if (now == WORKERS_SERVE && !pauses)
 		buf_puts(out, "+OK\r\n");
 	else
-		buf_puts(out, pauses ? "-ERR it was resumed meanwhile\r\n"
-		                     : "-ERR it was paused meanwhile\r\n");
+		buf_puts(out, pauses ? "-ERR another client has sent RESUME\r\n"
+		                     : "-ERR another client has sent PAUSE\r\n");
 	return true;
 }
 

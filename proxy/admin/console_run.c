@@ -47,7 +47,7 @@ void console_show_write(const struct show_env *env, int protocol, console_show_f
 	else if (rows.unknown)
 		buf_printf(out, "-ERR unknown: %s\r\n", rows.unknown);
 	else
-		buf_puts(out, "-ERR not all workers answer\r\n");
+		buf_puts(out, "-ERR not all workers answered\r\n");
 	rows_fini(&rows);
 }
 

@@ -117,8 +117,8 @@ static void show_discovered(const struct show_env *env, int protocol, struct buf
 	struct buf ini = BUF_INIT;
 
 	if (!env->config->discover) {
-		buf_puts(out, "-ERR hasp does not discover: neither --discover nor a section "
-		              "[discover] asks for it\r\n");
+		buf_puts(out, "-ERR hasp does not discover: use --discover or a section "
+		              "[discover]\r\n");
 		return;
 	}
 	workers_discovered(env->shared, env->config, true, &ini);
@@ -136,23 +136,21 @@ static const struct show shows[] = {
 	{ "VERSION", "This hasp's version.", show_version, false },
 	{ "LOCKS", "The locks that clients have, the longest held first.", console_show_locks,
 	  true },
-	{ "WAITERS", "The clients that stand in line for a lock or a guard.",
-	  console_show_waiters, true },
+	{ "WAITERS", "The clients that wait for a lock or a guard.", console_show_waiters,
+	  true },
 	{ "GUARDS", "The guarded keys that clients have read and may write.",
 	  console_show_guards, true },
-	{ "STATS", "What was done so far, with all commands and by all rules together.",
-	  console_show_stats, false },
-	{ "NODES", "The servers that hasp speaks to.", console_show_nodes, true },
-	{ "LINKS", "How many links there are to each server, of which kind.",
-	  console_show_links, true },
-	{ "CLIENTS", "Each client: what it does, and what it has.", console_show_clients,
+	{ "STATS", "Counters of all commands, and of all rules together.", console_show_stats,
+	  false },
+	{ "NODES", "The servers that hasp connects to.", console_show_nodes, true },
+	{ "LINKS", "The number of links to each server, by kind.", console_show_links, true },
+	{ "CLIENTS", "Each client, with its state, locks and memory.", console_show_clients,
 	  true },
 	{ "CONFIG", "The options in force; secrets are ***.", show_config, false },
-	{ "RULES", "Each rule and guard, and what became of commands on its keys.", show_rules,
+	{ "RULES", "Each rule and guard, with counters of its keys' commands.", show_rules,
 	  false },
-	{ "MEMORY", "Each worker's clients, and the bytes that are kept for them.",
-	  show_workers, true },
-	{ "DISCOVERED", "What was discovered so far: a file with sections for it.", NULL,
+	{ "MEMORY", "Each worker, with its clients and their memory.", show_workers, true },
+	{ "DISCOVERED", "The sections that discovery proposes so far, as a file.", NULL,
 	  false },
 };
 #define NSHOWS (sizeof(shows) / sizeof(shows[0]))

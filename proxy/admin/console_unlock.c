@@ -101,7 +101,7 @@ static bool force(const struct worker_view *w, void *arg, struct worker_answer *
 	if (w->number != 0)
 		return true;
 	if (!identify(env, script_jobs_naming(jobs), slice_of(f->key, f->nkey), &name, &id)) {
-		buf_puts(&a->out, "-ERR no rule, no guard and no verb concerns the key\r\n");
+		buf_puts(&a->out, "-ERR no rule, guard or verb applies to the key\r\n");
 		return true;
 	}
 	forcing = xmalloc(sizeof(*forcing));

@@ -126,8 +126,8 @@ static void reply_discovered(struct http *h, struct reply *r)
 		buf_append(&r->body, buf_slice(&h->found));
 	} else {
 		r->status = MHD_HTTP_NOT_FOUND;
-		buf_puts(&r->body, "hasp does not discover: neither --discover nor a section "
-		                   "[discover] asks for it\n");
+		buf_puts(&r->body,
+		         "hasp does not discover: use --discover or a section [discover]\n");
 		buf_release(&h->found);
 	}
 	pthread_mutex_unlock(&h->asking);
@@ -190,7 +190,9 @@ static void reply_to_path(struct http *h, const char *path, const char *host, st
 			p->reply(h, r);
 		} else {
 			r->status = MHD_HTTP_MISDIRECTED_REQUEST;
-			buf_puts(&r->body, "not by this name: see allowed_hosts in [http]\n");
+			buf_puts(
+				&r->body,
+				"this host name is not allowed: see allowed_hosts in [http]\n");
 		}
 		return;
 	}
