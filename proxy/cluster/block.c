@@ -15,13 +15,12 @@ static const struct slice watch_inside = SLICE_LIT(
 	"-ERR WATCH inside MULTI is not allowed\r\n");
 static const struct slice not_inside = SLICE_LIT(
 	"-ERR Command not allowed inside a transaction\r\n");
-static const struct slice wide = SLICE_LIT("-CROSSSLOT hasp: this command concerns all nodes "
-                                           "of the cluster, and a transaction one\r\n");
+static const struct slice wide = SLICE_LIT("-CROSSSLOT hasp: this command is for all nodes of "
+                                           "the cluster, but a transaction is for one\r\n");
 static const struct slice tied = SLICE_LIT(
-	"-ERR hasp: this command is not possible in a transaction in front of a "
-	"cluster\r\n");
+	"-ERR hasp: in front of a cluster, this command is not possible in a transaction\r\n");
 static const struct slice too_long = SLICE_LIT(
-	"-ERR hasp: the transaction is too long before its first key\r\n");
+	"-ERR hasp: the transaction is too long before the first command with a key\r\n");
 
 struct slice block_nil(int proto)
 {

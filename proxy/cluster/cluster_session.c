@@ -98,9 +98,8 @@ static bool is_barred(const struct cluster_session *s)
 /* Refuses a request that is too long to gather, and drops the rest of it. */
 static void refuse_gathered(struct cluster_session *s)
 {
-	entry_answer_new(s,
-	                 SLICE_LIT("-ERR hasp: the request is too long to be split, or to be "
-	                           "part of a transaction, in front of a cluster\r\n"));
+	entry_answer_new(s, SLICE_LIT("-ERR hasp: in front of a cluster, the request is too "
+	                              "long to be split, or to be part of a transaction\r\n"));
 	block_fail(&s->block);
 	buf_release(&s->gathered);
 	s->stream_node_conn = NULL;

@@ -117,7 +117,7 @@ void part_dispatch(struct cluster_part *p)
 
 	if (!n) {
 		s->cluster->opts.refresh(s->cluster->opts.arg);
-		redirection_later(p, "no node is known to serve it");
+		redirection_later(p, "hasp knows no node that serves it");
 		return;
 	}
 	node_conn_send(node_conn_get(s, n), p);
@@ -183,8 +183,8 @@ static bool has_held(const struct cluster_session *s)
 	return false;
 }
 
-/* While keys of its slot are on their way, or nodes do not agree on whose it is, one may be
- * refused and the next one be carried out. So one waits for the answer to the other. */
+/* While keys of its slot are moving to another node, or nodes do not agree on whose it is, one
+ * may be refused and the next one be carried out. So one waits for the answer to the other. */
 static bool waits_for_older(const struct cluster_part *p)
 {
 	const struct cluster_session *s = part_session(p);

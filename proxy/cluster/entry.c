@@ -254,7 +254,7 @@ static void bound_kept(struct cluster_session *s, const struct node_conn *from)
 		return;
 	session_steer_node_conns(s);
 	if (from && (!from->own || node_conn_is_awaited(from)))
-		session_give_up(s, "replies that have to wait for others are longer than "
+		session_give_up(s, "replies that must wait for other nodes' replies exceed "
 		                   "client_output_limit");
 }
 

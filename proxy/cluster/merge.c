@@ -81,7 +81,7 @@ void split_write(const struct split *s, uint32_t i, const struct resp_view *req,
 
 /* Nodes of different versions, or a command that was renamed at one of them only. */
 static const struct slice unlike = SLICE_LIT(
-	"-ERR hasp: the nodes of the cluster gave replies that do not fit together\r\n");
+	"-ERR hasp: hasp cannot merge the replies of the cluster's nodes\r\n");
 
 static bool is_error(struct slice reply)
 {

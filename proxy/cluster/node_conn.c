@@ -191,7 +191,7 @@ void node_conn_renew(struct node_conn *l)
 	if (is_in_use(l))
 		l->user.await_idle = true;
 	else
-		node_conn_drop(l, "the connection was to be a new one");
+		node_conn_drop(l, "the console's RECONNECT asks for a new connection");
 }
 
 /* --- the link's callbacks ----------------------------------------------------------------- */
@@ -291,7 +291,7 @@ static void node_conn_on_reply(void *owner, void *tag, const struct resp_reply *
 		return;
 	}
 	if (p->is_stale) {
-		redirection_again(p, true, "keys of its slot are on their way");
+		redirection_again(p, true, "keys of its slot are moving to another node");
 		return;
 	}
 	l->nsent--;
@@ -353,7 +353,7 @@ void node_conns_forget_subscriptions(struct cluster_session *s, const struct nod
 		l->subscriptions = (struct subscriptions){ 0 };
 		/* Messages may be on their way. */
 		if (had && l != reset)
-			node_conn_drop(l, "its subscriptions were reset");
+			node_conn_drop(l, "the client reset its subscriptions");
 	}
 }
 

@@ -133,8 +133,9 @@ void pubsub_note(struct cluster_session *s)
 void pubsub_map_changed(struct cluster_session *s)
 {
 	if (s->everywhere && !s->subscribing && s->flow != FLOW_CLOSED && !is_everywhere(s))
-		session_break(s, "another node serves keys whose notifications were subscribed "
-		                 "to");
+		session_break(
+			s,
+			"the subscription to keyspace notifications must move to another node");
 }
 
 enum node_conn_frame pubsub_frame(const struct node_conn *l, struct slice beginning)
@@ -180,7 +181,7 @@ void pubsub_merge_subscribed(struct cluster_entry *e, struct buf *out)
 		s->everywhere = is_everywhere(s);
 		buf_append(out, buf_slice(&e->parts[0].reply));
 	} else if (nrefused || !is_everywhere(s)) {
-		session_break(s, "not every node has taken the subscription to keyspace "
+		session_break(s, "not every node has accepted the subscription to keyspace "
 		                 "notifications");
 	} else {
 		for (size_t i = 0; i < e->nparts; i++)

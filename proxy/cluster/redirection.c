@@ -102,8 +102,7 @@ static void fail_streamed(struct cluster_part *p, struct slice error)
 	char text[512];
 
 	snprintf(text, sizeof(text),
-	         "-ERR hasp: the request was not carried out, and is too long to be kept and "
-	         "sent "
+	         "-ERR hasp: not carried out, and the request is too long for hasp to send it "
 	         "again: %.*s\r\n",
 	         (int)error.n, error.p);
 	part_fail(p, slice_str(text));
@@ -114,10 +113,10 @@ static const struct {
 	enum redirection what;
 	const char *why; /* no node takes the request */
 } redirections[] = {
-	{ SLICE_LIT("MOVED"), REDIRECTION_MOVED, "its nodes disagree on who serves it" },
-	{ SLICE_LIT("ASK"), REDIRECTION_ASK, "it is on its way to another node" },
-	{ SLICE_LIT("TRYAGAIN"), REDIRECTION_TRYAGAIN,
-	  "its keys are on their way to another node" },
+	{ SLICE_LIT("MOVED"), REDIRECTION_MOVED,
+	  "its nodes disagree about which node serves it" },
+	{ SLICE_LIT("ASK"), REDIRECTION_ASK, "it is moving to another node" },
+	{ SLICE_LIT("TRYAGAIN"), REDIRECTION_TRYAGAIN, "its keys are moving to another node" },
 	{ SLICE_LIT("CLUSTERDOWN"), REDIRECTION_DOWN, "the cluster is down" },
 };
 
@@ -337,7 +336,7 @@ bool redirection_take(struct cluster_part *p, struct slice line)
 	struct node *to;
 
 	if (what == REDIRECTION_NONE && p->is_stale) {
-		redirection_again(p, true, "keys of its slot are on their way");
+		redirection_again(p, true, "keys of its slot are moving to another node");
 		return true;
 	}
 	if (what == REDIRECTION_NONE)
@@ -380,11 +379,8 @@ void redirection_note_carried_out(const struct cluster_part *by)
 		if (is_overtaken(p, by) && p->hint)
 			redirection_believe_nothing(p);
 		else if (is_overtaken(p, by))
-			part_fail(
-				p,
-				SLICE_LIT(
-					"-ERR hasp: not carried out: its node refused it, and "
-					"took a request behind it\r\n"));
+			part_fail(p, SLICE_LIT("-ERR hasp: not carried out: the node refused "
+			                       "it, but has accepted a later request\r\n"));
 	}
 	s->advancing = false;
 	session_advance(s);
@@ -398,8 +394,8 @@ void redirection_note_carried_out(const struct cluster_part *by)
  * EXEC if that was already on its way. */
 
 static const struct slice too_long_to_move = SLICE_LIT(
-	"-TRYAGAIN hasp: the slot of the transaction's keys is on its way to another node, and "
-	"the transaction is too long to be sent again\r\n");
+	"-TRYAGAIN hasp: the slot of the transaction's keys is moving to another node, and the "
+	"transaction is too long for hasp to send it again\r\n");
 
 static const struct slice queued_reply = SLICE_LIT("+QUEUED\r\n");
 

@@ -93,8 +93,8 @@ static bool take_session_command(struct cluster_session *s, const struct command
 		session_set_flow(s, FLOW_BARRIER);
 		return true;
 	case SESSION_SYNC:
-		entry_answer_new(s, SLICE_LIT("-ERR hasp: a replica cannot be fed by a whole "
-		                              "cluster\r\n"));
+		entry_answer_new(s, SLICE_LIT("-ERR hasp: in front of a cluster, a replica "
+		                              "cannot connect through hasp\r\n"));
 		return true;
 	default:
 		return false;

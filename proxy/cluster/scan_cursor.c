@@ -103,7 +103,8 @@ void scan_cursor_reply(struct slice reply, const struct scan_cursor *c, struct b
 		return;
 	}
 	if (c && c->at >> AT_BITS) {
-		buf_puts(out, "-ERR hasp: the cursor of the cluster's node is too large\r\n");
+		buf_puts(out, "-ERR hasp: a node of the cluster returned a cursor that is too "
+		              "large\r\n");
 		return;
 	}
 	if (c)

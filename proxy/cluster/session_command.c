@@ -158,16 +158,15 @@ static bool refuse_on_several(struct cluster_session *s, const struct command *c
 	if (c->facts.session != SESSION_CLIENT || req->argc < 2)
 		return false;
 	if (args_option(req->argv[1], "CACHING")) {
-		entry_answer_new(s,
-		                 SLICE_LIT("-ERR hasp: CLIENT CACHING is not possible in front "
-		                           "of a cluster\r\n"));
+		entry_answer_new(s, SLICE_LIT("-ERR hasp: in front of a cluster, CLIENT "
+		                              "CACHING is not possible\r\n"));
 		return true;
 	}
 	if (names_id(req)) {
 		entry_answer_new(
-			s, SLICE_LIT("-ERR hasp: client ids are not possible in CLIENT KILL "
-		                     "and UNBLOCK in front of a cluster: each node has its "
-		                     "own\r\n"));
+			s,
+			SLICE_LIT("-ERR hasp: in front of a cluster, CLIENT KILL and UNBLOCK "
+		                  "take no client ids: each node has its own ids\r\n"));
 		return true;
 	}
 	if (!args_option(req->argv[1], "TRACKING"))
@@ -175,8 +174,8 @@ static bool refuse_on_several(struct cluster_session *s, const struct command *c
 	for (size_t i = 2; i < req->argc; i++) {
 		if (!args_option(req->argv[i], "REDIRECT"))
 			continue;
-		entry_answer_new(s, SLICE_LIT("-ERR hasp: CLIENT TRACKING with REDIRECT is not "
-		                              "possible in front of a cluster\r\n"));
+		entry_answer_new(s, SLICE_LIT("-ERR hasp: in front of a cluster, CLIENT "
+		                              "TRACKING with REDIRECT is not possible\r\n"));
 		return true;
 	}
 	return false;

@@ -55,9 +55,8 @@ size_t session_stream_on(struct cluster_session *s, const char *p, size_t n)
 /* The node connection did not become ready in time; what comes of the request is dropped. */
 static void refuse_stream(struct cluster_session *s)
 {
-	entry_answer_new(s,
-	                 SLICE_LIT("-ERR hasp: no primary takes this request: its node cannot "
-	                           "be reached\r\n"));
+	entry_answer_new(s, SLICE_LIT("-ERR hasp: no primary for this request: its node cannot "
+	                              "be reached\r\n"));
 	s->stream_node_conn = NULL;
 	s->stalled_since = 0;
 	session_set_flow(s, FLOW_STREAMING);

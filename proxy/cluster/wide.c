@@ -30,8 +30,7 @@ static void free_wide(void *arg)
 }
 
 static const struct slice uncounted = SLICE_LIT(
-	"-ERR hasp: WAIT cannot cover what was written before: a node refused to SET "
-	"hasp:ack{...}\r\n");
+	"-ERR hasp: WAIT cannot cover earlier writes: a node refused to SET hasp:ack{...}\r\n");
 
 static void merge_wide(struct cluster_entry *e, struct buf *out)
 {
@@ -113,9 +112,8 @@ bool wide_await_primaries(struct cluster_session *s)
 		return false;
 	}
 	s->stalled_since = 0;
-	entry_answer_new(s,
-	                 SLICE_LIT("-ERR hasp: no primary for commands to all nodes: no node "
-	                           "is known\r\n"));
+	entry_answer_new(s, SLICE_LIT("-ERR hasp: no primary for commands to all nodes: hasp "
+	                              "knows no node\r\n"));
 	return true;
 }
 

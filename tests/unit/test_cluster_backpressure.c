@@ -21,7 +21,7 @@
 #define LIMIT ((size_t)256 * 1024)
 #define PROOF "*1\r\n$8\r\nREPLCONF\r\n"
 #define NAME "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$1\r\nx\r\n"
-#define OVER "replies that have to wait for others are longer than client_output_limit"
+#define OVER "replies that must wait for other nodes' replies exceed client_output_limit"
 
 /* As often as there are replies; to be freed. */
 static char *repeated(const char *text)

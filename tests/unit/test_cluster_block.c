@@ -286,9 +286,8 @@ static void one_that_is_too_long_aborts_it(void **state)
 	client_sends_bytes(f, slice_of(value, 20000), 0);
 	client_sends_bytes(f, slice_of(value, 20000), 0);
 	client_sends(f, "\r\n" EXEC, 1);
-	assert_client_got(f,
-	                  "-ERR hasp: the request is too long to be split, or to be part of a "
-	                  "transaction, in front of a cluster\r\n" EXECABORT);
+	assert_client_got(f, "-ERR hasp: in front of a cluster, the request is too long to be "
+	                     "split, or to be part of a transaction\r\n" EXECABORT);
 	assert_node_got_nothing(f, 1);
 }
 

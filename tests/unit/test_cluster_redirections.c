@@ -56,8 +56,8 @@ static void all_requests_in_flight_are_sent_again_in_their_order(void **state)
 }
 
 #define TOO_LONG                                                                               \
-	"-ERR hasp: the request was not carried out, and is too long to be kept and sent "     \
-	"again: MOVED 12182 127.0.0.1:7002\r\n"
+	"-ERR hasp: not carried out, and the request is too long for hasp to send it again: "  \
+	"MOVED 12182 127.0.0.1:7002\r\n"
 
 static void a_long_request_is_sent_again_whole(void **state)
 {
@@ -317,7 +317,8 @@ static void a_slot_that_is_moved_is_read_anew_in_order(void **state)
 
 #define DOWN "-CLUSTERDOWN The cluster is down\r\n"
 #define OVERTAKEN                                                                              \
-	"-ERR hasp: not carried out: its node refused it, and took a request behind it\r\n"
+	"-ERR hasp: not carried out: the node refused it, but has accepted a later "           \
+	"request\r\n"
 #define SET_FOO(value) "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$1\r\n" value "\r\n"
 
 /* The node has heard between the two that it serves the slot. */

@@ -14,7 +14,7 @@
 #include "upstream/slot.h"
 
 #define REPLIES_MAX 4
-#define UNLIKE "-ERR hasp: the nodes of the cluster gave replies that do not fit together\r\n"
+#define UNLIKE "-ERR hasp: hasp cannot merge the replies of the cluster's nodes\r\n"
 
 /* `replies`: up to NULL. */
 static void assert_merged(enum merge_kind kind, const struct split *split,

@@ -154,8 +154,9 @@ static void test_a_cursor_that_does_not_fit_is_an_error(void **state)
 	struct scan_cursor c = { .at = (uint64_t)1 << 43 };
 
 	(void)state;
-	assert_reply(&c, "*2\r\n$13\r\n8796093022208\r\n*0\r\n",
-	             "-ERR hasp: the cursor of the cluster's node is too large\r\n");
+	assert_reply(
+		&c, "*2\r\n$13\r\n8796093022208\r\n*0\r\n",
+		"-ERR hasp: a node of the cluster returned a cursor that is too large\r\n");
 }
 
 static void test_most_nodes_have_marks_of_their_own(void **state)
