@@ -12,7 +12,7 @@
  *      |--what it means depends on a reply---> PARKED_DEFERRED --answered--------|
  *      |--it needs another link--------------> PARKED_LINK --no reply is due-----|
  *      |--its link is full-------------------> PARKED_SPACE --it is no more------|
- *      |--its command is not known-----------> PARKED_COMMAND --Redis was asked--|
+ *      |--it has an unknown command-----------> PARKED_COMMAND --Redis was asked--|
  *      `--it is rewritten, or guarded-.                                          |
  *                                     v                                          |
  *      .----------> PARKED_QUEUE --ready--> PARKED_REPLY --answered--------------|
@@ -64,7 +64,7 @@ enum client_state {
 	CLIENT_PARKED_LINK, /* until no reply is due, for then it can change its link */
 	CLIENT_PARKED_SPACE, /* until its link, which is full, takes more */
 	CLIENT_PARKED_COMMAND, /* until Redis has described the command, which hasp does not
-	                          know */
+	                        * know */
 	CLIENT_PARKED_QUEUE, /* until `current`, which may have to wait in line, can be sent */
 	CLIENT_PARKED_TURN, /* `current` waits in line for a lock */
 	CLIENT_PARKED_ACK, /* `current` took a lock that replicas must have before it goes on */

@@ -143,12 +143,13 @@ void client_describe_quorum_owner(const struct quorum_owner *o, struct buf *out)
 
 void client_lost_hold(struct hold_owner *o)
 {
-	client_finish(container_of(o, struct client, holds), "a lock that it had was lost");
+	client_finish(container_of(o, struct client, holds),
+	              "it has lost a lock, and on_lost = close");
 }
 
 void client_lost_lock(struct quorum_owner *o)
 {
-	client_finish(client_of(o->arg), "a lock of its quorum was lost");
+	client_finish(client_of(o->arg), "it has lost a lock of a quorum, and on_lost = close");
 }
 
 struct client_wait client_waits_for(void *owner)
@@ -215,7 +216,7 @@ static void sweep_finishing(struct client_env *env, double now)
 		double limit = stream_pending(&c->stream) ? FETCH_SECONDS : HANGUP_SECONDS;
 		next = at->next;
 		if (now - c->active_at >= limit)
-			client_close(c, "its last bytes were not fetched");
+			client_close(c, "it did not read its last replies");
 	}
 }
 
@@ -258,7 +259,7 @@ static bool must_log_in(const struct client *c)
 
 static void sweep_logins(struct client_env *env, double now)
 {
-	static const char no_handshake[] = "no handshake for client_login_timeout";
+	static const char no_handshake[] = "no TLS handshake for client_login_timeout";
 	double limit = (double)env->policy.config->client_login_timeout_ms / 1000;
 	struct list *at, *next;
 

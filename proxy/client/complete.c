@@ -91,7 +91,7 @@ static void undo_lock(void *arg, struct pending_request *r, int db)
 void complete_exec_refuse(struct client *c, struct pending_request *exec)
 {
 	stream_send(&c->stream,
-	            SLICE_LIT("-ERR hasp: the transaction was carried out, but its answer came "
-	                      "when the lease of a lock that it takes was over\r\n"));
+	            SLICE_LIT("-ERR hasp: Redis carried out the transaction, but its reply "
+	                      "came after the lease of a lock that it took had ended\r\n"));
 	session_each_queued(&c->session, exec, undo_lock, NULL);
 }

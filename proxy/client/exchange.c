@@ -21,7 +21,7 @@ static const struct waiter_ops exchange_waiter_ops;
 static void on_acked(void *arg, bool enough);
 static void on_deadlock(void *arg, struct slice error);
 
-static const char not_understood[] = "the answer to its lock is not understood";
+static const char not_understood[] = "hasp does not understand the reply to its lock";
 
 /* --- the line for a lock ------------------------------------------------------------------ */
 
@@ -284,7 +284,8 @@ static bool do_act(struct client *c, const struct op_action *a, const struct op_
 	case OP_LOST:
 		session_complete(&c->session, c->current);
 		c->current = NULL;
-		client_finish(c, "the answer of a fenced command is too long to be kept");
+		client_finish(c,
+		              "the reply to a fenced command is too long for hasp to buffer");
 		break;
 	case OP_CLOSE:
 		client_close(c, not_understood);

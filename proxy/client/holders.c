@@ -291,7 +291,7 @@ void holders_info_on_reply(struct client *c, const struct resp_reply *reply,
 	} else if (reply->nil) {
 		stream_send(&c->stream, captured);
 	} else if (!read_info(captured, &info)) {
-		client_close(c, "the answer to LOCK.INFO is not understood");
+		client_close(c, "hasp does not understand the reply to LOCK.INFO");
 		return;
 	} else if (info.owner.n && captured.n + c->scanned <= ASK_NBYTES_MAX) {
 		ask_workers(c, &info);

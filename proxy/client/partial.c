@@ -149,14 +149,12 @@ bool partial_stream(struct client *c, struct cursor *k)
 	if (!fits && c->scan.bulk > REQUEST_BULK_MAX)
 		partial_pass_bad(c, k);
 	else if (has_many_args(c))
-		partial_refuse_long(
-			c, k,
-			"ERR hasp: a rule may concern this request, and it has more "
-			"arguments than memory_limit allows");
+		partial_refuse_long(c, k,
+		                    "ERR hasp: a rule may apply to this request, but it has "
+		                    "more arguments than memory_limit allows");
 	else if (!fits)
-		partial_refuse_long(
-			c, k,
-			"ERR hasp: a rule may concern this request, and it is longer "
-			"than max_request");
+		partial_refuse_long(c, k,
+		                    "ERR hasp: a rule may apply to this request, but it is "
+		                    "longer than max_request");
 	return false;
 }

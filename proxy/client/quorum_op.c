@@ -390,7 +390,7 @@ void quorum_op_on_reply(struct client *c, const struct resp_reply *reply)
 	own_quorum(c);
 	c->quorum->op = read_request(c, &x);
 	if (!c->quorum->op) {
-		client_close(c, "its command has changed");
+		client_close(c, "the meaning of its command changed while it waited");
 		return;
 	}
 	client_park(c, CLIENT_PARKED_ROUND);

@@ -131,7 +131,7 @@ static void begin_tls(struct dial *d)
 	if (d->tls)
 		dial_shake_hands(d);
 	else
-		dial_fail(d, "TLS: there is no memory");
+		dial_fail(d, "TLS: out of memory");
 }
 
 /* Returns 0 when a connection is under way, -1 with d->error set. */
@@ -232,8 +232,8 @@ static void dial_on_timer(void *arg)
 	if (d->refusal)
 		dial_fail(d, d->refusal);
 	else
-		dial_fail(d, d->tls ? "TLS: the handshake was not answered in time; does it "
-		                      "encrypt?"
+		dial_fail(d, d->tls ? "TLS: no reply to the handshake in time; does the server "
+		                      "use TLS?"
 		                    : strerror(d->error ? d->error : ETIMEDOUT));
 }
 

@@ -103,7 +103,7 @@ static enum proxy_header_result parse_text(struct proxy_header *h, struct slice 
 		return in.n < TEXT_MAX ? PROXY_HEADER_MORE : bad(why, "its line is too long");
 	h->nbytes = (size_t)(end - in.p) + 1;
 	if (end[-1] != '\r')
-		return bad(why, "its line does not end by CR LF");
+		return bad(why, "its line does not end with CR LF");
 	rest = slice_of(in.p + text_begins.n, h->nbytes - 2 - text_begins.n);
 	if (slice_cut(&rest, ' ', &family)) {
 		if (slice_eq(family, SLICE_LIT("UNKNOWN")))
@@ -113,7 +113,7 @@ static enum proxy_header_result parse_text(struct proxy_header *h, struct slice 
 		if (slice_eq(family, SLICE_LIT("TCP6")) && parse_addresses(h, rest, AF_INET6))
 			return PROXY_HEADER_DONE;
 	}
-	return bad(why, "its addresses are not understood");
+	return bad(why, "hasp does not understand its addresses");
 }
 
 /* --- version 2 ---------------------------------------------------------------------------- */
@@ -147,12 +147,12 @@ static enum proxy_header_result parse_binary(struct proxy_header *h, struct slic
 	family = (unsigned char)in.p[13];
 	h->nbytes = FIXED + ((size_t)(unsigned char)in.p[14] << 8 | (unsigned char)in.p[15]);
 	if ((command & VERSION_MASK) != VERSION_2)
-		return bad(why, "its version is not known");
+		return bad(why, "it has an unknown version");
 	if (h->nbytes > PROXY_HEADER_MAX)
 		return bad(why, "it is too long");
 	command &= (unsigned char)~VERSION_MASK;
 	if (command != COMMAND_LOCAL && command != COMMAND_PROXY)
-		return bad(why, "its command is not known");
+		return bad(why, "it has an unknown command");
 	if (in.n < h->nbytes)
 		return PROXY_HEADER_MORE;
 	block = slice_of(in.p + FIXED, h->nbytes - FIXED);
@@ -162,7 +162,7 @@ static enum proxy_header_result parse_binary(struct proxy_header *h, struct slic
 		return take_source(h, AF_INET, block, why);
 	if (family == TCP_OVER_IPV6)
 		return take_source(h, AF_INET6, block, why);
-	return bad(why, "it is not of a connection that hasp can have");
+	return bad(why, "it is for neither TCP over IPv4 nor over IPv6");
 }
 
 enum proxy_header_result proxy_header_parse(struct proxy_header *h, struct slice in,

@@ -188,7 +188,7 @@ static void print_error(char *out, size_t n)
 	else if (ERR_GET_REASON(code) == ERR_R_PEM_LIB)
 		snprintf(out, n, "it is not in PEM form");
 	else
-		snprintf(out, n, "%s", text ? text : "no reason is known");
+		snprintf(out, n, "%s", text ? text : "OpenSSL reports no reason");
 }
 
 /* Returns false. */
@@ -351,7 +351,7 @@ static bool use_sessions(struct tls_context *c, const struct tls_settings *s, bo
 	is_known = is_known && name_sessions(s, c->sessions) &&
 	           memcmp(c->sessions, before, sizeof(c->sessions)) == 0;
 	return tls_sessions_use(c->ssl, is_known, c->sessions) ||
-	       refuse_setting(why, "TLS", "sessions cannot be told apart");
+	       refuse_setting(why, "TLS", "OpenSSL cannot tag the sessions");
 }
 
 struct tls_context *tls_context_new(const struct tls_settings *s, struct buf *why)

@@ -10,7 +10,7 @@
 struct tls_context *tls_context_new(const struct tls_settings *s, struct buf *why)
 {
 	buf_puts(why, s->is_server ? "listen_tls" : "tls");
-	buf_puts(why, " cannot be had: this hasp was built without TLS");
+	buf_puts(why, " is not available: this hasp was built without TLS");
 	return NULL;
 }
 

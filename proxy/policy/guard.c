@@ -123,10 +123,9 @@ static struct decision decide_keys(struct context *x, struct guard_keys *k)
 		/* WATCH, MULTI and EXEC of ours would end what the application's WATCH has
 		 * begun. */
 		if (x->session->txn.watching)
-			return refuse_command(
-				x, "ERR hasp: this command writes a guarded key by a "
-				   "transaction of its own, and that ends WATCH: send it "
-				   "before WATCH or behind EXEC");
+			return refuse_command(x, "ERR hasp: hasp needs a transaction to write "
+			                         "this guarded key, and that would end WATCH: "
+			                         "send the command before WATCH or after EXEC");
 		return begin_op(x, new_op(x, k, GUARD_OP_SINGLE));
 	}
 	op = new_op(x, k, GUARD_OP_SCRIPT);
@@ -150,8 +149,8 @@ static struct decision decide_guarded(struct context *x, struct guard_keys *k)
 			x, "ERR hasp: the command names both guarded keys and keys of a "
 			   "[lock] rule");
 	if (k->checks && k->locks)
-		return refuse_command(x, "ERR hasp: the command names keys of guards with both "
-		                         "strategies, lock and check");
+		return refuse_command(x, "ERR hasp: the command names keys of guards with "
+		                         "different strategies, lock and check");
 	if (k->n >= READ_SET_MAX || k->incomplete)
 		return refuse_command(x, "ERR hasp: the command names too many guarded keys");
 	if (k->args.n > COMMAND_KEYS_MAX)

@@ -167,18 +167,18 @@ static const char *find_unwatched(const struct context *x, const struct guard_op
 		if (e->checked &&
 		    (e->lost || !transaction_watches(&x->session->txn, x->session->db,
 		                                     read_set_entry_key(e))))
-			return "LOCKLOST a key that a guard checks was not watched before it "
-			       "was read: nothing was written";
+			return "LOCKLOST the client did not WATCH a checked key before it read "
+			       "it: nothing was written";
 		lost |= e->lost;
 	}
 	if (lost)
-		return "LOCKLOST a key was read under a guard that is over: nothing was "
+		return "LOCKLOST a key was read under a guard that has ended: nothing was "
 		       "written";
 	for (size_t i = 0; i < op->n; i++)
 		if (!op->keys[i].entry->checked &&
 		    (guards != TRANSACTION_GUARDS_WATCHED || !op->keys[i].entry->read))
-			return "LOCKED a guarded key was not read between WATCH and MULTI: "
-			       "nothing was written";
+			return "LOCKED the client did not read a guarded key between WATCH and "
+			       "MULTI: nothing was written";
 	return NULL;
 }
 
@@ -267,11 +267,10 @@ static bool decide_exec(struct context *x, struct decision *d)
 	case GUARD_BLOCK_NONE:
 		return false;
 	case GUARD_BLOCK_UNCLEAR:
-		*d = refuse_unfollowed(x, "ERR hasp: a transaction with guarded keys is not "
-		                          "followed behind SELECT, nor with as many of them, "
-		                          "nor with guards of both strategies, nor before hasp "
-		                          "knows all of its commands: nothing "
-		                          "was written");
+		*d = refuse_unfollowed(
+			x, "ERR hasp: a transaction with guarded keys may not use SELECT, too "
+			   "many such keys, guards of both strategies, or commands that hasp "
+			   "does not know yet: nothing was written");
 		return true;
 	case GUARD_BLOCK_OP:
 		break;

@@ -12,14 +12,13 @@
 #define VALUE_MAX_TEXT "65536"
 
 static const char NO_RESTART[] =
-	"ERR hasp: the key's rule has got a quorum, which is asked after a restart only";
+	"ERR hasp: a reload gave the key's rule a quorum, which hasp uses only after a restart";
 static const char IN_MULTI[] =
-	"ERR hasp: a quorum has this lock, which is not for MULTI and WATCH";
+	"ERR hasp: a quorum stores this lock, so it cannot be used in MULTI or after WATCH";
 static const char NOT_ALONE[] =
-	"ERR hasp: a quorum has this lock, and its command must name no other key";
-static const char OTHER_COMMAND[] =
-	"ERR hasp: a quorum has this lock: it is for SETNX, SET NX, DEL, UNLINK, EXPIRE, GET, "
-	"EXISTS and TTL only";
+	"ERR hasp: a quorum stores this lock, so the command may name no other key";
+static const char OTHER_COMMAND[] = "ERR hasp: a quorum stores this lock, which allows only "
+				    "SETNX, SET NX, DEL, UNLINK, EXPIRE, GET, EXISTS and TTL";
 static const char LONG_VALUE[] =
 	"ERR hasp: a quorum has this lock, whose value may have " VALUE_MAX_TEXT " bytes";
 
@@ -264,9 +263,10 @@ bool quorum_rule_read(struct context *x, struct quorum_command *q)
 /* --- verbs ----------------------------------------------------------------------------- */
 
 static const char UNKNOWN_VERB[] =
-	"ERR hasp: locks of a quorum are taken one by one, and not listed";
-static const char VERB_IN_MULTI[] = "ERR hasp: locks of a quorum are not taken inside MULTI";
-static const char OTHER_KIND[] = "ERR hasp: a quorum has plain locks only";
+	"ERR hasp: a quorum stores these locks, so they cannot be taken together or listed";
+static const char VERB_IN_MULTI[] =
+	"ERR hasp: a quorum stores these locks, so they cannot be taken inside MULTI";
+static const char OTHER_KIND[] = "ERR hasp: a quorum stores only plain locks";
 
 bool quorum_verb_read(struct context *x, struct lock_call *call)
 {

@@ -5,8 +5,7 @@
 #include "commands/command.h"
 
 const char reserved_keys_error[] =
-	"NOPERM hasp: keys that begin with hasp: are its own; they can "
-	"be read, and written past it";
+	"NOPERM hasp: keys that begin with hasp: are reserved; clients may only read them";
 
 bool reserved_keys_are_protected(const struct policy_env *env)
 {

@@ -360,9 +360,8 @@ static struct decision on_wait(struct context *x)
 		return d;
 	}
 	if (in_multi)
-		return context_refuse(x,
-		                      "ERR hasp: WAIT in a transaction cannot cover what was "
-		                      "written before: send it before MULTI");
+		return context_refuse(x, "ERR hasp: WAIT in a transaction cannot cover earlier "
+		                         "writes: send it before MULTI");
 	if (x->session->nawaited)
 		return defer;
 	d.verdict = DISPATCH_COUNT_WRITES;

@@ -111,7 +111,7 @@ static void quorum_hold_on_renewed(void *arg, const struct quorum_result *r)
 		quorum_hold_restore(h, r->absent);
 		quorum_hold_await(h, quorum_hold_next_renewal(h, r->began));
 	} else if (r->nno >= quorum_majority(h->q->opts.nservers)) {
-		quorum_hold_lost(h, "a majority does not have it any more");
+		quorum_hold_lost(h, "a majority of the servers does not have it any more");
 	} else {
 		quorum_hold_await(h, now + lease / RETRIES_PER_LEASE);
 	}

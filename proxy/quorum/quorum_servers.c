@@ -100,9 +100,10 @@ static void quorum_server_on_info(struct quorum_server *s, const redisReply *r)
 
 	uptime = info_field(r, "\nuptime_in_seconds:");
 	if (!id.n || !uptime.n) {
-		quorum_server_refused(s, r->type == REDIS_REPLY_ERROR
-		                                 ? r->str
-		                                 : "INFO does not tell run_id and uptime");
+		quorum_server_refused(s,
+		                      r->type == REDIS_REPLY_ERROR
+		                              ? r->str
+		                              : "its reply to INFO has no run_id and uptime");
 		return;
 	}
 	snprintf(run_id, sizeof(run_id), "%.*s", (int)id.n, id.p);
@@ -132,7 +133,7 @@ static void quorum_server_on_reply(void *owner, void *tag, redisReply **reply)
 	} else if (*reply) {
 		quorum_server_on_info(s, *reply);
 	} else {
-		quorum_server_refused(s, "its answer to INFO is not understood");
+		quorum_server_refused(s, "hasp does not understand its reply to INFO");
 	}
 }
 

@@ -295,7 +295,7 @@ static size_t scan_one(struct link *l, struct segment *g, const struct inflight 
 	if (r == RESP_BAD) {
 		/* Whole replies before it are still good. */
 		forward_segment(l, g, p);
-		link_go_down(l, LINK_BROKEN, "it sent bytes that are no RESP reply");
+		link_go_down(l, LINK_BROKEN, "it sent bytes that are not a RESP reply");
 		return 0;
 	}
 	is_whole = at_start && r == RESP_OK;

@@ -188,7 +188,7 @@ void liveness_look(struct liveness *v)
 	if (!is_node_dead(v))
 		return;
 	v->nsilent = 0;
-	end_dead(v, is_any, "the server did not answer PING, nor anything else,");
+	end_dead(v, is_any, "the server answered neither PING nor anything else");
 }
 
 static void liveness_on_timer(void *arg)

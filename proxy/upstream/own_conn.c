@@ -181,7 +181,7 @@ static void query_on_reply(void *owner, void *tag, redisReply **reply)
 	if (!tag)
 		return;
 	if (!*reply) {
-		query_end(q, "its answer is not understood");
+		query_end(q, "hasp does not understand its reply");
 		return;
 	}
 	q->replies[q->nreplies++] = *reply;

@@ -155,7 +155,7 @@ int sentinel_read_named(struct sentinel_answer *a, const redisReply *named, cons
 	*a = (struct sentinel_answer){ .epoch = 0 };
 	*why = named->type == REDIS_REPLY_ERROR ? named->str
 	       : named->type == REDIS_REPLY_NIL ? "it does not know that name"
-	                                        : "its answer is not understood";
+	                                        : "hasp does not understand its reply";
 	if (named->type != REDIS_REPLY_ARRAY || named->elements != 2 ||
 	    pair[0]->type != REDIS_REPLY_STRING || pair[1]->type != REDIS_REPLY_STRING ||
 	    !print_address(pair[0]->str, pair[1]->str, a->name, sizeof(a->name)))
@@ -329,7 +329,7 @@ const char *sentinels_take(struct sentinels *s, const struct sentinel_answer *a,
 	HASP_ASSERT(s->asked > 0);
 	word = note_word(s, a);
 	if (a->epoch < s->epoch && ++s->nbehind * 2 <= s->n)
-		return "it does not know of the last failover";
+		return "it reports a primary from before the last failover";
 	second = confirmed_epoch(s, word, least_of(s->epoch, a->epoch));
 	if (second < 0 && needs_second(s)) {
 		s->named_known |= is_known;

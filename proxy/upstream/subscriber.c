@@ -114,7 +114,8 @@ static bool take_message(struct subscriber *s, struct slice frame)
 	redisReply *reply = reply_decode(frame);
 
 	if (!reply) {
-		subscriber_disconnect(s, LINK_BROKEN, "it sent what is no RESP2 reply");
+		subscriber_disconnect(s, LINK_BROKEN,
+		                      "it sent bytes that are not a RESP2 reply");
 		return false;
 	}
 	subscriber_on_reply(s, reply);
@@ -137,7 +138,8 @@ static void subscriber_on_bytes(void *owner, struct slice bytes)
 		enum resp_result r = reply_scan(&s->scan, bytes.p, bytes.n, &used);
 		bool goes_on;
 		if (r == RESP_BAD) {
-			subscriber_disconnect(s, LINK_BROKEN, "it sent what is no RESP2 reply");
+			subscriber_disconnect(s, LINK_BROKEN,
+			                      "it sent bytes that are not a RESP2 reply");
 			return;
 		}
 		if (buf_len(&s->message) + used > MESSAGE_MAX) {

@@ -46,7 +46,7 @@ static void ask_end(struct ask_session *a, const char *why)
 static void ask_on_answer(struct ask_session *a, const redisReply *reply)
 {
 	if (!reply) {
-		ask_end(a, "its answer is not understood");
+		ask_end(a, "hasp does not understand its reply");
 		return;
 	}
 	a->opts->on_reply(a->opts->arg, a->nanswered++, reply);

@@ -226,7 +226,7 @@ static void watcher_on_role(struct watcher *w, redisReply *const *replies, const
 	else if (replies[0]->type == REDIS_REPLY_ERROR)
 		watcher_primary_lost(w, w->candidate, replies[0]->str);
 	else
-		watcher_primary_lost(w, w->candidate, "it says that it is no primary");
+		watcher_primary_lost(w, w->candidate, "it reports that it is not a primary");
 	watcher_end_round(w, AGAIN_SECONDS);
 }
 

@@ -141,7 +141,7 @@ const char *workers_upstream_trouble(struct worker_shared *shared)
 		[CONTROL_AWAY] = "Redis cannot be reached",
 		[CONTROL_REFUSES] = "Redis refuses the login of [upstream]",
 		[CONTROL_SILENT] = "Redis does not answer",
-		[CONTROL_BUSY] = "Redis answers that it cannot serve now",
+		[CONTROL_BUSY] = "Redis answers that it is not ready",
 	};
 
 	for (size_t i = 0; i < shared->nworkers; i++) {

@@ -56,11 +56,10 @@ def test_check_tells_each_command_that_cannot_be_guarded(redis_server, tmp_path)
     guard = GUARD + " EVAL\n\tBLPOP OBJECT GTE\nrelease_on = SET hget"
     where = "in 'acquire_on' of [guard stock]"
     assert check(tmp_path / "ini", f"unix:{redis_server.unix}", guard) == (1, [
-        f"8: 'EVAL' {where} is forbidden in scripts, by which guards work; expected commands that are not, "
+        f"8: 'EVAL' {where} is forbidden in scripts, which guards use; expected commands that scripts may call, "
         "such as GET",
         f"9: 'BLPOP' {where} may block; expected commands that answer at once, such as GET",
-        f"9: 'OBJECT' {where} has keys in places that Redis does not tell; expected commands with keys in "
-        "fixed places, such as GET",
+        f"9: 'OBJECT' {where} has keys in positions that Redis does not report; expected commands with keys in fixed positions, such as GET",
         f"9: 'GTE' {where} is unknown to Redis; expected commands that it has, such as GET",
         "10: 'hget' in 'release_on' of [guard stock] does not write; expected commands that do, such as SET"])
 
@@ -75,7 +74,7 @@ def test_verb_cannot_have_the_name_of_a_command_of_redis(redis_server, tmp_path,
         for name in ("GET", "multi", "Config", "EVALSHA_RO"):
             status, lines = check(tmp_path / "ini", upstream, f"[verbs]\n{option} = {name}")
             assert status == 1
-            assert [line.split("; expected a name that Redis does not have, such as ")[0] for line in lines] == [
+            assert [line.split("; expected a name that Redis does not use, such as ")[0] for line in lines] == [
                 f"5: '{name}' in '{option}' of [verbs] is a command of Redis"]
     assert check(tmp_path / "ini", upstream, f"[verbs]\n{option} = GETLOCK")[0] == 0
 
@@ -127,7 +126,7 @@ def test_check_does_not_mind_a_password_too_many(redis_server, tmp_path):
     (None, "it does not answer in time"), (b"", "closed by the server"),
     (b"*1\r\n*1\r\n$4\r\nwhat\r\n", "hasp does not understand the reply to COMMAND"),
     (b"*1\r\n*6\r\n$3\r\nge", "closed by the server"),
-    (b"HTTP/1.1 400 Bad Request\r\n\r\n", "it sent bytes that are no RESP reply")])
+    (b"HTTP/1.1 400 Bad Request\r\n\r\n", "it sent bytes that are not a RESP reply")])
 def test_check_does_without_a_redis_that_is_none(tmp_path, answer, reason):
     ended = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listener:

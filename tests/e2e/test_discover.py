@@ -444,7 +444,7 @@ def test_console_of_a_hasp_that_does_not_discover_has_no_such_file(start_hasp, t
     start_hasp(f"[admin]\nlisten = unix:{path}\n").is_up()
     with Connection(str(path)) as admin:
         assert admin.call("SHOW", "DISCOVERED") == (
-            b"-ERR hasp does not discover: neither --discover nor a section [discover] asks for it\r\n")
+            b"-ERR hasp does not discover: use --discover or a section [discover]\r\n")
 
 
 # --- names --------------------------------------------------------------------------------

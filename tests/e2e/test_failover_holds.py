@@ -13,7 +13,7 @@ from harness.replies import FENCE, NIL, OK, ONE, TAKEN, bulk
 from harness.sections import rule, verbs
 
 KEY, LOCK = "k", "lock:1"
-GONE, ANOTHERS = "the new primary does not have it", "the new primary has it for another owner"
+GONE, ANOTHERS = "the new primary does not have it", "on the new primary another owner has it"
 TAKES = pytest.mark.parametrize("take", [("LOCK", KEY), ("SETNX", LOCK, "v")], ids=str)
 
 

@@ -385,7 +385,7 @@ def test_transaction_that_watches_the_key_is_checked_by_redis(one, plain):
 def test_transaction_that_does_not_watch_what_it_read_is_refused(one, plain, commands):
     pipeline(one, *commands)
     reply = transact(one, ("SET", KEY, 1))[-1]
-    assert reply.startswith(b"-LOCKLOST a key that a guard checks was not watched"), reply
+    assert reply.startswith(b"-LOCKLOST the client did not WATCH a checked key"), reply
     assert not plain.exists(KEY)
 
 

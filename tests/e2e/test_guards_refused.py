@@ -196,7 +196,7 @@ def test_read_that_was_lost_stays_so_through_a_transaction_on_another_key(start_
 
 
 def is_lost_somewhere(reply):
-    return reply.startswith(b"-LOCKLOST a key was read under a guard that is over")
+    return reply.startswith(b"-LOCKLOST a key was read under a guard that has ended")
 
 
 def test_marks_of_more_keys_than_are_remembered_are_not_lost(start_hasp, plain):

@@ -18,8 +18,8 @@ from harness.wait import prompt
 
 LOCK = "lock:1"
 BRIEF = "300ms"
-LATE_EXEC = (b"-ERR hasp: the transaction was carried out, but its answer came when the lease of a lock that it takes "
-             b"was over\r\n")
+LATE_EXEC = (b"-ERR hasp: Redis carried out the transaction, but its reply came after the lease of a lock that it took "
+             b"had ended\r\n")
 
 
 class Late:

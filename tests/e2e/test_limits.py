@@ -119,6 +119,6 @@ def test_client_that_fills_its_limit_of_held_bytes_is_refused(start_hasp):
     hasp = start_hasp(LOCKS, max_request="64kb", log_level="debug")
     with hasp.connect() as one:
         one.send(b"*5\r\n$4\r\nMSET\r\n$1\r\na\r\n$100000\r\n" + b"x" * 100000)
-        assert one.read().startswith(b"-ERR hasp: a rule may concern this request")
+        assert one.read().startswith(b"-ERR hasp: a rule may apply to this request")
         assert one.at_end()
     assert re.search(r" debug client_closing fd=\d+ reason=", hasp.log)

@@ -107,7 +107,7 @@ def test_clients_that_wait_on_a_link_that_is_cut_are_closed(start_far, far, pool
         with cut_off(far):
             for one in waiting:
                 one.file.read()  # MONITOR shows the checks
-            until(lambda: sum("did not answer PING" in reason for reason in ends(hasp)) >= len(WAITING), "each link's end")
+            until(lambda: sum("answered neither PING" in reason for reason in ends(hasp)) >= len(WAITING), "each link's end")
 
 
 @covers("tcp_user_timeout")

@@ -274,7 +274,7 @@ def test_requests_with_more_arguments_than_there_is_memory_for_are_refused(limit
     growth = Growth(hasp)
     with hasp.connect(timeout=60) as one:
         one.send(b"*1000000\r\n$3\r\nDEL\r\n" + b"$1\r\na\r\n" * 20_000)
-        assert one.read().startswith(b"-ERR hasp: a rule may concern this request, and it has more arguments")
+        assert one.read().startswith(b"-ERR hasp: a rule may apply to this request, but it has more arguments")
         assert one.at_end()
     growth.check(BOUND)
 

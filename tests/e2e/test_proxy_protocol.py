@@ -88,10 +88,10 @@ def test_what_the_balancer_says_of_itself_leaves_its_address(hasp, plain, header
 @covers("proxy_protocol_failed")
 @pytest.mark.parametrize("header, reason", [
     (encode("PING"), "there is none"),
-    (b"PROXY TCP4 192.0.2.7\r\n", "its addresses are not understood"),
+    (b"PROXY TCP4 192.0.2.7\r\n", "hasp does not understand its addresses"),
     (b"PROXY UNKNOWN " + b"x" * 100, "its line is too long"),
     (SIGNATURE + b"\x21\x11\xff\xff", "it is too long"),
-    (SIGNATURE + b"\x31\x11\0\0", "its version is not known"),
+    (SIGNATURE + b"\x31\x11\0\0", "it has an unknown version"),
     (b"PROXY TCP4", "closed by the other side"),
 ])
 def test_balancer_whose_header_is_not_in_order_is_closed(hasp, header, reason):

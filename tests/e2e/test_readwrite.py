@@ -18,7 +18,7 @@ KEY = "k"
 SIDES = pytest.mark.parametrize("side", ["SHARED", "EXCLUSIVE"])
 LAYOUTS = pytest.mark.parametrize("reentrant", ["count", "refresh", "no"])
 SYNTAX = b"-ERR syntax error\r\n"
-NAMED = b"-ERR hasp: the owner of a side must not be called 'mode', or end in ':write'\r\n"
+NAMED = b"-ERR hasp: the owner of a reader or writer lock must not be called 'mode' or end in ':write'\r\n"
 
 
 def shared(one, *args, key=KEY):

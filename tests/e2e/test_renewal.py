@@ -283,7 +283,7 @@ def test_lease_that_ended_before_it_could_be_renewed_is_over(start_hasp, redis_s
         note = plain.get(SIDE)
         redis_server.signal(signal.SIGSTOP)
         try:
-            until(lambda: "its lease was over" in hasp.log, "the end of the lease")
+            until(lambda: "its lease ended before" in hasp.log, "the end of the lease")
         finally:
             redis_server.signal(signal.SIGCONT)
         assert not plain.exists(KEY)
@@ -293,7 +293,7 @@ def test_lease_that_ended_before_it_could_be_renewed_is_over(start_hasp, redis_s
         assert runs_out(plain, KEY)
         assert one.call("SETNX", KEY, "v") == ONE
         assert rises(plain, 1, KEY)
-    assert hasp.log.count("its lease was over") == 1
+    assert hasp.log.count("its lease ended before") == 1
 
 
 @covers("renewal_failed")

@@ -10,7 +10,7 @@ from harness.resp import pipeline
 from harness.sections import VERBS, rule
 
 OWN = "hasp:fence"
-REFUSED = b"-NOPERM hasp: keys that begin with hasp: are its own; they can be read, and written past it\r\n"
+REFUSED = b"-NOPERM hasp: keys that begin with hasp: are reserved; clients may only read them\r\n"
 SECTIONS = pytest.mark.parametrize("sections", [VERBS, rule(), guard()], ids=["verbs", "rule", "guard"])
 SETS = "redis.call('SET', KEYS[1], 0)"
 WRITES = [

@@ -56,7 +56,7 @@ def long_hello(announced, sent):
     return records(b"\x01" + announced.to_bytes(3, "big") + b"\x03\x03" + b"x" * sent)
 
 
-NEVER = "no handshake for client_login_timeout"
+NEVER = "no TLS handshake for client_login_timeout"
 LONG = "client hello of more than 16384 bytes"
 # What they send, and how hasp says why it closes them.
 STORMS = {

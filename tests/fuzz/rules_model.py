@@ -432,13 +432,13 @@ class Model:
 
     def guarded_write(self, client, argv, keys):
         if client.watched and argv[0] in WRAPPED:
-            return (b"-ERR hasp: this command writes a guarded key by a transaction of its own, and that "
-                    b"ends WATCH: send it before WATCH or behind EXEC\r\n")
+            return (b"-ERR hasp: hasp needs a transaction to write this guarded key, and that would "
+                    b"end WATCH: send the command before WATCH or after EXEC\r\n")
         for key in keys:
             state = client.reads.get(key)
             if state == "lost" or state == "good" and self.holders.get(key) != client.id:
                 del client.reads[key]
-                return (b"-LOCKLOST '%s' was read under a guard that is over: nothing was written\r\n"
+                return (b"-LOCKLOST '%s' was read under a guard that has ended: nothing was written\r\n"
                         % key.encode())
         for key in keys:
             if self.holders.get(key, client.id) != client.id:

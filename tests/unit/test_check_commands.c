@@ -141,8 +141,9 @@ static void commands_without_a_key_cannot(void **state)
 }
 
 #define HIDDEN(name)                                                                           \
-	"3: '" name "' in 'acquire_on' of [guard stock] has keys in places that Redis does "   \
-	"not tell; expected commands with keys in fixed places, such as GET\n"
+	"3: '" name                                                                            \
+	"' in 'acquire_on' of [guard stock] has keys in positions that Redis does "            \
+	"not report; expected commands with keys in fixed positions, such as GET\n"
 
 static void commands_whose_keys_nobody_tells_cannot(void **state)
 {
@@ -180,11 +181,12 @@ static void commands_that_may_block_cannot(void **state)
 
 static void commands_forbidden_in_scripts_cannot(void **state)
 {
-	assert_unfit(*state, "EVAL WATCH", NULL,
-	             "3: 'EVAL' in 'acquire_on' of [guard stock] is forbidden in scripts, by "
-	             "which guards work; expected commands that are not, such as GET\n"
-	             "3: 'WATCH' in 'acquire_on' of [guard stock] is forbidden in scripts, by "
-	             "which guards work; expected commands that are not, such as GET\n");
+	assert_unfit(
+		*state, "EVAL WATCH", NULL,
+		"3: 'EVAL' in 'acquire_on' of [guard stock] is forbidden in scripts, which "
+		"guards use; expected commands that scripts may call, such as GET\n"
+		"3: 'WATCH' in 'acquire_on' of [guard stock] is forbidden in scripts, which "
+		"guards use; expected commands that scripts may call, such as GET\n");
 }
 
 static void what_releases_must_write(void **state)

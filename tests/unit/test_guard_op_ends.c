@@ -185,7 +185,7 @@ static void a_transaction_has_guards_only_from_what_it_acquired(void **state)
 }
 
 #define LOST(key)                                                                              \
-	SLICE_LIT("-LOCKLOST '" key "' was read under a guard that is over: nothing was "      \
+	SLICE_LIT("-LOCKLOST '" key "' was read under a guard that has ended: nothing was "    \
 	          "written\r\n")
 
 static void a_key_that_was_lost_counts_as_read_no_more(void **state)

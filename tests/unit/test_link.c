@@ -328,7 +328,7 @@ static void garbage_takes_the_link_down_behind_the_last_good_reply(void **state)
 	SERVER_SENDS(f, "+1\r\n*2\r\n+x\r\nHTTP/1.1 400 Bad Request\r\n");
 	assert_int_equal(f->ndown, 1);
 	assert_int_not_equal(f->end, LINK_UNREACHABLE);
-	assert_string_equal(f->reason, "it sent bytes that are no RESP reply");
+	assert_string_equal(f->reason, "it sent bytes that are not a RESP reply");
 	assert_seen(f, "+1\r\n", "reply a +\n");
 }
 

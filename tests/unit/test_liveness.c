@@ -229,7 +229,7 @@ static void all_links_end_when_a_check_is_not_answered_and_nothing_else_comes(vo
 	look(f, LOOKS_IN_AN_HOUR);
 	assert_down(f->links, LINK_BROKEN);
 	assert_string_equal(f->links->reason,
-	                    "the server did not answer PING, nor anything else, for 3600 s");
+	                    "the server answered neither PING nor anything else for 3600 s");
 	assert_false(control_is_up(f->control));
 }
 

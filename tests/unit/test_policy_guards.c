@@ -292,8 +292,8 @@ static void a_transaction_of_hasp_s_own_is_refused_behind_watch(void **state)
 	policy_use(*state, GUARD);
 	assert_passed(*state, "WATCH other");
 	assert_refused(*state, "INCR stock:1",
-	               "ERR hasp: this command writes a guarded key by a transaction of its "
-	               "own, and that ends WATCH: send it before WATCH or behind EXEC");
+	               "ERR hasp: hasp needs a transaction to write this guarded key, and that "
+	               "would end WATCH: send the command before WATCH or after EXEC");
 	/* A script does not. */
 	assert_script(*state, "SET stock:1 v", GUARD_OP_WRITE);
 }

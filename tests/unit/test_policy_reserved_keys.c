@@ -18,8 +18,8 @@
 #define RULE "[lock a]\npattern = lock:*\n"
 #define GUARD "[guard a]\npattern = stock:*\nacquire_on = GET\n"
 #define REFUSED                                                                                \
-	"NOPERM hasp: keys that begin with hasp: are its own; they can be read, and written "  \
-	"past it"
+	"NOPERM hasp: keys that begin with hasp: are reserved; clients may only read "         \
+	"them"
 
 static void a_write_of_an_own_key_is_refused(void **state)
 {

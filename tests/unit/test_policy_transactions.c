@@ -268,9 +268,9 @@ static void exec_of_a_call_on_a_lock_waits_until_nothing_is_awaited(void **state
 /* --- refusals ----------------------------------------------------------------------- */
 
 #define NOT_FOLLOWED                                                                           \
-	"ERR hasp: a transaction with guarded keys is not followed behind SELECT, nor with "   \
-	"as many of them, nor with guards of both strategies, nor before hasp knows all of "   \
-	"its commands: nothing was written"
+	"ERR hasp: a transaction with guarded keys may not use SELECT, too many such keys, "   \
+	"guards of both strategies, or commands that hasp does not know yet: nothing was "     \
+	"written"
 
 static void guarded_keys_behind_select_are_refused(void **state)
 {
@@ -325,8 +325,9 @@ static void a_transaction_that_is_longer_than_a_request_is_refused(void **state)
 /* --- around the application's WATCH ------------------------------------------------- */
 
 #define NOT_READ                                                                               \
-	"LOCKED a guarded key was not read between WATCH and MULTI: nothing was written"
-#define LOST "LOCKLOST a key was read under a guard that is over: nothing was written"
+	"LOCKED the client did not read a guarded key between WATCH and MULTI: nothing was "   \
+	"written"
+#define LOST "LOCKLOST a key was read under a guard that has ended: nothing was written"
 
 /* WATCH, a read, and MULTI, of which the guards are `guards` then. */
 static void begin_watched(struct policy_fixture *f, enum transaction_guards guards)

@@ -125,10 +125,10 @@ static void lines_that_are_wrong_are_refused(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
-		assert_bad(wrong[i], "its addresses are not understood");
+		assert_bad(wrong[i], "hasp does not understand its addresses");
 	assert_bad(SLICE_LIT("PROXY TCP4 192.0.2.7 10.0.0.1 1 2\n"),
-	           "its line does not end by CR LF");
-	assert_bad(SLICE_LIT("PROXY \n"), "its line does not end by CR LF");
+	           "its line does not end with CR LF");
+	assert_bad(SLICE_LIT("PROXY \n"), "its line does not end with CR LF");
 }
 
 static void a_line_has_a_limit(void **state)
@@ -150,14 +150,14 @@ static void a_line_has_a_limit(void **state)
 static void binary_headers_that_are_wrong_are_refused(void **state)
 {
 	(void)state;
-	assert_bad(SLICE_LIT(SIGNATURE "\x11\x11\x00\x0c" IPV4), "its version is not known");
-	assert_bad(SLICE_LIT(SIGNATURE "\x22\x11\x00\x0c" IPV4), "its command is not known");
+	assert_bad(SLICE_LIT(SIGNATURE "\x11\x11\x00\x0c" IPV4), "it has an unknown version");
+	assert_bad(SLICE_LIT(SIGNATURE "\x22\x11\x00\x0c" IPV4), "it has an unknown command");
 	assert_bad(SLICE_LIT(SIGNATURE "\x21\x11\x00\x0b" IPV4),
 	           "it is too short for its addresses");
 	assert_bad(SLICE_LIT(SIGNATURE "\x21\x21\x00\x23" IPV6),
 	           "it is too short for its addresses");
 	assert_bad(SLICE_LIT(SIGNATURE "\x21\x12\x00\x0c" IPV4),
-	           "it is not of a connection that hasp can have");
+	           "it is for neither TCP over IPv4 nor over IPv6");
 	assert_bad(SLICE_LIT(SIGNATURE "\x21\x11\x0f\xf1"), "it is too long");
 	assert_bad(SLICE_LIT(SIGNATURE "\x21\x11\xff\xff"), "it is too long");
 }

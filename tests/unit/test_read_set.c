@@ -170,7 +170,7 @@ static void unless_it_told_that_the_guard_was_lost(void **state)
 	read_set_overflow(&f->set);
 	op = write_unknown(f);
 	guard_op_refused(op,
-	                 SLICE_LIT("-LOCKLOST 'unknown' was read under a guard that is over: "
+	                 SLICE_LIT("-LOCKLOST 'unknown' was read under a guard that has ended: "
 	                           "nothing was written\r\n"));
 	guard_op_complete(op, GUARD_OP_FAILED);
 	guard_op_free(op);

@@ -370,7 +370,7 @@ static void answer_that_is_no_count_of_replicas_is_not_believed(void **state)
 		time_passes(f, 0);
 		answer_all(f, OWN_RECORD, WRITTEN, counts[i]);
 		assert_answered(f, i, false);
-		assert_logged("got=-1 reason=\"the answer to WAIT is not understood\"");
+		assert_logged("got=-1 reason=\"hasp does not understand the reply to WAIT\"");
 	}
 	f->askers[0] = (struct asker){ 0 };
 	ask(f, 0, "a1");

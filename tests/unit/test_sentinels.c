@@ -397,12 +397,12 @@ static void what_names_no_primary_is_told(void **state)
 	} cases[] = {
 		{ "*-1\r\n", "it does not know that name" },
 		{ "-NOAUTH Authentication required.\r\n", "NOAUTH Authentication required." },
-		{ "*1\r\n" HOST, "its answer is not understood" },
-		{ NAMED(HOST, "$1\r\nx\r\n"), "its answer is not understood" },
-		{ NAMED("$0\r\n\r\n", PORT), "its answer is not understood" },
-		{ NAMED(":1\r\n", PORT), "its answer is not understood" },
-		{ NAMED("$4\r\na\r\nb\r\n", PORT), "its answer is not understood" },
-		{ "+OK\r\n", "its answer is not understood" },
+		{ "*1\r\n" HOST, "hasp does not understand its reply" },
+		{ NAMED(HOST, "$1\r\nx\r\n"), "hasp does not understand its reply" },
+		{ NAMED("$0\r\n\r\n", PORT), "hasp does not understand its reply" },
+		{ NAMED(":1\r\n", PORT), "hasp does not understand its reply" },
+		{ NAMED("$4\r\na\r\nb\r\n", PORT), "hasp does not understand its reply" },
+		{ "+OK\r\n", "hasp does not understand its reply" },
 	};
 	char text[256];
 

@@ -23,7 +23,7 @@
 #define RELEASE_SECONDS 1.0
 /* If an answer to WAIT is greater, it is not a number of replicas. */
 #define REPLICAS_MAX 10000
-static const char not_a_count[] = "the answer to WAIT is not understood";
+static const char not_a_count[] = "hasp does not understand the reply to WAIT";
 /* Warnings in ten seconds. */
 #define WARNINGS_MAX 10
 

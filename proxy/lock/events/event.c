@@ -7,8 +7,7 @@
 
 /* Lines per 10 seconds, as in observing. */
 #define EVENT_BURST 10
-/* For how many seconds of refused tries the level info gets one line: a lock that is not free
- * is normal. */
+/* At level info, refused tries are logged once in this many seconds: contention is normal. */
 #define CONTENTION_SECONDS 60.0
 /* How many bytes of a key a line shows, as in observing. */
 #define EVENT_KEY_MAX 64
@@ -82,7 +81,7 @@ static const char *hint_of(enum lock_event e, const struct event_facts *facts)
 	if (e != LOCK_EVENT_DELETE_REFUSED)
 		return NULL;
 	if (are_of_one_host(facts->by, facts->holder))
-		return "a pool? see owner = address";
+		return "if this is a connection pool, see owner = address";
 	/* (If `by` has read the key since the holder got it, it has read the holder's value.)
 	 */
 	if (facts->read_ago >= 0 && facts->read_ago < facts->held)

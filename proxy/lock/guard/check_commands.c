@@ -24,11 +24,11 @@ static const char *find_fault(const struct commands *t, const char *name, enum g
 	if (c->flags & COMMAND_BLOCKING)
 		return "may block; expected commands that answer at once";
 	if (c->flags & COMMAND_NOSCRIPT)
-		return "is forbidden in scripts, by which guards work; expected commands "
-		       "that are not";
+		return "is forbidden in scripts, which guards use; expected commands that "
+		       "scripts may call";
 	if (c->flags & COMMAND_HIDDEN_KEYS)
-		return "has keys in places that Redis does not tell; expected commands with "
-		       "keys in fixed places";
+		return "has keys in positions that Redis does not report; expected commands "
+		       "with keys in fixed positions";
 	if (c->keys == KEYS_NONE)
 		return "has no key; expected commands that name one";
 	if (list == RELEASE && !(c->flags & COMMAND_WRITE))
@@ -107,7 +107,7 @@ size_t check_verbs(const struct config *c, struct buf *faults)
 		sources_print(&c->sources, v->line, faults);
 		buf_printf(faults,
 		           ": '%s' in '%s' of [verbs] is a command of Redis; expected a name "
-		           "that Redis does not have, such as %s\n",
+		           "that Redis does not use, such as %s\n",
 		           names[i].name, names[i].option, names[i].such_as);
 		n++;
 	}

@@ -163,7 +163,7 @@ bool renewal_may_be_released(const struct hold *hold)
 void renewal_gone(struct hold *hold, bool has_owner, bool renewed)
 {
 	if (hold->unknown)
-		renewal_lost(hold, has_owner ? "the new primary has it for another owner"
+		renewal_lost(hold, has_owner ? "on the new primary another owner has it"
 		                             : "the new primary does not have it");
 	else if (renewed && !renewal_may_be_released(hold))
 		renewal_lost(hold, has_owner ? "another owner has it" : "it is gone");
@@ -285,7 +285,7 @@ static void renewal_on_timer(struct timer *t, double now)
 	bool renewed = hold_is_renewed(hold);
 
 	if (renewed && now >= hold->good_until)
-		renewal_lost(hold, "its lease was over before it was renewed");
+		renewal_lost(hold, "its lease ended before hasp renewed it");
 	if (!renewed || now >= hold->good_until) {
 		renewal_expired(hold);
 	} else if (hold->hold_until > 0 && now >= hold->hold_until) {

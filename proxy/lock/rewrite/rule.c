@@ -261,5 +261,5 @@ const char *rewrite_refusal(enum script_id script, enum lock_success success, bo
 	default:
 		break;
 	}
-	return "-LOCKED the lease was over before the answer was there";
+	return "-LOCKED the lease ended before the reply arrived";
 }

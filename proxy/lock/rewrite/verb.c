@@ -246,10 +246,10 @@ static bool side_ok(struct buf *out, const struct verb_args *a, const struct rew
 	    (!slice_eq(owner, SLICE_LIT("mode")) &&
 	     (owner.n < end.n || memcmp(owner.p + owner.n - end.n, end.p, end.n) != 0)))
 		return true;
-	verb_write_error(
-		out, opts, call,
-		"ERR hasp: the owner of a side must not be called 'mode', or end in ':write'",
-		NULL);
+	verb_write_error(out, opts, call,
+	                 "ERR hasp: the owner of a reader or writer lock must not be called "
+	                 "'mode' or end in ':write'",
+	                 NULL);
 	return false;
 }
 

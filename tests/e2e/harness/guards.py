@@ -26,7 +26,7 @@ def is_locked(reply, key=KEY):
 
 
 def is_lost(reply, key=KEY):
-    return reply == (f"-LOCKLOST '{key}' was read under a guard that is over: "
+    return reply == (f"-LOCKLOST '{key}' was read under a guard that has ended: "
                      "nothing was written\r\n").encode()
 
 

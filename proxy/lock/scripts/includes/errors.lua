@@ -38,7 +38,7 @@ local function hasp_error(reason, key)
 			.. ' has changed since it was read, or the read failed: nothing was written')
 	end
 	return redis.error_reply('LOCKLOST ' .. name
-		.. ' was read under a guard that is over: nothing was written')
+		.. ' was read under a guard that has ended: nothing was written')
 end
 
 -- Returns true if a number in `reply` may have been rounded, because Lua's numbers are exact up to
