@@ -120,8 +120,8 @@ bool pattern_is_anchored(const char *pattern);
 
 struct faults {
 	const struct sources *sources;
-	struct buf *lines; /* what makes the file unusable */
-	struct buf *warnings; /* what is legal, and hardly meant */
+	struct buf *lines; /* faults: the file cannot be used */
+	struct buf *warnings; /* settings that are legal but probably mistakes */
 	size_t n; /* of `lines` */
 };
 
@@ -140,16 +140,17 @@ void faults_warn(struct faults *f, int line, const char *fmt, ...)
 /* The state of an option while its section is read. */
 struct checks_place {
 	int line; /* where it stands; 0: nowhere */
-	bool bad; /* its value had a fault, so that nothing can be said about it */
+	bool bad; /* its value had a fault, so other checks must not use it */
 };
 
 /* A section as it was read. */
 struct checks_section {
 	enum section kind;
-	const char *title; /* what stands in its brackets */
+	const char *title; /* the text in its brackets */
 	int line;
 	void *base; /* the struct that its options are kept in */
-	struct checks_place *places; /* by option, in the table's order */
+	struct checks_place
+		*places; /* one for each option of the table, in the table's order */
 };
 
 /* --- checks.c --- */

@@ -23,9 +23,10 @@ struct loader {
 	char title[READER_NAME_MAX + 1];
 	/* The section that is read; each rule and guard begins with new places. */
 	struct checks_section section;
-	int first_line[SECTION_NONE]; /* of the sections that may stand once */
+	int first_line[SECTION_NONE]; /* line of each section that may appear only once; 0: not
+	                               * seen yet */
 	bool listen_bad; /* 'listen' had a fault */
-	int address_line; /* of [upstream]; 0: it has none */
+	int address_line; /* line of `address` in [upstream]; 0: it has none */
 };
 
 static struct checks_place *load_place(const struct loader *l, const struct option *o)
@@ -113,7 +114,7 @@ static void load_password(struct loader *l, const char *option, const char *file
 	int line = checks_place(&l->section, option)->line;
 	struct buf why = BUF_INIT;
 
-	/* With both the fault is that, and the password is the one that is written here. */
+	/* If both options are set, that is the fault, and the password in this file counts. */
 	if (!file || *password)
 		return;
 	*password = password_file_read(file, &why);

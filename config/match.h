@@ -40,10 +40,10 @@ const struct rule *match_rule(struct matcher *m, struct slice key);
 /* The first guard with a pattern that matches `key`; NULL: none, or the key has a rule. */
 const struct guard *match_guard(struct matcher *m, struct slice key);
 
-/* As match_guard(); *ruled: the key has a rule. */
+/* Like match_guard(); also sets *ruled if the key has a rule. */
 const struct guard *match_guard_or_rule(struct matcher *m, struct slice key, bool *ruled);
 
-/* As match_guard(), but NULL also when that guard only observes. */
+/* Like match_guard(), but also NULL if the guard only observes. */
 const struct guard *match_enforced_guard(struct matcher *m, struct slice key);
 
 /* Flags: there may be a rule, a guard for the key; it may be one of hasp's own. A flag that is

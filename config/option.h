@@ -46,9 +46,9 @@ struct option {
 	enum section section;
 	const char *name;
 	enum option_type type;
-	size_t offset; /* of the field in struct config, rule, guard, quorum_settings or verbs
-	                */
-	const char *def; /* as in the file; NULL: none */
+	size_t offset; /* of the field in the section's struct: config, rule, guard,
+	                * quorum_settings or verbs */
+	const char *def; /* default, as written in the file; NULL: the option has none */
 	int64_t min, max; /* numbers: the range, both ends allowed */
 	int64_t step; /* numbers: must be a multiple; 0: any */
 	const struct option_choice *choices; /* ENUM */

@@ -10,11 +10,11 @@
 #include "base/fatal.h"
 
 struct reader_state {
-	struct slice rest; /* of the file: what was not read yet */
+	struct slice rest; /* the part of the file that was not read yet */
 	const struct reader_events *events;
 	void *arg;
 	char *line; /* the one that is read, and a NUL */
-	int lineno; /* of `line`, from 1 */
+	int lineno; /* number of `line`, from 1 */
 	bool after_option; /* an indented line would continue an option */
 	bool indented; /* this line is indented */
 	bool faulty; /* a fault of this line was reported */
@@ -196,7 +196,8 @@ void reader_run(struct slice text, const struct reader_events *events, void *arg
 {
 	struct reader_state r = { .rest = text, .events = events, .arg = arg };
 
-	/* Its result is the first bad line, which reader_check_value_seen() found too. */
+	/* inih returns the first bad line, which reader_check_value_seen() has reported
+	 * already. */
 	(void)ini_parse_stream(reader_next_line, &r, reader_on_value, &r);
 	reader_check_value_seen(&r);
 	free(r.line);

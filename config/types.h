@@ -137,16 +137,16 @@ struct guard {
 	struct named_section section;
 	enum guard_strategy strategy;
 	struct strings acquire_on; /* commands' names, at least one */
-	struct strings release_on; /* none: every write that is not in acquire_on */
+	struct strings release_on; /* empty: every write that is not in acquire_on releases */
 	struct strings except; /* whose reads take no guard: name:GLOB, user:GLOB,
-	                          listener:ADDRESS */
+	                        * listener:ADDRESS */
 	/* STRATEGY_CHECK: the options from here to `on_disconnect`, `release_on` and
 	 * `replicas_ack` mean nothing. */
 	int64_t lease_ms; /* > 0 */
 	int64_t wait_ms; /* how long a command waits for the guard; 0: it does not */
 	enum disconnect_mode on_disconnect;
 	enum rule_mode mode;
-	int64_t replicas_ack, replicas_ack_timeout_ms; /* as a rule's */
+	int64_t replicas_ack, replicas_ack_timeout_ms; /* see struct rule */
 	struct event_settings events;
 };
 
@@ -156,7 +156,7 @@ struct quorum_settings {
 	struct strings
 		servers; /* HOST:PORT, [V6]:PORT or unix:/PATH; an odd number from 3 on */
 	char *user; /* NULL: none */
-	char *password; /* NULL: none; also of password_file */
+	char *password; /* NULL: none; also read from password_file */
 	char *password_file; /* NULL: none */
 	struct server_tls tls;
 	int64_t timeout_ms; /* > 0: an answer that comes later is none */
@@ -183,7 +183,7 @@ struct verbs {
 	int64_t max_hold_ms; /* 0: no limit */
 	enum disconnect_mode on_disconnect;
 	enum lost_mode on_lost;
-	int64_t replicas_ack, replicas_ack_timeout_ms; /* as a rule's */
+	int64_t replicas_ack, replicas_ack_timeout_ms; /* see struct rule */
 	char *quorum; /* name of the quorum that has the locks; NULL: [upstream] has them */
 	struct event_settings events;
 };
@@ -197,10 +197,10 @@ struct config {
 	                         * none: defaults only */
 
 	/* [hasp] */
-	struct strings
-		include; /* as in the file: paths, the last part of which may be a glob */
+	struct strings include; /* paths as in the file; their last part may be a glob */
 	struct strings listen; /* HOST:PORT, [V6]:PORT, *:PORT, unix:/PATH */
-	struct strings listen_tls; /* the same but unix: ; none: clients do not encrypt */
+	struct strings listen_tls; /* addresses, but no unix: ones; empty: hasp does not listen
+	                            * for TLS */
 	char *tls_cert_file, *tls_key_file; /* NULL: none */
 	char *tls_ca_cert_file; /* NULL: whom the system trusts */
 	struct tls_lines tls_files;
@@ -227,20 +227,21 @@ struct config {
 	/* [upstream] */
 	char *address; /* HOST:PORT, [V6]:PORT or unix:/PATH; of the first node of `cluster`; of
 	                * no meaning if there is a master */
-	struct strings sentinels; /* the same; none: there is one server, at `address` */
+	struct strings sentinels; /* addresses; empty: there is one server, at `address` */
 	char *master; /* the primary's name at the sentinels; NULL: there are none */
 	char *sentinel_user; /* NULL: none */
-	char *sentinel_password; /* NULL: none; also of sentinel_password_file */
+	char *sentinel_password; /* NULL: none; also read from sentinel_password_file */
 	char *sentinel_password_file; /* NULL: none */
 	int64_t failover_wait_ms; /* -1: it has none; see config_failover_wait_ms() */
 	struct strings cluster; /* HOST:PORT or [V6]:PORT; none: it is none */
-	char *upstream_user; /* NULL: none; for hasp's own connections */
-	char *upstream_password; /* NULL: none; also of the file or the command */
+	char *upstream_user; /* user of hasp's own connections; NULL: none */
+	char *upstream_password; /* NULL: none; also read from password_file or printed by
+	                          * password_command */
 	char *upstream_password_file; /* NULL: none */
-	char *password_command; /* NULL: none; its output is upstream_password */
+	char *password_command; /* command that prints upstream_password; NULL: none */
 	int password_command_line;
 	int64_t password_command_interval_ms; /* 0: it runs for loading and refused logins */
-	struct server_tls upstream_tls; /* of servers, sentinels and nodes */
+	struct server_tls upstream_tls; /* for servers, sentinels and nodes */
 	enum pooling pooling;
 	int64_t links_per_worker; /* shared links for each login, >= 1 */
 	int64_t connect_timeout_ms; /* resolve and connect together */
@@ -249,7 +250,8 @@ struct config {
 	int64_t server_check_delay_ms; /* 0: no checks */
 	int64_t server_timeout_ms; /* 0: none */
 	int64_t tcp_user_timeout_ms; /* 0: the kernel's */
-	int64_t replicas_ack, replicas_ack_timeout_ms; /* of sections that have none */
+	int64_t replicas_ack,
+		replicas_ack_timeout_ms; /* for sections that do not set these options */
 
 	/* [discover] */
 	bool discover; /* the section is there */
@@ -265,7 +267,7 @@ struct config {
 
 	/* [admin] */
 	struct strings admin_listen; /* HOST:PORT, [V6]:PORT, unix:/PATH; none: no console */
-	char *admin_password; /* NULL: none; also of admin_password_file */
+	char *admin_password; /* NULL: none; also read from admin_password_file */
 	char *admin_password_file; /* NULL: none */
 
 	struct rule **rules; /* in the file's order: the first that matches wins */
@@ -274,8 +276,8 @@ struct config {
 	size_t nguards;
 	struct quorum_settings **quorums; /* likewise */
 	size_t nquorums;
-	struct glob_set
-		*patterns; /* of all rules and guards (match.c); NULL: no file was read */
+	struct glob_set *patterns; /* patterns of all rules and guards (match.c); NULL: no file
+	                            * was read */
 	uint8_t may_match[256]; /* flags of match_possible(), by the first byte of a key */
 	struct verbs verbs;
 

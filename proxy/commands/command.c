@@ -243,7 +243,7 @@ static void collect_sort(struct collect *keys, const struct resp_view *req)
 		collect(keys, store);
 }
 
-/* As collect_sort(), after georadiusGetKeys(). */
+/* Like collect_sort(), but follows georadiusGetKeys(). */
 static void collect_geo(struct collect *keys, const struct resp_view *req)
 {
 	size_t store = 0;
@@ -261,7 +261,7 @@ size_t command_key_args(const struct command *c, const struct resp_view *req, si
 {
 	struct collect keys = { out, max, 0 };
 
-	/* As most commands are. */
+	/* The fast path: most commands have a single key. */
 	if (command_single_key(c) && req->argc > 1 && max > 0) {
 		out[0] = 1;
 		return 1;
@@ -327,7 +327,7 @@ bool command_writes_key(const struct command *c, size_t i, size_t n)
 	return true;
 }
 
-/* Of several options DB the last one counts, as in copyCommand(). */
+/* If DB is given several times, the last one counts, as in copyCommand(). */
 static struct slice copy_db(const struct resp_view *req)
 {
 	struct slice db = SLICE_NONE;

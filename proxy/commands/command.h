@@ -24,7 +24,7 @@ enum {
 	COMMAND_NOSCRIPT = 1 << 1, /* refused inside scripts */
 	COMMAND_BLOCKING = 1 << 2, /* may wait for data */
 	COMMAND_STATELESS = 1 << 3, /* told: any connection will do */
-	COMMAND_HIDDEN_KEYS = 1 << 4, /* it may have keys in places that are not known here */
+	COMMAND_HIDDEN_KEYS = 1 << 4, /* may have keys in positions that hasp does not know */
 	COMMAND_FROM_SERVER = 1 << 5, /* the server has it; else only commands.def */
 	COMMAND_READONLY = 1 << 6, /* changes nothing */
 	COMMAND_UNKNOWN =
@@ -76,8 +76,8 @@ enum command_rule {
 
 enum effect_act {
 	EFFECT_CHANGE, /* anything else than the following */
-	EFFECT_READ, /* of guarded keys: their guards tell, not effect_of() */
-	EFFECT_WRITE, /* likewise */
+	EFFECT_READ, /* read of a guarded key: its guard decides this, not effect_of() */
+	EFFECT_WRITE, /* see EFFECT_READ */
 	EFFECT_ACQUIRE, /* if it is free */
 	EFFECT_SET, /* sets it, whichever owner has it */
 	EFFECT_INCR, /* the client that counts to 1 has taken it */
@@ -183,7 +183,7 @@ struct command {
 	int16_t first; /* argv index; 0: no keys */
 	int16_t last; /* argv index; negative: counted from the end */
 	int16_t step;
-	int16_t arity; /* as COMMAND tells it: -n is n or more, 0: not known */
+	int16_t arity; /* as COMMAND reports it: -n is n or more; 0: not known */
 	struct command_facts facts;
 };
 
@@ -210,7 +210,8 @@ bool commands_lack(const struct commands *t, struct slice name);
 /* Case-insensitive. NULL: not known. Valid until the next commands_put(). */
 const struct command *commands_get(const struct commands *t, struct slice name);
 
-/* As above, but also returns a command that is still COMMAND_UNKNOWN: only its facts count. */
+/* Like commands_find(), but also returns a command that is still COMMAND_UNKNOWN; only its
+ * facts count. */
 const struct command *commands_find(const struct commands *t, struct slice name);
 
 /* Writes the argv indices of the command's keys, ascending, to `out`, at most `max` of them.

@@ -41,14 +41,14 @@ struct set_options {
 	bool nx, xx, get, keepttl;
 	bool timed; /* one of EX, PX, EXAT, PXAT */
 	bool seconds, absolute; /* which of them */
-	struct slice time; /* its argument, which may be no number */
+	struct slice time; /* argument of the expiry option; may not be a number */
 };
 
 /* Reads the options of `SET key value [option ...]`. PARSED_UNKNOWN: those that are known have
  * been read; of PARSED_REFUSED nothing counts. */
 enum parsed set_options_parse(const struct resp_view *req, struct set_options *o)
 	__attribute__((warn_unused_result));
-/* As above, for the options of another command, which begin at argv[first]. */
+/* Like set_options_parse(), for another command whose options begin at argv[first]. */
 enum parsed set_options_parse_from(const struct resp_view *req, size_t first,
                                    struct set_options *o) __attribute__((warn_unused_result));
 

@@ -12,8 +12,8 @@
 
 /* An entry: name, arity, flags, first key, last key, step, ... */
 enum { NAME, ARITY, FLAGS, FIRST, LAST, STEP, FIELDS };
-/* (from Redis 7 on) Where its keys are, one specification for each key or run of keys; the
- * entries of a container's subcommands. */
+/* (since Redis 7) indexes in COMMAND's reply: specifications of keys, one for each key or run
+ * of keys, and the subcommands of a container */
 enum { KEY_SPECS = 8, SUBCOMMANDS = 9 };
 
 static const struct {
@@ -25,7 +25,7 @@ static const struct {
 	{ "no_multi", COMMAND_NO_MULTI },
 };
 
-/* With one of these flags a command is about its connection, or keeps it waiting. */
+/* Commands with one of these flags change their connection, or make it wait. */
 static const char *const stateful[] = { "blocking", "pubsub", "noscript", "no_multi", "admin" };
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))

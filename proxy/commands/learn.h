@@ -42,10 +42,10 @@ struct unknown_commands {
 	size_t n;
 	size_t nasked; /* Redis is being asked about the first `nasked` */
 	struct command answered[UNKNOWN_COMMANDS_MAX]; /* their names, until
-	                                                  unknown_commands_forget() */
+	                                                * unknown_commands_forget() */
 	size_t nanswered;
-	bool is_awaited; /* by a client, since the last question */
-	double ask_at; /* not before, unless it is awaited; seconds */
+	bool is_awaited; /* a client has waited for the answer since the last question */
+	double ask_at; /* earliest time to ask again unless a client waits, in seconds */
 };
 
 /* A name that no command can have is passed over, as is one that was just answered. */

@@ -18,11 +18,11 @@
 #include "net/listen.h"
 
 struct inherited_fds_socket {
-	int fd; /* its taker owns it */
+	int fd; /* owned by the caller that takes it */
 	bool taken;
 	bool lent; /* systemd listens, too: the file of a unix socket stays when hasp ends */
 	struct listen_entry
-		entry; /* of the hasp that handed it over; its address NULL: systemd's */
+		entry; /* inherited from the old hasp, or from systemd if its address is NULL */
 };
 
 /* All zero: none. */

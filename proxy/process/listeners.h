@@ -19,7 +19,7 @@
 #include "net/listen.h"
 #include "process/inherited_fds.h"
 
-#define LISTENERS_WORKERS_MAX 64 /* as many as `workers` allows */
+#define LISTENERS_WORKERS_MAX 64 /* largest value of `workers` */
 /* Addresses in `listen` and `listen_tls`, each of which may be a name for several. */
 #define LISTENERS_MAX 64
 
@@ -27,7 +27,7 @@
 struct listeners_worker {
 	int *fds;
 	struct listen_entry *entries; /* the entry of each of the fds */
-	bool *lent; /* by systemd, which keeps it */
+	bool *lent; /* for each descriptor: systemd owns it and keeps it open */
 	size_t n;
 };
 
@@ -35,7 +35,7 @@ struct listeners_worker {
 struct listeners {
 	const struct config *config; /* the one that hasp was started with */
 	const char *what; /* the log's word for such a listener */
-	int64_t unix_mode; /* of unix sockets */
+	int64_t unix_mode; /* permissions of unix sockets */
 	size_t nworkers; /* workers that have sockets */
 	struct listeners_worker workers[LISTENERS_WORKERS_MAX];
 	const char *files[LISTENERS_MAX]; /* entries whose unix sockets are ours to remove */
@@ -49,13 +49,13 @@ struct listeners {
 int listeners_open(struct listeners *l, const struct config *config,
                    struct inherited_fds *inherited_fds) __attribute__((warn_unused_result));
 
-/* As listeners_open(), for the console, which has one thread: worker 0 has the sockets. Call it
+/* Like listeners_open(), for the console: its only thread gets the sockets as worker 0. Call it
  * before listeners_open(), which rejects the sockets that are left in `inherited_fds`. */
 int listeners_open_console(struct listeners *l, const struct config *config,
                            struct inherited_fds *inherited_fds)
 	__attribute__((warn_unused_result));
 
-/* As listeners_open_console(), for `[http] listen`. */
+/* Like listeners_open_console(), for `[http] listen`. */
 int listeners_open_http(struct listeners *l, const struct config *config,
                         struct inherited_fds *inherited_fds)
 	__attribute__((warn_unused_result));

@@ -26,7 +26,7 @@ int password_command_load(struct config *c, struct buf *faults)
 
 /* The renewal of the password while hasp runs. */
 struct password_renewal {
-	double ran_at; /* by the clock: the last run, or loading */
+	double ran_at; /* time of the last run, or of loading, by the clock */
 	bool failed; /* the last run, which is logged */
 };
 

@@ -75,7 +75,8 @@ struct quorum_opts {
 	struct timers *timers;
 	const char *name; /* for the log; lives as long */
 	size_t nservers;
-	char *const *addresses; /* of the servers, for the log; live as long */
+	char *const
+		*addresses; /* addresses of the servers, for the log; must outlive the quorum */
 	int64_t timeout_ms; /* an answer that comes later is none */
 	int64_t restart_delay_ms; /* a server that is younger does not count; 0: it does */
 	/* Sends a request to a server that is up; quorum_on_answer() follows, later. */
@@ -102,7 +103,7 @@ bool quorum_is_asked(const struct quorum *q);
 
 enum quorum_server_state {
 	QUORUM_SERVER_DOWN, /* or it does not answer within the time-out */
-	QUORUM_SERVER_UNCOUNTED, /* it began so lately that it does not vote yet */
+	QUORUM_SERVER_UNCOUNTED, /* started too recently to vote */
 	QUORUM_SERVER_UP
 };
 enum quorum_server_state quorum_server_state(const struct quorum *q, size_t server);
@@ -124,7 +125,7 @@ enum quorum_request { QUORUM_LOCK, QUORUM_UNLOCK, QUORUM_EXTEND, QUORUM_INFO };
 /* How a lock is kept that is taken. */
 struct quorum_terms_of_hold {
 	bool renewed; /* each third of its lease */
-	bool released_at_end; /* of its client; else its lease runs out */
+	bool released_at_end; /* released when its client ends; else its lease expires */
 	int64_t max_hold_ms; /* renewal ends after it; 0: never */
 };
 
@@ -134,11 +135,12 @@ struct quorum_result {
 	int64_t fence; /* LOCK: > 0 */
 	int64_t lease_ms; /* LOCK, EXTEND */
 	double began, good_until; /* LOCK, EXTEND: by the clock */
-	struct slice key, owner, value; /* of the lock; INFO: of its owner */
+	struct slice key, owner,
+		value; /* key, owner and value of the lock; (INFO) of its owner */
 	int64_t ttl_ms; /* INFO */
 	uint32_t absent; /* EXTEND: servers that do not have it */
 	size_t nno; /* servers that refused */
-	struct quorum_terms_of_hold terms; /* as in quorum_ask */
+	struct quorum_terms_of_hold terms; /* see struct quorum_ask */
 	bool waited; /* LOCK: it was tried more than once */
 	double since; /* when it was asked for, by the clock */
 };
@@ -189,16 +191,16 @@ void quorum_hold_end(struct quorum_hold *h);
 /* The lock that had this value was released by somebody else; if a client has it here, it does
  * not any more. */
 void quorum_hold_end_other(struct quorum *q, struct slice value);
-/* Its operation is given up; what it holds is released, where its terms say so and `release`
- * does, or runs out. */
+/* The client ends: gives its operation up. Its holds are released if their terms and `release`
+ * say so; else their leases expire. */
 void quorum_owner_end(struct quorum_owner *o, bool release);
 
 /* Describes a lock that a client has, to show it; valid during the call. */
 struct quorum_held {
 	const struct quorum_owner *of;
-	struct slice key, owner; /* of a rule's with owner = value, its value */
+	struct slice key, owner; /* for a rule with owner = value, the owner is its value */
 	int64_t fence;
-	double since, good_until; /* by the clock */
+	double since, good_until; /* times by the clock */
 	bool renewed;
 };
 typedef void quorum_held_fn(void *arg, const struct quorum_held *held);

@@ -23,7 +23,8 @@
 
 struct quorum_peer {
 	bool up; /* connected, and it has said who it is */
-	char run_id[QUORUM_RUN_ID_SIZE]; /* of the last one that was up; empty: none was */
+	char run_id[QUORUM_RUN_ID_SIZE]; /* run_id of the last process that was up; empty: none
+	                                  * yet */
 	double counts_from; /* seconds of the clock */
 	size_t ninflight; /* calls that are not answered */
 	double quiet_since; /* while there are any: it has said nothing since */
@@ -35,7 +36,7 @@ struct quorum {
 	struct list releases; /* oldest first */
 	size_t nreleases;
 	struct list ops;
-	struct map holds; /* by their values */
+	struct map holds; /* indexed by their values */
 	struct log_limit refused_fences;
 };
 
@@ -48,8 +49,8 @@ struct quorum_hold {
 	int64_t lease_ms;
 	int64_t fence;
 	bool renewed;
-	bool released_at_end; /* of its client */
-	double since; /* by the clock */
+	bool released_at_end; /* released when its client ends */
+	double since; /* start of the hold, by the clock */
 	double good_until; /* likewise */
 	double renew_until; /* renewal ends then; INFINITY: never */
 	struct timer timer; /* the next renewal, or good_until */
@@ -62,7 +63,7 @@ void quorum_events_held(const struct quorum_hold *h);
 void quorum_events_ended(const struct quorum_hold *h);
 void quorum_events_renewed(const struct quorum_hold *h);
 void quorum_events_lost(const struct quorum_hold *h, const char *reason);
-/* Its client has gone. */
+/* Counts a hold that ends because its client has gone. */
 void quorum_events_dropped(const struct quorum_hold *h);
 /* A server proposed a fencing token beyond the limit. */
 void quorum_events_fence_refused(struct quorum *q, size_t server, int64_t token, int64_t limit);

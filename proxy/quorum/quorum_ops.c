@@ -36,18 +36,19 @@ struct quorum_op {
 	int64_t lease_ms;
 	double began; /* the round of TAKE or EXTEND, by the clock */
 	double wait_until; /* LOCK: not tried again after it */
-	struct quorum_terms_of_hold terms; /* as in quorum_ask */
-	bool renews; /* as in quorum_ask */
+	struct quorum_terms_of_hold terms; /* see struct quorum_ask */
+	bool renews; /* see struct quorum_ask */
 	bool waited; /* LOCK: it was, or is, in OP_PAUSE */
-	double since; /* it was asked for, by the clock */
+	double since; /* time of the request, by the clock */
 	struct quorum_votes votes;
 	bool is_over; /* the time-out of the round is */
 	uint32_t yes, absent; /* servers, as bits */
 	uint32_t asked; /* in TAKE: may have voted for `value` */
-	int64_t proposals[QUORUM_PEERS_MAX]; /* of TAKE: fencing tokens, by server; 0: none */
+	int64_t proposals[QUORUM_PEERS_MAX]; /* (TAKE) the fencing token that each server
+	                                      * proposes; 0: none */
 	struct quorum_fence fence; /* chosen from them */
-	struct quorum_row *rows; /* of READ, by server */
-	struct quorum_release *release; /* of UNLOCK; NULL: none yet */
+	struct quorum_row *rows; /* (READ) one for each server */
+	struct quorum_release *release; /* (UNLOCK) NULL: not yet begun */
 	struct timer timer;
 	quorum_done_fn *done;
 	bool (*goes_on)(const void *arg); /* NULL: always */
@@ -425,7 +426,7 @@ static void op_count_answer(struct quorum_op *op, size_t server, const struct qu
 {
 	uint32_t bit = UINT32_C(1) << server;
 
-	/* (Calls to a server that was restarted since have failed.) */
+	/* (Calls to a server that has restarted since then have failed.) */
 	if (a->kind == QUORUM_FAILED) {
 		op->votes.nfailed++;
 	} else if (op->step == OP_READ) {

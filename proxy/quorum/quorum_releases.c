@@ -14,8 +14,8 @@ struct quorum_release {
 	struct quorum *q;
 	struct list node; /* in q->releases */
 	struct buf key, value;
-	double until; /* by the clock */
-	quorum_released_fn *fn; /* NULL: not needed */
+	double until; /* end of the release, by the clock */
+	quorum_released_fn *fn; /* NULL: the caller needs no callback */
 	void *arg;
 	uint32_t acked, sent; /* servers, as bits; a call is sent until it is answered */
 	bool is_over; /* no longer in the list; the last answer frees it */
@@ -61,7 +61,7 @@ static void release_on_answer(struct quorum_call *call, const struct quorum_answ
 	if (r->fn)
 		r->fn(r->arg, call->server, a);
 	r->sent &= ~IN_CALLBACK;
-	/* (A newer release may have pushed it out of the list: see RELEASES_MAX.) */
+	/* (A newer release may have removed this one from the list: see RELEASES_MAX.) */
 	if (!r->is_over && r->acked == all_servers(r->q))
 		release_end(r);
 	else if (r->is_over && !r->sent && !r->fn)

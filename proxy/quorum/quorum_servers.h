@@ -12,11 +12,11 @@
 struct quorum_servers;
 
 struct quorum_servers_opts {
-	const struct link_env *links; /* what all links of the worker share; copied */
-	const char *name; /* of the quorum; lives as long */
+	const struct link_env *links; /* shared by all links of the worker; copied */
+	const char *name; /* name of the quorum; must outlive the servers */
 	char *const *addresses; /* valid ones */
 	size_t n;
-	const char *user, *password; /* NULL: none; live as long */
+	const char *user, *password; /* NULL: none; must outlive the servers */
 };
 
 /* Nothing is connected before quorum_servers_start(). */
@@ -26,11 +26,11 @@ void quorum_servers_start(struct quorum_servers *s, struct quorum *q);
 /* How connections are encrypted that are made from now on; what `tls` points to lives until
  * the next call. */
 void quorum_servers_use_tls(struct quorum_servers *s, const struct dial_tls *tls);
-/* As quorum_opts.send(); `arg`: the servers. */
+/* The function for quorum_opts.send(); `arg`: the servers. */
 void quorum_servers_send(void *arg, size_t server, struct slice request,
                          struct quorum_call *call);
 size_t quorum_servers_n(const struct quorum_servers *s);
-/* For each of them, in the order of `addresses`. */
+/* Called for each server, in the order of `addresses`. */
 typedef void quorum_servers_fn(void *arg, const char *quorum, const char *address,
                                enum quorum_server_state state, unsigned nlinks);
 void quorum_servers_each(const struct quorum_servers *s, quorum_servers_fn *fn, void *arg);

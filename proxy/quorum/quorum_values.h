@@ -17,9 +17,9 @@
 /* The owner of a lock. */
 struct quorum_claim {
 	bool of_rule;
-	struct slice owner; /* of a rule's lock, empty: who knows the content */
-	/* For a rule's lock: the application's value; if the owner is empty, the value that
-	 * must be there. */
+	struct slice owner; /* of a rule's lock; empty: any client that knows the content */
+	/* For a rule's lock: the application's value; if the owner is empty, the value that the
+	 * lock must have. */
 	struct slice content;
 	bool is_anyones; /* then: whatever it is */
 };

@@ -15,16 +15,17 @@
 #define QUORUM_PEERS_MAX 15 /* servers */
 
 enum quorum_verdict {
-	QUORUM_OPEN, /* it depends on answers that may still come */
+	QUORUM_OPEN, /* the outcome depends on answers that may still arrive */
 	QUORUM_WON, /* a majority agreed */
 	QUORUM_REFUSED, /* a majority answered, and too few of them agreed */
 	QUORUM_UNREACHED, /* fewer than a majority answered */
 };
 
 struct quorum_votes {
-	size_t nservers; /* of the quorum, asked or not */
+	size_t nservers; /* number of servers in the quorum, asked or not */
 	size_t nasked;
-	size_t nyes, nno, nfailed; /* of those asked; an error, or a lost connection: failed */
+	size_t nyes, nno, nfailed; /* answers of the servers that were asked; failed: an error
+	                            * or a lost connection */
 };
 
 /* How many of `nservers` servers are a majority. */

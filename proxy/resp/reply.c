@@ -92,7 +92,8 @@ static enum resp_result on_number(struct reply_scan *s)
 	uint64_t n = s->number;
 
 	if (s->type == ':') {
-		/* Not negated as signed: the smallest integer has no opposite. */
+		/* Negates before the conversion: the smallest integer has no positive
+		 * counterpart. */
 		s->reply.integer = (long long)(s->sign == '-' ? 0 - n : n);
 		return value_ended(s) ? RESP_OK : RESP_MORE;
 	}
@@ -292,7 +293,7 @@ static void describe_simple(struct reply_scan *s, const char *p, uint64_t number
 	s->state = ENDED;
 }
 
-/* As reply_scan(), for all replies. Not inline, so that simple ones save no registers. */
+/* Like reply_scan(), for all replies. Not inline, so that simple replies save no registers. */
 __attribute__((noinline)) static enum resp_result scan_bytes(struct reply_scan *s,
                                                              const char *p, size_t n,
                                                              size_t *used)

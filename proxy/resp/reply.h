@@ -31,8 +31,8 @@ static inline bool resp_reply_is_error(const struct resp_reply *r)
 	return r->type == '-' || r->type == '!';
 }
 
-/* This many bytes of an aggregate's first element identify the kind of message: the longest
- * kind is "punsubscribe". */
+/* Bytes of an aggregate's first element that are kept to identify the kind of message; the
+ * longest kind is "punsubscribe". */
 #define REPLY_FIRST_MAX 14
 
 /* The place in a reply up to which bytes were scanned. All zero: at the beginning of a reply.
@@ -40,10 +40,10 @@ static inline bool resp_reply_is_error(const struct resp_reply *r)
 struct reply_scan {
 	uint64_t pending; /* values still to come, with the one that is being read */
 	uint64_t skip; /* bytes of payload still to come */
-	uint64_t number; /* of the header, as far as it was read, without its sign */
+	uint64_t number; /* number in the header, as far as it was read, without its sign */
 	struct resp_reply reply;
 	uint8_t state; /* the enum in reply.c */
-	char type; /* of the header that is being read */
+	char type; /* type of the header that is being read */
 	char sign; /* of `number`; 0: none was given */
 	uint8_t ndigits; /* of `number` */
 	bool begun; /* the reply's own header was read (attributes come before) */

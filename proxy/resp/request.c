@@ -385,7 +385,8 @@ __attribute__((noinline)) static size_t scan_short_args(const char *p, size_t n,
 	return at;
 }
 
-/* The same. As long as the headers are tiny no call is made, and no register saved. */
+/* Like the function above, but while headers are tiny it makes no call and saves no
+ * register. */
 static inline size_t scan_args(const char *p, size_t n, size_t at, size_t i, size_t argc,
                                struct request_args *args)
 {

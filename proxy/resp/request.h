@@ -65,15 +65,14 @@ struct request_args {
  * its arguments in `args`; 0: it is for request_scan_args(). */
 size_t request_scan_simple(const char *p, size_t n, struct request_args *args);
 
-/* As request_scan_simple(), for a request of `argc` arguments, at least one, of which the first
- * is in args->argv[0] already; the others begin at p[at]. `args` has held as many arguments
- * before.
- */
+/* Like request_scan_simple(), for a request of `argc` arguments (at least one) whose first is
+ * already in args->argv[0]; the others begin at p[at]. `args` must have held as many arguments
+ * before, so that it has room. */
 size_t request_scan_rest(const char *p, size_t n, size_t at, size_t argc,
                          struct request_args *args);
 
-/* As request_scan(); on RESP_OK the arguments are in `args`, if the scan was at the beginning
- * of the request. */
+/* Like request_scan(); on RESP_OK, `args` has the arguments if the scan began at the start of
+ * the request. */
 enum resp_result request_scan_args(struct request_scan *s, const char *p, size_t n,
                                    size_t *used, struct request_args *args)
 	__attribute__((warn_unused_result));

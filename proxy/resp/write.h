@@ -59,7 +59,7 @@ static inline char *resp_put_bulk(char *p, struct slice s)
 	return resp_put_end(p + s.n);
 }
 
-/* For resp_put_bulk_int() only: numbers of more than one digit. */
+/* Used by resp_put_bulk_int() alone, for numbers of more than one digit. */
 char *resp_put_bulk_long(char *p, long long v);
 
 static inline char *resp_put_bulk_int(char *p, long long v)
@@ -78,7 +78,7 @@ static inline char *resp_put_bulk_int(char *p, long long v)
 
 /* Appends `*n\r\n`: n bulks must follow. */
 void resp_write_array(struct buf *out, size_t n);
-/* (Inline, so that a bulk that is known when hasp is built takes a few stores.) */
+/* (Inline, so that writing a constant bulk compiles to a few stores.) */
 static inline void resp_write_bulk(struct buf *out, struct slice s)
 {
 	char *p = buf_reserve(out, RESP_BULK_SPACE + s.n);

@@ -33,10 +33,10 @@ enum pending_kind {
 	PENDING_LOCK, /* a call on a lock, or an error in its place */
 	PENDING_INFO, /* LOCK.INFO: the reply is a part of the answer */
 	PENDING_LIST, /* LOCK.LIST: the reply says that the client may be answered */
-	PENDING_QUORUM, /* of a lock that a quorum has: the reply says that it may be
-	                 * asked */
-	PENDING_PROBE, /* it may end a lock that is waited for, or is a script that may take one
-	                */
+	PENDING_QUORUM, /* a command on a lock of a quorum: if Redis accepts it, hasp asks the
+	                 * quorum */
+	PENDING_PROBE, /* may end a lock for which clients wait, or is a script that may take
+	                * one */
 	PENDING_GUARD, /* a command on guarded keys, or a read of keys that are checked */
 	PENDING_LOGIN, /* hasp's own question whether the client is logged in */
 	PENDING_COUNT, /* hasp's own write before a WAIT */
@@ -54,8 +54,8 @@ struct pending_request {
 	              */
 	bool ends_transaction; /* EXEC, NOTICE: unless Redis refuses it, the connection keeps no
 	                        * transaction and no watched keys */
-	bool ended; /* (with `ends_transaction`) the reply's line confirms it */
-	uint32_t number; /* (with `ends_transaction`) the caller's number for it */
+	bool ended; /* (with `ends_transaction`) the reply's first line confirms it */
+	uint32_t number; /* (with `ends_transaction`) the caller's number for the transaction */
 	bool by_eval; /* the call that Redis gets for it carries the script's text */
 	bool is_short; /* the script may answer +BUSY: then the call is sent again in full */
 	struct list node; /* in session.awaited, transaction.queued or an EXEC's `queued` */

@@ -40,11 +40,11 @@ struct session {
 	char *user; /* NULL: the default user */
 	char *password; /* accepted for it, may be empty; NULL: not logged in */
 	char *name; /* NULL: none */
-	char *lib_name, *lib_ver; /* of CLIENT SETINFO; NULL: none */
-	size_t login_nbytes; /* of those five */
+	char *lib_name, *lib_ver; /* from CLIENT SETINFO; NULL: none */
+	size_t login_nbytes; /* bytes of the five strings above */
 	size_t pending_nbytes; /* memory of all pending requests */
-	uint32_t nawaited; /* those of `awaited` whose reply something may depend on */
-	uint32_t nsubscribing; /* (UN)SUBSCRIBEs among them */
+	uint32_t nawaited; /* how many requests in `awaited` have a reply that may matter */
+	uint32_t nsubscribing; /* how many of `awaited` are (UN)SUBSCRIBEs */
 	uint32_t subscriptions[SUBSCRIPTION_KINDS];
 	enum session_login login : 8; /* session.c writes it */
 	int db; /* -1: not known */
@@ -86,7 +86,7 @@ void session_count_login(struct session *s);
 
 /* The request is sent, and its reply awaited. Takes it. */
 void session_await(struct session *s, struct pending_request *r);
-/* As session_await(); but in a transaction it is kept until EXEC. */
+/* Like session_await(), but in a transaction the request is kept until EXEC. */
 void session_track(struct session *s, struct pending_request *r);
 
 /* The request is sent while the session is opaque: its reply will not be seen. Frees it. */
@@ -99,8 +99,8 @@ void session_withdraw(struct session *s, struct pending_request *r);
 /* EXEC is about to be sent: ends the transaction. Returns the request to await; NULL when there
  * was none, or its reply changes nothing. */
 struct pending_request *session_exec(struct session *s);
-/* As session_exec(), for a session in a transaction, even if the reply changes nothing. Never
- * NULL. */
+/* Like session_exec(), for a session in a transaction. Returns a request even if the reply
+ * changes nothing, never NULL. */
 struct pending_request *session_exec_pending(struct session *s);
 
 /* Called before a reply is applied: for an awaited request, or for each request that an EXEC
@@ -122,7 +122,8 @@ void session_complete(struct session *s, struct pending_request *r);
 void session_each_awaited(const struct session *s,
                           void (*fn)(void *arg, struct pending_request *r, int db), void *arg);
 
-/* As above, for the requests that `exec`, which Redis has now answered, has run. */
+/* Like session_each_awaited(), for the requests that `exec`, which Redis has now answered, has
+ * run. */
 void session_each_queued(const struct session *s, const struct pending_request *exec,
                          void (*fn)(void *arg, struct pending_request *r, int db), void *arg);
 

@@ -28,7 +28,7 @@ struct pending_request;
 enum transaction_state {
 	TRANSACTION_NONE,
 	TRANSACTION_QUEUING,
-	TRANSACTION_TOO_LONG, /* its commands are not kept any more */
+	TRANSACTION_TOO_LONG, /* too long: its commands are no longer kept */
 	TRANSACTION_ABORTED, /* Redis has refused to queue one of its commands */
 };
 #define TRANSACTION_STATES (TRANSACTION_ABORTED + 1)
@@ -36,7 +36,8 @@ enum transaction_state {
 /* How guards affect a transaction whose application watches keys of its own. */
 enum transaction_guards {
 	TRANSACTION_GUARDS_UNWATCHED,
-	TRANSACTION_GUARDS_WATCHED, /* those of what was read are watched since before MULTI */
+	TRANSACTION_GUARDS_WATCHED, /* the guards of the keys that were read are watched since
+	                             * before MULTI */
 	TRANSACTION_GUARDS_LOST, /* one of them was lost */
 };
 
@@ -48,17 +49,18 @@ struct watched_keys {
 
 struct transaction {
 	uint32_t nqueued; /* commands sent since MULTI */
-	uint32_t nkept; /* those in `kept`, or that were too long for it */
-	uint32_t nunguarded; /* those that name no guarded key, by the configuration of */
+	uint32_t nkept; /* number of commands in `kept` or too long for it */
+	uint32_t nunguarded; /* number of commands that name no guarded key, by the
+	                      * configuration of */
 	uint64_t generation; /* this policy_env.generation */
 	struct list queued; /* pending requests among them */
 	struct buf kept; /* the commands since MULTI, where there are guards */
-	struct watched_keys *watched; /* NULL: none, as with most clients */
-	int selected_db; /* by the last SELECT, if `selects` */
+	struct watched_keys *watched; /* NULL: none, as for most clients */
+	int selected_db; /* database of the last SELECT, if `selects` */
 	enum transaction_state state : 8; /* transaction.c writes it */
 	enum transaction_guards guards : 8; /* since MULTI */
 	bool watching; /* Redis may watch keys for the application */
-	bool may_be_slow; /* what Redis has queued may: see commands.def, PACE */
+	bool may_be_slow; /* a queued command may be slow: see commands.def, PACE */
 	bool selects; /* one of `queued` is, or was, a SELECT; not counting earlier transactions
 	               */
 };

@@ -33,7 +33,7 @@ struct command_sample {
 	bool swaps; /* EFFECT: the reply is the value that was there before */
 	int absent; /* LOOK: the reply when there is no key */
 	struct effect effect; /* EFFECT */
-	double sent_at; /* by the clock; 0: it is queued in a transaction */
+	double sent_at; /* time by the clock; 0: the command is queued in a transaction */
 	bool watches;
 	uint64_t value; /* EFFECT: the hash of what is stored; 0: not known */
 	uint64_t field; /* the hash of the field of a hash that is read or set; 0: none */
@@ -42,18 +42,19 @@ struct command_sample {
 	uint64_t script_args[COMMAND_SAMPLE_ARGS_MAX];
 	bool under_lock; /* the client has a lock of LOCK's, or of a rule in force */
 	size_t nargs; /* keys that the command names, watched or not */
-	struct buf bytes; /* of the keys */
+	struct buf bytes; /* the keys' bytes */
 	size_t n; /* watched keys */
 	struct sighted_key {
-		size_t n; /* its length in `bytes` */
-		struct key_group *group; /* as tracker_act.group; not NULL: of a rule */
+		size_t n; /* length of the key in `bytes` */
+		struct key_group
+			*group; /* see tracker_act.group; not NULL: the key has a rule */
 		uint64_t owner; /* as tracker_act.owner */
 		enum {
 			KEY_ANY,
 			KEY_LOCK,
 			KEY_GUARD_READ,
 			KEY_GUARD_WRITTEN
-		} use; /* of a rule */
+		} use; /* how a command uses a key with a rule */
 		bool keeps_read; /* GUARD_WRITTEN, as for tracker_wrote() */
 	} keys[];
 };

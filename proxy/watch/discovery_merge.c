@@ -28,8 +28,8 @@ struct candidate {
 	const struct key_group *group;
 	struct lock_verdict lock; /* FINDING_LOCK */
 	bool needs_rule; /* FINDING_LOCK: harm or risk was seen */
-	bool is_of_kind; /* it is of the kind that is searched for */
-	bool is_taken; /* it is part of a finding */
+	bool is_of_kind; /* has the kind that the search is for */
+	bool is_taken; /* is part of a finding already */
 };
 
 /* The candidates that become the same pattern when one of their parts is replaced by `*`. */
@@ -70,7 +70,7 @@ static bool has_star(struct slice s)
 	return false;
 }
 
-/* Are they the same but for part `i`, of which they have one? */
+/* True if both patterns have a part `i` and differ only in that part. */
 static bool differ_in_part(struct slice a, struct slice b, size_t i)
 {
 	struct slice x, y;

@@ -321,7 +321,7 @@ static void put_others(struct buf *out, const struct discovery_snapshot *all)
 			buf_printf(out, ";   %s %s\n", COUNT(n[i], "pattern"), others[i]);
 }
 
-/* As of now: they were watched before a section in force had them. */
+/* Uses the present sections: these keys were watched before a section in force matched them. */
 static void mark_covered(struct discovery_snapshot *all, const struct discovery_result *r)
 {
 	for (size_t i = 0; r->covers && i < all->n; i++) {

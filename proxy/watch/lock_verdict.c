@@ -89,7 +89,8 @@ uint64_t lock_tries(const struct lock_sums *l)
 	return sum_ways(l->tries);
 }
 
-/* By its owner or by another one, also after the owner's connection had closed. */
+/* Number of releases, by the owner or another connection, also after the owner's connection had
+ * closed. */
 static uint64_t lock_released(const struct lock_sums *l)
 {
 	return l->n[SEEN_RELEASED] + l->n[SEEN_CHECKED] + l->n[SEEN_FOREIGN] +
@@ -105,7 +106,7 @@ static uint64_t lock_released(const struct lock_sums *l)
 #define UNRELEASED_SHARE 20
 /* or at most one for each this many late holders. */
 #define LATE_SHARE_OPEN 4
-#define HELD_SHARE 0.5 /* of the expiry: a longer hold is near it */
+#define HELD_SHARE 0.5 /* fraction of the expiry: a longer hold is close to it */
 #define HELD_ENOUGH 10 /* fewer holds do not show how near the expiry they come */
 /* If scripts set more than one lock in this many, the section is for a lock of scripts. */
 #define SCRIPT_SHARE 20
@@ -308,7 +309,7 @@ bool verdict_is_harmed(const struct lock_sums *l)
 
 /* --- what is a lock ----------------------------------------------------------------------- */
 
-/* Of locks that are taken by INCR, at least one in this many is released. */
+/* A pattern of INCR locks needs at least one release for this many locks. */
 #define COUNTS_SHARE 2
 
 bool verdict_says_lock(struct slice pattern)

@@ -17,7 +17,7 @@
 #include "base/quote.h"
 #include "watch/tracker_internal.h"
 
-#define KEYS_REPORTED 10 /* of each rule */
+#define KEYS_REPORTED 10 /* reported keys for each rule */
 #define ULL(n) ((unsigned long long)(n))
 #define KEY_PRINTED_MAX 64
 #define LINES_BURST 10 /* in 10 seconds, for each rule and event */

@@ -47,7 +47,7 @@ struct sampling {
 
 struct sampling *sampling_new(uint64_t secret);
 void sampling_free(struct sampling *s);
-/* As new. A count of another thread's may stay. */
+/* Resets it. A concurrent count by another thread may survive. */
 void sampling_clear(struct sampling *s);
 
 struct sampled *sampling_place(struct sampling *s, struct slice key);

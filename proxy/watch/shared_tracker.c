@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/random.h"
 
-/* For observed keys, beside what discovery may take. */
+/* Memory for observed keys, in addition to what discovery may use. */
 #define OBSERVE_MEMORY ((size_t)48 << 20)
 
 struct shared_tracker *shared_tracker_new(double (*clock)(void))

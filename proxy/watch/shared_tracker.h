@@ -13,7 +13,7 @@
 #include "watch/tracker.h"
 
 struct shared_tracker {
-	pthread_mutex_t lock; /* of the tracker */
+	pthread_mutex_t lock; /* protects the tracker */
 	struct tracker *tracker;
 	bool discovers; /* else only observed keys are followed */
 	bool observes; /* there was a rule in mode OBSERVE */
@@ -40,7 +40,7 @@ void shared_tracker_progress(struct shared_tracker *s, struct discovery_progress
 /* As tracker_rule(). */
 struct key_group *shared_tracker_rule(struct shared_tracker *s, enum observed_kind kind,
                                       const char *name, bool by_value);
-/* As tracker_each_observed(); `fn` must not call this module. */
+/* Like tracker_each_observed(); `fn` must not call this module. */
 void shared_tracker_each_observed(struct shared_tracker *s, observed_fn *fn, void *arg);
 /* Logs what was observed. Returns false if no rule ever observed. */
 bool shared_tracker_log(struct shared_tracker *s);

@@ -45,7 +45,7 @@ struct tracker *tracker_new(const uint8_t secret[SIPHASH_SECRET_SIZE], size_t me
 void tracker_free(struct tracker *t); /* no clients are left */
 /* Forgets the patterns and begins again; clients and observed rules stay. */
 void tracker_clear(struct tracker *t, double now);
-/* Not less than before, unless the tracker begins again. */
+/* The memory must not shrink, unless the tracker starts afresh. */
 void tracker_set_memory(struct tracker *t, size_t memory);
 
 /* Decides which commands the tracker wants to see; lives as long as the tracker. */
@@ -98,7 +98,7 @@ struct tracker_act {
 	struct slice key;
 	uint64_t field; /* hash of the field of a hash; each counts as a key; 0: none */
 	double now;
-	double sent; /* the same clock, when the command came */
+	double sent; /* arrival of the command, by the same clock */
 	bool watches; /* in a transaction that watches keys: the client checks for itself */
 	bool under_lock; /* the client has a lock of another kind, such as LOCK's */
 	struct buf *told; /* lines for the log are appended to it; NULL unless observed */
@@ -113,9 +113,9 @@ void tracker_took(const struct tracker_act *a, enum lock_way way, int64_t lease_
                   uint64_t value);
 /* A try was refused. */
 void tracker_refused(const struct tracker_act *a, enum lock_way way);
-/* Its expiry was set, or (lease_ms 0) taken away. */
+/* A command set the key's expiry, or (lease_ms 0) removed it. */
 void tracker_expires(const struct tracker_act *a, int64_t lease_ms);
-/* Its expiry was to be set, but there was no key. */
+/* A command tried to set the key's expiry, but the key did not exist. */
 void tracker_expires_not(const struct tracker_act *a);
 enum tracker_gone { TRACKER_GONE, TRACKER_WAS_GONE, TRACKER_MAY_BE_GONE };
 /* A command deleted the key, or found none. */
@@ -124,7 +124,7 @@ void tracker_deleted(const struct tracker_act *a, enum tracker_gone gone);
 void tracker_changed(const struct tracker_act *a);
 /* A script that names it was run. */
 struct tracker_script {
-	uint64_t id; /* the same for the same script */
+	uint64_t id; /* the same number for each call of one script */
 	const uint64_t *args; /* hashes */
 	size_t nargs;
 	size_t nkeys; /* keys that it names */
@@ -136,7 +136,7 @@ void tracker_script(const struct tracker_act *a, const struct tracker_script *s)
 /* --- what is done to others --- */
 
 enum read_opts { READ_GET = 1, READ_MGET = 2, READ_HGET = 4 };
-/* Its value was read; of a guarded key also that there is none. */
+/* A command read the key's value; for a guarded key, also if there was none. */
 void tracker_read(const struct tracker_act *a, enum read_opts how);
 /* The client read the key, or (`is_look`) asked whether it is there, and there was none, or
  * hasp does not know whether there was. */

@@ -29,7 +29,8 @@ void tracker_read(const struct tracker_act *a, enum read_opts how)
 	k->group->nread++;
 	k->group->reread += c->filled == k->hash;
 	window = key_window(k);
-	/* That of another client may come and go unseen before it is written back. */
+	/* Another client's window may open and close unseen before the value is written
+	 * back. */
 	if (!window)
 		return;
 	r = tracker_last_read(k, c);

@@ -60,32 +60,34 @@ void client_label_set(struct client_label **at, struct client_label *label);
 enum seen {
 	/* Events that observe logs. */
 	SEEN_BARE, /* taken without an expiry, or the expiry was taken away */
-	SEEN_DELETED, /* by another owner, which hardly is of the holder's pool */
+	SEEN_DELETED, /* deleted by another owner, which probably is not in the holder's pool */
 	SEEN_CHANGED, /* set, extended or written by another owner */
-	SEEN_OUTLIVED, /* its holder was still at work when the expiry had passed */
+	SEEN_OUTLIVED, /* the holder still worked when the expiry had passed */
 	SEEN_LOGGED,
 	/* Refused tries. */
 	SEEN_RETRIED = SEEN_LOGGED, /* soon after another one of the same client */
 	SEEN_REFUSED_OWN, /* the owner itself had the lock */
 	/* Releases. */
-	SEEN_RELEASED, /* by a DEL of the owner */
-	SEEN_COMPARED, /* of those: the connection had read the value before */
-	SEEN_CHECKED, /* by a client that knew or watched the value */
-	SEEN_FOREIGN, /* by a DEL of another owner */
-	SEEN_FOREIGN_ADDRESS, /* of those: from the address of the connection that took it, */
-	SEEN_FOREIGN_NAME, /* with its name, */
-	SEEN_FOREIGN_VALUE, /* by a connection that had read the value */
-	SEEN_FOREIGN_LATE, /* by one unlike the holder, for a lock that its own pool had lost */
-	SEEN_POOLED, /* of SEEN_FOREIGN: all but SEEN_DELETED */
-	SEEN_STOLEN, /* by a DEL of an owner that had outlived its own hold, or was robbed */
+	SEEN_RELEASED, /* released by a DEL of the owner */
+	SEEN_COMPARED, /* SEEN_RELEASED where the connection had read the value before */
+	SEEN_CHECKED, /* released by a client that knew or watched the value */
+	SEEN_FOREIGN, /* released by a DEL of another owner */
+	SEEN_FOREIGN_ADDRESS, /* SEEN_FOREIGN from the address of the connection that took the
+	                       * lock */
+	SEEN_FOREIGN_NAME, /* SEEN_FOREIGN from a connection with the same name */
+	SEEN_FOREIGN_VALUE, /* SEEN_FOREIGN from a connection that had read the value */
+	SEEN_FOREIGN_LATE, /* released by a connection unlike the holder, for a lock that its
+	                    * own pool had lost */
+	SEEN_POOLED, /* SEEN_FOREIGN without SEEN_DELETED */
+	SEEN_STOLEN, /* released by a DEL of an owner whose own hold had expired or was taken */
 	SEEN_OUTLASTED, /* when the connection that took it had closed */
-	SEEN_BROKEN, /* by a DEL of a client that was refused the lock and had read its value,
-	              * and took it next */
+	SEEN_BROKEN, /* released by a DEL of a client that was refused the lock, had read its
+	              * value, and took it next */
 	SEEN_NARROW, /* (or extended) when little of the expiry was left */
 	/* DELs without WATCH. */
 	SEEN_DELETES,
-	SEEN_VOIDS, /* of those: there was no lock */
-	SEEN_STRANGE, /* of those: their owner had no lock to release */
+	SEEN_VOIDS, /* SEEN_DELETES where there was no lock */
+	SEEN_STRANGE, /* SEEN_DELETES of an owner that had no lock to release */
 	/* Holds that ended otherwise. */
 	SEEN_ABANDONED, /* their connection closed */
 	SEEN_UNRELEASED, /* expired and never released, though their connection lived on */
@@ -118,7 +120,7 @@ struct lock_sums {
 	                    * SEEN_NARROW, at least; 0: there was none */
 	double lapsed_longest; /* seconds from taking a lock to SEEN_LAPSED or SEEN_SEIZED */
 	double expiry_later_longest; /* seconds until SEEN_EXPIRY_LATER, at most */
-	int64_t lease_ms_min, lease_ms_max; /* as set; 0: none was */
+	int64_t lease_ms_min, lease_ms_max; /* as clients set it; 0: none did */
 	struct durations held;
 	struct durations waited; /* from the first refused try to the lock */
 	uint64_t values[VALUES_KEPT];
@@ -140,9 +142,9 @@ struct guard_sums {
 	uint64_t nested; /* of written_back: read before, and written after another key */
 	uint64_t lasting; /* of written_back, without an expiry */
 	uint64_t had_ttl; /* of written_back: what was read had an expiry, and it is known since
-	                   when */
+	                   * when */
 	uint64_t late; /* of those: most of it had passed */
-	double life_max; /* as set by those that wrote back, in seconds */
+	double life_max; /* longest expiry, in seconds, that a client set when it wrote back */
 	unsigned how; /* reads that were written back: enum read_opts */
 	uint32_t max_readers; /* clients that had read one key and not written it, at most */
 	struct durations between; /* read and write */
@@ -151,10 +153,10 @@ struct guard_sums {
 /* The keys of a rule or of a pattern, and what was seen of them. */
 struct key_group {
 	struct map_node node; /* key: the pattern */
-	struct observed_rule *rule; /* NULL: it is a pattern */
+	struct observed_rule *rule; /* NULL: the group is a pattern */
 	struct list keys;
 	size_t nkeys; /* followed now */
-	unsigned shift; /* of 2^shift keys one is followed */
+	unsigned shift; /* one of 2^shift keys is followed */
 	bool covered; /* in a snapshot: a section in force has its keys */
 	bool varies; /* the pattern is one even if there is only one key */
 	bool many; /* there were several keys */
@@ -178,11 +180,11 @@ struct key_group {
 	uint64_t opposed; /* times that a client asked for a lock and had another one, while a
 	                   * client before had them the other way round */
 	uint64_t passed_over; /* acts on keys that are not followed */
-	struct lock_sums *lock; /* NULL: none was taken */
-	struct guard_sums *guard; /* NULL: none was written back */
+	struct lock_sums *lock; /* NULL: no lock was taken */
+	struct guard_sums *guard; /* NULL: no value was written back */
 };
 
-#define LOST_UPDATE SEEN_LOGGED /* of a guard; logged, too */
+#define LOST_UPDATE SEEN_LOGGED /* an event of a guard, which is logged like those of locks */
 #define LOGGED_EVENTS (LOST_UPDATE + 1)
 
 struct observed_rule {
@@ -200,34 +202,37 @@ struct key_harm {
 	uint64_t n[LOGGED_EVENTS];
 	int64_t lost;
 	struct client_label *by,
-		*of; /* of the last event: who did it, and the other; or NULL */
+		*of; /* the client of the last event, and the other client; or NULL */
 };
 
 struct key {
 	struct map_node node; /* key: `hash` */
-	uint64_t hash; /* of the database and the key */
+	uint64_t hash; /* hash of the database and the key */
 	struct key_group *group;
-	struct sampled *sampled; /* what is seen of it; NULL: all */
-	struct key_harm *harm; /* NULL: none, or it is not observed */
+	struct sampled
+		*sampled; /* what a sample shows of the key; NULL: all commands are seen */
+	struct key_harm *harm; /* NULL: no harm yet, or the key is not observed */
 	struct list in_group;
 	struct list holds; /* oldest first */
 	struct list reads;
 	uint32_t nreads;
 	uint32_t version; /* writes of other values */
 	uint64_t writes, depth; /* all; those that led to what is stored */
-	struct client_label *last; /* of the client that wrote last; NULL: it is not observed */
+	struct client_label *last; /* label of the last writer; NULL: the key is not observed */
 	uint64_t written; /* the value's hash */
 	uint64_t writer; /* the client's id */
 	uint64_t updater; /* the client that wrote it back last, outside any lock; 0: none */
-	double written_at, life; /* of the value, in seconds; life 0: no expiry, or not known */
+	double written_at, life; /* time and expiry of the value, in seconds; life 0: no expiry,
+	                          * or not known */
 	uint64_t written_window; /* in which it was */
-	uint64_t lost_address, lost_name; /* of a holder that lost the lock and took it again */
+	uint64_t lost_address, lost_name; /* address and name of a holder that lost the lock and
+	                                   * took it again */
 	bool is_lock, is_other;
 	uint64_t looker; /* the client that found no key and then set it; 0: none */
 	double looker_at; /* when */
-	bool was_taken; /* by NX: then reads are no other use */
+	bool was_taken; /* taken by NX: then reads are not a use other than locking */
 	uint64_t breaker; /* the client whose DEL may become SEEN_BROKEN; 0: none */
-	bool is_written; /* by a command that neither takes nor releases a lock */
+	bool is_written; /* written by a command that neither takes nor releases a lock */
 };
 
 enum held_state { HOLD_HELD, HOLD_MAYBE, HOLD_REMOVED, HOLD_LEFT };
@@ -238,10 +243,10 @@ struct held_lock {
 	uint64_t id; /* from 1 */
 	struct key *key;
 	struct tracker_client *client; /* NULL: LEFT */
-	struct client_label *label; /* of the client; NULL: the lock is not observed */
-	uint64_t owner; /* as tracker_act.owner, or the client's id */
+	struct client_label *label; /* label of the client; NULL: the lock is not observed */
+	uint64_t owner; /* see tracker_act.owner; or the client's id */
 	enum held_state state;
-	uint64_t address, name; /* of the client at that time */
+	uint64_t address, name; /* the client's address and name when it took the lock */
 	uint64_t value;
 	double taken;
 	double begun; /* when its expiry was set */
@@ -249,27 +254,27 @@ struct held_lock {
 	double soonest; /* at which it may expire; 0: not, or not known */
 	double ended; /* MAYBE, REMOVED: when */
 	bool no_ttl; /* without an expiry until now */
-	bool compares; /* its client has read the key since */
+	bool compares; /* the client has read the key since it took the lock */
 	bool outlived; /* counted as SEEN_OUTLIVED */
 	bool expired; /* counted as SEEN_EXPIRED */
 	bool lost; /* counted as SEEN_LOST */
-	bool retaken; /* by another call of its script: its expiry, which is not known, is over
-	               */
+	bool retaken; /* another call of the same script took it again after its expiry, which
+	               * hasp does not know */
 	double lapsed; /* when its client went on after the expiry; 0: it was not seen to */
 	enum lock_way way;
 	uint64_t script; /* the script that took the lock; 0: none did */
-	uint64_t returned; /* by that script: hash of an integer; 0: none */
+	uint64_t returned; /* hash of the integer that the script returned; 0: none */
 	bool stolen; /* REMOVED: it counts as that */
 	bool seized; /* stolen: by a SET or GETSET, not by a DEL */
 	bool robbed; /* REMOVED: by a DEL that was SEEN_FOREIGN_LATE */
-	bool explains; /* it was lost, and a late DEL was for it */
+	bool explains; /* the lock was lost, and a late DEL meant it */
 };
 
 struct last_read {
 	struct list in_key, in_client;
 	struct key *key;
 	struct tracker_client *client;
-	uint32_t version; /* that was read, */
+	uint32_t version; /* version of the value that was read, */
 	uint64_t writes, depth; /* and the key's, */
 	uint64_t value; /* and its hash, as far as it was seen written; 0: it was not */
 	enum read_opts how;
@@ -277,12 +282,12 @@ struct last_read {
 	uint64_t window; /* in which it was */
 	bool again; /* the client had read it before, and not written it since */
 	uint64_t hold; /* the lock under which it was: tracker_hold_over(); 0: none */
-	bool had_ttl, is_late; /* as guard_sums.had_ttl, late */
+	bool had_ttl, is_late; /* see guard_sums.had_ttl and guard_sums.late */
 };
 
 struct tracker_client {
 	uint64_t id; /* from 1 */
-	struct client_label *label; /* NULL: none was needed yet */
+	struct client_label *label; /* NULL: not needed yet */
 	uint64_t round; /* the discovery's, when it was counted */
 	uint64_t address, name;
 	bool is_closing;
@@ -316,8 +321,7 @@ struct tracker {
 	uint64_t nclients; /* clients ever seen */
 	uint64_t round; /* rises with each tracker_clear() */
 	uint64_t ncounted; /* clients, since */
-	struct key_group
-		covered; /* of keys that a rule in force has; it is not in `key_patterns` */
+	struct key_group covered; /* keys that a rule in force matches; not in `key_patterns` */
 	struct list rules; /* observed */
 	struct list by_address[KIN_SLOTS], by_name[KIN_SLOTS]; /* locks, of their clients */
 	struct lock_pair pairs[PAIRS_KEPT];
@@ -357,9 +361,9 @@ uint64_t key_window(const struct key *k);
 void key_note_write(struct key *k, const struct tracker_client *c, uint64_t value);
 void tracker_hold_free(struct tracker *d, struct held_lock *h);
 void tracker_last_read_free(struct tracker *d, struct last_read *r);
-/* Its client will not release it: sums it up and frees it. */
+/* The client will not release the hold: sums it up and frees it. */
 void tracker_hold_end(struct tracker *d, struct held_lock *h, double now);
-/* Its client closes. */
+/* The client of the hold closes its connection. */
 void tracker_hold_leave(struct tracker *d, struct held_lock *h, double now);
 struct lock_sums *tracker_lock_sums(struct tracker *d, struct key_group *s);
 struct guard_sums *tracker_guard_sums(struct tracker *d, struct key_group *s);
@@ -427,7 +431,7 @@ const char *words_time(struct words *w, double seconds);
 int words_round_up(const int *steps, double least);
 /* The pattern, for %.*s. */
 #define PATTERN(f) (int)buf_len(&(f)->pattern), buf_head(&(f)->pattern)
-/* Not only `*` and `?`. */
+/* True if the pattern has more than `*` and `?`. */
 bool finding_has_name(const struct finding *f);
 /* Nothing unless the finding has an example. */
 void discovery_put_example(struct buf *out, const struct finding *f);

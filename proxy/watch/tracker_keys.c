@@ -117,7 +117,7 @@ static bool halve(struct tracker *d)
  * the largest blocks. */
 #define MEMORY_SPARE ((size_t)16 << 10)
 
-/* With the buckets of one key more. */
+/* True if the memory is used up, counting the buckets of one more key. */
 static bool is_spent(const struct tracker *d)
 {
 	size_t grown = d->keys.n >= d->keys.nbuckets

@@ -123,7 +123,7 @@ void tracker_add_open_holds(struct lock_sums *l, const struct key_group *group, 
 	}
 }
 
-/* Its client ends, or the tracker forgets it, and it was not released. */
+/* Sums up a hold that was not released when its client ended or the tracker forgot it. */
 static void sum_up_held(struct held_lock *h, double now)
 {
 	struct lock_sums *l = h->key->group->lock;
@@ -306,8 +306,8 @@ static bool may_come_late(const struct held_lock *h, uint64_t value, double now)
 	       (h->way == WAY_SCRIPT || has_run_out(h, now));
 }
 
-/* Its owner has not released it, but it is over, by its expiry or by a DEL that came too late
- * for another lock. */
+/* True if the hold is over but its owner has not released it: it has expired, or a late DEL for
+ * another lock ended it. */
 static bool hold_is_lost(const struct held_lock *h, double at)
 {
 	return !h->explains &&
@@ -660,7 +660,8 @@ static void release_own(const struct tracker_act *a, struct held_lock *h,
 	tracker_hold_free(a->tracker, h);
 }
 
-/* By one that knows or has watched the value; or it was made to last. */
+/* A client that knows or has watched the value releases the lock; or the value was made to
+ * last. */
 static void release_known(struct held_lock *h, double now)
 {
 	h->state = HOLD_MAYBE;
@@ -851,7 +852,7 @@ static bool found_it_gone(const struct tracker_act *a, const struct held_lock *h
 static void script_compared(const struct tracker_act *a, struct held_lock *h,
                             const struct tracker_script *s)
 {
-	/* The one that took the lock prolongs it, or takes it once more. A value that comes
+	/* The script that took the lock prolongs it, or takes it once more. A value that comes
 	 * again after its release may be any argument. */
 	if (h->script == s->id) {
 		h->key->group->lock->n[SEEN_REPEATED] += h->state == HOLD_MAYBE;

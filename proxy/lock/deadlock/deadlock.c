@@ -30,9 +30,9 @@ struct deadlocks {
 	struct wait_graph *graph;
 	struct list shared; /* watches of owners that may have several connections */
 	struct timer generations; /* checks them; runs while there are some */
-	unsigned generation; /* of the graph, at the last check */
+	unsigned generation; /* generation of the graph at the last check */
 	double questions; /* how many may be asked, at `counted_at`; < 0: searches asked more */
-	double counted_at; /* by the timers' clock */
+	double counted_at; /* time of that count, by the timers' clock */
 	struct list put_off; /* watches whose searches are put off, the oldest first */
 	struct timer turn; /* starts them; runs while there are some */
 };
@@ -42,7 +42,7 @@ struct deadlock_watch {
 	deadlock_fn *fn;
 	void *arg;
 	struct graph_wait *wait;
-	struct search *search; /* NULL: none is under way */
+	struct search *search; /* NULL: no search is running */
 	bool again; /* search once more after `search` */
 	struct timer retry;
 	double pause; /* before the next search, if this one fails */
@@ -59,7 +59,7 @@ struct search_step {
 
 struct search {
 	struct deadlocks *all;
-	struct deadlock_watch *watch; /* NULL: it has ended */
+	struct deadlock_watch *watch; /* NULL: the watch has ended */
 	struct search_step steps[SEARCH_MAX]; /* the watch's own is the first */
 	size_t n, at; /* number of steps; index of the step that hasp asks Redis about */
 	/* The circle, from the watch's own wait on, once it is found; from then on `at` is an
@@ -311,7 +311,7 @@ static bool search_follow(struct search *s, struct slice holder)
 
 	buf_append(&s->steps[at].holder, holder);
 	if (is_own(s, holder)) {
-		/* (An owner that waits for its own lock is not a circle of several.) */
+		/* (An owner that waits for its own lock is not a circle of several owners.) */
 		if (at > 0) {
 			close_circle(s, at);
 			return true;

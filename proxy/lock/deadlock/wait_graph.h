@@ -26,7 +26,7 @@
 struct wait_facts {
 	int db;
 	char kind; /* enum lock_kind */
-	struct slice key; /* of the lock */
+	struct slice key; /* name of the lock's key */
 	struct slice shown; /* the lock, as the client names it */
 	struct slice user; /* the client's Redis user; empty: not known */
 	struct slice owners[WAIT_OWNERS_MAX];
@@ -48,7 +48,7 @@ struct graph_wait {
 	/* Another wait of one of its owners has ended: that owner may have got a lock that
 	 * others wait for. The graph sets the flag, and the wait's watch clears it. */
 	atomic_bool moved;
-	/* These belong to the graph, under its mutex: */
+	/* The fields below belong to the graph, under its mutex. */
 	bool there;
 	struct graph_place places[WAIT_OWNERS_MAX];
 };

@@ -9,10 +9,10 @@
 #include "base/list.h"
 
 struct stats {
-	pthread_mutex_t lock; /* of the list; counting does not take it */
+	pthread_mutex_t lock; /* protects the list; counting does not take it */
 	struct list sections;
 	size_t nworkers;
-	struct top_keys **contended; /* of each worker */
+	struct top_keys **contended; /* one for each worker */
 };
 
 struct stats_entry {

@@ -26,7 +26,8 @@
 enum stats_kind { STATS_LOCK, STATS_GUARD, STATS_VERBS, STATS_QUORUM };
 
 enum stats_field {
-	STAT_ACQUIRED, /* by an owner that did not have it before; also STAT_HANDED_OVER */
+	STAT_ACQUIRED, /* by an owner that did not have the lock before; includes
+	                * STAT_HANDED_OVER */
 	STAT_RELEASED, /* commands that released a lock, or one hold of it */
 	STAT_RENEWED, /* leases that hasp began again */
 	STAT_REFUSED, /* tries that got no lock, without waiting */
@@ -67,17 +68,17 @@ enum lock_event {
 /* The numbers of one worker and one section. Only that worker's thread writes them, and uses
  * the fields after `held`. */
 struct section_stats {
-	struct metrics_counter n[STATS]; /* by enum stats_field */
-	struct metrics_counter now[STATS_GAUGES]; /* by enum stats_gauge */
+	struct metrics_counter n[STATS]; /* indexed by enum stats_field */
+	struct metrics_counter now[STATS_GAUGES]; /* indexed by enum stats_gauge */
 	struct metrics_histogram waited; /* how long tries waited in line, with any outcome */
 	struct metrics_histogram held; /* how long locks were held, at their end */
 	enum stats_kind kind;
-	const char *name; /* of the section; of [verbs] the name of LOCK */
+	const char *name; /* name of the section; for [verbs] the name of LOCK */
 	bool log_events;
 	int64_t log_held_ms, log_waited_ms; /* 0: not logged */
 	bool watches_reads; /* notes which connections read its locks, for the log */
 	struct log_limit limits[LOCK_EVENTS];
-	struct top_keys *contended; /* of all of that worker's sections */
+	struct top_keys *contended; /* contended keys of all of that worker's sections */
 };
 
 /* Counts an outcome; nothing if `s` is NULL. */

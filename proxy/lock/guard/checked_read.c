@@ -12,7 +12,7 @@
 #define LINE_KEPT 24
 
 struct checked_key {
-	size_t i; /* its number among the command's keys */
+	size_t i; /* number of the key among the command's keys */
 	size_t at, n; /* where it lies in `names` */
 	struct section_stats *stats;
 	bool known; /* `digest` is */
@@ -213,7 +213,7 @@ void checked_read_complete(struct checked_read *c, int db, const struct resp_rep
 		checked_read_feed(c, frame);
 	if (c->writes && !failed)
 		end_reads(c, db);
-	/* (After WRONGTYPE, the client knows that the key is no string.) */
+	/* (WRONGTYPE shows the client that the key is not a string.) */
 	if (!c->writes && !(failed && strncmp(c->line, "-WRONGTYPE ", 11) == 0))
 		store_digests(c, db);
 }

@@ -282,7 +282,7 @@ void guard_op_refused(struct guard_op *op, struct slice line)
 	}
 	if (!lost)
 		return;
-	/* (MULTI writes nothing yet.) */
+	/* (MULTI itself writes nothing.) */
 	if (op->kind == GUARD_OP_WATCH_MULTI) {
 		lost->entry->lost = true;
 		return;

@@ -79,7 +79,7 @@ enum guard_op_event {
 	GUARD_EVENT_QUEUED, /* `+QUEUED ...` */
 	GUARD_EVENT_REFUSED, /* an error instead of one of these */
 	GUARD_EVENT_NOT_FREE, /* the optimistic acquire failed */
-	GUARD_EVENT_REPLY, /* of the command, or of EXEC */
+	GUARD_EVENT_REPLY, /* reply of the command, or of EXEC */
 	GUARD_EVENT_CHANGED, /* EXEC answered nil: a guard changed before it */
 	GUARD_EVENT_RESUMED, /* Redis granted the guard, or the place in line was lost */
 	GUARD_EVENT_TIMED_OUT,
@@ -93,7 +93,7 @@ enum guard_op_step {
 	GUARD_STEP_SEND_TRY,
 	GUARD_STEP_SEND_SCRIPT,
 	GUARD_STEP_SEND_NEXT, /* guard_op_write_next() */
-	GUARD_STEP_SEND_COMMAND, /* as it came */
+	GUARD_STEP_SEND_COMMAND, /* unchanged, as the client sent it */
 	GUARD_STEP_SEND_EXEC, /* MULTI, the commands, EXEC; or the application's EXEC */
 	GUARD_STEP_WAIT, /* in line for a guard */
 	GUARD_STEP_BEGIN_MULTI, /* the application's MULTI */
@@ -107,7 +107,7 @@ enum guard_op_step {
 enum guard_op_result {
 	GUARD_OP_CARRIED_OUT,
 	GUARD_OP_PARTLY, /* some of a transaction's commands may have failed: the keys that they
-	                    read count as read, and the keys that they wrote as not written */
+	                  * read count as read, and the keys that they wrote as not written */
 	GUARD_OP_FAILED, /* Redis has done nothing */
 };
 
@@ -134,14 +134,14 @@ struct guard_op {
 	double sent_at; /* clock_now(), in seconds */
 	int64_t wait_ms; /* how long it may wait in line; 0: not at all */
 	int64_t replicas, replicas_timeout_ms; /* how many must have its guards; 0: none */
-	char ticket[GUARD_OP_TICKET_MAX]; /* of the last request */
+	char ticket[GUARD_OP_TICKET_MAX]; /* ticket of the last request */
 	size_t ncommands; /* BLOCK: in `block` */
 	struct buf block; /* BLOCK: its commands */
 	bool block_open; /* BLOCK: Redis has queued them; they must be discarded first */
 	struct buf error; /* the first error among the `due` answers; empty: none */
 	bool aborted; /* BLOCK: Redis had refused to queue one of its commands */
-	bool answered; /* (failed) the client got Redis' own error about the key, as WRONGTYPE:
-	                * hasp did not refuse its reads */
+	bool answered; /* (failed) the client got Redis' own error about the key, such as
+	                * WRONGTYPE: hasp did not refuse its reads */
 	size_t queued_at; /* QUEUED: index of the key for whose guard it waits */
 	size_t n;
 	struct guard_op_key {
@@ -198,8 +198,8 @@ unsigned guard_op_write_next(struct guard_op *op, struct buf *out,
 
 /* --- answers --- */
 
-/* (TRY) Handles an answer before the last one. True: others are to come. False: the acquire
- * failed. Sets op->due to 0 when the last one counts. */
+/* (TRY) Handles an answer before the last one. Returns true if others will follow, false if the
+ * acquire failed. Sets op->due to 0 when the last one counts. */
 bool guard_op_tried(struct guard_op *op, const struct resp_reply *reply);
 /* Handles `+GRANTED ...`: the owner has the guards. */
 void guard_op_granted(struct guard_op *op, struct slice line);

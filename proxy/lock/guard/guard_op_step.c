@@ -20,7 +20,7 @@ struct transition {
 #define DO(to, step) { GUARD_OP_##to, GUARD_STEP_##step }
 /* clang-format on */
 
-/* (An operation that is optimistic starts with TRY.) */
+/* (Optimistic operations start with TRY.) */
 static const struct transition by_script[GUARD_OP_PHASES][GUARD_OP_EVENTS] = {
 	ON(NEW, START) = DO(SCRIPTED, SEND_SCRIPT),
 	ON(TRY, NOT_FREE) = DO(SCRIPTED, SEND_SCRIPT),
@@ -37,8 +37,8 @@ static const struct transition by_script[GUARD_OP_PHASES][GUARD_OP_EVENTS] = {
 	ON(EXECUTE, UNACKED) = DO(DONE, ABORT),
 };
 
-/* (A transaction that Redis has aborted ends when its guards are granted, and one whose guards
- * change too often gives up.) */
+/* (A transaction that Redis has aborted ends when its guards are granted. A transaction whose
+ * guards change too often gives up.) */
 static const struct transition by_transaction[GUARD_OP_PHASES][GUARD_OP_EVENTS] = {
 	ON(NEW, START) = DO(NEXT, SEND_NEXT),
 	ON(ACQUIRE, NOSCRIPT) = DO(ACQUIRE, SEND_NEXT),

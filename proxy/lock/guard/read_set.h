@@ -52,7 +52,7 @@ struct read_set {
 	uint32_t n;
 	bool overflowed; /* a read has no entry: entries then stay when their key is written,
 	                  * because a key without one counts as read */
-	bool unchecked; /* as `overflowed`, for keys that are checked */
+	bool unchecked; /* like `overflowed`, for keys that are checked */
 	bool ended; /* read_set_end() was called */
 };
 void read_set_init(struct read_set *r);
@@ -66,8 +66,8 @@ struct read_set_entry {
 	struct list node; /* in its read set */
 	struct read_set *read_set;
 	struct read_sets *table;
-	struct slice token; /* by which the guard was acquired; or (checked) the digest of the
-	                     * value */
+	struct slice
+		token; /* token that acquired the guard; (checked) the digest of the value */
 	double since; /* clock_now(): when the guard was acquired, if it is held */
 	double until; /* clock_now(): when the guard ends, unless it is acquired again */
 	double counts_from; /* clock_now(): since when the guard counts as held; 0: not at all
@@ -77,8 +77,8 @@ struct read_set_entry {
 	bool checked; /* strategy = check: there is no guard */
 	bool lost; /* hasp knows that another owner had the guard since the read; or (checked)
 	            * the read failed */
-	int64_t lease_ms; /* of the guard */
-	struct section_stats *stats; /* of its section; NULL: none */
+	int64_t lease_ms; /* lease of the guard */
+	struct section_stats *stats; /* counters of its section; NULL: none */
 };
 
 /* NULL: none. */
