@@ -195,7 +195,7 @@ def test_not_inside_a_transaction(two, quorum, plain, command):
     one, _ = two
     one.call("MULTI")
     one.call(*command)
-    assert b"not for MULTI" in one.call("EXEC")
+    assert b"cannot be used in MULTI" in one.call("EXEC")
     assert quorum.is_free(KEY) and not plain.exists(KEY)
 
 

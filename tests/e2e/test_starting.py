@@ -125,7 +125,7 @@ def test_listener_of_this_machine_is_fine_without_a_password(redis_server, tmp_p
 def test_listener_that_other_machines_reach_is_warned_of_when_redis_cannot_be_asked(redis_server, tmp_path):
     redis_server.stop()
     assert "does not report whether it requires a password" in check_access(tmp_path / "hasp.ini", redis_server, "*:6380")
-    assert "wants a password" not in check_access(tmp_path / "hasp.ini", redis_server, "*:6380", password="secret")
+    assert "requires a password" not in check_access(tmp_path / "hasp.ini", redis_server, "*:6380", password="secret")
 
 
 def test_faulty_file_does_not_start(tmp_path):
