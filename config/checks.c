@@ -312,7 +312,7 @@ static void checks_admin(const struct checks_section *s, const struct config *c,
 	}
 }
 
-/* Only these return the whole value of a string, of which hasp keeps a digest. */
+/* True for commands that return a whole string value, of which hasp can keep a digest. */
 static bool checks_is_digested(const char *command)
 {
 	return strcasecmp(command, "GET") == 0 || strcasecmp(command, "GETEX") == 0 ||

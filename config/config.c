@@ -202,7 +202,7 @@ size_t config_needs_restart(const struct config *running, const struct config *n
 	return n;
 }
 
-/* The options of a section that is called `name` and kept in `base`. */
+/* Calls `fn` for the options of the section called `name`, whose values are in `base`. */
 static void each_option(enum section section, const char *name, const void *base,
                         config_option_fn *fn, void *arg)
 {

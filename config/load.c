@@ -431,8 +431,8 @@ static void load_on_fault(void *arg, int line, const char *what)
 	faults_add(&l->faults, load_line(l, line), "%s", what);
 }
 
-/* Reads one file, as if it followed those that were read before. `line`: where it is
- * included; 0: nowhere. */
+/* Reads one file, as if its text followed the files read before. `line`: of the `include`; 0:
+ * the first file. */
 static void load_file(struct loader *l, const char *path, int line)
 {
 	static const struct reader_events events = {

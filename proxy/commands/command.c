@@ -198,8 +198,8 @@ static void collect_range(struct collect *keys, const struct command *c, size_t 
 		collect(keys, (size_t)i);
 }
 
-/* argv[at] says how many keys follow, of which each begins `step` arguments. A number that
- * Redis will refuse, or that reaches past the end, names none. */
+/* argv[at] is the number of keys that follow, one every `step` arguments. A number that Redis
+ * will refuse, or that exceeds the arguments, names no keys. */
 static void collect_counted(struct collect *keys, const struct resp_view *req, size_t at,
                             size_t step)
 {
@@ -220,7 +220,7 @@ static void collect_counted(struct collect *keys, const struct resp_view *req, s
 		collect(keys, at + 1 + i * step);
 }
 
-/* How many arguments SORT's option takes that is not STORE. */
+/* Returns how many arguments an option of SORT, other than STORE, takes. */
 static size_t sort_option_args(struct slice opt)
 {
 	if (args_option(opt, "LIMIT"))

@@ -91,7 +91,7 @@ static void read_set(struct effect *m, const struct resp_view *req, double at)
 {
 	struct set_options o;
 
-	/* Redis does nothing, and answers an error. */
+	/* Redis changes nothing and returns an error. */
 	if (set_options_parse(req, &o) == PARSED_REFUSED)
 		return;
 	if (o.keepttl)

@@ -139,7 +139,7 @@ static const redisReply *spec_of(const redisReply *half, const char *type)
 	                                                             : NULL;
 }
 
-/* A positive number that fits into a command's fields; 0: another one, or none. */
+/* Returns a positive number that fits into a command's fields; 0: there is no such number. */
 static int16_t positive_number(const redisReply *spec, const char *name)
 {
 	const redisReply *number = field(spec, name);

@@ -23,7 +23,7 @@ enum question {
 	ASKS_INFO, /* for servers that do not know HELLO */
 	ASKS_ROLE,
 	ASKS_MEMORY,
-	ASKS_EVALSHA, /* from here on: only where hasp is to run scripts */
+	ASKS_EVALSHA, /* the questions from here on: only if hasp needs scripts */
 	ASKS_KEYS,
 	ASKS_COMMANDS,
 	ASKS_PERMISSION,
@@ -40,13 +40,13 @@ struct server_check {
 	struct server_place server;
 	struct buf *good, *warnings;
 	struct buf refusal; /* the error that answered the login */
-	size_t from; /* the first question of those that are being asked */
+	size_t from; /* first of the questions that are being asked */
 	char *errors[QUESTIONS]; /* each question's error reply; NULL: none */
 	char version[32]; /* empty: not known */
 	enum server_kind kind;
 	enum server_role role;
-	char evicts[EVICTION_POLICY_MAX]; /* the policy by which it evicts keys; empty: it does
-	                                   * not, or this is not known */
+	char evicts[EVICTION_POLICY_MAX]; /* its eviction policy; empty: it evicts nothing, or
+	                                   * does not report the policy */
 	struct buf missing; /* commands that scripts call, and that the server does not have */
 	struct buf denied; /* commands that the server does not let hasp call */
 };

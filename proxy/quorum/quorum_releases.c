@@ -4,10 +4,10 @@
 #include "base/fatal.h"
 #include "quorum/quorum_internal.h"
 
-/* More are not kept; what they would free ends with its lease. */
+/* Releases kept at most; beyond that, the locks end with their leases. */
 #define RELEASES_MAX 10000
 
-/* A bit in `sent`, beside the servers' bits: the release's fn() is running. */
+/* A bit in `sent`, in addition to the servers' bits: the release's fn() is running. */
 #define IN_CALLBACK (UINT32_C(1) << 31)
 
 struct quorum_release {

@@ -62,8 +62,8 @@ static int64_t reached_by_majority(const int64_t *proposals, size_t nservers)
 	return reached;
 }
 
-/* No token falls: the last one is at a majority, so at one of the servers that propose no more
- * than the limit. That one proposes a greater token. */
+/* Tokens never fall: a majority has the last token, so at least one server that proposes no
+ * more than the limit has it, and proposes a greater one. */
 bool quorum_fence_choose(struct quorum_fence *f, const int64_t *proposals, size_t nservers,
                          int64_t unix_us)
 {

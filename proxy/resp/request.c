@@ -10,7 +10,7 @@
 
 enum { AT_START, AT_BULK, IN_BULK };
 
-/* Arguments for which memory is kept. */
+/* Number of arguments for which memory is kept between requests. */
 #define ARGS_KEPT ((size_t)1024)
 
 /* The longest header that scan_short_header() reads: `$16384` and its line end. */
@@ -65,7 +65,7 @@ struct header {
 	size_t value;
 };
 
-/* A header of three to five digits, of which `v` is the first. */
+/* Reads a header of three to five digits; `v` is the first digit. */
 static struct header scan_longer_header(const char *p, size_t n, size_t v)
 {
 	size_t limit = n < SHORT_HEADER ? n : SHORT_HEADER, at = 2, digit;
@@ -79,7 +79,7 @@ static struct header scan_longer_header(const char *p, size_t n, size_t v)
 	return (struct header){ at + 2, v };
 }
 
-/* A header of one digit or two. */
+/* Reads a header of one or two digits. */
 static inline struct header scan_tiny_header(const char *p, size_t n, char type)
 {
 	size_t first, second;
@@ -148,8 +148,8 @@ static int unhex(char c)
 	return c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
 }
 
-/* An escape in double quotes, its backslash at `p`: returns the byte that it stands for; *len
- * is how many bytes the escape has. */
+/* Returns the byte that an escape in double quotes stands for. `p`: its backslash; *len: its
+ * length in bytes. */
 static char unescape(const char *p, const char *end, size_t *len)
 {
 	static const char from[] = "nrtba", to[] = "\n\r\t\b\a";
@@ -259,7 +259,7 @@ static enum resp_result scan_inline(struct request_scan *s, const char *p, size_
 	return argc < 0 ? RESP_BAD : RESP_OK;
 }
 
-/* The first header of a request. RESP_OK: the request has no argument, and ends here. */
+/* Reads the first header of a request. RESP_OK: the request has no argument, and ends here. */
 static enum resp_result scan_count(struct request_scan *s, const char *p, size_t n,
                                    size_t *used)
 {

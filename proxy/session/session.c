@@ -61,7 +61,7 @@ void session_complete(struct session *s, struct pending_request *r)
 
 struct pending_request *session_exec(struct session *s)
 {
-	/* Redis refuses it, and goes on watching. */
+	/* Redis refuses this EXEC, and continues to watch the keys. */
 	if (!session_in_multi(s))
 		return NULL;
 	if (!list_empty(&s->txn.queued))
@@ -409,8 +409,8 @@ static bool is_message(const struct session *s, struct slice first)
 /* A SUBSCRIBE or UNSUBSCRIBE is acknowledged once more. True: it was the last time. */
 static bool take_ack(const struct session *s, struct pending_request *r)
 {
-	/* UNSUBSCRIBE alone is acknowledged once for each channel, or once if there was none.
-	 */
+	/* UNSUBSCRIBE without arguments is acknowledged once for each channel, or once if there
+	 * is none. */
 	if (r->subscribe.acks == 0)
 		r->subscribe.acks = s->subscriptions[r->subscribe.kind];
 	if (r->subscribe.acks <= 1)

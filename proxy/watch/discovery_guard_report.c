@@ -52,7 +52,7 @@ static bool is_near_lock(const struct guard_sums *g)
 	return g->near_lock > 0 && is_under_locks(g);
 }
 
-/* No update was lost, but only because no two came at once. */
+/* True if no update was lost only because no two clients wrote at once. */
 static bool is_predicted(const struct guard_sums *g)
 {
 	return lost_updates(g) == 0 && g->in_turn >= IN_TURN_ENOUGH && !is_under_locks(g) &&

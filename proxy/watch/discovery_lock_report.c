@@ -35,8 +35,8 @@ static bool is_deleted_well(const struct lock_sums *l)
 	       l->n[SEEN_DELETES] <= lock_taken(l) && l->n[SEEN_REFUSED_OWN] == 0 && alike;
 }
 
-/* The way in which the lock is used is unsafe: a DEL may remove another holder's lock, or a
- * lock may stay for ever. */
+/* True if the lock is used unsafely: a DEL may remove another holder's lock, or a lock may stay
+ * for ever. */
 static bool is_at_risk(const struct lock_sums *l)
 {
 	return l->n[SEEN_BARE] > 0 ||
@@ -239,7 +239,7 @@ static void put_lease(struct buf *out, const char *mark, int64_t ms)
 	           whole ? "s" : "ms");
 }
 
-/* In seconds, with room for holds that are much longer than those that were seen. */
+/* Returns max_hold in seconds, with room for much longer holds than those seen. */
 static int max_hold_seconds(const struct lock_sums *l, const struct lock_verdict *v)
 {
 	static const int steps[] = { 5,    10,   20,   30,   60,    120,   300,   600,

@@ -20,7 +20,7 @@
 
 #define LEASES_ALIKE 4 /* the longer is at most this many times the shorter */
 
-/* Bytes of a pattern: a line of the file has 197, of which ";pattern = " takes 11. */
+/* Bytes of a pattern: a line of the file has at most 197, of which ";pattern = " takes 11. */
 #define PATTERN_MAX 180
 
 /* A shape that may become part of a finding. */
@@ -364,7 +364,7 @@ static bool are_likes_left(const struct merging *m, const struct candidate *firs
 	return left;
 }
 
-/* The first candidate, and those that are one pattern with it. */
+/* Merges the first candidate with all candidates that form one pattern with it. */
 static void merge_one(const struct merging *m, struct candidate *first, struct finding *f)
 {
 	const struct key_group *s = first->group;

@@ -191,7 +191,7 @@ static bool is_name_taken(const struct section_names *given, const char *name)
 	return r->has_section && r->has_section(r->arg, given->are_guards, name);
 }
 
-/* The next name: none that a section has already. */
+/* Returns the next name that no section has yet. */
 static const char *name_section(struct section_names *given, struct slice pattern)
 {
 	char *name = given->v[given->n];

@@ -65,7 +65,7 @@ static bool is_uuid(struct slice s)
 	       !(is_digit(s.p[UUID_LENGTH]) || is_alpha(s.p[UUID_LENGTH]));
 }
 
-/* Letters and digits; how many of them `s` begins with. */
+/* Returns how many letters and digits `s` begins with. */
 static size_t word_length(struct slice s)
 {
 	size_t n = 0;
@@ -139,7 +139,7 @@ static bool is_among(const char *separators, char c)
 	return c && strchr(separators, c);
 }
 
-/* How many bytes `s` has to its first separator. */
+/* Returns the number of bytes before the first separator in `s`. */
 static size_t part_length(struct slice s, const char *separators)
 {
 	size_t n = 0;

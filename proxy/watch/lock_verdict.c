@@ -114,7 +114,7 @@ static uint64_t lock_released(const struct lock_sums *l)
 #define BROKEN_SHARE 4
 /* One DEL in this many locks that is more than the locks is too many for a pool. */
 #define LOSERS_SHARE 100
-/* Values are unique if at least this many were set and none was seen twice. */
+/* Values count as unique if clients set at least this many and none twice. */
 #define VALUES_ENOUGH 3
 
 static uint64_t less(uint64_t a, uint64_t b)
@@ -141,8 +141,8 @@ bool verdict_compares(const struct lock_sums *l)
 	        l->n[SEEN_FOREIGN_VALUE] * 2 >= l->n[SEEN_FOREIGN]);
 }
 
-/* How many DELs are left when each lock that was kept until its release explains one: those of
- * losers and cleaners. */
+/* Number of DELs that no lock explains, if each lock that was kept until its release explains
+ * one: those of losers and cleaners. */
 static uint64_t extra_deletes(const struct lock_sums *l)
 {
 	return less(l->n[SEEN_DELETES],
@@ -199,8 +199,8 @@ static void judge_expiry(struct lock_verdict *v, const struct lock_sums *l)
 		v->longest = (double)l->lease_ms_min / 1e3;
 }
 
-/* True if `n`, the releases by other connections that have a trait in common, are most of them,
- * or all of the pool's; and the others are no more than the harm that was seen. */
+/* True if `n`, the releases by other connections with a common trait, are most of them or all
+ * of the pool's, and the rest is no more than the harm that was seen. */
 static bool fits(const struct lock_verdict *v, const struct lock_sums *l, uint64_t n)
 {
 	uint64_t harm = extra_deletes(l) + v->late + v->unreleased + l->n[SEEN_VOIDS];

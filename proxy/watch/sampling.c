@@ -32,7 +32,7 @@ void sampling_clear(struct sampling *s)
 
 /* --- prefixes ----------------------------------------------------------------------------- */
 
-/* The first bytes, as many as a word has. A shorter key is filled up with zeroes. */
+/* Returns the first bytes, up to the size of a word; a shorter key is padded with zeroes. */
 static inline uint64_t first_word(struct slice s)
 {
 	uint64_t w = 0;

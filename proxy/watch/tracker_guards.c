@@ -117,7 +117,8 @@ static bool is_nested(const struct tracker_client *c, const struct last_read *r)
 	return r->at < c->wrote_at && r->at != c->wrote_read_at;
 }
 
-/* Another client wrote what the client had read, and now this one overwrites it. */
+/* Counts a stale write: another client wrote what this client had read, and this client now
+ * overwrites it. */
 static void note_stale(const struct tracker_act *a, struct key *k, const struct last_read *r)
 {
 	if (!seen_event(a, k, LOST_UPDATE, k->last))

@@ -113,8 +113,8 @@ static bool halve(struct tracker *d)
 	return true;
 }
 
-/* Bytes that are kept free: for holds and reads of known keys, and for what malloc() adds to
- * the largest blocks. */
+/* Bytes kept free, for holds and reads of known keys and for malloc()'s overhead in the largest
+ * blocks. */
 #define MEMORY_SPARE ((size_t)16 << 10)
 
 /* True if the memory is used up, counting the buckets of one more key. */
@@ -132,7 +132,7 @@ static bool is_spent(const struct tracker *d)
 /* False: there is no memory for one key more. */
 static bool tracker_make_room(struct tracker *d)
 {
-	/* A half may be of keys that are all in the other one. */
+	/* Halving may free nothing, if all keys are in the other half: so try again. */
 	while (is_spent(d))
 		if (!halve(d))
 			return false;
@@ -206,7 +206,7 @@ struct key *tracker_known_key(const struct tracker_act *a)
 	return node ? container_of(node, struct key, node) : NULL;
 }
 
-/* The act is on a key that is not followed. */
+/* Counts an act on a key that is not followed. */
 static void pass_over(const struct tracker_act *a)
 {
 	a->tracker->passed_over++;

@@ -13,7 +13,7 @@
  * of it, might outlive it another time: it may be paused, or have more to do. */
 #define LEFT_SECONDS 30.0
 #define USED_SHARE 0.1
-/* Expired holds that are kept for one owner of one key, besides its newest. */
+/* Expired holds to keep for one owner of one key, besides its newest. */
 #define LATE_KEPT 4
 
 /* --- holds -------------------------------------------------------------------------------- */
@@ -29,8 +29,8 @@ static struct held_lock *newest_hold(const struct key *k)
 	                             : container_of(k->holds.prev, struct held_lock, in_key);
 }
 
-/* The newest one that was there when the command of the act was sent: replies of several links
- * may cross. */
+/* Returns the newest hold that existed when the act's command was sent: replies of several
+ * links may arrive out of order. */
 static struct held_lock *hold_then(const struct tracker_act *a, const struct key *k)
 {
 	list_each_back (struct held_lock, h, &k->holds, in_key) {
@@ -419,7 +419,7 @@ void tracker_took(const struct tracker_act *a, enum lock_way way, int64_t lease_
 		tracker_hold_end(a->tracker,
 		                 container_of(c->holds.next, struct held_lock, in_client),
 		                 a->now);
-	/* INCR and scripts, and what ends such a lock, are never passed by. */
+	/* Sampling must never skip INCR and scripts, nor the commands that end their locks. */
 	if (way != WAY_INCR && way != WAY_SCRIPT && k->sampled)
 		sampling_make_whole(k->sampled);
 	l->taken[way]++;
@@ -630,7 +630,7 @@ static void looker_deleted(struct key *k, struct tracker_client *c)
 
 /* --- releasing ---------------------------------------------------------------------------- */
 
-/* The owner's own, as far as it knows; `there`: the hold that was there. */
+/* The owner releases its own lock, as far as it knows. `there`: the hold that existed then. */
 static void release_own(const struct tracker_act *a, struct held_lock *h,
                         struct held_lock *there, enum tracker_gone gone)
 {
@@ -638,8 +638,8 @@ static void release_own(const struct tracker_act *a, struct held_lock *h,
 	struct held_lock *n = of_another(a, there);
 
 	a->client->has_locked = true;
-	/* If the lock was there, and still its own, another command prolonged it, of a script
-	 * or a client that is not seen. */
+	/* If the lock existed and was still the owner's, a script or a client that hasp does
+	 * not see has prolonged it. */
 	if (gone == TRACKER_GONE && there == h ? false
 	    : gone == TRACKER_WAS_GONE || n    ? may_have_run_out(h, a->now)
 	                                       : has_run_out(h, a->sent))

@@ -88,8 +88,8 @@ static bool is_shared(enum lock_kind kind, struct slice token)
 	return layout_of(kind)->by_value || !owner_is_made(token, &made);
 }
 
-/* Writes the kind by which hasp asks Redis for the lock's owner. False: a waiter for this lock
- * cannot be in a circle. */
+/* Writes the kind of lock that hasp asks Redis about. False: a waiter for this lock cannot be
+ * part of a deadlock. */
 static bool kind_to_ask(const struct attempt *wanted, char *kind)
 {
 	const struct lock_layout *layout = layout_of(wanted->id.kind);

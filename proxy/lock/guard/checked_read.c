@@ -13,7 +13,7 @@
 
 struct checked_key {
 	size_t i; /* number of the key among the command's keys */
-	size_t at, n; /* where it lies in `names` */
+	size_t at, n; /* position and length in `names` */
 	struct section_stats *stats;
 	bool known; /* `digest` is */
 	uint8_t ndigest; /* 0: there is no value */
@@ -30,7 +30,7 @@ struct checked_read {
 	bool completed;
 	/* The place in the reply: */
 	uint64_t left; /* bytes of a value and its line end that are still to come */
-	size_t value; /* number of the value that comes next, or is being read */
+	size_t value; /* number of the value that is being read or comes next */
 	uint8_t nline;
 	char line[LINE_KEPT]; /* the header that is being read, or was read last */
 	struct sha1 sha1;
@@ -80,7 +80,7 @@ static struct checked_key *wanted(const struct checked_read *c)
 	return &c->keys[c->next];
 }
 
-/* The value ends: its key has this digest if it is `known`. */
+/* Ends a value. If it is `known`, its key has this digest. */
 static void end_value(struct checked_read *c, bool known, const char *digest)
 {
 	struct checked_key *k = wanted(c);
@@ -176,7 +176,7 @@ static struct slice checked_name(const struct checked_read *c, const struct chec
 	return slice_of(buf_head(&c->names) + k->at, k->n);
 }
 
-/* A command of a transaction has written the keys. */
+/* A command of the transaction has written the keys: ends earlier reads of them. */
 static void end_reads(const struct checked_read *c, int db)
 {
 	for (size_t i = 0; i < c->nkeys; i++) {
