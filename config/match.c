@@ -60,8 +60,8 @@ void match_free(struct matcher *m)
 	free(m);
 }
 
-/* Returns the index of a rule, or after the rules of a guard; beyond both: none. `flags`: the
- * kinds to look for. */
+/* Returns the number of the first match: rules count from 0, guards follow after the rules, a
+ * greater number is no match. `flags`: the kinds to look for. */
 static size_t match_first(struct matcher *m, struct slice key, unsigned flags)
 {
 	if (!m->dfa || !(match_possible(m->config, key) & flags))

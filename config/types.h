@@ -160,8 +160,9 @@ struct quorum_settings {
 	char *password_file; /* NULL: none */
 	struct server_tls tls;
 	int64_t timeout_ms; /* > 0: an answer that comes later is none */
-	int64_t restart_delay_ms; /* a server younger than this is not counted; -1: `max_lease`
-	                           * of what refers to it; 0: none is too young */
+	int64_t restart_delay_ms; /* a server younger than this does not vote; -1: the longest
+	                           * `max_lease` of the sections that refer to the quorum; 0:
+	                           * every server votes */
 	enum lost_mode on_lost;
 };
 
@@ -233,7 +234,8 @@ struct config {
 	char *sentinel_password; /* NULL: none; also read from sentinel_password_file */
 	char *sentinel_password_file; /* NULL: none */
 	int64_t failover_wait_ms; /* -1: it has none; see config_failover_wait_ms() */
-	struct strings cluster; /* HOST:PORT or [V6]:PORT; none: it is none */
+	struct strings cluster; /* HOST:PORT or [V6]:PORT of some nodes; empty: Redis is not a
+	                         * cluster */
 	char *upstream_user; /* user of hasp's own connections; NULL: none */
 	char *upstream_password; /* NULL: none; also read from password_file or printed by
 	                          * password_command */

@@ -69,7 +69,8 @@ void http_history_write(struct http_history *h, double now, struct json *j);
  * the most contended keys, and the last minutes. Its size is bounded whatever clients do.
  * hasp.ini(5) describes its members. */
 
-/* Appends it. `started`: clock_now() when hasp did. From where workers_ask() may be called. */
+/* Appends the status. `started`: the start of hasp, by clock_now(). Call it only where
+ * workers_ask() may be called. */
 void http_status_write(struct worker_shared *shared, const struct config *config,
                        struct http_history *history, double started, struct buf *out);
 

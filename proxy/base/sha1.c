@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define BLOCK SHA1_BLOCK
-#define LENGTH_AT (BLOCK - 8) /* of the last block: the number of bits */
+#define LENGTH_AT (BLOCK - 8) /* where the last block has the message's length in bits */
 
 static uint32_t rotate(uint32_t v, unsigned bits)
 {

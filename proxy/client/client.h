@@ -50,8 +50,8 @@
 /* How hasp handled a command. A command that is decided again counts again. */
 enum command_outcome {
 	COMMAND_PASSED, /* Redis got it as it came */
-	COMMAND_REWRITTEN, /* Redis got a call in its place */
-	COMMAND_GUARDED, /* it was carried out under a guard, step by step */
+	COMMAND_REWRITTEN, /* Redis got another call instead */
+	COMMAND_GUARDED, /* hasp carried the command out under a guard, step by step */
 	COMMAND_REFUSED, /* hasp answered by an error before Redis could see it */
 };
 #define COMMAND_OUTCOMES (COMMAND_REFUSED + 1)

@@ -510,7 +510,8 @@ void complete_exec_refuse(struct client *c, struct pending_request *exec);
 
 /* --- guard_events.c ----------------------------------------------------------------------- */
 
-/* The error `line` refused `current`. An error that is not about guards changes nothing. */
+/* The error `line` refused the command `current`. Other errors than those of guards change
+ * nothing. */
 void guard_events_refused(struct client *c, struct slice line);
 /* The client joins the line for a guard. Call this before its place is known. */
 void guard_events_queued(struct client *c);

@@ -431,7 +431,8 @@ struct cluster_session {
 	struct list entries; /* struct cluster_entry, the oldest first */
 	size_t nentries;
 	struct list node_conns;
-	struct node_conn *last; /* of `node_conns`: the one asked for last; NULL: none */
+	struct node_conn
+		*last; /* the one in `node_conns` that was looked up last; NULL: none */
 	struct list retries; /* parts in PART_RETRY, in the order of the requests */
 	struct node *default_node; /* for what names no key; NULL: not chosen yet */
 	struct node_conn

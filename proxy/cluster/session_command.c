@@ -144,7 +144,7 @@ static bool names_id(const struct resp_view *req)
 		return true;
 	if (!args_option(req->argv[1], "KILL"))
 		return false;
-	/* Filters and their values in turn. */
+	/* The arguments are filters, each followed by its value. */
 	for (size_t i = 2; i + 1 < req->argc; i += 2)
 		if (args_option(req->argv[i], "ID") || args_option(req->argv[i], "NOT-ID"))
 			return true;

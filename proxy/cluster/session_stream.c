@@ -124,7 +124,7 @@ size_t session_begin_stream(struct cluster_session *s, const char *p, size_t n,
 	/* Redis refuses a request that is too long as soon as it reads the length. */
 	bool is_refused = scan->bulk > REQUEST_BULK_MAX, whole, several, may_forge;
 
-	/* On shared links requests are whole. */
+	/* Shared links take only complete requests. */
 	if (s->shares || (n < STREAM_FROM && !is_refused))
 		return 0;
 	if (is_refused && !session_is_last_to_answer(s))

@@ -13,7 +13,7 @@ bool args_integer(struct slice s, int64_t *v)
 	}
 	if (i == s.n || s.p[i] < '1' || s.p[i] > '9')
 		return false;
-	/* Summed below zero: the range has one more number there. */
+	/* Sums below zero, because the negative range has one more number. */
 	for (; i < s.n; i++) {
 		int digit = s.p[i] - '0';
 

@@ -28,7 +28,7 @@ struct guard_keys {
 	size_t n;
 	bool writes; /* the command; else it reads */
 	bool acquires; /* it counts as a read, which may write as well */
-	bool ruled; /* a rule for locks concerns one of them */
+	bool ruled; /* a [lock] rule matches one of the keys */
 	bool checks; /* one of them is checked (strategy = check), */
 	bool locks; /* and one is not */
 	bool incomplete; /* there are more than GUARD_KEYS_MAX */

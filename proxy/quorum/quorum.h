@@ -98,7 +98,7 @@ const struct quorum_opts *quorum_terms(const struct quorum *q);
 /* Returns the lease, or a shorter one, so that a lock that a server may have forgotten has
  * ended when that server counts again. */
 int64_t quorum_bound_lease(const struct quorum *q, int64_t lease_ms);
-/* Is there a server that has yet to answer? */
+/* True if a server has yet to answer. */
 bool quorum_is_asked(const struct quorum *q);
 
 enum quorum_server_state {
@@ -204,7 +204,7 @@ struct quorum_held {
 	bool renewed;
 };
 typedef void quorum_held_fn(void *arg, const struct quorum_held *held);
-/* The next step through all of them: see map_scan(). */
+/* Visits some of the holds, from `cursor` on: see map_scan(). */
 uint64_t quorum_walk(const struct quorum *q, uint64_t cursor, quorum_held_fn *fn, void *arg);
 
 /* --- quorum_events.c: counts, and lines of the log ---------------------------------------- */

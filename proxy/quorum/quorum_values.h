@@ -27,7 +27,8 @@ struct quorum_claim {
 /* `out` becomes a new value. */
 void quorum_value_make(struct buf *out, const struct quorum_claim *claim);
 bool quorum_value_is_of(struct slice value, const struct quorum_claim *claim);
-/* The owner in it; of a value that hasp did not make, all of it. */
+/* Returns the owner that the value names; for a value that hasp did not make, the whole
+ * value. */
 struct slice quorum_value_owner(struct slice value, bool of_rule);
 /* Returns the application's part of a rule's value; all of a value that hasp did not make. */
 struct slice quorum_value_content(struct slice value);

@@ -52,8 +52,8 @@ struct quorum_fence {
 bool quorum_fence_choose(struct quorum_fence *f, const int64_t *proposals, size_t nservers,
                          int64_t unix_us);
 
-/* Until when a lease of `lease_ms` is good that was asked for at `began`: 1 % of it, and 2 ms,
- * are for the drift of clocks. Seconds. */
+/* Returns when a lease of `lease_ms` that was requested at `began` ends, in seconds. 1 % of it,
+ * and 2 ms, are subtracted for the drift of clocks. */
 double quorum_good_until(double began, int64_t lease_ms);
 
 /* From when on a server counts that was connected at `now`, and runs for `uptime` whole seconds

@@ -56,7 +56,7 @@ struct pending_request {
 	                        * transaction and no watched keys */
 	bool ended; /* (with `ends_transaction`) the reply's first line confirms it */
 	uint32_t number; /* (with `ends_transaction`) the caller's number for the transaction */
-	bool by_eval; /* the call that Redis gets for it carries the script's text */
+	bool by_eval; /* the call that replaces it carries the script's text */
 	bool is_short; /* the script may answer +BUSY: then the call is sent again in full */
 	struct list node; /* in session.awaited, transaction.queued or an EXEC's `queued` */
 	struct freelist *freelist; /* where its memory goes; NULL: to the heap */

@@ -132,7 +132,7 @@ static void replace_text(char **at, char **with)
 	*with = NULL;
 }
 
-/* A user without a password logs in with an empty one, and must do so again elsewhere. */
+/* A user without a password logs in with an empty one; hasp must repeat that on other links. */
 static void replace_password(struct session *s, struct pending_request *r)
 {
 	if (!r->login.user)

@@ -38,7 +38,8 @@ enum session_login {
 struct session {
 	struct list awaited; /* pending requests in flight, oldest first */
 	char *user; /* NULL: the default user */
-	char *password; /* accepted for it, may be empty; NULL: not logged in */
+	char *password; /* password that Redis accepted for the user, may be empty; NULL: not
+	                 * logged in */
 	char *name; /* NULL: none */
 	char *lib_name, *lib_ver; /* from CLIENT SETINFO; NULL: none */
 	size_t login_nbytes; /* bytes of the five strings above */
@@ -69,7 +70,7 @@ static inline bool session_in_multi(const struct session *s)
 	return transaction_is_open(&s->txn);
 }
 
-/* Does Redis keep queued commands or watched keys for it? */
+/* True if Redis keeps queued commands or watched keys for the session. */
 static inline bool session_in_transaction(const struct session *s)
 {
 	return session_in_multi(s) || s->txn.watching;
@@ -127,7 +128,7 @@ void session_each_awaited(const struct session *s,
 void session_each_queued(const struct session *s, const struct pending_request *exec,
                          void (*fn)(void *arg, struct pending_request *r, int db), void *arg);
 
-/* Is there a request in flight that Redis may not answer for long? */
+/* True if Redis may take long to answer a request in flight. */
 bool session_may_be_blocked(const struct session *s);
 
 /* A frame for link_ops.on_frame(): true when it answers no request by itself. `head` is the

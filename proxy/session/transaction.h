@@ -38,7 +38,7 @@ enum transaction_guards {
 	TRANSACTION_GUARDS_UNWATCHED,
 	TRANSACTION_GUARDS_WATCHED, /* the guards of the keys that were read are watched since
 	                             * before MULTI */
-	TRANSACTION_GUARDS_LOST, /* one of them was lost */
+	TRANSACTION_GUARDS_LOST, /* a guard of the keys that were read was lost */
 };
 
 /* Keys with a rule, and in which database each is watched. */

@@ -85,7 +85,7 @@ static inline struct node *topology_redirected(struct topology *t, struct node *
 	return t->only ? NULL : t->ops->redirected(t, asked, key, error, asking);
 }
 
-/* The nodes, one after the other: the first for NULL; NULL after the last. */
+/* Iterates over the nodes: returns the first for NULL, and NULL after the last. */
 static inline struct node *topology_next(const struct topology *t, const struct node *n)
 {
 	if (!t->only)

@@ -51,9 +51,9 @@ void sampling_free(struct sampling *s);
 void sampling_clear(struct sampling *s);
 
 struct sampled *sampling_place(struct sampling *s, struct slice key);
-/* A command on the key is about to be sent: is it to be looked at? */
+/* True if a command on the key, which is about to be sent, should be examined. */
 bool sampling_wants(struct sampling *s, struct slice key);
-/* Something was seen that must not be missed the next time. */
+/* The key has shown something, so the next commands on it must be examined. */
 void sampling_make_whole(struct sampled *p);
 /* The window that is open now; 0: none is. */
 uint64_t sampling_window(const struct sampled *p);
