@@ -43,8 +43,8 @@ const struct option *table_find(enum section section, const char *name);
 /* Gives all of a section's fields, which are kept in `base`, their defaults. They must be
  * zeroed, or fit to be freed. */
 void table_set_defaults(enum section section, void *base);
-/* Gives the numbers that are unset what [upstream], which is kept in `upstream`, has by the
- * same name. */
+/* Copies to each unset number the value of the option with the same name in [upstream], whose
+ * struct is `upstream`. */
 void table_inherit(enum section section, void *base, const void *upstream);
 void table_clear(enum section section, void *base);
 

@@ -52,7 +52,7 @@ void sources_clear(struct sources *s);
 /* The file in which the line with this number is. There must be a file. */
 const char *sources_path(const struct sources *s, int line);
 
-/* Appends "FILE:LINE" for the same. */
+/* Appends "FILE:LINE" for the line. */
 void sources_print(const struct sources *s, int line, struct buf *out);
 
 /* Appends where a line is, for a text about the line `seen_from`: "line LINE", or "FILE:LINE"

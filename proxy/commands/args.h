@@ -26,7 +26,7 @@ bool args_is_option(struct slice s, const char *name);
  * case ignored, and nothing after a NUL counts. */
 static inline bool args_option(struct slice s, const char *name)
 {
-	/* Most options are none of those they are compared with: letters that differ. */
+	/* Fast path: most options differ in their first letter from the name. */
 	return s.n && (s.p[0] | 0x20) == (name[0] | 0x20) && args_is_option(s, name);
 }
 

@@ -5,7 +5,7 @@
 
 /* --- the options of SET ------------------------------------------------------------------ */
 
-/* EX, PX, EXAT or PXAT. Redis takes the same one twice, the last one counts. */
+/* Reads EX, PX, EXAT or PXAT. Redis accepts one of them twice, and the last one counts. */
 static enum parsed parse_time(struct set_options *o, bool seconds, bool absolute,
                               struct slice next)
 {

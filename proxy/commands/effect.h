@@ -40,7 +40,7 @@ bool effect_happened(const struct effect *m, const struct resp_reply *reply);
 struct set_options {
 	bool nx, xx, get, keepttl;
 	bool timed; /* one of EX, PX, EXAT, PXAT */
-	bool seconds, absolute; /* which of them */
+	bool seconds, absolute; /* which of EX, PX, EXAT and PXAT */
 	struct slice time; /* argument of the expiry option; may not be a number */
 };
 

@@ -46,8 +46,8 @@ static void listeners_add(struct listeners *l, size_t worker, int fd,
 	w->entries[w->n++] = *entry;
 }
 
-/* Each worker has a socket of its own for the same TCP address; a unix socket they share.
- * `first` is the first worker's. */
+/* For a TCP address each worker gets its own socket; a unix socket is shared by all. `first`:
+ * the first worker's socket. */
 static int listeners_share(struct listeners *l, int first, const struct listen_entry *entry,
                            const struct address *at, const struct listen_opts *opts)
 {
@@ -77,8 +77,8 @@ static int listeners_share(struct listeners *l, int first, const struct listen_e
 	return 0;
 }
 
-/* Sockets at one address that were handed over, `n` of them. Each goes to a worker, and to
- * further ones as long as there are workers without. */
+/* Distributes `n` inherited sockets of one address over the workers; a worker that gets none
+ * gets a duplicate of one. */
 static int listeners_spread(struct listeners *l, const int *fds, size_t n, bool lent,
                             const struct listen_entry *entry)
 {

@@ -182,8 +182,7 @@ static size_t settings_use_discover(struct config *c, const char *address, struc
 	}
 	free(c->address);
 	c->address = xstrdup(address);
-	/* Clients of several workers would meet on the same keys, and the order of their
-	 * commands would not be known. */
+	/* With several workers, hasp would not know the order of commands on one key. */
 	c->workers = 1;
 	c->discover = c->discover_alone = true;
 	return 0;

@@ -107,11 +107,11 @@ enum quorum_server_state {
 	QUORUM_SERVER_UP
 };
 enum quorum_server_state quorum_server_state(const struct quorum *q, size_t server);
-/* Once a second or so: lets go of what is over. */
+/* Removes what has ended. Call it about once a second. */
 void quorum_tick(struct quorum *q);
 
-/* The server is connected, and says by INFO who it is and for how many seconds it runs. Returns
- * after how many seconds it counts; 0: at once. */
+/* A server is connected and has reported its run_id and uptime by INFO. Returns in how many
+ * seconds the server votes; 0: at once. */
 double quorum_on_up(struct quorum *q, size_t server, const char *run_id, int64_t uptime);
 /* After this, the caller must answer the calls in flight as QUORUM_FAILED. */
 void quorum_on_down(struct quorum *q, size_t server);
@@ -175,7 +175,7 @@ void quorum_op_cancel(struct quorum_op *op);
 void quorum_owner_init(struct quorum_owner *o, void *arg);
 /* A LOCK was granted. */
 void quorum_hold_add(struct quorum *q, struct quorum_owner *o, const struct quorum_result *r);
-/* NULL: the owner has none, or its lease is over. */
+/* Returns the owner's hold of `key`; NULL: it has none, or its lease has ended. */
 struct quorum_hold *quorum_hold_find(const struct quorum_owner *o, struct slice key,
                                      struct slice owner);
 /* Has it the lock, as any owner? */

@@ -22,7 +22,7 @@
 #include "quorum/quorum.h"
 
 struct quorum_peer {
-	bool up; /* connected, and it has said who it is */
+	bool up; /* connected, and has reported its run_id */
 	char run_id[QUORUM_RUN_ID_SIZE]; /* run_id of the last process that was up; empty: none
 	                                  * yet */
 	double counts_from; /* seconds of the clock */
@@ -67,7 +67,7 @@ void quorum_events_lost(const struct quorum_hold *h, const char *reason);
 void quorum_events_dropped(const struct quorum_hold *h);
 /* A server proposed a fencing token beyond the limit. */
 void quorum_events_fence_refused(struct quorum *q, size_t server, int64_t token, int64_t limit);
-/* A LOCK is tried again from now on, or no more. */
+/* A LOCK waits from now on, or (`waits` false) no longer. */
 void quorum_events_waits(const struct quorum *q, bool waits);
 
 /* --- quorum_peers.c ----------------------------------------------------------------------- */
@@ -100,7 +100,7 @@ size_t quorum_release_ndue(const struct quorum_release *r);
 void quorum_release_forget(struct quorum_release *r);
 /* The server can be asked again: sends it the releases that it has not got yet. */
 void quorum_releases_resend(struct quorum *q, size_t server);
-/* Lets go of those that are over. */
+/* Removes the releases that have ended. */
 void quorum_releases_trim(struct quorum *q, double now);
 void quorum_releases_free(struct quorum *q);
 

@@ -165,7 +165,7 @@ static void op_ask(struct quorum_op *op, size_t server, enum script_id script,
 	op->asked |= UINT32_C(1) << server;
 }
 
-/* Asks the servers that count, of those in `among`. */
+/* Asks those servers in `among` that have a vote. */
 static void op_ask_all(struct quorum_op *op, enum script_id script, uint32_t among,
                        const struct slice *argv, size_t n)
 {

@@ -163,7 +163,7 @@ static void judge_releases(struct lock_verdict *v, const struct lock_sums *l)
 	v->stolen = l->n[SEEN_STOLEN] + l->n[SEEN_FOREIGN] - v->hopped;
 }
 
-/* Some locks ended without a release. The holders of all but `never` of them came late. */
+/* Counts all but `never` of the unreleased locks as locks whose holders came late. */
 static void count_as_late(struct lock_verdict *v, uint64_t never)
 {
 	uint64_t late = less(v->unreleased, never);

@@ -51,8 +51,8 @@ void tracker_set_memory(struct tracker *t, size_t memory);
 /* Decides which commands the tracker wants to see; lives as long as the tracker. */
 struct sampling *tracker_sampling(const struct tracker *t);
 
-/* The group of keys that a rule in force has: nothing is proposed for them, but a client that
- * has taken one of them is under a lock. */
+/* Returns the group of keys that a rule in force matches: nothing is proposed for them, but a
+ * client that has taken one of them is under a lock. */
 struct key_group *tracker_covered(struct tracker *t);
 
 enum observed_kind { OBSERVED_LOCK, OBSERVED_GUARD };

@@ -45,8 +45,8 @@ struct durations {
 };
 void durations_add(struct durations *d, double seconds);
 void durations_merge(struct durations *to, const struct durations *from);
-/* At least this share of them took no longer, in seconds, to the bound of a bucket; 0: there
- * are none. */
+/* Returns a duration, in seconds, that at least this share of the durations did not exceed,
+ * rounded up to a bucket's bound; 0: there are none. */
 double durations_at(const struct durations *d, double share);
 
 /* A client's name for the log. Shared by the client and what remembers what it did. */
@@ -65,7 +65,7 @@ enum seen {
 	SEEN_OUTLIVED, /* the holder still worked when the expiry had passed */
 	SEEN_LOGGED,
 	/* Refused tries. */
-	SEEN_RETRIED = SEEN_LOGGED, /* soon after another one of the same client */
+	SEEN_RETRIED = SEEN_LOGGED, /* soon after another refused try of the same client */
 	SEEN_REFUSED_OWN, /* the owner itself had the lock */
 	/* Releases. */
 	SEEN_RELEASED, /* released by a DEL of the owner */
@@ -91,19 +91,20 @@ enum seen {
 	/* Holds that ended otherwise. */
 	SEEN_ABANDONED, /* their connection closed */
 	SEEN_UNRELEASED, /* expired and never released, though their connection lived on */
-	SEEN_LAPSED, /* of such: the owner read the lock or wrote its data after the expiry */
+	SEEN_LAPSED, /* SEEN_UNRELEASED where the owner read the lock or wrote its data after
+	              * the expiry */
 	SEEN_LOOKS, /* times that owners, or connections like theirs, looked at the value */
 	SEEN_LOST, /* the holder read its lock before the expiry, and it was gone */
 	SEEN_SEIZED, /* set to a new value by another client, which had read the value */
-	SEEN_YIELDED, /* of those: the holder never sent a DEL, though its connection lived on
-	               */
+	SEEN_YIELDED, /* SEEN_SEIZED where the holder never sent a DEL, though its connection
+	               * lived on */
 	SEEN_EXPIRED, /* unreleased, when the next client took the lock */
 	/* Work under the lock. */
 	SEEN_WORKED, /* a value that was read under it was written after its expiry */
 	SEEN_OVERWRITTEN, /* updates that were lost by holders */
 	/* Values and expiries. */
 	SEEN_BARE_STAYED, /* never given an expiry, */
-	SEEN_BARE_LEFT, /* of those: left by a client that disconnected */
+	SEEN_BARE_LEFT, /* SEEN_BARE_STAYED where the client disconnected */
 	SEEN_EXPIRY_LATER, /* given one in a step of its own */
 	SEEN_REPEATED, /* another hold had the same value */
 	SEEN_RETURNED, /* released by the integer that the script had returned */
@@ -127,23 +128,23 @@ struct lock_sums {
 };
 
 struct guard_sums {
-	uint64_t written_back; /* a value that was read before by the same client */
-	uint64_t stale; /* of them, over another's write, and without a lock */
+	uint64_t written_back; /* writes of a value that the same client had read before */
+	uint64_t stale; /* of written_back, over another client's write and without a lock */
 	int64_t lost; /* updates: observe.c */
 	uint64_t
 		under_lock; /* of written_back, under one lock of the client's since the read */
-	uint64_t stale_under_lock; /* of those, over another's write */
+	uint64_t stale_under_lock; /* of under_lock, over another client's write */
 	uint64_t reread; /* of written_back, read several times before */
 	uint64_t near_lock; /* of written_back, read under a lock of the client's that is
 	                     * released, or of a connection of its address or name */
-	uint64_t stale_near_lock; /* of those, over another's write */
+	uint64_t stale_near_lock; /* of near_lock, over another client's write */
 	uint64_t in_turn; /* of written_back, outside any lock: another client had written the
 	                   * value back that was read */
 	uint64_t nested; /* of written_back: read before, and written after another key */
 	uint64_t lasting; /* of written_back, without an expiry */
 	uint64_t had_ttl; /* of written_back: what was read had an expiry, and it is known since
 	                   * when */
-	uint64_t late; /* of those: most of it had passed */
+	uint64_t late; /* of had_ttl, when most of the expiry had passed */
 	double life_max; /* longest expiry, in seconds, that a client set when it wrote back */
 	unsigned how; /* reads that were written back: enum read_opts */
 	uint32_t max_readers; /* clients that had read one key and not written it, at most */

@@ -14,8 +14,8 @@
  * lock changed its owner; doubled after each failure. */
 #define RETRY_SECONDS 0.01
 #define RETRY_SECONDS_MAX 1.0
-/* How often hasp checks whether an owner with several connections has got a lock over one of
- * them while another one waits, which may close a circle. */
+/* How often hasp checks for owners with several connections of which one has got a lock while
+ * another one waits: that may close a circle. */
 #define GENERATION_SECONDS 0.02
 /* How many questions, one for each lock, a worker's searches may ask Redis in a second. hasp
  * puts off searches beyond that. */

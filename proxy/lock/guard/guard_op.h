@@ -224,8 +224,8 @@ void guard_op_undo(struct guard_op *op, bool keeps_read);
 
 /* True if replicas must have the granted guards before the next step. */
 bool guard_op_awaits_replicas(const struct guard_op *op);
-/* Returns one of the operation's guards, with its name in `name`. One script has written all of
- * them. */
+/* Returns the try of one of the operation's guards, with its name in `name`. One script has
+ * written all of them. */
 struct attempt guard_op_granted_try(const struct guard_op *op, struct buf *name);
 
 /* Returns the first of the operation's keys, in their order. */
@@ -239,7 +239,7 @@ struct slice guard_op_queued_key(const struct guard_op *op);
  * `acquired` guards, those under which it did not read. Returns how many. */
 size_t guard_op_write_release(const struct guard_op *op, enum guard_op_result result,
                               bool acquired, struct buf *out);
-/* Does the same as guard_op_write_release(), over hasp's own connection. */
+/* Like guard_op_write_release(), but over hasp's own connection. */
 void guard_op_release(const struct guard_op *op, enum guard_op_result result, bool acquired);
 
 #endif
