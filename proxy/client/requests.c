@@ -144,7 +144,7 @@ __attribute__((always_inline)) static inline uint32_t scan_run(struct client *c,
 }
 
 /* As take_plain(), in a transaction. */
-__attribute__((noinline)) static size_t take_queued(struct client *c, struct cursor *k)
+__attribute__((noinline)) static size_t queue_plain(struct client *c, struct cursor *k)
 {
 	const char *from = k->p + k->at;
 	size_t next_n;
@@ -168,7 +168,7 @@ __attribute__((noinline)) static size_t take_plain(struct client *c, struct curs
 	size_t next_n;
 
 	if (session_in_multi(&c->session))
-		return take_queued(c, k);
+		return queue_plain(c, k);
 	link_expect_plain(&c->user, scan_run(c, k, takes_plain(c), &next_n));
 	return next_n;
 }

@@ -59,9 +59,7 @@ static void complete_effect(const struct command_sample *s, const struct sighted
 			tracker_refused(a, WAY_INCR);
 		break;
 	case EFFECT_SET:
-		if (done && s->swaps)
-			tracker_swapped(a, s->value, !reply->nil);
-		else if (done)
+		if (done && !(s->swaps && tracker_swapped(a, s->value, !reply->nil)))
 			tracker_wrote(a, s->value, s->effect.lease_ms, false);
 		break;
 	case EFFECT_EXPIRE:

@@ -145,8 +145,9 @@ void tracker_missed(const struct tracker_act *a, bool is_look);
  * negative: the key keeps its expiry. `keeps_read`: this write would not release a guard. */
 void tracker_wrote(const struct tracker_act *a, uint64_t value, int64_t lease_ms,
                    bool keeps_read);
-/* GETSET set it; `was_there`: there was a value before. */
-void tracker_swapped(const struct tracker_act *a, uint64_t value, bool was_there);
+/* GETSET set it; `was_there`: there was a value before. Returns true if that was a try to take a
+ * lock; false: an ordinary write, which the caller reports by tracker_wrote(). */
+bool tracker_swapped(const struct tracker_act *a, uint64_t value, bool was_there);
 /* The elements of the list were read. */
 void tracker_listed(const struct tracker_act *a);
 /* Something else was done to it; `writes`: its value is another one. */

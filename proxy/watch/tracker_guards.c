@@ -79,20 +79,6 @@ void tracker_listed(const struct tracker_act *a)
 	c->list.window = key_window(k);
 }
 
-void tracker_list_written(struct key *k, struct tracker_client *c, bool fills)
-{
-	if (c->list.key != k->hash || c->list.window != key_window(k))
-		return;
-	if (!fills) {
-		c->list.emptied = true;
-		c->list.stale = c->list.version != k->version;
-		return;
-	}
-	k->group->refilled += c->list.emptied;
-	k->group->refilled_stale += c->list.emptied && c->list.stale;
-	c->list.key = 0;
-}
-
 void tracker_missed(const struct tracker_act *a, bool is_look)
 {
 	struct key *k = tracker_known_key(a);

@@ -374,6 +374,8 @@ struct guard_sums *tracker_guard_sums(struct tracker *d, struct key_group *s);
 bool seen_event(const struct tracker_act *a, struct key *k, unsigned event,
                 struct client_label *of);
 void seen_event_end(const struct tracker_act *a);
+/* Writes the key as the log prints it. */
+void seen_put_key(struct buf *out, struct slice key);
 void key_harm_free(struct tracker *d, struct key_harm *harm); /* NULL is allowed */
 
 /* Part number `i` of a shape, counted from 0. False: it has fewer. */

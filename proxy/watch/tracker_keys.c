@@ -227,6 +227,20 @@ struct key *tracker_key(const struct tracker_act *a)
 	return k;
 }
 
+void tracker_list_written(struct key *k, struct tracker_client *c, bool fills)
+{
+	if (c->list.key != k->hash || c->list.window != key_window(k))
+		return;
+	if (!fills) {
+		c->list.emptied = true;
+		c->list.stale = c->list.version != k->version;
+		return;
+	}
+	k->group->refilled += c->list.emptied;
+	k->group->refilled_stale += c->list.emptied && c->list.stale;
+	c->list.key = 0;
+}
+
 void tracker_used(const struct tracker_act *a, bool writes)
 {
 	struct key *k = tracker_key(a);

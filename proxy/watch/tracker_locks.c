@@ -604,7 +604,7 @@ void tracker_looker_set(struct key *k, struct tracker_client *c, double now)
 
 /* Some applications take a lock by GETSET: the client that finds none has it. Others use it for
  * values: only the key's name shows which. */
-void tracker_swapped(const struct tracker_act *a, uint64_t value, bool was_there)
+bool tracker_swapped(const struct tracker_act *a, uint64_t value, bool was_there)
 {
 	struct key *k = tracker_key(a);
 	struct held_lock *h = k ? newest_hold(k) : NULL;
@@ -615,7 +615,8 @@ void tracker_swapped(const struct tracker_act *a, uint64_t value, bool was_there
 	else if (is_lock && h && h->way == WAY_SET && h->value == value)
 		tracker_refused(a, WAY_SET);
 	else
-		tracker_wrote(a, value, 0, false);
+		return false;
+	return true;
 }
 
 /* A key that was taken by a read and a SET was deleted. */
