@@ -40,7 +40,7 @@ static enum plain takes_plain(const struct client *c)
 }
 
 /* As takes_plain(), in a transaction. */
-static enum plain takes_queued(const struct client *c)
+static enum plain takes_plain_in_multi(const struct client *c)
 {
 	if (!route_is_usable(c) || c->shared || c->session.opaque)
 		return PLAIN_NONE;
@@ -144,11 +144,11 @@ __attribute__((always_inline)) static inline uint32_t scan_run(struct client *c,
 }
 
 /* As take_plain(), in a transaction. */
-__attribute__((noinline)) static size_t queue_plain(struct client *c, struct cursor *k)
+__attribute__((noinline)) static size_t take_plain_in_multi(struct client *c, struct cursor *k)
 {
 	const char *from = k->p + k->at;
 	size_t next_n;
-	uint32_t count = scan_run(c, k, takes_queued(c), &next_n);
+	uint32_t count = scan_run(c, k, takes_plain_in_multi(c), &next_n);
 	struct slice bytes = slice_of(from, (size_t)(k->p + k->at - from));
 
 	if (count == 0)
@@ -168,7 +168,7 @@ __attribute__((noinline)) static size_t take_plain(struct client *c, struct curs
 	size_t next_n;
 
 	if (session_in_multi(&c->session))
-		return queue_plain(c, k);
+		return take_plain_in_multi(c, k);
 	link_expect_plain(&c->user, scan_run(c, k, takes_plain(c), &next_n));
 	return next_n;
 }
