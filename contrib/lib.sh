@@ -28,7 +28,7 @@ test_packages=("${core_test_packages[@]}" clang libclang-rt-dev llvm libfaketime
                systemd:systemd-analyze prometheus:promtool)
 # Beside test_packages: what contrib/check nightly needs.
 nightly_packages=(iproute2:ip iptables:iptables golang-go:go golang-github-masterminds-sprig-dev
-                  golang-k8s-sigs-yaml-dev)
+                  golang-k8s-sigs-yaml-dev mmdebstrap)
 # Beside redis_packages and php_packages: what contrib/tour needs.
 tour_packages=(openssl:openssl python3 python3-redis chromium:chromium)
 lint_packages=(clang-format:clang-format clang-tidy:clang-tidy cppcheck groff-base:groff lua-check mandoc
