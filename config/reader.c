@@ -37,12 +37,11 @@ static void reader_fault(struct reader_state *r, const char *fmt, ...)
 }
 
 /* Ends `s` after its first `n` bytes, blanks at their end left out. */
-static char *reader_trim_end(char *s, size_t n)
+static void reader_trim_end(char *s, size_t n)
 {
 	while (n > 0 && isspace((unsigned char)s[n - 1]))
 		n--;
 	s[n] = '\0';
-	return s;
 }
 
 static char *reader_skip_blanks(char *s)

@@ -100,10 +100,4 @@ void sections_clear(struct config *c)
 	free(c->rules);
 	free(c->guards);
 	free(c->quorums);
-	c->rules = NULL;
-	c->guards = NULL;
-	c->quorums = NULL;
-	c->nrules = 0;
-	c->nguards = 0;
-	c->nquorums = 0;
 }
