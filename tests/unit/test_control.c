@@ -588,6 +588,11 @@ static void a_server_that_evicts_is_logged_once_and_asked_each_minute(void **sta
 	checks_again(f, 1.1, CHECK MEMORY);
 	says_memory(f, "1000", "volatile-ttl");
 	assert_nothing_logged();
+	/* A reply without the limit tells nothing. */
+	checks_again(f, 60, CHECK MEMORY);
+	played_server_send(&f->server, "$30\r\nmaxmemory_policy:volatile-ttl\n\r\n");
+	assert_nothing_logged();
+	assert_string_equal(control_evicts(f->control), "volatile-ttl");
 	checks_again(f, 60, CHECK MEMORY);
 	says_memory(f, "1000", "noeviction");
 	assert_logged(

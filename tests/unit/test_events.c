@@ -10,6 +10,7 @@
 
 #include "lock/events/event.h"
 #include "lock/events/stats.h"
+#include "tests/unit/log_fixture.h"
 
 static int set_up(void **state)
 {
@@ -220,6 +221,30 @@ static void test_section_that_logs_nothing_logs_what_is_lost(void **state)
 	assert_true(event_is_logged(s, LOCK_EVENT_HELD_LONG, 1, &suppressed));
 }
 
+static void test_line_has_what_is_known(void **state)
+{
+	struct event_facts facts = {
+		.key = SLICE_LIT("k"), .held = 0, .waited = -1, .read_ago = -1
+	};
+
+	log_fixture_open();
+	log_set_level(LOG_SEV_INFO);
+	event_log(section(state, "a", 0), LOCK_EVENT_LOST, &facts, 3);
+	assert_logged("event=lock_lost mode=enforce lock=a key=\"k\" held_ms=0 suppressed=3\n");
+	facts = (struct event_facts){ .db = 2,
+		                      .key = facts.key,
+		                      .by = SLICE_LIT("h:1 b"),
+		                      .holder = SLICE_LIT("h:2"),
+		                      .held = -1,
+		                      .waited = 0.25,
+		                      .read_ago = -1,
+		                      .reason = "why" };
+	event_log(section(state, "a", 0), LOCK_EVENT_LOST, &facts, 0);
+	assert_logged(
+		"key=\"k\" db=2 by=\"h:1 b\" holder=\"h:2\" waited_ms=250 reason=\"why\"");
+	log_fixture_close();
+}
+
 static void test_what_is_long(void **state)
 {
 	(void)state;
@@ -243,6 +268,7 @@ int main(void)
 		TEST(refused_tries_are_one_line_a_minute_unless_the_level_is_debug),
 		TEST(each_event_of_each_section_has_its_own_limit),
 		TEST(section_that_logs_nothing_logs_what_is_lost),
+		TEST(line_has_what_is_known),
 		TEST(what_is_long),
 	};
 
