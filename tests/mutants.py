@@ -20,8 +20,8 @@ TYPES = {"struct", "enum", "union", "const", "static", "unsigned", "int", "char"
 CAST = re.compile(r"\( (const )?(struct |enum |unsigned )?\w+[ *]*\)")
 UNTOUCHED = re.compile(r"\b(HASP_ASSERT|assert|fatal\w*|va_\w+|log_(?!in\b|limit)\w+) ?\(|#|^\(void\) ?\w+$")
 LOGS = re.compile(r"^log_(?!in$|limit)|_log(_|$)")
-# `a < b ? a : b` is the same with <=.
-MIN_MAX = re.compile(r"([^\s()]+) [<>]=? ([^\s()]+) \? (\1 : \2|\2 : \1)(?![\w.\[(-])")
+# `a < b ? a : b` is the same with <=, and xcalloc() of no element is one of one.
+EQUIVALENT = re.compile(r"([^\s()]+) [<>]=? ([^\s()]+) \? (\1 : \2|\2 : \1)(?![\w.\[(-])|xcalloc\(1\b")
 
 
 def blank(match):
@@ -139,7 +139,7 @@ class Function:
         if UNTOUCHED.search(text):
             return
         kind = {"return": "truth" if self.is_bool else "value"}.get(place, place)
-        equivalent = [at for match in MIN_MAX.finditer(text) for at in range(*match.span())]
+        equivalent = [at for match in EQUIVALENT.finditer(text) for at in range(*match.span())]
         skip_to = i
         for at in range(i, end):
             word, start, _ = self.tokens[at]
