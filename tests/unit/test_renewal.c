@@ -312,7 +312,7 @@ static bool is_any(void *arg, struct slice key)
 static void each_of_many_holds_is_looked_at(void **state)
 {
 	struct fixture *f = *state;
-	char key[16];
+	char key[24];
 	size_t n = 0;
 
 	while (n < 100000 && !f->holds->by_id.old) {
