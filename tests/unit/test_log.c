@@ -127,6 +127,8 @@ static void lines_are_logfmt_or_json(void **state)
 	log_info("event path=\"\\u0 \\q\" end=\"\\");
 	assert_said(fd, "{\"level\":\"info\",\"event\":\"event\",\"path\":\"\\\\u0 \\\\q\","
 	                "\"end\":\"\\\\\"}");
+	log_info("event zero=0 code=007");
+	assert_said(fd, "{\"level\":\"info\",\"event\":\"event\",\"zero\":0,\"code\":\"007\"}");
 	log_info("event how=at once");
 	assert_said(fd, "{\"level\":\"info\",\"msg\":\"event how=at once\"}");
 	log_set_format(LOG_FORMAT_LOGFMT);
