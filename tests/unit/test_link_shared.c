@@ -249,6 +249,20 @@ static void who_waits_for_idle_is_told_behind_its_last_byte(void **state)
 	}
 }
 
+static void a_user_that_comes_back_does_not_wait_for_idle_any_more(void **state)
+{
+	struct link_fixture *f = *state;
+	struct link_user *user = &f->guest[0].user;
+
+	ask(f, 0, LINK_PASS, NULL);
+	user->await_idle = true;
+	link_leave(user);
+	link_join(f->link, user);
+	ask(f, 0, LINK_PASS, NULL);
+	SERVER_SENDS(f, "+lost\r\n+a1\r\n");
+	assert_guest(&f->guest[0], "+a1\r\n", "");
+}
+
 static void a_link_that_breaks_tells_each_user_what_it_had_in_flight(void **state)
 {
 	struct link_fixture *f = *state;
@@ -441,6 +455,7 @@ int main(void)
 		TEST_SHARED(who_comes_back_does_not_get_the_replies_of_before),
 		TEST_SHARED(pushes_on_a_shared_link_are_nobodys),
 		TEST(who_waits_for_idle_is_told_behind_its_last_byte),
+		TEST_SHARED(a_user_that_comes_back_does_not_wait_for_idle_any_more),
 		TEST_SHARED(a_link_that_breaks_tells_each_user_what_it_had_in_flight),
 		TEST(nothing_is_sent_before_the_login_is_accepted),
 		TEST(a_login_that_is_refused_is_told_and_nothing_is_sent),
