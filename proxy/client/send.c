@@ -115,6 +115,7 @@ static void send_followed(struct client *c, struct cursor *k, const struct decis
 {
 	struct buf *out = &c->env->policy.rewritten;
 
+	HASP_ASSERT(d->pending);
 	send_passed(c, k);
 	followed_script_write(d->pending->lock_request, slice_of(k->p + k->at, c->scanned),
 	                      out);

@@ -121,7 +121,7 @@ static bool is_ignored(const struct cluster_session *s, const struct command *c)
 	const struct command *multi = commands_get(s->cluster->opts.commands,
 	                                           SLICE_LIT("multi"));
 
-	return multi && (multi->flags & COMMAND_NO_MULTI) &&
+	return c && multi && (multi->flags & COMMAND_NO_MULTI) &&
 	       (strcmp(c->name, "readonly") == 0 || strcmp(c->name, "readwrite") == 0);
 }
 
