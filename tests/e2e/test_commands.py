@@ -173,7 +173,8 @@ def test_facts_agree_with_each_other(table):
     for name, row in table.items():
         facts = row.facts
         if "W" not in row.flags:
-            assert not {"LONG", "RULE", "ACT", "NOOP", "EXPIRY"} & set(facts), name
+            assert not {"LONG", "RULE", "ACT", "EXPIRY"} & set(facts), name
+        assert ("NOOP" not in facts or "W" in row.flags) == (facts.get("NOOP") != "ABSENT"), name
         if facts.get("LUA") == "SAFE_RESP2":
             assert "R" in row.flags, name
         if "LUA" in facts:

@@ -277,7 +277,8 @@ def test_answer_to_a_release_that_comes_after_the_grant_is_not_about_the_new_hol
         start_hasp, redis_server, plain, take, give):
     """A client that then hangs up has its lock released, for hasp still knows of it."""
     with Relay(redis_server.address) as relay:
-        hasp = start_hasp(rule(on_disconnect="release") + verbs(on_disconnect="release"), upstream=relay.address)
+        hasp = is_ready(start_hasp(rule(on_disconnect="release") + verbs(on_disconnect="release"),
+                                   upstream=relay.address), plain)
         with hasp.connect() as one:
             one.call(*take)
             with hasp.connect() as other:
