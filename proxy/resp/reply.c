@@ -217,8 +217,7 @@ static size_t scan_status(const char *p, size_t n)
 /* Most replies are one short line or one string, and whole, and need no scan byte by byte.
  * Returns the reply's length, and in *number that of its header, if it has one; 0: on_byte()
  * must scan the reply. */
-__attribute__((always_inline)) static inline size_t scan_simple(const char *p, size_t n,
-                                                                uint64_t *number)
+static inline size_t scan_simple(const char *p, size_t n, uint64_t *number)
 {
 	size_t at = 1, max = n < SIMPLE_MAX ? n : SIMPLE_MAX;
 	uint64_t len = 0;
