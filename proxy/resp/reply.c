@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "resp/reply.h"
 
-#include <endian.h>
 #include <string.h>
 
 /* A server whose reply has more values than this is out of step. */
@@ -188,25 +187,6 @@ static enum resp_result on_byte(struct reply_scan *s, char c)
 	}
 }
 
-/* Reads eight digits at once, if there are eight: a fencing token has sixteen. */
-static inline bool take_eight_digits(const char *p, uint64_t *number)
-{
-	uint64_t v;
-
-	memcpy(&v, p, sizeof(v));
-	v = le64toh(v);
-	/* The first check finds bytes above '9', the second those below '0'. */
-	if (((v + 0x4646464646464646) | (v - 0x3030303030303030)) & 0x8080808080808080)
-		return false;
-	/* Adds neighbours, as numbers of one digit, two and four. The first has the lowest
-	 * byte. */
-	v = (v & 0x0f0f0f0f0f0f0f0f) * (10 << 8 | 1) >> 8;
-	v = (v & 0x00ff00ff00ff00ff) * (100 << 16 | 1) >> 16;
-	v = (v & 0x0000ffff0000ffff) * (UINT64_C(10000) << 32 | 1) >> 32;
-	*number = *number * 100000000 + v;
-	return true;
-}
-
 static size_t scan_status(const char *p, size_t n)
 {
 	const char *cr = memchr(p, '\r', n);
@@ -227,8 +207,6 @@ static inline size_t scan_simple(const char *p, size_t n, uint64_t *number)
 		return scan_status(p, n);
 	if (*p != '$' && *p != ':')
 		return 0;
-	while (at + 8 <= max && take_eight_digits(p + at, &len))
-		at += 8;
 	while (at < max && (digit = (unsigned)(unsigned char)p[at] - '0') <= 9) {
 		len = len * 10 + digit;
 		at++;
