@@ -3,7 +3,6 @@
 
 import datetime
 import pathlib
-import select
 import signal
 import time
 
@@ -12,6 +11,7 @@ from harness import until
 from harness.line import stand
 from harness.replies import FENCE
 from harness.sanitizers import UNLESS_SANITIZED
+from harness.wait import readable
 
 # libfaketime and the sanitizers' runtimes do not go together.
 pytestmark = UNLESS_SANITIZED
@@ -61,7 +61,7 @@ def jump(hasp, date, seconds):
 
 
 def is_told_nothing(connection, seconds):
-    return not select.select([connection.sock], [], [], seconds)[0]
+    return not readable(connection.sock, timeout=seconds)
 
 
 @JUMPS

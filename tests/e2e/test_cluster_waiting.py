@@ -3,7 +3,6 @@
 go on in their order, and holds go on being held."""
 
 import contextlib
-import select
 
 import pytest
 from harness import Connection, encode, until
@@ -13,6 +12,7 @@ from harness.line import queue_of
 from harness.nodes import settles
 from harness.replies import CROSSSLOT, NIL, OK, ONE, bulk, fence
 from harness.sections import rule, verbs
+from harness.wait import readable
 
 WAIT_MS = 120000
 RELEASING = verbs(on_disconnect="release")
@@ -266,7 +266,7 @@ def test_while_its_slot_moves_a_reader_whose_key_has_not_moved_yet_keeps_the_loc
         before = polls_at(to)
 
         def is_answered():
-            return select.select([writer.sock], [], [], 0)[0]
+            return readable(writer.sock)
 
         until(lambda: polls_at(to) > before + 1 or is_answered(), "the lock to be polled where it is now")
         assert not is_answered()

@@ -3,7 +3,6 @@
 others go on. A wait is far longer than the test's patience: nobody is answered by its end.
 """
 
-import select
 
 import pytest
 from harness import encode, until
@@ -13,7 +12,7 @@ from harness.marks import covers
 from harness.replies import FENCE, NIL, OK, ONE, bulk
 from harness.scrape import HTTP, of
 from harness.sections import rule, verbs
-from harness.wait import TooSlow
+from harness.wait import TooSlow, readable
 
 WAIT = 600_000
 PLACES = ("LOCK", "places", "LIMIT", 2)
@@ -110,7 +109,7 @@ def closing(connection, others, *command):
 
 
 def told(connection, others):
-    ready, _, _ = select.select([c.sock for c in (connection, *others)], [], [], 25)
+    ready = readable(*(c.sock for c in (connection, *others)), timeout=25)
     if connection.sock not in ready:
         raise TooSlow("another one was told")
     return connection.read()
@@ -232,7 +231,7 @@ def test_locks_of_two_databases_are_told_apart(parties, plain):
     # Whichever comes first, the second of them is told.
     other.send(encode("LOCK", "k", "WAIT", WAIT))
     plain.ping()
-    ready, _, _ = select.select([one.sock, other.sock], [], [], 30)
+    ready = readable(one.sock, other.sock, timeout=30)
     assert len(ready) == 1
     told = one if ready[0] is one.sock else other
     assert is_deadlock(told.read(), "k", "k")

@@ -3,7 +3,7 @@
 
 import contextlib
 import resource
-import select
+import selectors
 import socket
 import time
 
@@ -39,18 +39,21 @@ def send_at_once(hasp, clients, data, closes=False):
 
     `closes`: at least one is going to be, however long this machine takes for it."""
     left = {one: memoryview(data) for one in clients}
+    selector = selectors.PollSelector()
+    for one in left:
+        selector.register(one, selectors.EVENT_READ | selectors.EVENT_WRITE)
     closed, rested = set(), False
     deadline = time.monotonic() + PATIENCE
     while left:
-        readable, writable, _ = select.select(left, left, [], 0.5)
-        if not readable and not writable:
+        ready = [key.fileobj for key, _ in selector.select(0.5)]
+        if not ready:
             if rested and (closed or not closes or time.monotonic() > deadline):
                 break
             hasp.take_turn()
             rested = True
             continue
         rested, deadline = False, time.monotonic() + PATIENCE
-        for one in set(readable) | set(writable):
+        for one in ready:
             try:
                 left[one] = left[one][one.sock.send(left[one][:MB], socket.MSG_DONTWAIT):]
             except BlockingIOError:
@@ -60,6 +63,7 @@ def send_at_once(hasp, clients, data, closes=False):
                 left[one] = b""
             if not left[one]:
                 del left[one]
+                selector.unregister(one)
     return closed
 
 

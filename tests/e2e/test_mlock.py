@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """MLOCK and MUNLOCK: several locks at once, all or none."""
 
-import select
 
 import pytest
 from harness import encode, info, until
@@ -14,6 +13,7 @@ from harness.renewal import verbs as short_verbs
 from harness.replies import FENCE, NIL, NIL3, NOREPLICAS, OK, ONE, PONG, QUEUED, UNKNOWN, WRONGTYPE, ZERO, fence
 from harness.sections import VERBS, rule, verbs
 from harness.told import rows, told
+from harness.wait import readable
 
 LONG = ("WAIT", 60000)
 
@@ -418,8 +418,8 @@ def test_a_circle_with_what_it_has_is_told(clients, plain, mlock_comes_last):
     stand(plain, first[0], *first[1], queue=queue_of(first[2]))
     last[0].send(encode(*last[1]))
     # Mostly it is the last one; but on a busy machine any of the circle may find it.
-    until(lambda: any(select.select([each.sock for each in (one, two)], [], [], 0)), "one to be told")
-    told_one = one if select.select([one.sock], [], [], 0)[0] else two
+    until(lambda: readable(one.sock, two.sock), "one to be told")
+    told_one = one if readable(one.sock) else two
     assert told_one.read().startswith(b"-DEADLOCK ")
     if told_one is one:
         assert one.call("UNLOCK", "b") == ONE

@@ -5,7 +5,6 @@ import contextlib
 import os
 import re
 import resource
-import select
 import socket
 import threading
 
@@ -15,6 +14,7 @@ from harness.marks import covers
 from harness.replies import OK, PONG
 from harness.resp import encode
 from harness.scrape import HTTP, ask, value, where
+from harness.wait import readable
 
 PLACES = 64
 PART = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
@@ -37,7 +37,7 @@ class Drip:
                     s.send(b"x", socket.MSG_NOSIGNAL)
 
     def closed(self):
-        return select.select(self.sockets, [], [], 0)[0]
+        return readable(*self.sockets)
 
     def __enter__(self):
         self.thread.start()

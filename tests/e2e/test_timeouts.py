@@ -2,7 +2,6 @@
 """client_idle_timeout and client_login_timeout: clients that say nothing, or too little."""
 
 import contextlib
-import select
 import threading
 import time
 
@@ -12,7 +11,7 @@ from harness.marks import BOTH, covers
 from harness.processes import ProtectedRedis
 from harness.relay import Relay
 from harness.replies import OK, PONG
-from harness.wait import prompt
+from harness.wait import prompt, readable
 
 
 @pytest.fixture
@@ -62,7 +61,7 @@ def test_client_that_sends_its_request_slowly_is_not_idle(start_hasp):
     with hasp.connect() as one, hasp.connect(timeout=30) as idle:
         one.send(b"*2\r\n$4\r\nECHO\r\n$1000\r\n")
         left, sent, pause = 1000, time.monotonic(), 0
-        while not select.select([idle.sock], [], [], 0.05)[0]:
+        while not readable(idle.sock, timeout=0.05):
             with contextlib.suppress(ConnectionError):
                 one.send(b"x")
             left, pause, sent = left - 1, max(pause, time.monotonic() - sent), time.monotonic()
@@ -80,7 +79,7 @@ def trickle(connection, data):
     with contextlib.suppress(ConnectionError):
         for byte in data:
             connection.send(bytes([byte]))
-            if select.select([connection.sock], [], [], 0.1)[0]:
+            if readable(connection.sock, timeout=0.1):
                 break
     return connection.at_end()
 

@@ -10,12 +10,11 @@ the waiter starts after the first check, and fails if hasp needed another one.
     assert soon(plain, waiter) == FENCE
 """
 
-import select
 import weakref
 
 from .info import calls
 from .resp import encode
-from .wait import TooSlow, until
+from .wait import TooSlow, readable, until
 
 # For each client of Redis: checks() at the end of the last stand() or soon().
 seen = weakref.WeakKeyDictionary()
@@ -61,7 +60,7 @@ def stand(plain, connection, *command, queue=None, briefly=False, checked=True):
 
     def stands():
         number = plain.zcard(queue)
-        if briefly and number == len(before) and select.select([connection.sock], [], [], 0)[0]:
+        if briefly and number == len(before) and readable(connection.sock):
             raise TooSlow(f"{command} was answered before it was seen to stand in line")
         return number == len(before) + 1
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Waiting for something to become true, never for time to pass."""
 
+import multiprocessing.connection
 import time
 
 
@@ -17,6 +18,11 @@ def prompt(seconds, limit):
     """What took so long was told of, not found by looking; or the machine is busy."""
     if seconds > limit:
         raise TooSlow(f"{seconds} s instead of {limit}")
+
+
+def readable(*sockets, timeout=0):
+    """Those that have something to read, or are closed. (select() takes no descriptor beyond 1023.)"""
+    return multiprocessing.connection.wait(sockets, timeout)
 
 
 def until(condition, what, timeout=PATIENCE):
