@@ -65,7 +65,9 @@ def test_each_worker_has_a_part_of_links_max(start_hasp, redis_server):
         connections = [hasp.connect() for _ in range(20)]
         answers = [connection.call("SET", "k", 1) for connection in connections]
         assert set(answers) <= {OK, refusal(redis_server)}
-        assert len(clients(plain, name="")) == answers.count(OK) <= 4
+        assert answers.count(OK) <= 4
+        # The link by which a worker asks about logins does not count, and goes soon.
+        until(lambda: len(clients(plain, name="")) == answers.count(OK), "the clients' links alone to be left")
         for connection in connections:
             connection.close()
 

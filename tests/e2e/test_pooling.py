@@ -424,7 +424,7 @@ def test_each_client_is_in_its_own_database(start_hasp):
 def test_link_of_its_own_for_good(start_hasp, plain, command, reply):
     hasp = start_hasp()
     with served(hasp) as other, served(hasp) as conn:
-        before = len(links(plain))
+        before = len(ids_at_rest(plain))
         assert conn.call(*command).startswith(reply)
         assert len(links(plain)) == before + 1
         assert other.call("ECHO", "fine") == bulk("fine")
