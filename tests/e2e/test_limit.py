@@ -8,7 +8,7 @@ from harness import Connection, encode, until
 from harness.info import calls, is_ready
 from harness.line import entries, nobody_waits, queue_of, rechecks, stand
 from harness.relay import Relay
-from harness.renewal import is_renewed
+from harness.renewal import is_renewed, rises
 from harness.renewal import verbs as short_verbs
 from harness.replies import FENCE, NIL, NIL3, OK, ONE, PONG, UNKNOWN, ZERO
 from harness.sections import VERBS, verbs
@@ -284,7 +284,7 @@ def test_a_place_that_its_owner_has_taken_again_elsewhere_stays(start_hasp, plai
 
 
 def test_a_thousand_owners_over_one_connection(start_hasp, plain):
-    hasp = start_hasp(short_verbs(on_disconnect="release"))
+    hasp = start_hasp(verbs(on_disconnect="release", lease="20s"))
     n = 1000
     with hasp.connect() as other:
         with hasp.connect() as one:
@@ -292,7 +292,7 @@ def test_a_thousand_owners_over_one_connection(start_hasp, plain):
             tokens = [one.read() for _ in range(n)]
             assert len(set(tokens)) == n and all(token == FENCE for token in tokens)
             assert other.call("LOCK", KEY, "LIMIT", n) == NIL
-            assert is_renewed(plain, KEY)
+            assert rises(plain, 1, KEY)
             assert owners(plain) == n
             assert one.call("UNLOCK", KEY, "AS", "job-7") == ONE
             assert one.call("UNLOCK", KEY, "AS", "job-7") == ZERO
