@@ -20,7 +20,7 @@ const LOCK = 'countdown:lock';
 const COUNTER = 'countdown';
 const PRINTER = 'countdown:printed';
 const READY = 'countdown:ready';
-const WAIT_MS = 30000;
+const WAIT_MS = 240000;
 
 const host = process.env.REDIS_HOST || '127.0.0.1';
 const port = Number(process.env.REDIS_PORT || 6379);

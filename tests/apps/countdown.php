@@ -17,7 +17,7 @@ const LOCK = 'countdown:lock';
 const COUNTER = 'countdown';
 const PRINTER = 'countdown:printed';
 const READY = 'countdown:ready';
-const WAIT_MS = 30000;
+const WAIT_MS = 240000;
 
 function setting(string $name, int $default): int
 {
@@ -29,6 +29,7 @@ function connect(): Redis
 {
     $redis = new Redis();
     $redis->connect(getenv('REDIS_HOST') ?: '127.0.0.1', setting('REDIS_PORT', 6379));
+    $redis->setOption(Redis::OPT_READ_TIMEOUT, -1);
     return $redis;
 }
 

@@ -18,7 +18,7 @@ import redis
 
 LOCK, COUNTER = "countdown:lock", "countdown"
 PRINTER, READY = "countdown:printed", "countdown:ready"
-WAIT_MS = 30000
+WAIT_MS = 240000
 
 
 def connect():

@@ -19,7 +19,7 @@ EACH = pytest.mark.parametrize("app", APPS)
 SMALL = {"rounds": 1500, "workers": 30, "keys": 10}
 ROUNDS_OBSERVED = 4000
 LEASE = 0.3
-SHOP = "[guard stock]\npattern = shop:stock\nacquire_on = GET\nwait = 60s\n"
+SHOP = "[guard stock]\npattern = shop:stock\nacquire_on = GET\nwait = 240s\n"
 
 
 @pytest.fixture
