@@ -394,6 +394,34 @@ static void beyond_so_many_names_links_have_none(void **state)
 	}
 }
 
+static void a_name_takes_the_place_of_one_that_nobody_uses(void **state)
+{
+	struct fixture *f = *state;
+	struct link *nameless = join(f, 0, plain);
+	struct link_user users[POOL_NAMES_MAX];
+	struct link_login login = plain;
+	char name[16];
+
+	login.name = name;
+	for (size_t i = 0; i < POOL_NAMES_MAX; i++) {
+		now_s++;
+		snprintf(name, sizeof(name), "n%zu", i);
+		join(f, 1, login);
+		link_user_init(&users[i], &ops, f);
+		link_join(f->users[1].link, &users[i]);
+		link_leave(&f->users[1]);
+	}
+	now_s++;
+	snprintf(name, sizeof(name), "new");
+	assert_ptr_equal(join(f, 1, login), nameless);
+	link_leave(&f->users[1]);
+	link_leave(&users[5]);
+	assert_ptr_not_equal(join(f, 1, login), nameless);
+	for (size_t i = 0; i < POOL_NAMES_MAX; i++)
+		if (i != 5)
+			link_leave(&users[i]);
+}
+
 /* --- clients without a login -------------------------------------------------------- */
 
 static void a_link_shows_that_redis_takes_clients_without_a_login(void **state)
@@ -725,6 +753,7 @@ int main(void)
 		TEST(logins_that_nobody_uses_any_more_keep_few_links),
 		TEST(there_are_only_so_many_logins_in_use),
 		TEST(beyond_so_many_names_links_have_none),
+		TEST(a_name_takes_the_place_of_one_that_nobody_uses),
 		TEST(a_link_shows_that_redis_takes_clients_without_a_login),
 		TEST(a_link_shows_that_redis_does_not),
 		TEST(it_is_asked_again_before_another_client_shares_a_link),

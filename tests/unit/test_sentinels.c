@@ -246,6 +246,23 @@ static void one_that_only_a_single_one_has_named_confirms_nothing(void **state)
 	assert_true(counts(s, "b:2", 6, "new:1", NULL));
 }
 
+/* The first one named it when hasp did not know it yet. */
+static void one_that_two_have_named_once_confirms(void **state)
+{
+	struct sentinels *s = *state;
+
+	s->epoch = 5;
+	sentinels_begin(s);
+	assert_true(counts(s, "a:1", 5, "old:1", "d:4"));
+	sentinels_prefer(s, "b:2");
+	sentinels_begin(s);
+	assert_true(counts(s, "b:2", 5, "old:1", "d:4"));
+	sentinels_prefer(s, "d:4");
+	sentinels_begin(s);
+	assert_false(counts(s, "d:4", 6, "new:1", NULL));
+	assert_true(counts(s, "b:2", 6, "new:1", NULL));
+}
+
 static void one_that_says_that_it_knows_more_is_asked_first(void **state)
 {
 	struct sentinels *s = *state;
@@ -465,6 +482,7 @@ int main(void)
 		TEST(one_that_is_outdated_confirms_nothing),
 		TEST(the_primary_in_use_need_not_be_confirmed),
 		TEST(one_that_only_a_single_one_has_named_confirms_nothing),
+		TEST(one_that_two_have_named_once_confirms),
 		TEST(one_that_says_that_it_knows_more_is_asked_first),
 		TEST(those_that_it_names_are_asked_too_and_only_as_long_as_one_does),
 		TEST(there_is_a_limit_to_those_that_are_named),
