@@ -1353,6 +1353,22 @@ static void what_was_missed_is_not_written_back(void **state)
 	assert_not_told(f, "written back 1 time");
 }
 
+static void caches_that_several_fill_at_once_are_told_of(void **state)
+{
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < 2; i++)
+		tracker_missed(by(f, i, "page:7"), false);
+	for (size_t i = 0; i < 2; i++)
+		tracker_wrote(by(f, i, "page:7"), value(f, "x"), 1000, false);
+	tracker_missed(by(f, 0, "user:7"), false);
+	tracker_wrote(by(f, 0, "user:7"), value(f, "x"), 1000, false);
+	tracker_missed(by(f, 1, "user:7"), false);
+	tracker_wrote(by(f, 1, "user:7"), value(f, "x"), 1000, false);
+	assert_told(f, ";   1 pattern of keys that several clients found missing and then set");
+	assert_told(f, ";   1 pattern of other keys");
+}
+
 static void who_has_set_a_marker_is_not_under_a_lock(void **state)
 {
 	struct fixture *f = *state;
@@ -1382,6 +1398,22 @@ static void under_a_lock_the_lock_has_to_hold(void **state)
 	release(f, 0, "lock:7");
 	assert_not_told(f, "[guard");
 	assert_told(f, "cure the lock, not this key");
+}
+
+static void connections_of_one_address_work_under_each_other_s_locks(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, 1, "lock:8");
+	release(f, 1, "lock:8");
+	take(f, 0, "lock:7");
+	read_value(f, 1);
+	write_value(f, 3, "9");
+	write_value(f, 1, "9");
+	release(f, 0, "lock:7");
+	assert_told(f,
+	            "nearly all writes came while a connection of the writer's address or name "
+	            "held a lock");
 }
 
 /* --- patterns ----------------------------------------------------------------------------- */
@@ -1786,12 +1818,14 @@ int main(void)
 		TEST(nor_is_one_that_is_kept_alive),
 		TEST(caches_and_carts_do_not_share_a_pattern),
 		TEST(under_a_lock_the_lock_has_to_hold),
+		TEST(connections_of_one_address_work_under_each_other_s_locks),
 		TEST(one_key_is_its_own_pattern_and_several_are_one),
 		TEST(words_that_vary_are_one_pattern_unless_that_catches_others),
 		TEST(words_beside_a_part_that_varies_are_one_pattern_with_it),
 		TEST(clients_that_read_several_keys_before_they_write_them_get_no_guard),
 		TEST(what_one_command_reads_is_guarded_at_once),
 		TEST(what_was_missed_is_not_written_back),
+		TEST(caches_that_several_fill_at_once_are_told_of),
 		TEST(who_has_set_a_marker_is_not_under_a_lock),
 		TEST(locks_that_are_not_used_alike_have_patterns_of_their_own),
 		TEST(a_pattern_stands_behind_the_narrower_ones_that_it_matches),
