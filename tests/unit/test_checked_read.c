@@ -80,7 +80,8 @@ static void end(void *arg, struct slice stream, const char *how, size_t cut)
 	struct run *r = arg;
 	struct resp_reply reply = reply_of_type(stream.p[0]);
 
-	checked_read_complete(r->read, DB, &reply, SLICE_NONE);
+	/* (The whole reply is there again if something else wants it.) */
+	checked_read_complete(r->read, DB, &reply, stream);
 	checked_read_free(r->read);
 	assert_entries(r, how, cut);
 	forget(r->f);

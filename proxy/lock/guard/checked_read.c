@@ -26,7 +26,6 @@ struct checked_read {
 	int db;
 	bool writes;
 	bool each;
-	bool fed; /* a part of the reply was */
 	bool completed;
 	/* The place in the reply: */
 	uint64_t left; /* bytes of a value and its line end that are still to come */
@@ -164,7 +163,6 @@ static size_t digest_value(struct checked_read *c, struct slice bytes)
 
 void checked_read_feed(struct checked_read *c, struct slice bytes)
 {
-	c->fed |= bytes.n > 0;
 	while (bytes.n && !c->writes) {
 		size_t n = c->left ? digest_value(c, bytes) : digest_line(c, bytes);
 		bytes = slice_of(bytes.p + n, bytes.n - n);
@@ -209,8 +207,7 @@ void checked_read_complete(struct checked_read *c, int db, const struct resp_rep
 	bool failed = resp_reply_is_error(reply);
 
 	c->completed = true;
-	if (!c->fed)
-		checked_read_feed(c, frame);
+	checked_read_feed(c, frame);
 	if (c->writes && !failed)
 		end_reads(c, db);
 	/* (WRONGTYPE shows the client that the key is not a string.) */

@@ -38,7 +38,8 @@ void checked_read_add(struct checked_read *c, size_t i, struct slice key,
                       struct section_stats *stats);
 /* Digests the next bytes of the reply. */
 void checked_read_feed(struct checked_read *c, struct slice bytes);
-/* The reply ended, in database `db`. `frame`: the whole reply, if it was not fed. */
+/* The reply ended, in database `db`. `frame`: the whole reply. It may be empty if all of it was
+ * fed; if it is not, nothing counts twice. */
 void checked_read_complete(struct checked_read *c, int db, const struct resp_reply *reply,
                            struct slice frame);
 size_t checked_read_nbytes(const struct checked_read *c); /* of memory */
