@@ -206,6 +206,20 @@ static void test_ranges(void **state)
 	assert_keys(*state, "rename a", "1");
 }
 
+static void test_ranges_that_make_no_sense_name_no_keys(void **state)
+{
+	struct command c = {
+		.name = "mod.a", .keys = KEYS_RANGE, .first = -1, .last = -1, .step = 1
+	};
+
+	commands_put(*state, &c);
+	assert_keys(*state, "mod.a a b", "");
+	c.first = 1;
+	c.step = 0;
+	commands_put(*state, &c);
+	assert_keys(*state, "mod.a a b", "");
+}
+
 static void test_counted_keys(void **state)
 {
 	assert_keys(*state, "lmpop 2 a b left", "2 3");
@@ -287,6 +301,7 @@ int main(void)
 		TEST(test_what_is_no_flag_is_passed_over),
 		TEST(test_names_that_do_not_fit_are_passed_over),
 		TEST(test_ranges),
+		TEST(test_ranges_that_make_no_sense_name_no_keys),
 		TEST(test_counted_keys),
 		TEST(test_a_wrong_count_names_no_keys),
 		TEST(test_keys_behind_store),

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/fatal.h"
+#include "cluster/subscriptions.h"
 #include "tests/unit/session_fixture.h"
 
 static struct pending_request *subscribe(struct session *s, enum subscription which,
@@ -234,6 +235,40 @@ static void in_resp3_pushes_answer_nothing_and_arrays_do(void **state)
 	assert_subscribed(s, 2, 0, 0);
 }
 
+/* --- what a frame's beginning shows -------------------------------------------------- */
+
+static void a_frame_is_known_once_enough_of_it_is_there(void **state)
+{
+	static const struct {
+		const char *beginning;
+		enum frame_kind kind;
+	} cases[] = {
+		{ "*3", FRAME_UNKNOWN },
+		{ "*3\r\n", FRAME_UNKNOWN },
+		{ "*3\r\n$9", FRAME_UNKNOWN },
+		{ "*3\r\n$9\r\nsubscrib", FRAME_UNKNOWN },
+		{ "*3\r\n$9\r\nsubscribe", FRAME_ACK },
+		{ "*3\r\n$12\r\nsunsubscribe\r\n", FRAME_SHARD_ACK },
+		{ "*3\r\n$8\r\nsmessage\r\n", FRAME_SHARD_PUBLISHED },
+		{ "*3\r\n$7\r\nmessage\r\n$20\r\n__keysp", FRAME_UNKNOWN },
+		{ "*3\r\n$7\r\nmessage\r\n$20\r\n__keyspace@", FRAME_KEY_EVENT },
+		{ "*3\r\n$7\r\nmessage\r\n$4\r\nnews", FRAME_PUBLISHED },
+		{ "*3\r\n$7\r\nmessage\r\n$0\r\n", FRAME_PUBLISHED },
+		{ "*4\r\n$8\r\npmessage\r\n$1\r\n*\r\n", FRAME_UNKNOWN },
+		{ "*4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$4\r\nnews", FRAME_PUBLISHED },
+		/* Answers, of whatever type their first element is. */
+		{ "*2\r\n$4\r\npong\r\n$0\r\n\r\n", FRAME_OTHER },
+		{ "*1\r\n$0\r\n\r\n", FRAME_OTHER },
+		{ "*2\r\n:7\r\n", FRAME_OTHER },
+		{ "*2\r\n*1\r\n", FRAME_OTHER },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+		if (frame_kind(slice_str(cases[i].beginning)) != cases[i].kind)
+			fail_msg("case %zu", i);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, session_set_up, session_tear_down)
 
 int main(void)
@@ -249,6 +284,7 @@ int main(void)
 		TEST(other_answers_are_answers_while_subscribed),
 		TEST(an_acknowledgement_of_another_kind_ends_no_request),
 		TEST(in_resp3_pushes_answer_nothing_and_arrays_do),
+		cmocka_unit_test(a_frame_is_known_once_enough_of_it_is_there),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
