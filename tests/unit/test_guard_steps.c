@@ -147,9 +147,12 @@ static struct guard_op *scripted(struct guard_fixture *f)
 static void a_command_that_redis_has_queued_waits_in_line(void **state)
 {
 	struct guard_op *op = scripted(*state);
-	struct op_action a = step_line(op, "+QUEUED 1 2 other 1\r\n");
+	struct op_action a;
 
+	assert_true(guard_steps_may_be_withdrawn(op));
+	a = step_line(op, "+QUEUED 1 2 other 1\r\n");
 	assert_int_equal(a.act, OP_WAIT);
+	assert_false(guard_steps_may_be_withdrawn(op));
 	assert_true(slice_eq(out.lock.ticket, SLICE_LIT(GUARD_TICKET)));
 	assert_int_equal(out.lease_ms, GUARD_LEASE_MS);
 	assert_int_equal(out.wait_ms, GUARD_WAIT_MS);
@@ -221,6 +224,7 @@ static void an_error_is_passed_and_the_guard_released(void **state)
 	assert_int_equal(a.act, OP_DONE);
 	assert_int_equal(op_answer(&a, &out).n, 0);
 	assert_int_equal(out.send.ndiscards, 1);
+	assert_int_equal(op->phase, GUARD_OP_DONE);
 	end(op);
 }
 
