@@ -32,6 +32,8 @@ static const struct command_sample *assert_watched(struct policy_fixture *f, con
 	assert_int_equal(s->n, 1);
 	assert_non_null(s->keys[0].group);
 	assert_true(slice_eq(buf_slice(&s->bytes), slice_str(key)));
+	assert_int_equal(command_sample_nbytes(s),
+	                 sizeof(*s) + sizeof(s->keys[0]) + buf_cap(&s->bytes));
 	return s;
 }
 

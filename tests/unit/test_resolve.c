@@ -7,10 +7,17 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "net/dial.h"
 #include "net/resolve.h"
 #include "net/watch.h"
 
@@ -19,6 +26,7 @@ struct fixture {
 	struct mailbox mailbox;
 	struct resolver *resolver;
 	unsigned ndone;
+	int fd; /* of the dial that is done */
 };
 
 static int set_up(void **state)
@@ -103,6 +111,39 @@ static void numeric_addresses_need_no_thread(void **state)
 	assert_int_equal(error, EAI_NONAME);
 }
 
+static void on_dialled(void *arg, int fd, struct tls *tls, const char *reason)
+{
+	struct fixture *f = arg;
+
+	assert_null(reason);
+	assert_null(tls);
+	f->fd = fd;
+	f->ndone++;
+}
+
+static void the_address_that_can_be_connected_to_is_that_of_a_dial(void **state)
+{
+	struct fixture *f = *state;
+	struct dialer dialer = { .loop = f->loop,
+		                 .resolver = f->resolver,
+		                 .timeout_ms = 600000 };
+	struct sockaddr_in own = { .sin_family = AF_INET,
+		                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(own);
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct address to = { .host = "localhost" };
+
+	assert_int_equal(bind(listener, (struct sockaddr *)&own, len), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&own, &len), 0);
+	snprintf(to.port, sizeof(to.port), "%d", ntohs(own.sin_port));
+	(void)dial_start(&dialer, &to, on_dialled, f);
+	run_until_done(f, 1);
+	assert_true(f->fd >= 0);
+	close(f->fd);
+	close(listener);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -110,6 +151,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(each_request_gets_its_answer),
 		TEST(what_is_cancelled_is_not_answered),
+		TEST(the_address_that_can_be_connected_to_is_that_of_a_dial),
 		TEST(numeric_addresses_need_no_thread),
 	};
 
