@@ -412,6 +412,44 @@ static void serve_slots(struct cluster_fixture *f, bool are_served)
 	cluster_map_changed(f->cluster);
 }
 
+static void a_node_that_is_not_known_is_asked_for(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	serve_slots(f, false);
+	client_sends(f, GET_FOO, 1);
+	assert_int_equal(f->nrefreshed, 1);
+	serve_slots(f, true);
+	time_passes(f, 1);
+	assert_node_got(f, 1, GET_FOO);
+}
+
+/* As Valkey 8, which refuses MULTI inside MULTI by a flag. */
+static void a_server_may_take_READONLY_of_any_client(void **state)
+{
+	static const char *const told[] = { "readonly", "readwrite", "cluster", "multi" };
+	static const char readonly[] = "*1\r\n$8\r\nREADONLY\r\n";
+	static const char readwrite[] = "*1\r\n$9\r\nREADWRITE\r\n";
+	static const char slots[] = "*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n";
+	static const char disabled[] = "-ERR This instance has cluster support disabled\r\n";
+	struct cluster_fixture *f = *state;
+	struct command c = { .flags = COMMAND_FROM_SERVER };
+
+	for (size_t i = 0; i < sizeof(told) / sizeof(*told); i++) {
+		assert_true(command_set_name(&c, slice_str(told[i])));
+		commands_put(f->commands, &c);
+	}
+	client_sends(f, readonly, 1);
+	assert_client_got(f, disabled);
+	c.flags |= COMMAND_NO_MULTI;
+	commands_put(f->commands, &c);
+	client_sends(f, readonly, 1);
+	client_sends(f, readwrite, 1);
+	assert_client_got(f, "+OK\r\n+OK\r\n");
+	client_sends(f, slots, 1);
+	assert_client_got(f, disabled);
+}
+
 /* As when a client comes before the first map. */
 static void a_long_request_waits_until_its_node_is_known(void **state)
 {
@@ -557,6 +595,8 @@ int main(void)
 		CLUSTER_TEST(a_half_closed_link_ends_when_all_is_answered),
 		CLUSTER_TEST(a_client_that_runs_ahead_is_not_read),
 		CLUSTER_TEST(a_long_request_streams),
+		CLUSTER_TEST(a_node_that_is_not_known_is_asked_for),
+		CLUSTER_TEST(a_server_may_take_READONLY_of_any_client),
 		CLUSTER_TEST(a_long_request_waits_until_its_node_is_known),
 		CLUSTER_TEST(without_a_map_a_long_request_is_refused),
 		CLUSTER_TEST(what_is_no_request_is_refused_by_redis),
