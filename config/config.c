@@ -139,6 +139,11 @@ int64_t config_failover_wait_ms(const struct config *c)
 	return c->master || c->cluster.n ? FAILOVER_WAIT_MS : 0;
 }
 
+int64_t config_links_of_worker(const struct config *c)
+{
+	return (c->links_max + c->workers - 1) / c->workers;
+}
+
 /* Prints the settings of the quorum that `c` uses and no reload changes, in one line; nothing
  * if there is no quorum. */
 static void config_print_quorum(const struct config *c, struct buf *out)

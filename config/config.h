@@ -40,6 +40,9 @@ void config_unref(struct config *c); /* NULL is allowed; last one frees */
  * there may be another primary. */
 int64_t config_failover_wait_ms(const struct config *c);
 
+/* How many of links_max each worker may have; 0: no limit. */
+int64_t config_links_of_worker(const struct config *c);
+
 /* The quorum that has the locks of verbs or of enforced rules; NULL: [upstream] has them all.
  */
 const struct quorum_settings *config_quorum(const struct config *c);

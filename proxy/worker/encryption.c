@@ -8,8 +8,8 @@
 struct encryption {
 	/* NULL: not encrypted */
 	struct tls_context *clients, *servers;
-	struct tls_context **quorums; /* in the order of the sections */
 	size_t nquorums;
+	struct tls_context *quorums[]; /* in the order of the sections */
 };
 
 static void encryption_free(struct encryption *e)
@@ -18,7 +18,6 @@ static void encryption_free(struct encryption *e)
 	tls_context_unref(e->servers);
 	for (size_t i = 0; i < e->nquorums; i++)
 		tls_context_unref(e->quorums[i]);
-	free(e->quorums);
 	free(e);
 }
 
@@ -74,7 +73,8 @@ size_t encryption_load(struct config *c, struct buf *faults)
 		[AUTH_CLIENTS_OPTIONAL] = TLS_PEER_OPTIONAL,
 		[AUTH_CLIENTS_YES] = TLS_PEER_CHECKED,
 	};
-	struct encryption *e = xcalloc(1, sizeof(*e));
+	struct encryption *e = xcalloc(1,
+	                               sizeof(*e) + c->nquorums * sizeof(struct tls_context *));
 	size_t n = 0;
 
 	HASP_ASSERT(!c->encryption);
@@ -97,7 +97,6 @@ size_t encryption_load(struct config *c, struct buf *faults)
 	}
 	n += read_server_files(&c->upstream_tls, c, faults, &e->servers);
 	e->nquorums = c->nquorums;
-	e->quorums = xcalloc(c->nquorums + 1, sizeof(struct tls_context *));
 	for (size_t i = 0; i < c->nquorums; i++)
 		n += read_server_files(&c->quorums[i]->tls, c, faults, &e->quorums[i]);
 	return n;

@@ -140,7 +140,7 @@ static struct node_settings node_settings(const struct config *config)
 		.server_timeout_ms = config->server_timeout_ms,
 		.links_per_login = config->links_per_worker,
 		.is_alone = !config->master && config->cluster.n == 0,
-		.links_max = (config->links_max + config->workers - 1) / config->workers,
+		.links_max = config_links_of_worker(config),
 	};
 }
 

@@ -12,6 +12,7 @@
 
 #include "config/config.h"
 #include "tests/unit/inifile.h"
+#include "worker/encryption.h"
 
 static void no_file_means_defaults(void **state)
 {
@@ -307,6 +308,42 @@ static void a_restart_is_needed_for_what_cannot_change(void **state)
 	config_unref(b);
 }
 
+static void workers_share_the_links_and_none_has_fewer_than_its_part(void **state)
+{
+	static const struct {
+		const char *text;
+		int64_t each;
+	} cases[] = {
+		{ "[hasp]\nworkers = 3\n", 0 },
+		{ "[hasp]\nworkers = 1\n[upstream]\nlinks_max = 7\n", 7 },
+		{ "[hasp]\nworkers = 3\n[upstream]\nlinks_max = 6\n", 2 },
+		{ "[hasp]\nworkers = 3\n[upstream]\nlinks_max = 7\n", 3 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct config *c = load(cases[i].text);
+		assert_int_equal(config_links_of_worker(c), cases[i].each);
+		config_unref(c);
+	}
+}
+
+static void servers_are_encrypted_as_their_own_section_says(void **state)
+{
+	struct config *c = load_anyway("[quorum q]\nservers = a:1 b:1 c:1\n"
+	                               "[quorum r]\nservers = d:1 e:1 f:1\ntls = yes\n");
+	struct buf faults = BUF_INIT;
+
+	(void)state;
+	assert_int_equal(encryption_load(c, &faults), 0);
+	assert_null(encryption_of_clients(c));
+	assert_null(encryption_of_servers(c).context);
+	assert_int_equal(c->nquorums, 2);
+	assert_null(encryption_of_quorum(c, c->quorums[0]).context);
+	assert_non_null(encryption_of_quorum(c, c->quorums[1]).context);
+	config_unref(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -324,6 +361,8 @@ int main(void)
 		cmocka_unit_test(long_comments_are_no_fault),
 		cmocka_unit_test(the_last_unref_frees),
 		cmocka_unit_test(a_restart_is_needed_for_what_cannot_change),
+		cmocka_unit_test(workers_share_the_links_and_none_has_fewer_than_its_part),
+		cmocka_unit_test(servers_are_encrypted_as_their_own_section_says),
 	};
 
 	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
