@@ -114,7 +114,7 @@ void client_end_current(struct client *c)
 	buf_consume(&c->in, c->scanned);
 	c->scanned = 0;
 	client_set_state(c, CLIENT_OPEN);
-	/* (Its request was in `in`, and so would be the next one.) */
+	/* If the client has sent its next request already, it is in `in`, too. */
 	if (buf_len(&c->in) || c->eof)
 		client_resume(c);
 	else
@@ -157,7 +157,7 @@ void client_steer_reading(struct client *c)
 		stream_pause(&c->stream);
 	else
 		stream_resume(&c->stream);
-	/* From now on hasp does not see whether the client sends. */
+	/* A client whose socket is not read may be sending: its link must not stay paused. */
 	if (c->stream.paused && client_may_pause_link(c))
 		client_steer_link(c);
 }
@@ -226,8 +226,8 @@ void client_leave_link(struct client *c)
 		link_close(l);
 }
 
-/* True if hasp ends while the client is in the middle of its work: then its locks must not be
- * released. */
+/* True if hasp ends while the client is in the middle of its work: then hasp must not release
+ * the client's locks. */
 static bool is_cut_off(const struct client *c)
 {
 	return c->env->phase == CLIENTS_CUT_OFF;
@@ -247,7 +247,7 @@ static void undo(void *arg, struct pending_request *r, int db)
 /* Releases what the client holds or is about to acquire, and ends its wait. */
 static void give_up_locks(struct client *c)
 {
-	/* A waiter leaves the line; what was sent and not answered is undone. */
+	/* Leaves the queue. The next line undoes requests that were sent and not answered. */
 	client_end_wait(c);
 	if (c->current && (c->state == CLIENT_PARKED_TURN || list_empty(&c->current->node)) &&
 	    parts_has(c->current->lock_request))
@@ -267,7 +267,7 @@ static void give_up_locks(struct client *c)
 	read_set_end(&c->read_set, clock_now(), is_cut_off(c));
 	shared_tracker_forget(c->env->policy.tracker, c->watched);
 	c->watched = NULL;
-	/* A request that was not sent is in no list: free it here. */
+	/* A request that was not sent is in no list, so free it here. */
 	if (c->current && list_empty(&c->current->node))
 		pending_free(c->current);
 	c->current = NULL;
@@ -344,10 +344,10 @@ void client_finish_with(struct client *c, struct slice error, const char *reason
 
 /* --- limits ------------------------------------------------------------------------------- */
 
-/* Warnings in ten seconds. */
+/* Log lines about closed clients, at most, in ten seconds. */
 #define WARNINGS_MAX 10
 
-/* The limits by which clients are closed here. */
+/* The options of the limits for which client_close_over() closes clients. */
 static const char *const limit_names[LIMITS] = {
 	[LIMIT_CLIENT_OUTPUT] = "client_output_limit",
 	[LIMIT_MEMORY] = "memory_limit",
@@ -383,7 +383,7 @@ bool client_check_output(struct client *c)
 	return false;
 }
 
-/* Warnings in ten seconds. */
+/* Log lines about failed TLS connections, at most, in ten seconds. */
 #define TLS_WARNINGS_MAX 10
 
 void client_log_tls_failure(struct client *c, const char *reason)
@@ -405,7 +405,7 @@ void client_rewrite_opts(const struct client *c, bool eval, struct rewrite_opts 
 	bool in_multi = session_in_multi(s);
 
 	*opts = waiters_opts(c->env->policy.waiters, session_db(s));
-	/* The error for a script that Redis does not have would use up CLIENT CACHING. */
+	/* A call that fails for want of its script still uses up CLIENT CACHING. */
 	opts->eval = eval || in_multi || s->opaque || s->affects_next;
 	opts->resp3 = s->proto == 3;
 	opts->ticket = waiters_ticket(c->env->policy.waiters);
@@ -446,11 +446,11 @@ struct context client_context(struct client *c)
 		.read_set = &c->read_set,
 		.watched = &c->watched,
 		.listener = c->listener,
-		/* (In front of a cluster, the nodes' links see to it.) */
+		/* In front of a cluster, the cluster session writes before WAIT itself. */
 		.needs_wait_ping = c->needs_wait_ping && !c->env->node->links.connect,
 		.must_log_in = client_must_log_in(c),
-		/* (A command in front of its own could change what Redis makes of it: CLIENT
-		 * CACHING speaks of the next one.) */
+		/* hasp must not send a command of its own before a command that depends on the
+		 * preceding one, as after CLIENT CACHING. */
 		.may_be_optimistic = !c->pinned && !c->transacting,
 		.identity = client_identity,
 		.make_opts = make_opts,

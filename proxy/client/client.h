@@ -45,29 +45,28 @@
 #include "upstream/link.h"
 #include "upstream/node.h"
 
-/* --- what a worker counts of its clients -------------------------------------------------- */
+/* --- the counters of a worker's clients -------------------------------------------------- */
 
-/* How hasp handled a command. A command that is decided again counts again. */
+/* How hasp handled a command. A command that hasp decides about again counts again. */
 enum command_outcome {
-	COMMAND_PASSED, /* Redis got it as it came */
+	COMMAND_PASSED, /* Redis got the command as it came */
 	COMMAND_REWRITTEN, /* Redis got another call instead */
 	COMMAND_GUARDED, /* hasp carried the command out under a guard, step by step */
-	COMMAND_REFUSED, /* hasp answered by an error before Redis could see it */
+	COMMAND_REFUSED, /* hasp answered with an error, and Redis did not see the command */
 };
 #define COMMAND_OUTCOMES (COMMAND_REFUSED + 1)
 
 /* The limits that stopped clients, requests or links, each by its option's name. */
 enum limit {
 	LIMIT_MAX_CLIENTS, /* connections that were refused */
-	LIMIT_CLIENT_OUTPUT, /* clients that were closed, here */
-	LIMIT_MEMORY, /* here */
-	LIMIT_NO_MEMORY, /* there was none left, whatever memory_limit says */
-	LIMIT_IDLE, /* here */
-	LIMIT_LOGIN, /* and here */
-	LIMIT_REQUEST, /* requests that were longer than max_request, or than there is memory
-	                * for */
-	LIMIT_LINKS, /* links to Redis that were not made */
-	LIMIT_DESCRIPTORS, /* connections that were refused for want of descriptors */
+	LIMIT_CLIENT_OUTPUT, /* clients that hasp closed for it */
+	LIMIT_MEMORY, /* clients that hasp closed for it */
+	LIMIT_NO_MEMORY, /* clients that hasp closed when malloc() failed */
+	LIMIT_IDLE, /* clients that hasp closed for it */
+	LIMIT_LOGIN, /* clients that hasp closed for it */
+	LIMIT_REQUEST, /* requests longer than max_request or than the free memory */
+	LIMIT_LINKS, /* links to Redis that hasp did not open */
+	LIMIT_DESCRIPTORS, /* connections refused for want of file descriptors */
 };
 #define LIMITS (LIMIT_DESCRIPTORS + 1)
 
@@ -75,7 +74,7 @@ struct client_counters {
 	struct metrics_counter commands[COMMAND_OUTCOMES]; /* by enum command_outcome */
 	struct metrics_counter limits[LIMITS]; /* by enum limit */
 	struct metrics_counter link_ends[LINK_ENDS]; /* by enum link_end */
-	struct metrics_counter accept_failures; /* connections that accept(2) did not give */
+	struct metrics_counter accept_failures; /* failed calls of accept(2) */
 };
 
 /* --- what the clients of a worker share --------------------------------------------------- */
@@ -94,57 +93,58 @@ struct worker_shared;
 enum clients_phase {
 	CLIENTS_SERVED,
 	CLIENTS_DRAINING, /* each leaves when it is at rest: drain.c */
-	CLIENTS_CUT_OFF, /* hasp ends: what they have runs out with its lease */
+	CLIENTS_CUT_OFF, /* hasp ends: their locks expire with the leases */
 };
 
-/* The clients by their places: client_list.c. */
+/* A slot of the table of clients: client_list.c. */
 struct client_place {
 	struct client *client; /* NULL: the place is free */
-	uint64_t id; /* of the client; of a free place: the next one, from 1; 0: none is */
+	uint64_t id; /* id of the client; if the place is free: the number of the next free
+	              * place, counted from 1; 0: none */
 };
 
 struct client_table {
 	struct client_place *places;
 	uint32_t n, cap;
-	uint64_t first_free; /* counted from 1; 0: none is */
-	uint64_t last; /* number that was given to a client */
+	uint64_t first_free; /* place, counted from 1; 0: none */
+	uint64_t last; /* number given to a client */
 };
 
 /* The state that the clients of a worker share; the worker owns it. */
 struct client_env {
 	struct ev_loop *loop;
-	struct policy_env policy; /* what commands are decided by */
+	struct policy_env policy; /* the facts that decide about commands */
 	struct stream_flusher *flusher;
 	struct node *node; /* serves the clients */
 	struct replica_acks *replica_acks;
 	struct deadlocks *deadlocks;
-	struct quorum *quorum; /* has the verbs' locks; NULL: `node` has them */
-	int worker; /* the worker's number, part of owners' tokens */
+	struct quorum *quorum; /* has the locks of the verbs; NULL: `node` has them */
+	int worker; /* the worker's number, a part of its clients' tokens */
 	char *scratch; /* requests are read into it */
 	size_t scratch_size;
 	struct request_args args; /* of the request that is being decided */
-	struct command_info found; /* the command of `args`, if that was not remembered */
+	struct command_info found; /* the command of `args`, if hasp had to look it up */
 	struct freelist inputs; /* of BUF_FIRST_SIZE: most clients' `in` */
 	struct list clients; /* open, least recently active first */
 	struct list handed; /* CLIENT_HANDED, oldest first */
-	size_t nhanded, nhanded_max; /* of them; how many there may be */
+	size_t nhanded, nhanded_max; /* clients in `handed`, and their limit */
 	/* Sends the next hasp a client's socket and its record (client_record.c). Returns 0, or
 	 * an errno: EAGAIN, if it can be sent later. NULL: there is no next hasp. */
 	int (*hand_over)(void *arg, int fd, struct slice record);
-	struct list finishing; /* sent their last bytes, oldest first */
+	struct list finishing; /* clients whose last bytes are being sent, oldest first */
 	struct list dead; /* closed, to be freed by clients_reap() */
 	struct list learning; /* CLIENT_PARKED_COMMAND: for clients_know_commands() */
 	size_t n; /* clients not yet freed */
 	struct client_table table; /* the clients by number */
 	struct account account; /* the memory kept for clients, against memory_limit */
 	struct client_counters counters;
-	size_t most; /* of account.total since memory was last given back */
-	unsigned shortages; /* memory_shortages() that have been acted upon */
+	size_t most; /* the largest account.total since hasp last gave memory back */
+	unsigned shortages; /* memory_shortages() that hasp has acted on */
 	struct log_limit over_limit;
-	struct log_limit tls_failed; /* of the log lines tls_failed */
-	uint64_t nover; /* clients that were closed because too much was kept for them */
+	struct log_limit tls_failed; /* limits the log lines tls_failed */
+	uint64_t nover; /* clients that hasp closed because they used too much memory */
 	enum clients_phase phase;
-	/* A client was freed. */
+	/* Called when a client was freed. */
 	void (*on_gone)(void *arg);
 	bool is_alone; /* the process has no other worker */
 	/* Begins a round of all workers: the struct has step() and end(). */
@@ -179,17 +179,17 @@ void client_describe_holder(const struct hold_owner *o, struct buf *out);
 void client_describe_reader(const struct read_set *r, struct buf *out);
 void client_describe_quorum_owner(const struct quorum_owner *o, struct buf *out);
 
-/* Closes the client: a lock that it had is gone, and the section has on_lost = close. */
+/* Closes the client because it lost a lock and the lock's section has on_lost = close. */
 void client_lost_hold(struct hold_owner *o);
 
-/* Closes the client, so that it notices that its lock of a quorum was lost. */
+/* Closes the client because it lost a lock of a quorum, so that the application notices. */
 void client_lost_lock(struct quorum_owner *o);
 
 /* The lock or guard that a client waits for in line. Points into the client. */
 struct client_wait {
 	struct client *client;
 	const struct section_stats
-		*stats; /* of the key's section; NULL: it has none any more */
+		*stats; /* of the key's section; NULL: the key has no section any more */
 	int db;
 	struct slice key; /* the lock, or the guarded key */
 };
@@ -200,18 +200,18 @@ void client_describe_waiter(const struct client_wait *w, struct buf *out);
 /* Frees the clients that were closed since the last call. Call it once per turn of the loop. */
 void clients_reap(struct client_env *env);
 
-/* Closes clients that were idle too long, did not log in, or do not take their last bytes. Once
- * a second or so. */
+/* Closes clients that were idle too long, did not log in, or do not read their last bytes.
+ * Call it about once a second. */
 void clients_sweep(struct client_env *env);
 
-/* The node is another server now: closes clients that cannot move to it by themselves. */
+/* Call this when the node has become another server: closes clients that cannot move to it. */
 void clients_follow(struct client_env *env);
 
-/* The node takes requests again: clients that wait to send one go on. */
+/* Call this when the node takes requests again: resumes clients that wait to send one. */
 void clients_go_on(struct client_env *env);
 
-/* Redis has answered a question about unknown commands (commands/learn.h), or cannot be asked:
- * clients that wait for the answer go on. */
+/* Resumes the clients that wait for Redis' answer about unknown commands (commands/learn.h).
+ * Call it when Redis has answered, or cannot be asked. */
 void clients_know_commands(struct client_env *env);
 
 /* For a paused node: returns how many clients have a request under way at Redis, or are in the
@@ -228,11 +228,11 @@ void clients_drain(struct client_env *env);
  * gives back the memory that only this loop iteration needed. Call it at the end of each
  * iteration: hasp reads nothing while clients use too much. */
 void clients_shed(struct client_env *env);
-/* Gives the kernel back what was freed, if that is much. Once a second or so. */
+/* Returns freed memory to the kernel, if it is much. Call it about once a second. */
 void clients_trim(struct client_env *env);
 
-/* hasp ends: closes all clients. They are cut off in the middle of their work, so their locks
- * are not released, but expire with their leases. */
+/* Closes all clients because hasp ends. They are cut off in the middle of their work: their
+ * locks are not released, but expire with their leases. */
 void clients_close(struct client_env *env, const char *reason);
 
 /* --- the hand-over to the next hasp ------------------------------------------------------- */
@@ -241,13 +241,13 @@ void clients_close(struct client_env *env, const char *reason);
  * the buffer of a socket, and counts them as open files of the user. */
 #define DRAIN_HANDED_MAX ((size_t)64)
 
-/* The next hasp has answered for the client that was handed first: it has taken the client, or
- * does not take it. False: there is no such client. */
+/* Call this when the next hasp has answered whether it took the client that was handed over
+ * first. Returns false if hasp awaits no such answer. */
 bool drain_answered(struct client_env *env, bool taken);
-/* There is no next hasp any more, or it answers no more: clients that it has not taken stay. */
+/* Call this when the next hasp is gone or hangs: keeps the clients that it has not taken. */
 void drain_successor_gone(struct client_env *env);
 
-/* True if all of the record is understood. Writes the entry of `listen` that accepted the
+/* True if hasp understands all of the record. Writes the entry of `listen` that accepted the
  * client, which points into the record. */
 bool client_record_check(const struct resp_view *record, struct slice *listener);
 
@@ -256,15 +256,15 @@ bool client_record_check(const struct resp_view *record, struct slice *listener)
 /* For the console's SHOW CLIENTS and KILL. A client keeps its place in the table until it is
  * gone, so that a walk in several steps meets each client once. */
 
-/* Gives the client, which is new, its place and its id. */
+/* Gives the new client its place and its id. */
 void client_list_add(struct client_env *env, struct client *c);
 void client_list_remove(struct client_env *env, struct client *c);
-/* Frees the table; no client is left. */
+/* Frees the table. All clients must be gone. */
 void client_list_fini(struct client_env *env);
 
 /* A client's figures. The strings are valid until the client does something. */
 struct client_figures {
-	uint64_t id; /* of one client of the process, ever */
+	uint64_t id; /* unique in the life of the process */
 	const char *address;
 	const char *state; /* a word */
 	const char *listener; /* the entry of `listen` */
@@ -273,8 +273,9 @@ struct client_figures {
 	int db; /* -1: not known */
 	int protocol;
 	const char *link; /* "shared", "own" or "none" */
-	size_t nlocks, nguards; /* as far as hasp knows; guarded keys that it has read */
-	double waits; /* seconds for which it has been in line for a lock; 0: it is not */
+	size_t nlocks, nguards; /* the locks, as far as hasp knows; the guarded keys that the
+	                         * client has read */
+	double waits; /* seconds that it has waited in line for a lock; 0: it does not wait */
 	double idle, connected; /* seconds */
 	size_t nbytes; /* of memory */
 };
@@ -291,8 +292,8 @@ uint64_t client_list_id_of_holder(const struct hold_owner *o);
 uint64_t client_list_id_of_reader(const struct read_set *r);
 /* Returns the number of the worker that has the client `id`, if it is still connected. */
 int client_list_worker(uint64_t id);
-/* Closes the client `id` as if it had hung up, and appends its address and name to `described`.
- * False: this worker has no client `id`. */
+/* Closes the client `id` as if it had hung up, and appends its address and name to
+ * `described`. Returns false if this worker has no client `id`. */
 bool client_list_kill(struct client_env *env, uint64_t id, const char *reason,
                       struct buf *described);
 
@@ -313,16 +314,16 @@ struct round {
 	/* Frees the round. `home`: on the thread of the worker that began it, which still has
 	 * its clients; else on any thread, and these clients are gone. */
 	void (*end)(struct round *r, bool home);
-	uint64_t cursor; /* of the steps at one worker: 0 at the first */
-	/* For worker/worker.c, which carries the round: */
+	uint64_t cursor; /* of the steps at one worker; 0 at the first step */
+	/* The fields below are for worker/worker.c, which carries the round. */
 	struct message message;
 	struct worker_shared *shared;
 	size_t nworkers;
 	size_t home, at; /* numbers of workers */
 };
 
-/* As event_log() of `event`, which is copied. Adds the holder of the lock or guard, if a worker
- * knows one other than `token`. */
+/* Logs `event` as event_log() does, and copies it. Adds the holder of the lock or guard, if a
+ * worker knows one other than `token`. */
 void event_round_log(struct client_env *env, const struct event_to_log *event,
                      struct slice token, bool of_guard);
 

@@ -62,7 +62,7 @@ enum client_state {
 	CLIENT_PARKED_REPLY, /* for the reply to `current`, which was sent */
 	CLIENT_PARKED_DEFERRED, /* until nothing is awaited */
 	CLIENT_PARKED_LINK, /* until no reply is due, for then it can change its link */
-	CLIENT_PARKED_SPACE, /* until its link, which is full, takes more */
+	CLIENT_PARKED_SPACE, /* until its link is no longer full */
 	CLIENT_PARKED_COMMAND, /* until Redis has described the command, which hasp does not
 	                        * know */
 	CLIENT_PARKED_QUEUE, /* until `current`, which may have to wait in line, can be sent */
@@ -78,12 +78,12 @@ enum client_state {
 /* The next step of a request if the link that it waits for cannot be had. route.c writes it. */
 enum next_link {
 	NEXT_NONE, /* the request fails */
-	NEXT_MAY_BE_BARE, /* a link of its own will do on which nothing is replayed */
-	NEXT_BARE, /* such a link is taken now */
-	NEXT_OWN, /* no shared link is asked for: the one of its own will do */
+	NEXT_MAY_BE_BARE, /* a link of its own will do without a replay of its state */
+	NEXT_BARE, /* take such a link now */
+	NEXT_OWN, /* take a link of its own, not a shared one */
 };
 
-/* How a client is answered when its quorum has agreed. */
+/* The form of the reply when the quorum has agreed. */
 enum quorum_reply {
 	QUORUM_REPLY_LOCK, /* the fencing token, or nil */
 	QUORUM_REPLY_SETNX,
@@ -105,7 +105,7 @@ enum quorum_reply {
 /* A client's question to the other workers: the part that its own worker may read. The rest
  * travels from worker to worker. */
 struct client_asked {
-	struct client *client; /* NULL: it is gone */
+	struct client *client; /* NULL: the client is gone */
 	size_t nbytes; /* of memory */
 };
 
@@ -117,60 +117,62 @@ struct client {
 	enum quorum_reply quorum_reply : 8; /* of `current`, while CLIENT_PARKED_ROUND */
 	bool eof; /* the client sends no more */
 	bool shared; /* the link that `user` is on is shared */
-	bool bare; /* a link of its own, for one command: what had to be replayed was refused */
+	bool bare; /* a link of its own, for one command: its state could not be replayed */
 	bool needs_wait_ping; /* the client wrote on other links, or another client wrote for
 	                       * it: WAIT on its present link would not cover that */
 	bool transacting; /* MULTI or WATCH was sent over the client's own link, and no reply
-	                   * has ended them yet */
-	bool altered; /* the client's own link may be in another state than its login says */
+	                   * has ended its effect */
+	bool altered; /* the client's own link may be in another state than its login
+	               * describes */
 	bool pinned; /* the client needs a link of its own until RESET, or for ever */
 	bool link_sticky; /* and needs the present one: its state there cannot be replayed on
 	                   * another */
 	bool saw_success; /* Redis carried out a request of the client, maybe without a login */
-	bool in_error; /* not `saw_success`: the last bytes sent to the client are part of an
-	                * error */
+	bool in_error; /* not `saw_success`: its last bytes are part of an error */
 	bool stays; /* the next hasp does not take the client */
-	bool asks_login; /* `current`: whether the client is logged in is being asked */
-	uint32_t ntransacting; /* requests that may begin or end a transaction: the last one's
-	                        * number */
+	bool asks_login; /* `current`: hasp has asked Redis whether the client is logged in */
+	uint32_t ntransacting; /* number of the last request that may begin or end a
+	                        * transaction */
 	struct list node; /* in env->clients, env->handed, env->finishing or env->dead */
 	struct list turn; /* in env->learning, while CLIENT_PARKED_COMMAND; else in
 	                   * env->runnable or in none: see client_resume() */
 	struct account_share share; /* client_count_memory() */
 	struct client_env *env;
 	struct link_user user; /* on no link before the first request */
-	struct pool_waiter pool_waiter; /* waits while the client is to come to a shared link */
-	struct owner_identity *identity; /* NULL until it is asked for */
-	/* The request at the head of `in` that is answered step by step; NULL: none. It is
-	 * among session.awaited once it was sent. */
+	struct pool_waiter pool_waiter; /* while the client is waiting for a shared link */
+	struct owner_identity *identity; /* NULL until it is needed */
+	/* The request at the head of `in` that is answered step by step; NULL: none. Once it
+	 * is sent, it is also in session.awaited. */
 	struct pending_request *current;
-	uint64_t decided_in; /* `current`: env->policy.generation when it was decided about */
+	uint64_t decided_in; /* env->policy.generation when hasp decided about `current` */
 	struct waiter *waiter; /* of `current`; NULL: `current` did not have to wait yet */
 	struct deadlock_watch *deadlock; /* of `current`, while CLIENT_PARKED_TURN; NULL:
 	                                  * `current` can be in no deadlock */
 	struct replica_ask *ask; /* of `current`, while CLIENT_PARKED_ACK */
-	struct client_asked *asked; /* of other workers, while CLIENT_PARKED_ROUND; else NULL */
+	struct client_asked *asked; /* the question to other workers, while
+	                             * CLIENT_PARKED_ROUND; else NULL */
 	struct buf in; /* bytes read and not sent on */
 	struct request_scan scan;
 	size_t scanned; /* bytes of the first request that `scan` has seen */
-	size_t decide_at; /* bytes of it at which to ask again if it may stream */
-	double own_until; /* env->policy.now until which its link lingers: ROUTE_LINGERING */
-	double login_from; /* env->policy.now since when it could log in */
-	double since; /* env->policy.now when it came */
+	size_t decide_at; /* bytes of it at which hasp decides again whether it streams */
+	double own_until; /* env->policy.now until which the client keeps its own link:
+	                   * ROUTE_LINGERING */
+	double login_from; /* env->policy.now from which the client could log in */
+	double since; /* env->policy.now when the client connected */
 	double read_at; /* client_note_reading(): when the client last read replies, or had none
 	                 */
-	size_t read_till; /* stream.taken then */
-	double active_at; /* when it last sent or was sent bytes, as env->policy.now */
+	size_t read_till; /* stream.taken at `read_at` */
+	double active_at; /* env->policy.now when the client last sent or received bytes */
 	struct stream stream;
 	struct session session;
 	struct hold_owner holds;
-	struct quorum_owner *quorum; /* NULL until it has asked a quorum */
+	struct quorum_owner *quorum; /* NULL until the client uses a lock of a quorum */
 	struct read_set read_set;
 	struct tracker_client *watched; /* NULL until the tracker watches the client */
 	const char *listener; /* the entry of `listen` that accepted the client */
 	struct sockaddr_storage *behind; /* the client's address by the PROXY header; NULL: the
 	                                  * peer's address is the client's */
-	char *peer; /* the client's address, to log a failure of TLS after the socket has lost
+	char *peer; /* the client's address for the log, if TLS fails after the socket has lost
 	             * it; NULL: not encrypted */
 };
 
@@ -201,19 +203,19 @@ static inline bool client_is_parked(const struct client *c)
 
 /* --- client.c ----------------------------------------------------------------------------- */
 
-/* The only writer of c->state. Asserts that the state may change so. */
+/* The only writer of c->state. Asserts that the diagram above allows the change. */
 void client_set_state(struct client *c, enum client_state state);
 bool client_may_become(enum client_state from, enum client_state to);
 
-/* An activity this soon after the last one does not count. */
+/* An activity that follows the last one within this time, in seconds, is not recorded. */
 #define ACTIVE_SECONDS 0.01
-/* While its command is answered, a client may send this much ahead. */
+/* Bytes that a client may send ahead while its command awaits a reply. */
 #define AHEAD_MAX ((size_t)64 * 1024)
 
-/* Only for client_mark_active(), and for a client that another hasp handed over. */
+/* Call it only from client_mark_active(), and for a client that another hasp handed over. */
 void client_set_active(struct client *c);
 
-/* Something was read or written: the client is not idle. */
+/* Records that bytes were read or written: the client is not idle. */
 static inline void client_mark_active(struct client *c)
 {
 	if (c->env->policy.now - c->active_at >= ACTIVE_SECONDS)
@@ -235,8 +237,8 @@ static inline bool client_is_throttled(const struct client *c)
  */
 void client_steer_reading(struct client *c);
 
-/* As many requests were taken from `in` as can be now: gives the buffer back if it is empty,
- * and reads from the client again. */
+/* Call this when no more requests can be taken from `in` now: gives the buffer back if it is
+ * empty, and reads from the client again. */
 void client_read_on(struct client *c);
 
 /* True if hasp can stop reading from the client's link without delaying another client. */
@@ -259,7 +261,7 @@ static inline size_t client_nbytes(const struct client *c)
 	       (c->quorum ? sizeof(*c->quorum) + c->quorum->nbytes : 0);
 }
 
-/* Notes when the client has read some of its replies, or all. To be called each second, too. */
+/* Records when the client has read some or all of its replies. Call it once a second, too. */
 void client_note_reading(struct client *c);
 
 /* Counts the client's memory again, after it may have grown or shrunk. */
@@ -271,7 +273,7 @@ static inline bool client_has_unsent(const struct client *c)
 	return !c->shared && c->user.link && link_pending(c->user.link);
 }
 
-/* Counts the client's memory again if it is, or was, enough to be counted. Cheap for nearly
+/* Counts the client's memory again if it uses, or used, enough to matter. Cheap for nearly
  * every client. */
 static inline void client_notice_memory(struct client *c)
 {
@@ -279,16 +281,16 @@ static inline void client_notice_memory(struct client *c)
 		client_count_memory(c);
 }
 
-/* A shared link goes on without the client; a link of its own is closed. */
+/* Takes the client off its link: a shared link stays open; a link of its own is closed. */
 void client_leave_link(struct client *c);
 
-/* The address of the other side, in at most `n` bytes. */
+/* Writes the client's address, in at most `n` bytes. */
 void client_print_peer(const struct client *c, char *out, size_t n);
 
-/* The request at the head of `in` waits until the client is unparked. `why`: one of
+/* Parks the client: the request at the head of `in` waits until client_unpark(). `why`: one of
  * CLIENT_PARKED_*. */
 void client_park(struct client *c, enum client_state why);
-/* The reason is gone: the client is OPEN, and resumes. */
+/* Call this when the reason for parking is gone: the client becomes OPEN, and resumes. */
 void client_unpark(struct client *c);
 
 /* Puts the client on env->runnable. When the handlers of this turn's events have returned,
@@ -303,8 +305,8 @@ static inline bool client_is_runnable(const struct client *c)
 	return !list_empty(&c->turn) && c->state != CLIENT_PARKED_COMMAND;
 }
 
-/* `current` was answered: removes the request from `in` and resumes the client; if no input is
- * left, only reads on. The caller owns `current` itself. */
+/* Ends `current`, which was answered: removes the request from `in` and resumes the client; if
+ * no input is left, only reads on. The caller frees `current`. */
 void client_end_current(struct client *c);
 /* As client_end_current(), but frees `current`, too. The session, locks and watched keys stay
  * as they are. */
@@ -317,7 +319,7 @@ bool client_is_decided(const struct client *c);
  * stays. */
 void client_decide_again(struct client *c);
 
-/* The client does not wait for a lock any more. */
+/* Ends the client's wait for a lock. */
 void client_end_wait(struct client *c);
 
 /* True if the client is quiet by nature: it waits for messages, or for replicated writes. */
@@ -331,10 +333,10 @@ bool client_waits_for_answer(const struct client *c);
  * read of a guarded key, for which it may have waited, and the write. */
 bool client_in_critical_section(const struct client *c);
 
-/* Ends it at once. clients_reap() frees it. `reason` is for the log. */
+/* Closes the client at once. clients_reap() frees it. `reason` is for the log. */
 void client_close(struct client *c, const char *reason);
 
-/* Closes when the client has fetched its last bytes. */
+/* Closes the client when it has received its last bytes. */
 void client_finish(struct client *c, const char *reason);
 /* As client_finish(), with `error` as the last answer. The client's locks and guards are
  * released before the client gets the error. */
@@ -347,7 +349,7 @@ static inline bool client_must_log_in(const struct client *c)
 	return c->env->node->links.login_required && c->session.login < LOGIN_ADMITTED;
 }
 
-/* Warns that its encryption failed; not too often. */
+/* Logs that the client's encryption failed, within a limit. */
 void client_log_tls_failure(struct client *c, const char *reason);
 
 /* Returns the context; the caller sets the request, x.req, and its command, x.what. */
@@ -356,33 +358,33 @@ struct context client_context(struct client *c);
 /* Appends the log's name of the client: "127.0.0.1:4711 name". */
 void client_describe(struct client *c, struct buf *out);
 
-/* Returns the context for the whole request at the head of `in`, once more. Writes its
- * arguments to `view`, and its command to `what`. The caller sets x.opts. */
+/* Returns the context for the whole request at the head of `in`, to decide about it again.
+ * Writes its arguments to `view`, and its command to `what`. The caller sets x.opts. */
 struct context client_context_again(struct client *c, struct resp_view *view,
                                     struct command_info *what);
 
-/* *how: the form of a call that the client sends now; makes a ticket for it. `eval`: its script
- * is known to be missing. */
+/* Writes to `opts` the form of a call that the client sends now, with a new ticket. `eval`:
+ * Redis is known to lack its script. */
 void client_rewrite_opts(const struct client *c, bool eval, struct rewrite_opts *opts);
 
-/* Closes the client for a limit, and logs it, not too often. `nbytes`: of memory. */
+/* Closes the client because it exceeds a limit, and logs why. `nbytes`: of memory. */
 void client_close_over(struct client *c, enum limit which, size_t nbytes);
-/* Checks the client's unread replies. False: they exceed the limit, and the client was closed.
- */
+/* Checks the client's unread replies. Returns false if they exceeded the limit: the client is
+ * closed. */
 bool client_check_output(struct client *c);
 
 /* --- client_record.c ---------------------------------------------------------------------- */
 
-/* Appends what hasp knows of the client, which is at rest. */
+/* Appends the record of the client, which is at rest. */
 void client_record_write(const struct client *c, struct buf *out);
 
-/* Changes a new client, which is on no link, as the record says. */
+/* Sets the fields of a new client, which is on no link, from the record. */
 void client_record_apply(const struct resp_view *record, struct client *c);
 
 /* --- drain.c ------------------------------------------------------------------------------ */
 
-/* Lets the client leave if it is at rest; else it is called again when the client has got the
- * last reply that is due. Only in phase CLIENTS_DRAINING. */
+/* Lets the client leave if it is at rest; otherwise hasp calls this again when the client has
+ * got the last due reply. Only in phase CLIENTS_DRAINING. */
 void drain_client(struct client *c);
 
 /* --- route.c ------------------------------------------------------------------------------ */
@@ -395,7 +397,7 @@ static inline bool route_is_usable(const struct client *c)
 	       !(c->user.outdated | c->user.waiting | c->bare | c->env->node->held);
 }
 
-/* The link that a whole request needs. */
+/* Returns the link that a whole request needs. */
 enum route route_for(const struct client *c, const struct command_info *what,
                      const struct resp_view *req);
 
@@ -404,121 +406,120 @@ enum route route_for(const struct client *c, const struct command_info *what,
  * CLIENT_PARKED_LINK, and take again. */
 bool route_take(struct client *c, enum route route);
 
-/* The client lost its shared link while it had nothing in flight. Redis may have closed the
- * link because the user was deleted: asks for another link, which has to log in. */
+/* The client lost its shared link while it had nothing in flight: asks for another link. That
+ * link has to log in, since Redis may have closed the link because the user was deleted. */
 void route_rejoin(struct client *c);
 
-/* The client has a link of its own. If it needs that no more, goes to a shared link as soon as
- * one is ready. */
+/* Moves the client from a link of its own to a shared one, as soon as one is ready, if the
+ * client may share. */
 void route_return(struct client *c);
 /* A reply shows that Redis keeps neither a transaction nor watched keys for the client. */
 void route_end_transaction(struct client *c);
-/* Redis has carried out RESET. */
+/* Call this when Redis has carried out RESET. */
 void route_reset(struct client *c);
 
-/* True if the client would miss nothing on another link, which logs in as the client did. */
+/* True if another link, which logs in as the client did, would serve the client as well. */
 bool route_is_replayable(const struct client *c);
 
 /* True if a client that lost a link of its own can go on with another one: all its state there
  * can be replayed, and hasp waits for servers, or is paused. */
 bool route_can_replace(const struct client *c);
 
-/* The node has moved, and the client's link may be outdated, though it has not ended. If the
- * client's next request will not move it to another link, closes the client as soon as nothing
- * is under way. */
+/* Call this when the node has moved: the client's link may be outdated, though it has not
+ * ended. If the client's next request will not move it to another link, closes the client as
+ * soon as nothing is under way. */
 void route_follow_node(struct client *c);
 
-/* The link that the client waits for could not be had. True: call route_take() again, for
- * another kind of link will do. */
+/* Call this if the link that the client waits for failed. True: another kind of link will do;
+ * call route_take() again. */
 bool route_has_another(struct client *c, enum link_end end);
 
 /* --- send.c ------------------------------------------------------------------------------- */
 
-/* A position in the input, up to which requests were taken. */
+/* A position in the input; the requests before it were taken. */
 struct cursor {
 	const char *p;
 	size_t n;
-	size_t from; /* first byte that was not sent on */
-	size_t at; /* where the current request begins */
+	size_t from; /* first byte not yet sent on */
+	size_t at; /* begin of the current request */
 	const struct command_info
 		*found; /* the request's command, if requests.c has found it */
 };
 
-/* Sends `bytes` over the link, which is there. */
+/* Sends `bytes` over the client's link, which must exist. */
 void send_bytes(struct client *c, struct slice bytes);
 /* As send_bytes(), for a script call, which keeps Redis busy for longer. */
 void send_call(struct client *c, struct slice call);
 
-/* Sends what was passed and not sent yet, up to the cursor. */
+/* Sends the passed requests up to the cursor that were not sent yet. */
 void send_passed(struct client *c, struct cursor *k);
 /* Moves the cursor over its request. */
 void send_step_over(struct client *c, struct cursor *k);
 /* Parks the client; the cursor's request will be scanned again from its beginning. */
 void send_put_off(struct client *c, enum client_state why);
 
-/* Tells the link, and the session, of the reply that will come. */
+/* Announces the coming reply to the link and to the session. */
 void send_expect(struct client *c, const struct decision *d);
 /* Passes the request. False: the client is parked, because later requests depend on the answer.
  */
 bool send_pass(struct client *c, struct cursor *k, const struct decision *d);
-/* Sends env->rewritten in the request's place; nothing waits for its reply. */
+/* Sends env->rewritten in place of the request; nothing waits for its reply. */
 void send_replacement(struct client *c, struct cursor *k, const struct decision *d);
-/* Counts how the command was decided about. */
+/* Counts the command by the decision about it. */
 void send_count(struct client *c, const struct decision *d);
 
 /* --- partial.c ---------------------------------------------------------------------------- */
 
-/* Redis answers the bytes up to here with a protocol error, and closes. More than that it must
- * not get, in case it sees no error there. */
+/* Passes a request up to its fault: Redis answers it with a protocol error, and closes. Redis
+ * must not get the bytes after it, in case it sees no fault there. */
 void partial_pass_bad(struct client *c, struct cursor *k);
-/* Answers with an error of hasp's and closes, in order after the replies that are due. */
+/* Refuses the request with an error of hasp's, after the replies that are due, and closes. */
 void partial_refuse_long(struct client *c, struct cursor *k, const char *error);
-/* True if Redis refuses the request, which is not whole: it takes no long requests of a client
- * that has not logged in, and says so at their first bytes. */
+/* True if Redis refuses the request, which is not whole yet. Redis rejects long requests of a
+ * client that has not logged in at their first bytes. */
 bool partial_is_refused(const struct client *c);
-/* Cuts the request off, but asks Redis first whether the client is logged in after all: an AUTH
- * may be in flight, or the password may be gone. Then Redis would wait for the rest. */
+/* Cuts the request off, but asks Redis first whether the client is logged in: an AUTH may be
+ * in flight, or Redis may have lost its password. Then Redis would wait for the rest. */
 void partial_refuse(struct client *c, struct cursor *k);
-/* A request is not whole. False: wait for more of it; true: it streams from here. */
+/* Handles a request that is not whole. True: it streams from here; false: wait for more. */
 bool partial_stream(struct client *c, struct cursor *k);
 
 /* --- requests.c --------------------------------------------------------------------------- */
 
-/* The longest request that is sent on a shared link. */
+/* The longest request that hasp sends over a shared link, in bytes. */
 #define REQUESTS_SHARED_MAX ((size_t)64 * 1024)
 
-/* The socket has something to read. */
+/* Called when the client's socket is readable. */
 void requests_on_readable(struct stream *s);
 
-/* The client is not parked any more: takes requests from `in`. */
+/* Takes requests from `in` when the client is no longer parked. */
 void requests_resume(struct client *c);
 
 /* --- complete.c --------------------------------------------------------------------------- */
 
-/* The request `r` was answered by `reply`; frees `r`. `captured`: an EXEC's reply, empty if it
- * was too long.
- */
+/* Applies `reply`, which answers `r`, and frees `r`. `captured`: an EXEC's reply, empty if it
+ * was too long. */
 void complete_request(struct client *c, struct pending_request *r,
                       const struct resp_reply *reply, struct slice captured);
 
 /* Gives the watched part of the request to the tracker at once, and only once. */
 void complete_watched(struct pending_request *r, int db, const struct resp_reply *reply);
 
-/* Redis has carried out the transaction, but a lease of its locks has ended: sends the client
- * an error in place of the reply, and undoes the locks. */
+/* Refuses an EXEC that Redis carried out, because a lease of its locks has ended: sends the
+ * client an error in place of the reply, and undoes the locks. */
 void complete_exec_refuse(struct client *c, struct pending_request *exec);
 
 /* --- guard_events.c ----------------------------------------------------------------------- */
 
-/* The error `line` refused the command `current`. Other errors than those of guards change
- * nothing. */
+/* Records that the error `line` refused the command `current`. Ignores errors that are not
+ * about guards. */
 void guard_events_refused(struct client *c, struct slice line);
-/* The client joins the line for a guard. Call this before its place is known. */
+/* Records that the client joins the line for a guard. Call this before its place is known. */
 void guard_events_queued(struct client *c);
-/* The client got the guard that it waited for; or its wait timed out. */
+/* Record how the client's wait for a guard ended: with the guard, or by a time-out. */
 void guard_events_granted(struct client *c);
 void guard_events_timed_out(struct client *c);
-/* The client's wait was part of a deadlock. */
+/* Records that the client's wait was part of a deadlock. */
 void guard_events_deadlock(struct client *c);
 
 /* --- holders.c ---------------------------------------------------------------------------- */
@@ -548,7 +549,7 @@ void quorum_op_on_reply(struct client *c, const struct resp_reply *reply);
  * follow. */
 bool exchange_start(struct client *c, struct context *x, const struct decision *d);
 
-/* Goes on where the client was parked: for another link, or for the queue of waiters. */
+/* Continues the request for which the client was parked, for another link or for the queue. */
 void exchange_resume(struct client *c);
 
 /* As link_ops.on_line() and on_reply(), for `current`. */
@@ -557,12 +558,12 @@ bool exchange_on_line(struct client *c, struct slice line);
 bool exchange_is_late(const struct client *c);
 void exchange_on_reply(struct client *c, const struct resp_reply *reply, struct slice captured);
 
-/* Redis has refused to queue a command of the application's transaction. */
+/* Handles a command of the application's transaction that Redis refused to queue. */
 void exchange_refuse_queued(struct client *c);
 /* True if the reply to `current`, a guarded EXEC, goes to the client as it comes. */
 bool exchange_forwards(const struct client *c);
 
-/* How many answers to `current` are due; 0: it is not in flight, or there is none. */
+/* Returns how many replies to `current` are due; 0 if it is not in flight, or NULL. */
 size_t exchange_due(const struct client *c);
 
 /* --- replies.c ---------------------------------------------------------------------------- */
@@ -570,10 +571,10 @@ size_t exchange_due(const struct client *c);
 extern const struct link_ops replies_link_ops;
 extern const struct pool_ops replies_pool_ops;
 
-/* A client that waits for a link may try again. Harmless for others. */
+/* Lets a client that waits for a link try again. Does nothing for other clients. */
 void replies_go_on(struct client *c);
 
-/* The socket has taken all that waited. */
+/* Called when the client's socket has taken all queued bytes. */
 void replies_on_drained(struct stream *s);
 
 #endif

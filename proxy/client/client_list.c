@@ -10,7 +10,8 @@
 
 #include "base/fatal.h"
 
-/* An id is the number of a client at its worker, and that worker's in its last bits. */
+/* The low bits of an id are the worker's number, the others the client's number at the
+ * worker. */
 #define WORKER_BITS 6
 #define PLACES_FIRST 64
 
@@ -127,7 +128,7 @@ uint64_t client_list_id_of_reader(const struct read_set *r)
 	return client_list_id(container_of(r, struct client, read_set));
 }
 
-/* (Only an operator's KILL needs this, so there is no map by id.) */
+/* A linear search: only an operator's KILL needs it. */
 static struct client *client_by_id(const struct client_table *t, uint64_t id)
 {
 	for (uint32_t i = 0; i < t->n; i++)
@@ -141,7 +142,7 @@ bool client_list_kill(struct client_env *env, uint64_t id, const char *reason,
 {
 	struct client *c = client_by_id(&env->table, id);
 
-	/* (Of one that is handed over, the next hasp decides now.) */
+	/* The next hasp decides about a client that was handed over. */
 	if (!c || client_is_dead(c) || c->state == CLIENT_HANDED)
 		return false;
 	client_describe(c, described);

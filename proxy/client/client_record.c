@@ -26,14 +26,14 @@ enum record_kind {
 	RECORD_BEHIND, /* a struct sockaddr_storage */
 	RECORD_CONNECTION, /* the tokens of owner_identity */
 	RECORD_ADDRESS,
-	RECORD_INPUT, /* the part of a request that was read */
+	RECORD_INPUT, /* the bytes of an incomplete request */
 	RECORD_SEEN, /* "DB WHAT LENGTH KEY VALUE" (holds.seen); as many as there are */
 };
 
 struct record_field {
 	const char *name;
 	enum record_kind kind;
-	size_t at; /* in struct client, for the first kinds */
+	size_t at; /* offset in struct client, for the kinds up to RECORD_TIME */
 };
 
 /* clang-format off */
@@ -67,8 +67,8 @@ static const struct record_field fields[] = {
 
 /* --- writing ------------------------------------------------------------------------------ */
 
-/* The value of the field; its p is NULL if it is as in a new client. Numbers are written to
- * `scratch`. */
+/* Returns the value of the field; its p is NULL if the field is as in a new client. Numbers
+ * are written to `scratch`. */
 static struct slice record_value(const struct client *c, const struct record_field *f,
                                  char scratch[static 64])
 {
@@ -160,7 +160,7 @@ static const struct record_field *find_field(struct slice name)
 	return NULL;
 }
 
-/* Reads a number. Returns false if there is none, or something else. */
+/* Reads a number. Returns false if `value` is not one. */
 static bool record_number(struct slice value, double *number)
 {
 	char text[64], *end;
@@ -173,7 +173,7 @@ static bool record_number(struct slice value, double *number)
 	return *end == '\0';
 }
 
-/* One of holds.seen. */
+/* An entry of holds.seen. */
 struct seen_record {
 	int db;
 	enum seen_value what;
@@ -281,8 +281,8 @@ static void apply_field(struct client *c, const struct record_field *f, struct s
 			seen_values_put(&c->holds.seen, seen.db, seen.key, seen.what,
 			                seen.value);
 		break;
-	case RECORD_LISTENER: /* client_new() has it */
-	case RECORD_CONNECTION: /* the two below */
+	case RECORD_LISTENER: /* client_new() gets it */
+	case RECORD_CONNECTION: /* client_record_apply() handles both */
 	case RECORD_ADDRESS:
 		break;
 	}

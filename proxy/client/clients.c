@@ -13,15 +13,15 @@
 #include "net/dial.h"
 #include "policy/policy.h"
 
-/* How long a client may take to hang up after it has received all bytes, and to fetch its last
- * bytes. */
+/* How long a client may take to close after it has received all bytes, and to read its last
+ * bytes, in seconds. */
 #define HANGUP_SECONDS 5.0
 #define FETCH_SECONDS 300.0
 
 static const struct stream_ops client_stream_ops = { requests_on_readable, replies_on_drained,
 	                                             STREAM_CLIENT };
 
-/* Goes on with the client where it was parked. */
+/* Resumes the client where it was parked. */
 static void resume(struct client *c)
 {
 	if (c->state == CLIENT_PARKED_LINK || c->state == CLIENT_PARKED_QUEUE)
@@ -44,7 +44,7 @@ static void on_run(struct watch *w, int events)
 
 	(void)events;
 	clients_run(env);
-	/* If this is the end of the turn, nothing else would flush what they have sent. */
+	/* Flush what they sent: this may be the last watcher of the turn. */
 	stream_flusher_run(env->flusher);
 }
 
@@ -200,7 +200,7 @@ void clients_reap(struct client_env *env)
 		client_free(container_of(node, struct client, node));
 }
 
-/* True if the client must send the next request. A part of a request does not count as one. */
+/* True if hasp awaits a request of the client. A part of a request does not count as one. */
 static bool is_silent(const struct client *c)
 {
 	return !client_is_listener(c) && !client_waits_for_answer(c) &&
@@ -237,7 +237,7 @@ static void sweep_idle(struct client_env *env, double now)
 	}
 }
 
-/* True if the part of its first request that the client has sent may become a login. */
+/* True if the bytes of its first request that the client has sent may become a login. */
 static bool begins_with_login(const struct client *c)
 {
 	struct resp_view view;
@@ -313,7 +313,7 @@ void clients_go_on(struct client_env *env)
 {
 	struct list waiting;
 
-	/* A request of one client may end other clients of the list. */
+	/* A request of one client may close other clients of the list. */
 	list_init(&waiting);
 	list_move_all(&waiting, &env->clients);
 	while (!list_empty(&waiting)) {
@@ -409,7 +409,7 @@ static struct client *heaviest(const struct client_env *env)
 	return s ? container_of(s, struct client, share) : NULL;
 }
 
-/* The machine has no memory left, whatever the limit: frees half of the clients' memory. */
+/* Frees half of the clients' memory: the machine has none left, whatever the limit is. */
 static void shed_half(struct client_env *env)
 {
 	size_t enough = env->account.total / 2;
@@ -435,7 +435,7 @@ void clients_shed(struct client_env *env)
 	request_args_trim(&env->args);
 }
 
-/* The C library keeps small blocks that were freed for the next ones. */
+/* The C library keeps freed small blocks for later use. */
 void clients_trim(struct client_env *env)
 {
 	struct account *a = &env->account;

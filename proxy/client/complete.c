@@ -17,7 +17,7 @@ struct carried_out {
 	int db;
 };
 
-/* A request was carried out that may have ended this lock. */
+/* Checks the lock `key`, which a request that was carried out may have ended. */
 static void probe_lock(void *arg, struct slice key)
 {
 	const struct carried_out *in = arg;
@@ -61,7 +61,7 @@ static void on_done(void *arg, struct pending_request *r, int db,
 		value_read_complete(r->value_read, &c->holds.seen, db, frame);
 	if (r->checked_read)
 		checked_read_complete(r->checked_read, db, reply, frame);
-	/* (This error is an element of EXEC's reply; any other was noticed by its line.) */
+	/* This error is an element of EXEC's reply; on_line() has seen any other error. */
 	if (r->lock_request && slice_starts(frame, SLICE_LIT("-LOCKED ")))
 		lock_request_locked(r->lock_request);
 	if (r->lock_request)
@@ -72,7 +72,7 @@ static void on_done(void *arg, struct pending_request *r, int db,
 void complete_request(struct client *c, struct pending_request *r,
                       const struct resp_reply *reply, struct slice captured)
 {
-	/* An EXEC whose reply was too long to be kept: its commands' replies are not known. */
+	/* EXEC's reply was too long to keep, so its commands' replies are not known. */
 	if (r->kind == PENDING_EXEC && captured.n == 0 && !resp_reply_is_error(reply) &&
 	    !reply->nil)
 		probe_locks(c, c->session.db, r);

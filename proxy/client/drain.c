@@ -18,21 +18,20 @@
 
 #include "base/clock.h"
 
-/* How long a client that connected just before hasp drains may take to its first request. */
+/* Seconds in which a client that connected just before hasp drains must send a request. */
 #define DRAIN_NEW_CLIENT_SECONDS 5.0
-/* A client that has sent more than this of a request is handed over when the rest has come. */
+/* If a client has sent more bytes of a request than this, its hand-over awaits the rest. */
 #define DRAIN_IN_MAX ((size_t)16 * 1024)
 
-/* True if the application counts on the state of this connection. */
+/* True if the application relies on the state of this connection. */
 static bool is_at_work(const struct client *c)
 {
 	return client_in_critical_section(c) || (c->quorum && c->quorum->n) ||
 	       hold_owner_has_any(&c->holds, clock_now());
 }
 
-/* True if all requests that were read are answered, and the client has been sent the replies.
- * A part of a request may be in `in`; but if the client is about to resume, it may be a whole
- * one. */
+/* True if all requests that hasp has read are answered, and the replies are sent. `in` may
+ * hold a part of a request; if the client is about to resume, it may hold a whole one. */
 static bool has_all_replies(const struct client *c)
 {
 	bool has_next = client_is_runnable(c) && buf_len(&c->in);
@@ -43,7 +42,7 @@ static bool has_all_replies(const struct client *c)
 
 /* --- closing ------------------------------------------------------------------------------ */
 
-/* Nothing that it sent, or that is sent to it, is under way. */
+/* True if neither a request nor a reply of the client is under way. */
 static bool is_quiet(const struct client *c)
 {
 	return c->state == CLIENT_OPEN && buf_len(&c->in) == 0 && !client_waits_for_answer(c) &&
@@ -60,9 +59,9 @@ static bool is_about_to_send(const struct client *c)
 
 /* --- handing over ------------------------------------------------------------------------- */
 
-/* True if the record (client_record.c) says all that hasp knows of the client. It does not
- * mention locks and guarded keys, which hasp remembers beyond their leases, to refuse what
- * comes too late. */
+/* True if the record (client_record.c) can hold all that hasp knows of the client. It has no
+ * fields for locks and guarded keys, which hasp remembers beyond their leases to refuse late
+ * commands. */
 static bool is_recordable(const struct client *c)
 {
 	const struct session *s = &c->session;
@@ -77,7 +76,7 @@ static bool is_recordable(const struct client *c)
 /* How a client leaves for the next hasp. */
 enum leaving {
 	LEAVES_NOW, /* it was sent */
-	LEAVES_WHEN_ANSWERED, /* when it has all replies: it is not read until then */
+	LEAVES_WHEN_ANSWERED, /* when it has all replies; until then, it is not read */
 	LEAVES_LATER,
 	LEAVES_NEVER,
 };
@@ -91,7 +90,7 @@ static int send_record(struct client *c)
 
 	if (env->nhanded >= env->nhanded_max)
 		return EAGAIN;
-	/* The next hasp has another link. */
+	/* The next hasp uses another link. */
 	c->needs_wait_ping |= c->user.link != NULL;
 	client_record_write(c, &record);
 	rc = env->hand_over(env->arg, stream_fd(&c->stream), buf_slice(&record));
@@ -99,8 +98,8 @@ static int send_record(struct client *c)
 	return rc;
 }
 
-/* A client that sends one request after the other comes to rest if it is not read. But it may
- * have to be read before it reads; or to be seen to hang up while a command blocks. */
+/* True if not reading brings the client to rest: it needs no read before it takes replies, and
+ * hasp need not see it hang up while a command blocks. */
 static bool may_be_paused(const struct client *c)
 {
 	return c->state == CLIENT_OPEN && c->user.inflight && stream_pending(&c->stream) == 0 &&
@@ -156,7 +155,7 @@ void drain_client(struct client *c)
 		c->user.await_idle = true;
 }
 
-/* The client is served here again. */
+/* Serves the client in this hasp again. */
 static void take_back(struct client *c)
 {
 	c->stays = true;

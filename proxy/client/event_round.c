@@ -16,11 +16,10 @@
 
 struct event_round {
 	struct round round;
-	struct event_to_log event; /* its texts are those below */
+	struct event_to_log event; /* its texts are the copies below */
 	struct buf key, by, holder, token;
 	bool of_guard;
-	double learnt_at; /* of several connections, the one that heard last counts; 0: none has
-	                   */
+	double learnt_at; /* when the client's worker learnt it: the latest counts; 0: none */
 };
 
 static void find_held(struct event_round *r, const struct client_env *env)

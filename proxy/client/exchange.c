@@ -39,14 +39,14 @@ static void write_refusal(struct client *c)
 }
 
 enum wait_ready {
-	WAIT_READY, /* send it */
-	WAIT_PARKED, /* the client is parked until it can be sent */
-	WAIT_REFUSED, /* env->rewritten has the error instead */
+	WAIT_READY, /* send the request */
+	WAIT_PARKED, /* the client is parked until the request can be sent */
+	WAIT_REFUSED, /* env->rewritten has an error to send instead */
 };
 
 /* Prepares `current`, which may wait in line for `wait_ms`, to be sent with `ticket`. `lazy`:
- * makes a waiter now only if the command may be held back on its way. Otherwise it is made when
- * the command has to wait, which most commands never do. */
+ * makes a waiter now only if the command may be held back on its way. Otherwise hasp makes one
+ * when the command has to wait, which most commands never do. */
 static enum wait_ready prepare_wait(struct client *c, struct slice key, int64_t wait_ms,
                                     struct slice ticket, bool lazy)
 {
@@ -71,7 +71,7 @@ static enum wait_ready prepare_wait(struct client *c, struct slice key, int64_t 
 	return WAIT_REFUSED;
 }
 
-/* Sends the error in env->rewritten in the place of `current`, and forgets it. */
+/* Sends the error in env->rewritten in the place of `current`, and drops `current`. */
 static void refuse_to_wait(struct client *c)
 {
 	send_bytes(c, buf_slice(&c->env->policy.rewritten));
@@ -82,7 +82,7 @@ static void refuse_to_wait(struct client *c)
 }
 
 /* If hasp cannot reach the server of the lock that the client waits for, appends an error that
- * says so: another owner may have the lock or not. */
+ * says so: it is not known whether another owner has the lock. */
 static void describe_outage(const struct client *c, struct buf *error)
 {
 	const struct pending_request *r = c->current;
@@ -96,8 +96,7 @@ static void describe_outage(const struct client *c, struct buf *error)
 		           c->env->node->links.name);
 }
 
-/* True if other clients may wait for this one: it has locks or guards that only it can release.
- */
+/* True if other clients may wait for this one: only it can release its locks or guards. */
 static bool may_be_waited_for(const struct client *c)
 {
 	double now = c->env->policy.now;
@@ -107,7 +106,7 @@ static bool may_be_waited_for(const struct client *c)
 	       (op && op->n > 1) || parts_has(c->current->lock_request);
 }
 
-/* The client is in line: watches whether it waits for itself, through other waiters. */
+/* Watches whether the client, which is in line, waits for itself through other waiters. */
 static void watch_for_deadlock(struct client *c, const struct attempt *t)
 {
 	const struct guard_op *op = c->current->guard_op;
@@ -122,7 +121,7 @@ static void watch_for_deadlock(struct client *c, const struct attempt *t)
 	c->deadlock = deadlock_watch_new(c->env->deadlocks, &terms, on_deadlock, c);
 }
 
-/* `current` waits in line for the lock out->lock. The lock may be granted at once. */
+/* Puts `current` in line for the lock out->lock. The lock may be granted at once. */
 static void wait_in_turn(struct client *c, const struct op_out *out)
 {
 	const struct attempt *t = &out->lock;
@@ -140,7 +139,7 @@ static void wait_in_turn(struct client *c, const struct op_out *out)
 		client_set_state(c, CLIENT_PARKED_REPLY);
 		client_close(c, not_understood);
 	} else if (c->eof && c->state == CLIENT_PARKED_TURN) {
-		/* Now that its place is known, it leaves without a search. */
+		/* Its place is known now, so it can leave the queue without a search. */
 		client_close(c, "hung up while it waited for a lock");
 	} else if (c->state == CLIENT_PARKED_TURN) {
 		watch_for_deadlock(c, t);
@@ -197,7 +196,7 @@ static void await_reply(struct client *c)
 	client_park(c, CLIENT_PARKED_REPLY);
 }
 
-/* Sends the application's MULTI, after the WATCH that the application does not see. */
+/* Sends the application's MULTI, after a WATCH that the application does not see. */
 static void begin_multi(struct client *c, enum transaction_guards guards)
 {
 	session_complete(&c->session, c->current);
@@ -222,10 +221,10 @@ static void send_answer(struct client *c, const struct op_action *a, const struc
 		stream_send(&c->stream, bytes);
 }
 
-/* Ends `current`, a call on a lock: the client got its answer, which means `reply`. */
+/* Ends `current`, a call on a lock: the client got its answer, which stands for `reply`. */
 static void reply_to_lock(struct client *c, const struct resp_reply *reply)
 {
-	/* (Most calls did not wait, and succeeded.) */
+	/* Most calls did not wait, and succeeded: they skip the rest. */
 	if (c->waiter || c->stream.error || resp_reply_is_error(reply))
 		lock_op_reply(c->current, &c->holds, c->session.db, c->waiter, c->stream.error,
 		              reply);
@@ -233,7 +232,7 @@ static void reply_to_lock(struct client *c, const struct resp_reply *reply)
 	client_end_current(c);
 }
 
-/* True: the line of the event is the client's answer, as it comes. */
+/* Returns true if the line of the event goes to the client unchanged. */
 static bool do_act(struct client *c, const struct op_action *a, const struct op_out *out)
 {
 	switch (a->act) {
@@ -294,7 +293,7 @@ static bool do_act(struct client *c, const struct op_action *a, const struct op_
 	return false;
 }
 
-/* As above, after what has to be sent first. */
+/* As do_act(), after sending the bytes that must precede the action. */
 static bool take_action(struct client *c, const struct op_action *a, struct op_out *out)
 {
 	bool passes;
@@ -319,7 +318,7 @@ static void send_next_step(struct client *c, bool eval)
 	await_reply(c);
 }
 
-/* Counts and logs what a guard's owner and its waiters do to each other. */
+/* Counts and logs how a guard's owner and its waiters affect each other. */
 static void note_guard_event(struct client *c, const struct op_event *e)
 {
 	if (e->kind == OP_LINE && slice_starts(e->line, SLICE_LIT("-")))
@@ -332,7 +331,7 @@ static void note_guard_event(struct client *c, const struct op_event *e)
 		guard_events_deadlock(c);
 }
 
-/* Returns true if the line of the event is the client's answer, as it comes. */
+/* Returns true if the line of the event goes to the client unchanged. */
 static bool exchange_event(struct client *c, const struct op_event *e)
 {
 	struct op_out out;
@@ -366,8 +365,8 @@ static void send_lock_call(struct client *c, bool waits, const struct rewrite_op
 	await_reply(c);
 }
 
-/* Sends the next step of a guarded command; gives the command up if `refused`, because it
- * cannot wait for its guard. */
+/* Sends the next step of a guarded command; gives the command up if it was `refused` because
+ * it cannot wait for its guard. */
 static void send_guarded(struct client *c, const struct context *x, bool refused)
 {
 	const struct op_request call = { x->req, x->what, &x->opts, &x->env->rewritten };
@@ -384,7 +383,7 @@ static void send_guarded(struct client *c, const struct context *x, bool refused
 }
 
 /* Sends `current`. `wait_ms`: how long it may wait in line if it is the call on a lock in
- * env->rewritten. False: its place was taken by an error. */
+ * env->rewritten. Returns false if an error was sent in its place. */
 static bool send_current(struct client *c, const struct context *x, int64_t wait_ms)
 {
 	const struct guard_op *op = c->current->guard_op;
@@ -415,8 +414,8 @@ static bool send_current(struct client *c, const struct context *x, int64_t wait
 	return true;
 }
 
-/* True if a try to take several locks keeps its decision, for all its calls are one try. Only a
- * configuration that would now decide otherwise ends it. */
+/* True if a try to take several locks keeps its decision, because all its calls are one try.
+ * Only a configuration that would now decide otherwise ends it. */
 static bool multi_goes_on(struct client *c, struct context *x)
 {
 	const struct lock_request *p = c->current->lock_request;
@@ -445,12 +444,12 @@ static void undo_parts_by_link(struct client *c, const struct context *x)
 	buf_release(&out);
 }
 
-/* True if `current` has to be decided again, and was: the configuration has changed. */
+/* Decides about `current` again if the configuration has changed. Returns true if it did. */
 static bool is_decided_again(struct client *c, struct context *x)
 {
 	struct guard_op *op = c->current->guard_op;
 
-	/* (A transaction was taken apart when it was decided about.) */
+	/* A transaction keeps the decision that split it into its commands. */
 	if (client_is_decided(c) || (op ? op->kind != GUARD_OP_SCRIPT : multi_goes_on(c, x)))
 		return false;
 	if (op)
@@ -461,8 +460,8 @@ static bool is_decided_again(struct client *c, struct context *x)
 	return true;
 }
 
-/* Sends `current` once more, from the head of `in`, or goes on where it was parked. `eval`: the
- * script of a call on a lock is known to be missing. */
+/* Sends `current` once more, from the head of `in`, or resumes it where it was parked. `eval`:
+ * Redis is known to lack the script of a call on a lock. */
 static void send_again(struct client *c, bool eval)
 {
 	const struct guard_op *op = c->current->guard_op;
@@ -474,8 +473,8 @@ static void send_again(struct client *c, bool eval)
 	client_rewrite_opts(c, op ? guard_steps_lacks_script(op) : eval, &x.opts);
 	if (is_decided_again(c, &x))
 		return;
-	/* The link may have gone while the client waited, and what the command needs may have
-	 * changed. */
+	/* While the client waited, its link may have gone, and the route of the command may
+	 * have changed. */
 	if (!route_take(c, route_for(c, &what, &view))) {
 		session_withdraw(&c->session, c->current);
 		client_park(c, CLIENT_PARKED_LINK);
@@ -525,7 +524,7 @@ static void count_writes(struct client *c)
 	client_park(c, CLIENT_PARKED_REPLY);
 }
 
-/* True: the error is the client's answer. */
+/* Returns true if the error goes to the client. */
 static bool on_count_line(struct client *c, struct slice line)
 {
 	if (slice_starts(line, SLICE_LIT("-")))
@@ -535,8 +534,8 @@ static bool on_count_line(struct client *c, struct slice line)
 	return false;
 }
 
-/* Redis has a transaction open for it, so that the client is logged in, and anything sent now
- * would be queued there. */
+/* True if Redis has a transaction open for the request. Then the client is logged in, and
+ * Redis would queue whatever hasp sends now. */
 static bool is_in_transaction(const struct pending_request *r)
 {
 	return r->kind == PENDING_EXEC;
@@ -555,7 +554,7 @@ bool exchange_start(struct client *c, struct context *x, const struct decision *
 		ask_login(c);
 		return true;
 	}
-	/* (The command may just have ended the application's transaction.) */
+	/* The command may just have ended the transaction, which changes the options. */
 	if (c->current->guard_op)
 		client_rewrite_opts(c, false, &x->opts);
 	return send_current(c, x, d->wait_ms);
@@ -563,7 +562,7 @@ bool exchange_start(struct client *c, struct context *x, const struct decision *
 
 /* --- replies ------------------------------------------------------------------------------ */
 
-/* True: the client is not logged in, and gets Redis' error as its answer. */
+/* Returns true if the client is not logged in, and gets Redis' error as its answer. */
 static bool on_login_line(struct client *c, struct slice line)
 {
 	c->asks_login = false;
@@ -584,7 +583,7 @@ static bool on_login_line(struct client *c, struct slice line)
 	return false;
 }
 
-/* The line that answers a call after link_withdraw(). */
+/* The line that stands for the reply to a call after link_withdraw(). */
 #define WITHDRAWN "-ERR hasp: its time is over\r\n"
 
 bool exchange_on_line(struct client *c, struct slice line)
@@ -687,7 +686,7 @@ static bool has_hung_up(const struct client *c)
 }
 
 /* Resumes a client whose wait is over. Its request counts as sent again, so that closing the
- * client undoes what the request got. False: the client had hung up, and was closed. */
+ * client undoes it. Returns false if the client had hung up, and was closed. */
 static bool resume_parked(struct client *c)
 {
 	client_set_state(c, CLIENT_PARKED_REPLY);
@@ -716,7 +715,7 @@ static void on_acked(void *arg, bool enough)
 	c->ask = NULL;
 	if (!resume_parked(c))
 		return;
-	/* A guarded command needs its link now, and the client may have lost it since. */
+	/* A guarded command needs its link now, and the client may have lost that. */
 	if (enough && c->current->guard_op && !route_is_usable(c))
 		send_again(c, false);
 	else
@@ -735,7 +734,7 @@ static void on_wait_timed_out(void *owner)
 	(void)exchange_event(client_of(owner), &(struct op_event){ .kind = OP_TIMED_OUT });
 }
 
-/* Withdraws a try that waits too long, for a slot to be whole or for a primary. */
+/* Withdraws a call that waits too long for a slot's migration to end or for a primary. */
 static void on_overdue(void *owner)
 {
 	struct client *c = client_of(owner);

@@ -29,7 +29,7 @@ static const struct guard_op_key *refused_key(const struct guard_op *op, struct 
 	return &op->keys[0];
 }
 
-/* `waited`: negative: it did not. */
+/* `waited`: seconds; negative: the client did not wait. */
 static void log_guard_event(struct client *c, const struct guard_op_key *k, enum lock_event e,
                             double waited)
 {
@@ -56,7 +56,7 @@ static void log_guard_event(struct client *c, const struct guard_op_key *k, enum
 		facts->holder = buf_slice(&holder);
 		facts->held = now - other->since;
 	}
-	/* (A client that has waited long has the guard by now. A checked key has no holder.) */
+	/* A client that has waited long has the guard by now. A checked key has no holder. */
 	if (other || e == LOCK_EVENT_WAITED_LONG || k->entry->checked) {
 		event_log(event.stats, e, facts, event.suppressed);
 	} else {
@@ -72,7 +72,7 @@ static void count_contended(const struct guard_op_key *k, enum contention what)
 	                read_set_entry_key(k->entry), clock_now());
 }
 
-/* Counts and logs a command that did not get its guard; `event` says why. */
+/* Counts and logs a command that did not get its guard. `event` is the reason. */
 static void count_in_vain(struct client *c, const struct guard_op_key *k, enum stats_field stat,
                           enum lock_event event)
 {
@@ -107,7 +107,7 @@ void guard_events_refused(struct client *c, struct slice line)
 	} else if (!slice_starts(line, SLICE_LIT("-LOCKED "))) {
 		return;
 	} else if (c->waiter && (k->acquires || waiter_place(c->waiter))) {
-		/* (The wait may have ended before the client could stand in line.) */
+		/* If the wait ended before the client joined the queue, it is counted here. */
 		if (!waiter_place(c->waiter))
 			count_waits(k);
 		count_timed_out(c, k);
@@ -131,7 +131,7 @@ static const struct guard_op_key *queued_key(const struct client *c)
 
 void guard_events_queued(struct client *c)
 {
-	/* (A client that lost its place and queues again is not counted twice.) */
+	/* A client that lost its place and queues again is not counted twice. */
 	if (!waiter_place(c->waiter))
 		count_waits(queued_key(c));
 }

@@ -24,7 +24,7 @@
 #include "resp/write.h"
 #include "upstream/link.h"
 
-/* hasp reads the answer, which the client does not see. */
+/* hasp reads the reply, and the client does not get it. */
 #define UNSEEN (LINK_DISCARD | LINK_NOTIFY | LINK_CAPTURE)
 
 static struct guard_op *op_of(const struct op_facts *f)
@@ -40,7 +40,7 @@ static void send_word(struct op_send *s, const char *word)
 	s->ndiscards++;
 }
 
-/* The command goes out as it came: the guards are there. */
+/* Sends the command as it came, because the guards are acquired. */
 static struct op_action send_command(const struct op_facts *f)
 {
 	f->out->send.more = f->bytes;
@@ -82,8 +82,8 @@ static void send_next(const struct op_facts *f, const struct rewrite_opts *opts)
 	struct guard_op *op = op_of(f);
 	bool discards = op->block_open;
 
-	/* The commands that Redis has queued of the application's transaction are sent again.
-	 */
+	/* The commands of the application's transaction that Redis has queued are sent
+	 * again. */
 	if (discards)
 		resp_write_word(&f->out->send.bytes, "DISCARD");
 	op->block_open = false;
@@ -141,7 +141,7 @@ int64_t guard_steps_wait_ms(const struct guard_op *op, int64_t most)
 	return most < op->wait_ms ? most : op->wait_ms;
 }
 
-/* The event by which the operation goes on where it was. */
+/* Returns the event that resumes the operation where it was. */
 static enum guard_op_event event_again(const struct guard_op *op)
 {
 	switch (op->phase) {
@@ -183,7 +183,7 @@ void guard_steps_send(const struct op_facts *f, const struct op_request *call)
 
 /* --- waits -------------------------------------------------------------------------------- */
 
-/* The answer was `+QUEUED ...`: the client waits for the guard. */
+/* Puts the client in line for the guard, after the answer `+QUEUED ...`. */
 static struct op_action wait_in_line(const struct op_facts *f, struct slice line)
 {
 	struct guard_op *op = op_of(f);
@@ -201,7 +201,7 @@ static struct op_action wait_in_line(const struct op_facts *f, struct slice line
 	return a;
 }
 
-/* The guards were granted; the command goes on when replicas have them. */
+/* Asks replicas for the granted guards. The command waits for their answers. */
 static struct op_action ask_about_guards(const struct op_facts *f)
 {
 	const struct guard_op *op = op_of(f);
@@ -221,7 +221,7 @@ static bool has_acquired(const struct op_facts *f)
 	return op_of(f)->acquired || f->waiter;
 }
 
-/* Releases what the command has acquired and did not read, or does not need any more. */
+/* Releases acquired guards that the command did not read, or no longer needs. */
 static void release(const struct op_facts *f, struct op_send *s, enum guard_op_result result)
 {
 	if (f->has_link)
@@ -245,7 +245,7 @@ static void release_in_vain(const struct op_facts *f, struct op_send *s, bool wi
 		guard_op_release(op, GUARD_OP_FAILED, true);
 }
 
-/* The operation has ended. Its effects on other commands are in force before the client gets
+/* Ends the operation. Its effects on other commands are in force before the client gets
  * `answer`; empty: the answer was sent, or is on its way to the client. */
 static void complete(const struct op_facts *f, struct op_action *a, struct slice answer,
                      enum guard_op_result result)
@@ -255,7 +255,7 @@ static void complete(const struct op_facts *f, struct op_action *a, struct slice
 	a->answer = answer;
 }
 
-/* Redis has done nothing. */
+/* Ends an operation for which Redis has done nothing. */
 static struct op_action end_in_vain(const struct op_facts *f, struct slice answer)
 {
 	struct op_action a = { .act = OP_DONE };
@@ -273,7 +273,7 @@ void guard_steps_give_up(const struct op_facts *f)
 		send_word(&f->out->send, "DISCARD");
 }
 
-/* Nothing was carried out: `answer` is EXEC's, or the command's. */
+/* Ends an operation without effect: `answer` is EXEC's, or the command's. */
 static struct op_action abort_transaction(const struct op_facts *f, struct slice answer)
 {
 	struct op_action a = { .act = OP_DONE };
@@ -284,7 +284,7 @@ static struct op_action abort_transaction(const struct op_facts *f, struct slice
 	return a;
 }
 
-/* Redis has answered. `answer` lies in `captured`, or there is none of the latter. */
+/* Ends an operation that Redis answered. `answer` lies in `captured`, or is empty. */
 static struct op_action end_transaction(const struct op_facts *f, struct slice answer,
                                         enum guard_op_result result,
                                         const struct resp_reply *reply, struct slice captured)
@@ -327,7 +327,7 @@ static struct op_action script_line(const struct op_facts *f, struct slice line)
 	return (struct op_action){ .act = OP_PASS };
 }
 
-/* The guard was not free: releases what was acquired, discards the command's reply, and sends
+/* Releases the acquired guards after one was not free, discards the command's reply, and sends
  * the script. */
 static struct op_action fall_back_to_script(const struct op_facts *f)
 {
@@ -340,13 +340,13 @@ static struct op_action fall_back_to_script(const struct op_facts *f)
 	return a;
 }
 
-/* Redis' reply to the script, or a refusal before the first step, ends the operation. */
+/* Ends the operation by Redis' reply to the script, or by a refusal before the first step. */
 static struct op_action script_reply(const struct op_facts *f)
 {
 	struct guard_op *op = op_of(f);
 
-	/* (GUARD_OP_NEW: the client is not logged in, and was refused before the first step.)
-	 */
+	/* If the client is not logged in, it was refused before the first step:
+	 * GUARD_OP_NEW. */
 	if (op->phase != GUARD_OP_NEW)
 		(void)guard_op_step(op, GUARD_EVENT_REPLY);
 	return end_in_vain(f, SLICE_NONE);
@@ -409,7 +409,7 @@ static struct op_action transaction_line(const struct op_facts *f, struct slice 
 	}
 }
 
-/* The transaction around one command is unwrapped. */
+/* Ends the transaction around one command, and unwraps its reply. */
 static struct op_action end_single(const struct op_facts *f, const struct resp_reply *reply,
                                    struct slice captured)
 {
@@ -440,7 +440,7 @@ static enum guard_op_result result_of(const struct resp_reply *reply, struct sli
 	return captured.n ? GUARD_OP_CARRIED_OUT : GUARD_OP_PARTLY;
 }
 
-/* A guard changed since it was checked: nothing was carried out. */
+/* Repeats a transaction that had no effect because a guard changed. */
 static struct op_action try_again(const struct op_facts *f)
 {
 	struct guard_op *op = op_of(f);
@@ -460,7 +460,7 @@ static struct op_action end_execution(const struct op_facts *f, const struct res
 {
 	struct guard_op *op = op_of(f);
 
-	/* The application's own WATCH: EXEC's nil shows that nothing was read. */
+	/* After the application's own WATCH, a nil from EXEC shows that nothing was read. */
 	op->answered |= op->kind == GUARD_OP_WATCH_EXEC && reply->nil;
 	if (guard_steps_forward(op))
 		return end_transaction(f, SLICE_NONE, result_of(reply, captured), reply,
@@ -478,13 +478,13 @@ static struct op_action transaction_reply(const struct op_facts *f, const struct
 	struct op_action a = { .act = OP_AWAIT };
 
 	if (op->phase != GUARD_OP_EXECUTE) {
-		/* A check is answered by a line. */
+		/* The reply to a check is a line, so this is an unknown reply. */
 		a.act = OP_CLOSE;
 		return a;
 	}
 	if (e->captured.n || guard_steps_forward(op) || e->reply->nil)
 		return end_execution(f, e->reply, e->captured);
-	/* The reply was longer than LINK_CAPTURE_MAX: it is lost. */
+	/* The reply was longer than LINK_CAPTURE_MAX, so it is lost. */
 	release(f, &f->out->send, GUARD_OP_PARTLY);
 	complete(f, &a, SLICE_NONE, GUARD_OP_PARTLY);
 	a.act = OP_LOST;
@@ -503,7 +503,7 @@ static struct op_action acked(const struct op_facts *f, bool enough)
 	return end_in_vain(f, SLICE_LIT(OP_NOREPLICAS));
 }
 
-/* The script may be withdrawn, but no release: what the client does next relies on that. */
+/* The script may be withdrawn, but no release: the client's next commands rely on that. */
 bool guard_steps_may_be_withdrawn(const struct guard_op *op)
 {
 	return op->phase == GUARD_OP_SCRIPTED;

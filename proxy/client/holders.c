@@ -66,24 +66,24 @@ static void holder_client(const struct client *c, struct buf *address, struct bu
 
 /* --- LOCK.INFO ---------------------------------------------------------------------------- */
 
-/* The fields that Redis knows, of a read-write lock some more, and those that hasp adds. */
+/* How many fields Redis knows, of any lock and of a read-write lock, and how many hasp
+ * adds. */
 #define REDIS_FIELDS 5
 #define REDIS_SIDE_FIELDS 7
 #define ADDED_FIELDS 5
-/* The key, the owner and the answer are kept in a question: longer ones are not asked about. */
+/* A question copies the key, the owner and the answer: together at most this many bytes. */
 #define ASK_NBYTES_MAX ((size_t)1024 * 1024)
 
 /* The workers' answer about the holder. The times are clock_now()'s. */
 struct holder {
-	double learnt_at; /* of several connections, the one that heard last counts; 0: none has
-	                   */
+	double learnt_at; /* when the client's worker learnt it: the latest counts; 0: none */
 	double since;
 	int64_t lease_ms; /* 0: not known */
 	bool renewed;
 	struct buf address, name;
 };
 
-/* A question to the workers. */
+/* A question to the workers, for LOCK.INFO. */
 struct info_ask {
 	struct round round;
 	struct client_asked asked; /* for its client's worker only */
@@ -91,8 +91,8 @@ struct info_ask {
 	int db;
 	struct buf key, owner;
 	int64_t fence; /* 0: none is known */
-	struct buf answer; /* Redis' fields, */
-	size_t nfields; /* how many they are */
+	struct buf answer; /* the fields that Redis knows, */
+	size_t nfields; /* and their number */
 	struct holder holder;
 };
 
@@ -203,8 +203,8 @@ static struct slice take_line(struct slice *rest)
 	return line;
 }
 
-/* Takes the next value from `rest`, the fields of a reply. False: it is nil, or nothing that
- * was expected. */
+/* Takes the next value from `rest`, the fields of a reply. False: the value is nil or of an
+ * unexpected type. */
 static bool take_value(struct slice *rest, struct slice *value)
 {
 	struct slice line = take_line(rest);
@@ -222,7 +222,7 @@ static bool take_value(struct slice *rest, struct slice *value)
 	return true;
 }
 
-/* Redis' answer: its fields, with the owner and the fencing token (empty: nil). */
+/* Redis' reply: the owner and the fencing token (empty: nil), and the fields with both. */
 struct redis_info {
 	struct slice fields, owner, fence;
 	size_t nfields;
@@ -287,7 +287,7 @@ void holders_info_on_reply(struct client *c, const struct resp_reply *reply,
 	struct redis_info info;
 
 	if (resp_reply_is_error(reply)) {
-		/* The client got the error as it came. */
+		/* The link has sent the error to the client. */
 	} else if (reply->nil) {
 		stream_send(&c->stream, captured);
 	} else if (!read_info(captured, &info)) {
@@ -304,14 +304,14 @@ void holders_info_on_reply(struct client *c, const struct resp_reply *reply,
 
 /* --- LOCK.LIST ---------------------------------------------------------------------------- */
 
-/* The most locks in a reply, and bytes. */
+/* The most locks in a reply, and its most bytes. */
 #define LIST_MAX 1000
 #define LIST_NBYTES_MAX ((size_t)512 * 1024)
 /* How many buckets of a worker's table one step searches. */
 #define BUCKETS_AT_ONCE 256
 #define FIELDS 9
 
-/* The question, and what was answered yet. */
+/* A question to the workers, for LOCK.LIST, with the answers until now. */
 struct list_ask {
 	struct round round;
 	struct client_asked asked; /* for its client's worker only */
@@ -427,7 +427,7 @@ void holders_list_on_reply(struct client *c, const struct resp_reply *reply)
 	a->every = view.argc == 1;
 	if (!a->every)
 		buf_append(&a->pattern, view.argv[1]);
-	/* (No user has an empty name that is not known.) */
+	/* If the user is unknown, the empty name matches no client. */
 	if (user)
 		buf_puts(&a->user, user);
 	c->asked = &a->asked;

@@ -48,7 +48,7 @@ unsigned lock_op_flags(const struct pending_request *r, bool waits,
 		return LINK_NOTIFY | LINK_INTERCEPT | LINK_CAPTURE | LINK_DISCARD;
 	if (waits || opts->report_refusal)
 		flags |= LINK_INTERCEPT;
-	/* A call whose success is +OK gets no other status, unless it is queued. */
+	/* A call that reports success as +OK gets no other status, unless it is queued. */
 	if (waits || (opts->report_refusal && !is_answered_ok(p)))
 		flags |= LINK_INTERCEPT_STATUS;
 	/* Redis or replicas may have to confirm success before the client gets the reply. */
@@ -104,14 +104,14 @@ static struct op_action again(bool eval)
 	return (struct op_action){ .act = OP_AGAIN, .eval = eval };
 }
 
-/* The answer is a number. */
+/* Answers with a number. */
 static struct op_action answer_number(const struct op_facts *f, long long n)
 {
 	snprintf(f->out->text, sizeof(f->out->text), ":%lld\r\n", n);
 	return (struct op_action){ .act = OP_ANSWER, .reply = { .type = ':', .integer = n } };
 }
 
-/* The request ends without its lock. */
+/* Ends the request without its lock. */
 static struct op_action lock_op_refuse(const struct op_facts *f, struct slice bytes)
 {
 	lock_op_undo_parts(f->request, f->db);
@@ -138,7 +138,7 @@ static struct op_action confirm(const struct op_facts *f)
 
 /* --- Redis' answers ----------------------------------------------------------------------- */
 
-/* The answer `+QUEUED ...`. */
+/* Handles the answer `+QUEUED ...`. */
 static struct op_action lock_op_on_queued(const struct op_facts *f, struct slice line)
 {
 	struct pending_request *r = f->request;
@@ -154,7 +154,7 @@ static struct op_action lock_op_on_queued(const struct op_facts *f, struct slice
 	return simply(OP_WAIT);
 }
 
-/* A delete was refused; the client gets the number of keys that are gone. */
+/* Handles a delete that was refused: the client gets the number of keys that were deleted. */
 static struct op_action lock_op_on_refused(const struct op_facts *f, struct slice line)
 {
 	struct lock_request *p = f->request->lock_request;
@@ -165,14 +165,14 @@ static struct op_action lock_op_on_refused(const struct op_facts *f, struct slic
 	return answer_number(f, n);
 }
 
-/* A reply came when much of the lease may be over, or replicas must have the lock. */
+/* Handles a late reply, or one that replicas must confirm. */
 static struct op_action lock_op_on_late(const struct op_facts *f, struct slice bytes)
 {
 	struct lock_request *p = f->request->lock_request;
 	struct reply_scan scan = { 0 };
 	size_t used;
 
-	/* The reply may be too long to be kept. */
+	/* The reply may be too long to keep. */
 	if (reply_scan(&scan, bytes.p, bytes.n, &used) != RESP_OK)
 		return simply(OP_CLOSE);
 	switch (lock_request_late(p, &scan.reply)) {
@@ -217,7 +217,7 @@ void lock_op_reply(const struct pending_request *r, const struct hold_owner *hol
 	struct lock_request *p = r->lock_request;
 	bool was_queued = waiter && waiter_place(waiter) > 0;
 
-	/* An MLOCK has all of its locks. */
+	/* The MLOCK has all of its locks. */
 	if (was_queued && lock_request_is_multi(p) &&
 	    rewrite_is_success(lock_request_success(p), reply))
 		refusals_waited(p, holds, db, waiter_waited(waiter), WAIT_GRANTED);
@@ -245,7 +245,7 @@ static struct op_action lock_op_on_granted(const struct op_facts *f, long long f
 		parts_granted(p);
 		return again(false);
 	}
-	/* (An answer that came late is confirmed by the same way, and was not in line.) */
+	/* A late answer is confirmed in the same way, though its client was not in line. */
 	if (waiter_place(f->waiter))
 		count_lock_wait(f, WAIT_GRANTED);
 	if (success == LOCK_IF_POSITIVE)

@@ -17,8 +17,8 @@ void partial_pass_bad(struct client *c, struct cursor *k)
 		return;
 	}
 	if (c->scan.unbalanced) {
-		/* Valkey 9.1 would carry out `set a 'b'c`, past all rules. No server takes a
-		 * quote alone, and the error is the same. */
+		/* Valkey 9.1 would execute `set a 'b'c` as it is, past all rules. With a lone
+		 * quote after it, every server answers with the same error. */
 		send_passed(c, k);
 		send_bytes(c, SLICE_LIT("\"\r\n"));
 		send_step_over(c, k);
@@ -46,10 +46,10 @@ void partial_refuse_long(struct client *c, struct cursor *k, const char *error)
 
 bool partial_is_refused(const struct client *c)
 {
-	/* MULTI was accepted: it has logged in. */
+	/* The client's MULTI was accepted, so it has logged in. */
 	if (session_in_multi(&c->session) && c->session.nawaited == 0)
 		return false;
-	/* The client may have logged in by an AUTH whose reply hasp could not follow. */
+	/* An AUTH whose reply hasp could not follow may have logged the client in. */
 	if (c->session.opaque && c->session.user_unknown)
 		return false;
 	return client_must_log_in(c) && c->scan.state != 0 &&
@@ -60,7 +60,7 @@ void partial_refuse(struct client *c, struct cursor *k)
 {
 	struct pending_request *r;
 
-	/* (If hasp cannot follow the client's replies, it would not see the answer.) */
+	/* If hasp cannot follow the client's replies, it would not see the answer. */
 	if (c->session.login == LOGIN_REFUSED || c->session.opaque) {
 		partial_pass_bad(c, k);
 		return;
@@ -81,7 +81,7 @@ void partial_refuse(struct client *c, struct cursor *k)
 
 /* --- requests that stream --------------------------------------------------------------- */
 
-/* A request of this length must not sit on a shared link, half sent. */
+/* True if the request is so long that a part of it must not occupy a shared link. */
 static bool is_long(const struct client *c, size_t held)
 {
 	bool shared = c->env->policy.config->pooling == POOLING_SHARED && !c->pinned;
@@ -89,15 +89,15 @@ static bool is_long(const struct client *c, size_t held)
 	return held + c->scan.skip >= (shared ? REQUESTS_SHARED_MAX : STREAM_FROM);
 }
 
-/* True if there is no memory for the slices of all arguments, which may take twice the space
- * that they need. */
+/* True if there is no memory for the slices of all arguments, in an array that may be twice as
+ * long. */
 static bool has_many_args(const struct client *c)
 {
 	return !account_fits(&c->env->account, c->scan.argc * 2 * sizeof(struct slice));
 }
 
-/* Keeps the client on its link if the request, which streams, leaves state there. (The
- * arguments of a command that is passed early do not matter.) */
+/* Keeps the client on its link if the streamed request leaves state there. The arguments of a
+ * command that is passed early do not matter for that. */
 static void keep_link(struct client *c, const struct command_info *what,
                       const struct resp_view *view)
 {
@@ -121,7 +121,7 @@ bool partial_stream(struct client *c, struct cursor *k)
 
 	if (c->scan.state == 0 || !is_long(c, held.n))
 		return false;
-	/* Not at each read, or a long request would cost the square of its length. */
+	/* Parsing at each read would cost the square of the request's length. */
 	if (fits && held.n < c->decide_at)
 		return false;
 	c->decide_at = 2 * held.n;

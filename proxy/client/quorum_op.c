@@ -34,7 +34,7 @@ static void write_nothing(const struct client *c, struct buf *out)
 	buf_puts(out, c->session.proto == 3 ? "_\r\n" : "$-1\r\n");
 }
 
-/* Fewer than a majority have answered. */
+/* Writes the error for a command that fewer than a majority of the servers answered. */
 static void write_unreached(const struct client *c, const struct quorum_result *r,
                             struct buf *out)
 {
@@ -64,7 +64,7 @@ static void write_owner(const struct client *c, const struct quorum_result *r,
 	holder_number(out, "waiters", false, 0, resp3);
 }
 
-/* The lock was asked for, and maybe taken. */
+/* Writes the answer to a command that asked for the lock. */
 static void write_taken(struct client *c, const struct quorum_result *r, struct buf *out)
 {
 	bool won = r->verdict == QUORUM_WON;
@@ -87,7 +87,7 @@ static void write_content(struct client *c, const struct quorum_result *r, struc
 	struct slice content = quorum_value_content(r->value);
 	bool is_there = r->verdict == QUORUM_WON;
 
-	/* With owner = value it may release the lock now. */
+	/* With owner = value, a client that has read the value may release the lock. */
 	if (r->owner.n == 0)
 		seen_values_put(&c->holds.seen, c->session.db, r->key,
 		                is_there ? SEEN_VALUE : SEEN_NOTHING, content);
@@ -97,7 +97,7 @@ static void write_content(struct client *c, const struct quorum_result *r, struc
 		write_nothing(c, out);
 }
 
-/* Writes the answer to `current`, about which a majority has agreed. */
+/* Writes the answer to `current`, on which a majority has agreed. */
 static void write_answer(struct client *c, const struct quorum_result *r, struct buf *out)
 {
 	struct quorum_hold *h = quorum_hold_find(c->quorum, r->key, r->owner);
@@ -121,7 +121,7 @@ static void write_answer(struct client *c, const struct quorum_result *r, struct
 		write_number(out, won);
 		break;
 	case QUORUM_REPLY_EXTEND:
-		/* (The lease of one's own hold is not made shorter.) */
+		/* An EXPIRE never shortens the lease of the client's own hold. */
 		if (h && won)
 			quorum_hold_extend(h, r);
 		write_number(out, won && (h || r->good_until > c->env->policy.now));
@@ -133,18 +133,19 @@ static void write_answer(struct client *c, const struct quorum_result *r, struct
 		write_number(out, won);
 		break;
 	case QUORUM_REPLY_TTL:
-		/* Rounds as Redis does, and answers -2 for a missing key, as Redis does. */
+		/* Rounds as Redis does. -2: the key is missing. */
 		write_number(out, won ? (r->ttl_ms + 500) / 1000 : -2);
 		break;
 	case QUORUM_REPLY_PTTL:
 		write_number(out, won ? r->ttl_ms : -2);
 		break;
 	case QUORUM_REPLY_PERSIST:
-		/* A lock without an expiry is what rules exist to prevent. */
+		/* Refuses to remove the expiry: rules exist to prevent locks without one. */
 		write_number(out, 0);
 		break;
 	case QUORUM_REPLY_FOREIGN_DEL:
-		/* With owner = value, by a client that does not know the value. */
+		/* With owner = value, the client must have read the value to delete the
+		 * lock. */
 		if (won)
 			buf_printf(out, "-LOCKED %s is held by another owner\r\n",
 			           QUOTE(r->key));
@@ -179,7 +180,7 @@ static void on_quorum_done(void *arg, const struct quorum_result *r)
 		client_count_memory(c);
 }
 
-/* True if the client has not hung up: it would leave a line, too. */
+/* A client that hangs up leaves the queue, too: returns true if it has not. */
 static bool quorum_client_waits(const void *client)
 {
 	return !((const struct client *)client)->eof;
@@ -193,7 +194,7 @@ static void ask_take(struct client *c, const struct quorum_command *q, struct qu
 
 	ask->request = QUORUM_LOCK;
 	ask->lease_ms = quorum_bound_lease(c->env->quorum, q->lease_ms);
-	/* (No wait for the client's own lock: no other client could release it.) */
+	/* Do not wait for the client's own lock: no other client could release it. */
 	ask->wait_ms = quorum_owner_has(c->quorum, q->key) ? 0 : rule->wait_ms;
 	ask->goes_on = quorum_client_waits;
 	ask->claim.content = q->value;
@@ -202,8 +203,8 @@ static void ask_take(struct client *c, const struct quorum_command *q, struct qu
 	c->quorum_reply = q->act == QUORUM_ACT_SET ? QUORUM_REPLY_SET : QUORUM_REPLY_SETNX;
 }
 
-/* Sets the value that the client must have read to free or prolong the lock. False: the client
- * has not read it, and the rule does not let the client free the lock without it. */
+/* Sets the value that the client must have read to free or extend the lock. Returns false if
+ * the client has not read it, and the rule requires that. */
 static bool claim_lock(const struct client *c, const struct quorum_command *q,
                        const struct quorum_hold *h, bool frees, struct quorum_claim *claim)
 {
@@ -285,7 +286,7 @@ static struct quorum_op *quorum_rules_op(struct client *c, const struct quorum_c
 
 /* --- verbs -------------------------------------------------------------------------------- */
 
-/* NULL: the client does not have it. */
+/* Returns the client's hold of the verb's lock; NULL: the client does not have the lock. */
 static struct quorum_hold *find_own_hold(const struct client *c, enum verb verb,
                                          const struct lock_call *call)
 {
@@ -335,7 +336,7 @@ static struct quorum_op *make_op(struct client *c, enum verb verb, const struct 
 		           .released_at_end = verbs->on_disconnect == DISCONNECT_RELEASE,
 		           .max_hold_ms = verbs->max_hold_ms },
 		.lease_ms = quorum_bound_lease(c->env->quorum, call->lease_ms),
-		/* (No wait for the client's own lock: no other client could release it.) */
+		/* Do not wait for the client's own lock: no other client could release it. */
 		.wait_ms = quorum_owner_has(c->quorum, call->key) ? 0 : call->wait_ms,
 		.done = on_quorum_done,
 		.goes_on = quorum_client_waits,

@@ -10,9 +10,9 @@
 #include "client/op.h"
 #include "lock/guard/checked_read.h"
 
-/* A client that has left this many bytes unread gets a link of its own, which can be paused.
- * That is its shared link, at once, if no other client awaits a reply there; or else another
- * link before its next request. */
+/* A client that has left this many bytes unread gets a link of its own, which can be paused:
+ * at once its shared link, if no other client awaits a reply there; else another link before
+ * its next request. */
 #define PIN_BEHIND ((size_t)1024 * 1024)
 
 /* --- bytes ------------------------------------------------------------------------------- */
@@ -32,7 +32,7 @@ static void on_unread(struct client *c)
 		client_steer_link(c);
 }
 
-/* True if a reply that is no error begins in `bytes`, which follow those of the last call. */
+/* True if a success reply begins in `bytes`, which follow those of the last call. */
 static bool has_success(struct client *c, struct slice bytes)
 {
 	const char *p = bytes.p, *end = p + bytes.n;
@@ -78,7 +78,7 @@ void replies_on_drained(struct stream *s)
 	client_steer_reading(c);
 }
 
-/* A part of a reply is kept until the rest is there. */
+/* Counts the captured part of a reply, which is kept until the rest arrives. */
 static void on_captured(void *owner)
 {
 	client_count_memory(client_of(owner));
@@ -94,7 +94,7 @@ static void on_link_drained(void *owner)
 		client_steer_reading(c);
 }
 
-/* A client that waited for its link, or for another, may take it. */
+/* Resumes a client that waited for a link, so that it takes one. */
 static void go_on_linked(struct client *c)
 {
 	if (c->current)
@@ -103,7 +103,7 @@ static void go_on_linked(struct client *c)
 		client_unpark(c);
 }
 
-/* No reply is due any more, and that was waited for. */
+/* Resumes a client that waited until no reply was due. */
 static void on_link_idle(void *owner)
 {
 	struct client *c = client_of(owner);
@@ -133,7 +133,7 @@ static void on_link_ready(void *owner)
 
 /* --- replies ------------------------------------------------------------------------------ */
 
-/* Nothing is awaited any more that the next request depends on. */
+/* Resumes a client whose next request depended on replies, after the last one. */
 static void go_on_deferred(struct client *c)
 {
 	if (c->state == CLIENT_PARKED_DEFERRED && c->session.nawaited == 0)
@@ -157,7 +157,7 @@ static void watch_frames(struct client *c)
 		link_watch(c->user.link, session_is_subscribed(&c->session));
 }
 
-/* RESET is carried out for everyone, and logs out. */
+/* Restarts the login timer after RESET, which needs no login, and logs out. */
 static void begin_login(struct client *c, bool was_logged_in)
 {
 	if (was_logged_in)
@@ -214,7 +214,7 @@ static void on_reply(void *owner, void *tag, const struct resp_reply *reply,
 		                                           ? LOGIN_REFUSED
 		                                           : LOGIN_ADMITTED);
 	complete_request(c, r, reply, captured);
-	/* Unless it was already followed by SUBSCRIBE. */
+	/* watch_frames() does nothing if a SUBSCRIBE has followed. */
 	if (was_reset) {
 		watch_frames(c);
 		begin_login(c, was_logged_in);
@@ -231,7 +231,7 @@ static void on_reply(void *owner, void *tag, const struct resp_reply *reply,
 		client_count_memory(c);
 }
 
-/* SYNC or MONITOR was not refused. */
+/* Called when Redis has accepted SYNC or MONITOR. */
 static void on_stream(void *owner, void *tag)
 {
 	struct client *c = client_of(owner);
@@ -256,13 +256,13 @@ static bool on_is_late(void *owner, void *tag)
 	return r->kind == PENDING_EXEC ? lock_op_exec_is_late(r) : exchange_is_late(c);
 }
 
-/* True: it is the client's answer all the same. */
+/* Returns true if the reply is the client's answer although it is late. */
 static bool on_late_exec(struct client *c, struct pending_request *exec, struct slice bytes)
 {
 	struct reply_scan scan = { 0 };
 	size_t used;
 
-	/* (Empty: it was too long to be kept, which no error is.) */
+	/* Empty: the reply was too long to keep, so it is no error. */
 	if (bytes.n && reply_scan(&scan, bytes.p, bytes.n, &used) != RESP_OK)
 		return true;
 	if (resp_reply_is_error(&scan.reply) || scan.reply.nil || !lock_op_exec_is_late(exec))
@@ -272,15 +272,15 @@ static bool on_late_exec(struct client *c, struct pending_request *exec, struct 
 	return false;
 }
 
-/* Redis refuses these inside MULTI, and the transaction goes on. */
+/* True for an error after which Redis keeps the transaction open. */
 static bool is_harmless_in_multi(struct slice line)
 {
 	return slice_starts(line, SLICE_LIT("-ERR MULTI calls can not be nested")) ||
 	       slice_starts(line, SLICE_LIT("-ERR WATCH inside MULTI is not allowed"));
 }
 
-/* A line for LINK_INTERCEPT: the reply to a rewritten request is an error, or what the request
- * waits for is not there; or Redis has refused to queue a command. */
+/* Handles a line for LINK_INTERCEPT: the reply to a rewritten request is an error, or reports
+ * that the request must wait; or Redis has refused to queue a command. */
 static bool on_line(void *owner, void *tag, struct slice line)
 {
 	struct client *c = client_of(owner);
@@ -329,7 +329,7 @@ static bool is_outcome_unknown(const struct client *c, enum link_end end, size_t
 }
 
 /* Ends the client because its link ended or could not be opened. If the client waits for an
- * answer, it gets an error with all that hasp knows. */
+ * answer, it gets an error that says as much as hasp knows. */
 static void end_with_link(struct client *c, enum link_end end, const char *reason,
                           size_t inflight)
 {
@@ -355,7 +355,7 @@ static void end_with_link(struct client *c, enum link_end end, const char *reaso
 		client_finish(c, reason);
 }
 
-/* A client that had nothing to do with the link just takes another. */
+/* True if the client can take another link, because nothing of it was on the lost one. */
 static bool can_do_without(const struct client *c, enum link_end end, size_t inflight)
 {
 	return !inflight && c->state != CLIENT_PARKED_REPLY && !c->eof &&
@@ -409,8 +409,8 @@ static void on_pool_failed(struct pool_waiter *w, enum link_end end, const char 
 
 	if (c->state == CLIENT_PARKED_LINK && route_has_another(c, end))
 		go_on_linked(c);
-	/* Redis closes the connections of a user that is deleted. A client that wants nothing
-	 * at the moment can wait until Redis is back. */
+	/* Redis closes the connections of a deleted user. A client that wants nothing now can
+	 * wait until Redis is back. */
 	else if (c->state == CLIENT_PARKED_LINK || (!c->user.link && end == LINK_REFUSED))
 		end_with_link(c, end, reason, 0);
 }

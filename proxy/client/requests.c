@@ -23,7 +23,7 @@
 
 /* --- requests that have only to be passed ------------------------------------------------- */
 
-/* The requests that a client's link takes, among those that need no decision. */
+/* Which of the requests that need no decision the client's link takes. */
 enum plain { PLAIN_NONE, PLAIN_STATELESS, PLAIN_ANY };
 
 static enum plain takes_plain(const struct client *c)
@@ -39,7 +39,7 @@ static enum plain takes_plain(const struct client *c)
 	return PLAIN_STATELESS;
 }
 
-/* As takes_plain(), in a transaction. */
+/* As takes_plain(), for a client in a transaction. */
 static enum plain takes_plain_in_multi(const struct client *c)
 {
 	if (!route_is_usable(c) || c->shared || c->session.opaque)
@@ -83,14 +83,14 @@ __attribute__((always_inline)) static inline bool is_plain(const struct client *
 	         !match_guard(env->policy.matcher, key)));
 }
 
-/* A request that is whole and simple; its arguments are in env->args. By value: it stays in
+/* A whole, simple request; its arguments are in env->args. Passed by value, it stays in
  * registers. */
 struct simple {
-	size_t n; /* its length; 0: there is none */
+	size_t n; /* length in bytes; 0: no such request */
 	const struct command_info *what;
 };
 
-/* Scans a request that does not begin like an earlier one. */
+/* Scans a request whose beginning differs from earlier ones. */
 static struct simple scan_plain_unknown(struct client_env *env, const char *p, size_t n)
 {
 	struct request_args *args = &env->args;
@@ -116,9 +116,9 @@ static inline struct simple scan_plain(struct client_env *env, const char *p, si
 	return (struct simple){ n, &b->what };
 }
 
-/* Moves the cursor over requests that are whole and have only to be passed. Returns how many
- * they are. *next_n: the length of the one that ended the run, if that is whole: then env->args
- * has its arguments, and k->found is set. Else 0. */
+/* Moves the cursor over whole requests that have only to be passed. Returns their number. If
+ * the request after them is whole, sets *next_n to its length, env->args to its arguments, and
+ * k->found; else sets *next_n to 0. */
 __attribute__((always_inline)) static inline uint32_t scan_run(struct client *c,
                                                                struct cursor *k,
                                                                enum plain takes, size_t *next_n)
@@ -143,7 +143,7 @@ __attribute__((always_inline)) static inline uint32_t scan_run(struct client *c,
 	return count;
 }
 
-/* As take_plain(), in a transaction. */
+/* As take_plain(), for a client in a transaction. */
 __attribute__((noinline)) static size_t take_plain_in_multi(struct client *c, struct cursor *k)
 {
 	const char *from = k->p + k->at;
@@ -175,7 +175,7 @@ __attribute__((noinline)) static size_t take_plain(struct client *c, struct curs
 
 /* --- what was decided is done ------------------------------------------------------------- */
 
-/* False: the client is parked. */
+/* Carries the decision out. Returns false if the client was parked. */
 static bool act(struct client *c, struct cursor *k, struct context *x, const struct decision *d)
 {
 	send_count(c, d);
@@ -210,7 +210,7 @@ static bool act(struct client *c, struct cursor *k, struct context *x, const str
 
 /* --- requests --------------------------------------------------------------------------- */
 
-/* Redis passes over an empty line without an answer; so does hasp, on a link of others'. */
+/* Takes an empty line, which Redis ignores. hasp does not send it on a shared link. */
 static void skip_empty(struct client *c, struct cursor *k)
 {
 	bool skipped = !c->user.link || c->shared;
@@ -222,12 +222,12 @@ static void skip_empty(struct client *c, struct cursor *k)
 		k->from = k->at;
 }
 
-/* A call and its copy on its way, each in a buffer that may be twice as long. */
+/* A call and its copy in the stream: each is in a buffer that may be twice as long. */
 #define CALL_COPIES 4
-/* How often both together may name a key or an owner. */
+/* How often a call and its copy together may name a key or an owner. */
 #define CALL_NAMES 8
 
-/* The memory that a call takes, at most, which is sent in the request's place. */
+/* Returns the most memory that the call can take that is sent in the request's place. */
 static size_t call_nbytes_most(const struct client *c, const struct resp_view *view,
                                const struct command_info *what)
 {
@@ -277,7 +277,7 @@ static bool must_await_replies(const struct client *c, const struct command_info
 }
 
 /* Takes a whole request. `has_args`: its arguments are in env->args already. `found`: its
- * command; NULL: not looked up yet. False: the client is parked. */
+ * command; NULL: not looked up yet. Returns false if the client was parked. */
 static bool take_whole(struct client *c, struct cursor *k, bool has_args,
                        const struct command_info *found)
 {
@@ -305,7 +305,7 @@ static bool take_whole(struct client *c, struct cursor *k, bool has_args,
 		send_put_off(c, CLIENT_PARKED_LINK);
 		return false;
 	}
-	/* A short request may become a call that is many times as long. */
+	/* A short request may become a call many times as long. */
 	if (c->user.link && link_is_full(c->user.link)) {
 		send_put_off(c, CLIENT_PARKED_SPACE);
 		return false;
@@ -318,7 +318,7 @@ static bool take_whole(struct client *c, struct cursor *k, bool has_args,
 	return decide(c, k, &view, &what);
 }
 
-/* A request is not whole. */
+/* Takes a part of a request. */
 static void take_part(struct client *c, struct cursor *k)
 {
 	if (c->state == CLIENT_STREAMING)
@@ -329,8 +329,8 @@ static void take_part(struct client *c, struct cursor *k)
 		send_step_over(c, k);
 }
 
-/* Takes the cursor's request, as far as it has arrived. False: no later request may be taken
- * now. */
+/* Takes the cursor's request, as far as it has arrived. Returns false if no later request may
+ * be taken now. */
 static bool take_request(struct client *c, struct cursor *k)
 {
 	bool at_start = c->scanned == 0 && c->state == CLIENT_OPEN;
@@ -351,8 +351,8 @@ static bool take_request(struct client *c, struct cursor *k)
 	return false;
 }
 
-/* Takes requests from the `n` bytes at `p`. Returns how many bytes are done with: the rest is
- * the beginning of a request, or must wait because the client is parked. */
+/* Takes requests from the `n` bytes at `p`. Returns the number of bytes taken: the rest is a
+ * part of a request, or must wait because the client is parked. */
 static size_t requests_take(struct client *c, const char *p, size_t n)
 {
 	struct cursor k = { p, n, 0, 0, NULL };
@@ -382,7 +382,7 @@ static size_t requests_take(struct client *c, const char *p, size_t n)
 
 /* --- input -------------------------------------------------------------------------------- */
 
-/* Space made for what follows a request that is not whole. */
+/* Space that hasp makes for the rest of a request, in bytes. */
 #define READ_MORE ((size_t)16 * 1024)
 
 /* Ends the requests of a client that sends no more: all whole ones have been sent on, and `in`
@@ -401,7 +401,7 @@ void requests_resume(struct client *c)
 {
 	if (buf_len(&c->in)) {
 		size_t done = requests_take(c, buf_head(&c->in), buf_len(&c->in));
-		/* A closed client has no input. */
+		/* A closed client has no input buffer. */
 		if (client_is_ending(c))
 			return;
 		buf_consume(&c->in, done);
@@ -428,7 +428,7 @@ static void on_input(struct client *c, char *p, size_t n)
 	done = requests_take(c, p, n);
 	if (client_is_ending(c))
 		return;
-	/* A link that is full now is noticed at the next read. */
+	/* If the link is full now, the next read notices that. */
 	if (done < n) {
 		buf_take(&c->in, &c->env->inputs);
 		buf_append(&c->in, slice_of(p + done, n - done));
@@ -437,9 +437,9 @@ static void on_input(struct client *c, char *p, size_t n)
 		client_notice_memory(c);
 }
 
-/* The client sends no more, or is gone. hasp keeps it until its replies have come. Only then
- * does hasp know whether there is a lock to release. Besides, a client that sends no more may
- * still fetch its replies. */
+/* Handles the end of the client's input. hasp keeps the client until its replies have come:
+ * they show whether there is a lock to release, and a client that has only shut down its
+ * sending side still reads them. */
 static void on_eof(struct client *c)
 {
 	c->eof = true;
@@ -447,10 +447,10 @@ static void on_eof(struct client *c)
 	if (c->state == CLIENT_FINISHING)
 		return;
 	if (client_is_parked(c) && session_may_be_blocked(&c->session))
-		/* Redis ends the blocking command, and drops the later ones. Otherwise it would
-		 * pop an element for a client that is gone. */
+		/* Redis ends the blocking command, and drops later ones. Otherwise the command
+		 * would pop an element for a client that is gone. */
 		link_shutdown(c->user.link);
-	/* (A client that is runnable may have requests in `in`.) */
+	/* A runnable client may have requests in `in`. */
 	else if (!client_is_parked(c) && !client_is_runnable(c))
 		pass_eof(c);
 }
@@ -473,8 +473,8 @@ static void on_end(struct client *c, ssize_t n)
 		on_eof(c);
 }
 
-/* Returns where to read to, and how much; NULL: there is no memory for it now. Never so much
- * that hasp sees a request whole that is longer than a shared link takes. */
+/* Returns where to read to, and sets *size; NULL: there is no memory now. *size is so small
+ * that hasp never sees a whole request that is too long for a shared link. */
 static char *input_space(struct client *c, size_t *size)
 {
 	bool takes_requests = c->state != CLIENT_STREAMING && c->state != CLIENT_TUNNEL &&
@@ -501,13 +501,13 @@ void requests_on_readable(struct stream *s)
 	ssize_t n;
 	char *p;
 
-	/* Other clients may have filled the link since. */
+	/* Other clients may have filled the link since the last read. */
 	if (!s->error && client_is_throttled(c)) {
 		stream_pause(s);
 		return;
 	}
 	p = input_space(c, &size);
-	/* The client for which most is kept is closed before the next turn: this one, maybe. */
+	/* No memory: the heaviest client, maybe this one, is closed before the next turn. */
 	if (!p && s->error)
 		client_close(c, strerror(s->error));
 	if (!p)

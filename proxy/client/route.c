@@ -7,7 +7,7 @@
 /* How long a client keeps a link of its own after the last request that needed one. */
 #define LINGER_SECONDS 5
 
-/* The login that a link needs to serve the client. Points into its session. */
+/* Returns the login that a link needs to serve the client. Points into its session. */
 static struct link_login login_of(const struct client *c)
 {
 	const struct session *s = &c->session;
@@ -22,7 +22,7 @@ static struct link_login login_of(const struct client *c)
 	};
 }
 
-/* A link of the client's own also gets the name and version of the client's library. */
+/* As login_of(), for a link of the client's own: adds the name and version of its library. */
 static struct link_login own_login_of(const struct client *c)
 {
 	struct link_login login = login_of(c);
@@ -49,7 +49,7 @@ static void open_own(struct client *c, enum route route)
 	c->bare = bare;
 	c->altered = login.lib_name || login.lib_ver;
 	c->next_link = route == ROUTE_BARE && !bare ? NEXT_MAY_BE_BARE : NEXT_NONE;
-	/* (Others ask when they want a shared link.) */
+	/* With shared pooling, clients check when they want a shared link. */
 	if (plain && c->env->policy.config->pooling == POOLING_SESSION)
 		pool_check_login(c->env->node->pool);
 }
@@ -68,16 +68,16 @@ enum route route_for(const struct client *c, const struct command_info *what,
 
 	if (route != ROUTE_SHARED || !client_must_log_in(c))
 		return route;
-	/* Check whether Redis still requires a login. Until then the client gets a link of its
-	 * own: Redis may hang up on a client that has not logged in. */
+	/* Checks whether Redis still requires a login. Until then the client gets a link of
+	 * its own, because Redis may close the link of a client that has not logged in. */
 	pool_check_login(c->env->node->pool);
 	return ROUTE_DEDICATED;
 }
 
-/* Leaves a link of its own to others, if nothing of the client is left there. */
+/* Leaves the client's own link to others, if it has no state there. */
 static bool leave_spare(struct client *c, const struct link_login *login)
 {
-	/* (At its end, hasp half-closes the link.) */
+	/* At the client's EOF, hasp half-closes the link, so it cannot be reused. */
 	if (!c->user.link || c->shared || c->bare || c->altered || c->transacting || c->eof ||
 	    !pool_put_spare(c->env->node->pool, login, &c->user))
 		return false;
@@ -85,8 +85,8 @@ static bool leave_spare(struct client *c, const struct link_login *login)
 	return true;
 }
 
-/* Goes to a shared link, if there is one now. A client that has a link of its own leaves it
- * only for another: what has to be replayed there, Redis might refuse by now. */
+/* Moves the client to a shared link, if one is ready. A client that has a link of its own
+ * leaves it only for another link: Redis might now refuse to replay its state there. */
 static enum pool_answer share(struct client *c)
 {
 	struct link_login login = login_of(c);
@@ -102,7 +102,7 @@ static enum pool_answer share(struct client *c)
 	pool_join(c->env->node->pool, &login, &c->user);
 	c->shared = true;
 	c->bare = false;
-	/* A ready link shows that Redis took it. */
+	/* The link is ready, so Redis has accepted the login. */
 	session_set_admission(&c->session, LOGIN_ADMITTED);
 	return POOL_READY;
 }
@@ -137,7 +137,7 @@ static bool take_over(struct client *c, enum route route)
 	return true;
 }
 
-/* Goes to a link of its own that another client has put back. */
+/* Moves the client to a link that another client has put back. */
 static enum pool_answer take_spare(struct client *c)
 {
 	struct link_login login = login_of(c);
@@ -165,8 +165,8 @@ bool route_is_replayable(const struct client *c)
 	       c->state != CLIENT_TUNNEL;
 }
 
-/* A link is left also when the node is another server now: hasp's own connection, which renews
- * and releases, has gone there already. */
+/* True if the client must leave its link. That includes a link to the old server after a
+ * failover: hasp's own connection, which renews and releases, is at the new one already. */
 static bool must_leave(const struct client *c, bool shared)
 {
 	if (c->shared)
@@ -200,8 +200,8 @@ static bool take_own(struct client *c, enum route route)
 	return true;
 }
 
-/* True if the client must wait because its node is held. During a pause, a client in the middle
- * of its work goes on: Redis is stopped only after that. */
+/* True if the client must wait because its node is held. During a pause, a client in the
+ * middle of its work goes on: Redis is stopped only after that. */
 static bool is_held_back(const struct client *c)
 {
 	unsigned held = c->env->node->held;
@@ -209,7 +209,7 @@ static bool is_held_back(const struct client *c)
 	return held && ((held & NODE_LEAVING) || !client_in_critical_section(c));
 }
 
-/* True for the routes of a client that soon leaves its link to others. */
+/* True for the routes by which a client soon leaves its link to others. */
 static bool is_passing(enum route route)
 {
 	return route == ROUTE_TRANSACTION || route == ROUTE_LINGERING;
@@ -219,8 +219,8 @@ bool route_take(struct client *c, enum route route)
 {
 	bool shared = may_share(c, route);
 
-	/* In front of a cluster it has a node's links of its own by then; and where there are
-	 * guards, hasp itself watches keys there. */
+	/* In front of a cluster, the link has node connections of its own by then. With
+	 * guards, hasp itself watches keys over the link. */
 	if (is_passing(route) && (c->env->node->links.connect || c->env->policy.guards_enforce))
 		route = ROUTE_PINNED;
 	if (is_held_back(c))
@@ -253,7 +253,7 @@ static bool is_paused(const struct client *c)
 void route_rejoin(struct client *c)
 {
 	session_set_admission(&c->session, LOGIN_UNKNOWN);
-	/* (While paused, Redis is being restarted: the user need not have been deleted.) */
+	/* During a pause Redis is being restarted, so the user need not have been deleted. */
 	if (c->session.login == LOGIN_DONE && !is_paused(c))
 		(void)share(c);
 }
@@ -280,7 +280,7 @@ void route_end_transaction(struct client *c)
 
 void route_reset(struct client *c)
 {
-	/* (A request after RESET may need the link.) */
+	/* A request after RESET may need the link. */
 	if (c->user.inflight)
 		return;
 	c->pinned = c->link_sticky = c->transacting = false;
@@ -289,7 +289,7 @@ void route_reset(struct client *c)
 
 bool route_can_replace(const struct client *c)
 {
-	/* Redis has answered a part of a request, and does not take the rest. */
+	/* Redis has answered a part of a request, and will not take the rest. */
 	if (c->state == CLIENT_STREAMING || c->state == CLIENT_REFUSED)
 		return false;
 	return (c->env->node->links.failover_wait > 0 || is_paused(c)) &&
@@ -302,7 +302,7 @@ void route_follow_node(struct client *c)
 
 	if (!c->user.link || c->shared || !c->user.outdated)
 		return;
-	/* The client moves by itself, or must end its transaction on the old server. */
+	/* The client moves by itself, or must first end its transaction on the old server. */
 	if (!is_blocked && (route_is_replayable(c) || session_in_multi(&c->session) ||
 	                    c->session.txn.watching))
 		return;
@@ -314,7 +314,7 @@ void route_follow_node(struct client *c)
 
 bool route_has_another(struct client *c, enum link_end end)
 {
-	/* A link of its own is there, and has only to go on. */
+	/* The client has a link of its own already. */
 	if (c->user.link)
 		c->next_link = NEXT_OWN;
 	else if (end == LINK_REFUSED && c->next_link == NEXT_MAY_BE_BARE)

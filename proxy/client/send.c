@@ -7,7 +7,7 @@
 
 #include "client/op.h"
 
-/* A call of this many bytes counts at once; a shorter one, when the turn's input was taken. */
+/* A call of this many bytes is counted at once, a shorter one at the end of the input. */
 #define LONG_CALL ((size_t)64 * 1024)
 
 void send_bytes(struct client *c, struct slice bytes)
@@ -27,7 +27,7 @@ void send_call(struct client *c, struct slice call)
 		link_queue_call(c->user.link, call);
 		return;
 	}
-	/* A client that asked for a lock earlier, over a shared link, comes first in Redis. */
+	/* Flush first: a client that asked for the lock earlier comes first. */
 	stream_flush_all(c->env->flusher);
 	link_send(c->user.link, call);
 	if (call.n >= LONG_CALL)
@@ -71,7 +71,7 @@ static unsigned reply_flags(const struct decision *d)
 
 	if (!d->pending)
 		return (d->watches_refusal ? LINK_INTERCEPT : LINK_PASS) | patient;
-	/* A followed request is complete when the reads after it are answered. */
+	/* A followed request is complete when hasp's reads after it are answered. */
 	if (d->is_followed)
 		flags = LINK_PIECES | patient;
 	if (d->pending->kind == PENDING_EXEC || d->pending->value_read)
@@ -110,7 +110,7 @@ void send_expect(struct client *c, const struct decision *d)
 	link_expect(&c->user, LINK_DISCARD | LINK_NOTIFY, d->pending);
 }
 
-/* The request is sent with hasp's own reads around it, in one piece. */
+/* Sends the request with hasp's own reads around it, in one piece. */
 static void send_followed(struct client *c, struct cursor *k, const struct decision *d)
 {
 	struct buf *out = &c->env->policy.rewritten;
@@ -175,7 +175,7 @@ void send_count(struct client *c, const struct decision *d)
 	case DISPATCH_GUARD:
 		outcome = COMMAND_GUARDED;
 		break;
-	case DISPATCH_ASK_LOGIN: /* its answer counts: exchange.c */
+	case DISPATCH_ASK_LOGIN: /* exchange.c counts it after the answer */
 	case DISPATCH_COUNT_WRITES:
 	case DISPATCH_DEFER:
 	case DISPATCH_LEARN:
