@@ -39,7 +39,7 @@ static void on_exhausted(void *owner, int error)
 		          strerror(error), atomic_load(a->nclients), dropped);
 }
 
-/* Warnings in ten seconds. */
+/* Log lines about refused clients, at most, in ten seconds. */
 #define REFUSED_WARNINGS_MAX 10
 
 static void drop(const struct listener *l, int fd)
@@ -48,7 +48,7 @@ static void drop(const struct listener *l, int fd)
 	close(fd);
 }
 
-/* `behind`: as of client_new(). */
+/* `behind`: as for client_new(). */
 static void admit(struct listener *l, int fd, const struct sockaddr_storage *behind)
 {
 	struct client_env *clients = l->admission->clients;
@@ -59,7 +59,7 @@ static void admit(struct listener *l, int fd, const struct sockaddr_storage *beh
 		client_new(clients, fd, l->entry->address, NULL, behind);
 		return;
 	}
-	/* After a reload of a file without certificate there is no context. */
+	/* After a reload of a file that names no certificate there is no context. */
 	context = encryption_of_clients(clients->policy.config);
 	tls = context ? tls_accept(context, fd) : NULL;
 	if (tls) {
@@ -110,7 +110,7 @@ static void on_header(void *arg, int fd, const struct proxy_header *h, const cha
 	admit(l, fd, h->source.ss_family == AF_UNSPEC ? NULL : &h->source);
 }
 
-/* As Redis does. */
+/* Refuses a client as Redis does, with an error. */
 static void admission_refuse(const struct listener *l, int fd)
 {
 	static const char full[] = "-ERR max number of clients reached\r\n";

@@ -19,24 +19,24 @@ struct listener;
 /* A worker's. */
 struct admission {
 	struct client_env *clients;
-	_Atomic long *nclients; /* of all workers */
-	const struct listen_entry *entries; /* also when it is closed */
+	_Atomic long *nclients; /* The admission of one worker's clients. */
+	const struct listen_entry *entries; /* kept by admission_close() */
 	size_t nentries;
 	struct listener *listeners;
 	size_t nlisteners;
-	struct list headers; /* readers of PROXY headers that have not come yet */
+	struct list headers; /* connections whose PROXY header has not come yet */
 	/* Limits of the log lines max_clients, accept_failed and proxy_protocol_failed. */
 	struct log_limit full, exhausted, refused;
 };
 
-/* Takes the listening sockets `fds`, which it owns from now on; `entries`: what
- * each was opened for. They, `clients` and `nclients` outlive it. Each client that is let in
- * counts in *nclients; when it is gone, client_env.on_gone() has to take it off. */
+/* Takes the listening sockets `fds`, and owns them; `entries`: the entry for which each was
+ * opened. The entries, `clients` and `nclients` outlive `a`. Each admitted client counts in
+ * *nclients; client_env.on_gone() must subtract it when it is gone. */
 void admission_open(struct admission *a, struct client_env *clients, _Atomic long *nclients,
                     const int *fds, const struct listen_entry *entries, size_t nfds);
 
-/* Returns the entry of `listen` that is written so, for a client that another process has let
- * in; NULL: there is none. */
+/* Returns the entry of `listen` with this text, for a client that another process admitted;
+ * NULL: there is none. */
 const char *admission_listener(const struct admission *a, struct slice listener);
 
 /* Closes the listeners: accepts no more clients. May be called again. */

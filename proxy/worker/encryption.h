@@ -16,15 +16,15 @@
 size_t encryption_load(struct config *c, struct buf *faults)
 	__attribute__((warn_unused_result));
 
-/* `c` replaces `old`: clients keep their TLS sessions if both have the same settings for that.
- * Call it before a connection is accepted by `c`. */
+/* Keeps clients' TLS sessions if `c`, which replaces `old`, has the same settings for them.
+ * Call it before a connection is accepted with `c`. */
 void encryption_keep_sessions(struct config *c, const struct config *old);
 
 /* Returns the context of connections to listen_tls; NULL: there is none. The results of these
  * functions live as long as `c`. */
 struct tls_context *encryption_of_clients(const struct config *c);
 struct dial_tls encryption_of_servers(const struct config *c);
-/* `q`: a section of `c`. */
+/* Returns the settings for connections to the servers of `q`, a section of `c`. */
 struct dial_tls encryption_of_quorum(const struct config *c, const struct quorum_settings *q);
 
 #endif

@@ -56,7 +56,7 @@ static void give_next(struct round *r, size_t at)
 	r->end(r, false);
 }
 
-/* On the worker's thread; if the worker has ended, on the thread of worker_join(). */
+/* Runs on the worker's thread; if the worker has ended, on the thread of worker_join(). */
 static void worker_round_deliver(struct message *m)
 {
 	struct round *r = container_of(m, struct round, message);
@@ -85,7 +85,7 @@ static void worker_round_begin(void *arg, struct round *r)
 	give_next(r, r->home);
 }
 
-/* The worker's mailbox will be closed: nothing is put into it any more. */
+/* Keeps rounds out of the worker's mailbox, which will be closed. */
 static void worker_round_leave(struct worker *w)
 {
 	pthread_mutex_lock(&w->shared->rounds);
@@ -102,7 +102,7 @@ static void worker_round_leave(struct worker *w)
 #define DRAIN_SWEEP_SECONDS 0.05
 /* How long a draining worker may take to send the last releases to Redis. */
 #define DRAIN_GRACE_SECONDS 1.0
-/* How long it has at least to hand its clients over to the next hasp. */
+/* How long a draining worker has, at least, to hand its clients over to the next hasp. */
 #define DRAIN_HANDOVER_SECONDS 1.0
 
 static void on_client_gone(void *arg)
@@ -119,7 +119,7 @@ static bool may_leave(struct worker *w)
 
 	if (now >= w->leave_at)
 		clients_close(&w->clients, "drain_timeout");
-	/* Clients that are arriving belong to the next hasp. */
+	/* Clients that are on their way from the previous hasp go to the next one. */
 	if (w->clients.n || (atomic_load(&w->shared->arriving) && now < w->leave_at))
 		return false;
 	if (w->drain_grace_at <= 0)
@@ -144,7 +144,7 @@ static void worker_on_sweep(void *arg)
 		loop_timer_repeat(&w->sweep, DRAIN_SWEEP_SECONDS);
 }
 
-/* Before all other callbacks of a turn. The loop's own time is the date, which may jump. */
+/* Runs before a turn's other callbacks. The loop's own clock is the date, which may jump. */
 static void on_begin(struct ev_loop *loop, struct ev_check *c, int revents)
 {
 	struct worker *w = c->data;
@@ -154,7 +154,7 @@ static void on_begin(struct ev_loop *loop, struct ev_check *c, int revents)
 	w->clients.policy.date = ev_now(loop);
 }
 
-/* Before sockets are served: what the last turn closed can be freed. */
+/* Runs before sockets are served: frees what the last turn closed. */
 static void on_check(struct ev_loop *loop, struct ev_check *c, int revents)
 {
 	struct worker *w = c->data;
@@ -286,7 +286,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	policy_init(&w->clients.policy);
 	worker_topology_open(w, config);
 	w->script_jobs = script_jobs_new(&w->timers.timers, w->topology, &shared->secret);
-	/* (For a single server, worker_node.c sets the naming when the server is up.) */
+	/* For a single server, worker_node.c sets the naming when the server is up. */
 	if (w->cluster)
 		script_jobs_set_naming(w->script_jobs, KEY_NAMING_CLUSTER);
 	clients_init(&w->clients);
@@ -318,7 +318,7 @@ static void worker_free(struct worker *w)
 	clients_close(&w->clients, "hasp is shutting down");
 	worker_handover_fini(w);
 	clients_reap(&w->clients);
-	/* The last answers still go to the holds and waiters. */
+	/* The last replies must still reach the holds and waiters. */
 	script_jobs_stop(w->script_jobs);
 	worker_quorum_close(w);
 	worker_topology_stop(w);

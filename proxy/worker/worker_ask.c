@@ -32,10 +32,10 @@
 
 /* A question to all workers. */
 struct workers_question {
-	pthread_mutex_t lock; /* of `refs`, `abandoned` and each part's `done` */
-	pthread_cond_t answered; /* by one more worker */
-	size_t refs; /* the caller's, and one for each message */
-	bool abandoned; /* the caller waits no more */
+	pthread_mutex_t lock; /* protects `refs`, `abandoned` and each part's `done` */
+	pthread_cond_t answered; /* signalled when one more worker has answered */
+	size_t refs; /* the caller's reference, and one for each message */
+	bool abandoned; /* the caller no longer waits */
 	worker_step_fn *step;
 	size_t nparts;
 	struct part *parts; /* one for each worker */
@@ -48,10 +48,10 @@ struct part {
 	struct workers_question *question;
 	struct worker *worker;
 	void *arg; /* the worker's copy; NULL: none */
-	struct worker_answer answer; /* the worker's until `done`, then the caller's */
+	struct worker_answer answer; /* owned by the worker until `done`, then by the caller */
 	bool done;
-	_Atomic unsigned nsteps; /* taken so far */
-	unsigned nseen; /* the caller's: `nsteps` when the caller last looked, */
+	_Atomic unsigned nsteps; /* steps taken so far */
+	unsigned nseen; /* for the caller: `nsteps` when it last looked, */
 	double seen_at; /* and clock_now() when it first saw that number */
 };
 
@@ -86,7 +86,7 @@ static bool is_abandoned(struct workers_question *q)
 
 /* --- on the worker's thread --------------------------------------------------------------- */
 
-/* Have clients sent commands of late? */
+/* True if clients have sent commands within BUSY_SECONDS. */
 static bool serves_clients(struct worker *w, double now)
 {
 	uint64_t n = 0;
@@ -99,7 +99,7 @@ static bool serves_clients(struct worker *w, double now)
 	return now < w->asks.busy_until;
 }
 
-/* Returns true if that was the last step. */
+/* Takes a step of the part. Returns true if it was the last one. */
 static bool take_step(struct worker *w, struct part *p)
 {
 	double began = clock_now(), now, pause;
@@ -132,7 +132,7 @@ static void part_end(struct part *p)
 	question_unref(q);
 }
 
-/* The next step is taken when its time has come. */
+/* Schedules the next step. */
 static void step_later(struct worker *w, double now)
 {
 	double left = w->asks.next_at - now;
@@ -154,7 +154,7 @@ static void step_now(struct worker *w)
 		list_append(&w->asks.parts, &p->node);
 }
 
-/* (The loop's timers go by when a turn began: they may be early.) */
+/* The loop measures timers from the begin of a turn, so they may be early. */
 static void worker_asks_on_due(void *arg)
 {
 	struct worker *w = arg;
@@ -178,7 +178,7 @@ void worker_asks_fini(struct worker *w)
 		question_unref(p->question);
 }
 
-/* On the worker's thread; if the worker has ended, on the thread of worker_join(). */
+/* Runs on the worker's thread; if the worker has ended, on the thread of worker_join(). */
 static void worker_ask_deliver(struct message *m)
 {
 	struct part *p = container_of(m, struct part, message);
@@ -194,7 +194,8 @@ static void worker_ask_deliver(struct message *m)
 		step_later(w, clock_now());
 }
 
-/* --- on the caller's ---------------------------------------------------------------------- */
+/* --- on the caller's thread
+ * --------------------------------------------------------------- */
 
 static struct workers_question *question_new(const struct worker_shared *shared,
                                              worker_step_fn *step, const void *arg, size_t size)

@@ -28,19 +28,19 @@ struct topology;
 /* How long a step should last. */
 #define WORKER_STEP_SECONDS 50e-6
 
-/* The parts of a worker that a step may read, and change as any callback of its loop may. */
+/* The parts of a worker that a step may read, and change as any callback of the loop may. */
 struct worker_view {
 	int number;
-	struct client_env *clients; /* and with them the configuration, holds and waiters */
+	struct client_env *clients; /* has the configuration, holds and waiters, too */
 	struct topology *topology;
 	const struct quorum_servers *quorum_servers; /* NULL: there is no quorum */
-	double until; /* clock_now(): the step should end */
+	double until; /* clock_now() at which the step should end */
 };
 
 /* One worker's answer. */
 struct worker_answer {
 	bool whole; /* false: the worker has ended, or hangs, and `out` is empty */
-	uint64_t cursor; /* the steps' own: 0 at the first */
+	uint64_t cursor; /* for the steps' use; 0 at the first */
 	struct buf out; /* what the steps appended */
 };
 
@@ -49,17 +49,14 @@ struct worker_answers {
 	struct worker_answer v[WORKERS_MAX]; /* by their numbers */
 };
 
-/* Returns true after the last step; false: it is to be called again. `arg` is the worker's own
- * copy of the caller's, and may be written to. */
+/* Returns true after the last step; false: call it again. `arg` is the worker's own copy of
+ * the caller's bytes, and may be changed. */
 typedef bool worker_step_fn(const struct worker_view *w, void *arg, struct worker_answer *a);
 
-/* Has each worker call `step` until that returns true, and waits for it, but not for a worker
- * that has taken no step for `timeout_ms`. `arg`: `size` bytes, which are copied for each
- * worker; NULL: none. Returns the number of workers that have answered. worker_answers_fini()
- * is due in any case.
- *
- * From any thread but a worker's, after worker_start() of all workers and before the first of
- * them is joined. */
+/* Has each worker call `step` until that returns true, and awaits the answers, except those of
+ * workers that have taken no step for `timeout_ms`. `arg`: `size` bytes, which are copied for
+ * each worker; NULL: none. Returns the number of workers that have answered. Call
+ * worker_answers_fini() in any case. */
 size_t workers_ask(struct worker_shared *shared, worker_step_fn *step, const void *arg,
                    size_t size, int64_t timeout_ms, struct worker_answers *answers);
 void worker_answers_fini(struct worker_answers *answers);

@@ -115,7 +115,7 @@ static int write_all(const char *path, struct slice text)
 	return close(fd) < 0 ? errno : 0;
 }
 
-/* Replaces the file at once: a reader sees the old file or the new one. */
+/* Replaces the file atomically: a reader sees the old file or the new one. */
 static int replace_file(const char *path, struct slice text)
 {
 	struct buf next = BUF_INIT;

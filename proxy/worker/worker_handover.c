@@ -25,7 +25,7 @@
 #include "net/fd_channel.h"
 #include "worker/worker_internal.h"
 
-/* Clients that are taken in one go, so that others are served between. */
+/* Clients that a worker takes in one go; then it serves its other clients. */
 #define TAKE_MAX 16
 
 enum handover_answer {
@@ -52,7 +52,7 @@ struct newcomer {
 
 /* --- the old process ---------------------------------------------------------------------- */
 
-/* client_env.hand_over() */
+/* As client_env.hand_over(). */
 static int send_client(void *arg, int fd, struct slice record)
 {
 	const struct worker *w = arg;
@@ -71,7 +71,7 @@ static void close_watch(struct worker *w, struct watch *watch)
 		close(fd);
 }
 
-/* False: that is no answer. */
+/* Handles an answer. Returns false if `answer` is none. */
 static bool heed_answer(struct worker *w, char answer)
 {
 	struct client_env *env = &w->clients;
@@ -105,7 +105,7 @@ static void successor_on_ready(struct watch *watch, int events)
 		drain_successor_gone(&w->clients);
 		close_watch(w, watch);
 	}
-	/* Others can be sent now. */
+	/* Hand other clients over now. */
 	clients_sweep(&w->clients);
 }
 
@@ -130,7 +130,7 @@ static void newcomer_deliver(struct message *m)
 	bool whole, good;
 
 	atomic_fetch_sub(&w->shared->arriving, 1);
-	/* (As all clients of a worker that has ended: it was cut off.) */
+	/* Cut off, as all clients of a worker that has ended. */
 	if (atomic_load(&w->ended)) {
 		close(o->fd);
 		free(o);
@@ -145,7 +145,7 @@ static void newcomer_deliver(struct message *m)
 	free(o);
 }
 
-/* The workers get clients in turn. */
+/* Gives the client to a worker; the workers get clients in turn. */
 static void give_to_worker(struct worker *w, int fd, struct slice record)
 {
 	struct newcomer *o = xmalloc(sizeof(*o) + record.n);
@@ -185,17 +185,17 @@ static void predecessor_end(struct predecessor *s)
 	free(s);
 }
 
-/* Returns false if the old process could not be answered: then it still has the client. */
+/* Answers the old process. Returns false if that failed: then that still has the client. */
 static bool answer_predecessor(const struct predecessor *s, enum handover_answer what)
 {
 	char byte = (char)what;
 
-	/* If it is gone, the client is here only. */
+	/* If the old process is gone, only this one has the client. */
 	return fd_channel_send(watch_fd(&s->watch), slice_of(&byte, 1), NULL, 0) == 0 ||
 	       errno != EAGAIN;
 }
 
-/* Takes a client, or refuses it. False: the channel is of no use any more. */
+/* Takes a client, or refuses it. Returns false if the channel is of no more use. */
 static bool take_client(struct predecessor *s, struct slice record, int fd)
 {
 	bool taken = fd >= 0 && may_take(s->worker, record, fd);

@@ -53,17 +53,17 @@ struct worker {
 	int number;
 	struct worker_shared *shared;
 	pthread_t thread;
-	_Atomic bool ended; /* the loop runs no more: nothing will be delivered there */
-	_Atomic bool turn_due; /* it was asked to turn, and has not yet */
+	_Atomic bool ended; /* the loop has ended, so nothing is delivered there */
+	_Atomic bool turn_due; /* another thread asked the loop to turn, and it has not yet */
 	struct ev_loop *loop;
 	struct loop_timers timers;
 	struct mailbox mailbox;
 	struct stream_flusher flusher;
 	struct resolver *resolver;
-	char name[32]; /* of its thread; prefix of its own connections' names */
+	char name[32]; /* the thread's name, and the prefix of its own connections' names */
 	char *scratch; /* replies are read into it */
 	struct topology *topology;
-	struct cluster *cluster; /* NULL: the topology is none */
+	struct cluster *cluster; /* NULL: `topology` is no cluster */
 	struct client_env clients;
 	struct quorum_servers *quorum_servers; /* of clients.quorum; NULL: there is none */
 	struct config *quorum_config; /* names the quorum; NULL: there is no quorum */
@@ -75,27 +75,27 @@ struct worker {
 	struct ev_check begin, check;
 	struct ev_prepare end;
 	double leave_at; /* clock_now(); 0: not draining */
-	double drain_grace_at; /* clock_now() when the last client was gone; 0: not yet */
+	double drain_grace_at; /* clock_now() when the last client left; 0: it has not yet */
 	struct {
 		enum worker_pause state; /* written by worker_pause.c only */
-		struct loop_timer look; /* PAUSING, RESUMING: runs */
+		struct loop_timer look; /* runs while PAUSING or RESUMING */
 		unsigned nlooks;
 		size_t nasked; /* servers that have not answered yet */
-		bool asked; /* RESUMING: they have been asked */
-		bool unready; /* one of them was not there, or loads its data */
+		bool asked; /* RESUMING: the servers have been asked */
+		bool unready; /* a server was down, or loads its data */
 	} pause;
 	struct {
 		struct list parts; /* of questions; the first one takes the next step */
 		struct loop_timer due; /* starts the next step; runs while there are parts */
-		double next_at; /* not before, by clock_now() */
-		double busy_until; /* the worker counts as serving clients, by clock_now() */
+		double next_at; /* clock_now() before which no step may start */
+		double busy_until; /* clock_now() until which clients count as being served */
 		uint64_t ncommands; /* the worker's count of commands at the last look */
-	} asks; /* worker_ask.c's */
+	} asks; /* for worker_ask.c */
 	struct {
 		struct watch successor; /* the channel to the next hasp */
 		struct list predecessors; /* channels from the hasp before this one */
 		size_t next; /* number of the worker that gets the next client */
-	} handover; /* worker_handover.c's */
+	} handover; /* for worker_handover.c */
 	struct buf unfit; /* the last log lines about guards that cannot work; empty: none */
 };
 
@@ -103,15 +103,15 @@ struct worker {
 struct worker_cmd {
 	struct message message;
 	struct worker *worker;
-	/* Runs on the worker's thread. */
+	/* Called on the worker's thread. */
 	void (*run)(struct worker *w, struct worker_cmd *cmd);
-	bool owns; /* runs also if the worker has ended, which ignores the others, to free: */
-	struct config *config; /* of a reload */
-	int channel; /* of a hand-over */
-	struct found_primary primary; /* the watcher's; its strings */
+	bool owns; /* call run() even if the worker has ended, because it frees: */
+	struct config *config; /* for a reload */
+	int channel; /* for a hand-over */
+	struct found_primary primary; /* from the watcher: the strings in it */
 };
 
-/* From any thread. Sends a copy of `cmd`, whose first two members are set here. */
+/* Sends a copy of `cmd`, whose first two members it sets. From any thread. */
 void worker_send_cmd(struct worker *w, struct worker_cmd cmd);
 
 /* --- worker_topology.c -------------------------------------------------------------------- */
@@ -119,52 +119,52 @@ void worker_send_cmd(struct worker *w, struct worker_cmd cmd);
 /* Makes `topology`, and `cluster` where `config` names one, and gives clients the node that
  * serves them. Nothing is connected before worker_topology_use(). */
 void worker_topology_open(struct worker *w, const struct config *config);
-/* The configuration has changed, or is there for the first time. */
+/* Applies the first configuration, or a changed one. */
 void worker_topology_use(struct worker *w, const struct config *config);
-/* Frees links and sessions that are closed: not from within their callbacks. */
+/* Frees closed links and sessions. Do not call it from their callbacks. */
 void worker_topology_reap(struct worker *w);
 /* True if a node owes an answer to hasp itself. */
 bool worker_topology_is_asked(const struct worker *w);
-/* Closes the links, which no client has any more; hasp's own calls in flight get NULL. */
+/* Closes the links, which have no clients any more; hasp's own calls in flight get NULL. */
 void worker_topology_stop(struct worker *w);
-/* After worker_topology_stop(), when no code calls a node any more. */
+/* Call it after worker_topology_stop(), when no code calls a node any more. */
 void worker_topology_free(struct worker *w);
 
 /* --- worker_quorum.c ---------------------------------------------------------------------- */
 
-/* Connects to the servers of the quorum that the configuration names, if it does. */
+/* Connects to the servers of the quorum, if the configuration names one. */
 void worker_quorum_open(struct worker *w, struct config *config);
 /* Takes the encryption of the connections from a changed configuration. */
 void worker_quorum_use(struct worker *w, struct config *config);
-/* Once a second. */
+/* Call it once a second. */
 void worker_quorum_sweep(struct worker *w);
-/* Frees links that are closed: not from within their callbacks. */
+/* Frees closed links. Do not call it from their callbacks. */
 void worker_quorum_reap(struct worker *w);
 /* True if a server of the quorum owes an answer. */
 bool worker_quorum_is_asked(const struct worker *w);
-/* Closes the connections; no client is left. */
+/* Closes the connections. All clients must be gone. */
 void worker_quorum_close(struct worker *w);
 
 /* --- worker_pause.c ----------------------------------------------------------------------- */
 
 void worker_pause_init(struct worker *w);
-/* Holds a new node's requests back as the others' are, unless the worker serves. */
+/* Holds a new node's requests back as those of the other nodes, unless the worker serves. */
 void worker_pause_node(const struct worker *w, struct node *n);
 
 /* --- worker_ask.c ------------------------------------------------------------------------- */
 
 void worker_asks_init(struct worker *w);
-/* Abandons the questions that are not answered; the loop has ended. */
+/* Abandons the unanswered questions after the loop has ended. */
 void worker_asks_fini(struct worker *w);
 
 /* --- worker_handover.c -------------------------------------------------------------------- */
 
 void worker_handover_init(struct worker *w);
-/* Closes the channels; no client is left. */
+/* Closes the channels. All clients must be gone. */
 void worker_handover_fini(struct worker *w);
 /* As worker_take_over(), which has counted the channel in shared->arriving. */
 void worker_handover_take(struct worker *w, struct worker_cmd *cmd);
-/* No more clients are taken: the hasp before this one keeps those that it has. */
+/* Takes no more clients: the previous hasp keeps those that it still has. */
 void worker_handover_refuse(struct worker *w);
 /* As worker_hand_over(). */
 void worker_handover_give(struct worker *w, struct worker_cmd *cmd);
@@ -173,12 +173,12 @@ void worker_handover_give(struct worker *w, struct worker_cmd *cmd);
 
 extern const struct node_ops worker_node_ops;
 
-/* Shows the other threads whether a server can serve. One node of a cluster is enough. */
+/* Publishes whether a server can serve. One node of a cluster is enough. */
 void worker_node_note_health(struct worker *w);
 /* Checks whether the guards of a changed configuration work with Redis' commands. */
 void worker_node_recheck_guards(struct worker *w);
 /* Asks Redis about unknown command names that clients have sent, when that is due. If Redis
- * cannot be asked, such commands pass as they came. */
+ * cannot be asked, such commands pass unchanged. */
 void worker_node_query_unknown_commands(struct worker *w);
 
 #endif

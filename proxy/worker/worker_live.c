@@ -25,33 +25,33 @@
 
 /* --- one worker --------------------------------------------------------------------------- */
 
-/* Bytes for a row with its texts, where these have slots. */
+/* Bytes of a row in a slot, with its texts. */
 #define LIVE_SLOT (sizeof(struct live_row) + (size_t)3 * LIVE_TEXT)
 
-/* The tables that are gone through, one after the other. */
+/* The tables, in the order in which a worker reads them. */
 enum live_table { TABLE_HOLDS, TABLE_QUORUM, TABLE_GUARDS, TABLE_WAITERS, TABLES };
 
-/* One of the longest held so far. */
+/* An entry that is among the longest so far. */
 struct live_rank {
 	double since;
-	size_t at; /* its row's slot in `out`, in bytes from the beginning */
+	size_t at; /* offset of its row's slot in `out` */
 };
 
 /* A worker's results for one struct live_want. */
 struct live_found {
 	enum live_what what;
-	size_t most; /* SIZE_MAX: all get a row, and none has a rank */
+	size_t most; /* SIZE_MAX: all entries get a row, and none has a rank */
 	uint64_t total;
-	size_t n; /* of ranks */
+	size_t n; /* length of `ranks` */
 	struct live_rank ranks[LIVE_MOST]; /* the longest held first */
 };
 
-/* A worker's copy of the question, and how far it has come. */
+/* A worker's copy of the question, and its progress. */
 struct live_question {
-	size_t nwants, want; /* the one that is at hand */
+	size_t nwants, want; /* number of wants, and the current one */
 	enum live_table table;
 	int worker;
-	size_t at; /* where the row goes that is written next, if it has a rank */
+	size_t at; /* offset of the row to write next, if it has a rank */
 	double now;
 	const struct quorum *quorum; /* NULL: there is none */
 	struct buf *out;
@@ -81,7 +81,7 @@ static void rank_insert(struct live_question *q, double since)
 	q->at = rank.at;
 }
 
-/* True if the entry gets a row, being among the longest so far; its slot is then at q->at. */
+/* True if the entry is among the longest so far, and gets a row: in the slot at q->at. */
 static bool is_told(struct live_question *q, double since)
 {
 	struct live_found *f = found_now(q);
@@ -95,8 +95,8 @@ static bool is_told(struct live_question *q, double since)
 	return true;
 }
 
-/* True if the question is about the section's kind, guards or locks. (A section that is no
- * longer configured counts as one of locks.) */
+/* True if the question is about the section's kind, guards or locks. A section that is no
+ * longer configured counts as one of locks. */
 static bool is_asked_for(const struct live_question *q, const struct section_stats *section)
 {
 	enum live_what what = q->found[q->want].what;
@@ -110,7 +110,7 @@ struct slice live_text(struct slice text)
 	return slice_of(text.p, text.n < LIVE_TEXT ? text.n : LIVE_TEXT);
 }
 
-/* Returns where the row goes: after the others, or into its slot. */
+/* Returns where to write the row: after the others, or into its slot. */
 static char *row_place(const struct live_question *q, size_t size)
 {
 	if (q->found[q->want].most != SIZE_MAX && q->at < buf_len(q->out))
@@ -152,7 +152,7 @@ static void row_write(const struct live_question *q, struct live_row row, struct
 	buf_release(&owner);
 }
 
-/* (A hold is remembered for a while when its lease is over.) */
+/* True if the hold is asked for. hasp remembers a hold for a while after its lease. */
 static bool is_of_question(const struct live_question *q, const struct held *held)
 {
 	return held->good_until > q->now && is_asked_for(q, held->stats);
@@ -197,7 +197,7 @@ static bool on_longest(void *arg, const struct held *held)
 	return true;
 }
 
-/* In one go: a row takes less than half a microsecond, and there are LIVE_MOST at most. */
+/* In one step: a row takes less than half a microsecond, and there are LIVE_MOST at most. */
 static void tell_longest(struct live_question *q, struct holds *holds)
 {
 	uint64_t before = found_now(q)->total;
@@ -310,7 +310,7 @@ static bool has_table(const struct live_question *q)
 	return q->table < TABLES && (q->table == TABLE_WAITERS) == waiting;
 }
 
-/* The table is done. Returns whether there is another one. */
+/* Moves on to the next table. Returns false if there is none. */
 static bool next_table(struct live_question *q)
 {
 	q->table++;
@@ -364,7 +364,7 @@ static int by_since(const void *a, const void *b)
 	return (one > other) - (one < other);
 }
 
-/* (A power of two is full.) */
+/* At a power of two, the array is full. */
 static void add_row(struct live *live, const struct live_row *row)
 {
 	if ((live->n & (live->n - 1)) == 0)
@@ -467,7 +467,7 @@ static int by_key(const void *a, const void *b)
 	return memcmp(&one->key, &other->key, sizeof(one->key));
 }
 
-/* Adds up those of the same key, which are neighbours. Returns how many are left. */
+/* Merges neighbours with the same key. Returns how many keys are left. */
 static size_t merge_same(struct contended_key *keys, size_t n)
 {
 	size_t left = 0;

@@ -15,39 +15,39 @@
 #include "lock/events/stats.h"
 #include "worker/worker_ask.h"
 
-/* The most entries by which the longest can be chosen; a caller that wants more gets all. */
+/* The most entries for which a caller gets only the longest; if it wants more, it gets all. */
 #define LIVE_MOST 500
-/* How many bytes of a key, an owner or a client are listed. */
+/* Bytes of a key, an owner or a client that are listed, at most. */
 #define LIVE_TEXT 200
 
 enum live_what {
-	LIVE_HELD, /* locks, and guards, that clients have */
-	LIVE_LOCKS, /* of these, the locks */
-	LIVE_GUARDS, /* the guards */
-	LIVE_WAITING, /* clients that stand in line */
+	LIVE_HELD, /* locks and guards of clients */
+	LIVE_LOCKS, /* only locks */
+	LIVE_GUARDS, /* only guards */
+	LIVE_WAITING, /* clients in line */
 };
 
 /* One lock, guard or wait of one connection. */
 struct live_row {
-	size_t want, nbytes; /* worker_live.c's */
-	int worker; /* its number */
+	size_t want, nbytes; /* for worker_live.c */
+	int worker; /* number of the client's worker */
 	uint64_t client_id; /* client_list_id() */
 	const struct section_stats *section; /* its kind and name; NULL: not configured now */
 	int db; /* -1: not known */
-	double since; /* clock_now() when it got it, or began to wait */
-	double until; /* when its lease may be over, or it stops waiting; INFINITY: not known */
-	bool renewed; /* (held) hasp renews it */
-	long long fence; /* (held, verbs) the fencing token; else 0 */
-	size_t key_len; /* the whole key's; `key` has LIVE_TEXT bytes of it at most */
+	double since; /* clock_now() when the client got it, or began to wait */
+	double until; /* when its lease may end, or the wait; INFINITY: not known */
+	bool renewed; /* held: hasp renews it */
+	long long fence; /* held by a verb: the fencing token; else 0 */
+	size_t key_len; /* length of the whole key; `key` has at most LIVE_TEXT bytes of it */
 	struct slice key;
-	struct slice owner; /* (held) as owner_describe_token() has it; empty: it is the
-	                     * application's own affair */
+	struct slice owner; /* held: text of owner_describe_token(); empty: only the
+	                     * application knows the owner */
 	struct slice client; /* "127.0.0.1:4711 name" */
 };
 
 struct live {
-	uint64_t total; /* there are */
-	bool whole; /* all workers have answered; else it is of those that have */
+	uint64_t total; /* number of all entries */
+	bool whole; /* true: all workers have answered; else their entries are missing */
 	size_t n;
 	struct live_row *rows; /* the longest held, or waiting, first */
 };
@@ -55,30 +55,30 @@ struct live {
 /* One kind of entry that the caller wants. */
 struct live_want {
 	enum live_what what;
-	size_t most; /* how many of the longest; more than LIVE_MOST: all */
-	struct live *live; /* gets them */
+	size_t most; /* how many of the longest are wanted; more than LIVE_MOST: all */
+	struct live *live; /* where the entries go */
 };
 #define LIVE_WANTS_MAX 2
 
 /* Cuts a text to LIVE_TEXT bytes. */
 struct slice live_text(struct slice text);
 
-/* Asks for all `wants` at once, so that they are of about the same time. The rows point to
- * `answers`; live_fini() of all is due. As to threads, see workers_ask(). */
+/* Asks for all `wants` at once, so that they show about the same time. The rows point to
+ * `answers`; call live_fini() for each. For threads, see workers_ask(). */
 void workers_live(struct worker_shared *shared, const struct live_want *wants, size_t nwants,
                   int64_t timeout_ms, struct worker_answers *answers);
 void live_fini(const struct live_want *wants, size_t nwants, struct worker_answers *answers);
 
-/* A key that clients were refused, or waited for, in the last minutes. */
+/* A key that clients were refused or waited for in the last minutes. */
 struct contended_key {
 	enum stats_kind kind;
-	const char *section; /* its name */
+	const char *section; /* name of its section */
 	struct top_key key;
 	struct top_key_counts counts; /* by enum contention */
 };
 
-/* The most contended ones, the first one most, `out[most]`. Returns how many there are. As to
- * threads, see workers_ask(). */
+/* Writes the most contended keys to `out[most]`, in order. Returns their number. For threads,
+ * see workers_ask(). */
 size_t workers_contended(struct worker_shared *shared, struct contended_key *out, size_t most,
                          int64_t timeout_ms);
 

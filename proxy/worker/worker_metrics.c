@@ -93,7 +93,7 @@ static void tell_quorum_server(void *arg, const char *quorum, const char *addres
 	buf_puts(out, quorum);
 }
 
-/* True if the node stands for a server: it has a name. */
+/* True if the node stands for a server, which has a name. */
 static bool gauges_has_name(const struct node *n)
 {
 	return n->control && n->links.name;
@@ -124,9 +124,10 @@ static bool tell_gauges(const struct worker_view *w, void *arg, struct worker_an
 	return true;
 }
 
-/* --- and all of them together ------------------------------------------------------------- */
+/* --- the sum of all workers
+ * --------------------------------------------------------------- */
 
-/* The one of that name, or a new one. */
+/* Returns the gauges of that node, which are new if no worker has named it yet. */
 static struct worker_node_gauges *gauges_node(struct worker_gauges *g, struct slice name,
                                               struct slice quorum)
 {
@@ -160,7 +161,7 @@ static void gauges_add_node(struct worker_gauges *g, const struct told_node *tol
 		memcpy(n->evicts, told->evicts, sizeof(n->evicts));
 }
 
-/* (Nothing in the buffer is aligned.) */
+/* Copies, because nothing in the buffer is aligned. */
 static void take_told(struct slice *from, void *to, size_t n)
 {
 	HASP_ASSERT(from->n >= n);

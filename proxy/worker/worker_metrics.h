@@ -33,16 +33,16 @@ void workers_count(const struct worker_shared *shared, struct worker_counts *cou
 
 /* Memory of all workers, in bytes. */
 enum worker_memory {
-	WORKER_MEMORY_CLIENTS, /* memory that counts for memory_limit */
+	WORKER_MEMORY_CLIENTS, /* memory that memory_limit limits */
 	WORKER_MEMORY_HOLDS,
 	WORKER_MEMORY_WAITERS,
-	WORKER_MEMORY_JOBS, /* calls of hasp's own that are in flight or wait for Redis */
+	WORKER_MEMORY_JOBS, /* hasp's own calls that are in flight or wait for Redis */
 };
 #define WORKER_MEMORIES (WORKER_MEMORY_JOBS + 1)
 
 enum worker_node_state {
-	WORKER_NODE_DOWN, /* hasp's own connections to it are not up, of each worker */
-	WORKER_NODE_UNCOUNTED, /* of a quorum: it began so lately that it does not vote yet */
+	WORKER_NODE_DOWN, /* the worker's own connections to the server are down */
+	WORKER_NODE_UNCOUNTED, /* a server of a quorum that started too recently to vote */
 	WORKER_NODE_UP
 };
 
@@ -57,14 +57,14 @@ struct worker_node_gauges {
 };
 
 struct worker_gauges {
-	size_t asked, answered; /* workers; one that did not answer is missing below */
+	size_t asked, answered; /* number of workers; not all may have answered */
 	uint64_t memory[WORKER_MEMORIES]; /* by enum worker_memory */
 	size_t nnodes;
 	struct worker_node_gauges *nodes;
 };
 
-/* Asks the workers, for at most `timeout_ms`. As to threads, see workers_ask();
- * worker_gauges_fini() is due. */
+/* Asks the workers, for at most `timeout_ms`. Call worker_gauges_fini() afterwards. For
+ * threads, see workers_ask(). */
 void worker_gauges_ask(struct worker_shared *shared, int64_t timeout_ms,
                        struct worker_gauges *g);
 void worker_gauges_fini(struct worker_gauges *g);

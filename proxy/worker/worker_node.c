@@ -40,13 +40,13 @@ void worker_node_note_health(struct worker *w)
 }
 
 /* Logs, once, guards that cannot work with Redis' commands. The check at hasp's start may have
- * got no answer, or Redis may be another server by now. Clients go on, and the guard's other
+ * got no answer, or Redis may be another server now. Clients are served, and the guard's other
  * commands are still guarded. */
 static void check_guards(struct worker *w)
 {
 	struct buf faults = BUF_INIT;
 
-	/* All workers learn the same commands: one of them logs the faults. */
+	/* All workers learn the same commands, so one of them logs the faults. */
 	if (w->number != 0)
 		return;
 	if (check_commands(w->clients.policy.config, w->clients.policy.commands, &faults) > 0 &&
@@ -84,7 +84,7 @@ static void worker_node_on_script_commands(void *arg, const redisReply *reply)
 	buf_release(&missing);
 }
 
-/* Only worker 0 asks; the answer holds for all workers. */
+/* Checks the scripts. Only worker 0 asks; the answer holds for all workers. */
 static void check_scripts(struct worker *w, struct node *n)
 {
 	const struct policy_env *policy = &w->clients.policy;
@@ -133,7 +133,7 @@ void worker_node_query_unknown_commands(struct worker *w)
 	buf_release(&out);
 }
 
-/* hasp's own connection is up: load the scripts into Redis before they are called. */
+/* Loads the scripts into Redis when hasp's own connection comes up, before they are called. */
 static void worker_node_on_up(void *arg, struct node *n)
 {
 	struct worker *w = arg;
@@ -201,7 +201,7 @@ static bool is_served_by(void *arg, struct slice key)
 	return topology_node(by->worker->topology, key) == by->node;
 }
 
-/* Replication is asynchronous: the locks that were taken last may be lost. */
+/* Replication is asynchronous: the latest locks may be lost. */
 static void worker_node_on_changed(void *arg, struct node *n)
 {
 	struct worker *w = arg;

@@ -8,9 +8,9 @@
 #include "base/fatal.h"
 #include "worker/worker_internal.h"
 
-/* How often is looked whether nothing is under way any more, or Redis answers. */
+/* How often a worker checks whether all requests are answered, or Redis is back. */
 #define LOOK_SECONDS 0.01
-/* After that many looks, a server that was not there is tried again. */
+/* After so many checks, the worker retries a server that was down. */
 #define RETRY_LOOKS 20
 
 /* The only writer of w->pause.state. */

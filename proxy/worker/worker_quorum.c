@@ -36,7 +36,7 @@ static int64_t worker_quorum_unix_us(void *arg)
 	return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
 }
 
-/* `q` is gone with the configuration that it is of. */
+/* `q` lives only as long as the configuration that contains it. */
 static void open_quorum(struct worker *w, const struct config *config,
                         const struct quorum_settings *q)
 {
@@ -91,7 +91,7 @@ void worker_quorum_open(struct worker *w, struct config *config)
 
 	if (!q)
 		return;
-	/* (The quorum's names and login live in this configuration.) */
+	/* The quorum's names and login live in this configuration. */
 	w->quorum_config = config_ref(config);
 	w->quorum_tls_config = config_ref(config);
 	w->clients.policy.quorum_is_there = true;

@@ -51,7 +51,7 @@ static char *copy_string(const char *s)
 	return s ? xstrdup(s) : NULL;
 }
 
-/* On the watcher's thread. */
+/* Runs on the watcher's thread. */
 static void workers_on_primary(void *arg, const struct found_primary *p)
 {
 	struct worker_shared *shared = arg;
