@@ -31,8 +31,8 @@ enum pending_kind {
 	PENDING_SUBSCRIBE,
 	PENDING_EXEC,
 	PENDING_LOCK, /* a call on a lock, or an error in its place */
-	PENDING_INFO, /* LOCK.INFO: the reply is a part of the answer */
-	PENDING_LIST, /* LOCK.LIST: the reply says that the client may be answered */
+	PENDING_INFO, /* LOCK.INFO: hasp adds to the reply */
+	PENDING_LIST, /* LOCK.LIST: the reply shows whether Redis serves the client */
 	PENDING_QUORUM, /* a command on a lock of a quorum: if Redis accepts it, hasp asks the
 	                 * quorum */
 	PENDING_PROBE, /* may end a lock for which clients wait, or is a script that may take
@@ -40,8 +40,8 @@ enum pending_kind {
 	PENDING_GUARD, /* a command on guarded keys, or a read of keys that are checked */
 	PENDING_LOGIN, /* hasp's own question whether the client is logged in */
 	PENDING_COUNT, /* hasp's own write before a WAIT */
-	PENDING_STREAM, /* unless it is refused, a stream of bytes begins: SYNC, MONITOR */
-	PENDING_NOTICE, /* only that it is answered matters, and nothing waits for that */
+	PENDING_STREAM, /* SYNC, MONITOR: a stream of bytes begins unless Redis refuses it */
+	PENDING_NOTICE, /* hasp must see the reply, but no later request waits for it */
 	PENDING_SETINFO, /* the name or the version of the client's library */
 };
 
@@ -50,45 +50,45 @@ enum subscription { SUBSCRIBED_CHANNELS, SUBSCRIBED_PATTERNS, SUBSCRIBED_SHARDS 
 
 struct pending_request {
 	enum pending_kind kind;
-	bool blocks; /* Redis may answer neither this request nor later ones until there is data
-	              */
-	bool ends_transaction; /* EXEC, NOTICE: unless Redis refuses it, the connection keeps no
-	                        * transaction and no watched keys */
-	bool ended; /* (with `ends_transaction`) the reply's first line confirms it */
-	uint32_t number; /* (with `ends_transaction`) the caller's number for the transaction */
-	bool by_eval; /* the call that replaces it carries the script's text */
+	bool blocks; /* Redis may answer this request and later ones only when there is data */
+	bool ends_transaction; /* EXEC, NOTICE: unless Redis refuses it, the connection keeps
+	                        * no transaction and no watched keys */
+	bool ended; /* with `ends_transaction`: the reply's first line confirms it */
+	uint32_t number; /* with `ends_transaction`: the caller's number for the transaction */
+	bool by_eval; /* the call in its place carries the script's text */
 	bool is_short; /* the script may answer +BUSY: then the call is sent again in full */
 	struct list node; /* in session.awaited, transaction.queued or an EXEC's `queued` */
-	struct freelist *freelist; /* where its memory goes; NULL: to the heap */
-	size_t index; /* in a transaction: its place there */
+	struct freelist *freelist; /* where its memory returns to; NULL: the heap */
+	size_t index; /* its position in a transaction */
 	union {
 		int db; /* SELECT */
-		bool raw; /* STREAM: what the client sends is no request any more, either */
+		bool raw; /* STREAM: the client's input is no longer requests either */
 		struct {
 			char *user; /* NULL: unchanged; "": the default user */
 			char *password; /* with `user` */
 			char *name; /* NULL: unchanged; "": none */
-			char *lib_name, *lib_ver; /* (SETINFO) NULL: unchanged; "": none */
-			bool user_unknown; /* (with `user`) the name was too long to keep */
+			char *lib_name, *lib_ver; /* SETINFO: NULL: unchanged; "": none */
+			bool user_unknown; /* with `user`: the name was too long to keep */
 			uint8_t proto; /* HELLO; 0: unchanged */
 		} login; /* AUTH, HELLO, NAME, SETINFO */
 		struct {
 			enum subscription kind;
-			bool ends; /* UNSUBSCRIBE and its like */
-			size_t acks; /* still to come; 0: as many as are subscribed */
-		} subscribe; /* SUBSCRIBE */
-		struct list queued; /* EXEC: the requests that it carries out */
+			bool ends; /* for UNSUBSCRIBE, SUNSUBSCRIBE and PUNSUBSCRIBE */
+			size_t acks; /* acknowledgements that are due; 0: as many as there are
+			              * subscriptions */
+		} subscribe; /* SUBSCRIBE and its kin */
+		struct list queued; /* EXEC: the queued requests that it runs */
 	};
-	/* The meaning of the reply for locks, guards and watched keys. Opaque to this room: */
+	/* What the reply means for locks, guards and watched keys. Opaque to this room: */
 	struct guard_op *guard_op; /* GUARD, EXEC; NULL: none */
 	struct lock_request *lock_request; /* LOCK; NULL: none */
 	struct command_sample *command_sample; /* NULL: none */
 	struct value_read *value_read; /* NOTICE; NULL: none */
 	struct checked_read *checked_read; /* NULL: none */
-	const struct pending_ops *rest; /* how to treat those five; NULL: there are none */
-	struct buf probe_keys; /* locks to be probed, each after its size_t length */
+	const struct pending_ops *rest; /* functions for those five; NULL: they are all NULL */
+	struct buf probe_keys; /* keys of locks to probe, each after its length, a size_t */
 	size_t *charged_to; /* the session's count of bytes; NULL: not counted yet */
-	size_t charged; /* how many bytes it counts for there */
+	size_t charged; /* bytes of this request in that count */
 };
 
 /* The parts of a request that are opaque to this room. */
@@ -98,21 +98,20 @@ struct pending_ops {
 };
 
 struct pending_request *pending_new(enum pending_kind kind);
-/* As above, from and back to `freelist`, whose blocks are PENDING_SIZE bytes; it outlives the
- * request. */
+/* As pending_new(), but takes the memory from `freelist`, which gets it back. Its blocks are
+ * PENDING_SIZE bytes; it outlives the request. */
 #define PENDING_SIZE sizeof(struct pending_request)
 struct pending_request *pending_new_of(struct freelist *freelist, enum pending_kind kind);
-/* Frees also all that it points to, and takes it out of its list. */
+/* Takes the request out of its list, and frees it with all that it owns. */
 void pending_free(struct pending_request *r);
 void pending_free_list(struct list *l);
 
-/* The request's memory counts in *total, as it is now, until pending_free(). */
+/* Adds the request's present memory to *total, until pending_free(). */
 void pending_charge(struct pending_request *r, size_t *total);
 
-/* The lock at `key` is to be probed when the request is answered. */
+/* Adds the key of a lock to probe when the request is answered. */
 void pending_add_probe_key(struct pending_request *r, struct slice key);
-/* Calls `fn` with each of those keys, its own and those of the requests that an EXEC carried
- * out. */
+/* Calls `fn` with each key of the request, and of the requests that an EXEC ran. */
 void pending_each_probe_key(const struct pending_request *r,
                             void (*fn)(void *arg, struct slice key), void *arg);
 
@@ -121,8 +120,8 @@ void pending_each_probe_key(const struct pending_request *r,
  * replies of the connection. hasp would take the next reply for the login's. */
 bool pending_logs_in(const struct pending_request *r);
 
-/* The user, or the name, that a login sets. NULL: the request is no login, or does not change
- * the user or the name. */
+/* Return the user, or the name, that a login sets. NULL: the request is no login, or does not
+ * change the user or the name. */
 const char *pending_user(const struct pending_request *r);
 const char *pending_name(const struct pending_request *r);
 

@@ -24,7 +24,7 @@ void session_fini(struct session *s)
 	free(s->lib_ver);
 }
 
-/* --- as requests are sent --------------------------------------------------------- */
+/* --- when requests are sent ------------------------------------------------------- */
 
 void session_await(struct session *s, struct pending_request *r)
 {
@@ -61,7 +61,7 @@ void session_complete(struct session *s, struct pending_request *r)
 
 struct pending_request *session_exec(struct session *s)
 {
-	/* Redis refuses this EXEC, and continues to watch the keys. */
+	/* Redis refuses an EXEC without MULTI, and continues to watch the keys. */
 	if (!session_in_multi(s))
 		return NULL;
 	if (!list_empty(&s->txn.queued))
@@ -88,7 +88,7 @@ bool session_may_be_blocked(const struct session *s)
 	return false;
 }
 
-/* In a transaction the database changes on the way. */
+/* Calls `fn` for each request with its database, which a SELECT in the transaction changes. */
 static void each_awaited(const struct list *requests, int *db,
                          void (*fn)(void *arg, struct pending_request *r, int db), void *arg)
 {
@@ -118,7 +118,7 @@ void session_each_queued(const struct session *s, const struct pending_request *
 	each_awaited(&exec->queued, &db, fn, arg);
 }
 
-/* --- as they are answered ---------------------------------------------------------- */
+/* --- when they are answered -------------------------------------------------------- */
 
 /* Moves *with, unless it is NULL, to *at; an empty string becomes NULL. */
 static void replace_text(char **at, char **with)
@@ -160,7 +160,7 @@ void session_count_login(struct session *s)
 	                  text_nbytes(s->lib_ver);
 }
 
-/* The client's library stays, as in Redis. */
+/* Keeps the name and version of the client's library, as Redis does. */
 static void session_reset(struct session *s)
 {
 	s->db = 0;
@@ -216,7 +216,7 @@ static void log_in_as(struct session *s, struct pending_request *r)
 	session_count_login(s);
 }
 
-/* Redis has carried out the request. */
+/* Applies a request that Redis has carried out. */
 static void apply_request(struct session *s, struct pending_request *r)
 {
 	switch (r->kind) {
@@ -237,8 +237,8 @@ static void apply_request(struct session *s, struct pending_request *r)
 	}
 }
 
-/* Does the request leave the link's state as it was? (No command depends on the library that
- * SETINFO names.) */
+/* True if the request does not change the link's state. No command depends on the library that
+ * SETINFO names. */
 static bool is_stateless(const struct pending_request *r)
 {
 	return r->kind == PENDING_LOCK || r->kind == PENDING_INFO || r->kind == PENDING_LIST ||
@@ -275,7 +275,7 @@ static void mark_all_unknown(struct session *s, struct list *l)
 	}
 }
 
-/* Redis takes no other bytes in a name. */
+/* True if Redis accepts the bytes of `name` as a client's name. */
 static bool is_valid_name(const char *name)
 {
 	for (; *name; name++)
@@ -293,12 +293,12 @@ void session_assume(struct session *s, struct pending_request *r)
 	pending_free(r);
 }
 
-/* MULTI `multi` was refused: its transaction, if it is open still, is none. */
+/* Ends the transaction of `multi`, which Redis refused, if it is still open. */
 static void reject_transaction(struct session *s, const struct pending_request *multi)
 {
 	struct list queued;
 
-	/* The open one began with a later MULTI. */
+	/* A later MULTI began the open transaction. */
 	for (struct list *at = multi->node.next; at != &s->awaited; at = at->next)
 		if (container_of(at, struct pending_request, node)->kind == PENDING_MULTI)
 			return;
@@ -307,7 +307,7 @@ static void reject_transaction(struct session *s, const struct pending_request *
 	mark_all_unknown(s, &queued);
 }
 
-/* A push, or another reply than a login has, is no answer to it. */
+/* True if Redis carried out the request. A login counts only by its own type of reply. */
 static bool is_accepted(const struct pending_request *r, const struct resp_reply *reply)
 {
 	if (r->kind == PENDING_AUTH)
@@ -328,13 +328,13 @@ static void complete_one(struct session *s, struct pending_request *r,
 	if (is_accepted(r, reply))
 		apply_request(s, r);
 	else if (r->kind == PENDING_HELLO || !resp_reply_is_error(reply))
-		/* Redis has applied HELLO's options before the wrong one. */
+		/* Redis has applied the options of HELLO before the wrong one. */
 		mark_unknown(s, r);
 	else if (r->kind == PENDING_MULTI)
 		reject_transaction(s, r);
 }
 
-/* A transaction was carried out: each of its requests has its own reply in there. */
+/* Applies the replies in EXEC's reply to the requests of its transaction. */
 static void complete_queued(struct session *s, struct pending_request *exec,
                             struct slice captured, session_done_fn *done, void *arg)
 {
@@ -384,8 +384,8 @@ static const struct {
 	{ "sunsubscribe", SUBSCRIBED_SHARDS, true },
 };
 
-/* An acknowledgement tells how many channels and patterns together are subscribed now
- * (or how many shard channels), so that one kind's number follows from the other's. */
+/* An acknowledgement has the total of channels and patterns that are subscribed now (or of
+ * shard channels). So the number of one kind follows from that of the other. */
 static void count_subscriptions(struct session *s, enum subscription which, long long total)
 {
 	uint32_t *n = s->subscriptions;
@@ -406,11 +406,11 @@ static bool is_message(const struct session *s, struct slice first)
 	                                    slice_eq(first, SLICE_LIT("smessage")));
 }
 
-/* A SUBSCRIBE or UNSUBSCRIBE is acknowledged once more. True: it was the last time. */
+/* Counts an acknowledgement of (UN)SUBSCRIBE. Returns true if it was the last one. */
 static bool take_ack(const struct session *s, struct pending_request *r)
 {
-	/* UNSUBSCRIBE without arguments is acknowledged once for each channel, or once if there
-	 * is none. */
+	/* UNSUBSCRIBE without arguments is acknowledged once for each channel, or once if
+	 * there is none. */
 	if (r->subscribe.acks == 0)
 		r->subscribe.acks = s->subscriptions[r->subscribe.kind];
 	if (r->subscribe.acks <= 1)
@@ -426,7 +426,7 @@ bool session_frame(struct session *s, const struct reply_scan *frame,
 	bool awaited = head && head->kind == PENDING_SUBSCRIBE;
 
 	*ended = false;
-	/* In RESP3 an array is always an answer, whatever it begins with. */
+	/* In RESP3 an array is always an answer, whatever its first element is. */
 	if (frame->reply.type != '>' && (frame->reply.type != '*' || s->proto == 3))
 		return false;
 	for (size_t i = 0; i < sizeof(subscription_acks) / sizeof(*subscription_acks); i++) {

@@ -30,32 +30,32 @@
  */
 enum session_login {
 	LOGIN_UNKNOWN,
-	LOGIN_REFUSED, /* Redis has just answered that the client must log in */
-	LOGIN_ADMITTED, /* Redis took the connection without a login */
-	LOGIN_DONE, /* AUTH, or HELLO with AUTH, was accepted */
+	LOGIN_REFUSED, /* Redis' last reply was that the client must log in */
+	LOGIN_ADMITTED, /* Redis serves the connection without a login */
+	LOGIN_DONE, /* Redis accepted AUTH, or HELLO with AUTH */
 };
 
 struct session {
 	struct list awaited; /* pending requests in flight, oldest first */
 	char *user; /* NULL: the default user */
-	char *password; /* password that Redis accepted for the user, may be empty; NULL: not
+	char *password; /* the user's password that Redis accepted, may be empty; NULL: not
 	                 * logged in */
 	char *name; /* NULL: none */
 	char *lib_name, *lib_ver; /* from CLIENT SETINFO; NULL: none */
-	size_t login_nbytes; /* bytes of the five strings above */
+	size_t login_nbytes; /* length of the five strings above */
 	size_t pending_nbytes; /* memory of all pending requests */
-	uint32_t nawaited; /* how many requests in `awaited` have a reply that may matter */
-	uint32_t nsubscribing; /* how many of `awaited` are (UN)SUBSCRIBEs */
+	uint32_t nawaited; /* number of `awaited` requests whose reply may matter */
+	uint32_t nsubscribing; /* number of (UN)SUBSCRIBEs in `awaited` */
 	uint32_t subscriptions[SUBSCRIPTION_KINDS];
-	enum session_login login : 8; /* session.c writes it */
+	enum session_login login : 8; /* only session.c writes it */
 	int db; /* -1: not known */
 	uint8_t proto; /* 2 or 3 */
 	bool user_unknown;
-	bool uncertain; /* the link may be in another state than is written here */
-	bool by_hello; /* HELLO was accepted: Redis knows it */
+	bool uncertain; /* the link's state may differ from this struct */
+	bool by_hello; /* Redis accepted HELLO, so it knows the command */
 	bool opaque;
-	bool affects_next; /* CLIENT CACHING or ASKING, for example, was sent: Redis applies it
-	                    * to the next request, so hasp must send no other before that */
+	bool affects_next; /* CLIENT CACHING, ASKING or the like was sent: Redis applies it to
+	                    * the next request, so hasp must send no other before that */
 	bool tracks; /* CLIENT TRACKING was sent: Redis reports changes of the keys that are
 	              * read on the link */
 	bool quitting; /* QUIT was sent: later requests get no answer */
@@ -85,20 +85,20 @@ static inline size_t session_nbytes(const struct session *s)
 /* Counts `login_nbytes` after another room has set its texts. */
 void session_count_login(struct session *s);
 
-/* The request is sent, and its reply awaited. Takes it. */
+/* Takes a request that is being sent, and awaits its reply. */
 void session_await(struct session *s, struct pending_request *r);
 /* Like session_await(), but in a transaction the request is kept until EXEC. */
 void session_track(struct session *s, struct pending_request *r);
 
-/* The request is sent while the session is opaque: its reply will not be seen. Frees it. */
+/* Frees a request that is sent while the session is opaque, so that no reply will be seen. */
 void session_assume(struct session *s, struct pending_request *r);
 
-/* An awaited request is not in flight any more, or not yet again; the caller's from now on.
- * Harmless when it was not awaited. */
+/* Takes an awaited request off the list, because it is no longer in flight or will be sent
+ * again; the caller owns it. Does nothing if it was not awaited. */
 void session_withdraw(struct session *s, struct pending_request *r);
 
-/* EXEC is about to be sent: ends the transaction. Returns the request to await; NULL when there
- * was none, or its reply changes nothing. */
+/* Ends the transaction, for an EXEC that is about to be sent. Returns the request to await;
+ * NULL if there was none, or if the reply changes nothing. */
 struct pending_request *session_exec(struct session *s);
 /* Like session_exec(), for a session in a transaction. Returns a request even if the reply
  * changes nothing, never NULL. */
@@ -110,55 +110,55 @@ struct pending_request *session_exec_pending(struct session *s);
 typedef void session_done_fn(void *arg, struct pending_request *r, int db,
                              const struct resp_reply *reply, struct slice frame);
 
-/* The reply for an awaited request. Applies what it says and frees the request. `captured`: the
- * reply, if it was asked for, as an EXEC's; empty if it was too long. */
+/* Applies the reply to an awaited request, and frees the request. `captured`: the reply's
+ * bytes, if they were captured, as an EXEC's are; empty if there were too many. */
 void session_reply(struct session *s, struct pending_request *r, const struct resp_reply *reply,
                    struct slice captured, session_done_fn *done, void *arg);
 
-/* An awaited request is answered by something that is no reply of its own. Frees it. */
+/* Ends an awaited request without a reply of its own, and frees it. */
 void session_complete(struct session *s, struct pending_request *r);
 
-/* Calls `fn` for each awaited request, and those that an EXEC among them carries out, with the
- * database that they are carried out in. */
+/* Calls `fn` for each awaited request, and for those that an awaited EXEC runs, with the
+ * database in which each runs. */
 void session_each_awaited(const struct session *s,
                           void (*fn)(void *arg, struct pending_request *r, int db), void *arg);
 
-/* Like session_each_awaited(), for the requests that `exec`, which Redis has now answered, has
- * run. */
+/* Like session_each_awaited(), for the requests that `exec` has run. Redis has just answered
+ * it. */
 void session_each_queued(const struct session *s, const struct pending_request *exec,
                          void (*fn)(void *arg, struct pending_request *r, int db), void *arg);
 
 /* True if Redis may take long to answer a request in flight. */
 bool session_may_be_blocked(const struct session *s);
 
-/* A frame for link_ops.on_frame(): true when it answers no request by itself. `head` is the
- * request at the link's head; *ended is set when the frame was the last one it waited for. */
+/* Handles a frame for link_ops.on_frame(). Returns true if the frame answers no request by
+ * itself. `head` is the request at the link's head; *ended: this was its last frame. */
 bool session_frame(struct session *s, const struct reply_scan *frame,
                    struct pending_request *head, bool *ended);
 
-/* The database of the command that is sent now: in a transaction a SELECT may be queued before
- * it. -1: not known. */
+/* Returns the database of a command that is sent now, after any SELECT that is queued in the
+ * transaction. -1: not known. */
 int session_db(const struct session *s);
 
-/* Redis has shown whether it serves the connection without a login, or the connection has
- * another link, of which that is not known. Changes nothing for a client that has logged in. */
+/* Records whether Redis serves the connection without a login, or that this is unknown because
+ * of a new link. Changes nothing for a client that has logged in. */
 void session_set_admission(struct session *s, enum session_login admission);
-/* Another hasp has logged the connection in; `user` and `password` are set already. */
+/* Marks the connection as logged in by another hasp; `user` and `password` must be set. */
 void session_set_logged_in(struct session *s);
 
-/* The user that the connection is logged in as; NULL: not known. */
+/* Returns the user as which the connection is logged in; NULL: not known. */
 const char *session_user(const struct session *s);
 
 bool session_is_subscribed(const struct session *s);
 
-/* In RESP2, Redis refuses a subscribed connection everything that is not about subscriptions.
- */
+/* True if Redis refuses all commands except those about subscriptions: in RESP2, while
+ * subscribed. */
 static inline bool session_is_muted(const struct session *s)
 {
 	return !s->opaque && s->proto == 2 && session_is_subscribed(s);
 }
 
-/* Nothing is awaited any more; what was in flight leaves its part of the state unknown. */
+/* Makes the session opaque, and awaits nothing. Requests in flight have unknown effects. */
 void session_make_opaque(struct session *s);
 
 #endif

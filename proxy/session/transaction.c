@@ -7,7 +7,7 @@
 #include "base/fatal.h"
 #include "session/pending.h"
 
-/* Keys beyond this are not remembered as watched: commands on them are rewritten as without
+/* Watched keys beyond this are not remembered: commands on them are rewritten as without
  * WATCH, which is safe. */
 #define WATCHED_MAX_BYTES ((size_t)256 * 1024)
 
@@ -32,7 +32,7 @@ static void set_transaction_state(struct transaction *t, enum transaction_state 
 
 /* --- watched keys ------------------------------------------------------------------- */
 
-/* A watched key counts in the database in which it was watched. Its bytes follow the struct. */
+/* A watched key, in the database in which it was watched. Its bytes follow the struct. */
 struct watched_key {
 	struct map_node by_key;
 	int db;
@@ -114,7 +114,7 @@ static bool has_outgrown(const struct transaction *t)
 
 void transaction_begun(struct transaction *t)
 {
-	/* The command that was refused belonged to an earlier transaction. */
+	/* The error was for a command of an earlier transaction. */
 	if (t->state == TRANSACTION_ABORTED)
 		set_transaction_state(t, has_outgrown(t) ? TRANSACTION_TOO_LONG
 		                                         : TRANSACTION_QUEUING);
@@ -200,6 +200,6 @@ bool transaction_selects(const struct transaction *t)
 
 bool transaction_watches(const struct transaction *t, int db, struct slice key)
 {
-	/* A command on a key that is not known to be watched is checked. */
+	/* Returns false if in doubt: then a command on the key is checked. */
 	return t->watched && db >= 0 && !transaction_selects(t) && find_watched(t, db, key);
 }

@@ -33,36 +33,35 @@ enum transaction_state {
 };
 #define TRANSACTION_STATES (TRANSACTION_ABORTED + 1)
 
-/* How guards affect a transaction whose application watches keys of its own. */
+/* How guards affect a transaction whose application uses WATCH itself. */
 enum transaction_guards {
 	TRANSACTION_GUARDS_UNWATCHED,
-	TRANSACTION_GUARDS_WATCHED, /* the guards of the keys that were read are watched since
-	                             * before MULTI */
+	TRANSACTION_GUARDS_WATCHED, /* hasp has watched the guards of the keys that were read
+	                             * since before MULTI */
 	TRANSACTION_GUARDS_LOST, /* a guard of the keys that were read was lost */
 };
 
-/* Keys with a rule, and in which database each is watched. */
+/* Keys with a rule that the application watches, each in its database. */
 struct watched_keys {
 	struct map keys;
-	size_t nbytes; /* with all of this */
+	size_t nbytes; /* memory of this struct and its keys */
 };
 
 struct transaction {
 	uint32_t nqueued; /* commands sent since MULTI */
-	uint32_t nkept; /* number of commands in `kept` or too long for it */
+	uint32_t nkept; /* number of commands that are in `kept`, or were too long for it */
 	uint32_t nunguarded; /* number of commands that name no guarded key, by the
 	                      * configuration of */
 	uint64_t generation; /* this policy_env.generation */
-	struct list queued; /* pending requests among them */
-	struct buf kept; /* the commands since MULTI, where there are guards */
+	struct list queued; /* the pending requests of the commands since MULTI */
+	struct buf kept; /* the commands since MULTI, if there are guards */
 	struct watched_keys *watched; /* NULL: none, as for most clients */
 	int selected_db; /* database of the last SELECT, if `selects` */
-	enum transaction_state state : 8; /* transaction.c writes it */
+	enum transaction_state state : 8; /* only transaction.c writes it */
 	enum transaction_guards guards : 8; /* since MULTI */
 	bool watching; /* Redis may watch keys for the application */
 	bool may_be_slow; /* a queued command may be slow: see commands.def, PACE */
-	bool selects; /* one of `queued` is, or was, a SELECT; not counting earlier transactions
-	               */
+	bool selects; /* since MULTI, a SELECT was queued */
 };
 
 void transaction_init(struct transaction *t);
@@ -73,43 +72,41 @@ static inline bool transaction_is_open(const struct transaction *t)
 	return t->state != TRANSACTION_NONE;
 }
 
-/* The memory of what it keeps, but for its pending requests. */
+/* Returns the bytes of memory that it keeps, without its pending requests. */
 static inline size_t transaction_nbytes(const struct transaction *t)
 {
 	return buf_cap(&t->kept) + (t->watched ? t->watched->nbytes : 0);
 }
 
-/* MULTI is sent. One inside another is refused, and changes nothing. */
+/* Call this when MULTI is sent. Redis refuses a nested MULTI, which changes nothing. */
 void transaction_begin(struct transaction *t);
-/* MULTI was answered: all commands before it are. */
+/* Call this when Redis has answered MULTI, and so all commands before it. */
 void transaction_begun(struct transaction *t);
-/* `n` commands are sent that Redis will queue. */
+/* Counts `n` commands that are sent for Redis to queue. */
 void transaction_add(struct transaction *t, uint32_t n);
 /* Takes the pending request of the next command, and keeps it until EXEC. Call this before
  * transaction_add(). */
 void transaction_add_pending(struct transaction *t, struct pending_request *r);
-/* Keeps `n` commands, which may have to be sent again, as `bytes`. `max`: bytes for all
- * commands of the transaction; more than that, and none of them is kept. */
+/* Keeps `n` commands, which hasp may have to send again, as `bytes`. `max`: bytes for all
+ * commands of the transaction; if there are more, none is kept. */
 void transaction_keep(struct transaction *t, uint32_t n, struct slice bytes, size_t max);
-/* Redis has refused to queue a command. */
+/* Records that Redis has refused to queue a command. */
 void transaction_abort(struct transaction *t);
-/* EXEC is sent: the pending requests go to `queued`. */
+/* Ends the transaction because EXEC is sent: moves the pending requests to `queued`. */
 void transaction_exec(struct transaction *t, struct list *queued);
-/* DISCARD or RESET is sent. */
+/* Ends the transaction because DISCARD or RESET is sent. */
 void transaction_discard(struct transaction *t);
-/* MULTI was refused: Redis did not queue the later commands, but ran them; the pending requests
- * go to `queued`. Watched keys stay watched. */
+/* Ends the transaction because MULTI was refused. Redis ran the later commands at once: moves
+ * their pending requests to `queued`. Watched keys stay watched. */
 void transaction_reject(struct transaction *t, struct list *queued);
 
-/* The application watches `key` in database `db`. More than 256 KB of keys are not
- * remembered.
- */
+/* Records that the application watches `key` in database `db`, up to 256 KB of keys. */
 void transaction_watch(struct transaction *t, int db, struct slice key);
 void transaction_unwatch(struct transaction *t);
-/* Will the database be another one when the transaction is carried out? */
+/* True if a queued SELECT changes the database. */
 bool transaction_selects(const struct transaction *t);
 
-/* Does it watch `key`, as far as is known? Not after a SELECT that is still queued. */
+/* True if `key` is known to be watched. False after a SELECT that is still queued. */
 bool transaction_watches(const struct transaction *t, int db, struct slice key);
 
 /* True if the state may change from `from` to `to`. */

@@ -16,10 +16,10 @@
 
 struct listener;
 
-/* A worker's. */
+/* The admission of one worker's clients. */
 struct admission {
 	struct client_env *clients;
-	_Atomic long *nclients; /* The admission of one worker's clients. */
+	_Atomic long *nclients; /* of all workers */
 	const struct listen_entry *entries; /* kept by admission_close() */
 	size_t nentries;
 	struct listener *listeners;
