@@ -194,8 +194,7 @@ static void worker_ask_deliver(struct message *m)
 		step_later(w, clock_now());
 }
 
-/* --- on the caller's thread
- * --------------------------------------------------------------- */
+/* --- on the caller's thread --------------------------------------------------------------- */
 
 static struct workers_question *question_new(const struct worker_shared *shared,
                                              worker_step_fn *step, const void *arg, size_t size)

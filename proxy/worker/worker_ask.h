@@ -56,7 +56,10 @@ typedef bool worker_step_fn(const struct worker_view *w, void *arg, struct worke
 /* Has each worker call `step` until that returns true, and awaits the answers, except those of
  * workers that have taken no step for `timeout_ms`. `arg`: `size` bytes, which are copied for
  * each worker; NULL: none. Returns the number of workers that have answered. Call
- * worker_answers_fini() in any case. */
+ * worker_answers_fini() in any case.
+ *
+ * Call it from any thread but a worker's, after worker_start() of all workers and before the
+ * first of them is joined. */
 size_t workers_ask(struct worker_shared *shared, worker_step_fn *step, const void *arg,
                    size_t size, int64_t timeout_ms, struct worker_answers *answers);
 void worker_answers_fini(struct worker_answers *answers);

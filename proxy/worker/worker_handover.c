@@ -185,7 +185,7 @@ static void predecessor_end(struct predecessor *s)
 	free(s);
 }
 
-/* Answers the old process. Returns false if that failed: then that still has the client. */
+/* Answers the old process. Returns false if that failed: the client stays there. */
 static bool answer_predecessor(const struct predecessor *s, enum handover_answer what)
 {
 	char byte = (char)what;
