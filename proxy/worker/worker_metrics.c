@@ -124,8 +124,7 @@ static bool tell_gauges(const struct worker_view *w, void *arg, struct worker_an
 	return true;
 }
 
-/* --- the sum of all workers
- * --------------------------------------------------------------- */
+/* --- the sum of all workers --------------------------------------------------------------- */
 
 /* Returns the gauges of that node, which are new if no worker has named it yet. */
 static struct worker_node_gauges *gauges_node(struct worker_gauges *g, struct slice name,
