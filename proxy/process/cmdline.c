@@ -9,7 +9,7 @@
 
 #define DEFAULT_FILE "/etc/hasp/hasp.ini"
 
-/* The codes of options without a letter. */
+/* The codes of the options that have no letter. */
 #define OPTION_DISCOVER 256
 #define OPTION_STRICT 257
 
@@ -36,7 +36,7 @@ static void cmdline_usage(FILE *out)
 	      out);
 }
 
-/* The file that is not named. Returns -1 to go on, else the exit status. */
+/* Takes the default file if none is named. Returns -1 to continue, else the exit status. */
 static int cmdline_default_file(struct cmdline *o)
 {
 	if (access(DEFAULT_FILE, F_OK) == 0)
@@ -49,7 +49,7 @@ static int cmdline_default_file(struct cmdline *o)
 	return -1;
 }
 
-/* Takes the file, named by -c or alone. Returns -1 to go on, else the exit status. */
+/* Takes the file, named by -c or alone. Returns -1 to continue, else the exit status. */
 static int cmdline_take_file(struct cmdline *o, int argc, char **argv)
 {
 	if (optind < argc && !o->file)

@@ -12,12 +12,12 @@ struct cmdline {
 	bool test;
 	bool quiet; /* with `test`: print only faults */
 	bool strict; /* with `test`: warnings are faults */
-	const char *discover; /* HOST:PORT of the Redis to be watched; NULL: nothing is */
+	const char *discover; /* HOST:PORT of the Redis to observe; NULL: none */
 	int verbose;
 };
 
-/* Fills `o`, which is all zero; its strings are in `argv`, or constants. Returns -1 to go on,
- * else the exit status. */
+/* Fills `o`, which must be all zero; its strings point into `argv`, or are constants. Returns
+ * -1 to continue, else the exit status. */
 int cmdline_parse(struct cmdline *o, int argc, char **argv) __attribute__((warn_unused_result));
 
 #endif

@@ -24,7 +24,7 @@ static const char *const inherited_fds_kinds[] = {
 };
 #define HANDED_KINDS (sizeof(inherited_fds_kinds) / sizeof(inherited_fds_kinds[0]))
 
-/* The number that a variable of the environment holds; 0: none that is meant. */
+/* Returns the number in an environment variable; 0: none, or an invalid one. */
 static long inherited_fds_number(const char *name)
 {
 	const char *text = getenv(name);
@@ -46,7 +46,7 @@ static int inherited_fds_option(int fd, int option)
 	return getsockopt(fd, SOL_SOCKET, option, &value, &len) < 0 ? -1 : value;
 }
 
-/* systemd's block, and hasp's must not. */
+/* Makes a listening stream socket non-blocking; systemd's are not. False: `fd` is none. */
 static bool inherited_fds_prepare(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
@@ -78,7 +78,7 @@ static int inherited_fds_take_from_systemd(struct inherited_fds *h)
 	                 ? inherited_fds_number("LISTEN_FDS")
 	                 : 0;
 
-	/* (FIRST_FD + n may be too large for a number.) */
+	/* FIRST_FD + n may be too large for an int. */
 	for (long i = 0; i < n; i++) {
 		if (inherited_fds_add(h, FIRST_FD + i,
 		                      (struct inherited_fds_socket){ .lent = true }) < 0)
@@ -87,7 +87,7 @@ static int inherited_fds_take_from_systemd(struct inherited_fds *h)
 	return 0;
 }
 
-/* Returns false when no kind is called so. */
+/* Returns false if no kind has this name. */
 static bool inherited_fds_kind(const char *word, enum listen_kind *kind)
 {
 	for (size_t i = 0; word && i < HANDED_KINDS; i++) {
@@ -148,7 +148,7 @@ void inherited_fds_tell(struct buf *out, int fd, bool lent, const struct listen_
 bool inherited_fds_is_for(const struct inherited_fds_socket *s,
                           const struct listen_entry *entry, const struct address *at)
 {
-	/* If the kernel has chosen the port, only the entry's text shows that they match. */
+	/* If the kernel chose the port, only the entry's text shows that they match. */
 	if (s->entry.address && s->entry.kind == entry->kind &&
 	    strcmp(s->entry.address, entry->address) == 0)
 		return true;

@@ -18,14 +18,14 @@
 #include "net/listen.h"
 
 struct inherited_fds_socket {
-	int fd; /* owned by the caller that takes it */
+	int fd; /* the caller that takes the socket owns it */
 	bool taken;
-	bool lent; /* systemd listens, too: the file of a unix socket stays when hasp ends */
+	bool lent; /* systemd listens, too, so a unix socket's file stays when hasp ends */
 	struct listen_entry
-		entry; /* inherited from the old hasp, or from systemd if its address is NULL */
+		entry; /* from the old hasp; address NULL: from systemd */
 };
 
-/* All zero: none. */
+/* All zero: no sockets. */
 struct inherited_fds {
 	char *text; /* holds the entries' addresses; NULL: none */
 	struct inherited_fds_socket *sockets;
@@ -37,16 +37,16 @@ struct inherited_fds {
  * logged, if a descriptor is no listening stream socket. */
 int inherited_fds_take(struct inherited_fds *h) __attribute__((warn_unused_result));
 
-/* Appends a socket's description for the next hasp, after those of others. */
+/* Appends a socket's description for the next hasp, after those of other sockets. */
 void inherited_fds_tell(struct buf *out, int fd, bool lent, const struct listen_entry *entry);
 
 /* True if the socket belongs to the entry, whose address is `at`. */
 bool inherited_fds_is_for(const struct inherited_fds_socket *s,
                           const struct listen_entry *entry, const struct address *at);
 
-/* Logs the sockets that were not taken. Closes those that a hasp handed over, because the file
- * no longer names them. Returns 0; -1 if systemd has one of them, because clients that connect
- * to it would get no answer. */
+/* Logs the sockets that no entry took. Closes those from the old hasp, because the file no
+ * longer names them. Returns 0; -1 if systemd has one of them, because its clients would get
+ * no answer. */
 int inherited_fds_finish(struct inherited_fds *h) __attribute__((warn_unused_result));
 
 /* Frees the list and the entries that were handed over, but closes no socket. */

@@ -46,8 +46,8 @@ static void listeners_add(struct listeners *l, size_t worker, int fd,
 	w->entries[w->n++] = *entry;
 }
 
-/* For a TCP address each worker gets its own socket; a unix socket is shared by all. `first`:
- * the first worker's socket. */
+/* Gives each worker a socket of its own for a TCP address, and all the same unix socket.
+ * `first`: the first worker's socket. */
 static int listeners_share(struct listeners *l, int first, const struct listen_entry *entry,
                            const struct address *at, const struct listen_opts *opts)
 {
@@ -65,7 +65,7 @@ static int listeners_share(struct listeners *l, int first, const struct listen_e
 			listeners_add(l, i, fd, entry, false);
 			continue;
 		}
-		/* The port may have been the kernel's choice. */
+		/* The kernel may have chosen the port. */
 		if (address_print_own(first, text, sizeof(text)) < 0)
 			return listeners_fail(at->host, strerror(errno));
 		if (address_parse(&same, text) < 0 ||
@@ -92,7 +92,7 @@ static int listeners_spread(struct listeners *l, const int *fds, size_t n, bool 
 	return 0;
 }
 
-/* Takes the sockets at the address of `first`, one of them, into `fds`. Returns their
+/* Takes all sockets at the address of `first`, which is one of them, into `fds`. Returns their
  * number. */
 static size_t listeners_take_with(struct inherited_fds *inherited_fds,
                                   const struct inherited_fds_socket *first,
@@ -112,7 +112,7 @@ static size_t listeners_take_with(struct inherited_fds *inherited_fds,
 	return n;
 }
 
-/* Takes the sockets that were handed over for the entry. Returns 1; 0: none; -1: failed. */
+/* Takes the inherited sockets of the entry. Returns 1; 0: there are none; -1: failed. */
 static int listeners_take(struct listeners *l, const struct listen_entry *entry,
                           const struct address *at, struct inherited_fds *inherited_fds)
 {
@@ -134,7 +134,7 @@ static int listeners_take(struct listeners *l, const struct listen_entry *entry,
 	return taken;
 }
 
-/* True if another process listens at the address. With SO_REUSEPORT there is no error. */
+/* True if another process listens at the address: SO_REUSEPORT would hide that. */
 static bool listeners_is_taken(const struct address *at, const char **reason)
 {
 	struct listen_opts opts = { .backlog = 1 };
@@ -175,7 +175,7 @@ void listeners_check(const struct config *config, struct buf *out)
 		listeners_check_address(config->http_listen, out);
 }
 
-/* All sockets of one entry. */
+/* Opens all sockets of one entry. */
 static int listeners_open_entry(struct listeners *l, const struct listen_entry *entry,
                                 struct inherited_fds *inherited_fds)
 {
@@ -231,8 +231,8 @@ int listeners_open(struct listeners *l, const struct config *config,
 	return inherited_fds_finish(inherited_fds);
 }
 
-/* True if all users may open the socket. A user of the console can end hasp, and systemd makes
- * sockets that all may open, unless its unit says otherwise. */
+/* True if all users may open the socket. A user of the console can end hasp, and systemd's
+ * sockets are open to all users unless its unit forbids that. */
 static bool listeners_is_for_all(const struct listen_entry *entry)
 {
 	struct address at;

@@ -31,21 +31,21 @@ struct listeners_worker {
 	size_t n;
 };
 
-/* All zero: none are open. */
+/* All zero: no socket is open. */
 struct listeners {
-	const struct config *config; /* the one that hasp was started with */
-	const char *what; /* the log's word for such a listener */
+	const struct config *config; /* the configuration with which hasp was started */
+	const char *what; /* the word for such a listener in the log */
 	int64_t unix_mode; /* permissions of unix sockets */
-	size_t nworkers; /* workers that have sockets */
+	size_t nworkers; /* number of workers with sockets */
 	struct listeners_worker workers[LISTENERS_WORKERS_MAX];
-	const char *files[LISTENERS_MAX]; /* entries whose unix sockets are ours to remove */
+	const char *files[LISTENERS_MAX]; /* entries whose unix sockets hasp removes */
 	size_t nfiles;
 };
 
-/* Opens the sockets for as many workers as `config` has; `config` must outlive the listeners.
- * An entry takes the sockets in `inherited_fds` that are at its address; otherwise it opens its
- * own. Returns 0; -1, with the reason logged, if an address cannot be had, or if a socket that
- * was handed over has no entry. */
+/* Opens the sockets for all workers of `config`, which must outlive the listeners. An entry
+ * takes the sockets in `inherited_fds` that are at its address; otherwise it opens its own.
+ * Returns 0; -1, with the reason logged, if an address is not available, or if an inherited
+ * socket has no entry. */
 int listeners_open(struct listeners *l, const struct config *config,
                    struct inherited_fds *inherited_fds) __attribute__((warn_unused_result));
 
@@ -74,7 +74,7 @@ void listeners_unlink(struct listeners *l);
 /* Appends a line to `out` for each address of the file at which another process listens. */
 void listeners_check(const struct config *config, struct buf *out);
 
-/* When no worker is left. */
+/* Call it when all workers are gone. */
 void listeners_free(struct listeners *l);
 
 #endif

@@ -15,21 +15,21 @@
 #include "base/log.h"
 #include "base/slice.h"
 
-/* Bytes. As for the file of a password. */
+/* Output limit in bytes, as for a password file. */
 #define OUTPUT_MAX ((size_t)64 * 1024)
-/* How often to look whether a command has ended that has closed its output. */
+/* How often hasp checks whether a command that has closed its output has ended, in ms. */
 #define REAP_MS 10
-/* How often to look whether Redis has refused the login. */
+/* How often hasp checks whether Redis has refused the login. */
 #define LOOK_SECONDS 1.0
-/* The shortest time between two runs because of refused logins. */
+/* Least seconds between two runs because of refused logins. */
 #define REFUSED_SECONDS 10.0
 
 extern char **environ;
 
 /* --- one run -------------------------------------------------------------------------- */
 
-/* Starts the shell in a process group of its own, so that all of a pipeline can be ended. Its
- * errors go where hasp's standard error goes. Returns 0, or an errno. */
+/* Starts the shell in a process group of its own, so that hasp can end all of a pipeline. Its
+ * errors go to hasp's standard error. Returns 0, or an errno. */
 static int command_spawn(const char *command, int output, pid_t *pid)
 {
 	char *const argv[] = { "sh", "-c", (char *)command, NULL };
@@ -73,8 +73,8 @@ static int ms_until(double deadline)
 	return ms > 0 ? (int)ms + 1 : 0;
 }
 
-/* Reads until the command closes its output. Returns 0; -1 if it does not in time, or prints
- * too much. */
+/* Reads until the command closes its output. Returns 0; -1 if that comes too late, or if the
+ * command prints too much. */
 static int command_read(int fd, double deadline, struct buf *text)
 {
 	char bytes[4096];
@@ -99,8 +99,8 @@ static int command_read(int fd, double deadline, struct buf *text)
 	return 0;
 }
 
-/* Awaits the end of the shell; ends its process group if that takes too long, or `failed`.
- * Returns its status, or -1 if it was ended. */
+/* Awaits the end of the shell; kills its process group if that takes too long, or if `failed`.
+ * Returns the shell's status, or -1 if it was killed. */
 static int command_reap(pid_t pid, double deadline, bool failed)
 {
 	int status;
@@ -117,8 +117,8 @@ static int command_reap(pid_t pid, double deadline, bool failed)
 	return -1;
 }
 
-/* Returns the password that the command prints, to be freed; NULL with what is wrong appended
- * to `why`. */
+/* Returns the password that the command prints, to be freed; NULL: the fault is appended to
+ * `why`. */
 static char *command_run(const char *command, struct buf *why)
 {
 	double deadline = clock_now() + PASSWORD_COMMAND_SECONDS;
@@ -195,7 +195,7 @@ static bool renewal_is_due(const struct password_renewal *r, const struct config
 	       (since >= REFUSED_SECONDS && workers_login_is_refused(shared));
 }
 
-/* Returns the new password; NULL: it is the old one, or the command has failed. */
+/* Returns the new password; NULL: it has not changed, or the command has failed. */
 static char *renewal_run(struct password_renewal *r, const struct config *c)
 {
 	struct buf why = BUF_INIT;

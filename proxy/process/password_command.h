@@ -26,16 +26,16 @@ int password_command_load(struct config *c, struct buf *faults)
 
 /* The renewal of the password while hasp runs. */
 struct password_renewal {
-	double ran_at; /* time of the last run, or of loading, by the clock */
-	bool failed; /* the last run, which is logged */
+	double ran_at; /* clock_now() of the last run, or of the load */
+	bool failed; /* the last run failed, which was logged */
 };
 
-/* Another configuration is in force, whose command ran when it was loaded. */
+/* Call this when another configuration is in force: its command ran when it was loaded. */
 void password_renewal_reset(struct password_renewal *r, double now);
 
 /* Runs the command if that is due. Returns a configuration with another password, and one
- * reference; NULL: the password stays. Sets `*wait` to the seconds after which to call it
- * again; -1: never. */
+ * reference to it; NULL: the password stays. Sets `*wait` to the seconds until the next call
+ * is due; -1: never. */
 struct config *password_renewal_tick(struct password_renewal *r, struct config *c,
                                      const struct worker_shared *shared, double now,
                                      double *wait);

@@ -16,20 +16,20 @@
 
 #define SERVER_CHECK_MS_MAX 5000
 
-/* The questions, in the order in which they are sent. Those from ASKS_EVALSHA on go over
- * another connection, because Redis hangs up on long requests before a login. */
+/* The questions, in the order of sending. Those from ASKS_EVALSHA on use another connection,
+ * because Redis hangs up on long requests before a login. */
 enum question {
 	ASKS_HELLO,
 	ASKS_INFO, /* for servers that do not know HELLO */
 	ASKS_ROLE,
 	ASKS_MEMORY,
-	ASKS_EVALSHA, /* the questions from here on: only if hasp needs scripts */
+	ASKS_EVALSHA, /* this question and the later ones: only if hasp needs scripts */
 	ASKS_KEYS,
 	ASKS_COMMANDS,
 	ASKS_PERMISSION,
 	ASKS_PUBLISH,
-	ASKS_LOAD, /* the first script; a question for each other one follows */
-	ASKS_SUBSCRIBE = ASKS_LOAD + SCRIPT_COUNT, /* refuses other commands from then on */
+	ASKS_LOAD, /* the first script; a question for each other script follows */
+	ASKS_SUBSCRIBE = ASKS_LOAD + SCRIPT_COUNT, /* in RESP2, other commands fail after it */
 	QUESTIONS,
 };
 
@@ -39,15 +39,15 @@ struct server_check {
 	const struct config *config;
 	struct server_place server;
 	struct buf *good, *warnings;
-	struct buf refusal; /* the error that answered the login */
-	size_t from; /* first of the questions that are being asked */
+	struct buf refusal; /* the error reply to the login */
+	size_t from; /* the first question of those in flight */
 	char *errors[QUESTIONS]; /* each question's error reply; NULL: none */
 	char version[32]; /* empty: not known */
 	enum server_kind kind;
 	enum server_role role;
-	char evicts[EVICTION_POLICY_MAX]; /* its eviction policy; empty: it evicts nothing, or
-	                                   * does not report the policy */
-	struct buf missing; /* commands that scripts call, and that the server does not have */
+	char evicts[EVICTION_POLICY_MAX]; /* the server's eviction policy; empty: it evicts
+	                                   * nothing, or does not report the policy */
+	struct buf missing; /* commands that scripts call, and that the server lacks */
 	struct buf denied; /* commands that the server does not let hasp call */
 };
 
@@ -66,7 +66,7 @@ static void note_mode(struct server_check *c, struct slice mode)
 		c->kind = KIND_SENTINEL;
 }
 
-/* In RESP2, names and values by turns. */
+/* Reads HELLO's reply: in RESP2, names and values in turn. */
 static void server_on_hello(struct server_check *c, const redisReply *r)
 {
 	for (size_t i = 0; r->type == REDIS_REPLY_ARRAY && i + 1 < r->elements; i += 2) {
@@ -168,7 +168,7 @@ static bool needs_scripts(const struct config *config)
 	return config->nrules || config->nguards || config->verbs.enabled;
 }
 
-/* Returns whether it lets hasp in. */
+/* Reports the login. Returns true if the server accepted it. */
 static bool tell_login(struct server_check *c)
 {
 	const struct config *config = c->config;
@@ -192,7 +192,7 @@ static bool tell_login(struct server_check *c)
 	return false;
 }
 
-/* Returns whether it is a server of the kind that is expected. */
+/* Reports the kind of the server. Returns true if it is the expected one. */
 static bool tell_kind(struct server_check *c)
 {
 	if (c->kind == KIND_SENTINEL || c->role == ROLE_SENTINEL) {
@@ -239,7 +239,7 @@ static void tell_scripts(struct server_check *c)
 
 	if (loading)
 		warn(c, "refuses to load hasp's scripts: %s", loading);
-	/* The call named a script that does not exist. */
+	/* The call names a script that does not exist. */
 	if (calling && !error_is(calling, "NOSCRIPT"))
 		warn(c, "refuses to run scripts for hasp: %s", calling);
 	else if (!loading)
@@ -283,7 +283,7 @@ static void tell_permissions(struct server_check *c)
 
 /* --- questions ---------------------------------------------------------------------------- */
 
-/* No such script, key or channel is there. */
+/* A name that no script, key or channel has. */
 #define NO_SHA "0000000000000000000000000000000000000000"
 
 static void write_question(struct buf *out, size_t i, bool is_cluster)
@@ -318,7 +318,7 @@ static void write_question(struct buf *out, size_t i, bool is_cluster)
 	}
 }
 
-/* Sends the questions from `from` to `end`. False: no answer came, and a warning says so. */
+/* Sends the questions from `from` to `end`. False: no answer came; a warning says so. */
 static bool ask(struct server_check *c, size_t from, size_t end)
 {
 	const struct config *config = c->config;

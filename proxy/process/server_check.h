@@ -10,7 +10,7 @@
 #include "base/buf.h"
 #include "config/types.h"
 
-/* Waits for the server, some seconds at most. Appends a line to `good` for each check that
+/* Checks the server, for some seconds at most. Appends a line to `good` for each check that
  * passed, and to `warnings` for each that failed. */
 void server_check(const struct config *config, struct buf *good, struct buf *warnings);
 

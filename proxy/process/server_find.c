@@ -5,12 +5,12 @@
 #include "upstream/sync_query.h"
 #include "worker/encryption.h"
 
-/* How long one sentinel may take: hasp can ask the others. */
+/* How long one sentinel may take, in ms: hasp can ask the others. */
 #define SENTINEL_MS_MAX 1000
 
 struct server_search {
 	struct sentinel_answer *answer;
-	struct buf why; /* why the sentinel's answer names no primary; empty: it does */
+	struct buf why; /* why the sentinel named no primary; empty: it named one */
 };
 
 static void server_on_named(void *arg, size_t i, const redisReply *reply)
@@ -23,7 +23,7 @@ static void server_on_named(void *arg, size_t i, const redisReply *reply)
 		quote_append(&search->why, slice_str(why));
 }
 
-/* Returns 0, -1 with `why`. */
+/* Returns 0; -1 with the reason in a->why. */
 static int ask_sentinel(struct sentinel_answer *a, const struct config *c, const char *sentinel,
                         struct slice request, struct buf *why)
 {

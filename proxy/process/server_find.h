@@ -13,16 +13,16 @@
 
 struct server_place {
 	struct address address;
-	const char *name; /* for messages: HOST:PORT; if it was not found, the master's name */
-	struct sentinel_answer answer; /* where `name` may be */
+	const char *name; /* for messages: HOST:PORT, or the master's name if none was found */
+	struct sentinel_answer answer; /* the sentinels' answer about `name` */
 };
 
 /* Asks the sentinels, if there are any, and blocks until they answer. Returns 0; -1 if none of
- * them names the primary, with the last one's reason in words appended to `why`. */
+ * them names the primary: the last one's reason is appended to `why`. */
 int server_find(struct server_place *s, const struct config *c, struct buf *why)
 	__attribute__((warn_unused_result));
 
-/* Asks each of the sentinels: `primary` is the address that it named, or NULL: see `why`. */
+/* Asks each sentinel: `primary` is the address that it named; NULL: `why` has the reason. */
 void server_find_each(const struct config *c,
                       void (*fn)(void *arg, const char *sentinel, const char *primary,
                                  struct slice why),

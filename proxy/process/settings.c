@@ -17,8 +17,8 @@
 #include "upstream/sync_query.h"
 #include "worker/encryption.h"
 
-/* How long Redis may take to answer, in ms: until then signals wait, and so does the parent of
- * a hasp that is started. */
+/* How long Redis may take to answer, in ms. Until then, signals wait, and so does the parent
+ * of a starting hasp. */
 #define SETTINGS_ASK_MS_MAX 5000
 
 static size_t settings_on_commands(void *arg, const redisReply *reply)
@@ -114,7 +114,7 @@ static void settings_check_access(const struct config *c, struct buf *warnings)
 	}
 }
 
-/* The directory of `path`, which `option` names, has to be there. */
+/* Warns if the directory of `path`, which `option` names, does not exist. */
 static void settings_check_directory(const struct config *c, const char *option,
                                      const char *path, struct buf *warnings)
 {
@@ -188,7 +188,7 @@ static size_t settings_use_discover(struct config *c, const char *address, struc
 	return 0;
 }
 
-/* Takes `config`, which may be NULL. */
+/* Completes `config`, and takes it; NULL: there were faults. */
 static struct config *settings_finish(struct config *config, struct buf *faults,
                                       struct buf *warnings)
 {

@@ -10,16 +10,16 @@
 #include "config/types.h"
 
 /* Loads `file`; NULL: all defaults. Appends a line for each problem to `faults` or `warnings`.
- * If the file has guards, waits for Redis, some seconds at most; if Redis does not answer, that
- * is a warning and no fault. Returns NULL if there is a fault. */
+ * If the file has guards, waits for Redis, some seconds at most; if Redis does not answer,
+ * that is only a warning. Returns NULL if there is a fault. */
 struct config *settings_load(const char *file, struct buf *faults, struct buf *warnings);
 
 /* As settings_load(), for `hasp --discover`: the server at `address`, one worker, no rules. */
 struct config *settings_load_discover(const char *file, const char *address, struct buf *faults,
                                       struct buf *warnings);
 
-/* Checks this machine: appends to `warnings` a line for each obstacle to hasp's start; to
- * `good`, that the configuration locks nothing. */
+/* Checks this machine. Appends a line to `warnings` for each obstacle to hasp's start, and one
+ * to `good` if the configuration locks nothing. */
 void settings_check_machine(const struct config *c, struct buf *good, struct buf *warnings);
 
 /* Prints the results of settings_load() to stderr, for a user at a terminal. */

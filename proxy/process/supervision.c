@@ -15,20 +15,20 @@
 
 #include "base/log.h"
 
-/* A Redis that does not answer delays no start for longer. */
+/* After this time, hasp reports READY=1 even if Redis has not answered. */
 #define SUPERVISION_READY_SECONDS 5.0
-/* How often hasp looks whether Redis has answered. */
+/* How often hasp checks whether Redis has answered. */
 #define SUPERVISION_LOOK_SECONDS 0.02
 #define SUPERVISION_STATUS_SECONDS 5.0
-/* How often in the manager's time the workers are looked at. */
+/* How often hasp checks the workers within the manager's time limit. */
 #define SUPERVISION_BEATS 4
 
 /* --- messages to the manager ------------------------------------------------------------ */
 
-/* A manager that does not read must not keep signals from being served. */
+/* How long hasp waits for a manager that does not read, because signals wait, too. */
 #define NOTIFY_SECONDS 2
 
-/* A number in the environment; -1: it is not there, or no number. */
+/* Returns a number from the environment; -1: it is missing, or no number. */
 static long long notify_number(const char *name)
 {
 	const char *text = getenv(name);
@@ -38,8 +38,8 @@ static long long notify_number(const char *name)
 	return n >= 0 && !*end ? n : -1;
 }
 
-/* Reads the environment. Removes WATCHDOG_PID, which names this process: the process that this
- * one may be upgraded to is watched as well. */
+/* Reads the environment. Removes WATCHDOG_PID, which names this process, because the manager
+ * also watches the process after an upgrade. */
 static void notify_init(struct notify *n)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
@@ -96,7 +96,7 @@ void supervision_init(struct supervision *s)
 	notify_init(&s->notify);
 }
 
-/* --- how hasp is ------------------------------------------------------------------------ */
+/* --- the state that hasp reports -------------------------------------------------------- */
 
 static void supervision_describe(const struct supervision *s, char *out, size_t size)
 {
@@ -113,7 +113,7 @@ static void supervision_describe(const struct supervision *s, char *out, size_t 
 		         s->reload_refused ? "; the last reload was refused, see the log" : "");
 }
 
-/* Says `lines`, NULL for nothing, and how hasp is. */
+/* Sends `lines`, unless NULL, and hasp's state. */
 static void supervision_say(struct supervision *s, const char *lines)
 {
 	char status[sizeof(s->status)], text[sizeof(s->status) + 128];
@@ -157,7 +157,7 @@ static void supervision_beat(struct supervision *s, double now)
 		notify_send(&s->notify, "WATCHDOG=1");
 }
 
-/* --- in the course of time -------------------------------------------------------------- */
+/* --- the tick --------------------------------------------------------------------------- */
 
 static bool supervision_is_silent(const struct supervision *s)
 {
@@ -203,7 +203,7 @@ double supervision_tick(struct supervision *s, double now)
 	return next > now ? next - now : 0;
 }
 
-/* --- what happens ----------------------------------------------------------------------- */
+/* --- events ----------------------------------------------------------------------------- */
 
 void supervision_reloads(struct supervision *s)
 {
@@ -212,7 +212,7 @@ void supervision_reloads(struct supervision *s)
 
 	if (supervision_is_silent(s) || s->state != SUPERVISION_SERVING)
 		return;
-	/* systemd recognizes the reload by the time. */
+	/* systemd recognizes the reload by this time. */
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%lld\nSTATUS=Reloading",
 	         (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000);

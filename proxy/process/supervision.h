@@ -24,33 +24,33 @@
 /* The service manager, as sd_notify(3) and sd_watchdog_enabled(3) describe it: it gets
  * datagrams of NAME=VALUE lines. */
 struct notify {
-	const char *path; /* of the manager's socket, in the environment; NULL: there is none */
+	const char *path; /* path of the manager's socket; NULL: no manager */
 	double watchdog; /* seconds without WATCHDOG=1 until the manager kills hasp; 0: none */
 };
 
 enum supervision_state {
-	SUPERVISION_STARTING, /* Redis is being asked */
+	SUPERVISION_STARTING, /* hasp waits for Redis' answer */
 	SUPERVISION_SERVING,
 	SUPERVISION_LEAVING,
-	SUPERVISION_OVER, /* another process speaks for the service */
+	SUPERVISION_OVER, /* another process reports the service's state */
 };
 
 struct supervision {
 	struct notify notify;
 	struct worker_shared *shared;
 	enum supervision_state state;
-	bool reload_refused; /* the last one */
-	/* By the clock of `now` below. */
+	bool reload_refused; /* the last reload failed */
+	/* Times of the clock that `now` below is from: */
 	double ready_by; /* hasp reports READY=1 then even if Redis has not answered */
-	double status_at, watchdog_at; /* when each is due */
-	bool hangs[WORKERS_MAX]; /* workers whose loop had not turned in the last look */
-	char status[160]; /* the last STATUS= */
+	double status_at, watchdog_at; /* when each message is due */
+	bool hangs[WORKERS_MAX]; /* workers whose loop had not turned at the last check */
+	char status[160]; /* the last STATUS= message */
 };
 
 void supervision_init(struct supervision *s);
 
-/* All workers run. `successor`: the process that this one takes over from speaks for the
- * service until it has handed that over. `now`: seconds of a monotonic clock. */
+/* Call this when all workers run. `successor`: the old process reports the service's state
+ * until it has handed over. `now`: seconds of a monotonic clock. */
 void supervision_serves(struct supervision *s, struct worker_shared *shared, bool successor,
                         double now);
 
@@ -60,7 +60,7 @@ double supervision_tick(struct supervision *s, double now);
 void supervision_reloads(struct supervision *s);
 void supervision_reloaded(struct supervision *s, bool changed);
 void supervision_leaves(struct supervision *s);
-/* The service goes on in `pid`, which serves. Ends the messages of this process. */
+/* Names `pid`, which serves now, as the main process. This process sends no more messages. */
 void supervision_is_handing_over(struct supervision *s, pid_t pid);
 
 #endif
