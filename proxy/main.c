@@ -40,7 +40,7 @@
 #include "worker/encryption.h"
 #include "worker/worker.h"
 
-/* How soon hasp sees that workers have ended, or that the next hasp serves. */
+/* How soon hasp notices that workers have ended, or that the next hasp serves. */
 #define MAIN_TICK_SECONDS 0.02
 /* How often --discover prints its progress. */
 #define MAIN_PROGRESS_SECONDS 10.0
@@ -48,12 +48,12 @@
 struct process {
 	struct cmdline cmdline;
 	struct config *config; /* in force */
-	struct config *first; /* what was started with: a reload changes no socket */
+	struct config *first; /* the configuration at the start: a reload changes no socket */
 	struct inherited_fds inherited_fds;
 	struct listeners listeners, console, pages;
 	struct admin *admin; /* NULL: there is no console */
 	_Atomic int shutdown; /* enum admin_shutdown: how the console wants hasp to end */
-	double drain_at; /* by the clock: when lame_duck is over; 0: it has not begun */
+	double drain_at; /* clock_now() at which lame_duck ends; 0: it has not begun */
 	struct upgrade upgrade;
 	struct supervision supervision;
 	struct worker *workers[LISTENERS_WORKERS_MAX];
@@ -61,10 +61,10 @@ struct process {
 	struct worker_shared shared;
 	struct http http;
 	struct password_renewal renewal;
-	double progress_at; /* by clock_now(): when to print the progress of --discover next */
+	double progress_at; /* clock_now() at which --discover prints its progress next */
 };
 
-/* Signals that would end hasp, and that hasp has no use for. */
+/* Signals that would end hasp, and that hasp does not use. */
 static const int main_unused_signals[] = { SIGQUIT, SIGALRM, SIGVTALRM, SIGPROF,
 	                                   SIGIO,   SIGPWR,  SIGSTKFLT };
 
@@ -81,7 +81,7 @@ static void main_block_signals(sigset_t *blocked, sigset_t *before)
 	for (int sig = SIGRTMIN; sig <= SIGRTMAX; sig++)
 		sigaddset(blocked, sig);
 	pthread_sigmask(SIG_BLOCK, blocked, before);
-	/* write() fails instead, and that is dealt with where it does. */
+	/* Let write() fail instead: each caller handles that. */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
 }
@@ -104,7 +104,7 @@ static const char *main_on_off(bool on)
 	return on ? "on" : "off";
 }
 
-/* Opens the log, also to reopen a log file that was moved away. */
+/* Opens the log, or reopens a log file that was moved away. */
 static int main_open_log(const char *target)
 {
 	if (log_open(target) == 0)
@@ -122,7 +122,7 @@ static struct config *main_load(const struct cmdline *cmdline, struct buf *fault
 	return settings_load(cmdline->file, faults, warnings);
 }
 
-/* Appends the first fault to `why`. */
+/* Loads the file again. If it has faults, appends the first one to `why`. */
 static struct config *main_load_again(const struct cmdline *cmdline, struct buf *why)
 {
 	struct buf faults = BUF_INIT, warnings = BUF_INIT;
@@ -152,10 +152,10 @@ static void main_log_restart(const struct config *first, const struct config *ne
 	buf_release(&restart);
 }
 
-/* Why the process cannot go on with `next`; NULL: it can. */
+/* Returns why the process needs a restart to use `next`; NULL: it does not. */
 static const char *main_needs_restart(const struct process *p, const struct config *next)
 {
-	/* All that clients have is made for a cluster, or for one server. */
+	/* The clients' state is made for a cluster, or for one server. */
 	if ((p->first->cluster.n > 0) != (next->cluster.n > 0))
 		return "adding or removing 'cluster' in [upstream] needs a restart";
 	if (next->discover && p->nworkers > 1)
@@ -175,7 +175,7 @@ static void main_use_discover(struct process *p, const struct config *next)
 		log_info("discover state=%s", main_on_off(next->discover));
 }
 
-/* Puts `next` in force, whose reference it takes. */
+/* Puts `next` in force, and takes its reference. */
 static void main_use_config(struct process *p, struct config *next)
 {
 	for (size_t i = 0; i < p->nworkers; i++)
@@ -186,7 +186,7 @@ static void main_use_config(struct process *p, struct config *next)
 	p->config = next;
 }
 
-/* Renews the password if that is due. Returns the seconds until the next look; -1: never. */
+/* Renews the password if that is due. Returns the seconds until the next check; -1: never. */
 static double main_renew_password(struct process *p)
 {
 	double wait;
@@ -198,7 +198,7 @@ static double main_renew_password(struct process *p)
 	return wait;
 }
 
-/* Appends to `why` why it cannot be. */
+/* Reloads the file. If that fails, appends the reason to `why`. */
 static bool main_try_reload(struct process *p, struct buf *why)
 {
 	struct config *next = main_load_again(&p->cmdline, why), *old = p->config;
@@ -215,7 +215,7 @@ static bool main_try_reload(struct process *p, struct buf *why)
 		config_unref(next);
 		return false;
 	}
-	/* The only step that may fail comes first: all of the file holds or nothing. */
+	/* The only step that may fail comes first, so a reload is never half done. */
 	if (main_open_log(next->log) < 0) {
 		log_error("reload kept=\"the old configuration\" reason=\"the log cannot be "
 		          "opened\"");
@@ -224,7 +224,7 @@ static bool main_try_reload(struct process *p, struct buf *why)
 		return false;
 	}
 	main_log_restart(p->first, next);
-	/* Limits are shared by the workers that there are. */
+	/* The limits are divided among the workers that run. */
 	next->workers = p->first->workers;
 	encryption_keep_sessions(next, old);
 	main_use_discover(p, next);
@@ -268,8 +268,7 @@ static void main_leave(struct process *p, int sig, bool at_once)
 		at_once ? worker_stop(p->workers[i]) : worker_drain(p->workers[i]);
 }
 
-/* Begins the time of lame_duck, in which only /readyz changes. Returns false if there is none.
- */
+/* Begins lame_duck, during which only /readyz changes. Returns false if it lasts no time. */
 static bool main_begin_lame_duck(struct process *p, int sig)
 {
 	double seconds = (double)p->config->lame_duck_ms / 1000;
@@ -282,7 +281,7 @@ static bool main_begin_lame_duck(struct process *p, int sig)
 	return true;
 }
 
-/* The next hasp serves: leaves the sockets to it, and drains, which gives it the clients. */
+/* Leaves the sockets to the next hasp, and drains, so that it gets the clients. */
 static void main_hand_over(struct process *p)
 {
 	int channels[LISTENERS_WORKERS_MAX];
@@ -303,7 +302,7 @@ static void main_hand_over(struct process *p)
 	http_leave(&p->http);
 }
 
-/* Clients come by these channels from the hasp that this one takes over from. */
+/* Gives the workers the channels by which the clients of the old hasp come. */
 static void main_take_over(struct process *p)
 {
 	int channels[UPGRADE_CHANNELS_MAX];
@@ -323,7 +322,7 @@ static void main_upgrade(struct process *p, bool leaving)
 		log_warning("upgrade_refused reason=\"hasp is shutting down\"");
 		return;
 	}
-	/* The next hasp would not be, and Redis may not be there. */
+	/* The next hasp would not be paused, and Redis may be down. */
 	if (atomic_load(&p->shared.paused)) {
 		log_warning("upgrade_refused reason=\"hasp is paused\"");
 		return;
@@ -338,7 +337,7 @@ static void main_upgrade(struct process *p, bool leaving)
 	buf_release(&text);
 }
 
-/* Returns the shorter of two times; `a` is -1 if it has no end. */
+/* Returns the shorter of two times; `a` is -1 if it has no limit. */
 static double main_shorter(double a, double b)
 {
 	return a < 0 || b < a ? b : a;
@@ -397,7 +396,7 @@ static void main_report(struct process *p)
 /* Waits for signals until the workers have left. */
 static void main_serve(struct process *p, const sigset_t *signals)
 {
-	bool leaving = false, told = false; /* by SIGTERM */
+	bool leaving = false, told = false; /* `told`: a SIGTERM has come */
 
 	while (p->shared.running) {
 		enum upgrade_state upgrade = upgrade_poll(&p->upgrade, clock_now());
@@ -409,8 +408,8 @@ static void main_serve(struct process *p, const sigset_t *signals)
 		}
 		if (upgrade_awaits_channels(&p->upgrade))
 			main_take_over(p);
-		/* Workers end by themselves when drained, and nothing signals that, nor that
-		 * the next hasp serves, nor that channels have come. */
+		/* No signal reports that drained workers have ended, that the next hasp
+		 * serves, or that channels have come: so check often. */
 		wait = supervision_tick(&p->supervision, clock_now());
 		if (!leaving) {
 			double look = main_renew_password(p);
@@ -595,7 +594,7 @@ static int main_with_config(struct process *p, const struct buf *warnings, sigse
 	return main_run(p, signals);
 }
 
-/* The file is to be checked, or has faults. Returns the exit status. */
+/* Prints the faults, or the result of `hasp -t`. Returns the exit status. */
 static int main_tell(const struct process *p, const struct buf *faults, struct buf *warnings)
 {
 	struct buf good = BUF_INIT;
