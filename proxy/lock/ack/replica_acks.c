@@ -39,8 +39,8 @@ struct replica_acks {
 struct ack_line {
 	struct list node; /* in replica_acks.lines */
 	struct replica_acks *all;
-	/* While no question is in flight both may be freed: then they only identify the line.
-	 */
+	/* hasp only compares these pointers while no question is in flight: both may be freed
+	 * then. */
 	struct node *at;
 	struct control *control;
 	struct list waiting, sent;
@@ -235,7 +235,8 @@ static void on_waited(void *arg, const redisReply *reply)
 	while (!list_empty(&sent)) {
 		struct replica_ask *a = replica_ask_at(sent.next);
 		const char *why = buf_len(&refusal) ? buf_head(&refusal) : NULL;
-		/* (The key of the write is in the slot of one of these locks.) */
+		/* (The write's key has the slot of one of these locks, which may have
+		 * moved.) */
 		a->redirected |= why && reply_error_redirects(why);
 		replica_ask_answered(a, got, why);
 	}
@@ -247,7 +248,7 @@ static void call(struct control *c, int db, const struct buf *request, control_f
 {
 	int rc = control_call(c, db, buf_slice(request), fn, arg);
 
-	/* The connection is up, or this would not run. */
+	/* This runs only while the connection is up. */
 	HASP_ASSERT(rc == 0);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * replica_look: looks at the record of most locks, which names the try. In the layout `count`,
- * and of a read-write lock, the record names only the first of the owner's tries: there it
- * looks at the lock itself, and also for a guard, which has no record. A semaphore's record has
+ * and of a read-write lock, the record names only the first of the owner's tries: for these,
+ * and for a guard, which has no record, it looks at the lock itself. A semaphore's record has
  * a field for each owner.
  */
 #include "lock/ack/replica_look.h"

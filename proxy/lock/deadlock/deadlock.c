@@ -31,7 +31,7 @@ struct deadlocks {
 	struct list shared; /* watches of owners that may have several connections */
 	struct timer generations; /* checks them; runs while there are some */
 	unsigned generation; /* generation of the graph at the last check */
-	double questions; /* how many may be asked, at `counted_at`; < 0: searches asked more */
+	double questions; /* how many may be asked at `counted_at`; < 0: too many were asked */
 	double counted_at; /* time of that count, by the timers' clock */
 	struct list put_off; /* watches whose searches are put off, the oldest first */
 	struct timer turn; /* starts them; runs while there are some */

@@ -40,7 +40,8 @@ struct deadlock_terms {
 	const struct attempt *wanted;
 	struct slice shown; /* the locked key, as the client names it */
 	struct slice user; /* the client's Redis user; empty: not known */
-	struct slice connection; /* the token of its connection; empty: it has no lock */
+	struct slice connection; /* its connection's token; empty: the connection has no
+	                          * lock */
 };
 
 /* The client is in a circle, and would wait until a time-out ends it. `error`: the reply for

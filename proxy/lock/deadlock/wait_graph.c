@@ -93,7 +93,7 @@ struct graph_wait *wait_graph_add(struct wait_graph *g, const struct wait_facts 
 	return w;
 }
 
-/* Under the mutex. Returns true if that owner has any waits. */
+/* The caller has locked the mutex. Returns true if that owner has any waits. */
 static bool mark_moved(struct wait_graph *g, struct slice owner)
 {
 	struct map_node *node = map_get(&g->by_owner, owner);
@@ -104,7 +104,7 @@ static bool mark_moved(struct wait_graph *g, struct slice owner)
 	return any;
 }
 
-/* Under the mutex. */
+/* The caller has locked the mutex. */
 static void take_out(struct wait_graph *g, struct graph_wait *w)
 {
 	bool elsewhere = false;

@@ -15,7 +15,7 @@ struct checked_key {
 	size_t i; /* number of the key among the command's keys */
 	size_t at, n; /* position and length in `names` */
 	struct section_stats *stats;
-	bool known; /* `digest` is */
+	bool known; /* `digest` is known */
 	uint8_t ndigest; /* 0: there is no value */
 	char digest[SHA1_HEX + 1];
 };

@@ -26,12 +26,12 @@
 
 struct checked_read;
 
-/* For a read that is sent in database `db`; `table` and `r` must outlive it. `each`: the reply
- * is an array with one value for each of the command's keys. */
+/* Makes a checked read, which is sent in database `db`; `table` and `r` must outlive it.
+ * `each`: the reply is an array with one value for each of the command's keys. */
 struct checked_read *checked_read_new(struct read_sets *table, struct read_set *r, int db,
                                       bool each);
-/* For a write that a transaction queues: once Redis has run the write, it ends earlier
- * reads. */
+/* Makes the same for a write that a transaction queues: once Redis has run the write, earlier
+ * reads of its keys end. */
 struct checked_read *checked_read_new_write(struct read_sets *table, struct read_set *r);
 /* Adds `key` (copied), number `i` of the command's keys. Each call needs a higher `i`. */
 void checked_read_add(struct checked_read *c, size_t i, struct slice key,

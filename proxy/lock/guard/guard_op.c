@@ -14,7 +14,7 @@
 
 /* --- beginning and end -------------------------------------------------------------- */
 
-/* Returns when a guard ends that the last request has acquired. */
+/* Returns when a guard that the last request has acquired ends. */
 static double guard_until(const struct guard_op *op, int64_t lease_ms)
 {
 	return op->sent_at + (double)lease_ms / 1000;
@@ -39,7 +39,7 @@ struct guard_op *guard_op_new(struct read_sets *table, struct freelist *freelist
 		.replicas_timeout_ms = g->replicas_timeout_ms,
 		.n = g->n,
 	};
-	/* Present entries must not make space for the new ones. */
+	/* Keep the entries that exist: the new ones must not replace them. */
 	for (size_t i = 0; g->n > 1 && i < g->n; i++)
 		read_set_keep(table, r, db, g->keys[i].key);
 	for (size_t i = 0; i < g->n; i++) {
@@ -188,7 +188,8 @@ void guard_op_write_script(struct guard_op *op, struct buf *out, const struct re
 	g.nargs = nargs;
 	for (size_t i = 0; i < op->n; i++)
 		keys.v[g.n++] = key_terms(op, i);
-	/* A place belongs to the line of one key, which is unknown among several keys. */
+	/* The place is in the queue of one key, and among several keys hasp does not know
+	 * which. */
 	if (op->n > 1) {
 		placeless = *opts;
 		placeless.place = 0;

@@ -73,7 +73,7 @@ enum guard_op_phase {
 
 /* Events of an operation. */
 enum guard_op_event {
-	GUARD_EVENT_START, /* hasp may send it */
+	GUARD_EVENT_START, /* hasp may send the first request */
 	GUARD_EVENT_NOSCRIPT,
 	GUARD_EVENT_GRANTED, /* `+GRANTED ...` */
 	GUARD_EVENT_QUEUED, /* `+QUEUED ...` */
@@ -96,7 +96,7 @@ enum guard_op_step {
 	GUARD_STEP_SEND_COMMAND, /* unchanged, as the client sent it */
 	GUARD_STEP_SEND_EXEC, /* MULTI, the commands, EXEC; or the application's EXEC */
 	GUARD_STEP_WAIT, /* in line for a guard */
-	GUARD_STEP_BEGIN_MULTI, /* the application's MULTI */
+	GUARD_STEP_BEGIN_MULTI, /* send the application's MULTI */
 	GUARD_STEP_ABORT, /* answer by the error; Redis has carried out nothing */
 	GUARD_STEP_GIVE_UP, /* the guards changed too often; Redis has carried out nothing */
 	GUARD_STEP_TIME_OUT,
@@ -124,7 +124,7 @@ struct guard_op {
 	enum guard_op_phase phase; /* guard_op_step.c writes it */
 	enum guard_op_script script;
 	struct read_sets *table;
-	struct freelist *freelist; /* where its memory goes; NULL: to the heap */
+	struct freelist *freelist; /* the operation's memory goes there; NULL: to the heap */
 	bool optimistic; /* the operation begins with an optimistic acquire */
 	bool writes;
 	bool has_waiters; /* TRY: clients wait for the guard */
@@ -159,8 +159,8 @@ struct guard_op {
 /* Size of an operation with one key, as most have. */
 #define GUARD_OP_SINGLE_SIZE (sizeof(struct guard_op) + sizeof(struct guard_op_key))
 
-/* `freelist`: of blocks of GUARD_OP_SINGLE_SIZE bytes, which outlives it; `now`: clock_now().
- */
+/* `freelist`: has blocks of GUARD_OP_SINGLE_SIZE bytes, and must outlive the operation; `now`:
+ * clock_now(). */
 struct guard_op *guard_op_new(struct read_sets *table, struct freelist *freelist,
                               struct read_set *r, int db, const struct guarded_command *g,
                               enum guard_op_kind kind, double now);
@@ -182,7 +182,7 @@ enum guard_op_event guard_op_event_of(struct slice line);
 
 /* --- requests --- */
 
-/* The request is sent now, with this ticket; `now`: clock_now(). */
+/* Notes that the request is sent now, with this ticket; `now`: clock_now(). */
 void guard_op_sent(struct guard_op *op, struct slice ticket, double now);
 /* Writes the optimistic acquire of `req`. The answers before the last one go to
  * guard_op_tried().
@@ -218,8 +218,8 @@ void guard_op_complete(struct guard_op *op, enum guard_op_result result);
 void guard_op_withdraw(struct guard_op *op);
 /* hasp will not see the answer: the keys that the command reads count as read. Frees `op`. */
 void guard_op_assume(struct guard_op *op);
-/* The answer will never come: leaves the line, and releases the acquired guards; `keeps_read`:
- * but not the guards of keys that the connection had read before. */
+/* The answer will never come: leaves the line, and releases the acquired guards; with
+ * `keeps_read`, except those of keys that the connection had read before. */
 void guard_op_undo(struct guard_op *op, bool keeps_read);
 
 /* True if replicas must have the granted guards before the next step. */

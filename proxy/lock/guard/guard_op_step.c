@@ -63,7 +63,7 @@ static const struct transition by_watch_multi[GUARD_OP_PHASES][GUARD_OP_EVENTS] 
 	ON(CHECK, REFUSED) = DO(DONE, BEGIN_MULTI),
 };
 
-/* Redis watches the guards since before MULTI, so the client gets a nil as EXEC's answer. */
+/* Redis has watched the guards since before MULTI: if one has changed, EXEC answers nil. */
 static const struct transition by_watch_exec[GUARD_OP_PHASES][GUARD_OP_EVENTS] = {
 	ON(NEW, START) = DO(EXECUTE, SEND_EXEC),
 	ON(EXECUTE, REPLY) = DO(DONE, FINISH),

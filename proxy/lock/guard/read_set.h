@@ -36,7 +36,7 @@ struct read_sets *read_sets_new(struct script_jobs *jobs); /* must outlive the r
 void read_sets_free(struct read_sets *r); /* no read set has entries */
 void read_sets_trim(struct read_sets *r); /* frees memory that a long key took */
 struct script_jobs *read_sets_jobs(const struct read_sets *r);
-/* script_jobs_opts() */
+/* As script_jobs_opts(). */
 struct rewrite_opts read_sets_opts(const struct read_sets *r, int db);
 
 struct read_set;
@@ -81,18 +81,18 @@ struct read_set_entry {
 	struct section_stats *stats; /* counters of its section; NULL: none */
 };
 
-/* NULL: none. */
+/* Returns the key's entry; NULL: there is none. */
 struct read_set_entry *read_set_find(struct read_sets *table, const struct read_set *r, int db,
                                      struct slice key);
 struct slice read_set_entry_key(const struct read_set_entry *e);
 int read_set_entry_db(const struct read_set_entry *e);
 
-/* The entry of the key, or a new one; the latest of the set from now on. The guard is good
+/* Returns the key's entry, or a new one, and makes it the latest of its set. The guard is good
  * until `until` if it is acquired now. */
 struct read_set_entry *read_set_add(struct read_sets *table, struct read_set *r, int db,
                                     const struct guarded_key *k, double until);
-/* A key whose guard has strategy = check was read, with the `digest` that check_write.lua
- * expects. Returns true if the key did not count as read before. */
+/* Notes a read of a key whose guard has strategy = check, with the `digest` that
+ * check_write.lua expects. Returns true if the key did not count as read before. */
 bool read_set_checked(struct read_sets *table, struct read_set *r, int db, struct slice key,
                       struct section_stats *stats, struct slice digest);
 /* Notes that the read of a checked key failed: as read_set_entry_refused(). */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * apply: what the reply to a call does to the holds: a lock was taken, its expiry was set, or
- * it was given up.
+ * a lock was given up.
  */
 #include "lock/hold/hold_internal.h"
 
@@ -67,7 +67,7 @@ static void tell_former_owner(const struct hold *hold, const struct hold_owner *
 }
 
 /* Ends the holds that the new acquisition of a lock replaces: those of its former owner. But
- * connections that take the lock by the same token, and count, have it together; and a
+ * in a layout that counts, connections with the same token have the lock together; and a
  * semaphore has several owners. Returns the connection's own hold, if that goes on. Writes
  * *was: the lease that the owner had before; was->since: when this connection got the lock, if
  * it had it already. If so, puts `place` next to its hold in the order of age. Writes *hash,

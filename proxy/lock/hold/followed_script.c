@@ -110,7 +110,7 @@ void followed_script_feed(struct lock_request *p, struct slice bytes)
 		size_t space = REPLY_KEPT - kept;
 		enum resp_result r = reply_scan(&f->scan, bytes.p, bytes.n, &used);
 
-		/* (The link ends.) */
+		/* (On such a reply the link ends.) */
 		if (r == RESP_BAD)
 			return;
 		buf_append(&f->bytes, slice_of(bytes.p, used < space ? used : space));
@@ -209,7 +209,7 @@ void followed_script_end(struct lock_request *p, const struct resp_reply *pttl,
 		p->effect = LOCK_EFFECT_DROPS;
 		p->token = before;
 	}
-	/* (-2: it has expired since.) */
+	/* (-2: the lock has expired since.) */
 	if (!after.p || pttl->integer < -1)
 		return;
 	if (before.p && slice_eq(before, after)) {

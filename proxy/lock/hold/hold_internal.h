@@ -78,7 +78,7 @@ struct hold {
 	enum hold_state state : 8; /* written by renewal.c */
 	bool leased : 1; /* the application named the end of the lease that is renewed */
 	bool release : 1; /* hasp releases it at disconnect */
-	bool closes : 1; /* hasp closes its connection if it is lost */
+	bool closes : 1; /* hasp closes its connection if the lock is lost */
 	bool shared : 1; /* other connections may have the same token */
 	bool reentered : 1; /* LOCKed again before it was UNLOCKed */
 	bool unknown : 1; /* the server has changed: the new one may not have the lock */
@@ -160,7 +160,7 @@ enum lock_request_state {
 
 /* How a successful call changes locks. */
 struct effect_terms {
-	bool acquires; /* its owner has the lock */
+	bool acquires; /* its owner has the lock afterwards */
 	bool holds; /* hasp holds the lock for its owner, and undoes a call without a reply */
 	bool changes_hold; /* it changes a hold: without holds, its reply does not matter */
 	bool has_lease; /* it begins a lease, which may be over when the reply comes */
@@ -207,7 +207,7 @@ struct lock_request {
 	enum lock_effect effect : 8;
 	enum lock_success success : 8;
 	enum lock_kind
-		kind : 8; /* for a call that takes no lock: of the locks of its section */
+		kind : 8; /* if the call takes no lock: the kind of its section's locks */
 	enum renew_mode renew : 8;
 	enum expiry_move moved : 8; /* (followed) with LOCK_EFFECT_EXPIRES */
 	bool leased : 1; /* lock_call.leased */

@@ -449,7 +449,7 @@ static void hold_release(struct hold *hold)
 		}
 		break;
 	case RELEASE_LAST_TRY:
-		/* The record knows only the latest. */
+		/* The record has only the latest ticket. */
 		t.ticket = slice_str(hold->tickets[hold->ntickets - 1]);
 		send_release(hold, rewrite_unlock(&out, &t.id, t.ticket, &opts), &out);
 		break;

@@ -69,8 +69,8 @@ void holds_set_releases(struct holds *h, struct release_board *releases);
 /* Notes that a client sends a command by which the owner `token` may release the lock. */
 void holds_note_release(struct holds *h, int db, struct slice key, struct slice token);
 
-/* Asks others for the holder of a lock, another owner than `token`, whom this table does not
- * know, and then logs the event. The function copies the facts. */
+/* Logs an event after it has asked the other workers for the lock's holder: an owner other
+ * than `token` that this table does not know. The function copies the facts. */
 typedef void holds_ask_fn(void *arg, const struct event_to_log *event, struct slice token);
 void holds_set_ask(struct holds *h, holds_ask_fn *ask, void *arg);
 

@@ -41,7 +41,7 @@ const struct effect_terms effect_terms[] = {
 
 /* --- state ------------------------------------------------------------------------ */
 
-/* Of an MLOCK that waits, or was sent again. */
+/* The next states of an MLOCK that waits, or was sent again. */
 #define NEXT_STATES                                                                            \
 	(1 << LOCK_REQUEST_QUEUED | 1 << LOCK_REQUEST_RETRIED | 1 << LOCK_REQUEST_KEPT |       \
 	 1 << LOCK_REQUEST_ABANDONED)
@@ -128,7 +128,7 @@ static bool changes_table(const struct holds *h, const struct lock_call *call, b
 	return terms->changes_hold && (h->by_id.n || h->npending);
 }
 
-/* The kind of the lock that the call takes; if it takes none, of the locks of its section. */
+/* Returns the kind of the lock that the call takes, or else of its section's locks. */
 static enum lock_kind kind_of_call(const struct lock_call *call, const struct hold_terms *terms)
 {
 	if (terms->rule)
@@ -382,7 +382,7 @@ void lock_request_keep(struct lock_request *p, const struct resp_reply *r, struc
 {
 	lock_request_set_state(p, LOCK_REQUEST_KEPT);
 	p->reply = *r;
-	/* (The caller may keep what was kept before.) */
+	/* (The caller may pass the bytes that are kept already.) */
 	if (buf_len(&p->answer) && bytes.p == buf_head(&p->answer))
 		return;
 	buf_clear(&p->answer);

@@ -22,7 +22,7 @@ static struct hold *other_hold(struct holds *h, const struct hold_owner *o,
 	return NULL;
 }
 
-/* The hold by which a try was refused: another owner's, or its own. */
+/* Returns the hold that made a try fail: another owner's, or its own. */
 static struct hold *any_hold(struct holds *h, const struct hold_owner *o,
                              const struct lock_request *p, int db)
 {

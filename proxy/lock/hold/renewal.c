@@ -138,7 +138,7 @@ void renewal_lost(const struct hold *hold, const char *reason)
 	hold_events_lost(hold, reason);
 	if (!hold->closes || !h->lost)
 		return;
-	/* Not now: a reply to another client may be the reason. */
+	/* Close it later: the caller may be handling a reply to another client. */
 	list_remove(&hold->owner->lost);
 	list_append(&h->losers, &hold->owner->lost);
 	timer_start(h->timers, &h->close, close_losers, timers_now(h->timers), 0);

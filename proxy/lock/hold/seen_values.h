@@ -52,7 +52,7 @@ double seen_values_read_at(const struct seen_values *all, int db, struct slice k
 size_t seen_values_nbytes(const struct seen_values *all); /* of memory; NULL is allowed */
 void seen_values_free(struct seen_values *all); /* NULL is allowed */
 
-/* A read of such locks whose reply is due. */
+/* A read of locks under owner = value, whose reply is due. */
 struct value_read;
 /* `each`: the reply is an array, of one value for each of the command's keys. */
 struct value_read *value_read_new(bool each);

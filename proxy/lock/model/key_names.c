@@ -71,19 +71,19 @@ static inline char *put_prefix(char *p, struct slice prefix)
 	return p + PREFIX_LEN;
 }
 
-/* How long a name is; and how much space it may need while it is written. */
+/* The length of a name in bytes, and the space that it may need while it is written. */
 static size_t name_len(struct slice prefix, const struct affixes *a, size_t len)
 {
 	return prefix.n + a->nbefore + len + 1;
 }
 #define NAME_SPACE (PREFIX_LEN + BEFORE_MAX + 1)
 
-/* Returns the end. */
+/* Writes the name. Returns its end. */
 static inline char *put_name(char *p, struct slice prefix, const struct affixes *a,
                              struct slice key)
 {
 	p = put_prefix(p, prefix);
-	/* (All of it, for a copy of a known length is one instruction.) */
+	/* (Copies the whole array: a copy of constant length is one instruction.) */
 	memcpy(p, a->before, sizeof(a->before));
 	p += a->nbefore;
 	if (key.n)
@@ -107,7 +107,7 @@ void key_names_write(struct buf *out, enum key_naming naming, enum key_name kind
 #define COUNTER_BULK_LEN (sizeof(COUNTER_BULK) - 1)
 _Static_assert(sizeof(KEY_NAME_FENCE_COUNTER) - 1 == 10, "its length");
 
-/* Inline: what is known of `a` then costs nothing at run time. */
+/* Inlined, so that constant parts of `a` cost nothing at run time. */
 __attribute__((always_inline)) static inline void put_bulks(struct buf *out,
                                                             const struct affixes *a,
                                                             struct slice key,

@@ -7,10 +7,10 @@
  *   job            hasp:owner:{job}       hasp:fence:{job}       hasp:queue:{job}
  *   {app}:job      hasp:owner:{app}:job:  hasp:fence:{app}:job:  hasp:queue:{app}:job:
  *
- * So they hash to the lock's slot of a cluster. This does not work for a key that has a `}` but
- * no hash tag (`a}b`, `{}a`), and for the empty key: braces around it are no tag, or another
- * one. In a cluster the tag in their names is a text of the same slot, and each slot has a
- * counter of its own:
+ * So these names hash to the lock's slot of a cluster. This does not work for a key that has a
+ * `}` but no hash tag (`a}b`, `{}a`), and for the empty key: braces around it are no tag, or
+ * another one. In a cluster the tag in their names is a text of the same slot, and each slot
+ * has a counter of its own:
  *
  *   a}b            hasp:owner:{4w2}a}b!                          the counter: hasp:fence{4w2}
  *
@@ -55,21 +55,21 @@ uint16_t key_names_slot(enum key_naming naming, struct slice key);
 /* The counter of the fencing tokens on a server; in a cluster the slot's tag follows. */
 #define KEY_NAME_FENCE_COUNTER "hasp:fence"
 
-/* Appends the name; not the counter's. */
+/* Appends the name of any of these keys but the counter. */
 void key_names_write(struct buf *out, enum key_naming naming, enum key_name kind,
                      struct slice key);
 
 /* Appends `n` names of the same key, each as a RESP bulk. */
 void key_names_write_bulks(struct buf *out, enum key_naming naming, struct slice key,
                            const enum key_name *kinds, size_t n);
-/* One. */
+/* Appends one name as a RESP bulk. */
 static inline void key_names_write_bulk(struct buf *out, enum key_naming naming,
                                         enum key_name kind, struct slice key)
 {
 	key_names_write_bulks(out, naming, key, &kind, 1);
 }
 
-/* The name of the queue of the key's guard, as a bulk. */
+/* Appends the name of the queue of the key's guard, as a RESP bulk. */
 void key_names_write_guard_queue_bulk(struct buf *out, enum key_naming naming,
                                       struct slice key);
 

@@ -10,7 +10,7 @@
 #include "base/buf.h"
 #include "base/slice.h"
 
-/* Written to `scratch`, whose old content goes; valid until that changes. */
+/* Writes the id to `scratch`, in place of its old content; valid until `scratch` changes. */
 static inline struct slice lock_id_write(struct buf *scratch, int db, struct slice key)
 {
 	char *p;

@@ -24,7 +24,7 @@
 struct owner_identity {
 	struct slice connection; /* the whole token */
 	struct slice address; /* the whole token */
-	char bytes[]; /* of both */
+	char bytes[]; /* the bytes of both tokens */
 };
 
 /* Makes the tokens for the peer of the connected socket `fd`, or for `behind`, the client's

@@ -26,7 +26,7 @@ struct proof_secret {
 };
 void proof_secret_init(struct proof_secret *secret);
 
-/* A worker's. */
+/* A worker's copy of the secret, for one database at a time. */
 struct proofs {
 	const struct proof_secret *process;
 	int db; /* the database of `secret` */

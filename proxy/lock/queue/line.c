@@ -137,7 +137,7 @@ void line_enqueue(struct line *l, struct waiter *w)
 {
 	struct list *at = l->members.prev;
 
-	/* Its place is nearly always the last. */
+	/* The place of `w` is nearly always the last. */
 	while (at != &l->members && container_of(at, struct waiter, node)->place > w->place)
 		at = at->prev;
 	list_append(at->next, &w->node);

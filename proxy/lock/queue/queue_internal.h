@@ -92,7 +92,7 @@ struct waiter {
 	struct line *line; /* NULL: in none */
 	struct section_stats *stats; /* count the waiter while it is in a line; NULL: none */
 	struct queue_node
-		*at; /* where its lock is; NULL: no matter, but never while it is unconfirmed */
+		*at; /* the node of its lock; NULL: not needed, but never while unconfirmed */
 	struct map_node by_ticket;
 	struct timer timer; /* the deadline; while it leaves, the grace */
 	char *token; /* of the latest try that was in a line: a copy; NULL: none was */
@@ -156,7 +156,7 @@ enum probe_outcome { PROBE_UNKNOWN, PROBE_QUEUED, PROBE_GRANTED, PROBE_GONE };
 /* Redis' answer about a waiter, or only (PROBE_GONE) about its lock. */
 struct probe_answer {
 	enum probe_outcome outcome;
-	long long held_ms; /* how long the lock is held yet; -1: for ever, or not known */
+	long long held_ms; /* how much longer the lock is held; -1: for ever, or not known */
 	long long fence;
 };
 
@@ -186,12 +186,12 @@ static inline bool cut_number(struct slice *s, int64_t min, int64_t *n)
 
 /* --- queue_node.c --- */
 
-/* One for each node, and all->nowhere. */
+/* Makes a queue_node for each node, and all->nowhere. */
 void queue_nodes_init(struct waiters *all);
 void queue_nodes_fini(struct waiters *all); /* none has waiters */
 /* Adds a new node. */
 void queue_node_add(struct waiters *all, struct node *node);
-/* NULL: hasp does not listen there. */
+/* Returns the queue_node of the node; NULL: hasp does not listen there. */
 struct queue_node *queue_node_find(struct waiters *all, const struct node *node);
 /* Closes the subscriber, and frees `at`. Nothing may refer to `at` any more. */
 void queue_node_remove(struct queue_node *at);

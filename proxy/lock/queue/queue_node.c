@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * queue_node: a worker's subscriber at one node, and its waiters whose tries cannot be sent to
- * that node yet. A worker whose clients wait listens at all nodes, to the same channel: so
- * an entry of a queue is heard of also when the queue has moved to another node with its slot.
+ * that node yet. A worker whose clients wait listens at all nodes, to the same channel: so its
+ * messages arrive even after a queue has moved to another node with its slot.
  */
 #include "lock/queue/queue_internal.h"
 

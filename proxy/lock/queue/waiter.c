@@ -335,8 +335,8 @@ static void leave_queue(struct waiter *w, bool undo)
 	probe_leave(all, w->line->db, &t, undo, timers_now(all->timers) + patience, p);
 }
 
-/* The answer to the try decides, unless hasp may still hold the try back. With a single server,
- * that server has it. */
+/* The answer to the try decides, so the waiter waits for it. But if hasp may still hold the
+ * try back, no server may ever answer: then it waits for a short time only. */
 static void watch_try(struct waiter *w, double now)
 {
 	if (waiter_may_be_held_back(w->all))
@@ -449,7 +449,7 @@ void waiter_sent(struct waiter *w, struct slice ticket)
 	HASP_ASSERT(ticket.n < sizeof(w->ticket) && !w->line);
 	waiter_set_state(w, WAITER_SENT);
 	w->unheard = false;
-	w->check = NULL; /* its answer is for what was sent before */
+	w->check = NULL; /* its answer is about an earlier try */
 	w->nsent++;
 	forget_ticket(w);
 	memcpy(w->ticket, ticket.p, ticket.n);
@@ -476,7 +476,7 @@ static int read_queued(struct waiter *w, struct slice line, int64_t *held_ms)
 	return 0;
 }
 
-/* Puts it into its line, with all that asking Redis about it needs. */
+/* Puts the waiter into its line, with the facts that its probes need. */
 static struct line *enqueue_waiter(struct waiter *w, int db, const struct attempt *t,
                                    int64_t lease_ms)
 {

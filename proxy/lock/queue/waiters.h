@@ -105,10 +105,10 @@ struct waiter *waiter_new_sent(struct waiters *w, int64_t wait_ms, double sent_a
                                struct slice ticket, const struct waiter_ops *ops, void *owner);
 /* How long the client may go on waiting, in ms; >= 0. */
 int64_t waiter_left_ms(const struct waiter *w);
-/* Since when the client waits; for how long, in seconds. */
+/* Returns when the wait began; waiter_waited(): how long it has taken, in seconds. */
 double waiter_began(const struct waiter *w);
 double waiter_waited(const struct waiter *w);
-/* The place that the waiter had in the queue; 0: none. */
+/* Returns the place that the waiter had in the queue; 0: none. */
 int64_t waiter_place(const struct waiter *w);
 
 size_t waiter_nbytes(const struct waiter *w); /* of memory */

@@ -8,8 +8,8 @@
  *   any other write -> guard_write:  are all of them ours, or free? ...
  *   (strategy = check) check_write:  has it the value that was read? SET
  *
- * A script's reply is the command's own, byte for byte, as long as Lua can hold it: of all
- * others rewrite_guard_fits() says that they cannot go this way.
+ * A script's reply is the command's own, byte for byte, as long as Lua can hold it: for any
+ * other command rewrite_guard_fits() returns false.
  */
 #ifndef HASP_LOCK_REWRITE_GUARD_H
 #define HASP_LOCK_REWRITE_GUARD_H
@@ -92,14 +92,14 @@ void rewrite_guard_optimistic(struct buf *out, const struct resp_view *req, stru
 void rewrite_guard_check(struct buf *out, const struct guarded_command *g,
                          const struct rewrite_opts *opts);
 
-/* hasp's own release of a guard. */
+/* Appends hasp's own release of a guard. Returns the script. */
 enum script_id rewrite_guard_release(struct buf *out, struct slice key, struct slice token,
                                      const struct rewrite_opts *opts);
 
-/* The name of a key's guard, which is a lock of LOCK_KIND_GUARD. */
+/* Appends the name of a key's guard, which is a lock of LOCK_KIND_GUARD. */
 void rewrite_guard_name(struct buf *out, enum key_naming naming, struct slice key);
 
-/* The whole error line that says that the key is another's. */
+/* Appends the whole error line for a key that another owner has. */
 void rewrite_guard_locked_error(struct buf *out, struct slice key);
 /* True if `line`, of a reply, is the error that this key was lost. The error names the key
  * after the code LOCKLOST; if it shows two keys alike, this is true for both. */

@@ -64,7 +64,7 @@ void rewrite_renew(struct buf *out, enum script_id script, const struct lock_ren
 		write_renew_call(out, v, n, opts);
 }
 
-/* As rewrite_expire() lays it out. */
+/* As rewrite_expire() writes it. */
 enum script_id rewrite_end_in(struct buf *out, const struct lock_ident *id, int64_t ms,
                               const struct rewrite_opts *opts)
 {

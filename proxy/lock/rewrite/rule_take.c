@@ -131,7 +131,7 @@ static void write_set(const struct rewrite *rw, struct slice value, const char *
 	resp_write_bulk(rw->out, rw->opts->ticket);
 }
 
-/* Does the same as write_take() under a rule with `wait`. */
+/* As write_take(), under a rule with `wait`. */
 static void write_take_wait(const struct rewrite *rw, const char *form, const struct expiry *e)
 {
 	const struct rule *rule = rw->keys[0].rule;
@@ -320,7 +320,7 @@ enum rewrite_result rewrite_incr(const struct rewrite *rw)
 	for (size_t i = 2; i < rw->req->argc; i++)
 		resp_write_bulk(rw->out, rw->req->argv[i]);
 	takes(rw, LOCK_IF_ONE, SLICE_LIT("1"), &e);
-	if (!rewrite_has_sidecar(rule)) /* everybody counts the same 1 */
+	if (!rewrite_has_sidecar(rule)) /* all clients store the same 1 */
 		rw->call->effect = LOCK_EFFECT_COUNTS;
 	return REWRITE_CALL;
 }

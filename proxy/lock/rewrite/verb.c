@@ -93,7 +93,7 @@ const char *verb_parse_options(enum verb verb, const struct resp_view *req, size
 			if (a->side || a->limit.p)
 				return SYNTAX_ERROR;
 			a->side = side;
-			i--; /* nothing belongs to it */
+			i--; /* the option has no argument */
 			continue;
 		}
 		if (i + 1 == req->argc)

@@ -35,7 +35,7 @@ struct rewrite_opts {
 	                    * `+BUSY`, and hasp sends the full call */
 	char held; /* UNLOCK: the enum lock_kind of the lock as the client's own connection has
 	            * it; 0: not known */
-	bool reentered; /* and it may have acquired that lock more than once */
+	bool reentered; /* UNLOCK: that connection may have acquired it more than once */
 	struct slice given_back; /* UNLOCK, MUNLOCK: the ticket of the acquisition whose hold
 	                          * the client's own connection gives back; empty: not known */
 	int64_t place; /* the earlier place in the queue; 0: none */
@@ -55,7 +55,7 @@ void script_call_begin(struct buf *out, enum script_id id, const struct rewrite_
 #define SCRIPT_CALL_SECRET_ARGS 1
 /* The first four of them, which are those of most short calls. */
 #define SCRIPT_CALL_LOCK_KEYS 4
-/* Writes the first `nkeys` of them. */
+/* Writes the first `nkeys` of these KEYS. */
 void script_call_write_lock_keys(struct buf *out, const struct rewrite_opts *opts,
                                  struct slice key, size_t nkeys);
 void script_call_write_queue_keys(struct buf *out, const struct rewrite_opts *opts,
@@ -70,10 +70,11 @@ void script_call_write_place(struct buf *out, const struct rewrite_opts *opts);
 /* The last ARGV of the scripts that may wait for a lock: `own`, rewrite_opts.nown of them. */
 void script_call_write_own(struct buf *out, const struct rewrite_opts *opts);
 
-/* The first key of the call `evalsha`, made by script_call_begin(); empty: it has none. */
+/* Returns the first key of the call `evalsha`, made by script_call_begin(); empty: it has
+ * none. */
 struct slice script_call_key(enum script_id id, struct slice evalsha);
 
-/* The call `evalsha`, made by script_call_begin(), again with the script's text. */
+/* Appends the call `evalsha`, made by script_call_begin(), as EVAL with the script's text. */
 void script_call_write_as_eval(struct buf *out, enum script_id id, struct slice evalsha);
 
 #endif

@@ -24,8 +24,8 @@ static void called_add(struct called *called, struct slice name)
 	called->v[called->n++] = name;
 }
 
-/* `redis.call('NAME'` and `redis.pcall('NAME'`. (Of strstr() a sanitizer would have the length
- * of all that is left, each time.) */
+/* `redis.call('NAME'` and `redis.pcall('NAME'`. (With strstr(), a sanitizer would measure the
+ * rest of the text each time.) */
 static void called_init(struct called *called)
 {
 	static const char begin[] = "call('";

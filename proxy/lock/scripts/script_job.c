@@ -14,7 +14,8 @@
 
 /* The interval in which hasp runs the jobs that wait for Redis again, or gives them up. */
 #define SWEEP_SECONDS 0.5
-/* How many run at once; the others run soon after, so that hasp serves clients in between. */
+/* How many of these jobs run at once; the others run soon after, so that hasp serves clients
+ * in between. */
 #define SWEEP_MOST 1000
 #define SWEEP_SOON_SECONDS 0.002
 /* How long a repeated job waits for its first answer. */
@@ -167,8 +168,8 @@ static int script_job_send_as(struct script_job *job, bool asking)
 	return rc;
 }
 
-/* A renewal that a failover forgets costs the lock a part of its lease; one that comes too
- * late, the lock. */
+/* Renewals go even to a node that is frozen: if a failover forgets one, the lock loses a part
+ * of its lease; if one comes too late, the lock is lost. */
 static bool script_job_renews(const struct script_job *job)
 {
 	return job->script == SCRIPT_RENEW || job->script == SCRIPT_RENEW_VERB;

@@ -32,15 +32,16 @@ end
 local name = command:upper()
 local less = name == 'DECR' and 1 or name == 'DECRBY' and tonumber(ARGV[first + 2])
 
--- Does the command leave the owner's part of a counter? Then other clients may subtract the rest.
+-- Returns true if the command leaves the owner's part of a counter: other clients may subtract
+-- the rest.
 local function takes_back(count, own)
 	-- break take_back_all: return less
 	return own and less and less > 0 and count - less >= tonumber(own)
 end
 
--- For each lock: does this owner have it?
+-- For each lock: true if this owner has it.
 local mine = {}
--- The value of the last one.
+-- The value of the last lock.
 local before
 for i = 1, n do
 	local lock, side, token, _, _, terms = ruled_key(i)

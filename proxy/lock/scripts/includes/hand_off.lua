@@ -110,7 +110,7 @@ local function hand_off(lock, record, queue, side, counter, owner)
 		end
 		i = i + 1
 		if i == 3 then
-			-- Both are out of the queue.
+			-- Both entries have left the queue.
 			-- break last_first: entries, i = redis.call('ZREVRANGE', queue, '0', '1'), 1
 			entries, i = redis.call('ZRANGE', queue, '0', '1'), 1
 		end

@@ -26,7 +26,7 @@ local function enqueue(lock, held_ms, queue, ticket, wait_ms, place, rest)
 	if type(reply) == 'table' then
 		return reply
 	end
-	-- Longer than anybody in it waits; more than that, so as not to set it each time.
+	-- The queue outlives its waiters by a second or two, so that few calls set its expiry.
 	if redis.call('PTTL', queue) < wait_ms + 1000 then
 		redis.call('PEXPIRE', queue, wait_ms + 2000)
 	end

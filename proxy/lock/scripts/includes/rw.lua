@@ -199,7 +199,7 @@ local function take_rw(lock, record, side, counter, token, lease, ticket, kind, 
 	else
 		local note = digits .. ' ' .. ticket
 		if type(redis.pcall('HSET', record, field, note)) == 'table' then
-			-- That of another lock, which is over.
+			-- They belong to another lock, which is over.
 			redis.call('DEL', record, side)
 			redis.call('HSET', record, field, note)
 		end
@@ -328,8 +328,8 @@ local function holder_of(lock)
 	return field, holds, token
 end
 
--- How many have a lock that is in mode `read`, and one of them: its token, and its holds. One call
--- looks at some 64; the others count, though the time of some may be over.
+-- Returns how many owners have a lock in mode `read`, and of one of them its token and its
+-- holds. One call looks at some 64; the others count, though the time of some may be over.
 -- include read_left
 local function readers_of(lock)
 	local cursor, n, holds, token, looked = '0', 0, 0, nil, 0
@@ -351,8 +351,8 @@ local function readers_of(lock)
 	return n, token, holds
 end
 
--- How many holds `token` has of a read-write lock, and the side that it would give back first:
--- 'x', the write side, else 'm'. `mode` is what the lock is in.
+-- Returns how many holds `token` has of a read-write lock, and the side that it would give back
+-- first: 'x', the write side, else 'm'. `mode` is the lock's.
 -- include live_reads
 local function holds_of_rw(lock, token, mode)
 	local holds = mode == 'write' and redis.call('HGET', lock, token .. ':write')
@@ -362,8 +362,8 @@ local function holds_of_rw(lock, token, mode)
 	return live_reads(lock, token, redis.call('HGET', lock, token)), 'm'
 end
 
--- The lease of a hold of a read-write lock begins again, for all holds that `token` has of that
--- side; `longest`: none gets shorter. Redis' error when it refuses.
+-- Begins the lease of a side of a read-write lock again, for all holds that `token` has of that
+-- side; `longest`: shortens none. Returns Redis' error if it refuses.
 -- include keep_longest
 -- include timeouts_of
 local function set_lease_rw(lock, record, side, token, kind, lease, longest)
