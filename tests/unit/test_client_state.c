@@ -73,12 +73,35 @@ static void the_parked_states_are_those_that_say_so(void **state)
 	}
 }
 
+/* Longer than that, hasp would keep it for a client that may never log in. */
+static void without_a_login_no_request_is_longer_than_one(void **state)
+{
+	struct node node = { 0 };
+	struct client_env env = { .node = &node };
+	struct client c = { .env = &env };
+
+	(void)state;
+	node.links.login_required = true;
+	c.scan.argc = REQUEST_LOGIN_ARGC + 1;
+	assert_false(partial_is_refused(&c)); /* of an earlier request */
+	c.scan.state = 1;
+	assert_true(partial_is_refused(&c));
+	c.scan.argc = REQUEST_LOGIN_ARGC;
+	c.scan.bulk = REQUEST_LOGIN_BULK;
+	assert_false(partial_is_refused(&c));
+	c.scan.bulk++;
+	assert_true(partial_is_refused(&c));
+	c.session.login = LOGIN_ADMITTED;
+	assert_false(partial_is_refused(&c));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_diagram_has_each_state),
 		cmocka_unit_test(a_client_may_go_where_the_diagram_says_and_nowhere_else),
 		cmocka_unit_test(the_parked_states_are_those_that_say_so),
+		cmocka_unit_test(without_a_login_no_request_is_longer_than_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
