@@ -58,7 +58,7 @@ void upgrade_tell_ready(struct upgrade *u)
 		return;
 	/* A hasp that hands no clients over has passed a pipe. */
 	word = fd_channel_is(u->successor_fd) ? READY_FOR_CLIENTS : READY_ALONE;
-	if (write(u->successor_fd, &word, 1) < 0)
+	if (write(u->successor_fd, &word, 1) != 1)
 		log_warning("upgrade reason=\"the old process cannot be reached: %s\"",
 		            strerror(errno));
 	else if (word == READY_FOR_CLIENTS)

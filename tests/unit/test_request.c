@@ -30,6 +30,7 @@ static enum resp_result scan_copy(struct request_scan *s, struct slice bytes, si
 	r = request_scan(s, copy, bytes.n, used);
 	free(copy);
 	assert_true(*used <= bytes.n);
+	assert_true(r == RESP_BAD || !s->unbalanced);
 	return r;
 }
 
