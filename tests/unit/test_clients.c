@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Clients, whose links lead to a server that the test plays: when they go on, on which link, and
+ * when they are closed.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <sys/socket.h>
+
+#include "client/client_internal.h"
+#include "policy/policy.h"
+#include "tests/unit/inifile.h"
+#include "tests/unit/surroundings.h"
+
+#define CLIENTS 2
+
+struct fixture {
+	struct surroundings at;
+	struct node node;
+	struct client_env env;
+	struct client *clients[CLIENTS];
+	int fds[CLIENTS]; /* their own ends */
+};
+
+static void on_gone(void *arg)
+{
+	(void)arg;
+}
+
+static int set_up(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	struct client_env *env = &f->env;
+
+	surroundings_init(&f->at, 4096);
+	use_test_clock(&f->at.env);
+	f->node.links = f->at.env;
+	links_init(&f->node.links);
+	f->node.pool = pool_new(f->at.loop, &f->node.links);
+	*env = (struct client_env){
+		.loop = f->at.loop,
+		.flusher = &f->at.flusher,
+		.node = &f->node,
+		.on_gone = on_gone,
+	};
+	policy_init(&env->policy);
+	policy_use_config(&env->policy, load(""));
+	env->policy.now = now_s;
+	clients_init(env);
+	for (size_t i = 0; i < CLIENTS; i++) {
+		int pair[2];
+
+		assert_int_equal(socketpair(AF_UNIX,
+		                            SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+		                            pair),
+		                 0);
+		client_new(env, pair[0], "*:6380", NULL, NULL);
+		f->clients[i] = container_of(env->clients.prev, struct client, node);
+		f->fds[i] = pair[1];
+	}
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	clients_close(&f->env, "the test is over");
+	clients_reap(&f->env);
+	for (size_t i = 0; i < CLIENTS; i++)
+		close(f->fds[i]);
+	pool_free(f->node.pool);
+	links_reap(&f->node.links);
+	config_unref(f->env.policy.config);
+	policy_fini(&f->env.policy);
+	freelist_fini(&f->env.inputs);
+	client_list_fini(&f->env);
+	surroundings_fini(&f->at);
+	free(f);
+	return 0;
+}
+
+static void who_may_go_on_twice_has_one_turn(void **state)
+{
+	struct fixture *f = *state;
+	struct client *a = f->clients[0], *b = f->clients[1];
+
+	client_resume(a);
+	client_resume(b);
+	client_resume(a);
+	assert_ptr_equal(list_shift(&f->env.runnable), &a->turn);
+	assert_ptr_equal(list_shift(&f->env.runnable), &b->turn);
+	assert_null(list_shift(&f->env.runnable));
+}
+
+static void who_is_to_have_its_own_link_does_not_wait_for_a_shared_one(void **state)
+{
+	struct fixture *f = *state;
+	struct client *a = f->clients[0], *b = f->clients[1];
+
+	assert_false(route_take(a, ROUTE_SHARED));
+	assert_null(a->user.link);
+	b->next_link = NEXT_OWN;
+	assert_true(route_take(b, ROUTE_SHARED));
+	assert_non_null(b->user.link);
+	assert_false(b->shared);
+	assert_int_equal(b->next_link, NEXT_NONE);
+}
+
+static void what_was_sent_last_may_be_read_for_a_while(void **state)
+{
+	struct fixture *f = *state;
+	struct client *c = f->clients[0];
+
+	client_finish_with(c, SLICE_LIT("-ERR sorry\r\n"), "for the test");
+	stream_flush_all(f->env.flusher);
+	assert_int_equal(c->state, CLIENT_FINISHING);
+	clients_sweep(&f->env);
+	assert_int_equal(c->state, CLIENT_FINISHING);
+	f->env.policy.now += 10;
+	clients_sweep(&f->env);
+	assert_int_equal(c->state, CLIENT_DEAD);
+}
+
+/* Redis' error is the answer to the command; any other line says that it needs no login. */
+static void an_error_answers_who_has_not_logged_in(void **state)
+{
+	struct fixture *f = *state;
+	struct client *c = f->clients[0];
+
+	c->current = pending_new(PENDING_LOCK);
+	c->asks_login = true;
+	assert_true(exchange_on_line(c, SLICE_LIT("-NOAUTH Authentication required.\r\n")));
+	assert_false(c->asks_login);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(who_may_go_on_twice_has_one_turn),
+		TEST(who_is_to_have_its_own_link_does_not_wait_for_a_shared_one),
+		TEST(what_was_sent_last_may_be_read_for_a_while),
+		TEST(an_error_answers_who_has_not_logged_in),
+	};
+
+	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
+}
