@@ -143,6 +143,35 @@ static void an_error_answers_who_has_not_logged_in(void **state)
 	assert_false(c->asks_login);
 }
 
+static void turn_loop(struct fixture *f)
+{
+	for (int i = 0; i < 20; i++)
+		ev_run(f->at.loop, EVRUN_NOWAIT);
+}
+
+/* Which only the status that answers DISCARD, or EXEC, can show. */
+static void a_transaction_is_over_once_redis_says_so(void **state)
+{
+	struct fixture *f = *state;
+	struct client *c = f->clients[0];
+	struct decision d = { .pending = pending_new(PENDING_NOTICE) };
+	char bytes[16];
+	int server;
+
+	assert_true(route_take(c, ROUTE_TRANSACTION));
+	assert_true(c->transacting);
+	d.pending->ends_transaction = true;
+	send_bytes(c, SLICE_LIT("DISCARD\r\n"));
+	send_expect(c, &d);
+	turn_loop(f);
+	server = accept(f->at.listener, NULL, NULL);
+	assert_int_equal(send(server, "+OK\r\n", 5, MSG_NOSIGNAL), 5);
+	turn_loop(f);
+	assert_int_equal(recv(f->fds[0], bytes, sizeof(bytes), 0), 5);
+	assert_false(c->transacting);
+	close(server);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -152,6 +181,7 @@ int main(void)
 		TEST(who_is_to_have_its_own_link_does_not_wait_for_a_shared_one),
 		TEST(what_was_sent_last_may_be_read_for_a_while),
 		TEST(an_error_answers_who_has_not_logged_in),
+		TEST(a_transaction_is_over_once_redis_says_so),
 	};
 
 	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
