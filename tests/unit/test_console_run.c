@@ -132,6 +132,15 @@ static void test_the_end_may_come_while_a_console_awaits_its_answer(void **state
 	workers_go_on(&f->workers);
 }
 
+static void test_who_is_not_there_cannot_be_killed(void **state)
+{
+	struct fixture *f = *state;
+
+	workers_go_on(&f->workers);
+	send_line(f, 0, "KILL CLIENT 7\r\n");
+	expect_beginning(f, 0, "-ERR no client has the id 7\r\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -146,6 +155,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			test_the_end_may_come_while_a_console_awaits_its_answer, setup,
 			teardown),
+		cmocka_unit_test_setup_teardown(test_who_is_not_there_cannot_be_killed, setup,
+		                                teardown),
 	};
 
 	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
