@@ -22,6 +22,30 @@
 
 #define CLIENTS 2
 
+/* --- in the place of lock/ack ------------------------------------------------------------- */
+
+static unsigned nasked;
+
+struct replica_ask *replica_ask_new(struct replica_acks *all, const struct attempt *t,
+                                    const struct replica_ask_terms *terms, replica_ask_fn *fn,
+                                    void *arg)
+{
+	(void)all;
+	(void)t;
+	(void)terms;
+	(void)fn;
+	(void)arg;
+	nasked++;
+	return NULL;
+}
+
+void replica_ask_cancel(struct replica_ask *a)
+{
+	assert_null(a);
+}
+
+/* --- clients ------------------------------------------------------------------------------ */
+
 struct fixture {
 	struct surroundings at;
 	struct node node;
@@ -172,6 +196,41 @@ static void a_transaction_is_over_once_redis_says_so(void **state)
 	close(server);
 }
 
+/* Who hangs up meanwhile leaves at once, as a client in line does. */
+static void while_replicas_are_asked_it_is_parked_for_them(void **state)
+{
+	struct fixture *f = *state;
+	struct client *c = f->clients[0];
+	struct read_sets *table = read_sets_new(NULL);
+	struct guarded_key key = { .key = SLICE_LIT("k"),
+		                   .token = SLICE_LIT("token"),
+		                   .lease_ms = 5000,
+		                   .acquires = true };
+	struct guarded_command command = { .keys = &key, .n = 1, .wait_ms = 1000 };
+	struct freelist freelist;
+	struct guard_op *op;
+
+	freelist_init(&freelist, GUARD_OP_SINGLE_SIZE);
+	op = guard_op_new(table, &freelist, &c->read_set, 0, &command, GUARD_OP_SCRIPT, now_s);
+	op->script = GUARD_OP_READ_APART;
+	op->replicas = 1;
+	assert_int_equal(guard_op_step(op, GUARD_EVENT_START), GUARD_STEP_SEND_SCRIPT);
+	c->current = pending_new(PENDING_GUARD);
+	c->current->guard_op = op;
+	client_park(c, CLIENT_PARKED_REPLY);
+	nasked = 0;
+	assert_false(exchange_on_line(c, SLICE_LIT("+GRANTED anew\r\n")));
+	assert_int_equal(nasked, 1);
+	assert_int_equal(c->state, CLIENT_PARKED_ACK);
+	guard_op_complete(op, GUARD_OP_FAILED);
+	guard_op_free(op);
+	c->current->guard_op = NULL;
+	read_set_end(&c->read_set, now_s, false);
+	read_set_init(&c->read_set);
+	read_sets_free(table);
+	freelist_fini(&freelist);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -182,6 +241,7 @@ int main(void)
 		TEST(what_was_sent_last_may_be_read_for_a_while),
 		TEST(an_error_answers_who_has_not_logged_in),
 		TEST(a_transaction_is_over_once_redis_says_so),
+		TEST(while_replicas_are_asked_it_is_parked_for_them),
 	};
 
 	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
