@@ -13,10 +13,13 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/clock.h"
-#include "client/client.h"
+#include "client/client_internal.h"
 #include "inifile.h"
 #include "worker/worker_ask.h"
 #include "worker/worker_live.h"
@@ -84,6 +87,61 @@ static void test_contended_keys_of_all_workers_are_added_up(void **state)
 	assert_int_equal(keys[2].counts.n[CONTENTION_WAITED], 1);
 	assert_int_equal(workers_contended(&w->shared, keys, 1, LONG_MS), 1);
 	assert_int_equal(keys[0].counts.n[CONTENTION_REFUSED], 6);
+}
+
+/* A client of worker 0 has guards, of which "k0" is the one that it has had for longest. */
+#define GUARDS 32
+
+static bool read_keys(const struct worker_view *w, void *arg, struct worker_answer *a)
+{
+	double now = clock_now();
+	struct client *c;
+
+	(void)a;
+	if (w->number != 0)
+		return true;
+	client_new(w->clients, *(int *)arg, "*:6380", NULL, NULL);
+	c = container_of(w->clients->clients.prev, struct client, node);
+	for (int i = 0; i < GUARDS; i++) {
+		char name[16];
+		struct guarded_key key = { .token = SLICE_LIT("token") };
+		struct read_set_entry *e;
+
+		snprintf(name, sizeof(name), "k%d", i);
+		key.key = slice_str(name);
+		e = read_set_add(w->clients->policy.read_sets, &c->read_set, 0, &key,
+		                 now + 3600);
+		read_set_entry_read(e);
+		e->since = now - GUARDS + i;
+	}
+	return true;
+}
+
+static void test_those_that_were_held_for_longest_are_told(void **state)
+{
+	struct workers *w = *state;
+	struct worker_answers answers;
+	struct live live;
+	struct live_want want = { LIVE_HELD, 3, &live };
+	int pair[2];
+
+	assert_int_equal(
+		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
+	assert_int_equal(
+		workers_ask(&w->shared, read_keys, pair, sizeof(*pair), LONG_MS, &answers),
+		WORKERS);
+	worker_answers_fini(&answers);
+	workers_live(&w->shared, &want, 1, LONG_MS, &answers);
+	assert_true(live.whole);
+	assert_int_equal(live.total, GUARDS);
+	assert_int_equal(live.n, 3);
+	for (size_t i = 0; i < live.n; i++) {
+		assert_int_equal(live.rows[i].key.n, 2);
+		assert_int_equal(live.rows[i].key.p[0], 'k');
+		assert_int_equal(live.rows[i].key.p[1], '0' + (int)i);
+	}
+	live_fini(&want, 1, &answers);
+	close(pair[1]);
 }
 
 static void test_each_worker_answers_for_itself(void **state)
@@ -296,6 +354,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_contended_keys_of_all_workers_are_added_up,
+		                                setup, teardown),
+		cmocka_unit_test_setup_teardown(test_those_that_were_held_for_longest_are_told,
 		                                setup, teardown),
 		cmocka_unit_test_setup_teardown(test_each_worker_answers_for_itself, setup,
 		                                teardown),
