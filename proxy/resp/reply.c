@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-/* A server whose reply has more values than this is out of step. */
+/* If a reply has more values than this, the server is out of step. */
 #define PENDING_MAX ((uint64_t)1 << 40)
 #define NUMBER_DIGITS_MAX 19
-/* The type and the digits of a number that cannot overflow. Fencing tokens have 16. */
+/* A type and as many digits as cannot overflow. Fencing tokens have 16 digits. */
 #define SIMPLE_MAX ((size_t)19)
 
 enum {
@@ -31,7 +31,7 @@ static void reply_begin(struct reply_scan *s)
 	*s = (struct reply_scan){ .pending = 1 };
 }
 
-/* A value ended. True when it was the last one of the reply. */
+/* Ends a value. Returns true if it was the last one of the reply. */
 static bool value_ended(struct reply_scan *s)
 {
 	s->in_first = false;
@@ -39,7 +39,7 @@ static bool value_ended(struct reply_scan *s)
 	return s->pending == 0;
 }
 
-/* The first byte of a header. */
+/* Handles the first byte of a header. */
 static bool on_type(struct reply_scan *s, char type)
 {
 	static const char lines[] = "+-,(#_", numbers[] = ":$*=!%~>|";
@@ -75,7 +75,7 @@ static enum resp_result on_aggregate(struct reply_scan *s, uint64_t n)
 		return RESP_BAD;
 	s->pending += n;
 	if (s->type == '|') {
-		/* An attribute: its pairs come before the value that it describes. */
+		/* An attribute's pairs come before the value that it describes. */
 		s->state = AT_TYPE;
 		return RESP_MORE;
 	}
@@ -85,7 +85,7 @@ static enum resp_result on_aggregate(struct reply_scan *s, uint64_t n)
 	return RESP_MORE;
 }
 
-/* A header's number is whole. RESP_OK: that ended the reply. */
+/* Handles the number of a header. RESP_OK: the number ended the reply. */
 static enum resp_result on_number(struct reply_scan *s)
 {
 	uint64_t n = s->number;
@@ -137,7 +137,7 @@ static void keep_first(struct reply_scan *s, const char *p, size_t n)
 	s->nfirst = (uint8_t)(s->nfirst + n);
 }
 
-/* Skips the rest of a line or payload; returns how many bytes of these. */
+/* Skips the rest of a line or payload; returns the number of bytes skipped. */
 static size_t skip_text(struct reply_scan *s, const char *p, size_t n)
 {
 	size_t take;
@@ -157,7 +157,7 @@ static size_t skip_text(struct reply_scan *s, const char *p, size_t n)
 	return take;
 }
 
-/* Scans one byte, in the states in which each byte matters. */
+/* Scans one byte, in a state in which each byte matters. */
 static enum resp_result on_byte(struct reply_scan *s, char c)
 {
 	switch (s->state) {
@@ -224,7 +224,7 @@ static inline size_t scan_simple(const char *p, size_t n, uint64_t *number)
 	return at + len + 2;
 }
 
-/* A reply that is unlike the last. Not inline, so that the other path saves no registers. */
+/* Skips a reply unlike the last one. Not inline: so the other path saves no registers. */
 __attribute__((noinline)) static size_t skip_unlike(struct reply_alike *a, const char *p,
                                                     size_t n)
 {

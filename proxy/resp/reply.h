@@ -22,8 +22,8 @@
 struct resp_reply {
 	char type; /* first byte of the frame: '+', '-', ':', '$', '*', '_' ... */
 	bool nil; /* `$-1`, `*-1` or RESP3's `_` */
-	bool has_nil; /* something within it is */
-	long long integer; /* the value of the frame's last ':', else 0 */
+	bool has_nil; /* true if an element is nil */
+	long long integer; /* value of the last ':' in the frame, else 0 */
 };
 
 static inline bool resp_reply_is_error(const struct resp_reply *r)
@@ -31,18 +31,17 @@ static inline bool resp_reply_is_error(const struct resp_reply *r)
 	return r->type == '-' || r->type == '!';
 }
 
-/* Bytes of an aggregate's first element that are kept to identify the kind of message; the
+/* Bytes that are kept of an aggregate's first element, to identify the kind of message; the
  * longest kind is "punsubscribe". */
 #define REPLY_FIRST_MAX 14
 
-/* The place in a reply up to which bytes were scanned. All zero: at the beginning of a reply.
- */
+/* The position of a scan in a reply. All zero: at the beginning of a reply. */
 struct reply_scan {
-	uint64_t pending; /* values still to come, with the one that is being read */
+	uint64_t pending; /* values still to come, including the one that is being read */
 	uint64_t skip; /* bytes of payload still to come */
-	uint64_t number; /* number in the header, as far as it was read, without its sign */
+	uint64_t number; /* the digits of the header's number read so far */
 	struct resp_reply reply;
-	uint8_t state; /* the enum in reply.c */
+	uint8_t state; /* a state of reply.c */
 	char type; /* type of the header that is being read */
 	char sign; /* of `number`; 0: none was given */
 	uint8_t ndigits; /* of `number` */
@@ -59,15 +58,15 @@ struct reply_scan {
 enum resp_result reply_scan(struct reply_scan *s, const char *p, size_t n, size_t *used)
 	__attribute__((warn_unused_result));
 
-/* The last simple reply of a connection: the next one is most often like it, with the same
- * header and so of the same length. All zero: none came yet. */
+/* The last simple reply of a connection. The next one is most often like it: the same header,
+ * and so the same length. All zero: there was none yet. */
 struct reply_alike {
-	uint64_t head; /* its first bytes, as far as its length depends on them; else 0 */
-	uint64_t mask; /* 0xff for each of them */
-	size_t len; /* of the whole reply; 0: none came */
+	uint64_t head; /* its first bytes, as far as they decide its length; else 0 */
+	uint64_t mask; /* 0xff for each byte of `head` */
+	size_t len; /* length of the whole reply; 0: there was none */
 };
 
-/* Do the `n` bytes at `p` begin with a whole reply like the last one? */
+/* True if the `n` bytes at `p` begin with a whole reply like the last one. */
 static inline bool reply_is_alike(const struct reply_alike *last, const char *p, size_t n)
 {
 	uint64_t head;
@@ -79,13 +78,13 @@ static inline bool reply_is_alike(const struct reply_alike *last, const char *p,
 	       p[last->len - 1] == '\n';
 }
 
-/* Skips replies that are whole and simple: simple strings, positive integers, strings and nil.
- * All others, errors as well, are for reply_scan(). Returns how many were skipped, at most
- * `max`; *used is their length. `last`: one for each connection, for all calls. */
+/* Skips whole, simple replies: simple strings, positive integers, strings and nil. All others,
+ * errors as well, are for reply_scan(). Returns the number of skipped replies, at most `max`;
+ * *used is their length. `last`: one for each connection, for all calls. */
 uint32_t reply_skip_simple(struct reply_alike *last, const char *p, size_t n, uint32_t max,
                            size_t *used);
 
-/* At the beginning of a reply: none of its bytes was scanned. */
+/* True if the scan is at the beginning of a reply, and has scanned none of its bytes. */
 bool reply_scan_at_start(const struct reply_scan *s);
 
 static inline struct slice reply_scan_first(const struct reply_scan *s)
@@ -93,12 +92,12 @@ static inline struct slice reply_scan_first(const struct reply_scan *s)
 	return slice_of(s->first, s->nfirst);
 }
 
-/* The elements of `frame`, a whole reply, for reply_next(). Empty when the reply is no array,
- * set or push, or has no elements. */
+/* Returns the elements of `frame`, a whole reply, for reply_next(). Empty if the reply is no
+ * array, set or push, or has no elements. */
 struct slice reply_elements(struct slice frame);
 
-/* Moves the first of the `elements` to *out, described as a reply of its own. False when there
- * is none, or it is not whole. */
+/* Moves the first of the `elements` to *out, described as a reply of its own. Returns false if
+ * there is none, or if it is not whole. */
 bool reply_next(struct slice *elements, struct resp_reply *out);
 
 #endif

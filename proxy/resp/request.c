@@ -13,11 +13,11 @@ enum { AT_START, AT_BULK, IN_BULK };
 /* Number of arguments for which memory is kept between requests. */
 #define ARGS_KEPT ((size_t)1024)
 
-/* The longest header that scan_short_header() reads: `$16384` and its line end. */
+/* Length of the longest header that scan_short_header() reads: `$16384` and its line end. */
 #define SHORT_HEADER 8
 
-/* Reads what Redis' string2ll() reads: no sign but '-', no leading zero, no space, nothing
- * beyond 64 bits. */
+/* Reads an integer as Redis' string2ll() does: no sign but '-', no leading zero, no space, at
+ * most 64 bits. */
 static bool parse_integer(const char *p, size_t n, long long *out)
 {
 	bool negative = n > 0 && *p == '-';
@@ -44,8 +44,8 @@ static bool parse_integer(const char *p, size_t n, long long *out)
 	return true;
 }
 
-/* Looks for the `end` byte of a line as Redis does, with strchr(): a NUL hides all bytes after
- * it, and then the line is refused once it is too long. */
+/* Finds the `end` byte of a line as Redis does, with strchr(): a NUL hides all bytes after it,
+ * so that the line is refused once it is too long. */
 static enum resp_result find_line(const char *p, size_t n, char end, size_t *len)
 {
 	size_t max = n < REQUEST_LINE_MAX + 1 ? n : REQUEST_LINE_MAX + 1;
@@ -59,9 +59,9 @@ static enum resp_result find_line(const char *p, size_t n, char end, size_t *len
 	return n > REQUEST_LINE_MAX ? RESP_BAD : RESP_MORE;
 }
 
-/* A header line that was read at once. By value: the usual case stays in registers. */
+/* A header line that is complete. Passed by value, it stays in registers. */
 struct header {
-	size_t size; /* of the line, with its end; 0: it is for scan_any_header() */
+	size_t size; /* length of the line with its end; 0: scan_any_header() must read it */
 	size_t value;
 };
 
@@ -98,7 +98,7 @@ static inline struct header scan_tiny_header(const char *p, size_t n, char type)
 	return (struct header){ 0, 0 };
 }
 
-/* Nearly every header is short and whole. */
+/* Reads a short and whole header, as nearly all are. */
 static struct header scan_short_header(const char *p, size_t n, char type)
 {
 	struct header h = scan_tiny_header(p, n, type);
@@ -123,8 +123,8 @@ static enum resp_result scan_any_header(const char *p, size_t n, long long *valu
 	return len && parse_integer(p + 1, len - 1, value) ? RESP_OK : RESP_BAD;
 }
 
-/* A header, `*3\r\n` or `$5\r\n`: *value is the number, *size the length of the line with its
- * last two bytes. */
+/* Reads a header, `*3\r\n` or `$5\r\n`: *value is the number, *size the length of the line
+ * with its last two bytes. */
 static inline enum resp_result scan_header(const char *p, size_t n, long long *value,
                                            size_t *size)
 {
@@ -137,7 +137,7 @@ static inline enum resp_result scan_header(const char *p, size_t n, long long *v
 	return RESP_OK;
 }
 
-/* Redis' isspace() is the C locale's. */
+/* As isspace() of Redis, in the C locale. */
 static bool is_space(char c)
 {
 	return c == ' ' || (c >= '\t' && c <= '\r');
@@ -165,9 +165,9 @@ static char unescape(const char *p, const char *end, size_t *len)
 	return hit ? to[hit - from] : p[1];
 }
 
-/* Reads one argument of an inline request as Redis' sdssplitargs() does, `p` at its first byte;
- * appends it to `text`, unless that is NULL. Returns where it ends; NULL when a quote is not
- * closed, or not followed by a space. */
+/* Reads one argument of an inline request from `p` as Redis' sdssplitargs() does; appends it
+ * to `text`, unless that is NULL. Returns the argument's end; NULL if a quote is not closed,
+ * or not followed by a space. */
 static const char *inline_arg(const char *p, const char *end, struct buf *text)
 {
 	char quote = 0;
@@ -204,15 +204,15 @@ static void push_arg(struct request_args *args, size_t i, struct slice arg)
 	args->argv[i] = arg;
 }
 
-/* Splits an inline request (its line without LF or CRLF) into `args`, or only counts when that
- * is NULL. Returns the number of arguments, -1 for unbalanced quotes. */
+/* Splits an inline request (its line without LF or CRLF) into `args`; NULL: only counts.
+ * Returns the number of arguments; -1: unbalanced quotes. */
 static long inline_split(const char *p, size_t n, struct request_args *args)
 {
 	const char *end = p + n;
 	long argc = 0;
 
 	if (args) {
-		/* Slices point into the text: it must not move. */
+		/* The slices point into the text, so it must not move. */
 		buf_clear(&args->text);
 		buf_reserve(&args->text, n + 1);
 	}
@@ -233,7 +233,7 @@ static long inline_split(const char *p, size_t n, struct request_args *args)
 	}
 }
 
-/* The length of an inline request without its line end; its LF is at p[lf]. */
+/* Returns the length of an inline request without its line end; its LF is at p[lf]. */
 static size_t inline_length(const char *p, size_t lf)
 {
 	return lf > 0 && p[lf - 1] == '\r' ? lf - 1 : lf;
@@ -315,7 +315,7 @@ static enum resp_result begin_bulk(struct request_scan *s, const char *p, size_t
 	return RESP_OK;
 }
 
-/* The arguments of a request, from p[*at] on. */
+/* Scans the arguments of a request, from p[*at] on. */
 static enum resp_result scan_bulks(struct request_scan *s, const char *p, size_t n, size_t *at,
                                    struct request_args *args)
 {
@@ -372,7 +372,7 @@ static inline bool take_arg(const char *p, size_t n, size_t *at, struct header h
 	return true;
 }
 
-/* The arguments from number `i` on, which is at p[at]. */
+/* Scans the arguments from number `i` on, which begins at p[at]. */
 __attribute__((noinline)) static size_t scan_short_args(const char *p, size_t n, size_t at,
                                                         size_t i, size_t argc,
                                                         struct request_args *args)
@@ -385,8 +385,7 @@ __attribute__((noinline)) static size_t scan_short_args(const char *p, size_t n,
 	return at;
 }
 
-/* Like the function above, but while headers are tiny it makes no call and saves no
- * register. */
+/* As scan_short_args(), but makes no call and saves no register while headers are tiny. */
 static inline size_t scan_args(const char *p, size_t n, size_t at, size_t i, size_t argc,
                                struct request_args *args)
 {
@@ -405,7 +404,7 @@ size_t request_scan_simple(const char *p, size_t n, struct request_args *args)
 {
 	struct header h = scan_short_header(p, n, '*');
 
-	/* The length of `args` only grows with arguments that were received. */
+	/* The capacity of `args` grows only with received arguments. */
 	if (h.size == 0 || h.value == 0 || h.value > args->cap)
 		return 0;
 	return scan_args(p, n, h.size, 0, h.value, args);

@@ -23,17 +23,16 @@ enum resp_result {
 	RESP_BAD, /* a protocol error */
 };
 
-/* The place in a request up to which bytes were scanned. All zero: at the beginning of a
- * request. */
+/* The position of a scan in a request. All zero: at the beginning of a request. */
 struct request_scan {
 	uint64_t skip; /* bytes of payload and its CRLF still to come */
-	uint64_t bulk; /* length of the argument whose header came last */
+	uint64_t bulk; /* length of the argument with the latest header */
 	uint32_t argc; /* arguments announced; 0 for inline requests */
 	uint32_t left; /* arguments whose header is still to come */
-	uint8_t state; /* the enum in request.c; 0: at the beginning */
-	bool empty; /* the frame that ended has no argument, and gets no reply */
-	bool unbalanced; /* (RESP_BAD) in an inline request, a quote is not closed, or no space
-	                  * follows the closing one */
+	uint8_t state; /* a state of request.c; 0: at the beginning */
+	bool empty; /* the last request had no argument, and gets no reply */
+	bool unbalanced; /* RESP_BAD: an inline request has a quote that is not closed, or that
+	                  * no space follows */
 };
 
 /* Continues to scan one request with the `n` bytes at `p`. *used: how many of them belong to
@@ -43,26 +42,26 @@ struct request_scan {
 enum resp_result request_scan(struct request_scan *s, const char *p, size_t n, size_t *used)
 	__attribute__((warn_unused_result));
 
-/* The limits of a request of a client that must log in first: arguments, bytes of each. */
+/* Redis' limits for the requests of clients that must log in: arguments, and bytes of each. */
 #define REQUEST_LOGIN_ARGC 10
 #define REQUEST_LOGIN_BULK 16384
 
-/* The longest argument that Redis takes, unless proto-max-bulk-len says otherwise. */
+/* The longest argument that Redis accepts by default (proto-max-bulk-len), in bytes. */
 #define REQUEST_BULK_MAX ((uint64_t)512 * 1024 * 1024)
 
-/* The longest line (header or inline request) that Redis takes, in bytes. */
+/* The longest line (header or inline request) that Redis accepts, in bytes. */
 #define REQUEST_LINE_MAX (64 * 1024)
 
-/* Memory for the arguments of one request at a time. All zero: it owns none. */
+/* The arguments of one request at a time, and their memory. All zero: it owns none. */
 struct request_args {
 	struct slice *argv;
 	size_t argc;
-	size_t cap; /* of `argv` */
+	size_t cap; /* capacity of `argv` */
 	struct buf text; /* inline arguments without their quotes */
 };
 
-/* Most requests are whole and have short headers: returns the length of such a request, with
- * its arguments in `args`; 0: it is for request_scan_args(). */
+/* Scans a whole request with short headers, as most are. Returns its length, and its arguments
+ * in `args`; 0: request_scan_args() must scan it. */
 size_t request_scan_simple(const char *p, size_t n, struct request_args *args);
 
 /* Like request_scan_simple(), for a request of `argc` arguments (at least one) whose first is
@@ -77,13 +76,12 @@ enum resp_result request_scan_args(struct request_scan *s, const char *p, size_t
                                    size_t *used, struct request_args *args)
 	__attribute__((warn_unused_result));
 
-/* Reads the arguments of a request, or of its beginning: those of which all bytes are there.
- * *whole: the request has no others. The view is valid until the next call with the same
- * `args`, or until the bytes at `p` move. argc may be 0. */
+/* Reads the complete arguments of a request, or of its beginning. *whole: the request has no
+ * others. The view is valid until the next call with the same `args`, or until the bytes at
+ * `p` move. argc may be 0. */
 struct resp_view request_view(struct request_args *args, const char *p, size_t n, bool *whole);
-/* Gives back what a long request took. No view is valid any more. */
+/* Frees the memory that a long request took. Makes all views invalid. */
 void request_args_trim(struct request_args *args);
-/* Frees the memory. */
 void request_args_fini(struct request_args *args);
 
 #endif

@@ -10,7 +10,7 @@
 #include "base/slice.h"
 
 struct resp_view {
-	size_t argc; /* >= 1, unless the request is empty or none of its arguments is there */
+	size_t argc; /* >= 1, unless the request is empty or no argument has arrived */
 	const struct slice
 		*argv; /* argc slices, in the request_args that the view was made with */
 };

@@ -17,7 +17,7 @@ static unsigned count_digits(uint64_t n)
 	return digits;
 }
 
-/* Writes them from the last to the first, two at a time. */
+/* Writes the digits from the last to the first, two at a time. */
 static char *put_digits(char *p, uint64_t n, unsigned digits)
 {
 	char *end = p + digits;
@@ -40,7 +40,7 @@ char *resp_put_long_number(char *p, uint64_t n)
 
 char *resp_put_bulk_long(char *p, long long v)
 {
-	/* Negating the smallest long long as itself would overflow. */
+	/* The smallest long long has no positive counterpart. */
 	uint64_t n = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
 	unsigned digits = count_digits(n);
 

@@ -13,12 +13,12 @@
 #include "base/buf.h"
 #include "base/slice.h"
 
-/* --- resp_put_*(): to `p`, where there is space; they return where the written bytes end -- */
+/* --- resp_put_*(): write to `p`, which must have space, and return the end of the bytes -- */
 
 #define RESP_DIGITS_MAX 20
-/* A header with any number: type, digits, line end. */
+/* Bytes of a header with any number: type, digits, line end. */
 #define RESP_HEADER_SPACE ((size_t)(1 + RESP_DIGITS_MAX + 2))
-/* How many bytes a bulk string takes besides its content. */
+/* Bytes that a bulk string takes besides its content. */
 #define RESP_BULK_SPACE (RESP_HEADER_SPACE + 2)
 
 /* "00", "01" to "99". */
@@ -59,7 +59,7 @@ static inline char *resp_put_bulk(char *p, struct slice s)
 	return resp_put_end(p + s.n);
 }
 
-/* Used by resp_put_bulk_int() alone, for numbers of more than one digit. */
+/* For resp_put_bulk_int() only: numbers of more than one digit. */
 char *resp_put_bulk_long(char *p, long long v);
 
 static inline char *resp_put_bulk_int(char *p, long long v)
@@ -71,14 +71,14 @@ static inline char *resp_put_bulk_int(char *p, long long v)
 	digit = (char)('0' + v);
 	return resp_put_bulk(p, slice_of(&digit, 1));
 }
-/* The space that it needs. */
+/* Bytes that resp_put_bulk_int() may write. */
 #define RESP_BULK_INT_SPACE (RESP_BULK_SPACE + 1 + RESP_DIGITS_MAX)
 
 /* --- resp_write_*(): append to a buffer --- */
 
 /* Appends `*n\r\n`: n bulks must follow. */
 void resp_write_array(struct buf *out, size_t n);
-/* (Inline, so that writing a constant bulk compiles to a few stores.) */
+/* Inline, so that writing a constant bulk compiles to a few stores. */
 static inline void resp_write_bulk(struct buf *out, struct slice s)
 {
 	char *p = buf_reserve(out, RESP_BULK_SPACE + s.n);
@@ -89,7 +89,7 @@ static inline void resp_write_bulk_str(struct buf *out, const char *s)
 {
 	resp_write_bulk(out, slice_str(s));
 }
-/* `word` where `on`, else an empty bulk. */
+/* Appends `word` if `on`, else an empty bulk. */
 static inline void resp_write_bulk_if(struct buf *out, bool on, const char *word)
 {
 	if (on)
@@ -101,9 +101,9 @@ static inline void resp_write_bulk_if(struct buf *out, bool on, const char *word
 void resp_write_bulk_header(struct buf *out, size_t n);
 void resp_write_bulk_int(struct buf *out, long long v);
 
-/* A whole request: an array of `n` bulks. */
+/* Appends a whole request: an array of `n` bulks. */
 void resp_write_request(struct buf *out, const struct slice *argv, size_t n);
-/* A request without arguments. */
+/* Appends a request without arguments. */
 static inline void resp_write_word(struct buf *out, const char *command)
 {
 	struct slice name = slice_str(command);
