@@ -16,7 +16,7 @@ struct address {
 	char port[8];
 };
 
-/* Returns 0, -1 when `text` is not an address. */
+/* Returns 0; -1 if `text` is not an address. */
 int address_parse(struct address *a, const char *text) __attribute__((warn_unused_result));
 
 /* As address_parse(), for a text that is known to be an address. */
@@ -28,12 +28,12 @@ bool address_is_remote(const char *text);
 
 /* Writes `1.2.3.4:5`, `[::1]:5` or `unix:/path` to `out` (n bytes, always terminated). */
 void address_print(const struct sockaddr *sa, socklen_t len, char *out, size_t n);
-/* As address_print(), for the socket's own address. Returns 0, -1 with errno. */
+/* As address_print(), for the socket's own address. Returns 0; -1 with errno. */
 int address_print_own(int fd, char *out, size_t n);
 /* Writes the host without brackets and port; an IPv4 address mapped into IPv6 as IPv4. */
 void address_print_host(const struct sockaddr *sa, char *out, size_t n);
 
-/* Fills a sockaddr_un; returns its length, 0 when the path is too long. */
+/* Fills a sockaddr_un. Returns its length; 0: the path is too long. */
 socklen_t address_unix(const char *path, struct sockaddr_storage *out);
 
 #endif

@@ -7,13 +7,13 @@
 
 #include "base/log.h"
 
-/* How many descriptors clients cannot get if the limit is high; a quarter of a low limit. */
+/* The number of descriptors that clients cannot get; with a low limit, a quarter of it. */
 #define KEPT_MAX 512
 #define KEPT_SHARE 4
 
 bool descriptor_is_kept(int fd, enum descriptor_use use)
 {
-	/* The share of the kept descriptors, in eighths. */
+	/* The share of the kept descriptors that each use cannot get, in eighths. */
 	static const rlim_t eighths[] = {
 		[DESCRIPTOR_OWN] = 0,
 		[DESCRIPTOR_SHARED_LINK] = 5,

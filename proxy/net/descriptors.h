@@ -28,11 +28,11 @@ enum descriptor_use {
 	DESCRIPTOR_CLIENT,
 };
 
-/* True if the new descriptor `fd` is to be closed, because the rest is kept for other uses. */
+/* True if `fd` is reserved for other uses: then the caller must close it. */
 bool descriptor_is_kept(int fd, enum descriptor_use use);
 
-/* Raises RLIMIT_NOFILE for `max_clients` clients, a link for each, and what is kept. Logs a
- * warning if that is not allowed. */
+/* Raises RLIMIT_NOFILE for `max_clients` clients, a link for each, and the reserve. Logs a
+ * warning if the system does not allow that. */
 void descriptors_raise_limit(int64_t max_clients);
 
 #endif

@@ -13,27 +13,27 @@
 #include "net/loop_timers.h"
 #include "net/watch.h"
 
-/* connect() to a unix socket with a full backlog fails at once; TCP would go on trying. */
+/* connect() to a unix socket with a full backlog fails at once, whereas TCP would retry. */
 #define BACKLOG_RETRY_SECONDS 0.01
 
 struct dial {
 	struct ev_loop *loop;
 	struct resolve_request *resolving; /* NULL: done, or not needed */
 	struct addrinfo *addresses; /* NULL: none yet, or a unix socket */
-	struct addrinfo *next; /* among them, to be tried next; NULL: none */
-	struct sockaddr_storage local; /* of a unix socket */
-	socklen_t local_len; /* 0: it is no unix socket */
-	int64_t keepalive_ms, user_timeout_ms; /* as in the dialer */
-	struct tls_context *context; /* a reference; NULL: it is not to be encrypted */
-	struct tls_resume *resume; /* as in the dialer */
-	enum descriptor_use use; /* as in the dialer */
-	char *server_name; /* the certificate must be for it; NULL: as the context */
-	struct tls *tls; /* of the socket that is connected; NULL: none */
-	const char *refusal; /* of dial_refuse(); NULL: not refused */
-	int error; /* errno of the last address tried */
-	struct watch socket; /* it connects, or shakes hands */
-	struct loop_timer timer; /* dialer.timeout_ms */
-	struct loop_timer retry; /* of a unix socket with a full backlog */
+	struct addrinfo *next; /* the address to try next; NULL: there is none */
+	struct sockaddr_storage local; /* address of a unix socket */
+	socklen_t local_len; /* 0: no unix socket */
+	int64_t keepalive_ms, user_timeout_ms; /* copies of the dialer's */
+	struct tls_context *context; /* a reference; NULL: no encryption */
+	struct tls_resume *resume; /* the dialer's */
+	enum descriptor_use use; /* the dialer's */
+	char *server_name; /* the certificate's name; NULL: as `context` says */
+	struct tls *tls; /* encrypts the connected socket; NULL: none */
+	const char *refusal; /* the reason given to dial_refuse(); NULL: not refused */
+	int error; /* errno of the address tried last */
+	struct watch socket; /* the socket that connects or shakes hands */
+	struct loop_timer timer; /* ends after dialer.timeout_ms */
+	struct loop_timer retry; /* for a unix socket with a full backlog */
 	dial_done_fn *done;
 	void *arg;
 };
@@ -42,7 +42,7 @@ void dial_tune(int fd, int64_t keepalive_ms)
 {
 	int on = 1, idle = (int)(keepalive_ms / 1000), interval = idle / 3;
 
-	/* Unix sockets have neither. */
+	/* Unix sockets have neither option. */
 	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) < 0 || idle <= 0)
 		return;
 	if (interval < 1)
@@ -87,7 +87,7 @@ static void dial_fail(struct dial *d, const char *reason)
 	done(arg, -1, NULL, reason);
 }
 
-/* The connection is open, and encrypted if it should be. */
+/* Ends the dial: the connection is open, and encrypted if it should be. */
 static void dial_succeed(struct dial *d)
 {
 	dial_done_fn *done = d->done;
@@ -97,7 +97,7 @@ static void dial_succeed(struct dial *d)
 	int fd = watch_stop(d->loop, &d->socket);
 
 	d->tls = NULL;
-	/* Until now the dialer's time-out counted. (Unix sockets have no such option.) */
+	/* Until now, the dialer's time-out was in force. Unix sockets have no such option. */
 	if (ms)
 		(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
 	dial_cancel(d);
@@ -134,7 +134,7 @@ static void begin_tls(struct dial *d)
 		dial_fail(d, "TLS: out of memory");
 }
 
-/* Returns 0 when a connection is under way, -1 with d->error set. */
+/* Returns 0 if a connection is under way; -1 with d->error set. */
 static int try_address(struct dial *d, const struct sockaddr *sa, socklen_t len)
 {
 	int fd = socket(sa->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -224,7 +224,7 @@ static void dial_on_resolved(void *arg, struct addrinfo *ai, int error)
 	try_next(d);
 }
 
-/* The time is over; or the dial failed in its beginning, where `done` must not run. */
+/* Ends a dial whose time is up, or that failed in dial_start(), which must not call `done`. */
 static void dial_on_timer(void *arg)
 {
 	struct dial *d = arg;
@@ -287,7 +287,7 @@ struct dial *dial_start(const struct dialer *opts, const struct address *to, dia
 	struct dial *d = dial_new(opts, done, arg);
 	bool failed;
 
-	/* A reload may free the dialer's own before the handshake begins. */
+	/* A reload may free the dialer's context before the handshake begins. */
 	if (opts->tls.context && !to->local) {
 		d->context = tls_context_ref(opts->tls.context);
 		d->server_name = xstrdup(opts->tls.name ? opts->tls.name : to->host);

@@ -17,42 +17,41 @@
 
 struct dial;
 
-/* How what is connected by TCP is to be encrypted. */
+/* The encryption of TCP connections. */
 struct dial_tls {
-	struct tls_context *context; /* NULL: it is not */
-	const char
-		*name; /* the server's in its certificate; NULL: by which it is connected to */
+	struct tls_context *context; /* NULL: no encryption */
+	const char *name; /* the server's in its certificate; NULL: the dialled name */
 };
 
-/* Shared by all dials of a worker. */
+/* The settings that all dials of a worker share. */
 struct dialer {
-	struct ev_loop *loop; /* of watch_loop_new() */
+	struct ev_loop *loop; /* made by watch_loop_new() */
 	struct resolver *resolver;
 	int64_t timeout_ms; /* for resolving, connecting and shaking hands together; > 0 */
 	int64_t keepalive_ms; /* TCP keepalive; 0: off */
-	int64_t user_timeout_ms; /* TCP_USER_TIMEOUT of what is connected; 0: the kernel's */
+	int64_t user_timeout_ms; /* TCP_USER_TIMEOUT of connections; 0: the kernel's */
 	struct dial_tls tls;
-	struct tls_resume *resume; /* of the last connection to the server; NULL: none */
-	enum descriptor_use use; /* of the socket */
+	struct tls_resume *resume; /* last session with the server; NULL: none */
+	enum descriptor_use use; /* the use of the socket */
 };
 
-/* With a connected non-blocking socket and how it is encrypted, or NULL, both of which it owns;
- * or with -1 and the reason in words. */
+/* Called with a connected non-blocking socket and its encryption, or NULL, both of which it
+ * owns; or with -1 and the reason in words. */
 typedef void dial_done_fn(void *arg, int fd, struct tls *tls, const char *reason);
 
-/* `done` runs once, later, on the loop. The dial is freed before `done` runs. It keeps what it
- * needs of `d->tls`. */
+/* Starts a dial. `done` runs once, later, on the loop, after the dial was freed. The dial
+ * keeps what it needs of `d->tls`. */
 struct dial *dial_start(const struct dialer *d, const struct address *to, dial_done_fn *done,
                         void *arg);
 
-/* A dial that fails, later, for a reason which is known already, and lives until then. */
+/* Starts a dial that fails later for a known reason, which must live until then. */
 struct dial *dial_refuse(const struct dialer *d, const char *reason, dial_done_fn *done,
                          void *arg);
 
-/* Frees the dial; `done` will not run. Only before it ran. */
+/* Frees the dial, so that `done` does not run. Do not call it after `done` ran. */
 void dial_cancel(struct dial *d);
 
-/* Sets what each TCP socket of hasp has: no delay, and keepalive unless `keepalive_ms` is 0. */
+/* Sets hasp's options for TCP sockets: no delay, and keepalive unless `keepalive_ms` is 0. */
 void dial_tune(int fd, int64_t keepalive_ms);
 
 #endif

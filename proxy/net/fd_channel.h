@@ -13,14 +13,14 @@
 
 #include "base/slice.h"
 
-/* Bytes and descriptors of one message. */
+/* The most bytes and descriptors of one message. */
 #define FD_CHANNEL_MESSAGE_MAX ((size_t)32 * 1024)
 #define FD_CHANNEL_FDS_MAX 64
 
 /* Returns 0; -1 with errno. */
 int fd_channel_open(int ends[2]) __attribute__((warn_unused_result));
 
-/* True if the descriptor is one end. */
+/* True if the descriptor is an end of a channel. */
 bool fd_channel_is(int fd);
 
 /* Sends a message that is not empty, with copies of the descriptors `fds`. Returns 0; -1 with
@@ -28,10 +28,10 @@ bool fd_channel_is(int fd);
 int fd_channel_send(int end, struct slice bytes, const int *fds, size_t nfds)
 	__attribute__((warn_unused_result));
 
-/* Receives a message of at most `size` bytes, and at most `most` descriptors, which are the
- * caller's from then on; writes their number to *nfds. Descriptors that this process cannot
- * have are missing. Returns the message's length; 0: the other end is closed; -1 with errno:
- * EAGAIN if there is no message yet. */
+/* Receives a message of at most `size` bytes, and at most `most` descriptors, which the caller
+ * owns; writes their number to *nfds. Descriptors that this process cannot have are missing.
+ * Returns the message's length; 0: the other end is closed; -1 with errno: EAGAIN if there is
+ * no message yet. */
 ssize_t fd_channel_receive(int end, char *p, size_t size, int *fds, size_t most, size_t *nfds);
 
 #endif

@@ -13,8 +13,8 @@
 #include "net/loop_timers.h"
 #include "net/watch.h"
 
-/* Connections accepted per event: more would keep the clients that are connected waiting (with
- * 64 the 99th percentile was 33 ms). */
+/* Connections that are accepted per event. More would delay the connected clients (with 64 the
+ * 99th percentile was 33 ms). */
 #define ACCEPT_BURST 8
 #define EXHAUSTED_PAUSE_SECONDS 0.1
 
@@ -26,7 +26,7 @@ struct acceptor {
 	struct loop_timer pause; /* after descriptors ran out */
 };
 
-/* Returns -1 and keeps errno. */
+/* Closes `fd`, keeps errno, and returns -1. */
 static int close_failed(int fd)
 {
 	int saved = errno;
@@ -46,7 +46,7 @@ static int bind_socket(const struct sockaddr *sa, socklen_t len, const struct li
 	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	if (opts->share && sa->sa_family != AF_UNIX)
 		(void)setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
-	/* `*` opens one socket per family on the same port. */
+	/* `*` opens a socket for each family on the same port. */
 	if (sa->sa_family == AF_INET6)
 		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
 	return bind(fd, sa, len) == 0 ? fd : close_failed(fd);
@@ -57,8 +57,8 @@ static int start_listening(int fd, const struct listen_opts *opts)
 	return listen(fd, (int)opts->backlog) == 0 ? fd : close_failed(fd);
 }
 
-/* Removes the file of a socket whose process has ended, which refuses connections. So does a
- * file that is no socket, hence lstat(). Returns 0; -1 with errno: it must stay. */
+/* Removes the file of a unix socket whose process has ended: it refuses connections. So does a
+ * file that is no socket, hence lstat(). Returns 0; -1 with errno: the file must stay. */
 static int remove_stale(const char *path, const struct sockaddr *sa, socklen_t len)
 {
 	struct stat st;
@@ -97,14 +97,14 @@ static int open_unix(const char *path, const struct listen_opts *opts)
 	}
 	if (fd < 0)
 		return -1;
-	/* The umask may have allowed more, but no client can connect before it listens. */
+	/* The umask may have allowed more, but no client can connect before listen(). */
 	if (chmod(path, (mode_t)opts->unix_mode) < 0)
 		return close_failed(fd);
 	return start_listening(fd, opts);
 }
 
-/* Returns how many of the addresses are listened at; -1, with errno, when that is none or one
- * of them failed. The system may lack one of the address families. */
+/* Returns the number of addresses at which it listens; -1, with errno, if there are none, or
+ * if one failed. The system may lack one of the address families. */
 static int open_all(const struct addrinfo *list, const struct listen_opts *opts, int *fds,
                     size_t max)
 {
@@ -127,7 +127,7 @@ static int open_all(const struct addrinfo *list, const struct listen_opts *opts,
 	return n ? (int)n : -1;
 }
 
-/* The addresses of a host, for freeaddrinfo(). Returns what getaddrinfo() returns. */
+/* Resolves a host to addresses, for freeaddrinfo(). Returns what getaddrinfo() returns. */
 static int resolve(const struct address *at, struct addrinfo **list)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM,

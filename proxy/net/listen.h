@@ -16,14 +16,14 @@
 
 enum listen_kind {
 	LISTEN_PLAIN,
-	LISTEN_TLS, /* clients encrypt */
-	LISTEN_CONSOLE, /* who connects speaks to hasp, not to Redis */
-	LISTEN_HTTP, /* nor here, but reads what it says of itself */
+	LISTEN_TLS, /* clients use TLS */
+	LISTEN_CONSOLE, /* clients talk to hasp's console, not to Redis */
+	LISTEN_HTTP, /* clients ask hasp about itself by HTTP */
 };
 
 /* The purpose of a listening socket. */
 struct listen_entry {
-	const char *address; /* as in the file */
+	const char *address; /* its text in the file */
 	enum listen_kind kind;
 };
 
@@ -39,22 +39,22 @@ struct listen_opts {
 int listen_open(const struct address *at, const struct listen_opts *opts, int *fds, size_t max,
                 const char **reason) __attribute__((warn_unused_result));
 
-/* Is `fd` bound to one of the addresses that `at` means? Never true of port 0. */
+/* True if `fd` is bound to one of the addresses of `at`. Never true for port 0. */
 bool listen_is_at(int fd, const struct address *at);
-/* Are both bound to the same address? */
+/* True if both are bound to the same address. */
 bool listen_is_with(int fd, int other);
 
 struct acceptor;
 
 struct acceptor_ops {
-	/* A new connection: a non-blocking socket, which the callee owns. */
+	/* Called for a new connection: a non-blocking socket, which the callee owns. */
 	void (*on_accept)(void *owner, int fd, const struct sockaddr *peer, socklen_t len);
-	/* accept() failed for lack of descriptors or memory, errno being `error`; accepting
-	 * goes on a little later. */
+	/* Called if accept() failed for lack of descriptors or memory, with its errno. The
+	 * acceptor continues a little later. */
 	void (*on_exhausted)(void *owner, int error);
 };
 
-/* Accepts from `fd`, which the acceptor owns from now on. `loop`: of watch_loop_new(). */
+/* Accepts from `fd`, which the acceptor owns. `loop`: made by watch_loop_new(). */
 struct acceptor *acceptor_new(struct ev_loop *loop, int fd, const struct acceptor_ops *ops,
                               void *owner);
 void acceptor_free(struct acceptor *a);

@@ -21,7 +21,7 @@ static void loop_timers_on_earlier(void *arg, double at)
 		return;
 	t->watches_for = at;
 	left = at - clock_now();
-	/* The loop counts from its own time, at which the turn began. */
+	/* The loop adds the delay to its own time, which is that of the turn's begin. */
 	ev_now_update(t->loop);
 	ev_timer_stop(t->loop, &t->watcher);
 	ev_timer_set(&t->watcher, left > 0 ? left : 0, 0);
@@ -58,7 +58,7 @@ void loop_timers_fini(struct loop_timers *t)
 	timers_fini(&t->timers);
 }
 
-/* --- a single one ------------------------------------------------------------------------- */
+/* --- a single timer ----------------------------------------------------------------------- */
 
 static void loop_timer_on_watcher(struct ev_loop *loop, struct ev_timer *watcher, int revents)
 {

@@ -13,7 +13,7 @@
 
 #include "base/timers.h"
 
-/* One timer of a loop, for what has few of them. */
+/* A single timer of a loop, for users that have few. */
 struct loop_timer {
 	struct ev_timer watcher;
 	struct ev_loop *loop;
@@ -27,7 +27,7 @@ void loop_timer_init(struct loop_timer *t, struct ev_loop *loop, void (*fn)(void
 void loop_timer_start(struct loop_timer *t, double seconds);
 /* Runs `fn` every `seconds`; 0: never. A timer that does so already continues. */
 void loop_timer_repeat(struct loop_timer *t, double seconds);
-/* Harmless when it does not run. */
+/* Stops the timer. Does nothing if it does not run. */
 void loop_timer_stop(struct loop_timer *t);
 
 static inline bool loop_timer_is_running(const struct loop_timer *t)
@@ -42,7 +42,7 @@ struct loop_timers {
 	double watches_for; /* clock_now() when the watcher fires; INFINITY: it does not run */
 };
 
-/* Stays where it is in memory until loop_timers_fini(). */
+/* The struct must not move in memory until loop_timers_fini(). */
 void loop_timers_init(struct loop_timers *t, struct ev_loop *loop);
 void loop_timers_fini(struct loop_timers *t);
 

@@ -9,23 +9,23 @@
 #include <ev.h>
 #include <pthread.h>
 
-/* Embedded in what is sent. */
+/* Embedded in the struct that is sent. */
 struct message {
 	struct message *next;
-	void (*deliver)(struct message *msg); /* owns the message from then on */
+	void (*deliver)(struct message *msg); /* owns the message when it is called */
 };
 
 struct mailbox {
 	struct ev_loop *loop;
 	struct ev_async wake;
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* protects the fields below */
 	struct message *first; /* posted and not delivered; NULL: none */
 	struct message **last; /* where the next one goes */
 };
 
-/* On the loop's thread, or before the loop runs. */
+/* Call it on the loop's thread, or before the loop runs. */
 void mailbox_init(struct mailbox *m, struct ev_loop *loop);
-/* Delivers what is left, then closes. No thread may post any more. */
+/* Delivers the remaining messages, then closes. No thread may post any more. */
 void mailbox_fini(struct mailbox *m);
 
 /* From any thread. */

@@ -12,11 +12,11 @@
 struct name_watch {
 	struct ev_loop *loop;
 	struct resolver *resolver;
-	struct loop_timer timer; /* runs while the name is to be asked for */
+	struct loop_timer timer; /* runs while the name must be asked for */
 	struct resolve_request *asking; /* NULL: no answer is due */
 	struct address at;
 	struct addrinfo *last; /* the last answer; NULL: none since name_watch_set() */
-	bool has_name; /* `at` needs one to be resolved */
+	bool has_name; /* the host of `at` is a name, not an address */
 	bool again; /* name_watch_ask() was called while an answer was due */
 	bool failing; /* the last question had no answer, which was logged */
 	void (*on_answer)(void *arg, const struct addrinfo *ai);
@@ -45,7 +45,7 @@ static bool has_address(const struct addrinfo *ai, const struct sockaddr *sa)
 	return false;
 }
 
-/* Their order does not matter: servers of names change it each time. */
+/* True if `all` has all addresses of `some`. Name servers change their order each time. */
 static bool are_all_among(const struct addrinfo *some, const struct addrinfo *all)
 {
 	for (; some; some = some->ai_next)
@@ -59,7 +59,7 @@ bool name_watch_has_peer(const struct addrinfo *ai, int fd)
 	struct sockaddr_storage peer = { 0 };
 	socklen_t len = sizeof(peer);
 
-	/* A connection that has just ended leads nowhere. */
+	/* A connection that has just ended has no peer. */
 	if (getpeername(fd, (struct sockaddr *)&peer, &len) < 0 || peer.ss_family == AF_UNIX)
 		return true;
 	return has_address(ai, (const struct sockaddr *)&peer);

@@ -15,21 +15,21 @@
 
 struct name_watch;
 
-/* `on_answer` runs with each answer that is not the one before, with the addresses, which are
- * the watch's own. Both of the first live longer than the watch. */
+/* `on_answer` runs for each answer that differs from the one before, with the addresses, which
+ * the watch owns. `loop` and `resolver` must outlive the watch. */
 struct name_watch *name_watch_new(struct ev_loop *loop, struct resolver *resolver,
                                   void (*on_answer)(void *arg, const struct addrinfo *ai),
                                   void *arg);
 void name_watch_free(struct name_watch *w);
 
-/* Resolves the name of `at` every `every_ms` from now on; 0: only on name_watch_ask(). Numeric
- * addresses and paths need no resolving. Earlier answers no longer count. */
+/* Resolves the name of `at` every `every_ms` from now on; 0: only after name_watch_ask(). Does
+ * nothing for numeric addresses and paths. Earlier answers no longer count. */
 void name_watch_set(struct name_watch *w, const struct address *at, int64_t every_ms);
 
-/* Asks as soon as may be. */
+/* Resolves the name as soon as possible. */
 void name_watch_ask(struct name_watch *w);
 
-/* Is the peer of this socket one of the addresses? A unix socket's is: it has no name. */
+/* True if the socket's peer is one of the addresses, or has no name: a unix socket. */
 bool name_watch_has_peer(const struct addrinfo *ai, int fd);
 
 #endif

@@ -36,7 +36,7 @@ static enum proxy_header_result bad(const char **why, const char *reason)
 	return PROXY_HEADER_BAD;
 }
 
-/* Does it begin so, as far as it goes? */
+/* True if `in`, as far as it goes, begins with `with`. */
 static bool may_begin(struct slice in, struct slice with)
 {
 	return memcmp(in.p, with.p, in.n < with.n ? in.n : with.n) == 0;
@@ -44,7 +44,7 @@ static bool may_begin(struct slice in, struct slice with)
 
 /* --- version 1 ---------------------------------------------------------------------------- */
 
-/* Decimal, without zeros in front. */
+/* Reads a decimal number without leading zeros. */
 static bool parse_port(struct slice text, in_port_t *port)
 {
 	uint32_t value = 0;
@@ -71,7 +71,7 @@ static bool parse_host(struct slice text, int family, void *address)
 	return inet_pton(family, host, address) == 1;
 }
 
-/* "192.0.2.7 10.0.0.1 40123 6380": the source is the first and the third. */
+/* Reads "192.0.2.7 10.0.0.1 40123 6380": the source is the first and the third field. */
 static bool parse_addresses(struct proxy_header *h, struct slice rest, int family)
 {
 	struct sockaddr_in *in = (void *)&h->source;
@@ -118,7 +118,7 @@ static enum proxy_header_result parse_text(struct proxy_header *h, struct slice 
 
 /* --- version 2 ---------------------------------------------------------------------------- */
 
-/* Source and destination address, source and destination port. */
+/* Takes the source from: source and destination address, source and destination port. */
 static enum proxy_header_result take_source(struct proxy_header *h, int family,
                                             struct slice block, const char **why)
 {
@@ -176,14 +176,14 @@ enum proxy_header_result proxy_header_parse(struct proxy_header *h, struct slice
 	return bad(why, "there is none");
 }
 
-/* --- waiting for it ----------------------------------------------------------------------- */
+/* --- the reader --------------------------------------------------------------------------- */
 
 struct proxy_reader {
 	struct ev_loop *loop;
 	struct watch watch;
 	struct loop_timer timer;
 	struct list node; /* in the owner's list */
-	struct buf head; /* what was taken from the socket: a part of the header */
+	struct buf head; /* the part of the header that was taken from the socket */
 	proxy_reader_done_fn *done;
 	void *arg;
 };
@@ -201,7 +201,7 @@ static void finish(struct proxy_reader *r, const struct proxy_header *h, const c
 	done(arg, fd, h, reason);
 }
 
-/* Takes `n` bytes from the socket, which are known to be there. */
+/* Takes `n` bytes from the socket, which is known to have them. */
 static bool take(struct proxy_reader *r, char *to, size_t n)
 {
 	return recv(watch_fd(&r->watch), to, n, 0) == (ssize_t)n;

@@ -18,24 +18,24 @@
 #include "base/list.h"
 #include "base/slice.h"
 
-/* The longest that is read. The addresses take 216 bytes at most; the rest is for what version
- * 2 may add, which is not looked at. */
+/* The longest header that hasp reads, in bytes. The addresses take 216 bytes at most; hasp
+ * ignores what version 2 may add. */
 #define PROXY_HEADER_MAX 4096
 
 enum proxy_header_result {
 	PROXY_HEADER_DONE,
-	PROXY_HEADER_MORE, /* all bytes belong to it, and some are missing */
+	PROXY_HEADER_MORE, /* the header is incomplete */
 	PROXY_HEADER_BAD,
 };
 
 struct proxy_header {
-	size_t nbytes; /* its length; what follows is the client's */
-	struct sockaddr_storage source; /* AF_INET or AF_INET6; AF_UNSPEC: the balancer speaks
-	                                 * for itself (LOCAL), or does not say (UNKNOWN, or the
-	                                 * family is another) */
+	size_t nbytes; /* length of the header; the bytes after it are the client's */
+	struct sockaddr_storage source; /* AF_INET, AF_INET6; AF_UNSPEC: the balancer speaks
+	                                 * for itself (LOCAL), or names no client (UNKNOWN,
+	                                 * another family) */
 };
 
-/* Looks at the bytes received so far. When they are bad, *why says so in words. */
+/* Parses the bytes received so far. If they are bad, sets *why to the reason in words. */
 enum proxy_header_result proxy_header_parse(struct proxy_header *h, struct slice in,
                                             const char **why);
 
@@ -44,18 +44,18 @@ enum proxy_header_result proxy_header_parse(struct proxy_header *h, struct slice
  *
  *   accept() --> proxy_reader_start() --> done(): the header, and the socket */
 
-/* `h`: the header; NULL: none came, or not in time, for `reason`, which is NULL if the reader
- * was cancelled. The callee owns the socket. */
+/* Called with the header in `h`; NULL: none came, or not in time, for `reason`, which is NULL
+ * if the reader was cancelled. The callee owns the socket. */
 typedef void proxy_reader_done_fn(void *arg, int fd, const struct proxy_header *h,
                                   const char *reason);
 
-/* `fd`: a connected non-blocking socket, which the reader owns until it calls `done`, never
- * from here. `timeout_ms`: 0: no limit. The reader is in the list `readers` until then. `loop`:
- * of watch_loop_new(). */
+/* `fd`: a connected non-blocking socket, which the reader owns until it calls `done`, always
+ * after this function. `timeout_ms`: 0: no limit. The reader is in the list `readers` until
+ * then. `loop`: made by watch_loop_new(). */
 void proxy_reader_start(struct ev_loop *loop, int fd, int64_t timeout_ms, struct list *readers,
                         proxy_reader_done_fn *done, void *arg);
 
-/* Ends all that are in the list: `done` is called, without a reason. */
+/* Ends all readers in the list: calls `done` without a reason. */
 void proxy_readers_end(struct list *readers);
 
 #endif

@@ -15,21 +15,21 @@ struct resolve_request {
 	char *host;
 	char *port;
 	struct addrinfo *ai; /* the result; NULL: none yet, or an error */
-	int error; /* getaddrinfo()'s */
-	bool cancelled; /* for the loop's thread only */
+	int error; /* getaddrinfo()'s error */
+	bool cancelled; /* only the loop's thread uses it */
 	void (*done)(void *arg, struct addrinfo *ai, int error);
 	void *arg;
 };
 
-/* Shared by the loop's thread and the resolver's; the last of them frees it. getaddrinfo()
- * can't be interrupted, so resolver_free() does not wait for the thread. */
+/* Shared by the loop's thread and the resolver's; the last user frees it. No thread can
+ * interrupt getaddrinfo(), so resolver_free() does not wait. */
 struct resolver {
 	struct mailbox *mailbox; /* NULL after resolver_free() */
-	pthread_mutex_t lock; /* of `mailbox` and `queue` */
-	pthread_cond_t changed; /* so are they */
+	pthread_mutex_t lock; /* protects `mailbox` and `queue` */
+	pthread_cond_t changed; /* signals a change of these two */
 	struct list queue; /* requests that the thread has not taken */
-	bool running; /* the thread was started; for the loop's thread only */
-	_Atomic int refs; /* threads that use it */
+	bool running; /* the thread was started; only the loop's thread uses it */
+	_Atomic int refs; /* number of threads that use the struct */
 };
 
 static void resolve_request_free(struct resolve_request *q)
@@ -127,7 +127,7 @@ void resolver_free(struct resolver *r)
 	resolver_unref(r);
 }
 
-/* False: the system has no thread to spare; a later request tries again. */
+/* Starts the thread. Returns false if the system refuses; a later request tries again. */
 static bool start_thread(struct resolver *r)
 {
 	pthread_t thread;

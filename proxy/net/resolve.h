@@ -14,22 +14,22 @@ struct resolver;
 
 /* Results are delivered through `mailbox`, which must outlive the resolver. */
 struct resolver *resolver_new(struct mailbox *mailbox);
-/* `done` of requests without a result will not run. */
+/* Frees the resolver. `done` of requests without a result will not run. */
 void resolver_free(struct resolver *r);
 
 struct resolve_request;
 
-/* Reads a numeric `host`. Returns its addresses, for freeaddrinfo(); NULL with *error
- * being getaddrinfo()'s, EAI_NONAME when the host is a name. */
+/* Reads a numeric `host`. Returns its addresses, for freeaddrinfo(); NULL with getaddrinfo()'s
+ * error in *error: EAI_NONAME if the host is a name. */
 struct addrinfo *resolve_numeric(const char *host, const char *port, int *error);
 
 /* Asks for the stream addresses of a `host` that is a name. `done` runs later on the loop with
- * them, for freeaddrinfo(), or with NULL and getaddrinfo()'s error. Returns NULL when the
- * thread cannot be started. */
+ * the addresses, for freeaddrinfo(), or with NULL and getaddrinfo()'s error. Returns NULL if
+ * the thread cannot be started. */
 struct resolve_request *resolve_start(struct resolver *r, const char *host, const char *port,
                                       void (*done)(void *arg, struct addrinfo *ai, int error),
                                       void *arg);
-/* Cancels the request: `done` will not run. Only allowed before `done` has run. */
+/* Cancels the request: `done` will not run. Do not call it after `done` has run. */
 void resolve_cancel(struct resolve_request *q);
 
 #endif

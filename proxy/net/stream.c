@@ -9,22 +9,22 @@
 #include "base/fatal.h"
 #include "net/socket_io.h"
 
-/* The most memory that is kept for the next `out`. */
+/* The most memory that a flusher keeps for the next `out`, in bytes. */
 #define SPARE_MAX (2 * STREAM_HIGH_WATER)
 
-/* Can bytes be written? */
+/* True if the stream may write to its socket or peer. */
 static bool is_ready(const struct stream *s)
 {
 	return stream_is_open(s) && !s->shaking;
 }
 
-/* Is it waited for what the socket has? */
+/* True if the stream waits for the socket to be readable. */
 static bool is_reading(const struct stream *s)
 {
 	return s->shaking || !(s->paused || (s->tls && tls_read_wants_write(s->tls)));
 }
 
-/* Waits for other events after `writing`, or a condition of is_reading(), has changed. */
+/* Updates the awaited events after `writing`, or a condition of is_reading(), has changed. */
 static void update_events(struct stream *s)
 {
 	int events = (is_reading(s) ? EV_READ : 0) | (s->writing ? EV_WRITE : 0);
@@ -39,8 +39,8 @@ static void set_writing(struct stream *s, bool writing)
 	update_events(s);
 }
 
-/* Frees the memory of `out`, or keeps it as the spare, so that the next stream that queues does
- * not have to grow its own step by step in every turn. */
+/* Frees the memory of `out`, or keeps it as the spare: then the next stream that queues need
+ * not grow its own step by step in every turn. */
 static void release_out(struct stream *s)
 {
 	struct buf *spare = &s->flusher->spare;
@@ -55,7 +55,7 @@ static void release_out(struct stream *s)
 	s->out = BUF_INIT;
 }
 
-/* Bytes that were decrypted are read in the next turn, unless it is paused. */
+/* Makes the next turn read decrypted bytes, unless the stream is paused. */
 static void stream_note_decrypted(struct stream *s)
 {
 	struct stream_flusher *f = s->flusher;
@@ -67,7 +67,7 @@ static void stream_note_decrypted(struct stream *s)
 	ev_idle_start(f->loop, &f->idle);
 }
 
-/* Chooses the events to wait for after bytes were encrypted or decrypted. */
+/* Updates the awaited events after bytes were encrypted or decrypted. */
 static void stream_note_tls(struct stream *s)
 {
 	stream_note_decrypted(s);
@@ -77,7 +77,7 @@ static void stream_note_tls(struct stream *s)
 	update_events(s);
 }
 
-/* These two are apart from what is done without TLS, which so needs fewer registers saved. */
+/* Not inline, as the other paths of TLS, so that paths without TLS save fewer registers. */
 __attribute__((noinline)) static ssize_t read_encrypted(struct stream *s, char *p, size_t n)
 {
 	ssize_t got = tls_read(s->tls, p, n);
@@ -94,7 +94,7 @@ __attribute__((noinline)) static ssize_t write_encrypted(struct stream *s, struc
 	return taken;
 }
 
-/* The connection broke while writing: stream_read() reports it. */
+/* Records that the connection broke while writing: stream_read() reports that. */
 static void stream_fail(struct stream *s, int error)
 {
 	if (s->error)
@@ -107,7 +107,7 @@ static void stream_fail(struct stream *s, int error)
 	watch_feed(s->flusher->loop, &s->watch, EV_READ);
 }
 
-/* Returns the bytes taken. */
+/* Writes to the socket or peer. Returns the number of bytes taken. */
 static size_t write_to(struct stream *s, struct slice bytes)
 {
 	ssize_t n;
@@ -124,7 +124,7 @@ static size_t write_to(struct stream *s, struct slice bytes)
 	return 0;
 }
 
-/* Writes what the socket takes. Returns the bytes taken. */
+/* Writes as much as the socket takes. Returns the number of bytes taken. */
 static size_t write_some(struct stream *s, struct slice bytes)
 {
 	size_t n = write_to(s, bytes);
@@ -169,7 +169,7 @@ static void stream_on_writable(struct stream *s)
 		s->ops->on_drained(s);
 }
 
-/* Apart, as read_encrypted() is. */
+/* Not inline, as read_encrypted(). */
 __attribute__((noinline)) static void stream_shake_hands(struct stream *s)
 {
 	enum tls_progress progress = tls_handshake(s->tls);
@@ -196,7 +196,7 @@ __attribute__((noinline)) static void stream_shake_hands(struct stream *s)
 	}
 }
 
-/* The next loop iteration reads the rest. */
+/* Returns false while memory is over its limit: the next loop iteration reads the rest. */
 static bool may_read(const struct stream *s)
 {
 	const struct account *a = s->flusher->account;
@@ -214,7 +214,7 @@ static void stream_on_ready(struct watch *w, int events)
 	}
 	if ((events & EV_WRITE) && s->writing) {
 		stream_on_writable(s);
-		/* on_drained() may have closed it, or paused it. */
+		/* on_drained() may have closed or paused the stream. */
 		if (!stream_is_open(s))
 			return;
 	}
@@ -348,7 +348,7 @@ void stream_close(struct stream *s)
 	release_out(s);
 }
 
-/* Apart, as read_encrypted() is. */
+/* Not inline, as read_encrypted(). */
 __attribute__((noinline)) static ssize_t read_broken(struct stream *s, ssize_t got)
 {
 	if (got <= 0) {
@@ -407,7 +407,7 @@ void stream_resume(struct stream *s)
 		s->peer->ops->on_pause(s->peer, false);
 }
 
-/* Apart, as read_encrypted() is. */
+/* Not inline, as read_encrypted(). */
 __attribute__((noinline)) static void keep_unsent(struct stream *s, struct slice rest)
 {
 	if (!buf_try_append(&s->out, rest)) {
@@ -437,7 +437,7 @@ void stream_queue(struct stream *s, struct slice bytes)
 	if (s->error || s->shut || bytes.n == 0)
 		return;
 	if (buf_cap(&s->out) == 0) {
-		/* There is no system call to be saved. */
+		/* A peer costs no system call that queueing could save. */
 		if (s->peer) {
 			stream_send(s, bytes);
 			return;
@@ -456,7 +456,7 @@ void stream_queue(struct stream *s, struct slice bytes)
 	}
 	if (list_empty(&s->dirty))
 		list_append(&s->flusher->dirty, &s->dirty);
-	/* Its owner would have to pause now, and need not if the socket takes this. */
+	/* The owner would have to pause now, but need not if the socket takes this. */
 	if (buf_len(&s->out) >= STREAM_HIGH_WATER)
 		write_out(s);
 }
@@ -469,7 +469,7 @@ void stream_flush(struct stream *s)
 
 void stream_flush_all(struct stream_flusher *f)
 {
-	/* The streams stay in the list: on_drained() is for the end of the turn. */
+	/* The streams stay in the list: on_drained() must wait for the end of the turn. */
 	list_drain (struct stream, s, &f->dirty, dirty)
 		stream_flush(s);
 }

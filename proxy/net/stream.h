@@ -32,7 +32,7 @@
 #include "net/tls.h"
 #include "net/watch.h"
 
-/* From this many bytes in `out` on, the owner should send no more until on_drained(). */
+/* If `out` has this many bytes, the owner should send no more until on_drained(). */
 #define STREAM_HIGH_WATER ((size_t)256 * 1024)
 
 struct stream;
@@ -42,31 +42,32 @@ enum stream_kind { STREAM_OTHER, STREAM_CLIENT, STREAM_UPSTREAM };
 #define STREAM_KINDS (STREAM_UPSTREAM + 1)
 
 struct stream_ops {
-	/* There is something to read, or the connection broke. */
+	/* Called when there are bytes to read, or the connection broke. */
 	void (*on_readable)(struct stream *s);
-	/* All that waited for the socket is written. May be NULL. */
+	/* Called when all bytes that waited for the socket are written. May be NULL. */
 	void (*on_drained)(struct stream *s);
 	enum stream_kind kind;
 };
 
 struct stream_peer;
 
-/* None of them may call back into the stream. */
+/* No callback may call back into the stream. */
 struct stream_peer_ops {
-	/* Returns how many of the bytes it takes, from the first on; the others come again with
-	 * stream_peer_ready(). */
+	/* Returns how many of the bytes it takes, from the first on; the stream offers the
+	 * others again after stream_peer_ready(). */
 	size_t (*take)(struct stream_peer *p, struct slice bytes);
-	/* The owner has shut the stream down for writing; not all may be taken yet. */
+	/* The owner has shut the stream down for writing, though bytes may still be
+	 * waiting. */
 	void (*on_shutdown)(struct stream_peer *p);
-	/* The owner wants no more bytes for now, or again. */
+	/* The owner wants no more bytes for now, or wants them again. */
 	void (*on_pause)(struct stream_peer *p, bool paused);
-	/* The stream was closed: the peer may say nothing more. */
+	/* The stream was closed: the peer must not use it any more. */
 	void (*on_close)(struct stream_peer *p);
-	/* The request that was sent last is not worth being waited for any more. If it was
-	 * taken, and is under way nowhere, now or later, it is answered by `error`, a line that
-	 * lives as long as the peer. */
+	/* The owner no longer waits for its last request. If the peer has taken that, and no
+	 * server executes it now or later, the peer answers it with `error`, a line that lives
+	 * as long as the peer. */
 	void (*on_withdraw)(struct stream_peer *p, struct slice error);
-	/* Bytes of memory that the peer keeps on behalf of the stream. */
+	/* Returns the bytes of memory that the peer uses for the stream. */
 	size_t (*nbytes)(const struct stream_peer *p);
 };
 
@@ -85,15 +86,14 @@ struct stream_flusher {
 	struct ev_loop *loop;
 	struct ev_prepare prepare;
 	struct list dirty; /* streams with queued bytes */
-	/* Streams with bytes that were decrypted and not read, which their sockets do not
-	 * report. While there are any, no turn waits for events. */
+	/* Streams with decrypted bytes that were not read, which their sockets do not report.
+	 * While there are any, no turn waits for events. */
 	struct list decrypted;
 	struct ev_check check;
 	struct ev_idle idle;
-	/* While it is over its limit nothing is read; NULL: there is none. */
+	/* nothing is read while it is over its limit; NULL: no limit */
 	const struct account *account;
-	struct buf
-		spare; /* empty, with the memory of an `out` that was written: for the next */
+	struct buf spare; /* empty; has the memory of a written `out`, for the next one */
 	struct stream_bytes bytes[STREAM_KINDS]; /* of all streams, by enum stream_kind */
 };
 
@@ -103,84 +103,84 @@ struct stream {
 	struct stream_bytes *bytes; /* flusher->bytes of the ops' kind */
 	struct watch watch;
 	void *owner;
-	struct stream_peer *peer; /* NULL: there is a socket, or nothing yet */
-	struct tls *tls; /* NULL: it is not encrypted */
+	struct stream_peer *peer; /* NULL: the stream has a socket, or is not connected */
+	struct tls *tls; /* NULL: not encrypted */
 	struct buf out; /* bytes to be written */
-	size_t unsent; /* bytes that are encrypted and not written yet */
-	size_t taken; /* bytes that were written; wraps */
+	size_t unsent; /* encrypted bytes that are not written yet */
+	size_t taken; /* number of written bytes; wraps */
 	struct list dirty; /* in flusher->dirty while queued bytes wait for the turn's end */
 	struct list decrypted; /* in flusher->decrypted */
-	int error; /* errno of the write that failed; 0: none did */
-	bool shaking; /* the handshake is not done */
+	int error; /* errno of the failed write; 0: none failed */
+	bool shaking; /* the handshake is under way */
 	bool paused; /* stream_pause(): no on_readable() */
-	bool writing; /* waits for the socket to be writable */
+	bool writing; /* the stream waits for the socket to be writable */
 	bool shut; /* stream_shutdown(): nothing is sent after `out` */
 };
 
-/* `loop`: of watch_loop_new(). */
+/* `loop`: made by watch_loop_new(). */
 void stream_flusher_init(struct stream_flusher *f, struct ev_loop *loop);
 void stream_flusher_fini(struct stream_flusher *f);
 
-/* A stream that is not connected yet: what is sent waits in `out`. */
+/* Initializes a stream that is not connected yet: sent bytes wait in `out`. */
 void stream_init(struct stream *s, struct stream_flusher *f, const struct stream_ops *ops,
                  void *owner);
-/* `fd`: a connected non-blocking socket, which the stream owns from now on. */
+/* Connects the stream to `fd`, a connected non-blocking socket, which it owns. */
 void stream_attach(struct stream *s, int fd);
-/* As stream_attach(), encrypted by `tls`, which the stream owns from now on. The stream also
- * does the handshake, unless it is done. */
+/* As stream_attach(), encrypted by `tls`, which the stream owns. The stream also does the
+ * handshake, unless that is done. */
 void stream_attach_tls(struct stream *s, int fd, struct tls *tls);
 /* Replaces the socket: `peer` takes the bytes that wait in `out` now. */
 void stream_attach_peer(struct stream *s, struct stream_peer *peer);
-/* The peer takes more of what it has not taken before. */
+/* Call this when the peer takes more bytes again. */
 void stream_peer_ready(struct stream *s);
-/* Closes the socket and drops what was not written. Harmless when closed. */
+/* Closes the socket and drops unwritten bytes. Does nothing if it is closed. */
 void stream_close(struct stream *s);
 static inline bool stream_is_open(const struct stream *s)
 {
 	return watch_fd(&s->watch) >= 0 || s->peer;
 }
-/* Its socket; -1: it has none. */
+/* Returns its socket; -1: it has none. */
 static inline int stream_fd(const struct stream *s)
 {
 	return watch_fd(&s->watch);
 }
 
-/* Reads at most `n` bytes. Returns their number; 0 at the end; -1 with errno, EAGAIN meaning
- * nothing to read now. */
+/* Reads at most `n` bytes. Returns their number; 0 at the end; -1 with errno: EAGAIN if there
+ * are none now. */
 ssize_t stream_read(struct stream *s, char *p, size_t n);
-/* In words, the `error` that stream_read() has set errno to. */
+/* Returns in words the `error` to which stream_read() has set errno. */
 const char *stream_strerror(const struct stream *s, int error);
-/* Is the handshake under way? */
+/* True if the handshake is under way. */
 static inline bool stream_is_shaking(const struct stream *s)
 {
 	return s->shaking;
 }
-/* Has encryption failed, before or after the handshake? */
+/* True if encryption has failed, before or after the handshake. */
 static inline bool stream_tls_failed(const struct stream *s)
 {
 	return s->tls && *tls_reason(s->tls);
 }
-/* There may be bytes already: on_readable() after all that is served in this turn. */
+/* Calls on_readable() at the end of this turn, because bytes may have come already. */
 void stream_expect_input(struct stream *s);
-/* Has the peer sent bytes that were not read yet? Asks the kernel. */
+/* True if the peer has sent bytes that were not read yet. Asks the kernel. */
 bool stream_has_input(const struct stream *s);
 /* Stops and restarts on_readable(). */
 void stream_pause(struct stream *s);
 void stream_resume(struct stream *s);
 
-/* Sends now what the socket takes, and keeps the rest in `out`. Failures come out of
- * stream_read(), after an on_readable(), so that the owner handles them in one place. */
+/* Sends as much as the socket takes now, and keeps the rest in `out`. stream_read() reports
+ * failures, after an on_readable(), so that the owner handles them in one place. */
 void stream_send(struct stream *s, struct slice bytes);
-/* Sends at the end of the loop's turn, together with what else is queued until then; or at
- * once, when that makes STREAM_HIGH_WATER. */
+/* Sends at the end of the loop's turn, together with all that is queued until then; or at
+ * once, if STREAM_HIGH_WATER bytes are queued. */
 void stream_queue(struct stream *s, struct slice bytes);
-/* Sends now what is queued, as far as the socket takes it. */
+/* Sends the queued bytes now, as far as the socket takes them. */
 void stream_flush(struct stream *s);
-/* Sends what is queued in all streams of the loop. */
+/* Sends the queued bytes of all streams of the loop. */
 void stream_flush_all(struct stream_flusher *f);
-/* As above, and calls on_drained(), as at the end of each turn. */
+/* As stream_flush_all(), and calls on_drained(), as at the end of each turn. */
 void stream_flusher_run(struct stream_flusher *f);
-/* Half-closes once `out` is written. */
+/* Half-closes after `out` is written. */
 void stream_shutdown(struct stream *s);
 
 static inline void *stream_owner(const struct stream *s)
@@ -188,7 +188,7 @@ static inline void *stream_owner(const struct stream *s)
 	return s->owner;
 }
 
-/* How many bytes wait for the socket. */
+/* Returns the number of bytes that wait for the socket. */
 static inline size_t stream_pending(const struct stream *s)
 {
 	return buf_len(&s->out) + s->unsent;

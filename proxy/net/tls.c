@@ -25,21 +25,22 @@
 #define SSL_R_RECORD_LAYER_FAILURE 313 /* of OpenSSL 3.2 and later */
 #endif
 
-/* Maximum size of a file of certificates, in bytes. */
+/* The longest file of certificates, in bytes. */
 #define FILE_MAX ((size_t)16 * 1024 * 1024)
 
-/* When the socket has not taken this many encrypted bytes, hasp encrypts no more: they have
- * room for a record, and for answers to a client that changes keys and does not read. */
+/* If this many encrypted bytes wait for the socket, hasp encrypts no more. That leaves room
+ * for a record, and for the answers to a client that changes keys and does not read. */
 #define UNSENT_MAX ((size_t)64 * 1024)
 
-/* Limit of a client's certificates: OpenSSL takes memory before it looks at any. */
+/* The most bytes of a client's certificates: OpenSSL allocates memory before it checks any. */
 #define CERTIFICATES_MAX ((long)32 * 1024)
 
 struct tls_context {
 	SSL_CTX *ssl;
-	BIO_METHOD *socket; /* of its connections' BIOs: see socket_write() */
+	BIO_METHOD *socket; /* method of the connections' BIOs: see socket_write() */
 	enum tls_peer peer;
-	unsigned char sessions[TLS_SESSIONS_NAME]; /* of servers: of those that are resumed */
+	unsigned char sessions[TLS_SESSIONS_NAME]; /* for servers: the name of the sessions
+	                                            * that may be resumed */
 	_Atomic int refs;
 };
 
@@ -48,10 +49,10 @@ struct tls {
 	struct tls_context *context; /* a reference */
 	struct tls_resume *resume; /* NULL: none */
 	int fd;
-	struct tls_hello *hello; /* of a client, while it may send one; else NULL */
-	struct buf unsent; /* encrypted, and not taken by the socket yet */
-	bool answered; /* something was sent */
-	bool at_end; /* the other side sends no more */
+	struct tls_hello *hello; /* of a client that may still send its hello; else NULL */
+	struct buf unsent; /* encrypted bytes that the socket has not taken yet */
+	bool answered; /* hasp has sent bytes */
+	bool at_end; /* the peer sends no more */
 	bool read_wants_write;
 	bool has_more;
 	char reason[192];
@@ -59,7 +60,7 @@ struct tls {
 
 /* --- the socket --------------------------------------------------------------------------- */
 
-/* Sends what waits. Returns 0 when that was all, -1 with errno. */
+/* Sends the waiting bytes. Returns 0 if those were all; -1 with errno. */
 static int send_unsent(struct tls *t)
 {
 	while (buf_len(&t->unsent)) {
@@ -76,8 +77,8 @@ static int send_unsent(struct tls *t)
 	return 0;
 }
 
-/* Takes all, also what the socket does not take: OpenSSL cannot answer other keys while one of
- * its records is half written, and would end the connection instead. */
+/* Takes all bytes, even if the socket does not: OpenSSL cannot answer a change of keys while
+ * one of its records is half written, and would end the connection. */
 static int socket_write(BIO *b, const char *p, int n)
 {
 	struct tls *t = BIO_get_data(b);
@@ -103,14 +104,14 @@ static int socket_write(BIO *b, const char *p, int n)
 	return -1;
 }
 
-/* A client says hello in the clear: once, and since TLSv1.3 again where it is asked to. */
+/* True if the client sends no more hello: one, in the clear, or in TLSv1.3 two on request. */
 static bool is_hello_over(const struct tls *t)
 {
 	return SSL_is_init_finished(t->ssl) ||
 	       (t->answered && SSL_version(t->ssl) != TLS1_3_VERSION);
 }
 
-/* May OpenSSL see these bytes? */
+/* True if OpenSSL may see these bytes. */
 static bool may_pass(struct tls *t, struct slice bytes)
 {
 	if (is_hello_over(t)) {
@@ -148,7 +149,7 @@ static long socket_control(BIO *b, int what, long number, void *pointer)
 	(void)number;
 	(void)pointer;
 	switch (what) {
-	case BIO_CTRL_FLUSH: /* what waits is send_unsent()'s */
+	case BIO_CTRL_FLUSH: /* send_unsent() sends the waiting bytes */
 		return 1;
 	case BIO_CTRL_EOF:
 		return t->at_end;
@@ -157,7 +158,7 @@ static long socket_control(BIO *b, int what, long number, void *pointer)
 	}
 }
 
-/* NULL: there is no memory. */
+/* Returns NULL if there is no memory. */
 static BIO_METHOD *socket_method(void)
 {
 	BIO_METHOD *m = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "hasp");
@@ -191,7 +192,7 @@ static void print_error(char *out, size_t n)
 		snprintf(out, n, "%s", text ? text : "OpenSSL reports no reason");
 }
 
-/* Returns false. */
+/* Appends the fault to `why`, and returns false. */
 static bool refuse_setting(struct buf *why, const char *what, const char *value)
 {
 	char error[128];
@@ -201,7 +202,7 @@ static bool refuse_setting(struct buf *why, const char *what, const char *value)
 	return false;
 }
 
-/* OpenSSL gives no reason, and reads a FIFO or a device for ever. */
+/* Checks the file, because OpenSSL gives no reason, and reads a FIFO or a device for ever. */
 static bool can_be_read(const char *option, const char *path, struct buf *why)
 {
 	struct buf fault = BUF_INIT;
@@ -281,7 +282,7 @@ static bool use_ciphers(SSL_CTX *ssl, const struct tls_settings *s, struct buf *
 	return true;
 }
 
-/* The session is the resume's now. Returns 1 to keep it. */
+/* Stores the session in the resume. Returns 1 to keep it. */
 static int on_new_session(SSL *ssl, SSL_SESSION *session)
 {
 	struct tls *t = SSL_get_app_data(ssl);
@@ -295,19 +296,19 @@ static int on_new_session(SSL *ssl, SSL_SESSION *session)
 
 static void set_modes(SSL_CTX *ssl, const struct tls_settings *s)
 {
-	/* A read takes what the socket has, not record by record; buffers are there only while
-	 * they hold something, so that a connection at rest is small. */
+	/* A read takes all bytes of the socket, not one record. Buffers exist only while they
+	 * hold bytes, so that an idle connection is small. */
 	SSL_CTX_set_read_ahead(ssl, 1);
 	SSL_CTX_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE |
 	                              SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 	                              SSL_MODE_RELEASE_BUFFERS);
-	/* Frames say where they end: a connection that is cut can hide nothing. */
+	/* RESP frames show where they end, so a truncated connection can hide nothing. */
 	SSL_CTX_set_options(ssl, SSL_OP_IGNORE_UNEXPECTED_EOF | SSL_OP_NO_RENEGOTIATION |
 	                                 SSL_OP_NO_COMPRESSION |
 	                                 SSL_OP_CIPHER_SERVER_PREFERENCE |
 	                                 SSL_OP_PRIORITIZE_CHACHA);
 	if (s->is_server) {
-		/* Tickets hold all of a session: hasp keeps none. */
+		/* Tickets hold the whole session, so hasp stores none. */
 		SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
 		SSL_CTX_set_num_tickets(ssl, 1);
 		SSL_CTX_set_max_cert_list(ssl, CERTIFICATES_MAX);
@@ -342,7 +343,7 @@ static bool name_sessions(const struct tls_settings *s, unsigned char *name)
 	                         sizeof(files) / sizeof(*files), name);
 }
 
-/* `before`: the files' name before they were read, if `is_known`. They may have changed. */
+/* `before`: the name before the files were read, if `is_known`. The files may have changed. */
 static bool use_sessions(struct tls_context *c, const struct tls_settings *s, bool is_known,
                          const unsigned char *before, struct buf *why)
 {
@@ -393,7 +394,7 @@ struct tls_context *tls_context_ref(struct tls_context *c)
 
 void tls_context_unref(struct tls_context *c)
 {
-	/* The thread that frees must see what all others did with it before. */
+	/* The thread that frees the context must see all that other threads did with it. */
 	if (!c || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) > 1)
 		return;
 	SSL_CTX_free(c->ssl);
@@ -450,7 +451,7 @@ static bool is_address(const char *name)
 	return inet_pton(AF_INET, name, at) == 1 || inet_pton(AF_INET6, name, at) == 1;
 }
 
-/* Whom the certificate must name. */
+/* Sets the name that the certificate must have. */
 static bool set_name(SSL *ssl, const char *name)
 {
 	if (is_address(name))
@@ -552,8 +553,8 @@ bool tls_is_ready(const struct tls *t)
 	return SSL_is_init_finished(t->ssl);
 }
 
-/* Translates errors of SSL_read_ex() and SSL_write_ex(). Returns 0 at the end; -1, errno
- * set. */
+/* Translates errors of SSL_read_ex() and SSL_write_ex(). Returns 0 at the end; -1 with
+ * errno. */
 static ssize_t fail(struct tls *t, int rc, bool reading)
 {
 	int error = SSL_get_error(t->ssl, rc);
@@ -591,7 +592,7 @@ ssize_t tls_read(struct tls *t, char *p, size_t n)
 		errno = 0;
 		if (SSL_read_ex(t->ssl, p + total, n - total, &got) != 1) {
 			end = fail(t, 0, true);
-			/* The next read meets the error again, unless that is EAGAIN. */
+			/* The next read meets the same error, unless that is EAGAIN. */
 			t->has_more = total && (end == 0 || errno != EAGAIN);
 			return total ? (ssize_t)total : end;
 		}

@@ -18,15 +18,15 @@
  * resume, some thousand. */
 #define TLS_HELLO_MAX ((size_t)16 * 1024)
 
-/* Where in the bytes it is; all 0 at the beginning. */
+/* The position in the bytes; all 0 at the beginning. */
 struct tls_hello {
-	uint8_t record[5], message[4]; /* the headers, as far as they are there */
-	uint8_t nrecord, nmessage; /* how many bytes of them */
-	size_t record_left, message_left; /* bytes after the headers that are still to come */
+	uint8_t record[5], message[4]; /* the headers, as far as they have come */
+	uint8_t nrecord, nmessage; /* number of their bytes */
+	size_t record_left, message_left; /* bytes after the headers that are due */
 };
 
-/* Looks at the next bytes. Returns false when they announce a hello of more than TLS_HELLO_MAX
- * bytes; what is no handshake at all is left to OpenSSL. */
+/* Reads the next bytes. Returns false if they announce a hello of more than TLS_HELLO_MAX
+ * bytes. Leaves bytes that are no handshake to OpenSSL. */
 bool tls_hello_look(struct tls_hello *h, struct slice bytes);
 
 #endif

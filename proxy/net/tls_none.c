@@ -40,7 +40,7 @@ const char *tls_library(void)
 	return NULL;
 }
 
-/* A function of a connection, or of a context. */
+/* Defines a function of a connection or a context, of which there are none. */
 #define NEVER_CALLED(prototype)                                                                \
 	prototype                                                                              \
 	{                                                                                      \

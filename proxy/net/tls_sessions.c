@@ -10,10 +10,10 @@
 
 #include "base/slice.h"
 
-/* More than OpenSSL's keys for tickets have. */
+/* OpenSSL's keys for tickets are shorter than this, in bytes. */
 #define KEYS_MAX 256
 
-/* The length before each part separates it from the next. */
+/* Adds a part after its length, which separates it from the next. */
 static bool add_part(EVP_MD_CTX *md, struct slice part)
 {
 	uint64_t n = part.n;

@@ -16,18 +16,18 @@
 #define TLS_SESSIONS_NAME 32
 _Static_assert(TLS_SESSIONS_NAME <= SSL_MAX_SID_CTX_LENGTH, "OpenSSL takes no longer one");
 
-/* Writes the name of these texts and the contents of these files, of which each may be NULL, to
- * out[TLS_SESSIONS_NAME]. Returns false when not all can be read. */
+/* Writes the name of these texts and of the contents of these files to out[TLS_SESSIONS_NAME].
+ * Each may be NULL. Returns false if a file cannot be read. */
 bool tls_sessions_name(const char *const *texts, size_t ntexts, const char *const *files,
                        size_t nfiles, unsigned char *out) __attribute__((warn_unused_result));
 
-/* `ssl` resumes sessions of that name, or, if `is_known` is false, of none but itself. Returns
- * false when OpenSSL refuses. */
+/* Lets `ssl` resume sessions of that name, or, if `is_known` is false, of none but itself.
+ * Returns false if OpenSSL refuses. */
 bool tls_sessions_use(SSL_CTX *ssl, bool is_known, unsigned char *name)
 	__attribute__((warn_unused_result));
 
-/* From now on `ssl`, which has given no ticket yet, reads those of `old`, of the same name,
- * too, and the other way round. */
+/* From now on `ssl`, which has issued no ticket yet, and `old`, of the same name, read each
+ * other's tickets. */
 void tls_sessions_share(SSL_CTX *ssl, SSL_CTX *old);
 
 #endif

@@ -5,9 +5,9 @@
 
 #include "base/fatal.h"
 
-/* Each loop has one, as its userdata. */
+/* The queue of a loop, which is its userdata. */
 struct watch_queue {
-	struct list ready; /* watches, the first to be served first */
+	struct list ready; /* watches in the order in which they are served */
 };
 
 static struct watch_queue *queue_of_loop(struct ev_loop *loop)
@@ -27,9 +27,9 @@ static void serve_ready(struct watch_queue *q)
 	}
 }
 
-/* Replaces ev_invoke_pending(), which runs the watchers that the kernel reported, and timers,
- * the last one first. Timers, messages and the callbacks around each turn run in there; sockets
- * are only put in order there, and served afterwards. */
+/* Replaces ev_invoke_pending(), which runs watchers and timers from the last reported to the
+ * first. Timers, messages and the callbacks around each turn run in there; sockets are only
+ * put in order there, and served afterwards. */
 static void invoke_pending_in_order(struct ev_loop *loop)
 {
 	struct watch_queue *q = queue_of_loop(loop);

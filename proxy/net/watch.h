@@ -15,34 +15,34 @@
 
 #include "base/list.h"
 
-/* `flags`: of ev_loop_new(). NULL: there is no such loop. */
+/* `flags`: of ev_loop_new(). Returns NULL if there is no such loop. */
 struct ev_loop *watch_loop_new(unsigned flags) __attribute__((warn_unused_result));
 void watch_loop_free(struct ev_loop *loop);
 
 struct watch {
 	struct ev_io io;
-	struct list ready; /* among the loop's, from when it is reported until it is served */
-	int reported; /* EV_READ, EV_WRITE; 0: it is not in `ready` */
-	/* The socket is ready for `events`. They may include an event that was reported before
-	 * the owner asked for others. */
+	struct list ready; /* in the loop's queue from the report until it is served */
+	int reported; /* EV_READ, EV_WRITE; 0: not in `ready` */
+	/* Called when the socket is ready for `events`. They may include an event that was
+	 * reported before the owner asked for others. */
 	void (*on_ready)(struct watch *w, int events);
 };
 
 void watch_init(struct watch *w, void (*on_ready)(struct watch *w, int events));
 
-/* -1: it has none. */
+/* Returns the socket; -1: it has none. */
 static inline int watch_fd(const struct watch *w)
 {
 	return w->io.fd;
 }
 
-/* The callback runs when `fd` is ready for one of `events`, EV_READ and EV_WRITE; 0: never. */
+/* Calls on_ready() when `fd` is ready for one of `events`, EV_READ and EV_WRITE; 0: never. */
 void watch_start(struct ev_loop *loop, struct watch *w, int fd, int events);
 /* Asks for other events of the same socket. */
 void watch_change(struct ev_loop *loop, struct watch *w, int events);
-/* Returns the socket, which is the caller's again; -1: there was none. */
+/* Returns the socket, which the caller owns again; -1: there was none. */
 int watch_stop(struct ev_loop *loop, struct watch *w);
-/* As if the kernel had reported `events` now, after all others of this turn. */
+/* Acts as if the kernel had reported `events` now, after all others of this turn. */
 void watch_feed(struct ev_loop *loop, struct watch *w, int events);
 
 #endif
