@@ -15,7 +15,7 @@
 
 #include "base/list.h"
 
-/* A holder of less is not counted: so much each may have, and their number is limited. */
+/* Fewer bytes of a holder are not counted, because the number of holders is limited. */
 #define ACCOUNT_LEAST ((size_t)4096)
 
 /* Embedded in a holder. */
@@ -25,20 +25,20 @@ struct account_share {
 };
 
 struct account {
-	size_t limit; /* bytes */
-	size_t total; /* of all shares */
-	size_t wanted; /* what could not be taken since account_reset_wanted(); 0: nothing */
-	const struct account_share *wanter; /* the holder that wanted it; NULL: none */
-	struct list shares; /* the one that came first is first */
+	size_t limit; /* limit of `total`, in bytes */
+	size_t total; /* bytes of all shares */
+	size_t wanted; /* the bytes refused since account_reset_wanted(); 0: none */
+	const struct account_share *wanter; /* the holder that wanted these; NULL: none */
+	struct list shares; /* in the order in which they came */
 };
 
 void account_init(struct account *a, size_t limit);
 void account_share_init(struct account_share *s);
 
-/* Only for account_set(). */
+/* For account_set() only. */
 void account_change(struct account *a, struct account_share *s, size_t nbytes);
 
-/* The holder keeps `nbytes` from now on. */
+/* Records that the holder keeps `nbytes` now. */
 static inline void account_set(struct account *a, struct account_share *s, size_t nbytes)
 {
 	if (nbytes < ACCOUNT_LEAST)
@@ -47,14 +47,14 @@ static inline void account_set(struct account *a, struct account_share *s, size_
 		account_change(a, s, nbytes);
 }
 
-/* Is there space for `nbytes` more? */
+/* True if there is space for `nbytes` more. */
 static inline bool account_fits(const struct account *a, size_t nbytes)
 {
 	return a->total <= a->limit && nbytes <= a->limit - a->total;
 }
 
-/* May the holder take `nbytes` more at once? If not, the account is over its limit until others
- * keep less, the holder keeps nothing any more, or account_reset_wanted(). */
+/* True if the holder may take `nbytes` more at once. If not, the account is over its limit
+ * until others keep less, the holder keeps nothing, or account_reset_wanted() is called. */
 bool account_admits(struct account *a, const struct account_share *s, size_t nbytes);
 
 static inline bool account_is_over(const struct account *a)
@@ -62,14 +62,14 @@ static inline bool account_is_over(const struct account *a)
 	return a->total > a->limit || a->wanted > a->limit - a->total;
 }
 
-/* How much is gained if this holder is closed; more than 0. */
+/* Returns the gain of closing this holder; more than 0. */
 typedef double account_weigh_fn(void *arg, const struct account_share *s);
-/* Returns the holder for which weigh() returns most; the first one if several do. NULL: no
+/* Returns the holder for which weigh() returns the most; of equal ones, the first. NULL: no
  * holder keeps anything that counts. */
 struct account_share *account_heaviest(const struct account *a, account_weigh_fn *weigh,
                                        void *arg);
 
-/* The memory that was wanted is available now, or no longer wanted. */
+/* Call this when the memory that was refused is available, or no longer wanted. */
 static inline void account_reset_wanted(struct account *a)
 {
 	a->wanted = 0;

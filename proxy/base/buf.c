@@ -6,20 +6,21 @@
 
 #include "base/fatal.h"
 
-/* `alloc` returns what realloc() would. */
+/* Makes space for `n` more bytes. `alloc` returns what realloc() would. */
 static char *grow(struct buf *b, size_t n, void *(*alloc)(void *p, size_t n))
 {
 	struct buf_block *k = b->block;
 	size_t len = buf_len(b), had = buf_cap(b), cap = had ? had : BUF_FIRST_CAP;
 
-	/* Sliding the bytes down is cheaper than growing, but only while at
-	 * least half is free: otherwise a full buffer slides at each append. */
+	/* Sliding the bytes down is cheaper than growing, but only while at least half is
+	 * free: otherwise a full buffer would slide at each append. */
 	while (cap - len < n || len > cap / 2)
 		cap *= 2;
 	if (k && k->head)
 		memmove(k->bytes, k->bytes + k->head, len);
 	if (cap > had || !k) {
-		/* Large blocks grow in place, or are remapped: never twice in memory. */
+		/* realloc() grows large blocks in place, or remaps them, but does not copy
+		 * them. */
 		struct buf_block *grown = alloc(k, sizeof(*k) + cap);
 		if (!grown && k && k->head) {
 			k->head = 0;

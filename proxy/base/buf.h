@@ -18,8 +18,8 @@
 #include "base/slice.h"
 
 struct buf_block {
-	size_t cap; /* of `bytes` */
-	size_t head; /* index of the first byte that is not consumed */
+	size_t cap; /* size of `bytes` */
+	size_t head; /* index of the first byte not consumed */
 	size_t tail; /* index after the last byte */
 	char bytes[];
 };
@@ -45,25 +45,25 @@ static inline struct slice buf_slice(const struct buf *b)
 	return slice_of(buf_head(b), buf_len(b));
 }
 
-/* The size of its memory in bytes; 0: it owns none. */
+/* Returns the size of its memory in bytes; 0: it owns none. */
 static inline size_t buf_cap(const struct buf *b)
 {
 	return b->block ? b->block->cap : 0;
 }
 
-/* How many bytes can be appended without growing. */
+/* Returns how many bytes can be appended without growing. */
 static inline size_t buf_space(const struct buf *b)
 {
 	return b->block ? b->block->cap - b->block->tail : 0;
 }
 
-/* Only for buf_reserve() and buf_release(): the parts of them that are not inline. */
+/* For buf_reserve() and buf_release() only: the parts of them that are not inline. */
 char *buf_grow(struct buf *b, size_t n);
 char *buf_try_grow(struct buf *b, size_t n);
 void buf_free(struct buf *b);
 
-/* Makes space for `n` more bytes and returns where they go; the caller writes them there and
- * calls buf_added(). Ends the process when memory is exhausted. */
+/* Makes space for `n` more bytes, and returns the position where the caller must write them
+ * before buf_added(). Ends the process when memory is exhausted. */
 static inline char *buf_reserve(struct buf *b, size_t n)
 {
 	struct buf_block *k = b->block;
@@ -71,7 +71,7 @@ static inline char *buf_reserve(struct buf *b, size_t n)
 	return k && k->cap - k->tail >= n ? k->bytes + k->tail : buf_grow(b, n);
 }
 
-/* As buf_reserve(); NULL when there is not so much memory: the buffer is as it was. */
+/* As buf_reserve(); NULL if there is not enough memory: the buffer stays as it is. */
 static inline char *buf_try_reserve(struct buf *b, size_t n)
 {
 	struct buf_block *k = b->block;
@@ -79,7 +79,7 @@ static inline char *buf_try_reserve(struct buf *b, size_t n)
 	return k && k->cap - k->tail >= n ? k->bytes + k->tail : buf_try_grow(b, n);
 }
 
-/* `n` bytes were written where buf_reserve() said. */
+/* Appends the `n` bytes that the caller wrote where buf_reserve() said. */
 static inline void buf_added(struct buf *b, size_t n)
 {
 	HASP_ASSERT(n <= buf_space(b));
@@ -131,7 +131,7 @@ void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(print
 void buf_vprintf(struct buf *b, const char *fmt, va_list args)
 	__attribute__((format(printf, 2, 0)));
 
-/* Drops `n` bytes at the head; n must not exceed buf_len(). */
+/* Drops `n` bytes at the head; n must be at most buf_len(). */
 void buf_consume(struct buf *b, size_t n);
 
 /* Empties the buffer and keeps its memory. */
@@ -141,10 +141,10 @@ static inline void buf_clear(struct buf *b)
 		b->block->head = b->block->tail = 0;
 }
 
-/* How many bytes a scratch buffer keeps for its next use. */
+/* Bytes of memory that a scratch buffer keeps for its next use, at most. */
 #define BUF_SCRATCH_KEPT ((size_t)64 * 1024)
 
-/* Gives back the memory that the bytes do not need: they are to be kept for a while. */
+/* Frees memory that the bytes do not need, before they are kept for a while. */
 void buf_fit(struct buf *b);
 
 /* Empties the buffer and frees its memory. */
@@ -154,12 +154,12 @@ static inline void buf_release(struct buf *b)
 		buf_free(b);
 }
 
-/* For buffers that are mostly small and live for one request: their first memory comes from a
- * freelist, whose blocks are of BUF_FIRST_SIZE bytes, and goes back there. */
+/* For buffers that are mostly small and live for one request: they take their first memory
+ * from a freelist of blocks of BUF_FIRST_SIZE bytes, and return it there. */
 #define BUF_FIRST_CAP ((size_t)256)
 #define BUF_FIRST_SIZE (sizeof(struct buf_block) + BUF_FIRST_CAP)
 void buf_take(struct buf *b, struct freelist *f);
-/* As buf_release(). */
+/* As buf_release(), but returns such memory to the freelist. */
 void buf_give(struct buf *b, struct freelist *f);
 
 /* Frees the memory of a scratch buffer whose last use took much. */

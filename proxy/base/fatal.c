@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Bytes. No block that is taken for most requests is as long. */
+/* In bytes. The blocks of most requests are shorter. */
 #define LONG_BLOCK (256 * 1024)
 
 void hasp_assert_failed(const char *cond, const char *file, int line)
@@ -17,8 +17,8 @@ void hasp_assert_failed(const char *cond, const char *file, int line)
 	abort();
 }
 
-/* Never written to, so that it takes only addresses. By itself, not of the heap, all of which a
- * leak checker reads. */
+/* hasp never writes to the reserve, so that it takes only addresses. It is mapped, not
+ * allocated, because a leak checker reads all of the heap. */
 static _Atomic(void *) reserve;
 static atomic_uint shortages;
 

@@ -11,38 +11,38 @@
 
 #define HASP_ASSERT(cond) ((cond) ? (void)0 : hasp_assert_failed(#cond, __FILE__, __LINE__))
 
-/* Writes which assert failed to stderr, then calls abort(). */
+/* Writes the failed assert to stderr, then calls abort(). */
 void hasp_assert_failed(const char *cond, const char *file, int line)
 	__attribute__((noreturn, cold));
 
-/* As malloc/calloc/realloc/strdup/memdup, but end the process when memory is exhausted: a proxy
- * without memory can keep no promise. xmemdup() appends a NUL, for printing. */
+/* As malloc/calloc/realloc/strdup/memdup, but end the process when memory is exhausted: a
+ * proxy without memory cannot keep its promises. xmemdup() appends a NUL, for printing. */
 void *xmalloc(size_t n) __attribute__((malloc, returns_nonnull));
 void *xcalloc(size_t n, size_t size) __attribute__((malloc, returns_nonnull));
 void *xrealloc(void *p, size_t n) __attribute__((returns_nonnull));
 char *xstrdup(const char *s) __attribute__((malloc, returns_nonnull));
 char *xmemdup(const void *p, size_t n) __attribute__((malloc, returns_nonnull));
 
-/* Has the C library give long blocks back when they are freed. Else what short ones lie between
- * stays: requests of a megabyte leave half of their memory behind. Before there are threads. */
+/* Makes free() return long blocks to the kernel: else requests of a megabyte would leave half
+ * of their memory in gaps between short blocks. Call it before any thread starts. */
 void memory_return_long(void);
 
 /* --- when memory runs out ----------------------------------------------------------- */
 
-/* So much is kept back for what cannot do without. It is given up when an allocation of the
- * functions above fails, which is then tried once more. More than this at once must not be
- * taken on a peer's behalf without memory_has() or try_realloc(). */
+/* Bytes reserved for allocations that must not fail. If an allocation of the functions above
+ * fails, it releases the reserve, and tries once more. Do not take more than this at once for
+ * a peer without memory_has() or try_realloc(). */
 #define MEMORY_RESERVE ((size_t)16 * 1024 * 1024)
 
-/* Keeps the reserve, if there is none and there is memory for it. From any thread. */
+/* Takes the reserve, if there is none and there is memory for it. From any thread. */
 void memory_reserve(void);
-/* How often there was not enough memory. When this changes, a caller that has much to give back
- * should do so, and call memory_reserve(). From any thread. */
+/* Returns how often memory ran short. When the number changes, a caller with much memory to
+ * free should do so, and call memory_reserve(). From any thread. */
 unsigned memory_shortages(void);
 
-/* As realloc(); NULL: there is too little memory, `p` stays. Counts as a shortage. */
+/* As realloc(); NULL: too little memory, which counts as a shortage, and `p` stays. */
 void *try_realloc(void *p, size_t n) __attribute__((warn_unused_result));
-/* Could `n` bytes be taken now? If not, it counts as a shortage. */
+/* True if `n` bytes could be allocated now. If not, that counts as a shortage. */
 bool memory_has(size_t n);
 
 #endif

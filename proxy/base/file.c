@@ -23,7 +23,7 @@ static bool is_given(const char *path)
 	return strcmp(path, "/dev/stdin") == 0;
 }
 
-/* Returns a descriptor that does not block; -1. */
+/* Returns a descriptor that does not block; -1: failed. */
 static int file_open(const char *path, size_t max, bool given_too, struct buf *why)
 {
 	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -43,7 +43,7 @@ static int file_open(const char *path, size_t max, bool given_too, struct buf *w
 	return -1;
 }
 
-/* Returns false if nothing comes before `until`. */
+/* Returns false if the descriptor is not readable before `until`. */
 static bool await_readable(int fd, double until)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };

@@ -11,16 +11,16 @@
 
 #include "base/buf.h"
 
-/* Appends the file's bytes to `text`, at most `max`. Only regular files are read. Returns 0; -1
- * with what is wrong, and what would be right, appended to `why`. */
+/* Appends the bytes of a regular file to `text`, at most `max`. Returns 0; -1 with the fault
+ * and its cure appended to `why`. */
 int file_read(const char *path, size_t max, struct buf *text, struct buf *why)
 	__attribute__((warn_unused_result));
-/* As file_read(), but /dev/stdin, /dev/fd/N and /proc/self/fd/N may also be a pipe or a
- * terminal, which must end within ten seconds. */
+/* As file_read(), but also reads a pipe or a terminal at /dev/stdin, /dev/fd/N or
+ * /proc/self/fd/N. It must end within ten seconds. */
 int file_read_given(const char *path, size_t max, struct buf *text, struct buf *why)
 	__attribute__((warn_unused_result));
 
-/* Checks a regular file that a library reads. Returns as file_read(). */
+/* Checks a regular file that a library will read. Returns as file_read(). */
 int file_check(const char *path, size_t max, struct buf *why)
 	__attribute__((warn_unused_result));
 

@@ -21,7 +21,7 @@
 #define FREELIST_KEPT_MAX ((size_t)0)
 #endif
 #ifndef FREELIST_KEPT_MAX
-/* About as many requests are in flight on a busy worker. */
+/* About as many requests as a busy worker has in flight. */
 #define FREELIST_KEPT_MAX ((size_t)512)
 #endif
 
@@ -30,19 +30,19 @@ struct freelist_node {
 };
 
 struct freelist {
-	struct freelist_node *first; /* NULL: no block is kept */
-	size_t size; /* of a block, in bytes */
-	size_t n; /* blocks that are kept */
+	struct freelist_node *first; /* NULL: the list keeps no block */
+	size_t size; /* bytes of a block */
+	size_t n; /* number of blocks in the list */
 };
 
-/* `size`: at least a pointer's. */
+/* `size`: at least that of a pointer. */
 static inline void freelist_init(struct freelist *f, size_t size)
 {
 	HASP_ASSERT(size >= sizeof(struct freelist_node));
 	*f = (struct freelist){ .size = size };
 }
 
-/* Frees the blocks that are kept. */
+/* Frees the blocks in the list. */
 static inline void freelist_fini(struct freelist *f)
 {
 	while (f->first) {

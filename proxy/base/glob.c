@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/glob.h"
 
-/* Does the class that follows a `[` contain `c`? `*len` becomes the length of
- * the class with its `]`, if it has one. */
+/* True if the class after a `[` contains `c`. Sets `*len` to the length of the class with its
+ * `]`, if it has one. */
 static bool class_has(struct slice class, char c, size_t *len)
 {
 	const char *p = class.p;
@@ -16,8 +16,8 @@ static bool class_has(struct slice class, char c, size_t *len)
 			i++;
 			found |= p[i] == c;
 		} else if (n - i >= 3 && p[i + 1] == '-') {
-			/* As in Redis, the upper end may be the `]`, which then does
-			 * not close the class, and plain char decides the order. */
+			/* As in Redis, the upper end may be the `]`, which then does not close
+			 * the class. Comparisons are of plain char. */
 			char from = p[i], to = p[i + 2];
 			found |= from <= to ? from <= c && c <= to : to <= c && c <= from;
 			i += 2;

@@ -22,11 +22,11 @@
 /* Binary-safe and case-sensitive; at worst pattern.n * s.n steps. */
 bool glob_match(struct slice pattern, struct slice s);
 
-/* Does the pattern's first element, which is there and is not a `*`, match `c`? `*len` becomes
- * the element's length. */
+/* True if the pattern's first element, which must exist and not be a `*`, matches `c`. Sets
+ * `*len` to the element's length. */
 bool glob_element_matches(struct slice pattern, char c, size_t *len);
 
-/* No byte of `pattern` is special: it matches only itself. */
+/* True if no byte of `pattern` is special, so that it matches only itself. */
 bool glob_is_literal(struct slice pattern);
 
 #endif

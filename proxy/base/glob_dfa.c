@@ -20,14 +20,14 @@
 /* A step leads to a row, or to an answer: ~number. */
 #define STEP_UNKNOWN 0
 
-/* How many states are kept: patterns with several stars have more than nodes. */
+/* Limit of states per node: patterns with several stars have more states than nodes. */
 #define STATES_PER_NODE 2
 #define STATES_EXTRA 4096
 #define MAX_BYTES ((size_t)64 * 1024 * 1024)
 
 struct state {
 	struct map_node node; /* keyed by the bytes of `at` */
-	int32_t row; /* where its row begins */
+	int32_t row; /* index of its row */
 	size_t n;
 	uint32_t at[]; /* nodes, in ascending order */
 };
@@ -35,25 +35,25 @@ struct state {
 struct glob_dfa {
 	const struct glob_set *set;
 	size_t max_bytes;
-	size_t nbytes; /* of all states and their rows */
+	size_t nbytes; /* bytes of all states and their rows */
 	struct map by_nodes;
 	struct state **states;
 	size_t nstates;
-	/* A row for each state, after one that is unused: the step for each kind of byte, and
-	 * last the answer if the key ends there. A step to a state is the index of its row. */
+	/* A row for each state, after an unused one: the step for each kind of byte, and last
+	 * the answer if the key ends there. A step to a state is the index of its row. */
 	int32_t *rows;
-	size_t row; /* its length */
-	size_t capacity; /* in states */
-	int32_t start; /* the step to where the set's prefix ends */
-	/* A state that is being made. */
+	size_t row; /* length of a row */
+	size_t capacity; /* number of states that fit */
+	int32_t start; /* the step to the state at the end of the set's prefix */
+	/* The nodes of a state that is being made. */
 	uint32_t *scratch;
 	size_t nscratch;
-	bool *is_there; /* by node: it is in `scratch` */
+	bool *is_there; /* by node: true if it is in `scratch` */
 };
 
 /* --- the nodes of a state --------------------------------------------------------------- */
 
-/* Adds the node, and the star after it, which may match nothing. */
+/* Adds the node, and the star after it, because the star may match nothing. */
 static void add(struct glob_dfa *dfa, uint32_t at)
 {
 	const struct glob_node *nodes = dfa->set->nodes;
@@ -87,7 +87,7 @@ static int compare_nodes(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The number that is found whatever bytes follow; GLOB_SET_NONE: none is. */
+/* Returns the number that any key with this beginning finds; GLOB_SET_NONE: there is none. */
 static int32_t find_certain(const struct glob_dfa *dfa)
 {
 	int32_t certain = GLOB_SET_NONE;
@@ -100,15 +100,15 @@ static int32_t find_certain(const struct glob_dfa *dfa)
 	return certain;
 }
 
-/* Leaves out what changes no answer, and sorts the others. */
+/* Drops nodes that change no answer, and sorts the others. */
 static void reduce(struct glob_dfa *dfa, int32_t certain)
 {
 	const struct glob_node *nodes = dfa->set->nodes;
-	uint32_t top = UINT32_MAX; /* the nodes from here on to the star are left out */
+	uint32_t top = UINT32_MAX; /* the nodes from here to the star are dropped */
 	size_t kept = dfa->nscratch;
 
 	qsort(dfa->scratch, dfa->nscratch, sizeof(*dfa->scratch), compare_nodes);
-	/* The kept ones gather at the end. */
+	/* The kept nodes gather at the end. */
 	for (size_t i = dfa->nscratch; i-- > 0;) {
 		uint32_t at = dfa->scratch[i];
 		const struct glob_node *node = &nodes[at];
@@ -125,7 +125,7 @@ static void reduce(struct glob_dfa *dfa, int32_t certain)
 	memmove(dfa->scratch, dfa->scratch + kept, dfa->nscratch * sizeof(*dfa->scratch));
 }
 
-/* No byte that follows finds a number lower than `certain`. */
+/* True if no further byte finds a number lower than `certain`. */
 static bool is_answered(const struct glob_dfa *dfa, int32_t certain)
 {
 	for (size_t i = 0; i < dfa->nscratch; i++)
@@ -173,7 +173,7 @@ static int32_t answer_at_end(const struct glob_dfa *dfa, const struct state *s)
 	return answer;
 }
 
-/* Makes a state of the nodes in `scratch`. */
+/* Makes a state from the nodes in `scratch`. */
 static const struct state *add_state(struct glob_dfa *dfa)
 {
 	size_t size = dfa->nscratch * sizeof(*dfa->scratch);
@@ -195,7 +195,7 @@ static const struct state *add_state(struct glob_dfa *dfa)
 	return s;
 }
 
-/* The step to the state of the nodes in `scratch`, which are not reduced. */
+/* Returns the step to the state of the nodes in `scratch`, which are not reduced yet. */
 static int32_t find_step(struct glob_dfa *dfa)
 {
 	int32_t certain = find_certain(dfa);
@@ -215,12 +215,12 @@ static int32_t find_step(struct glob_dfa *dfa)
 static int32_t make_start(struct glob_dfa *dfa)
 {
 	dfa->nscratch = 0;
-	/* The nodes above have one child each, so their numbers are those of the bytes. */
+	/* The nodes above have one child each, so node n is reached after n bytes. */
 	add(dfa, (uint32_t)dfa->set->prefix_len);
 	return find_step(dfa);
 }
 
-/* The step from the state whose row is `from`, which is not known. */
+/* Makes the unknown step of the row `from` for this kind of byte. */
 static int32_t make_step(struct glob_dfa *dfa, int32_t from, size_t kind)
 {
 	int32_t step;
@@ -236,7 +236,7 @@ static int32_t make_step(struct glob_dfa *dfa, int32_t from, size_t kind)
 	return step;
 }
 
-/* --- all of it ---------------------------------------------------------------------------- */
+/* --- the automaton ------------------------------------------------------------------------ */
 
 struct glob_dfa *glob_dfa_new(const struct glob_set *set, size_t max_bytes)
 {
@@ -266,8 +266,8 @@ void glob_dfa_free(struct glob_dfa *dfa)
 	free(dfa);
 }
 
-/* Goes on from the step `at`, to states that may have to be made. (Apart, so that the loop over
- * states that are there needs no registers saved.) */
+/* Continues from the step `at`, and makes missing states. Not inline, so that the loop over
+ * existing states saves no registers. */
 __attribute__((noinline)) static int32_t find_making(struct glob_dfa *dfa, int32_t at,
                                                      const char *p, const char *end)
 {
@@ -284,7 +284,7 @@ __attribute__((noinline)) static int32_t find_making(struct glob_dfa *dfa, int32
 	return at > 0 ? dfa->rows[(size_t)at + dfa->row - 1] : ~at;
 }
 
-/* Finds a key's number, after the prefix that all patterns of the set have. */
+/* Finds the number of a key, from the byte after the prefix of all patterns. */
 static inline int32_t find_behind(struct glob_dfa *dfa, const char *p, const char *end)
 {
 	const struct glob_set *set = dfa->set;

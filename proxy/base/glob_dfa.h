@@ -22,16 +22,16 @@
 
 struct glob_dfa;
 
-/* `set` is complete and outlives the result. When the states take more than `max_bytes`, they
- * are dropped. GLOB_DFA_LIKELY: no limit that a set is likely to reach. */
+/* Makes the automaton of `set`, which is complete and outlives it. States of more than
+ * `max_bytes` are dropped. GLOB_DFA_LIKELY: no limit that a set is likely to reach. */
 #define GLOB_DFA_LIKELY SIZE_MAX
 struct glob_dfa *glob_dfa_new(const struct glob_set *set, size_t max_bytes);
 void glob_dfa_free(struct glob_dfa *dfa); /* NULL is allowed */
 
-/* The lowest number whose pattern matches `key`, of any length; GLOB_SET_NONE: none does. */
+/* Returns the lowest number whose pattern matches `key`; GLOB_SET_NONE: none matches. */
 int32_t glob_dfa_find(struct glob_dfa *dfa, struct slice key);
 
-/* How many bytes the states take now. */
+/* Returns how many bytes the states take now. */
 size_t glob_dfa_bytes(const struct glob_dfa *dfa);
 
 #endif

@@ -36,7 +36,7 @@ static int32_t lower(int32_t a, int32_t b)
 	return a < b ? a : b;
 }
 
-/* Of two elements that match the same bytes there is one class. */
+/* Returns the index of the class, which elements that match the same bytes share. */
 static uint32_t class_index(struct glob_set *set, const struct glob_class *class)
 {
 	for (size_t i = 0; i < set->nclasses; i++)
@@ -47,7 +47,7 @@ static uint32_t class_index(struct glob_set *set, const struct glob_class *class
 	return (uint32_t)set->nclasses++;
 }
 
-/* An element that is not a star: which bytes it matches is asked of glob.c, so that it means
+/* Reads an element other than a star. glob.c decides which bytes it matches, so that it means
  * the same here. Returns its length; *kind is GLOB_NODE_ROOT if it matches no byte. */
 static size_t read_element(struct glob_set *set, struct slice pattern,
                            enum glob_node_kind *kind, uint32_t *what)
@@ -81,7 +81,7 @@ static uint32_t add_node(struct glob_set *set, uint32_t parent, enum glob_node_k
 			return *at;
 	if (kind == GLOB_NODE_STAR)
 		at = &set->nodes[parent].child;
-	/* Room for twice as many, whenever there are as many as a power of two. */
+	/* At a power of two the array is full, and doubles. */
 	struct glob_node node = { kind, what, parent, 0, *at, 0, GLOB_SET_NONE, GLOB_SET_NONE };
 	*at = new;
 	if ((set->nnodes & (set->nnodes - 1)) == 0)
@@ -102,10 +102,10 @@ void glob_set_add(struct glob_set *set, struct slice pattern, int32_t number)
 		size_t len = 1;
 		if (*pattern.p != '*')
 			len = read_element(set, pattern, &kind, &what);
-		/* The pattern matches no key. */
+		/* This element matches no byte, so the pattern matches no key. */
 		if (kind == GLOB_NODE_ROOT)
 			return;
-		/* Two stars are one. */
+		/* Two stars in a row are one. */
 		if (kind != GLOB_NODE_STAR || set->nodes[at].kind != GLOB_NODE_STAR)
 			at = add_node(set, at, kind, what);
 		pattern = slice_of(pattern.p + len, pattern.n - len);
@@ -113,9 +113,9 @@ void glob_set_add(struct glob_set *set, struct slice pattern, int32_t number)
 	set->nodes[at].number = lower(set->nodes[at].number, number);
 }
 
-/* --- what is derived from it ------------------------------------------------------------ */
+/* --- derived data ----------------------------------------------------------------------- */
 
-/* The node after `at` in a walk; 0: there are no more. */
+/* Returns the node after `at` in a walk; 0: it was the last one. */
 static uint32_t next_node(const struct glob_node *nodes, uint32_t at)
 {
 	if (nodes[at].child)
@@ -125,7 +125,7 @@ static uint32_t next_node(const struct glob_node *nodes, uint32_t at)
 	return nodes[at].sibling;
 }
 
-/* Numbers the nodes as a walk meets them. */
+/* Numbers the nodes in the order of a walk. */
 static void sort_nodes(struct glob_set *set)
 {
 	struct glob_node *sorted = xcalloc(set->nnodes, sizeof(*sorted));
@@ -147,7 +147,7 @@ static void sort_nodes(struct glob_set *set)
 	set->nodes = sorted;
 }
 
-/* Nothing else is below the parent of `at`, and no pattern ends there. */
+/* True if `at` is the only child of its parent, and no pattern ends there. */
 static bool is_only_way(const struct glob_node *nodes, uint32_t at)
 {
 	const struct glob_node *parent = &nodes[nodes[at].parent];
@@ -185,7 +185,7 @@ static void find_prefix(struct glob_set *set)
 	}
 }
 
-/* Bytes of one kind that are in the class or not stay together; the others part. */
+/* Splits each kind into the bytes that are in the class and those that are not. */
 static void split_kinds(struct glob_set *set, const struct glob_class *class)
 {
 	size_t inside[256] = { 0 }, total[256] = { 0 };

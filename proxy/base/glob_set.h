@@ -29,13 +29,14 @@ enum glob_node_kind { GLOB_NODE_ROOT, GLOB_NODE_BYTE, GLOB_NODE_CLASS, GLOB_NODE
 
 struct glob_node {
 	enum glob_node_kind kind;
-	uint32_t what; /* BYTE: it; CLASS: its index in glob_set.classes */
-	uint32_t parent; /* the root's is itself */
-	uint32_t child; /* the first; 0: none */
-	uint32_t sibling; /* the next; 0: none */
+	uint32_t what; /* BYTE: the byte; CLASS: its index in glob_set.classes */
+	uint32_t parent; /* parent node; the root's is itself */
+	uint32_t child; /* first child; 0: none */
+	uint32_t sibling; /* next sibling; 0: none */
 	uint32_t top; /* STAR: the highest node above it from which all ways lead through it */
-	int32_t number; /* of a pattern that ends here, the lowest; GLOB_SET_NONE: none does */
-	int32_t best; /* the lowest number here and below */
+	int32_t number; /* lowest number of the patterns that end here; GLOB_SET_NONE: none
+	                 * ends here */
+	int32_t best; /* lowest number of this node and those below it */
 };
 
 struct glob_class {
@@ -45,12 +46,12 @@ struct glob_class {
 struct glob_set {
 	struct glob_node *nodes; /* the root first */
 	size_t nnodes;
-	struct glob_class *classes; /* no two the same */
+	struct glob_class *classes; /* all different */
 	size_t nclasses;
 	int32_t on_empty; /* the number for the empty key */
-	char *prefix; /* what all keys that match begin with */
+	char *prefix; /* the bytes with which all matching keys begin */
 	size_t prefix_len;
-	/* Bytes that no pattern tells apart have the same kind, < nkinds. */
+	/* The kind of each byte, < nkinds. Bytes of one kind are the same to all patterns. */
 	uint8_t kind_of[256];
 	size_t nkinds;
 	uint8_t example[256]; /* a byte of each kind */
@@ -59,13 +60,13 @@ struct glob_set {
 struct glob_set *glob_set_new(void);
 void glob_set_free(struct glob_set *set); /* NULL is allowed */
 
-/* `number` >= 0 stands for `pattern`; several patterns may have the same one. */
+/* Adds a pattern with a `number` >= 0. Several patterns may have the same number. */
 void glob_set_add(struct glob_set *set, struct slice pattern, int32_t number);
 
-/* No more patterns will be added. */
+/* Completes the set: no more patterns may be added. */
 void glob_set_complete(struct glob_set *set);
 
-/* Does the element of the node, no star, match a byte of this kind? */
+/* True if the node's element, which is no star, matches bytes of this kind. */
 bool glob_node_takes(const struct glob_set *set, const struct glob_node *node, size_t kind);
 
 #endif

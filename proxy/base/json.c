@@ -33,7 +33,7 @@ static void write_char(struct buf *out, struct slice s)
 
 	if (c == '"' || c == '\\')
 		buf_printf(out, "\\%c", c);
-	/* (U+007F to U+009F, and what ends a line in JavaScript, JSON allows as they are.) */
+	/* JSON allows U+007F to U+009F, and JavaScript's line ends, as they are. */
 	else if (c < ' ')
 		buf_printf(out, "\\u%04x", c);
 	else

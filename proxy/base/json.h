@@ -14,12 +14,12 @@
 
 struct json {
 	struct buf *out;
-	bool follows; /* something stands before, in the same object or array */
+	bool follows; /* the object or array has an earlier element */
 };
 
-/* In all of these: `name`, a plain word, of a member of an object; NULL in an array. */
+/* `name`, a plain word, is that of a member of an object; NULL in an array. */
 
-/* Open and close an object or an array: '{' or '[', and after its content '}' or ']'. */
+/* Open and close an object or an array: `bracket` is '{' or '[', then '}' or ']'. */
 void json_open(struct json *j, const char *name, char bracket);
 void json_close(struct json *j, char bracket);
 

@@ -58,7 +58,7 @@ static inline void list_move_all(struct list *to, struct list *from)
 	list_init(from);
 }
 
-/* The first node, taken off the list; NULL when it is empty. */
+/* Takes the first node off the list, and returns it; NULL: the list is empty. */
 static inline struct list *list_shift(struct list *head)
 {
 	struct list *node = head->next;
@@ -69,10 +69,10 @@ static inline struct list *list_shift(struct list *head)
 	return node;
 }
 
-/* The entry at `at`, of which `member` is in the list; NULL: `at` is the head. */
+/* Returns the entry whose `member` is at `at`; NULL: `at` is the head. */
 #define list_entry(at, head, type, member)                                                     \
 	((at) == (head) ? NULL : container_of(at, type, member))
-/* NULL when the list is empty. */
+/* Returns the first entry; NULL: the list is empty. */
 #define list_first(head, type, member) list_entry((head)->next, head, type, member)
 /* Takes the first entry off a list that is not empty. */
 #define list_take(head, type, member) container_of(list_shift(head), type, member)

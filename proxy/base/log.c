@@ -19,15 +19,15 @@
 #define WINDOW_SECONDS 10.0
 #define SYSLOG_PATH "/dev/log"
 
-/* The one piece of mutable global state: the sink. */
+/* hasp's only mutable global state. */
 static _Atomic int sink_fd = STDERR_FILENO;
-/* The descriptor for files and syslogd, once there was one; -1. Its number stays: another
- * thread may be writing to it. */
+/* The descriptor for files and syslogd, once opened; -1: never. Its number stays the same,
+ * because another thread may be writing to it. */
 static int own_fd = -1;
 static _Atomic bool sink_is_syslog; /* sink_fd is a socket to syslogd */
 static _Atomic int sink_level = LOG_SEV_INFO;
 static _Atomic int sink_format = LOG_FORMAT_LOGFMT;
-static _Atomic unsigned dropped; /* lines that syslog did not take */
+static _Atomic unsigned dropped; /* lines that syslog has not taken */
 
 static const struct {
 	const char *name;
@@ -39,9 +39,9 @@ static const struct {
 	[LOG_SEV_DEBUG] = { "debug", LOG_DEBUG },
 };
 
-/* syslog(3) blocks while syslogd does not read, and a worker with it. So hasp sends lines
- * itself, and drops those that the socket does not take at once. A socket that is connected
- * again keeps its descriptor, so that no thread needs a lock. */
+/* syslog(3) blocks a worker while syslogd does not read. So hasp sends lines itself, and drops
+ * those that the socket does not take at once. A reconnected socket keeps its descriptor, so
+ * that no thread needs a lock. */
 static int connect_syslog(int fd)
 {
 	static const struct sockaddr_un sun = { .sun_family = AF_UNIX,
@@ -60,7 +60,7 @@ static int open_syslog(void)
 	return fd;
 }
 
-/* A FIFO without a reader is an error: open() would wait for one. */
+/* Opens the file. A FIFO without a reader is an error, because open() would wait for one. */
 static int open_file(const char *path)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
@@ -147,7 +147,7 @@ static size_t write_syslog_stamp(char *p, size_t n, enum log_severity level)
 
 /* --- the formats -------------------------------------------------------------------------- */
 
-/* Room for a text of which each byte is replaced by three. */
+/* Space for a text of which each byte is replaced by three. */
 struct log_text {
 	char text[4 * LINE_MAX_BYTES];
 	size_t n;
@@ -155,7 +155,7 @@ struct log_text {
 
 static void line_put(struct log_text *l, const char *text, size_t n)
 {
-	/* Room for what ends a line. */
+	/* Keep space for the end of the line. */
 	if (n < sizeof(l->text) - 8 - l->n) {
 		memcpy(l->text + l->n, text, n);
 		l->n += n;
@@ -167,13 +167,13 @@ static void line_puts(struct log_text *l, const char *text)
 	line_put(l, text, strlen(text));
 }
 
-/* A key or an event. */
+/* Returns the length of the key or event at `s`; 0: there is none. */
 static size_t line_word(const char *s)
 {
 	return strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_");
 }
 
-/* With its quotes, if it has any; one that was cut off ends with the text. */
+/* Returns the length of a value with its quotes. A truncated one ends with the text. */
 static size_t value_length(const char *s)
 {
 	size_t n = 1;
@@ -185,7 +185,7 @@ static size_t value_length(const char *s)
 	return s[n] ? n + 1 : n;
 }
 
-/* Cuts " key=value" off `*s`, which is not empty. Returns false if it begins otherwise. */
+/* Cuts " key=value" off `*s`, which is not empty. Returns false if that is not there. */
 static bool cut_pair(const char **s, struct slice *key, struct slice *value)
 {
 	const char *p = *s + 1;
@@ -200,7 +200,7 @@ static bool cut_pair(const char **s, struct slice *key, struct slice *value)
 	return **s == '\0' || **s == ' ';
 }
 
-/* "event key=value ..." */
+/* True if the text has the form "event key=value ...". */
 static bool is_event(const char *text)
 {
 	const char *rest = text + line_word(text);
@@ -212,8 +212,8 @@ static bool is_event(const char *text)
 	return is;
 }
 
-/* In quotes. `quoted`: quote() has escaped it. JSON does not know \x, nor what a path of the
- * operator's may have. */
+/* Puts `s` in quotes. `quoted`: quote() has escaped it. JSON has no \x, and a path of the
+ * operator's may contain any byte. */
 static void put_quoted(struct log_text *l, struct slice s, bool quoted)
 {
 	line_puts(l, "\"");
@@ -295,7 +295,7 @@ static void put_logfmt(struct log_text *l, const char *text)
 	}
 }
 
-/* syslogd has a time of its own. */
+/* syslogd adds its own time. */
 static void put_line(struct log_text *l, enum log_severity level, const char *text, bool timed)
 {
 	bool json = atomic_load(&sink_format) == LOG_FORMAT_JSON;
@@ -320,7 +320,7 @@ static int send_to_syslog(int fd, const char *line, size_t n)
 {
 	if (send(fd, line, n, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
 		return 0;
-	/* syslogd may have been started, or restarted, since. */
+	/* syslogd may have been started, or restarted, in between. */
 	if (errno == EAGAIN || connect_syslog(fd) < 0)
 		return -1;
 	return send(fd, line, n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -1 : 0;
@@ -363,7 +363,7 @@ void log_line(enum log_severity level, const char *fmt, ...)
 	if (vsnprintf(text, sizeof(text), fmt, ap) < 0)
 		*text = '\0';
 	va_end(ap);
-	/* A key may hold any byte, but an event is one line. */
+	/* A key may hold any byte, but an event must stay one line. */
 	for (char *p = text; *p; p++)
 		if ((unsigned char)*p < ' ' || *p == 0x7f)
 			*p = '?';

@@ -17,21 +17,21 @@
 
 enum log_severity { LOG_SEV_ERROR, LOG_SEV_WARNING, LOG_SEV_INFO, LOG_SEV_DEBUG };
 
-/* Where lines go from now on: "stderr", "syslog" or a file's path, which is opened for
- * appending. Returns 0; -1 with errno if the file cannot be opened: then nothing changes. */
+/* Sets where lines go: "stderr", "syslog" or a file's path, which is opened for appending.
+ * Returns 0; -1 with errno if the file cannot be opened: then nothing changes. */
 int log_open(const char *target) __attribute__((warn_unused_result));
 
 enum log_format { LOG_FORMAT_LOGFMT, LOG_FORMAT_JSON };
 void log_set_format(enum log_format format);
 
-/* Lines less severe than `level` are dropped. */
+/* Drops lines less severe than `level` from now on. */
 void log_set_level(enum log_severity level);
 bool log_enabled(enum log_severity level);
 
 void log_line(enum log_severity level, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* log_line() for each line of a text. */
+/* Logs each line of a text as log_line() does. */
 void log_lines(enum log_severity level, struct slice lines);
 
 #define log_error(...) log_line(LOG_SEV_ERROR, __VA_ARGS__)
@@ -41,14 +41,14 @@ void log_lines(enum log_severity level, struct slice lines);
 	(log_enabled(LOG_SEV_DEBUG) ? log_line(LOG_SEV_DEBUG, __VA_ARGS__) : (void)0)
 
 /* For events that a peer can cause: allows `burst` lines in a window of 10 seconds. All zero:
- * none was logged. Not shared between threads: each owner has its own. */
+ * none was logged. Threads do not share it: each owner has its own. */
 struct log_limit {
-	double window_end; /* when the window ends; seconds of the caller's clock */
+	double window_end; /* end of the window, in seconds of the caller's clock */
 	uint32_t passed; /* lines allowed in this window */
-	uint32_t dropped; /* lines not allowed since the last that was */
+	uint32_t dropped; /* lines dropped since the last allowed one */
 };
-/* True: log it; *suppressed is how many lines were dropped since the last one. `now` is in
- * seconds and does not go back. */
+/* Returns true if the line may be logged; then *suppressed is the number of lines dropped
+ * since the last one. `now` is in seconds and does not go back. */
 bool log_limit_pass(struct log_limit *l, double now, uint32_t burst, uint32_t *suppressed);
 /* As log_limit_pass(), with a window of `seconds`. */
 bool log_limit_pass_in(struct log_limit *l, double now, double seconds, uint32_t burst,

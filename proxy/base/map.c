@@ -36,7 +36,7 @@ void map_fini(struct map *m)
 
 /* --- growing ---------------------------------------------------------------------------- */
 
-/* Entries of the same key stay in one bucket, in their order: they move together. */
+/* Entries of the same key stay in one bucket, in their order, because they move together. */
 static struct map_node **bucket_of(const struct map *m, uint64_t hash)
 {
 	size_t old = hash & (m->nbuckets / 2 - 1);
@@ -81,7 +81,7 @@ static void map_grow(struct map *m)
 {
 	bool many = m->nbuckets >= BUCKETS_MANY;
 
-	/* (There were as many puts as there are entries since, and each has moved two.) */
+	/* There were as many puts as there are entries since, and each put has moved two. */
 	HASP_ASSERT(!m->old);
 	m->old = m->buckets;
 	m->moved = 0;

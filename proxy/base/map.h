@@ -19,26 +19,27 @@
 
 struct map_node {
 	struct map_node *next;
-	struct slice key; /* owned by the entry */
+	struct slice key; /* the entry owns its bytes */
 	uint64_t hash;
 };
 
 struct map {
-	struct map_node **buckets; /* NULL while nothing was put */
+	struct map_node **buckets; /* NULL until the first put */
 	size_t nbuckets; /* a power of two */
 	size_t n; /* entries */
 	uint8_t secret[SIPHASH_SECRET_SIZE];
-	struct map_node **old; /* half as many, from which entries still move; NULL: none do */
-	size_t moved; /* how many of `old` are empty already */
+	struct map_node **old; /* half as many buckets, from which entries still move; NULL:
+	                        * all have moved */
+	size_t moved; /* number of buckets in `old` that are empty */
 };
 
-/* With a secret of its own from the kernel. */
+/* Initializes the map with a random secret. */
 void map_init(struct map *m);
-/* With this secret: the order of the entries follows from it. */
+/* Initializes the map with this secret, which decides the order of the entries. */
 void map_init_with(struct map *m, const uint8_t secret[SIPHASH_SECRET_SIZE]);
 void map_fini(struct map *m); /* entries are left as they are */
 
-/* The first entry, in no order that means anything, and the one after `node`; NULL: none. */
+/* Return the first entry, in no useful order, and the one after `node`; NULL: none. */
 struct map_node *map_first(struct map *m);
 struct map_node *map_after(const struct map *m, const struct map_node *node);
 /* Goes through all entries. The body keeps `node`, and puts none. */
@@ -49,23 +50,23 @@ struct map_node *map_after(const struct map *m, const struct map_node *node);
 	for (struct map_node *node = map_first(m), *node##_next;                               \
 	     node && (node##_next = map_after(m, node), true); node = node##_next)
 
-/* The memory of the buckets. */
+/* Returns the bytes of memory of the buckets. */
 static inline size_t map_nbytes(const struct map *m)
 {
 	return (m->nbuckets + (m->old ? m->nbuckets / 2 : 0)) * sizeof(struct map_node *);
 }
 
-/* node->key must be set. */
+/* Adds the node, whose key must be set. */
 void map_put(struct map *m, struct map_node *node);
 /* As map_put() and map_get(), for a key whose map_hash() is known. */
 void map_put_hashed(struct map *m, struct map_node *node, uint64_t hash);
 struct map_node *map_get_hashed(const struct map *m, struct slice key, uint64_t hash);
 uint64_t map_hash(const struct map *m, struct slice key);
-/* The node must be in the map. */
+/* Removes the node, which must be in the map. */
 void map_remove(struct map *m, struct map_node *node);
-/* NULL: there is none. */
+/* Returns the last node put with this key; NULL: there is none. */
 struct map_node *map_get(const struct map *m, struct slice key);
-/* The next entry with the same key; NULL: there is none. */
+/* Returns the next node with the same key; NULL: there is none. */
 struct map_node *map_next(const struct map_node *node);
 
 /* Goes through the map a few entries at a time; the map may change between calls. Calls `fn`,

@@ -63,7 +63,7 @@ static void write_value(struct buf *out, const char *value)
 	}
 }
 
-/* `suffix`: of the name; `le`: the bound of a bucket, NULL: it is none. */
+/* `suffix`: of the name; `le`: the upper bound, if the sample is a bucket; else NULL. */
 static void write_name(struct buf *out, const char *name, const char *suffix,
                        const struct metrics_label *labels, size_t nlabels, const char *le)
 {
@@ -87,7 +87,7 @@ void metrics_sample(struct buf *out, const char *name, const struct metrics_labe
                     size_t nlabels, double value)
 {
 	write_name(out, name, "", labels, nlabels, NULL);
-	/* Counters below 2^53 are whole in it. */
+	/* 17 digits show counters below 2^53 exactly. */
 	buf_printf(out, "%.17g\n", value);
 }
 

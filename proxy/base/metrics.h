@@ -19,30 +19,30 @@
 
 #include "base/buf.h"
 
-/* A number with one writer. */
+/* A counter with one writer. */
 struct metrics_counter {
 	_Atomic uint64_t n;
 };
 
-/* On the writer's thread. No locked instruction is needed. */
+/* Call it on the writer's thread. It needs no locked instruction. */
 static inline void metrics_count(struct metrics_counter *c, uint64_t by)
 {
 	atomic_store_explicit(&c->n, atomic_load_explicit(&c->n, memory_order_relaxed) + by,
 	                      memory_order_relaxed);
 }
 
-/* From any thread. */
+/* Returns the count. From any thread. */
 static inline uint64_t metrics_counted(const struct metrics_counter *c)
 {
 	return atomic_load_explicit(&c->n, memory_order_relaxed);
 }
 
-/* Upper bounds from 0.1 ms to 5 min; the last bucket has what is longer. */
+/* Buckets with upper bounds from 0.1 ms to 5 min; the last one has longer durations. */
 #define METRICS_BUCKETS 19
 
 struct metrics_histogram {
-	struct metrics_counter n[METRICS_BUCKETS]; /* durations in that bucket alone */
-	struct metrics_counter total_us; /* of all of them */
+	struct metrics_counter n[METRICS_BUCKETS]; /* durations in each bucket alone */
+	struct metrics_counter total_us; /* sum of all durations */
 };
 
 struct metrics_sums {
@@ -50,24 +50,24 @@ struct metrics_sums {
 	uint64_t total_us;
 };
 
-/* On the writer's thread. A negative duration counts as none at all. */
+/* Adds a duration; a negative one counts as 0. Call it on the writer's thread. */
 void metrics_observe(struct metrics_histogram *h, double seconds);
 
-/* Adds what the histogram has to `sums`. From any thread. */
+/* Adds the histogram to `sums`. From any thread. */
 void metrics_add_up(struct metrics_sums *sums, const struct metrics_histogram *h);
 
 enum metrics_type { METRICS_COUNTER, METRICS_GAUGE, METRICS_HISTOGRAM };
 
-/* Begins a family: what follows are its samples. `help` is one line of plain ASCII. */
+/* Begins a family: the samples after it belong to it. `help` is one line of plain ASCII. */
 void metrics_family(struct buf *out, const char *name, enum metrics_type type,
                     const char *help);
 
 struct metrics_label {
 	const char *name;
-	const char *value; /* any bytes; what is not UTF-8 becomes U+FFFD */
+	const char *value; /* any bytes; those that are not UTF-8 become U+FFFD */
 };
 
-/* A sample of the family `name`; no two of it may have the same labels. */
+/* Writes a sample of the family `name`, with labels that no other sample of it has. */
 void metrics_sample(struct buf *out, const char *name, const struct metrics_label *labels,
                     size_t nlabels, double value);
 void metrics_histogram_sample(struct buf *out, const char *name,

@@ -5,7 +5,7 @@
 #include <netinet/in.h>
 #include <string.h>
 
-/* Returns the number, -1 when `text` is none from 0 to `max`. */
+/* Returns the number from 0 to `max`; -1: `text` is none. */
 static int parse_bits(const char *text, int max)
 {
 	int n = 0;

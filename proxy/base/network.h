@@ -10,15 +10,15 @@
 #include <sys/socket.h>
 
 struct network {
-	unsigned char bits[16]; /* of the address; bits after the first `n` mean nothing */
-	unsigned n; /* how many bits count; at most 32 or 128 */
+	unsigned char bits[16]; /* bits after the first `n` mean nothing */
+	unsigned n; /* number of bits that count, at most 32 or 128 */
 	int family; /* AF_INET or AF_INET6 */
 };
 
-/* Returns 0; -1 when `text` is not a network. */
+/* Returns 0; -1: `text` is not a network. */
 int network_parse(struct network *n, const char *text) __attribute__((warn_unused_result));
 
-/* Is it the address of one of its hosts? An IPv4 address mapped into IPv6 is one of IPv4. */
+/* True if `sa` is in the network. An IPv4 address mapped into IPv6 counts as IPv4. */
 bool network_has(const struct network *n, const struct sockaddr *sa);
 
 #endif

@@ -39,7 +39,7 @@ static char *write_hex(char *p, unsigned char c)
 	return p;
 }
 
-/* Returns its end. */
+/* Escapes the byte. Returns the end of the written text. */
 static char *write_byte(char *p, unsigned char c)
 {
 	if (c == '"' || c == '\\') {
@@ -68,7 +68,7 @@ const char *quote(struct quoted *q, struct slice s, size_t max)
 	return q->text;
 }
 
-/* The length of the character, or 0. U+0080 to U+009F control terminals, as ESC does. */
+/* Returns the length of a printable character, or 0. U+0080 to U+009F control terminals. */
 static size_t printable_length(struct slice s)
 {
 	size_t n = utf8_length(s);

@@ -17,21 +17,21 @@
 /* Replaces a byte that belongs to no character. */
 #define UTF8_REPLACEMENT "\xef\xbf\xbd"
 
-/* The length of the character that `s` begins with; 0: it begins with none, or is empty. */
+/* Returns the length of the character at the beginning of `s`; 0: there is none. */
 size_t utf8_length(struct slice s);
 
-/* A longer text is cut to this many bytes, followed by dots. */
+/* Longer texts are cut to this many bytes, followed by dots. */
 #define QUOTE_MAX ((size_t)256)
 
 struct quoted {
 	char text[4 * QUOTE_MAX + sizeof("\"...\"")];
 };
 
-/* Writes to `q`, and returns its text. At most `max` bytes of `s` are shown, and QUOTE_MAX. */
+/* Writes to `q`, and returns its text: at most `max` bytes of `s`, and QUOTE_MAX. */
 const char *quote(struct quoted *q, struct slice s, size_t max);
 
-/* Appends `s` without quotes, for a terminal and for one line: printable characters, also
- * of UTF-8, stay as they are; each other byte becomes `\xNN`. */
+/* Appends `s` without quotes, for one line of a terminal: keeps printable characters, also of
+ * UTF-8; each other byte becomes `\xNN`. */
 void quote_append(struct buf *out, struct slice s);
 
 /* The text lives as long as the block around it. */

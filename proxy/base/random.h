@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-/* From the kernel. Never fails: it may wait while the machine boots. */
+/* Writes bytes from the kernel. Never fails, but may wait while the machine boots. */
 void random_bytes(void *out, size_t n);
 
 #endif

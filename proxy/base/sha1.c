@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define BLOCK SHA1_BLOCK
-#define LENGTH_AT (BLOCK - 8) /* where the last block has the message's length in bits */
+#define LENGTH_AT (BLOCK - 8) /* position of the message's length in the last block */
 
 static uint32_t rotate(uint32_t v, unsigned bits)
 {
@@ -20,8 +20,8 @@ static void expand(uint32_t w[static 80], const unsigned char *block)
 {
 	for (size_t i = 0; i < 16; i++)
 		w[i] = load(block + 4 * i);
-	/* Two words before either is stored: else gcc loads vectors across words that it has
-	 * just stored, and waits for them. */
+	/* Compute two words before storing either. Otherwise gcc loads vectors across words
+	 * that it has just stored, and waits for them. */
 	for (size_t i = 16; i < 80; i += 2) {
 		uint32_t even = rotate(w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16], 1);
 		uint32_t odd = rotate(w[i - 2] ^ w[i - 7] ^ w[i - 13] ^ w[i - 15], 1);
@@ -30,7 +30,7 @@ static void expand(uint32_t w[static 80], const unsigned char *block)
 	}
 }
 
-/* The function and the constant of round `i`. */
+/* Returns the function of round `i`, plus its constant. */
 static uint32_t mix(size_t i, uint32_t b, uint32_t c, uint32_t d)
 {
 	if (i < 20)

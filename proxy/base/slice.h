@@ -31,13 +31,13 @@ static inline struct slice slice_str(const char *s)
 	return (struct slice){ s, s ? strlen(s) : 0 };
 }
 
-/* Are two strings the same? Either may be NULL. */
+/* True if both strings are equal, or both NULL. */
 static inline bool slice_same_str(const char *a, const char *b)
 {
 	return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* Takes `n` bytes off the beginning of *s, which has as many. */
+/* Takes `n` bytes off the beginning of *s, which must have them. */
 static inline struct slice slice_take(struct slice *s, size_t n)
 {
 	struct slice taken = slice_of(s->p, n);
@@ -53,7 +53,7 @@ static inline bool slice_eq(struct slice a, struct slice b)
 	       (a.n == 0 || memcmp(a.p, b.p, a.n) == 0); /* NOLINT(clang-analyzer-core.*) */
 }
 
-/* Equal, ASCII case ignored, as Redis compares names. */
+/* True if both are equal except for ASCII case, as Redis compares names. */
 static inline bool slice_is_alike(struct slice a, struct slice b)
 {
 	return a.n == b.n && (a.n == 0 || strncasecmp(a.p, b.p, a.n) == 0);
@@ -65,7 +65,7 @@ static inline bool slice_is(struct slice a, const char *s)
 }
 
 /* Moves the bytes before the first `end`, or all, from the head of *s to *out, and drops that
- * `end`. False: *s was empty. */
+ * `end`. Returns false if *s was empty. */
 static inline bool slice_cut(struct slice *s, char end, struct slice *out)
 {
 	const char *at;

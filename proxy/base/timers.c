@@ -14,7 +14,7 @@ static void heap_put(struct timers *ts, uint32_t slot, struct timer *t)
 	t->slot = slot;
 }
 
-/* Puts `t` at `slot` or, if it is due before what is above that, higher up. */
+/* Puts `t` at `slot`, or higher up, before later timers. */
 static void heap_rise(struct timers *ts, uint32_t slot, struct timer *t)
 {
 	while (slot > 1 && t->at < ts->heap[slot / 2]->at) {
@@ -24,7 +24,7 @@ static void heap_rise(struct timers *ts, uint32_t slot, struct timer *t)
 	heap_put(ts, slot, t);
 }
 
-/* Puts `t` at `slot` or, if something below that is due before it, further down. */
+/* Puts `t` at `slot`, or further down, after earlier timers. */
 static void heap_sink(struct timers *ts, uint32_t slot, struct timer *t)
 {
 	for (;;) {
@@ -90,7 +90,7 @@ void timers_run(struct timers *ts, double now)
 		struct timer *t = ts->heap[1];
 		double next = t->at + t->every;
 		if (t->every > 0)
-			/* The timer does not make up for runs that it missed. */
+			/* Missed runs are not made up for. */
 			timer_start(ts, t, t->fn, next > now ? next : now, t->every);
 		else
 			timer_stop(ts, t);

@@ -22,28 +22,28 @@
 
 struct timer;
 
-/* `now`: the time for which timers_run() was called. The timer may be started again, and its
- * memory may be freed. */
+/* `now`: the time for which timers_run() was called. The function may restart the timer, and
+ * may free its memory. */
 typedef void timer_fn(struct timer *t, double now);
 
-/* Embedded in what it is for. All zero: a timer that does not run. */
+/* Embedded in the struct that it belongs to. All zero: a timer that does not run. */
 struct timer {
 	timer_fn *fn;
 	double at; /* when it is due */
-	float every; /* seconds from one time to the next; 0: it is due only once */
-	uint32_t slot; /* in timers.heap; 0: it does not run */
+	float every; /* seconds from one run to the next; 0: it runs only once */
+	uint32_t slot; /* index in timers.heap; 0: it does not run */
 };
 
 struct timers {
 	double (*clock)(void *arg); /* seconds; never goes back */
-	/* A timer was started that is due first of all, at `at`. NULL: not needed. */
+	/* Called when a timer is started that is due first of all, at `at`. May be NULL. */
 	void (*on_earlier)(void *arg, double at);
-	void *arg; /* of both */
-	struct timer **heap; /* from 1 to n */
+	void *arg; /* argument of both callbacks */
+	struct timer **heap; /* entries 1 to n */
 	uint32_t n, size;
 };
 
-/* The memory of the timers that still run is not touched. */
+/* Frees the heap. Does not touch timers that still run. */
 void timers_fini(struct timers *ts);
 
 static inline double timers_now(const struct timers *ts)
@@ -51,10 +51,10 @@ static inline double timers_now(const struct timers *ts)
 	return ts->clock(ts->arg);
 }
 
-/* Runs `fn` at the time `at`, or as soon as possible if that is over; then every `every`
- * seconds, if that is not 0. A timer that runs is started again. */
+/* Runs `fn` at the time `at`, or as soon as possible if that has passed; then every `every`
+ * seconds, unless that is 0. Restarts a timer that runs. */
 void timer_start(struct timers *ts, struct timer *t, timer_fn *fn, double at, double every);
-/* Harmless when it does not run. */
+/* Stops the timer. Does nothing if it does not run. */
 void timer_stop(struct timers *ts, struct timer *t);
 
 static inline bool timer_is_running(const struct timer *t)
@@ -62,9 +62,9 @@ static inline bool timer_is_running(const struct timer *t)
 	return t->slot != 0;
 }
 
-/* When the first timer is due; INFINITY: none runs. */
+/* Returns when the first timer is due; INFINITY: none runs. */
 double timers_first(const struct timers *ts);
-/* Runs all timers that are due at `now`, in the order of their times. Not from a timer_fn. */
+/* Runs all timers that are due at `now`, in order. A timer_fn must not call it. */
 void timers_run(struct timers *ts, double now);
 
 #endif

@@ -9,22 +9,22 @@
 
 struct entry {
 	struct map_node by_key;
-	size_t at; /* its place in the heap */
+	size_t at; /* index in the heap */
 	struct top_key key;
 	struct top_key_counts counts;
 };
 
-/* One of the two tables. */
+/* A table of counts, for a period of time. */
 struct table {
-	double began; /* when it began to count */
+	double began; /* when the period began */
 	struct map by_key;
-	struct entry *heap[TOP_KEYS]; /* of them all, the one that was counted least first */
+	struct entry *heap[TOP_KEYS]; /* all entries, the lowest count first */
 	size_t n;
 	struct entry entries[TOP_KEYS];
 };
 
 struct top_keys {
-	struct table *now, *before; /* NULL: nothing was counted then */
+	struct table *now, *before; /* NULL: nothing was counted in that period */
 };
 
 static uint64_t total(const struct top_key_counts *c)
@@ -40,7 +40,7 @@ static void top_put(struct table *t, size_t at, struct entry *e)
 	e->at = at;
 }
 
-/* Its total has risen. */
+/* Moves an entry down after its count has risen. */
 static void top_sink(struct table *t, struct entry *e)
 {
 	size_t at = e->at, child;
@@ -57,7 +57,7 @@ static void top_sink(struct table *t, struct entry *e)
 	top_put(t, at, e);
 }
 
-/* Moves an entry up that was just added at the end. */
+/* Moves an entry up after it was added at the end. */
 static void top_rise(struct table *t, struct entry *e)
 {
 	size_t at = e->at;
@@ -88,7 +88,7 @@ static void table_free(struct table *t)
 	free(t);
 }
 
-/* The bytes that identify a key; unused ones are 0. */
+/* Returns the bytes that identify a key; unused ones are 0. */
 static struct slice key_bytes(const struct top_key *k)
 {
 	return slice_of(k, sizeof(*k));
@@ -116,7 +116,7 @@ static struct entry *table_look_up(const struct table *t, const struct top_key *
 	return node ? container_of(node, struct entry, by_key) : NULL;
 }
 
-/* How often a key may have been counted that is not there. */
+/* Returns how often a key that is not in the table may have been counted. */
 static uint64_t table_missed(const struct table *t)
 {
 	return t && t->n == TOP_KEYS ? total(&t->heap[0]->counts) : 0;
@@ -152,7 +152,7 @@ static void table_add(struct table *t, const struct top_key *k, unsigned kind)
 	top_sink(t, e);
 }
 
-/* --- both --------------------------------------------------------------------------------- */
+/* --- both tables -------------------------------------------------------------------------- */
 
 struct top_keys *top_keys_new(void)
 {

@@ -21,30 +21,30 @@
 
 #include "base/slice.h"
 
-/* Keys in each of the tables. */
+/* Number of keys in each table. */
 #define TOP_KEYS 128
-/* For how long each of them counts. */
+/* Seconds for which a table counts. */
 #define TOP_KEYS_SECONDS 150.0
-/* Things that are counted apart. */
+/* Number of kinds of events, which are counted separately. */
 #define TOP_KEYS_KINDS 2
 
-/* Bytes of a key that are kept: longer ones are compared by length, first and last bytes. */
+/* Bytes kept of a key: longer keys are compared by length, first and last bytes. */
 #define TOP_KEYS_HEAD 128
 #define TOP_KEYS_TAIL 32
 
-/* A key, as it is known. */
+/* A key, as far as it is kept. */
 struct top_key {
-	const void *of; /* the key's owner: the caller's, which keeps it valid */
-	long db; /* (so wide that no byte between the members is left open) */
-	size_t len; /* the whole key's */
+	const void *of; /* the key's owner, which the caller keeps valid */
+	long db; /* a long, so that there is no gap between the members */
+	size_t len; /* length of the whole key */
 	char head[TOP_KEYS_HEAD]; /* its first bytes, min(len, TOP_KEYS_HEAD) */
 	char tail[TOP_KEYS_TAIL]; /* its last ones, if it is longer than `head` */
 };
 
-/* How often that happened to it. */
+/* The number of events of a key. */
 struct top_key_counts {
-	uint64_t n[TOP_KEYS_KINDS]; /* at least */
-	uint64_t missed; /* and at most so often more, both kinds together */
+	uint64_t n[TOP_KEYS_KINDS]; /* at least so many */
+	uint64_t missed; /* at most so many more, of both kinds together */
 };
 
 struct top_keys;
@@ -56,7 +56,7 @@ void top_keys_free(struct top_keys *t);
 void top_keys_add(struct top_keys *t, const void *of, int db, struct slice key, unsigned kind,
                   double now);
 
-/* Calls `fn` for each key that is counted now, in no order. */
+/* Calls `fn` for each counted key, in no order. */
 typedef void top_keys_fn(void *arg, const struct top_key *key,
                          const struct top_key_counts *counts);
 void top_keys_each(struct top_keys *t, double now, top_keys_fn *fn, void *arg);
