@@ -64,7 +64,7 @@ static bool guard_concerns(const struct policy_env *env, const struct command_in
 			continue;
 		if (match_acquires(g, name))
 			return true;
-		/* hasp does not know the command yet: it may do anything. */
+		/* A command that hasp does not know yet may do anything. */
 		if (!what->command && !commands_are_learned(env->commands))
 			return true;
 		/* hasp does not check commands that wait for data. */
@@ -159,7 +159,7 @@ static struct command_info look_up(const struct policy_env *env, struct slice na
 	                   what.command->facts.value != VALUE_NONE;
 	what.may_be_slow = known && command_may_be_slow(known);
 	what.blocks = known && (known->flags & COMMAND_BLOCKING);
-	/* A request that blocks must be known as such. */
+	/* A request that may block is not plain, because the session must know of it. */
 	what.is_plain = !command_info_is_session(&what) && !what.is_verb && !what.is_unknown &&
 	                what.session != SESSION_OWN_LINK && !what.may_be_slow &&
 	                what.is_discovered == what.is_sampled &&
@@ -171,7 +171,7 @@ static struct command_info look_up(const struct policy_env *env, struct slice na
 	return what;
 }
 
-/* For a handful of bytes: a call of memcmp() would take longer. */
+/* For a few bytes, for which a call of memcmp() would take longer. */
 static inline bool same_bytes(const char *a, const char *b, size_t n)
 {
 	while (n && a[n - 1] == b[n - 1])
@@ -191,7 +191,7 @@ struct command_info classifier_find(const struct policy_env *env, struct slice n
 	if (slot->n == name.n && name.n && same_bytes(slot->name, name.p, name.n))
 		return slot->what;
 	what = look_up(env, name);
-	/* The server may have it the next time. */
+	/* Do not remember an unknown name: the server may know it the next time. */
 	if (what.is_unknown) {
 		unknown_commands_add(env->unknown_commands, name);
 	} else if (name.n && name.n <= NAME_MAX_CACHED) {

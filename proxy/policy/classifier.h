@@ -21,53 +21,53 @@
 
 struct policy_env;
 
-/* The bytes `*A\r\n$N\r\nNAME\r\n` of requests, A and N of one digit and NAME of up to six
- * bytes: two words, of which the second is compared as far as the name goes. */
+/* The bytes `*A\r\n$N\r\nNAME\r\n` that begin a request, A and N of one digit and NAME of up
+ * to six bytes: two words, of which the second is compared up to the end of the name. */
 #define PREFIX_BYTES ((size_t)16)
-#define PREFIX_NAME ((size_t)8) /* where the name begins */
+#define PREFIX_NAME ((size_t)8) /* offset of the name */
 #define PREFIX_NAME_MAX ((size_t)6)
 
 struct command_prefix {
 	uint64_t head;
 	uint64_t name;
-	uint64_t mask; /* the bytes of `name` that count */
+	uint64_t mask; /* has a 1 for each bit of `name` that counts */
 	size_t name_len;
-	size_t argc; /* 0: there is none */
+	size_t argc; /* 0: the slot is empty */
 	struct command_info what;
 };
 
 #define PREFIXES_BITS 6
 #define PREFIXES (1 << PREFIXES_BITS)
 
-/* A command's name that is not among them; of any length up to this. */
+/* The longest name that is remembered apart from the prefixes, in bytes. */
 #define NAME_MAX_CACHED ((size_t)24)
 struct cached_name {
-	char name[NAME_MAX_CACHED]; /* as it was sent */
-	size_t n; /* 0: empty */
+	char name[NAME_MAX_CACHED]; /* as the client sent it */
+	size_t n; /* length of `name`; 0: the slot is empty */
 	struct command_info what;
 };
 #define CACHED_NAMES 64 /* a power of two */
 
-/* A worker's. */
+/* The commands that one worker remembers. */
 struct classifier {
 	struct command_prefix prefixes[PREFIXES];
 	struct cached_name kept[CACHED_NAMES];
 };
 struct classifier *classifier_new(void);
 void classifier_free(struct classifier *classifier); /* NULL is allowed */
-/* The configuration, or what COMMAND says, has changed. */
+/* Forgets all commands: the configuration, or COMMAND's reply, has changed. */
 void classifier_reset(struct classifier *classifier);
 
-/* Looks up `name`, of any length and in any case; also unknown names. */
+/* Looks up `name`, of any length and in any case, known to hasp or not. */
 struct command_info classifier_find(const struct policy_env *env, struct slice name);
 
-/* The request at `p`, whole and of `argc` short arguments, begins by `name`, which says `what`:
- * to be recalled. */
+/* Remembers `what` for requests that begin like the one at `p`, which is whole, has `argc`
+ * short arguments, and begins with `name`. */
 void classifier_remember(struct classifier *classifier, const char *p, size_t argc,
                          size_t name_len, const struct command_info *what);
 
-/* Where requests that begin by the word `head`, and by a name with these two first bytes, have
- * their place: the highest bits of products, on which all bits of the words bear. */
+/* Returns the slot of requests that begin with the word `head` and a name with these first two
+ * bytes: the highest bits of products, which depend on all bits of the words. */
 static inline size_t classifier_place(uint64_t head, const char *name)
 {
 	uint16_t first_two;
@@ -77,8 +77,8 @@ static inline size_t classifier_place(uint64_t head, const char *name)
 	       (64 - PREFIXES_BITS);
 }
 
-/* The prefix that the `n` bytes at `p` begin with, up to the end of the name's line; NULL: it
- * is not remembered. */
+/* Returns the remembered prefix with which the `n` bytes at `p` begin, up to the end of the
+ * name's line; NULL: there is none. */
 static inline const struct command_prefix *classifier_recall(
 	const struct classifier *classifier, const char *p, size_t n)
 {

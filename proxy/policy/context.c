@@ -62,7 +62,7 @@ void context_note(struct context *x, struct decision *d, struct command_sample *
 	r->rest = &context_rest;
 	if (d->pending)
 		return;
-	/* From here on the session accounts for its memory, so it must be complete. */
+	/* The session counts its memory from here on, so the request must be complete. */
 	if (session_in_multi(x->session))
 		session_track(x->session, r);
 	else

@@ -19,17 +19,16 @@ static const char ruled[] =
 static const char guarded[] = "ERR hasp: the command writes a guarded key in another database";
 
 /* COPY ... DB and MOVE write a key in another database than the connection's. A script checks
- * the database in which it runs, so such a write to a key with a rule or a guard in force is
- * refused. Returns the error that answers the command; NULL: it may be run. MOVE of a rule's
- * lock may: it does nothing where the key is there already, so it takes no lock of another
- * owner. */
+ * the database in which it runs, so hasp refuses such a write to a key with an enforced rule
+ * or guard. Returns the error that answers the command; NULL: it may run. MOVE may write a
+ * rule's lock: it does nothing if the key exists, so it takes no lock of another owner. */
 static const char *other_db_refusal(const struct context *x)
 {
 	const struct command *c = x->what->command;
 	const struct rule *rule;
 	struct slice written;
 
-	/* Redis refuses it as it came. */
+	/* Redis refuses the command as it is. */
 	if (!c || !command_arity_ok(c, x->req->argc) ||
 	    !command_writes_other_db(c, x->req, x->session->db))
 		return NULL;
@@ -45,7 +44,7 @@ static const struct decision pass = { .verdict = DISPATCH_PASS };
 static const struct decision defer = { .verdict = DISPATCH_DEFER };
 static const struct decision learn = { .verdict = DISPATCH_LEARN };
 
-/* Redis takes it while it runs a script, or a function, for too long and refuses SELECT. */
+/* True for commands that Redis accepts, unlike SELECT, while a script runs for too long. */
 static bool ends_scripts(const struct command_info *what, const struct resp_view *req)
 {
 	struct slice subcommand = req->argc > 1 ? req->argv[1] : SLICE_NONE;
@@ -55,15 +54,15 @@ static bool ends_scripts(const struct command_info *what, const struct resp_view
 	        (args_option(subcommand, "kill") || args_option(subcommand, "stats")));
 }
 
-/* Returns true if the command may leave something on its connection that only the server knows:
- * see ROUTE_STICKY. */
+/* True if the command may leave state on its connection that only the server knows: see
+ * ROUTE_STICKY. */
 static bool may_leave_unknown(const struct command_info *what)
 {
 	return what->session == SESSION_OWN_LINK ||
 	       (what->is_unknown && what->session == SESSION_DEFAULT);
 }
 
-/* Could it be a write, of a key that is not everybody's, by a name that is not known? */
+/* True if the unknown command `name` could write a protected key. */
 static bool must_be_learned(const struct policy_env *env, const struct command_info *what,
                             struct slice name)
 {
@@ -85,7 +84,7 @@ enum route dispatch_route(const struct policy_env *env, const struct command_inf
 		return ROUTE_SHARED;
 	if (ends_scripts(what, req))
 		return ROUTE_BARE;
-	/* Unknown commands get a private link; until Redis has been asked, all are unknown. */
+	/* Unknown commands get a private link. Before COMMAND's reply, all are unknown. */
 	if (!commands_are_learned(env->commands))
 		return ROUTE_DEDICATED;
 	if (what->blocks && what->session == SESSION_DEFAULT)
@@ -93,8 +92,8 @@ enum route dispatch_route(const struct policy_env *env, const struct command_inf
 	return may_leave_unknown(what) ? ROUTE_STICKY : ROUTE_PINNED;
 }
 
-/* The keys of a request that could end a lock for which clients wait. Writes their indices to
- * `args`, at most KEYS_ON_STACK; returns how many. */
+/* Finds the keys of a request that could end a lock for which clients wait. Writes their
+ * indices to `args`, at most KEYS_ON_STACK; returns their number. */
 static size_t find_waited(const struct policy_env *env, const struct session *session,
                           const struct command_info *what, const struct resp_view *req,
                           size_t *args)
@@ -120,7 +119,7 @@ bool dispatch_may_release(const struct policy_env *env, const struct session *se
 	return find_waited(env, session, what, req, args) > 0;
 }
 
-/* The request is passed: the locks that it may have ended are probed when it is answered. */
+/* Makes hasp probe the locks that a passed request may have ended, when it is answered. */
 static void add_probe(struct context *x, struct decision *d)
 {
 	size_t args[KEYS_ON_STACK], n;
@@ -141,7 +140,7 @@ static void add_probe(struct context *x, struct decision *d)
 	d->pending = r;
 }
 
-/* Marks a request that Redis may keep waiting: hasp does not wait for its reply if the client
+/* Marks a request that may block in Redis: hasp does not wait for its reply if the client
  * disconnects. */
 static void mark_blocking(const struct context *x, struct decision *d)
 {
@@ -164,7 +163,7 @@ static struct decision decide_verb(struct context *x)
 static struct decision decide_write(struct context *x)
 {
 	if (session_is_muted(x->session))
-		/* Until it has unsubscribed, if it is about to. */
+		/* The client may be unsubscribing: await the due replies. */
 		return x->session->nawaited ? defer : pass;
 	return lock_decide_write(x);
 }
@@ -197,7 +196,7 @@ static struct decision decide_request(struct context *x)
 	refusal = what->is_write || what->is_guarded ? other_db_refusal(x) : NULL;
 	if (refusal)
 		return refuse_write(x, refusal);
-	/* In a transaction EXEC decides about guarded keys, after Redis has accepted MULTI. */
+	/* EXEC decides about guarded keys in a transaction, after Redis has accepted MULTI. */
 	if (in_multi && x->session->nawaited && guard_txn_names_guarded(x))
 		return defer;
 	if (what->is_guarded && !in_multi && guard_decide(x, &d))
@@ -205,8 +204,8 @@ static struct decision decide_request(struct context *x)
 	return what->is_write ? decide_write(x) : pass;
 }
 
-/* A transaction numbers its commands, so that EXEC's replies find them; where there are guards,
- * it may have to be sent again. */
+/* Numbers the commands of a transaction, so that EXEC's replies find them; with guards, keeps
+ * them, because hasp may have to send the transaction again. */
 static void count_queued(struct context *x, bool was_in_multi, struct decision *d)
 {
 	if (!was_in_multi || !session_in_multi(x->session) ||
@@ -227,8 +226,8 @@ bool dispatch_queue_plain(const struct policy_env *env, struct session *s, struc
 	return env->guards_enforce;
 }
 
-/* May the reply be long in coming though all is well? (Nothing that is queued waits for data.)
- * `txn`: as it was before the request was decided about. */
+/* True if the reply may take long though all is well. Queued commands do not wait for data.
+ * `txn`: the transaction before the decision. */
 static bool is_patient(const struct context *x, const struct transaction *txn)
 {
 	if (x->what->session == SESSION_EXEC)
@@ -236,9 +235,9 @@ static bool is_patient(const struct context *x, const struct transaction *txn)
 	return x->what->may_be_slow && !transaction_is_open(txn);
 }
 
-/* A client that turns opaque waits for what is awaited (session_commands.c). So the request is
- * awaited if hasp sends a command of its own before it, and the client does not get that
- * command's reply. */
+/* A client that turns opaque waits for the awaited requests (session_commands.c). So hasp
+ * awaits the request if it sends a command of its own before it, whose reply the client does
+ * not get. */
 static void await_own_replies(struct decision *d)
 {
 	if (!d->pending && (d->discards || d->follows_ping))
@@ -284,7 +283,7 @@ static bool is_ruled(const struct policy_env *env, struct slice key)
 	return rule && rule->mode == MODE_ENFORCE;
 }
 
-/* Is it certain that the request, once it is whole, concerns no rule and no guard? */
+/* True if the request, once it is whole, certainly concerns no rule and no guard. */
 static bool is_decided(const struct policy_env *env, const struct command_info *what,
                        const struct resp_view *req)
 {

@@ -24,7 +24,7 @@
 
 #include "policy/context.h"
 
-/* The link for a whole request. Changes nothing. */
+/* Returns the link that a whole request needs. Changes nothing. */
 enum route dispatch_route(const struct policy_env *env, const struct command_info *what,
                           const struct resp_view *req);
 
@@ -40,18 +40,18 @@ static inline bool dispatch_heeds_releases(const struct policy_env *env, bool ru
 bool dispatch_may_release(const struct policy_env *env, const struct session *session,
                           const struct command_info *what, const struct resp_view *req);
 
-/* Decides about a whole request, x->req, of which x->what tells. Changes the session as if the
- * request were sent now, unless the verdict is DEFER, LEARN, ASK_LOGIN or COUNT_WRITES. */
+/* Decides about a whole request, x->req, with the command x->what. Changes the session as if
+ * the request were sent now, unless the verdict is DEFER, LEARN, ASK_LOGIN or COUNT_WRITES. */
 struct decision dispatch(struct context *x);
 
-/* `n` whole and plain requests, in `bytes`, are sent in a transaction. True if an error in
- * reply aborts the transaction: see decision.watches_refusal. */
+/* Records that `n` whole and plain requests, in `bytes`, are sent in a transaction. Returns
+ * true if an error reply aborts the transaction: see decision.watches_refusal. */
 bool dispatch_queue_plain(const struct policy_env *env, struct session *s, struct slice bytes,
                           uint32_t n);
 
 /* Decides about the beginning of a long request, x->req: PASS (session changed), NEED_MORE or
- * LEARN. Writes to `what` what its name says: nothing if the name is not complete.
- * `is_name_long`: its first argument goes on, and is no command's name. */
+ * LEARN. Writes the facts about its name to `what`: nothing if the name is not complete.
+ * `is_name_long`: the first argument is incomplete, and is no command's name. */
 struct decision dispatch_early(struct context *x, struct command_info *what, bool is_name_long);
 
 #endif

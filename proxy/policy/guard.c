@@ -29,7 +29,7 @@ bool guard_needs_pinned(const struct policy_env *env, const struct command_info 
 	n = command_key_args(c, req, args, KEYS_ON_STACK);
 	for (size_t i = 0; i < n; i++) {
 		const struct guard *g;
-		/* There are more keys than `args` takes. */
+		/* `args` has no space for more keys. */
 		if (i == KEYS_ON_STACK)
 			return true;
 		g = match_enforced_guard(env->matcher, req->argv[args[i]]);
@@ -55,8 +55,8 @@ static bool guard_is_waited_for(const struct context *x, struct slice key)
 	return result;
 }
 
-/* May a read begin with the hope that its guard is free? Then three commands cost Redis less
- * than a script does. The client's command is carried out in any case. */
+/* True if a read may begin as if its guard were free. Then three commands cost Redis less than
+ * a script does. Redis carries the client's command out in any case. */
 static bool may_acquire_optimistically(const struct context *x, const struct guard_keys *k)
 {
 	return x->may_be_optimistic && k->n == 1 && !k->v->held &&
@@ -84,7 +84,7 @@ static struct decision begin_op(struct context *x, struct guard_op *op)
 	return context_guard(pending_new_of(&x->env->pending, PENDING_GUARD), op);
 }
 
-/* Refuses the command. If it would have acquired guards, notes that its reads are missing. */
+/* Refuses the command. If it would have acquired guards, records the missing reads. */
 static struct decision refuse_command(struct context *x, const char *error)
 {
 	if (x->what->acquires)
@@ -92,13 +92,13 @@ static struct decision refuse_command(struct context *x, const char *error)
 	return context_refuse(x, error);
 }
 
-/* Replies cannot be followed: the script is sent, and its answer is not awaited. */
+/* Sends the script without awaiting its answer, because hasp cannot follow the replies. */
 static struct decision call_opaque(struct context *x, struct guard_keys *k, bool fits)
 {
 	struct decision d = { .verdict = DISPATCH_CALL };
 	struct guarded_command g = { x->req, k->v, k->n, k->args.v, k->args.n, 0, 0, 0 };
 
-	/* No script can do it, and without answers nothing else can be made of it. */
+	/* No script can run the command, and a transaction needs the answers. */
 	if (k->writes && !k->acquires && !fits)
 		return pass;
 	x->make_opts(x->arg, &x->opts);
@@ -120,8 +120,7 @@ static struct decision decide_keys(struct context *x, struct guard_keys *k)
 	if (x->session->opaque)
 		return call_opaque(x, k, fits);
 	if (k->writes && !fits) {
-		/* WATCH, MULTI and EXEC of ours would end what the application's WATCH has
-		 * begun. */
+		/* WATCH, MULTI and EXEC of hasp's would end the application's WATCH. */
 		if (x->session->txn.watching)
 			return refuse_command(x, "ERR hasp: hasp needs a transaction to write "
 			                         "this guarded key, and that would end WATCH: "
@@ -182,7 +181,7 @@ bool guard_decide(struct context *x, struct decision *d)
 			   "guarded");
 		return true;
 	}
-	/* Redis refuses it as it came. */
+	/* Redis refuses the command as it is. */
 	if (!command_arity_ok(c, x->req->argc) || !may_name_guarded(x))
 		return false;
 	guard_keys_init(&k, c, x->req);
@@ -195,8 +194,8 @@ bool guard_decide(struct context *x, struct decision *d)
 
 /* --- strategy = check ------------------------------------------------------------------ */
 
-/* The keys with strategy = check that the command reads, or writes in a transaction. NULL:
- * none. */
+/* Returns the keys with strategy = check that the command reads, or writes in a transaction;
+ * NULL: none. */
 static struct checked_read *find_checked(const struct context *x)
 {
 	const struct command *c = x->what->command;
@@ -212,7 +211,7 @@ static struct checked_read *find_checked(const struct context *x)
 		bool releases;
 		if (g && g->strategy == STRATEGY_CHECK)
 			use = guard_key_use(x, g, i, args.n, &releases);
-		/* (guard_decide() has seen to writes outside transactions.) */
+		/* guard_decide() handles writes outside transactions. */
 		if (use == GUARD_WRITTEN && (!session_in_multi(s) || command_runs_script(c)))
 			use = GUARD_IGNORED;
 		if (use == GUARD_IGNORED)

@@ -25,7 +25,7 @@ void guard_keys_init(struct guard_keys *k, const struct command *c, const struct
 
 void guard_keys_init_empty(struct guard_keys *k)
 {
-	/* All but the inline arrays, which are long. */
+	/* Clear all but the inline arrays, which are long. */
 	memset(k, 0, offsetof(struct guard_keys, args));
 	k->args.v = k->args.inline_v;
 	k->args.n = 0;
@@ -113,8 +113,8 @@ static bool writes_something(const struct context *x, size_t nargs)
 	       (command_writes(c, nargs) && !command_only_gets(c, x->req));
 }
 
-/* A command that writes and is named as a reader (BITFIELD) only reads, unless what it
- * writes may come of what was read before. */
+/* True if the connection may have read the key before. Else a command that writes and is named
+ * as a reader (BITFIELD) counts as a read. */
 static bool may_have_read(const struct context *x, struct slice key)
 {
 	const struct read_set_entry *read_set_entry = read_set_find(
@@ -123,8 +123,8 @@ static bool may_have_read(const struct context *x, struct slice key)
 	return x->read_set->overflowed || (read_set_entry && read_set_entry->read);
 }
 
-/* Does the command read what `g` guards, in order to write it later? Not if it is one of those
- * that write and end that. */
+/* True if the command reads the key of `g` in order to write it later. False for a command
+ * that also releases the guard by its write. */
 static bool is_reader(const struct context *x, const struct guard *g, bool can_write)
 {
 	struct slice name = x->req->argv[0];
@@ -144,8 +144,8 @@ enum guard_use guard_key_use(const struct context *x, const struct guard *g, siz
 	return writes && command_writes_key(c, i, nargs) ? GUARD_WRITTEN : GUARD_IGNORED;
 }
 
-/* Returns true if the connection may have read the key, which is checked, and not written it
- * since. A read whose reply is due has no entry yet. */
+/* True if the connection may have read the key, which is checked, and not written it since. A
+ * read whose reply is due has no entry yet. */
 static bool may_be_read(const struct context *x, struct slice key)
 {
 	const struct read_set_entry *e = read_set_find(x->env->read_sets, x->read_set,
@@ -155,7 +155,7 @@ static bool may_be_read(const struct context *x, struct slice key)
 }
 
 /* Adds key `i`, whose guard `g` has strategy = check, if the command writes it and the
- * connection may have read it. False: there is no space. */
+ * connection may have read it. Returns false if there is no space. */
 static bool add_checked(const struct context *x, const struct guard *g, size_t i,
                         struct guard_keys *k)
 {
@@ -172,7 +172,7 @@ static bool add_checked(const struct context *x, const struct guard *g, size_t i
 		.key = key,
 		.stats = x->env->guard_stats[g->section.index],
 		.writes = true,
-		/* A script may have read the key only. */
+		/* A script may only have read the key. */
 		.releases = !command_runs_script(x->what->command),
 		.checked = true,
 	};
@@ -235,7 +235,7 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 	k->n = rewrite_guard_sort(k->v, k->n);
 }
 
-/* The token is the digest of what the connection has read. */
+/* Sets the token: the digest of what the connection has read. */
 static void name_checked(struct guarded_key *key, const struct read_set_entry *e)
 {
 	bool seen = e && e->checked && e->read;

@@ -50,8 +50,8 @@ bool guard_txn_names_guarded(const struct context *x)
 	return found;
 }
 
-/* Finds the guarded keys of all commands in `block`; k->v grows. Returns false if they are in
- * more than one database, too many, or not all known. */
+/* Finds the guarded keys of all commands in `block`, and adds them to k->v. Returns false if
+ * they are in more than one database, too many, or not all known. */
 static bool find_in_block(const struct context *x, struct slice block, struct guard_keys *k)
 {
 	struct request_args args = { 0 };
@@ -91,13 +91,13 @@ static bool find_in_block(const struct context *x, struct slice block, struct gu
 
 enum guard_block {
 	GUARD_BLOCK_NONE, /* no key is guarded */
-	GUARD_BLOCK_OP, /* *op has them */
-	GUARD_BLOCK_UNCLEAR, /* they are in more than one database, too many, or of guards with
-	                      * both strategies */
+	GUARD_BLOCK_OP, /* *op has the guarded keys */
+	GUARD_BLOCK_UNCLEAR, /* the guarded keys are in more than one database, too many, or of
+	                      * guards with both strategies */
 };
 
-/* The guarded keys of the commands in `block`, which will be carried out now, as an operation
- * of this kind. */
+/* Finds the guarded keys of the commands in `block`, which Redis runs next, and makes an
+ * operation of this kind for them. */
 static enum guard_block guard_find_block(struct context *x, struct slice block,
                                          enum guard_op_kind kind, struct guard_op **op)
 {
@@ -112,7 +112,7 @@ static enum guard_block guard_find_block(struct context *x, struct slice block,
 	if (k.n && result == GUARD_BLOCK_NONE) {
 		k.n = rewrite_guard_sort(k.v, k.n);
 		guard_keys_name(x, &k);
-		/* (Where the application watches keys, no script checks them.) */
+		/* If the application watches keys, no script checks them. */
 		if (k.n >= READ_SET_MAX || (k.checks && k.locks && kind != GUARD_OP_WATCH_EXEC))
 			result = GUARD_BLOCK_UNCLEAR;
 		else
@@ -134,7 +134,7 @@ static enum guard_block guard_find_block(struct context *x, struct slice block,
 	return result;
 }
 
-/* The transaction is given up, with an error in the place of EXEC's answer. */
+/* Gives the transaction up, and answers EXEC with an error. */
 static struct decision refuse_transaction(struct context *x, const char *error)
 {
 	struct buf *out = &x->env->rewritten;
@@ -147,15 +147,15 @@ static struct decision refuse_transaction(struct context *x, const char *error)
 	return d;
 }
 
-/* As refuse(), if the keys that the command would have read are not known. */
+/* As refuse_transaction(), if the keys that the command would have read are not known. */
 static struct decision refuse_unfollowed(struct context *x, const char *error)
 {
 	read_set_overflow(x->read_set);
 	return refuse_transaction(x, error);
 }
 
-/* The application watches keys of its own: all guards of `op` must be watched since before
- * MULTI. NULL: they are; else what is wrong. */
+/* Checks a transaction whose application watches keys: all guards of `op` must be watched
+ * since before MULTI. Returns NULL if they are; else the fault. */
 static const char *find_unwatched(const struct context *x, const struct guard_op *op)
 {
 	enum transaction_guards guards = x->session->txn.guards;
@@ -204,7 +204,7 @@ static struct decision exec_block(struct context *x, struct guard_op *op)
 	return context_guard(session_exec_pending(x->session), op);
 }
 
-/* Redis has refused one of its commands: an application that swallows that has read nothing. */
+/* Records that Redis refused a command: an application that ignores this has read nothing. */
 static void note_aborted(struct context *x)
 {
 	const struct transaction *t = &x->session->txn;
@@ -301,7 +301,7 @@ bool guard_txn_decide(struct context *x, struct decision *d)
 {
 	struct slice name = x->req->argv[0];
 
-	/* A client that does not hear answers is not followed. */
+	/* hasp does not follow a client that gets no replies. */
 	if (x->session->opaque || x->req->argc != 1)
 		return false;
 	if (slice_is(name, "exec"))
@@ -309,7 +309,7 @@ bool guard_txn_decide(struct context *x, struct decision *d)
 	return slice_is(name, "multi") && decide_multi(x, d);
 }
 
-/* `n` commands are kept as `bytes`, `nunguarded` of which name no guarded key. */
+/* Keeps `n` commands as `bytes`; `nunguarded` of them name no guarded key. */
 static void keep_commands(const struct policy_env *env, struct transaction *t,
                           struct slice bytes, uint32_t n, uint32_t nunguarded)
 {
@@ -333,7 +333,7 @@ void guard_txn_keep(struct context *x, struct decision *d)
 
 	if (x->session->opaque)
 		return;
-	/* The command has no pending request of its own: transaction_abort(). */
+	/* A command without a pending request: its refusal leads to transaction_abort(). */
 	HASP_ASSERT(!d->pending);
 	d->watches_refusal = true;
 	if (d->verdict == DISPATCH_CALL) {

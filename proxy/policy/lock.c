@@ -16,14 +16,13 @@
 #include "policy/reserved_keys.h"
 #include "resp/write.h"
 
-/* Bytes of LOCK.LIST's pattern: it is matched against many keys. */
+/* The longest pattern of LOCK.LIST, in bytes, because hasp matches it against many keys. */
 #define LIST_PATTERN_MAX 1024
 
 static const struct decision pass = { .verdict = DISPATCH_PASS };
 static const struct decision defer = { .verdict = DISPATCH_DEFER };
 
-/* Awaits the reply of a call, for the holds, and for clients that wait for one of `probe_keys`.
- */
+/* Awaits the reply of a call, for the holds, and for clients that wait for `probe_keys`. */
 static struct decision await_call(struct context *x, const struct lock_call *call,
                                   struct lock_request *lock_request,
                                   const struct slice *probe_keys, size_t nprobe_keys)
@@ -31,7 +30,7 @@ static struct decision await_call(struct context *x, const struct lock_call *cal
 	struct decision d = { .verdict = DISPATCH_CALL };
 	struct pending_request *r;
 
-	/* (Redis carries out nothing after a QUIT.) */
+	/* Redis runs nothing after a QUIT. */
 	if (x->session->opaque || x->session->quitting) {
 		lock_request_free(lock_request);
 		return d;
@@ -54,8 +53,8 @@ static struct decision await_call(struct context *x, const struct lock_call *cal
 	return d;
 }
 
-/* May the first call for the lock `key` be a short one? If clients wait for the lock, the
- * script needs all arguments. hasp must be able to follow the answer. */
+/* True if the first call for the lock `key` may be a short one. If clients wait for the lock,
+ * the script needs all arguments. hasp must be able to follow the reply. */
 static bool may_be_short(const struct context *x, struct slice key)
 {
 	return x->opts.report_refusal && !x->opts.eval && !x->session->quitting &&
@@ -64,7 +63,7 @@ static bool may_be_short(const struct context *x, struct slice key)
 
 /* --- never on its own connection --------------------------------------------------------- */
 
-/* Adds the owners as which the client's own connection has the lock of `key`: the call must not
+/* Adds the owners as which the client's own connection holds the lock `key`. The call must not
  * wait for them, because only this connection could release it. */
 static void add_own(struct context *x, struct slice key)
 {
@@ -83,7 +82,7 @@ static void add_own(struct context *x, struct slice key)
 	opts->nown = 0;
 }
 
-/* The locks that a LOCK or MLOCK names. */
+/* Calls add_own() for the locks that a LOCK or MLOCK names. */
 static void find_own_of_verb(struct context *x)
 {
 	const struct resp_view *req = x->req;
@@ -104,7 +103,7 @@ static void find_own_of_verb(struct context *x)
 		add_own(x, req->argv[i]);
 }
 
-/* --- what may release a lock -------------------------------------------------------------- */
+/* --- commands that may release a lock ----------------------------------------------------- */
 
 /* Returns the rule that decides about the key; NULL: none does. */
 static const struct rule *enforced_rule(const struct context *x, struct slice key)
@@ -114,11 +113,11 @@ static const struct rule *enforced_rule(const struct context *x, struct slice ke
 	return rule && rule->mode == MODE_ENFORCE ? rule : NULL;
 }
 
-/* Longer values, and more arguments of a script, are not looked at. */
+/* Longer values, and later arguments of a script, are ignored. */
 #define NOTED_VALUE_MAX 4096
 #define NOTED_ARGS_MAX 16
 
-/* Notes that the command may release the client's lock without a reply that shows it. */
+/* Records that the command may release the client's lock without a reply that shows it. */
 static void note_unseen_release(struct context *x, const struct rule *rule, struct slice key)
 {
 	struct policy_env *env = x->env;
@@ -134,7 +133,7 @@ static void note_unseen_release(struct context *x, const struct rule *rule, stru
 	buf_release(&scratch);
 }
 
-/* Notes the script's arguments: if it releases a lock by its value, the value is among them. */
+/* Records the script's arguments, one of which is the value if it releases a lock by that. */
 static void note_values_of_script(struct context *x, struct slice key)
 {
 	const struct resp_view *req = x->req;
@@ -146,7 +145,7 @@ static void note_values_of_script(struct context *x, struct slice key)
 			                   req->argv[i]);
 }
 
-/* Would the reads before and after a script stay unseen, and their replies be seen by hasp? */
+/* True if hasp can read before and after a script, and see these replies. */
 static bool may_be_followed(const struct context *x)
 {
 	const struct session *s = x->session;
@@ -155,8 +154,8 @@ static bool may_be_followed(const struct context *x)
 	       !s->nsubscribing && !s->affects_next && !s->tracks && !x->must_log_in;
 }
 
-/* The script may take, extend or release the lock `key` of `rule`; `first`: its first argument
- * after the keys. */
+/* Follows a script that may take, extend or release the lock `key` of `rule`; `first`: its
+ * first argument after the keys. */
 static void follow_script(struct context *x, struct decision *d, const struct rule *rule,
                           struct slice key, size_t first)
 {
@@ -199,7 +198,7 @@ void lock_note_script(struct context *x, struct decision *d)
 	key_args_fini(&args);
 }
 
-/* As above, for a verb. */
+/* Records the locks that a verb may release, as note_unseen_release() does. */
 static void note_releases(const struct context *x, const struct lock_call *call,
                           const struct slice *keys, size_t n)
 {
@@ -211,10 +210,10 @@ static void note_releases(const struct context *x, const struct lock_call *call,
 
 /* --- verbs ------------------------------------------------------------------------------ */
 
-/* The lock of a rule is taken and released by the commands that the rule is for. */
+/* The error for a verb on a rule's lock: other commands take and release it. */
 static const char RULES_LOCK[] =
 	"ERR the key has a [lock] rule: SET takes its lock, DEL releases it, EXPIRE extends it";
-/* Else a client could release another's lock by the owner that LOCK.INFO tells. */
+/* Otherwise a client could release another client's lock with the owner from LOCK.INFO. */
 static const char OTHERS_OWNER[] = "ERR AS names the owner of another client";
 
 static void write_info(struct context *x, struct slice key, struct lock_call *call)
@@ -240,7 +239,7 @@ bool lock_info_is_of_guard(const struct policy_env *env, struct slice key)
 	return !(rule && rule->mode == MODE_ENFORCE) && match_enforced_guard(env->matcher, key);
 }
 
-/* True if AS names an owner that hasp makes, and that is not the client's own. */
+/* True if AS names an owner that hasp made for another client. */
 static bool names_other_client(struct context *x, struct slice owner)
 {
 	struct buf scratch = BUF_INIT;
@@ -252,7 +251,7 @@ static bool names_other_client(struct context *x, struct slice owner)
 	return others;
 }
 
-/* NULL: nothing is wrong with it. */
+/* Returns why the verb may not use the key; NULL: it may. */
 static inline const char *key_refusal(struct context *x, struct slice key)
 {
 	if (x->env->reserved_keys_protected && x->what->verb != VERB_INFO && match_is_own(key))
@@ -260,7 +259,7 @@ static inline const char *key_refusal(struct context *x, struct slice key)
 	return enforced_rule(x, key) ? RULES_LOCK : NULL;
 }
 
-/* Likewise. */
+/* Returns why the verb may not use the owner; NULL: it may. */
 static inline const char *owner_refusal(struct context *x, struct slice token,
                                         const struct lock_call *call)
 {
@@ -284,7 +283,7 @@ static void write_verb_refusal(struct context *x, const char *refusal, struct lo
 	*call = (struct lock_call){ .script = SCRIPT_ERROR };
 }
 
-/* hasp adds to what Redis answers; not to what it cannot follow. */
+/* True if hasp may add fields to Redis' reply: it must be able to follow that. */
 static bool is_added_to(const struct session *s)
 {
 	return !s->opaque && !s->quitting && !session_in_multi(s);
@@ -295,8 +294,8 @@ static bool is_multi(enum verb verb)
 	return verb == VERB_MLOCK || verb == VERB_MUNLOCK;
 }
 
-/* Finds which of the holds of an owner with several connections the client gives back. (If the
- * words are not what they seem, the script gives the oldest back.) */
+/* Finds which of the holds of an owner with several connections the client gives back. If the
+ * arguments are invalid, the script gives the oldest back. */
 static void find_given_back(struct context *x, struct slice token)
 {
 	const struct resp_view *req = x->req;
@@ -313,7 +312,7 @@ static void find_given_back(struct context *x, struct slice token)
 	                                     req->argv[key], token);
 }
 
-/* Writes the call, or the error that answers it instead: then `keys` has none. */
+/* Writes the call, or an error in its place: then `keys` is empty. */
 static void write_multi_call(struct context *x, const struct mlock_step *step,
                              struct mlock_keys *keys, struct lock_call *call)
 {
@@ -353,7 +352,7 @@ static struct lock_request *write_multi(struct context *x, struct lock_call *cal
 	return lock_request_new(env->holds, call, keys.v, keys.n, &terms);
 }
 
-/* The ticket identifies the parts that the try has, so it is the same try. */
+/* Writes a further call of the same try: its ticket identifies the parts that the try has. */
 static void write_multi_again(struct context *x, struct lock_request *p, struct lock_call *call)
 {
 	struct mlock_step step = parts_step(p, x->opts.place > 0);
@@ -396,7 +395,7 @@ static struct lock_request *write_verb(struct context *x, struct lock_call *call
 
 	if (is_multi(x->what->verb))
 		return write_multi(x, call);
-	/* A flat array is the content of a map as well. */
+	/* A flat array has the same content as a map. */
 	if (x->what->verb == VERB_INFO && is_added_to(x->session))
 		x->opts.resp3 = false;
 	if (x->what->verb == VERB_INFO && x->req->argc == 2 &&
@@ -462,9 +461,9 @@ struct decision lock_decide_verb(struct context *x)
 struct lock_keys {
 	struct lock_key *v;
 	size_t n;
-	bool enforced; /* a rule concerns at least one of them */
-	bool watched; /* one would have a rule, if it were not watched */
-	struct buf tokens[OWNER_VALUE]; /* the bytes that v[].token point to, by kind */
+	bool enforced; /* a rule concerns at least one of the keys */
+	bool watched; /* a key would have a rule if the client did not watch it */
+	struct buf tokens[OWNER_VALUE]; /* tokens that v[].token point to, by kind */
 	struct lock_key inline_keys[KEYS_ON_STACK];
 };
 
@@ -473,7 +472,7 @@ static void lock_keys_init(struct lock_keys *k, const struct command *c,
 {
 	struct key_args args;
 
-	/* All but `inline_keys`, which are many. */
+	/* Clear all but `inline_keys`, which are many. */
 	memset(k, 0, offsetof(struct lock_keys, inline_keys));
 	key_args_init(&args, c, req);
 	k->n = args.n;
@@ -493,7 +492,7 @@ static void lock_keys_fini(struct lock_keys *k)
 		buf_release(&k->tokens[i]);
 }
 
-/* Finds each key's rule; a key that is watched, or only observed, has none. */
+/* Finds each key's rule; a key that the client watches, or that is only observed, has none. */
 static void find_rules(struct context *x, struct lock_keys *k)
 {
 	for (size_t i = 0; i < k->n; i++) {
@@ -501,7 +500,7 @@ static void find_rules(struct context *x, struct lock_keys *k)
 		const struct rule *rule = match_rule(x->env->matcher, key);
 		if (!rule || rule->mode == MODE_OBSERVE)
 			continue;
-		/* Reads are allowed. */
+		/* The command only reads this key. */
 		if (!command_writes_key(x->what->command, i, k->n))
 			continue;
 		if (transaction_watches(&x->session->txn, x->session->db, key)) {
@@ -531,12 +530,12 @@ static void note_read(const struct context *x, struct slice key)
 {
 	const struct session *s = x->session;
 
-	/* (In a transaction it may never be carried out.) */
+	/* A transaction may never run the read. */
 	if (s->db >= 0 && !session_in_multi(s))
 		hold_saw_read(x->env->holds, x->holds, s->db, key);
 }
 
-/* NULL: it reads no such lock. */
+/* Returns the keys of such locks that the command reads; NULL: none. */
 static struct value_read *find_value_read(const struct context *x)
 {
 	const struct command *c = x->what->command;
@@ -565,7 +564,7 @@ void lock_note_read(struct context *x, struct decision *d)
 	struct pending_request *r = d->pending;
 	struct value_read *read;
 
-	/* hasp would not see the answer. */
+	/* hasp would not see the reply. */
 	if (s->opaque || session_is_muted(s))
 		return;
 	read = find_value_read(x);
@@ -582,8 +581,8 @@ void lock_note_read(struct context *x, struct decision *d)
 	r->rest = &context_rest;
 }
 
-/* Returns true if SET has options that hasp does not know, such as a condition: then it does
- * not take the lock. */
+/* True if SET has options that hasp does not know, such as a condition: then it does not take
+ * the lock. */
 static bool set_is_unknown(const struct context *x)
 {
 	struct set_options o;
@@ -591,8 +590,8 @@ static bool set_is_unknown(const struct context *x)
 	return set_options_parse(x->req, &o) == PARSED_UNKNOWN;
 }
 
-/* Returns the value that the command compares with the stored one before it writes; SLICE_NONE:
- * it compares none. */
+/* Returns the value that the command compares with the stored one before it writes;
+ * SLICE_NONE: there is none. */
 static struct slice compared_value(const struct context *x)
 {
 	const struct resp_view *req = x->req;
@@ -601,7 +600,7 @@ static struct slice compared_value(const struct context *x)
 
 	if (slice_is(name, "delifeq") && req->argc == 3)
 		return req->argv[2];
-	/* Only one condition is allowed, and its value may look like another one. */
+	/* Only one condition is allowed, and its value may look like another condition. */
 	for (size_t i = first; i + 1 < req->argc; i++)
 		if (req->argv[i].n > 2 && strncasecmp(req->argv[i].p, "IF", 2) == 0)
 			return args_option(req->argv[i], "IFEQ") ? req->argv[i + 1]
@@ -631,7 +630,7 @@ static void find_value(const struct context *x, struct lock_key *key)
 		                                                             : SLICE_NONE;
 		return;
 	}
-	/* (GETEX without an option only reads.) */
+	/* GETEX without an option only reads. */
 	key->foreign = what == SEEN_NOTHING && lock_value_matters(key->rule) &&
 	               !(c->facts.writes == WRITES_EXPIRY && x->req->argc == 2);
 	key->token = what == SEEN_VALUE ? value : SLICE_NONE;
@@ -685,7 +684,7 @@ static void key_list_fini(struct key_list *l)
 		free(l->v);
 }
 
-/* May the call end the lock of the owner that it is for, otherwise than by its expiry? */
+/* True if the call may end its owner's lock otherwise than by its expiry. */
 static bool may_end_lock(const struct context *x, const struct lock_key *k, struct slice name,
                          const struct lock_call *call)
 {
@@ -696,7 +695,7 @@ static bool may_end_lock(const struct context *x, const struct lock_key *k, stru
 		/* The command may store another value. */
 		return k->rule->owner == OWNER_VALUE && k->token.p && !call->only_if_free;
 	case LOCK_EFFECT_EXPIRES:
-		/* Where another connection took it, that is not told. */
+		/* If another connection took the lock, its expiry is not known. */
 		return hold_own_tokens(x->env->holds, x->holds, x->session->db, name, &own,
 		                       1) == 0;
 	case LOCK_EFFECT_DROPS:
@@ -770,7 +769,7 @@ static struct decision await_write(struct context *x, const struct lock_keys *k,
 	size_t n = 0;
 
 	key_list_init(&waited, k->n);
-	/* The call itself hands off a lock that it releases; and a lock that it acquired had no
+	/* The call itself hands off a lock that it releases; a lock that it acquires had no
 	 * waiters. */
 	for (size_t i = 0; i < k->n && !call->hand_off && !call->only_if_free; i++) {
 		struct slice key = x->req->argv[k->v[i].arg];
@@ -782,7 +781,7 @@ static struct decision await_write(struct context *x, const struct lock_keys *k,
 	return d;
 }
 
-/* Before memory is taken for each key. */
+/* Checked before memory is taken for each key. */
 static bool names_too_many_keys(const struct context *x)
 {
 	bool ruled = false;
@@ -805,7 +804,7 @@ struct decision lock_decide_write(struct context *x)
 	struct lock_call call;
 	struct lock_keys k;
 
-	/* Redis refuses it as it came. */
+	/* Redis refuses the command as it is. */
 	if (!command_arity_ok(x->what->command, x->req->argc))
 		return pass;
 	if (names_too_many_keys(x))
@@ -832,7 +831,7 @@ bool lock_is_waited_for(const struct policy_env *env, const struct session *sess
 	       waiters_for(env->waiters, session->db, key);
 }
 
-/* --- once more ---------------------------------------------------------------------------- */
+/* --- repeated calls ----------------------------------------------------------------------- */
 
 static struct lock_request *rewrite_write_again(struct context *x, struct lock_call *call)
 {

@@ -11,45 +11,45 @@
  * names. */
 struct decision lock_decide_verb(struct context *x);
 
-/* Why a verb may not be carried out whose arguments are well; NULL: it may. `token`: the
+/* Returns why a verb with valid arguments may not be carried out; NULL: it may. `token`: the
  * client's. */
 const char *lock_verb_refusal(struct context *x, struct slice token,
                               const struct lock_call *call);
 
 /* Writes a PING to env->rewritten, in place of a verb that hasp answers itself. hasp answers
- * when Redis has: after earlier requests, and never to a client that has yet to log in. */
+ * after Redis' reply: so after earlier requests, and never to a client that must log in. */
 void lock_write_ping(struct policy_env *env);
 
-/* LOCK.INFO of the key: is it of its guard? Else it is of a lock. */
+/* True if LOCK.INFO of the key is about its guard; false: about a lock. */
 bool lock_info_is_of_guard(const struct policy_env *env, struct slice key);
 
-/* Under the rule, must a DEL come from a connection that knows the lock's value? */
+/* True if the rule requires that a DEL comes from a connection that knows the lock's value. */
 bool lock_value_matters(const struct rule *rule);
 /* True if hasp notes which connections read the rule's locks. */
 bool lock_reads_matter(const struct policy_env *env, const struct rule *rule);
-/* The request, which reads values, is passed; remembers what it reads of such locks. */
+/* Records the locks that a passed request reads. */
 void lock_note_read(struct context *x, struct decision *d);
 
-/* A write: PASS where none of its keys has a rule. */
+/* Decides about a write: PASS if none of its keys has a rule. */
 struct decision lock_decide_write(struct context *x);
 
-/* Writes the call of a command to env->rewritten once more, if the same configuration has
- * decided to rewrite it, as x->opts says (with the script's text, or for another place in the
- * line), and updates `r` (the try of an MLOCK goes on). *wait_ms: how long it may wait in line.
- */
+/* Writes the call of a command to env->rewritten again, as x->opts says (with the script's
+ * text, or for another place in the line), and updates `r` (the try of an MLOCK goes on). The
+ * configuration that decided to rewrite it must still be in force. *wait_ms: how long it may
+ * wait in line. */
 void lock_rewrite(struct context *x, struct pending_request *r, int64_t *wait_ms);
 
-/* Its try, by MLOCK, was decided about by another configuration. Would it be the same one now?
- * Then it goes on, and neither what it has got nor its place is lost. */
+/* True if the try `p`, of an MLOCK about which another configuration decided, would be the
+ * same now. Then it goes on, and loses neither its locks nor its place. */
 bool lock_multi_stays(struct context *x, const struct lock_request *p);
 
-/* Does a client wait for the lock here, or might one of another hasp process, which does not
- * see this request? `rule`: the key's; NULL: none. */
+/* True if a client waits for the lock here, or may wait at another hasp process, which does
+ * not see this request. `rule`: the key's; NULL: none. */
 bool lock_is_waited_for(const struct policy_env *env, const struct session *session,
                         const struct rule *rule, struct slice key);
 
-/* A script is sent as it came: it may release locks of rules that it names. If it names one
- * lock whose owner is its value, hasp reads that before and after the script. */
+/* Records that a passed script may release locks of rules that it names. If it names one lock
+ * whose owner is its value, hasp reads the lock before and after the script. */
 void lock_note_script(struct context *x, struct decision *d);
 
 #endif

@@ -22,8 +22,8 @@
 
 /* --- statistics of sections ------------------------------------------------------------ */
 
-/* This worker counts what the sections of the configuration in force do by their index there.
- * Sections in mode OBSERVE have none: the tracker counts what they see. */
+/* Each section in force has statistics of this worker, by its index in the configuration.
+ * Sections in mode OBSERVE have none: the tracker counts their events. */
 
 static void sections_fini(struct policy_env *env)
 {
@@ -67,7 +67,7 @@ static void sections_use_config(struct policy_env *env)
 	if (config->verbs.enabled)
 		env->verb_stats = use_section(env, STATS_VERBS, config->verbs.lock,
 		                              &config->verbs.events);
-	/* (The quorum itself counts there.) */
+	/* The quorum itself counts for these. */
 	if (quorum)
 		(void)use_section(env, STATS_QUORUM, quorum->section.name,
 		                  &config->verbs.events);
@@ -108,7 +108,7 @@ void policy_fini(struct policy_env *env)
 	freelist_fini(&env->guard_ops);
 }
 
-/* From now on hasp decides again about all commands, also those of waiting clients. */
+/* Makes hasp decide again about all commands, also those of waiting clients. */
 static void begin_generation(struct policy_env *env)
 {
 	classifier_reset(env->classifier);

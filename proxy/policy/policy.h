@@ -8,19 +8,19 @@
 
 #include "policy/policy_env.h"
 
-/* Makes what is policy's own; the worker sets the rest. */
+/* Initializes the fields that belong to policy; the worker sets the rest. */
 void policy_init(struct policy_env *env);
-/* No clients are left. `config` is the worker's. */
+/* Frees them. All clients must be gone. The worker owns `config`. */
 void policy_fini(struct policy_env *env);
 
-/* The worker's turn of the loop ends: what the next one is to watch begins to be watched, and
- * the memory that one long command took is given back. */
+/* Ends a turn of the worker's loop: begins to watch what the next one must watch, and frees
+ * the memory that one long command took. */
 void policy_end_turn(struct policy_env *env);
 
-/* `config` is in force from now on; the worker's. */
+/* Puts `config` in force, which the worker owns. */
 void policy_use_config(struct policy_env *env, struct config *config);
 
-/* env->commands has learned the server's commands: they are in force from now on. */
+/* Puts the server's commands in force, which env->commands has learned. */
 void policy_use_commands(struct policy_env *env);
 
 #endif

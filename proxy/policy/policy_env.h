@@ -28,41 +28,41 @@ struct waiters;
 /* A command whose connection has the lock by more tokens than this does not wait for it. */
 #define OWN_TOKENS_MAX 64
 
-/* The facts by which policy decides about the commands of a worker's clients; the worker owns
+/* The facts by which policy decides about the commands of a worker's clients. The worker owns
  * it. */
 struct policy_env {
 	struct config *config; /* in force */
-	struct matcher *matcher; /* of `config` */
-	struct commands *commands; /* what COMMAND says */
-	struct unknown_commands *unknown_commands; /* names that are not among them */
+	struct matcher *matcher; /* made from `config` */
+	struct commands *commands; /* the commands that COMMAND described */
+	struct unknown_commands *unknown_commands; /* other names that clients have sent */
 	struct classifier *classifier;
 	struct holds *holds;
 	struct read_sets *read_sets;
 	struct waiters *waiters;
-	struct shared_tracker *tracker; /* all workers'; watch/shared_tracker.h */
-	struct observed_rules *observed; /* those of `config` */
-	struct stats *stats; /* all workers'; lock/events/stats.h */
-	size_t worker; /* its number there */
-	/* By the place in `config`; NULL: it is not enforced. */
+	struct shared_tracker *tracker; /* shared by all workers; watch/shared_tracker.h */
+	struct observed_rules *observed; /* of `config` */
+	struct stats *stats; /* shared by all workers; lock/events/stats.h */
+	size_t worker; /* this worker's number in `stats` */
+	/* By the section's index in `config`; NULL: the section is not enforced. */
 	struct section_stats **rule_stats, **guard_stats;
 	struct section_stats *verb_stats; /* NULL: there are no verbs */
 	bool rules_wait; /* a rule of `config` has `wait` */
-	bool values_matter; /* one in mode enforce has owner = value and foreign_del = refuse */
+	bool values_matter; /* an enforced rule has owner = value and foreign_del = refuse */
 	bool reads_matter; /* an enforced rule notes the connections that read its locks */
-	bool rules_enforce, guards_enforce; /* one of `config` has mode = enforce */
-	bool quorum_is_there; /* the worker has connections to its servers */
-	bool verbs_quorum; /* the verbs' locks are those of a quorum, */
-	bool rules_quorum; /* as are those of a rule of `config` that is enforced */
+	bool rules_enforce, guards_enforce; /* one of these is enforced */
+	bool quorum_is_there; /* the worker has connections to the quorum's servers */
+	bool verbs_quorum; /* a quorum has the locks of the verbs, */
+	bool rules_quorum; /* or those of an enforced rule of `config` */
 	bool reserved_keys_protected; /* clients may not write hasp:* */
-	uint64_t generation; /* changes with `config`, and with what COMMAND says */
-	double now; /* clock_now(), and */
-	double date; /* seconds since 1970, when this turn of the loop began */
-	struct buf rewritten; /* a rewritten request is built in it */
-	struct buf token; /* as is an owner's token */
-	/* The tokens by which the client of the current call has locks itself. */
+	uint64_t generation; /* changes with `config`, and with COMMAND's reply */
+	double now; /* clock_now() at the begin of this turn, and */
+	double date; /* the date then, in seconds since 1970 */
+	struct buf rewritten; /* for building a rewritten request */
+	struct buf token; /* for building an owner's token */
+	/* The tokens with which the client of the current call holds locks itself. */
 	struct slice own_tokens[OWN_TOKENS_MAX];
-	struct freelist pending; /* of PENDING_SIZE */
-	struct freelist guard_ops; /* of GUARD_OP_SINGLE_SIZE */
+	struct freelist pending; /* of blocks of PENDING_SIZE bytes */
+	struct freelist guard_ops; /* of blocks of GUARD_OP_SINGLE_SIZE bytes */
 };
 
 #endif

@@ -19,59 +19,59 @@
 
 /* --- guard_keys.c --- */
 
-/* The most guarded keys of a command that are looked at, the same ones counted each time. */
+/* The most guarded keys of a command that hasp handles; repeated keys count each time. */
 #define GUARD_KEYS_MAX ((size_t)2 * READ_SET_MAX)
 
 /* The keys of a command, and its guarded ones. */
 struct guard_keys {
 	struct guarded_key *v;
 	size_t n;
-	bool writes; /* the command; else it reads */
-	bool acquires; /* it counts as a read, which may write as well */
+	bool writes; /* the command writes; else it reads */
+	bool acquires; /* the command counts as a read, though it may write as well */
 	bool ruled; /* a [lock] rule matches one of the keys */
-	bool checks; /* one of them is checked (strategy = check), */
-	bool locks; /* and one is not */
+	bool checks; /* a key has a guard with strategy = check, */
+	bool locks; /* and a key has another guard */
 	bool incomplete; /* there are more than GUARD_KEYS_MAX */
 	int64_t wait_ms; /* the shortest of the guards', if `locks`; else 0 */
-	int64_t replicas, replicas_timeout_ms; /* the largest of those that are acquired */
-	struct buf token; /* v[].token, of all */
-	/* (guard_keys_add()) each of `nodes` is for the key of the same index. */
+	int64_t replicas, replicas_timeout_ms; /* the largest of the acquired guards */
+	struct buf token; /* the bytes of all v[].token */
+	/* For guard_keys_add(): each of `nodes` is for the key of the same index. */
 	struct map by_key;
 	struct map_node *nodes; /* READ_SET_MAX; NULL: none yet */
-	struct key_args args; /* where all keys of the command stand, guarded or not */
+	struct key_args args; /* positions of all keys of the command, guarded or not */
 	struct guarded_key inline_keys[KEYS_ON_STACK];
 };
 
-/* The places of the keys of `c`, none of which counts as guarded yet. */
+/* Finds the positions of the keys of `c`. No key counts as guarded yet. */
 void guard_keys_init(struct guard_keys *k, const struct command *c,
                      const struct resp_view *req);
-/* A list without a command, for guard_keys_add(). */
+/* Makes a list without a command, for guard_keys_add(). */
 void guard_keys_init_empty(struct guard_keys *k);
 /* Finds the guarded keys among the command's keys, in their order; sets no tokens. */
 void guard_keys_find(const struct context *x, struct guard_keys *k);
-/* Adds `more` to a list that began empty; together less than READ_SET_MAX. The later command
- * decides how a key is used. */
+/* Adds `more` to a list that began empty; together they must be less than READ_SET_MAX. The
+ * later command decides how a key is used. */
 void guard_keys_add(struct guard_keys *all, const struct guard_keys *more);
-/* Finds the guarded keys' tokens, and which of the keys the client has read. */
+/* Finds the tokens of the guarded keys, and which of the keys the client has read. */
 void guard_keys_name(const struct context *x, struct guard_keys *k);
 void guard_keys_fini(struct guard_keys *k);
 
-/* Returns how a command uses key `i` of its `nargs`, which `g` guards. *releases, if it writes:
- * the write releases the guard, unless it runs a script. */
+/* Returns how a command uses key `i` of its `nargs`, which `g` guards. *releases, if it
+ * writes: the write releases the guard, unless it runs a script. */
 enum guard_use { GUARD_IGNORED, GUARD_READ, GUARD_WRITTEN };
 enum guard_use guard_key_use(const struct context *x, const struct guard *g, size_t i,
                              size_t nargs, bool *releases);
 
 /* --- guard_txn.c --- */
 
-/* Decides about MULTI and EXEC where there are guards. False: nothing is to be done. */
+/* Decides about MULTI and EXEC if there are guards. False: there is nothing to do. */
 bool guard_txn_decide(struct context *x, struct decision *d);
 
 /* True if the command may name a guarded key. */
 bool guard_txn_names_guarded(const struct context *x);
 
-/* A command is sent that Redis queues in a transaction: keeps it, and sets d->watches_refusal,
- * so that the transaction is aborted when Redis refuses to queue it. */
+/* Keeps a command that Redis queues in a transaction, and sets d->watches_refusal, so that the
+ * transaction is aborted if Redis refuses to queue it. */
 void guard_txn_keep(struct context *x, struct decision *d);
 /* As guard_txn_keep(), for `n` plain commands, in `bytes`, that name no guarded key. */
 void guard_txn_keep_plain(const struct policy_env *env, struct transaction *t,
@@ -82,15 +82,15 @@ bool guard_block_names_guarded(const struct policy_env *env, const struct resp_v
 
 /* --- guard.c --- */
 
-/* Decides about a command that a guard may concern. False: none of its keys is guarded. */
+/* Decides about a command that a guard may concern. False: no key is guarded. */
 bool guard_decide(struct context *x, struct decision *d);
 
-/* Does a command that is carried out on these keys need a pinned link? */
+/* True if a command on these keys needs a pinned link. */
 bool guard_needs_pinned(const struct policy_env *env, const struct command_info *what,
                         const struct resp_view *req);
 
-/* The command is passed as it came. If it reads keys whose guards have strategy = check, the
- * reply is digested; d->pending, if there is none yet, awaits it. */
+/* Digests the reply to a passed command that reads keys whose guards have strategy = check. If
+ * d->pending is NULL, adds one to await the reply. */
 void guard_note_read(struct context *x, struct decision *d);
 
 #endif

@@ -7,7 +7,7 @@
 #include "config/match.h"
 #include "policy/lock.h"
 
-/* The longest value, which hasp sends to each server, and keeps. */
+/* The longest value, in bytes: hasp sends it to each server, and keeps it. */
 #define VALUE_MAX 65536
 #define VALUE_MAX_TEXT "65536"
 
@@ -22,7 +22,7 @@ static const char OTHER_COMMAND[] = "ERR hasp: a quorum stores this lock, which 
 static const char LONG_VALUE[] =
 	"ERR hasp: a quorum has this lock, whose value may have " VALUE_MAX_TEXT " bytes";
 
-/* --- whose key it is ---------------------------------------------------------------------- */
+/* --- the rule of a key -------------------------------------------------------------------- */
 
 static const struct rule *rule_of_key(const struct context *x, struct slice key)
 {
@@ -53,7 +53,7 @@ static const struct rule *rule_of_args(const struct context *x)
 	return rule;
 }
 
-/* NULL: it concerns no lock of a quorum's. `n`: how many keys it names. */
+/* Returns the rule with a quorum for the command; NULL: none. *n: its number of keys. */
 static const struct rule *find_rule(const struct context *x, size_t *n)
 {
 	const struct command_info *what = x->what;
@@ -66,10 +66,10 @@ static const struct rule *find_rule(const struct context *x, size_t *n)
 	return what->may_be_quorums ? rule_of_keys(x, n) : NULL;
 }
 
-/* --- what it asks for --------------------------------------------------------------------- */
+/* --- the request to the quorum ------------------------------------------------------------ */
 
-/* The lease that an application asks for, in milliseconds from now, or (`absolute`) since 1970.
- */
+/* Returns the lease that an application asks for, in ms from now, or (`absolute`) since
+ * 1970. */
 static int64_t lease_from(const struct context *x, int64_t ms, bool absolute)
 {
 	int64_t now = (int64_t)(x->env->date * 1000);
@@ -114,7 +114,7 @@ static enum parsed parse_set(const struct context *x, struct quorum_command *q)
 		return PARSED_REFUSED;
 	if (parse_when(x, a.time, a.seconds, a.absolute, &n) != PARSED_OK)
 		return PARSED_REFUSED;
-	/* (A date in the past leaves no time.) */
+	/* A date in the past leaves no time. */
 	q->lease_ms = lease_within(q->rule, n > 0 ? n : 1);
 	return PARSED_OK;
 }
@@ -178,7 +178,7 @@ static enum parsed parse_command(const struct context *x, struct quorum_command 
 	}
 }
 
-/* PARSED_REFUSED: as it came, Redis refuses it. */
+/* PARSED_REFUSED: Redis refuses the command as it is. */
 static enum parsed parse(struct context *x, const struct rule *rule, struct quorum_command *q)
 {
 	bool by_value = rule->owner == OWNER_VALUE;
@@ -202,7 +202,7 @@ static enum parsed parse(struct context *x, const struct rule *rule, struct quor
 static const struct decision pass = { .verdict = DISPATCH_PASS };
 static const struct decision defer = { .verdict = DISPATCH_DEFER };
 
-/* NULL: nothing is wrong with it; else an error's text. */
+/* Returns the text of an error that refuses the command; NULL: there is none. */
 static const char *refusal_of(const struct context *x, size_t nkeys)
 {
 	const struct session *s = x->session;
@@ -275,7 +275,7 @@ bool quorum_verb_read(struct context *x, struct lock_call *call)
 	struct slice token = context_token(x, verbs->owner, &env->token);
 
 	x->make_opts(x->arg, &x->opts);
-	/* There is no queue for it. */
+	/* A quorum has no queue. */
 	x->opts.wait_max_ms = INT64_MAX;
 	buf_clear(&env->rewritten);
 	rewrite_verb(&env->rewritten, x->what->verb, x->req, verbs, token, &x->opts, call);

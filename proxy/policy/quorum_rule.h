@@ -26,28 +26,28 @@ enum quorum_act {
 	QUORUM_ACT_DESCRIBE, /* LOCK.INFO */
 };
 
-/* One of them; the slices point into the request, or into env->token. */
+/* A command on such a key; the slices point into the request, or into env->token. */
 struct quorum_command {
 	enum quorum_act act;
 	const struct rule *rule;
 	struct slice key;
-	struct slice owner; /* with owner = value: empty */
+	struct slice owner; /* empty if owner = value */
 	struct slice value; /* SETNX, SET */
-	int64_t lease_ms; /* SETNX, SET: > 0. EXPIRE: 0 or less deletes it */
+	int64_t lease_ms; /* SETNX, SET: > 0. EXPIRE: 0 or less deletes the lock */
 	bool leased; /* the application named the lease */
 };
 
-/* Decides about the command, if it names such a key; false: it does not. */
+/* Decides about a command that names such a key. Returns false if it names none. */
 bool quorum_rule_decide(struct context *x, struct decision *d);
 
-/* Reads the request of a PENDING_QUORUM; false: it does not concern such a key. */
+/* Reads the request of a PENDING_QUORUM. Returns false if it concerns no such key. */
 bool quorum_rule_read(struct context *x, struct quorum_command *q);
 
-/* Decides about a verb, as lock_decide_verb() does, where a quorum has its locks. */
+/* Decides about a verb, as lock_decide_verb() does, if a quorum has its locks. */
 struct decision quorum_verb_decide(struct context *x);
 
-/* Reads the request of a PENDING_QUORUM; of the call only `key`, `owner`, `leased`, `lease_ms`
- * and `wait_ms` are used. False: the request is wrong. */
+/* Reads the request of a PENDING_QUORUM; sets only `key`, `owner`, `leased`, `lease_ms` and
+ * `wait_ms` of the call. Returns false if the request is invalid. */
 bool quorum_verb_read(struct context *x, struct lock_call *call);
 
 #endif

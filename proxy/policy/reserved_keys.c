@@ -21,11 +21,11 @@ bool reserved_keys_are_written(const struct command_info *what, const struct res
 	struct key_args keys;
 	bool written = false;
 
-	/* Redis refuses it as it came. */
+	/* Redis refuses the command as it is. */
 	if (!what->may_release || req->argc < 2 || !command_arity_ok(c, req->argc) ||
 	    !reserved_keys_are_named(req->argv + 1, req->argc - 1))
 		return false;
-	/* Only Redis knows which of its arguments are keys. */
+	/* Only Redis knows which arguments are keys. */
 	if (c->flags & COMMAND_HIDDEN_KEYS)
 		return true;
 	key_args_init(&keys, c, req);
@@ -37,14 +37,14 @@ bool reserved_keys_are_written(const struct command_info *what, const struct res
 	return written;
 }
 
-/* EVAL script numkeys key ...: true if all of its keys have arrived. */
+/* True if all keys of EVAL script numkeys key ... have arrived. */
 static bool has_all_keys(const struct resp_view *beginning)
 {
 	int64_t n;
 
 	if (beginning->argc < 3)
 		return false;
-	/* Redis refuses it. */
+	/* Redis refuses such a number. */
 	if (!args_integer(beginning->argv[2], &n) || n < 0)
 		return true;
 	return (uint64_t)n <= beginning->argc - 3;

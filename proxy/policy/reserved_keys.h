@@ -11,7 +11,7 @@
 #include "config/match.h"
 #include "policy/context.h"
 
-/* The error that answers such a write. */
+/* The error that answers a write of these keys. */
 extern const char reserved_keys_error[];
 
 /* True if the configuration in force protects these keys. */
@@ -27,10 +27,10 @@ static inline bool reserved_keys_are_named(const struct slice *args, size_t n)
 	return false;
 }
 
-/* Does the whole request write one? */
+/* True if the whole request writes a reserved key. */
 bool reserved_keys_are_written(const struct command_info *what, const struct resp_view *req);
 
-/* Is it certain that the request, of which only the beginning is there, writes none? */
+/* True if the request, of which only the beginning has come, certainly writes none. */
 bool reserved_keys_are_untouched(const struct command_info *what,
                                  const struct resp_view *beginning);
 

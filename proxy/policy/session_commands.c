@@ -8,15 +8,15 @@
 #include "commands/args.h"
 #include "config/match.h"
 
-/* A longer name owns nothing by it: the connection does. */
+/* The longest client name, in bytes, that can own locks; else the connection owns them. */
 #define NAME_MAX_BYTES 512
-/* No command that is replayed has more. */
+/* No command that hasp replays has more arguments. */
 #define ARGS_MAX 16
 
 static const struct decision pass = { .verdict = DISPATCH_PASS };
 static const struct decision defer = { .verdict = DISPATCH_DEFER };
 
-/* Redis refuses more arguments, and does nothing. */
+/* True if the command has no arguments. Redis refuses more, and does nothing. */
 static bool is_alone(const struct context *x)
 {
 	return x->req->argc == 1;
@@ -66,7 +66,7 @@ static struct decision on_select(struct context *x)
 	struct pending_request *r = pending_new(PENDING_SELECT);
 	struct slice s = arg(x, 1);
 
-	/* Redis has checked the number when it matters. */
+	/* Redis has checked the number by the time it matters. */
 	for (size_t i = 0; i < s.n && i < 9; i++)
 		r->db = r->db * 10 + (s.p[i] - '0');
 	return await_session(x, r);
@@ -89,7 +89,7 @@ static struct decision on_hello(struct context *x)
 	else if (slice_eq(arg(x, 1), SLICE_LIT("3")))
 		r->login.proto = 3;
 	for (size_t i = 2; i < x->req->argc; i++) {
-		/* Of several, Redis takes the last. */
+		/* Redis takes the last AUTH of several. */
 		if (args_option(arg(x, i), "auth")) {
 			set_login(r, arg(x, i + 1), arg(x, i + 2));
 			i += 2;
@@ -109,7 +109,7 @@ static struct decision on_reset(struct context *x)
 	return await_session(x, pending_new(PENDING_RESET));
 }
 
-/* MULTI or WATCH inside MULTI: Redis refuses it and goes on; Valkey 8 also aborts the
+/* Passes MULTI or WATCH inside MULTI: Redis refuses it and goes on; Valkey 8 also aborts the
  * transaction. */
 static struct decision pass_refused_in_multi(const struct context *x)
 {
@@ -156,7 +156,7 @@ static struct decision on_exec(struct context *x)
 
 static struct decision on_discard(struct context *x)
 {
-	/* Redis refuses it, and keeps the watches. */
+	/* Redis refuses the command, and keeps the watches. */
 	if (!session_in_multi(x->session) || !is_alone(x))
 		return pass;
 	transaction_discard(&x->session->txn);
@@ -171,7 +171,7 @@ static bool is_checked(const struct context *x, struct slice key)
 	return g && g->strategy == STRATEGY_CHECK;
 }
 
-/* Redis checks only changes since WATCH, so an earlier read of the key counts as lost. */
+/* Marks an earlier read of the key as lost, because Redis checks only changes since WATCH. */
 static void outdate_read(const struct context *x, struct slice key)
 {
 	struct read_set_entry *e = read_set_find(x->env->read_sets, x->read_set, x->session->db,
@@ -204,22 +204,22 @@ static struct decision on_watch(struct context *x)
 
 static struct decision on_unwatch(struct context *x)
 {
-	/* In a transaction it comes when EXEC has done the same. */
+	/* In a transaction, UNWATCH runs after EXEC has done the same. */
 	if (session_in_multi(x->session) || !is_alone(x))
 		return pass;
 	transaction_unwatch(&x->session->txn);
 	return await_end(x, NULL);
 }
 
-/* Redis refuses a client that has not logged in, and then its replies can still be followed.
- * And hasp must first have the replies to what it sent itself around a script. */
+/* Turns the session opaque, after the due replies. A client that Redis refuses because it must
+ * log in does not turn opaque: hasp can still follow its replies. */
 static struct decision turn_opaque(const struct context *x)
 {
 	struct decision d = pass;
 
 	if (x->session->nawaited)
 		return defer;
-	/* (MULTI was accepted: it has logged in.) */
+	/* MULTI was accepted, so the client has logged in. */
 	if (x->must_log_in && !x->session->opaque && !session_in_multi(x->session)) {
 		d.verdict = DISPATCH_ASK_LOGIN;
 		d.pending = pending_new(PENDING_LOGIN);
@@ -233,7 +233,7 @@ static struct decision subscribe(struct context *x, enum subscription kind, bool
 {
 	struct pending_request *r;
 
-	/* EXEC's reply is then followed by frames that are not in it. */
+	/* In a transaction, frames follow EXEC's reply that are not part of it. */
 	if (session_in_multi(x->session))
 		return turn_opaque(x);
 	r = pending_new(PENDING_SUBSCRIBE);
@@ -273,8 +273,8 @@ static struct decision on_sunsubscribe(struct context *x)
 	return subscribe(x, SUBSCRIBED_SHARDS, true);
 }
 
-/* Are some of the replies to come left out? In a transaction also those of which ON has a part.
- * Redis refuses other words than these three. */
+/* True if Redis may leave out replies; in a transaction, also after ON. Redis refuses other
+ * words than these three. */
 static bool suppresses_replies(const struct context *x)
 {
 	struct slice opts = arg(x, 2);
@@ -309,18 +309,18 @@ static struct decision on_client(struct context *x)
 
 static struct decision on_script(struct context *x)
 {
-	/* The script debugger speaks a protocol of its own. */
+	/* The script debugger speaks its own protocol. */
 	return args_option(arg(x, 1), "debug") ? turn_opaque(x) : pass;
 }
 
-/* Redis closes the connection, whatever comes after QUIT. */
+/* Passes QUIT: Redis closes the connection, and ignores later requests. */
 static struct decision on_quit(struct context *x)
 {
 	x->session->quitting = true;
 	return pass;
 }
 
-/* Redis' answer shows whether a stream begins. Where hasp does not see it, hasp no longer
+/* Awaits the reply that shows whether a stream begins. If hasp cannot see it, hasp no longer
  * follows the replies; in a transaction Redis refuses the command. */
 static struct decision await_stream(struct context *x, bool raw)
 {
@@ -335,7 +335,7 @@ static struct decision await_stream(struct context *x, bool raw)
 
 static struct decision on_monitor(struct context *x)
 {
-	/* Before Redis 7, EXEC may carry it out. */
+	/* Before Redis 7, EXEC may run it. */
 	return session_in_multi(x->session) ? turn_opaque(x) : await_stream(x, false);
 }
 
@@ -344,9 +344,9 @@ static struct decision on_sync(struct context *x)
 	return await_stream(x, true);
 }
 
-/* WAIT asks which replicas have what its own connection wrote. Before version 7.2 any command
- * makes a connection cover all earlier writes, a PING say. Since then only a write does. The
- * server has WAITAOF since the same version. */
+/* WAIT asks which replicas have the writes of its own connection. Before version 7.2, any
+ * command, such as PING, makes a connection cover all earlier writes. Since then only a write
+ * does. The server has WAITAOF since the same version. */
 static struct decision on_wait(struct context *x)
 {
 	bool in_multi = session_in_multi(x->session);
@@ -355,7 +355,7 @@ static struct decision on_wait(struct context *x)
 	if (!x->needs_wait_ping || x->session->opaque)
 		return pass;
 	if (commands_lack(x->env->commands, SLICE_LIT("waitaof"))) {
-		/* (MULTI came before it.) */
+		/* In a transaction, it came before MULTI. */
 		d.follows_ping = !in_multi;
 		return d;
 	}
@@ -369,7 +369,7 @@ static struct decision on_wait(struct context *x)
 	return d;
 }
 
-/* Redis does not answer what a replica acknowledges or is to acknowledge. */
+/* Redis does not answer the acknowledgements of a replica. */
 static struct decision on_replconf(struct context *x)
 {
 	for (size_t i = 1; i < x->req->argc; i += 2)
@@ -384,7 +384,7 @@ struct session_command {
 	enum route route;
 };
 
-/* By their SESSION in commands.def. */
+/* By the command's SESSION in commands.def. */
 static const struct session_command session_commands[] = {
 	[SESSION_SELECT] = { on_select, true, ROUTE_DEDICATED },
 	[SESSION_AUTH] = { on_session_auth, true, ROUTE_DEDICATED },
@@ -415,8 +415,8 @@ struct decision session_command_decide(struct context *x)
 	return session_commands[x->what->session].decide(x);
 }
 
-/* Arguments that may be replayed on another link are kept, and the memory for that is bounded.
- */
+/* True if an argument is too long to keep. hasp keeps arguments for a replay on another
+ * link. */
 static bool is_too_long(const struct resp_view *req)
 {
 	for (size_t i = 1; i < req->argc; i++)
@@ -440,14 +440,14 @@ static enum route route_of_script(struct slice subcommand)
 {
 	if (args_option(subcommand, "debug"))
 		return ROUTE_STICKY;
-	/* Redis does not read a link whose script it runs; and from others it refuses SELECT.
-	 */
+	/* Redis does not read the link whose script it runs, and refuses SELECT from
+	 * others. */
 	return args_option(subcommand, "kill") ? ROUTE_BARE : ROUTE_SHARED;
 }
 
 static enum route route_of_client(struct slice subcommand)
 {
-	/* The session keeps the name; the others concern other connections. */
+	/* The session keeps the name; the other commands concern other connections. */
 	static const char *const passing[] = { "setname", "getname", "setinfo", "kill",
 		                               "unblock", "pause",   "unpause" };
 

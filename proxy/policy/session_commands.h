@@ -9,18 +9,18 @@
 
 #include "policy/context.h"
 
-/* (For commands that command_info_is_session() alone.) */
+/* Only for commands with command_info_is_session(). */
 
-/* PASS, with what to do about the reply; or DEFER. Changes the session. */
+/* Returns PASS, with how to handle the reply; or DEFER. Changes the session. */
 struct decision session_command_decide(struct context *x);
 
-/* The link that it must be sent on. */
+/* Returns the link that the command needs. */
 enum route session_command_route(const struct command_info *what, const struct resp_view *req);
 
 /* Returns true for AUTH, and for HELLO with AUTH: see pending_logs_in(). */
 bool session_command_logs_in(const struct command_info *what, const struct resp_view *req);
 
-/* In a transaction it is queued, like all other commands, instead of carried out. */
+/* True if a transaction queues the command, like most, instead of running it at once. */
 bool session_command_is_queued(const struct command_info *what);
 
 #endif

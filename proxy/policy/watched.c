@@ -12,10 +12,10 @@
 #include "policy/policy_internal.h"
 #include "watch/command_sample.h"
 
-/* EVAL script numkeys key ... arg ... */
+/* For EVAL script numkeys key ... arg ... */
 #define SCRIPT_NUMKEYS 2
 
-/* The rules and guards of a configuration in mode OBSERVE; the entries of others are NULL. */
+/* A configuration's rules and guards in mode OBSERVE; the entries of others are NULL. */
 struct observed_rules {
 	struct key_group **rules;
 	struct key_group **guards;
@@ -57,7 +57,7 @@ void watched_use_config(struct policy_env *env)
 
 /* --- which commands ----------------------------------------------------------------------- */
 
-/* EXISTS, TOUCH, TTL and PTTL: their answer shows whether there is a key. */
+/* True for EXISTS, TOUCH, TTL and PTTL, whose reply shows whether the key exists. */
 static bool shows_absence(const struct command *c)
 {
 	return !(c->flags & COMMAND_WRITE) &&
@@ -80,7 +80,7 @@ bool watched_may_sample(const struct command *c)
 	       shows_absence(c) || c->facts.act == EFFECT_CHANGE || c->facts.act == EFFECT_SET;
 }
 
-/* May one of the options of SET be NX? */
+/* True if one of the options of SET may be NX. */
 static bool may_say_nx(const struct slice *options, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -104,8 +104,8 @@ static uint64_t hash(const struct context *x, struct slice s)
 	return tracker_hash(x->env->tracker->tracker, s);
 }
 
-/* The last argument of SETNX, SETEX and PSETEX; the argument after the key of SET and GETSET.
- */
+/* Hashes the last argument of SETNX, SETEX and PSETEX, or the argument after the key of SET
+ * and GETSET. */
 static uint64_t value_hash(const struct context *x)
 {
 	const struct command *c = x->what->command;
@@ -114,8 +114,8 @@ static uint64_t value_hash(const struct context *x)
 	return at < x->req->argc ? hash(x, x->req->argv[at]) : 0;
 }
 
-/* EVAL and EVALSHA of one script have the same hash. For FCALL: the hash of the function's
- * name. */
+/* Hashes the script: EVAL and EVALSHA of the same one give the same hash. FCALL: hashes the
+ * function's name. */
 static uint64_t script_hash(const struct context *x)
 {
 	char hex[SHA1_HEX + 1];
@@ -141,7 +141,7 @@ static void see_script(struct command_sample *s, const struct context *x)
 		s->script_args[s->nscript_args++] = hash(x, req->argv[i]);
 }
 
-/* HGET key field; HSET key field value. Of one that sets several, the first counts. */
+/* Records the field of HGET or HSET; if HSET sets several, the first. */
 static void see_field(struct command_sample *s, const struct context *x)
 {
 	const struct resp_view *req = x->req;
@@ -187,9 +187,9 @@ static void see_command(struct command_sample *s, const struct context *x, bool 
 	}
 }
 
-/* --- whose keys --------------------------------------------------------------------------- */
+/* --- owners ------------------------------------------------------------------------------- */
 
-/* Returns false if the command says nothing of the lock. */
+/* Returns false if the command has no meaning for the lock. */
 static bool see_locked(struct sighted_key *k, const struct context *x, const struct rule *rule,
                        const struct command_sample *s)
 {
@@ -203,7 +203,7 @@ static bool see_locked(struct sighted_key *k, const struct context *x, const str
 	        !command_only_gets(x->what->command, x->req));
 }
 
-/* `i`: the number of the key among those of the command. */
+/* `i`: the index of the key among those of the command. */
 static bool see_guarded(struct sighted_key *k, const struct context *x, const struct guard *g,
                         size_t i, const struct command_sample *s)
 {
@@ -216,7 +216,7 @@ static bool see_guarded(struct sighted_key *k, const struct context *x, const st
 	case GUARD_WRITTEN:
 		k->use = KEY_GUARD_WRITTEN;
 		k->keeps_read = !releases;
-		/* An expiry is no update. */
+		/* Setting an expiry is no update. */
 		return s->effect.act != EFFECT_EXPIRE && s->effect.act != EFFECT_PERSIST &&
 		       s->kind != COMMAND_SAMPLE_SCRIPT;
 	case GUARD_IGNORED:
@@ -246,7 +246,7 @@ static bool see_key(struct sighted_key *k, const struct context *x, struct slice
 	return is_discovered;
 }
 
-/* Gives the client a label if a line of the log may name it. */
+/* Gives the client a label if a log line may name it. */
 static void see_client(struct command_sample *s, const struct context *x, bool is_observed)
 {
 	const struct owner_identity *id = x->identity(x->arg);
@@ -262,7 +262,7 @@ static void see_client(struct command_sample *s, const struct context *x, bool i
 	buf_release(&label);
 }
 
-/* NULL: no key is watched. */
+/* Returns NULL if no key is watched. */
 static struct command_sample *see(const struct context *x, bool is_whole)
 {
 	struct shared_tracker *all = x->env->tracker;
@@ -302,7 +302,7 @@ void watched_request(struct context *x, struct decision *d, bool is_whole)
 {
 	struct command_sample *s;
 
-	/* hasp would not see the answer. */
+	/* hasp would not see the reply. */
 	if (x->session->opaque)
 		return;
 	s = see(x, is_whole);

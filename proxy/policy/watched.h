@@ -22,25 +22,25 @@
 
 #include "policy/context.h"
 
-/* The rules and guards of env->config are those to be observed from now on. */
+/* Makes the rules and guards of env->config the observed ones. */
 void watched_use_config(struct policy_env *env);
 void watched_fini(struct policy_env *env);
 
 /* True for commands that show discovery something about their keys. */
 bool watched_concerns(const struct command *c);
 
-/* True if a sample of the command is enough on keys where nothing that matters has happened: it
+/* True if a sample of the command is enough on keys where nothing relevant has happened: it
  * takes no lock and ends none, as far as watched_wants() lets it pass. */
 bool watched_may_sample(const struct command *c);
 
-/* `c`, whole and with at least two arguments, is about to be sent. Returns true if
- * watched_request() must see it. */
+/* Returns true if watched_request() must see the command `c`, which is whole, has at least two
+ * arguments, and is about to be sent. */
 bool watched_wants(const struct shared_tracker *all, const struct command *c,
                    const struct slice *argv, size_t argc);
 
-/* Has the tracker see the reply to the request, which will be passed as decided; it is one that
- * classifier_find() marked, and that Redis will not refuse for its length. !`is_whole`:
- * `x->req` is the beginning of a request. */
+/* Lets the tracker see the reply to the request, which is passed as decided. classifier_find()
+ * must have marked its command, and Redis must not refuse its length. !`is_whole`: `x->req` is
+ * the beginning of a request. */
 void watched_request(struct context *x, struct decision *d, bool is_whole);
 
 #endif
