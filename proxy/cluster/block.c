@@ -63,7 +63,7 @@ static void answer(struct block_answer *a, struct slice reply)
 	a->reply = reply;
 }
 
-/* Redis would have queued it, or refused it when it is carried out; hasp cannot. */
+/* Refuses a command that Redis would queue, and hasp cannot: EXEC will be refused, too. */
 static void refuse_queued(struct block *b, struct block_answer *a, struct slice error)
 {
 	b->aborted = true;
@@ -145,7 +145,7 @@ static void take_outside(struct block *b, const struct command *c, const struct 
 
 /* ---- its end ---- */
 
-/* `reply` is the answer; the node, if it has the transaction or watches, forgets both. */
+/* Ends the transaction, and answers by `reply`. The node forgets it and the watched keys. */
 static void end_with(struct block *b, struct slice reply, struct block_answer *a)
 {
 	answer(a, reply);
@@ -160,7 +160,7 @@ static void take_exec(struct block *b, int proto, struct block_answer *a)
 	if (b->aborted) {
 		end_with(b, block_execabort, a);
 	} else if (b->watch_lost) {
-		/* As if one of the keys had been changed. */
+		/* Answer as if a watched key had changed. */
 		end_with(b, block_nil(proto), a);
 	} else {
 		a->step = b->state == BLOCK_OPEN ? BLOCK_SEND : BLOCK_SEND_BEHIND;
@@ -206,7 +206,7 @@ static bool is_tied_to_connection(const struct command *c, const struct resp_vie
 	}
 }
 
-/* Takes a command without a key. Only Redis can judge one that is unknown or too short. */
+/* Takes a command without a key. Only Redis can judge an unknown or too short command. */
 static void take_keyless(struct block *b, const struct command *c, const struct resp_view *req,
                          struct slice bytes, struct block_answer *a)
 {
@@ -223,7 +223,7 @@ static void take_keyless(struct block *b, const struct command *c, const struct 
 static void take_keyed(struct block *b, uint16_t slot, struct slice bytes,
                        struct block_answer *a)
 {
-	/* (Without a slot it is open at the home node, for a command that was not known.) */
+	/* (A block that is open without a slot is at the home node.) */
 	if (b->slot >= 0 ? b->slot != slot : b->state == BLOCK_OPEN) {
 		refuse_queued(b, a, plan_crossslot);
 		return;
@@ -252,7 +252,7 @@ static void take_queued(struct block *b, const struct command *c, const struct r
 		refuse_queued(b, a, plan_crossslot);
 		break;
 	case PLAN_EACH:
-		/* In a transaction it does not wait. */
+		/* In a transaction WAIT returns at once. */
 		if (c->facts.session == SESSION_WAIT)
 			take_keyless(b, c, req, bytes, a);
 		else
@@ -267,7 +267,7 @@ static void take_queued(struct block *b, const struct command *c, const struct r
 	}
 }
 
-/* Returns whether it was one of those that are not queued. */
+/* Returns true if the command is one that a transaction does not queue. */
 static bool take_unqueued(struct block *b, const struct command *c, int proto,
                           struct block_answer *a)
 {
@@ -297,9 +297,9 @@ void block_take(struct block *b, const struct command *c, const struct resp_view
                 const struct plan *p, struct slice bytes, int proto, struct block_answer *a)
 {
 	*a = (struct block_answer){ .step = BLOCK_PASS, .slot = b->slot };
-	/* Redis refuses an EXEC with too many arguments, and then drops the transaction and the
-	 * watched keys, as for any EXEC that it refuses. It also does so if no transaction was
-	 * begun there. */
+	/* Redis refuses an EXEC with too many arguments, and then drops the transaction and
+	 * the watched keys, as for any EXEC that it refuses. The node does so even if it has
+	 * no transaction. */
 	if (c && c->facts.session == SESSION_EXEC && !command_arity_ok(c, req->argc) &&
 	    (b->state != BLOCK_NONE || b->watches)) {
 		a->step = BLOCK_SEND;
@@ -311,7 +311,7 @@ void block_take(struct block *b, const struct command *c, const struct resp_view
 			take_outside(b, c, req, p, a);
 		return;
 	}
-	/* Valkey has MULTI and WATCH among these. */
+	/* Valkey's MULTI and WATCH have this flag. */
 	if (c && command_arity_ok(c, req->argc) && c->flags & COMMAND_NO_MULTI) {
 		refuse_queued(b, a, not_inside);
 		return;

@@ -25,7 +25,7 @@
 #include "commands/command.h"
 #include "resp/view.h"
 
-/* Only block.c writes it. */
+/* The state of a block. Only block.c writes it. */
 enum block_state {
 	BLOCK_NONE, /* no transaction */
 	BLOCK_HELD, /* MULTI was answered here; no node has the transaction */
@@ -40,10 +40,10 @@ struct block {
 	int slot; /* the hash slot of its keys and the watched keys; -1: no key was named yet */
 	bool watches; /* its node may watch keys */
 	bool watch_lost; /* keys were watched at another node: EXEC must fail */
-	bool aborted; /* a command was refused here: EXEC must be refused */
-	bool too_long; /* `kept` does not have all */
+	bool aborted; /* hasp has refused a command: EXEC must be refused, too */
+	bool too_long; /* `kept` lacks some of the commands */
 	struct buf kept; /* MULTI, and the commands after it */
-	size_t nkept; /* how many */
+	size_t nkept; /* number of commands in `kept` */
 };
 
 void block_init(struct block *b);
@@ -53,11 +53,11 @@ void block_reset(struct block *b);
 
 /* The next step for a request. */
 enum block_step {
-	BLOCK_PASS, /* it has to do with no transaction */
-	BLOCK_ANSWER, /* it is answered by `reply` */
-	BLOCK_SEND, /* to the node of the transaction, or of what is watched */
+	BLOCK_PASS, /* the request belongs to no transaction */
+	BLOCK_ANSWER, /* answer the client by `reply` */
+	BLOCK_SEND, /* send it to the node of the transaction, or of the watched keys */
 	BLOCK_SEND_BEHIND, /* as BLOCK_SEND, after `behind`: the transaction begins there */
-	BLOCK_REPLACE, /* `request` goes there instead; the client gets `reply` */
+	BLOCK_REPLACE, /* send `request` there instead; the client gets `reply` */
 };
 
 struct block_answer {
@@ -67,16 +67,16 @@ struct block_answer {
 	/* Requests whose replies are discarded; the caller releases them. Also set with
 	 * BLOCK_SEND if `is_exec`: if the node did not run EXEC, send these again before it. */
 	struct buf behind;
-	size_t nbehind; /* how many; 0: there are none, or too many to be kept */
+	size_t nbehind; /* how many requests; 0: there are none, or too many to be kept */
 	bool is_exec;
-	bool watched; /* (is_exec) no other node can carry it out */
+	bool watched; /* (is_exec) no other node can carry EXEC out */
 };
 
 /* `p`: the request's plan, `bytes`: the request as it came, `proto`: 2 or 3. */
 void block_take(struct block *b, const struct command *c, const struct resp_view *req,
                 const struct plan *p, struct slice bytes, int proto, struct block_answer *a);
 
-/* Is there something at a node that it must not lose: an open transaction, or watched keys? */
+/* True if a node has an open transaction, or watched keys, which it must not lose. */
 static inline bool block_is_tied(const struct block *b)
 {
 	return b->state == BLOCK_OPEN || b->watches;

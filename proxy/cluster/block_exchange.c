@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * block_exchange: the steps that block.c says.
+ * block_exchange: carries out the steps that block.c returns.
  *
  *   MULTI      +OK, by hasp
  *   SET k v    MULTI SET k v --> the node of k: +OK is discarded, +QUEUED is the reply
@@ -24,13 +24,13 @@ static void on_block_reply(struct cluster_entry *e, struct cluster_part *p,
 		block_fail(&s->block);
 }
 
-/* The reply is another one than the node's. The entry's `arg` is it, a literal. */
+/* Writes the reply that replaces the node's: the entry's `arg`, a literal. */
 static void merge_replaced(struct cluster_entry *e, struct buf *out)
 {
 	buf_puts(out, e->arg);
 }
 
-/* `reply`: NULL, or the client's answer in place of the node's reply. */
+/* `reply`: the client's answer in place of the node's reply; NULL: none. */
 static void start_part(struct cluster_session *s, const struct command *c,
                        enum block_part_kind kind, struct block_answer *a, struct slice request,
                        const char *reply)
@@ -76,7 +76,7 @@ void block_exchange_unwatch(struct cluster_session *s)
 	block_reset(&s->block);
 }
 
-/* The node that has the transaction, or watches, does not serve the slot any more. */
+/* Leaves the transaction's node, if the slot belongs to another node now. */
 static void follow_map(struct cluster_session *s)
 {
 	const struct slot_map *map = s->cluster->opts.map;
@@ -103,7 +103,8 @@ static enum block_part_kind kind_of_step(enum block_state before, enum block_sta
 	return after == BLOCK_NONE ? BLOCK_PART_END : BLOCK_PART_QUEUED;
 }
 
-/* Within a transaction the node refuses all when it refuses one. */
+/* Notes the slot of an EXEC, or of a WATCH of several keys. The other commands of a
+ * transaction need no note: if the node refuses one, it refuses EXEC. */
 static void note_several(struct cluster_session *s, enum block_state before,
                          const struct plan *p, const struct block_answer *a)
 {
@@ -134,7 +135,7 @@ bool block_exchange_take(struct cluster_session *s, const struct command *c,
 		leave_node_conn(s);
 	block_take(&s->block, c, req, &p, bytes, s->proto, &a);
 	note_several(s, before, &p, &a);
-	/* Other clients' commands would come between. */
+	/* On a shared link, other clients' commands would come in between. */
 	HASP_ASSERT(!s->shares || a.step == BLOCK_PASS || a.step == BLOCK_ANSWER);
 	switch (a.step) {
 	case BLOCK_PASS:

@@ -19,7 +19,7 @@ static void on_tick(struct timer *t, double now)
 		bool stalled = s->stalled_since > 0;
 		if (dispatch_due(s, now) || stalled)
 			session_trouble(s);
-		/* The long request is looked at again. */
+		/* Let the session try its long request again. */
 		if (stalled)
 			session_wake(s);
 	}
@@ -102,7 +102,7 @@ void cluster_set_limits(struct cluster *c, int64_t failover_wait_ms, size_t outp
 	c->output_limit = output_limit;
 }
 
-/* `fn` may close sessions: these stay in memory until cluster_reap(). */
+/* `fn` may close sessions, which then stay in memory until cluster_reap(). */
 static void each_session(struct cluster *c, void (*fn)(struct cluster_session *s, void *arg),
                          void *arg)
 {
@@ -123,7 +123,7 @@ static void use_map(struct cluster_session *s, void *arg)
 	(void)arg;
 	dispatch_again(s);
 	pubsub_map_changed(s);
-	/* A request may wait for what the map says now. */
+	/* A request may wait for a node that the new map has. */
 	if (s->starved)
 		session_wake(s);
 }
@@ -197,7 +197,7 @@ static void forget_node(struct cluster_session *s, void *arg)
 void cluster_forget_node(struct cluster *c, struct node *n, const char *why)
 {
 	each_session(c, forget_node, &(struct forgotten){ n, why });
-	/* Sessions that are closed have left its links, but not yet forgotten it. */
+	/* Closed sessions have left the node's links, but still point to the node. */
 	list_each (struct cluster_session, s, &c->dead, node)
 		s->default_node = NULL;
 }

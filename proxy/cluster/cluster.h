@@ -31,23 +31,23 @@ struct cluster_opts {
 	const struct commands *commands;
 	struct timers *timers;
 	enum node_health (*health)(const struct node *n); /* node_health() */
-	/* The map may be wrong, or is not complete: ask the cluster. May be called often. */
+	/* Asks for the map, which may be wrong or incomplete. May be called often. */
 	void (*refresh)(void *arg);
-	/* The node has redirected a request, which the map does not explain: asks this node for
-	 * the map, and for the slots that it gives away, and then calls
-	 * cluster_node_answered(). Returns the lowest number that the question may have. */
+	/* Asks a node that has redirected a request in spite of the map: for its map, and for
+	 * the slots that it gives away. Then calls cluster_node_answered(). Returns the lowest
+	 * number that the question may have. */
 	uint64_t (*verify)(void *arg, const struct node *n);
 	void *arg;
 };
 
 struct cluster *cluster_new(const struct cluster_opts *opts);
-/* All virtual links are closed, and cluster_reap() was called. */
+/* To be called when all virtual links are closed, after cluster_reap(). */
 void cluster_free(struct cluster *c);
 
 /* Makes links of `env` virtual: they lead to sessions. */
 void cluster_serve(struct cluster *c, struct link_env *env);
-/* Clients use the front in place of a node: its links are virtual, and it has nothing else.
- * `links`: as for nodes. */
+/* Makes the front, which clients use in place of a node. Its links are virtual, and it has
+ * nothing else. `links`: as for nodes. */
 struct node *cluster_front_new(struct cluster *c, const struct link_env *links);
 void cluster_front_stop(struct node *n); /* closes the pool's links */
 void cluster_front_free(struct node *n);
@@ -57,10 +57,10 @@ void cluster_front_free(struct node *n);
  * turn: from this many bytes on, hasp does not read from the client. */
 void cluster_set_limits(struct cluster *c, int64_t failover_wait_ms, size_t output_limit);
 
-/* The map has changed: what waits for a node goes to the one that serves it now. */
+/* The map has changed: parts that wait for a node go to their slot's present node. */
 void cluster_map_changed(struct cluster *c);
-/* The node has answered question number `question`, and the map has what it said. `was_down`:
- * it has said, in this answer or shortly before, that the cluster is down. */
+/* The node has answered question number `question`, and the map contains its answer.
+ * `was_down`: this answer, or one shortly before, says that the cluster is down. */
 void cluster_node_answered(struct cluster *c, const struct node *n, uint64_t question,
                            bool was_down);
 /* The node is not one of the cluster's primaries any more: no request goes there from now on,
@@ -72,7 +72,7 @@ void cluster_forget_node(struct cluster *c, struct node *n, const char *why);
  * with its connection, as a subscription, the client's link ends then. */
 void cluster_renew_links(struct cluster *c);
 
-/* Frees the sessions of links that were closed. Once per turn of the loop. */
+/* Frees the sessions of links that were closed. Called once in each loop iteration. */
 void cluster_reap(struct cluster *c);
 
 #endif

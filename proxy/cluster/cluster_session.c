@@ -10,18 +10,18 @@
 #include "base/fatal.h"
 #include "cluster/cluster_internal.h"
 
-/* Requests in flight: the size of their replies sets the limit, within these bounds. */
+/* Bounds for the number of requests in flight; the size of replies sets the limit. */
 #define ENTRIES_MAX ((size_t)4096)
 #define ENTRIES_MIN ((size_t)16)
 /* The size that hasp assumes until it knows how long replies are. */
 #define FIRST_REPLY_SIZE ((size_t)256 * 1024)
-/* No more requests are read while these take this much memory; the last one may exceed it. */
+/* The session reads no more while requests take this much memory; one may exceed it. */
 #define REQUESTED_MAX ((size_t)32 * 1024 * 1024)
 
 /* --- requests ----------------------------------------------------------------------------- */
 
-/* Shared links are read whatever they bring: what is asked for must find room, should it all
- * have to wait for the first reply. */
+/* True if the session may take one more request. hasp always reads shared links, so the
+ * replies to all requests must fit, even if all wait for the first one. */
 static bool has_room(const struct cluster_session *s)
 {
 	size_t limit = s->cluster->output_limit;
@@ -32,7 +32,7 @@ static bool has_room(const struct cluster_session *s)
 	       s->nentries < (limit - s->kept) / s->reply_size;
 }
 
-/* Redis answers the bytes up to here with a protocol error, and closes. */
+/* Forwards the bytes up to a protocol error, which Redis answers before it closes. */
 static size_t session_pass_bad(struct cluster_session *s, const char *p, size_t used)
 {
 	struct cluster_entry *e;
@@ -47,7 +47,7 @@ static size_t session_pass_bad(struct cluster_session *s, const char *p, size_t 
 	return used;
 }
 
-/* The request at `p`. Returns its length; or how much of it was passed on; 0: none of it. */
+/* Takes the request at `p`. Returns its length, or how much it has forwarded; 0: nothing. */
 static size_t session_take_request(struct cluster_session *s, const char *p, size_t n)
 {
 	struct request_args *args = &s->cluster->args;
@@ -62,7 +62,7 @@ static size_t session_take_request(struct cluster_session *s, const char *p, siz
 		if (r == RESP_MORE)
 			return session_begin_stream(s, p, n, &scan, used);
 		if (scan.empty) {
-			/* To Redis it is the request whose reply is skipped. */
+			/* Redis counts this as the request whose reply it skips. */
 			if (s->reply_mode == REPLY_SKIP_NEXT)
 				s->reply_mode = REPLY_ON;
 			return used;
@@ -76,7 +76,7 @@ static size_t session_take_request(struct cluster_session *s, const char *p, siz
 	return 0;
 }
 
-/* All that was taken is answered. Another map may be used now. */
+/* All requests taken so far are answered: the session may use another map. */
 static void reopen(struct cluster_session *s)
 {
 	if (!list_empty(&s->entries))
@@ -106,14 +106,14 @@ static void refuse_gathered(struct cluster_session *s)
 	session_set_flow(s, FLOW_STREAMING);
 }
 
-/* The rest of a request that is kept. Returns how much of it was taken. */
+/* Keeps more of a request that is gathered. Returns how many bytes it has taken. */
 static size_t gather_on(struct cluster_session *s, const char *p, size_t n)
 {
 	struct request_scan scan = s->scan;
 	size_t used;
 	enum resp_result r = request_scan(&scan, p, n, &used);
 
-	/* Then it can be taken at once. */
+	/* Wait for earlier requests: then the whole request can be taken at once. */
 	if (r != RESP_MORE && !list_empty(&s->entries)) {
 		s->starved = true;
 		return 0;
@@ -156,7 +156,7 @@ static size_t take_some(struct cluster_session *s, const char *p, size_t n)
 		link_send(s->stream_node_conn->user.link, slice_of(p, n));
 		return n;
 	case FLOW_ENDING:
-		/* No node will answer the request. */
+		/* Drop the bytes: no node will answer the request. */
 		return n;
 	case FLOW_OPEN:
 		if (is_barred(s))
@@ -192,7 +192,7 @@ static size_t on_take(struct stream_peer *peer, struct slice bytes)
 
 /* --- beginning and end -------------------------------------------------------------------- */
 
-/* Nothing more can come: the link ends as a connection would. */
+/* True if nothing more can come: the link ends, as a connection would. */
 static bool is_session_over(const struct cluster_session *s)
 {
 	if (!list_empty(&s->entries) || buf_len(&s->out) || s->starved)
@@ -303,7 +303,7 @@ static const struct stream_peer_ops peer_ops = {
 	.nbytes = on_nbytes,
 };
 
-/* The strings of `login` need not live as long as the session. */
+/* Copies `login` with its strings, which may not live as long as the session. */
 static void keep_login(struct cluster_session *s, const struct link_login *login)
 {
 	const char *const from[] = { login->user, login->password, login->name };

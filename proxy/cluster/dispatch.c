@@ -9,13 +9,13 @@
 
 /* --- the home ----------------------------------------------------------------------------- */
 
-/* The node for a session's requests that name no key. The home stays the same for as long
- * as possible, because clients expect INFO or CONFIG to describe one server, and their messages
+/* The node for a session's requests that name no key. The home stays the same for as long as
+ * possible, because clients expect INFO or CONFIG to describe one server, and their messages
  * to be published in order. If the home does not answer, the session gets another one, unless
  * it has requests in flight, subscriptions or a transaction there. Requests in flight that any
- * node may answer, as PING, are sent to the new one. */
+ * node may answer, such as PING, go to the new home. */
 
-/* `moves`: what is in flight there, or held, is taken along if that can be. */
+/* True if the session needs this node. `moves`: not counting parts that can move. */
 static bool has_something(const struct node_conn *l, bool moves)
 {
 	const struct cluster_session *s = l->session;
@@ -26,7 +26,7 @@ static bool has_something(const struct node_conn *l, bool moves)
 	return moves ? !node_conn_can_be_recalled(l) : l->nsent || !list_empty(&l->held);
 }
 
-/* NULL: nothing was ever sent there. */
+/* Returns the session's connection to the node; NULL: nothing was ever sent there. */
 static struct node_conn *node_conn_of(struct cluster_session *s, const struct node *n)
 {
 	list_each (struct node_conn, l, &s->node_conns, in_session)
@@ -96,7 +96,7 @@ void entry_start(struct cluster_entry *e)
 		part_dispatch(&e->parts[i]);
 }
 
-/* NULL: it is not known. */
+/* Returns the node for the part; NULL: not known. */
 static struct node *node_of(struct cluster_part *p)
 {
 	struct cluster_session *s = part_session(p);
@@ -162,7 +162,7 @@ static void fail_if_over(struct cluster_part *p, double now)
 		fail_late(p);
 }
 
-/* Fails the parts that no node took for too long, and those withdrawn while a node had them. */
+/* Fails parts that no node took for too long, and parts withdrawn while in flight. */
 static void fail_those_late(struct cluster_session *s, double now)
 {
 	/* Entries that end must stay in the list until the loop is over. */
@@ -183,8 +183,8 @@ static bool has_held(const struct cluster_session *s)
 	return false;
 }
 
-/* While keys of its slot are moving to another node, or nodes do not agree on whose it is, one
- * may be refused and the next one be carried out. So one waits for the answer to the other. */
+/* While keys of a slot move to another node, or nodes disagree about a slot, a node may refuse
+ * one request and run the next one. So a part waits for the answer to the older one. */
 static bool waits_for_older(const struct cluster_part *p)
 {
 	const struct cluster_session *s = part_session(p);
@@ -209,7 +209,7 @@ static bool waits_for_older(const struct cluster_part *p)
 	return false;
 }
 
-/* Something is in flight that another node may be asked if the home does not answer. */
+/* True if a part is in flight that another node may answer if the home does not. */
 static bool asks_default_node(const struct cluster_session *s)
 {
 	list_each (const struct cluster_entry, e, &s->entries, node)
@@ -263,7 +263,7 @@ bool dispatch_due(struct cluster_session *s, double now)
 
 void dispatch_again(struct cluster_session *s)
 {
-	/* In the order of the requests, for now they may meet at one node. */
+	/* Keep the order of the requests: the new map may give them one node. */
 	list_each (struct cluster_entry, e, &s->entries, node) {
 		for (size_t i = 0; i < e->nparts; i++) {
 			struct cluster_part *p = &e->parts[i];

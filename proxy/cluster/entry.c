@@ -109,7 +109,7 @@ static bool is_head(const struct cluster_entry *e)
 	return e->session->entries.next == &e->node;
 }
 
-/* Bytes of the entry's reply. */
+/* Adds bytes to the entry's reply. */
 static void entry_forward(struct cluster_entry *e, struct slice bytes)
 {
 	struct cluster_session *s = e->session;
@@ -154,7 +154,8 @@ void session_advance(struct cluster_session *s)
 		if (!e->done)
 			break;
 		ends = e->ends;
-		/* Redis closes when it has sent what it says. */
+		/* Redis closes after it has sent a reply: if that is muted, it waits for the
+		 * client. */
 		s->lingers = e->ends && e->muted;
 		advanced = true;
 		entry_end(e);
@@ -212,8 +213,8 @@ void entry_answer(struct cluster_entry *e, struct slice reply)
 	entry_finish(e);
 }
 
-/* A number that no other client has, also of another hasp. It is below 2^53, for JavaScript,
- * and above the ids of the nodes' connections. */
+/* Returns a number that no other client has, not even of another hasp. It is below 2^53, for
+ * JavaScript, and above the ids of the nodes' connections. */
 static uint64_t get_client_id(struct cluster_session *s)
 {
 	const uint64_t least = UINT64_C(1) << 52;
@@ -246,8 +247,8 @@ void entry_answer_new(struct cluster_session *s, struct slice reply)
 
 /* --- parts -------------------------------------------------------------------------------- */
 
-/* Bytes came that must wait for other replies. If the session keeps too many, it reads none of
- * its own links but the one whose reply comes next. */
+/* Handles bytes that must wait for earlier replies. If the session keeps too many, it reads
+ * none of its own links but the one whose reply comes next. */
 static void bound_kept(struct cluster_session *s, const struct node_conn *from)
 {
 	if (s->kept < s->cluster->output_limit)
@@ -303,7 +304,7 @@ void part_fail(struct cluster_part *p, struct slice error)
 
 /* --- parts of transactions ---------------------------------------------------------------- */
 
-/* Which node connection has the session's transaction, and what a part keeps of it. */
+/* Notes which node connection has the transaction, and what a part keeps of it. */
 
 struct slice block_leave(struct cluster_session *s)
 {
@@ -321,10 +322,10 @@ struct slice block_part_begin(struct node_conn *l, struct cluster_part *p)
 	struct block_part *b = p->block;
 
 	buf_release(&b->refused);
-	/* (Behind EXEC nothing is left there.) */
+	/* (After EXEC the node has nothing left of it.) */
 	if (b->serial == s->block_serial && b->kind != BLOCK_PART_END &&
 	    block_is_tied(&s->block)) {
-		/* Earlier keys are watched at another node, which is not asked any more. */
+		/* The node of the keys watched earlier gets no EXEC, so EXEC must fail. */
 		if (s->block_node_conn && s->block_node_conn != l)
 			s->block.watch_lost = true;
 		s->block_node_conn = l;

@@ -12,11 +12,11 @@
 
 /* --- splitting ---------------------------------------------------------------------------- */
 
-/* With more keys than this, looking for their slots one by one would take too long. */
+/* With more keys than this, a linear search for their slots would take too long. */
 #define FEW_KEYS 16
 
-/* `index`: by slot, the number of its part plus one; NULL: there are few. Returns nparts if the
- * slot has none yet. */
+/* `index`: by slot, the number of its part plus one; NULL: there are few keys. Returns nparts
+ * if the slot has no part yet. */
 static uint32_t find_part(const struct split *s, const uint32_t *index, uint16_t slot)
 {
 	if (index)
@@ -79,7 +79,7 @@ void split_write(const struct split *s, uint32_t i, const struct resp_view *req,
 			resp_write_bulk(out, req->argv[1 + (size_t)key * s->step + k]);
 }
 
-/* Nodes of different versions, or a command that was renamed at one of them only. */
+/* The error if nodes have different versions, or one of them has renamed the command. */
 static const struct slice unlike = SLICE_LIT(
 	"-ERR hasp: hasp cannot merge the replies of the cluster's nodes\r\n");
 
@@ -100,7 +100,7 @@ static bool merge_error(const struct slice *replies, size_t n, struct buf *out)
 	return false;
 }
 
-/* False: it is none. */
+/* Reads an integer reply. False: the reply is something else. */
 static bool read_integer(struct slice reply, long long *v)
 {
 	struct resp_reply r;
@@ -125,13 +125,13 @@ static void merge_sum(const struct slice *replies, size_t n, struct buf *out)
 			buf_append(out, unlike);
 			return;
 		}
-		/* Counts of keys: they do not come near the end of the numbers. */
+		/* (These are counts of keys, which never overflow.) */
 		sum = (long long)((unsigned long long)sum + (unsigned long long)v);
 	}
 	write_integer(out, sum);
 }
 
-/* How many elements an array has; -1: it is none. */
+/* Returns the number of elements of an array; -1: the reply is no array. */
 static long long count_elements(struct slice reply)
 {
 	const char *end = reply.n ? memchr(reply.p, '\r', reply.n) : NULL;
@@ -164,7 +164,7 @@ static void merge_list(const struct slice *replies, size_t n, struct buf *out)
 		buf_append(out, reply_elements(replies[i]));
 }
 
-/* The next of the `elements`, with its header; SLICE_NONE: there is none. */
+/* Cuts the next element off `elements`, with its header; SLICE_NONE: there is none. */
 static struct slice take_element(struct slice *elements)
 {
 	const char *begin = elements->p;
@@ -215,7 +215,7 @@ static void merge_names(const struct slice *replies, size_t n, struct buf *out)
 	buf_release(&names);
 }
 
-/* The name of a channel, as an element. Every node has its subscribers: subscriptions.h. */
+/* True if the element names a channel with subscribers at every node: subscriptions.h. */
 static bool is_at_all_nodes(struct slice element)
 {
 	const char *lf = element.n ? memchr(element.p, '\n', element.n) : NULL;
@@ -270,7 +270,7 @@ static void merge_counts(const struct slice *replies, size_t n, struct buf *out)
 	free(rests);
 }
 
-/* The least of the integers that come next, of which one is taken off each of `rests`. */
+/* Cuts the next integer off each of `rests`, and writes the least of them. */
 static bool take_least(struct slice *rests, size_t n, long long *least)
 {
 	*least = LLONG_MAX;
@@ -331,7 +331,7 @@ static void merge_any(const struct slice *replies, size_t n, struct buf *out)
 	buf_append(out, found);
 }
 
-/* The elements in the order of the keys. */
+/* Appends the elements in the order of the keys. */
 static void merge_values(const struct split *s, const struct slice *replies, struct buf *out)
 {
 	struct slice *rests = xcalloc(s->nparts, sizeof(*rests));
@@ -348,7 +348,7 @@ static void merge_values(const struct split *s, const struct slice *replies, str
 	for (uint32_t key = 0; fits && key < s->nkeys; key++) {
 		struct slice element = take_element(&rests[s->keys[key].part]);
 
-		/* Whole replies have as many elements as they say. */
+		/* A whole reply has all the elements that its header counts. */
 		HASP_ASSERT(element.n > 0);
 		buf_append(out, element);
 	}

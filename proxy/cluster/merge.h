@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * merge: splits a request for several slots, and makes of the replies of several nodes the one
- * that a single Redis would have given. If replies are errors, the first error in the order of
- * the parts is the reply. The version of RESP does not matter: the replies are in the client's.
+ * merge: splits a request for several slots, and merges the replies of several nodes into the
+ * one that a single Redis would give. If replies are errors, the first error in the order of
+ * the parts is the reply. The version of RESP does not matter: the replies are in the
+ * client's.
  */
 #ifndef HASP_CLUSTER_MERGE_H
 #define HASP_CLUSTER_MERGE_H
@@ -27,8 +28,8 @@ struct split_part {
 };
 
 struct split_key {
-	uint32_t part; /* the number of the one that it is in */
-	uint32_t next; /* the number of the part's next key; of no meaning for its last one */
+	uint32_t part; /* number of the key's part */
+	uint32_t next; /* number of the part's next key; undefined for its last one */
 };
 
 struct split {
@@ -38,28 +39,28 @@ struct split {
 	uint8_t step;
 };
 
-/* `req`: a key in argv[1], and then one every `step` arguments; none lacks an argument. */
+/* `req`: keys begin at argv[1], one every `step` arguments; no argument is missing. */
 void split_init(struct split *s, const struct resp_view *req, uint8_t step);
 void split_fini(struct split *s);
 
-/* Appends the request of part `i`. `req`: the same as before. */
+/* Appends the request of part `i`. `req`: the request of split_init(). */
 void split_write(const struct split *s, uint32_t i, const struct resp_view *req,
                  struct buf *out);
 
 enum merge_kind {
-	MERGE_SAME, /* all say the same: +OK, the hash of a script */
+	MERGE_SAME, /* all replies are the same: +OK, the hash of a script */
 	MERGE_SUM, /* integers are added up */
-	MERGE_LEAST, /* the least integer; of arrays, for each element */
+	MERGE_LEAST, /* the least integer; for arrays, of each element */
 	MERGE_LIST, /* arrays are joined */
-	MERGE_NAMES, /* of the arrays' elements, each is there once, in no order */
-	MERGE_COUNTS, /* arrays of a name, its count, ...: each name's counts are added up */
-	MERGE_FOUND, /* the first that is not nil, if one is not */
-	MERGE_ANY, /* a reply that is not an error, else the most specific error: SCRIPT KILL */
+	MERGE_NAMES, /* arrays of names: each name once, in any order */
+	MERGE_COUNTS, /* arrays of names, each with a count: adds up each name's counts */
+	MERGE_FOUND, /* the first reply that is not nil, if there is one */
+	MERGE_ANY, /* a reply that is no error, else the most specific error: SCRIPT KILL */
 	MERGE_VALUES, /* arrays of an element for each key: joined in the keys' order */
 };
 
-/* Appends the reply to `out`. `replies`: `n` whole ones, at least one. `split`: of
- * MERGE_VALUES, how the request was split, into `n` parts; else NULL. */
+/* Appends the reply to `out`. `replies`: `n` whole replies, n >= 1. `split`: for MERGE_VALUES,
+ * how the request was split into `n` parts; else NULL. */
 void merge_replies(enum merge_kind kind, const struct split *split, const struct slice *replies,
                    size_t n, struct buf *out);
 

@@ -23,7 +23,7 @@ static const struct replacement of_info[] = {
 	{ SLICE_NONE, SLICE_NONE },
 };
 
-/* The first of the table's texts in `text`. NULL: there is none. */
+/* Returns the table's entry that comes first in `text`; NULL: none does. */
 static const struct replacement *find_first(struct slice text, const struct replacement *table,
                                             size_t *at)
 {
@@ -54,7 +54,7 @@ static void replace_all(struct slice text, const struct replacement *table, stru
 	buf_append(out, text);
 }
 
-/* A string, which has its length before it; in RESP3 it says that it is a text. */
+/* Replaces the texts in a string, and corrects its length. (RESP3 also names its format.) */
 static void replace_in_string(struct slice reply, struct buf *out)
 {
 	const char *lf = memchr(reply.p, '\n', reply.n);
@@ -83,7 +83,7 @@ void hide_cluster_mode(struct slice reply, struct buf *out)
 
 /* --- ids ---------------------------------------------------------------------------------- */
 
-/* The length of the first line of a reply, with its end. */
+/* Returns the length of a reply's first line, with its line end. */
 static size_t line_length(struct slice reply)
 {
 	const char *lf = memchr(reply.p, '\n', reply.n);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * node_conn: a session's links to the nodes. A session that shares takes its place on a
- * link of each node's pool; another one opens links of its own, on which its session commands
- * are replayed before anything else is sent. Here is when a node connection has a link, which
- * parts wait for that, and what comes back over it.
+ * node_conn: a session's links to the nodes. A session that shares uses a link of each node's
+ * pool. Any other session opens links of its own, and replays its session commands on them
+ * before it sends anything else. This file decides when a node connection has a link, keeps
+ * the parts that wait for it, and handles the replies.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,8 +65,8 @@ static bool node_conn_replay_next(struct node_conn *l)
 	return true;
 }
 
-/* The link is there, and has logged in if it is a shared one. Session commands are sent one by
- * one: Redis does not answer a login that fails while another reply is pending. */
+/* The link is connected; a shared one has logged in. Session commands are sent one by one:
+ * Redis does not answer a login that fails while another reply is pending. */
 static void node_conn_begin(struct node_conn *l)
 {
 	l->in_frame = l->in_push = false;
@@ -92,7 +92,7 @@ static void node_conn_leave(struct node_conn *l)
 
 /* --- the link's end ----------------------------------------------------------------------- */
 
-/* Dispatches the parts again that the node never saw. */
+/* Dispatches again the parts that the node never saw. */
 static void give_up_held(struct node_conn *l, const char *why)
 {
 	struct list held;
@@ -103,7 +103,7 @@ static void give_up_held(struct node_conn *l, const char *why)
 		redirection_later(p, why);
 }
 
-/* `why` for the client. */
+/* Ends the session's virtual link. `why`: for the client. */
 static void node_conn_break(struct node_conn *l, const char *why)
 {
 	const char *address = slot_map_address(l->session->cluster->opts.map, l->node);
@@ -175,7 +175,7 @@ void node_conn_recall(struct node_conn *l)
 	node_conn_drop(l, "it does not answer");
 }
 
-/* The session is in the middle of something there. */
+/* True if the session has requests, a transaction or a stream on the link. */
 static bool is_in_use(const struct node_conn *l)
 {
 	const struct cluster_session *s = l->session;
@@ -204,7 +204,7 @@ static struct cluster_part *head_part(struct node_conn *l)
 	return node_conn_part_behind(tag) ? NULL : tag;
 }
 
-/* Bytes of the frame that is being read. */
+/* Handles bytes of the frame that is being read. */
 static void forward_frame(struct node_conn *l, struct slice bytes)
 {
 	struct cluster_part *p = l->error && !l->in_push ? l->error : head_part(l);
@@ -217,7 +217,7 @@ static void forward_frame(struct node_conn *l, struct slice bytes)
 		session_push(l->session, bytes);
 }
 
-/* May the frame of this type be a message, or an acknowledgement? */
+/* True if a frame of this type may be a message, or an acknowledgement. */
 static bool may_be_message(struct node_conn *l, char type)
 {
 	const struct cluster_part *p = head_part(l);
@@ -258,7 +258,7 @@ static void node_conn_on_bytes(void *owner, struct slice bytes)
 	}
 }
 
-/* An acknowledgement is whole. */
+/* Forwards an acknowledgement that is whole. */
 static void forward_ack(struct node_conn *l, const struct cluster_part *p)
 {
 	struct buf ack = BUF_INIT;
@@ -319,7 +319,7 @@ static bool node_conn_on_line(void *owner, void *tag, struct slice line)
 
 	l->in_frame = l->in_push = false;
 	if (!p) {
-		/* This node refuses a session command that another one has accepted. */
+		/* This node refuses a session command that another node has accepted. */
 		snprintf(reason, sizeof(reason), "%.*s", (int)(line.n > 3 ? line.n - 3 : 0),
 		         line.p + 1);
 		node_conn_drop(l, reason);
@@ -339,7 +339,7 @@ static bool node_conn_on_line(void *owner, void *tag, struct slice line)
 	if (p->block ? take_block_line(l, p, line) : redirection_take(p, line))
 		return false;
 	p->entry->pushes = false;
-	/* The link forwards it when the part is its head no more. */
+	/* The link's error is forwarded when the part is no longer its head. */
 	l->error = p;
 	return true;
 }
@@ -351,7 +351,7 @@ void node_conns_forget_subscriptions(struct cluster_session *s, const struct nod
 		bool had = subscriptions_any(&l->subscriptions);
 
 		l->subscriptions = (struct subscriptions){ 0 };
-		/* Messages may be on their way. */
+		/* Drop the link: messages may still be on their way. */
 		if (had && l != reset)
 			node_conn_drop(l, "the client reset its subscriptions");
 	}
@@ -391,7 +391,7 @@ static void node_conn_on_stream(void *owner, void *tag)
 	part_on_reply(p, &r, SLICE_NONE);
 }
 
-/* A link of the session's own is connected; or it takes bytes again. */
+/* The session's own link is connected, or takes bytes again. */
 static void node_conn_on_drained(void *owner)
 {
 	struct node_conn *l = owner;
@@ -478,7 +478,7 @@ static void node_conn_share(struct node_conn *l)
 		node_conn_set_state(l, NODE_CONN_WAITING);
 		break;
 	case POOL_NEVER:
-		/* There are too many logins. */
+		/* The pool has too many logins: open a link of the session's own. */
 		node_conn_set_state(l, NODE_CONN_WAITING);
 		l->own = true;
 		link_join(link_new(&l->node->links, false, login), &l->user);

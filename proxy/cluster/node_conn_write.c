@@ -13,7 +13,7 @@
 #include "cluster/cluster_internal.h"
 #include "resp/write.h"
 
-/* The reply is looked at before it is passed on. */
+/* hasp reads this reply before it forwards it. */
 static unsigned part_flags(const struct cluster_part *p)
 {
 	const struct cluster_entry *e = p->entry;
@@ -30,7 +30,7 @@ static unsigned part_flags(const struct cluster_part *p)
 	return flags;
 }
 
-/* The tag of a request that is sent before a part: only its errors matter. */
+/* Returns the tag of a request that goes before a part: only its errors matter. */
 static void *behind_tag(struct cluster_part *p)
 {
 	return (char *)p + 1;
@@ -64,7 +64,7 @@ static void note_sent(struct node_conn *l, struct cluster_part *p)
 	part_set_state(p, PART_SENT);
 	p->node_conn = l;
 	l->nsent++;
-	/* The part may be the first in flight, and the link may be paused. */
+	/* This part may be the first in flight, on a link that is not read. */
 	if (l->session->has_backpressure)
 		session_steer_node_conns(l->session);
 }
@@ -109,7 +109,7 @@ void node_conn_write_part(struct node_conn *l, struct cluster_part *p)
 		node_conn_count_writes(l, p);
 	if (p->block)
 		put_behind(l, p);
-	/* In RESP2 acknowledgements, and what is published, are arrays like other replies. */
+	/* In RESP2, acknowledgements and messages are arrays, as other replies are. */
 	if (p->acks.of)
 		link_watch(link, true);
 	link_expect(&l->user, part_flags(p), p);

@@ -17,7 +17,7 @@ static struct plan to_each(enum merge_kind merge)
 	return (struct plan){ .kind = PLAN_EACH, .merge = merge };
 }
 
-/* The slot of `n` arguments from argv[first] on, `step` by `step`. -1: there are several. */
+/* Returns the common slot of `n` arguments from argv[first] on; -1: there are several. */
 static int common_slot(const struct resp_view *req, size_t first, size_t n, size_t step)
 {
 	int slot = slot_of_key(req->argv[first]);
@@ -28,7 +28,7 @@ static int common_slot(const struct resp_view *req, size_t first, size_t n, size
 	return slot;
 }
 
-/* A command whose keys are the `n` arguments from argv[first] on. */
+/* Plans a command whose keys are the `n` arguments from argv[first] on. */
 static struct plan by_keys(const struct resp_view *req, size_t first, size_t n)
 {
 	int slot;
@@ -41,7 +41,7 @@ static struct plan by_keys(const struct resp_view *req, size_t first, size_t n)
 	return (struct plan){ .kind = PLAN_SLOT, .slot = (uint16_t)slot, .several = n > 1 };
 }
 
-/* Where the table of commands says that they are. */
+/* Plans a command by the key positions in the table of commands. */
 static struct plan by_known_keys(const struct command *c, const struct resp_view *req)
 {
 	struct plan p = default_node;
@@ -64,7 +64,7 @@ static struct plan by_known_keys(const struct command *c, const struct resp_view
 	return p;
 }
 
-/* Each argument is a key, or each `step` arguments begin with one. */
+/* Plans a command whose arguments are keys, or groups of `step` that begin with a key. */
 static struct plan by_slots(const struct resp_view *req, size_t step, enum merge_kind merge)
 {
 	size_t n = (req->argc - 1 + step - 1) / step;
@@ -81,7 +81,7 @@ static struct plan by_slots(const struct resp_view *req, size_t step, enum merge
 	return (struct plan){ .kind = PLAN_SPLIT, .merge = merge, .step = (uint8_t)step };
 }
 
-/* XREAD [options] STREAMS key [key ...] id [id ...]: as xreadGetKeys(). */
+/* XREAD [options] STREAMS key [key ...] id [id ...]: finds keys as xreadGetKeys() does. */
 static struct plan by_streams(const struct resp_view *req)
 {
 	for (size_t i = 1; i < req->argc; i++) {
@@ -147,7 +147,7 @@ static struct plan by_subcommand(const struct command *c, const struct resp_view
 
 struct plan plan_request(const struct command *c, const struct resp_view *req)
 {
-	/* Any node refuses it, and looks at no key. */
+	/* Any node refuses such a request, and looks at no key. */
 	if (!c || !command_arity_ok(c, req->argc))
 		return default_node;
 	switch ((enum command_cluster)c->facts.cluster) {

@@ -14,29 +14,29 @@
 #include "resp/view.h"
 
 enum plan_kind {
-	PLAN_HOME, /* it names no key: the client's home node, whichever that is */
+	PLAN_HOME, /* the client's home node: the request names no key */
 	PLAN_SLOT, /* the node that serves `slot` */
-	PLAN_CROSSSLOT, /* none: its keys are in several slots (plan_crossslot) */
-	PLAN_SPLIT, /* for each slot a part of it: merge.h */
+	PLAN_CROSSSLOT, /* no node: its keys are in several slots (plan_crossslot) */
+	PLAN_SPLIT, /* for each slot the part with its keys: merge.h */
 	PLAN_MALFORMED, /* as PLAN_SLOT, in plan_malformed()'s form: Redis refuses it */
 	PLAN_EACH, /* all primaries */
 	PLAN_SCAN, /* the primary that its cursor names: scan_cursor.h */
-	PLAN_DISABLED, /* none: it is about the cluster (plan_disabled) */
+	PLAN_DISABLED, /* no node: the command is about the cluster (plan_disabled) */
 };
 
 struct plan {
 	enum plan_kind kind;
 	enum merge_kind merge; /* of PLAN_SPLIT and PLAN_EACH */
 	uint16_t slot; /* of PLAN_SLOT and PLAN_MALFORMED */
-	uint8_t step; /* (PLAN_SPLIT) arguments for each key, which is the first of them */
-	bool several; /* (PLAN_SLOT) it names more than one key */
+	uint8_t step; /* (PLAN_SPLIT) arguments for each key, the key first */
+	bool several; /* (PLAN_SLOT) the request names more than one key */
 };
 
-/* `c`: what is known of the command; NULL: nothing. `req` has an argument. */
+/* `c`: the facts about the command; NULL: not known. `req` has an argument. */
 struct plan plan_request(const struct command *c, const struct resp_view *req);
 
-/* An MSET without its last value, whose keys are in several slots: the same fault with one key,
- * so that Redis words the error. `argv` has space for four. */
+/* Writes the same fault with one key for an MSET that lacks its last value and has keys in
+ * several slots, so that Redis words the error. `argv` has space for four. */
 void plan_malformed(const struct resp_view *req, struct slice *argv);
 
 /* Redis' errors, with their line ends. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pubsub: subscriptions of a session. Nodes tell each other what is published, so its channels
- * and patterns are subscribed at the home node; shard channels at the node of their slot; those
- * of keyspace notifications at every node. The request after a subscription waits until that
- * is acknowledged, for what Redis takes depends on it.
+ * pubsub: subscriptions of a session. Nodes tell each other what is published, so a session
+ * subscribes to channels and patterns at its home node; to shard channels at the node of their
+ * slot; to channels of keyspace notifications at every node. The request after a subscription
+ * waits for the acknowledgement, because Redis' answer depends on it.
  */
 #include "base/fatal.h"
 #include "cluster/cluster_internal.h"
@@ -73,7 +73,7 @@ static bool subscribe_everywhere(struct cluster_session *s, struct slice bytes,
 	return true;
 }
 
-/* Also where hasp has subscribed for keyspace notifications. */
+/* Unsubscribes also where hasp has subscribed for keyspace notifications. */
 static void unsubscribe_everywhere(struct cluster_session *s, struct slice bytes,
                                    struct acks acks)
 {
@@ -179,7 +179,7 @@ bool pubsub_take(struct cluster_session *s, const struct command *c,
 	if (!l || c->facts.session == SESSION_QUIT || c->facts.session == SESSION_RESET)
 		return false;
 	if (is_worded_by_redis(c, req)) {
-		/* A refused EXEC ends what was watched for it, at another node perhaps. */
+		/* A refused EXEC also unwatches keys, which may be watched at another node. */
 		if (c->facts.session == SESSION_EXEC)
 			block_exchange_unwatch(s);
 		e = entry_begin(s, 1);

@@ -71,7 +71,7 @@ static void write_ack(void *arg, struct slice frame, bool is_ack)
 		buf_append(c->out, frame);
 }
 
-/* The nodes answer in no order; the numbers fall to 0. */
+/* The nodes answer in any order; the numbers must fall to 0. */
 void pubsub_merge_left_shards(struct cluster_entry *e, struct buf *out)
 {
 	struct countdown c = { 0, out };
@@ -104,7 +104,7 @@ static bool has_subscribed_at(struct cluster_session *s, const struct node *n)
 	return false;
 }
 
-/* Is every primary's node connection subscribed? */
+/* True if every primary's node connection is subscribed. */
 static bool is_everywhere(struct cluster_session *s)
 {
 	struct primaries *primaries = &s->cluster->primaries;
@@ -151,7 +151,7 @@ enum node_conn_frame pubsub_frame(const struct node_conn *l, struct slice beginn
 		return l->node == s->default_node || s->everywhere ? NODE_CONN_FRAME_PUSHED
 		                                                   : NODE_CONN_FRAME_DROPPED;
 	case FRAME_PUBLISHED:
-		/* Each node sends it. */
+		/* (Each node sends this frame.) */
 		return l->node == s->default_node ? NODE_CONN_FRAME_PUSHED
 		                                  : NODE_CONN_FRAME_DROPPED;
 	case FRAME_SHARD_PUBLISHED:

@@ -44,15 +44,15 @@ enum redirection {
 	REDIRECTION_DOWN
 };
 
-/* A reply that says the node did not carry the part out, and that a script may have forged. */
+/* A reply by which the node did not carry the part out, or which a script has forged. */
 struct hint {
 	enum redirection what;
-	const struct node *from; /* answered it */
-	const struct node *owner; /* served the slot then, by the map; NULL: none was known */
-	bool was_asked; /* it was sent there after ASKING: the node does not serve the slot */
+	const struct node *from; /* the node that sent it */
+	const struct node *owner; /* the slot's node then, by the map; NULL: not known */
+	bool was_asked; /* sent there after ASKING: the node does not serve the slot */
 	uint64_t question; /* answers to this question of hasp's, and to later ones, count */
 	size_t nline;
-	char line[]; /* the reply, as it came */
+	char line[]; /* the reply's bytes */
 };
 
 /* Returns the error without its dash and its line end. */
@@ -61,8 +61,8 @@ static struct slice error_text(struct slice line)
 	return slice_of(line.p + 1, line.n > 3 ? line.n - 3 : 0);
 }
 
-/* Where it belongs among those that are there already: in the order of the requests, for one
- * may be of the same key, and was perhaps refused sooner. */
+/* Returns the place of the part among the retries, in the order of the requests: a later
+ * request for the same key may have been refused earlier. */
 static struct list *place_in_retries(struct cluster_session *s, const struct cluster_part *p)
 {
 	struct list *before = &s->retries;
@@ -120,7 +120,7 @@ static const struct {
 	{ SLICE_LIT("CLUSTERDOWN"), REDIRECTION_DOWN, "the cluster is down" },
 };
 
-/* Most errors are none. *why: a literal. */
+/* Classifies an error by its first word; most are no redirection. *why: a literal. */
 static enum redirection redirection_of(struct slice word, const char **why)
 {
 	for (size_t i = 0; i < sizeof(redirections) / sizeof(redirections[0]); i++) {
@@ -152,7 +152,7 @@ static enum redirection read_redirection(const struct cluster_part *p, struct sl
 	return what;
 }
 
-/* A node said it. Returns the node that is named; NULL: none is, or the map lacks it. */
+/* Updates the map. Returns the node that the error names; NULL: none, or not in the map. */
 static struct node *learn_redirection(const struct cluster_part *p, struct slice line,
                                       enum redirection what)
 {
@@ -185,8 +185,8 @@ bool redirection_note(const struct cluster_part *p, struct slice line, const cha
 	return true;
 }
 
-/* Reads were sent after `p` although it names several keys: drops their replies, to send them
- * again. None of these replies has begun, because all are in flight on the same link. */
+/* Drops the replies to reads that were sent after `p`, which names several keys, and sends the
+ * reads again. No such reply has begun, because all are in flight on the same link. */
 static void drop_what_was_read_behind(const struct cluster_part *p)
 {
 	const struct list *entries = &part_session(p)->entries;
@@ -198,7 +198,7 @@ static void drop_what_was_read_behind(const struct cluster_part *p)
 			struct cluster_part *q = &e->parts[i];
 			if (q->slot != p->slot || q->state != PART_SENT || !q->reads)
 				continue;
-			/* All later reads are stale, too. */
+			/* The reads after this one are stale, too. */
 			if (q->is_stale)
 				return;
 			q->is_stale = true;
@@ -217,7 +217,7 @@ static void put_back(struct cluster_part *p, const char *why, double seconds)
 
 void redirection_again(struct cluster_part *p, bool is_named, const char *why)
 {
-	/* Nodes may disagree, and send it to and fro. */
+	/* Nodes that disagree may send the part to and fro. */
 	put_back(p, why, is_named && !p->redirected ? 0 : RETRY_SECONDS);
 }
 
@@ -263,7 +263,7 @@ void redirection_believe_nothing(struct cluster_part *p)
 	free(h);
 }
 
-/* The node has answered since: returns true if it did not carry the part out. */
+/* True if the node has answered since, and did not carry the part out. */
 static bool is_confirmed(const struct cluster_part *p, bool was_down)
 {
 	const struct slot_map *map = part_session(p)->cluster->opts.map;
@@ -329,7 +329,7 @@ void redirection_forget(struct cluster_part *p, const struct node *n)
 
 bool redirection_take(struct cluster_part *p, struct slice line)
 {
-	/* (No server says so before the request is whole.) */
+	/* (No server answers so before the request is whole.) */
 	bool is_gone = p->streamed || part_session(p)->stream_part == p;
 	const char *why;
 	enum redirection what = read_redirection(p, line, &why);
@@ -399,7 +399,7 @@ static const struct slice too_long_to_move = SLICE_LIT(
 
 static const struct slice queued_reply = SLICE_LIT("+QUEUED\r\n");
 
-/* The part is answered by `reply`, whatever the node said. */
+/* Answers the part by `reply`, whatever the node's answer was. */
 static void answer_part(struct cluster_part *p, struct slice reply)
 {
 	p->node_conn->nsent--;
@@ -448,7 +448,7 @@ bool block_replies_take(struct cluster_part *p, struct slice line, struct slice 
 		return false;
 	moved = redirection_note(p, buf_len(&b->refused) ? buf_slice(&b->refused) : line, &why);
 	if (b->kind == BLOCK_PART_EXEC && !moved)
-		/* A command before it was. */
+		/* An earlier command of the transaction was redirected. */
 		moved = s->block_moved == b->serial && slice_eq(line, block_execabort);
 	if (!moved)
 		return false;

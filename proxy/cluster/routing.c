@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * routing: where a request in front of a cluster goes: to the node of its keys' slot, to the
- * session's home node if it names no key, or nowhere if hasp answers it itself.
+ * routing: decides where a request goes: to the node of its keys' slot, to the session's home
+ * node if it names no key, or nowhere if hasp answers it itself.
  */
 #include "cluster/cluster_internal.h"
 #include "resp/write.h"
 
-/* May the reply be long in coming though nothing is wrong? */
+/* True if the reply may take long though nothing is wrong. */
 static bool takes_its_time(const struct command *c)
 {
 	return !c || (c->flags & (COMMAND_BLOCKING | COMMAND_UNKNOWN)) ||
 	       command_runs_script(c) || c->facts.session != SESSION_DEFAULT;
 }
 
-/* Nothing is different if it is carried out twice. */
+/* True if the command may run twice without a difference. */
 static bool only_reads(const struct command *c)
 {
 	return c && (c->flags & COMMAND_READONLY) && !takes_its_time(c);
 }
 
-/* May another node than the session's home be asked, too? Alone REPLCONF does nothing. */
+/* True if any node may answer it, not only the home. REPLCONF alone does nothing. */
 static bool is_for_any(const struct command *c, const struct resp_view *req)
 {
 	return c && (c->facts.cluster == CLUSTER_ANY ||
@@ -42,7 +42,7 @@ static void send_one(struct cluster_session *s, const struct command *c, int slo
 	part_dispatch(&e->only);
 }
 
-/* False: not before all that came before is answered. */
+/* False: all earlier requests must be answered first. */
 static bool send_to_slot(struct cluster_session *s, const struct command *c, unsigned slot,
                          bool several, struct slice bytes)
 {
@@ -60,7 +60,7 @@ static void send_default_node(struct cluster_session *s, const struct command *c
 	bool any = is_for_any(c, req);
 
 	send_one(s, c, -1, false, any, bytes);
-	/* Somebody has to look whether the home answers. */
+	/* Let the tick check whether the home answers. */
 	if (any)
 		session_trouble(s);
 }
@@ -78,7 +78,7 @@ static bool take_session_command(struct cluster_session *s, const struct command
 		e = entry_begin(s, 0);
 		e->ends = true;
 		entry_answer(e, SLICE_LIT("+OK\r\n"));
-		/* Behind it nothing is answered, also if it has to wait for its turn. */
+		/* Requests after QUIT get no answer, even if QUIT still waits for its turn. */
 		session_set_flow(s, FLOW_ENDING);
 		return true;
 	case SESSION_MONITOR:
@@ -114,8 +114,8 @@ static void send_malformed(struct cluster_session *s, const struct command *c,
 	buf_trim(text);
 }
 
-/* Valkey 8 takes READONLY and READWRITE from clients of any server; and it is the server that
- * refuses MULTI inside MULTI by a flag. */
+/* Valkey 8 takes READONLY and READWRITE from clients of any server; and only Valkey refuses
+ * MULTI inside MULTI by a flag. */
 static bool is_ignored(const struct cluster_session *s, const struct command *c)
 {
 	const struct command *multi = commands_get(s->cluster->opts.commands,
@@ -125,7 +125,7 @@ static bool is_ignored(const struct cluster_session *s, const struct command *c)
 	       (strcmp(c->name, "readonly") == 0 || strcmp(c->name, "readwrite") == 0);
 }
 
-/* False: not before all that came before is answered. */
+/* False: all earlier requests must be answered first. */
 static bool follow_plan(struct cluster_session *s, const struct command *c,
                         const struct resp_view *req, struct slice bytes)
 {
@@ -163,11 +163,11 @@ bool routing_take(struct cluster_session *s, const struct resp_view *req, struct
 	const struct command *c = commands_find(s->cluster->opts.commands, req->argv[0]);
 	bool taken;
 
-	/* As most requests are. */
+	/* The fast path: most requests are like this. */
 	if (c && s->block.state == BLOCK_NONE && !s->subscribed && command_single_key(c) &&
 	    req->argc > 1 && !c->facts.session && c->facts.cluster == CLUSTER_KEYS)
 		return send_to_slot(s, c, slot_of_key(req->argv[1]), false, bytes);
-	/* A subscriber may not even begin a transaction, and in one none can subscribe. */
+	/* A subscriber cannot begin a transaction, and a transaction cannot subscribe. */
 	if (c && s->block.state == BLOCK_NONE && pubsub_take(s, c, req, bytes, &taken))
 		return taken;
 	if (block_exchange_take(s, c, req, bytes, &taken))

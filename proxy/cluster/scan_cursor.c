@@ -14,7 +14,7 @@ uint8_t scan_cursor_mark(struct slice name)
 	return slot_of_key(name) & ((1 << MARK_BITS) - 1);
 }
 
-/* Digits, as many as a number of 64 bits has. */
+/* Reads digits, at most as many as a number of 64 bits has. */
 static bool read_number(struct slice text, uint64_t *v)
 {
 	*v = 0;
@@ -29,7 +29,7 @@ static bool read_number(struct slice text, uint64_t *v)
 	return true;
 }
 
-/* As Redis, which has strtoul() read it: up to a NUL, also of nothing or with a sign. */
+/* Reads a cursor as Redis does, by strtoul(): with a sign or without, maybe no digits. */
 static bool read_as_redis(struct slice text, uint64_t *v)
 {
 	bool has_sign, negative;

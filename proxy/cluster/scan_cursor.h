@@ -31,20 +31,20 @@ struct scan_cursor {
 /* Returns the mark of the node with this name or address. */
 uint8_t scan_cursor_mark(struct slice name);
 
-/* Reads what a client gave: any number, for Redis takes any for a cursor. False: Redis would
- * not take it. All zero: a SCAN begins. */
+/* Reads the cursor that a client has sent; Redis takes any number for one. False: Redis would
+ * refuse it. All zero: a SCAN begins. */
 bool scan_cursor_read(struct slice text, struct scan_cursor *c)
 	__attribute__((warn_unused_result));
 
-/* Appends the request with the cursor that the node is to get. */
+/* Appends the request with the cursor for the node. */
 void scan_cursor_request(const struct resp_view *req, const struct scan_cursor *c,
                          struct buf *out);
 
-/* A node's whole reply: its cursor to *at. False: it is no reply to SCAN, as an error. */
+/* Reads the cursor of a node's whole reply. False: an error, or no reply to SCAN. */
 bool scan_cursor_of_reply(struct slice reply, uint64_t *at) __attribute__((warn_unused_result));
 
-/* Appends a node's reply, with this cursor in place of its own; NULL: 0, it was the last node.
- * An error if the cursor of Redis is too large. */
+/* Appends a node's reply, with the cursor `c` in place of its own (NULL: 0, it was the last
+ * node); or an error if the cursor of Redis is too large. */
 void scan_cursor_reply(struct slice reply, const struct scan_cursor *c, struct buf *out);
 
 #endif

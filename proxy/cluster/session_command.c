@@ -85,7 +85,7 @@ static enum replay_kind kind_of(const struct command *c, const struct resp_view 
 	return REPLAY_NONE;
 }
 
-/* The version of RESP that a HELLO asks for, which Redis has accepted. */
+/* Returns the version of RESP in a HELLO that Redis has accepted. */
 static uint8_t hello_proto(struct cluster *c, struct slice request)
 {
 	struct resp_view view;
@@ -95,7 +95,7 @@ static uint8_t hello_proto(struct cluster *c, struct slice request)
 	return view.argc > 1 && slice_eq(view.argv[1], SLICE_LIT("3")) ? 3 : 2;
 }
 
-/* The home node has answered. The entry's `arg` is the kind. */
+/* Handles the home node's answer. The entry's `arg`: the kind of the session command. */
 static void on_accepted(struct cluster_entry *e, struct cluster_part *p,
                         const struct resp_reply *r, struct slice captured)
 {

@@ -7,11 +7,11 @@
 #include "base/fatal.h"
 #include "cluster/cluster_internal.h"
 
-/* Longer pieces of the first reply are not gathered. */
+/* Pieces of the first reply that are longer than this, in bytes, are delivered at once. */
 #define DIRECT_FROM ((size_t)16 * 1024)
-/* So much may be kept before it is counted. */
+/* The session counts kept bytes when they are at least this many. */
 #define COUNTED_FROM ((size_t)16 * 1024)
-/* Parts that no node takes are looked at so often. */
+/* The interval in which hasp tries again to send parts that no node takes. */
 #define TICK_SECONDS 0.05
 
 #define MAY_FOLLOW(flow) (1u << (flow))
@@ -42,7 +42,7 @@ void session_wake(struct cluster_session *s)
 		watch_feed(s->cluster->opts.flusher->loop, &s->deliver, EV_READ);
 }
 
-/* The link's user may do anything then, also close it. */
+/* The link's user may then call any function, and even close the link. */
 void session_deliver(struct cluster_session *s)
 {
 	while (s->flow != FLOW_CLOSED && !s->paused && buf_len(&s->out)) {
@@ -88,7 +88,7 @@ void session_grew(struct cluster_session *s, size_t nbytes)
 	link_peer_grew(s->link);
 }
 
-/* `end`: of the link. */
+/* `end`: how the link ends. */
 static void break_by(struct cluster_session *s, const char *reason,
                      void (*end)(struct link *l, const char *reason))
 {

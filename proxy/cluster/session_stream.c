@@ -52,7 +52,7 @@ size_t session_stream_on(struct cluster_session *s, const char *p, size_t n)
 	return used;
 }
 
-/* The node connection did not become ready in time; what comes of the request is dropped. */
+/* The node connection did not become ready in time: drops the rest of the request. */
 static void refuse_stream(struct cluster_session *s)
 {
 	entry_answer_new(s, SLICE_LIT("-ERR hasp: no primary for this request: its node cannot "
@@ -62,7 +62,7 @@ static void refuse_stream(struct cluster_session *s)
 	session_set_flow(s, FLOW_STREAMING);
 }
 
-/* Is the node connection ready for a stream? If not, time runs. */
+/* True if the node connection is ready for a stream; if not, time runs: stalled_since. */
 static bool is_node_conn_ready(struct cluster_session *s, struct node_conn *l)
 {
 	double now = timers_now(s->cluster->opts.timers);
@@ -100,7 +100,7 @@ size_t session_refuse_bulk(struct cluster_session *s, size_t used)
 	return used;
 }
 
-/* Before the request is whole, Redis answers only that it does not take it. Then it closes. */
+/* Handles an answer before the request is whole: Redis refuses the request, and closes. */
 static void on_refused_stream(struct cluster_entry *e, struct cluster_part *p,
                               const struct resp_reply *r, struct slice captured)
 {

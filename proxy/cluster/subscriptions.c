@@ -63,7 +63,7 @@ static void count(struct subscriptions *s, enum command_session of, long long to
 	*n = total > 0 ? (uint32_t)total : 0;
 }
 
-/* True: it was the last one. */
+/* Counts an acknowledgement. Returns true if it was the last one. */
 static bool count_ack(struct subscriptions *s, struct acks *head)
 {
 	if (head->due == 0)
@@ -74,8 +74,8 @@ static bool count_ack(struct subscriptions *s, struct acks *head)
 	return false;
 }
 
-/* Takes a bulk string off `rest`: as much of it as is there. Returns how long it is as a whole;
- * SIZE_MAX: its header is not there; 0: there is another value, or an empty one. */
+/* Cuts a bulk string off `rest`, as far as it has arrived. Returns its whole length; SIZE_MAX:
+ * its header is not complete; 0: another value, or an empty string. */
 static size_t take_bulk(struct slice *rest, struct slice *bulk)
 {
 	const char *lf = rest->n ? memchr(rest->p, '\n', rest->n) : NULL;
@@ -95,7 +95,7 @@ static size_t take_bulk(struct slice *rest, struct slice *bulk)
 	return len;
 }
 
-/* `rest` begins with the name of a channel. */
+/* Returns the kind of a message; `rest` begins with the name of its channel. */
 static enum frame_kind message_kind(struct slice rest)
 {
 	struct slice channel;
@@ -153,7 +153,7 @@ bool subscriptions_frame(struct subscriptions *s, const struct reply_scan *frame
 	bool awaited = head && head->of;
 
 	*ended = false;
-	/* In RESP3 an array is always an answer, whatever it begins with. */
+	/* In RESP3 an array always answers a request, whatever its first element is. */
 	if (frame->reply.type != '>' && (frame->reply.type != '*' || resp3))
 		return false;
 	for (size_t i = 0; i < sizeof(acknowledged) / sizeof(*acknowledged); i++) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * subscriptions: what one connection has subscribed to, as its acknowledgements tell. Each
- * channel of a SUBSCRIBE is acknowledged by a frame of its own, in RESP3 by a push; there is no
- * other reply. Source: https://redis.io/docs/manual/pubsub/
+ * subscriptions: what one connection has subscribed to, according to its acknowledgements.
+ * Each channel of a SUBSCRIBE is acknowledged by a frame of its own, in RESP3 by a push; there
+ * is no other reply. Source: https://redis.io/docs/manual/pubsub/
  *
- * A node passes what clients publish on to all other nodes, but a keyspace notification only to
- * its own subscribers. So hasp subscribes to the channels of these at every node. Source:
+ * A node passes what clients publish on to all other nodes, but a keyspace notification only
+ * to its own subscribers. So hasp subscribes to their channels at every node. Source:
  * https://redis.io/docs/manual/keyspace-notifications/ ("Events in a cluster")
  */
 #ifndef HASP_CLUSTER_SUBSCRIPTIONS_H
@@ -18,7 +18,7 @@
 #include "commands/command.h"
 #include "resp/reply.h"
 
-/* How many of each kind. All zero: none. */
+/* The numbers of subscriptions of each kind. All zero: none. */
 struct subscriptions {
 	uint32_t channels, patterns, shards;
 };
@@ -35,8 +35,8 @@ bool pattern_has_key_events(struct slice pattern);
 
 /* The acknowledgements that a request waits for. All zero: it waits for none. */
 struct acks {
-	enum command_session of; /* SESSION_SUBSCRIBE, or one of its like; 0: none */
-	size_t due; /* 0: one for each that is subscribed, or one if none is */
+	enum command_session of; /* SESSION_SUBSCRIBE or a similar one; 0: none */
+	size_t due; /* 0: one for each subscription, or one if there is none */
 };
 
 /* Returns the acknowledgements due to a command with `argc` arguments, its name included.
@@ -45,7 +45,7 @@ struct acks acks_of(const struct command *c, size_t argc);
 
 /* The kind of a frame for a subscriber, as far as its first bytes show. */
 enum frame_kind {
-	FRAME_UNKNOWN, /* more of it must be there */
+	FRAME_UNKNOWN, /* needs more of its bytes */
 	FRAME_OTHER,
 	FRAME_ACK, /* of channels, or of patterns */
 	FRAME_SHARD_ACK,
@@ -56,9 +56,9 @@ enum frame_kind {
 
 enum frame_kind frame_kind(struct slice beginning);
 
-/* A frame came on the connection. `head`: what the oldest request waits for; NULL: there is
- * none. `resp3`: that is spoken there. Returns whether the frame answers no request by itself;
- * *ended: it was the last acknowledgement of `head`. */
+/* Handles a frame. `head`: the acknowledgements that the oldest request waits for; NULL: no
+ * request. `resp3`: the connection speaks it. Returns whether the frame answers no request by
+ * itself; *ended: it was the last acknowledgement of `head`. */
 bool subscriptions_frame(struct subscriptions *s, const struct reply_scan *frame,
                          struct acks *head, bool resp3, bool *ended);
 

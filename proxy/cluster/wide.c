@@ -15,10 +15,10 @@
 
 /* --- split, and all primaries --- */
 
-/* How the replies become one. */
+/* How the replies of the parts are merged. */
 struct wide {
 	enum merge_kind merge;
-	struct split split; /* of MERGE_VALUES */
+	struct split split; /* for MERGE_VALUES */
 };
 
 static void free_wide(void *arg)
@@ -59,7 +59,7 @@ static struct cluster_entry *begin_wide(struct cluster_session *s, size_t nparts
 	return e;
 }
 
-/* Is one of the parts to wait for what came before? */
+/* True if one of the parts must wait for earlier requests. */
 static bool is_part_held(const struct cluster_session *s, const struct split *split, bool reads)
 {
 	for (uint32_t i = 0; i < split->nparts; i++)
@@ -123,7 +123,7 @@ bool wide_each(struct cluster_session *s, const struct plan *p, struct slice byt
 	struct cluster_entry *e;
 	uint32_t first = 0;
 
-	/* FLUSHALL must not overtake what a node may refuse. */
+	/* FLUSHALL must not overtake a request that a node may refuse. */
 	if ((s->several || s->blocks) && !list_empty(&s->entries))
 		return false;
 	primaries_update(primaries, s->cluster->opts.map);
@@ -136,7 +136,7 @@ bool wide_each(struct cluster_session *s, const struct plan *p, struct slice byt
 	for (size_t i = 0; i < primaries->n; i++)
 		entry_set_part(e, i, primaries->v[((size_t)first + i) % primaries->n].slot,
 		               NULL, bytes);
-	/* (WAIT) */
+	/* (WAIT takes its time.) */
 	e->patient = counts;
 	for (size_t i = 0; i < e->nparts; i++)
 		e->parts[i].counts = counts;
@@ -147,9 +147,9 @@ bool wide_each(struct cluster_session *s, const struct plan *p, struct slice byt
 /* --- SCAN --- */
 
 struct wide_scan {
-	struct scan_cursor cursor; /* what was asked for; then, what the client gets */
+	struct scan_cursor cursor; /* the cursor of the request; then the one for the client */
 	const struct node *node; /* the node that returned the cursor; NULL: none yet */
-	bool is_last; /* no cursor is left */
+	bool is_last; /* no node is left */
 };
 
 static uint8_t mark_of(const struct cluster_session *s, const struct node *n)
@@ -159,7 +159,7 @@ static uint8_t mark_of(const struct cluster_session *s, const struct node *n)
 	return scan_cursor_mark(slice_str(address));
 }
 
-/* The node has answered: where does the client go on? */
+/* Handles the node's answer: finds the cursor for the client. */
 static void on_scanned(struct cluster_entry *e, struct cluster_part *p,
                        const struct resp_reply *r, struct slice captured)
 {
@@ -172,7 +172,7 @@ static void on_scanned(struct cluster_entry *e, struct cluster_part *p,
 	(void)captured;
 	if (!scan_cursor_of_reply(buf_slice(&p->reply), &at))
 		return;
-	/* Another node has taken its place since, which cannot know the cursor. */
+	/* Another node serves the slot now, for which the cursor has no meaning. */
 	if (scan->cursor.at && p->node_conn && p->node_conn->node != scan->node) {
 		scan->cursor.at = 0;
 		scan->cursor.mark = mark_of(s, p->node_conn->node);
