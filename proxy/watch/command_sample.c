@@ -152,7 +152,7 @@ void command_sample_complete(const struct command_sample *s, int db,
 	if (resp_reply_is_error(reply))
 		return;
 	pthread_mutex_lock(&all->lock);
-	/* While the lock is held, so that it does not go back from one call to the next. */
+	/* Under the lock, so that the time does not go back from one call to the next. */
 	a.now = all->clock();
 	a.sent = s->sent_at > 0 ? s->sent_at : a.now;
 	for (size_t i = 0; i < s->n; i++) {

@@ -31,13 +31,13 @@ struct command_sample {
 	enum read_opts how; /* READ */
 	enum lock_way way; /* EFFECT, of a lock */
 	bool swaps; /* EFFECT: the reply is the value that was there before */
-	int absent; /* LOOK: the reply when there is no key */
+	int absent; /* LOOK: the integer reply when there is no key */
 	struct effect effect; /* EFFECT */
 	double sent_at; /* time by the clock; 0: the command is queued in a transaction */
 	bool watches;
 	uint64_t value; /* EFFECT: the hash of what is stored; 0: not known */
 	uint64_t field; /* the hash of the field of a hash that is read or set; 0: none */
-	uint64_t script; /* SCRIPT: which one */
+	uint64_t script; /* SCRIPT: number of the script */
 	size_t nscript_args;
 	uint64_t script_args[COMMAND_SAMPLE_ARGS_MAX];
 	bool under_lock; /* the client has a lock of LOCK's, or of a rule in force */
@@ -54,14 +54,14 @@ struct command_sample {
 			KEY_LOCK,
 			KEY_GUARD_READ,
 			KEY_GUARD_WRITTEN
-		} use; /* how a command uses a key with a rule */
+		} use; /* how the command uses a key with a rule */
 		bool keeps_read; /* GUARD_WRITTEN, as for tracker_wrote() */
 	} keys[];
 };
 
 void command_sample_free(struct command_sample *s); /* NULL is allowed */
 size_t command_sample_nbytes(const struct command_sample *s); /* of memory */
-/* Redis has answered the command, in database `db`. The client is still there. */
+/* Gives the command, which ran in database `db`, to the tracker. The client still exists. */
 void command_sample_complete(const struct command_sample *s, int db,
                              const struct resp_reply *reply);
 

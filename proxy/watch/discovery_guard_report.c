@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * discovery_guard_report: what is said of a pattern whose values are read and written back, and
+ * discovery_guard_report: the report on a pattern whose values are read and written back, and
  * the section for it.
  */
 #include "watch/tracker_internal.h"
@@ -8,11 +8,11 @@
 #define LEASE_DEFAULT 5.0 /* seconds */
 #define LEASE_SHARE 3.0 /* times the time between read and write */
 #define WRITES_ENOUGH 20
-/* Fewer than one write in this many outside any lock is too few. */
+/* Fewer writes outside any lock than one in this many are too few. */
 #define OUTSIDE_SHARE 10
 #define REREAD_SHARE 10
 /* More than one read in this many without a write is too many for strategy = lock: a client
- * that writes only what it finds unchanged finds it changed each time that it has waited. */
+ * that writes only an unchanged value has waited in vain each time. */
 #define UNWRITTEN_SHARE 100
 /* Updates in turn that show that clients share the values. */
 #define IN_TURN_ENOUGH 2
@@ -21,13 +21,13 @@
 /* More than one nested write in this many is too many. */
 #define NESTED_SHARE 20
 
-/* Clients would wait for each other. */
+/* True if clients would often wait for each other. */
 static bool is_nested_often(const struct guard_sums *g)
 {
 	return g->nested * NESTED_SHARE > g->written_back;
 }
 
-/* A pool may read over one connection and write over another one, which its guard keeps out. */
+/* True if a pool may read and write over two connections, which its guard would refuse. */
 static bool is_hopping(const struct finding *f)
 {
 	return f->hopped * HOPPED_SHARE > f->guard.written_back;
@@ -38,7 +38,7 @@ static uint64_t lost_updates(const struct guard_sums *g)
 	return g->stale + g->stale_near_lock;
 }
 
-/* Hardly any write was outside the locks of its client's connection, name or address. */
+/* True if nearly all writes were under locks of the client's connection, name or address. */
 static bool is_under_locks(const struct guard_sums *g)
 {
 	uint64_t outside = g->written_back - g->under_lock - g->near_lock;
@@ -46,7 +46,7 @@ static bool is_under_locks(const struct guard_sums *g)
 	return outside * OUTSIDE_SHARE < g->written_back;
 }
 
-/* A lock of the client's name or address may be what has to protect the values. */
+/* True if a lock of the client's name or address may be the one that protects the values. */
 static bool is_near_lock(const struct guard_sums *g)
 {
 	return g->near_lock > 0 && is_under_locks(g);
@@ -67,20 +67,20 @@ bool discovery_guard_is_proposed(const struct finding *f)
 	       f->nlocks == 0 && !is_nested_often(g);
 }
 
-/* Where many reads are not written back, a guard that each of them takes would keep others out
- * until its lease ends. */
+/* True if many reads are not written back: a guard for each of them would keep other clients
+ * out until its lease ends. */
 static bool is_read_mostly(const struct finding *f)
 {
 	return f->unwritten * UNWRITTEN_SHARE > f->nread;
 }
 
-/* strategy = check compares strings. */
+/* True if strategy = check fits: it compares strings. */
 static bool can_check(const struct finding *f)
 {
 	return is_read_mostly(f) && !(f->guard.how & READ_HGET);
 }
 
-/* Long enough for all clients that come at once to have their turn. */
+/* Returns a wait long enough for all clients that come at once to have their turn. */
 static int guard_wait_seconds(const struct guard_sums *g)
 {
 	static const int steps[] = { 2, 5, 10, 30, 60, 0 };
@@ -169,7 +169,7 @@ static void put_reads(struct buf *out, const struct finding *f)
 	                     "then use this section, and remove each leading \";\".\n");
 }
 
-/* Where it is not known whether it would be right, as a comment. */
+/* Writes the section; as a comment if hasp does not know whether it would be right. */
 static void put_guard_section(struct buf *out, const struct finding *f, const char *name)
 {
 	const struct guard_sums *g = &f->guard;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * discovery_lock_report: what is said of a pattern whose keys are locks, and the section that a
+ * discovery_lock_report: the report on a pattern whose keys are locks, and the section that a
  * careful person would write for it.
  */
 #include "watch/tracker_internal.h"
 
 /* max_hold is at least this many times the longest hold that was seen. */
 #define MAX_HOLD_TIMES 10
-#define MAX_HOLD_UNSEEN 600 /* seconds, where no hold was seen to its end */
+#define MAX_HOLD_UNSEEN 600 /* seconds, if no hold was seen to its end */
 /* The lease of locks that the application takes without any expiry. hasp renews them; after a
  * holder has died, its lock keeps other clients out for this long. */
 #define LEASE_UNSEEN_MS 5000
 
-/* Applications that retry may as well wait in line. They may not if one connection has several
- * holders: their releases would wait until the attempts are answered. */
+/* Returns the `wait` in seconds: 0 if few clients retry, or if one connection has several
+ * holders, whose releases would wait until the attempts are answered. */
 static int lock_wait_seconds(const struct lock_sums *l)
 {
 	static const int steps[] = { 1, 2, 5, 10, 0 };
@@ -24,8 +24,8 @@ static int lock_wait_seconds(const struct lock_sums *l)
 	return words_round_up(steps, durations_at(&l->waited, 0.9));
 }
 
-/* The clients send DEL without reading the value, but nothing shows that a DEL ever removed
- * another holder's lock, and no holder came near its expiry. */
+/* True if the clients send DEL without reading the value, but nothing shows that a DEL ever
+ * removed another holder's lock, and no holder came near its expiry. */
 static bool is_deleted_well(const struct lock_sums *l)
 {
 	bool alike = l->n[SEEN_FOREIGN] == l->n[SEEN_FOREIGN_ADDRESS] ||
@@ -81,7 +81,7 @@ static void put_lock_use(struct buf *out, const struct finding *f)
 	           checks ? "scripts or transactions that compare the value" : "");
 }
 
-/* "12 holders ...". Nothing when there are none. */
+/* Writes "12 holders ...", or nothing if `n` is 0. */
 static void put_fact(struct buf *out, uint64_t n, const char *what, const char *rest)
 {
 	if (n)
@@ -121,7 +121,7 @@ static void put_harm(struct buf *out, const struct lock_sums *l, const struct lo
 		put_fact(out, l->tries[WAY_INCR], "more count",
 		         "followed: only the key's name shows that this is a lock and not a "
 		         "counter");
-	/* Without harm, say why there is a section all the same. */
+	/* Without harm, say why hasp proposes a section all the same. */
 	if (!verdict_is_harmed(l) && !l->n[SEEN_OVERWRITTEN] && !v->unreleased)
 		buf_printf(out,
 		           ";   no harm was seen: no holder outlived its lock or removed "
@@ -163,13 +163,14 @@ static void put_owner_reason(struct buf *out, const struct lock_sums *l,
 	buf_puts(out, "\n");
 }
 
-/* Refusals are errors where the application expects the value that was there before. */
+/* True if refusals must be errors, because the application expects the earlier value. */
 static bool may_need_errors(const struct lock_sums *l)
 {
 	return l->n[SEEN_YIELDED] > 0 || 2 * l->taken[WAY_SET] > lock_taken(l);
 }
 
-/* The questions that hasp cannot answer. The section is a comment until the user has. */
+/* Writes the questions that hasp cannot answer; until the user has, the section is a
+ * comment. */
 static void put_questions(struct buf *out, const struct finding *f,
                           const struct lock_verdict *v)
 {
@@ -230,7 +231,7 @@ static void put_questions(struct buf *out, const struct finding *f,
 			COUNT(f->nothers, "key"));
 }
 
-/* The expiry that the application itself sets, if a little later. */
+/* Writes as the lease the expiry that the application itself sets, rounded up a little. */
 static void put_lease(struct buf *out, const char *mark, int64_t ms)
 {
 	bool whole = ms % 1000 == 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * discovery_merge: from shapes to patterns: shapes that differ in one part only, and are used
- * alike, are one pattern, if that catches no key that is used otherwise.
+ * discovery_merge: merges shapes that differ in one part only, and are used alike, to one
+ * pattern, if that catches no key that is used otherwise.
  *
  *   lock:order:user*  lock:order:guest  ->  lock:order:*
  */
@@ -179,8 +179,8 @@ static bool are_used_alike(const struct candidate *a, const struct candidate *b)
 	       !k->n[SEEN_RETURNED] == !l->n[SEEN_RETURNED];
 }
 
-/* Would a section for one be right for the other? Where there is little evidence, the harm that
- * was seen is a matter of chance. */
+/* True if a section for one would be right for the other. If there is little evidence, the
+ * harm that was seen is a matter of chance. */
 static bool are_locks_alike(const struct candidate *a, const struct candidate *b)
 {
 	return are_used_alike(a, b) && (lock_taken(a->group->lock) < TAKEN_ENOUGH ||
@@ -204,8 +204,8 @@ static bool matches_sample(struct slice pattern, const struct key_group *s)
 	return glob_match(pattern, slice_of(s->sample, s->nsample));
 }
 
-/* Nothing was seen of its keys, such as a DEL that found none; or of locks, that they are none:
- * a few were taken and never released. */
+/* True if nothing shows how the keys are used, as after a DEL that found none. Also true for
+ * locks if a few keys were taken and never released. */
 static bool may_be_alike(const struct merging *m, const struct key_group *s)
 {
 	if (!s->lock)
@@ -214,8 +214,8 @@ static bool may_be_alike(const struct merging *m, const struct key_group *s)
 	       lock_taken(s->lock) < MARKERS_ENOUGH && !verdict_is_lock(s);
 }
 
-/* A shape of another kind, or (`like`, if any) one that is not used like that one, that the
- * pattern matches; NULL: there is none. */
+/* Returns a shape that the pattern matches, of another kind or (`like`, if not NULL) used
+ * otherwise than that one; NULL: there is none. */
 static const struct key_group *caught_by(const struct merging *m, struct slice pattern,
                                          const struct candidate *like)
 {
@@ -229,7 +229,7 @@ static const struct key_group *caught_by(const struct merging *m, struct slice p
 	return NULL;
 }
 
-/* Is it one pattern with the shape, but for part `i`, and not part of another finding? */
+/* True if the candidate is one pattern with the shape, but for part `i`, and free. */
 static bool goes_with(const struct merging *m, const struct candidate *c,
                       const struct candidate *first, size_t i)
 {
@@ -237,8 +237,8 @@ static bool goes_with(const struct merging *m, const struct candidate *c,
 	       differ_in_part(first->group->node.key, c->group->node.key, i);
 }
 
-/* Is part `i` of the shape, not the first one, worth a `*`? Writes that pattern; returns NULL
- * when it is not. */
+/* True if part `i` of the shape, not its first, is worth a `*`: returns that pattern. NULL: it
+ * is not. */
 static const struct widening *widens(const struct merging *m, const struct candidate *first,
                                      size_t i, struct buf *pattern)
 {
@@ -321,7 +321,7 @@ static void add_key_pattern(struct finding *f, const struct key_group *s,
 		add_guards(&f->guard, s->guard);
 }
 
-/* Cuts a pattern that a line of the file has no room for, between two of its elements. */
+/* Cuts a pattern that is too long for a line of the file, between two elements. */
 static void fit_line(struct buf *pattern)
 {
 	struct slice p = buf_slice(pattern);
@@ -342,8 +342,7 @@ static void fit_line(struct buf *pattern)
 	*pattern = cut;
 }
 
-/* Are locks that are used like these, and whose names differ in part `i` only, left to expire?
- */
+/* True if locks like these, whose names differ in part `i` only, are left to expire. */
 static bool are_likes_left(const struct merging *m, const struct candidate *first, size_t i)
 {
 	const struct lock_sums *l = first->group->lock;
@@ -403,7 +402,7 @@ static bool matches_example(const struct finding *a, const struct finding *b)
 	return matches_sample(buf_slice(&a->pattern), b->example);
 }
 
-/* `a` matches the keys of `b`, but `b` does not match those of `a`. */
+/* True if `a` matches the keys of `b`, but `b` does not match those of `a`. */
 static bool is_broader(const struct finding *a, const struct finding *b)
 {
 	return matches_example(a, b) && !matches_example(b, a);

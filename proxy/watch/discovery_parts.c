@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * discovery_parts: the parts of keys' names, between separators. In some places there are too
- * many words for a shape each, such as users' names. These words become `*`:
+ * discovery_parts: the parts of keys' names, between separators. Some places have too many
+ * words to give each a shape, such as users' names. These words become `*`:
  *
  *   cart:alice  cart:bob  ... cart:zoe  ->  the next one is of the shape cart:*
  *
- * For each place of each shape it is counted how many others differ from it only there.
+ * This file counts, for each place of each shape, the shapes that differ only there.
  */
 #include <stdlib.h>
 

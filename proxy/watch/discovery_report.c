@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * discovery_report: the ini: what was watched, the sections that are proposed, and what was
- * looked at and is left alone.
+ * discovery_report: writes the ini: what was watched, the proposed sections, and the patterns
+ * that need none.
  *
  * It is written from a snapshot of the sums: merging thousands of patterns takes a while, and
  * clients' commands must not wait for that.
@@ -86,7 +86,7 @@ static bool is_word(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/* The words of the pattern, without one that says that it is a lock. Returns its length. */
+/* Writes the words of the pattern, without one that says "lock". Returns the length. */
 static size_t put_words(char *name, struct slice pattern)
 {
 	size_t n = 0, at = 0, end;
@@ -172,7 +172,7 @@ static void put_head(struct buf *out, const struct discovery_snapshot *s,
 		           r->listen, r->address);
 }
 
-/* The kinds of patterns that are counted in one line, in the order of these lines. */
+/* The kinds of patterns that get one line together, in the order of the lines. */
 static const char *const others[] = {
 	"of keys that a section in force covers",
 	"of keys that were set by NX and never released: markers, not locks, or every holder "
@@ -193,7 +193,7 @@ static const char *const others[] = {
 };
 enum other { COVERED, MARKERS, LEADERS, SCRIPTED, RACED, HOPPED, REST, OTHERS };
 
-/* A lock, and no cache: most clients that set it after a look delete it, and do not read it. */
+/* True for a lock, not a cache: most clients that set it after a look delete it unread. */
 static bool is_looked(const struct key_group *s)
 {
 	return s->looked > 0 && 2 * s->looked >= s->filled && s->reread < s->looked;
@@ -267,7 +267,7 @@ static void mark_covered(struct discovery_snapshot *all, const struct discovery_
 	}
 }
 
-/* Sections go to `out`, what is left alone to `left`. */
+/* Writes sections to `out`, and the patterns without one to `left`. */
 static void put_findings(struct buf *out, struct buf *left, const struct discovery_snapshot *s,
                          const struct discovery_result *r, enum finding_kind kind)
 {

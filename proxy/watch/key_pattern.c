@@ -24,8 +24,8 @@ static bool is_hex(char c)
 	return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-/* Can it be written in a pattern of the file, escaped or not? Not blanks, quotes, what begins a
- * comment, nor what is not printable. */
+/* True if a pattern of the file can contain the byte, escaped or not: no blanks, quotes,
+ * beginnings of comments, nor unprintable bytes. */
 static bool is_writable(char c)
 {
 	return c > ' ' && c < 127 && !strchr("\"'`;#", c);
@@ -91,8 +91,7 @@ static enum word word_kind(struct slice w)
 	return is_digit(w.p[w.n - 1]) ? WORD_NUMBERED : WORD_FIXED;
 }
 
-/* 2026-11-22 and 10.0.0.7 are one thing that varies, and not several. `rest` is what follows
- * the first number. */
+/* True if a number and `rest` are one varying part: 2026-11-22 and 10.0.0.7 are one each. */
 static bool joins(struct slice rest)
 {
 	struct slice next = slice_of(rest.p + 1, rest.n - 1);
@@ -102,7 +101,7 @@ static bool joins(struct slice rest)
 	return word_kind(slice_of(next.p, word_length(next))) == WORD_VARIES;
 }
 
-/* The word at the head of `rest`; returns its length. */
+/* Writes the word at the head of `rest`, and returns its length. */
 static size_t put_word(struct buf *out, struct slice rest, bool *varies)
 {
 	struct slice word = slice_of(rest.p, word_length(rest));
@@ -130,7 +129,7 @@ static size_t put_word(struct buf *out, struct slice rest, bool *varies)
 
 #define SCRAP_MAX ((size_t)3)
 
-/* Random bytes seldom have one of the first; the others, too, may stand before them. */
+/* Random bytes seldom contain one of the first; any of the second may precede them. */
 #define SEPARATORS ":/|"
 #define SEPARATORS_BEFORE ":/|.-{}"
 
@@ -175,7 +174,7 @@ static bool is_text_behind(struct slice behind)
 	return is_text(slice_of(behind.p, part)) && (part > SCRAP_MAX || part == behind.n);
 }
 
-/* How many bytes at the head of `rest`, which begins a part, are no text. */
+/* Returns how many bytes at the head of `rest`, which begins a part, are no text. */
 static size_t binary_length(struct slice rest)
 {
 	size_t n = part_length(rest, SEPARATORS_BEFORE);

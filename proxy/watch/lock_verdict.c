@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * lock_verdict: what the sums of a group say of the use of its keys. Observe and discovery
+ * lock_verdict: judges by the sums of a group how its keys are used. Observe and discovery
  * report this one verdict.
  */
 #include <ctype.h>
@@ -27,7 +27,7 @@ struct guard_sums *tracker_guard_sums(struct tracker *d, struct key_group *s)
 	return s->guard;
 }
 
-#define SHORTEST 1e-4 /* seconds: the first bucket's bound */
+#define SHORTEST 1e-4 /* seconds: upper bound of the first bucket */
 /* The 79th bound is just over a day. */
 #define GROWTH 1.3
 
@@ -102,17 +102,17 @@ static uint64_t lock_released(const struct lock_sums *l)
 /* Clients share a pool if at least one release in this many came over another connection. Fewer
  * leave it open: they may also be thefts, though each lock had one DEL. */
 #define HOPS_SHARE 20
-/* Where locks are to be renewed, at most one in this many may be left to expire; */
+/* If hasp is to renew locks, at most one in this many may be left to expire; */
 #define UNRELEASED_SHARE 20
-/* or at most one for each this many late holders. */
+/* or at most one for every so many late holders. */
 #define LATE_SHARE_OPEN 4
 #define HELD_SHARE 0.5 /* fraction of the expiry: a longer hold is close to it */
 #define HELD_ENOUGH 10 /* fewer holds do not show how near the expiry they come */
 /* If scripts set more than one lock in this many, the section is for a lock of scripts. */
 #define SCRIPT_SHARE 20
-/* All but one in this many of the DELs of a pool that look like takeovers are too many. */
+/* In a pool, at least one DEL in this many must not look like a takeover. */
 #define BROKEN_SHARE 4
-/* One DEL in this many locks that is more than the locks is too many for a pool. */
+/* In a pool, at most one DEL in this many may have no lock of its own. */
 #define LOSERS_SHARE 100
 /* Values count as unique if clients set at least this many and none twice. */
 #define VALUES_ENOUGH 3
@@ -172,7 +172,7 @@ static void count_as_late(struct lock_verdict *v, uint64_t never)
 	v->unreleased -= late;
 }
 
-/* Locks that ended without a release: did their holders come late, or never? */
+/* Decides whether the holders of locks that ended without a release came late, or never. */
 static void judge_expiry(struct lock_verdict *v, const struct lock_sums *l)
 {
 	uint64_t lapsed = l->n[SEEN_WORKED] < l->n[SEEN_LAPSED] ? l->n[SEEN_WORKED]
@@ -182,8 +182,8 @@ static void judge_expiry(struct lock_verdict *v, const struct lock_sums *l)
 		lapsed = l->n[SEEN_LAPSED];
 	v->late = l->n[SEEN_OUTLIVED] + lapsed;
 	v->unreleased = l->n[SEEN_UNRELEASED] + l->n[SEEN_LAPSED] - lapsed;
-	/* Each holder looks at the value before it sends a DEL; one that finds another's, or
-	 * none, was late. */
+	/* Holders that read the value before a DEL: one that finds another value, or none, was
+	 * late. */
 	if (verdict_compares(l))
 		count_as_late(v, less(lock_taken(l), l->n[SEEN_LOOKS] + l->n[SEEN_ABANDONED] +
 		                                             l->n[SEEN_CHECKED]));
@@ -294,7 +294,7 @@ struct lock_verdict lock_verdict(const struct lock_sums *l)
 	/* Without any expiry, a holder may work for as long as its connection lives. */
 	if (l->n[SEEN_BARE] > 0 && l->lease_ms_max == 0)
 		v.renew = true;
-	/* Renewed, a lock that its holder leaves to others would stay. */
+	/* If hasp renewed a lock that its holder leaves to others, the lock would stay. */
 	v.renew_is_open |= l->n[SEEN_YIELDED] > 0;
 	return v;
 }
@@ -338,8 +338,8 @@ bool verdict_may_count(const struct lock_sums *l)
 	return l->taken[WAY_INCR] == lock_taken(l) && l->n[SEEN_REFUSED_OWN] > 0;
 }
 
-/* A count without an expiry that is begun again after DEL is no lock; nor is one that only goes
- * on, unless its name says so. */
+/* True if the keys are locks. A count that is begun again without an expiry after DEL is none;
+ * nor is one that only goes on, unless its name says so. */
 bool verdict_is_lock(const struct key_group *s)
 {
 	const struct lock_sums *l = s->lock;

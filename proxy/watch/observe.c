@@ -30,7 +30,7 @@ static uint64_t harm_done(const struct key_harm *h)
 	return sum;
 }
 
-/* Most first. */
+/* Sorts the most harmed keys first. */
 static int compare_harm(const void *a, const void *b)
 {
 	const struct key_harm *x = (*(const struct key *const *)a)->harm;
@@ -87,7 +87,7 @@ static void report_keys(const struct observed_rule *rule, struct buf *out)
 	free(harmed);
 }
 
-/* How many keys are followed, and what was not. */
+/* Writes how many keys are followed, and which commands were not seen. */
 static void report_gaps(const struct key_group *group, struct buf *out)
 {
 	buf_printf(out, " keys=%llu", ULL(group->nkeys) << group->shift);
@@ -155,7 +155,7 @@ static void report_times(uint64_t n, const char *what, struct buf *out)
 		buf_printf(out, "%llu times %s; ", ULL(n), what);
 }
 
-/* The verdict of what discovery would say of a pattern, on the rule's own terms. */
+/* Writes the verdict that discovery would give for such a pattern, in the rule's own terms. */
 static void report_verdict(const struct observed_rule *rule, const struct lock_sums *l,
                            struct buf *out)
 {

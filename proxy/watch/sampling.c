@@ -46,7 +46,7 @@ static inline uint64_t first_word(struct slice s)
 	return w;
 }
 
-/* The bytes after the first word, of a key that is longer than it. */
+/* Returns the bytes after the first word, of a longer key. */
 static inline uint64_t second_word(struct slice s)
 {
 	uint64_t w;
@@ -80,8 +80,8 @@ static inline uint64_t to_last(uint64_t w, uint64_t bits)
 	return w & (last | (last - 1));
 }
 
-/* The key's prefix: what it begins with, to the first digit, but of two words at most; if there
- * is none, to the last colon. */
+/* Returns the key's prefix: up to the first digit, but at most two words; if there is no
+ * digit, up to the last colon. */
 static inline uint64_t prefix_word(uint64_t secret, struct slice key)
 {
 	uint64_t one = first_word(key), two, bits = bytes_below(one, '0', 10);
@@ -119,7 +119,7 @@ bool sampling_wants(struct sampling *s, struct slice key)
 	struct sampled *p = sampling_place(s, key);
 	uint64_t n;
 
-	/* From then on the window that was open stays so. */
+	/* The window that was open then stays open. */
 	if (atomic_load_explicit(&p->is_whole, memory_order_relaxed))
 		return true;
 	n = atomic_load_explicit(&p->n, memory_order_relaxed);

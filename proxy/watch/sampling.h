@@ -34,8 +34,8 @@
 
 /* The counters of all keys with the same beginning. */
 struct sampled {
-	_Atomic uint64_t n; /* commands that it was asked for */
-	atomic_bool is_whole; /* nothing is passed by any more */
+	_Atomic uint64_t n; /* commands about which the caller asked */
+	atomic_bool is_whole; /* the tracker sees all commands */
 };
 
 #define SAMPLING_PLACES_BITS 12
@@ -55,9 +55,9 @@ struct sampled *sampling_place(struct sampling *s, struct slice key);
 bool sampling_wants(struct sampling *s, struct slice key);
 /* The key has shown something, so the next commands on it must be examined. */
 void sampling_make_whole(struct sampled *p);
-/* The window that is open now; 0: none is. */
+/* Returns the window that is open now; 0: none is. */
 uint64_t sampling_window(const struct sampled *p);
-/* How many commands were passed by. */
+/* Returns how many commands were skipped. */
 uint64_t sampling_passed(const struct sampling *s);
 
 #endif

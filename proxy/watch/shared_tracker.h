@@ -15,25 +15,24 @@
 struct shared_tracker {
 	pthread_mutex_t lock; /* protects the tracker */
 	struct tracker *tracker;
-	bool discovers; /* else only observed keys are followed */
+	bool discovers; /* follows all keys; else only observed ones */
 	bool observes; /* there was a rule in mode OBSERVE */
 	size_t memory; /* bytes, for discovery */
 	struct sampling *sampling; /* the tracker's; needs no lock */
 	double (*clock)(void); /* seconds; never goes back */
-	_Atomic uint64_t commands; /* with keys, that discovery looked at */
+	_Atomic uint64_t commands; /* commands with keys that discovery has seen */
 };
 
 struct shared_tracker *shared_tracker_new(double (*clock)(void));
 void shared_tracker_free(struct shared_tracker *s); /* no clients are left */
 
-/* All these may be called from any thread. */
+/* Any thread may call these functions. */
 
-/* Discovery begins with nothing, or goes on if it may take no less memory than before. */
+/* Starts discovery afresh, or lets it go on if it may use no less memory than before. */
 void shared_tracker_discover(struct shared_tracker *s, size_t memory);
-/* Discovery forgets all and ends. */
+/* Ends discovery, and forgets its findings. */
 void shared_tracker_stop(struct shared_tracker *s);
-/* Appends the ini, of which `r->commands` is filled in here (`so_far` as for
- * discovery_snapshot_new()). */
+/* Appends the ini, and fills in `r->commands`. `so_far`: as for discovery_snapshot_new(). */
 void shared_tracker_report(struct shared_tracker *s, const struct discovery_result *r,
                            bool so_far, struct buf *out);
 void shared_tracker_progress(struct shared_tracker *s, struct discovery_progress *p);
@@ -45,8 +44,8 @@ void shared_tracker_each_observed(struct shared_tracker *s, observed_fn *fn, voi
 /* Logs what was observed. Returns false if no rule ever observed. */
 bool shared_tracker_log(struct shared_tracker *s);
 
-/* The client, whose address and name (NULL: none) are these; *client is NULL until it was seen.
- * The client's own thread may then look at its label. */
+/* Finds or makes the client of this address and name (NULL: none). *client is NULL before the
+ * first call. After it the client's own thread may read the label. */
 void shared_tracker_see(struct shared_tracker *s, struct tracker_client **client,
                         struct slice address, const char *name);
 void shared_tracker_label(struct shared_tracker *s, struct tracker_client *client,

@@ -146,7 +146,7 @@ static void group_fini(struct tracker *d, struct key_group *s)
 	free(s->guard);
 }
 
-/* The patterns, and what they have. */
+/* Frees the patterns, and everything in them. */
 static void tracker_empty(struct tracker *d)
 {
 	map_drain (&d->key_patterns, node) {

@@ -4,17 +4,17 @@
  * by its holder or by another client, outlived or left to expire. A value changed between a
  * client's read and its write.
  *
- *   replies, in their order --> keys: what is going on --> groups: sums --> verdicts, reports
+ *   replies, in their order --> keys: present state --> groups: sums --> verdicts, reports
  *                                     `--> lines for the log
  *
- * Events are summed up by group. A group is a rule or guard in mode OBSERVE (observe.c), or the
- * pattern of similar keys (key_pattern.h), for which discovery proposes a section
+ * Events are summed up by group. A group is a rule or guard in mode OBSERVE (observe.c), or
+ * the pattern of similar keys (key_pattern.h), for which discovery proposes a section
  * (discovery.h). Both use the same events and the same verdict (lock_verdict.c).
  *
- * The tracker keeps a hash of each key, with the key's present state: the client that has taken
- * it and not released it yet, and the clients that have read it and not written it since. It
- * keeps only keyed hashes of values, to see whether two are the same, and the names of observed
- * keys that were harmed.
+ * The tracker keeps a hash of each key, with the key's present state: the client that has
+ * taken it and not released it yet, and the clients that have read it and not written it
+ * since. It keeps only keyed hashes of values, to see whether two are the same, and the names
+ * of observed keys that were harmed.
  *
  * Memory is bounded: when `memory` is spent, the tracker drops every other key of the group
  * that has most keys, and follows no new key of that half. It ignores keys longer than
@@ -39,7 +39,7 @@
 struct key_group;
 struct sampling;
 struct tracker;
-/* `memory`: bytes. */
+/* `memory`: limit, in bytes. */
 struct tracker *tracker_new(const uint8_t secret[SIPHASH_SECRET_SIZE], size_t memory,
                             double now);
 void tracker_free(struct tracker *t); /* no clients are left */
@@ -57,9 +57,9 @@ struct key_group *tracker_covered(struct tracker *t);
 
 enum observed_kind { OBSERVED_LOCK, OBSERVED_GUARD };
 
-/* The group of the rule or guard in mode OBSERVE of that kind and name. It is there until the
- * end: its counts go on over reloads. `by_value`: the stored value names the owner of a lock,
- * not the connection that took it. */
+/* Returns the group of the rule or guard in mode OBSERVE of that kind and name. It exists
+ * until the tracker is freed: its counts go on over reloads. `by_value`: the stored value
+ * names the owner of a lock, not the connection that took it. */
 struct key_group *tracker_rule(struct tracker *t, enum observed_kind kind, const char *name,
                                bool by_value);
 
@@ -73,22 +73,22 @@ typedef void observed_fn(void *arg, const char *kind, const char *rule, const ch
                          uint64_t n);
 void tracker_each_observed(const struct tracker *t, observed_fn *fn, void *arg);
 
-/* The keyed hash of a value, a name, an address or an owner. */
+/* Returns the keyed hash of a value, a name, an address or an owner. */
 uint64_t tracker_hash(const struct tracker *t, struct slice s);
 
-/* A connection; `address` and `name` are such hashes, 0: it has none. */
+/* A connection; `address` and `name` are such hashes; 0: none. */
 struct tracker_client;
 struct tracker_client *tracker_client_new(struct tracker *t, uint64_t address);
-/* The client did something; each is counted once since the last tracker_clear(). */
+/* Counts a client that did something, once after each tracker_clear(). */
 void tracker_client_count(struct tracker *t, struct tracker_client *c);
 /* A client with a new name has no label until it gets one. */
 void tracker_client_rename(struct tracker_client *c, uint64_t name);
-/* The client's name in the log. */
+/* The client's name in the log; true if it has one. */
 bool tracker_client_is_labelled(const struct tracker_client *c);
 void tracker_client_label(struct tracker_client *c, const char *label);
 void tracker_client_free(struct tracker *t, struct tracker_client *c, double now);
 
-/* Something that Redis did for a client to a key. */
+/* An act of Redis for a client on a key. */
 struct tracker_act {
 	struct tracker *tracker;
 	struct key_group *group; /* counts the act; NULL: the group of the key's pattern */
@@ -101,13 +101,13 @@ struct tracker_act {
 	double sent; /* arrival of the command, by the same clock */
 	bool watches; /* in a transaction that watches keys: the client checks for itself */
 	bool under_lock; /* the client has a lock of another kind, such as LOCK's */
-	struct buf *told; /* lines for the log are appended to it; NULL unless observed */
+	struct buf *told; /* gets lines for the log; NULL unless observed */
 };
 
-/* --- what is done to locks --- */
+/* --- acts on locks --- */
 
 enum lock_way { WAY_SETNX, WAY_SET_NX, WAY_INCR, WAY_SET, WAY_SCRIPT, WAYS };
-/* WAY_SET: it was set even if another owner had it; for observed rules only. lease_ms: 0:
+/* WAY_SET: the lock was set whichever owner had it; for observed rules only. lease_ms: 0:
  * without an expiry; negative: with one that is not known. */
 void tracker_took(const struct tracker_act *a, enum lock_way way, int64_t lease_ms,
                   uint64_t value);
@@ -122,35 +122,35 @@ enum tracker_gone { TRACKER_GONE, TRACKER_WAS_GONE, TRACKER_MAY_BE_GONE };
 void tracker_deleted(const struct tracker_act *a, enum tracker_gone gone);
 /* Something else was done to a lock. */
 void tracker_changed(const struct tracker_act *a);
-/* A script that names it was run. */
+/* The call of a script that names the key. */
 struct tracker_script {
 	uint64_t id; /* the same number for each call of one script */
 	const uint64_t *args; /* hashes */
 	size_t nargs;
-	size_t nkeys; /* keys that it names */
+	size_t nkeys; /* number of keys that the script names */
 	bool did; /* the reply is neither nil nor 0 */
-	uint64_t returned; /* hash of the integer that it returned; 0: of none */
+	uint64_t returned; /* hash of the integer that it returned; 0: none */
 };
 void tracker_script(const struct tracker_act *a, const struct tracker_script *s);
 
-/* --- what is done to others --- */
+/* --- acts on other keys --- */
 
 enum read_opts { READ_GET = 1, READ_MGET = 2, READ_HGET = 4 };
 /* A command read the key's value; for a guarded key, also if there was none. */
 void tracker_read(const struct tracker_act *a, enum read_opts how);
-/* The client read the key, or (`is_look`) asked whether it is there, and there was none, or
- * hasp does not know whether there was. */
+/* A read of the key, or (`is_look`) a question whether it exists, has found none, or hasp does
+ * not know whether it has. */
 void tracker_missed(const struct tracker_act *a, bool is_look);
-/* The key was set; `value`: its hash, or 0, which is not known. lease_ms: 0: without an expiry;
+/* The key was set; `value`: the value's hash; 0: not known. lease_ms: 0: without an expiry;
  * negative: the key keeps its expiry. `keeps_read`: this write would not release a guard. */
 void tracker_wrote(const struct tracker_act *a, uint64_t value, int64_t lease_ms,
                    bool keeps_read);
-/* GETSET set it; `was_there`: there was a value before. Returns true if that was a try to take a
- * lock; false: an ordinary write, which the caller reports by tracker_wrote(). */
+/* GETSET set the key; `was_there`: there was a value before. True: it was a try to take a
+ * lock; false: the caller reports it by tracker_wrote(). */
 bool tracker_swapped(const struct tracker_act *a, uint64_t value, bool was_there);
 /* The elements of the list were read. */
 void tracker_listed(const struct tracker_act *a);
-/* Something else was done to it; `writes`: its value is another one. */
+/* The key was used otherwise; `writes`: the use changed its value. */
 void tracker_used(const struct tracker_act *a, bool writes);
 
 #endif

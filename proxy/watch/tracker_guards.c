@@ -10,7 +10,7 @@
 
 /* Carts and sessions are written back while they are used, caches near their end. */
 #define LATE_SHARE 0.5
-/* At most this many of a key's readers are checked. */
+/* Only so many of a key's readers, the latest ones, are checked. */
 #define READERS_SEEN 16
 
 void tracker_read(const struct tracker_act *a, enum read_opts how)
@@ -115,8 +115,8 @@ static void note_stale(const struct tracker_act *a, struct key *k, const struct 
 	seen_event_end(a);
 }
 
-/* Was the value written back under a lock? In a pool, another connection may hold that lock;
- * and a value that was read under an earlier lock is not the one that is written now. */
+/* Notes whether the value was written back under a lock. In a pool, another connection may
+ * hold that lock; and a value read under an earlier lock does not count. */
 static void note_lock(const struct tracker_act *a, struct key *k, const struct last_read *r,
                       bool is_stale)
 {
@@ -170,7 +170,7 @@ static void note_written_back(const struct tracker_act *a, struct key *k,
 		k->harm->lost += lost;
 }
 
-/* Has a connection of the client's address or name read the key, and not written it since? */
+/* True if a connection of the client's address or name has read the key and not written it. */
 static bool was_read_like(const struct tracker_act *a, const struct key *k)
 {
 	const struct tracker_client *c = a->client;

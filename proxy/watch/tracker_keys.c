@@ -90,8 +90,8 @@ static bool is_followed(const struct key_group *s, uint64_t hash)
 	return (hash >> 1 & ((UINT64_C(1) << s->shift) - 1)) == 0;
 }
 
-/* Memory is spent: makes room by following half of the keys that are most alike. False: none
- * are alike. */
+/* Memory is spent: follows only half of the keys that are most alike from now on. False: no
+ * keys are alike. */
 static bool halve(struct tracker *d)
 {
 	struct key_group *largest = &d->covered;
@@ -129,10 +129,10 @@ static bool is_spent(const struct tracker *d)
 	       d->memory;
 }
 
-/* False: there is no memory for one key more. */
+/* Makes room for one more key. False: there is no memory. */
 static bool tracker_make_room(struct tracker *d)
 {
-	/* Halving may free nothing, if all keys are in the other half: so try again. */
+	/* Try again: halving frees nothing if all keys are in the half that stays. */
 	while (is_spent(d))
 		if (!halve(d))
 			return false;

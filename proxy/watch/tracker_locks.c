@@ -7,13 +7,13 @@
 #include "base/fatal.h"
 #include "watch/tracker_internal.h"
 
-/* A try this soon after one that was refused is another try for the same end. */
+/* A try that follows a refused one within this time counts as a retry. */
 #define RETRY_SECONDS 2.0
 /* A holder that has less than LEFT_SECONDS of its expiry left, or has used more than USED_SHARE
  * of it, might outlive it another time: it may be paused, or have more to do. */
 #define LEFT_SECONDS 30.0
 #define USED_SHARE 0.1
-/* Expired holds to keep for one owner of one key, besides its newest. */
+/* How many expired holds of one owner of a key are kept, besides its newest. */
 #define LATE_KEPT 4
 
 /* --- holds -------------------------------------------------------------------------------- */
@@ -40,7 +40,7 @@ static struct held_lock *hold_then(const struct tracker_act *a, const struct key
 	return NULL;
 }
 
-/* The owner's newest; NULL: it has none, as far as is known. */
+/* Returns the owner's newest hold; NULL: none is known. */
 static struct held_lock *held_by(const struct key *k, uint64_t owner)
 {
 	list_each_back (struct held_lock, h, &k->holds, in_key) {
@@ -55,8 +55,8 @@ static bool has_run_out(const struct held_lock *h, double at)
 	return h->expires > 0 && at > h->expires;
 }
 
-/* The lock is gone: may it have expired? Tells yes where a script set the expiry, which hasp
- * does not know. */
+/* True if the lock, which is gone, may have expired. hasp does not know the expiry that a
+ * script has set. */
 static bool may_have_run_out(const struct held_lock *h, double now)
 {
 	return h->expires > 0 ? now >= h->soonest : h->way == WAY_SCRIPT;
@@ -72,7 +72,7 @@ static void begin_lease(struct held_lock *h, const struct tracker_act *a, int64_
 	h->no_ttl = lease_ms == 0;
 }
 
-/* The hold, if another owner has the lock by it when the act is carried out; or NULL. */
+/* Returns the hold if another owner has the lock by it when the act runs; else NULL. */
 static struct held_lock *of_another(const struct tracker_act *a, struct held_lock *h)
 {
 	return h && (h->state == HOLD_HELD || h->state == HOLD_LEFT) &&
@@ -135,7 +135,7 @@ static void sum_up_held(struct held_lock *h, double now)
 		mark_lock(h->key);
 }
 
-/* The hold was released, by its client or by another connection of its pool. */
+/* Sums up a hold that its client, or another connection of its pool, has released. */
 static void sum_up_hold(struct held_lock *h, double at)
 {
 	struct lock_sums *l = h->key->group->lock;
@@ -182,7 +182,7 @@ void tracker_hold_leave(struct tracker *d, struct held_lock *h, double now)
 	h->state = HOLD_LEFT;
 }
 
-/* The owner still works, but its lock has expired. `next`: the present holder, or NULL. */
+/* The owner still works, but its lock has expired. `next`: the present holder; NULL: none. */
 static void note_outlived(const struct tracker_act *a, struct held_lock *h,
                           const struct held_lock *next)
 {
@@ -199,7 +199,7 @@ static void note_outlived(const struct tracker_act *a, struct held_lock *h,
 
 /* --- work under a lock -------------------------------------------------------------------- */
 
-/* At most this many locks are searched for one of a connection's name or address. */
+/* At most this many locks are compared with a connection's name or address. */
 #define KIN_SEEN 64
 
 static struct list *kin_by_address(struct tracker *t, uint64_t address)
@@ -212,13 +212,13 @@ static struct list *kin_by_name(struct tracker *t, uint64_t name)
 	return &t->by_name[name >> 1 & (KIN_SLOTS - 1)];
 }
 
-/* The client has not released it, and nothing else is known of it. */
+/* True if the client has not released the lock, as far as is known. */
 static bool is_worked_under(const struct held_lock *h)
 {
 	return (h->state == HOLD_HELD || h->stolen) && tracker_may_be_lock(h);
 }
 
-/* The newest lock of a connection of that name, or of that address. 0: there is none. */
+/* Returns the newest lock of a connection of that name, or address; 0: there is none. */
 static uint64_t kin_lock(const struct tracker_act *a, bool by_name)
 {
 	uint64_t called = by_name ? a->client->name : a->client->address;
@@ -248,7 +248,7 @@ uint64_t tracker_hold_over(const struct tracker_act *a)
 		if (is_worked_under(h))
 			return h->id;
 	}
-	/* A client that never takes a lock is of no pool that works under its locks. */
+	/* A client that never takes locks is of no pool that works under them. */
 	if (!c->has_locked)
 		return 0;
 	id = kin_lock(a, true);
@@ -278,7 +278,7 @@ static void note_lease(struct lock_sums *l, int64_t lease_ms)
 		l->lease_ms_max = lease_ms;
 }
 
-/* The holder releases it, or sets its expiry again. */
+/* Notes the time left when the holder releases its lock, or sets the expiry again. */
 static void note_margin(const struct held_lock *h, double now)
 {
 	struct lock_sums *l = h->key->group->lock;
@@ -298,8 +298,8 @@ static void note_value(struct lock_sums *l, uint64_t value)
 	*slot = value;
 }
 
-/* An owner of one connection may be several threads: what one of them still does by its value
- * with a lock that has expired is seen later. */
+/* True if an owner of one connection, maybe of several threads, may still use an expired lock
+ * by this value: that is seen later. */
 static bool may_come_late(const struct held_lock *h, uint64_t value, double now)
 {
 	return h->state == HOLD_HELD && h->value && h->value != value && !h->lapsed &&
@@ -314,7 +314,7 @@ static bool hold_is_lost(const struct held_lock *h, double at)
 	       (h->robbed || h->stolen || (h->state == HOLD_HELD && has_run_out(h, at)));
 }
 
-/* The lock was free and is taken with this value: ends earlier holds of it. */
+/* The lock was free and is taken with this value: ends earlier holds with this value. */
 static void end_earlier(const struct tracker_act *a, struct key *k, uint64_t value)
 {
 	size_t nlate = 0;
@@ -340,7 +340,7 @@ static void note_wait(struct lock_sums *l, struct tracker_client *c, const struc
 	c->tried = 0;
 }
 
-/* A count is a write to clients that read the key and write it back. */
+/* Notes a count as a write, for clients that read the key and write it back. */
 static void note_count(struct key *k, const struct tracker_client *c, enum lock_way way)
 {
 	if (way == WAY_INCR)
@@ -374,8 +374,8 @@ static struct held_lock *take_hold(const struct tracker_act *a, struct key *k,
 	return h;
 }
 
-/* The client asks for the lock and has others: did another client have this one and ask for
- * them? */
+/* The client asks for the lock and has others: notes whether another client had this one and
+ * asked for those. */
 static void note_order(const struct tracker_act *a, struct key *asked)
 {
 	list_each_back (struct held_lock, h, &a->client->holds, in_client) {
@@ -461,7 +461,7 @@ void tracker_refused(const struct tracker_act *a, enum lock_way way)
 	c->tried_last = a->now;
 }
 
-/* The expiry of a lock that is held was set. */
+/* Notes the new expiry of a lock that is held. */
 static void set_expiry(const struct tracker_act *a, struct held_lock *h, int64_t lease_ms)
 {
 	struct lock_sums *l = h->key->group->lock;
@@ -483,7 +483,7 @@ static void set_expiry(const struct tracker_act *a, struct held_lock *h, int64_t
 	note_lease(l, lease_ms);
 }
 
-/* Has the client read the value since the lock was taken? */
+/* True if the client has read the value since the lock was taken. */
 static bool knows_value(const struct held_lock *h, const struct tracker_client *c)
 {
 	const struct last_read *r = tracker_last_read(h->key, c);
@@ -496,14 +496,14 @@ static bool is_like_holder(const struct tracker_client *c, const struct held_loc
 	return (c->address && c->address == h->address) || (c->name && c->name == h->name);
 }
 
-/* Since the lock was taken, as far as is known. */
+/* True if the client was refused since the lock was taken, as far as is known. */
 static bool was_refused(const struct held_lock *h, const struct tracker_client *c)
 {
 	return c->tried == h->key->hash && c->tried_last >= h->taken;
 }
 
-/* Is the client, which has not taken the lock, probably of the holder's pool? One that was
- * refused the lock may as well delete what it did not get. */
+/* True if the client, which has not taken the lock, is probably of the holder's pool. A client
+ * that was refused the lock may as well delete it. */
 static bool is_akin(const struct held_lock *h, const struct tracker_client *c)
 {
 	const struct observed_rule *rule = h->key->group->rule;
@@ -566,7 +566,7 @@ bool tracker_lock_set_again(const struct tracker_act *a, struct key *k, uint64_t
 
 /* --- taking without NX -------------------------------------------------------------------- */
 
-/* Another client has ended the hold. */
+/* Ends a hold that another client has removed. */
 static void lose_hold(struct held_lock *h, double now)
 {
 	h->state = h->state == HOLD_LEFT ? HOLD_LEFT : HOLD_REMOVED;
@@ -619,7 +619,7 @@ bool tracker_swapped(const struct tracker_act *a, uint64_t value, bool was_there
 	return true;
 }
 
-/* A key that was taken by a read and a SET was deleted. */
+/* Handles the DEL of a key that was taken by a read and a SET. */
 static void looker_deleted(struct key *k, struct tracker_client *c)
 {
 	k->looker = 0;
@@ -631,7 +631,7 @@ static void looker_deleted(struct key *k, struct tracker_client *c)
 
 /* --- releasing ---------------------------------------------------------------------------- */
 
-/* The owner releases its own lock, as far as it knows. `there`: the hold that existed then. */
+/* The owner releases its own lock, as far as it knows. `there`: the hold at that time. */
 static void release_own(const struct tracker_act *a, struct held_lock *h,
                         struct held_lock *there, enum tracker_gone gone)
 {
@@ -661,8 +661,8 @@ static void release_own(const struct tracker_act *a, struct held_lock *h,
 	tracker_hold_free(a->tracker, h);
 }
 
-/* A client that knows or has watched the value releases the lock; or the value was made to
- * last. */
+/* Ends a hold that a client released which knew or watched the value, or whose value was made
+ * to last. */
 static void release_known(struct held_lock *h, double now)
 {
 	h->state = HOLD_MAYBE;
@@ -671,15 +671,15 @@ static void release_known(struct held_lock *h, double now)
 	mark_lock(h->key);
 }
 
-/* The owner's own lock was deleted by another client, and now it deletes another's. */
+/* True if the owner's own lock was deleted by another client, and it now deletes another's. */
 static bool is_foreign(const struct held_lock *h, const struct held_lock *there)
 {
 	return h->state == HOLD_REMOVED && !h->stolen && there && there != h &&
 	       there->state == HOLD_HELD;
 }
 
-/* The client releases the lock `h` of a holder that is not like it. Does its DEL come late, for
- * a lock that a connection like it has lost? Each lost lock explains one DEL. */
+/* True if the client, which releases the lock `h` of a holder unlike itself, is late: its DEL
+ * was for a lock that a connection like it has lost. Each lost lock explains one DEL. */
 static bool comes_late(const struct tracker_act *a, const struct held_lock *h)
 {
 	const struct tracker_client *c = a->client;
@@ -700,7 +700,7 @@ static bool comes_late(const struct tracker_act *a, const struct held_lock *h)
 	return true;
 }
 
-/* Another owner's. */
+/* Handles a DEL that removes another owner's lock. */
 static void remove_foreign(const struct tracker_act *a, struct held_lock *h)
 {
 	struct lock_sums *l = h->key->group->lock;
@@ -724,7 +724,7 @@ static void remove_foreign(const struct tracker_act *a, struct held_lock *h)
 	mark_lock(h->key);
 }
 
-/* A lock that outlasted its connection; `h`, if more is known of it. */
+/* Counts the release of a lock that outlasted its connection; `h`: its hold, or NULL. */
 static void release_outlasting(const struct tracker_act *a, struct key *k, struct held_lock *h)
 {
 	struct lock_sums *l = k->group->lock;
@@ -789,7 +789,7 @@ void tracker_lock_read(const struct tracker_act *a, struct key *k, bool is_there
 	if (!h || h->state == HOLD_LEFT)
 		return;
 	run_out = is_there && !next ? has_run_out(h, a->sent) : may_have_run_out(h, a->now);
-	/* The owner looks whether it still has the lock. */
+	/* The owner checks whether it still has the lock. */
 	if (!run_out && (!is_there || next) && !h->lost && h->state == HOLD_HELD) {
 		h->lost = true;
 		h->key->group->lock->n[SEEN_LOST]++;
@@ -838,8 +838,8 @@ static bool knows(const struct held_lock *h, const struct tracker_script *s)
 	return is_called_with(s, h->value) || is_called_with(s, h->returned);
 }
 
-/* The script answered 0 or nil: did it find the lock gone? Scripts that release a lock mostly
- * answer 1, but some answer 0. */
+/* True if a script that answered 0 or nil found the lock gone. Scripts that release a lock
+ * mostly answer 1, but some answer 0. */
 static bool found_it_gone(const struct tracker_act *a, const struct held_lock *h)
 {
 	const struct lock_sums *l = h->key->group->lock;
@@ -849,12 +849,12 @@ static bool found_it_gone(const struct tracker_act *a, const struct held_lock *h
 	return may_have_run_out(h, a->now);
 }
 
-/* The script was called with the value of the hold. */
+/* Handles a script that was called with the value of the hold. */
 static void script_compared(const struct tracker_act *a, struct held_lock *h,
                             const struct tracker_script *s)
 {
-	/* The script that took the lock prolongs it, or takes it once more. A value that comes
-	 * again after its release may be any argument. */
+	/* The script that took the lock prolongs it, or takes it once more. After the release,
+	 * the same value may be any argument. */
 	if (h->script == s->id) {
 		h->key->group->lock->n[SEEN_REPEATED] += h->state == HOLD_MAYBE;
 		return;
