@@ -431,12 +431,10 @@ struct cluster_session {
 	struct list entries; /* struct cluster_entry, the oldest first */
 	size_t nentries;
 	struct list node_conns;
-	struct node_conn
-		*last; /* the node connection that was looked up last; NULL: none */
+	struct node_conn *last; /* the node connection that was looked up last; NULL: none */
 	struct list retries; /* parts in PART_RETRY, in the order of the requests */
 	struct node *default_node; /* for requests without a key; NULL: not chosen yet */
-	struct node_conn
-		*stream_node_conn; /* in STREAMING, RAW; NULL: the stream is dropped */
+	struct node_conn *stream_node_conn; /* in STREAMING, RAW; NULL: the stream is dropped */
 	struct cluster_part *stream_part; /* (STREAMING) keeps its bytes; NULL: none */
 	struct request_scan scan; /* in STREAMING, GATHERING */
 	struct buf gathered; /* (GATHERING) the request as far as it came */
