@@ -14,7 +14,7 @@
 #include "net/listen.h"
 
 #define SWEEP_SECONDS 1.0
-/* How often is looked how far a pause is. */
+/* The interval in which hasp checks how far a pause is. */
 #define PAUSE_SECONDS 0.01
 
 static void answer_reloads(struct admin *a, uint64_t reloads, struct slice answer)
@@ -106,7 +106,7 @@ static void admin_on_accept(void *owner, int fd, const struct sockaddr *peer, so
 		console_new(a, fd, peer);
 		return;
 	}
-	/* A courtesy; if it does not fit, the close says it. */
+	/* Try to send the reason; if it does not fit, the peer sees only the close. */
 	(void)!send(fd, full, sizeof(full) - 1, MSG_NOSIGNAL);
 	close(fd);
 }

@@ -3,7 +3,7 @@
  * admin_internal: the admin thread, and one connection to the console.
  *
  *   admin.c             beginning and end, the connections
- *   console.c           a connection: bytes in, bytes out, whether it is logged in
+ *   console.c           a connection: bytes in, bytes out, the login
  *   console_command.c   the table of the commands; those that a client sends when it connects
  *   console_show.c      SHOW
  *   console_run.c       a SHOW that asks the workers, on a thread of its own
@@ -16,7 +16,7 @@
  *   admin_post.c        jobs on other threads, and what other threads send to the admin thread
  *   rows.c              how rows are written
  *
- * Each calls only those below it.
+ * Each file calls only those below it.
  */
 #ifndef HASP_ADMIN_ADMIN_INTERNAL_H
 #define HASP_ADMIN_ADMIN_INTERNAL_H
@@ -61,10 +61,10 @@
 
 struct rows {
 	int protocol; /* 2 or 3 */
-	size_t n; /* rows that were begun */
-	size_t left; /* columns that the last one still lacks */
+	size_t n; /* rows begun so far */
+	size_t left; /* columns that the last row still lacks */
 	struct buf bytes; /* the rows, without the array's header */
-	/* Why the rows are not known, if a console_show_fn returns false; NULL: a worker did
+	/* If a console_show_fn returns false: why the rows are not known; NULL: a worker did
 	 * not answer. */
 	const char *unknown;
 };
@@ -75,22 +75,22 @@ void rows_write_map(struct buf *out, int protocol, size_t n);
 void rows_init(struct rows *r, int protocol);
 void rows_fini(struct rows *r);
 
-/* A row of `columns`, which must all follow. The row before is whole. */
+/* Begins a row; its `columns` must all follow. The row before must be complete. */
 void rows_begin(struct rows *r, size_t columns);
-/* A column; NULL as a string is nil. */
+/* Add a column; a string that is NULL becomes nil. */
 void rows_add_text(struct rows *r, const char *name, struct slice value);
 void rows_add_str(struct rows *r, const char *name, const char *value);
 void rows_add_int(struct rows *r, const char *name, int64_t value);
 
-/* Seconds, as whole ms; 0 for what is negative. */
+/* Adds seconds as whole ms, or 0 for a negative number. */
 void rows_add_ms(struct rows *r, const char *name, double seconds);
-/* Yes or no. */
+/* Adds "yes" or "no". */
 void rows_add_bool(struct rows *r, const char *name, bool value);
 
-/* Rows, `n` of them, that were written elsewhere, for the same protocol. */
+/* Appends `n` rows that were written elsewhere, for the same protocol. */
 void rows_append(struct rows *r, size_t n, struct slice bytes);
 
-/* Appends all of them to `out`. */
+/* Appends the whole array to `out`. */
 void rows_end(struct rows *r, struct buf *out);
 
 struct console;
@@ -113,9 +113,9 @@ struct admin_cmd {
 	struct admin *admin;
 	enum admin_event event;
 	struct config *config; /* RELOADED: in force; NULL: the old one still is */
-	uint64_t reloads; /* RELOADED: how many are done */
-	uint64_t console; /* ANSWER: goes to the console with this id, if it is still open */
-	struct buf answer; /* RELOADED: goes to the consoles that asked for one of them */
+	uint64_t reloads; /* RELOADED: how many reloads are done */
+	uint64_t console; /* ANSWER: id of the console that gets it, if it is still open */
+	struct buf answer; /* RELOADED: for the consoles that asked for one of these reloads */
 };
 
 struct admin {
@@ -127,7 +127,7 @@ struct admin {
 	struct stream_flusher flusher;
 	struct ev_timer sweep;
 	struct ev_timer
-		pause; /* runs while a console awaits that all workers pause, or go on */
+		pause; /* runs while a console awaits that all workers pause, or resume */
 	struct ev_check check;
 	struct config *config; /* in force */
 	struct worker_shared *shared;
@@ -135,13 +135,13 @@ struct admin {
 	void *arg;
 	struct admin_listener *listeners;
 	size_t nlisteners;
-	struct list consoles; /* open; their places */
+	struct list consoles; /* places of the open consoles */
 	struct list show_runs; /* console_run.c */
 	struct list jobs; /* struct console_job */
-	struct list dead; /* closed, to be freed */
+	struct list dead; /* closed consoles, to be freed */
 	size_t nconsoles; /* in `consoles` */
 	uint64_t last_id;
-	_Atomic uint64_t reloads; /* asked for by the console */
+	_Atomic uint64_t reloads; /* reloads that the console has asked for */
 	struct request_args args; /* of the request that is being read */
 	struct log_limit full, failed; /* of the lines console_full, console_login_failed */
 	char scratch[ADMIN_SCRATCH];
@@ -158,7 +158,7 @@ struct admin {
  */
 enum console_state {
 	CONSOLE_SERVING, /* takes requests */
-	CONSOLE_AWAITING, /* the answer to the last one is awaited, and nothing is read */
+	CONSOLE_AWAITING, /* awaits the answer to the last request, and reads nothing */
 	CONSOLE_ENDING, /* closed when its last bytes are written */
 	CONSOLE_DEAD, /* in admin->dead */
 };
@@ -174,11 +174,11 @@ struct console {
 	struct peer_place place; /* in admin->consoles, or in admin->dead */
 	struct admin *admin;
 	struct stream stream;
-	struct buf in; /* bytes read that are no whole request yet */
+	struct buf in; /* bytes of a request that is not complete yet */
 	struct buf held; /* AWAITING: the beginning of the answer */
 	uint64_t reload; /* AWAITING: the reload that is awaited; 0: none */
-	enum console_awaits awaits; /* AWAITING: the end of which step of a pause */
-	struct show_run *show; /* AWAITING: the kind of SHOW that will answer it; or NULL */
+	enum console_awaits awaits; /* AWAITING: the step of a pause that brings the answer */
+	struct show_run *show; /* AWAITING: the kind of SHOW that brings the answer, or NULL */
 	uint64_t show_n; /* the first run of `show` that may answer, counted from 1 */
 	double answer_at; /* AWAITING: when `held` is sent, by clock_now(); 0: not by time */
 	struct request_scan scan;
@@ -186,19 +186,19 @@ struct console {
 	uint64_t id;
 	int protocol; /* 2 or 3 */
 	bool logged_in;
-	double since; /* when it was opened, or ENDING began, by clock_now() */
-	char peer[128]; /* its address; of a unix socket, which process */
+	double since; /* when the connection was opened, or ENDING began, by clock_now() */
+	char peer[128]; /* the peer's address; for a unix socket, its process */
 };
 
 /* --- admin_post.c, and the posting functions of admin.h --- */
 
 void admin_post_stop(struct admin *a);
-/* Sends the answer that the console with this id awaits, if it is still open. From any thread,
- * before admin_free(). */
+/* Sends the answer to the console with this id, if the console still awaits it. From any
+ * thread, before admin_free(). */
 void admin_answer(struct admin *a, uint64_t console, struct slice answer);
 
-/* Has workers do something, on a thread of its own, and appends the answer; if it appends
- * nothing, admin_answer() brings the answer later. */
+/* Asks workers, on a thread of its own, and appends the answer; if it appends nothing,
+ * admin_answer() brings the answer later. */
 typedef void console_job_fn(struct admin *a, uint64_t console, const void *arg,
                             struct buf *out);
 /* Runs `fn`; the console awaits the answer. `arg`: `size` bytes, which are copied. */
@@ -220,14 +220,14 @@ void console_answer(struct console *c, struct slice bytes);
 void console_close(struct console *c); /* harmless when closed */
 /* Serves no request after the present one, and closes the console after its answer. */
 void console_end(struct console *c);
-/* Awaits the answer to the present command; the bytes that it has appended are kept until then.
- */
+/* Awaits the answer to the present command; until then keeps the bytes that the command has
+ * appended. */
 void console_await(struct console *c);
 void console_go_on(struct console *c);
 
 /* --- console_command.c --- */
 
-/* Carries the request out; its answer, also if it is none, is appended to `out`. */
+/* Carries the request out, and appends its answer, if there is one, to `out`. */
 void console_command_run(struct console *c, const struct resp_view *req, struct buf *out);
 
 /* --- console_show.c --- */
@@ -244,7 +244,7 @@ struct show_env {
 	struct worker_shared *shared;
 	struct config *config; /* in force */
 };
-/* Returns whether all workers that were asked have answered. */
+/* Returns true if all workers that were asked have answered. */
 typedef bool console_show_fn(const struct show_env *env, struct rows *rows);
 /* Appends the answer. */
 void console_show_write(const struct show_env *env, int protocol, console_show_fn *fn,
@@ -283,8 +283,8 @@ void console_drain(struct console *c, const struct resp_view *req, struct buf *o
 void console_pause(struct console *c, const struct resp_view *req, struct buf *out);
 void console_resume(struct console *c, const struct resp_view *req, struct buf *out);
 void console_reconnect(struct console *c, const struct resp_view *req, struct buf *out);
-/* Appends the answer to the PAUSE or RESUME that `c` awaits. Returns false if the workers are
- * still on the way there, or `c` awaits neither. `nbound` as in workers_pause_state(). */
+/* Appends the answer to the PAUSE or RESUME that `c` awaits. Returns false if some workers
+ * have not followed yet, or `c` awaits neither. `nbound` as in workers_pause_state(). */
 bool console_pause_answer(const struct console *c, enum workers_pause now, size_t nbound,
                           struct buf *out);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * admin_post: what other threads have for the admin thread.
+ * admin_post: jobs on other threads, and messages from them to the admin thread.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -70,11 +70,11 @@ struct console_job {
 	struct list node; /* in admin->jobs */
 	struct message done; /* in the admin thread's mailbox, after the answer */
 	struct admin *admin;
-	uint64_t console; /* its id */
+	uint64_t console; /* id of the console */
 	console_job_fn *fn;
-	bool has_thread; /* to be joined */
+	bool has_thread; /* the thread must be joined */
 	pthread_t thread;
-	void *arg; /* its own */
+	void *arg; /* owned by the job */
 };
 
 static void console_job_run(struct console_job *j)
@@ -129,7 +129,7 @@ void console_job_begin(struct console *c, console_job_fn *fn, const void *arg, s
 	list_append(&c->admin->jobs, &j->node);
 	console_await(c);
 	j->has_thread = pthread_create(&j->thread, NULL, console_job_main, j) == 0;
-	/* Without a thread, the other consoles wait. */
+	/* If no thread can be made, run it here: the other consoles wait. */
 	if (!j->has_thread)
 		console_job_run(j);
 }

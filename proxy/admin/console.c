@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * console: one connection. Requests are small and answered one after the other, at once; while
- * its answers are not read, no more requests are.
+ * console: one connection. hasp answers its small requests one after the other, at once, and
+ * reads no more while the client does not read the answers.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ static void print_peer(struct console *c, int fd)
 		address_print((struct sockaddr *)&ss, len, c->peer, sizeof(c->peer));
 }
 
-/* Longer, or of more arguments, than any request to the console can be. */
+/* True if the bytes are longer, or have more arguments, than any request to the console. */
 static bool exceeds_limits(const struct console *c)
 {
 	return buf_len(&c->in) > CONSOLE_REQUEST_MAX || c->scan.bulk > CONSOLE_REQUEST_MAX ||
@@ -56,7 +56,7 @@ static void console_refuse(struct console *c, const char *why)
 	console_end(c);
 }
 
-/* A client that is not logged in never counts as busy: it would only have to try passwords. */
+/* Only a logged-in client counts as busy: others would only have to try passwords. */
 static void update_place(struct console *c)
 {
 	if (c->logged_in)
@@ -64,7 +64,7 @@ static void update_place(struct console *c)
 		          clock_now());
 }
 
-/* The first request in `in` is `n` bytes long. */
+/* Serves the first request in `in`, which is `n` bytes long. */
 static void serve(struct console *c, size_t n)
 {
 	struct request_args *args = &c->admin->args;
@@ -88,7 +88,7 @@ static void serve(struct console *c, size_t n)
 	buf_release(&out);
 }
 
-/* Reads no more while an answer is awaited, or not taken. */
+/* Stops reading while the console awaits an answer, or the client does not read one. */
 static void steer(struct console *c)
 {
 	if (c->state == CONSOLE_ENDING && stream_pending(&c->stream) == 0)
@@ -99,7 +99,7 @@ static void steer(struct console *c)
 		stream_resume(&c->stream);
 }
 
-/* Serves the whole requests in `in`, as long as the answers are taken. */
+/* Serves the complete requests in `in`, as long as the client reads the answers. */
 static void serve_all(struct console *c)
 {
 	while (c->state == CONSOLE_SERVING && stream_pending(&c->stream) < STREAM_HIGH_WATER &&

@@ -7,7 +7,7 @@
 #include "client/client.h"
 #include "commands/args.h"
 
-/* Clients that are looked at in one step. */
+/* How many clients a worker handles in one step. */
 #define CLIENTS_STEP 16
 
 static void add_client(void *arg, const struct client_figures *f)
@@ -32,7 +32,7 @@ static void add_client(void *arg, const struct client_figures *f)
 	rows_add_int(rows, "memory", (int64_t)f->nbytes);
 }
 
-/* `arg`: the protocol, an int. The answer begins with the number of its rows. */
+/* `arg`: the protocol, an int. The answer begins with the number of rows. */
 static bool tell_clients(const struct worker_view *w, void *arg, struct worker_answer *a)
 {
 	struct rows rows;

@@ -8,16 +8,16 @@
 
 struct console_command {
 	const char *name;
-	const char *args; /* as HELP shows them */
+	const char *args; /* the arguments, as HELP shows them */
 	const char *help; /* NULL: clients send it when they connect; users need not type it */
-	size_t argc_min, argc_max; /* with the name */
+	size_t argc_min, argc_max; /* limits, the name included */
 	bool before_login;
 	void (*run)(struct console *c, const struct resp_view *req, struct buf *out);
 };
 
 /* --- logging in --- */
 
-/* Takes as long for each password of that length. */
+/* Compares in constant time, for passwords of one length. */
 static bool is_password(const struct console *c, struct slice given)
 {
 	struct slice is = slice_str(c->admin->config->admin_password);
@@ -30,7 +30,7 @@ static bool is_password(const struct console *c, struct slice given)
 	return differs == 0;
 }
 
-/* `argv`: of AUTH, without the name. Appends only errors. */
+/* `argv`: the arguments of AUTH. Appends only errors. */
 static bool log_in(struct console *c, const struct slice *argv, size_t argc, struct buf *out)
 {
 	uint32_t dropped;
@@ -124,7 +124,7 @@ static void run_quit(struct console *c, const struct resp_view *req, struct buf 
 	buf_puts(out, "+OK\r\n");
 }
 
-/* The console has no names, and one database. */
+/* Answers CLIENT: the console has no names, and one database. */
 static void run_client(struct console *c, const struct resp_view *req, struct buf *out)
 {
 	if (slice_is(req->argv[1], "id"))

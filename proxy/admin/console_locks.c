@@ -61,13 +61,13 @@ static void add_what(struct rows *rows, const struct live_row *row)
 	rows_add_int(rows, "client_id", (int64_t)row->client_id);
 }
 
-/* The servers of a quorum have its locks. */
+/* True if Redis has the lock, not the servers of a quorum. */
 static bool is_of_upstream(const struct live_row *row)
 {
 	return !row->section || row->section->kind != STATS_QUORUM;
 }
 
-/* `trouble`: why Redis cannot serve; NULL: it can. */
+/* `trouble`: why Redis cannot serve now; NULL: it can. */
 static void add_lock(struct rows *rows, const struct live_row *row, int64_t waiters,
                      const char *trouble, double now)
 {
@@ -111,7 +111,7 @@ static bool show_held(const struct show_env *env, enum live_what what, struct ro
 	workers_live(env->shared, wants, 2, CONSOLE_ASK_MS, &answers);
 	add_held(rows, &held, &waiting, trouble);
 	whole = held.whole;
-	/* No rows would read as if nothing were held. */
+	/* No rows would mean that no lock is held. */
 	if (whole && trouble && held.n == 0) {
 		rows->unknown = trouble;
 		whole = false;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * console_run: a SHOW that asks the workers has a thread of its own, so that other consoles are
- * still served:
+ * console_run: a SHOW that asks the workers has a thread of its own, so that other consoles
+ * are still served:
  *
  *   console_run() --> AWAITING --> thread: asks, writes rows --> show_run_on_done()
  *                                                                     |
  *      consoles that had asked before it began <-- admin->answer() <---'
  *      the others <-- the next one, which begins now
  *
- * So an answer is never older than its question, and one SHOW of each kind runs at a time, for
- * any number of consoles. Writing 100,000 rows takes a while: if processors are short, the
+ * So an answer is never older than its question, and each kind of SHOW runs once at a time,
+ * however many consoles ask. Writing 100,000 rows takes a while: if processors are short, the
  * workers come first.
  */
 #include <stdlib.h>
@@ -28,12 +28,12 @@ struct show_run {
 	struct admin *admin;
 	console_show_fn *fn;
 	int protocol;
-	uint64_t n; /* runs that have begun */
-	bool runs; /* the last one does, or its answer is on its way */
-	bool has_thread; /* to be joined */
+	uint64_t n; /* number of runs so far */
+	bool runs; /* the last run is not over, or its answer is on its way */
+	bool has_thread; /* the thread must be joined */
 	pthread_t thread;
-	struct config *config; /* in force when it began */
-	struct buf out; /* the thread's until `done` */
+	struct config *config; /* in force when the run began */
+	struct buf out; /* the thread's until `done` arrives */
 };
 
 void console_show_write(const struct show_env *env, int protocol, console_show_fn *fn,
@@ -72,7 +72,7 @@ static void show_run_begin(struct show_run *r)
 	r->runs = true;
 	r->config = config_ref(r->admin->config);
 	r->has_thread = pthread_create(&r->thread, NULL, show_run_main, r) == 0;
-	/* Without one the others wait. */
+	/* If no thread can be made, run it here: the other consoles wait. */
 	if (!r->has_thread)
 		show_run_write(r);
 }
@@ -117,7 +117,7 @@ static void show_run_on_done(struct message *m)
 	struct show_run *r = container_of(m, struct show_run, done);
 	struct buf answer;
 
-	if (!r->runs) /* show_runs_stop() was before it */
+	if (!r->runs) /* show_runs_stop() came first */
 		return;
 	show_run_end(r);
 	answer = r->out;
@@ -128,7 +128,7 @@ static void show_run_on_done(struct message *m)
 		show_run_begin(r);
 }
 
-/* Returns the run of this kind; makes it if there is none. */
+/* Returns the show_run of this kind; makes it if there is none. */
 static struct show_run *show_run_of(struct admin *a, console_show_fn *fn, int protocol)
 {
 	struct show_run *r;

@@ -12,7 +12,7 @@ struct show {
 	const char *name;
 	const char *help;
 	console_show_fn *run; /* NULL: show_discovered(), which has no rows */
-	bool asks; /* the workers, which may take a while */
+	bool asks; /* it asks the workers, which may take a while */
 };
 
 static bool show_version(const struct show_env *env, struct rows *rows)
@@ -110,8 +110,8 @@ static bool show_workers(const struct show_env *env, struct rows *rows)
 	return true;
 }
 
-/* Answers with a whole file, so that it can be saved. Not on a thread of its own: that would
- * keep the tracker's lock from the workers, because it has a low priority. */
+/* Answers with a whole file, which can be saved. Runs on the admin thread: a thread of low
+ * priority could keep the tracker's lock from the workers. */
 static void show_discovered(const struct show_env *env, int protocol, struct buf *out)
 {
 	struct buf ini = BUF_INIT;

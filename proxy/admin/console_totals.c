@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * console_totals: what all workers together have done, and the servers that they speak to: the
- * numbers of /metrics.
+ * console_totals: the sums of all workers, and their servers: the numbers of /metrics.
  */
 #include "admin/admin_internal.h"
 #include "lock/events/stats.h"

@@ -24,16 +24,16 @@
 /* How long hasp tries to free the lock. */
 #define FORCE_SECONDS 5.0
 
-/* The request to one worker. */
+/* A request to one worker. */
 struct force {
 	struct admin *admin;
-	uint64_t console; /* its id */
+	uint64_t console; /* id of the console */
 	int db;
 	size_t nkey;
 	char key[];
 };
 
-/* The console that gets the answer, while Redis is asked. */
+/* The console that gets the answer when Redis has answered. */
 struct forcing {
 	struct admin *admin;
 	uint64_t console;
@@ -66,8 +66,8 @@ static void on_quorum_forced(void *arg, struct slice reply)
 	free(f);
 }
 
-/* Identifies the lock or guard of `key` in this configuration; `name` gets the guard's key.
- * False: hasp keeps no lock for this key. */
+/* Identifies the lock or guard of `key` in this configuration; writes the guard's key to
+ * `name`. False: hasp keeps no lock for this key. */
 static bool identify(const struct policy_env *env, enum key_naming naming, struct slice key,
                      struct buf *name, struct lock_ident *id)
 {

@@ -15,11 +15,11 @@
 #include "base/random.h"
 #include "config/config.h"
 
-/* A request line and its headers, and the reply's. */
+/* Memory of a connection, in bytes: for a request line, its headers, and the reply's. */
 #define HTTP_CONNECTION_MEMORY ((size_t)16 * 1024)
 /* The stack of a connection's thread, in bytes. */
 #define HTTP_STACK ((size_t)512 * 1024)
-/* How long open connections may take to end when another process has taken over. */
+/* How long open connections may go on after another process has taken over. */
 #define LEAVE_SECONDS 5.0
 
 #define TEXT_PLAIN "text/plain; charset=utf-8"
@@ -30,8 +30,8 @@
 /* How long /status.json is served from memory, so that many open pages cost no more than one.
  */
 #define STATUS_SECONDS 0.5
-/* The discovered file is written at most once in FOUND_SECONDS, and takes at most FOUND_SHARE
- * of the time, because each pattern is compared with all others. */
+/* hasp writes the discovered file at most once in FOUND_SECONDS, and spends at most
+ * FOUND_SHARE of the time on it, because it compares each pattern with all others. */
 #define FOUND_SECONDS 1.0
 #define FOUND_SHARE 0.02
 
@@ -155,7 +155,7 @@ static void reply_page(struct http *h, struct reply *r)
 
 static const struct path {
 	const char *path;
-	bool names_keys; /* it is for allowed hosts only */
+	bool names_keys; /* only allowed hosts get it */
 	void (*reply)(struct http *h, struct reply *r);
 } http_paths[] = {
 	{ "/", true, reply_page },
@@ -203,8 +203,8 @@ static void reply_to_path(struct http *h, const char *path, const char *host, st
 
 /* --- libmicrohttpd ------------------------------------------------------------------------ */
 
-/* Headers of every reply: no other site may embed it, no cache keeps it, and no browser guesses
- * another type. */
+/* Headers of every reply: no other site may embed it, no cache keeps it, and no browser
+ * guesses another type. */
 static const char *const headers[][2] = {
 	{ "Cache-Control", "no-store" },
 	{ "Cross-Origin-Resource-Policy", "same-origin" },
@@ -212,7 +212,7 @@ static const char *const headers[][2] = {
 	{ "X-Content-Type-Options", "nosniff" },
 };
 
-/* On no memory the connection is closed. */
+/* If memory is short, libmicrohttpd closes the connection. */
 static enum MHD_Result http_send(struct http *h, struct MHD_Connection *c,
                                  const struct reply *r)
 {
@@ -231,7 +231,7 @@ static enum MHD_Result http_send(struct http *h, struct MHD_Connection *c,
 		                                 r->policy);
 	if (result == MHD_YES && r->status == MHD_HTTP_METHOD_NOT_ALLOWED)
 		result = MHD_add_response_header(response, "Allow", "GET, HEAD");
-	/* The next request is for the process that has taken over. */
+	/* The client must send its next request to the process that has taken over. */
 	if (result == MHD_YES && atomic_load(&h->leaving))
 		result = MHD_add_response_header(response, "Connection", "close");
 	if (result == MHD_YES)
@@ -240,7 +240,7 @@ static enum MHD_Result http_send(struct http *h, struct MHD_Connection *c,
 	return result;
 }
 
-/* Paths are as they were sent: none of those above has a byte to be quoted by %. */
+/* Leaves paths as they were sent: no path in the table has a byte that needs %. */
 static size_t http_on_quoted(void *arg, struct MHD_Connection *c, char *text)
 {
 	(void)arg;
@@ -248,8 +248,8 @@ static size_t http_on_quoted(void *arg, struct MHD_Connection *c, char *text)
 	return strlen(text);
 }
 
-/* Called when the headers are there, and again when the request is whole. An answer to the
- * first call ends the connection: so hasp refuses methods without reading a body. */
+/* Called when the headers have arrived, and again when the request is complete. An answer to
+ * the first call ends the connection: so hasp refuses methods without reading a body. */
 static enum MHD_Result http_on_request(void *arg, struct MHD_Connection *c, const char *path,
                                        const char *method, const char *version,
                                        const char *body, size_t *nbody, void **state)

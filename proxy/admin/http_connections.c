@@ -17,9 +17,9 @@
 #include "net/watch.h"
 
 #define CONNECTIONS_MAX 64u
-/* Connections that are open, and those that libmicrohttpd is ending. */
+/* Open connections, and those that libmicrohttpd is closing. */
 #define OPEN_MAX (2 * CONNECTIONS_MAX)
-/* How long the acceptor waits for libmicrohttpd to end one. */
+/* How long the acceptor waits until libmicrohttpd has closed one, in seconds. */
 #define END_SECONDS 1
 /* How long a peer may take to send a request, from the connection's beginning or the end of the
  * reply before. */
@@ -30,15 +30,14 @@
 
 struct http_connection {
 	struct list node; /* in http_connections.all */
-	struct peer_place
-		place; /* in http_connections.places; in no list when it is shut down */
+	struct peer_place place; /* in http_connections.places; in no list after its shutdown */
 	int fd; /* libmicrohttpd's; open until MHD_CONNECTION_NOTIFY_CLOSED */
 };
 
 struct http_connections {
 	struct ev_loop *loop;
 	pthread_t thread;
-	bool runs; /* the thread was started and not joined */
+	bool runs; /* the thread was started and must be joined */
 	struct ev_async stop;
 	struct ev_timer sweep;
 	struct MHD_Daemon *server;
@@ -46,15 +45,15 @@ struct http_connections {
 	size_t nacceptors;
 	struct log_limit full_line, failed_line;
 	_Atomic uint64_t *full;
-	pthread_mutex_t lock; /* of what is below */
+	pthread_mutex_t lock; /* protects the fields below */
 	pthread_cond_t closed;
 	struct list all, places;
-	size_t n, nplaces; /* in `all`, in `places` */
+	size_t n, nplaces; /* lengths of `all` and `places` */
 };
 
 /* --- closing ------------------------------------------------------------------------------ */
 
-/* With the lock held. Its thread in libmicrohttpd notices, and ends it. */
+/* Call it with the lock held. libmicrohttpd's thread notices, and closes the connection. */
 static void http_shut_down(struct http_connections *hc, struct http_connection *c)
 {
 	list_remove(&c->place.node);
@@ -95,7 +94,7 @@ static void http_on_sweep(struct ev_loop *loop, struct ev_timer *t, int revents)
 	pthread_mutex_unlock(&hc->lock);
 }
 
-/* With the lock held. */
+/* Call it with the lock held. */
 static void http_await_end(struct http_connections *hc)
 {
 	struct timespec until;
@@ -141,7 +140,7 @@ static void http_log_failure(struct http_connections *hc, int error)
 		          dropped);
 }
 
-/* With the lock held. */
+/* Call it with the lock held. */
 static struct http_connection *http_find(const struct http_connections *hc, int fd)
 {
 	for (struct list *at = hc->all.next; at != &hc->all; at = at->next) {
@@ -153,7 +152,7 @@ static struct http_connection *http_find(const struct http_connections *hc, int 
 	return NULL;
 }
 
-/* With the lock held. */
+/* Call it with the lock held. */
 static void http_forget(struct http_connections *hc, struct http_connection *c)
 {
 	if (!list_empty(&c->place.node)) {
@@ -195,7 +194,7 @@ static void http_on_accept(void *owner, int fd, const struct sockaddr *peer, soc
 	http_remember(hc, fd, peer);
 	if (MHD_add_connection(hc->server, fd, peer, len) == MHD_YES)
 		return;
-	/* libmicrohttpd has closed the socket. */
+	/* libmicrohttpd has already closed the socket. */
 	http_log_failure(hc, errno);
 	pthread_mutex_lock(&hc->lock);
 	http_forget(hc, http_find(hc, fd));
@@ -272,7 +271,7 @@ void http_connections_completed(void *arg, struct MHD_Connection *c, void **requ
 
 unsigned http_connections_limit(void)
 {
-	return OPEN_MAX + 1; /* libmicrohttpd counts a closed one for a moment. */
+	return OPEN_MAX + 1; /* libmicrohttpd counts a closed connection for a moment. */
 }
 
 struct http_connections *http_connections_new(_Atomic uint64_t *full)
@@ -318,8 +317,8 @@ int http_connections_start(struct http_connections *hc, struct MHD_Daemon *serve
 	return 0;
 }
 
-/* Without its thread nothing is late any more: what is left ends with libmicrohttpd, or its
- * own time-out. */
+/* After this no peer is too slow: open connections end by libmicrohttpd, or its own
+ * time-out. */
 void http_connections_stop(struct http_connections *hc)
 {
 	if (hc->runs) {

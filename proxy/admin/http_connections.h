@@ -28,20 +28,20 @@ int http_connections_start(struct http_connections *hc, struct MHD_Daemon *serve
                            const int *fds, size_t n) __attribute__((warn_unused_result));
 /* Stops accepting, and closes the listening sockets. May be called again. */
 void http_connections_stop(struct http_connections *hc);
-size_t http_connections_count(struct http_connections *hc); /* are open */
-/* The thread and libmicrohttpd have ended. */
+size_t http_connections_count(struct http_connections *hc); /* open connections */
+/* Call it when the thread and libmicrohttpd have ended. */
 void http_connections_free(struct http_connections *hc);
 
-/* How many connections libmicrohttpd must allow. */
+/* Returns how many connections libmicrohttpd must allow. */
 unsigned http_connections_limit(void);
-/* For MHD_OPTION_NOTIFY_CONNECTION and MHD_OPTION_NOTIFY_COMPLETED; `arg`: struct
+/* Callback for MHD_OPTION_NOTIFY_CONNECTION and MHD_OPTION_NOTIFY_COMPLETED; `arg`: struct
  * http_connections. */
 void http_connections_notify(void *arg, struct MHD_Connection *c, void **context,
                              enum MHD_ConnectionNotificationCode code);
 void http_connections_completed(void *arg, struct MHD_Connection *c, void **request,
                                 enum MHD_RequestTerminationCode code);
 
-/* The request is there, and hasp works on the reply: the connection keeps its place. */
+/* The request has arrived, and hasp works on the reply: the connection keeps its place. */
 void http_connection_begin_reply(struct http_connections *hc, struct MHD_Connection *c);
 /* The reply waits for the peer to read it. */
 void http_connection_end_reply(struct http_connections *hc, struct MHD_Connection *c);

@@ -13,7 +13,7 @@
 #include "lock/events/stats.h"
 #include "worker/worker_metrics.h"
 
-/* Five minutes. */
+/* Together five minutes. */
 #define STEP_SECONDS 2
 #define SAMPLES 151
 
@@ -24,15 +24,15 @@ enum total {
 	TOTAL_REFUSED, /* tries, writes and updates */
 	TOTAL_WAITED,
 	TOTAL_LOST,
-	TOTAL_WAITS, /* that have ended, and */
-	TOTAL_WAITED_US, /* how long those were, together */
+	TOTAL_WAITS, /* waits that have ended */
+	TOTAL_WAITED_US, /* sum of their lengths, in microseconds */
 };
 #define TOTALS (TOTAL_WAITED_US + 1)
 
 struct sample {
-	double at; /* seconds of the clock */
+	double at; /* time of the clock, in seconds */
 	long clients;
-	uint64_t held, waiting; /* locks, and clients in line */
+	uint64_t held, waiting; /* locks held, clients waiting in line */
 	uint64_t totals[TOTALS]; /* by enum total */
 };
 
@@ -40,10 +40,10 @@ struct http_history {
 	struct worker_shared *shared;
 	pthread_t thread;
 	bool runs; /* the thread was started */
-	pthread_mutex_t lock; /* of what is below */
+	pthread_mutex_t lock; /* protects the fields below */
 	pthread_cond_t ends;
 	bool ending;
-	size_t n; /* samples that were taken; the last SAMPLES of them are kept */
+	size_t n; /* samples so far, of which the last SAMPLES are kept */
 	struct sample samples[SAMPLES]; /* sample i at i % SAMPLES */
 };
 
@@ -69,7 +69,7 @@ static void sample_section(void *arg, enum stats_kind kind, const char *name,
 	totals[TOTAL_WAITED_US] += sums->waited.total_us;
 }
 
-/* With h->lock held. */
+/* Call it with h->lock held. */
 static void take_sample(struct http_history *h, double now)
 {
 	struct sample s = { .at = now, .clients = atomic_load(&h->shared->clients) };
@@ -90,7 +90,7 @@ void http_history_sample(struct http_history *h, double now)
 	pthread_mutex_unlock(&h->lock);
 }
 
-/* With h->lock held. False: it ends. */
+/* Call it with h->lock held. False: the history ends. */
 static bool wait_for_next(struct http_history *h)
 {
 	struct timespec at;
@@ -171,7 +171,7 @@ static double mean_wait(const struct sample *before, const struct sample *s)
 	return n ? (double)us / (double)n / 1000 : NAN;
 }
 
-/* The series of the history; each value is of two samples that follow each other. */
+/* The series of the history; each value compares two consecutive samples. */
 enum series {
 	SERIES_AGE,
 	SERIES_CLIENTS,

@@ -18,7 +18,7 @@ static bool is_ip(int family, struct slice host)
 	return inet_pton(family, text, address) == 1;
 }
 
-/* "HOST", "HOST:PORT" or "[V6]:PORT" without the port and the brackets; *v6: it had some. */
+/* Returns the host of "HOST", "HOST:PORT" or "[V6]:PORT"; *v6: it was in brackets. */
 static struct slice without_port(const char *host, bool *v6)
 {
 	const char *end;
@@ -32,7 +32,7 @@ static struct slice without_port(const char *host, bool *v6)
 	return slice_of(host, end ? (size_t)(end - host) : strlen(host));
 }
 
-/* Names may end with a dot, and of them all below localhost are this machine's (RFC 6761). */
+/* Names may end with a dot. All names below localhost mean this machine (RFC 6761). */
 static bool is_localhost(struct slice name)
 {
 	static const struct slice end = { ".localhost", 10 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * http_internal: what http.c answers requests with. http_connections.h has the connections.
+ * http_internal: the pages that http.c serves. http_connections.h has the connections.
  */
 #ifndef HASP_ADMIN_HTTP_INTERNAL_H
 #define HASP_ADMIN_HTTP_INTERNAL_H
@@ -14,8 +14,8 @@
 
 /* --- http_page.c --- */
 
-/* The page that `/` is: HTML, style and script in one piece. Its source is in page/,
- * which embed.sh makes a C file of. */
+/* The page `/`: HTML, style and script in one piece. embed.sh makes a C file of its source in
+ * page/. */
 
 /* The placeholder of the reply's nonce: the browser runs only scripts that have the nonce. */
 #define HTTP_PAGE_NONCE "@NONCE@"
@@ -29,16 +29,16 @@ extern const char http_page_text[];
  * The page cannot change the header Host. So hasp names keys only if Host is an address,
  * localhost, or a name in the configuration. */
 
-/* `host`: that header, NULL: there was none. */
+/* `host`: the header Host; NULL: there was none. */
 bool http_host_is_allowed(const char *host, const struct config *config);
 
 /* --- http_metrics.c --- */
 
-/* Writes /metrics. Counters of the workers are read as they are, which costs
- * them nothing; for their nodes and memory they are asked, in one step each. There is a series
- * for each section of the file and each server, never for a key. */
+/* Writes /metrics. It reads the workers' counters directly, which costs the workers nothing,
+ * and asks each worker once about its nodes and memory. There is a series for each section of
+ * the file and each server, never for a key. */
 
-/* Appends them in Prometheus' text format. From where workers_ask() may be called. */
+/* Appends the metrics. Call it only where workers_ask() may be called. */
 void http_metrics_write(struct worker_shared *shared, const struct config *config,
                         struct buf *out);
 
@@ -49,7 +49,7 @@ void http_metrics_write(struct worker_shared *shared, const struct config *confi
 
 struct http_history;
 
-/* `shared` outlives it. */
+/* `shared` must outlive it. */
 struct http_history *http_history_new(struct worker_shared *shared);
 /* Starts the thread, which takes a sample every two seconds. Returns 0; -1 with the reason
  * logged. */

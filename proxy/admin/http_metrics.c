@@ -11,7 +11,7 @@
 #include "lock/events/stats.h"
 #include "worker/worker_metrics.h"
 
-/* A worker that has more to do than to answer within this time, in ms, is not waited for. */
+/* How long hasp waits for a worker's answer, in ms. */
 #define ASK_TIMEOUT_MS 1000
 
 #define RULES (1u << STATS_LOCK | 1u << STATS_VERBS)
@@ -22,7 +22,7 @@
 
 /* A family of which each section of these kinds has a sample. */
 struct section_family {
-	uint32_t kinds; /* a bit for each enum stats_kind */
+	uint32_t kinds; /* A family with a sample for each section of these kinds. */
 	enum stats_field field; /* of a counter */
 	const char *name, *help;
 };
@@ -73,7 +73,7 @@ struct section_out {
 	struct buf *out;
 };
 
-/* A rule and the verbs may have one name, so the kind is a label, too. */
+/* A rule and the verbs may have the same name, so the kind is a label, too. */
 static void section_sample(void *arg, enum stats_kind kind, const char *name,
                            const struct stats_sums *sums)
 {
@@ -197,7 +197,7 @@ static void write_observed(struct worker_shared *shared, struct buf *out)
 
 /* --- the process -------------------------------------------------------------------------- */
 
-/* Bytes; 0: unknown. */
+/* Returns the resident memory in bytes; 0: unknown. */
 static double memory_resident(void)
 {
 	FILE *f = fopen("/proc/self/statm", "re");
@@ -298,7 +298,7 @@ static void write_limits(const struct config *c, struct buf *out)
 
 /* --- what workers count ------------------------------------------------------------------- */
 
-/* The family's samples, each with a label of its own. */
+/* Writes the family's samples, each with a label of its own. */
 static void write_counts(struct buf *out, const char *family, const char *label,
                          const char *const *values, const uint64_t *counts, size_t n)
 {
@@ -477,8 +477,8 @@ static void write_nodes(const struct worker_gauges *g, struct buf *out)
 	write_quorums(g, out);
 }
 
-/* Leaves out sums if a worker did not answer: they would be wrong, and a counter would look as
- * if it had been reset. */
+/* Leaves out sums if a worker did not answer: they would be too low, as if a counter had been
+ * reset. */
 static void write_gauges(struct worker_shared *shared, struct buf *out)
 {
 	struct worker_gauges g;

@@ -11,7 +11,7 @@
 #include "worker/worker_live.h"
 #include "worker/worker_metrics.h"
 
-/* The most entries of each list. */
+/* The most entries in each list. */
 #define LOCKS_MAX_SHOWN 200
 #define WAITERS_MAX_SHOWN 200
 #define CONTENDED_MAX_SHOWN 30
@@ -46,7 +46,7 @@ static void write_mean(struct json *j, const char *name, const struct metrics_su
 		json_word(j, name, NULL);
 }
 
-/* The section whose totals are wanted. */
+/* The section whose totals write_totals() writes. */
 struct wanted {
 	enum stats_kind kind;
 	const char *name;
@@ -188,7 +188,7 @@ static void write_upstream(struct json *j, struct worker_shared *shared, const s
 	json_close(j, '}');
 }
 
-/* Null: it does not watch. */
+/* Writes null if hasp does not watch. */
 static void write_discover(struct json *j, struct worker_shared *shared, const struct config *c)
 {
 	if (!c->discover) {
@@ -221,7 +221,7 @@ static void write_row(struct json *j, const struct live_row *row, double now)
 	json_number(j, "left_ms", left > 0 ? left * 1000 : 0, 0);
 }
 
-/* Counts the waiters of the lock among those that are listed. */
+/* Counts the waiters of the lock in the list. */
 static uint64_t waiters_of(const struct live_row *lock, const struct live *waiters)
 {
 	uint64_t n = 0;
