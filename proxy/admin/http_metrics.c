@@ -33,31 +33,31 @@ static const struct section_family section_counters[] = {
 	  "Locks that their owner released." },
 	{ LOCKS, STAT_RENEWED, "hasp_lock_renewed_total", "Leases that hasp began again." },
 	{ LOCKS, STAT_REFUSED, "hasp_lock_refused_total",
-	  "Tries that failed at once, as another owner had the lock." },
+	  "Tries that failed at once, because another owner had the lock." },
 	{ RULES, STAT_WRITES_REFUSED, "hasp_lock_writes_refused_total",
 	  "Writes to another owner's lock." },
 	{ RULES, STAT_DELETES_REFUSED, "hasp_lock_deletes_refused_total",
 	  "Releases of another owner's lock." },
-	{ LOCKS, STAT_WAITED, "hasp_lock_queued_total", "Tries that stood in line." },
+	{ LOCKS, STAT_WAITED, "hasp_lock_queued_total", "Tries that waited in line." },
 	{ LOCKS, STAT_HANDED_OVER, "hasp_lock_handed_over_total",
-	  "Tries that stood in line and got the lock." },
+	  "Tries that waited in line and got the lock." },
 	{ LOCKS, STAT_TIMED_OUT, "hasp_lock_wait_timed_out_total",
-	  "Tries that stood in line until their time was over." },
+	  "Tries that waited in line until their time was over." },
 	{ LOCKS, STAT_RELEASED_AT_DISCONNECT, "hasp_lock_released_at_disconnect_total",
 	  "Locks that hasp released when their connection ended." },
 	{ LOCKS, STAT_LOST, "hasp_lock_lost_total",
 	  "Locks that ended while their owner relied on them." },
 	{ RULES | GUARDS, STAT_DEADLOCKS, "hasp_deadlocks_total",
-	  "Tries that would have waited for themselves, by way of others." },
+	  "Tries that ended with -DEADLOCK: owners waited for each other in a circle." },
 	{ GUARDS, STAT_ACQUIRED, "hasp_guard_acquired_total", "Guards that were taken." },
 	{ GUARDS, STAT_RELEASED, "hasp_guard_released_total", "Guards that were released." },
 	{ GUARDS, STAT_REFUSED, "hasp_guard_refused_total",
-	  "Reads that failed at once, as another owner had the guard." },
+	  "Reads that failed at once, because another owner had the guard." },
 	{ GUARDS, STAT_WRITES_REFUSED, "hasp_guard_writes_refused_total",
 	  "Writes to a key whose guard another owner had." },
 	{ GUARDS, STAT_UPDATES_REFUSED, "hasp_guard_updates_refused_total",
-	  "Writes of what was read under a guard that was lost." },
-	{ GUARDS, STAT_WAITED, "hasp_guard_waited_total", "Commands that stood in line." },
+	  "Writes after a read whose guard was lost." },
+	{ GUARDS, STAT_WAITED, "hasp_guard_waited_total", "Commands that waited in line." },
 	{ GUARDS, STAT_HANDED_OVER, "hasp_guard_handed_over_total",
 	  "Commands that stood in line and got the guard." },
 	{ GUARDS, STAT_TIMED_OUT, "hasp_guard_wait_timed_out_total",
@@ -121,11 +121,11 @@ static void write_section_gauges(struct stats *stats, struct buf *out)
 {
 	struct section_gauge all[] = {
 		{ LOCKS, STAT_HELD, out, "hasp_locks_held",
-		  "Locks of clients that are connected, as far as hasp knows; one that several "
-		  "connections have together counts for each." },
-		{ LOCKS, STAT_WAITERS, out, "hasp_lock_waiters", "Tries that stand in line." },
+		  "Locks of connected clients, as far as hasp knows; a lock that several "
+		  "connections share counts once for each." },
+		{ LOCKS, STAT_WAITERS, out, "hasp_lock_waiters", "Tries that wait in line." },
 		{ GUARDS, STAT_WAITERS, out, "hasp_guard_waiters",
-		  "Commands that stand in line." },
+		  "Commands that wait in line." },
 	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
@@ -149,19 +149,18 @@ static void write_histograms(struct stats *stats, struct buf *out)
 	static const struct section_family families[] = {
 		{ .kinds = LOCKS,
 		  .name = "hasp_lock_wait_seconds",
-		  .help = "How long tries stood in line, whether they got the lock or not." },
+		  .help = "How long tries waited in line, whether they got the lock or not." },
 		{ .kinds = LOCKS,
 		  .name = "hasp_lock_hold_seconds",
-		  .help = "How long locks were held that hasp knew of, told when they end." },
+		  .help = "How long locks that hasp knows were held; counted when they end." },
 		{ .kinds = GUARDS,
 		  .name = "hasp_guard_wait_seconds",
-		  .help = "How long commands stood in line, whether they got the guard or "
+		  .help = "How long commands waited in line, whether they got the guard or "
 		          "not." },
 		{ .kinds = GUARDS,
 		  .name = "hasp_guard_hold_seconds",
 		  .help = "How long guards were held: from the read to the write, refused or "
-		          "not, "
-		          "or to the end of lease or connection." },
+		          "not, or to the end of the lease or the connection." },
 	};
 	struct section_out all[] = {
 		{ &families[0], sums_waited, out },
@@ -237,10 +236,9 @@ static void write_memory(const struct worker_gauges *g, struct buf *out)
 	};
 	struct metrics_label what = { "what", "resident" };
 
-	metrics_family(
-		out, "hasp_memory_bytes", METRICS_GAUGE,
-		"Memory: of the process; of that, what counts for memory_limit, and what "
-		"is kept of locks, waiters and calls of hasp's own.");
+	metrics_family(out, "hasp_memory_bytes", METRICS_GAUGE,
+	               "Memory of the process, and its parts: clients, as counted for "
+	               "memory_limit; locks; waiters; hasp's own calls.");
 	metrics_sample(out, "hasp_memory_bytes", &what, 1, memory_resident());
 	for (size_t i = 0; g->answered == g->asked && i < WORKER_MEMORIES; i++) {
 		what.value = names[i];
@@ -252,7 +250,8 @@ static void write_process(struct worker_shared *shared, struct buf *out)
 {
 	struct metrics_label version = { "version", PACKAGE_VERSION };
 
-	metrics_family(out, "hasp_build_info", METRICS_GAUGE, "1, with the version.");
+	metrics_family(out, "hasp_build_info", METRICS_GAUGE,
+	               "Always 1; the label has the version.");
 	metrics_sample(out, "hasp_build_info", &version, 1, 1);
 	write_gauge(out, "hasp_clients", "Clients that are connected.",
 	            (double)atomic_load(&shared->clients));
@@ -286,8 +285,8 @@ static void write_limits(const struct config *c, struct buf *out)
 	};
 
 	metrics_family(out, "hasp_limit", METRICS_GAUGE,
-	               "What the option of that name allows: clients, bytes, or links to one "
-	               "server.");
+	               "The value of the option with that name: clients, bytes, or links to "
+	               "one server.");
 	for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
 		struct metrics_label l = { "limit", limits[i].name };
 
@@ -318,7 +317,7 @@ static void write_bytes(const struct worker_counts *counts, struct buf *out)
 
 	metrics_family(out, "hasp_bytes_total", METRICS_COUNTER,
 	               "Bytes that the workers read from and wrote to clients and Redis, "
-	               "without what TLS adds.");
+	               "without the overhead of TLS.");
 	for (size_t i = STREAM_CLIENT; i < STREAM_KINDS; i++) {
 		struct metrics_label labels[] = { { "peer", peers[i] },
 			                          { "direction", "read" } };
@@ -357,16 +356,14 @@ static void write_commands(const struct worker_shared *shared, struct buf *out)
 	struct worker_counts counts;
 
 	workers_count(shared, &counts);
-	metrics_family(
-		out, "hasp_commands_total", METRICS_COUNTER,
-		"Commands: passed as they came, rewritten, carried out under a guard, or "
-		"refused by hasp before Redis saw them.");
+	metrics_family(out, "hasp_commands_total", METRICS_COUNTER,
+	               "Commands: passed unchanged, rewritten, carried out under a guard, or "
+	               "refused by hasp before Redis saw them.");
 	write_counts(out, "hasp_commands_total", "outcome", outcomes, counts.commands,
 	             COMMAND_OUTCOMES);
-	metrics_family(
-		out, "hasp_limit_reached_total", METRICS_COUNTER,
-		"Clients, requests, links and calls of hasp's own that a limit was in the "
-		"way of.");
+	metrics_family(out, "hasp_limit_reached_total", METRICS_COUNTER,
+	               "Clients, requests, links and calls of hasp's own that a limit has "
+	               "stopped.");
 	write_counts(out, "hasp_limit_reached_total", "limit", limits, counts.limits, LIMITS);
 	metrics_sample(out, "hasp_limit_reached_total", &calls, 1,
 	               (double)counts.jobs_given_up);
@@ -377,8 +374,8 @@ static void write_commands(const struct worker_shared *shared, struct buf *out)
 	counts.link_ends[LINK_BROKEN] += counts.link_ends[LINK_CUT];
 	metrics_family(
 		out, "hasp_upstream_errors_total", METRICS_COUNTER,
-		"Connections to Redis that could not be made, whose login Redis refused, or "
-		"that broke.");
+		"Connections to Redis that could not be made, that broke, or whose login "
+		"Redis refused.");
 	write_counts(out, "hasp_upstream_errors_total", "kind", kinds, counts.link_ends,
 	             sizeof(kinds) / sizeof(*kinds));
 	metrics_family(out, "hasp_accept_failures_total", METRICS_COUNTER,
@@ -437,8 +434,8 @@ static void write_quorums(const struct worker_gauges *g, struct buf *out)
 	                    "1: that server of the quorum answers each worker; 0: not all.",
 	                    WORKER_NODE_UNCOUNTED, out);
 	write_quorum_family(g, "hasp_quorum_server_counted",
-	                    "1: it votes, too; 0: it is down, or began less than "
-	                    "restart_delay ago.",
+	                    "1: that server of the quorum votes; 0: it is down, or started "
+	                    "less than restart_delay ago.",
 	                    WORKER_NODE_UP, out);
 }
 
@@ -455,7 +452,7 @@ static void write_nodes(const struct worker_gauges *g, struct buf *out)
 	}
 	metrics_family(out, "hasp_upstream_evicts", METRICS_GAUGE,
 	               "1: that server may evict locks when its memory is full: its "
-	               "maxmemory-policy is not noeviction; 0: not, or it does not say.");
+	               "maxmemory-policy is not noeviction; 0: no, or not known.");
 	for (size_t i = 0; i < g->nnodes; i++) {
 		struct metrics_label node = { "node", g->nodes[i].name };
 
@@ -486,9 +483,9 @@ static void write_gauges(struct worker_shared *shared, struct buf *out)
 	worker_gauges_ask(shared, ASK_TIMEOUT_MS, &g);
 	write_gauge(out, "hasp_workers", "Worker threads.", (double)g.asked);
 	write_gauge(out, "hasp_workers_answered",
-	            "Worker threads that answered within a second; if not all did, what only "
-	            "they can tell is missing: hasp_upstream_*, hasp_links, and memory but for "
-	            "the process's.",
+	            "Worker threads that answered within a second; if some did not, these "
+	            "families are missing: hasp_upstream_*, hasp_links, and hasp_memory_bytes "
+	            "except resident.",
 	            (double)g.answered);
 	write_memory(&g, out);
 	if (g.answered == g.asked)
