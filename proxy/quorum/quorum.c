@@ -61,7 +61,7 @@ double quorum_on_up(struct quorum *q, size_t server, const char *run_id, int64_t
 	double now = timers_now(q->opts.timers);
 
 	p->up = true;
-	/* Earlier calls went over another connection. */
+	/* Calls of the earlier connection do not count. */
 	p->ninflight = 0;
 	if (strcmp(p->run_id, run_id) != 0) {
 		p->counts_from = quorum_counts_from(now, uptime, q->opts.restart_delay_ms,

@@ -43,10 +43,10 @@ struct timers;
 #define QUORUM_RUN_ID_SIZE 48
 
 enum quorum_answer_kind {
-	QUORUM_INTEGER, /* `n` */
-	QUORUM_ROW, /* `text` and `n` */
+	QUORUM_INTEGER, /* the answer is `n` */
+	QUORUM_ROW, /* the answer is `text` and `n` */
 	QUORUM_NIL,
-	QUORUM_FAILED, /* an error, or it will never be known */
+	QUORUM_FAILED, /* an error, or no answer will come */
 };
 
 struct quorum_answer {
@@ -58,8 +58,8 @@ struct quorum_answer {
 /* A call of a script that is not answered yet. */
 struct quorum_call {
 	void (*fn)(struct quorum_call *call, const struct quorum_answer *a);
-	size_t server; /* its number */
-	struct list node; /* for opts.send() to use, until it is answered */
+	size_t server; /* number of the server */
+	struct list node; /* for opts.send(), until the call is answered */
 };
 
 /* The locks of one client. */
@@ -67,19 +67,20 @@ struct quorum_owner {
 	void *arg; /* the client */
 	struct list holds;
 	size_t n;
-	size_t nbytes; /* memory of the holds */
+	size_t nbytes; /* memory of the holds, in bytes */
 	struct quorum_op *op; /* the operation that the owner waits for; NULL: none */
 };
 
 struct quorum_opts {
 	struct timers *timers;
-	const char *name; /* for the log; lives as long */
+	const char *name; /* for the log; must outlive the quorum */
 	size_t nservers;
 	char *const
 		*addresses; /* addresses of the servers, for the log; must outlive the quorum */
-	int64_t timeout_ms; /* an answer that comes later is none */
-	int64_t restart_delay_ms; /* a server that is younger does not count; 0: it does */
-	/* Sends a request to a server that is up; quorum_on_answer() follows, later. */
+	int64_t timeout_ms; /* later answers do not count */
+	int64_t restart_delay_ms; /* a server that runs for less than this has no vote; 0: all
+	                           * have */
+	/* Sends a request to a server that is up; quorum_on_answer() must follow later. */
 	void (*send)(void *arg, size_t server, struct slice request, struct quorum_call *call);
 	/* The time of day, in microseconds since 1970. */
 	int64_t (*unix_us)(void *arg);
@@ -92,11 +93,11 @@ struct quorum_opts {
 };
 
 struct quorum *quorum_new(const struct quorum_opts *opts);
-/* Only when all servers are down, and all owners have ended. */
+/* Call it only when all servers are down, and all owners have ended. */
 void quorum_free(struct quorum *q);
 const struct quorum_opts *quorum_terms(const struct quorum *q);
-/* Returns the lease, or a shorter one, so that a lock that a server may have forgotten has
- * ended when that server counts again. */
+/* Returns `lease_ms`, or less, so that a lock that a server may have forgotten has ended when
+ * the server votes again. */
 int64_t quorum_bound_lease(const struct quorum *q, int64_t lease_ms);
 /* True if a server has yet to answer. */
 bool quorum_is_asked(const struct quorum *q);
@@ -107,7 +108,7 @@ enum quorum_server_state {
 	QUORUM_SERVER_UP
 };
 enum quorum_server_state quorum_server_state(const struct quorum *q, size_t server);
-/* Removes what has ended. Call it about once a second. */
+/* Removes ended releases. Call it about once a second. */
 void quorum_tick(struct quorum *q);
 
 /* A server is connected and has reported its run_id and uptime by INFO. Returns in how many
@@ -122,41 +123,40 @@ void quorum_on_answer(struct quorum *q, struct quorum_call *call,
 
 enum quorum_request { QUORUM_LOCK, QUORUM_UNLOCK, QUORUM_EXTEND, QUORUM_INFO };
 
-/* How a lock is kept that is taken. */
+/* How hasp keeps a lock that is taken. */
 struct quorum_terms_of_hold {
-	bool renewed; /* each third of its lease */
+	bool renewed; /* hasp renews it each third of its lease */
 	bool released_at_end; /* released when its client ends; else its lease expires */
 	int64_t max_hold_ms; /* renewal ends after it; 0: never */
 };
 
 struct quorum_result {
 	enum quorum_verdict verdict; /* never OPEN */
-	size_t nanswered; /* servers */
+	size_t nanswered; /* number of servers that answered */
 	int64_t fence; /* LOCK: > 0 */
 	int64_t lease_ms; /* LOCK, EXTEND */
 	double began, good_until; /* LOCK, EXTEND: by the clock */
-	struct slice key, owner,
-		value; /* key, owner and value of the lock; (INFO) of its owner */
+	struct slice key, owner, value; /* key, owner, value of the lock; INFO: of its owner */
 	int64_t ttl_ms; /* INFO */
-	uint32_t absent; /* EXTEND: servers that do not have it */
-	size_t nno; /* servers that refused */
+	uint32_t absent; /* EXTEND: servers that lack the lock, as bits */
+	size_t nno; /* number of servers that refused */
 	struct quorum_terms_of_hold terms; /* see struct quorum_ask */
-	bool waited; /* LOCK: it was tried more than once */
-	double since; /* when it was asked for, by the clock */
+	bool waited; /* LOCK: hasp tried more than once */
+	double since; /* time of the request, by the clock */
 };
 
-/* The result's slices live during the call. */
+/* The slices of the result are valid during the call. */
 typedef void quorum_done_fn(void *arg, const struct quorum_result *r);
 
 struct quorum_ask {
 	enum quorum_request request;
 	struct slice key;
-	struct quorum_claim claim; /* INFO: only whether it is a rule's */
-	struct slice value; /* EXTEND, UNLOCK: of the hold; empty: it is not known here */
+	struct quorum_claim claim; /* INFO: only `of_rule` counts */
+	struct slice value; /* EXTEND, UNLOCK: value of the hold; empty: not known here */
 	int64_t lease_ms; /* LOCK, EXTEND */
 	int64_t wait_ms; /* LOCK: how long to try again, after random pauses */
-	struct quorum_terms_of_hold terms; /* LOCK, EXTEND; for whom done() adds the hold */
-	bool renews; /* EXTEND: the answers of all servers are waited for */
+	struct quorum_terms_of_hold terms; /* LOCK, EXTEND; for the hold that done() adds */
+	bool renews; /* EXTEND: waits for the answers of all servers */
 	quorum_done_fn *done;
 	/* LOCK: called after a failed try; returns true to try again. NULL: try again for
 	 * wait_ms. */
@@ -164,8 +164,8 @@ struct quorum_ask {
 	void *arg;
 };
 
-/* Does nothing before quorum_op_start(), which may call done(). It is gone when done() is
- * called, or by quorum_op_cancel(): then what it may have got is released. */
+/* Makes an operation, which quorum_op_start() starts; that may call done(). The operation ends
+ * when done() is called, or by quorum_op_cancel(), which releases what it may have got. */
 struct quorum_op *quorum_op_new(struct quorum *q, const struct quorum_ask *ask);
 void quorum_op_start(struct quorum_op *op);
 void quorum_op_cancel(struct quorum_op *op);
@@ -173,29 +173,29 @@ void quorum_op_cancel(struct quorum_op *op);
 /* --- quorum_holds.c: what clients have ---------------------------------------------------- */
 
 void quorum_owner_init(struct quorum_owner *o, void *arg);
-/* A LOCK was granted. */
+/* Adds the hold of a LOCK that was granted. */
 void quorum_hold_add(struct quorum *q, struct quorum_owner *o, const struct quorum_result *r);
 /* Returns the owner's hold of `key`; NULL: it has none, or its lease has ended. */
 struct quorum_hold *quorum_hold_find(const struct quorum_owner *o, struct slice key,
                                      struct slice owner);
-/* Has it the lock, as any owner? */
+/* True if the client has the lock, as any owner. */
 bool quorum_owner_has(const struct quorum_owner *o, struct slice key);
 struct slice quorum_hold_value(const struct quorum_hold *h);
 int64_t quorum_hold_lease_ms(const struct quorum_hold *h);
 int64_t quorum_hold_fence(const struct quorum_hold *h);
-/* LOCK.EXTEND was granted: the lease is what the client named, and it is renewed no more,
- * unless its terms say so. */
+/* LOCK.EXTEND was granted: the hold gets the lease that the client named. hasp renews it no
+ * more, unless the result's terms say so. */
 void quorum_hold_extend(struct quorum_hold *h, const struct quorum_result *r);
 /* Ends the hold because its lock is being released. */
 void quorum_hold_end(struct quorum_hold *h);
-/* The lock that had this value was released by somebody else; if a client has it here, it does
- * not any more. */
+/* Another client released the lock that had this value: ends the hold, if a client has it
+ * here. */
 void quorum_hold_end_other(struct quorum *q, struct slice value);
-/* The client ends: gives its operation up. Its holds are released if their terms and `release`
+/* The client ends: cancels its operation. Its holds are released if their terms and `release`
  * say so; else their leases expire. */
 void quorum_owner_end(struct quorum_owner *o, bool release);
 
-/* Describes a lock that a client has, to show it; valid during the call. */
+/* The facts about a client's lock, for a list; valid during the call. */
 struct quorum_held {
 	const struct quorum_owner *of;
 	struct slice key, owner; /* for a rule with owner = value, the owner is its value */
@@ -209,10 +209,10 @@ uint64_t quorum_walk(const struct quorum *q, uint64_t cursor, quorum_held_fn *fn
 
 /* --- quorum_events.c: counts, and lines of the log ---------------------------------------- */
 
-/* A LOCK of this client was answered, by a majority. */
+/* Counts and logs the answer to this client's LOCK, which a majority gave. */
 void quorum_events_answered(const struct quorum *q, const struct quorum_owner *o,
                             const struct quorum_result *r);
-/* An UNLOCK has released a lock. */
+/* Counts a lock that UNLOCK has released. */
 void quorum_events_released(const struct quorum *q);
 
 #endif

@@ -5,7 +5,7 @@
 #include "base/fatal.h"
 #include "quorum/quorum_internal.h"
 
-/* A renewal is due each third of the lease; one that failed is made again after a tenth. */
+/* hasp renews each third of the lease, and repeats a failed renewal after a tenth. */
 #define RENEWALS_PER_LEASE 3
 #define RETRIES_PER_LEASE 10
 
@@ -66,15 +66,15 @@ static void quorum_hold_lost(struct quorum_hold *h, const char *reason)
 
 /* --- renewal ------------------------------------------------------------------------------ */
 
-/* The answer to a repeated vote shows at the next renewal. */
+/* Frees the call: the next renewal shows the result of the repeated vote. */
 static void quorum_hold_on_voted(struct quorum_call *call, const struct quorum_answer *a)
 {
 	(void)a;
 	free(call);
 }
 
-/* Takes the lock at servers that have forgotten it, or did not have it yet: it is free there,
- * and a majority has it. */
+/* Takes the lock at servers that lack it, because they have forgotten it or had not taken it
+ * yet. A majority has the lock. */
 static void quorum_hold_restore(struct quorum_hold *h, uint32_t absent)
 {
 	struct buf lease = BUF_INIT;

@@ -25,9 +25,9 @@ struct quorum_peer {
 	bool up; /* connected, and has reported its run_id */
 	char run_id[QUORUM_RUN_ID_SIZE]; /* run_id of the last process that was up; empty: none
 	                                  * yet */
-	double counts_from; /* seconds of the clock */
-	size_t ninflight; /* calls that are not answered */
-	double quiet_since; /* while there are any: it has said nothing since */
+	double counts_from; /* when it votes again, by the clock, in seconds */
+	size_t ninflight; /* calls without an answer yet */
+	double quiet_since; /* if there are such calls: the server is silent since then */
 };
 
 struct quorum {
@@ -51,10 +51,10 @@ struct quorum_hold {
 	bool renewed;
 	bool released_at_end; /* released when its client ends */
 	double since; /* start of the hold, by the clock */
-	double good_until; /* likewise */
+	double good_until; /* end of the lease, by the clock */
 	double renew_until; /* renewal ends then; INFINITY: never */
 	struct timer timer; /* the next renewal, or good_until */
-	struct quorum_op *renewal; /* under way; NULL: none */
+	struct quorum_op *renewal; /* the renewal under way; NULL: none */
 };
 
 /* --- quorum_events.c ---------------------------------------------------------------------- */
@@ -67,19 +67,19 @@ void quorum_events_lost(const struct quorum_hold *h, const char *reason);
 void quorum_events_dropped(const struct quorum_hold *h);
 /* A server proposed a fencing token beyond the limit. */
 void quorum_events_fence_refused(struct quorum *q, size_t server, int64_t token, int64_t limit);
-/* A LOCK waits from now on, or (`waits` false) no longer. */
+/* Counts a LOCK that waits from now on, or (`waits` false) no longer. */
 void quorum_events_waits(const struct quorum *q, bool waits);
 
 /* --- quorum_peers.c ----------------------------------------------------------------------- */
 
-/* Connected, and it answers. */
+/* True if the server is connected, and answers. */
 bool quorum_peer_can_be_asked(const struct quorum *q, size_t server, double now);
-/* And it votes: it has forgotten no lock that may still be held. */
+/* True if the server also votes: it has forgotten no lock that may still be held. */
 bool quorum_peer_counts(const struct quorum *q, size_t server, double now);
 /* True if the server has not answered within the time-out. */
 bool quorum_peer_is_silent(const struct quorum *q, size_t server, double now);
-/* Calls a script for a lock; `argv`: its arguments. `call` must live until its fn() ran. False:
- * it was not sent, and will not be answered. */
+/* Calls a script for a lock; `argv`: its arguments. `call` must live until its fn() ran.
+ * False: the call was not sent, and gets no answer. */
 bool quorum_peer_call(struct quorum *q, size_t server, enum script_id script, struct slice key,
                       const struct slice *argv, size_t n, struct quorum_call *call);
 
@@ -94,7 +94,7 @@ typedef void quorum_released_fn(void *arg, size_t server, const struct quorum_an
 struct quorum_release *quorum_release_new(struct quorum *q, struct slice key,
                                           struct slice value, uint32_t among, double until,
                                           quorum_released_fn *fn, void *arg);
-/* How many servers have got the release and not answered yet. */
+/* Returns how many servers have got the release, but have not answered yet. */
 size_t quorum_release_ndue(const struct quorum_release *r);
 /* Stops the calls of `fn`. */
 void quorum_release_forget(struct quorum_release *r);

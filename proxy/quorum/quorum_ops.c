@@ -29,24 +29,24 @@ struct quorum_op {
 	struct list node; /* in q->ops, until no answer is due any more */
 	enum op_step step;
 	enum quorum_request request;
-	unsigned nrounds; /* times that servers were asked */
-	size_t ndue; /* calls in flight, of all rounds */
+	unsigned nrounds; /* rounds of calls so far */
+	size_t ndue; /* calls in flight, over all rounds */
 	struct buf key, owner, content, value;
-	struct quorum_claim claim; /* in `owner` and `content` */
+	struct quorum_claim claim; /* its slices point into `owner` and `content` */
 	int64_t lease_ms;
-	double began; /* the round of TAKE or EXTEND, by the clock */
-	double wait_until; /* LOCK: not tried again after it */
+	double began; /* start of the round of TAKE or EXTEND, by the clock */
+	double wait_until; /* LOCK: no further try after this time */
 	struct quorum_terms_of_hold terms; /* see struct quorum_ask */
 	bool renews; /* see struct quorum_ask */
-	bool waited; /* LOCK: it was, or is, in OP_PAUSE */
+	bool waited; /* LOCK: it has been in OP_PAUSE */
 	double since; /* time of the request, by the clock */
 	struct quorum_votes votes;
-	bool is_over; /* the time-out of the round is */
+	bool is_over; /* the time-out of the round is over */
 	uint32_t yes, absent; /* servers, as bits */
-	uint32_t asked; /* in TAKE: may have voted for `value` */
+	uint32_t asked; /* TAKE: servers that may have voted for `value` */
 	int64_t proposals[QUORUM_PEERS_MAX]; /* (TAKE) the fencing token that each server
 	                                      * proposes; 0: none */
-	struct quorum_fence fence; /* chosen from them */
+	struct quorum_fence fence; /* chosen from `proposals` */
 	struct quorum_row *rows; /* (READ) one for each server */
 	struct quorum_release *release; /* (UNLOCK) NULL: not yet begun */
 	struct timer timer;
@@ -55,7 +55,7 @@ struct quorum_op {
 	void *arg;
 };
 
-/* A question to a server, in flight. */
+/* A call to a server, in flight. */
 struct op_call {
 	struct quorum_call call;
 	struct quorum_op *op;
@@ -165,7 +165,7 @@ static void op_ask(struct quorum_op *op, size_t server, enum script_id script,
 	op->asked |= UINT32_C(1) << server;
 }
 
-/* Asks those servers in `among` that have a vote. */
+/* Calls the script at the servers in `among` that have a vote. */
 static void op_ask_all(struct quorum_op *op, enum script_id script, uint32_t among,
                        const struct slice *argv, size_t n)
 {
@@ -224,7 +224,7 @@ static void op_confirm(struct quorum_op *op)
 	op_proceed(op, false);
 }
 
-/* Also chooses the fencing token. */
+/* Returns the verdict; also chooses the fencing token. */
 static enum quorum_verdict op_take_verdict(struct quorum_op *op, bool is_over)
 {
 	const struct quorum_opts *opts = &op->q->opts;
@@ -249,7 +249,7 @@ static void op_report_refused_fences(const struct quorum_op *op)
 
 static void op_undo(struct quorum_op *op)
 {
-	/* If a server runs the call late, its lease begins late. */
+	/* A server may run the call late, and then the lease begins late. */
 	double until = op_now(op) + 2 * (double)op->lease_ms / 1000;
 
 	(void)quorum_release_new(op->q, buf_slice(&op->key), buf_slice(&op->value), op->asked,
@@ -426,7 +426,7 @@ static void op_count_answer(struct quorum_op *op, size_t server, const struct qu
 {
 	uint32_t bit = UINT32_C(1) << server;
 
-	/* (Calls to a server that has restarted since then have failed.) */
+	/* (Calls to a server that has restarted since then count as failed.) */
 	if (a->kind == QUORUM_FAILED) {
 		op->votes.nfailed++;
 	} else if (op->step == OP_READ) {
@@ -515,6 +515,6 @@ void quorum_op_cancel(struct quorum_op *op)
 
 void quorum_ops_free(struct quorum *q)
 {
-	/* Requests that ended await no answer. */
+	/* No operation is left to await an answer. */
 	HASP_ASSERT(list_empty(&q->ops));
 }

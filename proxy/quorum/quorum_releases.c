@@ -17,8 +17,8 @@ struct quorum_release {
 	double until; /* end of the release, by the clock */
 	quorum_released_fn *fn; /* NULL: the caller needs no callback */
 	void *arg;
-	uint32_t acked, sent; /* servers, as bits; a call is sent until it is answered */
-	bool is_over; /* no longer in the list; the last answer frees it */
+	uint32_t acked, sent; /* servers, as bits; `sent` has a server until it answers */
+	bool is_over; /* no longer in the list; freed by the last answer */
 	struct quorum_call_of_release {
 		struct quorum_call call;
 		struct quorum_release *release;
@@ -37,7 +37,7 @@ static uint32_t all_servers(const struct quorum *q)
 	return (UINT32_C(1) << q->opts.nservers) - 1;
 }
 
-/* Nothing more will be sent. */
+/* Ends the release: nothing more is sent. */
 static void release_end(struct quorum_release *r)
 {
 	r->is_over = true;

@@ -16,11 +16,11 @@ struct quorum_server {
 	struct quorum_servers *all;
 	size_t number;
 	struct link_env links;
-	struct own_conn conn; /* closed between two tries */
+	struct own_conn conn; /* closed while it waits for the next try */
 	struct retry retry;
-	struct list calls; /* in flight, oldest first */
-	bool up; /* INFO was answered */
-	bool warned; /* a warning was logged since it last worked */
+	struct list calls; /* calls in flight, oldest first */
+	bool up; /* the server has answered INFO */
+	bool warned; /* a warning was logged since the server last worked */
 };
 
 struct quorum_servers {
@@ -77,7 +77,7 @@ static void quorum_server_ended(struct quorum_server *s, enum link_end end, cons
 
 /* --- who it is ---------------------------------------------------------------------------- */
 
-/* The value of a line `field:value` of INFO; empty: it has none. */
+/* Returns the value of a line `field:value` of INFO; empty: there is none. */
 static struct slice info_field(const redisReply *r, const char *field)
 {
 	const char *at = r->type == REDIS_REPLY_STRING ? strstr(r->str, field) : NULL;
@@ -117,7 +117,7 @@ static void quorum_server_on_info(struct quorum_server *s, const redisReply *r)
 
 /* --- the link ----------------------------------------------------------------------------- */
 
-/* `tag`: the call that was answered; NULL: INFO; the server: AUTH, whose refusal INFO shows. */
+/* `tag`: the call that was answered; NULL: INFO; the server: AUTH (INFO shows its refusal). */
 static void quorum_server_on_reply(void *owner, void *tag, redisReply **reply)
 {
 	struct quorum_server *s = owner;
@@ -221,7 +221,7 @@ void quorum_servers_use_tls(struct quorum_servers *all, const struct dial_tls *t
 		struct link_env *links = &all->v[i].links;
 
 		links->dialer.tls = *tls;
-		/* The session is of a server that was checked by other settings. */
+		/* A session made under the old settings must not be resumed. */
 		tls_resume_clear(&links->tls_resume);
 	}
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * quorum_servers: a worker's connections to the servers of a quorum, one to each. They connect
- * again by themselves, log in, and ask by INFO which server that is and for how long it runs.
+ * quorum_servers: a worker's connections to the servers of a quorum, one to each. Each one
+ * reconnects by itself, logs in, and asks by INFO for the server's run_id and uptime.
  */
 #ifndef HASP_QUORUM_QUORUM_SERVERS_H
 #define HASP_QUORUM_QUORUM_SERVERS_H
@@ -14,17 +14,17 @@ struct quorum_servers;
 struct quorum_servers_opts {
 	const struct link_env *links; /* shared by all links of the worker; copied */
 	const char *name; /* name of the quorum; must outlive the servers */
-	char *const *addresses; /* valid ones */
+	char *const *addresses; /* must be valid */
 	size_t n;
 	const char *user, *password; /* NULL: none; must outlive the servers */
 };
 
-/* Nothing is connected before quorum_servers_start(). */
+/* Makes the servers; quorum_servers_start() connects them. */
 struct quorum_servers *quorum_servers_new(const struct quorum_servers_opts *opts);
-/* `q`: gets the answers. */
+/* Connects; `q` gets the answers. */
 void quorum_servers_start(struct quorum_servers *s, struct quorum *q);
-/* How connections are encrypted that are made from now on; what `tls` points to lives until
- * the next call. */
+/* Sets how later connections are encrypted; `tls` and what it points to must live until the
+ * next call. */
 void quorum_servers_use_tls(struct quorum_servers *s, const struct dial_tls *tls);
 /* The function for quorum_opts.send(); `arg`: the servers. */
 void quorum_servers_send(void *arg, size_t server, struct slice request,
@@ -34,7 +34,7 @@ size_t quorum_servers_n(const struct quorum_servers *s);
 typedef void quorum_servers_fn(void *arg, const char *quorum, const char *address,
                                enum quorum_server_state state, unsigned nlinks);
 void quorum_servers_each(const struct quorum_servers *s, quorum_servers_fn *fn, void *arg);
-/* Frees what ended in this turn of the loop. */
+/* Frees connections that ended in this loop iteration. */
 void quorum_servers_reap(struct quorum_servers *s);
 /* Closes the connections; calls in flight are answered as QUORUM_FAILED. */
 void quorum_servers_stop(struct quorum_servers *s);

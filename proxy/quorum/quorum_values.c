@@ -72,7 +72,7 @@ struct slice quorum_value_content(struct slice value)
 	return n == SIZE_MAX ? value : slice_of(value.p + skip, value.n - skip);
 }
 
-/* How many of the servers have that value, and the least time that is left at a majority. */
+/* Returns how many servers have that value, and the least time left at a majority, in ms. */
 static size_t count_rows(const struct quorum_row *rows, size_t nservers, struct slice value,
                          int64_t *ttl_ms)
 {

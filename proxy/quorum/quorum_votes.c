@@ -2,7 +2,7 @@
 #include "quorum/quorum_votes.h"
 
 #define FENCE_AHEAD_US (INT64_C(3600) * 1000 * 1000)
-#define FENCE_MAX ((INT64_C(1) << 53) - 1) /* beyond, Lua's numbers are not exact */
+#define FENCE_MAX ((INT64_C(1) << 53) - 1) /* Lua's numbers are exact up to here */
 #define DRIFT_SHARE 0.01
 #define DRIFT_SECONDS 0.002
 
@@ -51,7 +51,7 @@ static int64_t greatest_up_to(const int64_t *proposals, size_t nservers, int64_t
 	return greatest;
 }
 
-/* The greatest proposal that a majority of the servers reaches; 0: fewer have proposed one. */
+/* Returns the greatest number that the proposals of a majority reach; 0: no majority. */
 static int64_t reached_by_majority(const int64_t *proposals, size_t nservers)
 {
 	size_t majority = quorum_majority(nservers);
@@ -62,8 +62,8 @@ static int64_t reached_by_majority(const int64_t *proposals, size_t nservers)
 	return reached;
 }
 
-/* Tokens never fall: a majority has the last token, so at least one server that proposes no
- * more than the limit has it, and proposes a greater one. */
+/* Tokens never fall: a majority has the last token. So a server that proposes no more than the
+ * limit has it, too, and proposes a greater one. */
 bool quorum_fence_choose(struct quorum_fence *f, const int64_t *proposals, size_t nservers,
                          int64_t unix_us)
 {
@@ -86,7 +86,7 @@ double quorum_good_until(double began, int64_t lease_ms)
 	return began + lease - lease * DRIFT_SHARE - DRIFT_SECONDS;
 }
 
-/* Redis reports its uptime in whole seconds, so that it may have run for one second less. */
+/* Redis reports whole seconds: it may have run for one second less. */
 double quorum_counts_from(double now, int64_t uptime, int64_t restart_delay_ms, bool is_another)
 {
 	double age = uptime > 1 && !is_another ? (double)(uptime - 1) : 0;

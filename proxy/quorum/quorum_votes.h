@@ -24,17 +24,17 @@ enum quorum_verdict {
 struct quorum_votes {
 	size_t nservers; /* number of servers in the quorum, asked or not */
 	size_t nasked;
-	size_t nyes, nno, nfailed; /* answers of the servers that were asked; failed: an error
-	                            * or a lost connection */
+	size_t nyes, nno, nfailed; /* answers of the servers that were asked; failed: an error,
+	                            * or the connection was lost */
 };
 
-/* How many of `nservers` servers are a majority. */
+/* Returns how many of `nservers` servers are a majority. */
 size_t quorum_majority(size_t nservers);
 
-/* How many servers have answered, or may still, if the time is not over. */
+/* Returns how many servers have answered or, unless `is_over`, may still answer. */
 size_t quorum_nanswered(const struct quorum_votes *v, bool is_over);
 
-/* `is_over`: no more answers count. `is_patient`: all that may still come are waited for. */
+/* `is_over`: no more answers count. `is_patient`: waits for all that may still come. */
 enum quorum_verdict quorum_verdict(const struct quorum_votes *v, bool is_over, bool is_patient);
 
 /* The fencing token of a lock that a majority granted. */
@@ -56,8 +56,8 @@ bool quorum_fence_choose(struct quorum_fence *f, const int64_t *proposals, size_
  * and 2 ms, are subtracted for the drift of clocks. */
 double quorum_good_until(double began, int64_t lease_ms);
 
-/* From when on a server counts that was connected at `now`, and runs for `uptime` whole seconds
- * as it says. `is_another`: it is not the one that was there before. Seconds; 0: at once. */
+/* Returns when a server votes that was connected at `now` and has run for `uptime` whole
+ * seconds. `is_another`: not the process that was there before. Seconds; 0: at once. */
 double quorum_counts_from(double now, int64_t uptime, int64_t restart_delay_ms,
                           bool is_another);
 
