@@ -28,7 +28,7 @@ bool args_integer(struct slice s, int64_t *v)
 	return true;
 }
 
-/* Letters in both cases differ in one bit; other characters of names are less than 'A'. */
+/* Upper and lower case differ in one bit; other characters of names are less than 'A'. */
 static bool is_alike(char a, char b)
 {
 	return a == b || ((a ^ b) == ('a' ^ 'A') && b >= 'A');

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * args: arguments read the way Redis reads them, so that what it would refuse is
- * seen before anything is rewritten. Pure.
+ * args: reads arguments as Redis reads them, so that hasp does not rewrite a command that
+ * Redis would refuse. Pure.
  */
 #ifndef HASP_COMMANDS_ARGS_H
 #define HASP_COMMANDS_ARGS_H
@@ -11,8 +11,8 @@
 
 #include "base/slice.h"
 
-/* An integer as Redis' string2ll() takes it: no blanks, no plus, no leading zeros.
- * Returns false when it is none or does not fit. */
+/* Parses an integer as Redis' string2ll() does: no blanks, no plus, no leading zeros. Returns
+ * false if `s` is no integer, or does not fit. */
 bool args_integer(struct slice s, int64_t *v) __attribute__((warn_unused_result));
 
 /* The result of parsing a command's arguments: REFUSED: Redis would refuse them; UNKNOWN: hasp
@@ -22,8 +22,8 @@ enum parsed { PARSED_OK, PARSED_REFUSED, PARSED_UNKNOWN };
 /* Only for args_option(). */
 bool args_is_option(struct slice s, const char *name);
 
-/* Whether an option is `name`, which begins with a letter. Redis compares options as C strings:
- * case ignored, and nothing after a NUL counts. */
+/* True if an option is `name`, which begins with a letter. Redis compares options as C
+ * strings: it ignores case, and anything after a NUL. */
 static inline bool args_option(struct slice s, const char *name)
 {
 	/* Fast path: most options differ in their first letter from the name. */
@@ -34,12 +34,12 @@ static inline bool args_option(struct slice s, const char *name)
  */
 #define ARGS_UNPACK_MAX 7000
 
-/* The longest time from now that Redis can possibly take for an expiry: beyond it,
- * now + ms overflows at any date after 2001. */
+/* The longest expiry from now, in ms, that Redis can take: beyond it, now + ms overflows at
+ * any date after 2001. */
 #define ARGS_MS_MAX (INT64_MAX - ((int64_t)1 << 43))
 
-/* `n` seconds (or, with `seconds` false, milliseconds) as milliseconds. Returns false when
- * Redis would call that overflow. */
+/* Converts `n` seconds (or, with `seconds` false, ms) to ms. Returns false if Redis would
+ * report an overflow. */
 bool args_ms(int64_t n, bool seconds, int64_t *ms) __attribute__((warn_unused_result));
 
 #endif

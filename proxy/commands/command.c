@@ -18,7 +18,7 @@ struct commands {
 	bool learned;
 };
 
-/* The words of commands.def. */
+/* The words that commands.def uses. */
 #define W COMMAND_WRITE
 #define R COMMAND_READONLY
 #define B COMMAND_BLOCKING
@@ -72,7 +72,7 @@ static size_t hash_name(struct slice name)
 	return h;
 }
 
-/* The slot that holds `name`, or the empty one where it belongs. */
+/* Returns the slot that holds `name`, or the empty slot where it belongs. */
 static struct command *find_slot(const struct commands *t, struct slice name)
 {
 	size_t i = hash_name(name) & (t->nslots - 1);
@@ -178,7 +178,7 @@ const struct command *commands_get(const struct commands *t, struct slice name)
 struct collect {
 	size_t *out;
 	size_t max;
-	size_t n; /* found, written or not */
+	size_t n; /* keys found, written or not */
 };
 
 static void collect(struct collect *c, size_t arg)
@@ -198,8 +198,8 @@ static void collect_range(struct collect *keys, const struct command *c, size_t 
 		collect(keys, (size_t)i);
 }
 
-/* argv[at] is the number of keys that follow, one every `step` arguments. A number that Redis
- * will refuse, or that exceeds the arguments, names no keys. */
+/* Collects the keys that follow their number argv[at], one every `step` arguments. A number
+ * that Redis will refuse, or that exceeds the arguments, names no keys. */
 static void collect_counted(struct collect *keys, const struct resp_view *req, size_t at,
                             size_t step)
 {
@@ -228,7 +228,7 @@ static size_t sort_option_args(struct slice opt)
 	return args_option(opt, "GET") || args_option(opt, "BY") ? 1 : 0;
 }
 
-/* When STORE is given more than once the last one counts, as in sortGetKeys(). */
+/* If STORE is given several times, the last one counts, as in sortGetKeys(). */
 static void collect_sort(struct collect *keys, const struct resp_view *req)
 {
 	size_t store = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * command: what is known of Redis' commands. Starts from commands.def and takes in what the
- * server's COMMAND answers, so that modules' and later commands are known too. A command is
- * looked up by its name once; all facts about the command are in it.
- * Source: https://redis.io/commands/command
+ * command: the table of Redis' commands. Starts from commands.def, and adds the server's
+ * answer to COMMAND, so that commands of modules and of later versions are in it, too. hasp
+ * looks a command up by its name once, and gets all its facts. Source:
+ * https://redis.io/commands/command
  *
  *   commands.def --> commands_new() --> table <-- commands_put() <-- learn.c <-- COMMAND's
  * reply
@@ -23,24 +23,24 @@ enum {
 	COMMAND_WRITE = 1 << 0,
 	COMMAND_NOSCRIPT = 1 << 1, /* refused inside scripts */
 	COMMAND_BLOCKING = 1 << 2, /* may wait for data */
-	COMMAND_STATELESS = 1 << 3, /* told: any connection will do */
+	COMMAND_STATELESS = 1 << 3, /* COMMAND says: any connection will do */
 	COMMAND_HIDDEN_KEYS = 1 << 4, /* may have keys in positions that hasp does not know */
-	COMMAND_FROM_SERVER = 1 << 5, /* the server has it; else only commands.def */
+	COMMAND_FROM_SERVER = 1 << 5, /* the server has listed it; else only commands.def
+	                               * has */
 	COMMAND_READONLY = 1 << 6, /* changes nothing */
 	COMMAND_UNKNOWN =
 		1 << 7, /* the server has not described it yet; only its facts are known */
-	COMMAND_NO_MULTI = 1 << 8, /* in a transaction it is refused, and so is EXEC then */
+	COMMAND_NO_MULTI = 1 << 8, /* refused in a transaction, and so is EXEC then */
 };
 
-/* Where the keys are, when first/last/step cannot tell. */
+/* Where the keys are, if first, last and step do not describe it. */
 enum command_keys {
 	KEYS_RANGE, /* first, last, step */
 	KEYS_SORT, /* the range, and the argument after STORE */
 	KEYS_GEO, /* the range, and the argument after STORE or STOREDIST */
-	KEYS_COUNTED, /* argv[first] is numkeys, the keys follow: each step-th argument is one
-	               */
+	KEYS_COUNTED, /* argv[first] is numkeys, then the keys: every step-th argument */
 	KEYS_DEST_COUNTED, /* a destination at 1, numkeys at 2, keys follow */
-	KEYS_NONE, /* the command has no keys, or they are not known; also after `first` = 0 */
+	KEYS_NONE, /* no keys, or none that are known; also if `first` is 0 */
 };
 
 /* The facts; commands.def explains them. All are 0 for a command without a row. */
@@ -75,11 +75,11 @@ enum command_rule {
 };
 
 enum effect_act {
-	EFFECT_CHANGE, /* anything else than the following */
+	EFFECT_CHANGE, /* any effect but the following */
 	EFFECT_READ, /* read of a guarded key: its guard decides this, not effect_of() */
 	EFFECT_WRITE, /* see EFFECT_READ */
-	EFFECT_ACQUIRE, /* if it is free */
-	EFFECT_SET, /* sets it, whichever owner has it */
+	EFFECT_ACQUIRE, /* takes the lock if it is free */
+	EFFECT_SET, /* sets the lock, whichever owner has it */
 	EFFECT_INCR, /* the client that counts to 1 has taken it */
 	EFFECT_EXPIRE,
 	EFFECT_PERSIST,
@@ -111,7 +111,7 @@ enum command_session {
 	SESSION_OWN_LINK,
 	SESSION_FUNCTION,
 	SESSION_SHUTDOWN,
-	/* From here on: policy/session_commands.c */
+	/* The rows from here on: policy/session_commands.c */
 	SESSION_SELECT,
 	SESSION_AUTH,
 	SESSION_HELLO,
@@ -132,7 +132,7 @@ enum command_session {
 	SESSION_QUIT,
 	SESSION_MONITOR,
 	SESSION_REPLCONF,
-	SESSION_SYNC, /* PSYNC, too */
+	SESSION_SYNC, /* also PSYNC */
 	SESSION_WAIT,
 };
 
@@ -183,31 +183,30 @@ struct command {
 	int16_t first; /* argv index; 0: no keys */
 	int16_t last; /* argv index; negative: counted from the end */
 	int16_t step;
-	int16_t arity; /* as COMMAND reports it: -n is n or more; 0: not known */
+	int16_t arity; /* as in COMMAND: -n is n or more; 0: not known */
 	struct command_facts facts;
 };
 
 struct commands; /* the table */
 
-struct commands *commands_new(void); /* holds commands.def */
+struct commands *commands_new(void); /* contains commands.def */
 void commands_free(struct commands *t); /* NULL is allowed */
 
-/* In lower case. Returns false when the name is empty, too long or has a NUL in it. */
+/* Sets the name, in lower case. Returns false if it is empty, too long, or has a NUL in it. */
 bool command_set_name(struct command *c, struct slice name) __attribute__((warn_unused_result));
 
-/* Takes in a command as COMMAND tells it, over what was known. The facts that are known of it
- * stay, and so does its arity when `c` has 0. A name that is empty, or fills name[] without a
- * NUL, is passed over. */
+/* Adds a command as COMMAND describes it, or replaces its description. Its facts stay, and so
+ * does its arity if `c` has 0. Ignores a name that is empty, or fills name[] without a NUL. */
 void commands_put(struct commands *t, const struct command *c);
 
-/* The server has told its commands: what is not in the table now does not exist there. */
+/* The server has listed its commands: commands that the table lacks now do not exist there. */
 void commands_set_learned(struct commands *t);
 bool commands_are_learned(const struct commands *t);
 
 /* Returns true if the server has listed its commands, and this one is not among them. */
 bool commands_lack(const struct commands *t, struct slice name);
 
-/* Case-insensitive. NULL: not known. Valid until the next commands_put(). */
+/* Returns the command; ignores case. NULL: not known. Valid until the next commands_put(). */
 const struct command *commands_get(const struct commands *t, struct slice name);
 
 /* Like commands_find(), but also returns a command that is still COMMAND_UNKNOWN; only its
@@ -219,14 +218,14 @@ const struct command *commands_find(const struct commands *t, struct slice name)
 size_t command_key_args(const struct command *c, const struct resp_view *req, size_t *out,
                         size_t max);
 
-/* Whether Redis would take this many arguments (the name included). Where it would
- * not, the error is its own to word. */
+/* True if Redis takes this many arguments, the name included. If not, let Redis word the
+ * error. */
 bool command_arity_ok(const struct command *c, size_t argc);
 
-/* True when argv[1] is the only key that the command can have. */
+/* True if argv[1] is the only key that the command can have. */
 bool command_single_key(const struct command *c);
 
-/* True if the command writes when it names `nkeys` keys: SORT without STORE only reads. */
+/* True if the command writes if it names `nkeys` keys: SORT without STORE only reads. */
 static inline bool command_writes(const struct command *c, size_t nkeys)
 {
 	return (c->flags & COMMAND_WRITE) &&
@@ -236,14 +235,14 @@ static inline bool command_writes(const struct command *c, size_t nkeys)
 /* True for BITFIELD with only GET: Redis lists it as a write, but it only reads. */
 bool command_only_gets(const struct command *c, const struct resp_view *req);
 
-/* Is key number `i` of `n` one that the command writes, if it writes? */
+/* True if a command that writes writes key number `i` of `n`. */
 bool command_writes_key(const struct command *c, size_t i, size_t n);
 
-/* Does it write a key in another database than `db`: COPY its second, MOVE its only one? If it
- * does so in a way that Redis refuses, the answer is no. */
+/* True if the command writes a key in another database than `db`: COPY its second, MOVE its
+ * only one. False if Redis refuses the command. */
 bool command_writes_other_db(const struct command *c, const struct resp_view *req, int db);
 
-/* Redis may be long in answering it though all is well. */
+/* True if Redis' answer may take long though all is well. */
 static inline bool command_may_be_slow(const struct command *c)
 {
 	return (c->flags & COMMAND_BLOCKING) || c->facts.pace == PACE_SLOW;
@@ -255,14 +254,14 @@ static inline bool command_runs_script(const struct command *c)
 	return c->facts.writes == WRITES_SCRIPT;
 }
 
-/* True if its errors may be any text, a redirection's too: it may run a script, a function or a
- * module. So may a command that hasp does not know: NULL. */
+/* True if the command's errors may be any text, such as a redirection, because it may run a
+ * script, a function or a module. Also true for NULL, an unknown command. */
 static inline bool command_may_forge(const struct command *c)
 {
 	return !c || c->facts.errors == ERRORS_OWN;
 }
 
-/* Is the expiry among its arguments, which is not one of options, in seconds; is it a date? */
+/* True if the expiry, an argument and no option, is in seconds; if it is a date. */
 static inline bool command_expiry_in_seconds(const struct command *c)
 {
 	return c->facts.expiry == EXPIRY_SECONDS || c->facts.expiry == EXPIRY_DATE;
@@ -273,7 +272,7 @@ static inline bool command_expiry_is_date(const struct command *c)
 	return c->facts.expiry == EXPIRY_DATE || c->facts.expiry == EXPIRY_DATE_MS;
 }
 
-/* Where the keys of one request stand. Most have few, which need no memory of the
+/* The positions of a request's keys. Most requests have few keys, and need no memory of the
  * heap. */
 
 #define KEY_ARGS_INLINE 32

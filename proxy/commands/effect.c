@@ -30,7 +30,7 @@ static const struct {
 	{ "PXAT", false, true },
 };
 
-/* Takes the option at argv[*i], and moves *i to what belongs to it. */
+/* Parses the option at argv[*i], and moves *i to the option's last argument. */
 static enum parsed parse_option(const struct resp_view *req, size_t *i, struct set_options *o)
 {
 	struct slice opt = req->argv[*i];
@@ -77,7 +77,7 @@ enum parsed set_options_parse_from(const struct resp_view *req, size_t first,
 	return result;
 }
 
-/* From a number as an application gives it; 0 when it is none, for Redis to refuse. */
+/* Converts a number as an application gives it to ms; 0: no number, or Redis refuses it. */
 static int64_t to_ms(struct slice number, bool seconds, bool is_date, double at)
 {
 	int64_t n, ms;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * effect: what a command does to a lock, and which of its replies say that it did nothing. For
- * commands that pass as they came; lock/rewrite/ has the others. Pure.
+ * effect: the effect of a command on a lock, and the replies by which it did nothing. For
+ * commands that hasp sends unchanged; lock/rewrite/ has the others. Pure.
  */
 #ifndef HASP_COMMANDS_EFFECT_H
 #define HASP_COMMANDS_EFFECT_H
@@ -17,14 +17,14 @@
 
 struct effect {
 	enum effect_act act;
-	int64_t lease_ms; /* ACQUIRE, SET, EXPIRE: 0 or less is none; -1: (SET) as before */
-	bool zero_is_nothing; /* the reply `:0` says that nothing was done */
-	bool nil_is_done; /* nil does not say so */
-	bool nil_only; /* every reply but nil does */
+	int64_t lease_ms; /* ACQUIRE, SET, EXPIRE: 0 or less is none; -1: (SET) unchanged */
+	bool zero_is_nothing; /* the reply `:0` means that nothing was done */
+	bool nil_is_done; /* nil does not mean that */
+	bool nil_only; /* every reply but nil means that */
 };
 
-/* How a request of the command `c` on a lock is carried out: as the command is, but for INCRBY,
- * which is RULE_INCR by 1 only (so some client libraries send INCR), else RULE_CHECK. */
+/* Returns how hasp carries out a request of the command `c` on a lock: by its row, but INCRBY
+ * only by 1 as RULE_INCR (so some client libraries send INCR), else as RULE_CHECK. */
 enum command_rule effect_rule(const struct command *c, const struct resp_view *req);
 
 /* Returns the effect of a whole request of the command `c`. `at`: seconds since 1970, for
@@ -40,12 +40,12 @@ bool effect_happened(const struct effect *m, const struct resp_reply *reply);
 struct set_options {
 	bool nx, xx, get, keepttl;
 	bool timed; /* one of EX, PX, EXAT, PXAT */
-	bool seconds, absolute; /* which of EX, PX, EXAT and PXAT */
+	bool seconds, absolute; /* the unit, and whether the time is a date */
 	struct slice time; /* argument of the expiry option; may not be a number */
 };
 
-/* Reads the options of `SET key value [option ...]`. PARSED_UNKNOWN: those that are known have
- * been read; of PARSED_REFUSED nothing counts. */
+/* Reads the options of `SET key value [option ...]`. PARSED_UNKNOWN: the known options have
+ * been read; PARSED_REFUSED: *o has no meaning. */
 enum parsed set_options_parse(const struct resp_view *req, struct set_options *o)
 	__attribute__((warn_unused_result));
 /* Like set_options_parse(), for another command whose options begin at argv[first]. */

@@ -25,7 +25,7 @@ static const struct {
 	{ "no_multi", COMMAND_NO_MULTI },
 };
 
-/* Commands with one of these flags change their connection, or make it wait. */
+/* Commands with one of these flags change their connection's state, or make it wait. */
 static const char *const stateful[] = { "blocking", "pubsub", "noscript", "no_multi", "admin" };
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))
@@ -59,7 +59,7 @@ static bool is_entry(const redisReply *r)
 	return true;
 }
 
-/* `known`: NULL, or what commands.def has of it. */
+/* `known`: the command's row in commands.def; NULL: none. */
 static uint16_t read_flags(const struct command *known, const redisReply *list)
 {
 	enum command_session session = known ? (enum command_session)known->facts.session
@@ -91,7 +91,7 @@ static bool has_flag(const redisReply *entry, const char *flag)
 	return false;
 }
 
-/* The entries of a command's subcommands; NULL: it has none, or Redis does not list them. */
+/* Returns the entries of a command's subcommands; NULL: it has none, or Redis lists none. */
 static const redisReply *subcommands_of(const redisReply *entry)
 {
 	const redisReply *subs = entry->elements > SUBCOMMANDS ? entry->element[SUBCOMMANDS]
@@ -118,7 +118,7 @@ static bool has_hidden_keys(const redisReply *entry)
 
 /* --- specifications of keys --------------------------------------------------------------- */
 
-/* The value after `name`; NULL: there is none. */
+/* Returns the value after `name`; NULL: there is none. */
 static const redisReply *field(const redisReply *pairs, const char *name)
 {
 	if (!pairs || pairs->type != REDIS_REPLY_ARRAY)
@@ -130,7 +130,7 @@ static const redisReply *field(const redisReply *pairs, const char *name)
 	return NULL;
 }
 
-/* The `spec` of a half of a specification, if that is of this type; NULL: it is of another. */
+/* Returns the `spec` of one half of a specification; NULL: it is not of this type. */
 static const redisReply *spec_of(const redisReply *half, const char *type)
 {
 	const redisReply *is = field(half, "type");
@@ -157,14 +157,14 @@ static bool has_number(const redisReply *spec, const char *name, long long n)
 	return number && number->type == REDIS_REPLY_INTEGER && number->integer == n;
 }
 
-/* How to find the keys of `spec` from the place where it begins. */
+/* Returns how to find the keys of `spec`, from the place where it begins. */
 static const redisReply *find_keys_of(const redisReply *spec, bool counted)
 {
 	return spec_of(field(spec, "find_keys"), counted ? "keynum" : "range");
 }
 
-/* The index at which the keys of `spec` begin, or the number of keys, if `counted`; 0: they are
- * found in another way. */
+/* Returns the index at which the keys of `spec` begin, or their number, if `counted`; 0: they
+ * are found otherwise. */
 static int16_t index_of(const redisReply *spec, bool counted)
 {
 	const redisReply *begin = spec_of(field(spec, "begin_search"), "index");
@@ -228,8 +228,8 @@ static bool read_entry(const struct commands *t, const redisReply *entry, struct
 	c->last = (int16_t)entry->element[LAST]->integer;
 	c->step = (int16_t)entry->element[STEP]->integer;
 	c->keys = c->first ? KEYS_RANGE : KEYS_NONE;
-	/* Where COMMAND cannot tell the keys' places, commands.def knows better; so it does of
-	 * what a container's subcommands have in common. */
+	/* If COMMAND cannot describe the keys' places, commands.def does; likewise the facts
+	 * that a container's subcommands share. */
 	known = commands_get(t, text);
 	if (known && (known->keys != KEYS_RANGE || subcommands_of(entry))) {
 		c->keys = known->keys;

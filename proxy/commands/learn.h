@@ -15,12 +15,12 @@
 #include "base/slice.h"
 #include "commands/command.h"
 
-/* Returns how many commands were taken in; entries of another shape are passed over. */
+/* Returns how many commands the table has got; skips entries of another form. */
 size_t learn_commands(struct commands *t, const redisReply *reply);
 
-/* Takes in what COMMAND INFO answers to `name`. The entry of a command that was renamed
- * (rename-command) has its original name: it is known by `name` from then on. Returns false
- * when the server has no such command, or its entry has another shape. */
+/* Adds the answer of COMMAND INFO to `name`. The entry of a renamed command (rename-command)
+ * has the original name: the table has it as `name` from then on. Returns false if the server
+ * has no such command, or its entry has another form. */
 bool learn_named(struct commands *t, struct slice name, const redisReply *entry);
 
 /* Command names that clients send and the table of commands lacks, because a module was loaded
@@ -38,21 +38,21 @@ bool learn_named(struct commands *t, struct slice name, const redisReply *entry)
 
 /* A worker's; all zero: empty. */
 struct unknown_commands {
-	struct command names[UNKNOWN_COMMANDS_MAX]; /* their names only */
+	struct command names[UNKNOWN_COMMANDS_MAX]; /* only the names */
 	size_t n;
 	size_t nasked; /* Redis is being asked about the first `nasked` */
-	struct command answered[UNKNOWN_COMMANDS_MAX]; /* their names, until
+	struct command answered[UNKNOWN_COMMANDS_MAX]; /* only the names, until
 	                                                * unknown_commands_forget() */
 	size_t nanswered;
 	bool is_awaited; /* a client has waited for the answer since the last question */
 	double ask_at; /* earliest time to ask again unless a client waits, in seconds */
 };
 
-/* A name that no command can have is passed over, as is one that was just answered. */
+/* Notes a name; ignores a name that no command can have, or that was just answered. */
 void unknown_commands_add(struct unknown_commands *u, struct slice name);
 
-/* Returns true if a client that sends this name must wait for an answer: not if hasp just got
- * one, nor if no command can have the name. Waiting clients must ask this again after each
+/* True if a client that sends this name must wait for an answer: not if hasp has just got one,
+ * nor if no command can have the name. Waiting clients must ask this again after each
  * unknown_commands_learn(), and before unknown_commands_forget(). */
 bool unknown_commands_await(struct unknown_commands *u, struct slice name);
 
@@ -64,11 +64,11 @@ static inline bool unknown_commands_is_due(const struct unknown_commands *u, dou
 /* Appends the question to `out`. unknown_commands_learn() must follow. */
 void unknown_commands_query(struct unknown_commands *u, struct buf *out, double now);
 
-/* The answer; NULL: there is none. Returns how many of the names the table has learned. */
+/* Handles the answer; NULL: none. Returns how many of the names the table has learned. */
 size_t unknown_commands_learn(struct unknown_commands *u, struct commands *t,
                               const redisReply *reply);
 
-/* The server may have changed: hasp asks again about a name that comes again. */
+/* The server may have changed: hasp asks again about a name that a client sends again. */
 void unknown_commands_forget(struct unknown_commands *u);
 
 #endif
