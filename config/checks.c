@@ -20,7 +20,7 @@ struct checks_place *checks_place(const struct checks_section *s, const char *na
 
 /* --- tls_* options, without reading the files that they name --- */
 
-/* A certificate and its key go together. */
+/* Checks that a certificate and its key are both set, or neither. */
 static void checks_certificate(const struct checks_section *s, struct faults *f)
 {
 	int cert = checks_place(s, "tls_cert_file")->line;
@@ -33,7 +33,7 @@ static void checks_certificate(const struct checks_section *s, struct faults *f)
 	           cert ? "tls_key_file" : "tls_cert_file");
 }
 
-/* [hasp] has ended. */
+/* Checks the tls_* options of [hasp], at its end. */
 static void checks_tls_of_clients(const struct checks_section *s, struct faults *f)
 {
 	const struct checks_place *listen = checks_place(s, "listen_tls");
@@ -44,7 +44,7 @@ static void checks_tls_of_clients(const struct checks_section *s, struct faults 
 		           "'listen_tls' needs 'tls_cert_file' and 'tls_key_file'; add both");
 }
 
-/* A section with `tls` has ended: files without encryption are a mistake. */
+/* Checks the tls_* options of a section with `tls`: files without encryption are a mistake. */
 static void checks_tls_of_servers(const struct checks_section *s, const struct server_tls *tls,
                                   struct faults *f)
 {
@@ -67,8 +67,8 @@ static void checks_tls_of_servers(const struct checks_section *s, const struct s
 
 /* ---- a section ---- */
 
-/* A list may begin in the line below its name, so only the section's end shows whether the list
- * is empty. */
+/* Checks, at the end of a section, that its options have values: a list may begin in the line
+ * below its name. */
 static void checks_presence(const struct checks_section *s, struct faults *f)
 {
 	struct buf expected = BUF_INIT;
@@ -114,7 +114,7 @@ static void checks_leases(const struct checks_section *s, int64_t lease_ms,
 	buf_release(&b);
 }
 
-/* Without renewal there is nothing for 'max_hold' to end. */
+/* Reports a 'max_hold' without renewal, which it could end. */
 static void checks_max_hold(const struct checks_section *s, int64_t lease_ms,
                             int64_t max_hold_ms, bool renewed, struct faults *f)
 {
@@ -133,7 +133,7 @@ static void checks_max_hold(const struct checks_section *s, int64_t lease_ms,
 	buf_release(&b);
 }
 
-/* Redis ignores the case of command names. */
+/* Reports verbs with the same name; Redis ignores the case of command names. */
 static void checks_verb_names(const struct checks_section *s, const struct verbs *verbs,
                               struct faults *f)
 {
@@ -157,7 +157,7 @@ static void checks_verb_names(const struct checks_section *s, const struct verbs
 	}
 }
 
-/* `command_option`: NULL if there is none. */
+/* Checks a user and its password. `command_option`: NULL: there is none. */
 static void checks_user(const struct checks_section *s, const char *user_option,
                         const char *password_option, const char *file_option,
                         const char *command_option, struct faults *f)
@@ -180,7 +180,7 @@ static bool checks_others_read(const char *path)
 	return stat(path, &st) == 0 && (st.st_mode & S_IROTH);
 }
 
-/* `path`: what `file_option` says; NULL: nothing. */
+/* Checks a password. `path`: value of `file_option`; NULL: none. */
 static void checks_password(const struct checks_section *s, const char *option,
                             const char *file_option, const char *path, struct faults *f)
 {
@@ -202,7 +202,7 @@ static void checks_password(const struct checks_section *s, const char *option,
 		            path, file_option);
 }
 
-/* The password comes from one place only, and the interval needs the command. */
+/* Checks that the password has only one source, and that the interval has its command. */
 static void checks_password_command(const struct checks_section *s, struct faults *f)
 {
 	static const char *const others[] = { "password", "password_file" };
@@ -221,7 +221,7 @@ static void checks_password_command(const struct checks_section *s, struct fault
 		           "'password_command'; add it");
 }
 
-/* Redis is at one address, or where sentinels say, or is a cluster. */
+/* Checks that Redis has one of: an address, sentinels, a cluster. */
 static void checks_whereabouts(const struct checks_section *s, struct faults *f)
 {
 	static const char *const ways[] = { "address", "sentinels", "cluster" };
@@ -257,7 +257,7 @@ static void checks_whereabouts(const struct checks_section *s, struct faults *f)
 	}
 }
 
-/* hasp cannot listen twice at one address. Of port 0 there may be many. */
+/* Reports two equal addresses to listen at. Port 0 may appear several times. */
 static void checks_listen(const char *option, const struct strings *list, struct faults *f)
 {
 	for (size_t i = 1; i < list->n; i++) {
@@ -274,7 +274,7 @@ static void checks_listen(const char *option, const struct strings *list, struct
 	}
 }
 
-/* The check must have had time for its answer. */
+/* Checks that a server check has time for its answer. */
 static void checks_server_timeout(const struct checks_section *s, const struct config *c,
                                   struct faults *f)
 {
@@ -293,7 +293,7 @@ static void checks_server_timeout(const struct checks_section *s, const struct c
 	buf_release(&b);
 }
 
-/* Every client of the console can stop hasp. */
+/* Checks that a console has protection: each of its clients can stop hasp. */
 static void checks_admin(const struct checks_section *s, const struct config *c,
                          struct faults *f)
 {
@@ -322,7 +322,7 @@ static bool checks_is_digested(const char *command)
 static void checks_strategy(const struct checks_section *s, const struct guard *g,
                             struct faults *f)
 {
-	/* A check takes no guard that these could be about. */
+	/* strategy = check takes no guard, so these options mean nothing. */
 	static const char *const of_locks[] = { "release_on",   "lease",
 		                                "wait",         "on_disconnect",
 		                                "replicas_ack", "replicas_ack_timeout",
@@ -404,7 +404,8 @@ void checks_on_section(const struct checks_section *s, const struct config *c, s
 
 /* ---- the file ---- */
 
-/* The first of the kind, before number `end`, that leaves no key to `pattern`; NULL: none. */
+/* Returns the first section of the kind, before number `end`, that covers `pattern`, or
+ * NULL. */
 static const struct named_section *checks_covering(const struct config *c, enum section kind,
                                                    size_t end, const char *pattern)
 {
@@ -417,7 +418,7 @@ static const struct named_section *checks_covering(const struct config *c, enum 
 	return NULL;
 }
 
-/* Warns if another pattern was probably meant. Returns whether it did. */
+/* Warns if the user probably meant another pattern. Returns true if so. */
 static bool checks_spelling(const char *pattern, const char *word, const char *name, int line,
                             struct faults *f)
 {
@@ -452,7 +453,7 @@ static void checks_pattern(const struct config *c, enum section kind,
 
 	if (checks_spelling(pattern, word, s->name, line, f))
 		return;
-	/* Any lock goes before all guards, wherever in the file it stands. */
+	/* A [lock] section comes before all guards, wherever it is in the file. */
 	other = kind == SECTION_GUARD ? checks_covering(c, SECTION_LOCK, c->nrules, pattern)
 	                              : NULL;
 	if (other) {
@@ -534,7 +535,7 @@ static void checks_except(const struct config *c, const struct guard *g, struct 
 	}
 }
 
-/* A line of 0: it is the default. */
+/* `address_line`: 0: the address is the default. */
 static void checks_upstream(const struct config *c, int address_line, struct faults *f)
 {
 	for (size_t i = 0; i < c->listen.n && !c->master; i++) {
@@ -548,7 +549,7 @@ static void checks_upstream(const struct config *c, int address_line, struct fau
 	}
 }
 
-/* Discovery depends on the order in which clients are served, for all keys. */
+/* Reports settings with which discovery would not see all commands in their order. */
 static void checks_discover(const struct config *c, struct faults *f)
 {
 	if (c->discover && c->workers > 1)

@@ -28,7 +28,7 @@ void checks_quorum_servers(const struct quorum_settings *q, struct faults *f)
 				           q->section.name, s->v[i]);
 }
 
-/* A section whose locks a quorum has. */
+/* A section whose locks belong to a quorum. */
 struct quorum_user {
 	char title[128]; /* for the log */
 	int line;
@@ -37,7 +37,7 @@ struct quorum_user {
 	bool reenters;
 };
 
-/* Every lock that a server lost with its data must have ended when the server votes again. */
+/* Checks that every lock that a server lost has ended before the server votes again. */
 static void checks_quorum_delay(const struct quorum_user *u, const struct quorum_settings *q,
                                 struct faults *f)
 {

@@ -62,7 +62,7 @@ struct config *config_with_password(struct config *c, char *password)
 {
 	struct config *copy = xmalloc(sizeof(*copy));
 
-	/* Other threads write `refs`, which is the last field. */
+	/* Leave out `refs`, the last field, which other threads write. */
 	memcpy(copy, c, offsetof(struct config, refs));
 	atomic_init(&copy->refs, 1);
 	copy->renews = config_ref(c->renews ? c->renews : c);
@@ -85,7 +85,7 @@ void config_unref(struct config *c)
 {
 	if (!c)
 		return;
-	/* The thread that frees must see what all others did with it before. */
+	/* The thread that frees must see all earlier accesses of other threads. */
 	int before = atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel);
 	HASP_ASSERT(before > 0);
 	if (before == 1)
@@ -104,7 +104,7 @@ static void config_print(const struct option *o, const struct config *c, struct 
 		buf_puts(out, "none");
 }
 
-/* Are the rule's locks those of a quorum? */
+/* True if the rule's locks belong to a quorum. */
 static bool config_asks_quorum(const struct rule *rule)
 {
 	return rule->mode == MODE_ENFORCE && rule->quorum;
@@ -161,7 +161,7 @@ static void config_print_quorum(const struct config *c, struct buf *out)
 	}
 }
 
-/* A worker is connected to the servers that were named when it began. */
+/* A worker stays connected to the servers that its first configuration named. */
 static size_t config_quorum_needs_restart(const struct config *running,
                                           const struct config *next, struct buf *out)
 {

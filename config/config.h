@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * config: hasp's settings as the file gave them, whole and checked. A struct
- * config never changes once it is loaded; a reload makes a new one and the
- * old lives until its last user lets go. Knows nothing of sockets.
+ * config: hasp's settings as the file gave them, whole and checked. A struct config never
+ * changes once it is loaded; a reload makes a new one, and the last user of the old one frees
+ * that. Knows nothing of sockets.
  *
  *   file --> reader --> load --> table, option, value --> struct config (types.h) --> match
  *                        |                                      ^
@@ -26,18 +26,18 @@ struct config *config_load(const char *path, struct buf *faults, struct buf *war
  * password, which must be on the heap. The copy keeps a reference to `c`. */
 struct config *config_with_password(struct config *c, char *password);
 
-/* Returns the password in the first line of `text`, to be freed: the line without its end. NULL
- * with what is wrong appended to `why`. */
+/* Returns the password in the first line of `text`, without its line end; the caller frees it.
+ * NULL: appends the fault to `why`. */
 char *config_read_password(struct slice text, struct buf *why);
 
-/* The path of the file, or "defaults". */
+/* Returns the path of the file, or "defaults". */
 const char *config_name(const struct config *c);
 
 struct config *config_ref(struct config *c);
-void config_unref(struct config *c); /* NULL is allowed; last one frees */
+void config_unref(struct config *c); /* NULL is allowed; the last reference frees */
 
-/* How long clients wait for a server, in ms; 0: not at all. Without the option they do where
- * there may be another primary. */
+/* Returns how long clients wait for a server, in ms; 0: not at all. Without the option they
+ * wait if there may be another primary. */
 int64_t config_failover_wait_ms(const struct config *c);
 
 /* How many of links_max each worker may have; 0: no limit. */
@@ -46,11 +46,11 @@ int64_t config_links_of_worker(const struct config *c);
 /* The quorum that has the locks of verbs or of enforced rules; NULL: [upstream] has them all.
  */
 const struct quorum_settings *config_quorum(const struct config *c);
-/* The longest lease of a lock there; 0: it has none. */
+/* Returns the longest lease of a lock of that quorum, in ms; 0: there is no quorum. */
 int64_t config_quorum_max_lease_ms(const struct config *c);
 
-/* Calls `fn` with each option of each section that is there, as the file names it: "hasp",
- * "lock NAME". The option's field is in `base`; option.h has how it is printed. */
+/* Calls `fn` with each option of each section in the configuration. `section`: its title,
+ * "hasp", "lock NAME". `base`: the struct that has the option's field; option.h prints it. */
 struct option;
 typedef void config_option_fn(void *arg, const char *section, const struct option *o,
                               const void *base);

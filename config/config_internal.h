@@ -8,7 +8,7 @@
  *   checks.c    finds options that do not fit each other
  *   suggest.c   finds the option that a misspelt name may have meant
  *
- * Each of them adds the faults that it finds to one list.
+ * Each file adds its faults to one list.
  */
 #ifndef HASP_CONFIG_CONFIG_INTERNAL_H
 #define HASP_CONFIG_CONFIG_INTERNAL_H
@@ -24,9 +24,9 @@
 
 /* --- table.c --- */
 
-/* All settings. The table alone defines what the file may contain, the defaults, what a
- * fault's message recommends, and what a reload can change. hasp.ini and hasp.ini(5) are
- * tested against it. */
+/* All settings. The table alone defines the options, their defaults, the recommendations in
+ * messages, and which options a reload can change. hasp.ini and hasp.ini(5) are tested against
+ * it. */
 
 extern const struct option table_options[];
 extern const size_t table_noptions;
@@ -37,11 +37,11 @@ const char *table_section_word(enum section section);
  * "[admin]" */
 const char *table_section_title(enum section section);
 
-/* NULL: there is no such option in that section. */
+/* Returns the option; NULL: the section has no such option. */
 const struct option *table_find(enum section section, const char *name);
 
-/* Gives all of a section's fields, which are kept in `base`, their defaults. They must be
- * zeroed, or fit to be freed. */
+/* Sets all of a section's fields, in the struct `base`, to their defaults. The fields must be
+ * zero, or owned by the struct. */
 void table_set_defaults(enum section section, void *base);
 /* Copies to each unset number the value of the option with the same name in [upstream], whose
  * struct is `upstream`. */
@@ -63,28 +63,28 @@ void table_clear(enum section section, void *base);
 #define READER_NAME_MAX 49
 
 struct reader_events {
-	/* A [section] begins; `title` is what stands in the brackets, trimmed. */
+	/* A [section] begins; `title`: the text in the brackets, trimmed. */
 	void (*on_section)(void *arg, int line, const char *title);
 	/* `name = value`. `value` may be empty; it is NULL when the line had a fault, which
 	 * on_fault() got. `continued`: an indented line below the option's own. */
 	void (*on_option)(void *arg, int line, const char *name, const char *value,
 	                  bool continued);
-	/* The line is not what an ini file may hold. Line 0: the file itself. */
+	/* The line has no place in an ini file. Line 0: the file itself. */
 	void (*on_fault)(void *arg, int line, const char *what);
 };
 
-/* Reads the whole file `text`, past all faults. */
+/* Reads the whole file `text`, also after faults. */
 void reader_run(struct slice text, const struct reader_events *events, void *arg);
 
 /* --- suggest.c --- */
 
-/* Suggests the option or section that was meant by an unknown name. */
+/* Suggests the option or section that an unknown name may have meant. */
 
-/* Appends "; did you mean '...'?", or in which other section there is such an option; nothing
- * when no name is near. */
+/* Appends "; did you mean '...'?", or the other section that has such an option; nothing if no
+ * name is near. */
 void suggest_option(enum section section, const char *name, struct buf *out);
 
-/* Appends "; did you mean [...]?", or which sections there are. */
+/* Appends "; did you mean [...]?", or the sections that exist. */
 void suggest_section(const char *title, struct buf *out);
 
 /* --- pattern.c --- */
@@ -99,13 +99,13 @@ void pattern_set_first_bytes(const struct strings *set, uint8_t flag, uint8_t ma
  * keys would show it. */
 bool pattern_set_covers(const struct strings *set, const char *pattern);
 
-/* True if its last byte is a ';' without a backslash. */
+/* True if the pattern's last byte is a ';' without a backslash. */
 bool pattern_ends_with_semicolon(const char *pattern);
-/* True if a '[' has no ']'. */
+/* True if the pattern has a '[' without a ']'. */
 bool pattern_is_open(const char *pattern);
-/* True if it matches one key only, which ends as prefixes of keys do: "lock:". */
+/* True if the pattern matches one key only, which ends like a prefix of keys: "lock:". */
 bool pattern_looks_like_prefix(const char *pattern);
-/* Only stars and question marks: keys match by their length alone. */
+/* True if the pattern has only stars and question marks: keys match by their length alone. */
 bool pattern_is_any(const char *pattern);
 
 /* True if the pattern begins or ends with a quote, which a glob does not need. */
@@ -122,7 +122,7 @@ struct faults {
 	const struct sources *sources;
 	struct buf *lines; /* faults: the file cannot be used */
 	struct buf *warnings; /* settings that are legal but probably mistakes */
-	size_t n; /* of `lines` */
+	size_t n; /* length of `lines` */
 };
 
 /* The arguments for a `%.*s` in a text of faults_add(). */
@@ -139,7 +139,7 @@ void faults_warn(struct faults *f, int line, const char *fmt, ...)
 
 /* The state of an option while its section is read. */
 struct checks_place {
-	int line; /* where it stands; 0: nowhere */
+	int line; /* line of the option; 0: none */
 	bool bad; /* its value had a fault, so other checks must not use it */
 };
 
@@ -155,39 +155,39 @@ struct checks_section {
 
 /* --- checks.c --- */
 
-/* The place of an option of the section, which must be in the table. */
+/* Returns the place of an option of the section; the option must be in the table. */
 struct checks_place *checks_place(const struct checks_section *s, const char *name);
 
 /* Checks that need more than one line: whether the options of a section fit each other, and,
  * when the whole file is read, whether the sections do. */
 
-/* The section is read to its end. `c`: the whole, as far as it is read. */
+/* Checks a section at its end. `c`: the configuration, as far as it is read. */
 void checks_on_section(const struct checks_section *s, const struct config *c,
                        struct faults *f);
 
-/* All sections are read. `listen_known` is false when 'listen' had a fault, so that nothing can
- * be held against it. `address_line`: where the upstream's address stands; 0: nowhere. */
+/* Checks the whole file. `listen_known`: false if 'listen' had a fault, so that no address
+ * conflicts with it. `address_line`: line of the upstream's address; 0: none. */
 void checks_on_file(const struct config *c, bool listen_known, int address_line,
                     struct faults *f);
 
 /* --- checks_quorum.c --- */
 
-/* Checks that [quorum NAME], and the sections that refer to it, keep locks safe. */
+/* Checks that [quorum NAME], and the sections that name it, keep locks safe. */
 
 /* Most servers of a quorum. */
 #define QUORUM_SERVERS_MAX 15
 
-/* The section has ended. */
+/* Checks a [quorum NAME] section at its end. */
 void checks_quorum_servers(const struct quorum_settings *q, struct faults *f);
-/* All files were read: `quorum` of [verbs] and of rules, and what it needs beside it. */
+/* Checks `quorum` of [verbs] and of rules, and the options beside it, after all files. */
 void checks_quorum_users(const struct config *c, struct faults *f);
 
 /* --- load.c --- */
 
-/* Fills a configuration from a file and those that it includes, and collects all that is
- * wrong with them. */
+/* Fills a configuration from a file and the files that it includes, and collects their
+ * faults. */
 
-/* `c` has its defaults. Returns the number of faults. */
+/* `c` must have its defaults. Returns the number of faults. */
 size_t load_files(struct config *c, const char *path, struct buf *faults, struct buf *warnings)
 	__attribute__((warn_unused_result));
 

@@ -19,7 +19,7 @@ struct loader {
 	struct faults faults;
 	int before; /* number of line 0 of the file that is read now */
 	int last; /* the greatest number of a line so far */
-	struct buf where; /* load_where()'s */
+	struct buf where; /* the text that load_where() returns */
 	char title[READER_NAME_MAX + 1];
 	/* The section that is read; each rule and guard begins with new places. */
 	struct checks_section section;
@@ -34,7 +34,7 @@ static struct checks_place *load_place(const struct loader *l, const struct opti
 	return &l->section.places[o - table_options];
 }
 
-/* Where a line is, for a text about another; until the next call. */
+/* Returns where a line is, for a text about another line; valid until the next call. */
 static const char *load_where(struct loader *l, int line, int seen_from)
 {
 	buf_clear(&l->where);
@@ -43,7 +43,7 @@ static const char *load_where(struct loader *l, int line, int seen_from)
 	return buf_head(&l->where);
 }
 
-/* The number of a line of the file that is read now. */
+/* Returns the number of a line of the present file. */
 static int load_line(struct loader *l, int line)
 {
 	line += l->before;
@@ -56,7 +56,7 @@ static int load_line(struct loader *l, int line)
 
 #define PASSWORD_FILE_MAX ((size_t)64 * 1024)
 
-/* The first line of `text`, without its end. */
+/* Returns the first line of `text`, without its end. */
 static struct slice first_line(struct slice text)
 {
 	const char *end = text.n ? memchr(text.p, '\n', text.n) : NULL;
@@ -82,8 +82,8 @@ char *config_read_password(struct slice text, struct buf *why)
 }
 
 /* Reads a password that stands alone in a file, as systemd's LoadCredential= and mounted
- * secrets of containers give it. To be freed. NULL with what is wrong and what would be right
- * appended to `why`. */
+ * secrets of containers give it. The caller frees the password. NULL: appends the fault, and
+ * the cure, to `why`. */
 static char *password_file_read(const char *path, struct buf *why)
 {
 	struct buf text = BUF_INIT;
@@ -107,14 +107,14 @@ static void load_upstream_address(struct loader *l)
 	l->c->address = xstrdup(l->c->cluster.v[0]);
 }
 
-/* `file`: what `option` says; NULL: nothing. */
+/* `file`: value of `option`; NULL: none. */
 static void load_password(struct loader *l, const char *option, const char *file,
                           char **password)
 {
 	int line = checks_place(&l->section, option)->line;
 	struct buf why = BUF_INIT;
 
-	/* If both options are set, that is the fault, and the password in this file counts. */
+	/* If both options are set, that is a fault, and the password in this file wins. */
 	if (!file || *password)
 		return;
 	*password = password_file_read(file, &why);
@@ -205,7 +205,7 @@ static void load_only_section(struct loader *l, enum section kind, void *base)
 	l->section.base = base;
 }
 
-/* The NAME of a title such as "lock NAME", maybe empty; NULL: it is of another kind. */
+/* Returns the NAME of a title such as "lock NAME", maybe empty; NULL: of another kind. */
 static const char *load_section_name(const char *title, enum section kind)
 {
 	const char *word = table_section_word(kind);
@@ -266,7 +266,7 @@ static void load_on_section(void *arg, int line, const char *title)
 
 /* ---- options ---- */
 
-/* `  lease = 30s` below a pattern is an indented option, and would be three patterns. */
+/* True for an indented option: `  lease = 30s` below a pattern would be three patterns. */
 static bool load_looks_like_option(const struct loader *l, const char *value)
 {
 	size_t name = strcspn(value, " \t=");
@@ -280,7 +280,7 @@ static bool load_looks_like_option(const struct loader *l, const char *value)
 	return blank > 0 || table_find(l->section.kind, word);
 }
 
-/* Says what is wrong with another line for the option; false: nothing. */
+/* Reports a fault in another line for the option; returns false if there is none. */
 static bool load_repeats_wrongly(struct loader *l, const struct option *o, int line,
                                  const char *value, bool continued)
 {
@@ -310,8 +310,8 @@ static bool load_repeats_wrongly(struct loader *l, const struct option *o, int l
 	return true;
 }
 
-/* A number without a unit is seconds, and what was meant may be milliseconds. Whole hours are
- * what they look like. */
+/* Warns about a number without a unit: it means seconds, and the user may have meant ms. Whole
+ * hours are surely seconds. */
 static void load_warn_of_unit(struct loader *l, const struct option *o, int line,
                               const char *value)
 {
@@ -342,7 +342,7 @@ static void load_set(struct loader *l, const struct option *o, int line, const c
 	buf_release(&why);
 }
 
-/* Options that a section does not have, though one could expect them there. */
+/* Options that users may expect in a section that does not have them. */
 static const struct {
 	enum section section;
 	const char *name, *why;
@@ -366,8 +366,8 @@ static void load_unknown_option(struct loader *l, int line, const char *name)
 	char word[READER_NAME_MAX + 1];
 	size_t n = strcspn(name, " \t");
 
-	/* A ':' separates a name from its value as '=' does, and may be the value's. What
-	 * follows the name may be a password. */
+	/* A ':' separates name and value, as '=' does, but may also belong to the value. Show
+	 * only the name, because the rest may be a password. */
 	snprintf(word, sizeof(word), "%.*s", (int)n, name);
 	if (name[n] && table_find(l->section.kind, word)) {
 		faults_add(&l->faults, line,
@@ -431,8 +431,8 @@ static void load_on_fault(void *arg, int line, const char *what)
 	faults_add(&l->faults, load_line(l, line), "%s", what);
 }
 
-/* Reads one file, as if its text followed the files read before. `line`: of the `include`; 0:
- * the first file. */
+/* Reads one file, as if its text followed the files read before. `line`: line of the
+ * `include`; 0: the first file. */
 static void load_file(struct loader *l, const char *path, int line)
 {
 	static const struct reader_events events = {
@@ -458,7 +458,7 @@ static void load_file(struct loader *l, const char *path, int line)
 	buf_release(&why);
 }
 
-/* From the folder of the first file on, unless it is absolute. To be freed. */
+/* Returns the path, relative to the first file's folder. The caller frees it. */
 static char *load_include_path(const struct config *c, const char *path)
 {
 	const char *from = sources_path(&c->sources, 0), *slash = strrchr(from, '/');
@@ -474,14 +474,14 @@ static char *load_include_path(const struct config *c, const char *path)
 	return whole;
 }
 
-/* glob(3)'s: a folder that is not there holds nothing, one that cannot be read is a fault. */
+/* For glob(3): a folder that does not exist is empty, one that cannot be read is a fault. */
 static int load_on_folder_error(const char *path, int error)
 {
 	(void)path;
 	return error != ENOENT && error != ENOTDIR;
 }
 
-/* A glob may match nothing; a file named without one must exist. */
+/* Reads the files of an `include`: a glob may match none, a file without a glob must exist. */
 static void load_included(struct loader *l, const char *path, int line)
 {
 	char *whole = load_include_path(l->c, path);

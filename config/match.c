@@ -10,7 +10,7 @@
 #include "config/sections.h"
 
 /* The numbers of patterns in config.patterns: the first that matches has the lowest number.
- * Locks are not guarded, so rules come before guards. */
+ * Rules come before guards, because locks have no guards. */
 #define MATCH_OWN 0
 #define MATCH_RULES 1
 
@@ -66,7 +66,7 @@ static size_t match_first(struct matcher *m, struct slice key, unsigned flags)
 {
 	if (!m->dfa || !(match_possible(m->config, key) & flags))
 		return SIZE_MAX;
-	/* Own keys get SIZE_MAX, too. */
+	/* hasp's own keys get SIZE_MAX, too. */
 	return (size_t)glob_dfa_find(m->dfa, key) - MATCH_RULES;
 }
 

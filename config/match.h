@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * match: which rule or guard a key falls under, and what a command means to a guard. Only this
- * file knows how they are found.
+ * match: finds the rule or guard of a key, and the effect of a command on a guard.
  *
  *   key --> match_possible(): its first byte --> all patterns at once: the first that matches
  */
@@ -17,8 +16,8 @@
 /* Call it once, when all sections are read. */
 void match_prepare(struct config *c);
 
-/* The key is one of hasp's own, such as an owner's or a queue's. They have neither a rule nor a
- * guard, for that would lock locks. */
+/* The key is one of hasp's own, such as an owner's or a queue's. Such keys have neither a rule
+ * nor a guard. */
 #define MATCH_OWN_PREFIX "hasp:"
 static inline bool match_is_own(struct slice key)
 {
@@ -28,16 +27,16 @@ static inline bool match_is_own(struct slice key)
 	       memcmp(key.p, MATCH_OWN_PREFIX, n) == 0;
 }
 
-/* Finds rules and guards. It learns when it is asked (base/glob_dfa.h), so each worker has its
- * own. `c` outlives its use. */
+/* Finds rules and guards. It changes with each search (base/glob_dfa.h), so each worker has
+ * its own. `c` must outlive it. */
 struct matcher;
 struct matcher *match_new(const struct config *c);
 void match_free(struct matcher *m); /* NULL is allowed; `c` may be gone */
 
-/* The first rule with a pattern that matches `key`; NULL: none. */
+/* Returns the first rule with a pattern that matches `key`; NULL: none. */
 const struct rule *match_rule(struct matcher *m, struct slice key);
 
-/* The first guard with a pattern that matches `key`; NULL: none, or the key has a rule. */
+/* Returns the first guard that matches `key`; NULL: none, or the key has a rule. */
 const struct guard *match_guard(struct matcher *m, struct slice key);
 
 /* Like match_guard(); also sets *ruled if the key has a rule. */
@@ -46,15 +45,15 @@ const struct guard *match_guard_or_rule(struct matcher *m, struct slice key, boo
 /* Like match_guard(), but also NULL if the guard only observes. */
 const struct guard *match_enforced_guard(struct matcher *m, struct slice key);
 
-/* Flags: there may be a rule, a guard for the key; it may be one of hasp's own. A flag that is
- * not set is certain, and costs one look into a table. */
+/* The key may have a rule; may have a guard; may be one of hasp's own. A flag that is not set
+ * is certain. Finding the flags costs one look into a table. */
 enum match_flag { MATCH_RULE = 1 << 0, MATCH_GUARD = 1 << 1, MATCH_MAY_BE_OWN = 1 << 2 };
 static inline unsigned match_possible(const struct config *c, struct slice key)
 {
 	return key.n ? c->may_match[(unsigned char)*key.p] : MATCH_RULE | MATCH_GUARD;
 }
 
-/* The command `name`, in upper or lower case, acquires the guard. */
+/* True if the command `name`, in upper or lower case, acquires the guard. */
 bool match_acquires(const struct guard *g, struct slice name);
 /* True if the command, when it writes, releases the guard. */
 bool match_releases(const struct guard *g, struct slice name);

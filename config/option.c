@@ -51,7 +51,7 @@ static bool option_is_number(const struct option *o)
 	}
 }
 
-/* No option may be less than 0. */
+/* No option can have this value. */
 #define OPTION_UNSET (-1)
 
 static int64_t *option_number(const struct option *o, void *base)
@@ -238,7 +238,7 @@ int option_set(const struct option *o, void *base, const char *value, int line, 
 {
 	void *field = (char *)base + o->offset;
 
-	/* A list may begin in the line below; the section's end tells. */
+	/* A list may begin in the next line: checks_presence() finds an empty one. */
 	if (*value == '\0' && o->type != OPTION_LIST) {
 		buf_printf(why, "'%s' has no value; expected ", o->name);
 		option_print_expected(o, why);

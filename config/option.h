@@ -23,10 +23,10 @@ enum section {
 	SECTION_DISCOVER,
 	SECTION_HTTP,
 	SECTION_ADMIN,
-	SECTION_NONE, /* before the first, or in an unknown one */
+	SECTION_NONE, /* before the first section, or in an unknown one */
 };
 
-/* In comments: what the option's field is. */
+/* The comments name the type of the option's field. */
 enum option_type {
 	OPTION_STRING, /* char *, NULL: none */
 	OPTION_LIST, /* struct strings */
@@ -52,37 +52,37 @@ struct option {
 	int64_t min, max; /* numbers: the range, both ends allowed */
 	int64_t step; /* numbers: must be a multiple; 0: any */
 	const struct option_choice *choices; /* ENUM */
-	/* STRING and each word of a LIST: what is wrong with it, NULL: nothing. */
+	/* STRING, and each word of a LIST: returns its fault; NULL: none. */
 	const char *(*check)(const char *value);
-	const char *expected; /* STRING, LIST: what would be right */
+	const char *expected; /* STRING, LIST: describes right values */
 	bool required;
 	bool reloadable; /* else a change needs a restart */
 	bool secret; /* never shown */
 	const char *help; /* one line */
 };
 
-/* In what follows, `base` is the struct that the option's field is in. */
+/* In the functions below, `base` is the struct that has the option's field. */
 
 /* Sets the option's field; `append` adds to a list's words instead of replacing them, and
- * `line` is where they stand. Returns 0, or -1 with what is wrong and what would be right
- * appended to `why` and the field unchanged. */
+ * `line` is their line. Returns 0; or -1: leaves the field unchanged, and appends the fault,
+ * and the cure, to `why`. */
 int option_set(const struct option *o, void *base, const char *value, int line, bool append,
                struct buf *why) __attribute__((warn_unused_result));
 
-/* A number without a default is unset until the file says it. Nothing for other types. */
+/* Unsets a number without a default, until the file sets it. Does nothing for other types. */
 void option_unset(const struct option *o, void *base);
 bool option_is_unset(const struct option *o, const void *base);
-/* Sets a number to what another one is. */
+/* Copies a number from another struct. */
 void option_copy_number(const struct option *o, void *base, const struct option *from,
                         const void *from_base);
 
-/* Frees what the field holds. */
+/* Frees the field's memory. */
 void option_clear(const struct option *o, void *base);
 
-/* The field of a LIST. */
+/* Returns the field of a LIST. */
 const struct strings *option_list(const struct option *o, const void *base);
 
-/* Appends what the option's field holds, as in the file; nothing when none. */
+/* Appends the field's value as in the file; nothing if there is none. */
 void option_print(const struct option *o, const void *base, struct buf *out);
 
 /* Appends "a whole number, from 1 to 64" or the like. */

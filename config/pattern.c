@@ -16,7 +16,7 @@ void pattern_set_first_bytes(const struct strings *set, uint8_t flag, uint8_t ma
 	}
 }
 
-/* "lock:*" covers all that begins with "lock:". */
+/* True if `pattern`, such as "lock:*", matches all that begins like `other`. */
 static bool pattern_is_prefix_of(const char *pattern, const char *other)
 {
 	size_t n = strcspn(pattern, "*");
@@ -25,7 +25,7 @@ static bool pattern_is_prefix_of(const char *pattern, const char *other)
 	       glob_is_literal(slice_of(pattern, n)) && strncmp(pattern, other, n) == 0;
 }
 
-/* Does the byte of a pattern stand for itself? */
+/* True if the byte of a pattern stands for itself. */
 static bool pattern_is_plain(char c)
 {
 	return c && c != '*' && c != '?' && c != '[' && c != '\\';

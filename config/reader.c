@@ -13,12 +13,12 @@ struct reader_state {
 	struct slice rest; /* the part of the file that was not read yet */
 	const struct reader_events *events;
 	void *arg;
-	char *line; /* the one that is read, and a NUL */
+	char *line; /* the present line, with a NUL */
 	int lineno; /* number of `line`, from 1 */
 	bool after_option; /* an indented line would continue an option */
 	bool indented; /* this line is indented */
-	bool faulty; /* a fault of this line was reported */
-	bool expect_value; /* inih has this line and has not called back yet */
+	bool faulty; /* a fault of this line has been reported */
+	bool expect_value; /* inih has this line, and has not yet called reader_on_value() */
 };
 
 static void reader_fault(struct reader_state *r, const char *fmt, ...)
@@ -36,7 +36,7 @@ static void reader_fault(struct reader_state *r, const char *fmt, ...)
 	r->events->on_fault(r->arg, r->lineno, what);
 }
 
-/* Ends `s` after its first `n` bytes, blanks at their end left out. */
+/* Ends `s` after its first `n` bytes, and cuts blanks off its end. */
 static void reader_trim_end(char *s, size_t n)
 {
 	while (n > 0 && isspace((unsigned char)s[n - 1]))
@@ -51,7 +51,7 @@ static char *reader_skip_blanks(char *s)
 	return s;
 }
 
-/* inih before release 56 leaves the comment in a line that continues another. */
+/* Cuts a comment off: inih before release 56 leaves it in a line that continues another. */
 static void reader_cut_comment(char *s)
 {
 	for (char *p = s; *p; p++) {
@@ -72,7 +72,7 @@ static void reader_take_header(struct reader_state *r, char *s)
 	r->after_option = false;
 	if (!end) {
 		reader_fault(r, "a section's name has no ']'; expected [NAME]");
-		/* The line still begins a section, or the lines below would seem stray. */
+		/* Take the line as a header, or the lines below would look stray. */
 		end = s + strcspn(s, ";#");
 		*end = '\0';
 	}
@@ -90,8 +90,8 @@ static void reader_take_header(struct reader_state *r, char *s)
 	r->events->on_section(r->arg, r->lineno, title);
 }
 
-/* Looks at the line `s` of `n` bytes before inih does. Returns what inih shall
- * see of it; NULL: nothing. */
+/* Checks the line `s` of `n` bytes before inih gets it. Returns the text for inih; NULL:
+ * none. */
 static const char *reader_check_line(struct reader_state *r, char *s, size_t n)
 {
 	bool has_nul = memchr(s, '\0', n) != NULL;
@@ -118,7 +118,7 @@ static const char *reader_check_line(struct reader_state *r, char *s, size_t n)
 	}
 	if (!r->indented && *text == '[') {
 		reader_take_header(r, text);
-		/* inih has to forget the option above, the name is not needed. */
+		/* inih must forget the option above; it does not need the section's name. */
 		return "[]";
 	}
 	if (strlen(s) > READER_LINE_MAX) {
@@ -135,7 +135,7 @@ static const char *reader_check_line(struct reader_state *r, char *s, size_t n)
 	return s;
 }
 
-/* inih called back for every line that has an `=`. */
+/* Reports a line without `=`: inih has not called back for it. */
 static void reader_check_value_seen(struct reader_state *r)
 {
 	if (r->expect_value && !r->faulty)
@@ -144,7 +144,7 @@ static void reader_check_value_seen(struct reader_state *r)
 	r->expect_value = false;
 }
 
-/* inih's fgets. */
+/* inih calls this in place of fgets(). */
 static char *reader_next_line(char *str, int num, void *stream)
 {
 	struct reader_state *r = stream;
@@ -171,10 +171,10 @@ static int reader_on_value(void *user, const char *section, const char *name, co
 {
 	struct reader_state *r = user;
 
-	(void)section; /* cut at 50 bytes; reader_take_header() has the whole */
+	(void)section; /* inih cuts it at 50 bytes; reader_take_header() has the whole */
 	r->expect_value = false;
 	if (!value) {
-		/* Only when inih was built to allow names without a value. */
+		/* Only if inih was built to allow names without a value. */
 		r->expect_value = true;
 		return 1;
 	}

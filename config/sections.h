@@ -11,7 +11,7 @@
 #include "config/option.h"
 #include "config/types.h"
 
-/* Section number `i` of the kind; NULL: there are no more. */
+/* Returns section number `i` of the kind; NULL: there are no more. */
 static inline const struct named_section *sections_at(const struct config *c, enum section kind,
                                                       size_t i)
 {
@@ -22,7 +22,7 @@ static inline const struct named_section *sections_at(const struct config *c, en
 	return i < c->nguards ? &c->guards[i]->section : NULL;
 }
 
-/* NULL: there is none of that name. */
+/* Returns the section of that name; NULL: there is none. */
 const struct named_section *sections_find(const struct config *c, enum section kind,
                                           const char *name);
 
@@ -30,7 +30,7 @@ const struct named_section *sections_find(const struct config *c, enum section k
  * struct rule, guard or quorum_settings, in which the section's options are kept. */
 void *sections_add(struct config *c, enum section kind, const char *name, int line);
 
-/* The file was read: what rules, guards and verbs leave out is as in [upstream]. */
+/* Fills in from [upstream], after the file, what rules, guards and verbs leave out. */
 void sections_inherit(struct config *c);
 
 void sections_clear(struct config *c);

@@ -71,7 +71,7 @@ static const struct option_choice table_rule_owners[] = {
 	{ NULL, 0 },
 };
 
-/* LOCK has no value that the application stores. */
+/* LOCK stores no value of the application. */
 static const struct option_choice table_valueless_owners[] = {
 	{ "connection", OWNER_CONNECTION },
 	{ "address", OWNER_ADDRESS },
@@ -167,7 +167,7 @@ static const char *table_check_upstream(const char *s)
 	return value_address_fault(s, ADDRESS_TO_CONNECT);
 }
 
-/* The other nodes are learnt from it by host and port. */
+/* hasp learns the other nodes from this one, by host and port. */
 static const char *table_check_cluster(const char *s)
 {
 	if (strncmp(s, "unix:", 5) == 0)
@@ -175,13 +175,12 @@ static const char *table_check_cluster(const char *s)
 	return value_address_fault(s, ADDRESS_TO_CONNECT);
 }
 
-/* A daemon's working directory is not where the file was written. */
+/* A daemon has another working directory than the shell in which the file was written. */
 static const char *table_check_path(const char *s)
 {
 	return *s == '/' ? NULL : "the path must begin with '/'";
 }
 
-/* Proofs that are made with it can be listened to, and guessing can be tried on them. */
 static const char *table_check_log(const char *s)
 {
 	if (strcmp(s, "stderr") == 0 || strcmp(s, "syslog") == 0)
@@ -189,7 +188,7 @@ static const char *table_check_log(const char *s)
 	return *s == '/' ? NULL : "it is neither stderr nor syslog, and does not begin with '/'";
 }
 
-/* The file's habits invite `pattern = a  # why`, which would be three patterns. */
+/* `pattern = a  # why` would be three patterns: report the `#`. */
 static const char *table_check_pattern(const char *s)
 {
 	if (*s == '#')
@@ -226,7 +225,7 @@ static const char *table_check_except(const char *s)
 	                 : "it begins with none of name:, user: and listener:";
 }
 
-/* The field of a section's struct in which the option is kept. */
+/* The offset of an option's field in the struct of its section. */
 #define IN_CONFIG(field) offsetof(struct config, field)
 #define IN_RULE(field) offsetof(struct rule, field)
 #define IN_GUARD(field) offsetof(struct guard, field)

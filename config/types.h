@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * types: what the file says, as plain data, which everybody may read. A struct config never
- * changes once it is loaded.
+ * types: the contents of the file as plain data. A struct config never changes once it is
+ * loaded.
  */
 #ifndef HASP_CONFIG_TYPES_H
 #define HASP_CONFIG_TYPES_H
@@ -17,7 +17,7 @@
 struct strings {
 	char **v;
 	size_t *lengths;
-	int *lines; /* where each stands in the file; 0: a default */
+	int *lines; /* line of each string in the file; 0: a default */
 	size_t n;
 };
 
@@ -26,7 +26,7 @@ static inline struct slice strings_at(const struct strings *list, size_t i)
 	return slice_of(list->v[i], list->lengths[i]);
 }
 
-/* Appends the words of `text`, between blanks or commas, which stand in this line. */
+/* Appends the words of `text`, between blanks or commas. `line`: their line in the file. */
 void strings_append(struct strings *list, const char *text, int line);
 
 void strings_clear(struct strings *list);
@@ -36,7 +36,7 @@ void strings_clear(struct strings *list);
  */
 struct source {
 	char *path;
-	int first; /* number of its line 0, which stands for the file itself */
+	int first; /* number of its line 0: the file itself */
 };
 
 struct sources {
@@ -44,19 +44,19 @@ struct sources {
 	size_t n;
 };
 
-/* Adds a file, whose line 0 has number `first`: more than each line before it, and 0 for the
- * file that names the others. */
+/* Adds a file whose line 0 has number `first`: greater than all earlier lines, or 0 for the
+ * main file. */
 void sources_add(struct sources *s, const char *path, int first);
 void sources_clear(struct sources *s);
 
-/* The file in which the line with this number is. There must be a file. */
+/* Returns the file that has the line with this number. There must be a file. */
 const char *sources_path(const struct sources *s, int line);
 
 /* Appends "FILE:LINE" for the line. */
 void sources_print(const struct sources *s, int line, struct buf *out);
 
-/* Appends where a line is, for a text about the line `seen_from`: "line LINE", or "FILE:LINE"
- * when that is another file. */
+/* Appends "line LINE", for a text about the line `seen_from`, or "FILE:LINE" if that is in
+ * another file. */
 void sources_print_from(const struct sources *s, int line, int seen_from, struct buf *out);
 
 struct encryption;
@@ -88,19 +88,19 @@ struct named_section {
 	struct strings patterns; /* Redis globs, at least one; of a quorum none */
 };
 
-/* Where the options that name files stand; 0: nowhere. */
+/* Lines of the options that name files; 0: not set. */
 struct tls_lines {
 	int cert, key, ca_cert;
 };
 
-/* How connections to servers are encrypted, but not by unix sockets. */
+/* How connections to servers are encrypted, except by unix sockets. */
 struct server_tls {
 	enum switch_mode tls;
 	int line; /* 0: a default */
 	struct tls_lines files;
-	char *ca_cert_file; /* NULL: whom the system trusts */
+	char *ca_cert_file; /* NULL: the system's CAs */
 	char *cert_file, *key_file; /* NULL: none */
-	char *server_name; /* NULL: the host by which it is connected to */
+	char *server_name; /* NULL: the host that hasp connects to */
 	enum switch_mode verify;
 };
 
@@ -117,7 +117,7 @@ struct rule {
 	enum owner_kind owner;
 	int64_t lease_ms; /* > 0 */
 	int64_t max_lease_ms; /* 0: no limit; else >= lease_ms */
-	int64_t wait_ms; /* a failed try waits this long; 0: it does not */
+	int64_t wait_ms; /* how long a failed try waits; 0: not at all */
 	int64_t max_hold_ms; /* 0: no limit; renewal stops after it */
 	enum renew_mode renew;
 	enum disconnect_mode on_disconnect;
@@ -138,7 +138,7 @@ struct guard {
 	enum guard_strategy strategy;
 	struct strings acquire_on; /* commands' names, at least one */
 	struct strings release_on; /* empty: every write that is not in acquire_on releases */
-	struct strings except; /* whose reads take no guard: name:GLOB, user:GLOB,
+	struct strings except; /* their reads take no guard: name:GLOB, user:GLOB,
 	                        * listener:ADDRESS */
 	/* STRATEGY_CHECK: the options from here to `on_disconnect`, `release_on` and
 	 * `replicas_ack` mean nothing. */
@@ -159,7 +159,7 @@ struct quorum_settings {
 	char *password; /* NULL: none; also read from password_file */
 	char *password_file; /* NULL: none */
 	struct server_tls tls;
-	int64_t timeout_ms; /* > 0: an answer that comes later is none */
+	int64_t timeout_ms; /* > 0: later answers do not count */
 	int64_t restart_delay_ms; /* a server younger than this does not vote; -1: the longest
 	                           * `max_lease` of the sections that refer to the quorum; 0:
 	                           * every server votes */
@@ -170,7 +170,7 @@ struct quorum_settings {
 struct verbs {
 	bool enabled; /* the section is there */
 	int line;
-	char *lock; /* the commands' names */
+	char *lock; /* names of the commands */
 	char *unlock;
 	char *extend;
 	char *info;
@@ -194,7 +194,7 @@ enum log_as { LOG_AS_LOGFMT, LOG_AS_JSON };
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
 struct config {
-	struct sources sources; /* the files it came from, `include` after what includes;
+	struct sources sources; /* the files that it was read from, in the order of `include`;
 	                         * none: defaults only */
 
 	/* [hasp] */
@@ -203,11 +203,11 @@ struct config {
 	struct strings listen_tls; /* addresses, but no unix: ones; empty: hasp does not listen
 	                            * for TLS */
 	char *tls_cert_file, *tls_key_file; /* NULL: none */
-	char *tls_ca_cert_file; /* NULL: whom the system trusts */
+	char *tls_ca_cert_file; /* NULL: the system's CAs */
 	struct tls_lines tls_files;
 	enum auth_clients tls_auth_clients;
 	char *tls_protocols, *tls_ciphers, *tls_ciphersuites; /* NULL: the library's choice */
-	struct strings proxy_protocol; /* networks of balancers; none: there are none */
+	struct strings proxy_protocol; /* networks of load balancers; empty: none */
 	int64_t unix_socket_mode; /* permission bits */
 	int64_t workers; /* threads, >= 1 */
 	int64_t backlog; /* listen(2)'s */
@@ -233,7 +233,7 @@ struct config {
 	char *sentinel_user; /* NULL: none */
 	char *sentinel_password; /* NULL: none; also read from sentinel_password_file */
 	char *sentinel_password_file; /* NULL: none */
-	int64_t failover_wait_ms; /* -1: it has none; see config_failover_wait_ms() */
+	int64_t failover_wait_ms; /* -1: not set; see config_failover_wait_ms() */
 	struct strings cluster; /* HOST:PORT or [V6]:PORT of some nodes; empty: Redis is not a
 	                         * cluster */
 	char *upstream_user; /* user of hasp's own connections; NULL: none */
@@ -242,7 +242,7 @@ struct config {
 	char *upstream_password_file; /* NULL: none */
 	char *password_command; /* command that prints upstream_password; NULL: none */
 	int password_command_line;
-	int64_t password_command_interval_ms; /* 0: it runs for loading and refused logins */
+	int64_t password_command_interval_ms; /* 0: only to load, and after refused logins */
 	struct server_tls upstream_tls; /* for servers, sentinels and nodes */
 	enum pooling pooling;
 	int64_t links_per_worker; /* shared links for each login, >= 1 */
@@ -274,12 +274,12 @@ struct config {
 
 	struct rule **rules; /* in the file's order: the first that matches wins */
 	size_t nrules;
-	struct guard **guards; /* likewise */
+	struct guard **guards; /* as `rules` */
 	size_t nguards;
-	struct quorum_settings **quorums; /* likewise */
+	struct quorum_settings **quorums; /* as `rules` */
 	size_t nquorums;
-	struct glob_set *patterns; /* patterns of all rules and guards (match.c); NULL: no file
-	                            * was read */
+	struct glob_set *patterns; /* patterns of all rules and guards (match.c); NULL: no
+	                            * file */
 	uint8_t may_match[256]; /* flags of match_possible(), by the first byte of a key */
 	struct verbs verbs;
 

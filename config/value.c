@@ -16,7 +16,7 @@ struct value_unit {
 	int64_t factor;
 };
 
-/* Largest first: printing takes the first that divides. */
+/* Largest first: printing uses the first unit that divides the number. */
 static const struct value_unit value_duration_units[] = {
 	{ "h", INT64_C(3600) * 1000 },
 	{ "m", INT64_C(60) * 1000 },
@@ -34,7 +34,7 @@ static const struct value_unit value_size_units[] = {
 	{ "b", 1 },
 };
 
-/* Reads digits up to `*end`; -1: there is none, or too many. */
+/* Reads digits up to `*end`; -1: there are none, or too many. */
 static int value_read_digits(const char *s, int base, int64_t *out, const char **end)
 {
 	const char *p = s;

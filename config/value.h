@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * value: the text of a setting to what it means, and back. Knows no setting.
+ * value: parses the text of a setting, and prints it again. Knows no setting.
  */
 #ifndef HASP_CONFIG_VALUE_H
 #define HASP_CONFIG_VALUE_H
@@ -28,12 +28,12 @@ void value_print_size(struct buf *out, int64_t bytes);
 
 enum address_use { ADDRESS_TO_LISTEN, ADDRESS_TO_CONNECT };
 
-/* Returns the fault in HOST:PORT, [V6]:PORT or unix:/PATH, to listen also *:PORT and port 0;
- * NULL: no fault. Resolves no names. */
+/* Returns the fault in HOST:PORT, [V6]:PORT or unix:/PATH, for listening also *:PORT and port
+ * 0; NULL: no fault. Resolves no names. */
 const char *value_address_fault(const char *s, enum address_use use);
 
-/* Only this machine reaches it: a unix socket, localhost, or an address of the loopback
- * interface. `address` has no fault; a name is not resolved. */
+/* True if only this machine can reach it: a unix socket, localhost, or an address of the
+ * loopback interface. `address` has no fault; does not resolve names. */
 bool value_address_is_local(const char *address);
 
 /* True if a client that connects to `address` reaches a socket that listens at `listen`, as far
