@@ -184,7 +184,7 @@ def test_password_command_runs_again_after_redis_has_refused_the_login(with_logi
     until(lambda: hasp.log.count("upstream_up") == 2, "hasp to log in with the new password")
     assert runs(tmp_path) == 2 and hasp.log.count("password_renewed") == 1
     assert "WRONGPASS" in hasp.log and "secret" not in hasp.log and "new" not in hasp.log.replace("renewed", "")
-    assert ask(hasp, "/readyz")[0].status == 200
+    until(lambda: ask(hasp, "/readyz")[0].status == 200, "hasp to be ready")
 
 
 @covers("password_command_interval")

@@ -83,7 +83,7 @@ def test_servers_that_do_not_encrypt_do_not_count(start_hasp, redis_server, encr
         hasp = start_hasp(servers.sections(tls=encrypted), upstream=upstream, workers=1)
         # They answer nothing, or that they do not know such a command.
         for server in servers.servers:
-            down(hasp, server, "does it encrypt|wrong version number")
+            down(hasp, server, "does the server use TLS|wrong version number")
         with hasp.connect() as one:
             assert one.call("LOCK", KEY).startswith(b"-NOQUORUM 0 ")
 

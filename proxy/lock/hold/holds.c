@@ -396,8 +396,10 @@ static void forget_oldest_ticket(struct hold *hold)
 void hold_add_ticket(struct hold *hold, struct slice ticket)
 {
 	hold->reentered = hold->count++ > 0 || hold->reentered;
-	/* Tickets are only for the release at disconnect. */
-	if (!hold->release || ticket.n == 0 || ticket.n >= TICKET_SIZE)
+	/* The release at disconnect needs the tickets, and so does an UNLOCK that gives back one of
+	 * several holds. */
+	if ((!hold->release && !layout_of(hold->kind)->counts) || ticket.n == 0 ||
+	    ticket.n >= TICKET_SIZE)
 		return;
 	if (hold->ntickets == TICKETS_KEPT)
 		forget_oldest_ticket(hold);
