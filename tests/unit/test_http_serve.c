@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The pages cannot be served: hasp must not start as if they were.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <unistd.h>
+
+#include "admin/http.h"
+#include "admin/http_internal.h"
+#include "tests/unit/inifile.h"
+
+/* --- in the place of http_history.c, for which there is no thread --------------------- */
+
+struct http_history *http_history_new(struct worker_shared *shared)
+{
+	(void)shared;
+	return NULL;
+}
+
+int http_history_start(struct http_history *h)
+{
+	(void)h;
+	return -1;
+}
+
+void http_history_free(struct http_history *h)
+{
+	(void)h;
+}
+
+void http_history_write(struct http_history *h, double now, struct json *j)
+{
+	(void)h;
+	(void)now;
+	(void)j;
+}
+
+/* -------------------------------------------------------------------------------------- */
+
+static void without_a_thread_it_is_an_error(void **state)
+{
+	struct config *config = load("");
+	struct worker_shared shared = { .nworkers = 0 };
+	struct http h = { 0 };
+	int fds[2];
+
+	(void)state;
+	/* Nobody has to listen. */
+	assert_int_equal(http_serve(&h, &shared, config), 0);
+	assert_int_equal(pipe(fds), 0);
+	assert_int_equal(http_open(&h, fds, 2), 0);
+	assert_int_equal(http_serve(&h, &shared, config), -1);
+	http_close(&h);
+	/* It had them. */
+	assert_int_equal(close(fds[0]), -1);
+	assert_int_equal(close(fds[1]), -1);
+	config_unref(config);
+}
+
+static void more_addresses_than_it_can_listen_at_are_an_error(void **state)
+{
+	static const int fds[HTTP_LISTEN_MAX + 1];
+	struct http h = { 0 };
+
+	(void)state;
+	assert_int_equal(http_open(&h, fds, HTTP_LISTEN_MAX + 1), -1);
+	assert_int_equal(h.n, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(without_a_thread_it_is_an_error),
+		cmocka_unit_test(more_addresses_than_it_can_listen_at_are_an_error),
+	};
+
+	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
+}
