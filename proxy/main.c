@@ -352,6 +352,13 @@ static int main_await_signal(const sigset_t *signals, double seconds)
 	return seconds < 0 ? sigwaitinfo(signals, NULL) : sigtimedwait(signals, NULL, &most);
 }
 
+static void main_print(FILE *to, struct buf *text)
+{
+	fprintf(to, "%.*s", (int)buf_len(text), buf_head(text));
+	fflush(to);
+	buf_release(text);
+}
+
 /* Prints the progress of --discover if that is due. Returns the seconds until it is due again.
  */
 static double main_tell_progress(struct process *p)
@@ -361,8 +368,7 @@ static double main_tell_progress(struct process *p)
 
 	if (now >= p->progress_at) {
 		workers_discover_progress(&p->shared, &line);
-		fprintf(stderr, "%.*s", (int)buf_len(&line), buf_head(&line));
-		buf_release(&line);
+		main_print(stderr, &line);
 		p->progress_at = now + MAIN_PROGRESS_SECONDS;
 	}
 	return p->progress_at - now;
@@ -372,13 +378,10 @@ static double main_tell_progress(struct process *p)
  * stderr, because hasp could not load two files in one. */
 static void main_print_discovered(struct process *p, bool so_far)
 {
-	FILE *to = so_far ? stderr : stdout;
 	struct buf ini = BUF_INIT;
 
 	workers_discovered(&p->shared, p->config, so_far, &ini);
-	fprintf(to, "%.*s", (int)buf_len(&ini), buf_head(&ini));
-	fflush(to);
-	buf_release(&ini);
+	main_print(so_far ? stderr : stdout, &ini);
 }
 
 static void main_report(struct process *p)
