@@ -235,8 +235,7 @@ static void on_waited(void *arg, const redisReply *reply)
 	while (!list_empty(&sent)) {
 		struct replica_ask *a = replica_ask_at(sent.next);
 		const char *why = buf_len(&refusal) ? buf_head(&refusal) : NULL;
-		/* (The write's key has the slot of one of these locks, which may have
-		 * moved.) */
+		/* (The write has the slot of one of these locks, which may have moved.) */
 		a->redirected |= why && reply_error_redirects(why);
 		replica_ask_answered(a, got, why);
 	}

@@ -57,8 +57,7 @@ typedef void replica_ask_fn(void *arg, bool enough);
 struct replica_ask *replica_ask_new(struct replica_acks *all, const struct attempt *t,
                                     const struct replica_ask_terms *terms, replica_ask_fn *fn,
                                     void *arg);
-/* Cancels the question: `fn` does not run, and the caller releases the lock. NULL is
- * allowed. */
+/* Cancels the question: `fn` does not run; the caller releases the lock. `a` may be NULL. */
 void replica_ask_cancel(struct replica_ask *a);
 
 #endif

@@ -29,12 +29,12 @@ struct deadlocks {
 	struct script_jobs *jobs;
 	struct wait_graph *graph;
 	struct list shared; /* watches of owners that may have several connections */
-	struct timer generations; /* checks them; runs while there are some */
+	struct timer generations; /* checks `shared`; runs while there are some */
 	unsigned generation; /* generation of the graph at the last check */
 	double questions; /* how many may be asked at `counted_at`; < 0: too many were asked */
 	double counted_at; /* time of that count, by the timers' clock */
 	struct list put_off; /* watches whose searches are put off, the oldest first */
-	struct timer turn; /* starts them; runs while there are some */
+	struct timer turn; /* starts put-off searches; runs while there are some */
 };
 
 struct deadlock_watch {
@@ -45,7 +45,7 @@ struct deadlock_watch {
 	struct search *search; /* NULL: no search is running */
 	bool again; /* search once more after `search` */
 	struct timer retry;
-	double pause; /* before the next search, if this one fails */
+	double pause; /* seconds before the next search, if this one fails */
 	struct list shared; /* in deadlocks.shared, or in none */
 	struct list put_off; /* in deadlocks.put_off, or in none */
 };
@@ -397,7 +397,7 @@ static void deadlocks_on_turn(struct timer *t, double now)
 		timer_stop(all->timers, t);
 }
 
-/* Begins a search now, or when its turn comes, or after the one under way. */
+/* Begins a search: now, when its turn comes, or after the one that is running. */
 static void search_begin(struct deadlock_watch *w)
 {
 	struct deadlocks *all = w->all;

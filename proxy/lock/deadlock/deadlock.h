@@ -40,8 +40,7 @@ struct deadlock_terms {
 	const struct attempt *wanted;
 	struct slice shown; /* the locked key, as the client names it */
 	struct slice user; /* the client's Redis user; empty: not known */
-	struct slice connection; /* its connection's token; empty: the connection has no
-	                          * lock */
+	struct slice connection; /* its connection's token; empty: that has no lock */
 };
 
 /* The client is in a circle, and would wait until a time-out ends it. `error`: the reply for

@@ -14,8 +14,7 @@
 #include "commands/command.h"
 
 /* Appends each fault as a line, as config_load() does. Until the table has learned the
- * server's commands, a command that the table lacks is no fault. Returns the number of
- * faults. */
+ * server's commands, an unknown command is no fault. Returns the number of faults. */
 size_t check_commands(const struct config *c, const struct commands *t, struct buf *faults);
 
 /* Checks the names of [verbs] in the same way: none may be one of Redis' own commands, because

@@ -188,7 +188,7 @@ void guard_op_write_script(struct guard_op *op, struct buf *out, const struct re
 	g.nargs = nargs;
 	for (size_t i = 0; i < op->n; i++)
 		keys.v[g.n++] = key_terms(op, i);
-	/* The place is in the queue of one key, and among several keys hasp does not know
+	/* The place is in the queue of one key; with several keys, hasp does not know
 	 * which. */
 	if (op->n > 1) {
 		placeless = *opts;
@@ -202,7 +202,7 @@ void guard_op_write_script(struct guard_op *op, struct buf *out, const struct re
 	end_call(&keys);
 }
 
-/* WATCH with the guards' names, or with the keys that are checked. */
+/* Writes WATCH with the guards' names, or with the keys that are checked. */
 static void write_watch(const struct guard_op *op, struct buf *out, enum key_naming naming)
 {
 	struct buf name = BUF_INIT;
@@ -322,7 +322,7 @@ struct attempt guard_op_granted_try(const struct guard_op *op, struct buf *name)
 	return guard_try(op, i, name);
 }
 
-/* The index in op->keys of the key that was sent as number `i`; op->n: there is none. */
+/* Returns the index in op->keys of the key that was sent as number `i`; op->n: none. */
 static size_t sent_key(const struct guard_op *op, size_t i)
 {
 	for (size_t at = 0; at < op->n; at++) {

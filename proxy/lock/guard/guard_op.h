@@ -65,7 +65,7 @@ enum guard_op_phase {
 	GUARD_OP_SCRIPTED, /* the script that checks, and carries out the command */
 	GUARD_OP_ACQUIRE, /* the script that acquires the guards that the transaction needs */
 	GUARD_OP_CHECK, /* WATCH, and the script that checks all guards */
-	GUARD_OP_QUEUED, /* nothing is in flight: it waits in line for a guard */
+	GUARD_OP_QUEUED, /* nothing is in flight: the operation waits in line for a guard */
 	GUARD_OP_EXECUTE, /* the command as it came, or MULTI ... EXEC */
 	GUARD_OP_DONE,
 };
@@ -135,7 +135,7 @@ struct guard_op {
 	int64_t wait_ms; /* how long it may wait in line; 0: not at all */
 	int64_t replicas, replicas_timeout_ms; /* how many must have its guards; 0: none */
 	char ticket[GUARD_OP_TICKET_MAX]; /* ticket of the last request */
-	size_t ncommands; /* BLOCK: in `block` */
+	size_t ncommands; /* BLOCK: commands in `block` */
 	struct buf block; /* BLOCK: its commands */
 	bool block_open; /* BLOCK: Redis has queued them; they must be discarded first */
 	struct buf error; /* the first error among the `due` answers; empty: none */

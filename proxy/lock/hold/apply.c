@@ -115,7 +115,7 @@ static void apply_stored(struct hold_owner *o, const struct lock_request *p, int
 	                lock_request_begins_hold(p) ? SEEN_NOTHING : SEEN_ANY, SLICE_NONE);
 }
 
-/* SET ... KEEPTTL. */
+/* True for SET ... KEEPTTL. */
 static bool keeps_expiry(const struct lock_request *p)
 {
 	return p->leased && p->lease_ms == 0 && p->ends_ms == 0;
@@ -310,7 +310,7 @@ static void count_released(const struct lock_request *p, const struct resp_reply
 		stats_add(p->stats, STAT_RELEASED);
 }
 
-/* The call has succeeded. */
+/* Changes the holds after a call that has succeeded. */
 static void apply_success(struct holds *h, struct hold_owner *o, const struct lock_request *p,
                           int db, const struct resp_reply *r)
 {

@@ -95,7 +95,7 @@ void followed_script_write(const struct lock_request *p, struct slice request, s
 	write_read(out, "PTTL", p->keys[0]);
 }
 
-/* Where reply number `i` begins in f->bytes. */
+/* Returns where reply number `i` begins in f->bytes. */
 static size_t reply_start(const struct followed_script *f, size_t i)
 {
 	return i ? f->ends[i - 1] : f->nargs;

@@ -17,7 +17,7 @@ struct held {
 	const struct hold_owner *owner;
 	const struct section_stats *stats; /* of its section; NULL: none */
 	long long fence; /* verbs: the fencing token; else 0 */
-	double since; /* when its connection got it */
+	double since; /* when its connection got the lock */
 	double learnt_at; /* when Redis last answered the connection that it has the lock */
 	double good_until; /* when the lease may be over; INFINITY: not known */
 	int64_t lease_ms; /* 0: not known */

@@ -61,7 +61,8 @@ struct hold {
 		struct hold **batch_slot; /* its place in the batch, while it is in one */
 	};
 	struct hold_token *token;
-	char (*tickets)[TICKET_SIZE]; /* by verb, if `release`: of each LOCK, the latest last */
+	char (*tickets)[TICKET_SIZE]; /* by verb, if `release`: tickets of its LOCKs, latest
+	                               * last */
 	struct section_stats *stats; /* NULL: none */
 	long long fence; /* verbs: its fencing token */
 	int64_t lease_ms;
@@ -127,7 +128,7 @@ struct holds {
 	void *ask_arg;
 	bool begins_watching; /* see holds_begins_watching() */
 	struct log_limit limit;
-	uint64_t nfailed; /* renewals */
+	uint64_t nfailed; /* failed renewals */
 };
 
 /* MLOCK: the locks that the try has while it waits for one of them: those before it, in the
@@ -181,7 +182,7 @@ enum expiry_move {
 struct lock_request {
 	struct holds *holds;
 	struct section_stats *stats; /* NULL: it counts nowhere */
-	struct parts *parts; /* MLOCK: it takes all keys; else NULL */
+	struct parts *parts; /* MLOCK: the progress over all keys; else NULL */
 	struct followed_script *followed; /* the client's own script; else NULL */
 	struct lock_request *next; /* MSETNX: another lock that the call takes; else NULL */
 	struct slice token;

@@ -17,7 +17,7 @@
 #define SMALL_TOKEN_SIZE (sizeof(struct hold_token) + 80)
 /* How far Redis' clock may get ahead of ours within a lease, in ms. */
 #define RELEASE_SLACK_MS 50
-/* hasp looks for a hold among those of its connection first, if these are not more. */
+/* If a connection has no more holds than this, hasp searches them first. */
 #define OWN_SEARCHED_MAX 16
 
 struct holds *holds_new(struct timers *timers, struct script_jobs *script_jobs)
@@ -118,7 +118,7 @@ static void token_release(struct hold_owner *o, struct hold_token *token)
 		free(token);
 }
 
-/* In bytes, with the id, which follows the struct. */
+/* Returns the size in bytes, with the id, which follows the struct. */
 static size_t hold_size(struct slice id)
 {
 	return sizeof(struct hold) + id.n;

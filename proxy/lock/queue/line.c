@@ -19,7 +19,7 @@
 /* How long an empty line keeps its channel: clients may soon wait for the lock again. */
 #define LINGER_SECONDS 10.0
 
-/* FNV-1a: the same in all workers. A client that makes names collide gains a few probes. */
+/* FNV-1a: the same in all workers. A client that makes names collide causes a few probes. */
 uint16_t line_slot(int db, struct slice key)
 {
 	uint32_t h = (2166136261u ^ (uint32_t)db) * 16777619u;

@@ -157,7 +157,7 @@ void line_probe_channel(struct waiters *all, struct slice channel)
 /* A call that awaits its answer. A line leaves `lines` if its next probe is set before. */
 struct recheck {
 	struct list lines;
-	size_t n; /* of the call */
+	size_t n; /* lines of the call */
 };
 
 static struct line *line_of(struct list *node)

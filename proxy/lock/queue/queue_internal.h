@@ -170,7 +170,7 @@ struct probe {
 	int db; /* of a line's probe: the line's database */
 	struct buf key; /* the key of that line */
 	double sent_at;
-	bool check_if_late; /* the lease of a grant is begun again */
+	bool check_if_late; /* the script begins the lease of a grant again */
 };
 
 /* No time in ms, place or fencing token is greater: Lua's numbers are exact up to here. */
@@ -200,7 +200,7 @@ struct queue_node *queue_node_of(struct waiters *all, struct slice key);
 /* Opens all subscribers, because a client is going to wait. */
 void queue_nodes_open(struct waiters *all);
 bool queue_node_is_up(const struct queue_node *at);
-/* Redis' error when it last refused the subscription; NULL: it did not. */
+/* Returns the error by which Redis last refused the subscription; NULL: it did not. */
 const char *queue_node_refusal(const struct queue_node *at);
 /* True if newcomers can be sent to the node. */
 bool queue_node_is_ready(const struct queue_node *at);

@@ -103,7 +103,7 @@ struct waiter *waiter_new(struct waiters *w, int64_t wait_ms, const struct waite
  * client has to wait. waiters_are_ready() was true then. */
 struct waiter *waiter_new_sent(struct waiters *w, int64_t wait_ms, double sent_at,
                                struct slice ticket, const struct waiter_ops *ops, void *owner);
-/* How long the client may go on waiting, in ms; >= 0. */
+/* Returns how long the client may go on waiting, in ms; >= 0. */
 int64_t waiter_left_ms(const struct waiter *w);
 /* Returns when the wait began; waiter_waited(): how long it has taken, in seconds. */
 double waiter_began(const struct waiter *w);
@@ -126,7 +126,7 @@ bool waiters_are_ready(struct waiters *w, struct slice key);
 bool waiter_may_be_held_back(const struct waiters *w);
 /* Returns true if hasp has no connection of its own to the server of the lock `key`. */
 bool waiters_are_cut_off(const struct waiters *w, struct slice key);
-/* After TRY_REFUSED: Redis' error. */
+/* Returns Redis' error after TRY_REFUSED. */
 const char *waiter_refusal(const struct waiter *w);
 
 /* The try is about to be sent, with this ticket. */

@@ -64,14 +64,13 @@ void script_call_write_queue_keys(struct buf *out, const struct rewrite_opts *op
 /* The ARGV of the scripts that may wait: ticket, how long to wait, place. */
 #define SCRIPT_CALL_WAIT_ARGS 3
 void script_call_write_wait(struct buf *out, const struct rewrite_opts *opts, int64_t wait_ms);
-/* The last of these ARGV. */
+/* Writes the last of these ARGV. */
 void script_call_write_place(struct buf *out, const struct rewrite_opts *opts);
 
-/* The last ARGV of the scripts that may wait for a lock: `own`, rewrite_opts.nown of them. */
+/* Writes the last ARGV of the scripts that may wait for a lock: rewrite_opts.own. */
 void script_call_write_own(struct buf *out, const struct rewrite_opts *opts);
 
-/* Returns the first key of the call `evalsha`, made by script_call_begin(); empty: it has
- * none. */
+/* Returns the first key of the call `evalsha` of script_call_begin(); empty: it has none. */
 struct slice script_call_key(enum script_id id, struct slice evalsha);
 
 /* Appends the call `evalsha`, made by script_call_begin(), as EVAL with the script's text. */

@@ -7,7 +7,7 @@
 #include "lock/scripts/script.h"
 #include "resp/write.h"
 
-/* More than the scripts call. */
+/* More names than the scripts call. */
 #define NAMES_MAX 64
 
 struct called {

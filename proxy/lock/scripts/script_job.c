@@ -14,8 +14,7 @@
 
 /* The interval in which hasp runs the jobs that wait for Redis again, or gives them up. */
 #define SWEEP_SECONDS 0.5
-/* How many of these jobs run at once; the others run soon after, so that hasp serves clients
- * in between. */
+/* How many jobs run at once; the others run soon after: hasp serves clients in between. */
 #define SWEEP_MOST 1000
 #define SWEEP_SOON_SECONDS 0.002
 /* How long a repeated job waits for its first answer. */

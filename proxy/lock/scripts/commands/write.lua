@@ -32,8 +32,7 @@ end
 local name = command:upper()
 local less = name == 'DECR' and 1 or name == 'DECRBY' and tonumber(ARGV[first + 2])
 
--- Returns true if the command leaves the owner's part of a counter: other clients may subtract
--- the rest.
+-- Returns true if the command leaves the owner's part of a counter, and takes only the rest.
 local function takes_back(count, own)
 	-- break take_back_all: return less
 	return own and less and less > 0 and count - less >= tonumber(own)

@@ -11,9 +11,9 @@ local function has_token(lock, token)
 	return redis.call('GET', lock) == token
 end
 
--- Takes a lock of the layout `count` that is free. `digits`, `now`: the fencing token, and the
--- reply of TIME that it was made of. Returns the token; nil: the caller must call take_count(),
--- which begins again.
+-- Takes a lock of the layout `count` that is free. `digits`, `now`: the fencing token, and
+-- TIME's reply that it is from. Returns the token; nil: the caller must use take_count()
+-- instead.
 local function take_free_count(lock, record, token, lease, ticket, _, digits, now)
 	if type(redis.pcall('HINCRBY', lock, token, '1')) ~= 'table' then
 		redis.call('PEXPIRE', lock, lease)
