@@ -6,24 +6,24 @@
 #   embed.sh                            writes the C file that holds every script named in
 #                                       scripts.def, and the SHA1 by which Redis will know it
 #   embed.sh --list                     the names of all scripts and includes
-#   embed.sh --text NAME [--break B,..] the text of one: what Redis gets (of an include: what
-#                                       luacheck gets), broken on purpose where it says so
+#   embed.sh --text NAME [--break B,..] the text of one, as Redis gets it (of an include: as
+#                                       luacheck gets it), with the named breaks
 #
-# A script is commands/NAME.lua; or, with the name NAME_LAYOUT, that template with the name of the layout
-# for each LAYOUT in it. An include is one function of a file in includes/; no two have the same
-# name. A script and a function declare their includes in lines `-- include NAME` after the comment
-# that they open with, each its own. An include gets into the text once: in the innermost function
-# that has all its users, or else in the script; there, in the innermost branch of an `if` that has
-# all of them, in front of the first statement that needs it. So it costs nothing in a run that returns before or
-# takes another branch, for Lua makes a function each time that it comes by its definition.
+# A script is commands/NAME.lua; or, with the name NAME_LAYOUT, that template with the name of the
+# layout for each LAYOUT in it. An include is one function of a file in includes/; no two have the
+# same name. Scripts and functions declare their own includes in lines `-- include NAME` after their
+# opening comment. embed.sh writes an include once: into the innermost function that has all its
+# users, or else into the script; there, into the innermost branch of an `if` that has all of them,
+# before the first statement that needs it. Lua makes a function each time that it reaches the
+# definition: so a run that returns earlier, or takes another branch, does not pay for it.
 #
 # A line `-- paste NAME` of a script becomes the body of that include: this costs no function. The
 # names of its parameters are variables of the script there.
 #
-# Comments are on lines of their own and do not travel; neither does indentation.
+# Comments are on lines of their own. Redis gets neither comments nor indentation.
 #
-# A comment `-- break B: LINE` says what the next line becomes with --break B. The campaigns in
-# tests/fuzz break the scripts by these names, and must find out. A name that no comment has is an
+# A comment `-- break B: LINE` replaces the next line by LINE with --break B. The campaigns in
+# tests/fuzz break the scripts by these names, and must detect it. A name without a comment is an
 # error.
 set -eu
 
@@ -34,7 +34,7 @@ fail() {
 	exit 1
 }
 
-# The text of $1, broken at $2.
+# Prints the text of $1, with the breaks $2.
 text() {
 	name=$1 breaks=${2-} path=$here/commands/$1.lua
 	[ -e "$path" ] || path=$here/commands/${name%_*}.lua
@@ -113,7 +113,7 @@ text() {
 			note_words(unit, code " " line, n)
 		}
 
-		# Adds the body of the include `name`, and what it includes.
+		# Adds the body of the include `name`, and its own includes.
 		function paste(unit, at, name,    i, j) {
 			if (base[name] != 1 || base[unit] != 0)
 				fail(unit " pastes " name ", which is no include")
@@ -127,14 +127,14 @@ text() {
 			}
 		}
 
-		# The name of the function that the line begins; "": it begins none.
+		# Returns the name of the function that begins in this line; "": none does.
 		function defined_by(code, at) {
 			if (at > 0 || !match(code, /^local function [a-z0-9_]+\(/))
 				return ""
 			return substr(code, 16, RLENGTH - 16)
 		}
 
-		# Between which lines of `unit` each word is.
+		# Notes for each word its first and its last line in `unit`.
 		function note_words(unit, code, line,    words, n, i) {
 			gsub(/[^A-Za-z0-9_]+/, " ", code)
 			n = split(code, words, " ")
@@ -145,7 +145,7 @@ text() {
 			}
 		}
 
-		# Loads what `unit` includes, and lists the users of each.
+		# Loads the includes of `unit`, and lists the users of each.
 		function load_includes(unit, chain,    i, name) {
 			for (i = 1; i <= nincludes[unit]; i++) {
 				name = includes[unit, i]
@@ -163,8 +163,8 @@ text() {
 			}
 		}
 
-		# Where the include `name` goes: in the innermost function, or else in the script, that has
-		# all its users.
+		# Returns the unit that gets the include `name`: the innermost function, or else the script,
+		# that has all its users.
 		function home(name,    i, user) {
 			if (!(name in homes)) {
 				for (i = 1; i <= nusers[name]; i++) {
@@ -184,7 +184,7 @@ text() {
 			return unit
 		}
 
-		# The lines of its home that need `name`, or an include there that needs it.
+		# Finds the lines of its home that need `name`, or an include there that needs it.
 		function find_range(name,    unit, i, user) {
 			if (name in from)
 				return
@@ -209,9 +209,9 @@ text() {
 				to[name] = other
 		}
 
-		# In front of which line of its home `name` goes: a statement of the body of the function, or of
-		# the innermost branch that has all the lines. (Not of a loop: its functions would be made anew
-		# each time. Nor of a function within, for the same reason.)
+		# Returns the line of its home before which `name` goes: a statement of the function body, or
+		# of the innermost branch that has all the lines. (Not of a loop, nor of an inner function: Lua
+		# would make the function each time.)
 		function spot(name,    unit, depth, line, opener) {
 			find_range(name)
 			unit = home(name)
@@ -224,7 +224,7 @@ text() {
 			return line
 		}
 
-		# The line that opens what is indented by `depth` and has `line`; 0: that is not indented so far.
+		# Returns the line that opens the block of `line` with indentation `depth`; 0: there is none.
 		function branch(unit, line, depth) {
 			if (indent[unit, line] < depth)
 				return 0
@@ -240,7 +240,7 @@ text() {
 			return 1
 		}
 
-		# What `name` needs itself and has its home here, then itself.
+		# Adds the includes that `name` needs and that have their home here, then `name`.
 		function place(name, unit,    i) {
 			if (name in placed)
 				return
@@ -288,7 +288,7 @@ sha1() {
 	fi | cut -c1-40
 }
 
-# Of each script in scripts.def its id and its name.
+# Prints the id and the name of each script in scripts.def.
 scripts() {
 	sed -n 's/^SCRIPT(\([A-Z_]*\), "\([a-z_]*\)")$/\1 \2/p' "$here/scripts.def"
 }
