@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # embed.sh: writes the C file that holds the page: index.html with style.css and script.js in it,
-# as one string. @NONCE@ is left in it, for whoever serves the page.
+# as one string. @NONCE@ stays in it: http.c replaces it.
 set -eu
 
 here=$(dirname "$0")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Asks /status.json every two seconds and shows what it says. Whatever comes from there is shown as
-// text: keys and names are others' bytes, and may hold HTML.
+// Asks for /status.json every two seconds and shows it. All of it is shown as text: keys and names
+// are bytes from other clients, and may contain HTML.
 "use strict";
 (() => {
   const EVERY_MS = 2000, PATIENCE_MS = 6000, MINUTES = 5;
@@ -29,7 +29,7 @@
     return s < 172800 ? `${Math.floor(s / 3600)} h` : `${Math.floor(s / 86400)} days`;
   }
 
-  // What cannot be seen, or turns the line around, is written as redis-cli does.
+  // Escapes invisible characters, and those that reverse the line, as redis-cli does.
   function visible(text) {
     return text.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g, (c) => {
       const code = c.charCodeAt(0);
@@ -37,7 +37,7 @@
     });
   }
 
-  // A long key is cut in the middle: what tells keys apart is often at their ends.
+  // Long keys are cut in the middle, because keys often differ at their ends.
   const narrow = matchMedia("(max-width: 700px)");
 
   function keyText(row) {
@@ -87,8 +87,8 @@
     return node;
   }
 
-  // As many rows as there are items; those that are there are used again, so that what is selected,
-  // or has the focus, stays.
+  // Makes as many rows as there are items. Uses existing rows again, so that the selection and the
+  // focus stay.
   function fill(body, items, create, update) {
     while (body.rows.length > items.length)
       body.lastChild.remove();
@@ -99,7 +99,7 @@
     });
   }
 
-  // Beside what is there; the blank is for those who hear or copy it.
+  // Adds a node beside the present ones, after a blank for screen readers and for copying.
   function beside(tag, name, parent) {
     parent.append(" ");
     return make(tag, name, parent);
@@ -175,13 +175,13 @@
     setClass(parts.waiters, row.waiters ? "num hot" : "num zero");
   }
 
-  // 0: it has no end, or is not known.
+  // Returns the section's max_hold in ms; 0: none, or not known.
   function maxHold(row) {
     const section = last.sections.find((s) => s.kind === row.kind && s.name === row.section);
     return section ? section.max_hold_ms : 0;
   }
 
-  // The lock that a waiter's link leads to.
+  // The lock to which the last clicked link of a waiter leads.
   let marked = "";
   const lockName = (row) => `${row.db} ${row.key_bytes} ${row.key}`;
 
@@ -322,7 +322,7 @@
     });
   }
 
-  // The next of 1, 2, 5, 10, 20 ... above all values.
+  // Returns the least of 1, 2, 5, 10, 20 ... that is not less than `most`.
   function niceTop(most) {
     const unit = 10 ** Math.floor(Math.log10(Math.max(most, 1)));
     return [1, 2, 5, 10].map((n) => n * unit).find((n) => n >= most);
@@ -330,7 +330,7 @@
 
   const x = (age) => (1 - age / (MINUTES * 60)) * WIDTH;
 
-  // Where nothing is known the line is interrupted.
+  // Draws a line, with a gap for each missing value.
   function trace(ages, values, top, path, area) {
     let line = "", filled = "", begin = null, before = null;
     const y = (v) => (HEIGHT - v / top * HEIGHT).toFixed(1);
@@ -347,7 +347,7 @@
       const at = x(ages[i]).toFixed(1);
       line += `${begin === null ? "M" : "L"}${at} ${y(v)}`;
       filled += `${begin === null ? "M" : "L"}${at} ${y(v)}`;
-      // (A point alone is a short line.)
+      // (A single point becomes a short line.)
       if (begin === null && (i + 1 === values.length || values[i + 1] === null))
         line += `h1.5`;
       begin = begin === null ? at : begin;
@@ -397,7 +397,7 @@
       `${countOf(d.locks, "kind")} of locks, ${countOf(d.values, "kind")} of values written back, harm seen ${countOf(d.harm, "time")}`;
   }
 
-  // Nothing is taken from under the hands of somebody who selects it.
+  // True if the user has selected a part of the node, which must not be replaced then.
   function isSelected(node) {
     const selection = getSelection();
     return !selection.isCollapsed && selection.containsNode(node, true);
@@ -420,7 +420,7 @@
     setText($("discovered-text"), found.split("\n").map(visible).join("\n"));
   }
 
-  // As hasp wrote it. By plain HTTP from another host a browser has no clipboard but this one.
+  // Copies the text as hasp wrote it. Over plain HTTP browsers offer no other way to the clipboard.
   function copySelected(text) {
     const area = make("textarea", "away", document.body);
     area.value = text;
@@ -514,7 +514,7 @@
     setText($(`${name}-more`), list.total > list.rows.length ? `the ${count(list.rows.length)} ${noun}` : "");
   }
 
-  // The servers as they are now; before one is known, where hasp was told to look.
+  // Returns the servers' present states; until hasp knows a server, the configured addresses.
   function upstreamText(u) {
     const nodes = u.nodes.map((n) => visible(n.name) + (n.up ? "" : " (down)") +
       (n.evicts ? ` (may evict locks: ${visible(n.evicts)})` : ""));
