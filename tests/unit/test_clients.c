@@ -173,7 +173,7 @@ static void turn_loop(struct fixture *f)
 		ev_run(f->at.loop, EVRUN_NOWAIT);
 }
 
-/* Which only the status that answers DISCARD, or EXEC, can show. */
+/* Only the status that answers DISCARD can show it. */
 static void a_transaction_is_over_once_redis_says_so(void **state)
 {
 	struct fixture *f = *state;
@@ -196,7 +196,7 @@ static void a_transaction_is_over_once_redis_says_so(void **state)
 	close(server);
 }
 
-/* Who hangs up meanwhile leaves at once, as a client in line does. */
+/* If the client hangs up now, it leaves at once, as one in line does. */
 static void while_replicas_are_asked_it_is_parked_for_them(void **state)
 {
 	struct fixture *f = *state;
