@@ -11,7 +11,7 @@
 #include "net/loop_timers.h"
 #include "upstream/own_conn.h"
 
-/* Seconds between searches without a reason, and the least between two searches. */
+/* Seconds between two routine searches, and the least between any two. */
 #define REFRESH_SECONDS 60.0
 #define REFRESH_SECONDS_MIN 0.1
 /* Seconds between checks whether a node has stopped answering. */
@@ -27,51 +27,52 @@
 
 struct cluster_node {
 	struct node *node;
-	bool unverified; /* it is to be asked whether it wrote a redirection */
-	uint64_t asked; /* the number of the last question for that; 0: none */
+	bool unverified; /* hasp must ask the node whether it wrote a redirection */
+	uint64_t asked; /* number of the last question about that; 0: none */
 };
 
 struct cluster_topology {
 	struct topology base;
 	const struct cluster_topology_ops *ops;
 	const struct node_ops *node_ops;
-	void *arg; /* of both */
-	struct link_env links; /* of all nodes */
+	void *arg; /* argument of both */
+	struct link_env links; /* settings of all nodes' links */
 	struct slot_map map;
-	struct cluster_node *nodes; /* those of the map */
+	struct cluster_node *nodes; /* the nodes of the map */
 	size_t nnodes;
-	struct node **gone; /* they were in the map, and are not freed yet */
-	size_t ngone, nstopped; /* of these the first `nstopped` were stopped */
-	uint32_t told_version; /* of the map, when on_changed() was called last */
+	struct node **gone; /* nodes that have left the map, and are not freed yet */
+	size_t ngone, nstopped; /* the first `nstopped` of these were stopped */
+	uint32_t told_version; /* version of the map at the last on_changed() */
 
 	/* The search. */
 	struct list questions; /* in flight */
 	struct list ended; /* freed at the end of the loop's turn */
-	uint64_t nquestions; /* how many there were; the number of the last one */
-	bool searches; /* no answer has counted yet since the search began */
+	uint64_t nquestions; /* how many there were: the number of the last one */
+	bool searches; /* a search is running: no answer has counted yet */
 	bool seeds_first; /* the configuration was read, and no node has answered since */
 	size_t candidate; /* the number of the next node: candidate_address() */
-	double searched_at; /* clock: when the last search began */
-	double down_at; /* clock: when a node last said that the cluster is down; 0: never */
-	long long epoch; /* the latest that a node has reported since a search failed at all */
-	bool wanted; /* hasp must ask for it again */
+	double searched_at; /* clock at the begin of the last search */
+	double down_at; /* clock when a node last reported the cluster as down; 0: never */
+	long long epoch; /* the latest that a node has reported since a search got no answer
+	                  * that counts */
+	bool wanted; /* hasp must ask for the map again */
 	char **failing; /* addresses of nodes whose last answer failed */
 	size_t nfailing;
 	struct loop_timer look;
-	struct loop_timer timer; /* for the next search, or the next step of this one */
+	struct loop_timer timer; /* starts the next search, or the next step of this one */
 };
 
-/* One node is asked. */
+/* A question to one node. */
 struct map_question {
 	struct list node; /* in topology.questions or topology.ended */
 	struct cluster_topology *topology;
 	struct link_env links;
 	struct query query;
 	uint64_t number;
-	size_t candidate; /* the number of the node asked; of no meaning if `verifies` */
-	bool verifies; /* the node is asked for the slots that it gives away, too */
-	bool is_down; /* it has said that the cluster is down */
-	long long epoch; /* it knows of this one; 0: it did not say */
+	size_t candidate; /* number of the node asked; no meaning if `verifies` */
+	bool verifies; /* also asks the node which slots it gives away */
+	bool is_down; /* the node has reported the cluster as down */
+	long long epoch; /* the latest epoch that the node knows; 0: it did not report it */
 };
 
 static struct cluster_topology *cluster_of(struct topology *t)
@@ -103,7 +104,7 @@ static void use_settings(struct cluster_topology *c, struct node *n)
 	const struct topology_settings *s = &c->base.settings;
 	struct node_settings nodes = s->nodes;
 
-	/* Another node may serve its slots sooner than it comes back. */
+	/* Another node may take over its slots before it returns. */
 	nodes.failover_wait_ms = 0;
 	node_use(n, &nodes);
 	n->links.user = s->user;
@@ -136,7 +137,7 @@ static void cluster_on_gone(void *arg, struct node *n)
 	c->gone[c->ngone++] = n;
 }
 
-/* Nothing goes to them any more, hasp's own requests neither. */
+/* Stops the nodes that have left: neither clients nor hasp send them anything any more. */
 static void stop_gone(struct cluster_topology *c)
 {
 	for (; c->nstopped < c->ngone; c->nstopped++) {
@@ -145,7 +146,7 @@ static void stop_gone(struct cluster_topology *c)
 	}
 }
 
-/* (Something that runs in the same turn of the loop may still look at one.) */
+/* Frees them later, because code that runs in the same loop iteration may still use them. */
 static void free_gone(struct cluster_topology *c)
 {
 	size_t n = 0;
@@ -190,7 +191,7 @@ static void map_question_free(struct map_question *q)
 static void map_question_failed(struct map_question *q, const char *reason);
 static void map_question_answered(struct map_question *q);
 
-/* Each failover makes a new epoch. An ACL may forbid that it is asked for. */
+/* Reads the epoch, which each failover raises. An ACL may forbid CLUSTER INFO. */
 static void read_cluster_info(struct map_question *q, const redisReply *info)
 {
 	static const char name[] = "cluster_current_epoch:";
@@ -203,7 +204,7 @@ static void read_cluster_info(struct map_question *q, const redisReply *info)
 	q->is_down = strstr(info->str, "cluster_state:fail");
 }
 
-/* `replies`: to the commands of map_question_send(). */
+/* `replies`: those to the commands of map_question_send(). */
 static void map_question_done(void *arg, redisReply *const *replies, const char *why)
 {
 	struct map_question *q = arg;
@@ -217,7 +218,7 @@ static void map_question_done(void *arg, redisReply *const *replies, const char 
 	}
 	read_cluster_info(q, replies[0]);
 	slots = replies[q->verifies ? 2 : 1];
-	/* A node that was partitioned reports an outdated map, itself as a primary perhaps. */
+	/* A node that was partitioned may report an outdated map, with itself as a primary. */
 	if (q->epoch > 0 && q->epoch < q->topology->epoch) {
 		map_question_failed(q, "its slot map is outdated");
 	} else if (slots->type == REDIS_REPLY_ERROR) {
@@ -268,7 +269,7 @@ static struct map_question *map_question_new(struct cluster_topology *c, const c
 
 /* --- the search --------------------------------------------------------------------------- */
 
-/* Address `i` of the map's nodes and then the configured ones; or vice versa. NULL: no more. */
+/* Returns address `i` of the map's nodes, then the configured ones, or vice versa; or NULL. */
 static const char *candidate_address(const struct cluster_topology *c, size_t i)
 {
 	const struct topology_settings *s = &c->base.settings;
@@ -282,7 +283,7 @@ static const char *candidate_address(const struct cluster_topology *c, size_t i)
 	return is_seed ? s->cluster[i] : c->map.nodes[i].address;
 }
 
-/* Returns the node to verify next: each has its turn. NULL: none is left. */
+/* Returns the node to verify next, in turn; NULL: none is left. */
 static struct cluster_node *next_unverified(struct cluster_topology *c)
 {
 	struct cluster_node *found = NULL;
@@ -311,7 +312,7 @@ static void ask_node(struct cluster_topology *c, const char *address, struct clu
 		map_question_send(q, &parsed);
 }
 
-/* How many nodes are asked in each step, so that all are in failover_wait. */
+/* Returns how many nodes each step asks, so that all are asked within failover_wait. */
 static size_t step_size(const struct cluster_topology *c)
 {
 	const struct topology_settings *s = &c->base.settings;
@@ -329,8 +330,8 @@ static void search_step(struct cluster_topology *c)
 
 	loop_timer_start(&c->timer, STEP_SECONDS);
 	if (!candidate_address(c, c->candidate) && list_empty(&c->questions)) {
-		/* None has given an answer that counts. The cluster may have been set up again,
-		 * and count its epochs from the beginning. */
+		/* No answer counted. The cluster may have been set up again, with epochs from
+		 * the beginning. */
 		c->epoch = 0;
 		c->candidate = 0;
 	}
@@ -395,7 +396,7 @@ uint64_t cluster_topology_verify(struct topology *t, const struct node *n)
 	return c->nquestions + 1;
 }
 
-/* A question that verifies a redirection goes on. */
+/* Ends the search, but not questions that verify a redirection. */
 static void end_search(struct cluster_topology *c)
 {
 	c->searches = c->seeds_first = false;
@@ -406,7 +407,7 @@ static void end_search(struct cluster_topology *c)
 	loop_timer_start(&c->timer, c->wanted ? REFRESH_SECONDS_MIN : REFRESH_SECONDS);
 }
 
-/* Returns c->nfailing if that node does not fail. */
+/* Returns the index of the failing node; c->nfailing if it does not fail. */
 static size_t find_failing(const struct cluster_topology *c, const char *address)
 {
 	size_t i = 0;
@@ -422,7 +423,7 @@ static void drop_failing(struct cluster_topology *c, size_t i)
 	c->failing[i] = c->failing[--c->nfailing];
 }
 
-/* Forgets the nodes that hasp does not ask any more. */
+/* Forgets failing nodes that hasp no longer asks. */
 static void prune_failing(struct cluster_topology *c)
 {
 	const char *address;
@@ -439,7 +440,7 @@ static void prune_failing(struct cluster_topology *c)
 	}
 }
 
-/* Logs the first failure of a node, not each that confirms it. */
+/* Logs the first failure of a node, not each later one. */
 static void note_failing(struct cluster_topology *c, const char *address, const char *reason)
 {
 	if (find_failing(c, address) < c->nfailing)
@@ -493,7 +494,7 @@ static void map_question_answered(struct map_question *q)
 	stop_gone(c);
 }
 
-/* A node that hangs breaks no link. Another one may serve its slots by now. */
+/* A node that hangs breaks no link, but another one may have its slots now. */
 static void cluster_on_look(void *arg)
 {
 	struct cluster_topology *c = arg;
@@ -542,7 +543,7 @@ static struct node *cluster_redirected(struct topology *t, struct node *asked, s
 	return n;
 }
 
-/* Their answers count no more. */
+/* Ends the questions: their answers no longer count. */
 static void end_questions(struct cluster_topology *c)
 {
 	struct cluster_node *n;

@@ -23,22 +23,22 @@
 #include "upstream/topology.h"
 
 struct cluster_topology_ops {
-	/* The map has a new node. */
+	/* Called for a new node in the map. */
 	void (*on_node)(void *arg, struct node *n);
-	/* Slots are served by other nodes than before. */
+	/* Called when other nodes than before serve some slots. */
 	void (*on_changed)(void *arg);
-	/* The node serves no slot any more. Nothing new goes there from now on. */
+	/* Called when the node serves no slot any more: send it nothing new. */
 	void (*on_gone)(void *arg, struct node *n);
-	/* The node leaves: on_changed() has been called, and the node is about to be stopped,
-	 * and then freed. Nothing may refer to it any more. */
+	/* Called after on_changed(), before the node is stopped and freed: drop all references
+	 * to it. */
 	void (*on_stop)(void *arg, struct node *n);
-	/* The node that cluster_topology_verify() named has answered question number
-	 * `question`. `was_down`: this node or another one has reported, a moment ago at most,
-	 * that the cluster is down. */
+	/* Called when the node that cluster_topology_verify() named has answered question
+	 * number `question`. `was_down`: a node has reported the cluster as down within the
+	 * last second. */
 	void (*on_answered)(void *arg, const struct node *n, uint64_t question, bool was_down);
 };
 
-/* `links`, `nodes` and `arg` as for topology_new(); its settings name the cluster's nodes. */
+/* `links`, `nodes` and `arg`: as for topology_new(); its settings name the cluster's nodes. */
 struct topology *cluster_topology_new(const struct link_env *links,
                                       const struct node_ops *nodes,
                                       const struct cluster_topology_ops *ops, void *arg);
@@ -46,12 +46,12 @@ struct topology *cluster_topology_new(const struct link_env *links,
 /* Returns the map of slots to nodes, with the primaries. */
 struct slot_map *cluster_topology_map(struct topology *t);
 
-/* The map may be wrong: it is asked for soon. May be called often. */
+/* Asks for the map soon, because it may be wrong. May be called often. */
 void cluster_topology_refresh(struct topology *t);
 
-/* The node, one of the map's, has redirected a request, which the map does not explain. hasp
- * asks this node soon, also which slots it gives away; until it has answered, again and again.
- * Returns the number of the next question. May be called often. */
+/* Call this if the node, one of the map's, has redirected a request and the map does not
+ * explain that. hasp asks the node soon, also which slots it gives away, and again until it
+ * answers. Returns the number of the next question. May be called often. */
 uint64_t cluster_topology_verify(struct topology *t, const struct node *n);
 
 #endif

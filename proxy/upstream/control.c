@@ -11,7 +11,7 @@
 #include "upstream/decode.h"
 
 #define CONTROL_RETRY_SECONDS 0.1
-/* A server that works answers sooner, unless it runs a long script. */
+/* A working server answers sooner, unless it runs a long script. */
 #define SILENT_SECONDS 1.0
 /* Seconds between two checks of the eviction policy, which an operator may change. */
 #define EVICTION_SECONDS 60.0
@@ -31,15 +31,15 @@ static bool control_error_is(const char *error, const char *code)
 
 #define NOT(health) (1u << CONTROL_##health)
 
-/* Any other state may follow, but these. */
+/* The states that may not follow each state. */
 static const unsigned control_forbidden[CONTROL_HEALTHS] = {
 	[CONTROL_AWAY] = NOT(SILENT),
 	[CONTROL_REFUSES] = NOT(SILENT),
 	[CONTROL_WORKS] = NOT(REFUSES),
 };
 
-/* Returns true if that is a change, which the caller logs. A second connection leaves it to the
- * first one to log. */
+/* Returns true if the caller must log the change. A second connection leaves the log to the
+ * first. */
 static bool control_set_health(struct control *c, enum control_health health)
 {
 	if (c->health == health)
@@ -56,7 +56,7 @@ static bool control_is_busy(const char *error)
 	       control_error_is(error, "MASTERDOWN");
 }
 
-/* Redis owes an answer from now on. */
+/* Starts to wait for an answer of Redis. */
 static void control_await(struct control *c)
 {
 	c->asked_at = c->opts.env->clock();
@@ -68,8 +68,8 @@ static void control_on_silence(void *arg)
 {
 	struct control *c = arg;
 
-	/* If hasp was stopped, or is short of memory, the answer waits to be read. Redis that
-	 * was away, or refused hasp, and now hangs has not changed for the better. */
+	/* If hasp was stopped, or is short of memory, the answer has not been read yet. And a
+	 * Redis that was away, or refused hasp, is no better if it hangs now. */
 	if ((c->conn.user.link && link_has_input(c->conn.user.link)) ||
 	    c->health == CONTROL_AWAY || c->health == CONTROL_REFUSES)
 		return;
@@ -78,7 +78,7 @@ static void control_on_silence(void *arg)
 		            c->address, CONTROL_SILENT_SECONDS);
 }
 
-/* Redis has answered PING. `error`: so it answered; NULL: by no error. */
+/* Records that Redis has answered PING, with `error`; NULL: without one. */
 static void control_note_pong(struct control *c, const char *error)
 {
 	c->busy = error && control_is_busy(error);
@@ -113,7 +113,7 @@ static void control_on_down(void *owner, enum link_end end, const char *reason)
 {
 	struct control *c = owner;
 
-	/* A server that is full says so, and closes. That there is none, others log. */
+	/* A full server says so, and closes. Other code logs that there is no server. */
 	if (control_set_health(c, CONTROL_AWAY) && !c->opts.env->no_server_reason)
 		log_warning("upstream_down address=%s reason=%s", c->address,
 		            QUOTE_STR(c->error ? c->error : reason));
@@ -144,8 +144,8 @@ static void control_note_too_old(struct control *c, const char *version)
 		c->error = xstrdup(error);
 }
 
-/* Pairs of names and values. Servers before Redis 6 do not know it, and are taken for what
- * nearly all of them are. */
+/* Reads HELLO's pairs of names and values. A server before Redis 6 does not know HELLO, and
+ * counts as a supported one without a cluster. */
 static void control_on_hello(void *arg, const redisReply *reply)
 {
 	struct control *c = arg;
@@ -194,7 +194,7 @@ static void control_on_role(void *arg, const redisReply *reply)
 	c->checking = false;
 	if (c->up && reply)
 		loop_timer_stop(&c->silence);
-	/* Where an ACL forbids it, hasp does without. */
+	/* An ACL may forbid ROLE: then the role is unknown. */
 	if (role == ROLE_UNKNOWN || role == c->role)
 		return;
 	if (c->role != ROLE_UNKNOWN)
@@ -260,7 +260,7 @@ static void control_on_check(void *arg)
 	control_check(arg);
 }
 
-/* The last of what is sent first was answered. */
+/* Called when the last command of the introduction was answered. */
 static void control_worked(struct control *c, const redisReply *reply)
 {
 	loop_timer_stop(&c->silence);
@@ -294,7 +294,7 @@ static void control_on_command(void *arg, const redisReply *reply)
 	error = c->error ? c->error : "hasp does not understand the reply to COMMAND";
 	if (c->opts.env->errors)
 		metrics_count(&c->opts.env->errors[LINK_REFUSED], 1);
-	/* Clients have logins of their own, which Redis may well accept. */
+	/* Redis may well accept the clients, which have their own logins. */
 	if (control_set_health(c, control_is_busy(error) ? CONTROL_BUSY : CONTROL_REFUSES))
 		control_warn_of_error(
 			c, "upstream_refused", error,
@@ -303,8 +303,8 @@ static void control_on_command(void *arg, const redisReply *reply)
 	control_lost(c, LINK_REFUSED);
 }
 
-/* Sends what every connection sends, logged in or not; the last command's answer shows that the
- * connection works. */
+/* Sends the commands with which every connection begins, logged in or not. The last reply
+ * shows that the connection works. */
 static void control_introduce(struct control *c)
 {
 	const struct link_env *env = c->opts.env;
@@ -332,7 +332,7 @@ static void control_on_auth(void *arg, const redisReply *reply)
 
 	if (!c->conn.user.link)
 		return;
-	/* Without a login, PING's error is no news. */
+	/* PING's error is expected without a login. */
 	control_forget_error(c);
 	control_note_error(c, reply);
 	c->login_failed = c->error;
@@ -466,7 +466,7 @@ bool control_is_silent(const struct control *c)
 		return false;
 	if (!c->up && c->health != CONTROL_CONNECTING)
 		return true;
-	/* Bytes that came while hasp was stopped are read later. */
+	/* hasp reads bytes later that came while it was stopped. */
 	return c->opts.env->clock() - c->asked_at >= SILENT_SECONDS &&
 	       !(c->conn.user.link && link_has_input(c->conn.user.link));
 }

@@ -21,14 +21,14 @@ struct control;
 
 struct control_opts {
 	struct link_env *env;
-	/* The reply to COMMAND, which is no error. Returns how many commands it describes.
-	 * NULL: a second connection, for calls that would hold others up. It does not send
-	 * COMMAND, and the first connection logs the faults. */
+	/* Takes COMMAND's reply, which is no error, and returns how many commands it
+	 * describes. NULL: a second connection, for calls that would delay others. It does not
+	 * send COMMAND, and the first connection logs the faults. */
 	size_t (*on_commands)(void *arg, const redisReply *reply);
-	/* The connection is up and logged in; runs before any call. May be NULL. */
+	/* Called when the connection is up and logged in, before any call. May be NULL. */
 	void (*on_up)(void *arg);
-	/* The server has told its role for the first time, or it is another one than before.
-	 * May run before on_up(). May be NULL. */
+	/* Called when the server reports its role for the first time, or another role. May run
+	 * before on_up(). May be NULL. */
 	void (*on_role)(void *arg, enum server_role role);
 	void *arg;
 };
@@ -41,11 +41,11 @@ struct control_opts {
  *             ^--------------'--------------'
  */
 enum control_health {
-	CONTROL_CONNECTING, /* nothing is known yet of the server at this address */
-	CONTROL_AWAY, /* it cannot be reached, or has closed the connection */
-	CONTROL_REFUSES, /* it refuses hasp's login, or its commands */
+	CONTROL_CONNECTING, /* hasp knows nothing of the server at this address yet */
+	CONTROL_AWAY, /* hasp cannot reach it, or it has closed the connection */
+	CONTROL_REFUSES, /* it refuses hasp's login or commands */
 	CONTROL_SILENT, /* it has not answered a check for CONTROL_SILENT_SECONDS */
-	CONTROL_BUSY, /* it answers PING by LOADING, BUSY or MASTERDOWN */
+	CONTROL_BUSY, /* it answers PING with LOADING, BUSY or MASTERDOWN */
 	CONTROL_WORKS,
 };
 #define CONTROL_HEALTHS (CONTROL_WORKS + 1)
@@ -56,21 +56,21 @@ struct control *control_new(const struct control_opts *opts);
 /* Connects again, because the address or the login has changed; `reason` is for the log. Calls
  * in flight get NULL. */
 void control_reconnect(struct control *c, const char *reason);
-/* Redis is there: if Redis could not be reached, the next try is made now. */
+/* Retries at once if Redis could not be reached, because it is reachable now. */
 void control_retry_now(struct control *c);
-/* Calls in flight get NULL. */
+/* Frees the connection. Calls in flight get NULL. */
 void control_free(struct control *c);
 
-/* How often PING and ROLE are sent, in ms; 0: never. Each waits for the answer to the last. */
+/* Sets how often to send PING and ROLE, in ms; 0: never. Each awaits the last one's answer. */
 void control_set_check_delay(struct control *c, int64_t delay_ms);
 
-/* Adds to `sums` how long the server at this address took to answer these PINGs. */
+/* Adds the times that the server at this address took to answer these PINGs. */
 void control_add_latency(const struct control *c, struct metrics_sums *sums);
 
-/* One now, unless one is under way. */
+/* Starts a check now, unless one is pending. */
 void control_check(struct control *c);
 
-/* Calls can be made. */
+/* True if calls can be made. */
 bool control_is_up(const struct control *c);
 enum control_health control_health(const struct control *c);
 /* True if the present server, or the last one, is a node of a Redis Cluster. */
@@ -81,21 +81,21 @@ bool control_is_answering(const struct control *c);
 bool control_is_silent(const struct control *c);
 /* Returns the role that the server at this address reported last. */
 enum server_role control_role(const struct control *c);
-/* The server's last known eviction policy; empty: it evicts none, or does not say. */
+/* Returns the server's last known eviction policy; empty: none, or not reported. */
 const char *control_evicts(const struct control *c);
-/* Calls in flight. */
+/* Returns the number of calls in flight. */
 size_t control_inflight(const struct control *c);
 
-/* The reply, valid during the call; NULL when the connection broke before it came: then Redis
- * may have carried the request out, or not. */
+/* Gets the reply, valid during the call; NULL if the connection broke first: Redis may have
+ * executed the request or not. */
 typedef void control_fn(void *arg, const redisReply *reply);
 
-/* Sends a request, made of words, in no particular database. While control_is_up(). */
+/* Sends a request, made of words, in any database. Call it only while control_is_up(). */
 void control_ask(struct control *c, const char *const *argv, size_t n, control_fn *fn,
                  void *arg);
 
-/* Sends one request in database `db`. Returns 0, -1 when the connection is down (nothing is
- * sent and `fn` does not run). `fn` may be NULL. */
+/* Sends one request in database `db`. Returns 0; -1 if the connection is down: `fn` does not
+ * run then. `fn` may be NULL. */
 int control_call(struct control *c, int db, struct slice request, control_fn *fn, void *arg)
 	__attribute__((warn_unused_result));
 

@@ -77,7 +77,7 @@ size_t control_inflight(const struct control *c)
 
 static void control_on_select(void *arg, const redisReply *reply);
 
-/* Sends what is in the database that is selected, and asks for the next one. */
+/* Sends the held requests for the selected database, and selects the next one. */
 static void control_go_on(struct control *c)
 {
 	struct control_request *req;
@@ -97,7 +97,7 @@ static void control_go_on(struct control *c)
 	control_ask(c, (const char *[]){ "SELECT", number }, 2, control_on_select, c);
 }
 
-/* Redis may refuse it: what was meant for that database is not sent in another one. */
+/* If Redis refuses SELECT, requests for that database must not run in another one. */
 static void control_on_select(void *arg, const redisReply *reply)
 {
 	struct control *c = arg;
@@ -109,7 +109,7 @@ static void control_on_select(void *arg, const redisReply *reply)
 	if (reply && reply->type != REDIS_REPLY_ERROR) {
 		c->db = db;
 	} else {
-		/* (A callback may make another call.) */
+		/* A callback may make another call. */
 		while ((req = control_first(&c->held)) && req->db == db)
 			control_calls_end(req, reply);
 	}

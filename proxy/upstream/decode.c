@@ -49,7 +49,7 @@ bool reply_error_redirects(const char *error)
 	return begins_with_one_of(error, codes);
 }
 
-/* As ROLE words them, and as hasp does. */
+/* The words of ROLE, and those of hasp. */
 static const struct {
 	const char *told, *name;
 } roles[] = {

@@ -11,16 +11,16 @@
 
 #include "base/slice.h"
 
-/* `frame` is a whole reply, as the scanner found it; empty when it was too long to be captured.
+/* Decodes `frame`, a whole reply that the scanner found; empty: it was too long to capture.
  * The caller frees the result with freeReplyObject(); NULL: hiredis does not understand it. */
 redisReply *reply_decode(struct slice frame);
 
-/* Does the error, without the dash, only say that Redis cannot do it at the moment: it loads
- * its data, a script runs for too long, it is a replica for now ...? */
+/* True if the error, without the dash, only means that Redis cannot do it now: it loads its
+ * data, a script runs for too long, it is a replica at the moment, ... */
 bool reply_error_is_temporary(const char *error);
 
-/* Does it say that this node of a cluster did not do it, because another one serves the keys,
- * or none does at the moment? */
+/* True if the error means that this node of a cluster refused because another node serves the
+ * keys, or no node does at the moment. */
 bool reply_error_redirects(const char *error);
 
 /* --- role --- */
@@ -28,15 +28,15 @@ bool reply_error_redirects(const char *error);
 /* The role that a server reports. Source: https://redis.io/commands/role */
 
 enum server_role {
-	ROLE_UNKNOWN, /* it did not say, or an ACL forbids it to */
+	ROLE_UNKNOWN, /* the server did not report it, or an ACL forbids that */
 	ROLE_MASTER,
 	ROLE_REPLICA,
 	ROLE_SENTINEL,
 };
 
-/* `reply`: to ROLE; may be an error, or NULL. */
+/* `reply`: ROLE's; may be an error, or NULL. */
 enum server_role role_of(const redisReply *reply);
-/* For logs: "master", "replica", "sentinel", "unknown". */
+/* Returns a word for logs: "master", "replica", "sentinel", "unknown". */
 const char *role_name(enum server_role role);
 
 /* --- version --- */
@@ -44,8 +44,8 @@ const char *role_name(enum server_role role);
 /* The oldest server that hasp supports. Valkey 7.2 reports itself as Redis 7.2. */
 #define SERVER_NEEDED "hasp needs Redis 6.2 or Valkey 7.2"
 
-/* `version`: "6.0.16", as HELLO and INFO report it. True if hasp does not support that server.
- * False for anything that is not such a number. */
+/* True if hasp does not support servers of this version, such as "6.0.16" in HELLO or INFO.
+ * False for anything that is no version. */
 bool version_is_too_old(const char *version);
 
 /* --- eviction --- */
@@ -55,14 +55,14 @@ bool version_is_too_old(const char *version);
  *
  * Source: https://redis.io/docs/reference/eviction/ */
 
-/* The hint to the operator, in the log and by `hasp -t`. */
+/* The hint to the operator, in the log and in `hasp -t`. */
 #define EVICTION_HINT "set maxmemory-policy noeviction, or keep locks on another Redis"
 
-/* For the name of a policy. */
+/* Space for the name of a policy, in bytes. */
 #define EVICTION_POLICY_MAX 32
 
 enum eviction {
-	EVICTION_UNKNOWN, /* the server does not say */
+	EVICTION_UNKNOWN, /* the server does not report it */
 	EVICTION_NEVER,
 	EVICTION_WHEN_FULL
 };

@@ -11,7 +11,7 @@
 /* This many bytes of script calls, about fifteen calls, keep Redis busy for several times as
  * long as it takes to send them. */
 #define CALLS_FLUSH_BYTES ((size_t)4 * 1024)
-/* Lines about links that ended, in 10 seconds: they seldom end alone. */
+/* Log lines about links that ended, at most, in 10 seconds: links seldom end alone. */
 #define ENDS_LOGGED 5
 
 /* --- state -------------------------------------------------------------------- */
@@ -91,7 +91,7 @@ void link_leave(struct link_user *u)
 
 	if (!l)
 		return;
-	/* (Not the whole FIFO: thousands may leave at once.) */
+	/* Search only the user's runs: thousands of users may leave at once. */
 	for (uint32_t i = fifo_index(&l->fifo, u->first_run); u->inflight && i < l->fifo.nruns;
 	     i++) {
 		struct inflight *run = fifo_at(&l->fifo, i);
@@ -99,7 +99,7 @@ void link_leave(struct link_user *u)
 			u->inflight -= run->count;
 			run->user = NULL;
 			run->tag = NULL;
-			/* There is no callback left to call. */
+			/* The user has no callback any more. */
 			run->flags |= LINK_DISCARD;
 			run->flags &= (uint16_t) ~(LINK_NOTIFY | LINK_INTERCEPT |
 			                           LINK_INTERCEPT_LATE | LINK_CAPTURE);
@@ -110,7 +110,7 @@ void link_leave(struct link_user *u)
 	if (u->claimed)
 		link_resume(l);
 	detach_user(u);
-	/* The link stood for a shared link, for this user alone. */
+	/* The link to a peer took the place of a shared link, for this user alone. */
 	if (l->stream.peer && l->shared && l->nusers == 0)
 		link_close(l);
 }
@@ -283,7 +283,7 @@ void links_follow(struct link_env *env, const char *reason)
 
 	list_init(&links);
 	list_move_all(&links, &env->open);
-	/* A user that leaves one of them must not come to another. */
+	/* A user that leaves one link must not join another of these. */
 	list_each (struct link, l, &links, node)
 		link_set_outdated(l, !l->opening);
 	/* Users may end other links of the list, and make new ones. */
@@ -312,14 +312,14 @@ void link_on_drained(struct stream *s)
 {
 	struct link *l = stream_owner(s);
 
-	/* Streams drain in every turn of the loop. Only users that found the link full care. */
+	/* Streams drain in every turn. Only users that found the link full need to know. */
 	if (l->was_full && link_pending(l) < STREAM_HIGH_WATER)
 		link_notify_drained(l);
 }
 
 /* --- requests ---------------------------------------------------------------- */
 
-/* Apart from what is nearly always done, which so needs no registers saved. */
+/* Not inline, so that the usual path saves no registers. */
 __attribute__((noinline)) static void hold_back(struct link *l, struct slice bytes)
 {
 	buf_append(&l->held_back, bytes);
@@ -367,7 +367,7 @@ size_t link_pending(const struct link *l)
 	return stream_pending(&l->stream) + buf_len(&l->held_back);
 }
 
-/* Once it is to be opaque, what is sent is a stream of bytes and no longer requests. */
+/* Once a link is to be opaque, users send a stream of bytes, no requests. */
 static bool counts_requests(const struct link *l)
 {
 	return l->state == LINK_OPEN || l->state == LINK_LOGGING_IN;
@@ -450,7 +450,7 @@ void link_try_opaque(struct link *l)
 void link_make_opaque(struct link *l)
 {
 	HASP_ASSERT(link_sole_user(l));
-	/* In the other states it is opaque, or going to be. */
+	/* In the other states the link is opaque, or about to be. */
 	if (l->state == LINK_LOGGING_IN) {
 		link_set_state(l, LINK_LOGGING_IN_OPAQUE);
 	} else if (l->state == LINK_OPEN) {
@@ -469,7 +469,7 @@ void link_claim(struct link_user *u)
 	struct link *l = u->link;
 
 	HASP_ASSERT(l->shared);
-	/* In front of a cluster the peer does the pausing. */
+	/* In front of a cluster the peer stops reading itself. */
 	if (u->claimed || l->stream.peer)
 		return;
 	for (uint32_t i = 0; i < l->fifo.nruns; i++) {

@@ -22,10 +22,10 @@ struct link_user;
 
 /* A run: requests of one user that have the same flags. */
 struct inflight {
-	struct link_user *user; /* NULL: it has left, or the link itself sent the request */
-	void *tag; /* of link_expect(); NULL if `count` > 1 */
+	struct link_user *user; /* NULL: the user has left, or the link itself sent it */
+	void *tag; /* that of link_expect(); NULL if `count` > 1 */
 	uint32_t count;
-	uint16_t flags; /* of link_expect(); 0 if `count` > 1 */
+	uint16_t flags; /* those of link_expect(); 0 if `count` > 1 */
 };
 
 /* A ring. All zero: empty. */
@@ -42,13 +42,13 @@ static inline struct inflight *fifo_at(const struct fifo *f, uint32_t i)
 	return &f->runs[(f->head + i) & (f->cap - 1)];
 }
 
-/* The number of the run that is pushed next. Numbers count only while the ring has runs. */
+/* Returns the next run's number. Numbers are valid only while the ring has runs. */
 static inline uint32_t fifo_next_number(const struct fifo *f)
 {
 	return f->popped + f->nruns;
 }
 
-/* Where the run of this number is, or the oldest one, if it was popped. */
+/* Returns the index of the run with this number, or of the oldest one if it was popped. */
 static inline uint32_t fifo_index(const struct fifo *f, uint32_t number)
 {
 	uint32_t i = number - f->popped;
@@ -56,7 +56,7 @@ static inline uint32_t fifo_index(const struct fifo *f, uint32_t number)
 	return i < f->nruns ? i : 0;
 }
 
-/* NULL: empty. */
+/* Returns the oldest run; NULL: the ring is empty. */
 static inline struct inflight *fifo_head(const struct fifo *f)
 {
 	return f->nruns ? fifo_at(f, 0) : NULL;
@@ -64,11 +64,11 @@ static inline struct inflight *fifo_head(const struct fifo *f)
 
 void fifo_push(struct fifo *f, struct link_user *user, uint16_t flags, void *tag);
 
-/* For fifo_push_plain() where the ring is full. Apart, so that the other way, which is taken
- * nearly always, needs no registers saved. */
+/* For fifo_push_plain() if the ring is full. Not inline, so that the usual path saves no
+ * registers. */
 void fifo_grow_push_plain(struct fifo *f, struct link_user *user, uint32_t n);
 
-/* `n` requests, at least one, without flags and tag. */
+/* Adds `n` requests, at least one, without flags and tag. */
 static inline void fifo_push_plain(struct fifo *f, struct link_user *user, uint32_t n)
 {
 	struct inflight *last = f->nruns ? fifo_at(f, f->nruns - 1) : NULL;
@@ -83,11 +83,11 @@ static inline void fifo_push_plain(struct fifo *f, struct link_user *user, uint3
 		*fifo_at(f, f->nruns++) = (struct inflight){ user, NULL, n, 0 };
 }
 
-/* Empties it and frees its memory. */
+/* Empties the ring and frees its memory. */
 void fifo_clear(struct fifo *f);
 
-/* A ring that has grown longer than this frees its memory when it is empty. With 32 the link of
- * fifty busy clients did so, and grew again, in most turns of the loop. */
+/* A ring that has grown longer than this frees its memory when it is empty. With 32, the link
+ * of fifty busy clients freed it, and grew again, in most turns of the loop. */
 #define FIFO_CAP_KEPT 64
 
 /* Takes `n` requests off the head's run, which must have as many. */
@@ -130,7 +130,7 @@ enum link_state {
 	LINK_NSTATES,
 };
 
-/* (a further flag) The answer to the link's own login; the tag is a struct login_step. */
+/* A further flag: the reply answers the link's own login; the tag is a struct login_step. */
 #define LINK_LOGIN (1u << 8)
 
 /* A command of the link's own login: prefixes of harmless errors, up to a NULL. */
@@ -140,37 +140,37 @@ struct login_step {
 
 #define LOGIN_STEPS_MAX 6
 
-/* How a link logs in. */
+/* The requests of a login, and its steps. */
 struct login_script {
 	struct buf bytes;
 	const struct login_step *steps[LOGIN_STEPS_MAX];
 	uint8_t n;
 };
 
-/* A link that is not connected and logged in, and has time to try again: link_opening.c. */
+/* For a link that is not connected and logged in, and may try again: link_opening.c. */
 struct link_opening_ops {
 	void (*try)(struct link *l); /* connects, if there is a server */
 	void (*go_down)(struct link *l, enum link_end end, const char *reason);
-	/* The connection is closed; what logs in is to be sent once more on another. */
+	/* Prepares to send the login again on another connection, as this one is closed. */
 	void (*restart_login)(struct link *l);
 };
 
 struct link_opening {
 	struct link *link;
 	const struct link_opening_ops *ops;
-	struct loop_timer timer; /* the next try, or the end of the time */
-	double until; /* env->clock() */
-	char *reason; /* why it was not there yet; NULL: no try has failed */
+	struct loop_timer timer; /* for the next try, or the end of the time */
+	double until; /* end of the time, by env->clock() */
+	char *reason; /* why the last try failed; NULL: none has failed */
 	struct login_script login;
 };
 
 /* The reply that is being read. */
 struct link_reply {
-	struct link_user *to; /* NULL: it is discarded */
-	struct buf captured; /* its bytes so far, if they are to be captured */
-	uint16_t flags; /* of link_expect() */
-	bool overflowed; /* it is longer than LINK_CAPTURE_MAX: `captured` was given up */
-	bool begun; /* an earlier read ended inside it; forwarded as far as it was there */
+	struct link_user *to; /* NULL: the reply is discarded */
+	struct buf captured; /* its bytes so far, if they must be captured */
+	uint16_t flags; /* those of link_expect() */
+	bool overflowed; /* longer than LINK_CAPTURE_MAX, so `captured` was dropped */
+	bool begun; /* an earlier read ended inside it; its bytes until there were forwarded */
 };
 
 struct link {
@@ -180,21 +180,21 @@ struct link {
 	struct list users;
 	size_t nusers;
 	struct dial *dial; /* NULL: connected, or closed, or between two tries */
-	struct link_opening *opening; /* while it may try again; NULL: it does not */
+	struct link_opening *opening; /* while the link may try again; else NULL */
 	struct stream stream;
 	struct reply_scan scan;
 	struct reply_alike alike;
 	struct link_reply reply;
 	struct fifo fifo;
-	struct buf held_back; /* sent by users while the link logs in */
-	uint8_t logins_due; /* answers to the link's own login that are still to come */
-	uint32_t nreads; /* how often something was read from it */
-	uint32_t nreads_seen; /* liveness.c: at the last check */
+	struct buf held_back; /* requests that users sent while the link logs in */
+	uint8_t logins_due; /* number of due replies to the link's own login */
+	uint32_t nreads; /* number of reads from the link */
+	uint32_t nreads_seen; /* liveness.c: `nreads` at the last check */
 	uint32_t nsilent; /* liveness.c: checks in a row that found a reply overdue */
-	bool own; /* one of hasp's own: links_max does not concern it */
+	bool own; /* for hasp itself: links_max does not apply */
 	bool shared; /* any number of users; else one at most */
 	bool watched; /* link_watch() */
-	bool was_full; /* link_is_full() said so: a user waits for on_drained() */
+	bool was_full; /* link_is_full() returned true: a user waits for on_drained() */
 	bool outdated; /* link_set_outdated() */
 	uint8_t nreadonly; /* link_replies.c: how many bytes of an error match READONLY */
 	bool shutdown_due; /* link_shutdown() was called: half-close after `held_back` */
@@ -203,27 +203,27 @@ struct link {
 /* Asserts that the state may follow the present one. */
 void link_set_state(struct link *l, enum link_state state);
 
-/* The link ends; its users get on_down(). Nothing happens if it is closed. */
+/* Ends the link; its users get on_down(). Does nothing if it is closed. */
 void link_go_down(struct link *l, enum link_end end, const char *reason);
 
-/* Callbacks of the stream: the socket has something to read; all that waited was written. */
+/* The stream's callbacks: the socket is readable; all waiting bytes were written. */
 void link_on_readable(struct stream *s);
 void link_on_drained(struct stream *s);
 
-/* Starts the tries, which may take this many seconds together. */
+/* Starts the tries, for this many seconds at most. */
 void link_begin_opening(struct link *l, double seconds, const struct link_opening_ops *ops);
-/* Ends the tries: the link is connected and logged in, or closed. May be called twice. */
+/* Ends the tries: the link is logged in, or closed. May be called twice. */
 void link_end_opening(struct link *l);
-/* How many seconds are left. */
+/* Returns the seconds that are left for tries. */
 double link_opening_left(const struct link_opening *o);
-/* A try failed. */
+/* Records that a try failed. */
 void link_opening_note(struct link_opening *o, const char *reason);
-/* The next try, if there is none under way then. */
+/* Seconds from a failed try to the next one. */
 #define OPENING_AGAIN_SECONDS 0.1
 void link_opening_wait(struct link_opening *o, double seconds);
-/* Tries again, at the environment's address, in the rest of its time. */
+/* Tries again at the environment's address, while there is time. */
 void link_reopen(struct link *l);
-/* The connection broke before it was logged in: true if it tries again. */
+/* Handles a connection that broke before its login. Returns true if the link tries again. */
 bool link_tries_again(struct link *l, const char *reason);
 
 /* Notifies the users that Redis accepted the login. */
@@ -232,10 +232,10 @@ void link_notify_ready(struct link *l);
 /* Notifies users that found the link full that it has space again. */
 void link_notify_drained(struct link *l);
 
-/* From TURNING_OPAQUE to OPAQUE, unless the next reply is to be discarded: such replies come
- * before all that is for the user. */
+/* Changes TURNING_OPAQUE to OPAQUE, unless the next reply must be discarded: such replies come
+ * before all bytes for the user. */
 void link_try_opaque(struct link *l);
-/* From TURNING_OPAQUE to OPAQUE: nothing is in flight any more. */
+/* Changes TURNING_OPAQUE to OPAQUE, because nothing is in flight any more. */
 void link_turn_opaque(struct link *l);
 
 static inline enum link_kind link_kind(const struct link *l)
@@ -251,13 +251,13 @@ static inline bool link_is_logging_in(const struct link *l)
 	return l->state == LINK_LOGGING_IN || l->state == LINK_LOGGING_IN_OPAQUE;
 }
 
-/* Where a reply ends still matters. */
+/* True while the ends of replies matter. */
 static inline bool link_scans_replies(const struct link *l)
 {
 	return l->state != LINK_OPAQUE && l->state != LINK_CLOSED;
 }
 
-/* The only user of a private link; NULL: it is shared, or has none. */
+/* Returns the only user of a private link; NULL: the link is shared, or has no user. */
 static inline struct link_user *link_sole_user(const struct link *l)
 {
 	if (l->shared || list_empty(&l->users))
@@ -265,7 +265,7 @@ static inline struct link_user *link_sole_user(const struct link *l)
 	return container_of(l->users.next, struct link_user, node);
 }
 
-/* The reply that is being read is forwarded to its user as it comes. */
+/* True if the link forwards the reply that it reads to its user as it comes. */
 static inline bool link_forwards(const struct link *l)
 {
 	return l->reply.to && !(l->reply.flags & (LINK_DISCARD | LINK_INTERCEPT));

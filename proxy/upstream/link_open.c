@@ -13,17 +13,17 @@ static const struct stream_ops link_stream_ops = { link_on_readable, link_on_dra
 
 static const struct login_step essential = { { NULL } };
 
-/* The answers to an AUTH of the default user, which has no password any more, and is logged in
- * already: of Redis, and of versions before 6. */
+/* The replies to AUTH of the default user if that has no password any more, and so is logged
+ * in already: of Redis, and of versions before 6. */
 static const struct login_step auth_alone = {
 	{ "-ERR AUTH <password> called without any password configured",
 	  "-ERR Client sent AUTH, but no password is set", NULL }
 };
 
-/* An ACL may deny it: then the link has no name, or none of the library. */
+/* An ACL may deny it: then the link goes without its name, or the library's. */
 static const struct login_step naming = { { "-", NULL } };
 
-/* Where an ACL denies the command, Redis has let the connection in. */
+/* If an ACL denies the command, Redis has accepted the connection. */
 static const struct login_step proof = { { "-NOPERM", "-ERR unknown command", NULL } };
 
 /* Await the first reply: a hung server would lose the requests. */
@@ -61,7 +61,7 @@ static void add_auth(struct login_script *script, const struct link_login *login
 	struct slice argv[3] = { SLICE_LIT("AUTH") };
 	size_t n = 1;
 
-	/* Redis before 6 knows no users. */
+	/* Redis before 6 has no users. */
 	if (login->user)
 		argv[n++] = slice_str(login->user);
 	argv[n++] = slice_str(login->password);
@@ -115,8 +115,8 @@ static void add_select(struct login_script *script, const struct link_login *log
 	               (struct slice[]){ SLICE_LIT("SELECT"), slice_str(db) }, 2);
 }
 
-/* REPLCONF alone does nothing. Redis answers it also while it loads or runs a long script, and
- * MONITOR does not show it. */
+/* Appends REPLCONF, which does nothing without arguments. Redis also answers it while it loads
+ * or runs a long script, and MONITOR does not show it. */
 static void add_proof(struct login_script *script, const struct login_step *step)
 {
 	add_login_step(script, step, (struct slice[]){ SLICE_LIT("REPLCONF") }, 1);
@@ -143,7 +143,7 @@ static void write_login(struct login_script *script, const struct link_login *lo
 		add_proof(script, &hearing);
 }
 
-/* The stream and the FIFO are empty. */
+/* Sends the login. The stream and the FIFO must be empty. */
 static void send_login(struct link *l, const struct login_script *script)
 {
 	if (script->n)
@@ -201,7 +201,7 @@ static void link_try(struct link *l)
 	l->dial = dial_start(&dialer, &env->address, link_on_dialled, l);
 }
 
-/* Users send nothing before the login is accepted. */
+/* Sends the login again. Users send nothing before it is accepted. */
 static void restart_login(struct link *l)
 {
 	bool is_paused = l->stream.paused;
@@ -262,7 +262,7 @@ static void link_connect(struct link *l)
 	link_try(l);
 }
 
-/* `accepted`: of link_new_accepted(). */
+/* `accepted`: the login of link_new_accepted(), or NULL. */
 static void link_begin(struct link *l, const struct link_login *accepted)
 {
 	struct link_env *env = l->env;

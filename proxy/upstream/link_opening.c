@@ -60,7 +60,7 @@ static void opening_on_timer(void *arg)
 	else if (!l->dial && !stream_is_open(&l->stream))
 		o->ops->try(l);
 	else
-		/* The loop counts from when its turn began, and may ring too early. */
+		/* The loop counts from its turn's begin, so the timer may end too early. */
 		link_opening_wait(o, link_opening_left(o));
 }
 
@@ -112,7 +112,7 @@ bool link_tries_again(struct link *l, const char *reason)
 
 	if (!o || !link_is_logging_in(l) || link_opening_left(o) <= 0)
 		return false;
-	/* A caller that ends several links has it in a list of its own. */
+	/* A caller that ends several links has put it into its own list. */
 	list_remove(&l->node);
 	list_append(&l->env->open, &l->node);
 	link_opening_note(o, reason);

@@ -18,7 +18,7 @@
 
 #include "upstream/link_internal.h"
 
-/* The frame that begins now answers the oldest request, `head`, unless it is a push. */
+/* Begins a frame, which answers the oldest request, `head`, unless it is a push. */
 static void begin_reply(struct link *l, const struct inflight *head, char type)
 {
 	struct link_reply *r = &l->reply;
@@ -57,13 +57,13 @@ static void capture_bytes(struct link_reply *r, struct slice bytes)
 	}
 }
 
-/* The frame that ended answers no request. */
+/* True if the frame that ended answers no request. */
 static bool is_out_of_band(struct link *l)
 {
 	bool push = l->scan.reply.type == '>';
 	struct link_user *u = link_sole_user(l);
 
-	/* No user of a shared link can have asked for pushes. */
+	/* No user of a shared link can ask for pushes. */
 	if (l->shared)
 		return push;
 	if (!u || !u->ops->on_frame || (!l->watched && !push))
@@ -93,13 +93,13 @@ static bool is_harmless(const struct login_step *step, struct slice error)
 	return false;
 }
 
-/* One of the commands of the link's own login was answered. */
+/* Handles the reply to a command of the link's own login. */
 static void on_login_reply(struct link *l, const struct login_step *step, struct slice answer)
 {
 	char reason[256];
 
 	if (resp_reply_is_error(&l->scan.reply) && !is_harmless(step, answer)) {
-		/* Without the dash and the line end. */
+		/* Without the dash and the end of the line. */
 		size_t n = answer.n > 3 ? answer.n - 3 : 0;
 		snprintf(reason, sizeof(reason), "%.*s", (int)n, answer.p + 1);
 		link_go_down(l, LINK_REFUSED, reason);
@@ -109,7 +109,7 @@ static void on_login_reply(struct link *l, const struct login_step *step, struct
 		finish_login(l);
 }
 
-/* In each of the callbacks the user may leave the link, or close it. */
+/* Calls the user back. In each callback, the user may leave or close the link. */
 static void deliver_reply(struct link *l, const struct inflight *run, struct slice captured)
 {
 	struct link_user *u = run->user;
@@ -130,14 +130,14 @@ static void deliver_reply(struct link *l, const struct inflight *run, struct sli
 	if ((run->flags & LINK_NOTIFY) && answered && u->link == l)
 		u->ops->on_reply(u->owner, run->tag, &l->scan.reply,
 		                 run->flags & LINK_CAPTURE ? captured : SLICE_NONE);
-	/* Its owner may have freed the user of a link that it closed. */
+	/* A user that closed the link may have been freed. */
 	if (l->state != LINK_CLOSED && u->link == l && u->await_idle && u->inflight == 0) {
 		u->await_idle = false;
 		u->ops->on_idle(u->owner);
 	}
 }
 
-/* `whole`: the reply, if it came in one piece; else it was captured piece by piece. */
+/* `whole`: the reply if it came in one piece; else it was captured in pieces. */
 static void end_reply(struct link *l, struct slice whole)
 {
 	struct inflight *head;
@@ -158,13 +158,13 @@ static void end_reply(struct link *l, struct slice whole)
 
 /* --- forwarding ----------------------------------------------------------------- */
 
-/* Bytes read that lie together, belong to one user and are not forwarded yet. */
+/* Adjacent bytes that belong to one user and are not forwarded yet. */
 struct segment {
-	struct link_user *to; /* NULL: they are discarded */
+	struct link_user *to; /* NULL: the bytes are discarded */
 	const char *from;
 };
 
-/* Forwards what lies before `p`. */
+/* Forwards the bytes before `p`. */
 static void forward_segment(struct link *l, struct segment *g, const char *p)
 {
 	struct link_user *u = g->to;
@@ -174,7 +174,7 @@ static void forward_segment(struct link *l, struct segment *g, const char *p)
 	g->from = p;
 }
 
-/* The bytes from `p` on belong to `to`. */
+/* Begins a segment for `to` at `p`. */
 static void switch_segment(struct link *l, struct segment *g, struct link_user *to,
                            const char *p)
 {
@@ -183,7 +183,7 @@ static void switch_segment(struct link *l, struct segment *g, struct link_user *
 	g->to = to;
 }
 
-/* The end of this reply calls back: its bytes must be forwarded before. */
+/* True if the end of this reply calls back, so that its bytes must be forwarded before. */
 static bool is_notified(const struct link_reply *r)
 {
 	return (r->flags & (LINK_NOTIFY | LINK_NOTIFY_FIRST)) == LINK_NOTIFY ||
@@ -194,7 +194,7 @@ static void notify_early(const struct link *l)
 {
 	const struct inflight *head = fifo_head(&l->fifo);
 
-	/* While all frames are watched, this one might answer no request. */
+	/* While all frames are watched, this one may answer no request. */
 	if ((l->reply.flags & LINK_NOTIFY_EARLY) && !l->watched && head && head->user)
 		head->user->ops->on_answered(head->user->owner, head->tag, &l->scan.reply);
 }
@@ -205,9 +205,8 @@ static bool is_only_forwarded(const struct inflight *head, const char *p)
 	return head->flags == LINK_PASS || (head->flags == LINK_INTERCEPT && *p == '+');
 }
 
-/* Skips replies to requests of the oldest run, `head`, as long as they are whole and simple, if
- * they are only to be forwarded. Returns their user, NULL when there are none; *used is their
- * length. */
+/* Skips whole and simple replies to the oldest run, `head`, if they are only to be forwarded.
+ * Returns their user; NULL: there are none; *used is their length. */
 static struct link_user *skip_plain(struct link *l, const struct inflight *head, const char *p,
                                     size_t n, size_t *used)
 {
@@ -229,8 +228,8 @@ static struct link_user *skip_plain(struct link *l, const struct inflight *head,
 	return u;
 }
 
-/* The reply that is being read ended at `p` (on_frame() may be asked about it), after `used`
- * bytes of this read. */
+/* Handles the end, at `p`, of the reply that is being read, after `used` bytes of this read.
+ * May call on_frame(). */
 static void on_reply_end(struct link *l, struct segment *g, const char *p, size_t used,
                          bool is_whole)
 {
@@ -239,12 +238,12 @@ static void on_reply_end(struct link *l, struct segment *g, const char *p, size_
 	notify_early(l);
 	if (is_notified(&l->reply) || l->watched || l->scan.reply.type == '>')
 		forward_segment(l, g, p);
-	/* Its user may have closed it. */
+	/* The user may have closed the link. */
 	if (l->state != LINK_CLOSED)
 		end_reply(l, is_whole ? tail : SLICE_NONE);
 }
 
-/* A reply of one line that is not `whole` may be late when the rest of it is there. */
+/* Captures a one-line reply that is not `whole`: it may be late when the rest comes. */
 static void intercept_late(struct link *l, const struct inflight *head, char type, bool whole)
 {
 	bool is_line = type != '$' && type != '*' && type != '%' && type != '~';
@@ -258,7 +257,7 @@ static void intercept_late(struct link *l, const struct inflight *head, char typ
 #define READONLY "-READONLY "
 #define READONLY_LEN (sizeof(READONLY) - 1)
 
-/* The next bytes of a reply that has begun as the error of a replica that was to write. */
+/* Compares the next bytes of an error with that of a replica that refuses writes. */
 static void match_readonly(struct link *l, const char *p, size_t n)
 {
 	size_t left = READONLY_LEN - l->nreadonly;
@@ -273,8 +272,8 @@ static void match_readonly(struct link *l, const char *p, size_t n)
 		l->env->on_alarm(l->env->arg, LINK_READONLY);
 }
 
-/* Scans one reply, or a part of it. `head`: the oldest request. Returns how many bytes that
- * took; 0: the link is closed, because they are no reply, or by a user. */
+/* Scans one reply, or a part of it. `head`: the oldest request. Returns the number of bytes
+ * scanned; 0: the link is closed, by a user or because the bytes are no reply. */
 static size_t scan_one(struct link *l, struct segment *g, const struct inflight *head,
                        const char *p, size_t n, bool at_start)
 {
@@ -293,7 +292,7 @@ static size_t scan_one(struct link *l, struct segment *g, const struct inflight 
 	if (l->state == LINK_CLOSED)
 		return 0;
 	if (r == RESP_BAD) {
-		/* Whole replies before it are still good. */
+		/* Whole replies before the fault are valid. */
 		forward_segment(l, g, p);
 		link_go_down(l, LINK_BROKEN, "it sent bytes that are not a RESP reply");
 		return 0;
@@ -312,8 +311,8 @@ static size_t scan_one(struct link *l, struct segment *g, const struct inflight 
 	return used;
 }
 
-/* The byte at `p`, where a reply could begin, is the first of a stream that no reply bounds,
- * instead of an error. An array or a push there is a message: the answer is still to come. */
+/* True if the byte at `p`, where a reply could begin, is no error, but the first of an endless
+ * stream. An array or a push there is a message: the reply comes later. */
 static bool begins_stream(const struct inflight *head, const char *p)
 {
 	return head && (head->flags & LINK_BEGINS_STREAM) && head->user && *p != '-' &&
@@ -358,13 +357,13 @@ static void scan_replies(struct link *l, const char *p, size_t n)
 	forward_segment(l, &g, p);
 	l->reply.begun = !reply_scan_at_start(&l->scan);
 	if (l->state == LINK_OPAQUE) {
-		/* The rest is no reply any more. */
+		/* The remaining bytes are no replies. */
 		g.to = link_sole_user(l);
 		forward_segment(l, &g, end);
 	}
 }
 
-/* The kernel gave the connection up; Redis did not end it. */
+/* True if the kernel gave up the connection, not Redis. */
 static bool is_lost(int error)
 {
 	return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH ||
@@ -399,7 +398,7 @@ void link_on_readable(struct stream *s)
 	if (n < 0 && is_lost(errno)) {
 		link_fail(l, strerror(errno));
 	} else if (n < 0) {
-		/* The stream's own ends with it. */
+		/* Copy the reason, because the stream's string ends with it. */
 		snprintf(reason, sizeof(reason), "%s", stream_strerror(s, errno));
 		link_go_down(l, LINK_BROKEN, reason);
 	} else if (n == 0) {

@@ -11,12 +11,12 @@
 
 /* The longest time between two checks, in seconds. */
 #define LOOK_SECONDS_MAX 0.5
-/* After the server has answered the write check, silent links have this many checks left: Redis
- * answers the clients that it had paused at the same time. */
+/* After the server has answered the write check, silent links have this many checks left:
+ * Redis resumes the paused clients at the same time. */
 #define WRITES_PASS_LOOKS 4
 
-/* Whether the server executes writes is asked over a connection of its own, for a paused Redis
- * does not read the connection any further. */
+/* hasp asks whether the server executes writes over a connection of its own: a paused Redis
+ * reads no further from the others. */
 enum write_check {
 	WRITE_CHECK_NONE, /* no link is silent */
 	WRITE_CHECK_ASKED, /* no answer yet: Redis may have paused its writes */
@@ -29,15 +29,15 @@ struct liveness {
 	struct loop_timer timer; /* runs while there is a time-out */
 	double timeout; /* seconds; 0: none */
 	uint32_t limit; /* `timeout` as a number of checks */
-	uint32_t nsilent; /* checks in a row that found nothing read on any link */
+	uint32_t nsilent; /* checks in a row after which no link had read anything */
 	uint32_t nunanswered; /* ... that found hasp's own connection waiting, or down */
 	enum write_check writes;
 	struct own_conn writes_conn; /* open while WRITE_CHECK_ASKED */
 	uint32_t npassed; /* checks since WRITE_CHECK_PASSED */
-	bool any_silent; /* this look found a link that is silent for too long */
+	bool any_silent; /* this check found a link that was silent for too long */
 };
 
-/* Redis may keep the replies to what came before a script until that is done, too. */
+/* Redis may also keep the replies to earlier requests until a script has ended. */
 static bool has_patient(const struct fifo *f)
 {
 	for (uint32_t i = 0; i < f->nruns; i++)
@@ -54,7 +54,7 @@ static bool is_reply_due(const struct link *l)
 
 /* --- CLIENT PAUSE ... WRITE --------------------------------------------------------------- */
 
-/* An error is an answer, too: Redis checks the login and the ACL before it pauses a command. */
+/* An error is an answer, too: Redis checks login and ACL before it pauses a command. */
 static void writes_passed(struct liveness *v)
 {
 	v->writes = WRITE_CHECK_PASSED;
@@ -69,7 +69,7 @@ static void writes_on_reply(void *owner, void *tag, redisReply **reply)
 	writes_passed(owner);
 }
 
-/* The connection for the question broke. */
+/* Called when the connection of the write check broke. */
 static void writes_on_down(void *owner, enum link_end end, const char *reason)
 {
 	(void)end;
@@ -79,7 +79,7 @@ static void writes_on_down(void *owner, enum link_end end, const char *reason)
 
 static const struct own_conn_ops writes_ops = { writes_on_reply, writes_on_down };
 
-/* Redis pauses scripts, too, and MONITOR does not show them. */
+/* Asks by a script, because Redis pauses scripts, too, and MONITOR does not show them. */
 static void ask_for_writes(struct liveness *v)
 {
 	const struct link_login login = {
@@ -115,7 +115,7 @@ static void check_writes(struct liveness *v)
 
 /* --- links -------------------------------------------------------------------------------- */
 
-/* Looks at what the link has read. Returns true if it is dead. */
+/* Checks what the link has read. Returns true if the link is dead. */
 static bool is_dead_link(struct liveness *v, struct link *l)
 {
 	if (l->nreads != l->nreads_seen) {
@@ -124,10 +124,10 @@ static bool is_dead_link(struct liveness *v, struct link *l)
 		return false;
 	}
 	l->nsilent = is_reply_due(l) ? l->nsilent + 1 : 0;
-	/* Bytes that came while hasp was stopped are read later. */
+	/* hasp reads bytes later that came while it was stopped. */
 	if (l->nsilent <= v->limit || stream_has_input(&l->stream))
 		return false;
-	/* A server that answers no checks has not just paused its writes. */
+	/* A server that answers no checks has not just paused writes. */
 	if (v->nunanswered > v->limit / 2)
 		return true;
 	v->any_silent = true;
@@ -177,7 +177,7 @@ void liveness_look(struct liveness *v)
 {
 	const struct account *account = v->env->flusher->account;
 
-	/* While hasp is short of memory nothing is read. */
+	/* hasp reads nothing while it is short of memory. */
 	if (account && account_is_over(account))
 		return;
 	v->nsilent++;

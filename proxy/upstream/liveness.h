@@ -21,11 +21,11 @@
 
 struct liveness;
 
-/* Both outlive it. */
+/* `env` and `control` must outlive it. */
 struct liveness *liveness_new(struct link_env *env, const struct control *control);
 void liveness_free(struct liveness *v);
 
-/* server_timeout in ms; 0: nothing ends. */
+/* Sets server_timeout, in ms; 0: no link ends. */
 void liveness_set_timeout(struct liveness *v, int64_t timeout_ms);
 
 /* The timer's function: runs LIVENESS_LOOKS times in server_timeout, or more often. */

@@ -14,8 +14,8 @@ static size_t node_on_commands(void *arg, const redisReply *reply)
 	return n->ops->on_commands(n->arg, n, reply);
 }
 
-/* By its id replicas know whose data they have; a server that starts or is promoted gets
- * one. */
+/* Reads the replication id, by which replicas know whose data they have. A server gets a new
+ * one when it starts or is promoted. */
 static void read_history(const redisReply *info, char *history)
 {
 	static const char field[] = "\nmaster_replid:";
@@ -37,7 +37,7 @@ static void node_on_info(void *arg, const redisReply *reply)
 	char before[NODE_HISTORY_SIZE];
 
 	if (!reply) {
-		/* Clients may have written to it: the next server counts as another. */
+		/* Clients may have written to it, so the next server counts as another one. */
 		*n->history = '\0';
 		return;
 	}
@@ -47,7 +47,7 @@ static void node_on_info(void *arg, const redisReply *reply)
 		n->ops->on_changed(n->arg, n);
 }
 
-/* Clients would see odd answers of such a server: log the reason. */
+/* Warns of a server from which clients would get odd answers. */
 static void warn_of_kind(const struct node *n)
 {
 	if (control_role(n->control) == ROLE_SENTINEL)
@@ -68,21 +68,21 @@ static void node_on_control_up(void *arg)
 	struct node *n = arg;
 
 	n->nups++;
-	/* Redis answers this before what on_up() sends. */
+	/* Redis answers this before the commands of on_up(). */
 	control_ask(n->control, (const char *[]){ "INFO", "replication" }, 2, node_on_info, n);
 	if (n->settings.is_alone)
 		warn_of_kind(n);
 	n->ops->on_up(n->arg, n);
 }
 
-/* A client's link may find Redis before hasp's own connections try again. */
+/* A client's link may reach Redis before hasp's own connections try again. */
 static void node_on_connected(void *arg)
 {
 	node_retry_now(arg);
 }
 
-/* A script may return READONLY, so only the server's answer to hasp counts: this asks for its
- * role, and node_on_role() gets the answer if the role has changed. */
+/* A script may return READONLY, so only the server's answer to hasp counts: asks for its role.
+ * node_on_role() gets the answer if the role has changed. */
 static void node_on_alarm(void *arg, enum link_alarm alarm)
 {
 	struct node *n = arg;
@@ -101,7 +101,7 @@ static void node_on_role(void *arg, enum server_role role)
 		n->ops->on_alarm(n->arg, n, LINK_READONLY);
 }
 
-/* The name of the server means these addresses now, and did not before. */
+/* Called when the server's name gets other addresses than before. */
 static void node_on_addresses(void *arg, const struct addrinfo *ai)
 {
 	struct node *n = arg;
@@ -228,7 +228,7 @@ void node_freeze(struct node *n, enum node_freeze why, bool held)
 	unsigned before = n->held;
 
 	n->held = held ? before | why : before & ~(unsigned)why;
-	/* (The front of a cluster has none.) */
+	/* The front of a cluster has no `ops`. */
 	if (before && !n->held && n->ops)
 		n->ops->on_released(n->arg, n);
 }

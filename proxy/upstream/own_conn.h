@@ -18,34 +18,34 @@
 #include "net/loop_timers.h"
 #include "upstream/link.h"
 
-/* `owner`: of own_conn_init(). Each may close the connection, and open it again. */
+/* `owner`: that of own_conn_init(). Each may close the connection, and open it again. */
 struct own_conn_ops {
-	/* `*reply`: freed after the call, unless the callee sets it to NULL to keep it; NULL:
-	 * hiredis does not understand it. */
+	/* Gets the reply, which is freed after the call, unless the callee sets `*reply` to
+	 * NULL to keep it; NULL: hiredis does not understand it. */
 	void (*on_reply)(void *owner, void *tag, redisReply **reply);
-	/* The connection broke, or could not be made. */
+	/* Called when the connection broke, or could not be made. */
 	void (*on_down)(void *owner, enum link_end end, const char *reason);
 };
 
 /* Embedded in its owner. */
 struct own_conn {
-	struct link_user user; /* on no link while the connection is closed */
+	struct link_user user; /* on no link while closed */
 	const struct own_conn_ops *ops;
 	void *owner;
 };
 
 void own_conn_init(struct own_conn *c, const struct own_conn_ops *ops, void *owner);
 
-/* Connects to the address of `env`. `login`: the link's, whose refusal ends it; NULL: none. */
+/* Connects to the address of `env`. The refusal of `login` (NULL: none) ends the link. */
 void own_conn_open(struct own_conn *c, struct link_env *env, const struct link_login *login);
-/* Harmless when closed. Requests in flight get no callback. */
+/* Closes the connection, if it is open. Requests in flight get no callback. */
 void own_conn_close(struct own_conn *c);
 
-/* Sends requests, `n` of them, whose replies all get this tag. */
+/* Sends `n` requests, whose replies all get this tag. */
 void own_conn_send(struct own_conn *c, struct slice requests, size_t n, void *tag);
-/* As own_conn_send(), for one request that is made of words. */
+/* As own_conn_send(), for one request made of words. */
 void own_conn_send_words(struct own_conn *c, const char *const *words, size_t n, void *tag);
-/* Sends AUTH with the user, NULL: none, and the password. A refusal ends nothing. */
+/* Sends AUTH with the user (NULL: none) and the password. The link survives a refusal. */
 void own_conn_send_auth(struct own_conn *c, const char *user, const char *password, void *tag);
 
 /* --- retry --- */
@@ -57,29 +57,30 @@ void own_conn_send_auth(struct own_conn *c, const char *user, const char *passwo
 /* Embedded in its owner. */
 struct retry {
 	const struct link_env *env; /* its loop and its clock */
-	struct loop_timer timer; /* runs while the connection is down and a try is due */
-	double min_seconds; /* the first delay after it worked */
+	struct loop_timer timer; /* runs until the next try */
+	double min_seconds; /* the first delay after the connection worked */
 	double seconds; /* the next delay */
-	double worked_at; /* env->clock() when it began to work; 0: it has not since it ended */
-	bool unreachable; /* how the last try ended */
+	double worked_at; /* env->clock() when the connection began to work; 0: it has not
+	                   * since it ended */
+	bool unreachable; /* the last try could not reach the server */
 	void (*fn)(void *arg);
 	void *arg;
 };
 
-/* `fn` makes a try; it runs on the loop, once for each retry_restart(), retry_later() and
- * retry_now(), unless another of them comes before. */
+/* `fn` makes a try. It runs on the loop, once for each retry_restart(), retry_later() and
+ * retry_now(), unless another of these calls comes first. */
 void retry_init(struct retry *r, const struct link_env *env, double min_seconds,
                 void (*fn)(void *arg), void *arg);
 void retry_stop(struct retry *r);
 
-/* A try as soon as the loop runs; if it fails, the delays begin with the shortest. */
+/* Tries as soon as the loop runs; if that fails, the delays begin with the shortest. */
 void retry_restart(struct retry *r);
-/* The connection ended, or a try failed; `end`: how. */
+/* Schedules a try after the connection ended, or a try failed, in the way of `end`. */
 void retry_later(struct retry *r, enum link_end end);
-/* The connection works: the delays begin with the shortest. */
+/* Call this when the connection works: the delays begin with the shortest again. */
 void retry_worked(struct retry *r);
-/* Redis is there: a try that waits because it could not be reached is made as soon as the loop
- * runs. One that waits because Redis refused, or closed the connection, goes on waiting. */
+/* Tries as soon as the loop runs if Redis could not be reached, because it is reachable now.
+ * If Redis refused, or closed, the connection, the delay continues. */
 void retry_now(struct retry *r);
 
 /* --- queries --- */
@@ -93,33 +94,33 @@ void retry_now(struct retry *r);
 
 #define QUERY_MAX 4
 
-/* Embedded in its owner; one question at a time. */
+/* Embedded in its owner; runs one query at a time. */
 struct query {
 	struct link_env *env;
-	struct own_conn conn; /* closed while nothing is asked */
-	const struct link_login *login; /* as of own_conn_open(); during query_start() */
+	struct own_conn conn; /* closed between queries */
+	const struct link_login *login; /* that of own_conn_open(), during query_start() */
 	struct loop_timer timer;
-	size_t n; /* commands, AUTH not among them */
+	size_t n; /* number of commands, without AUTH */
 	size_t nreplies;
 	redisReply *replies[QUERY_MAX];
-	/* The replies, valid during the call; some may be errors. NULL: `why` says in words
-	 * what was wrong. The next query may be started then. */
+	/* Gets the replies, valid during the call; some may be errors. NULL: `why` has the
+	 * reason in words. It may start the next query. */
 	void (*done)(void *arg, redisReply *const *replies, const char *why);
 	void *arg;
 };
 
-/* `env`: its loop, and whatever links need; its address is set by each query. */
+/* `env`: the settings of the link and its loop; each query sets its address. */
 void query_init(struct query *q, struct link_env *env,
                 void (*done)(void *arg, redisReply *const *replies, const char *why),
                 void *arg);
 
-/* Asks `commands` (`n` of them, QUERY_MAX at most, as they are sent) of the server at
- * `address`. password NULL: there is no AUTH. That the server refuses AUTH does not matter:
- * what it then answers to the commands does. */
+/* Sends `commands` (`n` of them, at most QUERY_MAX, encoded) to the server at `address`.
+ * password NULL: no AUTH. If the server refuses AUTH, its replies to the commands still
+ * count. */
 void query_start(struct query *q, const struct address *address, const char *user,
                  const char *password, struct slice commands, size_t n, int64_t timeout_ms);
 bool query_is_running(const struct query *q);
-/* done() will not run. Harmless when nothing is asked. */
+/* Cancels the query, if one runs: done() will not run. */
 void query_cancel(struct query *q);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "base/fatal.h"
 
-/* A link without users is closed at the second sweep that finds it so. */
+/* A link without users is closed at the second sweep that finds no user. */
 #define POOL_SWEEP_SECONDS 30.0
 /* How long a link with a name may be unused. With a shorter time, clients that come and go
  * would find no link. */
@@ -15,9 +15,9 @@
 /* For clients that share no link, hasp asks Redis at most once in this many seconds whether it
  * still requires a login. */
 #define CHECK_SECONDS 1.0
-/* How long a link that failed is not tried again for clients that have one of their own. */
+/* Seconds until a failed link is retried for clients that have a link of their own. */
 #define FAILED_SECONDS 5.0
-/* A waiter that has less of its time left need not try again. */
+/* A waiter with less time left, in seconds, does not try again. */
 #define PATIENCE_LEAST 0.05
 
 static bool is_spare(const struct pool_link *l)
@@ -25,7 +25,7 @@ static bool is_spare(const struct pool_link *l)
 	return !list_empty(&l->spare);
 }
 
-/* No reply is due on a spare link: later bytes could be mistaken for one. */
+/* Later bytes on a spare link, on which no reply is due, could be mistaken for a reply. */
 static void pool_on_bytes(void *owner, struct slice bytes)
 {
 	struct pool_link *l = owner;
@@ -34,7 +34,7 @@ static void pool_on_bytes(void *owner, struct slice bytes)
 	l->spoilt = is_spare(l);
 }
 
-/* --- are clients without a login let in? --------------------------------------------- */
+/* --- the check whether clients need a login ------------------------------------------ */
 
 static void pool_ask_login(struct pool *p);
 
@@ -42,7 +42,7 @@ static void tell_ready(struct pool *p, struct list *waiters)
 {
 	struct list told;
 
-	/* Clients that must wait again enter the list again. */
+	/* Clients that must wait again put themselves on the list again. */
 	list_init(&told);
 	list_move_all(&told, waiters);
 	list_shift_each (struct pool_waiter, w, &told, node)
@@ -76,7 +76,7 @@ static void tell_failed(struct pool *p, struct list *waiters, enum link_end end,
 	}
 }
 
-/* Redis answered the check: it takes clients without a login. */
+/* Called when Redis answered the check: it accepts clients without a login. */
 static void check_passed(struct pool_link *l)
 {
 	struct pool *p = l->pool;
@@ -105,7 +105,7 @@ static void pool_on_ready(void *owner)
 	tell_ready(p, &l->group->waiters);
 }
 
-/* The link itself notifies its users. */
+/* Forgets the link; the link itself notifies its users. */
 static void pool_on_down(void *owner, enum link_end end, const char *reason, size_t inflight)
 {
 	struct pool_link *l = owner;
@@ -123,14 +123,14 @@ static void pool_on_down(void *owner, enum link_end end, const char *reason, siz
 	if (l->group && end != LINK_BROKEN)
 		l->group->failed_at = p->env->clock();
 	pool_link_free(l);
-	/* Redis may have closed it as idle just before it was asked again. */
+	/* Redis may have closed the idle link just before the check used it again. */
 	if (was_idle && !list_empty(waiters))
 		pool_ask_login(p);
 	else
 		tell_failed(p, waiters, end, reason);
 }
 
-/* The check's RESET, and the command after it that needs a login if Redis requires one. */
+/* Handles the replies to the check: to RESET, and to a command that may need a login. */
 static void pool_on_reply(void *owner, void *tag, const struct resp_reply *reply,
                           struct slice captured)
 {
@@ -196,8 +196,8 @@ static struct pool_link *pool_link_new(struct pool *p, struct pool_group *g,
 	return l;
 }
 
-/* Has Redis taken a connection without a login since the client came? It decides that when a
- * connection comes, and so does hasp. */
+/* True if Redis has accepted a connection without a login since the client connected. Redis
+ * decides that when a connection comes, and so does hasp. */
 static bool is_let_in(const struct pool *p, const struct pool_waiter *w)
 {
 	const struct link_env *env = p->env;
@@ -217,7 +217,7 @@ static void ask_again(struct pool_link *l)
 	link_expect(&l->pool_user, LINK_NOTIFY | LINK_CAPTURE | LINK_DISCARD, l);
 }
 
-/* Asks Redis, unless it is being asked. */
+/* Asks Redis whether it requires a login, unless that is under way. */
 static void pool_ask_login(struct pool *p)
 {
 	static const struct link_login plain = { .proto = 2 };
@@ -246,7 +246,7 @@ void pool_check_login(struct pool *p)
 
 /* --- clients ------------------------------------------------------------------------- */
 
-/* The ready link with the fewest users; NULL: none is ready. */
+/* Returns the ready link with the fewest users; NULL: none is ready. */
 static struct pool_link *least_used(const struct pool_group *g)
 {
 	struct pool_link *best = NULL;
@@ -259,7 +259,7 @@ static struct pool_link *least_used(const struct pool_group *g)
 	return best;
 }
 
-/* How many links lead to the present address, or are going to. */
+/* Returns how many links lead to the present address, or will. */
 static int64_t count_links(const struct pool_group *g)
 {
 	int64_t n = 0;
@@ -298,7 +298,7 @@ static enum pool_answer wait_in(struct list *waiters, struct pool_waiter *w)
 	return POOL_LATER;
 }
 
-/* Makes a link for a waiter, which may have waited for other links before. */
+/* Makes a link for a waiter, which may already have waited for other links. */
 static void make_link(struct pool *p, struct pool_group *g, const struct link_login *login,
                       const struct pool_waiter *w)
 {
@@ -328,7 +328,7 @@ enum pool_answer pool_ask(struct pool *p, const struct link_login *login, bool e
 		return POOL_NEVER;
 	if (w->since <= 0)
 		w->since = p->env->clock();
-	/* A link that is made now asks whether it may do without a login, too. */
+	/* A new link also asks whether it needs a login. */
 	if (n == 0 || (!is_checked && n < p->links_per_login))
 		make_link(p, g, &found, w);
 	else if (!is_checked && least_used(g)) {
@@ -344,7 +344,7 @@ void pool_join(struct pool *p, const struct link_login *login, struct link_user 
 	struct pool_group *g = pool_group_find(p, &found);
 	struct pool_link *l;
 
-	/* There may be room for the name by now, but no link yet. */
+	/* There may be space for the name now, but no link yet. */
 	if (!g) {
 		found.name = NULL;
 		g = pool_group_find(p, &found);
@@ -352,7 +352,7 @@ void pool_join(struct pool *p, const struct link_login *login, struct link_user 
 	HASP_ASSERT(g);
 	l = least_used(g);
 	HASP_ASSERT(l);
-	/* The link that is there shows that Redis takes the login. */
+	/* The existing link shows that Redis accepts the login. */
 	if (p->env->connect) {
 		l->unused = false;
 		link_join(link_new_accepted(p->env, &found), u);
@@ -396,7 +396,8 @@ bool pool_put_spare(struct pool *p, const struct link_login *login, struct link_
 	    !link_is_idle(link))
 		return false;
 	g = pool_group_find(p, login);
-	/* Make no group for a name: it might displace one that a client is about to join. */
+	/* Make no group for a name: that might displace one which a client is about to
+	 * join. */
 	if (!g && !login->name)
 		g = pool_group_get(p, &found);
 	if (!g)
@@ -412,7 +413,7 @@ bool pool_put_spare(struct pool *p, const struct link_login *login, struct link_
 	return true;
 }
 
-/* The spare link that was used last; NULL: there is none. */
+/* Returns the spare link that was used last; NULL: there is none. */
 static struct pool_link *last_spare(struct pool_group *g)
 {
 	while (!list_empty(&g->spares)) {
@@ -459,8 +460,8 @@ void pool_make_way(struct pool *p)
 static void sweep_group(struct pool *p, struct pool_group *g)
 {
 	list_drain (struct pool_link, l, &g->links, node) {
-		/* One of the users is the pool. Waiting clients may join this link when it is
-		 * ready. Users that have left may have sent requests without an answer yet. */
+		/* The pool is one of the users. Waiting clients may join this link when it is
+		 * ready, and users that have left may have requests without a reply. */
 		if (link_users(l->link) > 1 || !list_empty(&g->waiters) ||
 		    !link_is_idle(l->link)) {
 			l->unused = false;
@@ -497,7 +498,7 @@ void pool_sweep_named(struct pool *p)
 {
 	struct pool_link *check = p->check;
 
-	/* The check's link stays while clients come. */
+	/* The check's link stays open while clients come. */
 	if (check && !check->asking && check->unused)
 		pool_link_close(check);
 	else if (check && !check->asking)

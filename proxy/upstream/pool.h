@@ -38,28 +38,28 @@ struct pool *pool_new(struct ev_loop *loop, struct link_env *env);
 void pool_free(struct pool *p); /* closes the links */
 
 /* Closes the links that had no user at the last sweep, and have had none since. The pool's
- * timer calls it; so may a test. */
+ * timer calls it; a test may, too. */
 void pool_sweep(struct pool *p);
 /* As pool_sweep(), for links that have a name; call it more often. */
 void pool_sweep_named(struct pool *p);
 
-/* How many links each login may have from now on; >= 1. */
+/* Sets how many links each login may have; >= 1. */
 void pool_set_size(struct pool *p, int64_t links_per_login);
 
-/* The environment's address is about to change: what Redis says about logins, another one says.
- * Links that are outdated then get no more users. */
+/* Call this when the environment's address is about to change: another server decides about
+ * logins then. Links that are outdated then get no more users. */
 void pool_follow_address(struct pool *p);
 
-/* Embedded in the client that wants a shared link: in a list of the pool while it waits. */
+/* Embedded in a client that wants a shared link; in a list of the pool while it waits. */
 struct pool_waiter {
 	struct list node;
-	double since; /* by env->clock, while it waits */
-	double came; /* by env->clock, when the client came: without a login it needs a later
-	              * check */
+	double since; /* env->clock when it began to wait */
+	double came; /* env->clock when the client connected: a check before that does not
+	              * count for it */
 };
 
-/* A waiter need wait no longer: ask again; or the link that it waited for could not be had.
- * Such a waiter may ask again only if it can do without. */
+/* on_ready(): the waiter must ask again. on_failed(): the link that it waited for failed; it
+ * may ask again only if it can do without. */
 struct pool_ops {
 	void (*on_ready)(struct pool_waiter *w);
 	void (*on_failed)(struct pool_waiter *w, enum link_end end, const char *reason);
@@ -68,46 +68,46 @@ void pool_set_ops(struct pool *p, const struct pool_ops *ops);
 
 void pool_waiter_init(struct pool_waiter *w, double came);
 bool pool_waiter_waits(const struct pool_waiter *w);
-/* Harmless when it does not wait. */
+/* Ends the wait, if there is one. */
 void pool_waiter_end(struct pool_waiter *w);
 
 enum pool_answer {
-	POOL_READY, /* pool_join() may be called now */
+	POOL_READY, /* call pool_join() now */
 	POOL_LATER, /* the pool will notify `w` */
-	POOL_NEVER, /* there are too many logins; or this one has just failed */
+	POOL_NEVER, /* there are too many logins, or this one has just failed */
 };
 
-/* Wants a link with `login`. While there is none, one is made: for `eager` ones also if that
- * has just failed. With a password, Redis must have accepted the login for this user
- * already, on another connection: a link that is ready does not log in again. Without one, the
- * answer is POOL_READY only if Redis has taken such a connection since `w->came`. */
+/* Asks for a link with `login`, and makes one if there is none: if `eager`, even after one has
+ * just failed. Redis must have accepted a login with a password for this user already, on
+ * another connection, because a ready link does not log in again. Without a password, the
+ * answer is POOL_READY only if Redis has accepted such a connection since `w->came`. */
 enum pool_answer pool_ask(struct pool *p, const struct link_login *login, bool eager,
                           struct pool_waiter *w) __attribute__((warn_unused_result));
 
-/* After POOL_READY: puts `u` on the ready link with the fewest users. While there are fewer
- * links than pool_set_size() allows, one more is made. */
+/* Call this after POOL_READY: puts `u` on the ready link with the fewest users. Makes one more
+ * link if there are fewer than pool_set_size() allows. */
 void pool_join(struct pool *p, const struct link_login *login, struct link_user *u);
 
-/* `u` is on a link of the pool. If it is there alone, and the link is in the state that `login`
- * says, the link is its own from now on, and private. Returns whether that is so. */
+/* Gives `u` its pool link as a private link, if no other user is there and the link is in the
+ * state that `login` describes. Returns whether it did. */
 bool pool_detach(struct pool *p, const struct link_login *login, struct link_user *u);
 
-/* `u` is on a private link in the state that `login` says, and Redis keeps nothing else of it
- * there. If nothing is due on the link, it becomes a spare link, which another client may take,
- * and `u` is on no link. Returns whether that is so. */
+/* Makes a spare link of the private link of `u`, which must be in the state that `login`
+ * describes and have no other state in Redis. If no reply is due, another client may take the
+ * link, and `u` is on none. Returns whether it did. */
 bool pool_put_spare(struct pool *p, const struct link_login *login, struct link_user *u);
 
-/* Wants a spare link with `login`. POOL_READY: *spare is one, which has no user and is not the
- * pool's any more; it must be joined, or closed. POOL_NEVER: there is none. */
+/* Asks for a spare link with `login`. POOL_READY: *spare is one, without a user; the pool no
+ * longer owns it, so join or close it. POOL_NEVER: there is none. */
 enum pool_answer pool_take_spare(struct pool *p, const struct link_login *login,
                                  struct pool_waiter *w, struct link **spare)
 	__attribute__((warn_unused_result));
 
-/* A link is about to be made: if there are link_env.max, closes a spare one. */
+/* Call this before making a link: closes a spare link if there are link_env.max links. */
 void pool_make_way(struct pool *p);
 
-/* Asks Redis whether it takes clients without a login, unless that was done a moment ago; the
- * answer is in link_env.login_required. */
+/* Asks Redis whether it requires a login, unless it did a moment ago; the answer is in
+ * link_env.login_required. */
 void pool_check_login(struct pool *p);
 
 #endif

@@ -9,7 +9,7 @@
 #include "base/fatal.h"
 #include "upstream/pool_internal.h"
 
-/* At most this many groups for new client names are made in a second. */
+/* The most groups for new client names that hasp makes in a second. */
 #define NAMES_PER_SECOND 16
 
 void pool_link_free(struct pool_link *l)
@@ -27,10 +27,10 @@ void pool_link_close(struct pool_link *l)
 	pool_link_free(l);
 }
 
-/* A group's key. The lengths keep user, name and password apart. */
+/* Writes a group's key. The lengths keep user, name and password apart. */
 static void write_group_key(struct buf *out, const struct link_login *login)
 {
-	/* (Each transaction needs the key: printf() would take most of its time.) */
+	/* Not by printf(), because each transaction needs the key. */
 	uint32_t head[] = { (uint32_t)login->db, login->proto,
 		            login->user ? (uint32_t)strlen(login->user) : 0,
 		            login->name ? (uint32_t)strlen(login->name) : 0 };
@@ -65,7 +65,7 @@ void pool_group_free(struct pool *p, struct pool_group *g)
 	free(g);
 }
 
-/* One of a link's users is the pool. */
+/* True if only the pool uses the group's links. */
 static bool is_group_idle(const struct pool_group *g)
 {
 	if (!list_empty(&g->waiters))
@@ -76,7 +76,7 @@ static bool is_group_idle(const struct pool_group *g)
 	return true;
 }
 
-/* Closes the group that has been idle for longest. False: there is none. */
+/* Closes the group that has been idle for longest. Returns false if there is none. */
 static bool drop_idle_group(struct pool *p, bool named)
 {
 	list_each (struct pool_group, g, &p->groups_by_use, order) {
@@ -88,7 +88,7 @@ static bool drop_idle_group(struct pool *p, bool named)
 	return false;
 }
 
-/* Is there room for one more group, with a name or without? */
+/* Returns true if there is space for one more group, with a name or without. */
 static bool pool_make_room(struct pool *p, bool named)
 {
 	double now = p->env->clock();

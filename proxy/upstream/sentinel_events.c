@@ -7,7 +7,7 @@
 #include "base/fatal.h"
 #include "upstream/subscriber.h"
 
-/* A sentinel that cannot be reached any more is found so; in ms. */
+/* How often hasp checks that a sentinel can be reached, in ms. */
 #define CHECK_DELAY_MS 1000
 #define CHECK_TIMEOUT_MS 5000
 
@@ -25,11 +25,11 @@ static const struct {
 };
 #define NPUBLISHED (sizeof(published) / sizeof(published[0]))
 
-/* The connection to one of them. */
+/* The connection to one sentinel. */
 struct sentinel_sub {
 	struct list node; /* in events.ears */
 	struct sentinel_events *events;
-	struct link_env links; /* its name is the sentinel's */
+	struct link_env links; /* its `name` is the sentinel's */
 	struct subscriber *subscriber;
 	bool wanted; /* sentinel_events_listen() has named it */
 };

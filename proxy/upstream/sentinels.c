@@ -25,7 +25,7 @@ static void sentinels_add(struct sentinels *s, const char *name)
 	s->names[s->n++] = xstrdup(name);
 }
 
-/* Puts names[from] at `to`; those in between move up or down. */
+/* Moves names[from] to `to`, and those in between by one. */
 static void sentinels_move(struct sentinels *s, size_t from, size_t to)
 {
 	char *name = s->names[from];
@@ -108,7 +108,7 @@ void sentinel_write_commands(struct buf *out, const char *master)
 	write_sentinel_command(out, SLICE_LIT("SENTINELS"), master);
 }
 
-/* The value of a field in a reply of names and values; NULL: it has none. */
+/* Returns the value of a field in a reply of names and values; NULL: it has none. */
 static const char *field_of(const redisReply *r, const char *name)
 {
 	for (size_t i = 0; r->type == REDIS_REPLY_ARRAY && i + 1 < r->elements; i += 2)
@@ -126,7 +126,7 @@ static bool is_port(const char *s)
 	return n > 0 && n <= 5 && !s[n] && atoi(s) > 0 && atoi(s) <= UINT16_MAX;
 }
 
-/* As `address` has it in the file. False: no address comes of it. */
+/* Prints an address as the configuration has it. Returns false if it is invalid. */
 static bool print_address(const char *host, const char *port, char *out, size_t n)
 {
 	bool is_v6 = strchr(host, ':');
@@ -180,7 +180,7 @@ void sentinel_answer_fini(struct sentinel_answer *a)
 		free(a->others[--a->nothers]);
 }
 
-/* The number of the sentinel in the configuration; -1: it does not name it. */
+/* Returns the sentinel's number in the configuration; -1: that does not name it. */
 static int configured_number(const struct sentinels *s, const char *name)
 {
 	for (size_t i = 0; i < s->nconfigured; i++)
@@ -217,7 +217,7 @@ static void note_named(struct sentinels *s, int number, const struct sentinel_an
 			s->named_by[i] |= UINT32_C(1) << number;
 }
 
-/* Where one sentinel is configured, all that is known comes from it. */
+/* True if sentinel `i` may confirm others. If one is configured, all come from it. */
 static bool may_confirm(const struct sentinels *s, size_t i)
 {
 	uint32_t by = s->named_by[i];
@@ -225,7 +225,7 @@ static bool may_confirm(const struct sentinels *s, size_t i)
 	return s->nconfigured < 2 || configured_number(s, s->names[i]) >= 0 || (by & (by - 1));
 }
 
-/* The one that was asked last says so. */
+/* Records the answer of the sentinel that was asked last. */
 static const struct sentinel_word *note_word(struct sentinels *s,
                                              const struct sentinel_answer *a)
 {
@@ -240,7 +240,7 @@ static const struct sentinel_word *note_word(struct sentinels *s,
 	return word;
 }
 
-/* The greatest epoch of another word that confirms this one; -1: none does. */
+/* Returns the greatest epoch of another answer that confirms this one; -1: none does. */
 static int64_t confirmed_epoch(const struct sentinels *s, const struct sentinel_word *word,
                                int64_t least)
 {
@@ -270,7 +270,7 @@ static bool is_newer_named(const struct sentinels *s, const struct sentinel_word
 }
 
 /* Orders the sentinels: the one that answered, then those after it, then those before it, so
- * that each has its turn. Leaves out those that neither it nor the configuration names. */
+ * that each has its turn. Drops those that neither it nor the configuration names. */
 static void sentinels_learn(struct sentinels *s, size_t answered,
                             const struct sentinel_answer *a)
 {

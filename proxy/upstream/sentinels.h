@@ -38,8 +38,8 @@
 
 /* A sentinel's answer in this round. */
 struct sentinel_word {
-	const char *by; /* its name, in sentinels.names */
-	bool confirms; /* it may confirm what another one says */
+	const char *by; /* the sentinel's name, in sentinels.names */
+	bool confirms; /* the sentinel may confirm another's answer */
 	char primary[SENTINEL_NAME_SIZE];
 	int64_t epoch;
 };
@@ -49,66 +49,66 @@ struct sentinels {
 	uint32_t named_by[SENTINELS_MAX]; /* of names[i]: a bit for each configured sentinel
 	                                   * that has named it */
 	size_t n;
-	size_t nconfigured; /* how many the configuration names; anywhere in `names` */
+	size_t nconfigured; /* number of configured sentinels; anywhere in `names` */
 	char **configured;
 	size_t asked; /* in this round: names[0 .. asked - 1] */
 	size_t nbehind; /* in this round: sentinels that reported an earlier failover */
 	struct sentinel_word words[SENTINELS_MAX]; /* in this round */
 	size_t nwords;
-	bool named_known; /* in this round a sentinel has named the primary in use, and another
-	                   * one a primary that is newer, but not confirmed */
-	int64_t epoch; /* of the answer that counted last; -1: none did */
+	bool named_known; /* in this round one sentinel has named the primary in use, and
+	                   * another a newer primary that is not confirmed */
+	int64_t epoch; /* epoch of the last answer that counted; -1: none did */
 };
 
-/* `names` are those that the configuration names, which are addresses; copied. */
+/* Initializes the struct with copies of `names`, the addresses in the configuration. */
 void sentinels_init(struct sentinels *s, char *const *names, size_t n);
 void sentinels_fini(struct sentinels *s);
 
-/* `name` has said that it knows more than the others: it is asked first from now on. One that
- * is not known is passed over. Not in a round. */
+/* Makes hasp ask `name` first from now on, because it announced news. Does nothing if it is
+ * not known. Do not call it in a round. */
 void sentinels_prefer(struct sentinels *s, const char *name);
 
 /* Begins a round. */
 void sentinels_begin(struct sentinels *s);
-/* Before a round: another one is asked first than last time. */
+/* Call this before a round, so that another sentinel is asked first than last time. */
 void sentinels_rotate(struct sentinels *s);
-/* The sentinel to ask next in this round; NULL: all were asked. */
+/* Returns the sentinel to ask next in this round; NULL: all were asked. */
 const char *sentinels_next(struct sentinels *s);
 
 /* One answer of a sentinel. */
 struct sentinel_answer {
-	struct address address; /* of the primary */
-	char name[SENTINEL_NAME_SIZE]; /* the same, for messages */
+	struct address address; /* address of the primary */
+	char name[SENTINEL_NAME_SIZE]; /* its text, for messages */
 	int64_t epoch;
-	char *others[SENTINELS_MAX]; /* other sentinels, as in struct sentinels */
+	char *others[SENTINELS_MAX]; /* other sentinels, in the form of struct sentinels */
 	size_t nothers;
 };
 
 /* Appends the command that asks for the primary. */
 void sentinel_write_question(struct buf *out, const char *master);
-/* Reads the reply to that, as sentinel_read(), which names no other sentinels. */
+/* Reads the reply to that, as sentinel_read() does, without other sentinels. */
 int sentinel_read_named(struct sentinel_answer *a, const redisReply *named, const char **why)
 	__attribute__((warn_unused_result));
 
 /* Appends the SENTINEL_COMMANDS commands that query a sentinel. */
 #define SENTINEL_COMMANDS 3
 void sentinel_write_commands(struct buf *out, const char *master);
-/* Reads the replies to them. Returns 0; -1 with *why in words, when they do not name a primary.
+/* Reads their replies. Returns 0; -1 with *why in words, if they name no primary. Call
  * sentinel_answer_fini() in either case. */
 int sentinel_read(struct sentinel_answer *a, redisReply *const *replies, const char **why)
 	__attribute__((warn_unused_result));
 void sentinel_answer_fini(struct sentinel_answer *a);
 
-/* The sentinel that sentinels_next() returned last has answered, in a round in which all are
- * asked. The sentinels that it names are asked, too. */
+/* Records the answer of the sentinel that sentinels_next() returned last, in a round that asks
+ * all. hasp also asks the sentinels that it names. */
 void sentinels_note(struct sentinels *s, const struct sentinel_answer *a);
 /* Returns the answer that counts, of those that sentinels_note() got in this round: the one
  * with the latest failover, confirmed if necessary. NULL: no answer counts. */
 const struct sentinel_word *sentinels_newest(struct sentinels *s);
 
-/* The sentinel that sentinels_next() returned last has answered. `primary`: HOST:PORT of the
- * one in use; NULL: none is. Returns NULL if the answer counts: from now on that sentinel is
- * asked first, and those it named later. Else returns why not, in words. */
+/* Takes the answer of the sentinel that sentinels_next() returned last. `primary`: HOST:PORT
+ * of the one in use; NULL: none. Returns NULL if the answer counts: then that sentinel is
+ * asked first from now on, and those it named later. Else returns the reason in words. */
 const char *sentinels_take(struct sentinels *s, const struct sentinel_answer *a,
                            const char *primary);
 

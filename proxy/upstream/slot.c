@@ -5,8 +5,8 @@
 
 #include "base/fatal.h"
 
-/* CRC16/XMODEM: polynomial 0x1021, begins with 0, nothing reflected. Of each value of the byte
- * that is shifted out. */
+/* The CRC16/XMODEM (polynomial 0x1021, begins with 0, nothing reflected) of each value of the
+ * byte that is shifted out. */
 static const uint16_t crc_table[256] = {
 	0x0000, 0x1021, 0x2042, 0x3063, 0x4084, 0x50a5, 0x60c6, 0x70e7, 0x8108, 0x9129, 0xa14a,
 	0xb16b, 0xc18c, 0xd1ad, 0xe1ce, 0xf1ef, 0x1231, 0x0210, 0x3273, 0x2252, 0x52b5, 0x4294,
@@ -63,8 +63,8 @@ uint16_t slot_of_key(struct slice key)
 
 static char tags[SLOTS][SLOT_TAG_LEN];
 
-/* The first text of each slot, in the order of the alphabet below: three of its letters are
- * enough for each slot to have one. */
+/* Makes the first text of each slot, in the order of the alphabet below. Three of its letters
+ * are enough for each slot to have one. */
 static void make_tags(void)
 {
 	static const char alphabet[] = "0123456789abcdefghijklmnopqrstuvwxyz"

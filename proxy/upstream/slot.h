@@ -14,18 +14,18 @@
 
 #define SLOTS 16384
 
-/* The slot of `key`, below SLOTS. */
+/* Returns the slot of `key`, below SLOTS. */
 uint16_t slot_of_key(struct slice key);
 
-/* The hash tag of `key`, without its braces; the whole key if it has none. */
+/* Returns the hash tag of `key`, without its braces; the whole key if it has none. */
 struct slice slot_hashed_part(struct slice key);
 
 /* Length of a string that slot_tag() returns, in bytes. */
 #define SLOT_TAG_LEN 3
 
-/* A text of letters and digits that is in this slot, for a key beside one that cannot be a hash
- * tag itself: because it has a `}`, or is empty. The same for as long as hasp exists: other
- * hasps name keys by it. Valid for ever; may be called by any thread. */
+/* Returns a text of letters and digits in this slot, for keys beside one that cannot be a hash
+ * tag itself, because it has a `}` or is empty. It must never change: other hasps name keys by
+ * it. Valid for ever; for any thread. */
 struct slice slot_tag(uint16_t slot);
 
 #endif

@@ -10,10 +10,10 @@
 #include "net/address.h"
 
 #define ADDRESS_MAX 300
-/* Primaries of a cluster; Redis supports about 1,000 nodes. A compromised node could name many
- * more, and hasp would connect to each. */
+/* The most primaries of a cluster; Redis supports about 1,000 nodes. A compromised node could
+ * name many more, and hasp would connect to each. */
 #define PRIMARIES_MAX 1000u
-/* How many nodes that get slots the map has, and hasp looks up in one CLUSTER NODES. */
+/* The most nodes that get slots in the map, and that hasp looks up in one CLUSTER NODES. */
 #define IMPORTING_MAX 100u
 
 void slot_map_init(struct slot_map *m, const struct slot_map_ops *ops, void *arg)
@@ -92,7 +92,7 @@ static struct slot_map_node *get_node(struct slot_map *m, const char *address)
 	return n;
 }
 
-/* IPv6 addresses come without brackets. Returns -1 when no address comes of it. */
+/* Writes an address; IPv6 hosts come without brackets. Returns -1 if it is invalid. */
 static int write_address(char *out, size_t size, const char *host, size_t nhost, long long port)
 {
 	bool bare6;
@@ -105,7 +105,7 @@ static int write_address(char *out, size_t size, const char *host, size_t nhost,
 	return n > 0 && (size_t)n < size && address_is_remote(out) ? 0 : -1;
 }
 
-/* Writes `address` (host:port) as the map has it. Returns -1 if it is no address. */
+/* Writes `address` (host:port) in the map's form. Returns -1 if it is invalid. */
 static int copy_address(char *out, size_t size, struct slice address)
 {
 	const char *colon = NULL;
@@ -185,11 +185,11 @@ void slot_map_forget_migrating(struct slot_map *m)
 
 struct slot_range {
 	long long first, last;
-	char address[ADDRESS_MAX]; /* of the primary */
+	char address[ADDRESS_MAX]; /* address of the primary */
 };
 
-/* A range of the answer: first, last, primary [host, port, ...], replicas. False: it is
- * none. */
+/* Reads a range of the reply: first, last, primary [host, port, ...], replicas. Returns false
+ * if it is invalid. */
 static bool read_range(const redisReply *range, const char *asked, struct slot_range *r)
 {
 	const redisReply *primary;
@@ -214,7 +214,7 @@ static bool read_range(const redisReply *range, const char *asked, struct slot_r
 	                     primary->element[1]->integer) == 0;
 }
 
-/* True: there are not too many primaries, and no slot has two. */
+/* True if there are not too many primaries, and no slot has two. */
 static bool is_possible(const struct slot_range *ranges, size_t n)
 {
 	const char *addresses[PRIMARIES_MAX];
@@ -246,9 +246,9 @@ static void use_ranges(struct slot_map *m, const struct slot_range *ranges, size
 	}
 }
 
-/* A node may know only a part of the cluster: one that has just joined, or that other nodes
- * had to introduce again. So a primary that it does not name stays as long as no other one has
- * taken over all of its slots. */
+/* Keeps a primary that the answer does not name until other nodes have all of its slots: a
+ * node may know only a part of the cluster, for example if it has just joined, or if other
+ * nodes had to introduce it again. */
 static void keep_unreplaced(struct slot_map *m)
 {
 	const struct node *last = NULL;
@@ -292,16 +292,16 @@ int slot_map_read(struct slot_map *m, const redisReply *slots, const char *asked
 
 /* --- CLUSTER NODES ------------------------------------------------------------------------ */
 
-/* One line of the answer: ID HOST:PORT@BUS[,NAME,...] FLAGS PRIMARY PING PONG EPOCH STATE
+/* A line of the reply: ID HOST:PORT@BUS[,NAME,...] FLAGS PRIMARY PING PONG EPOCH STATE
  * SLOT... */
 struct nodes_line {
-	struct slice id, host, name; /* of the node; `name` is empty if it announces none */
+	struct slice id, host, name; /* the node's; `name` is empty if it announces none */
 	long long port;
-	bool is_asked; /* the node that answers writes `myself` in its own line */
-	struct slice slots; /* the words from the first slot on */
+	bool is_asked; /* the line of the answering node, which writes `myself` there */
+	struct slice slots; /* the words from the first slot to the end */
 };
 
-/* Cuts the next line off `rest`. Returns false if it is none of a node. */
+/* Cuts the next line off `rest`. Returns false if it describes no node. */
 static bool cut_line(struct slice *rest, struct nodes_line *l)
 {
 	struct slice line, word, port = SLICE_NONE;
@@ -346,7 +346,7 @@ static int line_address(const struct nodes_line *l, enum endpoint kind, const ch
 	return write_address(out, size, host.p, host.n, l->port);
 }
 
-/* The map has the node that answers under the name that it gives to clients. */
+/* Returns how nodes name themselves to clients, by the name that the map has. */
 static enum endpoint endpoint_of(const struct slot_map *m, const char *nodes, const char *asked)
 {
 	struct slice rest = slice_str(nodes);
@@ -381,8 +381,8 @@ static void add_importing(struct slot_map *m, const char *nodes, struct slice id
 			get_node(m, text)->importing = true;
 }
 
-/* [SLOT->-ID]: the slot is given to the node ID. [SLOT-<-ID]: this node gets it from ID.
- * Returns the ID if the node is to be in the map, else none. */
+/* Reads [SLOT->-ID]: the slot moves to the node ID; or [SLOT-<-ID]: this node gets it from ID.
+ * Returns the ID if the map must have that node, else none. */
 static struct slice read_migrating(struct slot_map *m, struct slice word)
 {
 	char *end;

@@ -14,7 +14,7 @@
 #include "upstream/own_conn.h"
 
 #define SUBSCRIBER_RETRY_SECONDS 0.05
-/* hasp's own messages are much shorter. */
+/* The longest message, in bytes; hasp's own messages are much shorter. */
 #define MESSAGE_MAX ((size_t)1024 * 1024)
 
 struct subscriber {
@@ -25,12 +25,12 @@ struct subscriber {
 	struct retry retry;
 	struct loop_timer check; /* runs while there is a delay between checks */
 	double timeout; /* seconds; 0: none */
-	unsigned nunheard; /* checks in a row since which nothing was heard */
-	char *address; /* of the last try; the configured address may have changed since */
-	char *refusal; /* Redis' error when it last refused; NULL: it did not */
+	unsigned nunheard; /* checks in a row during which nothing was received */
+	char *address; /* address of the last try; the configured one may have changed */
+	char *refusal; /* Redis' error if it refused the last try; else NULL */
 	bool open; /* subscriber_open() was called */
 	bool up; /* its own channel is subscribed */
-	bool warned; /* a warning was logged since it last worked */
+	bool warned; /* a warning was logged since the subscriber last worked */
 };
 
 static void subscriber_on_down(void *owner, enum link_end end, const char *reason,
@@ -88,8 +88,8 @@ static void subscriber_on_reply(struct subscriber *s, const redisReply *r)
 	struct slice kind, channel;
 
 	if (r->type == REDIS_REPLY_ERROR) {
-		/* An ACL may forbid a channel of subscriber_add(), Redis 6.2 knows none that
-		 * are sharded, and the slot may have moved: then no message comes. */
+		/* An error for a channel of subscriber_add() means that no message comes: an
+		 * ACL may forbid it, Redis 6.2 has no sharded ones, or the slot has moved. */
 		if (!s->up)
 			subscriber_disconnect(s,
 			                      reply_error_is_temporary(r->str)
@@ -108,7 +108,7 @@ static void subscriber_on_reply(struct subscriber *s, const redisReply *r)
 		s->opts.on_message(s->opts.arg, channel, string_of(r->element[2]));
 }
 
-/* One whole message. False: it is none, and the connection is closed. */
+/* Handles one whole message. Returns false if it is none, and closes the connection. */
 static bool take_message(struct subscriber *s, struct slice frame)
 {
 	redisReply *reply = reply_decode(frame);
@@ -123,15 +123,15 @@ static bool take_message(struct subscriber *s, struct slice frame)
 	return true;
 }
 
-/* A message is decoded when it is whole: by the lengths that it announces alone, a reader would
- * reserve memory that it never fills. */
+/* Decodes each message when it is whole: from announced lengths alone, a reader would reserve
+ * memory that it never fills. */
 static void subscriber_on_bytes(void *owner, struct slice bytes)
 {
 	struct subscriber *s = owner;
 	const struct link *l = s->user.link;
 
 	s->nunheard = 0;
-	/* The callbacks may end the connection. */
+	/* The callbacks may close the connection. */
 	while (bytes.n && s->user.link == l) {
 		struct buf message = BUF_INIT;
 		size_t used = 0;

@@ -25,15 +25,15 @@ struct ask_session {
 	struct stream_flusher flusher;
 	struct link_env env;
 	struct own_conn conn;
-	struct loop_timer timer; /* ask.timeout_ms */
+	struct loop_timer timer; /* ends after ask.timeout_ms */
 	const struct ask *opts;
-	bool done; /* all was answered */
-	size_t nanswered; /* requests */
-	struct buf said; /* the error that came last, the login's included; empty: none did */
+	bool done; /* all requests were answered */
+	size_t nanswered; /* number of answered requests */
+	struct buf said; /* the last error reply, also to AUTH; empty: none */
 	struct buf *why; /* the caller's */
 };
 
-/* The end of the link and the time-out may be due in the same turn: only the first counts. */
+/* The link's end and the time-out may come in the same turn: only the first counts. */
 static void ask_end(struct ask_session *a, const char *why)
 {
 	if (why)
@@ -56,7 +56,7 @@ static void ask_on_answer(struct ask_session *a, const redisReply *reply)
 	ask_end(a, NULL);
 }
 
-/* `tag`: the session; of AUTH: NULL. */
+/* `tag`: the session; for AUTH: NULL. */
 static void ask_on_reply(void *owner, void *tag, redisReply **reply)
 {
 	struct ask_session *a = owner;
@@ -72,7 +72,7 @@ static void ask_on_reply(void *owner, void *tag, redisReply **reply)
 		buf_append(a->opts->refusal, buf_slice(&a->said));
 }
 
-/* A server that refuses a connection says why to whatever was asked first, and closes. */
+/* A server that refuses a connection answers the first request with the reason, and closes. */
 static void ask_on_down(void *owner, enum link_end end, const char *reason)
 {
 	struct ask_session *a = owner;
@@ -145,8 +145,8 @@ int sync_query(const struct ask *opts, struct buf *why)
 /* The result of ask_commands() so far. */
 struct ask_learning {
 	const struct ask_learner *learner;
-	size_t n; /* commands */
-	struct buf error; /* an error that Redis answered; empty: none */
+	size_t n; /* number of commands */
+	struct buf error; /* Redis' error reply; empty: none */
 };
 
 static void ask_on_commands(void *arg, size_t i, const redisReply *reply)
@@ -174,7 +174,7 @@ int ask_commands(const struct ask *where, const struct ask_learner *learner, str
 	opts.refusal = &refusal;
 	rc = sync_query(&opts, why);
 	if (rc == 0 && l.n == 0) {
-		/* A Redis without a password refuses AUTH, and answers COMMAND all the same. */
+		/* A Redis without a password refuses AUTH, but still answers COMMAND. */
 		if (buf_len(&refusal))
 			buf_append(why, buf_slice(&refusal));
 		else if (buf_len(&l.error))

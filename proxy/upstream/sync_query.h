@@ -19,13 +19,13 @@ struct ask {
 	struct address address;
 	const char *user, *password; /* NULL: none */
 	struct dial_tls tls;
-	int64_t timeout_ms; /* for all of it together; > 0 */
-	const struct slice *requests; /* in the order in which they are sent; at least one */
+	int64_t timeout_ms; /* limit for the whole query; > 0 */
+	const struct slice *requests; /* in the order of sending; at least one */
 	size_t nrequests;
-	/* The reply to request `i`, which may be an error. */
+	/* Gets the reply to request `i`, which may be an error. */
 	void (*on_reply)(void *arg, size_t i, const redisReply *reply);
 	void *arg;
-	struct buf *refusal; /* gets the error that answers the login; may be NULL */
+	struct buf *refusal; /* gets the error reply to the login; may be NULL */
 };
 
 /* Connects, logs in, sends the requests, and closes; blocks until then. Returns 0 if all
@@ -33,7 +33,7 @@ struct ask {
 int sync_query(const struct ask *opts, struct buf *why) __attribute__((warn_unused_result));
 
 struct ask_learner {
-	/* The reply to COMMAND, or an error. Returns how many commands it describes. */
+	/* Takes COMMAND's reply, or an error. Returns how many commands it describes. */
 	size_t (*on_commands)(void *arg, const redisReply *reply);
 	void *arg;
 };

@@ -20,12 +20,12 @@
 
 /* The settings of a topology. The strings live until the next topology_use() has returned. */
 struct topology_settings {
-	const char *address; /* of the one server; of no meaning if there is a master */
-	const char *master; /* its name at the sentinels; NULL: there are none */
+	const char *address; /* the only server's; no meaning if there is a master */
+	const char *master; /* the master's name at the sentinels; NULL: no sentinels */
 	const char *const *cluster; /* addresses of some nodes of a cluster */
-	size_t ncluster; /* > 0 if it is one */
-	const char *user, *password; /* of hasp's own connections; NULL: none */
-	bool keeps_login; /* a new password is for the next logins: connections stay */
+	size_t ncluster; /* 0: it is no cluster */
+	const char *user, *password; /* for hasp's own connections; NULL: none */
+	bool keeps_login; /* a new password is for later logins only: connections stay */
 	struct node_settings nodes;
 };
 
@@ -44,40 +44,40 @@ struct topology_ops {
 };
 
 struct topology {
-	struct node *only; /* NULL: there are several, and */
-	const struct topology_ops *ops; /* finds them */
+	struct node *only; /* NULL: there are several nodes, which `ops` finds */
+	const struct topology_ops *ops; /* for several nodes */
 	struct topology_settings settings; /* in force */
 };
 
-/* `links` and `ops`: what all nodes share. */
+/* `links` and `ops`: those that all nodes share. */
 struct topology *topology_new(const struct link_env *links, const struct node_ops *ops,
                               void *arg);
-/* node_stop() and node_free() of all nodes. */
+/* Calls node_stop(), and node_free(), for all nodes. */
 void topology_stop(struct topology *t);
 void topology_free(struct topology *t);
-/* links_reap() of all nodes: once per turn of the loop. */
+/* Calls links_reap() for all nodes. Call it once per turn of the loop. */
 void topology_reap(struct topology *t);
 
 /* Returns true if hasp's own connections must log in again when `s` replaces `old`. */
 bool topology_must_log_in(const struct topology_settings *old,
                           const struct topology_settings *s);
 
-/* The configuration has changed, or is there for the first time. */
+/* Applies the first configuration, or a changed one. */
 void topology_use(struct topology *t, const struct topology_settings *s);
 
-/* The watcher has found a primary; ignores findings for other settings. */
+/* Takes the primary that the watcher has found, unless that was for other settings. */
 void topology_found(struct topology *t, const struct found_primary *p);
 
-/* The node that serves `key`. NULL (never of one node): it is not known. */
+/* Returns the node that serves `key`; NULL: it is not known (only with several nodes). */
 static inline struct node *topology_node(const struct topology *t, struct slice key)
 {
 	return t->only ? t->only : t->ops->node(t, key);
 }
 
-/* The node `asked` has answered a call about `key` by `error`, one of reply_error_redirects(),
- * without its dash: what that says is noted, and the whole map asked for. Returns the node that
- * the call is to be sent to instead, now; *asking: after ASKING. NULL: later, to the one that
- * topology_node() names then. */
+/* Handles the reply `error` of the node `asked` to a call about `key`: one of
+ * reply_error_redirects(), without its dash. Records what it says, and asks for the whole map.
+ * Returns the node to which the caller must send the call now; *asking: after ASKING. NULL:
+ * later, to topology_node() of that time. */
 static inline struct node *topology_redirected(struct topology *t, struct node *asked,
                                                struct slice key, const char *error,
                                                bool *asking)

@@ -14,13 +14,13 @@
 #include "upstream/decode.h"
 #include "upstream/watcher_internal.h"
 
-/* A message of a sentinel may be lost with its connection. */
+/* Poll, because a sentinel's message may be lost with its connection. */
 #define POLL_SECONDS 2.0
-/* While there is no primary, and after a alarm that was unfounded. */
+/* The delay while there is no primary, and after an unfounded alarm. */
 #define AGAIN_SECONDS 0.2
 /* How long the first round waits for sentinels that do not answer. */
 #define COMPARE_SECONDS 1.0
-/* One address: it is asked for its role no more often. */
+/* The least time between two questions for the role of one address. */
 #define ADDRESS_AGAIN_SECONDS 1.0
 
 /* --- results ------------------------------------------------------------------------------ */
@@ -56,7 +56,7 @@ void watcher_end_hold(struct watcher *w)
 	w->announcer = NULL;
 }
 
-/* There is no primary, as far as is known: nothing must be sent to the last one any more. */
+/* Reports that no primary is known: nothing must be sent to the last one any more. */
 static void watcher_primary_lost(struct watcher *w, const char *who, const char *why)
 {
 	bool is_new = watcher_set_why(w, who, why) || w->primary;
@@ -110,7 +110,7 @@ static void watcher_hold(struct watcher *w, const char *sentinel)
 	watcher_tell(w, false);
 	log_info("failover_announced master=%s primary=%s sentinel=%s", w->settings.master,
 	         w->primary, sentinel);
-	/* The message that it is done may be lost. */
+	/* The message that the failover is done may be lost. */
 	watcher_begin_soon(w);
 }
 
@@ -154,7 +154,7 @@ static void watcher_on_event(void *arg, const char *sentinel, enum sentinel_even
 		/* fall through */
 	case SENTINEL_SWITCHED:
 		watcher_reconnect(w);
-		/* (Their order does not change while they are asked.) */
+		/* The order of the sentinels does not change during a query. */
 		if (!query_is_running(&w->query))
 			sentinels_prefer(&w->sentinels, sentinel);
 		break;
@@ -192,7 +192,7 @@ static void watcher_end_round(struct watcher *w, double seconds)
 	loop_timer_start(&w->timer, is_urgent ? AGAIN_SECONDS : seconds);
 }
 
-/* Where hasp has no login, or an ACL forbids ROLE, the sentinels' word has to do. */
+/* True if hasp has no login there, or may not use ROLE: the sentinels' word must do. */
 static bool is_refused(const redisReply *reply)
 {
 	return reply->type == REDIS_REPLY_ERROR &&
@@ -218,7 +218,7 @@ static void watcher_on_role(struct watcher *w, redisReply *const *replies, const
 		watcher_end_round(w, POLL_SECONDS);
 		return;
 	}
-	/* A primary that cannot be reached is no other one; its links know themselves. */
+	/* An unreachable primary may still be the primary; its links notice by themselves. */
 	if (!replies && w->primary && strcmp(w->primary, w->candidate) == 0)
 		(void)watcher_set_why(w, w->candidate, why);
 	else if (!replies)
@@ -232,7 +232,7 @@ static void watcher_on_role(struct watcher *w, redisReply *const *replies, const
 
 /* --- the sentinels ------------------------------------------------------------------------ */
 
-/* Listens to the sentinels that are known by now. */
+/* Listens to the sentinels that are known now. */
 static void watcher_listen(struct watcher *w)
 {
 	if (!w->events) {
@@ -255,7 +255,7 @@ void watcher_stop_listening(struct watcher *w)
 	watcher_end_hold(w);
 }
 
-/* No sentinel gave an answer that counts. The primary may be one all the same. */
+/* Ends a round in which no answer counted. The primary may still be one. */
 static void watcher_do_without(struct watcher *w)
 {
 	if (w->primary && w->is_readonly) {
@@ -272,7 +272,7 @@ static void watcher_do_without(struct watcher *w)
 	watcher_end_round(w, AGAIN_SECONDS);
 }
 
-/* A sentinel whose answer counts has named `candidate`. */
+/* Follows `candidate`, which a sentinel has named in an answer that counts. */
 static void watcher_follow(struct watcher *w)
 {
 	watcher_listen(w);
@@ -282,7 +282,7 @@ static void watcher_follow(struct watcher *w)
 	watcher_ask_role(w);
 }
 
-/* Follows the answer that counts, of all. Returns false if none does. */
+/* Follows that of all answers which counts. Returns false if none does. */
 static bool watcher_use_newest(struct watcher *w)
 {
 	const struct sentinel_word *newest = sentinels_newest(&w->sentinels);
@@ -295,7 +295,7 @@ static bool watcher_use_newest(struct watcher *w)
 	return true;
 }
 
-/* No answer counts. Stays with the primary in use if a sentinel has named that one. */
+/* If no answer counts, stays with the primary in use if a sentinel has named it. */
 static bool watcher_use_known(struct watcher *w)
 {
 	if (!w->sentinels.named_known)
@@ -331,8 +331,8 @@ static void watcher_on_answer(struct watcher *w, const struct sentinel_answer *a
 {
 	const char *why;
 
-	/* While nothing is known: a sentinel that was cut off must not be believed only because
-	 * it is named first. */
+	/* Nothing is known yet: do not believe a sentinel that was cut off only because it is
+	 * named first. */
 	if (w->asks_all) {
 		sentinels_note(&w->sentinels, a);
 		(void)watcher_set_why(w, w->asked, "no other sentinel names the same primary");
@@ -380,7 +380,7 @@ void watcher_begin(struct watcher *w)
 
 	if (query_is_running(&w->query))
 		return;
-	/* Workers may ask before it is known where Redis is; watcher_use() comes here, too. */
+	/* Workers may ask before hasp knows where Redis is; watcher_use() comes here, too. */
 	if (!w->settings.master && !w->settings.address)
 		return;
 	alarms = atomic_exchange(&w->alarms, 0);
@@ -405,7 +405,7 @@ void watcher_begin(struct watcher *w)
 void watcher_reconnect(struct watcher *w)
 {
 	w->is_reconnect_due = true;
-	/* A sentinel that announces all the time must not cancel every query. */
+	/* A sentinel that announces all the time must not cancel each query. */
 	if (w->is_reconnect) {
 		watcher_begin_soon(w);
 		return;
@@ -415,8 +415,8 @@ void watcher_reconnect(struct watcher *w)
 	loop_timer_start(&w->timer, 0);
 }
 
-/* Limits how often rounds begin: the workers ask each time they lose a link. The end of a round
- * handles the alarms that came during it. */
+/* Begins a round, but limits how often: workers ask each time they lose a link. The end of a
+ * round handles the alarms that came during it. */
 void watcher_begin_soon(struct watcher *w)
 {
 	double pause = w->settings.master ? AGAIN_SECONDS : ADDRESS_AGAIN_SECONDS;

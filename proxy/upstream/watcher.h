@@ -28,40 +28,40 @@
 
 struct watcher;
 
-/* The settings; copied. */
+/* The settings, which the watcher copies. */
 struct watcher_settings {
-	const char *master; /* its name at the sentinels; NULL: there are none */
+	const char *master; /* the master's name at the sentinels; NULL: no sentinels */
 	char *const *sentinels; /* addresses; at least one if there is a master */
 	size_t nsentinels;
-	const char *address; /* of the one server, if there is no master */
-	const char *user, *password; /* at servers; NULL: none */
-	const char *sentinel_user, *sentinel_password; /* at sentinels; NULL: none */
-	struct dial_tls tls; /* to all of them */
-	int64_t timeout_ms; /* for one question; > 0 */
-	int64_t failover_wait_ms; /* how long to wait for an announced failover; 0: not */
+	const char *address; /* the only server's, if there is no master */
+	const char *user, *password; /* for servers; NULL: none */
+	const char *sentinel_user, *sentinel_password; /* for sentinels; NULL: none */
+	struct dial_tls tls; /* for all connections */
+	int64_t timeout_ms; /* limit of one question; > 0 */
+	int64_t failover_wait_ms; /* limit of the wait for an announced failover; 0: no wait */
 };
 
-/* The primary, as far as it is known. Valid during the call. */
+/* The primary, as far as hasp knows. Valid during the call. */
 struct found_primary {
-	const char *master; /* its name; NULL: there are no sentinels */
+	const char *master; /* the master's name; NULL: no sentinels */
 	const char *address; /* HOST:PORT; NULL: there is no primary now */
-	const char *why; /* why there is none */
-	bool anew; /* open links to it may lead to another server */
+	const char *why; /* why there is no primary */
+	bool anew; /* open links to the address may lead to another server */
 	bool leaving; /* a failover is announced: send nothing more to this primary until the
 	               * watcher calls again, for failover_wait_ms at most */
 };
 
-/* `on_primary` is called on the watcher's thread, whenever something has changed. */
+/* Makes a watcher. `on_primary` is called on its thread for each change. */
 struct watcher *watcher_new(void (*on_primary)(void *arg, const struct found_primary *p),
                             void *arg);
-/* Starts the thread. Returns 0, else an errno: then there is none. */
+/* Starts the thread. Returns 0, or an errno: then there is no thread. */
 int watcher_start(struct watcher *w) __attribute__((warn_unused_result));
 /* Ends the thread: from then on `on_primary` is not called. */
 void watcher_stop(struct watcher *w);
-/* Frees the watcher, after watcher_stop() or without a thread, and after its last call. */
+/* Frees the watcher. Call it last, after watcher_stop(), or without a thread. */
 void watcher_free(struct watcher *w);
 
-/* From any thread: sets new settings. The watcher then reports the primary again. */
+/* Sets new settings; the watcher then reports the primary again. From any thread. */
 void watcher_use(struct watcher *w, const struct watcher_settings *s);
 
 /* Has the watcher check whether the primary is still the same. From any thread, at any rate. */

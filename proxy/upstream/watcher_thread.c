@@ -10,7 +10,7 @@
 #include "upstream/watcher_internal.h"
 
 #define WATCHER_SCRATCH ((size_t)64 * 1024)
-/* A server that does not answer so soon is passed over. */
+/* How long a server may take to answer, in ms, before the watcher goes on to the next. */
 #define ANSWER_MS_MAX 1000
 
 /* --- settings ----------------------------------------------------------------------------- */
