@@ -70,7 +70,7 @@ void lock_request_set_state(struct lock_request *p, enum lock_request_state stat
 	p->state = state;
 }
 
-/* --- what is kept ----------------------------------------------------------------- */
+/* --- the kept facts --------------------------------------------------------------- */
 
 /* Copies `s` to *at, and moves *at past the copy. */
 static struct slice append_copy(char **at, struct slice s)
@@ -345,7 +345,7 @@ struct section_stats *lock_request_stats(const struct lock_request *p)
 	return p->stats;
 }
 
-/* --- answers that come late ------------------------------------------------------ */
+/* --- late answers ---------------------------------------------------------------- */
 
 bool lock_request_confirms(const struct lock_request *p)
 {

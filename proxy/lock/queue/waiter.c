@@ -121,7 +121,7 @@ static double waiter_lease(const struct waiter *w)
 	return (double)w->lease_ms / 1000;
 }
 
-/* --- asking Redis about it -------------------------------------------------------- */
+/* --- questions to Redis ----------------------------------------------------------- */
 
 /* Returns a new probe on behalf of `w`. */
 static struct probe *probe_of(const struct waiter *w,
@@ -187,7 +187,7 @@ static void waiter_confirm(struct waiter *w)
 	probe_check(w->all, w->line->db, &t, w->lease_ms, until, p);
 }
 
-/* --- its outcome ------------------------------------------------------------------ */
+/* --- the outcome ------------------------------------------------------------------ */
 
 static void waiter_on_timer(struct timer *t, double now);
 static void leave_queue(struct waiter *w, bool undo);

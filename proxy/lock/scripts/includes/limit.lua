@@ -53,8 +53,8 @@ local function has_limit(lock, token)
 	return redis.call('ZSCORE', lock, token)
 end
 
--- Returns whether `token` may have one of `limit` places now: 'free' if nobody has one; then 'mine'
--- if it has one already. If the key holds something else: nil and Redis' own error.
+-- Returns whether `token` may have one of `limit` places now: 'free' if no owner has one; then
+-- 'mine' if it has one already. If the key holds something else: nil and Redis' own error.
 -- include count_places
 -- include has_limit
 local function may_take_limit(lock, record, _, token, limit)
@@ -96,7 +96,7 @@ local function set_place(lock, record, token, lease, longest, note)
 	keep_places(lock, record)
 end
 
--- Takes a place of a semaphore for the owner of the try `ticket`. `is_free`: nobody has a place. An
+-- Takes a place of a semaphore for the owner of the try `ticket`. `is_free`: no owner has one. An
 -- owner has one place at most. If it has one already, it keeps it, with its fencing token; the
 -- script marks the try, because undoing it would take the place away. Returns the fencing token; or
 -- Redis' error: then nothing was written.

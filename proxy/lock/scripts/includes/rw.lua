@@ -109,7 +109,7 @@ local function has_rw(lock, token)
 end
 
 -- Returns whether `token` may have a read-write lock now, for `kind` (see hand_off.lua): 'free' if
--- nobody has it; then 'mine' if it already has the lock, or its other side. So a reader that asks
+-- no owner has it; then 'mine' if it already has the lock, or its other side. So a reader that asks
 -- for the write side, which Redisson refuses, too, gets false, 'mine'. If the key holds something
 -- else: nil and Redis' own error. The fourth result is keep_longest()'s second.
 -- include keep_longest
@@ -154,7 +154,7 @@ local function may_take_rw(lock, record, side, token, kind)
 end
 
 -- Takes one hold of a side of a read-write lock for the owner of the try `ticket`, which may have
--- it. `is_free`: nobody has the lock. An owner that has that side already keeps its fencing token.
+-- it. `is_free`: no owner has it. An owner that has that side already keeps its fencing token.
 -- Returns the fencing token; or Redis' error: then nothing was written.
 -- include add_hold
 -- include longer_lease
@@ -199,7 +199,7 @@ local function take_rw(lock, record, side, counter, token, lease, ticket, kind, 
 	else
 		local note = digits .. ' ' .. ticket
 		if type(redis.pcall('HSET', record, field, note)) == 'table' then
-			-- They belong to another lock, which is over.
+			-- These keys belong to an earlier lock, which is over.
 			redis.call('DEL', record, side)
 			redis.call('HSET', record, field, note)
 		end

@@ -69,8 +69,8 @@ local function may_take_token(lock, _, _, token, reentrant, existing)
 	return mine, mine and 'mine', existing == 2 and -1 or -2
 end
 
--- Takes a hold of a lock of the layout `count` for the owner of the try `ticket`. `is_free`: nobody
--- has the lock. `digits`: the fencing token, if the caller knows it. Returns the fencing token; or
+-- Takes a hold of a lock of the layout `count` for the owner of the try `ticket`. `is_free`: no
+-- owner has it. `digits`: the fencing token, if the caller knows it. Returns the fencing token; or
 -- Redis' error: then nothing was written.
 -- include add_hold
 -- include longer_lease
