@@ -143,7 +143,7 @@ static void take_outside(struct block *b, const struct command *c, const struct 
 	}
 }
 
-/* ---- its end ---- */
+/* ---- the end of a transaction ---- */
 
 /* Ends the transaction, and answers by `reply`. The node forgets it and the watched keys. */
 static void end_with(struct block *b, struct slice reply, struct block_answer *a)

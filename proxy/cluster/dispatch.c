@@ -7,7 +7,7 @@
 
 #include "cluster/cluster_internal.h"
 
-/* --- the home ----------------------------------------------------------------------------- */
+/* --- the home node ------------------------------------------------------------------------ */
 
 /* The node for a session's requests that name no key. The home stays the same for as long as
  * possible, because clients expect INFO or CONFIG to describe one server, and their messages

@@ -27,7 +27,7 @@ static void node_conn_set_state(struct node_conn *l, enum node_conn_state state)
 	l->state = state;
 }
 
-/* --- what is sent ------------------------------------------------------------------------- */
+/* --- sending ------------------------------------------------------------------------------ */
 
 void node_conn_send(struct node_conn *l, struct cluster_part *p)
 {

@@ -12,7 +12,7 @@
 #include "cluster/cluster_internal.h"
 #include "commands/args.h"
 
-/* --- what is in force --------------------------------------------------------------------- */
+/* --- commands in force -------------------------------------------------------------------- */
 
 static void replayed_free(struct replayed *r)
 {
