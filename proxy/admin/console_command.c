@@ -106,7 +106,7 @@ static void run_hello(struct console *c, const struct resp_view *req, struct buf
 	resp_write_bulk_str(out, "console");
 }
 
-/* --- what clients send when they connect --- */
+/* --- commands that clients send when they connect --- */
 
 static void run_ping(struct console *c, const struct resp_view *req, struct buf *out)
 {

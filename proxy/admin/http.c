@@ -50,7 +50,7 @@ struct reply {
 	struct buf body;
 };
 
-/* --- what is answered --------------------------------------------------------------------- */
+/* --- the replies -------------------------------------------------------------------------- */
 
 static struct config *http_config(struct http *h)
 {

@@ -47,7 +47,7 @@ struct http_history {
 	struct sample samples[SAMPLES]; /* sample i at i % SAMPLES */
 };
 
-/* --- taking them -------------------------------------------------------------------------- */
+/* --- taking samples ----------------------------------------------------------------------- */
 
 static void sample_section(void *arg, enum stats_kind kind, const char *name,
                            const struct stats_sums *sums)
@@ -155,7 +155,7 @@ void http_history_free(struct http_history *h)
 	free(h);
 }
 
-/* --- telling of them ---------------------------------------------------------------------- */
+/* --- writing the history ------------------------------------------------------------------ */
 
 static double per_second(const struct sample *before, const struct sample *s, enum total what)
 {

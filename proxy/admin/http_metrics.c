@@ -295,7 +295,7 @@ static void write_limits(const struct config *c, struct buf *out)
 	}
 }
 
-/* --- what workers count ------------------------------------------------------------------- */
+/* --- the workers' counters ---------------------------------------------------------------- */
 
 /* Writes the family's samples, each with a label of its own. */
 static void write_counts(struct buf *out, const char *family, const char *label,
@@ -385,7 +385,7 @@ static void write_commands(const struct worker_shared *shared, struct buf *out)
 	write_bytes(&counts, out);
 }
 
-/* --- what they are asked for -------------------------------------------------------------- */
+/* --- the workers' answers ----------------------------------------------------------------- */
 
 static void write_links(const struct worker_gauges *g, struct buf *out)
 {
