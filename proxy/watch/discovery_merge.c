@@ -158,7 +158,7 @@ static void merging_fini(struct merging *m)
 	free(m->v);
 }
 
-/* --- what is one pattern ------------------------------------------------------------------ */
+/* --- patterns ----------------------------------------------------------------------------- */
 
 static bool are_taken_alike(const struct lock_sums *a, const struct lock_sums *b)
 {

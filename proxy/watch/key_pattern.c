@@ -125,7 +125,7 @@ static size_t put_word(struct buf *out, struct slice rest, bool *varies)
 	return word.n;
 }
 
-/* --- what is no text ---------------------------------------------------------------------- */
+/* --- bytes that are no text --------------------------------------------------------------- */
 
 #define SCRAP_MAX ((size_t)3)
 

@@ -97,7 +97,7 @@ static uint64_t lock_released(const struct lock_sums *l)
 	       l->n[SEEN_OUTLASTED];
 }
 
-/* --- who owns a lock ---------------------------------------------------------------------- */
+/* --- the owner of a lock ------------------------------------------------------------------ */
 
 /* Clients share a pool if at least one release in this many came over another connection. Fewer
  * leave it open: they may also be thefts, though each lock had one DEL. */
@@ -307,7 +307,7 @@ bool verdict_is_harmed(const struct lock_sums *l)
 	       l->n[SEEN_SEIZED] > 0;
 }
 
-/* --- what is a lock ----------------------------------------------------------------------- */
+/* --- locks and other keys ----------------------------------------------------------------- */
 
 /* A pattern of INCR locks needs at least one release for this many locks. */
 #define COUNTS_SHARE 2
