@@ -151,7 +151,7 @@ static void quorum_hold_on_timer(struct timer *t, double now)
 	}
 }
 
-/* --- of clients --------------------------------------------------------------------------- */
+/* --- the holds of clients ----------------------------------------------------------------- */
 
 void quorum_owner_init(struct quorum_owner *o, void *arg)
 {

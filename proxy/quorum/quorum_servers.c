@@ -75,7 +75,7 @@ static void quorum_server_ended(struct quorum_server *s, enum link_end end, cons
 	retry_later(&s->retry, end);
 }
 
-/* --- who it is ---------------------------------------------------------------------------- */
+/* --- the identity of a server ------------------------------------------------------------- */
 
 /* Returns the value of a line `field:value` of INFO; empty: there is none. */
 static struct slice info_field(const redisReply *r, const char *field)
