@@ -173,7 +173,7 @@ const struct command *commands_get(const struct commands *t, struct slice name)
 	return c && !(c->flags & COMMAND_UNKNOWN) ? c : NULL;
 }
 
-/* ---- where the keys are ---- */
+/* ---- the keys' places ---- */
 
 struct collect {
 	size_t *out;
