@@ -27,11 +27,18 @@ static void forget_connection(struct app *c)
 	connect_later(c);
 }
 
+static bool has_part(const redisReader *r)
+{
+	return r->pos < r->len || r->ridx >= 0;
+}
+
 static void on_input(void *arg, struct buf *in)
 {
 	struct app *c = arg;
 	void *reply = NULL;
 
+	if (!has_part(c->reader))
+		c->reply_began = world_now();
 	redisReaderFeed(c->reader, buf_head(in), buf_len(in));
 	buf_clear(in);
 	while (c->sock && redisReaderGetReply(c->reader, &reply) == REDIS_OK && reply) {
@@ -39,6 +46,7 @@ static void on_input(void *arg, struct buf *in)
 		c->unanswered--;
 		c->ops->on_reply(c, reply);
 		freeReplyObject(reply);
+		c->reply_began = world_now();
 	}
 	HASP_ASSERT(!c->reader || !c->reader->err);
 }

@@ -31,6 +31,7 @@ struct app {
 	redisReader *reader;
 	int port;
 	size_t unanswered; /* commands */
+	int64_t reply_began; /* world_now(): when the first byte of the reply came */
 	struct event next; /* connects again, or ends its thinking */
 	bool has_left; /* it does not connect again */
 };

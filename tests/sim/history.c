@@ -546,6 +546,7 @@ void history_grant(struct try *t, int64_t fence)
 		    ((t->is_rechecked && !t->of_quorum) || !is_disturbed(t, t->sent)))
 			history_fail("not held: %s is told that it has %s", t->who, t->key);
 		else if (t->is_marked && t->client->disturbed_until < t->sent &&
+		         t->answer_began > t->sent + t->lease_us &&
 		         history.data_lost_at < t->sent &&
 		         redis_number("EXISTS over:%s", t->who) == 0)
 			history_fail("over: %s is told that it has %s, long after its lease",

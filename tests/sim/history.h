@@ -57,6 +57,7 @@ try {
 	enum try_state state;
 	struct list node;
 	unsigned number;
+	int64_t answer_began; /* when the first byte of the answer came */
 	int64_t sent, granted, sure_until, release_sent;
 	int64_t fence; /* 0: none */
 	int64_t fence_asked; /* when the request was sent that brought it */

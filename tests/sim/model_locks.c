@@ -360,6 +360,7 @@ static void on_asked(struct locker *l, const redisReply *r)
 		l->try = NULL;
 		think(l);
 	} else {
+		l->try->answer_began = l->app.reply_began;
 		history_grant(l->try, l->way->is_verb ? r->integer : 0);
 		l->holds = 1;
 		work(l);
