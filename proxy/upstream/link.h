@@ -221,10 +221,10 @@ void link_end(struct link *l, const char *reason);
 void link_peer_grew(struct link *l);
 /* env->connect only: the peer takes more of the sent bytes. */
 void link_peer_ready(struct link *l);
-/* env->connect only: withdraws the last request. If no server has got it from the peer yet,
- * its reply is `error`, a line that lives as long as the link; likewise if a server refuses it
- * so that the peer would send it again. The reply comes later. Does nothing on other links,
- * where the request is on its way. */
+/* env->connect only: withdraws the last request. If the peer has not sent it to a server, or a
+ * server refuses it so that the peer would send it again, its reply is `error`, a line that
+ * lives as long as the link. The reply comes later. Does nothing on other links, where the
+ * request is on its way. */
 void link_withdraw(struct link *l, struct slice error);
 /* Sets how many seconds from now a link that is not connected yet may take to connect, instead
  * of env->failover_wait. */

@@ -243,7 +243,7 @@ static void on_reply_end(struct link *l, struct segment *g, const char *p, size_
 		end_reply(l, is_whole ? tail : SLICE_NONE);
 }
 
-/* Captures a one-line reply that is not `whole`: it may be late when the rest comes. */
+/* Intercepts a late reply, or a one-line one that is not `whole`: its rest may come late. */
 static void intercept_late(struct link *l, const struct inflight *head, char type, bool whole)
 {
 	bool is_line = type != '$' && type != '*' && type != '%' && type != '~';

@@ -246,9 +246,9 @@ static void use_ranges(struct slot_map *m, const struct slot_range *ranges, size
 	}
 }
 
-/* Keeps a primary that the answer does not name until other nodes have all of its slots: a
- * node may know only a part of the cluster, for example if it has just joined, or if other
- * nodes had to introduce it again. */
+/* Keeps a primary that the answer does not name until other nodes have all of its slots. A
+ * node that has just joined, or that others had to introduce again, knows only a part of the
+ * cluster. */
 static void keep_unreplaced(struct slot_map *m)
 {
 	const struct node *last = NULL;

@@ -282,7 +282,7 @@ static void watcher_follow(struct watcher *w)
 	watcher_ask_role(w);
 }
 
-/* Follows that of all answers which counts. Returns false if none does. */
+/* Follows the newest answer that counts. Returns false if none does. */
 static bool watcher_use_newest(struct watcher *w)
 {
 	const struct sentinel_word *newest = sentinels_newest(&w->sentinels);
