@@ -21,8 +21,7 @@ struct inherited_fds_socket {
 	int fd; /* the caller that takes the socket owns it */
 	bool taken;
 	bool lent; /* systemd listens, too, so a unix socket's file stays when hasp ends */
-	struct listen_entry
-		entry; /* from the old hasp; address NULL: from systemd */
+	struct listen_entry entry; /* from the old hasp; address NULL: from systemd */
 };
 
 /* All zero: no sockets. */
