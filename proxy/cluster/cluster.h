@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * cluster: a Redis Cluster as one server. The links of its clients lead not to a connection but
- * to a session in memory, which sends each request to the node that serves its keys, and
+ * cluster: a Redis Cluster as one server. The links of its clients lead to sessions in memory,
+ * not to connections. A session sends each request to the node that serves its keys, and
  * returns the replies in the order of the requests.
  *
  *   client --> struct link --> session --> link to node A, B, C (the node's pool's, or its own)
