@@ -294,8 +294,9 @@ local function notify_rw(lock, queue, message, counter)
 end
 
 -- Admits the first waiters for a read-write lock after an owner has given back a hold. If others
--- may take the lock after that, notifies Redisson's waiters as Redisson does: `0` means that a reader
--- has left, so that one of them may try; `1`, that a writer has. queue == nil: no client waits.
+-- may take the lock after that, notifies Redisson's waiters as Redisson does: `0` means that a
+-- reader has left, so that one of them may try; `1`, that a writer has. queue == nil: no client
+-- waits.
 -- include hand_off_rw
 -- include notify_rw
 local function left_rw(lock, record, queue, side, counter, kind)
