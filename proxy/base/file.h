@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * file: reads a file whole, in bounded time and memory. A FIFO or a device that somebody put in
- * a file's place cannot stop hasp.
+ * file: reads a file whole, in bounded time and memory. A FIFO or a device in a file's place
+ * cannot stop hasp.
  */
 #ifndef HASP_BASE_FILE_H
 #define HASP_BASE_FILE_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * json: writes JSON (RFC 8259) that is valid whatever it is given: of texts, bytes that are no
- * UTF-8 become U+FFFD; a number that JSON has no word for becomes null. That objects and arrays
- * are opened and closed in pairs is the caller's affair.
+ * json: writes JSON (RFC 8259) that is valid for any input: in texts, bytes that are not UTF-8
+ * become U+FFFD; a number that JSON cannot express becomes null. The caller must open and
+ * close objects and arrays in pairs.
  */
 #ifndef HASP_BASE_JSON_H
 #define HASP_BASE_JSON_H

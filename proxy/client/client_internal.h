@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * client_internal: struct client, its one state, and what the files of this folder need of each
- * other.
+ * client_internal: struct client, its state, and the functions that the files of this folder
+ * share.
  *
  *      .------------------------------------------------------------------------.
  *      v                                                                         |
@@ -23,19 +23,19 @@
  *      |                                         `--timed out--------------------'
  *      `-- the queue of waiters cannot be joined yet
  *
- * PARKED_REPLY <--> PARKED_ACK: it has the lock, and replicas are asked whether they do.
- * PARKED_REPLY ---> PARKED_ROUND --answered--> OPEN: Redis has said what it knows of a lock,
- * and other workers are asked; or the servers of a quorum are.
+ * PARKED_REPLY <--> PARKED_ACK: the client has the lock, and hasp asks replicas for it.
+ * PARKED_REPLY ---> PARKED_ROUND --answered--> OPEN: Redis has answered about a lock, and hasp
+ * asks the other workers; or hasp asks the servers of a quorum.
  *
- * OPEN <--> HANDED: its socket was sent to the next hasp, which has not answered yet. If that
- * takes the client, it is DEAD here.
+ * OPEN <--> HANDED: the client's socket was sent to the next hasp, which has not answered yet.
+ * If the next hasp takes the client, it is DEAD here.
  *
- * From each of the others: FINISHING (its last bytes are being fetched) and DEAD (closed, to be
- * freed). From STREAMING also REFUSED: the rest of the request was none.
+ * Each other state may lead to FINISHING (the client's last bytes are being sent) and to DEAD
+ * (closed, to be freed). STREAMING may also lead to REFUSED: the rest of the request is
+ * invalid.
  *
- * Only client_set_state() writes the state. The request for which a client is parked
- * is at the head of `in`, from when it is decided until it is answered; `current` is what is
- * known of it.
+ * Only client_set_state() writes the state. The request for which a client is parked stays at
+ * the head of `in`, from the decision to the answer; `current` has the facts about it.
  */
 #ifndef HASP_CLIENT_CLIENT_INTERNAL_H
 #define HASP_CLIENT_CLIENT_INTERNAL_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * guard_events: what clients are refused by guards, and wait for: counted, and logged. The
- * owner of a guard is known to Redis only, which is not asked.
+ * guard_events: counts and logs the commands that guards refuse, and the waits for guards.
+ * Only Redis knows a guard's owner, and hasp does not ask for it.
  */
 #include "client/client_internal.h"
 

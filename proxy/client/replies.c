@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * replies: what comes back over a client's link: sends replies to the client, and applies what
- * they mean for the session, for locks and for guards.
+ * replies: sends the replies from a client's link to the client, and applies what they mean
+ * for the session, for locks and for guards.
  */
 #include "client/client_internal.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * send: puts bytes and requests on a client's link, and tells the link and the session which
- * replies will come.
+ * send: puts bytes and requests on a client's link, and announces the coming replies to the
+ * link and the session.
  */
 #include "client/client_internal.h"
 

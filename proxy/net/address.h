@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * address: what a setting such as `10.0.0.1:6379`, `[::1]:6379`, `db.lan:6379`,
- * `*:6380` or `unix:/run/redis.sock` means, and how a socket's peer is written.
+ * address: the meaning of a setting such as `10.0.0.1:6379`, `[::1]:6379`, `db.lan:6379`,
+ * `*:6380` or `unix:/run/redis.sock`, and the text of a socket's peer.
  */
 #ifndef HASP_NET_ADDRESS_H
 #define HASP_NET_ADDRESS_H

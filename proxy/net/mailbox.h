@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * mailbox: how one thread gives something to another thread's loop. Messages are delivered in
- * the order in which they were posted; each is a callback that runs on the loop's thread.
+ * mailbox: sends messages from one thread to another thread's loop. They are delivered in the
+ * order in which they were posted; each is a callback that runs on the loop's thread.
  */
 #ifndef HASP_NET_MAILBOX_H
 #define HASP_NET_MAILBOX_H

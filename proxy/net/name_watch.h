@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * name_watch: what a host's name means, asked again and again, off the loop. A server that
- * moves to another address does not end the connections to the old one.
+ * name_watch: resolves a host's name again and again, off the loop. A server that moves to
+ * another address does not end the connections to the old one.
  */
 #ifndef HASP_NET_NAME_WATCH_H
 #define HASP_NET_NAME_WATCH_H

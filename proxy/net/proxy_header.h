@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * proxy_header: what a balancer says of a connection before its first byte: whose it is. The
- * PROXY protocol of HAProxy, versions 1 and 2 (its proxy-protocol.txt): parses the header, and
- * reads it from a socket.
+ * proxy_header: the header in which a balancer names the client of a connection, before its
+ * first byte. The PROXY protocol of HAProxy, versions 1 and 2 (its proxy-protocol.txt): parses
+ * the header, and reads it from a socket.
  *
  *   PROXY TCP4 192.0.2.7 10.0.0.1 40123 6380 CR LF
  *   \r\n\r\n\0\r\nQUIT\n, 0x21, 0x11, length, addresses, further fields

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * command_info: what a command's name alone says of it, its arguments not yet read.
+ * command_info: the facts that follow from a command's name alone, before its arguments are
+ * read.
  */
 #ifndef HASP_POLICY_COMMAND_INFO_H
 #define HASP_POLICY_COMMAND_INFO_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * context: what a command is decided by: the configuration, what is known of Redis and of the
- * connection, and the command itself; and the decision that comes of it.
+ * context: the facts by which hasp decides about a command (the configuration, the state of
+ * Redis and of the connection, and the command itself), and the decision.
  *
  * The files of this folder know no client, no socket and no clock. They may change the session,
  * as if the command were sent now, and write a call to env->rewritten.

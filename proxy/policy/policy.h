@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * policy: the beginning and the end of what the commands of a worker's clients are decided by,
- * and its changes.
+ * policy: makes, changes and frees the facts by which hasp decides about the commands of a
+ * worker's clients.
  */
 #ifndef HASP_POLICY_POLICY_H
 #define HASP_POLICY_POLICY_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * policy_env: what the commands of all clients of a worker are decided by.
+ * policy_env: the facts by which hasp decides about the commands of a worker's clients.
  */
 #ifndef HASP_POLICY_POLICY_ENV_H
 #define HASP_POLICY_POLICY_ENV_H

@@ -7,15 +7,14 @@
  *   request --passed as it came--> Redis --> reply --> the client
  *       `--> command sample -------------------`--> tracker --> log, reports
  *
- * The order of the answers is what counts. On one link it is the order in which Redis carried
- * the commands out. Between links, and so between workers, it is as good as the answers' way
- * here; but an answer is counted before its client hears of it, unless it is EXEC's or that of
- * a command on a lock that clients wait for. No command waits for another because it is
- * watched.
+ * The order of the answers counts. On one link it is the order in which Redis ran the
+ * commands. Between links, and so between workers, it is the order in which the answers arrive
+ * here; but hasp counts an answer before the client gets it, unless it is EXEC's or that of a
+ * command on a lock that clients wait for. No command waits for another because it is watched.
  *
- * Not seen: commands that block, commands without an answer (CLIENT REPLY), what the command is
- * rewritten for by a rule that is enforced, and which keys a script writes. If a command is so
- * long that it is streamed, it is seen only if it writes one guarded key.
+ * Not seen: commands that block, commands without an answer (CLIENT REPLY), commands that an
+ * enforced rule rewrites, and which keys a script writes. A command that is so long that it is
+ * streamed is seen only if it writes one guarded key.
  */
 #ifndef HASP_POLICY_WATCHED_H
 #define HASP_POLICY_WATCHED_H

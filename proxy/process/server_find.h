@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * server_find: finds the server to which a configuration leads, for questions to it before hasp
- * serves.
+ * server_find: finds the server that a configuration names, to ask it before hasp serves.
  */
 #ifndef HASP_PROCESS_SERVER_FIND_H
 #define HASP_PROCESS_SERVER_FIND_H

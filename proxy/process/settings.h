@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * settings: the configuration as the process uses it: read, checked with the Redis that it
- * names, too, and its faults reported line by line.
+ * settings: the configuration as the process uses it: read, checked (also with the Redis that
+ * it names), and its faults reported line by line.
  */
 #ifndef HASP_PROCESS_SETTINGS_H
 #define HASP_PROCESS_SETTINGS_H

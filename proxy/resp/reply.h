@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * reply: finds where a server's replies begin and end, in RESP2 and RESP3, and says about each
- * what can be known without keeping its bytes. Allocates nothing, copies nothing; a frame may
- * come in pieces of any size. Stricter than hiredis: every length and line end is checked, for
- * a server that is out of step must be detected. Not supported: RESP3's streamed strings and
- * aggregates
- * (`$?`, `*?`), which no Redis sends.
- * Source: https://github.com/redis/redis-specifications (RESP2, RESP3).
+ * reply: finds where a server's replies begin and end, in RESP2 and RESP3, and reports the
+ * facts about each that need no copy of its bytes. Allocates and copies nothing; a frame may
+ * come in pieces of any size. Stricter than hiredis: checks every length and line end, to
+ * detect a server that is out of step. Not supported: RESP3's streamed strings and aggregates
+ * (`$?`, `*?`), which no Redis sends. Source: https://github.com/redis/redis-specifications
+ * (RESP2, RESP3).
  */
 #ifndef HASP_RESP_REPLY_H
 #define HASP_RESP_REPLY_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pending: a request in flight whose reply changes what hasp knows, or has to be acted upon; it
- * is the tag of the request on its link. Requests that have only to be passed have none.
+ * pending: a request in flight whose reply changes the session, or needs an action of hasp's;
+ * it is the tag of the request on its link. Requests that are only passed have none.
  */
 #ifndef HASP_SESSION_PENDING_H
 #define HASP_SESSION_PENDING_H

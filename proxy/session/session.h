@@ -6,9 +6,8 @@
  * meaning of a reply for locks, guards and observed keys.
  *
  * When hasp cannot follow the replies any more (CLIENT REPLY OFF, MONITOR, subscribing inside
- * MULTI
- * ...) the session turns opaque: replies pass unread, the scripts go on enforcing the rules,
- * and hasp drops holds and read sets.
+ * MULTI, ...) the session turns opaque: replies pass unread, the scripts still enforce the
+ * rules, and hasp drops holds and read sets.
  */
 #ifndef HASP_SESSION_SESSION_H
 #define HASP_SESSION_SESSION_H

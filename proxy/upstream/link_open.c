@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * link_open: how a link begins: it connects, and logs in for its users.
+ * link_open: connects a new link, and logs it in for its users.
  */
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * node: one Redis server, as a worker sees it: its address, the shared links to it, hasp's own
- * connection, and the one that hears what it publishes. Links of a client's own are made with
+ * connection, and the one for its published messages. Clients' own links are made with
  * `links`, too. A node may come to stand for another server, or for none: node_move(),
  * node_leave().
  */

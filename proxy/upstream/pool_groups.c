@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pool_groups: which logins have shared links, and room for one more.
+ * pool_groups: decides which logins have shared links, and makes space for one more.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * slot_map: which node of a cluster serves which slot, as CLUSTER SLOTS tells it, and as single
- * slots are learnt from redirections. Nodes appear when a node's answer names them, and are
- * gone when an answer does not name them and no slot is theirs any more. A slot that the answer
- * leaves out stays with its node. A redirection adds no node: scripts can forge it. Knows no
- * connection: the owner makes the nodes. Source:
- * https://redis.io/commands/cluster-slots, https://redis.io/commands/cluster-nodes
+ * slot_map: which node of a cluster serves which slot, by CLUSTER SLOTS and by the
+ * redirections of single slots. A node appears when a node's answer names it, and leaves when
+ * an answer does not name it and it has no slot any more. A slot that the answer leaves out
+ * stays with its node. A redirection adds no node, because scripts can forge it. The map makes
+ * no connections: its owner makes the nodes. Source: https://redis.io/commands/cluster-slots,
+ * https://redis.io/commands/cluster-nodes
  */
 #ifndef HASP_UPSTREAM_SLOT_MAP_H
 #define HASP_UPSTREAM_SLOT_MAP_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * subscriber: hasp's own connection for what Redis publishes, one per worker, opened when it is
- * first needed and kept from then on. It connects again by itself and logs in as [upstream]
- * user. It has one channel of its own; while that is not subscribed, the subscriber is not up.
- * Always RESP2; messages are decoded by hiredis' reader.
+ * subscriber: hasp's own connection for the messages that Redis publishes, one per worker,
+ * opened when it is first needed and kept from then on. It reconnects by itself and logs in as
+ * [upstream] user. It has one channel of its own; while that is not subscribed, the subscriber
+ * is not up. Always RESP2; hiredis' reader decodes the messages.
  */
 #ifndef HASP_UPSTREAM_SUBSCRIBER_H
 #define HASP_UPSTREAM_SUBSCRIBER_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * watcher_thread: the watcher's thread, and what other threads want of it.
+ * watcher_thread: the watcher's thread, and the functions that other threads call.
  */
 #include <stdlib.h>
 

@@ -12,7 +12,7 @@
  * Answers come in the order of the clients. The new process answers before it reads from the
  * client. So if it ends, the old one can still serve the clients that were not answered for.
  *
- * A process that is upgraded again gives clients that still come to the one after it.
+ * A process that is upgraded again gives clients that still arrive to its successor.
  */
 #include <errno.h>
 #include <stdatomic.h>
