@@ -233,7 +233,7 @@ static bool is_cut_off(const struct client *c)
 	return c->env->phase == CLIENTS_CUT_OFF;
 }
 
-/* Releases what the request has acquired, if Redis carried it out. */
+/* Releases the locks that the request has acquired, if Redis carried it out. */
 static void undo(void *arg, struct pending_request *r, int db)
 {
 	struct client *c = arg;
@@ -244,7 +244,7 @@ static void undo(void *arg, struct pending_request *r, int db)
 		guard_op_undo(r->guard_op, is_cut_off(c));
 }
 
-/* Releases what the client holds or is about to acquire, and ends its wait. */
+/* Releases the locks that the client holds or is about to acquire, and ends its wait. */
 static void give_up_locks(struct client *c)
 {
 	/* Leaves the queue. The next line undoes requests that were sent and not answered. */
@@ -310,7 +310,7 @@ bool client_in_critical_section(const struct client *c)
 	       read_set_has_any(&c->read_set, clock_now());
 }
 
-/* Reads and drops what the client still sends: closing a socket with unread bytes would reset
+/* Reads and drops further input of the client: closing a socket with unread bytes would reset
  * it, and the client might never see its last replies. */
 void client_finish(struct client *c, const char *reason)
 {

@@ -77,7 +77,7 @@ struct client_counters {
 	struct metrics_counter accept_failures; /* failed calls of accept(2) */
 };
 
-/* --- what the clients of a worker share --------------------------------------------------- */
+/* --- the state that a worker's clients share ---------------------------------------------- */
 
 struct client;
 struct deadlocks;

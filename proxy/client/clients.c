@@ -44,7 +44,7 @@ static void on_run(struct watch *w, int events)
 
 	(void)events;
 	clients_run(env);
-	/* Flush what they sent: this may be the last watcher of the turn. */
+	/* Flush the clients' requests: this may be the last watcher of the turn. */
 	stream_flusher_run(env->flusher);
 }
 
@@ -384,7 +384,7 @@ void clients_close(struct client_env *env, const char *reason)
 
 /* --- memory ------------------------------------------------------------------------------- */
 
-/* By how many bytes the memory for clients must shrink before hasp gives it back. */
+/* Bytes by which the clients' memory must shrink before hasp gives it back. */
 #define TRIM_BYTES ((size_t)4 * 1024 * 1024)
 
 /* Weighs a client's memory by the square of the seconds since the client last read, at least 1.

@@ -32,7 +32,7 @@ static struct guard_op *op_of(const struct op_facts *f)
 	return f->request->guard_op;
 }
 
-/* --- what is sent ------------------------------------------------------------------------- */
+/* --- sending ------------------------------------------------------------------------------ */
 
 static void send_word(struct op_send *s, const char *word)
 {

@@ -23,7 +23,7 @@
 
 /* --- requests that have only to be passed ------------------------------------------------- */
 
-/* Which of the requests that need no decision the client's link takes. */
+/* The kinds of requests without a decision that the client's link takes. */
 enum plain { PLAIN_NONE, PLAIN_STATELESS, PLAIN_ANY };
 
 static enum plain takes_plain(const struct client *c)
@@ -173,7 +173,7 @@ __attribute__((noinline)) static size_t take_plain(struct client *c, struct curs
 	return next_n;
 }
 
-/* --- what was decided is done ------------------------------------------------------------- */
+/* --- decisions are carried out ------------------------------------------------------------ */
 
 /* Carries the decision out. Returns false if the client was parked. */
 static bool act(struct client *c, struct cursor *k, struct context *x, const struct decision *d)

@@ -219,8 +219,8 @@ bool route_take(struct client *c, enum route route)
 {
 	bool shared = may_share(c, route);
 
-	/* In front of a cluster, the link has node connections of its own by then. With
-	 * guards, hasp itself watches keys over the link. */
+	/* In front of a cluster, the link has its own node connections by then. With guards,
+	 * hasp itself watches keys over the link. */
 	if (is_passing(route) && (c->env->node->links.connect || c->env->policy.guards_enforce))
 		route = ROUTE_PINNED;
 	if (is_held_back(c))

@@ -40,7 +40,7 @@ struct dialer {
 typedef void dial_done_fn(void *arg, int fd, struct tls *tls, const char *reason);
 
 /* Starts a dial. `done` runs once, later, on the loop, after the dial was freed. The dial
- * keeps what it needs of `d->tls`. */
+ * copies the parts of `d->tls` that it needs. */
 struct dial *dial_start(const struct dialer *d, const struct address *to, dial_done_fn *done,
                         void *arg);
 

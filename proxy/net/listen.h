@@ -33,9 +33,9 @@ struct listen_opts {
 	bool share; /* SO_REUSEPORT: several sockets may listen at this address */
 };
 
-/* Opens non-blocking listening sockets at `at`; a name may mean several addresses, of
- * which at most `max` are used. Returns their number; -1, and the reason in words in
- * *reason. The file of a unix socket at which no process listens any more is replaced. */
+/* Opens non-blocking listening sockets at `at`. A name may mean several addresses; at most
+ * `max` are used. Replaces the file of a unix socket at which no process listens. Returns the
+ * number of sockets; -1, and the reason in words in *reason. */
 int listen_open(const struct address *at, const struct listen_opts *opts, int *fds, size_t max,
                 const char **reason) __attribute__((warn_unused_result));
 

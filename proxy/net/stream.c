@@ -355,7 +355,7 @@ __attribute__((noinline)) static ssize_t read_broken(struct stream *s, ssize_t g
 		errno = s->error;
 		return -1;
 	}
-	/* Read what the peer sent before it closed. */
+	/* The bytes that the peer sent before it closed must still be read. */
 	watch_feed(s->flusher->loop, &s->watch, EV_READ);
 	return got;
 }

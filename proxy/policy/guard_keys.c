@@ -235,7 +235,7 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 	k->n = rewrite_guard_sort(k->v, k->n);
 }
 
-/* Sets the token: the digest of what the connection has read. */
+/* Sets the token: the digest of the value that the connection has read. */
 static void name_checked(struct guarded_key *key, const struct read_set_entry *e)
 {
 	bool seen = e && e->checked && e->read;

@@ -707,8 +707,8 @@ static bool may_end_lock(const struct context *x, const struct lock_key *k, stru
 	return call->script == SCRIPT_WRITE;
 }
 
-/* Keeps what the reply to an MSETNX needs, for each of its locks. If the command names a key
- * twice, its last value must be applied last. */
+/* Keeps the facts that the reply to an MSETNX needs, for each of its locks. If the command
+ * names a key twice, its last value must be applied last. */
 static struct lock_request *keep_msetnx(const struct context *x, const struct lock_keys *k,
                                         const struct lock_call *call)
 {

@@ -13,8 +13,8 @@ void policy_init(struct policy_env *env);
 /* Frees them. All clients must be gone. The worker owns `config`. */
 void policy_fini(struct policy_env *env);
 
-/* Ends a turn of the worker's loop: begins to watch what the next one must watch, and frees
- * the memory that one long command took. */
+/* Ends a turn of the worker's loop: starts the watches that the next turn needs, and frees the
+ * memory that one long command took. */
 void policy_end_turn(struct policy_env *env);
 
 /* Puts `config` in force, which the worker owns. */

@@ -43,7 +43,7 @@ struct policy_env {
 	struct observed_rules *observed; /* of `config` */
 	struct stats *stats; /* shared by all workers; lock/events/stats.h */
 	size_t worker; /* this worker's number in `stats` */
-	/* By the section's index in `config`; NULL: the section is not enforced. */
+	/* Indexed by the section's place in `config`; NULL: the section is not enforced. */
 	struct section_stats **rule_stats, **guard_stats;
 	struct section_stats *verb_stats; /* NULL: there are no verbs */
 	bool rules_wait; /* a rule of `config` has `wait` */

@@ -384,7 +384,7 @@ struct session_command {
 	enum route route;
 };
 
-/* By the command's SESSION in commands.def. */
+/* Indexed by the SESSION in commands.def. */
 static const struct session_command session_commands[] = {
 	[SESSION_SELECT] = { on_select, true, ROUTE_DEDICATED },
 	[SESSION_AUTH] = { on_session_auth, true, ROUTE_DEDICATED },

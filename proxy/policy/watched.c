@@ -97,7 +97,7 @@ bool watched_wants(const struct shared_tracker *all, const struct command *c,
 	return sampling_wants(all->sampling, argv[1]);
 }
 
-/* --- what they do ------------------------------------------------------------------------- */
+/* --- the effects of commands -------------------------------------------------------------- */
 
 static uint64_t hash(const struct context *x, struct slice s)
 {

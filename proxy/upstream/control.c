@@ -164,7 +164,7 @@ static void control_on_hello(void *arg, const redisReply *reply)
 	}
 }
 
-/* Returns what the operator can do about an error; NULL: nothing. */
+/* Returns a hint to the operator about an error; NULL: none. */
 static const char *control_hint(const char *error)
 {
 	if (control_error_is(error, "NOAUTH"))

@@ -50,8 +50,8 @@ bool version_is_too_old(const char *version);
 
 /* --- eviction --- */
 
-/* May a server remove keys by itself when its memory is full? Then it can remove a
- * lock, or the record of its owner.
+/* Whether a server may remove keys when its memory is full. Then it can remove a lock, or the
+ * record of its owner.
  *
  * Source: https://redis.io/docs/reference/eviction/ */
 

@@ -533,8 +533,8 @@ void fifo_clear(struct fifo *f)
 
 /* --- links to something in this process ------------------------------------------------- */
 
-/* Links whose far end is no server, but something in this process (link_env.connect):
- * what the two ends tell each other beside bytes. */
+/* Links to a peer in this process (link_env.connect): the calls between the two ends, beside
+ * the bytes. */
 
 void link_end(struct link *l, const char *reason)
 {

@@ -44,9 +44,9 @@ enum {
 		1 << 6, /* private links: unless the reply is an error, it begins a stream of
 	                 * bytes: the link turns opaque by itself, see on_stream() */
 	LINK_INTERCEPT_LATE = 1 << 7, /* intercept any reply if is_late() returns true */
-	LINK_NOTIFY_FIRST = 1 << 11, /* (with LINK_NOTIFY) on_reply() may come before its bytes,
-	                              * which leave together with the next reply's: it sends the
-	                              * user nothing, and does not take it off the link */
+	LINK_NOTIFY_FIRST = 1 << 11, /* with LINK_NOTIFY: on_reply() may come before the
+	                              * reply's bytes, which leave with the next reply's: it
+	                              * must send the user nothing, and keep it on the link */
 	LINK_PIECES = 1 << 10, /* give its bytes to on_piece(), as they come */
 	LINK_PATIENT = 1 << 9, /* a late reply does not mean that the link hangs: Redis waits
 	                        * for data or the whole request, or runs a user's script */

@@ -64,7 +64,7 @@ void watcher_free(struct watcher *w);
 /* Sets new settings; the watcher then reports the primary again. From any thread. */
 void watcher_use(struct watcher *w, const struct watcher_settings *s);
 
-/* Has the watcher check whether the primary is still the same. From any thread, at any rate. */
+/* Makes the watcher check whether the primary has changed. From any thread, at any rate. */
 void watcher_ask(struct watcher *w, enum link_alarm alarm);
 
 #endif

@@ -118,7 +118,7 @@ bool watcher_set_why(struct watcher *w, const char *who, const char *why);
 /* Begin a round, at once or as soon as allowed. Do nothing during a round. */
 void watcher_begin(struct watcher *w);
 void watcher_begin_soon(struct watcher *w);
-/* Begins a round at once, and cancels what is being asked. Another call does not cancel this
+/* Begins a round at once, and cancels the present query. Another call does not cancel this
  * round, but makes the next one begin soon. */
 void watcher_reconnect(struct watcher *w);
 

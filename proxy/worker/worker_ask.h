@@ -41,7 +41,7 @@ struct worker_view {
 struct worker_answer {
 	bool whole; /* false: the worker has ended, or hangs, and `out` is empty */
 	uint64_t cursor; /* for the steps' use; 0 at the first */
-	struct buf out; /* what the steps appended */
+	struct buf out; /* the bytes that the steps appended */
 };
 
 struct worker_answers {

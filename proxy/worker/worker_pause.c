@@ -24,7 +24,7 @@ static void worker_set_pause(struct worker *w, enum worker_pause state)
 	atomic_store(&w->shared->pauses[w->number], (int)state);
 }
 
-/* --- what is held back -------------------------------------------------------------------- */
+/* --- holding back ------------------------------------------------------------------------- */
 
 void worker_pause_node(const struct worker *w, struct node *n)
 {
