@@ -203,6 +203,6 @@ uint64_t map_scan(const struct map *m, uint64_t cursor, map_scan_fn *fn, void *a
 		if (m->old)
 			scan_bucket(m->buckets[i + n], fn, arg);
 	}
-	/* All bits above the number of a bucket are set, so that the next one is counted to. */
+	/* With all bits above the bucket's number set, the sum carries into that number. */
 	return reversed(reversed(cursor | ~(uint64_t)(n - 1)) + 1);
 }

@@ -150,8 +150,8 @@ struct client_env {
 	/* Begins a round of all workers: the struct has step() and end(). */
 	void (*begin_round)(void *arg, struct round *r);
 	void *arg;
-	/* Clients that go on where they were parked; `run` is served after the sockets that are
-	 * ready now, and drains the list. */
+	/* Clients to be resumed where they were parked; `run`, which drains the list, is
+	 * served after the sockets that are ready now. */
 	struct list runnable;
 	struct watch run;
 };

@@ -61,7 +61,7 @@ enum client_state {
 	CLIENT_REFUSED, /* hasp drops all further input; replies are due */
 	CLIENT_PARKED_REPLY, /* for the reply to `current`, which was sent */
 	CLIENT_PARKED_DEFERRED, /* until nothing is awaited */
-	CLIENT_PARKED_LINK, /* until no reply is due, for then it can change its link */
+	CLIENT_PARKED_LINK, /* until no reply is due, because it can change its link then */
 	CLIENT_PARKED_SPACE, /* until its link is no longer full */
 	CLIENT_PARKED_COMMAND, /* until Redis has described the command, which hasp does not
 	                        * know */

@@ -161,8 +161,8 @@ __attribute__((noinline)) static size_t take_plain_in_multi(struct client *c, st
 	return next_n;
 }
 
-/* Takes the requests that have only to be passed, and returns the length of the next one, as
- * scan_run() does. Not inlined: the loop needs the registers. */
+/* Takes the requests that are only to be passed, and returns the length of the next one, as
+ * scan_run() does. Not inline, because the loop needs the registers. */
 __attribute__((noinline)) static size_t take_plain(struct client *c, struct cursor *k)
 {
 	size_t next_n;

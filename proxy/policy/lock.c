@@ -608,9 +608,9 @@ static struct slice compared_value(const struct context *x)
 	return SLICE_NONE;
 }
 
-/* With owner = value. A command that takes the lock brings its value; any other needs one that
- * the connection has stored or read. A command that compares the stored value with the owner's
- * proves that it knows the owner: Redis checks that. */
+/* Finds the owner's value, with owner = value. A command that takes the lock brings its value;
+ * any other needs one that the connection has stored or read. A command that compares the
+ * stored value proves that it knows the owner: Redis checks that. */
 static void find_value(const struct context *x, struct lock_key *key)
 {
 	const struct command *c = x->what->command;

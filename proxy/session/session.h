@@ -24,7 +24,7 @@
 
 /* Whether Redis serves the connection.
  *
- *   UNKNOWN, REFUSED, ADMITTED: each after each other, as Redis answers
+ *   UNKNOWN, REFUSED, ADMITTED: in any order, as Redis answers
  *      `--AUTH was accepted--> DONE --RESET--> UNKNOWN
  */
 enum session_login {

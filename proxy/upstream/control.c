@@ -122,7 +122,7 @@ static void control_on_down(void *owner, enum link_end end, const char *reason)
 
 static const struct own_conn_ops control_conn_ops = { control_on_reply, control_on_down };
 
-/* Notes the first error: later ones are its consequences. */
+/* Records the first error: later ones are its consequences. */
 static void control_note_error(struct control *c, const redisReply *reply)
 {
 	if (reply && reply->type == REDIS_REPLY_ERROR && !c->error)

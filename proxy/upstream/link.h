@@ -47,7 +47,7 @@ enum {
 	LINK_NOTIFY_FIRST = 1 << 11, /* with LINK_NOTIFY: on_reply() may come before the
 	                              * reply's bytes, which leave with the next reply's: it
 	                              * must send the user nothing, and keep it on the link */
-	LINK_PIECES = 1 << 10, /* give its bytes to on_piece(), as they come */
+	LINK_PIECES = 1 << 10, /* give the reply's bytes to on_piece(), as they come */
 	LINK_PATIENT = 1 << 9, /* a late reply does not mean that the link hangs: Redis waits
 	                        * for data or the whole request, or runs a user's script */
 };

@@ -122,7 +122,7 @@ void watcher_begin_soon(struct watcher *w);
  * round, but makes the next one begin soon. */
 void watcher_reconnect(struct watcher *w);
 
-/* Announced failovers. */
+/* Initializes the hold for announced failovers. */
 void watcher_hold_init(struct watcher *w);
 void watcher_stop_listening(struct watcher *w);
 /* Ends the hold, if there is one, because the primary is known, or there is none. */

@@ -25,7 +25,7 @@
 struct client_env;
 struct topology;
 
-/* How long a step should last. */
+/* How long a step should take. */
 #define WORKER_STEP_SECONDS 50e-6
 
 /* The parts of a worker that a step may read, and change as any callback of the loop may. */
