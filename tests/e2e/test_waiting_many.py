@@ -9,7 +9,7 @@ from harness import encode, until
 from harness.line import queue_of
 from harness.load import clients_that_fit
 from harness.replies import FENCE, ONE
-from harness.sections import VERBS
+from harness.sections import verbs
 from harness.waiting import KEY
 
 
@@ -28,10 +28,10 @@ class Crowd:
     def send(self, number, *command):
         self.ones[number].sendall(encode(*command))
 
-    def replies(self, timeout=30):
+    def replies(self):
         """(number, reply) of each client that gets one, until none has for long."""
         while True:
-            ready = self.selector.select(timeout)
+            ready = self.selector.select(LONG)
             assert ready, "nobody is told anything"
             for key, _ in ready:
                 data = key.fileobj.recv(256)
@@ -43,63 +43,68 @@ class Crowd:
         for one in self.ones:
             one.close()
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
 
 MANY = clients_that_fit(10000)
+LONG = 300  # seconds: Redis serves all of them, one after the other
+LEASES = verbs(lease="1h")  # none ends while others are taken, and hasp need not renew so many
 
 
 def test_ten_thousand_wait_for_one_lock_and_get_it_in_turn(start_hasp, plain):
-    hasp = start_hasp(VERBS, max_clients=MANY + 50)
+    hasp = start_hasp(LEASES, max_clients=MANY + 50)
     with hasp.connect() as one:
         one.call("LOCK", KEY)
-        crowd = Crowd(hasp.address, MANY)
-        for number in range(MANY):
-            crowd.send(number, "LOCK", KEY, "WAIT", 3600000, "AS", f"w{number}")
-        until(lambda: plain.zcard(queue_of(KEY)) == MANY, "all to stand in line", timeout=300)
-        order = [int(entry.split()[7][1:]) for entry in plain.zrange(queue_of(KEY), 0, -1)]
-        one.call("UNLOCK", KEY)
-        got, last = [], 0
-        for number, reply in crowd.replies():
-            if reply == ONE:  # its UNLOCK
-                continue
-            assert reply == FENCE and int(reply[1:]) > last
-            last = int(reply[1:])
-            got.append(number)
-            crowd.send(number, "UNLOCK", KEY, "AS", f"w{number}")
-            if len(got) == MANY:
-                break
-        assert got == order
-        crowd.close()
+        with Crowd(hasp.address, MANY) as crowd:
+            for number in range(MANY):
+                crowd.send(number, "LOCK", KEY, "WAIT", 3600000, "AS", f"w{number}")
+            until(lambda: plain.zcard(queue_of(KEY)) == MANY, "all to stand in line", timeout=LONG)
+            order = [int(entry.split()[7][1:]) for entry in plain.zrange(queue_of(KEY), 0, -1)]
+            one.call("UNLOCK", KEY)
+            got, last = [], 0
+            for number, reply in crowd.replies():
+                if reply == ONE:  # its UNLOCK
+                    continue
+                assert reply == FENCE and int(reply[1:]) > last
+                last = int(reply[1:])
+                got.append(number)
+                crowd.send(number, "UNLOCK", KEY, "AS", f"w{number}")
+                if len(got) == MANY:
+                    break
+            assert got == order
 
 
 def test_ten_thousand_locks_are_waited_for_by_one_each(start_hasp, plain):
-    hasp = start_hasp(VERBS, max_clients=MANY + 50)
+    hasp = start_hasp(LEASES, max_clients=MANY + 50)
     with hasp.connect() as one:
-        one.sock.settimeout(300)
-        one.send(b"".join(encode("LOCK", f"k{number}", "EX", 300) for number in range(MANY)))
+        one.sock.settimeout(LONG)
+        one.send(b"".join(encode("LOCK", f"k{number}") for number in range(MANY)))
         assert [one.read() for _ in range(MANY)] == [FENCE] * MANY
-        crowd = Crowd(hasp.address, MANY)
-        for number in range(MANY):
-            crowd.send(number, "LOCK", f"k{number}", "WAIT", 3600000)
-        until(lambda: plain.dbsize() == 3 * MANY + 1, "all to stand in line", timeout=300)
-        one.send(b"".join(encode("UNLOCK", f"k{number}") for number in range(MANY)))
-        got = collections.Counter()
-        for number, reply in crowd.replies():
-            assert reply == FENCE
-            got[number] += 1
-            if len(got) == MANY:
-                break
-        assert set(got.values()) == {1}
-        crowd.close()
+        with Crowd(hasp.address, MANY) as crowd:
+            for number in range(MANY):
+                crowd.send(number, "LOCK", f"k{number}", "WAIT", 3600000)
+            until(lambda: plain.dbsize() == 3 * MANY + 1, "all to stand in line", timeout=LONG)
+            one.send(b"".join(encode("UNLOCK", f"k{number}") for number in range(MANY)))
+            got = collections.Counter()
+            for number, reply in crowd.replies():
+                assert reply == FENCE
+                got[number] += 1
+                if len(got) == MANY:
+                    break
+            assert set(got.values()) == {1}
 
 
 def test_all_of_ten_thousand_leave_when_they_hang_up(start_hasp, plain):
-    hasp = start_hasp(VERBS, max_clients=MANY + 50)
+    hasp = start_hasp(LEASES, max_clients=MANY + 50)
     with hasp.connect() as one:
         one.call("LOCK", KEY)
-        crowd = Crowd(hasp.address, MANY)
-        for number in range(MANY):
-            crowd.send(number, "LOCK", KEY, "WAIT", 3600000)
-        until(lambda: plain.zcard(queue_of(KEY)) == MANY, "all to stand in line", timeout=300)
-        crowd.close()
-        until(lambda: not plain.exists(queue_of(KEY)), "all to leave", timeout=300)
+        with Crowd(hasp.address, MANY) as crowd:
+            for number in range(MANY):
+                crowd.send(number, "LOCK", KEY, "WAIT", 3600000)
+            until(lambda: plain.zcard(queue_of(KEY)) == MANY, "all to stand in line", timeout=LONG)
+        until(lambda: not plain.exists(queue_of(KEY)), "all to leave", timeout=LONG)
         assert one.call("UNLOCK", KEY) == ONE and not plain.exists(KEY)
