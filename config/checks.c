@@ -114,7 +114,7 @@ static void checks_leases(const struct checks_section *s, int64_t lease_ms,
 	buf_release(&b);
 }
 
-/* Reports a 'max_hold' without renewal, which it could end. */
+/* Reports a 'max_hold' where there is no renewal that it could end. */
 static void checks_max_hold(const struct checks_section *s, int64_t lease_ms,
                             int64_t max_hold_ms, bool renewed, struct faults *f)
 {

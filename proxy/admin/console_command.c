@@ -124,7 +124,7 @@ static void run_quit(struct console *c, const struct resp_view *req, struct buf 
 	buf_puts(out, "+OK\r\n");
 }
 
-/* Answers CLIENT: the console has no names, and one database. */
+/* Answers CLIENT. The console gives its clients no names, and has only one database. */
 static void run_client(struct console *c, const struct resp_view *req, struct buf *out)
 {
 	if (slice_is(req->argv[1], "id"))

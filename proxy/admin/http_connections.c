@@ -21,8 +21,8 @@
 #define OPEN_MAX (2 * CONNECTIONS_MAX)
 /* How long the acceptor waits until libmicrohttpd has closed one, in seconds. */
 #define END_SECONDS 1
-/* How long a peer may take to send a request, from the connection's beginning or the end of the
- * reply before. */
+/* How long a peer may take to send a request, counted from the start of the connection or from
+ * the end of the previous reply. */
 #define REQUEST_SECONDS 10.0
 /* How long a peer may take to read a reply. */
 #define REPLY_SECONDS 30.0

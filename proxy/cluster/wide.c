@@ -172,7 +172,7 @@ static void on_scanned(struct cluster_entry *e, struct cluster_part *p,
 	(void)captured;
 	if (!scan_cursor_of_reply(buf_slice(&p->reply), &at))
 		return;
-	/* Another node serves the slot now, for which the cursor has no meaning. */
+	/* Another node serves the slot now, and the cursor means nothing to that node. */
 	if (scan->cursor.at && p->node_conn && p->node_conn->node != scan->node) {
 		scan->cursor.at = 0;
 		scan->cursor.mark = mark_of(s, p->node_conn->node);

@@ -160,8 +160,8 @@ static void inherited_fds_log_unnamed(int fd)
 	char text[128] = "a socket";
 
 	(void)address_print_own(fd, text, sizeof(text));
-	log_error("listen address=%s reason=\"systemd listens there for hasp, but listen, "
-	          "listen_tls and [admin] do not name it\"",
+	log_error("listen address=%s reason=\"systemd listens there for hasp, but the address is "
+	          "not in 'listen', 'listen_tls' or [admin]\"",
 	          text);
 }
 

@@ -90,7 +90,8 @@ size_t control_inflight(const struct control *c);
  * executed the request or not. */
 typedef void control_fn(void *arg, const redisReply *reply);
 
-/* Sends a request, made of words, in any database. Call it only while control_is_up(). */
+/* Sends a request, made of words, for which the selected database does not matter. Call it only
+ * while control_is_up(). */
 void control_ask(struct control *c, const char *const *argv, size_t n, control_fn *fn,
                  void *arg);
 

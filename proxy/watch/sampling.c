@@ -46,7 +46,7 @@ static inline uint64_t first_word(struct slice s)
 	return w;
 }
 
-/* Returns the bytes after the first word, of a longer key. */
+/* Returns the second word of a key that is longer than one. */
 static inline uint64_t second_word(struct slice s)
 {
 	uint64_t w;

@@ -480,8 +480,8 @@ struct lock_verdict lock_verdict(const struct lock_sums *l);
 bool verdict_is_harmed(const struct lock_sums *l);
 /* The client's record of the value that it read last; NULL: there is none. */
 struct last_read *tracker_last_read(const struct key *k, const struct tracker_client *c);
-/* The client has deleted the key, or (`fills`) written it otherwise, which may be a list that
- * it had read. */
+/* The client has deleted the key, or (`fills`) has written to it. The key may be a list that
+ * the client had read. */
 void tracker_list_written(struct key *k, struct tracker_client *c, bool fills);
 /* For locks that are taken by a read and a SET: the client has set the key. */
 void tracker_looker_set(struct key *k, struct tracker_client *c, double now);

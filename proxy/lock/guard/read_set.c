@@ -245,7 +245,7 @@ struct read_set_entry *read_set_add(struct read_sets *table, struct read_set *r,
 	return e;
 }
 
-/* Returns the entry of the key for this digest. *was_read: the key counted as read before. */
+/* Returns the entry of the key for this digest. *was_read: the key already counted as read. */
 static struct read_set_entry *put_check(struct read_sets *table, struct read_set *r, int db,
                                         struct slice key, struct section_stats *stats,
                                         struct slice digest, bool *was_read)

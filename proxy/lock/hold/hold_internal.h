@@ -79,7 +79,7 @@ struct hold {
 	enum hold_state state : 8; /* written by renewal.c */
 	bool leased : 1; /* the application named the end of the lease that is renewed */
 	bool release : 1; /* hasp releases it at disconnect */
-	bool closes : 1; /* hasp closes its connection if the lock is lost */
+	bool closes : 1; /* if the lock is lost, hasp closes the holder's connection */
 	bool shared : 1; /* other connections may have the same token */
 	bool reentered : 1; /* LOCKed again before it was UNLOCKed */
 	bool unknown : 1; /* the server has changed: the new one may not have the lock */

@@ -78,7 +78,7 @@ struct lock_call {
 	int64_t wait_ms; /* for how long it may be in the queue, after `+QUEUED ...`; 0: not at
 	                    all */
 	bool only_if_free; /* it succeeds only if the lock was free */
-	bool hand_off; /* it hands off a lock that it releases */
+	bool hand_off; /* if it releases the lock, it hands the lock off */
 	bool single_key; /* DROPS: the command names no other key, so success means the lock is
 	                  * gone */
 	bool is_short; /* it may be answered by `+BUSY`; see rewrite_opts.may_be_short */
