@@ -137,7 +137,7 @@ struct guard {
 	struct named_section section;
 	enum guard_strategy strategy;
 	struct strings acquire_on; /* commands' names, at least one */
-	struct strings release_on; /* empty: each write that is not in acquire_on releases the guard */
+	struct strings release_on; /* empty: writes that are not in acquire_on */
 	struct strings except; /* their reads take no guard: name:GLOB, user:GLOB,
 	                        * listener:ADDRESS */
 	/* STRATEGY_CHECK: the options from here to `on_disconnect`, `release_on` and

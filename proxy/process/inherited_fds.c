@@ -160,9 +160,10 @@ static void inherited_fds_log_unnamed(int fd)
 	char text[128] = "a socket";
 
 	(void)address_print_own(fd, text, sizeof(text));
-	log_error("listen address=%s reason=\"systemd listens there for hasp, but the address is "
-	          "not in 'listen', 'listen_tls' or [admin]\"",
-	          text);
+	log_error(
+		"listen address=%s reason=\"systemd listens there for hasp, but the address is "
+		"not in 'listen', 'listen_tls' or [admin]\"",
+		text);
 }
 
 int inherited_fds_finish(struct inherited_fds *h)

@@ -169,7 +169,7 @@ void line_remove(struct waiter *w)
 /*              probe                  probe
  *   UNPROBED ---------> PROBED ----------------> PROBED_AGAIN
  *       ^                  |                          |
- *       `----- answer -----'--------- answer ---------'    (After PROBED_AGAIN hasp probes once more)
+ *       `----- answer -----'--------- answer ---------'  (AGAIN: another probe follows)
  */
 bool line_allows(enum line_probing from, enum line_probing to)
 {
