@@ -185,18 +185,21 @@ static const char *table_check_log(const char *s)
 {
 	if (strcmp(s, "stderr") == 0 || strcmp(s, "syslog") == 0)
 		return NULL;
-	return *s == '/' ? NULL : "it is neither stderr nor syslog, and does not begin with '/'";
+	return *s == '/' ? NULL
+	                 : "it is neither stderr nor syslog, and does not begin with '/'";
 }
 
 /* `pattern = a  # why` would be three patterns: report the `#`. */
 static const char *table_check_pattern(const char *s)
 {
 	if (*s == '#')
-		return "a comment after a value begins with ' ;'; for a '#' at the start of a pattern write '\\#'";
+		return "a comment after a value begins with ' ;'; for a '#' at the start of a "
+		       "pattern write '\\#'";
 	if (strcmp(s, "=") == 0)
 		return "a '=' with blanks on both sides";
 	if (pattern_ends_with_semicolon(s))
-		return "a comment after a value begins with ' ;'; for a ';' at the end of a pattern write '\\;'";
+		return "a comment after a value begins with ' ;'; for a ';' at the end of a "
+		       "pattern write '\\;'";
 	if (pattern_is_open(s))
 		return "a '[' has no ']'; for a '[' in the keys write '\\['";
 	return NULL;

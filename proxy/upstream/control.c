@@ -69,7 +69,8 @@ static void control_on_silence(void *arg)
 	struct control *c = arg;
 
 	/* If hasp was stopped, or is short of memory, it has not read the answer yet. And a
-	 * Redis that was unreachable, or that refused hasp, has not recovered if it hangs now. */
+	 * Redis that was unreachable, or that refused hasp, has not recovered if it hangs now.
+	 */
 	if ((c->conn.user.link && link_has_input(c->conn.user.link)) ||
 	    c->health == CONTROL_AWAY || c->health == CONTROL_REFUSES)
 		return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Clients, whose links lead to a server that the test plays: when they go on, on which link, and
- * when they are closed.
+ * Clients, whose links lead to a server that the test plays: when they go on, on which link,
+ * and when they are closed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -82,9 +82,8 @@ static int set_up(void **state)
 	for (size_t i = 0; i < CLIENTS; i++) {
 		int pair[2];
 
-		assert_int_equal(socketpair(AF_UNIX,
-		                            SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
-		                            pair),
+		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
+		                            0, pair),
 		                 0);
 		client_new(env, pair[0], "*:6380", NULL, NULL);
 		f->clients[i] = container_of(env->clients.prev, struct client, node);

@@ -396,8 +396,8 @@ static void forget_oldest_ticket(struct hold *hold)
 void hold_add_ticket(struct hold *hold, struct slice ticket)
 {
 	hold->reentered = hold->count++ > 0 || hold->reentered;
-	/* The release at disconnect needs the tickets, and so does an UNLOCK that gives back one of
-	 * several holds. */
+	/* The release at disconnect needs the tickets, and so does an UNLOCK that gives back
+	 * one of several holds. */
 	if ((!hold->release && !layout_of(hold->kind)->counts) || ticket.n == 0 ||
 	    ticket.n >= TICKET_SIZE)
 		return;
