@@ -101,7 +101,7 @@ static void a_guard_that_checks_has_no_options_of_one_that_locks(void **state)
 {
 #define CHECKS "[guard g]\npattern = g\nstrategy = check\n"
 #define NEEDS_LOCK                                                                             \
-	" of [guard g] needs strategy = lock, because with strategy = check reads take no "     \
+	" of [guard g] needs strategy = lock, because with strategy = check reads take no "    \
 	"guard; remove one of the two\n"
 	(void)state;
 	config_unref(load(CHECKS "acquire_on = GET, getex MGET\nmode = observe\n"
@@ -445,7 +445,7 @@ static void guards_need_a_pattern_and_a_command(void **state)
 #define ACQUIRE_FAULT(value, what)                                                             \
 	assert_faults("[guard a]\npattern = a\nacquire_on = GET " value "\n",                  \
 	              "3: 'acquire_on' is '" value "': " what                                  \
-	              "; expected commands that read a value, such as GET or "                   \
+	              "; expected commands that read a value, such as GET or "                 \
 	              "HGETALL\n")
 
 static void guards_name_whole_commands(void **state)
@@ -492,7 +492,7 @@ static void excepted_listeners_exist(void **state)
 		"except = name:x\n\tlistener:b:1 listener:c:1\n"
 		"[hasp]\nlisten = a:1 b:1\n",
 		"5: 'except' of [guard a] has 'listener:c:1', but hasp does not listen there; "
-	        "expected an address as in 'listen' of [hasp], such as listener:a:1\n");
+		"expected an address as in 'listen' of [hasp], such as listener:a:1\n");
 	config_unref(load("[guard a]\npattern = a\nacquire_on = GET\n"
 	                  "except = listener:127.0.0.1:6380\n"));
 }

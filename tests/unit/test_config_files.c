@@ -298,7 +298,7 @@ static void files_with_passwords_that_others_read_are_warned_of(void **state)
 	config_unref(load(
 		"[hasp]\ninclude = other.ini\n", "",
 		"@/other.ini:2: every user of this machine can read this file, and 'password' "
-	        "in it; make it readable for hasp's user or group only (chmod o-r)\n"));
+		"in it; make it readable for hasp's user or group only (chmod o-r)\n"));
 }
 
 int main(void)

@@ -76,15 +76,15 @@ static void a_guards_patterns_are_warned_of(void **state)
 		"[guard b]\nacquire_on = GET\npattern = x:1 y l:*\n\thasp:a\n"
 		"[lock l]\npattern = l:*\n",
 		"4: pattern '**' of [guard a] guards every key; name only keys that clients "
-	        "read, change and write back, such as stock:*\n7: pattern 'x:1' of [guard b] "
-	        "never applies, since the earlier [guard a] matches the same keys; remove it "
-	        "or move it up\n"
+		"read, change and write back, such as stock:*\n7: pattern 'x:1' of [guard b] "
+		"never applies, since the earlier [guard a] matches the same keys; remove it "
+		"or move it up\n"
 		"7: pattern 'y' of [guard b] never applies, since the earlier [guard a] "
-	        "matches the same keys; remove it or move it up\n"
+		"matches the same keys; remove it or move it up\n"
 		"7: pattern 'l:*' of [guard b] never applies, since [lock l] matches the same "
-	        "keys and locks are not guarded; remove one of the two\n8: pattern 'hasp:a' of "
-	        "[guard b] never applies, since the earlier [guard a] matches the same keys; "
-	        "remove it or move it up\n"));
+		"keys and locks are not guarded; remove one of the two\n8: pattern 'hasp:a' of "
+		"[guard b] never applies, since the earlier [guard a] matches the same keys; "
+		"remove it or move it up\n"));
 	config_unref(load_warned("[guard a]\nacquire_on = GET\npattern = hasp:a*\n",
 	                         "3: pattern 'hasp:a*' of [guard a] never applies, since keys "
 	                         "that begin with 'hasp:' are reserved for hasp\n"));
@@ -111,7 +111,7 @@ static void a_pattern_behind_a_wider_one_is_warned_of(void **state)
 		"[lock a]\npattern = lock:*\n[guard b]\npattern = lock:[ab]?\n"
 		"acquire_on = GET\n",
 		"4: pattern 'lock:[ab]?' of [guard b] never applies, since [lock a] matches "
-	        "the same keys and locks are not guarded; remove one of the two\n");
+		"the same keys and locks are not guarded; remove one of the two\n");
 	assert_fine("[lock a]\npattern = lock:order:*\n[lock b]\npattern = lock:*\n");
 	assert_fine("[lock a]\npattern = lock:*:x\n[lock b]\npattern = lock:a*\n");
 	assert_fine("[lock a]\npattern = lock?*\n[lock b]\npattern = lock*\n");
@@ -138,7 +138,7 @@ static void a_regular_expression_is_warned_of(void **state)
 		"[lock a]\npattern = " pattern "\n",                                           \
 		"2: pattern '" pattern                                                         \
 		"' of [lock a] looks like a regular expression; expected a glob pattern for "  \
-	        "the whole key, such as lock:*, or \\^ and \\$ if the keys have them\n")
+		"the whole key, such as lock:*, or \\^ and \\$ if the keys have them\n")
 	(void)state;
 	REGULAR_EXPRESSION("^lock:.*$");
 	REGULAR_EXPRESSION("^lock");
