@@ -149,8 +149,8 @@ struct checks_section {
 	const char *title; /* the text in its brackets */
 	int line;
 	void *base; /* the struct that its options are kept in */
-	struct checks_place
-		*places; /* one for each option of the table, in the table's order */
+	struct checks_place *places; /* one for each option of the table, in the table's
+	                              * order */
 };
 
 /* --- checks.c --- */

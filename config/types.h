@@ -153,8 +153,8 @@ struct guard {
 /* One [quorum NAME] section. */
 struct quorum_settings {
 	struct named_section section;
-	struct strings
-		servers; /* HOST:PORT, [V6]:PORT or unix:/PATH; an odd number from 3 on */
+	struct strings servers; /* HOST:PORT, [V6]:PORT or unix:/PATH; an odd number from 3
+	                         * on */
 	char *user; /* NULL: none */
 	char *password; /* NULL: none; also read from password_file */
 	char *password_file; /* NULL: none */

@@ -126,8 +126,8 @@ struct admin {
 	void (*answer)(struct console *c, struct slice bytes); /* console_answer() */
 	struct stream_flusher flusher;
 	struct ev_timer sweep;
-	struct ev_timer
-		pause; /* runs while a console awaits that all workers pause, or resume */
+	struct ev_timer pause; /* runs while a console awaits that all workers pause, or
+	                        * resume */
 	struct ev_check check;
 	struct config *config; /* in force */
 	struct worker_shared *shared;

@@ -104,8 +104,8 @@ struct op_action {
 	bool drops_head; /* before all else, the link discards the reply that is due next */
 	bool eval; /* AGAIN, NEXT */
 	bool carried_out; /* END: EXEC's reply reports the locks as taken */
-	struct slice
-		answer; /* points into the request, out.own or a constant; empty: out.text */
+	struct slice answer; /* points into the request, out.own or a constant; empty:
+	                      * out.text */
 	struct resp_reply reply; /* ANSWER, END */
 	struct slice captured; /* END: the reply's bytes, if it is EXEC's */
 };

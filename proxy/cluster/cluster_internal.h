@@ -459,8 +459,8 @@ struct cluster_session {
 	char *login_text;
 	bool shares; /* node connections are on shared links of the nodes' pools */
 	struct block block;
-	struct node_conn
-		*block_node_conn; /* has the transaction, or the watched keys; NULL: none */
+	struct node_conn *block_node_conn; /* has the transaction, or the watched keys; NULL:
+	                                    * none */
 	unsigned block_serial; /* number of the transaction, or of the next one; from 1 on */
 	unsigned block_moved; /* one that was redirected after its EXEC; 0: none was */
 	uint64_t client_id; /* what CLIENT ID returns; 0: the client has not asked for it */

@@ -158,10 +158,10 @@ struct link_env {
 	struct list open; /* the open links */
 	size_t nopen[LINK_KINDS]; /* number of open links, by enum link_kind */
 	size_t max; /* limit of open links without hasp's own; 0: no limit */
-	struct metrics_counter
-		*errors; /* [LINK_ENDS]: counts the ends of links; NULL: do not count */
-	struct metrics_counter
-		*over_max; /* counts links that `max` refused; NULL: do not count */
+	struct metrics_counter *errors; /* [LINK_ENDS]: counts the ends of links; NULL: do
+	                                 * not count */
+	struct metrics_counter *over_max; /* counts links that `max` refused; NULL: do not
+	                                   * count */
 	struct list dead; /* closed links, for links_reap() */
 	struct log_limit ends; /* limits the log lines about links that end */
 	const char *master; /* the master's name at the sentinels; NULL: no sentinels */

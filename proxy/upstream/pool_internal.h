@@ -39,8 +39,8 @@ struct pool_link {
 struct pool {
 	struct link_env *env;
 	struct loop_timer sweep; /* calls pool_sweep() */
-	struct loop_timer
-		sweep_named; /* calls pool_sweep_named() while there are links with a name */
+	struct loop_timer sweep_named; /* calls pool_sweep_named() while there are links with
+	                                * a name */
 	struct map groups;
 	struct list groups_by_use; /* the group that was joined last is the last */
 	struct list spares; /* of struct pool_link, the last used one last */

@@ -46,8 +46,8 @@ struct command_sample {
 	size_t n; /* watched keys */
 	struct sighted_key {
 		size_t n; /* length of the key in `bytes` */
-		struct key_group
-			*group; /* see tracker_act.group; not NULL: the key has a rule */
+		struct key_group *group; /* see tracker_act.group; not NULL: the key has a
+		                          * rule */
 		uint64_t owner; /* as tracker_act.owner */
 		enum {
 			KEY_ANY,

@@ -131,8 +131,8 @@ struct guard_sums {
 	uint64_t written_back; /* writes of a value that the same client had read before */
 	uint64_t stale; /* of written_back, over another client's write and without a lock */
 	int64_t lost; /* lost updates: observe.c */
-	uint64_t
-		under_lock; /* of written_back, under one lock of the client's since the read */
+	uint64_t under_lock; /* of written_back, under one lock of the client's since the
+	                      * read */
 	uint64_t stale_under_lock; /* of under_lock, over another client's write */
 	uint64_t reread; /* of written_back, read several times before */
 	uint64_t near_lock; /* of written_back, read under a lock of the client's that is
@@ -210,8 +210,8 @@ struct key {
 	struct map_node node; /* key: `hash` */
 	uint64_t hash; /* hash of the database and the key */
 	struct key_group *group;
-	struct sampled
-		*sampled; /* what sampling counts for the key; NULL: it sees all commands */
+	struct sampled *sampled; /* what sampling counts for the key; NULL: it sees all
+	                          * commands */
 	struct key_harm *harm; /* NULL: no harm yet, or the key is not observed */
 	struct list in_group;
 	struct list holds; /* oldest first */

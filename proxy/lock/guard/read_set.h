@@ -66,8 +66,8 @@ struct read_set_entry {
 	struct list node; /* in its read set */
 	struct read_set *read_set;
 	struct read_sets *table;
-	struct slice
-		token; /* token that acquired the guard; (checked) the digest of the value */
+	struct slice token; /* token that acquired the guard; (checked) the digest of the
+	                     * value */
 	double since; /* clock_now(): when the guard was acquired, if it is held */
 	double until; /* clock_now(): when the guard ends, unless it is acquired again */
 	double counts_from; /* clock_now(): since when the guard counts as held; 0: not at all

@@ -207,8 +207,8 @@ struct lock_request {
 	enum script_id script : 8;
 	enum lock_effect effect : 8;
 	enum lock_success success : 8;
-	enum lock_kind
-		kind : 8; /* if the call takes no lock: the kind of its section's locks */
+	enum lock_kind kind : 8; /* if the call takes no lock: the kind of its section's
+	                          * locks */
 	enum renew_mode renew : 8;
 	enum expiry_move moved : 8; /* (followed) with LOCK_EFFECT_EXPIRES */
 	bool leased : 1; /* lock_call.leased */

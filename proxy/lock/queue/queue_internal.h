@@ -91,8 +91,8 @@ struct waiter {
 	struct list node; /* in its line, or in queue_node.unsent */
 	struct line *line; /* NULL: in none */
 	struct section_stats *stats; /* count the waiter while it is in a line; NULL: none */
-	struct queue_node
-		*at; /* the node of its lock; NULL: not needed, but never while unconfirmed */
+	struct queue_node *at; /* the node of its lock; NULL: not needed, but never while
+	                        * unconfirmed */
 	struct map_node by_ticket;
 	struct timer timer; /* the deadline; while it leaves, the grace */
 	char *token; /* of the latest try that was in a line: a copy; NULL: none was */
