@@ -397,9 +397,9 @@ void hold_add_ticket(struct hold *hold, struct slice ticket)
 {
 	hold->reentered = hold->count++ > 0 || hold->reentered;
 	/* The release at disconnect needs the tickets, and so does an UNLOCK that gives back
-	 * one of several holds. */
-	if ((!hold->release && !layout_of(hold->kind)->counts) || ticket.n == 0 ||
-	    ticket.n >= TICKET_SIZE)
+	 * one of several connections' holds. */
+	if ((!hold->release && !(hold->shared && layout_of(hold->kind)->counts)) ||
+	    ticket.n == 0 || ticket.n >= TICKET_SIZE)
 		return;
 	if (hold->ntickets == TICKETS_KEPT)
 		forget_oldest_ticket(hold);

@@ -179,7 +179,7 @@ struct lock_request *lock_request_new(struct holds *h, const struct lock_call *c
 	/* An expiry in the past deletes the lock. */
 	if (p->ends_ms < 0 && p->effect == LOCK_EFFECT_EXPIRES)
 		p->effect = LOCK_EFFECT_DROPS;
-	p->exclusive = rule && rule->owner == OWNER_CONNECTION;
+	p->exclusive = rule ? rule->owner == OWNER_CONNECTION : !call->shared_owner;
 	p->release = end == DISCONNECT_RELEASE;
 	p->closes = (rule ? rule->on_lost : verbs->on_lost) == LOST_CLOSE;
 	p->check_if_late = effect->has_lease &&

@@ -129,14 +129,12 @@ void rewrite_mlock_undo(struct buf *out, const struct slice *keys, size_t n,
 
 static void write_munlock(struct buf *out, const struct verbs *verbs,
                           const struct mlock_keys *keys, const struct rewrite_opts *opts,
-                          struct lock_call *call, struct slice token)
+                          struct lock_call *call)
 {
-	bool is_shared = verb_owner_is_shared(verbs, call, token);
-
 	call->script = SCRIPT_MUNLOCK;
-	begin(out, keys, opts, call, 2 + is_shared);
+	begin(out, keys, opts, call, 2 + call->shared_owner);
 	resp_write_bulk_str(out, verb_layout_type(verb_lock_kind(verbs)));
-	if (is_shared)
+	if (call->shared_owner)
 		resp_write_bulk(out, opts->given_back);
 	call->effect = LOCK_EFFECT_DROPS;
 	call->success = LOCK_IF_POSITIVE;
@@ -169,10 +167,9 @@ void rewrite_mlock(struct buf *out, enum verb verb, const struct resp_view *req,
 		return;
 	}
 	call->key = keys->v[0];
-	if (a.owner.p)
-		call->owner = a.owner;
+	verb_owner(verbs, &a, call);
 	if (verb == VERB_MUNLOCK)
-		write_munlock(out, verbs, keys, opts, call, token);
+		write_munlock(out, verbs, keys, opts, call);
 	else if (verb_lease(out, verb, verbs, &a, opts, call) && verb_wait(out, &a, opts, call))
 		write_mlock(out, verbs, keys, opts, step, call);
 	else

@@ -68,6 +68,7 @@ struct lock_call {
 	struct slice key; /* the lock's key; points into the view */
 	struct slice value; /* the value stored by TAKES; points into the view; for INCR "1" */
 	struct slice owner; /* verbs: AS's token, else the one passed in */
+	bool shared_owner; /* verbs: other connections may have the lock as this owner */
 	bool leased; /* the application named an expiry itself (or KEEPTTL) */
 	int64_t lease_ms; /* as sent; 0: not known (EXAT, PXAT, KEEPTTL) or over */
 	int64_t until_ms; /* the date, in ms since 1970, at which the application lets the lock

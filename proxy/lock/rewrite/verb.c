@@ -270,26 +270,25 @@ static void write_option(struct buf *out, const struct verbs *verbs, const struc
 		resp_write_bulk(out, SLICE_LIT(""));
 }
 
-bool verb_owner_is_shared(const struct verbs *verbs, const struct lock_call *call,
-                          struct slice token)
+void verb_owner(const struct verbs *verbs, const struct verb_args *a, struct lock_call *call)
 {
-	return call->owner.p != token.p || verbs->owner != OWNER_CONNECTION;
+	if (a->owner.p)
+		call->owner = a->owner;
+	call->shared_owner = a->owner.p || verbs->owner != OWNER_CONNECTION;
 }
 
 /* True if the call needs the sidecar: if the owner may already have the lock. */
-static bool needs_sidecar(const struct verbs *verbs, const struct rewrite_opts *opts,
-                          const struct lock_call *call, struct slice token)
+static bool needs_sidecar(const struct rewrite_opts *opts, const struct lock_call *call)
 {
 	return layout_of(call->kind)->side ||
-	       (call->kind == LOCK_KIND_COUNT &&
-	        (verb_owner_is_shared(verbs, call, token) || opts->nown));
+	       (call->kind == LOCK_KIND_COUNT && (call->shared_owner || opts->nown));
 }
 
 static void write_short_lock(struct buf *out, const struct verbs *verbs,
                              const struct verb_args *a, const struct rewrite_opts *opts,
-                             const struct lock_call *call, struct slice token)
+                             const struct lock_call *call)
 {
-	size_t nkeys = SCRIPT_CALL_LOCK_KEYS + needs_sidecar(verbs, opts, call, token);
+	size_t nkeys = SCRIPT_CALL_LOCK_KEYS + needs_sidecar(opts, call);
 	bool has_option = call->kind != LOCK_KIND_COUNT;
 
 	script_call_begin(out, call->script, opts, nkeys, 3 + has_option);
@@ -302,8 +301,7 @@ static void write_short_lock(struct buf *out, const struct verbs *verbs,
 }
 
 static void write_lock(struct buf *out, const struct verbs *verbs, const struct verb_args *a,
-                       const struct rewrite_opts *opts, struct lock_call *call,
-                       struct slice token)
+                       const struct rewrite_opts *opts, struct lock_call *call)
 {
 	call->kind = a->side ? a->side : a->limit.p ? LOCK_KIND_LIMIT : verb_lock_kind(verbs);
 	call->script = lock_script(call->kind);
@@ -316,7 +314,7 @@ static void write_lock(struct buf *out, const struct verbs *verbs, const struct 
 	 */
 	call->is_short = opts->may_be_short && !call->wait_ms;
 	if (call->is_short) {
-		write_short_lock(out, verbs, a, opts, call, token);
+		write_short_lock(out, verbs, a, opts, call);
 		return;
 	}
 	script_call_begin(out, call->script, opts, SCRIPT_CALL_QUEUE_KEYS,
@@ -332,11 +330,10 @@ static void write_lock(struct buf *out, const struct verbs *verbs, const struct 
 }
 
 static void write_short_unlock(struct buf *out, const struct verbs *verbs,
-                               const struct rewrite_opts *opts, const struct lock_call *call,
-                               struct slice token)
+                               const struct rewrite_opts *opts, const struct lock_call *call)
 {
 	enum lock_kind kind = opts->held ? (enum lock_kind)opts->held : verb_lock_kind(verbs);
-	bool is_shared = verb_owner_is_shared(verbs, call, token);
+	bool is_shared = call->shared_owner;
 	bool has_sidecar = !opts->held || opts->reentered || is_shared;
 	bool has_counter = has_sidecar || opts->naming == KEY_NAMING_CLUSTER;
 	size_t nkeys = SCRIPT_CALL_LOCK_KEYS - 1 + has_counter + has_sidecar;
@@ -352,31 +349,29 @@ static void write_short_unlock(struct buf *out, const struct verbs *verbs,
 }
 
 static void write_unlock(struct buf *out, const struct verbs *verbs,
-                         const struct rewrite_opts *opts, struct lock_call *call,
-                         struct slice token)
+                         const struct rewrite_opts *opts, struct lock_call *call)
 {
-	bool is_shared = verb_owner_is_shared(verbs, call, token);
-
 	call->script = SCRIPT_UNLOCK;
 	call->effect = LOCK_EFFECT_DROPS;
 	call->success = LOCK_IF_ONE;
 	call->hand_off = true;
 	call->is_short = opts->may_be_short;
 	if (call->is_short) {
-		write_short_unlock(out, verbs, opts, call, token);
+		write_short_unlock(out, verbs, opts, call);
 		return;
 	}
 	script_call_begin(out, call->script, opts, SCRIPT_CALL_QUEUE_KEYS,
-	                  SCRIPT_CALL_SECRET_ARGS + 3 + (is_shared ? 2 : opts->report_refusal));
+	                  SCRIPT_CALL_SECRET_ARGS + 3 +
+	                          (call->shared_owner ? 2 : opts->report_refusal));
 	script_call_write_queue_keys(out, opts, call->key, true);
 	resp_write_bulk(out, call->owner);
 	resp_write_bulk_str(out, verb_layout_type(verb_lock_kind(verbs)));
 	resp_write_bulk(out, SLICE_LIT(""));
 	if (opts->report_refusal)
 		resp_write_bulk_str(out, "tell");
-	else if (is_shared)
+	else if (call->shared_owner)
 		resp_write_bulk(out, SLICE_LIT(""));
-	if (is_shared)
+	if (call->shared_owner)
 		resp_write_bulk(out, opts->given_back);
 }
 
@@ -435,17 +430,16 @@ void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
 		verb_write_error(out, opts, call, error, NULL);
 		return;
 	}
-	if (a.owner.p)
-		call->owner = a.owner;
+	verb_owner(verbs, &a, call);
 	switch (verb) {
 	case VERB_LOCK:
 		if (verb_lease(out, verb, verbs, &a, opts, call) &&
 		    verb_wait(out, &a, opts, call) && limit_ok(out, &a, opts, call) &&
 		    side_ok(out, &a, opts, call))
-			write_lock(out, verbs, &a, opts, call, token);
+			write_lock(out, verbs, &a, opts, call);
 		break;
 	case VERB_UNLOCK:
-		write_unlock(out, verbs, opts, call, token);
+		write_unlock(out, verbs, opts, call);
 		break;
 	case VERB_EXTEND:
 		if (verb_lease(out, verb, verbs, &a, opts, call))

@@ -47,8 +47,8 @@ bool verb_wait(struct buf *out, const struct verb_args *a, const struct rewrite_
  */
 const char *verb_layout_type(enum lock_kind kind);
 enum lock_kind verb_lock_kind(const struct verbs *verbs);
-/* True if other connections may have the lock as the same owner. */
-bool verb_owner_is_shared(const struct verbs *verbs, const struct lock_call *call,
-                          struct slice token);
+/* Sets the owner of the call: AS's, or the one that is there; and whether other connections may
+ * have the lock as the same owner. */
+void verb_owner(const struct verbs *verbs, const struct verb_args *a, struct lock_call *call);
 
 #endif
