@@ -581,7 +581,7 @@ const struct option table_options[] = {
 	  .help = "Name of the command that describes the owner of a lock." },
 	{ SECTION_VERBS, "list", OPTION_STRING, IN_VERBS(list),
 	  .def = "LOCK.LIST", .check = value_word_fault, .expected = VERB_EXPECTED, .reloadable = true,
-	  .help = "Name of the command that lists the locks of all clients with the same Redis user." },
+	  .help = "Name of the command that lists the locks of this hasp's clients with the same Redis user." },
 	{ SECTION_VERBS, "mlock", OPTION_STRING, IN_VERBS(mlock),
 	  .def = "MLOCK", .check = value_word_fault, .expected = VERB_EXPECTED, .reloadable = true,
 	  .help = "Name of the command that takes several locks, all or none." },
