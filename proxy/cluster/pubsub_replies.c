@@ -10,13 +10,13 @@
 struct node_conn *pubsub_next_node_conn(struct cluster_session *s,
                                         const struct node_conn *after, bool shards)
 {
-	bool passed = !after;
+	const struct list *head = &s->node_conns, *at = after ? &after->in_session : head;
+	struct node_conn *l;
 
-	list_each (struct node_conn, l, &s->node_conns, in_session) {
-		if (passed && (shards ? l->subscriptions.shards > 0
-		                      : subscriptions_any(&l->subscriptions)))
+	while ((l = list_entry(at->next, head, struct node_conn, in_session))) {
+		if (shards ? l->subscriptions.shards > 0 : subscriptions_any(&l->subscriptions))
 			return l;
-		passed = passed || l == after;
+		at = &l->in_session;
 	}
 	return NULL;
 }
