@@ -387,15 +387,6 @@ struct replay {
 	uint64_t serial; /* serial of the newest */
 };
 
-/* Returns the oldest command with a serial above `after`; NULL: there is none. */
-static inline const struct replayed *replay_next(const struct replay *r, uint64_t after)
-{
-	list_each (const struct replayed, one, &r->commands, node)
-		if (one->serial > after)
-			return one;
-	return NULL;
-}
-
 void replay_fini(struct replay *r);
 /* Takes a request that changes the state of its connection at Redis. False: it is no such
  * request. *taken false: all earlier requests must be answered first. */

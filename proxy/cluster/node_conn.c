@@ -56,13 +56,14 @@ static void send_held(struct node_conn *l)
 /* Sends the next session command. Returns false if there is none. */
 static bool node_conn_replay_next(struct node_conn *l)
 {
-	const struct replayed *r = replay_next(&l->session->replay, l->replayed);
-
-	if (!r)
-		return false;
-	l->replayed = r->serial;
-	node_conn_write_replay(l, buf_slice(&r->request));
-	return true;
+	list_each (const struct replayed, r, &l->session->replay.commands, node) {
+		if (r->serial > l->replayed) {
+			l->replayed = r->serial;
+			node_conn_write_replay(l, buf_slice(&r->request));
+			return true;
+		}
+	}
+	return false;
 }
 
 /* The link is connected; a shared one has logged in. Session commands are sent one by one:
