@@ -186,16 +186,15 @@ static void main_use_config(struct process *p, struct config *next)
 	p->config = next;
 }
 
-/* Renews the password if that is due. Returns the seconds until the next check; -1: never. */
+/* Renews the password if that is due. Returns the seconds until the next check. */
 static double main_renew_password(struct process *p)
 {
-	double wait;
 	struct config *next = password_renewal_tick(&p->renewal, p->config, &p->shared,
-	                                            clock_now(), &wait);
+	                                            clock_now());
 
 	if (next)
 		main_use_config(p, next);
-	return wait;
+	return PASSWORD_RENEWAL_SECONDS;
 }
 
 /* Reloads the file. If that fails, appends the reason to `why`. */
@@ -414,11 +413,8 @@ static void main_serve(struct process *p, const sigset_t *signals)
 		/* No signal reports that drained workers have ended, that the next hasp
 		 * serves, or that channels have come: so check often. */
 		wait = supervision_tick(&p->supervision, clock_now());
-		if (!leaving) {
-			double look = main_renew_password(p);
-
-			wait = look < 0 ? wait : main_shorter(wait, look);
-		}
+		if (!leaving && p->config->password_command)
+			wait = main_shorter(wait, main_renew_password(p));
 		if (leaving || upgrade == UPGRADE_WAITING ||
 		    upgrade_awaits_channels(&p->upgrade))
 			wait = MAIN_TICK_SECONDS;

@@ -19,8 +19,6 @@
 #define OUTPUT_MAX ((size_t)64 * 1024)
 /* How often hasp checks whether a command that has closed its output has ended, in ms. */
 #define REAP_MS 10
-/* How often hasp checks whether Redis has refused the login. */
-#define LOOK_SECONDS 1.0
 /* Least seconds between two runs because of refused logins. */
 #define REFUSED_SECONDS 10.0
 
@@ -214,16 +212,14 @@ static char *renewal_run(struct password_renewal *r, const struct config *c)
 }
 
 struct config *password_renewal_tick(struct password_renewal *r, struct config *c,
-                                     const struct worker_shared *shared, double now,
-                                     double *wait)
+                                     const struct worker_shared *shared, double now)
 {
-	char *password = NULL;
+	char *password;
 
-	*wait = c->password_command ? LOOK_SECONDS : -1;
-	if (c->password_command && renewal_is_due(r, c, shared, now)) {
-		password = renewal_run(r, c);
-		r->ran_at = clock_now();
-	}
+	if (!renewal_is_due(r, c, shared, now))
+		return NULL;
+	password = renewal_run(r, c);
+	r->ran_at = clock_now();
 	if (!password)
 		return NULL;
 	log_info("password_renewed effect=\"the next logins of hasp use it\"");
