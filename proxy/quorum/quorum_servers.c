@@ -192,14 +192,12 @@ struct quorum_servers *quorum_servers_new(const struct quorum_servers_opts *opts
 	all->n = opts->n;
 	for (size_t i = 0; i < opts->n; i++) {
 		struct quorum_server *s = &all->v[i];
-		int rc;
 
 		s->all = all;
 		s->number = i;
 		s->links = *opts->links;
 		links_init(&s->links);
-		rc = address_parse(&s->links.address, opts->addresses[i]);
-		HASP_ASSERT(rc == 0);
+		s->links.address = address_of(opts->addresses[i]);
 		s->links.name = xstrdup(opts->addresses[i]);
 		own_conn_init(&s->conn, &quorum_server_conn_ops, s);
 		list_init(&s->calls);

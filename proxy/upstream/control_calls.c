@@ -26,7 +26,7 @@ void control_calls_end(struct control_request *req, const redisReply *reply)
 
 static struct control_request *control_first(const struct list *l)
 {
-	return list_empty(l) ? NULL : container_of(l->next, struct control_request, node);
+	return list_first(l, struct control_request, node);
 }
 
 void control_calls_fail(struct control *c)

@@ -416,8 +416,7 @@ bool pool_put_spare(struct pool *p, const struct link_login *login, struct link_
 /* Returns the spare link that was used last; NULL: there is none. */
 static struct pool_link *last_spare(struct pool_group *g)
 {
-	while (!list_empty(&g->spares)) {
-		struct pool_link *l = container_of(g->spares.prev, struct pool_link, node);
+	list_each_back (struct pool_link, l, &g->spares, node) {
 		if (!l->spoilt && !link_is_outdated(l->link))
 			return l;
 		pool_link_close(l);
