@@ -104,10 +104,12 @@ static bool pool_make_room(struct pool *p, bool named)
 		nidle += is_group_idle(g);
 	if (nidle >= POOL_IDLE_MAX)
 		(void)drop_idle_group(p, false);
-	list_each (struct pool_group, g, &p->groups_by_use, order)
-		nnamed += g->named;
-	if (named && nnamed >= POOL_NAMES_MAX && !drop_idle_group(p, true))
-		return false;
+	if (named) {
+		list_each (struct pool_group, g, &p->groups_by_use, order)
+			nnamed += g->named;
+		if (nnamed >= POOL_NAMES_MAX && !drop_idle_group(p, true))
+			return false;
+	}
 	return p->groups.n < POOL_GROUPS_MAX || drop_idle_group(p, false);
 }
 
