@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "resp/write.h"
-
 struct replacement {
 	struct slice from, to;
 };

@@ -68,7 +68,7 @@ size_t control_inflight(const struct control *c)
 {
 	size_t nheld = 0;
 
-	for (const struct list *at = c->held.next; at != &c->held; at = at->next)
+	list_each (const struct control_request, req, &c->held, node)
 		nheld++;
 	return c->conn.user.inflight + nheld;
 }

@@ -4,7 +4,6 @@
  * report this one verdict.
  */
 #include <ctype.h>
-#include <stdlib.h>
 
 #include "base/fatal.h"
 #include "watch/tracker_internal.h"

@@ -10,7 +10,6 @@
  * number.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/fatal.h"
 #include "base/quote.h"
