@@ -169,11 +169,13 @@ static bool may_need_errors(const struct lock_sums *l)
 	return l->n[SEEN_YIELDED] > 0 || 2 * l->taken[WAY_SET] > lock_taken(l);
 }
 
-/* Writes the questions that hasp cannot answer; until the user has, the section is a
- * comment. */
-static void put_questions(struct buf *out, const struct finding *f,
+/* Writes the questions that hasp cannot answer; until the user has, the section is a comment.
+ * Returns true if there is one. */
+static bool put_questions(struct buf *out, const struct finding *f,
                           const struct lock_verdict *v)
 {
+	size_t before = buf_len(out);
+
 	if (v->owner_open == OPEN_UNLIKE)
 		buf_puts(
 			out,
@@ -229,6 +231,7 @@ static void put_questions(struct buf *out, const struct finding *f,
 			"uses.\n"
 			";     If there are others, give a pattern that leaves them out.\n",
 			COUNT(f->nothers, "key"));
+	return buf_len(out) > before;
 }
 
 /* Writes as the lease the expiry that the application itself sets, rounded up a little. */
@@ -251,18 +254,11 @@ static int max_hold_seconds(const struct lock_sums *l, const struct lock_verdict
 	return words_round_up(steps, least < 2 * lease ? 2 * lease : least);
 }
 
-static bool has_question(const struct finding *f, const struct lock_verdict *v)
-{
-	return v->owner_open || v->renew_is_open || f->nothers > 0 ||
-	       verdict_may_count(&f->lock) || f->lock.n[SEEN_RETURNED] > 0 ||
-	       may_need_errors(&f->lock);
-}
-
 static void put_section(struct buf *out, const struct finding *f, const struct lock_verdict *v,
-                        const char *name)
+                        const char *name, bool as_comment)
 {
 	const struct lock_sums *l = &f->lock;
-	const char *mark = has_question(f, v) ? ";" : "";
+	const char *mark = as_comment ? ";" : "";
 	int wait = lock_wait_seconds(l);
 
 	buf_printf(out, "%s[lock %s]\n%spattern = %.*s\n%sowner = %s\n", mark, name, mark,
@@ -291,6 +287,7 @@ void discovery_put_lock(struct buf *out, const struct finding *f, const char *na
 {
 	const struct lock_sums *l = &f->lock;
 	struct lock_verdict v = lock_verdict(l);
+	bool asks;
 
 	put_lock_use(out, f);
 	discovery_put_example(out, f);
@@ -315,11 +312,11 @@ void discovery_put_lock(struct buf *out, const struct finding *f, const char *na
 			TIME(durations_at(&l->waited, 0.9)));
 	if (lock_taken(l) < TAKEN_ENOUGH)
 		buf_puts(out, ";   little evidence: watch for longer\n");
-	put_questions(out, f, &v);
-	if (has_question(f, &v))
+	asks = put_questions(out, f, &v);
+	if (asks)
 		buf_puts(out, ";   This section is a comment until you know the answer: then "
 		              "remove each leading \";\".\n");
-	put_section(out, f, &v, name);
+	put_section(out, f, &v, name, asks);
 }
 
 static void put_sound(struct buf *out, const struct lock_sums *l)
