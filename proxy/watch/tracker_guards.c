@@ -198,9 +198,7 @@ void tracker_wrote(const struct tracker_act *a, uint64_t value, int64_t lease_ms
 	if (!tracker_lock_set_again(a, k, value, lease_ms)) {
 		if (k->group->rule && k->group->rule->kind == OBSERVED_LOCK)
 			tracker_took(a, WAY_SET, lease_ms, value);
-		else if (!k->group->rule && tracker_lock_seized(a, k, value, lease_ms))
-			;
-		else
+		else if (k->group->rule || !tracker_lock_seized(a, k, value, lease_ms))
 			k->is_written = true;
 	}
 	tracker_used(a, false);
