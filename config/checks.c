@@ -180,6 +180,17 @@ static bool checks_others_read(const char *path)
 	return stat(path, &st) == 0 && (st.st_mode & S_IROTH);
 }
 
+/* Reports two options that exclude each other, in the line of the second. */
+static void checks_not_both(const struct checks_section *s, const char *option,
+                            const char *other, struct faults *f)
+{
+	int line = checks_place(s, other)->line;
+
+	if (line && checks_place(s, option)->line)
+		faults_add(f, line, "[%s] has both '%s' and '%s'; expected one of the two",
+		           s->title, option, other);
+}
+
 /* Checks a password. `path`: value of `file_option`; NULL: none. */
 static void checks_password(const struct checks_section *s, const char *option,
                             const char *file_option, const char *path, struct faults *f)
@@ -187,9 +198,7 @@ static void checks_password(const struct checks_section *s, const char *option,
 	int password = checks_place(s, option)->line;
 	int file = checks_place(s, file_option)->line;
 
-	if (password && file)
-		faults_add(f, file, "[%s] has both '%s' and '%s'; expected one of the two",
-		           s->title, option, file_option);
+	checks_not_both(s, option, file_option, f);
 	if (password && checks_others_read(sources_path(f->sources, password)))
 		faults_warn(f, password,
 		            "every user of this machine can read this file, and '%s' in it; "
@@ -205,17 +214,11 @@ static void checks_password(const struct checks_section *s, const char *option,
 /* Checks that the password has only one source, and that the interval has its command. */
 static void checks_password_command(const struct checks_section *s, struct faults *f)
 {
-	static const char *const others[] = { "password", "password_file" };
-	int command = checks_place(s, "password_command")->line;
 	int interval = checks_place(s, "password_command_interval")->line;
 
-	for (size_t i = 0; command && i < sizeof(others) / sizeof(others[0]); i++)
-		if (checks_place(s, others[i])->line)
-			faults_add(f, command,
-			           "[upstream] has both '%s' and 'password_command'; expected "
-			           "one of the two",
-			           others[i]);
-	if (interval && !command)
+	checks_not_both(s, "password", "password_command", f);
+	checks_not_both(s, "password_file", "password_command", f);
+	if (interval && checks_place(s, "password_command")->line == 0)
 		faults_add(f, interval,
 		           "'password_command_interval' of [upstream] needs "
 		           "'password_command'; add it");
