@@ -19,12 +19,7 @@
 
 static void answer_reloads(struct admin *a, uint64_t reloads, struct slice answer)
 {
-	struct list *at, *next;
-
-	for (at = a->consoles.next; at != &a->consoles; at = next) {
-		struct console *c = container_of(at, struct console, place.node);
-
-		next = at->next;
+	list_drain (struct console, c, &a->consoles, place.node) {
 		if (c->state == CONSOLE_AWAITING && c->reload && c->reload <= reloads)
 			console_answer(c, answer);
 	}
@@ -32,9 +27,7 @@ static void answer_reloads(struct admin *a, uint64_t reloads, struct slice answe
 
 static void answer_console(struct admin *a, uint64_t id, struct slice answer)
 {
-	for (struct list *at = a->consoles.next; at != &a->consoles; at = at->next) {
-		struct console *c = container_of(at, struct console, place.node);
-
+	list_each (struct console, c, &a->consoles, place.node) {
 		if (c->id != id)
 			continue;
 		if (c->state == CONSOLE_AWAITING)
@@ -125,14 +118,10 @@ static void admin_on_sweep(struct ev_loop *loop, struct ev_timer *t, int revents
 {
 	struct admin *a = t->data;
 	double now = clock_now();
-	struct list *at, *next;
 
 	(void)loop;
 	(void)revents;
-	for (at = a->consoles.next; at != &a->consoles; at = next) {
-		struct console *c = container_of(at, struct console, place.node);
-
-		next = at->next;
+	list_drain (struct console, c, &a->consoles, place.node) {
 		if ((!c->logged_in || c->state == CONSOLE_ENDING) &&
 		    now - c->since >= CONSOLE_PATIENCE_SECONDS)
 			console_close(c);
@@ -143,13 +132,9 @@ static void admin_on_sweep(struct ev_loop *loop, struct ev_timer *t, int revents
 
 static void answer_pauses(struct admin *a, enum workers_pause now, size_t nbound)
 {
-	struct list *at, *next;
-
-	for (at = a->consoles.next; at != &a->consoles; at = next) {
-		struct console *c = container_of(at, struct console, place.node);
+	list_drain (struct console, c, &a->consoles, place.node) {
 		struct buf answer = BUF_INIT;
 
-		next = at->next;
 		if (c->state == CONSOLE_AWAITING &&
 		    console_pause_answer(c, now, nbound, &answer))
 			console_answer(c, buf_slice(&answer));
@@ -179,12 +164,11 @@ static void admin_on_pause(struct ev_loop *loop, struct ev_timer *t, int revents
 static void admin_on_check(struct ev_loop *loop, struct ev_check *check, int revents)
 {
 	struct admin *a = check->data;
-	struct list *node;
 
 	(void)loop;
 	(void)revents;
-	while ((node = list_shift(&a->dead)))
-		console_free(container_of(node, struct console, place.node));
+	list_shift_each (struct console, c, &a->dead, place.node)
+		console_free(c);
 }
 
 struct admin *admin_new(struct config *config, const int *fds, size_t nfds,

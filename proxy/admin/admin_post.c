@@ -136,8 +136,8 @@ void console_job_begin(struct console *c, console_job_fn *fn, const void *arg, s
 
 void console_jobs_stop(struct admin *a)
 {
-	for (struct list *at = a->jobs.next; at != &a->jobs; at = at->next)
-		console_job_join(container_of(at, struct console_job, node));
+	list_each (struct console_job, j, &a->jobs, node)
+		console_job_join(j);
 }
 
 void console_jobs_free(struct admin *a)

@@ -89,12 +89,7 @@ static void show_run_end(struct show_run *r)
 /* Answers the consoles that asked before run `n` began. (An answered console may ask again.) */
 static void show_run_answer(struct show_run *r, uint64_t n, struct slice answer)
 {
-	struct list *at, *next;
-
-	for (at = r->admin->consoles.next; at != &r->admin->consoles; at = next) {
-		struct console *c = container_of(at, struct console, place.node);
-
-		next = at->next;
+	list_drain (struct console, c, &r->admin->consoles, place.node) {
 		if (c->state == CONSOLE_AWAITING && c->show == r && c->show_n <= n)
 			c->admin->answer(c, answer);
 	}
@@ -102,10 +97,7 @@ static void show_run_answer(struct show_run *r, uint64_t n, struct slice answer)
 
 static bool show_run_is_awaited(const struct show_run *r)
 {
-	for (struct list *at = r->admin->consoles.next; at != &r->admin->consoles;
-	     at = at->next) {
-		const struct console *c = container_of(at, struct console, place.node);
-
+	list_each (const struct console, c, &r->admin->consoles, place.node) {
 		if (c->state == CONSOLE_AWAITING && c->show == r)
 			return true;
 	}
@@ -133,10 +125,9 @@ static struct show_run *show_run_of(struct admin *a, console_show_fn *fn, int pr
 {
 	struct show_run *r;
 
-	for (struct list *at = a->show_runs.next; at != &a->show_runs; at = at->next) {
-		r = container_of(at, struct show_run, node);
-		if (r->fn == fn && r->protocol == protocol)
-			return r;
+	list_each (struct show_run, run, &a->show_runs, node) {
+		if (run->fn == fn && run->protocol == protocol)
+			return run;
 	}
 	r = xcalloc(1, sizeof(*r));
 	r->done.deliver = show_run_on_done;
@@ -161,9 +152,7 @@ void console_run(struct console *c, console_show_fn *fn)
 
 void show_runs_stop(struct admin *a)
 {
-	for (struct list *at = a->show_runs.next; at != &a->show_runs; at = at->next) {
-		struct show_run *r = container_of(at, struct show_run, node);
-
+	list_each (struct show_run, r, &a->show_runs, node) {
 		if (r->runs)
 			show_run_end(r);
 	}
@@ -171,11 +160,7 @@ void show_runs_stop(struct admin *a)
 
 void show_runs_free(struct admin *a)
 {
-	struct list *node;
-
-	while ((node = list_shift(&a->show_runs))) {
-		struct show_run *r = container_of(node, struct show_run, node);
-
+	list_shift_each (struct show_run, r, &a->show_runs, node) {
 		buf_release(&r->out);
 		free(r);
 	}

@@ -78,16 +78,11 @@ static void http_on_sweep(struct ev_loop *loop, struct ev_timer *t, int revents)
 {
 	struct http_connections *hc = t->data;
 	double now = clock_now();
-	struct list *at, *next;
 
 	(void)loop;
 	(void)revents;
 	pthread_mutex_lock(&hc->lock);
-	for (at = hc->places.next; at != &hc->places; at = next) {
-		struct http_connection *c = container_of(at, struct http_connection,
-		                                         place.node);
-
-		next = at->next;
+	list_drain (struct http_connection, c, &hc->places, place.node) {
 		if (http_is_late(&c->place, now))
 			http_shut_down(hc, c);
 	}
@@ -143,9 +138,7 @@ static void http_log_failure(struct http_connections *hc, int error)
 /* Call it with the lock held. */
 static struct http_connection *http_find(const struct http_connections *hc, int fd)
 {
-	for (struct list *at = hc->all.next; at != &hc->all; at = at->next) {
-		struct http_connection *c = container_of(at, struct http_connection, node);
-
+	list_each (struct http_connection, c, &hc->all, node) {
 		if (c->fd == fd)
 			return c;
 	}

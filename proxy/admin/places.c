@@ -25,9 +25,7 @@ static size_t count_host(const struct list *places, const struct peer_place *of)
 {
 	size_t n = 0;
 
-	for (struct list *at = places->next; at != places; at = at->next) {
-		const struct peer_place *p = container_of(at, struct peer_place, node);
-
+	list_each (const struct peer_place, p, places, node) {
 		n += p->rank == of->rank && strcmp(p->host, of->host) == 0;
 	}
 	return n;
@@ -38,8 +36,7 @@ struct peer_place *places_weakest(const struct list *places)
 	struct peer_place *weakest = NULL;
 	size_t most = 0;
 
-	for (struct list *at = places->next; at != places; at = at->next) {
-		struct peer_place *p = container_of(at, struct peer_place, node);
+	list_each (struct peer_place, p, places, node) {
 		size_t n;
 
 		if (p->rank == PLACE_BUSY || (weakest && p->rank > weakest->rank))
