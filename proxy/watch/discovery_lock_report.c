@@ -189,8 +189,7 @@ static bool put_questions(struct buf *out, const struct finding *f,
 		           ";   Question: does each client take and release a lock over one "
 		           "connection? If so: owner = connection.\n"
 		           ";     If connections are a pool, an owner that they share lets "
-		           "each of "
-		           "them release the lock, also for clients that %s.\n"
+		           "each of them release the lock, also for clients that %s.\n"
 		           ";     hasp cannot tell those apart: the application has to send a "
 		           "value of its own with each lock, and compare it in a script.\n",
 		           v->owner_open == OPEN_TAKEOVERS
@@ -277,8 +276,7 @@ static void put_order(struct buf *out, const struct finding *f)
 {
 	put_fact(out, f->opposed, "time",
 	         "a client that had one lock asked for another one, and another client did so "
-	         "the "
-	         "other way round: they may\n"
+	         "the other way round: they may\n"
 	         ";     wait for each other. Take such locks in one order, or by MLOCK of "
 	         "[verbs]");
 }

@@ -220,8 +220,7 @@ static void put_refilled(struct buf *out, const struct key_group *s)
 		";     not proposed: %s another client had changed the list since the read: a "
 		"lost update. If DEL and RPUSH are in one MULTI,\n"
 		";     a guard with acquire_on = LRANGE prevents that; each LRANGE without "
-		"them "
-		"keeps it until its lease ends.\n",
+		"them keeps it until its lease ends.\n",
 		(int)s->node.key.n, s->node.key.p, COUNT(s->refilled, "time"),
 		COUNT(s->refilled_stale, "time"));
 }
