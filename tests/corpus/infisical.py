@@ -8,15 +8,19 @@ import asyncio
 
 from idioms import NIL, Idiom
 
+WORKERS = 6
+
 
 class Jobs(Idiom):
     noun = "running"
 
     async def serve(self, shop):
         async def count(client, key, by):
-            number = await client("GET", key)
+            reply = await client("GET", key)
+            number = 0 if reply is NIL else int(reply)
+            shop.harm["drift"] += not 0 <= number <= WORKERS
             await asyncio.sleep(0.003)
-            await client("SETEX", key, 600, by + (0 if number is NIL else int(number)))
+            await client("SETEX", key, 600, number + by)
 
         async def worker():
             client = await shop.connect()
@@ -28,7 +32,7 @@ class Jobs(Idiom):
                 await count(client, key, -1)
                 shop.done += 1
             await shop.work(job)
-        await shop.serve([worker() for _ in range(6)])
+        await shop.serve([worker() for _ in range(WORKERS)])
         shop.harm["drift"] += sum(abs(int(shop.redis.get(key) or 0)) for key in self.keys())
 
 
