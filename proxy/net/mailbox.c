@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "net/mailbox.h"
 
-static void deliver_all(struct mailbox *m)
+void mailbox_deliver(struct mailbox *m)
 {
 	struct message *msg, *next;
 
@@ -20,7 +20,7 @@ static void mailbox_on_wake(struct ev_loop *loop, struct ev_async *w, int revent
 {
 	(void)loop;
 	(void)revents;
-	deliver_all(w->data);
+	mailbox_deliver(w->data);
 }
 
 void mailbox_init(struct mailbox *m, struct ev_loop *loop)
@@ -36,7 +36,7 @@ void mailbox_init(struct mailbox *m, struct ev_loop *loop)
 
 void mailbox_fini(struct mailbox *m)
 {
-	deliver_all(m);
+	mailbox_deliver(m);
 	ev_async_stop(m->loop, &m->wake);
 	pthread_mutex_destroy(&m->lock);
 }

@@ -31,4 +31,7 @@ void mailbox_fini(struct mailbox *m);
 /* From any thread. */
 void mailbox_post(struct mailbox *m, struct message *msg);
 
+/* Delivers what has been posted. On the loop's thread, which then need not run the loop. */
+void mailbox_deliver(struct mailbox *m);
+
 #endif

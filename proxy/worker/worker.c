@@ -26,7 +26,7 @@
 /* --- rounds ------------------------------------------------------------------------------- */
 
 /* Carries a question (client/client.h) from worker to worker, by their mailboxes.
- * A worker that has ended answers nothing, and one that is freed is passed over. */
+ * A worker that has ended is passed over. */
 
 /* Gives the round to the worker `to`. False: that worker is gone. */
 static bool give(struct round *r, size_t to)
@@ -56,7 +56,6 @@ static void give_next(struct round *r, size_t at)
 	r->end(r, false);
 }
 
-/* Runs on the worker's thread; if the worker has ended, on the thread of worker_join(). */
 static void worker_round_deliver(struct message *m)
 {
 	struct round *r = container_of(m, struct round, message);
@@ -83,14 +82,6 @@ static void worker_round_begin(void *arg, struct round *r)
 	r->nworkers = w->shared->nworkers;
 	pthread_mutex_unlock(&w->shared->rounds);
 	give_next(r, r->home);
-}
-
-/* Keeps rounds out of the worker's mailbox, which will be closed. */
-static void worker_round_leave(struct worker *w)
-{
-	pthread_mutex_lock(&w->shared->rounds);
-	w->shared->gone[w->number] = true;
-	pthread_mutex_unlock(&w->shared->rounds);
 }
 
 /* --- the worker --------------------------------------------------------------------------- */
@@ -331,7 +322,6 @@ static void worker_free(struct worker *w)
 	worker_topology_free(w);
 	loop_timers_fini(&w->timers);
 	resolver_free(w->resolver);
-	worker_round_leave(w);
 	loop_timer_stop(&w->sweep);
 	loop_timer_stop(&w->pause.look);
 	worker_asks_fini(w);
@@ -356,7 +346,13 @@ static void *worker_main(void *arg)
 	struct worker *w = arg;
 
 	ev_run(w->loop, 0);
+	pthread_mutex_lock(&w->shared->rounds);
+	w->shared->gone[w->number] = true;
+	pthread_mutex_unlock(&w->shared->rounds);
 	atomic_store(&w->ended, true);
+	/* Pass on the rounds that are here: clients of the other workers wait for them, and
+	 * worker_join() may wait for these workers first. */
+	mailbox_deliver(&w->mailbox);
 	atomic_fetch_sub(&w->shared->running, 1);
 	return NULL;
 }

@@ -50,7 +50,7 @@ struct worker_shared {
 	struct stats *stats; /* lock/events/stats.h */
 	struct watcher *watcher; /* upstream/watcher.h; it posts to all of `workers` */
 	pthread_mutex_t rounds; /* for `gone`, and for the next two while workers are made */
-	bool gone[WORKERS_MAX]; /* the workers with these numbers are being freed */
+	bool gone[WORKERS_MAX]; /* the workers with these numbers have ended */
 	struct worker *workers[WORKERS_MAX];
 	size_t nworkers;
 };

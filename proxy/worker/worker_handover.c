@@ -159,9 +159,7 @@ static void give_to_worker(struct worker *w, int fd, struct slice record)
 	atomic_fetch_add(&shared->arriving, 1);
 	pthread_mutex_lock(&shared->rounds);
 	to = w->handover.next++ % shared->nworkers;
-	o->worker = shared->gone[to] || atomic_load(&shared->workers[to]->ended)
-	                    ? w
-	                    : shared->workers[to];
+	o->worker = shared->gone[to] ? w : shared->workers[to];
 	mailbox_post(&o->worker->mailbox, &o->message);
 	pthread_mutex_unlock(&shared->rounds);
 }

@@ -350,6 +350,51 @@ static void test_a_worker_that_has_ended_is_not_waited_for(void **state)
 	worker_answers_fini(&answers);
 }
 
+static sem_t round_is_over;
+
+static bool pass_on(struct round *r, const struct client_env *env)
+{
+	(void)r;
+	(void)env;
+	return true;
+}
+
+static void come_home(struct round *r, bool home)
+{
+	free(r);
+	if (home)
+		sem_post(&round_is_over);
+}
+
+static bool begin_round(const struct worker_view *w, void *arg, struct worker_answer *a)
+{
+	struct round *r = w->number == 0 ? calloc(1, sizeof(*r)) : NULL;
+
+	(void)arg;
+	(void)a;
+	if (r) {
+		r->step = pass_on;
+		r->end = come_home;
+		w->clients->begin_round(w->clients->arg, r);
+	}
+	return true;
+}
+
+static void test_a_round_passes_a_worker_that_has_ended(void **state)
+{
+	struct workers *w = *state;
+	struct worker_answers answers;
+
+	sem_init(&round_is_over, 0, 0);
+	worker_stop(w->shared.workers[2]);
+	while (w->shared.running == WORKERS)
+		sched_yield();
+	(void)workers_ask(&w->shared, begin_round, NULL, 0, LONG_MS, &answers);
+	worker_answers_fini(&answers);
+	sem_wait(&round_is_over);
+	sem_destroy(&round_is_over);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -372,6 +417,8 @@ int main(void)
 			test_all_questions_together_take_a_small_part_of_a_busy_workers_time,
 			setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_worker_that_has_ended_is_not_waited_for,
+		                                setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_round_passes_a_worker_that_has_ended,
 		                                setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
