@@ -36,6 +36,18 @@ static void answer_console(struct admin *a, uint64_t id, struct slice answer)
 	}
 }
 
+static void answer_job(struct admin *a, struct console_job *j)
+{
+	list_drain (struct console, c, &a->consoles, place.node) {
+		if (c->job != j)
+			continue;
+		c->job = NULL;
+		if (buf_len(&j->out))
+			console_answer(c, buf_slice(&j->out));
+	}
+	console_job_end(j);
+}
+
 static void stop_accepting(struct admin *a)
 {
 	for (size_t i = 0; i < a->nlisteners; i++)
@@ -58,6 +70,9 @@ static void admin_deliver(struct message *m)
 		break;
 	case ADMIN_ANSWER:
 		answer_console(a, cmd->console, buf_slice(&cmd->answer));
+		break;
+	case ADMIN_JOB:
+		answer_job(a, cmd->job);
 		break;
 	case ADMIN_LEAVE:
 		stop_accepting(a);
@@ -181,11 +196,9 @@ struct admin *admin_new(struct config *config, const int *fds, size_t nfds,
 	HASP_ASSERT(a->loop);
 	mailbox_init(&a->mailbox, a->loop);
 	a->deliver = admin_deliver;
-	a->answer = console_answer;
 	stream_flusher_init(&a->flusher, a->loop);
 	list_init(&a->consoles);
 	list_init(&a->dead);
-	list_init(&a->show_runs);
 	list_init(&a->jobs);
 	a->config = config_ref(config);
 	a->shared = shared;
@@ -226,7 +239,6 @@ void admin_stop(struct admin *a)
 {
 	admin_post_stop(a);
 	pthread_join(a->thread, NULL);
-	show_runs_stop(a);
 	console_jobs_stop(a);
 	stop_accepting(a);
 	while (!list_empty(&a->consoles))
@@ -240,8 +252,6 @@ void admin_free(struct admin *a)
 	ev_timer_stop(a->loop, &a->pause);
 	ev_check_stop(a->loop, &a->check);
 	mailbox_fini(&a->mailbox);
-	show_runs_free(a);
-	console_jobs_free(a);
 	stream_flusher_fini(&a->flusher);
 	watch_loop_free(a->loop);
 	request_args_fini(&a->args);

@@ -6,7 +6,6 @@
  *   console.c           a connection: bytes in, bytes out, the login
  *   console_command.c   the table of the commands; those that a client sends when it connects
  *   console_show.c      SHOW
- *   console_run.c       a SHOW that asks the workers, on a thread of its own
  *   console_locks.c     the locks, guards and waiters of all workers
  *   console_unlock.c    a lock that an operator frees
  *   console_totals.c    the numbers of all workers together
@@ -103,6 +102,7 @@ struct admin_listener {
 enum admin_event {
 	ADMIN_RELOADED,
 	ADMIN_ANSWER,
+	ADMIN_JOB,
 	ADMIN_LEAVE,
 	ADMIN_STOP,
 };
@@ -116,6 +116,7 @@ struct admin_cmd {
 	uint64_t reloads; /* RELOADED: how many reloads are done */
 	uint64_t console; /* ANSWER: id of the console that gets it, if it is still open */
 	struct buf answer; /* RELOADED: for the consoles that asked for one of these reloads */
+	struct console_job *job; /* JOB: its thread has written the answer */
 };
 
 struct admin {
@@ -123,7 +124,6 @@ struct admin {
 	struct ev_loop *loop;
 	struct mailbox mailbox;
 	void (*deliver)(struct message *m); /* a struct admin_cmd, from `mailbox` */
-	void (*answer)(struct console *c, struct slice bytes); /* console_answer() */
 	struct stream_flusher flusher;
 	struct ev_timer sweep;
 	struct ev_timer pause; /* runs while a console awaits that all workers pause, or
@@ -136,7 +136,6 @@ struct admin {
 	struct admin_listener *listeners;
 	size_t nlisteners;
 	struct list consoles; /* places of the open consoles */
-	struct list show_runs; /* console_run.c */
 	struct list jobs; /* struct console_job */
 	struct list dead; /* closed consoles, to be freed */
 	size_t nconsoles; /* in `consoles` */
@@ -178,8 +177,7 @@ struct console {
 	struct buf held; /* AWAITING: the beginning of the answer */
 	uint64_t reload; /* AWAITING: the reload that is awaited; 0: none */
 	enum console_awaits awaits; /* AWAITING: the step of a pause that brings the answer */
-	struct show_run *show; /* AWAITING: the kind of SHOW that brings the answer, or NULL */
-	uint64_t show_n; /* the first run of `show` that may answer, counted from 1 */
+	struct console_job *job; /* AWAITING: the job that brings the answer; NULL: none */
 	double answer_at; /* AWAITING: when `held` is sent, by clock_now(); 0: not by time */
 	struct request_scan scan;
 	size_t scanned; /* bytes of `in` that `scan` has seen */
@@ -197,15 +195,34 @@ void admin_post_stop(struct admin *a);
  * thread, before admin_free(). */
 void admin_answer(struct admin *a, uint64_t console, struct slice answer);
 
+struct show_env {
+	struct worker_shared *shared;
+	struct config *config; /* in force */
+};
 /* Asks workers, on a thread of its own, and appends the answer; if it appends nothing,
  * admin_answer() brings the answer later. */
-typedef void console_job_fn(struct admin *a, uint64_t console, const void *arg,
-                            struct buf *out);
-/* Runs `fn`; the console awaits the answer. `arg`: `size` bytes, which are copied. */
+typedef void console_job_fn(const struct show_env *env, const void *arg, struct buf *out);
+
+struct console_job {
+	struct list node; /* in admin->jobs */
+	struct admin *admin;
+	console_job_fn *fn;
+	void *arg; /* owned by the job */
+	size_t size; /* of `arg`, in bytes */
+	bool runs; /* false: it waits for the end of the same job */
+	bool has_thread; /* the thread must be joined */
+	pthread_t thread;
+	struct config *config; /* in force when it began; NULL: it has not */
+	struct buf out; /* the answer; the thread's until ADMIN_JOB */
+};
+
+/* Runs `fn`; the console awaits the answer. `arg`: `size` bytes, which are copied. Consoles
+ * that ask for the same before it begins get the same answer. */
 void console_job_begin(struct console *c, console_job_fn *fn, const void *arg, size_t size);
-/* Waits for the jobs in progress. */
+/* Call it when its consoles have the answer: frees the job, and starts the next one. */
+void console_job_end(struct console_job *j);
+/* Waits for the jobs in progress. Consoles that asked get no answer. */
 void console_jobs_stop(struct admin *a);
-void console_jobs_free(struct admin *a); /* nothing is in the mailbox any more */
 
 /* --- console.c --- */
 
@@ -236,24 +253,8 @@ void console_show(struct console *c, const struct resp_view *req, struct buf *ou
 /* Returns the i-th word that SHOW takes, counted from 0, with its help text; NULL: there are no
  * more. */
 const char *console_show_name(size_t i, const char **help);
-
-/* --- console_run.c --- */
-
-/* The sources of a SHOW, which runs on a thread of its own, or on the admin thread. */
-struct show_env {
-	struct worker_shared *shared;
-	struct config *config; /* in force */
-};
-/* Returns true if all workers that were asked have answered. */
+/* Writes the rows. Returns true if all workers that were asked have answered. */
 typedef bool console_show_fn(const struct show_env *env, struct rows *rows);
-/* Appends the answer. */
-void console_show_write(const struct show_env *env, int protocol, console_show_fn *fn,
-                        struct buf *out);
-/* Runs `fn` on a thread of its own; the console awaits the answer. */
-void console_run(struct console *c, console_show_fn *fn);
-/* Waits for the runs in progress. Consoles that asked get no answer. */
-void show_runs_stop(struct admin *a);
-void show_runs_free(struct admin *a); /* nothing is in the mailbox any more */
 
 /* --- console_locks.c --- */
 

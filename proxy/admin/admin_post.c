@@ -1,14 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * admin_post: jobs on other threads, and messages from them to the admin thread.
+ * admin_post: messages from other threads to the admin thread, and the jobs that send them. A
+ * command that asks the workers waits for them on a thread of its own, so that it delays no
+ * other console, even if a worker hangs:
+ *
+ *   console_job_begin() --> AWAITING --> thread: asks, writes --> ADMIN_JOB: console_job_end()
+ *                                                                     |
+ *      consoles that had asked before it began <-- console_answer() <-'
+ *      the others <-- the next one, which begins now
+ *
+ * So an answer is never older than its question, and the same job runs once at a time, however
+ * many consoles ask for it.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "admin/admin_internal.h"
 #include "base/fatal.h"
 #include "config/config.h"
+
+/* Writing 100,000 rows takes a while: if processors are short, the workers come first. */
+#define JOB_NICE 10
 
 static struct admin_cmd *cmd_new(struct admin *a, enum admin_event event)
 {
@@ -58,90 +72,100 @@ void admin_post_stop(struct admin *a)
 	mailbox_post(&a->mailbox, &cmd_new(a, ADMIN_STOP)->message);
 }
 
-/* A command that needs the workers waits for them on a thread of its own, so that a hung worker
- * delays no other console:
- *
- *   console_job_begin() --> AWAITING --> thread: asks --> admin_answer() --> SERVING
- *
- * A console awaits one job at a time. So there are no more jobs than consoles, apart from jobs
- * of consoles that were closed. */
-
-struct console_job {
-	struct list node; /* in admin->jobs */
-	struct message done; /* in the admin thread's mailbox, after the answer */
-	struct admin *admin;
-	uint64_t console; /* id of the console */
-	console_job_fn *fn;
-	bool has_thread; /* the thread must be joined */
-	pthread_t thread;
-	void *arg; /* owned by the job */
-};
-
-static void console_job_run(struct console_job *j)
-{
-	struct buf out = BUF_INIT;
-
-	j->fn(j->admin, j->console, j->arg, &out);
-	if (buf_len(&out))
-		admin_answer(j->admin, j->console, buf_slice(&out));
-	buf_release(&out);
-	mailbox_post(&j->admin->mailbox, &j->done);
-}
-
 static void *console_job_main(void *arg)
 {
-	console_job_run(arg);
+	struct console_job *j = arg;
+	const struct show_env env = { j->admin->shared, j->config };
+	struct admin_cmd *cmd = cmd_new(j->admin, ADMIN_JOB);
+
+	j->fn(&env, j->arg, &j->out);
+	cmd->job = j;
+	mailbox_post(&j->admin->mailbox, &cmd->message);
 	return NULL;
 }
 
-static void console_job_join(struct console_job *j)
+static void *console_job_thread(void *arg)
 {
-	if (j->has_thread)
-		pthread_join(j->thread, NULL);
-	j->has_thread = false;
+	(void)setpriority(PRIO_PROCESS, 0, JOB_NICE); /* of this thread */
+	return console_job_main(arg);
+}
+
+static void console_job_start(struct console_job *j)
+{
+	j->runs = true;
+	j->config = config_ref(j->admin->config);
+	j->has_thread = pthread_create(&j->thread, NULL, console_job_thread, j) == 0;
+	/* If no thread can be made, run it here: the other consoles wait. */
+	if (!j->has_thread)
+		console_job_main(j);
+}
+
+static struct console_job *console_job_find(struct admin *a, console_job_fn *fn,
+                                            const void *arg, size_t size, bool runs)
+{
+	list_each (struct console_job, j, &a->jobs, node) {
+		if (j->runs == runs && j->fn == fn && j->size == size &&
+		    memcmp(j->arg, arg, size) == 0)
+			return j;
+	}
+	return NULL;
+}
+
+static struct console_job *console_job_new(struct admin *a, console_job_fn *fn, const void *arg,
+                                           size_t size)
+{
+	struct console_job *j = xcalloc(1, sizeof(*j));
+
+	j->admin = a;
+	j->fn = fn;
+	j->arg = memcpy(xmalloc(size), arg, size);
+	j->size = size;
+	j->out = BUF_INIT;
+	list_append(&a->jobs, &j->node);
+	return j;
 }
 
 static void console_job_free(struct console_job *j)
 {
 	list_remove(&j->node);
+	if (j->has_thread)
+		pthread_join(j->thread, NULL);
+	if (j->config)
+		config_unref(j->config);
+	buf_release(&j->out);
 	free(j->arg);
 	free(j);
 }
 
-static void console_job_on_done(struct message *m)
-{
-	struct console_job *j = container_of(m, struct console_job, done);
-
-	console_job_join(j);
-	console_job_free(j);
-}
-
 void console_job_begin(struct console *c, console_job_fn *fn, const void *arg, size_t size)
 {
-	struct console_job *j = xcalloc(1, sizeof(*j));
+	struct console_job *next = console_job_find(c->admin, fn, arg, size, false);
+	bool runs = console_job_find(c->admin, fn, arg, size, true);
 
-	j->done.deliver = console_job_on_done;
-	j->admin = c->admin;
-	j->console = c->id;
-	j->fn = fn;
-	j->arg = xmalloc(size);
-	memcpy(j->arg, arg, size);
-	list_append(&c->admin->jobs, &j->node);
+	c->job = next ? next : console_job_new(c->admin, fn, arg, size);
 	console_await(c);
-	j->has_thread = pthread_create(&j->thread, NULL, console_job_main, j) == 0;
-	/* If no thread can be made, run it here: the other consoles wait. */
-	if (!j->has_thread)
-		console_job_run(j);
+	if (!runs)
+		console_job_start(c->job);
+}
+
+void console_job_end(struct console_job *j)
+{
+	struct console_job *next = console_job_find(j->admin, j->fn, j->arg, j->size, false);
+
+	if (next)
+		console_job_start(next);
+	console_job_free(j);
 }
 
 void console_jobs_stop(struct admin *a)
 {
-	list_each (struct console_job, j, &a->jobs, node)
-		console_job_join(j);
-}
-
-void console_jobs_free(struct admin *a)
-{
-	while (!list_empty(&a->jobs))
-		console_job_free(container_of(a->jobs.next, struct console_job, node));
+	list_drain (struct console_job, j, &a->jobs, node) {
+		if (!j->runs) {
+			console_job_free(j);
+			continue;
+		}
+		if (j->has_thread)
+			pthread_join(j->thread, NULL);
+		j->has_thread = false;
+	}
 }

@@ -89,13 +89,13 @@ static bool kill_client(const struct worker_view *w, void *arg, struct worker_an
 	return true;
 }
 
-static void kill_by_id(struct admin *a, uint64_t console, const void *arg, struct buf *out)
+static void kill_by_id(const struct show_env *env, const void *arg, struct buf *out)
 {
 	const struct kill *k = arg;
 	struct worker_answers answers;
-	size_t n = workers_ask(a->shared, kill_client, k, sizeof(*k), CONSOLE_ASK_MS, &answers);
+	size_t n = workers_ask(env->shared, kill_client, k, sizeof(*k), CONSOLE_ASK_MS,
+	                       &answers);
 
-	(void)console;
 	for (size_t i = 0; i < answers.n; i++) {
 		struct slice client = buf_slice(&answers.v[i].out);
 

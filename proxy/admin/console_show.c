@@ -12,7 +12,7 @@ struct show {
 	const char *name;
 	const char *help;
 	console_show_fn *run; /* NULL: show_discovered(), which has no rows */
-	bool asks; /* it asks the workers, which may take a while */
+	bool asks; /* it asks the workers, which may take a while: on a thread of its own */
 };
 
 static bool show_version(const struct show_env *env, struct rows *rows)
@@ -163,6 +163,27 @@ const char *console_show_name(size_t i, const char **help)
 	return shows[i].name;
 }
 
+struct show_run {
+	console_show_fn *fn;
+	size_t protocol; /* 2 or 3 */
+};
+
+/* Appends the answer. `arg`: a struct show_run. */
+static void show_write(const struct show_env *env, const void *arg, struct buf *out)
+{
+	const struct show_run *run = arg;
+	struct rows rows;
+
+	rows_init(&rows, (int)run->protocol);
+	if (run->fn(env, &rows))
+		rows_end(&rows, out);
+	else if (rows.unknown)
+		buf_printf(out, "-ERR unknown: %s\r\n", rows.unknown);
+	else
+		buf_puts(out, "-ERR not all workers answered\r\n");
+	rows_fini(&rows);
+}
+
 static bool is_asked(const struct show *s, const struct resp_view *req)
 {
 	return req->argc == 2 && slice_is(req->argv[1], s->name);
@@ -173,14 +194,16 @@ void console_show(struct console *c, const struct resp_view *req, struct buf *ou
 	const struct show_env env = { c->admin->shared, c->admin->config };
 
 	for (size_t i = 0; i < NSHOWS; i++) {
+		const struct show_run run = { shows[i].run, (size_t)c->protocol };
+
 		if (!is_asked(&shows[i], req))
 			continue;
 		if (!shows[i].run)
 			show_discovered(&env, c->protocol, out);
 		else if (shows[i].asks)
-			console_run(c, shows[i].run);
+			console_job_begin(c, show_write, &run, sizeof(run));
 		else
-			console_show_write(&env, c->protocol, shows[i].run, out);
+			show_write(&env, &run, out);
 		return;
 	}
 	buf_printf(out, "-ERR unknown SHOW %s; try SHOW HELP\r\n", QUOTE(req->argv[1]));

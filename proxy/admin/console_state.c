@@ -47,6 +47,6 @@ void console_go_on(struct console *c)
 	set_state(c, CONSOLE_SERVING);
 	c->reload = 0;
 	c->awaits = AWAITS_NO_PAUSE;
-	c->show = NULL;
+	c->job = NULL;
 	c->answer_at = 0;
 }

@@ -130,13 +130,12 @@ static bool parse_unlock(const struct resp_view *req, int64_t *db)
 	                  args_integer(req->argv[3], db) && *db >= 0 && *db <= INT32_MAX);
 }
 
-static void force_by_worker(struct admin *a, uint64_t console, const void *arg, struct buf *out)
+static void force_by_worker(const struct show_env *env, const void *arg, struct buf *out)
 {
 	const struct force *f = arg;
 	struct worker_answers answers;
 
-	(void)console;
-	workers_ask(a->shared, force, f, sizeof(*f) + f->nkey, CONSOLE_ASK_MS, &answers);
+	workers_ask(env->shared, force, f, sizeof(*f) + f->nkey, CONSOLE_ASK_MS, &answers);
 	if (answers.v[0].whole)
 		buf_append(out, buf_slice(&answers.v[0].out));
 	else
@@ -156,7 +155,7 @@ void console_unlock(struct console *c, const struct resp_view *req, struct buf *
 	}
 	log_info("console command=\"UNLOCK FORCE\" key=%s db=%lld by=\"%s\"", QUOTE(key),
 	         (long long)db, c->peer);
-	f = xmalloc(sizeof(*f) + key.n);
+	f = xcalloc(1, sizeof(*f) + key.n);
 	*f = (struct force){ c->admin, c->id, (int)db, key.n };
 	if (key.n)
 		memcpy(f->key, key.p, key.n);

@@ -20,56 +20,81 @@
 
 /* --- sections ----------------------------------------------------------------------------- */
 
-/* A family of which each section of these kinds has a sample. */
+/* What a histogram is of. */
+enum section_histogram { WAITED, HELD };
+
+/* A family with a sample for each section of these kinds. */
 struct section_family {
-	uint32_t kinds; /* A family with a sample for each section of these kinds. */
-	enum stats_field field; /* of a counter */
+	uint32_t kinds;
+	enum metrics_type type;
+	int field; /* enum stats_field, stats_gauge or section_histogram */
 	const char *name, *help;
 };
 
-static const struct section_family section_counters[] = {
-	{ LOCKS, STAT_ACQUIRED, "hasp_lock_acquired_total", "Locks that were taken." },
-	{ LOCKS, STAT_RELEASED, "hasp_lock_released_total",
+static const struct section_family section_families[] = {
+	{ LOCKS, METRICS_COUNTER, STAT_ACQUIRED, "hasp_lock_acquired_total",
+	  "Locks that were taken." },
+	{ LOCKS, METRICS_COUNTER, STAT_RELEASED, "hasp_lock_released_total",
 	  "Locks that their owner released." },
-	{ LOCKS, STAT_RENEWED, "hasp_lock_renewed_total", "Leases that hasp began again." },
-	{ LOCKS, STAT_REFUSED, "hasp_lock_refused_total",
+	{ LOCKS, METRICS_COUNTER, STAT_RENEWED, "hasp_lock_renewed_total",
+	  "Leases that hasp began again." },
+	{ LOCKS, METRICS_COUNTER, STAT_REFUSED, "hasp_lock_refused_total",
 	  "Tries that failed at once, because another owner had the lock." },
-	{ RULES, STAT_WRITES_REFUSED, "hasp_lock_writes_refused_total",
+	{ RULES, METRICS_COUNTER, STAT_WRITES_REFUSED, "hasp_lock_writes_refused_total",
 	  "Writes to another owner's lock." },
-	{ RULES, STAT_DELETES_REFUSED, "hasp_lock_deletes_refused_total",
+	{ RULES, METRICS_COUNTER, STAT_DELETES_REFUSED, "hasp_lock_deletes_refused_total",
 	  "Releases of another owner's lock." },
-	{ LOCKS, STAT_WAITED, "hasp_lock_queued_total", "Tries that waited in line." },
-	{ LOCKS, STAT_HANDED_OVER, "hasp_lock_handed_over_total",
+	{ LOCKS, METRICS_COUNTER, STAT_WAITED, "hasp_lock_queued_total",
+	  "Tries that waited in line." },
+	{ LOCKS, METRICS_COUNTER, STAT_HANDED_OVER, "hasp_lock_handed_over_total",
 	  "Tries that waited in line and got the lock." },
-	{ LOCKS, STAT_TIMED_OUT, "hasp_lock_wait_timed_out_total",
+	{ LOCKS, METRICS_COUNTER, STAT_TIMED_OUT, "hasp_lock_wait_timed_out_total",
 	  "Tries that waited in line until their time was over." },
-	{ LOCKS, STAT_RELEASED_AT_DISCONNECT, "hasp_lock_released_at_disconnect_total",
+	{ LOCKS, METRICS_COUNTER, STAT_RELEASED_AT_DISCONNECT,
+	  "hasp_lock_released_at_disconnect_total",
 	  "Locks that hasp released when their connection ended." },
-	{ LOCKS, STAT_LOST, "hasp_lock_lost_total",
+	{ LOCKS, METRICS_COUNTER, STAT_LOST, "hasp_lock_lost_total",
 	  "Locks that ended while their owner relied on them." },
-	{ RULES | GUARDS, STAT_DEADLOCKS, "hasp_deadlocks_total",
+	{ RULES | GUARDS, METRICS_COUNTER, STAT_DEADLOCKS, "hasp_deadlocks_total",
 	  "Tries that ended with -DEADLOCK: owners waited for each other in a circle." },
-	{ GUARDS, STAT_ACQUIRED, "hasp_guard_acquired_total", "Guards that were taken." },
-	{ GUARDS, STAT_RELEASED, "hasp_guard_released_total", "Guards that were released." },
-	{ GUARDS, STAT_REFUSED, "hasp_guard_refused_total",
+	{ GUARDS, METRICS_COUNTER, STAT_ACQUIRED, "hasp_guard_acquired_total",
+	  "Guards that were taken." },
+	{ GUARDS, METRICS_COUNTER, STAT_RELEASED, "hasp_guard_released_total",
+	  "Guards that were released." },
+	{ GUARDS, METRICS_COUNTER, STAT_REFUSED, "hasp_guard_refused_total",
 	  "Reads that failed at once, because another owner had the guard." },
-	{ GUARDS, STAT_WRITES_REFUSED, "hasp_guard_writes_refused_total",
+	{ GUARDS, METRICS_COUNTER, STAT_WRITES_REFUSED, "hasp_guard_writes_refused_total",
 	  "Writes to a key whose guard another owner had." },
-	{ GUARDS, STAT_UPDATES_REFUSED, "hasp_guard_updates_refused_total",
+	{ GUARDS, METRICS_COUNTER, STAT_UPDATES_REFUSED, "hasp_guard_updates_refused_total",
 	  "Writes after a read whose guard was lost." },
-	{ GUARDS, STAT_WAITED, "hasp_guard_waited_total", "Commands that waited in line." },
-	{ GUARDS, STAT_HANDED_OVER, "hasp_guard_handed_over_total",
+	{ GUARDS, METRICS_COUNTER, STAT_WAITED, "hasp_guard_waited_total",
+	  "Commands that waited in line." },
+	{ GUARDS, METRICS_COUNTER, STAT_HANDED_OVER, "hasp_guard_handed_over_total",
 	  "Commands that stood in line and got the guard." },
-	{ GUARDS, STAT_TIMED_OUT, "hasp_guard_wait_timed_out_total",
+	{ GUARDS, METRICS_COUNTER, STAT_TIMED_OUT, "hasp_guard_wait_timed_out_total",
 	  "Commands that stood in line until their time was over." },
-	{ GUARDS, STAT_RELEASED_AT_DISCONNECT, "hasp_guard_released_at_disconnect_total",
+	{ GUARDS, METRICS_COUNTER, STAT_RELEASED_AT_DISCONNECT,
+	  "hasp_guard_released_at_disconnect_total",
 	  "Guards that hasp released when their connection ended." },
+	{ LOCKS, METRICS_GAUGE, STAT_HELD, "hasp_locks_held",
+	  "Locks of connected clients, as far as hasp knows; a lock that several connections "
+	  "share counts once for each." },
+	{ LOCKS, METRICS_GAUGE, STAT_WAITERS, "hasp_lock_waiters", "Tries that wait in line." },
+	{ GUARDS, METRICS_GAUGE, STAT_WAITERS, "hasp_guard_waiters",
+	  "Commands that wait in line." },
+	{ LOCKS, METRICS_HISTOGRAM, WAITED, "hasp_lock_wait_seconds",
+	  "How long tries waited in line, whether they got the lock or not." },
+	{ LOCKS, METRICS_HISTOGRAM, HELD, "hasp_lock_hold_seconds",
+	  "How long locks that hasp knows were held; counted when they end." },
+	{ GUARDS, METRICS_HISTOGRAM, WAITED, "hasp_guard_wait_seconds",
+	  "How long commands waited in line, whether they got the guard or not." },
+	{ GUARDS, METRICS_HISTOGRAM, HELD, "hasp_guard_hold_seconds",
+	  "How long guards were held: from the read to the write, refused or not, or to "
+	  "the end of the lease or the connection." },
 };
 
 struct section_out {
 	const struct section_family *family;
-	const struct metrics_sums *(*sums_of)(
-		const struct stats_sums *sums); /* a histogram's */
 	struct buf *out;
 };
 
@@ -78,101 +103,28 @@ static void section_sample(void *arg, enum stats_kind kind, const char *name,
                            const struct stats_sums *sums)
 {
 	const struct section_out *s = arg;
+	const struct section_family *f = s->family;
 	struct metrics_label labels[] = { { "rule", name }, { "kind", stats_kind_word(kind) } };
-	const char *family = s->family->name;
 
-	if (!(s->family->kinds >> kind & 1))
+	if (!(f->kinds >> kind & 1))
 		return;
-	if (s->sums_of)
-		metrics_histogram_sample(s->out, family, labels, 2, s->sums_of(sums));
+	if (f->type == METRICS_HISTOGRAM)
+		metrics_histogram_sample(s->out, f->name, labels, 2,
+		                         f->field == HELD ? &sums->held : &sums->waited);
+	else if (f->type == METRICS_GAUGE)
+		metrics_sample(s->out, f->name, labels, 2,
+		               (double)(int64_t)sums->now[f->field]);
 	else
-		metrics_sample(s->out, family, labels, 2, (double)sums->n[s->family->field]);
+		metrics_sample(s->out, f->name, labels, 2, (double)sums->n[f->field]);
 }
 
-static void write_counters(struct stats *stats, struct buf *out)
+static void write_sections(struct stats *stats, struct buf *out)
 {
-	for (size_t i = 0; i < sizeof(section_counters) / sizeof(section_counters[0]); i++) {
-		struct section_out s = { &section_counters[i], NULL, out };
+	for (size_t i = 0; i < sizeof(section_families) / sizeof(section_families[0]); i++) {
+		struct section_out s = { &section_families[i], out };
 
-		metrics_family(out, s.family->name, METRICS_COUNTER, s.family->help);
+		metrics_family(out, s.family->name, s.family->type, s.family->help);
 		stats_each(stats, section_sample, &s);
-	}
-}
-
-struct section_gauge {
-	uint32_t kinds;
-	enum stats_gauge gauge;
-	struct buf *out;
-	const char *name, *help;
-};
-
-static void section_gauge_sample(void *arg, enum stats_kind kind, const char *name,
-                                 const struct stats_sums *sums)
-{
-	const struct section_gauge *g = arg;
-	struct metrics_label labels[] = { { "rule", name }, { "kind", stats_kind_word(kind) } };
-
-	if (g->kinds >> kind & 1)
-		metrics_sample(g->out, g->name, labels, 2,
-		               (double)(int64_t)sums->now[g->gauge]);
-}
-
-static void write_section_gauges(struct stats *stats, struct buf *out)
-{
-	struct section_gauge all[] = {
-		{ LOCKS, STAT_HELD, out, "hasp_locks_held",
-		  "Locks of connected clients, as far as hasp knows; a lock that several "
-		  "connections share counts once for each." },
-		{ LOCKS, STAT_WAITERS, out, "hasp_lock_waiters", "Tries that wait in line." },
-		{ GUARDS, STAT_WAITERS, out, "hasp_guard_waiters",
-		  "Commands that wait in line." },
-	};
-
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		metrics_family(out, all[i].name, METRICS_GAUGE, all[i].help);
-		stats_each(stats, section_gauge_sample, &all[i]);
-	}
-}
-
-static const struct metrics_sums *sums_waited(const struct stats_sums *sums)
-{
-	return &sums->waited;
-}
-
-static const struct metrics_sums *sums_held(const struct stats_sums *sums)
-{
-	return &sums->held;
-}
-
-static void write_histograms(struct stats *stats, struct buf *out)
-{
-	static const struct section_family families[] = {
-		{ .kinds = LOCKS,
-		  .name = "hasp_lock_wait_seconds",
-		  .help = "How long tries waited in line, whether they got the lock or not." },
-		{ .kinds = LOCKS,
-		  .name = "hasp_lock_hold_seconds",
-		  .help = "How long locks that hasp knows were held; counted when they end." },
-		{ .kinds = GUARDS,
-		  .name = "hasp_guard_wait_seconds",
-		  .help = "How long commands waited in line, whether they got the guard or "
-		          "not." },
-		{ .kinds = GUARDS,
-		  .name = "hasp_guard_hold_seconds",
-		  .help = "How long guards were held: from the read to the write, refused or "
-		          "not, or to the end of the lease or the connection." },
-	};
-	struct section_out all[] = {
-		{ &families[0], sums_waited, out },
-		{ &families[1], sums_held, out },
-		{ &families[2], sums_waited, out },
-		{ &families[3], sums_held, out },
-	};
-
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		metrics_family(out, all[i].family->name, METRICS_HISTOGRAM,
-		               all[i].family->help);
-		stats_each(stats, section_sample, &all[i]);
 	}
 }
 
@@ -349,9 +301,7 @@ static void write_commands(const struct worker_shared *shared, struct buf *out)
 		[LIMIT_LINKS] = "links_max",
 		[LIMIT_DESCRIPTORS] = "descriptors",
 	};
-	struct metrics_label calls = { "limit", "calls" };
-	struct metrics_label console = { "limit", "console" };
-	struct metrics_label http = { "limit", "http" };
+	static const char *const own_limits[] = { "calls", "console", "http" };
 	static const char *const kinds[] = { "unreachable", "refused", "broken" };
 	struct worker_counts counts;
 
@@ -365,12 +315,10 @@ static void write_commands(const struct worker_shared *shared, struct buf *out)
 	               "Clients, requests, links and calls of hasp's own that a limit has "
 	               "stopped.");
 	write_counts(out, "hasp_limit_reached_total", "limit", limits, counts.limits, LIMITS);
-	metrics_sample(out, "hasp_limit_reached_total", &calls, 1,
-	               (double)counts.jobs_given_up);
-	metrics_sample(out, "hasp_limit_reached_total", &console, 1,
-	               (double)atomic_load(&shared->console_full));
-	metrics_sample(out, "hasp_limit_reached_total", &http, 1,
-	               (double)atomic_load(&shared->http_full));
+	write_counts(out, "hasp_limit_reached_total", "limit", own_limits,
+	             (uint64_t[]){ counts.jobs_given_up, atomic_load(&shared->console_full),
+	                           atomic_load(&shared->http_full) },
+	             3);
 	counts.link_ends[LINK_BROKEN] += counts.link_ends[LINK_CUT];
 	metrics_family(
 		out, "hasp_upstream_errors_total", METRICS_COUNTER,
@@ -408,70 +356,69 @@ static void write_links(const struct worker_gauges *g, struct buf *out)
 		}
 }
 
-static void write_quorum_family(const struct worker_gauges *g, const char *family,
-                                const char *help, enum worker_node_state least, struct buf *out)
+static bool node_is_up(const struct worker_node_gauges *n)
 {
-	metrics_family(out, family, METRICS_GAUGE, help);
+	return n->state == WORKER_NODE_UP;
+}
+
+static bool node_answers(const struct worker_node_gauges *n)
+{
+	return n->state >= WORKER_NODE_UNCOUNTED;
+}
+
+static bool node_evicts(const struct worker_node_gauges *n)
+{
+	return *n->evicts;
+}
+
+/* Writes a sample for each server of a quorum, or for each of the others. `is` NULL: the
+ * latency. */
+static void write_node_family(const struct worker_gauges *g, bool of_quorum, const char *family,
+                              const char *help, bool (*is)(const struct worker_node_gauges *n),
+                              struct buf *out)
+{
+	metrics_family(out, family, is ? METRICS_GAUGE : METRICS_HISTOGRAM, help);
 	for (size_t i = 0; i < g->nnodes; i++) {
 		const struct worker_node_gauges *n = &g->nodes[i];
 		struct metrics_label labels[] = { { "quorum", n->quorum },
 			                          { "node", n->name } };
 
-		if (*n->quorum)
-			metrics_sample(out, family, labels, 2, n->state >= least);
+		if (of_quorum != (*n->quorum != '\0'))
+			continue;
+		if (is)
+			metrics_sample(out, family, labels + !of_quorum, 1 + of_quorum, is(n));
+		else
+			metrics_histogram_sample(out, family, labels + 1, 1, &n->latency);
 	}
-}
-
-static void write_quorums(const struct worker_gauges *g, struct buf *out)
-{
-	bool any = false;
-
-	for (size_t i = 0; i < g->nnodes; i++)
-		any |= *g->nodes[i].quorum != 0;
-	if (!any)
-		return;
-	write_quorum_family(g, "hasp_quorum_server_up",
-	                    "1: that server of the quorum answers each worker; 0: not all.",
-	                    WORKER_NODE_UNCOUNTED, out);
-	write_quorum_family(g, "hasp_quorum_server_counted",
-	                    "1: that server of the quorum votes; 0: it is down, or started "
-	                    "less than restart_delay ago.",
-	                    WORKER_NODE_UP, out);
 }
 
 static void write_nodes(const struct worker_gauges *g, struct buf *out)
 {
-	metrics_family(out, "hasp_upstream_up", METRICS_GAUGE,
-	               "1: hasp's own connections to that server are up; 0: not all.");
-	for (size_t i = 0; i < g->nnodes; i++) {
-		struct metrics_label node = { "node", g->nodes[i].name };
+	bool any_quorum = false;
 
-		if (!*g->nodes[i].quorum)
-			metrics_sample(out, "hasp_upstream_up", &node, 1,
-			               g->nodes[i].state == WORKER_NODE_UP);
-	}
-	metrics_family(out, "hasp_upstream_evicts", METRICS_GAUGE,
-	               "1: that server may evict locks when its memory is full: its "
-	               "maxmemory-policy is not noeviction; 0: no, or not known.");
-	for (size_t i = 0; i < g->nnodes; i++) {
-		struct metrics_label node = { "node", g->nodes[i].name };
-
-		if (!*g->nodes[i].quorum)
-			metrics_sample(out, "hasp_upstream_evicts", &node, 1,
-			               *g->nodes[i].evicts != 0);
-	}
-	metrics_family(out, "hasp_upstream_latency_seconds", METRICS_HISTOGRAM,
-	               "How long that server took to answer hasp's PING, each "
-	               "server_check_delay.");
-	for (size_t i = 0; i < g->nnodes; i++) {
-		struct metrics_label node = { "node", g->nodes[i].name };
-
-		if (!*g->nodes[i].quorum)
-			metrics_histogram_sample(out, "hasp_upstream_latency_seconds", &node, 1,
-			                         &g->nodes[i].latency);
-	}
+	write_node_family(g, false, "hasp_upstream_up",
+	                  "1: hasp's own connections to that server are up; 0: not all.",
+	                  node_is_up, out);
+	write_node_family(g, false, "hasp_upstream_evicts",
+	                  "1: that server may evict locks when its memory is full: its "
+	                  "maxmemory-policy is not noeviction; 0: no, or not known.",
+	                  node_evicts, out);
+	write_node_family(g, false, "hasp_upstream_latency_seconds",
+	                  "How long that server took to answer hasp's PING, each "
+	                  "server_check_delay.",
+	                  NULL, out);
 	write_links(g, out);
-	write_quorums(g, out);
+	for (size_t i = 0; i < g->nnodes; i++)
+		any_quorum |= *g->nodes[i].quorum != 0;
+	if (!any_quorum)
+		return;
+	write_node_family(g, true, "hasp_quorum_server_up",
+	                  "1: that server of the quorum answers each worker; 0: not all.",
+	                  node_answers, out);
+	write_node_family(g, true, "hasp_quorum_server_counted",
+	                  "1: that server of the quorum votes; 0: it is down, or started "
+	                  "less than restart_delay ago.",
+	                  node_is_up, out);
 }
 
 /* Leaves out sums if a worker did not answer: they would be too low, as if a counter had been
@@ -501,8 +448,6 @@ void http_metrics_write(struct worker_shared *shared, const struct config *confi
 	write_limits(config, out);
 	write_gauges(shared, out);
 	write_commands(shared, out);
-	write_counters(shared->stats, out);
-	write_section_gauges(shared->stats, out);
-	write_histograms(shared->stats, out);
+	write_sections(shared->stats, out);
 	write_observed(shared, out);
 }
