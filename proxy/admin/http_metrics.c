@@ -118,7 +118,7 @@ static void section_sample(void *arg, enum stats_kind kind, const char *name,
 		metrics_sample(s->out, f->name, labels, 2, (double)sums->n[f->field]);
 }
 
-static void write_sections(struct stats *stats, struct buf *out)
+static void write_section_families(struct stats *stats, struct buf *out)
 {
 	for (size_t i = 0; i < sizeof(section_families) / sizeof(section_families[0]); i++) {
 		struct section_out s = { &section_families[i], out };
@@ -448,6 +448,6 @@ void http_metrics_write(struct worker_shared *shared, const struct config *confi
 	write_limits(config, out);
 	write_gauges(shared, out);
 	write_commands(shared, out);
-	write_sections(shared->stats, out);
+	write_section_families(shared->stats, out);
 	write_observed(shared, out);
 }
