@@ -1,54 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "admin/admin_internal.h"
 #include "base/clock.h"
 #include "worker/worker_live.h"
-
-/* --- waiters ----------------------------------------------------------------------------- */
-
-static bool is_guard(const struct live_row *row)
-{
-	return row->section && row->section->kind == STATS_GUARD;
-}
-
-/* Orders rows by the lock or guard that they wait for, or have. */
-static int compare(const void *a, const void *b)
-{
-	const struct live_row *one = a, *other = b;
-	int by_key;
-
-	if (one->db != other->db)
-		return one->db < other->db ? -1 : 1;
-	if (is_guard(one) != is_guard(other))
-		return is_guard(one) ? 1 : -1;
-	if (one->key_len != other->key_len)
-		return one->key_len < other->key_len ? -1 : 1;
-	by_key = one->key.n ? memcmp(one->key.p, other->key.p, one->key.n) : 0;
-	return by_key;
-}
-
-/* Counts the `waiters`, which are sorted, for the row's lock or guard. */
-static int64_t count_waiters(const struct live *waiters, const struct live_row *row)
-{
-	size_t low = 0, high = waiters->n, n = 0;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (compare(&waiters->rows[middle], row) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	while (low + n < waiters->n && compare(&waiters->rows[low + n], row) == 0)
-		n++;
-	return (int64_t)n;
-}
-
-/* --- rows -------------------------------------------------------------------------------- */
 
 static void add_what(struct rows *rows, const struct live_row *row)
 {
@@ -68,8 +23,8 @@ static bool is_of_upstream(const struct live_row *row)
 }
 
 /* `trouble`: why Redis cannot serve now; NULL: it can. */
-static void add_lock(struct rows *rows, const struct live_row *row, int64_t waiters,
-                     const char *trouble, double now)
+static void add_lock(struct rows *rows, const struct live_row *row, const char *trouble,
+                     double now)
 {
 	rows_begin(rows, 14);
 	add_what(rows, row);
@@ -81,22 +36,8 @@ static void add_lock(struct rows *rows, const struct live_row *row, int64_t wait
 		rows_add_ms(rows, "lease_ms", row->until - now);
 	rows_add_bool(rows, "renewed", row->renewed);
 	rows_add_int(rows, "fence", row->fence);
-	rows_add_int(rows, "waiters", waiters);
+	rows_add_int(rows, "waiters", (int64_t)row->waiters);
 	rows_add_str(rows, "state", trouble && is_of_upstream(row) ? "unknown" : "held");
-}
-
-static void add_held(struct rows *rows, const struct live *held, struct live *waiting,
-                     const char *trouble)
-{
-	double now = clock_now();
-
-	if (waiting->n)
-		qsort(waiting->rows, waiting->n, sizeof(*waiting->rows), compare);
-	for (size_t i = 0; i < held->n; i++) {
-		const struct live_row *row = &held->rows[i];
-
-		add_lock(rows, row, count_waiters(waiting, row), trouble, now);
-	}
 }
 
 static bool show_held(const struct show_env *env, enum live_what what, struct rows *rows)
@@ -106,10 +47,13 @@ static bool show_held(const struct show_env *env, enum live_what what, struct ro
 		                           { LIVE_WAITING, SIZE_MAX, &waiting } };
 	struct worker_answers answers;
 	const char *trouble = workers_upstream_trouble(env->shared);
+	double now;
 	bool whole;
 
 	workers_live(env->shared, wants, 2, CONSOLE_ASK_MS, &answers);
-	add_held(rows, &held, &waiting, trouble);
+	now = clock_now();
+	for (size_t i = 0; i < held.n; i++)
+		add_lock(rows, &held.rows[i], trouble, now);
 	whole = held.whole;
 	/* No rows would mean that no lock is held. */
 	if (whole && trouble && held.n == 0) {

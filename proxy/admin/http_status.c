@@ -221,25 +221,9 @@ static void write_row(struct json *j, const struct live_row *row, double now)
 	json_number(j, "left_ms", left > 0 ? left * 1000 : 0, 0);
 }
 
-/* Counts the waiters of the lock in the list. */
-static uint64_t waiters_of(const struct live_row *lock, const struct live *waiters)
-{
-	uint64_t n = 0;
-
-	for (size_t i = 0; i < waiters->n; i++) {
-		const struct live_row *w = &waiters->rows[i];
-
-		if (w->db == lock->db && w->key_len == lock->key_len && w->section &&
-		    lock->section && w->section->name == lock->section->name &&
-		    slice_eq(w->key, lock->key))
-			n++;
-	}
-	return n;
-}
-
 /* `trouble`: why Redis cannot serve, and may have lost the locks; NULL: it can. */
-static void write_locks(struct json *j, const struct live *locks, const struct live *waiters,
-                        const char *trouble, double now)
+static void write_locks(struct json *j, const struct live *locks, const char *trouble,
+                        double now)
 {
 	json_open(j, "locks", '{');
 	json_count(j, "total", locks->total);
@@ -253,7 +237,7 @@ static void write_locks(struct json *j, const struct live *locks, const struct l
 		json_text(j, "owner", row->owner);
 		json_bool(j, "renewed", row->renewed);
 		json_count(j, "fence", (uint64_t)row->fence);
-		json_count(j, "waiters", waiters_of(row, waiters));
+		json_count(j, "waiters", row->waiters);
 		json_close(j, '}');
 	}
 	json_close(j, ']');
@@ -312,7 +296,7 @@ static void write_live(struct json *j, struct worker_shared *shared)
 	workers_live(shared, wants, 2, ASK_MS, &answers);
 	now = clock_now();
 	json_bool(j, "whole", locks.whole && waiters.whole);
-	write_locks(j, &locks, &waiters, workers_upstream_trouble(shared), now);
+	write_locks(j, &locks, workers_upstream_trouble(shared), now);
 	write_waiters(j, &waiters, now);
 	live_fini(wants, 2, &answers);
 }

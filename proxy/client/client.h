@@ -173,8 +173,13 @@ void client_new(struct client_env *env, int fd, const char *listener, struct tls
 void client_take_over(struct client_env *env, int fd, const char *listener,
                       const struct resp_view *record);
 
-/* Append the log's name of the client that owns the holds, or the read set; holds_describe_fn
- * and read_sets_describe_fn. */
+/* Return the client that owns the holds, or the read set. */
+struct client *client_of_holder(const struct hold_owner *o);
+struct client *client_of_reader(const struct read_set *r);
+
+/* Appends the log's name of the client: "127.0.0.1:4711 name". */
+void client_describe(struct client *c, struct buf *out);
+/* The same; holds_describe_fn, read_sets_describe_fn, and quorum_ops.describe. */
 void client_describe_holder(const struct hold_owner *o, struct buf *out);
 void client_describe_reader(const struct read_set *r, struct buf *out);
 void client_describe_quorum_owner(const struct quorum_owner *o, struct buf *out);
@@ -194,8 +199,6 @@ struct client_wait {
 	struct slice key; /* the lock, or the guarded key */
 };
 struct client_wait client_waits_for(void *owner);
-/* Appends the log's name of the client. */
-void client_describe_waiter(const struct client_wait *w, struct buf *out);
 
 /* Frees the clients that were closed since the last call. Call it once per turn of the loop. */
 void clients_reap(struct client_env *env);
@@ -287,9 +290,6 @@ uint64_t client_list_walk(const struct client_env *env, uint64_t cursor, size_t 
                           client_list_fn *fn, void *arg);
 
 uint64_t client_list_id(const struct client *c);
-/* Return the id of the client that owns the holds, or the read set. */
-uint64_t client_list_id_of_holder(const struct hold_owner *o);
-uint64_t client_list_id_of_reader(const struct read_set *r);
 /* Returns the number of the worker that has the client `id`, if it is still connected. */
 int client_list_worker(uint64_t id);
 /* Closes the client `id` as if it had hung up, and appends its address and name to

@@ -355,9 +355,6 @@ void client_log_tls_failure(struct client *c, const char *reason);
 /* Returns the context; the caller sets the request, x.req, and its command, x.what. */
 struct context client_context(struct client *c);
 
-/* Appends the log's name of the client: "127.0.0.1:4711 name". */
-void client_describe(struct client *c, struct buf *out);
-
 /* Returns the context for the whole request at the head of `in`, to decide about it again.
  * Writes its arguments to `view`, and its command to `what`. The caller sets x.opts. */
 struct context client_context_again(struct client *c, struct resp_view *view,

@@ -126,14 +126,24 @@ void client_take_over(struct client_env *env, int fd, const char *listener,
 	client_notice_memory(c);
 }
 
+struct client *client_of_holder(const struct hold_owner *o)
+{
+	return container_of(o, struct client, holds);
+}
+
+struct client *client_of_reader(const struct read_set *r)
+{
+	return container_of(r, struct client, read_set);
+}
+
 void client_describe_holder(const struct hold_owner *o, struct buf *out)
 {
-	client_describe(container_of(o, struct client, holds), out);
+	client_describe(client_of_holder(o), out);
 }
 
 void client_describe_reader(const struct read_set *r, struct buf *out)
 {
-	client_describe(container_of(r, struct client, read_set), out);
+	client_describe(client_of_reader(r), out);
 }
 
 void client_describe_quorum_owner(const struct quorum_owner *o, struct buf *out)
@@ -169,11 +179,6 @@ struct client_wait client_waits_for(void *owner)
 		w.key = lock_request_key(r->lock_request);
 	}
 	return w;
-}
-
-void client_describe_waiter(const struct client_wait *w, struct buf *out)
-{
-	client_describe(w->client, out);
 }
 
 static void client_free(struct client *c)

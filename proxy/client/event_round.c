@@ -34,7 +34,7 @@ static void find_held(struct event_round *r, const struct client_env *env)
 	r->learnt_at = held.learnt_at;
 	r->event.facts.held = r->event.at - held.since;
 	buf_clear(&r->holder);
-	client_describe(container_of(held.owner, struct client, holds), &r->holder);
+	client_describe(client_of_holder(held.owner), &r->holder);
 }
 
 static void find_guarded(struct event_round *r, const struct client_env *env)
@@ -48,7 +48,7 @@ static void find_guarded(struct event_round *r, const struct client_env *env)
 	r->learnt_at = e->since;
 	r->event.facts.held = r->event.at - e->since;
 	buf_clear(&r->holder);
-	client_describe(container_of(e->read_set, struct client, read_set), &r->holder);
+	client_describe(client_of_reader(e->read_set), &r->holder);
 }
 
 static bool event_round_step(struct round *round, const struct client_env *env)

@@ -51,8 +51,7 @@ static void log_guard_event(struct client *c, const struct guard_op_key *k, enum
 	other = read_sets_holder(k->entry->table, facts->db, facts->key, k->entry->token, true,
 	                         now);
 	if (other) {
-		client_describe(container_of(other->read_set, struct client, read_set),
-		                &holder);
+		client_describe(client_of_reader(other->read_set), &holder);
 		facts->holder = buf_slice(&holder);
 		facts->held = now - other->since;
 	}

@@ -117,7 +117,7 @@ static void find_hold(struct info_ask *a, const struct client_env *env)
 	a->holder.since = held.since;
 	a->holder.lease_ms = held.lease_ms;
 	a->holder.renewed = held.renewed;
-	describe_holder(&a->holder, container_of(held.owner, struct client, holds));
+	describe_holder(&a->holder, client_of_holder(held.owner));
 }
 
 static void find_read(struct info_ask *a, const struct client_env *env)
@@ -130,7 +130,7 @@ static void find_read(struct info_ask *a, const struct client_env *env)
 		return;
 	a->holder.learnt_at = a->holder.since = e->since;
 	a->holder.lease_ms = e->lease_ms;
-	describe_holder(&a->holder, container_of(e->read_set, struct client, read_set));
+	describe_holder(&a->holder, client_of_reader(e->read_set));
 }
 
 static bool info_step(struct round *r, const struct client_env *env)
@@ -363,7 +363,7 @@ static void tell_lock(struct list_ask *a, const struct held *held, const struct 
 static void list_held(void *arg, const struct held *held)
 {
 	struct list_ask *a = arg;
-	const struct client *c = container_of(held->owner, struct client, holds);
+	const struct client *c = client_of_holder(held->owner);
 
 	if (held->db != a->db || held->good_until <= a->env->policy.now ||
 	    is_full(a, held->key.n + held->token.n) || !is_same_user(a, c))

@@ -95,16 +95,6 @@ static bool is_told(struct live_question *q, double since)
 	return true;
 }
 
-/* True if the question is about the section's kind, guards or locks. A section that is no
- * longer configured counts as one of locks. */
-static bool is_asked_for(const struct live_question *q, const struct section_stats *section)
-{
-	enum live_what what = q->found[q->want].what;
-	bool guard = section && section->kind == STATS_GUARD;
-
-	return what == LIVE_HELD || guard == (what == LIVE_GUARDS);
-}
-
 struct slice live_text(struct slice text)
 {
 	return slice_of(text.p, text.n < LIVE_TEXT ? text.n : LIVE_TEXT);
@@ -127,20 +117,43 @@ static char *put(char *to, struct slice bytes)
 	return to + bytes.n;
 }
 
-/* Writes the row, followed by its texts, for row_read(). After the last row come the totals. */
-static void row_write(const struct live_question *q, struct live_row row, struct slice key,
-                      struct slice token, const struct buf *client)
+static bool live_is_guard(const struct live_row *row)
 {
-	struct buf owner = BUF_INIT;
+	return row->section && row->section->kind == STATS_GUARD;
+}
+
+/* True if the question is about the entry. hasp remembers a hold for a while after its lease. A
+ * section that is no longer configured counts as one of locks. */
+static bool is_of_question(const struct live_question *q, const struct live_row *row)
+{
+	enum live_what what = q->found[q->want].what;
+
+	return what == LIVE_WAITING ||
+	       (row->until > q->now &&
+	        (what == LIVE_HELD || live_is_guard(row) == (what == LIVE_GUARDS)));
+}
+
+/* Writes the row, followed by its texts, for row_read(), if the entry is asked for and is told.
+ * After the last row come the totals. Returns false if others have been held for longer. */
+static bool row_write(struct live_question *q, struct live_row row, struct client *c,
+                      struct slice key, struct slice token)
+{
+	struct buf owner = BUF_INIT, client = BUF_INIT;
 	char *at;
 
+	if (!is_of_question(q, &row))
+		return true;
+	if (!is_told(q, row.since))
+		return false;
+	client_describe(c, &client);
 	owner_describe_token(&owner, token);
 	row.want = q->want;
 	row.worker = q->worker;
+	row.client_id = client_list_id(c);
 	row.key_len = key.n;
 	row.key = live_text(key);
 	row.owner = live_text(buf_slice(&owner));
-	row.client = live_text(buf_slice(client));
+	row.client = live_text(buf_slice(&client));
 	row.nbytes = LIVE_SLOT;
 	if (q->found[q->want].most == SIZE_MAX)
 		row.nbytes = sizeof(row) + row.key.n + row.owner.n + row.client.n;
@@ -150,51 +163,27 @@ static void row_write(const struct live_question *q, struct live_row row, struct
 	at = put(at, row.owner);
 	put(at, row.client);
 	buf_release(&owner);
-}
-
-/* True if the hold is asked for. hasp remembers a hold for a while after its lease. */
-static bool is_of_question(const struct live_question *q, const struct held *held)
-{
-	return held->good_until > q->now && is_asked_for(q, held->stats);
-}
-
-static void tell_held(struct live_question *q, const struct held *held)
-{
-	struct buf client = BUF_INIT;
-
-	client_describe_holder(held->owner, &client);
-	row_write(q,
-	          (struct live_row){
-			  .client_id = client_list_id_of_holder(held->owner),
-			  .section = held->stats,
-			  .db = held->db,
-			  .since = held->since,
-			  .until = held->good_until,
-			  .renewed = held->renewed,
-			  .fence = held->fence,
-		  },
-	          held->key, held->token, &client);
 	buf_release(&client);
-}
-
-static void on_held(void *arg, const struct held *held)
-{
-	struct live_question *q = arg;
-
-	if (is_of_question(q, held) && is_told(q, held->since))
-		tell_held(q, held);
+	return true;
 }
 
 static bool on_longest(void *arg, const struct held *held)
 {
-	struct live_question *q = arg;
+	return row_write(arg,
+	                 (struct live_row){
+				 .section = held->stats,
+				 .db = held->db,
+				 .since = held->since,
+				 .until = held->good_until,
+				 .renewed = held->renewed,
+				 .fence = held->fence,
+			 },
+	                 client_of_holder(held->owner), held->key, held->token);
+}
 
-	if (!is_of_question(q, held))
-		return true;
-	if (!is_told(q, held->since))
-		return false;
-	tell_held(q, held);
-	return true;
+static void on_held(void *arg, const struct held *held)
+{
+	(void)on_longest(arg, held);
 }
 
 /* In one step: a row takes less than half a microsecond, and there are LIVE_MOST at most. */
@@ -208,68 +197,46 @@ static void tell_longest(struct live_question *q, struct holds *holds)
 
 static void on_quorum_held(void *arg, const struct quorum_held *held)
 {
-	struct live_question *q = arg;
-	const struct section_stats *section = quorum_terms(q->quorum)->stats;
-	struct buf client = BUF_INIT;
+	const struct live_question *q = arg;
 
-	if (held->good_until <= q->now || !is_asked_for(q, section) || !is_told(q, held->since))
-		return;
-	client_describe_quorum_owner(held->of, &client);
-	row_write(q,
-	          (struct live_row){
-			  .client_id = client_list_id(held->of->arg),
-			  .section = section,
-			  .since = held->since,
-			  .until = held->good_until,
-			  .renewed = held->renewed,
-			  .fence = held->fence,
-		  },
-	          held->key, held->owner, &client);
-	buf_release(&client);
+	(void)row_write(arg,
+	                (struct live_row){
+				.section = quorum_terms(q->quorum)->stats,
+				.since = held->since,
+				.until = held->good_until,
+				.renewed = held->renewed,
+				.fence = held->fence,
+			},
+	                held->of->arg, held->key, held->owner);
 }
 
 static void on_guard(void *arg, const struct read_set_entry *e)
 {
-	struct live_question *q = arg;
-	struct buf client = BUF_INIT;
-
-	if (!e->read || e->lost || e->until <= q->now || !is_asked_for(q, e->stats) ||
-	    !is_told(q, e->since))
+	if (!e->read || e->lost)
 		return;
-	client_describe_reader(e->read_set, &client);
-	row_write(q,
-	          (struct live_row){
-			  .client_id = client_list_id_of_reader(e->read_set),
-			  .section = e->stats,
-			  .db = read_set_entry_db(e),
-			  .since = e->since,
-			  .until = e->until,
-		  },
-	          read_set_entry_key(e), e->token, &client);
-	buf_release(&client);
+	(void)row_write(arg,
+	                (struct live_row){
+				.section = e->stats,
+				.db = read_set_entry_db(e),
+				.since = e->since,
+				.until = e->until,
+			},
+	                client_of_reader(e->read_set), read_set_entry_key(e), e->token);
 }
 
 static void on_waiter(void *arg, const struct waiter *w, void *owner)
 {
-	struct live_question *q = arg;
-	struct client_wait wait;
-	struct buf client = BUF_INIT;
-	double since = waiter_began(w);
+	const struct live_question *q = arg;
+	struct client_wait wait = client_waits_for(owner);
 
-	if (!is_told(q, since))
-		return;
-	wait = client_waits_for(owner);
-	client_describe_waiter(&wait, &client);
-	row_write(q,
-	          (struct live_row){
-			  .client_id = client_list_id(wait.client),
-			  .section = wait.stats,
-			  .db = wait.db,
-			  .since = since,
-			  .until = q->now + (double)waiter_left_ms(w) / 1000,
-		  },
-	          wait.key, SLICE_NONE, &client);
-	buf_release(&client);
+	(void)row_write(arg,
+	                (struct live_row){
+				.section = wait.stats,
+				.db = wait.db,
+				.since = waiter_began(w),
+				.until = q->now + (double)waiter_left_ms(w) / 1000,
+			},
+	                wait.client, wait.key, SLICE_NONE);
 }
 
 static uint64_t scan_table(struct live_question *q, const struct policy_env *env,
@@ -391,6 +358,42 @@ static void live_read(struct slice from, const struct live_want *wants, size_t n
 	}
 }
 
+/* Orders rows by the lock or guard that they wait for, or have. */
+static int by_lock(const void *a, const void *b)
+{
+	const struct live_row *one = a, *other = b;
+	bool guard = live_is_guard(one);
+
+	if (one->db != other->db)
+		return one->db < other->db ? -1 : 1;
+	if (guard != live_is_guard(other))
+		return guard ? 1 : -1;
+	if (one->key_len != other->key_len)
+		return one->key_len < other->key_len ? -1 : 1;
+	return one->key.n ? memcmp(one->key.p, other->key.p, one->key.n) : 0;
+}
+
+void live_count_waiters(struct live *held, struct live *waiters)
+{
+	if (waiters->n)
+		qsort(waiters->rows, waiters->n, sizeof(*waiters->rows), by_lock);
+	for (size_t i = 0; i < held->n; i++) {
+		struct live_row *row = &held->rows[i];
+		size_t low = 0, high = waiters->n;
+
+		while (low < high) {
+			size_t middle = low + (high - low) / 2;
+
+			if (by_lock(&waiters->rows[middle], row) < 0)
+				low = middle + 1;
+			else
+				high = middle;
+		}
+		while (low < waiters->n && by_lock(&waiters->rows[low++], row) == 0)
+			row->waiters++;
+	}
+}
+
 void workers_live(struct worker_shared *shared, const struct live_want *wants, size_t nwants,
                   int64_t timeout_ms, struct worker_answers *answers)
 {
@@ -408,6 +411,8 @@ void workers_live(struct worker_shared *shared, const struct live_want *wants, s
 	for (size_t i = 0; i < answers->n; i++)
 		if (answers->v[i].whole)
 			live_read(buf_slice(&answers->v[i].out), wants, nwants);
+	if (nwants > 1)
+		live_count_waiters(wants[0].live, wants[1].live);
 	for (size_t i = 0; i < nwants; i++) {
 		struct live *live = wants[i].live;
 

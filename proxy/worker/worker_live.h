@@ -43,6 +43,7 @@ struct live_row {
 	struct slice owner; /* held: text of owner_describe_token(); empty: only the
 	                     * application knows the owner */
 	struct slice client; /* "127.0.0.1:4711 name" */
+	uint64_t waiters; /* held: how many of the waiters that are listed wait for it */
 };
 
 struct live {
@@ -63,10 +64,14 @@ struct live_want {
 /* Cuts a text to LIVE_TEXT bytes. */
 struct slice live_text(struct slice text);
 
-/* Asks for all `wants` at once, so that they show about the same time. The rows point to
- * `answers`; call live_fini() for each. For threads, see workers_ask(). */
+/* Asks for all `wants` at once, so that they show about the same time: held entries, or
+ * waiters, or the two in that order. The rows point to `answers`; call live_fini() for each.
+ * For threads, see workers_ask(). */
 void workers_live(struct worker_shared *shared, const struct live_want *wants, size_t nwants,
                   int64_t timeout_ms, struct worker_answers *answers);
+/* Counts the waiters for the lock or guard of each held row, and sorts them by that. For the
+ * tests: workers_live() calls it. */
+void live_count_waiters(struct live *held, struct live *waiters);
 void live_fini(const struct live_want *wants, size_t nwants, struct worker_answers *answers);
 
 /* A key that clients were refused or waited for in the last minutes. */

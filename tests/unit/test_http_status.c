@@ -345,6 +345,7 @@ static void lock_is_told_with_its_waiters(void **state)
 	f->held[0].owner = SLICE_LIT("me");
 	f->held[0].renewed = true;
 	f->held[0].fence = 12;
+	f->held[0].waiters = 1;
 	f->waiting[0] = row_of(s, "cart:1");
 	locks.n = waiters.n = 1;
 	locks.total = 1000;
@@ -356,32 +357,6 @@ static void lock_is_told_with_its_waiters(void **state)
 	           "\"whole\":true,\"locks\":{\"total\":1000,\"known\":true,\"rows\":[{" ROW
 	           ",\"owner\":\"me\",\"renewed\":true,\"fence\":12,\"waiters\":1}]},"
 	           "\"waiters\":{\"total\":2000,\"rows\":[{" ROW "}]},");
-}
-
-static void waiter_is_counted_for_its_own_lock_only(void **state)
-{
-	struct fixture *f = *state;
-	const struct section_stats *s = stats_section(f->shared.stats, STATS_LOCK, "carts", 0);
-	const struct section_stats *t = stats_section(f->shared.stats, STATS_LOCK, "other", 0);
-
-	locks.n = waiters.n = 1;
-	f->held[0] = row_of(s, "cart:1");
-	f->waiting[0] = row_of(s, "cart:2");
-	assert_has(f, UPSTREAM, "\"waiters\":0}");
-	f->waiting[0] = row_of(t, "cart:1");
-	assert_has(f, UPSTREAM, "\"waiters\":0}");
-	f->waiting[0] = row_of(s, "cart:1");
-	f->waiting[0].db = 4;
-	assert_has(f, UPSTREAM, "\"waiters\":0}");
-	/* Two long keys may begin alike. */
-	f->waiting[0] = row_of(s, "cart:1");
-	f->waiting[0].key_len = 1000;
-	assert_has(f, UPSTREAM, "\"waiters\":0}");
-	f->waiting[0] = row_of(NULL, "cart:1");
-	assert_has(f, UPSTREAM, "\"waiters\":0}");
-	f->waiting[0] = f->waiting[1] = row_of(s, "cart:1");
-	waiters.n = 2;
-	assert_has(f, UPSTREAM, "\"waiters\":2}");
 }
 
 static void lock_without_section_or_end_has_null_there(void **state)
@@ -444,7 +419,6 @@ int main(void)
 		TEST(section_is_told_with_its_own_totals),
 		TEST(observed_section_has_its_own_events),
 		TEST(lock_is_told_with_its_waiters),
-		TEST(waiter_is_counted_for_its_own_lock_only),
 		TEST(lock_without_section_or_end_has_null_there),
 		TEST(rows_of_some_workers_only_are_not_whole),
 		TEST(contended_key_is_told_by_its_head),

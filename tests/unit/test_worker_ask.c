@@ -144,6 +144,38 @@ static void test_those_that_were_held_for_longest_are_told(void **state)
 	close(pair[1]);
 }
 
+static struct section_stats carts = { .kind = STATS_LOCK }, stock = { .kind = STATS_GUARD };
+
+/* How many of the waiters wait for the lock "cart:1" in database 3. */
+static uint64_t waiters_for_cart(struct live_row *waiting, size_t n)
+{
+	struct live_row row = {
+		.section = &carts, .db = 3, .key = SLICE_LIT("cart:1"), .key_len = 6
+	};
+	struct live held = { .n = 1, .rows = &row }, waiters = { .n = n, .rows = waiting };
+
+	live_count_waiters(&held, &waiters);
+	return row.waiters;
+}
+
+static void test_a_waiter_is_counted_for_its_own_lock_only(void **state)
+{
+	const struct live_row cart = {
+		.section = &carts, .db = 3, .key = SLICE_LIT("cart:1"), .key_len = 6
+	};
+	struct live_row rows[6] = { cart, cart, cart, cart, cart, cart };
+
+	(void)state;
+	rows[0].key = SLICE_LIT("cart:2");
+	rows[1].section = &stock;
+	rows[2].db = 4;
+	/* Two long keys may begin alike. */
+	rows[3].key_len = 1000;
+	assert_int_equal(waiters_for_cart(rows, 4), 0);
+	rows[0].key = SLICE_LIT("cart:0");
+	assert_int_equal(waiters_for_cart(rows, 6), 2);
+}
+
 static void test_each_worker_answers_for_itself(void **state)
 {
 	static const char *const expected[] = { "worker 0 has 0 clients",
@@ -402,6 +434,7 @@ int main(void)
 		                                setup, teardown),
 		cmocka_unit_test_setup_teardown(test_those_that_were_held_for_longest_are_told,
 		                                setup, teardown),
+		cmocka_unit_test(test_a_waiter_is_counted_for_its_own_lock_only),
 		cmocka_unit_test_setup_teardown(test_each_worker_answers_for_itself, setup,
 		                                teardown),
 		cmocka_unit_test_setup_teardown(
