@@ -309,9 +309,8 @@ int http_serve(struct http *h, struct worker_shared *shared, struct config *conf
 	pthread_mutex_init(&h->lock, NULL);
 	pthread_mutex_init(&h->asking, NULL);
 	h->history = http_history_new(shared);
-	if (http_history_start(h->history) < 0)
-		return -1;
 	h->connections = http_connections_new(&shared->http_full);
+	http_history_start(h->history, http_connections_loop(h->connections));
 	h->server = MHD_start_daemon(
 		MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_THREAD_PER_CONNECTION |
 			MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ITC,

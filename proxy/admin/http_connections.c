@@ -290,6 +290,11 @@ struct http_connections *http_connections_new(_Atomic uint64_t *full)
 	return hc;
 }
 
+struct ev_loop *http_connections_loop(struct http_connections *hc)
+{
+	return hc->loop;
+}
+
 int http_connections_start(struct http_connections *hc, struct MHD_Daemon *server,
                            const int *fds, size_t n)
 {

@@ -22,6 +22,8 @@ struct http_connections;
 /* `full`: counts the connections that found all places taken. */
 struct http_connections *http_connections_new(_Atomic uint64_t *full);
 
+/* Returns the loop of the thread that accepts. */
+struct ev_loop *http_connections_loop(struct http_connections *hc);
 /* Starts to accept from the sockets `fds`, which it owns from now on whatever it returns, for
  * `server`. Returns 0; -1 with the reason logged. */
 int http_connections_start(struct http_connections *hc, struct MHD_Daemon *server,

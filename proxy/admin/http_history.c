@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "admin/http_internal.h"
 
+#include <ev.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -9,7 +10,6 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
-#include "base/log.h"
 #include "lock/events/stats.h"
 #include "worker/worker_metrics.h"
 
@@ -38,11 +38,8 @@ struct sample {
 
 struct http_history {
 	struct worker_shared *shared;
-	pthread_t thread;
-	bool runs; /* the thread was started */
+	struct ev_timer timer;
 	pthread_mutex_t lock; /* protects the fields below */
-	pthread_cond_t ends;
-	bool ending;
 	size_t n; /* samples so far, of which the last SAMPLES are kept */
 	struct sample samples[SAMPLES]; /* sample i at i % SAMPLES */
 };
@@ -69,8 +66,7 @@ static void sample_section(void *arg, enum stats_kind kind, const char *name,
 	totals[TOTAL_WAITED_US] += sums->waited.total_us;
 }
 
-/* Call it with h->lock held. */
-static void take_sample(struct http_history *h, double now)
+void http_history_sample(struct http_history *h, double now)
 {
 	struct sample s = { .at = now, .clients = atomic_load(&h->shared->clients) };
 	struct worker_counts counts;
@@ -79,78 +75,39 @@ static void take_sample(struct http_history *h, double now)
 	for (size_t i = 0; i < COMMAND_OUTCOMES; i++)
 		s.totals[TOTAL_COMMANDS] += counts.commands[i];
 	stats_each(h->shared->stats, sample_section, &s);
+	pthread_mutex_lock(&h->lock);
 	h->samples[h->n % SAMPLES] = s;
 	h->n++;
-}
-
-void http_history_sample(struct http_history *h, double now)
-{
-	pthread_mutex_lock(&h->lock);
-	take_sample(h, now);
 	pthread_mutex_unlock(&h->lock);
 }
 
-/* Call it with h->lock held. False: the history ends. */
-static bool wait_for_next(struct http_history *h)
+static void on_sample_due(struct ev_loop *loop, struct ev_timer *t, int revents)
 {
-	struct timespec at;
-
-	clock_gettime(CLOCK_MONOTONIC, &at);
-	at.tv_sec += STEP_SECONDS;
-	while (!h->ending && pthread_cond_timedwait(&h->ends, &h->lock, &at) == 0)
-		;
-	return !h->ending;
-}
-
-static void *history_thread(void *arg)
-{
-	struct http_history *h = arg;
-
-	pthread_mutex_lock(&h->lock);
-	do {
-		take_sample(h, clock_now());
-	} while (wait_for_next(h));
-	pthread_mutex_unlock(&h->lock);
-	return NULL;
+	(void)loop;
+	(void)revents;
+	http_history_sample(t->data, clock_now());
 }
 
 struct http_history *http_history_new(struct worker_shared *shared)
 {
 	struct http_history *h = xcalloc(1, sizeof(*h));
-	pthread_condattr_t monotonic;
 
 	h->shared = shared;
 	pthread_mutex_init(&h->lock, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&h->ends, &monotonic);
-	pthread_condattr_destroy(&monotonic);
 	return h;
 }
 
-int http_history_start(struct http_history *h)
+void http_history_start(struct http_history *h, struct ev_loop *loop)
 {
-	int rc = pthread_create(&h->thread, NULL, history_thread, h);
-
-	if (rc != 0) {
-		log_error("thread history: %s", strerror(rc));
-		return -1;
-	}
-	h->runs = true;
-	return 0;
+	ev_timer_init(&h->timer, on_sample_due, 0, STEP_SECONDS);
+	h->timer.data = h;
+	ev_timer_start(loop, &h->timer);
 }
 
 void http_history_free(struct http_history *h)
 {
 	if (!h)
 		return;
-	pthread_mutex_lock(&h->lock);
-	h->ending = true;
-	pthread_cond_signal(&h->ends);
-	pthread_mutex_unlock(&h->lock);
-	if (h->runs)
-		pthread_join(h->thread, NULL);
-	pthread_cond_destroy(&h->ends);
 	pthread_mutex_destroy(&h->lock);
 	free(h);
 }

@@ -5,6 +5,7 @@
 #ifndef HASP_ADMIN_HTTP_INTERNAL_H
 #define HASP_ADMIN_HTTP_INTERNAL_H
 
+#include <ev.h>
 #include <stdbool.h>
 
 #include "base/buf.h"
@@ -44,17 +45,17 @@ void http_metrics_write(struct worker_shared *shared, const struct config *confi
 
 /* --- http_history.c --- */
 
-/* Samples of the last minutes, so that the page shows its graphs as soon as it is opened. A
- * thread of its own reads the counters that the workers write anyway; it asks no worker. */
+/* Samples of the last minutes, so that the page shows its graphs as soon as it is opened. They
+ * are read from the counters that the workers write anyway; no worker is asked. */
 
 struct http_history;
 
 /* `shared` must outlive it. */
 struct http_history *http_history_new(struct worker_shared *shared);
-/* Starts the thread, which takes a sample every two seconds. Returns 0; -1 with the reason
- * logged. */
-int http_history_start(struct http_history *h) __attribute__((warn_unused_result));
-void http_history_free(struct http_history *h); /* NULL is allowed */
+/* Takes a sample every two seconds, on the loop's thread, which does not run yet. */
+void http_history_start(struct http_history *h, struct ev_loop *loop);
+/* The loop has ended. NULL is allowed. */
+void http_history_free(struct http_history *h);
 
 /* Takes a sample. `now`: as clock_now(). */
 void http_history_sample(struct http_history *h, double now);

@@ -9,36 +9,24 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include "admin/http.h"
 #include "admin/http_internal.h"
 #include "tests/unit/inifile.h"
 
-/* --- in the place of http_history.c, for which there is no thread --------------------- */
+/* --- in the place of the C library: there is no thread ------------------------------------ */
 
-struct http_history *http_history_new(struct worker_shared *shared)
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *),
+                   void *arg)
 {
-	(void)shared;
-	return NULL;
-}
-
-int http_history_start(struct http_history *h)
-{
-	(void)h;
-	return -1;
-}
-
-void http_history_free(struct http_history *h)
-{
-	(void)h;
-}
-
-void http_history_write(struct http_history *h, double now, struct json *j)
-{
-	(void)h;
-	(void)now;
-	(void)j;
+	(void)thread;
+	(void)attr;
+	(void)start;
+	(void)arg;
+	return EAGAIN;
 }
 
 /* -------------------------------------------------------------------------------------- */
