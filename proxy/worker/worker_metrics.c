@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A worker's answer is a struct told; after it, for each of its nodes, a struct told_node, the
- * node's name, and its quorum's.
+ * A worker's answer is its memory, and then the gauges of each of its nodes.
  */
 #include "worker/worker_metrics.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,32 +46,12 @@ void workers_count(const struct worker_shared *shared, struct worker_counts *cou
 
 /* --- a worker's answer -------------------------------------------------------------------- */
 
-struct told {
-	uint64_t memory[WORKER_MEMORIES];
-	size_t nnodes;
-};
-
-struct told_node {
-	enum worker_node_state state;
-	uint64_t links[LINK_KINDS];
-	struct metrics_sums latency;
-	char evicts[EVICTION_POLICY_MAX];
-	size_t name_len, quorum_len;
-};
-
-static void tell_node(const struct node *n, struct buf *out)
+static void tell_node(struct buf *out, struct worker_node_gauges *g, const char *quorum,
+                      const char *name)
 {
-	struct told_node told = { .state = control_health(n->control) == CONTROL_WORKS
-		                                   ? WORKER_NODE_UP
-		                                   : WORKER_NODE_DOWN };
-
-	for (size_t k = 0; k < LINK_KINDS; k++)
-		told.links[k] = n->links.nopen[k];
-	control_add_latency(n->control, &told.latency);
-	memcpy(told.evicts, control_evicts(n->control), sizeof(told.evicts));
-	told.name_len = strlen(n->links.name);
-	buf_append(out, slice_of((const char *)&told, sizeof(told)));
-	buf_append(out, slice_of(n->links.name, told.name_len));
+	snprintf(g->quorum, sizeof(g->quorum), "%s", quorum);
+	snprintf(g->name, sizeof(g->name), "%s", name);
+	buf_append(out, slice_of(g, sizeof(*g)));
 }
 
 static void tell_quorum_server(void *arg, const char *quorum, const char *address,
@@ -82,43 +62,39 @@ static void tell_quorum_server(void *arg, const char *quorum, const char *addres
 		[QUORUM_SERVER_UNCOUNTED] = WORKER_NODE_UNCOUNTED,
 		[QUORUM_SERVER_UP] = WORKER_NODE_UP,
 	};
-	struct told_node told = { .state = states[state] };
-	struct buf *out = arg;
+	struct worker_node_gauges g = { .state = states[state] };
 
-	told.links[LINK_KIND_OWN] = nlinks;
-	told.name_len = strlen(address);
-	told.quorum_len = strlen(quorum);
-	buf_append(out, slice_of((const char *)&told, sizeof(told)));
-	buf_puts(out, address);
-	buf_puts(out, quorum);
-}
-
-/* True if the node stands for a server, which has a name. */
-static bool gauges_has_name(const struct node *n)
-{
-	return n->control && n->links.name;
+	g.links[LINK_KIND_OWN] = nlinks;
+	tell_node(arg, &g, quorum, address);
 }
 
 static bool tell_gauges(const struct worker_view *w, void *arg, struct worker_answer *a)
 {
 	const struct policy_env *policy = &w->clients->policy;
-	struct told told = { .nnodes = 0 };
+	const uint64_t memory[WORKER_MEMORIES] = {
+		[WORKER_MEMORY_CLIENTS] = w->clients->account.total,
+		[WORKER_MEMORY_HOLDS] = holds_nbytes(policy->holds),
+		[WORKER_MEMORY_WAITERS] = waiters_nbytes(policy->waiters),
+		[WORKER_MEMORY_JOBS] = script_jobs_nbytes(read_sets_jobs(policy->read_sets)),
+	};
 
 	(void)arg;
-	if (w->quorum_servers)
-		told.nnodes = quorum_servers_n(w->quorum_servers);
-	told.memory[WORKER_MEMORY_CLIENTS] = w->clients->account.total;
-	told.memory[WORKER_MEMORY_HOLDS] = holds_nbytes(policy->holds);
-	told.memory[WORKER_MEMORY_WAITERS] = waiters_nbytes(policy->waiters);
-	told.memory[WORKER_MEMORY_JOBS] = script_jobs_nbytes(read_sets_jobs(policy->read_sets));
+	buf_append(&a->out, slice_of(memory, sizeof(memory)));
 	for (struct node *n = topology_next(w->topology, NULL); n;
-	     n = topology_next(w->topology, n))
-		told.nnodes += gauges_has_name(n);
-	buf_append(&a->out, slice_of((const char *)&told, sizeof(told)));
-	for (struct node *n = topology_next(w->topology, NULL); n;
-	     n = topology_next(w->topology, n))
-		if (gauges_has_name(n))
-			tell_node(n, &a->out);
+	     n = topology_next(w->topology, n)) {
+		struct worker_node_gauges g = { .state = WORKER_NODE_DOWN };
+
+		/* Without these, the node stands for no server. */
+		if (!n->control || !n->links.name)
+			continue;
+		if (control_health(n->control) == CONTROL_WORKS)
+			g.state = WORKER_NODE_UP;
+		for (size_t k = 0; k < LINK_KINDS; k++)
+			g.links[k] = n->links.nopen[k];
+		control_add_latency(n->control, &g.latency);
+		memcpy(g.evicts, control_evicts(n->control), sizeof(g.evicts));
+		tell_node(&a->out, &g, "", n->links.name);
+	}
 	if (w->quorum_servers)
 		quorum_servers_each(w->quorum_servers, tell_quorum_server, &a->out);
 	return true;
@@ -127,60 +103,51 @@ static bool tell_gauges(const struct worker_view *w, void *arg, struct worker_an
 /* --- the sum of all workers --------------------------------------------------------------- */
 
 /* Returns the gauges of that node, which are new if no worker has named it yet. */
-static struct worker_node_gauges *gauges_node(struct worker_gauges *g, struct slice name,
-                                              struct slice quorum)
+static struct worker_node_gauges *gauges_node(struct worker_gauges *g,
+                                              const struct worker_node_gauges *of)
 {
 	struct worker_node_gauges *n;
 
 	for (size_t i = 0; i < g->nnodes; i++)
-		if (slice_eq(slice_str(g->nodes[i].name), name) &&
-		    slice_eq(slice_str(g->nodes[i].quorum), quorum))
+		if (strcmp(g->nodes[i].name, of->name) == 0 &&
+		    strcmp(g->nodes[i].quorum, of->quorum) == 0)
 			return &g->nodes[i];
 	g->nodes = xrealloc(g->nodes, (g->nnodes + 1) * sizeof(*g->nodes));
 	n = &g->nodes[g->nnodes++];
-	*n = (struct worker_node_gauges){ .name = xmemdup(name.p, name.n),
-		                          .quorum = xmemdup(quorum.p, quorum.n),
-		                          .state = WORKER_NODE_UP };
+	*n = (struct worker_node_gauges){ .state = WORKER_NODE_UP };
+	memcpy(n->name, of->name, sizeof(n->name));
+	memcpy(n->quorum, of->quorum, sizeof(n->quorum));
 	return n;
 }
 
-static void gauges_add_node(struct worker_gauges *g, const struct told_node *told,
-                            struct slice name, struct slice quorum)
+static void gauges_add_node(struct worker_gauges *g, const struct worker_node_gauges *of)
 {
-	struct worker_node_gauges *n = gauges_node(g, name, quorum);
+	struct worker_node_gauges *n = gauges_node(g, of);
 
-	if (told->state < n->state)
-		n->state = told->state;
+	if (of->state < n->state)
+		n->state = of->state;
 	for (size_t k = 0; k < LINK_KINDS; k++)
-		n->links[k] += told->links[k];
+		n->links[k] += of->links[k];
 	for (size_t k = 0; k < METRICS_BUCKETS; k++)
-		n->latency.n[k] += told->latency.n[k];
-	n->latency.total_us += told->latency.total_us;
-	if (*told->evicts)
-		memcpy(n->evicts, told->evicts, sizeof(n->evicts));
+		n->latency.n[k] += of->latency.n[k];
+	n->latency.total_us += of->latency.total_us;
+	if (*of->evicts)
+		memcpy(n->evicts, of->evicts, sizeof(n->evicts));
 }
 
 /* Copies, because nothing in the buffer is aligned. */
-static void take_told(struct slice *from, void *to, size_t n)
-{
-	HASP_ASSERT(from->n >= n);
-	memcpy(to, slice_take(from, n).p, n);
-}
-
 static void add_answer(struct worker_gauges *g, struct slice said)
 {
-	struct told told;
+	uint64_t memory[WORKER_MEMORIES];
+	struct worker_node_gauges node;
 
-	take_told(&said, &told, sizeof(told));
+	HASP_ASSERT(said.n % sizeof(node) == sizeof(memory));
+	memcpy(memory, slice_take(&said, sizeof(memory)).p, sizeof(memory));
 	for (size_t k = 0; k < WORKER_MEMORIES; k++)
-		g->memory[k] += told.memory[k];
-	for (size_t i = 0; i < told.nnodes; i++) {
-		struct told_node node;
-		struct slice name;
-
-		take_told(&said, &node, sizeof(node));
-		name = slice_take(&said, node.name_len);
-		gauges_add_node(g, &node, name, slice_take(&said, node.quorum_len));
+		g->memory[k] += memory[k];
+	while (said.n) {
+		memcpy(&node, slice_take(&said, sizeof(node)).p, sizeof(node));
+		gauges_add_node(g, &node);
 	}
 }
 
@@ -199,10 +166,6 @@ void worker_gauges_ask(struct worker_shared *shared, int64_t timeout_ms,
 
 void worker_gauges_fini(struct worker_gauges *g)
 {
-	for (size_t i = 0; i < g->nnodes; i++) {
-		free(g->nodes[i].name);
-		free(g->nodes[i].quorum);
-	}
 	free(g->nodes);
 	*g = (struct worker_gauges){ .asked = 0 };
 }

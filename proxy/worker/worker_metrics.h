@@ -48,8 +48,8 @@ enum worker_node_state {
 
 /* A server, as all workers together see it. */
 struct worker_node_gauges {
-	char *name; /* its address as configured, or as it was found */
-	char *quorum; /* the quorum of the server; empty: the upstream's server */
+	char name[300]; /* its address as configured, or as it was found */
+	char quorum[64]; /* the quorum of the server; empty: the upstream's server */
 	enum worker_node_state state;
 	uint64_t links[LINK_KINDS]; /* by enum link_kind */
 	struct metrics_sums latency; /* control_add_latency() */

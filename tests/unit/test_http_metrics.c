@@ -55,9 +55,6 @@ void workers_each_observed(struct worker_shared *shared, workers_observed_fn *fn
 	fn(arg, "guard", "carts", "lost_update", 9);
 }
 
-/* As struct worker_node_gauges has them: not const. */
-static char none[] = "", quorum[] = "q", names[3][4] = { "a:1", "b:2", "c:3" };
-
 /* --- the fixture -------------------------------------------------------------------------- */
 
 struct fixture {
@@ -74,8 +71,7 @@ static int set_up(void **state)
 	counts = (struct worker_counts){ 0 };
 	gauges = (struct worker_gauges){ .asked = 2, .answered = 2, .nodes = f->nodes };
 	for (size_t i = 0; i < 3; i++) {
-		f->nodes[i].name = names[i];
-		f->nodes[i].quorum = none;
+		strcpy(f->nodes[i].name, (const char *[]){ "a:1", "b:2", "c:3" }[i]);
 	}
 	*state = f;
 	return 0;
@@ -416,7 +412,7 @@ static void server_of_a_quorum_is_up_before_it_counts(void **state)
 
 	gauges.nnodes = 3;
 	for (size_t i = 0; i < 3; i++) {
-		f->nodes[i].quorum = quorum;
+		strcpy(f->nodes[i].quorum, "q");
 		f->nodes[i].state = states[i];
 	}
 	assert_line(f, "hasp_quorum_server_up{quorum=\"q\",node=\"a:1\"} 0");

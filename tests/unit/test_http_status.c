@@ -118,9 +118,6 @@ struct fixture {
 	struct buf out;
 };
 
-/* As struct worker_node_gauges has them: not const. */
-static char none[] = "", quorum[] = "q", there[] = "there:1";
-
 static int set_up(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
@@ -129,8 +126,7 @@ static int set_up(void **state)
 	f->shared.nworkers = 4;
 	f->history = http_history_new(&f->shared);
 	for (size_t i = 0; i < NODES; i++) {
-		f->nodes[i].name = there;
-		f->nodes[i].quorum = none;
+		strcpy(f->nodes[i].name, "there:1");
 	}
 	not_ready = NULL;
 	gauges = (struct worker_gauges){ .asked = 4, .answered = 4, .nodes = f->nodes };
@@ -219,7 +215,7 @@ static void servers_are_told_but_not_those_of_a_quorum(void **state)
 	f->nodes[0].state = WORKER_NODE_UP;
 	f->nodes[0].latency.n[0] = f->nodes[0].latency.n[3] = 1;
 	f->nodes[0].latency.total_us = 3000;
-	f->nodes[1].quorum = quorum;
+	strcpy(f->nodes[1].quorum, "q");
 	f->nodes[2].state = WORKER_NODE_UNCOUNTED;
 	strcpy(f->nodes[0].evicts, "allkeys-lru");
 	assert_has(f, UPSTREAM,
