@@ -324,11 +324,11 @@ struct round {
 
 /* Logs `event` as event_log() does, and copies it. Adds the holder of the lock or guard, if a
  * worker knows one other than `token`. */
-void event_round_log(struct client_env *env, const struct event_to_log *event,
-                     struct slice token, bool of_guard);
+void holders_log_event(struct client_env *env, const struct event_to_log *event,
+                       struct slice token, bool of_guard);
 
 /* A holds_ask_fn; `arg`: the client_env. */
-void event_round_ask(void *arg, const struct event_to_log *event, struct slice token);
+void holders_ask(void *arg, const struct event_to_log *event, struct slice token);
 
 /* --- locks of a quorum -------------------------------------------------------------------- */
 

@@ -59,7 +59,7 @@ static void log_guard_event(struct client *c, const struct guard_op_key *k, enum
 	if (other || e == LOCK_EVENT_WAITED_LONG || k->entry->checked) {
 		event_log(event.stats, e, facts, event.suppressed);
 	} else {
-		event_round_log(c->env, &event, k->entry->token, true);
+		holders_log_event(c->env, &event, k->entry->token, true);
 	}
 	buf_release(&by);
 	buf_release(&holder);

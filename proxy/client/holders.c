@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * holders: LOCK.INFO and LOCK.LIST. Redis returns the token of a lock's owner. If the owner is
- * a client of this process, only that client's worker can name it. So each worker is asked in
- * turn, by a round (client/client.h):
+ * holders: LOCK.INFO and LOCK.LIST, and the holders in the log. Redis returns the token of a
+ * lock's owner. If the owner is a client of this process, only that client's worker can name
+ * it. So each worker is asked in turn, by a round (client/client.h):
  *
  *   LOCK.INFO --info.lua--> Redis: owner, holds, ttl, fence, waiters
  *                 nil <------'   `--PARKED_ROUND--> the same, and address, name, since, lease,
@@ -17,6 +17,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/fatal.h"
 #include "base/glob.h"
 #include "commands/args.h"
@@ -49,11 +50,6 @@ void holder_text(struct buf *out, const char *name, struct slice text, bool resp
 		write_nil(out, resp3);
 }
 
-static int64_t holder_date(const struct policy_env *env, double at)
-{
-	return (int64_t)((env->date - env->now + at) * 1000);
-}
-
 static void holder_client(const struct client *c, struct buf *address, struct buf *name)
 {
 	char peer[128];
@@ -64,15 +60,7 @@ static void holder_client(const struct client *c, struct buf *address, struct bu
 		buf_puts(name, c->session.name);
 }
 
-/* --- LOCK.INFO ---------------------------------------------------------------------------- */
-
-/* How many fields Redis knows, of any lock and of a read-write lock, and how many hasp
- * adds. */
-#define REDIS_FIELDS 5
-#define REDIS_SIDE_FIELDS 7
-#define ADDED_FIELDS 5
-/* A question copies the key, the owner and the answer: together at most this many bytes. */
-#define ASK_NBYTES_MAX ((size_t)1024 * 1024)
+/* --- the holder --------------------------------------------------------------------------- */
 
 /* The workers' answer about the holder. The times are clock_now()'s. */
 struct holder {
@@ -81,68 +69,177 @@ struct holder {
 	int64_t lease_ms; /* 0: not known */
 	bool renewed;
 	struct buf address, name;
+	struct buf described; /* "127.0.0.1:4711 name" */
 };
 
-/* A question to the workers, for LOCK.INFO. */
-struct info_ask {
+/* How many fields hasp adds. */
+#define ADDED_FIELDS 5
+
+/* Writes the ADDED_FIELDS; if the holder is not known, they are nil. */
+static void write_holder(struct buf *out, const struct holder *h, const struct policy_env *env,
+                         bool resp3)
+{
+	bool known = h->learnt_at > 0;
+
+	holder_text(out, "address", buf_slice(&h->address), resp3);
+	holder_text(out, "name", buf_slice(&h->name), resp3);
+	holder_number(out, "since", known, (int64_t)((env->date - env->now + h->since) * 1000),
+	              resp3);
+	holder_number(out, "lease", known && h->lease_ms, h->lease_ms, resp3);
+	holder_number(out, "renewed", known, h->renewed, resp3);
+}
+
+/* A question to the workers: which client holds a lock or guard? */
+struct holder_query {
 	struct round round;
-	struct client_asked asked; /* for its client's worker only */
 	bool of_guard; /* else of a lock */
+	bool other; /* the holder is another owner than `token`, and was it at the time `at` */
+	double at;
 	int db;
-	struct buf key, owner;
-	int64_t fence; /* 0: none is known */
-	struct buf answer; /* the fields that Redis knows, */
-	size_t nfields; /* and their number */
+	struct buf key, token;
+	int64_t fence; /* of the lock; 0: any */
 	struct holder holder;
 };
 
-/* --- the workers' answers ----------------------------------------------------------------- */
-
-static void describe_holder(struct holder *h, const struct client *c)
+static void describe_holder(struct holder *h, struct client *c)
 {
 	buf_clear(&h->address);
 	buf_clear(&h->name);
+	buf_clear(&h->described);
 	holder_client(c, &h->address, &h->name);
+	client_describe(c, &h->described);
 }
 
-static void find_hold(struct info_ask *a, const struct client_env *env)
+static void find_hold(struct holder_query *q, const struct client_env *env)
 {
 	struct held held;
 
-	if (!held_find(env->policy.holds, a->db, buf_slice(&a->key), buf_slice(&a->owner),
-	               a->fence, &held) ||
-	    held.learnt_at <= a->holder.learnt_at)
+	if (!held_find(env->policy.holds, q->db, buf_slice(&q->key), buf_slice(&q->token),
+	               q->fence, q->other ? q->at : 0, &held) ||
+	    held.learnt_at <= q->holder.learnt_at)
 		return;
-	a->holder.learnt_at = held.learnt_at;
-	a->holder.since = held.since;
-	a->holder.lease_ms = held.lease_ms;
-	a->holder.renewed = held.renewed;
-	describe_holder(&a->holder, client_of_holder(held.owner));
+	q->holder.learnt_at = held.learnt_at;
+	q->holder.since = held.since;
+	q->holder.lease_ms = held.lease_ms;
+	q->holder.renewed = held.renewed;
+	describe_holder(&q->holder, client_of_holder(held.owner));
 }
 
-static void find_read(struct info_ask *a, const struct client_env *env)
+static void find_read(struct holder_query *q, const struct client_env *env)
 {
 	const struct read_set_entry *e = read_sets_holder(
-		env->policy.read_sets, a->db, buf_slice(&a->key), buf_slice(&a->owner), false,
-		env->policy.now);
+		env->policy.read_sets, q->db, buf_slice(&q->key), buf_slice(&q->token),
+		q->other, q->at);
 
-	if (!e || e->since <= a->holder.learnt_at)
+	if (!e || e->since <= q->holder.learnt_at)
 		return;
-	a->holder.learnt_at = a->holder.since = e->since;
-	a->holder.lease_ms = e->lease_ms;
-	describe_holder(&a->holder, client_of_reader(e->read_set));
+	q->holder.learnt_at = q->holder.since = e->since;
+	q->holder.lease_ms = e->lease_ms;
+	describe_holder(&q->holder, client_of_reader(e->read_set));
 }
 
-static bool info_step(struct round *r, const struct client_env *env)
+static bool holder_step(struct round *r, const struct client_env *env)
 {
-	struct info_ask *a = container_of(r, struct info_ask, round);
+	struct holder_query *q = container_of(r, struct holder_query, round);
 
-	if (a->of_guard)
-		find_read(a, env);
+	if (q->of_guard)
+		find_read(q, env);
 	else
-		find_hold(a, env);
+		find_hold(q, env);
 	return true;
 }
+
+static void holder_query_init(struct holder_query *q, struct slice key, struct slice token,
+                              void (*end)(struct round *r, bool home))
+{
+	q->round.step = holder_step;
+	q->round.end = end;
+	buf_append(&q->key, key);
+	buf_append(&q->token, token);
+}
+
+static void holder_query_fini(struct holder_query *q)
+{
+	buf_release(&q->key);
+	buf_release(&q->token);
+	buf_release(&q->holder.address);
+	buf_release(&q->holder.name);
+	buf_release(&q->holder.described);
+}
+
+/* --- events ------------------------------------------------------------------------------- */
+
+/* An event that is logged later than its client is answered, because its worker does not know
+ * the owner of the lock. */
+
+/* A question keeps the texts: an event with longer ones is logged at once. */
+#define EVENT_NBYTES_MAX ((size_t)64 * 1024)
+
+struct event_ask {
+	struct holder_query query;
+	struct event_to_log event; /* its texts are copies, here and in `query` */
+	struct buf by;
+};
+
+static void event_end(struct round *r, bool home)
+{
+	struct event_ask *a = container_of(r, struct event_ask, query.round);
+	struct holder_query *q = &a->query;
+
+	(void)home;
+	a->event.facts.key = buf_slice(&q->key);
+	a->event.facts.by = buf_slice(&a->by);
+	a->event.facts.holder = buf_slice(&q->holder.described);
+	if (q->holder.learnt_at > 0)
+		a->event.facts.held = q->at - q->holder.since;
+	event_log(a->event.stats, a->event.event, &a->event.facts, a->event.suppressed);
+	buf_release(&a->by);
+	holder_query_fini(q);
+	free(a);
+}
+
+void holders_log_event(struct client_env *env, const struct event_to_log *event,
+                       struct slice token, bool of_guard)
+{
+	const struct event_facts *facts = &event->facts;
+	struct event_ask *a;
+
+	if (env->is_alone || facts->key.n + facts->by.n + token.n > EVENT_NBYTES_MAX) {
+		event_log(event->stats, event->event, facts, event->suppressed);
+		return;
+	}
+	a = xcalloc(1, sizeof(*a));
+	holder_query_init(&a->query, facts->key, token, event_end);
+	a->query.of_guard = of_guard;
+	a->query.other = true;
+	a->query.at = event->at;
+	a->query.db = facts->db;
+	a->event = *event;
+	buf_append(&a->by, facts->by);
+	buf_append(&a->query.holder.described, facts->holder);
+	env->begin_round(env->arg, &a->query.round);
+}
+
+void holders_ask(void *arg, const struct event_to_log *event, struct slice token)
+{
+	holders_log_event(arg, event, token, false);
+}
+
+/* --- LOCK.INFO ---------------------------------------------------------------------------- */
+
+/* How many fields Redis knows, of any lock and of a read-write lock. */
+#define REDIS_FIELDS 5
+#define REDIS_SIDE_FIELDS 7
+/* A question copies the key, the owner and the answer: together at most this many bytes. */
+#define ASK_NBYTES_MAX ((size_t)1024 * 1024)
+
+/* A question to the workers, for LOCK.INFO. */
+struct info_ask {
+	struct holder_query query;
+	struct client_asked asked; /* for its client's worker only */
+	struct buf answer; /* the fields that Redis knows, */
+	size_t nfields; /* and their number */
+};
 
 /* --- the answer --------------------------------------------------------------------------- */
 
@@ -150,7 +247,7 @@ static bool info_step(struct round *r, const struct client_env *env)
  * holder. */
 static void send_info(struct client *c, struct slice fields, size_t n, const struct holder *h)
 {
-	bool resp3 = c->session.proto == 3, known = h->learnt_at > 0;
+	bool resp3 = c->session.proto == 3;
 	struct buf out = BUF_INIT;
 
 	if (resp3)
@@ -158,36 +255,24 @@ static void send_info(struct client *c, struct slice fields, size_t n, const str
 	else
 		buf_printf(&out, "*%zu\r\n", 2 * (n + ADDED_FIELDS));
 	buf_append(&out, fields);
-	holder_text(&out, "address", buf_slice(&h->address), resp3);
-	holder_text(&out, "name", buf_slice(&h->name), resp3);
-	holder_number(&out, "since", known, holder_date(&c->env->policy, h->since), resp3);
-	holder_number(&out, "lease", known && h->lease_ms, h->lease_ms, resp3);
-	holder_number(&out, "renewed", known, h->renewed, resp3);
+	write_holder(&out, h, &c->env->policy, resp3);
 	stream_send(&c->stream, buf_slice(&out));
 	buf_release(&out);
 }
 
-static void info_free(struct info_ask *a)
-{
-	buf_release(&a->key);
-	buf_release(&a->owner);
-	buf_release(&a->answer);
-	buf_release(&a->holder.address);
-	buf_release(&a->holder.name);
-	free(a);
-}
-
 static void info_end(struct round *r, bool home)
 {
-	struct info_ask *a = container_of(r, struct info_ask, round);
+	struct info_ask *a = container_of(r, struct info_ask, query.round);
 	struct client *c = home ? a->asked.client : NULL;
 
 	if (c) {
 		c->asked = NULL;
-		send_info(c, buf_slice(&a->answer), a->nfields, &a->holder);
+		send_info(c, buf_slice(&a->answer), a->nfields, &a->query.holder);
 		client_complete_current(c);
 	}
-	info_free(a);
+	buf_release(&a->answer);
+	holder_query_fini(&a->query);
+	free(a);
 }
 
 /* --- Redis' answer ------------------------------------------------------------------------ */
@@ -261,23 +346,21 @@ static void ask_workers(struct client *c, const struct redis_info *info)
 
 	(void)client_context_again(c, &view, &what);
 	key = view.argv[1];
-	a->round.step = info_step;
-	a->round.end = info_end;
+	holder_query_init(&a->query, key, info->owner, info_end);
 	a->asked.client = c;
-	a->of_guard = lock_info_is_of_guard(env, key);
-	a->db = c->session.db;
-	if (!args_integer(info->fence, &a->fence))
-		a->fence = 0;
-	buf_append(&a->key, key);
-	buf_append(&a->owner, info->owner);
+	a->query.of_guard = lock_info_is_of_guard(env, key);
+	a->query.at = clock_now();
+	a->query.db = c->session.db;
+	if (!args_integer(info->fence, &a->query.fence))
+		a->query.fence = 0;
 	buf_append(&a->answer, info->fields);
 	a->nfields = info->nfields;
-	a->asked.nbytes = sizeof(*a) + buf_cap(&a->key) + buf_cap(&a->owner) +
+	a->asked.nbytes = sizeof(*a) + buf_cap(&a->query.key) + buf_cap(&a->query.token) +
 	                  buf_cap(&a->answer);
 	c->asked = &a->asked;
 	client_park(c, CLIENT_PARKED_ROUND);
 	client_count_memory(c);
-	c->env->begin_round(c->env->arg, &a->round);
+	c->env->begin_round(c->env->arg, &a->query.round);
 }
 
 void holders_info_on_reply(struct client *c, const struct resp_reply *reply,
@@ -309,7 +392,7 @@ void holders_info_on_reply(struct client *c, const struct resp_reply *reply,
 #define LIST_NBYTES_MAX ((size_t)512 * 1024)
 /* How many buckets of a worker's table one step searches. */
 #define BUCKETS_AT_ONCE 256
-#define FIELDS 9
+#define FIELDS (4 + ADDED_FIELDS)
 
 /* A question to the workers, for LOCK.LIST, with the answers until now. */
 struct list_ask {
@@ -339,10 +422,12 @@ static bool is_same_user(const struct list_ask *a, const struct client *c)
 static void tell_lock(struct list_ask *a, const struct held *held, const struct client *c)
 {
 	const struct policy_env *env = &a->env->policy;
-	struct buf address = BUF_INIT, name = BUF_INIT, *out = &a->rows;
+	struct holder h = { held->learnt_at, held->since, held->lease_ms,
+		            .renewed = held->renewed };
+	struct buf *out = &a->rows;
 	double left = held->good_until - env->now;
 
-	holder_client(c, &address, &name);
+	holder_client(c, &h.address, &h.name);
 	buf_printf(out, "%c%d\r\n", a->resp3 ? '%' : '*', a->resp3 ? FIELDS : 2 * FIELDS);
 	resp_write_bulk_str(out, "key");
 	resp_write_bulk(out, held->key);
@@ -350,14 +435,10 @@ static void tell_lock(struct list_ask *a, const struct held *held, const struct 
 	holder_number(out, "ttl", !isinf(left), isinf(left) ? 0 : (int64_t)(left * 1000),
 	              a->resp3);
 	holder_number(out, "fence", held->fence, held->fence, a->resp3);
-	holder_text(out, "address", buf_slice(&address), a->resp3);
-	holder_text(out, "name", buf_slice(&name), a->resp3);
-	holder_number(out, "since", true, holder_date(env, held->since), a->resp3);
-	holder_number(out, "lease", held->lease_ms, held->lease_ms, a->resp3);
-	holder_number(out, "renewed", true, held->renewed, a->resp3);
+	write_holder(out, &h, env, a->resp3);
 	a->n++;
-	buf_release(&address);
-	buf_release(&name);
+	buf_release(&h.address);
+	buf_release(&h.name);
 }
 
 static void list_held(void *arg, const struct held *held)

@@ -22,31 +22,17 @@ static struct held held_of(const struct hold *hold)
 }
 
 bool held_find(struct holds *h, int db, struct slice key, struct slice token, long long fence,
-               struct held *out)
+               double other_at, struct held *out)
 {
 	const struct hold *found = NULL;
 
 	for (const struct hold *hold = hold_first(h, db, key); hold; hold = hold_next(hold)) {
-		if (!slice_eq(hold_token(hold), token) || (fence && hold->fence != fence))
-			continue;
-		if (!found || hold->learnt_at > found->learnt_at)
-			found = hold;
-	}
-	if (found)
-		*out = held_of(found);
-	return found;
-}
+		bool is_own = slice_eq(hold_token(hold), token);
+		bool fits = other_at > 0 ? !is_own && hold->since <= other_at &&
+		                                   hold->good_until > other_at
+		                         : is_own && (!fence || hold->fence == fence);
 
-bool held_find_other(struct holds *h, int db, struct slice key, struct slice token, double at,
-                     struct held *out)
-{
-	const struct hold *found = NULL;
-
-	for (const struct hold *hold = hold_first(h, db, key); hold; hold = hold_next(hold)) {
-		if (slice_eq(hold_token(hold), token) || hold->since > at ||
-		    hold->good_until <= at)
-			continue;
-		if (!found || hold->learnt_at > found->learnt_at)
+		if (fits && (!found || hold->learnt_at > found->learnt_at))
 			found = hold;
 	}
 	if (found)

@@ -24,15 +24,12 @@ struct held {
 	bool renewed; /* hasp renews it */
 };
 
-/* Finds this owner's hold of the lock; of several, the one that was learnt of last. `fence`:
- * the fencing token of the acquisition; 0: any. False: there is none. */
+/* Finds the owner's hold of the lock; of several, the one that was learnt of last. `fence`: the
+ * fencing token of the acquisition; 0: any. `other_at` > 0: finds a hold of another owner,
+ * which its connection got before that time and whose lease was good then. False: there is
+ * none. */
 bool held_find(struct holds *h, int db, struct slice key, struct slice token, long long fence,
-               struct held *out);
-
-/* Finds a hold of another owner than `token`, which its connection got before `at` and whose
- * lease was good then; of several, the one that was learnt of last. False: there is none. */
-bool held_find_other(struct holds *h, int db, struct slice key, struct slice token, double at,
-                     struct held *out);
+               double other_at, struct held *out);
 
 /* Calls `fn` with the holds whose lease is not over, the longest held first, until `fn` returns
  * false. (A hold that its connection learnt of late may be out of order by that time.) Returns
