@@ -429,7 +429,7 @@ static const struct owner_identity *client_identity(void *arg)
 
 void client_describe(struct client *c, struct buf *out)
 {
-	owner_describe(out, client_identity(c), c->session.name);
+	owner_describe(out, client_identity(c), session_text(&c->session, TEXT_NAME));
 }
 
 static void make_opts(void *arg, struct rewrite_opts *opts)

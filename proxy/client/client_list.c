@@ -74,8 +74,8 @@ static void tell(const struct client *c, client_list_fn *fn, void *arg)
 		.address = address,
 		.state = state_word(c),
 		.listener = c->listener,
-		.user = c->session.user,
-		.name = c->session.name,
+		.user = session_text(&c->session, TEXT_USER),
+		.name = session_text(&c->session, TEXT_NAME),
 		.db = c->session.db,
 		.protocol = c->session.proto,
 		.link = !c->user.link ? "none"

@@ -16,11 +16,11 @@
 #include "resp/write.h"
 
 enum record_kind {
-	RECORD_TEXT, /* char * */
 	RECORD_FLAG, /* bool */
 	RECORD_BYTE, /* uint8_t */
 	RECORD_INT, /* int */
 	RECORD_TIME, /* double: clock_now(), which is the same in all processes */
+	RECORD_TEXT, /* session_text() */
 	RECORD_LOGGED_IN, /* session.login is LOGIN_DONE */
 	RECORD_LISTENER,
 	RECORD_BEHIND, /* a struct sockaddr_storage */
@@ -33,7 +33,8 @@ enum record_kind {
 struct record_field {
 	const char *name;
 	enum record_kind kind;
-	size_t at; /* offset in struct client, for the kinds up to RECORD_TIME */
+	size_t at; /* offset in struct client, for the kinds up to RECORD_TIME; TEXT: enum
+	            * login_text */
 };
 
 /* clang-format off */
@@ -54,11 +55,11 @@ static const struct record_field fields[] = {
 	FIELD("in_error", FLAG, in_error),
 	FIELD("db", INT, session.db),
 	FIELD("protocol", BYTE, session.proto),
-	FIELD("user", TEXT, session.user),
-	FIELD("password", TEXT, session.password),
-	FIELD("name", TEXT, session.name),
-	FIELD("lib_name", TEXT, session.lib_name),
-	FIELD("lib_version", TEXT, session.lib_ver),
+	{ "user", RECORD_TEXT, TEXT_USER },
+	{ "password", RECORD_TEXT, TEXT_PASSWORD },
+	{ "name", RECORD_TEXT, TEXT_NAME },
+	{ "lib_name", RECORD_TEXT, TEXT_LIB_NAME },
+	{ "lib_version", RECORD_TEXT, TEXT_LIB_VER },
 	{ "logged_in", RECORD_LOGGED_IN, 0 },
 	FIELD("by_hello", FLAG, session.by_hello),
 };
@@ -73,12 +74,10 @@ static struct slice record_value(const struct client *c, const struct record_fie
                                  char scratch[static 64])
 {
 	const char *at = (const char *)c + f->at;
-	struct slice text;
 
 	switch (f->kind) {
 	case RECORD_TEXT:
-		memcpy(&text.p, at, sizeof(text.p));
-		return slice_str(text.p);
+		return slice_str(session_text(&c->session, (enum login_text)f->at));
 	case RECORD_FLAG:
 		return *(const bool *)at ? SLICE_LIT("1") : SLICE_NONE;
 	case RECORD_BYTE:
@@ -239,17 +238,13 @@ bool client_record_check(const struct resp_view *record, struct slice *listener)
 
 static void apply_field(struct client *c, const struct record_field *f, struct slice value)
 {
-	char *at = (char *)c + f->at, *text;
+	char *at = (char *)c + f->at;
 	struct seen_record seen;
 	double number = 0;
 
 	switch (f->kind) {
 	case RECORD_TEXT:
-		text = xmalloc(value.n + 1);
-		if (value.n)
-			memcpy(text, value.p, value.n);
-		text[value.n] = '\0';
-		memcpy(at, &text, sizeof(text));
+		session_set_text(&c->session, (enum login_text)f->at, value);
 		break;
 	case RECORD_FLAG:
 		*(bool *)at = true;
@@ -304,5 +299,4 @@ void client_record_apply(const struct resp_view *record, struct client *c)
 	}
 	if (connection.n && address.n)
 		c->identity = owner_identity_of(connection, address);
-	session_count_login(&c->session);
 }

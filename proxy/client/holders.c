@@ -56,8 +56,8 @@ static void holder_client(const struct client *c, struct buf *address, struct bu
 
 	client_print_peer(c, peer, sizeof(peer));
 	buf_puts(address, peer);
-	if (c->session.name)
-		buf_puts(name, c->session.name);
+	if (session_text(&c->session, TEXT_NAME))
+		buf_puts(name, session_text(&c->session, TEXT_NAME));
 }
 
 /* --- the holder --------------------------------------------------------------------------- */

@@ -15,9 +15,9 @@ static struct link_login login_of(const struct client *c)
 	return (struct link_login){
 		.db = s->db,
 		.proto = s->proto,
-		.user = s->user,
-		.password = s->password,
-		.name = s->name,
+		.user = session_text(s, TEXT_USER),
+		.password = session_text(s, TEXT_PASSWORD),
+		.name = session_text(s, TEXT_NAME),
 		.by_hello = s->by_hello,
 	};
 }
@@ -27,8 +27,8 @@ static struct link_login own_login_of(const struct client *c)
 {
 	struct link_login login = login_of(c);
 
-	login.lib_name = c->session.lib_name;
-	login.lib_ver = c->session.lib_ver;
+	login.lib_name = session_text(&c->session, TEXT_LIB_NAME);
+	login.lib_ver = session_text(&c->session, TEXT_LIB_VER);
 	return login;
 }
 

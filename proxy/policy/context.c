@@ -8,7 +8,7 @@ struct slice context_token(const struct context *x, enum owner_kind kind, struct
 {
 	if (x->must_log_in)
 		kind = OWNER_CONNECTION;
-	return owner_token(scratch, kind, x->identity(x->arg), x->session->name,
+	return owner_token(scratch, kind, x->identity(x->arg), session_text(x->session, TEXT_NAME),
 	                   session_user(x->session));
 }
 

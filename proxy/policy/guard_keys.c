@@ -88,8 +88,8 @@ static bool speaks_of(const struct context *x, const char *what)
 	struct slice s = slice_str(what);
 
 	if (slice_starts(s, name))
-		return x->session->name &&
-		       glob_match(slice_str(what + name.n), slice_str(x->session->name));
+		return session_text(x->session, TEXT_NAME) &&
+		       glob_match(slice_str(what + name.n), slice_str(session_text(x->session, TEXT_NAME)));
 	if (slice_starts(s, user))
 		return session_user(x->session) &&
 		       glob_match(slice_str(what + user.n),

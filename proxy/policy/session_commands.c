@@ -46,18 +46,17 @@ static struct slice arg(const struct context *x, size_t i)
 	return i < x->req->argc ? x->req->argv[i] : SLICE_NONE;
 }
 
-static char *copy_name(struct slice s)
+static void set_text(struct pending_request *r, enum login_text which, struct slice s)
 {
-	return s.n > NAME_MAX_BYTES ? xstrdup("") : xmemdup(s.p, s.n);
+	free(r->login.texts[which]);
+	r->login.texts[which] = s.n > NAME_MAX_BYTES ? xstrdup("") : xmemdup(s.p, s.n);
 }
 
 /* If the user's name is too long to keep, the user counts as unknown. */
 static void set_login(struct pending_request *r, struct slice user, struct slice password)
 {
-	free(r->login.user);
-	free(r->login.password);
-	r->login.user = copy_name(user);
-	r->login.password = copy_name(password);
+	set_text(r, TEXT_USER, user);
+	set_text(r, TEXT_PASSWORD, password);
 	r->login.user_unknown = user.n > NAME_MAX_BYTES;
 }
 
@@ -94,8 +93,7 @@ static struct decision on_hello(struct context *x)
 			set_login(r, arg(x, i + 1), arg(x, i + 2));
 			i += 2;
 		} else if (args_option(arg(x, i), "setname")) {
-			free(r->login.name);
-			r->login.name = copy_name(arg(x, ++i));
+			set_text(r, TEXT_NAME, arg(x, ++i));
 		}
 	}
 	return await_session(x, r);
@@ -291,7 +289,7 @@ static struct decision on_client(struct context *x)
 
 	if (args_option(arg(x, 1), "setname") && x->req->argc == 3) {
 		r = pending_new(PENDING_NAME);
-		r->login.name = copy_name(arg(x, 2));
+		set_text(r, TEXT_NAME, arg(x, 2));
 		return await_session(x, r);
 	}
 	if (args_option(arg(x, 1), "setinfo") && x->req->argc == 4) {
@@ -299,7 +297,7 @@ static struct decision on_client(struct context *x)
 		if (!is_name && !args_option(arg(x, 2), "lib-ver"))
 			return pass;
 		r = pending_new(PENDING_SETINFO);
-		*(is_name ? &r->login.lib_name : &r->login.lib_ver) = copy_name(arg(x, 3));
+		set_text(r, is_name ? TEXT_LIB_NAME : TEXT_LIB_VER, arg(x, 3));
 		return await_session(x, r);
 	}
 	x->session->affects_next |= args_option(arg(x, 1), "caching");

@@ -252,11 +252,11 @@ static void see_client(struct command_sample *s, const struct context *x, bool i
 	const struct owner_identity *id = x->identity(x->arg);
 	struct buf label = BUF_INIT;
 
-	shared_tracker_see(s->all, x->watched, id->address, x->session->name);
+	shared_tracker_see(s->all, x->watched, id->address, session_text(x->session, TEXT_NAME));
 	s->client = *x->watched;
 	if (!is_observed || tracker_client_is_labelled(s->client))
 		return;
-	owner_describe(&label, id, x->session->name);
+	owner_describe(&label, id, session_text(x->session, TEXT_NAME));
 	buf_append(&label, slice_of("", 1));
 	shared_tracker_label(s->all, s->client, buf_head(&label));
 	buf_release(&label);

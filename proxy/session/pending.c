@@ -42,11 +42,8 @@ void pending_free(struct pending_request *r)
 	if (r->kind == PENDING_EXEC) {
 		pending_free_list(&r->queued);
 	} else if (is_login(r)) {
-		free(r->login.user);
-		free(r->login.password);
-		free(r->login.name);
-		free(r->login.lib_name);
-		free(r->login.lib_ver);
+		for (size_t i = 0; i < LOGIN_TEXTS; i++)
+			free(r->login.texts[i]);
 	}
 	if (r->rest)
 		r->rest->free(r);
@@ -61,12 +58,10 @@ void pending_free(struct pending_request *r)
 
 static size_t login_nbytes(const struct pending_request *r)
 {
-	const char *texts[] = { r->login.user, r->login.password, r->login.name,
-		                r->login.lib_name, r->login.lib_ver };
 	size_t n = 0;
 
-	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
-		n += texts[i] ? strlen(texts[i]) : 0;
+	for (size_t i = 0; i < LOGIN_TEXTS; i++)
+		n += r->login.texts[i] ? strlen(r->login.texts[i]) : 0;
 	return n;
 }
 
@@ -110,12 +105,12 @@ void pending_each_probe_key(const struct pending_request *r,
 
 const char *pending_user(const struct pending_request *r)
 {
-	return is_login(r) ? r->login.user : NULL;
+	return is_login(r) ? r->login.texts[TEXT_USER] : NULL;
 }
 
 const char *pending_name(const struct pending_request *r)
 {
-	return is_login(r) ? r->login.name : NULL;
+	return is_login(r) ? r->login.texts[TEXT_NAME] : NULL;
 }
 
 bool pending_logs_in(const struct pending_request *r)

@@ -45,6 +45,10 @@ enum pending_kind {
 	PENDING_SETINFO, /* the name or the version of the client's library */
 };
 
+/* The texts that a client gives when it logs in, by AUTH, HELLO and CLIENT. */
+enum login_text { TEXT_USER, TEXT_PASSWORD, TEXT_NAME, TEXT_LIB_NAME, TEXT_LIB_VER };
+#define LOGIN_TEXTS (TEXT_LIB_VER + 1)
+
 enum subscription { SUBSCRIBED_CHANNELS, SUBSCRIBED_PATTERNS, SUBSCRIBED_SHARDS };
 #define SUBSCRIPTION_KINDS 3
 
@@ -64,11 +68,9 @@ struct pending_request {
 		int db; /* SELECT */
 		bool raw; /* STREAM: the client's input is no longer requests either */
 		struct {
-			char *user; /* NULL: unchanged; "": the default user */
-			char *password; /* with `user` */
-			char *name; /* NULL: unchanged; "": none */
-			char *lib_name, *lib_ver; /* SETINFO: NULL: unchanged; "": none */
-			bool user_unknown; /* with `user`: the name was too long to keep */
+			char *texts[LOGIN_TEXTS]; /* NULL: unchanged; "": none, or the default
+			                           * user. The password comes with the user. */
+			bool user_unknown; /* the user's name was too long to keep */
 			uint8_t proto; /* HELLO; 0: unchanged */
 		} login; /* AUTH, HELLO, NAME, SETINFO */
 		struct {

@@ -17,11 +17,9 @@ void session_fini(struct session *s)
 {
 	pending_free_list(&s->awaited);
 	transaction_fini(&s->txn);
-	free(s->user);
-	free(s->password);
-	free(s->name);
-	free(s->lib_name);
-	free(s->lib_ver);
+	for (size_t i = 0; s->texts && i < LOGIN_TEXTS; i++)
+		free(s->texts[i]);
+	free(s->texts);
 }
 
 /* --- when requests are sent ------------------------------------------------------- */
@@ -120,44 +118,26 @@ void session_each_queued(const struct session *s, const struct pending_request *
 
 /* --- when they are answered -------------------------------------------------------- */
 
-/* Moves *with, unless it is NULL, to *at; an empty string becomes NULL. */
-static void replace_text(char **at, char **with)
+/* Takes `text`; NULL: none. */
+static void replace_text(struct session *s, enum login_text which, char *text)
 {
-	if (!*with)
-		return;
-	free(*at);
-	*at = **with ? *with : NULL;
-	if (!*at)
-		free(*with);
-	*with = NULL;
+	if (!s->texts) {
+		if (!text)
+			return;
+		s->texts = xcalloc(LOGIN_TEXTS, sizeof(*s->texts));
+		s->login_nbytes = LOGIN_TEXTS * sizeof(*s->texts);
+	}
+	if (s->texts[which])
+		s->login_nbytes -= (uint32_t)strlen(s->texts[which]) + 1;
+	if (text)
+		s->login_nbytes += (uint32_t)strlen(text) + 1;
+	free(s->texts[which]);
+	s->texts[which] = text;
 }
 
-/* A user without a password logs in with an empty one; hasp must repeat that on other links. */
-static void replace_password(struct session *s, struct pending_request *r)
+void session_set_text(struct session *s, enum login_text which, struct slice text)
 {
-	if (!r->login.user)
-		return;
-	free(s->password);
-	s->password = r->login.password;
-	r->login.password = NULL;
-}
-
-static void clear_text(char **at)
-{
-	free(*at);
-	*at = NULL;
-}
-
-static size_t text_nbytes(const char *text)
-{
-	return text ? strlen(text) + 1 : 0;
-}
-
-void session_count_login(struct session *s)
-{
-	s->login_nbytes = text_nbytes(s->user) + text_nbytes(s->password) +
-	                  text_nbytes(s->name) + text_nbytes(s->lib_name) +
-	                  text_nbytes(s->lib_ver);
+	replace_text(s, which, xmemdup(text.p, text.n));
 }
 
 /* Keeps the name and version of the client's library, as Redis does. */
@@ -168,10 +148,8 @@ static void session_reset(struct session *s)
 	s->user_unknown = false;
 	s->uncertain = false;
 	s->login = LOGIN_UNKNOWN;
-	clear_text(&s->user);
-	clear_text(&s->password);
-	clear_text(&s->name);
-	session_count_login(s);
+	for (enum login_text i = TEXT_USER; i <= TEXT_NAME; i++)
+		replace_text(s, i, NULL);
 	memset(s->subscriptions, 0, sizeof(s->subscriptions));
 }
 
@@ -196,7 +174,7 @@ const char *session_user(const struct session *s)
 {
 	if (s->user_unknown)
 		return NULL;
-	return s->user ? s->user : "default";
+	return session_text(s, TEXT_USER) ? s->texts[TEXT_USER] : "default";
 }
 
 static void log_in_as(struct session *s, struct pending_request *r)
@@ -204,16 +182,24 @@ static void log_in_as(struct session *s, struct pending_request *r)
 	s->by_hello |= r->kind == PENDING_HELLO;
 	if (r->login.proto)
 		s->proto = r->login.proto;
-	if (r->login.user)
+	if (r->login.texts[TEXT_USER]) {
 		s->user_unknown = r->login.user_unknown;
-	if (r->login.user)
 		s->login = LOGIN_DONE;
-	replace_password(s, r);
-	replace_text(&s->user, &r->login.user);
-	replace_text(&s->name, &r->login.name);
-	replace_text(&s->lib_name, &r->login.lib_name);
-	replace_text(&s->lib_ver, &r->login.lib_ver);
-	session_count_login(s);
+	}
+	for (enum login_text i = 0; i < LOGIN_TEXTS; i++) {
+		char *text = r->login.texts[i];
+
+		if (!text)
+			continue;
+		r->login.texts[i] = NULL;
+		/* A user without a password logs in with an empty one, which hasp repeats on
+		 * other links. */
+		if (!*text && i != TEXT_PASSWORD) {
+			free(text);
+			text = NULL;
+		}
+		replace_text(s, i, text);
+	}
 }
 
 /* Applies a request that Redis has carried out. */
@@ -259,7 +245,7 @@ static void mark_unknown(struct session *s, const struct pending_request *r)
 	if (pending_user(r) || is_reset)
 		s->user_unknown = true;
 	if (pending_name(r) || is_reset)
-		clear_text(&s->name);
+		replace_text(s, TEXT_NAME, NULL);
 }
 
 static void mark_all_unknown(struct session *s, struct list *l)
@@ -288,7 +274,7 @@ void session_assume(struct session *s, struct pending_request *r)
 {
 	if (r->kind != PENDING_NAME)
 		mark_unknown(s, r);
-	else if (is_valid_name(r->login.name))
+	else if (is_valid_name(r->login.texts[TEXT_NAME]))
 		apply_request(s, r);
 	pending_free(r);
 }

@@ -36,12 +36,8 @@ enum session_login {
 
 struct session {
 	struct list awaited; /* pending requests in flight, oldest first */
-	char *user; /* NULL: the default user */
-	char *password; /* the user's password that Redis accepted, may be empty; NULL: not
-	                 * logged in */
-	char *name; /* NULL: none */
-	char *lib_name, *lib_ver; /* from CLIENT SETINFO; NULL: none */
-	size_t login_nbytes; /* length of the five strings above */
+	char **texts; /* by enum login_text; NULL: the client has set none. Read them by
+	               * session_text(). */
 	size_t pending_nbytes; /* memory of all pending requests */
 	uint32_t nawaited; /* number of `awaited` requests whose reply may matter */
 	uint32_t nsubscribing; /* number of (UN)SUBSCRIBEs in `awaited` */
@@ -49,6 +45,7 @@ struct session {
 	enum session_login login : 8; /* only session.c writes it */
 	int db; /* -1: not known */
 	uint8_t proto; /* 2 or 3 */
+	uint32_t login_nbytes; /* memory of `texts` */
 	bool user_unknown;
 	bool uncertain; /* the link's state may differ from this struct */
 	bool by_hello; /* Redis accepted HELLO, so it knows the command */
@@ -81,8 +78,15 @@ static inline size_t session_nbytes(const struct session *s)
 	return s->pending_nbytes + s->login_nbytes + transaction_nbytes(&s->txn);
 }
 
-/* Counts `login_nbytes` after another room has set its texts. */
-void session_count_login(struct session *s);
+/* Returns a text that Redis accepted. NULL: none; or the default user; or, for the password,
+ * the client has not logged in. A password may be empty. */
+static inline const char *session_text(const struct session *s, enum login_text which)
+{
+	return s->texts ? s->texts[which] : NULL;
+}
+
+/* Sets a text that another hasp knew. */
+void session_set_text(struct session *s, enum login_text which, struct slice text);
 
 /* Takes a request that is being sent, and awaits its reply. */
 void session_await(struct session *s, struct pending_request *r);
@@ -142,7 +146,8 @@ int session_db(const struct session *s);
 /* Records whether Redis serves the connection without a login, or that this is unknown because
  * of a new link. Changes nothing for a client that has logged in. */
 void session_set_admission(struct session *s, enum session_login admission);
-/* Marks the connection as logged in by another hasp; `user` and `password` must be set. */
+/* Marks the connection as logged in by another hasp; the texts of its user and
+ * password must be set. */
 void session_set_logged_in(struct session *s);
 
 /* Returns the user as which the connection is logged in; NULL: not known. */

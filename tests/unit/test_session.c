@@ -25,7 +25,7 @@ static void a_new_connection_is_the_default_user_s_in_database_0(void **state)
 	assert_int_equal(s->db, 0);
 	assert_int_equal(s->proto, 2);
 	assert_string_equal(session_user(s), "default");
-	assert_null(s->name);
+	assert_null(session_text(s, TEXT_NAME));
 	assert_false(session_is_subscribed(s));
 }
 
@@ -49,12 +49,12 @@ static void a_user_without_a_password_logs_in_with_an_empty_one(void **state)
 	struct session *s = *state;
 	struct pending_request *r = pending_new(PENDING_AUTH);
 
-	assert_null(s->password);
-	r->login.user = xstrdup("alice");
-	r->login.password = xstrdup("");
+	assert_null(session_text(s, TEXT_PASSWORD));
+	r->login.texts[TEXT_USER] = xstrdup("alice");
+	r->login.texts[TEXT_PASSWORD] = xstrdup("");
 	ANSWER(s, sent(s, r), "+OK\r\n");
-	assert_string_equal(s->user, "alice");
-	assert_string_equal(s->password, "");
+	assert_string_equal(session_text(s, TEXT_USER), "alice");
+	assert_string_equal(session_text(s, TEXT_PASSWORD), "");
 }
 
 static void auth_counts_from_its_reply(void **state)
@@ -76,11 +76,11 @@ static void hello_changes_what_it_names(void **state)
 	ANSWER(s, sent_hello(s, 3, "alice", "worker"), "%1\r\n+proto\r\n:3\r\n");
 	assert_int_equal(s->proto, 3);
 	assert_string_equal(session_user(s), "alice");
-	assert_string_equal(s->name, "worker");
+	assert_string_equal(session_text(s, TEXT_NAME), "worker");
 	ANSWER(s, sent_hello(s, 0, NULL, NULL), "%1\r\n+proto\r\n:3\r\n");
 	assert_int_equal(s->proto, 3);
 	assert_string_equal(session_user(s), "alice");
-	assert_string_equal(s->name, "worker");
+	assert_string_equal(session_text(s, TEXT_NAME), "worker");
 	ANSWER(s, sent_hello(s, 2, NULL, NULL), "*2\r\n+proto\r\n:2\r\n");
 	assert_int_equal(s->proto, 2);
 }
@@ -129,13 +129,13 @@ static void a_name_counts_from_its_reply_and_can_be_taken_off(void **state)
 	struct session *s = *state;
 	struct pending_request *r = sent_name(s, "worker");
 
-	assert_null(s->name);
+	assert_null(session_text(s, TEXT_NAME));
 	ANSWER(s, r, "+OK\r\n");
-	assert_string_equal(s->name, "worker");
+	assert_string_equal(session_text(s, TEXT_NAME), "worker");
 	ANSWER(s, sent_name(s, "a b"), "-ERR Client names cannot contain spaces\r\n");
-	assert_string_equal(s->name, "worker");
+	assert_string_equal(session_text(s, TEXT_NAME), "worker");
 	ANSWER(s, sent_name(s, ""), "+OK\r\n");
-	assert_null(s->name);
+	assert_null(session_text(s, TEXT_NAME));
 }
 
 static void the_clients_library_counts_from_its_reply_and_outlives_reset(void **state)
@@ -143,21 +143,21 @@ static void the_clients_library_counts_from_its_reply_and_outlives_reset(void **
 	struct session *s = *state;
 	struct pending_request *r = pending_new(PENDING_SETINFO);
 
-	r->login.lib_name = xstrdup("app");
+	r->login.texts[TEXT_LIB_NAME] = xstrdup("app");
 	(void)sent(s, r);
-	assert_null(s->lib_name);
+	assert_null(session_text(s, TEXT_LIB_NAME));
 	ANSWER(s, r, "+OK\r\n");
-	assert_string_equal(s->lib_name, "app");
+	assert_string_equal(session_text(s, TEXT_LIB_NAME), "app");
 	r = pending_new(PENDING_SETINFO);
-	r->login.lib_ver = xstrdup("1 2");
+	r->login.texts[TEXT_LIB_VER] = xstrdup("1 2");
 	ANSWER(s, sent(s, r), "-ERR lib-ver cannot contain spaces\r\n");
-	assert_null(s->lib_ver);
+	assert_null(session_text(s, TEXT_LIB_VER));
 	ANSWER(s, sent_reset(s), "+RESET\r\n");
-	assert_string_equal(s->lib_name, "app");
+	assert_string_equal(session_text(s, TEXT_LIB_NAME), "app");
 	r = pending_new(PENDING_SETINFO);
-	r->login.lib_name = xstrdup("");
+	r->login.texts[TEXT_LIB_NAME] = xstrdup("");
 	ANSWER(s, sent(s, r), "+OK\r\n");
-	assert_null(s->lib_name);
+	assert_null(session_text(s, TEXT_LIB_NAME));
 }
 
 static void reset_makes_the_connection_new(void **state)
@@ -174,7 +174,7 @@ static void reset_makes_the_connection_new(void **state)
 	assert_int_equal(s->db, 0);
 	assert_int_equal(s->proto, 2);
 	assert_string_equal(session_user(s), "default");
-	assert_null(s->name);
+	assert_null(session_text(s, TEXT_NAME));
 	assert_false(session_in_multi(s));
 	assert_false(transaction_watches(&s->txn, s->db, SLICE_LIT("key")));
 	assert_false(session_is_subscribed(s));
@@ -196,7 +196,7 @@ static void what_is_in_flight_is_in_doubt_once_replies_are_not_seen(void **state
 	assert_int_equal(s->nawaited, 0);
 	assert_int_equal(s->db, -1);
 	assert_null(session_user(s));
-	assert_null(s->name);
+	assert_null(session_text(s, TEXT_NAME));
 }
 
 static void what_was_known_stays_known_when_nothing_is_in_flight(void **state)
@@ -249,7 +249,7 @@ static void an_unseen_request_leaves_doubt(void **state)
 	session_assume(s, r);
 	assert_int_equal(s->db, -1);
 	r = pending_new(PENDING_AUTH);
-	r->login.user = xstrdup("alice");
+	r->login.texts[TEXT_USER] = xstrdup("alice");
 	session_assume(s, r);
 	assert_null(session_user(s));
 	assert_int_equal(s->nawaited, 0);
@@ -263,16 +263,16 @@ static void a_name_set_unseen_is_known_if_redis_takes_it(void **state)
 
 	session_make_opaque(s);
 	r = pending_new(PENDING_NAME);
-	r->login.name = xstrdup("worker");
+	r->login.texts[TEXT_NAME] = xstrdup("worker");
 	session_assume(s, r);
-	assert_string_equal(s->name, "worker");
+	assert_string_equal(session_text(s, TEXT_NAME), "worker");
 	r = pending_new(PENDING_NAME);
-	r->login.name = xstrdup("a b");
+	r->login.texts[TEXT_NAME] = xstrdup("a b");
 	session_assume(s, r);
-	assert_string_equal(s->name, "worker");
+	assert_string_equal(session_text(s, TEXT_NAME), "worker");
 	r = pending_new(PENDING_RESET);
 	session_assume(s, r);
-	assert_null(s->name);
+	assert_null(session_text(s, TEXT_NAME));
 	assert_int_equal(s->db, -1);
 }
 
@@ -423,9 +423,9 @@ static void what_hello_asks_for_comes_true_together(void **state)
 	struct pending_request *r = pending_new(PENDING_HELLO);
 
 	r->login.proto = 3;
-	r->login.user = xstrdup("alice");
-	r->login.password = xstrdup("secret");
-	r->login.name = xstrdup("worker");
+	r->login.texts[TEXT_USER] = xstrdup("alice");
+	r->login.texts[TEXT_PASSWORD] = xstrdup("secret");
+	r->login.texts[TEXT_NAME] = xstrdup("worker");
 	sent(s, r);
 	assert_int_equal(s->login, LOGIN_UNKNOWN);
 	ANSWER(s, r, "%0\r\n");
@@ -433,9 +433,9 @@ static void what_hello_asks_for_comes_true_together(void **state)
 	assert_int_equal(s->login, LOGIN_DONE);
 	assert_int_equal(s->db, 5);
 	assert_int_equal(s->proto, 3);
-	assert_string_equal(s->user, "alice");
-	assert_string_equal(s->password, "secret");
-	assert_string_equal(s->name, "worker");
+	assert_string_equal(session_text(s, TEXT_USER), "alice");
+	assert_string_equal(session_text(s, TEXT_PASSWORD), "secret");
+	assert_string_equal(session_text(s, TEXT_NAME), "worker");
 }
 
 static void only_a_resp2_session_that_is_followed_is_muted_by_a_subscription(void **state)
