@@ -190,27 +190,45 @@ void client_steer_link(struct client *c)
 /* A client that reads less at a time counts as one that does not read. */
 #define READ_BYTES ((size_t)64 * 1024)
 
-void client_note_reading(struct client *c)
+void client_note_reading(struct client_share *s)
 {
-	if (stream_pending(&c->stream) && c->stream.taken - c->read_till < READ_BYTES)
+	const struct stream *stream = &s->client->stream;
+
+	if (stream_pending(stream) && stream->taken - s->read_till < READ_BYTES)
 		return;
-	c->read_till = c->stream.taken;
-	c->read_at = c->env->policy.now;
+	s->read_till = stream->taken;
+	s->read_at = s->client->env->policy.now;
+}
+
+void client_uncount_memory(struct client *c)
+{
+	if (c->share)
+		account_set(&c->env->account, &c->share->account, 0);
+	free(c->share);
+	c->share = NULL;
 }
 
 void client_count_memory(struct client *c)
 {
 	size_t nbytes = client_nbytes(c) + link_user_nbytes(&c->user);
 
-	if (c->share.nbytes == 0)
-		c->read_at = c->env->policy.now;
-	client_note_reading(c);
-
 	if (c->waiter)
 		nbytes += waiter_nbytes(c->waiter);
 	if (c->asked)
 		nbytes += c->asked->nbytes;
-	account_set(&c->env->account, &c->share, nbytes);
+	if (nbytes < ACCOUNT_LEAST) {
+		client_uncount_memory(c);
+		return;
+	}
+	if (!c->share) {
+		c->share = xcalloc(1, sizeof(*c->share));
+		account_share_init(&c->share->account);
+		c->share->client = c;
+		c->share->read_at = c->env->policy.now;
+		c->share->read_till = c->stream.taken;
+	}
+	client_note_reading(c->share);
+	account_set(&c->env->account, &c->share->account, nbytes);
 }
 
 /* --- the end ---------------------------------------------------------------------------- */
@@ -284,7 +302,7 @@ void client_close(struct client *c, const char *reason)
 		give_up_locks(c);
 	}
 	client_set_state(c, CLIENT_DEAD);
-	account_set(&c->env->account, &c->share, 0);
+	client_uncount_memory(c);
 	stream_close(&c->stream);
 	buf_release(&c->in);
 	list_remove(&c->node);

@@ -109,6 +109,15 @@ struct client_asked {
 	size_t nbytes; /* of memory */
 };
 
+/* The part of a client that keeps so much memory that it counts. */
+struct client_share {
+	struct account_share account;
+	struct client *client;
+	double read_at; /* client_note_reading(): env->policy.now when the client last read
+	                 * replies, or had none */
+	size_t read_till; /* stream.taken at `read_at` */
+};
+
 struct client {
 	unsigned magic;
 	uint32_t place; /* in env->table: client_list.c */
@@ -136,7 +145,7 @@ struct client {
 	struct list node; /* in env->clients, env->handed, env->finishing or env->dead */
 	struct list turn; /* in env->learning, while CLIENT_PARKED_COMMAND; else in
 	                   * env->runnable or in none: see client_resume() */
-	struct account_share share; /* client_count_memory() */
+	struct client_share *share; /* client_count_memory(); NULL: the memory does not count */
 	struct client_env *env;
 	struct link_user user; /* on no link before the first request */
 	struct pool_waiter pool_waiter; /* while the client is waiting for a shared link */
@@ -159,9 +168,6 @@ struct client {
 	                   * ROUTE_LINGERING */
 	double login_from; /* env->policy.now from which the client could log in */
 	double since; /* env->policy.now when the client connected */
-	double read_at; /* client_note_reading(): when the client last read replies, or had none
-	                 */
-	size_t read_till; /* stream.taken at `read_at` */
 	double active_at; /* env->policy.now when the client last sent or received bytes */
 	struct stream stream;
 	struct session session;
@@ -262,10 +268,18 @@ static inline size_t client_nbytes(const struct client *c)
 }
 
 /* Records when the client has read some or all of its replies. Call it once a second, too. */
-void client_note_reading(struct client *c);
+void client_note_reading(struct client_share *s);
+
+/* True if the client may take `nbytes` more at once: account_admits(). */
+static inline bool client_admits(struct client *c, size_t nbytes)
+{
+	return account_admits(&c->env->account, c->share ? &c->share->account : NULL, nbytes);
+}
 
 /* Counts the client's memory again, after it may have grown or shrunk. */
 void client_count_memory(struct client *c);
+/* Counts no memory of the client until client_count_memory(). */
+void client_uncount_memory(struct client *c);
 
 /* True if the client has a link of its own with requests that Redis has not taken. */
 static inline bool client_has_unsent(const struct client *c)
@@ -277,7 +291,7 @@ static inline bool client_has_unsent(const struct client *c)
  * every client. */
 static inline void client_notice_memory(struct client *c)
 {
-	if (c->share.nbytes || client_nbytes(c) >= ACCOUNT_LEAST || client_has_unsent(c))
+	if (c->share || client_nbytes(c) >= ACCOUNT_LEAST || client_has_unsent(c))
 		client_count_memory(c);
 }
 

@@ -85,7 +85,7 @@ static struct client *make_client(struct client_env *env, int fd, const char *li
 		c->behind = xmalloc(sizeof(*behind));
 		*c->behind = *behind;
 	}
-	c->since = c->login_from = c->read_at = env->policy.now;
+	c->since = c->login_from = env->policy.now;
 	c->active_at = c->since - 2 * ACTIVE_SECONDS; /* its first byte counts, however soon */
 	list_init(&c->turn);
 	session_init(&c->session);
@@ -94,7 +94,6 @@ static struct client *make_client(struct client_env *env, int fd, const char *li
 	link_user_init(&c->user, &replies_link_ops, c);
 	pool_waiter_init(&c->pool_waiter, env->node->links.clock());
 	stream_init(&c->stream, env->flusher, &client_stream_ops, c);
-	account_share_init(&c->share);
 	list_append(&env->clients, &c->node);
 	env->n++;
 	client_list_add(env, c);
@@ -396,12 +395,12 @@ void clients_close(struct client_env *env, const char *reason)
  * A client that reads frees its memory soon; one that does not is likely to go on so. */
 static double weigh(void *arg, const struct account_share *s)
 {
-	struct client *c = container_of(s, struct client, share);
+	struct client_share *share = container_of(s, struct client_share, account);
 	double unread;
 
 	(void)arg;
-	client_note_reading(c);
-	unread = c->env->policy.now - c->read_at;
+	client_note_reading(share);
+	unread = share->client->env->policy.now - share->read_at;
 	if (unread < 1)
 		unread = 1;
 	return (double)s->nbytes * unread * unread;
@@ -411,7 +410,7 @@ static struct client *heaviest(const struct client_env *env)
 {
 	struct account_share *s = account_heaviest(&env->account, weigh, NULL);
 
-	return s ? container_of(s, struct client, share) : NULL;
+	return s ? container_of(s, struct client_share, account)->client : NULL;
 }
 
 /* Frees half of the clients' memory: the machine has none left, whatever the limit is. */
@@ -422,7 +421,7 @@ static void shed_half(struct client_env *env)
 
 	env->shortages = memory_shortages();
 	while (env->account.total > enough && (c = heaviest(env)))
-		client_close_over(c, LIMIT_NO_MEMORY, c->share.nbytes);
+		client_close_over(c, LIMIT_NO_MEMORY, c->share->account.nbytes);
 }
 
 void clients_shed(struct client_env *env)
@@ -432,7 +431,7 @@ void clients_shed(struct client_env *env)
 	if (env->account.total > env->most)
 		env->most = env->account.total;
 	while (account_is_over(&env->account) && (c = heaviest(env)))
-		client_close_over(c, LIMIT_MEMORY, c->share.nbytes);
+		client_close_over(c, LIMIT_MEMORY, c->share->account.nbytes);
 	account_reset_wanted(&env->account);
 	if (env->shortages != memory_shortages())
 		shed_half(env);
@@ -446,8 +445,8 @@ void clients_trim(struct client_env *env)
 	struct account *a = &env->account;
 
 	memory_reserve();
-	for (struct list *at = a->shares.next; at != &a->shares; at = at->next)
-		client_note_reading(container_of(at, struct client, share.node));
+	list_each (struct client_share, s, &a->shares, account.node)
+		client_note_reading(s);
 	if (env->most < env->account.total + TRIM_BYTES)
 		return;
 	env->most = env->account.total;

@@ -128,7 +128,7 @@ static enum leaving hand_client_over(struct client *c)
 	client_leave_link(c);
 	client_set_state(c, CLIENT_HANDED);
 	/* Do not close the client for its memory while it awaits the next hasp's answer. */
-	account_set(&env->account, &c->share, 0);
+	client_uncount_memory(c);
 	list_remove(&c->node);
 	list_append(&env->handed, &c->node);
 	env->nhanded++;

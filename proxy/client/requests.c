@@ -252,8 +252,7 @@ static bool can_be_rewritten(struct client *c, const struct resp_view *view,
 	if (c->scanned + c->session.login_nbytes < REQUESTS_SHARED_MAX)
 		return true;
 	nbytes = call_nbytes_most(c, view, what);
-	return account_admits(&c->env->account, &c->share, nbytes) &&
-	       (nbytes < MEMORY_RESERVE || memory_has(nbytes));
+	return client_admits(c, nbytes) && (nbytes < MEMORY_RESERVE || memory_has(nbytes));
 }
 
 static bool decide(struct client *c, struct cursor *k, const struct resp_view *view,
@@ -487,7 +486,7 @@ static char *input_space(struct client *c, size_t *size)
 	}
 	/* `in` grows to twice its size. */
 	if (buf_space(&c->in) < READ_MORE && !c->stream.error &&
-	    !account_admits(&c->env->account, &c->share, buf_cap(&c->in) + READ_MORE))
+	    !client_admits(c, buf_cap(&c->in) + READ_MORE))
 		return NULL;
 	p = buf_try_reserve(&c->in, READ_MORE);
 	*size = buf_space(&c->in);
