@@ -28,10 +28,10 @@ void mailbox_init(struct mailbox *m, struct ev_loop *loop);
 /* Delivers the remaining messages, then closes. No thread may post any more. */
 void mailbox_fini(struct mailbox *m);
 
+/* Delivers what was posted, on the loop's thread, after the loop has ended. */
+void mailbox_deliver(struct mailbox *m);
+
 /* From any thread. */
 void mailbox_post(struct mailbox *m, struct message *msg);
-
-/* Delivers what has been posted. On the loop's thread, which then need not run the loop. */
-void mailbox_deliver(struct mailbox *m);
 
 #endif

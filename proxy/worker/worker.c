@@ -25,8 +25,8 @@
 
 /* --- rounds ------------------------------------------------------------------------------- */
 
-/* Carries a question (client/client.h) from worker to worker, by their mailboxes.
- * A worker that has ended is passed over. */
+/* Carries a question (client/client.h) from worker to worker, by their mailboxes. A worker that
+ * has ended is passed over. */
 
 /* Gives the round to the worker `to`. False: that worker is gone. */
 static bool give(struct round *r, size_t to)
@@ -56,6 +56,7 @@ static void give_next(struct round *r, size_t at)
 	r->end(r, false);
 }
 
+/* Runs on the worker's thread. */
 static void worker_round_deliver(struct message *m)
 {
 	struct round *r = container_of(m, struct round, message);
@@ -82,6 +83,17 @@ static void worker_round_begin(void *arg, struct round *r)
 	r->nworkers = w->shared->nworkers;
 	pthread_mutex_unlock(&w->shared->rounds);
 	give_next(r, r->home);
+}
+
+/* Passes on the rounds in the mailbox, and keeps others out: clients of workers that still drain
+ * wait for them. */
+static void worker_round_leave(struct worker *w)
+{
+	pthread_mutex_lock(&w->shared->rounds);
+	w->shared->gone[w->number] = true;
+	pthread_mutex_unlock(&w->shared->rounds);
+	atomic_store(&w->ended, true);
+	mailbox_deliver(&w->mailbox);
 }
 
 /* --- the worker --------------------------------------------------------------------------- */
@@ -306,7 +318,6 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 static void worker_free(struct worker *w)
 {
 	admission_close(&w->admission);
-	clients_close(&w->clients, "hasp is shutting down");
 	worker_handover_fini(w);
 	clients_reap(&w->clients);
 	/* The last replies must still reach the holds and waiters. */
@@ -346,13 +357,9 @@ static void *worker_main(void *arg)
 	struct worker *w = arg;
 
 	ev_run(w->loop, 0);
-	pthread_mutex_lock(&w->shared->rounds);
-	w->shared->gone[w->number] = true;
-	pthread_mutex_unlock(&w->shared->rounds);
-	atomic_store(&w->ended, true);
-	/* Pass on the rounds that are here: clients of the other workers wait for them, and
-	 * worker_join() may wait for these workers first. */
-	mailbox_deliver(&w->mailbox);
+	/* First, because they point to their rounds, which now end without them. */
+	clients_close(&w->clients, "hasp is shutting down");
+	worker_round_leave(w);
 	atomic_fetch_sub(&w->shared->running, 1);
 	return NULL;
 }

@@ -17,6 +17,8 @@ from harness.marks import BOTH, covers
 from harness.replies import FENCE, NIL, OK, ONE, PONG, QUEUED, TAKEN, bulk
 from harness.scrape import HTTP, ask
 from harness.sections import VERBS, rule, verbs
+from harness.threads import threads_of_workers
+from harness.told import told
 
 LOCK = "lock:1"
 SIDE = "hasp:owner:{lock:1}"
@@ -49,6 +51,19 @@ def test_lame_duck_is_ended_by_its_time_and_by_a_second_signal(start_hasp):
             assert one.at_end()
         assert has_left(hasp) and hasp.child.returncode == 0
         assert hasp.log.count(" leaving signal=15 how=draining") == 1
+
+
+def test_lock_info_is_answered_when_other_workers_have_ended(start_hasp):
+    """A worker without clients ends at once."""
+    hasp = start_hasp(VERBS, workers=3, drain_timeout="1h")
+    with hasp.connect() as one:
+        one.call("LOCK", "k")
+        drain(hasp)
+        until(lambda: len(threads_of_workers(hasp)) == 1, "the other workers to end")
+        assert told(one, "k")["address"] == "%s:%d" % one.sock.getsockname()
+        assert one.call("UNLOCK", "k") == ONE
+        assert one.at_end()
+    has_left(hasp)
 
 
 # --- what is waited for ----------------------------------------------------------

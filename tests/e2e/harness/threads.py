@@ -45,7 +45,11 @@ def stopped(thread):
 
 
 def threads_of_workers(hasp):
-    """By their numbers."""
-    tasks = pathlib.Path(f"/proc/{hasp.pid}/task")
-    names = {(task / "comm").read_text().strip(): int(task.name) for task in tasks.iterdir()}
-    return [names[f"hasp-{number}"] for number in range(len(names)) if f"hasp-{number}" in names]
+    """Those that have not ended, by their numbers."""
+    workers = {}
+    for task in pathlib.Path(f"/proc/{hasp.pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            name, _, number = (task / "comm").read_text().strip().rpartition("-")
+            if name == "hasp" and number.isdigit():
+                workers[int(number)] = int(task.name)
+    return [workers[number] for number in sorted(workers)]
