@@ -27,7 +27,6 @@ import hashlib
 import pathlib
 import random
 import re
-import select
 import socket
 import struct
 import sys
@@ -40,6 +39,7 @@ sys.path.insert(0, str(TOP / "tests" / "e2e"))
 
 from delays import threads_of  # noqa: E402
 from harness import encode  # noqa: E402
+from harness.wait import ready  # noqa: E402
 
 TIMEOUT = 4.0           # for the proxy to bring more of what Redis brought; seconds
 BLOCKED_TIMEOUT = 2.0   # for blocking commands to run out
@@ -313,8 +313,7 @@ class Run:
                 view = view[n:]
                 if n == 0:
                     self._drain()
-                    select.select([p.sock for p in self.peers.values() if not p.closed],
-                                  [peer.sock], [], 1)
+                    ready(self._open_sockets(), [peer.sock], timeout=1)
             if step.mode == "paused":
                 time.sleep(self.rng.choice((0, 0, 0.0003, 0.001)))
         self._drain()
@@ -390,7 +389,10 @@ class Run:
         return len(data) < len(expected) and expected.startswith(data)
 
     def _wait_for_input(self):
-        select.select([p.sock for p in self.peers.values() if not p.closed], [], [], 0.001)
+        ready(self._open_sockets(), timeout=0.001)
+
+    def _open_sockets(self):
+        return [peer.sock for peer in self.peers.values() if not peer.closed]
 
 
 def cut(data, mode, rng):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Waiting for something to become true, never for time to pass."""
 
-import multiprocessing.connection
+import math
+import select
 import time
-
 
 # Until a test is given up, however busy the machine is; but less than a lease of 30 s, hasp's
 # default, whose end must not be taken for what is waited for.
@@ -21,8 +21,22 @@ def prompt(seconds, limit):
 
 
 def readable(*sockets, timeout=0):
-    """Those that have something to read, or are closed. (select() takes no descriptor beyond 1023.)"""
-    return multiprocessing.connection.wait(sockets, timeout)
+    """Returns the sockets that have something to read, or are closed."""
+    return ready(sockets, timeout=timeout)
+
+
+def ready(readers=(), writers=(), timeout=0):
+    """Returns the readers that have something to read, and the writers that take more, or are
+    closed. `timeout` is in seconds. (select() takes no descriptor beyond 1,023.)"""
+    events = {}
+    for sockets, event in (readers, select.POLLIN), (writers, select.POLLOUT):
+        for one in sockets:
+            events[one] = events.get(one, 0) | event
+    poll = select.poll()
+    for one, event in events.items():
+        poll.register(one, event)
+    found = {fd for fd, _ in poll.poll(math.ceil(timeout * 1000))}
+    return [one for one in events if one.fileno() in found]
 
 
 def until(condition, what, timeout=PATIENCE):
