@@ -277,12 +277,14 @@ static void give_up_locks(struct client *c)
 	if (c->asked)
 		c->asked->client = NULL;
 	c->asked = NULL;
-	hold_owner_end(&c->holds, !is_cut_off(c));
+	if (c->locks != context_locks_none()) {
+		hold_owner_end(&c->locks->holds, !is_cut_off(c));
+		read_set_end(&c->locks->read_set, clock_now(), is_cut_off(c));
+	}
 	if (c->quorum)
 		quorum_owner_end(c->quorum, !is_cut_off(c));
 	free(c->quorum);
 	c->quorum = NULL;
-	read_set_end(&c->read_set, clock_now(), is_cut_off(c));
 	shared_tracker_forget(c->env->policy.tracker, c->watched);
 	c->watched = NULL;
 	/* A request that was not sent is in no list, so free it here. */
@@ -325,7 +327,7 @@ bool client_in_critical_section(const struct client *c)
 {
 	return session_in_transaction(&c->session) ||
 	       (c->waiter && c->current && c->current->guard_op) ||
-	       read_set_has_any(&c->read_set, clock_now());
+	       read_set_has_any(&c->locks->read_set, clock_now());
 }
 
 /* Reads and drops further input of the client: closing a socket with unread bytes would reset
@@ -460,8 +462,7 @@ struct context client_context(struct client *c)
 	return (struct context){
 		.env = &c->env->policy,
 		.session = &c->session,
-		.holds = &c->holds,
-		.read_set = &c->read_set,
+		.locks = &c->locks,
 		.watched = &c->watched,
 		.listener = c->listener,
 		/* In front of a cluster, the cluster session writes before WAIT itself. */

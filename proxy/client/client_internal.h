@@ -171,9 +171,8 @@ struct client {
 	double active_at; /* env->policy.now when the client last sent or received bytes */
 	struct stream stream;
 	struct session session;
-	struct hold_owner holds;
+	struct context_locks *locks; /* context_locks_none() until it has any */
 	struct quorum_owner *quorum; /* NULL until the client uses a lock of a quorum */
-	struct read_set read_set;
 	struct tracker_client *watched; /* NULL until the tracker watches the client */
 	const char *listener; /* the entry of `listen` that accepted the client */
 	struct sockaddr_storage *behind; /* the client's address by the PROXY header; NULL: the
@@ -189,6 +188,12 @@ static inline struct client *client_of(void *owner)
 
 	HASP_ASSERT(c->magic == CLIENT_MAGIC);
 	return c;
+}
+
+/* Returns the client's holds, to be changed. */
+static inline struct hold_owner *client_own_holds(struct client *c)
+{
+	return &context_locks_own(&c->locks, c)->holds;
 }
 
 static inline bool client_is_dead(const struct client *c)
@@ -262,8 +267,8 @@ void client_steer_link(struct client *c);
 static inline size_t client_nbytes(const struct client *c)
 {
 	return buf_cap(&c->in) + buf_cap(&c->stream.out) + session_nbytes(&c->session) +
-	       c->holds.nbytes + c->read_set.nbytes +
-	       (c->holds.seen ? seen_values_nbytes(c->holds.seen) : 0) +
+	       c->locks->holds.nbytes + c->locks->read_set.nbytes +
+	       (c->locks->holds.seen ? seen_values_nbytes(c->locks->holds.seen) : 0) +
 	       (c->quorum ? sizeof(*c->quorum) + c->quorum->nbytes : 0);
 }
 

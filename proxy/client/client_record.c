@@ -143,7 +143,7 @@ void client_record_write(const struct client *c, struct buf *out)
 		resp_write_bulk(&pairs, value);
 		n += 2;
 	}
-	seen_values_each(c->holds.seen, write_seen, &seen);
+	seen_values_each(c->locks->holds.seen, write_seen, &seen);
 	resp_write_array(out, n + 2 * seen.n);
 	buf_append(out, buf_slice(&pairs));
 	buf_release(&pairs);
@@ -273,8 +273,8 @@ static void apply_field(struct client *c, const struct record_field *f, struct s
 		break;
 	case RECORD_SEEN:
 		if (read_seen(value, &seen))
-			seen_values_put(&c->holds.seen, seen.db, seen.key, seen.what,
-			                seen.value);
+			seen_values_put(&client_own_holds(c)->seen, seen.db, seen.key,
+			                seen.what, seen.value);
 		break;
 	case RECORD_LISTENER: /* client_new() gets it */
 	case RECORD_CONNECTION: /* client_record_apply() handles both */

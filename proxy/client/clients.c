@@ -89,8 +89,7 @@ static struct client *make_client(struct client_env *env, int fd, const char *li
 	c->active_at = c->since - 2 * ACTIVE_SECONDS; /* its first byte counts, however soon */
 	list_init(&c->turn);
 	session_init(&c->session);
-	hold_owner_init(&c->holds);
-	read_set_init(&c->read_set);
+	c->locks = context_locks_none();
 	link_user_init(&c->user, &replies_link_ops, c);
 	pool_waiter_init(&c->pool_waiter, env->node->links.clock());
 	stream_init(&c->stream, env->flusher, &client_stream_ops, c);
@@ -127,12 +126,12 @@ void client_take_over(struct client_env *env, int fd, const char *listener,
 
 struct client *client_of_holder(const struct hold_owner *o)
 {
-	return container_of(o, struct client, holds);
+	return client_of(container_of(o, struct context_locks, holds)->client);
 }
 
 struct client *client_of_reader(const struct read_set *r)
 {
-	return container_of(r, struct client, read_set);
+	return client_of(container_of(r, struct context_locks, read_set)->client);
 }
 
 void client_describe_holder(const struct hold_owner *o, struct buf *out)
@@ -152,8 +151,7 @@ void client_describe_quorum_owner(const struct quorum_owner *o, struct buf *out)
 
 void client_lost_hold(struct hold_owner *o)
 {
-	client_finish(container_of(o, struct client, holds),
-	              "it has lost a lock, and on_lost = close");
+	client_finish(client_of_holder(o), "it has lost a lock, and on_lost = close");
 }
 
 void client_lost_lock(struct quorum_owner *o)
@@ -187,6 +185,8 @@ static void client_free(struct client *c)
 	client_list_remove(env, c);
 	list_remove(&c->node);
 	session_fini(&c->session);
+	if (c->locks != context_locks_none())
+		free(c->locks);
 	free(c->identity);
 	free(c->behind);
 	free(c->peer);

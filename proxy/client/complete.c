@@ -58,14 +58,15 @@ static void on_done(void *arg, struct pending_request *r, int db,
 		probe_locks(c, db, r);
 	complete_watched(r, db, reply);
 	if (r->value_read)
-		value_read_complete(r->value_read, &c->holds.seen, db, frame);
+		value_read_complete(r->value_read, &client_own_holds(c)->seen, db, frame);
 	if (r->checked_read)
 		checked_read_complete(r->checked_read, db, reply, frame);
 	/* This error is an element of EXEC's reply; on_line() has seen any other error. */
 	if (r->lock_request && slice_starts(frame, SLICE_LIT("-LOCKED ")))
 		lock_request_locked(r->lock_request);
 	if (r->lock_request)
-		hold_apply(c->env->policy.holds, &c->holds, r->lock_request, db, reply);
+		hold_apply(c->env->policy.holds, client_own_holds(c), r->lock_request, db,
+		           reply);
 	r->lock_request = NULL;
 }
 

@@ -27,7 +27,7 @@
 static bool is_at_work(const struct client *c)
 {
 	return client_in_critical_section(c) || (c->quorum && c->quorum->n) ||
-	       hold_owner_has_any(&c->holds, clock_now());
+	       hold_owner_has_any(&c->locks->holds, clock_now());
 }
 
 /* True if all requests that hasp has read are answered, and the replies are sent. `in` may
@@ -68,9 +68,9 @@ static bool is_recordable(const struct client *c)
 
 	return !c->stays && !c->eof && !c->stream.error && !c->stream.tls && !c->transacting &&
 	       route_is_replayable(c) && s->db >= 0 && !s->user_unknown && !s->affects_next &&
-	       !s->tracks && c->holds.n == 0 &&
-	       !(c->quorum && (c->quorum->n || c->quorum->op)) && c->read_set.n == 0 &&
-	       !c->read_set.overflowed && !c->read_set.unchecked;
+	       !s->tracks && c->locks->holds.n == 0 &&
+	       !(c->quorum && (c->quorum->n || c->quorum->op)) && c->locks->read_set.n == 0 &&
+	       !c->locks->read_set.overflowed && !c->locks->read_set.unchecked;
 }
 
 /* How a client leaves for the next hasp. */

@@ -102,8 +102,9 @@ static bool may_be_waited_for(const struct client *c)
 	double now = c->env->policy.now;
 	const struct guard_op *op = c->current->guard_op;
 
-	return hold_owner_has_any(&c->holds, now) || read_set_has_any(&c->read_set, now) ||
-	       (op && op->n > 1) || parts_has(c->current->lock_request);
+	return hold_owner_has_any(&c->locks->holds, now) ||
+	       read_set_has_any(&c->locks->read_set, now) || (op && op->n > 1) ||
+	       parts_has(c->current->lock_request);
 }
 
 /* Watches whether the client, which is in line, waits for itself through other waiters. */
@@ -158,7 +159,7 @@ static struct op_facts client_facts(const struct client *c, struct op_out *out)
 		              .resp3 = c->session.proto == 3,
 		              .in_line = c->state == CLIENT_PARKED_TURN,
 		              .waiter = c->waiter,
-		              .holds = &c->holds,
+		              .holds = &c->locks->holds,
 		              .out = out };
 
 	out->send = (struct op_send){ 0 };
@@ -226,8 +227,8 @@ static void reply_to_lock(struct client *c, const struct resp_reply *reply)
 {
 	/* Most calls did not wait, and succeeded: they skip the rest. */
 	if (c->waiter || c->stream.error || resp_reply_is_error(reply))
-		lock_op_reply(c->current, &c->holds, c->session.db, c->waiter, c->stream.error,
-		              reply);
+		lock_op_reply(c->current, &c->locks->holds, c->session.db, c->waiter,
+		              c->stream.error, reply);
 	complete_request(c, c->current, reply, SLICE_NONE);
 	client_end_current(c);
 }

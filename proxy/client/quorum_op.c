@@ -89,7 +89,7 @@ static void write_content(struct client *c, const struct quorum_result *r, struc
 
 	/* With owner = value, a client that has read the value may release the lock. */
 	if (r->owner.n == 0)
-		seen_values_put(&c->holds.seen, c->session.db, r->key,
+		seen_values_put(&client_own_holds(c)->seen, c->session.db, r->key,
 		                is_there ? SEEN_VALUE : SEEN_NOTHING, content);
 	if (is_there)
 		resp_write_bulk(out, content);
@@ -212,7 +212,7 @@ static bool claim_lock(const struct client *c, const struct quorum_command *q,
 
 	if (q->rule->owner != OWNER_VALUE || h)
 		return true;
-	if (seen_values_find(c->holds.seen, c->session.db, q->key, &seen) == SEEN_VALUE)
+	if (seen_values_find(c->locks->holds.seen, c->session.db, q->key, &seen) == SEEN_VALUE)
 		claim->content = seen;
 	else
 		claim->is_anyones = true;

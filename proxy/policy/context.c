@@ -1,8 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "policy/context.h"
 
+#include "base/fatal.h"
 #include "lock/guard/checked_read.h"
 #include "watch/command_sample.h"
+
+#define EMPTY(l)                                                                               \
+	{                                                                                      \
+		(struct list *)&(l), (struct list *)&(l)                                       \
+	}
+static const struct context_locks none = {
+	.holds = { .holds = EMPTY(none.holds.holds), .lost = EMPTY(none.holds.lost) },
+	.read_set = { .entries = EMPTY(none.read_set.entries) },
+};
+
+struct context_locks *context_locks_none(void)
+{
+	return (struct context_locks *)&none;
+}
+
+struct context_locks *context_locks_own(struct context_locks **locks, void *client)
+{
+	if (*locks == &none) {
+		*locks = xmalloc(sizeof(**locks));
+		hold_owner_init(&(*locks)->holds);
+		read_set_init(&(*locks)->read_set);
+		(*locks)->client = client;
+	}
+	return *locks;
+}
 
 struct slice context_token(const struct context *x, enum owner_kind kind, struct buf *scratch)
 {

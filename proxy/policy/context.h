@@ -76,12 +76,24 @@ struct decision {
  * keep Redis busy for more than a tenth of a second, and hasp for some ms. */
 #define COMMAND_KEYS_MAX 16384
 
+/* The locks that a client has, and the guarded keys that it has read. */
+struct context_locks {
+	struct hold_owner holds;
+	struct read_set read_set;
+	void *client; /* context.arg */
+};
+
+/* The locks of a new client, which owns no memory for them. Only context_locks_own() may come
+ * before a change of them. */
+struct context_locks *context_locks_none(void);
+/* Returns *locks, which are the client's own from here on; free() them. */
+struct context_locks *context_locks_own(struct context_locks **locks, void *client);
+
 /* One command of one client, and all that the decision about it depends on. */
 struct context {
 	struct policy_env *env;
 	struct session *session;
-	struct hold_owner *holds;
-	struct read_set *read_set;
+	struct context_locks **locks; /* read them by context_holds() and context_read_set() */
 	struct tracker_client **watched; /* watch/tracker.h; *watched is NULL until the tracker
 	                                  * watches the client */
 	const char *listener; /* the entry of `listen` by which the client came */
@@ -97,6 +109,22 @@ struct context {
 	void (*make_opts)(void *arg, struct rewrite_opts *opts);
 	struct rewrite_opts opts; /* the form of the call in env->rewritten */
 };
+
+static inline const struct hold_owner *context_holds(const struct context *x)
+{
+	return &(*x->locks)->holds;
+}
+
+static inline const struct read_set *context_read_set(const struct context *x)
+{
+	return &(*x->locks)->read_set;
+}
+
+/* Returns the client's locks for a change. */
+static inline struct context_locks *context_own_locks(const struct context *x)
+{
+	return context_locks_own(x->locks, x->arg);
+}
 
 /* Returns the client's token for a rule or guard with this kind of owner. Before its login a
  * client has only the token of its connection: hasp must not use its own permissions for other

@@ -72,8 +72,9 @@ static struct guard_op *new_op(const struct context *x, const struct guard_keys 
 		x->req,    k->v,       k->n,        k->args.v,
 		k->args.n, k->wait_ms, k->replicas, k->replicas_timeout_ms
 	};
-	struct guard_op *op = guard_op_new(env->read_sets, &env->guard_ops, x->read_set,
-	                                   x->session->db, &g, kind, env->now);
+	struct guard_op *op = guard_op_new(env->read_sets, &env->guard_ops,
+	                                   &context_own_locks(x)->read_set, x->session->db, &g,
+	                                   kind, env->now);
 
 	op->writes = k->writes;
 	return op;
@@ -88,7 +89,7 @@ static struct decision begin_op(struct context *x, struct guard_op *op)
 static struct decision refuse_command(struct context *x, const char *error)
 {
 	if (x->what->acquires)
-		read_set_overflow(x->read_set);
+		read_set_overflow(&context_own_locks(x)->read_set);
 	return context_refuse(x, error);
 }
 
@@ -217,10 +218,12 @@ static struct checked_read *find_checked(const struct context *x)
 		if (use == GUARD_IGNORED)
 			continue;
 		if (!read && use == GUARD_READ)
-			read = checked_read_new(x->env->read_sets, x->read_set, s->db,
+			read = checked_read_new(x->env->read_sets,
+			                        &context_own_locks(x)->read_set, s->db,
 			                        c->facts.value == VALUE_EACH);
 		else if (!read)
-			read = checked_read_new_write(x->env->read_sets, x->read_set);
+			read = checked_read_new_write(x->env->read_sets,
+			                              &context_own_locks(x)->read_set);
 		checked_read_add(read, i, key, x->env->guard_stats[g->section.index]);
 	}
 	key_args_fini(&args);

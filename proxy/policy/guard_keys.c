@@ -118,9 +118,9 @@ static bool writes_something(const struct context *x, size_t nargs)
 static bool may_have_read(const struct context *x, struct slice key)
 {
 	const struct read_set_entry *read_set_entry = read_set_find(
-		x->env->read_sets, x->read_set, x->session->db, key);
+		x->env->read_sets, context_read_set(x), x->session->db, key);
 
-	return x->read_set->overflowed || (read_set_entry && read_set_entry->read);
+	return context_read_set(x)->overflowed || (read_set_entry && read_set_entry->read);
 }
 
 /* True if the command reads the key of `g` in order to write it later. False for a command
@@ -148,10 +148,10 @@ enum guard_use guard_key_use(const struct context *x, const struct guard *g, siz
  * read whose reply is due has no entry yet. */
 static bool may_be_read(const struct context *x, struct slice key)
 {
-	const struct read_set_entry *e = read_set_find(x->env->read_sets, x->read_set,
+	const struct read_set_entry *e = read_set_find(x->env->read_sets, context_read_set(x),
 	                                               x->session->db, key);
 
-	return x->session->nawaited || (e ? e->read : x->read_set->unchecked);
+	return x->session->nawaited || (e ? e->read : context_read_set(x)->unchecked);
 }
 
 /* Adds key `i`, whose guard `g` has strategy = check, if the command writes it and the
@@ -253,14 +253,14 @@ void guard_keys_name(const struct context *x, struct guard_keys *k)
 		token = context_token(x, OWNER_CONNECTION, &k->token);
 	for (size_t i = 0; i < k->n; i++) {
 		struct guarded_key *key = &k->v[i];
-		const struct read_set_entry *e = read_set_find(x->env->read_sets, x->read_set,
-		                                               x->session->db, key->key);
+		const struct read_set_entry *e = read_set_find(
+			x->env->read_sets, context_read_set(x), x->session->db, key->key);
 		if (key->checked) {
 			name_checked(key, e);
 			continue;
 		}
 		key->token = token;
-		key->held = e ? e->read : x->read_set->overflowed;
+		key->held = e ? e->read : context_read_set(x)->overflowed;
 		key->lost = e && e->read && e->lost;
 	}
 }

@@ -126,8 +126,9 @@ static enum guard_block guard_find_block(struct context *x, struct slice block,
 			.replicas = k.replicas,
 			.replicas_timeout_ms = k.replicas_timeout_ms,
 		};
-		*op = guard_op_new(env->read_sets, &env->guard_ops, x->read_set, x->session->db,
-		                   &g, kind, env->now);
+		*op = guard_op_new(env->read_sets, &env->guard_ops,
+		                   &context_own_locks(x)->read_set, x->session->db, &g, kind,
+		                   env->now);
 		(*op)->writes = true;
 	}
 	guard_keys_fini(&k);
@@ -150,7 +151,7 @@ static struct decision refuse_transaction(struct context *x, const char *error)
 /* As refuse_transaction(), if the keys that the command would have read are not known. */
 static struct decision refuse_unfollowed(struct context *x, const char *error)
 {
-	read_set_overflow(x->read_set);
+	read_set_overflow(&context_own_locks(x)->read_set);
 	return refuse_transaction(x, error);
 }
 
@@ -218,7 +219,7 @@ static void note_aborted(struct context *x)
 	case GUARD_BLOCK_NONE:
 		break;
 	case GUARD_BLOCK_UNCLEAR:
-		read_set_overflow(x->read_set);
+		read_set_overflow(&context_own_locks(x)->read_set);
 		break;
 	case GUARD_BLOCK_OP:
 		guard_op_complete(op, GUARD_OP_FAILED);
@@ -284,13 +285,14 @@ static bool decide_multi(struct context *x, struct decision *d)
 	struct session *s = x->session;
 	struct guard_op *op;
 
-	if (session_in_multi(s) || !s->txn.watching || x->read_set->n == 0)
+	if (session_in_multi(s) || !s->txn.watching || context_read_set(x)->n == 0)
 		return false;
 	*d = (struct decision){ .verdict = DISPATCH_DEFER };
 	if (s->nawaited)
 		return true;
-	op = guard_op_of_read_set(x->env->read_sets, &x->env->guard_ops, x->read_set, s->db,
-	                          GUARD_OP_WATCH_MULTI, x->env->now);
+	op = guard_op_of_read_set(x->env->read_sets, &x->env->guard_ops,
+	                          &context_own_locks(x)->read_set, s->db, GUARD_OP_WATCH_MULTI,
+	                          x->env->now);
 	if (!op)
 		return false;
 	*d = context_guard(pending_new_of(&x->env->pending, PENDING_GUARD), op);

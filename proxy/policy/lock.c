@@ -73,7 +73,7 @@ static void add_own(struct context *x, struct slice key)
 	if (opts->wait_max_ms == 0)
 		return;
 	opts->own = env->own_tokens;
-	opts->nown += hold_own_tokens(env->holds, x->holds, x->session->db, key,
+	opts->nown += hold_own_tokens(env->holds, context_holds(x), x->session->db, key,
 	                              env->own_tokens + opts->nown,
 	                              OWN_TOKENS_MAX - opts->nown);
 	if (opts->nown <= OWN_TOKENS_MAX)
@@ -90,7 +90,7 @@ static void find_own_of_verb(struct context *x)
 	size_t first = 1;
 
 	x->opts.nown = 0;
-	if (x->holds->n == 0)
+	if (context_holds(x)->n == 0)
 		return;
 	if (x->what->verb == VERB_MLOCK) {
 		first = 2;
@@ -127,7 +127,7 @@ static void note_unseen_release(struct context *x, const struct rule *rule, stru
 
 	if (rule->owner != OWNER_VALUE)
 		token = context_token(x, rule->owner, &scratch);
-	else if (hold_seen_value(env->holds, x->holds, db, key, &token) != SEEN_VALUE)
+	else if (hold_seen_value(env->holds, context_holds(x), db, key, &token) != SEEN_VALUE)
 		token = SLICE_NONE;
 	holds_note_release(env->holds, db, key, token);
 	buf_release(&scratch);
@@ -308,7 +308,7 @@ static void find_given_back(struct context *x, struct slice token)
 		token = req->argv[req->argc - 1];
 	else if (x->env->config->verbs.owner == OWNER_CONNECTION)
 		return;
-	x->opts.given_back = hold_own_ticket(x->env->holds, x->holds, x->session->db,
+	x->opts.given_back = hold_own_ticket(x->env->holds, context_holds(x), x->session->db,
 	                                     req->argv[key], token);
 }
 
@@ -448,8 +448,8 @@ struct decision lock_decide_verb(struct context *x)
 	x->make_opts(x->arg, &x->opts);
 	x->opts.may_be_short = x->req->argc > 1 && may_be_short(x, x->req->argv[1]);
 	if (x->opts.may_be_short && x->what->verb == VERB_UNLOCK)
-		x->opts.held = (char)hold_own_kind(x->holds, x->session->db, x->req->argv[1],
-		                                   &x->opts.reentered);
+		x->opts.held = (char)hold_own_kind(context_holds(x), x->session->db,
+		                                   x->req->argv[1], &x->opts.reentered);
 	lock_request = write_verb(x, &call);
 
 	return await_call(x, &call, lock_request, NULL, 0);
@@ -532,7 +532,7 @@ static void note_read(const struct context *x, struct slice key)
 
 	/* A transaction may never run the read. */
 	if (s->db >= 0 && !session_in_multi(s))
-		hold_saw_read(x->env->holds, x->holds, s->db, key);
+		hold_saw_read(x->env->holds, &context_own_locks(x)->holds, s->db, key);
 }
 
 /* Returns the keys of such locks that the command reads; NULL: none. */
@@ -616,10 +616,10 @@ static void find_value(const struct context *x, struct lock_key *key)
 	const struct command *c = x->what->command;
 	enum command_rule rule = effect_rule(c, x->req);
 	struct slice name = x->req->argv[key->arg], value, compared;
-	enum seen_value what = hold_seen_value(x->env->holds, x->holds, x->session->db, name,
-	                                       &value);
+	enum seen_value what = hold_seen_value(x->env->holds, context_holds(x), x->session->db,
+	                                       name, &value);
 
-	key->token = hold_value(x->env->holds, x->holds, x->session->db, name);
+	key->token = hold_value(x->env->holds, context_holds(x), x->session->db, name);
 	if (rule == RULE_SET && set_is_unknown(x))
 		rule = RULE_CHECK;
 	if (rule != RULE_DEL && rule != RULE_CHECK && rule != RULE_EXPIRE)
@@ -696,8 +696,8 @@ static bool may_end_lock(const struct context *x, const struct lock_key *k, stru
 		return k->rule->owner == OWNER_VALUE && k->token.p && !call->only_if_free;
 	case LOCK_EFFECT_EXPIRES:
 		/* If another connection took the lock, its expiry is not known. */
-		return hold_own_tokens(x->env->holds, x->holds, x->session->db, name, &own,
-		                       1) == 0;
+		return hold_own_tokens(x->env->holds, context_holds(x), x->session->db, name,
+		                       &own, 1) == 0;
 	case LOCK_EFFECT_DROPS:
 		return true;
 	case LOCK_EFFECT_NONE:

@@ -172,8 +172,8 @@ static bool is_checked(const struct context *x, struct slice key)
 /* Marks an earlier read of the key as lost, because Redis checks only changes since WATCH. */
 static void outdate_read(const struct context *x, struct slice key)
 {
-	struct read_set_entry *e = read_set_find(x->env->read_sets, x->read_set, x->session->db,
-	                                         key);
+	struct read_set_entry *e = read_set_find(x->env->read_sets, context_read_set(x),
+	                                         x->session->db, key);
 
 	if (e && e->checked && e->read)
 		e->lost = true;

@@ -81,8 +81,8 @@ int policy_set_up(void **state)
 	env->now = POLICY_NOW;
 	env->date = 1700000000;
 	session_init(&f->session);
-	hold_owner_init(&f->holds);
-	read_set_init(&f->read_set);
+	f->locks = context_locks_none();
+	(void)context_locks_own(&f->locks, f);
 	f->may_be_optimistic = true;
 	policy_waits_for(NULL);
 	policy_use(f, "");
@@ -105,8 +105,9 @@ int policy_tear_down(void **state)
 
 	drop_decision(f);
 	session_fini(&f->session);
-	hold_owner_end(&f->holds, true);
-	read_set_end(&f->read_set, POLICY_NOW, false);
+	hold_owner_end(&f->locks->holds, true);
+	read_set_end(&f->locks->read_set, POLICY_NOW, false);
+	free(f->locks);
 	shared_tracker_forget(f->env.tracker, f->watched);
 	request_args_fini(&f->args);
 	buf_release(&f->request);
@@ -178,8 +179,7 @@ static struct context *context_of(struct policy_fixture *f, const char *words)
 	f->x = (struct context){
 		.env = &f->env,
 		.session = &f->session,
-		.holds = &f->holds,
-		.read_set = &f->read_set,
+		.locks = &f->locks,
 		.watched = &f->watched,
 		.listener = "127.0.0.1:6380",
 		.identity = identity,
@@ -236,9 +236,9 @@ static void on_done(void *arg, struct pending_request *r, int db,
 	struct policy_fixture *f = arg;
 
 	if (r->value_read)
-		value_read_complete(r->value_read, &f->holds.seen, db, frame);
+		value_read_complete(r->value_read, &f->locks->holds.seen, db, frame);
 	if (r->lock_request)
-		hold_apply(f->env.holds, &f->holds, r->lock_request, db, reply);
+		hold_apply(f->env.holds, &f->locks->holds, r->lock_request, db, reply);
 	r->lock_request = NULL;
 	if (r->guard_op)
 		guard_op_complete(r->guard_op, resp_reply_is_error(reply)

@@ -19,8 +19,7 @@
 struct policy_fixture {
 	struct policy_env env;
 	struct session session;
-	struct hold_owner holds;
-	struct read_set read_set;
+	struct context_locks *locks;
 	struct tracker_client *watched;
 	bool may_be_optimistic, must_log_in, needs_wait_ping;
 	struct rewrite_opts opts;

@@ -210,7 +210,8 @@ static void while_replicas_are_asked_it_is_parked_for_them(void **state)
 	struct guard_op *op;
 
 	freelist_init(&freelist, GUARD_OP_SINGLE_SIZE);
-	op = guard_op_new(table, &freelist, &c->read_set, 0, &command, GUARD_OP_SCRIPT, now_s);
+	op = guard_op_new(table, &freelist, &context_locks_own(&c->locks, c)->read_set, 0,
+	                  &command, GUARD_OP_SCRIPT, now_s);
 	op->script = GUARD_OP_READ_APART;
 	op->replicas = 1;
 	assert_int_equal(guard_op_step(op, GUARD_EVENT_START), GUARD_STEP_SEND_SCRIPT);
@@ -224,8 +225,8 @@ static void while_replicas_are_asked_it_is_parked_for_them(void **state)
 	guard_op_complete(op, GUARD_OP_FAILED);
 	guard_op_free(op);
 	c->current->guard_op = NULL;
-	read_set_end(&c->read_set, now_s, false);
-	read_set_init(&c->read_set);
+	read_set_end(&c->locks->read_set, now_s, false);
+	read_set_init(&c->locks->read_set);
 	read_sets_free(table);
 	freelist_fini(&freelist);
 }

@@ -358,7 +358,8 @@ static void on_a_subscribed_resp2_connection_redis_refuses_them(void **state)
 
 static struct read_set_entry *entry(struct policy_fixture *f, const char *key)
 {
-	return read_set_find(f->env.read_sets, &f->read_set, f->session.db, slice_str(key));
+	return read_set_find(f->env.read_sets, &f->locks->read_set, f->session.db,
+	                     slice_str(key));
 }
 
 static void when_replies_are_not_seen_only_the_script_is_sent(void **state)

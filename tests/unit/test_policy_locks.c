@@ -104,11 +104,11 @@ static void del_drops_the_lock(void **state)
 	/* Nothing is held that it could end; but it counts. */
 	assert_non_null(f->d.pending->lock_request);
 	run(f, "SETNX lock:a v", ":1\r\n");
-	assert_int_equal(f->holds.n, 1);
+	assert_int_equal(f->locks->holds.n, 1);
 	decide(f, "DEL lock:a");
 	assert_non_null(f->d.pending->lock_request);
 	run(f, "DEL lock:a", ":1\r\n");
-	assert_int_equal(f->holds.n, 0);
+	assert_int_equal(f->locks->holds.n, 0);
 }
 
 static void other_writes_are_checked(void **state)
@@ -413,7 +413,7 @@ static void in_multi_a_call_is_queued_and_known_until_exec(void **state)
 	exec = sent_command(f, "EXEC");
 	assert_int_equal(exec->kind, PENDING_EXEC);
 	answered(f, exec, "*2\r\n$-1\r\n:1\r\n");
-	assert_int_equal(f->holds.n, 1);
+	assert_int_equal(f->locks->holds.n, 1);
 }
 
 static void a_watched_key_s_commands_stay_as_they_are(void **state)

@@ -412,7 +412,8 @@ static void a_guard_that_was_lost_refuses_it(void **state)
 	assert_exec_refused(f, LOST);
 	begin_watched(f, TRANSACTION_GUARDS_WATCHED);
 	queue(f, "SET stock:1 v");
-	read_set_find(f->env.read_sets, &f->read_set, 0, SLICE_LIT("stock:1"))->lost = true;
+	read_set_find(f->env.read_sets, &f->locks->read_set, 0, SLICE_LIT("stock:1"))->lost =
+		true;
 	assert_exec_refused(f, LOST);
 }
 
