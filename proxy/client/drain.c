@@ -67,8 +67,8 @@ static bool is_recordable(const struct client *c)
 	const struct session *s = &c->session;
 
 	return !c->stays && !c->eof && !c->stream.error && !c->stream.tls && !c->transacting &&
-	       route_is_replayable(c) && s->db >= 0 && !s->user_unknown && !s->affects_next &&
-	       !s->tracks && c->locks->holds.n == 0 &&
+	       route_is_replayable(c) && s->db >= 0 && !s->affects_next && !s->tracks &&
+	       c->locks->holds.n == 0 &&
 	       !(c->quorum && (c->quorum->n || c->quorum->op)) && c->locks->read_set.n == 0 &&
 	       !c->locks->read_set.overflowed && !c->locks->read_set.unchecked;
 }

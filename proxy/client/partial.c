@@ -50,7 +50,7 @@ bool partial_is_refused(const struct client *c)
 	if (session_in_multi(&c->session) && c->session.nawaited == 0)
 		return false;
 	/* An AUTH whose reply hasp could not follow may have logged the client in. */
-	if (c->session.opaque && c->session.user_unknown)
+	if (c->session.opaque && !session_user(&c->session))
 		return false;
 	return client_must_log_in(c) && c->scan.state != 0 &&
 	       (c->scan.argc > REQUEST_LOGIN_ARGC || c->scan.bulk > REQUEST_LOGIN_BULK);

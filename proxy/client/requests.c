@@ -34,7 +34,8 @@ static enum plain takes_plain(const struct client *c)
 		return PLAIN_NONE;
 	if (c->pinned)
 		return c->shared ? PLAIN_NONE : PLAIN_ANY;
-	if (c->shared != pooled || (pooled && (c->session.uncertain || client_must_log_in(c))))
+	if (c->shared != pooled ||
+	    (pooled && (c->session.certainty != SESSION_CERTAIN || client_must_log_in(c))))
 		return PLAIN_NONE;
 	return PLAIN_STATELESS;
 }

@@ -57,7 +57,7 @@ static void open_own(struct client *c, enum route route)
 static bool may_share(const struct client *c, enum route route)
 {
 	return route == ROUTE_SHARED && !c->pinned && !c->transacting &&
-	       c->env->policy.now >= c->own_until && !c->session.uncertain &&
+	       c->env->policy.now >= c->own_until && c->session.certainty == SESSION_CERTAIN &&
 	       c->env->policy.config->pooling == POOLING_SHARED;
 }
 
@@ -160,9 +160,9 @@ bool route_is_replayable(const struct client *c)
 {
 	const struct session *s = &c->session;
 
-	return !c->link_sticky && !s->opaque && !s->uncertain && !s->quitting &&
-	       !session_in_multi(s) && !s->txn.watching && !session_is_subscribed(s) &&
-	       c->state != CLIENT_TUNNEL;
+	return !c->link_sticky && !s->opaque && s->certainty == SESSION_CERTAIN &&
+	       !s->quitting && !session_in_multi(s) && !s->txn.watching &&
+	       !session_is_subscribed(s) && c->state != CLIENT_TUNNEL;
 }
 
 /* True if the client must leave its link. That includes a link to the old server after a

@@ -145,8 +145,7 @@ static void session_reset(struct session *s)
 {
 	s->db = 0;
 	s->proto = 2;
-	s->user_unknown = false;
-	s->uncertain = false;
+	s->certainty = SESSION_CERTAIN;
 	s->login = LOGIN_UNKNOWN;
 	for (enum login_text i = TEXT_USER; i <= TEXT_NAME; i++)
 		replace_text(s, i, NULL);
@@ -172,7 +171,7 @@ int session_db(const struct session *s)
 
 const char *session_user(const struct session *s)
 {
-	if (s->user_unknown)
+	if (s->certainty == SESSION_USER_UNCERTAIN)
 		return NULL;
 	return session_text(s, TEXT_USER) ? s->texts[TEXT_USER] : "default";
 }
@@ -183,7 +182,10 @@ static void log_in_as(struct session *s, struct pending_request *r)
 	if (r->login.proto)
 		s->proto = r->login.proto;
 	if (r->login.texts[TEXT_USER]) {
-		s->user_unknown = r->login.user_unknown;
+		if (r->login.user_unknown)
+			s->certainty = SESSION_USER_UNCERTAIN;
+		else if (s->certainty == SESSION_USER_UNCERTAIN)
+			s->certainty = SESSION_UNCERTAIN;
 		s->login = LOGIN_DONE;
 	}
 	for (enum login_text i = 0; i < LOGIN_TEXTS; i++) {
@@ -239,11 +241,12 @@ static void mark_unknown(struct session *s, const struct pending_request *r)
 {
 	bool is_reset = r->kind == PENDING_RESET;
 
-	s->uncertain |= !is_stateless(r);
+	if (s->certainty == SESSION_CERTAIN && !is_stateless(r))
+		s->certainty = SESSION_UNCERTAIN;
 	if (r->kind == PENDING_SELECT || is_reset)
 		s->db = -1;
 	if (pending_user(r) || is_reset)
-		s->user_unknown = true;
+		s->certainty = SESSION_USER_UNCERTAIN;
 	if (pending_name(r) || is_reset)
 		replace_text(s, TEXT_NAME, NULL);
 }

@@ -34,6 +34,14 @@ enum session_login {
 	LOGIN_DONE, /* Redis accepted AUTH, or HELLO with AUTH */
 };
 
+/* Whether the link is in the state that struct session describes. After a doubt, AUTH makes the
+ * user certain again, and RESET all of it. */
+enum session_certainty {
+	SESSION_CERTAIN,
+	SESSION_UNCERTAIN, /* a request may or may not have changed the link */
+	SESSION_USER_UNCERTAIN, /* nor is the user known; or the name is too long to keep */
+};
+
 struct session {
 	struct list awaited; /* pending requests in flight, oldest first */
 	char **texts; /* by enum login_text; NULL: the client has set none. Read them by
@@ -42,12 +50,11 @@ struct session {
 	uint32_t nawaited; /* number of `awaited` requests whose reply may matter */
 	uint32_t nsubscribing; /* number of (UN)SUBSCRIBEs in `awaited` */
 	uint32_t subscriptions[SUBSCRIPTION_KINDS];
-	enum session_login login : 8; /* only session.c writes it */
+	enum session_login login : 8; /* only session.c writes these two */
+	enum session_certainty certainty : 8;
 	int db; /* -1: not known */
 	uint8_t proto; /* 2 or 3 */
 	uint32_t login_nbytes; /* memory of `texts` */
-	bool user_unknown;
-	bool uncertain; /* the link's state may differ from this struct */
 	bool by_hello; /* Redis accepted HELLO, so it knows the command */
 	bool opaque;
 	bool affects_next; /* CLIENT CACHING, ASKING or the like was sent: Redis applies it to

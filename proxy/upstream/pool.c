@@ -81,8 +81,7 @@ static void check_passed(struct pool_link *l)
 {
 	struct pool *p = l->pool;
 
-	if (l->probe_noauth)
-		link_note_login(p->env, false, l->asked_at);
+	link_note_login(p->env, false, l->asked_at);
 	l->asking = false;
 	l->unused = false;
 	if (p->env->connect || p->lacks_reset)
@@ -99,8 +98,7 @@ static void pool_on_ready(void *owner)
 		check_passed(l);
 		return;
 	}
-	if (l->probe_noauth)
-		link_note_login(p->env, false, l->asked_at);
+	link_note_login(p->env, false, l->asked_at);
 	l->group->failed_at = 0;
 	tell_ready(p, &l->group->waiters);
 }
@@ -118,7 +116,7 @@ static void pool_on_down(void *owner, enum link_end end, const char *reason, siz
 		pool_link_free(l);
 		return;
 	}
-	if (end == LINK_REFUSED && l->probe_noauth && strncmp(reason, "NOAUTH", 6) == 0)
+	if (end == LINK_REFUSED && strncmp(reason, "NOAUTH", 6) == 0)
 		link_note_login(p->env, true, l->asked_at);
 	if (l->group && end != LINK_BROKEN)
 		l->group->failed_at = p->env->clock();
@@ -152,8 +150,7 @@ static void pool_on_reply(void *owner, void *tag, const struct resp_reply *reply
 		return;
 	}
 	snprintf(error, sizeof(error), "%.*s", (int)(captured.n - 3), captured.p + 1);
-	if (l->probe_noauth)
-		link_note_login(p->env, true, l->asked_at);
+	link_note_login(p->env, true, l->asked_at);
 	pool_link_close(l);
 	tell_failed(p, &p->check_waiters, LINK_REFUSED, error);
 }
@@ -171,6 +168,7 @@ static struct pool_link *pool_link_alloc(struct pool *p, struct pool_group *g)
 
 	l->pool = p;
 	l->group = g;
+	l->asked_at = -1;
 	list_init(&l->node);
 	list_init(&l->spare);
 	link_user_init(&l->pool_user, &pool_user_ops, l);
@@ -185,8 +183,9 @@ static struct pool_link *pool_link_new(struct pool *p, struct pool_group *g,
 
 	if (g)
 		pool_make_way(p);
-	l->probe_noauth = proving.probe_noauth = !login->password;
-	l->asked_at = p->env->clock();
+	proving.probe_noauth = !login->password;
+	if (proving.probe_noauth)
+		l->asked_at = p->env->clock();
 	l->link = g ? link_new(p->env, true, &proving) : link_new_own(p->env, true, &proving);
 	link_join(l->link, &l->pool_user);
 	if (g)
@@ -484,7 +483,7 @@ void pool_follow_address(struct pool *p)
 {
 	p->env->login_checked_at = 0;
 	if (p->check)
-		p->check->probe_noauth = false;
+		p->check->asked_at = -1;
 }
 
 void pool_sweep(struct pool *p)

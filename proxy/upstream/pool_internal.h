@@ -30,8 +30,8 @@ struct pool_link {
 	struct link_user pool_user; /* the pool as a user, to be notified of the link's end */
 	bool unused; /* no user at the last sweep, and since */
 	bool spoilt; /* a spare link sent bytes without a request */
-	bool probe_noauth; /* also asks whether Redis accepts clients without a login */
-	double asked_at; /* env->clock before that question */
+	double asked_at; /* env->clock before it also asked whether Redis accepts clients
+	                  * without a login; -1: it did not */
 	bool asking; /* pool.check: its reply is due */
 	bool was_ready; /* pool.check: it was asked before */
 };

@@ -147,7 +147,7 @@ static void an_owner_that_is_not_known_is_the_connection(void **state)
 	assert_call(f, "SETNX lock:a v",
 	            "take 3 " KEYS_OF("lock:a") " " TOKEN_CONNECTION " v 30000 SETNX \"\"\n");
 	policy_use(f, RULE "owner = user\n");
-	f->session.user_unknown = true;
+	f->session.certainty = SESSION_USER_UNCERTAIN;
 	assert_call(f, "SETNX lock:a v",
 	            "take 3 " KEYS_OF("lock:a") " " TOKEN_CONNECTION " v 30000 SETNX \"\"\n");
 }

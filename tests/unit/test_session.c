@@ -466,7 +466,7 @@ static void what_is_about_locks_leaves_no_doubt_when_it_is_not_answered(void **s
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
 		sent(s, pending_new(kinds[i]));
 	session_make_opaque(s);
-	assert_false(s->uncertain);
+	assert_int_equal(s->certainty, SESSION_CERTAIN);
 	assert_int_equal(s->db, 0);
 }
 
@@ -476,10 +476,10 @@ static void what_is_about_the_connection_leaves_doubt(void **state)
 	struct session *s = *state;
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
-		s->uncertain = false;
+		s->certainty = SESSION_CERTAIN;
 		sent(s, pending_new(kinds[i]));
 		session_make_opaque(s);
-		assert_true(s->uncertain);
+		assert_int_not_equal(s->certainty, SESSION_CERTAIN);
 	}
 }
 

@@ -249,7 +249,7 @@ static void a_refused_multi_leaves_doubt_about_what_came_behind_it(void **state)
 	ANSWER(s, multi, "-NOPERM no permissions to run the 'multi' command\r\n");
 	assert_false(session_in_multi(s));
 	assert_int_equal(s->db, -1);
-	assert_true(s->uncertain);
+	assert_int_not_equal(s->certainty, SESSION_CERTAIN);
 	assert_true(list_empty(&s->txn.queued));
 	/* Redis goes on watching. */
 	assert_true(transaction_watches(&s->txn, 0, SLICE_LIT("a")));
