@@ -76,7 +76,7 @@ struct holder {
 #define ADDED_FIELDS 5
 
 /* Writes the ADDED_FIELDS; if the holder is not known, they are nil. */
-static void write_holder(struct buf *out, const struct holder *h, const struct policy_env *env,
+static void holder_write(struct buf *out, const struct holder *h, const struct policy_env *env,
                          bool resp3)
 {
 	bool known = h->learnt_at > 0;
@@ -255,7 +255,7 @@ static void send_info(struct client *c, struct slice fields, size_t n, const str
 	else
 		buf_printf(&out, "*%zu\r\n", 2 * (n + ADDED_FIELDS));
 	buf_append(&out, fields);
-	write_holder(&out, h, &c->env->policy, resp3);
+	holder_write(&out, h, &c->env->policy, resp3);
 	stream_send(&c->stream, buf_slice(&out));
 	buf_release(&out);
 }
@@ -435,7 +435,7 @@ static void tell_lock(struct list_ask *a, const struct held *held, const struct 
 	holder_number(out, "ttl", !isinf(left), isinf(left) ? 0 : (int64_t)(left * 1000),
 	              a->resp3);
 	holder_number(out, "fence", held->fence, held->fence, a->resp3);
-	write_holder(out, &h, env, a->resp3);
+	holder_write(out, &h, env, a->resp3);
 	a->n++;
 	buf_release(&h.address);
 	buf_release(&h.name);

@@ -10,11 +10,7 @@
 #include "lock/scripts/script_commands.h"
 #include "process/server_find.h"
 #include "resp/write.h"
-#include "upstream/sync_query.h"
 #include "upstream/decode.h"
-#include "worker/encryption.h"
-
-#define SERVER_CHECK_MS_MAX 5000
 
 /* The questions, in the order of sending. Those from ASKS_EVALSHA on use another connection,
  * because Redis hangs up on long requests before a login. */
@@ -324,22 +320,14 @@ static bool ask(struct server_check *c, size_t from, size_t end)
 	const struct config *config = c->config;
 	struct buf written[QUESTIONS] = { BUF_INIT }, why = BUF_INIT;
 	struct slice requests[QUESTIONS];
-	struct ask opts = {
-		.user = config->upstream_user,
-		.password = config->upstream_password,
-		.tls = encryption_of_servers(config),
-		.timeout_ms = config->connect_timeout_ms < SERVER_CHECK_MS_MAX
-		                      ? config->connect_timeout_ms
-		                      : SERVER_CHECK_MS_MAX,
-		.requests = requests,
-		.nrequests = end - from,
-		.on_reply = server_on_reply,
-		.arg = c,
-		.refusal = &c->refusal,
-		.address = c->server.address,
-	};
+	struct ask opts = server_ask(config, c->server.address);
 	int rc;
 
+	opts.requests = requests;
+	opts.nrequests = end - from;
+	opts.on_reply = server_on_reply;
+	opts.arg = c;
+	opts.refusal = &c->refusal;
 	buf_clear(&c->refusal);
 	c->from = from;
 	for (size_t i = from; i < end; i++) {

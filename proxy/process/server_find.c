@@ -2,11 +2,24 @@
 #include "process/server_find.h"
 
 #include "base/quote.h"
-#include "upstream/sync_query.h"
 #include "worker/encryption.h"
 
+/* How long a server may take to answer, in ms. */
+#define SERVER_MS_MAX 5000
 /* How long one sentinel may take, in ms: hasp can ask the others. */
 #define SENTINEL_MS_MAX 1000
+
+struct ask server_ask(const struct config *c, struct address address)
+{
+	return (struct ask){
+		.address = address,
+		.user = c->upstream_user,
+		.password = c->upstream_password,
+		.tls = encryption_of_servers(c),
+		.timeout_ms = c->connect_timeout_ms < SERVER_MS_MAX ? c->connect_timeout_ms
+		                                                    : SERVER_MS_MAX,
+	};
+}
 
 struct server_search {
 	struct sentinel_answer *answer;
@@ -28,20 +41,18 @@ static int ask_sentinel(struct sentinel_answer *a, const struct config *c, const
                         struct slice request, struct buf *why)
 {
 	struct server_search search = { .answer = a, .why = BUF_INIT };
-	struct ask opts = {
-		.address = address_of(sentinel),
-		.user = c->sentinel_user,
-		.password = c->sentinel_password,
-		.tls = encryption_of_servers(c),
-		.timeout_ms = c->connect_timeout_ms < SENTINEL_MS_MAX ? c->connect_timeout_ms
-		                                                      : SENTINEL_MS_MAX,
-		.requests = &request,
-		.nrequests = 1,
-		.on_reply = server_on_named,
-		.arg = &search,
-	};
-	int rc = sync_query(&opts, why);
+	struct ask opts = server_ask(c, address_of(sentinel));
+	int rc;
 
+	opts.user = c->sentinel_user;
+	opts.password = c->sentinel_password;
+	if (opts.timeout_ms > SENTINEL_MS_MAX)
+		opts.timeout_ms = SENTINEL_MS_MAX;
+	opts.requests = &request;
+	opts.nrequests = 1;
+	opts.on_reply = server_on_named;
+	opts.arg = &search;
+	rc = sync_query(&opts, why);
 	if (buf_len(&search.why)) {
 		buf_append(why, buf_slice(&search.why));
 		rc = -1;

@@ -9,6 +9,7 @@
 #include "config/types.h"
 #include "net/address.h"
 #include "upstream/sentinels.h"
+#include "upstream/sync_query.h"
 
 struct server_place {
 	struct address address;
@@ -20,6 +21,10 @@ struct server_place {
  * them names the primary: the last one's reason is appended to `why`. */
 int server_find(struct server_place *s, const struct config *c, struct buf *why)
 	__attribute__((warn_unused_result));
+
+/* Returns the options of a query to a server, with the login of [upstream]; it takes at most
+ * five seconds. Until then, signals wait, and so does the parent of a starting hasp. */
+struct ask server_ask(const struct config *c, struct address address);
 
 /* Asks each sentinel: `primary` is the address that it named; NULL: `why` has the reason. */
 void server_find_each(const struct config *c,

@@ -14,32 +14,18 @@
 #include "lock/guard/check_commands.h"
 #include "process/password_command.h"
 #include "process/server_find.h"
-#include "upstream/sync_query.h"
 #include "worker/encryption.h"
-
-/* How long Redis may take to answer, in ms. Until then, signals wait, and so does the parent
- * of a starting hasp. */
-#define SETTINGS_ASK_MS_MAX 5000
 
 static size_t settings_on_commands(void *arg, const redisReply *reply)
 {
 	return learn_commands(arg, reply);
 }
 
-static void settings_ask_init(struct ask *opts, const struct server_place *server,
-                              const struct config *c)
-{
-	opts->address = server->address;
-	opts->tls = encryption_of_servers(c);
-	opts->timeout_ms = c->connect_timeout_ms < SETTINGS_ASK_MS_MAX ? c->connect_timeout_ms
-	                                                               : SETTINGS_ASK_MS_MAX;
-}
-
 /* Returns the number of faults. */
 static size_t settings_check_guards(const struct config *c, struct buf *faults,
                                     struct buf *warnings)
 {
-	struct ask opts = { .user = c->upstream_user, .password = c->upstream_password };
+	struct ask opts;
 	struct server_place server;
 	struct commands *t;
 	struct buf why = BUF_INIT;
@@ -51,7 +37,7 @@ static size_t settings_check_guards(const struct config *c, struct buf *faults,
 	t = commands_new();
 	rc = server_find(&server, c, &why);
 	if (rc == 0) {
-		settings_ask_init(&opts, &server, c);
+		opts = server_ask(c, server.address);
 		rc = ask_commands(&opts, &(struct ask_learner){ settings_on_commands, t },
 		                  &why);
 	}
@@ -84,7 +70,7 @@ static void settings_check_access(const struct config *c, struct buf *warnings)
 {
 	enum settings_access access = ACCESS_UNKNOWN;
 	struct ask_learner learner = { settings_on_access, &access };
-	struct ask opts = { .user = NULL };
+	struct ask opts;
 	const struct strings *l = &c->listen;
 	struct server_place server;
 	struct buf why = BUF_INIT;
@@ -95,7 +81,8 @@ static void settings_check_access(const struct config *c, struct buf *warnings)
 	if (i == l->n)
 		return;
 	if (server_find(&server, c, &why) == 0 && value_address_is_local(server.name)) {
-		settings_ask_init(&opts, &server, c);
+		opts = server_ask(c, server.address);
+		opts.user = opts.password = NULL;
 		(void)!ask_commands(&opts, &learner, &why);
 	} else {
 		access = ACCESS_REFUSED;
