@@ -277,33 +277,23 @@ static void info_end(struct round *r, bool home)
 
 /* --- Redis' answer ------------------------------------------------------------------------ */
 
-/* Takes the next line from `rest`. */
-static struct slice take_line(struct slice *rest)
-{
-	const char *end = rest->n ? memchr(rest->p, '\r', rest->n) : NULL;
-	struct slice line = slice_of(rest->p, end ? (size_t)(end - rest->p) : rest->n);
-	size_t used = end && line.n + 2 <= rest->n ? line.n + 2 : rest->n;
-
-	*rest = slice_of(rest->p + used, rest->n - used);
-	return line;
-}
-
-/* Takes the next value from `rest`, the fields of a reply. False: the value is nil or of an
- * unexpected type. */
+/* Takes the next text or number from `rest`, the fields of a reply; empty: it is nil. Returns
+ * false if there is none. */
 static bool take_value(struct slice *rest, struct slice *value)
 {
-	struct slice line = take_line(rest);
-	int64_t n;
+	struct slice bytes = *rest, line;
+	struct resp_reply reply;
 
-	if (line.n < 2)
+	if (!reply_next(rest, &reply))
 		return false;
-	*value = slice_of(line.p + 1, line.n - 1);
-	if (*line.p == ':')
-		return true;
-	if (*line.p != '$' || !args_integer(*value, &n) || n < 0 || rest->n < (size_t)n + 2)
+	bytes.n -= rest->n;
+	*value = SLICE_NONE;
+	if (!slice_cut(&bytes, '\n', &line))
 		return false;
-	*value = slice_of(rest->p, (size_t)n);
-	*rest = slice_of(rest->p + n + 2, rest->n - (size_t)n - 2);
+	if (reply.type == ':')
+		*value = slice_of(line.p + 1, line.n - 2);
+	else if (reply.type == '$' && !reply.nil)
+		*value = slice_of(bytes.p, bytes.n - 2);
 	return true;
 }
 
@@ -315,25 +305,17 @@ struct redis_info {
 
 static bool read_info(struct slice reply, struct redis_info *info)
 {
-	struct slice head = take_line(&reply), rest = reply, name, value;
+	struct slice rest = reply_elements(reply), name, value;
 
-	*info = (struct redis_info){ .fields = reply, .nfields = REDIS_FIELDS };
-	if (slice_eq(head, SLICE_LIT("*14")))
-		info->nfields = REDIS_SIDE_FIELDS;
-	else if (!slice_eq(head, SLICE_LIT("*10")))
-		return false;
-	for (size_t i = 0; i < info->nfields; i++) {
-		bool has_value;
-
-		if (!take_value(&rest, &name))
-			return false;
-		has_value = take_value(&rest, &value);
-		if (has_value && slice_eq(name, SLICE_LIT("owner")))
+	*info = (struct redis_info){ .fields = rest };
+	for (; take_value(&rest, &name) && take_value(&rest, &value); info->nfields++) {
+		if (slice_eq(name, SLICE_LIT("owner")))
 			info->owner = value;
-		else if (has_value && slice_eq(name, SLICE_LIT("fence")))
+		else if (slice_eq(name, SLICE_LIT("fence")))
 			info->fence = value;
 	}
-	return true;
+	return rest.n == 0 &&
+	       (info->nfields == REDIS_FIELDS || info->nfields == REDIS_SIDE_FIELDS);
 }
 
 static void ask_workers(struct client *c, const struct redis_info *info)

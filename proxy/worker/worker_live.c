@@ -242,6 +242,15 @@ static void on_waiter(void *arg, const struct waiter *w, void *owner)
 static uint64_t scan_table(struct live_question *q, const struct policy_env *env,
                            uint64_t cursor)
 {
+	static const unsigned tables[] = {
+		[LIVE_HELD] = 1u << TABLE_HOLDS | 1u << TABLE_QUORUM | 1u << TABLE_GUARDS,
+		[LIVE_LOCKS] = 1u << TABLE_HOLDS | 1u << TABLE_QUORUM | 1u << TABLE_GUARDS,
+		[LIVE_GUARDS] = 1u << TABLE_GUARDS,
+		[LIVE_WAITING] = 1u << TABLE_WAITERS,
+	};
+
+	if (!(tables[found_now(q)->what] >> q->table & 1))
+		return 0;
 	switch (q->table) {
 	case TABLE_HOLDS:
 		if (found_now(q)->most != SIZE_MAX) {
@@ -258,35 +267,13 @@ static uint64_t scan_table(struct live_question *q, const struct policy_env *env
 	}
 }
 
-static enum live_table first_table(enum live_what what)
-{
-	switch (what) {
-	case LIVE_WAITING:
-		return TABLE_WAITERS;
-	case LIVE_GUARDS:
-		return TABLE_GUARDS;
-	default:
-		return TABLE_HOLDS;
-	}
-}
-
-static bool has_table(const struct live_question *q)
-{
-	bool waiting = q->found[q->want].what == LIVE_WAITING;
-
-	return q->table < TABLES && (q->table == TABLE_WAITERS) == waiting;
-}
-
-/* Moves on to the next table. Returns false if there is none. */
+/* Moves on to the next table, or want. Returns false if there is none. */
 static bool next_table(struct live_question *q)
 {
-	q->table++;
-	if (has_table(q))
+	if (++q->table < TABLES)
 		return true;
-	if (++q->want == q->nwants)
-		return false;
-	q->table = first_table(found_now(q)->what);
-	return true;
+	q->table = 0;
+	return ++q->want < q->nwants;
 }
 
 static bool live_step(const struct worker_view *w, void *arg, struct worker_answer *a)
@@ -397,7 +384,7 @@ void live_count_waiters(struct live *held, struct live *waiters)
 void workers_live(struct worker_shared *shared, const struct live_want *wants, size_t nwants,
                   int64_t timeout_ms, struct worker_answers *answers)
 {
-	struct live_question q = { .nwants = nwants, .table = first_table(wants[0].what) };
+	struct live_question q = { .nwants = nwants };
 	size_t answered;
 
 	HASP_ASSERT(nwants <= LIVE_WANTS_MAX);
