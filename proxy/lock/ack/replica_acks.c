@@ -315,18 +315,15 @@ static void line_send(struct ack_line *l)
 {
 	const struct replica_ask *first = replica_ask_at(l->waiting.next);
 	struct replica_ask_terms terms = first->terms;
-	struct list *next;
 
 	/* One WAIT serves all questions with the same number of replicas and the same time-out.
 	 */
-	for (struct list *at = l->waiting.next; at != &l->waiting; at = next) {
-		struct replica_ask *a = replica_ask_at(at);
-		next = at->next;
+	list_drain (struct replica_ask, a, &l->waiting, node) {
 		if (node_for(a) != l->at || a->terms.replicas != terms.replicas ||
 		    a->terms.timeout_ms != terms.timeout_ms)
 			continue;
-		list_remove(at);
-		list_append(&l->sent, at);
+		list_remove(&a->node);
+		list_append(&l->sent, &a->node);
 		replica_ask_look(a, l->control);
 	}
 	line_write(l, first);
@@ -378,11 +375,9 @@ static struct ack_line *line_for(const struct replica_ask *a)
 	struct node *node = node_for(a);
 	struct ack_line *l;
 
-	for (struct list *at = all->lines.next; at != &all->lines; at = at->next) {
-		l = container_of(at, struct ack_line, node);
-		if (l->at == node)
-			return l;
-	}
+	list_each (struct ack_line, line, &all->lines, node)
+		if (line->at == node)
+			return line;
 	l = xcalloc(1, sizeof(*l));
 	l->all = all;
 	l->at = node;

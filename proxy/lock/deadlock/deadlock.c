@@ -425,8 +425,7 @@ static void deadlocks_on_generation(struct timer *t, double now)
 	if (generation == all->generation)
 		return;
 	all->generation = generation;
-	for (struct list *at = all->shared.next; at != &all->shared; at = at->next) {
-		struct deadlock_watch *w = container_of(at, struct deadlock_watch, shared);
+	list_each (struct deadlock_watch, w, &all->shared, shared) {
 		if (atomic_exchange(&w->wait->moved, false))
 			search_begin(w);
 	}

@@ -56,10 +56,7 @@ struct stats *stats_new(size_t nworkers)
 
 void stats_free(struct stats *s)
 {
-	struct list *node;
-
-	while ((node = list_shift(&s->sections))) {
-		struct stats_entry *e = container_of(node, struct stats_entry, node);
+	list_shift_each (struct stats_entry, e, &s->sections, node) {
 		free(e->name);
 		free(e);
 	}
@@ -79,10 +76,7 @@ const char *stats_kind_word(enum stats_kind kind)
 
 static struct stats_entry *stats_find(struct stats *s, enum stats_kind kind, const char *name)
 {
-	struct list *at;
-
-	for (at = s->sections.next; at != &s->sections; at = at->next) {
-		struct stats_entry *e = container_of(at, struct stats_entry, node);
+	list_each (struct stats_entry, e, &s->sections, node) {
 		if (e->kind == kind && strcmp(e->name, name) == 0)
 			return e;
 	}
@@ -137,12 +131,10 @@ static void stats_add_up(struct stats_sums *sums, const struct section_stats *s)
 
 void stats_each(struct stats *s, stats_fn *fn, void *arg)
 {
-	struct list *at;
-
 	pthread_mutex_lock(&s->lock);
-	for (at = s->sections.next; at != &s->sections; at = at->next) {
-		struct stats_entry *e = container_of(at, struct stats_entry, node);
+	list_each (const struct stats_entry, e, &s->sections, node) {
 		struct stats_sums sums = { 0 };
+
 		for (size_t i = 0; i < s->nworkers; i++)
 			stats_add_up(&sums, &e->of_worker[i]);
 		fn(arg, e->kind, e->name, &sums);

@@ -64,8 +64,7 @@ struct guard_op *guard_op_of_read_set(struct read_sets *table, struct freelist *
 	struct guarded_command g = { .keys = keys };
 	struct guard_op *op = NULL;
 
-	for (struct list *at = r->entries.next; at != &r->entries; at = at->next) {
-		const struct read_set_entry *e = container_of(at, struct read_set_entry, node);
+	list_each (const struct read_set_entry, e, &r->entries, node) {
 		/* (A lost key needs no check. The application itself watches checked keys.) */
 		if (!e->read || e->lost || e->checked || read_set_entry_db(e) != db)
 			continue;

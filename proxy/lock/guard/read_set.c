@@ -123,8 +123,7 @@ struct slice read_set_entry_key(const struct read_set_entry *e)
 /* Finds an entry of a connection that has read only a few keys. */
 static struct read_set_entry *find_among_few(const struct read_set *r, int db, struct slice key)
 {
-	for (struct list *at = r->entries.next; at != &r->entries; at = at->next) {
-		struct read_set_entry *e = container_of(at, struct read_set_entry, node);
+	list_each (struct read_set_entry, e, &r->entries, node) {
 		if (read_set_entry_db(e) == db && slice_eq(read_set_entry_key(e), key))
 			return e;
 	}
@@ -369,13 +368,9 @@ void read_set_entry_release(const struct read_set_entry *e)
 
 bool read_set_has_any(const struct read_set *r, double now)
 {
-	struct list *at;
-
-	for (at = r->entries.next; at != &r->entries; at = at->next) {
-		const struct read_set_entry *e = container_of(at, struct read_set_entry, node);
+	list_each (const struct read_set_entry, e, &r->entries, node)
 		if (e->read && e->until > now)
 			return true;
-	}
 	return false;
 }
 

@@ -42,8 +42,8 @@ bool held_find(struct holds *h, int db, struct slice key, struct slice token, lo
 
 bool held_longest(struct holds *h, held_longest_fn *fn, void *arg)
 {
-	for (struct list *at = h->by_age.next; at != &h->by_age; at = at->next) {
-		const struct held held = held_of(container_of(at, struct hold, by_age));
+	list_each (const struct hold, hold, &h->by_age, by_age) {
+		const struct held held = held_of(hold);
 
 		if (!fn(arg, &held))
 			return false;

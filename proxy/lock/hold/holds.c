@@ -273,8 +273,7 @@ static struct hold *find_own(const struct hold_owner *o, int db, struct slice ke
 
 	if (o->n > OWN_SEARCHED_MAX)
 		return NULL;
-	for (struct list *at = o->holds.next; at != &o->holds; at = at->next) {
-		struct hold *hold = container_of(at, struct hold, node);
+	list_each (struct hold, hold, &o->holds, node) {
 		if (!is_of_lock(hold, db, key) || !is_of_token(hold, token))
 			continue;
 		if (hold->kind != LOCK_KIND_SHARED)
@@ -345,8 +344,7 @@ enum lock_kind hold_own_kind(const struct hold_owner *o, int db, struct slice ke
 	*reentered = false;
 	if (o->n > OWN_SEARCHED_MAX)
 		return 0;
-	for (struct list *at = o->holds.next; at != &o->holds; at = at->next) {
-		const struct hold *hold = container_of(at, struct hold, node);
+	list_each (const struct hold, hold, &o->holds, node) {
 		if (!layout_of(hold->kind)->by_verb || !is_of_lock(hold, db, key))
 			continue;
 		*reentered = *reentered || kind || hold->reentered;
@@ -475,10 +473,8 @@ static bool is_good(const struct hold *hold, double now)
 
 bool hold_owner_has_any(const struct hold_owner *o, double now)
 {
-	struct list *at;
-
-	for (at = o->holds.next; at != &o->holds; at = at->next)
-		if (is_good(container_of(at, struct hold, node), now))
+	list_each (const struct hold, hold, &o->holds, node)
+		if (is_good(hold, now))
 			return true;
 	return false;
 }

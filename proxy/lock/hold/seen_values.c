@@ -124,9 +124,7 @@ void seen_values_each(const struct seen_values *all, seen_values_fn *fn, void *a
 {
 	if (!all)
 		return;
-	for (const struct list *at = all->entries.next; at != &all->entries; at = at->next) {
-		const struct seen_entry *e = container_of(at, struct seen_entry, node);
-
+	list_each (const struct seen_entry, e, &all->entries, node) {
 		fn(arg, lock_id_db(e->by_id.key), lock_id_key(e->by_id.key), e->what, e->value);
 	}
 }

@@ -25,13 +25,9 @@ static struct queue_node *queue_node_new(struct waiters *all, struct node *node)
 
 struct queue_node *queue_node_find(struct waiters *all, const struct node *node)
 {
-	struct queue_node *at;
-
-	for (struct list *l = all->nodes.next; l != &all->nodes; l = l->next) {
-		at = container_of(l, struct queue_node, in_all);
+	list_each (struct queue_node, at, &all->nodes, in_all)
 		if (at->node == node)
 			return at;
-	}
 	return NULL;
 }
 
@@ -89,8 +85,7 @@ void queue_nodes_open(struct waiters *all)
 	if (all->listening)
 		return;
 	all->listening = true;
-	for (struct list *l = all->nodes.next; l != &all->nodes; l = l->next) {
-		struct queue_node *at = container_of(l, struct queue_node, in_all);
+	list_each (struct queue_node, at, &all->nodes, in_all) {
 		if (at->node)
 			subscriber_open(at->node->subscriber);
 	}

@@ -43,12 +43,11 @@ enum try_readiness waiter_ready(struct waiter *w, struct slice key)
 
 static void wake_unsent(struct queue_node *at, bool unheard)
 {
-	struct list unsent, *node;
+	struct list unsent;
 
 	list_init(&unsent);
 	list_move_all(&unsent, &at->unsent);
-	while ((node = list_shift(&unsent))) {
-		struct waiter *w = container_of(node, struct waiter, node);
+	list_shift_each (struct waiter, w, &unsent, node) {
 		waiter_set_state(w, WAITER_IDLE);
 		if (!w->unconfirmed)
 			waiter_set_at(w, NULL);
@@ -219,8 +218,8 @@ void waiters_rerouted(struct waiters *all)
 {
 	each_line(all, follow, all);
 	/* A waiter whose node is not ready goes back to the list by itself. */
-	for (struct list *l = all->nodes.next; l != &all->nodes; l = l->next)
-		wake_unsent(container_of(l, struct queue_node, in_all), false);
+	list_each (struct queue_node, at, &all->nodes, in_all)
+		wake_unsent(at, false);
 }
 
 void waiters_listen_at(struct waiters *all, struct node *n)

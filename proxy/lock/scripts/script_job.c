@@ -99,16 +99,22 @@ static struct node *script_job_node(const struct script_job *job)
 	return t->only ? t->only : topology_node(t, script_job_key(job));
 }
 
+/* Returns the queue of the node; NULL: it has none. */
+static struct job_queue *queue_find(const struct script_jobs *all, const struct node *at)
+{
+	list_each (struct job_queue, q, &all->queues, in_all)
+		if (q->at == at)
+			return q;
+	return NULL;
+}
+
 /* Returns the queue of the node, or a new one. */
 static struct job_queue *queue_at(struct script_jobs *all, struct node *at)
 {
-	struct job_queue *q;
+	struct job_queue *q = queue_find(all, at);
 
-	for (struct list *l = all->queues.next; l != &all->queues; l = l->next) {
-		q = container_of(l, struct job_queue, in_all);
-		if (q->at == at)
-			return q;
-	}
+	if (q)
+		return q;
 	q = xcalloc(1, sizeof(*q));
 	q->at = at;
 	list_init(&q->jobs);
@@ -344,20 +350,16 @@ static void resume_all(struct script_jobs *all)
 {
 	/* A job may belong to another node by now; if its queue is new, it is the last in this
 	 * list. */
-	for (struct list *l = all->queues.next; l != &all->queues; l = l->next)
-		resume_queue(all, container_of(l, struct job_queue, in_all));
+	list_each (struct job_queue, q, &all->queues, in_all)
+		resume_queue(all, q);
 }
 
 static void wake_rested(struct script_jobs *all, double now)
 {
-	struct list *next;
-
-	for (struct list *l = all->resting.next; l != &all->resting; l = next) {
-		struct script_job *job = container_of(l, struct script_job, node);
-		next = l->next;
+	list_drain (struct script_job, job, &all->resting, node) {
 		if (job->due > now)
 			continue;
-		list_remove(l);
+		list_remove(&job->node);
 		all->nwaiting--;
 		script_job_queue(job);
 	}
@@ -375,12 +377,9 @@ static void script_job_on_sweep(struct timer *t, double now)
 
 void script_jobs_forget(struct script_jobs *all, const struct node *n)
 {
-	struct job_queue *q = NULL;
+	struct job_queue *q = queue_find(all, n);
 	struct script_job *job;
 
-	for (struct list *l = all->queues.next; l != &all->queues && !q; l = l->next)
-		if (container_of(l, struct job_queue, in_all)->at == n)
-			q = container_of(l, struct job_queue, in_all);
 	if (!q)
 		return;
 	list_remove(&q->in_all);
@@ -410,8 +409,8 @@ void script_jobs_stop(struct script_jobs *all)
 
 	all->ending = true;
 	timer_stop(all->timers, &all->sweep);
-	for (struct list *l = all->queues.next; l != &all->queues; l = l->next)
-		while ((job = shift_waiting(all, container_of(l, struct job_queue, in_all))))
+	list_each (struct job_queue, q, &all->queues, in_all)
+		while ((job = shift_waiting(all, q)))
 			script_job_end(job, NULL);
 	while ((job = shift_resting(all)))
 		script_job_end(job, NULL);
@@ -419,11 +418,9 @@ void script_jobs_stop(struct script_jobs *all)
 
 void script_jobs_free(struct script_jobs *all)
 {
-	struct list *l;
-
 	HASP_ASSERT(all->nwaiting == 0);
-	while ((l = list_shift(&all->queues)))
-		free(container_of(l, struct job_queue, in_all));
+	list_shift_each (struct job_queue, q, &all->queues, in_all)
+		free(q);
 	free(all);
 }
 
