@@ -53,12 +53,12 @@ static const struct rule *rule_of_args(const struct context *x)
 	return rule;
 }
 
-/* Returns the rule with a quorum for the command; NULL: none. *n: its number of keys. */
+/* Returns the rule with a quorum for the command; NULL: none. Sets *n to the number of keys if
+ * they are the command's own. */
 static const struct rule *find_rule(const struct context *x, size_t *n)
 {
 	const struct command_info *what = x->what;
 
-	*n = 1;
 	if (what->is_verb)
 		return what->verb == VERB_INFO && x->req->argc == 2 ? rule_of_args(x) : NULL;
 	if (what->session == SESSION_WATCH)
@@ -77,9 +77,10 @@ static int64_t lease_from(const struct context *x, int64_t ms, bool absolute)
 	return absolute ? (ms > now ? ms - now : 0) : ms;
 }
 
+/* A rule with a quorum has a `max_lease`. */
 static int64_t lease_within(const struct rule *rule, int64_t ms)
 {
-	return rule->max_lease_ms && ms > rule->max_lease_ms ? rule->max_lease_ms : ms;
+	return ms > rule->max_lease_ms ? rule->max_lease_ms : ms;
 }
 
 static enum parsed parse_when(const struct context *x, struct slice arg, bool seconds,
@@ -186,7 +187,7 @@ static enum parsed parse(struct context *x, const struct rule *rule, struct quor
 	*q = (struct quorum_command){
 		.act = QUORUM_ACT_DESCRIBE,
 		.rule = rule,
-		.key = x->req->argc > 1 ? x->req->argv[1] : SLICE_NONE,
+		.key = x->req->argv[1],
 		.owner = by_value ? SLICE_NONE : context_token(x, rule->owner, &x->env->token),
 		.lease_ms = rule->lease_ms,
 	};
@@ -238,7 +239,7 @@ static struct decision decide_use(struct context *x, const struct rule *rule, si
 
 bool quorum_rule_decide(struct context *x, struct decision *d)
 {
-	size_t nkeys;
+	size_t nkeys = 0;
 	const struct rule *rule = find_rule(x, &nkeys);
 
 	if (!rule)
@@ -254,7 +255,7 @@ bool quorum_rule_decide(struct context *x, struct decision *d)
 
 bool quorum_rule_read(struct context *x, struct quorum_command *q)
 {
-	size_t nkeys;
+	size_t nkeys = 0;
 	const struct rule *rule = x->env->rules_quorum ? find_rule(x, &nkeys) : NULL;
 
 	return rule && parse(x, rule, q) == PARSED_OK;
@@ -274,10 +275,8 @@ bool quorum_verb_read(struct context *x, struct lock_call *call)
 	const struct verbs *verbs = &env->config->verbs;
 	struct slice token = context_token(x, verbs->owner, &env->token);
 
-	x->make_opts(x->arg, &x->opts);
 	/* A quorum has no queue. */
-	x->opts.wait_max_ms = INT64_MAX;
-	buf_clear(&env->rewritten);
+	x->opts = (struct rewrite_opts){ .wait_max_ms = INT64_MAX };
 	rewrite_verb(&env->rewritten, x->what->verb, x->req, verbs, token, &x->opts, call);
 	buf_clear(&env->rewritten);
 	return call->script != SCRIPT_ERROR && !lock_verb_refusal(x, token, call);

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What is decided about commands on keys whose rule names a quorum, and about verbs whose locks
+ * a quorum stores.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "policy/quorum_rule.h"
+#include "tests/unit/inifile.h"
+#include "tests/unit/policy_fixture.h"
+
+#define QUORUM "[quorum q]\nservers = a:1 b:1 c:1\n"
+#define RULE "[lock orders]\npattern = q:*\nquorum = q\nlease = 30s\nmax_lease = 60s\n"
+#define REFUSED(what) "ERR hasp: a quorum stores this lock, " what
+#define IN_MULTI REFUSED("so it cannot be used in MULTI or after WATCH")
+#define NOT_ALONE REFUSED("so the command may name no other key")
+#define OTHER_COMMAND                                                                          \
+	REFUSED("which allows only SETNX, SET NX, DEL, UNLINK, EXPIRE, GET, EXISTS and TTL")
+/* policy_fixture's date, in ms. */
+#define DATE INT64_C(1700000000000)
+
+static void use(struct policy_fixture *f, const char *sections)
+{
+	policy_use(f, sections);
+	f->env.quorum_is_there = true;
+}
+
+static void assert_asks_quorum(struct policy_fixture *f, const char *words)
+{
+	struct decision *d = decide(f, words);
+
+	assert_int_equal(d->verdict, DISPATCH_CALL);
+	assert_non_null(d->pending);
+	assert_int_equal(d->pending->kind, PENDING_QUORUM);
+	assert_rewritten(f, "PING\n");
+}
+
+static struct quorum_command asked(struct policy_fixture *f, const char *words)
+{
+	struct quorum_command q;
+
+	assert_asks_quorum(f, words);
+	assert_true(quorum_rule_read(&f->x, &q));
+	return q;
+}
+
+/* --- commands ------------------------------------------------------------------------ */
+
+static void each_command_of_a_lock_has_an_act(void **state)
+{
+	static const struct {
+		const char *words;
+		enum quorum_act act;
+		int64_t lease_ms;
+		bool leased;
+		const char *value;
+	} rows[] = {
+		{ "SETNX q:a v", QUORUM_ACT_SETNX, 30000, false, "v" },
+		{ "SET q:a v NX", QUORUM_ACT_SET, 30000, false, "v" },
+		{ "SET q:a v NX PX 1", QUORUM_ACT_SET, 1, true, "v" },
+		{ "SET q:a v EX 7 NX", QUORUM_ACT_SET, 7000, true, "v" },
+		{ "SET q:a v NX PXAT 1700000000002", QUORUM_ACT_SET, 2, true, "v" },
+		{ "SET q:a v NX EXAT 1700000001", QUORUM_ACT_SET, 1000, true, "v" },
+		/* A date that is over leaves the shortest lease. */
+		{ "SET q:a v NX PXAT 1700000000000", QUORUM_ACT_SET, 1, true, "v" },
+		{ "SET q:a v NX EXAT 1", QUORUM_ACT_SET, 1, true, "v" },
+		{ "DEL q:a", QUORUM_ACT_DEL, 30000, false, "" },
+		{ "UNLINK q:a", QUORUM_ACT_DEL, 30000, false, "" },
+		{ "EXPIRE q:a 7", QUORUM_ACT_EXPIRE, 7000, true, "" },
+		{ "PEXPIRE q:a 7", QUORUM_ACT_EXPIRE, 7, true, "" },
+		{ "PEXPIRE q:a 0", QUORUM_ACT_EXPIRE, 0, true, "" },
+		{ "PEXPIRE q:a -1", QUORUM_ACT_EXPIRE, -1, true, "" },
+		{ "EXPIREAT q:a 1700000003", QUORUM_ACT_EXPIRE, 3000, true, "" },
+		{ "PEXPIREAT q:a 1700000000001", QUORUM_ACT_EXPIRE, 1, true, "" },
+		{ "PEXPIREAT q:a 1699999999999", QUORUM_ACT_EXPIRE, 0, true, "" },
+		{ "PERSIST q:a", QUORUM_ACT_PERSIST, 30000, false, "" },
+		{ "GET q:a", QUORUM_ACT_GET, 30000, false, "" },
+		{ "EXISTS q:a", QUORUM_ACT_EXISTS, 30000, false, "" },
+		{ "TTL q:a", QUORUM_ACT_TTL, 30000, false, "" },
+		{ "PTTL q:a", QUORUM_ACT_PTTL, 30000, false, "" },
+	};
+	struct policy_fixture *f = *state;
+
+	use(f, QUORUM RULE);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct quorum_command q = asked(f, rows[i].words);
+
+		if (q.act != rows[i].act || q.lease_ms != rows[i].lease_ms ||
+		    q.leased != rows[i].leased || !slice_is(q.value, rows[i].value) ||
+		    !slice_is(q.key, "q:a") || !slice_is(q.owner, TOKEN_CONNECTION) ||
+		    q.rule != f->env.config->rules[0])
+			fail_msg("%s: act %d, lease %jd", rows[i].words, (int)q.act,
+			         (intmax_t)q.lease_ms);
+	}
+}
+
+static void max_lease_limits_what_the_application_asks_for(void **state)
+{
+	static const struct {
+		const char *words;
+		int64_t lease_ms;
+	} rows[] = {
+		{ "SET q:a v NX PX 59999", 59999 }, { "SET q:a v NX PX 60000", 60000 },
+		{ "SET q:a v NX PX 60001", 60000 }, { "SET q:a v NX EXAT 1700000090", 60000 },
+		{ "EXPIRE q:a 60", 60000 },         { "EXPIRE q:a 61", 60000 },
+		{ "PEXPIRE q:a -5", -5 },           { "PEXPIREAT q:a 1700000090000", 60000 },
+	};
+	struct policy_fixture *f = *state;
+
+	use(f, QUORUM RULE);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		if (asked(f, rows[i].words).lease_ms != rows[i].lease_ms)
+			fail_msg("%s", rows[i].words);
+}
+
+static void the_rule_names_the_owner(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	use(f, QUORUM RULE "owner = address\n");
+	assert_true(slice_is(asked(f, "SETNX q:a v").owner, TOKEN_ADDRESS));
+	use(f, QUORUM RULE "owner = value\n");
+	assert_int_equal(asked(f, "SETNX q:a v").owner.n, 0);
+}
+
+/* Redis gets them as they are, and refuses them. */
+static void what_redis_refuses_passes(void **state)
+{
+	static const char *const words[] = {
+		"SETNX q:a",
+		"SETNX q:a v more",
+		"SET q:a v NX XX",
+		"SET q:a v NX PX",
+		"SET q:a v NX PX 0",
+		"SET q:a v NX PX -1",
+		"SET q:a v NX PX word",
+		"SET q:a v NX EX 9223372036854775807",
+		"SET q:a v NX EXAT 9223372036854775807",
+		"SET q:a v NX EXAT 0",
+		"EXPIRE q:a word",
+		"EXPIRE q:a 9223372036854775807",
+		"EXPIREAT q:a 9223372036854775807",
+		"PEXPIREAT q:a 1.5",
+		"GET q:a more",
+	};
+	struct policy_fixture *f = *state;
+	struct quorum_command q;
+
+	use(f, QUORUM RULE);
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
+		assert_passed(f, words[i]);
+		if (quorum_rule_read(&f->x, &q))
+			fail_msg("%s", words[i]);
+	}
+}
+
+static void other_commands_on_such_a_key_are_refused(void **state)
+{
+	static const char *const words[] = {
+		"SET q:a v",
+		"SET q:a v XX",
+		"SET q:a v NX GET",
+		"SET q:a v PX 5",
+		"SET q:a v NX KEEPTTL",
+		"EXPIRE q:a 7 NX",
+		"PEXPIREAT q:a 7 GT",
+		"APPEND q:a v",
+		"INCR q:a",
+		"GETEX q:a PERSIST",
+		"STRLEN q:a",
+		"LPUSH q:a v",
+		"EVAL text 1 q:a mine",
+	};
+	struct policy_fixture *f = *state;
+	struct quorum_command q;
+
+	use(f, QUORUM RULE);
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
+		assert_refused(f, words[i], OTHER_COMMAND);
+		assert_false(quorum_rule_read(&f->x, &q));
+	}
+}
+
+static void another_key_beside_it_is_refused_wherever_it_is(void **state)
+{
+	static const char *const words[] = { "DEL q:a q:b",          "DEL q:a other",
+		                             "DEL other q:a",        "EXISTS x y q:a",
+		                             "MSET x v q:a v",       "RENAME q:a other",
+		                             "EVAL text 2 other q:a" };
+	struct policy_fixture *f = *state;
+
+	use(f, QUORUM RULE);
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		assert_refused(f, words[i], NOT_ALONE);
+}
+
+static void a_value_has_a_longest_length(void **state)
+{
+	static char words[65536 + 32];
+	struct policy_fixture *f = *state;
+	int n = snprintf(words, sizeof(words), "SETNX q:a ");
+
+	use(f, QUORUM RULE);
+	memset(words + n, 'v', 65536);
+	assert_int_equal(asked(f, words).value.n, 65536);
+	words[n + 65536] = 'v';
+	assert_refused(f, words,
+	               "ERR hasp: a quorum has this lock, whose value may have 65536 bytes");
+}
+
+/* A rule that only observes has no lock anywhere. */
+static void other_keys_and_rules_do_not_concern_the_quorum(void **state)
+{
+	static const char *const words[] = { "SETNX other v", "DEL x y", "GET other", "PING" };
+	struct policy_fixture *f = *state;
+	struct quorum_command q;
+
+	use(f, QUORUM RULE "[lock plain]\npattern = p:*\n");
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
+		assert_passed(f, words[i]);
+		assert_false(quorum_rule_read(&f->x, &q));
+	}
+	assert_int_equal(decide(f, "SETNX p:a v")->pending->kind, PENDING_LOCK);
+	assert_false(quorum_rule_read(&f->x, &q));
+	use(f, QUORUM RULE "mode = observe\n");
+	assert_int_equal(decide(f, "SETNX q:a v")->verdict, DISPATCH_PASS);
+	assert_false(quorum_rule_read(&f->x, &q));
+	use(f, QUORUM RULE "[verbs]\n");
+	decide(f, "UNLOCK q:a");
+	assert_false(quorum_rule_read(&f->x, &q));
+}
+
+static void after_a_reload_the_rule_s_quorum_needs_a_restart(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, QUORUM RULE);
+	assert_refused(f, "SETNX q:a v",
+	               "ERR hasp: a reload gave the key's rule a quorum, which hasp uses only "
+	               "after a restart");
+}
+
+/* --- the session --------------------------------------------------------------------- */
+
+static void MULTI_and_WATCH_allow_no_such_key(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	use(f, QUORUM RULE);
+	assert_refused(f, "WATCH q:a", IN_MULTI);
+	assert_refused(f, "WATCH x q:a", IN_MULTI);
+	assert_int_equal(decide(f, "WATCH x")->verdict, DISPATCH_PASS);
+	f->session.quitting = true;
+	assert_refused(f, "GET q:a", IN_MULTI);
+	f->session.quitting = false;
+	f->session.opaque = true;
+	assert_refused(f, "GET q:a", IN_MULTI);
+	f->session.opaque = false;
+	assert_asks_quorum(f, "GET q:a");
+	run(f, "MULTI", "+OK\r\n");
+	assert_refused(f, "GET q:a", IN_MULTI);
+}
+
+static void such_a_command_waits_for_the_replies_that_may_matter(void **state)
+{
+	struct policy_fixture *f = *state;
+	struct pending_request *r;
+
+	use(f, QUORUM RULE);
+	r = sent_command(f, "SELECT 3");
+	assert_deferred(f, "GET q:a");
+	answered(f, r, "+OK\r\n");
+	assert_asks_quorum(f, "GET q:a");
+}
+
+static void a_subscriber_s_command_passes(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	use(f, QUORUM RULE);
+	f->session.subscriptions[SUBSCRIBED_CHANNELS] = 1;
+	assert_int_equal(decide(f, "GET q:a")->verdict, DISPATCH_PASS);
+}
+
+/* --- verbs --------------------------------------------------------------------------- */
+
+#define VERBS QUORUM "[verbs]\nquorum = q\nreentrant = no\nmax_lease = 60s\n"
+
+static void use_verbs(struct policy_fixture *f, const char *sections)
+{
+	use(f, sections);
+	f->env.verbs_quorum = true;
+}
+
+static void verbs_ask_the_quorum(void **state)
+{
+	static const struct {
+		const char *words;
+		int64_t lease_ms, wait_ms;
+		bool leased;
+	} rows[] = {
+		{ "LOCK a", 30000, 0, false },
+		{ "LOCK a PX 7", 7, 0, true },
+		{ "LOCK a WAIT 700", 30000, 700, false },
+		{ "UNLOCK a", 0, 0, false },
+		{ "LOCK.EXTEND a PX 9", 9, 0, true },
+	};
+	struct policy_fixture *f = *state;
+
+	use_verbs(f, VERBS);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct lock_call call;
+
+		assert_asks_quorum(f, rows[i].words);
+		assert_true(quorum_verb_read(&f->x, &call));
+		if (!slice_is(call.key, "a") || !slice_is(call.owner, TOKEN_CONNECTION) ||
+		    call.lease_ms != rows[i].lease_ms || call.wait_ms != rows[i].wait_ms ||
+		    call.leased != rows[i].leased)
+			fail_msg("%s: lease %jd, wait %jd", rows[i].words,
+			         (intmax_t)call.lease_ms, (intmax_t)call.wait_ms);
+	}
+}
+
+static void verbs_that_a_quorum_does_not_have_are_refused(void **state)
+{
+	static const char *const together[] = { "LOCK.LIST", "MLOCK 1 a", "MUNLOCK 1 a" };
+	static const char *const kinds[] = { "LOCK a SHARED", "LOCK a EXCLUSIVE",
+		                             "LOCK a LIMIT 3" };
+	struct policy_fixture *f = *state;
+
+	use_verbs(f, VERBS);
+	for (size_t i = 0; i < sizeof(together) / sizeof(*together); i++)
+		assert_refused(f, together[i],
+		               "ERR hasp: a quorum stores these locks, so they cannot be "
+		               "taken together or listed");
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+		assert_refused(f, kinds[i], "ERR hasp: a quorum stores only plain locks");
+}
+
+static void verbs_are_refused_inside_MULTI(void **state)
+{
+	static const char error[] = "ERR hasp: a quorum stores these locks, so they cannot be "
+				    "taken inside MULTI";
+	struct policy_fixture *f = *state;
+
+	use_verbs(f, VERBS);
+	f->session.quitting = true;
+	assert_refused(f, "LOCK a", error);
+	f->session.quitting = false;
+	f->session.opaque = true;
+	assert_refused(f, "LOCK a", error);
+	f->session.opaque = false;
+	run(f, "MULTI", "+OK\r\n");
+	assert_refused(f, "LOCK a", error);
+}
+
+/* Their errors, and what LOCK.INFO reports of a rule's lock, are those without a quorum. */
+static void other_calls_of_verbs_are_as_without_a_quorum(void **state)
+{
+	struct policy_fixture *f = *state;
+	struct quorum_command q;
+
+	use_verbs(f, VERBS RULE "[lock plain]\npattern = p:*\n"
+	                        "[lock observed]\npattern = o:*\nmode = observe\n"
+	                        "[guard g]\npattern = g:*\nacquire_on = GET\n");
+	decide(f, "LOCK a WAIT word");
+	assert_int_equal(f->d.verdict, DISPATCH_CALL);
+	assert_int_not_equal(f->d.pending->kind, PENDING_QUORUM);
+	assert_rewritten(f, "error 0 ERR timeout is not an integer or out of range\n");
+	decide(f, "LOCK.INFO p:a");
+	assert_int_equal(f->d.verdict, DISPATCH_CALL);
+	assert_int_not_equal(f->d.pending->kind, PENDING_QUORUM);
+	assert_false(quorum_rule_read(&f->x, &q));
+	decide(f, "LOCK.INFO g:a");
+	assert_int_not_equal(f->d.pending->kind, PENDING_QUORUM);
+	decide(f, "LOCK.INFO o:a");
+	assert_int_not_equal(f->d.pending->kind, PENDING_QUORUM);
+	assert_asks_quorum(f, "UNLOCK o:a");
+	assert_asks_quorum(f, "LOCK.INFO a");
+	assert_int_equal(asked(f, "LOCK.INFO q:a").act, QUORUM_ACT_DESCRIBE);
+}
+
+int main(void)
+{
+#define TEST(t) cmocka_unit_test_setup_teardown(t, policy_set_up, policy_tear_down)
+	const struct CMUnitTest tests[] = {
+		TEST(each_command_of_a_lock_has_an_act),
+		TEST(max_lease_limits_what_the_application_asks_for),
+		TEST(the_rule_names_the_owner),
+		TEST(what_redis_refuses_passes),
+		TEST(other_commands_on_such_a_key_are_refused),
+		TEST(another_key_beside_it_is_refused_wherever_it_is),
+		TEST(a_value_has_a_longest_length),
+		TEST(other_keys_and_rules_do_not_concern_the_quorum),
+		TEST(after_a_reload_the_rule_s_quorum_needs_a_restart),
+		TEST(MULTI_and_WATCH_allow_no_such_key),
+		TEST(such_a_command_waits_for_the_replies_that_may_matter),
+		TEST(a_subscriber_s_command_passes),
+		TEST(verbs_ask_the_quorum),
+		TEST(verbs_that_a_quorum_does_not_have_are_refused),
+		TEST(verbs_are_refused_inside_MULTI),
+		TEST(other_calls_of_verbs_are_as_without_a_quorum),
+	};
+
+	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
+}
