@@ -147,6 +147,237 @@ static void states_follow_each_other_as_the_diagram_says(void **state)
 			                 allowed[from][to]);
 }
 
+/* An MLOCK of three locks. */
+static struct lock_request *pending_mlock(struct hold_fixture *f)
+{
+	struct lock_call call = { .script = SCRIPT_MLOCK,
+		                  .effect = LOCK_EFFECT_TAKES,
+		                  .success = LOCK_IF_POSITIVE,
+		                  .kind = LOCK_KIND_COUNT,
+		                  .lease_ms = 60000,
+		                  .ticket = SLICE_LIT("worker-1") };
+	struct slice keys[] = { SLICE_LIT("a"), SLICE_LIT("b"), SLICE_LIT("c") };
+	struct verbs verbs = { .lease_ms = 30000 };
+	struct hold_terms terms = { .verbs = &verbs, .token = SLICE_LIT("token") };
+
+	return lock_request_new(f->holds, &call, keys, 3, &terms);
+}
+
+static void a_refused_release_names_the_key_and_its_holder(void **state)
+{
+	static const struct {
+		struct slice line;
+		int64_t n;
+		uint32_t key; /* 0: not understood */
+		const char *holder;
+	} rows[] = {
+		{ SLICE_LIT("+REFUSED 0 1 -"), 0, 1, "-" },
+		{ SLICE_LIT("+REFUSED 2 3 a token"), 2, 3, "a token" },
+		{ SLICE_LIT("+REFUSED 2 3"), 2, 3, "" },
+		{ SLICE_LIT("+REFUSED 0 0 -"), 0, 0, NULL },
+		{ SLICE_LIT("+REFUSED 0 4 -"), 0, 0, NULL },
+		{ SLICE_LIT("+REFUSED 0 x -"), 0, 0, NULL },
+		{ SLICE_LIT("+REFUSED x 1 -"), 0, 0, NULL },
+		{ SLICE_LIT("+REFUSED 0"), 0, 0, NULL },
+		{ SLICE_LIT("+REFUSED"), 0, 0, NULL },
+	};
+	struct hold_fixture *f = *state;
+	int64_t n;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct lock_request *p = pending_mlock(f);
+
+		buf_append(&p->answer, SLICE_LIT("earlier"));
+		assert_int_equal(lock_request_refused(p, rows[i].line, &n), rows[i].key > 0);
+		if (rows[i].key) {
+			assert_int_equal(n, rows[i].n);
+			assert_int_equal(p->refused, rows[i].key);
+			assert_true(slice_is(buf_slice(&p->answer), rows[i].holder));
+			assert_int_equal(p->state, LOCK_REQUEST_REFUSED);
+			/* Redis refuses once. */
+			assert_false(lock_request_refused(p, rows[i].line, &n));
+		} else {
+			assert_int_equal(p->state, LOCK_REQUEST_SENT);
+		}
+		lock_request_free(p);
+	}
+}
+
+static void a_queued_mlock_waits_for_the_key_that_the_line_names(void **state)
+{
+	static const struct {
+		struct slice line;
+		size_t at; /* counted from 1; 0: not understood */
+	} rows[] = {
+		{ SLICE_LIT("+QUEUED 7 100 0 1\r\n"), 1 },
+		{ SLICE_LIT("+QUEUED 7 100 0 3\r\n"), 3 },
+		{ SLICE_LIT("+QUEUED 7 100 0 0\r\n"), 0 },
+		{ SLICE_LIT("+QUEUED 7 100 0 4\r\n"), 0 },
+		{ SLICE_LIT("+QUEUED 7 100 0 x\r\n"), 0 },
+		{ SLICE_LIT("+QUEUED"), 0 },
+	};
+	struct hold_fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct lock_request *p = pending_mlock(f);
+		struct slice line = rows[i].line;
+		int64_t lease_ms;
+
+		assert_int_equal(lock_request_queued(p, 0, &line), rows[i].at > 0);
+		if (rows[i].at) {
+			assert_true(slice_is(line, "+QUEUED 7 100 0"));
+			assert_true(slice_eq(lock_request_key(p), p->keys[rows[i].at - 1]));
+			assert_true(slice_eq(lock_request_attempt(p, &lease_ms).id.key,
+			                     p->keys[rows[i].at - 1]));
+		}
+		assert_int_equal(p->state,
+		                 rows[i].at ? LOCK_REQUEST_QUEUED : LOCK_REQUEST_SENT);
+		lock_request_free(p);
+	}
+}
+
+static void an_mlock_has_locks_once_it_has_one_or_may_have(void **state)
+{
+	static const bool has[LOCK_REQUEST_STATES] = {
+		[LOCK_REQUEST_GRANTED] = true,
+		[LOCK_REQUEST_RETRIED] = true,
+		[LOCK_REQUEST_UNDONE] = true,
+		[LOCK_REQUEST_KEPT] = true,
+	};
+	struct hold_fixture *f = *state;
+	struct lock_request *p = pending_mlock(f),
+			    *one = pending_take(f, &rule_by_address, "w");
+
+	assert_false(parts_has(NULL));
+	for (int i = 0; i < LOCK_REQUEST_STATES; i++) {
+		p->state = one->state = (enum lock_request_state)i;
+		assert_int_equal(parts_has(p), has[i]);
+		assert_false(parts_has(one));
+	}
+	p->state = LOCK_REQUEST_SENT;
+	p->parts->n = 1;
+	assert_true(parts_has(p));
+	p->parts->n = 0;
+	assert_true(lock_request_is_multi(p));
+	assert_false(lock_request_is_multi(one));
+	assert_false(lock_request_is_multi(NULL));
+	lock_request_free(p);
+	lock_request_free(one);
+}
+
+static void a_retried_mlock_has_its_place_in_the_queue_once(void **state)
+{
+	static const struct {
+		enum lock_request_state from, to;
+		uint32_t place; /* with a place in the queue */
+	} rows[] = {
+		{ LOCK_REQUEST_SENT, LOCK_REQUEST_RETRIED, 2 },
+		{ LOCK_REQUEST_QUEUED, LOCK_REQUEST_RETRIED, 2 },
+		{ LOCK_REQUEST_KEPT, LOCK_REQUEST_RETRIED, 0 },
+		{ LOCK_REQUEST_GRANTED, LOCK_REQUEST_GRANTED, 0 },
+		{ LOCK_REQUEST_UNDONE, LOCK_REQUEST_UNDONE, 0 },
+	};
+	struct hold_fixture *f = *state;
+	struct lock_request *p = pending_mlock(f);
+
+	p->parts->at = 1;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		p->state = rows[i].from;
+		assert_int_equal(parts_step(p, false).place_of, 0);
+		assert_int_equal(p->state, rows[i].to);
+		p->state = rows[i].from;
+		assert_int_equal(parts_step(p, true).place_of, rows[i].place);
+		assert_int_equal(p->state, rows[i].to);
+	}
+	p->state = LOCK_REQUEST_QUEUED;
+	assert_false(parts_are_undone(p));
+	parts_undo(p);
+	assert_true(parts_are_undone(p));
+	lock_request_free(p);
+}
+
+static void an_abandoned_call_releases_what_it_gets(void **state)
+{
+	struct hold_fixture *f = *state;
+	struct lock_request *p = pending_take(f, &rule_by_address, "worker-1"),
+			    *all = lock_request_join(pending_take(f, &rule_by_address, "w-2"),
+	                                             p);
+
+	p->release = all->release = false;
+	lock_request_locked(p);
+	lock_request_abandon(all);
+	assert_true(p->release && all->release);
+	assert_int_equal(p->state, LOCK_REQUEST_LOCKED);
+	assert_int_equal(all->state, LOCK_REQUEST_ABANDONED);
+	lock_request_free(all);
+}
+
+/* --- several locks by one call, and late answers -------------------------------------- */
+
+static void of_joined_calls_the_shortest_lease_is_first(void **state)
+{
+	struct hold_fixture *f = *state;
+	struct lock_request *all = NULL, *first, *added;
+	static const struct {
+		int64_t lease_ms, timeout_ms;
+		int replicas;
+		bool is_first;
+	} rows[] = {
+		{ 5000, 70, 0, true }, { 5000, 90, 2, true },  { 5001, 80, 1, false },
+		{ 4999, 60, 3, true }, { 9000, 99, 4, false },
+	};
+	static const int most_replicas[] = { 0, 2, 2, 3, 4 };
+	static const int64_t most_ms[] = { 70, 90, 90, 90, 99 };
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		added = pending_take(f, &rule_by_address, "worker-1");
+		added->lease_ms = rows[i].lease_ms;
+		added->replicas = rows[i].replicas;
+		added->replicas_timeout_ms = rows[i].timeout_ms;
+		first = all;
+		all = lock_request_join(added, all);
+		assert_ptr_equal(all, rows[i].is_first ? added : first);
+		assert_int_equal(all->replicas, most_replicas[i]);
+		assert_int_equal(all->replicas_timeout_ms, most_ms[i]);
+		assert_int_equal(lock_request_is_joined(all), i > 0);
+	}
+	lock_request_free(all);
+}
+
+static void an_answer_is_late_after_a_tenth_of_the_lease(void **state)
+{
+	struct hold_fixture *f = *state;
+	struct lock_request *p = pending_take(f, &rule_by_address, "worker-1");
+	const struct resp_reply ok = { .type = '+' }, one = { .type = ':', .integer = 1 };
+
+	p->check_if_late = true;
+	lock_request_since(p, HOLD_NOW - 3);
+	assert_false(lock_request_is_late(p));
+	lock_request_since(p, HOLD_NOW - 3.01);
+	assert_true(lock_request_is_late(p));
+	lock_request_since(p, HOLD_NOW - 29.99);
+	assert_false(lock_request_is_over(p));
+	lock_request_since(p, HOLD_NOW - 30);
+	assert_true(lock_request_is_over(p));
+	assert_int_equal(lock_request_late(p, &one), LOCK_REQUEST_TELL);
+	assert_int_equal(lock_request_late(p, &ok), LOCK_REQUEST_CONFIRM);
+	p->effect = LOCK_EFFECT_EXPIRES;
+	assert_int_equal(lock_request_late(p, &ok), LOCK_REQUEST_REPEAT);
+	p->check_if_late = false;
+	assert_false(lock_request_is_late(p));
+	assert_false(lock_request_is_over(p));
+	p->check_if_late = true;
+	p->lease_ms = 0;
+	assert_false(lock_request_is_over(p));
+	lock_request_free(p);
+	p = pending_mlock(f);
+	lock_request_since(p, HOLD_NOW - 6);
+	assert_int_equal(lock_request_late(p, &one), LOCK_REQUEST_CONFIRM);
+	lock_request_since(p, HOLD_NOW - 6.1);
+	assert_int_equal(lock_request_late(p, &one), LOCK_REQUEST_REPEAT);
+	lock_request_free(p);
+}
+
 /* --- what is undone ------------------------------------------------------------------ */
 
 static void a_try_that_was_not_answered_is_undone_by_its_ticket(void **state)
@@ -279,6 +510,13 @@ int main(void)
 		TEST(an_answer_that_does_not_fit_the_state_is_not_understood),
 		TEST(a_reply_is_kept_once_until_it_is_fetched),
 		TEST(states_follow_each_other_as_the_diagram_says),
+		TEST(a_refused_release_names_the_key_and_its_holder),
+		TEST(a_queued_mlock_waits_for_the_key_that_the_line_names),
+		TEST(an_mlock_has_locks_once_it_has_one_or_may_have),
+		TEST(a_retried_mlock_has_its_place_in_the_queue_once),
+		TEST(an_abandoned_call_releases_what_it_gets),
+		TEST(of_joined_calls_the_shortest_lease_is_first),
+		TEST(an_answer_is_late_after_a_tenth_of_the_lease),
 		TEST(a_try_that_was_not_answered_is_undone_by_its_ticket),
 		TEST(by_its_ticket_a_try_of_any_owner_is_undone),
 		TEST(tries_in_a_transaction_that_was_not_answered_are_undone),
