@@ -88,6 +88,222 @@ static void with_owner_value_the_value_is_the_token(void **state)
 	lock_request_free(p);
 }
 
+/* An MLOCK of three locks. */
+static struct lock_request *pending_mlock(struct hold_fixture *f)
+{
+	struct lock_call call = { .script = SCRIPT_MLOCK,
+		                  .effect = LOCK_EFFECT_TAKES,
+		                  .success = LOCK_IF_POSITIVE,
+		                  .kind = LOCK_KIND_COUNT,
+		                  .lease_ms = 60000,
+		                  .ticket = SLICE_LIT("worker-1") };
+	struct slice keys[] = { SLICE_LIT("a"), SLICE_LIT("b"), SLICE_LIT("c") };
+	struct verbs verbs = { .lease_ms = 30000 };
+	struct hold_terms terms = { .verbs = &verbs, .token = SLICE_LIT("token") };
+
+	return lock_request_new(f->holds, &call, keys, 3, &terms);
+}
+
+static struct lock_request *request_of(struct hold_fixture *f, const struct lock_call *call,
+                                       const struct hold_terms *terms)
+{
+	struct slice key = SLICE_LIT("lock");
+	struct lock_request *p = lock_request_new(f->holds, call, &key, 1, terms);
+
+	assert_non_null(p);
+	return p;
+}
+
+static void a_verb_s_lock_is_of_the_verbs_kind_unless_the_call_names_one(void **state)
+{
+	static const struct {
+		enum reentrant_mode reentrant;
+		enum lock_kind of_call, kind;
+	} rows[] = {
+		{ REENTRANT_COUNT, 0, LOCK_KIND_COUNT },
+		{ REENTRANT_NO, 0, LOCK_KIND_TOKEN },
+		{ REENTRANT_COUNT, LOCK_KIND_LIMIT, LOCK_KIND_LIMIT },
+	};
+	struct hold_fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct verbs verbs = { .reentrant = rows[i].reentrant, .lease_ms = 30000 };
+		struct lock_call call = { .effect = LOCK_EFFECT_TAKES,
+			                  .kind = rows[i].of_call,
+			                  .limit = 7 };
+		struct lock_request *p = request_of(f, &call,
+		                                    &(struct hold_terms){ .verbs = &verbs });
+		int64_t lease_ms;
+
+		assert_int_equal(p->kind, rows[i].kind);
+		assert_int_equal(lock_request_attempt(p, &lease_ms).limit, 7);
+		lock_request_free(p);
+	}
+}
+
+/* `ends_ms`, and what becomes of the call. */
+static void the_application_s_expiry_ends_the_lock(void **state)
+{
+	static const struct {
+		struct lock_call call;
+		int64_t max_lease_ms, ends_ms;
+		enum lock_effect effect;
+	} rows[] = {
+		{ { .lease_ms = 7000 }, 0, 0, LOCK_EFFECT_TAKES },
+		{ { .leased = true, .lease_ms = 7000 }, 0, 7000, LOCK_EFFECT_TAKES },
+		{ { .leased = true, .lease_ms = 1 }, 0, 1, LOCK_EFFECT_TAKES },
+		{ { .leased = true, .lease_ms = 7000 }, 7000, 7000, LOCK_EFFECT_TAKES },
+		{ { .leased = true, .lease_ms = 7000 }, 6999, 6999, LOCK_EFFECT_TAKES },
+		{ { .leased = true, .until_ms = 1001 }, 0, 1, LOCK_EFFECT_TAKES },
+		{ { .leased = true, .until_ms = 1000 }, 0, -1, LOCK_EFFECT_TAKES },
+		{ { .leased = true, .until_ms = 999 }, 0, -1, LOCK_EFFECT_TAKES },
+		{ { .leased = true, .until_ms = 9000 }, 600, 600, LOCK_EFFECT_TAKES },
+		{ { .leased = true, .lease_ms = -1 }, 0, -1, LOCK_EFFECT_DROPS },
+		{ { .leased = true, .until_ms = 1000 }, 0, -1, LOCK_EFFECT_DROPS },
+		{ { .leased = true, .lease_ms = 0 }, 0, 0, LOCK_EFFECT_EXPIRES },
+		{ { .leased = true, .lease_ms = 5 }, 0, 5, LOCK_EFFECT_EXPIRES },
+	};
+	struct hold_fixture *f = *state;
+	struct pending_request *r = sent_take(f, &rule_by_connection, "worker-1");
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct rule rule = { .owner = OWNER_ADDRESS,
+			             .max_lease_ms = rows[i].max_lease_ms };
+		struct lock_call call = rows[i].call;
+		struct lock_request *p;
+
+		call.effect = rows[i].effect == LOCK_EFFECT_TAKES ? LOCK_EFFECT_TAKES
+		                                                  : LOCK_EFFECT_EXPIRES;
+		p = request_of(f, &call,
+		               &(struct hold_terms){ .rule = &rule, .date_ms = 1000 });
+		if (p->ends_ms != rows[i].ends_ms || p->effect != rows[i].effect)
+			fail_msg("row %zu: %jd", i, (intmax_t)p->ends_ms);
+		lock_request_free(p);
+	}
+	HOLD_ANSWER(f, r, "+OK\r\n");
+}
+
+/* Of the rule, or else of the verbs. */
+static void the_section_s_options_are_kept(void **state)
+{
+	struct hold_fixture *f = *state;
+	const struct rule lasting = { .owner = OWNER_ADDRESS,
+		                      .on_disconnect = DISCONNECT_EXPIRE,
+		                      .on_lost = LOST_LOG,
+		                      .lease_ms = 1,
+		                      .max_hold_ms = 2,
+		                      .replicas_ack = 3,
+		                      .replicas_ack_timeout_ms = 4 },
+			  strict = { .owner = OWNER_CONNECTION,
+		                     .on_disconnect = DISCONNECT_RELEASE,
+		                     .on_lost = LOST_CLOSE,
+		                     .lease_ms = 5,
+		                     .max_hold_ms = 6,
+		                     .replicas_ack = 7,
+		                     .replicas_ack_timeout_ms = 8 };
+	const struct verbs keeping = { .on_disconnect = DISCONNECT_EXPIRE,
+		                       .on_lost = LOST_LOG,
+		                       .lease_ms = 9,
+		                       .max_hold_ms = 10,
+		                       .replicas_ack = 11,
+		                       .replicas_ack_timeout_ms = 12 },
+			   closing = { .on_disconnect = DISCONNECT_RELEASE,
+		                       .on_lost = LOST_CLOSE };
+	const struct {
+		struct hold_terms terms;
+		bool shared_owner, ticket;
+		bool exclusive, release, closes;
+		int64_t lease_ms, max_hold_ms, replicas, timeout_ms;
+	} rows[] = {
+		{ { .rule = &lasting }, false, true, false, false, false, 1, 2, 3, 4 },
+		{ { .rule = &strict }, true, true, true, true, true, 5, 6, 7, 8 },
+		{ { .rule = &strict }, true, false, true, true, true, 5, 6, 0, 0 },
+		{ { .verbs = &keeping }, true, true, false, false, false, 9, 10, 11, 12 },
+		{ { .verbs = &closing }, false, true, true, true, true, 0, 0, 0, 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct lock_call call = { .effect = LOCK_EFFECT_TAKES,
+			                  .shared_owner = rows[i].shared_owner,
+			                  .ticket = rows[i].ticket ? SLICE_LIT("w")
+			                                           : SLICE_NONE };
+		struct lock_request *p = request_of(f, &call, &rows[i].terms);
+		int64_t timeout_ms;
+
+		if (p->exclusive != rows[i].exclusive || p->release != rows[i].release ||
+		    p->closes != rows[i].closes || p->default_lease_ms != rows[i].lease_ms ||
+		    p->max_hold_ms != rows[i].max_hold_ms ||
+		    lock_request_replicas(p, &timeout_ms) != rows[i].replicas ||
+		    timeout_ms != rows[i].timeout_ms)
+			fail_msg("row %zu", i);
+		lock_request_has_replicas(p);
+		assert_int_equal(lock_request_replicas(p, &timeout_ms), 0);
+		lock_request_free(p);
+	}
+}
+
+/* A verb's lease is hasp's own; an application keeps to its expiry, unless hasp renews it. */
+static void leases_that_hasp_answers_for_are_checked_if_late(void **state)
+{
+	static const struct {
+		struct rule rule;
+		enum lock_effect effect;
+		bool leased, checked;
+	} rows[] = {
+		{ { .wait_ms = 0 }, LOCK_EFFECT_TAKES, false, true },
+		{ { .wait_ms = 0 }, LOCK_EFFECT_TAKES, true, false },
+		{ { .wait_ms = 5 }, LOCK_EFFECT_TAKES, true, true },
+		{ { .renew = RENEW_YES }, LOCK_EFFECT_TAKES, true, true },
+		{ { .renew = RENEW_NO }, LOCK_EFFECT_TAKES, true, false },
+		{ { .renew = RENEW_UNLEASED }, LOCK_EFFECT_TAKES, true, false },
+		{ { .wait_ms = 5 }, LOCK_EFFECT_EXPIRES, false, false },
+		{ { .wait_ms = 5 }, LOCK_EFFECT_COUNTS, false, false },
+		{ { .wait_ms = 5 }, LOCK_EFFECT_DROPS, false, false },
+	};
+	static const bool of_verbs[] = {
+		[LOCK_EFFECT_TAKES] = true,
+		[LOCK_EFFECT_COUNTS] = true,
+		[LOCK_EFFECT_DROPS] = false,
+		[LOCK_EFFECT_EXPIRES] = true,
+	};
+	struct hold_fixture *f = *state;
+	struct pending_request *r = sent_take(f, &rule_by_connection, "worker-1");
+	struct verbs verbs = { .lease_ms = 30000 };
+	struct lock_request *p;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct lock_call call = { .effect = rows[i].effect, .leased = rows[i].leased };
+
+		p = request_of(f, &call, &(struct hold_terms){ .rule = &rows[i].rule });
+		if (lock_request_confirms(p) != rows[i].checked)
+			fail_msg("row %zu", i);
+		lock_request_free(p);
+		call.leased = true;
+		p = request_of(f, &call, &(struct hold_terms){ .verbs = &verbs });
+		assert_int_equal(lock_request_confirms(p), of_verbs[rows[i].effect]);
+		lock_request_free(p);
+	}
+	HOLD_ANSWER(f, r, "+OK\r\n");
+}
+
+static void its_memory_is_counted(void **state)
+{
+	struct hold_fixture *f = *state;
+	struct lock_request *p = pending_take(f, &rule_by_address, "worker-1"), *mlock;
+	/* "lock", "token" and "worker-1" */
+	size_t one = sizeof(*p) + sizeof(*p->keys) + 4 + 5 + 8;
+
+	assert_int_equal(lock_request_nbytes(NULL), 0);
+	assert_int_equal(lock_request_nbytes(p), one);
+	p = lock_request_join(pending_take(f, &rule_by_address, "worker-2"), p);
+	assert_int_equal(lock_request_nbytes(p), 2 * one);
+	lock_request_free(p);
+	mlock = pending_mlock(f);
+	assert_int_equal(lock_request_nbytes(mlock),
+	                 sizeof(*p) + 3 * sizeof(*p->keys) + 3 + 5 + 8 + sizeof(*mlock->parts));
+	lock_request_free(mlock);
+}
+
 /* --- its state ----------------------------------------------------------------------- */
 
 /* Redis, or a client that plays it, may answer what no script of hasp's answers. */
@@ -145,22 +361,6 @@ static void states_follow_each_other_as_the_diagram_says(void **state)
 			assert_int_equal(lock_request_allows((enum lock_request_state)from,
 			                                     (enum lock_request_state)to),
 			                 allowed[from][to]);
-}
-
-/* An MLOCK of three locks. */
-static struct lock_request *pending_mlock(struct hold_fixture *f)
-{
-	struct lock_call call = { .script = SCRIPT_MLOCK,
-		                  .effect = LOCK_EFFECT_TAKES,
-		                  .success = LOCK_IF_POSITIVE,
-		                  .kind = LOCK_KIND_COUNT,
-		                  .lease_ms = 60000,
-		                  .ticket = SLICE_LIT("worker-1") };
-	struct slice keys[] = { SLICE_LIT("a"), SLICE_LIT("b"), SLICE_LIT("c") };
-	struct verbs verbs = { .lease_ms = 30000 };
-	struct hold_terms terms = { .verbs = &verbs, .token = SLICE_LIT("token") };
-
-	return lock_request_new(f->holds, &call, keys, 3, &terms);
 }
 
 static void a_refused_release_names_the_key_and_its_holder(void **state)
@@ -507,6 +707,11 @@ int main(void)
 		TEST(a_release_is_kept_while_a_take_is_awaited_or_a_lock_is_held),
 		TEST(what_a_try_wants_is_kept),
 		TEST(with_owner_value_the_value_is_the_token),
+		TEST(a_verb_s_lock_is_of_the_verbs_kind_unless_the_call_names_one),
+		TEST(the_application_s_expiry_ends_the_lock),
+		TEST(the_section_s_options_are_kept),
+		TEST(leases_that_hasp_answers_for_are_checked_if_late),
+		TEST(its_memory_is_counted),
 		TEST(an_answer_that_does_not_fit_the_state_is_not_understood),
 		TEST(a_reply_is_kept_once_until_it_is_fetched),
 		TEST(states_follow_each_other_as_the_diagram_says),
