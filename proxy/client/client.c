@@ -281,10 +281,9 @@ static void give_up_locks(struct client *c)
 		hold_owner_end(&c->locks->holds, !is_cut_off(c));
 		read_set_end(&c->locks->read_set, clock_now(), is_cut_off(c));
 	}
-	if (c->quorum)
-		quorum_owner_end(c->quorum, !is_cut_off(c));
-	free(c->quorum);
-	c->quorum = NULL;
+	if (c->quorum_op)
+		quorum_op_cancel(c->quorum_op);
+	c->quorum_op = NULL;
 	shared_tracker_forget(c->env->policy.tracker, c->watched);
 	c->watched = NULL;
 	/* A request that was not sent is in no list, so free it here. */

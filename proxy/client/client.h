@@ -83,7 +83,6 @@ struct client;
 struct deadlocks;
 struct hold_owner;
 struct quorum;
-struct quorum_owner;
 struct read_set;
 struct replica_acks;
 struct round;
@@ -182,13 +181,10 @@ void client_describe(struct client *c, struct buf *out);
 /* The same; holds_describe_fn, read_sets_describe_fn, and quorum_ops.describe. */
 void client_describe_holder(const struct hold_owner *o, struct buf *out);
 void client_describe_reader(const struct read_set *r, struct buf *out);
-void client_describe_quorum_owner(const struct quorum_owner *o, struct buf *out);
 
 /* Closes the client because it lost a lock and the lock's section has on_lost = close. */
 void client_lost_hold(struct hold_owner *o);
 
-/* Closes the client because it lost a lock of a quorum, so that the application notices. */
-void client_lost_lock(struct quorum_owner *o);
 
 /* The lock or guard that a client waits for in line. Points into the client. */
 struct client_wait {

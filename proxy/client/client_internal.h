@@ -172,7 +172,7 @@ struct client {
 	struct stream stream;
 	struct session session;
 	struct context_locks *locks; /* context_locks_none() until it has any */
-	struct quorum_owner *quorum; /* NULL until the client uses a lock of a quorum */
+	struct quorum_op *quorum_op; /* of `current`, while CLIENT_PARKED_ROUND; else NULL */
 	struct tracker_client *watched; /* NULL until the tracker watches the client */
 	const char *listener; /* the entry of `listen` that accepted the client */
 	struct sockaddr_storage *behind; /* the client's address by the PROXY header; NULL: the
@@ -268,8 +268,7 @@ static inline size_t client_nbytes(const struct client *c)
 {
 	return buf_cap(&c->in) + buf_cap(&c->stream.out) + session_nbytes(&c->session) +
 	       c->locks->holds.nbytes + c->locks->read_set.nbytes +
-	       (c->locks->holds.seen ? seen_values_nbytes(c->locks->holds.seen) : 0) +
-	       (c->quorum ? sizeof(*c->quorum) + c->quorum->nbytes : 0);
+	       (c->locks->holds.seen ? seen_values_nbytes(c->locks->holds.seen) : 0);
 }
 
 /* Records when the client has read some or all of its replies. Call it once a second, too. */

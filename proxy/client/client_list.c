@@ -81,7 +81,7 @@ static void tell(const struct client *c, client_list_fn *fn, void *arg)
 		.link = !c->user.link ? "none"
 		        : c->shared   ? "shared"
 		                      : "own",
-		.nlocks = c->locks->holds.n + (c->quorum ? c->quorum->n : 0),
+		.nlocks = c->locks->holds.n,
 		.nguards = c->locks->read_set.n,
 		.waits = c->state == CLIENT_PARKED_TURN && c->waiter ? waiter_waited(c->waiter)
 		                                                     : 0,

@@ -144,19 +144,9 @@ void client_describe_reader(const struct read_set *r, struct buf *out)
 	client_describe(client_of_reader(r), out);
 }
 
-void client_describe_quorum_owner(const struct quorum_owner *o, struct buf *out)
-{
-	client_describe(o->arg, out);
-}
-
 void client_lost_hold(struct hold_owner *o)
 {
 	client_finish(client_of_holder(o), "it has lost a lock, and on_lost = close");
-}
-
-void client_lost_lock(struct quorum_owner *o)
-{
-	client_finish(client_of(o->arg), "it has lost a lock of a quorum, and on_lost = close");
 }
 
 struct client_wait client_waits_for(void *owner)

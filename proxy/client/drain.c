@@ -26,7 +26,7 @@
 /* True if the application relies on the state of this connection. */
 static bool is_at_work(const struct client *c)
 {
-	return client_in_critical_section(c) || (c->quorum && c->quorum->n) ||
+	return client_in_critical_section(c) ||
 	       hold_owner_has_any(&c->locks->holds, clock_now());
 }
 
@@ -68,8 +68,7 @@ static bool is_recordable(const struct client *c)
 
 	return !c->stays && !c->eof && !c->stream.error && !c->stream.tls && !c->transacting &&
 	       route_is_replayable(c) && s->db >= 0 && !s->affects_next && !s->tracks &&
-	       c->locks->holds.n == 0 &&
-	       !(c->quorum && (c->quorum->n || c->quorum->op)) && c->locks->read_set.n == 0 &&
+	       c->locks->holds.n == 0 && c->locks->read_set.n == 0 &&
 	       !c->locks->read_set.overflowed && !c->locks->read_set.unchecked;
 }
 

@@ -16,6 +16,7 @@
 #include "base/quote.h"
 #include "config/match.h"
 #include "config/types.h"
+#include "policy/context.h"
 #include "policy/quorum_rule.h"
 #include "quorum/quorum.h"
 #include "resp/write.h"
@@ -51,7 +52,7 @@ static void write_unreached(const struct client *c, const struct quorum_result *
 }
 
 static void write_owner(const struct client *c, const struct quorum_result *r,
-                        const struct quorum_hold *h, struct buf *out)
+                        const struct hold *h, struct buf *out)
 {
 	bool resp3 = c->session.proto == 3, of_rule = c->quorum_reply == QUORUM_REPLY_RULE_INFO;
 	struct slice owner = r->owner.n || !of_rule ? r->owner : quorum_value_content(r->value);
@@ -60,7 +61,7 @@ static void write_owner(const struct client *c, const struct quorum_result *r,
 	holder_text(out, "owner", owner, resp3);
 	holder_number(out, "holds", true, 1, resp3);
 	holder_number(out, "ttl", true, r->ttl_ms, resp3);
-	holder_number(out, "fence", h, h ? quorum_hold_fence(h) : 0, resp3);
+	holder_number(out, "fence", h, h ? voted_fence(h) : 0, resp3);
 	holder_number(out, "waiters", false, 0, resp3);
 }
 
@@ -68,10 +69,12 @@ static void write_owner(const struct client *c, const struct quorum_result *r,
 static void write_taken(struct client *c, const struct quorum_result *r, struct buf *out)
 {
 	bool won = r->verdict == QUORUM_WON;
+	const struct voted_lock voted = {
+		won, r->waited, r->fence, r->began, r->good_until, r->value
+	};
 
-	quorum_events_answered(c->env->quorum, c->quorum, r);
-	if (won)
-		quorum_hold_add(c->env->quorum, c->quorum, r);
+	voted_apply(c->env->policy.holds, client_own_holds(c), c->current->lock_request, &voted);
+	c->current->lock_request = NULL;
 	if (c->quorum_reply == QUORUM_REPLY_SETNX)
 		write_number(out, won);
 	else if (!won)
@@ -100,7 +103,8 @@ static void write_content(struct client *c, const struct quorum_result *r, struc
 /* Writes the answer to `current`, on which a majority has agreed. */
 static void write_answer(struct client *c, const struct quorum_result *r, struct buf *out)
 {
-	struct quorum_hold *h = quorum_hold_find(c->quorum, r->key, r->owner);
+	const struct policy_env *env = &c->env->policy;
+	struct hold *h = voted_find(env->holds, &c->locks->holds, r->key, r->owner);
 	bool won = r->verdict == QUORUM_WON;
 
 	switch (c->quorum_reply) {
@@ -110,21 +114,21 @@ static void write_answer(struct client *c, const struct quorum_result *r, struct
 		write_taken(c, r, out);
 		break;
 	case QUORUM_REPLY_OWN_RELEASE:
-		quorum_events_released(c->env->quorum);
+		stats_add(quorum_terms(c->env->quorum)->stats, STAT_RELEASED);
 		write_number(out, 1);
 		break;
 	case QUORUM_REPLY_RELEASE:
 		if (won) {
-			quorum_events_released(c->env->quorum);
-			quorum_hold_end_other(c->env->quorum, r->value);
+			stats_add(quorum_terms(c->env->quorum)->stats, STAT_RELEASED);
+			voted_end(env->holds, r->key, r->value);
 		}
 		write_number(out, won);
 		break;
 	case QUORUM_REPLY_EXTEND:
 		/* An EXPIRE never shortens the lease of the client's own hold. */
 		if (h && won)
-			quorum_hold_extend(h, r);
-		write_number(out, won && (h || r->good_until > c->env->policy.now));
+			voted_extend(h, r->began, r->good_until, r->lease_ms);
+		write_number(out, won && (h || r->good_until > env->now));
 		break;
 	case QUORUM_REPLY_GET:
 		write_content(c, r, out);
@@ -168,7 +172,7 @@ static void on_quorum_done(void *arg, const struct quorum_result *r)
 	struct client *c = client_of(arg);
 	struct buf out = BUF_INIT;
 
-	c->quorum->op = NULL;
+	c->quorum_op = NULL;
 	if (r->verdict == QUORUM_UNREACHED)
 		write_unreached(c, r, &out);
 	else
@@ -186,27 +190,58 @@ static bool quorum_client_waits(const void *client)
 	return !((const struct client *)client)->eof;
 }
 
+/* --- taking a lock ------------------------------------------------------------------------ */
+
+static struct hold *find_own_hold(const struct client *c, struct slice key, struct slice owner)
+{
+	return voted_find(c->env->policy.holds, &c->locks->holds, key, owner);
+}
+
+/* Asks for the lock that `call` takes, under a rule or (NULL) by a verb. */
+static void ask_lock(struct client *c, const struct lock_call *call, const struct rule *rule,
+                     struct quorum_ask *ask)
+{
+	const struct policy_env *env = &c->env->policy;
+	const struct hold_terms terms = {
+		.rule = rule,
+		.verbs = rule ? NULL : &env->config->verbs,
+		.token = call->owner,
+		.stats = quorum_terms(c->env->quorum)->stats,
+	};
+
+	ask->request = QUORUM_LOCK;
+	ask->lease_ms = call->lease_ms;
+	/* Do not wait for the client's own lock: no other client could release it. */
+	ask->wait_ms = find_own_hold(c, call->key, SLICE_NONE) ? 0 : call->wait_ms;
+	ask->goes_on = quorum_client_waits;
+	c->current->lock_request = lock_request_voted(env->holds, call, &terms);
+	c->current->rest = &context_rest;
+}
+
 /* --- commands on keys with a rule --------------------------------------------------------- */
 
 static void ask_take(struct client *c, const struct quorum_command *q, struct quorum_ask *ask)
 {
-	const struct rule *rule = q->rule;
+	const struct lock_call call = {
+		.script = SCRIPT_TAKE,
+		.effect = LOCK_EFFECT_TAKES,
+		.key = q->key,
+		.value = q->value,
+		.owner = q->owner,
+		.leased = q->leased,
+		.lease_ms = quorum_bound_lease(c->env->quorum, q->lease_ms),
+		.wait_ms = q->rule->wait_ms,
+	};
 
-	ask->request = QUORUM_LOCK;
-	ask->lease_ms = quorum_bound_lease(c->env->quorum, q->lease_ms);
-	/* Do not wait for the client's own lock: no other client could release it. */
-	ask->wait_ms = quorum_owner_has(c->quorum, q->key) ? 0 : rule->wait_ms;
-	ask->goes_on = quorum_client_waits;
+	ask_lock(c, &call, q->rule, ask);
 	ask->claim.content = q->value;
-	ask->terms.renewed = rule->renew == RENEW_YES ||
-	                     (rule->renew == RENEW_UNLEASED && !q->leased);
 	c->quorum_reply = q->act == QUORUM_ACT_SET ? QUORUM_REPLY_SET : QUORUM_REPLY_SETNX;
 }
 
 /* Sets the value that the client must have read to free or extend the lock. Returns false if
  * the client has not read it, and the rule requires that. */
 static bool claim_lock(const struct client *c, const struct quorum_command *q,
-                       const struct quorum_hold *h, bool frees, struct quorum_claim *claim)
+                       const struct hold *h, bool frees, struct quorum_claim *claim)
 {
 	struct slice seen;
 
@@ -219,19 +254,18 @@ static bool claim_lock(const struct client *c, const struct quorum_command *q,
 	return !claim->is_anyones || !frees || q->rule->foreign_del == FOREIGN_ALLOW;
 }
 
-static void ask_change(struct client *c, const struct quorum_command *q, struct quorum_hold *h,
+static void ask_change(struct client *c, const struct quorum_command *q, struct hold *h,
                        struct quorum_ask *ask)
 {
 	bool frees = q->act == QUORUM_ACT_DEL || q->lease_ms <= 0;
 
-	ask->value = h ? quorum_hold_value(h) : SLICE_NONE;
-	ask->terms.renewed = q->rule->renew == RENEW_YES;
+	ask->value = h ? voted_value(h) : SLICE_NONE;
 	if (!claim_lock(c, q, h, frees, &ask->claim)) {
 		ask->request = QUORUM_INFO;
 		c->quorum_reply = QUORUM_REPLY_FOREIGN_DEL;
 	} else if (frees) {
 		ask->request = QUORUM_UNLOCK;
-		ask->lease_ms = h ? quorum_hold_lease_ms(h) : 0;
+		ask->lease_ms = h ? voted_lease_ms(h) : 0;
 		c->quorum_reply = h ? QUORUM_REPLY_OWN_RELEASE : QUORUM_REPLY_RELEASE;
 	} else {
 		ask->request = QUORUM_EXTEND;
@@ -258,19 +292,26 @@ static enum quorum_reply reply_to_read(enum quorum_act act)
 	}
 }
 
+/* Ends the client's own hold of a lock that it releases. */
+static struct quorum_op *new_quorum_op(struct client *c, const struct quorum_ask *ask)
+{
+	struct quorum_op *op = quorum_op_new(c->env->quorum, ask);
+
+	if (ask->request == QUORUM_UNLOCK && ask->value.n)
+		voted_end(c->env->policy.holds, ask->key, ask->value);
+	return op;
+}
+
 static struct quorum_op *quorum_rules_op(struct client *c, const struct quorum_command *q)
 {
-	struct quorum_hold *h = quorum_hold_find(c->quorum, q->key, q->owner);
+	struct hold *h = find_own_hold(c, q->key, q->owner);
 	struct quorum_ask ask = {
 		.request = QUORUM_INFO,
 		.key = q->key,
 		.claim = { .of_rule = true, .owner = q->owner },
-		.terms = { .released_at_end = q->rule->on_disconnect == DISCONNECT_RELEASE,
-		           .max_hold_ms = q->rule->max_hold_ms },
 		.done = on_quorum_done,
 		.arg = c,
 	};
-	struct quorum_op *op;
 
 	if (q->act == QUORUM_ACT_SETNX || q->act == QUORUM_ACT_SET)
 		ask_take(c, q, &ask);
@@ -278,22 +319,10 @@ static struct quorum_op *quorum_rules_op(struct client *c, const struct quorum_c
 		ask_change(c, q, h, &ask);
 	else
 		c->quorum_reply = reply_to_read(q->act);
-	op = quorum_op_new(c->env->quorum, &ask);
-	if (h && ask.request == QUORUM_UNLOCK)
-		quorum_hold_end(h);
-	return op;
+	return new_quorum_op(c, &ask);
 }
 
 /* --- verbs -------------------------------------------------------------------------------- */
-
-/* Returns the client's hold of the verb's lock; NULL: the client does not have the lock. */
-static struct quorum_hold *find_own_hold(const struct client *c, enum verb verb,
-                                         const struct lock_call *call)
-{
-	if (verb != VERB_UNLOCK && verb != VERB_EXTEND)
-		return NULL;
-	return c->quorum ? quorum_hold_find(c->quorum, call->key, call->owner) : NULL;
-}
 
 static enum quorum_request request_of(enum verb verb)
 {
@@ -323,42 +352,26 @@ static enum quorum_reply reply_to_verb(enum verb verb, bool is_own)
 	}
 }
 
-static struct quorum_op *make_op(struct client *c, enum verb verb, const struct lock_call *call)
+static struct quorum_op *make_op(struct client *c, enum verb verb, struct lock_call *call)
 {
-	const struct verbs *verbs = &c->env->policy.config->verbs;
-	struct quorum_hold *h = find_own_hold(c, verb, call);
+	const struct hold *h = verb == VERB_UNLOCK || verb == VERB_EXTEND
+	                               ? find_own_hold(c, call->key, call->owner)
+	                               : NULL;
 	struct quorum_ask ask = {
 		.request = request_of(verb),
 		.key = call->key,
 		.claim = { .owner = call->owner },
-		.value = h ? quorum_hold_value(h) : SLICE_NONE,
-		.terms = { .renewed = verb == VERB_LOCK && !call->leased,
-		           .released_at_end = verbs->on_disconnect == DISCONNECT_RELEASE,
-		           .max_hold_ms = verbs->max_hold_ms },
-		.lease_ms = quorum_bound_lease(c->env->quorum, call->lease_ms),
-		/* Do not wait for the client's own lock: no other client could release it. */
-		.wait_ms = quorum_owner_has(c->quorum, call->key) ? 0 : call->wait_ms,
+		.value = h ? voted_value(h) : SLICE_NONE,
 		.done = on_quorum_done,
-		.goes_on = quorum_client_waits,
 		.arg = c,
 	};
-	struct quorum_op *op;
 
+	call->lease_ms = quorum_bound_lease(c->env->quorum, call->lease_ms);
+	ask.lease_ms = h && verb == VERB_UNLOCK ? voted_lease_ms(h) : call->lease_ms;
+	if (verb == VERB_LOCK)
+		ask_lock(c, call, NULL, &ask);
 	c->quorum_reply = reply_to_verb(verb, h);
-	if (h && verb == VERB_UNLOCK)
-		ask.lease_ms = quorum_hold_lease_ms(h);
-	op = quorum_op_new(c->env->quorum, &ask);
-	if (h && verb == VERB_UNLOCK)
-		quorum_hold_end(h);
-	return op;
-}
-
-static void own_quorum(struct client *c)
-{
-	if (c->quorum)
-		return;
-	c->quorum = xmalloc(sizeof(*c->quorum));
-	quorum_owner_init(c->quorum, c);
+	return new_quorum_op(c, &ask);
 }
 
 /* Reads the client's request again. Returns NULL if it is no longer one for the quorum. */
@@ -388,20 +401,19 @@ void quorum_op_on_reply(struct client *c, const struct resp_reply *reply)
 		return;
 	}
 	x = client_context_again(c, &view, &what);
-	own_quorum(c);
-	c->quorum->op = read_request(c, &x);
-	if (!c->quorum->op) {
+	c->quorum_op = read_request(c, &x);
+	if (!c->quorum_op) {
 		client_close(c, "the meaning of its command changed while it waited");
 		return;
 	}
 	client_park(c, CLIENT_PARKED_ROUND);
-	quorum_op_start(c->quorum->op);
+	quorum_op_start(c->quorum_op);
 }
 
 /* --- an operator frees a lock ------------------------------------------------------------- */
 
 struct quorum_forcing {
-	struct quorum *quorum;
+	struct holds *holds;
 	void (*fn)(void *arg, struct slice reply);
 	void *arg;
 };
@@ -425,7 +437,7 @@ static void on_freed(void *arg, const struct quorum_result *r)
 	else
 		buf_printf(&out, ":%d\r\n", r->verdict == QUORUM_WON);
 	if (r->verdict == QUORUM_WON)
-		quorum_hold_end_other(f->quorum, r->value);
+		voted_end(f->holds, r->key, r->value);
 	f->fn(f->arg, buf_slice(&out));
 	buf_release(&out);
 	free(f);
@@ -445,7 +457,7 @@ bool quorum_force(const struct client_env *env, struct slice key,
 	if (!is_quorums(&env->policy, key))
 		return false;
 	f = xmalloc(sizeof(*f));
-	*f = (struct quorum_forcing){ env->quorum, fn, arg };
+	*f = (struct quorum_forcing){ env->policy.holds, fn, arg };
 	ask.arg = f;
 	quorum_op_start(quorum_op_new(env->quorum, &ask));
 	return true;

@@ -16,7 +16,6 @@ struct quorum *quorum_new(const struct quorum_opts *opts)
 	q->opts = *opts;
 	list_init(&q->releases);
 	list_init(&q->ops);
-	map_init(&q->holds);
 	return q;
 }
 
@@ -24,7 +23,6 @@ void quorum_free(struct quorum *q)
 {
 	quorum_releases_free(q);
 	quorum_ops_free(q);
-	map_fini(&q->holds);
 	free(q);
 }
 

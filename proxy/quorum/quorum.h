@@ -30,15 +30,13 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/slice.h"
+#include "lock/hold/holds.h"
 #include "quorum/quorum_values.h"
 #include "quorum/quorum_votes.h"
 
 struct quorum;
 struct quorum_call;
-struct quorum_hold;
 struct quorum_op;
-struct section_stats;
-struct timers;
 
 #define QUORUM_RUN_ID_SIZE 48
 
@@ -62,15 +60,6 @@ struct quorum_call {
 	struct list node; /* for opts.send(), until the call is answered */
 };
 
-/* The locks of one client. */
-struct quorum_owner {
-	void *arg; /* the client */
-	struct list holds;
-	size_t n;
-	size_t nbytes; /* memory of the holds, in bytes */
-	struct quorum_op *op; /* the operation that the owner waits for; NULL: none */
-};
-
 struct quorum_opts {
 	struct timers *timers;
 	const char *name; /* for the log; must outlive the quorum */
@@ -84,16 +73,12 @@ struct quorum_opts {
 	void (*send)(void *arg, size_t server, struct slice request, struct quorum_call *call);
 	/* The time of day, in microseconds since 1970. */
 	int64_t (*unix_us)(void *arg);
-	/* A renewal found no majority in time: the hold is gone. The owner may end here. */
-	void (*on_lost)(void *arg, struct quorum_owner *o);
 	void *arg;
-	struct section_stats *stats; /* counts events of the locks; NULL: none are counted */
-	/* Appends the owner's name for the log; NULL: the log does not name owners. */
-	void (*describe)(const struct quorum_owner *o, struct buf *out);
+	struct section_stats *stats; /* counts the clients that wait; NULL: none are counted */
 };
 
 struct quorum *quorum_new(const struct quorum_opts *opts);
-/* Call it only when all servers are down, and all owners have ended. */
+/* Call it only when all servers are down, and all operations have ended. */
 void quorum_free(struct quorum *q);
 const struct quorum_opts *quorum_terms(const struct quorum *q);
 /* Returns `lease_ms`, or less, so that a lock that a server may have forgotten has ended when
@@ -123,13 +108,6 @@ void quorum_on_answer(struct quorum *q, struct quorum_call *call,
 
 enum quorum_request { QUORUM_LOCK, QUORUM_UNLOCK, QUORUM_EXTEND, QUORUM_INFO };
 
-/* How hasp keeps a lock that is taken. */
-struct quorum_terms_of_hold {
-	bool renewed; /* hasp renews it each third of its lease */
-	bool released_at_end; /* released when its client ends; else its lease expires */
-	int64_t max_hold_ms; /* renewal ends after it; 0: never */
-};
-
 struct quorum_result {
 	enum quorum_verdict verdict; /* never OPEN */
 	size_t nanswered; /* number of servers that answered */
@@ -140,9 +118,7 @@ struct quorum_result {
 	int64_t ttl_ms; /* INFO */
 	uint32_t absent; /* EXTEND: servers that lack the lock, as bits */
 	size_t nno; /* number of servers that refused */
-	struct quorum_terms_of_hold terms; /* see struct quorum_ask */
 	bool waited; /* LOCK: hasp tried more than once */
-	double since; /* time of the request, by the clock */
 };
 
 /* The slices of the result are valid during the call. */
@@ -155,7 +131,6 @@ struct quorum_ask {
 	struct slice value; /* EXTEND, UNLOCK: value of the hold; empty: not known here */
 	int64_t lease_ms; /* LOCK, EXTEND */
 	int64_t wait_ms; /* LOCK: how long to try again, after random pauses */
-	struct quorum_terms_of_hold terms; /* LOCK, EXTEND; for the hold that done() adds */
 	bool renews; /* EXTEND: waits for the answers of all servers */
 	quorum_done_fn *done;
 	/* LOCK: called after a failed try; returns true to try again. NULL: try again for
@@ -170,49 +145,9 @@ struct quorum_op *quorum_op_new(struct quorum *q, const struct quorum_ask *ask);
 void quorum_op_start(struct quorum_op *op);
 void quorum_op_cancel(struct quorum_op *op);
 
-/* --- quorum_holds.c: what clients have ---------------------------------------------------- */
+/* --- quorum_holds.c ----------------------------------------------------------------------- */
 
-void quorum_owner_init(struct quorum_owner *o, void *arg);
-/* Adds the hold of a LOCK that was granted. */
-void quorum_hold_add(struct quorum *q, struct quorum_owner *o, const struct quorum_result *r);
-/* Returns the owner's hold of `key`; NULL: it has none, or its lease has ended. */
-struct quorum_hold *quorum_hold_find(const struct quorum_owner *o, struct slice key,
-                                     struct slice owner);
-/* True if the client has the lock, as any owner. */
-bool quorum_owner_has(const struct quorum_owner *o, struct slice key);
-struct slice quorum_hold_value(const struct quorum_hold *h);
-int64_t quorum_hold_lease_ms(const struct quorum_hold *h);
-int64_t quorum_hold_fence(const struct quorum_hold *h);
-/* LOCK.EXTEND was granted: the hold gets the lease that the client named. hasp renews it no
- * more, unless the result's terms say so. */
-void quorum_hold_extend(struct quorum_hold *h, const struct quorum_result *r);
-/* Ends the hold because its lock is being released. */
-void quorum_hold_end(struct quorum_hold *h);
-/* Another client released the lock that had this value: ends the hold, if a client has it
- * here. */
-void quorum_hold_end_other(struct quorum *q, struct slice value);
-/* The client ends: cancels its operation. Its holds are released if their terms and `release`
- * say so; else their leases expire. */
-void quorum_owner_end(struct quorum_owner *o, bool release);
-
-/* The facts about a client's lock, for a list; valid during the call. */
-struct quorum_held {
-	const struct quorum_owner *of;
-	struct slice key, owner; /* for a rule with owner = value, the owner is its value */
-	int64_t fence;
-	double since, good_until; /* times by the clock */
-	bool renewed;
-};
-typedef void quorum_held_fn(void *arg, const struct quorum_held *held);
-/* Visits some of the holds, from `cursor` on: see map_scan(). */
-uint64_t quorum_walk(const struct quorum *q, uint64_t cursor, quorum_held_fn *fn, void *arg);
-
-/* --- quorum_events.c: counts, and lines of the log ---------------------------------------- */
-
-/* Counts and logs the answer to this client's LOCK, which a majority gave. */
-void quorum_events_answered(const struct quorum *q, const struct quorum_owner *o,
-                            const struct quorum_result *r);
-/* Counts a lock that UNLOCK has released. */
-void quorum_events_released(const struct quorum *q);
+/* Lets `h` keep the locks that the quorum has granted; `closes`: see struct voters. */
+void quorum_keep_holds(struct quorum *q, struct holds *h, bool closes);
 
 #endif

@@ -2,12 +2,11 @@
  *
  * quorum_internal: a quorum and its parts. Each file calls only those above it in this list:
  *
- *   quorum_events.c     counts and logs the events of locks
  *   quorum_peers.c      the known state of the servers: which may be asked, and vote
  *   quorum_releases.c   frees locks at all servers, until each has confirmed it
  *   quorum_values.c     the values that servers store under a lock's key
  *   quorum_ops.c        one request: its tries and steps
- *   quorum_holds.c      clients' locks: renewal, and the end
+ *   quorum_holds.c      renews and releases clients' locks
  *   quorum.c            beginning and end; answers of the servers
  */
 #ifndef HASP_QUORUM_QUORUM_INTERNAL_H
@@ -16,7 +15,6 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/log.h"
-#include "base/map.h"
 #include "base/timers.h"
 #include "lock/scripts/script.h"
 #include "quorum/quorum.h"
@@ -36,39 +34,8 @@ struct quorum {
 	struct list releases; /* oldest first */
 	size_t nreleases;
 	struct list ops;
-	struct map holds; /* indexed by their values */
 	struct log_limit refused_fences;
 };
-
-struct quorum_hold {
-	struct quorum *q;
-	struct quorum_owner *of;
-	struct list node; /* in of->holds */
-	struct map_node by_value; /* in q->holds */
-	struct buf key, owner, value;
-	int64_t lease_ms;
-	int64_t fence;
-	bool renewed;
-	bool released_at_end; /* released when its client ends */
-	double since; /* start of the hold, by the clock */
-	double good_until; /* end of the lease, by the clock */
-	double renew_until; /* renewal ends then; INFINITY: never */
-	struct timer timer; /* the next renewal, or good_until */
-	struct quorum_op *renewal; /* the renewal under way; NULL: none */
-};
-
-/* --- quorum_events.c ---------------------------------------------------------------------- */
-
-void quorum_events_held(const struct quorum_hold *h);
-void quorum_events_ended(const struct quorum_hold *h);
-void quorum_events_renewed(const struct quorum_hold *h);
-void quorum_events_lost(const struct quorum_hold *h, const char *reason);
-/* Counts a hold that ends because its client has gone. */
-void quorum_events_dropped(const struct quorum_hold *h);
-/* A server proposed a fencing token beyond the limit. */
-void quorum_events_fence_refused(struct quorum *q, size_t server, int64_t token, int64_t limit);
-/* Counts a LOCK that waits from now on, or (`waits` false) no longer. */
-void quorum_events_waits(const struct quorum *q, bool waits);
 
 /* --- quorum_peers.c ----------------------------------------------------------------------- */
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,8 @@
  * that clients that have split the votes do not split them again. */
 #define PAUSE_MIN_SECONDS 0.02
 #define PAUSE_MORE_SECONDS 0.08
+
+#define WARNINGS_MAX 10 /* lines in 10 seconds */
 
 enum op_step {
 	OP_NEW,
@@ -36,10 +39,8 @@ struct quorum_op {
 	int64_t lease_ms;
 	double began; /* start of the round of TAKE or EXTEND, by the clock */
 	double wait_until; /* LOCK: no further try after this time */
-	struct quorum_terms_of_hold terms; /* see struct quorum_ask */
 	bool renews; /* see struct quorum_ask */
 	bool waited; /* LOCK: it has been in OP_PAUSE */
-	double since; /* time of the request, by the clock */
 	struct quorum_votes votes;
 	bool is_over; /* the time-out of the round is over */
 	uint32_t yes, absent; /* servers, as bits */
@@ -105,7 +106,7 @@ static void op_stop(struct quorum_op *op)
 	op_set_step(op, OP_ENDED);
 	timer_stop(op->q->opts.timers, &op->timer);
 	if (op->waited)
-		quorum_events_waits(op->q, false);
+		stats_change(op->q->opts.stats, STAT_WAITERS, false);
 	if (op->release)
 		quorum_release_forget(op->release);
 	op->release = NULL;
@@ -135,9 +136,7 @@ static void op_end_by(struct quorum_op *op, enum quorum_verdict verdict)
 		.owner = buf_slice(&op->owner),
 		.value = buf_slice(&op->value),
 		.absent = op->absent,
-		.terms = op->terms,
 		.waited = op->waited,
-		.since = op->since,
 	};
 
 	op_end(op, &r);
@@ -239,12 +238,23 @@ static enum quorum_verdict op_take_verdict(struct quorum_op *op, bool is_over)
 	                                                                : QUORUM_UNREACHED;
 }
 
+/* A server proposed a fencing token beyond the limit. */
+static void op_log_refused_fence(struct quorum *q, size_t server, int64_t token, int64_t limit)
+{
+	uint32_t suppressed;
+
+	if (log_limit_pass(&q->refused_fences, timers_now(q->opts.timers), WARNINGS_MAX,
+	                   &suppressed))
+		log_warning("quorum_fence_refused quorum=%s address=%s token=%" PRId64
+		            " limit=%" PRId64 " suppressed=%" PRIu32,
+		            q->opts.name, q->opts.addresses[server], token, limit, suppressed);
+}
+
 static void op_report_refused_fences(const struct quorum_op *op)
 {
 	for (size_t i = 0; i < op->q->opts.nservers; i++)
 		if (op->proposals[i] > op->fence.limit)
-			quorum_events_fence_refused(op->q, i, op->proposals[i],
-			                            op->fence.limit);
+			op_log_refused_fence(op->q, i, op->proposals[i], op->fence.limit);
 }
 
 static void op_undo(struct quorum_op *op)
@@ -276,7 +286,7 @@ static void op_try_failed(struct quorum_op *op, enum quorum_verdict why)
 	}
 	op_set_step(op, OP_PAUSE);
 	if (!op->waited)
-		quorum_events_waits(op->q, true);
+		stats_change(op->q->opts.stats, STAT_WAITERS, true);
 	op->waited = true;
 	timer_start(op->q->opts.timers, &op->timer, op_on_timer, now + pause, 0);
 }
@@ -482,9 +492,7 @@ struct quorum_op *quorum_op_new(struct quorum *q, const struct quorum_ask *ask)
 	};
 	buf_append(&op->value, ask->value);
 	op->lease_ms = ask->lease_ms;
-	op->since = op_now(op);
-	op->wait_until = op->since + (double)ask->wait_ms / 1000;
-	op->terms = ask->terms;
+	op->wait_until = op_now(op) + (double)ask->wait_ms / 1000;
 	op->renews = ask->renews;
 	op->done = ask->done;
 	op->goes_on = ask->goes_on;

@@ -68,7 +68,6 @@ struct worker {
 	struct quorum_servers *quorum_servers; /* of clients.quorum; NULL: there is none */
 	struct config *quorum_config; /* names the quorum; NULL: there is no quorum */
 	struct config *quorum_tls_config; /* has the quorum's certificates */
-	bool quorum_closes; /* close a client that loses a lock of the quorum */
 	struct script_jobs *script_jobs;
 	struct admission admission;
 	struct loop_timer sweep;

@@ -19,9 +19,9 @@
 #include "client/client.h"
 #include "lock/guard/read_set.h"
 #include "lock/hold/held.h"
+#include "lock/model/lock_id.h"
 #include "lock/model/owner.h"
 #include "lock/queue/waiters.h"
-#include "quorum/quorum.h"
 
 /* --- one worker --------------------------------------------------------------------------- */
 
@@ -29,7 +29,7 @@
 #define LIVE_SLOT (sizeof(struct live_row) + (size_t)3 * LIVE_TEXT)
 
 /* The tables, in the order in which a worker reads them. */
-enum live_table { TABLE_HOLDS, TABLE_QUORUM, TABLE_GUARDS, TABLE_WAITERS, TABLES };
+enum live_table { TABLE_HOLDS, TABLE_GUARDS, TABLE_WAITERS, TABLES };
 
 /* An entry that is among the longest so far. */
 struct live_rank {
@@ -53,7 +53,6 @@ struct live_question {
 	int worker;
 	size_t at; /* offset of the row to write next, if it has a rank */
 	double now;
-	const struct quorum *quorum; /* NULL: there is none */
 	struct buf *out;
 	struct live_found found[LIVE_WANTS_MAX];
 };
@@ -172,7 +171,7 @@ static bool on_longest(void *arg, const struct held *held)
 	return row_write(arg,
 	                 (struct live_row){
 				 .section = held->stats,
-				 .db = held->db,
+				 .db = lock_db_shown(held->db),
 				 .since = held->since,
 				 .until = held->good_until,
 				 .renewed = held->renewed,
@@ -193,21 +192,6 @@ static void tell_longest(struct live_question *q, struct holds *holds)
 
 	if (!held_longest(holds, on_longest, q))
 		found_now(q)->total = before + held_count(holds);
-}
-
-static void on_quorum_held(void *arg, const struct quorum_held *held)
-{
-	const struct live_question *q = arg;
-
-	(void)row_write(arg,
-	                (struct live_row){
-				.section = quorum_terms(q->quorum)->stats,
-				.since = held->since,
-				.until = held->good_until,
-				.renewed = held->renewed,
-				.fence = held->fence,
-			},
-	                held->of->arg, held->key, held->owner);
 }
 
 static void on_guard(void *arg, const struct read_set_entry *e)
@@ -243,8 +227,8 @@ static uint64_t scan_table(struct live_question *q, const struct policy_env *env
                            uint64_t cursor)
 {
 	static const unsigned tables[] = {
-		[LIVE_HELD] = 1u << TABLE_HOLDS | 1u << TABLE_QUORUM | 1u << TABLE_GUARDS,
-		[LIVE_LOCKS] = 1u << TABLE_HOLDS | 1u << TABLE_QUORUM | 1u << TABLE_GUARDS,
+		[LIVE_HELD] = 1u << TABLE_HOLDS | 1u << TABLE_GUARDS,
+		[LIVE_LOCKS] = 1u << TABLE_HOLDS | 1u << TABLE_GUARDS,
 		[LIVE_GUARDS] = 1u << TABLE_GUARDS,
 		[LIVE_WAITING] = 1u << TABLE_WAITERS,
 	};
@@ -258,8 +242,6 @@ static uint64_t scan_table(struct live_question *q, const struct policy_env *env
 			return 0;
 		}
 		return held_walk(env->holds, cursor, on_held, q);
-	case TABLE_QUORUM:
-		return q->quorum ? quorum_walk(q->quorum, cursor, on_quorum_held, q) : 0;
 	case TABLE_GUARDS:
 		return read_sets_walk(env->read_sets, cursor, on_guard, q);
 	default:
@@ -283,7 +265,6 @@ static bool live_step(const struct worker_view *w, void *arg, struct worker_answ
 	q->out = &a->out;
 	q->worker = w->number;
 	q->now = clock_now();
-	q->quorum = w->clients->quorum;
 	do {
 		a->cursor = scan_table(q, &w->clients->policy, a->cursor);
 		if (a->cursor == 0 && !next_table(q)) {

@@ -11,14 +11,6 @@
 #include "worker/encryption.h"
 #include "worker/worker_internal.h"
 
-static void worker_quorum_on_lost(void *arg, struct quorum_owner *o)
-{
-	const struct worker *w = arg;
-
-	if (w->quorum_closes)
-		client_lost_lock(o);
-}
-
 static void worker_quorum_send(void *arg, size_t server, struct slice request,
                                struct quorum_call *call)
 {
@@ -64,11 +56,9 @@ static void open_quorum(struct worker *w, const struct config *config,
 		                            : config_quorum_max_lease_ms(config),
 		.send = worker_quorum_send,
 		.unix_us = worker_quorum_unix_us,
-		.on_lost = worker_quorum_on_lost,
 		.arg = w,
 		.stats = stats_section(policy->stats, STATS_QUORUM, q->section.name,
 		                       policy->worker),
-		.describe = client_describe_quorum_owner,
 	};
 	const struct quorum_servers_opts servers = {
 		.links = &links,
@@ -79,8 +69,8 @@ static void open_quorum(struct worker *w, const struct config *config,
 		.password = q->password,
 	};
 
-	w->quorum_closes = q->on_lost == LOST_CLOSE;
 	w->clients.quorum = quorum_new(&opts);
+	quorum_keep_holds(w->clients.quorum, policy->holds, q->on_lost == LOST_CLOSE);
 	w->quorum_servers = quorum_servers_new(&servers);
 	quorum_servers_start(w->quorum_servers, w->clients.quorum);
 }

@@ -148,6 +148,6 @@ def test_refused_try_and_release_at_disconnect_are_logged(start):
         other.call("CLIENT", "SETNAME", "late")
         assert one.call("LOCK", KEY) == FENCE and other.call("LOCK", KEY) == NIL
     until(lambda: "event=released_at_disconnect" in hasp.log, "the release")
-    assert re.search(r' enforce quorum=locks event=lock_refused key="k" by="\S+ late" suppressed=0', hasp.log)
+    assert re.search(r' enforce quorum=locks event=lock_refused key="k" by="\S+ late" holder="\S+" held_ms=\d+ suppressed=0', hasp.log)
     assert re.search(r' enforce quorum=locks event=released_at_disconnect key="k" holder="\S+" held_ms=\d+', hasp.log)
     assert count(hasp, "lock_released_at_disconnect_total") == 1

@@ -28,14 +28,6 @@ static int64_t unix_us(void *arg)
 	return (int64_t)(clock_of(arg) * 1e6);
 }
 
-static void count_lost(void *arg, struct quorum_owner *o)
-{
-	struct fake_quorum *f = arg;
-
-	assert_ptr_equal(o, &f->owner);
-	f->nlost++;
-}
-
 static void all_up(struct fake_quorum *f)
 {
 	for (size_t i = 0; i < SERVERS; i++)
@@ -55,7 +47,6 @@ int quorum_fixture_setup(void **state)
 		.restart_delay_ms = DELAY_MS,
 		.send = take_call,
 		.unix_us = unix_us,
-		.on_lost = count_lost,
 		.arg = f,
 	};
 
@@ -63,10 +54,12 @@ int quorum_fixture_setup(void **state)
 	f->timers = (struct timers){ .clock = clock_of, .arg = f };
 	for (size_t i = 0; i < SERVERS; i++)
 		list_init(&f->calls[i]);
-	quorum_owner_init(&f->owner, NULL);
+	f->holds = holds_new(&f->timers, NULL);
+	hold_owner_init(&f->owner);
 	f->stats = stats_new(1);
 	f->section = opts.stats = stats_section(f->stats, STATS_QUORUM, "q", 0);
 	f->q = quorum_new(&opts);
+	quorum_keep_holds(f->q, f->holds, false);
 	all_up(f);
 	*state = f;
 	return 0;
@@ -103,10 +96,11 @@ int quorum_fixture_teardown(void **state)
 {
 	struct fake_quorum *f = *state;
 
-	quorum_owner_end(&f->owner, false);
+	end_owner(f, false);
 	for (size_t i = 0; i < SERVERS; i++)
 		go_down(f, i);
 	quorum_free(f->q);
+	holds_free(f->holds);
 	timers_fini(&f->timers);
 	stats_free(f->stats);
 	free(f);
@@ -134,13 +128,46 @@ void on_done(void *arg, const struct quorum_result *r)
 	struct fake_quorum *f = arg;
 
 	f->is_done = true;
-	f->owner.op = NULL;
+	f->op = NULL;
 	f->result = *r;
 	/* As client/quorum_op.c does. */
-	if (f->request == QUORUM_LOCK && r->verdict != QUORUM_UNREACHED)
-		quorum_events_answered(f->q, &f->owner, r);
-	if (r->fence && r->verdict == QUORUM_WON)
-		quorum_hold_add(f->q, &f->owner, r);
+	if (f->lock_request && r->verdict != QUORUM_UNREACHED)
+		voted_apply(f->holds, &f->owner, f->lock_request,
+		            &(struct voted_lock){ r->verdict == QUORUM_WON, r->waited, r->fence,
+		                                  r->began, r->good_until, r->value });
+	else
+		lock_request_free(f->lock_request);
+	f->lock_request = NULL;
+}
+
+void ask_for(struct fake_quorum *f, const struct quorum_ask *opts)
+{
+	const struct verbs verbs = { .on_disconnect = DISCONNECT_RELEASE };
+	const struct lock_call call = {
+		.script = SCRIPT_TAKE,
+		.effect = LOCK_EFFECT_TAKES,
+		.key = opts->key,
+		.lease_ms = opts->lease_ms,
+	};
+	const struct hold_terms terms = {
+		.verbs = &verbs, .token = opts->claim.owner, .stats = f->section
+	};
+
+	f->is_done = false;
+	if (opts->request == QUORUM_LOCK)
+		f->lock_request = lock_request_voted(f->holds, &call, &terms);
+	f->op = quorum_op_new(f->q, opts);
+	quorum_op_start(f->op);
+}
+
+void end_owner(struct fake_quorum *f, bool release)
+{
+	if (f->op)
+		quorum_op_cancel(f->op);
+	f->op = NULL;
+	lock_request_free(f->lock_request);
+	f->lock_request = NULL;
+	hold_owner_end(&f->owner, release);
 }
 
 void ask(struct fake_quorum *f, enum quorum_request request, int64_t wait_ms)
@@ -149,17 +176,13 @@ void ask(struct fake_quorum *f, enum quorum_request request, int64_t wait_ms)
 		.request = request,
 		.key = SLICE_LIT("key"),
 		.claim = { .owner = SLICE_LIT("me") },
-		.terms = { .renewed = true, .released_at_end = true },
 		.lease_ms = LEASE_MS,
 		.wait_ms = wait_ms,
 		.done = on_done,
 		.arg = f,
 	};
 
-	f->is_done = false;
-	f->request = request;
-	f->owner.op = quorum_op_new(f->q, &opts);
-	quorum_op_start(f->owner.op);
+	ask_for(f, &opts);
 }
 
 void expect_done(const struct fake_quorum *f, enum quorum_verdict verdict)

@@ -26,11 +26,12 @@ struct fake_quorum {
 	struct quorum *q;
 	struct stats *stats;
 	struct section_stats *section; /* what becomes of its locks */
-	struct quorum_owner owner;
+	struct holds *holds;
+	struct hold_owner owner;
+	struct quorum_op *op; /* of the last ask(), until it ends */
+	struct lock_request *lock_request; /* of a LOCK */
 	struct list calls[SERVERS]; /* sent and not answered, oldest first */
 	size_t nsent; /* in all */
-	size_t nlost;
-	enum quorum_request request; /* of the last ask() */
 	bool is_done;
 	struct quorum_result result; /* of the last request; its slices are void */
 };
@@ -67,5 +68,9 @@ void on_done(void *arg, const struct quorum_result *r);
 void expect_done(const struct fake_quorum *f, enum quorum_verdict verdict);
 /* The client takes the lock. */
 void take(struct fake_quorum *f);
+/* Asks what `opts` says. */
+void ask_for(struct fake_quorum *f, const struct quorum_ask *opts);
+/* The client ends. */
+void end_owner(struct fake_quorum *f, bool release);
 
 #endif

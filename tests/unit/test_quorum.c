@@ -223,8 +223,7 @@ static void lock_whose_lease_was_over_meanwhile_is_not_got(void **state)
 		.arg = f,
 	};
 
-	f->owner.op = quorum_op_new(f->q, &opts);
-	quorum_op_start(f->owner.op);
+	ask_for(f, &opts);
 	advance(f, 0.9);
 	answer_all(f, 5);
 	advance(f, 0.9);
@@ -299,7 +298,7 @@ static void who_goes_while_it_waits_releases_what_it_may_have_got(void **state)
 
 	ask(f, QUORUM_LOCK, 0);
 	answer_number(f, 0, 5);
-	quorum_owner_end(&f->owner, false);
+	end_owner(f, false);
 	for (size_t i = 1; i < SERVERS; i++) {
 		answer_number(f, i, 5);
 		assert_int_equal(due_at(f, i), 1);
@@ -464,7 +463,7 @@ static void hold_is_renewed_each_third_of_its_lease(void **state)
 		answer_all(f, 1);
 	}
 	assert_int_equal(f->owner.n, 1);
-	assert_int_equal(f->nlost, 0);
+	assert_counted(f, STAT_LOST, 0);
 }
 
 static void hold_that_no_majority_renews_is_lost_when_its_lease_is_over(void **state)
@@ -476,9 +475,9 @@ static void hold_that_no_majority_renews_is_lost_when_its_lease_is_over(void **s
 		go_down(f, i);
 	for (int n = 0; n < 98; n++)
 		advance(f, 0.1);
-	assert_int_equal(f->nlost, 0);
+	assert_counted(f, STAT_LOST, 0);
 	advance(f, 0.1);
-	assert_int_equal(f->nlost, 1);
+	assert_counted(f, STAT_LOST, 1);
 	assert_int_equal(f->owner.n, 0);
 }
 
@@ -493,7 +492,7 @@ static void hold_that_a_majority_does_not_have_is_lost_at_once(void **state)
 	answer_number(f, 2, -1);
 	answer_number(f, 3, 1);
 	answer_number(f, 4, 1);
-	assert_int_equal(f->nlost, 1);
+	assert_counted(f, STAT_LOST, 1);
 }
 
 static void server_without_the_lock_gets_it_by_renewal(void **state)
@@ -509,7 +508,7 @@ static void server_without_the_lock_gets_it_by_renewal(void **state)
 	assert_int_equal(due_at(f, 0), 1);
 	assert_int_equal(due_at(f, 1), 0);
 	answer_number(f, 0, 8);
-	assert_int_equal(f->nlost, 0);
+	assert_counted(f, STAT_LOST, 0);
 }
 
 static void renewal_that_comes_too_late_does_not_save_the_hold(void **state)
@@ -521,7 +520,7 @@ static void renewal_that_comes_too_late_does_not_save_the_hold(void **state)
 	/* hasp was stopped: the answers are read before the timers run. */
 	f->now += 7;
 	answer_all(f, 1);
-	assert_int_equal(f->nlost, 1);
+	assert_counted(f, STAT_LOST, 1);
 }
 
 static void hold_is_released_when_its_owner_goes(void **state)
@@ -529,7 +528,7 @@ static void hold_is_released_when_its_owner_goes(void **state)
 	struct fake_quorum *f = *state;
 
 	take(f);
-	quorum_owner_end(&f->owner, true);
+	end_owner(f, true);
 	assert_int_equal(f->owner.n, 0);
 	assert_int_equal(due_at(f, 0), 1);
 	assert_int_equal(due_at(f, 4), 1);
@@ -542,7 +541,7 @@ static void hold_is_released_at_a_server_that_was_away(void **state)
 	take(f);
 	go_down(f, 0);
 	go_down(f, 1);
-	quorum_owner_end(&f->owner, true);
+	end_owner(f, true);
 	advance(f, 1);
 	quorum_tick(f->q);
 	quorum_on_up(f->q, 0, "first", OLD);
@@ -609,8 +608,10 @@ static void who_has_it_is_what_a_majority_says(void **state)
 static void give_up_a_try(struct fake_quorum *f)
 {
 	ask(f, QUORUM_LOCK, 0);
-	quorum_op_cancel(f->owner.op);
-	f->owner.op = NULL;
+	quorum_op_cancel(f->op);
+	f->op = NULL;
+	lock_request_free(f->lock_request);
+	f->lock_request = NULL;
 }
 
 static void on_released_give_up_a_try(void *arg, const struct quorum_result *r)
@@ -634,8 +635,7 @@ static void release_that_is_pushed_out_while_it_is_told_ends_once(void **state)
 		.arg = f,
 	};
 
-	f->owner.op = quorum_op_new(f->q, &unlock);
-	quorum_op_start(f->owner.op);
+	ask_for(f, &unlock);
 	for (size_t i = 1; i < RELEASES_MAX; i++)
 		give_up_a_try(f);
 	/* The third one that agrees is the last one to answer. */

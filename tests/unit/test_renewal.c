@@ -768,7 +768,7 @@ static void a_hold_changes_its_state_only_as_it_may(void **state)
 	/* From each, to LEASED, RENEWED, DUE, IN_BATCH, LEASED_IN_BATCH. */
 	static const bool allowed[HOLD_STATES][HOLD_STATES] = {
 		[HOLD_LEASED] = { 0, 1, 0, 0, 0 },
-		[HOLD_RENEWED] = { 1, 0, 1, 0, 0 },
+		[HOLD_RENEWED] = { 1, 0, 1, 1, 0 },
 		[HOLD_DUE] = { 1, 0, 0, 1, 0 },
 		[HOLD_IN_BATCH] = { 0, 1, 0, 0, 1 },
 		[HOLD_LEASED_IN_BATCH] = { 1, 0, 0, 1, 0 },

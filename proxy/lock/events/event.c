@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/quote.h"
+#include "lock/model/lock_id.h"
 
 /* Lines per 10 seconds, as in observing. */
 #define EVENT_BURST 10
@@ -103,7 +104,7 @@ void event_log(const struct section_stats *s, enum lock_event e,
 
 	buf_printf(&line, "%s mode=enforce %s=%s key=%s", event_names[e],
 	           stats_kind_word(s->kind), s->name, quote(&key, facts->key, EVENT_KEY_MAX));
-	if (facts->db)
+	if (lock_db_shown(facts->db))
 		buf_printf(&line, " db=%d", facts->db);
 	print_text(&line, "by", facts->by);
 	print_text(&line, "holder", facts->holder);

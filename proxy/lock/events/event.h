@@ -17,7 +17,7 @@
 #include "lock/events/stats.h"
 
 struct event_facts {
-	int db;
+	int db; /* LOCK_DB_QUORUM: the line names none */
 	struct slice key;
 	struct slice by, holder; /* "127.0.0.1:4711 name"; empty: not known */
 	double held, waited; /* seconds; negative: not known */

@@ -4,6 +4,8 @@
  */
 #include "lock/hold/hold_internal.h"
 
+#include "base/quote.h"
+
 /* How many of the latest holds may be younger than a new one. */
 #define AGES_LOOKED_AT 64
 
@@ -42,7 +44,12 @@ void hold_events_released(const struct hold *hold)
 void hold_events_lost(const struct hold *hold, const char *reason)
 {
 	stats_add(hold->stats, STAT_LOST);
-	log_hold(hold, LOCK_EVENT_LOST, reason);
+	if (layout_of(hold->kind)->voted)
+		log_warning("quorum_lost quorum=%s key=%s owner=%s reason=\"%s\"",
+		            hold->stats->name, QUOTE(lock_id_key(hold->by_id.key)),
+		            QUOTE(hold_token(hold)), reason);
+	else
+		log_hold(hold, LOCK_EVENT_LOST, reason);
 }
 
 void hold_events_ended(const struct hold *hold)

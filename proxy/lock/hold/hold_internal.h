@@ -5,6 +5,7 @@
  *   hold_events.c    counts and logs what happens to holds
  *   holds.c          the table of the holds, and their release
  *   renewal.c        keeps holds alive
+ *   voted_holds.c    holds of locks that a quorum has
  *   followed_script.c  a client's script on a lock, and the lock before and after it
  *   lock_request.c   a call whose reply is due, and how to undo it
  *   refusals.c       commands that another owner's lock prevented
@@ -61,8 +62,11 @@ struct hold {
 		struct hold **batch_slot; /* its place in the batch, while it is in one */
 	};
 	struct hold_token *token;
-	char (*tickets)[TICKET_SIZE]; /* by verb, if `release`: tickets of its LOCKs, latest
-	                               * last */
+	union {
+		char (*tickets)[TICKET_SIZE]; /* by verb, if `release`: tickets of its LOCKs,
+		                               * latest last */
+		struct hold_token *value; /* QUORUM: its value at the servers */
+	};
 	struct section_stats *stats; /* NULL: none */
 	long long fence; /* verbs: its fencing token */
 	int64_t lease_ms;
@@ -124,6 +128,7 @@ struct holds {
 	holds_describe_fn *describe; /* NULL: logs name no connection */
 	holds_lost_fn *lost; /* NULL: hasp closes no connection */
 	struct release_board *releases; /* NULL: hasp knows of no releases */
+	struct voters voters; /* of the locks that a quorum has */
 	holds_ask_fn *ask; /* NULL: only this table has facts */
 	void *ask_arg;
 	bool begins_watching; /* see holds_begins_watching() */
@@ -287,12 +292,17 @@ struct hold *hold_first_hashed(struct holds *h, int db, struct slice key, uint64
 struct hold *hold_next(const struct hold *hold);
 struct lock_ident hold_ident(const struct hold *hold);
 bool hold_is_renewed(const struct hold *hold);
+/* QUORUM: sets the lock's value at the servers; releases the lock there. */
+void hold_set_value(struct hold *hold, struct slice value);
+void hold_release_voted(const struct hold *hold);
 /* Notes one more LOCK of the same lock, with this ticket; hold_remove_ticket(): one UNLOCK. */
 void hold_add_ticket(struct hold *hold, struct slice ticket);
 void hold_remove_ticket(struct hold *hold);
 
 /* --- renewal.c --- */
 
+/* The only writer of hold->state. A hold is in holds.due exactly while it is HOLD_DUE. */
+void renewal_set_state(struct hold *hold, enum hold_state state);
 /* Begins the lease of `p` (an unknown one if `p` has none), from the time when `p` was sent.
  * `leased`: the application asked for this lease. If it ends the lock earlier than before, hasp
  * does not renew the hold; `renewing`: hasp also shortens the lease again, because a renewal

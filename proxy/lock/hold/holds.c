@@ -160,6 +160,27 @@ struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct lock_r
 	return hold;
 }
 
+struct slice voted_value(const struct hold *hold)
+{
+	return slice_of(hold->value->bytes, hold->value->n);
+}
+
+void hold_set_value(struct hold *hold, struct slice value)
+{
+	hold->value = xmalloc(sizeof(*hold->value) + value.n);
+	hold->value->n = (uint32_t)value.n;
+	memcpy(hold->value->bytes, value.p, value.n);
+	hold->ntickets = 1;
+	count_memory(hold->owner, (ptrdiff_t)value.n);
+}
+
+static void free_tickets(struct hold *hold)
+{
+	if (layout_of(hold->kind)->voted)
+		count_memory(hold->owner, -(ptrdiff_t)hold->value->n);
+	free(hold->tickets);
+}
+
 static void leave_renewal(struct hold *hold)
 {
 	timer_stop(hold_table(hold)->timers, &hold->timer);
@@ -191,7 +212,8 @@ void hold_free(struct hold *hold)
 	hold->owner->n--;
 	count_memory(hold->owner, -hold_nbytes(hold));
 	token_release(hold->owner, hold->token);
-	free(hold->tickets);
+	if (hold->tickets)
+		free_tickets(hold);
 	if (is_small)
 		freelist_give(&h->small, hold);
 	else
@@ -418,6 +440,13 @@ void hold_remove_ticket(struct hold *hold)
 
 /* --- release --------------------------------------------------------------------- */
 
+void hold_release_voted(const struct hold *hold)
+{
+	const struct voters *v = &hold_table(hold)->voters;
+
+	v->release(v->arg, lock_id_key(hold->by_id.key), voted_value(hold), hold->lease_ms);
+}
+
 static void send_release(struct hold *hold, enum script_id script, struct buf *out)
 {
 	/* When the lease is over, there is nothing left to release. */
@@ -486,7 +515,10 @@ void hold_owner_end(struct hold_owner *o, bool release)
 		struct hold *hold = container_of(o->holds.next, struct hold, node);
 		if (release && hold->release && hold->ntickets) {
 			hold_events_released(hold);
-			hold_release(hold);
+			if (layout_of(hold->kind)->voted)
+				hold_release_voted(hold);
+			else
+				hold_release(hold);
 		}
 		hold_free(hold);
 	}

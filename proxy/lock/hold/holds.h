@@ -243,6 +243,58 @@ bool hold_owner_has_any(const struct hold_owner *o, double now);
 void renewal_mark_unknown(struct holds *h, bool (*concerns)(void *arg, struct slice key),
                           void *arg);
 
+/* --- voted_holds.c: locks that the servers of a quorum have ------------------------------- */
+
+struct hold;
+struct voted_renewal;
+
+/* How the servers of a quorum renew and release a lock, which has `value` there. */
+struct voters {
+	/* voted_renewal_end() must follow; it may follow at once. */
+	void (*renew)(void *arg, struct slice key, struct slice value, int64_t lease_ms,
+	              struct voted_renewal *r);
+	void (*release)(void *arg, struct slice key, struct slice value, int64_t lease_ms);
+	void *arg;
+	bool closes; /* hasp closes the connection if such a lock is lost */
+};
+void holds_set_voters(struct holds *h, const struct voters *voters);
+
+enum vote {
+	VOTE_YES, /* a majority has renewed the lock */
+	VOTE_NO, /* a majority does not have the lock any more */
+	VOTE_UNKNOWN,
+};
+/* Returns true if the lock is still held. A lock that is lost is released. */
+bool voted_renewal_end(struct voted_renewal *r, enum vote vote, double began,
+                       double good_until);
+
+/* What the servers have answered to a LOCK. */
+struct voted_lock {
+	bool won;
+	bool waited; /* hasp has tried more than once */
+	int64_t fence;
+	double began, good_until; /* the lease */
+	struct slice value;
+};
+/* Returns the request of a LOCK, a rule's or the verbs'. */
+struct lock_request *lock_request_voted(struct holds *h, const struct lock_call *call,
+                                        const struct hold_terms *terms);
+/* Handles the answer to it: counts it, and adds the hold. Frees `p`. */
+void voted_apply(struct holds *h, struct hold_owner *o, struct lock_request *p,
+                 const struct voted_lock *v);
+/* Returns the connection's own hold of the lock; `token` empty: as any owner. NULL: none. */
+struct hold *voted_find(struct holds *h, const struct hold_owner *o, struct slice key,
+                        struct slice token);
+struct slice voted_value(const struct hold *hold);
+int64_t voted_lease_ms(const struct hold *hold);
+long long voted_fence(const struct hold *hold);
+/* LOCK.EXTEND was granted. The lease never gets shorter. hasp renews the hold no more, unless
+ * its rule has `renew = yes`. */
+void voted_extend(struct hold *hold, double began, double good_until, int64_t lease_ms);
+/* The lock that has this value is being released, or was: ends the hold of it, if a connection
+ * has it here. */
+void voted_end(struct holds *h, struct slice key, struct slice value);
+
 /* The connection has ended: forgets its holds. `release`: also releases those whose section has
  * release at disconnect; otherwise they end with their leases. */
 void hold_owner_end(struct hold_owner *o, bool release);

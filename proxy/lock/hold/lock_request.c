@@ -525,7 +525,7 @@ static void undo_one(struct lock_request *p, int db)
 	struct attempt t = lock_request_attempt(p, &lease_ms);
 	double until = lock_request_until(p);
 
-	if (!effect_terms[p->effect].holds || db < 0)
+	if (!effect_terms[p->effect].holds || db < 0 || layout_of(p->kind)->voted)
 		return;
 	t.place = p->wait_ms || p->parts ? -1 : 0;
 	for (size_t i = 0; i < (p->parts ? p->nkeys : 1); i++) {

@@ -49,7 +49,7 @@ static void count_refusal(const struct lock_request *p, int db, const struct ref
 {
 	stats_add(p->stats, r->stat);
 	if (r->stat == STAT_REFUSED || r->stat == STAT_WRITES_REFUSED)
-		stats_contended(p->stats, CONTENTION_REFUSED, db, r->key, now);
+		stats_contended(p->stats, CONTENTION_REFUSED, lock_db_shown(db), r->key, now);
 }
 
 /* Begins to watch which connections read the section's locks, if a release was refused and no
@@ -158,7 +158,7 @@ static bool find_refusal(struct holds *h, const struct hold_owner *o,
 void refusals_waits(const struct lock_request *p, int db)
 {
 	stats_add(p->stats, STAT_WAITED);
-	stats_contended(p->stats, CONTENTION_WAITED, db, lock_request_key(p),
+	stats_contended(p->stats, CONTENTION_WAITED, lock_db_shown(db), lock_request_key(p),
 	                timers_now(p->holds->timers));
 }
 

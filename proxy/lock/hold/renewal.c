@@ -14,6 +14,7 @@
  *   begin: the application took the lock, or set its expiry, and the hold needs renewal
  *   stop: the hold needs no renewal any more, or max_hold or the lease is over
  *
+ * A hold whose lock a quorum has goes from RENEWED to IN_BATCH at once: voted_holds.c.
  * A hold may be freed in each state: when its lease is over, when it is released or taken by
  * another owner, and when its connection ends. A batch under way then has a gap in its place.
  */
@@ -51,7 +52,7 @@ struct renewal_batch {
 
 static const unsigned char allowed_states[HOLD_STATES] = {
 	[HOLD_LEASED] = 1 << HOLD_RENEWED,
-	[HOLD_RENEWED] = 1 << HOLD_DUE | 1 << HOLD_LEASED,
+	[HOLD_RENEWED] = 1 << HOLD_DUE | 1 << HOLD_IN_BATCH | 1 << HOLD_LEASED,
 	[HOLD_DUE] = 1 << HOLD_IN_BATCH | 1 << HOLD_LEASED,
 	[HOLD_IN_BATCH] = 1 << HOLD_RENEWED | 1 << HOLD_LEASED_IN_BATCH,
 	[HOLD_LEASED_IN_BATCH] = 1 << HOLD_LEASED | 1 << HOLD_IN_BATCH,
@@ -62,8 +63,7 @@ bool renewal_allows(enum hold_state from, enum hold_state to)
 	return allowed_states[from] >> to & 1;
 }
 
-/* The only writer of hold->state. A hold is in holds.due exactly while it is HOLD_DUE. */
-static void renewal_set_state(struct hold *hold, enum hold_state state)
+void renewal_set_state(struct hold *hold, enum hold_state state)
 {
 	HASP_ASSERT(renewal_allows(hold->state, state));
 	if (hold->state == HOLD_DUE)
@@ -305,7 +305,7 @@ static void look_soon(struct hold *hold)
 	double every = (double)hold->lease_ms / 3000;
 	double spread = every < LOOK_SECONDS ? every : LOOK_SECONDS;
 
-	if (!hold_is_renewed(hold))
+	if (!hold_is_renewed(hold) || layout_of(hold->kind)->voted)
 		return;
 	hold->unknown = true;
 	if (hold->state == HOLD_RENEWED)

@@ -58,6 +58,10 @@ const struct lock_layout lock_layouts[LOCK_LAYOUTS] = {
 		.expiry_shows = true,
 		.ask_as = LOCK_KIND_VALUE,
 	},
+	[LOCK_KIND_QUORUM] = {
+		.by_verb = true,
+		.voted = true,
+	},
 	[LOCK_KIND_GUARD] = {
 		.evidence = EVIDENCE_GUARD,
 		.expiry_shows = true,

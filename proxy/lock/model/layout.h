@@ -17,6 +17,7 @@ enum lock_kind {
 	LOCK_KIND_EXCLUSIVE = 'x', /* verbs: its write side */
 	LOCK_KIND_RULE = 'r', /* the application's value, with a sidecar */
 	LOCK_KIND_VALUE = 'v', /* the application's value, which is the token */
+	LOCK_KIND_QUORUM = 'q', /* the servers of a quorum have it: quorum/quorum_values.h */
 	LOCK_KIND_GUARD = 'g', /* see guarded_key() in scripts/includes/guard.lua */
 };
 
@@ -42,6 +43,7 @@ struct lock_layout {
 	enum lock_release release;
 	bool by_verb; /* LOCK or MLOCK takes it, and it has a fencing token; else a rule or
 	                 guard */
+	bool voted; /* the servers of a quorum have it */
 	bool by_value; /* the application's value names the owner */
 	bool side; /* a side of a read-write lock: an owner may have both */
 	bool has_owners; /* it may have several owners at once */

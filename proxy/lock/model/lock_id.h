@@ -5,10 +5,20 @@
 #ifndef HASP_LOCK_MODEL_LOCK_ID_H
 #define HASP_LOCK_MODEL_LOCK_ID_H
 
+#include <limits.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/slice.h"
+
+/* In place of the database of a lock that the servers of a quorum have. */
+#define LOCK_DB_QUORUM INT_MAX
+
+/* Returns the database for logs and lists. */
+static inline int lock_db_shown(int db)
+{
+	return db == LOCK_DB_QUORUM ? 0 : db;
+}
 
 /* Writes the id to `scratch`, in place of its old content; valid until `scratch` changes. */
 static inline struct slice lock_id_write(struct buf *scratch, int db, struct slice key)
