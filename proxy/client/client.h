@@ -185,7 +185,6 @@ void client_describe_reader(const struct read_set *r, struct buf *out);
 /* Closes the client because it lost a lock and the lock's section has on_lost = close. */
 void client_lost_hold(struct hold_owner *o);
 
-
 /* The lock or guard that a client waits for in line. Points into the client. */
 struct client_wait {
 	struct client *client;

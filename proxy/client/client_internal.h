@@ -49,6 +49,7 @@
 #include "lock/deadlock/deadlock.h"
 #include "lock/model/owner.h"
 #include "policy/dispatch.h"
+#include "policy/quorum_rule.h"
 #include "quorum/quorum.h"
 #include "session/session.h"
 
@@ -83,25 +84,6 @@ enum next_link {
 	NEXT_OWN, /* take a link of its own, not a shared one */
 };
 
-/* The form of the reply when the quorum has agreed. */
-enum quorum_reply {
-	QUORUM_REPLY_LOCK, /* the fencing token, or nil */
-	QUORUM_REPLY_SETNX,
-	QUORUM_REPLY_SET,
-	QUORUM_REPLY_OWN_RELEASE, /* of a lock that the client had: the lock is free, even if a
-	                           * majority has not confirmed that */
-	QUORUM_REPLY_RELEASE,
-	QUORUM_REPLY_EXTEND,
-	QUORUM_REPLY_GET,
-	QUORUM_REPLY_EXISTS,
-	QUORUM_REPLY_TTL,
-	QUORUM_REPLY_PTTL,
-	QUORUM_REPLY_PERSIST,
-	QUORUM_REPLY_FOREIGN_DEL,
-	QUORUM_REPLY_INFO, /* of a verb's lock */
-	QUORUM_REPLY_RULE_INFO,
-};
-
 /* A client's question to the other workers: the part that its own worker may read. The rest
  * travels from worker to worker. */
 struct client_asked {
@@ -123,7 +105,7 @@ struct client {
 	uint32_t place; /* in env->table: client_list.c */
 	enum client_state state : 8;
 	enum next_link next_link : 8;
-	enum quorum_reply quorum_reply : 8; /* of `current`, while CLIENT_PARKED_ROUND */
+	enum quorum_act quorum_act : 8; /* of `current`, while CLIENT_PARKED_ROUND */
 	bool eof; /* the client sends no more */
 	bool shared; /* the link that `user` is on is shared */
 	bool bare; /* a link of its own, for one command: its state could not be replayed */

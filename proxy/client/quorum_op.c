@@ -17,7 +17,6 @@
 #include "config/match.h"
 #include "config/types.h"
 #include "policy/context.h"
-#include "policy/quorum_rule.h"
 #include "quorum/quorum.h"
 #include "resp/write.h"
 
@@ -54,8 +53,8 @@ static void write_unreached(const struct client *c, const struct quorum_result *
 static void write_owner(const struct client *c, const struct quorum_result *r,
                         const struct hold *h, struct buf *out)
 {
-	bool resp3 = c->session.proto == 3, of_rule = c->quorum_reply == QUORUM_REPLY_RULE_INFO;
-	struct slice owner = r->owner.n || !of_rule ? r->owner : quorum_value_content(r->value);
+	bool resp3 = c->session.proto == 3;
+	struct slice owner = r->owner.n ? r->owner : quorum_value_content(r->value);
 
 	buf_printf(out, "%c%d\r\n", resp3 ? '%' : '*', resp3 ? INFO_FIELDS : 2 * INFO_FIELDS);
 	holder_text(out, "owner", owner, resp3);
@@ -70,16 +69,21 @@ static void write_taken(struct client *c, const struct quorum_result *r, struct 
 {
 	bool won = r->verdict == QUORUM_WON;
 	const struct voted_lock voted = {
-		won, r->waited, r->fence, r->began, r->good_until, r->value
+		.won = won,
+		.waited = r->waited,
+		.fence = r->fence,
+		.began = r->began,
+		.good_until = r->good_until,
+		.value = r->value,
 	};
 
 	voted_apply(c->env->policy.holds, client_own_holds(c), c->current->lock_request, &voted);
 	c->current->lock_request = NULL;
-	if (c->quorum_reply == QUORUM_REPLY_SETNX)
+	if (c->quorum_act == QUORUM_ACT_SETNX)
 		write_number(out, won);
 	else if (!won)
 		write_nothing(c, out);
-	else if (c->quorum_reply == QUORUM_REPLY_SET)
+	else if (c->quorum_act == QUORUM_ACT_SET)
 		buf_puts(out, "+OK\r\n");
 	else
 		write_number(out, r->fence);
@@ -107,47 +111,47 @@ static void write_answer(struct client *c, const struct quorum_result *r, struct
 	struct hold *h = voted_find(env->holds, &c->locks->holds, r->key, r->owner);
 	bool won = r->verdict == QUORUM_WON;
 
-	switch (c->quorum_reply) {
-	case QUORUM_REPLY_LOCK:
-	case QUORUM_REPLY_SETNX:
-	case QUORUM_REPLY_SET:
+	switch (c->quorum_act) {
+	case QUORUM_ACT_LOCK:
+	case QUORUM_ACT_SETNX:
+	case QUORUM_ACT_SET:
 		write_taken(c, r, out);
 		break;
-	case QUORUM_REPLY_OWN_RELEASE:
+	case QUORUM_ACT_RELEASE_OWN:
 		stats_add(quorum_terms(c->env->quorum)->stats, STAT_RELEASED);
 		write_number(out, 1);
 		break;
-	case QUORUM_REPLY_RELEASE:
+	case QUORUM_ACT_RELEASE:
 		if (won) {
 			stats_add(quorum_terms(c->env->quorum)->stats, STAT_RELEASED);
 			voted_end(env->holds, r->key, r->value);
 		}
 		write_number(out, won);
 		break;
-	case QUORUM_REPLY_EXTEND:
+	case QUORUM_ACT_EXTEND:
 		/* An EXPIRE never shortens the lease of the client's own hold. */
 		if (h && won)
 			voted_extend(h, r->began, r->good_until, r->lease_ms);
 		write_number(out, won && (h || r->good_until > env->now));
 		break;
-	case QUORUM_REPLY_GET:
+	case QUORUM_ACT_GET:
 		write_content(c, r, out);
 		break;
-	case QUORUM_REPLY_EXISTS:
+	case QUORUM_ACT_EXISTS:
 		write_number(out, won);
 		break;
-	case QUORUM_REPLY_TTL:
+	case QUORUM_ACT_TTL:
 		/* Rounds as Redis does. -2: the key is missing. */
 		write_number(out, won ? (r->ttl_ms + 500) / 1000 : -2);
 		break;
-	case QUORUM_REPLY_PTTL:
+	case QUORUM_ACT_PTTL:
 		write_number(out, won ? r->ttl_ms : -2);
 		break;
-	case QUORUM_REPLY_PERSIST:
+	case QUORUM_ACT_PERSIST:
 		/* Refuses to remove the expiry: rules exist to prevent locks without one. */
 		write_number(out, 0);
 		break;
-	case QUORUM_REPLY_FOREIGN_DEL:
+	case QUORUM_ACT_REFUSE_RELEASE:
 		/* With owner = value, the client must have read the value to delete the
 		 * lock. */
 		if (won)
@@ -156,8 +160,7 @@ static void write_answer(struct client *c, const struct quorum_result *r, struct
 		else
 			write_number(out, 0);
 		break;
-	case QUORUM_REPLY_INFO:
-	case QUORUM_REPLY_RULE_INFO:
+	case QUORUM_ACT_INFO:
 		if (won)
 			write_owner(c, r, h, out);
 		else
@@ -190,204 +193,91 @@ static bool quorum_client_waits(const void *client)
 	return !((const struct client *)client)->eof;
 }
 
-/* --- taking a lock ------------------------------------------------------------------------ */
+/* --- requests to the quorum --------------------------------------------------------------- */
 
-static struct hold *find_own_hold(const struct client *c, struct slice key, struct slice owner)
-{
-	return voted_find(c->env->policy.holds, &c->locks->holds, key, owner);
-}
-
-/* Asks for the lock that `call` takes, under a rule or (NULL) by a verb. */
-static void ask_lock(struct client *c, const struct lock_call *call, const struct rule *rule,
+/* Asks for a lock. `own`: the client has it, maybe as another owner. */
+static void ask_lock(struct client *c, const struct quorum_command *q, bool own,
                      struct quorum_ask *ask)
 {
 	const struct policy_env *env = &c->env->policy;
 	const struct hold_terms terms = {
-		.rule = rule,
-		.verbs = rule ? NULL : &env->config->verbs,
-		.token = call->owner,
+		.rule = q->rule,
+		.verbs = q->rule ? NULL : &env->config->verbs,
+		.token = q->call.owner,
 		.stats = quorum_terms(c->env->quorum)->stats,
 	};
 
 	ask->request = QUORUM_LOCK;
-	ask->lease_ms = call->lease_ms;
+	ask->claim.content = q->call.value;
 	/* Do not wait for the client's own lock: no other client could release it. */
-	ask->wait_ms = find_own_hold(c, call->key, SLICE_NONE) ? 0 : call->wait_ms;
+	ask->wait_ms = own ? 0 : q->call.wait_ms;
 	ask->goes_on = quorum_client_waits;
-	c->current->lock_request = lock_request_voted(env->holds, call, &terms);
+	c->current->lock_request = lock_request_voted(env->holds, &q->call, &terms);
 	c->current->rest = &context_rest;
-}
-
-/* --- commands on keys with a rule --------------------------------------------------------- */
-
-static void ask_take(struct client *c, const struct quorum_command *q, struct quorum_ask *ask)
-{
-	const struct lock_call call = {
-		.script = SCRIPT_TAKE,
-		.effect = LOCK_EFFECT_TAKES,
-		.key = q->key,
-		.value = q->value,
-		.owner = q->owner,
-		.leased = q->leased,
-		.lease_ms = quorum_bound_lease(c->env->quorum, q->lease_ms),
-		.wait_ms = q->rule->wait_ms,
-	};
-
-	ask_lock(c, &call, q->rule, ask);
-	ask->claim.content = q->value;
-	c->quorum_reply = q->act == QUORUM_ACT_SET ? QUORUM_REPLY_SET : QUORUM_REPLY_SETNX;
 }
 
 /* Sets the value that the client must have read to free or extend the lock. Returns false if
  * the client has not read it, and the rule requires that. */
 static bool claim_lock(const struct client *c, const struct quorum_command *q,
-                       const struct hold *h, bool frees, struct quorum_claim *claim)
+                       struct quorum_claim *claim)
 {
 	struct slice seen;
 
-	if (q->rule->owner != OWNER_VALUE || h)
+	if (!q->rule || q->rule->owner != OWNER_VALUE)
 		return true;
-	if (seen_values_find(c->locks->holds.seen, c->session.db, q->key, &seen) == SEEN_VALUE)
+	if (seen_values_find(c->locks->holds.seen, c->session.db, q->call.key, &seen) == SEEN_VALUE)
 		claim->content = seen;
 	else
 		claim->is_anyones = true;
-	return !claim->is_anyones || !frees || q->rule->foreign_del == FOREIGN_ALLOW;
+	return !claim->is_anyones || q->act == QUORUM_ACT_EXTEND ||
+	       q->rule->foreign_del == FOREIGN_ALLOW;
 }
 
-static void ask_change(struct client *c, const struct quorum_command *q, struct hold *h,
+/* Asks to free or extend the lock. `h`: the client's own hold; NULL: it has none. */
+static void ask_change(const struct client *c, struct quorum_command *q, const struct hold *h,
                        struct quorum_ask *ask)
 {
-	bool frees = q->act == QUORUM_ACT_DEL || q->lease_ms <= 0;
-
 	ask->value = h ? voted_value(h) : SLICE_NONE;
-	if (!claim_lock(c, q, h, frees, &ask->claim)) {
-		ask->request = QUORUM_INFO;
-		c->quorum_reply = QUORUM_REPLY_FOREIGN_DEL;
-	} else if (frees) {
+	if (!h && !claim_lock(c, q, &ask->claim)) {
+		q->act = QUORUM_ACT_REFUSE_RELEASE;
+	} else if (q->act == QUORUM_ACT_EXTEND) {
+		ask->request = QUORUM_EXTEND;
+	} else {
 		ask->request = QUORUM_UNLOCK;
 		ask->lease_ms = h ? voted_lease_ms(h) : 0;
-		c->quorum_reply = h ? QUORUM_REPLY_OWN_RELEASE : QUORUM_REPLY_RELEASE;
-	} else {
-		ask->request = QUORUM_EXTEND;
-		ask->lease_ms = quorum_bound_lease(c->env->quorum, q->lease_ms);
-		c->quorum_reply = QUORUM_REPLY_EXTEND;
+		q->act = h ? QUORUM_ACT_RELEASE_OWN : QUORUM_ACT_RELEASE;
 	}
 }
 
-static enum quorum_reply reply_to_read(enum quorum_act act)
+static struct quorum_op *make_op(struct client *c, struct quorum_command *q)
 {
-	switch (act) {
-	case QUORUM_ACT_GET:
-		return QUORUM_REPLY_GET;
-	case QUORUM_ACT_EXISTS:
-		return QUORUM_REPLY_EXISTS;
-	case QUORUM_ACT_TTL:
-		return QUORUM_REPLY_TTL;
-	case QUORUM_ACT_PTTL:
-		return QUORUM_REPLY_PTTL;
-	case QUORUM_ACT_PERSIST:
-		return QUORUM_REPLY_PERSIST;
-	default:
-		return QUORUM_REPLY_RULE_INFO;
-	}
-}
-
-/* Ends the client's own hold of a lock that it releases. */
-static struct quorum_op *new_quorum_op(struct client *c, const struct quorum_ask *ask)
-{
-	struct quorum_op *op = quorum_op_new(c->env->quorum, ask);
-
-	if (ask->request == QUORUM_UNLOCK && ask->value.n)
-		voted_end(c->env->policy.holds, ask->key, ask->value);
-	return op;
-}
-
-static struct quorum_op *quorum_rules_op(struct client *c, const struct quorum_command *q)
-{
-	struct hold *h = find_own_hold(c, q->key, q->owner);
+	struct holds *holds = c->env->policy.holds;
+	struct lock_call *call = &q->call;
+	const struct hold *h = voted_find(holds, &c->locks->holds, call->key, call->owner);
 	struct quorum_ask ask = {
 		.request = QUORUM_INFO,
-		.key = q->key,
-		.claim = { .of_rule = true, .owner = q->owner },
-		.done = on_quorum_done,
-		.arg = c,
-	};
-
-	if (q->act == QUORUM_ACT_SETNX || q->act == QUORUM_ACT_SET)
-		ask_take(c, q, &ask);
-	else if (q->act == QUORUM_ACT_DEL || q->act == QUORUM_ACT_EXPIRE)
-		ask_change(c, q, h, &ask);
-	else
-		c->quorum_reply = reply_to_read(q->act);
-	return new_quorum_op(c, &ask);
-}
-
-/* --- verbs -------------------------------------------------------------------------------- */
-
-static enum quorum_request request_of(enum verb verb)
-{
-	switch (verb) {
-	case VERB_LOCK:
-		return QUORUM_LOCK;
-	case VERB_UNLOCK:
-		return QUORUM_UNLOCK;
-	case VERB_EXTEND:
-		return QUORUM_EXTEND;
-	default:
-		return QUORUM_INFO;
-	}
-}
-
-static enum quorum_reply reply_to_verb(enum verb verb, bool is_own)
-{
-	switch (verb) {
-	case VERB_LOCK:
-		return QUORUM_REPLY_LOCK;
-	case VERB_UNLOCK:
-		return is_own ? QUORUM_REPLY_OWN_RELEASE : QUORUM_REPLY_RELEASE;
-	case VERB_EXTEND:
-		return QUORUM_REPLY_EXTEND;
-	default:
-		return QUORUM_REPLY_INFO;
-	}
-}
-
-static struct quorum_op *make_op(struct client *c, enum verb verb, struct lock_call *call)
-{
-	const struct hold *h = verb == VERB_UNLOCK || verb == VERB_EXTEND
-	                               ? find_own_hold(c, call->key, call->owner)
-	                               : NULL;
-	struct quorum_ask ask = {
-		.request = request_of(verb),
 		.key = call->key,
-		.claim = { .owner = call->owner },
-		.value = h ? voted_value(h) : SLICE_NONE,
+		.claim = { .of_rule = q->rule, .owner = call->owner },
 		.done = on_quorum_done,
 		.arg = c,
 	};
+	struct quorum_op *op;
 
-	call->lease_ms = quorum_bound_lease(c->env->quorum, call->lease_ms);
-	ask.lease_ms = h && verb == VERB_UNLOCK ? voted_lease_ms(h) : call->lease_ms;
-	if (verb == VERB_LOCK)
-		ask_lock(c, call, NULL, &ask);
-	c->quorum_reply = reply_to_verb(verb, h);
-	return new_quorum_op(c, &ask);
-}
-
-/* Reads the client's request again. Returns NULL if it is no longer one for the quorum. */
-static struct quorum_op *read_request(struct client *c, struct context *x)
-{
-	struct quorum_command command;
-	struct lock_call call;
-
-	if (quorum_rule_read(x, &command))
-		return quorum_rules_op(c, &command);
-	return x->what->is_verb && quorum_verb_read(x, &call) ? make_op(c, x->what->verb, &call)
-	                                                      : NULL;
+	ask.lease_ms = call->lease_ms = quorum_bound_lease(c->env->quorum, call->lease_ms);
+	if (q->act <= QUORUM_ACT_SET)
+		ask_lock(c, q, voted_find(holds, &c->locks->holds, call->key, SLICE_NONE), &ask);
+	else if (q->act == QUORUM_ACT_RELEASE || q->act == QUORUM_ACT_EXTEND)
+		ask_change(c, q, h, &ask);
+	c->quorum_act = q->act;
+	op = quorum_op_new(c->env->quorum, &ask);
+	if (q->act == QUORUM_ACT_RELEASE_OWN)
+		voted_end(holds, ask.key, ask.value);
+	return op;
 }
 
 void quorum_op_on_reply(struct client *c, const struct resp_reply *reply)
 {
+	struct quorum_command command;
 	struct command_info what;
 	struct resp_view view;
 	struct context x;
@@ -401,11 +291,11 @@ void quorum_op_on_reply(struct client *c, const struct resp_reply *reply)
 		return;
 	}
 	x = client_context_again(c, &view, &what);
-	c->quorum_op = read_request(c, &x);
-	if (!c->quorum_op) {
+	if (!quorum_command_read(&x, &command)) {
 		client_close(c, "the meaning of its command changed while it waited");
 		return;
 	}
+	c->quorum_op = make_op(c, &command);
 	client_park(c, CLIENT_PARKED_ROUND);
 	quorum_op_start(c->quorum_op);
 }

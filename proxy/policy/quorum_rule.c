@@ -68,70 +68,40 @@ static const struct rule *find_rule(const struct context *x, size_t *n)
 
 /* --- the request to the quorum ------------------------------------------------------------ */
 
-/* Returns the lease that an application asks for, in ms from now, or (`absolute`) since
- * 1970. */
-static int64_t lease_from(const struct context *x, int64_t ms, bool absolute)
+/* Reads a command that takes, frees or extends the lock, as for a lock in Redis. */
+static enum parsed parse_write(struct context *x, struct quorum_command *q)
 {
-	int64_t now = (int64_t)(x->env->date * 1000);
+	struct policy_env *env = x->env;
+	const struct lock_key key = { 1, q->rule, q->call.owner, false };
+	struct lock_call *call = &q->call;
+	enum rewrite_result result;
 
-	return absolute ? (ms > now ? ms - now : 0) : ms;
-}
-
-/* A rule with a quorum has a `max_lease`. */
-static int64_t lease_within(const struct rule *rule, int64_t ms)
-{
-	return ms > rule->max_lease_ms ? rule->max_lease_ms : ms;
-}
-
-static enum parsed parse_when(const struct context *x, struct slice arg, bool seconds,
-                              bool absolute, int64_t *ms)
-{
-	int64_t n;
-
-	if (!args_integer(arg, &n))
-		return PARSED_REFUSED;
-	if (absolute ? seconds && __builtin_mul_overflow(n, 1000, &n)
-	             : !args_ms(n, seconds, &n))
-		return PARSED_REFUSED;
-	*ms = lease_from(x, n, absolute);
-	return PARSED_OK;
-}
-
-static enum parsed parse_set(const struct context *x, struct quorum_command *q)
-{
-	struct set_options a;
-	enum parsed parsed = set_options_parse(x->req, &a);
-	int64_t n;
-
-	if (parsed != PARSED_OK)
-		return parsed;
-	if (!a.nx || a.get || a.keepttl)
+	if (q->act == QUORUM_ACT_EXTEND && x->req->argc != 3)
 		return PARSED_UNKNOWN;
-	q->value = x->req->argv[2];
-	q->leased = a.timed;
-	if (!a.timed)
-		return PARSED_OK;
-	if (!args_integer(a.time, &n) || n <= 0)
+	x->make_opts(x->arg, &x->opts);
+	x->opts.wait_max_ms = INT64_MAX;
+	result = rewrite_lock(&env->rewritten, x->what->command, x->req, &key, 1, &x->opts,
+	                      call);
+	buf_clear(&env->rewritten);
+	if (result == REWRITE_PASS)
 		return PARSED_REFUSED;
-	if (parse_when(x, a.time, a.seconds, a.absolute, &n) != PARSED_OK)
-		return PARSED_REFUSED;
+	/* Of SET, a quorum knows only SET NX. */
+	if (q->act == QUORUM_ACT_SET &&
+	    (call->success != LOCK_IF_OK ||
+	     (call->script != SCRIPT_TAKE && call->script != SCRIPT_TAKE_WAIT)))
+		return PARSED_UNKNOWN;
+	if (call->until_ms)
+		call->lease_ms = call->until_ms - (int64_t)(env->date * 1000);
+	/* A rule with a quorum has a `max_lease`. */
+	if (call->lease_ms > q->rule->max_lease_ms)
+		call->lease_ms = q->rule->max_lease_ms;
+	if (q->act == QUORUM_ACT_EXTEND && call->lease_ms <= 0)
+		q->act = QUORUM_ACT_RELEASE;
 	/* A date in the past leaves no time. */
-	q->lease_ms = lease_within(q->rule, n > 0 ? n : 1);
+	if (call->lease_ms <= 0)
+		call->lease_ms = 1;
+	call->until_ms = 0;
 	return PARSED_OK;
-}
-
-static enum parsed parse_prolonging(const struct context *x, struct quorum_command *q)
-{
-	const struct command *c = x->what->command;
-	enum parsed parsed;
-
-	if (x->req->argc != 3)
-		return PARSED_UNKNOWN;
-	parsed = parse_when(x, x->req->argv[2], command_expiry_in_seconds(c),
-	                    command_expiry_is_date(c), &q->lease_ms);
-	q->lease_ms = lease_within(q->rule, q->lease_ms);
-	q->leased = true;
-	return parsed;
 }
 
 static enum parsed parse_read(const struct context *x, struct quorum_command *q)
@@ -155,47 +125,40 @@ static enum parsed parse_read(const struct context *x, struct quorum_command *q)
 	return PARSED_UNKNOWN;
 }
 
-static enum parsed parse_command(const struct context *x, struct quorum_command *q)
+/* PARSED_REFUSED: Redis refuses the command as it is. */
+static enum parsed parse(struct context *x, const struct rule *rule, struct quorum_command *q)
 {
+	*q = (struct quorum_command){
+		.act = QUORUM_ACT_INFO,
+		.rule = rule,
+		.call.key = x->req->argv[1],
+	};
+	if (rule->owner != OWNER_VALUE)
+		q->call.owner = context_token(x, rule->owner, &x->env->token);
+	if (x->what->is_verb)
+		return PARSED_OK;
+	if (!command_arity_ok(x->what->command, x->req->argc))
+		return PARSED_REFUSED;
 	switch (effect_rule(x->what->command, x->req)) {
 	case RULE_SETNX:
 		q->act = QUORUM_ACT_SETNX;
-		q->value = x->req->argv[2];
-		return PARSED_OK;
+		break;
 	case RULE_SET:
 		q->act = QUORUM_ACT_SET;
-		return parse_set(x, q);
+		break;
 	case RULE_DEL:
-		q->act = QUORUM_ACT_DEL;
-		return PARSED_OK;
+		q->act = QUORUM_ACT_RELEASE;
+		break;
 	case RULE_EXPIRE:
-		q->act = QUORUM_ACT_EXPIRE;
-		return parse_prolonging(x, q);
+		q->act = QUORUM_ACT_EXTEND;
+		break;
 	case RULE_PERSIST:
 		q->act = QUORUM_ACT_PERSIST;
 		return PARSED_OK;
 	default:
 		return parse_read(x, q);
 	}
-}
-
-/* PARSED_REFUSED: Redis refuses the command as it is. */
-static enum parsed parse(struct context *x, const struct rule *rule, struct quorum_command *q)
-{
-	bool by_value = rule->owner == OWNER_VALUE;
-
-	*q = (struct quorum_command){
-		.act = QUORUM_ACT_DESCRIBE,
-		.rule = rule,
-		.key = x->req->argv[1],
-		.owner = by_value ? SLICE_NONE : context_token(x, rule->owner, &x->env->token),
-		.lease_ms = rule->lease_ms,
-	};
-	if (x->what->is_verb)
-		return PARSED_OK;
-	if (!command_arity_ok(x->what->command, x->req->argc))
-		return PARSED_REFUSED;
-	return parse_command(x, q);
+	return parse_write(x, q);
 }
 
 /* --- the decision ------------------------------------------------------------------------- */
@@ -230,7 +193,7 @@ static struct decision decide_use(struct context *x, const struct rule *rule, si
 		return pass;
 	if (parsed == PARSED_UNKNOWN)
 		return context_refuse(x, OTHER_COMMAND);
-	if (q.value.n > VALUE_MAX)
+	if (q.call.value.n > VALUE_MAX)
 		return context_refuse(x, LONG_VALUE);
 	lock_write_ping(x->env);
 	d.pending = pending_new_of(&x->env->pending, PENDING_QUORUM);
@@ -253,14 +216,6 @@ bool quorum_rule_decide(struct context *x, struct decision *d)
 	return true;
 }
 
-bool quorum_rule_read(struct context *x, struct quorum_command *q)
-{
-	size_t nkeys = 0;
-	const struct rule *rule = x->env->rules_quorum ? find_rule(x, &nkeys) : NULL;
-
-	return rule && parse(x, rule, q) == PARSED_OK;
-}
-
 /* --- verbs ----------------------------------------------------------------------------- */
 
 static const char UNKNOWN_VERB[] =
@@ -269,9 +224,16 @@ static const char VERB_IN_MULTI[] =
 	"ERR hasp: a quorum stores these locks, so they cannot be taken inside MULTI";
 static const char OTHER_KIND[] = "ERR hasp: a quorum stores only plain locks";
 
-bool quorum_verb_read(struct context *x, struct lock_call *call)
+static bool verb_read(struct context *x, struct quorum_command *q)
 {
+	static const enum quorum_act acts[] = {
+		[VERB_LOCK] = QUORUM_ACT_LOCK,
+		[VERB_UNLOCK] = QUORUM_ACT_RELEASE,
+		[VERB_EXTEND] = QUORUM_ACT_EXTEND,
+		[VERB_INFO] = QUORUM_ACT_INFO,
+	};
 	struct policy_env *env = x->env;
+	struct lock_call *call = &q->call;
 	const struct verbs *verbs = &env->config->verbs;
 	struct slice token = context_token(x, verbs->owner, &env->token);
 
@@ -279,7 +241,17 @@ bool quorum_verb_read(struct context *x, struct lock_call *call)
 	x->opts = (struct rewrite_opts){ .wait_max_ms = INT64_MAX };
 	rewrite_verb(&env->rewritten, x->what->verb, x->req, verbs, token, &x->opts, call);
 	buf_clear(&env->rewritten);
+	q->rule = NULL;
+	q->act = acts[x->what->verb];
 	return call->script != SCRIPT_ERROR && !lock_verb_refusal(x, token, call);
+}
+
+bool quorum_command_read(struct context *x, struct quorum_command *q)
+{
+	size_t nkeys;
+	const struct rule *rule = x->env->rules_quorum ? find_rule(x, &nkeys) : NULL;
+
+	return rule ? parse(x, rule, q) == PARSED_OK : x->what->is_verb && verb_read(x, q);
 }
 
 /* LOCK.INFO also reports locks of rules. */
@@ -295,15 +267,16 @@ struct decision quorum_verb_decide(struct context *x)
 	struct decision d = { .verdict = DISPATCH_CALL };
 	const struct session *s = x->session;
 	enum verb verb = x->what->verb;
-	struct lock_call call;
+	struct quorum_command q;
 
 	if (verb == VERB_LIST || verb == VERB_MLOCK || verb == VERB_MUNLOCK)
 		return context_refuse(x, UNKNOWN_VERB);
 	if (s->opaque || s->quitting || session_in_multi(s))
 		return context_refuse(x, VERB_IN_MULTI);
-	if (is_of_section(x) || !quorum_verb_read(x, &call))
+	if (is_of_section(x) || !verb_read(x, &q))
 		return lock_decide_verb(x);
-	if (verb == VERB_LOCK && call.kind != LOCK_KIND_TOKEN && call.kind != LOCK_KIND_COUNT)
+	if (verb == VERB_LOCK && q.call.kind != LOCK_KIND_TOKEN &&
+	    q.call.kind != LOCK_KIND_COUNT)
 		return context_refuse(x, OTHER_KIND);
 	lock_write_ping(x->env);
 	d.pending = pending_new_of(&x->env->pending, PENDING_QUORUM);

@@ -13,41 +13,39 @@
 
 #include "policy/context.h"
 
+/* What a command does, and the form of its reply. */
 enum quorum_act {
+	QUORUM_ACT_LOCK, /* the fencing token, or nil */
 	QUORUM_ACT_SETNX,
 	QUORUM_ACT_SET, /* ... NX */
-	QUORUM_ACT_DEL,
-	QUORUM_ACT_EXPIRE,
+	QUORUM_ACT_RELEASE, /* UNLOCK, DEL, or an EXPIRE that leaves no time */
+	QUORUM_ACT_RELEASE_OWN, /* of a lock that the client had: the lock is free, even if a
+	                         * majority has not confirmed that */
+	QUORUM_ACT_REFUSE_RELEASE, /* the client has not read the value, as it must */
+	QUORUM_ACT_EXTEND, /* LOCK.EXTEND, EXPIRE */
 	QUORUM_ACT_PERSIST,
 	QUORUM_ACT_GET,
 	QUORUM_ACT_EXISTS,
 	QUORUM_ACT_TTL,
 	QUORUM_ACT_PTTL,
-	QUORUM_ACT_DESCRIBE, /* LOCK.INFO */
+	QUORUM_ACT_INFO, /* LOCK.INFO */
 };
 
-/* A command on such a key; the slices point into the request, or into env->token. */
+/* A command for a quorum; its slices point into the request, or into env->token. */
 struct quorum_command {
 	enum quorum_act act;
-	const struct rule *rule;
-	struct slice key;
-	struct slice owner; /* empty if owner = value */
-	struct slice value; /* SETNX, SET */
-	int64_t lease_ms; /* SETNX, SET: > 0. EXPIRE: 0 or less deletes the lock */
-	bool leased; /* the application named the lease */
+	const struct rule *rule; /* NULL: a verb */
+	struct lock_call call; /* its key, owner (empty if owner = value), value, leased,
+	                        * lease_ms and wait_ms count */
 };
 
 /* Decides about a command that names such a key. Returns false if it names none. */
 bool quorum_rule_decide(struct context *x, struct decision *d);
 
-/* Reads the request of a PENDING_QUORUM. Returns false if it concerns no such key. */
-bool quorum_rule_read(struct context *x, struct quorum_command *q);
-
 /* Decides about a verb, as lock_decide_verb() does, if a quorum has its locks. */
 struct decision quorum_verb_decide(struct context *x);
 
-/* Reads the request of a PENDING_QUORUM; sets only `key`, `owner`, `leased`, `lease_ms` and
- * `wait_ms` of the call. Returns false if the request is invalid. */
-bool quorum_verb_read(struct context *x, struct lock_call *call);
+/* Reads the request of a PENDING_QUORUM. Returns false if it is none for a quorum any more. */
+bool quorum_command_read(struct context *x, struct quorum_command *q);
 
 #endif

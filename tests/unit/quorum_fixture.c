@@ -150,7 +150,9 @@ void ask_for(struct fake_quorum *f, const struct quorum_ask *opts)
 		.lease_ms = opts->lease_ms,
 	};
 	const struct hold_terms terms = {
-		.verbs = &verbs, .token = opts->claim.owner, .stats = f->section
+		.verbs = &verbs,
+		.token = opts->claim.owner,
+		.stats = f->section,
 	};
 
 	f->is_done = false;

@@ -109,7 +109,8 @@ static bool read_keys(const struct worker_view *w, void *arg, struct worker_answ
 
 		snprintf(name, sizeof(name), "k%d", i);
 		key.key = slice_str(name);
-		e = read_set_add(w->clients->policy.read_sets, &c->read_set, 0, &key,
+		e = read_set_add(w->clients->policy.read_sets,
+		                 &context_locks_own(&c->locks, c)->read_set, 0, &key,
 		                 now + 3600);
 		read_set_entry_read(e);
 		e->since = now - GUARDS + i;
