@@ -11,14 +11,6 @@
 #include "worker/encryption.h"
 #include "worker/worker_internal.h"
 
-static void worker_quorum_send(void *arg, size_t server, struct slice request,
-                               struct quorum_call *call)
-{
-	const struct worker *w = arg;
-
-	quorum_servers_send(w->quorum_servers, server, request, call);
-}
-
 static int64_t worker_quorum_unix_us(void *arg)
 {
 	struct timespec ts;
@@ -45,21 +37,6 @@ static void open_quorum(struct worker *w, const struct config *config,
 		.scratch = w->scratch,
 		.scratch_size = WORKER_SCRATCH,
 	};
-	const struct quorum_opts opts = {
-		.timers = &w->timers.timers,
-		.name = q->section.name,
-		.nservers = q->servers.n,
-		.addresses = q->servers.v,
-		.timeout_ms = q->timeout_ms,
-		.restart_delay_ms = q->restart_delay_ms >= 0
-		                            ? q->restart_delay_ms
-		                            : config_quorum_max_lease_ms(config),
-		.send = worker_quorum_send,
-		.unix_us = worker_quorum_unix_us,
-		.arg = w,
-		.stats = stats_section(policy->stats, STATS_QUORUM, q->section.name,
-		                       policy->worker),
-	};
 	const struct quorum_servers_opts servers = {
 		.links = &links,
 		.name = q->section.name,
@@ -69,9 +46,23 @@ static void open_quorum(struct worker *w, const struct config *config,
 		.password = q->password,
 	};
 
-	w->clients.quorum = quorum_new(&opts);
-	quorum_keep_holds(w->clients.quorum, policy->holds, q->on_lost == LOST_CLOSE);
 	w->quorum_servers = quorum_servers_new(&servers);
+	w->clients.quorum = quorum_new(&(struct quorum_opts){
+		.timers = &w->timers.timers,
+		.name = q->section.name,
+		.nservers = q->servers.n,
+		.addresses = q->servers.v,
+		.timeout_ms = q->timeout_ms,
+		.restart_delay_ms = q->restart_delay_ms >= 0
+		                            ? q->restart_delay_ms
+		                            : config_quorum_max_lease_ms(config),
+		.send = quorum_servers_send,
+		.unix_us = worker_quorum_unix_us,
+		.arg = w->quorum_servers,
+		.stats = stats_section(policy->stats, STATS_QUORUM, q->section.name,
+		                       policy->worker),
+	});
+	quorum_keep_holds(w->clients.quorum, policy->holds, q->on_lost == LOST_CLOSE);
 	quorum_servers_start(w->quorum_servers, w->clients.quorum);
 }
 
