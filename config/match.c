@@ -70,10 +70,8 @@ static size_t match_first(struct matcher *m, struct slice key, unsigned flags)
 	return (size_t)glob_dfa_find(m->dfa, key) - MATCH_RULES;
 }
 
-const struct rule *match_rule(struct matcher *m, struct slice key)
+static const struct rule *rule_at(const struct matcher *m, size_t i)
 {
-	size_t i = match_first(m, key, MATCH_RULE);
-
 	return i < m->config->nrules ? m->config->rules[i] : NULL;
 }
 
@@ -85,17 +83,23 @@ static const struct guard *guard_at(const struct matcher *m, size_t i)
 	                                                      : NULL;
 }
 
+const struct rule *match_rule(struct matcher *m, struct slice key)
+{
+	return rule_at(m, match_first(m, key, MATCH_RULE));
+}
+
 const struct guard *match_guard(struct matcher *m, struct slice key)
 {
 	return guard_at(m, match_first(m, key, MATCH_GUARD));
 }
 
-const struct guard *match_guard_or_rule(struct matcher *m, struct slice key, bool *ruled)
+void match_section(struct matcher *m, struct slice key, const struct rule **rule,
+                   const struct guard **guard)
 {
 	size_t i = match_first(m, key, MATCH_RULE | MATCH_GUARD);
 
-	*ruled = i < m->config->nrules;
-	return guard_at(m, i);
+	*rule = rule_at(m, i);
+	*guard = guard_at(m, i);
 }
 
 const struct guard *match_enforced_guard(struct matcher *m, struct slice key)

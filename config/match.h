@@ -39,8 +39,10 @@ const struct rule *match_rule(struct matcher *m, struct slice key);
 /* Returns the first guard that matches `key`; NULL: none, or the key has a rule. */
 const struct guard *match_guard(struct matcher *m, struct slice key);
 
-/* Like match_guard(); also sets *ruled if the key has a rule. */
-const struct guard *match_guard_or_rule(struct matcher *m, struct slice key, bool *ruled);
+/* Writes the section whose pattern is the first that matches `key`, a rule or a guard; NULL:
+ * no such one does. */
+void match_section(struct matcher *m, struct slice key, const struct rule **rule,
+                   const struct guard **guard);
 
 /* Like match_guard(), but also NULL if the guard only observes. */
 const struct guard *match_enforced_guard(struct matcher *m, struct slice key);

@@ -456,36 +456,34 @@ static void make_opts(void *arg, struct rewrite_opts *opts)
 	client_rewrite_opts(client_of(arg), false, opts);
 }
 
-struct context client_context(struct client *c)
+void client_context(struct client *c, struct context *x)
 {
-	return (struct context){
-		.env = &c->env->policy,
-		.session = &c->session,
-		.locks = &c->locks,
-		.watched = &c->watched,
-		.listener = c->listener,
-		/* In front of a cluster, the cluster session writes before WAIT itself. */
-		.needs_wait_ping = c->needs_wait_ping && !c->env->node->links.connect,
-		.must_log_in = client_must_log_in(c),
-		/* hasp must not send a command of its own before a command that depends on the
-		 * preceding one, as after CLIENT CACHING. */
-		.may_be_optimistic = !c->pinned && !c->transacting,
-		.identity = client_identity,
-		.make_opts = make_opts,
-		.arg = c,
-	};
+	x->env = &c->env->policy;
+	x->session = &c->session;
+	x->locks = &c->locks;
+	x->watched = &c->watched;
+	x->listener = c->listener;
+	/* In front of a cluster, the cluster session writes before WAIT itself. */
+	x->needs_wait_ping = c->needs_wait_ping && !c->env->node->links.connect;
+	x->must_log_in = client_must_log_in(c);
+	/* hasp must not send a command of its own before a command that depends on the
+	 * preceding one, as after CLIENT CACHING. */
+	x->may_be_optimistic = !c->pinned && !c->transacting;
+	x->identity = client_identity;
+	x->make_opts = make_opts;
+	x->arg = c;
 }
 
 struct context client_context_again(struct client *c, struct resp_view *view,
                                     struct command_info *what)
 {
-	struct context x = client_context(c);
+	struct context x;
 	bool whole;
 
 	*view = request_view(&c->env->args, buf_head(&c->in), c->scanned, &whole);
 	HASP_ASSERT(whole && view->argc > 0);
 	*what = classifier_find(&c->env->policy, view->argv[0]);
-	x.req = view;
-	x.what = what;
+	context_set_command(&x, &c->env->policy, what, view);
+	client_context(c, &x);
 	return x;
 }

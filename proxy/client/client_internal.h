@@ -352,8 +352,9 @@ static inline bool client_must_log_in(const struct client *c)
 /* Logs that the client's encryption failed, within a limit. */
 void client_log_tls_failure(struct client *c, const char *reason);
 
-/* Returns the context; the caller sets the request, x.req, and its command, x.what. */
-struct context client_context(struct client *c);
+/* Sets the facts about the client, when it has the link for the command. The caller has set the
+ * command, and policy sets x->opts with a call. */
+void client_context(struct client *c, struct context *x);
 
 /* Returns the context for the whole request at the head of `in`, to decide about it again.
  * Writes its arguments to `view`, and its command to `what`. The caller sets x.opts. */
@@ -395,8 +396,7 @@ static inline bool route_is_usable(const struct client *c)
 }
 
 /* Returns the link that a whole request needs. */
-enum route route_for(const struct client *c, const struct command_info *what,
-                     const struct resp_view *req);
+enum route route_for(const struct client *c, const struct context *x);
 
 /* Puts the client on a link that will do for `route`. False: not while replies are due, the
  * link has still to log in, or the node takes nothing (node_freeze()); park it as

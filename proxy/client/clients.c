@@ -124,16 +124,6 @@ void client_take_over(struct client_env *env, int fd, const char *listener,
 	client_notice_memory(c);
 }
 
-struct client *client_of_holder(const struct hold_owner *o)
-{
-	return client_of(container_of(o, struct context_locks, holds)->client);
-}
-
-struct client *client_of_reader(const struct read_set *r)
-{
-	return client_of(container_of(r, struct context_locks, read_set)->client);
-}
-
 void client_describe_holder(const struct hold_owner *o, struct buf *out)
 {
 	client_describe(client_of_holder(o), out);

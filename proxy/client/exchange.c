@@ -370,7 +370,7 @@ static void send_lock_call(struct client *c, bool waits, const struct rewrite_op
  * it cannot wait for its guard. */
 static void send_guarded(struct client *c, const struct context *x, bool refused)
 {
-	const struct op_request call = { x->req, x->what, &x->opts, &x->env->rewritten };
+	const struct op_request call = { x->req, x->keys, &x->opts, &x->env->rewritten };
 	struct op_out out;
 	struct op_facts f = client_facts(c, &out);
 
@@ -436,7 +436,7 @@ static void undo_parts_by_link(struct client *c, const struct context *x)
 	struct buf out = BUF_INIT;
 
 	lock_op_undo_parts(c->current, c->session.db);
-	if (!parts_has(p) || !route_take(c, route_for(c, x->what, x->req)))
+	if (!parts_has(p) || !route_take(c, route_for(c, x)))
 		return;
 	opts.eval = true;
 	parts_write_undo(p, &out, &opts);
@@ -476,7 +476,7 @@ static void send_again(struct client *c, bool eval)
 		return;
 	/* While the client waited, its link may have gone, and the route of the command may
 	 * have changed. */
-	if (!route_take(c, route_for(c, &what, &view))) {
+	if (!route_take(c, route_for(c, &x))) {
 		session_withdraw(&c->session, c->current);
 		client_park(c, CLIENT_PARKED_LINK);
 		return;

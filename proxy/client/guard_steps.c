@@ -68,11 +68,7 @@ static void send_try(const struct op_facts *f, const struct op_request *call)
 
 static void send_script(const struct op_facts *f, const struct op_request *call)
 {
-	struct key_args args;
-
-	key_args_init(&args, call->what->command, call->req);
-	guard_op_write_script(op_of(f), call->out, call->req, args.v, args.n, call->opts);
-	key_args_fini(&args);
+	guard_op_write_script(op_of(f), call->out, call->req, call->keys, call->opts);
 	send_out(f, call, LINK_INTERCEPT_STATUS);
 }
 

@@ -14,8 +14,6 @@
 #include "session/pending.h"
 #include "session/transaction.h"
 
-struct command_info;
-
 enum op_event_kind {
 	OP_LINE, /* Redis' reply begins with `line`, a status or an error, and is held back */
 	OP_REPLY, /* Redis' reply; the client has got it, unless it was to be discarded */
@@ -121,7 +119,7 @@ static inline struct slice op_answer(const struct op_action *a, const struct op_
 /* A request that is about to be sent, for the first time or again. */
 struct op_request {
 	const struct resp_view *req;
-	const struct command_info *what;
+	struct command_keys keys;
 	const struct rewrite_opts *opts;
 	struct buf *out; /* where the call is written */
 };

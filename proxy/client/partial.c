@@ -32,7 +32,7 @@ void partial_pass_bad(struct client *c, struct cursor *k)
 
 void partial_refuse_long(struct client *c, struct cursor *k, const char *error)
 {
-	struct context x = client_context(c);
+	struct context x = { .env = &c->env->policy };
 	struct decision d = context_refuse(&x, error);
 
 	send_passed(c, k);
@@ -98,12 +98,8 @@ static bool has_many_args(const struct client *c)
 
 /* Keeps the client on its link if the streamed request leaves state there. The arguments of a
  * command that is passed early do not matter for that. */
-static void keep_link(struct client *c, const struct command_info *what,
-                      const struct resp_view *view)
+static void keep_link(struct client *c, enum route route)
 {
-	enum route route = view->argc ? dispatch_route(&c->env->policy, what, view)
-	                              : ROUTE_SHARED;
-
 	c->pinned |= route > ROUTE_LINGERING;
 	c->link_sticky |= route == ROUTE_STICKY;
 }
@@ -111,7 +107,7 @@ static void keep_link(struct client *c, const struct command_info *what,
 bool partial_stream(struct client *c, struct cursor *k)
 {
 	struct client_env *env = c->env;
-	struct context x = client_context(c);
+	struct context x;
 	struct slice held = slice_of(k->p + k->at, k->n - k->at);
 	bool fits = held.n + c->scan.skip <= (size_t)env->policy.config->max_request;
 	struct command_info what;
@@ -130,14 +126,15 @@ bool partial_stream(struct client *c, struct cursor *k)
 		return false;
 	}
 	view = request_view(&env->args, held.p, held.n, &whole);
-	x.req = &view;
-	d = dispatch_early(&x, &what, c->scan.bulk > STREAM_FROM);
+	client_context(c, &x);
+	d = dispatch_early(&x, &view, &what, c->scan.bulk > STREAM_FROM);
 	if (d.verdict == DISPATCH_LEARN) {
 		send_put_off(c, CLIENT_PARKED_COMMAND);
 		return false;
 	}
 	if (d.verdict == DISPATCH_PASS) {
-		keep_link(c, &what, &view);
+		if (view.argc)
+			keep_link(c, dispatch_route(&x));
 		/* The client may take any time to send the rest. */
 		d.is_patient = true;
 		send_count(c, &d);

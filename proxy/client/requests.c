@@ -49,10 +49,10 @@ static enum plain takes_plain_in_multi(const struct client *c)
 }
 
 /* True if the request in env->args has only to be passed. */
-__attribute__((always_inline)) static inline bool is_plain(const struct client *c,
+__attribute__((always_inline)) static inline bool is_plain(struct client *c,
                                                            const struct command_info *what)
 {
-	const struct client_env *env = c->env;
+	struct client_env *env = c->env;
 	const struct request_args *args = &env->args;
 	struct slice key;
 	unsigned possible;
@@ -229,51 +229,33 @@ static void skip_empty(struct client *c, struct cursor *k)
 #define CALL_NAMES 8
 
 /* Returns the most memory that the call can take that is sent in the request's place. */
-static size_t call_nbytes_most(const struct client *c, const struct resp_view *view,
-                               const struct command_info *what)
+static size_t call_nbytes_most(const struct client *c, const struct context *x)
 {
 	size_t names = c->session.login_nbytes;
-	struct key_args keys;
 
-	if (!what->command)
+	if (!x->what->command)
 		return CALL_NAMES * (names + c->scanned);
-	key_args_init(&keys, what->command, view);
-	for (size_t i = 0; i < keys.n; i++)
-		names += view->argv[keys.v[i]].n;
-	key_args_fini(&keys);
+	for (size_t i = 0; i < x->keys.n; i++)
+		names += context_key(x, i).n;
 	return CALL_COPIES * c->scanned + CALL_NAMES * names;
 }
 
 /* True if there is memory for the call into which the request may be rewritten. */
-static bool can_be_rewritten(struct client *c, const struct resp_view *view,
-                             const struct command_info *what)
+static bool can_be_rewritten(struct client *c, const struct context *x)
 {
 	size_t nbytes;
 
 	if (c->scanned + c->session.login_nbytes < REQUESTS_SHARED_MAX)
 		return true;
-	nbytes = call_nbytes_most(c, view, what);
+	nbytes = call_nbytes_most(c, x);
 	return client_admits(c, nbytes) && (nbytes < MEMORY_RESERVE || memory_has(nbytes));
 }
 
-static bool decide(struct client *c, struct cursor *k, const struct resp_view *view,
-                   const struct command_info *what)
-{
-	struct context x = client_context(c);
-	struct decision d;
-
-	x.req = view;
-	x.what = what;
-	d = dispatch(&x);
-	return act(c, k, &x, &d);
-}
-
 /* A login waits until no reply is due on its link: see pending_logs_in(). */
-static bool must_await_replies(const struct client *c, const struct command_info *what,
-                               const struct resp_view *view)
+static bool must_await_replies(const struct client *c, const struct context *x)
 {
 	return c->user.inflight && !c->session.opaque && !session_in_multi(&c->session) &&
-	       command_info_is_session(what) && session_command_logs_in(what, view);
+	       command_info_is_session(x->what) && session_command_logs_in(x->what, x->req);
 }
 
 /* Takes a whole request. `has_args`: its arguments are in env->args already. `found`: its
@@ -284,6 +266,8 @@ static bool take_whole(struct client *c, struct cursor *k, bool has_args,
 	struct request_args *args = &c->env->args;
 	struct resp_view view;
 	struct command_info what;
+	struct context x;
+	struct decision d;
 	bool whole;
 
 	if (c->state == CLIENT_STREAMING) {
@@ -301,7 +285,8 @@ static bool take_whole(struct client *c, struct cursor *k, bool has_args,
 		HASP_ASSERT(whole && view.argc > 0);
 	}
 	what = found ? *found : classifier_find(&c->env->policy, view.argv[0]);
-	if (!route_take(c, route_for(c, &what, &view)) || must_await_replies(c, &what, &view)) {
+	context_set_command(&x, &c->env->policy, &what, &view);
+	if (!route_take(c, route_for(c, &x)) || must_await_replies(c, &x)) {
 		send_put_off(c, CLIENT_PARKED_LINK);
 		return false;
 	}
@@ -310,12 +295,14 @@ static bool take_whole(struct client *c, struct cursor *k, bool has_args,
 		send_put_off(c, CLIENT_PARKED_SPACE);
 		return false;
 	}
-	if (!can_be_rewritten(c, &view, &what)) {
+	if (!can_be_rewritten(c, &x)) {
 		partial_refuse_long(c, k,
 		                    "ERR hasp: there is not enough memory for this request");
 		return false;
 	}
-	return decide(c, k, &view, &what);
+	client_context(c, &x);
+	d = dispatch(&x);
+	return act(c, k, &x, &d);
 }
 
 /* Takes a part of a request. */

@@ -61,10 +61,9 @@ static bool may_share(const struct client *c, enum route route)
 	       c->env->policy.config->pooling == POOLING_SHARED;
 }
 
-enum route route_for(const struct client *c, const struct command_info *what,
-                     const struct resp_view *req)
+enum route route_for(const struct client *c, const struct context *x)
 {
-	enum route route = dispatch_route(&c->env->policy, what, req);
+	enum route route = dispatch_route(x);
 
 	if (route != ROUTE_SHARED || !client_must_log_in(c))
 		return route;

@@ -266,7 +266,7 @@ size_t command_key_args(const struct command *c, const struct resp_view *req, si
 		out[0] = 1;
 		return 1;
 	}
-	switch ((enum command_keys)c->keys) {
+	switch ((enum command_key_spec)c->keys) {
 	case KEYS_RANGE:
 		collect_range(&keys, c, req->argc);
 		break;
@@ -348,11 +348,6 @@ bool command_writes_other_db(const struct command *c, const struct resp_view *re
 	else if (c->facts.writes == WRITES_MOVE && req->argc > 2)
 		named = req->argv[2];
 	return named.p && args_integer(named, &n) && n != db;
-}
-
-bool command_single_key(const struct command *c)
-{
-	return c->keys == KEYS_RANGE && c->first == 1 && c->last == 1;
 }
 
 bool commands_lack(const struct commands *t, struct slice name)

@@ -34,7 +34,7 @@ enum {
 };
 
 /* Where the keys are, if first, last and step do not describe it. */
-enum command_keys {
+enum command_key_spec {
 	KEYS_RANGE, /* first, last, step */
 	KEYS_SORT, /* the range, and the argument after STORE */
 	KEYS_GEO, /* the range, and the argument after STORE or STOREDIST */
@@ -179,7 +179,7 @@ struct command_facts {
 struct command {
 	char name[COMMAND_NAME_SIZE]; /* lower case */
 	uint16_t flags;
-	uint8_t keys; /* enum command_keys */
+	uint8_t keys; /* enum command_key_spec */
 	int16_t first; /* argv index; 0: no keys */
 	int16_t last; /* argv index; negative: counted from the end */
 	int16_t step;
@@ -223,7 +223,10 @@ size_t command_key_args(const struct command *c, const struct resp_view *req, si
 bool command_arity_ok(const struct command *c, size_t argc);
 
 /* True if argv[1] is the only key that the command can have. */
-bool command_single_key(const struct command *c);
+static inline bool command_single_key(const struct command *c)
+{
+	return c->keys == KEYS_RANGE && c->first == 1 && c->last == 1;
+}
 
 /* True if the command writes if it names `nkeys` keys: SORT without STORE only reads. */
 static inline bool command_writes(const struct command *c, size_t nkeys)

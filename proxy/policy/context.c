@@ -2,6 +2,7 @@
 #include "policy/context.h"
 
 #include "base/fatal.h"
+#include "config/match.h"
 #include "lock/guard/checked_read.h"
 #include "watch/command_sample.h"
 
@@ -28,6 +29,51 @@ struct context_locks *context_locks_own(struct context_locks **locks, void *clie
 		(*locks)->client = client;
 	}
 	return *locks;
+}
+
+/* True if something asks for the sections of the command's keys. */
+static bool sections_matter(const struct command_info *what)
+{
+	return what->is_matched || what->reads_value || what->may_release ||
+	       what->is_discovered;
+}
+
+/* The command's keys are these `n` arguments. */
+static void set_keys(struct context *x, const size_t *args, size_t n)
+{
+	bool matter = sections_matter(x->what);
+	struct command_key *keys;
+
+	buf_clear(&x->env->keys);
+	keys = (void *)buf_reserve(&x->env->keys, n * sizeof(*keys));
+	x->keys = (struct command_keys){ keys, n };
+	for (size_t i = 0; i < n; i++) {
+		keys[i] = (struct command_key){ .arg = args[i] };
+		if (matter)
+			match_section(x->env->matcher, context_key(x, i), &keys[i].rule,
+			              &keys[i].guard);
+	}
+}
+
+void context_set_command(struct context *x, struct policy_env *env,
+                         const struct command_info *what, const struct resp_view *req)
+{
+	static const size_t first = 1;
+	struct key_args args;
+
+	x->env = env;
+	x->req = req;
+	x->what = what;
+	x->keys.n = 0;
+	if (!what->command)
+		return;
+	if (command_single_key(what->command) && req->argc > 1) {
+		set_keys(x, &first, 1);
+		return;
+	}
+	key_args_init(&args, what->command, req);
+	set_keys(x, args.v, args.n);
+	key_args_fini(&args);
 }
 
 struct slice context_token(const struct context *x, enum owner_kind kind, struct buf *scratch)

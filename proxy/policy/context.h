@@ -103,11 +103,13 @@ struct context {
 	const struct owner_identity *(*identity)(void *arg);
 	void *arg; /* argument of identity() and make_opts() */
 	bool may_be_optimistic; /* a guard may be acquired without a script */
+	/* The command: context_set_command(). */
 	const struct resp_view *req;
 	const struct command_info *what;
+	struct command_keys keys;
 	/* Writes the form of a call that is sent now, when policy needs it. */
 	void (*make_opts)(void *arg, struct rewrite_opts *opts);
-	struct rewrite_opts opts; /* the form of the call in env->rewritten */
+	struct rewrite_opts opts; /* the form of the call in env->rewritten; set with that */
 };
 
 static inline const struct hold_owner *context_holds(const struct context *x)
@@ -124,6 +126,28 @@ static inline const struct read_set *context_read_set(const struct context *x)
 static inline struct context_locks *context_own_locks(const struct context *x)
 {
 	return context_locks_own(x->locks, x->arg);
+}
+
+/* Sets the command, whose arguments may not all have come, and finds its keys and their
+ * sections: once for all that decide about it. The keys are valid until the next call for
+ * `env`. */
+void context_set_command(struct context *x, struct policy_env *env,
+                         const struct command_info *what, const struct resp_view *req);
+
+static inline struct slice context_key(const struct context *x, size_t i)
+{
+	return x->req->argv[x->keys.v[i].arg];
+}
+
+/* Return the key's section, if that is in force: not NULL, and not only observed. */
+static inline const struct rule *context_rule_enforced(const struct command_key *k)
+{
+	return k->rule && k->rule->mode == MODE_ENFORCE ? k->rule : NULL;
+}
+
+static inline const struct guard *context_guard_enforced(const struct command_key *k)
+{
+	return k->guard && k->guard->mode == MODE_ENFORCE ? k->guard : NULL;
 }
 
 /* Returns the client's token for a rule or guard with this kind of owner. Before its login a

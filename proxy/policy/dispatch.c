@@ -3,7 +3,6 @@
 
 #include "commands/args.h"
 #include "commands/learn.h"
-#include "config/match.h"
 #include "policy/classifier.h"
 #include "policy/lock.h"
 #include "policy/reserved_keys.h"
@@ -25,19 +24,14 @@ static const char guarded[] = "ERR hasp: the command writes a guarded key in ano
 static const char *other_db_refusal(const struct context *x)
 {
 	const struct command *c = x->what->command;
-	const struct rule *rule;
-	struct slice written;
+	const struct command_key *written;
 
-	/* Redis refuses the command as it is. */
-	if (!c || !command_arity_ok(c, x->req->argc) ||
-	    !command_writes_other_db(c, x->req, x->session->db))
+	if (!c || !command_writes_other_db(c, x->req, x->session->db) || x->keys.n == 0)
 		return NULL;
-	written = x->req->argv[c->facts.writes == WRITES_COPY ? 2 : 1];
-	if (match_enforced_guard(x->env->matcher, written))
+	written = &x->keys.v[x->keys.n - 1];
+	if (context_guard_enforced(written))
 		return guarded;
-	rule = match_rule(x->env->matcher, written);
-	return rule && rule->mode == MODE_ENFORCE && c->facts.writes == WRITES_COPY ? ruled
-	                                                                            : NULL;
+	return context_rule_enforced(written) && c->facts.writes == WRITES_COPY ? ruled : NULL;
 }
 
 static const struct decision pass = { .verdict = DISPATCH_PASS };
@@ -71,68 +65,67 @@ static bool must_be_learned(const struct policy_env *env, const struct command_i
 	       unknown_commands_await(env->unknown_commands, name);
 }
 
-enum route dispatch_route(const struct policy_env *env, const struct command_info *what,
-                          const struct resp_view *req)
+enum route dispatch_route(const struct context *x)
 {
+	const struct command_info *what = x->what;
+
 	if (what->is_verb)
 		return ROUTE_SHARED;
-	if (what->is_guarded && guard_needs_pinned(env, what, req))
+	if (what->is_guarded && guard_needs_pinned(x))
 		return ROUTE_PINNED;
 	if (command_info_is_session(what))
-		return session_command_route(what, req);
+		return session_command_route(what, x->req);
 	if (what->command && (what->command->flags & COMMAND_STATELESS))
 		return ROUTE_SHARED;
-	if (ends_scripts(what, req))
+	if (ends_scripts(what, x->req))
 		return ROUTE_BARE;
 	/* Unknown commands get a private link. Before COMMAND's reply, all are unknown. */
-	if (!commands_are_learned(env->commands))
+	if (!commands_are_learned(x->env->commands))
 		return ROUTE_DEDICATED;
 	if (what->blocks && what->session == SESSION_DEFAULT)
 		return ROUTE_LINGERING;
 	return may_leave_unknown(what) ? ROUTE_STICKY : ROUTE_PINNED;
 }
 
-/* Finds the keys of a request that could end a lock for which clients wait. Writes their
- * indices to `args`, at most KEYS_ON_STACK; returns their number. */
-static size_t find_waited(const struct policy_env *env, const struct session *session,
-                          const struct command_info *what, const struct resp_view *req,
-                          size_t *args)
+/* Finds the keys of the command that could end a lock for which clients wait. Writes their
+ * numbers to `found`, at most KEYS_ON_STACK; returns how many there are. */
+static size_t find_waited(const struct context *x, size_t *found)
 {
-	size_t n, found = 0;
+	size_t n = 0;
 
-	if (!what->may_release || !dispatch_heeds_releases(env, true))
+	if (!x->what->may_release || !dispatch_heeds_releases(x->env, true))
 		return 0;
-	n = command_key_args(what->command, req, args, KEYS_ON_STACK);
-	for (size_t i = 0; i < n && i < KEYS_ON_STACK; i++) {
-		struct slice key = req->argv[args[i]];
-		if (lock_is_waited_for(env, session, match_rule(env->matcher, key), key))
-			args[found++] = args[i];
-	}
-	return found;
+	for (size_t i = 0; i < x->keys.n && i < KEYS_ON_STACK; i++)
+		if (lock_is_waited_for(x, i))
+			found[n++] = i;
+	return n;
 }
 
-bool dispatch_may_release(const struct policy_env *env, const struct session *session,
+bool dispatch_may_release(struct policy_env *env, struct session *session,
                           const struct command_info *what, const struct resp_view *req)
 {
-	size_t args[KEYS_ON_STACK];
+	struct context x;
+	size_t found[KEYS_ON_STACK];
 
-	return find_waited(env, session, what, req, args) > 0;
+	context_set_command(&x, env, what, req);
+	x.session = session;
+	return find_waited(&x, found) > 0;
 }
 
 /* Makes hasp probe the locks that a passed request may have ended, when it is answered. */
 static void add_probe(struct context *x, struct decision *d)
 {
-	size_t args[KEYS_ON_STACK], n;
+	size_t found[KEYS_ON_STACK], n;
 	struct pending_request *r;
 
 	if (d->pending || x->session->opaque)
 		return;
-	n = find_waited(x->env, x->session, x->what, x->req, args);
+	n = find_waited(x, found);
 	if (n == 0)
 		return;
 	r = pending_new(PENDING_PROBE);
 	for (size_t i = 0; i < n; i++)
-		pending_add_probe_key(r, x->req->argv[args[i]]);
+		pending_add_probe_key(r, context_key(x, found[i]));
 	if (session_in_multi(x->session)) {
 		session_track(x->session, r);
 		return;
@@ -191,7 +184,7 @@ static struct decision decide_request(struct context *x)
 		return d;
 	if (command_info_is_session(what))
 		return session_command_decide(x);
-	if (x->env->reserved_keys_protected && reserved_keys_are_written(what, x->req))
+	if (x->env->reserved_keys_protected && reserved_keys_are_written(x))
 		return refuse_write(x, reserved_keys_error);
 	refusal = what->is_write || what->is_guarded ? other_db_refusal(x) : NULL;
 	if (refusal)
@@ -248,20 +241,23 @@ struct decision dispatch(struct context *x)
 {
 	bool was_in_multi = session_in_multi(x->session);
 	bool patient = is_patient(x, &x->session->txn);
+	bool is_refused = x->what->command && !command_arity_ok(x->what->command, x->req->argc);
 	struct decision d;
 
 	buf_clear(&x->env->rewritten);
 	if (must_be_learned(x->env, x->what, x->req->argv[0]))
 		return learn;
-	d = decide_request(x);
+	/* Redis refuses the command as it is, and looks at no key. */
+	if (is_refused)
+		x->keys.n = 0;
+	d = is_refused ? pass : decide_request(x);
 	await_own_replies(&d);
 	x->session->affects_next |= x->what->session == SESSION_OWN_LINK;
 	if (d.verdict == DISPATCH_PASS) {
 		add_probe(x, &d);
 		if (x->what->is_guarded)
 			guard_note_read(x, &d);
-		if ((x->what->is_observed || x->what->is_discovered) &&
-		    command_arity_ok(x->what->command, x->req->argc))
+		if ((x->what->is_observed || x->what->is_discovered) && !is_refused)
 			watched_request(x, &d, true);
 		if (x->env->rules_enforce && x->what->command &&
 		    command_runs_script(x->what->command))
@@ -276,39 +272,35 @@ struct decision dispatch(struct context *x)
 	return d;
 }
 
-static bool is_ruled(const struct policy_env *env, struct slice key)
+/* Returns the only key that the command can have, if that has come; else NULL. */
+static const struct command_key *single_key(const struct context *x)
 {
-	const struct rule *rule = match_rule(env->matcher, key);
+	const struct command *c = x->what->command;
 
-	return rule && rule->mode == MODE_ENFORCE;
+	return c && command_single_key(c) && x->keys.n ? x->keys.v : NULL;
 }
 
 /* True if the request, once it is whole, certainly concerns no rule and no guard. */
-static bool is_decided(const struct policy_env *env, const struct command_info *what,
-                       const struct resp_view *req)
+static bool is_decided(const struct context *x)
 {
-	const struct command *c = what->is_write ? what->command : NULL;
+	const struct command_info *what = x->what;
+	const struct command_key *key = single_key(x);
 
 	if (command_info_is_session(what) || what->is_verb)
 		return false;
-	if (env->reserved_keys_protected && !reserved_keys_are_untouched(what, req))
+	if (x->env->reserved_keys_protected && !reserved_keys_are_untouched(x))
 		return false;
-	if (what->is_guarded) {
-		c = what->command;
-		if (!c || !command_single_key(c) || req->argc < 2 ||
-		    match_enforced_guard(env->matcher, req->argv[1]))
-			return false;
-	}
-	if (what->may_be_quorums)
-		c = what->command;
-	if (!c || c->keys == KEYS_NONE)
+	if (what->is_guarded && (!key || context_guard_enforced(key)))
+		return false;
+	if ((!what->is_guarded && !what->is_write && !what->may_be_quorums) ||
+	    what->command->keys == KEYS_NONE)
 		return true;
-	return command_single_key(c) && req->argc > 1 && !is_ruled(env, req->argv[1]);
+	return key && !context_rule_enforced(key);
 }
 
-struct decision dispatch_early(struct context *x, struct command_info *what, bool is_name_long)
+struct decision dispatch_early(struct context *x, const struct resp_view *beginning,
+                               struct command_info *what, bool is_name_long)
 {
-	const struct resp_view *beginning = x->req;
 	struct decision d = pass;
 
 	*what = (struct command_info){ .command = NULL };
@@ -316,18 +308,17 @@ struct decision dispatch_early(struct context *x, struct command_info *what, boo
 	if (beginning->argc == 0)
 		return is_name_long ? pass : d;
 	*what = classifier_find(x->env, beginning->argv[0]);
-	x->what = what;
+	context_set_command(x, x->env, what, beginning);
 	if (must_be_learned(x->env, what, beginning->argv[0]))
 		return learn;
 	/* hasp may have to send the command again. */
 	if (session_in_multi(x->session) && x->env->guards_enforce)
 		return d;
-	if (!is_decided(x->env, what, beginning))
+	if (!is_decided(x))
 		return d;
 	d.verdict = DISPATCH_PASS;
 	/* The options of a command on a lock have not arrived yet. */
-	if (what->is_observed && command_single_key(what->command) && beginning->argc > 1 &&
-	    !match_rule(x->env->matcher, beginning->argv[1]))
+	if (what->is_observed && single_key(x) && !single_key(x)->rule)
 		watched_request(x, &d, false);
 	if (session_in_multi(x->session))
 		transaction_add(&x->session->txn, 1);

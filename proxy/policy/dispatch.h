@@ -24,9 +24,8 @@
 
 #include "policy/context.h"
 
-/* Returns the link that a whole request needs. Changes nothing. */
-enum route dispatch_route(const struct policy_env *env, const struct command_info *what,
-                          const struct resp_view *req);
+/* Returns the link that the command needs. Changes nothing. */
+enum route dispatch_route(const struct context *x);
 
 /* True if a client may wait for a lock that a write of keys can end. `ruled`: one of the keys
  * may have a rule. */
@@ -37,10 +36,10 @@ static inline bool dispatch_heeds_releases(const struct policy_env *env, bool ru
 
 /* True if the request, which is otherwise plain, could end a lock that a client waits for.
  * False if dispatch_heeds_releases() is, whatever the keys. */
-bool dispatch_may_release(const struct policy_env *env, const struct session *session,
+bool dispatch_may_release(struct policy_env *env, struct session *session,
                           const struct command_info *what, const struct resp_view *req);
 
-/* Decides about a whole request, x->req, with the command x->what. Changes the session as if
+/* Decides about the command of a whole request. Changes the session as if
  * the request were sent now, unless the verdict is DEFER, LEARN, ASK_LOGIN or COUNT_WRITES. */
 struct decision dispatch(struct context *x);
 
@@ -49,9 +48,11 @@ struct decision dispatch(struct context *x);
 bool dispatch_queue_plain(const struct policy_env *env, struct session *s, struct slice bytes,
                           uint32_t n);
 
-/* Decides about the beginning of a long request, x->req: PASS (session changed), NEED_MORE or
- * LEARN. Writes the facts about its name to `what`: nothing if the name is not complete.
- * `is_name_long`: the first argument is incomplete, and is no command's name. */
-struct decision dispatch_early(struct context *x, struct command_info *what, bool is_name_long);
+/* Decides about `beginning`, that of a long request: PASS (session changed), NEED_MORE or
+ * LEARN. Sets the command of `x`; writes the facts about its name to `what`: nothing if the
+ * name is not complete. `is_name_long`: the first argument is incomplete, and is no command's
+ * name. */
+struct decision dispatch_early(struct context *x, const struct resp_view *beginning,
+                               struct command_info *what, bool is_name_long);
 
 #endif

@@ -16,25 +16,18 @@
 
 static const struct decision pass = { .verdict = DISPATCH_PASS };
 
-bool guard_needs_pinned(const struct policy_env *env, const struct command_info *what,
-                        const struct resp_view *req)
+bool guard_needs_pinned(const struct context *x)
 {
-	size_t args[KEYS_ON_STACK], n;
-	const struct command *c = what->command;
+	const struct command *c = x->what->command;
 	bool writes = c && ((c->flags & COMMAND_WRITE) || (c->flags & COMMAND_NOSCRIPT));
-	bool fits = writes && rewrite_guard_fits(c, req, true, true);
+	bool fits = writes && rewrite_guard_fits(c, x->req, true, true);
 
-	if (!writes || (fits && !what->acquires))
+	if (!writes || (fits && !x->what->acquires))
 		return false;
-	n = command_key_args(c, req, args, KEYS_ON_STACK);
-	for (size_t i = 0; i < n; i++) {
-		const struct guard *g;
-		/* `args` has no space for more keys. */
-		if (i == KEYS_ON_STACK)
-			return true;
-		g = match_enforced_guard(env->matcher, req->argv[args[i]]);
+	for (size_t i = 0; i < x->keys.n; i++) {
+		const struct guard *g = context_guard_enforced(&x->keys.v[i]);
 		if (g && (!fits ||
-		          (g->strategy == STRATEGY_LOCK && match_acquires(g, req->argv[0]))))
+		          (g->strategy == STRATEGY_LOCK && match_acquires(g, x->req->argv[0]))))
 			return true;
 	}
 	return false;
@@ -69,8 +62,7 @@ static struct guard_op *new_op(const struct context *x, const struct guard_keys 
 {
 	struct policy_env *env = x->env;
 	struct guarded_command g = {
-		x->req,    k->v,       k->n,        k->args.v,
-		k->args.n, k->wait_ms, k->replicas, k->replicas_timeout_ms
+		x->req, k->v, k->n, x->keys, k->wait_ms, k->replicas, k->replicas_timeout_ms
 	};
 	struct guard_op *op = guard_op_new(env->read_sets, &env->guard_ops,
 	                                   &context_own_locks(x)->read_set, x->session->db, &g,
@@ -97,7 +89,7 @@ static struct decision refuse_command(struct context *x, const char *error)
 static struct decision call_opaque(struct context *x, struct guard_keys *k, bool fits)
 {
 	struct decision d = { .verdict = DISPATCH_CALL };
-	struct guarded_command g = { x->req, k->v, k->n, k->args.v, k->args.n, 0, 0, 0 };
+	struct guarded_command g = { x->req, k->v, k->n, x->keys, 0, 0, 0 };
 
 	/* No script can run the command, and a transaction needs the answers. */
 	if (k->writes && !k->acquires && !fits)
@@ -153,20 +145,11 @@ static struct decision decide_guarded(struct context *x, struct guard_keys *k)
 		                         "different strategies, lock and check");
 	if (k->n >= READ_SET_MAX || k->incomplete)
 		return refuse_command(x, "ERR hasp: the command names too many guarded keys");
-	if (k->args.n > COMMAND_KEYS_MAX)
+	if (x->keys.n > COMMAND_KEYS_MAX)
 		return refuse_command(x, "ERR hasp: the command names too many keys, and one "
 		                         "of them is guarded");
 	guard_keys_name(x, k);
 	return decide_keys(x, k);
-}
-
-/* Returns false if no argument, and so no key, begins like a guarded key. */
-static bool may_name_guarded(const struct context *x)
-{
-	for (size_t i = 1; i < x->req->argc; i++)
-		if (match_possible(x->env->config, x->req->argv[i]) & MATCH_GUARD)
-			return true;
-	return false;
 }
 
 bool guard_decide(struct context *x, struct decision *d)
@@ -182,10 +165,8 @@ bool guard_decide(struct context *x, struct decision *d)
 			   "guarded");
 		return true;
 	}
-	/* Redis refuses the command as it is. */
-	if (!command_arity_ok(c, x->req->argc) || !may_name_guarded(x))
+	if (!guard_is_named(x))
 		return false;
-	guard_keys_init(&k, c, x->req);
 	guard_keys_find(x, &k);
 	if (k.n)
 		*d = decide_guarded(x, &k);
@@ -202,16 +183,13 @@ static struct checked_read *find_checked(const struct context *x)
 	const struct command *c = x->what->command;
 	struct session *s = x->session;
 	struct checked_read *read = NULL;
-	struct key_args args;
 
-	key_args_init(&args, c, x->req);
-	for (size_t i = 0; i < args.n; i++) {
-		struct slice key = x->req->argv[args.v[i]];
-		const struct guard *g = match_enforced_guard(x->env->matcher, key);
+	for (size_t i = 0; i < x->keys.n; i++) {
+		const struct guard *g = context_guard_enforced(&x->keys.v[i]);
 		enum guard_use use = GUARD_IGNORED;
 		bool releases;
 		if (g && g->strategy == STRATEGY_CHECK)
-			use = guard_key_use(x, g, i, args.n, &releases);
+			use = guard_key_use(x, g, i, &releases);
 		/* guard_decide() handles writes outside transactions. */
 		if (use == GUARD_WRITTEN && (!session_in_multi(s) || command_runs_script(c)))
 			use = GUARD_IGNORED;
@@ -224,19 +202,18 @@ static struct checked_read *find_checked(const struct context *x)
 		else if (!read)
 			read = checked_read_new_write(x->env->read_sets,
 			                              &context_own_locks(x)->read_set);
-		checked_read_add(read, i, key, x->env->guard_stats[g->section.index]);
+		checked_read_add(read, i, context_key(x, i),
+		                 x->env->guard_stats[g->section.index]);
 	}
-	key_args_fini(&args);
 	return read;
 }
 
 void guard_note_read(struct context *x, struct decision *d)
 {
-	const struct command *c = x->what->command;
 	struct checked_read *read;
 	struct pending_request *r = d->pending;
 
-	if (!c || !command_arity_ok(c, x->req->argc) || session_is_muted(x->session))
+	if (session_is_muted(x->session))
 		return;
 	read = find_checked(x);
 	if (!read)

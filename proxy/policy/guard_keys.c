@@ -13,22 +13,18 @@
 #include "base/glob.h"
 #include "config/match.h"
 
-void guard_keys_init(struct guard_keys *k, const struct command *c, const struct resp_view *req)
+bool guard_is_named(const struct context *x)
 {
-	guard_keys_init_empty(k);
-	key_args_init(&k->args, c, req);
-	k->v = k->args.n > KEYS_ON_STACK
-	               ? xcalloc(k->args.n < GUARD_KEYS_MAX ? k->args.n : GUARD_KEYS_MAX,
-	                         sizeof(*k->v))
-	               : k->inline_keys;
+	for (size_t i = 0; i < x->keys.n; i++)
+		if (context_guard_enforced(&x->keys.v[i]))
+			return true;
+	return false;
 }
 
-void guard_keys_init_empty(struct guard_keys *k)
+void guard_keys_init(struct guard_keys *k)
 {
-	/* Clear all but the inline arrays, which are long. */
-	memset(k, 0, offsetof(struct guard_keys, args));
-	k->args.v = k->args.inline_v;
-	k->args.n = 0;
+	/* Clear all but `inline_keys`, which are many. */
+	memset(k, 0, offsetof(struct guard_keys, inline_keys));
 }
 
 static void require_replicas(struct guard_keys *k, int64_t n, int64_t timeout_ms)
@@ -76,7 +72,6 @@ void guard_keys_fini(struct guard_keys *k)
 	if (k->nodes)
 		map_fini(&k->by_key);
 	free(k->nodes);
-	key_args_fini(&k->args);
 	buf_release(&k->token);
 }
 
@@ -105,12 +100,12 @@ static bool is_exempt(const struct context *x, const struct guard *g)
 	return false;
 }
 
-static bool writes_something(const struct context *x, size_t nargs)
+static bool writes_something(const struct context *x)
 {
 	const struct command *c = x->what->command;
 
 	return command_runs_script(c) ||
-	       (command_writes(c, nargs) && !command_only_gets(c, x->req));
+	       (command_writes(c, x->keys.n) && !command_only_gets(c, x->req));
 }
 
 /* True if the connection may have read the key before. Else a command that writes and is named
@@ -133,15 +128,15 @@ static bool is_reader(const struct context *x, const struct guard *g, bool can_w
 }
 
 enum guard_use guard_key_use(const struct context *x, const struct guard *g, size_t i,
-                             size_t nargs, bool *releases)
+                             bool *releases)
 {
-	const struct command *c = x->what->command;
-	bool writes = writes_something(x, nargs);
+	bool writes = writes_something(x);
 
 	*releases = match_releases(g, x->req->argv[0]);
 	if (is_reader(x, g, writes))
 		return is_exempt(x, g) ? GUARD_IGNORED : GUARD_READ;
-	return writes && command_writes_key(c, i, nargs) ? GUARD_WRITTEN : GUARD_IGNORED;
+	return writes && command_writes_key(x->what->command, i, x->keys.n) ? GUARD_WRITTEN
+	                                                                    : GUARD_IGNORED;
 }
 
 /* True if the connection may have read the key, which is checked, and not written it since. A
@@ -159,11 +154,10 @@ static bool may_be_read(const struct context *x, struct slice key)
 static bool add_checked(const struct context *x, const struct guard *g, size_t i,
                         struct guard_keys *k)
 {
-	struct slice key = x->req->argv[k->args.v[i]];
+	struct slice key = context_key(x, i);
 	bool releases;
 
-	if (guard_key_use(x, g, i, k->args.n, &releases) != GUARD_WRITTEN ||
-	    !may_be_read(x, key))
+	if (guard_key_use(x, g, i, &releases) != GUARD_WRITTEN || !may_be_read(x, key))
 		return true;
 	if (k->n == GUARD_KEYS_MAX)
 		return false;
@@ -181,22 +175,26 @@ static bool add_checked(const struct context *x, const struct guard *g, size_t i
 
 void guard_keys_find(const struct context *x, struct guard_keys *k)
 {
-	struct matcher *matcher = x->env->matcher;
 	const struct command *c = x->what->command;
 	struct slice name = x->req->argv[0];
-	bool can_write = writes_something(x, k->args.n);
+	size_t n = x->keys.n;
+	bool can_write = writes_something(x);
 	/* For COPY to another database, only the source counts. */
 	size_t nhere = c->facts.writes == WRITES_COPY &&
 	                               command_writes_other_db(c, x->req, x->session->db)
 	                       ? 1
-	                       : k->args.n;
+	                       : n;
 
+	guard_keys_init(k);
+	k->v = n > KEYS_ON_STACK
+	               ? xcalloc(n < GUARD_KEYS_MAX ? n : GUARD_KEYS_MAX, sizeof(*k->v))
+	               : k->inline_keys;
 	for (size_t i = 0; i < nhere; i++) {
-		struct slice key = x->req->argv[k->args.v[i]];
-		bool ruled, changes, writes, acquires;
-		const struct guard *g = match_guard_or_rule(matcher, key, &ruled);
-		k->ruled |= ruled;
-		if (!g || g->mode == MODE_OBSERVE)
+		struct slice key = context_key(x, i);
+		const struct guard *g = context_guard_enforced(&x->keys.v[i]);
+		bool changes, writes, acquires;
+		k->ruled |= x->keys.v[i].rule != NULL;
+		if (!g)
 			continue;
 		if (g->strategy == STRATEGY_CHECK) {
 			if (add_checked(x, g, i, k))
@@ -225,11 +223,10 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 			.lease_ms = g->lease_ms,
 			.stats = x->env->guard_stats[g->section.index],
 			.release = g->on_disconnect == DISCONNECT_RELEASE,
-			.writes = changes && command_writes_key(c, i, k->args.n),
+			.writes = changes && command_writes_key(c, i, n),
 			.acquires = acquires,
 			.releases = writes && !acquires && !command_runs_script(c) &&
-			            match_releases(g, name) &&
-			            command_writes_key(c, i, k->args.n),
+			            match_releases(g, name) && command_writes_key(c, i, n),
 		};
 	}
 	k->n = rewrite_guard_sort(k->v, k->n);

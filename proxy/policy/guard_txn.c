@@ -34,20 +34,12 @@ bool guard_block_names_guarded(const struct policy_env *env, const struct resp_v
 bool guard_txn_names_guarded(const struct context *x)
 {
 	const struct command *c = x->what->command;
-	struct key_args args;
-	bool found = false;
 
 	if (!x->what->is_guarded)
 		return false;
 	if (!c)
 		return guard_block_names_guarded(x->env, x->req);
-	if (!command_arity_ok(c, x->req->argc))
-		return false;
-	key_args_init(&args, c, x->req);
-	for (size_t i = 0; i < args.n && !found; i++)
-		found = match_enforced_guard(x->env->matcher, x->req->argv[args.v[i]]);
-	key_args_fini(&args);
-	return found;
+	return guard_is_named(x);
 }
 
 /* Finds the guarded keys of all commands in `block`, and adds them to k->v. Returns false if
@@ -69,15 +61,13 @@ static bool find_in_block(const struct context *x, struct slice block, struct gu
 		block = slice_of(block.p + used, block.n - used);
 		view = (struct resp_view){ args.argc, args.argv };
 		what = classifier_find(x->env, view.argv[0]);
-		each.req = &view;
-		each.what = &what;
+		context_set_command(&each, x->env, &what, &view);
 		moved |= slice_is(view.argv[0], "select");
 		if (!what.command && guard_block_names_guarded(x->env, &view))
 			clear = false;
 		if (!clear || !what.is_guarded || !what.command ||
 		    !command_arity_ok(what.command, view.argc))
 			continue;
-		guard_keys_init(&some, what.command, &view);
 		guard_keys_find(&each, &some);
 		clear &= (some.n == 0 || !moved) && !some.incomplete &&
 		         k->n + some.n < READ_SET_MAX;
@@ -106,7 +96,7 @@ static enum guard_block guard_find_block(struct context *x, struct slice block,
 	struct guarded_command g;
 	enum guard_block result = GUARD_BLOCK_NONE;
 
-	guard_keys_init_empty(&k);
+	guard_keys_init(&k);
 	if (!find_in_block(x, block, &k))
 		result = GUARD_BLOCK_UNCLEAR;
 	if (k.n && result == GUARD_BLOCK_NONE) {

@@ -175,14 +175,12 @@ static void follow_script(struct context *x, struct decision *d, const struct ru
 void lock_note_script(struct context *x, struct decision *d)
 {
 	const struct rule *by_value = NULL;
-	struct key_args args;
 	struct slice lock = SLICE_NONE;
 	size_t nlocks = 0;
 
-	key_args_init(&args, x->what->command, x->req);
-	for (size_t i = 0; i < args.n; i++) {
-		struct slice key = x->req->argv[args.v[i]];
-		const struct rule *rule = enforced_rule(x, key);
+	for (size_t i = 0; i < x->keys.n; i++) {
+		struct slice key = context_key(x, i);
+		const struct rule *rule = context_rule_enforced(&x->keys.v[i]);
 		if (!rule)
 			continue;
 		note_unseen_release(x, rule, key);
@@ -194,8 +192,7 @@ void lock_note_script(struct context *x, struct decision *d)
 		nlocks++;
 	}
 	if (nlocks == 1 && may_be_followed(x))
-		follow_script(x, d, by_value, lock, args.v[args.n - 1] + 1);
-	key_args_fini(&args);
+		follow_script(x, d, by_value, lock, x->keys.v[x->keys.n - 1].arg + 1);
 }
 
 /* Records the locks that a verb may release, as note_unseen_release() does. */
@@ -419,10 +416,11 @@ static struct lock_request *write_verb(struct context *x, struct lock_call *call
 	return lock_request_new(env->holds, call, &call->key, 1, &terms);
 }
 
-void lock_write_ping(struct policy_env *env)
+void lock_write_ping(struct context *x)
 {
-	buf_clear(&env->rewritten);
-	resp_write_word(&env->rewritten, "PING");
+	x->opts = (struct rewrite_opts){ 0 };
+	buf_clear(&x->env->rewritten);
+	resp_write_word(&x->env->rewritten, "PING");
 }
 
 static struct decision decide_list(struct context *x)
@@ -433,7 +431,7 @@ static struct decision decide_list(struct context *x)
 		return context_refuse(x, "ERR locks cannot be listed inside MULTI");
 	if (x->req->argc == 2 && x->req->argv[1].n > LIST_PATTERN_MAX)
 		return context_refuse(x, "ERR the pattern is too long");
-	lock_write_ping(x->env);
+	lock_write_ping(x);
 	d.pending = pending_new_of(&x->env->pending, PENDING_LIST);
 	return d;
 }
@@ -467,19 +465,14 @@ struct lock_keys {
 	struct lock_key inline_keys[KEYS_ON_STACK];
 };
 
-static void lock_keys_init(struct lock_keys *k, const struct command *c,
-                           const struct resp_view *req)
+static void lock_keys_init(struct lock_keys *k, struct command_keys all)
 {
-	struct key_args args;
-
 	/* Clear all but `inline_keys`, which are many. */
 	memset(k, 0, offsetof(struct lock_keys, inline_keys));
-	key_args_init(&args, c, req);
-	k->n = args.n;
+	k->n = all.n;
 	k->v = k->n > KEYS_ON_STACK ? xcalloc(k->n, sizeof(*k->v)) : k->inline_keys;
 	for (size_t i = 0; i < k->n; i++)
-		k->v[i] = (struct lock_key){ .arg = args.v[i] };
-	key_args_fini(&args);
+		k->v[i] = (struct lock_key){ .arg = all.v[i].arg };
 }
 
 static void lock_keys_fini(struct lock_keys *k)
@@ -496,9 +489,9 @@ static void lock_keys_fini(struct lock_keys *k)
 static void find_rules(struct context *x, struct lock_keys *k)
 {
 	for (size_t i = 0; i < k->n; i++) {
-		struct slice key = x->req->argv[k->v[i].arg];
-		const struct rule *rule = match_rule(x->env->matcher, key);
-		if (!rule || rule->mode == MODE_OBSERVE)
+		struct slice key = context_key(x, i);
+		const struct rule *rule = context_rule_enforced(&x->keys.v[i]);
+		if (!rule)
 			continue;
 		/* The command only reads this key. */
 		if (!command_writes_key(x->what->command, i, k->n))
@@ -540,12 +533,10 @@ static struct value_read *find_value_read(const struct context *x)
 {
 	const struct command *c = x->what->command;
 	struct value_read *read = NULL;
-	struct key_args args;
 
-	key_args_init(&args, c, x->req);
-	for (size_t i = 0; i < args.n; i++) {
-		struct slice key = x->req->argv[args.v[i]];
-		const struct rule *rule = match_rule(x->env->matcher, key);
+	for (size_t i = 0; i < x->keys.n; i++) {
+		struct slice key = context_key(x, i);
+		const struct rule *rule = x->keys.v[i].rule;
 		if (rule && lock_reads_matter(x->env, rule))
 			note_read(x, key);
 		if (!rule || !lock_value_matters(rule))
@@ -554,7 +545,6 @@ static struct value_read *find_value_read(const struct context *x)
 			read = value_read_new(c->facts.value == VALUE_EACH);
 		value_read_add(read, i, key);
 	}
-	key_args_fini(&args);
 	return read;
 }
 
@@ -771,30 +761,21 @@ static struct decision await_write(struct context *x, const struct lock_keys *k,
 	key_list_init(&waited, k->n);
 	/* The call itself hands off a lock that it releases; a lock that it acquires had no
 	 * waiters. */
-	for (size_t i = 0; i < k->n && !call->hand_off && !call->only_if_free; i++) {
-		struct slice key = x->req->argv[k->v[i].arg];
-		if (lock_is_waited_for(x->env, x->session, k->v[i].rule, key))
-			waited.v[n++] = key;
-	}
+	for (size_t i = 0; i < k->n && !call->hand_off && !call->only_if_free; i++)
+		if (lock_is_waited_for(x, i))
+			waited.v[n++] = context_key(x, i);
 	d = await_call(x, call, lock_request, waited.v, n);
 	key_list_fini(&waited);
 	return d;
 }
 
-/* Checked before memory is taken for each key. */
+/* True if the command names too many keys, and one of them has a rule. */
 static bool names_too_many_keys(const struct context *x)
 {
 	bool ruled = false;
-	struct key_args args;
 
-	if (x->req->argc <= COMMAND_KEYS_MAX)
-		return false;
-	key_args_init(&args, x->what->command, x->req);
-	for (size_t i = 0; args.n > COMMAND_KEYS_MAX && i < args.n && !ruled; i++) {
-		const struct rule *rule = match_rule(x->env->matcher, x->req->argv[args.v[i]]);
-		ruled = rule && rule->mode == MODE_ENFORCE;
-	}
-	key_args_fini(&args);
+	for (size_t i = 0; x->keys.n > COMMAND_KEYS_MAX && i < x->keys.n && !ruled; i++)
+		ruled = context_rule_enforced(&x->keys.v[i]);
 	return ruled;
 }
 
@@ -804,13 +785,11 @@ struct decision lock_decide_write(struct context *x)
 	struct lock_call call;
 	struct lock_keys k;
 
-	/* Redis refuses the command as it is. */
-	if (!command_arity_ok(x->what->command, x->req->argc))
-		return pass;
+	/* Check this before taking memory for each key. */
 	if (names_too_many_keys(x))
 		return context_refuse(x, "ERR hasp: the command names too many keys, and one "
 		                         "of them has a [lock] rule");
-	lock_keys_init(&k, x->what->command, x->req);
+	lock_keys_init(&k, x->keys);
 	find_rules(x, &k);
 	if ((k.enforced || k.watched) && x->session->nawaited) {
 		d = defer;
@@ -824,11 +803,12 @@ struct decision lock_decide_write(struct context *x)
 	return d;
 }
 
-bool lock_is_waited_for(const struct policy_env *env, const struct session *session,
-                        const struct rule *rule, struct slice key)
+bool lock_is_waited_for(const struct context *x, size_t i)
 {
-	return (rule && rule->wait_ms && rule->mode == MODE_ENFORCE) ||
-	       waiters_for(env->waiters, session->db, key);
+	const struct rule *rule = context_rule_enforced(&x->keys.v[i]);
+
+	return (rule && rule->wait_ms) ||
+	       waiters_for(x->env->waiters, x->session->db, context_key(x, i));
 }
 
 /* --- repeated calls ----------------------------------------------------------------------- */
@@ -839,7 +819,7 @@ static struct lock_request *rewrite_write_again(struct context *x, struct lock_c
 	struct lock_keys k;
 	bool rewritten;
 
-	lock_keys_init(&k, x->what->command, x->req);
+	lock_keys_init(&k, x->keys);
 	find_rules(x, &k);
 	rewritten = k.enforced && write_call(x, &k, call);
 	HASP_ASSERT(rewritten);
@@ -855,7 +835,7 @@ void lock_rewrite(struct context *x, struct pending_request *r, int64_t *wait_ms
 	*wait_ms = 0;
 	r->is_short = false;
 	if (r->kind == PENDING_LIST || r->kind == PENDING_QUORUM) {
-		lock_write_ping(x->env);
+		lock_write_ping(x);
 		return;
 	}
 	buf_clear(&x->env->rewritten);

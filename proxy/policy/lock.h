@@ -18,7 +18,7 @@ const char *lock_verb_refusal(struct context *x, struct slice token,
 
 /* Writes a PING to env->rewritten, in place of a verb that hasp answers itself. hasp answers
  * after Redis' reply: so after earlier requests, and never to a client that must log in. */
-void lock_write_ping(struct policy_env *env);
+void lock_write_ping(struct context *x);
 
 /* True if LOCK.INFO of the key is about its guard; false: about a lock. */
 bool lock_info_is_of_guard(const struct policy_env *env, struct slice key);
@@ -43,10 +43,9 @@ void lock_rewrite(struct context *x, struct pending_request *r, int64_t *wait_ms
  * same now. Then it goes on, and loses neither its locks nor its place. */
 bool lock_multi_stays(struct context *x, const struct lock_request *p);
 
-/* True if a client waits for the lock here, or may wait at another hasp process, which does
- * not see this request. `rule`: the key's; NULL: none. */
-bool lock_is_waited_for(const struct policy_env *env, const struct session *session,
-                        const struct rule *rule, struct slice key);
+/* True if a client waits for the lock of key `i` here, or may wait at another hasp process,
+ * which does not see this request. */
+bool lock_is_waited_for(const struct context *x, size_t i);
 
 /* Records that a passed script may release locks of rules that it names. If it names one lock
  * whose owner is its value, hasp reads the lock before and after the script. */

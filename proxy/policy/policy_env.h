@@ -59,6 +59,7 @@ struct policy_env {
 	double date; /* the date then, in seconds since 1970 */
 	struct buf rewritten; /* for building a rewritten request */
 	struct buf token; /* for building an owner's token */
+	struct buf keys; /* context.keys */
 	/* The tokens with which the client of the current call holds locks itself. */
 	struct slice own_tokens[OWN_TOKENS_MAX];
 	struct freelist pending; /* of blocks of PENDING_SIZE bytes */

@@ -38,16 +38,14 @@ struct guard_keys {
 	/* For guard_keys_add(): each of `nodes` is for the key of the same index. */
 	struct map by_key;
 	struct map_node *nodes; /* READ_SET_MAX; NULL: none yet */
-	struct key_args args; /* positions of all keys of the command, guarded or not */
 	struct guarded_key inline_keys[KEYS_ON_STACK];
 };
 
-/* Finds the positions of the keys of `c`. No key counts as guarded yet. */
-void guard_keys_init(struct guard_keys *k, const struct command *c,
-                     const struct resp_view *req);
-/* Makes a list without a command, for guard_keys_add(). */
-void guard_keys_init_empty(struct guard_keys *k);
-/* Finds the guarded keys among the command's keys, in their order; sets no tokens. */
+/* True if one of the command's keys is guarded. */
+bool guard_is_named(const struct context *x);
+/* Makes an empty list, for guard_keys_add(). */
+void guard_keys_init(struct guard_keys *k);
+/* Makes the list of the command's guarded keys, in their order; sets no tokens. */
 void guard_keys_find(const struct context *x, struct guard_keys *k);
 /* Adds `more` to a list that began empty; together they must be less than READ_SET_MAX. The
  * later command decides how a key is used. */
@@ -56,11 +54,11 @@ void guard_keys_add(struct guard_keys *all, const struct guard_keys *more);
 void guard_keys_name(const struct context *x, struct guard_keys *k);
 void guard_keys_fini(struct guard_keys *k);
 
-/* Returns how a command uses key `i` of its `nargs`, which `g` guards. *releases, if it
+/* Returns how the command uses its key `i`, which `g` guards. *releases, if it
  * writes: the write releases the guard, unless it runs a script. */
 enum guard_use { GUARD_IGNORED, GUARD_READ, GUARD_WRITTEN };
 enum guard_use guard_key_use(const struct context *x, const struct guard *g, size_t i,
-                             size_t nargs, bool *releases);
+                             bool *releases);
 
 /* --- guard_txn.c --- */
 
@@ -85,9 +83,8 @@ bool guard_block_names_guarded(const struct policy_env *env, const struct resp_v
 /* Decides about a command that a guard may concern. False: no key is guarded. */
 bool guard_decide(struct context *x, struct decision *d);
 
-/* True if a command on these keys needs a pinned link. */
-bool guard_needs_pinned(const struct policy_env *env, const struct command_info *what,
-                        const struct resp_view *req);
+/* True if the command needs a pinned link. */
+bool guard_needs_pinned(const struct context *x);
 
 /* Digests the reply to a passed command that reads keys whose guards have strategy = check. If
  * d->pending is NULL, adds one to await the reply. */

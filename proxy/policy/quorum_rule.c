@@ -24,23 +24,19 @@ static const char LONG_VALUE[] =
 
 /* --- the rule of a key -------------------------------------------------------------------- */
 
-static const struct rule *rule_of_key(const struct context *x, struct slice key)
+/* Returns the rule, if it is in force and has a quorum; else NULL. `rule`: NULL is allowed. */
+static const struct rule *quorums(const struct rule *rule)
 {
-	const struct rule *rule = match_rule(x->env->matcher, key);
-
 	return rule && rule->mode == MODE_ENFORCE && rule->quorum ? rule : NULL;
 }
 
 static const struct rule *rule_of_keys(const struct context *x, size_t *n)
 {
 	const struct rule *rule = NULL;
-	struct key_args keys;
 
-	key_args_init(&keys, x->what->command, x->req);
-	for (size_t i = 0; i < keys.n && !rule; i++)
-		rule = rule_of_key(x, x->req->argv[keys.v[i]]);
-	*n = keys.n;
-	key_args_fini(&keys);
+	for (size_t i = 0; i < x->keys.n && !rule; i++)
+		rule = quorums(x->keys.v[i].rule);
+	*n = x->keys.n;
 	return rule;
 }
 
@@ -49,7 +45,7 @@ static const struct rule *rule_of_args(const struct context *x)
 	const struct rule *rule = NULL;
 
 	for (size_t i = 1; i < x->req->argc && !rule; i++)
-		rule = rule_of_key(x, x->req->argv[i]);
+		rule = quorums(match_rule(x->env->matcher, x->req->argv[i]));
 	return rule;
 }
 
@@ -137,8 +133,6 @@ static enum parsed parse(struct context *x, const struct rule *rule, struct quor
 		q->call.owner = context_token(x, rule->owner, &x->env->token);
 	if (x->what->is_verb)
 		return PARSED_OK;
-	if (!command_arity_ok(x->what->command, x->req->argc))
-		return PARSED_REFUSED;
 	switch (effect_rule(x->what->command, x->req)) {
 	case RULE_SETNX:
 		q->act = QUORUM_ACT_SETNX;
@@ -195,7 +189,7 @@ static struct decision decide_use(struct context *x, const struct rule *rule, si
 		return context_refuse(x, OTHER_COMMAND);
 	if (q.call.value.n > VALUE_MAX)
 		return context_refuse(x, LONG_VALUE);
-	lock_write_ping(x->env);
+	lock_write_ping(x);
 	d.pending = pending_new_of(&x->env->pending, PENDING_QUORUM);
 	return d;
 }
@@ -278,7 +272,7 @@ struct decision quorum_verb_decide(struct context *x)
 	if (verb == VERB_LOCK && q.call.kind != LOCK_KIND_TOKEN &&
 	    q.call.kind != LOCK_KIND_COUNT)
 		return context_refuse(x, OTHER_KIND);
-	lock_write_ping(x->env);
+	lock_write_ping(x);
 	d.pending = pending_new_of(&x->env->pending, PENDING_QUORUM);
 	return d;
 }

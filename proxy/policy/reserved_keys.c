@@ -15,25 +15,23 @@ bool reserved_keys_are_protected(const struct policy_env *env)
 	       (env->rules_enforce || env->guards_enforce || config->verbs.enabled);
 }
 
-bool reserved_keys_are_written(const struct command_info *what, const struct resp_view *req)
+bool reserved_keys_are_written(const struct context *x)
 {
-	const struct command *c = what->command;
-	struct key_args keys;
+	const struct command *c = x->what->command;
+	const struct resp_view *req = x->req;
+	size_t n = x->keys.n;
 	bool written = false;
 
-	/* Redis refuses the command as it is. */
-	if (!what->may_release || req->argc < 2 || !command_arity_ok(c, req->argc) ||
+	if (!x->what->may_release || req->argc < 2 ||
 	    !reserved_keys_are_named(req->argv + 1, req->argc - 1))
 		return false;
 	/* Only Redis knows which arguments are keys. */
 	if (c->flags & COMMAND_HIDDEN_KEYS)
 		return true;
-	key_args_init(&keys, c, req);
-	if (command_runs_script(c) || command_writes(c, keys.n))
-		for (size_t i = 0; i < keys.n; i++)
-			written |= command_writes_key(c, i, keys.n) &&
-			           match_is_own(req->argv[keys.v[i]]);
-	key_args_fini(&keys);
+	if (command_runs_script(c) || command_writes(c, n))
+		for (size_t i = 0; i < n; i++)
+			written |= command_writes_key(c, i, n) &&
+			           match_is_own(context_key(x, i));
 	return written;
 }
 
@@ -50,15 +48,13 @@ static bool has_all_keys(const struct resp_view *beginning)
 	return (uint64_t)n <= beginning->argc - 3;
 }
 
-bool reserved_keys_are_untouched(const struct command_info *what,
-                                 const struct resp_view *beginning)
+bool reserved_keys_are_untouched(const struct context *x)
 {
-	const struct command *c = what->command;
+	const struct command *c = x->what->command;
 
-	if (!what->may_release)
+	if (!x->what->may_release)
 		return true;
 	if (command_single_key(c))
-		return beginning->argc > 1 && !match_is_own(beginning->argv[1]);
-	return command_runs_script(c) && has_all_keys(beginning) &&
-	       !reserved_keys_are_written(what, beginning);
+		return x->keys.n && !match_is_own(context_key(x, 0));
+	return command_runs_script(c) && has_all_keys(x->req) && !reserved_keys_are_written(x);
 }

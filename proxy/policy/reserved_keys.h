@@ -27,11 +27,10 @@ static inline bool reserved_keys_are_named(const struct slice *args, size_t n)
 	return false;
 }
 
-/* True if the whole request writes a reserved key. */
-bool reserved_keys_are_written(const struct command_info *what, const struct resp_view *req);
+/* True if the command of a whole request writes a reserved key. */
+bool reserved_keys_are_written(const struct context *x);
 
-/* True if the request, of which only the beginning has come, certainly writes none. */
-bool reserved_keys_are_untouched(const struct command_info *what,
-                                 const struct resp_view *beginning);
+/* True if the command, of which only the beginning has come, certainly writes none. */
+bool reserved_keys_are_untouched(const struct context *x);
 
 #endif

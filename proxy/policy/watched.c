@@ -8,7 +8,6 @@
 #include "base/sha1.h"
 #include "commands/args.h"
 #include "commands/command.h"
-#include "config/match.h"
 #include "policy/policy_internal.h"
 #include "watch/command_sample.h"
 
@@ -209,7 +208,7 @@ static bool see_guarded(struct sighted_key *k, const struct context *x, const st
 {
 	bool releases = false;
 
-	switch (guard_key_use(x, g, i, s->nargs, &releases)) {
+	switch (guard_key_use(x, g, i, &releases)) {
 	case GUARD_READ:
 		k->use = KEY_GUARD_READ;
 		return true;
@@ -226,15 +225,14 @@ static bool see_guarded(struct sighted_key *k, const struct context *x, const st
 }
 
 /* Returns false if the key is not watched. */
-static bool see_key(struct sighted_key *k, const struct context *x, struct slice key, size_t i,
+static bool see_key(struct sighted_key *k, const struct context *x, size_t i,
                     const struct command_sample *s, bool is_discovered)
 {
 	const struct observed_rules *observed = x->env->observed;
-	bool possible = match_possible(x->env->config, key) & (MATCH_RULE | MATCH_GUARD);
-	const struct rule *rule = possible ? match_rule(x->env->matcher, key) : NULL;
-	const struct guard *g = possible && !rule ? match_guard(x->env->matcher, key) : NULL;
+	const struct rule *rule = x->keys.v[i].rule;
+	const struct guard *g = x->keys.v[i].guard;
 
-	*k = (struct sighted_key){ .n = key.n };
+	*k = (struct sighted_key){ .n = context_key(x, i).n };
 	if (rule)
 		k->group = observed->rules[rule->section.index];
 	else if (g)
@@ -267,24 +265,19 @@ static struct command_sample *see(const struct context *x, bool is_whole)
 {
 	struct shared_tracker *all = x->env->tracker;
 	bool is_observed = false;
-	struct key_args args;
-	struct command_sample *s;
+	struct command_sample *s = xcalloc(1, sizeof(*s) + x->keys.n * sizeof(s->keys[0]));
 
-	key_args_init(&args, x->what->command, x->req);
-	s = xcalloc(1, sizeof(*s) + args.n * sizeof(s->keys[0]));
 	s->all = all;
-	s->nargs = args.n;
+	s->nargs = x->keys.n;
 	see_command(s, x, is_whole);
-	for (size_t i = 0; i < args.n; i++) {
-		struct slice key = x->req->argv[args.v[i]];
+	for (size_t i = 0; i < x->keys.n; i++) {
 		struct sighted_key *k = &s->keys[s->n];
-		if (!see_key(k, x, key, i, s, x->what->is_discovered && is_whole))
+		if (!see_key(k, x, i, s, x->what->is_discovered && is_whole))
 			continue;
 		is_observed |= k->use != KEY_ANY;
-		buf_append(&s->bytes, key);
+		buf_append(&s->bytes, context_key(x, i));
 		s->n++;
 	}
-	key_args_fini(&args);
 	if (s->n == 0) {
 		command_sample_free(s);
 		return NULL;

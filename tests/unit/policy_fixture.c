@@ -186,11 +186,10 @@ static struct context *context_of(struct policy_fixture *f, const char *words)
 		.may_be_optimistic = f->may_be_optimistic,
 		.must_log_in = f->must_log_in,
 		.needs_wait_ping = f->needs_wait_ping,
-		.req = &f->view,
-		.what = &f->what,
 		.make_opts = make_opts,
 		.arg = f,
 	};
+	context_set_command(&f->x, &f->env, &f->what, &f->view);
 	return &f->x;
 }
 
@@ -208,16 +207,14 @@ struct decision *decide_early(struct policy_fixture *f, const char *words, size_
 	struct decision d;
 
 	f->view.argc = nargs;
-	x->what = NULL;
-	d = dispatch_early(x, &f->what, false);
+	d = dispatch_early(x, &f->view, &f->what, false);
 	f->d = d;
 	return &f->d;
 }
 
 enum route route_of(struct policy_fixture *f, const char *words)
 {
-	context_of(f, words);
-	return dispatch_route(&f->env, &f->what, &f->view);
+	return dispatch_route(context_of(f, words));
 }
 
 struct pending_request *sent_command(struct policy_fixture *f, const char *words)

@@ -55,10 +55,10 @@ static void a_try_asks_for_the_queue_sets_the_guard_and_reads(void **state)
 static void assert_script(struct guard_op *op, const struct resp_view *req, size_t nkeys,
                           struct rewrite_opts as, const char *expected)
 {
-	static const size_t args[] = { 1, 2, 3 };
+	static const struct command_key keys[] = { { .arg = 1 }, { .arg = 2 }, { .arg = 3 } };
 	struct buf out = BUF_INIT;
 
-	guard_op_write_script(op, &out, req, args, nkeys, &as);
+	guard_op_write_script(op, &out, req, (struct command_keys){ keys, nkeys }, &as);
 	assert_wire(buf_slice(&out), expected);
 	buf_release(&out);
 }

@@ -323,11 +323,12 @@ static void too_many_guarded_keys_are_refused(void **state)
 		argv[1 + i] = slice_str(keys[i]);
 	}
 	pending_free(f->d.pending);
-	f->x.req = &view;
+	context_set_command(&f->x, &f->env, &f->what, &view);
 	f->d = dispatch(&f->x);
 	assert_int_equal(f->d.verdict, DISPATCH_CALL);
 	assert_rewritten(f, "EVAL error 0 ERR hasp: the command names too many guarded keys\n");
 	view.argc--;
+	context_set_command(&f->x, &f->env, &f->what, &view);
 	f->d = dispatch(&f->x);
 	assert_int_equal(f->d.verdict, DISPATCH_GUARD);
 }

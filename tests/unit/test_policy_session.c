@@ -564,8 +564,9 @@ static void of_a_name_that_is_not_there_yet_only_the_length_is_known(void **stat
 	decide(f, "PING");
 	f->view.argc = 0;
 	memset(&what, 0xff, sizeof(what));
-	assert_int_equal(dispatch_early(&f->x, &what, false).verdict, DISPATCH_NEED_MORE);
-	assert_int_equal(dispatch_early(&f->x, &what, true).verdict, DISPATCH_PASS);
+	assert_int_equal(dispatch_early(&f->x, &f->view, &what, false).verdict,
+	                 DISPATCH_NEED_MORE);
+	assert_int_equal(dispatch_early(&f->x, &f->view, &what, true).verdict, DISPATCH_PASS);
 	assert_null(what.command);
 	assert_false(what.is_unknown);
 }

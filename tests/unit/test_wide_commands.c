@@ -71,16 +71,16 @@ static void keys_are_not_searched_for_among_those_that_are_watched(void **state)
 
 static void rewrite_with(size_t nguarded)
 {
-	static size_t args[MANY];
+	static struct command_key all[MANY];
 	struct resp_view view = { MANY, names };
 	struct guarded_key *keys = calloc(nguarded, sizeof(*keys));
-	struct guarded_command g = { &view, keys, nguarded, args, MANY - 1, 0, 0, 0 };
+	struct guarded_command g = { &view, keys, nguarded, { all, MANY - 1 }, 0, 0, 0 };
 	struct buf out = BUF_INIT;
 
 	for (size_t i = 0; i < nguarded; i++)
 		keys[i] = (struct guarded_key){ .key = names[1 + i], .token = names[0] };
 	for (size_t i = 0; i < MANY - 1; i++)
-		args[i] = 1 + i;
+		all[i].arg = 1 + i;
 	rewrite_guard_read(&out, &g, &(struct rewrite_opts){ 0 }, false);
 	buf_release(&out);
 	free(keys);

@@ -176,15 +176,14 @@ void guard_op_write_try(struct guard_op *op, struct buf *out, const struct resp_
 }
 
 void guard_op_write_script(struct guard_op *op, struct buf *out, const struct resp_view *req,
-                           const size_t *args, size_t nargs, const struct rewrite_opts *opts)
+                           struct command_keys all, const struct rewrite_opts *opts)
 {
 	struct rewrite_opts placeless;
 	struct call_keys keys;
 	struct guarded_command g = begin_call(op, &keys, opts);
 
 	g.req = req;
-	g.args = args;
-	g.nargs = nargs;
+	g.all = all;
 	for (size_t i = 0; i < op->n; i++)
 		keys.v[g.n++] = key_terms(op, i);
 	/* The place is in the queue of one key; with several keys, hasp does not know

@@ -188,9 +188,9 @@ void guard_op_sent(struct guard_op *op, struct slice ticket, double now);
  * guard_op_tried().
  */
 void guard_op_write_try(struct guard_op *op, struct buf *out, const struct resp_view *req);
-/* Writes the script for `req`. `args`: the indices of all its keys, guarded or not. */
+/* Writes the script for `req`. `all`: its keys, guarded or not. */
 void guard_op_write_script(struct guard_op *op, struct buf *out, const struct resp_view *req,
-                           const size_t *args, size_t nargs, const struct rewrite_opts *opts);
+                           struct command_keys all, const struct rewrite_opts *opts);
 /* Writes the next step of a transaction, up to the script on which the step after it depends;
  * sets the phase to ACQUIRE or CHECK. Returns how many answers come before that script's. */
 unsigned guard_op_write_next(struct guard_op *op, struct buf *out,

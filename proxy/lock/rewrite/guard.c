@@ -67,8 +67,8 @@ static size_t count_others(const struct guarded_command *g)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < g->nargs; i++)
-		n += !is_guarded_key(g, g->req->argv[g->args[i]]);
+	for (size_t i = 0; i < g->all.n; i++)
+		n += !is_guarded_key(g, g->req->argv[g->all.v[i].arg]);
 	return n;
 }
 
@@ -81,9 +81,11 @@ static void write_guard_queue(struct buf *out, enum key_naming naming, struct sl
 /* Writes the command's keys that are not guarded. */
 static void write_other_keys(struct buf *out, const struct guarded_command *g)
 {
-	for (size_t i = 0; i < g->nargs; i++)
-		if (!is_guarded_key(g, g->req->argv[g->args[i]]))
-			resp_write_bulk(out, g->req->argv[g->args[i]]);
+	for (size_t i = 0; i < g->all.n; i++) {
+		struct slice key = g->req->argv[g->all.v[i].arg];
+		if (!is_guarded_key(g, key))
+			resp_write_bulk(out, key);
+	}
 }
 
 static void write_command(struct buf *out, const struct guarded_command *g)

@@ -47,8 +47,7 @@ struct guarded_command {
 	const struct resp_view *req;
 	const struct guarded_key *keys; /* by rewrite_guard_sort() */
 	size_t n; /* at least one */
-	const size_t *args; /* where the command's keys are, guarded or not */
-	size_t nargs;
+	struct command_keys all; /* the command's keys, guarded or not */
 	int64_t wait_ms; /* 0: it does not wait */
 	int64_t replicas, replicas_timeout_ms; /* how many must have its guards; 0: none */
 };

@@ -24,7 +24,20 @@
 #include "resp/reply.h"
 #include "resp/view.h"
 
-/* One key argument of a command. */
+/* A key of a command, and the section that matches it, in any mode; NULL: none. */
+struct command_key {
+	size_t arg; /* its index in argv */
+	const struct rule *rule;
+	const struct guard *guard; /* NULL, too, if it has a rule */
+};
+
+/* All keys of a command, in the order of its arguments. */
+struct command_keys {
+	const struct command_key *v;
+	size_t n;
+};
+
+/* A key of a command that is rewritten. */
 struct lock_key {
 	size_t arg; /* its index in argv */
 	const struct rule *rule; /* NULL: no rule matches this key */
