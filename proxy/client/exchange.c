@@ -544,6 +544,8 @@ static bool is_in_transaction(const struct pending_request *r)
 
 bool exchange_start(struct client *c, struct context *x, const struct decision *d)
 {
+	/* Log lines about the request name the client by its holds. */
+	(void)client_own_holds(c);
 	c->current = d->pending;
 	c->decided_in = c->env->policy.generation;
 	if (c->current->kind == PENDING_COUNT) {

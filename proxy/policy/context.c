@@ -10,25 +10,20 @@
 	{                                                                                      \
 		(struct list *)&(l), (struct list *)&(l)                                       \
 	}
-static const struct context_locks none = {
-	.holds = { .holds = EMPTY(none.holds.holds), .lost = EMPTY(none.holds.lost) },
-	.read_set = { .entries = EMPTY(none.read_set.entries) },
+const struct context_locks context_no_locks = {
+	.holds = { .holds = EMPTY(context_no_locks.holds.holds),
+	           .lost = EMPTY(context_no_locks.holds.lost) },
+	.read_set = { .entries = EMPTY(context_no_locks.read_set.entries) },
 };
 
-struct context_locks *context_locks_none(void)
+struct context_locks *context_locks_new(void *client)
 {
-	return (struct context_locks *)&none;
-}
+	struct context_locks *locks = xmalloc(sizeof(*locks));
 
-struct context_locks *context_locks_own(struct context_locks **locks, void *client)
-{
-	if (*locks == &none) {
-		*locks = xmalloc(sizeof(**locks));
-		hold_owner_init(&(*locks)->holds);
-		read_set_init(&(*locks)->read_set);
-		(*locks)->client = client;
-	}
-	return *locks;
+	hold_owner_init(&locks->holds);
+	read_set_init(&locks->read_set);
+	locks->client = client;
+	return locks;
 }
 
 /* True if something asks for the sections of the command's keys. */

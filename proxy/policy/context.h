@@ -83,11 +83,23 @@ struct context_locks {
 	void *client; /* context.arg */
 };
 
+struct context_locks *context_locks_new(void *client);
 /* The locks of a new client, which owns no memory for them. Only context_locks_own() may come
  * before a change of them. */
-struct context_locks *context_locks_none(void);
+extern const struct context_locks context_no_locks;
+static inline struct context_locks *context_locks_none(void)
+{
+	return (struct context_locks *)&context_no_locks;
+}
+
 /* Returns *locks, which are the client's own from here on; free() them. */
-struct context_locks *context_locks_own(struct context_locks **locks, void *client);
+static inline struct context_locks *context_locks_own(struct context_locks **locks,
+                                                      void *client)
+{
+	if (*locks == &context_no_locks)
+		*locks = context_locks_new(client);
+	return *locks;
+}
 
 /* One command of one client, and all that the decision about it depends on. */
 struct context {
