@@ -54,7 +54,7 @@ struct policy_env {
 	bool verbs_quorum; /* a quorum has the locks of the verbs, */
 	bool rules_quorum; /* or those of an enforced rule of `config` */
 	bool reserved_keys_protected; /* clients may not write hasp:* */
-	uint64_t generation; /* changes with `config`, and with COMMAND's reply */
+	uint32_t generation; /* changes with `config`, and with COMMAND's reply */
 	double now; /* clock_now() at the begin of this turn, and */
 	double date; /* the date then, in seconds since 1970 */
 	struct buf rewritten; /* for building a rewritten request */

@@ -10,7 +10,6 @@ void session_init(struct session *s)
 {
 	*s = (struct session){ .proto = 2 };
 	list_init(&s->awaited);
-	transaction_init(&s->txn);
 }
 
 void session_fini(struct session *s)
@@ -60,12 +59,7 @@ void session_complete(struct session *s, struct pending_request *r)
 struct pending_request *session_exec(struct session *s)
 {
 	/* Redis refuses an EXEC without MULTI, and continues to watch the keys. */
-	if (!session_in_multi(s))
-		return NULL;
-	if (!list_empty(&s->txn.queued))
-		return session_exec_pending(s);
-	transaction_discard(&s->txn);
-	return NULL;
+	return session_in_multi(s) ? transaction_exec(&s->txn) : NULL;
 }
 
 struct pending_request *session_exec_pending(struct session *s)
@@ -73,9 +67,8 @@ struct pending_request *session_exec_pending(struct session *s)
 	struct pending_request *exec;
 
 	HASP_ASSERT(session_in_multi(s));
-	exec = pending_new(PENDING_EXEC);
-	transaction_exec(&s->txn, &exec->queued);
-	return exec;
+	exec = transaction_exec(&s->txn);
+	return exec ? exec : pending_new(PENDING_EXEC);
 }
 
 bool session_may_be_blocked(const struct session *s)
@@ -264,6 +257,15 @@ static void mark_all_unknown(struct session *s, struct list *l)
 	}
 }
 
+/* `exec`: of a transaction; NULL: none. */
+static void forget_queued(struct session *s, struct pending_request *exec)
+{
+	if (!exec)
+		return;
+	mark_all_unknown(s, &exec->queued);
+	pending_free(exec);
+}
+
 /* True if Redis accepts the bytes of `name` as a client's name. */
 static bool is_valid_name(const char *name)
 {
@@ -285,15 +287,11 @@ void session_assume(struct session *s, struct pending_request *r)
 /* Ends the transaction of `multi`, which Redis refused, if it is still open. */
 static void reject_transaction(struct session *s, const struct pending_request *multi)
 {
-	struct list queued;
-
 	/* A later MULTI began the open transaction. */
 	for (struct list *at = multi->node.next; at != &s->awaited; at = at->next)
 		if (container_of(at, struct pending_request, node)->kind == PENDING_MULTI)
 			return;
-	list_init(&queued);
-	transaction_reject(&s->txn, &queued);
-	mark_all_unknown(s, &queued);
+	forget_queued(s, transaction_reject(&s->txn));
 }
 
 /* True if Redis carried out the request. A login counts only by its own type of reply. */
@@ -439,12 +437,11 @@ bool session_is_subscribed(const struct session *s)
 
 void session_make_opaque(struct session *s)
 {
-	struct list queued;
+	struct pending_request *exec = s->txn.exec;
 
-	list_init(&queued);
-	list_move_all(&queued, &s->txn.queued);
+	s->txn.exec = NULL;
 	s->opaque = true;
 	s->nawaited = s->nsubscribing = 0;
 	mark_all_unknown(s, &s->awaited);
-	mark_all_unknown(s, &queued);
+	forget_queued(s, exec);
 }

@@ -85,15 +85,24 @@ static void forget_watched(struct transaction *t)
 
 /* --- the transaction ---------------------------------------------------------------- */
 
-void transaction_init(struct transaction *t)
+/* Returns `exec`, which the caller owns. */
+static struct pending_request *take_exec(struct transaction *t)
 {
-	*t = (struct transaction){ .state = TRANSACTION_NONE };
-	list_init(&t->queued);
+	struct pending_request *exec = t->exec;
+
+	t->exec = NULL;
+	return exec;
+}
+
+static void drop_queued(struct transaction *t)
+{
+	if (t->exec)
+		pending_free(take_exec(t));
 }
 
 void transaction_fini(struct transaction *t)
 {
-	pending_free_list(&t->queued);
+	drop_queued(t);
 	buf_release(&t->kept);
 	forget_watched(t);
 }
@@ -128,13 +137,15 @@ void transaction_add(struct transaction *t, uint32_t n)
 void transaction_add_pending(struct transaction *t, struct pending_request *r)
 {
 	r->index = t->nqueued;
-	if (list_empty(&t->queued))
+	if (!t->exec) {
+		t->exec = pending_new(PENDING_EXEC);
 		t->selects = false;
+	}
 	if (r->kind == PENDING_SELECT) {
 		t->selects = true;
 		t->selected_db = r->db;
 	}
-	list_append(&t->queued, &r->node);
+	list_append(&t->exec->queued, &r->node);
 }
 
 void transaction_keep(struct transaction *t, uint32_t n, struct slice bytes, size_t max)
@@ -167,24 +178,24 @@ static void close_transaction(struct transaction *t)
 	t->guards = TRANSACTION_GUARDS_UNWATCHED;
 }
 
-void transaction_exec(struct transaction *t, struct list *queued)
+struct pending_request *transaction_exec(struct transaction *t)
 {
 	close_transaction(t);
 	transaction_unwatch(t);
-	list_move_all(queued, &t->queued);
+	return take_exec(t);
 }
 
 void transaction_discard(struct transaction *t)
 {
 	close_transaction(t);
 	transaction_unwatch(t);
-	pending_free_list(&t->queued);
+	drop_queued(t);
 }
 
-void transaction_reject(struct transaction *t, struct list *queued)
+struct pending_request *transaction_reject(struct transaction *t)
 {
 	close_transaction(t);
-	list_move_all(queued, &t->queued);
+	return take_exec(t);
 }
 
 void transaction_unwatch(struct transaction *t)
@@ -195,7 +206,7 @@ void transaction_unwatch(struct transaction *t)
 
 bool transaction_selects(const struct transaction *t)
 {
-	return t->selects && !list_empty(&t->queued);
+	return t->selects && t->exec;
 }
 
 bool transaction_watches(const struct transaction *t, int db, struct slice key)

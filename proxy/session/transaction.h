@@ -52,19 +52,19 @@ struct transaction {
 	uint32_t nkept; /* number of commands that are in `kept`, or were too long for it */
 	uint32_t nunguarded; /* number of commands that name no guarded key, by the
 	                      * configuration of */
-	uint64_t generation; /* this policy_env.generation */
-	struct list queued; /* the pending requests of the commands since MULTI */
+	uint32_t generation; /* this policy_env.generation */
+	struct pending_request *exec; /* has `queued`, the pending requests of the commands
+	                               * since MULTI, and is to await EXEC; NULL: none */
 	struct buf kept; /* the commands since MULTI, if there are guards */
 	struct watched_keys *watched; /* NULL: none, as for most clients */
 	int selected_db; /* database of the last SELECT, if `selects` */
 	enum transaction_state state : 8; /* only transaction.c writes it */
 	enum transaction_guards guards : 8; /* since MULTI */
-	bool watching; /* Redis may watch keys for the application */
-	bool may_be_slow; /* a queued command may be slow: see commands.def, PACE */
-	bool selects; /* since MULTI, a SELECT was queued */
+	bool watching : 1; /* Redis may watch keys for the application */
+	bool may_be_slow : 1; /* a queued command may be slow: see commands.def, PACE */
+	bool selects : 1; /* since MULTI, a SELECT was queued */
 };
 
-void transaction_init(struct transaction *t);
 void transaction_fini(struct transaction *t);
 
 static inline bool transaction_is_open(const struct transaction *t)
@@ -92,13 +92,14 @@ void transaction_add_pending(struct transaction *t, struct pending_request *r);
 void transaction_keep(struct transaction *t, uint32_t n, struct slice bytes, size_t max);
 /* Records that Redis has refused to queue a command. */
 void transaction_abort(struct transaction *t);
-/* Ends the transaction because EXEC is sent: moves the pending requests to `queued`. */
-void transaction_exec(struct transaction *t, struct list *queued);
+/* Ends the transaction because EXEC is sent. Returns the request that is to await its reply;
+ * NULL: no reply to a queued command matters. */
+struct pending_request *transaction_exec(struct transaction *t);
 /* Ends the transaction because DISCARD or RESET is sent. */
 void transaction_discard(struct transaction *t);
-/* Ends the transaction because MULTI was refused. Redis ran the later commands at once: moves
- * their pending requests to `queued`. Watched keys stay watched. */
-void transaction_reject(struct transaction *t, struct list *queued);
+/* As transaction_exec(), because MULTI was refused: Redis ran the later commands at once.
+ * Watched keys stay watched. */
+struct pending_request *transaction_reject(struct transaction *t);
 
 /* Records that the application watches `key` in database `db`, up to 256 KB of keys. */
 void transaction_watch(struct transaction *t, int db, struct slice key);

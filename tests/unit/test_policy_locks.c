@@ -409,7 +409,7 @@ static void in_multi_a_call_is_queued_and_known_until_exec(void **state)
 	assert_int_equal(f->d.verdict, DISPATCH_CALL);
 	assert_null(f->d.pending);
 	assert_int_equal(f->session.txn.nqueued, 2);
-	assert_false(list_empty(&f->session.txn.queued));
+	assert_non_null(f->session.txn.exec);
 	exec = sent_command(f, "EXEC");
 	assert_int_equal(exec->kind, PENDING_EXEC);
 	answered(f, exec, "*2\r\n$-1\r\n:1\r\n");
@@ -450,7 +450,7 @@ static void an_observed_key_s_commands_in_multi_are_looked_at_by_exec(void **sta
 	policy_use(f, RULE "mode = observe\n");
 	run(f, "MULTI", "+OK\r\n");
 	assert_passed(f, "SETNX lock:a v");
-	assert_false(list_empty(&f->session.txn.queued));
+	assert_non_null(f->session.txn.exec);
 }
 
 /* --- locks that are waited for ------------------------------------------------------ */

@@ -581,7 +581,7 @@ static void in_multi_a_command_for_the_session_waits_for_the_answer_to_multi(voi
 	assert_deferred(f, "CLIENT SETNAME worker");
 	answered(f, multi, "+OK\r\n");
 	assert_passed(f, "SELECT 3");
-	assert_false(list_empty(&f->session.txn.queued));
+	assert_non_null(f->session.txn.exec);
 }
 
 static void in_multi_what_passes_early_counts_as_queued(void **state)

@@ -129,7 +129,7 @@ static void what_is_queued_has_no_time_yet(void **state)
 	assert_float_equal(f->d.pending->command_sample->sent_at, POLICY_NOW, 0.001);
 	run(f, "MULTI", "+OK\r\n");
 	assert_passed(f, "SETNX lock:a v");
-	queued = container_of(f->session.txn.queued.next, struct pending_request, node);
+	queued = container_of(f->session.txn.exec->queued.next, struct pending_request, node);
 	assert_float_equal(queued->command_sample->sent_at, 0, 0.001);
 }
 

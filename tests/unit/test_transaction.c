@@ -250,7 +250,7 @@ static void a_refused_multi_leaves_doubt_about_what_came_behind_it(void **state)
 	assert_false(session_in_multi(s));
 	assert_int_equal(s->db, -1);
 	assert_int_not_equal(s->certainty, SESSION_CERTAIN);
-	assert_true(list_empty(&s->txn.queued));
+	assert_null(s->txn.exec);
 	/* Redis goes on watching. */
 	assert_true(transaction_watches(&s->txn, 0, SLICE_LIT("a")));
 }
@@ -324,18 +324,16 @@ static void bring(struct session *s, enum transaction_state to)
 static void exec_discard_and_a_refused_multi_end_it_from_every_state(void **state)
 {
 	struct session *s = *state;
-	struct list queued;
 
-	list_init(&queued);
 	for (int from = 0; from < TRANSACTION_STATES; from++) {
 		bring(s, from);
-		transaction_exec(&s->txn, &queued);
+		assert_null(transaction_exec(&s->txn));
 		assert_state(s, TRANSACTION_NONE);
 		bring(s, from);
 		transaction_discard(&s->txn);
 		assert_state(s, TRANSACTION_NONE);
 		bring(s, from);
-		transaction_reject(&s->txn, &queued);
+		assert_null(transaction_reject(&s->txn));
 		assert_state(s, TRANSACTION_NONE);
 		assert_int_equal(s->txn.nkept, 0);
 	}

@@ -51,10 +51,9 @@ static clock_t cost(void (*fn)(size_t n), size_t n)
 
 static void look_up_among(size_t nwatched)
 {
-	struct transaction t;
+	struct transaction t = { 0 };
 	size_t nfound = 0;
 
-	transaction_init(&t);
 	for (size_t i = 0; i < nwatched; i++)
 		transaction_watch(&t, 0, names[i]);
 	for (size_t i = 0; i < MANY; i++)
