@@ -135,7 +135,7 @@ void console_answer(struct console *c, struct slice bytes)
 
 static void console_on_readable(struct stream *s)
 {
-	struct console *c = stream_owner(s);
+	struct console *c = container_of(s, struct console, stream);
 	ssize_t n = stream_read(s, c->admin->scratch, ADMIN_SCRATCH);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -150,7 +150,7 @@ static void console_on_readable(struct stream *s)
 
 static void console_on_drained(struct stream *s)
 {
-	struct console *c = stream_owner(s);
+	struct console *c = container_of(s, struct console, stream);
 
 	serve_all(c);
 }
@@ -171,6 +171,6 @@ void console_new(struct admin *a, int fd, const struct sockaddr *peer)
 	place_init(&c->place, peer, c->since);
 	list_append(&a->consoles, &c->place.node);
 	a->nconsoles++;
-	stream_init(&c->stream, &a->flusher, &ops, c);
+	stream_init(&c->stream, &a->flusher, &ops);
 	stream_attach(&c->stream, fd);
 }

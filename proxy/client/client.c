@@ -52,12 +52,14 @@ bool client_may_become(enum client_state from, enum client_state to)
 
 void client_set_state(struct client *c, enum client_state state)
 {
+	bool was_in_line = c->state == CLIENT_PARKED_TURN;
+
 	HASP_ASSERT(client_may_become(c->state, state));
 	c->state = state;
 	list_remove(&c->turn);
 	if (state == CLIENT_PARKED_COMMAND)
 		list_append(&c->env->learning, &c->turn);
-	if (c->deadlock) {
+	if (was_in_line && c->deadlock) {
 		deadlock_watch_end(c->deadlock);
 		c->deadlock = NULL;
 	}
@@ -214,7 +216,7 @@ void client_count_memory(struct client *c)
 
 	if (c->waiter)
 		nbytes += waiter_nbytes(c->waiter);
-	if (c->asked)
+	if (c->state == CLIENT_PARKED_ROUND && c->asked)
 		nbytes += c->asked->nbytes;
 	if (nbytes < ACCOUNT_LEAST) {
 		client_uncount_memory(c);
@@ -272,11 +274,13 @@ static void give_up_locks(struct client *c)
 		lock_request_undo_now(c->current->lock_request, c->session.db);
 	if (c->state != CLIENT_PARKED_TURN)
 		session_each_awaited(&c->session, undo, c);
-	replica_ask_cancel(c->ask);
-	c->ask = NULL;
-	if (c->asked)
+	if (c->state == CLIENT_PARKED_ACK) {
+		replica_ask_cancel(c->ask);
+		c->ask = NULL;
+	} else if (c->state == CLIENT_PARKED_ROUND && c->asked) {
 		c->asked->client = NULL;
-	c->asked = NULL;
+		c->asked = NULL;
+	}
 	if (c->locks != context_locks_none()) {
 		hold_owner_end(&c->locks->holds, !is_cut_off(c));
 		read_set_end(&c->locks->read_set, clock_now(), is_cut_off(c));

@@ -97,7 +97,7 @@ struct client_share {
 	struct client *client;
 	double read_at; /* client_note_reading(): env->policy.now when the client last read
 	                 * replies, or had none */
-	size_t read_till; /* stream.taken at `read_at` */
+	uint32_t read_till; /* stream.taken at `read_at` */
 };
 
 struct client {
@@ -106,24 +106,26 @@ struct client {
 	enum client_state state : 8;
 	enum next_link next_link : 8;
 	enum quorum_act quorum_act : 8; /* of `current`, while CLIENT_PARKED_ROUND */
-	bool eof; /* the client sends no more */
-	bool shared; /* the link that `user` is on is shared */
-	bool bare; /* a link of its own, for one command: its state could not be replayed */
+	bool eof : 1; /* the client sends no more */
+	bool shared : 1; /* the link that `user` is on is shared */
+	bool bare : 1; /* a link of its own, for one command: its state could not be replayed */
+	bool transacting : 1; /* MULTI or WATCH was sent over the client's own link, and no
+	                       * reply has ended its effect */
+	bool altered : 1; /* the client's own link may be in another state than its login
+	                   * describes */
+	bool link_sticky : 1; /* `pinned`, and the client needs the present link: its state
+	                       * there cannot be replayed on another */
+	bool stays : 1; /* the next hasp does not take the client */
+	bool asks_login : 1; /* `current`: hasp has asked Redis whether the client is logged
+	                      * in */
 	bool needs_wait_ping; /* the client wrote on other links, or another client wrote for
 	                       * it: WAIT on its present link would not cover that */
-	bool transacting; /* MULTI or WATCH was sent over the client's own link, and no reply
-	                   * has ended its effect */
-	bool altered; /* the client's own link may be in another state than its login
-	               * describes */
 	bool pinned; /* the client needs a link of its own until RESET, or for ever */
-	bool link_sticky; /* and needs the present one: its state there cannot be replayed on
-	                   * another */
 	bool saw_success; /* Redis carried out a request of the client, maybe without a login */
 	bool in_error; /* not `saw_success`: its last bytes are part of an error */
-	bool stays; /* the next hasp does not take the client */
-	bool asks_login; /* `current`: hasp has asked Redis whether the client is logged in */
 	uint32_t ntransacting; /* number of the last request that may begin or end a
 	                        * transaction */
+	uint32_t decided_in; /* env->policy.generation when hasp decided about `current` */
 	struct list node; /* in env->clients, env->handed, env->finishing or env->dead */
 	struct list turn; /* in env->learning, while CLIENT_PARKED_COMMAND; else in
 	                   * env->runnable or in none: see client_resume() */
@@ -135,13 +137,14 @@ struct client {
 	/* The request at the head of `in` that is answered step by step; NULL: none. Once it
 	 * is sent, it is also in session.awaited. */
 	struct pending_request *current;
-	uint64_t decided_in; /* env->policy.generation when hasp decided about `current` */
 	struct waiter *waiter; /* of `current`; NULL: `current` did not have to wait yet */
-	struct deadlock_watch *deadlock; /* of `current`, while CLIENT_PARKED_TURN; NULL:
-	                                  * `current` can be in no deadlock */
-	struct replica_ask *ask; /* of `current`, while CLIENT_PARKED_ACK */
-	struct client_asked *asked; /* the question to other workers, while
-	                             * CLIENT_PARKED_ROUND; else NULL */
+	union { /* of `current`; in other states, NULL */
+		struct deadlock_watch *deadlock; /* CLIENT_PARKED_TURN; NULL: `current` can
+		                                  * be in no deadlock */
+		struct replica_ask *ask; /* CLIENT_PARKED_ACK */
+		struct client_asked *asked; /* CLIENT_PARKED_ROUND: the question to other
+		                             * workers; NULL: to a quorum */
+	};
 	struct buf in; /* bytes read and not sent on */
 	struct request_scan scan;
 	size_t scanned; /* bytes of the first request that `scan` has seen */

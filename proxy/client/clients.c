@@ -92,7 +92,7 @@ static struct client *make_client(struct client_env *env, int fd, const char *li
 	c->locks = context_locks_none();
 	link_user_init(&c->user, &replies_link_ops, c);
 	pool_waiter_init(&c->pool_waiter, env->node->links.clock());
-	stream_init(&c->stream, env->flusher, &client_stream_ops, c);
+	stream_init(&c->stream, env->flusher, &client_stream_ops);
 	list_append(&env->clients, &c->node);
 	env->n++;
 	client_list_add(env, c);

@@ -65,7 +65,7 @@ static void on_reply_bytes(void *owner, struct slice bytes)
 
 void replies_on_drained(struct stream *s)
 {
-	struct client *c = client_of(stream_owner(s));
+	struct client *c = client_of(container_of(s, struct client, stream));
 
 	if (c->state == CLIENT_FINISHING) {
 		if (c->eof)

@@ -483,7 +483,7 @@ static char *input_space(struct client *c, size_t *size)
 
 void requests_on_readable(struct stream *s)
 {
-	struct client *c = client_of(stream_owner(s));
+	struct client *c = client_of(container_of(s, struct client, stream));
 	size_t size;
 	ssize_t n;
 	char *p;

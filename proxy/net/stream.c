@@ -71,7 +71,7 @@ static void stream_note_decrypted(struct stream *s)
 static void stream_note_tls(struct stream *s)
 {
 	stream_note_decrypted(s);
-	s->unsent = tls_unsent(s->tls);
+	s->unsent = (uint32_t)tls_unsent(s->tls);
 	if (s->unsent && !s->error)
 		s->writing = true;
 	update_events(s);
@@ -129,7 +129,7 @@ static size_t write_some(struct stream *s, struct slice bytes)
 {
 	size_t n = write_to(s, bytes);
 
-	s->taken += n;
+	s->taken += (uint32_t)n;
 	return n;
 }
 
@@ -147,7 +147,7 @@ static void write_out(struct stream *s)
 		s->peer->ops->on_shutdown(s->peer);
 	if (s->shut && s->tls && stream_pending(s) == 0) {
 		tls_shutdown(s->tls);
-		s->unsent = tls_unsent(s->tls);
+		s->unsent = (uint32_t)tls_unsent(s->tls);
 	}
 	if (stream_pending(s)) {
 		set_writing(s, true);
@@ -174,7 +174,7 @@ __attribute__((noinline)) static void stream_shake_hands(struct stream *s)
 {
 	enum tls_progress progress = tls_handshake(s->tls);
 
-	s->unsent = tls_unsent(s->tls);
+	s->unsent = (uint32_t)tls_unsent(s->tls);
 	switch (progress) {
 	case TLS_DONE:
 		s->shaking = false;
@@ -288,12 +288,9 @@ void stream_flusher_fini(struct stream_flusher *f)
 	buf_release(&f->spare);
 }
 
-void stream_init(struct stream *s, struct stream_flusher *f, const struct stream_ops *ops,
-                 void *owner)
+void stream_init(struct stream *s, struct stream_flusher *f, const struct stream_ops *ops)
 {
-	*s = (struct stream){
-		.flusher = f, .ops = ops, .bytes = &f->bytes[ops->kind], .owner = owner
-	};
+	*s = (struct stream){ .flusher = f, .ops = ops, .bytes = &f->bytes[ops->kind] };
 	list_init(&s->dirty);
 	list_init(&s->decrypted);
 	watch_init(&s->watch, stream_on_ready);
@@ -310,7 +307,7 @@ void stream_attach_tls(struct stream *s, int fd, struct tls *tls)
 {
 	s->tls = tls;
 	s->shaking = !tls_is_ready(tls);
-	s->unsent = tls_unsent(tls);
+	s->unsent = (uint32_t)tls_unsent(tls);
 	watch_start(s->flusher->loop, &s->watch, fd, 0);
 	update_events(s);
 	stream_note_decrypted(s);

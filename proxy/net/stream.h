@@ -102,12 +102,11 @@ struct stream {
 	const struct stream_ops *ops;
 	struct stream_bytes *bytes; /* flusher->bytes of the ops' kind */
 	struct watch watch;
-	void *owner;
 	struct stream_peer *peer; /* NULL: the stream has a socket, or is not connected */
 	struct tls *tls; /* NULL: not encrypted */
 	struct buf out; /* bytes to be written */
-	size_t unsent; /* encrypted bytes that are not written yet */
-	size_t taken; /* number of written bytes; wraps */
+	uint32_t unsent; /* encrypted bytes that are not written yet */
+	uint32_t taken; /* number of written bytes; wraps */
 	struct list dirty; /* in flusher->dirty while queued bytes wait for the turn's end */
 	struct list decrypted; /* in flusher->decrypted */
 	int error; /* errno of the failed write; 0: none failed */
@@ -122,8 +121,7 @@ void stream_flusher_init(struct stream_flusher *f, struct ev_loop *loop);
 void stream_flusher_fini(struct stream_flusher *f);
 
 /* Initializes a stream that is not connected yet: sent bytes wait in `out`. */
-void stream_init(struct stream *s, struct stream_flusher *f, const struct stream_ops *ops,
-                 void *owner);
+void stream_init(struct stream *s, struct stream_flusher *f, const struct stream_ops *ops);
 /* Connects the stream to `fd`, a connected non-blocking socket, which it owns. */
 void stream_attach(struct stream *s, int fd);
 /* As stream_attach(), encrypted by `tls`, which the stream owns. The stream also does the
@@ -182,11 +180,6 @@ void stream_flush_all(struct stream_flusher *f);
 void stream_flusher_run(struct stream_flusher *f);
 /* Half-closes after `out` is written. */
 void stream_shutdown(struct stream *s);
-
-static inline void *stream_owner(const struct stream *s)
-{
-	return s->owner;
-}
 
 /* Returns the number of bytes that wait for the socket. */
 static inline size_t stream_pending(const struct stream *s)

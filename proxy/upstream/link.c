@@ -310,7 +310,7 @@ bool links_lead_elsewhere(const struct link_env *env, const struct addrinfo *ai)
 
 void link_on_drained(struct stream *s)
 {
-	struct link *l = stream_owner(s);
+	struct link *l = container_of(s, struct link, stream);
 
 	/* Streams drain in every turn. Only users that found the link full need to know. */
 	if (l->was_full && link_pending(l) < STREAM_HIGH_WATER)

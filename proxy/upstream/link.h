@@ -117,8 +117,8 @@ struct link_user {
 	void *owner;
 	struct link *link; /* NULL: the user is on none */
 	struct list node; /* in the link's list of users */
-	size_t inflight; /* number of requests whose reply is due */
-	size_t discarded; /* during on_down(): those with LINK_DISCARD, not LINK_NOTIFY */
+	uint32_t inflight; /* number of requests whose reply is due */
+	uint32_t discarded; /* during on_down(): those with LINK_DISCARD, not LINK_NOTIFY */
 	uint32_t first_run; /* if `inflight`: its runs in the FIFO have at least this number */
 	bool await_idle; /* call on_idle() once, when inflight is 0 */
 	bool outdated; /* the user's link is outdated: see link_set_outdated() */

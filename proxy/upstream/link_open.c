@@ -208,7 +208,7 @@ static void restart_login(struct link *l)
 
 	HASP_ASSERT(buf_len(&l->held_back) == 0);
 	stream_close(&l->stream);
-	stream_init(&l->stream, l->env->flusher, &link_stream_ops, l);
+	stream_init(&l->stream, l->env->flusher, &link_stream_ops);
 	l->stream.paused = is_paused;
 	l->scan = (struct reply_scan){ 0 };
 	l->alike = (struct reply_alike){ 0 };
@@ -234,7 +234,7 @@ static struct link *link_alloc(struct link_env *env, bool own, bool shared)
 	list_append(&env->open, &l->node);
 	env->nopen[link_kind(l)]++;
 	list_init(&l->users);
-	stream_init(&l->stream, env->flusher, &link_stream_ops, l);
+	stream_init(&l->stream, env->flusher, &link_stream_ops);
 	return l;
 }
 

@@ -388,7 +388,7 @@ void link_receive(struct link *l, struct slice bytes)
 
 void link_on_readable(struct stream *s)
 {
-	struct link *l = stream_owner(s);
+	struct link *l = container_of(s, struct link, stream);
 	char *scratch = l->env->scratch, reason[256];
 	ssize_t n = stream_read(s, scratch, l->env->scratch_size);
 

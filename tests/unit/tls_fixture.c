@@ -22,7 +22,7 @@
 
 static void on_readable(struct stream *s)
 {
-	struct tls_fixture *f = stream_owner(s);
+	struct tls_fixture *f = container_of(s, struct tls_fixture, stream);
 	char bytes[64 * KB];
 	ssize_t n = stream_read(s, bytes, f->chunk);
 
@@ -202,7 +202,7 @@ int tls_fixture_setup(void **state)
 	assert_int_equal(
 		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
 	f->fd = fds[1];
-	stream_init(&f->stream, &f->flusher, &ops, f);
+	stream_init(&f->stream, &f->flusher, &ops);
 	stream_attach_tls(&f->stream, fds[0], tls_accept(f->context, fds[0]));
 	f->client_context = SSL_CTX_new(TLS_client_method());
 	f->client = SSL_new(f->client_context);
