@@ -60,9 +60,9 @@ static void stream_note_decrypted(struct stream *s)
 {
 	struct stream_flusher *f = s->flusher;
 
-	if (!s->tls || s->paused || !list_empty(&s->decrypted) || !tls_has_more(s->tls))
+	if (!s->tls || s->paused || !list_empty(&tls_node(s->tls)->in) || !tls_has_more(s->tls))
 		return;
-	list_append(&f->decrypted, &s->decrypted);
+	list_append(&f->decrypted, &tls_node(s->tls)->in);
 	ev_check_start(f->loop, &f->check);
 	ev_idle_start(f->loop, &f->idle);
 }
@@ -231,8 +231,8 @@ static void flusher_on_check(struct ev_loop *loop, struct ev_check *w, int reven
 	struct stream_flusher *f = w->data;
 
 	(void)revents;
-	list_shift_each (struct stream, s, &f->decrypted, decrypted)
-		watch_feed(loop, &s->watch, EV_READ);
+	list_shift_each (struct tls_node, n, &f->decrypted, in)
+		watch_feed(loop, &((struct stream *)n->owner)->watch, EV_READ);
 	ev_check_stop(loop, &f->check);
 	ev_idle_stop(loop, &f->idle);
 }
@@ -292,7 +292,6 @@ void stream_init(struct stream *s, struct stream_flusher *f, const struct stream
 {
 	*s = (struct stream){ .flusher = f, .ops = ops, .bytes = &f->bytes[ops->kind] };
 	list_init(&s->dirty);
-	list_init(&s->decrypted);
 	watch_init(&s->watch, stream_on_ready);
 }
 
@@ -306,6 +305,7 @@ void stream_attach(struct stream *s, int fd)
 void stream_attach_tls(struct stream *s, int fd, struct tls *tls)
 {
 	s->tls = tls;
+	tls_node(tls)->owner = s;
 	s->shaking = !tls_is_ready(tls);
 	s->unsent = (uint32_t)tls_unsent(tls);
 	watch_start(s->flusher->loop, &s->watch, fd, 0);
@@ -341,7 +341,6 @@ void stream_close(struct stream *s)
 	if (peer)
 		peer->ops->on_close(peer);
 	list_remove(&s->dirty);
-	list_remove(&s->decrypted);
 	release_out(s);
 }
 

@@ -86,8 +86,8 @@ struct stream_flusher {
 	struct ev_loop *loop;
 	struct ev_prepare prepare;
 	struct list dirty; /* streams with queued bytes */
-	/* Streams with decrypted bytes that were not read, which their sockets do not report.
-	 * While there are any, no turn waits for events. */
+	/* The tls_nodes of streams with decrypted bytes that were not read, which their sockets
+	 * do not report. While there are any, no turn waits for events. */
 	struct list decrypted;
 	struct ev_check check;
 	struct ev_idle idle;
@@ -108,7 +108,6 @@ struct stream {
 	uint32_t unsent; /* encrypted bytes that are not written yet */
 	uint32_t taken; /* number of written bytes; wraps */
 	struct list dirty; /* in flusher->dirty while queued bytes wait for the turn's end */
-	struct list decrypted; /* in flusher->decrypted */
 	int error; /* errno of the failed write; 0: none failed */
 	bool shaking; /* the handshake is under way */
 	bool paused; /* stream_pause(): no on_readable() */

@@ -48,6 +48,7 @@ struct tls {
 	SSL *ssl;
 	struct tls_context *context; /* a reference */
 	struct tls_resume *resume; /* NULL: none */
+	struct tls_node node;
 	int fd;
 	struct tls_hello *hello; /* of a client that may still send its hello; else NULL */
 	struct buf unsent; /* encrypted bytes that the socket has not taken yet */
@@ -426,6 +427,7 @@ static struct tls *tls_new(struct tls_context *c, int fd)
 	t->ssl = ssl;
 	t->context = tls_context_ref(c);
 	t->fd = fd;
+	list_init(&t->node.in);
 	BIO_set_data(bio, t);
 	BIO_set_init(bio, 1);
 	SSL_set_bio(ssl, bio, bio);
@@ -494,6 +496,7 @@ void tls_free(struct tls *t)
 		tls_shutdown(t);
 	if (!*t->reason)
 		(void)send_unsent(t);
+	list_remove(&t->node.in);
 	SSL_free(t->ssl);
 	ERR_clear_error();
 	tls_context_unref(t->context);
@@ -622,6 +625,11 @@ ssize_t tls_write(struct tls *t, struct slice bytes)
 		total += taken;
 	}
 	return (ssize_t)total;
+}
+
+struct tls_node *tls_node(struct tls *t)
+{
+	return &t->node;
 }
 
 size_t tls_unsent(const struct tls *t)

@@ -16,6 +16,7 @@
 #include <sys/types.h>
 
 #include "base/buf.h"
+#include "base/list.h"
 #include "base/slice.h"
 
 struct tls_context;
@@ -61,6 +62,13 @@ struct tls *tls_accept(struct tls_context *c, int fd);
 struct tls *tls_connect(struct tls_context *c, int fd, const char *name,
                         struct tls_resume *resume);
 void tls_free(struct tls *t); /* NULL is allowed */
+
+/* For the connection's owner: a node in one of its lists. tls_free() takes it out. */
+struct tls_node {
+	struct list in;
+	void *owner;
+};
+struct tls_node *tls_node(struct tls *t);
 
 enum tls_progress {
 	TLS_DONE,
