@@ -235,11 +235,20 @@ void client_count_memory(struct client *c)
 
 /* --- the end ---------------------------------------------------------------------------- */
 
+void client_end_link_wait(struct client *c)
+{
+	if (!c->link_wait)
+		return;
+	pool_waiter_end(&c->link_wait->waiter);
+	freelist_give(&c->env->link_waits, c->link_wait);
+	c->link_wait = NULL;
+}
+
 void client_leave_link(struct client *c)
 {
 	struct link *l = c->user.link;
 
-	pool_waiter_end(&c->pool_waiter);
+	client_end_link_wait(c);
 	link_leave(&c->user);
 	c->needs_wait_ping |= l != NULL;
 	if (l && !c->shared)
@@ -411,13 +420,15 @@ bool client_check_output(struct client *c)
 
 void client_log_tls_failure(struct client *c, const char *reason)
 {
+	char peer[128];
 	uint32_t suppressed;
 
 	if (!log_limit_pass(&c->env->tls_failed, c->env->policy.now, TLS_WARNINGS_MAX,
 	                    &suppressed))
 		return;
+	client_print_peer(c, peer, sizeof(peer));
 	log_warning("tls_failed address=%s listener=%s reason=%s suppressed=%u",
-	            QUOTE_STR(c->peer), c->listener, QUOTE_STR(reason), suppressed);
+	            QUOTE_STR(peer), c->listener, QUOTE_STR(reason), suppressed);
 }
 
 /* --- the context of a decision ------------------------------------------------------------ */

@@ -124,6 +124,7 @@ struct client_env {
 	struct request_args args; /* of the request that is being decided */
 	struct command_info found; /* the command of `args`, if hasp had to look it up */
 	struct freelist inputs; /* of BUF_FIRST_SIZE: most clients' `in` */
+	struct freelist link_waits; /* of struct client_link_wait */
 	struct list clients; /* open, least recently active first */
 	struct list handed; /* CLIENT_HANDED, oldest first */
 	size_t nhanded, nhanded_max; /* clients in `handed`, and their limit */

@@ -100,6 +100,12 @@ struct client_share {
 	uint32_t read_till; /* stream.taken at `read_at` */
 };
 
+/* The part of a client that has asked for a link of the pool, and is on no shared link. */
+struct client_link_wait {
+	struct pool_waiter waiter;
+	struct client *client;
+};
+
 struct client {
 	unsigned magic;
 	uint32_t place; /* in env->table: client_list.c */
@@ -132,7 +138,7 @@ struct client {
 	struct client_share *share; /* client_count_memory(); NULL: the memory does not count */
 	struct client_env *env;
 	struct link_user user; /* on no link before the first request */
-	struct pool_waiter pool_waiter; /* while the client is waiting for a shared link */
+	struct client_link_wait *link_wait; /* NULL: the client does not wait for a link */
 	struct owner_identity *identity; /* NULL until it is needed */
 	/* The request at the head of `in` that is answered step by step; NULL: none. Once it
 	 * is sent, it is also in session.awaited. */
@@ -160,10 +166,9 @@ struct client {
 	struct quorum_op *quorum_op; /* of `current`, while CLIENT_PARKED_ROUND; else NULL */
 	struct tracker_client *watched; /* NULL until the tracker watches the client */
 	const char *listener; /* the entry of `listen` that accepted the client */
-	struct sockaddr_storage *behind; /* the client's address by the PROXY header; NULL: the
-	                                  * peer's address is the client's */
-	char *peer; /* the client's address for the log, if TLS fails after the socket has lost
-	             * it; NULL: not encrypted */
+	struct sockaddr_storage *behind; /* the client's address by the PROXY header, or, if
+	                                  * it is encrypted, of the peer: TLS may fail after
+	                                  * the socket has lost it. NULL: ask the socket */
 };
 
 /* Returns the client that a callback's void pointer means. */
@@ -283,6 +288,9 @@ static inline void client_notice_memory(struct client *c)
 	if (c->share || client_nbytes(c) >= ACCOUNT_LEAST || client_has_unsent(c))
 		client_count_memory(c);
 }
+
+/* Ends the client's wait for a link, if there is one, and frees it. */
+void client_end_link_wait(struct client *c);
 
 /* Takes the client off its link: a shared link stays open; a link of its own is closed. */
 void client_leave_link(struct client *c);

@@ -58,32 +58,27 @@ void clients_init(struct client_env *env)
 	list_init(&env->runnable);
 	watch_init(&env->run, on_run);
 	freelist_init(&env->inputs, BUF_FIRST_SIZE);
+	freelist_init(&env->link_waits, sizeof(struct client_link_wait));
 	memory_reserve();
 	account_init(&env->account, SIZE_MAX);
 	env->flusher->account = &env->account;
 	pool_set_ops(env->node->pool, &replies_pool_ops);
 }
 
-static void attach_tls(struct client *c, int fd, struct tls *tls)
-{
-	char peer[128];
-
-	stream_attach_tls(&c->stream, fd, tls);
-	client_print_peer(c, peer, sizeof(peer));
-	c->peer = xstrdup(peer);
-}
-
 static struct client *make_client(struct client_env *env, int fd, const char *listener,
                                   struct tls *tls, const struct sockaddr_storage *behind)
 {
 	struct client *c = xcalloc(1, sizeof(*c));
+	struct sockaddr_storage peer = { 0 };
+	socklen_t len = sizeof(peer);
 
 	c->magic = CLIENT_MAGIC;
 	c->env = env;
 	c->listener = listener;
-	if (behind) {
-		c->behind = xmalloc(sizeof(*behind));
-		*c->behind = *behind;
+	if (behind || (tls && getpeername(fd, (struct sockaddr *)&peer, &len) == 0 &&
+	               peer.ss_family != AF_UNIX)) {
+		c->behind = xmalloc(sizeof(*c->behind));
+		*c->behind = behind ? *behind : peer;
 	}
 	c->since = c->login_from = env->policy.now;
 	c->active_at = c->since - 2 * ACTIVE_SECONDS; /* its first byte counts, however soon */
@@ -91,14 +86,13 @@ static struct client *make_client(struct client_env *env, int fd, const char *li
 	session_init(&c->session);
 	c->locks = context_locks_none();
 	link_user_init(&c->user, &replies_link_ops, c);
-	pool_waiter_init(&c->pool_waiter, env->node->links.clock());
 	stream_init(&c->stream, env->flusher, &client_stream_ops);
 	list_append(&env->clients, &c->node);
 	env->n++;
 	client_list_add(env, c);
 	dial_tune(fd, env->policy.config->tcp_keepalive_ms);
 	if (tls)
-		attach_tls(c, fd, tls);
+		stream_attach_tls(&c->stream, fd, tls);
 	else
 		stream_attach(&c->stream, fd);
 	/* The first request may already be there. Read it in this loop iteration: it may have
@@ -169,7 +163,6 @@ static void client_free(struct client *c)
 		free(c->locks);
 	free(c->identity);
 	free(c->behind);
-	free(c->peer);
 	c->magic = 0;
 	free(c);
 	env->n--;
@@ -330,7 +323,8 @@ static bool is_bound_to_end(const struct client *c)
  * work. */
 static bool is_under_way(const struct client *c)
 {
-	return c->user.inflight || c->user.waiting || pool_waiter_waits(&c->pool_waiter) ||
+	return c->user.inflight || c->user.waiting ||
+	       (c->link_wait && pool_waiter_waits(&c->link_wait->waiter)) ||
 	       c->state == CLIENT_STREAMING || c->state == CLIENT_PARKED_ACK ||
 	       client_in_critical_section(c);
 }

@@ -388,7 +388,7 @@ static void on_link_down(void *owner, enum link_end end, const char *reason, siz
 
 static struct client *client_of_waiter(struct pool_waiter *w)
 {
-	return client_of(container_of(w, struct client, pool_waiter));
+	return client_of(container_of(w, struct client_link_wait, waiter)->client);
 }
 
 static void on_pool_ready(struct pool_waiter *w)

@@ -73,6 +73,26 @@ enum route route_for(const struct client *c, const struct context *x)
 	return ROUTE_DEDICATED;
 }
 
+/* Returns the waiter by which the client asks the pool for a link. */
+static struct pool_waiter *link_waiter(struct client *c)
+{
+	struct client_link_wait *w = c->link_wait;
+
+	if (!w) {
+		w = c->link_wait = freelist_take(&c->env->link_waits);
+		pool_waiter_init(&w->waiter, c->since);
+		w->client = c;
+	}
+	return &w->waiter;
+}
+
+/* Ends the wait, but not the patience: the client may ask the pool again. */
+static void stop_waiting(struct client *c)
+{
+	if (c->link_wait)
+		pool_waiter_end(&c->link_wait->waiter);
+}
+
 /* Leaves the client's own link to others, if it has no state there. */
 static bool leave_spare(struct client *c, const struct link_login *login)
 {
@@ -92,10 +112,11 @@ static enum pool_answer share(struct client *c)
 	enum pool_answer answer = POOL_NEVER;
 
 	if (c->next_link != NEXT_OWN)
-		answer = pool_ask(c->env->node->pool, &login, !c->user.link, &c->pool_waiter);
+		answer = pool_ask(c->env->node->pool, &login, !c->user.link, link_waiter(c));
 	c->next_link = NEXT_NONE;
 	if (answer != POOL_READY)
 		return answer;
+	client_end_link_wait(c);
 	if (!leave_spare(c, &login))
 		client_leave_link(c);
 	pool_join(c->env->node->pool, &login, &c->user);
@@ -141,7 +162,7 @@ static enum pool_answer take_spare(struct client *c)
 {
 	struct link_login login = login_of(c);
 	struct link *spare;
-	enum pool_answer answer = pool_take_spare(c->env->node->pool, &login, &c->pool_waiter,
+	enum pool_answer answer = pool_take_spare(c->env->node->pool, &login, link_waiter(c),
 	                                          &spare);
 
 	if (answer != POOL_READY)
@@ -224,7 +245,7 @@ bool route_take(struct client *c, enum route route)
 		route = ROUTE_PINNED;
 	if (is_held_back(c))
 		return false;
-	pool_waiter_end(&c->pool_waiter);
+	stop_waiting(c);
 	if (is_passing(route) && !c->user.inflight && (!c->user.link || c->shared)) {
 		enum pool_answer answer = take_spare(c);
 		if (answer == POOL_LATER)
@@ -262,7 +283,7 @@ void route_return(struct client *c)
 	if (!c->user.link || c->state != CLIENT_OPEN || client_is_runnable(c) || c->eof ||
 	    is_held_back(c) || !may_share(c, ROUTE_SHARED) || !should_share(c, true))
 		return;
-	pool_waiter_end(&c->pool_waiter);
+	stop_waiting(c);
 	(void)share(c);
 }
 

@@ -345,6 +345,7 @@ static void worker_free(struct worker *w)
 	config_unref(w->clients.policy.config);
 	request_args_fini(&w->clients.args);
 	freelist_fini(&w->clients.inputs);
+	freelist_fini(&w->clients.link_waits);
 	client_list_fini(&w->clients);
 	buf_release(&w->unfit);
 	policy_fini(&w->clients.policy);

@@ -106,6 +106,7 @@ static int tear_down(void **state)
 	config_unref(f->env.policy.config);
 	policy_fini(&f->env.policy);
 	freelist_fini(&f->env.inputs);
+	freelist_fini(&f->env.link_waits);
 	client_list_fini(&f->env);
 	surroundings_fini(&f->at);
 	free(f);
