@@ -461,6 +461,16 @@ static const struct owner_identity *client_identity(void *arg)
 	return c->identity;
 }
 
+struct client *client_of_holder(const struct hold_owner *o)
+{
+	return container_of(o, struct client, holds);
+}
+
+struct client *client_of_reader(const struct read_set *r)
+{
+	return container_of(r, struct client, read_set);
+}
+
 void client_describe(struct client *c, struct buf *out)
 {
 	owner_describe(out, client_identity(c), session_text(&c->session, TEXT_NAME));
