@@ -32,10 +32,8 @@ static void resume(struct client *c)
 
 static void clients_run(struct client_env *env)
 {
-	struct list *node;
-
-	while ((node = list_shift(&env->runnable)))
-		resume(container_of(node, struct client, turn));
+	list_shift_each (struct client, c, &env->runnable, turn)
+		resume(c);
 }
 
 static void on_run(struct watch *w, int events)
@@ -171,10 +169,8 @@ static void client_free(struct client *c)
 
 void clients_reap(struct client_env *env)
 {
-	struct list *node;
-
-	while ((node = list_shift(&env->dead)))
-		client_free(container_of(node, struct client, node));
+	list_shift_each (struct client, c, &env->dead, node)
+		client_free(c);
 }
 
 /* True if hasp awaits a request of the client. A part of a request does not count as one. */
@@ -186,12 +182,9 @@ static bool is_silent(const struct client *c)
 
 static void sweep_finishing(struct client_env *env, double now)
 {
-	struct list *at, *next;
-
-	for (at = env->finishing.next; at != &env->finishing; at = next) {
-		struct client *c = container_of(at, struct client, node);
+	list_drain (struct client, c, &env->finishing, node) {
 		double limit = stream_pending(&c->stream) ? FETCH_SECONDS : HANGUP_SECONDS;
-		next = at->next;
+
 		if (now - c->active_at >= limit)
 			client_close(c, "it did not read its last replies");
 	}
@@ -200,11 +193,10 @@ static void sweep_finishing(struct client_env *env, double now)
 static void sweep_idle(struct client_env *env, double now)
 {
 	double idle = (double)env->policy.config->client_idle_timeout_ms / 1000;
-	struct list *at, *next;
 
-	for (at = env->clients.next; idle > 0 && at != &env->clients; at = next) {
-		struct client *c = container_of(at, struct client, node);
-		next = at->next;
+	if (idle <= 0)
+		return;
+	list_drain (struct client, c, &env->clients, node) {
 		if (now - c->active_at < idle)
 			return;
 		if (!is_silent(c))
@@ -238,11 +230,10 @@ static void sweep_logins(struct client_env *env, double now)
 {
 	static const char no_handshake[] = "no TLS handshake for client_login_timeout";
 	double limit = (double)env->policy.config->client_login_timeout_ms / 1000;
-	struct list *at, *next;
 
-	for (at = env->clients.next; limit > 0 && at != &env->clients; at = next) {
-		struct client *c = container_of(at, struct client, node);
-		next = at->next;
+	if (limit <= 0)
+		return;
+	list_drain (struct client, c, &env->clients, node) {
 		if (now - c->login_from < limit)
 			continue;
 		if (!stream_is_shaking(&c->stream) && !must_log_in(c))
@@ -258,12 +249,8 @@ static void sweep_logins(struct client_env *env, double now)
 
 static void sweep_draining(struct client_env *env)
 {
-	struct list *at, *next;
-
-	for (at = env->clients.next; at != &env->clients; at = next) {
-		next = at->next;
-		drain_client(container_of(at, struct client, node));
-	}
+	list_drain (struct client, c, &env->clients, node)
+		drain_client(c);
 }
 
 void clients_sweep(struct client_env *env)
@@ -278,12 +265,8 @@ void clients_sweep(struct client_env *env)
 
 void clients_follow(struct client_env *env)
 {
-	struct list *at, *next;
-
-	for (at = env->clients.next; at != &env->clients; at = next) {
-		next = at->next;
-		route_follow_node(container_of(at, struct client, node));
-	}
+	list_drain (struct client, c, &env->clients, node)
+		route_follow_node(c);
 }
 
 void clients_go_on(struct client_env *env)
@@ -293,9 +276,7 @@ void clients_go_on(struct client_env *env)
 	/* A request of one client may close other clients of the list. */
 	list_init(&waiting);
 	list_move_all(&waiting, &env->clients);
-	while (!list_empty(&waiting)) {
-		struct client *c = container_of(waiting.next, struct client, node);
-		list_remove(&c->node);
+	list_shift_each (struct client, c, &waiting, node) {
 		list_append(&env->clients, &c->node);
 		replies_go_on(c);
 	}
@@ -334,8 +315,7 @@ size_t clients_under_way(const struct client_env *env, size_t *nbound)
 	size_t n = 0;
 
 	*nbound = 0;
-	for (const struct list *at = env->clients.next; at != &env->clients; at = at->next) {
-		const struct client *c = container_of(at, struct client, node);
+	list_each (const struct client, c, &env->clients, node) {
 		if (is_bound_to_end(c))
 			++*nbound;
 		else

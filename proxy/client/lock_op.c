@@ -72,8 +72,7 @@ bool lock_op_exec_sent(struct pending_request *exec)
 {
 	bool may_be_late = false;
 
-	for (struct list *at = exec->queued.next; at != &exec->queued; at = at->next) {
-		struct pending_request *r = container_of(at, struct pending_request, node);
+	list_each (struct pending_request, r, &exec->queued, node) {
 		if (!r->lock_request)
 			continue;
 		lock_request_sent(r->lock_request);
@@ -84,11 +83,9 @@ bool lock_op_exec_sent(struct pending_request *exec)
 
 bool lock_op_exec_is_late(const struct pending_request *exec)
 {
-	for (struct list *at = exec->queued.next; at != &exec->queued; at = at->next) {
-		struct pending_request *r = container_of(at, struct pending_request, node);
+	list_each (const struct pending_request, r, &exec->queued, node)
 		if (r->lock_request && lock_request_is_over(r->lock_request))
 			return true;
-	}
 	return false;
 }
 

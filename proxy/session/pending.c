@@ -30,10 +30,8 @@ struct pending_request *pending_new_of(struct freelist *freelist, enum pending_k
 
 void pending_free_list(struct list *l)
 {
-	struct list *node;
-
-	while ((node = list_shift(l)))
-		pending_free(container_of(node, struct pending_request, node));
+	list_shift_each (struct pending_request, r, l, node)
+		pending_free(r);
 }
 
 void pending_free(struct pending_request *r)
@@ -88,7 +86,6 @@ void pending_each_probe_key(const struct pending_request *r,
                             void (*fn)(void *arg, struct slice key), void *arg)
 {
 	struct slice rest = buf_slice(&r->probe_keys);
-	struct list *at;
 
 	while (rest.p && rest.n) {
 		size_t n;
@@ -99,8 +96,8 @@ void pending_each_probe_key(const struct pending_request *r,
 	}
 	if (r->kind != PENDING_EXEC)
 		return;
-	for (at = r->queued.next; at != &r->queued; at = at->next)
-		pending_each_probe_key(container_of(at, struct pending_request, node), fn, arg);
+	list_each (const struct pending_request, queued, &r->queued, node)
+		pending_each_probe_key(queued, fn, arg);
 }
 
 const char *pending_user(const struct pending_request *r)
@@ -115,12 +112,10 @@ const char *pending_name(const struct pending_request *r)
 
 bool pending_logs_in(const struct pending_request *r)
 {
-	const struct list *at;
-
 	if (r->kind != PENDING_EXEC)
 		return pending_user(r);
-	for (at = r->queued.next; at != &r->queued; at = at->next)
-		if (pending_user(container_of(at, struct pending_request, node)))
+	list_each (const struct pending_request, queued, &r->queued, node)
+		if (pending_user(queued))
 			return true;
 	return false;
 }

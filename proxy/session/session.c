@@ -73,8 +73,8 @@ struct pending_request *session_exec_pending(struct session *s)
 
 bool session_may_be_blocked(const struct session *s)
 {
-	for (struct list *at = s->awaited.next; at != &s->awaited; at = at->next)
-		if (container_of(at, struct pending_request, node)->blocks)
+	list_each (const struct pending_request, r, &s->awaited, node)
+		if (r->blocks)
 			return true;
 	return false;
 }
@@ -246,10 +246,7 @@ static void mark_unknown(struct session *s, const struct pending_request *r)
 
 static void mark_all_unknown(struct session *s, struct list *l)
 {
-	struct list *node;
-
-	while ((node = list_shift(l))) {
-		struct pending_request *r = container_of(node, struct pending_request, node);
+	list_shift_each (struct pending_request, r, l, node) {
 		if (r->kind == PENDING_EXEC)
 			mark_all_unknown(s, &r->queued);
 		mark_unknown(s, r);
@@ -288,8 +285,8 @@ void session_assume(struct session *s, struct pending_request *r)
 static void reject_transaction(struct session *s, const struct pending_request *multi)
 {
 	/* A later MULTI began the open transaction. */
-	for (struct list *at = multi->node.next; at != &s->awaited; at = at->next)
-		if (container_of(at, struct pending_request, node)->kind == PENDING_MULTI)
+	list_each_after (const struct pending_request, r, multi, &s->awaited, node)
+		if (r->kind == PENDING_MULTI)
 			return;
 	forget_queued(s, transaction_reject(&s->txn));
 }
@@ -325,13 +322,11 @@ static void complete_one(struct session *s, struct pending_request *r,
 static void complete_queued(struct session *s, struct pending_request *exec,
                             struct slice captured, session_done_fn *done, void *arg)
 {
-	struct list *node;
 	struct slice elements = reply_elements(captured), at = elements;
 	struct resp_reply reply = { 0 };
 	size_t ntaken = 0;
 
-	while ((node = list_shift(&exec->queued))) {
-		struct pending_request *r = container_of(node, struct pending_request, node);
+	list_shift_each (struct pending_request, r, &exec->queued, node) {
 		for (; ntaken <= r->index; ntaken++) {
 			at = elements;
 			if (!reply_next(&elements, &reply))
