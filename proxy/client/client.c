@@ -463,12 +463,12 @@ static const struct owner_identity *client_identity(void *arg)
 
 struct client *client_of_holder(const struct hold_owner *o)
 {
-	return container_of(o, struct client, holds);
+	return client_of(container_of(o, struct context_locks, holds)->client);
 }
 
 struct client *client_of_reader(const struct read_set *r)
 {
-	return container_of(r, struct client, read_set);
+	return client_of(container_of(r, struct context_locks, read_set)->client);
 }
 
 void client_describe(struct client *c, struct buf *out)

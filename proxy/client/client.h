@@ -312,10 +312,8 @@ struct round {
 	void (*end)(struct round *r, bool home);
 	uint64_t cursor; /* of the steps at one worker; 0 at the first step */
 	/* The fields below are for worker/worker.c, which carries the round. */
-	struct message message;
 	struct worker_shared *shared;
-	size_t nworkers;
-	size_t home, at; /* numbers of workers */
+	size_t home; /* number of the worker that began it */
 };
 
 /* Logs `event` as event_log() does, and copies it. Adds the holder of the lock or guard, if a

@@ -118,16 +118,6 @@ uint64_t client_list_id(const struct client *c)
 	return c->env->table.places[c->place].id;
 }
 
-struct client *client_of_holder(const struct hold_owner *o)
-{
-	return client_of(container_of(o, struct context_locks, holds)->client);
-}
-
-struct client *client_of_reader(const struct read_set *r)
-{
-	return client_of(container_of(r, struct context_locks, read_set)->client);
-}
-
 /* A linear search: only an operator's KILL needs it. */
 static struct client *client_by_id(const struct client_table *t, uint64_t id)
 {

@@ -25,48 +25,37 @@
 
 /* --- rounds ------------------------------------------------------------------------------- */
 
-/* Carries a question (client/client.h) from worker to worker, by their mailboxes. A worker that
- * has ended is passed over. */
-
-/* Gives the round to the worker `to`. False: that worker is gone. */
-static bool give(struct round *r, size_t to)
+/* Carries a question (client/client.h) from worker to worker. Passes over those that have
+ * ended; the worker that began it is the last. */
+static void worker_round_pass(const struct worker_cmd *cmd, size_t at)
 {
+	struct round *r = cmd->arg;
 	struct worker_shared *shared = r->shared;
-	bool there;
+	bool sent;
 
+	r->cursor = 0;
 	pthread_mutex_lock(&shared->rounds);
-	there = !shared->gone[to];
-	if (there) {
-		r->at = to;
-		mailbox_post(&shared->workers[to]->mailbox, &r->message);
-	}
-	pthread_mutex_unlock(&shared->rounds);
-	return there;
-}
-
-/* Gives the round to the next worker that is not gone; the client's own worker is the last. */
-static void give_next(struct round *r, size_t at)
-{
 	do {
-		at = (at + 1) % r->nworkers;
-		r->cursor = 0;
-		if (give(r, at))
-			return;
-	} while (at != r->home);
-	r->end(r, false);
+		at = (at + 1) % shared->nworkers;
+		sent = !shared->gone[at];
+		if (sent)
+			worker_send_cmd(shared->workers[at], *cmd);
+	} while (!sent && at != r->home);
+	pthread_mutex_unlock(&shared->rounds);
+	if (!sent)
+		r->end(r, false);
 }
 
-/* Runs on the worker's thread. */
-static void worker_round_deliver(struct message *m)
+static void worker_round_run(struct worker *w, struct worker_cmd *cmd)
 {
-	struct round *r = container_of(m, struct round, message);
-	struct worker *w = r->shared->workers[r->at];
+	struct round *r = cmd->arg;
+	size_t at = (size_t)w->number;
 	bool ended = atomic_load(&w->ended);
 
 	if (!ended && !r->step(r, &w->clients))
-		mailbox_post(&w->mailbox, &r->message);
-	else if (r->at != r->home)
-		give_next(r, r->at);
+		worker_send_cmd(w, *cmd);
+	else if (at != r->home)
+		worker_round_pass(cmd, at);
 	else
 		r->end(r, !ended);
 }
@@ -76,13 +65,11 @@ static void worker_round_begin(void *arg, struct round *r)
 {
 	struct worker *w = arg;
 
-	r->message.deliver = worker_round_deliver;
 	r->shared = w->shared;
 	r->home = (size_t)w->number;
-	pthread_mutex_lock(&w->shared->rounds);
-	r->nworkers = w->shared->nworkers;
-	pthread_mutex_unlock(&w->shared->rounds);
-	give_next(r, r->home);
+	worker_round_pass(
+		&(struct worker_cmd){ .run = worker_round_run, .owns = true, .arg = r },
+		r->home);
 }
 
 /* Passes on the rounds in the mailbox, and keeps others out: clients of workers that still drain

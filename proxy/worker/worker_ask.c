@@ -43,7 +43,6 @@ struct workers_question {
 
 /* One worker's part in a question. */
 struct part {
-	struct message message; /* in the worker's mailbox, or delivered */
 	struct list node; /* in w->asks.parts, once delivered */
 	struct workers_question *question;
 	struct worker *worker;
@@ -178,11 +177,9 @@ void worker_asks_fini(struct worker *w)
 		question_unref(p->question);
 }
 
-/* Runs on the worker's thread; if the worker has ended, on the thread of worker_join(). */
-static void worker_ask_deliver(struct message *m)
+static void worker_ask_take(struct worker *w, struct worker_cmd *cmd)
 {
-	struct part *p = container_of(m, struct part, message);
-	struct worker *w = p->worker;
+	struct part *p = cmd->arg;
 	bool first = list_empty(&w->asks.parts);
 
 	if (atomic_load(&w->ended)) {
@@ -214,7 +211,6 @@ static struct workers_question *question_new(const struct worker_shared *shared,
 	for (size_t i = 0; i < q->nparts; i++) {
 		struct part *p = &q->parts[i];
 
-		p->message.deliver = worker_ask_deliver;
 		p->question = q;
 		p->worker = shared->workers[i];
 		p->answer.out = BUF_INIT;
@@ -309,7 +305,9 @@ size_t workers_ask(struct worker_shared *shared, worker_step_fn *step, const voi
 	size_t n;
 
 	for (size_t i = 0; i < q->nparts; i++)
-		mailbox_post(&q->parts[i].worker->mailbox, &q->parts[i].message);
+		worker_send_cmd(q->parts[i].worker, (struct worker_cmd){ .run = worker_ask_take,
+		                                                         .owns = true,
+		                                                         .arg = &q->parts[i] });
 	wait_for_answers(q, timeout_ms);
 	n = take_answers(q, answers);
 	question_unref(q);

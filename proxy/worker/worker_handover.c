@@ -43,9 +43,6 @@ struct predecessor {
 
 /* A client on its way to the worker that gets it. */
 struct newcomer {
-	struct message message;
-	struct worker *worker;
-	int fd;
 	size_t n;
 	char record[];
 };
@@ -121,10 +118,9 @@ void worker_handover_give(struct worker *w, struct worker_cmd *cmd)
 
 /* --- the new process ---------------------------------------------------------------------- */
 
-static void newcomer_deliver(struct message *m)
+static void newcomer_arrive(struct worker *w, struct worker_cmd *cmd)
 {
-	struct newcomer *o = container_of(m, struct newcomer, message);
-	struct worker *w = o->worker;
+	struct newcomer *o = cmd->arg;
 	struct resp_view record;
 	struct slice listener;
 	bool whole, good;
@@ -132,7 +128,7 @@ static void newcomer_deliver(struct message *m)
 	atomic_fetch_sub(&w->shared->arriving, 1);
 	/* Cut off, as all clients of a worker that has ended. */
 	if (atomic_load(&w->ended)) {
-		close(o->fd);
+		close(cmd->channel);
 		free(o);
 		return;
 	}
@@ -140,7 +136,7 @@ static void newcomer_deliver(struct message *m)
 	good = whole && client_record_check(&record, &listener);
 	HASP_ASSERT(good);
 	atomic_fetch_add(&w->shared->clients, 1);
-	client_take_over(&w->clients, o->fd, admission_listener(&w->admission, listener),
+	client_take_over(&w->clients, cmd->channel, admission_listener(&w->admission, listener),
 	                 &record);
 	free(o);
 }
@@ -152,15 +148,15 @@ static void give_to_worker(struct worker *w, int fd, struct slice record)
 	struct worker_shared *shared = w->shared;
 	size_t to;
 
-	o->message.deliver = newcomer_deliver;
-	o->fd = fd;
 	o->n = record.n;
 	memcpy(o->record, record.p, record.n);
 	atomic_fetch_add(&shared->arriving, 1);
 	pthread_mutex_lock(&shared->rounds);
 	to = w->handover.next++ % shared->nworkers;
-	o->worker = shared->gone[to] ? w : shared->workers[to];
-	mailbox_post(&o->worker->mailbox, &o->message);
+	worker_send_cmd(
+		shared->gone[to] ? w : shared->workers[to],
+		(struct worker_cmd){
+			.run = newcomer_arrive, .owns = true, .arg = o, .channel = fd });
 	pthread_mutex_unlock(&shared->rounds);
 }
 

@@ -104,9 +104,10 @@ struct worker_cmd {
 	struct worker *worker;
 	/* Called on the worker's thread. */
 	void (*run)(struct worker *w, struct worker_cmd *cmd);
-	bool owns; /* call run() even if the worker has ended, because it frees: */
+	bool owns; /* call run() even if the worker has ended, because it frees or passes on: */
+	void *arg; /* a round, a part of a question, or a client of the previous hasp */
 	struct config *config; /* for a reload */
-	int channel; /* for a hand-over */
+	int channel; /* for a hand-over: a channel, or the client's socket */
 	struct found_primary primary; /* from the watcher: the strings in it */
 };
 
