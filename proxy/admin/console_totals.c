@@ -8,28 +8,6 @@
 
 /* --- SHOW STATS -------------------------------------------------------------------------- */
 
-/* Totals of all sections; each kind of section counts other events. */
-struct totals {
-	uint64_t n[STATS];
-	uint64_t now[STATS_GAUGES];
-	uint64_t waited_us, held_us;
-};
-
-static void sum_section(void *arg, enum stats_kind kind, const char *name,
-                        const struct stats_sums *sums)
-{
-	struct totals *t = arg;
-
-	(void)kind;
-	(void)name;
-	for (size_t i = 0; i < STATS; i++)
-		t->n[i] += sums->n[i];
-	for (size_t i = 0; i < STATS_GAUGES; i++)
-		t->now[i] += sums->now[i];
-	t->waited_us += sums->waited.total_us;
-	t->held_us += sums->held.total_us;
-}
-
 bool console_show_stats(const struct show_env *env, struct rows *rows)
 {
 	static const char *const outcomes[COMMAND_OUTCOMES] = {
@@ -40,10 +18,9 @@ bool console_show_stats(const struct show_env *env, struct rows *rows)
 	};
 	struct worker_shared *shared = env->shared;
 	struct worker_counts counts;
-	struct totals t = { { 0 }, { 0 }, 0, 0 };
+	struct stats_sums t = stats_total(shared->stats); /* each kind counts other events */
 
 	workers_count(shared, &counts);
-	stats_each(shared->stats, sum_section, &t);
 	rows_begin(rows, COMMAND_OUTCOMES + STATS + 5);
 	rows_add_int(rows, "clients", (int64_t)atomic_load(&shared->clients));
 	for (size_t i = 0; i < COMMAND_OUTCOMES; i++)
@@ -52,8 +29,8 @@ bool console_show_stats(const struct show_env *env, struct rows *rows)
 	rows_add_int(rows, "waiting", (int64_t)t.now[STAT_WAITERS]);
 	for (size_t i = 0; i < STATS; i++)
 		rows_add_int(rows, stats_field_word((enum stats_field)i), (int64_t)t.n[i]);
-	rows_add_int(rows, "waited_us", (int64_t)t.waited_us);
-	rows_add_int(rows, "held_us", (int64_t)t.held_us);
+	rows_add_int(rows, "waited_us", (int64_t)t.waited.total_us);
+	rows_add_int(rows, "held_us", (int64_t)t.held.total_us);
 	return true;
 }
 

@@ -46,35 +46,25 @@ struct http_history {
 
 /* --- taking samples ----------------------------------------------------------------------- */
 
-static void sample_section(void *arg, enum stats_kind kind, const char *name,
-                           const struct stats_sums *sums)
-{
-	struct sample *s = arg;
-	uint64_t *totals = s->totals;
-
-	(void)kind;
-	(void)name;
-	s->held += sums->now[STAT_HELD];
-	s->waiting += sums->now[STAT_WAITERS];
-	totals[TOTAL_ACQUIRED] += sums->n[STAT_ACQUIRED];
-	totals[TOTAL_REFUSED] += sums->n[STAT_REFUSED] + sums->n[STAT_WRITES_REFUSED] +
-	                         sums->n[STAT_UPDATES_REFUSED] + sums->n[STAT_TIMED_OUT];
-	totals[TOTAL_WAITED] += sums->n[STAT_WAITED];
-	totals[TOTAL_LOST] += sums->n[STAT_LOST];
-	for (size_t i = 0; i < METRICS_BUCKETS; i++)
-		totals[TOTAL_WAITS] += sums->waited.n[i];
-	totals[TOTAL_WAITED_US] += sums->waited.total_us;
-}
-
 void http_history_sample(struct http_history *h, double now)
 {
 	struct sample s = { .at = now, .clients = atomic_load(&h->shared->clients) };
+	struct stats_sums all = stats_total(h->shared->stats);
 	struct worker_counts counts;
 
 	workers_count(h->shared, &counts);
 	for (size_t i = 0; i < COMMAND_OUTCOMES; i++)
 		s.totals[TOTAL_COMMANDS] += counts.commands[i];
-	stats_each(h->shared->stats, sample_section, &s);
+	s.held = all.now[STAT_HELD];
+	s.waiting = all.now[STAT_WAITERS];
+	s.totals[TOTAL_ACQUIRED] = all.n[STAT_ACQUIRED];
+	s.totals[TOTAL_REFUSED] = all.n[STAT_REFUSED] + all.n[STAT_WRITES_REFUSED] +
+	                          all.n[STAT_UPDATES_REFUSED] + all.n[STAT_TIMED_OUT];
+	s.totals[TOTAL_WAITED] = all.n[STAT_WAITED];
+	s.totals[TOTAL_LOST] = all.n[STAT_LOST];
+	for (size_t i = 0; i < METRICS_BUCKETS; i++)
+		s.totals[TOTAL_WAITS] += all.waited.n[i];
+	s.totals[TOTAL_WAITED_US] = all.waited.total_us;
 	pthread_mutex_lock(&h->lock);
 	h->samples[h->n % SAMPLES] = s;
 	h->n++;

@@ -142,6 +142,18 @@ void stats_each(struct stats *s, stats_fn *fn, void *arg)
 	pthread_mutex_unlock(&s->lock);
 }
 
+struct stats_sums stats_total(struct stats *s)
+{
+	struct stats_sums sums = { 0 };
+
+	pthread_mutex_lock(&s->lock);
+	list_each (const struct stats_entry, e, &s->sections, node)
+		for (size_t i = 0; i < s->nworkers; i++)
+			stats_add_up(&sums, &e->of_worker[i]);
+	pthread_mutex_unlock(&s->lock);
+	return sums;
+}
+
 const char *stats_field_word(enum stats_field what)
 {
 	return stats_words[what].word;

@@ -141,6 +141,8 @@ struct section_stats *stats_section(struct stats *s, enum stats_kind kind, const
 typedef void stats_fn(void *arg, enum stats_kind kind, const char *name,
                       const struct stats_sums *sums);
 void stats_each(struct stats *s, stats_fn *fn, void *arg);
+/* Returns the sums over all sections. From any thread. */
+struct stats_sums stats_total(struct stats *s);
 
 /* Returns that worker's most contended keys of the last minutes, of all sections; `of` is the
  * section's struct section_stats. On that worker's thread. */
