@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <string.h>
-
 #include "admin/admin_internal.h"
-#include "base/fatal.h"
 #include "base/quote.h"
 #include "client/client.h"
 #include "commands/args.h"
@@ -32,21 +29,16 @@ static void add_client(void *arg, const struct client_figures *f)
 	rows_add_int(rows, "memory", (int64_t)f->nbytes);
 }
 
-/* `arg`: the protocol, an int. The answer begins with the number of rows. */
+/* `arg`: the protocol, an int. The answer's `n`: the number of rows. */
 static bool tell_clients(const struct worker_view *w, void *arg, struct worker_answer *a)
 {
 	struct rows rows;
-	uint64_t n = 0;
 
-	if (buf_len(&a->out) == 0)
-		buf_append(&a->out, slice_of((const char *)&n, sizeof(n)));
-	memcpy(&n, buf_head(&a->out), sizeof(n));
 	rows_init(&rows, *(const int *)arg);
 	rows.bytes = a->out;
 	a->cursor = client_list_walk(w->clients, a->cursor, CLIENTS_STEP, add_client, &rows);
 	a->out = rows.bytes;
-	n += rows.n;
-	memcpy(buf_head(&a->out), &n, sizeof(n));
+	a->n += rows.n;
 	return a->cursor == 0;
 }
 
@@ -56,18 +48,9 @@ bool console_show_clients(const struct show_env *env, struct rows *rows)
 	size_t n = workers_ask(env->shared, tell_clients, &rows->protocol,
 	                       sizeof(rows->protocol), CONSOLE_ASK_MS, &answers);
 	bool whole = n == answers.n;
-	uint64_t nrows;
 
-	for (size_t i = 0; i < answers.n; i++) {
-		struct slice bytes = buf_slice(&answers.v[i].out);
-
-		if (!answers.v[i].whole)
-			continue;
-		HASP_ASSERT(bytes.n >= sizeof(nrows));
-		memcpy(&nrows, bytes.p, sizeof(nrows)); /* NOLINT(clang-analyzer-core.*) */
-		rows_append(rows, nrows,
-		            slice_of(bytes.p + sizeof(nrows), bytes.n - sizeof(nrows)));
-	}
+	for (size_t i = 0; i < answers.n; i++)
+		rows_append(rows, answers.v[i].n, buf_slice(&answers.v[i].out));
 	worker_answers_fini(&answers);
 	return whole;
 }

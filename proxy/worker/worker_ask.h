@@ -39,8 +39,8 @@ struct worker_view {
 
 /* One worker's answer. */
 struct worker_answer {
-	bool whole; /* false: the worker has ended, or hangs, and `out` is empty */
-	uint64_t cursor; /* for the steps' use; 0 at the first */
+	bool whole; /* false: the worker has ended, or hangs, and the rest is 0 */
+	uint64_t cursor, n; /* for the steps' use; 0 at the first */
 	struct buf out; /* the bytes that the steps appended */
 };
 
