@@ -20,8 +20,8 @@ TYPES = {"struct", "enum", "union", "const", "static", "unsigned", "int", "char"
 CAST = re.compile(r"\( (const )?(struct |enum |unsigned )?\w+[ *]*\)")
 UNTOUCHED = re.compile(r"\b(HASP_ASSERT|assert|fatal\w*|va_\w+|log_(?!in\b|limit)\w+) ?\(|#|^\(void\) ?\w+$")
 LOGS = re.compile(r"^log_(?!in$|limit)|_log(_|$)")
-# `a < b ? a : b` is the same with <=, and xcalloc() of no element is one of one.
-EQUIVALENT = re.compile(r"([^\s()]+) [<>]=? ([^\s()]+) \? (\1 : \2|\2 : \1)(?![\w.\[(-])|xcalloc\(1\b")
+# `a < b ? a : b` and `if (a < b) b = a;` are the same with <=, and xcalloc() of no element is one of one.
+EQUIVALENT = re.compile(r"([^\s()]+)\s[<>]=?\s([^\s()]+)\s\?\s(\1\s+:\s\2|\2\s+:\s\1)(?![\w.\[(-])|xcalloc\(1\b")
 
 
 def blank(match):
@@ -140,6 +140,10 @@ class Function:
             return
         kind = {"return": "truth" if self.is_bool else "value"}.get(place, place)
         equivalent = [at for match in EQUIVALENT.finditer(text) for at in range(*match.span())]
+        last = re.search(r"([^\s(]+)\s([<>])\s(\S+)$", text)
+        body = flat(self.text[self.tokens[end - 1][2]:][:300])
+        if last and body.startswith((f") {last[1]} = {last[3]};", f") {last[3]} = {last[1]};")):
+            equivalent.append(last.start(2))
         skip_to = i
         for at in range(i, end):
             word, start, _ = self.tokens[at]

@@ -1,0 +1,637 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The verdict on the sums of a lock, at each of its boundaries, and what the report says of
+ * them.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "watch/tracker_internal.h"
+
+#define EACH(i, rows)                                                                          \
+	size_t i = 0;                                                                          \
+	i < sizeof(rows) / sizeof(*(rows));                                                    \
+	i++
+
+/* --- durations ----------------------------------------------------------------------- */
+
+static void durations_are_known_to_a_third(void **state)
+{
+	struct durations d = { .total = 0 }, all = { .longest = 5 };
+
+	(void)state;
+	assert_true(durations_at(&d, 0.9) == 0);
+	durations_add(&d, 1e-4);
+	assert_int_equal(d.n[0], 1);
+	assert_true(durations_at(&d, 0.9) == 1e-4);
+	durations_add(&d, 1.01e-4);
+	assert_int_equal(d.n[1], 1);
+	/* The longest one is exact. */
+	assert_true(d.longest == 1.01e-4);
+	assert_true(durations_at(&d, 0.5) == 1e-4);
+	assert_true(durations_at(&d, 0.51) == 1.01e-4);
+	durations_add(&d, 1);
+	durations_add(&d, 2);
+	assert_true(durations_at(&d, 0.75) >= 1 && durations_at(&d, 0.75) <= 1.3);
+	assert_true(durations_at(&d, 1) == 2);
+	durations_add(&d, 1e9);
+	assert_int_equal(d.n[DURATIONS_BUCKETS - 1], 1);
+	assert_int_equal(d.total, 5);
+	durations_merge(&all, &d);
+	durations_merge(&all, &(struct durations){ .longest = 1, .n = { 3 }, .total = 3 });
+	assert_int_equal(all.total, 8);
+	assert_int_equal(all.n[0], 4);
+	assert_int_equal(all.n[DURATIONS_BUCKETS - 1], 1);
+	assert_true(all.longest == 1e9);
+}
+
+/* --- single questions ---------------------------------------------------------------- */
+
+/* The tables are to be read by rows: */
+/* clang-format off */
+#define TAKEN(count) .taken = { [WAY_SET_NX] = (count) }
+
+static void single_questions_about_the_sums(void **state)
+{
+	static const struct {
+		struct lock_sums l;
+		bool has_values, is_scripted, compares, may_count, was_left;
+	} rows[] = {
+		{ { TAKEN(2) }, false, false, false, false, false },
+		{ { TAKEN(3) }, true, false, false, false, false },
+		{ { TAKEN(3), .n = { [SEEN_REPEATED] = 1 } }, false, false, false, false, false },
+		{ { TAKEN(4), .n = { [SEEN_REPEATED] = 1, [SEEN_RETURNED] = 2 } },
+		  true, false, false, false, false },
+		{ { TAKEN(5), .n = { [SEEN_REPEATED] = 1, [SEEN_RETURNED] = 2 } },
+		  false, false, false, false, false },
+		{ { .taken = { [WAY_SETNX] = 3, [WAY_INCR] = 1 } },
+		  false, false, false, false, false },
+		{ { .taken = { [WAY_SETNX] = 2, [WAY_SET] = 1 } }, true, false, false, false, false },
+		{ { .taken = { [WAY_SETNX] = 19, [WAY_SCRIPT] = 1 } },
+		  true, false, false, false, false },
+		{ { .taken = { [WAY_SETNX] = 18, [WAY_SCRIPT] = 1 } },
+		  true, true, false, false, false },
+		/* The value is compared at half of the releases or more. */
+		{ { TAKEN(1), .n = { [SEEN_COMPARED] = 1, [SEEN_RELEASED] = 2 } },
+		  false, false, true, false, false },
+		{ { TAKEN(1), .n = { [SEEN_COMPARED] = 1, [SEEN_RELEASED] = 3 } },
+		  false, false, false, false, false },
+		{ { TAKEN(1), .n = { [SEEN_FOREIGN_VALUE] = 1, [SEEN_FOREIGN] = 2 } },
+		  false, false, true, false, false },
+		{ { TAKEN(1), .n = { [SEEN_FOREIGN_VALUE] = 1, [SEEN_FOREIGN] = 3 } },
+		  false, false, false, false, false },
+		/* Counts. */
+		{ { .taken = { [WAY_INCR] = 3 }, .n = { [SEEN_REFUSED_OWN] = 1 } },
+		  false, false, false, true, false },
+		{ { .taken = { [WAY_INCR] = 3 } }, false, false, false, false, false },
+		{ { .taken = { [WAY_INCR] = 3, [WAY_SETNX] = 1 }, .n = { [SEEN_REFUSED_OWN] = 1 } },
+		  false, false, false, false, false },
+		{ { .taken = { [WAY_INCR] = 3 }, .n = { [SEEN_BARE_LEFT] = 1, [SEEN_RETRIED] = 1 } },
+		  false, false, false, false, true },
+		{ { .taken = { [WAY_INCR] = 3 }, .n = { [SEEN_BARE_LEFT] = 1 } },
+		  false, false, false, false, false },
+		{ { .taken = { [WAY_INCR] = 3 }, .n = { [SEEN_RETRIED] = 1 } },
+		  false, false, false, false, false },
+		{ { .taken = { [WAY_INCR] = 3, [WAY_SETNX] = 1 },
+		    .n = { [SEEN_BARE_LEFT] = 1, [SEEN_RETRIED] = 1 } },
+		  false, false, false, false, false },
+	};
+	static const int releases[] = { SEEN_RELEASED, SEEN_CHECKED, SEEN_FOREIGN, SEEN_OUTLASTED };
+
+	(void)state;
+	for (EACH(i, rows)) {
+		const struct lock_sums *l = &rows[i].l;
+
+		if (verdict_has_values(l) != rows[i].has_values ||
+		    verdict_is_scripted(l) != rows[i].is_scripted ||
+		    verdict_compares(l) != rows[i].compares ||
+		    verdict_may_count(l) != rows[i].may_count ||
+		    verdict_was_left(l) != rows[i].was_left)
+			fail_msg("row %zu", i);
+	}
+	/* One that was released was not left. */
+	for (EACH(i, releases)) {
+		struct lock_sums l = { .taken = { [WAY_INCR] = 3 },
+			               .n = { [SEEN_BARE_LEFT] = 1, [SEEN_RETRIED] = 1 } };
+
+		l.n[releases[i]] = 1;
+		assert_false(verdict_was_left(&l));
+	}
+}
+
+static void a_name_may_say_lock(void **state)
+{
+	static const char *const yes[] = { "lock", "a:lock", "lock:a", "a-locks-b", "x.mutex" };
+	static const char *const no[] = { "", "clock", "locked", "lock2", "a:b", ":", "mutexes" };
+
+	(void)state;
+	for (EACH(i, yes))
+		assert_true(verdict_says_lock(slice_str(yes[i])));
+	for (EACH(i, no))
+		assert_false(verdict_says_lock(slice_str(no[i])));
+	assert_true(verdict_says_lock(slice_of("lock2", 4)));
+}
+
+static void keys_are_locks_if_they_are_released_like_locks(void **state)
+{
+	static const struct {
+		const char *key;
+		struct lock_sums l;
+		bool is_lock;
+	} rows[] = {
+		{ "k", { TAKEN(5) }, false },
+		{ "k", { TAKEN(5), .n = { [SEEN_RELEASED] = 1 } }, true },
+		{ "k", { TAKEN(5), .n = { [SEEN_CHECKED] = 1 } }, true },
+		{ "k", { TAKEN(5), .n = { [SEEN_FOREIGN] = 1 } }, true },
+		{ "k", { TAKEN(5), .n = { [SEEN_OUTLASTED] = 1 } }, true },
+		/* Counts that expire. */
+		{ "k", { .taken = { [WAY_INCR] = 4 }, .n = { [SEEN_RELEASED] = 1 } }, false },
+		{ "k", { .taken = { [WAY_INCR] = 4 }, .n = { [SEEN_RELEASED] = 1 },
+		         .lease_ms_max = 1 }, true },
+		{ "k", { .taken = { [WAY_INCR] = 4 },
+		         .n = { [SEEN_RELEASED] = 1, [SEEN_REFUSED_OWN] = 1 },
+		         .lease_ms_max = 1 }, false },
+		{ "k", { .taken = { [WAY_INCR] = 4 },
+		         .n = { [SEEN_RELEASED] = 2, [SEEN_REFUSED_OWN] = 1 },
+		         .lease_ms_max = 1 }, true },
+		{ "k", { .taken = { [WAY_INCR] = 8 },
+		         .n = { [SEEN_RELEASED] = 1, [SEEN_CHECKED] = 1, [SEEN_FOREIGN] = 1,
+		                [SEEN_OUTLASTED] = 1, [SEEN_REFUSED_OWN] = 1 },
+		         .lease_ms_max = 1 }, true },
+		/* Counts that were left. */
+		{ "k:lock", { .taken = { [WAY_INCR] = 4 },
+		              .n = { [SEEN_BARE_LEFT] = 1, [SEEN_RETRIED] = 1 } }, true },
+		{ "k", { .taken = { [WAY_INCR] = 4 },
+		         .n = { [SEEN_BARE_LEFT] = 1, [SEEN_RETRIED] = 1 } }, false },
+		/* Scripts: half of the locks are released by the value. */
+		{ "k", { .taken = { [WAY_SCRIPT] = 4 }, .n = { [SEEN_CHECKED] = 2 } }, true },
+		{ "k", { .taken = { [WAY_SCRIPT] = 5 }, .n = { [SEEN_CHECKED] = 2 } }, false },
+		{ "k", { .taken = { [WAY_SCRIPT] = 5 },
+		         .n = { [SEEN_CHECKED] = 1, [SEEN_COMPARED] = 1, [SEEN_FOREIGN_VALUE] = 1 } },
+		  true },
+		{ "k", { .taken = { [WAY_SCRIPT] = 4 },
+		         .n = { [SEEN_CHECKED] = 2, [SEEN_REPEATED] = 1 } }, false },
+		{ "k", { .taken = { [WAY_SCRIPT] = 4, [WAY_SETNX] = 1 },
+		         .n = { [SEEN_RELEASED] = 1 } }, true },
+	};
+
+	(void)state;
+	for (EACH(i, rows)) {
+		struct lock_sums l = rows[i].l;
+		struct guard_sums written = { .written_back = 1 }, read = { .reread = 1 };
+		struct key_group s = { .node.key = slice_str(rows[i].key), .lock = &l };
+
+		if (verdict_is_lock(&s) != rows[i].is_lock)
+			fail_msg("row %zu", i);
+		assert_false(verdict_is_guard(&s));
+		s.guard = &written;
+		assert_int_equal(verdict_is_guard(&s), !rows[i].is_lock);
+		s.guard = &read;
+		assert_false(verdict_is_guard(&s));
+		s.lock = NULL;
+		assert_false(verdict_is_lock(&s));
+	}
+}
+
+static void a_key_that_NX_sets_is_a_lock_until_twenty_were_set(void **state)
+{
+	static const struct {
+		enum lock_way way;
+		struct lock_sums l;
+		bool may_be_lock;
+	} rows[] = {
+		{ WAY_SETNX, { TAKEN(19) }, true },
+		{ WAY_SETNX, { TAKEN(20) }, false },
+		{ WAY_SETNX, { TAKEN(20), .n = { [SEEN_RELEASED] = 1 } }, true },
+		{ WAY_INCR, { TAKEN(19) }, false },
+		{ WAY_SCRIPT, { TAKEN(19) }, false },
+		{ WAY_SCRIPT, { TAKEN(19), .n = { [SEEN_RELEASED] = 1 } }, true },
+	};
+
+	(void)state;
+	for (EACH(i, rows)) {
+		struct lock_sums l = rows[i].l;
+		struct key_group s = { .lock = &l };
+		struct key k = { .group = &s };
+
+		if (tracker_may_be_lock(&(struct held_lock){ .key = &k, .way = rows[i].way }) !=
+		    rows[i].may_be_lock)
+			fail_msg("row %zu", i);
+	}
+}
+
+static void a_refresh_is_seldom_early(void **state)
+{
+	(void)state;
+	assert_false(verdict_is_refresh(&(struct guard_sums){ .had_ttl = 0 }));
+	assert_true(verdict_is_refresh(&(struct guard_sums){ .had_ttl = 10, .late = 9 }));
+	assert_false(verdict_is_refresh(&(struct guard_sums){ .had_ttl = 10, .late = 8 }));
+	assert_true(verdict_is_refresh(&(struct guard_sums){ .had_ttl = 1, .late = 1 }));
+	assert_false(
+		verdict_is_refresh(&(struct guard_sums){ .had_ttl = 10, .late = 10, .lasting = 1 }));
+}
+
+/* --- the verdict --------------------------------------------------------------------- */
+
+static void the_owner_is_what_the_releases_show(void **state)
+{
+	static const struct {
+		const char *owner;
+		enum owner_open open;
+		struct lock_sums l;
+		uint64_t own, hopped, stolen;
+	} rows[] = {
+		{ "connection", OPEN_NONE, { TAKEN(4), .n = { [SEEN_RELEASED] = 3,
+			[SEEN_CHECKED] = 1, [SEEN_DELETES] = 3 } }, 4, 0, 0 },
+		/* More scripts than DELs compare a value of its own. */
+		{ "value", OPEN_NONE, { TAKEN(4), .n = { [SEEN_RELEASED] = 1, [SEEN_CHECKED] = 2,
+			[SEEN_DELETES] = 1 } }, 3, 0, 0 },
+		{ "connection", OPEN_NONE, { TAKEN(4), .n = { [SEEN_RELEASED] = 2,
+			[SEEN_CHECKED] = 2, [SEEN_DELETES] = 2 } }, 4, 0, 0 },
+		{ "value", OPEN_NONE, { TAKEN(4), .n = { [SEEN_RELEASED] = 4, [SEEN_DELETES] = 4,
+			[SEEN_REFUSED_OWN] = 1 } }, 4, 0, 0 },
+		{ "value", OPEN_NONE, { TAKEN(4), .n = { [SEEN_RELEASED] = 4, [SEEN_DELETES] = 4,
+			[SEEN_COMPARED] = 2 } }, 4, 0, 0 },
+		{ "connection", OPEN_NONE, { TAKEN(4), .n = { [SEEN_RELEASED] = 4,
+			[SEEN_DELETES] = 4, [SEEN_COMPARED] = 2, [SEEN_SEIZED] = 1 } }, 4, 0, 0 },
+		{ "connection", OPEN_NONE, { TAKEN(4), .n = { [SEEN_RELEASED] = 4,
+			[SEEN_DELETES] = 4, [SEEN_COMPARED] = 4, [SEEN_REPEATED] = 1 } }, 4, 0, 0 },
+		/* Scripts set it. */
+		{ "value", OPEN_NONE, { .taken = { [WAY_SCRIPT] = 4 }, .n = { [SEEN_RELEASED] = 4,
+			[SEEN_DELETES] = 4, [SEEN_REPEATED] = 1 } }, 4, 0, 0 },
+		/* A pool: another connection sends the DEL of each lock. */
+		{ "name", OPEN_NONE, { TAKEN(4), .n = { [SEEN_FOREIGN] = 4, [SEEN_STRANGE] = 4,
+			[SEEN_DELETES] = 4, [SEEN_FOREIGN_NAME] = 4, [SEEN_FOREIGN_ADDRESS] = 4,
+			[SEEN_REPEATED] = 1 } }, 0, 4, 0 },
+		{ "address", OPEN_NONE, { TAKEN(4), .n = { [SEEN_FOREIGN] = 4, [SEEN_STRANGE] = 4,
+			[SEEN_DELETES] = 4, [SEEN_FOREIGN_ADDRESS] = 4, [SEEN_REPEATED] = 1 } }, 0, 4, 0 },
+		{ "value", OPEN_NONE, { TAKEN(4), .n = { [SEEN_FOREIGN] = 4, [SEEN_STRANGE] = 4,
+			[SEEN_DELETES] = 4, [SEEN_FOREIGN_VALUE] = 4, [SEEN_FOREIGN_NAME] = 4 } },
+		  0, 4, 0 },
+		{ "name", OPEN_UNLIKE, { TAKEN(4), .n = { [SEEN_FOREIGN] = 4, [SEEN_STRANGE] = 4,
+			[SEEN_DELETES] = 4, [SEEN_REPEATED] = 1 } }, 0, 4, 0 },
+		/* One DEL too many for each lock is a theft. */
+		{ "connection", OPEN_NONE, { TAKEN(4), .n = { [SEEN_RELEASED] = 3,
+			[SEEN_FOREIGN] = 1, [SEEN_STRANGE] = 1, [SEEN_DELETES] = 5,
+			[SEEN_FOREIGN_ADDRESS] = 1, [SEEN_REPEATED] = 1 } }, 3, 0, 1 },
+		{ "connection", OPEN_NONE, { TAKEN(4), .n = { [SEEN_RELEASED] = 4,
+			[SEEN_STOLEN] = 2, [SEEN_DELETES] = 4 , [SEEN_REPEATED] = 1} }, 4, 0, 2 },
+		/* Losers among a pool: more than one DEL in a hundred. */
+		{ "address", OPEN_LOSERS, { TAKEN(4), .n = { [SEEN_FOREIGN] = 4,
+			[SEEN_STRANGE] = 5, [SEEN_DELETES] = 5, [SEEN_FOREIGN_ADDRESS] = 4,
+			[SEEN_REPEATED] = 1 } }, 0, 3, 1 },
+		{ "address", OPEN_NONE, { TAKEN(400), .n = { [SEEN_FOREIGN] = 400,
+			[SEEN_STRANGE] = 400, [SEEN_DELETES] = 404, [SEEN_FOREIGN_ADDRESS] = 400,
+			[SEEN_REPEATED] = 1 } }, 0, 396, 4 },
+		{ "address", OPEN_LOSERS, { TAKEN(400), .n = { [SEEN_FOREIGN] = 400,
+			[SEEN_STRANGE] = 400, [SEEN_DELETES] = 405, [SEEN_FOREIGN_ADDRESS] = 400,
+			[SEEN_REPEATED] = 1 } }, 0, 395, 5 },
+		/* Hardly any release is another connection's: less than one in twenty. */
+		{ "address", OPEN_RARE, { TAKEN(22), .n = { [SEEN_RELEASED] = 21,
+			[SEEN_FOREIGN] = 1, [SEEN_STRANGE] = 1, [SEEN_DELETES] = 22,
+			[SEEN_FOREIGN_ADDRESS] = 1, [SEEN_REPEATED] = 1 } }, 21, 1, 0 },
+		{ "address", OPEN_NONE, { TAKEN(21), .n = { [SEEN_RELEASED] = 20,
+			[SEEN_FOREIGN] = 1, [SEEN_STRANGE] = 1, [SEEN_DELETES] = 21,
+			[SEEN_FOREIGN_ADDRESS] = 1, [SEEN_REPEATED] = 1 } }, 20, 1, 0 },
+		/* Takeovers: more than three quarters of the foreign DELs, or a SET. */
+		{ "address", OPEN_NONE, { TAKEN(4), .n = { [SEEN_FOREIGN] = 4, [SEEN_STRANGE] = 4,
+			[SEEN_DELETES] = 4, [SEEN_FOREIGN_ADDRESS] = 4, [SEEN_BROKEN] = 3,
+			[SEEN_REPEATED] = 1 } }, 0, 4, 0 },
+		{ "address", OPEN_TAKEOVERS, { TAKEN(4), .n = { [SEEN_FOREIGN] = 4,
+			[SEEN_STRANGE] = 4, [SEEN_DELETES] = 4, [SEEN_FOREIGN_ADDRESS] = 4,
+			[SEEN_BROKEN] = 4, [SEEN_REPEATED] = 1 } }, 0, 4, 0 },
+		{ "address", OPEN_TAKEOVERS, { TAKEN(4), .n = { [SEEN_FOREIGN] = 4,
+			[SEEN_STRANGE] = 4, [SEEN_DELETES] = 4, [SEEN_FOREIGN_ADDRESS] = 4,
+			[SEEN_SEIZED] = 1, [SEEN_REPEATED] = 1 } }, 0, 4, 0 },
+		/* By value, those that compared count; then the value is no owner either. */
+		{ "connection", OPEN_TAKEOVERS, { TAKEN(4), .n = { [SEEN_FOREIGN] = 4,
+			[SEEN_STRANGE] = 4, [SEEN_DELETES] = 4, [SEEN_FOREIGN_VALUE] = 4,
+			[SEEN_BROKEN] = 4 } }, 0, 4, 0 },
+		/* Most of the pool's releases have a trait in common, and harm explains the rest. */
+		{ "address", OPEN_NONE, { TAKEN(4), .n = { [SEEN_FOREIGN] = 4, [SEEN_STRANGE] = 4,
+			[SEEN_DELETES] = 4, [SEEN_FOREIGN_ADDRESS] = 3, [SEEN_VOIDS] = 1,
+			[SEEN_REPEATED] = 1 } }, 0, 3, 1 },
+		{ "name", OPEN_UNLIKE, { TAKEN(4), .n = { [SEEN_FOREIGN] = 4, [SEEN_STRANGE] = 4,
+			[SEEN_DELETES] = 4, [SEEN_FOREIGN_ADDRESS] = 3, [SEEN_REPEATED] = 1 } },
+		  0, 4, 0 },
+		{ "name", OPEN_UNLIKE, { TAKEN(4), .n = { [SEEN_FOREIGN] = 4, [SEEN_STRANGE] = 4,
+			[SEEN_DELETES] = 4, [SEEN_FOREIGN_ADDRESS] = 2, [SEEN_VOIDS] = 2,
+			[SEEN_REPEATED] = 1 } }, 0, 4, 0 },
+		{ "address", OPEN_NONE, { TAKEN(5), .n = { [SEEN_FOREIGN] = 4, [SEEN_STRANGE] = 4,
+			[SEEN_DELETES] = 4, [SEEN_FOREIGN_ADDRESS] = 3, [SEEN_UNRELEASED] = 1,
+			[SEEN_REPEATED] = 1 } }, 0, 3, 1 },
+		{ "address", OPEN_NONE, { TAKEN(4), .n = { [SEEN_FOREIGN] = 4, [SEEN_STRANGE] = 4,
+			[SEEN_DELETES] = 4, [SEEN_FOREIGN_ADDRESS] = 3, [SEEN_FOREIGN_LATE] = 1,
+			[SEEN_REPEATED] = 1 } }, 0, 3, 1 },
+		{ "address", OPEN_LOSERS, { TAKEN(4), .n = { [SEEN_FOREIGN] = 4,
+			[SEEN_STRANGE] = 4, [SEEN_DELETES] = 7, [SEEN_FOREIGN_ADDRESS] = 1,
+			[SEEN_REPEATED] = 1 } }, 0, 1, 3 },
+		{ "address", OPEN_LOSERS, { TAKEN(4), .n = { [SEEN_FOREIGN] = 4,
+			[SEEN_STRANGE] = 4, [SEEN_DELETES] = 4, [SEEN_CHECKED] = 1,
+			[SEEN_FOREIGN_ADDRESS] = 3, [SEEN_REPEATED] = 1 } }, 1, 3, 1 },
+		/* A lock that was taken over explains no DEL. */
+		{ "address", OPEN_NONE, { TAKEN(4), .n = { [SEEN_FOREIGN] = 2, [SEEN_STRANGE] = 2,
+			[SEEN_DELETES] = 2, [SEEN_LAPSED] = 2, [SEEN_YIELDED] = 1,
+			[SEEN_FOREIGN_ADDRESS] = 2, [SEEN_REPEATED] = 1 } }, 0, 1, 1 },
+		/* By value, neither losers nor releases of others leave it open. */
+		{ "value", OPEN_NONE, { TAKEN(4), .n = { [SEEN_RELEASED] = 4, [SEEN_DELETES] = 5,
+			[SEEN_REFUSED_OWN] = 1 } }, 4, 0, 0 },
+		{ "connection", OPEN_LOSERS, { TAKEN(4), .n = { [SEEN_RELEASED] = 4,
+			[SEEN_DELETES] = 5, [SEEN_REFUSED_OWN] = 1, [SEEN_REPEATED] = 1 } }, 4, 0, 0 },
+		{ "connection", OPEN_TAKEOVERS, { TAKEN(4), .n = { [SEEN_FOREIGN] = 4,
+			[SEEN_STRANGE] = 4, [SEEN_DELETES] = 8, [SEEN_FOREIGN_VALUE] = 1,
+			[SEEN_BROKEN] = 1, [SEEN_REPEATED] = 1 } }, 0, 0, 4 },
+		{ "connection", OPEN_NONE, { TAKEN(4), .n = { [SEEN_RELEASED] = 1,
+			[SEEN_CHECKED] = 1, [SEEN_STRANGE] = 1, [SEEN_DELETES] = 2,
+			[SEEN_REPEATED] = 1 } }, 2, 0, 0 },
+		{ "value", OPEN_NONE, { .taken = { [WAY_SCRIPT] = 4 }, .n = { [SEEN_STRANGE] = 1,
+			[SEEN_DELETES] = 1, [SEEN_REPEATED] = 1 } }, 0, 0, 0 },
+		/* Half of the locks have no DEL of their own connection. */
+		{ "connection", OPEN_NONE, { TAKEN(4), .n = { [SEEN_STRANGE] = 1,
+			[SEEN_DELETES] = 3, [SEEN_RELEASED] = 2, [SEEN_REPEATED] = 1 } }, 2, 0, 0 },
+		{ "connection", OPEN_UNLIKE, { TAKEN(5), .n = { [SEEN_STRANGE] = 1,
+			[SEEN_DELETES] = 3, [SEEN_RELEASED] = 2, [SEEN_REPEATED] = 1 } }, 2, 0, 0 },
+	};
+
+	(void)state;
+	for (EACH(i, rows)) {
+		struct lock_verdict v = lock_verdict(&rows[i].l);
+
+		if (strcmp(v.owner, rows[i].owner) != 0 || v.owner_open != rows[i].open ||
+		    v.own != rows[i].own || v.hopped != rows[i].hopped ||
+		    v.stolen != rows[i].stolen)
+			fail_msg("row %zu: %s, %d; %d own, %d hopped, %d stolen", i, v.owner,
+			         (int)v.owner_open, (int)v.own, (int)v.hopped, (int)v.stolen);
+	}
+}
+
+static void the_expiry_and_its_holders_show_whether_to_renew(void **state)
+{
+	static const struct {
+		struct lock_sums l;
+		uint64_t late, unreleased;
+		bool renew, is_left, is_open;
+		double longest;
+	} rows[] = {
+		{ { TAKEN(4), .lease_ms_min = 1000 }, 0, 0, false, false, false, 0 },
+		/* A late holder; the expiry is the least that it held the lock. */
+		{ { TAKEN(4), .lease_ms_min = 1000, .n = { [SEEN_OUTLIVED] = 1 } },
+		  1, 0, true, false, false, 1 },
+		{ { TAKEN(4), .lease_ms_min = 1000, .held.longest = 3,
+		    .n = { [SEEN_OUTLIVED] = 1 } }, 1, 0, true, false, false, 3 },
+		{ { TAKEN(4), .n = { [SEEN_LAPSED] = 2, [SEEN_WORKED] = 1 }, .lapsed_longest = 2 },
+		  1, 1, true, true, true, 2 },
+		{ { TAKEN(4), .n = { [SEEN_LAPSED] = 1, [SEEN_WORKED] = 2 }, .lapsed_longest = 2 },
+		  1, 0, true, false, false, 2 },
+		{ { TAKEN(4), .n = { [SEEN_SEIZED] = 1 }, .lapsed_longest = 2, .held.longest = 1 },
+		  0, 0, false, false, false, 2 },
+		{ { TAKEN(4), .n = { [SEEN_SEIZED] = 1 }, .lapsed_longest = 2, .held.longest = 3 },
+		  0, 0, false, false, false, 3 },
+		{ { TAKEN(4), .n = { [SEEN_UNRELEASED] = 1 }, .lapsed_longest = 2 },
+		  0, 1, false, true, false, 0 },
+		/* One in twenty may be left, and one for four late ones. */
+		{ { TAKEN(20), .n = { [SEEN_UNRELEASED] = 1, [SEEN_OUTLIVED] = 4 } },
+		  4, 1, true, false, false, 0 },
+		{ { TAKEN(19), .n = { [SEEN_UNRELEASED] = 1, [SEEN_OUTLIVED] = 4 } },
+		  4, 1, true, true, true, 0 },
+		{ { TAKEN(20), .n = { [SEEN_UNRELEASED] = 1, [SEEN_OUTLIVED] = 3 } },
+		  3, 1, true, false, true, 0 },
+		{ { TAKEN(20), .likes_left = true, .n = { [SEEN_OUTLIVED] = 4 } },
+		  4, 0, true, false, true, 0 },
+		/* Ten holds show that they come near the expiry. */
+		{ { TAKEN(10), .lease_ms_min = 1000, .held = { .total = 10, .longest = 0.51 } },
+		  0, 0, true, false, false, 0.51 },
+		{ { TAKEN(10), .lease_ms_min = 1000, .held = { .total = 10, .longest = 0.5 } },
+		  0, 0, false, false, false, 0.5 },
+		{ { TAKEN(10), .lease_ms_min = 1000, .held = { .total = 9, .longest = 0.51 } },
+		  0, 0, false, false, false, 0.51 },
+		{ { TAKEN(10), .held = { .total = 10, .longest = 0.51 } },
+		  0, 0, false, false, false, 0.51 },
+		{ { TAKEN(10), .lease_ms_min = 1000, .likes_left = true,
+		    .held = { .total = 10, .longest = 0.51 } }, 0, 0, false, false, false, 0.51 },
+		{ { TAKEN(100), .lease_ms_min = 1000, .held = { .total = 10, .longest = 0.51 },
+		    .n = { [SEEN_UNRELEASED] = 1 } }, 0, 1, false, false, false, 0.51 },
+		{ { TAKEN(10), .lease_ms_min = 1, .held = { .total = 10, .longest = 0.51e-3 } },
+		  0, 0, true, false, false, 0.51e-3 },
+		/* Without an expiry. */
+		{ { TAKEN(4), .n = { [SEEN_BARE] = 1 } }, 0, 0, true, false, false, 0 },
+		{ { TAKEN(4), .n = { [SEEN_BARE] = 1 }, .lease_ms_max = 1 },
+		  0, 0, false, false, false, 0 },
+		{ { TAKEN(4), .n = { [SEEN_YIELDED] = 1 } }, 0, 0, false, false, true, 0 },
+		/* Holders that look before a DEL: those that did not look again came late. */
+		{ { TAKEN(4), .n = { [SEEN_COMPARED] = 1, [SEEN_RELEASED] = 2, [SEEN_UNRELEASED] = 2,
+		                     [SEEN_LOOKS] = 3 } }, 1, 1, true, true, true, 0 },
+		{ { TAKEN(4), .n = { [SEEN_COMPARED] = 1, [SEEN_RELEASED] = 2, [SEEN_UNRELEASED] = 2,
+		                     [SEEN_LOOKS] = 1, [SEEN_ABANDONED] = 1, [SEEN_CHECKED] = 1 } },
+		  1, 1, true, true, true, 0 },
+		{ { TAKEN(4), .n = { [SEEN_COMPARED] = 1, [SEEN_RELEASED] = 1, [SEEN_LAPSED] = 2,
+		                     [SEEN_LOOKS] = 4 } }, 2, 0, true, false, false, 0 },
+		{ { TAKEN(4), .n = { [SEEN_COMPARED] = 1, [SEEN_RELEASED] = 1, [SEEN_LAPSED] = 2,
+		                     [SEEN_LOOKS] = 2 } }, 2, 0, true, false, false, 0 },
+		/* A pool: locks that had no DEL were late. */
+		{ { TAKEN(8), .n = { [SEEN_FOREIGN] = 2, [SEEN_STRANGE] = 2, [SEEN_DELETES] = 3,
+		                     [SEEN_ABANDONED] = 1, [SEEN_CHECKED] = 1, [SEEN_LAPSED] = 1,
+		                     [SEEN_UNRELEASED] = 3, [SEEN_FOREIGN_ADDRESS] = 2,
+		                     [SEEN_REPEATED] = 1 } }, 2, 2, true, true, true, 0 },
+		/* Its thefts may have been late, too. */
+		{ { TAKEN(4), .n = { [SEEN_FOREIGN] = 3, [SEEN_STRANGE] = 3, [SEEN_DELETES] = 3,
+		                     [SEEN_STOLEN] = 1, [SEEN_UNRELEASED] = 1,
+		                     [SEEN_FOREIGN_ADDRESS] = 3, [SEEN_REPEATED] = 1 } },
+		  0, 1, true, true, true, 0 },
+		{ { TAKEN(4), .n = { [SEEN_FOREIGN] = 2, [SEEN_STRANGE] = 2, [SEEN_DELETES] = 2,
+		                     [SEEN_FOREIGN_ADDRESS] = 2, [SEEN_UNRELEASED] = 2,
+		                     [SEEN_REPEATED] = 1 } }, 0, 2, false, true, false, 0 },
+		{ { TAKEN(4), .n = { [SEEN_FOREIGN] = 2, [SEEN_STRANGE] = 2, [SEEN_DELETES] = 3,
+		                     [SEEN_FOREIGN_ADDRESS] = 2, [SEEN_UNRELEASED] = 2,
+		                     [SEEN_REPEATED] = 1 } }, 1, 1, true, true, true, 0 },
+	};
+
+	(void)state;
+	for (EACH(i, rows)) {
+		struct lock_verdict v = lock_verdict(&rows[i].l);
+
+		if (v.late != rows[i].late || v.unreleased != rows[i].unreleased ||
+		    v.renew != rows[i].renew || v.is_left != rows[i].is_left ||
+		    v.renew_is_open != rows[i].is_open || v.longest != rows[i].longest)
+			fail_msg("row %zu: %d late, %d unreleased, renew %d, left %d, open %d, "
+			         "longest %g", i, (int)v.late, (int)v.unreleased, v.renew,
+			         v.is_left, v.renew_is_open, v.longest);
+	}
+}
+
+static void harm_and_risk_need_a_rule(void **state)
+{
+	static const struct {
+		struct lock_sums l;
+		bool harmed, needs_rule;
+	} rows[] = {
+		{ { TAKEN(4) }, false, false },
+		{ { TAKEN(4), .n = { [SEEN_STOLEN] = 1 } }, true, true },
+		{ { TAKEN(4), .n = { [SEEN_OUTLIVED] = 1 } }, true, true },
+		{ { TAKEN(4), .n = { [SEEN_BARE_STAYED] = 1 } }, true, true },
+		{ { TAKEN(4), .n = { [SEEN_SEIZED] = 1 } }, true, true },
+		{ { TAKEN(4), .n = { [SEEN_BARE] = 1 } }, false, true },
+		/* A DEL for each lock, none of which came near the expiry. */
+		{ { TAKEN(4), .n = { [SEEN_RELEASED] = 4, [SEEN_DELETES] = 4 } }, false, false },
+		{ { TAKEN(4), .n = { [SEEN_RELEASED] = 4, [SEEN_DELETES] = 5 } }, false, true },
+		{ { TAKEN(4), .n = { [SEEN_RELEASED] = 1, [SEEN_NARROW] = 1 } }, false, true },
+		{ { TAKEN(4), .n = { [SEEN_RELEASED] = 1, [SEEN_VOIDS] = 1 } }, false, true },
+		{ { TAKEN(4), .n = { [SEEN_RELEASED] = 1, [SEEN_REFUSED_OWN] = 1 } }, false, true },
+		{ { TAKEN(4), .n = { [SEEN_CHECKED] = 4, [SEEN_NARROW] = 1 } }, false, false },
+		{ { TAKEN(4), .n = { [SEEN_OUTLASTED] = 1, [SEEN_NARROW] = 1 } }, false, true },
+		{ { TAKEN(4), .n = { [SEEN_FOREIGN] = 2, [SEEN_STRANGE] = 2, [SEEN_DELETES] = 2,
+		                     [SEEN_FOREIGN_ADDRESS] = 2 } }, false, false },
+		{ { TAKEN(4), .n = { [SEEN_FOREIGN] = 2, [SEEN_STRANGE] = 2, [SEEN_DELETES] = 2,
+		                     [SEEN_FOREIGN_NAME] = 2 } }, false, false },
+		{ { TAKEN(4), .n = { [SEEN_FOREIGN] = 2, [SEEN_STRANGE] = 2, [SEEN_DELETES] = 2,
+		                     [SEEN_FOREIGN_NAME] = 1, [SEEN_FOREIGN_ADDRESS] = 1 } },
+		  false, true },
+	};
+
+	(void)state;
+	for (EACH(i, rows))
+		if (verdict_is_harmed(&rows[i].l) != rows[i].harmed ||
+		    discovery_lock_needs_rule(&rows[i].l) != rows[i].needs_rule)
+			fail_msg("row %zu", i);
+}
+
+/* clang-format on */
+/* --- the section --------------------------------------------------------------------- */
+
+static struct finding finding_of(const char *pattern, const struct lock_sums *l)
+{
+	static struct key_group example = { .sample = "jobs:1", .nsample = 6 };
+	struct finding f = { .nkeys = 1, .lock = *l, .example = &example };
+
+	buf_append(&f.pattern, slice_str(pattern));
+	return f;
+}
+
+static void assert_section(const struct lock_sums *l, const char *words)
+{
+	struct finding f = finding_of("jobs:*", l);
+	struct buf out = BUF_INIT;
+
+	discovery_put_lock(&out, &f, "jobs");
+	buf_append(&out, slice_of("", 1));
+	if (!strstr(buf_head(&out), words))
+		fail_msg("no '%s' in\n%s", words, buf_head(&out));
+	buf_release(&out);
+	buf_release(&f.pattern);
+}
+
+static void max_hold_leaves_room_for_ten_times_the_longest_hold(void **state)
+{
+	static const struct {
+		double longest;
+		int64_t lease_ms;
+		const char *words;
+	} rows[] = {
+		{ 0, 0, "max_hold = 600s\n" },    { 0.4, 0, "max_hold = 5s\n" },
+		{ 0.51, 0, "max_hold = 10s\n" },  { 3, 0, "max_hold = 30s\n" },
+		{ 3.1, 0, "max_hold = 60s\n" },   { 0.4, 10000, "max_hold = 20s\n" },
+		{ 3, 10000, "max_hold = 30s\n" }, { 1e4, 0, "max_hold = 86400s\n" },
+	};
+
+	(void)state;
+	for (EACH(i, rows))
+		assert_section(&(struct lock_sums){ TAKEN(4), .n = { [SEEN_OUTLIVED] = 1 },
+		                                    .held.longest = rows[i].longest,
+		                                    .lease_ms_max = rows[i].lease_ms },
+		               rows[i].words);
+}
+
+static void the_lease_is_what_the_application_sets(void **state)
+{
+	static const struct {
+		int64_t lease_ms;
+		const char *words;
+	} rows[] = { { 0, "\nlease = 5s\n" },
+		     { 7000, "\nlease = 7s\n" },
+		     { 7001, "\nlease = 7001ms\n" },
+		     { 1, "\nlease = 1ms\n" } };
+
+	(void)state;
+	for (EACH(i, rows))
+		assert_section(&(struct lock_sums){ TAKEN(4), .n = { [SEEN_BARE] = 1 },
+		                                    .lease_ms_max = rows[i].lease_ms },
+		               rows[i].words);
+}
+
+static void clients_that_try_again_get_a_wait(void **state)
+{
+	struct lock_sums l = { TAKEN(4), .tries = { [WAY_SETNX] = 2, [WAY_SET_NX] = 2 },
+		               .n = { [SEEN_BARE] = 1, [SEEN_RETRIED] = 2 } };
+
+	(void)state;
+	durations_add(&l.waited, 1.5);
+	assert_section(&l, "\nwait = 2s\n");
+	durations_add(&l.waited, 2.5);
+	assert_section(&l, "\nwait = 5s\n");
+	durations_add(&l.waited, 99);
+	assert_section(&l, "\nwait = 10s\n");
+	l.n[SEEN_RETRIED] = 1;
+	assert_section(&l, "max_hold = 600s\nmode");
+	l.n[SEEN_RETRIED] = 2;
+	l.n[SEEN_REFUSED_OWN] = 1;
+	assert_section(&l, "max_hold = 600s\nmode");
+	l.n[SEEN_REFUSED_OWN] = 0;
+	l.tries[WAY_SETNX] = l.tries[WAY_SET_NX] = 0;
+	assert_section(&l, "max_hold = 600s\nmode");
+}
+
+static void a_section_needs_a_name_and_keys_of_one_kind(void **state)
+{
+	const struct lock_sums harmed = { TAKEN(4), .n = { [SEEN_STOLEN] = 1 } },
+			       risky = { TAKEN(4), .n = { [SEEN_BARE] = 1 } },
+			       sound = { TAKEN(4) };
+	const struct key_group other = { .node.key = SLICE_LIT("other") };
+	const struct {
+		const char *pattern;
+		const struct lock_sums *l;
+		bool others, caught, proposed;
+	} rows[] = {
+		{ "a*", &harmed, false, false, true },  { "a*", &harmed, true, false, true },
+		{ "a*", &harmed, false, true, false },  { "a*", &risky, false, false, true },
+		{ "a*", &risky, true, false, false },   { "a*", &sound, false, false, false },
+		{ "**", &harmed, false, false, false }, { "?*", &risky, false, false, false },
+	};
+
+	(void)state;
+	for (EACH(i, rows)) {
+		struct finding f = finding_of(rows[i].pattern, rows[i].l);
+
+		f.nothers = rows[i].others;
+		f.caught = rows[i].caught ? &other : NULL;
+		if (discovery_lock_is_proposed(&f) != rows[i].proposed)
+			fail_msg("row %zu", i);
+		buf_release(&f.pattern);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(durations_are_known_to_a_third),
+		cmocka_unit_test(single_questions_about_the_sums),
+		cmocka_unit_test(a_name_may_say_lock),
+		cmocka_unit_test(keys_are_locks_if_they_are_released_like_locks),
+		cmocka_unit_test(a_key_that_NX_sets_is_a_lock_until_twenty_were_set),
+		cmocka_unit_test(a_refresh_is_seldom_early),
+		cmocka_unit_test(the_owner_is_what_the_releases_show),
+		cmocka_unit_test(the_expiry_and_its_holders_show_whether_to_renew),
+		cmocka_unit_test(harm_and_risk_need_a_rule),
+		cmocka_unit_test(max_hold_leaves_room_for_ten_times_the_longest_hold),
+		cmocka_unit_test(the_lease_is_what_the_application_sets),
+		cmocka_unit_test(clients_that_try_again_get_a_wait),
+		cmocka_unit_test(a_section_needs_a_name_and_keys_of_one_kind),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
