@@ -502,119 +502,6 @@ static void harm_and_risk_need_a_rule(void **state)
 }
 
 /* clang-format on */
-/* --- the section --------------------------------------------------------------------- */
-
-static struct finding finding_of(const char *pattern, const struct lock_sums *l)
-{
-	static struct key_group example = { .sample = "jobs:1", .nsample = 6 };
-	struct finding f = { .nkeys = 1, .lock = *l, .example = &example };
-
-	buf_append(&f.pattern, slice_str(pattern));
-	return f;
-}
-
-static void assert_section(const struct lock_sums *l, const char *words)
-{
-	struct finding f = finding_of("jobs:*", l);
-	struct buf out = BUF_INIT;
-
-	discovery_put_lock(&out, &f, "jobs");
-	buf_append(&out, slice_of("", 1));
-	if (!strstr(buf_head(&out), words))
-		fail_msg("no '%s' in\n%s", words, buf_head(&out));
-	buf_release(&out);
-	buf_release(&f.pattern);
-}
-
-static void max_hold_leaves_room_for_ten_times_the_longest_hold(void **state)
-{
-	static const struct {
-		double longest;
-		int64_t lease_ms;
-		const char *words;
-	} rows[] = {
-		{ 0, 0, "max_hold = 600s\n" },    { 0.4, 0, "max_hold = 5s\n" },
-		{ 0.51, 0, "max_hold = 10s\n" },  { 3, 0, "max_hold = 30s\n" },
-		{ 3.1, 0, "max_hold = 60s\n" },   { 0.4, 10000, "max_hold = 20s\n" },
-		{ 3, 10000, "max_hold = 30s\n" }, { 1e4, 0, "max_hold = 86400s\n" },
-	};
-
-	(void)state;
-	for (EACH(i, rows))
-		assert_section(&(struct lock_sums){ TAKEN(4), .n = { [SEEN_OUTLIVED] = 1 },
-		                                    .held.longest = rows[i].longest,
-		                                    .lease_ms_max = rows[i].lease_ms },
-		               rows[i].words);
-}
-
-static void the_lease_is_what_the_application_sets(void **state)
-{
-	static const struct {
-		int64_t lease_ms;
-		const char *words;
-	} rows[] = { { 0, "\nlease = 5s\n" },
-		     { 7000, "\nlease = 7s\n" },
-		     { 7001, "\nlease = 7001ms\n" },
-		     { 1, "\nlease = 1ms\n" } };
-
-	(void)state;
-	for (EACH(i, rows))
-		assert_section(&(struct lock_sums){ TAKEN(4), .n = { [SEEN_BARE] = 1 },
-		                                    .lease_ms_max = rows[i].lease_ms },
-		               rows[i].words);
-}
-
-static void clients_that_try_again_get_a_wait(void **state)
-{
-	struct lock_sums l = { TAKEN(4), .tries = { [WAY_SETNX] = 2, [WAY_SET_NX] = 2 },
-		               .n = { [SEEN_BARE] = 1, [SEEN_RETRIED] = 2 } };
-
-	(void)state;
-	durations_add(&l.waited, 1.5);
-	assert_section(&l, "\nwait = 2s\n");
-	durations_add(&l.waited, 2.5);
-	assert_section(&l, "\nwait = 5s\n");
-	durations_add(&l.waited, 99);
-	assert_section(&l, "\nwait = 10s\n");
-	l.n[SEEN_RETRIED] = 1;
-	assert_section(&l, "max_hold = 600s\nmode");
-	l.n[SEEN_RETRIED] = 2;
-	l.n[SEEN_REFUSED_OWN] = 1;
-	assert_section(&l, "max_hold = 600s\nmode");
-	l.n[SEEN_REFUSED_OWN] = 0;
-	l.tries[WAY_SETNX] = l.tries[WAY_SET_NX] = 0;
-	assert_section(&l, "max_hold = 600s\nmode");
-}
-
-static void a_section_needs_a_name_and_keys_of_one_kind(void **state)
-{
-	const struct lock_sums harmed = { TAKEN(4), .n = { [SEEN_STOLEN] = 1 } },
-			       risky = { TAKEN(4), .n = { [SEEN_BARE] = 1 } },
-			       sound = { TAKEN(4) };
-	const struct key_group other = { .node.key = SLICE_LIT("other") };
-	const struct {
-		const char *pattern;
-		const struct lock_sums *l;
-		bool others, caught, proposed;
-	} rows[] = {
-		{ "a*", &harmed, false, false, true },  { "a*", &harmed, true, false, true },
-		{ "a*", &harmed, false, true, false },  { "a*", &risky, false, false, true },
-		{ "a*", &risky, true, false, false },   { "a*", &sound, false, false, false },
-		{ "**", &harmed, false, false, false }, { "?*", &risky, false, false, false },
-	};
-
-	(void)state;
-	for (EACH(i, rows)) {
-		struct finding f = finding_of(rows[i].pattern, rows[i].l);
-
-		f.nothers = rows[i].others;
-		f.caught = rows[i].caught ? &other : NULL;
-		if (discovery_lock_is_proposed(&f) != rows[i].proposed)
-			fail_msg("row %zu", i);
-		buf_release(&f.pattern);
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -627,10 +514,6 @@ int main(void)
 		cmocka_unit_test(the_owner_is_what_the_releases_show),
 		cmocka_unit_test(the_expiry_and_its_holders_show_whether_to_renew),
 		cmocka_unit_test(harm_and_risk_need_a_rule),
-		cmocka_unit_test(max_hold_leaves_room_for_ten_times_the_longest_hold),
-		cmocka_unit_test(the_lease_is_what_the_application_sets),
-		cmocka_unit_test(clients_that_try_again_get_a_wait),
-		cmocka_unit_test(a_section_needs_a_name_and_keys_of_one_kind),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
