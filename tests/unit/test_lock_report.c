@@ -284,6 +284,23 @@ static void a_report_has_the_evidence_the_questions_and_the_section(void **state
 		  ";max_hold = 600s\n"
 		  ";mode = observe          ; then enforce\n"
 		  "\n" },
+		/* a pool */
+		{ { .lock = { .taken = { [WAY_SET] = 10, [WAY_SETNX] = 10 },
+		              .n = { [SEEN_RELEASED] = 1, [SEEN_FOREIGN] = 1, [SEEN_STRANGE] = 1,
+		                     [SEEN_DELETES] = 2, [SEEN_FOREIGN_ADDRESS] = 1,
+		                     [SEEN_NARROW] = 1, [SEEN_REPEATED] = 1 } } },
+		  "; jobs:*    1 key, taken 20 times by SETNX, GETSET or SET, released by DEL\n"
+		  ";   such as jobs:1\n"
+		  ";   no harm was seen: no holder outlived its lock or removed another's, "
+		  "and no update was lost under the lock;\n"
+		  ";     but DEL removes the lock even if another client holds it by then\n"
+		  ";   1 released by the connection that took the lock, 1 by another one of the "
+		  "same address: owner = address\n"
+		  "[lock jobs]\n"
+		  "pattern = jobs:*\n"
+		  "owner = address\n"
+		  "mode = observe          ; then enforce\n"
+		  "\n" },
 		/* of scripts; a count that was left */
 		{ { .lock = { .taken = { [WAY_SCRIPT] = 20 },
 		              .n = { [SEEN_STOLEN] = 1, [SEEN_REPEATED] = 1 } } },
