@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -184,6 +185,54 @@ static void by_value_it_may_be_what_this_connection_has_read(void **state)
 	            "del 3 lock:b lock:b hasp:fence:{lock:b} \"\" DEL 1 theirs \"\" \"\"\n");
 }
 
+/* Redis compares the value itself, which proves that the connection knows the owner; a
+ * connection that knows no value counts as another owner. */
+static void by_value_a_condition_stands_for_the_owner(void **state)
+{
+	static const struct {
+		const char *words;
+		const char *token; /* sent by a connection that has read "mine" */
+		const char *unread; /* sent by one that has read nothing */
+	} rows[] = {
+		{ "SET v:1 new IFEQ mine", "mine 30000 1000000000000000 shared",
+		  "\"\" 30000 1000000000000000 shared" },
+		{ "SET v:1 new IFEQ other", "\"\" 30000 1000000000000000 shared",
+		  "\"\" 30000 1000000000000000 shared" },
+		{ "SET v:1 new IFNE mine", "mine 30000 1000000000000000 shared",
+		  "\"\" 30000 1000000000000000 foreign" },
+		{ "SET v:1 new IFNE IFEQ", "mine 30000 1000000000000000 shared",
+		  "\"\" 30000 1000000000000000 foreign" },
+		{ "SET v:1 IFEQ new", "mine 30000 1000000000000000 shared",
+		  "\"\" 30000 1000000000000000 foreign" },
+		{ "DELEX v:1 IFEQ mine", "mine 30000 1000000000000000 shared",
+		  "\"\" 30000 1000000000000000 shared" },
+		{ "DELEX v:1 IFEQ other", "\"\" 30000 1000000000000000 shared",
+		  "\"\" 30000 1000000000000000 shared" },
+		{ "DELIFEQ v:1 mine", "mine 30000 1000000000000000 shared",
+		  "\"\" 30000 1000000000000000 shared" },
+		{ "DELIFEQ v:1 other", "\"\" 30000 1000000000000000 shared",
+		  "\"\" 30000 1000000000000000 shared" },
+		{ "APPEND v:1 IFEQ", "mine 30000 1000000000000000 shared",
+		  "\"\" 30000 1000000000000000 foreign" },
+		{ "GETEX v:1 PX 5", "mine 30000 1000000000000000 shared",
+		  "\"\" 30000 1000000000000000 foreign" },
+		{ "GETEX v:1", "mine 30000 1000000000000000 shared",
+		  "\"\" 30000 1000000000000000 shared" },
+	};
+	struct policy_fixture *f = *state;
+	char call[160];
+
+	policy_use(f, "[lock values]\npattern = v:*\nowner = value\n");
+	for (int read = 0; read < 2; read++) {
+		for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+			snprintf(call, sizeof(call), "write 2 v:1 v:1 1 2 %s %s\n",
+			         read ? rows[i].token : rows[i].unread, rows[i].words);
+			assert_call(f, rows[i].words, call);
+		}
+		run(f, "GET v:1", "$4\r\nmine\r\n");
+	}
+}
+
 static void a_try_under_wait_may_stand_in_line(void **state)
 {
 	struct policy_fixture *f = *state;
@@ -351,6 +400,116 @@ static void a_verb_does_not_take_the_lock_of_a_rule_nor_mlock_one_of_several(voi
 		            "error 0 ERR the key has a [lock] rule: SET takes its lock, DEL "
 		            "releases it, EXPIRE extends it\n");
 		assert_null(f->d.pending->lock_request);
+	}
+}
+
+static void locks_are_listed_outside_MULTI_only(void **state)
+{
+	static const char in_multi[] = "ERR locks cannot be listed inside MULTI";
+	static char words[4200 + sizeof("LOCK.LIST ")] = "LOCK.LIST ";
+	struct policy_fixture *f = *state;
+
+	policy_use(f, "[verbs]\n");
+	assert_call(f, "LOCK.LIST", "PING\n");
+	assert_int_equal(f->d.pending->kind, PENDING_LIST);
+	assert_call(f, "LOCK.LIST a*", "PING\n");
+	decide(f, "LOCK.LIST a b");
+	assert_int_equal(f->d.pending->kind, PENDING_LOCK);
+	memset(words + strlen(words), 'p', 1024);
+	assert_call(f, words, "PING\n");
+	words[strlen(words)] = 'p';
+	assert_refused(f, words, "ERR the pattern is too long");
+	f->session.quitting = true;
+	assert_refused(f, "LOCK.LIST", in_multi);
+	f->session.quitting = false;
+	f->session.opaque = true;
+	assert_refused(f, "LOCK.LIST", in_multi);
+	f->session.opaque = false;
+	run(f, "MULTI", "+OK\r\n");
+	assert_refused(f, "LOCK.LIST", in_multi);
+}
+
+/* hasp adds to the reply of LOCK.INFO, which is an array in RESP3, too. */
+static void info_is_of_the_verbs_a_rule_or_a_guard(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, RULE "[lock observed]\npattern = o:*\nmode = observe\n"
+	                   "[verbs]\n[guard g]\npattern = g:*\nacquire_on = GET\n");
+	f->opts.resp3 = true;
+	decide(f, "LOCK.INFO lock:a");
+	assert_false(f->x.opts.resp3);
+	assert_rewritten(f, "info 4 lock:a hasp:fence:{lock:a} hasp:queue:{lock:a} "
+	                    "hasp:owner:{lock:a} 2 r\n");
+	decide(f, "LOCK.INFO g:a");
+	assert_rewritten(f, "info 4 hasp:guard:{g:a} hasp:fence:hasp:guard:{g:a}: "
+	                    "hasp:queue:hasp:guard:{g:a}: hasp:owner:hasp:guard:{g:a}: 2 "
+	                    "g\n");
+	decide(f, "LOCK.INFO o:a");
+	assert_rewritten(f, "info 4 o:a hasp:fence:{o:a} hasp:queue:{o:a} "
+	                    "hasp:owner:{o:a} 2 h\n");
+	f->session.opaque = true;
+	decide(f, "LOCK.INFO lock:a");
+	assert_true(f->x.opts.resp3);
+}
+
+static void own_keys_may_be_locked_by_no_verb(void **state)
+{
+	static const char error[] = "error 0 NOPERM hasp: keys that begin with hasp: are "
+				    "reserved; clients may only read them\n";
+	struct policy_fixture *f = *state;
+
+	policy_use(f, "[verbs]\n");
+	assert_call(f, "LOCK hasp:fence:{a}", error);
+	assert_call(f, "MLOCK 2 a hasp:owner:{a}", error);
+	decide(f, "LOCK.INFO hasp:fence:{a}");
+	assert_non_null(f->d.pending);
+}
+
+/* The owners that hasp makes for clients are theirs alone. */
+static void AS_may_not_name_another_client_s_owner(void **state)
+{
+	static const char error[] = "error 0 ERR AS names the owner of another client\n";
+	struct policy_fixture *f = *state;
+
+	policy_use(f, "[verbs]\n");
+	assert_call(f, "LOCK a AS connection:127.0.0.1:1/0/c0ffee", error);
+	assert_call(f, "MLOCK 1 a AS address:10.0.0.1", error);
+	decide(f, "LOCK a AS " TOKEN_ADDRESS);
+	assert_non_null(f->d.pending->lock_request);
+	decide(f, "LOCK a AS job-7");
+	assert_non_null(f->d.pending->lock_request);
+}
+
+/* Of an MLOCK, as many of the client's owners are sent as it names keys. */
+static void a_client_s_own_locks_are_named_by_MLOCK(void **state)
+{
+	static const struct {
+		const char *words;
+		unsigned nown;
+	} rows[] = {
+		{ "LOCK a WAIT 5", 1 },
+		{ "LOCK b WAIT 5", 1 },
+		{ "LOCK c WAIT 5", 0 },
+		{ "MLOCK 2 a b WAIT 5", 2 },
+		{ "MLOCK 1 a WAIT 5", 1 },
+		{ "MLOCK 2 c b WAIT 5", 1 },
+		{ "MLOCK 65 a b WAIT 5", 0 },
+		{ "MLOCK x a b WAIT 5", 0 },
+		{ "MLOCK", 0 },
+		{ "UNLOCK a", 0 },
+	};
+	struct policy_fixture *f = *state;
+
+	policy_use(f, "[verbs]\n");
+	f->opts = (struct rewrite_opts){ .ticket = SLICE_LIT("worker-1"),
+		                         .wait_max_ms = INT64_MAX };
+	run(f, "LOCK a AS one", ":7\r\n");
+	run(f, "LOCK b AS two", ":7\r\n");
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		decide(f, rows[i].words);
+		if (f->x.opts.nown != rows[i].nown)
+			fail_msg("%s: %u", rows[i].words, (unsigned)f->x.opts.nown);
 	}
 }
 
@@ -605,6 +764,7 @@ int main(void)
 		TEST(an_owner_that_is_not_known_is_the_connection),
 		TEST(by_value_the_owner_is_what_this_connection_stored),
 		TEST(by_value_it_may_be_what_this_connection_has_read),
+		TEST(by_value_a_condition_stands_for_the_owner),
 		TEST(a_try_under_wait_may_stand_in_line),
 		TEST(verbs_are_calls_by_their_configured_names),
 		TEST(a_verb_that_waits_says_for_how_long),
@@ -614,6 +774,11 @@ int main(void)
 		TEST(a_script_is_not_followed_where_that_would_be_seen),
 		TEST(a_verb_with_wrong_arguments_is_answered_by_an_error_in_its_place),
 		TEST(a_verb_does_not_take_the_lock_of_a_rule_nor_mlock_one_of_several),
+		TEST(locks_are_listed_outside_MULTI_only),
+		TEST(info_is_of_the_verbs_a_rule_or_a_guard),
+		TEST(own_keys_may_be_locked_by_no_verb),
+		TEST(AS_may_not_name_another_client_s_owner),
+		TEST(a_client_s_own_locks_are_named_by_MLOCK),
 		TEST(calls_wait_until_nothing_is_awaited),
 		TEST(on_a_subscribed_resp2_connection_nothing_is_rewritten),
 		TEST(when_replies_are_not_seen_calls_are_made_all_the_same),
