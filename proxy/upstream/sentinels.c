@@ -123,16 +123,17 @@ static bool is_port(const char *s)
 {
 	size_t n = strspn(s, "0123456789");
 
-	return n > 0 && n <= 5 && !s[n] && atoi(s) > 0 && atoi(s) <= UINT16_MAX;
+	return n <= 5 && !s[n] && atoi(s) > 0 && atoi(s) <= UINT16_MAX;
 }
 
 /* Prints an address as the configuration has it. Returns false if it is invalid. */
 static bool print_address(const char *host, const char *port, char *out, size_t n)
 {
 	bool is_v6 = strchr(host, ':');
-	int len = snprintf(out, n, is_v6 ? "[%s]:%s" : "%s:%s", host, port);
 
-	return is_port(port) && *host && len > 0 && (size_t)len < n && address_is_remote(out);
+	/* If it is cut off, the host is too long for an address. */
+	snprintf(out, n, is_v6 ? "[%s]:%s" : "%s:%s", host, port);
+	return is_port(port) && *host && address_is_remote(out);
 }
 
 static void read_others(struct sentinel_answer *a, const redisReply *r)

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/wire.h"
 #include "upstream/sentinels.h"
 #include "upstream/watcher_internal.h"
 
@@ -348,6 +349,19 @@ static void when_most_of_them_count_anew_they_are_right(void **state)
 	assert_int_equal(s->epoch, 0);
 }
 
+/* An epoch of 0, before the first failover, confirms as others do. */
+static void an_epoch_of_0_confirms(void **state)
+{
+	struct sentinels *s = *state;
+	struct sentinel_answer a = { .epoch = 5, .name = "p:1" };
+
+	sentinels_begin(s);
+	note(s, "a:1", 0, "p:1", NULL);
+	assert_string_equal(sentinels_next(s), "b:2");
+	assert_null(sentinels_take(s, &a, ""));
+	assert_int_equal(s->epoch, 0);
+}
+
 /* --- what they answer --------------------------------------------------------------------- */
 
 /* Reads `text`, the replies one after the other. */
@@ -387,6 +401,73 @@ static void a_primary_has_an_address_and_an_epoch(void **state)
 	assert_int_equal(a.nothers, 0);
 	assert_int_equal(read_replies(&a, NAMED("$3\r\n::1\r\n", PORT) EPOCH NOBODY, &why), 0);
 	assert_string_equal(a.name, "[::1]:6379");
+}
+
+#define HOST_LONGEST (sizeof(((struct address *)NULL)->host) - 1)
+
+static void a_port_is_a_number_and_a_host_has_a_name(void **state)
+{
+	static const struct {
+		const char *port;
+		bool valid;
+	} ports[] = { { "1", true },  { "65535", true },  { "00001", true },
+		      { "0", false }, { "65536", false }, { "000001", false },
+		      { "", false },  { "7x", false },    { "-1", false } };
+	struct sentinel_answer a;
+	const char *why;
+	char host[SENTINEL_NAME_SIZE + 8], name[SENTINEL_NAME_SIZE + 8], text[1024];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(ports) / sizeof(*ports); i++) {
+		const char *port = ports[i].port;
+
+		snprintf(text, sizeof(text), NAMED(HOST, "$%zu\r\n%s\r\n") EPOCH NOBODY,
+		         strlen(port), port);
+		assert_int_equal(read_replies(&a, text, &why), ports[i].valid ? 0 : -1);
+		snprintf(name, sizeof(name), "10.0.0.1:%s", port);
+		if (ports[i].valid)
+			assert_string_equal(a.name, name);
+	}
+	for (size_t n = HOST_LONGEST - 1; n < sizeof(host); n++) {
+		memset(host, 'h', n);
+		host[n] = '\0';
+		snprintf(text, sizeof(text),
+		         NAMED("$%zu\r\n%s\r\n", "$1\r\n1\r\n") EPOCH NOBODY, n, host);
+		assert_int_equal(read_replies(&a, text, &why), n <= HOST_LONGEST ? 0 : -1);
+		assert_int_equal(strlen(a.address.host), n <= HOST_LONGEST ? n : 0);
+	}
+}
+
+static void a_sentinel_is_asked_for_the_primary_its_epoch_and_the_others(void **state)
+{
+	struct buf out = BUF_INIT;
+
+	(void)state;
+	sentinel_write_question(&out, "m");
+	assert_wire(buf_slice(&out), "SENTINEL GET-MASTER-ADDR-BY-NAME m\n");
+	buf_clear(&out);
+	sentinel_write_commands(&out, "m");
+	assert_wire(buf_slice(&out), "SENTINEL GET-MASTER-ADDR-BY-NAME m\n"
+	                             "SENTINEL MASTER m\nSENTINEL SENTINELS m\n");
+	buf_release(&out);
+}
+
+static void only_so_many_others_are_read(void **state)
+{
+	struct sentinel_answer a;
+	struct buf text = BUF_INIT;
+	const char *why;
+
+	(void)state;
+	buf_printf(&text, "%s*%d\r\n", NAMED(HOST, PORT) EPOCH, SENTINELS_MAX + 1);
+	for (int i = 0; i <= SENTINELS_MAX; i++)
+		buf_printf(&text,
+		           "*4\r\n$2\r\nip\r\n$6\r\nhost%02d\r\n$4\r\nport\r\n$1\r\n1\r\n", i);
+	buf_append(&text, slice_of("", 1));
+	assert_int_equal(read_replies(&a, buf_head(&text), &why), 0);
+	assert_int_equal(a.nothers, SENTINELS_MAX);
+	sentinel_answer_fini(&a);
+	buf_release(&text);
 }
 
 static void other_sentinels_have_addresses(void **state)
@@ -488,8 +569,12 @@ int main(void)
 		TEST(there_is_a_limit_to_those_that_are_named),
 		TEST(one_that_tells_of_an_earlier_failover_does_not_count),
 		TEST(nor_does_it_when_it_is_asked_again),
+		TEST(an_epoch_of_0_confirms),
 		TEST(when_most_of_them_count_anew_they_are_right),
 		cmocka_unit_test(a_primary_has_an_address_and_an_epoch),
+		cmocka_unit_test(a_port_is_a_number_and_a_host_has_a_name),
+		cmocka_unit_test(a_sentinel_is_asked_for_the_primary_its_epoch_and_the_others),
+		cmocka_unit_test(only_so_many_others_are_read),
 		cmocka_unit_test(other_sentinels_have_addresses),
 		cmocka_unit_test(what_names_no_primary_is_told),
 		cmocka_unit_test(what_they_publish_is_of_one_primary),
