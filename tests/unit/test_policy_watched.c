@@ -9,11 +9,14 @@
 
 #include <cmocka.h>
 
+#include "policy/watched.h"
 #include "tests/unit/inifile.h"
 #include "tests/unit/policy_fixture.h"
 #include "watch/command_sample.h"
 #include "watch/tracker_internal.h"
 
+/* of the text "script" */
+#define SCRIPT_SHA1 "cb5346a081dcf654061b7f897ea14d9b43140712"
 #define TOKEN_LABEL "127.0.0.1:4711"
 #define RULE "[lock orders]\npattern = lock:*\nmode = observe\n"
 #define GUARD "[guard stock]\npattern = stock:*\nacquire_on = GET MGET\nmode = observe\n"
@@ -26,7 +29,8 @@ static const struct command_sample *assert_watched(struct policy_fixture *f, con
 
 	decide(f, words);
 	assert_int_equal(f->d.verdict, DISPATCH_PASS);
-	assert_non_null(f->d.pending);
+	if (!f->d.pending)
+		fail_msg("%s", words);
 	s = f->d.pending->command_sample;
 	assert_non_null(s);
 	assert_int_equal(s->n, 1);
@@ -117,6 +121,216 @@ static void enforced_rules_are_not_watched(void **state)
 	assert_watched(*state, "SETNX lock:b v", "lock:b");
 }
 
+/* --- what is noted of a command ------------------------------------------------------ */
+
+static void each_command_of_a_lock_has_its_kind_way_and_value(void **state)
+{
+	static const struct {
+		const char *words;
+		enum command_sample_kind kind;
+		enum lock_way way;
+		enum effect_act act;
+		const char *value, *field;
+		bool swaps;
+	} rows[] = {
+		{ "SETNX lock:a v", COMMAND_SAMPLE_EFFECT, WAY_SETNX, EFFECT_ACQUIRE, "v", NULL,
+		  false },
+		{ "SET lock:a v NX", COMMAND_SAMPLE_EFFECT, WAY_SET_NX, EFFECT_ACQUIRE, "v",
+		  NULL, false },
+		{ "SET lock:a v", COMMAND_SAMPLE_EFFECT, WAY_SET_NX, EFFECT_SET, "v", NULL,
+		  false },
+		{ "SETEX lock:a 5 v", COMMAND_SAMPLE_EFFECT, WAY_SET_NX, EFFECT_SET, "v", NULL,
+		  false },
+		{ "PSETEX lock:a 5 v", COMMAND_SAMPLE_EFFECT, WAY_SET_NX, EFFECT_SET, "v", NULL,
+		  false },
+		{ "GETSET lock:a v", COMMAND_SAMPLE_EFFECT, WAY_SET_NX, EFFECT_SET, "v", NULL,
+		  true },
+		{ "DEL lock:a", COMMAND_SAMPLE_EFFECT, WAY_SET_NX, EFFECT_DELETE, NULL, NULL,
+		  false },
+		{ "EXPIRE lock:a 7", COMMAND_SAMPLE_EFFECT, WAY_SET_NX, EFFECT_EXPIRE, NULL,
+		  NULL, false },
+		{ "PERSIST lock:a", COMMAND_SAMPLE_EFFECT, WAY_SET_NX, EFFECT_PERSIST, NULL,
+		  NULL, false },
+		{ "APPEND lock:a v", COMMAND_SAMPLE_EFFECT, WAY_SET_NX, EFFECT_CHANGE, NULL,
+		  NULL, false },
+		{ "HSET lock:a f v", COMMAND_SAMPLE_EFFECT, WAY_SET_NX, EFFECT_CHANGE, "v", "f",
+		  false },
+		{ "HSET lock:a f v g w", COMMAND_SAMPLE_EFFECT, WAY_SET_NX, EFFECT_CHANGE, NULL,
+		  "f", false },
+	};
+	struct policy_fixture *f = *state;
+
+	policy_use(f, RULE);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const struct command_sample *s = assert_watched(f, rows[i].words, "lock:a");
+
+		if (s->kind != rows[i].kind || s->way != rows[i].way ||
+		    s->effect.act != rows[i].act || s->swaps != rows[i].swaps ||
+		    s->value != (rows[i].value ? hash(f, rows[i].value) : 0) ||
+		    s->field != (rows[i].field ? hash(f, rows[i].field) : 0) ||
+		    s->keys[0].use != KEY_LOCK || s->keys[0].n != 6 || s->watches ||
+		    s->under_lock)
+			fail_msg("%s: %d %d %d", rows[i].words, (int)s->kind, (int)s->way,
+			         (int)s->effect.act);
+	}
+}
+
+static void reads_of_a_lock_s_value_are_watched_and_no_others(void **state)
+{
+	static const char *const others[] = { "EXISTS lock:a", "TTL lock:a",
+		                              "STRLEN lock:a", "TYPE lock:a",
+		                              "HGET lock:a f", "LRANGE lock:a 0 1" };
+	struct policy_fixture *f = *state;
+	const struct command_sample *s;
+
+	policy_use(f, RULE);
+	s = assert_watched(f, "GET lock:a", "lock:a");
+	assert_int_equal(s->kind, COMMAND_SAMPLE_READ);
+	assert_int_equal(s->how, READ_GET);
+	assert_true(s->value == 0 && s->field == 0);
+	assert_int_equal(assert_watched(f, "MGET other lock:a", "lock:a")->how, READ_MGET);
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+		assert_passed(f, others[i]);
+}
+
+static void discovery_sees_fields_elements_and_absence_too(void **state)
+{
+	static const struct {
+		const char *words;
+		enum command_sample_kind kind;
+		int detail; /* READ: how; LOOK: the reply when there is no key */
+		const char *field, *value;
+	} rows[] = {
+		{ "HGET k f", COMMAND_SAMPLE_READ, READ_HGET, "f", NULL },
+		{ "HSET k f v", COMMAND_SAMPLE_EFFECT, 0, "f", "v" },
+		{ "HSET k f v g w", COMMAND_SAMPLE_EFFECT, 0, "f", NULL },
+		{ "LRANGE k 0 1", COMMAND_SAMPLE_LIST, 0, NULL, NULL },
+		{ "GET k", COMMAND_SAMPLE_READ, READ_GET, NULL, NULL },
+		{ "EXISTS k", COMMAND_SAMPLE_LOOK, 0, NULL, NULL },
+		{ "TTL k", COMMAND_SAMPLE_LOOK, -2, NULL, NULL },
+		{ "PTTL k", COMMAND_SAMPLE_LOOK, -2, NULL, NULL },
+		{ "SET k v", COMMAND_SAMPLE_EFFECT, 0, NULL, "v" },
+	};
+	struct policy_fixture *f = *state;
+
+	policy_use(f, "[discover]\n");
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const struct command_sample *s;
+
+		assert_non_null(decide(f, rows[i].words)->pending);
+		s = f->d.pending->command_sample;
+		if (s->kind != rows[i].kind || s->keys[0].use != KEY_ANY || s->keys[0].group ||
+		    (s->kind == COMMAND_SAMPLE_READ && (int)s->how != rows[i].detail) ||
+		    (s->kind == COMMAND_SAMPLE_LOOK && s->absent != rows[i].detail) ||
+		    s->value != (rows[i].value ? hash(f, rows[i].value) : 0) ||
+		    s->field != (rows[i].field ? hash(f, rows[i].field) : 0))
+			fail_msg("%s: %d", rows[i].words, (int)s->kind);
+		assert_int_equal(atomic_load(&f->env.tracker->commands), i + 1);
+	}
+	assert_null(f->watched->label);
+}
+
+/* The script's number is its SHA-1, or the function's name; its arguments follow its keys. */
+static void a_script_has_a_number_and_arguments(void **state)
+{
+	static const struct {
+		const char *words;
+		const char *number;
+		size_t nargs;
+		const char *args[2];
+	} rows[] = {
+		{ "EVAL script 1 lock:a v w", SCRIPT_SHA1, 2, { "v", "w" } },
+		{ "EVALSHA " SCRIPT_SHA1 " 1 lock:a v", SCRIPT_SHA1, 1, { "v" } },
+		{ "FCALL name 1 lock:a", "name", 0, { NULL } },
+		{ "EVAL script 2 other lock:a v", SCRIPT_SHA1, 1, { "v" } },
+	};
+	struct policy_fixture *f = *state;
+	const struct command_sample *s;
+
+	policy_use(f, RULE);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		s = assert_watched(f, rows[i].words, "lock:a");
+		assert_int_equal(s->kind, COMMAND_SAMPLE_SCRIPT);
+		assert_true(s->script == hash(f, rows[i].number));
+		assert_int_equal(s->nscript_args, rows[i].nargs);
+		for (size_t j = 0; j < rows[i].nargs; j++)
+			assert_true(s->script_args[j] == hash(f, rows[i].args[j]));
+	}
+	s = assert_watched(f, "EVAL script 1 lock:a 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17",
+	                   "lock:a");
+	assert_int_equal(s->nscript_args, COMMAND_SAMPLE_ARGS_MAX);
+}
+
+static void a_client_s_locks_and_watched_keys_are_noted(void **state)
+{
+	struct policy_fixture *f = *state;
+	const struct pending_request *queued;
+
+	policy_use(f, RULE "[verbs]\n");
+	run(f, "LOCK mine", ":7\r\n");
+	assert_true(assert_watched(f, "SETNX lock:a v", "lock:a")->under_lock);
+	run(f, "UNLOCK mine", ":1\r\n");
+	run(f, "WATCH lock:b", "+OK\r\n");
+	assert_false(assert_watched(f, "SETNX lock:a v", "lock:a")->watches);
+	run(f, "MULTI", "+OK\r\n");
+	assert_passed(f, "SETNX lock:a v");
+	queued = container_of(f->session.txn.queued.next, struct pending_request, node);
+	assert_true(queued->command_sample->watches);
+	assert_false(queued->command_sample->under_lock);
+}
+
+static void commands_that_concern_the_tracker(void **state)
+{
+	static const struct {
+		const char *name;
+		bool concerns, may_sample;
+	} rows[] = {
+		{ "get", true, true },     { "set", true, true },
+		{ "mget", true, false },   { "hget", true, true },
+		{ "exists", true, false }, { "ttl", true, true },
+		{ "append", true, true },  { "del", true, false },
+		{ "expire", true, false }, { "strlen", false, false },
+		{ "eval", true, false },   { "blpop", false, false },
+		{ "incr", true, false },
+	};
+	struct policy_fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const struct command *c = commands_get(f->env.commands,
+		                                       slice_str(rows[i].name));
+
+		if (watched_concerns(c) != rows[i].concerns ||
+		    (rows[i].concerns && watched_may_sample(c) != rows[i].may_sample))
+			fail_msg("%s: %d %d", rows[i].name, watched_concerns(c),
+			         watched_may_sample(c));
+	}
+}
+
+/* Of keys that showed nothing so far, only commands that may take a lock are wanted. */
+static void of_dull_keys_only_SET_NX_is_wanted(void **state)
+{
+	static const struct {
+		const char *words;
+		bool wanted;
+	} rows[] = {
+		{ "SET k v NX", true },      { "SET k v nx", true },
+		{ "SET k v EX 5 NX", true }, { "SET k v", false },
+		{ "SET k NX", false },       { "SET k v XX", false },
+		{ "SET k v N", false },      { "SET k v KEEPTTL", false },
+		{ "APPEND k v NX", false },  { "SET other v", true },
+	};
+	struct policy_fixture *f = *state;
+
+	sampling_place(f->env.tracker->sampling, SLICE_LIT("k"))->n = SAMPLING_WHOLE;
+	policy_use(f, "[discover]\n");
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		decide(f, rows[i].words);
+		if (watched_wants(f->env.tracker, f->what.command, f->view.argv,
+		                  f->view.argc) != rows[i].wanted)
+			fail_msg("%s", rows[i].words);
+	}
+}
+
 /* --- time ---------------------------------------------------------------------------- */
 
 static void what_is_queued_has_no_time_yet(void **state)
@@ -189,6 +403,13 @@ int main(void)
 		TEST(a_guard_s_reads_and_writes_are_watched),
 		TEST(an_expiry_is_no_update),
 		TEST(enforced_rules_are_not_watched),
+		TEST(each_command_of_a_lock_has_its_kind_way_and_value),
+		TEST(reads_of_a_lock_s_value_are_watched_and_no_others),
+		TEST(discovery_sees_fields_elements_and_absence_too),
+		TEST(a_script_has_a_number_and_arguments),
+		TEST(a_client_s_locks_and_watched_keys_are_noted),
+		TEST(commands_that_concern_the_tracker),
+		TEST(of_dull_keys_only_SET_NX_is_wanted),
 		TEST(what_is_queued_has_no_time_yet),
 		TEST(a_client_gets_a_new_label_when_its_name_changes),
 		TEST(whose_replies_are_not_seen_is_not_watched),
