@@ -96,13 +96,13 @@ static struct slot_map_node *get_node(struct slot_map *m, const char *address)
 static int write_address(char *out, size_t size, const char *host, size_t nhost, long long port)
 {
 	bool bare6;
-	int n;
 
 	if (nhost == 0 || port <= 0 || port > 65535)
 		return -1;
 	bare6 = memchr(host, ':', nhost) && host[0] != '[';
-	n = snprintf(out, size, bare6 ? "[%.*s]:%lld" : "%.*s:%lld", (int)nhost, host, port);
-	return n > 0 && (size_t)n < size && address_is_remote(out) ? 0 : -1;
+	/* If it is cut off, the host is too long for an address. */
+	snprintf(out, size, bare6 ? "[%.*s]:%lld" : "%.*s:%lld", (int)nhost, host, port);
+	return address_is_remote(out) ? 0 : -1;
 }
 
 /* Writes `address` (host:port) in the map's form. Returns -1 if it is invalid. */

@@ -333,6 +333,116 @@ static void a_slot_is_on_its_way_until_it_has_arrived(void **state)
 	assert_false(slot_map_is_migrating(&map, 9));
 }
 
+static void a_node_has_a_port_and_a_host_of_at_most_255_bytes(void **state)
+{
+	static const struct {
+		const char *address, *named; /* NULL: none */
+	} rows[] = {
+		{ "h:1", "h:1" },         { "h:65535", "h:65535" },
+		{ "h:00001", "h:1" },     { "::1:7", "[::1]:7" },
+		{ "[::1]:7", "[::1]:7" }, { "h:65536", NULL },
+		{ "h:0", NULL },          { "h:", NULL },
+		{ ":7", NULL },           { "h:7x", NULL },
+		{ "h:-1", NULL },         { "h:999999999999999999999", NULL },
+	};
+	char text[300];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const char *node = (const char *)(const void *)slot_map_get(
+			&map, slice_str(rows[i].address));
+
+		assert_int_equal(node != NULL, rows[i].named != NULL);
+		if (node)
+			assert_string_equal(node, rows[i].named);
+	}
+	memset(text, 'h', sizeof(text));
+	memcpy(text + 256, ":1", 3);
+	assert_null(slot_map_get(&map, slice_str(text)));
+	assert_null(slot_map_get(&map, slice_of(text, sizeof(text))));
+	memset(text + 256, 'h', sizeof(text) - 256);
+	memcpy(text + sizeof(text) - 3, ":1", 3);
+	assert_null(slot_map_get(&map, slice_str(text)));
+}
+
+static void slots_on_their_way_are_read_from_whole_words(void **state)
+{
+	static const struct {
+		const char *word;
+		int slot; /* -1: none */
+		size_t nnamed;
+	} rows[] = {
+		{ "[0->-4567]", 0, 2 },
+		{ "[16383->-4567]", 16383, 2 },
+		{ "[7-<-4567]", 7, 1 },
+		{ "[7->-89ab]", 7, 2 },
+		{ "[7->-0123]", 7, 1 },
+		{ "[7->-none]", 7, 1 },
+		{ "[16384->-4567]", -1, 1 },
+		{ "[7->-4567", -1, 1 },
+		{ "7->-4567]", -1, 1 },
+		{ "[7>-4567]", -1, 1 },
+		{ "[7]", -1, 1 },
+		{ "[7-]", -1, 1 },
+		{ "[7->]", -1, 1 },
+		{ "7", -1, 1 },
+	};
+	char nodes[400];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		assert_int_equal(read_slots("*1\r\n*3\r\n:0\r\n:16383\r\n" A), 0);
+		snprintf(nodes, sizeof(nodes), NODES_HEAD "%s" NODES_TAIL, rows[i].word);
+		slot_map_read_migrating(&map, nodes, "x");
+		assert_int_equal(map.nmigrating, rows[i].slot >= 0);
+		if (rows[i].slot >= 0)
+			assert_true(slot_map_is_migrating(&map, (unsigned)rows[i].slot));
+		if (nnamed != rows[i].nnamed)
+			fail_msg("%s: %zu", rows[i].word, nnamed);
+		slot_map_note_migrating(&map, 8);
+		slot_map_move(&map, 8, NULL);
+		assert_int_equal(map.nmigrating, rows[i].slot >= 0);
+		tear_down(state);
+		set_up(state);
+	}
+}
+
+static void assert_primaries(struct primaries *p, const char *text)
+{
+	char out[128] = "";
+
+	primaries_update(p, &map);
+	for (size_t i = 0; i < p->n; i++)
+		snprintf(out + strlen(out), sizeof(out) - strlen(out), "%s %u ",
+		         (const char *)(const void *)p->v[i].node, p->v[i].slot);
+	assert_string_equal(out, text);
+}
+
+static void primaries_are_in_the_order_of_their_first_slots(void **state)
+{
+	struct primaries p = { 0 };
+
+	(void)state;
+	assert_primaries(&p, "");
+	assert_null(primaries_after(&p, 0));
+	assert_int_equal(read_slots("*3\r\n*3\r\n:2\r\n:5\r\n" A "*3\r\n:6\r\n:7\r\n" B
+	                            "*3\r\n:9\r\n:16383\r\n" A),
+	                 0);
+	assert_primaries(&p, "1.1.1.1:1000 2 [::1]:1001 6 ");
+	assert_ptr_equal(primaries_after(&p, 0), &p.v[0]);
+	assert_ptr_equal(primaries_after(&p, 1), &p.v[0]);
+	assert_ptr_equal(primaries_after(&p, 2), &p.v[1]);
+	assert_ptr_equal(primaries_after(&p, 5), &p.v[1]);
+	assert_null(primaries_after(&p, 6));
+	/* It is made anew for another map only. */
+	p.n = 0;
+	assert_primaries(&p, "");
+	slot_map_move(&map, 0, slot_map_node(&map, 6));
+	slot_map_move(&map, 16383, slot_map_get(&map, SLICE_LIT("c:1")));
+	assert_primaries(&p, "[::1]:1001 0 1.1.1.1:1000 2 c:1 16383 ");
+	primaries_fini(&p);
+	assert_null(p.v);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 static void what_is_no_address_is_no_node(void **state)
@@ -366,6 +476,9 @@ int main(void)
 		TEST(a_node_that_is_not_named_any_more_is_gone),
 		TEST(a_node_keeps_the_slots_that_an_answer_leaves_out),
 		TEST(what_is_no_answer_changes_nothing),
+		TEST(a_node_has_a_port_and_a_host_of_at_most_255_bytes),
+		TEST(slots_on_their_way_are_read_from_whole_words),
+		TEST(primaries_are_in_the_order_of_their_first_slots),
 		TEST(a_cluster_has_no_more_than_a_thousand_primaries),
 		TEST(a_slot_has_one_primary),
 		TEST(no_more_than_a_hundred_nodes_get_slots),
