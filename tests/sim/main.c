@@ -68,10 +68,13 @@ int main(int argc, char **argv)
 		{ NULL, 0, NULL, 0 },
 	};
 	struct simulation_opts opts = { 0 };
+	const char *seeds = getenv("SIM_SEEDS");
 	unsigned long long first = 1, last = 200, nwrong = 0, nrun = 0;
 	bool print = false, fingerprint = false, stop_at_first = false;
 	int c;
 
+	if (seeds && sscanf(seeds, "%llu-%llu", &first, &last) != 2)
+		return 2;
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (c == 's')
 			first = last = strtoull(optarg, NULL, 10);

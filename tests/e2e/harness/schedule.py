@@ -23,6 +23,8 @@ LONG = ("journey", "partition_campaign", "differential", "sentinel_locks", "disc
 # is the simulation's, too.
 CORE = ("starting", "forwarding", "locks", "owners", "verbs", "disconnect", "waiting", "guards", "observe",
         "reload", "leaving")
+# Those that contrib/check runs with both builds: they show that each is a working hasp.
+BASIC = CORE[:3]
 
 # Of the workers, one in so many begins with those.
 LANE = 3
@@ -31,10 +33,15 @@ LANE = 3
 AHEAD, AHEAD_OF_SHORT, SHORT_SECONDS = 2, 8, 0.02
 
 
+@functools.cache  # asked of a path for each of its tests
+def name_of(path):
+    return pathlib.PurePath(path).stem.removeprefix("test_")
+
+
 def by_length(items):
     """The long ones, and the others as they were."""
     def place(item):
-        name = pathlib.Path(item.fspath).stem.removeprefix("test_")
+        name = name_of(item.path)
         return LONG.index(name) if name in LONG else len(LONG)
 
     items.sort(key=place)
@@ -43,9 +50,11 @@ def by_length(items):
 def mark(items):
     """Tests of the scripts need no hasp. So the build without sanitizers runs them."""
     for item in items:
-        name = pathlib.Path(item.fspath).stem.removeprefix("test_")
+        name = name_of(item.path)
         if name in CORE:
             item.add_marker("core")
+        if name in BASIC:
+            item.add_marker("basic")
         if name.startswith("scripts_"):
             item.add_marker("unless_sanitized")
 
@@ -54,9 +63,8 @@ def file_of(test):
     return test.partition("::")[0]
 
 
-@functools.cache  # asked of every file for every test
 def is_long(file):
-    return pathlib.PurePath(file).stem.removeprefix("test_") in LONG
+    return name_of(file) in LONG
 
 
 class Schedule(LoadScheduling):
