@@ -15,14 +15,12 @@ struct quorum *quorum_new(const struct quorum_opts *opts)
 	HASP_ASSERT(opts->nservers <= QUORUM_PEERS_MAX);
 	q->opts = *opts;
 	list_init(&q->releases);
-	list_init(&q->ops);
 	return q;
 }
 
 void quorum_free(struct quorum *q)
 {
 	quorum_releases_free(q);
-	quorum_ops_free(q);
 	free(q);
 }
 

@@ -15,11 +15,6 @@ static void on_voted(struct quorum_call *call, const struct quorum_answer *a)
  * yet. A majority has the lock. */
 static void take_at_absent(struct quorum *q, const struct quorum_result *r)
 {
-	struct buf lease = BUF_INIT;
-	struct slice argv[2] = { r->value };
-
-	buf_printf(&lease, "%lld", (long long)r->lease_ms);
-	argv[1] = buf_slice(&lease);
 	for (size_t i = 0; i < q->opts.nservers; i++) {
 		struct quorum_call *call;
 
@@ -27,10 +22,10 @@ static void take_at_absent(struct quorum *q, const struct quorum_result *r)
 			continue;
 		call = xcalloc(1, sizeof(*call));
 		call->fn = on_voted;
-		if (!quorum_peer_call(q, i, SCRIPT_QUORUM_TAKE, r->key, argv, 2, call))
+		if (!quorum_peer_call(q, i, SCRIPT_QUORUM_TAKE, r->key, r->value, &r->lease_ms,
+		                      1, call))
 			free(call);
 	}
-	buf_release(&lease);
 }
 
 /* The renewal of a hold. */
@@ -72,10 +67,7 @@ static void renew_hold(void *arg, struct slice key, struct slice value, int64_t 
 
 static void release_hold(void *arg, struct slice key, struct slice value, int64_t lease_ms)
 {
-	struct quorum *q = arg;
-	double until = timers_now(q->opts.timers) + 2 * (double)lease_ms / 1000;
-
-	(void)quorum_release_new(q, key, value, UINT32_MAX, until, NULL, NULL);
+	(void)quorum_release_new(arg, key, value, UINT32_MAX, lease_ms, NULL, NULL);
 }
 
 void quorum_keep_holds(struct quorum *q, struct holds *h, bool closes)

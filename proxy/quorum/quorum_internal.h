@@ -33,7 +33,6 @@ struct quorum {
 	struct quorum_peer peers[QUORUM_PEERS_MAX];
 	struct list releases; /* oldest first */
 	size_t nreleases;
-	struct list ops;
 	struct log_limit refused_fences;
 };
 
@@ -45,21 +44,23 @@ bool quorum_peer_can_be_asked(const struct quorum *q, size_t server, double now)
 bool quorum_peer_counts(const struct quorum *q, size_t server, double now);
 /* True if the server has not answered within the time-out. */
 bool quorum_peer_is_silent(const struct quorum *q, size_t server, double now);
-/* Calls a script for a lock; `argv`: its arguments. `call` must live until its fn() ran.
- * False: the call was not sent, and gets no answer. */
+/* Calls a script for the lock `key`. Its arguments are the value, unless that is empty, and `n`
+ * numbers. `call` must live until its fn() ran. False: the call was not sent, and gets no
+ * answer. */
 bool quorum_peer_call(struct quorum *q, size_t server, enum script_id script, struct slice key,
-                      const struct slice *argv, size_t n, struct quorum_call *call);
+                      struct slice value, const int64_t *numbers, size_t n,
+                      struct quorum_call *call);
 
 /* --- quorum_releases.c -------------------------------------------------------------------- */
 
 typedef void quorum_released_fn(void *arg, size_t server, const struct quorum_answer *a);
 
 /* Frees the lock that has `value` under `key` at the servers in `among` (bits), even if they
- * may not have it, and repeats this until `until`, when all leases are over. `fn`, which may be
- * NULL, gets the servers' answers. The caller may forget the result; it lives until
- * quorum_release_forget(). */
+ * may not have it, and repeats this until all leases are over. `fn` gets the servers'
+ * answers; the result lives until quorum_release_forget(). NULL: the caller ignores the result.
+ */
 struct quorum_release *quorum_release_new(struct quorum *q, struct slice key,
-                                          struct slice value, uint32_t among, double until,
+                                          struct slice value, uint32_t among, int64_t lease_ms,
                                           quorum_released_fn *fn, void *arg);
 /* Returns how many servers have got the release, but have not answered yet. */
 size_t quorum_release_ndue(const struct quorum_release *r);
@@ -70,9 +71,5 @@ void quorum_releases_resend(struct quorum *q, size_t server);
 /* Removes the releases that have ended. */
 void quorum_releases_trim(struct quorum *q, double now);
 void quorum_releases_free(struct quorum *q);
-
-/* --- quorum_ops.c ------------------------------------------------------------------------- */
-
-void quorum_ops_free(struct quorum *q);
 
 #endif

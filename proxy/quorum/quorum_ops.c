@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +28,6 @@ enum op_step {
 
 struct quorum_op {
 	struct quorum *q;
-	struct list node; /* in q->ops, until no answer is due any more */
 	enum op_step step;
 	enum quorum_request request;
 	unsigned nrounds; /* rounds of calls so far */
@@ -91,7 +89,6 @@ static double op_now(const struct quorum_op *op)
 static void op_free(struct quorum_op *op)
 {
 	quorum_rows_free(op->rows, op->q->opts.nservers);
-	list_remove(&op->node);
 	buf_release(&op->key);
 	buf_release(&op->owner);
 	buf_release(&op->content);
@@ -148,14 +145,15 @@ static void op_on_answer(struct quorum_call *call, const struct quorum_answer *a
 static void op_on_timer(struct timer *t, double now);
 
 static void op_ask(struct quorum_op *op, size_t server, enum script_id script,
-                   const struct slice *argv, size_t n)
+                   const int64_t *numbers, size_t n)
 {
 	struct op_call *c = xcalloc(1, sizeof(*c));
 
 	c->call.fn = op_on_answer;
 	c->op = op;
 	c->round = op->nrounds;
-	if (!quorum_peer_call(op->q, server, script, buf_slice(&op->key), argv, n, &c->call)) {
+	if (!quorum_peer_call(op->q, server, script, buf_slice(&op->key), buf_slice(&op->value),
+	                      numbers, n, &c->call)) {
 		free(c);
 		return;
 	}
@@ -166,7 +164,7 @@ static void op_ask(struct quorum_op *op, size_t server, enum script_id script,
 
 /* Calls the script at the servers in `among` that have a vote. */
 static void op_ask_all(struct quorum_op *op, enum script_id script, uint32_t among,
-                       const struct slice *argv, size_t n)
+                       const int64_t *numbers, size_t n)
 {
 	struct quorum *q = op->q;
 	double now = op_now(op);
@@ -179,47 +177,37 @@ static void op_ask_all(struct quorum_op *op, enum script_id script, uint32_t amo
 	            now + (double)q->opts.timeout_ms / 1000, 0);
 	for (size_t i = 0; i < q->opts.nservers; i++)
 		if (among & UINT32_C(1) << i && quorum_peer_counts(q, i, now))
-			op_ask(op, i, script, argv, n);
-}
-
-static struct slice op_print(char *out, size_t size, int64_t n)
-{
-	int len = snprintf(out, size, "%lld", (long long)n);
-
-	return slice_of(out, (size_t)len);
+			op_ask(op, i, script, numbers, n);
 }
 
 /* --- LOCK --------------------------------------------------------------------------------- */
 
 static void op_proceed(struct quorum_op *op, bool is_over);
 
+/* Begins a lease at the servers: OP_TAKE, OP_EXTEND. */
+static void op_ask_lease(struct quorum_op *op, enum op_step step, enum script_id script)
+{
+	op_set_step(op, step);
+	op->began = op_now(op);
+	op_ask_all(op, script, UINT32_MAX, &op->lease_ms, 1);
+	op_proceed(op, false);
+}
+
 static void op_take(struct quorum_op *op)
 {
-	char lease[32];
-	struct slice argv[2];
-
-	op_set_step(op, OP_TAKE);
 	quorum_value_make(&op->value, &op->claim);
 	memset(op->proposals, 0, sizeof(op->proposals));
 	op->fence = (struct quorum_fence){ .limit = INT64_MAX };
 	op->asked = 0;
-	op->began = op_now(op);
-	argv[0] = buf_slice(&op->value);
-	argv[1] = op_print(lease, sizeof(lease), op->lease_ms);
-	op_ask_all(op, SCRIPT_QUORUM_TAKE, UINT32_MAX, argv, 2);
-	op_proceed(op, false);
+	op_ask_lease(op, OP_TAKE, SCRIPT_QUORUM_TAKE);
 }
 
 static void op_confirm(struct quorum_op *op)
 {
-	char fence[32], limit[32];
-	struct slice argv[3];
+	const int64_t numbers[] = { op->fence.token, op->fence.limit };
 
 	op_set_step(op, OP_CONFIRM);
-	argv[0] = buf_slice(&op->value);
-	argv[1] = op_print(fence, sizeof(fence), op->fence.token);
-	argv[2] = op_print(limit, sizeof(limit), op->fence.limit);
-	op_ask_all(op, SCRIPT_QUORUM_CONFIRM, op->yes, argv, 3);
+	op_ask_all(op, SCRIPT_QUORUM_CONFIRM, op->yes, numbers, 2);
 	op_proceed(op, false);
 }
 
@@ -259,11 +247,8 @@ static void op_report_refused_fences(const struct quorum_op *op)
 
 static void op_undo(struct quorum_op *op)
 {
-	/* A server may run the call late, and then the lease begins late. */
-	double until = op_now(op) + 2 * (double)op->lease_ms / 1000;
-
 	(void)quorum_release_new(op->q, buf_slice(&op->key), buf_slice(&op->value), op->asked,
-	                         until, NULL, NULL);
+	                         op->lease_ms, NULL, NULL);
 }
 
 static double op_random_pause(void)
@@ -301,19 +286,6 @@ static void op_confirmed(struct quorum_op *op)
 
 /* --- UNLOCK, LOCK.EXTEND ------------------------------------------------------------------ */
 
-static void op_extend(struct quorum_op *op)
-{
-	char lease[32];
-	struct slice argv[2];
-
-	op_set_step(op, OP_EXTEND);
-	op->began = op_now(op);
-	argv[0] = buf_slice(&op->value);
-	argv[1] = op_print(lease, sizeof(lease), op->lease_ms);
-	op_ask_all(op, SCRIPT_QUORUM_EXTEND, UINT32_MAX, argv, 2);
-	op_proceed(op, false);
-}
-
 static void op_on_released(void *arg, size_t server, const struct quorum_answer *a)
 {
 	struct quorum_op *op = arg;
@@ -337,8 +309,7 @@ static void op_release(struct quorum_op *op)
 	timer_start(op->q->opts.timers, &op->timer, op_on_timer,
 	            now + (double)op->q->opts.timeout_ms / 1000, 0);
 	op->release = quorum_release_new(op->q, buf_slice(&op->key), buf_slice(&op->value),
-	                                 UINT32_MAX, now + 2 * (double)op->lease_ms / 1000,
-	                                 op_on_released, op);
+	                                 UINT32_MAX, op->lease_ms, op_on_released, op);
 	op->votes.nasked = quorum_release_ndue(op->release);
 	op_proceed(op, false);
 }
@@ -389,7 +360,7 @@ static void op_was_read(struct quorum_op *op, bool is_over)
 			op->lease_ms = ttl_ms;
 			op_release(op);
 		} else {
-			op_extend(op);
+			op_ask_lease(op, OP_EXTEND, SCRIPT_QUORUM_EXTEND);
 		}
 	}
 }
@@ -478,7 +449,6 @@ struct quorum_op *quorum_op_new(struct quorum *q, const struct quorum_ask *ask)
 	struct quorum_op *op = xcalloc(1, sizeof(*op));
 
 	op->q = q;
-	list_append(&q->ops, &op->node);
 	op->request = ask->request;
 	op->votes.nservers = q->opts.nservers;
 	buf_append(&op->key, ask->key);
@@ -509,7 +479,7 @@ void quorum_op_start(struct quorum_op *op)
 	else if (op->request == QUORUM_UNLOCK)
 		op_release(op);
 	else
-		op_extend(op);
+		op_ask_lease(op, OP_EXTEND, SCRIPT_QUORUM_EXTEND);
 }
 
 void quorum_op_cancel(struct quorum_op *op)
@@ -519,10 +489,4 @@ void quorum_op_cancel(struct quorum_op *op)
 	op_stop(op);
 	if (op->ndue == 0)
 		op_free(op);
-}
-
-void quorum_ops_free(struct quorum *q)
-{
-	/* No operation is left to await an answer. */
-	HASP_ASSERT(list_empty(&q->ops));
 }

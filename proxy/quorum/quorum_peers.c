@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "quorum/quorum_internal.h"
 
-#include "base/fatal.h"
 #include "resp/write.h"
-
-/* The largest number of a script's arguments. */
-#define ARGS_MAX 3
 
 bool quorum_peer_is_silent(const struct quorum *q, size_t server, double now)
 {
@@ -35,26 +31,28 @@ enum quorum_server_state quorum_server_state(const struct quorum *q, size_t serv
 }
 
 bool quorum_peer_call(struct quorum *q, size_t server, enum script_id script, struct slice key,
-                      const struct slice *argv, size_t n, struct quorum_call *call)
+                      struct slice value, const int64_t *numbers, size_t n,
+                      struct quorum_call *call)
 {
 	struct quorum_peer *p = &q->peers[server];
 	size_t nkeys = script == SCRIPT_QUORUM_TAKE || script == SCRIPT_QUORUM_CONFIRM ? 2 : 1;
 	struct buf out = BUF_INIT;
 
-	HASP_ASSERT(n <= ARGS_MAX);
 	if (!p->up)
 		return false;
 	if (p->ninflight++ == 0)
 		p->quiet_since = timers_now(q->opts.timers);
-	resp_write_array(&out, 3 + nkeys + n);
+	resp_write_array(&out, 3 + nkeys + (value.n > 0) + n);
 	resp_write_bulk_str(&out, "EVAL");
 	resp_write_bulk(&out, script_get(script)->text);
 	resp_write_bulk_int(&out, (long long)nkeys);
 	resp_write_bulk(&out, key);
 	if (nkeys > 1)
 		resp_write_bulk_str(&out, "hasp:fence");
+	if (value.n)
+		resp_write_bulk(&out, value);
 	for (size_t i = 0; i < n; i++)
-		resp_write_bulk(&out, argv[i]);
+		resp_write_bulk_int(&out, numbers[i]);
 	call->server = server;
 	q->opts.send(q->opts.arg, server, buf_slice(&out), call);
 	buf_release(&out);

@@ -71,20 +71,19 @@ static void release_on_answer(struct quorum_call *call, const struct quorum_answ
 static void release_send(struct quorum_release *r, size_t server)
 {
 	uint32_t bit = UINT32_C(1) << server;
-	struct slice value = buf_slice(&r->value);
 	double now = timers_now(r->q->opts.timers);
 
 	if ((r->acked | r->sent) & bit || !quorum_peer_can_be_asked(r->q, server, now))
 		return;
 	r->calls[server].release = r;
 	r->calls[server].call.fn = release_on_answer;
-	if (quorum_peer_call(r->q, server, SCRIPT_QUORUM_RELEASE, buf_slice(&r->key), &value, 1,
-	                     &r->calls[server].call))
+	if (quorum_peer_call(r->q, server, SCRIPT_QUORUM_RELEASE, buf_slice(&r->key),
+	                     buf_slice(&r->value), NULL, 0, &r->calls[server].call))
 		r->sent |= bit;
 }
 
 struct quorum_release *quorum_release_new(struct quorum *q, struct slice key,
-                                          struct slice value, uint32_t among, double until,
+                                          struct slice value, uint32_t among, int64_t lease_ms,
                                           quorum_released_fn *fn, void *arg)
 {
 	struct quorum_release *r = xcalloc(1, sizeof(*r));
@@ -92,7 +91,8 @@ struct quorum_release *quorum_release_new(struct quorum *q, struct slice key,
 	r->q = q;
 	buf_append(&r->key, key);
 	buf_append(&r->value, value);
-	r->until = until;
+	/* A server may run a call late, and then the lease begins late. */
+	r->until = timers_now(q->opts.timers) + 2 * (double)lease_ms / 1000;
 	r->acked = all_servers(q) & ~among;
 	r->fn = fn;
 	r->arg = arg;
