@@ -534,6 +534,7 @@ void guard_events_deadlock(struct client *c);
 
 /* Write a field of a reply that describes a lock's owner: a name and a value, as RESP has them
  * in a flat array and in a map. An unknown value, or an empty text, is nil. */
+void holder_nil(struct buf *out, bool resp3);
 void holder_number(struct buf *out, const char *name, bool known, int64_t n, bool resp3);
 void holder_text(struct buf *out, const char *name, struct slice text, bool resp3);
 

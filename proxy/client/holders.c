@@ -27,7 +27,7 @@
 
 /* --- the fields --------------------------------------------------------------------------- */
 
-static void write_nil(struct buf *out, bool resp3)
+void holder_nil(struct buf *out, bool resp3)
 {
 	buf_puts(out, resp3 ? "_\r\n" : "$-1\r\n");
 }
@@ -38,7 +38,7 @@ void holder_number(struct buf *out, const char *name, bool known, int64_t n, boo
 	if (known)
 		buf_printf(out, ":%" PRId64 "\r\n", n);
 	else
-		write_nil(out, resp3);
+		holder_nil(out, resp3);
 }
 
 void holder_text(struct buf *out, const char *name, struct slice text, bool resp3)
@@ -47,7 +47,7 @@ void holder_text(struct buf *out, const char *name, struct slice text, bool resp
 	if (text.n)
 		resp_write_bulk(out, text);
 	else
-		write_nil(out, resp3);
+		holder_nil(out, resp3);
 }
 
 static void holder_client(const struct client *c, struct buf *address, struct buf *name)

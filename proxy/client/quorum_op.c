@@ -29,11 +29,6 @@ static void write_number(struct buf *out, int64_t n)
 	buf_printf(out, ":%" PRId64 "\r\n", n);
 }
 
-static void write_nothing(const struct client *c, struct buf *out)
-{
-	buf_puts(out, c->session.proto == 3 ? "_\r\n" : "$-1\r\n");
-}
-
 /* Writes the error for a command that fewer than a majority of the servers answered. */
 static void write_unreached(const struct client *c, const struct quorum_result *r,
                             struct buf *out)
@@ -82,7 +77,7 @@ static void write_taken(struct client *c, const struct quorum_result *r, struct 
 	if (c->quorum_act == QUORUM_ACT_SETNX)
 		write_number(out, won);
 	else if (!won)
-		write_nothing(c, out);
+		holder_nil(out, c->session.proto == 3);
 	else if (c->quorum_act == QUORUM_ACT_SET)
 		buf_puts(out, "+OK\r\n");
 	else
@@ -101,7 +96,7 @@ static void write_content(struct client *c, const struct quorum_result *r, struc
 	if (is_there)
 		resp_write_bulk(out, content);
 	else
-		write_nothing(c, out);
+		holder_nil(out, c->session.proto == 3);
 }
 
 /* Writes the answer to `current`, on which a majority has agreed. */
@@ -164,7 +159,7 @@ static void write_answer(struct client *c, const struct quorum_result *r, struct
 		if (won)
 			write_owner(c, r, h, out);
 		else
-			write_nothing(c, out);
+			holder_nil(out, c->session.proto == 3);
 		break;
 	}
 }
