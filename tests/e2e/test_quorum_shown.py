@@ -50,7 +50,7 @@ def test_locks_are_shown_with_who_has_them(start, path):
         assert rows.keys() == {KEY, "leased"} and show(path, "GUARDS") == []
         assert (lock["kind"], lock["rule"], lock["fence"], lock["renewed"]) == ("quorum", "locks", token, "yes")
         assert rows["leased"]["renewed"] == "no" and lock["owner"] and lock["client"].endswith(" shop")
-        assert lock["held_ms"] >= 0 and 0 < lock["lease_ms"] <= 20000
+        assert lock["db"] == 0 and lock["held_ms"] >= 0 and 0 < lock["lease_ms"] <= 20000
         client, = (row for row in show(path, "CLIENTS") if row["name"] == "shop")
         assert lock["client_id"] == client["id"]
         assert one.call("UNLOCK", KEY) == ONE and one.call("UNLOCK", "leased") == ONE

@@ -97,6 +97,7 @@ int quorum_fixture_teardown(void **state)
 	struct fake_quorum *f = *state;
 
 	end_owner(f, false);
+	assert_int_equal(f->owner.nbytes, 0);
 	for (size_t i = 0; i < SERVERS; i++)
 		go_down(f, i);
 	quorum_free(f->q);

@@ -135,6 +135,29 @@ static void late_read_without_the_lock_does_not_refuse_extend(void **state)
 	expect_done(f, QUORUM_WON);
 }
 
+static void late_renewal_does_not_count_after_extend(void **state)
+{
+	struct fake_quorum *f = *state;
+	struct hold *hold;
+
+	take(f);
+	advance(f, 3.4);
+	hold = voted_find(f->holds, &f->owner, SLICE_LIT("key"), SLICE_LIT("me"));
+	assert_non_null(hold);
+	voted_extend(hold, f->now, f->now + 20, 20000);
+	assert_int_equal(voted_lease_ms(hold), 20000);
+	/* The renewal was sent before: the servers did not have the lock then. */
+	answer_all(f, -1);
+	for (size_t i = 0; i < SERVERS; i++)
+		assert_int_equal(due_at(f, i), 0);
+	advance(f, 19);
+	/* hasp does not renew a lock that the client has extended. */
+	assert_int_equal(due_at(f, 0), 0);
+	assert_int_equal(f->owner.n, 1);
+	advance(f, 1.1);
+	assert_int_equal(f->owner.n, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -144,6 +167,7 @@ int main(void)
 		QUORUM_TEST(late_read_does_not_count_for_extend),
 		QUORUM_TEST(late_read_does_not_count_for_unlock),
 		QUORUM_TEST(late_read_without_the_lock_does_not_refuse_extend),
+		QUORUM_TEST(late_renewal_does_not_count_after_extend),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

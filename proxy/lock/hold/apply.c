@@ -17,7 +17,9 @@
 /* True if hasp only remembers the hold, and neither renews nor releases it. */
 static bool is_only_remembered(const struct hold *hold)
 {
-	return !hold_is_renewed(hold) && (layout_of(hold->kind)->by_value || !hold->release);
+	const struct lock_layout *layout = layout_of(hold->kind);
+
+	return !hold_is_renewed(hold) && !layout->voted && (layout->by_value || !hold->release);
 }
 
 /* A connection that takes lock after lock forgets the oldest. */

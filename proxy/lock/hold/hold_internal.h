@@ -292,9 +292,10 @@ struct hold *hold_first_hashed(struct holds *h, int db, struct slice key, uint64
 struct hold *hold_next(const struct hold *hold);
 struct lock_ident hold_ident(const struct hold *hold);
 bool hold_is_renewed(const struct hold *hold);
-/* QUORUM: sets the lock's value at the servers; releases the lock there. */
+/* QUORUM: set the lock's value at the servers; release the lock there; free the hold. */
 void hold_set_value(struct hold *hold, struct slice value);
-void hold_release_voted(const struct hold *hold);
+void hold_release_voted(struct hold *hold);
+void hold_free_voted(struct hold *hold);
 /* Notes one more LOCK of the same lock, with this ticket; hold_remove_ticket(): one UNLOCK. */
 void hold_add_ticket(struct hold *hold, struct slice ticket);
 void hold_remove_ticket(struct hold *hold);

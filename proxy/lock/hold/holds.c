@@ -174,13 +174,6 @@ void hold_set_value(struct hold *hold, struct slice value)
 	count_memory(hold->owner, (ptrdiff_t)value.n);
 }
 
-static void free_tickets(struct hold *hold)
-{
-	if (layout_of(hold->kind)->voted)
-		count_memory(hold->owner, -(ptrdiff_t)hold->value->n);
-	free(hold->tickets);
-}
-
 static void leave_renewal(struct hold *hold)
 {
 	timer_stop(hold_table(hold)->timers, &hold->timer);
@@ -212,12 +205,17 @@ void hold_free(struct hold *hold)
 	hold->owner->n--;
 	count_memory(hold->owner, -hold_nbytes(hold));
 	token_release(hold->owner, hold->token);
-	if (hold->tickets)
-		free_tickets(hold);
+	free(hold->tickets);
 	if (is_small)
 		freelist_give(&h->small, hold);
 	else
 		free(hold);
+}
+
+void hold_free_voted(struct hold *hold)
+{
+	count_memory(hold->owner, -(ptrdiff_t)hold->value->n);
+	hold_free(hold);
 }
 
 static struct hold *hold_of(struct map_node *node)
@@ -440,7 +438,7 @@ void hold_remove_ticket(struct hold *hold)
 
 /* --- release --------------------------------------------------------------------- */
 
-void hold_release_voted(const struct hold *hold)
+void hold_release_voted(struct hold *hold)
 {
 	const struct voters *v = &hold_table(hold)->voters;
 
@@ -513,14 +511,12 @@ void hold_owner_end(struct hold_owner *o, bool release)
 	list_remove(&o->lost);
 	while (!list_empty(&o->holds)) {
 		struct hold *hold = container_of(o->holds.next, struct hold, node);
+		bool voted = layout_of(hold->kind)->voted;
 		if (release && hold->release && hold->ntickets) {
 			hold_events_released(hold);
-			if (layout_of(hold->kind)->voted)
-				hold_release_voted(hold);
-			else
-				hold_release(hold);
+			(voted ? hold_release_voted : hold_release)(hold);
 		}
-		hold_free(hold);
+		(voted ? hold_free_voted : hold_free)(hold);
 	}
 	seen_values_free(o->seen);
 	o->seen = NULL;

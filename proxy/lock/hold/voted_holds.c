@@ -59,7 +59,7 @@ void voted_end(struct holds *h, struct slice key, struct slice value)
 	while (hold && !slice_eq(voted_value(hold), value))
 		hold = hold_next(hold);
 	if (hold)
-		hold_free(hold);
+		hold_free_voted(hold);
 }
 
 /* --- renewal ------------------------------------------------------------------------------ */
@@ -76,7 +76,7 @@ static void voted_lost(struct hold *hold, const char *reason)
 {
 	renewal_lost(hold, reason);
 	hold_release_voted(hold);
-	hold_free(hold);
+	hold_free_voted(hold);
 }
 
 static void voted_keep(struct hold *hold, double began, bool renewed)
@@ -134,7 +134,7 @@ static void voted_on_timer(struct timer *t, double now)
 	if (now >= hold->good_until && hold_is_renewed(hold))
 		voted_lost(hold, "no majority renewed it in time");
 	else if (now >= hold->good_until)
-		hold_free(hold);
+		hold_free_voted(hold);
 	else if (!hold_is_renewed(hold) || (hold->hold_until > 0 && now >= hold->hold_until))
 		voted_keep(hold, now, false);
 	else
