@@ -510,6 +510,9 @@ void requests_resume(struct client *c);
 void complete_request(struct client *c, struct pending_request *r,
                       const struct resp_reply *reply, struct slice captured);
 
+/* As complete_request(), for a call on a lock: it changes nothing of the session. */
+void complete_lock(struct client *c, struct pending_request *r, const struct resp_reply *reply);
+
 /* Gives the watched part of the request to the tracker at once, and only once. */
 void complete_watched(struct pending_request *r, int db, const struct resp_reply *reply);
 

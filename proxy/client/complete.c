@@ -46,16 +46,32 @@ void complete_watched(struct pending_request *r, int db, const struct resp_reply
 	r->command_sample = NULL;
 }
 
-static void on_done(void *arg, struct pending_request *r, int db,
-                    const struct resp_reply *reply, struct slice frame)
+/* Applies what the reply means for locks. */
+static void complete_locks(struct client *c, struct pending_request *r, int db,
+                           const struct resp_reply *reply)
 {
-	struct client *c = arg;
-
 	/* After an error, do not probe: the command has ended no lock, and hasp's own user may
 	 * see more keys than this client. */
 	if (buf_len(&r->probe_keys) && !resp_reply_is_error(reply) &&
 	    !(r->lock_request && followed_script_failed(r->lock_request)))
 		probe_locks(c, db, r);
+	if (r->lock_request)
+		hold_apply(c->env->policy.holds, client_own_holds(c), r->lock_request, db,
+		           reply);
+	r->lock_request = NULL;
+}
+
+void complete_lock(struct client *c, struct pending_request *r, const struct resp_reply *reply)
+{
+	complete_locks(c, r, c->session.db, reply);
+	session_complete(&c->session, r);
+}
+
+static void on_done(void *arg, struct pending_request *r, int db,
+                    const struct resp_reply *reply, struct slice frame)
+{
+	struct client *c = arg;
+
 	complete_watched(r, db, reply);
 	if (r->value_read)
 		value_read_complete(r->value_read, &client_own_holds(c)->seen, db, frame);
@@ -64,10 +80,7 @@ static void on_done(void *arg, struct pending_request *r, int db,
 	/* This error is an element of EXEC's reply; on_line() has seen any other error. */
 	if (r->lock_request && slice_starts(frame, SLICE_LIT("-LOCKED ")))
 		lock_request_locked(r->lock_request);
-	if (r->lock_request)
-		hold_apply(c->env->policy.holds, client_own_holds(c), r->lock_request, db,
-		           reply);
-	r->lock_request = NULL;
+	complete_locks(c, r, db, reply);
 }
 
 void complete_request(struct client *c, struct pending_request *r,

@@ -229,7 +229,7 @@ static void reply_to_lock(struct client *c, const struct resp_reply *reply)
 	if (c->waiter || c->stream.error || resp_reply_is_error(reply))
 		lock_op_reply(c->current, &c->locks->holds, c->session.db, c->waiter,
 		              c->stream.error, reply);
-	complete_request(c, c->current, reply, SLICE_NONE);
+	complete_lock(c, c->current, reply);
 	client_end_current(c);
 }
 

@@ -201,14 +201,16 @@ static void on_reply(void *owner, void *tag, const struct resp_reply *reply,
 {
 	struct client *c = client_of(owner);
 	struct pending_request *r = tag;
-	bool was_reset = r->kind == PENDING_RESET, is_notice = r->kind == PENDING_NOTICE;
-	bool was_logged_in = c->session.login == LOGIN_DONE;
-	bool ends = ends_transaction(c, r, reply, captured);
+	bool was_reset, is_notice, was_logged_in, ends;
 
 	if (r == c->current && is_exchanged(r)) {
 		exchange_on_reply(c, reply, captured);
 		return;
 	}
+	was_reset = r->kind == PENDING_RESET;
+	is_notice = r->kind == PENDING_NOTICE;
+	was_logged_in = c->session.login == LOGIN_DONE;
+	ends = ends_transaction(c, r, reply, captured);
 	if (r->kind == PENDING_LOGIN)
 		session_set_admission(&c->session, slice_starts(captured, SLICE_LIT("-NOAUTH"))
 		                                           ? LOGIN_REFUSED

@@ -167,10 +167,13 @@ __attribute__((noinline)) static size_t take_plain_in_multi(struct client *c, st
 __attribute__((noinline)) static size_t take_plain(struct client *c, struct cursor *k)
 {
 	size_t next_n;
+	uint32_t count;
 
 	if (session_in_multi(&c->session))
 		return take_plain_in_multi(c, k);
-	link_expect_plain(&c->user, scan_run(c, k, takes_plain(c), &next_n));
+	count = scan_run(c, k, takes_plain(c), &next_n);
+	if (count)
+		link_expect_plain(&c->user, count);
 	return next_n;
 }
 

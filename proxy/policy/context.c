@@ -73,8 +73,8 @@ void context_set_command(struct context *x, struct policy_env *env,
 
 struct slice context_token(const struct context *x, enum owner_kind kind, struct buf *scratch)
 {
-	if (x->must_log_in)
-		kind = OWNER_CONNECTION;
+	if (x->must_log_in || kind == OWNER_CONNECTION)
+		return x->identity(x->arg)->connection;
 	return owner_token(scratch, kind, x->identity(x->arg), session_text(x->session, TEXT_NAME),
 	                   session_user(x->session));
 }

@@ -388,7 +388,7 @@ void link_expect_plain(struct link_user *u, uint32_t n)
 {
 	struct link *l = u->link;
 
-	if (!l || !counts_requests(l) || n == 0)
+	if (!l || !counts_requests(l))
 		return;
 	if (u->inflight == 0)
 		u->first_run = fifo_next_number(&l->fifo);

@@ -282,7 +282,7 @@ bool link_is_outdated(const struct link *l);
 /* Announces one more reply to the user; the callbacks get `tag`. Does nothing after
  * link_make_opaque(). */
 void link_expect(struct link_user *u, unsigned flags, void *tag);
-/* Announces `n` more replies, all LINK_PASS. */
+/* Announces `n` more replies, at least one, all LINK_PASS. */
 void link_expect_plain(struct link_user *u, uint32_t n);
 /* Returns the tag of the link's oldest request; NULL: none, or another user's. */
 void *link_head(const struct link_user *u);

@@ -175,6 +175,8 @@ struct lock_request *lock_request_new(struct holds *h, const struct lock_call *c
 	p->kind = kind;
 	p->stats = terms->stats;
 	p->sent_at = timers_now(h->timers);
+	if (!effect->has_lease)
+		return p;
 	p->ends_ms = ends_after_ms(call, terms);
 	/* An expiry in the past deletes the lock. */
 	if (p->ends_ms < 0 && p->effect == LOCK_EFFECT_EXPIRES)
@@ -182,9 +184,8 @@ struct lock_request *lock_request_new(struct holds *h, const struct lock_call *c
 	p->exclusive = rule ? rule->owner == OWNER_CONNECTION : !call->shared_owner;
 	p->release = end == DISCONNECT_RELEASE;
 	p->closes = (rule ? rule->on_lost : verbs->on_lost) == LOST_CLOSE;
-	p->check_if_late = effect->has_lease &&
-	                   (!rule || (effect->holds &&
-	                              (rule->wait_ms || !call->leased || renew == RENEW_YES)));
+	p->check_if_late = !rule || (effect->holds &&
+	                             (rule->wait_ms || !call->leased || renew == RENEW_YES));
 	if (effect->holds && call->ticket.n) {
 		p->replicas = (int)(rule ? rule->replicas_ack : verbs->replicas_ack);
 		p->replicas_timeout_ms = rule ? rule->replicas_ack_timeout_ms
