@@ -227,7 +227,7 @@ static void reply_to_lock(struct client *c, const struct resp_reply *reply)
 {
 	/* Most calls did not wait, and succeeded: they skip the rest. */
 	if (c->waiter || c->stream.error || resp_reply_is_error(reply))
-		lock_op_reply(c->current, &c->locks->holds, c->session.db, c->waiter,
+		lock_op_reply(c->current, client_own_holds(c), c->session.db, c->waiter,
 		              c->stream.error, reply);
 	complete_lock(c, c->current, reply);
 	client_end_current(c);
@@ -336,11 +336,16 @@ static void note_guard_event(struct client *c, const struct op_event *e)
 static bool exchange_event(struct client *c, const struct op_event *e)
 {
 	struct op_out out;
-	struct op_facts f = client_facts(c, &out);
+	struct op_facts f;
 	struct buf outage = BUF_INIT;
 	struct op_action a;
 	bool passes;
 
+	/* From OP_GRANTED on, events end a wait. Log lines about that name the client by its
+	 * holds. */
+	if (e->kind >= OP_GRANTED)
+		(void)client_own_holds(c);
+	f = client_facts(c, &out);
 	if (e->kind == OP_TIMED_OUT)
 		describe_outage(c, &outage);
 	f.outage = buf_slice(&outage);
@@ -544,8 +549,6 @@ static bool is_in_transaction(const struct pending_request *r)
 
 bool exchange_start(struct client *c, struct context *x, const struct decision *d)
 {
-	/* Log lines about the request name the client by its holds. */
-	(void)client_own_holds(c);
 	c->current = d->pending;
 	c->decided_in = c->env->policy.generation;
 	if (c->current->kind == PENDING_COUNT) {
