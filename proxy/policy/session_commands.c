@@ -48,8 +48,8 @@ static struct slice arg(const struct context *x, size_t i)
 
 static void set_text(struct pending_request *r, enum login_text which, struct slice s)
 {
-	free(r->login.texts[which]);
-	r->login.texts[which] = s.n > NAME_MAX_BYTES ? xstrdup("") : xmemdup(s.p, s.n);
+	free(r->login->texts[which]);
+	r->login->texts[which] = s.n > NAME_MAX_BYTES ? xstrdup("") : xmemdup(s.p, s.n);
 }
 
 /* If the user's name is too long to keep, the user counts as unknown. */
@@ -57,7 +57,7 @@ static void set_login(struct pending_request *r, struct slice user, struct slice
 {
 	set_text(r, TEXT_USER, user);
 	set_text(r, TEXT_PASSWORD, password);
-	r->login.user_unknown = user.n > NAME_MAX_BYTES;
+	r->login->user_unknown = user.n > NAME_MAX_BYTES;
 }
 
 static struct decision on_select(struct context *x)
@@ -84,9 +84,9 @@ static struct decision on_hello(struct context *x)
 	struct pending_request *r = pending_new(PENDING_HELLO);
 
 	if (slice_eq(arg(x, 1), SLICE_LIT("2")))
-		r->login.proto = 2;
+		r->login->proto = 2;
 	else if (slice_eq(arg(x, 1), SLICE_LIT("3")))
-		r->login.proto = 3;
+		r->login->proto = 3;
 	for (size_t i = 2; i < x->req->argc; i++) {
 		/* Redis takes the last AUTH of several. */
 		if (args_option(arg(x, i), "auth")) {

@@ -25,6 +25,8 @@ struct pending_request *pending_new_of(struct freelist *freelist, enum pending_k
 	list_init(&r->node);
 	if (kind == PENDING_EXEC)
 		list_init(&r->queued);
+	else if (is_login(r))
+		r->login = xcalloc(1, sizeof(*r->login));
 	return r;
 }
 
@@ -41,7 +43,8 @@ void pending_free(struct pending_request *r)
 		pending_free_list(&r->queued);
 	} else if (is_login(r)) {
 		for (size_t i = 0; i < LOGIN_TEXTS; i++)
-			free(r->login.texts[i]);
+			free(r->login->texts[i]);
+		free(r->login);
 	}
 	if (r->rest)
 		r->rest->free(r);
@@ -56,10 +59,10 @@ void pending_free(struct pending_request *r)
 
 static size_t login_nbytes(const struct pending_request *r)
 {
-	size_t n = 0;
+	size_t n = sizeof(*r->login);
 
 	for (size_t i = 0; i < LOGIN_TEXTS; i++)
-		n += r->login.texts[i] ? strlen(r->login.texts[i]) : 0;
+		n += r->login->texts[i] ? strlen(r->login->texts[i]) : 0;
 	return n;
 }
 
@@ -102,12 +105,12 @@ void pending_each_probe_key(const struct pending_request *r,
 
 const char *pending_user(const struct pending_request *r)
 {
-	return is_login(r) ? r->login.texts[TEXT_USER] : NULL;
+	return is_login(r) ? r->login->texts[TEXT_USER] : NULL;
 }
 
 const char *pending_name(const struct pending_request *r)
 {
-	return is_login(r) ? r->login.texts[TEXT_NAME] : NULL;
+	return is_login(r) ? r->login->texts[TEXT_NAME] : NULL;
 }
 
 bool pending_logs_in(const struct pending_request *r)

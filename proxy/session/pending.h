@@ -52,6 +52,13 @@ enum login_text { TEXT_USER, TEXT_PASSWORD, TEXT_NAME, TEXT_LIB_NAME, TEXT_LIB_V
 enum subscription { SUBSCRIBED_CHANNELS, SUBSCRIBED_PATTERNS, SUBSCRIBED_SHARDS };
 #define SUBSCRIPTION_KINDS 3
 
+struct pending_login {
+	char *texts[LOGIN_TEXTS]; /* NULL: unchanged; "": none, or the default user. The
+	                           * password comes with the user. */
+	bool user_unknown; /* the user's name was too long to keep */
+	uint8_t proto; /* HELLO; 0: unchanged */
+};
+
 struct pending_request {
 	enum pending_kind kind;
 	bool blocks; /* Redis may answer this request and later ones only when there is data */
@@ -67,12 +74,7 @@ struct pending_request {
 	union {
 		int db; /* SELECT */
 		bool raw; /* STREAM: the client's input is no longer requests either */
-		struct {
-			char *texts[LOGIN_TEXTS]; /* NULL: unchanged; "": none, or the default
-			                           * user. The password comes with the user. */
-			bool user_unknown; /* the user's name was too long to keep */
-			uint8_t proto; /* HELLO; 0: unchanged */
-		} login; /* AUTH, HELLO, NAME, SETINFO */
+		struct pending_login *login; /* AUTH, HELLO, NAME, SETINFO */
 		struct {
 			enum subscription kind;
 			bool ends; /* for UNSUBSCRIBE, SUNSUBSCRIBE and PUNSUBSCRIBE */

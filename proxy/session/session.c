@@ -172,21 +172,21 @@ const char *session_user(const struct session *s)
 static void log_in_as(struct session *s, struct pending_request *r)
 {
 	s->by_hello |= r->kind == PENDING_HELLO;
-	if (r->login.proto)
-		s->proto = r->login.proto;
-	if (r->login.texts[TEXT_USER]) {
-		if (r->login.user_unknown)
+	if (r->login->proto)
+		s->proto = r->login->proto;
+	if (r->login->texts[TEXT_USER]) {
+		if (r->login->user_unknown)
 			s->certainty = SESSION_USER_UNCERTAIN;
 		else if (s->certainty == SESSION_USER_UNCERTAIN)
 			s->certainty = SESSION_UNCERTAIN;
 		s->login = LOGIN_DONE;
 	}
 	for (enum login_text i = 0; i < LOGIN_TEXTS; i++) {
-		char *text = r->login.texts[i];
+		char *text = r->login->texts[i];
 
 		if (!text)
 			continue;
-		r->login.texts[i] = NULL;
+		r->login->texts[i] = NULL;
 		/* A user without a password logs in with an empty one, which hasp repeats on
 		 * other links. */
 		if (!*text && i != TEXT_PASSWORD) {
@@ -276,7 +276,7 @@ void session_assume(struct session *s, struct pending_request *r)
 {
 	if (r->kind != PENDING_NAME)
 		mark_unknown(s, r);
-	else if (is_valid_name(r->login.texts[TEXT_NAME]))
+	else if (is_valid_name(r->login->texts[TEXT_NAME]))
 		apply_request(s, r);
 	pending_free(r);
 }

@@ -65,7 +65,7 @@ struct pending_request *sent_auth(struct session *s, const char *user)
 {
 	struct pending_request *r = pending_new(PENDING_AUTH);
 
-	r->login.texts[TEXT_USER] = xstrdup(user);
+	r->login->texts[TEXT_USER] = xstrdup(user);
 	return sent(s, r);
 }
 
@@ -74,9 +74,9 @@ struct pending_request *sent_hello(struct session *s, uint8_t proto, const char 
 {
 	struct pending_request *r = pending_new(PENDING_HELLO);
 
-	r->login.proto = proto;
-	r->login.texts[TEXT_USER] = user ? xstrdup(user) : NULL;
-	r->login.texts[TEXT_NAME] = name ? xstrdup(name) : NULL;
+	r->login->proto = proto;
+	r->login->texts[TEXT_USER] = user ? xstrdup(user) : NULL;
+	r->login->texts[TEXT_NAME] = name ? xstrdup(name) : NULL;
 	return sent(s, r);
 }
 
@@ -84,7 +84,7 @@ struct pending_request *sent_name(struct session *s, const char *name)
 {
 	struct pending_request *r = pending_new(PENDING_NAME);
 
-	r->login.texts[TEXT_NAME] = xstrdup(name);
+	r->login->texts[TEXT_NAME] = xstrdup(name);
 	return sent(s, r);
 }
 

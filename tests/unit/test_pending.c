@@ -78,8 +78,8 @@ static void only_a_login_names_a_user_or_a_name(void **state)
 		r = pending_new(logins[i]);
 		assert_null(pending_user(r));
 		assert_null(pending_name(r));
-		r->login.texts[TEXT_USER] = xstrdup("alice");
-		r->login.texts[TEXT_NAME] = xstrdup("worker");
+		r->login->texts[TEXT_USER] = xstrdup("alice");
+		r->login->texts[TEXT_NAME] = xstrdup("worker");
 		assert_string_equal(pending_user(r), "alice");
 		assert_string_equal(pending_name(r), "worker");
 		pending_free(r);

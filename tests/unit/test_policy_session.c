@@ -42,25 +42,25 @@ static void auth_is_awaited_with_its_user_and_password(void **state)
 {
 	struct pending_request *r = assert_awaited(*state, "AUTH alice secret", PENDING_AUTH);
 
-	assert_string_equal(r->login.texts[TEXT_USER], "alice");
-	assert_string_equal(r->login.texts[TEXT_PASSWORD], "secret");
+	assert_string_equal(r->login->texts[TEXT_USER], "alice");
+	assert_string_equal(r->login->texts[TEXT_PASSWORD], "secret");
 	r = assert_awaited(*state, "AUTH secret", PENDING_AUTH);
-	assert_string_equal(r->login.texts[TEXT_USER], "");
-	assert_string_equal(r->login.texts[TEXT_PASSWORD], "secret");
+	assert_string_equal(r->login->texts[TEXT_USER], "");
+	assert_string_equal(r->login->texts[TEXT_PASSWORD], "secret");
 }
 
 static void hello_is_awaited_with_what_it_names(void **state)
 {
 	struct pending_request *r = assert_awaited(*state, "HELLO", PENDING_HELLO);
 
-	assert_int_equal(r->login.proto, 0);
-	assert_null(r->login.texts[TEXT_USER]);
-	assert_null(r->login.texts[TEXT_NAME]);
+	assert_int_equal(r->login->proto, 0);
+	assert_null(r->login->texts[TEXT_USER]);
+	assert_null(r->login->texts[TEXT_NAME]);
 	r = assert_awaited(*state, "hello 3 AUTH alice secret SETNAME worker", PENDING_HELLO);
-	assert_int_equal(r->login.proto, 3);
-	assert_string_equal(r->login.texts[TEXT_USER], "alice");
-	assert_string_equal(r->login.texts[TEXT_PASSWORD], "secret");
-	assert_string_equal(r->login.texts[TEXT_NAME], "worker");
+	assert_int_equal(r->login->proto, 3);
+	assert_string_equal(r->login->texts[TEXT_USER], "alice");
+	assert_string_equal(r->login->texts[TEXT_PASSWORD], "secret");
+	assert_string_equal(r->login->texts[TEXT_NAME], "worker");
 }
 
 static void of_several_options_of_hello_the_last_counts(void **state)
@@ -69,17 +69,17 @@ static void of_several_options_of_hello_the_last_counts(void **state)
 		*state, "HELLO 2 AUTH alice a SETNAME one AUTH bob b SETNAME two",
 		PENDING_HELLO);
 
-	assert_int_equal(r->login.proto, 2);
-	assert_string_equal(r->login.texts[TEXT_USER], "bob");
-	assert_string_equal(r->login.texts[TEXT_PASSWORD], "b");
-	assert_string_equal(r->login.texts[TEXT_NAME], "two");
+	assert_int_equal(r->login->proto, 2);
+	assert_string_equal(r->login->texts[TEXT_USER], "bob");
+	assert_string_equal(r->login->texts[TEXT_PASSWORD], "b");
+	assert_string_equal(r->login->texts[TEXT_NAME], "two");
 }
 
 static void client_setname_is_awaited(void **state)
 {
-	assert_string_equal(
-		assert_awaited(*state, "CLIENT SETNAME worker", PENDING_NAME)->login.texts[TEXT_NAME],
-		"worker");
+	assert_string_equal(assert_awaited(*state, "CLIENT SETNAME worker", PENDING_NAME)
+	                            ->login->texts[TEXT_NAME],
+	                    "worker");
 	assert_passed(*state, "CLIENT SETNAME");
 	assert_passed(*state, "CLIENT GETNAME");
 	assert_passed(*state, "CLIENT");
@@ -90,11 +90,11 @@ static void client_setinfo_is_awaited_with_what_it_names(void **state)
 	struct pending_request *r = assert_awaited(*state, "client setinfo LIB-NAME app",
 	                                           PENDING_SETINFO);
 
-	assert_string_equal(r->login.texts[TEXT_LIB_NAME], "app");
-	assert_null(r->login.texts[TEXT_LIB_VER]);
+	assert_string_equal(r->login->texts[TEXT_LIB_NAME], "app");
+	assert_null(r->login->texts[TEXT_LIB_VER]);
 	r = assert_awaited(*state, "CLIENT SETINFO lib-ver 1.2", PENDING_SETINFO);
-	assert_null(r->login.texts[TEXT_LIB_NAME]);
-	assert_string_equal(r->login.texts[TEXT_LIB_VER], "1.2");
+	assert_null(r->login->texts[TEXT_LIB_NAME]);
+	assert_string_equal(r->login->texts[TEXT_LIB_VER], "1.2");
 	assert_passed(*state, "CLIENT SETINFO lib-other x");
 	assert_passed(*state, "CLIENT SETINFO lib-name");
 }
@@ -106,9 +106,12 @@ static void a_name_of_more_than_512_bytes_is_none(void **state)
 
 	memset(words + 15, 'n', 513);
 	words[15 + 513] = '\0';
-	assert_string_equal(assert_awaited(*state, words, PENDING_NAME)->login.texts[TEXT_NAME], "");
+	assert_string_equal(
+		assert_awaited(*state, words, PENDING_NAME)->login->texts[TEXT_NAME], "");
 	words[15 + 512] = '\0';
-	assert_int_equal(strlen(assert_awaited(*state, words, PENDING_NAME)->login.texts[TEXT_NAME]), 512);
+	assert_int_equal(
+		strlen(assert_awaited(*state, words, PENDING_NAME)->login->texts[TEXT_NAME]),
+		512);
 }
 
 static void in_multi_what_changes_the_session_waits_for_exec(void **state)

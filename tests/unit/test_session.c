@@ -50,8 +50,8 @@ static void a_user_without_a_password_logs_in_with_an_empty_one(void **state)
 	struct pending_request *r = pending_new(PENDING_AUTH);
 
 	assert_null(session_text(s, TEXT_PASSWORD));
-	r->login.texts[TEXT_USER] = xstrdup("alice");
-	r->login.texts[TEXT_PASSWORD] = xstrdup("");
+	r->login->texts[TEXT_USER] = xstrdup("alice");
+	r->login->texts[TEXT_PASSWORD] = xstrdup("");
 	ANSWER(s, sent(s, r), "+OK\r\n");
 	assert_string_equal(session_text(s, TEXT_USER), "alice");
 	assert_string_equal(session_text(s, TEXT_PASSWORD), "");
@@ -143,19 +143,19 @@ static void the_clients_library_counts_from_its_reply_and_outlives_reset(void **
 	struct session *s = *state;
 	struct pending_request *r = pending_new(PENDING_SETINFO);
 
-	r->login.texts[TEXT_LIB_NAME] = xstrdup("app");
+	r->login->texts[TEXT_LIB_NAME] = xstrdup("app");
 	(void)sent(s, r);
 	assert_null(session_text(s, TEXT_LIB_NAME));
 	ANSWER(s, r, "+OK\r\n");
 	assert_string_equal(session_text(s, TEXT_LIB_NAME), "app");
 	r = pending_new(PENDING_SETINFO);
-	r->login.texts[TEXT_LIB_VER] = xstrdup("1 2");
+	r->login->texts[TEXT_LIB_VER] = xstrdup("1 2");
 	ANSWER(s, sent(s, r), "-ERR lib-ver cannot contain spaces\r\n");
 	assert_null(session_text(s, TEXT_LIB_VER));
 	ANSWER(s, sent_reset(s), "+RESET\r\n");
 	assert_string_equal(session_text(s, TEXT_LIB_NAME), "app");
 	r = pending_new(PENDING_SETINFO);
-	r->login.texts[TEXT_LIB_NAME] = xstrdup("");
+	r->login->texts[TEXT_LIB_NAME] = xstrdup("");
 	ANSWER(s, sent(s, r), "+OK\r\n");
 	assert_null(session_text(s, TEXT_LIB_NAME));
 }
@@ -249,7 +249,7 @@ static void an_unseen_request_leaves_doubt(void **state)
 	session_assume(s, r);
 	assert_int_equal(s->db, -1);
 	r = pending_new(PENDING_AUTH);
-	r->login.texts[TEXT_USER] = xstrdup("alice");
+	r->login->texts[TEXT_USER] = xstrdup("alice");
 	session_assume(s, r);
 	assert_null(session_user(s));
 	assert_int_equal(s->nawaited, 0);
@@ -263,11 +263,11 @@ static void a_name_set_unseen_is_known_if_redis_takes_it(void **state)
 
 	session_make_opaque(s);
 	r = pending_new(PENDING_NAME);
-	r->login.texts[TEXT_NAME] = xstrdup("worker");
+	r->login->texts[TEXT_NAME] = xstrdup("worker");
 	session_assume(s, r);
 	assert_string_equal(session_text(s, TEXT_NAME), "worker");
 	r = pending_new(PENDING_NAME);
-	r->login.texts[TEXT_NAME] = xstrdup("a b");
+	r->login->texts[TEXT_NAME] = xstrdup("a b");
 	session_assume(s, r);
 	assert_string_equal(session_text(s, TEXT_NAME), "worker");
 	r = pending_new(PENDING_RESET);
@@ -422,10 +422,10 @@ static void what_hello_asks_for_comes_true_together(void **state)
 	struct session *s = *state;
 	struct pending_request *r = pending_new(PENDING_HELLO);
 
-	r->login.proto = 3;
-	r->login.texts[TEXT_USER] = xstrdup("alice");
-	r->login.texts[TEXT_PASSWORD] = xstrdup("secret");
-	r->login.texts[TEXT_NAME] = xstrdup("worker");
+	r->login->proto = 3;
+	r->login->texts[TEXT_USER] = xstrdup("alice");
+	r->login->texts[TEXT_PASSWORD] = xstrdup("secret");
+	r->login->texts[TEXT_NAME] = xstrdup("worker");
 	sent(s, r);
 	assert_int_equal(s->login, LOGIN_UNKNOWN);
 	ANSWER(s, r, "%0\r\n");
