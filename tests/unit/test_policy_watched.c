@@ -274,7 +274,7 @@ static void a_client_s_locks_and_watched_keys_are_noted(void **state)
 	assert_false(assert_watched(f, "SETNX lock:a v", "lock:a")->watches);
 	run(f, "MULTI", "+OK\r\n");
 	assert_passed(f, "SETNX lock:a v");
-	queued = container_of(f->session.txn.queued.next, struct pending_request, node);
+	queued = container_of(f->session.txn.exec->queued.next, struct pending_request, node);
 	assert_true(queued->command_sample->watches);
 	assert_false(queued->command_sample->under_lock);
 }
