@@ -53,7 +53,7 @@
 #include "quorum/quorum.h"
 #include "session/session.h"
 
-#define CLIENT_MAGIC 0x68617370u
+#define CLIENT_MAGIC 0x6870u
 
 enum client_state {
 	CLIENT_OPEN, /* requests are taken as they come */
@@ -107,14 +107,15 @@ struct client_link_wait {
 };
 
 struct client {
-	unsigned magic;
-	uint32_t place; /* in env->table: client_list.c */
+	/* Of the flags, each request reads those that have a byte of their own. */
+	uint16_t magic;
 	enum client_state state : 8;
-	enum next_link next_link : 8;
-	enum quorum_act quorum_act : 8; /* of `current`, while CLIENT_PARKED_ROUND */
-	bool eof : 1; /* the client sends no more */
-	bool shared : 1; /* the link that `user` is on is shared */
-	bool bare : 1; /* a link of its own, for one command: its state could not be replayed */
+	enum next_link next_link : 4;
+	enum quorum_act quorum_act : 4; /* of `current`, while CLIENT_PARKED_ROUND */
+	uint32_t place; /* in env->table: client_list.c */
+	bool eof; /* the client sends no more */
+	bool shared; /* the link that `user` is on is shared */
+	bool bare; /* a link of its own, for one command: its state could not be replayed */
 	bool transacting : 1; /* MULTI or WATCH was sent over the client's own link, and no
 	                       * reply has ended its effect */
 	bool altered : 1; /* the client's own link may be in another state than its login

@@ -28,7 +28,7 @@ enum quorum_act {
 	QUORUM_ACT_EXISTS,
 	QUORUM_ACT_TTL,
 	QUORUM_ACT_PTTL,
-	QUORUM_ACT_INFO, /* LOCK.INFO */
+	QUORUM_ACT_INFO, /* LOCK.INFO; at most 15: struct client has 4 bits for it */
 };
 
 /* A command for a quorum; its slices point into the request, or into env->token. */
