@@ -200,8 +200,8 @@ struct lock_request {
 	int64_t replicas_timeout_ms;
 	double sent_at;
 	double waited; /* seconds of wait, before the last send or in line; 0: none */
-	struct resp_reply reply; /* LOCK_REQUEST_KEPT */
-	struct buf answer; /* KEPT: the bytes of `reply`; REFUSED: the holder's token */
+	struct buf answer; /* KEPT: a struct resp_reply, and its bytes; REFUSED: the holder's
+	                    * token */
 	int replicas; /* how many replicas must have the lock yet; 0: none */
 	uint32_t refused; /* REFUSED: the number of the key, counted from 1 */
 	uint32_t nbytes; /* its memory */

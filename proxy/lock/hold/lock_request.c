@@ -382,11 +382,13 @@ enum lock_request_late lock_request_late(const struct lock_request *p,
 void lock_request_keep(struct lock_request *p, const struct resp_reply *r, struct slice bytes)
 {
 	lock_request_set_state(p, LOCK_REQUEST_KEPT);
-	p->reply = *r;
 	/* (The caller may pass the bytes that are kept already.) */
-	if (buf_len(&p->answer) && bytes.p == buf_head(&p->answer))
+	if (buf_len(&p->answer) && bytes.p == buf_head(&p->answer) + sizeof(*r)) {
+		memcpy(buf_head(&p->answer), r, sizeof(*r));
 		return;
+	}
 	buf_clear(&p->answer);
+	buf_append(&p->answer, slice_of(r, sizeof(*r)));
 	buf_append(&p->answer, bytes);
 }
 
@@ -394,8 +396,8 @@ struct slice lock_request_kept(const struct lock_request *p, struct resp_reply *
 {
 	if (p->state != LOCK_REQUEST_KEPT)
 		return SLICE_NONE;
-	*r = p->reply;
-	return buf_slice(&p->answer);
+	memcpy(r, buf_head(&p->answer), sizeof(*r));
+	return slice_of(buf_head(&p->answer) + sizeof(*r), buf_len(&p->answer) - sizeof(*r));
 }
 
 const char *lock_request_refusal(const struct lock_request *p, bool resp3)
