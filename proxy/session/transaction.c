@@ -86,7 +86,7 @@ static void forget_watched(struct transaction *t)
 /* --- the transaction ---------------------------------------------------------------- */
 
 /* Returns `exec`, which the caller owns. */
-static struct pending_request *take_exec(struct transaction *t)
+static struct pending_request *detach_exec(struct transaction *t)
 {
 	struct pending_request *exec = t->exec;
 
@@ -97,7 +97,7 @@ static struct pending_request *take_exec(struct transaction *t)
 static void drop_queued(struct transaction *t)
 {
 	if (t->exec)
-		pending_free(take_exec(t));
+		pending_free(detach_exec(t));
 }
 
 void transaction_fini(struct transaction *t)
@@ -182,7 +182,7 @@ struct pending_request *transaction_exec(struct transaction *t)
 {
 	close_transaction(t);
 	transaction_unwatch(t);
-	return take_exec(t);
+	return detach_exec(t);
 }
 
 void transaction_discard(struct transaction *t)
@@ -195,7 +195,7 @@ void transaction_discard(struct transaction *t)
 struct pending_request *transaction_reject(struct transaction *t)
 {
 	close_transaction(t);
-	return take_exec(t);
+	return detach_exec(t);
 }
 
 void transaction_unwatch(struct transaction *t)
