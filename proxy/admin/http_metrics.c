@@ -20,7 +20,7 @@
 
 /* --- sections ----------------------------------------------------------------------------- */
 
-/* What a histogram is of. */
+/* The histograms of a section. */
 enum section_histogram { WAITED, HELD };
 
 /* A family with a sample for each section of these kinds. */

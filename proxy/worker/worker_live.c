@@ -132,8 +132,9 @@ static bool is_of_question(const struct live_question *q, const struct live_row 
 	        (what == LIVE_HELD || live_is_guard(row) == (what == LIVE_GUARDS)));
 }
 
-/* Writes the row, followed by its texts, for row_read(), if the entry is asked for and is told.
- * After the last row come the totals. Returns false if others have been held for longer. */
+/* Writes the row, followed by its texts, for row_read(), if the question is about the entry.
+ * After the last row come the totals. Returns false, and writes nothing, if enough others have
+ * been held for longer. */
 static bool row_write(struct live_question *q, struct live_row row, struct client *c,
                       struct slice key, struct slice token)
 {
