@@ -14,8 +14,6 @@
 #include "net/listen.h"
 
 #define SWEEP_SECONDS 1.0
-/* The interval in which hasp checks how far a pause is. */
-#define PAUSE_SECONDS 0.01
 
 static void answer_reloads(struct admin *a, uint64_t reloads, struct slice answer)
 {
@@ -129,13 +127,11 @@ static void admin_on_exhausted(void *owner, int error)
 		          dropped);
 }
 
-static void admin_on_sweep(struct ev_loop *loop, struct ev_timer *t, int revents)
+static void admin_on_sweep(void *arg)
 {
-	struct admin *a = t->data;
+	struct admin *a = arg;
 	double now = clock_now();
 
-	(void)loop;
-	(void)revents;
 	list_drain (struct console, c, &a->consoles, place.node) {
 		if ((!c->logged_in || c->state == CONSOLE_ENDING) &&
 		    now - c->since >= CONSOLE_PATIENCE_SECONDS)
@@ -157,14 +153,13 @@ static void answer_pauses(struct admin *a, enum workers_pause now, size_t nbound
 	}
 }
 
-static void admin_on_pause(struct ev_loop *loop, struct ev_timer *t, int revents)
+static void admin_on_pause(void *arg)
 {
-	struct admin *a = t->data;
+	struct admin *a = arg;
 	size_t nbound;
 	enum workers_pause now = workers_pause_state(a->shared, &nbound);
 	bool is_there = now == WORKERS_PAUSED || now == WORKERS_SERVE;
 
-	(void)revents;
 	if (now == WORKERS_PAUSED)
 		log_info("paused ending_clients=%zu", nbound);
 	else if (now == WORKERS_SERVE)
@@ -172,7 +167,7 @@ static void admin_on_pause(struct ev_loop *loop, struct ev_timer *t, int revents
 	answer_pauses(a, now, nbound);
 	/* (After its answer, a console may have sent the next command of this kind.) */
 	if (is_there && workers_pause_state(a->shared, NULL) == now)
-		ev_timer_stop(loop, t);
+		loop_timer_stop(&a->pause);
 }
 
 /* Runs after the callbacks of each loop iteration. */
@@ -211,11 +206,9 @@ struct admin *admin_new(struct config *config, const int *fds, size_t nfds,
 		l->admin = a;
 		l->acceptor = acceptor_new(a->loop, fds[a->nlisteners], &acceptor, l);
 	}
-	ev_timer_init(&a->sweep, admin_on_sweep, SWEEP_SECONDS, SWEEP_SECONDS);
-	a->sweep.data = a;
-	ev_timer_start(a->loop, &a->sweep);
-	ev_timer_init(&a->pause, admin_on_pause, PAUSE_SECONDS, PAUSE_SECONDS);
-	a->pause.data = a;
+	loop_timer_init(&a->sweep, a->loop, admin_on_sweep, a);
+	loop_timer_repeat(&a->sweep, SWEEP_SECONDS);
+	loop_timer_init(&a->pause, a->loop, admin_on_pause, a);
 	ev_check_init(&a->check, admin_on_check);
 	a->check.data = a;
 	ev_check_start(a->loop, &a->check);
@@ -248,8 +241,8 @@ void admin_stop(struct admin *a)
 
 void admin_free(struct admin *a)
 {
-	ev_timer_stop(a->loop, &a->sweep);
-	ev_timer_stop(a->loop, &a->pause);
+	loop_timer_stop(&a->sweep);
+	loop_timer_stop(&a->pause);
 	ev_check_stop(a->loop, &a->check);
 	mailbox_fini(&a->mailbox);
 	stream_flusher_fini(&a->flusher);

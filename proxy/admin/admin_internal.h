@@ -32,6 +32,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/slice.h"
+#include "net/loop_timers.h"
 #include "net/mailbox.h"
 #include "net/stream.h"
 #include "resp/request.h"
@@ -125,9 +126,9 @@ struct admin {
 	struct mailbox mailbox;
 	void (*deliver)(struct message *m); /* a struct admin_cmd, from `mailbox` */
 	struct stream_flusher flusher;
-	struct ev_timer sweep;
-	struct ev_timer pause; /* runs while a console awaits that all workers pause, or
-	                        * resume */
+	struct loop_timer sweep;
+	struct loop_timer pause; /* runs while a console awaits that all workers pause, or
+	                          * resume */
 	struct ev_check check;
 	struct config *config; /* in force */
 	struct worker_shared *shared;

@@ -9,6 +9,9 @@
 #include "admin/admin_internal.h"
 #include "config/types.h"
 
+/* How often hasp checks how far a pause is. */
+#define PAUSE_SECONDS 0.01
+
 static void write_paused(size_t nbound, struct buf *out)
 {
 	if (nbound)
@@ -44,7 +47,7 @@ static void await_pause(struct console *c, enum console_awaits what)
 
 	c->awaits = what;
 	console_await(c);
-	ev_timer_start(a->loop, &a->pause);
+	loop_timer_repeat(&a->pause, PAUSE_SECONDS);
 }
 
 void console_pause(struct console *c, const struct resp_view *req, struct buf *out)

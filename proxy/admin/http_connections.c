@@ -14,6 +14,7 @@
 #include "base/fatal.h"
 #include "base/log.h"
 #include "net/listen.h"
+#include "net/loop_timers.h"
 #include "net/watch.h"
 
 #define CONNECTIONS_MAX 64u
@@ -39,7 +40,7 @@ struct http_connections {
 	pthread_t thread;
 	bool runs; /* the thread was started and must be joined */
 	struct ev_async stop;
-	struct ev_timer sweep;
+	struct loop_timer sweep;
 	struct MHD_Daemon *server;
 	struct acceptor **acceptors;
 	size_t nacceptors;
@@ -74,13 +75,11 @@ static bool http_is_late(const struct peer_place *p, double now)
 	return false;
 }
 
-static void http_on_sweep(struct ev_loop *loop, struct ev_timer *t, int revents)
+static void http_on_sweep(void *arg)
 {
-	struct http_connections *hc = t->data;
+	struct http_connections *hc = arg;
 	double now = clock_now();
 
-	(void)loop;
-	(void)revents;
 	pthread_mutex_lock(&hc->lock);
 	list_drain (struct http_connection, c, &hc->places, place.node) {
 		if (http_is_late(&c->place, now))
@@ -284,9 +283,8 @@ struct http_connections *http_connections_new(_Atomic uint64_t *full)
 	HASP_ASSERT(hc->loop);
 	ev_async_init(&hc->stop, http_on_stop);
 	ev_async_start(hc->loop, &hc->stop);
-	ev_timer_init(&hc->sweep, http_on_sweep, SWEEP_SECONDS, SWEEP_SECONDS);
-	hc->sweep.data = hc;
-	ev_timer_start(hc->loop, &hc->sweep);
+	loop_timer_init(&hc->sweep, hc->loop, http_on_sweep, hc);
+	loop_timer_repeat(&hc->sweep, SWEEP_SECONDS);
 	return hc;
 }
 
@@ -344,7 +342,7 @@ void http_connections_free(struct http_connections *hc)
 	while (!list_empty(&hc->all))
 		http_forget(hc, container_of(hc->all.next, struct http_connection, node));
 	ev_async_stop(hc->loop, &hc->stop);
-	ev_timer_stop(hc->loop, &hc->sweep);
+	loop_timer_stop(&hc->sweep);
 	watch_loop_free(hc->loop);
 	pthread_cond_destroy(&hc->closed);
 	pthread_mutex_destroy(&hc->lock);

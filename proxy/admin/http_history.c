@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "admin/http_internal.h"
 
-#include <ev.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -11,6 +10,7 @@
 #include "base/clock.h"
 #include "base/fatal.h"
 #include "lock/events/stats.h"
+#include "net/loop_timers.h"
 #include "worker/worker_metrics.h"
 
 /* Together five minutes. */
@@ -38,7 +38,7 @@ struct sample {
 
 struct http_history {
 	struct worker_shared *shared;
-	struct ev_timer timer;
+	struct loop_timer timer;
 	pthread_mutex_t lock; /* protects the fields below */
 	size_t n; /* samples so far, of which the last SAMPLES are kept */
 	struct sample samples[SAMPLES]; /* sample i at i % SAMPLES */
@@ -71,11 +71,9 @@ void http_history_sample(struct http_history *h, double now)
 	pthread_mutex_unlock(&h->lock);
 }
 
-static void on_sample_due(struct ev_loop *loop, struct ev_timer *t, int revents)
+static void on_sample_due(void *arg)
 {
-	(void)loop;
-	(void)revents;
-	http_history_sample(t->data, clock_now());
+	http_history_sample(arg, clock_now());
 }
 
 struct http_history *http_history_new(struct worker_shared *shared)
@@ -89,9 +87,9 @@ struct http_history *http_history_new(struct worker_shared *shared)
 
 void http_history_start(struct http_history *h, struct ev_loop *loop)
 {
-	ev_timer_init(&h->timer, on_sample_due, 0, STEP_SECONDS);
-	h->timer.data = h;
-	ev_timer_start(loop, &h->timer);
+	on_sample_due(h);
+	loop_timer_init(&h->timer, loop, on_sample_due, h);
+	loop_timer_repeat(&h->timer, STEP_SECONDS);
 }
 
 void http_history_free(struct http_history *h)

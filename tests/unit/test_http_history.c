@@ -203,7 +203,7 @@ static void last_five_minutes_are_kept_and_no_more(void **state)
 	assert_int_equal(strtol(strrchr(clients, ',') + 1, NULL, 10), 3 * INTERVALS);
 }
 
-static void sample_is_taken_when_the_loop_starts(void **state)
+static void sample_is_taken_when_the_history_starts(void **state)
 {
 	struct fixture *f = *state;
 	struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
@@ -211,7 +211,6 @@ static void sample_is_taken_when_the_loop_starts(void **state)
 	http_history_sample(f->history, 0);
 	f->shared.clients = 3;
 	http_history_start(f->history, loop);
-	ev_run(loop, EVRUN_ONCE);
 	ev_loop_destroy(loop);
 	assert_written(f, START, "\"clients\":[3]");
 }
@@ -227,7 +226,7 @@ int main(void)
 		TEST(all_that_was_refused_is_one_rate),
 		TEST(mean_wait_is_that_of_the_waits_which_ended_in_between),
 		TEST(last_five_minutes_are_kept_and_no_more),
-		TEST(sample_is_taken_when_the_loop_starts),
+		TEST(sample_is_taken_when_the_history_starts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

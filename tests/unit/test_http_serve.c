@@ -15,6 +15,7 @@
 
 #include "admin/http.h"
 #include "admin/http_internal.h"
+#include "lock/events/stats.h"
 #include "tests/unit/inifile.h"
 
 /* --- in the place of the C library: there is no thread ------------------------------------ */
@@ -34,7 +35,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)
 static void without_a_thread_it_is_an_error(void **state)
 {
 	struct config *config = load("");
-	struct worker_shared shared = { .nworkers = 0 };
+	struct worker_shared shared = { .stats = stats_new(1) };
 	struct http h = { 0 };
 	int fds[2];
 
@@ -49,6 +50,7 @@ static void without_a_thread_it_is_an_error(void **state)
 	assert_int_equal(close(fds[0]), -1);
 	assert_int_equal(close(fds[1]), -1);
 	config_unref(config);
+	stats_free(shared.stats);
 }
 
 static void more_addresses_than_it_can_listen_at_are_an_error(void **state)

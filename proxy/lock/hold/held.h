@@ -24,10 +24,10 @@ struct held {
 	bool renewed; /* hasp renews it */
 };
 
-/* Finds the owner's hold of the lock; of several, the one that was learnt of last. `fence`: the
- * fencing token of the acquisition; 0: any. `other_at` > 0: finds a hold of another owner,
- * which its connection got before that time and whose lease was good then. False: there is
- * none. */
+/* Finds the owner's hold of the lock; of several, the one that was learnt of last. False: there
+ * is none. `fence`: the fencing token of the acquisition; 0: any. If `other_at` > 0, finds a
+ * hold of another owner, which its connection got before that time and whose lease was good
+ * then. */
 bool held_find(struct holds *h, int db, struct slice key, struct slice token, long long fence,
                double other_at, struct held *out);
 
