@@ -18,7 +18,8 @@ SWAPS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&
 DROPPED = "(dropped)"
 TYPES = {"struct", "enum", "union", "const", "static", "unsigned", "int", "char", "double", "void", "_Static_assert"}
 CAST = re.compile(r"\( (const )?(struct |enum |unsigned )?\w+[ *]*\)")
-UNTOUCHED = re.compile(r"\b(HASP_ASSERT|assert|fatal\w*|va_\w+|log_(?!in\b|limit)\w+) ?\(|#|^\(void\) ?\w+$")
+# (With the address sanitizer, no freelist keeps a block.)
+UNTOUCHED = re.compile(r"\b(HASP_ASSERT|assert|fatal\w*|va_\w+|freelist_fini|log_(?!in\b|limit)\w+) ?\(|#|^\(void\) ?\w+$")
 LOGS = re.compile(r"^log_(?!in$|limit)|_log(_|$)")
 # `a < b ? a : b` and `if (a < b) b = a;` are the same with <=, and xcalloc() of no element is one of one.
 EQUIVALENT = re.compile(r"([^\s()]+)\s[<>]=?\s([^\s()]+)\s\?\s(\1\s+:\s\2|\2\s+:\s\1)(?![\w.\[(-])|xcalloc\(1\b")

@@ -254,6 +254,43 @@ static void the_connection_s_end_releases_what_its_rule_says(void **state)
 	assert_int_equal(fake_jobs_count(" token "), 1);
 }
 
+/* Each by one call of its kind's script. */
+static void the_connection_s_end_releases_a_verb_s_lock_once(void **state)
+{
+	static const struct {
+		enum lock_kind kind;
+		const char *job;
+	} rows[] = {
+		{ LOCK_KIND_COUNT, "0 dequeue " },     { LOCK_KIND_TOKEN, "0 unlock " },
+		{ LOCK_KIND_LIMIT, "0 unlock " },      { LOCK_KIND_SHARED, "0 dequeue " },
+		{ LOCK_KIND_EXCLUSIVE, "0 dequeue " },
+	};
+	struct hold_fixture *f = *state;
+	const struct verbs verbs = { .on_disconnect = DISCONNECT_RELEASE, .lease_ms = 30000 };
+	const struct hold_terms terms = { .verbs = &verbs, .token = SLICE_LIT("token") };
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct lock_call call = { .effect = LOCK_EFFECT_TAKES,
+			                  .kind = rows[i].kind,
+			                  .success = LOCK_IF_POSITIVE,
+			                  .key = SLICE_LIT("lock"),
+			                  .lease_ms = 30000,
+			                  .ticket = SLICE_LIT("worker-1") };
+		struct lock_request *p = lock_request_new(f->holds, &call, &call.key, 1,
+		                                          &terms);
+
+		hold_apply(f->holds, &f->owner, p, 0,
+		           &(struct resp_reply){ .type = ':', .integer = 7 });
+		assert_int_equal(f->owner.n, 1);
+		hold_owner_end(&f->owner, true);
+		assert_int_equal(fake_jobs_count(rows[i].job), 1);
+		assert_int_equal(fake_jobs_count("\n"), 1);
+		assert_int_equal(fake_jobs_count(" worker-1"), 1);
+		fake_jobs_clear();
+		hold_owner_init(&f->owner);
+	}
+}
+
 static void nothing_is_released_for_a_connection_that_is_cut_off(void **state)
 {
 	struct hold_fixture *f = *state;
@@ -509,6 +546,7 @@ int main(void)
 		TEST(a_lock_that_redis_does_not_have_is_not_held),
 		TEST(a_lock_that_was_handed_off_is_held_when_its_release_is_answered),
 		TEST(the_connection_s_end_releases_what_its_rule_says),
+		TEST(the_connection_s_end_releases_a_verb_s_lock_once),
 		TEST(nothing_is_released_for_a_connection_that_is_cut_off),
 		TEST(a_lock_that_nobody_heard_of_is_released_with_the_connection),
 		TEST(the_last_few_reads_are_known),
