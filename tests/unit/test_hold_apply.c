@@ -254,39 +254,62 @@ static void the_connection_s_end_releases_what_its_rule_says(void **state)
 	assert_int_equal(fake_jobs_count(" token "), 1);
 }
 
-/* Each by one call of its kind's script. */
-static void the_connection_s_end_releases_a_verb_s_lock_once(void **state)
+#define KEYS " 5 lock hasp:fence:{lock} hasp:queue:{lock} hasp:fence hasp:owner:{lock} secret "
+
+/* Each by one call of its kind's script. Where the owner may have another connection, as long
+ * as the lock's lease at most. */
+static void the_connection_s_end_releases_each_kind_of_lock_once(void **state)
 {
 	static const struct {
+		const struct rule *rule; /* NULL: a verb's lock */
 		enum lock_kind kind;
+		int64_t lease_ms;
 		const char *job;
 	} rows[] = {
-		{ LOCK_KIND_COUNT, "0 dequeue " },     { LOCK_KIND_TOKEN, "0 unlock " },
-		{ LOCK_KIND_LIMIT, "0 unlock " },      { LOCK_KIND_SHARED, "0 dequeue " },
-		{ LOCK_KIND_EXCLUSIVE, "0 dequeue " },
+		{ NULL, LOCK_KIND_COUNT, 30000, "dequeue" KEYS "worker-1 0 h token \"\" undo" },
+		{ NULL, LOCK_KIND_TOKEN, 30000, "unlock" KEYS "token string worker-1" },
+		{ NULL, LOCK_KIND_LIMIT, 30000, "unlock" KEYS "token zset worker-1" },
+		{ NULL, LOCK_KIND_SHARED, 30000,
+		  "dequeue" KEYS "worker-1 0 m token \"\" undo" },
+		{ NULL, LOCK_KIND_EXCLUSIVE, 30000,
+		  "dequeue" KEYS "worker-1 0 x token \"\" undo" },
+		{ &rule_by_connection, LOCK_KIND_RULE, 30000,
+		  "release" KEYS "token worker-1 0" },
+		{ &rule_by_address, LOCK_KIND_RULE, 30000,
+		  "release" KEYS "token worker-1 30050" },
+		{ &rule_by_address, LOCK_KIND_RULE, 700, "release" KEYS "token worker-1 750" },
+		{ &rule_by_address, LOCK_KIND_RULE, 1, "release" KEYS "token worker-1 51" },
+		{ &rule_by_address, LOCK_KIND_RULE, 0, "release" KEYS "token worker-1 0" },
+		{ &rule_by_value, LOCK_KIND_VALUE, 30000,
+		  "release 5 lock hasp:fence:{lock} hasp:queue:{lock} hasp:fence lock secret v "
+		  "worker-1 30050" },
 	};
 	struct hold_fixture *f = *state;
 	const struct verbs verbs = { .on_disconnect = DISCONNECT_RELEASE, .lease_ms = 30000 };
-	const struct hold_terms terms = { .verbs = &verbs, .token = SLICE_LIT("token") };
+	char job[200];
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct rule rule = rows[i].rule ? *rows[i].rule : (struct rule){ 0 };
+		struct hold_terms terms = { .rule = rows[i].rule ? &rule : NULL,
+			                    .verbs = &verbs,
+			                    .token = SLICE_LIT("token") };
 		struct lock_call call = { .effect = LOCK_EFFECT_TAKES,
 			                  .kind = rows[i].kind,
 			                  .success = LOCK_IF_POSITIVE,
 			                  .key = SLICE_LIT("lock"),
-			                  .lease_ms = 30000,
+			                  .value = SLICE_LIT("v"),
+			                  .lease_ms = rows[i].lease_ms,
 			                  .ticket = SLICE_LIT("worker-1") };
-		struct lock_request *p = lock_request_new(f->holds, &call, &call.key, 1,
-		                                          &terms);
+		struct lock_request *p;
 
+		rule.on_disconnect = DISCONNECT_RELEASE;
+		p = lock_request_new(f->holds, &call, &call.key, 1, &terms);
 		hold_apply(f->holds, &f->owner, p, 0,
 		           &(struct resp_reply){ .type = ':', .integer = 7 });
 		assert_int_equal(f->owner.n, 1);
 		hold_owner_end(&f->owner, true);
-		assert_int_equal(fake_jobs_count(rows[i].job), 1);
-		assert_int_equal(fake_jobs_count("\n"), 1);
-		assert_int_equal(fake_jobs_count(" worker-1"), 1);
-		fake_jobs_clear();
+		snprintf(job, sizeof(job), "0 %s\n", rows[i].job);
+		assert_jobs(job);
 		hold_owner_init(&f->owner);
 	}
 }
@@ -546,7 +569,7 @@ int main(void)
 		TEST(a_lock_that_redis_does_not_have_is_not_held),
 		TEST(a_lock_that_was_handed_off_is_held_when_its_release_is_answered),
 		TEST(the_connection_s_end_releases_what_its_rule_says),
-		TEST(the_connection_s_end_releases_a_verb_s_lock_once),
+		TEST(the_connection_s_end_releases_each_kind_of_lock_once),
 		TEST(nothing_is_released_for_a_connection_that_is_cut_off),
 		TEST(a_lock_that_nobody_heard_of_is_released_with_the_connection),
 		TEST(the_last_few_reads_are_known),
