@@ -58,6 +58,7 @@ static void test_what_all_say_is_said_once(void **state)
 {
 	(void)state;
 	MERGED(MERGE_SAME, "+OK\r\n", "+OK\r\n", "+OK\r\n");
+	MERGED(MERGE_SAME, "+OK\r\n", "+OK\r\n", "+FINE\r\n");
 	MERGED(MERGE_SAME, "$3\r\nabc\r\n", "$3\r\nabc\r\n", "$3\r\nabc\r\n");
 }
 
@@ -67,6 +68,10 @@ static void test_arrays_come_one_behind_the_other(void **state)
 	MERGED(MERGE_LIST, "*3\r\n$1\r\na\r\n$0\r\n\r\n$1\r\nb\r\n", "*1\r\n$1\r\na\r\n",
 	       "*0\r\n", "*2\r\n$0\r\n\r\n$1\r\nb\r\n");
 	MERGED(MERGE_LIST, "*0\r\n", "*0\r\n", "*0\r\n");
+	MERGED(MERGE_LIST,
+	       "*13\r\n_\r\n_\r\n_\r\n_\r\n_\r\n_\r\n_\r\n_\r\n_\r\n_\r\n_\r\n_\r\n_\r\n",
+	       "*12\r\n_\r\n_\r\n_\r\n_\r\n_\r\n_\r\n_\r\n_\r\n_\r\n_\r\n_\r\n_\r\n",
+	       "*1\r\n_\r\n");
 	MERGED(MERGE_LIST, UNLIKE, "*0\r\n", "*-1\r\n");
 	MERGED(MERGE_LIST, UNLIKE, "*0\r\n", ":1\r\n");
 }
@@ -90,6 +95,7 @@ static void test_one_node_that_runs_a_script_is_enough(void **state)
 	MERGED(MERGE_ANY, "+OK\r\n", "-NOTBUSY No\r\n", "+OK\r\n", "-NOTBUSY No\r\n");
 	MERGED(MERGE_ANY, "-UNKILLABLE x\r\n", "-NOTBUSY No\r\n", "-UNKILLABLE x\r\n",
 	       "-NOTBUSY No\r\n");
+	MERGED(MERGE_ANY, "+OK\r\n", "-NOTBUSY No\r\n", "+OK\r\n", "+FINE\r\n");
 	MERGED(MERGE_ANY, "-NOTBUSY No\r\n", "-NOTBUSY No\r\n", "-NOTBUSY No\r\n");
 }
 
@@ -98,6 +104,7 @@ static void test_what_one_node_finds_is_found(void **state)
 	(void)state;
 	MERGED(MERGE_FOUND, "$1\r\nb\r\n", "$-1\r\n", "$1\r\nb\r\n", "$1\r\nc\r\n");
 	MERGED(MERGE_FOUND, "$-1\r\n", "$-1\r\n", "$-1\r\n");
+	MERGED(MERGE_FOUND, "$-1\r\n", "$-1\r\n", "_\r\n");
 	MERGED(MERGE_FOUND, "$1\r\na\r\n", "_\r\n", "$1\r\na\r\n");
 	MERGED(MERGE_FOUND, "-ERR x\r\n", "_\r\n", "-ERR x\r\n");
 }
@@ -107,6 +114,9 @@ static void test_a_name_that_several_nodes_give_is_given_once(void **state)
 	(void)state;
 	MERGED(MERGE_NAMES, "*3\r\n$1\r\na\r\n$1\r\nb\r\n$2\r\nbc\r\n",
 	       "*2\r\n$1\r\nb\r\n$1\r\na\r\n", "*0\r\n", "*2\r\n$2\r\nbc\r\n$1\r\nb\r\n");
+	MERGED(MERGE_NAMES, "*1\r\n$1\r\na\r\n", "*1\r\n$1\r\na\r\n", "*1\r\n$1\r\na\r\n");
+	MERGED(MERGE_NAMES, "*3\r\n$1\r\na\r\n$1\r\nb\r\n$2\r\naa\r\n", "*1\r\n$2\r\naa\r\n",
+	       "*2\r\n$1\r\nb\r\n$2\r\naa\r\n", "*2\r\n$1\r\na\r\n$1\r\nb\r\n");
 	MERGED(MERGE_NAMES, "*0\r\n", "*0\r\n", "*0\r\n");
 	MERGED(MERGE_NAMES, UNLIKE, "*0\r\n", ":1\r\n");
 }
@@ -125,6 +135,11 @@ static void test_the_subscribers_of_a_channel_are_added_up(void **state)
 	MERGED(MERGE_COUNTS, UNLIKE, "*2\r\n$1\r\na\r\n:1\r\n", "*2\r\n$1\r\nb\r\n:1\r\n");
 	MERGED(MERGE_COUNTS, UNLIKE, "*2\r\n$1\r\na\r\n:1\r\n", "*2\r\n$1\r\na\r\n_\r\n");
 	MERGED(MERGE_COUNTS, UNLIKE, "*2\r\n$1\r\na\r\n:1\r\n", "*0\r\n");
+	MERGED(MERGE_COUNTS, UNLIKE, "*2\r\n$1\r\na\r\n:1\r\n",
+	       "*4\r\n$1\r\na\r\n:1\r\n$1\r\nb\r\n:1\r\n");
+	MERGED(MERGE_COUNTS, UNLIKE, "*3\r\n$1\r\na\r\n:1\r\n$1\r\nb\r\n",
+	       "*3\r\n$1\r\na\r\n:1\r\n$1\r\nb\r\n");
+	MERGED(MERGE_COUNTS, UNLIKE, ":1\r\n", ":1\r\n");
 	MERGED(MERGE_COUNTS, UNLIKE, "*1\r\n$1\r\na\r\n", "*1\r\n$1\r\na\r\n");
 }
 
