@@ -22,7 +22,7 @@
 #include "tests/unit/wire.h"
 #include "watch/shared_tracker.h"
 
-#define ARGS_MAX 80
+#define ARGS_MAX (COMMAND_KEYS_MAX + 16)
 
 /* --- in the place of lock/queue: all of it that the policy calls --------------------- */
 
@@ -149,7 +149,7 @@ void policy_learn(struct policy_fixture *f)
 /* Puts the request of these words into f->request. */
 static void write_request(struct policy_fixture *f, const char *words)
 {
-	struct slice argv[ARGS_MAX];
+	static struct slice argv[ARGS_MAX];
 	char *copy = xstrdup(words), *save = NULL;
 	size_t argc = 0;
 

@@ -513,6 +513,140 @@ static void a_client_s_own_locks_are_named_by_MLOCK(void **state)
 	}
 }
 
+/* DEL of `n` keys; `last` is the last one. */
+static const char *del_many(size_t n, const char *last)
+{
+	static char words[2 * (COMMAND_KEYS_MAX + 16) + 32];
+	size_t at = 3;
+
+	memcpy(words, "DEL", at);
+	for (; n > 1; n--, at += 2)
+		memcpy(words + at, " x", 2);
+	snprintf(words + at, sizeof(words) - at, " %s", last);
+	return words;
+}
+
+/* One of very many keys is found before memory is taken for each of them. */
+static void of_very_many_keys_none_may_have_a_rule(void **state)
+{
+	static const char error[] =
+		"ERR hasp: the command names too many keys, and one of them has a [lock] rule";
+	struct policy_fixture *f = *state;
+
+	policy_use(f, RULE);
+	assert_int_equal(decide(f, del_many(COMMAND_KEYS_MAX, "lock:a"))->verdict,
+	                 DISPATCH_CALL);
+	assert_non_null(f->d.pending->lock_request);
+	assert_refused(f, del_many(COMMAND_KEYS_MAX + 1, "lock:a"), error);
+	assert_passed(f, del_many(COMMAND_KEYS_MAX + 1, "other"));
+	policy_use(f, RULE "mode = observe\n");
+	assert_int_equal(decide(f, del_many(COMMAND_KEYS_MAX + 1, "lock:a"))->verdict,
+	                 DISPATCH_PASS);
+}
+
+static void a_key_that_is_only_read_needs_no_call(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, RULE);
+	assert_passed(f, "SUNIONSTORE other lock:a");
+	assert_int_equal(decide(f, "SUNIONSTORE lock:a other")->verdict, DISPATCH_CALL);
+}
+
+/* With owner = value, each of a script's arguments may be the value by which it releases the
+ * lock; but only the first few, and no long ones. */
+static void what_a_script_may_release_is_noted(void **state)
+{
+	static struct release_board board;
+	static const struct {
+		const char *key, *token;
+		bool noted;
+	} rows[] = {
+		{ "lock:a", TOKEN_CONNECTION, true },
+		{ "lock:a", "1", false },
+		{ "v:a", TOKEN_CONNECTION, false },
+		{ "v:a", "2", true },
+		{ "v:a", "4", true },
+		{ "v:a", "14", true },
+		{ "v:a", "15", false },
+		{ "v:a", "text", false },
+	};
+	static char words[5000];
+	struct policy_fixture *f = *state;
+	int at = snprintf(words, sizeof(words), "EVAL text 1 v:a ");
+
+	policy_use(f, RULE "[lock values]\npattern = v:*\nowner = value\n");
+	board = (struct release_board){ 0 };
+	holds_set_releases(f->env.holds, &board);
+	decide(f, "EVAL text 2 v:a lock:a 1 2 \"\" 4 5 6 7 8 9 10 11 12 13 14 15 16");
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		if ((release_board_at(&board, 0, slice_str(rows[i].key),
+		                      slice_str(rows[i].token)) > 0) != rows[i].noted)
+			fail_msg("%s %s", rows[i].key, rows[i].token);
+	for (size_t n = 4096; n <= 4097; n++) {
+		memset(words + at, 'v', n);
+		words[(size_t)at + n] = '\0';
+		decide(f, words);
+		assert_int_equal(release_board_at(&board, 0, SLICE_LIT("v:a"),
+		                                  slice_of(words + at, n)) > 0,
+		                 n == 4096);
+	}
+	holds_set_releases(f->env.holds, NULL);
+}
+
+/* The ticket of the hold that this connection has by the name. */
+static void an_owner_with_several_connections_gives_its_own_hold_back(void **state)
+{
+	static const struct {
+		const char *words, *given_back;
+	} rows[] = {
+		{ "UNLOCK a AS one", "worker-1" },
+		{ "MUNLOCK 1 a AS one", "worker-1" },
+		{ "UNLOCK a AS other", "" },
+		{ "UNLOCK b AS one", "" },
+		{ "UNLOCK a", "" },
+		{ "LOCK a AS one", "" },
+		{ "MUNLOCK 1 b AS one", "" },
+		{ "UNLOCK", "" },
+	};
+	struct policy_fixture *f = *state;
+
+	policy_use(f, "[verbs]\n");
+	f->opts = (struct rewrite_opts){ .ticket = SLICE_LIT("worker-1"),
+		                         .wait_max_ms = INT64_MAX };
+	run(f, "LOCK a AS one", ":7\r\n");
+	f->opts.ticket = SLICE_LIT("worker-2");
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		decide(f, rows[i].words);
+		if (!slice_is(f->x.opts.given_back, rows[i].given_back))
+			fail_msg("%s", rows[i].words);
+	}
+	policy_use(f, "[verbs]\nowner = address\n");
+	f->opts.ticket = SLICE_LIT("worker-3");
+	run(f, "LOCK a", ":7\r\n");
+	decide(f, "UNLOCK a");
+	assert_true(slice_is(f->x.opts.given_back, "worker-3"));
+}
+
+static void MSETNX_takes_the_lock_of_each_key(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, RULE "[lock short]\npattern = short:*\nlease = 5s\n");
+	run(f, "MSETNX lock:a v other w short:b x", ":1\r\n");
+	assert_int_equal(f->holds.n, 2);
+	run(f, "DEL lock:a", ":1\r\n");
+	run(f, "DEL short:b", ":1\r\n");
+	assert_int_equal(f->holds.n, 0);
+	decide(f, "MSETNX lock:a v other w short:b x");
+	assert_true(lock_request_is_joined(f->d.pending->lock_request));
+	assert_true(slice_is(lock_request_key(f->d.pending->lock_request), "short:b"));
+	decide(f, "MSETNX other w short:b x");
+	assert_false(lock_request_is_joined(f->d.pending->lock_request));
+	run(f, "MSETNX lock:a v other w short:b x", ":0\r\n");
+	assert_int_equal(f->holds.n, 0);
+}
+
 /* --- when the answer is not known yet ----------------------------------------------- */
 
 static void calls_wait_until_nothing_is_awaited(void **state)
@@ -779,6 +913,11 @@ int main(void)
 		TEST(own_keys_may_be_locked_by_no_verb),
 		TEST(AS_may_not_name_another_client_s_owner),
 		TEST(a_client_s_own_locks_are_named_by_MLOCK),
+		TEST(of_very_many_keys_none_may_have_a_rule),
+		TEST(a_key_that_is_only_read_needs_no_call),
+		TEST(what_a_script_may_release_is_noted),
+		TEST(an_owner_with_several_connections_gives_its_own_hold_back),
+		TEST(MSETNX_takes_the_lock_of_each_key),
 		TEST(calls_wait_until_nothing_is_awaited),
 		TEST(on_a_subscribed_resp2_connection_nothing_is_rewritten),
 		TEST(when_replies_are_not_seen_calls_are_made_all_the_same),
