@@ -58,6 +58,52 @@ static void digits_at_the_end_of_a_word_vary_if_there_are_several(void **state)
 	assert_key_pattern_of("x2y", "x2y", false);
 }
 
+/* The shortest and longest of each kind, and their first and last letters. */
+static void words_are_told_from_identifiers_by_their_length_and_digits(void **state)
+{
+	static const struct {
+		const char *key, *expected;
+		bool varies;
+	} rows[] = {
+		/* hexadecimal with a digit, from 8 on */
+		{ "x:abcdef0a", "x:*", true },
+		{ "x:ABCDEF0A", "x:*", true },
+		{ "x:abcde0a", "x:abcde0a", false },
+		{ "x:abcdef0g", "x:abcdef0g", false },
+		{ "x:GBCDEF0A", "x:GBCDEF0A", false },
+		{ "x:abcdefab", "x:abcdefab", false },
+		/* letters with two digits, from 16 on */
+		{ "x:zyzyzyzyzyzyz1y2", "x:*", true },
+		{ "x:zyzyzyzyzyzyz12", "x:zyzyzyzyzyzyz*", false },
+		{ "x:zyzyzyzyzyzyzy1z", "x:zyzyzyzyzyzyzy1z", false },
+		{ "x:zyzyzyzyzyzy1z2y", "x:*", true },
+		{ "x:ZAZAZAZAZAZAZ1A2", "x:*", true },
+		/* a UUID, and what is longer, shorter or has another form */
+		{ "A8098C1A-f86e-11da-bd1a-00112444bfff", "*", true },
+		{ "a8098c1a-f86e-11da-bd1a-00112444bfff-z", "*-z", true },
+		{ "a8098c1a-f86e-11da-bd1a_00112444bfff", "*-f86e-11da-bd1a_*", true },
+		{ "a8098c1a-f86e-11da-bd1a-00112444bffg", "*-f86e-11da-bd1a-00112444bffg",
+		  true },
+		{ "a8098c1a-f86e-11da-bd1a-00112444bfffz", "*-f86e-11da-bd1a-00112444bfffz",
+		  true },
+		{ "a8098c1a-f86e-11da-bd1a-00112444bfff9", "*-f86e-11da-bd1a-*", true },
+		/* numbers that join */
+		{ "1-2", "*", true },
+		{ "1.2", "*", true },
+		{ "1-", "*-", true },
+		{ "1-a", "*-a", true },
+		{ "1_2", "*_*", true },
+		{ "z9", "z*", false },
+		{ "*", "\\*", false },
+		{ "\\*7", "\\\\\\**", true },
+		{ "~\x7f", "*", true },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		assert_key_pattern_of(rows[i].key, rows[i].expected, rows[i].varies);
+}
+
 static void parts_that_are_no_text_vary_as_a_whole(void **state)
 {
 	(void)state;
@@ -101,6 +147,7 @@ int main(void)
 		cmocka_unit_test(words_stay),
 		cmocka_unit_test(numbers_dates_and_identifiers_vary),
 		cmocka_unit_test(digits_at_the_end_of_a_word_vary_if_there_are_several),
+		cmocka_unit_test(words_are_told_from_identifiers_by_their_length_and_digits),
 		cmocka_unit_test(parts_that_are_no_text_vary_as_a_whole),
 		cmocka_unit_test(what_is_special_in_globs_or_files_is_escaped_or_varies),
 		cmocka_unit_test(a_literal_matches_its_key_and_little_else),

@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -129,10 +130,60 @@ static void lines_are_logfmt_or_json(void **state)
 	                "\"end\":\"\\\\\"}");
 	log_info("event zero=0 code=007");
 	assert_said(fd, "{\"level\":\"info\",\"event\":\"event\",\"zero\":0,\"code\":\"007\"}");
+	log_info("event nine=9 fifteen=123456789012345 sixteen=1234567890123456 none= x=9a");
+	assert_said(fd, "{\"level\":\"info\",\"event\":\"event\",\"nine\":9,\"fifteen\":"
+	                "123456789012345,"
+	                "\"sixteen\":\"1234567890123456\",\"none\":\"\",\"x\":\"9a\"}");
+	log_info("event cut=\"");
+	assert_said(fd, "{\"level\":\"info\",\"event\":\"event\",\"cut\":\"\"}");
+	log_info("event a=1,b=2 =3");
+	assert_said(fd, "{\"level\":\"info\",\"msg\":\"event a=1,b=2 =3\"}");
 	log_info("event how=at once");
 	assert_said(fd, "{\"level\":\"info\",\"msg\":\"event how=at once\"}");
 	log_set_format(LOG_FORMAT_LOGFMT);
 	close(fd);
+}
+
+static void a_file_s_lines_have_the_time(void **state)
+{
+	char path[64], text[128] = "";
+	struct tm tm = { 0 };
+	time_t before = time(NULL), at;
+	FILE *file;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/timed", dir);
+	assert_int_equal(log_open(path), 0);
+	log_error("something about=%d", 7);
+	file = fopen(path, "r");
+	assert_non_null(file);
+	assert_non_null(fgets(text, sizeof(text), file));
+	fclose(file);
+	unlink(path);
+	assert_string_equal(strchr(text, ' '), " level=error event=something about=7\n");
+	assert_non_null(strptime(text, "time=%Y-%m-%dT%H:%M:%S.", &tm));
+	at = timegm(&tm);
+	assert_true(at >= before && at <= time(NULL));
+}
+
+static void a_limit_passes_so_many_in_a_window_and_counts_the_others(void **state)
+{
+	static const struct {
+		double now;
+		int suppressed; /* -1: it does not pass */
+	} rows[] = { { 5, 0 },  { 5, 0 },   { 5.5, -1 }, { 14.9, -1 }, { 15, 2 },
+		     { 15, 0 }, { 15, -1 }, { 30, 1 },   { 40, 0 } };
+	struct log_limit l = { 0 };
+	uint32_t suppressed;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		bool passes = log_limit_pass_in(&l, rows[i].now, 10, 2, &suppressed);
+
+		if (passes != (rows[i].suppressed >= 0) ||
+		    (passes && suppressed != (uint32_t)rows[i].suppressed))
+			fail_msg("%zu: %u", i, (unsigned)suppressed);
+	}
 }
 
 static void nobody_waits_for_a_syslog_that_does_not_read(void **state)
@@ -237,6 +288,8 @@ int main(void)
 		cmocka_unit_test(line_is_one_that_syslog_understands),
 		cmocka_unit_test(each_line_of_a_text_is_logged),
 		cmocka_unit_test(lines_are_logfmt_or_json),
+		cmocka_unit_test(a_file_s_lines_have_the_time),
+		cmocka_unit_test(a_limit_passes_so_many_in_a_window_and_counts_the_others),
 		cmocka_unit_test(nobody_waits_for_a_syslog_that_does_not_read),
 		cmocka_unit_test(syslog_may_come_late_and_again),
 		cmocka_unit_test(a_log_needs_one_descriptor_wherever_it_goes),
