@@ -243,7 +243,7 @@ class Hasp(Process):
     @property
     def ready(self):
         """Of several listeners all, with their modes and owners."""
-        return " started " in self.log
+        return b"started" in self.log_file.read_bytes() and " started " in self.log  # the first is cheap
 
     @property
     def listening(self):

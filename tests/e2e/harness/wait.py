@@ -41,13 +41,14 @@ def ready(readers=(), writers=(), timeout=0):
 
 def until(condition, what, timeout=PATIENCE):
     """Polls `condition` until it returns something true, and returns that."""
-    deadline = time.monotonic() + timeout
+    begin = time.monotonic()
     pause = 0.001
     while True:
         result = condition()
         if result:
             return result
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - begin
+        if waited > timeout:
             raise TimeoutError(f"waited {timeout} s for {what}")
         time.sleep(pause)
-        pause = min(2 * pause, 0.005)
+        pause = min(2 * pause, 0.005 + waited / 100)  # who waits for long need not look so often
