@@ -1,18 +1,36 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Independent servers, a majority of which grants locks."""
 
+import atexit
+
 from .processes import RedisServer
+from .reuse import ReusedRedis
 from .scrape import of
 from .sections import section, verbs
 from .wait import until
+
+
+idle = []  # each a ReusedRedis of an earlier quorum
+atexit.register(lambda: [reused.drop() for reused in idle])
+
+
+def reusable():
+    """When the next quorum needs it, the hasps of the one before are gone, which might still write."""
+    if not idle:
+        return ReusedRedis()
+    reused = idle.pop()
+    reused.put_back()
+    return reused
 
 
 class Quorum:
     """`servers`, each a RedisServer, which know nothing of each other. `tls`: of each, with which options it
     speaks nothing but TLS."""
 
-    def __init__(self, n=5, tls=None):
-        self.servers = [RedisServer(tls=options) for options in tls or [()] * n]
+    def __init__(self, n=5, tls=()):
+        self.reused = [] if tls else [reusable() for _ in range(n)]
+        self.new = [RedisServer(tls=options) for options in tls]
+        self.servers = self.new + [reused.take() for reused in self.reused]
 
     def section(self, timeout="5s", restart_delay="0", on_lost="log", tls=None):
         """Of hasp's file; `tls`: further options. A busy machine needs more than the default time-out."""
@@ -42,9 +60,10 @@ class Quorum:
         return self
 
     def __exit__(self, *_):
-        for server in self.servers:
+        for server in self.new:
             server.stop()
             server.remove()
+        idle.extend(self.reused)
 
 
 def connected(hasp, n=5):
