@@ -29,15 +29,12 @@ enum op_step {
 struct quorum_op {
 	struct quorum *q;
 	enum op_step step;
-	enum quorum_request request;
+	struct quorum_ask ask; /* its texts are in `texts`, and the value is below */
 	unsigned nrounds; /* rounds of calls so far */
 	size_t ndue; /* calls in flight, over all rounds */
-	struct buf key, owner, content, value;
-	struct quorum_claim claim; /* its slices point into `owner` and `content` */
-	int64_t lease_ms;
+	struct buf texts, value;
 	double began; /* start of the round of TAKE or EXTEND, by the clock */
 	double wait_until; /* LOCK: no further try after this time */
-	bool renews; /* see struct quorum_ask */
 	bool waited; /* LOCK: it has been in OP_PAUSE */
 	struct quorum_votes votes;
 	bool is_over; /* the time-out of the round is over */
@@ -49,9 +46,6 @@ struct quorum_op {
 	struct quorum_row *rows; /* (READ) one for each server */
 	struct quorum_release *release; /* (UNLOCK) NULL: not yet begun */
 	struct timer timer;
-	quorum_done_fn *done;
-	bool (*goes_on)(const void *arg); /* NULL: always */
-	void *arg;
 };
 
 /* A call to a server, in flight. */
@@ -89,9 +83,7 @@ static double op_now(const struct quorum_op *op)
 static void op_free(struct quorum_op *op)
 {
 	quorum_rows_free(op->rows, op->q->opts.nservers);
-	buf_release(&op->key);
-	buf_release(&op->owner);
-	buf_release(&op->content);
+	buf_release(&op->texts);
 	buf_release(&op->value);
 	free(op);
 }
@@ -114,7 +106,7 @@ static void op_end(struct quorum_op *op, const struct quorum_result *r)
 	op_stop(op);
 	/* (An answer that comes during the loop may free `op`.) */
 	op->ndue++;
-	op->done(op->arg, r);
+	op->ask.done(op->ask.arg, r);
 	if (--op->ndue == 0)
 		op_free(op);
 }
@@ -126,11 +118,11 @@ static void op_end_by(struct quorum_op *op, enum quorum_verdict verdict)
 		.nanswered = quorum_nanswered(&op->votes, op->is_over),
 		.nno = op->votes.nno,
 		.fence = op->fence.token,
-		.lease_ms = op->lease_ms,
+		.lease_ms = op->ask.lease_ms,
 		.began = op->began,
-		.good_until = quorum_good_until(op->began, op->lease_ms),
-		.key = buf_slice(&op->key),
-		.owner = buf_slice(&op->owner),
+		.good_until = quorum_good_until(op->began, op->ask.lease_ms),
+		.key = op->ask.key,
+		.owner = op->ask.claim.owner,
 		.value = buf_slice(&op->value),
 		.absent = op->absent,
 		.waited = op->waited,
@@ -152,7 +144,7 @@ static void op_ask(struct quorum_op *op, size_t server, enum script_id script,
 	c->call.fn = op_on_answer;
 	c->op = op;
 	c->round = op->nrounds;
-	if (!quorum_peer_call(op->q, server, script, buf_slice(&op->key), buf_slice(&op->value),
+	if (!quorum_peer_call(op->q, server, script, op->ask.key, buf_slice(&op->value),
 	                      numbers, n, &c->call)) {
 		free(c);
 		return;
@@ -189,13 +181,13 @@ static void op_ask_lease(struct quorum_op *op, enum op_step step, enum script_id
 {
 	op_set_step(op, step);
 	op->began = op_now(op);
-	op_ask_all(op, script, UINT32_MAX, &op->lease_ms, 1);
+	op_ask_all(op, script, UINT32_MAX, &op->ask.lease_ms, 1);
 	op_proceed(op, false);
 }
 
 static void op_take(struct quorum_op *op)
 {
-	quorum_value_make(&op->value, &op->claim);
+	quorum_value_make(&op->value, &op->ask.claim);
 	memset(op->proposals, 0, sizeof(op->proposals));
 	op->fence = (struct quorum_fence){ .limit = INT64_MAX };
 	op->asked = 0;
@@ -247,8 +239,8 @@ static void op_report_refused_fences(const struct quorum_op *op)
 
 static void op_undo(struct quorum_op *op)
 {
-	(void)quorum_release_new(op->q, buf_slice(&op->key), buf_slice(&op->value), op->asked,
-	                         op->lease_ms, NULL, NULL);
+	(void)quorum_release_new(op->q, op->ask.key, buf_slice(&op->value), op->asked,
+	                         op->ask.lease_ms, NULL, NULL);
 }
 
 static double op_random_pause(void)
@@ -265,7 +257,8 @@ static void op_try_failed(struct quorum_op *op, enum quorum_verdict why)
 
 	if (op->asked)
 		op_undo(op);
-	if (now + pause >= op->wait_until || (op->goes_on && !op->goes_on(op->arg))) {
+	if (now + pause >= op->wait_until ||
+	    (op->ask.goes_on && !op->ask.goes_on(op->ask.arg))) {
 		op_end_by(op, why);
 		return;
 	}
@@ -278,7 +271,7 @@ static void op_try_failed(struct quorum_op *op, enum quorum_verdict why)
 
 static void op_confirmed(struct quorum_op *op)
 {
-	if (op_now(op) < quorum_good_until(op->began, op->lease_ms))
+	if (op_now(op) < quorum_good_until(op->began, op->ask.lease_ms))
 		op_end_by(op, QUORUM_WON);
 	else
 		op_try_failed(op, QUORUM_REFUSED);
@@ -308,8 +301,8 @@ static void op_release(struct quorum_op *op)
 	op->is_over = false;
 	timer_start(op->q->opts.timers, &op->timer, op_on_timer,
 	            now + (double)op->q->opts.timeout_ms / 1000, 0);
-	op->release = quorum_release_new(op->q, buf_slice(&op->key), buf_slice(&op->value),
-	                                 UINT32_MAX, op->lease_ms, op_on_released, op);
+	op->release = quorum_release_new(op->q, op->ask.key, buf_slice(&op->value), UINT32_MAX,
+	                                 op->ask.lease_ms, op_on_released, op);
 	op->votes.nasked = quorum_release_ndue(op->release);
 	op_proceed(op, false);
 }
@@ -328,8 +321,8 @@ static void op_tell_who(struct quorum_op *op, struct slice value, int64_t ttl_ms
 {
 	struct quorum_result r = {
 		.verdict = QUORUM_WON,
-		.key = buf_slice(&op->key),
-		.owner = quorum_value_owner(value, op->claim.of_rule),
+		.key = op->ask.key,
+		.owner = quorum_value_owner(value, op->ask.claim.of_rule),
 		.value = value,
 		.ttl_ms = ttl_ms,
 	};
@@ -349,15 +342,15 @@ static void op_was_read(struct quorum_op *op, bool is_over)
 		return;
 	if (!value.n)
 		op_end_by(op, may_be_known ? QUORUM_REFUSED : QUORUM_UNREACHED);
-	else if (op->request == QUORUM_INFO)
+	else if (op->ask.request == QUORUM_INFO)
 		op_tell_who(op, value, ttl_ms);
-	else if (!quorum_value_is_of(value, &op->claim))
+	else if (!quorum_value_is_of(value, &op->ask.claim))
 		op_end_by(op, QUORUM_REFUSED);
 	else {
 		buf_clear(&op->value);
 		buf_append(&op->value, value);
-		if (op->request == QUORUM_UNLOCK) {
-			op->lease_ms = ttl_ms;
+		if (op->ask.request == QUORUM_UNLOCK) {
+			op->ask.lease_ms = ttl_ms;
 			op_release(op);
 		} else {
 			op_ask_lease(op, OP_EXTEND, SCRIPT_QUORUM_EXTEND);
@@ -369,9 +362,9 @@ static void op_was_read(struct quorum_op *op, bool is_over)
 
 static void op_proceed(struct quorum_op *op, bool is_over)
 {
-	enum quorum_verdict verdict = op->step == OP_TAKE
-	                                      ? op_take_verdict(op, is_over)
-	                                      : quorum_verdict(&op->votes, is_over, op->renews);
+	enum quorum_verdict verdict = op->step == OP_TAKE ? op_take_verdict(op, is_over)
+	                                                  : quorum_verdict(&op->votes, is_over,
+	                                                                   op->ask.renews);
 
 	op->is_over = is_over;
 	if (op->step == OP_READ) {
@@ -444,39 +437,38 @@ static void op_on_answer(struct quorum_call *call, const struct quorum_answer *a
 	}
 }
 
+/* Returns a copy; `texts` has space for it. */
+static struct slice op_keep(struct quorum_op *op, struct slice text)
+{
+	size_t at = buf_len(&op->texts);
+
+	buf_append(&op->texts, text);
+	return slice_of(buf_head(&op->texts) + at, text.n);
+}
+
 struct quorum_op *quorum_op_new(struct quorum *q, const struct quorum_ask *ask)
 {
 	struct quorum_op *op = xcalloc(1, sizeof(*op));
 
 	op->q = q;
-	op->request = ask->request;
+	op->ask = *ask;
 	op->votes.nservers = q->opts.nservers;
-	buf_append(&op->key, ask->key);
-	buf_append(&op->owner, ask->claim.owner);
-	buf_append(&op->content, ask->claim.content);
-	op->claim = (struct quorum_claim){
-		.of_rule = ask->claim.of_rule,
-		.owner = buf_slice(&op->owner),
-		.content = buf_slice(&op->content),
-		.is_anyones = ask->claim.is_anyones,
-	};
+	(void)buf_reserve(&op->texts, ask->key.n + ask->claim.owner.n + ask->claim.content.n);
+	op->ask.key = op_keep(op, ask->key);
+	op->ask.claim.owner = op_keep(op, ask->claim.owner);
+	op->ask.claim.content = op_keep(op, ask->claim.content);
 	buf_append(&op->value, ask->value);
-	op->lease_ms = ask->lease_ms;
 	op->wait_until = op_now(op) + (double)ask->wait_ms / 1000;
-	op->renews = ask->renews;
-	op->done = ask->done;
-	op->goes_on = ask->goes_on;
-	op->arg = ask->arg;
 	return op;
 }
 
 void quorum_op_start(struct quorum_op *op)
 {
-	if (op->request == QUORUM_LOCK)
+	if (op->ask.request == QUORUM_LOCK)
 		op_take(op);
-	else if (buf_len(&op->value) == 0 || op->request == QUORUM_INFO)
+	else if (buf_len(&op->value) == 0 || op->ask.request == QUORUM_INFO)
 		op_read(op);
-	else if (op->request == QUORUM_UNLOCK)
+	else if (op->ask.request == QUORUM_UNLOCK)
 		op_release(op);
 	else
 		op_ask_lease(op, OP_EXTEND, SCRIPT_QUORUM_EXTEND);
