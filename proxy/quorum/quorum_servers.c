@@ -3,11 +3,11 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/fatal.h"
 #include "base/log.h"
 #include "base/quote.h"
+#include "upstream/decode.h"
 #include "upstream/own_conn.h"
 
 #define RETRY_SECONDS 0.05
@@ -77,15 +77,6 @@ static void quorum_server_ended(struct quorum_server *s, enum link_end end, cons
 
 /* --- the identity of a server ------------------------------------------------------------- */
 
-/* Returns the value of a line `field:value` of INFO; empty: there is none. */
-static struct slice info_field(const redisReply *r, const char *field)
-{
-	const char *at = r->type == REDIS_REPLY_STRING ? strstr(r->str, field) : NULL;
-
-	return at ? slice_of(at + strlen(field), strcspn(at + strlen(field), "\r\n"))
-	          : SLICE_NONE;
-}
-
 static void quorum_server_refused(struct quorum_server *s, const char *reason)
 {
 	own_conn_close(&s->conn);
@@ -94,11 +85,11 @@ static void quorum_server_refused(struct quorum_server *s, const char *reason)
 
 static void quorum_server_on_info(struct quorum_server *s, const redisReply *r)
 {
-	struct slice id = info_field(r, "\nrun_id:"), uptime;
+	struct slice info = slice_of(r->str, r->len), id = info_field(info, "run_id"),
+		     uptime = info_field(info, "uptime_in_seconds");
 	char run_id[QUORUM_RUN_ID_SIZE];
 	double counts_in;
 
-	uptime = info_field(r, "\nuptime_in_seconds:");
 	if (!id.n || !uptime.n) {
 		quorum_server_refused(s,
 		                      r->type == REDIS_REPLY_ERROR

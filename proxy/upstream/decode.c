@@ -83,28 +83,29 @@ bool version_is_too_old(const char *version)
 	       (major < 6 || (major == 6 && minor < 2));
 }
 
-enum eviction eviction_of(struct slice info, char policy[EVICTION_POLICY_MAX])
+struct slice info_field(struct slice info, const char *name)
 {
-	bool is_known = false, is_limited = false;
-	struct slice line, name, value = SLICE_NONE, found = SLICE_NONE;
+	struct slice value, word;
 
-	*policy = '\0';
-	while (slice_cut(&info, '\n', &line)) {
-		value = line;
-		if (!slice_cut(&value, ':', &name))
+	while (slice_cut(&info, '\n', &value)) {
+		if (!slice_cut(&value, ':', &word) || !slice_is(word, name))
 			continue;
 		if (value.n && value.p[value.n - 1] == '\r')
 			value.n--;
-		if (slice_eq(name, SLICE_LIT("maxmemory"))) {
-			is_known = true;
-			is_limited = !slice_eq(value, SLICE_LIT("0"));
-		} else if (slice_eq(name, SLICE_LIT("maxmemory_policy"))) {
-			found = value;
-		}
+		return value;
 	}
-	if (!is_known || !found.n)
+	return SLICE_NONE;
+}
+
+enum eviction eviction_of(struct slice info, char policy[EVICTION_POLICY_MAX])
+{
+	struct slice limit = info_field(info, "maxmemory"),
+		     found = info_field(info, "maxmemory_policy");
+
+	*policy = '\0';
+	if (!limit.n || !found.n)
 		return EVICTION_UNKNOWN;
-	if (!is_limited || slice_eq(found, SLICE_LIT("noeviction")))
+	if (slice_is(limit, "0") || slice_is(found, "noeviction"))
 		return EVICTION_NEVER;
 	snprintf(policy, EVICTION_POLICY_MAX, "%.*s", (int)found.n, found.p);
 	return EVICTION_WHEN_FULL;

@@ -23,6 +23,10 @@ bool reply_error_is_temporary(const char *error);
  * keys, or no node does at the moment. */
 bool reply_error_redirects(const char *error);
 
+/* Returns the value of the line `name:value` in INFO's reply; empty: there is none, or the
+ * reply is an error. */
+struct slice info_field(struct slice info, const char *name);
+
 /* --- role --- */
 
 /* The role that a server reports. Source: https://redis.io/commands/role */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
+#include "upstream/decode.h"
 
 static size_t node_on_commands(void *arg, const redisReply *reply)
 {
@@ -18,17 +19,11 @@ static size_t node_on_commands(void *arg, const redisReply *reply)
  * one when it starts or is promoted. */
 static void read_history(const redisReply *info, char *history)
 {
-	static const char field[] = "\nmaster_replid:";
-	const char *at = info->type == REDIS_REPLY_STRING ? strstr(info->str, field) : NULL;
-	size_t n;
+	struct slice id = info_field(slice_of(info->str, info->len), "master_replid");
 
 	*history = '\0';
-	if (!at)
-		return;
-	at += sizeof(field) - 1;
-	n = strcspn(at, "\r\n");
-	if (n < NODE_HISTORY_SIZE)
-		snprintf(history, NODE_HISTORY_SIZE, "%.*s", (int)n, at);
+	if (id.n && id.n < NODE_HISTORY_SIZE)
+		snprintf(history, NODE_HISTORY_SIZE, "%.*s", (int)id.n, id.p);
 }
 
 static void node_on_info(void *arg, const redisReply *reply)
