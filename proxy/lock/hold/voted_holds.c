@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * voted_holds: holds of locks that the servers of a quorum have granted. They are in the table
- * as all others are, with LOCK_DB_QUORUM in place of a database. hasp keeps them by votes: each
- * is renewed on its own, and without a majority a renewal is repeated until the lease is over.
+ * as all others are, with LOCK_DB_QUORUM in place of a database. hasp renews each one by a call
+ * of its own. If no majority agrees, hasp repeats the renewal until the lease is over.
  */
 #include "lock/hold/hold_internal.h"
 
