@@ -67,21 +67,19 @@ __attribute__((always_inline)) static inline bool is_plain(struct client *c,
 	    (!what->is_matched || (possible & MATCH_MAY_BE_OWN)) &&
 	    reserved_keys_are_named(args->argv + 1, args->argc - 1))
 		return false;
+	if ((what->is_matched || what->reads_value) &&
+	    (possible & (MATCH_RULE | MATCH_GUARD)) &&
+	    (match_rule(env->policy.matcher, key) || ((what->is_guarded || what->is_observed) &&
+	                                              match_guard(env->policy.matcher, key))))
+		return false;
 	if (what->may_release &&
 	    dispatch_heeds_releases(&env->policy,
 	                            !what->is_matched || (possible & MATCH_RULE)) &&
 	    dispatch_may_release(&env->policy, &c->session, what,
 	                         &(struct resp_view){ args->argc, args->argv }))
 		return false;
-	if (what->is_discovered &&
-	    watched_wants(env->policy.tracker, what->command, args->argv, args->argc))
-		return false;
-	if (!what->is_matched && !what->reads_value)
-		return true;
-	return !(possible & (MATCH_RULE | MATCH_GUARD)) ||
-	       (!match_rule(env->policy.matcher, key) &&
-	        ((!what->is_guarded && !what->is_observed) ||
-	         !match_guard(env->policy.matcher, key)));
+	return !what->is_discovered ||
+	       !watched_wants(env->policy.tracker, what->command, args->argv, args->argc);
 }
 
 /* A whole, simple request; its arguments are in env->args. Passed by value, it stays in
