@@ -20,7 +20,6 @@
 
 #include "commands/command.h"
 #include "lock/guard/guard_op.h"
-#include "policy/command_info.h"
 #include "resp/write.h"
 #include "upstream/link.h"
 

@@ -17,9 +17,7 @@
 #include <string.h>
 
 #include "base/slice.h"
-#include "policy/command_info.h"
-
-struct policy_env;
+#include "policy/context.h"
 
 /* The bytes `*A\r\n$N\r\nNAME\r\n` that begin a request, A and N of one digit and NAME of up
  * to six bytes: two words, of which the second is compared up to the end of the name. */
