@@ -270,6 +270,16 @@ static void write_option(struct buf *out, const struct verbs *verbs, const struc
 		resp_write_bulk(out, SLICE_LIT(""));
 }
 
+/* Writes the lease in ms: if it can, as the application has written it. */
+static void write_lease(struct buf *out, const struct verbs *verbs, const struct verb_args *a,
+                        const struct lock_call *call)
+{
+	if (a->time.p && !a->seconds && !verbs->max_lease_ms)
+		resp_write_bulk(out, a->time);
+	else
+		resp_write_bulk_int(out, call->lease_ms);
+}
+
 void verb_owner(const struct verbs *verbs, const struct verb_args *a, struct lock_call *call)
 {
 	if (a->owner.p)
@@ -294,7 +304,7 @@ static void write_short_lock(struct buf *out, const struct verbs *verbs,
 	script_call_begin(out, call->script, opts, nkeys, 3 + has_option);
 	script_call_write_lock_keys(out, opts, call->key, nkeys);
 	resp_write_bulk(out, call->owner);
-	resp_write_bulk_int(out, call->lease_ms);
+	write_lease(out, verbs, a, call);
 	resp_write_bulk(out, opts->ticket);
 	if (has_option)
 		write_option(out, verbs, a);
@@ -321,7 +331,7 @@ static void write_lock(struct buf *out, const struct verbs *verbs, const struct 
 	                  SCRIPT_CALL_SECRET_ARGS + 6 + opts->nown);
 	script_call_write_queue_keys(out, opts, call->key, true);
 	resp_write_bulk(out, call->owner);
-	resp_write_bulk_int(out, call->lease_ms);
+	write_lease(out, verbs, a, call);
 	resp_write_bulk(out, opts->ticket);
 	write_option(out, verbs, a);
 	resp_write_bulk_int(out, call->wait_ms);
