@@ -238,6 +238,9 @@ struct key {
 
 enum held_state { HOLD_HELD, HOLD_MAYBE, HOLD_REMOVED, HOLD_LEFT };
 
+/* How another client removed a lock: by a SET or GETSET, or by a DEL. */
+enum theft { NOT_STOLEN, STOLEN_BY_SET, STOLEN_BY_DEL };
+
 struct held_lock {
 	struct list in_key, in_client;
 	struct list in_address, in_name; /* in tracker.by_address, .by_name */
@@ -265,8 +268,7 @@ struct held_lock {
 	enum lock_way way;
 	uint64_t script; /* the script that took the lock; 0: none did */
 	uint64_t returned; /* hash of the integer that the script returned; 0: none */
-	bool stolen; /* REMOVED: counted as SEEN_STOLEN */
-	bool seized; /* stolen: by a SET or GETSET, not by a DEL */
+	enum theft stolen; /* REMOVED: counted as SEEN_STOLEN */
 	bool robbed; /* REMOVED: by a DEL that was SEEN_FOREIGN_LATE */
 	bool explains; /* the lock was lost, and explains a late DEL */
 };

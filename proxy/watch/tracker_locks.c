@@ -163,7 +163,7 @@ void tracker_hold_end(struct tracker *d, struct held_lock *h, double now)
 		if (!h->stolen)
 			sum_up_hold(h, h->ended);
 		else if (!h->compares && h->client && !h->client->is_closing)
-			l->n[h->seized ? SEEN_YIELDED : SEEN_UNRELEASED]++;
+			l->n[h->stolen == STOLEN_BY_SET ? SEEN_YIELDED : SEEN_UNRELEASED]++;
 		break;
 	}
 	tracker_hold_free(d, h);
@@ -567,10 +567,10 @@ bool tracker_lock_set_again(const struct tracker_act *a, struct key *k, uint64_t
 /* --- taking without NX -------------------------------------------------------------------- */
 
 /* Ends a hold that another client has removed. */
-static void lose_hold(struct held_lock *h, double now)
+static void lose_hold(struct held_lock *h, enum theft how, double now)
 {
 	h->state = h->state == HOLD_LEFT ? HOLD_LEFT : HOLD_REMOVED;
-	h->stolen = true;
+	h->stolen = how;
 	h->ended = now;
 }
 
@@ -583,8 +583,7 @@ bool tracker_lock_seized(const struct tracker_act *a, struct key *k, uint64_t va
 		return false;
 	k->group->lock->n[SEEN_SEIZED]++;
 	note_lapse(k->group->lock, a->now - h->taken);
-	h->seized = true;
-	lose_hold(h, a->now);
+	lose_hold(h, STOLEN_BY_SET, a->now);
 	tracker_took(a, WAY_SET, lease_ms, value);
 	return true;
 }
@@ -655,7 +654,7 @@ static void release_own(const struct tracker_act *a, struct held_lock *h,
 	if (gone != TRACKER_WAS_GONE && n) {
 		l->n[SEEN_STOLEN]++;
 		seen_event(a, h->key, SEEN_DELETED, n->label);
-		lose_hold(n, a->now);
+		lose_hold(n, STOLEN_BY_DEL, a->now);
 	}
 	sum_up_hold(h, a->now);
 	tracker_hold_free(a->tracker, h);
