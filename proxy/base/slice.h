@@ -11,6 +11,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/fatal.h"
+
 struct slice {
 	const char *p;
 	size_t n; /* bytes */
@@ -29,6 +31,12 @@ static inline struct slice slice_of(const void *p, size_t n)
 static inline struct slice slice_str(const char *s)
 {
 	return (struct slice){ s, s ? strlen(s) : 0 };
+}
+
+/* Returns a copy, whose bytes are to be freed; a NUL follows them. */
+static inline struct slice slice_dup(struct slice s)
+{
+	return slice_of(xmemdup(s.p, s.n), s.n);
 }
 
 /* True if both strings are equal, or both NULL. */

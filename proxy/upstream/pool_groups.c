@@ -127,7 +127,7 @@ static struct pool_group *add_group(struct pool *p, const struct link_login *log
 	list_init(&g->spares);
 	list_init(&g->waiters);
 	g->named = login->name;
-	g->node.key = slice_of(xmemdup(buf_head(&key), buf_len(&key)), buf_len(&key));
+	g->node.key = slice_dup(buf_slice(&key));
 	map_put(&p->groups, &g->node);
 	list_append(&p->groups_by_use, &g->order);
 	buf_release(&key);

@@ -102,7 +102,7 @@ static void widening_add(struct merging *m, struct slice pattern, struct candida
 		return;
 	if (!w) {
 		w = xcalloc(1, sizeof(*w));
-		w->node.key = slice_of(xmemdup(pattern.p, pattern.n), pattern.n);
+		w->node.key = slice_dup(pattern);
 		map_put(&m->widenings, &w->node);
 	}
 	if ((w->n & (w->n - 1)) == 0)

@@ -70,7 +70,7 @@ static void place_count(struct tracker *d, struct slice pattern)
 
 	if (!p) {
 		p = xcalloc(1, sizeof(*p));
-		p->node.key = slice_of(xmemdup(pattern.p, pattern.n), pattern.n);
+		p->node.key = slice_dup(pattern);
 		map_put(&d->places, &p->node);
 		d->used += tracker_cost(sizeof(*p)) + tracker_cost(pattern.n);
 	}

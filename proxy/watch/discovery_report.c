@@ -43,7 +43,7 @@ static void copy_key_pattern(struct discovery_snapshot *snapshot, const struct k
 
 	*s = *from;
 	list_init(&s->keys);
-	s->node.key = slice_of(xmemdup(from->node.key.p, from->node.key.n), from->node.key.n);
+	s->node.key = slice_dup(from->node.key);
 	s->lock = copy_of(from->lock, sizeof(*s->lock));
 	s->guard = copy_of(from->guard, sizeof(*s->guard));
 	if (s->lock)

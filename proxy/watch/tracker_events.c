@@ -38,7 +38,7 @@ static void note_harm(const struct tracker_act *a, struct key *k, unsigned event
 {
 	if (!k->harm) {
 		k->harm = xcalloc(1, sizeof(*k->harm));
-		k->harm->name = slice_of(xmemdup(a->key.p, a->key.n), a->key.n);
+		k->harm->name = slice_dup(a->key);
 		a->tracker->used += tracker_cost(sizeof(*k->harm)) + tracker_cost(a->key.n);
 	}
 	k->harm->n[event]++;

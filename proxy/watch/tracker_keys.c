@@ -153,8 +153,7 @@ static struct key_group *key_pattern_of(struct tracker *d, struct slice key)
 	s = node ? container_of(node, struct key_group, node) : NULL;
 	if (!s && d->key_patterns.n < TRACKER_SHAPES_MAX) {
 		s = xcalloc(1, sizeof(*s));
-		s->node.key = slice_of(xmemdup(buf_head(&pattern), buf_len(&pattern)),
-		                       buf_len(&pattern));
+		s->node.key = slice_dup(buf_slice(&pattern));
 		s->varies = varies;
 		s->nsample = key.n;
 		memcpy(s->sample, key.p, key.n);
