@@ -24,6 +24,8 @@
 
 #define INFO_FIELDS 5
 
+_Static_assert(QUORUM_ACT_INFO < 16, "client.quorum_act has 4 bits");
+
 static void write_number(struct buf *out, int64_t n)
 {
 	buf_printf(out, ":%" PRId64 "\r\n", n);
