@@ -16,16 +16,13 @@ static void add_what(struct rows *rows, const struct live_row *row)
 	rows_add_int(rows, "client_id", (int64_t)row->client_id);
 }
 
-/* True if Redis has the lock, not the servers of a quorum. */
-static bool is_of_upstream(const struct live_row *row)
-{
-	return !row->section || row->section->kind != STATS_QUORUM;
-}
-
-/* `trouble`: why Redis cannot serve now; NULL: it can. */
+/* `trouble`: why Redis cannot serve now, which does not matter to the locks of a quorum; NULL:
+ * it can. */
 static void add_lock(struct rows *rows, const struct live_row *row, const char *trouble,
                      double now)
 {
+	bool of_quorum = row->section && row->section->kind == STATS_QUORUM;
+
 	rows_begin(rows, 14);
 	add_what(rows, row);
 	rows_add_text(rows, "owner", row->owner);
@@ -37,7 +34,7 @@ static void add_lock(struct rows *rows, const struct live_row *row, const char *
 	rows_add_bool(rows, "renewed", row->renewed);
 	rows_add_int(rows, "fence", row->fence);
 	rows_add_int(rows, "waiters", (int64_t)row->waiters);
-	rows_add_str(rows, "state", trouble && is_of_upstream(row) ? "unknown" : "held");
+	rows_add_str(rows, "state", trouble && !of_quorum ? "unknown" : "held");
 }
 
 static bool show_held(const struct show_env *env, enum live_what what, struct rows *rows)

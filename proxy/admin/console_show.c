@@ -184,11 +184,6 @@ static void show_write(const struct show_env *env, const void *arg, struct buf *
 	rows_fini(&rows);
 }
 
-static bool is_asked(const struct show *s, const struct resp_view *req)
-{
-	return req->argc == 2 && slice_is(req->argv[1], s->name);
-}
-
 void console_show(struct console *c, const struct resp_view *req, struct buf *out)
 {
 	const struct show_env env = { c->admin->shared, c->admin->config };
@@ -196,7 +191,7 @@ void console_show(struct console *c, const struct resp_view *req, struct buf *ou
 	for (size_t i = 0; i < NSHOWS; i++) {
 		const struct show_run run = { shows[i].run, (size_t)c->protocol };
 
-		if (!is_asked(&shows[i], req))
+		if (!slice_is(req->argv[1], shows[i].name))
 			continue;
 		if (!shows[i].run)
 			show_discovered(&env, c->protocol, out);

@@ -202,20 +202,16 @@ static void write_discover(struct json *j, struct worker_shared *shared, const s
 
 /* --- the workers' answers ----------------------------------------------------------------- */
 
-static void write_row_section(struct json *j, const struct section_stats *s)
-{
-	json_word(j, "kind", s ? stats_kind_word(s->kind) : NULL);
-	json_word(j, "section", s ? s->name : NULL);
-}
-
 static void write_row(struct json *j, const struct live_row *row, double now)
 {
+	const struct section_stats *s = row->section;
 	double held = now - row->since, left = row->until - now;
 
 	json_text(j, "key", row->key);
 	json_count(j, "key_bytes", row->key_len);
 	json_number(j, "db", row->db, 0);
-	write_row_section(j, row->section);
+	json_word(j, "kind", s ? stats_kind_word(s->kind) : NULL);
+	json_word(j, "section", s ? s->name : NULL);
 	json_text(j, "client", row->client);
 	json_number(j, "since_ms", held > 0 ? held * 1000 : 0, 0);
 	json_number(j, "left_ms", left > 0 ? left * 1000 : 0, 0);
