@@ -117,6 +117,238 @@ static void test_dropped_locks_that_are_waited_for_bring_their_queues(void **sta
 	assert_true(call.hand_off);
 }
 
+static void each_command_is_one_call_of_a_script(void **state)
+{
+	static const struct {
+		const char *words;
+		const struct rule *rule;
+		enum script_id script;
+		enum lock_effect effect;
+		enum lock_success success;
+		const char *value;
+		bool leased;
+		int64_t lease_ms, until_ms;
+		bool only_if_free;
+		int64_t wait_ms;
+		const char *call;
+	} rows[] = {
+		{ "SETNX k v", &rule, SCRIPT_TAKE, LOCK_EFFECT_TAKES, LOCK_IF_ONE, "v", false,
+		  30000, 0, true, 0,
+		  "3 k hasp:owner:{k} hasp:fence:{k} " TOKEN " v 30000 SETNX " TICKET },
+		{ "SETNX k v", &capping, SCRIPT_TAKE, LOCK_EFFECT_TAKES, LOCK_IF_ONE, "v",
+		  false, 5000, 0, true, 0,
+		  "3 k hasp:owner:{k} hasp:fence:{k} " TOKEN " v 5000 SETNX " TICKET },
+		{ "SETNX k v", &waiting, SCRIPT_TAKE_WAIT, LOCK_EFFECT_TAKES, LOCK_IF_ONE, "v",
+		  false, 30000, 0, true, 4000,
+		  "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence hasp:owner:{k} \"\" " TOKEN
+		  " 30000 " TICKET " 4000 v SETNX" },
+		{ "SETNX k v", &waiting_by_value, SCRIPT_TAKE_WAIT, LOCK_EFFECT_TAKES,
+		  LOCK_IF_ONE, "v", false, 30000, 0, false, 4000,
+		  "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence k \"\" " TOKEN " 30000 " TICKET
+		  " 4000 v SETNX \"\" 0 refresh" },
+		{ "SET k v NX", &rule, SCRIPT_TAKE, LOCK_EFFECT_TAKES, LOCK_IF_OK, "v", false,
+		  30000, 0, true, 0,
+		  "3 k hasp:owner:{k} hasp:fence:{k} " TOKEN " v 30000 SET " TICKET },
+		{ "SET k v NX", &capping, SCRIPT_TAKE, LOCK_EFFECT_TAKES, LOCK_IF_OK, "v",
+		  false, 5000, 0, true, 0,
+		  "3 k hasp:owner:{k} hasp:fence:{k} " TOKEN " v 5000 SET " TICKET },
+		{ "SET k v NX", &waiting, SCRIPT_TAKE_WAIT, LOCK_EFFECT_TAKES, LOCK_IF_OK, "v",
+		  false, 30000, 0, true, 4000,
+		  "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence hasp:owner:{k} \"\" " TOKEN
+		  " 30000 " TICKET " 4000 v SET" },
+		{ "SET k v NX", &waiting_by_value, SCRIPT_TAKE_WAIT, LOCK_EFFECT_TAKES,
+		  LOCK_IF_OK, "v", false, 30000, 0, false, 4000,
+		  "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence k \"\" " TOKEN " 30000 " TICKET
+		  " 4000 v SET \"\" 0 refresh" },
+		{ "SET k v NX GET", &rule, SCRIPT_TAKE, LOCK_EFFECT_TAKES, LOCK_IF_NIL, "v",
+		  false, 30000, 0, true, 0,
+		  "3 k hasp:owner:{k} hasp:fence:{k} " TOKEN " v 30000 GET " TICKET },
+		{ "SET k v NX GET", &waiting_by_value, SCRIPT_TAKE, LOCK_EFFECT_TAKES,
+		  LOCK_IF_NIL, "v", false, 30000, 0, false, 0,
+		  "3 k k hasp:fence:{k} " TOKEN " v 30000 GET " TICKET
+		  " PX refresh 30000 60000" },
+		{ "SET k v NX EX 7", &rule, SCRIPT_TAKE, LOCK_EFFECT_TAKES, LOCK_IF_OK, "v",
+		  true, 7000, 0, true, 0,
+		  "3 k hasp:owner:{k} hasp:fence:{k} " TOKEN " v 7000 SET " TICKET },
+		{ "SET k v NX EX 7", &capping, SCRIPT_TAKE, LOCK_EFFECT_TAKES, LOCK_IF_OK, "v",
+		  true, 7000, 0, true, 0,
+		  "3 k hasp:owner:{k} hasp:fence:{k} " TOKEN " v 7000 SET " TICKET },
+		{ "SET k v NX EX 7", &waiting, SCRIPT_TAKE_WAIT, LOCK_EFFECT_TAKES, LOCK_IF_OK,
+		  "v", true, 7000, 0, true, 4000,
+		  "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence hasp:owner:{k} \"\" " TOKEN
+		  " 7000 " TICKET " 4000 v SET" },
+		{ "SET k v NX EX 7", &waiting_by_value, SCRIPT_TAKE_WAIT, LOCK_EFFECT_TAKES,
+		  LOCK_IF_OK, "v", true, 7000, 0, false, 4000,
+		  "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence k \"\" " TOKEN " 7000 " TICKET
+		  " 4000 v SET \"\" 0 refresh" },
+		{ "SET k v NX PXAT 1900000000123", &rule, SCRIPT_TAKE, LOCK_EFFECT_TAKES,
+		  LOCK_IF_OK, "v", true, 0, 1900000000123, true, 0,
+		  "3 k hasp:owner:{k} hasp:fence:{k} " TOKEN " v 1900000000123 SET " TICKET
+		  " PXAT no 30000 1000000000000000" },
+		{ "SET k v NX PXAT 1900000000123", &waiting_by_value, SCRIPT_TAKE_WAIT,
+		  LOCK_EFFECT_TAKES, LOCK_IF_OK, "v", true, 0, 1900000000123, false, 4000,
+		  "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence k \"\" " TOKEN " 60000 " TICKET
+		  " 4000 v SET \"\" 1900000000123 refresh" },
+		{ "SET k v NX EXAT 1900000000", &rule, SCRIPT_TAKE, LOCK_EFFECT_TAKES,
+		  LOCK_IF_OK, "v", true, 0, 1900000000000, true, 0,
+		  "3 k hasp:owner:{k} hasp:fence:{k} " TOKEN " v 1900000000 SET " TICKET
+		  " EXAT no 30000 1000000000000000" },
+		{ "SET k v NX EXAT 1900000000", &capping, SCRIPT_TAKE, LOCK_EFFECT_TAKES,
+		  LOCK_IF_OK, "v", true, 0, 1900000000000, true, 0,
+		  "3 k hasp:owner:{k} hasp:fence:{k} " TOKEN " v 1900000000 SET " TICKET
+		  " EXAT no 5000 8000" },
+		{ "SET k v NX EXAT 1900000000", &waiting, SCRIPT_TAKE_WAIT, LOCK_EFFECT_TAKES,
+		  LOCK_IF_OK, "v", true, 0, 1900000000000, true, 4000,
+		  "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence hasp:owner:{k} \"\" " TOKEN
+		  " 1000000000000000 " TICKET " 4000 v SET \"\" 1900000000000 no" },
+		{ "SET k v NX EXAT 1900000000", &waiting_by_value, SCRIPT_TAKE_WAIT,
+		  LOCK_EFFECT_TAKES, LOCK_IF_OK, "v", true, 0, 1900000000000, false, 4000,
+		  "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence k \"\" " TOKEN " 60000 " TICKET
+		  " 4000 v SET \"\" 1900000000000 refresh" },
+		{ "SET k v", &rule, SCRIPT_SET, LOCK_EFFECT_TAKES, LOCK_IF_OK, "v", false,
+		  30000, 0, false, 0,
+		  "3 k hasp:owner:{k} hasp:fence:{k} " TOKEN
+		  " v PX 30000 SET 30000 1000000000000000 " TICKET },
+		{ "SET k v", &waiting_by_value, SCRIPT_SET, LOCK_EFFECT_TAKES, LOCK_IF_OK, "v",
+		  false, 30000, 0, false, 0,
+		  "3 k k hasp:fence:{k} " TOKEN " v PX 30000 SET 30000 60000 " TICKET },
+		{ "SET k v XX", &rule, SCRIPT_SET, LOCK_EFFECT_TAKES, LOCK_IF_OK, "v", false,
+		  30000, 0, false, 0,
+		  "3 k hasp:owner:{k} hasp:fence:{k} " TOKEN
+		  " v PX 30000 XX 30000 1000000000000000 " TICKET },
+		{ "SET k v XX", &waiting_by_value, SCRIPT_SET, LOCK_EFFECT_TAKES, LOCK_IF_OK,
+		  "v", false, 30000, 0, false, 0,
+		  "3 k k hasp:fence:{k} " TOKEN " v PX 30000 XX 30000 60000 " TICKET },
+		{ "SET k v GET", &rule, SCRIPT_SET, LOCK_EFFECT_TAKES, LOCK_IF_NO_ERROR, "v",
+		  false, 30000, 0, false, 0,
+		  "3 k hasp:owner:{k} hasp:fence:{k} " TOKEN
+		  " v PX 30000 GET 30000 1000000000000000 " TICKET },
+		{ "SET k v GET", &waiting_by_value, SCRIPT_SET, LOCK_EFFECT_TAKES,
+		  LOCK_IF_NO_ERROR, "v", false, 30000, 0, false, 0,
+		  "3 k k hasp:fence:{k} " TOKEN " v PX 30000 GET 30000 60000 " TICKET },
+		{ "SET k v XX GET", &rule, SCRIPT_SET, LOCK_EFFECT_TAKES, LOCK_IF_VALUE, "v",
+		  false, 30000, 0, false, 0,
+		  "3 k hasp:owner:{k} hasp:fence:{k} " TOKEN
+		  " v PX 30000 XXGET 30000 1000000000000000 " TICKET },
+		{ "SET k v XX GET", &waiting_by_value, SCRIPT_SET, LOCK_EFFECT_TAKES,
+		  LOCK_IF_VALUE, "v", false, 30000, 0, false, 0,
+		  "3 k k hasp:fence:{k} " TOKEN " v PX 30000 XXGET 30000 60000 " TICKET },
+		{ "SET k v KEEPTTL", &rule, SCRIPT_SET, LOCK_EFFECT_TAKES, LOCK_IF_OK, "v",
+		  true, 0, 0, false, 0,
+		  "3 k hasp:owner:{k} hasp:fence:{k} " TOKEN
+		  " v KEEPTTL \"\" SET 30000 1000000000000000 " TICKET },
+		{ "SET k v KEEPTTL", &waiting_by_value, SCRIPT_SET, LOCK_EFFECT_TAKES,
+		  LOCK_IF_OK, "v", true, 0, 0, false, 0,
+		  "3 k k hasp:fence:{k} " TOKEN " v KEEPTTL \"\" SET 30000 60000 " TICKET },
+		{ "SET k v EXAT 1900000000", &rule, SCRIPT_SET, LOCK_EFFECT_TAKES, LOCK_IF_OK,
+		  "v", true, 0, 1900000000000, false, 0,
+		  "3 k hasp:owner:{k} hasp:fence:{k} " TOKEN
+		  " v EXAT 1900000000 SET 30000 1000000000000000 " TICKET },
+		{ "SET k v EXAT 1900000000", &waiting_by_value, SCRIPT_SET, LOCK_EFFECT_TAKES,
+		  LOCK_IF_OK, "v", true, 0, 1900000000000, false, 0,
+		  "3 k k hasp:fence:{k} " TOKEN " v EXAT 1900000000 SET 30000 60000 " TICKET },
+		{ "SETEX k 7 v", &rule, SCRIPT_SET, LOCK_EFFECT_TAKES, LOCK_IF_OK, "v", true,
+		  7000, 0, false, 0,
+		  "3 k hasp:owner:{k} hasp:fence:{k} " TOKEN
+		  " v PX 7000 SET 30000 1000000000000000 " TICKET },
+		{ "SETEX k 7 v", &waiting_by_value, SCRIPT_SET, LOCK_EFFECT_TAKES, LOCK_IF_OK,
+		  "v", true, 7000, 0, false, 0,
+		  "3 k k hasp:fence:{k} " TOKEN " v PX 7000 SET 30000 60000 " TICKET },
+		{ "PSETEX k 70 v", &rule, SCRIPT_SET, LOCK_EFFECT_TAKES, LOCK_IF_OK, "v", true,
+		  70, 0, false, 0,
+		  "3 k hasp:owner:{k} hasp:fence:{k} " TOKEN
+		  " v PX 70 SET 30000 1000000000000000 " TICKET },
+		{ "PSETEX k 70 v", &waiting_by_value, SCRIPT_SET, LOCK_EFFECT_TAKES, LOCK_IF_OK,
+		  "v", true, 70, 0, false, 0,
+		  "3 k k hasp:fence:{k} " TOKEN " v PX 70 SET 30000 60000 " TICKET },
+		{ "GETSET k v", &rule, SCRIPT_SET, LOCK_EFFECT_TAKES, LOCK_IF_NO_ERROR, "v",
+		  false, 30000, 0, false, 0,
+		  "3 k hasp:owner:{k} hasp:fence:{k} " TOKEN
+		  " v PX 30000 GETSET 30000 1000000000000000 " TICKET },
+		{ "GETSET k v", &waiting_by_value, SCRIPT_SET, LOCK_EFFECT_TAKES,
+		  LOCK_IF_NO_ERROR, "v", false, 30000, 0, false, 0,
+		  "3 k k hasp:fence:{k} " TOKEN " v PX 30000 GETSET 30000 60000 " TICKET },
+		{ "INCR k", &rule, SCRIPT_INCR, LOCK_EFFECT_TAKES, LOCK_IF_ONE, "1", false,
+		  30000, 0, false, 0,
+		  "3 k hasp:owner:{k} hasp:fence:{k} " TOKEN " 30000 " TICKET " \"\" INCR" },
+		{ "INCR k", &waiting_by_value, SCRIPT_INCR, LOCK_EFFECT_COUNTS, LOCK_IF_ONE,
+		  "1", false, 30000, 0, false, 0,
+		  "3 k k hasp:fence:{k} " TOKEN " 30000 " TICKET " shared INCR" },
+		{ "INCRBY k 1", &rule, SCRIPT_INCR, LOCK_EFFECT_TAKES, LOCK_IF_ONE, "1", false,
+		  30000, 0, false, 0,
+		  "3 k hasp:owner:{k} hasp:fence:{k} " TOKEN " 30000 " TICKET
+		  " \"\" INCRBY 1" },
+		{ "INCRBY k 1", &waiting_by_value, SCRIPT_INCR, LOCK_EFFECT_COUNTS, LOCK_IF_ONE,
+		  "1", false, 30000, 0, false, 0,
+		  "3 k k hasp:fence:{k} " TOKEN " 30000 " TICKET " shared INCRBY 1" },
+		{ "EXPIRE k 7", &rule, SCRIPT_EXPIRE, LOCK_EFFECT_EXPIRES, LOCK_IF_ONE, "",
+		  true, 7000, 0, false, 0,
+		  "2 k hasp:owner:{k} " TOKEN " 30000 1000000000000000 \"\" \"\" EXPIRE 7" },
+		{ "EXPIRE k 7", &capping, SCRIPT_EXPIRE, LOCK_EFFECT_EXPIRES, LOCK_IF_ONE, "",
+		  true, 7000, 0, false, 0,
+		  "2 k hasp:owner:{k} " TOKEN " 5000 8000 \"\" \"\" EXPIRE 7" },
+		{ "EXPIRE k 7", &waiting, SCRIPT_EXPIRE, LOCK_EFFECT_EXPIRES, LOCK_IF_ONE, "",
+		  true, 7000, 0, false, 0,
+		  "2 k hasp:owner:{k} " TOKEN " 30000 1000000000000000 \"\" \"\" EXPIRE 7" },
+		{ "EXPIRE k 7", &waiting_by_value, SCRIPT_EXPIRE, LOCK_EFFECT_EXPIRES,
+		  LOCK_IF_ONE, "", true, 7000, 0, false, 0,
+		  "2 k k " TOKEN " 30000 60000 \"\" \"\" EXPIRE 7" },
+		{ "PEXPIRE k 70 NX", &rule, SCRIPT_EXPIRE, LOCK_EFFECT_EXPIRES, LOCK_IF_ONE, "",
+		  true, 70, 0, false, 0,
+		  "2 k hasp:owner:{k} " TOKEN
+		  " 30000 1000000000000000 \"\" \"\" PEXPIRE 70 NX" },
+		{ "PEXPIRE k 70 NX", &waiting_by_value, SCRIPT_EXPIRE, LOCK_EFFECT_EXPIRES,
+		  LOCK_IF_ONE, "", true, 70, 0, false, 0,
+		  "2 k k " TOKEN " 30000 60000 \"\" \"\" PEXPIRE 70 NX" },
+		{ "EXPIREAT k 1900000000 GT", &rule, SCRIPT_EXPIRE, LOCK_EFFECT_EXPIRES,
+		  LOCK_IF_ONE, "", true, 0, 1900000000000, false, 0,
+		  "2 k hasp:owner:{k} " TOKEN
+		  " 30000 1000000000000000 \"\" \"\" EXPIREAT 1900000000 GT" },
+		{ "EXPIREAT k 1900000000 GT", &waiting_by_value, SCRIPT_EXPIRE,
+		  LOCK_EFFECT_EXPIRES, LOCK_IF_ONE, "", true, 0, 1900000000000, false, 0,
+		  "2 k k " TOKEN " 30000 60000 cut \"\" EXPIREAT 1900000000 GT" },
+		{ "PERSIST k", &rule, SCRIPT_PERSIST, LOCK_EFFECT_NONE, LOCK_IF_NO_ERROR, "",
+		  false, 0, 0, false, 0, "2 k hasp:owner:{k} 30000" },
+		{ "PERSIST k", &capping, SCRIPT_PERSIST, LOCK_EFFECT_NONE, LOCK_IF_NO_ERROR, "",
+		  false, 0, 0, false, 0, "2 k hasp:owner:{k} 5000" },
+		{ "PERSIST k", &waiting, SCRIPT_PERSIST, LOCK_EFFECT_NONE, LOCK_IF_NO_ERROR, "",
+		  false, 0, 0, false, 0, "2 k hasp:owner:{k} 30000" },
+		{ "PERSIST k", &waiting_by_value, SCRIPT_PERSIST, LOCK_EFFECT_NONE,
+		  LOCK_IF_NO_ERROR, "", false, 0, 0, false, 0, "2 k k 30000" },
+		{ "DEL k", &rule, SCRIPT_DEL, LOCK_EFFECT_DROPS, LOCK_IF_POSITIVE, "", false, 0,
+		  0, false, 0,
+		  "3 k hasp:owner:{k} hasp:fence:{k} \"\" DEL 1 " TOKEN " \"\" \"\"" },
+		{ "DEL k", &waiting_by_value, SCRIPT_DEL, LOCK_EFFECT_DROPS, LOCK_IF_POSITIVE,
+		  "", false, 0, 0, false, 0,
+		  "5 k k hasp:fence:{k} hasp:queue:{k} hasp:fence \"\" DEL 1 " TOKEN
+		  " wait \"\"" },
+		{ "MSETNX k v", &rule, SCRIPT_MSETNX, LOCK_EFFECT_TAKES, LOCK_IF_ONE, "v",
+		  false, 30000, 0, true, 0,
+		  "3 k hasp:owner:{k} hasp:fence:{k} 1 " TICKET " " TOKEN " 30000 MSETNX k v" },
+		{ "MSETNX k v", &waiting_by_value, SCRIPT_MSETNX, LOCK_EFFECT_TAKES,
+		  LOCK_IF_ONE, "v", false, 30000, 0, true, 0,
+		  "3 k k hasp:fence:{k} 1 " TICKET " " TOKEN " 30000 MSETNX k v" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		assert_int_equal(rewrite_as(rows[i].words, rows[i].rule, may_wait),
+		                 REWRITE_CALL);
+		assert_calls(rows[i].script, rows[i].call);
+		if (call.script != rows[i].script || call.effect != rows[i].effect ||
+		    call.success != rows[i].success || !slice_is(call.value, rows[i].value) ||
+		    call.leased != rows[i].leased || call.lease_ms != rows[i].lease_ms ||
+		    call.until_ms != rows[i].until_ms || call.wait_ms != rows[i].wait_ms ||
+		    call.only_if_free != rows[i].only_if_free || !slice_is(call.key, "k"))
+			fail_msg("%s (row %zu)", rows[i].words, i);
+		if (call.effect == LOCK_EFFECT_TAKES) {
+			assert_true(slice_is(call.owner, TOKEN) || rows[i].wait_ms == 0);
+			assert_true(slice_is(call.ticket, TICKET));
+			assert_int_equal(call.kind, rewrite_rule_kind(rows[i].rule));
+		}
+	}
+}
+
 /* --- what passes --------------------------------------------------------------- */
 
 static void test_what_redis_refuses_passes(void **state)
@@ -346,6 +578,7 @@ int main(void)
 		TEST(test_a_take_is_one_evalsha),
 		TEST(test_inline_calls_carry_the_text),
 		TEST(test_calls_are_appended),
+		TEST(each_command_is_one_call_of_a_script),
 		TEST(test_with_owner_value_there_is_no_sidecar),
 		TEST(test_what_takes_a_lock_carries_its_ticket),
 		TEST(test_keys_with_a_rule_come_before_the_others),
