@@ -67,6 +67,63 @@ static void what_is_observed_passes_and_its_reply_is_looked_at(void **state)
 	assert_passed(f, "STRLEN lock:a");
 }
 
+/* Of each command, a letter for each fact that is true. */
+static const char *facts_of(struct policy_fixture *f, const char *words)
+{
+	static char text[32];
+	const struct command_info *w = (route_of(f, words), &f->what);
+	const struct {
+		char letter;
+		bool is;
+	} facts[] = {
+		{ 'W', w->is_write },       { 'G', w->is_guarded },    { 'A', w->acquires },
+		{ 'O', w->is_observed },    { 'D', w->is_discovered }, { 'S', w->is_sampled },
+		{ 'Q', w->may_be_quorums }, { 'M', w->is_matched },    { 'V', w->reads_value },
+		{ 'P', w->is_plain },       { 'N', w->never_inspect }, { 'B', w->blocks },
+		{ 'R', w->may_release },    { 'U', w->is_unknown },
+	};
+	size_t n = 0;
+
+	for (size_t i = 0; i < sizeof(facts) / sizeof(*facts); i++)
+		if (facts[i].is)
+			text[n++] = facts[i].letter;
+	text[n] = '\0';
+	return text;
+}
+
+static void what_a_command_needs_follows_from_the_configuration(void **state)
+{
+	static const char *const commands[] = { "GET k",      "MGET a b",    "SET k v",
+		                                "DEL k",      "STRLEN k",    "BLPOP k 0",
+		                                "EVAL s 1 k", "PUBLISH c m", "NO.SUCH k" };
+	static const struct {
+		const char *sections;
+		const char *facts[sizeof(commands) / sizeof(*commands)];
+	} rows[] = { { "", { "PN", "PN", "PR", "PR", "PN", "BR", "R", "PN", "PN" } },
+		     { RULE, { "PN", "PN", "WMPR", "WMR", "PN", "BR", "R", "PN", "PN" } },
+		     { RULE "mode = observe\n",
+		       { "OMP", "OM", "OMPR", "OMR", "PN", "BR", "OMR", "PN", "PN" } },
+		     { "[lock values]\npattern = v:*\nowner = value\n",
+		       { "VP", "V", "WMPR", "WMR", "PN", "BR", "R", "PN", "PN" } },
+		     { "[guard g]\npattern = g:*\nacquire_on = GET\n",
+		       { "GAMP", "PN", "GMPR", "GMR", "PN", "BR", "GMR", "GM", "GM" } },
+		     { "[guard g]\npattern = g:*\nacquire_on = GET\nmode = observe\n",
+		       { "OMP", "OM", "OMPR", "OMR", "PN", "BR", "OMR", "PN", "PN" } },
+		     { "[quorum q]\nservers = a:1 b:1 c:1\n[lock q]\npattern = q:*\nquorum = "
+		       "q\nmax_lease = 60s\n",
+		       { "QMP", "QM", "WQMPR", "WQMR", "QMP", "QMBR", "QMR", "PN", "PN" } },
+		     { "[discover]\n",
+		       { "DSP", "D", "DSPR", "DR", "PN", "BR", "DR", "PN", "PN" } } };
+	struct policy_fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		policy_use(f, rows[i].sections);
+		for (size_t j = 0; j < sizeof(commands) / sizeof(*commands); j++)
+			if (strcmp(facts_of(f, commands[j]), rows[i].facts[j]) != 0)
+				fail_msg("%s: %s", commands[j], facts_of(f, commands[j]));
+	}
+}
+
 /* --- calls --------------------------------------------------------------------------- */
 
 #define KEYS_OF(key) key " hasp:owner:{" key "} hasp:fence:{" key "}"
@@ -890,6 +947,7 @@ int main(void)
 		TEST(other_keys_and_reads_pass),
 		TEST(what_redis_refuses_for_its_length_passes),
 		TEST(what_is_observed_passes_and_its_reply_is_looked_at),
+		TEST(what_a_command_needs_follows_from_the_configuration),
 		TEST(setnx_takes_the_lock),
 		TEST(set_nx_takes_it_with_its_own_lease),
 		TEST(del_drops_the_lock),
