@@ -41,7 +41,7 @@ def send_at_once(hasp, clients, data, closes=False):
     left = {one: memoryview(data) for one in clients}
     selector = selectors.PollSelector()
     for one in left:
-        selector.register(one, selectors.EVENT_READ | selectors.EVENT_WRITE)
+        selector.register(one, selectors.EVENT_WRITE)  # one with replies to read is not ready for that
     closed, rested = set(), False
     deadline = time.monotonic() + PATIENCE
     while left:
