@@ -691,17 +691,17 @@ static void MSETNX_takes_the_lock_of_each_key(void **state)
 
 	policy_use(f, RULE "[lock short]\npattern = short:*\nlease = 5s\n");
 	run(f, "MSETNX lock:a v other w short:b x", ":1\r\n");
-	assert_int_equal(f->holds.n, 2);
+	assert_int_equal(f->locks->holds.n, 2);
 	run(f, "DEL lock:a", ":1\r\n");
 	run(f, "DEL short:b", ":1\r\n");
-	assert_int_equal(f->holds.n, 0);
+	assert_int_equal(f->locks->holds.n, 0);
 	decide(f, "MSETNX lock:a v other w short:b x");
 	assert_true(lock_request_is_joined(f->d.pending->lock_request));
 	assert_true(slice_is(lock_request_key(f->d.pending->lock_request), "short:b"));
 	decide(f, "MSETNX other w short:b x");
 	assert_false(lock_request_is_joined(f->d.pending->lock_request));
 	run(f, "MSETNX lock:a v other w short:b x", ":0\r\n");
-	assert_int_equal(f->holds.n, 0);
+	assert_int_equal(f->locks->holds.n, 0);
 }
 
 /* --- when the answer is not known yet ----------------------------------------------- */
