@@ -51,7 +51,7 @@ static void write_owner(const struct client *c, const struct quorum_result *r,
                         const struct hold *h, struct buf *out)
 {
 	bool resp3 = c->session.proto == 3;
-	struct slice owner = r->owner.n ? r->owner : quorum_value_content(r->value);
+	struct slice owner = r->owner.n ? r->owner : quorum_value_content(r->lock.value);
 
 	buf_printf(out, "%c%d\r\n", resp3 ? '%' : '*', resp3 ? INFO_FIELDS : 2 * INFO_FIELDS);
 	holder_text(out, "owner", owner, resp3);
@@ -65,16 +65,9 @@ static void write_owner(const struct client *c, const struct quorum_result *r,
 static void write_taken(struct client *c, const struct quorum_result *r, struct buf *out)
 {
 	bool won = r->verdict == QUORUM_WON;
-	const struct voted_lock voted = {
-		.won = won,
-		.waited = r->waited,
-		.fence = r->fence,
-		.began = r->began,
-		.good_until = r->good_until,
-		.value = r->value,
-	};
 
-	voted_apply(c->env->policy.holds, client_own_holds(c), c->current->lock_request, &voted);
+	voted_apply(c->env->policy.holds, client_own_holds(c), c->current->lock_request,
+	            &r->lock);
 	c->current->lock_request = NULL;
 	if (c->quorum_act == QUORUM_ACT_SETNX)
 		write_number(out, won);
@@ -83,12 +76,12 @@ static void write_taken(struct client *c, const struct quorum_result *r, struct 
 	else if (c->quorum_act == QUORUM_ACT_SET)
 		buf_puts(out, "+OK\r\n");
 	else
-		write_number(out, r->fence);
+		write_number(out, r->lock.fence);
 }
 
 static void write_content(struct client *c, const struct quorum_result *r, struct buf *out)
 {
-	struct slice content = quorum_value_content(r->value);
+	struct slice content = quorum_value_content(r->lock.value);
 	bool is_there = r->verdict == QUORUM_WON;
 
 	/* With owner = value, a client that has read the value may release the lock. */
@@ -121,15 +114,15 @@ static void write_answer(struct client *c, const struct quorum_result *r, struct
 	case QUORUM_ACT_RELEASE:
 		if (won) {
 			stats_add(quorum_terms(c->env->quorum)->stats, STAT_RELEASED);
-			voted_end(env->holds, r->key, r->value);
+			voted_end(env->holds, r->key, r->lock.value);
 		}
 		write_number(out, won);
 		break;
 	case QUORUM_ACT_EXTEND:
 		/* An EXPIRE never shortens the lease of the client's own hold. */
 		if (h && won)
-			voted_extend(h, r->began, r->good_until, r->lease_ms);
-		write_number(out, won && (h || r->good_until > env->now));
+			voted_extend(h, r->lock.began, r->lock.good_until, r->lease_ms);
+		write_number(out, won && (h || r->lock.good_until > env->now));
 		break;
 	case QUORUM_ACT_GET:
 		write_content(c, r, out);
@@ -324,7 +317,7 @@ static void on_freed(void *arg, const struct quorum_result *r)
 	else
 		buf_printf(&out, ":%d\r\n", r->verdict == QUORUM_WON);
 	if (r->verdict == QUORUM_WON)
-		voted_end(f->holds, r->key, r->value);
+		voted_end(f->holds, r->key, r->lock.value);
 	f->fn(f->arg, buf_slice(&out));
 	buf_release(&out);
 	free(f);

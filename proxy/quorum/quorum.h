@@ -111,14 +111,12 @@ enum quorum_request { QUORUM_LOCK, QUORUM_UNLOCK, QUORUM_EXTEND, QUORUM_INFO };
 struct quorum_result {
 	enum quorum_verdict verdict; /* never OPEN */
 	size_t nanswered; /* number of servers that answered */
-	int64_t fence; /* LOCK: > 0 */
+	struct voted_lock lock; /* INFO, UNLOCK: only its value; EXTEND: also its lease */
 	int64_t lease_ms; /* LOCK, EXTEND */
-	double began, good_until; /* LOCK, EXTEND: by the clock */
-	struct slice key, owner, value; /* key, owner, value of the lock; INFO: of its owner */
+	struct slice key, owner; /* of the lock; INFO: its owner */
 	int64_t ttl_ms; /* INFO */
 	uint32_t absent; /* EXTEND: servers that lack the lock, as bits */
 	size_t nno; /* number of servers that refused */
-	bool waited; /* LOCK: hasp tried more than once */
 };
 
 /* The slices of the result are valid during the call. */

@@ -22,8 +22,8 @@ static void take_at_absent(struct quorum *q, const struct quorum_result *r)
 			continue;
 		call = xcalloc(1, sizeof(*call));
 		call->fn = on_voted;
-		if (!quorum_peer_call(q, i, SCRIPT_QUORUM_TAKE, r->key, r->value, &r->lease_ms,
-		                      1, call))
+		if (!quorum_peer_call(q, i, SCRIPT_QUORUM_TAKE, r->key, r->lock.value,
+		                      &r->lease_ms, 1, call))
 			free(call);
 	}
 }
@@ -42,7 +42,7 @@ static void on_hold_renewed(void *arg, const struct quorum_result *r)
 
 	if (vote != VOTE_YES && r->nno >= quorum_majority(q->opts.nservers))
 		vote = VOTE_NO;
-	if (voted_renewal_end(ask->renewal, vote, r->began, r->good_until))
+	if (voted_renewal_end(ask->renewal, vote, r->lock.began, r->lock.good_until))
 		take_at_absent(q, r);
 	free(ask);
 }

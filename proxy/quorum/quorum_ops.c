@@ -117,15 +117,18 @@ static void op_end_by(struct quorum_op *op, enum quorum_verdict verdict)
 		.verdict = verdict,
 		.nanswered = quorum_nanswered(&op->votes, op->is_over),
 		.nno = op->votes.nno,
-		.fence = op->fence.token,
+		.lock = {
+			.won = verdict == QUORUM_WON,
+			.waited = op->waited,
+			.fence = op->fence.token,
+			.began = op->began,
+			.good_until = quorum_good_until(op->began, op->ask.lease_ms),
+			.value = buf_slice(&op->value),
+		},
 		.lease_ms = op->ask.lease_ms,
-		.began = op->began,
-		.good_until = quorum_good_until(op->began, op->ask.lease_ms),
 		.key = op->ask.key,
 		.owner = op->ask.claim.owner,
-		.value = buf_slice(&op->value),
 		.absent = op->absent,
-		.waited = op->waited,
 	};
 
 	op_end(op, &r);
@@ -323,7 +326,7 @@ static void op_tell_who(struct quorum_op *op, struct slice value, int64_t ttl_ms
 		.verdict = QUORUM_WON,
 		.key = op->ask.key,
 		.owner = quorum_value_owner(value, op->ask.claim.of_rule),
-		.value = value,
+		.lock.value = value,
 		.ttl_ms = ttl_ms,
 	};
 

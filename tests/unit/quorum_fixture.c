@@ -133,9 +133,7 @@ void on_done(void *arg, const struct quorum_result *r)
 	f->result = *r;
 	/* As client/quorum_op.c does. */
 	if (f->lock_request && r->verdict != QUORUM_UNREACHED)
-		voted_apply(f->holds, &f->owner, f->lock_request,
-		            &(struct voted_lock){ r->verdict == QUORUM_WON, r->waited, r->fence,
-		                                  r->began, r->good_until, r->value });
+		voted_apply(f->holds, &f->owner, f->lock_request, &r->lock);
 	else
 		lock_request_free(f->lock_request);
 	f->lock_request = NULL;

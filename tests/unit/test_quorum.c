@@ -123,8 +123,8 @@ static void lock_is_got_when_a_majority_has_its_fencing_token(void **state)
 	assert_false(f->is_done);
 	answer_number(f, 2, 1);
 	expect_done(f, QUORUM_WON);
-	assert_int_equal(f->result.fence, 9);
-	assert_true(f->result.good_until == quorum_good_until(1000, LEASE_MS));
+	assert_int_equal(f->result.lock.fence, 9);
+	assert_true(f->result.lock.good_until == quorum_good_until(1000, LEASE_MS));
 }
 
 /* The fixture's servers tell a time of 1,000 seconds after 1970. */
@@ -151,7 +151,7 @@ static void token_far_ahead_is_contradicted_by_a_majority(void **state)
 	for (size_t i = 0; i < 3; i++)
 		answer_number(f, i, 1);
 	expect_done(f, QUORUM_WON);
-	assert_int_equal(f->result.fence, 7);
+	assert_int_equal(f->result.lock.fence, 7);
 }
 
 static void token_far_ahead_that_too_few_contradict_takes_no_lock(void **state)
@@ -276,7 +276,7 @@ static void wait_is_tried_again_after_a_pause(void **state)
 	for (size_t i = 0; i < 3; i++)
 		answer_number(f, i, 1);
 	expect_done(f, QUORUM_WON);
-	assert_true(f->result.began > 1000.1);
+	assert_true(f->result.lock.began > 1000.1);
 }
 
 static void wait_has_an_end(void **state)

@@ -40,7 +40,7 @@ static void vote_for_an_earlier_try_does_not_count_for_a_later_one(void **state)
 	assert_false(f->is_done);
 	answer_number(f, 2, 1);
 	expect_done(f, QUORUM_WON);
-	assert_int_equal(f->result.fence, 6);
+	assert_int_equal(f->result.lock.fence, 6);
 }
 
 static void confirmation_is_asked_of_those_that_granted_this_try(void **state)
@@ -60,7 +60,7 @@ static void confirmation_is_asked_of_those_that_granted_this_try(void **state)
 		answer_number(f, i, 1);
 	expect_done(f, QUORUM_WON);
 	/* The first try's token was undone with it. */
-	assert_int_equal(f->result.fence, 5);
+	assert_int_equal(f->result.lock.fence, 5);
 }
 
 static void vote_to_take_a_lock_does_not_count_for_its_confirmation(void **state)
@@ -78,7 +78,7 @@ static void vote_to_take_a_lock_does_not_count_for_its_confirmation(void **state
 	answer_number(f, 2, 1);
 	expect_done(f, QUORUM_WON);
 	/* The token that the servers were asked to confirm. */
-	assert_int_equal(f->result.fence, 5);
+	assert_int_equal(f->result.lock.fence, 5);
 }
 
 /* Three servers name this client as the owner; those of the other two come late. */
