@@ -22,10 +22,21 @@
 static const struct decision pass = { .verdict = DISPATCH_PASS };
 static const struct decision defer = { .verdict = DISPATCH_DEFER };
 
-/* Awaits the reply of a call, for the holds, and for clients that wait for `probe_keys`. */
+/* Returns the first of the command's keys, from `i` on, whose lock clients may wait for after
+ * the call; x->keys.n: there is none. The call itself hands off a lock that it releases; a lock
+ * that it acquires had no waiters. */
+static size_t next_waited(const struct context *x, const struct lock_call *call, size_t i)
+{
+	if (call->hand_off || call->only_if_free)
+		return x->keys.n;
+	while (i < x->keys.n && !lock_is_waited_for(x, i))
+		i++;
+	return i;
+}
+
+/* Awaits the reply of a call, for the holds, and for clients that wait for the keys. */
 static struct decision await_call(struct context *x, const struct lock_call *call,
-                                  struct lock_request *lock_request,
-                                  const struct slice *probe_keys, size_t nprobe_keys)
+                                  struct lock_request *lock_request)
 {
 	struct decision d = { .verdict = DISPATCH_CALL };
 	struct pending_request *r;
@@ -35,15 +46,16 @@ static struct decision await_call(struct context *x, const struct lock_call *cal
 		lock_request_free(lock_request);
 		return d;
 	}
-	if (session_in_multi(x->session) && !lock_request && nprobe_keys == 0)
+	if (session_in_multi(x->session) && !lock_request &&
+	    next_waited(x, call, 0) == x->keys.n)
 		return d;
 	r = pending_new_of(&x->env->pending,
 	                   call->script == SCRIPT_INFO ? PENDING_INFO : PENDING_LOCK);
 	r->lock_request = lock_request;
 	r->is_short = call->is_short;
 	r->rest = &context_rest;
-	for (size_t i = 0; i < nprobe_keys; i++)
-		pending_add_probe_key(r, probe_keys[i]);
+	for (size_t i = 0; (i = next_waited(x, call, i)) < x->keys.n; i++)
+		pending_add_probe_key(r, context_key(x, i));
 	if (session_in_multi(x->session)) {
 		session_track(x->session, r);
 		return d;
@@ -439,7 +451,6 @@ static struct decision decide_list(struct context *x)
 struct decision lock_decide_verb(struct context *x)
 {
 	struct lock_call call;
-	struct lock_request *lock_request;
 
 	if (x->what->verb == VERB_LIST && x->req->argc <= 2)
 		return decide_list(x);
@@ -448,9 +459,7 @@ struct decision lock_decide_verb(struct context *x)
 	if (x->opts.may_be_short && x->what->verb == VERB_UNLOCK)
 		x->opts.held = (char)hold_own_kind(context_holds(x), x->session->db,
 		                                   x->req->argv[1], &x->opts.reentered);
-	lock_request = write_verb(x, &call);
-
-	return await_call(x, &call, lock_request, NULL, 0);
+	return await_call(x, &call, write_verb(x, &call));
 }
 
 /* --- writes ----------------------------------------------------------------------------- */
@@ -657,23 +666,6 @@ static bool write_call(struct context *x, struct lock_keys *k, struct lock_call 
 	                    call) == REWRITE_CALL;
 }
 
-/* The keys' names; inline for most commands. */
-struct key_list {
-	struct slice *v;
-	struct slice inline_v[KEYS_ON_STACK];
-};
-
-static void key_list_init(struct key_list *l, size_t max)
-{
-	l->v = max > KEYS_ON_STACK ? xcalloc(max, sizeof(*l->v)) : l->inline_v;
-}
-
-static void key_list_fini(struct key_list *l)
-{
-	if (l->v != l->inline_v)
-		free(l->v);
-}
-
 /* True if the call may end its owner's lock otherwise than by its expiry. */
 static bool may_end_lock(const struct context *x, const struct lock_key *k, struct slice name,
                          const struct lock_call *call)
@@ -724,13 +716,15 @@ static struct lock_request *keep_write(const struct context *x, const struct loc
                                        const struct lock_call *call)
 {
 	struct hold_terms terms = { .date_ms = (int64_t)(x->env->date * 1000) };
+	struct slice few[KEYS_ON_STACK], *names = few;
 	struct lock_request *lock_request;
-	struct key_list names;
 	size_t n = 0;
 
 	if (call->script == SCRIPT_MSETNX)
 		return keep_msetnx(x, k, call);
-	key_list_init(&names, k->n);
+	if (k->n > KEYS_ON_STACK)
+		names = xcalloc(k->n, sizeof(*names));
+	*names = SLICE_NONE;
 	for (size_t i = 0; i < k->n; i++) {
 		if (!k->v[i].rule)
 			continue;
@@ -739,34 +733,16 @@ static struct lock_request *keep_write(const struct context *x, const struct loc
 			terms.token = k->v[i].token;
 			terms.stats = x->env->rule_stats[terms.rule->section.index];
 		}
-		names.v[n] = x->req->argv[k->v[i].arg];
-		if (may_end_lock(x, &k->v[i], names.v[n], call))
-			holds_note_release(x->env->holds, session_db(x->session), names.v[n],
+		names[n] = context_key(x, i);
+		if (may_end_lock(x, &k->v[i], names[n], call))
+			holds_note_release(x->env->holds, session_db(x->session), names[n],
 			                   k->v[i].token);
 		n++;
 	}
-	lock_request = lock_request_new(x->env->holds, call, names.v, n, &terms);
-	key_list_fini(&names);
+	lock_request = lock_request_new(x->env->holds, call, names, n, &terms);
+	if (names != few)
+		free(names);
 	return lock_request;
-}
-
-static struct decision await_write(struct context *x, const struct lock_keys *k,
-                                   const struct lock_call *call)
-{
-	struct lock_request *lock_request = keep_write(x, k, call);
-	struct key_list waited;
-	struct decision d;
-	size_t n = 0;
-
-	key_list_init(&waited, k->n);
-	/* The call itself hands off a lock that it releases; a lock that it acquires had no
-	 * waiters. */
-	for (size_t i = 0; i < k->n && !call->hand_off && !call->only_if_free; i++)
-		if (lock_is_waited_for(x, i))
-			waited.v[n++] = context_key(x, i);
-	d = await_call(x, call, lock_request, waited.v, n);
-	key_list_fini(&waited);
-	return d;
 }
 
 /* True if the command names too many keys, and one of them has a rule. */
@@ -797,7 +773,7 @@ struct decision lock_decide_write(struct context *x)
 		x->make_opts(x->arg, &x->opts);
 		x->opts.may_be_short = k.n == 1 && may_be_short(x, x->req->argv[k.v->arg]);
 		if (write_call(x, &k, &call))
-			d = await_write(x, &k, &call);
+			d = await_call(x, &call, keep_write(x, &k, &call));
 	}
 	lock_keys_fini(&k);
 	return d;
