@@ -18,16 +18,14 @@ bool reserved_keys_are_protected(const struct policy_env *env)
 bool reserved_keys_are_written(const struct context *x)
 {
 	const struct command *c = x->what->command;
-	const struct resp_view *req = x->req;
 	size_t n = x->keys.n;
 	bool written = false;
 
-	if (!x->what->may_release || req->argc < 2 ||
-	    !reserved_keys_are_named(req->argv + 1, req->argc - 1))
+	if (!x->what->may_release)
 		return false;
 	/* Only Redis knows which arguments are keys. */
 	if (c->flags & COMMAND_HIDDEN_KEYS)
-		return true;
+		return reserved_keys_are_named(x->req->argv + 1, x->req->argc - 1);
 	if (command_runs_script(c) || command_writes(c, n))
 		for (size_t i = 0; i < n; i++)
 			written |= command_writes_key(c, i, n) &&
