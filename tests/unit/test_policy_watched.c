@@ -359,9 +359,11 @@ static void a_client_gets_a_new_label_when_its_name_changes(void **state)
 	assert_watched(f, "SETNX lock:a v", "lock:a");
 	client = f->watched;
 	assert_string_equal(client->label->text, TOKEN_LABEL);
+	assert_true(client->name == 0);
 	run(f, "CLIENT SETNAME worker", "+OK\r\n");
 	assert_watched(f, "SETNX lock:a v", "lock:a");
 	assert_ptr_equal(f->watched, client);
+	assert_true(client->name == hash(f, "worker"));
 	assert_string_equal(client->label->text, TOKEN_LABEL " worker");
 }
 
