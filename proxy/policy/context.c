@@ -50,25 +50,42 @@ static void set_keys(struct context *x, const size_t *args, size_t n)
 	}
 }
 
-void context_set_command(struct context *x, struct policy_env *env,
-                         const struct command_info *what, const struct resp_view *req)
+static void find_keys(struct context *x)
 {
 	static const size_t first = 1;
 	struct key_args args;
 
+	if (command_single_key(x->what->command) && x->req->argc > 1) {
+		set_keys(x, &first, 1);
+		return;
+	}
+	key_args_init(&args, x->what->command, x->req);
+	set_keys(x, args.v, args.n);
+	key_args_fini(&args);
+}
+
+void context_set_command(struct context *x, struct policy_env *env,
+                         const struct command_info *what, const struct resp_view *req)
+{
 	x->env = env;
 	x->req = req;
 	x->what = what;
 	x->keys.n = 0;
-	if (!what->command)
-		return;
-	if (command_single_key(what->command) && req->argc > 1) {
-		set_keys(x, &first, 1);
-		return;
-	}
-	key_args_init(&args, what->command, req);
-	set_keys(x, args.v, args.n);
-	key_args_fini(&args);
+	if (what->command)
+		find_keys(x);
+}
+
+void context_set_beginning(struct context *x, struct policy_env *env,
+                           const struct command_info *what, const struct resp_view *beginning)
+{
+	const struct command *c = what->command;
+
+	x->env = env;
+	x->req = beginning;
+	x->what = what;
+	x->keys.n = 0;
+	if (c && (command_single_key(c) || command_runs_script(c)))
+		find_keys(x);
 }
 
 struct slice context_token(const struct context *x, enum owner_kind kind, struct buf *scratch)

@@ -170,11 +170,14 @@ static inline struct context_locks *context_own_locks(const struct context *x)
 	return context_locks_own(x->locks, x->arg);
 }
 
-/* Sets the command, whose arguments may not all have come, and finds its keys and their
- * sections: once for all that decide about it. The keys are valid until the next call for
- * `env`. */
+/* Sets the command of a whole request, and finds its keys and their sections: once for all
+ * that decide about it. The keys are valid until either function is called again for `env`. */
 void context_set_command(struct context *x, struct policy_env *env,
                          const struct command_info *what, const struct resp_view *req);
+/* Sets the command of a request of which only the beginning has come. Finds no keys if more of
+ * them may be on their way, which hasp would search again at each read. */
+void context_set_beginning(struct context *x, struct policy_env *env,
+                           const struct command_info *what, const struct resp_view *beginning);
 
 static inline struct slice context_key(const struct context *x, size_t i)
 {

@@ -308,7 +308,7 @@ struct decision dispatch_early(struct context *x, const struct resp_view *beginn
 	if (beginning->argc == 0)
 		return is_name_long ? pass : d;
 	*what = classifier_find(x->env, beginning->argv[0]);
-	context_set_command(x, x->env, what, beginning);
+	context_set_beginning(x, x->env, what, beginning);
 	if (must_be_learned(x->env, what, beginning->argv[0]))
 		return learn;
 	/* hasp may have to send the command again. */

@@ -510,6 +510,18 @@ static void what_no_rule_can_concern_need_not_be_whole(void **state)
 	assert_early(*state, "ECHO x", 1, DISPATCH_PASS);
 }
 
+/* hasp looks at the beginning of a long command again and again. */
+static void keys_that_more_may_follow_are_not_searched_yet(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, RULE);
+	assert_early(f, "MSET a v lock:b v", 3, DISPATCH_NEED_MORE);
+	assert_int_equal(f->x.keys.n, 0);
+	assert_early(f, "SET a v", 2, DISPATCH_PASS);
+	assert_int_equal(f->x.keys.n, 1);
+}
+
 static void session_commands_and_verbs_must_be_whole(void **state)
 {
 	policy_use(*state, "[verbs]\n");
@@ -638,6 +650,7 @@ int main(void)
 		TEST(an_unknown_command_keeps_its_link_once_redis_has_told_the_others),
 		TEST(a_guard_s_transaction_keeps_its_link),
 		TEST(what_no_rule_can_concern_need_not_be_whole),
+		TEST(keys_that_more_may_follow_are_not_searched_yet),
 		TEST(session_commands_and_verbs_must_be_whole),
 		TEST(a_guarded_command_must_be_whole),
 		TEST(of_an_unknown_command_redis_is_asked_first),
