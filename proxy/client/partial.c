@@ -89,11 +89,13 @@ static bool is_long(const struct client *c, size_t held)
 	return held + c->scan.skip >= (shared ? REQUESTS_SHARED_MAX : STREAM_FROM);
 }
 
-/* True if there is no memory for the slices of all arguments, in an array that may be twice as
- * long. */
+/* True if there is no memory for the slices of all arguments, and for their sections if all are
+ * keys: in two arrays, each of which may be twice as long. */
 static bool has_many_args(const struct client *c)
 {
-	return !account_fits(&c->env->account, c->scan.argc * 2 * sizeof(struct slice));
+	size_t each = sizeof(struct slice) + sizeof(struct command_key);
+
+	return !account_fits(&c->env->account, c->scan.argc * 2 * each);
 }
 
 /* Keeps the client on its link if the streamed request leaves state there. The arguments of a

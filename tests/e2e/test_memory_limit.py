@@ -272,12 +272,16 @@ def test_command_with_many_keys_is_refused_before_it_takes_memory(start_hasp):
         assert one.read() == b":0\r\n"
 
 
-def test_requests_with_more_arguments_than_there_is_memory_for_are_refused(limited):
+@pytest.mark.parametrize("nargs", [
+    pytest.param(1_000_000, id="arguments"),
+    pytest.param(300_000, id="keys")])
+def test_requests_with_more_arguments_than_there_is_memory_for_are_refused(limited, nargs):
+    """hasp keeps where each argument is, and, of each key, its section."""
     hasp = limited(rule(pattern="lock:1"))
     until(lambda: "upstream_up" in hasp.log, "commands to be known")
     growth = Growth(hasp)
     with hasp.connect(timeout=60) as one:
-        one.send(b"*1000000\r\n$3\r\nDEL\r\n" + b"$1\r\na\r\n" * 20_000)
+        one.send(b"*%d\r\n$3\r\nDEL\r\n" % nargs + b"$1\r\na\r\n" * 20_000)
         assert one.read().startswith(b"-ERR hasp: a rule may apply to this request, but it has more arguments")
         assert one.at_end()
     growth.check(BOUND)
