@@ -173,6 +173,14 @@ def test_who_knows_the_value_is_the_owner(start):
         assert one.call("SET", KEY, "", "NX") == OK and other.call("DEL", KEY) == ZERO
 
 
+def test_lock_that_another_hasp_freed_is_taken_again(start):
+    with start(owner="value").connect() as one, start(owner="value").connect() as other:
+        assert one.call("SET", KEY, "first", "NX") == OK
+        assert other.call("GET", KEY) == bulk("first") and other.call("DEL", KEY) == ONE
+        assert one.call("SET", KEY, "second", "NX") == OK and one.call("DEL", KEY) == ONE
+        assert other.call("SET", KEY, "third", "NX") == OK
+
+
 def test_anybody_may_delete_where_that_is_allowed(start):
     hasp = start(owner="value", foreign_del="allow")
     with hasp.connect() as one, hasp.connect() as other:

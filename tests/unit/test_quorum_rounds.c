@@ -158,6 +158,34 @@ static void late_renewal_does_not_count_after_extend(void **state)
 	assert_int_equal(f->owner.n, 0);
 }
 
+static struct slice own_value(const struct fake_quorum *f)
+{
+	struct hold *hold = voted_find(f->holds, &f->owner, SLICE_LIT("key"), SLICE_LIT("me"));
+
+	assert_non_null(hold);
+	return voted_value(hold);
+}
+
+/* Another worker's connection with the same owner has released the lock in between. */
+static void lock_that_is_granted_again_replaces_the_earlier_hold(void **state)
+{
+	struct fake_quorum *f = *state;
+	struct buf earlier = BUF_INIT;
+
+	take(f);
+	for (size_t i = 3; i < SERVERS; i++)
+		go_down(f, i);
+	buf_append(&earlier, own_value(f));
+	ask(f, QUORUM_LOCK, 0);
+	for (int step = 0; step < 2; step++)
+		for (size_t i = 0; i < 3; i++)
+			answer_number(f, i, 8);
+	expect_done(f, QUORUM_WON);
+	assert_int_equal(f->owner.n, 1);
+	assert_false(slice_eq(own_value(f), buf_slice(&earlier)));
+	buf_release(&earlier);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -168,6 +196,7 @@ int main(void)
 		QUORUM_TEST(late_read_does_not_count_for_unlock),
 		QUORUM_TEST(late_read_without_the_lock_does_not_refuse_extend),
 		QUORUM_TEST(late_renewal_does_not_count_after_extend),
+		QUORUM_TEST(lock_that_is_granted_again_replaces_the_earlier_hold),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -143,6 +143,18 @@ static void voted_on_timer(struct timer *t, double now)
 
 /* --- answers ------------------------------------------------------------------------------ */
 
+/* Ends the connection's earlier hold of the key: the servers have granted the lock again, so
+ * another connection had released it, or it was lost. */
+static void voted_end_earlier(struct holds *h, const struct hold_owner *o, struct slice key)
+{
+	struct hold *hold;
+
+	while ((hold = voted_find(h, o, key, SLICE_NONE))) {
+		hold_release_voted(hold);
+		hold_free_voted(hold);
+	}
+}
+
 static void voted_add(struct holds *h, struct hold_owner *o, const struct lock_request *p,
                       const struct voted_lock *v)
 {
@@ -150,6 +162,7 @@ static void voted_add(struct holds *h, struct hold_owner *o, const struct lock_r
 	struct hold *hold;
 	uint64_t hash;
 
+	voted_end_earlier(h, o, key);
 	(void)hold_first_hashed(h, LOCK_DB_QUORUM, key, &hash);
 	hold = hold_new(h, o, p, key, LOCK_DB_QUORUM, hash);
 	hold_set_value(hold, v->value);
