@@ -64,10 +64,13 @@ static void write_owner(const struct client *c, const struct quorum_result *r,
 /* Writes the answer to a command that asked for the lock. */
 static void write_taken(struct client *c, const struct quorum_result *r, struct buf *out)
 {
+	struct hold_owner *own = client_own_holds(c);
 	bool won = r->verdict == QUORUM_WON;
 
-	voted_apply(c->env->policy.holds, client_own_holds(c), c->current->lock_request,
-	            &r->lock);
+	voted_apply(c->env->policy.holds, own, c->current->lock_request, &r->lock);
+	/* With owner = value, what the client read before does not count any more. */
+	if (won && r->owner.n == 0)
+		seen_values_put(&own->seen, c->session.db, r->key, SEEN_NOTHING, SLICE_NONE);
 	c->current->lock_request = NULL;
 	if (c->quorum_act == QUORUM_ACT_SETNX)
 		write_number(out, won);
@@ -223,10 +226,25 @@ static bool claim_lock(const struct client *c, const struct quorum_command *q,
 	       q->rule->foreign_del == FOREIGN_ALLOW;
 }
 
+/* True if, with owner = value, the client has read another value since it took the lock. Then
+ * its command is about the lock that has this value, and its own lock is gone. */
+static bool has_read_another(const struct client *c, const struct quorum_command *q,
+                             const struct hold *h)
+{
+	struct slice seen;
+
+	return q->rule && q->rule->owner == OWNER_VALUE &&
+	       seen_values_find(c->locks->holds.seen, c->session.db, q->call.key, &seen) ==
+	               SEEN_VALUE &&
+	       !slice_eq(seen, quorum_value_content(voted_value(h)));
+}
+
 /* Asks to free or extend the lock. `h`: the client's own hold; NULL: it has none. */
 static void ask_change(const struct client *c, struct quorum_command *q, const struct hold *h,
                        struct quorum_ask *ask)
 {
+	if (h && has_read_another(c, q, h))
+		h = NULL;
 	ask->value = h ? voted_value(h) : SLICE_NONE;
 	if (!h && !claim_lock(c, q, &ask->claim)) {
 		q->act = QUORUM_ACT_REFUSE_RELEASE;

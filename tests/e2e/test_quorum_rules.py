@@ -181,6 +181,16 @@ def test_lock_that_another_hasp_freed_is_taken_again(start):
         assert other.call("SET", KEY, "third", "NX") == OK
 
 
+def test_value_that_was_read_counts_more_than_a_lock_that_is_gone(start):
+    with start(owner="value").connect() as one, start(owner="value").connect() as other:
+        assert one.call("SET", KEY, "first", "NX") == OK
+        assert other.call("GET", KEY) == bulk("first") and other.call("DEL", KEY) == ONE
+        assert other.call("SET", KEY, "second", "NX") == OK
+        assert one.call("GET", KEY) == bulk("second") and one.call("DEL", KEY) == ONE
+        assert one.call("SET", KEY, "third", "NX") == OK and one.call("DEL", KEY) == ONE
+        assert other.call("SET", KEY, "fourth", "NX") == OK
+
+
 def test_anybody_may_delete_where_that_is_allowed(start):
     hasp = start(owner="value", foreign_del="allow")
     with hasp.connect() as one, hasp.connect() as other:
