@@ -162,6 +162,8 @@ static void write_answer(struct client *c, const struct quorum_result *r, struct
 	}
 }
 
+static bool begin_op(struct client *c);
+
 /* As quorum_done_fn: answers `current`, and ends it. */
 static void on_quorum_done(void *arg, const struct quorum_result *r)
 {
@@ -169,6 +171,13 @@ static void on_quorum_done(void *arg, const struct quorum_result *r)
 	struct buf out = BUF_INIT;
 
 	c->quorum_op = NULL;
+	/* The client's own lock was gone. Another connection may have it as the same owner. */
+	if (c->quorum_act == QUORUM_ACT_RELEASE_OWN &&
+	    r->nno >= quorum_majority(quorum_terms(c->env->quorum)->nservers)) {
+		if (begin_op(c))
+			quorum_op_start(c->quorum_op);
+		return;
+	}
 	if (r->verdict == QUORUM_UNREACHED)
 		write_unreached(c, r, &out);
 	else
@@ -283,29 +292,32 @@ static struct quorum_op *make_op(struct client *c, struct quorum_command *q)
 	return op;
 }
 
-void quorum_op_on_reply(struct client *c, const struct resp_reply *reply)
+/* Reads `current` again, and makes its operation. Returns false if it has closed the client. */
+static bool begin_op(struct client *c)
 {
 	struct quorum_command command;
 	struct command_info what;
 	struct resp_view view;
-	struct context x;
+	struct context x = client_context_again(c, &view, &what);
 
-	if (resp_reply_is_error(reply)) {
-		client_complete_current(c);
-		return;
-	}
-	if (!client_is_decided(c)) {
-		client_decide_again(c);
-		return;
-	}
-	x = client_context_again(c, &view, &what);
 	if (!quorum_command_read(&x, &command)) {
 		client_close(c, "the meaning of its command changed while it waited");
-		return;
+		return false;
 	}
 	c->quorum_op = make_op(c, &command);
-	client_park(c, CLIENT_PARKED_ROUND);
-	quorum_op_start(c->quorum_op);
+	return true;
+}
+
+void quorum_op_on_reply(struct client *c, const struct resp_reply *reply)
+{
+	if (resp_reply_is_error(reply)) {
+		client_complete_current(c);
+	} else if (!client_is_decided(c)) {
+		client_decide_again(c);
+	} else if (begin_op(c)) {
+		client_park(c, CLIENT_PARKED_ROUND);
+		quorum_op_start(c->quorum_op);
+	}
 }
 
 /* --- an operator frees a lock ------------------------------------------------------------- */

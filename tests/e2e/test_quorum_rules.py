@@ -191,6 +191,15 @@ def test_value_that_was_read_counts_more_than_a_lock_that_is_gone(start):
         assert other.call("SET", KEY, "fourth", "NX") == OK
 
 
+def test_release_of_a_lock_that_is_gone_is_about_the_owner_s_next_one(start):
+    with start(owner="address").connect() as one, start(owner="address").connect() as other:
+        assert one.call("SETNX", KEY, "v") == ONE and other.call("DEL", KEY) == ONE
+        assert one.call("DEL", KEY) == ZERO
+        assert one.call("SETNX", KEY, "v") == ONE and other.call("DEL", KEY) == ONE
+        assert other.call("SETNX", KEY, "v") == ONE and one.call("DEL", KEY) == ONE
+        assert one.call("SETNX", KEY, "v") == ONE
+
+
 def test_anybody_may_delete_where_that_is_allowed(start):
     hasp = start(owner="value", foreign_del="allow")
     with hasp.connect() as one, hasp.connect() as other:
