@@ -159,11 +159,6 @@ void quorum_servers_send(void *arg, size_t server, struct slice request,
 	link_expect(&s->conn.user, LINK_NOTIFY | LINK_CAPTURE | LINK_DISCARD, call);
 }
 
-size_t quorum_servers_n(const struct quorum_servers *all)
-{
-	return all->n;
-}
-
 void quorum_servers_each(const struct quorum_servers *all, quorum_servers_fn *fn, void *arg)
 {
 	for (size_t i = 0; i < all->n; i++)

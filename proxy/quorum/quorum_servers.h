@@ -29,7 +29,6 @@ void quorum_servers_use_tls(struct quorum_servers *s, const struct dial_tls *tls
 /* The function for quorum_opts.send(); `arg`: the servers. */
 void quorum_servers_send(void *arg, size_t server, struct slice request,
                          struct quorum_call *call);
-size_t quorum_servers_n(const struct quorum_servers *s);
 /* Called for each server, in the order of `addresses`. */
 typedef void quorum_servers_fn(void *arg, const char *quorum, const char *address,
                                enum quorum_server_state state, unsigned nlinks);
