@@ -54,7 +54,7 @@ struct http_history;
 struct http_history *http_history_new(struct worker_shared *shared);
 /* Takes a sample now, and every two seconds on the loop's thread, which does not run yet. */
 void http_history_start(struct http_history *h, struct ev_loop *loop);
-/* The loop has ended. NULL is allowed. */
+/* Call it when the loop has ended. NULL is allowed. */
 void http_history_free(struct http_history *h);
 
 /* Takes a sample. `now`: as clock_now(). */

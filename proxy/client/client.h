@@ -179,8 +179,7 @@ struct client *client_of_reader(const struct read_set *r);
 
 /* Appends the log's name of the client: "127.0.0.1:4711 name". */
 void client_describe(struct client *c, struct buf *out);
-/* client_describe() as a holds_describe_fn, a read_sets_describe_fn and quorum_opts.describe.
- */
+/* client_describe() as a holds_describe_fn and as a read_sets_describe_fn. */
 void client_describe_holder(const struct hold_owner *o, struct buf *out);
 void client_describe_reader(const struct read_set *r, struct buf *out);
 

@@ -179,7 +179,7 @@ static int compare_elements(const void *a, const void *b)
 {
 	const struct slice *x = a, *y = b;
 
-	/* No element is the beginning of another one. */
+	/* Each begins with its length, so none is the beginning of another one. */
 	return memcmp(x->p, y->p, x->n < y->n ? x->n : y->n);
 }
 

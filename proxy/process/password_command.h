@@ -33,11 +33,11 @@ struct password_renewal {
 /* Call this when another configuration is in force: its command ran when it was loaded. */
 void password_renewal_reset(struct password_renewal *r, double now);
 
-/* How often to call password_renewal_tick(), if the configuration has a command. */
+/* How often to call password_renewal_tick(). */
 #define PASSWORD_RENEWAL_SECONDS 1.0
 
-/* Runs the command if that is due. Returns a configuration with another password, and one
- * reference to it; NULL: the password stays. */
+/* Runs the command of `c`, which must have one, if that is due. Returns a configuration with
+ * another password, and one reference to it; NULL: the password stays. */
 struct config *password_renewal_tick(struct password_renewal *r, struct config *c,
                                      const struct worker_shared *shared, double now);
 

@@ -23,7 +23,7 @@ int server_find(struct server_place *s, const struct config *c, struct buf *why)
 	__attribute__((warn_unused_result));
 
 /* Returns the options of a query to a server, with the login of [upstream]; it takes at most
- * five seconds. Until then, signals wait, and so does the parent of a starting hasp. */
+ * five seconds. Meanwhile, signals wait, and so does the parent of a starting hasp. */
 struct ask server_ask(const struct config *c, struct address address);
 
 /* Asks each sentinel: `primary` is the address that it named; NULL: `why` has the reason. */

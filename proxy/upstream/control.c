@@ -275,7 +275,7 @@ static void control_worked(struct control *c, const redisReply *reply)
 	c->up = true;
 	(void)control_set_health(c, c->busy ? CONTROL_BUSY : CONTROL_WORKS);
 	control_forget_error(c);
-	/* After the health is set, so that who reads the line finds /readyz at 200. */
+	/* After the health is set: who reads the line may ask /readyz at once. */
 	if (c->opts.on_commands)
 		log_info("upstream_up address=%s commands=%zu role=%s", c->address, ncommands,
 		         role_name(c->role));

@@ -72,8 +72,8 @@ static void worker_round_begin(void *arg, struct round *r)
 		r->home);
 }
 
-/* Passes on the rounds in the mailbox, and keeps others out: clients of workers that still drain
- * wait for them. */
+/* Passes on the rounds in the mailbox, because clients of other workers wait for them, and keeps
+ * later ones out. */
 static void worker_round_leave(struct worker *w)
 {
 	pthread_mutex_lock(&w->shared->rounds);
@@ -345,7 +345,7 @@ static void *worker_main(void *arg)
 	struct worker *w = arg;
 
 	ev_run(w->loop, 0);
-	/* First, because they point to their rounds, which now end without them. */
+	/* Clients go first: they point to the rounds that they wait for, which end now. */
 	clients_close(&w->clients, "hasp is shutting down");
 	worker_round_leave(w);
 	atomic_fetch_sub(&w->shared->running, 1);

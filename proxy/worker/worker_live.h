@@ -69,8 +69,8 @@ struct slice live_text(struct slice text);
  * For threads, see workers_ask(). */
 void workers_live(struct worker_shared *shared, const struct live_want *wants, size_t nwants,
                   int64_t timeout_ms, struct worker_answers *answers);
-/* Counts the waiters for the lock or guard of each held row, and sorts them by that. For the
- * tests: workers_live() calls it. */
+/* Sorts the waiters by the lock or guard that they wait for, and counts those of each held row.
+ * For the tests: workers_live() calls it. */
 void live_count_waiters(struct live *held, struct live *waiters);
 void live_fini(const struct live_want *wants, size_t nwants, struct worker_answers *answers);
 

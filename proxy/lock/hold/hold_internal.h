@@ -292,7 +292,8 @@ struct hold *hold_first_hashed(struct holds *h, int db, struct slice key, uint64
 struct hold *hold_next(const struct hold *hold);
 struct lock_ident hold_ident(const struct hold *hold);
 bool hold_is_renewed(const struct hold *hold);
-/* QUORUM: set the lock's value at the servers; release the lock there; free the hold. */
+/* QUORUM: keeps the value that the lock has at the servers; hold_release_voted(): releases the
+ * lock there; hold_free_voted(): frees the hold and the value. */
 void hold_set_value(struct hold *hold, struct slice value);
 void hold_release_voted(struct hold *hold);
 void hold_free_voted(struct hold *hold);
