@@ -162,7 +162,7 @@ static void write_answer(struct client *c, const struct quorum_result *r, struct
 	}
 }
 
-static bool begin_op(struct client *c);
+static bool make_op_again(struct client *c);
 
 /* As quorum_done_fn: answers `current`, and ends it. */
 static void on_quorum_done(void *arg, const struct quorum_result *r)
@@ -174,7 +174,7 @@ static void on_quorum_done(void *arg, const struct quorum_result *r)
 	/* The client's own lock was gone. Another connection may have it as the same owner. */
 	if (c->quorum_act == QUORUM_ACT_RELEASE_OWN &&
 	    r->nno >= quorum_majority(quorum_terms(c->env->quorum)->nservers)) {
-		if (begin_op(c))
+		if (make_op_again(c))
 			quorum_op_start(c->quorum_op);
 		return;
 	}
@@ -293,7 +293,7 @@ static struct quorum_op *make_op(struct client *c, struct quorum_command *q)
 }
 
 /* Reads `current` again, and makes its operation. Returns false if it has closed the client. */
-static bool begin_op(struct client *c)
+static bool make_op_again(struct client *c)
 {
 	struct quorum_command command;
 	struct command_info what;
@@ -314,7 +314,7 @@ void quorum_op_on_reply(struct client *c, const struct resp_reply *reply)
 		client_complete_current(c);
 	} else if (!client_is_decided(c)) {
 		client_decide_again(c);
-	} else if (begin_op(c)) {
+	} else if (make_op_again(c)) {
 		client_park(c, CLIENT_PARKED_ROUND);
 		quorum_op_start(c->quorum_op);
 	}
