@@ -30,7 +30,7 @@ def path(tmp_path_factory):
 def start(start_hasp, quorum, path):
     def start_with(workers=1, **terms):
         sections = quorum.sections(**terms) + HTTP + ADMIN.format(path)
-        return connected(start_hasp(sections, workers=workers).is_up(), 5 * workers)
+        return connected(start_hasp(sections, workers=workers).is_up(workers), 5 * workers)
     return start_with
 
 
