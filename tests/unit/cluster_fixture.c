@@ -252,7 +252,8 @@ static void node_set_up(struct cluster_fixture *f, size_t i)
 	n->fd = -1;
 	n->node.links = f->at.env;
 	links_init(&n->node.links);
-	snprintf(n->node.links.address.host, sizeof(n->node.links.address.host), "%s", n->path);
+	snprintf(n->node.links.address.host, sizeof(n->node.links.address.host), "%s",
+	         sun.sun_path);
 	n->node.pool = pool_new(f->at.loop, &n->node.links);
 }
 

@@ -327,7 +327,7 @@ static const char *scan_of(unsigned long long v)
 
 static void assert_scanned(struct cluster_fixture *f, unsigned long long v)
 {
-	char digits[32], text[64];
+	char digits[32], text[96];
 
 	snprintf(digits, sizeof(digits), "%llu", v);
 	snprintf(text, sizeof(text), "*2\r\n$%zu\r\n%s\r\n*1\r\n$1\r\nk\r\n", strlen(digits),
