@@ -3,8 +3,9 @@
  *   run [--seed N | --seeds A-B] [--first] [--model NAME] [--quiet-world] [--break NAME]
  *       [--trace] [--fingerprint]
  *
- * Runs seeds of the simulation, and prints those that find something wrong; with --first it
- * ends at the first of them. Exits with 1 then.
+ * Runs seeds of the simulation, by default those of $SIM_SEEDS (A-B) or 1 to 200, and prints
+ * those that find something wrong; with --first it ends at the first of them. Exits with 1 then,
+ * or if there is no seed to run.
  */
 #include <getopt.h>
 #include <signal.h>
@@ -113,5 +114,5 @@ int main(int argc, char **argv)
 	printf("%llu seeds, %llu wrong; simulated %.0f s, %llu faults, %llu locks\n", nrun,
 	       nwrong, simulation_totals.seconds, simulation_totals.nfaults,
 	       simulation_totals.ngrants);
-	return nwrong > 0;
+	return nwrong > 0 || nrun == 0;
 }
