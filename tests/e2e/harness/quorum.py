@@ -15,7 +15,8 @@ atexit.register(lambda: [reused.drop() for reused in idle])
 
 
 def reusable():
-    """When the next quorum needs it, the hasps of the one before are gone, which might still write."""
+    """Returns a server of an earlier quorum, or a new one. Only now is it sure that the hasps of that
+    quorum, which might still write to it, have ended."""
     if not idle:
         return ReusedRedis()
     reused = idle.pop()

@@ -51,4 +51,4 @@ def until(condition, what, timeout=PATIENCE):
         if waited > timeout:
             raise TimeoutError(f"waited {timeout} s for {what}")
         time.sleep(pause)
-        pause = min(2 * pause, 0.005 + waited / 100)  # who waits for long need not look so often
+        pause = min(2 * pause, 0.005 + waited / 100)  # a long wait need not look so often
