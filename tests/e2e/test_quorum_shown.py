@@ -7,6 +7,7 @@ import re
 import pytest
 import redis as redis_py
 from harness import encode, until
+from harness.marks import covers
 from harness.quorum import Quorum, connected, count
 from harness.replies import FENCE, NIL, ONE, fence
 from harness.scrape import HTTP, ask, metrics
@@ -151,3 +152,17 @@ def test_refused_try_and_release_at_disconnect_are_logged(start):
     assert re.search(r' enforce quorum=locks event=lock_refused key="k" by="\S+ late" holder="\S+" held_ms=\d+ suppressed=0', hasp.log)
     assert re.search(r' enforce quorum=locks event=released_at_disconnect key="k" holder="\S+" held_ms=\d+', hasp.log)
     assert count(hasp, "lock_released_at_disconnect_total") == 1
+
+
+@covers("log_events", "log_held", "log_waited", "held_long", "waited_long")
+@pytest.mark.parametrize("log_events", ["yes", "no"])
+def test_log_options_of_verbs_apply_to_the_locks_of_the_quorum(start, log_events):
+    hasp = start(log_events=log_events, log_held="1ms", log_waited="1ms")
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("LOCK", KEY) == FENCE and other.call("LOCK", KEY) == NIL
+        other.send(encode("LOCK", KEY, "WAIT", 20000))
+        until(lambda: count(hasp, "lock_waiters"), "it to wait")
+        assert one.call("UNLOCK", KEY) == ONE and other.read() == FENCE
+        assert other.call("UNLOCK", KEY) == ONE
+    until(lambda: {"held_long", "waited_long"} <= set(re.findall(r" quorum=locks event=(\w+)", hasp.log)), "both lines")
+    assert (" quorum=locks event=lock_refused" in hasp.log) == (log_events == "yes")
