@@ -28,8 +28,8 @@ struct account {
 	size_t limit; /* limit of `total`, in bytes */
 	size_t total; /* bytes of all shares */
 	size_t wanted; /* the bytes refused since account_reset_wanted(); 0: none */
-	const struct account_share *wanter; /* the holder that wanted these; NULL: none, or
-	                                     * one that has no share */
+	const struct account_share *wanter; /* the share of the holder that wanted these; NULL:
+	                                     * nobody did, or the holder has no share */
 	struct list shares; /* in the order in which they came */
 };
 
@@ -55,7 +55,7 @@ static inline bool account_fits(const struct account *a, size_t nbytes)
 }
 
 /* True if the holder may take `nbytes` more at once; `s` NULL: it has no share. If not, the
- * account is over its limit until others keep less, the holder keeps nothing, or
+ * account is over its limit until others keep less, the share is 0 again, or
  * account_reset_wanted() is called. */
 bool account_admits(struct account *a, const struct account_share *s, size_t nbytes);
 

@@ -91,7 +91,7 @@ struct client_asked {
 	size_t nbytes; /* of memory */
 };
 
-/* The part of a client that keeps so much memory that it counts. */
+/* Of a client that keeps ACCOUNT_LEAST bytes of memory or more. */
 struct client_share {
 	struct account_share account;
 	struct client *client;
@@ -100,14 +100,16 @@ struct client_share {
 	uint32_t read_till; /* stream.taken at `read_at` */
 };
 
-/* The part of a client that has asked for a link of the pool, and is on no shared link. */
+/* Of a client that has asked the pool for a link, until it gets a shared one or leaves the one
+ * that it has. */
 struct client_link_wait {
 	struct pool_waiter waiter;
 	struct client *client;
 };
 
 struct client {
-	/* Of the flags, each request reads those that have a byte of their own. */
+	/* The flags that hasp reads for each request have a byte of their own: bits take longer
+	 * to read. */
 	uint16_t magic;
 	enum client_state state : 8;
 	enum next_link next_link : 4;
@@ -136,10 +138,11 @@ struct client {
 	struct list node; /* in env->clients, env->handed, env->finishing or env->dead */
 	struct list turn; /* in env->learning, while CLIENT_PARKED_COMMAND; else in
 	                   * env->runnable or in none: see client_resume() */
-	struct client_share *share; /* client_count_memory(); NULL: the memory does not count */
+	struct client_share *share; /* client_count_memory(); NULL: hasp does not count the
+	                             * client's memory */
 	struct client_env *env;
 	struct link_user user; /* on no link before the first request */
-	struct client_link_wait *link_wait; /* NULL: the client does not wait for a link */
+	struct client_link_wait *link_wait; /* NULL: none, so the client waits for no link */
 	struct owner_identity *identity; /* NULL until it is needed */
 	/* The request at the head of `in` that is answered step by step; NULL: none. Once it
 	 * is sent, it is also in session.awaited. */

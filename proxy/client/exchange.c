@@ -341,8 +341,8 @@ static bool exchange_event(struct client *c, const struct op_event *e)
 	struct op_action a;
 	bool passes;
 
-	/* From OP_GRANTED on, events end a wait. Log lines about that name the client by its
-	 * holds. */
+	/* The events from OP_GRANTED on end a wait. A log line about the wait finds the client
+	 * by its holds, so these must be its own. */
 	if (e->kind >= OP_GRANTED)
 		(void)client_own_holds(c);
 	f = client_facts(c, &out);

@@ -227,7 +227,8 @@ static bool claim_lock(const struct client *c, const struct quorum_command *q,
 
 	if (!q->rule || q->rule->owner != OWNER_VALUE)
 		return true;
-	if (seen_values_find(c->locks->holds.seen, c->session.db, q->call.key, &seen) == SEEN_VALUE)
+	if (seen_values_find(c->locks->holds.seen, c->session.db, q->call.key, &seen) ==
+	    SEEN_VALUE)
 		claim->content = seen;
 	else
 		claim->is_anyones = true;
@@ -282,7 +283,8 @@ static struct quorum_op *make_op(struct client *c, struct quorum_command *q)
 
 	ask.lease_ms = call->lease_ms = quorum_bound_lease(c->env->quorum, call->lease_ms);
 	if (q->act <= QUORUM_ACT_SET)
-		ask_lock(c, q, voted_find(holds, &c->locks->holds, call->key, SLICE_NONE), &ask);
+		ask_lock(c, q, voted_find(holds, &c->locks->holds, call->key, SLICE_NONE),
+		         &ask);
 	else if (q->act == QUORUM_ACT_RELEASE || q->act == QUORUM_ACT_EXTEND)
 		ask_change(c, q, h, &ask);
 	c->quorum_act = q->act;

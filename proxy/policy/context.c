@@ -92,8 +92,8 @@ struct slice context_token(const struct context *x, enum owner_kind kind, struct
 {
 	if (x->must_log_in || kind == OWNER_CONNECTION)
 		return x->identity(x->arg)->connection;
-	return owner_token(scratch, kind, x->identity(x->arg), session_text(x->session, TEXT_NAME),
-	                   session_user(x->session));
+	return owner_token(scratch, kind, x->identity(x->arg),
+	                   session_text(x->session, TEXT_NAME), session_user(x->session));
 }
 
 struct decision context_refuse(struct context *x, const char *error)

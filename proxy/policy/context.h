@@ -39,9 +39,10 @@ struct command_info {
 	bool acquires; /* the command takes a guard */
 	bool may_be_quorums; /* a rule with a quorum could concern it; false: certainly not */
 	bool is_observed; /* an observed rule or guard could; false: certainly not */
-	bool is_discovered; /* discovery observes it; then it is plain only if */
-	bool is_sampled; /* a sample of it is enough: policy/watched.h */
-	bool is_matched; /* true if one of these four may be: the key decides which */
+	bool is_discovered; /* discovery observes it */
+	bool is_sampled; /* a sample is enough for that; if not, it is not plain: watched.h */
+	bool is_matched; /* is_write, is_guarded, may_be_quorums or is_observed: its keys decide
+	                  * whether a section concerns it */
 	bool reads_value; /* it may read a lock with owner = value; false: certainly not */
 	bool may_release; /* it could end a lock that a client waits for */
 	bool never_inspect; /* plain, and none of the three above for any arguments */
@@ -114,15 +115,16 @@ struct context_locks {
 };
 
 struct context_locks *context_locks_new(void *client);
-/* The locks of a new client, which owns no memory for them. Only context_locks_own() may come
- * before a change of them. */
+/* What all clients share that have no locks yet. Never change it: call context_locks_own()
+ * first. */
 extern const struct context_locks context_no_locks;
 static inline struct context_locks *context_locks_none(void)
 {
 	return (struct context_locks *)&context_no_locks;
 }
 
-/* Returns *locks, which are the client's own from here on; free() them. */
+/* Returns *locks, after replacing context_no_locks by new ones, which are the client's own. The
+ * client's end must free() them. */
 static inline struct context_locks *context_locks_own(struct context_locks **locks,
                                                       void *client)
 {
@@ -151,7 +153,8 @@ struct context {
 	struct command_keys keys;
 	/* Writes the form of a call that is sent now, when policy needs it. */
 	void (*make_opts)(void *arg, struct rewrite_opts *opts);
-	struct rewrite_opts opts; /* the form of the call in env->rewritten; set with that */
+	struct rewrite_opts opts; /* the form of the call in env->rewritten; set when that is
+	                           * written */
 };
 
 static inline const struct hold_owner *context_holds(const struct context *x)

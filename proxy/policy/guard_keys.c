@@ -84,7 +84,8 @@ static bool speaks_of(const struct context *x, const char *what)
 
 	if (slice_starts(s, name))
 		return session_text(x->session, TEXT_NAME) &&
-		       glob_match(slice_str(what + name.n), slice_str(session_text(x->session, TEXT_NAME)));
+		       glob_match(slice_str(what + name.n),
+		                  slice_str(session_text(x->session, TEXT_NAME)));
 	if (slice_starts(s, user))
 		return session_user(x->session) &&
 		       glob_match(slice_str(what + user.n),

@@ -250,7 +250,8 @@ static void see_client(struct command_sample *s, const struct context *x, bool i
 	const struct owner_identity *id = x->identity(x->arg);
 	struct buf label = BUF_INIT;
 
-	shared_tracker_see(s->all, x->watched, id->address, session_text(x->session, TEXT_NAME));
+	shared_tracker_see(s->all, x->watched, id->address,
+	                   session_text(x->session, TEXT_NAME));
 	s->client = *x->watched;
 	if (!is_observed || tracker_client_is_labelled(s->client))
 		return;

@@ -34,12 +34,13 @@ enum session_login {
 	LOGIN_DONE, /* Redis accepted AUTH, or HELLO with AUTH */
 };
 
-/* Whether the link is in the state that struct session describes. After a doubt, AUTH makes the
- * user certain again, and RESET all of it. */
+/* Whether the link is in the state that struct session describes. AUTH makes an uncertain user
+ * certain again; RESET makes all certain again. */
 enum session_certainty {
 	SESSION_CERTAIN,
 	SESSION_UNCERTAIN, /* a request may or may not have changed the link */
-	SESSION_USER_UNCERTAIN, /* nor is the user known; or the name is too long to keep */
+	SESSION_USER_UNCERTAIN, /* the same, and the user is not known, or its name is too long
+	                         * to keep */
 };
 
 struct session {
@@ -153,8 +154,8 @@ int session_db(const struct session *s);
 /* Records whether Redis serves the connection without a login, or that this is unknown because
  * of a new link. Changes nothing for a client that has logged in. */
 void session_set_admission(struct session *s, enum session_login admission);
-/* Marks the connection as logged in by another hasp; the texts of its user and
- * password must be set. */
+/* Marks the connection as logged in by another hasp; the texts of its user and password must be
+ * set. */
 void session_set_logged_in(struct session *s);
 
 /* Returns the user as which the connection is logged in; NULL: not known. */
