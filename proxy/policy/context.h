@@ -115,8 +115,8 @@ struct context_locks {
 };
 
 struct context_locks *context_locks_new(void *client);
-/* What all clients share that have no locks yet. Never change it: call context_locks_own()
- * first. */
+/* The one struct that all clients without locks share. Never change it: call
+ * context_locks_own() first. */
 extern const struct context_locks context_no_locks;
 static inline struct context_locks *context_locks_none(void)
 {
