@@ -264,21 +264,16 @@ static void control_on_check(void *arg)
 /* Called when the last command of the introduction was answered. */
 static void control_worked(struct control *c, const redisReply *reply)
 {
-	size_t ncommands = 0;
-
 	loop_timer_stop(&c->silence);
 	if (c->login_failed && c->opts.on_commands)
 		control_warn_of_error(c, "upstream_login", c->error,
 		                      "hasp continues without a login");
-	if (c->opts.on_commands)
-		ncommands = c->opts.on_commands(c->opts.arg, reply);
 	c->up = true;
 	(void)control_set_health(c, c->busy ? CONTROL_BUSY : CONTROL_WORKS);
 	control_forget_error(c);
-	/* After the health is set: who reads the line may ask /readyz at once. */
 	if (c->opts.on_commands)
-		log_info("upstream_up address=%s commands=%zu role=%s", c->address, ncommands,
-		         role_name(c->role));
+		log_info("upstream_up address=%s commands=%zu role=%s", c->address,
+		         c->opts.on_commands(c->opts.arg, reply), role_name(c->role));
 	retry_worked(&c->retry);
 	if (c->opts.on_up)
 		c->opts.on_up(c->opts.arg);

@@ -21,9 +21,9 @@ struct control;
 
 struct control_opts {
 	struct link_env *env;
-	/* Takes COMMAND's reply, which is no error, and returns how many commands it
-	 * describes. NULL: a second connection, for calls that would delay others. It does not
-	 * send COMMAND, and the first connection logs the faults. */
+	/* Takes COMMAND's reply, which is no error, when the connection is up, and returns how
+	 * many commands it describes. NULL: a second connection, for calls that would delay
+	 * others. It does not send COMMAND, and the first connection logs the faults. */
 	size_t (*on_commands)(void *arg, const redisReply *reply);
 	/* Called when the connection is up and logged in, before any call. May be NULL. */
 	void (*on_up)(void *arg);

@@ -68,6 +68,9 @@ static size_t worker_node_on_commands(void *arg, struct node *n, const redisRepl
 	struct worker *w = arg;
 
 	(void)n;
+	/* Here and not in on_up(): the line "upstream_up" comes between them, and who reads it may
+	 * ask /readyz at once. */
+	worker_node_note_health(w);
 	return learn_commands(w->clients.policy.commands, reply);
 }
 
@@ -138,7 +141,6 @@ static void worker_node_on_up(void *arg, struct node *n)
 {
 	struct worker *w = arg;
 
-	worker_node_note_health(w);
 	/* If HELLO was renamed, only w->cluster shows that this is a cluster's node. */
 	script_jobs_set_naming(w->script_jobs, w->cluster || control_is_in_cluster(n->control)
 	                                               ? KEY_NAMING_CLUSTER
