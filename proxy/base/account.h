@@ -28,8 +28,8 @@ struct account {
 	size_t limit; /* limit of `total`, in bytes */
 	size_t total; /* bytes of all shares */
 	size_t wanted; /* the bytes refused since account_reset_wanted(); 0: none */
-	const struct account_share *wanter; /* the share of the holder that wanted these; NULL:
-	                                     * nobody did, or the holder has no share */
+	const struct account_share *wanter; /* the share whose holder wanted these; NULL: no
+	                                     * holder did, or it has no share */
 	struct list shares; /* in the order in which they came */
 };
 

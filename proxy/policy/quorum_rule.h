@@ -13,7 +13,7 @@
 
 #include "policy/context.h"
 
-/* What a command does, and the form of its reply. */
+/* The effect of a command, and with it the form of the reply. */
 enum quorum_act {
 	QUORUM_ACT_LOCK, /* the fencing token, or nil */
 	QUORUM_ACT_SETNX,

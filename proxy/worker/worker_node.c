@@ -68,8 +68,8 @@ static size_t worker_node_on_commands(void *arg, struct node *n, const redisRepl
 	struct worker *w = arg;
 
 	(void)n;
-	/* Here and not in on_up(): the line "upstream_up" comes between them, and who reads it may
-	 * ask /readyz at once. */
+	/* This is not done in on_up(), which comes after the line "upstream_up": an operator
+	 * may read the line, and ask /readyz at once. */
 	worker_node_note_health(w);
 	return learn_commands(w->clients.policy.commands, reply);
 }

@@ -231,7 +231,7 @@ def test_a_failover_is_not_seen_by_clients_with_nothing_in_flight(shared_cluster
         for _ in range(2):
             old = shared_cluster.owner(KEYS[0])
             shared_cluster.failover(old)
-            # (What is sent to it before may be in flight when hasp learns of the new primary.)
+            # A command that is sent before that may be in flight when hasp learns of the new primary.
             until(lambda old=old: f"cluster_node_gone address={old}\n" in hasp.log, "hasp to know the new primary")
             assert pipeline(client, *[("GET", key) for key in KEYS]) == [b"$1\r\n1\r\n"] * len(KEYS)
 

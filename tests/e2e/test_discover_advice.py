@@ -50,12 +50,12 @@ def take(client, key, token="1", px=LEASE_MS):
 
 
 def lease_of(hasp):
-    """Of a lock that is outlived."""
+    """The lease of a lock whose holder outlives it."""
     return LEASE_MS if isinstance(hasp, Discovering) else RENEWED_MS
 
 
 def outlast(ms=LEASE_MS):
-    """Returns when a lock of so long would be over, unless it is renewed."""
+    """Waits until a lock with this lease has ended, unless hasp renews it."""
     looked = time.monotonic()
     end, halted = looked + 1.25 * ms / 1e3, 0
     while looked < end:

@@ -151,7 +151,7 @@ class Verdict:
         return None
 
     def is_missed(self):
-        """Whether the run did not show what the report tells of: then nothing is known."""
+        """Whether the run did not show the fault of its report. Such a run proves nothing."""
         return bool(self.idiom.link) and not self.direct.harm.total()
 
     def find_fault(self, report):

@@ -141,7 +141,7 @@ static void a_verb_s_lock_is_of_the_verbs_kind_unless_the_call_names_one(void **
 	}
 }
 
-/* `ends_ms`, and what becomes of the call. */
+/* Checks `ends_ms` and the effect. */
 static void the_application_s_expiry_ends_the_lock(void **state)
 {
 	static const struct {
@@ -183,7 +183,7 @@ static void the_application_s_expiry_ends_the_lock(void **state)
 	HOLD_ANSWER(f, r, "+OK\r\n");
 }
 
-/* Of the rule, or else of the verbs. */
+/* The section is the rule, or without a rule [verbs]. */
 static void the_section_s_options_are_kept(void **state)
 {
 	struct hold_fixture *f = *state;

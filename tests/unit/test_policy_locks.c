@@ -538,7 +538,7 @@ static void AS_may_not_name_another_client_s_owner(void **state)
 	assert_non_null(f->d.pending->lock_request);
 }
 
-/* Of an MLOCK, as many of the client's owners are sent as it names keys. */
+/* An MLOCK sends as many owners of the client as it names keys. */
 static void a_client_s_own_locks_are_named_by_MLOCK(void **state)
 {
 	static const struct {

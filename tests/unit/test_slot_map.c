@@ -433,7 +433,7 @@ static void primaries_are_in_the_order_of_their_first_slots(void **state)
 	assert_ptr_equal(primaries_after(&p, 2), &p.v[1]);
 	assert_ptr_equal(primaries_after(&p, 5), &p.v[1]);
 	assert_null(primaries_after(&p, 6));
-	/* It is made anew for another map only. */
+	/* hasp makes the list again only if the map has changed. */
 	p.n = 0;
 	assert_primaries(&p, "");
 	slot_map_move(&map, 0, slot_map_node(&map, 6));

@@ -268,7 +268,7 @@ enum vote {
 bool voted_renewal_end(struct voted_renewal *r, enum vote vote, double began,
                        double good_until);
 
-/* What the servers have answered to a LOCK. */
+/* The servers' answer to a LOCK. */
 struct voted_lock {
 	bool won;
 	bool waited; /* hasp has tried more than once */

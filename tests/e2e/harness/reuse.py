@@ -75,7 +75,7 @@ def facts(connection):
 
 
 def unparsed(connection, *command):
-    """The reply, which is so long that parsing it costs more than all else between two tests."""
+    """Returns the reply as it is. To parse it would cost more than everything else between two tests."""
     end = b"$3\r\nEND\r\n"
     connection.send(encode(*command) + encode("ECHO", "END"))
     reply = b""

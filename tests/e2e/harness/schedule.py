@@ -23,7 +23,7 @@ LONG = ("journey", "partition_campaign", "differential", "sentinel_locks", "disc
 # is the simulation's, too.
 CORE = ("starting", "forwarding", "locks", "owners", "verbs", "disconnect", "waiting", "guards", "observe",
         "reload", "leaving")
-# Those that contrib/check runs with both builds: they show that each is a working hasp.
+# contrib/check runs these with both builds: they show that each is a working hasp.
 BASIC = CORE[:3]
 
 # Of the workers, one in so many begins with those.

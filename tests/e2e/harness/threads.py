@@ -45,7 +45,7 @@ def stopped(thread):
 
 
 def threads_of_workers(hasp):
-    """Those that have not ended, by their numbers."""
+    """Returns the ids of the workers' threads, in the order of the workers. A worker that has ended is left out."""
     workers = {}
     for task in pathlib.Path(f"/proc/{hasp.pid}/task").iterdir():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
