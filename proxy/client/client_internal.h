@@ -91,7 +91,7 @@ struct client_asked {
 	size_t nbytes; /* of memory */
 };
 
-/* The counted memory of a client. A client that keeps less than ACCOUNT_LEAST bytes has none. */
+/* The counted memory of a client. A client with less than ACCOUNT_LEAST bytes has none. */
 struct client_share {
 	struct account_share account;
 	struct client *client;
@@ -100,8 +100,8 @@ struct client_share {
 	uint32_t read_till; /* stream.taken at `read_at` */
 };
 
-/* A client's wait for a link of the pool. It lasts until the client gets a shared link, or leaves
- * the link that it has. */
+/* A client's wait for a link of the pool. It lasts until the client gets a shared link, or
+ * leaves the link that it has. */
 struct client_link_wait {
 	struct pool_waiter waiter;
 	struct client *client;

@@ -89,8 +89,8 @@ static bool is_long(const struct client *c, size_t held)
 	return held + c->scan.skip >= (shared ? REQUESTS_SHARED_MAX : STREAM_FROM);
 }
 
-/* True if memory_limit leaves no room for the arguments. Each needs a slice, and a command_key if
- * it is a key. These are in two arrays, which may grow to twice the length that they need. */
+/* True if memory_limit leaves no room for the arguments. Each needs a slice, and a command_key
+ * if it is a key. They are in two arrays, which may grow to twice the needed length. */
 static bool has_many_args(const struct client *c)
 {
 	size_t each = sizeof(struct slice) + sizeof(struct command_key);

@@ -48,9 +48,9 @@ struct decision dispatch(struct context *x);
 bool dispatch_queue_plain(const struct policy_env *env, struct session *s, struct slice bytes,
                           uint32_t n);
 
-/* Decides about a long request by its `beginning`: PASS (session changed), NEED_MORE or LEARN. Sets the command of `x`; writes the facts about its name to `what`: nothing if the
- * name is not complete. `is_name_long`: the first argument is incomplete, and is no command's
- * name. */
+/* Decides about a long request by its `beginning`: PASS (session changed), NEED_MORE or LEARN.
+ * Sets the command of `x`; writes the facts about its name to `what`: nothing if the name is
+ * not complete. `is_name_long`: the first argument is incomplete, and is no command's name. */
 struct decision dispatch_early(struct context *x, const struct resp_view *beginning,
                                struct command_info *what, bool is_name_long);
 
