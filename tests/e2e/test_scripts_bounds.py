@@ -4,9 +4,8 @@
 import functools
 
 import pytest
-from harness.script_queue import (DEAF, OTHERS, QUEUE, ask, entry, give_back, kinds, own_token, place_in,
-                                  until_redis_time, value_of)
-from harness.scripts import FENCE, KEY, ME, OTHER, WORKER, parse
+from harness.script_queue import (DEAF, OTHERS, QUEUE, ask, entry, give_back, kinds, own_token, place_in, value_of)
+from harness.scripts import KEY, ME, OTHER, WORKER, parse
 from test_scripts_nodes import AWAY, awaited_for_long
 
 CROWD = 200
@@ -149,9 +148,7 @@ def test_readers_whose_time_is_over_are_removed_in_several_calls(world, workers,
 
 def test_owners_whose_places_are_over_go_at_once(world, bounded):
     for n in range(CROWD):
-        side(world, "LOCK", "PX", 1, "LIMIT", CROWD, token=name(n))
-    # Redis may have deleted the key in between: then fewer places are left.
-    world.db.persist(KEY), world.db.persist(FENCE)
-    until_redis_time(world, int(max(dict(world.db.zrange(KEY, 0, -1, withscores=True)).values(), default=0)))
+        side(world, "LOCK", "LIMIT", CROWD, token=name(n))
+    assert world.db.zadd(KEY, {name(n): 1 for n in range(CROWD)}, xx=True, ch=True) == CROWD
     assert bounded(side, world, "LOCK", "LIMIT", 1, token=ME)
     assert world.db.zrange(KEY, 0, -1) == [ME.encode()]
