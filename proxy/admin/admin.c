@@ -23,14 +23,13 @@ static void answer_reloads(struct admin *a, uint64_t reloads, struct slice answe
 	}
 }
 
-static void answer_console(struct admin *a, uint64_t id, struct slice answer)
+static void answer_question(struct admin *a, uint64_t question, struct slice answer)
 {
 	list_each (struct console, c, &a->consoles, place.node) {
-		if (c->id != id)
-			continue;
-		if (c->state == CONSOLE_AWAITING)
+		if (c->question == question) {
 			console_answer(c, answer);
-		return;
+			return;
+		}
 	}
 }
 
@@ -67,7 +66,7 @@ static void admin_deliver(struct message *m)
 		answer_reloads(a, cmd->reloads, buf_slice(&cmd->answer));
 		break;
 	case ADMIN_ANSWER:
-		answer_console(a, cmd->console, buf_slice(&cmd->answer));
+		answer_question(a, cmd->question, buf_slice(&cmd->answer));
 		break;
 	case ADMIN_JOB:
 		answer_job(a, cmd->job);

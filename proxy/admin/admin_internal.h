@@ -115,7 +115,7 @@ struct admin_cmd {
 	enum admin_event event;
 	struct config *config; /* RELOADED: in force; NULL: the old one still is */
 	uint64_t reloads; /* RELOADED: how many reloads are done */
-	uint64_t console; /* ANSWER: id of the console that gets it, if it is still open */
+	uint64_t question; /* ANSWER: to this question, if a console still awaits it */
 	struct buf answer; /* RELOADED: for the consoles that asked for one of these reloads */
 	struct console_job *job; /* JOB: its thread has written the answer */
 };
@@ -140,7 +140,7 @@ struct admin {
 	struct list jobs; /* struct console_job */
 	struct list dead; /* closed consoles, to be freed */
 	size_t nconsoles; /* in `consoles` */
-	uint64_t last_id;
+	uint64_t last_id; /* of a console, or of a question */
 	_Atomic uint64_t reloads; /* reloads that the console has asked for */
 	struct request_args args; /* of the request that is being read */
 	struct log_limit full, failed; /* of the lines console_full, console_login_failed */
@@ -179,6 +179,7 @@ struct console {
 	uint64_t reload; /* AWAITING: the reload that is awaited; 0: none */
 	enum console_awaits awaits; /* AWAITING: the step of a pause that brings the answer */
 	struct console_job *job; /* AWAITING: the job that brings the answer; NULL: none */
+	uint64_t question; /* AWAITING: whose answer admin_answer() may bring; 0: none */
 	double answer_at; /* AWAITING: when `held` is sent, by clock_now(); 0: not by time */
 	struct request_scan scan;
 	size_t scanned; /* bytes of `in` that `scan` has seen */
@@ -192,9 +193,9 @@ struct console {
 /* --- admin_post.c, and the posting functions of admin.h --- */
 
 void admin_post_stop(struct admin *a);
-/* Sends the answer to the console with this id, if the console still awaits it. From any
- * thread, before admin_free(). */
-void admin_answer(struct admin *a, uint64_t console, struct slice answer);
+/* Sends the answer to the console that still awaits it, if there is one. From any thread,
+ * before admin_free(). */
+void admin_answer(struct admin *a, uint64_t question, struct slice answer);
 
 struct show_env {
 	struct worker_shared *shared;

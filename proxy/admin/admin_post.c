@@ -53,11 +53,11 @@ void admin_reloaded(struct admin *a, uint64_t reloads, struct config *config, st
 	mailbox_post(&a->mailbox, &cmd->message);
 }
 
-void admin_answer(struct admin *a, uint64_t console, struct slice answer)
+void admin_answer(struct admin *a, uint64_t question, struct slice answer)
 {
 	struct admin_cmd *cmd = cmd_new(a, ADMIN_ANSWER);
 
-	cmd->console = console;
+	cmd->question = question;
 	buf_append(&cmd->answer, answer);
 	mailbox_post(&a->mailbox, &cmd->message);
 }

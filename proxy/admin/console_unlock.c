@@ -27,16 +27,16 @@
 /* A request to one worker. */
 struct force {
 	struct admin *admin;
-	uint64_t console; /* id of the console */
+	uint64_t question; /* see admin_answer() */
 	int db;
 	size_t nkey;
 	char key[];
 };
 
-/* The console that gets the answer when Redis has answered. */
+/* The question that is answered when Redis has answered. */
 struct forcing {
 	struct admin *admin;
-	uint64_t console;
+	uint64_t question;
 };
 
 static void on_forced(void *arg, const redisReply *reply)
@@ -53,7 +53,7 @@ static void on_forced(void *arg, const redisReply *reply)
 		buf_printf(&out, ":%lld\r\n", reply->integer);
 	else
 		buf_puts(&out, "-ERR the key holds no lock\r\n");
-	admin_answer(f->admin, f->console, buf_slice(&out));
+	admin_answer(f->admin, f->question, buf_slice(&out));
 	buf_release(&out);
 	free(f);
 }
@@ -62,7 +62,7 @@ static void on_quorum_forced(void *arg, struct slice reply)
 {
 	struct forcing *f = arg;
 
-	admin_answer(f->admin, f->console, reply);
+	admin_answer(f->admin, f->question, reply);
 	free(f);
 }
 
@@ -105,7 +105,7 @@ static bool force(const struct worker_view *w, void *arg, struct worker_answer *
 		return true;
 	}
 	forcing = xmalloc(sizeof(*forcing));
-	*forcing = (struct forcing){ f->admin, f->console };
+	*forcing = (struct forcing){ f->admin, f->question };
 	if (quorum_force(w->clients, slice_of(f->key, f->nkey), on_quorum_forced, forcing)) {
 		buf_release(&name);
 		return true;
@@ -156,7 +156,8 @@ void console_unlock(struct console *c, const struct resp_view *req, struct buf *
 	log_info("console command=\"UNLOCK FORCE\" key=%s db=%lld by=\"%s\"", QUOTE(key),
 	         (long long)db, c->peer);
 	f = xcalloc(1, sizeof(*f) + key.n);
-	*f = (struct force){ c->admin, c->id, (int)db, key.n };
+	c->question = ++c->admin->last_id;
+	*f = (struct force){ c->admin, c->question, (int)db, key.n };
 	if (key.n)
 		memcpy(f->key, key.p, key.n);
 	console_job_begin(c, force_by_worker, f, sizeof(*f) + key.n);

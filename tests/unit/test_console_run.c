@@ -109,6 +109,18 @@ static void test_those_that_ask_while_it_is_found_out_get_the_next_answer(void *
 		expect_beginning(f, i, "*0\r\n+PONG\r\n");
 }
 
+static void test_an_answer_that_comes_late_answers_no_other_question(void **state)
+{
+	struct fixture *f = *state;
+
+	send_line(f, 0, "PING\r\nSHOW WAITERS\r\n");
+	expect_beginning(f, 0, "+PONG\r\n");
+	for (uint64_t id = 1; id < 10; id++)
+		admin_answer(f->admin, id, SLICE_LIT(":1\r\n"));
+	workers_go_on(&f->workers);
+	expect_beginning(f, 0, "*0\r\n");
+}
+
 static void test_a_console_that_is_closed_awaits_nothing(void **state)
 {
 	struct fixture *f = *state;
@@ -150,6 +162,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			test_those_that_ask_while_it_is_found_out_get_the_next_answer, setup,
 			teardown),
+		cmocka_unit_test_setup_teardown(
+			test_an_answer_that_comes_late_answers_no_other_question, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_console_that_is_closed_awaits_nothing,
 		                                setup, teardown),
 		cmocka_unit_test_setup_teardown(
