@@ -109,6 +109,16 @@ static void on_login_reply(struct link *l, const struct login_step *step, struct
 		finish_login(l);
 }
 
+/* Calls on_idle() if the user asked for it and no reply is due to the user any more. The user may
+ * have closed the link, and been freed. */
+static void notify_idle(struct link *l, struct link_user *u)
+{
+	if (l->state == LINK_CLOSED || u->link != l || !u->await_idle || u->inflight)
+		return;
+	u->await_idle = false;
+	u->ops->on_idle(u->owner);
+}
+
 /* Calls the user back. In each callback, the user may leave or close the link. */
 static void deliver_reply(struct link *l, const struct inflight *run, struct slice captured)
 {
@@ -130,11 +140,7 @@ static void deliver_reply(struct link *l, const struct inflight *run, struct sli
 	if ((run->flags & LINK_NOTIFY) && answered && u->link == l)
 		u->ops->on_reply(u->owner, run->tag, &l->scan.reply,
 		                 run->flags & LINK_CAPTURE ? captured : SLICE_NONE);
-	/* A user that closed the link may have been freed. */
-	if (l->state != LINK_CLOSED && u->link == l && u->await_idle && u->inflight == 0) {
-		u->await_idle = false;
-		u->ops->on_idle(u->owner);
-	}
+	notify_idle(l, u);
 }
 
 /* `whole`: the reply if it came in one piece; else it was captured in pieces. */
@@ -147,7 +153,11 @@ static void end_reply(struct link *l, struct slice whole)
 	l->reply.captured = BUF_INIT;
 	if (!is_captured(&l->reply) || whole.n > LINK_CAPTURE_MAX)
 		whole = SLICE_NONE;
-	if (!is_out_of_band(l) && (head = fifo_head(&l->fifo))) {
+	if (is_out_of_band(l)) {
+		/* on_frame() may have taken the last request off. */
+		if (link_sole_user(l))
+			notify_idle(l, link_sole_user(l));
+	} else if ((head = fifo_head(&l->fifo))) {
 		run = *head;
 		fifo_pop(&l->fifo, 1);
 		deliver_reply(l, &run, whole.n ? whole : buf_slice(&captured));

@@ -257,6 +257,18 @@ def test_lock_is_not_handed_to_a_waiter_whose_user_is_deleted(start_hasp, plain,
         assert last.read().startswith(b":")
 
 
+@pytest.mark.parametrize("command, replies", [
+    (("SUBSCRIBE", "a"), 1), (("PSUBSCRIBE", "a", "b"), 2), (("UNSUBSCRIBE",), 1)])
+@pytest.mark.parametrize("login", [("AUTH", "wrong"), ("HELLO", 3, "AUTH", "default", "wrong")])
+def test_login_is_answered_when_only_acknowledgements_of_subscriptions_were_due(start_hasp, command, replies, login):
+    with start_hasp().connect() as one:
+        one.send(encode(*command) + encode(*login) + encode("PING"))
+        for _ in range(replies):
+            assert command[0].lower().encode() in one.read()
+        assert one.read().startswith((b"-ERR", b"%"))
+        assert b"PONG" in one.read().upper()
+
+
 # --- what was accepted stays accepted ---------------------------------------------------------
 
 
