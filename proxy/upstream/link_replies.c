@@ -109,8 +109,8 @@ static void on_login_reply(struct link *l, const struct login_step *step, struct
 		finish_login(l);
 }
 
-/* Calls on_idle() if the user asked for it and no reply is due to the user any more. The user may
- * have closed the link, and been freed. */
+/* Calls on_idle() if the user asked for it, and no reply is due to the user any more. The user
+ * may have closed the link, and been freed. */
 static void notify_idle(struct link *l, struct link_user *u)
 {
 	if (l->state == LINK_CLOSED || u->link != l || !u->await_idle || u->inflight)
