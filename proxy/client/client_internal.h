@@ -485,7 +485,8 @@ void send_count(struct client *c, const struct decision *d);
 /* Passes a request up to its fault: Redis answers it with a protocol error, and closes. Redis
  * must not get the bytes after it, in case it sees no fault there. */
 void partial_pass_bad(struct client *c, struct cursor *k);
-/* Refuses the request with an error of hasp's, after the replies that are due, and closes. */
+/* Refuses the request with an error of hasp's, after the replies that are due, and closes. May
+ * park the client first, until it can take a link of its own. */
 void partial_refuse_long(struct client *c, struct cursor *k, const char *error);
 /* True if Redis refuses the request, which is not whole yet. Redis rejects long requests of a
  * client that has not logged in at their first bytes. */

@@ -33,8 +33,14 @@ void partial_pass_bad(struct client *c, struct cursor *k)
 void partial_refuse_long(struct client *c, struct cursor *k, const char *error)
 {
 	struct context x = { .env = &c->env->policy };
-	struct decision d = context_refuse(&x, error);
+	struct decision d;
 
+	/* hasp half-closes the link, so it must be the client's own. */
+	if (!route_take(c, ROUTE_LINGERING)) {
+		send_put_off(c, CLIENT_PARKED_LINK);
+		return;
+	}
+	d = context_refuse(&x, error);
 	send_passed(c, k);
 	send_count(c, &d);
 	metrics_count(&c->env->counters.limits[LIMIT_REQUEST], 1);

@@ -13,7 +13,7 @@ from harness import Connection, encode, until
 from harness.cluster import Cluster
 from harness.marks import covers
 from harness.memory import MB, Growth, memory
-from harness.replies import OK, PONG
+from harness.replies import OK, ONE, PONG
 from harness.sanitizers import UNLESS_SANITIZED, sanitized
 from harness.sections import rule, section, verbs
 from harness.wait import PATIENCE
@@ -256,6 +256,29 @@ def test_long_name_wants_more_memory_than_a_value_of_that_length(limited):
     with hasp.connect(timeout=60) as one:
         one.send(encode("SET", b"lock:" + LONG + LONG, "v", "NX"))
         assert one.read() == b"-ERR hasp: there is not enough memory for this request\r\n"
+
+
+def test_refused_request_leaves_the_link_of_others_alone(limited, plain):
+    """It was whole when hasp first looked at it, so the client had not left the shared link yet."""
+    hasp = limited(rule(pattern="lock:*", wait="60s")).is_up()
+    with hasp.connect() as owner, hasp.connect(timeout=60) as one, contextlib.ExitStack() as stack:
+        assert owner.call("SET", "lock:w", "x", "NX") == OK
+        one.send(encode("SET", "lock:w", "y", "NX"))
+        until(lambda: "subscriber_up" in hasp.log, "the subscription of the waiter")
+        links = {link["id"] for link in plain.client_list()}
+        for size in (8 * MB, 4 * MB, 2 * MB, MB, MB // 4):  # of the buffers that leave too little for the call
+            other = stack.enter_context(hasp.connect())
+            other.send(SET_HEAD + b"$9000000\r\n" + b"x" * (size * 3 // 4))
+            hasp.take_turn()
+        request = encode("SET", b"lock:" + b"n" * 79_000, "y", "NX")
+        for part in (request[:62_000], request[62_000:]):
+            one.send(part)
+            hasp.take_turn()
+        assert owner.call("DEL", "lock:w") == ONE
+        assert one.read() == OK
+        assert one.read() == b"-ERR hasp: there is not enough memory for this request\r\n"
+        assert one.at_end()
+        assert links <= {link["id"] for link in plain.client_list()}
 
 
 def test_command_with_many_keys_is_refused_before_it_takes_memory(start_hasp):
