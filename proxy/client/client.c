@@ -69,7 +69,7 @@ void client_park(struct client *c, enum client_state why)
 {
 	client_set_state(c, why);
 	HASP_ASSERT(client_is_parked(c));
-	c->user.await_idle = why == CLIENT_PARKED_LINK || c->env->phase != CLIENTS_SERVED;
+	c->user.await_idle |= why == CLIENT_PARKED_LINK || c->env->phase != CLIENTS_SERVED;
 }
 
 void client_unpark(struct client *c)

@@ -439,7 +439,8 @@ bool route_can_replace(const struct client *c);
 
 /* Call this when the node has moved: the client's link may be outdated, though it has not
  * ended. If the client's next request will not move it to another link, closes the client as
- * soon as nothing is under way. */
+ * soon as no reply is due and it is in no transaction. Until then route_take() takes no further
+ * requests of a client that is in none. */
 void route_follow_node(struct client *c);
 
 /* Call this if the link that the client waits for failed. True: another kind of link will do;

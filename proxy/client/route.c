@@ -235,6 +235,19 @@ static bool is_passing(enum route route)
 	return route == ROUTE_TRANSACTION || route == ROUTE_LINGERING;
 }
 
+/* True if the client's own link leads to a server that is no longer the node's. */
+static bool is_at_old_server(const struct client *c)
+{
+	return c->user.link && !c->shared && c->user.outdated;
+}
+
+/* True if the client will be closed when no reply is due: see route_follow_node(). */
+static bool is_bound_to_close(const struct client *c)
+{
+	return is_at_old_server(c) && c->user.inflight && !route_is_replayable(c) &&
+	       !session_in_transaction(&c->session);
+}
+
 bool route_take(struct client *c, enum route route)
 {
 	bool shared = may_share(c, route);
@@ -243,7 +256,7 @@ bool route_take(struct client *c, enum route route)
 	 * hasp itself watches keys over the link. */
 	if (is_passing(route) && (c->env->node->links.connect || c->env->policy.guards_enforce))
 		route = ROUTE_PINNED;
-	if (is_held_back(c))
+	if (is_held_back(c) || is_bound_to_close(c))
 		return false;
 	stop_waiting(c);
 	if (is_passing(route) && !c->user.inflight && (!c->user.link || c->shared)) {
@@ -320,13 +333,10 @@ void route_follow_node(struct client *c)
 {
 	bool is_blocked = session_may_be_blocked(&c->session);
 
-	if (!c->user.link || c->shared || !c->user.outdated)
+	/* A client that can replay its state moves by itself. */
+	if (!is_at_old_server(c) || (!is_blocked && route_is_replayable(c)))
 		return;
-	/* The client moves by itself, or must first end its transaction on the old server. */
-	if (!is_blocked && (route_is_replayable(c) || session_in_multi(&c->session) ||
-	                    c->session.txn.watching))
-		return;
-	if (c->user.inflight && !is_blocked)
+	if (!is_blocked && (c->user.inflight || session_in_transaction(&c->session)))
 		c->user.await_idle = true;
 	else
 		client_close(c, "Redis is at another address");

@@ -9,6 +9,7 @@ from harness.info import clients
 from harness.marks import BOTH, covers
 from harness.nodes import private_address
 from harness.replies import NIL, OK
+from harness.sections import rule
 
 FIRST, SECOND = b"$5\r\nfirst\r\n", b"$6\r\nsecond\r\n"
 
@@ -83,6 +84,38 @@ def test_clients_that_listen_or_block_at_the_old_address_are_closed(start_named,
         hosts.move(servers[1].host)
         has_moved(hasp)
         one.file.read()  # until it is closed
+
+
+def test_client_that_cannot_move_takes_no_lock_at_the_old_address(start_named, servers, hosts):
+    """It is closed when it has its replies."""
+    hasp = start_named(rules=rule())
+    with hasp.connect() as one:
+        assert one.call("CLIENT", "TRACKING", "ON") == OK
+        with servers[0].frozen():
+            one.send(encode("GET", "who"))
+            hosts.move(servers[1].host)
+            has_moved(hasp)
+            one.send(encode("SET", "lock:a", "v", "NX"))
+            hasp.take_turn()
+        assert one.read() == FIRST
+        assert one.at_end()
+    assert not servers[0].client().exists("lock:a")
+
+
+@pytest.mark.parametrize("begin", [("WATCH", "k"), ("MULTI",)])
+def test_client_that_cannot_move_is_closed_after_its_transaction(start_named, servers, hosts, begin):
+    hasp = start_named(rules=rule())
+    with hasp.connect() as one:
+        assert one.call("CLIENT", "TRACKING", "ON") == OK
+        assert one.call(*begin) == OK
+        hosts.move(servers[1].host)
+        has_moved(hasp)
+        if begin == ("WATCH", "k"):
+            assert one.call("GET", "who") == FIRST
+            assert one.call("MULTI") == OK
+        assert one.call("SET", "lock:a", "v", "NX") == b"+QUEUED\r\n"
+        assert one.call("EXEC") == b"*1\r\n+OK\r\n"
+        assert one.at_end()
 
 
 @covers("upstream_moved")
