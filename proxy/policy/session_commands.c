@@ -210,13 +210,15 @@ static struct decision on_unwatch(struct context *x)
 }
 
 /* Turns the session opaque, after the due replies. A client that Redis refuses because it must
- * log in does not turn opaque: hasp can still follow its replies. */
+ * log in, or is subscribed, does not turn opaque: hasp can still follow its replies. */
 static struct decision turn_opaque(const struct context *x)
 {
 	struct decision d = pass;
 
 	if (x->session->nawaited)
 		return defer;
+	if (session_is_muted(x->session))
+		return pass;
 	/* MULTI was accepted, so the client has logged in. */
 	if (x->must_log_in && !x->session->opaque && !session_in_multi(x->session)) {
 		d.verdict = DISPATCH_ASK_LOGIN;
@@ -350,8 +352,12 @@ static struct decision on_wait(struct context *x)
 	bool in_multi = session_in_multi(x->session);
 	struct decision d = pass;
 
-	if (!x->needs_wait_ping || x->session->opaque)
+	if (!x->needs_wait_ping || x->session->opaque || session_is_muted(x->session))
 		return pass;
+	/* The link would discard a message that comes before the reply to hasp's own command.
+	 */
+	if (x->session->nsubscribing)
+		return defer;
 	if (commands_lack(x->env->commands, SLICE_LIT("waitaof"))) {
 		/* In a transaction, it came before MULTI. */
 		d.follows_ping = !in_multi;

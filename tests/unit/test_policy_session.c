@@ -326,6 +326,22 @@ static void wait_comes_after_a_ping_where_there_is_no_waitaof(void **state)
 	assert_false(decide(f, "WAIT 1 0")->follows_ping);
 }
 
+/* In RESP2, Redis refuses WAIT while the client is subscribed. */
+static void wait_of_a_subscriber_comes_after_nothing_of_hasps(void **state)
+{
+	struct policy_fixture *f = *state;
+	struct pending_request *r = sent_command(f, "SUBSCRIBE a");
+
+	policy_learn(f);
+	f->needs_wait_ping = true;
+	assert_int_equal(decide(f, "WAIT 1 0")->verdict, DISPATCH_DEFER);
+	session_complete(&f->session, r);
+	f->session.subscriptions[SUBSCRIBED_CHANNELS] = 1;
+	assert_passed(f, "WAIT 1 0");
+	assert_false(decide(f, "WAIT 1 0")->follows_ping);
+	assert_false(decide(f, "CLIENT REPLY OFF")->turns_opaque);
+}
+
 /* EXEC's reply is not where the frames are then. */
 static void in_multi_neither_can_subscriptions_nor_client_reply(void **state)
 {
@@ -635,6 +651,7 @@ int main(void)
 		TEST(words_of_client_reply_that_redis_refuses_change_nothing),
 		TEST(wait_comes_after_a_write_if_its_link_does_not_cover_all),
 		TEST(wait_comes_after_a_ping_where_there_is_no_waitaof),
+		TEST(wait_of_a_subscriber_comes_after_nothing_of_hasps),
 		TEST(in_multi_neither_can_subscriptions_nor_client_reply),
 		TEST(quit_is_remembered),
 		TEST(a_command_that_may_block_is_noted),
