@@ -71,11 +71,15 @@ static enum wait_ready prepare_wait(struct client *c, struct slice key, int64_t 
 	return WAIT_REFUSED;
 }
 
-/* Sends the error in env->rewritten in the place of `current`, and drops `current`. */
+/* Sends the error in env->rewritten in the place of `current`, and drops `current`. Awaits the
+ * reply, so that a client that turns opaque gets no reply to a DISCARD of hasp's. */
 static void refuse_to_wait(struct client *c)
 {
+	struct pending_request *r = pending_new(PENDING_PROBE);
+
 	send_bytes(c, buf_slice(&c->env->policy.rewritten));
-	link_expect(&c->user, LINK_PASS, NULL);
+	session_await(&c->session, r);
+	link_expect(&c->user, LINK_NOTIFY, r);
 	session_withdraw(&c->session, c->current);
 	pending_free(c->current);
 	c->current = NULL;

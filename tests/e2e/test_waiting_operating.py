@@ -5,13 +5,13 @@ import contextlib
 import signal
 
 import pytest
-from harness import until
+from harness import encode, until
 from harness.guards import KEY as STOCK, QUEUE, guard, transact
 from harness.info import subscribers
 from harness.line import entries, nobody_waits, queue_of, soon, stand
 from harness.marks import BOTH
 from harness.processes import ProtectedRedis
-from harness.replies import FENCE, OK, ONE, TAKEN, ZERO
+from harness.replies import FENCE, OK, ONE, TAKEN, ZERO, bulk
 from harness.script_queue import Workers
 from harness.sections import VERBS
 from harness.wait import TooSlow
@@ -94,6 +94,19 @@ def test_transaction_that_could_not_wait_leaves_none_open(start_hasp, protected)
         assert transact(one, ("SET", "stock:1", 1))[-1].startswith(error)
         assert one.call("PING") == b"+PONG\r\n"
         assert one.call("MULTI") == OK
+
+
+def test_transaction_that_could_not_wait_has_one_reply_before_replies_are_left_out(start_hasp, protected):
+    """hasp gives it up by DISCARD, whose reply the client must not get."""
+    hasp = start_hasp(guard(), upstream=upstream(protected))
+    with logged_in(hasp) as one:
+        transact(one, ("SET", "stock:1", 1))  # hasp learns of the refusal
+        assert one.call("MULTI") == OK
+        one.send(b"".join(encode(*command) for command in [
+            ("SET", "stock:1", 1), ("GET", "free"), ("EXEC",), ("CLIENT", "REPLY", "SKIP"), ("PING",), ("ECHO", "end")]))
+        assert [one.read() for _ in range(2)] == [b"+QUEUED\r\n"] * 2
+        assert one.read().startswith(b"-ERR hasp: cannot wait for a lock: NOAUTH ")
+        assert one.read() == bulk("end")
 
 
 @pytest.mark.parametrize("command", [("LOCK", KEY), ("SETNX", "lock:1", "v"), ("GET", "stock:1"),
