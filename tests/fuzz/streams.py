@@ -93,7 +93,7 @@ class Generator(Commands):
         ("mixed", 30), ("session", 10), ("transaction", 10), ("pubsub", 10), ("blocking", 6),
         ("reply_modes", 6), ("tracking", 6), ("scripts", 8), ("types", 8), ("big", 3),
         ("wide", 2), ("inline", 8), ("broken", 14), ("half_close", 8), ("monitor", 2),
-        ("login", 6),
+        ("login", 6), ("jumble", 10),
     )
 
     def __init__(self, seed, index, kinds=None):
@@ -199,23 +199,27 @@ class Generator(Commands):
                 self.send("a", ("UNWATCH",))
             self.sync()
 
+    def channels(self):
+        return [self.prefix + n for n in ("one", "two", "")] + [self.prefix + "\r\n"]
+
+    def subscription(self):
+        c = self.channels()
+        return self.pick(
+            ("SUBSCRIBE", self.pick(*c)), ("SUBSCRIBE", *c), ("PSUBSCRIBE", self.prefix + "*"),
+            ("PSUBSCRIBE", self.prefix + "t?o", self.prefix + "[ot]*"), ("SSUBSCRIBE", c[0]),
+            ("UNSUBSCRIBE", self.pick(*c)), ("PUNSUBSCRIBE", self.prefix + "*"),
+            ("UNSUBSCRIBE",), ("PUNSUBSCRIBE",), ("SUNSUBSCRIBE",), ("SUNSUBSCRIBE", c[0]),
+            ("PING",), ("PING", "x"), ("GET", "s0"), ("SUBSCRIBE",), ("RESET",), ("MULTI",),
+            ("EXEC",), ("PUBLISH", c[0], "self"), ("SPUBLISH", c[0], "self"), ("HELLO", 3),
+            ("PUBSUB", "NUMSUB", c[0]), ("CLIENT", "GETNAME"), ("NOSUCH",), ("SELECT", 1),
+            ("PSUBSCRIBE", "__keyspace@0__:s*"))
+
     def pubsub(self):
         self.hello(often=0.5)
-        c = [self.prefix + n for n in ("one", "two", "")] + [self.prefix + "\r\n"]
-
-        def subscription():
-            return self.pick(
-                ("SUBSCRIBE", self.pick(*c)), ("SUBSCRIBE", *c), ("PSUBSCRIBE", self.prefix + "*"),
-                ("PSUBSCRIBE", self.prefix + "t?o", self.prefix + "[ot]*"), ("SSUBSCRIBE", c[0]),
-                ("UNSUBSCRIBE", self.pick(*c)), ("PUNSUBSCRIBE", self.prefix + "*"),
-                ("UNSUBSCRIBE",), ("PUNSUBSCRIBE",), ("SUNSUBSCRIBE",), ("SUNSUBSCRIBE", c[0]),
-                ("PING",), ("PING", "x"), ("GET", "s0"), ("SUBSCRIBE",), ("RESET",), ("MULTI",),
-                ("EXEC",), ("PUBLISH", c[0], "self"), ("SPUBLISH", c[0], "self"), ("HELLO", 3),
-                ("PUBSUB", "NUMSUB", c[0]), ("CLIENT", "GETNAME"), ("NOSUCH",), ("SELECT", 1),
-                ("PSUBSCRIBE", "__keyspace@0__:s*"))
+        c = self.channels()
 
         for _ in range(self.rng.randint(1, 5)):
-            self.send("a", *self.some(subscription, 1, 5))
+            self.send("a", *self.some(self.subscription, 1, 5))
             self.sync()
             if self.rng.random() < 0.7:
                 self.send("b", *[self.pick(("PUBLISH", self.pick(*c), self.value()),
@@ -287,6 +291,26 @@ class Generator(Commands):
             self.sync()
         if self.rng.random() < 0.4:
             self.send("a", self.pick(("CLIENT", "TRACKING", "OFF"), ("RESET",), ("HELLO", 2)))
+
+    def jumble(self):
+        """Commands that change how later replies come, in one pipeline."""
+        self.hello()
+
+        def transaction():
+            return self.pick(("MULTI",), ("EXEC",), ("DISCARD",), ("WATCH", "s0"), ("UNWATCH",))
+
+        def mode():
+            return self.pick(
+                ("CLIENT", "REPLY", self.pick("ON", "OFF", "SKIP")), ("CLIENT", "TRACKING", self.pick("ON", "OFF")),
+                ("CLIENT", "NO-EVICT", "OFF"), ("WAIT", 0, 0), ("BLPOP", "nosuch", "0.01"), ("SCRIPT", "EXISTS", "x"))
+
+        kinds = (self.subscription, self.session_command, transaction, transaction, mode, self.command)
+        for _ in range(self.rng.randint(1, 4)):
+            self.send("a", *self.some(lambda: self.pick(*kinds)(), 1, 12))
+            self.sync(unblock=True)
+            if self.rng.random() < 0.4:
+                self.send("b", ("PUBLISH", self.pick(*self.channels()), "m"), ("SET", "s0", self.value()), ("PING",))
+                self.sync()
 
     SOURCES = (
         "return 1", "return {1,2,{3,'x',{}}}", "return redis.error_reply('OOPS not now')",
