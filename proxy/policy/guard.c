@@ -95,6 +95,8 @@ static struct decision call_opaque(struct context *x, struct guard_keys *k, bool
 	if (k->writes && !k->acquires && !fits)
 		return pass;
 	x->make_opts(x->arg, &x->opts);
+	if (x->session->proto == 3 && x->what->command->facts.lua == LUA_SAFE_RESP2)
+		x->opts.place = GUARD_READ_IN_RESP3;
 	if (k->writes && !k->acquires)
 		rewrite_guard_write(&x->env->rewritten, &g, &x->opts);
 	else

@@ -115,6 +115,20 @@ def test_lost_update_behind_client_reply_off_is_refused(start_hasp, plain):
         assert plain.get(KEY) == "other"
 
 
+@pytest.mark.parametrize("write, read, reply", [
+    (("HSET", KEY, "f", 1), ("HGETALL", KEY), b"%1\r\n$1\r\nf\r\n$1\r\n1\r\n"),
+    (("SADD", KEY, "a"), ("SMEMBERS", KEY), b"~1\r\n$1\r\na\r\n"),
+    (("ZADD", KEY, 1, "m"), ("ZSCORE", KEY, "m"), b",1\r\n"), (("ZADD", KEY, 1, "m"), ("ZSCORE", KEY, "n"), b"_\r\n")])
+def test_read_behind_client_reply_has_the_type_of_its_protocol(start_hasp, plain, write, read, reply):
+    plain.execute_command(*write)
+    hasp = start_hasp(guard(acquire_on=read[0]))
+    with hasp.connect() as one:
+        assert one.call("HELLO", 3).startswith(b"%")
+        one.send(encode("CLIENT", "REPLY", "SKIP") + encode("PING") + encode(*read))
+        assert one.read() == reply
+        assert plain.exists(GUARD)
+
+
 @pytest.mark.parametrize("command", [("EVAL", "return redis.call('SET', KEYS[1], 'v')", 1, KEY),
                                      ("RPUSH", KEY, *range(8000))])
 def test_what_no_script_can_do_is_done_behind_client_reply(start_hasp, plain, command):

@@ -33,6 +33,9 @@ end
 
 local reply
 if ARGV[command] then
+	if ARGV[5] == '3' then
+		redis.setresp(3)
+	end
 	reply = redis.pcall(unpack(ARGV, command))
 	if type(reply) == 'table' and reply.err then
 		-- The read has failed, so its owner does not need the new guards.

@@ -55,7 +55,8 @@ end
 -- ARGV[2]  n
 -- ARGV[3]  ticket ('': the client cannot wait)
 -- ARGV[4]  how many ms to wait
--- ARGV[5]  place in the queue or ''
+-- ARGV[5]  place in the queue or ''; '3': guard_read runs the command in RESP3, and the client
+--          cannot wait
 -- ARGV[6]  token, lease ms, state for each of the n; then the command, or nothing
 --
 -- The state of the key, as hasp knows it:
