@@ -99,22 +99,22 @@ static struct decision on_hello(struct context *x)
 	return await_session(x, r);
 }
 
-static struct decision on_reset(struct context *x)
-{
-	if (!is_alone(x))
-		return pass;
-	transaction_discard(&x->session->txn);
-	return await_session(x, pending_new(PENDING_RESET));
-}
-
-/* Passes MULTI or WATCH inside MULTI: Redis refuses it and goes on; Valkey 8 also aborts the
- * transaction. */
+/* Passes a command that Redis refuses inside MULTI. One with the wrong number of arguments aborts
+ * the transaction; in Valkey 8, a MULTI or WATCH does, too. */
 static struct decision pass_refused_in_multi(const struct context *x)
 {
 	struct decision d = pass;
 
 	d.watches_refusal = x->env->guards_enforce && !x->session->opaque;
 	return d;
+}
+
+static struct decision on_reset(struct context *x)
+{
+	if (!is_alone(x))
+		return session_in_multi(x->session) ? pass_refused_in_multi(x) : pass;
+	transaction_discard(&x->session->txn);
+	return await_session(x, pending_new(PENDING_RESET));
 }
 
 static struct decision on_multi(struct context *x)
@@ -149,14 +149,20 @@ static struct decision await_end(const struct context *x, struct pending_request
 
 static struct decision on_exec(struct context *x)
 {
-	return is_alone(x) ? await_end(x, session_exec(x->session)) : pass;
+	if (is_alone(x))
+		return await_end(x, session_exec(x->session));
+	/* Redis refuses the command, and ends the transaction and the watches. */
+	transaction_discard(&x->session->txn);
+	return pass;
 }
 
 static struct decision on_discard(struct context *x)
 {
 	/* Redis refuses the command, and keeps the watches. */
-	if (!session_in_multi(x->session) || !is_alone(x))
+	if (!session_in_multi(x->session))
 		return pass;
+	if (!is_alone(x))
+		return pass_refused_in_multi(x);
 	transaction_discard(&x->session->txn);
 	return await_end(x, NULL);
 }

@@ -69,6 +69,36 @@ def test_command_that_was_refused_when_it_was_queued_is_not_carried_out(start_ha
         assert transact(one, ("SET", KEY, 1))[-1] == b"*1\r\n" + OK
 
 
+@pytest.mark.parametrize("command", [("RESET", "x"), ("DISCARD", "x"), ("MULTI", "x"), ("WATCH",),
+                                     ("UNWATCH", "x"), ("GET",)])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_wrong_number_of_arguments_aborts_the_transaction(start_hasp, plain, command, at_once):
+    hasp = start_hasp(guard())
+    commands = [("MULTI",), command, ("SET", KEY, 1), ("EXEC",)]
+    with hasp.connect() as one:
+        if at_once:
+            one.send(b"".join(encode(*c) for c in commands))
+            replies = [one.read() for _ in commands]
+        else:
+            replies = [one.call(*c) for c in commands]
+        assert replies[1].startswith(b"-ERR wrong number") and replies[2:] == [QUEUED, EXECABORT]
+        assert not plain.exists(KEY)
+        assert transact(one, ("SET", KEY, 1))[-1] == b"*1\r\n" + OK
+    nothing_left(plain)
+
+
+@pytest.mark.parametrize("rules", [guard(), rule()], ids=["guard", "lock"])
+def test_exec_with_an_argument_ends_the_transaction(start_hasp, plain, rules):
+    key = KEY if "guard" in rules else "lock:1"
+    with start_hasp(rules).connect() as one:
+        assert transact(one, ("SET", key, 1, "NX"), ("EXEC", "x"))[2].startswith(b"-EXECABORT Transaction discarded because")
+        one.send(b"".join(encode(*c) for c in [
+            ("MULTI",), ("EXEC", "x"), ("SET", key, 1, "NX"), ("EXEC",), ("DEL", key)]))
+        replies = [one.read() for _ in range(5)]
+        assert replies[2:] == [OK, b"-ERR EXEC without MULTI\r\n", ONE]
+    nothing_left(plain)
+
+
 def test_refusal_in_a_discarded_transaction_is_forgotten(start_hasp, plain):
     hasp = start_hasp(guard())
     with hasp.connect() as one:

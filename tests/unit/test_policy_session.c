@@ -161,9 +161,20 @@ static void what_redis_refuses_for_its_arguments_changes_nothing(void **state)
 	assert_false(session_in_multi(&f->session));
 	(void)sent_command(f, "MULTI");
 	assert_passed(f, "DISCARD x");
-	assert_passed(f, "EXEC x");
 	assert_passed(f, "RESET x");
 	assert_true(session_in_multi(&f->session));
+}
+
+static void exec_with_an_argument_ends_the_transaction(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	run(f, "MULTI", "+OK\r\n");
+	assert_passed(f, "SELECT 1");
+	f->session.txn.watching = true;
+	assert_passed(f, "EXEC x");
+	assert_false(session_in_transaction(&f->session));
+	assert_ends_transaction(f, "EXEC");
 }
 
 static void exec_is_awaited_only_if_its_reply_changes_something(void **state)
@@ -640,6 +651,7 @@ int main(void)
 		TEST(when_replies_are_not_seen_the_session_assumes),
 		TEST(multi_counts_from_now_on),
 		TEST(what_redis_refuses_for_its_arguments_changes_nothing),
+		TEST(exec_with_an_argument_ends_the_transaction),
 		TEST(exec_is_awaited_only_if_its_reply_changes_something),
 		TEST(watch_is_known_until_unwatch_exec_or_discard),
 		TEST(in_multi_watch_and_unwatch_do_nothing),
