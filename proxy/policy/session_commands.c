@@ -99,8 +99,8 @@ static struct decision on_hello(struct context *x)
 	return await_session(x, r);
 }
 
-/* Passes a command that Redis refuses inside MULTI. One with the wrong number of arguments aborts
- * the transaction; in Valkey 8, a MULTI or WATCH does, too. */
+/* Passes a command that Redis refuses inside MULTI. One with the wrong number of arguments
+ * aborts the transaction; in Valkey 8, a MULTI or WATCH does, too. */
 static struct decision pass_refused_in_multi(const struct context *x)
 {
 	struct decision d = pass;
