@@ -7,6 +7,7 @@
 #include "base/fatal.h"
 #include "commands/args.h"
 #include "config/match.h"
+#include "lock/guard/checked_read.h"
 
 /* The longest client name, in bytes, that can own locks; else the connection owns them. */
 #define NAME_MAX_BYTES 512
@@ -109,11 +110,23 @@ static struct decision pass_refused_in_multi(const struct context *x)
 	return d;
 }
 
+/* Gives the transaction up, if there is one. Its reads of checked keys do not count. */
+static void give_up_transaction(const struct context *x)
+{
+	const struct pending_request *exec = x->session->txn.exec;
+
+	if (exec)
+		list_each (const struct pending_request, r, &exec->queued, node)
+			if (r->checked_read)
+				checked_read_forget(r->checked_read);
+	transaction_discard(&x->session->txn);
+}
+
 static struct decision on_reset(struct context *x)
 {
 	if (!is_alone(x))
 		return session_in_multi(x->session) ? pass_refused_in_multi(x) : pass;
-	transaction_discard(&x->session->txn);
+	give_up_transaction(x);
 	return await_session(x, pending_new(PENDING_RESET));
 }
 
@@ -163,7 +176,7 @@ static struct decision on_discard(struct context *x)
 		return pass;
 	if (!is_alone(x))
 		return pass_refused_in_multi(x);
-	transaction_discard(&x->session->txn);
+	give_up_transaction(x);
 	return await_end(x, NULL);
 }
 

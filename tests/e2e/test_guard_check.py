@@ -368,6 +368,17 @@ def test_transaction_that_is_refused_leaves_a_mark_for_its_reads(one, plain):
     assert has_changed(one.call("SET", SECOND, 1), SECOND)
 
 
+@pytest.mark.parametrize("end", ["DISCARD", "RESET"])
+@pytest.mark.parametrize("read_before", [True, False])
+def test_read_in_a_transaction_that_is_given_up_does_not_count(one, plain, end, read_before):
+    if read_before:
+        one.call("GET", KEY)
+    pipeline(one, ("MULTI",), ("GET", KEY), (end,))
+    plain.set(KEY, 1)
+    assert has_changed(one.call("SET", KEY, 2)) == read_before
+    assert one.call("SET", KEY, 3) == OK
+
+
 def test_transaction_that_watches_the_key_is_checked_by_redis(one, plain):
     plain.set(KEY, "a")
     for _ in range(2):

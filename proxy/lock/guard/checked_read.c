@@ -215,6 +215,11 @@ void checked_read_complete(struct checked_read *c, int db, const struct resp_rep
 		store_digests(c, db);
 }
 
+void checked_read_forget(struct checked_read *c)
+{
+	c->completed = true;
+}
+
 size_t checked_read_nbytes(const struct checked_read *c)
 {
 	return sizeof(*c) + c->nkeys * sizeof(*c->keys) + buf_cap(&c->names);

@@ -42,6 +42,8 @@ void checked_read_feed(struct checked_read *c, struct slice bytes);
  * fed; if it is not, nothing counts twice. */
 void checked_read_complete(struct checked_read *c, int db, const struct resp_reply *reply,
                            struct slice frame);
+/* Call this before checked_read_free() if the client has not read the keys, and knows it. */
+void checked_read_forget(struct checked_read *c);
 size_t checked_read_nbytes(const struct checked_read *c); /* of memory */
 void checked_read_free(struct checked_read *c);
 
