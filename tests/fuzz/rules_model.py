@@ -349,6 +349,9 @@ class Model:
         if reply == ONE and value is not None:
             if whose == "mine" and ms <= 0:
                 self.owners.pop(key, None)
+            if ms <= 0:  # as by DEL
+                for each in self.clients:
+                    each.stored.pop(key, None)
             if self.exists(key):
                 self.limit(key)
         return reply
