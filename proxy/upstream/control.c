@@ -271,9 +271,12 @@ static void control_worked(struct control *c, const redisReply *reply)
 	c->up = true;
 	(void)control_set_health(c, c->busy ? CONTROL_BUSY : CONTROL_WORKS);
 	control_forget_error(c);
-	if (c->opts.on_commands)
-		log_info("upstream_up address=%s commands=%zu role=%s", c->address,
-		         c->opts.on_commands(c->opts.arg, reply), role_name(c->role));
+	if (c->opts.on_commands) {
+		size_t ncommands = c->opts.on_commands(c->opts.arg, reply);
+
+		log_info("upstream_up address=%s commands=%zu role=%s", c->address, ncommands,
+		         role_name(c->role));
+	}
 	retry_worked(&c->retry);
 	if (c->opts.on_up)
 		c->opts.on_up(c->opts.arg);

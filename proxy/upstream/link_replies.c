@@ -154,9 +154,11 @@ static void end_reply(struct link *l, struct slice whole)
 	if (!is_captured(&l->reply) || whole.n > LINK_CAPTURE_MAX)
 		whole = SLICE_NONE;
 	if (is_out_of_band(l)) {
-		/* on_frame() may have taken the last request off. */
-		if (link_sole_user(l))
-			notify_idle(l, link_sole_user(l));
+		struct link_user *u = link_sole_user(l);
+
+		/* on_frame() may have removed the last request of the user. */
+		if (u)
+			notify_idle(l, u);
 	} else if ((head = fifo_head(&l->fifo))) {
 		run = *head;
 		fifo_pop(&l->fifo, 1);
