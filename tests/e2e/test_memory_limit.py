@@ -259,7 +259,7 @@ def test_long_name_wants_more_memory_than_a_value_of_that_length(limited):
 
 
 def test_refused_request_leaves_the_link_of_others_alone(limited, plain):
-    """It was whole when hasp first looked at it, so the client had not left the shared link yet."""
+    """hasp first looks at the request when it is whole, so the client still uses the shared link."""
     hasp = limited(rule(pattern="lock:*", wait="60s")).is_up()
     with hasp.connect() as owner, hasp.connect(timeout=60) as one, contextlib.ExitStack() as stack:
         assert owner.call("SET", "lock:w", "x", "NX") == OK

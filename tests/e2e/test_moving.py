@@ -87,7 +87,7 @@ def test_clients_that_listen_or_block_at_the_old_address_are_closed(start_named,
 
 
 def test_client_that_cannot_move_takes_no_lock_at_the_old_address(start_named, servers, hosts):
-    """It is closed when it has its replies."""
+    """hasp closes the client when no reply is due."""
     hasp = start_named(rules=rule())
     with hasp.connect() as one:
         assert one.call("CLIENT", "TRACKING", "ON") == OK
