@@ -494,8 +494,7 @@ static void lock_keys_fini(struct lock_keys *k)
 		buf_release(&k->tokens[i]);
 }
 
-/* Finds each key's rule. In a transaction, a key that the client watches has none, because EXEC
- * checks it; WATCH does not protect other commands. A key that is only observed has none. */
+/* Finds each key's rule; a key that the client watches, or that is only observed, has none. */
 static void find_rules(struct context *x, struct lock_keys *k)
 {
 	for (size_t i = 0; i < k->n; i++) {
@@ -506,8 +505,7 @@ static void find_rules(struct context *x, struct lock_keys *k)
 		/* The command only reads this key. */
 		if (!command_writes_key(x->what->command, i, k->n))
 			continue;
-		if (session_in_multi(x->session) &&
-		    transaction_watches(&x->session->txn, x->session->db, key)) {
+		if (transaction_watches(&x->session->txn, x->session->db, key)) {
 			k->watched = true;
 			note_unseen_release(x, rule, key);
 			continue;

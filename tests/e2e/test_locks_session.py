@@ -91,16 +91,6 @@ def test_watched_key_passes_raw(pair, plain):
 
 
 @BOTH
-def test_watched_key_is_checked_outside_of_transactions(pair, plain):
-    """WATCH makes only EXEC fail."""
-    one, other = pair()
-    one.call("SET", KEY, "v", "NX", "EX", 30)
-    assert other.call("WATCH", KEY) == OK
-    assert other.call("DEL", KEY) == ZERO
-    assert plain.get(KEY) == "v"
-
-
-@BOTH
 @pytest.mark.parametrize("end", [("UNWATCH",), ("MULTI", "DISCARD"), ("MULTI", "EXEC"), ("RESET",)])
 def test_key_watched_no_more_is_checked_again(pair, end):
     one, other = pair()

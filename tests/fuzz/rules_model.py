@@ -180,20 +180,19 @@ class Model:
         if watcher:
             watcher.call("MULTI")
             unchanged = watcher.call("EXEC") == b"*0\r\n"
-        replies = [self.ruled(client, argv, knew, client.watched) for argv, knew in queue] if unchanged else []
+        replies = [self.ruled(client, argv, knew) for argv, knew in queue] if unchanged else []
         client.watched = set()
         return b"*%d\r\n" % len(queue) + b"".join(replies) if unchanged else b"*-1\r\n"
 
     # --- rules: the table of hasp-locks(7) ---
 
-    def ruled(self, client, argv, knew, watched=()):
-        """`watched`: the keys that EXEC has checked."""
+    def ruled(self, client, argv, knew):
         name = argv[0]
         if name in READS:
             return self.read(client, argv)
         if name == "EVAL" or name in PASSED:
             return self.raw(*argv)
-        keys = [key for key in written(argv) if self.rule(key) and key not in watched]
+        keys = [key for key in written(argv) if self.rule(key) and key not in client.watched]
         if not keys:
             return self.raw(*argv)
         command = getattr(self, f"do_{name.lower()}", None)

@@ -766,16 +766,16 @@ static void in_multi_a_call_is_queued_and_known_until_exec(void **state)
 	assert_int_equal(f->locks->holds.n, 1);
 }
 
-static void a_watched_key_s_commands_stay_as_they_are_in_multi(void **state)
+static void a_watched_key_s_commands_stay_as_they_are(void **state)
 {
 	struct policy_fixture *f = *state;
 
 	policy_use(f, RULE);
 	assert_passed(f, "WATCH other lock:a");
-	assert_int_equal(decide(f, "SET lock:a v")->verdict, DISPATCH_CALL);
-	run(f, "MULTI", "+OK\r\n");
 	assert_passed(f, "SET lock:a v");
 	assert_int_equal(decide(f, "SET lock:b v")->verdict, DISPATCH_CALL);
+	assert_ends_transaction(f, "UNWATCH");
+	assert_int_equal(decide(f, "SET lock:a v")->verdict, DISPATCH_CALL);
 }
 
 static void watch_and_its_key_wait_until_the_database_is_known(void **state)
@@ -980,7 +980,7 @@ int main(void)
 		TEST(on_a_subscribed_resp2_connection_nothing_is_rewritten),
 		TEST(when_replies_are_not_seen_calls_are_made_all_the_same),
 		TEST(in_multi_a_call_is_queued_and_known_until_exec),
-		TEST(a_watched_key_s_commands_stay_as_they_are_in_multi),
+		TEST(a_watched_key_s_commands_stay_as_they_are),
 		TEST(watch_and_its_key_wait_until_the_database_is_known),
 		TEST(an_observed_key_s_commands_in_multi_are_looked_at_by_exec),
 		TEST(a_lock_that_is_waited_for_is_probed_after_a_plain_write),
