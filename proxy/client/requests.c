@@ -489,9 +489,10 @@ void requests_on_readable(struct stream *s)
 	ssize_t n;
 	char *p;
 
-	/* Other clients may have filled the link since the last read. */
+	/* Other clients may have filled the link since the last read, or that read filled `in`.
+	 */
 	if (!s->error && client_is_throttled(c)) {
-		stream_pause(s);
+		client_steer_reading(c);
 		return;
 	}
 	p = input_space(c, &size);

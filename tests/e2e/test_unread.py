@@ -6,6 +6,7 @@ import itertools
 import pytest
 from harness import encode, until
 from harness.poolings import pooling  # noqa: F401
+from harness.scrape import HTTP, value
 from harness.sections import rule
 
 KB = 1 << 10
@@ -42,6 +43,34 @@ def test_so_may_commands_that_are_answered_step_by_step(unix_hasp, sections):
     count = 3000
     with unix_hasp(sections).connect(timeout=60) as one:
         one.send(encode("GETSET", "k", VALUE) * count)
+        for n, expected in enumerate(replies(count)):
+            assert one.read() == expected, n
+
+
+def test_link_that_is_paused_for_unread_replies_is_read_when_the_input_is_full(unix_hasp):
+    hasp = unix_hasp(rule(pattern="k") + HTTP)
+    count, unread, input_max = 300, 256 * KB, 64 * KB
+
+    def moved(peer, direction):
+        return value(hasp, "hasp_bytes_total", peer=peer, direction=direction)
+
+    def kept():
+        return moved("upstream", "read") - moved("client", "written")
+
+    with hasp.connect(timeout=60) as one:
+        one.call("WATCH", "watched")  # takes a link of its own
+        one.call("SET", "other", VALUE * 10)
+        before = kept()
+        one.send(encode("GET", "other") * count)
+        until(lambda: kept() - before >= unread, "hasp to stop reading replies")
+        requests = encode("GETSET", "k", VALUE) * count
+        before = moved("client", "read")
+        with hasp.frozen():
+            one.send(requests[:input_max])
+        until(lambda: moved("client", "read") - before == input_max, "hasp to read the requests")
+        one.send(requests[input_max:])
+        for _ in range(count):
+            assert one.read() == b"$%d\r\n%s\r\n" % (10 * KB, VALUE * 10)
         for n, expected in enumerate(replies(count)):
             assert one.read() == expected, n
 
