@@ -49,7 +49,7 @@ static char *part(const char *text, const char *begin, const char *end)
 	return strndup(from - 1, to ? (size_t)(to - from) + 2 : strlen(from) + 1);
 }
 
-/* How often `line` stands in `text` as a whole line. */
+/* Counts the lines of `text` that equal `line`. */
 static int count_lines(const char *text, const char *line)
 {
 	size_t n = strlen(line);
@@ -225,6 +225,18 @@ static void hasp_ini_explains_every_option_as_the_table_does(void **state)
 	free(text);
 }
 
+/* True if the manual's item for an option states its default, which is in words if the table
+ * has none. */
+static bool has_default(const char *item, const struct option *o)
+{
+	char line[256];
+
+	if (!o->def && !o->required)
+		return strstr(item, "\nDefault: ");
+	snprintf(line, sizeof(line), "Default: %s.", o->def ? o->def : "");
+	return count_lines(item, o->required ? "Required." : line) == 1;
+}
+
 static void hasp_ini_5_has_every_option_with_its_default(void **state)
 {
 	char *text = read_file(HASP_INI_5);
@@ -237,10 +249,9 @@ static void hasp_ini_5_has_every_option_with_its_default(void **state)
 
 		snprintf(line, sizeof(line), "\n.It Ic %s = ", o->name);
 		item = part(in_section, line, "\n.It Ic ");
-		snprintf(line, sizeof(line), "Default: %s.", o->def ? o->def : "none");
-		if (count_lines(item, o->required ? "Required." : line) != 1)
-			fail_msg("%s %s has no '%s'", table_section_title(o->section), o->name,
-			         line);
+		if (!has_default(item, o))
+			fail_msg("%s %s has no default", table_section_title(o->section),
+			         o->name);
 		if (count_lines(item, "Needs a restart.") != !o->reloadable)
 			fail_msg("%s %s: does it need a restart?",
 			         table_section_title(o->section), o->name);
