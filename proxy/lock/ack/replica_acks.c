@@ -12,53 +12,56 @@
 #include "resp/write.h"
 #include "upstream/decode.h"
 
-/* The interval in which hasp checks whether the connection is up. */
+/* How often hasp checks whether the connection for WAIT is up. */
 #define CONNECT_SECONDS 0.01
-/* A server counts as dead if its answer to WAIT is this late. */
+/* If the reply to WAIT is later than WAIT's own time-out by this, the server counts as dead. */
 #define GRACE_SECONDS 1.0
-/* The expiry of the key that hasp writes. */
+/* Expiry of the key hasp:ack, which hasp writes before WAIT. */
 #define WRITTEN_MS 60000
-/* How long hasp waits for the release of a lock before it answers the client that the lock was
- * not taken. */
+/* How long hasp tries to release a lock that too few replicas have before it answers the
+ * client. */
 #define RELEASE_SECONDS 1.0
-/* If an answer to WAIT is greater, it is not a number of replicas. */
+/* A greater reply to WAIT cannot be a number of replicas. */
 #define REPLICAS_MAX 10000
 static const char not_a_count[] = "hasp does not understand the reply to WAIT";
-/* Warnings in ten seconds. */
+/* Log lines in 10 seconds. */
 #define WARNINGS_MAX 10
 
 struct replica_acks {
 	struct timers *timers;
 	struct topology *topology;
 	struct script_jobs *script_jobs;
-	struct list lines; /* one for each connection that has questions */
-	struct log_limit failures;
+	struct list lines; /* a line for each connection that has questions */
+	struct log_limit failures; /* of the log line replicas_ack */
 };
 
 /* The questions that go over one connection. */
 struct ack_line {
 	struct list node; /* in replica_acks.lines */
 	struct replica_acks *all;
-	/* hasp only compares these pointers while no question is in flight: both may be freed
-	 * then. */
+	/* The node and its connection for WAIT. Both may be freed while no question is in
+	 * flight; then hasp only compares the pointers. */
 	struct node *at;
 	struct control *control;
-	struct list waiting, sent;
-	struct timer timer; /* nothing in flight: checks the connection; else: limits WAIT */
+	struct list waiting; /* questions for the next group */
+	struct list sent; /* questions in flight */
+	struct timer timer; /* while questions are in flight: limits WAIT; else: checks whether
+	                     * the connection is up */
 	struct buf refusal; /* Redis' first error for the group in flight; empty: none */
 };
 
 struct replica_ask {
-	struct list node; /* in a line's `waiting` or `sent`; in none while it is given back */
-	struct ack_line *line; /* the line of `node` */
+	struct list node; /* in line->waiting or ->sent; in no list while its lock is released
+	                   */
+	struct ack_line *line;
 	struct replica_acks *all;
 	struct replica_ask_terms terms;
-	double asked_at;
+	double asked_at; /* by the timers' clock */
 	enum lock_kind kind;
-	struct buf bytes; /* key, token, value, ticket */
-	size_t nkey, ntoken, nvalue;
-	bool has_lock; /* according to the server's answer */
-	bool redirected; /* the server answered that another one serves the lock's slot */
+	struct buf bytes; /* key, token, value and ticket of the try */
+	size_t nkey, ntoken, nvalue; /* their lengths */
+	bool has_lock; /* the server has shown that the try has the lock */
+	bool redirected; /* the server replied that another node serves the lock's slot */
 	replica_ask_fn *fn; /* NULL: cancelled */
 	void *arg;
 };
@@ -129,7 +132,8 @@ static void replica_ask_release(struct replica_ask *a)
 	buf_release(&out);
 }
 
-/* `got`: how many replicas have the lock; -1: not known. `why` may be NULL. */
+/* Too few replicas have the lock: releases it, if the terms say so. `got`: how many have it;
+ * -1: not known. `why`: the reason for the log; NULL: the usual one. */
 static void replica_ask_fail(struct replica_ask *a, long long got, const char *why)
 {
 	struct replica_acks *all = a->all;
@@ -195,7 +199,8 @@ static bool is_overdue(const struct replica_ask *a, double now)
 	return now >= a->asked_at + (double)a->terms.timeout_ms / 1000;
 }
 
-/* `got`: how many replicas have acknowledged the write; -1: not known. */
+/* The question was answered. `got`: how many replicas have acknowledged the write; -1: not
+ * known. `refusal`: Redis' error; NULL: none. */
 static void replica_ask_answered(struct replica_ask *a, long long got, const char *refusal)
 {
 	double now = timers_now(a->all->timers);
@@ -208,7 +213,7 @@ static void replica_ask_answered(struct replica_ask *a, long long got, const cha
 		replica_ask_fail(a, got, refusal);
 }
 
-/* True if the answer is a possible number of replicas. */
+/* True if the reply to WAIT is a possible number of replicas. */
 static bool is_count(const redisReply *reply)
 {
 	return reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0 &&
@@ -235,7 +240,7 @@ static void on_waited(void *arg, const redisReply *reply)
 	while (!list_empty(&sent)) {
 		struct replica_ask *a = replica_ask_at(sent.next);
 		const char *why = buf_len(&refusal) ? buf_head(&refusal) : NULL;
-		/* (The write has the slot of one of these locks, which may have moved.) */
+		/* (The written key is in the slot of one of these locks. It may have moved.) */
 		a->redirected |= why && reply_error_redirects(why);
 		replica_ask_answered(a, got, why);
 	}
@@ -247,8 +252,7 @@ static void call(struct control *c, int db, const struct buf *request, control_f
 {
 	int rc = control_call(c, db, buf_slice(request), fn, arg);
 
-	/* This runs only while the connection is up. */
-	HASP_ASSERT(rc == 0);
+	HASP_ASSERT(rc == 0); /* the caller has checked that the connection is up */
 }
 
 static void replica_ask_look(struct replica_ask *a, struct control *c)
@@ -291,9 +295,8 @@ static void line_wait(struct ack_line *l, const struct replica_ask *first)
 
 /* --- groups --------------------------------------------------------------------------- */
 
-/* Redis does not answer: gives up the questions in flight, and connects again for the next
- * ones.
- */
+/* Redis has not answered WAIT: gives up the questions in flight, and reconnects for the next
+ * ones. */
 static void line_on_silence(struct timer *t, double now)
 {
 	struct ack_line *l = container_of(t, struct ack_line, timer);
@@ -305,7 +308,7 @@ static void line_on_silence(struct timer *t, double now)
 /* Returns the node that serves the lock; NULL: not known, or being stopped. */
 static struct node *node_for(const struct replica_ask *a)
 {
-	/* NOLINTNEXTLINE(clang-analyzer-core.*): no `a` is the head of its list */
+	/* NOLINTNEXTLINE(clang-analyzer-core.*): `a` is never the head of its list */
 	struct node *n = topology_node(a->all->topology, replica_ask_try(a).id.key);
 
 	return n && n->control ? n : NULL;
@@ -348,7 +351,8 @@ static void line_on_connect(struct timer *t, double now)
 		                 "hasp's connection for WAIT is down");
 }
 
-/* Sends the next group; no question may be in flight. */
+/* Sends the next group, or frees the line if it has no questions. No question may be in flight.
+ */
 static void line_start(struct ack_line *l)
 {
 	struct replica_acks *all = l->all;
@@ -387,9 +391,8 @@ static struct ack_line *line_for(const struct replica_ask *a)
 	return l;
 }
 
-/* Queues the question for the next group; if it is the first, the group is not sent before
- * `at`.
- */
+/* Queues the question for the next group. If it is the first question, hasp sends the group at
+ * `at`, by the timers' clock. */
 static void replica_ask_queue(struct replica_ask *a, double at)
 {
 	struct ack_line *l = line_for(a);
@@ -403,7 +406,7 @@ static void replica_ask_queue(struct replica_ask *a, double at)
 		timer_start(a->all->timers, &l->timer, line_on_connect, at, 0);
 }
 
-/* --- for the callers: replica_acks.h ---------------------------------------------------- */
+/* --- replica_acks.h --------------------------------------------------------------------- */
 
 struct replica_acks *replica_acks_new(struct timers *timers, struct topology *topology,
                                       struct script_jobs *script_jobs)
@@ -452,7 +455,7 @@ struct replica_ask *replica_ask_new(struct replica_acks *all, const struct attem
 	buf_append(&a->bytes, t->id.token);
 	buf_append(&a->bytes, t->value);
 	buf_append(&a->bytes, t->ticket);
-	/* Wait until the next loop iteration: more questions may come in this one. */
+	/* Send the group in the next loop iteration: more questions may come in this one. */
 	replica_ask_queue(a, a->asked_at);
 	return a;
 }

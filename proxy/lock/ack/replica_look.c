@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * replica_look: looks at the record of most locks, which names the try. In the layout `count`,
- * and of a read-write lock, the record names only the first of the owner's tries: for these,
- * and for a guard, which has no record, it looks at the lock itself. A semaphore's record has
- * a field for each owner.
+ * replica_look: most locks have a record that names the ticket of the try, and hasp reads that
+ * record. For the layout `count`, a read-write lock and a guard, hasp reads the lock itself:
+ * the record of the first two names only the owner's first try, and a guard has none.
  */
 #include "lock/ack/replica_look.h"
 
@@ -52,8 +51,8 @@ void replica_look_write(const struct attempt *t, enum key_naming naming, struct 
 	}
 }
 
-/* A record, `<token> <fencing token or -> <ticket>`; a try that refreshed the lock has `=`
- * before its ticket. */
+/* True if `record`, `<token> <fencing token or -> <ticket>`, ends with the ticket. A try that
+ * only refreshed the lock has `=` before its ticket. */
 static bool names_ticket(struct slice record, struct slice ticket)
 {
 	const char *last = record.n ? memrchr(record.p, ' ', record.n) : NULL;
@@ -67,7 +66,7 @@ static bool names_ticket(struct slice record, struct slice ticket)
 	return slice_eq(word, ticket);
 }
 
-/* A guard: its owner's token, and maybe a ticket. */
+/* True if `guard`, `<token>` or `<token> <ticket>`, belongs to the owner `token`. */
 static bool names_owner(struct slice guard, struct slice token)
 {
 	return slice_starts(guard, token) && (guard.n == token.n || guard.p[token.n] == ' ');

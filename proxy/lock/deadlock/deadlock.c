@@ -8,18 +8,19 @@
 #include "base/list.h"
 #include "lock/model/owner.h"
 
-/* Waits that one search follows. Longer chains end by their time-outs. */
+/* How many waits a search follows. A longer circle ends when one of its waits times out. */
 #define SEARCH_MAX 32
 /* How long hasp waits before it repeats a search that failed, because Redis did not answer or a
  * lock changed its owner; doubled after each failure. */
 #define RETRY_SECONDS 0.01
 #define RETRY_SECONDS_MAX 1.0
-/* How often hasp checks for owners with several connections of which one has got a lock while
- * another one waits: that may close a circle. */
+/* How often hasp checks whether an owner with several connections has got a lock over one
+ * connection while it waits on another: that may close a circle. */
 #define GENERATION_SECONDS 0.02
-/* How many questions, one for each lock, a worker's searches may ask Redis in a second. hasp
- * puts off searches beyond that. */
+/* How many questions a worker's searches may ask Redis in a second, one for each lock. hasp
+ * postpones further searches. */
 #define QUESTIONS_PER_SECOND 1000.0
+/* How often hasp checks whether it can start a postponed search. */
 #define TURN_SECONDS 0.02
 /* How many bytes of a key an error shows. */
 #define KEY_SHOWN_MAX 128
@@ -29,12 +30,14 @@ struct deadlocks {
 	struct script_jobs *jobs;
 	struct wait_graph *graph;
 	struct list shared; /* watches of owners that may have several connections */
-	struct timer generations; /* checks `shared`; runs while there are some */
+	struct timer
+		generations; /* checks the watches in `shared`; stopped while it is empty */
 	unsigned generation; /* generation of the graph at the last check */
-	double questions; /* how many may be asked at `counted_at`; < 0: too many were asked */
-	double counted_at; /* time of that count, by the timers' clock */
-	struct list put_off; /* watches whose searches are put off, the oldest first */
-	struct timer turn; /* starts put-off searches; runs while there are some */
+	double questions; /* how many questions were allowed at `counted_at`; < 0: too many were
+	                   * asked before */
+	double counted_at; /* by the timers' clock */
+	struct list put_off; /* watches whose searches are postponed, the oldest first */
+	struct timer turn; /* starts postponed searches; stopped while there are none */
 };
 
 struct deadlock_watch {
@@ -43,44 +46,46 @@ struct deadlock_watch {
 	void *arg;
 	struct graph_wait *wait;
 	struct search *search; /* NULL: no search is running */
-	bool again; /* search once more after `search` */
-	struct timer retry;
-	double pause; /* seconds before the next search, if this one fails */
-	struct list shared; /* in deadlocks.shared, or in none */
-	struct list put_off; /* in deadlocks.put_off, or in none */
+	bool again; /* start another search after `search` */
+	struct timer retry; /* starts a search after a failed one */
+	double pause; /* seconds until the next search, if this one fails */
+	struct list shared; /* node in deadlocks.shared, or in no list */
+	struct list put_off; /* node in deadlocks.put_off, or in no list */
 };
 
-/* A wait that the search has found. */
+/* A wait that a search has found. */
 struct search_step {
 	struct graph_wait *wait;
-	size_t from; /* the step whose lock this one's owner has */
-	struct buf holder; /* the lock's owner, as owner_write() names owners */
+	size_t from; /* index of the step whose lock belongs to the owner that waits here */
+	struct buf holder; /* owner of the lock that `wait` waits for, by owner_write() */
 };
 
 struct search {
 	struct deadlocks *all;
 	struct deadlock_watch *watch; /* NULL: the watch has ended */
-	struct search_step steps[SEARCH_MAX]; /* the watch's own is the first */
-	size_t n, at; /* number of steps; index of the step that hasp asks Redis about */
-	/* The circle, from the watch's own wait on, once it is found; from then on `at` is an
-	 * index of `circle`. */
-	size_t circle[SEARCH_MAX];
-	size_t ncircle; /* 0: none was found yet */
+	struct search_step steps[SEARCH_MAX]; /* the first step is the watch's own wait */
+	size_t n; /* steps */
+	size_t at; /* index of the step (or, if ncircle > 0, index in `circle`) whose lock hasp
+	            * asks Redis about */
+	size_t circle[SEARCH_MAX]; /* indexes of the steps of the circle, the watch's own first
+	                            */
+	size_t ncircle; /* 0: no circle was found yet */
 };
 
 static void search_begin(struct deadlock_watch *w);
 
 /* --- owners ------------------------------------------------------------------------------- */
 
-/* Writes the name of an owner for the graph. A value differs from a token of the same bytes. */
+/* Writes an owner's name for the graph, so that a value and a token of the same bytes differ.
+ */
 static void owner_write(struct buf *out, enum lock_kind kind, struct slice token)
 {
 	buf_puts(out, layout_of(kind)->by_value ? "v" : "t");
 	buf_append(out, token);
 }
 
-/* True for an owner that is a single one but may have several connections: a value, or a token
- * that AS names. */
+/* True if the owner acts as one but may have several connections: a value, or a token that AS
+ * names. */
 static bool is_shared(enum lock_kind kind, struct slice token)
 {
 	enum owner_kind made;
@@ -88,8 +93,8 @@ static bool is_shared(enum lock_kind kind, struct slice token)
 	return layout_of(kind)->by_value || !owner_is_made(token, &made);
 }
 
-/* Writes the kind of lock that hasp asks Redis about. False: a waiter for this lock cannot be
- * part of a deadlock. */
+/* Writes the kind of lock that hasp asks Redis about. Returns false if a waiter for this lock
+ * cannot be part of a deadlock. */
 static bool kind_to_ask(const struct attempt *wanted, char *kind)
 {
 	const struct lock_layout *layout = layout_of(wanted->id.kind);
@@ -125,7 +130,7 @@ static void search_later(struct deadlock_watch *w)
 	w->pause = w->pause * 2 < RETRY_SECONDS_MAX ? w->pause * 2 : RETRY_SECONDS_MAX;
 }
 
-/* Ends a search that has found no circle; `failed`: there may still be one. */
+/* Ends a search that has found no circle. `failed`: there may still be a circle. */
 static void search_end(struct search *s, bool failed)
 {
 	struct deadlock_watch *w = s->watch;
@@ -157,7 +162,7 @@ static bool is_known(const struct search *s, const struct graph_wait *wait)
 	return false;
 }
 
-/* Adds the waits of the owner that has the lock of the step `from`, if it waits itself. */
+/* Adds the waits, if any, of the owner that has the lock of the step `from`. */
 static void follow_holder(struct search *s, size_t from)
 {
 	struct graph_wait *waits[SEARCH_MAX];
@@ -173,7 +178,7 @@ static void follow_holder(struct search *s, size_t from)
 	}
 }
 
-/* Notes the circle: the watch's own owner has the lock of the step `last`. */
+/* Stores the circle: the watch's own owner has the lock of the step `last`. */
 static void close_circle(struct search *s, size_t last)
 {
 	size_t n = 0;
@@ -213,8 +218,9 @@ static void write_holder(struct buf *out, struct slice owner)
 		buf_puts(out, "another owner");
 }
 
-/* True if the client's Redis user may access the lock of `l`: the client waits for that lock,
- * its own connection has it, or another client of that user waits for it. */
+/* True if the error may show the lock of step `l`. The client's Redis user may access that lock
+ * if the client waits for it or its own connection has it, or if another client of the same
+ * user waits for it. */
 static bool may_see(const struct search *s, const struct search_step *l)
 {
 	const struct wait_facts *own = &s->steps[0].wait->facts;
@@ -248,8 +254,8 @@ static void write_error(const struct search *s, struct buf *out)
 	buf_puts(out, "\r\n");
 }
 
-/* Reports the circle: Redis has answered twice about each of its locks. */
-static void search_tell(struct search *s)
+/* Reports the circle, if the other waits are still in the graph. */
+static void search_report(struct search *s)
 {
 	struct deadlock_watch *w = s->watch;
 	struct graph_wait *waits[SEARCH_MAX];
@@ -291,8 +297,8 @@ static void search_ask(struct search *s)
 	buf_release(&call);
 }
 
-/* Writes the lock's owner, from the answer of info.lua; empty: the lock is free, or its owner
- * is not known. False: Redis has not answered. */
+/* Writes the lock's owner, from the reply of info.lua; empty: the lock is free, or its owner is
+ * not known. Returns false if Redis has not answered. */
 static bool read_holder(const redisReply *reply, char kind, struct buf *holder)
 {
 	if (!reply || reply->type == REDIS_REPLY_ERROR)
@@ -304,14 +310,14 @@ static bool read_holder(const redisReply *reply, char kind, struct buf *holder)
 	return true;
 }
 
-/* Notes the owner of the lock of the next step. Returns true if there are more questions. */
+/* Stores the owner of the asked step's lock. Returns true if hasp has more to ask. */
 static bool search_follow(struct search *s, struct slice holder)
 {
 	size_t at = s->at++;
 
 	buf_append(&s->steps[at].holder, holder);
 	if (is_own(s, holder)) {
-		/* (An owner that waits for its own lock is not a circle of several owners.) */
+		/* (An owner that waits for its own lock is no circle of several owners.) */
 		if (at > 0) {
 			close_circle(s, at);
 			return true;
@@ -325,8 +331,8 @@ static bool search_follow(struct search *s, struct slice holder)
 	return false;
 }
 
-/* Compares the owner that the next lock of the circle has now. Returns true if there are more
- * questions. */
+/* Checks that a lock of the circle still has the same owner. Returns true if hasp has more to
+ * ask. */
 static bool search_confirm(struct search *s, struct slice holder)
 {
 	if (!slice_eq(holder, buf_slice(&asked(s)->holder))) {
@@ -335,7 +341,7 @@ static bool search_confirm(struct search *s, struct slice holder)
 	}
 	if (++s->at < s->ncircle)
 		return true;
-	search_tell(s);
+	search_report(s);
 	return false;
 }
 
@@ -397,7 +403,8 @@ static void deadlocks_on_turn(struct timer *t, double now)
 		timer_stop(all->timers, t);
 }
 
-/* Begins a search: now, when its turn comes, or after the one that is running. */
+/* Begins a search: now, later if the worker has asked too many questions, or after the search
+ * that is running. */
 static void search_begin(struct deadlock_watch *w)
 {
 	struct deadlocks *all = w->all;
@@ -454,8 +461,8 @@ void deadlocks_free(struct deadlocks *all)
 	free(all);
 }
 
-/* Checks this owner regularly: it may get a lock over another connection while this one waits.
- */
+/* Checks the watch regularly: its owner may get a lock over another connection while this one
+ * waits. */
 static void watch_shared(struct deadlock_watch *w)
 {
 	struct deadlocks *all = w->all;

@@ -10,8 +10,8 @@
 
 struct wait_graph {
 	pthread_mutex_t mutex; /* protects all fields that are not atomic */
-	struct map by_owner; /* graph_place */
-	_Atomic size_t n; /* waits */
+	struct map by_owner; /* of struct graph_place */
+	_Atomic size_t n; /* number of waits */
 	_Atomic unsigned generation;
 };
 
@@ -93,7 +93,8 @@ struct graph_wait *wait_graph_add(struct wait_graph *g, const struct wait_facts 
 	return w;
 }
 
-/* The caller has locked the mutex. Returns true if that owner has any waits. */
+/* Marks the owner's waits. Returns true if the owner has any. The caller has locked the mutex.
+ */
 static bool mark_moved(struct wait_graph *g, struct slice owner)
 {
 	struct map_node *node = map_get(&g->by_owner, owner);
@@ -104,7 +105,7 @@ static bool mark_moved(struct wait_graph *g, struct slice owner)
 	return any;
 }
 
-/* The caller has locked the mutex. */
+/* Removes the wait from the graph. The caller has locked the mutex. */
 static void take_out(struct wait_graph *g, struct graph_wait *w)
 {
 	bool elsewhere = false;

@@ -6,11 +6,11 @@
 #include "base/quote.h"
 #include "lock/model/lock_id.h"
 
-/* Lines per 10 seconds, as in observing. */
+/* Log lines in 10 seconds, for each event of each section. */
 #define EVENT_BURST 10
-/* At level info, refused tries are logged once in this many seconds: contention is normal. */
+/* Unless the level is debug, hasp logs one refused try in this time: contention is normal. */
 #define CONTENTION_SECONDS 60.0
-/* How many bytes of a key a line shows, as in observing. */
+/* How many bytes of a key a log line shows. */
 #define EVENT_KEY_MAX 64
 
 static const char *const event_names[LOCK_EVENTS] = {
@@ -31,7 +31,7 @@ static enum log_severity severity_of(enum lock_event e)
 	return e == LOCK_EVENT_LOST ? LOG_SEV_WARNING : LOG_SEV_INFO;
 }
 
-/* True if the section logs the event. (Some events have options of their own.) */
+/* True if the section logs the event. (HELD_LONG and WAITED_LONG have options of their own.) */
 static bool is_wanted(const struct section_stats *s, enum lock_event e)
 {
 	return s->log_events || e == LOCK_EVENT_LOST || e == LOCK_EVENT_HELD_LONG ||
@@ -60,7 +60,7 @@ static void print_text(struct buf *line, const char *word, struct slice text)
 		buf_printf(line, " %s=%s", word, QUOTE(text));
 }
 
-/* Returns "127.0.0.1:" of "127.0.0.1:4711 name"; empty: there is no address. */
+/* Returns "127.0.0.1:" for "127.0.0.1:4711 name"; empty: there is no address. */
 static struct slice host_of(struct slice called)
 {
 	const char *blank = memchr(called.p, ' ', called.n);
@@ -83,7 +83,7 @@ static const char *hint_of(enum lock_event e, const struct event_facts *facts)
 		return NULL;
 	if (are_of_one_host(facts->by, facts->holder))
 		return "if this is a connection pool, see owner = address";
-	/* (If `by` has read the key since the holder got it, it has read the holder's value.)
+	/* (If `by` read the key after the holder got the lock, it has read the holder's value.)
 	 */
 	if (facts->read_ago >= 0 && facts->read_ago < facts->held)
 		return "it had read the value: see owner = value";

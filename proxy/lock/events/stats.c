@@ -24,7 +24,7 @@ struct stats_entry {
 
 static const struct {
 	const char *word;
-	uint32_t kinds; /* a bit for each enum stats_kind that has it */
+	uint32_t kinds; /* a bit for each enum stats_kind that counts the field */
 } stats_words[STATS] = {
 	[STAT_ACQUIRED] = { "acquired", 15 },
 	[STAT_RELEASED] = { "released", 15 },

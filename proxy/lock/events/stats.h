@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * stats: counts the outcomes of the commands on each section's keys, in numbers that only rise.
- * Each worker counts for itself, so that counting costs a plain addition; a reader adds the
- * numbers up, from any thread.
+ * stats: counts the outcomes of the commands on each section's keys. Each worker counts for
+ * itself, so that counting costs a plain addition; any thread may read the sums.
  *
  *   worker --stats_add()--> section_stats of this worker --.
- *   worker --stats_add()--> section_stats of this worker ---`-- stats_each() --> report,
- * metrics
+ *   worker --stats_add()--> section_stats of this worker --`-- stats_each() --> log, metrics
  *
- * A section is identified by its kind and name. Its numbers go on over reloads, until the
- * process ends.
+ * A section is identified by its kind and name. A reload keeps its numbers.
  */
 #ifndef HASP_LOCK_EVENTS_STATS_H
 #define HASP_LOCK_EVENTS_STATS_H
@@ -26,31 +23,31 @@
 enum stats_kind { STATS_LOCK, STATS_GUARD, STATS_VERBS, STATS_QUORUM };
 
 enum stats_field {
-	STAT_ACQUIRED, /* by an owner that did not have the lock before; includes
-	                * STAT_HANDED_OVER */
+	STAT_ACQUIRED, /* tries that got a lock their owner did not have before, at once or
+	                * after waiting */
 	STAT_RELEASED, /* commands that released a lock, or one hold of it */
-	STAT_RENEWED, /* leases that hasp began again */
-	STAT_REFUSED, /* tries that got no lock, without waiting */
+	STAT_RENEWED, /* leases that hasp extended */
+	STAT_REFUSED, /* tries that got no lock, and did not wait */
 	STAT_WRITES_REFUSED,
 	STAT_DELETES_REFUSED,
-	STAT_UPDATES_REFUSED, /* guards: the key had been read under a guard that was lost */
-	STAT_WAITED, /* tries that waited in line */
-	STAT_HANDED_OVER, /* STAT_WAITED that got the lock */
-	STAT_TIMED_OUT, /* STAT_WAITED that did not get it in time */
-	STAT_DEADLOCKS, /* STAT_WAITED that ended with -DEADLOCK */
+	STAT_UPDATES_REFUSED, /* writes of a guarded key whose guard was lost since the read */
+	STAT_WAITED, /* tries that waited in a lock's queue */
+	STAT_HANDED_OVER, /* tries that waited, and got the lock */
+	STAT_TIMED_OUT, /* tries that waited, and did not get the lock in time */
+	STAT_DEADLOCKS, /* tries that waited, and got -DEADLOCK */
 	STAT_RELEASED_AT_DISCONNECT,
-	STAT_LOST, /* the lease was over before it was renewed, or a server forgot the lock */
+	STAT_LOST, /* locks that ended before hasp renewed them, or that a server forgot */
 };
 #define STATS (STAT_LOST + 1)
 
 /* Numbers that rise and fall. */
 enum stats_gauge {
-	STAT_HELD, /* locks whose lease is not over, as far as hasp knows; without guards */
-	STAT_WAITERS, /* tries that wait in line */
+	STAT_HELD, /* locks whose lease runs, as far as hasp knows; no guards */
+	STAT_WAITERS, /* tries that wait in a lock's queue now */
 };
 #define STATS_GAUGES (STAT_WAITERS + 1)
 
-/* Events that hasp logs, each with a limit of its own. event.c has their names. */
+/* Events that hasp logs. Each has a limit of its own. */
 enum lock_event {
 	LOCK_EVENT_LOCK_REFUSED,
 	LOCK_EVENT_WRITE_REFUSED,
@@ -65,30 +62,30 @@ enum lock_event {
 };
 #define LOCK_EVENTS (LOCK_EVENT_WAITED_LONG + 1)
 
-/* The numbers of one worker and one section. Only that worker's thread writes them, and uses
- * the fields after `held`. */
+/* One section's numbers at one worker. Only that worker's thread writes them, and uses the
+ * fields after `held`. */
 struct section_stats {
 	struct metrics_counter n[STATS]; /* indexed by enum stats_field */
 	struct metrics_counter now[STATS_GAUGES]; /* indexed by enum stats_gauge */
-	struct metrics_histogram waited; /* how long tries waited in line, with any outcome */
-	struct metrics_histogram held; /* how long locks were held, at their end */
+	struct metrics_histogram waited; /* how long tries waited, whatever their outcome */
+	struct metrics_histogram held; /* how long locks were held; counted when they end */
 	enum stats_kind kind;
-	const char *name; /* name of the section; for [verbs] the name of LOCK */
+	const char *name; /* name of the section; for [verbs], how LOCK is called there */
 	bool log_events;
-	int64_t log_held_ms, log_waited_ms; /* 0: not logged */
-	bool watches_reads; /* notes which connections read its locks, for the log */
+	int64_t log_held_ms, log_waited_ms; /* log longer holds and waits; 0: none */
+	bool watches_reads; /* holds note who reads the section's locks, for a log hint */
 	struct log_limit limits[LOCK_EVENTS];
-	struct top_keys *contended; /* contended keys of all of that worker's sections */
+	struct top_keys *contended; /* shared by all of the worker's sections */
 };
 
-/* Counts an outcome; nothing if `s` is NULL. */
+/* Counts an outcome. `s` NULL: does nothing; also in the functions below. */
 static inline void stats_add(struct section_stats *s, enum stats_field what)
 {
 	if (s)
 		metrics_count(&s->n[what], 1);
 }
 
-/* Counts one more, or one less. */
+/* Adds one to the gauge (`more`), or subtracts one. */
 static inline void stats_change(struct section_stats *s, enum stats_gauge what, bool more)
 {
 	if (s)
@@ -107,10 +104,10 @@ static inline void stats_held(struct section_stats *s, double seconds)
 		metrics_observe(&s->held, seconds);
 }
 
-/* Events of keys that several owners want, counted by top_keys. */
+/* Events that top_keys counts for keys that several owners want. */
 enum contention {
-	CONTENTION_REFUSED, /* an owner was refused because another one has the lock */
-	CONTENTION_WAITED, /* an owner waited in line */
+	CONTENTION_REFUSED, /* an owner was refused because another owner has the lock */
+	CONTENTION_WAITED, /* an owner waited in the lock's queue */
 };
 
 /* Counts an event of `key`. `now`: clock_now(). */
@@ -121,7 +118,7 @@ static inline void stats_contended(struct section_stats *s, enum contention what
 		top_keys_add(s->contended, s, db, key, what, now);
 }
 
-/* Sums over all workers. */
+/* The sums of all workers' numbers. */
 struct stats_sums {
 	uint64_t n[STATS], now[STATS_GAUGES];
 	struct metrics_sums waited, held;
@@ -132,31 +129,32 @@ struct stats; /* all workers' */
 struct stats *stats_new(size_t nworkers);
 void stats_free(struct stats *s); /* no worker runs any more */
 
-/* Returns that worker's numbers of the section; valid until stats_free(). From any thread. */
+/* Returns the section's numbers at that worker, valid until stats_free(). Any thread may call
+ * it. */
 struct section_stats *stats_section(struct stats *s, enum stats_kind kind, const char *name,
                                     size_t worker);
 
-/* Calls `fn` with each section and its sums over all workers, in the order of their first use.
- * From any thread; `fn` must not call this module. */
+/* Calls `fn` with each section and its sums, in the order of their first use. Any thread may
+ * call it; `fn` must not call this module. */
 typedef void stats_fn(void *arg, enum stats_kind kind, const char *name,
                       const struct stats_sums *sums);
 void stats_each(struct stats *s, stats_fn *fn, void *arg);
-/* Returns the sums over all sections. From any thread. */
+/* Returns the sums over all sections. Any thread may call it. */
 struct stats_sums stats_total(struct stats *s);
 
-/* Returns that worker's most contended keys of the last minutes, of all sections; `of` is the
- * section's struct section_stats. On that worker's thread. */
+/* Returns that worker's most contended keys of the last minutes, of all sections. Each key's
+ * `of` is its section's struct section_stats. Only that worker's thread may call it. */
 struct top_keys *stats_contended_keys(struct stats *s, size_t worker);
 
-/* "lock", "guard", "verbs" or "quorum" */
+/* Returns "lock", "guard", "verbs" or "quorum". */
 const char *stats_kind_word(enum stats_kind kind);
 
-/* "acquired" and the like */
+/* Returns the field's name in reports and metrics, such as "acquired". */
 const char *stats_field_word(enum stats_field what);
-/* True if sections of that kind count this field. */
+/* True if sections of that kind count the field. */
 bool stats_field_counts(enum stats_field what, enum stats_kind kind);
 
-/* Appends a line for each section with its sums. */
+/* Appends a log line with its sums for each section. */
 void stats_report(struct stats *s, struct buf *out);
 
 #endif
