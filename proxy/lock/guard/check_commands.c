@@ -12,7 +12,7 @@ struct checking {
 	size_t n;
 };
 
-/* Returns the fault of the command, and the values that would be right; NULL: no fault. */
+/* Returns the command's fault and which commands would be right; NULL: no fault. */
 static const char *find_fault(const struct commands *t, const char *name, enum guard_list list)
 {
 	const struct command *c = commands_get(t, slice_str(name));
@@ -63,7 +63,7 @@ size_t check_commands(const struct config *c, const struct commands *t, struct b
 	return k.n;
 }
 
-/* Redis' own commands that need no row in commands.def. */
+/* Redis' own commands without a row in commands.def. */
 static const char *const others[] = {
 	"acl",      "bgrewriteaof", "bgsave",  "config", "debug",    "echo",
 	"failover", "lastsave",     "latency", "lolwut", "pubsub",   "replicaof",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * check_commands: checks the commands that [guard] sections name: each needs a key in a known
- * place, and a script must be able to run it. Also checks the names of the verbs, which no
- * command of Redis may have. Pure.
+ * check_commands: checks the commands that [guard] sections name: each must have a key in a
+ * known position, and a script must be able to run it. Also checks that no verb has the name of
+ * a Redis command. Pure.
  */
 #ifndef HASP_LOCK_GUARD_CHECK_COMMANDS_H
 #define HASP_LOCK_GUARD_CHECK_COMMANDS_H
@@ -13,12 +13,12 @@
 #include "config/types.h"
 #include "commands/command.h"
 
-/* Appends each fault as a line, as config_load() does. Until the table has learned the
- * server's commands, an unknown command is no fault. Returns the number of faults. */
+/* Appends each fault as a line, as config_load() does. Until `t` has learned the server's
+ * commands, an unknown command is no fault. Returns the number of faults. */
 size_t check_commands(const struct config *c, const struct commands *t, struct buf *faults);
 
-/* Checks the names of [verbs] in the same way: none may be one of Redis' own commands, because
- * clients could not use that command any more. */
+/* Appends a line for each verb that has the name of a Redis command, which clients could not
+ * use any more. Returns the number of faults. */
 size_t check_verbs(const struct config *c, struct buf *faults);
 
 #endif

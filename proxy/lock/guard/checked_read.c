@@ -8,15 +8,15 @@
 #include "base/fatal.h"
 #include "base/sha1.h"
 
-/* How many bytes of a line to keep: a header, or the beginning of an error. */
+/* How many bytes hasp keeps of a line, which is a header or an error. */
 #define LINE_KEPT 24
 
 struct checked_key {
-	size_t i; /* number of the key among the command's keys */
-	size_t at, n; /* position and length in `names` */
+	size_t i; /* index among the command's keys */
+	size_t at, n; /* position and length of the key in `names` */
 	struct section_stats *stats;
-	bool known; /* `digest` is known */
-	uint8_t ndigest; /* 0: there is no value */
+	bool known; /* the value ended, and `digest` is its digest */
+	uint8_t ndigest; /* length of `digest`; 0: the key has no value */
 	char digest[SHA1_HEX + 1];
 };
 
@@ -24,15 +24,14 @@ struct checked_read {
 	struct read_sets *table;
 	struct read_set *read_set;
 	int db;
-	bool writes;
+	bool writes; /* made by checked_read_new_write() */
 	bool each;
 	bool completed;
-	/* The place in the reply: */
 	uint64_t left; /* bytes of a value and its line end that are still to come */
-	size_t value; /* number of the value that is being read or comes next */
-	uint8_t nline;
+	size_t value; /* index in the reply of the value that is being read or comes next */
+	uint8_t nline; /* bytes in `line` */
 	char line[LINE_KEPT]; /* the header that is being read, or was read last */
-	struct sha1 sha1;
+	struct sha1 sha1; /* of the value that is being read */
 	size_t next; /* index in `keys` of the key whose value comes next */
 	size_t nkeys;
 	struct checked_key *keys;
@@ -62,7 +61,7 @@ struct checked_read *checked_read_new_write(struct read_sets *table, struct read
 void checked_read_add(struct checked_read *c, size_t i, struct slice key,
                       struct section_stats *stats)
 {
-	/* The array is full at each power of two, and then doubled. */
+	/* Double the array at each power of two. */
 	if ((c->nkeys & (c->nkeys - 1)) == 0)
 		c->keys = xrealloc(c->keys, (c->nkeys ? 2 * c->nkeys : 1) * sizeof(*c->keys));
 	c->keys[c->nkeys++] = (struct checked_key){
@@ -71,7 +70,7 @@ void checked_read_add(struct checked_read *c, size_t i, struct slice key,
 	buf_append(&c->names, key);
 }
 
-/* Returns the key whose value is being read; NULL: it is not checked. */
+/* Returns the key whose value is being read; NULL: that key is not checked. */
 static struct checked_key *wanted(const struct checked_read *c)
 {
 	if (c->next == c->nkeys || (c->each && c->keys[c->next].i != c->value))
@@ -79,7 +78,7 @@ static struct checked_key *wanted(const struct checked_read *c)
 	return &c->keys[c->next];
 }
 
-/* Ends a value. If it is `known`, its key has this digest. */
+/* A value has ended. `known`: its key has this digest. */
 static void end_value(struct checked_read *c, bool known, const char *digest)
 {
 	struct checked_key *k = wanted(c);
@@ -99,8 +98,7 @@ static void end_line(struct checked_read *c)
 
 	if (*c->line == '*' && c->each && c->value == 0)
 		return;
-	/* An error is no value. */
-	if (*c->line != '$' && *c->line != '_') {
+	if (*c->line != '$' && *c->line != '_') { /* an error */
 		end_value(c, false, "");
 		return;
 	}
@@ -116,7 +114,7 @@ static void end_line(struct checked_read *c)
 		sha1_begin(&c->sha1);
 }
 
-/* Consumes bytes of a header. Returns how many. */
+/* Reads bytes of a header. Returns how many. */
 static size_t digest_line(struct checked_read *c, struct slice bytes)
 {
 	const char *end = memchr(bytes.p, '\n', bytes.n);
@@ -139,7 +137,7 @@ static bool is_undigested(const struct checked_read *c)
 	return strtoll(c->line + 1, NULL, 10) > CHECKED_VALUE_MAX;
 }
 
-/* Consumes bytes of a value and its line end. Returns how many. */
+/* Reads bytes of a value and its line end. Returns how many. */
 static size_t digest_value(struct checked_read *c, struct slice bytes)
 {
 	size_t n = bytes.n < c->left ? bytes.n : (size_t)c->left;
@@ -185,7 +183,7 @@ static void end_reads(const struct checked_read *c, int db)
 	}
 }
 
-/* Each key whose digest is known counts as read, any other one as lost. */
+/* Stores each known digest; the read of any other key counts as failed. */
 static void store_digests(const struct checked_read *c, int db)
 {
 	for (size_t i = 0; i < c->nkeys; i++) {

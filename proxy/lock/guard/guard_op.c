@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * guard_op: the requests of a guarded operation, and what the answers do to its keys.
+ * guard_op: writes the requests of a guarded operation, and applies the replies to its keys.
  * guard_op_step.c decides the next step.
  */
 #include "lock/guard/guard_op_internal.h"
@@ -14,7 +14,7 @@
 
 /* --- beginning and end -------------------------------------------------------------- */
 
-/* Returns when a guard that the last request has acquired ends. */
+/* Returns when the lease of a guard ends that the last request has acquired. */
 static double guard_until(const struct guard_op *op, int64_t lease_ms)
 {
 	return op->sent_at + (double)lease_ms / 1000;
@@ -39,7 +39,8 @@ struct guard_op *guard_op_new(struct read_sets *table, struct freelist *freelist
 		.replicas_timeout_ms = g->replicas_timeout_ms,
 		.n = g->n,
 	};
-	/* Keep the entries that exist: the new ones must not replace them. */
+	/* Make existing entries the latest: a full read set drops its oldest for each new one.
+	 */
 	for (size_t i = 0; g->n > 1 && i < g->n; i++)
 		read_set_keep(table, r, db, g->keys[i].key);
 	for (size_t i = 0; i < g->n; i++) {
@@ -65,7 +66,9 @@ struct guard_op *guard_op_of_read_set(struct read_sets *table, struct freelist *
 	struct guard_op *op = NULL;
 
 	list_each (const struct read_set_entry, e, &r->entries, node) {
-		/* (A lost key needs no check. The application itself watches checked keys.) */
+		/* (A lost guard needs no check. The application's own WATCH checks checked
+		 * keys.)
+		 */
 		if (!e->read || e->lost || e->checked || read_set_entry_db(e) != db)
 			continue;
 		keys[g.n++] = (struct guarded_key){
@@ -138,10 +141,10 @@ static struct guarded_key key_terms(const struct guard_op *op, size_t i)
 	};
 }
 
-/* The keys of a call; most calls have one. */
+/* The keys of a call. */
 struct call_keys {
 	struct guarded_key *v;
-	struct guarded_key one;
+	struct guarded_key one; /* `v` points here if the operation has one key, as most do */
 };
 
 static struct guarded_command begin_call(const struct guard_op *op, struct call_keys *keys,
@@ -200,7 +203,7 @@ void guard_op_write_script(struct guard_op *op, struct buf *out, const struct re
 	end_call(&keys);
 }
 
-/* Writes WATCH with the guards' names, or with the keys that are checked. */
+/* Writes WATCH with the names of the guards; for guards with strategy = check, of the keys. */
 static void write_watch(const struct guard_op *op, struct buf *out, enum key_naming naming)
 {
 	struct buf name = BUF_INIT;
@@ -274,7 +277,8 @@ void guard_op_refused(struct guard_op *op, struct slice line)
 	for (size_t i = 0; i < op->n; i++) {
 		if (!rewrite_guard_is_lost(line, read_set_entry_key(op->keys[i].entry)))
 			continue;
-		/* If several names fit, hasp does not know which one the error means. */
+		/* (The error shortens names: if two keys fit, hasp does not know which it is.)
+		 */
 		if (lost)
 			return;
 		lost = &op->keys[i];
@@ -290,7 +294,7 @@ void guard_op_refused(struct guard_op *op, struct slice line)
 	lost->told = lost->writes;
 }
 
-/* Returns the try of a waiter for key `i`. */
+/* Returns the try for the guard of key `i`, with the guard's name in `name`. */
 static struct attempt guard_try(const struct guard_op *op, size_t i, struct buf *name)
 {
 	const struct read_set_entry *e = op->keys[i].entry;
@@ -320,7 +324,7 @@ struct attempt guard_op_granted_try(const struct guard_op *op, struct buf *name)
 	return guard_try(op, i, name);
 }
 
-/* Returns the index in op->keys of the key that was sent as number `i`; op->n: none. */
+/* Returns the index in op->keys of the key with index `i` in the request; op->n: none. */
 static size_t sent_key(const struct guard_op *op, size_t i)
 {
 	for (size_t at = 0; at < op->n; at++) {
@@ -359,7 +363,7 @@ struct slice guard_op_queued_key(const struct guard_op *op)
 	return read_set_entry_key(op->keys[op->queued_at].entry);
 }
 
-/* Counts a read that has acquired the guard, or the write that follows it. */
+/* Counts a read that has acquired its guard, or a write that has released it. */
 static void count_outcome(const struct guard_op *op, const struct guard_op_key *k,
                           enum guard_op_result result)
 {
@@ -376,8 +380,8 @@ static void count_outcome(const struct guard_op *op, const struct guard_op_key *
 	}
 }
 
-/* True if the key must still count as read without an entry: it did so before, and the owner
- * has got no error that it was lost. */
+/* True if the key counted as read although it had no entry, and must do so again: the client
+ * has got no -LOCKLOST for it. */
 static bool counts_without_entry(const struct guard_op_key *k)
 {
 	return k->must_own && !k->told && !k->entry->read;
@@ -418,8 +422,8 @@ void guard_op_assume(struct guard_op *op)
 	guard_op_free(op);
 }
 
-/* Repeats the undo, because the try may still be on its way, over a connection that is closed
- * at our end. */
+/* Repeats the undo: the request may still be on its way to Redis, over a connection that hasp
+ * has closed. */
 void guard_op_undo(struct guard_op *op, bool keeps_read)
 {
 	struct buf name = BUF_INIT, out = BUF_INIT;
@@ -436,7 +440,7 @@ void guard_op_undo(struct guard_op *op, bool keeps_read)
 		buf_clear(&out);
 		opts = read_sets_opts(op->table, db);
 		script = rewrite_dequeue(&out, &t, true, &opts);
-		/* The waiter may be back at the place that it got when it began to wait. */
+		/* The waiter may have the place that it got when it began to wait. */
 		script_job_repeat(read_sets_jobs(op->table), db, script, buf_slice(&out),
 		                  op->sent_at - (double)op->wait_ms / 1000, op->sent_at, until);
 	}

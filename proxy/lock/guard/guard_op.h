@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * guard_op: one command on guarded keys, from its first try to its answer: the requests that
- * hasp sends for it, and the steps that the answers lead to. No I/O: client/exchange.c
- * sends.
+ * guard_op: one command on guarded keys, from hasp's first request for it to its answer. Writes
+ * the requests, and turns answers into the next step. No I/O: client/exchange.c sends.
  *
  * A command that one script can carry out (GUARD_OP_SCRIPT):
  *
@@ -25,16 +24,13 @@
  *                 v |              v |
  *                QUEUED           QUEUED --timed out--> DONE
  *
- * An application may swallow the error of a read that was refused. So its next write is refused
- * (read_set_entry_refused()).
+ * The operation also ends (DONE) if a script refuses (REFUSED), or if the time to wait is over
+ * and hasp has withdrawn the script, because no server of a cluster has it. If replicas must
+ * have the guards, hasp asks them after GRANTED, before the next step; if too few have them
+ * (UNACKED), the operation ends.
  *
- * If a script refuses (REFUSED), the operation ends, too: DONE. It also ends when the time to
- * wait is over and hasp has withdrawn the script, because no server of a cluster has it. If
- * replicas must have the guards, hasp asks them after GRANTED, before the next step; if too few
- * have them (UNACKED), the operation ends.
- *
- * Around the application's own WATCH, its MULTI waits for a CHECK (GUARD_OP_WATCH_MULTI), and
- * its EXEC is sent as it is (GUARD_OP_WATCH_EXEC: EXECUTE).
+ * If the application itself uses WATCH, its MULTI waits for a CHECK (GUARD_OP_WATCH_MULTI), and
+ * hasp sends its EXEC unchanged (GUARD_OP_WATCH_EXEC: EXECUTE).
  */
 #ifndef HASP_LOCK_GUARD_GUARD_OP_H
 #define HASP_LOCK_GUARD_GUARD_OP_H
@@ -53,20 +49,20 @@
 enum guard_op_kind {
 	GUARD_OP_SCRIPT, /* check and command are one script */
 	GUARD_OP_SINGLE, /* a transaction around the command, which watches the guards */
-	GUARD_OP_BLOCK, /* the application's transaction, which watches the guards, too */
-	GUARD_OP_WATCH_MULTI, /* the application watches keys of its own: its MULTI */
-	GUARD_OP_WATCH_EXEC, /* and its EXEC */
+	GUARD_OP_BLOCK, /* the application's transaction; hasp adds a WATCH for the guards */
+	GUARD_OP_WATCH_MULTI, /* MULTI of an application that has sent WATCH */
+	GUARD_OP_WATCH_EXEC, /* EXEC of an application that has sent WATCH */
 };
 
 /* The request in flight, or the event that the operation waits for. */
 enum guard_op_phase {
 	GUARD_OP_NEW, /* nothing was sent yet */
 	GUARD_OP_TRY, /* an optimistic acquire: three commands instead of a script */
-	GUARD_OP_SCRIPTED, /* the script that checks, and carries out the command */
+	GUARD_OP_SCRIPTED, /* the script that checks the guards and runs the command */
 	GUARD_OP_ACQUIRE, /* the script that acquires the guards that the transaction needs */
 	GUARD_OP_CHECK, /* WATCH, and the script that checks all guards */
 	GUARD_OP_QUEUED, /* nothing is in flight: the operation waits in line for a guard */
-	GUARD_OP_EXECUTE, /* the command as it came, or MULTI ... EXEC */
+	GUARD_OP_EXECUTE, /* the client's command unchanged, or MULTI ... EXEC */
 	GUARD_OP_DONE,
 };
 #define GUARD_OP_PHASES (GUARD_OP_DONE + 1)
@@ -77,7 +73,7 @@ enum guard_op_event {
 	GUARD_EVENT_NOSCRIPT,
 	GUARD_EVENT_GRANTED, /* `+GRANTED ...` */
 	GUARD_EVENT_QUEUED, /* `+QUEUED ...` */
-	GUARD_EVENT_REFUSED, /* an error instead of one of these */
+	GUARD_EVENT_REFUSED, /* an error of a script */
 	GUARD_EVENT_NOT_FREE, /* the optimistic acquire failed */
 	GUARD_EVENT_REPLY, /* reply of the command, or of EXEC */
 	GUARD_EVENT_CHANGED, /* EXEC answered nil: a guard changed before it */
@@ -89,18 +85,18 @@ enum guard_op_event {
 
 /* The next step for the caller. */
 enum guard_op_step {
-	GUARD_STEP_NONE, /* the event does not belong to the phase: a bug, or a broken server */
+	GUARD_STEP_NONE, /* the phase does not allow the event: a bug, or a broken server */
 	GUARD_STEP_SEND_TRY,
 	GUARD_STEP_SEND_SCRIPT,
 	GUARD_STEP_SEND_NEXT, /* guard_op_write_next() */
 	GUARD_STEP_SEND_COMMAND, /* unchanged, as the client sent it */
 	GUARD_STEP_SEND_EXEC, /* MULTI, the commands, EXEC; or the application's EXEC */
-	GUARD_STEP_WAIT, /* in line for a guard */
+	GUARD_STEP_WAIT, /* wait in line for a guard */
 	GUARD_STEP_BEGIN_MULTI, /* send the application's MULTI */
-	GUARD_STEP_ABORT, /* answer by the error; Redis has carried out nothing */
-	GUARD_STEP_GIVE_UP, /* the guards changed too often; Redis has carried out nothing */
+	GUARD_STEP_ABORT, /* forward the error to the client; the command was not run */
+	GUARD_STEP_GIVE_UP, /* the guards changed too often; the command was not run */
 	GUARD_STEP_TIME_OUT,
-	GUARD_STEP_FINISH, /* answer by the reply */
+	GUARD_STEP_FINISH, /* forward the reply to the client */
 };
 
 /* How an operation ended. */
@@ -108,41 +104,41 @@ enum guard_op_result {
 	GUARD_OP_CARRIED_OUT,
 	GUARD_OP_PARTLY, /* some of a transaction's commands may have failed: the keys that they
 	                  * read count as read, and the keys that they wrote as not written */
-	GUARD_OP_FAILED, /* Redis has done nothing */
+	GUARD_OP_FAILED, /* the command was not run */
 };
 
 /* The script that a GUARD_OP_SCRIPT needs. */
 enum guard_op_script {
-	GUARD_OP_READ, /* guard_read.lua, which carries out the command */
-	GUARD_OP_READ_APART, /* guard_read.lua, which leaves the command to hasp */
+	GUARD_OP_READ, /* guard_read.lua, which also runs the command */
+	GUARD_OP_READ_APART, /* guard_read.lua; hasp sends the command after it */
 	GUARD_OP_WRITE, /* guard_finish.lua or guard_write.lua */
 };
 
 #define GUARD_OP_TICKET_MAX 40
 struct guard_op {
 	enum guard_op_kind kind;
-	enum guard_op_phase phase; /* guard_op_step.c writes it */
+	enum guard_op_phase phase; /* written by guard_op_step() only */
 	enum guard_op_script script;
 	struct read_sets *table;
-	struct freelist *freelist; /* the operation's memory goes there; NULL: to the heap */
+	struct freelist *freelist; /* owns the operation's memory; NULL: the heap does */
 	bool optimistic; /* the operation begins with an optimistic acquire */
-	bool writes;
+	bool writes; /* the command may write */
 	bool has_waiters; /* TRY: clients wait for the guard */
 	bool acquired; /* the operation has acquired guards */
-	unsigned due; /* replies to skip before the one that decides */
+	unsigned due; /* replies before the deciding one that have not come yet */
 	unsigned attempts; /* how often a guard changed under the transaction */
-	double sent_at; /* clock_now(), in seconds */
-	int64_t wait_ms; /* how long it may wait in line; 0: not at all */
-	int64_t replicas, replicas_timeout_ms; /* how many must have its guards; 0: none */
+	double sent_at; /* when the last request was sent, by clock_now() */
+	int64_t wait_ms; /* how long the operation may wait in line; 0: not at all */
+	int64_t replicas, replicas_timeout_ms; /* how many must have the guards; 0: none */
 	char ticket[GUARD_OP_TICKET_MAX]; /* ticket of the last request */
-	size_t ncommands; /* BLOCK: commands in `block` */
-	struct buf block; /* BLOCK: its commands */
-	bool block_open; /* BLOCK: Redis has queued them; they must be discarded first */
-	struct buf error; /* the first error among the `due` answers; empty: none */
-	bool aborted; /* BLOCK: Redis had refused to queue one of its commands */
-	bool answered; /* (failed) the client got Redis' own error about the key, such as
-	                * WRONGTYPE: hasp did not refuse its reads */
-	size_t queued_at; /* QUEUED: index of the key for whose guard it waits */
+	size_t ncommands; /* BLOCK: number of commands in `block` */
+	struct buf block; /* BLOCK: the transaction's commands */
+	bool block_open; /* BLOCK: Redis has queued the commands; send DISCARD first */
+	struct buf error; /* the first error among the `due` replies; empty: none */
+	bool aborted; /* BLOCK: Redis has refused to queue one of the commands */
+	bool answered; /* failed, but hasp refused no read: Redis answered WRONGTYPE, or nil to
+	                * the EXEC of GUARD_OP_WATCH_EXEC */
+	size_t queued_at; /* QUEUED: index of the key whose guard the operation waits for */
 	size_t n;
 	struct guard_op_key {
 		struct read_set_entry *entry;
@@ -150,13 +146,12 @@ struct guard_op {
 		bool must_own; /* the connection may have read the key */
 		bool writes; /* the command may write the key */
 		bool acquires; /* the last access is a read */
-		bool told; /* the owner got the error that it was lost: hasp refused a write,
-		            * and an earlier read counts no more */
-		bool releases;
-	} keys[]; /* in the keys' order */
+		bool told; /* the client got -LOCKLOST for a write: earlier reads have ended */
+		bool releases; /* the command releases the guard */
+	} keys[]; /* in the order of the keys' bytes */
 };
 
-/* Size of an operation with one key, as most have. */
+/* Size of an operation with one key: most have one. */
 #define GUARD_OP_SINGLE_SIZE (sizeof(struct guard_op) + sizeof(struct guard_op_key))
 
 /* `freelist`: has blocks of GUARD_OP_SINGLE_SIZE bytes, and must outlive the operation; `now`:
@@ -164,82 +159,80 @@ struct guard_op {
 struct guard_op *guard_op_new(struct read_sets *table, struct freelist *freelist,
                               struct read_set *r, int db, const struct guarded_command *g,
                               enum guard_op_kind kind, double now);
-/* Makes an operation of all keys that the connection has read in database `db`; NULL: none. */
+/* Makes an operation of all guarded keys that the connection has read in database `db`; NULL:
+ * there are none. */
 struct guard_op *guard_op_of_read_set(struct read_sets *table, struct freelist *freelist,
                                       struct read_set *r, int db, enum guard_op_kind kind,
                                       double now);
 void guard_op_free(struct guard_op *op); /* NULL is allowed */
 size_t guard_op_nbytes(const struct guard_op *op); /* of memory */
 
-/* After how many changes of its guards hasp gives up a transaction. */
+/* hasp gives up a transaction when its guards have changed this often. */
 #define GUARD_OP_ATTEMPTS 100
 
 /* Handles an event: changes the phase, and returns the next step. */
 enum guard_op_step guard_op_step(struct guard_op *op, enum guard_op_event event);
 
-/* Returns the event that a line, `+...` or `-...`, of an answer to a script means. */
+/* Returns the event for a script's reply `line`, which begins with + or -. */
 enum guard_op_event guard_op_event_of(struct slice line);
 
 /* --- requests --- */
 
 /* Notes that the request is sent now, with this ticket; `now`: clock_now(). */
 void guard_op_sent(struct guard_op *op, struct slice ticket, double now);
-/* Writes the optimistic acquire of `req`. The answers before the last one go to
- * guard_op_tried().
- */
+/* Writes the optimistic acquire for `req`. The caller passes all replies but the last to
+ * guard_op_tried(). */
 void guard_op_write_try(struct guard_op *op, struct buf *out, const struct resp_view *req);
 /* Writes the script for `req`. `all`: its keys, guarded or not. */
 void guard_op_write_script(struct guard_op *op, struct buf *out, const struct resp_view *req,
                            struct command_keys all, const struct rewrite_opts *opts);
-/* Writes the next step of a transaction, up to the script on which the step after it depends;
- * sets the phase to ACQUIRE or CHECK. Returns how many answers come before that script's. */
+/* Writes the next request of a transaction: in ACQUIRE a script, in CHECK a WATCH and a script.
+ * Returns how many replies come before the script's. */
 unsigned guard_op_write_next(struct guard_op *op, struct buf *out,
                              const struct rewrite_opts *opts);
 
 /* --- answers --- */
 
-/* (TRY) Handles an answer before the last one. Returns true if others will follow, false if the
- * acquire failed. Sets op->due to 0 when the last one counts. */
+/* TRY: handles a reply before the last one. Returns false if the acquire has failed. */
 bool guard_op_tried(struct guard_op *op, const struct resp_reply *reply);
 /* Handles `+GRANTED ...`: the owner has the guards. */
 void guard_op_granted(struct guard_op *op, struct slice line);
-/* Handles an error: a key that was lost counts as read no more. An error that is not hasp's own
- * may mean that Redis has not run the script. */
+/* Handles a script's error. If the error says that a key's guard was lost, earlier reads of the
+ * key have ended. */
 void guard_op_refused(struct guard_op *op, struct slice line);
-/* The operation has to wait for the key that `+QUEUED place now held i` names. Writes the try
- * for its waiter, with the guard's name in `name`, and the guard's lease; returns false when
- * there is no such key. */
+/* Handles `+QUEUED place now held i`: the operation waits for the guard of key i. Writes the
+ * try for its waiter, with the guard's name in `name`, and the guard's lease. Returns false if
+ * there is no key i. */
 bool guard_op_queue(struct guard_op *op, struct slice line, struct buf *name, struct attempt *t,
                     int64_t *lease_ms);
 /* The operation has ended with this result: updates the entries of its keys. */
 void guard_op_complete(struct guard_op *op, enum guard_op_result result);
-/* The command was not carried out, and hasp decides again about it: its keys count as before.
- */
+/* The command was not run, and hasp decides again about it: its keys count as before. */
 void guard_op_withdraw(struct guard_op *op);
-/* hasp will not see the answer: the keys that the command reads count as read. Frees `op`. */
+/* hasp will not see the reply: the keys that the command reads count as read. Frees `op`. */
 void guard_op_assume(struct guard_op *op);
-/* The answer will never come: leaves the line, and releases the acquired guards; with
- * `keeps_read`, except those of keys that the connection had read before. */
+/* No reply will come: leaves the line, and releases the acquired guards. `keeps_read`: keeps
+ * the guards of keys that the connection had read before. */
 void guard_op_undo(struct guard_op *op, bool keeps_read);
 
 /* True if replicas must have the granted guards before the next step. */
 bool guard_op_awaits_replicas(const struct guard_op *op);
-/* Returns the try of one of the operation's guards, with its name in `name`. One script has
- * written all of them. */
+/* Returns the try of one of the operation's guards, with the guard's name in `name`. One script
+ * has written all guards of the operation. */
 struct attempt guard_op_granted_try(const struct guard_op *op, struct buf *name);
 
-/* Returns the first of the operation's keys, in their order. */
 struct slice guard_op_first_key(const struct guard_op *op);
-/* Returns the key that the operation waits for. */
+/* Returns the key whose guard the operation waits for. */
 struct slice guard_op_queued_key(const struct guard_op *op);
 
 /* --- release --- */
 
-/* Appends the calls that release the guards which the command does not need any more and, if it
- * `acquired` guards, those under which it did not read. Returns how many. */
+/* Appends calls that release the guards which are not needed any more: those of a write that
+ * was run and, if the command `acquired` guards, those under which it did not read. Returns how
+ * many. */
 size_t guard_op_write_release(const struct guard_op *op, enum guard_op_result result,
                               bool acquired, struct buf *out);
-/* Like guard_op_write_release(), but over hasp's own connection. */
+/* Releases the same guards over hasp's own connection. */
 void guard_op_release(const struct guard_op *op, enum guard_op_result result, bool acquired);
 
 #endif

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * guard_op_step: the phases of a guarded operation, and the next step. guard_op.h has the
- * diagrams. guard_op.c writes the requests, and applies the answers to the keys.
+ * guard_op_step: a state machine: the phases of a guarded operation, and its next steps.
+ * guard_op.h has the diagrams; guard_op.c writes the requests.
  */
 #include "lock/guard/guard_op_internal.h"
 
-/* The result of an event in a phase; all zero, GUARD_STEP_NONE: the event does not belong to
- * the phase. */
+/* The result of an event in a phase. All zero (GUARD_STEP_NONE): the phase does not allow the
+ * event. */
 struct transition {
 	uint8_t to; /* enum guard_op_phase, or NEXT */
 	uint8_t step; /* enum guard_op_step */
 };
 
-/* ACQUIRE if hasp must acquire guards before the check, else CHECK. */
+/* Stands for ACQUIRE if hasp must acquire guards before the check, else for CHECK. */
 #define GUARD_OP_NEXT GUARD_OP_PHASES
 
 #define ON(phase, event) [GUARD_OP_##phase][GUARD_EVENT_##event]
@@ -37,8 +37,8 @@ static const struct transition by_script[GUARD_OP_PHASES][GUARD_OP_EVENTS] = {
 	ON(EXECUTE, UNACKED) = DO(DONE, ABORT),
 };
 
-/* (A transaction that Redis has aborted ends when its guards are granted. A transaction whose
- * guards change too often gives up.) */
+/* (A transaction that Redis has aborted ends when its guards are granted. hasp gives up a
+ * transaction whose guards change too often.) */
 static const struct transition by_transaction[GUARD_OP_PHASES][GUARD_OP_EVENTS] = {
 	ON(NEW, START) = DO(NEXT, SEND_NEXT),
 	ON(ACQUIRE, NOSCRIPT) = DO(ACQUIRE, SEND_NEXT),
@@ -80,13 +80,14 @@ static bool begins_optimistically(const struct guard_op *op, enum guard_op_event
 	return event == GUARD_EVENT_START && op->kind == GUARD_OP_SCRIPT && op->optimistic;
 }
 
-/* Redis had refused a command of the application's transaction: nothing is carried out. */
+/* True if Redis has refused to queue a command of the application's transaction: hasp runs none
+ * of it. */
 static bool is_aborted(const struct guard_op *op, enum guard_op_event event)
 {
 	return event == GUARD_EVENT_GRANTED && op->kind == GUARD_OP_BLOCK && op->aborted;
 }
 
-/* The guards have changed too often. */
+/* Counts a change of the guards. Returns true if they have changed too often. */
 static bool gives_up(struct guard_op *op, enum guard_op_event event)
 {
 	return event == GUARD_EVENT_CHANGED && ++op->attempts >= GUARD_OP_ATTEMPTS;

@@ -14,14 +14,14 @@ struct read_sets {
 	struct script_jobs *jobs;
 	struct map by_id, by_lock;
 	struct buf scratch;
-	struct freelist small; /* entries that fit in SMALL_SIZE */
+	struct freelist small; /* memory of entries of at most SMALL_SIZE bytes */
 	read_sets_describe_fn *describe; /* NULL: logs name no connection */
 };
 
-/* Up to this number of entries, hasp compares them one by one. */
+/* In a read set with at most this many entries, hasp compares the keys one by one. */
 #define FEW 4
 
-/* Space for an entry with a key and a token of usual length. */
+/* Size of an entry with a key and a token of usual length, in bytes. */
 #define SMALL_SIZE (sizeof(struct read_set_entry) + 160)
 
 struct read_sets *read_sets_new(struct script_jobs *jobs)
@@ -65,7 +65,7 @@ struct rewrite_opts read_sets_opts(const struct read_sets *table, int db)
 	return script_jobs_opts(table->jobs, db);
 }
 
-/* --- a connection's -------------------------------------------------------------------- */
+/* --- the read set of a connection ------------------------------------------------------ */
 
 void read_set_init(struct read_set *r)
 {
@@ -83,8 +83,7 @@ static struct read_set_entry *entry_of(struct map_node *node)
 	return node ? container_of(node, struct read_set_entry, by_id) : NULL;
 }
 
-/* Writes the id of an entry: read set, database and key. Many connections may have read the
- * same key. */
+/* Writes the id of an entry: its read set, database and key. */
 static struct slice write_id(struct read_sets *table, const struct read_set *r, int db,
                              struct slice key)
 {
@@ -120,7 +119,7 @@ struct slice read_set_entry_key(const struct read_set_entry *e)
 	return lock_id_key(lock_id_of(e));
 }
 
-/* Finds an entry of a connection that has read only a few keys. */
+/* Returns the key's entry; NULL: there is none. For a read set with few entries. */
 static struct read_set_entry *find_among_few(const struct read_set *r, int db, struct slice key)
 {
 	list_each (struct read_set_entry, e, &r->entries, node) {
@@ -138,7 +137,7 @@ struct read_set_entry *read_set_find(struct read_sets *table, const struct read_
 	return entry_of(map_get(&table->by_id, write_id(table, r, db, key)));
 }
 
-/* Memory of an entry, with the id and the token, which follow the struct. */
+/* Returns the size of an entry, with its id and token, which follow the struct. */
 static size_t entry_size(struct slice id, struct slice token)
 {
 	return sizeof(struct read_set_entry) + id.n + token.n;
@@ -200,8 +199,8 @@ static struct read_set_entry *entry_new(struct read_sets *table, struct read_set
 	return e;
 }
 
-/* Drops the oldest entry; for a checked key, the oldest checked one, because dropping any other
- * entry gives up its guard. */
+/* Drops the oldest entry; for a checked key, the oldest checked entry, because to drop another
+ * one is to forget a guard. */
 static void drop_oldest(struct read_set *r, bool for_check)
 {
 	struct list *at = r->entries.next;
@@ -224,7 +223,7 @@ struct read_set_entry *read_set_add(struct read_sets *table, struct read_set *r,
 	struct read_set_entry *e = read_set_find(table, r, db, k->key);
 	bool was_read = e && e->read;
 
-	/* The key had another value, or, before a reload, its guard another strategy. */
+	/* The value, or (by a reload) the guard's strategy, has changed. */
 	if (e && !slice_eq(e->token, k->token)) {
 		entry_free(e);
 		e = NULL;
@@ -244,7 +243,7 @@ struct read_set_entry *read_set_add(struct read_sets *table, struct read_set *r,
 	return e;
 }
 
-/* Returns the entry of the key for this digest. *was_read: the key already counted as read. */
+/* Returns the key's entry, with this digest. *was_read: the key already counted as read. */
 static struct read_set_entry *put_check(struct read_sets *table, struct read_set *r, int db,
                                         struct slice key, struct section_stats *stats,
                                         struct slice digest, bool *was_read)
@@ -271,8 +270,7 @@ void read_set_check_failed(struct read_sets *table, struct read_set *r, int db,
 	const struct read_set_entry *e = read_set_find(table, r, db, key);
 	bool was_read;
 
-	/* An earlier read still counts. */
-	if (e && e->read)
+	if (e && e->read) /* an earlier read still counts */
 		return;
 	read_set_entry_refused(put_check(table, r, db, key, stats, READ_SET_UNSEEN, &was_read));
 }
@@ -360,7 +358,7 @@ void read_set_entry_release(const struct read_set_entry *e)
 	enum script_id script = rewrite_guard_release(&out, read_set_entry_key(e), e->token,
 	                                              &opts);
 
-	/* After `until`, the guard is over anyway. */
+	/* Do not retry after `until`: the lease is over then. */
 	script_job_run(e->table->jobs, read_set_entry_db(e), script, buf_slice(&out), e->until,
 	               NULL, NULL);
 	buf_release(&out);

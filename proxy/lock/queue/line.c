@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * line: a worker's waiters for one lock, in the order of their places in Redis' queue; their
- * number on the board; Redisson's channel; and the timer of the next probe.
+ * line: a worker's waiters for one lock, in the order of their places in Redis' queue. A line
+ * counts its waiters on the board, listens to Redisson's channel, and schedules the next probe.
  */
 #include "lock/queue/queue_internal.h"
 
@@ -11,15 +11,16 @@
 
 #include "base/fatal.h"
 
-/* How often hasp at least rechecks or probes a lock. All lines have the same interval, so
- * waiters.rechecks is in the order of their times. */
+/* hasp rechecks or probes a lock at least this often. All lines have the same interval, so each
+ * new recheck is the last in waiters.rechecks. */
 #define PROBE_SECONDS 1.0
-/* How long after the first waiter has come hasp probes its line for the first time. */
+/* hasp first probes a line when its first waiter has waited for this long. */
 #define CROSSED_MS 20
 /* How long an empty line keeps its channel: clients may soon wait for the lock again. */
 #define LINGER_SECONDS 10.0
 
-/* FNV-1a: the same in all workers. A client that makes names collide causes a few probes. */
+/* FNV-1a without a secret, as all workers must agree. A client that makes names collide only
+ * causes a few probes. */
 uint16_t line_slot(int db, struct slice key)
 {
 	uint32_t h = (2166136261u ^ (uint32_t)db) * 16777619u;
@@ -41,8 +42,8 @@ struct line *line_find(struct waiters *all, int db, struct slice key)
 	return NULL;
 }
 
-/* Writes the name of Redisson's channel. As Redisson does, adds no braces to a name that has
- * one. */
+/* Writes the name of Redisson's channel. As Redisson does, adds no braces to a name with an
+ * opening brace. */
 static void write_redisson_channel(struct buf *out, const char *prefix, struct slice key)
 {
 	bool braced = memchr(key.p, '{', key.n) != NULL;
@@ -137,7 +138,7 @@ void line_enqueue(struct line *l, struct waiter *w)
 {
 	struct list *at = l->members.prev;
 
-	/* The place of `w` is nearly always the last. */
+	/* (`w` nearly always belongs at the end.) */
 	while (at != &l->members && container_of(at, struct waiter, node)->place > w->place)
 		at = at->prev;
 	list_append(at->next, &w->node);
@@ -169,7 +170,7 @@ void line_remove(struct waiter *w)
 /*              probe                  probe
  *   UNPROBED ---------> PROBED ----------------> PROBED_AGAIN
  *       ^                  |                          |
- *       `----- answer -----'--------- answer ---------'  (AGAIN: another probe follows)
+ *       `----- answer -----'--------- answer ---------'  (then hasp probes again)
  */
 bool line_allows(enum line_probing from, enum line_probing to)
 {
@@ -194,7 +195,7 @@ static void line_set_timer(struct line *l, double seconds)
 {
 	struct timers *timers = l->all->timers;
 
-	/* Ignore the result of a recheck that is still running. */
+	/* Ignore the answer to a recheck that is under way. */
 	list_remove(&l->recheck);
 	timer_start(timers, &l->timer, l->all->hooks.on_line_timer,
 	            timers_now(timers) + seconds, 0);

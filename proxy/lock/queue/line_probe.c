@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * line_probe: when a line asks Redis about its lock, and what the answer means for its waiters.
- * A probe finds what hasp has missed: the end of a lease (no script runs then), a lost message,
- * a queue that was lost with Redis.
+ * line_probe: asks Redis about the lock of a line, and passes the answer to the line's waiters.
  *
  *   the timer, a write that names the lock, Redisson's channel, a recheck --> line_probe()
- *   the subscriber was down, the first has lost its place, another node has the lock
+ *   the subscriber was down, the first waiter has lost its place, another node has the lock
  *                                                             --> line_probe_members()
  */
 #include "lock/queue/queue_internal.h"
@@ -20,7 +18,8 @@ void line_probe_members(struct line *l)
 {
 	struct waiter *w, *next;
 
-	/* A check may get its answer at once, but it is "unknown" then, and moves no waiter. */
+	/* (A check may be answered at once, but only by PROBE_UNKNOWN, which moves no waiter.)
+	 */
 	for (w = line_first(l); w; w = next) {
 		next = line_behind(w);
 		if (w->state != WAITER_QUEUED)
@@ -49,8 +48,7 @@ static void line_on_probe(const struct probe *p, const struct probe_answer *a)
 	struct waiter *w = waiter_find(p->all, slice_str(p->ticket));
 	bool again;
 
-	/* A line that ended before the answer had no waiters. */
-	if (!l)
+	if (!l) /* the line has ended without waiters */
 		return;
 	again = l->probing == LINE_PROBED_AGAIN;
 	line_set_probing(l, LINE_UNPROBED);
@@ -62,14 +60,14 @@ static void line_on_probe(const struct probe *p, const struct probe_answer *a)
 		line_linger(l);
 	if (!w || p->nsent != w->nsent || w->state != WAITER_QUEUED)
 		return;
-	/* When the first has lost its place, the queue itself may be gone. */
+	/* If the first waiter has lost its place, Redis may have lost the whole queue. */
 	if (a->outcome == PROBE_GONE)
 		line_probe_members(l);
 	else
 		waiter_probed(w, p, a);
 }
 
-/* Asks on behalf of the first: Redis grants the lock to no later waiter before it. */
+/* Asks about the first waiter only: Redis grants the lock to no later one before. */
 void line_probe(struct line *l)
 {
 	struct waiter *w = line_first(l);
@@ -80,8 +78,7 @@ void line_probe(struct line *l)
 		line_set_probing(l, LINE_PROBED_AGAIN);
 		return;
 	}
-	/* Start another probe if the answer is lost with the connection, but only if a waiter
-	 * needs it. */
+	/* Schedule another probe, in case the answer is lost with the connection. */
 	if (w)
 		line_probe_later(l);
 	else
@@ -120,7 +117,7 @@ static void probe_lines_of_key(struct waiters *all, struct slice key)
 	}
 }
 
-/* The channel names the lock, but not its database. */
+/* Probes lines of any database: the channel names the lock, but not its database. */
 void line_probe_channel(struct waiters *all, struct slice channel)
 {
 	static const char *const prefixes[] = { REDISSON_PREFIX, REDISSON_RW_PREFIX };
@@ -139,25 +136,25 @@ void line_probe_channel(struct waiters *all, struct slice channel)
 
 /* --- rechecks -------------------------------------------------------------------------- */
 
-/* Checks, each second, the lines that expect no change, because their locks are held for
- * longer. Many lines share a call, which costs a fraction of as many probes. If the call finds
- * that a line has changed, hasp probes that line.
+/* hasp checks, each second, the lines whose locks are held for longer, and so expect no change.
+ * Many lines share a call, which costs a fraction of as many probes. If a line has changed
+ * after all, hasp probes it.
  *
  *   line_probe_later() --> waiters.rechecks --> struct recheck --> recheck.lua
  *          ^                                                           |
- *          |------------------------ as it was -----------------------|
- *          `- line_probe(), line_probe_when_over() <-- it is not, soon not, held
+ *          |--------------------- the lock is held -------------------|
+ *          `- line_probe(), line_probe_when_over() <-- it is free, or soon will be
  */
 
-/* How many lines go in a call. */
+/* How many lines share a call at most. */
 #define RECHECK_MAX 64
 /* How many due lines hasp considers for each call. */
 #define LOOK_AHEAD ((size_t)4 * RECHECK_MAX)
 
-/* A call that awaits its answer. A line leaves `lines` if its next probe is set before. */
+/* A call whose answer is due. A line leaves `lines` if hasp schedules its next probe before. */
 struct recheck {
 	struct list lines;
-	size_t n; /* lines of the call */
+	size_t n; /* number of locks in the call */
 };
 
 static struct line *line_of(struct list *node)
@@ -165,10 +162,11 @@ static struct line *line_of(struct list *node)
 	return container_of(node, struct line, recheck);
 }
 
-#define HELD_LONG INT64_MAX
-#define HELD_NOT (-2)
+/* Instead of the ms that a lock is still held: */
+#define HELD_LONG INT64_MAX /* recheck.lua has left the lock out of its reply */
+#define HELD_NOT (-2) /* the lock is free, or the waiter is not in the queue */
 
-/* `left_ms`: the answer for each line of the call. */
+/* Schedules the next probe of each line. `left_ms`: the answers, by line.recheck_slot. */
 static void end_lines(struct recheck *r, const long long *left_ms)
 {
 	struct list *node;
@@ -188,7 +186,7 @@ static void recheck_on_reply(void *arg, const redisReply *reply)
 	bool good = reply && reply->type == REDIS_REPLY_ARRAY;
 	long long left_ms[RECHECK_MAX];
 
-	/* Without an answer, hasp asks again next time. After an error, it probes each line. */
+	/* Without an answer, recheck each line again later. After an error, probe each line. */
 	for (size_t i = 0; i < r->n; i++)
 		left_ms[i] = reply && !good ? HELD_NOT : HELD_LONG;
 	for (size_t i = 0; good && i + 1 < reply->elements; i += 2) {
@@ -200,29 +198,29 @@ static void recheck_on_reply(void *arg, const redisReply *reply)
 	free(r);
 }
 
-/* True if the line at `node` of the list is due, or nearly. */
+/* True if the line at `node` is due within RECHECK_GATHER_SECONDS. */
 static bool is_due(struct waiters *all, struct list *node, double now)
 {
 	return node != &all->rechecks &&
 	       line_of(node)->recheck_at <= now + RECHECK_GATHER_SECONDS;
 }
 
-/* Only lines of one slot and of one database, of semaphores or of other locks, share a call. */
+/* Returns the slot of the line's lock; 0 outside clusters. */
 static uint16_t slot_of_line(const struct line *l)
 {
 	return key_names_slot(script_jobs_naming(l->all->script_jobs), line_key(l));
 }
 
-/* True if recheck.lua can find out whether the lock of this first waiter is still taken. It
- * does not see which side of a read-write lock is held. */
+/* True if recheck.lua can check the line for its first waiter `w`. The script cannot see which
+ * side of a read-write lock is held. */
 static bool can_recheck(const struct line *l, const struct waiter *w)
 {
 	return w->state == WAITER_QUEUED && w->place > 0 && l->probing == LINE_UNPROBED &&
 	       (layout_of(w->kind)->expiry_shows || w->limit);
 }
 
-/* Moves lines that can share a call with the first one from the head of the list to `r`. Probes
- * a line whose first waiter is about to leave, or that waits for another answer. */
+/* Moves due lines that can share a call with the first one to `r`: lines of the same slot and
+ * database, either all or none of semaphores. Probes lines that cannot be rechecked. */
 static void gather(struct waiters *all, int db, double now, struct recheck *r,
                    struct lock_place *places)
 {
@@ -240,7 +238,8 @@ static void gather(struct waiters *all, int db, double now, struct recheck *r,
 		list_remove(&l->recheck);
 		if (!can_recheck(l, w)) {
 			line_probe(l);
-			/* The answer may have ended other lines. */
+			/* (The probe may be answered at once, and remove lines from the list.)
+			 */
 			next = all->rechecks.next;
 			continue;
 		}

@@ -6,11 +6,11 @@
  *                                                            |
  *       probe.on_answer(queued | granted | gone | unknown) <-'
  *
- * A question may change something: poll.lua hands a free lock to the first in the queue.
+ * A question may change something: poll.lua hands a free lock to the first waiter in the queue.
  *
- * And a grant: the message that a waiter has the lock, as offer() publishes it
- * (scripts/includes/hand_off.lua). Because other clients of Redis may publish, too, it counts
- * only with a proof.
+ * This file also reads grants: messages that a waiter has the lock, from offer() in
+ * scripts/includes/hand_off.lua. Because other clients of Redis may publish, too, a grant
+ * counts only with a proof.
  */
 #include "lock/queue/queue_internal.h"
 
@@ -43,7 +43,7 @@ static struct probe_answer decode_answer(const redisReply *r)
 	    r->element[2]->type != REDIS_REPLY_INTEGER || r->element[2]->integer < 0 ||
 	    r->element[2]->integer > NUMBER_MAX)
 		return a;
-	/* A lock that was not taken through hasp may be held for as long as Redis can count. */
+	/* (A lock that was taken past hasp may have a longer time.) */
 	if (r->element[1]->integer >= 0 && r->element[1]->integer <= NUMBER_MAX)
 		a.held_ms = r->element[1]->integer;
 	a.fence = r->element[2]->integer;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * queue_internal: shared by the files of this folder. Each file needs only those above it:
+ * queue_internal: declarations that the files of this folder share. Each file needs only those
+ * above it in this list:
  *
  *   queue_node.c  the subscriber at a node, and the waiters that need it
  *   line.c        the waiters of this worker for one lock, in the order of their places
- *   probe.c       a question to Redis about a lock or a waiter, and its answer, decoded; grants
+ *   probe.c       a question to Redis about a lock or a waiter, and its answer; grants
  *   waiter.c      one waiter: its state, its own probes, how it leaves
  *   line_probe.c  when a line is probed, and what the answer means for its waiters
  *   waiters.c     all waiters: the subscription, tickets, tries that cannot be sent yet
@@ -25,12 +26,12 @@
 #define NUMBER_DIGITS 16
 #define TICKET_MAX (NUMBER_DIGITS + 1 + NUMBER_DIGITS + 1)
 
-/* Functions of the higher files, which waiters.c sets. */
+/* The functions of lower files in that list, by which higher files call them. */
 struct queue_hooks {
-	timer_fn *on_line_timer; /* it is time to probe the line, or to free it */
-	timer_fn *on_recheck; /* of waiters.next_recheck */
-	timer_fn *on_all_confirmed; /* of queue_node.wake: newcomers may be sent again */
-	struct subscriber_opts subscriber; /* of all nodes */
+	timer_fn *on_line_timer; /* for line.timer: probes or frees the line */
+	timer_fn *on_recheck; /* for waiters.next_recheck */
+	timer_fn *on_all_confirmed; /* for queue_node.wake: newcomers may be sent again */
+	struct subscriber_opts subscriber; /* for the subscribers at all nodes */
 };
 
 struct waiters {
@@ -39,83 +40,84 @@ struct waiters {
 	const struct topology *topology;
 	struct queue_hooks hooks;
 	char channel[sizeof(CHANNEL_PREFIX) + NUMBER_DIGITS];
-	char ticket[TICKET_MAX]; /* the latest: the channel's number, a dash, a serial */
+	char ticket[TICKET_MAX]; /* the latest ticket: the channel's number, a dash, a serial */
 	size_t nserial; /* digits of the serial */
-	struct map by_ticket; /* waiters */
-	struct map by_key; /* lines; those of several databases may have the same key */
-	struct list rechecks; /* lines that are due for a recheck, the earliest first */
-	struct timer next_recheck; /* runs while there are some */
+	struct map by_ticket; /* of struct waiter */
+	struct map by_key; /* of struct line; lines of two databases may have the same key */
+	struct list rechecks; /* lines that wait for a recheck, the earliest first */
+	struct timer
+		next_recheck; /* sends the rechecks that are due; stopped if there are none */
 	struct waiter_board *board;
-	size_t nwaiting; /* waiters in all of the lines */
-	size_t nbytes; /* their memory */
-	struct list nodes; /* one for each node */
-	struct queue_node *nowhere; /* for locks for which hasp knows no node */
+	size_t nwaiting; /* waiters in all lines */
+	size_t nbytes; /* memory of the waiters in all lines */
+	struct list nodes; /* of struct queue_node */
+	struct queue_node *nowhere; /* stands for the node of locks whose node is not known */
 	bool listening; /* the subscribers were opened */
 };
 
-/* A worker at one node. */
+/* A worker's subscriber and waiters at one node. */
 struct queue_node {
-	struct list in_all;
+	struct list in_all; /* node in waiters.nodes */
 	struct waiters *all;
-	struct node *node; /* NULL: of waiters.nowhere */
-	size_t nunconfirmed; /* waiters that may have lost their place there */
-	struct list unsent; /* waiters that cannot be sent there yet */
-	struct timer wake; /* sends them as soon as no waiter is unconfirmed */
+	struct node *node; /* NULL in waiters.nowhere */
+	size_t nunconfirmed; /* waiters at this node that are unconfirmed */
+	struct list unsent; /* waiters whose tries cannot be sent to this node yet */
+	struct timer wake; /* sends the tries in `unsent` when no waiter is unconfirmed */
 };
 
-/* A message to a worker: a script has granted the lock to a waiter. */
+/* The content of a message to a worker: a script has granted the lock to a waiter. */
 struct grant {
-	long long fence; /* 0: none */
-	int64_t ms; /* Redis' time */
+	long long fence; /* fencing token; 0: none */
+	int64_t ms; /* when the script granted the lock, by Redis' clock */
 	char proof[SHA1_HEX]; /* lock/model/proof.h */
 };
 
 enum waiter_state {
-	WAITER_IDLE, /* nothing is under way: its owner has to act */
+	WAITER_IDLE, /* no request is under way: the waiter's owner has to act */
 	WAITER_UNSENT, /* the try waits until newcomers can be sent to its node */
 	WAITER_SENT, /* the answer to the try is due */
 	WAITER_GRANTED_EARLY, /* the grant came before the answer to the try */
 	WAITER_QUEUED, /* in its line */
-	WAITER_CONFIRMING, /* in its line: it has a grant that is not fresh any more */
-	WAITER_LEAVING, /* in its line: its time is over */
+	WAITER_CONFIRMING, /* in its line: hasp asks Redis whether an old grant still holds */
+	WAITER_LEAVING, /* in its line: the deadline has passed, and hasp leaves the queue */
 };
 #define WAITER_STATES (WAITER_LEAVING + 1)
 
-/* There may be thousands: the fields are in the order that leaves no gaps. */
+/* One client that may have to wait, or does: waiter.c. Ordered to leave no gaps: a worker may
+ * have thousands. */
 struct waiter {
 	struct waiters *all;
 	const struct waiter_ops *ops;
 	void *owner;
-	const struct probe *check; /* the latest unanswered probe that asks for its place;
-	                              NULL: none */
-	struct list node; /* in its line, or in queue_node.unsent */
-	struct line *line; /* NULL: in none */
+	const struct probe *check; /* the latest probe that asks for the waiter's place, while
+	                              its answer is due; else NULL */
+	struct list node; /* in line.members, or in queue_node.unsent */
+	struct line *line; /* NULL: the waiter is in no line */
 	struct section_stats *stats; /* count the waiter while it is in a line; NULL: none */
-	struct queue_node *at; /* the node of its lock; NULL: not needed, but never while
-	                        * unconfirmed */
+	struct queue_node *at; /* the node of the lock; never NULL while `unconfirmed` */
 	struct map_node by_ticket;
-	struct timer timer; /* the deadline; while it leaves, the grace */
-	char *token; /* of the latest try that was in a line: a copy; NULL: none was */
+	struct timer timer; /* deadline of the wait; in WAITER_LEAVING, of leaving */
+	char *token; /* owner's token of the latest queued try; NULL: none was queued */
 	uint32_t token_len;
 	uint32_t limit; /* attempt.limit, or UINT32_MAX if that is greater */
 	double began, deadline, sent_at; /* by the timers' clock */
-	int64_t place; /* 0: none */
-	int64_t redis_ms; /* Redis' time when it was queued, at sent_at or later */
-	int64_t lease_ms; /* 0: the application named its end */
-	struct grant *early; /* of WAITER_GRANTED_EARLY; else NULL */
-	unsigned nsent; /* its tries. (All tries of an MLOCK have one ticket.) */
+	int64_t place; /* place in Redis' queue; 0: none */
+	int64_t redis_ms; /* Redis' time when the try was queued, at sent_at or later */
+	int64_t lease_ms; /* 0: the application named the time at which the lease ends */
+	struct grant *early; /* the grant of WAITER_GRANTED_EARLY; else NULL */
+	unsigned nsent; /* number of tries. (All tries of an MLOCK have one ticket.) */
 	char ticket[TICKET_MAX];
-	uint8_t nlate; /* grants after its deadline whose lease ended before hasp could report
+	uint8_t nlate; /* grants after the deadline whose leases ended before hasp could report
 	                  them */
 	enum waiter_state state : 8; /* written by waiter_set_state() */
 	enum lock_kind kind : 8;
-	bool stores_token; /* attempt.value of its tries is the token; else empty */
+	bool stores_token; /* attempt.value of the tries is the token; false: it is empty */
 	/* The waiter may have lost its place in Redis' queue: hasp asks for the place, and
-	 * sends no newcomers until it is known. Not a state, because it may outlast the states:
-	 * the waiter may be granted, lost or sent again. Written by waiter_set_unconfirmed().
-	 */
+	 * until then sends no newcomers to the node. Not a state, because it may outlast
+	 * states: the waiter may be granted, lost or sent again. Written by
+	 * waiter_set_unconfirmed(). */
 	bool unconfirmed;
-	/* The next try is sent although the subscriber at its node is down, because Redis could
+	/* Send the next try although the subscriber at its node is down, because Redis could
 	 * not be reached: the try fails, too, or reaches the server that has taken over. */
 	bool unheard;
 };
@@ -123,27 +125,28 @@ struct waiter {
 enum line_probing {
 	LINE_UNPROBED, /* no answer is due */
 	LINE_PROBED, /* an answer is due */
-	LINE_PROBED_AGAIN, /* an answer is due, but the question came too early: ask again */
+	LINE_PROBED_AGAIN, /* an answer is due, but something has happened since: ask again */
 };
 
-/* This worker's waiters for one lock. Outlives the last of them for a while. */
+/* A worker's waiters for one lock. A line is kept for a while after its last waiter. */
 struct line {
 	struct waiters *all;
-	struct queue_node *at;
+	struct queue_node *at; /* the node of the lock */
 	struct map_node by_key;
-	struct list members; /* by place */
-	/* The next probe; of an empty line, its end. A line that needs only a recheck is in
-	 * waiters.rechecks instead, or in a call for many. */
+	struct list members; /* waiters, by place */
+	/* The next probe; of an empty line, its end. Stopped while the line waits for a
+	 * recheck.
+	 */
 	struct timer timer;
-	struct list recheck;
-	double recheck_at; /* in waiters.rechecks: at this time; in a call: INFINITY */
+	struct list recheck; /* node in waiters.rechecks or in recheck.lines; or in no list */
+	double recheck_at; /* due time in waiters.rechecks; in recheck.lines INFINITY */
 	int db;
-	uint16_t slot; /* on the board */
-	uint8_t recheck_slot; /* in that call */
+	uint16_t slot; /* index in waiter_board.waiting */
+	uint8_t recheck_slot; /* index among the locks of the recheck's call */
 	enum lock_kind kind : 8;
 	enum line_probing probing : 8; /* written by line_set_probing() */
-	bool listening; /* to Redisson's channel */
-	char key[]; /* its bytes */
+	bool listening; /* subscribed to Redisson's channel */
+	char key[]; /* bytes of the lock's key */
 };
 
 static inline struct slice line_key(const struct line *l)
@@ -153,29 +156,30 @@ static inline struct slice line_key(const struct line *l)
 
 enum probe_outcome { PROBE_UNKNOWN, PROBE_QUEUED, PROBE_GRANTED, PROBE_GONE };
 
-/* Redis' answer about a waiter, or only (PROBE_GONE) about its lock. */
+/* Redis' answer about a waiter and its lock. */
 struct probe_answer {
-	enum probe_outcome outcome;
+	enum probe_outcome outcome; /* PROBE_GONE: the waiter is not in the queue */
 	long long held_ms; /* how much longer the lock is held; -1: for ever, or not known */
-	long long fence;
+	long long fence; /* fencing token; 0: none */
 };
 
-/* A question to Redis. It has the names of the waiter and the line instead of pointers, because
+/* A question to Redis. It names the waiter and the line instead of pointing to them, because
  * both may end before the answer. */
 struct probe {
 	struct waiters *all;
 	void (*on_answer)(const struct probe *p, const struct probe_answer *a);
-	char ticket[TICKET_MAX]; /* empty: the probe is about no waiter */
+	char ticket[TICKET_MAX]; /* the waiter's ticket; empty: the probe is about no waiter */
 	unsigned nsent; /* the waiter's `nsent` when hasp asked */
-	int db; /* of a line's probe: the line's database */
-	struct buf key; /* the key of that line */
-	double sent_at;
+	int db; /* database of the line, if line_probe() asks */
+	struct buf key; /* key of the line, if line_probe() asks */
+	double sent_at; /* by the timers' clock */
 	bool check_if_late; /* the script begins the lease of a grant again */
 };
 
-/* No time in ms, place or fencing token is greater: Lua's numbers are exact up to here. */
+/* The greatest time in ms, place or fencing token: Lua's numbers are exact up to here. */
 #define NUMBER_MAX (INT64_C(1) << 53)
-/* Cuts the next word from *s. False: it is no number from `min` to NUMBER_MAX. */
+/* Cuts the next word from *s. Returns false if the word is no number from `min` to NUMBER_MAX.
+ */
 static inline bool cut_number(struct slice *s, int64_t min, int64_t *n)
 {
 	struct slice word;
@@ -188,78 +192,80 @@ static inline bool cut_number(struct slice *s, int64_t min, int64_t *n)
 
 /* Makes a queue_node for each node, and all->nowhere. */
 void queue_nodes_init(struct waiters *all);
-void queue_nodes_fini(struct waiters *all); /* none has waiters */
-/* Adds a new node. */
+void queue_nodes_fini(struct waiters *all); /* no node may have waiters */
 void queue_node_add(struct waiters *all, struct node *node);
-/* Returns the queue_node of the node; NULL: hasp does not listen there. */
+/* Returns the queue_node of the node; NULL: there is none. */
 struct queue_node *queue_node_find(struct waiters *all, const struct node *node);
 /* Closes the subscriber, and frees `at`. Nothing may refer to `at` any more. */
 void queue_node_remove(struct queue_node *at);
 /* Returns the node that serves the lock `key`, or all->nowhere. */
 struct queue_node *queue_node_of(struct waiters *all, struct slice key);
-/* Opens all subscribers, because a client is going to wait. */
+/* Opens the subscribers at all nodes: call it before a client waits. */
 void queue_nodes_open(struct waiters *all);
+/* True if the node's subscriber is subscribed. */
 bool queue_node_is_up(const struct queue_node *at);
-/* Returns the error by which Redis last refused the subscription; NULL: it did not. */
+/* Returns the error by which Redis last refused the subscription; NULL: none. */
 const char *queue_node_refusal(const struct queue_node *at);
-/* True if newcomers can be sent to the node. */
+/* True if newcomers can be sent to the node: it is up, and no waiter is unconfirmed. */
 bool queue_node_is_ready(const struct queue_node *at);
-/* One of the node's waiters is not unconfirmed any more. */
+/* A waiter at the node is not unconfirmed any more. */
 void queue_node_confirmed(struct queue_node *at);
 
 /* --- line.c --- */
 
 struct line *line_find(struct waiters *all, int db, struct slice key); /* NULL: none */
-/* Returns a lock's place on the board. */
+/* Returns a lock's index in waiter_board.waiting. */
 uint16_t line_slot(int db, struct slice key);
 /* Returns the line of the lock, or a new one. */
 struct line *line_get(struct waiters *all, int db, struct slice key, enum lock_kind kind);
 void line_free(struct line *l);
-/* Puts `w` into the line, at its place; line_remove() takes it out, if it is in one. */
+/* Puts `w` into the line, at w->place. */
 void line_enqueue(struct line *l, struct waiter *w);
+/* Removes `w` from its line, or from queue_node.unsent, if it is in one of them. */
 void line_remove(struct waiter *w);
-struct waiter *line_first(const struct line *l); /* NULL: it is empty */
-struct waiter *line_behind(const struct waiter *w); /* NULL: it is the last */
-/* Subscribes to the channel of Redisson's clients, or unsubscribes. */
+struct waiter *line_first(const struct line *l); /* NULL: the line is empty */
+struct waiter *line_behind(const struct waiter *w); /* NULL: `w` is the last */
+/* Subscribes to Redisson's channel of the lock, or unsubscribes. */
 void line_listen(struct line *l, bool on);
-/* The subscriber's connection is gone, and the subscription with it. */
+/* The subscriber has lost its connection, and so the subscription to Redisson's channel. */
 void line_forget_channel(struct line *l);
 void line_set_probing(struct line *l, enum line_probing probing);
 bool line_allows(enum line_probing from, enum line_probing to); /* for the tests */
-/* Makes the next probe a regular recheck, with other lines: nothing should happen
- * before, or the recheck makes up for a lost answer. */
+/* Schedules a recheck in PROBE_SECONDS, together with other lines. */
 void line_probe_later(struct line *l);
-/* Sets the next probe for the time when the lock should be free, in `held_ms` (-1: it is held
- * for ever), or a regular recheck if that is earlier. If the line is empty, sets its end. */
+/* Schedules a probe for the time when the lock should be free, in `held_ms` (-1: it is held for
+ * ever), or a recheck if that is earlier. An empty line lingers instead. */
 void line_probe_when_over(struct line *l, long long held_ms);
-/* The lock was granted for `lease_ms`: the next probe is no later than the end of that. */
+/* The lock was granted for `lease_ms`: the next probe must not be later than its end. */
 void line_probe_before(struct line *l, int64_t lease_ms);
-/* Probes the lock soon after `w` has come. The lock, which was held for `held_ms` more (-1: for
- * ever), may have been released while the first waiter's try was on its way, when Redis had no
- * waiter to notify. */
+/* `w` has come into the line of a lock that is held for `held_ms` more (-1: for ever). If `w`
+ * is the first, hasp probes soon: the lock may have been released while the try of `w` was on
+ * its way, when Redis had no waiter to notify. */
 void line_probe_soon(struct line *l, const struct waiter *w, int64_t held_ms);
-/* True if a probe or a recheck is due. */
+/* True if a probe or a recheck is scheduled. */
 bool line_has_next(const struct line *l);
-/* Keeps the empty line for a while. */
+/* Schedules the end of an empty line. */
 void line_linger(struct line *l);
 
 /* --- probe.c --- */
 
 struct probe *probe_new(struct waiters *all, const char *ticket,
                         void (*on_answer)(const struct probe *, const struct probe_answer *));
-/* Asks poll.lua about `t`; the script may hand the lock over. lease_ms > 0: the script begins
- * the lease of its grant again. hasp retries until `until`; 0: it asks once. on_answer() runs
- * once, maybe before this returns, and `p` is freed. `p` NULL: the answer does not matter. */
+/* Asks poll.lua about `t`; the script may hand the lock over. lease_ms > 0: if `t` has the
+ * lock, the script begins its lease again. hasp retries until `until`; 0: it does not retry.
+ * p->on_answer() runs once, maybe before probe_check() returns, and `p` is then freed. `p`
+ * NULL: hasp ignores the answer. */
 void probe_check(struct waiters *all, int db, const struct attempt *t, int64_t lease_ms,
                  double until, struct probe *p);
-/* Takes `t` out of the queue by dequeue.lua; `undo`: also releases a lock that `t` may have
- * been granted. hasp retries until `until`. `p`: as in probe_check(). */
+/* Removes `t` from the queue by dequeue.lua; `undo`: also releases a lock that `t` may have
+ * been granted. `until`, `p`: as in probe_check(). */
 void probe_leave(struct waiters *all, int db, const struct attempt *t, bool undo, double until,
                  struct probe *p);
 
-/* Reads `<fencing token or -> <ms of Redis' time> <proof>`. False: `s` is no grant. */
+/* Reads `<fencing token or -> <ms of Redis' time> <proof>`. Returns false if `s` is no grant.
+ */
 bool grant_parse(struct grant *g, struct slice s);
-/* True if a script of this process published the grant, for this ticket and lock. */
+/* True if a script of this process published the grant for this ticket and lock. */
 bool grant_is_proved(const struct grant *g, struct proofs *proofs, int db, struct slice key,
                      const char *ticket);
 
@@ -268,34 +274,34 @@ bool grant_is_proved(const struct grant *g, struct proofs *proofs, int db, struc
 /* The only writer of w->state. */
 void waiter_set_state(struct waiter *w, enum waiter_state state);
 bool waiter_allows(enum waiter_state from, enum waiter_state to); /* for the tests */
-/* The lock of `w` is at the node `at`. */
+/* Sets the node of the lock of `w`. `at` NULL: none, only if `w` is not unconfirmed. */
 void waiter_set_at(struct waiter *w, struct queue_node *at);
-/* Returns the waiter with this ticket; NULL: it has ended. */
+/* Returns the waiter with this ticket; NULL: the waiter has ended. */
 struct waiter *waiter_find(struct waiters *all, struct slice ticket);
 /* Returns the try of `w`, which must be in a line. The slices point into `w`. */
 struct attempt waiter_try(const struct waiter *w);
-/* Handles the message that `w` has the lock. False: the message has no proof, and the caller
- * must ask Redis. */
+/* Handles the message that `w` has the lock. Returns false if the message has no proof: the
+ * caller must ask Redis. */
 bool waiter_notified(struct waiter *w, const struct grant *g);
-/* Makes `w` unconfirmed, because it may have lost its place, and asks Redis. */
+/* Makes `w` unconfirmed, and asks Redis for its place. */
 void waiter_check(struct waiter *w);
-/* Handles the answer to `p`. */
+/* Handles the answer to `p`, which asked about `w`. */
 void waiter_probed(struct waiter *w, const struct probe *p, const struct probe_answer *a);
 
 /* --- line_probe.c --- */
 
-/* Asks about the lock on behalf of the first in line. */
+/* Asks Redis about the lock on behalf of the first waiter. */
 void line_probe(struct line *l);
-/* Asks about each waiter, because all may have lost their places. */
+/* Asks Redis about each waiter of the line: all may have lost their places. */
 void line_probe_members(struct line *l);
-/* Moves the line and its waiters to the node `at`, which serves the lock from now on: the
- * waiters become unconfirmed. */
+/* The node `at` serves the lock from now on: moves the line there, and asks Redis about each
+ * waiter. */
 void line_move(struct line *l, struct queue_node *at);
-/* Handles a message from a channel of Redisson's clients. */
+/* Probes the lines of the lock to which a channel of Redisson's clients belongs. */
 void line_probe_channel(struct waiters *all, struct slice channel);
 void line_probe_on_timer(struct timer *t, double now);
 
-/* Lines that are due within this time go in one call. */
+/* Lines whose rechecks are due within this time share a call. */
 #define RECHECK_GATHER_SECONDS 0.1
 void recheck_on_timer(struct timer *t, double now);
 

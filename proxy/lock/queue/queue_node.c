@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * queue_node: a worker's subscriber at one node, and its waiters whose tries cannot be sent to
- * that node yet. A worker whose clients wait listens at all nodes, to the same channel: so its
+ * that node yet. A worker whose clients wait subscribes to its channel at all nodes: so its
  * messages arrive even after a queue has moved to another node with its slot.
  */
 #include "lock/queue/queue_internal.h"
@@ -10,7 +10,7 @@
 
 #include "base/fatal.h"
 
-/* `node` NULL: for locks for which hasp knows no node. */
+/* `node` NULL: makes waiters.nowhere. */
 static struct queue_node *queue_node_new(struct waiters *all, struct node *node)
 {
 	struct queue_node *at = xcalloc(1, sizeof(*at));
@@ -109,7 +109,7 @@ bool queue_node_is_ready(const struct queue_node *at)
 void queue_node_confirmed(struct queue_node *at)
 {
 	HASP_ASSERT(at->nunconfirmed > 0);
-	/* Send them later: the caller may not be ready for callbacks now. */
+	/* Send the unsent tries later: the caller may not be ready for callbacks now. */
 	if (--at->nunconfirmed == 0 && !list_empty(&at->unsent))
 		timer_start(at->all->timers, &at->wake, at->all->hooks.on_all_confirmed,
 		            timers_now(at->all->timers), 0);

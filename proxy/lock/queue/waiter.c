@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * waiter: one client that may have to wait for a lock, or does: from the try that it sends
- * until it has the lock, has lost its place, or its time is over.
+ * waiter: one client that may have to wait for a lock, or does: from its try until it has the
+ * lock, has lost its place, or its time is over.
  *
  *     .---------------- granted, lost, or out of time -----------------.
  *     v                                                                |
@@ -15,11 +15,11 @@
  *   SENT, GRANTED_EARLY --- answered late ------------> CONFIRMING ----'
  *
  * LEAVING goes back to QUEUED if the waiter was granted the lock before it could leave.
- * CONFIRMING goes back to QUEUED if Redis does not answer whether the stale grant holds. After
- * any other answer to a try, the try may be sent again, with another ticket.
+ * CONFIRMING goes back to QUEUED if Redis does not answer whether the stale grant holds. From
+ * SENT, after any other answer, the owner may send the try again, with another ticket.
  *
- * A callback notifies the owner when the waiter becomes IDLE. The owner sends it again, or ends
- * it. The owner may end a waiter in each state; if it is in a line, it leaves the queue.
+ * A callback notifies the owner when the waiter becomes IDLE. The owner sends the try again, or
+ * ends the waiter. The owner may end a waiter in each state; from a line, it leaves the queue.
  */
 #include "lock/queue/queue_internal.h"
 
@@ -29,16 +29,16 @@
 #include "base/fatal.h"
 #include "lock/model/lease.h"
 
-/* Leaving the queue takes a round trip to Redis. If that takes longer than this, the client
- * gets its answer before Redis replies. */
+/* If Redis takes longer than this to remove a waiter from the queue, hasp answers the client
+ * before Redis replies. */
 #define GRACE_SECONDS 0.05
-/* How long hasp tries to ask whether a grant still holds, but no longer than server_timeout:
- * hasp's own connection may come up a moment later than the client's link. */
+/* How long hasp tries to ask whether a grant still holds, at most server_timeout: hasp's own
+ * connection may come up a moment later than the client's link. */
 #define CONFIRM_SECONDS 5.0
-/* The share of its lease that a confirmed grant, whose lease was begun again, may have lost
- * before hasp reports it to the client. */
+/* hasp reports a grant whose lease it has begun again only if no more than this share of the
+ * lease has passed. */
 #define CONFIRMED_SHARE 0.5
-/* How many late grants a waiter accepts after its deadline before it gives up. */
+/* How many late grants a waiter may get after its deadline before it gives up. */
 #define LATE_MAX 3
 /* How long hasp retries to leave the queue while Redis is away: for a lease, but at least
  * LEAVE_SECONDS and at most LEAVE_SECONDS_MAX. */
@@ -74,7 +74,7 @@ void waiter_set_state(struct waiter *w, enum waiter_state state)
 	}
 }
 
-/* True: the waiter may have lost its place in Redis' queue. False: its place is known. */
+/* The only writer of w->unconfirmed. */
 static void waiter_set_unconfirmed(struct waiter *w, bool unconfirmed)
 {
 	if (w->unconfirmed == unconfirmed)
@@ -123,7 +123,7 @@ static double waiter_lease(const struct waiter *w)
 
 /* --- questions to Redis ----------------------------------------------------------- */
 
-/* Returns a new probe on behalf of `w`. */
+/* Returns a new probe about `w`. */
 static struct probe *probe_of(const struct waiter *w,
                               void (*on_answer)(const struct probe *,
                                                 const struct probe_answer *))
@@ -140,9 +140,9 @@ static void waiter_on_probe(const struct probe *p, const struct probe_answer *a)
 
 	if (!w || p->nsent != w->nsent)
 		return;
-	/* Only the answer to the latest check counts: Redis may have answered an earlier one
-	 * before the place was lost. A waiter that has lost its place is confirmed when it has
-	 * a place again. */
+	/* Only the answer to the latest check counts: Redis may have answered an earlier check
+	 * before the place was lost. A waiter that has lost its place stays unconfirmed until
+	 * it has a place again. */
 	if (w->check == (p->check_if_late ? NULL : p)) {
 		w->check = NULL;
 		if (a->outcome != PROBE_GONE)
@@ -152,15 +152,16 @@ static void waiter_on_probe(const struct probe *p, const struct probe_answer *a)
 		waiter_probed(w, p, a);
 }
 
-/* Retries for as long as the waiter waits: until the answer its place is unknown, and newcomers
- * would pass it. */
+/* Retries until the waiter's deadline: while its place is not known, newcomers would overtake
+ * the waiter. */
 void waiter_check(struct waiter *w)
 {
 	struct attempt t = waiter_try(w);
 	struct probe *p;
 
 	waiter_set_unconfirmed(w, true);
-	/* A check that waits until hasp's own connection is up will be sent later than now. */
+	/* An earlier check has not been sent yet if hasp's own connection is down: it will do.
+	 */
 	if (w->check && !script_jobs_are_up(w->all->script_jobs, t.id.key))
 		return;
 	w->check = p = probe_of(w, waiter_on_probe);
@@ -175,7 +176,7 @@ static double confirm_seconds(const struct waiter *w)
 	return timeout > 0 && timeout < CONFIRM_SECONDS ? timeout : CONFIRM_SECONDS;
 }
 
-/* Begins the lease of a grant that took long to arrive again, before hasp reports it. */
+/* The grant took long to arrive: begins its lease again, before hasp reports it. */
 static void waiter_confirm(struct waiter *w)
 {
 	double until = timers_now(w->all->timers) + confirm_seconds(w);
@@ -192,8 +193,8 @@ static void waiter_confirm(struct waiter *w)
 static void waiter_on_timer(struct timer *t, double now);
 static void leave_queue(struct waiter *w, bool undo);
 
-/* If the deadline passed while the waiter could not leave, runs the timer now: the waiter
- * leaves, or the owner notes that the next try is overdue. */
+/* Starts the timer again if the deadline has passed. Then the waiter leaves, or the owner
+ * learns that its next try is overdue. */
 static void watch_deadline(struct waiter *w)
 {
 	struct timers *timers = w->all->timers;
@@ -229,19 +230,18 @@ static void waiter_timed_out(struct waiter *w)
 	w->ops->on_timed_out(w->owner);
 }
 
-/* Counts a grant that had ended, or nearly, before hasp could report it. Returns true if the
- * waiter gives up. */
+/* Counts a grant that came too late to report. Returns true if the waiter gives up. */
 static bool count_late(struct waiter *w)
 {
 	return timers_now(w->all->timers) >= w->deadline && ++w->nlate > LATE_MAX;
 }
 
-/* According to the answer to `p`, the waiter has the lock since `since`. */
+/* The answer to `p` says that the waiter has had the lock since `since`. */
 static void waiter_found(struct waiter *w, const struct probe *p, long long fence, double since)
 {
 	double share = p->check_if_late ? CONFIRMED_SHARE : LEASE_STALE_SHARE;
 
-	/* (A lease whose end is a date cannot begin again.) */
+	/* (hasp cannot begin a lease again whose end the application has named.) */
 	if ((p->check_if_late && w->lease_ms == 0) ||
 	    timers_now(w->all->timers) - since <= share * waiter_lease(w)) {
 		waiter_granted(w, fence, since);
@@ -278,7 +278,7 @@ static bool is_proved(const struct waiter *w, const struct grant *g)
 	                       line_key(w->line), w->ticket);
 }
 
-/* According to the message `g`, the waiter has the lock since `g->ms` of Redis' time. */
+/* The message `g` says that the waiter has had the lock since g->ms of Redis' time. */
 static void take_grant(struct waiter *w, const struct grant *g)
 {
 	double now = timers_now(w->all->timers);
@@ -335,8 +335,8 @@ static void leave_queue(struct waiter *w, bool undo)
 	probe_leave(all, w->line->db, &t, undo, timers_now(all->timers) + patience, p);
 }
 
-/* The answer to the try decides, so the waiter waits for it. But if hasp may still hold the
- * try back, no server may ever answer: then it waits for a short time only. */
+/* The waiter's time is over, but the answer to its try is due, and decides. If hasp may hold
+ * the try back, no server may ever answer: then runs the timer again soon. */
 static void watch_try(struct waiter *w, double now)
 {
 	if (waiter_may_be_held_back(w->all))
@@ -360,8 +360,8 @@ static void waiter_on_timer(struct timer *t, double now)
 		leave_queue(w, false);
 		break;
 	case WAITER_LEAVING:
-		/* The owner ends the waiter, so it leaves the queue again: that is harmless,
-		 * and undoes a grant that may still come. */
+		/* The owner ends the waiter, which leaves the queue once more: harmless, and
+		 * undoes a grant that may still come. */
 		w->ops->on_timed_out(w->owner);
 		break;
 	case WAITER_IDLE:
@@ -370,13 +370,12 @@ static void waiter_on_timer(struct timer *t, double now)
 		watch_try(w, now);
 		w->ops->on_overdue(w->owner);
 		break;
-	case WAITER_CONFIRMING:
-		/* The answer that is due decides. */
+	case WAITER_CONFIRMING: /* the answer to the probe decides */
 		break;
 	}
 }
 
-/* --- for its owner: waiters.h ------------------------------------------------------ */
+/* --- waiters.h --------------------------------------------------------------------- */
 
 bool waiter_may_be_held_back(const struct waiters *all)
 {
@@ -449,7 +448,7 @@ void waiter_sent(struct waiter *w, struct slice ticket)
 	HASP_ASSERT(ticket.n < sizeof(w->ticket) && !w->line);
 	waiter_set_state(w, WAITER_SENT);
 	w->unheard = false;
-	w->check = NULL; /* its answer is about an earlier try */
+	w->check = NULL; /* it asked about an earlier try */
 	w->nsent++;
 	forget_ticket(w);
 	memcpy(w->ticket, ticket.p, ticket.n);
@@ -459,7 +458,7 @@ void waiter_sent(struct waiter *w, struct slice ticket)
 	w->sent_at = timers_now(w->all->timers);
 }
 
-/* Stores the numbers of the reply `line`; -1: hasp does not understand it. */
+/* Stores the numbers of the reply `line`. Returns -1 if hasp does not understand the line. */
 static int read_queued(struct waiter *w, struct slice line, int64_t *held_ms)
 {
 	struct slice rest, word;
@@ -469,14 +468,13 @@ static int read_queued(struct waiter *w, struct slice line, int64_t *held_ms)
 	if (!cut_number(&rest, 0, &w->place) || !cut_number(&rest, 0, &w->redis_ms) ||
 	    rest.n == 0)
 		return -1;
-	/* A lock that was not taken through hasp may be held for longer than any number says.
-	 */
+	/* (A lock that was taken past hasp may have a longer time.) */
 	if (!cut_number(&rest, -2, held_ms))
 		*held_ms = -1;
 	return 0;
 }
 
-/* Puts the waiter into its line, with the facts that its probes need. */
+/* Puts the waiter into its line, and stores the facts that its probes need. */
 static struct line *enqueue_waiter(struct waiter *w, int db, const struct attempt *t,
                                    int64_t lease_ms)
 {
@@ -484,7 +482,7 @@ static struct line *enqueue_waiter(struct waiter *w, int db, const struct attemp
 
 	w->lease_ms = lease_ms;
 	w->kind = t->id.kind;
-	/* The request, and its token, may be freed before the waiter has left the queue. */
+	/* Copy the token: the request may be freed before the waiter has left the queue. */
 	free(w->token);
 	w->token = xmemdup(t->id.token.p, t->id.token.n);
 	w->token_len = (uint32_t)t->id.token.n;
@@ -504,8 +502,8 @@ void waiter_count_at(struct waiter *w, struct section_stats *stats)
 
 void waiter_answered_late(struct waiter *w, int db, const struct attempt *t, int64_t lease_ms)
 {
-	/* The client may have sent its command again without waiting, when no time was left:
-	 * that was not a try of this waiter. */
+	/* (When no time was left, the owner may have sent the command once more, without this
+	 * waiter.) */
 	if (w->state == WAITER_IDLE || !slice_eq(slice_str(w->ticket), t->ticket))
 		waiter_sent(w, t->ticket);
 	w->place = 0;

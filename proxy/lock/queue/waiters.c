@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * waiters: all waiters of a worker: the subscription that notifies them, the tickets that name
- * their tries, and the waiters whose tries cannot be sent yet.
+ * waiters: all waiters of a worker: their subscription, the tickets that name their tries, and
+ * the tries that cannot be sent yet.
  *
  *   Redis -> subscriber -> on_notice() --ticket--> a waiter (waiter.c)
  *                     `--> on_message() --a lock's channel--> its line (line_probe.c)
@@ -31,7 +31,8 @@ enum try_readiness waiter_ready(struct waiter *w, struct slice key)
 
 	queue_nodes_open(w->all);
 	waiter_set_at(w, at);
-	/* A waiter that had a place goes back to it before later ones are sent. */
+	/* A waiter that had a place is sent before newcomers, even while others are
+	 * unconfirmed. */
 	if (queue_node_is_ready(at) || (w->place && queue_node_is_up(at)) || w->unheard)
 		return TRY_READY;
 	if (queue_node_refusal(at))
@@ -73,8 +74,8 @@ static void each_line(struct waiters *all, void (*fn)(struct line *l, void *arg)
 		fn(container_of(at, struct line, by_key), arg);
 }
 
-/* Subscribes again, and probes the members: messages that Redis published while the subscriber
- * was down are lost. */
+/* For the lines of the node `arg`: subscribes again, and probes the members, because messages
+ * of the time without a subscription are lost. */
 static void listen_again(struct line *l, void *arg)
 {
 	if (l->at != arg)
@@ -94,10 +95,9 @@ static void waiters_on_up(void *arg)
 	wake_unsent(at, false);
 }
 
-/* Gives the waiters that could not be sent yet Redis' refusal. If Redis cannot be reached,
- * sends their tries, which fail. But another server may have taken over, or Redis may be back:
- * then the client waits there, until its own deadline, and hasp asks for its place as soon as
- * the subscriber is up. */
+/* If Redis refuses the subscription, the unsent tries fail. If Redis cannot be reached, hasp
+ * sends them: they fail, too, unless another server has taken over or Redis is back. Then the
+ * clients wait there, and hasp asks for their places as soon as the subscriber is up. */
 static void waiters_on_failed(void *arg)
 {
 	struct queue_node *at = arg;
@@ -109,21 +109,21 @@ static void waiters_on_subscribed(void *arg, struct slice channel)
 {
 	const struct queue_node *at = arg;
 
-	/* Messages that Redis published before the subscription are lost. */
+	/* Redis may have published messages before the subscription: they are lost. */
 	line_probe_channel(at->all, channel);
 }
 
-/* Handles a message to the worker, which begins with the ticket of a waiter. Every client of
- * Redis may publish one: a message that is not a grant, or has no proof, only makes hasp ask
- * Redis. So does a message of another hasp process that finds this waiter first in the queue:
- * see scripts/includes/workers.lua. */
+/* Handles a message to the worker, which begins with the ticket of a waiter. Any client of
+ * Redis may publish one: if a message is no grant, or has no proof, hasp only asks Redis.
+ * Another hasp process sends such a message if it finds this waiter first in the queue
+ * (scripts/includes/workers.lua). */
 static void on_notice(struct waiters *all, struct slice message)
 {
 	struct slice rest = message, ticket;
 	struct waiter *w;
 	struct grant g;
 
-	/* A waiter that has ended has left the queue, which also releases a granted lock. */
+	/* (A waiter that has ended leaves the queue, which also releases a granted lock.) */
 	w = slice_cut(&rest, ' ', &ticket) ? waiter_find(all, ticket) : NULL;
 	if (!w || (grant_parse(&g, rest) && waiter_notified(w, &g)))
 		return;
@@ -131,8 +131,8 @@ static void on_notice(struct waiters *all, struct slice message)
 		line_probe(w->line);
 }
 
-/* The nodes of a cluster forward published messages to each other, so each subscriber of the
- * worker gets every message. Only the waiter whose ticket it names reacts. */
+/* The nodes of a cluster forward messages to each other, so the worker gets each message several
+ * times; repetitions do no harm. */
 static void waiters_on_message(void *arg, struct slice channel, struct slice message)
 {
 	struct waiters *all = ((struct queue_node *)arg)->all;
@@ -153,7 +153,7 @@ struct waiters *waiters_new(struct timers *timers, const struct topology *topolo
 
 	random_bytes(&number, sizeof(number));
 	snprintf(all->channel, sizeof(all->channel), CHANNEL_PREFIX "%016" PRIx64, number);
-	/* Shows scripts that this worker listens to several nodes: await_worker(). */
+	/* The `n` shows scripts that the worker subscribes at several nodes: await_worker(). */
 	if (!topology->only)
 		all->channel[strlen(CHANNEL_PREFIX)] = 'n';
 	snprintf(all->ticket, sizeof(all->ticket), "%s-",
@@ -217,7 +217,7 @@ static void follow(struct line *l, void *arg)
 void waiters_rerouted(struct waiters *all)
 {
 	each_line(all, follow, all);
-	/* A waiter whose node is not ready goes back to the list by itself. */
+	/* (A waiter whose node is not ready goes back into `unsent`: waiter_ready().) */
 	list_each (struct queue_node, at, &all->nodes, in_all)
 		wake_unsent(at, false);
 }
@@ -242,7 +242,7 @@ void waiters_forget(struct waiters *all, struct node *n)
 	queue_node_remove(at);
 }
 
-/* Counts in the text, in hexadecimal: most often only the last digit changes. */
+/* Increments the hexadecimal serial in place: most often only the last digit changes. */
 struct slice waiters_ticket(struct waiters *all)
 {
 	char *serial = all->ticket + NUMBER_DIGITS + 1, *end = serial + all->nserial, *p = end;
