@@ -57,8 +57,7 @@ double quorum_on_up(struct quorum *q, size_t server, const char *run_id, int64_t
 	double now = timers_now(q->opts.timers);
 
 	p->up = true;
-	/* Calls of the earlier connection do not count. */
-	p->ninflight = 0;
+	p->ninflight = 0; /* calls over the earlier connection have failed */
 	if (strcmp(p->run_id, run_id) != 0) {
 		p->counts_from = quorum_counts_from(now, uptime, q->opts.restart_delay_ms,
 		                                    *p->run_id != '\0');

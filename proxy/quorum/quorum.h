@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * quorum: locks that a majority of independent Redis servers grants, by the algorithm of
- * "Distributed Locks with Redis" (Redlock). A quorum uses no socket and no loop: requests go
- * out by opts.send(), answers and connections come in by quorum_on_*(), and its timers give the
- * time.
+ * "Distributed Locks with Redis" (Redlock). A quorum uses no socket and no loop: the caller
+ * sends requests (opts.send()), and reports answers and connections by quorum_on_*().
  *
  *   client            quorum_ops.c                    quorum_servers.c
- *     | LOCK            TAKE at all that vote ------->  EVAL quorum_take   at each of them
+ *     | LOCK            TAKE at all that vote ------->  EVAL quorum_take   at each server
  *     |                 a majority: CONFIRM ---------->  EVAL quorum_confirm
  *     |                   the greatest fencing token
  *     |                   that is no more than an hour ahead
- *     |<- granted -------- a majority, and the lease is good yet
+ *     |<- granted -------- a majority, and the lease still runs
  *     |                 else: release at all; try again later (WAIT), or answer
  *
  *   LOCK                  TAKE -> CONFIRM -> ENDED; from both: -> PAUSE -> TAKE, or ENDED
  *
- *   LOCK.EXTEND, UNLOCK   READ -> EXTEND or RELEASE -> ENDED; READ finds the holder, only if
- *                         this client is not the holder; renewals begin at EXTEND
+ *   LOCK.EXTEND, UNLOCK   READ -> EXTEND or RELEASE -> ENDED; without READ if hasp knows the
+ *                         value of the lock, as for each renewal
  *
  *   LOCK.INFO             READ -> ENDED
  */
@@ -41,10 +40,10 @@ struct quorum_op;
 #define QUORUM_RUN_ID_SIZE 48
 
 enum quorum_answer_kind {
-	QUORUM_INTEGER, /* the answer is `n` */
-	QUORUM_ROW, /* the answer is `text` and `n` */
+	QUORUM_INTEGER, /* the integer `n` */
+	QUORUM_ROW, /* an array of `text` and `n` */
 	QUORUM_NIL,
-	QUORUM_FAILED, /* an error, or no answer will come */
+	QUORUM_FAILED, /* an error, or the server's connection was lost */
 };
 
 struct quorum_answer {
@@ -53,51 +52,51 @@ struct quorum_answer {
 	struct slice text;
 };
 
-/* A call of a script that is not answered yet. */
+/* A script call whose answer is due. */
 struct quorum_call {
 	void (*fn)(struct quorum_call *call, const struct quorum_answer *a);
-	size_t server; /* number of the server */
-	struct list node; /* for opts.send(), until the call is answered */
+	size_t server; /* index of the server in quorum_opts.addresses */
+	struct list node; /* opts.send() may use it until the call is answered */
 };
 
 struct quorum_opts {
 	struct timers *timers;
-	const char *name; /* for the log; must outlive the quorum */
+	const char *name; /* section [quorum NAME], for the log; must outlive the quorum */
 	size_t nservers;
-	char *const
-		*addresses; /* addresses of the servers, for the log; must outlive the quorum */
-	int64_t timeout_ms; /* later answers do not count */
-	int64_t restart_delay_ms; /* a server that runs for less than this has no vote; 0: all
-	                           * have */
-	/* Sends a request to a server that is up; quorum_on_answer() must follow later. */
+	char *const *addresses; /* of the servers, for the log; must outlive the quorum */
+	int64_t timeout_ms; /* an answer that takes longer does not count */
+	int64_t restart_delay_ms; /* a server votes only after it has run for this long; 0:
+	                           * at once */
+	/* Sends a request to a server that is up; quorum_on_answer() must follow, but not
+	 * before send() has returned. */
 	void (*send)(void *arg, size_t server, struct slice request, struct quorum_call *call);
 	/* The time of day, in microseconds since 1970. */
 	int64_t (*unix_us)(void *arg);
 	void *arg;
-	struct section_stats *stats; /* counts the clients that wait; NULL: none are counted */
+	struct section_stats *stats; /* counts the waiting clients; NULL: no counters */
 };
 
 struct quorum *quorum_new(const struct quorum_opts *opts);
 /* Call it only when all servers are down, and all operations have ended. */
 void quorum_free(struct quorum *q);
 const struct quorum_opts *quorum_terms(const struct quorum *q);
-/* Returns `lease_ms`, or less, so that a lock that a server may have forgotten has ended when
- * the server votes again. */
+/* Returns `lease_ms`, at most restart_delay_ms: a lock that a restarted server has forgotten
+ * must have ended when that server votes again. */
 int64_t quorum_bound_lease(const struct quorum *q, int64_t lease_ms);
-/* True if a server has yet to answer. */
+/* True if a call is in flight to a server that is up and not silent. */
 bool quorum_is_asked(const struct quorum *q);
 
 enum quorum_server_state {
-	QUORUM_SERVER_DOWN, /* or it does not answer within the time-out */
+	QUORUM_SERVER_DOWN, /* not connected, or silent for longer than the time-out */
 	QUORUM_SERVER_UNCOUNTED, /* started too recently to vote */
 	QUORUM_SERVER_UP
 };
 enum quorum_server_state quorum_server_state(const struct quorum *q, size_t server);
-/* Removes ended releases. Call it about once a second. */
+/* Removes the releases whose time is over. Call it about once a second. */
 void quorum_tick(struct quorum *q);
 
-/* A server is connected and has reported its run_id and uptime by INFO. Returns in how many
- * seconds the server votes; 0: at once. */
+/* A server is connected and has reported its run_id and uptime (in seconds) by INFO. Returns in
+ * how many seconds the server votes; 0: at once. */
 double quorum_on_up(struct quorum *q, size_t server, const char *run_id, int64_t uptime);
 /* After this, the caller must answer the calls in flight as QUORUM_FAILED. */
 void quorum_on_down(struct quorum *q, size_t server);
@@ -109,27 +108,29 @@ void quorum_on_answer(struct quorum *q, struct quorum_call *call,
 enum quorum_request { QUORUM_LOCK, QUORUM_UNLOCK, QUORUM_EXTEND, QUORUM_INFO };
 
 struct quorum_result {
-	enum quorum_verdict verdict; /* never OPEN */
+	enum quorum_verdict verdict; /* never QUORUM_OPEN */
 	size_t nanswered; /* number of servers that answered */
-	struct voted_lock lock; /* INFO, UNLOCK: only its value; EXTEND: also its lease */
-	int64_t lease_ms; /* LOCK, EXTEND */
-	struct slice key, owner; /* of the lock; INFO: its owner */
-	int64_t ttl_ms; /* INFO */
+	struct voted_lock lock; /* INFO, UNLOCK: only its value; EXTEND: value and lease */
+	int64_t lease_ms; /* LOCK, EXTEND: the requested lease */
+	struct slice key; /* key of the request */
+	struct slice owner; /* owner in the request; INFO: the lock's owner */
+	int64_t ttl_ms; /* INFO: rest of the lease */
 	uint32_t absent; /* EXTEND: servers that lack the lock, as bits */
 	size_t nno; /* number of servers that refused */
 };
 
-/* The slices of the result are valid during the call. */
+/* Reports how the request ended. The slices of the result are valid during the call. */
 typedef void quorum_done_fn(void *arg, const struct quorum_result *r);
 
 struct quorum_ask {
 	enum quorum_request request;
 	struct slice key;
 	struct quorum_claim claim; /* INFO: only `of_rule` counts */
-	struct slice value; /* EXTEND, UNLOCK: value of the hold; empty: not known here */
-	int64_t lease_ms; /* LOCK, EXTEND */
+	struct slice value; /* EXTEND, UNLOCK: the lock's value at the servers; empty: READ
+	                     * finds it */
+	int64_t lease_ms; /* lease of the lock; INFO: unused */
 	int64_t wait_ms; /* LOCK: how long to try again, after random pauses */
-	bool renews; /* EXTEND: waits for the answers of all servers */
+	bool renews; /* EXTEND: a renewal, which waits for the answers of all servers */
 	quorum_done_fn *done;
 	/* LOCK: called after a failed try; returns true to try again. NULL: try again for
 	 * wait_ms. */
@@ -137,15 +138,17 @@ struct quorum_ask {
 	void *arg;
 };
 
-/* Makes an operation, which quorum_op_start() starts; that may call done(). The operation ends
- * when done() is called, or by quorum_op_cancel(), which releases what it may have got. */
+/* Makes an operation. quorum_op_start() sends its first requests, and may already call done().
+ * The operation ends with done(), or by quorum_op_cancel(), which also releases a lock that the
+ * operation may have got. */
 struct quorum_op *quorum_op_new(struct quorum *q, const struct quorum_ask *ask);
 void quorum_op_start(struct quorum_op *op);
 void quorum_op_cancel(struct quorum_op *op);
 
 /* --- quorum_holds.c ----------------------------------------------------------------------- */
 
-/* Lets `h` keep the locks that the quorum has granted; `closes`: see struct voters. */
+/* Makes the quorum renew and release the locks in `h` that it granted; `closes`: see struct
+ * voters. */
 void quorum_keep_holds(struct quorum *q, struct holds *h, bool closes);
 
 #endif

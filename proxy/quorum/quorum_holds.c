@@ -4,15 +4,14 @@
 #include "base/fatal.h"
 #include "quorum/quorum_internal.h"
 
-/* Frees the call: the next renewal shows the result of the repeated vote. */
+/* Ignores the server's answer: the next renewal shows whether the server has the lock. */
 static void on_voted(struct quorum_call *call, const struct quorum_answer *a)
 {
 	(void)a;
 	free(call);
 }
 
-/* Takes the lock at servers that lack it, because they have forgotten it or had not taken it
- * yet. A majority has the lock. */
+/* Takes the lock at the servers that lack it. Harmless, because a majority has the lock. */
 static void take_at_absent(struct quorum *q, const struct quorum_result *r)
 {
 	for (size_t i = 0; i < q->opts.nservers; i++) {
@@ -28,7 +27,7 @@ static void take_at_absent(struct quorum *q, const struct quorum_result *r)
 	}
 }
 
-/* The renewal of a hold. */
+/* The argument of on_hold_renewed(). */
 struct renewal_ask {
 	struct quorum *q;
 	struct voted_renewal *renewal;

@@ -2,12 +2,12 @@
  *
  * quorum_internal: a quorum and its parts. Each file calls only those above it in this list:
  *
- *   quorum_peers.c      the known state of the servers: which may be asked, and vote
+ *   quorum_peers.c      which servers hasp may ask, and which of them vote
  *   quorum_releases.c   frees locks at all servers, until each has confirmed it
  *   quorum_values.c     the values that servers store under a lock's key
  *   quorum_ops.c        one request: its tries and steps
  *   quorum_holds.c      renews and releases clients' locks
- *   quorum.c            beginning and end; answers of the servers
+ *   quorum.c            creates and frees a quorum; handles connections and answers
  */
 #ifndef HASP_QUORUM_QUORUM_INTERNAL_H
 #define HASP_QUORUM_QUORUM_INTERNAL_H
@@ -21,11 +21,10 @@
 
 struct quorum_peer {
 	bool up; /* connected, and has reported its run_id */
-	char run_id[QUORUM_RUN_ID_SIZE]; /* run_id of the last process that was up; empty: none
-	                                  * yet */
-	double counts_from; /* when it votes again, by the clock, in seconds */
-	size_t ninflight; /* calls without an answer yet */
-	double quiet_since; /* if there are such calls: the server is silent since then */
+	char run_id[QUORUM_RUN_ID_SIZE]; /* as the server last reported it; empty: never yet */
+	double counts_from; /* when the server votes, by the timers' clock, in seconds */
+	size_t ninflight; /* calls that the server has not answered yet */
+	double quiet_since; /* time of the server's last answer, or of the first call since */
 };
 
 struct quorum {
@@ -33,20 +32,22 @@ struct quorum {
 	struct quorum_peer peers[QUORUM_PEERS_MAX];
 	struct list releases; /* oldest first */
 	size_t nreleases;
-	struct log_limit refused_fences;
+	struct log_limit refused_fences; /* of the log line quorum_fence_refused */
 };
 
 /* --- quorum_peers.c ----------------------------------------------------------------------- */
 
-/* True if the server is connected, and answers. */
+/* True if the server is connected and not silent. */
 bool quorum_peer_can_be_asked(const struct quorum *q, size_t server, double now);
-/* True if the server also votes: it has forgotten no lock that may still be held. */
+/* True if the server can be asked, and votes: it has forgotten no lock that may still be held.
+ */
 bool quorum_peer_counts(const struct quorum *q, size_t server, double now);
-/* True if the server has not answered within the time-out. */
+/* True if a call is in flight, and the server has answered none for longer than the time-out.
+ */
 bool quorum_peer_is_silent(const struct quorum *q, size_t server, double now);
-/* Calls a script for the lock `key`. Its arguments are the value, unless that is empty, and `n`
- * numbers. `call` must live until its fn() ran. False: the call was not sent, and gets no
- * answer. */
+/* Calls a script for the lock `key`. The script's arguments are the value, unless that is
+ * empty, and `n` numbers. `call` must live until call->fn() has run. Returns false if the
+ * server is down: then fn() does not run. */
 bool quorum_peer_call(struct quorum *q, size_t server, enum script_id script, struct slice key,
                       struct slice value, const int64_t *numbers, size_t n,
                       struct quorum_call *call);
@@ -56,19 +57,19 @@ bool quorum_peer_call(struct quorum *q, size_t server, enum script_id script, st
 typedef void quorum_released_fn(void *arg, size_t server, const struct quorum_answer *a);
 
 /* Frees the lock that has `value` under `key` at the servers in `among` (bits), even if they
- * may not have it, and repeats this until all leases are over. `fn` gets the servers'
- * answers; the result lives until quorum_release_forget(). NULL: the caller ignores the result.
- */
+ * may not have it, and repeats this until all leases are over. `fn` gets each server's answer,
+ * and the release lives until quorum_release_forget(). `fn` NULL: the caller must not use the
+ * release. */
 struct quorum_release *quorum_release_new(struct quorum *q, struct slice key,
                                           struct slice value, uint32_t among, int64_t lease_ms,
                                           quorum_released_fn *fn, void *arg);
-/* Returns how many servers have got the release, but have not answered yet. */
+/* Returns how many servers hasp has sent the release to and that have not answered yet. */
 size_t quorum_release_ndue(const struct quorum_release *r);
-/* Stops the calls of `fn`. */
+/* Ends the caller's use of the release: `fn` does not run any more. */
 void quorum_release_forget(struct quorum_release *r);
-/* The server can be asked again: sends it the releases that it has not got yet. */
+/* The server can be asked again: sends it each release that it has not confirmed. */
 void quorum_releases_resend(struct quorum *q, size_t server);
-/* Removes the releases that have ended. */
+/* Removes the releases whose time is over. */
 void quorum_releases_trim(struct quorum *q, double now);
 void quorum_releases_free(struct quorum *q);
 

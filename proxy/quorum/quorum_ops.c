@@ -8,12 +8,12 @@
 #include "quorum/quorum_internal.h"
 #include "quorum/quorum_values.h"
 
-/* The pause between two tries: long enough for other clients to finish theirs, and random, so
- * that clients that have split the votes do not split them again. */
+/* Seconds between two tries of a client: long enough for other clients to finish theirs, and
+ * random, so that clients that have split the votes do not split them again. */
 #define PAUSE_MIN_SECONDS 0.02
 #define PAUSE_MORE_SECONDS 0.08
 
-#define WARNINGS_MAX 10 /* lines in 10 seconds */
+#define WARNINGS_MAX 10 /* log lines in 10 seconds */
 
 enum op_step {
 	OP_NEW,
@@ -29,30 +29,31 @@ enum op_step {
 struct quorum_op {
 	struct quorum *q;
 	enum op_step step;
-	struct quorum_ask ask; /* its texts are in `texts`, and the value is below */
-	unsigned nrounds; /* rounds of calls so far */
-	size_t ndue; /* calls in flight, over all rounds */
-	struct buf texts, value;
-	double began; /* start of the round of TAKE or EXTEND, by the clock */
+	struct quorum_ask ask; /* its key, owner and content point into `texts` */
+	unsigned nsteps; /* how often `step` was set */
+	size_t ndue; /* calls in flight, over all steps */
+	struct buf texts;
+	struct buf value; /* the lock's value at the servers; empty: not known */
+	double began; /* start of the last TAKE or EXTEND, by the timers' clock */
 	double wait_until; /* LOCK: no further try after this time */
-	bool waited; /* LOCK: it has been in OP_PAUSE */
+	bool waited; /* LOCK: the operation has been in OP_PAUSE */
 	struct quorum_votes votes;
-	bool is_over; /* the time-out of the round is over */
-	uint32_t yes, absent; /* servers, as bits */
-	uint32_t asked; /* TAKE: servers that may have voted for `value` */
-	int64_t proposals[QUORUM_PEERS_MAX]; /* (TAKE) the fencing token that each server
-	                                      * proposes; 0: none */
+	bool is_over; /* the time-out of the step has passed */
+	uint32_t yes; /* servers that agreed in this step, as bits */
+	uint32_t absent; /* EXTEND: servers that lack the lock, as bits */
+	uint32_t asked; /* servers that may have stored `value`, as bits */
+	int64_t proposals[QUORUM_PEERS_MAX]; /* TAKE: each server's fencing token; 0: none */
 	struct quorum_fence fence; /* chosen from `proposals` */
-	struct quorum_row *rows; /* (READ) one for each server */
-	struct quorum_release *release; /* (UNLOCK) NULL: not yet begun */
-	struct timer timer;
+	struct quorum_row *rows; /* READ: each server's answer; NULL before READ */
+	struct quorum_release *release; /* UNLOCK; NULL: not yet begun */
+	struct timer timer; /* time-out of the step; in OP_PAUSE the end of the pause */
 };
 
 /* A call to a server, in flight. */
 struct op_call {
 	struct quorum_call call;
 	struct quorum_op *op;
-	unsigned round;
+	unsigned nsteps; /* op->nsteps when hasp sent the call */
 };
 
 #define TO(step) (1u << (step))
@@ -73,6 +74,7 @@ static void op_set_step(struct quorum_op *op, enum op_step step)
 
 	HASP_ASSERT(allowed & (1u << step));
 	op->step = step;
+	op->nsteps++;
 }
 
 static double op_now(const struct quorum_op *op)
@@ -104,8 +106,7 @@ static void op_stop(struct quorum_op *op)
 static void op_end(struct quorum_op *op, const struct quorum_result *r)
 {
 	op_stop(op);
-	/* (An answer that comes during the loop may free `op`.) */
-	op->ndue++;
+	op->ndue++; /* keeps `op` during done() */
 	op->ask.done(op->ask.arg, r);
 	if (--op->ndue == 0)
 		op_free(op);
@@ -146,7 +147,7 @@ static void op_ask(struct quorum_op *op, size_t server, enum script_id script,
 
 	c->call.fn = op_on_answer;
 	c->op = op;
-	c->round = op->nrounds;
+	c->nsteps = op->nsteps;
 	if (!quorum_peer_call(op->q, server, script, op->ask.key, buf_slice(&op->value),
 	                      numbers, n, &c->call)) {
 		free(c);
@@ -157,6 +158,18 @@ static void op_ask(struct quorum_op *op, size_t server, enum script_id script,
 	op->asked |= UINT32_C(1) << server;
 }
 
+/* Begins the vote of a step, and its time-out. */
+static void op_begin_vote(struct quorum_op *op)
+{
+	const struct quorum_opts *opts = &op->q->opts;
+
+	op->votes = (struct quorum_votes){ .nservers = opts->nservers };
+	op->is_over = false;
+	op->yes = op->absent = 0;
+	timer_start(opts->timers, &op->timer, op_on_timer,
+	            op_now(op) + (double)opts->timeout_ms / 1000, 0);
+}
+
 /* Calls the script at the servers in `among` that have a vote. */
 static void op_ask_all(struct quorum_op *op, enum script_id script, uint32_t among,
                        const int64_t *numbers, size_t n)
@@ -164,12 +177,7 @@ static void op_ask_all(struct quorum_op *op, enum script_id script, uint32_t amo
 	struct quorum *q = op->q;
 	double now = op_now(op);
 
-	op->nrounds++;
-	op->votes = (struct quorum_votes){ .nservers = q->opts.nservers };
-	op->is_over = false;
-	op->yes = op->absent = 0;
-	timer_start(q->opts.timers, &op->timer, op_on_timer,
-	            now + (double)q->opts.timeout_ms / 1000, 0);
+	op_begin_vote(op);
 	for (size_t i = 0; i < q->opts.nservers; i++)
 		if (among & UINT32_C(1) << i && quorum_peer_counts(q, i, now))
 			op_ask(op, i, script, numbers, n);
@@ -179,7 +187,7 @@ static void op_ask_all(struct quorum_op *op, enum script_id script, uint32_t amo
 
 static void op_proceed(struct quorum_op *op, bool is_over);
 
-/* Begins a lease at the servers: OP_TAKE, OP_EXTEND. */
+/* Asks all servers to begin a lease: the step is OP_TAKE or OP_EXTEND. */
 static void op_ask_lease(struct quorum_op *op, enum op_step step, enum script_id script)
 {
 	op_set_step(op, step);
@@ -206,7 +214,7 @@ static void op_confirm(struct quorum_op *op)
 	op_proceed(op, false);
 }
 
-/* Returns the verdict; also chooses the fencing token. */
+/* Returns the verdict about a TAKE; if a majority agreed, also chooses the fencing token. */
 static enum quorum_verdict op_take_verdict(struct quorum_op *op, bool is_over)
 {
 	const struct quorum_opts *opts = &op->q->opts;
@@ -216,12 +224,11 @@ static enum quorum_verdict op_take_verdict(struct quorum_op *op, bool is_over)
 	    quorum_fence_choose(&op->fence, op->proposals, opts->nservers,
 	                        opts->unix_us(opts->arg)))
 		return verdict;
-	/* Other servers may still propose a token. */
+	/* The token may be too small. The servers that are still to answer may raise it. */
 	return quorum_verdict(&op->votes, is_over, true) == QUORUM_OPEN ? QUORUM_OPEN
 	                                                                : QUORUM_UNREACHED;
 }
 
-/* A server proposed a fencing token beyond the limit. */
 static void op_log_refused_fence(struct quorum *q, size_t server, int64_t token, int64_t limit)
 {
 	uint32_t suppressed;
@@ -297,20 +304,15 @@ static void op_on_released(void *arg, size_t server, const struct quorum_answer 
 
 static void op_release(struct quorum_op *op)
 {
-	double now = op_now(op);
-
 	op_set_step(op, OP_RELEASE);
-	op->votes = (struct quorum_votes){ .nservers = op->q->opts.nservers };
-	op->is_over = false;
-	timer_start(op->q->opts.timers, &op->timer, op_on_timer,
-	            now + (double)op->q->opts.timeout_ms / 1000, 0);
+	op_begin_vote(op);
 	op->release = quorum_release_new(op->q, op->ask.key, buf_slice(&op->value), UINT32_MAX,
 	                                 op->ask.lease_ms, op_on_released, op);
 	op->votes.nasked = quorum_release_ndue(op->release);
 	op_proceed(op, false);
 }
 
-/* --- the owner ---------------------------------------------------------------------------- */
+/* --- READ: finding the owner -------------------------------------------------------------- */
 
 static void op_read(struct quorum_op *op)
 {
@@ -403,7 +405,6 @@ static void op_count_answer(struct quorum_op *op, size_t server, const struct qu
 {
 	uint32_t bit = UINT32_C(1) << server;
 
-	/* (Calls to a server that has restarted since then count as failed.) */
 	if (a->kind == QUORUM_FAILED) {
 		op->votes.nfailed++;
 	} else if (op->step == OP_READ) {
@@ -426,8 +427,7 @@ static void op_on_answer(struct quorum_call *call, const struct quorum_answer *a
 {
 	struct op_call *c = container_of(call, struct op_call, call);
 	struct quorum_op *op = c->op;
-	bool is_current = c->round == op->nrounds && op->step != OP_ENDED &&
-	                  op->step != OP_PAUSE && op->step != OP_RELEASE;
+	bool is_current = c->nsteps == op->nsteps;
 	size_t server = call->server;
 
 	free(c);
@@ -440,7 +440,7 @@ static void op_on_answer(struct quorum_call *call, const struct quorum_answer *a
 	}
 }
 
-/* Returns a copy; `texts` has space for it. */
+/* Copies `text` to op->texts, which has space for it, and returns the copy. */
 static struct slice op_keep(struct quorum_op *op, struct slice text)
 {
 	size_t at = buf_len(&op->texts);

@@ -4,7 +4,8 @@
 #include "base/fatal.h"
 #include "quorum/quorum_internal.h"
 
-/* Releases kept at most; beyond that, the locks end with their leases. */
+/* If more releases than this are pending, hasp drops the oldest: its lock ends with its lease.
+ */
 #define RELEASES_MAX 10000
 
 /* A bit in `sent`, in addition to the servers' bits: the release's fn() is running. */
@@ -14,11 +15,12 @@ struct quorum_release {
 	struct quorum *q;
 	struct list node; /* in q->releases */
 	struct buf key, value;
-	double until; /* end of the release, by the clock */
+	double until; /* when the release ends, by the timers' clock */
 	quorum_released_fn *fn; /* NULL: the caller needs no callback */
 	void *arg;
-	uint32_t acked, sent; /* servers, as bits; `sent` has a server until it answers */
-	bool is_over; /* no longer in the list; freed by the last answer */
+	uint32_t acked; /* servers that have confirmed the release, as bits */
+	uint32_t sent; /* servers whose answers are due, as bits */
+	bool is_over; /* not in q->releases any more; the last answer frees the release */
 	struct quorum_call_of_release {
 		struct quorum_call call;
 		struct quorum_release *release;
@@ -37,7 +39,7 @@ static uint32_t all_servers(const struct quorum *q)
 	return (UINT32_C(1) << q->opts.nservers) - 1;
 }
 
-/* Ends the release: nothing more is sent. */
+/* Ends the release: hasp does not send it to further servers. */
 static void release_end(struct quorum_release *r)
 {
 	r->is_over = true;
@@ -61,7 +63,7 @@ static void release_on_answer(struct quorum_call *call, const struct quorum_answ
 	if (r->fn)
 		r->fn(r->arg, call->server, a);
 	r->sent &= ~IN_CALLBACK;
-	/* (A newer release may have removed this one from the list: see RELEASES_MAX.) */
+	/* (`fn` may have ended this release by a newer one: see RELEASES_MAX.) */
 	if (!r->is_over && r->acked == all_servers(r->q))
 		release_end(r);
 	else if (r->is_over && !r->sent && !r->fn)
@@ -91,7 +93,7 @@ struct quorum_release *quorum_release_new(struct quorum *q, struct slice key,
 	r->q = q;
 	buf_append(&r->key, key);
 	buf_append(&r->value, value);
-	/* A server may run a call late, and then the lease begins late. */
+	/* Twice the lease: a server may run the call that takes the lock late. */
 	r->until = timers_now(q->opts.timers) + 2 * (double)lease_ms / 1000;
 	r->acked = all_servers(q) & ~among;
 	r->fn = fn;

@@ -16,11 +16,11 @@ struct quorum_server {
 	struct quorum_servers *all;
 	size_t number;
 	struct link_env links;
-	struct own_conn conn; /* closed while it waits for the next try */
+	struct own_conn conn; /* closed while `retry` waits */
 	struct retry retry;
 	struct list calls; /* calls in flight, oldest first */
 	bool up; /* the server has answered INFO */
-	bool warned; /* a warning was logged since the server last worked */
+	bool warned; /* hasp has logged quorum_server_down since the server was last up */
 };
 
 struct quorum_servers {
@@ -108,7 +108,8 @@ static void quorum_server_on_info(struct quorum_server *s, const redisReply *r)
 
 /* --- the link ----------------------------------------------------------------------------- */
 
-/* `tag`: the call that was answered; NULL: INFO; the server: AUTH (INFO shows its refusal). */
+/* `tag`: the answered call; NULL: the reply to INFO; `owner` itself: the reply to AUTH, which
+ * is ignored, because INFO fails if the login was refused. */
 static void quorum_server_on_reply(void *owner, void *tag, redisReply **reply)
 {
 	struct quorum_server *s = owner;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * quorum_servers: a worker's connections to the servers of a quorum, one to each. Each one
- * reconnects by itself, logs in, and asks by INFO for the server's run_id and uptime.
+ * quorum_servers: a worker's connections to the servers of a quorum, one to each server. A
+ * connection reconnects by itself, logs in, and asks for the server's run_id and uptime by
+ * INFO.
  */
 #ifndef HASP_QUORUM_QUORUM_SERVERS_H
 #define HASP_QUORUM_QUORUM_SERVERS_H
@@ -13,29 +14,28 @@ struct quorum_servers;
 
 struct quorum_servers_opts {
 	const struct link_env *links; /* shared by all links of the worker; copied */
-	const char *name; /* name of the quorum; must outlive the servers */
-	char *const *addresses; /* must be valid */
+	const char *name; /* name of the quorum; must outlive the connections */
+	char *const *addresses; /* HOST:PORT or a path, as checked by the configuration */
 	size_t n;
-	const char *user, *password; /* NULL: none; must outlive the servers */
+	const char *user, *password; /* NULL: none; must outlive the connections */
 };
 
-/* Makes the servers; quorum_servers_start() connects them. */
 struct quorum_servers *quorum_servers_new(const struct quorum_servers_opts *opts);
-/* Connects; `q` gets the answers. */
+/* Connects to all servers; `q` gets their answers. */
 void quorum_servers_start(struct quorum_servers *s, struct quorum *q);
-/* Sets how later connections are encrypted; `tls` and what it points to must live until the
+/* Sets how later connections are encrypted. Copies `tls`; what it points to must live until the
  * next call. */
 void quorum_servers_use_tls(struct quorum_servers *s, const struct dial_tls *tls);
-/* The function for quorum_opts.send(); `arg`: the servers. */
+/* The function for quorum_opts.send(), with `arg` a struct quorum_servers. */
 void quorum_servers_send(void *arg, size_t server, struct slice request,
                          struct quorum_call *call);
-/* Called for each server, in the order of `addresses`. */
 typedef void quorum_servers_fn(void *arg, const char *quorum, const char *address,
                                enum quorum_server_state state, unsigned nlinks);
+/* Calls `fn` for each server, in the order of `addresses`. */
 void quorum_servers_each(const struct quorum_servers *s, quorum_servers_fn *fn, void *arg);
 /* Frees connections that ended in this loop iteration. */
 void quorum_servers_reap(struct quorum_servers *s);
-/* Closes the connections; calls in flight are answered as QUORUM_FAILED. */
+/* Closes the connections; the calls in flight get the answer QUORUM_FAILED. */
 void quorum_servers_stop(struct quorum_servers *s);
 void quorum_servers_free(struct quorum_servers *s);
 

@@ -26,7 +26,7 @@ void quorum_value_make(struct buf *out, const struct quorum_claim *claim)
 	buf_append(out, claim->content);
 }
 
-/* Returns the length of the owner in the value of a rule's lock, which contains no blank;
+/* Returns the length of OWNER, which contains no blank, in the value of a rule's lock;
  * SIZE_MAX: hasp did not make the value. */
 static size_t rules_owner_len(struct slice value)
 {
@@ -72,7 +72,8 @@ struct slice quorum_value_content(struct slice value)
 	return n == SIZE_MAX ? value : slice_of(value.p + skip, value.n - skip);
 }
 
-/* Returns how many servers have that value, and the least time left at a majority, in ms. */
+/* Returns how many servers have `value`. *ttl_ms: how long a majority keeps it at least; 0: no
+ * majority has it. */
 static size_t count_rows(const struct quorum_row *rows, size_t nservers, struct slice value,
                          int64_t *ttl_ms)
 {

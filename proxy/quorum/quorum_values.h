@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * quorum_values: the value of a lock's key at a quorum's servers: `OWNER NONCE`; if it is a
- * rule's, `OWNER NONCE CONTENT`, CONTENT being what the application stored. No two tries to
- * take a lock have the same nonce, so no try frees the lock of another try.
+ * quorum_values: the value of a lock's key at a quorum's servers. A verb's lock has the value
+ * `OWNER NONCE`, a rule's lock `OWNER NONCE CONTENT`, where CONTENT is the value that the
+ * application stored. Each try to take a lock has another nonce, so no try frees the lock of
+ * another try.
  */
 #ifndef HASP_QUORUM_QUORUM_VALUES_H
 #define HASP_QUORUM_QUORUM_VALUES_H
@@ -14,24 +15,21 @@
 #include "base/buf.h"
 #include "base/slice.h"
 
-/* The owner of a lock. */
+/* The owner that a client claims to be. */
 struct quorum_claim {
-	bool of_rule;
-	struct slice owner; /* of a rule's lock; empty: any client that knows the content */
-	/* A rule's lock: the application's value; if the owner is empty, the value that the
-	 * lock must have. */
-	struct slice content;
-	bool is_anyones; /* `owner` is empty, and any value will do */
+	bool of_rule; /* the lock is a rule's, not a verb's */
+	struct slice owner; /* empty (only of_rule): any client that knows the content */
+	struct slice content; /* CONTENT of a rule's lock */
+	bool is_anyones; /* if `owner` is empty: the lock may have any content */
 };
 
-/* Writes a new value to `out`. */
+/* Writes a new value, with a new nonce, to `out`. */
 void quorum_value_make(struct buf *out, const struct quorum_claim *claim);
+/* True if the claim fits the lock that has this value. */
 bool quorum_value_is_of(struct slice value, const struct quorum_claim *claim);
-/* Returns the owner that the value names; for a value that hasp did not make, the whole
- * value. */
+/* Returns OWNER of the value, or the whole value if hasp did not make it. */
 struct slice quorum_value_owner(struct slice value, bool of_rule);
-/* Returns the application's part of a rule's value; the whole value if hasp did not make
- * it. */
+/* Returns CONTENT of a rule's value, or the whole value if hasp did not make it. */
 struct slice quorum_value_content(struct slice value);
 
 /* One server's answer about a key. */
@@ -40,10 +38,10 @@ struct quorum_row {
 	int64_t ttl_ms;
 };
 
-/* Returns the value that a majority of the `n` servers has in `rows`, by server; empty: none.
- * *ttl_ms: a majority has it for at least this long; 0: there is no such value. */
+/* Returns the value that a majority of the `n` servers has, by their `rows`; empty: none.
+ * *ttl_ms: how long at least a majority keeps the value; 0: there is no such value. */
 struct slice quorum_value_of_majority(const struct quorum_row *rows, size_t n, int64_t *ttl_ms);
-/* `rows`: an array on the heap, or NULL. */
+/* Frees `rows`, an array on the heap or NULL. */
 void quorum_rows_free(struct quorum_row *rows, size_t n);
 
 #endif

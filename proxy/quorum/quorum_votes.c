@@ -51,7 +51,8 @@ static int64_t greatest_up_to(const int64_t *proposals, size_t nservers, int64_t
 	return greatest;
 }
 
-/* Returns the greatest number that the proposals of a majority reach; 0: no majority. */
+/* Returns the greatest number that a majority of servers proposes or exceeds; 0: there is no
+ * majority of proposals. */
 static int64_t reached_by_majority(const int64_t *proposals, size_t nservers)
 {
 	size_t majority = quorum_majority(nservers);
@@ -62,8 +63,8 @@ static int64_t reached_by_majority(const int64_t *proposals, size_t nservers)
 	return reached;
 }
 
-/* Tokens never fall: a majority has the last token. So a server that proposes no more than the
- * limit has it, too, and proposes a greater one. */
+/* Tokens never fall: a majority of servers stores the last token, so one of any majority stores
+ * it, and proposes a greater one. */
 bool quorum_fence_choose(struct quorum_fence *f, const int64_t *proposals, size_t nservers,
                          int64_t unix_us)
 {
@@ -86,7 +87,7 @@ double quorum_good_until(double began, int64_t lease_ms)
 	return began + lease - lease * DRIFT_SHARE - DRIFT_SECONDS;
 }
 
-/* Redis reports whole seconds: it may have run for one second less. */
+/* Redis subtracts whole seconds, so the process may have run for one second less. */
 double quorum_counts_from(double now, int64_t uptime, int64_t restart_delay_ms, bool is_another)
 {
 	double age = uptime > 1 && !is_another ? (double)(uptime - 1) : 0;

@@ -131,8 +131,8 @@ static void on_notice(struct waiters *all, struct slice message)
 		line_probe(w->line);
 }
 
-/* The nodes of a cluster forward messages to each other, so the worker gets each message several
- * times; repetitions do no harm. */
+/* The nodes of a cluster forward messages to each other, so the worker gets each message
+ * several times; repetitions do no harm. */
 static void waiters_on_message(void *arg, struct slice channel, struct slice message)
 {
 	struct waiters *all = ((struct queue_node *)arg)->all;
