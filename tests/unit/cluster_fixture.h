@@ -62,10 +62,7 @@ int cluster_set_up(void **state);
 int cluster_set_up_shared(void **state);
 int cluster_tear_down(void **state);
 
-#define CLUSTER_TEST(name)                                                                     \
-	cmocka_unit_test_setup_teardown(name, cluster_set_up, cluster_tear_down)
-#define CLUSTER_TEST_SHARED(name)                                                              \
-	cmocka_unit_test_setup_teardown(name, cluster_set_up_shared, cluster_tear_down)
+#define CLUSTER_TEST_SHARED(name) TEST_WITH(name, cluster_set_up_shared, cluster_tear_down)
 
 /* The client sends `text` and expects so many replies. */
 void client_sends(struct cluster_fixture *f, const char *text, unsigned replies);

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/unit/fake_jobs.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "lock/scripts/script_job.h"
 #include "resp/write.h"
+#include "tests/unit/testing.h"
 #include "tests/unit/wire.h"
 
 static struct buf lines;

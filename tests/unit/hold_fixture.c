@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/unit/hold_fixture.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "tests/unit/fake_jobs.h"
 #include "tests/unit/session_fixture.h"
+#include "tests/unit/testing.h"
 
 const struct rule rule_by_value = { .owner = OWNER_VALUE, .lease_ms = 30000 };
 const struct rule rule_by_address = { .owner = OWNER_ADDRESS, .lease_ms = 30000 };

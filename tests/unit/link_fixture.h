@@ -60,9 +60,8 @@ int set_up_connected(void **state);
 int set_up_shared(void **state);
 int tear_down(void **state);
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-#define TEST_CONNECTED(name) cmocka_unit_test_setup_teardown(name, set_up_connected, tear_down)
-#define TEST_SHARED(name) cmocka_unit_test_setup_teardown(name, set_up_shared, tear_down)
+#define TEST_CONNECTED(name) TEST_WITH(name, set_up_connected, tear_down)
+#define TEST_SHARED(name) TEST_WITH(name, set_up_shared, tear_down)
 
 /* --- the link --------------------------------------------------------------- */
 

@@ -2,15 +2,11 @@
 #include "tests/unit/played_server.h"
 
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/unit/testing.h"
 
 #define DEADLINE_SECONDS 20.0
 

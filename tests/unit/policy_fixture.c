@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/unit/policy_fixture.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/fatal.h"
 #include "config/config.h"
@@ -19,6 +13,7 @@
 #include "tests/unit/hold_fixture.h"
 #include "tests/unit/inifile.h"
 #include "tests/unit/session_fixture.h"
+#include "tests/unit/testing.h"
 #include "tests/unit/wire.h"
 #include "watch/shared_tracker.h"
 

@@ -40,9 +40,6 @@ struct fake_quorum {
 #define MINE "me 0123456789abcdef0123456789abcdef"
 #define OTHERS "you 0123456789abcdef0123456789abcdef"
 
-#define QUORUM_TEST(name)                                                                      \
-	cmocka_unit_test_setup_teardown(name, quorum_fixture_setup, quorum_fixture_teardown)
-
 int quorum_fixture_setup(void **state);
 int quorum_fixture_teardown(void **state);
 

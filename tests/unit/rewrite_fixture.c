@@ -3,17 +3,12 @@
 
 #include "commands/command.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/fatal.h"
+#include "tests/unit/testing.h"
 
 #define ARGS_MAX (ARGS_UNPACK_MAX + 8)
 

@@ -40,6 +40,5 @@ bool out_has(const char *text);
 void assert_calls(enum script_id script, const char *words);
 
 int rewrite_tear_down(void **state);
-#define TEST(name) cmocka_unit_test_teardown(name, rewrite_tear_down)
 
 #endif

@@ -2,25 +2,19 @@
  *
  * What holders keep is summed, and the heaviest of them is found.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "base/account.h"
+#include "tests/unit/testing.h"
 
 #define KB ((size_t)1024)
 #define MANY 300
 
-static void the_sum_follows_each_holder(void **state)
+TEST(the_sum_follows_each_holder)
 {
 	struct account_share s[MANY];
 	struct account a;
 	size_t expected = 0;
 
-	(void)state;
 	account_init(&a, SIZE_MAX);
 	for (size_t i = 0; i < MANY; i++) {
 		account_share_init(&s[i]);
@@ -38,12 +32,11 @@ static void the_sum_follows_each_holder(void **state)
 	assert_true(list_empty(&a.shares));
 }
 
-static void what_everybody_may_have_is_not_counted(void **state)
+TEST(what_everybody_may_have_is_not_counted)
 {
 	struct account_share s;
 	struct account a;
 
-	(void)state;
 	account_init(&a, 0);
 	account_share_init(&s);
 	account_set(&a, &s, ACCOUNT_LEAST - 1);
@@ -60,13 +53,12 @@ static double by_size(void *arg, const struct account_share *s)
 	return (double)s->nbytes;
 }
 
-static void the_heaviest_is_found(void **state)
+TEST(the_heaviest_is_found)
 {
 	struct account_share s[MANY];
 	struct account a;
 	size_t most = 0;
 
-	(void)state;
 	account_init(&a, SIZE_MAX);
 	assert_null(account_heaviest(&a, by_size, NULL));
 	for (size_t i = 0; i < MANY; i++) {
@@ -78,12 +70,11 @@ static void the_heaviest_is_found(void **state)
 	}
 }
 
-static void of_equals_the_first_is_the_heaviest(void **state)
+TEST(of_equals_the_first_is_the_heaviest)
 {
 	struct account_share one, two;
 	struct account a;
 
-	(void)state;
 	account_init(&a, SIZE_MAX);
 	account_share_init(&one);
 	account_share_init(&two);
@@ -94,12 +85,11 @@ static void of_equals_the_first_is_the_heaviest(void **state)
 	assert_ptr_equal(account_heaviest(&a, by_size, NULL), &one);
 }
 
-static void what_does_not_fit_puts_it_over_its_limit(void **state)
+TEST(what_does_not_fit_puts_it_over_its_limit)
 {
 	struct account_share s;
 	struct account a;
 
-	(void)state;
 	account_init(&a, 100 * KB);
 	account_share_init(&s);
 	account_set(&a, &s, 60 * KB);
@@ -116,12 +106,11 @@ static void what_does_not_fit_puts_it_over_its_limit(void **state)
 }
 
 /* Or others would be closed for what nobody wants any more. */
-static void what_was_wanted_goes_with_the_one_that_wanted_it(void **state)
+TEST(what_was_wanted_goes_with_the_one_that_wanted_it)
 {
 	struct account_share greedy, other;
 	struct account a;
 
-	(void)state;
 	account_init(&a, 100 * KB);
 	account_share_init(&greedy);
 	account_share_init(&other);
@@ -132,18 +121,4 @@ static void what_was_wanted_goes_with_the_one_that_wanted_it(void **state)
 	assert_true(account_is_over(&a));
 	account_set(&a, &greedy, 0);
 	assert_false(account_is_over(&a));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_sum_follows_each_holder),
-		cmocka_unit_test(what_everybody_may_have_is_not_counted),
-		cmocka_unit_test(the_heaviest_is_found),
-		cmocka_unit_test(of_equals_the_first_is_the_heaviest),
-		cmocka_unit_test(what_does_not_fit_puts_it_over_its_limit),
-		cmocka_unit_test(what_was_wanted_goes_with_the_one_that_wanted_it),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

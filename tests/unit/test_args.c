@@ -2,20 +2,15 @@
  *
  * What stands behind a command's name, read as Redis reads it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/slice.h"
 #include "commands/args.h"
+#include "tests/unit/testing.h"
 
-static void test_integers_are_read_as_redis_reads_them(void **state)
+TEST(test_integers_are_read_as_redis_reads_them)
 {
 	static const struct {
 		const char *text;
@@ -42,7 +37,6 @@ static void test_integers_are_read_as_redis_reads_them(void **state)
 		{ "x", false, 0 },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		int64_t v = 42;
 		if (args_integer(slice_str(cases[i].text), &v) != cases[i].ok)
@@ -52,9 +46,8 @@ static void test_integers_are_read_as_redis_reads_them(void **state)
 	}
 }
 
-static void test_options_end_at_a_nul_as_in_redis(void **state)
+TEST(test_options_end_at_a_nul_as_in_redis)
 {
-	(void)state;
 	assert_true(args_option(SLICE_LIT("nX"), "NX"));
 	assert_true(args_option(SLICE_LIT("NX\0junk"), "NX"));
 	assert_false(args_option(SLICE_LIT("NXX"), "NX"));
@@ -63,14 +56,4 @@ static void test_options_end_at_a_nul_as_in_redis(void **state)
 	assert_true(args_option(SLICE_LIT("lib-NAME"), "LIB-NAME"));
 	assert_false(args_option(SLICE_LIT("LIB\rNAME"), "LIB-NAME"));
 	assert_false(args_option(SLICE_LIT("XA"), "X!"));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_integers_are_read_as_redis_reads_them),
-		cmocka_unit_test(test_options_end_at_a_nul_as_in_redis),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,18 +2,13 @@
  *
  * Transactions in front of a cluster: what is answered at once, what goes to which node.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/fatal.h"
 #include "cluster/block.h"
 #include "resp/write.h"
+#include "tests/unit/testing.h"
 #include "tests/unit/wire.h"
 #include "upstream/slot.h"
 
@@ -53,6 +48,8 @@ static int teardown(void **state)
 	commands_free(commands);
 	return 0;
 }
+
+FIXTURE(setup, teardown);
 
 static void send(const char *line, int proto)
 {
@@ -122,9 +119,8 @@ static void assert_replaced(const char *line, const char *key, const char *reque
 
 /* --- */
 
-static void test_multi_goes_with_the_first_key_to_its_node(void **state)
+TEST(test_multi_goes_with_the_first_key_to_its_node)
 {
-	(void)state;
 	assert_passes("get a");
 	assert_answer("multi", "+OK\r\n");
 	assert_begins("set a 1", "a", 1, "MULTI\n");
@@ -137,9 +133,8 @@ static void test_multi_goes_with_the_first_key_to_its_node(void **state)
 	assert_false(block_is_tied(&block));
 }
 
-static void test_commands_without_a_key_wait_for_it(void **state)
+TEST(test_commands_without_a_key_wait_for_it)
 {
-	(void)state;
 	assert_answer("MULTI", "+OK\r\n");
 	assert_answer("publish c m", "+QUEUED\r\n");
 	assert_answer("ping", "+QUEUED\r\n");
@@ -147,9 +142,8 @@ static void test_commands_without_a_key_wait_for_it(void **state)
 	assert_sent("exec", "a");
 }
 
-static void test_a_transaction_without_keys_is_for_the_home_node(void **state)
+TEST(test_a_transaction_without_keys_is_for_the_home_node)
 {
-	(void)state;
 	assert_answer("multi", "+OK\r\n");
 	assert_answer("ping", "+QUEUED\r\n");
 	assert_begins("exec", NULL, 2, "MULTI\nping\n");
@@ -158,9 +152,8 @@ static void test_a_transaction_without_keys_is_for_the_home_node(void **state)
 	assert_passes("exec");
 }
 
-static void test_what_only_redis_can_judge_goes_home(void **state)
+TEST(test_what_only_redis_can_judge_goes_home)
 {
-	(void)state;
 	assert_answer("multi", "+OK\r\n");
 	assert_begins("nosuch a", NULL, 1, "MULTI\n");
 	assert_sent("get", NULL);
@@ -172,9 +165,8 @@ static void test_what_only_redis_can_judge_goes_home(void **state)
 	assert_answer("multi", "+OK\r\n");
 }
 
-static void test_keys_of_another_slot_abort_it(void **state)
+TEST(test_keys_of_another_slot_abort_it)
 {
-	(void)state;
 	assert_answer("multi", "+OK\r\n");
 	assert_begins("get a", "a", 1, "MULTI\n");
 	assert_answer("get b", CROSSSLOT);
@@ -188,14 +180,13 @@ static void test_keys_of_another_slot_abort_it(void **state)
 	assert_begins("exec", NULL, 1, "MULTI\n");
 }
 
-static void test_what_concerns_all_nodes_is_refused(void **state)
+TEST(test_what_concerns_all_nodes_is_refused)
 {
 	static const char *const lines[] = { "dbsize",   "keys *",       "scan 0",
 		                             "flushall", "script flush", "cluster info",
 		                             "hello 3",  "subscribe a",  "client reply off",
 		                             "auth x" };
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
 		assert_answer("multi", "+OK\r\n");
 		send(lines[i], 2);
@@ -206,9 +197,8 @@ static void test_what_concerns_all_nodes_is_refused(void **state)
 	}
 }
 
-static void test_discard_ends_it(void **state)
+TEST(test_discard_ends_it)
 {
-	(void)state;
 	assert_passes("discard");
 	assert_answer("multi", "+OK\r\n");
 	assert_answer("ping", "+QUEUED\r\n");
@@ -219,9 +209,8 @@ static void test_discard_ends_it(void **state)
 	assert_passes("get b");
 }
 
-static void test_reset_and_quit_end_it(void **state)
+TEST(test_reset_and_quit_end_it)
 {
-	(void)state;
 	assert_answer("multi", "+OK\r\n");
 	assert_passes("reset");
 	assert_passes("ping");
@@ -230,9 +219,8 @@ static void test_reset_and_quit_end_it(void **state)
 	assert_passes("ping");
 }
 
-static void test_another_multi_or_watch_inside_is_refused_and_aborts_nothing(void **state)
+TEST(test_another_multi_or_watch_inside_is_refused_and_aborts_nothing)
 {
-	(void)state;
 	assert_answer("multi", "+OK\r\n");
 	assert_answer("multi", "-ERR MULTI calls can not be nested\r\n");
 	assert_answer("watch a", "-ERR WATCH inside MULTI is not allowed\r\n");
@@ -240,11 +228,10 @@ static void test_another_multi_or_watch_inside_is_refused_and_aborts_nothing(voi
 }
 
 /* As Valkey 8. */
-static void test_what_is_not_allowed_inside_aborts_it(void **state)
+TEST(test_what_is_not_allowed_inside_aborts_it)
 {
 	struct command watch = *commands_find(commands, SLICE_LIT("watch"));
 
-	(void)state;
 	watch.flags = COMMAND_FROM_SERVER | COMMAND_NO_MULTI;
 	commands_put(commands, &watch);
 	assert_answer("multi", "+OK\r\n");
@@ -255,9 +242,8 @@ static void test_what_is_not_allowed_inside_aborts_it(void **state)
 
 /* --- WATCH --- */
 
-static void test_watch_decides_the_node(void **state)
+TEST(test_watch_decides_the_node)
 {
-	(void)state;
 	assert_sent("watch a", "a");
 	assert_true(block_is_tied(&block));
 	assert_passes("get b"); /* no part of a transaction */
@@ -272,9 +258,8 @@ static void test_watch_decides_the_node(void **state)
 }
 
 /* 06S is a key of slot 0, which is one as any other. */
-static void test_slot_0_decides_it_too(void **state)
+TEST(test_slot_0_decides_it_too)
 {
-	(void)state;
 	assert_int_equal(slot_of_key(SLICE_LIT("06S")), 0);
 	assert_sent("watch 06S", "06S");
 	assert_answer("multi", "+OK\r\n");
@@ -283,9 +268,8 @@ static void test_slot_0_decides_it_too(void **state)
 	assert_replaced("exec", "06S", "DISCARD\n", EXECABORT);
 }
 
-static void test_what_is_watched_is_forgotten_with_the_transaction(void **state)
+TEST(test_what_is_watched_is_forgotten_with_the_transaction)
 {
-	(void)state;
 	assert_sent("watch a", "a");
 	assert_sent("unwatch", "a");
 	assert_passes("unwatch");
@@ -301,9 +285,8 @@ static void test_what_is_watched_is_forgotten_with_the_transaction(void **state)
 
 /* --- the slot is moved --- */
 
-static void test_an_open_transaction_begins_again_elsewhere(void **state)
+TEST(test_an_open_transaction_begins_again_elsewhere)
 {
-	(void)state;
 	assert_answer("multi", "+OK\r\n");
 	assert_begins("set a 1", "a", 1, "MULTI\n");
 	assert_sent("get a", "a");
@@ -313,9 +296,8 @@ static void test_an_open_transaction_begins_again_elsewhere(void **state)
 	assert_begins("exec", "a", 4, "MULTI\nset a 1\nget a\nping\n");
 }
 
-static void test_watched_keys_that_move_count_as_changed(void **state)
+TEST(test_watched_keys_that_move_count_as_changed)
 {
-	(void)state;
 	assert_sent("watch a", "a");
 	block_close(&block);
 	assert_answer("multi", "+OK\r\n");
@@ -335,11 +317,10 @@ static void test_watched_keys_that_move_count_as_changed(void **state)
 	assert_begins("exec", NULL, 1, "MULTI\n");
 }
 
-static void test_a_transaction_that_is_too_long_cannot_begin_again(void **state)
+TEST(test_a_transaction_that_is_too_long_cannot_begin_again)
 {
 	char *line = xmalloc(BLOCK_KEPT_MAX + 64);
 
-	(void)state;
 	strcpy(line, "set a ");
 	memset(line + 6, 'x', BLOCK_KEPT_MAX);
 	line[6 + BLOCK_KEPT_MAX] = '\0';
@@ -358,30 +339,4 @@ static void test_a_transaction_that_is_too_long_cannot_begin_again(void **state)
 	assert_int_equal(last.step, BLOCK_ANSWER);
 	assert_answer("exec", EXECABORT);
 	free(line);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_multi_goes_with_the_first_key_to_its_node),
-		TEST(test_commands_without_a_key_wait_for_it),
-		TEST(test_a_transaction_without_keys_is_for_the_home_node),
-		TEST(test_what_only_redis_can_judge_goes_home),
-		TEST(test_keys_of_another_slot_abort_it),
-		TEST(test_what_concerns_all_nodes_is_refused),
-		TEST(test_discard_ends_it),
-		TEST(test_reset_and_quit_end_it),
-		TEST(test_another_multi_or_watch_inside_is_refused_and_aborts_nothing),
-		TEST(test_what_is_not_allowed_inside_aborts_it),
-		TEST(test_watch_decides_the_node),
-		TEST(test_slot_0_decides_it_too),
-		TEST(test_what_is_watched_is_forgotten_with_the_transaction),
-		TEST(test_an_open_transaction_begins_again_elsewhere),
-		TEST(test_watched_keys_that_move_count_as_changed),
-		TEST(test_a_transaction_that_is_too_long_cannot_begin_again),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

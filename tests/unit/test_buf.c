@@ -3,16 +3,11 @@
  * A buffer releases the bytes it was given, in order, wherever they lie in its
  * memory, and owns none once released.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "base/buf.h"
+#include "tests/unit/testing.h"
 
 static void assert_holds(const struct buf *b, const char *expected)
 {
@@ -22,11 +17,10 @@ static void assert_holds(const struct buf *b, const char *expected)
 	assert_true(slice_eq(buf_slice(b), s));
 }
 
-static void an_empty_buffer_owns_no_memory(void **state)
+TEST(an_empty_buffer_owns_no_memory)
 {
 	struct buf b = BUF_INIT;
 
-	(void)state;
 	assert_null(buf_head(&b));
 	assert_int_equal(buf_len(&b), 0);
 	buf_append(&b, SLICE_NONE);
@@ -36,11 +30,10 @@ static void an_empty_buffer_owns_no_memory(void **state)
 	buf_release(&b);
 }
 
-static void what_is_appended_is_consumed_in_order(void **state)
+TEST(what_is_appended_is_consumed_in_order)
 {
 	struct buf b = BUF_INIT;
 
-	(void)state;
 	buf_puts(&b, "one");
 	buf_append(&b, SLICE_LIT("two"));
 	buf_consume(&b, 2);
@@ -52,11 +45,10 @@ static void what_is_appended_is_consumed_in_order(void **state)
 	buf_release(&b);
 }
 
-static void a_buffer_that_grows_keeps_what_is_not_consumed(void **state)
+TEST(a_buffer_that_grows_keeps_what_is_not_consumed)
 {
 	struct buf b = BUF_INIT;
 
-	(void)state;
 	buf_printf(&b, "%0100d%0100d", 1, 2);
 	buf_consume(&b, 100);
 	buf_printf(&b, "%01000d", 3);
@@ -66,11 +58,10 @@ static void a_buffer_that_grows_keeps_what_is_not_consumed(void **state)
 	buf_release(&b);
 }
 
-static void bytes_of_every_value_are_kept(void **state)
+TEST(bytes_of_every_value_are_kept)
 {
 	struct buf b = BUF_INIT;
 
-	(void)state;
 	for (int i = 0; i < 1024; i++) {
 		char c = (char)i;
 		buf_append(&b, slice_of(&c, 1));
@@ -81,12 +72,11 @@ static void bytes_of_every_value_are_kept(void **state)
 	buf_release(&b);
 }
 
-static void reserved_bytes_count_once_they_are_added(void **state)
+TEST(reserved_bytes_count_once_they_are_added)
 {
 	struct buf b = BUF_INIT;
 	char *room;
 
-	(void)state;
 	buf_puts(&b, "ab");
 	room = buf_reserve(&b, 5000);
 	memset(room, 'x', 5000);
@@ -100,12 +90,11 @@ static void reserved_bytes_count_once_they_are_added(void **state)
 }
 
 /* What was consumed makes room, or a queue that never runs empty would grow for ever. */
-static void a_queue_of_bounded_length_takes_bounded_memory(void **state)
+TEST(a_queue_of_bounded_length_takes_bounded_memory)
 {
 	struct buf b = BUF_INIT;
 	unsigned in = 0, out = 0;
 
-	(void)state;
 	while (in < 100000) {
 		while (buf_len(&b) < 1000) {
 			char c = (char)in++;
@@ -120,11 +109,10 @@ static void a_queue_of_bounded_length_takes_bounded_memory(void **state)
 	buf_release(&b);
 }
 
-static void formatted_text_has_no_nul_behind_it(void **state)
+TEST(formatted_text_has_no_nul_behind_it)
 {
 	struct buf b = BUF_INIT;
 
-	(void)state;
 	buf_printf(&b, "%d-%s", -7, "x");
 	buf_printf(&b, "%300d|", 1);
 	assert_int_equal(buf_len(&b), 4 + 301);
@@ -146,12 +134,11 @@ __attribute__((format(printf, 3, 4))) static void put_line(struct buf *b, const 
 }
 
 /* Of those that pass their arguments on; the second text does not fit into what is left. */
-static void a_list_of_arguments_is_formatted_whole(void **state)
+TEST(a_list_of_arguments_is_formatted_whole)
 {
 	struct buf b = BUF_INIT;
 	char *expected = NULL;
 
-	(void)state;
 	put_line(&b, "a: ", "%d-%s", -7, "x");
 	put_line(&b, "b: ", "%s|%05000d|%c", "y", 8, 'z');
 	assert_true(asprintf(&expected, "a: -7-x\nb: y|%05000d|z\n", 8) > 0);
@@ -160,12 +147,11 @@ static void a_list_of_arguments_is_formatted_whole(void **state)
 	buf_release(&b);
 }
 
-static void clearing_keeps_the_memory_and_releasing_does_not(void **state)
+TEST(clearing_keeps_the_memory_and_releasing_does_not)
 {
 	struct buf b = BUF_INIT;
 	const char *data;
 
-	(void)state;
 	buf_puts(&b, "abc");
 	data = buf_head(&b);
 	buf_clear(&b);
@@ -181,11 +167,10 @@ static void clearing_keeps_the_memory_and_releasing_does_not(void **state)
 	buf_release(&b);
 }
 
-static void a_buffer_that_is_fitted_has_its_bytes_and_grows_again(void **state)
+TEST(a_buffer_that_is_fitted_has_its_bytes_and_grows_again)
 {
 	struct buf b = BUF_INIT;
 
-	(void)state;
 	buf_puts(&b, "abcdef");
 	buf_consume(&b, 2);
 	buf_fit(&b);
@@ -197,22 +182,4 @@ static void a_buffer_that_is_fitted_has_its_bytes_and_grows_again(void **state)
 	buf_fit(&b);
 	assert_int_equal(buf_cap(&b), 0);
 	assert_null(buf_head(&b));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_empty_buffer_owns_no_memory),
-		cmocka_unit_test(what_is_appended_is_consumed_in_order),
-		cmocka_unit_test(a_buffer_that_grows_keeps_what_is_not_consumed),
-		cmocka_unit_test(bytes_of_every_value_are_kept),
-		cmocka_unit_test(reserved_bytes_count_once_they_are_added),
-		cmocka_unit_test(a_queue_of_bounded_length_takes_bounded_memory),
-		cmocka_unit_test(formatted_text_has_no_nul_behind_it),
-		cmocka_unit_test(a_list_of_arguments_is_formatted_whole),
-		cmocka_unit_test(clearing_keeps_the_memory_and_releasing_does_not),
-		cmocka_unit_test(a_buffer_that_is_fitted_has_its_bytes_and_grows_again),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

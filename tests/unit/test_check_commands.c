@@ -3,20 +3,17 @@
  * Which commands a guard may name, by what the server tells of them or the built-in table
  * knows.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "lock/guard/check_commands.h"
 #include "resp/write.h"
 #include "tests/unit/inifile.h"
+#include "tests/unit/testing.h"
 #include "upstream/decode.h"
 #include "commands/learn.h"
+
+GROUP_FIXTURE(ini_make_dir, ini_remove_dir);
 
 /* COMMAND's answer as Redis 7 gives it, in the making. */
 struct telling {
@@ -124,12 +121,12 @@ static void assert_unfit(const struct commands *commands, const char *acquire_on
 	buf_release(&faults);
 }
 
-static void whatever_has_a_key_can_be_guarded(void **state)
+TEST(whatever_has_a_key_can_be_guarded)
 {
 	assert_unfit(*state, "get GETDEL Json.Get zunion sort_ro SET", "set getdel", "");
 }
 
-static void commands_without_a_key_cannot(void **state)
+TEST(commands_without_a_key_cannot)
 {
 	assert_unfit(*state, "GET\n\tPING CLIENT", "SET PING",
 	             "4: 'PING' in 'acquire_on' of [guard stock] has no key; expected commands "
@@ -145,7 +142,7 @@ static void commands_without_a_key_cannot(void **state)
 	"' in 'acquire_on' of [guard stock] has keys in positions that Redis does "            \
 	"not report; expected commands with keys in fixed positions, such as GET\n"
 
-static void commands_whose_keys_nobody_tells_cannot(void **state)
+TEST(commands_whose_keys_nobody_tells_cannot)
 {
 	const char *classifier = "graph.query graph.list object memory migrate";
 	const char *faults = HIDDEN("graph.query") HIDDEN("graph.list") HIDDEN("object")
@@ -161,7 +158,7 @@ static void commands_whose_keys_nobody_tells_cannot(void **state)
 }
 
 /* Redis hangs up on them. */
-static void the_first_words_of_http_share_no_link(void **state)
+TEST(the_first_words_of_http_share_no_link)
 {
 	const struct commands *told = *state;
 
@@ -170,7 +167,7 @@ static void the_first_words_of_http_share_no_link(void **state)
 	assert_false(commands_get(told, SLICE_LIT("Host:"))->flags & COMMAND_STATELESS);
 }
 
-static void commands_that_may_block_cannot(void **state)
+TEST(commands_that_may_block_cannot)
 {
 	assert_unfit(*state, "BLPOP", "blmpop",
 	             "3: 'BLPOP' in 'acquire_on' of [guard stock] may block; expected commands "
@@ -179,7 +176,7 @@ static void commands_that_may_block_cannot(void **state)
 	             "commands that answer at once, such as SET\n");
 }
 
-static void commands_forbidden_in_scripts_cannot(void **state)
+TEST(commands_forbidden_in_scripts_cannot)
 {
 	assert_unfit(
 		*state, "EVAL WATCH", NULL,
@@ -189,7 +186,7 @@ static void commands_forbidden_in_scripts_cannot(void **state)
 		"guards use; expected commands that scripts may call, such as GET\n");
 }
 
-static void what_releases_must_write(void **state)
+TEST(what_releases_must_write)
 {
 	assert_unfit(*state, "GET", "SET GET",
 	             "4: 'GET' in 'release_on' of [guard stock] does not write; expected "
@@ -197,7 +194,7 @@ static void what_releases_must_write(void **state)
 }
 
 /* HGET is in the built-in table, but this server does not tell of it. */
-static void what_the_server_does_not_have_cannot(void **state)
+TEST(what_the_server_does_not_have_cannot)
 {
 	assert_unfit(*state, "GTE HGET", "a-name-that-is-longer-than-the-table",
 	             "3: 'GTE' in 'acquire_on' of [guard stock] is unknown to Redis; expected "
@@ -209,11 +206,10 @@ static void what_the_server_does_not_have_cannot(void **state)
 	             "SET\n");
 }
 
-static void without_the_server_only_the_built_in_table_can_tell(void **state)
+TEST(without_the_server_only_the_built_in_table_can_tell)
 {
 	struct commands *builtin = commands_new();
 
-	(void)state;
 	assert_unfit(builtin, "GTE PING HGET BLPOP MIGRATE", "JSON.SET HGET",
 	             "3: 'BLPOP' in 'acquire_on' of [guard stock] may block; expected commands "
 	             "that answer at once, such as GET\n" HIDDEN(
@@ -223,7 +219,7 @@ static void without_the_server_only_the_built_in_table_can_tell(void **state)
 	commands_free(builtin);
 }
 
-static void every_guard_is_checked(void **state)
+TEST(every_guard_is_checked)
 {
 	struct config *c = load("[guard a]\npattern = a\nacquire_on = PING\n"
 	                        "[guard b]\npattern = b\nacquire_on = GET\nrelease_on = GET\n");
@@ -250,22 +246,4 @@ static int teardown(void **state)
 	return 0;
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(whatever_has_a_key_can_be_guarded),
-		TEST(commands_without_a_key_cannot),
-		TEST(commands_whose_keys_nobody_tells_cannot),
-		TEST(the_first_words_of_http_share_no_link),
-		TEST(commands_that_may_block_cannot),
-		TEST(commands_forbidden_in_scripts_cannot),
-		TEST(what_releases_must_write),
-		TEST(what_the_server_does_not_have_cannot),
-		TEST(without_the_server_only_the_built_in_table_can_tell),
-		TEST(every_guard_is_checked),
-	};
-
-	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
-}
+FIXTURE(setup, teardown);

@@ -3,19 +3,16 @@
  * What a connection reads of keys that a guard checks: the digests of the values in a reply,
  * however its bytes arrive, and a mark where there is none.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "lock/guard/checked_read.h"
 #include "tests/unit/fake_jobs.h"
 #include "tests/unit/guard_fixture.h"
+#include "tests/unit/testing.h"
 #include "tests/unit/ways.h"
+
+FIXTURE(guard_set_up, guard_tear_down);
 
 #define DB 2
 #define HELLO "aaf4c61ddcc5e8a2dabede0f3b482cd9aea9434d"
@@ -102,7 +99,7 @@ static void assert_read(struct guard_fixture *f, const char *keys, struct slice 
 	forget(f);
 }
 
-static void a_value_has_the_digest_that_scripts_compute(void **state)
+TEST(a_value_has_the_digest_that_scripts_compute)
 {
 	assert_read(*state, "a", SLICE_LIT("$5\r\nhello\r\n"), HELLO, NULL, NULL);
 	assert_read(*state, "a", SLICE_LIT("$0\r\n\r\n"), EMPTY, NULL, NULL);
@@ -110,13 +107,13 @@ static void a_value_has_the_digest_that_scripts_compute(void **state)
 	            "f846fe93526b9dedbcc8e5177852325259e41950", NULL, NULL);
 }
 
-static void that_there_is_no_value_is_known_too(void **state)
+TEST(that_there_is_no_value_is_known_too)
 {
 	assert_read(*state, "a", SLICE_LIT("$-1\r\n"), NONE, NULL, NULL);
 	assert_read(*state, "a", SLICE_LIT("_\r\n"), NONE, NULL, NULL);
 }
 
-static void of_several_values_those_of_checked_keys_are_digested(void **state)
+TEST(of_several_values_those_of_checked_keys_are_digested)
 {
 	struct slice reply = SLICE_LIT("*3\r\n$5\r\nhello\r\n$-1\r\n$0\r\n\r\n");
 
@@ -129,7 +126,7 @@ static void of_several_values_those_of_checked_keys_are_digested(void **state)
 	            HELLO, NONE, NULL);
 }
 
-static void a_read_that_fails_leaves_a_mark(void **state)
+TEST(a_read_that_fails_leaves_a_mark)
 {
 	assert_read(*state, "a", SLICE_LIT("-NOPERM no\r\n"), LOST, NULL, NULL);
 	assert_read(*state, "ab", SLICE_LIT("-LOADING its data, for longer than a line\r\n"),
@@ -137,13 +134,13 @@ static void a_read_that_fails_leaves_a_mark(void **state)
 	assert_read(*state, "a", SLICE_LIT("!7\r\nERR err\r\n"), LOST, NULL, NULL);
 }
 
-static void another_type_leaves_none(void **state)
+TEST(another_type_leaves_none)
 {
 	assert_read(*state, "a", SLICE_LIT("-WRONGTYPE Operation against a key\r\n"), NULL,
 	            NULL, NULL);
 }
 
-static void a_read_that_fails_does_not_end_an_earlier_one(void **state)
+TEST(a_read_that_fails_does_not_end_an_earlier_one)
 {
 	struct guard_fixture *f = *state;
 	struct run r = { f, "a", false, { HELLO, NULL, NULL }, NULL, 0 };
@@ -154,7 +151,7 @@ static void a_read_that_fails_does_not_end_an_earlier_one(void **state)
 	end(&r, SLICE_LIT("-NOPERM no\r\n"), "failed", 0);
 }
 
-static void a_read_that_has_no_reply_failed(void **state)
+TEST(a_read_that_has_no_reply_failed)
 {
 	struct run r = { *state, "a", false, { LOST, NULL, NULL }, NULL, 0 };
 
@@ -164,7 +161,7 @@ static void a_read_that_has_no_reply_failed(void **state)
 	assert_entries(&r, "freed", 0);
 }
 
-static void a_read_outlives_its_connection_s_end(void **state)
+TEST(a_read_outlives_its_connection_s_end)
 {
 	struct guard_fixture *f = *state;
 	struct run r = { f, "a", false, { NULL, NULL, NULL }, NULL, 0 };
@@ -175,7 +172,7 @@ static void a_read_outlives_its_connection_s_end(void **state)
 	assert_entries(&r, "freed", 0);
 }
 
-static void a_value_that_is_too_long_leaves_a_mark(void **state)
+TEST(a_value_that_is_too_long_leaves_a_mark)
 {
 	static const char piece[65536] = "";
 	struct run r = { *state, "ab", true, { LOST, HELLO, NULL }, NULL, 0 };
@@ -192,7 +189,7 @@ static void a_value_that_is_too_long_leaves_a_mark(void **state)
 	end(&r, SLICE_LIT("*"), "long", 0);
 }
 
-static void a_write_in_a_transaction_ends_the_read(void **state)
+TEST(a_write_in_a_transaction_ends_the_read)
 {
 	struct guard_fixture *f = *state;
 	struct resp_reply ok = reply_of_type('+'), error = reply_of_type('-');
@@ -221,7 +218,7 @@ static void read_many(struct guard_fixture *f, int n)
 	}
 }
 
-static void guards_that_were_acquired_outlive_many_checked_reads(void **state)
+TEST(guards_that_were_acquired_outlive_many_checked_reads)
 {
 	struct guard_fixture *f = *state;
 
@@ -235,7 +232,7 @@ static void guards_that_were_acquired_outlive_many_checked_reads(void **state)
 	assert_false(f->set.overflowed);
 }
 
-static void the_value_that_was_read_last_counts(void **state)
+TEST(the_value_that_was_read_last_counts)
 {
 	struct guard_fixture *f = *state;
 
@@ -245,25 +242,4 @@ static void the_value_that_was_read_last_counts(void **state)
 	                              SLICE_LIT(EMPTY)));
 	assert_true(slice_eq(guard_fixture_entry(f, "a")->token, SLICE_LIT(EMPTY)));
 	assert_int_equal(f->set.n, 1);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, guard_set_up, guard_tear_down)
-	const struct CMUnitTest tests[] = {
-		TEST(a_value_has_the_digest_that_scripts_compute),
-		TEST(that_there_is_no_value_is_known_too),
-		TEST(of_several_values_those_of_checked_keys_are_digested),
-		TEST(a_read_that_fails_leaves_a_mark),
-		TEST(another_type_leaves_none),
-		TEST(a_read_that_fails_does_not_end_an_earlier_one),
-		TEST(a_read_that_has_no_reply_failed),
-		TEST(a_read_outlives_its_connection_s_end),
-		TEST(a_value_that_is_too_long_leaves_a_mark),
-		TEST(a_write_in_a_transaction_ends_the_read),
-		TEST(guards_that_were_acquired_outlive_many_checked_reads),
-		TEST(the_value_that_was_read_last_counts),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

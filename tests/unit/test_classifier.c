@@ -2,15 +2,10 @@
  *
  * A request that begins as one before it did is known by that, and no other is.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "policy/classifier.h"
+#include "tests/unit/testing.h"
 
 static int setup(void **state)
 {
@@ -23,6 +18,8 @@ static int teardown(void **state)
 	classifier_free(*state);
 	return 0;
 }
+
+FIXTURE(setup, teardown);
 
 static void remember(struct classifier *classifier, struct slice request, size_t argc,
                      size_t name_len)
@@ -49,13 +46,13 @@ static const struct command_prefix *recall(const struct classifier *classifier,
 	remember(classifier, SLICE_LIT(literal), argc, name_len)
 #define RECALL(classifier, literal) recall(classifier, SLICE_LIT(literal))
 
-static void nothing_is_recalled_at_first(void **state)
+TEST(nothing_is_recalled_at_first)
 {
 	assert_null(RECALL(*state, "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"));
 	assert_null(RECALL(*state, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"));
 }
 
-static void a_request_is_recalled_by_its_beginning(void **state)
+TEST(a_request_is_recalled_by_its_beginning)
 {
 	const struct command_prefix *b;
 
@@ -67,7 +64,7 @@ static void a_request_is_recalled_by_its_beginning(void **state)
 	assert_true(b->what.is_stateless);
 }
 
-static void one_that_begins_otherwise_is_not(void **state)
+TEST(one_that_begins_otherwise_is_not)
 {
 	REMEMBER(*state, "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", 2, 3);
 	assert_null(RECALL(*state, "*3\r\n$3\r\nGET\r\n$1\r\nk\r\n$1\r\nl\r\n"));
@@ -78,7 +75,7 @@ static void one_that_begins_otherwise_is_not(void **state)
 	assert_null(RECALL(*state, "*2\r\n:3\r\nGET\r\n$1\r\nk\r\n"));
 }
 
-static void a_name_of_any_length_that_is_kept_is_recalled_whole(void **state)
+TEST(a_name_of_any_length_that_is_kept_is_recalled_whole)
 {
 	REMEMBER(*state, "*2\r\n$6\r\nSTRLEN\r\n$1\r\nk\r\n", 2, 6);
 	REMEMBER(*state, "*2\r\n$1\r\nX\r\n$5\r\nabcde\r\n", 2, 1);
@@ -88,7 +85,7 @@ static void a_name_of_any_length_that_is_kept_is_recalled_whole(void **state)
 	assert_null(RECALL(*state, "*2\r\n$1\r\nY\r\n$5\r\nabcde\r\n"));
 }
 
-static void long_names_and_lists_are_not_kept(void **state)
+TEST(long_names_and_lists_are_not_kept)
 {
 	REMEMBER(*state, "*2\r\n$7\r\nHGETALL\r\n$1\r\nk\r\n", 2, 7);
 	REMEMBER(*state, "*10\r\n$4\r\nMGET\r\n$1\r\na\r\n", 10, 4);
@@ -96,7 +93,7 @@ static void long_names_and_lists_are_not_kept(void **state)
 	assert_null(RECALL(*state, "*10\r\n$4\r\nMGET\r\n$1\r\na\r\n"));
 }
 
-static void what_is_too_short_is_not_looked_at(void **state)
+TEST(what_is_too_short_is_not_looked_at)
 {
 	struct slice ping = SLICE_LIT("*1\r\n$4\r\nPING\r\n");
 
@@ -106,26 +103,9 @@ static void what_is_too_short_is_not_looked_at(void **state)
 	assert_non_null(RECALL(*state, "*1\r\n$4\r\nPING\r\n*1"));
 }
 
-static void what_was_remembered_is_forgotten_when_told_so(void **state)
+TEST(what_was_remembered_is_forgotten_when_told_so)
 {
 	REMEMBER(*state, "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", 2, 3);
 	classifier_reset(*state);
 	assert_null(RECALL(*state, "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(nothing_is_recalled_at_first),
-		TEST(a_request_is_recalled_by_its_beginning),
-		TEST(one_that_begins_otherwise_is_not),
-		TEST(a_name_of_any_length_that_is_kept_is_recalled_whole),
-		TEST(long_names_and_lists_are_not_kept),
-		TEST(what_is_too_short_is_not_looked_at),
-		TEST(what_was_remembered_is_forgotten_when_told_so),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,14 +2,9 @@
  *
  * Which records of a client the next hasp takes: those of which it understands all.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "client/client.h"
+#include "tests/unit/testing.h"
 
 /* A record with this field, beside the listener that each has. */
 static bool is_taken(struct slice name, struct slice value)
@@ -27,9 +22,8 @@ static bool is_taken(struct slice name, struct slice value)
 #define TAKEN(name, value) assert_true(is_taken(SLICE_LIT(name), SLICE_LIT(value)))
 #define NOT_TAKEN(name, value) assert_false(is_taken(SLICE_LIT(name), SLICE_LIT(value)))
 
-static void numbers_are_read_whole(void **state)
+TEST(numbers_are_read_whole)
 {
-	(void)state;
 	TAKEN("db", "7");
 	TAKEN("db", "2147483647");
 	TAKEN("db", "000000000000000000000000000000000000000000000000000000000000001");
@@ -45,18 +39,16 @@ static void numbers_are_read_whole(void **state)
 	NOT_TAKEN("since", "now");
 }
 
-static void texts_have_no_nul(void **state)
+TEST(texts_have_no_nul)
 {
-	(void)state;
 	TAKEN("user", "alice");
 	TAKEN("user", "");
 	NOT_TAKEN("user", "al\0ice");
 	TAKEN("input", "*1\r\n\0");
 }
 
-static void a_value_that_was_seen_has_its_key_before_it(void **state)
+TEST(a_value_that_was_seen_has_its_key_before_it)
 {
-	(void)state;
 	TAKEN("seen", "0 1 1 kv");
 	TAKEN("seen", "0 1 2 kv");
 	NOT_TAKEN("seen", "0 1 3 kv");
@@ -65,12 +57,11 @@ static void a_value_that_was_seen_has_its_key_before_it(void **state)
 	NOT_TAKEN("seen", "0 1");
 }
 
-static void what_has_another_name_is_not_understood(void **state)
+TEST(what_has_another_name_is_not_understood)
 {
 	struct slice fields[] = { SLICE_LIT("listener"), SLICE_LIT("*:6380"), SLICE_LIT("db") };
 	struct slice listener;
 
-	(void)state;
 	NOT_TAKEN("mood", "good");
 	NOT_TAKEN("", "");
 	assert_false(client_record_check(&(struct resp_view){ 3, fields }, &listener));
@@ -78,16 +69,4 @@ static void what_has_another_name_is_not_understood(void **state)
 	fields[1] = SLICE_LIT("7");
 	fields[0] = SLICE_LIT("db");
 	assert_false(client_record_check(&(struct resp_view){ 2, fields }, &listener));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(numbers_are_read_whole),
-		cmocka_unit_test(texts_have_no_nul),
-		cmocka_unit_test(a_value_that_was_seen_has_its_key_before_it),
-		cmocka_unit_test(what_has_another_name_is_not_understood),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

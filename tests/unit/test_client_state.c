@@ -2,14 +2,9 @@
  *
  * A client's state changes only as the diagram in client/client_internal.h says.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "client/client_internal.h"
+#include "tests/unit/testing.h"
 
 /* The columns are the states in their order: 'x' where the client may go. */
 static const char *const diagram[] = {
@@ -33,7 +28,7 @@ static const char *const diagram[] = {
 	/* DEAD            */ "................",
 };
 
-static void the_diagram_has_each_state(void **state)
+TEST(the_diagram_has_each_state)
 {
 	static const enum client_state order[] = {
 		CLIENT_OPEN,         CLIENT_STREAMING,    CLIENT_TUNNEL,
@@ -44,15 +39,13 @@ static void the_diagram_has_each_state(void **state)
 		CLIENT_DEAD,
 	};
 
-	(void)state;
 	assert_int_equal(CLIENT_STATES, 16);
 	for (size_t i = 0; i < CLIENT_STATES; i++)
 		assert_int_equal(order[i], i);
 }
 
-static void a_client_may_go_where_the_diagram_says_and_nowhere_else(void **state)
+TEST(a_client_may_go_where_the_diagram_says_and_nowhere_else)
 {
-	(void)state;
 	for (int from = 0; from < CLIENT_STATES; from++) {
 		assert_int_equal(strlen(diagram[from]), CLIENT_STATES);
 		for (int to = 0; to < CLIENT_STATES; to++)
@@ -61,9 +54,8 @@ static void a_client_may_go_where_the_diagram_says_and_nowhere_else(void **state
 	}
 }
 
-static void the_parked_states_are_those_that_say_so(void **state)
+TEST(the_parked_states_are_those_that_say_so)
 {
-	(void)state;
 	for (int i = 0; i < CLIENT_STATES; i++) {
 		struct client c = { .state = i };
 		assert_int_equal(client_is_parked(&c),
@@ -74,13 +66,12 @@ static void the_parked_states_are_those_that_say_so(void **state)
 }
 
 /* Longer than that, hasp would keep it for a client that may never log in. */
-static void without_a_login_no_request_is_longer_than_one(void **state)
+TEST(without_a_login_no_request_is_longer_than_one)
 {
 	struct node node = { 0 };
 	struct client_env env = { .node = &node };
 	struct client c = { .env = &env };
 
-	(void)state;
 	node.links.login_required = true;
 	c.scan.argc = REQUEST_LOGIN_ARGC + 1;
 	assert_false(partial_is_refused(&c)); /* of an earlier request */
@@ -93,16 +84,4 @@ static void without_a_login_no_request_is_longer_than_one(void **state)
 	assert_true(partial_is_refused(&c));
 	c.session.login = LOGIN_ADMITTED;
 	assert_false(partial_is_refused(&c));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_diagram_has_each_state),
-		cmocka_unit_test(a_client_may_go_where_the_diagram_says_and_nowhere_else),
-		cmocka_unit_test(the_parked_states_are_those_that_say_so),
-		cmocka_unit_test(without_a_login_no_request_is_longer_than_one),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

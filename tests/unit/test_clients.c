@@ -3,22 +3,18 @@
  * Clients, whose links lead to a server that the test plays: when they go on, on which link,
  * and when they are closed.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "client/client_internal.h"
 #include "policy/policy.h"
 #include "tests/unit/inifile.h"
 #include "tests/unit/surroundings.h"
+#include "tests/unit/testing.h"
+
+GROUP_FIXTURE(ini_make_dir, ini_remove_dir);
 
 #define CLIENTS 2
 
@@ -113,7 +109,9 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static void who_may_go_on_twice_has_one_turn(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(who_may_go_on_twice_has_one_turn)
 {
 	struct fixture *f = *state;
 	struct client *a = f->clients[0], *b = f->clients[1];
@@ -126,7 +124,7 @@ static void who_may_go_on_twice_has_one_turn(void **state)
 	assert_null(list_shift(&f->env.runnable));
 }
 
-static void who_is_to_have_its_own_link_does_not_wait_for_a_shared_one(void **state)
+TEST(who_is_to_have_its_own_link_does_not_wait_for_a_shared_one)
 {
 	struct fixture *f = *state;
 	struct client *a = f->clients[0], *b = f->clients[1];
@@ -140,7 +138,7 @@ static void who_is_to_have_its_own_link_does_not_wait_for_a_shared_one(void **st
 	assert_int_equal(b->next_link, NEXT_NONE);
 }
 
-static void what_was_sent_last_may_be_read_for_a_while(void **state)
+TEST(what_was_sent_last_may_be_read_for_a_while)
 {
 	struct fixture *f = *state;
 	struct client *c = f->clients[0];
@@ -156,7 +154,7 @@ static void what_was_sent_last_may_be_read_for_a_while(void **state)
 }
 
 /* Redis' error is the answer to the command; any other line says that it needs no login. */
-static void an_error_answers_who_has_not_logged_in(void **state)
+TEST(an_error_answers_who_has_not_logged_in)
 {
 	struct fixture *f = *state;
 	struct client *c = f->clients[0];
@@ -174,7 +172,7 @@ static void turn_loop(struct fixture *f)
 }
 
 /* Only the status that answers DISCARD can show it. */
-static void a_transaction_is_over_once_redis_says_so(void **state)
+TEST(a_transaction_is_over_once_redis_says_so)
 {
 	struct fixture *f = *state;
 	struct client *c = f->clients[0];
@@ -197,7 +195,7 @@ static void a_transaction_is_over_once_redis_says_so(void **state)
 }
 
 /* If the client hangs up now, it leaves at once, as one in line does. */
-static void while_replicas_are_asked_it_is_parked_for_them(void **state)
+TEST(while_replicas_are_asked_it_is_parked_for_them)
 {
 	struct fixture *f = *state;
 	struct client *c = f->clients[0];
@@ -230,20 +228,4 @@ static void while_replicas_are_asked_it_is_parked_for_them(void **state)
 	read_set_init(&c->locks->read_set);
 	read_sets_free(table);
 	freelist_fini(&freelist);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(who_may_go_on_twice_has_one_turn),
-		TEST(who_is_to_have_its_own_link_does_not_wait_for_a_shared_one),
-		TEST(what_was_sent_last_may_be_read_for_a_while),
-		TEST(an_error_answers_who_has_not_logged_in),
-		TEST(a_transaction_is_over_once_redis_says_so),
-		TEST(while_replicas_are_asked_it_is_parked_for_them),
-	};
-
-	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
 }

@@ -4,17 +4,14 @@
  * bounds what is kept of them.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#include <cmocka.h>
-
 #include "tests/unit/cluster_fixture.h"
+#include "tests/unit/testing.h"
+
+FIXTURE(cluster_set_up, cluster_tear_down);
 
 #define NREPLIES 40
 #define VALUE_SIZE ((size_t)65536)
@@ -103,7 +100,7 @@ static void node_0_answers(struct cluster_fixture *f, struct buf *rest)
 	assert_client_gets_all(f, ":1\r\n", rest);
 }
 
-static void a_link_of_its_own_is_read_no_further(void **state)
+TEST(a_link_of_its_own_is_read_no_further)
 {
 	struct cluster_fixture *f = *state;
 	struct buf rest = run_ahead(f);
@@ -112,7 +109,7 @@ static void a_link_of_its_own_is_read_no_further(void **state)
 }
 
 /* Node 0 has to answer the session's command before it is asked for the first reply. */
-static void a_link_that_still_opens_is_read_on(void **state)
+TEST(a_link_that_still_opens_is_read_on)
 {
 	struct cluster_fixture *f = *state;
 	struct buf rest = replies_of_node_1();
@@ -132,7 +129,7 @@ static void a_link_that_still_opens_is_read_on(void **state)
 	free(requests);
 }
 
-static void a_client_that_does_not_read_holds_its_node_up(void **state)
+TEST(a_client_that_does_not_read_holds_its_node_up)
 {
 	struct cluster_fixture *f = *state;
 	struct buf rest = replies_of_node_1();
@@ -150,7 +147,7 @@ static void a_client_that_does_not_read_holds_its_node_up(void **state)
 }
 
 /* Its replies would have to come before what is kept. */
-static void a_first_reply_that_comes_behind_too_much_ends_the_link(void **state)
+TEST(a_first_reply_that_comes_behind_too_much_ends_the_link)
 {
 	struct cluster_fixture *f = *state;
 	struct buf rest = run_ahead(f);
@@ -162,7 +159,7 @@ static void a_first_reply_that_comes_behind_too_much_ends_the_link(void **state)
 	buf_release(&rest);
 }
 
-static void over_a_shared_link_so_much_ends_the_session(void **state)
+CLUSTER_TEST_SHARED(over_a_shared_link_so_much_ends_the_session)
 {
 	struct cluster_fixture *f = *state;
 	struct buf bytes = replies_of_node_1();
@@ -184,7 +181,7 @@ static void over_a_shared_link_so_much_ends_the_session(void **state)
 }
 
 /* Until it is known how long replies are. */
-static void over_shared_links_little_is_asked_for_at_first(void **state)
+CLUSTER_TEST_SHARED(over_shared_links_little_is_asked_for_at_first)
 {
 	struct cluster_fixture *f = *state;
 	char *requests = repeated(GET_FOO);
@@ -200,18 +197,4 @@ static void over_shared_links_little_is_asked_for_at_first(void **state)
 	assert_client_got(f, ":1\r\n");
 	assert_node_got(f, 1, GET_FOO);
 	free(requests);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CLUSTER_TEST(a_link_of_its_own_is_read_no_further),
-		CLUSTER_TEST(a_link_that_still_opens_is_read_on),
-		CLUSTER_TEST(a_client_that_does_not_read_holds_its_node_up),
-		CLUSTER_TEST(a_first_reply_that_comes_behind_too_much_ends_the_link),
-		CLUSTER_TEST_SHARED(over_a_shared_link_so_much_ends_the_session),
-		CLUSTER_TEST_SHARED(over_shared_links_little_is_asked_for_at_first),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

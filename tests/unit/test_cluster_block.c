@@ -2,17 +2,14 @@
  *
  * Transactions in front of a cluster, on the wire.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/unit/cluster_fixture.h"
+#include "tests/unit/testing.h"
+
+FIXTURE(cluster_set_up, cluster_tear_down);
 
 #define MULTI "*1\r\n$5\r\nMULTI\r\n"
 #define EXEC "*1\r\n$4\r\nEXEC\r\n"
@@ -31,7 +28,7 @@
 #define OK "+OK\r\n"
 #define QUEUED "+QUEUED\r\n"
 
-static void multi_is_sent_with_the_first_key(void **state)
+TEST(multi_is_sent_with_the_first_key)
 {
 	struct cluster_fixture *f = *state;
 
@@ -49,14 +46,14 @@ static void multi_is_sent_with_the_first_key(void **state)
 	assert_client_got(f, QUEUED "*2\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n");
 }
 
-static void errors_inside_are_redis_own(void **state)
+TEST(errors_inside_are_redis_own)
 {
 	struct cluster_fixture *f = *state;
 
 	assert_passes(f, 1, MULTI GET_FOO EXEC, 3, OK "-OOM no\r\n" EXECABORT);
 }
 
-static void an_exec_that_redis_refuses_ends_it(void **state)
+TEST(an_exec_that_redis_refuses_ends_it)
 {
 	struct cluster_fixture *f = *state;
 
@@ -76,7 +73,7 @@ static void an_exec_that_redis_refuses_ends_it(void **state)
 	assert_client_got(f, OK QUEUED REFUSED_EXEC OK QUEUED "*1\r\n:1\r\n");
 }
 
-static void keys_of_other_slots_abort_it_at_its_node(void **state)
+TEST(keys_of_other_slots_abort_it_at_its_node)
 {
 	struct cluster_fixture *f = *state;
 
@@ -87,7 +84,7 @@ static void keys_of_other_slots_abort_it_at_its_node(void **state)
 	assert_node_got_nothing(f, 0);
 }
 
-static void one_without_keys_is_the_default_node_nodes(void **state)
+TEST(one_without_keys_is_the_default_node_nodes)
 {
 	struct cluster_fixture *f = *state;
 
@@ -95,7 +92,7 @@ static void one_without_keys_is_the_default_node_nodes(void **state)
 }
 
 /* No node is to be asked about it but the one that will refuse EXEC. */
-static void one_that_begins_with_an_error_goes_to_its_key_all_the_same(void **state)
+TEST(one_that_begins_with_an_error_goes_to_its_key_all_the_same)
 {
 	struct cluster_fixture *f = *state;
 
@@ -107,7 +104,7 @@ static void one_that_begins_with_an_error_goes_to_its_key_all_the_same(void **st
 	assert_client_got(f, OK "-ERR arguments\r\n" QUEUED EXECABORT);
 }
 
-static void watched_keys_decide_the_node(void **state)
+TEST(watched_keys_decide_the_node)
 {
 	struct cluster_fixture *f = *state;
 
@@ -118,7 +115,7 @@ static void watched_keys_decide_the_node(void **state)
 	assert_node_got_nothing(f, 0);
 }
 
-static void a_command_that_was_redirected_is_queued_elsewhere(void **state)
+TEST(a_command_that_was_redirected_is_queued_elsewhere)
 {
 	struct cluster_fixture *f = *state;
 
@@ -134,7 +131,7 @@ static void a_command_that_was_redirected_is_queued_elsewhere(void **state)
 	assert_passes(f, 2, EXEC, 1, "*2\r\n:1\r\n:2\r\n");
 }
 
-static void one_whose_exec_is_on_its_way_begins_anew(void **state)
+TEST(one_whose_exec_is_on_its_way_begins_anew)
 {
 	struct cluster_fixture *f = *state;
 
@@ -152,7 +149,7 @@ static void one_whose_exec_is_on_its_way_begins_anew(void **state)
 }
 
 /* The slot is moved between its commands and EXEC. */
-static void exec_that_is_redirected_begins_anew(void **state)
+TEST(exec_that_is_redirected_begins_anew)
 {
 	struct cluster_fixture *f = *state;
 
@@ -168,14 +165,14 @@ static void exec_that_is_redirected_begins_anew(void **state)
 	assert_client_got(f, OK QUEUED "*1\r\n:1\r\n");
 }
 
-static void an_error_of_another_kind_is_no_reason_to_begin_anew(void **state)
+TEST(an_error_of_another_kind_is_no_reason_to_begin_anew)
 {
 	struct cluster_fixture *f = *state;
 
 	assert_passes(f, 1, MULTI GET_FOO EXEC, 3, OK QUEUED EXECABORT);
 }
 
-static void what_was_watched_elsewhere_counts_as_changed(void **state)
+TEST(what_was_watched_elsewhere_counts_as_changed)
 {
 	struct cluster_fixture *f = *state;
 
@@ -193,7 +190,7 @@ static void what_was_watched_elsewhere_counts_as_changed(void **state)
 	assert_node_got(f, 0, WATCH_BAR);
 }
 
-static void exec_of_watched_keys_that_is_redirected_fails(void **state)
+TEST(exec_of_watched_keys_that_is_redirected_fails)
 {
 	struct cluster_fixture *f = *state;
 
@@ -204,7 +201,7 @@ static void exec_of_watched_keys_that_is_redirected_fails(void **state)
 }
 
 /* Redis has carried out nothing of it. */
-static void one_whose_node_dies_begins_anew(void **state)
+TEST(one_whose_node_dies_begins_anew)
 {
 	struct cluster_fixture *f = *state;
 
@@ -219,7 +216,7 @@ static void one_whose_node_dies_begins_anew(void **state)
 }
 
 /* What comes behind a command that no node took must not be carried out at once. */
-static void a_command_that_no_node_takes_aborts_it(void **state)
+TEST(a_command_that_no_node_takes_aborts_it)
 {
 	struct cluster_fixture *f = *state;
 
@@ -238,7 +235,7 @@ static void a_command_that_no_node_takes_aborts_it(void **state)
 	assert_client_got(f, QUEUED EXECABORT);
 }
 
-static void discard_is_for_the_node_that_has_it(void **state)
+TEST(discard_is_for_the_node_that_has_it)
 {
 	struct cluster_fixture *f = *state;
 
@@ -249,7 +246,7 @@ static void discard_is_for_the_node_that_has_it(void **state)
 }
 
 /* Longer than what is taken for a request that may be passed on as it comes. */
-static void a_long_command_is_part_of_it(void **state)
+TEST(a_long_command_is_part_of_it)
 {
 	enum { N = 40000 };
 	struct cluster_fixture *f = *state;
@@ -273,7 +270,7 @@ static void a_long_command_is_part_of_it(void **state)
 	free(all);
 }
 
-static void one_that_is_too_long_aborts_it(void **state)
+TEST(one_that_is_too_long_aborts_it)
 {
 	struct cluster_fixture *f = *state;
 	static char value[40000];
@@ -289,30 +286,4 @@ static void one_that_is_too_long_aborts_it(void **state)
 	assert_client_got(f, "-ERR hasp: in front of a cluster, the request is too long to be "
 	                     "split, or to be part of a transaction\r\n" EXECABORT);
 	assert_node_got_nothing(f, 1);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CLUSTER_TEST(multi_is_sent_with_the_first_key),
-		CLUSTER_TEST(errors_inside_are_redis_own),
-		CLUSTER_TEST(an_exec_that_redis_refuses_ends_it),
-		CLUSTER_TEST(keys_of_other_slots_abort_it_at_its_node),
-		CLUSTER_TEST(one_without_keys_is_the_default_node_nodes),
-		CLUSTER_TEST(one_that_begins_with_an_error_goes_to_its_key_all_the_same),
-		CLUSTER_TEST(watched_keys_decide_the_node),
-		CLUSTER_TEST(a_command_that_was_redirected_is_queued_elsewhere),
-		CLUSTER_TEST(one_whose_exec_is_on_its_way_begins_anew),
-		CLUSTER_TEST(exec_that_is_redirected_begins_anew),
-		CLUSTER_TEST(an_error_of_another_kind_is_no_reason_to_begin_anew),
-		CLUSTER_TEST(what_was_watched_elsewhere_counts_as_changed),
-		CLUSTER_TEST(exec_of_watched_keys_that_is_redirected_fails),
-		CLUSTER_TEST(one_whose_node_dies_begins_anew),
-		CLUSTER_TEST(a_command_that_no_node_takes_aborts_it),
-		CLUSTER_TEST(a_long_command_is_part_of_it),
-		CLUSTER_TEST(one_that_is_too_long_aborts_it),
-		CLUSTER_TEST(discard_is_for_the_node_that_has_it),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,14 +2,11 @@
  *
  * The node for what names no key, which is node 0 here, if it answers.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "tests/unit/cluster_fixture.h"
+#include "tests/unit/testing.h"
+
+FIXTURE(cluster_set_up, cluster_tear_down);
 
 #define PING "*1\r\n$4\r\nPING\r\n"
 #define NAME "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$2\r\nme\r\n"
@@ -32,7 +29,7 @@ static void ping_moves_to_node_1(struct cluster_fixture *f)
 	assert_node_got(f, 1, PING);
 }
 
-static void it_is_one_that_answers(void **state)
+TEST(it_is_one_that_answers)
 {
 	struct cluster_fixture *f = *state;
 
@@ -40,7 +37,7 @@ static void it_is_one_that_answers(void **state)
 	ping_passes(f, 1);
 }
 
-static void it_is_any_if_none_answers(void **state)
+TEST(it_is_any_if_none_answers)
 {
 	struct cluster_fixture *f = *state;
 
@@ -50,7 +47,7 @@ static void it_is_any_if_none_answers(void **state)
 	ping_passes(f, 0);
 }
 
-static void a_moment_without_an_answer_changes_nothing(void **state)
+TEST(a_moment_without_an_answer_changes_nothing)
 {
 	struct cluster_fixture *f = *state;
 
@@ -59,7 +56,7 @@ static void a_moment_without_an_answer_changes_nothing(void **state)
 	ping_passes(f, 0);
 }
 
-static void one_that_falls_silent_is_left_for_good(void **state)
+TEST(one_that_falls_silent_is_left_for_good)
 {
 	struct cluster_fixture *f = *state;
 
@@ -72,7 +69,7 @@ static void one_that_falls_silent_is_left_for_good(void **state)
 	assert_int_equal(f->ndown, 0);
 }
 
-static void it_is_not_left_while_a_reply_is_due(void **state)
+TEST(it_is_not_left_while_a_reply_is_due)
 {
 	struct cluster_fixture *f = *state;
 
@@ -87,7 +84,7 @@ static void it_is_not_left_while_a_reply_is_due(void **state)
 	ping_passes(f, 1);
 }
 
-static void it_is_not_left_by_a_subscriber(void **state)
+TEST(it_is_not_left_by_a_subscriber)
 {
 	struct cluster_fixture *f = *state;
 
@@ -96,7 +93,7 @@ static void it_is_not_left_by_a_subscriber(void **state)
 	assert_passes(f, 0, PING, 1, "*2\r\n$4\r\npong\r\n$0\r\n\r\n");
 }
 
-static void a_node_that_cannot_be_reached_is_left(void **state)
+TEST(a_node_that_cannot_be_reached_is_left)
 {
 	struct cluster_fixture *f = *state;
 
@@ -111,7 +108,7 @@ static void a_node_that_cannot_be_reached_is_left(void **state)
 }
 
 /* A shared link proves that Redis takes it before it takes requests. */
-static void what_is_held_moves_on(void **state)
+CLUSTER_TEST_SHARED(what_is_held_moves_on)
 {
 	struct cluster_fixture *f = *state;
 
@@ -124,7 +121,7 @@ static void what_is_held_moves_on(void **state)
 }
 
 /* Messages of one client are to arrive in their order. */
-static void what_comes_behind_it_does_not_overtake_it(void **state)
+CLUSTER_TEST_SHARED(what_comes_behind_it_does_not_overtake_it)
 {
 	static const char echo[] = "*2\r\n$4\r\nECHO\r\n$1\r\n2\r\n";
 	struct cluster_fixture *f = *state;
@@ -139,7 +136,7 @@ static void what_comes_behind_it_does_not_overtake_it(void **state)
 }
 
 /* It does nothing, so that it may do so twice. */
-static void a_ping_in_flight_is_asked_of_another(void **state)
+TEST(a_ping_in_flight_is_asked_of_another)
 {
 	struct cluster_fixture *f = *state;
 
@@ -155,7 +152,7 @@ static void a_ping_in_flight_is_asked_of_another(void **state)
 	assert_int_equal(f->ndown, 0);
 }
 
-static void what_the_first_one_answers_late_is_dropped(void **state)
+CLUSTER_TEST_SHARED(what_the_first_one_answers_late_is_dropped)
 {
 	struct cluster_fixture *f = *state;
 
@@ -171,7 +168,7 @@ static void what_the_first_one_answers_late_is_dropped(void **state)
 	assert_int_equal(f->ndown, 0);
 }
 
-static void what_does_something_is_not(void **state)
+TEST(what_does_something_is_not)
 {
 	static const char publish[] = "*3\r\n$7\r\nPUBLISH\r\n$1\r\na\r\n$1\r\nm\r\n";
 	struct cluster_fixture *f = *state;
@@ -188,7 +185,7 @@ static void what_does_something_is_not(void **state)
 	assert_client_got(f, ":0\r\n+PONG\r\n");
 }
 
-static void a_reply_that_has_begun_is_waited_for(void **state)
+TEST(a_reply_that_has_begun_is_waited_for)
 {
 	static const char ping[] = "*2\r\n$4\r\nPING\r\n$2\r\n12\r\n";
 	struct cluster_fixture *f = *state;
@@ -204,7 +201,7 @@ static void a_reply_that_has_begun_is_waited_for(void **state)
 }
 
 /* They are replayed on the next link. */
-static void a_node_that_dies_before_it_has_taken_session_commands_breaks_nothing(void **state)
+TEST(a_node_that_dies_before_it_has_taken_session_commands_breaks_nothing)
 {
 	struct cluster_fixture *f = *state;
 
@@ -218,27 +215,4 @@ static void a_node_that_dies_before_it_has_taken_session_commands_breaks_nothing
 	assert_node_got(f, 1, GET_FOO);
 	node_sends(f, 1, "$-1\r\n");
 	assert_client_got(f, "$-1\r\n");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CLUSTER_TEST(it_is_one_that_answers),
-		CLUSTER_TEST(it_is_any_if_none_answers),
-		CLUSTER_TEST(a_moment_without_an_answer_changes_nothing),
-		CLUSTER_TEST(one_that_falls_silent_is_left_for_good),
-		CLUSTER_TEST(it_is_not_left_while_a_reply_is_due),
-		CLUSTER_TEST(it_is_not_left_by_a_subscriber),
-		CLUSTER_TEST(a_node_that_cannot_be_reached_is_left),
-		CLUSTER_TEST_SHARED(what_is_held_moves_on),
-		CLUSTER_TEST_SHARED(what_comes_behind_it_does_not_overtake_it),
-		CLUSTER_TEST(a_ping_in_flight_is_asked_of_another),
-		CLUSTER_TEST_SHARED(what_the_first_one_answers_late_is_dropped),
-		CLUSTER_TEST(what_does_something_is_not),
-		CLUSTER_TEST(a_reply_that_has_begun_is_waited_for),
-		CLUSTER_TEST(
-			a_node_that_dies_before_it_has_taken_session_commands_breaks_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,17 +2,14 @@
  *
  * How a virtual link ends that its client, or Redis, ends; and what CLIENT REPLY leaves of it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#include <cmocka.h>
-
 #include "tests/unit/cluster_fixture.h"
+#include "tests/unit/testing.h"
+
+FIXTURE(cluster_set_up, cluster_tear_down);
 
 #define LONG_VALUE "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$536870913\r\n"
 #define INVALID_LENGTH "-ERR Protocol error: invalid bulk length\r\n"
@@ -33,7 +30,7 @@ static void assert_it_ends(struct cluster_fixture *f)
 	assert_int_equal(f->ndown, 1);
 }
 
-static void a_quit_that_is_not_answered_leaves_the_end_to_the_client(void **state)
+TEST(a_quit_that_is_not_answered_leaves_the_end_to_the_client)
 {
 	struct cluster_fixture *f = *state;
 
@@ -46,7 +43,7 @@ static void a_quit_that_is_not_answered_leaves_the_end_to_the_client(void **stat
 	assert_client_got(f, "");
 }
 
-static void so_does_a_refusal_that_is_not_told(void **state)
+TEST(so_does_a_refusal_that_is_not_told)
 {
 	struct cluster_fixture *f = *state;
 
@@ -60,7 +57,7 @@ static void so_does_a_refusal_that_is_not_told(void **state)
 	assert_client_got(f, "");
 }
 
-static void and_one_of_an_argument_that_is_too_long(void **state)
+TEST(and_one_of_an_argument_that_is_too_long)
 {
 	struct cluster_fixture *f = *state;
 
@@ -74,7 +71,7 @@ static void and_one_of_an_argument_that_is_too_long(void **state)
 	assert_client_got(f, "");
 }
 
-static void an_empty_request_is_one_whose_reply_is_skipped(void **state)
+TEST(an_empty_request_is_one_whose_reply_is_skipped)
 {
 	struct cluster_fixture *f = *state;
 
@@ -84,7 +81,7 @@ static void an_empty_request_is_one_whose_reply_is_skipped(void **state)
 	assert_client_got(f, ":1\r\n");
 }
 
-static void acknowledgements_are_not_skipped(void **state)
+TEST(acknowledgements_are_not_skipped)
 {
 	struct cluster_fixture *f = *state;
 
@@ -94,7 +91,7 @@ static void acknowledgements_are_not_skipped(void **state)
 	assert_client_got(f, ACK);
 }
 
-static void but_their_errors_are(void **state)
+TEST(but_their_errors_are)
 {
 	struct cluster_fixture *f = *state;
 
@@ -104,7 +101,7 @@ static void but_their_errors_are(void **state)
 	assert_passes(f, 1, GET_FOO, 1, ":1\r\n");
 }
 
-static void a_refusal_comes_behind_what_other_nodes_have_yet_to_answer(void **state)
+TEST(a_refusal_comes_behind_what_other_nodes_have_yet_to_answer)
 {
 	struct cluster_fixture *f = *state;
 
@@ -120,7 +117,7 @@ static void a_refusal_comes_behind_what_other_nodes_have_yet_to_answer(void **st
 	assert_it_ends(f);
 }
 
-static void a_client_that_leaves_in_a_request_has_left(void **state)
+TEST(a_client_that_leaves_in_a_request_has_left)
 {
 	struct cluster_fixture *f = *state;
 
@@ -134,7 +131,7 @@ static void a_client_that_leaves_in_a_request_has_left(void **state)
 }
 
 /* HELLO waits until all before it is answered. */
-static void a_blocked_client_that_leaves_is_freed_whatever_it_sent_last(void **state)
+TEST(a_blocked_client_that_leaves_is_freed_whatever_it_sent_last)
 {
 	static const char blpop[] = "*3\r\n$5\r\nBLPOP\r\n$3\r\nfoo\r\n$1\r\n0\r\n";
 	struct cluster_fixture *f = *state;
@@ -145,21 +142,4 @@ static void a_blocked_client_that_leaves_is_freed_whatever_it_sent_last(void **s
 	link_shutdown(f->link);
 	turn_loop(f);
 	assert_int_equal(recv(f->nodes[1].fd, (char[1]){ 0 }, 1, MSG_DONTWAIT), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CLUSTER_TEST(a_quit_that_is_not_answered_leaves_the_end_to_the_client),
-		CLUSTER_TEST(so_does_a_refusal_that_is_not_told),
-		CLUSTER_TEST(and_one_of_an_argument_that_is_too_long),
-		CLUSTER_TEST(an_empty_request_is_one_whose_reply_is_skipped),
-		CLUSTER_TEST(acknowledgements_are_not_skipped),
-		CLUSTER_TEST(but_their_errors_are),
-		CLUSTER_TEST(a_refusal_comes_behind_what_other_nodes_have_yet_to_answer),
-		CLUSTER_TEST(a_client_that_leaves_in_a_request_has_left),
-		CLUSTER_TEST(a_blocked_client_that_leaves_is_freed_whatever_it_sent_last),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

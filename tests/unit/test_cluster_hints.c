@@ -2,17 +2,14 @@
  *
  * Redirections that a script may have forged.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/unit/cluster_fixture.h"
+#include "tests/unit/testing.h"
+
+FIXTURE(cluster_set_up, cluster_tear_down);
 
 #define TRYAGAIN "-TRYAGAIN Multiple keys request\r\n"
 #define MOVED_FOO "-MOVED 12182 127.0.0.1:7002\r\n"
@@ -21,7 +18,7 @@
 #define DOWN "-CLUSTERDOWN The cluster is down\r\n"
 
 /* A script wrote it: the node serves the slot. */
-static void a_script_s_redirection_is_its_reply(void **state)
+TEST(a_script_s_redirection_is_its_reply)
 {
 	static const char *const errors[] = { MOVED_FOO, ASK_FOO, TRYAGAIN, DOWN };
 	struct cluster_fixture *f = *state;
@@ -49,7 +46,7 @@ static void a_script_s_redirection_is_its_reply(void **state)
 }
 
 /* No node says that of a request without a key, or of another slot than its keys'. */
-static void what_no_node_says_is_a_script_s_reply_at_once(void **state)
+TEST(what_no_node_says_is_a_script_s_reply_at_once)
 {
 	static const char keyless[] = "*3\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n$1\r\n0\r\n";
 	struct cluster_fixture *f = *state;
@@ -62,7 +59,7 @@ static void what_no_node_says_is_a_script_s_reply_at_once(void **state)
 	assert_null(f->unverified);
 }
 
-static void a_script_is_sent_again_when_the_map_says_that_its_slot_has_moved(void **state)
+TEST(a_script_is_sent_again_when_the_map_says_that_its_slot_has_moved)
 {
 	struct cluster_fixture *f = *state;
 
@@ -76,7 +73,7 @@ static void a_script_is_sent_again_when_the_map_says_that_its_slot_has_moved(voi
 	assert_client_got(f, ":1\r\n");
 }
 
-static void a_script_is_asked_of_the_node_that_gets_its_slot(void **state)
+TEST(a_script_is_asked_of_the_node_that_gets_its_slot)
 {
 	struct cluster_fixture *f = *state;
 
@@ -96,7 +93,7 @@ static void a_script_is_asked_of_the_node_that_gets_its_slot(void **state)
 	assert_client_got(f, "-ASK 12182 127.0.0.1:9999\r\n");
 }
 
-static void a_script_waits_while_the_cluster_is_down(void **state)
+TEST(a_script_waits_while_the_cluster_is_down)
 {
 	struct cluster_fixture *f = *state;
 
@@ -114,7 +111,7 @@ static void a_script_waits_while_the_cluster_is_down(void **state)
 }
 
 /* An answer to a question that was asked before says nothing. */
-static void a_hint_waits_for_an_answer_that_was_asked_for_since(void **state)
+TEST(a_hint_waits_for_an_answer_that_was_asked_for_since)
 {
 	struct cluster_fixture *f = *state;
 
@@ -129,7 +126,7 @@ static void a_hint_waits_for_an_answer_that_was_asked_for_since(void **state)
 	assert_client_got(f, MOVED_FOO);
 }
 
-static void a_hint_of_a_node_that_leaves_the_map_is_true(void **state)
+TEST(a_hint_of_a_node_that_leaves_the_map_is_true)
 {
 	struct cluster_fixture *f = *state;
 
@@ -143,7 +140,7 @@ static void a_hint_of_a_node_that_leaves_the_map_is_true(void **state)
 	assert_client_got(f, ":1\r\n");
 }
 
-static void a_hint_that_is_overtaken_is_the_reply(void **state)
+TEST(a_hint_that_is_overtaken_is_the_reply)
 {
 	struct cluster_fixture *f = *state;
 
@@ -156,7 +153,7 @@ static void a_hint_that_is_overtaken_is_the_reply(void **state)
 }
 
 /* It leads nowhere before a node has named the address. */
-static void a_node_that_is_named_for_the_first_time_is_looked_for_in_the_map(void **state)
+TEST(a_node_that_is_named_for_the_first_time_is_looked_for_in_the_map)
 {
 	struct cluster_fixture *f = *state;
 
@@ -170,21 +167,4 @@ static void a_node_that_is_named_for_the_first_time_is_looked_for_in_the_map(voi
 	assert_node_got(f, SPARE, GET_FOO);
 	node_sends(f, SPARE, ":1\r\n");
 	assert_client_got(f, ":1\r\n");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CLUSTER_TEST(a_script_s_redirection_is_its_reply),
-		CLUSTER_TEST(what_no_node_says_is_a_script_s_reply_at_once),
-		CLUSTER_TEST(a_script_is_sent_again_when_the_map_says_that_its_slot_has_moved),
-		CLUSTER_TEST(a_script_is_asked_of_the_node_that_gets_its_slot),
-		CLUSTER_TEST(a_script_waits_while_the_cluster_is_down),
-		CLUSTER_TEST(a_hint_waits_for_an_answer_that_was_asked_for_since),
-		CLUSTER_TEST(a_hint_of_a_node_that_leaves_the_map_is_true),
-		CLUSTER_TEST(a_hint_that_is_overtaken_is_the_reply),
-		CLUSTER_TEST(a_node_that_is_named_for_the_first_time_is_looked_for_in_the_map),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,16 +3,11 @@
  * Subscriptions in front of a cluster. The user of the virtual link sees the frames as they
  * come; it is told of no replies here, so it expects none of those that subscribe.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/unit/cluster_fixture.h"
+#include "tests/unit/testing.h"
 
 #define SUBSCRIBE "*3\r\n$9\r\nSUBSCRIBE\r\n$1\r\na\r\n$1\r\nb\r\n"
 #define UNSUBSCRIBE "*1\r\n$11\r\nUNSUBSCRIBE\r\n"
@@ -55,7 +50,9 @@ static int set_up(void **state)
 	return 0;
 }
 
-static void the_default_node_node_acknowledges_each_channel(void **state)
+FIXTURE(set_up, cluster_tear_down);
+
+TEST(the_default_node_node_acknowledges_each_channel)
 {
 	struct cluster_fixture *f = *state;
 
@@ -73,7 +70,7 @@ static void the_default_node_node_acknowledges_each_channel(void **state)
 	assert_client_got(f, MESSAGE("*"));
 }
 
-static void a_subscriber_of_resp2_gets_nothing_else(void **state)
+TEST(a_subscriber_of_resp2_gets_nothing_else)
 {
 	struct cluster_fixture *f = *state;
 
@@ -95,7 +92,7 @@ static void a_subscriber_of_resp2_gets_nothing_else(void **state)
 }
 
 /* Redis tells the subcommand's name, too, and what becomes of a transaction. */
-static void what_only_redis_words_is_asked_of_the_subscribed_node(void **state)
+TEST(what_only_redis_words_is_asked_of_the_subscribed_node)
 {
 	struct cluster_fixture *f = *state;
 
@@ -111,7 +108,7 @@ static void what_only_redis_words_is_asked_of_the_subscribed_node(void **state)
 	                     "context\r\n");
 }
 
-static void an_exec_that_is_refused_ends_what_is_watched(void **state)
+TEST(an_exec_that_is_refused_ends_what_is_watched)
 {
 	static const char watch[] = "*2\r\n$5\r\nWATCH\r\n$3\r\nfoo\r\n";
 	struct cluster_fixture *f = *state;
@@ -130,7 +127,7 @@ static void an_exec_that_is_refused_ends_what_is_watched(void **state)
 	                             ACK("*", "1", "b", "2") "-EXECABORT it\r\n");
 }
 
-static void one_of_resp3_gets_replies_between_pushes(void **state)
+TEST(one_of_resp3_gets_replies_between_pushes)
 {
 	struct cluster_fixture *f = *state;
 
@@ -146,7 +143,7 @@ static void one_of_resp3_gets_replies_between_pushes(void **state)
 }
 
 /* A push of one node does not take a reply of the same node along past another's. */
-static void pushes_do_not_disturb_the_order(void **state)
+TEST(pushes_do_not_disturb_the_order)
 {
 	struct cluster_fixture *f = *state;
 
@@ -162,7 +159,7 @@ static void pushes_do_not_disturb_the_order(void **state)
 	assert_client_got(f, "$1\r\n1\r\n$1\r\n2\r\n");
 }
 
-static void shard_channels_are_at_their_slots_nodes(void **state)
+TEST(shard_channels_are_at_their_slots_nodes)
 {
 	struct cluster_fixture *f = *state;
 
@@ -203,7 +200,7 @@ static void every_node_gets(struct cluster_fixture *f, const char *request)
 		assert_node_got(f, i, request);
 }
 
-static void keyspace_notifications_are_subscribed_at_every_node(void **state)
+TEST(keyspace_notifications_are_subscribed_at_every_node)
 {
 	struct cluster_fixture *f = *state;
 
@@ -231,7 +228,7 @@ static void keyspace_notifications_are_subscribed_at_every_node(void **state)
 }
 
 /* So none comes to a client that does not expect it any more. */
-static void notifications_that_come_before_the_reply_to_reset_precede_it(void **state)
+TEST(notifications_that_come_before_the_reply_to_reset_precede_it)
 {
 	struct cluster_fixture *f = *state;
 
@@ -249,7 +246,7 @@ static void notifications_that_come_before_the_reply_to_reset_precede_it(void **
 	assert_node_got(f, 1, GET_FOO);
 }
 
-static void a_subscription_that_all_nodes_refuse_is_refused(void **state)
+TEST(a_subscription_that_all_nodes_refuse_is_refused)
 {
 	struct cluster_fixture *f = *state;
 
@@ -262,7 +259,7 @@ static void a_subscription_that_all_nodes_refuse_is_refused(void **state)
 	assert_int_equal(f->ndown, 0);
 }
 
-static void a_subscription_that_one_node_refuses_ends_the_link(void **state)
+TEST(a_subscription_that_one_node_refuses_ends_the_link)
 {
 	struct cluster_fixture *f = *state;
 
@@ -275,7 +272,7 @@ static void a_subscription_that_one_node_refuses_ends_the_link(void **state)
 }
 
 /* The client has to subscribe anew, and must know. */
-static void subscriptions_that_are_lost_end_the_link(void **state)
+TEST(subscriptions_that_are_lost_end_the_link)
 {
 	struct cluster_fixture *f = *state;
 
@@ -283,26 +280,4 @@ static void subscriptions_that_are_lost_end_the_link(void **state)
 	node_hangs_up(f, 0);
 	turn_loop(f);
 	assert_int_equal(f->ndown, 1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, cluster_tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(the_default_node_node_acknowledges_each_channel),
-		TEST(a_subscriber_of_resp2_gets_nothing_else),
-		TEST(what_only_redis_words_is_asked_of_the_subscribed_node),
-		TEST(an_exec_that_is_refused_ends_what_is_watched),
-		TEST(one_of_resp3_gets_replies_between_pushes),
-		TEST(pushes_do_not_disturb_the_order),
-		TEST(shard_channels_are_at_their_slots_nodes),
-		TEST(keyspace_notifications_are_subscribed_at_every_node),
-		TEST(notifications_that_come_before_the_reply_to_reset_precede_it),
-		TEST(a_subscription_that_all_nodes_refuse_is_refused),
-		TEST(a_subscription_that_one_node_refuses_ends_the_link),
-		TEST(subscriptions_that_are_lost_end_the_link),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

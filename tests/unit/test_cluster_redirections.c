@@ -2,24 +2,21 @@
  *
  * What a client of a cluster does not see: redirections, and nodes that cannot be reached.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/unit/cluster_fixture.h"
+#include "tests/unit/testing.h"
+
+FIXTURE(cluster_set_up, cluster_tear_down);
 
 #define MGET_FOO "*3\r\n$4\r\nMGET\r\n$3\r\nfoo\r\n$6\r\n{foo}1\r\n"
 #define TRYAGAIN "-TRYAGAIN Multiple keys request\r\n"
 #define MOVED_FOO "-MOVED 12182 127.0.0.1:7002\r\n"
 #define ASK_FOO "-ASK 12182 127.0.0.1:7002\r\n"
 
-static void a_moved_request_goes_to_the_node_that_is_named(void **state)
+TEST(a_moved_request_goes_to_the_node_that_is_named)
 {
 	struct cluster_fixture *f = *state;
 
@@ -34,7 +31,7 @@ static void a_moved_request_goes_to_the_node_that_is_named(void **state)
 	assert_node_got(f, SPARE, GET_FOO);
 }
 
-static void all_requests_in_flight_are_sent_again_in_their_order(void **state)
+TEST(all_requests_in_flight_are_sent_again_in_their_order)
 {
 	static const char set[] = "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$1\r\n1\r\n";
 	struct cluster_fixture *f = *state;
@@ -59,7 +56,7 @@ static void all_requests_in_flight_are_sent_again_in_their_order(void **state)
 	"-ERR hasp: not carried out, and the request is too long for hasp to send it again: "  \
 	"MOVED 12182 127.0.0.1:7002\r\n"
 
-static void a_long_request_is_sent_again_whole(void **state)
+TEST(a_long_request_is_sent_again_whole)
 {
 	struct cluster_fixture *f = *state;
 	struct buf request = BUF_INIT;
@@ -81,7 +78,7 @@ static void a_long_request_is_sent_again_whole(void **state)
 	buf_release(&request);
 }
 
-static void one_that_is_too_long_to_be_kept_is_not(void **state)
+TEST(one_that_is_too_long_to_be_kept_is_not)
 {
 	static const char head[] = "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$9000000\r\n";
 	struct cluster_fixture *f = *state;
@@ -96,7 +93,7 @@ static void one_that_is_too_long_to_be_kept_is_not(void **state)
 	assert_client_got(f, TOO_LONG);
 }
 
-static void what_comes_behind_waits_until_the_redirection_is_resolved(void **state)
+TEST(what_comes_behind_waits_until_the_redirection_is_resolved)
 {
 	struct cluster_fixture *f = *state;
 
@@ -112,7 +109,7 @@ static void what_comes_behind_waits_until_the_redirection_is_resolved(void **sta
 	assert_client_got(f, ":1\r\n:2\r\n");
 }
 
-static void requests_routed_by_another_map_are_answered_first(void **state)
+TEST(requests_routed_by_another_map_are_answered_first)
 {
 	struct cluster_fixture *f = *state;
 
@@ -127,7 +124,7 @@ static void requests_routed_by_another_map_are_answered_first(void **state)
 	assert_client_got(f, ":1\r\n:2\r\n");
 }
 
-static void an_asked_request_goes_there_behind_asking_and_no_other(void **state)
+TEST(an_asked_request_goes_there_behind_asking_and_no_other)
 {
 	struct cluster_fixture *f = *state;
 
@@ -142,7 +139,7 @@ static void an_asked_request_goes_there_behind_asking_and_no_other(void **state)
 }
 
 /* A node refuses what names several of them, and carries out the next. */
-static void requests_of_a_slot_on_its_way_are_sent_one_by_one(void **state)
+TEST(requests_of_a_slot_on_its_way_are_sent_one_by_one)
 {
 	static const char rename[] = "*3\r\n$6\r\nRENAME\r\n$3\r\nfoo\r\n$6\r\n{foo}1\r\n";
 	static const char incr[] = "*2\r\n$4\r\nINCR\r\n$3\r\nfoo\r\n";
@@ -175,7 +172,7 @@ static void requests_of_a_slot_on_its_way_are_sent_one_by_one(void **state)
 	assert_client_got(f, "+OK\r\n:1\r\n:2\r\n:3\r\n");
 }
 
-static void reads_do_not_wait_for_a_request_of_several_keys(void **state)
+TEST(reads_do_not_wait_for_a_request_of_several_keys)
 {
 	struct cluster_fixture *f = *state;
 
@@ -186,7 +183,7 @@ static void reads_do_not_wait_for_a_request_of_several_keys(void **state)
 }
 
 /* Or a later state would be seen before an earlier one. */
-static void what_was_read_behind_one_that_is_refused_is_read_anew(void **state)
+TEST(what_was_read_behind_one_that_is_refused_is_read_anew)
 {
 	struct cluster_fixture *f = *state;
 
@@ -213,7 +210,7 @@ static void what_was_read_behind_one_that_is_refused_is_read_anew(void **state)
 }
 
 /* Also if it is refused once more while they are to be sent again already. */
-static void what_was_read_behind_one_that_is_refused_twice_is_read_anew(void **state)
+TEST(what_was_read_behind_one_that_is_refused_twice_is_read_anew)
 {
 	static const char del[] = "*3\r\n$3\r\nDEL\r\n$3\r\nfoo\r\n$6\r\n{foo}1\r\n";
 	struct cluster_fixture *f = *state;
@@ -236,7 +233,7 @@ static void what_was_read_behind_one_that_is_refused_twice_is_read_anew(void **s
 	assert_client_got(f, ":2\r\n$-1\r\n");
 }
 
-static void writes_that_are_sent_to_and_fro_stay_in_their_order(void **state)
+TEST(writes_that_are_sent_to_and_fro_stay_in_their_order)
 {
 	static const char one[] = "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$1\r\n1\r\n",
 			  two[] = "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$1\r\n2\r\n";
@@ -260,7 +257,7 @@ static void writes_that_are_sent_to_and_fro_stay_in_their_order(void **state)
 	assert_client_got(f, "+OK\r\n+OK\r\n");
 }
 
-static void nor_do_they_overtake_each_other_when_the_map_changes(void **state)
+TEST(nor_do_they_overtake_each_other_when_the_map_changes)
 {
 	static const char one[] = "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$1\r\n1\r\n",
 			  two[] = "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$1\r\n2\r\n";
@@ -283,7 +280,7 @@ static void nor_do_they_overtake_each_other_when_the_map_changes(void **state)
 }
 
 /* The reply of the first is not the client's next one, so nothing else is looked at then. */
-static void the_next_is_sent_when_the_one_before_it_is_answered(void **state)
+TEST(the_next_is_sent_when_the_one_before_it_is_answered)
 {
 	struct cluster_fixture *f = *state;
 
@@ -300,7 +297,7 @@ static void the_next_is_sent_when_the_one_before_it_is_answered(void **state)
 	assert_client_got(f, ":3\r\n:1\r\n:2\r\n");
 }
 
-static void a_slot_that_is_moved_is_read_anew_in_order(void **state)
+TEST(a_slot_that_is_moved_is_read_anew_in_order)
 {
 	struct cluster_fixture *f = *state;
 
@@ -322,7 +319,7 @@ static void a_slot_that_is_moved_is_read_anew_in_order(void **state)
 #define SET_FOO(value) "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$1\r\n" value "\r\n"
 
 /* The node has heard between the two that it serves the slot. */
-static void a_write_is_not_sent_again_behind_one_that_was_carried_out(void **state)
+TEST(a_write_is_not_sent_again_behind_one_that_was_carried_out)
 {
 	struct cluster_fixture *f = *state;
 
@@ -341,7 +338,7 @@ static void a_write_is_not_sent_again_behind_one_that_was_carried_out(void **sta
 	assert_node_got_nothing(f, 1);
 }
 
-static void nor_a_read_behind_a_write_of_the_future(void **state)
+TEST(nor_a_read_behind_a_write_of_the_future)
 {
 	struct cluster_fixture *f = *state;
 
@@ -352,7 +349,7 @@ static void nor_a_read_behind_a_write_of_the_future(void **state)
 	assert_node_got_nothing(f, SPARE);
 }
 
-static void reads_may_come_in_any_order(void **state)
+TEST(reads_may_come_in_any_order)
 {
 	struct cluster_fixture *f = *state;
 
@@ -366,7 +363,7 @@ static void reads_may_come_in_any_order(void **state)
 }
 
 /* Its key is on its way, the other one's is not. */
-static void what_is_asked_for_elsewhere_is_not_overtaken(void **state)
+TEST(what_is_asked_for_elsewhere_is_not_overtaken)
 {
 	static const char other[] = "*3\r\n$3\r\nSET\r\n$6\r\n{foo}1\r\n$1\r\n1\r\n";
 	struct cluster_fixture *f = *state;
@@ -382,7 +379,7 @@ static void what_is_asked_for_elsewhere_is_not_overtaken(void **state)
 	assert_client_got(f, "+OK\r\n+OK\r\n");
 }
 
-static void what_concerns_all_nodes_waits_for_a_request_of_several_keys(void **state)
+TEST(what_concerns_all_nodes_waits_for_a_request_of_several_keys)
 {
 	static const char flushall[] = "*1\r\n$8\r\nFLUSHALL\r\n";
 	struct cluster_fixture *f = *state;
@@ -409,18 +406,18 @@ static void retried_a_little_later(struct cluster_fixture *f, const char *error)
 	assert_client_got(f, ":1\r\n");
 }
 
-static void tryagain_is_tried_again(void **state)
+TEST(tryagain_is_tried_again)
 {
 	retried_a_little_later(*state, "-TRYAGAIN Multiple keys request during rehashing of "
 	                               "slot\r\n");
 }
 
-static void clusterdown_is_waited_for(void **state)
+TEST(clusterdown_is_waited_for)
 {
 	retried_a_little_later(*state, "-CLUSTERDOWN The cluster is down\r\n");
 }
 
-static void nodes_that_disagree_are_not_asked_in_a_circle(void **state)
+TEST(nodes_that_disagree_are_not_asked_in_a_circle)
 {
 	struct cluster_fixture *f = *state;
 
@@ -434,7 +431,7 @@ static void nodes_that_disagree_are_not_asked_in_a_circle(void **state)
 	assert_node_got(f, 1, GET_FOO);
 }
 
-static void in_vain_for_failover_wait_is_an_error_that_says_why(void **state)
+TEST(in_vain_for_failover_wait_is_an_error_that_says_why)
 {
 	struct cluster_fixture *f = *state;
 
@@ -456,7 +453,7 @@ static void in_vain_for_failover_wait_is_an_error_that_says_why(void **state)
 	assert_node_got(f, 0, GET_BAR);
 }
 
-static void an_ordinary_error_is_the_reply(void **state)
+TEST(an_ordinary_error_is_the_reply)
 {
 	struct cluster_fixture *f = *state;
 
@@ -468,7 +465,7 @@ static void an_ordinary_error_is_the_reply(void **state)
 	assert_client_got(f, "-WRONGTYPE no\r\n-MOVEDX 1 2\r\n-ERR\r\n");
 }
 
-static void what_a_dead_node_did_not_get_goes_to_its_successor(void **state)
+TEST(what_a_dead_node_did_not_get_goes_to_its_successor)
 {
 	struct cluster_fixture *f = *state;
 
@@ -484,7 +481,7 @@ static void what_a_dead_node_did_not_get_goes_to_its_successor(void **state)
 	assert_client_got(f, ":1\r\n");
 }
 
-static void a_dead_node_without_successor_is_told_of(void **state)
+TEST(a_dead_node_without_successor_is_told_of)
 {
 	struct cluster_fixture *f = *state;
 
@@ -499,7 +496,7 @@ static void a_dead_node_without_successor_is_told_of(void **state)
 	assert_int_equal(f->ndown, 0);
 }
 
-static void a_node_that_does_not_answer_is_waited_for_no_longer(void **state)
+CLUSTER_TEST_SHARED(a_node_that_does_not_answer_is_waited_for_no_longer)
 {
 	struct cluster_fixture *f = *state;
 
@@ -512,7 +509,7 @@ static void a_node_that_does_not_answer_is_waited_for_no_longer(void **state)
 	                  "answer\r\n");
 }
 
-static void what_waits_for_a_slow_login_goes_to_the_new_primary(void **state)
+CLUSTER_TEST_SHARED(what_waits_for_a_slow_login_goes_to_the_new_primary)
 {
 	struct cluster_fixture *f = *state;
 
@@ -526,7 +523,7 @@ static void what_waits_for_a_slow_login_goes_to_the_new_primary(void **state)
 	assert_node_got_nothing(f, 1);
 }
 
-static void a_node_that_is_no_primary_any_more_gets_nothing(void **state)
+TEST(a_node_that_is_no_primary_any_more_gets_nothing)
 {
 	struct cluster_fixture *f = *state;
 
@@ -539,42 +536,4 @@ static void a_node_that_is_no_primary_any_more_gets_nothing(void **state)
 	assert_int_equal(f->ndown, 1);
 	assert_int_equal(f->inflight, 1);
 	assert_string_equal(f->reason, "127.0.0.1:7001: it is no primary any more");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CLUSTER_TEST(a_moved_request_goes_to_the_node_that_is_named),
-		CLUSTER_TEST(all_requests_in_flight_are_sent_again_in_their_order),
-		CLUSTER_TEST(a_long_request_is_sent_again_whole),
-		CLUSTER_TEST(one_that_is_too_long_to_be_kept_is_not),
-		CLUSTER_TEST(what_comes_behind_waits_until_the_redirection_is_resolved),
-		CLUSTER_TEST(requests_routed_by_another_map_are_answered_first),
-		CLUSTER_TEST(an_asked_request_goes_there_behind_asking_and_no_other),
-		CLUSTER_TEST(requests_of_a_slot_on_its_way_are_sent_one_by_one),
-		CLUSTER_TEST(reads_do_not_wait_for_a_request_of_several_keys),
-		CLUSTER_TEST(what_was_read_behind_one_that_is_refused_is_read_anew),
-		CLUSTER_TEST(what_was_read_behind_one_that_is_refused_twice_is_read_anew),
-		CLUSTER_TEST(writes_that_are_sent_to_and_fro_stay_in_their_order),
-		CLUSTER_TEST(nor_do_they_overtake_each_other_when_the_map_changes),
-		CLUSTER_TEST(the_next_is_sent_when_the_one_before_it_is_answered),
-		CLUSTER_TEST(a_slot_that_is_moved_is_read_anew_in_order),
-		CLUSTER_TEST(a_write_is_not_sent_again_behind_one_that_was_carried_out),
-		CLUSTER_TEST(nor_a_read_behind_a_write_of_the_future),
-		CLUSTER_TEST(reads_may_come_in_any_order),
-		CLUSTER_TEST(what_is_asked_for_elsewhere_is_not_overtaken),
-		CLUSTER_TEST(what_concerns_all_nodes_waits_for_a_request_of_several_keys),
-		CLUSTER_TEST(tryagain_is_tried_again),
-		CLUSTER_TEST(clusterdown_is_waited_for),
-		CLUSTER_TEST(nodes_that_disagree_are_not_asked_in_a_circle),
-		CLUSTER_TEST(in_vain_for_failover_wait_is_an_error_that_says_why),
-		CLUSTER_TEST(an_ordinary_error_is_the_reply),
-		CLUSTER_TEST(what_a_dead_node_did_not_get_goes_to_its_successor),
-		CLUSTER_TEST(a_dead_node_without_successor_is_told_of),
-		CLUSTER_TEST_SHARED(a_node_that_does_not_answer_is_waited_for_no_longer),
-		CLUSTER_TEST_SHARED(what_waits_for_a_slow_login_goes_to_the_new_primary),
-		CLUSTER_TEST(a_node_that_is_no_primary_any_more_gets_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

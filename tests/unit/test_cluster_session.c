@@ -2,25 +2,22 @@
  *
  * The far end of a virtual link: which node gets what, and the order of the replies.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/unit/cluster_fixture.h"
+#include "tests/unit/testing.h"
 #include "upstream/slot.h"
+
+FIXTURE(cluster_set_up, cluster_tear_down);
 
 #define GET_SPARE "*2\r\n$3\r\nGET\r\n$5\r\nspare\r\n"
 #define MONITOR "*1\r\n$7\r\nMONITOR\r\n"
 #define LONG_VALUE "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$536870913\r\n"
 #define INVALID_LENGTH "-ERR Protocol error: invalid bulk length\r\n"
 
-static void requests_go_to_the_nodes_of_their_keys(void **state)
+TEST(requests_go_to_the_nodes_of_their_keys)
 {
 	struct cluster_fixture *f = *state;
 
@@ -32,7 +29,7 @@ static void requests_go_to_the_nodes_of_their_keys(void **state)
 	assert_client_got(f, "$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n");
 }
 
-static void replies_that_come_early_wait_for_their_turn(void **state)
+TEST(replies_that_come_early_wait_for_their_turn)
 {
 	struct cluster_fixture *f = *state;
 
@@ -49,7 +46,7 @@ static void replies_that_come_early_wait_for_their_turn(void **state)
 }
 
 /* Their bytes count as the client's memory before the reply is whole. */
-static void of_long_replies_that_wait_the_client_is_told(void **state)
+TEST(of_long_replies_that_wait_the_client_is_told)
 {
 	struct cluster_fixture *f = *state;
 	char reply[20000 + 32];
@@ -73,7 +70,7 @@ static void send_in_two(struct cluster_fixture *f, size_t node, const char *text
 	node_sends(f, node, text + cut);
 }
 
-static void replies_come_in_order_however_they_are_cut(void **state)
+TEST(replies_come_in_order_however_they_are_cut)
 {
 	static const char one[] = "$5\r\nfirst\r\n-ERR two\r\n",
 			  other[] = "*2\r\n:7\r\n$-1\r\n";
@@ -92,7 +89,7 @@ static void replies_come_in_order_however_they_are_cut(void **state)
 	}
 }
 
-static void requests_may_come_in_pieces(void **state)
+TEST(requests_may_come_in_pieces)
 {
 	static const char text[] = GET_FOO "PING\r\n" GET_BAR;
 	struct cluster_fixture *f = *state;
@@ -113,7 +110,7 @@ static void requests_may_come_in_pieces(void **state)
 	assert_true(begun);
 }
 
-static void keys_in_several_slots_are_refused_in_their_place(void **state)
+TEST(keys_in_several_slots_are_refused_in_their_place)
 {
 	struct cluster_fixture *f = *state;
 
@@ -125,7 +122,7 @@ static void keys_in_several_slots_are_refused_in_their_place(void **state)
 		f, ":1\r\n-CROSSSLOT Keys in request don't hash to the same slot\r\n:2\r\n");
 }
 
-static void a_link_that_breaks_with_requests_in_flight_ends_the_virtual_link(void **state)
+TEST(a_link_that_breaks_with_requests_in_flight_ends_the_virtual_link)
 {
 	struct cluster_fixture *f = *state;
 
@@ -141,7 +138,7 @@ static void a_link_that_breaks_with_requests_in_flight_ends_the_virtual_link(voi
 	assert_string_equal(f->reason, "127.0.0.1:7000: closed by the server");
 }
 
-static void what_the_client_sends_when_its_link_is_breaking_goes_nowhere(void **state)
+TEST(what_the_client_sends_when_its_link_is_breaking_goes_nowhere)
 {
 	struct cluster_fixture *f = *state;
 
@@ -158,7 +155,7 @@ static void what_the_client_sends_when_its_link_is_breaking_goes_nowhere(void **
 	assert_node_got_nothing(f, SPARE);
 }
 
-static void a_stream_is_asked_for_when_all_before_is_answered(void **state)
+TEST(a_stream_is_asked_for_when_all_before_is_answered)
 {
 	struct cluster_fixture *f = *state;
 
@@ -174,7 +171,7 @@ static void a_stream_is_asked_for_when_all_before_is_answered(void **state)
 	assert_client_got(f, ":1\r\n+OK\r\n+1 [0] \"PING\"\r\n");
 }
 
-static void behind_a_stream_that_is_refused_all_goes_on(void **state)
+TEST(behind_a_stream_that_is_refused_all_goes_on)
 {
 	struct cluster_fixture *f = *state;
 
@@ -188,7 +185,7 @@ static void behind_a_stream_that_is_refused_all_goes_on(void **state)
 	assert_client_got(f, "-NOPERM\r\n-NOPERM\r\n:1\r\n");
 }
 
-static void a_link_that_breaks_in_a_reply_is_cut(void **state)
+TEST(a_link_that_breaks_in_a_reply_is_cut)
 {
 	struct cluster_fixture *f = *state;
 
@@ -197,7 +194,7 @@ static void a_link_that_breaks_in_a_reply_is_cut(void **state)
 	assert_int_equal(f->end, LINK_CUT);
 }
 
-static void a_link_that_breaks_with_nothing_in_flight_is_opened_again(void **state)
+TEST(a_link_that_breaks_with_nothing_in_flight_is_opened_again)
 {
 	struct cluster_fixture *f = *state;
 
@@ -208,7 +205,7 @@ static void a_link_that_breaks_with_nothing_in_flight_is_opened_again(void **sta
 	assert_int_equal(f->ndown, 0);
 }
 
-static void a_session_command_is_in_force_on_every_node(void **state)
+TEST(a_session_command_is_in_force_on_every_node)
 {
 	static const char hello[] = "*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n";
 	struct cluster_fixture *f = *state;
@@ -227,7 +224,7 @@ static void a_session_command_is_in_force_on_every_node(void **state)
 	assert_client_got(f, "_\r\n");
 }
 
-static void a_session_command_reaches_the_nodes_that_are_there(void **state)
+TEST(a_session_command_reaches_the_nodes_that_are_there)
 {
 	static const char name[] = "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$1\r\nx\r\n";
 	struct cluster_fixture *f = *state;
@@ -245,7 +242,7 @@ static void a_session_command_reaches_the_nodes_that_are_there(void **state)
 	assert_client_got(f, ":1\r\n+OK\r\n:2\r\n");
 }
 
-static void of_setinfo_the_last_of_each_attribute_is_repeated_also_after_reset(void **state)
+TEST(of_setinfo_the_last_of_each_attribute_is_repeated_also_after_reset)
 {
 #define SETINFO(attribute, value)                                                              \
 	"*4\r\n$6\r\nCLIENT\r\n$7\r\nSETINFO\r\n" attribute "$1\r\n" value "\r\n"
@@ -268,7 +265,7 @@ static void of_setinfo_the_last_of_each_attribute_is_repeated_also_after_reset(v
 	assert_node_got(f, 1, GET_FOO);
 }
 
-static void a_session_command_that_was_refused_is_not_repeated(void **state)
+TEST(a_session_command_that_was_refused_is_not_repeated)
 {
 	static const char auth[] = "*2\r\n$4\r\nAUTH\r\n$1\r\nx\r\n";
 	struct cluster_fixture *f = *state;
@@ -281,7 +278,7 @@ static void a_session_command_that_was_refused_is_not_repeated(void **state)
 	assert_client_got(f, "-WRONGPASS no\r\n");
 }
 
-static void what_one_node_accepts_and_another_refuses_ends_the_link(void **state)
+TEST(what_one_node_accepts_and_another_refuses_ends_the_link)
 {
 	static const char auth[] = "*2\r\n$4\r\nAUTH\r\n$1\r\nx\r\n";
 	struct cluster_fixture *f = *state;
@@ -297,7 +294,7 @@ static void what_one_node_accepts_and_another_refuses_ends_the_link(void **state
 	assert_string_equal(f->reason, "127.0.0.1:7001: WRONGPASS no");
 }
 
-static void client_reply_off_drops_replies_and_on_is_answered(void **state)
+TEST(client_reply_off_drops_replies_and_on_is_answered)
 {
 	struct cluster_fixture *f = *state;
 
@@ -308,7 +305,7 @@ static void client_reply_off_drops_replies_and_on_is_answered(void **state)
 	assert_client_got(f, "+OK\r\n:2\r\n:4\r\n");
 }
 
-static void of_the_session_commands_only_reset_ends_client_reply_off(void **state)
+TEST(of_the_session_commands_only_reset_ends_client_reply_off)
 {
 	static const char name[] = "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$1\r\nx\r\n";
 	static const char reset[] = "*1\r\n$5\r\nRESET\r\n";
@@ -329,7 +326,7 @@ static void of_the_session_commands_only_reset_ends_client_reply_off(void **stat
 	assert_client_got(f, "+RESET\r\n");
 }
 
-static void quit_is_answered_behind_all_replies_and_ends_the_link(void **state)
+TEST(quit_is_answered_behind_all_replies_and_ends_the_link)
 {
 	struct cluster_fixture *f = *state;
 
@@ -343,7 +340,7 @@ static void quit_is_answered_behind_all_replies_and_ends_the_link(void **state)
 	assert_int_equal(f->ndown, 1);
 }
 
-static void a_half_closed_link_ends_when_all_is_answered(void **state)
+TEST(a_half_closed_link_ends_when_all_is_answered)
 {
 	struct cluster_fixture *f = *state;
 
@@ -357,7 +354,7 @@ static void a_half_closed_link_ends_when_all_is_answered(void **state)
 	assert_int_equal(f->ndown, 1);
 }
 
-static void a_client_that_runs_ahead_is_not_read(void **state)
+TEST(a_client_that_runs_ahead_is_not_read)
 {
 	struct cluster_fixture *f = *state;
 	struct buf many = BUF_INIT;
@@ -378,7 +375,7 @@ static void a_client_that_runs_ahead_is_not_read(void **state)
 	buf_release(&many);
 }
 
-static void a_long_request_streams(void **state)
+TEST(a_long_request_streams)
 {
 	struct cluster_fixture *f = *state;
 	struct buf request = BUF_INIT;
@@ -412,7 +409,7 @@ static void serve_slots(struct cluster_fixture *f, bool are_served)
 	cluster_map_changed(f->cluster);
 }
 
-static void a_node_that_is_not_known_is_asked_for(void **state)
+TEST(a_node_that_is_not_known_is_asked_for)
 {
 	struct cluster_fixture *f = *state;
 
@@ -425,7 +422,7 @@ static void a_node_that_is_not_known_is_asked_for(void **state)
 }
 
 /* As Valkey 8, which refuses MULTI inside MULTI by a flag. */
-static void a_server_may_take_READONLY_of_any_client(void **state)
+TEST(a_server_may_take_READONLY_of_any_client)
 {
 	static const char *const told[] = { "readonly", "readwrite", "cluster", "multi" };
 	static const char readonly[] = "*1\r\n$8\r\nREADONLY\r\n";
@@ -451,7 +448,7 @@ static void a_server_may_take_READONLY_of_any_client(void **state)
 }
 
 /* As when a client comes before the first map. */
-static void a_long_request_waits_until_its_node_is_known(void **state)
+TEST(a_long_request_waits_until_its_node_is_known)
 {
 	static char request[300000];
 	struct cluster_fixture *f = *state;
@@ -472,7 +469,7 @@ static void a_long_request_waits_until_its_node_is_known(void **state)
 	assert_client_got(f, "+OK\r\n");
 }
 
-static void without_a_map_a_long_request_is_refused(void **state)
+TEST(without_a_map_a_long_request_is_refused)
 {
 	static char request[100000];
 	struct cluster_fixture *f = *state;
@@ -487,7 +484,7 @@ static void without_a_map_a_long_request_is_refused(void **state)
 	assert_int_equal(*buf_head(&f->bytes), '-');
 }
 
-static void what_is_no_request_is_refused_by_redis(void **state)
+TEST(what_is_no_request_is_refused_by_redis)
 {
 	struct cluster_fixture *f = *state;
 
@@ -499,7 +496,7 @@ static void what_is_no_request_is_refused_by_redis(void **state)
 	assert_int_equal(f->ndown, 1);
 }
 
-static void an_argument_that_redis_refuses_is_told_before_it_comes(void **state)
+TEST(an_argument_that_redis_refuses_is_told_before_it_comes)
 {
 	struct cluster_fixture *f = *state;
 
@@ -507,7 +504,7 @@ static void an_argument_that_redis_refuses_is_told_before_it_comes(void **state)
 }
 
 /* One that hasp has to keep whole goes to no node. */
-static void one_of_a_command_to_be_split_is_refused_by_hasp(void **state)
+TEST(one_of_a_command_to_be_split_is_refused_by_hasp)
 {
 	struct cluster_fixture *f = *state;
 
@@ -516,7 +513,7 @@ static void one_of_a_command_to_be_split_is_refused_by_hasp(void **state)
 	assert_node_got_nothing(f, 0);
 }
 
-static void a_session_that_shares_uses_the_nodes_pools(void **state)
+CLUSTER_TEST_SHARED(a_session_that_shares_uses_the_nodes_pools)
 {
 	static const char proof[] = "*1\r\n$8\r\nREPLCONF\r\n";
 	struct cluster_fixture *f = *state;
@@ -536,7 +533,7 @@ static void a_session_that_shares_uses_the_nodes_pools(void **state)
 }
 
 /* A node refuses the login that the others have accepted. */
-static void a_session_that_a_node_refuses_ends(void **state)
+CLUSTER_TEST_SHARED(a_session_that_a_node_refuses_ends)
 {
 	static const char proof[] = "*1\r\n$8\r\nREPLCONF\r\n";
 	struct cluster_fixture *f = *state;
@@ -549,7 +546,7 @@ static void a_session_that_a_node_refuses_ends(void **state)
 	assert_string_equal(f->reason, "NOAUTH Authentication required.");
 }
 
-static void a_session_that_is_closed_leaves_no_reply_to_others(void **state)
+CLUSTER_TEST_SHARED(a_session_that_is_closed_leaves_no_reply_to_others)
 {
 	static const char proof[] = "*1\r\n$8\r\nREPLCONF\r\n";
 	struct cluster_fixture *f = *state;
@@ -566,46 +563,4 @@ static void a_session_that_is_closed_leaves_no_reply_to_others(void **state)
 	assert_node_got(f, 1, GET_FOO);
 	node_sends(f, 1, ":1\r\n:2\r\n");
 	assert_client_got(f, ":2\r\n");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CLUSTER_TEST(requests_go_to_the_nodes_of_their_keys),
-		CLUSTER_TEST(replies_that_come_early_wait_for_their_turn),
-		CLUSTER_TEST(of_long_replies_that_wait_the_client_is_told),
-		CLUSTER_TEST(replies_come_in_order_however_they_are_cut),
-		CLUSTER_TEST(requests_may_come_in_pieces),
-		CLUSTER_TEST(keys_in_several_slots_are_refused_in_their_place),
-		CLUSTER_TEST(a_link_that_breaks_with_requests_in_flight_ends_the_virtual_link),
-		CLUSTER_TEST(what_the_client_sends_when_its_link_is_breaking_goes_nowhere),
-		CLUSTER_TEST(a_stream_is_asked_for_when_all_before_is_answered),
-		CLUSTER_TEST(behind_a_stream_that_is_refused_all_goes_on),
-		CLUSTER_TEST(a_link_that_breaks_in_a_reply_is_cut),
-		CLUSTER_TEST(a_link_that_breaks_with_nothing_in_flight_is_opened_again),
-		CLUSTER_TEST(a_session_command_is_in_force_on_every_node),
-		CLUSTER_TEST(a_session_command_reaches_the_nodes_that_are_there),
-		CLUSTER_TEST(
-			of_setinfo_the_last_of_each_attribute_is_repeated_also_after_reset),
-		CLUSTER_TEST(a_session_command_that_was_refused_is_not_repeated),
-		CLUSTER_TEST(what_one_node_accepts_and_another_refuses_ends_the_link),
-		CLUSTER_TEST(client_reply_off_drops_replies_and_on_is_answered),
-		CLUSTER_TEST(of_the_session_commands_only_reset_ends_client_reply_off),
-		CLUSTER_TEST(quit_is_answered_behind_all_replies_and_ends_the_link),
-		CLUSTER_TEST(a_half_closed_link_ends_when_all_is_answered),
-		CLUSTER_TEST(a_client_that_runs_ahead_is_not_read),
-		CLUSTER_TEST(a_long_request_streams),
-		CLUSTER_TEST(a_node_that_is_not_known_is_asked_for),
-		CLUSTER_TEST(a_server_may_take_READONLY_of_any_client),
-		CLUSTER_TEST(a_long_request_waits_until_its_node_is_known),
-		CLUSTER_TEST(without_a_map_a_long_request_is_refused),
-		CLUSTER_TEST(what_is_no_request_is_refused_by_redis),
-		CLUSTER_TEST(an_argument_that_redis_refuses_is_told_before_it_comes),
-		CLUSTER_TEST(one_of_a_command_to_be_split_is_refused_by_hasp),
-		CLUSTER_TEST_SHARED(a_session_that_shares_uses_the_nodes_pools),
-		CLUSTER_TEST_SHARED(a_session_that_a_node_refuses_ends),
-		CLUSTER_TEST_SHARED(a_session_that_is_closed_leaves_no_reply_to_others),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

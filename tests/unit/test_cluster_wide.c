@@ -2,19 +2,16 @@
  *
  * Requests for several nodes of a cluster: what each of them gets, and the one reply.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "cluster/scan_cursor.h"
 #include "resp/write.h"
 #include "tests/unit/cluster_fixture.h"
+#include "tests/unit/testing.h"
+
+FIXTURE(cluster_set_up, cluster_tear_down);
 
 /* A request of these words, valid until the next call but three. */
 static const char *req(const char *words)
@@ -33,7 +30,7 @@ static const char *req(const char *words)
 	return buf_head(out);
 }
 
-static void values_are_asked_of_each_slots_node(void **state)
+TEST(values_are_asked_of_each_slots_node)
 {
 	struct cluster_fixture *f = *state;
 
@@ -48,7 +45,7 @@ static void values_are_asked_of_each_slots_node(void **state)
 	assert_client_got(f, "*4\r\n$1\r\n1\r\n$1\r\n2\r\n$-1\r\n$1\r\n4\r\n");
 }
 
-static void pairs_and_counts_are_split_too(void **state)
+TEST(pairs_and_counts_are_split_too)
 {
 	struct cluster_fixture *f = *state;
 
@@ -64,7 +61,7 @@ static void pairs_and_counts_are_split_too(void **state)
 }
 
 /* Such requests are else passed on as they come. */
-static void long_pairs_are_split_too(void **state)
+TEST(long_pairs_are_split_too)
 {
 	enum { N = 30000 };
 	struct cluster_fixture *f = *state;
@@ -86,7 +83,7 @@ static void long_pairs_are_split_too(void **state)
 	assert_client_got(f, "+OK\r\n");
 }
 
-static void the_first_error_is_the_reply(void **state)
+TEST(the_first_error_is_the_reply)
 {
 	struct cluster_fixture *f = *state;
 
@@ -101,7 +98,7 @@ static void the_first_error_is_the_reply(void **state)
 	assert_client_got(f, "-NOPERM bar\r\n$1\r\n9\r\n");
 }
 
-static void a_part_that_is_redirected_is_sent_again(void **state)
+TEST(a_part_that_is_redirected_is_sent_again)
 {
 	struct cluster_fixture *f = *state;
 
@@ -115,7 +112,7 @@ static void a_part_that_is_redirected_is_sent_again(void **state)
 	assert_client_got(f, ":2\r\n");
 }
 
-static void what_redis_would_refuse_one_node_refuses(void **state)
+TEST(what_redis_would_refuse_one_node_refuses)
 {
 	struct cluster_fixture *f = *state;
 
@@ -128,7 +125,7 @@ static void what_redis_would_refuse_one_node_refuses(void **state)
 }
 
 /* A node may refuse the transaction: FLUSHALL must not have overtaken it. */
-static void what_is_for_all_primaries_comes_behind_a_transaction(void **state)
+TEST(what_is_for_all_primaries_comes_behind_a_transaction)
 {
 	/* A key of slot 0, and one of a later slot. */
 	static const char *const gets[] = { "GET 06S", "GET foo" };
@@ -152,7 +149,7 @@ static void what_is_for_all_primaries_comes_behind_a_transaction(void **state)
 	}
 }
 
-static void all_primaries_are_asked(void **state)
+TEST(all_primaries_are_asked)
 {
 	struct cluster_fixture *f = *state;
 
@@ -171,7 +168,7 @@ static void all_primaries_are_asked(void **state)
 }
 
 /* As when a client comes before the first map. */
-static void all_primaries_are_asked_when_they_are_known(void **state)
+TEST(all_primaries_are_asked_when_they_are_known)
 {
 	struct cluster_fixture *f = *state;
 
@@ -193,7 +190,7 @@ static void all_primaries_are_asked_when_they_are_known(void **state)
 	assert_client_got(f, "+OK\r\n");
 }
 
-static void without_a_map_a_command_to_all_primaries_fails(void **state)
+TEST(without_a_map_a_command_to_all_primaries_fails)
 {
 	struct cluster_fixture *f = *state;
 
@@ -208,7 +205,7 @@ static void without_a_map_a_command_to_all_primaries_fails(void **state)
 	assert_node_got_nothing(f, 0);
 }
 
-static void a_replica_that_takes_over_is_asked_instead(void **state)
+TEST(a_replica_that_takes_over_is_asked_instead)
 {
 	struct cluster_fixture *f = *state;
 
@@ -240,7 +237,7 @@ static void send_wait(struct cluster_fixture *f)
 	}
 }
 
-static void wait_speaks_of_what_was_written_everywhere(void **state)
+TEST(wait_speaks_of_what_was_written_everywhere)
 {
 	struct cluster_fixture *f = *state;
 
@@ -250,7 +247,7 @@ static void wait_speaks_of_what_was_written_everywhere(void **state)
 	assert_client_got(f, ":1\r\n");
 }
 
-static void wait_tells_no_number_if_a_node_refuses_the_write_before_it(void **state)
+TEST(wait_tells_no_number_if_a_node_refuses_the_write_before_it)
 {
 	struct cluster_fixture *f = *state;
 
@@ -261,7 +258,7 @@ static void wait_tells_no_number_if_a_node_refuses_the_write_before_it(void **st
 	                     "SET hasp:ack{...}\r\n");
 }
 
-static void a_key_is_found_at_any_node(void **state)
+TEST(a_key_is_found_at_any_node)
 {
 	struct cluster_fixture *f = *state;
 
@@ -273,7 +270,7 @@ static void a_key_is_found_at_any_node(void **state)
 	assert_client_got(f, "$3\r\nfoo\r\n");
 }
 
-static void replies_that_are_kept_count(void **state)
+TEST(replies_that_are_kept_count)
 {
 	struct cluster_fixture *f = *state;
 	size_t asked;
@@ -293,7 +290,7 @@ static void replies_that_are_kept_count(void **state)
 	assert_true(link_user_nbytes(&f->user) <= asked);
 }
 
-static void replies_that_are_too_long_end_the_link(void **state)
+TEST(replies_that_are_too_long_end_the_link)
 {
 	struct cluster_fixture *f = *state;
 
@@ -335,7 +332,7 @@ static void assert_scanned(struct cluster_fixture *f, unsigned long long v)
 	assert_client_got(f, text);
 }
 
-static void scan_goes_through_the_nodes_one_by_one(void **state)
+TEST(scan_goes_through_the_nodes_one_by_one)
 {
 	struct cluster_fixture *f = *state;
 
@@ -353,7 +350,7 @@ static void scan_goes_through_the_nodes_one_by_one(void **state)
 	assert_scanned(f, 0);
 }
 
-static void another_server_is_scanned_from_its_beginning(void **state)
+TEST(another_server_is_scanned_from_its_beginning)
 {
 	struct cluster_fixture *f = *state;
 
@@ -365,7 +362,7 @@ static void another_server_is_scanned_from_its_beginning(void **state)
 }
 
 /* Its cursor was sent when that node was still known for the slot. */
-static void one_that_takes_over_meanwhile_is_begun_anew(void **state)
+TEST(one_that_takes_over_meanwhile_is_begun_anew)
 {
 	struct cluster_fixture *f = *state;
 
@@ -378,39 +375,11 @@ static void one_that_takes_over_meanwhile_is_begun_anew(void **state)
 	assert_scanned(f, cursor(0, 0, SPARE));
 }
 
-static void what_is_no_cursor_redis_refuses(void **state)
+TEST(what_is_no_cursor_redis_refuses)
 {
 	struct cluster_fixture *f = *state;
 
 	assert_passes(f, 0, req("SCAN x"), 1, "-ERR invalid cursor\r\n");
 	assert_passes(f, 0, req("SCAN 0 COUNT x"), 1,
 	              "-ERR value is not an integer or out of range\r\n");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CLUSTER_TEST(values_are_asked_of_each_slots_node),
-		CLUSTER_TEST(pairs_and_counts_are_split_too),
-		CLUSTER_TEST(long_pairs_are_split_too),
-		CLUSTER_TEST(the_first_error_is_the_reply),
-		CLUSTER_TEST(a_part_that_is_redirected_is_sent_again),
-		CLUSTER_TEST(what_redis_would_refuse_one_node_refuses),
-		CLUSTER_TEST(all_primaries_are_asked),
-		CLUSTER_TEST(what_is_for_all_primaries_comes_behind_a_transaction),
-		CLUSTER_TEST(all_primaries_are_asked_when_they_are_known),
-		CLUSTER_TEST(without_a_map_a_command_to_all_primaries_fails),
-		CLUSTER_TEST(a_replica_that_takes_over_is_asked_instead),
-		CLUSTER_TEST(wait_speaks_of_what_was_written_everywhere),
-		CLUSTER_TEST(wait_tells_no_number_if_a_node_refuses_the_write_before_it),
-		CLUSTER_TEST(a_key_is_found_at_any_node),
-		CLUSTER_TEST(replies_that_are_kept_count),
-		CLUSTER_TEST(replies_that_are_too_long_end_the_link),
-		CLUSTER_TEST(scan_goes_through_the_nodes_one_by_one),
-		CLUSTER_TEST(another_server_is_scanned_from_its_beginning),
-		CLUSTER_TEST(one_that_takes_over_meanwhile_is_begun_anew),
-		CLUSTER_TEST(what_is_no_cursor_redis_refuses),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

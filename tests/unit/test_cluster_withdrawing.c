@@ -2,16 +2,13 @@
  *
  * What a client's lock sent to a cluster, and is not worth being waited for any more.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/unit/cluster_fixture.h"
+#include "tests/unit/testing.h"
+
+FIXTURE(cluster_set_up, cluster_tear_down);
 
 #define MGET_FOO "*3\r\n$4\r\nMGET\r\n$3\r\nfoo\r\n$6\r\n{foo}1\r\n"
 #define TRYAGAIN "-TRYAGAIN Multiple keys request\r\n"
@@ -24,7 +21,7 @@ static void withdraw(struct cluster_fixture *f)
 	turn_loop(f);
 }
 
-static void what_no_node_has_can_be_withdrawn(void **state)
+TEST(what_no_node_has_can_be_withdrawn)
 {
 	struct cluster_fixture *f = *state;
 
@@ -44,7 +41,7 @@ static void what_no_node_has_can_be_withdrawn(void **state)
 }
 
 /* A node may have it whenever somebody looks, and refuse it each time. */
-static void what_its_node_refuses_after_that_is_not_sent_again(void **state)
+TEST(what_its_node_refuses_after_that_is_not_sent_again)
 {
 	struct cluster_fixture *f = *state;
 
@@ -63,7 +60,7 @@ static void what_its_node_refuses_after_that_is_not_sent_again(void **state)
 	assert_node_got(f, 1, MGET_FOO);
 }
 
-static void nor_to_another_node(void **state)
+TEST(nor_to_another_node)
 {
 	struct cluster_fixture *f = *state;
 
@@ -77,7 +74,7 @@ static void nor_to_another_node(void **state)
 	assert_client_got(f, ":1\r\n" WITHDRAWN);
 }
 
-static void what_its_node_carries_out_after_that_is_answered(void **state)
+TEST(what_its_node_carries_out_after_that_is_answered)
 {
 	struct cluster_fixture *f = *state;
 
@@ -88,7 +85,7 @@ static void what_its_node_carries_out_after_that_is_answered(void **state)
 	assert_client_got(f, ":1\r\n");
 }
 
-static void what_waits_for_a_link_can_be_withdrawn(void **state)
+TEST(what_waits_for_a_link_can_be_withdrawn)
 {
 	struct cluster_fixture *f = *state;
 
@@ -101,7 +98,7 @@ static void what_waits_for_a_link_can_be_withdrawn(void **state)
 }
 
 /* It may be carried out. */
-static void what_a_node_has_or_another_request_waits_before_is_not_withdrawn(void **state)
+TEST(what_a_node_has_or_another_request_waits_before_is_not_withdrawn)
 {
 	struct cluster_fixture *f = *state;
 
@@ -118,18 +115,4 @@ static void what_a_node_has_or_another_request_waits_before_is_not_withdrawn(voi
 	withdraw(f);
 	node_sends(f, 1, ":2\r\n");
 	assert_client_got(f, "*1\r\n:1\r\n:2\r\n");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CLUSTER_TEST(what_no_node_has_can_be_withdrawn),
-		CLUSTER_TEST(what_its_node_refuses_after_that_is_not_sent_again),
-		CLUSTER_TEST(nor_to_another_node),
-		CLUSTER_TEST(what_its_node_carries_out_after_that_is_answered),
-		CLUSTER_TEST(what_waits_for_a_link_can_be_withdrawn),
-		CLUSTER_TEST(what_a_node_has_or_another_request_waits_before_is_not_withdrawn),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,19 +3,14 @@
  * command: the table and the places of keys. That it agrees with the server's COMMAND
  * is tested in e2e/test_commands.py.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/fatal.h"
 #include "commands/command.h"
 #include "commands/learn.h"
+#include "tests/unit/testing.h"
 
 #define ARGS_MAX 16
 
@@ -30,6 +25,8 @@ static int teardown(void **state)
 	commands_free(*state);
 	return 0;
 }
+
+FIXTURE(setup, teardown);
 
 /* Asserts that the keys of a command line stand at `expected`, as "1 3 5". */
 static void assert_keys(const struct commands *t, const char *line, const char *expected)
@@ -50,7 +47,7 @@ static void assert_keys(const struct commands *t, const char *line, const char *
 	free(copy);
 }
 
-static void test_names_are_found_in_any_case(void **state)
+TEST(test_names_are_found_in_any_case)
 {
 	const struct command *c = commands_get(*state, SLICE_LIT("SeTnX"));
 
@@ -63,7 +60,7 @@ static void test_names_are_found_in_any_case(void **state)
 	assert_null(commands_get(*state, SLICE_LIT("set\0nx")));
 }
 
-static void test_what_the_server_tells_counts(void **state)
+TEST(test_what_the_server_tells_counts)
 {
 	struct command c = { .name = "Set",
 		             .flags = COMMAND_WRITE | COMMAND_BLOCKING,
@@ -80,7 +77,7 @@ static void test_what_the_server_tells_counts(void **state)
 	assert_int_equal(commands_get(*state, SLICE_LIT("SET"))->arity, 7);
 }
 
-static void test_what_the_server_does_not_tell_stays(void **state)
+TEST(test_what_the_server_does_not_tell_stays)
 {
 	struct command told = { .name = "setnx", .flags = COMMAND_WRITE | COMMAND_FROM_SERVER };
 	const struct command *c;
@@ -93,7 +90,7 @@ static void test_what_the_server_does_not_tell_stays(void **state)
 	assert_int_equal(c->facts.noop, NOOP_ZERO);
 }
 
-static void test_of_some_only_facts_are_known_until_the_server_tells(void **state)
+TEST(test_of_some_only_facts_are_known_until_the_server_tells)
 {
 	struct command told = { .name = "watch",
 		                .flags = COMMAND_NOSCRIPT | COMMAND_FROM_SERVER };
@@ -107,7 +104,7 @@ static void test_of_some_only_facts_are_known_until_the_server_tells(void **stat
 	assert_null(commands_find(*state, SLICE_LIT("echo")));
 }
 
-static void test_a_command_without_a_row_has_no_facts(void **state)
+TEST(test_a_command_without_a_row_has_no_facts)
 {
 	struct command told = { .name = "json.set",
 		                .flags = COMMAND_WRITE | COMMAND_FROM_SERVER };
@@ -125,7 +122,7 @@ static void test_a_command_without_a_row_has_no_facts(void **state)
 	                    sizeof(none));
 }
 
-static void test_the_table_grows(void **state)
+TEST(test_the_table_grows)
 {
 	struct command c = { .flags = COMMAND_WRITE, .first = 1, .last = 1, .step = 1 };
 	char name[24];
@@ -143,7 +140,7 @@ static void test_the_table_grows(void **state)
 }
 
 /* As each time that the server tells its commands again. */
-static void test_a_command_that_is_put_again_takes_no_more_room(void **state)
+TEST(test_a_command_that_is_put_again_takes_no_more_room)
 {
 	struct command c = { .name = "get", .arity = 2 };
 	const struct command *before = commands_get(*state, SLICE_LIT("get"));
@@ -167,7 +164,7 @@ static void *read_reply(const char *text)
 	return reply;
 }
 
-static void test_what_is_no_flag_is_passed_over(void **state)
+TEST(test_what_is_no_flag_is_passed_over)
 {
 	redisReply *reply = read_reply("*2\r\n"
 	                               "*6\r\n$5\r\nmod.a\r\n:-2\r\n*3\r\n:7\r\n$-1\r\n"
@@ -181,7 +178,7 @@ static void test_what_is_no_flag_is_passed_over(void **state)
 	freeReplyObject(reply);
 }
 
-static void test_names_that_do_not_fit_are_passed_over(void **state)
+TEST(test_names_that_do_not_fit_are_passed_over)
 {
 	struct command c = { .flags = COMMAND_WRITE };
 
@@ -193,7 +190,7 @@ static void test_names_that_do_not_fit_are_passed_over(void **state)
 	assert_null(commands_get(*state, slice_of(c.name, sizeof(c.name) - 1)));
 }
 
-static void test_ranges(void **state)
+TEST(test_ranges)
 {
 	assert_keys(*state, "set a b", "1");
 	assert_keys(*state, "set", "");
@@ -206,7 +203,7 @@ static void test_ranges(void **state)
 	assert_keys(*state, "rename a", "1");
 }
 
-static void test_ranges_that_make_no_sense_name_no_keys(void **state)
+TEST(test_ranges_that_make_no_sense_name_no_keys)
 {
 	struct command c = {
 		.name = "mod.a", .keys = KEYS_RANGE, .first = -1, .last = -1, .step = 1
@@ -220,7 +217,7 @@ static void test_ranges_that_make_no_sense_name_no_keys(void **state)
 	assert_keys(*state, "mod.a a b", "");
 }
 
-static void test_counted_keys(void **state)
+TEST(test_counted_keys)
 {
 	assert_keys(*state, "lmpop 2 a b left", "2 3");
 	assert_keys(*state, "blmpop 0 1 a left", "3");
@@ -228,7 +225,7 @@ static void test_counted_keys(void **state)
 	assert_keys(*state, "zunionstore d 1 a", "1 3");
 }
 
-static void test_a_wrong_count_names_no_keys(void **state)
+TEST(test_a_wrong_count_names_no_keys)
 {
 	assert_keys(*state, "lmpop 4 a b left", "");
 	assert_keys(*state, "lmpop 0 a left", "");
@@ -239,7 +236,7 @@ static void test_a_wrong_count_names_no_keys(void **state)
 	assert_keys(*state, "zunionstore d 3 a b", "1");
 }
 
-static void test_keys_behind_store(void **state)
+TEST(test_keys_behind_store)
 {
 	assert_keys(*state, "sort a", "1");
 	assert_keys(*state, "sort a alpha STORE b", "1 4");
@@ -251,7 +248,7 @@ static void test_keys_behind_store(void **state)
 	assert_keys(*state, "georadiusbymember a m 3 km store b", "1 6");
 }
 
-static void test_more_keys_than_room_are_counted(void **state)
+TEST(test_more_keys_than_room_are_counted)
 {
 	struct slice argv[] = { SLICE_LIT("del"), SLICE_LIT("a"), SLICE_LIT("b"),
 		                SLICE_LIT("c") };
@@ -263,7 +260,7 @@ static void test_more_keys_than_room_are_counted(void **state)
 	assert_int_equal(at[1], 0);
 }
 
-static void test_single_keys(void **state)
+TEST(test_single_keys)
 {
 	assert_true(command_single_key(commands_get(*state, SLICE_LIT("set"))));
 	assert_false(command_single_key(commands_get(*state, SLICE_LIT("del"))));
@@ -272,7 +269,7 @@ static void test_single_keys(void **state)
 	assert_false(command_single_key(commands_get(*state, SLICE_LIT("migrate"))));
 }
 
-static void test_arity(void **state)
+TEST(test_arity)
 {
 	struct command unknown = { .arity = 0 };
 	const struct command *set = commands_get(*state, SLICE_LIT("set"));
@@ -285,30 +282,4 @@ static void test_arity(void **state)
 	assert_true(command_arity_ok(incr, 2));
 	assert_false(command_arity_ok(incr, 3));
 	assert_true(command_arity_ok(&unknown, 1));
-}
-
-int main(void)
-{
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(test_names_are_found_in_any_case),
-		TEST(test_what_the_server_tells_counts),
-		TEST(test_what_the_server_does_not_tell_stays),
-		TEST(test_of_some_only_facts_are_known_until_the_server_tells),
-		TEST(test_a_command_without_a_row_has_no_facts),
-		TEST(test_the_table_grows),
-		TEST(test_a_command_that_is_put_again_takes_no_more_room),
-		TEST(test_what_is_no_flag_is_passed_over),
-		TEST(test_names_that_do_not_fit_are_passed_over),
-		TEST(test_ranges),
-		TEST(test_ranges_that_make_no_sense_name_no_keys),
-		TEST(test_counted_keys),
-		TEST(test_a_wrong_count_names_no_keys),
-		TEST(test_keys_behind_store),
-		TEST(test_more_keys_than_room_are_counted),
-		TEST(test_single_keys),
-		TEST(test_arity),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

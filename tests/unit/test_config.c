@@ -2,23 +2,19 @@
  *
  * What a file without faults sets, what it is warned of, and what becomes of it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-
-#include <cmocka.h>
 
 #include "config/config.h"
 #include "tests/unit/inifile.h"
+#include "tests/unit/testing.h"
 #include "worker/encryption.h"
 
-static void no_file_means_defaults(void **state)
+GROUP_FIXTURE(ini_make_dir, ini_remove_dir);
+
+TEST(no_file_means_defaults)
 {
 	struct config *c = config_load(NULL, NULL, NULL);
 
-	(void)state;
 	assert_int_equal(c->sources.n, 0);
 	assert_string_equal(config_name(c), "defaults");
 	assert_int_equal(c->listen.n, 1);
@@ -50,7 +46,7 @@ static void no_file_means_defaults(void **state)
 	config_unref(c);
 }
 
-static void hasp_and_upstream_are_set(void **state)
+TEST(hasp_and_upstream_are_set)
 {
 	struct config *c = load("[hasp]\n"
 	                        "listen = *:0, [::1]:6380 unix:/run/hasp.sock\n"
@@ -66,7 +62,6 @@ static void hasp_and_upstream_are_set(void **state)
 	                        "user = proxy\n"
 	                        "password = a;b#c d = e ; a comment\n");
 
-	(void)state;
 	assert_string_equal(config_name(c), ini_path);
 	assert_int_equal(c->listen.n, 3);
 	assert_string_equal(c->listen.v[0], "*:0");
@@ -85,12 +80,11 @@ static void hasp_and_upstream_are_set(void **state)
 	config_unref(c);
 }
 
-static void a_rule_has_defaults_but_for_its_pattern(void **state)
+TEST(a_rule_has_defaults_but_for_its_pattern)
 {
 	struct config *c = load("\n[lock orders]\npattern = lock:order:*\n");
 	const struct rule *r = c->rules[0];
 
-	(void)state;
 	assert_int_equal(c->nrules, 1);
 	assert_string_equal(r->section.name, "orders");
 	assert_int_equal(r->section.line, 2);
@@ -109,7 +103,7 @@ static void a_rule_has_defaults_but_for_its_pattern(void **state)
 	config_unref(c);
 }
 
-static void a_rule_is_set(void **state)
+TEST(a_rule_is_set)
 {
 	struct config *c = load("[lock a]\npattern = a\n"
 	                        "[lock b]\npattern = b\nowner = value\nlease = 2m\n"
@@ -118,7 +112,6 @@ static void a_rule_is_set(void **state)
 	                        "mode = observe\n");
 	const struct rule *r = c->rules[1];
 
-	(void)state;
 	assert_string_equal(r->section.name, "b");
 	assert_int_equal(r->section.index, 1);
 	assert_int_equal(r->owner, OWNER_VALUE);
@@ -133,12 +126,11 @@ static void a_rule_is_set(void **state)
 	config_unref(c);
 }
 
-static void a_guard_has_defaults_but_for_its_pattern_and_reads(void **state)
+TEST(a_guard_has_defaults_but_for_its_pattern_and_reads)
 {
 	struct config *c = load("\n[guard stock]\npattern = stock:*\nacquire_on = GET\n");
 	const struct guard *g = c->guards[0];
 
-	(void)state;
 	assert_int_equal(c->nguards, 1);
 	assert_int_equal(c->nrules, 0);
 	assert_string_equal(g->section.name, "stock");
@@ -157,7 +149,7 @@ static void a_guard_has_defaults_but_for_its_pattern_and_reads(void **state)
 	config_unref(c);
 }
 
-static void a_guard_is_set(void **state)
+TEST(a_guard_is_set)
 {
 	struct config *c = load("[guard a]\npattern = a\nacquire_on = get\n"
 	                        "[guard b]\npattern = b c\nacquire_on = HGET, json.get\n"
@@ -166,7 +158,6 @@ static void a_guard_is_set(void **state)
 	                        "except = name:r-* user:reports listener:127.0.0.1:6380\n");
 	const struct guard *g = c->guards[1];
 
-	(void)state;
 	assert_string_equal(g->section.name, "b");
 	assert_int_equal(g->section.index, 1);
 	assert_int_equal(g->section.patterns.n, 2);
@@ -185,11 +176,10 @@ static void a_guard_is_set(void **state)
 	config_unref(c);
 }
 
-static void an_empty_verbs_section_turns_them_on(void **state)
+TEST(an_empty_verbs_section_turns_them_on)
 {
 	struct config *c = load("[hasp]\n[verbs]\n");
 
-	(void)state;
 	assert_true(c->verbs.enabled);
 	assert_int_equal(c->verbs.line, 2);
 	assert_string_equal(c->verbs.lock, "LOCK");
@@ -206,12 +196,11 @@ static void an_empty_verbs_section_turns_them_on(void **state)
 	config_unref(c);
 }
 
-static void verbs_are_set(void **state)
+TEST(verbs_are_set)
 {
 	struct config *c = load("[verbs]\nlock = ACQUIRE\nunlock = LOCK\nowner = user\n"
 	                        "reentrant = no\nlease = 1\nmax_lease = 1s\n");
 
-	(void)state;
 	assert_string_equal(c->verbs.lock, "ACQUIRE");
 	assert_string_equal(c->verbs.unlock, "LOCK");
 	assert_int_equal(c->verbs.owner, OWNER_USER);
@@ -221,12 +210,11 @@ static void verbs_are_set(void **state)
 	config_unref(c);
 }
 
-static void an_indented_line_goes_on_with_a_list(void **state)
+TEST(an_indented_line_goes_on_with_a_list)
 {
 	struct config *c = load("[hasp]\nlisten =\n\t127.0.0.1:1\n\n  ; two\n\t127.0.0.1:2\n"
 	                        "[lock a]\npattern = a, b\n  [cd]* ; a comment\n\te=1\n");
 
-	(void)state;
 	assert_int_equal(c->listen.n, 2);
 	assert_string_equal(c->listen.v[1], "127.0.0.1:2");
 	assert_int_equal(c->rules[0]->section.patterns.n, 4);
@@ -235,11 +223,10 @@ static void an_indented_line_goes_on_with_a_list(void **state)
 	config_unref(c);
 }
 
-static void windows_line_ends_and_a_byte_order_mark_are_fine(void **state)
+TEST(windows_line_ends_and_a_byte_order_mark_are_fine)
 {
 	struct config *c = load("\xef\xbb\xbf[hasp]\r\nworkers = 2\r\n\r\nbacklog = 5");
 
-	(void)state;
 	assert_int_equal(c->workers, 2);
 	assert_int_equal(c->backlog, 5);
 	config_unref(c);
@@ -247,12 +234,11 @@ static void windows_line_ends_and_a_byte_order_mark_are_fine(void **state)
 	config_unref(load("\xef\xbb\xbf"));
 }
 
-static void lines_may_be_as_long_as_inih_allows(void **state)
+TEST(lines_may_be_as_long_as_inih_allows)
 {
 	char text[400], value[187];
 	struct config *c;
 
-	(void)state;
 	memset(value, 'x', sizeof(value) - 1);
 	value[sizeof(value) - 1] = '\0';
 	snprintf(text, sizeof(text), "[upstream]\npassword = %s\r\n", value);
@@ -262,11 +248,10 @@ static void lines_may_be_as_long_as_inih_allows(void **state)
 	config_unref(c);
 }
 
-static void long_comments_are_no_fault(void **state)
+TEST(long_comments_are_no_fault)
 {
 	char text[1000];
 
-	(void)state;
 	memset(text, '#', sizeof(text) - 1);
 	text[sizeof(text) - 1] = '\0';
 	config_unref(load(text));
@@ -274,11 +259,10 @@ static void long_comments_are_no_fault(void **state)
 
 /* ---- use ---- */
 
-static void the_last_unref_frees(void **state)
+TEST(the_last_unref_frees)
 {
 	struct config *c = config_load(NULL, NULL, NULL);
 
-	(void)state;
 	assert_ptr_equal(config_ref(c), c);
 	config_unref(c);
 	assert_int_equal(c->workers, 1); /* ASan would tell */
@@ -286,7 +270,7 @@ static void the_last_unref_frees(void **state)
 	config_unref(NULL);
 }
 
-static void a_restart_is_needed_for_what_cannot_change(void **state)
+TEST(a_restart_is_needed_for_what_cannot_change)
 {
 	struct config *a = load("[hasp]\nworkers = 1\nmax_clients = 5\nlisten = a:1\n");
 	struct config *b = load("[hasp]\nworkers = 2\nmax_clients = 6\nlisten = a:1 b:2\n"
@@ -294,7 +278,6 @@ static void a_restart_is_needed_for_what_cannot_change(void **state)
 	                        "[guard g]\npattern = g\nacquire_on = GET\n");
 	struct buf out = BUF_INIT;
 
-	(void)state;
 	assert_int_equal(config_needs_restart(a, b, &out), 3);
 	buf_append(&out, SLICE_LIT("\0"));
 	assert_string_equal(buf_head(&out), "'listen' in [hasp]: a:1 -> a:1 b:2\n"
@@ -308,7 +291,7 @@ static void a_restart_is_needed_for_what_cannot_change(void **state)
 	config_unref(b);
 }
 
-static void workers_share_the_links_and_none_has_fewer_than_its_part(void **state)
+TEST(workers_share_the_links_and_none_has_fewer_than_its_part)
 {
 	static const struct {
 		const char *text;
@@ -320,7 +303,6 @@ static void workers_share_the_links_and_none_has_fewer_than_its_part(void **stat
 		{ "[hasp]\nworkers = 3\n[upstream]\nlinks_max = 7\n", 3 },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct config *c = load(cases[i].text);
 		assert_int_equal(config_links_of_worker(c), cases[i].each);
@@ -328,13 +310,12 @@ static void workers_share_the_links_and_none_has_fewer_than_its_part(void **stat
 	}
 }
 
-static void servers_are_encrypted_as_their_own_section_says(void **state)
+TEST(servers_are_encrypted_as_their_own_section_says)
 {
 	struct config *c = load_anyway("[quorum q]\nservers = a:1 b:1 c:1\n"
 	                               "[quorum r]\nservers = d:1 e:1 f:1\ntls = yes\n");
 	struct buf faults = BUF_INIT;
 
-	(void)state;
 	assert_int_equal(encryption_load(c, &faults), 0);
 	assert_null(encryption_of_clients(c));
 	assert_null(encryption_of_servers(c).context);
@@ -342,28 +323,4 @@ static void servers_are_encrypted_as_their_own_section_says(void **state)
 	assert_null(encryption_of_quorum(c, c->quorums[0]).context);
 	assert_non_null(encryption_of_quorum(c, c->quorums[1]).context);
 	config_unref(c);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(no_file_means_defaults),
-		cmocka_unit_test(hasp_and_upstream_are_set),
-		cmocka_unit_test(a_rule_has_defaults_but_for_its_pattern),
-		cmocka_unit_test(a_rule_is_set),
-		cmocka_unit_test(a_guard_has_defaults_but_for_its_pattern_and_reads),
-		cmocka_unit_test(a_guard_is_set),
-		cmocka_unit_test(an_empty_verbs_section_turns_them_on),
-		cmocka_unit_test(verbs_are_set),
-		cmocka_unit_test(an_indented_line_goes_on_with_a_list),
-		cmocka_unit_test(windows_line_ends_and_a_byte_order_mark_are_fine),
-		cmocka_unit_test(lines_may_be_as_long_as_inih_allows),
-		cmocka_unit_test(long_comments_are_no_fault),
-		cmocka_unit_test(the_last_unref_frees),
-		cmocka_unit_test(a_restart_is_needed_for_what_cannot_change),
-		cmocka_unit_test(workers_share_the_links_and_none_has_fewer_than_its_part),
-		cmocka_unit_test(servers_are_encrypted_as_their_own_section_says),
-	};
-
-	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
 }

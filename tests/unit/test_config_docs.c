@@ -3,18 +3,15 @@
  * hasp.ini and hasp.ini(5) say what the option table says: every option, in its
  * section, with its default.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "config/config.h"
 #include "config/config_internal.h"
 #include "tests/unit/inifile.h"
+#include "tests/unit/testing.h"
+
+GROUP_FIXTURE(ini_make_dir, ini_remove_dir);
 
 #ifndef SRCDIR
 #define SRCDIR "."
@@ -111,13 +108,12 @@ static void assert_same_settings(const struct config *a, const struct config *b)
 	}
 }
 
-static void hasp_ini_as_shipped_is_what_holds_without_a_file(void **state)
+TEST(hasp_ini_as_shipped_is_what_holds_without_a_file)
 {
 	struct buf faults = BUF_INIT, warnings = BUF_INIT;
 	struct config *c = config_load(HASP_INI, &faults, &warnings);
 	struct config *defaults = config_load(NULL, &faults, &warnings);
 
-	(void)state;
 	assert_int_equal(buf_len(&faults), 0);
 	assert_int_equal(buf_len(&warnings), 0);
 	assert_non_null(c);
@@ -152,12 +148,11 @@ static void turn_tls_on(char *text)
 	memcpy(line, on, sizeof(on) - 1);
 }
 
-static void hasp_ini_with_all_of_it_active_is_valid(void **state)
+TEST(hasp_ini_with_all_of_it_active_is_valid)
 {
 	char *text = read_file(HASP_INI);
 	struct config *c;
 
-	(void)state;
 	activate_all(text);
 	remove_line(text, "\naddress = ");
 	remove_line(text, "\ncluster = ");
@@ -180,11 +175,10 @@ static void hasp_ini_with_all_of_it_active_is_valid(void **state)
 	free(text);
 }
 
-static void hasp_ini_shows_every_option_once_at_its_default(void **state)
+TEST(hasp_ini_shows_every_option_once_at_its_default)
 {
 	char *text = read_file(HASP_INI);
 
-	(void)state;
 	activate_all(text);
 	for (size_t i = 0; i < table_noptions; i++) {
 		const struct option *o = &table_options[i];
@@ -205,11 +199,10 @@ static void hasp_ini_shows_every_option_once_at_its_default(void **state)
 	free(text);
 }
 
-static void hasp_ini_explains_every_option_as_the_table_does(void **state)
+TEST(hasp_ini_explains_every_option_as_the_table_does)
 {
 	char *text = read_file(HASP_INI);
 
-	(void)state;
 	activate_all(text);
 	for (size_t i = 0; i < table_noptions; i++) {
 		const struct option *o = &table_options[i];
@@ -237,11 +230,10 @@ static bool has_default(const char *item, const struct option *o)
 	return count_lines(item, o->required ? "Required." : line) == 1;
 }
 
-static void hasp_ini_5_has_every_option_with_its_default(void **state)
+TEST(hasp_ini_5_has_every_option_with_its_default)
 {
 	char *text = read_file(HASP_INI_5);
 
-	(void)state;
 	for (size_t i = 0; i < table_noptions; i++) {
 		const struct option *o = &table_options[i];
 		char *in_section = section_of_man(text, o->section), *item;
@@ -261,11 +253,10 @@ static void hasp_ini_5_has_every_option_with_its_default(void **state)
 	free(text);
 }
 
-static void hasp_ini_5_has_every_choice_of_an_option(void **state)
+TEST(hasp_ini_5_has_every_choice_of_an_option)
 {
 	char *text = read_file(HASP_INI_5);
 
-	(void)state;
 	for (size_t i = 0; i < table_noptions; i++) {
 		const struct option *o = &table_options[i];
 		char *in_section = section_of_man(text, o->section);
@@ -287,43 +278,25 @@ static void hasp_ini_5_has_every_choice_of_an_option(void **state)
 }
 
 /* Whatever is an item of the page must be in the table. */
-static void hasp_ini_5_has_no_other_option(void **state)
+TEST(hasp_ini_5_has_no_other_option)
 {
 	char *text = read_file(HASP_INI_5);
 	size_t n = 0;
 
-	(void)state;
 	for (const char *p = text; (p = strstr(p, "\n.It Ic ")); p++)
 		n++;
 	assert_int_equal(n, table_noptions);
 	free(text);
 }
 
-static void the_minimal_example_is_valid_and_has_one_rule(void **state)
+TEST(the_minimal_example_is_valid_and_has_one_rule)
 {
 	struct buf faults = BUF_INIT, warnings = BUF_INIT;
 	struct config *c = config_load(MINIMAL_INI, &faults, &warnings);
 
-	(void)state;
 	assert_int_equal(buf_len(&faults), 0);
 	assert_int_equal(buf_len(&warnings), 0);
 	assert_non_null(c);
 	assert_int_equal(c->nrules, 1);
 	config_unref(c);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(hasp_ini_as_shipped_is_what_holds_without_a_file),
-		cmocka_unit_test(hasp_ini_with_all_of_it_active_is_valid),
-		cmocka_unit_test(hasp_ini_shows_every_option_once_at_its_default),
-		cmocka_unit_test(hasp_ini_explains_every_option_as_the_table_does),
-		cmocka_unit_test(hasp_ini_5_has_every_option_with_its_default),
-		cmocka_unit_test(hasp_ini_5_has_every_choice_of_an_option),
-		cmocka_unit_test(hasp_ini_5_has_no_other_option),
-		cmocka_unit_test(the_minimal_example_is_valid_and_has_one_rule),
-	};
-
-	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
 }

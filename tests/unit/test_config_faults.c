@@ -2,22 +2,18 @@
  *
  * What is said of a file with faults: each, with its line and what would be right.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "config/config.h"
 #include "tests/unit/inifile.h"
+#include "tests/unit/testing.h"
 
-static void unknown_options_are_faults_with_a_guess(void **state)
+GROUP_FIXTURE(ini_make_dir, ini_remove_dir);
+
+TEST(unknown_options_are_faults_with_a_guess)
 {
-	(void)state;
 	assert_faults("[hasp]\n\n[lock orders]\npattern = a\nleese = 30s\n",
 	              "5: unknown option 'leese' in [lock orders]; did you mean 'lease'?\n");
 	assert_faults("[upstream]\nadress = a:1\n",
@@ -35,9 +31,8 @@ static void unknown_options_are_faults_with_a_guess(void **state)
 	              "[guard NAME] or [verbs]\n");
 }
 
-static void a_line_without_an_equals_sign_is_named_without_its_value(void **state)
+TEST(a_line_without_an_equals_sign_is_named_without_its_value)
 {
-	(void)state;
 	assert_faults("[upstream]\naddress 127.0.0.1:6379\n",
 	              "2: there is no '=' between 'address' and its value; expected 'address = "
 	              "...'\n");
@@ -47,10 +42,9 @@ static void a_line_without_an_equals_sign_is_named_without_its_value(void **stat
 		"...'\n");
 }
 
-static void an_address_is_no_url_and_no_list(void **state)
+TEST(an_address_is_no_url_and_no_list)
 {
 #define EXPECTED "; expected HOST:PORT, [V6]:PORT or unix:/PATH\n"
-	(void)state;
 	assert_faults("[upstream]\naddress = redis://user:pw@h:6379/0\n",
 	              "2: 'address' is 'redis://...': hasp takes no URL: user, password and "
 	              "TLS have their own options, and clients choose the database" EXPECTED);
@@ -62,10 +56,9 @@ static void an_address_is_no_url_and_no_list(void **state)
 	              "and 'sentinels' name several servers" EXPECTED);
 }
 
-static void a_pattern_that_cannot_be_meant_is_a_fault(void **state)
+TEST(a_pattern_that_cannot_be_meant_is_a_fault)
 {
 #define PATTERNS "; expected patterns of keys, such as lock:* or orders:?\n"
-	(void)state;
 	assert_faults("[lock a]\npattern = lock:*; mine\n",
 	              "2: 'pattern' is 'lock:*;': a comment after a value begins with ' ;'; "
 	              "for a ';' at the end of a pattern write '\\;'" PATTERNS);
@@ -75,16 +68,14 @@ static void a_pattern_that_cannot_be_meant_is_a_fault(void **state)
 	config_unref(load("[lock a]\npattern = lock:[a-c]:* x\\[ y\\; [\\]]\n"));
 }
 
-static void http_has_to_listen_somewhere(void **state)
+TEST(http_has_to_listen_somewhere)
 {
-	(void)state;
 	assert_faults("[http]\nallowed_hosts = x\n",
 	              "1: [http] has no 'listen'; expected HOST:PORT such as 127.0.0.1:9380\n");
 }
 
-static void unknown_sections_are_one_fault_each(void **state)
+TEST(unknown_sections_are_one_fault_each)
 {
-	(void)state;
 	assert_faults("[upsteam]\naddress = a:1\nwhatever = 1\n",
 	              "1: unknown section [upsteam]; did you mean [upstream]?\n");
 	assert_faults("[lok a]\npattern = 1\n",
@@ -97,13 +88,12 @@ static void unknown_sections_are_one_fault_each(void **state)
 	                      "[verbs], [discover], [http] or [admin]\n");
 }
 
-static void a_guard_that_checks_has_no_options_of_one_that_locks(void **state)
+TEST(a_guard_that_checks_has_no_options_of_one_that_locks)
 {
 #define CHECKS "[guard g]\npattern = g\nstrategy = check\n"
 #define NEEDS_LOCK                                                                             \
 	" of [guard g] needs strategy = lock, because with strategy = check reads take no "    \
 	"guard; remove one of the two\n"
-	(void)state;
 	config_unref(load(CHECKS "acquire_on = GET, getex MGET\nmode = observe\n"
 	                         "except = name:x\nlog_events = no\n"));
 	assert_faults(CHECKS "acquire_on = GET\nlease = 5s\nwait = 0\n",
@@ -124,9 +114,8 @@ static void a_guard_that_checks_has_no_options_of_one_that_locks(void **state)
 	              "4: 'strategy' is 'optimistic'; expected lock or check\n");
 }
 
-static void what_other_versions_may_have_is_unknown_to_this(void **state)
+TEST(what_other_versions_may_have_is_unknown_to_this)
 {
-	(void)state;
 	assert_faults("[lock a]\npattern = a\ntomorrow = 5\n",
 	              "3: unknown option 'tomorrow' in [lock a]\n");
 	assert_faults("[hasp]\ntls_port = 1\n", "2: unknown option 'tls_port' in [hasp]\n");
@@ -139,9 +128,8 @@ static void what_other_versions_may_have_is_unknown_to_this(void **state)
 #define QUORUM "[quorum q]\nservers = a:1 b:1 c:1\n"
 #define OF_QUORUM "[verbs]\nquorum = q\nreentrant = no\n"
 
-static void quorum_is_an_odd_number_of_servers(void **state)
+TEST(quorum_is_an_odd_number_of_servers)
 {
-	(void)state;
 	assert_faults("[quorum q]\n",
 	              "1: [quorum q] has no 'servers'; expected an odd number of "
 	              "addresses, such as a:6379 b:6379 c:6379\n");
@@ -159,9 +147,8 @@ static void quorum_is_an_odd_number_of_servers(void **state)
 	              "another name\n");
 }
 
-static void quorum_must_outlast_what_its_servers_forget(void **state)
+TEST(quorum_must_outlast_what_its_servers_forget)
 {
-	(void)state;
 	assert_faults("[verbs]\nquorum = q\n", "1: 'quorum' of [verbs] is 'q', but there is no "
 	                                       "[quorum q]; expected the NAME of a section\n");
 	assert_faults(QUORUM OF_QUORUM,
@@ -184,9 +171,8 @@ static void quorum_must_outlast_what_its_servers_forget(void **state)
 
 #define RULE_OF_QUORUM "[lock a]\npattern = a\nquorum = "
 
-static void rules_ask_the_quorum_that_others_ask(void **state)
+TEST(rules_ask_the_quorum_that_others_ask)
 {
-	(void)state;
 	assert_faults(RULE_OF_QUORUM "q\n", "1: 'quorum' of [lock a] is 'q', but there is no "
 	                                    "[quorum q]; expected the NAME of a section\n");
 	assert_faults(QUORUM RULE_OF_QUORUM "q\n",
@@ -201,9 +187,8 @@ static void rules_ask_the_quorum_that_others_ask(void **state)
 	              "the same one, since hasp uses only one quorum\n");
 }
 
-static void encryption_is_asked_for_whole(void **state)
+TEST(encryption_is_asked_for_whole)
 {
-	(void)state;
 	assert_faults("[hasp]\nlisten_tls = *:0\n",
 	              "2: 'listen_tls' needs 'tls_cert_file' and 'tls_key_file'; add both\n");
 	assert_faults(
@@ -228,9 +213,8 @@ static void encryption_is_asked_for_whole(void **state)
 	                  "[upstream]\ntls = yes\n"));
 }
 
-static void console_is_for_those_who_have_its_file_or_its_password(void **state)
+TEST(console_is_for_those_who_have_its_file_or_its_password)
 {
-	(void)state;
 	assert_faults("[admin]\nlisten = unix:/x 127.0.0.1:6381\n",
 	              "2: [admin] listens at '127.0.0.1:6381' without a 'password'; add one, "
 	              "or use a unix socket, such as unix:/run/hasp/admin.sock\n");
@@ -255,9 +239,8 @@ static void console_is_for_those_who_have_its_file_or_its_password(void **state)
 	config_unref(load("[admin]\nlisten = 127.0.0.1:6381\npassword = p\n"));
 }
 
-static void redis_is_at_an_address_or_where_sentinels_say(void **state)
+TEST(redis_is_at_an_address_or_where_sentinels_say)
 {
-	(void)state;
 	assert_faults("[upstream]\naddress = a:1\nsentinels = a:1\nmaster = m\n",
 	              "3: [upstream] has both 'address' and 'sentinels'; expected only one of "
 	              "'address' (one server), 'sentinels' (they report the primary) and "
@@ -289,11 +272,10 @@ static void redis_is_at_an_address_or_where_sentinels_say(void **state)
 		"unix:/PATH\n");
 }
 
-static void who_waits_for_a_failover_by_default_has_sentinels(void **state)
+TEST(who_waits_for_a_failover_by_default_has_sentinels)
 {
 	struct config *c = load("[upstream]\nsentinels = a:1 b:2\nmaster = m\n");
 
-	(void)state;
 	assert_int_equal(config_failover_wait_ms(c), 10000);
 	config_unref(c);
 	c = load("[upstream]\nfailover_wait = 0\nsentinels = a:1\nmaster = m\n");
@@ -307,18 +289,16 @@ static void who_waits_for_a_failover_by_default_has_sentinels(void **state)
 	config_unref(c);
 }
 
-static void addresses_to_listen_at_stand_once(void **state)
+TEST(addresses_to_listen_at_stand_once)
 {
-	(void)state;
 	assert_faults("[hasp]\nlisten = a:1 b:1 unix:/a\n  c:1 a:1\n  unix:/a\n",
 	              "3: 'listen' has 'a:1' twice; expected each address once\n"
 	              "4: 'listen' has 'unix:/a' twice; expected each address once\n");
 	config_unref(load("[hasp]\nlisten = a:0 a:0 a:1\n"));
 }
 
-static void numbers_have_a_range(void **state)
+TEST(numbers_have_a_range)
 {
-	(void)state;
 	assert_faults("[hasp]\nworkers = 65\n",
 	              "2: 'workers' is '65': too large; expected a whole number, from 1 to "
 	              "64\n");
@@ -335,9 +315,8 @@ static void numbers_have_a_range(void **state)
 	              "0777\n");
 }
 
-static void durations_have_a_range_and_a_unit(void **state)
+TEST(durations_have_a_range_and_a_unit)
 {
-	(void)state;
 	assert_faults("[lock a]\npattern = a\nlease = 0\n",
 	              "3: 'lease' is '0': too small; expected a duration such as 500ms, 30s, "
 	              "5m or 2h, from 1ms to 8760h\n");
@@ -355,9 +334,8 @@ static void durations_have_a_range_and_a_unit(void **state)
 	              "as 500ms, 30s, 5m or 2h, from 0 to 8760h\n");
 }
 
-static void sizes_have_a_range_and_a_unit(void **state)
+TEST(sizes_have_a_range_and_a_unit)
 {
-	(void)state;
 	assert_faults("[hasp]\nmax_request = 65535\n",
 	              "2: 'max_request' is '65535': too small; expected a size such as 64kb, "
 	              "64mb or 1gb, from 64kb to 1gb\n");
@@ -369,9 +347,8 @@ static void sizes_have_a_range_and_a_unit(void **state)
 	              "from 64kb to 1gb\n");
 }
 
-static void enums_list_what_is_allowed(void **state)
+TEST(enums_list_what_is_allowed)
 {
-	(void)state;
 	assert_faults("[lock a]\npattern = a\nowner = client\n",
 	              "3: 'owner' is 'client'; expected connection, address, name, user or "
 	              "value\n");
@@ -381,9 +358,8 @@ static void enums_list_what_is_allowed(void **state)
 	              "2: 'owner' is 'value'; expected connection, address, name or user\n");
 }
 
-static void options_and_sections_stand_once(void **state)
+TEST(options_and_sections_stand_once)
 {
-	(void)state;
 	assert_faults("[hasp]\nworkers = 1\nworkers = 2\n",
 	              "3: duplicate option 'workers' in [hasp], which is also in line 2; "
 	              "expected it once\n");
@@ -398,17 +374,15 @@ static void options_and_sections_stand_once(void **state)
 	              "another name\n");
 }
 
-static void rules_need_a_fit_name(void **state)
+TEST(rules_need_a_fit_name)
 {
-	(void)state;
 	assert_faults("[lock]\npattern = a\n", "1: a rule has no name; expected [lock NAME]\n");
 	assert_faults("[lock a b]\npattern = a\n", "1: a rule's name is 'a b'; expected only "
 	                                           "letters, digits, '.', '_', ':' and '-'\n");
 }
 
-static void rules_need_a_pattern(void **state)
+TEST(rules_need_a_pattern)
 {
-	(void)state;
 	assert_faults("[hasp]\n[lock a]\n[lock b]\npattern = b\n[lock c]\nlease = 5s\n",
 	              "2: [lock a] has no 'pattern'; expected patterns of keys, such as lock:* "
 	              "or orders:?\n"
@@ -416,9 +390,8 @@ static void rules_need_a_pattern(void **state)
 	              "or orders:?\n");
 }
 
-static void guards_need_a_fit_name(void **state)
+TEST(guards_need_a_fit_name)
 {
-	(void)state;
 	assert_faults("[guard]\npattern = a\nacquire_on = GET\n",
 	              "1: a guard has no name; expected [guard NAME]\n");
 	assert_faults("[guard a/b]\npattern = a\nacquire_on = GET\n",
@@ -427,9 +400,8 @@ static void guards_need_a_fit_name(void **state)
 	config_unref(load("[lock a]\npattern = a\n[guard a]\npattern = b\nacquire_on = GET\n"));
 }
 
-static void guards_need_a_pattern_and_a_command(void **state)
+TEST(guards_need_a_pattern_and_a_command)
 {
-	(void)state;
 	assert_faults(
 		"[guard a]\n[guard b]\npattern = b\nacquire_on =\nrelease_on =\n",
 		"1: [guard a] has no 'pattern'; expected patterns of keys, such as lock:* "
@@ -448,9 +420,8 @@ static void guards_need_a_pattern_and_a_command(void **state)
 	              "; expected commands that read a value, such as GET or "                 \
 	              "HGETALL\n")
 
-static void guards_name_whole_commands(void **state)
+TEST(guards_name_whole_commands)
 {
-	(void)state;
 	ACQUIRE_FAULT("XINFO|STREAM",
 	              "a guard does not distinguish subcommands: name the command alone");
 	ACQUIRE_FAULT("#get", "a comment after a value begins with ' ;'");
@@ -461,9 +432,8 @@ static void guards_name_whole_commands(void **state)
 		"name the command alone; expected commands that write, such as SET or HSET\n");
 }
 
-static void guards_have_no_owner(void **state)
+TEST(guards_have_no_owner)
 {
-	(void)state;
 	assert_faults("[guard a]\npattern = a\nacquire_on = GET\nowner = name\n",
 	              "4: 'owner' in [guard a]: a guard belongs to the connection that read "
 	              "the key; remove the line, and if another connection writes it, use LOCK "
@@ -475,18 +445,16 @@ static void guards_have_no_owner(void **state)
 	              "4: 'except' is '" value "': " what                                      \
 	              "; expected name:GLOB, user:GLOB or listener:ADDRESS\n")
 
-static void exceptions_are_of_three_kinds(void **state)
+TEST(exceptions_are_of_three_kinds)
 {
-	(void)state;
 	EXCEPT_FAULT("reports", "it begins with none of name:, user: and listener:");
 	EXCEPT_FAULT("names:a", "it begins with none of name:, user: and listener:");
 	EXCEPT_FAULT("user:", "there is nothing after the ':'");
 	EXCEPT_FAULT("#", "a comment after a value begins with ' ;'");
 }
 
-static void excepted_listeners_exist(void **state)
+TEST(excepted_listeners_exist)
 {
-	(void)state;
 	assert_faults(
 		"[guard a]\npattern = a\nacquire_on = GET\n"
 		"except = name:x\n\tlistener:b:1 listener:c:1\n"
@@ -497,18 +465,16 @@ static void excepted_listeners_exist(void **state)
 	                  "except = listener:127.0.0.1:6380\n"));
 }
 
-static void a_bad_listen_causes_no_fault_of_exceptions(void **state)
+TEST(a_bad_listen_causes_no_fault_of_exceptions)
 {
-	(void)state;
 	assert_faults("[hasp]\nlisten = a:1 b\n"
 	              "[guard a]\npattern = a\nacquire_on = GET\nexcept = listener:a:1\n",
 	              "2: 'listen' is 'b': there is no port; expected HOST:PORT, [V6]:PORT, "
 	              "*:PORT or unix:/PATH\n");
 }
 
-static void max_lease_is_not_less_than_lease(void **state)
+TEST(max_lease_is_not_less_than_lease)
 {
-	(void)state;
 	assert_faults("[lock a]\npattern = a\nmax_lease = 29s\n",
 	              "3: 'max_lease' of [lock a] is less than its 'lease'; expected 30s or "
 	              "more, or 0 for no limit\n");
@@ -518,9 +484,8 @@ static void max_lease_is_not_less_than_lease(void **state)
 	config_unref(load("[verbs]\nmax_lease = 2m\nlease = 2m\n"));
 }
 
-static void a_bad_value_causes_no_second_fault(void **state)
+TEST(a_bad_value_causes_no_second_fault)
 {
-	(void)state;
 	assert_faults("[lock a]\npattern = #\nlease = x\nmax_lease = 1s\n",
 	              "2: 'pattern' is '#': a comment after a value begins with ' ;'; for a "
 	              "'#' at the start of a pattern write '\\#'; expected patterns of keys, "
@@ -529,9 +494,8 @@ static void a_bad_value_causes_no_second_fault(void **state)
 	              "from 1ms to 8760h\n");
 }
 
-static void verbs_have_different_names(void **state)
+TEST(verbs_have_different_names)
 {
-	(void)state;
 	assert_faults("[verbs]\nunlock = lock\n",
 	              "2: 'lock' and 'unlock' are both 'lock'; expected different names\n");
 	assert_faults("[verbs]\nlist = UNLOCK\n",
@@ -544,9 +508,8 @@ static void verbs_have_different_names(void **state)
 	              "3: 'extend' has no value; expected a command's name, such as LOCK\n");
 }
 
-static void an_upstream_user_needs_a_password(void **state)
+TEST(an_upstream_user_needs_a_password)
 {
-	(void)state;
 	assert_faults("[upstream]\nuser = hasp\n",
 	              "2: 'user' of [upstream] needs 'password'; expected both, neither, or a "
 	              "password without a user\n");
@@ -554,9 +517,8 @@ static void an_upstream_user_needs_a_password(void **state)
 	config_unref(load("[upstream]\nuser = hasp\npassword = secret\n"));
 }
 
-static void options_need_a_value(void **state)
+TEST(options_need_a_value)
 {
-	(void)state;
 	assert_faults("[hasp]\nlog_level =\nlog = ; nowhere\nlisten =\n",
 	              "2: 'log_level' has no value; expected error, warning, info or debug\n"
 	              "3: 'log' has no value; expected stderr, syslog or a path such as "
@@ -565,18 +527,16 @@ static void options_need_a_value(void **state)
 	              "unix:/PATH\n");
 }
 
-static void paths_are_absolute(void **state)
+TEST(paths_are_absolute)
 {
-	(void)state;
 	assert_faults(
 		"[hasp]\nlog = file\n",
 		"2: 'log' is 'file': it is neither stderr nor syslog, and does not begin with "
 		"'/'; expected stderr, syslog or a path such as /var/log/hasp.log\n");
 }
 
-static void the_process_is_the_service_managers(void **state)
+TEST(the_process_is_the_service_managers)
 {
-	(void)state;
 	assert_faults(
 		"[hasp]\nuser = hasp\npid_file = /run/hasp.pid\n",
 		"2: 'user' in [hasp]: hasp runs as the user that starts it; remove the "
@@ -597,9 +557,8 @@ static void the_process_is_the_service_managers(void **state)
 	              "; expected HOST:PORT, [V6]:PORT or "                                    \
 	              "unix:/PATH\n")
 
-static void addresses_are_checked(void **state)
+TEST(addresses_are_checked)
 {
-	(void)state;
 	LISTEN_FAULT("localhost", "there is no port");
 	LISTEN_FAULT("[::1]", "there is no port");
 	LISTEN_FAULT("[::1", "there is no ']' after the IPv6 address");
@@ -619,11 +578,10 @@ static void addresses_are_checked(void **state)
 	             "[upstream]\naddress = unix:/run/redis.sock\n"));
 }
 
-static void unix_paths_fit_into_a_socket_address(void **state)
+TEST(unix_paths_fit_into_a_socket_address)
 {
 	char name[108], text[200], expected[400];
 
-	(void)state;
 	memset(name, 'x', sizeof(name) - 1);
 	name[sizeof(name) - 1] = '\0';
 	snprintf(text, sizeof(text), "[hasp]\nlisten = unix:/%s\n", name + 1);
@@ -636,9 +594,8 @@ static void unix_paths_fit_into_a_socket_address(void **state)
 	assert_faults(text, expected);
 }
 
-static void every_fault_is_found(void **state)
+TEST(every_fault_is_found)
 {
-	(void)state;
 	assert_faults(
 		"workers = 1\n[hasp]\nworkers = x\nbacklog\n[what]\n[lock a]\n"
 		"[verbs]\nlease = 0\n",
@@ -654,11 +611,10 @@ static void every_fault_is_found(void **state)
 		"or 2h, from 1ms to 8760h\n");
 }
 
-static void an_unreadable_file_is_a_fault(void **state)
+TEST(an_unreadable_file_is_a_fault)
 {
 	struct buf faults = BUF_INIT, warnings = BUF_INIT;
 
-	(void)state;
 	unlink(ini_path);
 	assert_null(config_load(ini_path, &faults, &warnings));
 	assert_lines(&faults, "0: cannot be opened: No such file or directory; give a readable "
@@ -674,11 +630,10 @@ static void an_unreadable_file_is_a_fault(void **state)
 
 /* ---- lines ---- */
 
-static void over_long_lines_are_faults_and_not_cut(void **state)
+TEST(over_long_lines_are_faults_and_not_cut)
 {
 	char value[300], text[600];
 
-	(void)state;
 	memset(value, 'x', sizeof(value) - 1);
 	value[sizeof(value) - 1] = '\0';
 	snprintf(text, sizeof(text), "[lock a]\npattern = %.188s\nlease = 1s\n", value);
@@ -695,11 +650,10 @@ static void over_long_lines_are_faults_and_not_cut(void **state)
 	                    "line continues a list)\n");
 }
 
-static void names_longer_than_inih_keeps_are_faults(void **state)
+TEST(names_longer_than_inih_keeps_are_faults)
 {
 	char name[60], text[200], expected[200];
 
-	(void)state;
 	memset(name, 'x', sizeof(name));
 	snprintf(text, sizeof(text), "[lock %.44s]\npattern = a\n", name);
 	config_unref(load(text));
@@ -712,9 +666,8 @@ static void names_longer_than_inih_keeps_are_faults(void **state)
 	assert_faults(text, "2: an option's name has 50 bytes; at most 49 are allowed\n");
 }
 
-static void broken_section_lines_are_faults(void **state)
+TEST(broken_section_lines_are_faults)
 {
-	(void)state;
 	assert_faults("[hasp\n", "1: a section's name has no ']'; expected [NAME]\n");
 	assert_faults("[verbs ; all\nlease = 0\n",
 	              "1: a section's name has no ']'; expected [NAME]\n"
@@ -725,9 +678,8 @@ static void broken_section_lines_are_faults(void **state)
 	config_unref(load("[ hasp ] ; a comment\n"));
 }
 
-static void indented_lines_below_other_options_are_faults(void **state)
+TEST(indented_lines_below_other_options_are_faults)
 {
-	(void)state;
 	assert_faults("[hasp]\nworkers = 1\n\t2\n",
 	              "3: an indented line continues the list above it, but 'workers' is not a "
 	              "list; begin in the first column\n");
@@ -743,80 +695,21 @@ static void indented_lines_below_other_options_are_faults(void **state)
 	              "begin in the first column\n");
 }
 
-static void lines_without_a_name_are_faults(void **state)
+TEST(lines_without_a_name_are_faults)
 {
-	(void)state;
 	assert_faults("[hasp]\n= 1\n", "2: no name before the '='; expected 'name = value'\n");
 }
 
-static void nul_bytes_are_faults(void **state)
+TEST(nul_bytes_are_faults)
 {
-	(void)state;
 	assert_faults_of(SLICE_LIT("[hasp]\nuser = a\0b\n"),
 	                 "2: the line has a NUL byte; expected text\n");
 }
 
-static void passwords_are_not_shown(void **state)
+TEST(passwords_are_not_shown)
 {
-	(void)state;
 	assert_faults("[upstream]\npassword = a\n\tsecret\npasword = secret\n",
 	              "3: an indented line continues the list above it, but 'password' is not "
 	              "a list; begin in the first column\n"
 	              "4: unknown option 'pasword' in [upstream]; did you mean 'password'?\n");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(unknown_options_are_faults_with_a_guess),
-		cmocka_unit_test(a_line_without_an_equals_sign_is_named_without_its_value),
-		cmocka_unit_test(an_address_is_no_url_and_no_list),
-		cmocka_unit_test(a_pattern_that_cannot_be_meant_is_a_fault),
-		cmocka_unit_test(http_has_to_listen_somewhere),
-		cmocka_unit_test(unknown_sections_are_one_fault_each),
-		cmocka_unit_test(a_guard_that_checks_has_no_options_of_one_that_locks),
-		cmocka_unit_test(what_other_versions_may_have_is_unknown_to_this),
-		cmocka_unit_test(quorum_is_an_odd_number_of_servers),
-		cmocka_unit_test(quorum_must_outlast_what_its_servers_forget),
-		cmocka_unit_test(rules_ask_the_quorum_that_others_ask),
-		cmocka_unit_test(encryption_is_asked_for_whole),
-		cmocka_unit_test(console_is_for_those_who_have_its_file_or_its_password),
-		cmocka_unit_test(redis_is_at_an_address_or_where_sentinels_say),
-		cmocka_unit_test(who_waits_for_a_failover_by_default_has_sentinels),
-		cmocka_unit_test(addresses_to_listen_at_stand_once),
-		cmocka_unit_test(numbers_have_a_range),
-		cmocka_unit_test(durations_have_a_range_and_a_unit),
-		cmocka_unit_test(sizes_have_a_range_and_a_unit),
-		cmocka_unit_test(enums_list_what_is_allowed),
-		cmocka_unit_test(options_and_sections_stand_once),
-		cmocka_unit_test(rules_need_a_fit_name),
-		cmocka_unit_test(rules_need_a_pattern),
-		cmocka_unit_test(guards_need_a_fit_name),
-		cmocka_unit_test(guards_need_a_pattern_and_a_command),
-		cmocka_unit_test(guards_name_whole_commands),
-		cmocka_unit_test(guards_have_no_owner),
-		cmocka_unit_test(exceptions_are_of_three_kinds),
-		cmocka_unit_test(excepted_listeners_exist),
-		cmocka_unit_test(a_bad_listen_causes_no_fault_of_exceptions),
-		cmocka_unit_test(max_lease_is_not_less_than_lease),
-		cmocka_unit_test(a_bad_value_causes_no_second_fault),
-		cmocka_unit_test(verbs_have_different_names),
-		cmocka_unit_test(an_upstream_user_needs_a_password),
-		cmocka_unit_test(options_need_a_value),
-		cmocka_unit_test(paths_are_absolute),
-		cmocka_unit_test(the_process_is_the_service_managers),
-		cmocka_unit_test(addresses_are_checked),
-		cmocka_unit_test(unix_paths_fit_into_a_socket_address),
-		cmocka_unit_test(every_fault_is_found),
-		cmocka_unit_test(an_unreadable_file_is_a_fault),
-		cmocka_unit_test(over_long_lines_are_faults_and_not_cut),
-		cmocka_unit_test(names_longer_than_inih_keeps_are_faults),
-		cmocka_unit_test(broken_section_lines_are_faults),
-		cmocka_unit_test(indented_lines_below_other_options_are_faults),
-		cmocka_unit_test(lines_without_a_name_are_faults),
-		cmocka_unit_test(nul_bytes_are_faults),
-		cmocka_unit_test(passwords_are_not_shown),
-	};
-
-	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
 }

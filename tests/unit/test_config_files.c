@@ -3,19 +3,14 @@
  * Configurations of several files: what `include` finds, in which order, where faults are said
  * to be, and passwords in files of their own.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "config/config.h"
+#include "tests/unit/testing.h"
 
 static char dir[] = "/tmp/hasp-test-XXXXXX";
 static const char *const names[] = { "hasp.ini",     "conf.d/b.ini", "conf.d/a.ini",
@@ -43,11 +38,15 @@ static int remove_files(void **state)
 	return 0;
 }
 
+FIXTURE(NULL, remove_files);
+
 static int remove_dir(void **state)
 {
 	(void)state;
 	return rmdir(at("conf.d")) == 0 && rmdir(dir) == 0 ? 0 : -1;
 }
+
+GROUP_FIXTURE(make_dir, remove_dir);
 
 static void write_file(const char *name, mode_t mode, const char *text)
 {
@@ -95,11 +94,10 @@ static struct config *load(const char *text, const char *faults_expected,
 }
 
 /* covers: include */
-static void included_files_are_read_by_name_behind_the_file(void **state)
+TEST(included_files_are_read_by_name_behind_the_file)
 {
 	struct config *c;
 
-	(void)state;
 	write_file("conf.d/b.ini", 0600, "[lock b]\npattern = b:*\n");
 	write_file("conf.d/a.ini", 0600,
 	           "[lock a]\npattern = a:*\n[guard g]\npattern = g:*\n"
@@ -115,11 +113,10 @@ static void included_files_are_read_by_name_behind_the_file(void **state)
 	config_unref(c);
 }
 
-static void included_file_may_have_any_section_that_the_first_has_not(void **state)
+TEST(included_file_may_have_any_section_that_the_first_has_not)
 {
 	struct config *c;
 
-	(void)state;
 	write_file("other.ini", 0600, "[upstream]\naddress = 127.0.0.1:7777\n[verbs]\n");
 	c = load("[hasp]\nworkers = 3\ninclude = other.ini\n", "", "");
 	assert_string_equal(c->address, "127.0.0.1:7777");
@@ -127,24 +124,21 @@ static void included_file_may_have_any_section_that_the_first_has_not(void **sta
 	config_unref(c);
 }
 
-static void glob_may_find_nothing(void **state)
+TEST(glob_may_find_nothing)
 {
-	(void)state;
 	config_unref(load("[hasp]\ninclude = conf.d/*.ini, nowhere/*.ini\n", "", ""));
 }
 
-static void file_that_is_named_must_be_there(void **state)
+TEST(file_that_is_named_must_be_there)
 {
-	(void)state;
 	load("[hasp]\ninclude = other.ini\n",
 	     "@/other.ini:0: cannot be opened: No such file or directory; give a readable "
 	     "file\n",
 	     "");
 }
 
-static void faults_are_told_by_their_file_and_line(void **state)
+TEST(faults_are_told_by_their_file_and_line)
 {
-	(void)state;
 	write_file("conf.d/a.ini", 0600, "\n[lock a]\npattern = a:*\nleese = 5s\n");
 	write_file("conf.d/b.ini", 0600, "stray = 1\n[lock a]\npattern = b:*\npattern = c:*\n");
 	load("[hasp]\ninclude = conf.d/*.ini\nworker = 3\n[lock z]\n",
@@ -160,9 +154,8 @@ static void faults_are_told_by_their_file_and_line(void **state)
 	     "");
 }
 
-static void included_file_includes_no_others(void **state)
+TEST(included_file_includes_no_others)
 {
-	(void)state;
 	write_file("other.ini", 0600, "[hasp]\ninclude = other.ini\n");
 	load("[hasp]\ninclude = other.ini\n",
 	     "@/other.ini:1: duplicate section [hasp], which begins in @/hasp.ini:1; move its "
@@ -173,12 +166,11 @@ static void included_file_includes_no_others(void **state)
 }
 
 /* covers: password_file, sentinel_password_file */
-static void password_is_the_first_line_of_its_file(void **state)
+TEST(password_is_the_first_line_of_its_file)
 {
 	char text[256];
 	struct config *c;
 
-	(void)state;
 	write_file("password", 0600, "a ;secret \r\nnot this\n");
 	snprintf(text, sizeof(text), "[upstream]\nuser = u\npassword_file = %s\n",
 	         at("password"));
@@ -196,11 +188,10 @@ static void password_is_the_first_line_of_its_file(void **state)
 	config_unref(c);
 }
 
-static void file_that_is_named_must_be_a_regular_one(void **state)
+TEST(file_that_is_named_must_be_a_regular_one)
 {
 	char text[256];
 
-	(void)state;
 	assert_int_equal(mkfifo(at("password"), 0600), 0);
 	load("[hasp]\ninclude = password /dev/zero\n",
 	     "@/password:0: is no regular file; expected one\n"
@@ -212,11 +203,10 @@ static void file_that_is_named_must_be_a_regular_one(void **state)
 	     "");
 }
 
-static void password_file_has_an_end(void **state)
+TEST(password_file_has_an_end)
 {
 	char text[256];
 
-	(void)state;
 	snprintf(text, sizeof(text), "[upstream]\npassword_file = %s\n", at("password"));
 	write_file("password", 0600, "secret\n");
 	assert_int_equal(truncate(at("password"), 1024 * 1024), 0);
@@ -227,7 +217,7 @@ static void password_file_has_an_end(void **state)
 }
 
 /* As a shell hands over `hasp -t <(command)`. */
-static void first_file_may_be_a_pipe_that_the_caller_has_opened(void **state)
+TEST_WITH(first_file_may_be_a_pipe_that_the_caller_has_opened, NULL, NULL)
 {
 	static const char text[] = "[upstream]\naddress = 127.0.0.1:7777\n";
 	struct buf faults = BUF_INIT, warnings = BUF_INIT;
@@ -235,7 +225,6 @@ static void first_file_may_be_a_pipe_that_the_caller_has_opened(void **state)
 	char path[32];
 	int fds[2];
 
-	(void)state;
 	assert_int_equal(pipe(fds), 0);
 	assert_int_equal(write(fds[1], text, sizeof(text) - 1), sizeof(text) - 1);
 	close(fds[1]);
@@ -252,11 +241,10 @@ static void first_file_may_be_a_pipe_that_the_caller_has_opened(void **state)
 	buf_release(&faults);
 }
 
-static void password_file_must_hold_one(void **state)
+TEST(password_file_must_hold_one)
 {
 	char text[256];
 
-	(void)state;
 	snprintf(text, sizeof(text), "[upstream]\npassword_file = %s\n", at("password"));
 	load(text,
 	     "@/hasp.ini:2: @/password of 'password_file' cannot be opened: No such file or "
@@ -282,11 +270,10 @@ static void password_file_must_hold_one(void **state)
 	     "");
 }
 
-static void files_with_passwords_that_others_read_are_warned_of(void **state)
+TEST(files_with_passwords_that_others_read_are_warned_of)
 {
 	char text[256];
 
-	(void)state;
 	write_file("password", 0644, "secret\n");
 	snprintf(text, sizeof(text), "[upstream]\npassword_file = %s\n", at("password"));
 	config_unref(load(text, "",
@@ -299,29 +286,4 @@ static void files_with_passwords_that_others_read_are_warned_of(void **state)
 		"[hasp]\ninclude = other.ini\n", "",
 		"@/other.ini:2: every user of this machine can read this file, and 'password' "
 		"in it; make it readable for hasp's user or group only (chmod o-r)\n"));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(included_files_are_read_by_name_behind_the_file,
-		                          remove_files),
-		cmocka_unit_test_teardown(
-			included_file_may_have_any_section_that_the_first_has_not,
-			remove_files),
-		cmocka_unit_test_teardown(glob_may_find_nothing, remove_files),
-		cmocka_unit_test_teardown(file_that_is_named_must_be_there, remove_files),
-		cmocka_unit_test_teardown(faults_are_told_by_their_file_and_line, remove_files),
-		cmocka_unit_test_teardown(included_file_includes_no_others, remove_files),
-		cmocka_unit_test_teardown(password_is_the_first_line_of_its_file, remove_files),
-		cmocka_unit_test_teardown(password_file_must_hold_one, remove_files),
-		cmocka_unit_test_teardown(file_that_is_named_must_be_a_regular_one,
-		                          remove_files),
-		cmocka_unit_test_teardown(password_file_has_an_end, remove_files),
-		cmocka_unit_test(first_file_may_be_a_pipe_that_the_caller_has_opened),
-		cmocka_unit_test_teardown(files_with_passwords_that_others_read_are_warned_of,
-		                          remove_files),
-	};
-
-	return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }

@@ -3,12 +3,6 @@
  * What is allowed in a file, and hardly meant: each is told by its line, with what would be
  * right, and what looks like it and is fine is not.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <sys/stat.h>
 
@@ -16,6 +10,9 @@
 #include "config/option.h"
 #include "config/types.h"
 #include "tests/unit/inifile.h"
+#include "tests/unit/testing.h"
+
+GROUP_FIXTURE(ini_make_dir, ini_remove_dir);
 
 static void assert_warned(const char *text, const char *expected)
 {
@@ -29,9 +26,8 @@ static void assert_fine(const char *text)
 
 /* ---- patterns ---- */
 
-static void a_pattern_of_every_key_is_warned_of(void **state)
+TEST(a_pattern_of_every_key_is_warned_of)
 {
-	(void)state;
 	config_unref(load_warned("[lock a]\npattern = a\n\t?*\n\tb\n[lock b]\npattern = *\n",
 	                         "3: pattern '?*' of [lock a] makes every key a lock; name "
 	                         "only the keys that are locks, such as lock:*\n"
@@ -39,18 +35,16 @@ static void a_pattern_of_every_key_is_warned_of(void **state)
 	                         "the keys that are locks, such as lock:*\n"));
 }
 
-static void a_pattern_that_looks_like_a_prefix_is_warned_of(void **state)
+TEST(a_pattern_that_looks_like_a_prefix_is_warned_of)
 {
-	(void)state;
 	assert_warned("[lock a]\npattern = lock: cron\n",
 	              "2: pattern 'lock:' of [lock a] has no wildcard and matches only the key "
 	              "of that name; expected 'lock:*', or a whole key\n");
 	assert_fine("[lock a]\npattern = cron leader lock:\\*:\n");
 }
 
-static void a_shadowed_pattern_is_warned_of(void **state)
+TEST(a_shadowed_pattern_is_warned_of)
 {
-	(void)state;
 	config_unref(
 		load_warned("[lock a]\npattern = x:*\n[lock b]\npattern = y:* x:*\n"
 	                    "[lock c]\npattern = x:1 z\n",
@@ -60,17 +54,15 @@ static void a_shadowed_pattern_is_warned_of(void **state)
 	                    "[lock a] matches the same keys; remove it or move it up\n"));
 }
 
-static void a_pattern_of_hasps_reserved_keys_is_warned_of(void **state)
+TEST(a_pattern_of_hasps_reserved_keys_is_warned_of)
 {
-	(void)state;
 	config_unref(load_warned("[lock a]\npattern = hasp:owner:*\n",
 	                         "2: pattern 'hasp:owner:*' of [lock a] never applies, since "
 	                         "keys that begin with 'hasp:' are reserved for hasp\n"));
 }
 
-static void a_guards_patterns_are_warned_of(void **state)
+TEST(a_guards_patterns_are_warned_of)
 {
-	(void)state;
 	config_unref(load_warned(
 		"[guard a]\nacquire_on = GET\npattern = x:*\n\t**\n"
 		"[guard b]\nacquire_on = GET\npattern = x:1 y l:*\n\thasp:a\n"
@@ -90,9 +82,8 @@ static void a_guards_patterns_are_warned_of(void **state)
 	                         "that begin with 'hasp:' are reserved for hasp\n"));
 }
 
-static void a_command_named_twice_is_warned_of(void **state)
+TEST(a_command_named_twice_is_warned_of)
 {
-	(void)state;
 	config_unref(load_warned(
 		"[guard a]\npattern = a\nacquire_on = GET GETDEL\n\tget Get\n"
 		"release_on = GETDEL SET SET\n",
@@ -101,9 +92,8 @@ static void a_command_named_twice_is_warned_of(void **state)
 		"5: 'SET' stands twice in 'release_on' of [guard a]; remove one\n"));
 }
 
-static void a_pattern_behind_a_wider_one_is_warned_of(void **state)
+TEST(a_pattern_behind_a_wider_one_is_warned_of)
 {
-	(void)state;
 	assert_warned("[lock a]\npattern = lock:*\n[lock b]\npattern = lock:order:*\n",
 	              "4: pattern 'lock:order:*' of [lock b] never applies, since the earlier "
 	              "[lock a] matches the same keys; remove it or move it up\n");
@@ -118,9 +108,8 @@ static void a_pattern_behind_a_wider_one_is_warned_of(void **state)
 	assert_fine("[lock a]\npattern = \\a*\n[lock b]\npattern = \\ab\\*\n");
 }
 
-static void quotes_around_a_pattern_are_warned_of(void **state)
+TEST(quotes_around_a_pattern_are_warned_of)
 {
-	(void)state;
 	assert_warned("[lock a]\npattern = \"lock:*\"\n\t'a' b'\n",
 	              "2: pattern '\"lock:*\"' of [lock a] has quotes, which hasp takes "
 	              "literally; remove them, or write \\\" if the keys have them\n"
@@ -131,7 +120,7 @@ static void quotes_around_a_pattern_are_warned_of(void **state)
 	assert_fine("[lock a]\npattern = it's \\\"a*\n");
 }
 
-static void a_regular_expression_is_warned_of(void **state)
+TEST(a_regular_expression_is_warned_of)
 {
 #define REGULAR_EXPRESSION(pattern)                                                            \
 	assert_warned(                                                                         \
@@ -139,7 +128,6 @@ static void a_regular_expression_is_warned_of(void **state)
 		"2: pattern '" pattern                                                         \
 		"' of [lock a] looks like a regular expression; expected a glob pattern for "  \
 		"the whole key, such as lock:*, or \\^ and \\$ if the keys have them\n")
-	(void)state;
 	REGULAR_EXPRESSION("^lock:.*$");
 	REGULAR_EXPRESSION("^lock");
 	REGULAR_EXPRESSION("lock$");
@@ -148,9 +136,8 @@ static void a_regular_expression_is_warned_of(void **state)
 
 /* ---- numbers ---- */
 
-static void a_large_number_of_seconds_is_warned_of(void **state)
+TEST(a_large_number_of_seconds_is_warned_of)
 {
-	(void)state;
 	assert_warned("[lock a]\npattern = a\nlease = 30000\nmax_hold = 500001\n",
 	              "3: 'lease' is '30000', and a number without a unit is in seconds; write "
 	              "30s for milliseconds, else 30000s\n"
@@ -160,12 +147,11 @@ static void a_large_number_of_seconds_is_warned_of(void **state)
 	            "[hasp]\nmax_clients = 30000\nmax_request = 3000000\n");
 }
 
-static void a_max_hold_that_ends_within_the_first_lease_is_warned_of(void **state)
+TEST(a_max_hold_that_ends_within_the_first_lease_is_warned_of)
 {
 #define MAX_HOLD(line, title, least)                                                           \
 	line ": 'max_hold' of [" title "] is less than its 'lease', so renewal ends within "   \
 	     "the first lease; expected " least " or more, or 0 for no limit\n"
-	(void)state;
 	assert_warned("[lock a]\npattern = a\nlease = 30s\nmax_hold = 29s\n",
 	              MAX_HOLD("4", "lock a", "30s"));
 	assert_warned("[lock a]\npattern = a\nlease = 11m\n", MAX_HOLD("3", "lock a", "11m"));
@@ -177,14 +163,13 @@ static void a_max_hold_that_ends_within_the_first_lease_is_warned_of(void **stat
 
 /* ---- the process ---- */
 
-static void an_upstream_that_is_hasp_itself_is_warned_of(void **state)
+TEST(an_upstream_that_is_hasp_itself_is_warned_of)
 {
 #define ITSELF(listen, address)                                                                \
 	assert_warned("[upstream]\naddress = " address "\n[hasp]\nlisten = " listen "\n",      \
 	              "2: 'address' of [upstream] is '" address                                \
 	              "', but hasp itself listens at '" listen                                 \
 	              "'; expected the address of Redis\n")
-	(void)state;
 	ITSELF("127.0.0.1:6380", "127.0.0.1:6380");
 	ITSELF("redis:6380", "redis:6380");
 	ITSELF("unix:/run/s", "unix:/run/s");
@@ -201,11 +186,10 @@ static void an_upstream_that_is_hasp_itself_is_warned_of(void **state)
 	assert_fine("[hasp]\nlisten = *:6379\n[upstream]\naddress = unix:/run/s:6379\n");
 }
 
-static void a_password_that_each_user_can_read_is_warned_of(void **state)
+TEST(a_password_that_each_user_can_read_is_warned_of)
 {
 	struct buf faults = BUF_INIT, warnings = BUF_INIT;
 
-	(void)state;
 	assert_fine("[upstream]\npassword = p\n");
 	assert_int_equal(chmod(ini_path, 0644), 0);
 	config_unref(config_load(ini_path, &faults, &warnings));
@@ -219,25 +203,4 @@ static void a_password_that_each_user_can_read_is_warned_of(void **state)
 	assert_lines(&warnings, "");
 	buf_release(&faults);
 	buf_release(&warnings);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_pattern_of_every_key_is_warned_of),
-		cmocka_unit_test(a_pattern_that_looks_like_a_prefix_is_warned_of),
-		cmocka_unit_test(a_shadowed_pattern_is_warned_of),
-		cmocka_unit_test(a_pattern_of_hasps_reserved_keys_is_warned_of),
-		cmocka_unit_test(a_guards_patterns_are_warned_of),
-		cmocka_unit_test(a_command_named_twice_is_warned_of),
-		cmocka_unit_test(a_pattern_behind_a_wider_one_is_warned_of),
-		cmocka_unit_test(quotes_around_a_pattern_are_warned_of),
-		cmocka_unit_test(a_regular_expression_is_warned_of),
-		cmocka_unit_test(a_large_number_of_seconds_is_warned_of),
-		cmocka_unit_test(a_max_hold_that_ends_within_the_first_lease_is_warned_of),
-		cmocka_unit_test(an_upstream_that_is_hasp_itself_is_warned_of),
-		cmocka_unit_test(a_password_that_each_user_can_read_is_warned_of),
-	};
-
-	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
 }

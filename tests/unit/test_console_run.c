@@ -3,12 +3,6 @@
  * Consoles while a worker stands still: one awaits what it has asked of the workers, and the
  * others are served.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +11,10 @@
 
 #include "admin/admin_internal.h"
 #include "inifile.h"
+#include "tests/unit/testing.h"
 #include "workers_fixture.h"
+
+GROUP_FIXTURE(ini_make_dir, ini_remove_dir);
 
 #define CONSOLES 3
 
@@ -59,6 +56,8 @@ static int teardown(void **state)
 	return 0;
 }
 
+FIXTURE(setup, teardown);
+
 static void send_line(const struct fixture *f, size_t console, const char *line)
 {
 	assert_int_equal(write(f->fds[console], line, strlen(line)), strlen(line));
@@ -81,7 +80,7 @@ static void expect_nothing_yet(const struct fixture *f, size_t console)
 	assert_int_equal(recv(f->fds[console], &byte, 1, MSG_DONTWAIT), -1);
 }
 
-static void test_a_console_is_served_while_another_awaits_a_worker(void **state)
+TEST(test_a_console_is_served_while_another_awaits_a_worker)
 {
 	struct fixture *f = *state;
 
@@ -98,7 +97,7 @@ static void test_a_console_is_served_while_another_awaits_a_worker(void **state)
 	expect_beginning(f, 1, "*0\r\n");
 }
 
-static void test_those_that_ask_while_it_is_found_out_get_the_next_answer(void **state)
+TEST(test_those_that_ask_while_it_is_found_out_get_the_next_answer)
 {
 	struct fixture *f = *state;
 
@@ -109,7 +108,7 @@ static void test_those_that_ask_while_it_is_found_out_get_the_next_answer(void *
 		expect_beginning(f, i, "*0\r\n+PONG\r\n");
 }
 
-static void test_an_answer_that_comes_late_answers_no_other_question(void **state)
+TEST(test_an_answer_that_comes_late_answers_no_other_question)
 {
 	struct fixture *f = *state;
 
@@ -121,7 +120,7 @@ static void test_an_answer_that_comes_late_answers_no_other_question(void **stat
 	expect_beginning(f, 0, "*0\r\n");
 }
 
-static void test_a_console_that_is_closed_awaits_nothing(void **state)
+TEST(test_a_console_that_is_closed_awaits_nothing)
 {
 	struct fixture *f = *state;
 
@@ -134,7 +133,7 @@ static void test_a_console_that_is_closed_awaits_nothing(void **state)
 	expect_beginning(f, 1, "*0\r\n");
 }
 
-static void test_the_end_may_come_while_a_console_awaits_its_answer(void **state)
+TEST(test_the_end_may_come_while_a_console_awaits_its_answer)
 {
 	struct fixture *f = *state;
 
@@ -144,34 +143,11 @@ static void test_the_end_may_come_while_a_console_awaits_its_answer(void **state
 	workers_go_on(&f->workers);
 }
 
-static void test_who_is_not_there_cannot_be_killed(void **state)
+TEST(test_who_is_not_there_cannot_be_killed)
 {
 	struct fixture *f = *state;
 
 	workers_go_on(&f->workers);
 	send_line(f, 0, "KILL CLIENT 7\r\n");
 	expect_beginning(f, 0, "-ERR no client has the id 7\r\n");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			test_a_console_is_served_while_another_awaits_a_worker, setup,
-			teardown),
-		cmocka_unit_test_setup_teardown(
-			test_those_that_ask_while_it_is_found_out_get_the_next_answer, setup,
-			teardown),
-		cmocka_unit_test_setup_teardown(
-			test_an_answer_that_comes_late_answers_no_other_question, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_a_console_that_is_closed_awaits_nothing,
-		                                setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			test_the_end_may_come_while_a_console_awaits_its_answer, setup,
-			teardown),
-		cmocka_unit_test_setup_teardown(test_who_is_not_there_cannot_be_killed, setup,
-		                                teardown),
-	};
-
-	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
 }

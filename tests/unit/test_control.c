@@ -3,21 +3,16 @@
  * hasp's own connection, against a server that the test plays: when it is up, what becomes of
  * the requests on it, and that it connects again.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/buf.h"
 #include "base/log.h"
 #include "tests/unit/log_fixture.h"
 #include "tests/unit/played_server.h"
+#include "tests/unit/testing.h"
 #include "upstream/control.h"
 
 #define PING "*1\r\n$4\r\nPING\r\n"
@@ -118,6 +113,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down);
+
 static void come_up(struct fixture *f)
 {
 	played_server_accept(&f->server);
@@ -126,7 +123,7 @@ static void come_up(struct fixture *f)
 	assert_true(control_is_up(f->control));
 }
 
-static void it_is_up_when_command_is_answered(void **state)
+TEST(it_is_up_when_command_is_answered)
 {
 	struct fixture *f = *state;
 
@@ -141,7 +138,7 @@ static void it_is_up_when_command_is_answered(void **state)
 	assert_false(f->at.env.login_required);
 }
 
-static void it_logs_in_before_it_asks_for_command(void **state)
+TEST(it_logs_in_before_it_asks_for_command)
 {
 	struct fixture *f = *state;
 
@@ -157,7 +154,7 @@ static void it_logs_in_before_it_asks_for_command(void **state)
 	played_server_expect(&f->server, HELLO COMMAND);
 }
 
-static void a_ping_that_is_refused_shows_that_a_login_is_required(void **state)
+TEST(a_ping_that_is_refused_shows_that_a_login_is_required)
 {
 	struct fixture *f = *state;
 
@@ -166,7 +163,7 @@ static void a_ping_that_is_refused_shows_that_a_login_is_required(void **state)
 	assert_true(f->at.env.login_required);
 }
 
-static void it_tries_again_when_command_is_refused(void **state)
+TEST(it_tries_again_when_command_is_refused)
 {
 	struct fixture *f = *state;
 
@@ -178,7 +175,7 @@ static void it_tries_again_when_command_is_refused(void **state)
 	come_up(f);
 }
 
-static void a_server_says_that_it_is_a_node_of_a_cluster(void **state)
+TEST(a_server_says_that_it_is_a_node_of_a_cluster)
 {
 	struct fixture *f = *state;
 
@@ -196,7 +193,7 @@ static void a_server_says_that_it_is_a_node_of_a_cluster(void **state)
 	assert_false(control_is_in_cluster(f->control));
 }
 
-static void nothing_is_sent_while_it_is_down(void **state)
+TEST(nothing_is_sent_while_it_is_down)
 {
 	struct fixture *f = *state;
 	struct call a = { f, "a" };
@@ -208,7 +205,7 @@ static void nothing_is_sent_while_it_is_down(void **state)
 	assert_replies(f, "");
 }
 
-static void each_call_gets_its_reply(void **state)
+TEST(each_call_gets_its_reply)
 {
 	struct fixture *f = *state;
 	struct call a = { f, "a" }, b = { f, "b" };
@@ -224,7 +221,7 @@ static void each_call_gets_its_reply(void **state)
 	assert_int_equal(control_inflight(f->control), 0);
 }
 
-static void another_database_is_selected_once(void **state)
+TEST(another_database_is_selected_once)
 {
 	struct fixture *f = *state;
 
@@ -239,7 +236,7 @@ static void another_database_is_selected_once(void **state)
 	played_server_expect(&f->server, "B\r\n");
 }
 
-static void calls_are_sent_in_their_order_each_in_its_database(void **state)
+TEST(calls_are_sent_in_their_order_each_in_its_database)
 {
 	struct fixture *f = *state;
 
@@ -257,7 +254,7 @@ static void calls_are_sent_in_their_order_each_in_its_database(void **state)
 	played_server_expect(&f->server, "C\r\n");
 }
 
-static void nothing_is_done_in_a_database_that_redis_refuses(void **state)
+TEST(nothing_is_done_in_a_database_that_redis_refuses)
 {
 	struct fixture *f = *state;
 	struct call a = { f, "a" }, b = { f, "b" }, c = { f, "c" };
@@ -274,7 +271,7 @@ static void nothing_is_done_in_a_database_that_redis_refuses(void **state)
 	assert_replies(f, "a=NOPERM b=NOPERM c=3 ");
 }
 
-static void calls_that_wait_for_their_database_get_null_when_the_connection_breaks(void **state)
+TEST(calls_that_wait_for_their_database_get_null_when_the_connection_breaks)
 {
 	struct fixture *f = *state;
 	struct call a = { f, "a" }, b = { f, "b" };
@@ -289,7 +286,7 @@ static void calls_that_wait_for_their_database_get_null_when_the_connection_brea
 	played_server_expect(&f->server, "C\r\n");
 }
 
-static void a_new_connection_is_in_database_0(void **state)
+TEST(a_new_connection_is_in_database_0)
 {
 	struct fixture *f = *state;
 
@@ -301,7 +298,7 @@ static void a_new_connection_is_in_database_0(void **state)
 	played_server_expect(&f->server, "A\r\n");
 }
 
-static void calls_in_flight_get_null_when_the_connection_breaks(void **state)
+TEST(calls_in_flight_get_null_when_the_connection_breaks)
 {
 	struct fixture *f = *state;
 	struct call a = { f, "a" }, b = { f, "b" };
@@ -316,7 +313,7 @@ static void calls_in_flight_get_null_when_the_connection_breaks(void **state)
 }
 
 /* No timer has to run out: the test's loop is run without waiting. */
-static void what_has_worked_for_a_while_is_connected_anew_at_once(void **state)
+TEST(what_has_worked_for_a_while_is_connected_anew_at_once)
 {
 	struct fixture *f = *state;
 
@@ -328,7 +325,7 @@ static void what_has_worked_for_a_while_is_connected_anew_at_once(void **state)
 	assert_int_equal(f->nup, 2);
 }
 
-static void after_a_change_it_connects_anew(void **state)
+TEST(after_a_change_it_connects_anew)
 {
 	struct fixture *f = *state;
 	struct call a = { f, "a" };
@@ -342,7 +339,7 @@ static void after_a_change_it_connects_anew(void **state)
 	come_up(f);
 }
 
-static void checks_ask_whether_it_answers_and_for_its_role(void **state)
+TEST(checks_ask_whether_it_answers_and_for_its_role)
 {
 	struct fixture *f = *state;
 
@@ -364,7 +361,7 @@ static void checks_ask_whether_it_answers_and_for_its_role(void **state)
 }
 
 /* covers: upstream_role */
-static void a_change_of_the_role_is_logged(void **state)
+TEST(a_change_of_the_role_is_logged)
 {
 	struct fixture *f = *state;
 
@@ -379,7 +376,7 @@ static void a_change_of_the_role_is_logged(void **state)
 	log_fixture_close();
 }
 
-static void it_is_silent_when_an_answer_is_due_for_a_second(void **state)
+TEST(it_is_silent_when_an_answer_is_due_for_a_second)
 {
 	struct fixture *f = *state;
 
@@ -411,7 +408,7 @@ static void until_health(struct fixture *f, enum control_health health)
 }
 
 /* covers: upstream_silent, upstream_answers */
-static void a_server_that_stops_to_answer_and_goes_on_is_logged_once(void **state)
+TEST(a_server_that_stops_to_answer_and_goes_on_is_logged_once)
 {
 	struct fixture *f = *state;
 
@@ -430,7 +427,7 @@ static void a_server_that_stops_to_answer_and_goes_on_is_logged_once(void **stat
 }
 
 /* covers: upstream_busy */
-static void a_server_that_loads_its_data_works_when_it_has(void **state)
+TEST(a_server_that_loads_its_data_works_when_it_has)
 {
 	struct fixture *f = *state;
 
@@ -452,7 +449,7 @@ static void a_server_that_loads_its_data_works_when_it_has(void **state)
 	log_fixture_close();
 }
 
-static void a_login_that_is_refused_after_the_server_was_away_is_logged_once(void **state)
+TEST(a_login_that_is_refused_after_the_server_was_away_is_logged_once)
 {
 	struct fixture *f = *state;
 
@@ -476,7 +473,7 @@ static void a_login_that_is_refused_after_the_server_was_away_is_logged_once(voi
 	log_fixture_close();
 }
 
-static void a_server_that_is_too_old_is_refused(void **state)
+TEST(a_server_that_is_too_old_is_refused)
 {
 	struct fixture *f = *state;
 
@@ -502,9 +499,8 @@ static void a_server_that_is_too_old_is_refused(void **state)
 	assert_true(control_is_up(f->control));
 }
 
-static void a_version_is_too_old_before_6_2(void **state)
+TEST(a_version_is_too_old_before_6_2)
 {
-	(void)state;
 	assert_true(version_is_too_old("6.0.16"));
 	assert_true(version_is_too_old("5.0.14"));
 	assert_false(version_is_too_old("6.2.0"));
@@ -514,7 +510,7 @@ static void a_version_is_too_old_before_6_2(void **state)
 	assert_false(version_is_too_old(""));
 }
 
-static void an_answer_that_hasp_was_too_busy_to_read_is_no_silence(void **state)
+TEST(an_answer_that_hasp_was_too_busy_to_read_is_no_silence)
 {
 	struct fixture *f = *state;
 
@@ -529,7 +525,7 @@ static void an_answer_that_hasp_was_too_busy_to_read_is_no_silence(void **state)
 	assert_true(control_is_silent(f->control));
 }
 
-static void an_error_is_an_answer_to_a_check(void **state)
+TEST(an_error_is_an_answer_to_a_check)
 {
 	struct fixture *f = *state;
 
@@ -542,7 +538,7 @@ static void an_error_is_an_answer_to_a_check(void **state)
 	assert_int_equal(control_role(f->control), ROLE_MASTER);
 }
 
-static void a_check_that_was_in_flight_does_not_keep_from_the_next(void **state)
+TEST(a_check_that_was_in_flight_does_not_keep_from_the_next)
 {
 	struct fixture *f = *state;
 
@@ -572,7 +568,7 @@ static void checks_again(struct fixture *f, double seconds, const char *asks)
 	played_server_send(&f->server, "+PONG\r\n" MASTER);
 }
 
-static void a_server_that_evicts_is_logged_once_and_asked_each_minute(void **state)
+TEST(a_server_that_evicts_is_logged_once_and_asked_each_minute)
 {
 	struct fixture *f = *state;
 
@@ -609,7 +605,7 @@ static void a_server_that_evicts_is_logged_once_and_asked_each_minute(void **sta
 	log_set_level(LOG_SEV_ERROR);
 }
 
-static void it_has_a_name_among_redis_clients(void **state)
+TEST(it_has_a_name_among_redis_clients)
 {
 	struct fixture *f = *state;
 
@@ -617,42 +613,4 @@ static void it_has_a_name_among_redis_clients(void **state)
 	played_server_accept(&f->server);
 	played_server_expect(&f->server, PING HELLO "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n"
 	                                            "$14\r\nhasp-7-control\r\n" COMMAND);
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(it_is_up_when_command_is_answered),
-		TEST(it_logs_in_before_it_asks_for_command),
-		TEST(a_ping_that_is_refused_shows_that_a_login_is_required),
-		TEST(it_tries_again_when_command_is_refused),
-		TEST(a_server_says_that_it_is_a_node_of_a_cluster),
-		TEST(nothing_is_sent_while_it_is_down),
-		TEST(each_call_gets_its_reply),
-		TEST(another_database_is_selected_once),
-		TEST(calls_are_sent_in_their_order_each_in_its_database),
-		TEST(nothing_is_done_in_a_database_that_redis_refuses),
-		TEST(calls_that_wait_for_their_database_get_null_when_the_connection_breaks),
-		TEST(a_new_connection_is_in_database_0),
-		TEST(calls_in_flight_get_null_when_the_connection_breaks),
-		TEST(what_has_worked_for_a_while_is_connected_anew_at_once),
-		TEST(after_a_change_it_connects_anew),
-		TEST(checks_ask_whether_it_answers_and_for_its_role),
-		TEST(a_change_of_the_role_is_logged),
-		TEST(a_server_that_evicts_is_logged_once_and_asked_each_minute),
-		TEST(it_is_silent_when_an_answer_is_due_for_a_second),
-		TEST(a_server_that_stops_to_answer_and_goes_on_is_logged_once),
-		TEST(a_server_that_loads_its_data_works_when_it_has),
-		TEST(a_login_that_is_refused_after_the_server_was_away_is_logged_once),
-		TEST(a_server_that_is_too_old_is_refused),
-		TEST(a_version_is_too_old_before_6_2),
-		TEST(an_answer_that_hasp_was_too_busy_to_read_is_no_silence),
-		TEST(an_error_is_an_answer_to_a_check),
-		TEST(a_check_that_was_in_flight_does_not_keep_from_the_next),
-		TEST(it_has_a_name_among_redis_clients),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

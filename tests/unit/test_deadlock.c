@@ -3,17 +3,12 @@
  * deadlock: who is told of a circle. Redis is played here: a table of who has which lock, and
  * the calls that it has not answered yet, in the order in which they came.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <string.h>
 
 #include "lock/deadlock/deadlock.h"
 #include "lock/model/owner.h"
+#include "tests/unit/testing.h"
 #include "tests/unit/wire.h"
 
 #define LOCKS 4
@@ -150,6 +145,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down);
+
 /* What the client was told; empty: nothing. */
 static void on_deadlock(void *arg, struct slice error)
 {
@@ -221,12 +218,11 @@ static void play(struct client *a, struct client *b)
 
 /* --- tests ------------------------------------------------------------------------------ */
 
-static void test_who_closes_a_circle_is_told(void **state)
+TEST(test_who_closes_a_circle_is_told)
 {
 	struct client a = { "a", LOCK_KIND_COUNT, 0, "lock1", NULL, BUF_INIT };
 	struct client b = { "b", LOCK_KIND_TOKEN, 0, "lock0", NULL, BUF_INIT };
 
-	(void)state;
 	play(&a, &b);
 	assert_false(is_told(&a));
 	assert_true(
@@ -237,12 +233,11 @@ static void test_who_closes_a_circle_is_told(void **state)
 	end(&b);
 }
 
-static void test_semaphore_of_one_owner_is_a_mutex(void **state)
+TEST(test_semaphore_of_one_owner_is_a_mutex)
 {
 	struct client a = { "a", LOCK_KIND_LIMIT, 1, "lock1", NULL, BUF_INIT };
 	struct client b = { "b", LOCK_KIND_LIMIT, 1, "lock0", NULL, BUF_INIT };
 
-	(void)state;
 	play(&a, &b);
 	assert_false(is_told(&a));
 	assert_true(is_told(&b));
@@ -250,12 +245,11 @@ static void test_semaphore_of_one_owner_is_a_mutex(void **state)
 	end(&b);
 }
 
-static void test_circle_through_a_mutex_and_a_semaphore_of_one_is_told(void **state)
+TEST(test_circle_through_a_mutex_and_a_semaphore_of_one_is_told)
 {
 	struct client a = { "a", LOCK_KIND_COUNT, 0, "lock1", NULL, BUF_INIT };
 	struct client b = { "b", LOCK_KIND_LIMIT, 1, "lock0", NULL, BUF_INIT };
 
-	(void)state;
 	play(&a, &b);
 	assert_false(is_told(&a));
 	assert_true(is_told(&b));
@@ -264,24 +258,22 @@ static void test_circle_through_a_mutex_and_a_semaphore_of_one_is_told(void **st
 }
 
 /* Any of several owners may give its place back, also one that nobody knows here. */
-static void test_who_waits_for_one_of_several_places_is_in_no_circle(void **state)
+TEST(test_who_waits_for_one_of_several_places_is_in_no_circle)
 {
 	struct client a = { "a", LOCK_KIND_LIMIT, 2, "lock1", NULL, BUF_INIT };
 	struct client b = { "b", LOCK_KIND_LIMIT, 1, "lock0", NULL, BUF_INIT };
 
-	(void)state;
 	play(&a, &b);
 	assert_null(a.watch);
 	assert_false(is_told(&b));
 	end(&b);
 }
 
-static void test_semaphore_that_was_handed_over_meanwhile_is_no_circle(void **state)
+TEST(test_semaphore_that_was_handed_over_meanwhile_is_no_circle)
 {
 	struct client a = { "a", LOCK_KIND_LIMIT, 1, "lock1", NULL, BUF_INIT };
 	struct client b = { "b", LOCK_KIND_LIMIT, 1, "lock0", NULL, BUF_INIT };
 
-	(void)state;
 	owners[0] = "a";
 	owners[1] = "b";
 	begin(&a);
@@ -298,11 +290,10 @@ static void test_semaphore_that_was_handed_over_meanwhile_is_no_circle(void **st
 	end(&b);
 }
 
-static void test_who_waits_for_a_side_of_a_read_write_lock_is_in_no_circle(void **state)
+TEST(test_who_waits_for_a_side_of_a_read_write_lock_is_in_no_circle)
 {
 	struct client a = { "a", LOCK_KIND_EXCLUSIVE, 0, "lock1", NULL, BUF_INIT };
 
-	(void)state;
 	begin(&a);
 	assert_null(a.watch);
 }
@@ -333,12 +324,11 @@ static void wait_elsewhere_ends_during_a_search(struct client *a, struct client 
 	assert_int_equal(ncalls, nanswered);
 }
 
-static void test_wait_that_ends_during_a_search_has_another_one_made(void **state)
+TEST(test_wait_that_ends_during_a_search_has_another_one_made)
 {
 	struct client a = { "connection:a", LOCK_KIND_COUNT, 0, "lock0", NULL, BUF_INIT };
 	struct client b = { "b", LOCK_KIND_TOKEN, 0, "lock1", NULL, BUF_INIT };
 
-	(void)state;
 	wait_elsewhere_ends_during_a_search(&a, &b);
 	owners[0] = "b";
 	time_passes(0.01);
@@ -349,13 +339,12 @@ static void test_wait_that_ends_during_a_search_has_another_one_made(void **stat
 	end(&b);
 }
 
-static void test_other_search_that_finds_nothing_is_the_last_one(void **state)
+TEST(test_other_search_that_finds_nothing_is_the_last_one)
 {
 	struct client a = { "connection:a", LOCK_KIND_COUNT, 0, "lock0", NULL, BUF_INIT };
 	struct client b = { "b", LOCK_KIND_TOKEN, 0, "lock1", NULL, BUF_INIT };
 	size_t n;
 
-	(void)state;
 	wait_elsewhere_ends_during_a_search(&a, &b);
 	time_passes(0.01);
 	answer_all();
@@ -366,13 +355,12 @@ static void test_other_search_that_finds_nothing_is_the_last_one(void **state)
 	end(&b);
 }
 
-static void test_search_that_redis_does_not_answer_is_made_again_ever_more_slowly(void **state)
+TEST(test_search_that_redis_does_not_answer_is_made_again_ever_more_slowly)
 {
 	static const double pauses[] = { 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1, 1 };
 	struct client a = { "connection:a", LOCK_KIND_COUNT, 0, "lock1", NULL, BUF_INIT };
 	struct client b = { "connection:b", LOCK_KIND_COUNT, 0, "lock0", NULL, BUF_INIT };
 
-	(void)state;
 	owners[0] = a.owner;
 	owners[1] = b.owner;
 	begin(&a);
@@ -390,13 +378,12 @@ static void test_search_that_redis_does_not_answer_is_made_again_ever_more_slowl
 	end(&b);
 }
 
-static void test_answer_of_redis_shortens_the_pause_after_the_next_failure(void **state)
+TEST(test_answer_of_redis_shortens_the_pause_after_the_next_failure)
 {
 	struct client a = { "connection:a", LOCK_KIND_COUNT, 0, "lock0", NULL, BUF_INIT };
 	struct client first = { "b", LOCK_KIND_TOKEN, 0, "lock0", NULL, BUF_INIT };
 	struct client b = { "b", LOCK_KIND_TOKEN, 0, "lock1", NULL, BUF_INIT };
 
-	(void)state;
 	begin(&a);
 	begin(&first);
 	answer_all();
@@ -415,12 +402,11 @@ static void test_answer_of_redis_shortens_the_pause_after_the_next_failure(void 
 	end(&b);
 }
 
-static void test_wait_that_ends_before_the_next_search_has_none_made(void **state)
+TEST(test_wait_that_ends_before_the_next_search_has_none_made)
 {
 	struct client a = { "connection:a", LOCK_KIND_COUNT, 0, "lock1", NULL, BUF_INIT };
 	struct client b = { "connection:b", LOCK_KIND_COUNT, 0, "lock0", NULL, BUF_INIT };
 
-	(void)state;
 	begin(&a);
 	begin(&b);
 	fail_next();
@@ -432,13 +418,12 @@ static void test_wait_that_ends_before_the_next_search_has_none_made(void **stat
 
 /* A thousand owners may wait in a chain: a wait that ends makes none of them search but its
  * own. */
-static void test_wait_that_ends_has_only_its_owners_other_waits_searched(void **state)
+TEST(test_wait_that_ends_has_only_its_owners_other_waits_searched)
 {
 	struct client other = { "a", LOCK_KIND_TOKEN, 0, "lock0", NULL, BUF_INIT };
 	struct client first = { "b", LOCK_KIND_TOKEN, 0, "lock1", NULL, BUF_INIT };
 	struct client b = { "b", LOCK_KIND_TOKEN, 0, "lock2", NULL, BUF_INIT };
 
-	(void)state;
 	begin(&other);
 	begin(&first);
 	begin(&b);
@@ -453,14 +438,13 @@ static void test_wait_that_ends_has_only_its_owners_other_waits_searched(void **
 	end(&b);
 }
 
-static void test_searches_of_more_questions_than_allowed_are_put_off(void **state)
+TEST(test_searches_of_more_questions_than_allowed_are_put_off)
 {
 	struct client a = { "connection:a", LOCK_KIND_COUNT, 0, "lock0", NULL, BUF_INIT };
 	struct client many = { "connection:b", LOCK_KIND_COUNT, 0, "lock1", NULL, BUF_INIT };
 	struct client last = { "connection:c", LOCK_KIND_COUNT, 0, "lock2", NULL, BUF_INIT };
 	size_t nasked = 0;
 
-	(void)state;
 	owners[2] = a.owner;
 	owners[0] = last.owner;
 	begin(&a);
@@ -481,27 +465,4 @@ static void test_searches_of_more_questions_than_allowed_are_put_off(void **stat
 	assert_true(is_told(&last));
 	end(&a);
 	end(&last);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_who_closes_a_circle_is_told),
-		TEST(test_semaphore_of_one_owner_is_a_mutex),
-		TEST(test_circle_through_a_mutex_and_a_semaphore_of_one_is_told),
-		TEST(test_who_waits_for_one_of_several_places_is_in_no_circle),
-		TEST(test_semaphore_that_was_handed_over_meanwhile_is_no_circle),
-		TEST(test_who_waits_for_a_side_of_a_read_write_lock_is_in_no_circle),
-		TEST(test_wait_that_ends_during_a_search_has_another_one_made),
-		TEST(test_other_search_that_finds_nothing_is_the_last_one),
-		TEST(test_search_that_redis_does_not_answer_is_made_again_ever_more_slowly),
-		TEST(test_answer_of_redis_shortens_the_pause_after_the_next_failure),
-		TEST(test_wait_that_ends_before_the_next_search_has_none_made),
-		TEST(test_wait_that_ends_has_only_its_owners_other_waits_searched),
-		TEST(test_searches_of_more_questions_than_allowed_are_put_off),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

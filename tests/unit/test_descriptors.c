@@ -2,17 +2,12 @@
  *
  * For whom the last descriptors are kept, and what hasp logs when it gets too few.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <sys/resource.h>
 
 #include "net/descriptors.h"
 #include "tests/unit/log_fixture.h"
+#include "tests/unit/testing.h"
 
 static struct rlimit before;
 
@@ -30,6 +25,8 @@ static int tear_down(void **state)
 	return setrlimit(RLIMIT_NOFILE, &before);
 }
 
+FIXTURE(set_up, tear_down);
+
 static void limit_to(rlim_t n)
 {
 	struct rlimit limit = before;
@@ -45,9 +42,8 @@ static void assert_kept_from(int fd, enum descriptor_use use)
 	assert_true(descriptor_is_kept(fd, use));
 }
 
-static void clients_leave_a_quarter_to_the_rest(void **state)
+TEST(clients_leave_a_quarter_to_the_rest)
 {
-	(void)state;
 	limit_to(256);
 	assert_kept_from(192, DESCRIPTOR_CLIENT);
 	assert_kept_from(208, DESCRIPTOR_PRIVATE_LINK);
@@ -55,33 +51,17 @@ static void clients_leave_a_quarter_to_the_rest(void **state)
 	assert_kept_from(256, DESCRIPTOR_OWN);
 }
 
-static void no_more_is_kept_than_hasp_can_use(void **state)
+TEST(no_more_is_kept_than_hasp_can_use)
 {
-	(void)state;
 	limit_to(4096);
 	assert_kept_from(4096 - 512, DESCRIPTOR_CLIENT);
 	assert_kept_from(4096, DESCRIPTOR_OWN);
 }
 
 /* covers: descriptors */
-static void a_descriptor_limit_that_cannot_be_raised_is_logged(void **state)
+TEST(a_descriptor_limit_that_cannot_be_raised_is_logged)
 {
-	(void)state;
 	/* More than fs.nr_open can be. */
 	descriptors_raise_limit(2000000000);
 	assert_logged("descriptors limit=");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(clients_leave_a_quarter_to_the_rest, set_up,
-		                                tear_down),
-		cmocka_unit_test_setup_teardown(no_more_is_kept_than_hasp_can_use, set_up,
-		                                tear_down),
-		cmocka_unit_test_setup_teardown(
-			a_descriptor_limit_that_cannot_be_raised_is_logged, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

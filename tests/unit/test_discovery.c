@@ -2,18 +2,13 @@
  *
  * What is found, and what is written of it. Time is the tests' own.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/fatal.h"
 #include "tests/unit/heap.h"
+#include "tests/unit/testing.h"
 #include "watch/discovery.h"
 
 #define CLIENTS 4
@@ -63,6 +58,8 @@ static int tear_down(void **state)
 	free(f);
 	return 0;
 }
+
+FIXTURE(set_up, tear_down);
 
 /* What client `i` does to the key, 10 ms later. */
 static const struct tracker_act *by(struct fixture *f, size_t i, const char *key)
@@ -127,7 +124,7 @@ static void assert_not_told(struct fixture *f, const char *words)
 
 /* --- whose release it is ------------------------------------------------------------------ */
 
-static void a_release_that_leaves_the_holder_s_own_in_vain_is_a_theft(void **state)
+TEST(a_release_that_leaves_the_holder_s_own_in_vain_is_a_theft)
 {
 	struct fixture *f = *state;
 
@@ -139,7 +136,7 @@ static void a_release_that_leaves_the_holder_s_own_in_vain_is_a_theft(void **sta
 	assert_told(f, "owner = connection\n");
 }
 
-static void losers_that_release_are_thieves_for_there_is_a_release_too_many(void **state)
+TEST(losers_that_release_are_thieves_for_there_is_a_release_too_many)
 {
 	struct fixture *f = *state;
 
@@ -155,7 +152,7 @@ static void losers_that_release_are_thieves_for_there_is_a_release_too_many(void
 	assert_told(f, "0 by another one: owner = connection");
 }
 
-static void a_late_release_removes_the_next_holder_s_lock(void **state)
+TEST(a_late_release_removes_the_next_holder_s_lock)
 {
 	struct fixture *f = *state;
 
@@ -169,7 +166,7 @@ static void a_late_release_removes_the_next_holder_s_lock(void **state)
 	assert_told(f, "renew = yes");
 }
 
-static void connections_of_one_address_that_release_for_each_other_are_one_owner(void **state)
+TEST(connections_of_one_address_that_release_for_each_other_are_one_owner)
 {
 	struct fixture *f = *state;
 
@@ -182,7 +179,7 @@ static void connections_of_one_address_that_release_for_each_other_are_one_owner
 	assert_not_told(f, "little evidence");
 }
 
-static void those_of_one_name_are_one_owner_wherever_they_are(void **state)
+TEST(those_of_one_name_are_one_owner_wherever_they_are)
 {
 	struct fixture *f = *state;
 
@@ -195,7 +192,7 @@ static void those_of_one_name_are_one_owner_wherever_they_are(void **state)
 	assert_told(f, "2 by another one of the same name: owner = name");
 }
 
-static void those_with_nothing_in_common_are_told_to_be_named(void **state)
+TEST(those_with_nothing_in_common_are_told_to_be_named)
 {
 	struct fixture *f = *state;
 
@@ -206,7 +203,7 @@ static void those_with_nothing_in_common_are_told_to_be_named(void **state)
 	assert_told(f, "Question: which connections share a lock?");
 }
 
-static void a_pool_stays_one_when_its_connections_are_refused_too(void **state)
+TEST(a_pool_stays_one_when_its_connections_are_refused_too)
 {
 	struct fixture *f = *state;
 
@@ -237,7 +234,7 @@ static void work_in_turn(struct fixture *f)
 	}
 }
 
-static void those_of_one_address_that_take_locks_over_are_no_pool(void **state)
+TEST(those_of_one_address_that_take_locks_over_are_no_pool)
 {
 	struct fixture *f = *state;
 
@@ -273,7 +270,7 @@ static void swap_names(struct fixture *f, const char *key)
 	tracker_deleted(by(f, 1, key), TRACKER_GONE);
 }
 
-static void a_key_that_its_name_calls_a_lock_may_be_taken_by_GETSET(void **state)
+TEST(a_key_that_its_name_calls_a_lock_may_be_taken_by_GETSET)
 {
 	struct fixture *f = *state;
 
@@ -284,7 +281,7 @@ static void a_key_that_its_name_calls_a_lock_may_be_taken_by_GETSET(void **state
 	assert_told(f, "\n;[lock names]\n");
 }
 
-static void other_keys_that_GETSET_sets_are_values(void **state)
+TEST(other_keys_that_GETSET_sets_are_values)
 {
 	struct fixture *f = *state;
 
@@ -293,7 +290,7 @@ static void other_keys_that_GETSET_sets_are_values(void **state)
 }
 
 /* The holder has its lock set to the same value over another connection. */
-static void a_pool_that_sets_its_lock_again_takes_nothing_over(void **state)
+TEST(a_pool_that_sets_its_lock_again_takes_nothing_over)
 {
 	struct fixture *f = *state;
 
@@ -307,7 +304,7 @@ static void a_pool_that_sets_its_lock_again_takes_nothing_over(void **state)
 	assert_not_told(f, "took the lock over");
 }
 
-static void those_that_delete_what_they_take_next_may_be_no_pool(void **state)
+TEST(those_that_delete_what_they_take_next_may_be_no_pool)
 {
 	struct fixture *f = *state;
 
@@ -325,7 +322,7 @@ static void those_that_delete_what_they_take_next_may_be_no_pool(void **state)
 }
 
 /* A client that has read the value may delete the lock. */
-static void nor_does_a_value_of_its_own_keep_them_out(void **state)
+TEST(nor_does_a_value_of_its_own_keep_them_out)
 {
 	struct fixture *f = *state;
 	uint64_t mine = value(f, "mine");
@@ -359,7 +356,7 @@ static void delete_unasked(struct fixture *f, size_t holder, size_t loser)
 	tracker_deleted(by(f, holder, "lock:a"), TRACKER_WAS_GONE);
 }
 
-static void losers_among_a_pool_may_not_pass_as_its_owner(void **state)
+TEST(losers_among_a_pool_may_not_pass_as_its_owner)
 {
 	struct fixture *f = *state;
 
@@ -377,7 +374,7 @@ static void losers_among_a_pool_may_not_pass_as_its_owner(void **state)
 	assert_not_told(f, "\n[lock");
 }
 
-static void nor_may_losers_whose_connection_has_other_users(void **state)
+TEST(nor_may_losers_whose_connection_has_other_users)
 {
 	struct fixture *f = *state;
 
@@ -394,7 +391,7 @@ static void nor_may_losers_whose_connection_has_other_users(void **state)
 
 /* A pool releases over another connection each time. Each late holder of it removes the lock of
  * the client on the other machine. */
-static void late_releases_of_a_pool_do_not_hide_what_it_has_in_common(void **state)
+TEST(late_releases_of_a_pool_do_not_hide_what_it_has_in_common)
 {
 	struct fixture *f = *state;
 
@@ -441,12 +438,12 @@ static void assert_owner_is_seen_beside_chains(struct fixture *f, bool again)
 	assert_told(f, "\n[lock a]\n");
 }
 
-static void late_releases_in_a_chain_do_not_hide_what_a_pool_has_in_common(void **state)
+TEST(late_releases_in_a_chain_do_not_hide_what_a_pool_has_in_common)
 {
 	assert_owner_is_seen_beside_chains(*state, false);
 }
 
-static void late_releases_are_seen_though_the_connection_took_the_lock_again(void **state)
+TEST(late_releases_are_seen_though_the_connection_took_the_lock_again)
 {
 	assert_owner_is_seen_beside_chains(*state, true);
 }
@@ -474,7 +471,7 @@ static void release_by_script(struct fixture *f, size_t i, int number, bool is_t
 	               &(struct tracker_script){ 2, &token, 1, 1, is_there, 0 });
 }
 
-static void script_locks_that_are_outlived_or_forgotten_get_a_question(void **state)
+TEST(script_locks_that_are_outlived_or_forgotten_get_a_question)
 {
 	struct fixture *f = *state;
 
@@ -497,7 +494,7 @@ static void script_locks_that_are_outlived_or_forgotten_get_a_question(void **st
 }
 
 /* Of users that share a connection. */
-static void script_locks_that_are_released_late_are_not_forgotten(void **state)
+TEST(script_locks_that_are_released_late_are_not_forgotten)
 {
 	struct fixture *f = *state;
 
@@ -517,7 +514,7 @@ static void script_locks_that_are_released_late_are_not_forgotten(void **state)
 
 /* Of three locks with little evidence, only one was seen to be outlived: they are one pattern.
  */
-static void locks_of_little_evidence_share_the_section_of_one_that_was_harmed(void **state)
+TEST(locks_of_little_evidence_share_the_section_of_one_that_was_harmed)
 {
 	struct fixture *f = *state;
 	static const char *const keys[] = { "jobs:red", "jobs:green", "jobs:blue" };
@@ -533,7 +530,7 @@ static void locks_of_little_evidence_share_the_section_of_one_that_was_harmed(vo
 }
 
 /* A clean-up deleted it, though there was none. */
-static void a_key_of_which_nothing_was_seen_does_not_hide_a_pattern(void **state)
+TEST(a_key_of_which_nothing_was_seen_does_not_hide_a_pattern)
 {
 	struct fixture *f = *state;
 
@@ -547,7 +544,7 @@ static void a_key_of_which_nothing_was_seen_does_not_hide_a_pattern(void **state
 }
 
 /* Its holder crashed. */
-static void a_key_that_was_only_taken_does_not_hide_a_pattern(void **state)
+TEST(a_key_that_was_only_taken_does_not_hide_a_pattern)
 {
 	struct fixture *f = *state;
 
@@ -562,7 +559,7 @@ static void a_key_that_was_only_taken_does_not_hide_a_pattern(void **state)
 }
 
 /* The lock is late now and then; the other one, of a name like it, is forgotten, too. */
-static void a_lock_is_not_renewed_where_another_of_such_a_name_was_forgotten(void **state)
+TEST(a_lock_is_not_renewed_where_another_of_such_a_name_was_forgotten)
 {
 	struct fixture *f = *state;
 
@@ -580,7 +577,7 @@ static void a_lock_is_not_renewed_where_another_of_such_a_name_was_forgotten(voi
 	assert_not_told(f, "\n[lock jobs-red]");
 }
 
-static void script_locks_whose_owners_look_before_DEL_are_locks(void **state)
+TEST(script_locks_whose_owners_look_before_DEL_are_locks)
 {
 	struct fixture *f = *state;
 
@@ -611,7 +608,7 @@ static void count_up(struct fixture *f, size_t i, bool expires)
 	release(f, i, "visits");
 }
 
-static void a_count_that_begins_anew_is_no_lock_unless_it_expires(void **state)
+TEST(a_count_that_begins_anew_is_no_lock_unless_it_expires)
 {
 	struct fixture *f = *state;
 
@@ -622,7 +619,7 @@ static void a_count_that_begins_anew_is_no_lock_unless_it_expires(void **state)
 }
 
 /* Each client counts for itself, and begins again when it has read and written a value. */
-static void what_is_written_beside_a_counter_is_not_left_to_its_lock(void **state)
+TEST(what_is_written_beside_a_counter_is_not_left_to_its_lock)
 {
 	struct fixture *f = *state;
 
@@ -642,7 +639,7 @@ static void what_is_written_beside_a_counter_is_not_left_to_its_lock(void **stat
 }
 
 /* The script takes a token, and returns a number that rises with each lock. */
-static void a_lock_that_is_released_by_its_token_is_not_made_by_its_script(void **state)
+TEST(a_lock_that_is_released_by_its_token_is_not_made_by_its_script)
 {
 	struct fixture *f = *state;
 	char name[16];
@@ -672,7 +669,7 @@ static void leave_count(struct fixture *f, const char *key)
 	tracker_read(by(f, 2, key), READ_GET);
 }
 
-static void a_count_that_was_left_behind_is_a_lock_if_its_name_says_so(void **state)
+TEST(a_count_that_was_left_behind_is_a_lock_if_its_name_says_so)
 {
 	struct fixture *f = *state;
 
@@ -685,7 +682,7 @@ static void a_count_that_was_left_behind_is_a_lock_if_its_name_says_so(void **st
 	               "lease = 5s\nrenew = yes\nmax_hold = 600s\nmode =");
 }
 
-static void one_of_another_name_may_just_be_a_count(void **state)
+TEST(one_of_another_name_may_just_be_a_count)
 {
 	struct fixture *f = *state;
 
@@ -696,7 +693,7 @@ static void one_of_another_name_may_just_be_a_count(void **state)
 /* --- a lock that is taken again ----------------------------------------------------------- */
 
 /* The client set it again when the lock had expired: it never released the first one. */
-static void who_takes_an_expired_lock_again_has_not_outlived_it(void **state)
+TEST(who_takes_an_expired_lock_again_has_not_outlived_it)
 {
 	struct fixture *f = *state;
 
@@ -721,7 +718,7 @@ static void release_by_value(struct fixture *f, size_t i, const char *own)
 }
 
 /* Whether a script released the lock is known when the lock is taken again. */
-static void a_script_has_released_a_lock_that_its_client_takes_again(void **state)
+TEST(a_script_has_released_a_lock_that_its_client_takes_again)
 {
 	struct fixture *f = *state;
 
@@ -734,7 +731,7 @@ static void a_script_has_released_a_lock_that_its_client_takes_again(void **stat
 	assert_not_told(f, "[lock");
 }
 
-static void a_script_has_released_a_lock_that_another_client_takes(void **state)
+TEST(a_script_has_released_a_lock_that_another_client_takes)
 {
 	struct fixture *f = *state;
 
@@ -756,7 +753,7 @@ static void take_both(struct fixture *f, size_t i, const char *first, const char
 	release(f, i, first);
 }
 
-static void locks_that_clients_take_in_opposite_order_are_told_of(void **state)
+TEST(locks_that_clients_take_in_opposite_order_are_told_of)
 {
 	struct fixture *f = *state;
 
@@ -768,7 +765,7 @@ static void locks_that_clients_take_in_opposite_order_are_told_of(void **state)
 	assert_told(f, "1 time a client that had one lock asked for another one");
 }
 
-static void so_are_those_of_clients_that_wait_for_each_other(void **state)
+TEST(so_are_those_of_clients_that_wait_for_each_other)
 {
 	struct fixture *f = *state;
 
@@ -792,7 +789,7 @@ static void hold_by_value(struct fixture *f, size_t i, const char *key, const ch
 	tracker_script(by(f, i, key), &(struct tracker_script){ 1, args, 2, 1, true, 0 });
 }
 
-static void who_compares_a_value_of_its_own_is_left_alone(void **state)
+TEST(who_compares_a_value_of_its_own_is_left_alone)
 {
 	struct fixture *f = *state;
 
@@ -805,7 +802,7 @@ static void who_compares_a_value_of_its_own_is_left_alone(void **state)
 	assert_not_told(f, "[lock");
 }
 
-static void one_who_compares_but_outlives_the_expiry_is_owned_by_value_and_renewed(void **state)
+TEST(one_who_compares_but_outlives_the_expiry_is_owned_by_value_and_renewed)
 {
 	struct fixture *f = *state;
 	uint64_t late = value(f, "late");
@@ -818,7 +815,7 @@ static void one_who_compares_but_outlives_the_expiry_is_owned_by_value_and_renew
 	assert_told(f, "owner = value\nrenew = yes\n");
 }
 
-static void a_value_that_comes_again_is_no_owner(void **state)
+TEST(a_value_that_comes_again_is_no_owner)
 {
 	struct fixture *f = *state;
 	uint64_t late = value(f, "x");
@@ -844,7 +841,7 @@ static void release_long(struct fixture *f, size_t i)
 	tracker_deleted(by(f, i, "clean:default"), TRACKER_GONE);
 }
 
-static void a_lock_that_is_deleted_long_before_its_expiry_is_left_alone(void **state)
+TEST(a_lock_that_is_deleted_long_before_its_expiry_is_left_alone)
 {
 	struct fixture *f = *state;
 
@@ -867,7 +864,7 @@ static void a_lock_that_is_deleted_long_before_its_expiry_is_left_alone(void **s
 }
 
 /* As a scheduler does that forks behind it. */
-static void so_is_one_that_another_connection_of_the_address_renews_and_deletes(void **state)
+TEST(so_is_one_that_another_connection_of_the_address_renews_and_deletes)
 {
 	struct fixture *f = *state;
 
@@ -881,7 +878,7 @@ static void so_is_one_that_another_connection_of_the_address_renews_and_deletes(
 	assert_told(f, "at least 14 minutes before it");
 }
 
-static void not_so_one_that_a_stranger_deletes(void **state)
+TEST(not_so_one_that_a_stranger_deletes)
 {
 	struct fixture *f = *state;
 
@@ -891,7 +888,7 @@ static void not_so_one_that_a_stranger_deletes(void **state)
 	assert_told(f, "[lock clean-default]");
 }
 
-static void nor_one_whose_holder_came_near_its_expiry(void **state)
+TEST(nor_one_whose_holder_came_near_its_expiry)
 {
 	struct fixture *f = *state;
 
@@ -905,7 +902,7 @@ static void nor_one_whose_holder_came_near_its_expiry(void **state)
 	assert_told(f, "no harm was seen:");
 }
 
-static void nor_one_whose_holder_came_near_it_before_it_set_it_again(void **state)
+TEST(nor_one_whose_holder_came_near_it_before_it_set_it_again)
 {
 	struct fixture *f = *state;
 
@@ -916,7 +913,7 @@ static void nor_one_whose_holder_came_near_it_before_it_set_it_again(void **stat
 	assert_told(f, "[lock clean-default]");
 }
 
-static void nor_one_that_was_outlived(void **state)
+TEST(nor_one_that_was_outlived)
 {
 	struct fixture *f = *state;
 
@@ -931,7 +928,7 @@ static void nor_one_that_was_outlived(void **state)
 }
 
 /* So does one who could not take it: another time it is there. */
-static void nor_one_that_is_also_deleted_in_vain(void **state)
+TEST(nor_one_that_is_also_deleted_in_vain)
 {
 	struct fixture *f = *state;
 
@@ -941,7 +938,7 @@ static void nor_one_that_is_also_deleted_in_vain(void **state)
 	assert_told(f, "[lock clean-default]");
 }
 
-static void nor_one_that_losers_delete(void **state)
+TEST(nor_one_that_losers_delete)
 {
 	struct fixture *f = *state;
 
@@ -953,7 +950,7 @@ static void nor_one_that_losers_delete(void **state)
 	assert_told(f, "1 release removed another holder's lock");
 }
 
-static void what_is_never_released_is_a_marker(void **state)
+TEST(what_is_never_released_is_a_marker)
 {
 	struct fixture *f = *state;
 
@@ -965,7 +962,7 @@ static void what_is_never_released_is_a_marker(void **state)
 
 /* --- waiting ------------------------------------------------------------------------------ */
 
-static void tries_that_are_made_again_become_a_wait(void **state)
+TEST(tries_that_are_made_again_become_a_wait)
 {
 	struct fixture *f = *state;
 
@@ -989,7 +986,7 @@ static void try_and_get(struct fixture *f, const char *key)
 	release(f, 1, key);
 }
 
-static void a_wait_ends_with_the_lock(void **state)
+TEST(a_wait_ends_with_the_lock)
 {
 	struct fixture *f = *state;
 
@@ -1001,7 +998,7 @@ static void a_wait_ends_with_the_lock(void **state)
 	assert_told(f, "wait = 1s\n");
 }
 
-static void who_gets_the_lock_at_once_has_not_waited(void **state)
+TEST(who_gets_the_lock_at_once_has_not_waited)
 {
 	struct fixture *f = *state;
 
@@ -1014,7 +1011,7 @@ static void who_gets_the_lock_at_once_has_not_waited(void **state)
 	assert_told(f, "clients repeated attempts that were refused, for 41 ms (p90)");
 }
 
-static void who_gets_the_lock_long_after_its_last_try_has_not_waited(void **state)
+TEST(who_gets_the_lock_long_after_its_last_try_has_not_waited)
 {
 	struct fixture *f = *state;
 
@@ -1028,7 +1025,7 @@ static void who_gets_the_lock_long_after_its_last_try_has_not_waited(void **stat
 	assert_told(f, "refused, for 0.0 ms (p90)");
 }
 
-static void a_try_long_after_the_last_one_is_another_wait(void **state)
+TEST(a_try_long_after_the_last_one_is_another_wait)
 {
 	struct fixture *f = *state;
 
@@ -1041,7 +1038,7 @@ static void a_try_long_after_the_last_one_is_another_wait(void **state)
 	assert_not_told(f, "wait =");
 }
 
-static void none_where_a_connection_refuses_itself(void **state)
+TEST(none_where_a_connection_refuses_itself)
 {
 	struct fixture *f = *state;
 
@@ -1064,7 +1061,7 @@ static void write_value(struct fixture *f, size_t i, const char *s)
 	tracker_wrote(by(f, i, "stock:7"), value(f, s), 0, false);
 }
 
-static void a_write_over_another_s_is_a_lost_update(void **state)
+TEST(a_write_over_another_s_is_a_lost_update)
 {
 	struct fixture *f = *state;
 
@@ -1077,7 +1074,7 @@ static void a_write_over_another_s_is_a_lost_update(void **state)
 	assert_told(f, "[guard stock]\npattern = stock:*\nacquire_on = GET\nwait = 2s\n");
 }
 
-static void hashes_that_are_read_mostly_get_a_question(void **state)
+TEST(hashes_that_are_read_mostly_get_a_question)
 {
 	struct fixture *f = *state;
 
@@ -1103,7 +1100,7 @@ static void update_twice(struct fixture *f, size_t n)
 }
 
 /* They compare, and the value was another one: with a guard it would be so each time. */
-static void a_guard_that_few_reads_would_keep_for_nothing_checks_only(void **state)
+TEST(a_guard_that_few_reads_would_keep_for_nothing_checks_only)
 {
 	struct fixture *f = *state;
 
@@ -1114,7 +1111,7 @@ static void a_guard_that_few_reads_would_keep_for_nothing_checks_only(void **sta
 	assert_told(f, "acquire_on = GET\nstrategy = check\nmode");
 }
 
-static void reads_of_no_value_would_keep_it_too_unless_one_is_written(void **state)
+TEST(reads_of_no_value_would_keep_it_too_unless_one_is_written)
 {
 	struct fixture *f = *state;
 
@@ -1137,7 +1134,7 @@ static void refill(struct fixture *f, size_t i)
 	tracker_used(by(f, i, "turns:7"), true);
 }
 
-static void lists_that_are_read_and_filled_again_over_others_are_told_of(void **state)
+TEST(lists_that_are_read_and_filled_again_over_others_are_told_of)
 {
 	struct fixture *f = *state;
 
@@ -1156,7 +1153,7 @@ static void lists_that_are_read_and_filled_again_over_others_are_told_of(void **
 }
 
 /* So that all who come at once have their turn, also where each takes its time. */
-static void a_guard_is_waited_for_longer_where_many_come_and_take_long(void **state)
+TEST(a_guard_is_waited_for_longer_where_many_come_and_take_long)
 {
 	struct fixture *f = *state;
 
@@ -1170,7 +1167,7 @@ static void a_guard_is_waited_for_longer_where_many_come_and_take_long(void **st
 	assert_told(f, "lease = 9s\nwait = 30s\n");
 }
 
-static void a_client_that_writes_back_what_it_has_read_overwrites_too(void **state)
+TEST(a_client_that_writes_back_what_it_has_read_overwrites_too)
 {
 	struct fixture *f = *state;
 
@@ -1202,7 +1199,7 @@ static void refresh(struct fixture *f, const char *key, double age)
 	write_back(f, 2, key);
 }
 
-static void a_cache_that_is_refreshed_early_is_proposed_as_a_comment(void **state)
+TEST(a_cache_that_is_refreshed_early_is_proposed_as_a_comment)
 {
 	struct fixture *f = *state;
 	struct discovery_progress p;
@@ -1222,7 +1219,7 @@ static void a_cache_that_is_refreshed_early_is_proposed_as_a_comment(void **stat
 
 /* Client 3 asked before client 1 was answered, got the old value, and hasp saw that afterwards.
  */
-static void a_read_that_crosses_the_write_does_not_make_it_a_cart(void **state)
+TEST(a_read_that_crosses_the_write_does_not_make_it_a_cart)
 {
 	struct fixture *f = *state;
 	struct tracker_act late;
@@ -1242,7 +1239,7 @@ static void a_read_that_crosses_the_write_does_not_make_it_a_cart(void **state)
 	assert_told(f, "looks like a cache that is refreshed early");
 }
 
-static void a_cart_that_expires_is_not_taken_for_a_cache(void **state)
+TEST(a_cart_that_expires_is_not_taken_for_a_cache)
 {
 	struct fixture *f = *state;
 	struct discovery_progress p;
@@ -1261,7 +1258,7 @@ static void a_cart_that_expires_is_not_taken_for_a_cache(void **state)
 	assert_int_equal(4, p.harm);
 }
 
-static void nor_is_one_that_is_once_written_without_an_expiry(void **state)
+TEST(nor_is_one_that_is_once_written_without_an_expiry)
 {
 	struct fixture *f = *state;
 
@@ -1275,7 +1272,7 @@ static void nor_is_one_that_is_once_written_without_an_expiry(void **state)
 }
 
 /* EXPIRE makes it as new: a session in use. */
-static void nor_is_one_that_is_kept_alive(void **state)
+TEST(nor_is_one_that_is_kept_alive)
 {
 	struct fixture *f = *state;
 
@@ -1286,7 +1283,7 @@ static void nor_is_one_that_is_kept_alive(void **state)
 	assert_told(f, "\n[guard cart]\n");
 }
 
-static void caches_and_carts_do_not_share_a_pattern(void **state)
+TEST(caches_and_carts_do_not_share_a_pattern)
 {
 	struct fixture *f = *state;
 	static const char *const keys[] = { "app:one:7", "app:two:7", "app:three:7",
@@ -1302,7 +1299,7 @@ static void caches_and_carts_do_not_share_a_pattern(void **state)
 
 /* As transfers between accounts: another one who pays the other way round would wait for this
  * one. */
-static void clients_that_read_several_keys_before_they_write_them_get_no_guard(void **state)
+TEST(clients_that_read_several_keys_before_they_write_them_get_no_guard)
 {
 	struct fixture *f = *state;
 
@@ -1318,7 +1315,7 @@ static void clients_that_read_several_keys_before_they_write_them_get_no_guard(v
 	assert_told(f, "2 lost updates seen, but the clients read several keys");
 }
 
-static void what_one_command_reads_is_guarded_at_once(void **state)
+TEST(what_one_command_reads_is_guarded_at_once)
 {
 	struct fixture *f = *state;
 	struct tracker_act a;
@@ -1337,7 +1334,7 @@ static void what_one_command_reads_is_guarded_at_once(void **state)
 }
 
 /* A cache: it was there before, then it was not, and each fills it. */
-static void what_was_missed_is_not_written_back(void **state)
+TEST(what_was_missed_is_not_written_back)
 {
 	struct fixture *f = *state;
 
@@ -1353,7 +1350,7 @@ static void what_was_missed_is_not_written_back(void **state)
 	assert_not_told(f, "written back 1 time");
 }
 
-static void caches_that_several_fill_at_once_are_told_of(void **state)
+TEST(caches_that_several_fill_at_once_are_told_of)
 {
 	struct fixture *f = *state;
 
@@ -1369,7 +1366,7 @@ static void caches_that_several_fill_at_once_are_told_of(void **state)
 	assert_told(f, ";   1 pattern of other keys");
 }
 
-static void who_has_set_a_marker_is_not_under_a_lock(void **state)
+TEST(who_has_set_a_marker_is_not_under_a_lock)
 {
 	struct fixture *f = *state;
 	char key[40];
@@ -1385,7 +1382,7 @@ static void who_has_set_a_marker_is_not_under_a_lock(void **state)
 	assert_told(f, "[guard stock]");
 }
 
-static void under_a_lock_the_lock_has_to_hold(void **state)
+TEST(under_a_lock_the_lock_has_to_hold)
 {
 	struct fixture *f = *state;
 
@@ -1400,7 +1397,7 @@ static void under_a_lock_the_lock_has_to_hold(void **state)
 	assert_told(f, "cure the lock, not this key");
 }
 
-static void connections_of_one_address_work_under_each_other_s_locks(void **state)
+TEST(connections_of_one_address_work_under_each_other_s_locks)
 {
 	struct fixture *f = *state;
 
@@ -1424,7 +1421,7 @@ static void use_lock(struct fixture *f, const char *key)
 	release(f, 0, key);
 }
 
-static void one_key_is_its_own_pattern_and_several_are_one(void **state)
+TEST(one_key_is_its_own_pattern_and_several_are_one)
 {
 	struct fixture *f = *state;
 
@@ -1435,7 +1432,7 @@ static void one_key_is_its_own_pattern_and_several_are_one(void **state)
 	assert_told(f, "pattern = job*:lock\n");
 }
 
-static void words_that_vary_are_one_pattern_unless_that_catches_others(void **state)
+TEST(words_that_vary_are_one_pattern_unless_that_catches_others)
 {
 	struct fixture *f = *state;
 
@@ -1449,7 +1446,7 @@ static void words_that_vary_are_one_pattern_unless_that_catches_others(void **st
 }
 
 /* Both variable parts are a `*`: of which one the words are that vary, is all the same. */
-static void words_beside_a_part_that_varies_are_one_pattern_with_it(void **state)
+TEST(words_beside_a_part_that_varies_are_one_pattern_with_it)
 {
 	struct fixture *f = *state;
 
@@ -1466,7 +1463,7 @@ static void use_lock_for(struct fixture *f, const char *key, int64_t lease_ms)
 }
 
 /* One section for both would be wrong for one of them. */
-static void locks_that_are_not_used_alike_have_patterns_of_their_own(void **state)
+TEST(locks_that_are_not_used_alike_have_patterns_of_their_own)
 {
 	struct fixture *f = *state;
 
@@ -1481,7 +1478,7 @@ static void locks_that_are_not_used_alike_have_patterns_of_their_own(void **stat
 	assert_told(f, "pattern = lock:red\n");
 }
 
-static void a_pattern_stands_behind_the_narrower_ones_that_it_matches(void **state)
+TEST(a_pattern_stands_behind_the_narrower_ones_that_it_matches)
 {
 	struct fixture *f = *state;
 	const char *narrow, *wide;
@@ -1510,7 +1507,7 @@ static void use_words(struct fixture *f, const char *before, const char *behind)
 }
 
 /* k:one:* matches the key of k:*:two:*, that the one of k:*:three, and that the first. */
-static void patterns_that_match_each_other_s_keys_in_a_circle_are_told(void **state)
+TEST(patterns_that_match_each_other_s_keys_in_a_circle_are_told)
 {
 	struct fixture *f = *state;
 
@@ -1526,7 +1523,7 @@ static void patterns_that_match_each_other_s_keys_in_a_circle_are_told(void **st
 }
 
 /* Else names of users would take all the memory, and later keys none. */
-static void words_of_which_there_are_very_many_have_one_key_pattern(void **state)
+TEST(words_of_which_there_are_very_many_have_one_key_pattern)
 {
 	struct fixture *f = *state;
 	char key[40];
@@ -1541,7 +1538,7 @@ static void words_of_which_there_are_very_many_have_one_key_pattern(void **state
 	assert_told(f, ";   65 patterns of other keys");
 }
 
-static void a_pattern_with_keys_of_other_use_is_not_proposed(void **state)
+TEST(a_pattern_with_keys_of_other_use_is_not_proposed)
 {
 	struct fixture *f = *state;
 
@@ -1551,7 +1548,7 @@ static void a_pattern_with_keys_of_other_use_is_not_proposed(void **state)
 	assert_told(f, "1 key of this pattern had other uses");
 }
 
-static void names_without_anything_fixed_are_not_proposed(void **state)
+TEST(names_without_anything_fixed_are_not_proposed)
 {
 	struct fixture *f = *state;
 
@@ -1562,7 +1559,7 @@ static void names_without_anything_fixed_are_not_proposed(void **state)
 
 /* --- a result so far ---------------------------------------------------------------------- */
 
-static void a_report_so_far_ends_nothing(void **state)
+TEST(a_report_so_far_ends_nothing)
 {
 	struct fixture *f = *state;
 	struct buf out = BUF_INIT;
@@ -1582,7 +1579,7 @@ static void a_report_so_far_ends_nothing(void **state)
 	assert_told(f, "released by DEL\n");
 }
 
-static void what_comes_meanwhile_does_not_change_a_snapshot(void **state)
+TEST(what_comes_meanwhile_does_not_change_a_snapshot)
 {
 	struct fixture *f = *state;
 	struct discovery_snapshot *s;
@@ -1617,7 +1614,7 @@ static bool has_stock(void *arg, bool is_guard, const char *name)
 	return !is_guard && strcmp(name, "stock") == 0;
 }
 
-static void what_a_section_has_by_now_is_not_proposed_and_keeps_no_pattern_narrow(void **state)
+TEST(what_a_section_has_by_now_is_not_proposed_and_keeps_no_pattern_narrow)
 {
 	struct fixture *f = *state;
 
@@ -1629,7 +1626,7 @@ static void what_a_section_has_by_now_is_not_proposed_and_keeps_no_pattern_narro
 	assert_told(f, ";   1 pattern of keys that a section in force covers\n");
 }
 
-static void a_section_gets_a_name_that_no_other_has(void **state)
+TEST(a_section_gets_a_name_that_no_other_has)
 {
 	struct fixture *f = *state;
 
@@ -1640,7 +1637,7 @@ static void a_section_gets_a_name_that_no_other_has(void **state)
 	assert_told(f, "[lock stock-3]\npattern = stock:lock\n");
 }
 
-static void beside_others_there_are_new_sections_only(void **state)
+TEST(beside_others_there_are_new_sections_only)
 {
 	struct fixture *f = *state;
 
@@ -1654,7 +1651,7 @@ static void beside_others_there_are_new_sections_only(void **state)
 }
 
 /* Else those that it protects would seem to be written without one. */
-static void who_has_a_lock_of_a_section_in_force_is_under_a_lock(void **state)
+TEST(who_has_a_lock_of_a_section_in_force_is_under_a_lock)
 {
 	struct fixture *f = *state;
 	struct tracker_act a;
@@ -1677,7 +1674,7 @@ static void who_has_a_lock_of_a_section_in_force_is_under_a_lock(void **state)
 	assert_not_told(f, "[guard");
 }
 
-static void what_was_cleared_is_forgotten_but_for_the_clients(void **state)
+TEST(what_was_cleared_is_forgotten_but_for_the_clients)
 {
 	struct fixture *f = *state;
 
@@ -1699,7 +1696,7 @@ static void what_was_cleared_is_forgotten_but_for_the_clients(void **state)
 
 /* --- memory ------------------------------------------------------------------------------- */
 
-static void memory_is_bounded_and_single_keys_are_not_lost_by_it(void **state)
+TEST(memory_is_bounded_and_single_keys_are_not_lost_by_it)
 {
 	struct fixture *f = *state;
 	char key[40];
@@ -1716,7 +1713,7 @@ static void memory_is_bounded_and_single_keys_are_not_lost_by_it(void **state)
 	assert_told(f, "Not followed, for lack of memory");
 }
 
-static void all_that_is_known_of_keys_is_within_the_bound(void **state)
+TEST(all_that_is_known_of_keys_is_within_the_bound)
 {
 	static const uint8_t secret[SIPHASH_SECRET_SIZE] = { 7 };
 	struct fixture *f = *state;
@@ -1740,7 +1737,7 @@ static void all_that_is_known_of_keys_is_within_the_bound(void **state)
 		assert_in_range(most, SMALL_MEMORY / 2, SMALL_MEMORY);
 }
 
-static void keys_that_are_too_long_are_told_of(void **state)
+TEST(keys_that_are_too_long_are_told_of)
 {
 	struct fixture *f = *state;
 	char key[TRACKER_KEY_MAX + 2];
@@ -1749,105 +1746,4 @@ static void keys_that_are_too_long_are_told_of(void **state)
 	key[sizeof(key) - 1] = '\0';
 	tracker_used(by(f, 0, key), true);
 	assert_told(f, "keys of 1 command.");
-}
-
-int main(void)
-{
-#define TEST(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
-	const struct CMUnitTest tests[] = {
-		TEST(a_release_that_leaves_the_holder_s_own_in_vain_is_a_theft),
-		TEST(losers_that_release_are_thieves_for_there_is_a_release_too_many),
-		TEST(a_late_release_removes_the_next_holder_s_lock),
-		TEST(connections_of_one_address_that_release_for_each_other_are_one_owner),
-		TEST(those_of_one_name_are_one_owner_wherever_they_are),
-		TEST(those_with_nothing_in_common_are_told_to_be_named),
-		TEST(a_pool_stays_one_when_its_connections_are_refused_too),
-		TEST(a_count_that_begins_anew_is_no_lock_unless_it_expires),
-		TEST(a_count_that_was_left_behind_is_a_lock_if_its_name_says_so),
-		TEST(those_of_one_address_that_take_locks_over_are_no_pool),
-		TEST(a_key_that_its_name_calls_a_lock_may_be_taken_by_GETSET),
-		TEST(other_keys_that_GETSET_sets_are_values),
-		TEST(a_pool_that_sets_its_lock_again_takes_nothing_over),
-		TEST(those_that_delete_what_they_take_next_may_be_no_pool),
-		TEST(nor_does_a_value_of_its_own_keep_them_out),
-		TEST(losers_among_a_pool_may_not_pass_as_its_owner),
-		TEST(nor_may_losers_whose_connection_has_other_users),
-		TEST(late_releases_of_a_pool_do_not_hide_what_it_has_in_common),
-		TEST(late_releases_in_a_chain_do_not_hide_what_a_pool_has_in_common),
-		TEST(late_releases_are_seen_though_the_connection_took_the_lock_again),
-		TEST(script_locks_that_are_outlived_or_forgotten_get_a_question),
-		TEST(script_locks_that_are_released_late_are_not_forgotten),
-		TEST(script_locks_whose_owners_look_before_DEL_are_locks),
-		TEST(locks_of_little_evidence_share_the_section_of_one_that_was_harmed),
-		TEST(a_key_of_which_nothing_was_seen_does_not_hide_a_pattern),
-		TEST(a_key_that_was_only_taken_does_not_hide_a_pattern),
-		TEST(a_lock_is_not_renewed_where_another_of_such_a_name_was_forgotten),
-		TEST(a_lock_that_is_released_by_its_token_is_not_made_by_its_script),
-		TEST(what_is_written_beside_a_counter_is_not_left_to_its_lock),
-		TEST(one_of_another_name_may_just_be_a_count),
-		TEST(who_takes_an_expired_lock_again_has_not_outlived_it),
-		TEST(a_script_has_released_a_lock_that_its_client_takes_again),
-		TEST(a_script_has_released_a_lock_that_another_client_takes),
-		TEST(locks_that_clients_take_in_opposite_order_are_told_of),
-		TEST(so_are_those_of_clients_that_wait_for_each_other),
-		TEST(who_compares_a_value_of_its_own_is_left_alone),
-		TEST(one_who_compares_but_outlives_the_expiry_is_owned_by_value_and_renewed),
-		TEST(a_value_that_comes_again_is_no_owner),
-		TEST(a_lock_that_is_deleted_long_before_its_expiry_is_left_alone),
-		TEST(so_is_one_that_another_connection_of_the_address_renews_and_deletes),
-		TEST(not_so_one_that_a_stranger_deletes),
-		TEST(nor_one_whose_holder_came_near_its_expiry),
-		TEST(nor_one_whose_holder_came_near_it_before_it_set_it_again),
-		TEST(nor_one_that_was_outlived),
-		TEST(nor_one_that_is_also_deleted_in_vain),
-		TEST(nor_one_that_losers_delete),
-		TEST(what_is_never_released_is_a_marker),
-		TEST(tries_that_are_made_again_become_a_wait),
-		TEST(a_wait_ends_with_the_lock),
-		TEST(who_gets_the_lock_at_once_has_not_waited),
-		TEST(who_gets_the_lock_long_after_its_last_try_has_not_waited),
-		TEST(a_try_long_after_the_last_one_is_another_wait),
-		TEST(none_where_a_connection_refuses_itself),
-		TEST(a_write_over_another_s_is_a_lost_update),
-		TEST(hashes_that_are_read_mostly_get_a_question),
-		TEST(a_guard_that_few_reads_would_keep_for_nothing_checks_only),
-		TEST(reads_of_no_value_would_keep_it_too_unless_one_is_written),
-		TEST(lists_that_are_read_and_filled_again_over_others_are_told_of),
-		TEST(a_guard_is_waited_for_longer_where_many_come_and_take_long),
-		TEST(a_client_that_writes_back_what_it_has_read_overwrites_too),
-		TEST(a_cache_that_is_refreshed_early_is_proposed_as_a_comment),
-		TEST(a_read_that_crosses_the_write_does_not_make_it_a_cart),
-		TEST(a_cart_that_expires_is_not_taken_for_a_cache),
-		TEST(nor_is_one_that_is_once_written_without_an_expiry),
-		TEST(nor_is_one_that_is_kept_alive),
-		TEST(caches_and_carts_do_not_share_a_pattern),
-		TEST(under_a_lock_the_lock_has_to_hold),
-		TEST(connections_of_one_address_work_under_each_other_s_locks),
-		TEST(one_key_is_its_own_pattern_and_several_are_one),
-		TEST(words_that_vary_are_one_pattern_unless_that_catches_others),
-		TEST(words_beside_a_part_that_varies_are_one_pattern_with_it),
-		TEST(clients_that_read_several_keys_before_they_write_them_get_no_guard),
-		TEST(what_one_command_reads_is_guarded_at_once),
-		TEST(what_was_missed_is_not_written_back),
-		TEST(caches_that_several_fill_at_once_are_told_of),
-		TEST(who_has_set_a_marker_is_not_under_a_lock),
-		TEST(locks_that_are_not_used_alike_have_patterns_of_their_own),
-		TEST(a_pattern_stands_behind_the_narrower_ones_that_it_matches),
-		TEST(patterns_that_match_each_other_s_keys_in_a_circle_are_told),
-		TEST(words_of_which_there_are_very_many_have_one_key_pattern),
-		TEST(a_pattern_with_keys_of_other_use_is_not_proposed),
-		TEST(names_without_anything_fixed_are_not_proposed),
-		TEST(a_report_so_far_ends_nothing),
-		TEST(what_comes_meanwhile_does_not_change_a_snapshot),
-		TEST(what_a_section_has_by_now_is_not_proposed_and_keeps_no_pattern_narrow),
-		TEST(a_section_gets_a_name_that_no_other_has),
-		TEST(beside_others_there_are_new_sections_only),
-		TEST(who_has_a_lock_of_a_section_in_force_is_under_a_lock),
-		TEST(what_was_cleared_is_forgotten_but_for_the_clients),
-		TEST(all_that_is_known_of_keys_is_within_the_bound),
-		TEST(memory_is_bounded_and_single_keys_are_not_lost_by_it),
-		TEST(keys_that_are_too_long_are_told_of),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "lock/events/event.h"
 #include "lock/events/stats.h"
 #include "tests/unit/log_fixture.h"
+#include "tests/unit/testing.h"
 
 static int set_up(void **state)
 {
@@ -23,6 +18,8 @@ static int tear_down(void **state)
 	stats_free(*state);
 	return 0;
 }
+
+FIXTURE(set_up, tear_down);
 
 static struct section_stats *section(void **state, const char *name, size_t worker)
 {
@@ -54,7 +51,7 @@ static void on_section(void *arg, enum stats_kind kind, const char *name,
 	seen->lost[seen->n++] = sums->n[STAT_LOST];
 }
 
-static void test_numbers_of_all_workers_are_added_up(void **state)
+TEST(test_numbers_of_all_workers_are_added_up)
 {
 	struct seen seen = { 0 };
 
@@ -79,7 +76,7 @@ static void on_gauges(void *arg, enum stats_kind kind, const char *name,
 		now[i] = sums->now[i];
 }
 
-static void test_what_is_so_at_the_moment_is_added_up_and_goes_down_again(void **state)
+TEST(test_what_is_so_at_the_moment_is_added_up_and_goes_down_again)
 {
 	uint64_t now[STATS_GAUGES] = { 0 };
 
@@ -93,7 +90,7 @@ static void test_what_is_so_at_the_moment_is_added_up_and_goes_down_again(void *
 	assert_int_equal(now[STAT_WAITERS], 0);
 }
 
-static void test_durations_of_all_workers_are_added_up(void **state)
+TEST(test_durations_of_all_workers_are_added_up)
 {
 	struct seen seen = { 0 };
 
@@ -107,7 +104,7 @@ static void test_durations_of_all_workers_are_added_up(void **state)
 	assert_int_equal(seen.held[0].total_us, 3000000);
 }
 
-static void test_sections_are_told_apart_by_kind_and_name(void **state)
+TEST(test_sections_are_told_apart_by_kind_and_name)
 {
 	struct seen seen = { 0 };
 
@@ -124,7 +121,7 @@ static void test_sections_are_told_apart_by_kind_and_name(void **state)
 	assert_int_equal(seen.lost[2], 1);
 }
 
-static void test_report_has_a_line_for_each_section(void **state)
+TEST(test_report_has_a_line_for_each_section)
 {
 	struct buf out = BUF_INIT;
 
@@ -143,11 +140,10 @@ static void test_report_has_a_line_for_each_section(void **state)
 	buf_release(&out);
 }
 
-static void test_nobodys_numbers_are_not_counted(void **state)
+TEST(test_nobodys_numbers_are_not_counted)
 {
 	uint32_t suppressed;
 
-	(void)state;
 	stats_add(NULL, STAT_LOST);
 	assert_false(event_is_logged(NULL, LOCK_EVENT_LOST, 1, &suppressed));
 }
@@ -168,7 +164,7 @@ static unsigned logged(struct section_stats *s, enum lock_event e, double now, u
 	return passed;
 }
 
-static void test_ten_lines_in_ten_seconds_and_the_next_tells_of_the_others(void **state)
+TEST(test_ten_lines_in_ten_seconds_and_the_next_tells_of_the_others)
 {
 	struct section_stats *s = section(state, "a", 0);
 	uint32_t suppressed;
@@ -180,7 +176,7 @@ static void test_ten_lines_in_ten_seconds_and_the_next_tells_of_the_others(void 
 	assert_int_equal(suppressed, 16);
 }
 
-static void test_refused_tries_are_one_line_a_minute_unless_the_level_is_debug(void **state)
+TEST(test_refused_tries_are_one_line_a_minute_unless_the_level_is_debug)
 {
 	struct section_stats *s = section(state, "a", 0);
 	uint32_t suppressed;
@@ -195,7 +191,7 @@ static void test_refused_tries_are_one_line_a_minute_unless_the_level_is_debug(v
 	log_set_level(LOG_SEV_INFO);
 }
 
-static void test_each_event_of_each_section_has_its_own_limit(void **state)
+TEST(test_each_event_of_each_section_has_its_own_limit)
 {
 	uint32_t suppressed;
 
@@ -209,7 +205,7 @@ static void test_each_event_of_each_section_has_its_own_limit(void **state)
 	}
 }
 
-static void test_section_that_logs_nothing_logs_what_is_lost(void **state)
+TEST(test_section_that_logs_nothing_logs_what_is_lost)
 {
 	struct section_stats *s = section(state, "a", 0);
 	uint32_t suppressed;
@@ -221,7 +217,7 @@ static void test_section_that_logs_nothing_logs_what_is_lost(void **state)
 	assert_true(event_is_logged(s, LOCK_EVENT_HELD_LONG, 1, &suppressed));
 }
 
-static void test_line_has_what_is_known(void **state)
+TEST(test_line_has_what_is_known)
 {
 	struct event_facts facts = {
 		.key = SLICE_LIT("k"), .held = 0, .waited = -1, .read_ago = -1
@@ -245,32 +241,9 @@ static void test_line_has_what_is_known(void **state)
 	log_fixture_close();
 }
 
-static void test_what_is_long(void **state)
+TEST(test_what_is_long)
 {
-	(void)state;
 	assert_false(event_is_long(1e9, 0));
 	assert_false(event_is_long(0.999, 1000));
 	assert_true(event_is_long(1, 1000));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(test_##name, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(numbers_of_all_workers_are_added_up),
-		TEST(what_is_so_at_the_moment_is_added_up_and_goes_down_again),
-		TEST(durations_of_all_workers_are_added_up),
-		TEST(sections_are_told_apart_by_kind_and_name),
-		TEST(report_has_a_line_for_each_section),
-		TEST(nobodys_numbers_are_not_counted),
-		TEST(ten_lines_in_ten_seconds_and_the_next_tells_of_the_others),
-		TEST(refused_tries_are_one_line_a_minute_unless_the_level_is_debug),
-		TEST(each_event_of_each_section_has_its_own_limit),
-		TEST(section_that_logs_nothing_logs_what_is_lost),
-		TEST(line_has_what_is_known),
-		TEST(what_is_long),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,12 +3,6 @@
  * The replies to hasp's reads show what a client's script has done to its lock. A hold begins,
  * changes or ends accordingly.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -16,6 +10,9 @@
 
 #include "lock/hold/hold_internal.h"
 #include "tests/unit/hold_fixture.h"
+#include "tests/unit/testing.h"
+
+FIXTURE(hold_set_up, hold_tear_down);
 
 #define NIL "$-1\r\n"
 #define MINE "$4\r\nmine\r\n"
@@ -98,7 +95,7 @@ static void assert_end(struct lock_request *p, const struct read *r)
 	lock_request_free(p);
 }
 
-static void the_reads_tell_what_a_script_has_done(void **state)
+TEST(the_reads_tell_what_a_script_has_done)
 {
 	for (size_t i = 0; i < sizeof(reads) / sizeof(*reads); i++) {
 		struct lock_request *p = follow(*state, &rule_by_value);
@@ -112,7 +109,7 @@ static void the_reads_tell_what_a_script_has_done(void **state)
 	}
 }
 
-static void replies_may_come_in_any_pieces(void **state)
+TEST(replies_may_come_in_any_pieces)
 {
 	for (size_t i = 0; i < sizeof(reads) / sizeof(*reads); i++) {
 		char all[128];
@@ -132,7 +129,7 @@ static void replies_may_come_in_any_pieces(void **state)
 	}
 }
 
-static void a_reply_that_is_missing_makes_nothing_of_the_script(void **state)
+TEST(a_reply_that_is_missing_makes_nothing_of_the_script)
 {
 	const struct read none = { FREE, "+", NULL, MS(9), LOCK_EFFECT_NONE, NULL, 0 };
 	struct lock_request *p = follow(*state, &rule_by_value);
@@ -151,7 +148,7 @@ static void append_string(struct buf *out, size_t n)
 	buf_append(out, SLICE_LIT("\r\n"));
 }
 
-static void of_long_replies_little_is_kept(void **state)
+TEST(of_long_replies_little_is_kept)
 {
 	const struct hold_fixture *f = *state;
 	const struct hold_terms terms = { .rule = &rule_by_value };
@@ -213,7 +210,7 @@ static void assert_lease(const struct hold_fixture *f, double good_until, bool r
 	assert_int_equal(hold_is_renewed(hold), renewed);
 }
 
-static void a_script_takes_extends_shortens_and_releases(void **state)
+TEST(a_script_takes_extends_shortens_and_releases)
 {
 	struct hold_fixture *f = *state;
 	struct rule renewed = rule_by_value;
@@ -241,7 +238,7 @@ static void a_script_takes_extends_shortens_and_releases(void **state)
 	assert_int_equal(f->owner.n, 0);
 }
 
-static void hasp_s_first_expiry_of_a_lock_is_not_the_script_s(void **state)
+TEST(hasp_s_first_expiry_of_a_lock_is_not_the_script_s)
 {
 	struct hold_fixture *f = *state;
 	struct rule unleased = rule_by_value;
@@ -260,7 +257,7 @@ static void hasp_s_first_expiry_of_a_lock_is_not_the_script_s(void **state)
 	assert_lease(f, 40, false);
 }
 
-static void a_script_limits_a_lock_before_hasp_does(void **state)
+TEST(a_script_limits_a_lock_before_hasp_does)
 {
 	struct hold_fixture *f = *state;
 	struct rule unleased = rule_by_value;
@@ -271,7 +268,7 @@ static void a_script_limits_a_lock_before_hasp_does(void **state)
 	assert_lease(f, 5, false);
 }
 
-static void only_the_database_of_the_script_counts(void **state)
+TEST(only_the_database_of_the_script_counts)
 {
 	struct hold_fixture *f = *state;
 	struct resp_reply reply = MS(9);
@@ -282,28 +279,10 @@ static void only_the_database_of_the_script_counts(void **state)
 	assert_int_equal(f->owner.n, 0);
 }
 
-static void a_script_that_is_never_answered_undoes_nothing(void **state)
+TEST(a_script_that_is_never_answered_undoes_nothing)
 {
 	struct hold_fixture *f = *state;
 
 	lock_request_undo(follow(f, &rule_by_value), 0);
 	assert_int_equal(f->owner.n, 0);
-}
-
-int main(void)
-{
-#define TEST(function) cmocka_unit_test_setup_teardown(function, hold_set_up, hold_tear_down)
-	const struct CMUnitTest tests[] = {
-		TEST(the_reads_tell_what_a_script_has_done),
-		TEST(replies_may_come_in_any_pieces),
-		TEST(a_reply_that_is_missing_makes_nothing_of_the_script),
-		TEST(of_long_replies_little_is_kept),
-		TEST(a_script_takes_extends_shortens_and_releases),
-		TEST(hasp_s_first_expiry_of_a_lock_is_not_the_script_s),
-		TEST(a_script_limits_a_lock_before_hasp_does),
-		TEST(only_the_database_of_the_script_counts),
-		TEST(a_script_that_is_never_answered_undoes_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

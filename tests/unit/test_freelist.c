@@ -2,25 +2,19 @@
  *
  * Blocks that were released are taken again, and no more are kept than are of use.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/freelist.h"
+#include "tests/unit/testing.h"
 
 #define SIZE 48
 #define MANY 2000
 
-static void blocks_are_apart_and_writable(void **state)
+TEST(blocks_are_apart_and_writable)
 {
 	struct freelist s;
 	char *p[MANY];
 
-	(void)state;
 	freelist_init(&s, SIZE);
 	for (int round = 0; round < 2; round++) {
 		for (int i = 0; i < MANY; i++) {
@@ -36,13 +30,12 @@ static void blocks_are_apart_and_writable(void **state)
 	freelist_fini(&s);
 }
 
-static void those_given_back_are_kept_up_to_a_limit(void **state)
+TEST(those_given_back_are_kept_up_to_a_limit)
 {
 	struct freelist s;
 	void *p[MANY];
 	size_t captured;
 
-	(void)state;
 	freelist_init(&s, SIZE);
 	assert_int_equal(s.n, 0);
 	for (int i = 0; i < MANY; i++)
@@ -61,14 +54,4 @@ static void those_given_back_are_kept_up_to_a_limit(void **state)
 	freelist_fini(&s);
 	assert_int_equal(s.n, 0);
 	assert_null(s.first);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(blocks_are_apart_and_writable),
-		cmocka_unit_test(those_given_back_are_kept_up_to_a_limit),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,16 +3,11 @@
  * Patterns match what Redis' KEYS lists for them. All expectations were taken from a
  * Redis 7.0.15, the odd ones too.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <time.h>
 
-#include <cmocka.h>
-
 #include "base/glob.h"
+#include "tests/unit/testing.h"
 
 /* Copies without room behind the last byte, so that ASan sees a read past it. */
 static bool match_bytes(struct slice pattern, struct slice s)
@@ -35,9 +30,8 @@ static bool match(const char *pattern, const char *s)
 	return match_bytes(slice_str(pattern), slice_str(s));
 }
 
-static void a_literal_matches_only_itself(void **state)
+TEST(a_literal_matches_only_itself)
 {
-	(void)state;
 	assert_true(match("lock", "lock"));
 	assert_false(match("lock", "lock2"));
 	assert_false(match("lock", "loc"));
@@ -46,9 +40,8 @@ static void a_literal_matches_only_itself(void **state)
 	assert_false(match("", "lock"));
 }
 
-static void a_star_matches_any_bytes(void **state)
+TEST(a_star_matches_any_bytes)
 {
-	(void)state;
 	assert_true(match("*", "anything"));
 	assert_true(match("lock:*", "lock:1"));
 	assert_true(match("lock:*", "lock:"));
@@ -62,9 +55,8 @@ static void a_star_matches_any_bytes(void **state)
 	assert_true(match("***", "a"));
 }
 
-static void a_question_mark_matches_one_byte(void **state)
+TEST(a_question_mark_matches_one_byte)
 {
-	(void)state;
 	assert_true(match("lock:?", "lock:1"));
 	assert_false(match("lock:?", "lock:12"));
 	assert_false(match("lock:?", "lock:"));
@@ -72,9 +64,8 @@ static void a_question_mark_matches_one_byte(void **state)
 	assert_false(match("*??", "a"));
 }
 
-static void only_the_empty_and_the_bare_star_match_the_empty_key(void **state)
+TEST(only_the_empty_and_the_bare_star_match_the_empty_key)
 {
-	(void)state;
 	assert_true(match("", ""));
 	assert_true(match("*", ""));
 	assert_false(match("**", ""));
@@ -82,9 +73,8 @@ static void only_the_empty_and_the_bare_star_match_the_empty_key(void **state)
 	assert_false(match("[^]", ""));
 }
 
-static void a_class_matches_one_of_its_bytes(void **state)
+TEST(a_class_matches_one_of_its_bytes)
 {
-	(void)state;
 	assert_true(match("h[ae]llo", "hallo"));
 	assert_true(match("h[ae]llo", "hello"));
 	assert_false(match("h[ae]llo", "hillo"));
@@ -92,9 +82,8 @@ static void a_class_matches_one_of_its_bytes(void **state)
 	assert_true(match("*[12]", "lock:2"));
 }
 
-static void a_class_has_ranges_in_either_order(void **state)
+TEST(a_class_has_ranges_in_either_order)
 {
-	(void)state;
 	assert_true(match("[b-d]", "c"));
 	assert_true(match("[b-d]", "b"));
 	assert_true(match("[b-d]", "d"));
@@ -105,9 +94,8 @@ static void a_class_has_ranges_in_either_order(void **state)
 	assert_true(match("[0-9a-f]", "e"));
 }
 
-static void a_negated_class_matches_all_other_bytes(void **state)
+TEST(a_negated_class_matches_all_other_bytes)
 {
-	(void)state;
 	assert_true(match("h[^e]llo", "hallo"));
 	assert_false(match("h[^e]llo", "hello"));
 	assert_false(match("[^a-c]", "b"));
@@ -115,9 +103,8 @@ static void a_negated_class_matches_all_other_bytes(void **state)
 	assert_true(match("[a^]", "^"));
 }
 
-static void a_backslash_takes_the_next_byte_for_itself(void **state)
+TEST(a_backslash_takes_the_next_byte_for_itself)
 {
-	(void)state;
 	assert_true(match("\\*", "*"));
 	assert_false(match("\\*", "a"));
 	assert_true(match("a\\?b", "a?b"));
@@ -129,9 +116,8 @@ static void a_backslash_takes_the_next_byte_for_itself(void **state)
 	assert_true(match("\\a", "a"));
 }
 
-static void an_unterminated_class_ends_with_the_pattern(void **state)
+TEST(an_unterminated_class_ends_with_the_pattern)
 {
-	(void)state;
 	assert_true(match("[ab", "b"));
 	assert_false(match("[ab", "c"));
 	assert_false(match("[ab", "bb"));
@@ -141,34 +127,30 @@ static void an_unterminated_class_ends_with_the_pattern(void **state)
 	assert_true(match("*[ab", "xxa"));
 }
 
-static void an_empty_class_matches_nothing_and_negated_all(void **state)
+TEST(an_empty_class_matches_nothing_and_negated_all)
 {
-	(void)state;
 	assert_false(match("[]", "]"));
 	assert_false(match("[]a]", "a"));
 	assert_true(match("[^]", "x"));
 	assert_true(match("[^]b", "ab"));
 }
 
-static void a_range_takes_the_bracket_for_its_end(void **state)
+TEST(a_range_takes_the_bracket_for_its_end)
 {
-	(void)state;
 	assert_true(match("[a-]", "a"));
 	assert_true(match("[a-]", "]"));
 	assert_true(match("[a-]", "_"));
 	assert_false(match("[a-]", "-"));
 }
 
-static void a_final_backslash_is_one(void **state)
+TEST(a_final_backslash_is_one)
 {
-	(void)state;
 	assert_true(match("a\\", "a\\"));
 	assert_false(match("a\\", "a"));
 }
 
-static void zero_and_high_bytes_are_bytes(void **state)
+TEST(zero_and_high_bytes_are_bytes)
 {
-	(void)state;
 	assert_true(match_bytes(SLICE_LIT("a\0*"), SLICE_LIT("a\0b\xff")));
 	assert_false(match_bytes(SLICE_LIT("a\0b"), SLICE_LIT("a\0c")));
 	assert_true(match_bytes(SLICE_LIT("?"), SLICE_LIT("\0")));
@@ -177,48 +159,23 @@ static void zero_and_high_bytes_are_bytes(void **state)
 }
 
 /* A matcher that tries all lengths for each star needs longer than the universe has. */
-static void many_stars_do_not_take_exponential_time(void **state)
+TEST(many_stars_do_not_take_exponential_time)
 {
 	char s[5000];
 	clock_t start = clock();
 
-	(void)state;
 	memset(s, 'a', sizeof(s));
 	assert_false(match_bytes(SLICE_LIT("a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b"),
 	                         slice_of(s, sizeof(s))));
 	assert_true((clock() - start) / CLOCKS_PER_SEC < 2);
 }
 
-static void literal_means_that_no_byte_is_special(void **state)
+TEST(literal_means_that_no_byte_is_special)
 {
-	(void)state;
 	assert_true(glob_is_literal(slice_str("lock:1]^-")));
 	assert_true(glob_is_literal(slice_str("")));
 	assert_false(glob_is_literal(slice_str("lock:*")));
 	assert_false(glob_is_literal(slice_str("?")));
 	assert_false(glob_is_literal(slice_str("[a")));
 	assert_false(glob_is_literal(slice_str("a\\b")));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_literal_matches_only_itself),
-		cmocka_unit_test(a_star_matches_any_bytes),
-		cmocka_unit_test(a_question_mark_matches_one_byte),
-		cmocka_unit_test(only_the_empty_and_the_bare_star_match_the_empty_key),
-		cmocka_unit_test(a_class_matches_one_of_its_bytes),
-		cmocka_unit_test(a_class_has_ranges_in_either_order),
-		cmocka_unit_test(a_negated_class_matches_all_other_bytes),
-		cmocka_unit_test(a_backslash_takes_the_next_byte_for_itself),
-		cmocka_unit_test(an_unterminated_class_ends_with_the_pattern),
-		cmocka_unit_test(an_empty_class_matches_nothing_and_negated_all),
-		cmocka_unit_test(a_range_takes_the_bracket_for_its_end),
-		cmocka_unit_test(a_final_backslash_is_one),
-		cmocka_unit_test(zero_and_high_bytes_are_bytes),
-		cmocka_unit_test(many_stars_do_not_take_exponential_time),
-		cmocka_unit_test(literal_means_that_no_byte_is_special),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

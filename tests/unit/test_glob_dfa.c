@@ -2,17 +2,12 @@
  *
  * A set of patterns finds for each key what trying one pattern after the other finds.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "base/glob.h"
 #include "base/glob_dfa.h"
+#include "tests/unit/testing.h"
 
 #define PATTERNS_MAX 12
 #define LENGTH_MAX 12
@@ -76,11 +71,10 @@ static void words(struct patterns *p, const char *const *v, size_t n, size_t max
 	words(p, (const char *const[]){ __VA_ARGS__ },                                         \
 	      sizeof((const char *[]){ __VA_ARGS__ }) / sizeof(const char *), GLOB_DFA_LIKELY)
 
-static void the_first_that_matches_is_found(void **state)
+TEST(the_first_that_matches_is_found)
 {
 	struct patterns p;
 
-	(void)state;
 	WORDS(&p, "lock:1*", "lock:*", "*:1", "lock:2", "*");
 	assert_int_equal(glob_dfa_find(p.dfa, SLICE_LIT("lock:12")), 0);
 	assert_int_equal(glob_dfa_find(p.dfa, SLICE_LIT("lock:2")), 1);
@@ -91,23 +85,21 @@ static void the_first_that_matches_is_found(void **state)
 	end(&p);
 }
 
-static void a_set_without_patterns_matches_nothing(void **state)
+TEST(a_set_without_patterns_matches_nothing)
 {
 	struct patterns p = { .n = 0 };
 
-	(void)state;
 	compile(&p, GLOB_DFA_LIKELY);
 	check(&p, SLICE_NONE);
 	check(&p, SLICE_LIT("x"));
 	end(&p);
 }
 
-static void several_patterns_may_have_one_number(void **state)
+TEST(several_patterns_may_have_one_number)
 {
 	struct glob_set *set = glob_set_new();
 	struct glob_dfa *dfa;
 
-	(void)state;
 	glob_set_add(set, SLICE_LIT("a*b"), 7);
 	glob_set_add(set, SLICE_LIT("c"), 7);
 	glob_set_add(set, SLICE_LIT("c"), 3);
@@ -121,7 +113,7 @@ static void several_patterns_may_have_one_number(void **state)
 }
 
 /* One pattern each: every odd one that Redis takes, and every key of up to two bytes. */
-static void odd_patterns_match_as_alone(void **state)
+TEST(odd_patterns_match_as_alone)
 {
 	static const char *const odd[] = {
 		"",       "a",     "a*",    "*a",   "?",     "?a",      "[a-c]",       "[^a]",
@@ -132,7 +124,6 @@ static void odd_patterns_match_as_alone(void **state)
 	};
 	char key[2];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(odd) / sizeof(*odd); i++) {
 		struct patterns p;
 		words(&p, &odd[i], 1, GLOB_DFA_LIKELY);
@@ -182,28 +173,25 @@ static void check_random_sets(size_t max_bytes, const char *alphabet)
 	}
 }
 
-static void random_patterns_match_as_alone(void **state)
+TEST(random_patterns_match_as_alone)
 {
-	(void)state;
 	check_random_sets(GLOB_DFA_LIKELY, "aabc**?[]^-\\");
 	check_random_sets(GLOB_DFA_LIKELY, "ab*");
 }
 
-static void dropped_states_are_made_again(void **state)
+TEST(dropped_states_are_made_again)
 {
-	(void)state;
 	check_random_sets(0, "aabc**?[]^-\\");
 	check_random_sets(1000, "ab*?");
 }
 
 /* Of n bytes behind the star any may be the one that the pattern asks for: 2^n states. */
-static void the_memory_for_states_is_bounded(void **state)
+TEST(the_memory_for_states_is_bounded)
 {
 	enum { KEY = 1 << 16 };
 	char *key = malloc(KEY);
 	struct patterns p;
 
-	(void)state;
 	WORDS(&p, "*a????????????????????????????????????????b", "*b*c*a*b*a*c*");
 	for (int i = 0; i < KEY; i++)
 		key[i] = "abc"[below(3)];
@@ -215,13 +203,12 @@ static void the_memory_for_states_is_bounded(void **state)
 }
 
 /* Where patterns have no more than one star, there are not more states than nodes. */
-static void a_thousand_patterns_have_few_states(void **state)
+TEST(a_thousand_patterns_have_few_states)
 {
 	static const struct {
 		const char *before, *behind;
 	} shapes[] = { { "app:", ":*" }, { "", ":lock" }, { "*:", "" }, { "*:", ":?" } };
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
 		struct glob_set *set = glob_set_new();
 		struct glob_dfa *dfa;
@@ -242,20 +229,4 @@ static void a_thousand_patterns_have_few_states(void **state)
 		glob_dfa_free(dfa);
 		glob_set_free(set);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_first_that_matches_is_found),
-		cmocka_unit_test(a_set_without_patterns_matches_nothing),
-		cmocka_unit_test(several_patterns_may_have_one_number),
-		cmocka_unit_test(odd_patterns_match_as_alone),
-		cmocka_unit_test(random_patterns_match_as_alone),
-		cmocka_unit_test(dropped_states_are_made_again),
-		cmocka_unit_test(the_memory_for_states_is_bounded),
-		cmocka_unit_test(a_thousand_patterns_have_few_states),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,14 @@
  * An operation on guarded keys goes through its phases as the diagrams in lock/guard/guard_op.h
  * say; an event that does not belong to the phase changes nothing.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/fatal.h"
 #include "tests/unit/guard_fixture.h"
+#include "tests/unit/testing.h"
+
+FIXTURE(guard_set_up, guard_tear_down);
 
 /* Events, as letters of a path. */
 static enum guard_op_event event_of(char letter)
@@ -25,11 +22,10 @@ static enum guard_op_event event_of(char letter)
 	return (enum guard_op_event)(at - letters);
 }
 
-static void letters_name_each_event(void **state)
+TEST(letters_name_each_event)
 {
 	static const char order[] = "SNGQRFACUTX";
 
-	(void)state;
 	assert_int_equal(sizeof(order) - 1, GUARD_OP_EVENTS);
 	assert_int_equal(event_of('S'), GUARD_EVENT_START);
 	assert_int_equal(event_of('N'), GUARD_EVENT_NOSCRIPT);
@@ -131,7 +127,7 @@ static struct guard_op *make_script(struct guard_fixture *f)
 	return guard_fixture_single(f, GUARD_OP_SCRIPT, guarded("k"));
 }
 
-static void a_script_s_way(void **state)
+TEST(a_script_s_way)
 {
 	static const struct stop stops[] = {
 		{ "", GUARD_OP_NEW, { { 'S', GUARD_STEP_SEND_SCRIPT, GUARD_OP_SCRIPTED } } },
@@ -163,7 +159,7 @@ static struct guard_op *make_optimistic(struct guard_fixture *f)
 	return op;
 }
 
-static void an_optimistic_acquire_comes_before_the_script(void **state)
+TEST(an_optimistic_acquire_comes_before_the_script)
 {
 	static const struct stop stops[] = {
 		{ "", GUARD_OP_NEW, { { 'S', GUARD_STEP_SEND_TRY, GUARD_OP_TRY } } },
@@ -253,7 +249,7 @@ static struct guard_op *make_single(struct guard_fixture *f)
 	return guard_fixture_single(f, GUARD_OP_SINGLE, guarded("k"));
 }
 
-static void a_single_command_that_only_writes_is_checked_and_executed(void **state)
+TEST(a_single_command_that_only_writes_is_checked_and_executed)
 {
 	TRY_EACH(*state, make_single, check_first);
 }
@@ -266,7 +262,7 @@ static struct guard_op *make_acquiring_single(struct guard_fixture *f)
 	return guard_fixture_single(f, GUARD_OP_SINGLE, key);
 }
 
-static void a_single_command_that_reads_acquires_first(void **state)
+TEST(a_single_command_that_reads_acquires_first)
 {
 	TRY_EACH(*state, make_acquiring_single, acquire_first);
 }
@@ -276,7 +272,7 @@ static struct guard_op *make_block(struct guard_fixture *f)
 	return guard_fixture_single(f, GUARD_OP_BLOCK, guarded("k"));
 }
 
-static void a_block_acquires_what_it_has_not_read(void **state)
+TEST(a_block_acquires_what_it_has_not_read)
 {
 	TRY_EACH(*state, make_block, acquire_first);
 }
@@ -287,7 +283,7 @@ static struct guard_op *make_block_of_read(struct guard_fixture *f)
 	return make_block(f);
 }
 
-static void a_block_checks_what_it_has_read(void **state)
+TEST(a_block_checks_what_it_has_read)
 {
 	TRY_EACH(*state, make_block_of_read, check_first);
 }
@@ -300,7 +296,7 @@ static struct guard_op *make_aborted(struct guard_fixture *f)
 	return op;
 }
 
-static void an_aborted_block_is_not_executed(void **state)
+TEST(an_aborted_block_is_not_executed)
 {
 	static const struct stop stops[] = {
 		{ "S",
@@ -315,7 +311,7 @@ static void an_aborted_block_is_not_executed(void **state)
 	TRY_EACH(*state, make_aborted, stops);
 }
 
-static void a_guard_that_changes_again_and_again_is_given_up(void **state)
+TEST(a_guard_that_changes_again_and_again_is_given_up)
 {
 	struct guard_op *op = make_single(*state);
 
@@ -336,7 +332,7 @@ static struct guard_op *make_watch_multi(struct guard_fixture *f)
 	return guard_fixture_single(f, GUARD_OP_WATCH_MULTI, guarded("k"));
 }
 
-static void multi_follows_whatever_the_check_says(void **state)
+TEST(multi_follows_whatever_the_check_says)
 {
 	static const struct stop stops[] = {
 		{ "", GUARD_OP_NEW, { { 'S', GUARD_STEP_SEND_NEXT, GUARD_OP_CHECK } } },
@@ -358,7 +354,7 @@ static struct guard_op *make_watch_exec(struct guard_fixture *f)
 	return guard_fixture_single(f, GUARD_OP_WATCH_EXEC, guarded("k"));
 }
 
-static void the_application_s_exec_is_sent_once(void **state)
+TEST(the_application_s_exec_is_sent_once)
 {
 	static const struct stop stops[] = {
 		{ "", GUARD_OP_NEW, { { 'S', GUARD_STEP_SEND_EXEC, GUARD_OP_EXECUTE } } },
@@ -371,9 +367,8 @@ static void the_application_s_exec_is_sent_once(void **state)
 
 /* --- which event a line is ----------------------------------------------------------- */
 
-static void a_line_of_the_scripts_is_an_event(void **state)
+TEST(a_line_of_the_scripts_is_an_event)
 {
-	(void)state;
 	assert_int_equal(guard_op_event_of(SLICE_LIT("+QUEUED 1 2 3\r\n")), GUARD_EVENT_QUEUED);
 	assert_int_equal(guard_op_event_of(SLICE_LIT("+GRANTED\r\n")), GUARD_EVENT_GRANTED);
 	assert_int_equal(guard_op_event_of(SLICE_LIT("+GRANTED anew\r\n")),
@@ -383,26 +378,4 @@ static void a_line_of_the_scripts_is_an_event(void **state)
 	assert_int_equal(guard_op_event_of(SLICE_LIT("-LOCKED 'k' is guarded\r\n")),
 	                 GUARD_EVENT_REFUSED);
 	assert_int_equal(guard_op_event_of(SLICE_LIT("+OK\r\n")), GUARD_EVENT_REFUSED);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, guard_set_up, guard_tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(letters_name_each_event),
-		TEST(a_script_s_way),
-		TEST(an_optimistic_acquire_comes_before_the_script),
-		TEST(a_single_command_that_only_writes_is_checked_and_executed),
-		TEST(a_single_command_that_reads_acquires_first),
-		TEST(a_block_acquires_what_it_has_not_read),
-		TEST(a_block_checks_what_it_has_read),
-		TEST(an_aborted_block_is_not_executed),
-		TEST(a_guard_that_changes_again_and_again_is_given_up),
-		TEST(multi_follows_whatever_the_check_says),
-		TEST(the_application_s_exec_is_sent_once),
-		TEST(a_line_of_the_scripts_is_an_event),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,16 +3,13 @@
  * What the answers to an operation on guarded keys mean for what its connection has read, what
  * is released when it ends, and how it is undone when no answer comes.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "tests/unit/fake_jobs.h"
 #include "tests/unit/guard_fixture.h"
+#include "tests/unit/testing.h"
 #include "tests/unit/wire.h"
+
+FIXTURE(guard_set_up, guard_tear_down);
 
 static struct guarded_key reading(const char *key)
 {
@@ -56,7 +53,7 @@ static void assert_guards_held(const struct section_stats *s, uint64_t n, uint64
 	assert_int_equal(sums.total_us, total_us);
 }
 
-static void a_guard_is_held_from_the_read_to_the_write(void **state)
+TEST(a_guard_is_held_from_the_read_to_the_write)
 {
 	struct section_stats s = { .kind = STATS_GUARD };
 	struct guard_op *op;
@@ -77,7 +74,7 @@ static void a_guard_is_held_from_the_read_to_the_write(void **state)
 	assert_guards_held(&s, 1, 2000000);
 }
 
-static void a_guard_is_held_until_its_connection_or_its_lease_ends(void **state)
+TEST(a_guard_is_held_until_its_connection_or_its_lease_ends)
 {
 	struct guard_fixture *f = *state;
 	struct section_stats s = { .kind = STATS_GUARD };
@@ -92,7 +89,7 @@ static void a_guard_is_held_until_its_connection_or_its_lease_ends(void **state)
 	assert_guards_held(&s, 2, 6000000);
 }
 
-static void a_read_that_was_refused_holds_nothing(void **state)
+TEST(a_read_that_was_refused_holds_nothing)
 {
 	struct guard_fixture *f = *state;
 	struct section_stats s = { .kind = STATS_GUARD };
@@ -115,7 +112,7 @@ static void try(struct guard_op *op, struct resp_reply queue, struct resp_reply 
 	assert_int_equal(op->due, 0);
 }
 
-static void a_try_is_good_when_nobody_waits_and_the_guard_was_free(void **state)
+TEST(a_try_is_good_when_nobody_waits_and_the_guard_was_free)
 {
 	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k"));
 
@@ -124,7 +121,7 @@ static void a_try_is_good_when_nobody_waits_and_the_guard_was_free(void **state)
 	end(op, GUARD_OP_FAILED);
 }
 
-static void a_try_is_in_vain_when_another_owner_has_the_guard(void **state)
+TEST(a_try_is_in_vain_when_another_owner_has_the_guard)
 {
 	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k"));
 
@@ -134,7 +131,7 @@ static void a_try_is_in_vain_when_another_owner_has_the_guard(void **state)
 }
 
 /* The guard is given back then: those in line come first. */
-static void a_try_is_in_vain_when_somebody_waits(void **state)
+TEST(a_try_is_in_vain_when_somebody_waits)
 {
 	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k"));
 
@@ -143,7 +140,7 @@ static void a_try_is_in_vain_when_somebody_waits(void **state)
 	end(op, GUARD_OP_FAILED);
 }
 
-static void a_try_is_in_vain_when_redis_refuses_to_tell(void **state)
+TEST(a_try_is_in_vain_when_redis_refuses_to_tell)
 {
 	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k"));
 
@@ -153,7 +150,7 @@ static void a_try_is_in_vain_when_redis_refuses_to_tell(void **state)
 
 /* --- granted, refused, queued -------------------------------------------------------- */
 
-static void a_script_granted_anew_has_lost_what_was_read_before(void **state)
+TEST(a_script_granted_anew_has_lost_what_was_read_before)
 {
 	struct guard_op *op;
 	struct read_set_entry *e = guard_fixture_read(*state, guarded("k"));
@@ -168,7 +165,7 @@ static void a_script_granted_anew_has_lost_what_was_read_before(void **state)
 	end(op, GUARD_OP_FAILED);
 }
 
-static void a_transaction_has_guards_only_from_what_it_acquired(void **state)
+TEST(a_transaction_has_guards_only_from_what_it_acquired)
 {
 	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SINGLE, writing("k"));
 
@@ -188,7 +185,7 @@ static void a_transaction_has_guards_only_from_what_it_acquired(void **state)
 	SLICE_LIT("-LOCKLOST '" key "' was read under a guard that has ended: nothing was "    \
 	          "written\r\n")
 
-static void a_key_that_was_lost_counts_as_read_no_more(void **state)
+TEST(a_key_that_was_lost_counts_as_read_no_more)
 {
 	struct guarded_key keys[] = { writing("a"), writing("b") };
 	struct read_set_entry *a = guard_fixture_read(*state, keys[0]);
@@ -204,7 +201,7 @@ static void a_key_that_was_lost_counts_as_read_no_more(void **state)
 }
 
 /* Shown as the same: which of them was lost is not known. */
-static void of_two_keys_that_look_alike_neither_is_forgotten(void **state)
+TEST(of_two_keys_that_look_alike_neither_is_forgotten)
 {
 	struct guarded_key keys[] = { writing("k\001"), writing("k\002") };
 	struct read_set_entry *a = guard_fixture_read(*state, keys[0]);
@@ -234,7 +231,7 @@ static void assert_queued(struct guard_op *op, struct slice line, const char *ke
 	buf_release(&name);
 }
 
-static void it_waits_for_the_key_that_redis_numbers(void **state)
+TEST(it_waits_for_the_key_that_redis_numbers)
 {
 	struct guarded_key keys[] = { reading("a"), reading("b") };
 	struct guard_op *op = guard_fixture_op(*state, GUARD_OP_SCRIPT, keys, 2);
@@ -247,7 +244,7 @@ static void it_waits_for_the_key_that_redis_numbers(void **state)
 }
 
 /* Only those were sent. */
-static void while_it_acquires_the_keys_that_it_acquires_are_numbered(void **state)
+TEST(while_it_acquires_the_keys_that_it_acquires_are_numbered)
 {
 	struct guarded_key keys[] = { writing("a"), reading("b") };
 	struct guard_op *op = guard_fixture_op(*state, GUARD_OP_SINGLE, keys, 2);
@@ -259,7 +256,7 @@ static void while_it_acquires_the_keys_that_it_acquires_are_numbered(void **stat
 	end(op, GUARD_OP_FAILED);
 }
 
-static void a_key_that_there_is_not_cannot_be_waited_for(void **state)
+TEST(a_key_that_there_is_not_cannot_be_waited_for)
 {
 	static const struct slice lines[] = { SLICE_LIT("+QUEUED 4 9 1 3"),
 		                              SLICE_LIT("+QUEUED 4 9 1 0"),
@@ -278,14 +275,14 @@ static void a_key_that_there_is_not_cannot_be_waited_for(void **state)
 
 /* --- what counts as read afterwards -------------------------------------------------- */
 
-static void a_read_that_was_carried_out_counts(void **state)
+TEST(a_read_that_was_carried_out_counts)
 {
 	end(guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k")), GUARD_OP_CARRIED_OUT);
 	assert_true(guard_fixture_entry(*state, "k")->read);
 }
 
 /* An application that swallows the error would write what it has not seen. */
-static void a_read_that_failed_counts_as_one_that_was_lost(void **state)
+TEST(a_read_that_failed_counts_as_one_that_was_lost)
 {
 	struct read_set_entry *e;
 
@@ -294,7 +291,7 @@ static void a_read_that_failed_counts_as_one_that_was_lost(void **state)
 	assert_true(e->read && e->lost);
 }
 
-static void a_read_that_redis_answered_with_wrongtype_leaves_nothing(void **state)
+TEST(a_read_that_redis_answered_with_wrongtype_leaves_nothing)
 {
 	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k"));
 
@@ -304,7 +301,7 @@ static void a_read_that_redis_answered_with_wrongtype_leaves_nothing(void **stat
 }
 
 /* Else it could never be carried out. */
-static void a_refused_write_that_reads_as_well_leaves_nothing(void **state)
+TEST(a_refused_write_that_reads_as_well_leaves_nothing)
 {
 	struct guarded_key key = reading("k");
 	struct guard_op *op;
@@ -317,7 +314,7 @@ static void a_refused_write_that_reads_as_well_leaves_nothing(void **state)
 	assert_null(guard_fixture_entry(*state, "k"));
 }
 
-static void at_multi_a_key_that_was_lost_still_counts_as_read(void **state)
+TEST(at_multi_a_key_that_was_lost_still_counts_as_read)
 {
 	struct read_set_entry *e = guard_fixture_read(*state, guarded("k"));
 	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_WATCH_MULTI, guarded("k"));
@@ -327,14 +324,14 @@ static void at_multi_a_key_that_was_lost_still_counts_as_read(void **state)
 	end(op, GUARD_OP_FAILED);
 }
 
-static void a_read_that_failed_takes_nothing_of_what_was_read_before(void **state)
+TEST(a_read_that_failed_takes_nothing_of_what_was_read_before)
 {
 	guard_fixture_read(*state, guarded("k"));
 	end(guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k")), GUARD_OP_FAILED);
 	assert_true(guard_fixture_entry(*state, "k")->read);
 }
 
-static void a_write_ends_what_was_read_only_when_all_of_it_was_carried_out(void **state)
+TEST(a_write_ends_what_was_read_only_when_all_of_it_was_carried_out)
 {
 	guard_fixture_read(*state, guarded("k"));
 	end(guard_fixture_single(*state, GUARD_OP_SCRIPT, writing("k")), GUARD_OP_FAILED);
@@ -345,13 +342,13 @@ static void a_write_ends_what_was_read_only_when_all_of_it_was_carried_out(void 
 	assert_null(guard_fixture_entry(*state, "k"));
 }
 
-static void what_a_transaction_read_counts_though_it_was_carried_out_in_part(void **state)
+TEST(what_a_transaction_read_counts_though_it_was_carried_out_in_part)
 {
 	end(guard_fixture_single(*state, GUARD_OP_BLOCK, reading("k")), GUARD_OP_PARTLY);
 	assert_true(guard_fixture_entry(*state, "k")->read);
 }
 
-static void when_nobody_sees_the_answer_reads_count_and_writes_end_them(void **state)
+TEST(when_nobody_sees_the_answer_reads_count_and_writes_end_them)
 {
 	struct guard_op *op;
 
@@ -378,7 +375,7 @@ static void assert_release(const struct guard_op *op, enum guard_op_result resul
 
 #define RELEASE "EVAL guard_release 2 " GUARD_OF("k") " " QUEUE_OF("k") " secret token\n"
 
-static void a_write_that_was_carried_out_releases(void **state)
+TEST(a_write_that_was_carried_out_releases)
 {
 	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SINGLE, writing("k"));
 
@@ -388,7 +385,7 @@ static void a_write_that_was_carried_out_releases(void **state)
 	end(op, GUARD_OP_FAILED);
 }
 
-static void a_guard_that_was_acquired_in_vain_is_released(void **state)
+TEST(a_guard_that_was_acquired_in_vain_is_released)
 {
 	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k"));
 
@@ -398,7 +395,7 @@ static void a_guard_that_was_acquired_in_vain_is_released(void **state)
 	end(op, GUARD_OP_FAILED);
 }
 
-static void but_not_under_what_was_read_before_unless_that_was_lost(void **state)
+TEST(but_not_under_what_was_read_before_unless_that_was_lost)
 {
 	struct read_set_entry *e = guard_fixture_read(*state, guarded("k"));
 	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k"));
@@ -409,7 +406,7 @@ static void but_not_under_what_was_read_before_unless_that_was_lost(void **state
 	end(op, GUARD_OP_FAILED);
 }
 
-static void without_a_link_hasp_s_own_connection_releases(void **state)
+TEST(without_a_link_hasp_s_own_connection_releases)
 {
 	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SINGLE, writing("k"));
 
@@ -422,7 +419,7 @@ static void without_a_link_hasp_s_own_connection_releases(void **state)
 
 /* --- what is undone ------------------------------------------------------------------ */
 
-static void what_was_sent_and_not_answered_leaves_the_line_and_is_released(void **state)
+TEST(what_was_sent_and_not_answered_leaves_the_line_and_is_released)
 {
 	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k"));
 
@@ -440,7 +437,7 @@ static void what_was_sent_and_not_answered_leaves_the_line_and_is_released(void 
 	end(op, GUARD_OP_FAILED);
 }
 
-static void each_key_of_what_was_not_answered_is_undone(void **state)
+TEST(each_key_of_what_was_not_answered_is_undone)
 {
 	struct guarded_key keys[] = { reading("a"), reading("b") };
 	struct guard_op *op = guard_fixture_op(*state, GUARD_OP_SCRIPT, keys, 2);
@@ -449,43 +446,4 @@ static void each_key_of_what_was_not_answered_is_undone(void **state)
 	guard_op_undo(op, false);
 	assert_int_equal(fake_jobs_count("again dequeue "), 2);
 	end(op, GUARD_OP_FAILED);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, guard_set_up, guard_tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_guard_is_held_from_the_read_to_the_write),
-		TEST(a_guard_is_held_until_its_connection_or_its_lease_ends),
-		TEST(a_read_that_was_refused_holds_nothing),
-		TEST(a_try_is_good_when_nobody_waits_and_the_guard_was_free),
-		TEST(a_try_is_in_vain_when_another_owner_has_the_guard),
-		TEST(a_try_is_in_vain_when_somebody_waits),
-		TEST(a_try_is_in_vain_when_redis_refuses_to_tell),
-		TEST(a_script_granted_anew_has_lost_what_was_read_before),
-		TEST(a_transaction_has_guards_only_from_what_it_acquired),
-		TEST(a_key_that_was_lost_counts_as_read_no_more),
-		TEST(of_two_keys_that_look_alike_neither_is_forgotten),
-		TEST(it_waits_for_the_key_that_redis_numbers),
-		TEST(while_it_acquires_the_keys_that_it_acquires_are_numbered),
-		TEST(a_key_that_there_is_not_cannot_be_waited_for),
-		TEST(a_read_that_was_carried_out_counts),
-		TEST(a_read_that_failed_counts_as_one_that_was_lost),
-		TEST(a_read_that_redis_answered_with_wrongtype_leaves_nothing),
-		TEST(a_refused_write_that_reads_as_well_leaves_nothing),
-		TEST(at_multi_a_key_that_was_lost_still_counts_as_read),
-		TEST(a_read_that_failed_takes_nothing_of_what_was_read_before),
-		TEST(a_write_ends_what_was_read_only_when_all_of_it_was_carried_out),
-		TEST(what_a_transaction_read_counts_though_it_was_carried_out_in_part),
-		TEST(when_nobody_sees_the_answer_reads_count_and_writes_end_them),
-		TEST(a_write_that_was_carried_out_releases),
-		TEST(a_guard_that_was_acquired_in_vain_is_released),
-		TEST(but_not_under_what_was_read_before_unless_that_was_lost),
-		TEST(without_a_link_hasp_s_own_connection_releases),
-		TEST(what_was_sent_and_not_answered_leaves_the_line_and_is_released),
-		TEST(each_key_of_what_was_not_answered_is_undone),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,12 @@
  *
  * What an operation on guarded keys sends in its phases.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "tests/unit/guard_fixture.h"
+#include "tests/unit/testing.h"
 #include "tests/unit/wire.h"
+
+FIXTURE(guard_set_up, guard_tear_down);
 
 /* The guards' names, and what scripts have as KEYS for a key. */
 #define GUARD_A GUARD_OF("a")
@@ -31,7 +28,7 @@ static void end(struct guard_op *op)
 
 /* --- the optimistic acquire ---------------------------------------------------------- */
 
-static void a_try_asks_for_the_queue_sets_the_guard_and_reads(void **state)
+TEST(a_try_asks_for_the_queue_sets_the_guard_and_reads)
 {
 	struct slice argv[] = { SLICE_LIT("GET"), SLICE_LIT("k") };
 	struct resp_view view = { 2, argv };
@@ -71,7 +68,7 @@ static struct guarded_key reading(const char *name)
 	return k;
 }
 
-static void a_read_is_one_script(void **state)
+TEST(a_read_is_one_script)
 {
 	struct slice argv[] = { SLICE_LIT("GET"), SLICE_LIT("k") };
 	struct resp_view view = { 2, argv };
@@ -83,7 +80,7 @@ static void a_read_is_one_script(void **state)
 	end(op);
 }
 
-static void a_read_that_no_script_can_answer_only_acquires(void **state)
+TEST(a_read_that_no_script_can_answer_only_acquires)
 {
 	struct slice argv[] = { SLICE_LIT("DUMP"), SLICE_LIT("k") };
 	struct resp_view view = { 2, argv };
@@ -95,7 +92,7 @@ static void a_read_that_no_script_can_answer_only_acquires(void **state)
 	end(op);
 }
 
-static void the_write_that_ends_a_read_is_the_short_script(void **state)
+TEST(the_write_that_ends_a_read_is_the_short_script)
 {
 	struct slice argv[] = { SLICE_LIT("SET"), SLICE_LIT("k"), SLICE_LIT("v") };
 	struct resp_view view = { 3, argv };
@@ -112,7 +109,7 @@ static void the_write_that_ends_a_read_is_the_short_script(void **state)
 	end(op);
 }
 
-static void a_write_of_what_was_not_read_may_wait(void **state)
+TEST(a_write_of_what_was_not_read_may_wait)
 {
 	struct slice argv[] = { SLICE_LIT("SET"), SLICE_LIT("k"), SLICE_LIT("v") };
 	struct resp_view view = { 3, argv };
@@ -129,7 +126,7 @@ static void a_write_of_what_was_not_read_may_wait(void **state)
 }
 
 /* What was read under another owner's nose must not be written: the token is nobody's. */
-static void a_write_of_what_was_lost_is_made_by_nobody(void **state)
+TEST(a_write_of_what_was_lost_is_made_by_nobody)
 {
 	struct slice argv[] = { SLICE_LIT("APPEND"), SLICE_LIT("k"), SLICE_LIT("v") };
 	struct resp_view view = { 3, argv };
@@ -146,7 +143,7 @@ static void a_write_of_what_was_lost_is_made_by_nobody(void **state)
 	end(op);
 }
 
-static void several_keys_come_first_and_then_those_without_a_guard(void **state)
+TEST(several_keys_come_first_and_then_those_without_a_guard)
 {
 	struct slice argv[] = { SLICE_LIT("MGET"), SLICE_LIT("b"), SLICE_LIT("other"),
 		                SLICE_LIT("a") };
@@ -161,7 +158,7 @@ static void several_keys_come_first_and_then_those_without_a_guard(void **state)
 	end(op);
 }
 
-static void a_script_that_redis_lost_is_sent_as_text(void **state)
+TEST(a_script_that_redis_lost_is_sent_as_text)
 {
 	struct slice argv[] = { SLICE_LIT("GET"), SLICE_LIT("k") };
 	struct resp_view view = { 2, argv };
@@ -177,7 +174,7 @@ static void a_script_that_redis_lost_is_sent_as_text(void **state)
 
 /* --- how long it waits --------------------------------------------------------------- */
 
-static void it_waits_as_long_as_both_its_guard_and_its_client_may(void **state)
+TEST(it_waits_as_long_as_both_its_guard_and_its_client_may)
 {
 	struct slice argv[] = { SLICE_LIT("GET"), SLICE_LIT("k") };
 	struct resp_view view = { 2, argv };
@@ -192,7 +189,7 @@ static void it_waits_as_long_as_both_its_guard_and_its_client_may(void **state)
 }
 
 /* A place is one in the line for a certain key. */
-static void of_several_keys_no_place_is_named(void **state)
+TEST(of_several_keys_no_place_is_named)
 {
 	struct slice argv[] = { SLICE_LIT("MGET"), SLICE_LIT("a"), SLICE_LIT("b") };
 	struct resp_view view = { 3, argv };
@@ -218,7 +215,7 @@ static void assert_next(struct guard_op *op, unsigned answers_before, const char
 	buf_release(&out);
 }
 
-static void a_transaction_acquires_what_it_reads_and_then_watches_and_checks_all(void **state)
+TEST(a_transaction_acquires_what_it_reads_and_then_watches_and_checks_all)
 {
 	struct guarded_key keys[] = { guarded("a"), guarded("b") };
 	struct guard_op *op;
@@ -238,7 +235,7 @@ static void a_transaction_acquires_what_it_reads_and_then_watches_and_checks_all
 	end(op);
 }
 
-static void a_block_that_has_read_only_checks(void **state)
+TEST(a_block_that_has_read_only_checks)
 {
 	struct guarded_key key = guarded("k");
 	struct guard_op *op;
@@ -255,7 +252,7 @@ static void a_block_that_has_read_only_checks(void **state)
 
 /* --- the clock ----------------------------------------------------------------------- */
 
-static void a_guard_is_good_from_when_it_was_asked_for(void **state)
+TEST(a_guard_is_good_from_when_it_was_asked_for)
 {
 	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, guarded("k"));
 
@@ -266,27 +263,4 @@ static void a_guard_is_good_from_when_it_was_asked_for(void **state)
 	guard_op_sent(op, SLICE_NONE, 300.0);
 	assert_string_equal(op->ticket, "");
 	end(op);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, guard_set_up, guard_tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_try_asks_for_the_queue_sets_the_guard_and_reads),
-		TEST(a_read_is_one_script),
-		TEST(a_read_that_no_script_can_answer_only_acquires),
-		TEST(the_write_that_ends_a_read_is_the_short_script),
-		TEST(a_write_of_what_was_not_read_may_wait),
-		TEST(a_write_of_what_was_lost_is_made_by_nobody),
-		TEST(several_keys_come_first_and_then_those_without_a_guard),
-		TEST(a_script_that_redis_lost_is_sent_as_text),
-		TEST(it_waits_as_long_as_both_its_guard_and_its_client_may),
-		TEST(of_several_keys_no_place_is_named),
-		TEST(a_transaction_acquires_what_it_reads_and_then_watches_and_checks_all),
-		TEST(a_block_that_has_read_only_checks),
-		TEST(a_guard_is_good_from_when_it_was_asked_for),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,16 +3,13 @@
  * guard_steps: which action follows from an answer to a command on guarded keys, and what is
  * sent first.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "client/op.h"
 #include "tests/unit/guard_fixture.h"
+#include "tests/unit/testing.h"
 #include "upstream/link.h"
+
+FIXTURE(guard_set_up, guard_tear_down);
 
 /* What the last step wrote. */
 static struct op_out out;
@@ -90,7 +87,7 @@ static void send_optimistic(struct guard_op *op)
 	buf_release(&call);
 }
 
-static void a_guard_that_is_free_is_read_by_three_commands(void **state)
+TEST(a_guard_that_is_free_is_read_by_three_commands)
 {
 	struct guard_op *op = reading(*state);
 
@@ -102,7 +99,7 @@ static void a_guard_that_is_free_is_read_by_three_commands(void **state)
 	end(op);
 }
 
-static void if_the_guard_is_not_free_the_script_follows_and_the_reply_is_discarded(void **state)
+TEST(if_the_guard_is_not_free_the_script_follows_and_the_reply_is_discarded)
 {
 	struct guard_op *op = reading(*state);
 	struct op_action a;
@@ -119,7 +116,7 @@ static void if_the_guard_is_not_free_the_script_follows_and_the_reply_is_discard
 }
 
 /* Clients wait for the guard, and hasp has acquired it all the same: it is released first. */
-static void a_guard_that_others_wait_for_is_released_before_the_script(void **state)
+TEST(a_guard_that_others_wait_for_is_released_before_the_script)
 {
 	struct guard_op *op = reading(*state);
 	struct op_action a;
@@ -144,7 +141,7 @@ static struct guard_op *scripted(struct guard_fixture *f)
 	return op;
 }
 
-static void a_command_that_redis_has_queued_waits_in_line(void **state)
+TEST(a_command_that_redis_has_queued_waits_in_line)
 {
 	struct guard_op *op = scripted(*state);
 	struct op_action a;
@@ -164,7 +161,7 @@ static void a_command_that_redis_has_queued_waits_in_line(void **state)
 	end(op);
 }
 
-static void a_line_that_names_no_key_closes_the_client(void **state)
+TEST(a_line_that_names_no_key_closes_the_client)
 {
 	struct guard_op *op = scripted(*state);
 
@@ -173,7 +170,7 @@ static void a_line_that_names_no_key_closes_the_client(void **state)
 	end(op);
 }
 
-static void too_few_replicas_release_the_guard_and_are_an_error(void **state)
+TEST(too_few_replicas_release_the_guard_and_are_an_error)
 {
 	struct guard_op *op = reading(*state);
 	struct op_action a;
@@ -193,7 +190,7 @@ static void too_few_replicas_release_the_guard_and_are_an_error(void **state)
 	end(op);
 }
 
-static void with_its_guards_the_command_goes_out_as_it_came(void **state)
+TEST(with_its_guards_the_command_goes_out_as_it_came)
 {
 	struct guard_op *op = reading(*state);
 	struct op_action a;
@@ -208,7 +205,7 @@ static void with_its_guards_the_command_goes_out_as_it_came(void **state)
 	end(op);
 }
 
-static void an_error_is_passed_and_the_guard_released(void **state)
+TEST(an_error_is_passed_and_the_guard_released)
 {
 	struct guard_op *op = scripted(*state);
 	struct resp_reply error = reply_of_type('-');
@@ -226,22 +223,4 @@ static void an_error_is_passed_and_the_guard_released(void **state)
 	assert_int_equal(out.send.ndiscards, 1);
 	assert_int_equal(op->phase, GUARD_OP_DONE);
 	end(op);
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, guard_set_up, guard_tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_guard_that_is_free_is_read_by_three_commands),
-		TEST(if_the_guard_is_not_free_the_script_follows_and_the_reply_is_discarded),
-		TEST(a_guard_that_others_wait_for_is_released_before_the_script),
-		TEST(a_command_that_redis_has_queued_waits_in_line),
-		TEST(a_line_that_names_no_key_closes_the_client),
-		TEST(too_few_replicas_release_the_guard_and_are_an_error),
-		TEST(with_its_guards_the_command_goes_out_as_it_came),
-		TEST(an_error_is_passed_and_the_guard_released),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

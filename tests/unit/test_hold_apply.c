@@ -3,12 +3,6 @@
  * What a reply makes of a lock: held in the database in which it was taken, by its value, or
  * not at all; and what the connection's end makes of it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <stdio.h>
 
@@ -17,6 +11,9 @@
 #include "tests/unit/fake_jobs.h"
 #include "tests/unit/hold_fixture.h"
 #include "tests/unit/session_fixture.h"
+#include "tests/unit/testing.h"
+
+FIXTURE(hold_set_up, hold_tear_down);
 
 static struct pending_request *take(struct hold_fixture *f, const struct rule *rule)
 {
@@ -31,7 +28,7 @@ static void assert_value(struct hold_fixture *f, int db, const char *expected)
 
 /* --- the reply ----------------------------------------------------------------------- */
 
-static void a_lock_that_was_taken_is_held(void **state)
+TEST(a_lock_that_was_taken_is_held)
 {
 	struct hold_fixture *f = *state;
 
@@ -43,7 +40,7 @@ static void a_lock_that_was_taken_is_held(void **state)
 	assert_int_equal(f->owner.n, 1);
 }
 
-static void a_lock_is_in_the_database_in_which_it_was_taken(void **state)
+TEST(a_lock_is_in_the_database_in_which_it_was_taken)
 {
 	struct hold_fixture *f = *state;
 
@@ -58,7 +55,7 @@ static void a_lock_is_in_the_database_in_which_it_was_taken(void **state)
 	assert_value(f, 0, "");
 }
 
-static void a_lock_whose_transaction_failed_is_not_held(void **state)
+TEST(a_lock_whose_transaction_failed_is_not_held)
 {
 	struct hold_fixture *f = *state;
 
@@ -75,7 +72,7 @@ static void a_lock_whose_transaction_failed_is_not_held(void **state)
 	assert_int_equal(f->owner.n, 0);
 }
 
-static void in_a_database_that_is_not_known_nothing_is_held(void **state)
+TEST(in_a_database_that_is_not_known_nothing_is_held)
 {
 	struct hold_fixture *f = *state;
 
@@ -84,7 +81,7 @@ static void in_a_database_that_is_not_known_nothing_is_held(void **state)
 	assert_int_equal(f->owner.n, 0);
 }
 
-static void a_lock_that_is_only_remembered_is_held_until_its_lease_is_over(void **state)
+TEST(a_lock_that_is_only_remembered_is_held_until_its_lease_is_over)
 {
 	struct hold_fixture *f = *state;
 
@@ -95,7 +92,7 @@ static void a_lock_that_is_only_remembered_is_held_until_its_lease_is_over(void 
 	assert_false(hold_owner_has_any(&f->owner, HOLD_NOW + 30));
 }
 
-static void of_those_that_are_only_remembered_the_oldest_are_forgotten(void **state)
+TEST(of_those_that_are_only_remembered_the_oldest_are_forgotten)
 {
 	struct hold_fixture *f = *state;
 	struct rule released = rule_by_connection;
@@ -121,7 +118,7 @@ static void of_those_that_are_only_remembered_the_oldest_are_forgotten(void **st
 
 /* --- values -------------------------------------------------------------------------- */
 
-static void only_a_connection_s_own_value_is_its_value(void **state)
+TEST(only_a_connection_s_own_value_is_its_value)
 {
 	struct hold_fixture *f = *state;
 	struct hold_owner other;
@@ -132,7 +129,7 @@ static void only_a_connection_s_own_value_is_its_value(void **state)
 	assert_value(f, 0, "v");
 }
 
-static void a_lock_by_connection_has_no_value(void **state)
+TEST(a_lock_by_connection_has_no_value)
 {
 	struct hold_fixture *f = *state;
 
@@ -141,7 +138,7 @@ static void a_lock_by_connection_has_no_value(void **state)
 	assert_value(f, 0, "");
 }
 
-static void the_latest_value_counts(void **state)
+TEST(the_latest_value_counts)
 {
 	struct hold_fixture *f = *state;
 	struct lock_call call = { .effect = LOCK_EFFECT_TAKES,
@@ -157,7 +154,7 @@ static void the_latest_value_counts(void **state)
 	assert_value(f, 0, "w");
 }
 
-static void a_value_of_more_than_4_kb_is_not_remembered(void **state)
+TEST(a_value_of_more_than_4_kb_is_not_remembered)
 {
 	static char value[4097];
 	struct hold_fixture *f = *state;
@@ -178,7 +175,7 @@ static void a_value_of_more_than_4_kb_is_not_remembered(void **state)
 
 /* --- the end of a lock --------------------------------------------------------------- */
 
-static void a_lock_that_was_released_is_not_held(void **state)
+TEST(a_lock_that_was_released_is_not_held)
 {
 	struct hold_fixture *f = *state;
 	struct lock_call drops = { .effect = LOCK_EFFECT_DROPS,
@@ -193,7 +190,7 @@ static void a_lock_that_was_released_is_not_held(void **state)
 }
 
 /* Redis may have lost its data. */
-static void a_lock_that_redis_does_not_have_is_not_held(void **state)
+TEST(a_lock_that_redis_does_not_have_is_not_held)
 {
 	static const enum script_id scripts[] = { SCRIPT_DEL, SCRIPT_UNLOCK, SCRIPT_MUNLOCK,
 		                                  SCRIPT_EXTEND };
@@ -213,7 +210,7 @@ static void a_lock_that_redis_does_not_have_is_not_held(void **state)
 
 /* When its grant began is known from Redis' clock and no better than to a trip: it may seem to
  * be before the release. */
-static void a_lock_that_was_handed_off_is_held_when_its_release_is_answered(void **state)
+TEST(a_lock_that_was_handed_off_is_held_when_its_release_is_answered)
 {
 	struct hold_fixture *f = *state;
 	struct lock_call drops = { .effect = LOCK_EFFECT_DROPS,
@@ -235,7 +232,7 @@ static void a_lock_that_was_handed_off_is_held_when_its_release_is_answered(void
 	assert_int_equal(other.n, 0);
 }
 
-static void the_connection_s_end_releases_what_its_rule_says(void **state)
+TEST(the_connection_s_end_releases_what_its_rule_says)
 {
 	struct hold_fixture *f = *state;
 	struct rule releasing = rule_by_connection;
@@ -258,7 +255,7 @@ static void the_connection_s_end_releases_what_its_rule_says(void **state)
 
 /* Each by one call of its kind's script. Where the owner may have another connection, as long
  * as the lock's lease at most. */
-static void the_connection_s_end_releases_each_kind_of_lock_once(void **state)
+TEST(the_connection_s_end_releases_each_kind_of_lock_once)
 {
 	static const struct {
 		const struct rule *rule; /* NULL: a verb's lock */
@@ -314,7 +311,7 @@ static void the_connection_s_end_releases_each_kind_of_lock_once(void **state)
 	}
 }
 
-static void nothing_is_released_for_a_connection_that_is_cut_off(void **state)
+TEST(nothing_is_released_for_a_connection_that_is_cut_off)
 {
 	struct hold_fixture *f = *state;
 	struct rule releasing = rule_by_connection;
@@ -327,7 +324,7 @@ static void nothing_is_released_for_a_connection_that_is_cut_off(void **state)
 }
 
 /* Its client is gone, and would never release it. */
-static void a_lock_that_nobody_heard_of_is_released_with_the_connection(void **state)
+TEST(a_lock_that_nobody_heard_of_is_released_with_the_connection)
 {
 	struct hold_fixture *f = *state;
 	struct pending_request *r = take(f, &rule_by_address);
@@ -387,7 +384,7 @@ static void others_take(struct hold_fixture *f, struct hold_owner *other)
 	assert_int_equal(other->n, 1);
 }
 
-static void what_is_answered_counts_as_refused_if_another_owner_was_in_the_way(void **state)
+TEST(what_is_answered_counts_as_refused_if_another_owner_was_in_the_way)
 {
 	struct hold_fixture *f = *state;
 	struct hold_owner other;
@@ -443,7 +440,7 @@ static void assert_longest(struct hold_fixture *f, size_t most, size_t n, const 
 	assert_memory_equal(told.db, db, n * sizeof(*db));
 }
 
-static void those_held_longest_come_first(void **state)
+TEST(those_held_longest_come_first)
 {
 	struct hold_fixture *f = *state;
 
@@ -454,7 +451,7 @@ static void those_held_longest_come_first(void **state)
 	assert_longest(f, 5, 5, (int[]){ 1, 2, 3, 4, 5 });
 }
 
-static void a_lock_whose_reply_was_late_is_in_its_place(void **state)
+TEST(a_lock_whose_reply_was_late_is_in_its_place)
 {
 	struct hold_fixture *f = *state;
 
@@ -465,7 +462,7 @@ static void a_lock_whose_reply_was_late_is_in_its_place(void **state)
 	assert_longest(f, 9, 4, (int[]){ 1, 2, 3, 4 });
 }
 
-static void a_lock_that_is_taken_again_keeps_its_place(void **state)
+TEST(a_lock_that_is_taken_again_keeps_its_place)
 {
 	struct hold_fixture *f = *state;
 
@@ -477,7 +474,7 @@ static void a_lock_that_is_taken_again_keeps_its_place(void **state)
 	assert_int_equal(held_count(f->holds), 3);
 }
 
-static void one_that_was_released_is_not_among_them(void **state)
+TEST(one_that_was_released_is_not_among_them)
 {
 	struct hold_fixture *f = *state;
 
@@ -495,12 +492,11 @@ static void assert_read_at(const struct seen_values *seen, int db, const char *k
 	assert_true(seen_values_read_at(seen, db, slice_str(key)) == at);
 }
 
-static void the_last_few_reads_are_known(void **state)
+TEST(the_last_few_reads_are_known)
 {
 	struct seen_values *seen = NULL;
 	char key[] = "key 0";
 
-	(void)state;
 	assert_read_at(seen, 0, "key 0", -1);
 	for (int i = 0; i < 8; i++) {
 		key[4] = (char)('0' + i);
@@ -526,13 +522,12 @@ static enum seen_value seen(const struct seen_values *all, const char *key)
 	return seen_values_find(all, 0, slice_str(key), &value);
 }
 
-static void no_more_values_are_remembered_than_1024_and_256_kb(void **state)
+TEST(no_more_values_are_remembered_than_1024_and_256_kb)
 {
 	static const char large[SEEN_VALUE_MAX];
 	struct seen_values *all = NULL;
 	char key[16];
 
-	(void)state;
 	for (int i = 0; i < SEEN_VALUES_MAX + 2; i++) {
 		snprintf(key, sizeof(key), "k%d", i);
 		seen_values_put(&all, 0, slice_str(key), SEEN_VALUE, SLICE_LIT("v"));
@@ -548,38 +543,4 @@ static void no_more_values_are_remembered_than_1024_and_256_kb(void **state)
 	assert_int_equal(seen(all, "large0"), SEEN_NOTHING);
 	assert_true(seen_values_nbytes(all) < 2 * SEEN_VALUES_BYTES);
 	seen_values_free(all);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, hold_set_up, hold_tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_lock_that_was_taken_is_held),
-		TEST(a_lock_is_in_the_database_in_which_it_was_taken),
-		TEST(a_lock_whose_transaction_failed_is_not_held),
-		TEST(in_a_database_that_is_not_known_nothing_is_held),
-		TEST(a_lock_that_is_only_remembered_is_held_until_its_lease_is_over),
-		TEST(of_those_that_are_only_remembered_the_oldest_are_forgotten),
-		TEST(only_a_connection_s_own_value_is_its_value),
-		TEST(a_lock_by_connection_has_no_value),
-		TEST(the_latest_value_counts),
-		TEST(a_value_of_more_than_4_kb_is_not_remembered),
-		TEST(a_lock_that_was_released_is_not_held),
-		TEST(a_lock_that_redis_does_not_have_is_not_held),
-		TEST(a_lock_that_was_handed_off_is_held_when_its_release_is_answered),
-		TEST(the_connection_s_end_releases_what_its_rule_says),
-		TEST(the_connection_s_end_releases_each_kind_of_lock_once),
-		TEST(nothing_is_released_for_a_connection_that_is_cut_off),
-		TEST(a_lock_that_nobody_heard_of_is_released_with_the_connection),
-		TEST(the_last_few_reads_are_known),
-		TEST(no_more_values_are_remembered_than_1024_and_256_kb),
-		TEST(what_is_answered_counts_as_refused_if_another_owner_was_in_the_way),
-		TEST(those_held_longest_come_first),
-		TEST(a_lock_whose_reply_was_late_is_in_its_place),
-		TEST(a_lock_that_is_taken_again_keeps_its_place),
-		TEST(one_that_was_released_is_not_among_them),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,12 @@
  * What the graphs of the page are drawn from. The samples are taken at the tests' own time; the
  * counters of the workers are played.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "admin/http_internal.h"
 #include "lock/events/stats.h"
+#include "tests/unit/testing.h"
 #include "worker/worker_metrics.h"
 
 #define START 1000.0
@@ -64,6 +59,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down);
+
 static const char *written(struct fixture *f, double now)
 {
 	struct json j = { &f->out, false };
@@ -87,7 +84,7 @@ static void assert_written(struct fixture *f, double now, const char *text)
 
 /* --- tests -------------------------------------------------------------------------------- */
 
-static void first_sample_has_nothing_to_compare_with(void **state)
+TEST(first_sample_has_nothing_to_compare_with)
 {
 	struct fixture *f = *state;
 	static const char empty[] = "{\"history\":{\"step_s\":2,\"age_s\":[],\"clients\":[],"
@@ -100,7 +97,7 @@ static void first_sample_has_nothing_to_compare_with(void **state)
 	assert_string_equal(written(f, START), empty);
 }
 
-static void numbers_of_the_moment_are_written_with_their_age(void **state)
+TEST(numbers_of_the_moment_are_written_with_their_age)
 {
 	struct fixture *f = *state;
 
@@ -121,7 +118,7 @@ static void numbers_of_the_moment_are_written_with_their_age(void **state)
 	               "\"held\":[1,0],\"waiting\":[2,2],");
 }
 
-static void totals_are_written_as_rates_per_second(void **state)
+TEST(totals_are_written_as_rates_per_second)
 {
 	struct fixture *f = *state;
 
@@ -147,7 +144,7 @@ static void totals_are_written_as_rates_per_second(void **state)
 }
 
 /* At once, or when the time to wait was over. */
-static void all_that_was_refused_is_one_rate(void **state)
+TEST(all_that_was_refused_is_one_rate)
 {
 	static const enum stats_field refused[] = { STAT_REFUSED, STAT_WRITES_REFUSED,
 		                                    STAT_UPDATES_REFUSED, STAT_TIMED_OUT };
@@ -160,7 +157,7 @@ static void all_that_was_refused_is_one_rate(void **state)
 	assert_written(f, START, "\"refused\":[4.0],\"waited\":[0.0],\"lost\":[0.0]");
 }
 
-static void mean_wait_is_that_of_the_waits_which_ended_in_between(void **state)
+TEST(mean_wait_is_that_of_the_waits_which_ended_in_between)
 {
 	struct fixture *f = *state;
 
@@ -182,7 +179,7 @@ static size_t count_of(const char *text, char c)
 	return n;
 }
 
-static void last_five_minutes_are_kept_and_no_more(void **state)
+TEST(last_five_minutes_are_kept_and_no_more)
 {
 	struct fixture *f = *state;
 	double now = START;
@@ -203,7 +200,7 @@ static void last_five_minutes_are_kept_and_no_more(void **state)
 	assert_int_equal(strtol(strrchr(clients, ',') + 1, NULL, 10), 3 * INTERVALS);
 }
 
-static void sample_is_taken_when_the_history_starts(void **state)
+TEST(sample_is_taken_when_the_history_starts)
 {
 	struct fixture *f = *state;
 	struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
@@ -213,21 +210,4 @@ static void sample_is_taken_when_the_history_starts(void **state)
 	http_history_start(f->history, loop);
 	ev_loop_destroy(loop);
 	assert_written(f, START, "\"clients\":[3]");
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(first_sample_has_nothing_to_compare_with),
-		TEST(numbers_of_the_moment_are_written_with_their_age),
-		TEST(totals_are_written_as_rates_per_second),
-		TEST(all_that_was_refused_is_one_rate),
-		TEST(mean_wait_is_that_of_the_waits_which_ended_in_between),
-		TEST(last_five_minutes_are_kept_and_no_more),
-		TEST(sample_is_taken_when_the_history_starts),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

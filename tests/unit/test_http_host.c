@@ -3,15 +3,10 @@
  * Which values of the header Host: may read what names keys. An address cannot be rebound; of
  * names only those that the operator knows are allowed.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "admin/http_internal.h"
 #include "tests/unit/inifile.h"
+#include "tests/unit/testing.h"
 
 /* Longer than any address. */
 #define LONG "00000000000000000000000000000000000000000000000000000000000000000000000000"
@@ -24,7 +19,7 @@ static void assert_all(const struct config *config, bool allowed, const char *co
 			fail_msg("'%s' is %s", *hosts, allowed ? "not allowed" : "allowed");
 }
 
-static void addresses_are_allowed(void **state)
+TEST(addresses_are_allowed)
 {
 	static const char *const hosts[] = { "127.0.0.1",        "192.0.2.7:9000",
 		                             "0.0.0.0:1",        "[::1]",
@@ -34,7 +29,7 @@ static void addresses_are_allowed(void **state)
 	assert_all(*state, true, hosts);
 }
 
-static void what_only_looks_like_an_address_is_not(void **state)
+TEST(what_only_looks_like_an_address_is_not)
 {
 	static const char *const hosts[] = { "1.2.3",
 		                             "1.2.3.4.5",
@@ -53,7 +48,7 @@ static void what_only_looks_like_an_address_is_not(void **state)
 	assert_all(*state, false, hosts);
 }
 
-static void names_below_localhost_are_allowed(void **state)
+TEST(names_below_localhost_are_allowed)
 {
 	static const char *const hosts[] = { "localhost",  "localhost:8080", "LocalHost",
 		                             "localhost.", "hasp.localhost", "a.b.LOCALHOST.:1",
@@ -62,7 +57,7 @@ static void names_below_localhost_are_allowed(void **state)
 	assert_all(*state, true, hosts);
 }
 
-static void other_names_are_not(void **state)
+TEST(other_names_are_not)
 {
 	static const char *const hosts[] = { "evil.example",
 		                             "evillocalhost",
@@ -80,7 +75,7 @@ static void other_names_are_not(void **state)
 	assert_false(http_host_is_allowed(NULL, *state));
 }
 
-static void names_of_the_file_are_allowed(void **state)
+TEST(names_of_the_file_are_allowed)
 {
 	static const char *const hosts[] = { "admin.internal", "ADMIN.internal:9000",
 		                             "admin.internal.", "second", NULL };
@@ -88,13 +83,12 @@ static void names_of_the_file_are_allowed(void **state)
 	assert_all(*state, true, hosts);
 }
 
-static void name_that_hasp_listens_at_is_allowed(void **state)
+TEST(name_that_hasp_listens_at_is_allowed)
 {
 	struct config *config = load("[http]\nlisten = hasp.example:9000\n" UPSTREAM);
 	static const char *const hosts[] = { "hasp.example", "hasp.example:1", "HASP.example.",
 		                             NULL };
 
-	(void)state;
 	assert_all(config, true, hosts);
 	assert_false(http_host_is_allowed("second", config));
 	config_unref(config);
@@ -115,16 +109,4 @@ static int tear_down(void **state)
 	return ini_remove_dir(state);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(addresses_are_allowed),
-		cmocka_unit_test(what_only_looks_like_an_address_is_not),
-		cmocka_unit_test(names_below_localhost_are_allowed),
-		cmocka_unit_test(other_names_are_not),
-		cmocka_unit_test(names_of_the_file_are_allowed),
-		cmocka_unit_test(name_that_hasp_listens_at_is_allowed),
-	};
-
-	return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+GROUP_FIXTURE(set_up, tear_down);

@@ -3,17 +3,12 @@
  * What /metrics says of the process, its sections and its servers. What the workers count and
  * answer is played.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "admin/http_internal.h"
 #include "lock/events/stats.h"
+#include "tests/unit/testing.h"
 #include "worker/worker_metrics.h"
 
 /* --- in the place of worker_metrics.c ----------------------------------------------------- */
@@ -87,6 +82,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down);
+
 static struct section_stats *section(struct fixture *f, enum stats_kind kind, const char *name)
 {
 	return stats_section(f->shared.stats, kind, name, 0);
@@ -150,7 +147,7 @@ static size_t family_of(const char *line)
 	return n;
 }
 
-static void each_sample_is_of_the_family_above_it(void **state)
+TEST(each_sample_is_of_the_family_above_it)
 {
 	static const char type[] = "# TYPE ";
 	struct fixture *f = *state;
@@ -175,7 +172,7 @@ static void each_sample_is_of_the_family_above_it(void **state)
 
 /* --- sections ----------------------------------------------------------------------------- */
 
-static void counters_of_a_section_are_added_up_over_the_workers(void **state)
+TEST(counters_of_a_section_are_added_up_over_the_workers)
 {
 	struct fixture *f = *state;
 
@@ -185,7 +182,7 @@ static void counters_of_a_section_are_added_up_over_the_workers(void **state)
 	assert_line(f, "hasp_lock_acquired_total{rule=\"carts\",kind=\"lock\"} 5");
 }
 
-static void each_counter_is_of_its_own_field(void **state)
+TEST(each_counter_is_of_its_own_field)
 {
 	static const char *const locks[STATS] = {
 		[STAT_ACQUIRED] = "acquired",
@@ -209,7 +206,7 @@ static void each_counter_is_of_its_own_field(void **state)
 	assert_line(f, "hasp_deadlocks_total{rule=\"carts\",kind=\"lock\"} 110");
 }
 
-static void guards_have_families_of_their_own(void **state)
+TEST(guards_have_families_of_their_own)
 {
 	static const char *const guards[STATS] = {
 		[STAT_ACQUIRED] = "acquired",
@@ -234,7 +231,7 @@ static void guards_have_families_of_their_own(void **state)
 }
 
 /* Nothing else is done with its keys. */
-static void quorum_counts_only_what_it_can_refuse(void **state)
+TEST(quorum_counts_only_what_it_can_refuse)
 {
 	struct fixture *f = *state;
 
@@ -247,7 +244,7 @@ static void quorum_counts_only_what_it_can_refuse(void **state)
 	assert_nowhere(f, "hasp_deadlocks_total{rule=\"q\"");
 }
 
-static void numbers_of_the_moment_rise_and_fall(void **state)
+TEST(numbers_of_the_moment_rise_and_fall)
 {
 	struct fixture *f = *state;
 	struct section_stats *carts = section(f, STATS_LOCK, "carts");
@@ -270,7 +267,7 @@ static void numbers_of_the_moment_rise_and_fall(void **state)
 	assert_line(f, "hasp_lock_waiters{rule=\"carts\",kind=\"lock\"} -1");
 }
 
-static void waits_and_holds_are_histograms_of_their_own(void **state)
+TEST(waits_and_holds_are_histograms_of_their_own)
 {
 	struct fixture *f = *state;
 	struct section_stats *carts = section(f, STATS_LOCK, "carts");
@@ -291,7 +288,7 @@ static void waits_and_holds_are_histograms_of_their_own(void **state)
 
 /* --- workers ------------------------------------------------------------------------------ */
 
-static void commands_and_limits_are_counted_by_their_names(void **state)
+TEST(commands_and_limits_are_counted_by_their_names)
 {
 	static const char *const outcomes[COMMAND_OUTCOMES] = {
 		[COMMAND_PASSED] = "passed",
@@ -323,7 +320,7 @@ static void commands_and_limits_are_counted_by_their_names(void **state)
 	assert_line(f, "hasp_limit_reached_total{limit=\"calls\"} 99");
 }
 
-static void process_tells_its_state_and_its_limits(void **state)
+TEST(process_tells_its_state_and_its_limits)
 {
 	struct fixture *f = *state;
 
@@ -355,7 +352,7 @@ static void process_tells_its_state_and_its_limits(void **state)
 	not_ready = NULL;
 }
 
-static void observed_events_are_told_by_rule_and_kind(void **state)
+TEST(observed_events_are_told_by_rule_and_kind)
 {
 	assert_line(*state,
 	            "hasp_observed_total{rule=\"carts\",kind=\"lock\",event=\"lock_lost\"} 8");
@@ -364,7 +361,7 @@ static void observed_events_are_told_by_rule_and_kind(void **state)
 		"hasp_observed_total{rule=\"carts\",kind=\"guard\",event=\"lost_update\"} 9");
 }
 
-static void memory_of_the_workers_is_written_if_all_have_answered(void **state)
+TEST(memory_of_the_workers_is_written_if_all_have_answered)
 {
 	struct fixture *f = *state;
 
@@ -379,7 +376,7 @@ static void memory_of_the_workers_is_written_if_all_have_answered(void **state)
 	assert_nowhere(f, "hasp_memory_bytes{what=\"resident\"} 0\n");
 }
 
-static void servers_are_told_apart(void **state)
+TEST(servers_are_told_apart)
 {
 	struct fixture *f = *state;
 
@@ -403,7 +400,7 @@ static void servers_are_told_apart(void **state)
 	assert_nowhere(f, "# TYPE hasp_links ");
 }
 
-static void server_of_a_quorum_is_up_before_it_counts(void **state)
+TEST(server_of_a_quorum_is_up_before_it_counts)
 {
 	static const enum worker_node_state states[] = { WORKER_NODE_DOWN,
 		                                         WORKER_NODE_UNCOUNTED,
@@ -422,27 +419,4 @@ static void server_of_a_quorum_is_up_before_it_counts(void **state)
 	assert_line(f, "hasp_quorum_server_counted{quorum=\"q\",node=\"c:3\"} 1");
 	assert_nowhere(f, "hasp_upstream_up{");
 	assert_nowhere(f, "hasp_links{");
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(each_sample_is_of_the_family_above_it),
-		TEST(counters_of_a_section_are_added_up_over_the_workers),
-		TEST(each_counter_is_of_its_own_field),
-		TEST(guards_have_families_of_their_own),
-		TEST(quorum_counts_only_what_it_can_refuse),
-		TEST(numbers_of_the_moment_rise_and_fall),
-		TEST(waits_and_holds_are_histograms_of_their_own),
-		TEST(commands_and_limits_are_counted_by_their_names),
-		TEST(process_tells_its_state_and_its_limits),
-		TEST(observed_events_are_told_by_rule_and_kind),
-		TEST(memory_of_the_workers_is_written_if_all_have_answered),
-		TEST(servers_are_told_apart),
-		TEST(server_of_a_quorum_is_up_before_it_counts),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

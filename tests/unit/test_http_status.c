@@ -4,20 +4,17 @@
  * that are over, or have no end, at any time of day.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "admin/http_internal.h"
 #include "lock/events/stats.h"
 #include "tests/unit/inifile.h"
+#include "tests/unit/testing.h"
 #include "worker/worker_live.h"
 #include "worker/worker_metrics.h"
+
+GROUP_FIXTURE(ini_make_dir, ini_remove_dir);
 
 #define UPSTREAM "[upstream]\naddress = unix:/nowhere\n"
 #define NODES 60
@@ -148,6 +145,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down);
+
 /* The status under this configuration. */
 static const char *status_of(struct fixture *f, const char *ini)
 {
@@ -179,7 +178,7 @@ static size_t count_of(const char *all, const char *text)
 
 /* --- the process and its servers ---------------------------------------------------------- */
 
-static void process_tells_what_it_is_and_whether_it_is_ready(void **state)
+TEST(process_tells_what_it_is_and_whether_it_is_ready)
 {
 	struct fixture *f = *state;
 
@@ -192,7 +191,7 @@ static void process_tells_what_it_is_and_whether_it_is_ready(void **state)
 	assert_int_equal(count_of(status_of(f, UPSTREAM), "\n"), 1);
 }
 
-static void upstream_is_told_by_its_kind_and_addresses(void **state)
+TEST(upstream_is_told_by_its_kind_and_addresses)
 {
 	struct fixture *f = *state;
 
@@ -207,7 +206,7 @@ static void upstream_is_told_by_its_kind_and_addresses(void **state)
 	           "\"addresses\":[\"127.0.0.1:1\",\"127.0.0.2:2\"],");
 }
 
-static void servers_are_told_but_not_those_of_a_quorum(void **state)
+TEST(servers_are_told_but_not_those_of_a_quorum)
 {
 	struct fixture *f = *state;
 
@@ -225,7 +224,7 @@ static void servers_are_told_but_not_those_of_a_quorum(void **state)
 	           "\"mean_latency_ms\":null,\"evicts\":null}]");
 }
 
-static void no_more_than_fifty_servers_are_told(void **state)
+TEST(no_more_than_fifty_servers_are_told)
 {
 	struct fixture *f = *state;
 
@@ -233,7 +232,7 @@ static void no_more_than_fifty_servers_are_told(void **state)
 	assert_int_equal(count_of(status_of(f, UPSTREAM), "\"there:1\""), 50);
 }
 
-static void discovery_is_null_where_it_is_off(void **state)
+TEST(discovery_is_null_where_it_is_off)
 {
 	struct fixture *f = *state;
 
@@ -246,7 +245,7 @@ static void discovery_is_null_where_it_is_off(void **state)
 #define LOCK "[lock carts]\npattern = cart:* basket:*\nowner = address\nlease = 7s\nwait = 2s\n"
 #define GUARD "[guard carts]\npattern = stock:*\nacquire_on = GET\nmode = observe\n"
 
-static void section_is_told_with_its_settings(void **state)
+TEST(section_is_told_with_its_settings)
 {
 	struct fixture *f = *state;
 
@@ -270,7 +269,7 @@ static void section_is_told_with_its_settings(void **state)
 	           "\"sections\":[{\"kind\":\"quorum\",\"name\":\"q\",\"patterns\":[],");
 }
 
-static void section_is_told_with_its_own_totals(void **state)
+TEST(section_is_told_with_its_own_totals)
 {
 	struct fixture *f = *state;
 	struct section_stats *lock = stats_section(f->shared.stats, STATS_LOCK, "carts", 0);
@@ -306,7 +305,7 @@ static void section_is_told_with_its_own_totals(void **state)
 	                 1);
 }
 
-static void observed_section_has_its_own_events(void **state)
+TEST(observed_section_has_its_own_events)
 {
 	struct fixture *f = *state;
 
@@ -332,7 +331,7 @@ static struct live_row row_of(const struct section_stats *section, const char *k
 	};
 }
 
-static void lock_is_told_with_its_waiters(void **state)
+TEST(lock_is_told_with_its_waiters)
 {
 	struct fixture *f = *state;
 	const struct section_stats *s = stats_section(f->shared.stats, STATS_LOCK, "carts", 0);
@@ -355,7 +354,7 @@ static void lock_is_told_with_its_waiters(void **state)
 	           "\"waiters\":{\"total\":2000,\"rows\":[{" ROW "}]},");
 }
 
-static void lock_without_section_or_end_has_null_there(void **state)
+TEST(lock_without_section_or_end_has_null_there)
 {
 	struct fixture *f = *state;
 
@@ -366,7 +365,7 @@ static void lock_without_section_or_end_has_null_there(void **state)
 	assert_has(f, UPSTREAM, "\"left_ms\":null,\"owner\":\"\",\"renewed\":false,");
 }
 
-static void rows_of_some_workers_only_are_not_whole(void **state)
+TEST(rows_of_some_workers_only_are_not_whole)
 {
 	struct fixture *f = *state;
 
@@ -377,7 +376,7 @@ static void rows_of_some_workers_only_are_not_whole(void **state)
 	assert_has(f, UPSTREAM, "\"whole\":false,");
 }
 
-static void contended_key_is_told_by_its_head(void **state)
+TEST(contended_key_is_told_by_its_head)
 {
 	struct fixture *f = *state;
 
@@ -399,26 +398,4 @@ static void contended_key_is_told_by_its_head(void **state)
 	assert_has(f, UPSTREAM, "kkk\",\"key_bytes\":1000,");
 	assert_int_equal(count_of(strstr(status_of(f, UPSTREAM), "\"contended\""), "kk"),
 	                 TOP_KEYS_HEAD - 1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(process_tells_what_it_is_and_whether_it_is_ready),
-		TEST(upstream_is_told_by_its_kind_and_addresses),
-		TEST(servers_are_told_but_not_those_of_a_quorum),
-		TEST(no_more_than_fifty_servers_are_told),
-		TEST(discovery_is_null_where_it_is_off),
-		TEST(section_is_told_with_its_settings),
-		TEST(section_is_told_with_its_own_totals),
-		TEST(observed_section_has_its_own_events),
-		TEST(lock_is_told_with_its_waiters),
-		TEST(lock_without_section_or_end_has_null_there),
-		TEST(rows_of_some_workers_only_are_not_whole),
-		TEST(contended_key_is_told_by_its_head),
-	};
-
-	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
 }

@@ -2,17 +2,12 @@
  *
  * Whatever is written as JSON is valid.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <math.h>
 #include <string.h>
 
 #include "base/json.h"
+#include "tests/unit/testing.h"
 
 static int tear_down(void **state)
 {
@@ -31,6 +26,8 @@ static int set_up(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down);
+
 static void assert_written(void **state, const char *expected)
 {
 	struct buf *out = *state;
@@ -39,7 +36,7 @@ static void assert_written(void **state, const char *expected)
 	assert_string_equal(buf_head(out), expected);
 }
 
-static void members_are_separated_and_named(void **state)
+TEST(members_are_separated_and_named)
 {
 	struct json j = { *state, false };
 
@@ -60,7 +57,7 @@ static void members_are_separated_and_named(void **state)
 	                      "{\"none\":null},1.26],\"end\":false}");
 }
 
-static void numbers_that_json_does_not_have_are_null(void **state)
+TEST(numbers_that_json_does_not_have_are_null)
 {
 	struct json j = { *state, false };
 
@@ -70,7 +67,7 @@ static void numbers_that_json_does_not_have_are_null(void **state)
 	assert_written(state, "null,null,-0");
 }
 
-static void quotes_and_control_characters_are_escaped(void **state)
+TEST(quotes_and_control_characters_are_escaped)
 {
 	struct json j = { *state, false };
 
@@ -78,7 +75,7 @@ static void quotes_and_control_characters_are_escaped(void **state)
 	assert_written(state, "\"a\\\"\\\\\\u000a\\u0000\\u001f</script>\x7f\"");
 }
 
-static void characters_stay_and_what_is_none_is_replaced(void **state)
+TEST(characters_stay_and_what_is_none_is_replaced)
 {
 	struct json j = { *state, false };
 
@@ -93,20 +90,4 @@ static void characters_stay_and_what_is_none_is_replaced(void **state)
 #define R "\xef\xbf\xbd"
 	assert_written(state, "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x94\x92\",\"" R "a" R "\",\"" R R
 	                      "\",\"" R R R "\",\"" R R R R "\"");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(members_are_separated_and_named, set_up,
-		                                tear_down),
-		cmocka_unit_test_setup_teardown(numbers_that_json_does_not_have_are_null,
-		                                set_up, tear_down),
-		cmocka_unit_test_setup_teardown(quotes_and_control_characters_are_escaped,
-		                                set_up, tear_down),
-		cmocka_unit_test_setup_teardown(characters_stay_and_what_is_none_is_replaced,
-		                                set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

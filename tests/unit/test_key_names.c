@@ -2,20 +2,15 @@
  *
  * The keys beside a lock: their names, and that they stand in its slot.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/buf.h"
 #include "base/fatal.h"
 #include "base/map.h"
 #include "lock/model/key_names.h"
+#include "tests/unit/testing.h"
 #include "upstream/slot.h"
 
 static const enum key_naming namings[] = { KEY_NAMING_SERVER, KEY_NAMING_CLUSTER };
@@ -34,7 +29,7 @@ static void assert_owner(enum key_naming naming, const char *key, const char *bu
 	buf_release(&out);
 }
 
-static void test_names_are_braced_or_have_the_tag_of_their_key(void **state)
+TEST(test_names_are_braced_or_have_the_tag_of_their_key)
 {
 	static const struct {
 		const char *key, *bulk;
@@ -46,14 +41,13 @@ static void test_names_are_braced_or_have_the_tag_of_their_key(void **state)
 		{ "}{a}", "$16\r\nhasp:owner:}{a}:\r\n" },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++)
 		for (size_t j = 0; j < COUNT(namings); j++)
 			assert_owner(namings[j], cases[i].key, cases[i].bulk);
 }
 
 /* Where there are no slots they keep the names that they always had. */
-static void test_what_braces_do_not_tag_is_tagged_by_its_slot_in_a_cluster(void **state)
+TEST(test_what_braces_do_not_tag_is_tagged_by_its_slot_in_a_cluster)
 {
 	static const struct {
 		const char *key, *server, *cluster;
@@ -65,18 +59,16 @@ static void test_what_braces_do_not_tag_is_tagged_by_its_slot_in_a_cluster(void 
 		{ "", "$13\r\nhasp:owner:{}\r\n", "$17\r\nhasp:owner:{06S}!\r\n" },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		assert_owner(KEY_NAMING_SERVER, cases[i].key, cases[i].server);
 		assert_owner(KEY_NAMING_CLUSTER, cases[i].key, cases[i].cluster);
 	}
 }
 
-static void test_a_slot_has_a_counter_and_a_server_has_one(void **state)
+TEST(test_a_slot_has_a_counter_and_a_server_has_one)
 {
 	struct buf out = BUF_INIT;
 
-	(void)state;
 	key_names_write_bulk(&out, KEY_NAMING_SERVER, KEY_NAME_COUNTER, SLICE_LIT("{a}b"));
 	key_names_write_bulk(&out, KEY_NAMING_CLUSTER, KEY_NAME_COUNTER, SLICE_LIT("{a}b"));
 	key_names_write_bulk(&out, KEY_NAMING_CLUSTER, KEY_NAME_COUNTER, SLICE_LIT("a"));
@@ -126,13 +118,12 @@ static void assert_in_slot(struct buf *bulk, const char *key)
 	buf_clear(bulk);
 }
 
-static void test_in_a_cluster_all_names_are_in_the_slot_of_their_key(void **state)
+TEST(test_in_a_cluster_all_names_are_in_the_slot_of_their_key)
 {
 	char key[WORD_MAX + 2] = "";
 	struct buf out = BUF_INIT;
 	size_t n = 0;
 
-	(void)state;
 	do {
 		for (size_t i = 0; i < COUNT(kinds); i++) {
 			key_names_write_bulk(&out, KEY_NAMING_CLUSTER, kinds[i],
@@ -151,11 +142,10 @@ static void test_in_a_cluster_all_names_are_in_the_slot_of_their_key(void **stat
 }
 
 /* A name is copied from the one before it if the prefixes are of one length. */
-static void test_two_names_at_once_are_each_name_by_itself(void **state)
+TEST(test_two_names_at_once_are_each_name_by_itself)
 {
 	struct buf both = BUF_INIT, each = BUF_INIT;
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(namings); i++)
 		for (size_t j = 0; j < COUNT(kinds) * COUNT(kinds); j++) {
 			enum key_name pair[] = { kinds[j / COUNT(kinds)],
@@ -175,11 +165,10 @@ struct known_name {
 	char bytes[32];
 };
 
-static void test_no_two_keys_share_a_name(void **state)
+TEST(test_no_two_keys_share_a_name)
 {
 	struct buf out = BUF_INIT;
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(namings); i++) {
 		char key[WORD_MAX + 2] = "";
 		struct map names;
@@ -204,12 +193,11 @@ static void test_no_two_keys_share_a_name(void **state)
 }
 
 /* The queue's name can be made of the guard's alone. */
-static void test_the_queue_of_a_guard_is_a_sidecar_of_a_sidecar(void **state)
+TEST(test_the_queue_of_a_guard_is_a_sidecar_of_a_sidecar)
 {
 	struct buf name = BUF_INIT, expected = BUF_INIT;
 	struct buf out = BUF_INIT;
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(namings); i++) {
 		char key[WORD_MAX + 2] = "";
 
@@ -228,20 +216,4 @@ static void test_the_queue_of_a_guard_is_a_sidecar_of_a_sidecar(void **state)
 	buf_release(&name);
 	buf_release(&expected);
 	buf_release(&out);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names_are_braced_or_have_the_tag_of_their_key),
-		cmocka_unit_test(
-			test_what_braces_do_not_tag_is_tagged_by_its_slot_in_a_cluster),
-		cmocka_unit_test(test_a_slot_has_a_counter_and_a_server_has_one),
-		cmocka_unit_test(test_in_a_cluster_all_names_are_in_the_slot_of_their_key),
-		cmocka_unit_test(test_two_names_at_once_are_each_name_by_itself),
-		cmocka_unit_test(test_no_two_keys_share_a_name),
-		cmocka_unit_test(test_the_queue_of_a_guard_is_a_sidecar_of_a_sidecar),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "base/glob.h"
+#include "tests/unit/testing.h"
 #include "watch/key_pattern.h"
 
 /* The shape, which matches the key. */
@@ -26,18 +21,16 @@ static void assert_key_pattern_of(const char *key, const char *expected, bool va
 	assert_key_pattern(slice_str(key), expected, varies);
 }
 
-static void words_stay(void **state)
+TEST(words_stay)
 {
-	(void)state;
 	assert_key_pattern_of("lock:stock", "lock:stock", false);
 	assert_key_pattern_of("beef", "beef", false);
 	assert_key_pattern_of("facade:decade", "facade:decade", false);
 	assert_key_pattern_of("utf-eight", "utf-eight", false);
 }
 
-static void numbers_dates_and_identifiers_vary(void **state)
+TEST(numbers_dates_and_identifiers_vary)
 {
-	(void)state;
 	assert_key_pattern_of("lock:order:4711", "lock:order:*", true);
 	assert_key_pattern_of("report-2026-11-22", "report-*", true);
 	assert_key_pattern_of("from:10.0.0.7:lock", "from:*:lock", true);
@@ -50,16 +43,15 @@ static void numbers_dates_and_identifiers_vary(void **state)
 	assert_key_pattern_of("7-up", "*-up", true);
 }
 
-static void digits_at_the_end_of_a_word_vary_if_there_are_several(void **state)
+TEST(digits_at_the_end_of_a_word_vary_if_there_are_several)
 {
-	(void)state;
 	assert_key_pattern_of("user42:lock", "user*:lock", false);
 	assert_key_pattern_of("{cart:u17}:lock", "{cart:u*}:lock", false);
 	assert_key_pattern_of("x2y", "x2y", false);
 }
 
 /* The shortest and longest of each kind, and their first and last letters. */
-static void words_are_told_from_identifiers_by_their_length_and_digits(void **state)
+TEST(words_are_told_from_identifiers_by_their_length_and_digits)
 {
 	static const struct {
 		const char *key, *expected;
@@ -99,14 +91,12 @@ static void words_are_told_from_identifiers_by_their_length_and_digits(void **st
 		{ "~\x7f", "*", true },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
 		assert_key_pattern_of(rows[i].key, rows[i].expected, rows[i].varies);
 }
 
-static void parts_that_are_no_text_vary_as_a_whole(void **state)
+TEST(parts_that_are_no_text_vary_as_a_whole)
 {
-	(void)state;
 	assert_key_pattern(slice_of("cart:ab\xff-c\x01z:v2", 15), "cart:*:v*", true);
 	/* Separators among them, and what they leave. */
 	assert_key_pattern(slice_of("cart-\xfe:q:/\x80:lock", 16), "cart-*:lock", true);
@@ -119,9 +109,8 @@ static void parts_that_are_no_text_vary_as_a_whole(void **state)
 	                      "*ber:lock", true);
 }
 
-static void what_is_special_in_globs_or_files_is_escaped_or_varies(void **state)
+TEST(what_is_special_in_globs_or_files_is_escaped_or_varies)
 {
-	(void)state;
 	assert_key_pattern_of("a*b?c[d]\\e", "a\\*b\\?c\\[d\\]\\\\e", false);
 	assert_key_pattern_of("two words", "two*words", true);
 	assert_key_pattern_of("a;b#c\"d", "a*b*c*d", true);
@@ -129,29 +118,13 @@ static void what_is_special_in_globs_or_files_is_escaped_or_varies(void **state)
 	assert_key_pattern_of("9*9", "*\\**", true);
 }
 
-static void a_literal_matches_its_key_and_little_else(void **state)
+TEST(a_literal_matches_its_key_and_little_else)
 {
 	struct buf literal = BUF_INIT;
 
-	(void)state;
 	key_pattern_literal(&literal, slice_of("v1[x] \xff", 7));
 	assert_true(slice_eq(buf_slice(&literal), SLICE_LIT("v1\\[x\\]??")));
 	assert_true(glob_match(buf_slice(&literal), slice_of("v1[x] \xff", 7)));
 	assert_false(glob_match(buf_slice(&literal), SLICE_LIT("v2[x] y")));
 	buf_release(&literal);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(words_stay),
-		cmocka_unit_test(numbers_dates_and_identifiers_vary),
-		cmocka_unit_test(digits_at_the_end_of_a_word_vary_if_there_are_several),
-		cmocka_unit_test(words_are_told_from_identifiers_by_their_length_and_digits),
-		cmocka_unit_test(parts_that_are_no_text_vary_as_a_whole),
-		cmocka_unit_test(what_is_special_in_globs_or_files_is_escaped_or_varies),
-		cmocka_unit_test(a_literal_matches_its_key_and_little_else),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

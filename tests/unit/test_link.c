@@ -2,21 +2,17 @@
  *
  * A link connects, sends, pauses and ends: against a server that the test plays by hand.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "tests/unit/link_fixture.h"
+#include "tests/unit/testing.h"
+
+FIXTURE(set_up_connected, tear_down);
 
 /* --- connecting ------------------------------------------------------------- */
 
@@ -34,7 +30,7 @@ static void assert_fails(struct link_fixture *f, const char *reason)
 	assert_seen(f, "", "");
 }
 
-static void a_socket_that_is_missing_is_told(void **state)
+TEST_WITH(a_socket_that_is_missing_is_told, set_up, tear_down)
 {
 	struct link_fixture *f = *state;
 
@@ -46,7 +42,7 @@ static void a_socket_that_is_missing_is_told(void **state)
 	assert_fails(f, strerror(ENOENT));
 }
 
-static void a_path_too_long_for_a_socket_is_told(void **state)
+TEST_WITH(a_path_too_long_for_a_socket_is_told, set_up, tear_down)
 {
 	struct link_fixture *f = *state;
 
@@ -55,7 +51,7 @@ static void a_path_too_long_for_a_socket_is_told(void **state)
 	assert_fails(f, strerror(ENAMETOOLONG));
 }
 
-static void a_socket_without_a_listener_is_told(void **state)
+TEST_WITH(a_socket_without_a_listener_is_told, set_up, tear_down)
 {
 	struct link_fixture *f = *state;
 
@@ -65,7 +61,7 @@ static void a_socket_without_a_listener_is_told(void **state)
 }
 
 /* A port of the loopback that nobody listens at: one that was bound just now. */
-static void a_port_without_a_listener_is_told(void **state)
+TEST_WITH(a_port_without_a_listener_is_told, set_up, tear_down)
 {
 	struct link_fixture *f = *state;
 	struct sockaddr_in sin = { .sin_family = AF_INET };
@@ -83,7 +79,7 @@ static void a_port_without_a_listener_is_told(void **state)
 }
 
 /* Else a user that found it full while it was logging in would wait for ever. */
-static void a_link_that_was_full_while_it_logged_in_says_when_it_is_not(void **state)
+TEST_WITH(a_link_that_was_full_while_it_logged_in_says_when_it_is_not, set_up, tear_down)
 {
 	struct link_fixture *f = *state;
 	const struct link_login login = { .proto = 3 };
@@ -102,7 +98,7 @@ static void a_link_that_was_full_while_it_logged_in_says_when_it_is_not(void **s
 	free(block);
 }
 
-static void what_is_sent_before_the_connection_is_up_waits_for_it(void **state)
+TEST_WITH(what_is_sent_before_the_connection_is_up_waits_for_it, set_up, tear_down)
 {
 	struct link_fixture *f = *state;
 	char got[32];
@@ -120,7 +116,7 @@ static void what_is_sent_before_the_connection_is_up_waits_for_it(void **state)
 	assert_memory_equal(got, "one two three", 13);
 }
 
-static void a_link_can_be_closed_while_it_connects(void **state)
+TEST_WITH(a_link_can_be_closed_while_it_connects, set_up, tear_down)
 {
 	struct link_fixture *f = *state;
 
@@ -134,7 +130,7 @@ static void a_link_can_be_closed_while_it_connects(void **state)
 
 /* --- sending ---------------------------------------------------------------- */
 
-static void what_the_server_does_not_read_waits(void **state)
+TEST(what_the_server_does_not_read_waits)
 {
 	struct link_fixture *f = *state;
 	const size_t total = 4 * 1024 * 1024;
@@ -161,7 +157,7 @@ static void what_the_server_does_not_read_waits(void **state)
 	free(block);
 }
 
-static void shutting_down_ends_what_is_sent_and_not_what_is_read(void **state)
+TEST(shutting_down_ends_what_is_sent_and_not_what_is_read)
 {
 	struct link_fixture *f = *state;
 	char got[16];
@@ -187,7 +183,7 @@ static size_t count_server_reads(struct link_fixture *f)
 	return server_reads(f, got, sizeof(got));
 }
 
-static void what_is_queued_leaves_at_the_turns_end(void **state)
+TEST(what_is_queued_leaves_at_the_turns_end)
 {
 	struct link_fixture *f = *state;
 	char bytes[4096] = "";
@@ -198,7 +194,7 @@ static void what_is_queued_leaves_at_the_turns_end(void **state)
 	assert_int_equal(count_server_reads(f), sizeof(bytes));
 }
 
-static void a_few_calls_do_not_wait_for_the_turns_end(void **state)
+TEST(a_few_calls_do_not_wait_for_the_turns_end)
 {
 	struct link_fixture *f = *state;
 	char call[256] = "";
@@ -216,7 +212,7 @@ static void a_few_calls_do_not_wait_for_the_turns_end(void **state)
 
 /* --- pausing ---------------------------------------------------------------- */
 
-static void a_paused_link_reads_nothing(void **state)
+TEST(a_paused_link_reads_nothing)
 {
 	struct link_fixture *f = *state;
 
@@ -229,7 +225,7 @@ static void a_paused_link_reads_nothing(void **state)
 	assert_seen(f, "+1\r\n", "reply a +\n");
 }
 
-static void a_link_can_be_paused_before_it_is_up(void **state)
+TEST_WITH(a_link_can_be_paused_before_it_is_up, set_up, tear_down)
 {
 	struct link_fixture *f = *state;
 
@@ -247,7 +243,7 @@ static void a_link_can_be_paused_before_it_is_up(void **state)
 
 /* --- the end ---------------------------------------------------------------- */
 
-static void a_server_that_hangs_up_takes_the_link_down(void **state)
+TEST(a_server_that_hangs_up_takes_the_link_down)
 {
 	struct link_fixture *f = *state;
 
@@ -260,7 +256,7 @@ static void a_server_that_hangs_up_takes_the_link_down(void **state)
 }
 
 /* Something can be said in the place of the reply that is missing. */
-static void a_link_that_goes_down_between_two_replies_has_cut_none(void **state)
+TEST(a_link_that_goes_down_between_two_replies_has_cut_none)
 {
 	struct link_fixture *f = *state;
 
@@ -272,7 +268,7 @@ static void a_link_that_goes_down_between_two_replies_has_cut_none(void **state)
 	assert_seen(f, "+1\r\n", "reply a +\n");
 }
 
-static void what_is_not_forwarded_is_not_cut(void **state)
+TEST_WITH(what_is_not_forwarded_is_not_cut, set_up, tear_down)
 {
 	struct link_fixture *f = *state;
 	static const struct {
@@ -295,7 +291,7 @@ static void what_is_not_forwarded_is_not_cut(void **state)
 }
 
 /* Nobody may take the half of it for the whole. */
-static void an_error_held_back_goes_down_with_the_link(void **state)
+TEST(an_error_held_back_goes_down_with_the_link)
 {
 	struct link_fixture *f = *state;
 
@@ -305,7 +301,7 @@ static void an_error_held_back_goes_down_with_the_link(void **state)
 	assert_seen(f, "", "");
 }
 
-static void a_connection_that_is_reset_says_so(void **state)
+TEST(a_connection_that_is_reset_says_so)
 {
 	struct link_fixture *f = *state;
 	char block[65536] = { 0 };
@@ -319,7 +315,7 @@ static void a_connection_that_is_reset_says_so(void **state)
 	assert_string_equal(f->reason, strerror(ECONNRESET));
 }
 
-static void garbage_takes_the_link_down_behind_the_last_good_reply(void **state)
+TEST(garbage_takes_the_link_down_behind_the_last_good_reply)
 {
 	struct link_fixture *f = *state;
 
@@ -332,7 +328,7 @@ static void garbage_takes_the_link_down_behind_the_last_good_reply(void **state)
 	assert_seen(f, "+1\r\n", "reply a +\n");
 }
 
-static void a_link_that_is_closed_tells_nothing_more(void **state)
+TEST(a_link_that_is_closed_tells_nothing_more)
 {
 	struct link_fixture *f = *state;
 
@@ -348,7 +344,7 @@ static void a_link_that_is_closed_tells_nothing_more(void **state)
 	assert_int_equal(f->ndown, 0);
 }
 
-static void a_link_can_be_closed_inside_its_callback(void **state)
+TEST(a_link_can_be_closed_inside_its_callback)
 {
 	struct link_fixture *f = *state;
 
@@ -359,33 +355,4 @@ static void a_link_can_be_closed_inside_its_callback(void **state)
 	SERVER_SENDS(f, "+1\r\n>1\r\n+p\r\n+2\r\n");
 	assert_buf(&f->told, "reply a +\n");
 	assert_int_equal(f->ndown, 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_socket_that_is_missing_is_told),
-		TEST(a_path_too_long_for_a_socket_is_told),
-		TEST(a_socket_without_a_listener_is_told),
-		TEST(a_port_without_a_listener_is_told),
-		TEST(a_link_that_was_full_while_it_logged_in_says_when_it_is_not),
-		TEST(what_is_sent_before_the_connection_is_up_waits_for_it),
-		TEST(a_link_can_be_closed_while_it_connects),
-		TEST_CONNECTED(what_the_server_does_not_read_waits),
-		TEST_CONNECTED(shutting_down_ends_what_is_sent_and_not_what_is_read),
-		TEST_CONNECTED(what_is_queued_leaves_at_the_turns_end),
-		TEST_CONNECTED(a_few_calls_do_not_wait_for_the_turns_end),
-		TEST_CONNECTED(a_paused_link_reads_nothing),
-		TEST(a_link_can_be_paused_before_it_is_up),
-		TEST_CONNECTED(a_server_that_hangs_up_takes_the_link_down),
-		TEST_CONNECTED(a_link_that_goes_down_between_two_replies_has_cut_none),
-		TEST(what_is_not_forwarded_is_not_cut),
-		TEST_CONNECTED(an_error_held_back_goes_down_with_the_link),
-		TEST_CONNECTED(a_connection_that_is_reset_says_so),
-		TEST_CONNECTED(garbage_takes_the_link_down_behind_the_last_good_reply),
-		TEST_CONNECTED(a_link_that_is_closed_tells_nothing_more),
-		TEST_CONNECTED(a_link_can_be_closed_inside_its_callback),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,17 +4,14 @@
  * user's was sent. And what becomes of links when the address changes.
  */
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/unit/link_fixture.h"
+#include "tests/unit/testing.h"
+
+FIXTURE(set_up, tear_down);
 
 #define LONG 60.0
 #define SHORT 0.05
@@ -59,7 +56,7 @@ static void until_down(struct link_fixture *f)
 		await_event(f);
 }
 
-static void a_server_that_comes_in_time_is_found(void **state)
+TEST(a_server_that_comes_in_time_is_found)
 {
 	struct link_fixture *f = *state;
 
@@ -74,7 +71,7 @@ static void a_server_that_comes_in_time_is_found(void **state)
 	assert_int_equal(f->ndown, 0);
 }
 
-static void one_that_does_not_is_given_up_with_the_last_reason(void **state)
+TEST(one_that_does_not_is_given_up_with_the_last_reason)
 {
 	struct link_fixture *f = *state;
 
@@ -86,7 +83,7 @@ static void one_that_does_not_is_given_up_with_the_last_reason(void **state)
 	assert_string_equal(f->reason, "No such file or directory");
 }
 
-static void without_time_the_first_failure_ends_it(void **state)
+TEST(without_time_the_first_failure_ends_it)
 {
 	struct link_fixture *f = *state;
 
@@ -96,7 +93,7 @@ static void without_time_the_first_failure_ends_it(void **state)
 	assert_down(f, LINK_UNREACHABLE);
 }
 
-static void a_login_that_was_cut_off_is_sent_again_whole(void **state)
+TEST(a_login_that_was_cut_off_is_sent_again_whole)
 {
 	struct link_fixture *f = *state;
 
@@ -114,7 +111,7 @@ static void a_login_that_was_cut_off_is_sent_again_whole(void **state)
 	assert_int_equal(f->ndown, 0);
 }
 
-static void a_login_that_is_refused_is_not(void **state)
+TEST(a_login_that_is_refused_is_not)
 {
 	struct link_fixture *f = *state;
 
@@ -125,7 +122,7 @@ static void a_login_that_is_refused_is_not(void **state)
 	assert_down(f, LINK_REFUSED);
 }
 
-static void a_login_that_is_not_answered_is_given_up(void **state)
+TEST(a_login_that_is_not_answered_is_given_up)
 {
 	struct link_fixture *f = *state;
 
@@ -137,7 +134,7 @@ static void a_login_that_is_not_answered_is_given_up(void **state)
 	assert_string_equal(f->reason, "it does not answer");
 }
 
-static void once_it_is_there_it_tries_no_more(void **state)
+TEST(once_it_is_there_it_tries_no_more)
 {
 	struct link_fixture *f = *state;
 
@@ -150,7 +147,7 @@ static void once_it_is_there_it_tries_no_more(void **state)
 	assert_down(f, LINK_BROKEN);
 }
 
-static void whoever_hears_waits_for_an_answer_and_no_more(void **state)
+TEST(whoever_hears_waits_for_an_answer_and_no_more)
 {
 	static const struct link_login await_first_reply = { .proto = 2,
 		                                             .await_first_reply = true };
@@ -165,7 +162,7 @@ static void whoever_hears_waits_for_an_answer_and_no_more(void **state)
 	assert_int_equal(f->ndown, 0);
 }
 
-static void without_a_server_it_waits_for_one(void **state)
+TEST(without_a_server_it_waits_for_one)
 {
 	struct link_fixture *f = *state;
 
@@ -180,7 +177,7 @@ static void without_a_server_it_waits_for_one(void **state)
 	assert_int_equal(f->ndown, 0);
 }
 
-static void if_none_comes_it_tells_why_there_is_none(void **state)
+TEST(if_none_comes_it_tells_why_there_is_none)
 {
 	struct link_fixture *f = *state;
 
@@ -193,7 +190,7 @@ static void if_none_comes_it_tells_why_there_is_none(void **state)
 	be_absent(f, NULL);
 }
 
-static void hasp_s_own_do_not_wait(void **state)
+TEST(hasp_s_own_do_not_wait)
 {
 	struct link_fixture *f = *state;
 
@@ -211,7 +208,7 @@ static void hasp_s_own_do_not_wait(void **state)
 
 /* --- the address changes ------------------------------------------------------------------ */
 
-static void one_that_connects_goes_to_the_new_address(void **state)
+TEST(one_that_connects_goes_to_the_new_address)
 {
 	struct link_fixture *f = *state;
 
@@ -224,7 +221,7 @@ static void one_that_connects_goes_to_the_new_address(void **state)
 	assert_int_equal(f->ndown, 0);
 }
 
-static void one_that_logs_in_goes_there_too(void **state)
+TEST(one_that_logs_in_goes_there_too)
 {
 	struct link_fixture *f = *state;
 
@@ -239,7 +236,7 @@ static void one_that_logs_in_goes_there_too(void **state)
 	assert_int_equal(f->ndown, 0);
 }
 
-static void one_that_is_there_ends_if_it_must(void **state)
+TEST_CONNECTED(one_that_is_there_ends_if_it_must)
 {
 	struct link_fixture *f = *state;
 
@@ -250,7 +247,7 @@ static void one_that_is_there_ends_if_it_must(void **state)
 	assert_int_equal(f->inflight, 1);
 }
 
-static void else_it_is_outdated_and_goes_on(void **state)
+TEST_CONNECTED(else_it_is_outdated_and_goes_on)
 {
 	struct link_fixture *f = *state;
 
@@ -268,7 +265,7 @@ static void count_alarm(void *arg, enum link_alarm alarm)
 	((unsigned *)arg)[alarm]++;
 }
 
-static void a_replica_s_refusal_is_an_alarm_however_it_comes(void **state)
+TEST_CONNECTED(a_replica_s_refusal_is_an_alarm_however_it_comes)
 {
 	static const char refusal[] =
 		"-READONLY You can't write against a read only replica.\r\n";
@@ -286,7 +283,7 @@ static void a_replica_s_refusal_is_an_alarm_however_it_comes(void **state)
 	f->at.env.on_alarm = NULL;
 }
 
-static void what_only_looks_like_one_is_none(void **state)
+TEST_CONNECTED(what_only_looks_like_one_is_none)
 {
 	static const char *const others[] = {
 		"-READONLYX\r\n",        "-READ\r\n",           "+READONLY x\r\n",
@@ -305,7 +302,7 @@ static void what_only_looks_like_one_is_none(void **state)
 	f->at.env.on_alarm = NULL;
 }
 
-static void a_link_that_ends_is_an_alarm(void **state)
+TEST_CONNECTED(a_link_that_ends_is_an_alarm)
 {
 	struct link_fixture *f = *state;
 	unsigned alarms[2] = { 0 };
@@ -316,30 +313,4 @@ static void a_link_that_ends_is_an_alarm(void **state)
 	until_down(f);
 	assert_int_equal(alarms[LINK_LOST], 1);
 	f->at.env.on_alarm = NULL;
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_server_that_comes_in_time_is_found),
-		TEST(one_that_does_not_is_given_up_with_the_last_reason),
-		TEST(without_time_the_first_failure_ends_it),
-		TEST(a_login_that_was_cut_off_is_sent_again_whole),
-		TEST(a_login_that_is_refused_is_not),
-		TEST(a_login_that_is_not_answered_is_given_up),
-		TEST(once_it_is_there_it_tries_no_more),
-		TEST(whoever_hears_waits_for_an_answer_and_no_more),
-		TEST(without_a_server_it_waits_for_one),
-		TEST(if_none_comes_it_tells_why_there_is_none),
-		TEST(hasp_s_own_do_not_wait),
-		TEST(one_that_connects_goes_to_the_new_address),
-		TEST(one_that_logs_in_goes_there_too),
-		TEST_CONNECTED(one_that_is_there_ends_if_it_must),
-		TEST_CONNECTED(else_it_is_outdated_and_goes_on),
-		TEST_CONNECTED(a_replica_s_refusal_is_an_alarm_however_it_comes),
-		TEST_CONNECTED(what_only_looks_like_one_is_none),
-		TEST_CONNECTED(a_link_that_ends_is_an_alarm),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,16 +3,13 @@
  * Each reply that a link reads answers the request it belongs to, and reaches the owner as
  * it was asked for, however its bytes arrive.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "tests/unit/link_fixture.h"
+#include "tests/unit/testing.h"
+
+FIXTURE(set_up, tear_down);
 
 /* --- replies ---------------------------------------------------------------- */
 
@@ -22,7 +19,7 @@ static void expect_passed(struct link_fixture *f)
 		expect(f, LINK_PASS, NULL);
 }
 
-static void replies_are_forwarded_as_they_are(void **state)
+TEST(replies_are_forwarded_as_they_are)
 {
 	struct link_fixture *f = *state;
 
@@ -30,7 +27,7 @@ static void replies_are_forwarded_as_they_are(void **state)
 	     "+OK\r\n-ERR no\r\n*2\r\n$1\r\na\r\n$-1\r\n", "");
 }
 
-static void a_reply_is_forwarded_before_it_is_whole(void **state)
+TEST_CONNECTED(a_reply_is_forwarded_before_it_is_whole)
 {
 	struct link_fixture *f = *state;
 
@@ -50,7 +47,7 @@ static void expect_a_transaction(struct link_fixture *f)
 
 #define TRANSACTION "+OK\r\n+QUEUED\r\n-ERR no\r\n-EXECABORT\r\n"
 
-static void a_reply_that_calls_back_first_leaves_with_the_next(void **state)
+TEST_CONNECTED(a_reply_that_calls_back_first_leaves_with_the_next)
 {
 	struct link_fixture *f = *state;
 
@@ -74,7 +71,7 @@ static void expect_a_mix(struct link_fixture *f)
 	expect(f, LINK_NOTIFY, "c");
 }
 
-static void each_reply_is_told_to_whom_it_answers(void **state)
+TEST(each_reply_is_told_to_whom_it_answers)
 {
 	struct link_fixture *f = *state;
 
@@ -83,7 +80,7 @@ static void each_reply_is_told_to_whom_it_answers(void **state)
 	     "reply a -\nreply b $\nreply c _\n");
 }
 
-static void requests_in_flight_are_counted(void **state)
+TEST_CONNECTED(requests_in_flight_are_counted)
 {
 	struct link_fixture *f = *state;
 
@@ -101,7 +98,7 @@ static void requests_in_flight_are_counted(void **state)
 }
 
 /* The ring of runs wraps and grows while it is in use, and shrinks when it is empty. */
-static void the_order_holds_for_any_depth_of_pipeline(void **state)
+TEST_CONNECTED(the_order_holds_for_any_depth_of_pipeline)
 {
 	struct link_fixture *f = *state;
 	char tags[500][8];
@@ -135,7 +132,7 @@ static void expect_kept(struct link_fixture *f)
 	expect(f, LINK_NOTIFY | LINK_CAPTURE, "l");
 }
 
-static void a_reply_to_be_kept_is_collected_and_forwarded(void **state)
+TEST(a_reply_to_be_kept_is_collected_and_forwarded)
 {
 	struct link_fixture *f = *state;
 
@@ -153,7 +150,7 @@ static void expect_quiet(struct link_fixture *f)
 	expect(f, LINK_NOTIFY | LINK_DISCARD | LINK_CAPTURE, "b");
 }
 
-static void a_quiet_reply_is_not_forwarded(void **state)
+TEST(a_quiet_reply_is_not_forwarded)
 {
 	struct link_fixture *f = *state;
 
@@ -168,7 +165,7 @@ static void expect_soon(struct link_fixture *f)
 }
 
 /* When all of it is there; else its beginning is. */
-static void an_answer_is_told_of_before_it_is_forwarded(void **state)
+TEST_CONNECTED(an_answer_is_told_of_before_it_is_forwarded)
 {
 	struct link_fixture *f = *state;
 
@@ -178,7 +175,7 @@ static void an_answer_is_told_of_before_it_is_forwarded(void **state)
 	assert_buf(&f->told, "answered a :\nreply a :\n");
 }
 
-static void a_reply_too_long_to_be_kept_is_forwarded_all_the_same(void **state)
+TEST(a_reply_too_long_to_be_kept_is_forwarded_all_the_same)
 {
 	struct link_fixture *f = *state;
 	size_t left = LINK_CAPTURE_MAX + 1, total;
@@ -211,7 +208,7 @@ static void expect_asked(struct link_fixture *f)
 	expect(f, LINK_PASS, NULL);
 }
 
-static void an_error_is_forwarded_when_the_owner_says_so(void **state)
+TEST(an_error_is_forwarded_when_the_owner_says_so)
 {
 	struct link_fixture *f = *state;
 
@@ -225,7 +222,7 @@ static void expect_dropped(struct link_fixture *f)
 	f->drops_errors = true;
 }
 
-static void an_error_that_the_owner_drops_is_as_if_it_never_came(void **state)
+TEST(an_error_that_the_owner_drops_is_as_if_it_never_came)
 {
 	struct link_fixture *f = *state;
 
@@ -233,7 +230,7 @@ static void an_error_that_the_owner_drops_is_as_if_it_never_came(void **state)
 	     "asked a -NOSCRIPT 2\r\n\nreply b :\n");
 }
 
-static void an_error_is_held_until_it_is_whole(void **state)
+TEST_CONNECTED(an_error_is_held_until_it_is_whole)
 {
 	struct link_fixture *f = *state;
 
@@ -244,7 +241,7 @@ static void an_error_is_held_until_it_is_whole(void **state)
 	assert_seen(f, "-ERR a long story\r\n", "asked a -ERR a long story\r\n\nreply a -\n");
 }
 
-static void what_is_no_error_is_not_held(void **state)
+TEST_CONNECTED(what_is_no_error_is_not_held)
 {
 	struct link_fixture *f = *state;
 
@@ -265,7 +262,7 @@ static void expect_status_asked(struct link_fixture *f)
 
 #define STATUSES "+1\r\n+QUEUED 2\r\n-ERR 3\r\n:4\r\n+5\r\n"
 
-static void a_status_that_is_asked_about_is_forwarded_when_the_owner_says_so(void **state)
+TEST(a_status_that_is_asked_about_is_forwarded_when_the_owner_says_so)
 {
 	struct link_fixture *f = *state;
 
@@ -285,7 +282,7 @@ static void expect_late(struct link_fixture *f)
 
 #define ANSWERS ":1\r\n$-1\r\n$2\r\nab\r\n*1\r\n+c\r\n"
 
-static void any_reply_that_comes_late_is_asked_about(void **state)
+TEST(any_reply_that_comes_late_is_asked_about)
 {
 	struct link_fixture *f = *state;
 
@@ -301,7 +298,7 @@ static void expect_late_dropped(struct link_fixture *f)
 	expect(f, LINK_PASS, NULL);
 }
 
-static void a_late_reply_that_the_owner_drops_is_as_if_it_never_came(void **state)
+TEST(a_late_reply_that_the_owner_drops_is_as_if_it_never_came)
 {
 	struct link_fixture *f = *state;
 
@@ -310,7 +307,7 @@ static void a_late_reply_that_the_owner_drops_is_as_if_it_never_came(void **stat
 	     "asked d *1\r\n+c\r\n\n");
 }
 
-static void a_reply_in_time_is_not_asked_about_unless_its_line_may_end_late(void **state)
+TEST_CONNECTED(a_reply_in_time_is_not_asked_about_unless_its_line_may_end_late)
 {
 	struct link_fixture *f = *state;
 
@@ -328,7 +325,7 @@ static void expect_status_dropped(struct link_fixture *f)
 	f->drops_errors = true;
 }
 
-static void a_status_that_the_owner_drops_is_as_if_it_never_came(void **state)
+TEST(a_status_that_the_owner_drops_is_as_if_it_never_came)
 {
 	struct link_fixture *f = *state;
 
@@ -346,7 +343,7 @@ static void expect_with_pushes(struct link_fixture *f)
 	expect(f, LINK_NOTIFY | LINK_CAPTURE, "c");
 }
 
-static void a_push_is_forwarded_and_answers_nothing(void **state)
+TEST(a_push_is_forwarded_and_answers_nothing)
 {
 	struct link_fixture *f = *state;
 
@@ -364,7 +361,7 @@ static void expect_watched(struct link_fixture *f)
 	expect(f, LINK_NOTIFY | LINK_CAPTURE, "b");
 }
 
-static void a_published_message_answers_nothing_while_watched(void **state)
+TEST(a_published_message_answers_nothing_while_watched)
 {
 	struct link_fixture *f = *state;
 
@@ -374,7 +371,7 @@ static void a_published_message_answers_nothing_while_watched(void **state)
 	     "frame *\nreply a *\nframe *\nreply b * *1\r\n$1\r\nx\r\n\n");
 }
 
-static void nothing_but_pushes_is_asked_about_while_not_watched(void **state)
+TEST_CONNECTED(nothing_but_pushes_is_asked_about_while_not_watched)
 {
 	struct link_fixture *f = *state;
 
@@ -387,7 +384,7 @@ static void nothing_but_pushes_is_asked_about_while_not_watched(void **state)
 }
 
 /* An acknowledgement may be the last thing that a request waits for. */
-static void the_oldest_request_can_be_taken_off(void **state)
+TEST_CONNECTED(the_oldest_request_can_be_taken_off)
 {
 	struct link_fixture *f = *state;
 
@@ -401,7 +398,7 @@ static void the_oldest_request_can_be_taken_off(void **state)
 
 /* --- opaque ----------------------------------------------------------------- */
 
-static void an_opaque_link_forwards_what_it_does_not_understand(void **state)
+TEST_CONNECTED(an_opaque_link_forwards_what_it_does_not_understand)
 {
 	struct link_fixture *f = *state;
 
@@ -424,7 +421,7 @@ static void touch_and_turn(struct link_fixture *f)
 }
 
 /* Its owner must not see the answer to what it did not ask. */
-static void a_link_turns_opaque_behind_its_own_requests(void **state)
+TEST(a_link_turns_opaque_behind_its_own_requests)
 {
 	struct link_fixture *f = *state;
 
@@ -439,7 +436,7 @@ static void hush_and_turn(struct link_fixture *f)
 	link_make_opaque(f->link);
 }
 
-static void a_link_turns_opaque_behind_what_nobody_is_to_see(void **state)
+TEST(a_link_turns_opaque_behind_what_nobody_is_to_see)
 {
 	struct link_fixture *f = *state;
 
@@ -455,7 +452,7 @@ static void expect_the_turn(struct link_fixture *f)
 	expect(f, LINK_DISCARD | LINK_NOTIFY, "b");
 }
 
-static void a_link_can_turn_opaque_inside_its_callback(void **state)
+TEST(a_link_can_turn_opaque_inside_its_callback)
 {
 	struct link_fixture *f = *state;
 
@@ -469,7 +466,7 @@ static void expect_a_stream(struct link_fixture *f)
 	expect(f, LINK_NOTIFY | LINK_BEGINS_STREAM, "a");
 }
 
-static void a_stream_begins_where_the_server_begins_it(void **state)
+TEST(a_stream_begins_where_the_server_begins_it)
 {
 	struct link_fixture *f = *state;
 
@@ -479,7 +476,7 @@ static void a_stream_begins_where_the_server_begins_it(void **state)
 	assert_int_equal(f->user.inflight, 0);
 }
 
-static void a_stream_that_is_refused_does_not_begin(void **state)
+TEST(a_stream_that_is_refused_does_not_begin)
 {
 	struct link_fixture *f = *state;
 
@@ -505,67 +502,22 @@ static void close_before(struct link_fixture *f, unsigned flags, const char *sec
 	assert_false(link_is_ready(f->link));
 }
 
-static void no_stream_begins_on_a_link_that_is_closed_by_what_comes_before(void **state)
+TEST_CONNECTED(no_stream_begins_on_a_link_that_is_closed_by_what_comes_before)
 {
 	close_before(*state, LINK_NOTIFY | LINK_BEGINS_STREAM, "+OK\r\nno RESP\r\n");
 }
 
-static void no_reply_is_told_of_on_a_link_that_is_closed_by_what_comes_before(void **state)
+TEST_CONNECTED(no_reply_is_told_of_on_a_link_that_is_closed_by_what_comes_before)
 {
 	close_before(*state, LINK_NOTIFY | LINK_DISCARD, ":2\r\n");
 }
 
-static void no_error_is_asked_about_on_a_link_that_is_closed_by_what_comes_before(void **state)
+TEST_CONNECTED(no_error_is_asked_about_on_a_link_that_is_closed_by_what_comes_before)
 {
 	close_before(*state, LINK_NOTIFY | LINK_INTERCEPT, "-ERR\r\n");
 }
 
-static void a_link_that_is_closed_by_what_comes_before_reads_no_bytes_that_are_no_reply(
-	void **state)
+TEST_CONNECTED(a_link_that_is_closed_by_what_comes_before_reads_no_bytes_that_are_no_reply)
 {
 	close_before(*state, LINK_PASS, "no RESP\r\n");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(replies_are_forwarded_as_they_are),
-		TEST_CONNECTED(a_reply_is_forwarded_before_it_is_whole),
-		TEST_CONNECTED(a_reply_that_calls_back_first_leaves_with_the_next),
-		TEST(each_reply_is_told_to_whom_it_answers),
-		TEST_CONNECTED(requests_in_flight_are_counted),
-		TEST_CONNECTED(the_order_holds_for_any_depth_of_pipeline),
-		TEST(a_reply_to_be_kept_is_collected_and_forwarded),
-		TEST(a_quiet_reply_is_not_forwarded),
-		TEST_CONNECTED(an_answer_is_told_of_before_it_is_forwarded),
-		TEST(a_reply_too_long_to_be_kept_is_forwarded_all_the_same),
-		TEST(an_error_is_forwarded_when_the_owner_says_so),
-		TEST(an_error_that_the_owner_drops_is_as_if_it_never_came),
-		TEST_CONNECTED(an_error_is_held_until_it_is_whole),
-		TEST_CONNECTED(what_is_no_error_is_not_held),
-		TEST(a_status_that_is_asked_about_is_forwarded_when_the_owner_says_so),
-		TEST(a_status_that_the_owner_drops_is_as_if_it_never_came),
-		TEST(any_reply_that_comes_late_is_asked_about),
-		TEST(a_late_reply_that_the_owner_drops_is_as_if_it_never_came),
-		TEST_CONNECTED(a_reply_in_time_is_not_asked_about_unless_its_line_may_end_late),
-		TEST(a_push_is_forwarded_and_answers_nothing),
-		TEST(a_published_message_answers_nothing_while_watched),
-		TEST_CONNECTED(nothing_but_pushes_is_asked_about_while_not_watched),
-		TEST_CONNECTED(the_oldest_request_can_be_taken_off),
-		TEST_CONNECTED(an_opaque_link_forwards_what_it_does_not_understand),
-		TEST(a_link_turns_opaque_behind_its_own_requests),
-		TEST(a_link_turns_opaque_behind_what_nobody_is_to_see),
-		TEST(a_link_can_turn_opaque_inside_its_callback),
-		TEST(a_stream_begins_where_the_server_begins_it),
-		TEST(a_stream_that_is_refused_does_not_begin),
-		TEST_CONNECTED(no_stream_begins_on_a_link_that_is_closed_by_what_comes_before),
-		TEST_CONNECTED(
-			no_reply_is_told_of_on_a_link_that_is_closed_by_what_comes_before),
-		TEST_CONNECTED(
-			no_error_is_asked_about_on_a_link_that_is_closed_by_what_comes_before),
-		TEST_CONNECTED(
-			a_link_that_is_closed_by_what_comes_before_reads_no_bytes_that_are_no_reply),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

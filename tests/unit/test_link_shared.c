@@ -2,22 +2,18 @@
  *
  * A link that several users share, and its login: each gets its own replies, and nobody else's.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
-
 #include <sys/socket.h>
 
 #include "tests/unit/link_fixture.h"
+#include "tests/unit/testing.h"
+
+FIXTURE(set_up, tear_down);
 
 /* --- shared links ------------------------------------------------------------- */
 
-static void each_user_gets_the_replies_to_its_own_requests(void **state)
+TEST(each_user_gets_the_replies_to_its_own_requests)
 {
 	static const char stream[] =
 		"+a1\r\n$2\r\nb1\r\n+c1\r\n+c2\r\n*1\r\n:1\r\n-ERR b3\r\n+a3\r\n";
@@ -43,7 +39,7 @@ static void each_user_gets_the_replies_to_its_own_requests(void **state)
 	}
 }
 
-static void link_counts_by_whose_it_is(void **state)
+TEST(link_counts_by_whose_it_is)
 {
 	struct link_fixture *f = *state;
 	const size_t *n = f->at.env.nopen;
@@ -64,7 +60,7 @@ static void link_counts_by_whose_it_is(void **state)
 		assert_int_equal(n[kind], 0);
 }
 
-static void user_claims_a_link_on_which_no_other_awaits_a_reply(void **state)
+TEST(user_claims_a_link_on_which_no_other_awaits_a_reply)
 {
 	struct link_fixture *f = *state;
 	struct link_user *u = &f->guest[0].user;
@@ -91,7 +87,7 @@ static void user_claims_a_link_on_which_no_other_awaits_a_reply(void **state)
 	assert_true(link_is_idle(f->link));
 }
 
-static void reply_that_is_hushed_is_swallowed(void **state)
+TEST(reply_that_is_hushed_is_swallowed)
 {
 	static const char stream[] = "*2\r\n$2\r\na2\r\n+x\r\n+b1\r\n:3\r\n";
 	struct link_fixture *f = *state;
@@ -112,7 +108,7 @@ static void reply_that_is_hushed_is_swallowed(void **state)
 	}
 }
 
-static void replies_to_a_user_that_has_left_are_swallowed(void **state)
+TEST(replies_to_a_user_that_has_left_are_swallowed)
 {
 	static const char stream[] = "+a1\r\n+b1\r\n$2\r\nb2\r\n-ERR b3\r\n+c1\r\n+a2\r\n";
 	struct link_fixture *f = *state;
@@ -137,7 +133,7 @@ static void replies_to_a_user_that_has_left_are_swallowed(void **state)
 }
 
 /* Its requests lie between others' and some are answered; then it comes back. */
-static void who_leaves_takes_all_of_its_own_and_no_other_s(void **state)
+TEST(who_leaves_takes_all_of_its_own_and_no_other_s)
 {
 	struct link_fixture *f = *state;
 	struct buf expected = BUF_INIT;
@@ -167,7 +163,7 @@ static void who_leaves_takes_all_of_its_own_and_no_other_s(void **state)
 }
 
 /* What has arrived of the reply was its own; not a byte of the rest is anybody else's. */
-static void who_leaves_in_the_middle_of_a_reply_hears_no_more_of_it(void **state)
+TEST(who_leaves_in_the_middle_of_a_reply_hears_no_more_of_it)
 {
 	static const char reply[] = "*2\r\n$5\r\nhello\r\n$5\r\nworld\r\n";
 	struct link_fixture *f = *state;
@@ -188,7 +184,7 @@ static void who_leaves_in_the_middle_of_a_reply_hears_no_more_of_it(void **state
 	}
 }
 
-static void a_user_can_leave_in_its_callback(void **state)
+TEST_SHARED(a_user_can_leave_in_its_callback)
 {
 	struct link_fixture *f = *state;
 
@@ -202,7 +198,7 @@ static void a_user_can_leave_in_its_callback(void **state)
 }
 
 /* A user that comes back counts as another one: it gets no replies to its old requests. */
-static void who_comes_back_does_not_get_the_replies_of_before(void **state)
+TEST_SHARED(who_comes_back_does_not_get_the_replies_of_before)
 {
 	struct link_fixture *f = *state;
 
@@ -215,7 +211,7 @@ static void who_comes_back_does_not_get_the_replies_of_before(void **state)
 	assert_guest(&f->guest[0], "+now\r\n", "");
 }
 
-static void pushes_on_a_shared_link_are_nobodys(void **state)
+TEST_SHARED(pushes_on_a_shared_link_are_nobodys)
 {
 	struct link_fixture *f = *state;
 
@@ -226,7 +222,7 @@ static void pushes_on_a_shared_link_are_nobodys(void **state)
 	assert_guest(&f->guest[1], "+b1\r\n", "");
 }
 
-static void who_waits_for_idle_is_told_behind_its_last_byte(void **state)
+TEST(who_waits_for_idle_is_told_behind_its_last_byte)
 {
 	static const char stream[] = "+a1\r\n+b1\r\n+a2\r\n+b2\r\n";
 	struct link_fixture *f = *state;
@@ -249,7 +245,7 @@ static void who_waits_for_idle_is_told_behind_its_last_byte(void **state)
 	}
 }
 
-static void a_user_that_comes_back_does_not_wait_for_idle_any_more(void **state)
+TEST_SHARED(a_user_that_comes_back_does_not_wait_for_idle_any_more)
 {
 	struct link_fixture *f = *state;
 	struct link_user *user = &f->guest[0].user;
@@ -263,7 +259,7 @@ static void a_user_that_comes_back_does_not_wait_for_idle_any_more(void **state)
 	assert_guest(&f->guest[0], "+a1\r\n", "");
 }
 
-static void a_link_that_breaks_tells_each_user_what_it_had_in_flight(void **state)
+TEST_SHARED(a_link_that_breaks_tells_each_user_what_it_had_in_flight)
 {
 	struct link_fixture *f = *state;
 
@@ -298,7 +294,7 @@ static const struct link_login alice = {
 	"*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$3\r\napp\r\n*2\r\n$6\r\nSELECT\r\n$"          \
 	"1\r\n3\r\n"
 
-static void nothing_is_sent_before_the_login_is_accepted(void **state)
+TEST(nothing_is_sent_before_the_login_is_accepted)
 {
 	struct link_fixture *f = *state;
 
@@ -320,7 +316,7 @@ static void nothing_is_sent_before_the_login_is_accepted(void **state)
 	assert_guest(&f->guest[1], "+2\r\n", "");
 }
 
-static void a_login_that_is_refused_is_told_and_nothing_is_sent(void **state)
+TEST(a_login_that_is_refused_is_told_and_nothing_is_sent)
 {
 	struct link_fixture *f = *state;
 
@@ -354,7 +350,7 @@ static void assert_harmless(struct link_fixture *f, struct link_login login, con
 	assert_true(link_is_ready(f->link));
 }
 
-static void errors_that_leave_the_link_as_it_should_be_do_not_matter(void **state)
+TEST(errors_that_leave_the_link_as_it_should_be_do_not_matter)
 {
 	struct link_fixture *f = *state;
 
@@ -367,7 +363,7 @@ static void errors_that_leave_the_link_as_it_should_be_do_not_matter(void **stat
 	                "-NOPERM no permission\r\n");
 }
 
-static void a_link_that_proves_is_refused_without_a_login(void **state)
+TEST(a_link_that_proves_is_refused_without_a_login)
 {
 	struct link_fixture *f = *state;
 
@@ -376,7 +372,7 @@ static void a_link_that_proves_is_refused_without_a_login(void **state)
 	assert_int_equal(f->guest[0].end, LINK_REFUSED);
 }
 
-static void who_leaves_before_the_login_is_accepted_hears_nothing(void **state)
+TEST(who_leaves_before_the_login_is_accepted_hears_nothing)
 {
 	struct link_fixture *f = *state;
 
@@ -390,7 +386,7 @@ static void who_leaves_before_the_login_is_accepted_hears_nothing(void **state)
 	assert_guest(&f->guest[1], "+2\r\n", "");
 }
 
-static void each_login_is_said_as_redis_knows_it(void **state)
+TEST(each_login_is_said_as_redis_knows_it)
 {
 	static const struct {
 		struct link_login login;
@@ -424,7 +420,7 @@ static void each_login_is_said_as_redis_knows_it(void **state)
 	}
 }
 
-static void a_half_close_waits_for_what_the_login_holds_back(void **state)
+TEST(a_half_close_waits_for_what_the_login_holds_back)
 {
 	struct link_fixture *f = *state;
 	char got[16];
@@ -439,32 +435,4 @@ static void a_half_close_waits_for_what_the_login_holds_back(void **state)
 	assert_int_equal(recv(f->server, got, sizeof(got), MSG_DONTWAIT), 0);
 	SERVER_SENDS(f, "+1\r\n");
 	assert_guest(&f->guest[0], "+1\r\n", "");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(each_user_gets_the_replies_to_its_own_requests),
-		TEST(link_counts_by_whose_it_is),
-		TEST(user_claims_a_link_on_which_no_other_awaits_a_reply),
-		TEST(reply_that_is_hushed_is_swallowed),
-		TEST(replies_to_a_user_that_has_left_are_swallowed),
-		TEST(who_leaves_takes_all_of_its_own_and_no_other_s),
-		TEST(who_leaves_in_the_middle_of_a_reply_hears_no_more_of_it),
-		TEST_SHARED(a_user_can_leave_in_its_callback),
-		TEST_SHARED(who_comes_back_does_not_get_the_replies_of_before),
-		TEST_SHARED(pushes_on_a_shared_link_are_nobodys),
-		TEST(who_waits_for_idle_is_told_behind_its_last_byte),
-		TEST_SHARED(a_user_that_comes_back_does_not_wait_for_idle_any_more),
-		TEST_SHARED(a_link_that_breaks_tells_each_user_what_it_had_in_flight),
-		TEST(nothing_is_sent_before_the_login_is_accepted),
-		TEST(a_login_that_is_refused_is_told_and_nothing_is_sent),
-		TEST(errors_that_leave_the_link_as_it_should_be_do_not_matter),
-		TEST(a_link_that_proves_is_refused_without_a_login),
-		TEST(who_leaves_before_the_login_is_accepted_hears_nothing),
-		TEST(each_login_is_said_as_redis_knows_it),
-		TEST(a_half_close_waits_for_what_the_login_holds_back),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,20 +3,14 @@
  * The states of a link: which may follow which, and what makes a link go from one to the next,
  * on a real loop against a server on a unix socket that the test plays by hand.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
-
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/unit/played_server.h"
+#include "tests/unit/testing.h"
 #include "upstream/link_internal.h"
 
 struct fixture {
@@ -93,6 +87,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down);
+
 /* Two commands: AUTH and SELECT. */
 static const struct link_login two_commands = { .proto = 2, .password = "pw", .db = 1 };
 
@@ -166,9 +162,8 @@ static bool is_allowed(enum link_state from, enum link_state to)
 	return true;
 }
 
-static void only_listed_transitions_are_allowed(void **state)
+TEST_WITH(only_listed_transitions_are_allowed, NULL, NULL)
 {
-	(void)state;
 	for (int from = 0; from < LINK_NSTATES; from++)
 		for (int to = 0; to < LINK_NSTATES; to++)
 			if (is_allowed((enum link_state)from, (enum link_state)to) !=
@@ -178,7 +173,7 @@ static void only_listed_transitions_are_allowed(void **state)
 
 /* --- what makes a link go on --------------------------------------------------------- */
 
-static void without_a_login_it_is_open_at_once(void **state)
+TEST(without_a_login_it_is_open_at_once)
 {
 	struct fixture *f = *state;
 
@@ -186,7 +181,7 @@ static void without_a_login_it_is_open_at_once(void **state)
 	assert_state(f, LINK_OPEN);
 }
 
-static void a_login_that_needs_no_command_is_none(void **state)
+TEST(a_login_that_needs_no_command_is_none)
 {
 	static const struct link_login nothing = { .proto = 2 };
 	struct fixture *f = *state;
@@ -195,7 +190,7 @@ static void a_login_that_needs_no_command_is_none(void **state)
 	assert_state(f, LINK_OPEN);
 }
 
-static void it_opens_when_every_command_of_its_login_is_accepted(void **state)
+TEST(it_opens_when_every_command_of_its_login_is_accepted)
 {
 	struct fixture *f = *state;
 
@@ -207,7 +202,7 @@ static void it_opens_when_every_command_of_its_login_is_accepted(void **state)
 	assert_state(f, LINK_OPEN);
 }
 
-static void a_login_that_is_refused_closes_it(void **state)
+TEST(a_login_that_is_refused_closes_it)
 {
 	struct fixture *f = *state;
 
@@ -218,7 +213,7 @@ static void a_login_that_is_refused_closes_it(void **state)
 	assert_int_equal(f->end, LINK_REFUSED);
 }
 
-static void with_nothing_in_flight_it_is_opaque_at_once(void **state)
+TEST(with_nothing_in_flight_it_is_opaque_at_once)
 {
 	struct fixture *f = *state;
 
@@ -227,7 +222,7 @@ static void with_nothing_in_flight_it_is_opaque_at_once(void **state)
 	assert_state(f, LINK_OPAQUE);
 }
 
-static void requests_of_its_user_are_not_waited_for(void **state)
+TEST(requests_of_its_user_are_not_waited_for)
 {
 	struct fixture *f = *state;
 
@@ -238,7 +233,7 @@ static void requests_of_its_user_are_not_waited_for(void **state)
 	assert_int_equal(f->user.inflight, 0);
 }
 
-static void replies_that_nobody_sees_come_before_it_is_opaque(void **state)
+TEST(replies_that_nobody_sees_come_before_it_is_opaque)
 {
 	struct fixture *f = *state;
 
@@ -254,7 +249,7 @@ static void replies_that_nobody_sees_come_before_it_is_opaque(void **state)
 	assert_true(slice_eq(buf_slice(&f->bytes), SLICE_LIT("whatever")));
 }
 
-static void to_make_it_opaque_again_changes_nothing(void **state)
+TEST(to_make_it_opaque_again_changes_nothing)
 {
 	struct fixture *f = *state;
 
@@ -271,7 +266,7 @@ static void to_make_it_opaque_again_changes_nothing(void **state)
 	assert_state(f, LINK_OPAQUE);
 }
 
-static void it_logs_in_before_it_is_opaque(void **state)
+TEST(it_logs_in_before_it_is_opaque)
 {
 	struct fixture *f = *state;
 
@@ -286,7 +281,7 @@ static void it_logs_in_before_it_is_opaque(void **state)
 	played_server_expect(&f->server, "SUBSCRIBE a\r\n");
 }
 
-static void no_request_is_counted_once_it_is_to_be_opaque(void **state)
+TEST(no_request_is_counted_once_it_is_to_be_opaque)
 {
 	struct fixture *f = *state;
 
@@ -344,7 +339,7 @@ static const struct {
 	{ LINK_OPAQUE, reach_opaque },
 };
 
-static void it_can_be_closed_in_each_state(void **state)
+TEST(it_can_be_closed_in_each_state)
 {
 	struct fixture *f = *state;
 
@@ -360,7 +355,7 @@ static void it_can_be_closed_in_each_state(void **state)
 	}
 }
 
-static void it_is_closed_when_the_server_hangs_up_in_each_state(void **state)
+TEST(it_is_closed_when_the_server_hangs_up_in_each_state)
 {
 	struct fixture *f = *state;
 
@@ -375,7 +370,7 @@ static void it_is_closed_when_the_server_hangs_up_in_each_state(void **state)
 	}
 }
 
-static void it_is_closed_when_nobody_listens(void **state)
+TEST(it_is_closed_when_nobody_listens)
 {
 	struct fixture *f = *state;
 
@@ -388,7 +383,7 @@ static void it_is_closed_when_nobody_listens(void **state)
 	assert_int_equal(f->end, LINK_UNREACHABLE);
 }
 
-static void a_closed_link_takes_no_user(void **state)
+TEST(a_closed_link_takes_no_user)
 {
 	struct fixture *f = *state;
 	int status;
@@ -406,29 +401,4 @@ static void a_closed_link_takes_no_user(void **state)
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_true(WIFSIGNALED(status));
 	assert_int_equal(WTERMSIG(status), SIGABRT);
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(only_listed_transitions_are_allowed),
-		TEST(without_a_login_it_is_open_at_once),
-		TEST(a_login_that_needs_no_command_is_none),
-		TEST(it_opens_when_every_command_of_its_login_is_accepted),
-		TEST(a_login_that_is_refused_closes_it),
-		TEST(with_nothing_in_flight_it_is_opaque_at_once),
-		TEST(requests_of_its_user_are_not_waited_for),
-		TEST(replies_that_nobody_sees_come_before_it_is_opaque),
-		TEST(to_make_it_opaque_again_changes_nothing),
-		TEST(it_logs_in_before_it_is_opaque),
-		TEST(no_request_is_counted_once_it_is_to_be_opaque),
-		TEST(it_can_be_closed_in_each_state),
-		TEST(it_is_closed_when_the_server_hangs_up_in_each_state),
-		TEST(it_is_closed_when_nobody_listens),
-		TEST(a_closed_link_takes_no_user),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,12 +3,6 @@
  * Listening sockets: what can be seen of them only from inside. The rest is in
  * tests/e2e/test_listeners.py.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -24,6 +18,7 @@
 #include "net/address.h"
 #include "net/listen.h"
 #include "net/watch.h"
+#include "tests/unit/testing.h"
 
 static struct address at;
 static mode_t mode_when_it_began;
@@ -53,7 +48,7 @@ int accept4(int fd, struct sockaddr *peer, socklen_t *len, int flags)
 	return (int)syscall(SYS_accept4, fd, peer, len, flags);
 }
 
-static void unix_socket_has_its_mode_before_it_listens(void **state)
+TEST(unix_socket_has_its_mode_before_it_listens)
 {
 	struct listen_opts opts = { .backlog = 1, .unix_mode = 0600 };
 	char dir[] = "/tmp/test_listen.XXXXXX", text[64];
@@ -61,7 +56,6 @@ static void unix_socket_has_its_mode_before_it_listens(void **state)
 	mode_t old = umask(0);
 	int fd;
 
-	(void)state;
 	assert_non_null(mkdtemp(dir));
 	snprintf(text, sizeof(text), "unix:%s/s", dir);
 	assert_int_equal(address_parse(&at, text), 0);
@@ -74,25 +68,23 @@ static void unix_socket_has_its_mode_before_it_listens(void **state)
 }
 
 /* A name may have more addresses than the caller has room for. */
-static void no_more_sockets_are_opened_than_there_is_room_for(void **state)
+TEST(no_more_sockets_are_opened_than_there_is_room_for)
 {
 	struct listen_opts opts = { .backlog = 1 };
 	int fds[2] = { -1, -1 };
 	const char *reason;
 
-	(void)state;
 	assert_int_equal(address_parse(&at, "*:0"), 0);
 	assert_int_equal(listen_open(&at, &opts, fds, 1, &reason), 1);
 	assert_int_equal(fds[1], -1);
 	close(fds[0]);
 }
 
-static void an_ipv4_client_of_a_listener_for_both_families_has_its_ipv4_address(void **state)
+TEST(an_ipv4_client_of_a_listener_for_both_families_has_its_ipv4_address)
 {
 	struct sockaddr_in6 sa = { .sin6_family = AF_INET6 };
 	char host[64];
 
-	(void)state;
 	assert_int_equal(inet_pton(AF_INET6, "::ffff:10.1.2.3", &sa.sin6_addr), 1);
 	address_print_host((struct sockaddr *)&sa, host, sizeof(host));
 	assert_string_equal(host, "10.1.2.3");
@@ -119,7 +111,7 @@ static void on_exhausted(void *owner, int error)
 	((struct accepted *)owner)->nexhausted++;
 }
 
-static void without_descriptors_a_connection_is_accepted_a_little_later(void **state)
+TEST(without_descriptors_a_connection_is_accepted_a_little_later)
 {
 	static const struct acceptor_ops ops = { on_accept, on_exhausted };
 	struct listen_opts opts = { .backlog = 4 };
@@ -131,7 +123,6 @@ static void without_descriptors_a_connection_is_accepted_a_little_later(void **s
 	const char *reason;
 	int fd, client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	(void)state;
 	assert_int_equal(address_parse(&at, "127.0.0.1:0"), 0);
 	assert_int_equal(listen_open(&at, &opts, &fd, 1, &reason), 1);
 	assert_int_equal(getsockname(fd, (struct sockaddr *)&sa, &len), 0);
@@ -146,17 +137,4 @@ static void without_descriptors_a_connection_is_accepted_a_little_later(void **s
 	close(client);
 	acceptor_free(a);
 	watch_loop_free(loop);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(unix_socket_has_its_mode_before_it_listens),
-		cmocka_unit_test(no_more_sockets_are_opened_than_there_is_room_for),
-		cmocka_unit_test(
-			an_ipv4_client_of_a_listener_for_both_families_has_its_ipv4_address),
-		cmocka_unit_test(without_descriptors_a_connection_is_accepted_a_little_later),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,12 @@
  * Which links are found dead, on which something is due, or nothing. The test looks as often as
  * the timer would.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "base/log.h"
 #include "tests/unit/link_fixture.h"
 #include "tests/unit/played_server.h"
+#include "tests/unit/testing.h"
 #include "upstream/liveness.h"
 
 #define HOUR_MS (3600 * 1000)
@@ -76,6 +71,8 @@ static int tear_down_live(void **state)
 	return 0;
 }
 
+FIXTURE(set_up_live, tear_down_live);
+
 /* hasp asks whether the server executes writes; it answers `reply`. */
 static void answer_write_check(struct fixture *f, const char *reply)
 {
@@ -103,7 +100,7 @@ static void stop_answering(struct fixture *f)
 	control_set_check_delay(f->control, 0);
 }
 
-static void a_link_ends_when_a_reply_is_due_and_nothing_comes(void **state)
+TEST(a_link_ends_when_a_reply_is_due_and_nothing_comes)
 {
 	struct fixture *f = *state;
 
@@ -119,7 +116,7 @@ static void a_link_ends_when_a_reply_is_due_and_nothing_comes(void **state)
 	assert_true(control_is_up(f->control));
 }
 
-static void a_link_does_not_end_while_the_server_holds_writes_back(void **state)
+TEST(a_link_does_not_end_while_the_server_holds_writes_back)
 {
 	struct fixture *f = *state;
 
@@ -137,7 +134,7 @@ static void a_link_does_not_end_while_the_server_holds_writes_back(void **state)
 	assert_down(f->links, LINK_BROKEN);
 }
 
-static void a_link_ends_when_the_server_cannot_be_asked_about_writes(void **state)
+TEST(a_link_ends_when_the_server_cannot_be_asked_about_writes)
 {
 	struct fixture *f = *state;
 	struct played_server writes;
@@ -152,7 +149,7 @@ static void a_link_ends_when_the_server_cannot_be_asked_about_writes(void **stat
 	assert_down(f->links, LINK_BROKEN);
 }
 
-static void each_byte_of_a_reply_counts(void **state)
+TEST(each_byte_of_a_reply_counts)
 {
 	struct fixture *f = *state;
 
@@ -164,7 +161,7 @@ static void each_byte_of_a_reply_counts(void **state)
 	assert_int_equal(f->links->ndown, 0);
 }
 
-static void a_request_that_is_sent_later_has_its_own_time(void **state)
+TEST(a_request_that_is_sent_later_has_its_own_time)
 {
 	struct fixture *f = *state;
 
@@ -177,7 +174,7 @@ static void a_request_that_is_sent_later_has_its_own_time(void **state)
 	assert_int_equal(f->links->ndown, 0);
 }
 
-static void a_reply_may_be_long_in_coming_while_the_server_answers_checks(void **state)
+TEST(a_reply_may_be_long_in_coming_while_the_server_answers_checks)
 {
 	struct fixture *f = *state;
 
@@ -193,7 +190,7 @@ static void a_reply_may_be_long_in_coming_while_the_server_answers_checks(void *
 	assert_down(f->links, LINK_BROKEN);
 }
 
-static void a_link_that_is_not_read_does_not_end(void **state)
+TEST(a_link_that_is_not_read_does_not_end)
 {
 	struct fixture *f = *state;
 
@@ -208,7 +205,7 @@ static void a_link_that_is_not_read_does_not_end(void **state)
 	assert_down(f->links, LINK_BROKEN);
 }
 
-static void what_has_come_and_is_not_read_yet_counts(void **state)
+TEST(what_has_come_and_is_not_read_yet_counts)
 {
 	struct fixture *f = *state;
 
@@ -218,7 +215,7 @@ static void what_has_come_and_is_not_read_yet_counts(void **state)
 	assert_int_equal(f->links->ndown, 0);
 }
 
-static void all_links_end_when_a_check_is_not_answered_and_nothing_else_comes(void **state)
+TEST(all_links_end_when_a_check_is_not_answered_and_nothing_else_comes)
 {
 	struct fixture *f = *state;
 
@@ -233,7 +230,7 @@ static void all_links_end_when_a_check_is_not_answered_and_nothing_else_comes(vo
 	assert_false(control_is_up(f->control));
 }
 
-static void a_server_that_sends_on_another_link_is_not_dead(void **state)
+TEST(a_server_that_sends_on_another_link_is_not_dead)
 {
 	struct fixture *f = *state;
 
@@ -248,7 +245,7 @@ static void a_server_that_sends_on_another_link_is_not_dead(void **state)
 	assert_false(control_is_up(f->control));
 }
 
-static void links_end_while_hasps_own_connection_cannot_be_had(void **state)
+TEST(links_end_while_hasps_own_connection_cannot_be_had)
 {
 	struct fixture *f = *state;
 
@@ -259,7 +256,7 @@ static void links_end_while_hasps_own_connection_cannot_be_had(void **state)
 	assert_down(f->links, LINK_BROKEN);
 }
 
-static void without_a_time_out_nothing_ends(void **state)
+TEST(without_a_time_out_nothing_ends)
 {
 	struct fixture *f = *state;
 	struct stream_flusher *flusher = f->links->at.env.flusher;
@@ -275,26 +272,4 @@ static void without_a_time_out_nothing_ends(void **state)
 	while (f->links->ndown == 0)
 		await_event(f->links);
 	assert_down(f->links, LINK_BROKEN);
-}
-
-#define LIVE(name) cmocka_unit_test_setup_teardown(name, set_up_live, tear_down_live)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		LIVE(a_link_ends_when_a_reply_is_due_and_nothing_comes),
-		LIVE(a_link_does_not_end_while_the_server_holds_writes_back),
-		LIVE(a_link_ends_when_the_server_cannot_be_asked_about_writes),
-		LIVE(each_byte_of_a_reply_counts),
-		LIVE(a_request_that_is_sent_later_has_its_own_time),
-		LIVE(a_reply_may_be_long_in_coming_while_the_server_answers_checks),
-		LIVE(a_link_that_is_not_read_does_not_end),
-		LIVE(what_has_come_and_is_not_read_yet_counts),
-		LIVE(all_links_end_when_a_check_is_not_answered_and_nothing_else_comes),
-		LIVE(a_server_that_sends_on_another_link_is_not_dead),
-		LIVE(links_end_while_hasps_own_connection_cannot_be_had),
-		LIVE(without_a_time_out_nothing_ends),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,16 +2,13 @@
  *
  * lock_op: which action follows from an answer to a call on a lock.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "client/op.h"
 #include "tests/unit/fake_jobs.h"
 #include "tests/unit/hold_fixture.h"
+#include "tests/unit/testing.h"
+
+FIXTURE(hold_set_up, hold_tear_down);
 
 static const struct rule rule_with_replicas = { .owner = OWNER_CONNECTION,
 	                                        .lease_ms = 30000,
@@ -42,7 +39,7 @@ static void assert_answer(const struct op_action *a, const char *expected)
 	assert_memory_equal(got.p, expected, got.n);
 }
 
-static void an_error_is_passed(void **state)
+TEST(an_error_is_passed)
 {
 	struct pending_request *r = sent_take(*state, &rule_by_connection, "worker-1");
 
@@ -50,7 +47,7 @@ static void an_error_is_passed(void **state)
 	                 OP_PASS);
 }
 
-static void a_call_is_sent_again_with_the_text_of_a_script_that_redis_lacks(void **state)
+TEST(a_call_is_sent_again_with_the_text_of_a_script_that_redis_lacks)
 {
 	struct pending_request *r = sent_take(*state, &rule_by_connection, "worker-1");
 	struct op_action a = on_line_of(r, "-NOSCRIPT No matching script.\r\n");
@@ -62,7 +59,7 @@ static void a_call_is_sent_again_with_the_text_of_a_script_that_redis_lacks(void
 	assert_int_equal(on_line_of(r, "-NOSCRIPT No matching script.\r\n").act, OP_PASS);
 }
 
-static void a_short_call_is_sent_again_in_full_if_the_lock_is_busy(void **state)
+TEST(a_short_call_is_sent_again_in_full_if_the_lock_is_busy)
 {
 	struct pending_request *r = sent_take(*state, &rule_by_connection, "worker-1");
 
@@ -72,7 +69,7 @@ static void a_short_call_is_sent_again_in_full_if_the_lock_is_busy(void **state)
 	assert_false(on_line_of(r, "+BUSY\r\n").eval);
 }
 
-static void success_is_passed_while_the_lease_is_good_and_confirmed_when_it_is_not(void **state)
+TEST(success_is_passed_while_the_lease_is_good_and_confirmed_when_it_is_not)
 {
 	struct pending_request *r = sent_take(*state, &rule_by_connection, "worker-1");
 	struct op_action a;
@@ -89,7 +86,7 @@ static void success_is_passed_while_the_lease_is_good_and_confirmed_when_it_is_n
 	assert_int_equal(on_line_of(r, "$-1\r\n").act, OP_PASS);
 }
 
-static void replicas_are_asked_before_success_is_told(void **state)
+TEST(replicas_are_asked_before_success_is_told)
 {
 	struct pending_request *r = sent_take(*state, &rule_with_replicas, "worker-1");
 	struct op_action a = on_line_of(r, "+OK\r\n");
@@ -105,7 +102,7 @@ static void replicas_are_asked_before_success_is_told(void **state)
 	assert_answer(&a, "+OK\r\n");
 }
 
-static void too_few_replicas_are_an_error(void **state)
+TEST(too_few_replicas_are_an_error)
 {
 	struct pending_request *r = sent_take(*state, &rule_with_replicas, "worker-1");
 	struct op_action a = step(r, &(struct op_event){ .kind = OP_ACKED });
@@ -114,7 +111,7 @@ static void too_few_replicas_are_an_error(void **state)
 	assert_answer(&a, OP_NOREPLICAS);
 }
 
-static void a_refused_delete_is_answered_by_the_number_of_keys_that_are_gone(void **state)
+TEST(a_refused_delete_is_answered_by_the_number_of_keys_that_are_gone)
 {
 	struct hold_fixture *f = *state;
 	struct pending_request *taken = sent_take(f, &rule_by_connection, "worker-1");
@@ -128,21 +125,4 @@ static void a_refused_delete_is_answered_by_the_number_of_keys_that_are_gone(voi
 	assert_answer(&a, ":4\r\n");
 	assert_int_equal(on_line_of(r, "+REFUSED\r\n").act, OP_PASS);
 	assert_int_equal(on_line_of(r, "+REFUSED x\r\n").act, OP_CLOSE);
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, hold_set_up, hold_tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(an_error_is_passed),
-		TEST(a_call_is_sent_again_with_the_text_of_a_script_that_redis_lacks),
-		TEST(a_short_call_is_sent_again_in_full_if_the_lock_is_busy),
-		TEST(success_is_passed_while_the_lease_is_good_and_confirmed_when_it_is_not),
-		TEST(replicas_are_asked_before_success_is_told),
-		TEST(too_few_replicas_are_an_error),
-		TEST(a_refused_delete_is_answered_by_the_number_of_keys_that_are_gone),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,10 @@
  *
  * The report on a lock: the whole text for sums of each kind, and what the section proposes.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/testing.h"
 #include "watch/tracker_internal.h"
 
 #define EACH(i, rows)                                                                          \
@@ -63,7 +58,7 @@ static void assert_report(const struct finding *like, const char *text)
 	buf_release(&f.pattern);
 }
 
-static void a_report_has_the_evidence_the_questions_and_the_section(void **state)
+TEST(a_report_has_the_evidence_the_questions_and_the_section)
 {
 	static const struct key_group other = { .node.key = SLICE_LIT("other:*") };
 	/* clang-format off */
@@ -370,12 +365,11 @@ static void a_report_has_the_evidence_the_questions_and_the_section(void **state
 	};
 	/* clang-format on */
 
-	(void)state;
 	for (EACH(i, rows))
 		assert_report(&rows[i].f, rows[i].text);
 }
 
-static void max_hold_leaves_room_for_ten_times_the_longest_hold(void **state)
+TEST(max_hold_leaves_room_for_ten_times_the_longest_hold)
 {
 	static const struct {
 		double longest;
@@ -388,7 +382,6 @@ static void max_hold_leaves_room_for_ten_times_the_longest_hold(void **state)
 		{ 3, 10000, "max_hold = 30s\n" }, { 1e4, 0, "max_hold = 86400s\n" },
 	};
 
-	(void)state;
 	for (EACH(i, rows))
 		assert_section(&(struct lock_sums){ TAKEN(4), .n = { [SEEN_OUTLIVED] = 1 },
 		                                    .held.longest = rows[i].longest,
@@ -396,7 +389,7 @@ static void max_hold_leaves_room_for_ten_times_the_longest_hold(void **state)
 		               rows[i].words);
 }
 
-static void the_lease_is_what_the_application_sets(void **state)
+TEST(the_lease_is_what_the_application_sets)
 {
 	static const struct {
 		int64_t lease_ms;
@@ -406,19 +399,17 @@ static void the_lease_is_what_the_application_sets(void **state)
 		     { 7001, "\nlease = 7001ms\n" },
 		     { 1, "\nlease = 1ms\n" } };
 
-	(void)state;
 	for (EACH(i, rows))
 		assert_section(&(struct lock_sums){ TAKEN(4), .n = { [SEEN_BARE] = 1 },
 		                                    .lease_ms_max = rows[i].lease_ms },
 		               rows[i].words);
 }
 
-static void clients_that_try_again_get_a_wait(void **state)
+TEST(clients_that_try_again_get_a_wait)
 {
 	struct lock_sums l = { TAKEN(4), .tries = { [WAY_SETNX] = 2, [WAY_SET_NX] = 2 },
 		               .n = { [SEEN_BARE] = 1, [SEEN_RETRIED] = 2 } };
 
-	(void)state;
 	durations_add(&l.waited, 1.5);
 	assert_section(&l, "\nwait = 2s\n");
 	durations_add(&l.waited, 2.5);
@@ -435,7 +426,7 @@ static void clients_that_try_again_get_a_wait(void **state)
 	assert_section(&l, "max_hold = 600s\nmode");
 }
 
-static void a_section_needs_a_name_and_keys_of_one_kind(void **state)
+TEST(a_section_needs_a_name_and_keys_of_one_kind)
 {
 	const struct lock_sums harmed = { TAKEN(4), .n = { [SEEN_STOLEN] = 1 } },
 			       risky = { TAKEN(4), .n = { [SEEN_BARE] = 1 } },
@@ -452,7 +443,6 @@ static void a_section_needs_a_name_and_keys_of_one_kind(void **state)
 		{ "**", &harmed, false, false, false }, { "?*", &risky, false, false, false },
 	};
 
-	(void)state;
 	for (EACH(i, rows)) {
 		struct finding f = finding_of(rows[i].pattern, rows[i].l);
 
@@ -462,17 +452,4 @@ static void a_section_needs_a_name_and_keys_of_one_kind(void **state)
 			fail_msg("row %zu", i);
 		buf_release(&f.pattern);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_report_has_the_evidence_the_questions_and_the_section),
-		cmocka_unit_test(max_hold_leaves_room_for_ten_times_the_longest_hold),
-		cmocka_unit_test(the_lease_is_what_the_application_sets),
-		cmocka_unit_test(clients_that_try_again_get_a_wait),
-		cmocka_unit_test(a_section_needs_a_name_and_keys_of_one_kind),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,14 @@
  * What is kept of a call on a lock until its reply is there, and how the call is undone when
  * the reply never comes.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "lock/hold/hold_internal.h"
 #include "tests/unit/fake_jobs.h"
 #include "tests/unit/hold_fixture.h"
 #include "tests/unit/session_fixture.h"
+#include "tests/unit/testing.h"
+
+FIXTURE(hold_set_up, hold_tear_down);
 
 /* --- what is kept -------------------------------------------------------------------- */
 
@@ -26,7 +23,7 @@ static struct lock_request *pending_of(struct hold_fixture *f, struct lock_call 
 	return lock_request_new(f->holds, &call, &key, nkeys, &terms);
 }
 
-static void a_call_that_cannot_change_a_hold_is_not_kept(void **state)
+TEST(a_call_that_cannot_change_a_hold_is_not_kept)
 {
 	struct hold_fixture *f = *state;
 	struct lock_call none = { .effect = LOCK_EFFECT_NONE };
@@ -41,7 +38,7 @@ static void a_call_that_cannot_change_a_hold_is_not_kept(void **state)
 }
 
 /* It may follow the one that takes the lock, and so be answered behind it. */
-static void a_release_is_kept_while_a_take_is_awaited_or_a_lock_is_held(void **state)
+TEST(a_release_is_kept_while_a_take_is_awaited_or_a_lock_is_held)
 {
 	struct hold_fixture *f = *state;
 	struct lock_call drops = { .effect = LOCK_EFFECT_DROPS };
@@ -59,7 +56,7 @@ static void a_release_is_kept_while_a_take_is_awaited_or_a_lock_is_held(void **s
 	assert_null(pending_of(f, drops, 1));
 }
 
-static void what_a_try_wants_is_kept(void **state)
+TEST(what_a_try_wants_is_kept)
 {
 	struct hold_fixture *f = *state;
 	struct lock_request *p = pending_take(f, &rule_by_address, "worker-1");
@@ -77,7 +74,7 @@ static void what_a_try_wants_is_kept(void **state)
 	lock_request_free(p);
 }
 
-static void with_owner_value_the_value_is_the_token(void **state)
+TEST(with_owner_value_the_value_is_the_token)
 {
 	struct hold_fixture *f = *state;
 	struct lock_request *p = pending_take(f, &rule_by_value, "worker-1");
@@ -114,7 +111,7 @@ static struct lock_request *request_of(struct hold_fixture *f, const struct lock
 	return p;
 }
 
-static void a_verb_s_lock_is_of_the_verbs_kind_unless_the_call_names_one(void **state)
+TEST(a_verb_s_lock_is_of_the_verbs_kind_unless_the_call_names_one)
 {
 	static const struct {
 		enum reentrant_mode reentrant;
@@ -142,7 +139,7 @@ static void a_verb_s_lock_is_of_the_verbs_kind_unless_the_call_names_one(void **
 }
 
 /* Checks `ends_ms` and the effect. */
-static void the_application_s_expiry_ends_the_lock(void **state)
+TEST(the_application_s_expiry_ends_the_lock)
 {
 	static const struct {
 		struct lock_call call;
@@ -184,7 +181,7 @@ static void the_application_s_expiry_ends_the_lock(void **state)
 }
 
 /* The section is the rule, or without a rule [verbs]. */
-static void the_section_s_options_are_kept(void **state)
+TEST(the_section_s_options_are_kept)
 {
 	struct hold_fixture *f = *state;
 	const struct rule lasting = { .owner = OWNER_ADDRESS,
@@ -243,7 +240,7 @@ static void the_section_s_options_are_kept(void **state)
 }
 
 /* A verb's lease is hasp's own; an application keeps to its expiry, unless hasp renews it. */
-static void leases_that_hasp_answers_for_are_checked_if_late(void **state)
+TEST(leases_that_hasp_answers_for_are_checked_if_late)
 {
 	static const struct {
 		struct rule rule;
@@ -286,7 +283,7 @@ static void leases_that_hasp_answers_for_are_checked_if_late(void **state)
 	HOLD_ANSWER(f, r, "+OK\r\n");
 }
 
-static void its_memory_is_counted(void **state)
+TEST(its_memory_is_counted)
 {
 	struct hold_fixture *f = *state;
 	struct lock_request *p = pending_take(f, &rule_by_address, "worker-1"), *mlock;
@@ -307,7 +304,7 @@ static void its_memory_is_counted(void **state)
 /* --- its state ----------------------------------------------------------------------- */
 
 /* Redis, or a client that plays it, may answer what no script of hasp's answers. */
-static void an_answer_that_does_not_fit_the_state_is_not_understood(void **state)
+TEST(an_answer_that_does_not_fit_the_state_is_not_understood)
 {
 	struct hold_fixture *f = *state;
 	struct lock_request *p = pending_take(f, &rule_by_address, "worker-1");
@@ -322,7 +319,7 @@ static void an_answer_that_does_not_fit_the_state_is_not_understood(void **state
 	lock_request_free(p);
 }
 
-static void a_reply_is_kept_once_until_it_is_fetched(void **state)
+TEST(a_reply_is_kept_once_until_it_is_fetched)
 {
 	struct hold_fixture *f = *state;
 	struct lock_request *p = pending_take(f, &rule_by_address, "worker-1");
@@ -338,7 +335,7 @@ static void a_reply_is_kept_once_until_it_is_fetched(void **state)
 	lock_request_free(p);
 }
 
-static void states_follow_each_other_as_the_diagram_says(void **state)
+TEST(states_follow_each_other_as_the_diagram_says)
 {
 	/* clang-format off */
 	/* to:                  SENT QUEUED GRANTED RETRIED UNDONE KEPT LOCKED REFUSED ABANDONED */
@@ -355,7 +352,6 @@ static void states_follow_each_other_as_the_diagram_says(void **state)
 	};
 	/* clang-format on */
 
-	(void)state;
 	for (int from = 0; from < LOCK_REQUEST_STATES; from++)
 		for (int to = 0; to < LOCK_REQUEST_STATES; to++)
 			assert_int_equal(lock_request_allows((enum lock_request_state)from,
@@ -363,7 +359,7 @@ static void states_follow_each_other_as_the_diagram_says(void **state)
 			                 allowed[from][to]);
 }
 
-static void a_refused_release_names_the_key_and_its_holder(void **state)
+TEST(a_refused_release_names_the_key_and_its_holder)
 {
 	static const struct {
 		struct slice line;
@@ -403,7 +399,7 @@ static void a_refused_release_names_the_key_and_its_holder(void **state)
 	}
 }
 
-static void a_queued_mlock_waits_for_the_key_that_the_line_names(void **state)
+TEST(a_queued_mlock_waits_for_the_key_that_the_line_names)
 {
 	static const struct {
 		struct slice line;
@@ -436,7 +432,7 @@ static void a_queued_mlock_waits_for_the_key_that_the_line_names(void **state)
 	}
 }
 
-static void an_mlock_has_locks_once_it_has_one_or_may_have(void **state)
+TEST(an_mlock_has_locks_once_it_has_one_or_may_have)
 {
 	static const bool has[LOCK_REQUEST_STATES] = {
 		[LOCK_REQUEST_GRANTED] = true,
@@ -465,7 +461,7 @@ static void an_mlock_has_locks_once_it_has_one_or_may_have(void **state)
 	lock_request_free(one);
 }
 
-static void a_retried_mlock_has_its_place_in_the_queue_once(void **state)
+TEST(a_retried_mlock_has_its_place_in_the_queue_once)
 {
 	static const struct {
 		enum lock_request_state from, to;
@@ -496,7 +492,7 @@ static void a_retried_mlock_has_its_place_in_the_queue_once(void **state)
 	lock_request_free(p);
 }
 
-static void an_abandoned_call_releases_what_it_gets(void **state)
+TEST(an_abandoned_call_releases_what_it_gets)
 {
 	struct hold_fixture *f = *state;
 	struct lock_request *p = pending_take(f, &rule_by_address, "worker-1"),
@@ -514,7 +510,7 @@ static void an_abandoned_call_releases_what_it_gets(void **state)
 
 /* --- several locks by one call, and late answers -------------------------------------- */
 
-static void of_joined_calls_the_shortest_lease_is_first(void **state)
+TEST(of_joined_calls_the_shortest_lease_is_first)
 {
 	struct hold_fixture *f = *state;
 	struct lock_request *all = NULL, *first, *added;
@@ -544,7 +540,7 @@ static void of_joined_calls_the_shortest_lease_is_first(void **state)
 	lock_request_free(all);
 }
 
-static void an_answer_is_late_after_a_tenth_of_the_lease(void **state)
+TEST(an_answer_is_late_after_a_tenth_of_the_lease)
 {
 	struct hold_fixture *f = *state;
 	struct lock_request *p = pending_take(f, &rule_by_address, "worker-1");
@@ -580,7 +576,7 @@ static void an_answer_is_late_after_a_tenth_of_the_lease(void **state)
 
 /* --- what is undone ------------------------------------------------------------------ */
 
-static void a_try_that_was_not_answered_is_undone_by_its_ticket(void **state)
+TEST(a_try_that_was_not_answered_is_undone_by_its_ticket)
 {
 	struct hold_fixture *f = *state;
 
@@ -598,7 +594,7 @@ static void a_try_that_was_not_answered_is_undone_by_its_ticket(void **state)
 }
 
 /* Also if another client has the same token, or stores the same value. */
-static void by_its_ticket_a_try_of_any_owner_is_undone(void **state)
+TEST(by_its_ticket_a_try_of_any_owner_is_undone)
 {
 	struct hold_fixture *f = *state;
 
@@ -612,7 +608,7 @@ static void by_its_ticket_a_try_of_any_owner_is_undone(void **state)
 	assert_int_equal(fake_jobs_count("worker-4"), 0);
 }
 
-static void tries_in_a_transaction_that_was_not_answered_are_undone(void **state)
+TEST(tries_in_a_transaction_that_was_not_answered_are_undone)
 {
 	struct hold_fixture *f = *state;
 
@@ -628,7 +624,7 @@ static void tries_in_a_transaction_that_was_not_answered_are_undone(void **state
 	assert_int_equal(fake_jobs_count("dequeue"), 2);
 }
 
-static void in_a_database_that_is_not_known_nothing_is_undone(void **state)
+TEST(in_a_database_that_is_not_known_nothing_is_undone)
 {
 	struct hold_fixture *f = *state;
 
@@ -640,7 +636,7 @@ static void in_a_database_that_is_not_known_nothing_is_undone(void **state)
 	assert_jobs("");
 }
 
-static void what_takes_no_lock_is_not_undone(void **state)
+TEST(what_takes_no_lock_is_not_undone)
 {
 	struct hold_fixture *f = *state;
 	struct lock_request *p;
@@ -671,7 +667,7 @@ static double undone_until(struct hold_fixture *f, int64_t lease_ms, int64_t wai
 	return fake_jobs_until();
 }
 
-static void a_try_is_undone_as_long_as_what_it_took_may_last(void **state)
+TEST(a_try_is_undone_as_long_as_what_it_took_may_last)
 {
 	struct hold_fixture *f = *state;
 
@@ -681,7 +677,7 @@ static void a_try_is_undone_as_long_as_what_it_took_may_last(void **state)
 	assert_float_equal(undone_until(f, 0, 0), HOLD_NOW + 30, 0.001);
 }
 
-static void since_a_grant_it_lasts_from_there(void **state)
+TEST(since_a_grant_it_lasts_from_there)
 {
 	struct hold_fixture *f = *state;
 	struct lock_request *p = pending_take(f, &rule_by_address, "worker-1");
@@ -691,46 +687,9 @@ static void since_a_grant_it_lasts_from_there(void **state)
 	assert_float_equal(fake_jobs_until(), HOLD_NOW + 37, 0.001);
 }
 
-static void but_no_longer_than_an_hour(void **state)
+TEST(but_no_longer_than_an_hour)
 {
 	struct hold_fixture *f = *state;
 
 	assert_float_equal(undone_until(f, INT64_MAX / 4, 0), HOLD_NOW + 3600, 0.001);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, hold_set_up, hold_tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_call_that_cannot_change_a_hold_is_not_kept),
-		TEST(a_release_is_kept_while_a_take_is_awaited_or_a_lock_is_held),
-		TEST(what_a_try_wants_is_kept),
-		TEST(with_owner_value_the_value_is_the_token),
-		TEST(a_verb_s_lock_is_of_the_verbs_kind_unless_the_call_names_one),
-		TEST(the_application_s_expiry_ends_the_lock),
-		TEST(the_section_s_options_are_kept),
-		TEST(leases_that_hasp_answers_for_are_checked_if_late),
-		TEST(its_memory_is_counted),
-		TEST(an_answer_that_does_not_fit_the_state_is_not_understood),
-		TEST(a_reply_is_kept_once_until_it_is_fetched),
-		TEST(states_follow_each_other_as_the_diagram_says),
-		TEST(a_refused_release_names_the_key_and_its_holder),
-		TEST(a_queued_mlock_waits_for_the_key_that_the_line_names),
-		TEST(an_mlock_has_locks_once_it_has_one_or_may_have),
-		TEST(a_retried_mlock_has_its_place_in_the_queue_once),
-		TEST(an_abandoned_call_releases_what_it_gets),
-		TEST(of_joined_calls_the_shortest_lease_is_first),
-		TEST(an_answer_is_late_after_a_tenth_of_the_lease),
-		TEST(a_try_that_was_not_answered_is_undone_by_its_ticket),
-		TEST(by_its_ticket_a_try_of_any_owner_is_undone),
-		TEST(tries_in_a_transaction_that_was_not_answered_are_undone),
-		TEST(in_a_database_that_is_not_known_nothing_is_undone),
-		TEST(what_takes_no_lock_is_not_undone),
-		TEST(a_try_is_undone_as_long_as_what_it_took_may_last),
-		TEST(since_a_grant_it_lasts_from_there),
-		TEST(but_no_longer_than_an_hour),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,10 @@
  * The verdict on the sums of a lock, at each of its boundaries, and what the report says of
  * them.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/testing.h"
 #include "watch/tracker_internal.h"
 
 #define EACH(i, rows)                                                                          \
@@ -21,11 +16,10 @@
 
 /* --- durations ----------------------------------------------------------------------- */
 
-static void durations_are_known_to_a_third(void **state)
+TEST(durations_are_known_to_a_third)
 {
 	struct durations d = { .total = 0 }, all = { .longest = 5 };
 
-	(void)state;
 	assert_true(durations_at(&d, 0.9) == 0);
 	durations_add(&d, 1e-4);
 	assert_int_equal(d.n[0], 1);
@@ -57,7 +51,7 @@ static void durations_are_known_to_a_third(void **state)
 /* clang-format off */
 #define TAKEN(count) .taken = { [WAY_SET_NX] = (count) }
 
-static void single_questions_about_the_sums(void **state)
+TEST(single_questions_about_the_sums)
 {
 	static const struct {
 		struct lock_sums l;
@@ -104,7 +98,6 @@ static void single_questions_about_the_sums(void **state)
 	};
 	static const int releases[] = { SEEN_RELEASED, SEEN_CHECKED, SEEN_FOREIGN, SEEN_OUTLASTED };
 
-	(void)state;
 	for (EACH(i, rows)) {
 		const struct lock_sums *l = &rows[i].l;
 
@@ -125,12 +118,11 @@ static void single_questions_about_the_sums(void **state)
 	}
 }
 
-static void a_name_may_say_lock(void **state)
+TEST(a_name_may_say_lock)
 {
 	static const char *const yes[] = { "lock", "a:lock", "lock:a", "a-locks-b", "x.mutex" };
 	static const char *const no[] = { "", "clock", "locked", "lock2", "a:b", ":", "mutexes" };
 
-	(void)state;
 	for (EACH(i, yes))
 		assert_true(verdict_says_lock(slice_str(yes[i])));
 	for (EACH(i, no))
@@ -138,7 +130,7 @@ static void a_name_may_say_lock(void **state)
 	assert_true(verdict_says_lock(slice_of("lock2", 4)));
 }
 
-static void keys_are_locks_if_they_are_released_like_locks(void **state)
+TEST(keys_are_locks_if_they_are_released_like_locks)
 {
 	static const struct {
 		const char *key;
@@ -181,7 +173,6 @@ static void keys_are_locks_if_they_are_released_like_locks(void **state)
 		         .n = { [SEEN_RELEASED] = 1 } }, true },
 	};
 
-	(void)state;
 	for (EACH(i, rows)) {
 		struct lock_sums l = rows[i].l;
 		struct guard_sums written = { .written_back = 1 }, read = { .reread = 1 };
@@ -199,7 +190,7 @@ static void keys_are_locks_if_they_are_released_like_locks(void **state)
 	}
 }
 
-static void a_key_that_NX_sets_is_a_lock_until_twenty_were_set(void **state)
+TEST(a_key_that_NX_sets_is_a_lock_until_twenty_were_set)
 {
 	static const struct {
 		enum lock_way way;
@@ -214,7 +205,6 @@ static void a_key_that_NX_sets_is_a_lock_until_twenty_were_set(void **state)
 		{ WAY_SCRIPT, { TAKEN(19), .n = { [SEEN_RELEASED] = 1 } }, true },
 	};
 
-	(void)state;
 	for (EACH(i, rows)) {
 		struct lock_sums l = rows[i].l;
 		struct key_group s = { .lock = &l };
@@ -226,9 +216,8 @@ static void a_key_that_NX_sets_is_a_lock_until_twenty_were_set(void **state)
 	}
 }
 
-static void a_refresh_is_seldom_early(void **state)
+TEST(a_refresh_is_seldom_early)
 {
-	(void)state;
 	assert_false(verdict_is_refresh(&(struct guard_sums){ .had_ttl = 0 }));
 	assert_true(verdict_is_refresh(&(struct guard_sums){ .had_ttl = 10, .late = 9 }));
 	assert_false(verdict_is_refresh(&(struct guard_sums){ .had_ttl = 10, .late = 8 }));
@@ -239,7 +228,7 @@ static void a_refresh_is_seldom_early(void **state)
 
 /* --- the verdict --------------------------------------------------------------------- */
 
-static void the_owner_is_what_the_releases_show(void **state)
+TEST(the_owner_is_what_the_releases_show)
 {
 	static const struct {
 		const char *owner;
@@ -359,7 +348,6 @@ static void the_owner_is_what_the_releases_show(void **state)
 			[SEEN_DELETES] = 3, [SEEN_RELEASED] = 2, [SEEN_REPEATED] = 1 } }, 2, 0, 0 },
 	};
 
-	(void)state;
 	for (EACH(i, rows)) {
 		struct lock_verdict v = lock_verdict(&rows[i].l);
 
@@ -371,7 +359,7 @@ static void the_owner_is_what_the_releases_show(void **state)
 	}
 }
 
-static void the_expiry_and_its_holders_show_whether_to_renew(void **state)
+TEST(the_expiry_and_its_holders_show_whether_to_renew)
 {
 	static const struct {
 		struct lock_sums l;
@@ -452,7 +440,6 @@ static void the_expiry_and_its_holders_show_whether_to_renew(void **state)
 		                     [SEEN_REPEATED] = 1 } }, 1, 1, true, true, true, 0 },
 	};
 
-	(void)state;
 	for (EACH(i, rows)) {
 		struct lock_verdict v = lock_verdict(&rows[i].l);
 
@@ -465,7 +452,7 @@ static void the_expiry_and_its_holders_show_whether_to_renew(void **state)
 	}
 }
 
-static void harm_and_risk_need_a_rule(void **state)
+TEST(harm_and_risk_need_a_rule)
 {
 	static const struct {
 		struct lock_sums l;
@@ -500,7 +487,6 @@ static void harm_and_risk_need_a_rule(void **state)
 		  false, true },
 	};
 
-	(void)state;
 	for (EACH(i, rows))
 		if (verdict_is_harmed(&rows[i].l) != rows[i].harmed ||
 		    discovery_lock_needs_rule(&rows[i].l) != rows[i].needs_rule)
@@ -508,19 +494,3 @@ static void harm_and_risk_need_a_rule(void **state)
 }
 
 /* clang-format on */
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(durations_are_known_to_a_third),
-		cmocka_unit_test(single_questions_about_the_sums),
-		cmocka_unit_test(a_name_may_say_lock),
-		cmocka_unit_test(keys_are_locks_if_they_are_released_like_locks),
-		cmocka_unit_test(a_key_that_NX_sets_is_a_lock_until_twenty_were_set),
-		cmocka_unit_test(a_refresh_is_seldom_early),
-		cmocka_unit_test(the_owner_is_what_the_releases_show),
-		cmocka_unit_test(the_expiry_and_its_holders_show_whether_to_renew),
-		cmocka_unit_test(harm_and_risk_need_a_rule),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -2,12 +2,6 @@
  *
  * A log that goes to syslog, to a file, or to a FIFO, waits for nobody.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "tests/unit/testing.h"
 
 #define MANY 1000
 
@@ -67,12 +62,11 @@ static const char *next_line(int fd)
 	return text;
 }
 
-static void line_is_one_that_syslog_understands(void **state)
+TEST(line_is_one_that_syslog_understands)
 {
 	int fd = open_syslogd(), priority, day, pid, end = 0;
 	char month[4];
 
-	(void)state;
 	assert_int_equal(log_open("syslog"), 0);
 	log_error("something about=%d", 7);
 	assert_int_equal(sscanf(next(fd),
@@ -86,11 +80,10 @@ static void line_is_one_that_syslog_understands(void **state)
 	close(fd);
 }
 
-static void each_line_of_a_text_is_logged(void **state)
+TEST(each_line_of_a_text_is_logged)
 {
 	int fd = open_syslogd();
 
-	(void)state;
 	assert_int_equal(log_open("syslog"), 0);
 	log_lines(LOG_SEV_ERROR, SLICE_LIT("one 100%\n\ntwo\nthree"));
 	assert_non_null(strstr(next(fd), "level=error msg=\"one 100%\""));
@@ -110,11 +103,10 @@ static void assert_said(int fd, const char *expected)
 	assert_string_equal(at + 3, expected);
 }
 
-static void lines_are_logfmt_or_json(void **state)
+TEST(lines_are_logfmt_or_json)
 {
 	int fd = open_syslogd();
 
-	(void)state;
 	assert_int_equal(log_open("syslog"), 0);
 	log_info("event n=7 f=1.5 key=\"a\\\"\\\\\\xff b\" empty=\"\" cut=\"a b");
 	assert_said(fd, "level=info event=event n=7 f=1.5 key=\"a\\\"\\\\\\xff b\" empty=\"\" "
@@ -144,7 +136,7 @@ static void lines_are_logfmt_or_json(void **state)
 	close(fd);
 }
 
-static void a_file_s_lines_have_the_time(void **state)
+TEST(a_file_s_lines_have_the_time)
 {
 	char path[64], text[128] = "";
 	struct timespec before, after; /* time() may be some milliseconds late */
@@ -152,7 +144,6 @@ static void a_file_s_lines_have_the_time(void **state)
 	time_t at;
 	FILE *file;
 
-	(void)state;
 	snprintf(path, sizeof(path), "%s/timed", dir);
 	assert_int_equal(log_open(path), 0);
 	clock_gettime(CLOCK_REALTIME, &before);
@@ -169,7 +160,7 @@ static void a_file_s_lines_have_the_time(void **state)
 	assert_true(at >= before.tv_sec && at <= after.tv_sec);
 }
 
-static void a_limit_passes_so_many_in_a_window_and_counts_the_others(void **state)
+TEST(a_limit_passes_so_many_in_a_window_and_counts_the_others)
 {
 	static const struct {
 		double now;
@@ -179,7 +170,6 @@ static void a_limit_passes_so_many_in_a_window_and_counts_the_others(void **stat
 	struct log_limit l = { 0 };
 	uint32_t suppressed;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		bool passes = log_limit_pass_in(&l, rows[i].now, 10, 2, &suppressed);
 
@@ -189,12 +179,11 @@ static void a_limit_passes_so_many_in_a_window_and_counts_the_others(void **stat
 	}
 }
 
-static void nobody_waits_for_a_syslog_that_does_not_read(void **state)
+TEST(nobody_waits_for_a_syslog_that_does_not_read)
 {
 	int fd = open_syslogd(), captured = 0;
 	char told[64];
 
-	(void)state;
 	assert_int_equal(log_open("syslog"), 0);
 	alarm(10);
 	for (int i = 0; i < MANY; i++)
@@ -210,11 +199,10 @@ static void nobody_waits_for_a_syslog_that_does_not_read(void **state)
 	close(fd);
 }
 
-static void syslog_may_come_late_and_again(void **state)
+TEST(syslog_may_come_late_and_again)
 {
 	int fd;
 
-	(void)state;
 	unlink(here.sun_path);
 	assert_int_equal(log_open("syslog"), 0);
 	log_error("nobody hears this");
@@ -235,12 +223,11 @@ static int next_descriptor(void)
 	return fd;
 }
 
-static void a_log_needs_one_descriptor_wherever_it_goes(void **state)
+TEST(a_log_needs_one_descriptor_wherever_it_goes)
 {
 	char file[sizeof(here.sun_path) + 8];
 	int free_fd;
 
-	(void)state;
 	snprintf(file, sizeof(file), "%s.txt", here.sun_path);
 	assert_int_equal(log_open(file), 0);
 	free_fd = next_descriptor();
@@ -257,11 +244,10 @@ static void a_log_needs_one_descriptor_wherever_it_goes(void **state)
 	unlink(file);
 }
 
-static void a_log_waits_for_no_reader_of_a_fifo(void **state)
+TEST(a_log_waits_for_no_reader_of_a_fifo)
 {
 	char fifo[sizeof(here.sun_path) + 8];
 
-	(void)state;
 	snprintf(fifo, sizeof(fifo), "%s.fifo", here.sun_path);
 	assert_int_equal(mkfifo(fifo, 0600), 0);
 	assert_int_equal(log_open(fifo), -1);
@@ -285,19 +271,4 @@ static int end(void **state)
 	return rmdir(dir);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(line_is_one_that_syslog_understands),
-		cmocka_unit_test(each_line_of_a_text_is_logged),
-		cmocka_unit_test(lines_are_logfmt_or_json),
-		cmocka_unit_test(a_file_s_lines_have_the_time),
-		cmocka_unit_test(a_limit_passes_so_many_in_a_window_and_counts_the_others),
-		cmocka_unit_test(nobody_waits_for_a_syslog_that_does_not_read),
-		cmocka_unit_test(syslog_may_come_late_and_again),
-		cmocka_unit_test(a_log_needs_one_descriptor_wherever_it_goes),
-		cmocka_unit_test(a_log_waits_for_no_reader_of_a_fifo),
-	};
-
-	return cmocka_run_group_tests(tests, begin, end);
-}
+GROUP_FIXTURE(begin, end);

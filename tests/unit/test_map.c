@@ -3,26 +3,20 @@
  * A map finds what was put into it, and nothing else, while it grows and after
  * entries were taken out.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/list.h"
 #include "base/map.h"
+#include "tests/unit/testing.h"
 
 #define MANY 5000
 
-static void nothing_is_found_in_an_empty_map(void **state)
+TEST(nothing_is_found_in_an_empty_map)
 {
 	struct map m;
 
-	(void)state;
 	map_init(&m);
 	assert_null(map_get(&m, SLICE_LIT("a")));
 	assert_null(map_get(&m, SLICE_NONE));
@@ -30,13 +24,12 @@ static void nothing_is_found_in_an_empty_map(void **state)
 }
 
 /* Lengths below, at and above the hash's word, with NULs, each a prefix of the next. */
-static void keys_that_differ_in_length_only_are_different(void **state)
+TEST(keys_that_differ_in_length_only_are_different)
 {
 	static const char zeros[20];
 	struct map_node nodes[20];
 	struct map m;
 
-	(void)state;
 	map_init(&m);
 	for (size_t n = 0; n < 20; n++) {
 		nodes[n].key = slice_of(zeros, n);
@@ -48,13 +41,12 @@ static void keys_that_differ_in_length_only_are_different(void **state)
 	map_fini(&m);
 }
 
-static void keys_that_differ_in_one_byte_are_different(void **state)
+TEST(keys_that_differ_in_one_byte_are_different)
 {
 	char bytes[17] = "0123456789abcdef", other[17];
 	struct map_node node = { .key = slice_of(bytes, 16) };
 	struct map m;
 
-	(void)state;
 	map_init(&m);
 	map_put(&m, &node);
 	for (size_t i = 0; i < 16; i++) {
@@ -98,12 +90,11 @@ static void assert_finds(const struct map *m, const struct entry *entries)
 	assert_int_equal(m->n, n);
 }
 
-static void entries_are_found_while_the_table_grows(void **state)
+TEST(entries_are_found_while_the_table_grows)
 {
 	struct map m;
 	struct entry *entries;
 
-	(void)state;
 	map_init(&m);
 	entries = put_many(&m);
 	assert_finds(&m, entries);
@@ -111,12 +102,11 @@ static void entries_are_found_while_the_table_grows(void **state)
 	free(entries);
 }
 
-static void what_was_removed_is_not_found_and_the_rest_is(void **state)
+TEST(what_was_removed_is_not_found_and_the_rest_is)
 {
 	struct map m;
 	struct entry *entries;
 
-	(void)state;
 	map_init(&m);
 	entries = put_many(&m);
 	for (size_t i = 0; i < MANY; i += 3) {
@@ -133,13 +123,12 @@ static void what_was_removed_is_not_found_and_the_rest_is(void **state)
 	free(entries);
 }
 
-static void each_entry_is_gone_through_once(void **state)
+TEST(each_entry_is_gone_through_once)
 {
 	struct entry *entries;
 	struct map m;
 	size_t n = 0;
 
-	(void)state;
 	map_init(&m);
 	map_each (&m, node)
 		fail_msg("an empty map has the entry %p", (void *)node);
@@ -164,13 +153,12 @@ static void each_entry_is_gone_through_once(void **state)
 }
 
 /* However many entries there are: else the last one would take as long as moving all. */
-static void a_large_table_grows_a_few_entries_at_a_time(void **state)
+TEST(a_large_table_grows_a_few_entries_at_a_time)
 {
 	struct entry *entries = calloc(MANY, sizeof(*entries));
 	size_t moved = 0, nsteps = 0;
 	struct map m;
 
-	(void)state;
 	assert_non_null(entries);
 	map_init(&m);
 	for (size_t i = 0; i < MANY; i++) {
@@ -229,20 +217,18 @@ static void assert_twins_are_found(void)
 	free(entries);
 }
 
-static void entries_that_share_a_key_are_all_found(void **state)
+TEST(entries_that_share_a_key_are_all_found)
 {
-	(void)state;
 	for (int i = 0; i < 20; i++)
 		assert_twins_are_found();
 }
 
 /* Or else a peer could choose keys that share a bucket. */
-static void each_map_has_a_secret_that_decides_where_keys_go(void **state)
+TEST(each_map_has_a_secret_that_decides_where_keys_go)
 {
 	struct map a, b;
 	struct map_node x = { .key = SLICE_LIT("key") }, y = x;
 
-	(void)state;
 	map_init(&a);
 	map_init(&b);
 	map_put(&a, &x);
@@ -278,9 +264,8 @@ static size_t longest_chain(size_t n, size_t place)
 }
 
 /* As those of locks do that are numbered. */
-static void keys_that_differ_in_one_place_are_spread(void **state)
+TEST(keys_that_differ_in_one_place_are_spread)
 {
-	(void)state;
 	for (size_t n = 1; n <= 24; n++)
 		for (size_t place = 0; place < n; place++)
 			assert_in_range(longest_chain(n, place), 1, 10);
@@ -329,40 +314,18 @@ static void scan_while_it_grows(size_t nbefore, size_t puts_each)
 	map_fini(&m);
 }
 
-static void scan_meets_each_entry_once_though_the_table_grows(void **state)
+TEST(scan_meets_each_entry_once_though_the_table_grows)
 {
-	(void)state;
 	for (size_t nbefore = 1; nbefore < MANY / 2; nbefore += 97)
 		for (size_t puts_each = 0; puts_each < 9; puts_each += 4)
 			scan_while_it_grows(nbefore, puts_each);
 }
 
-static void scan_of_an_empty_map_is_over_at_once(void **state)
+TEST(scan_of_an_empty_map_is_over_at_once)
 {
 	struct map m;
 
-	(void)state;
 	map_init(&m);
 	assert_int_equal(map_scan(&m, 0, NULL, NULL), 0);
 	map_fini(&m);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nothing_is_found_in_an_empty_map),
-		cmocka_unit_test(keys_that_differ_in_length_only_are_different),
-		cmocka_unit_test(keys_that_differ_in_one_byte_are_different),
-		cmocka_unit_test(entries_are_found_while_the_table_grows),
-		cmocka_unit_test(what_was_removed_is_not_found_and_the_rest_is),
-		cmocka_unit_test(each_entry_is_gone_through_once),
-		cmocka_unit_test(a_large_table_grows_a_few_entries_at_a_time),
-		cmocka_unit_test(entries_that_share_a_key_are_all_found),
-		cmocka_unit_test(each_map_has_a_secret_that_decides_where_keys_go),
-		cmocka_unit_test(keys_that_differ_in_one_place_are_spread),
-		cmocka_unit_test(scan_meets_each_entry_once_though_the_table_grows),
-		cmocka_unit_test(scan_of_an_empty_map_is_over_at_once),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

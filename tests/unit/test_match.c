@@ -3,18 +3,15 @@
  * Which rule or guard a key falls under, what the first byte alone tells of it, and what a
  * command means to a guard.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-
-#include <cmocka.h>
 
 #include "base/glob.h"
 #include "config/config.h"
 #include "config/match.h"
 #include "tests/unit/inifile.h"
+#include "tests/unit/testing.h"
+
+GROUP_FIXTURE(ini_make_dir, ini_remove_dir);
 
 #define GET "\nacquire_on = GET\n"
 
@@ -44,12 +41,11 @@ static const char *rule_name(const struct config *c, const char *key)
 	return r ? r->section.name : "none";
 }
 
-static void the_first_matching_rule_wins(void **state)
+TEST(the_first_matching_rule_wins)
 {
 	struct config *c = load(
 		"[lock narrow]\npattern = x:1* y\n[lock wide]\npattern = x:*\n");
 
-	(void)state;
 	assert_string_equal(rule_name(c, "x:12"), "narrow");
 	assert_string_equal(rule_name(c, "y"), "narrow");
 	assert_string_equal(rule_name(c, "x:2"), "wide");
@@ -58,11 +54,10 @@ static void the_first_matching_rule_wins(void **state)
 	config_unref(c);
 }
 
-static void of_the_patterns_of_a_rule_any_may_match(void **state)
+TEST(of_the_patterns_of_a_rule_any_may_match)
 {
 	struct config *c = load("[lock a]\npattern = x:1\n\ty:*, z?\n");
 
-	(void)state;
 	assert_string_equal(rule_name(c, "x:1"), "a");
 	assert_string_equal(rule_name(c, "y:1"), "a");
 	assert_string_equal(rule_name(c, "z1"), "a");
@@ -71,14 +66,13 @@ static void of_the_patterns_of_a_rule_any_may_match(void **state)
 	config_unref(c);
 }
 
-static void a_key_may_have_any_bytes_or_none(void **state)
+TEST(a_key_may_have_any_bytes_or_none)
 {
 	struct config *c = load("[lock a]\npattern = a?b\n[lock b]\npattern = b*\n");
 	struct config *all = load_warned("[lock all]\npattern = *\n",
 	                                 "2: pattern '*' of [lock all] makes every key a lock; "
 	                                 "name only the keys that are locks, such as lock:*\n");
 
-	(void)state;
 	assert_ptr_equal(rule_of(c, SLICE_LIT("a\0b")), c->rules[0]);
 	assert_ptr_equal(rule_of(c, SLICE_LIT("b\xff\0\n")), c->rules[1]);
 	assert_null(rule_of(c, SLICE_LIT("a\0")));
@@ -90,11 +84,10 @@ static void a_key_may_have_any_bytes_or_none(void **state)
 	config_unref(all);
 }
 
-static void without_rules_and_guards_no_key_has_one(void **state)
+TEST(without_rules_and_guards_no_key_has_one)
 {
 	struct config *c = config_load(NULL, NULL, NULL);
 
-	(void)state;
 	assert_null(rule_of(c, SLICE_LIT("x")));
 	assert_null(guard_of(c, SLICE_LIT("x")));
 	assert_null(rule_of(c, SLICE_LIT("")));
@@ -108,12 +101,11 @@ static unsigned possible(const struct config *c, const char *key)
 	return match_possible(c, slice_str(key));
 }
 
-static void a_key_without_rule_is_known_by_its_first_byte(void **state)
+TEST(a_key_without_rule_is_known_by_its_first_byte)
 {
 	struct config *c = load("[lock a]\npattern = x:* y\n[guard b]\npattern = z:*\n"
 	                        "acquire_on = GET\n");
 
-	(void)state;
 	assert_int_equal(possible(c, "x:1"), MATCH_RULE);
 	assert_int_equal(possible(c, "yes"), MATCH_RULE);
 	assert_int_equal(possible(c, "z"), MATCH_GUARD);
@@ -123,11 +115,10 @@ static void a_key_without_rule_is_known_by_its_first_byte(void **state)
 	config_unref(c);
 }
 
-static void a_pattern_that_begins_with_any_byte_may_match_all(void **state)
+TEST(a_pattern_that_begins_with_any_byte_may_match_all)
 {
 	static const char *const patterns[] = { "*:lock", "?x", "[ab]x", "\\\\*x" };
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(patterns) / sizeof(*patterns); i++) {
 		char text[64];
 		struct config *c;
@@ -141,7 +132,7 @@ static void a_pattern_that_begins_with_any_byte_may_match_all(void **state)
 }
 
 /* What match_rule() finds by way of the first byte is what trying all patterns finds. */
-static void the_first_byte_never_hides_a_match(void **state)
+TEST(the_first_byte_never_hides_a_match)
 {
 	static const char *const patterns[] = {
 		"a",    "a*",   "*a",     "?",   "?a",  "[a-c]", "[^a]",  "[]",   "[^]",
@@ -150,7 +141,6 @@ static void the_first_byte_never_hides_a_match(void **state)
 	};
 	char key[2];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(patterns) / sizeof(*patterns); i++) {
 		struct slice pattern = slice_str(patterns[i]);
 		char text[64];
@@ -175,11 +165,10 @@ static void the_first_byte_never_hides_a_match(void **state)
 	}
 }
 
-static void hasps_reserved_keys_have_no_rule(void **state)
+TEST(hasps_reserved_keys_have_no_rule)
 {
 	struct config *c = load("[lock a]\npattern = h* *:b\n");
 
-	(void)state;
 	assert_string_equal(rule_name(c, "hasp:owner:{x}:b"), "none");
 	assert_string_equal(rule_name(c, "hasp:"), "none");
 	assert_string_equal(rule_name(c, "hasp"), "a");
@@ -193,12 +182,11 @@ static const char *guard_name(const struct config *c, const char *key)
 	return g ? g->section.name : "none";
 }
 
-static void the_first_matching_guard_wins(void **state)
+TEST(the_first_matching_guard_wins)
 {
 	struct config *c = load("[guard narrow]\npattern = x:1* y\nacquire_on = GET\n"
 	                        "[guard wide]\npattern = x:*\nacquire_on = GET\n");
 
-	(void)state;
 	assert_string_equal(guard_name(c, "x:12"), "narrow");
 	assert_string_equal(guard_name(c, "y"), "narrow");
 	assert_string_equal(guard_name(c, "x:2"), "wide");
@@ -207,55 +195,50 @@ static void the_first_matching_guard_wins(void **state)
 	config_unref(c);
 }
 
-static void locks_are_not_guarded(void **state)
+TEST(locks_are_not_guarded)
 {
 	struct config *c = load("[guard a]\npattern = x:*\nacquire_on = GET\n"
 	                        "[lock l]\npattern = x:l*\n");
 
-	(void)state;
 	assert_string_equal(guard_name(c, "x:lock"), "none");
 	assert_string_equal(guard_name(c, "x:1"), "a");
 	config_unref(c);
 }
 
-static void a_key_has_the_flags_of_all_that_may_match(void **state)
+TEST(a_key_has_the_flags_of_all_that_may_match)
 {
 	struct config *c = load("[guard a]\npattern = x:*" GET "[lock l]\npattern = x:l*\n");
 
-	(void)state;
 	assert_int_equal(possible(c, "x:1"), MATCH_RULE | MATCH_GUARD);
 	assert_int_equal(possible(c, "y"), 0);
 	config_unref(c);
 }
 
-static void a_rule_in_mode_observe_leaves_no_key_to_guards(void **state)
+TEST(a_rule_in_mode_observe_leaves_no_key_to_guards)
 {
 	struct config *c = load("[lock l]\npattern = x:l*\nmode = observe\n"
 	                        "[guard a]\npattern = x:*" GET);
 
-	(void)state;
 	assert_string_equal(guard_name(c, "x:lock"), "none");
 	assert_string_equal(guard_name(c, "x:1"), "a");
 	config_unref(c);
 }
 
-static void hasps_reserved_keys_are_not_guarded(void **state)
+TEST(hasps_reserved_keys_are_not_guarded)
 {
 	struct config *c = load("[guard a]\npattern = h*\nacquire_on = GET\n");
 
-	(void)state;
 	assert_string_equal(guard_name(c, "hasp:guard:{x}"), "none");
 	assert_string_equal(guard_name(c, "hasp"), "a");
 	config_unref(c);
 }
 
-static void a_guard_knows_its_commands_in_any_case(void **state)
+TEST(a_guard_knows_its_commands_in_any_case)
 {
 	struct config *c = load("[guard a]\npattern = a\nacquire_on = Get GETDEL\n"
 	                        "release_on = set GETDEL\n");
 	const struct guard *g = c->guards[0];
 
-	(void)state;
 	assert_true(match_acquires(g, SLICE_LIT("GET")));
 	assert_true(match_acquires(g, SLICE_LIT("getdel")));
 	assert_false(match_acquires(g, SLICE_LIT("GE")));
@@ -266,37 +249,12 @@ static void a_guard_knows_its_commands_in_any_case(void **state)
 	config_unref(c);
 }
 
-static void a_guard_without_release_on_is_released_by_all_it_is_not_acquired_by(void **state)
+TEST(a_guard_without_release_on_is_released_by_all_it_is_not_acquired_by)
 {
 	struct config *c = load("[guard a]\npattern = a\nacquire_on = GET GETEX\n");
 	const struct guard *g = c->guards[0];
 
-	(void)state;
 	assert_true(match_releases(g, SLICE_LIT("set")));
 	assert_false(match_releases(g, SLICE_LIT("getex")));
 	config_unref(c);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_first_matching_rule_wins),
-		cmocka_unit_test(of_the_patterns_of_a_rule_any_may_match),
-		cmocka_unit_test(a_key_may_have_any_bytes_or_none),
-		cmocka_unit_test(without_rules_and_guards_no_key_has_one),
-		cmocka_unit_test(a_key_without_rule_is_known_by_its_first_byte),
-		cmocka_unit_test(a_pattern_that_begins_with_any_byte_may_match_all),
-		cmocka_unit_test(the_first_byte_never_hides_a_match),
-		cmocka_unit_test(hasps_reserved_keys_have_no_rule),
-		cmocka_unit_test(the_first_matching_guard_wins),
-		cmocka_unit_test(locks_are_not_guarded),
-		cmocka_unit_test(a_key_has_the_flags_of_all_that_may_match),
-		cmocka_unit_test(a_rule_in_mode_observe_leaves_no_key_to_guards),
-		cmocka_unit_test(hasps_reserved_keys_are_not_guarded),
-		cmocka_unit_test(a_guard_knows_its_commands_in_any_case),
-		cmocka_unit_test(
-			a_guard_without_release_on_is_released_by_all_it_is_not_acquired_by),
-	};
-
-	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
 }

@@ -2,15 +2,10 @@
  *
  * The replies of several nodes as one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "cluster/merge.h"
+#include "tests/unit/testing.h"
 #include "upstream/slot.h"
 
 #define REPLIES_MAX 4
@@ -37,34 +32,30 @@ static void assert_merged(enum merge_kind kind, const struct split *split,
 #define MERGED(kind, expected, ...)                                                            \
 	assert_merged(kind, NULL, (const char *const[]){ __VA_ARGS__, NULL }, expected)
 
-static void test_counts_are_added_up(void **state)
+TEST(test_counts_are_added_up)
 {
-	(void)state;
 	MERGED(MERGE_SUM, ":7\r\n", ":0\r\n", ":3\r\n", ":4\r\n");
 	MERGED(MERGE_SUM, ":1\r\n", ":1\r\n");
 	MERGED(MERGE_SUM, UNLIKE, ":1\r\n", "+OK\r\n");
 }
 
-static void test_an_error_is_the_reply_and_the_first_one_counts(void **state)
+TEST(test_an_error_is_the_reply_and_the_first_one_counts)
 {
-	(void)state;
 	MERGED(MERGE_SUM, "-NOPERM b\r\n", ":1\r\n", "-NOPERM b\r\n", "-ERR c\r\n");
 	MERGED(MERGE_SAME, "-OOM x\r\n", "+OK\r\n", "-OOM x\r\n");
 	MERGED(MERGE_LIST, "!5\r\nERR x\r\n", "*0\r\n", "!5\r\nERR x\r\n");
 	MERGED(MERGE_LEAST, "-ERR x\r\n", "*1\r\n:1\r\n", "-ERR x\r\n");
 }
 
-static void test_what_all_say_is_said_once(void **state)
+TEST(test_what_all_say_is_said_once)
 {
-	(void)state;
 	MERGED(MERGE_SAME, "+OK\r\n", "+OK\r\n", "+OK\r\n");
 	MERGED(MERGE_SAME, "+OK\r\n", "+OK\r\n", "+FINE\r\n");
 	MERGED(MERGE_SAME, "$3\r\nabc\r\n", "$3\r\nabc\r\n", "$3\r\nabc\r\n");
 }
 
-static void test_arrays_come_one_behind_the_other(void **state)
+TEST(test_arrays_come_one_behind_the_other)
 {
-	(void)state;
 	MERGED(MERGE_LIST, "*3\r\n$1\r\na\r\n$0\r\n\r\n$1\r\nb\r\n", "*1\r\n$1\r\na\r\n",
 	       "*0\r\n", "*2\r\n$0\r\n\r\n$1\r\nb\r\n");
 	MERGED(MERGE_LIST, "*0\r\n", "*0\r\n", "*0\r\n");
@@ -76,9 +67,8 @@ static void test_arrays_come_one_behind_the_other(void **state)
 	MERGED(MERGE_LIST, UNLIKE, "*0\r\n", ":1\r\n");
 }
 
-static void test_the_least_number_counts(void **state)
+TEST(test_the_least_number_counts)
 {
-	(void)state;
 	MERGED(MERGE_LEAST, ":1\r\n", ":3\r\n", ":1\r\n", ":2\r\n");
 	MERGED(MERGE_LEAST, ":-1\r\n", ":3\r\n", ":-1\r\n");
 	MERGED(MERGE_LEAST, "*3\r\n:1\r\n:0\r\n:0\r\n", "*3\r\n:1\r\n:1\r\n:0\r\n",
@@ -89,9 +79,8 @@ static void test_the_least_number_counts(void **state)
 	MERGED(MERGE_LEAST, UNLIKE, ":1\r\n", "*1\r\n:1\r\n");
 }
 
-static void test_one_node_that_runs_a_script_is_enough(void **state)
+TEST(test_one_node_that_runs_a_script_is_enough)
 {
-	(void)state;
 	MERGED(MERGE_ANY, "+OK\r\n", "-NOTBUSY No\r\n", "+OK\r\n", "-NOTBUSY No\r\n");
 	MERGED(MERGE_ANY, "-UNKILLABLE x\r\n", "-NOTBUSY No\r\n", "-UNKILLABLE x\r\n",
 	       "-NOTBUSY No\r\n");
@@ -99,9 +88,8 @@ static void test_one_node_that_runs_a_script_is_enough(void **state)
 	MERGED(MERGE_ANY, "-NOTBUSY No\r\n", "-NOTBUSY No\r\n", "-NOTBUSY No\r\n");
 }
 
-static void test_what_one_node_finds_is_found(void **state)
+TEST(test_what_one_node_finds_is_found)
 {
-	(void)state;
 	MERGED(MERGE_FOUND, "$1\r\nb\r\n", "$-1\r\n", "$1\r\nb\r\n", "$1\r\nc\r\n");
 	MERGED(MERGE_FOUND, "$-1\r\n", "$-1\r\n", "$-1\r\n");
 	MERGED(MERGE_FOUND, "$-1\r\n", "$-1\r\n", "_\r\n");
@@ -109,9 +97,8 @@ static void test_what_one_node_finds_is_found(void **state)
 	MERGED(MERGE_FOUND, "-ERR x\r\n", "_\r\n", "-ERR x\r\n");
 }
 
-static void test_a_name_that_several_nodes_give_is_given_once(void **state)
+TEST(test_a_name_that_several_nodes_give_is_given_once)
 {
-	(void)state;
 	MERGED(MERGE_NAMES, "*3\r\n$1\r\na\r\n$1\r\nb\r\n$2\r\nbc\r\n",
 	       "*2\r\n$1\r\nb\r\n$1\r\na\r\n", "*0\r\n", "*2\r\n$2\r\nbc\r\n$1\r\nb\r\n");
 	MERGED(MERGE_NAMES, "*1\r\n$1\r\na\r\n", "*1\r\n$1\r\na\r\n", "*1\r\n$1\r\na\r\n");
@@ -121,9 +108,8 @@ static void test_a_name_that_several_nodes_give_is_given_once(void **state)
 	MERGED(MERGE_NAMES, UNLIKE, "*0\r\n", ":1\r\n");
 }
 
-static void test_the_subscribers_of_a_channel_are_added_up(void **state)
+TEST(test_the_subscribers_of_a_channel_are_added_up)
 {
-	(void)state;
 	MERGED(MERGE_COUNTS, "*4\r\n$1\r\na\r\n:5\r\n$0\r\n\r\n:0\r\n",
 	       "*4\r\n$1\r\na\r\n:2\r\n$0\r\n\r\n:0\r\n",
 	       "*4\r\n$1\r\na\r\n:3\r\n$0\r\n\r\n:0\r\n");
@@ -164,9 +150,8 @@ static void assert_values(const char *a, const char *b, const char *c, const cha
 	split_fini(&s);
 }
 
-static void test_values_come_in_the_order_of_their_keys(void **state)
+TEST(test_values_come_in_the_order_of_their_keys)
 {
-	(void)state;
 	assert_values("*2\r\n$1\r\n1\r\n$-1\r\n", "*2\r\n$-1\r\n$0\r\n\r\n",
 	              "*1\r\n$2\r\n\r\n\r\n",
 	              "*5\r\n$1\r\n1\r\n$-1\r\n$-1\r\n$2\r\n\r\n\r\n$0\r\n\r\n");
@@ -177,29 +162,9 @@ static void test_values_come_in_the_order_of_their_keys(void **state)
 	              "-NOPERM x\r\n");
 }
 
-static void test_parts_with_too_few_values_do_not_fit(void **state)
+TEST(test_parts_with_too_few_values_do_not_fit)
 {
-	(void)state;
 	assert_values("*1\r\n$1\r\n1\r\n", "*2\r\n_\r\n_\r\n", "*1\r\n_\r\n", UNLIKE);
 	assert_values("*2\r\n_\r\n_\r\n", "*2\r\n_\r\n_\r\n", "$1\r\n1\r\n", UNLIKE);
 	assert_values("*2\r\n_\r\n_\r\n", "*2\r\n_\r\n_\r\n", "*-1\r\n", UNLIKE);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_counts_are_added_up),
-		cmocka_unit_test(test_an_error_is_the_reply_and_the_first_one_counts),
-		cmocka_unit_test(test_what_all_say_is_said_once),
-		cmocka_unit_test(test_arrays_come_one_behind_the_other),
-		cmocka_unit_test(test_the_least_number_counts),
-		cmocka_unit_test(test_one_node_that_runs_a_script_is_enough),
-		cmocka_unit_test(test_what_one_node_finds_is_found),
-		cmocka_unit_test(test_a_name_that_several_nodes_give_is_given_once),
-		cmocka_unit_test(test_the_subscribers_of_a_channel_are_added_up),
-		cmocka_unit_test(test_values_come_in_the_order_of_their_keys),
-		cmocka_unit_test(test_parts_with_too_few_values_do_not_fit),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

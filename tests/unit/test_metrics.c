@@ -2,15 +2,10 @@
  *
  * Durations are counted where they belong, and what is written is Prometheus' text format.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/metrics.h"
+#include "tests/unit/testing.h"
 
 static void assert_text(struct buf *out, const char *expected)
 {
@@ -19,12 +14,11 @@ static void assert_text(struct buf *out, const char *expected)
 	buf_release(out);
 }
 
-static void duration_is_in_the_bucket_whose_bound_it_reaches(void **state)
+TEST(duration_is_in_the_bucket_whose_bound_it_reaches)
 {
 	struct metrics_histogram h = { 0 };
 	struct metrics_sums sums = { 0 };
 
-	(void)state;
 	metrics_observe(&h, 0);
 	metrics_observe(&h, 0.0001);
 	metrics_observe(&h, 0.00011);
@@ -38,24 +32,22 @@ static void duration_is_in_the_bucket_whose_bound_it_reaches(void **state)
 	assert_int_equal(sums.total_us, 601000210);
 }
 
-static void what_took_less_than_nothing_took_nothing(void **state)
+TEST(what_took_less_than_nothing_took_nothing)
 {
 	struct metrics_histogram h = { 0 };
 	struct metrics_sums sums = { 0 };
 
-	(void)state;
 	metrics_observe(&h, -5);
 	metrics_add_up(&sums, &h);
 	assert_int_equal(sums.n[0], 1);
 	assert_int_equal(sums.total_us, 0);
 }
 
-static void several_histograms_are_one(void **state)
+TEST(several_histograms_are_one)
 {
 	struct metrics_histogram one = { 0 }, other = { 0 };
 	struct metrics_sums sums = { 0 };
 
-	(void)state;
 	metrics_observe(&one, 1);
 	metrics_observe(&other, 1);
 	metrics_observe(&other, 0.002);
@@ -66,22 +58,20 @@ static void several_histograms_are_one(void **state)
 	assert_int_equal(sums.total_us, 2002000);
 }
 
-static void counter_is_what_was_counted(void **state)
+TEST(counter_is_what_was_counted)
 {
 	struct metrics_counter c = { 0 };
 
-	(void)state;
 	metrics_count(&c, 3);
 	metrics_count(&c, 0);
 	metrics_count(&c, UINT64_C(1) << 40);
 	assert_true(metrics_counted(&c) == (UINT64_C(1) << 40) + 3);
 }
 
-static void family_has_its_help_and_type(void **state)
+TEST(family_has_its_help_and_type)
 {
 	struct buf out = BUF_INIT;
 
-	(void)state;
 	metrics_family(&out, "hasp_clients", METRICS_GAUGE, "Clients now.");
 	metrics_sample(&out, "hasp_clients", NULL, 0, 7);
 	assert_text(&out, "# HELP hasp_clients Clients now.\n"
@@ -89,26 +79,24 @@ static void family_has_its_help_and_type(void **state)
 	                  "hasp_clients 7\n");
 }
 
-static void large_counter_is_written_whole(void **state)
+TEST(large_counter_is_written_whole)
 {
 	struct buf out = BUF_INIT;
 
-	(void)state;
 	metrics_sample(&out, "n", NULL, 0, 9007199254740991);
 	assert_text(&out, "n 9007199254740991\n");
 }
 
-static void label_ends_neither_its_quotes_nor_its_line(void **state)
+TEST(label_ends_neither_its_quotes_nor_its_line)
 {
 	struct metrics_label labels[] = { { "rule", "a\"b\\c\nd" }, { "kind", "lock" } };
 	struct buf out = BUF_INIT;
 
-	(void)state;
 	metrics_sample(&out, "n", labels, 2, 1);
 	assert_text(&out, "n{rule=\"a\\\"b\\\\c\\nd\",kind=\"lock\"} 1\n");
 }
 
-static void label_is_utf8_whatever_its_bytes_are(void **state)
+TEST(label_is_utf8_whatever_its_bytes_are)
 {
 	/* Whole characters stay; broken off, overlong, a surrogate and beyond the last are
 	 * none. */
@@ -122,7 +110,6 @@ static void label_is_utf8_whatever_its_bytes_are(void **state)
 		{ "\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct metrics_label label = { "rule", cases[i][0] };
 		struct buf out = BUF_INIT, expected = BUF_INIT;
@@ -135,7 +122,7 @@ static void label_is_utf8_whatever_its_bytes_are(void **state)
 	}
 }
 
-static void buckets_of_a_sample_have_all_that_is_shorter(void **state)
+TEST(buckets_of_a_sample_have_all_that_is_shorter)
 {
 	struct metrics_label label = { "rule", "orders" };
 	struct metrics_histogram h = { 0 };
@@ -143,7 +130,6 @@ static void buckets_of_a_sample_have_all_that_is_shorter(void **state)
 	struct buf out = BUF_INIT;
 	const char *text;
 
-	(void)state;
 	metrics_observe(&h, 0.0005);
 	metrics_observe(&h, 0.02);
 	metrics_observe(&h, 1000);
@@ -159,21 +145,4 @@ static void buckets_of_a_sample_have_all_that_is_shorter(void **state)
 	                             "t_sum{rule=\"orders\"} 1000.020500\n"
 	                             "t_count{rule=\"orders\"} 3\n"));
 	buf_release(&out);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(duration_is_in_the_bucket_whose_bound_it_reaches),
-		cmocka_unit_test(what_took_less_than_nothing_took_nothing),
-		cmocka_unit_test(several_histograms_are_one),
-		cmocka_unit_test(counter_is_what_was_counted),
-		cmocka_unit_test(family_has_its_help_and_type),
-		cmocka_unit_test(large_counter_is_written_whole),
-		cmocka_unit_test(label_ends_neither_its_quotes_nor_its_line),
-		cmocka_unit_test(label_is_utf8_whatever_its_bytes_are),
-		cmocka_unit_test(buckets_of_a_sample_have_all_that_is_shorter),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

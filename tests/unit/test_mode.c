@@ -2,15 +2,10 @@
  *
  * What a cluster's node says of itself is what a single server would say.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "cluster/cluster_internal.h"
+#include "tests/unit/testing.h"
 
 static void assert_hidden(const char *reply, const char *expected)
 {
@@ -22,9 +17,8 @@ static void assert_hidden(const char *reply, const char *expected)
 	buf_release(&out);
 }
 
-static void test_hello_says_standalone(void **state)
+TEST(test_hello_says_standalone)
 {
-	(void)state;
 	assert_hidden(
 		"*4\r\n$4\r\nmode\r\n$7\r\ncluster\r\n$4\r\nrole\r\n$6\r\nmaster\r\n",
 		"*4\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n");
@@ -34,9 +28,8 @@ static void test_hello_says_standalone(void **state)
 	              "%1\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n");
 }
 
-static void test_info_says_standalone(void **state)
+TEST(test_info_says_standalone)
 {
-	(void)state;
 	assert_hidden("$49\r\n# Server\r\nredis_mode:cluster\r\ncluster_enabled:1\r\n\r\n",
 	              "$52\r\n# Server\r\nredis_mode:standalone\r\ncluster_enabled:0\r\n\r\n");
 	assert_hidden("$31\r\n# Server\r\nserver_mode:cluster\r\n\r\n",
@@ -57,9 +50,8 @@ static void assert_id_replaced(const char *reply, uint64_t id, const char *expec
 	buf_release(&out);
 }
 
-static void test_an_id_is_replaced(void **state)
+TEST(test_an_id_is_replaced)
 {
-	(void)state;
 	assert_id_replaced(":7\r\n", 4503599627370496, ":4503599627370496\r\n");
 	assert_id_replaced("*4\r\n$2\r\nid\r\n:71\r\n$4\r\nmode\r\n$1\r\nx\r\n", 5,
 	                   "*4\r\n$2\r\nid\r\n:5\r\n$4\r\nmode\r\n$1\r\nx\r\n");
@@ -68,35 +60,20 @@ static void test_an_id_is_replaced(void **state)
 	assert_id_replaced("=10\r\ntxt:id=789\r\n", 1, "=8\r\ntxt:id=1\r\n");
 }
 
-static void test_a_reply_without_an_id_stays_as_it_is(void **state)
+TEST(test_a_reply_without_an_id_stays_as_it_is)
 {
 	static const char *const replies[] = {
 		"-ERR no\r\n", "$9\r\n# Memory\n\r\n", "$0\r\n\r\n", "$-1\r\n",
 		"*0\r\n",      "=3\r\nt\r\n",          ":",          "",
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(replies) / sizeof(*replies); i++)
 		assert_id_replaced(replies[i], 5, replies[i]);
 }
 
-static void test_errors_stay_what_they_are(void **state)
+TEST(test_errors_stay_what_they_are)
 {
-	(void)state;
 	assert_hidden("-NOPROTO unsupported protocol version\r\n",
 	              "-NOPROTO unsupported protocol version\r\n");
 	assert_hidden("", "");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_hello_says_standalone),
-		cmocka_unit_test(test_info_says_standalone),
-		cmocka_unit_test(test_an_id_is_replaced),
-		cmocka_unit_test(test_a_reply_without_an_id_stays_as_it_is),
-		cmocka_unit_test(test_errors_stay_what_they_are),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,17 +2,12 @@
  *
  * Which hosts are of a network.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
 #include "base/network.h"
+#include "tests/unit/testing.h"
 
 static bool has(const char *network, const char *host)
 {
@@ -27,9 +22,8 @@ static bool has(const char *network, const char *host)
 	return network_has(&n, (struct sockaddr *)&in6);
 }
 
-static void hosts_whose_first_bits_are_the_same_are_of_it(void **state)
+TEST(hosts_whose_first_bits_are_the_same_are_of_it)
 {
-	(void)state;
 	assert_true(has("10.0.0.0/8", "10.255.1.2"));
 	assert_false(has("10.0.0.0/8", "11.0.0.0"));
 	assert_true(has("10.1.2.3", "10.1.2.3"));
@@ -44,26 +38,24 @@ static void hosts_whose_first_bits_are_the_same_are_of_it(void **state)
 	assert_true(has("::1", "::1"));
 }
 
-static void families_are_apart_but_for_mapped_addresses(void **state)
+TEST(families_are_apart_but_for_mapped_addresses)
 {
-	(void)state;
 	assert_false(has("::/0", "10.0.0.1"));
 	assert_false(has("0.0.0.0/0", "::1"));
 	assert_true(has("10.0.0.0/8", "::ffff:10.1.1.1"));
 	assert_false(has("10.0.0.0/8", "::ffff:11.1.1.1"));
 }
 
-static void a_unix_socket_is_of_none(void **state)
+TEST(a_unix_socket_is_of_none)
 {
 	struct sockaddr local = { .sa_family = AF_UNIX };
 	struct network n;
 
-	(void)state;
 	assert_int_equal(network_parse(&n, "0.0.0.0/0"), 0);
 	assert_false(network_has(&n, &local));
 }
 
-static void what_is_no_network_is_refused(void **state)
+TEST(what_is_no_network_is_refused)
 {
 	static const char *const wrong[] = {
 		"",
@@ -83,19 +75,6 @@ static void what_is_no_network_is_refused(void **state)
 	};
 	struct network n;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
 		assert_int_equal(network_parse(&n, wrong[i]), -1);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(hosts_whose_first_bits_are_the_same_are_of_it),
-		cmocka_unit_test(families_are_apart_but_for_mapped_addresses),
-		cmocka_unit_test(a_unix_socket_is_of_none),
-		cmocka_unit_test(what_is_no_network_is_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,12 @@
  * How a node that is up again recognizes, by its replication id, whether it is the same server
  * as before.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "base/log.h"
 #include "tests/unit/played_server.h"
+#include "tests/unit/testing.h"
 #include "upstream/node.h"
 
 /* What hasp's own connection asks first; a server before Redis 6 answers. */
@@ -106,6 +101,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down);
+
 /* The server comes, and answers INFO replication so. */
 static void come_up(struct fixture *f, const char *info)
 {
@@ -138,7 +135,7 @@ static void go_down(struct fixture *f)
 	played_server_close(&f->server);
 }
 
-static void the_server_that_comes_first_is_no_other_one(void **state)
+TEST(the_server_that_comes_first_is_no_other_one)
 {
 	struct fixture *f = *state;
 
@@ -146,7 +143,7 @@ static void the_server_that_comes_first_is_no_other_one(void **state)
 	assert_int_equal(f->nchanged, 0);
 }
 
-static void the_same_server_is_known_by_its_replication_id(void **state)
+TEST(the_same_server_is_known_by_its_replication_id)
 {
 	struct fixture *f = *state;
 
@@ -162,7 +159,7 @@ static void the_same_server_is_known_by_its_replication_id(void **state)
 	assert_int_equal(f->nchanged, 1);
 }
 
-static void a_server_that_tells_no_id_may_be_another_one(void **state)
+TEST(a_server_that_tells_no_id_may_be_another_one)
 {
 	static const char *const infos[] = {
 		"-NOPERM no permission\r\n",
@@ -184,7 +181,7 @@ static void a_server_that_tells_no_id_may_be_another_one(void **state)
 }
 
 /* Clients may have written to that server, and hasp does not know which one it was. */
-static void a_server_that_dies_before_it_has_told_counts_as_another_one(void **state)
+TEST(a_server_that_dies_before_it_has_told_counts_as_another_one)
 {
 	struct fixture *f = *state;
 
@@ -197,18 +194,4 @@ static void a_server_that_dies_before_it_has_told_counts_as_another_one(void **s
 	go_down(f);
 	come_up_as(f, ID_A);
 	assert_int_equal(f->nchanged, 1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(the_server_that_comes_first_is_no_other_one),
-		TEST(the_same_server_is_known_by_its_replication_id),
-		TEST(a_server_that_tells_no_id_may_be_another_one),
-		TEST(a_server_that_dies_before_it_has_told_counts_as_another_one),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,16 +2,11 @@
  *
  * Observe counts what guards and rules would have prevented, and names the clients.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "base/fatal.h"
+#include "tests/unit/testing.h"
 #include "watch/tracker.h"
 
 #define CLIENTS 4
@@ -154,9 +149,8 @@ static const struct {
 	{ "rA WA wB wA", "unread_writes=1 stale_writes=1 lost_updates=1" },
 };
 
-static void lost_updates_are_counted(void **state)
+TEST(lost_updates_are_counted)
 {
-	(void)state;
 	for (size_t i = 0; i < sizeof(lost) / sizeof(*lost); i++) {
 		struct fixture f;
 		begin(&f, ROOMY);
@@ -167,9 +161,8 @@ static void lost_updates_are_counted(void **state)
 }
 
 /* Clients count up to what they have read, plus one, in any order. */
-static void lost_updates_are_what_a_sum_is_short_of(void **state)
+TEST(lost_updates_are_what_a_sum_is_short_of)
 {
-	(void)state;
 	srand(1);
 	for (int round = 0; round < 200; round++) {
 		struct fixture f;
@@ -195,12 +188,11 @@ static void lost_updates_are_what_a_sum_is_short_of(void **state)
 	}
 }
 
-static void keys_and_databases_and_rules_are_apart(void **state)
+TEST(keys_and_databases_and_rules_are_apart)
 {
 	struct fixture f;
 	struct tracker_act a;
 
-	(void)state;
 	begin(&f, ROOMY);
 	play(&f, "rA");
 	play_on(&f, "wB", SLICE_LIT("stock:8"));
@@ -216,11 +208,10 @@ static void keys_and_databases_and_rules_are_apart(void **state)
 	end(&f);
 }
 
-static void line_names_key_and_both_clients(void **state)
+TEST(line_names_key_and_both_clients)
 {
 	struct fixture f;
 
-	(void)state;
 	begin(&f, ROOMY);
 	play(&f, "rA");
 	f.now += 0.5;
@@ -236,23 +227,21 @@ static void line_names_key_and_both_clients(void **state)
 	end(&f);
 }
 
-static void key_cannot_break_a_line(void **state)
+TEST(key_cannot_break_a_line)
 {
 	struct fixture f;
 
-	(void)state;
 	begin(&f, ROOMY);
 	play_on(&f, "rA wB wA", SLICE_LIT("a\"b\\c\nd\xff"));
 	assert_has(text(&f, &f.told), "key=\"a\\\"b\\\\c\\x0ad\\xff\" ");
 	end(&f);
 }
 
-static void long_keys_are_cut_and_longer_ones_are_not_followed(void **state)
+TEST(long_keys_are_cut_and_longer_ones_are_not_followed)
 {
 	struct fixture f;
 	char key[TRACKER_KEY_MAX + 1];
 
-	(void)state;
 	begin(&f, ROOMY);
 	memset(key, 'k', sizeof(key));
 	play_on(&f, "rA wB wA", slice_of(key, sizeof(key)));
@@ -262,11 +251,10 @@ static void long_keys_are_cut_and_longer_ones_are_not_followed(void **state)
 	end(&f);
 }
 
-static void lines_are_limited(void **state)
+TEST(lines_are_limited)
 {
 	struct fixture f;
 
-	(void)state;
 	begin(&f, ROOMY);
 	for (int i = 0; i < 13; i++)
 		play(&f, "rA wB wA ");
@@ -279,11 +267,10 @@ static void lines_are_limited(void **state)
 	end(&f);
 }
 
-static void who_is_gone_writes_no_more_and_is_still_named(void **state)
+TEST(who_is_gone_writes_no_more_and_is_still_named)
 {
 	struct fixture f;
 
-	(void)state;
 	begin(&f, ROOMY);
 	play(&f, "rA rB wA");
 	tracker_client_free(f.tracker, f.clients[0], f.now);
@@ -293,12 +280,11 @@ static void who_is_gone_writes_no_more_and_is_still_named(void **state)
 	end(&f);
 }
 
-static void memory_is_bounded_and_what_is_not_followed_is_told(void **state)
+TEST(memory_is_bounded_and_what_is_not_followed_is_told)
 {
 	struct fixture f;
 	char key[16];
 
-	(void)state;
 	begin(&f, (size_t)256 << 10);
 	for (int i = 0; i < 10000; i++) {
 		snprintf(key, sizeof(key), "k%d", i);
@@ -309,13 +295,12 @@ static void memory_is_bounded_and_what_is_not_followed_is_told(void **state)
 	end(&f);
 }
 
-static void report_has_those_that_suffered_most_first(void **state)
+TEST(report_has_those_that_suffered_most_first)
 {
 	struct fixture f;
 	char key[] = "one-a";
 	const char *all;
 
-	(void)state;
 	begin(&f, ROOMY);
 	play_on(&f, "rA wA", SLICE_LIT("well"));
 	for (; key[4] < 'k'; key[4]++)
@@ -346,12 +331,11 @@ static void drop(struct fixture *f, char client_label, enum tracker_gone gone)
 	tracker_deleted(&a, gone);
 }
 
-static void lock_that_is_used_well_is_nothing_to_tell(void **state)
+TEST(lock_that_is_used_well_is_nothing_to_tell)
 {
 	struct fixture f;
 	struct tracker_act a;
 
-	(void)state;
 	begin(&f, ROOMY);
 	take(&f, 'A', 10000);
 	a = lock(&f, 'B');
@@ -366,11 +350,10 @@ static void lock_that_is_used_well_is_nothing_to_tell(void **state)
 	end(&f);
 }
 
-static void another_ones_del_is_told(void **state)
+TEST(another_ones_del_is_told)
 {
 	struct fixture f;
 
-	(void)state;
 	begin(&f, ROOMY);
 	take(&f, 'A', 10000);
 	drop(&f, 'B', TRACKER_GONE);
@@ -383,11 +366,10 @@ static void another_ones_del_is_told(void **state)
 	end(&f);
 }
 
-static void del_after_the_lease_is_no_theft_until_another_has_it(void **state)
+TEST(del_after_the_lease_is_no_theft_until_another_has_it)
 {
 	struct fixture f;
 
-	(void)state;
 	begin(&f, ROOMY);
 	take(&f, 'A', 1000);
 	f.now += 1.5;
@@ -403,11 +385,10 @@ static void del_after_the_lease_is_no_theft_until_another_has_it(void **state)
 	end(&f);
 }
 
-static void lock_that_is_still_there_did_not_outlive_its_lease(void **state)
+TEST(lock_that_is_still_there_did_not_outlive_its_lease)
 {
 	struct fixture f;
 
-	(void)state;
 	begin(&f, ROOMY);
 	take(&f, 'A', 1000);
 	f.now += 1.5; /* a script prolonged it */
@@ -416,12 +397,11 @@ static void lock_that_is_still_there_did_not_outlive_its_lease(void **state)
 	end(&f);
 }
 
-static void lock_without_an_expiry_is_told_and_when_it_got_one(void **state)
+TEST(lock_without_an_expiry_is_told_and_when_it_got_one)
 {
 	struct fixture f;
 	struct tracker_act a;
 
-	(void)state;
 	begin(&f, ROOMY);
 	take(&f, 'A', 0);
 	assert_has(
@@ -437,12 +417,11 @@ static void lock_without_an_expiry_is_told_and_when_it_got_one(void **state)
 	end(&f);
 }
 
-static void expiry_that_is_set_again_did_not_come_late(void **state)
+TEST(expiry_that_is_set_again_did_not_come_late)
 {
 	struct fixture f;
 	struct tracker_act a;
 
-	(void)state;
 	begin(&f, ROOMY);
 	take(&f, 'A', 1000);
 	f.now += 0.25;
@@ -452,12 +431,11 @@ static void expiry_that_is_set_again_did_not_come_late(void **state)
 	end(&f);
 }
 
-static void persist_is_no_expiry_that_came_late(void **state)
+TEST(persist_is_no_expiry_that_came_late)
 {
 	struct fixture f;
 	struct tracker_act a;
 
-	(void)state;
 	begin(&f, ROOMY);
 	take(&f, 'A', 0);
 	f.now += 0.25;
@@ -467,12 +445,11 @@ static void persist_is_no_expiry_that_came_late(void **state)
 	end(&f);
 }
 
-static void persist_takes_the_expiry_away(void **state)
+TEST(persist_takes_the_expiry_away)
 {
 	struct fixture f;
 	struct tracker_act a;
 
-	(void)state;
 	begin(&f, ROOMY);
 	take(&f, 'A', 1000);
 	a = lock(&f, 'A');
@@ -483,12 +460,11 @@ static void persist_takes_the_expiry_away(void **state)
 	end(&f);
 }
 
-static void what_others_do_to_a_lock_is_told(void **state)
+TEST(what_others_do_to_a_lock_is_told)
 {
 	struct fixture f;
 	struct tracker_act a;
 
-	(void)state;
 	begin(&f, ROOMY);
 	take(&f, 'A', 10000);
 	a = lock(&f, 'A');
@@ -507,11 +483,10 @@ static void what_others_do_to_a_lock_is_told(void **state)
 	end(&f);
 }
 
-static void lock_of_a_dead_holder_is_not_deleted_by_another(void **state)
+TEST(lock_of_a_dead_holder_is_not_deleted_by_another)
 {
 	struct fixture f;
 
-	(void)state;
 	begin(&f, ROOMY);
 	take(&f, 'A', 10000);
 	tracker_client_free(f.tracker, f.clients[0], f.now);
@@ -523,11 +498,10 @@ static void lock_of_a_dead_holder_is_not_deleted_by_another(void **state)
 	end(&f);
 }
 
-static void by_value_only_a_client_that_took_it_once_can_delete_another_s(void **state)
+TEST(by_value_only_a_client_that_took_it_once_can_delete_another_s)
 {
 	struct fixture f;
 
-	(void)state;
 	begin(&f, ROOMY);
 	f.by_value = true;
 	take(&f, 'A', 10000);
@@ -541,11 +515,10 @@ static void by_value_only_a_client_that_took_it_once_can_delete_another_s(void *
 	end(&f);
 }
 
-static void verdict_says_what_would_cure_it(void **state)
+TEST(verdict_says_what_would_cure_it)
 {
 	struct fixture f;
 
-	(void)state;
 	begin(&f, ROOMY);
 	take(&f, 'A', 0);
 	drop(&f, 'B', TRACKER_GONE);
@@ -556,43 +529,11 @@ static void verdict_says_what_would_cure_it(void **state)
 	end(&f);
 }
 
-static void nothing_is_reported_of_no_rules(void **state)
+TEST(nothing_is_reported_of_no_rules)
 {
 	struct fixture f;
 
-	(void)state;
 	begin(&f, ROOMY);
 	assert_string_equal(report(&f), "");
 	end(&f);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lost_updates_are_counted),
-		cmocka_unit_test(lost_updates_are_what_a_sum_is_short_of),
-		cmocka_unit_test(keys_and_databases_and_rules_are_apart),
-		cmocka_unit_test(line_names_key_and_both_clients),
-		cmocka_unit_test(key_cannot_break_a_line),
-		cmocka_unit_test(long_keys_are_cut_and_longer_ones_are_not_followed),
-		cmocka_unit_test(lines_are_limited),
-		cmocka_unit_test(who_is_gone_writes_no_more_and_is_still_named),
-		cmocka_unit_test(memory_is_bounded_and_what_is_not_followed_is_told),
-		cmocka_unit_test(report_has_those_that_suffered_most_first),
-		cmocka_unit_test(lock_that_is_used_well_is_nothing_to_tell),
-		cmocka_unit_test(another_ones_del_is_told),
-		cmocka_unit_test(del_after_the_lease_is_no_theft_until_another_has_it),
-		cmocka_unit_test(lock_that_is_still_there_did_not_outlive_its_lease),
-		cmocka_unit_test(lock_without_an_expiry_is_told_and_when_it_got_one),
-		cmocka_unit_test(expiry_that_is_set_again_did_not_come_late),
-		cmocka_unit_test(persist_is_no_expiry_that_came_late),
-		cmocka_unit_test(persist_takes_the_expiry_away),
-		cmocka_unit_test(what_others_do_to_a_lock_is_told),
-		cmocka_unit_test(lock_of_a_dead_holder_is_not_deleted_by_another),
-		cmocka_unit_test(by_value_only_a_client_that_took_it_once_can_delete_another_s),
-		cmocka_unit_test(verdict_says_what_would_cure_it),
-		cmocka_unit_test(nothing_is_reported_of_no_rules),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,12 @@
  * What is kept of a request until it is answered: the login that it asks for, and the keys of
  * the locks that are to be probed then.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "base/fatal.h"
 #include "tests/unit/session_fixture.h"
+#include "tests/unit/testing.h"
+
+FIXTURE(session_set_up, session_tear_down);
 
 /* --- keys to be probed --------------------------------------------------------------- */
 
@@ -33,7 +30,7 @@ static void assert_probes(const struct pending_request *r, struct slice expected
 	buf_release(&keys);
 }
 
-static void an_answered_request_tells_the_keys_that_are_to_be_probed(void **state)
+TEST(an_answered_request_tells_the_keys_that_are_to_be_probed)
 {
 	struct session *s = *state;
 	struct pending_request *r = pending_new(PENDING_PROBE);
@@ -47,7 +44,7 @@ static void an_answered_request_tells_the_keys_that_are_to_be_probed(void **stat
 	assert_int_equal(s->nawaited, 0);
 }
 
-static void exec_tells_those_of_the_commands_that_it_carries_out(void **state)
+TEST(exec_tells_those_of_the_commands_that_it_carries_out)
 {
 	struct session *s = *state;
 	struct pending_request *first = pending_new(PENDING_PROBE);
@@ -68,12 +65,11 @@ static void exec_tells_those_of_the_commands_that_it_carries_out(void **state)
 
 /* --- logins -------------------------------------------------------------------------- */
 
-static void only_a_login_names_a_user_or_a_name(void **state)
+TEST(only_a_login_names_a_user_or_a_name)
 {
 	static const enum pending_kind logins[] = { PENDING_AUTH, PENDING_HELLO, PENDING_NAME };
 	struct pending_request *r;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(logins) / sizeof(*logins); i++) {
 		r = pending_new(logins[i]);
 		assert_null(pending_user(r));
@@ -94,7 +90,7 @@ static void only_a_login_names_a_user_or_a_name(void **state)
 
 /* --- memory -------------------------------------------------------------------------- */
 
-static void a_request_that_ends_leaves_its_list(void **state)
+TEST(a_request_that_ends_leaves_its_list)
 {
 	struct session *s = *state;
 	struct pending_request *first = sent_select(s, 1), *second = sent_select(s, 2);
@@ -105,7 +101,7 @@ static void a_request_that_ends_leaves_its_list(void **state)
 	assert_true(list_empty(&s->awaited));
 }
 
-static void an_exec_that_ends_takes_what_it_carries_out_along(void **state)
+TEST(an_exec_that_ends_takes_what_it_carries_out_along)
 {
 	struct session *s = *state;
 
@@ -135,23 +131,21 @@ static size_t rest_nbytes(const struct pending_request *r)
 
 static const struct pending_ops counted_rest = { count_freed, rest_nbytes };
 
-static void what_it_means_for_others_is_freed_by_them(void **state)
+TEST(what_it_means_for_others_is_freed_by_them)
 {
 	struct pending_request *r = pending_new(PENDING_GUARD);
 
-	(void)state;
 	r->rest = &counted_rest;
 	nfreed = 0;
 	pending_free(r);
 	assert_int_equal(nfreed, 1);
 }
 
-static void its_memory_counts_until_it_is_freed(void **state)
+TEST(its_memory_counts_until_it_is_freed)
 {
 	struct pending_request *r = pending_new(PENDING_GUARD);
 	size_t total = 5, before;
 
-	(void)state;
 	r->rest = &counted_rest;
 	nbytes_of_rest = 1000;
 	pending_charge(r, &total);
@@ -164,13 +158,12 @@ static void its_memory_counts_until_it_is_freed(void **state)
 	assert_int_equal(total, 5);
 }
 
-static void memory_from_a_freelist_goes_back_there(void **state)
+TEST(memory_from_a_freelist_goes_back_there)
 {
 	struct pending_request *r;
 	struct freelist freelist;
 	size_t nkept;
 
-	(void)state;
 	freelist_init(&freelist, PENDING_SIZE);
 	freelist_give(&freelist, freelist_take(&freelist));
 	/* (None under sanitizers.) */
@@ -184,22 +177,4 @@ static void memory_from_a_freelist_goes_back_there(void **state)
 	assert_probes(r, SLICE_NONE);
 	pending_free(r);
 	freelist_fini(&freelist);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, session_set_up, session_tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(an_answered_request_tells_the_keys_that_are_to_be_probed),
-		TEST(exec_tells_those_of_the_commands_that_it_carries_out),
-		TEST(only_a_login_names_a_user_or_a_name),
-		TEST(a_request_that_ends_leaves_its_list),
-		TEST(an_exec_that_ends_takes_what_it_carries_out_along),
-		TEST(what_it_means_for_others_is_freed_by_them),
-		TEST(its_memory_counts_until_it_is_freed),
-		TEST(memory_from_a_freelist_goes_back_there),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

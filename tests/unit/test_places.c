@@ -2,16 +2,12 @@
  *
  * Whose place a new connection takes when all are taken.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <arpa/inet.h>
-#include <cmocka.h>
 #include <netinet/in.h>
 
 #include "admin/places.h"
+#include "tests/unit/testing.h"
 
 #define N 4
 
@@ -29,37 +25,34 @@ static void take(struct list *places, struct peer_place *p, const char *const *h
 	}
 }
 
-static void one_that_was_awaited_longest_goes_first(void **state)
+TEST(one_that_was_awaited_longest_goes_first)
 {
 	static const char *const hosts[N] = { "10.0.0.1", "10.0.0.1", "10.0.0.1", "10.0.0.1" };
 	struct peer_place p[N];
 	struct list places;
 
-	(void)state;
 	take(&places, p, hosts);
 	assert_ptr_equal(places_weakest(&places), &p[0]);
 	place_set(&p[0], PLACE_UNPROVEN, N);
 	assert_ptr_equal(places_weakest(&places), &p[1]);
 }
 
-static void host_with_most_places_loses_one(void **state)
+TEST(host_with_most_places_loses_one)
 {
 	static const char *const hosts[N] = { "10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.2" };
 	struct peer_place p[N];
 	struct list places;
 
-	(void)state;
 	take(&places, p, hosts);
 	assert_ptr_equal(places_weakest(&places), &p[1]);
 }
 
-static void proven_ones_stay_as_long_as_others_are_there(void **state)
+TEST(proven_ones_stay_as_long_as_others_are_there)
 {
 	static const char *const hosts[N] = { "10.0.0.1", "10.0.0.1", "10.0.0.1", "10.0.0.2" };
 	struct peer_place p[N];
 	struct list places;
 
-	(void)state;
 	take(&places, p, hosts);
 	for (int i = 0; i < 3; i++)
 		place_set(&p[i], PLACE_PROVEN, i);
@@ -68,27 +61,14 @@ static void proven_ones_stay_as_long_as_others_are_there(void **state)
 	assert_ptr_equal(places_weakest(&places), &p[0]);
 }
 
-static void busy_ones_stay(void **state)
+TEST(busy_ones_stay)
 {
 	static const char *const hosts[N] = { "10.0.0.1", "10.0.0.1", "10.0.0.1", "10.0.0.1" };
 	struct peer_place p[N];
 	struct list places;
 
-	(void)state;
 	take(&places, p, hosts);
 	for (int i = 0; i < N; i++)
 		place_set(&p[i], PLACE_BUSY, i);
 	assert_null(places_weakest(&places));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_that_was_awaited_longest_goes_first),
-		cmocka_unit_test(host_with_most_places_loses_one),
-		cmocka_unit_test(proven_ones_stay_as_long_as_others_are_there),
-		cmocka_unit_test(busy_ones_stay),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

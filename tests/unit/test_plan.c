@@ -2,19 +2,14 @@
  *
  * Which nodes of a cluster a request is for, and how it is split into parts.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/fatal.h"
 #include "cluster/merge.h"
 #include "cluster/plan.h"
+#include "tests/unit/testing.h"
 #include "tests/unit/wire.h"
 #include "upstream/slot.h"
 
@@ -33,6 +28,8 @@ static int teardown(void **state)
 	commands_free(commands);
 	return 0;
 }
+
+GROUP_FIXTURE(setup, teardown);
 
 #define WORDS_MAX 16
 
@@ -82,9 +79,8 @@ static void assert_merge(const char *text, enum plan_kind kind, enum merge_kind 
 	assert_int_equal(plan_of(text).merge, merge);
 }
 
-static void test_a_command_goes_where_its_key_is(void **state)
+TEST(test_a_command_goes_where_its_key_is)
 {
-	(void)state;
 	assert_slot("get k", "k");
 	assert_slot("SET k{a}b v", "a");
 	assert_slot("get \"\"", "");
@@ -94,9 +90,8 @@ static void test_a_command_goes_where_its_key_is(void **state)
 	assert_slot("zunionstore {k}d 2 {k}a {k}b", "k");
 }
 
-static void test_a_command_whose_key_is_behind_words_goes_there_too(void **state)
+TEST(test_a_command_whose_key_is_behind_words_goes_there_too)
 {
-	(void)state;
 	assert_slot("xread streams k 0", "k");
 	assert_slot("xread COUNT 1 BLOCK 0 STREAMS {k}a {k}b 0 0", "k");
 	assert_slot("xreadgroup GROUP streams streams NOACK STREAMS k >", "k");
@@ -106,9 +101,8 @@ static void test_a_command_whose_key_is_behind_words_goes_there_too(void **state
 	assert_slot("xinfo stream k", "k");
 }
 
-static void test_a_command_without_a_key_goes_home(void **state)
+TEST(test_a_command_without_a_key_goes_home)
 {
-	(void)state;
 	assert_kind("ping", PLAN_HOME);
 	assert_kind("publish channel message", PLAN_HOME);
 	assert_kind("subscribe a b", PLAN_HOME);
@@ -125,9 +119,8 @@ static void test_a_command_without_a_key_goes_home(void **state)
 	assert_kind("select 1", PLAN_HOME);
 }
 
-static void test_what_redis_refuses_goes_where_it_can(void **state)
+TEST(test_what_redis_refuses_goes_where_it_can)
 {
-	(void)state;
 	assert_kind("get", PLAN_HOME);
 	assert_kind("mget", PLAN_HOME);
 	assert_kind("mset a", PLAN_HOME);
@@ -145,9 +138,8 @@ static void test_what_redis_refuses_goes_where_it_can(void **state)
 	assert_slot("xread streams {k}a {k}b 0", "k");
 }
 
-static void test_keys_in_several_slots_are_refused(void **state)
+TEST(test_keys_in_several_slots_are_refused)
 {
-	(void)state;
 	assert_kind("rename a b", PLAN_CROSSSLOT);
 	assert_kind("msetnx a 1 b 2", PLAN_CROSSSLOT);
 	assert_kind("eval text 2 a b", PLAN_CROSSSLOT);
@@ -160,9 +152,8 @@ static void test_keys_in_several_slots_are_refused(void **state)
 	assert_slot("rename {a}1 {a}2", "a");
 }
 
-static void test_some_are_split_if_they_have_to_be(void **state)
+TEST(test_some_are_split_if_they_have_to_be)
 {
-	(void)state;
 	assert_slot("mget {a}1 {a}2 a", "a");
 	assert_slot("del a", "a");
 	assert_merge("mget a b", PLAN_SPLIT, MERGE_VALUES);
@@ -173,9 +164,8 @@ static void test_some_are_split_if_they_have_to_be(void **state)
 	assert_merge("touch a b", PLAN_SPLIT, MERGE_SUM);
 }
 
-static void test_some_are_for_all_primaries(void **state)
+TEST(test_some_are_for_all_primaries)
 {
-	(void)state;
 	assert_merge("dbsize", PLAN_EACH, MERGE_SUM);
 	assert_merge("keys *", PLAN_EACH, MERGE_LIST);
 	assert_merge("flushall async", PLAN_EACH, MERGE_SAME);
@@ -206,22 +196,20 @@ static void test_some_are_for_all_primaries(void **state)
 	assert_merge("randomkey", PLAN_EACH, MERGE_FOUND);
 }
 
-static void test_the_cluster_itself_is_not_for_clients(void **state)
+TEST(test_the_cluster_itself_is_not_for_clients)
 {
-	(void)state;
 	assert_kind("cluster slots", PLAN_DISABLED);
 	assert_kind("READONLY", PLAN_DISABLED);
 	assert_kind("readwrite", PLAN_DISABLED);
 	assert_kind("asking", PLAN_DISABLED);
 }
 
-static void test_a_malformed_mset_is_so_at_one_node(void **state)
+TEST(test_a_malformed_mset_is_so_at_one_node)
 {
 	struct slice argv[4];
 	struct line l;
 	struct plan p;
 
-	(void)state;
 	assert_slot("mset {a}1 1 {a}2", "a"); /* as it came */
 	line_init(&l, "mset a 1 b 2 c");
 	p = plan_request(commands_find(commands, l.argv[0]), &l.req);
@@ -255,9 +243,8 @@ static void assert_split(const char *text, uint8_t step, const char *expected)
 	free(l.text);
 }
 
-static void test_a_part_has_the_keys_of_one_slot(void **state)
+TEST(test_a_part_has_the_keys_of_one_slot)
 {
-	(void)state;
 	assert_split("mget a b {a}2 c", 1, "mget a {a}2\nmget b\nmget c\n");
 	assert_split("DEL {a}2 a a", 1, "DEL {a}2 a a\n");
 	assert_split("mset a 1 b 2 a 3", 2, "mset a 1 a 3\nmset b 2\n");
@@ -265,7 +252,7 @@ static void test_a_part_has_the_keys_of_one_slot(void **state)
 }
 
 /* Beyond as many as are looked at one by one. */
-static void test_many_keys_find_their_slots(void **state)
+TEST(test_many_keys_find_their_slots)
 {
 	enum { N = 3000 };
 	static char names[N][8];
@@ -274,7 +261,6 @@ static void test_many_keys_find_their_slots(void **state)
 	struct split s;
 	uint32_t seen = 0;
 
-	(void)state;
 	argv[0] = SLICE_LIT("mget");
 	for (size_t i = 0; i < N; i++) {
 		snprintf(names[i], sizeof(names[i]), "%zu", i);
@@ -292,23 +278,4 @@ static void test_many_keys_find_their_slots(void **state)
 	}
 	assert_int_equal(seen, N);
 	split_fini(&s);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_command_goes_where_its_key_is),
-		cmocka_unit_test(test_a_command_whose_key_is_behind_words_goes_there_too),
-		cmocka_unit_test(test_a_command_without_a_key_goes_home),
-		cmocka_unit_test(test_what_redis_refuses_goes_where_it_can),
-		cmocka_unit_test(test_keys_in_several_slots_are_refused),
-		cmocka_unit_test(test_some_are_split_if_they_have_to_be),
-		cmocka_unit_test(test_some_are_for_all_primaries),
-		cmocka_unit_test(test_the_cluster_itself_is_not_for_clients),
-		cmocka_unit_test(test_a_malformed_mset_is_so_at_one_node),
-		cmocka_unit_test(test_a_part_has_the_keys_of_one_slot),
-		cmocka_unit_test(test_many_keys_find_their_slots),
-	};
-
-	return cmocka_run_group_tests(tests, setup, teardown);
 }

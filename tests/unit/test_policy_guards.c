@@ -2,18 +2,17 @@
  *
  * What is decided about commands on keys with a [guard].
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-
-#include <cmocka.h>
 
 #include "tests/unit/guard_fixture.h"
 #include "tests/unit/inifile.h"
 #include "tests/unit/policy_fixture.h"
+#include "tests/unit/testing.h"
 #include "watch/command_sample.h"
+
+GROUP_FIXTURE(ini_make_dir, ini_remove_dir);
+
+FIXTURE(policy_set_up, policy_tear_down);
 
 #define GUARD "[guard stock]\npattern = stock:*\nacquire_on = GET DUMP GETEX BITFIELD\n"
 
@@ -45,7 +44,7 @@ static struct guard_op *assert_script(struct policy_fixture *f, const char *word
 
 /* --- what no guard concerns ---------------------------------------------------------- */
 
-static void other_keys_and_other_reads_pass(void **state)
+TEST(other_keys_and_other_reads_pass)
 {
 	policy_use(*state, GUARD);
 	assert_passed(*state, "GET other");
@@ -56,14 +55,14 @@ static void other_keys_and_other_reads_pass(void **state)
 	assert_int_equal(decide(*state, "BLPOP stock:1 0")->verdict, DISPATCH_PASS);
 }
 
-static void a_lock_s_rule_comes_before_a_guard(void **state)
+TEST(a_lock_s_rule_comes_before_a_guard)
 {
 	policy_use(*state, "[lock a]\npattern = stock:lock\n" GUARD);
 	assert_passed(*state, "GET stock:lock");
 	assert_int_equal(decide(*state, "SETNX stock:lock v")->verdict, DISPATCH_CALL);
 }
 
-static void an_observed_guard_s_commands_pass_and_are_looked_at(void **state)
+TEST(an_observed_guard_s_commands_pass_and_are_looked_at)
 {
 	struct policy_fixture *f = *state;
 	static const char *const lines[] = { "GET stock:1", "SET stock:1 v" };
@@ -76,7 +75,7 @@ static void an_observed_guard_s_commands_pass_and_are_looked_at(void **state)
 	assert_passed(f, "STRLEN stock:1");
 }
 
-static void what_an_excepted_client_reads_is_not_looked_at(void **state)
+TEST(what_an_excepted_client_reads_is_not_looked_at)
 {
 	struct policy_fixture *f = *state;
 
@@ -85,7 +84,7 @@ static void what_an_excepted_client_reads_is_not_looked_at(void **state)
 	assert_non_null(decide(f, "SET stock:1 v")->pending->command_sample);
 }
 
-static void a_client_that_is_excepted_reads_without_a_guard(void **state)
+TEST(a_client_that_is_excepted_reads_without_a_guard)
 {
 	struct policy_fixture *f = *state;
 
@@ -109,7 +108,7 @@ static void a_client_that_is_excepted_reads_without_a_guard(void **state)
 
 /* --- reads -------------------------------------------------------------------------- */
 
-static void a_read_is_a_script_that_acquires_its_guard(void **state)
+TEST(a_read_is_a_script_that_acquires_its_guard)
 {
 	struct policy_fixture *f = *state;
 	struct guard_op *op;
@@ -130,7 +129,7 @@ static void a_read_is_a_script_that_acquires_its_guard(void **state)
 	assert_float_equal(op->sent_at, POLICY_NOW, 0.001);
 }
 
-static void a_read_that_no_script_can_hold_is_sent_apart(void **state)
+TEST(a_read_that_no_script_can_hold_is_sent_apart)
 {
 	struct policy_fixture *f = *state;
 
@@ -142,7 +141,7 @@ static void a_read_that_no_script_can_hold_is_sent_apart(void **state)
 	assert_script(f, "HGETALL stock:1", GUARD_OP_READ_APART);
 }
 
-static void a_read_begins_optimistically_unless_something_speaks_against_it(void **state)
+TEST(a_read_begins_optimistically_unless_something_speaks_against_it)
 {
 	struct policy_fixture *f = *state;
 
@@ -158,7 +157,7 @@ static void a_read_begins_optimistically_unless_something_speaks_against_it(void
 	assert_false(assert_script(f, "GET stock:1", GUARD_OP_READ)->optimistic);
 }
 
-static void what_was_read_already_is_read_by_the_script(void **state)
+TEST(what_was_read_already_is_read_by_the_script)
 {
 	struct policy_fixture *f = *state;
 
@@ -169,7 +168,7 @@ static void what_was_read_already_is_read_by_the_script(void **state)
 
 /* --- writes ------------------------------------------------------------------------- */
 
-static void a_write_that_a_script_can_hold_is_one(void **state)
+TEST(a_write_that_a_script_can_hold_is_one)
 {
 	struct policy_fixture *f = *state;
 	struct guard_op *op;
@@ -183,7 +182,7 @@ static void a_write_that_a_script_can_hold_is_one(void **state)
 	assert_false(op->keys[0].must_own);
 }
 
-static void what_was_read_must_still_be_owned(void **state)
+TEST(what_was_read_must_still_be_owned)
 {
 	struct policy_fixture *f = *state;
 
@@ -194,7 +193,7 @@ static void what_was_read_must_still_be_owned(void **state)
 	assert_false(assert_script(f, "SET stock:1 v", GUARD_OP_WRITE)->keys[0].must_own);
 }
 
-static void only_a_write_that_release_on_names_releases(void **state)
+TEST(only_a_write_that_release_on_names_releases)
 {
 	policy_use(*state, GUARD "release_on = SET\n");
 	assert_true(assert_script(*state, "SET stock:1 v", GUARD_OP_WRITE)->keys[0].releases);
@@ -202,7 +201,7 @@ static void only_a_write_that_release_on_names_releases(void **state)
 		assert_script(*state, "APPEND stock:1 v", GUARD_OP_WRITE)->keys[0].releases);
 }
 
-static void a_write_that_no_script_can_hold_is_a_transaction(void **state)
+TEST(a_write_that_no_script_can_hold_is_a_transaction)
 {
 	struct policy_fixture *f = *state;
 
@@ -211,7 +210,7 @@ static void a_write_that_no_script_can_hold_is_a_transaction(void **state)
 	assert_op(f, "EVAL x 1 stock:1", GUARD_OP_SINGLE);
 }
 
-static void a_command_that_reads_and_writes_is_a_transaction_once_it_may_have_read(void **state)
+TEST(a_command_that_reads_and_writes_is_a_transaction_once_it_may_have_read)
 {
 	struct policy_fixture *f = *state;
 	struct guard_op *op;
@@ -225,7 +224,7 @@ static void a_command_that_reads_and_writes_is_a_transaction_once_it_may_have_re
 	assert_false(op->keys[0].releases);
 }
 
-static void of_several_keys_only_the_guarded_ones_count(void **state)
+TEST(of_several_keys_only_the_guarded_ones_count)
 {
 	struct policy_fixture *f = *state;
 	struct guard_op *op;
@@ -237,14 +236,14 @@ static void of_several_keys_only_the_guarded_ones_count(void **state)
 	assert_true(slice_eq(read_set_entry_key(op->keys[1].entry), SLICE_LIT("stock:2")));
 }
 
-static void the_shortest_wait_counts(void **state)
+TEST(the_shortest_wait_counts)
 {
 	policy_use(*state, "[guard a]\npattern = a\nacquire_on = MGET\nwait = 900ms\n"
 	                   "[guard b]\npattern = b\nacquire_on = MGET\nwait = 500ms\n");
 	assert_int_equal(assert_script(*state, "MGET a b", GUARD_OP_READ)->wait_ms, 500);
 }
 
-static void a_store_writes_its_destination_and_reads_the_others(void **state)
+TEST(a_store_writes_its_destination_and_reads_the_others)
 {
 	struct policy_fixture *f = *state;
 	struct guard_op *op;
@@ -260,7 +259,7 @@ static void a_store_writes_its_destination_and_reads_the_others(void **state)
 	assert_int_equal(op->n, 2);
 }
 
-static void a_guarded_key_is_not_written_in_another_database(void **state)
+TEST(a_guarded_key_is_not_written_in_another_database)
 {
 	static const char error[] =
 		"ERR hasp: the command writes a guarded key in another database";
@@ -279,7 +278,7 @@ static void a_guarded_key_is_not_written_in_another_database(void **state)
 
 /* --- refusals ----------------------------------------------------------------------- */
 
-static void guarded_keys_and_locks_in_one_command_are_refused(void **state)
+TEST(guarded_keys_and_locks_in_one_command_are_refused)
 {
 	policy_use(*state, "[lock a]\npattern = lock\n" GUARD);
 	assert_refused(*state, "DEL stock:1 lock",
@@ -287,7 +286,7 @@ static void guarded_keys_and_locks_in_one_command_are_refused(void **state)
 	               "rule");
 }
 
-static void a_transaction_of_hasp_s_own_is_refused_behind_watch(void **state)
+TEST(a_transaction_of_hasp_s_own_is_refused_behind_watch)
 {
 	policy_use(*state, GUARD);
 	assert_passed(*state, "WATCH other");
@@ -298,7 +297,7 @@ static void a_transaction_of_hasp_s_own_is_refused_behind_watch(void **state)
 	assert_script(*state, "SET stock:1 v", GUARD_OP_WRITE);
 }
 
-static void before_redis_has_told_its_commands_unknown_ones_are_refused(void **state)
+TEST(before_redis_has_told_its_commands_unknown_ones_are_refused)
 {
 	policy_use(*state, GUARD);
 	assert_refused(*state, "MODULE.SET x stock:1",
@@ -308,7 +307,7 @@ static void before_redis_has_told_its_commands_unknown_ones_are_refused(void **s
 	assert_int_equal(decide(*state, "MODULE.SET x stock:1")->verdict, DISPATCH_LEARN);
 }
 
-static void too_many_guarded_keys_are_refused(void **state)
+TEST(too_many_guarded_keys_are_refused)
 {
 	struct policy_fixture *f = *state;
 	struct slice argv[1 + READ_SET_MAX];
@@ -335,7 +334,7 @@ static void too_many_guarded_keys_are_refused(void **state)
 
 /* --- when something is not known ---------------------------------------------------- */
 
-static void guarded_commands_wait_until_nothing_is_awaited(void **state)
+TEST(guarded_commands_wait_until_nothing_is_awaited)
 {
 	struct policy_fixture *f = *state;
 
@@ -346,7 +345,7 @@ static void guarded_commands_wait_until_nothing_is_awaited(void **state)
 	assert_passed(f, "GET other");
 }
 
-static void on_a_subscribed_resp2_connection_redis_refuses_them(void **state)
+TEST(on_a_subscribed_resp2_connection_redis_refuses_them)
 {
 	struct policy_fixture *f = *state;
 
@@ -363,7 +362,7 @@ static struct read_set_entry *entry(struct policy_fixture *f, const char *key)
 	                     slice_str(key));
 }
 
-static void when_replies_are_not_seen_only_the_script_is_sent(void **state)
+TEST(when_replies_are_not_seen_only_the_script_is_sent)
 {
 	struct policy_fixture *f = *state;
 
@@ -381,39 +380,4 @@ static void when_replies_are_not_seen_only_the_script_is_sent(void **state)
 	assert_null(entry(f, "stock:1"));
 	/* Nothing can be made of a transaction without answers. */
 	assert_passed(f, "INCR stock:1");
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, policy_set_up, policy_tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(other_keys_and_other_reads_pass),
-		TEST(a_lock_s_rule_comes_before_a_guard),
-		TEST(an_observed_guard_s_commands_pass_and_are_looked_at),
-		TEST(what_an_excepted_client_reads_is_not_looked_at),
-		TEST(a_client_that_is_excepted_reads_without_a_guard),
-		TEST(a_read_is_a_script_that_acquires_its_guard),
-		TEST(a_read_that_no_script_can_hold_is_sent_apart),
-		TEST(a_read_begins_optimistically_unless_something_speaks_against_it),
-		TEST(what_was_read_already_is_read_by_the_script),
-		TEST(a_write_that_a_script_can_hold_is_one),
-		TEST(what_was_read_must_still_be_owned),
-		TEST(only_a_write_that_release_on_names_releases),
-		TEST(a_write_that_no_script_can_hold_is_a_transaction),
-		TEST(a_command_that_reads_and_writes_is_a_transaction_once_it_may_have_read),
-		TEST(of_several_keys_only_the_guarded_ones_count),
-		TEST(the_shortest_wait_counts),
-		TEST(a_store_writes_its_destination_and_reads_the_others),
-		TEST(a_guarded_key_is_not_written_in_another_database),
-		TEST(guarded_keys_and_locks_in_one_command_are_refused),
-		TEST(a_transaction_of_hasp_s_own_is_refused_behind_watch),
-		TEST(before_redis_has_told_its_commands_unknown_ones_are_refused),
-		TEST(too_many_guarded_keys_are_refused),
-		TEST(guarded_commands_wait_until_nothing_is_awaited),
-		TEST(on_a_subscribed_resp2_connection_redis_refuses_them),
-		TEST(when_replies_are_not_seen_only_the_script_is_sent),
-	};
-
-	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
 }

@@ -2,19 +2,18 @@
  *
  * What is decided about verbs, and about commands on keys with a [lock] rule.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "policy/lock.h"
 #include "tests/unit/inifile.h"
 #include "tests/unit/policy_fixture.h"
+#include "tests/unit/testing.h"
 #include "watch/command_sample.h"
+
+GROUP_FIXTURE(ini_make_dir, ini_remove_dir);
+
+FIXTURE(policy_set_up, policy_tear_down);
 
 #define RULE "[lock orders]\npattern = lock:*\n"
 
@@ -26,7 +25,7 @@ static void assert_call(struct policy_fixture *f, const char *words, const char 
 
 /* --- what passes --------------------------------------------------------------------- */
 
-static void without_rules_everything_passes(void **state)
+TEST(without_rules_everything_passes)
 {
 	assert_passed(*state, "GET a");
 	assert_passed(*state, "SETNX lock:a v");
@@ -34,7 +33,7 @@ static void without_rules_everything_passes(void **state)
 	assert_passed(*state, "NO.SUCH.COMMAND lock:a");
 }
 
-static void other_keys_and_reads_pass(void **state)
+TEST(other_keys_and_reads_pass)
 {
 	policy_use(*state, RULE);
 	assert_passed(*state, "SETNX other v");
@@ -42,14 +41,14 @@ static void other_keys_and_reads_pass(void **state)
 	assert_passed(*state, "PING");
 }
 
-static void what_redis_refuses_for_its_length_passes(void **state)
+TEST(what_redis_refuses_for_its_length_passes)
 {
 	policy_use(*state, RULE);
 	assert_passed(*state, "SETNX lock:a");
 	assert_passed(*state, "DEL");
 }
 
-static void what_is_observed_passes_and_its_reply_is_looked_at(void **state)
+TEST(what_is_observed_passes_and_its_reply_is_looked_at)
 {
 	struct policy_fixture *f = *state;
 	struct decision *d;
@@ -91,7 +90,7 @@ static const char *facts_of(struct policy_fixture *f, const char *words)
 	return text;
 }
 
-static void what_a_command_needs_follows_from_the_configuration(void **state)
+TEST(what_a_command_needs_follows_from_the_configuration)
 {
 	static const char *const commands[] = { "GET k",      "MGET a b",    "SET k v",
 		                                "DEL k",      "STRLEN k",    "BLPOP k 0",
@@ -128,7 +127,7 @@ static void what_a_command_needs_follows_from_the_configuration(void **state)
 
 #define KEYS_OF(key) key " hasp:owner:{" key "} hasp:fence:{" key "}"
 
-static void setnx_takes_the_lock(void **state)
+TEST(setnx_takes_the_lock)
 {
 	struct policy_fixture *f = *state;
 
@@ -141,7 +140,7 @@ static void setnx_takes_the_lock(void **state)
 	assert_int_equal(f->d.wait_ms, 0);
 }
 
-static void set_nx_takes_it_with_its_own_lease(void **state)
+TEST(set_nx_takes_it_with_its_own_lease)
 {
 	struct policy_fixture *f = *state;
 
@@ -151,7 +150,7 @@ static void set_nx_takes_it_with_its_own_lease(void **state)
 	assert_int_equal(lock_request_success(f->d.pending->lock_request), LOCK_IF_OK);
 }
 
-static void del_drops_the_lock(void **state)
+TEST(del_drops_the_lock)
 {
 	struct policy_fixture *f = *state;
 
@@ -169,7 +168,7 @@ static void del_drops_the_lock(void **state)
 	assert_int_equal(f->locks->holds.n, 0);
 }
 
-static void other_writes_are_checked(void **state)
+TEST(other_writes_are_checked)
 {
 	struct policy_fixture *f = *state;
 
@@ -180,7 +179,7 @@ static void other_writes_are_checked(void **state)
 	assert_non_null(f->d.pending->lock_request);
 }
 
-static void the_rule_names_the_owner(void **state)
+TEST(the_rule_names_the_owner)
 {
 	struct policy_fixture *f = *state;
 
@@ -197,7 +196,7 @@ static void the_rule_names_the_owner(void **state)
 }
 
 /* Without a name it is its own owner; so is one whose user is not known. */
-static void an_owner_that_is_not_known_is_the_connection(void **state)
+TEST(an_owner_that_is_not_known_is_the_connection)
 {
 	struct policy_fixture *f = *state;
 
@@ -210,7 +209,7 @@ static void an_owner_that_is_not_known_is_the_connection(void **state)
 	            "take 3 " KEYS_OF("lock:a") " " TOKEN_CONNECTION " v 30000 SETNX \"\"\n");
 }
 
-static void by_value_the_owner_is_what_this_connection_stored(void **state)
+TEST(by_value_the_owner_is_what_this_connection_stored)
 {
 	struct policy_fixture *f = *state;
 
@@ -225,7 +224,7 @@ static void by_value_the_owner_is_what_this_connection_stored(void **state)
 }
 
 /* A connection of a pool may release what another one has taken. */
-static void by_value_it_may_be_what_this_connection_has_read(void **state)
+TEST(by_value_it_may_be_what_this_connection_has_read)
 {
 	struct policy_fixture *f = *state;
 
@@ -244,7 +243,7 @@ static void by_value_it_may_be_what_this_connection_has_read(void **state)
 
 /* Redis compares the value itself, which proves that the connection knows the owner; a
  * connection that knows no value counts as another owner. */
-static void by_value_a_condition_stands_for_the_owner(void **state)
+TEST(by_value_a_condition_stands_for_the_owner)
 {
 	static const struct {
 		const char *words;
@@ -290,7 +289,7 @@ static void by_value_a_condition_stands_for_the_owner(void **state)
 	}
 }
 
-static void a_try_under_wait_may_stand_in_line(void **state)
+TEST(a_try_under_wait_may_stand_in_line)
 {
 	struct policy_fixture *f = *state;
 
@@ -309,7 +308,7 @@ static void a_try_under_wait_may_stand_in_line(void **state)
 
 /* --- verbs --------------------------------------------------------------------------- */
 
-static void verbs_are_calls_by_their_configured_names(void **state)
+TEST(verbs_are_calls_by_their_configured_names)
 {
 	struct policy_fixture *f = *state;
 
@@ -328,7 +327,7 @@ static void verbs_are_calls_by_their_configured_names(void **state)
 	assert_passed(f, "LOCK a");
 }
 
-static void a_verb_that_waits_says_for_how_long(void **state)
+TEST(a_verb_that_waits_says_for_how_long)
 {
 	struct policy_fixture *f = *state;
 
@@ -342,7 +341,7 @@ static void a_verb_that_waits_says_for_how_long(void **state)
 }
 
 /* Each owner that AS names has a place of its own, on the same connection. */
-static void one_that_has_a_lock_as_too_many_owners_does_not_wait_for_it(void **state)
+TEST(one_that_has_a_lock_as_too_many_owners_does_not_wait_for_it)
 {
 	struct policy_fixture *f = *state;
 	char words[64];
@@ -364,7 +363,7 @@ static void one_that_has_a_lock_as_too_many_owners_does_not_wait_for_it(void **s
 }
 
 /* A renewal that finds the lock gone after such a command reports no loss. */
-static void only_what_may_release_a_lock_is_noted_as_a_release(void **state)
+TEST(only_what_may_release_a_lock_is_noted_as_a_release)
 {
 	static struct release_board board;
 	struct policy_fixture *f = *state;
@@ -390,7 +389,7 @@ static void assert_followed(struct policy_fixture *f, const char *words, bool fo
 	assert_int_equal(f->d.pending && f->d.pending->lock_request, followed);
 }
 
-static void a_script_that_names_one_lock_by_value_is_followed(void **state)
+TEST(a_script_that_names_one_lock_by_value_is_followed)
 {
 	struct policy_fixture *f = *state;
 
@@ -407,7 +406,7 @@ static void a_script_that_names_one_lock_by_value_is_followed(void **state)
 	assert_followed(f, "EVAL text 9 v:1", false);
 }
 
-static void a_script_is_not_followed_where_that_would_be_seen(void **state)
+TEST(a_script_is_not_followed_where_that_would_be_seen)
 {
 	static const char *const before[] = {
 		"MULTI",           "QUIT", "ASKING", "CLIENT TRACKING ON", "CLIENT CACHING YES",
@@ -435,7 +434,7 @@ static void a_script_is_not_followed_where_that_would_be_seen(void **state)
 	assert_followed(f, "EVAL text 1 v:1 mine", false);
 }
 
-static void a_verb_with_wrong_arguments_is_answered_by_an_error_in_its_place(void **state)
+TEST(a_verb_with_wrong_arguments_is_answered_by_an_error_in_its_place)
 {
 	struct policy_fixture *f = *state;
 
@@ -446,7 +445,7 @@ static void a_verb_with_wrong_arguments_is_answered_by_an_error_in_its_place(voi
 	assert_rewritten(f, "error 0 ERR wrong number of arguments for 'lock' command\n");
 }
 
-static void a_verb_does_not_take_the_lock_of_a_rule_nor_mlock_one_of_several(void **state)
+TEST(a_verb_does_not_take_the_lock_of_a_rule_nor_mlock_one_of_several)
 {
 	struct policy_fixture *f = *state;
 	static const char *const lines[] = { "LOCK lock:a", "MLOCK 2 a lock:b" };
@@ -460,7 +459,7 @@ static void a_verb_does_not_take_the_lock_of_a_rule_nor_mlock_one_of_several(voi
 	}
 }
 
-static void locks_are_listed_outside_MULTI_only(void **state)
+TEST(locks_are_listed_outside_MULTI_only)
 {
 	static const char in_multi[] = "ERR locks cannot be listed inside MULTI";
 	static char words[4200 + sizeof("LOCK.LIST ")] = "LOCK.LIST ";
@@ -487,7 +486,7 @@ static void locks_are_listed_outside_MULTI_only(void **state)
 }
 
 /* hasp adds to the reply of LOCK.INFO, which is an array in RESP3, too. */
-static void info_is_of_the_verbs_a_rule_or_a_guard(void **state)
+TEST(info_is_of_the_verbs_a_rule_or_a_guard)
 {
 	struct policy_fixture *f = *state;
 
@@ -510,7 +509,7 @@ static void info_is_of_the_verbs_a_rule_or_a_guard(void **state)
 	assert_true(f->x.opts.resp3);
 }
 
-static void own_keys_may_be_locked_by_no_verb(void **state)
+TEST(own_keys_may_be_locked_by_no_verb)
 {
 	static const char error[] = "error 0 NOPERM hasp: keys that begin with hasp: are "
 				    "reserved; clients may only read them\n";
@@ -524,7 +523,7 @@ static void own_keys_may_be_locked_by_no_verb(void **state)
 }
 
 /* The owners that hasp makes for clients are theirs alone. */
-static void AS_may_not_name_another_client_s_owner(void **state)
+TEST(AS_may_not_name_another_client_s_owner)
 {
 	static const char error[] = "error 0 ERR AS names the owner of another client\n";
 	struct policy_fixture *f = *state;
@@ -539,7 +538,7 @@ static void AS_may_not_name_another_client_s_owner(void **state)
 }
 
 /* An MLOCK sends as many owners of the client as it names keys. */
-static void a_client_s_own_locks_are_named_by_MLOCK(void **state)
+TEST(a_client_s_own_locks_are_named_by_MLOCK)
 {
 	static const struct {
 		const char *words;
@@ -584,7 +583,7 @@ static const char *del_many(size_t n, const char *last)
 }
 
 /* One of very many keys is found before memory is taken for each of them. */
-static void of_very_many_keys_none_may_have_a_rule(void **state)
+TEST(of_very_many_keys_none_may_have_a_rule)
 {
 	static const char error[] =
 		"ERR hasp: the command names too many keys, and one of them has a [lock] rule";
@@ -601,7 +600,7 @@ static void of_very_many_keys_none_may_have_a_rule(void **state)
 	                 DISPATCH_PASS);
 }
 
-static void a_key_that_is_only_read_needs_no_call(void **state)
+TEST(a_key_that_is_only_read_needs_no_call)
 {
 	struct policy_fixture *f = *state;
 
@@ -612,7 +611,7 @@ static void a_key_that_is_only_read_needs_no_call(void **state)
 
 /* With owner = value, each of a script's arguments may be the value by which it releases the
  * lock; but only the first few, and no long ones. */
-static void what_a_script_may_release_is_noted(void **state)
+TEST(what_a_script_may_release_is_noted)
 {
 	static struct release_board board;
 	static const struct {
@@ -652,7 +651,7 @@ static void what_a_script_may_release_is_noted(void **state)
 }
 
 /* The ticket of the hold that this connection has by the name. */
-static void an_owner_with_several_connections_gives_its_own_hold_back(void **state)
+TEST(an_owner_with_several_connections_gives_its_own_hold_back)
 {
 	static const struct {
 		const char *words, *given_back;
@@ -685,7 +684,7 @@ static void an_owner_with_several_connections_gives_its_own_hold_back(void **sta
 	assert_true(slice_is(f->x.opts.given_back, "worker-3"));
 }
 
-static void MSETNX_takes_the_lock_of_each_key(void **state)
+TEST(MSETNX_takes_the_lock_of_each_key)
 {
 	struct policy_fixture *f = *state;
 
@@ -706,7 +705,7 @@ static void MSETNX_takes_the_lock_of_each_key(void **state)
 
 /* --- when the answer is not known yet ----------------------------------------------- */
 
-static void calls_wait_until_nothing_is_awaited(void **state)
+TEST(calls_wait_until_nothing_is_awaited)
 {
 	struct policy_fixture *f = *state;
 	struct pending_request *r;
@@ -722,7 +721,7 @@ static void calls_wait_until_nothing_is_awaited(void **state)
 }
 
 /* Redis refuses everything else. */
-static void on_a_subscribed_resp2_connection_nothing_is_rewritten(void **state)
+TEST(on_a_subscribed_resp2_connection_nothing_is_rewritten)
 {
 	struct policy_fixture *f = *state;
 
@@ -735,7 +734,7 @@ static void on_a_subscribed_resp2_connection_nothing_is_rewritten(void **state)
 	assert_deferred(f, "LOCK a");
 }
 
-static void when_replies_are_not_seen_calls_are_made_all_the_same(void **state)
+TEST(when_replies_are_not_seen_calls_are_made_all_the_same)
 {
 	struct policy_fixture *f = *state;
 
@@ -747,7 +746,7 @@ static void when_replies_are_not_seen_calls_are_made_all_the_same(void **state)
 
 /* --- transactions ------------------------------------------------------------------- */
 
-static void in_multi_a_call_is_queued_and_known_until_exec(void **state)
+TEST(in_multi_a_call_is_queued_and_known_until_exec)
 {
 	struct policy_fixture *f = *state;
 	struct pending_request *exec;
@@ -766,7 +765,7 @@ static void in_multi_a_call_is_queued_and_known_until_exec(void **state)
 	assert_int_equal(f->locks->holds.n, 1);
 }
 
-static void a_watched_key_s_commands_stay_as_they_are(void **state)
+TEST(a_watched_key_s_commands_stay_as_they_are)
 {
 	struct policy_fixture *f = *state;
 
@@ -778,7 +777,7 @@ static void a_watched_key_s_commands_stay_as_they_are(void **state)
 	assert_int_equal(decide(f, "SET lock:a v")->verdict, DISPATCH_CALL);
 }
 
-static void watch_and_its_key_wait_until_the_database_is_known(void **state)
+TEST(watch_and_its_key_wait_until_the_database_is_known)
 {
 	struct policy_fixture *f = *state;
 	struct pending_request *r;
@@ -793,7 +792,7 @@ static void watch_and_its_key_wait_until_the_database_is_known(void **state)
 	assert_deferred(f, "SET lock:a v");
 }
 
-static void an_observed_key_s_commands_in_multi_are_looked_at_by_exec(void **state)
+TEST(an_observed_key_s_commands_in_multi_are_looked_at_by_exec)
 {
 	struct policy_fixture *f = *state;
 
@@ -824,7 +823,7 @@ static void assert_probes(struct policy_fixture *f, const char *words, enum pend
 	buf_release(&told);
 }
 
-static void a_lock_that_is_waited_for_is_probed_after_a_plain_write(void **state)
+TEST(a_lock_that_is_waited_for_is_probed_after_a_plain_write)
 {
 	struct policy_fixture *f = *state;
 
@@ -839,7 +838,7 @@ static void a_lock_that_is_waited_for_is_probed_after_a_plain_write(void **state
 	assert_true(dispatch_may_release(&f->env, &f->session, &f->what, &f->view));
 }
 
-static void a_lock_under_wait_is_probed_after_a_write_that_does_not_hand_it_over(void **state)
+TEST(a_lock_under_wait_is_probed_after_a_write_that_does_not_hand_it_over)
 {
 	struct policy_fixture *f = *state;
 
@@ -851,7 +850,7 @@ static void a_lock_under_wait_is_probed_after_a_write_that_does_not_hand_it_over
 	assert_probes(f, "SETNX lock:a v", PENDING_LOCK, "");
 }
 
-static void in_multi_the_probe_waits_for_exec(void **state)
+TEST(in_multi_the_probe_waits_for_exec)
 {
 	struct policy_fixture *f = *state;
 
@@ -864,7 +863,7 @@ static void in_multi_the_probe_waits_for_exec(void **state)
 
 /* --- once more ---------------------------------------------------------------------- */
 
-static void a_call_can_be_written_again_with_the_script_s_text(void **state)
+TEST(a_call_can_be_written_again_with_the_script_s_text)
 {
 	struct policy_fixture *f = *state;
 	int64_t wait_ms = -1;
@@ -884,7 +883,7 @@ static void a_call_can_be_written_again_with_the_script_s_text(void **state)
 	                    "hasp:owner:{a} \"\" " TOKEN_CONNECTION " hash \"\"\n");
 }
 
-static void a_lock_that_nobody_waits_for_gets_a_short_call(void **state)
+TEST(a_lock_that_nobody_waits_for_gets_a_short_call)
 {
 	struct policy_fixture *f = *state;
 	int64_t wait_ms;
@@ -908,7 +907,7 @@ static void a_lock_that_nobody_waits_for_gets_a_short_call(void **state)
 }
 
 /* Its script needs the secret, to hand the lock off. */
-static void a_lock_that_is_waited_for_gets_a_full_call(void **state)
+TEST(a_lock_that_is_waited_for_gets_a_full_call)
 {
 	struct policy_fixture *f = *state;
 
@@ -925,7 +924,7 @@ static void a_lock_that_is_waited_for_gets_a_full_call(void **state)
 	assert_false(f->d.pending->is_short);
 }
 
-static void a_call_whose_answer_is_not_followed_is_full(void **state)
+TEST(a_call_whose_answer_is_not_followed_is_full)
 {
 	struct policy_fixture *f = *state;
 
@@ -936,61 +935,4 @@ static void a_call_whose_answer_is_not_followed_is_full(void **state)
 	f->opts.report_refusal = f->opts.eval = true;
 	decide(f, "UNLOCK a");
 	assert_false(f->d.pending->is_short);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, policy_set_up, policy_tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(without_rules_everything_passes),
-		TEST(other_keys_and_reads_pass),
-		TEST(what_redis_refuses_for_its_length_passes),
-		TEST(what_is_observed_passes_and_its_reply_is_looked_at),
-		TEST(what_a_command_needs_follows_from_the_configuration),
-		TEST(setnx_takes_the_lock),
-		TEST(set_nx_takes_it_with_its_own_lease),
-		TEST(del_drops_the_lock),
-		TEST(other_writes_are_checked),
-		TEST(the_rule_names_the_owner),
-		TEST(an_owner_that_is_not_known_is_the_connection),
-		TEST(by_value_the_owner_is_what_this_connection_stored),
-		TEST(by_value_it_may_be_what_this_connection_has_read),
-		TEST(by_value_a_condition_stands_for_the_owner),
-		TEST(a_try_under_wait_may_stand_in_line),
-		TEST(verbs_are_calls_by_their_configured_names),
-		TEST(a_verb_that_waits_says_for_how_long),
-		TEST(one_that_has_a_lock_as_too_many_owners_does_not_wait_for_it),
-		TEST(only_what_may_release_a_lock_is_noted_as_a_release),
-		TEST(a_script_that_names_one_lock_by_value_is_followed),
-		TEST(a_script_is_not_followed_where_that_would_be_seen),
-		TEST(a_verb_with_wrong_arguments_is_answered_by_an_error_in_its_place),
-		TEST(a_verb_does_not_take_the_lock_of_a_rule_nor_mlock_one_of_several),
-		TEST(locks_are_listed_outside_MULTI_only),
-		TEST(info_is_of_the_verbs_a_rule_or_a_guard),
-		TEST(own_keys_may_be_locked_by_no_verb),
-		TEST(AS_may_not_name_another_client_s_owner),
-		TEST(a_client_s_own_locks_are_named_by_MLOCK),
-		TEST(of_very_many_keys_none_may_have_a_rule),
-		TEST(a_key_that_is_only_read_needs_no_call),
-		TEST(what_a_script_may_release_is_noted),
-		TEST(an_owner_with_several_connections_gives_its_own_hold_back),
-		TEST(MSETNX_takes_the_lock_of_each_key),
-		TEST(calls_wait_until_nothing_is_awaited),
-		TEST(on_a_subscribed_resp2_connection_nothing_is_rewritten),
-		TEST(when_replies_are_not_seen_calls_are_made_all_the_same),
-		TEST(in_multi_a_call_is_queued_and_known_until_exec),
-		TEST(a_watched_key_s_commands_stay_as_they_are),
-		TEST(watch_and_its_key_wait_until_the_database_is_known),
-		TEST(an_observed_key_s_commands_in_multi_are_looked_at_by_exec),
-		TEST(a_lock_that_is_waited_for_is_probed_after_a_plain_write),
-		TEST(a_lock_under_wait_is_probed_after_a_write_that_does_not_hand_it_over),
-		TEST(in_multi_the_probe_waits_for_exec),
-		TEST(a_call_can_be_written_again_with_the_script_s_text),
-		TEST(a_lock_that_nobody_waits_for_gets_a_short_call),
-		TEST(a_lock_that_is_waited_for_gets_a_full_call),
-		TEST(a_call_whose_answer_is_not_followed_is_full),
-	};
-
-	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
 }

@@ -3,18 +3,17 @@
  * What is decided about commands on keys whose rule names a quorum, and about verbs whose locks
  * a quorum stores.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "policy/quorum_rule.h"
 #include "tests/unit/inifile.h"
 #include "tests/unit/policy_fixture.h"
+#include "tests/unit/testing.h"
+
+GROUP_FIXTURE(ini_make_dir, ini_remove_dir);
+
+FIXTURE(policy_set_up, policy_tear_down);
 
 #define QUORUM "[quorum q]\nservers = a:1 b:1 c:1\n"
 #define RULE "[lock orders]\npattern = q:*\nquorum = q\nlease = 30s\nmax_lease = 60s\n"
@@ -53,7 +52,7 @@ static struct quorum_command asked(struct policy_fixture *f, const char *words)
 
 /* --- commands ------------------------------------------------------------------------ */
 
-static void each_command_of_a_lock_has_an_act(void **state)
+TEST(each_command_of_a_lock_has_an_act)
 {
 	static const struct {
 		const char *words;
@@ -103,15 +102,18 @@ static void each_command_of_a_lock_has_an_act(void **state)
 	}
 }
 
-static void max_lease_limits_what_the_application_asks_for(void **state)
+TEST(max_lease_limits_what_the_application_asks_for)
 {
 	static const struct {
 		const char *words;
 		int64_t lease_ms;
 	} rows[] = {
-		{ "SET q:a v NX PX 59999", 59999 }, { "SET q:a v NX PX 60000", 60000 },
-		{ "SET q:a v NX PX 60001", 60000 }, { "SET q:a v NX EXAT 1700000090", 60000 },
-		{ "EXPIRE q:a 60", 60000 },         { "EXPIRE q:a 61", 60000 },
+		{ "SET q:a v NX PX 59999", 59999 },
+		{ "SET q:a v NX PX 60000", 60000 },
+		{ "SET q:a v NX PX 60001", 60000 },
+		{ "SET q:a v NX EXAT 1700000090", 60000 },
+		{ "EXPIRE q:a 60", 60000 },
+		{ "EXPIRE q:a 61", 60000 },
 		{ "PEXPIREAT q:a 1700000090000", 60000 },
 	};
 	struct policy_fixture *f = *state;
@@ -122,7 +124,7 @@ static void max_lease_limits_what_the_application_asks_for(void **state)
 			fail_msg("%s", rows[i].words);
 }
 
-static void the_rule_names_the_owner(void **state)
+TEST(the_rule_names_the_owner)
 {
 	struct policy_fixture *f = *state;
 
@@ -133,7 +135,7 @@ static void the_rule_names_the_owner(void **state)
 }
 
 /* Redis gets them as they are, and refuses them. */
-static void what_redis_refuses_passes(void **state)
+TEST(what_redis_refuses_passes)
 {
 	static const char *const words[] = {
 		"SETNX q:a",
@@ -163,21 +165,13 @@ static void what_redis_refuses_passes(void **state)
 	}
 }
 
-static void other_commands_on_such_a_key_are_refused(void **state)
+TEST(other_commands_on_such_a_key_are_refused)
 {
 	static const char *const words[] = {
-		"SET q:a v",
-		"SET q:a v XX",
-		"SET q:a v NX GET",
-		"SET q:a v PX 5",
-		"EXPIRE q:a 7 NX",
-		"PEXPIREAT q:a 7 GT",
-		"APPEND q:a v",
-		"INCR q:a",
-		"GETEX q:a PERSIST",
-		"STRLEN q:a",
-		"LPUSH q:a v",
-		"EVAL text 1 q:a mine",
+		"SET q:a v",      "SET q:a v XX",    "SET q:a v NX GET",
+		"SET q:a v PX 5", "EXPIRE q:a 7 NX", "PEXPIREAT q:a 7 GT",
+		"APPEND q:a v",   "INCR q:a",        "GETEX q:a PERSIST",
+		"STRLEN q:a",     "LPUSH q:a v",     "EVAL text 1 q:a mine",
 	};
 	struct policy_fixture *f = *state;
 	struct quorum_command q;
@@ -189,7 +183,7 @@ static void other_commands_on_such_a_key_are_refused(void **state)
 	}
 }
 
-static void another_key_beside_it_is_refused_wherever_it_is(void **state)
+TEST(another_key_beside_it_is_refused_wherever_it_is)
 {
 	static const char *const words[] = { "DEL q:a q:b",          "DEL q:a other",
 		                             "DEL other q:a",        "EXISTS x y q:a",
@@ -202,7 +196,7 @@ static void another_key_beside_it_is_refused_wherever_it_is(void **state)
 		assert_refused(f, words[i], NOT_ALONE);
 }
 
-static void a_value_has_a_longest_length(void **state)
+TEST(a_value_has_a_longest_length)
 {
 	static char words[65536 + 32];
 	struct policy_fixture *f = *state;
@@ -217,7 +211,7 @@ static void a_value_has_a_longest_length(void **state)
 }
 
 /* A rule that only observes has no lock anywhere. */
-static void other_keys_and_rules_do_not_concern_the_quorum(void **state)
+TEST(other_keys_and_rules_do_not_concern_the_quorum)
 {
 	static const char *const words[] = { "SETNX other v", "DEL x y", "GET other", "PING" };
 	struct policy_fixture *f = *state;
@@ -238,7 +232,7 @@ static void other_keys_and_rules_do_not_concern_the_quorum(void **state)
 	assert_false(quorum_command_read(&f->x, &q));
 }
 
-static void after_a_reload_the_rule_s_quorum_needs_a_restart(void **state)
+TEST(after_a_reload_the_rule_s_quorum_needs_a_restart)
 {
 	struct policy_fixture *f = *state;
 
@@ -250,7 +244,7 @@ static void after_a_reload_the_rule_s_quorum_needs_a_restart(void **state)
 
 /* --- the session --------------------------------------------------------------------- */
 
-static void MULTI_and_WATCH_allow_no_such_key(void **state)
+TEST(MULTI_and_WATCH_allow_no_such_key)
 {
 	struct policy_fixture *f = *state;
 
@@ -269,7 +263,7 @@ static void MULTI_and_WATCH_allow_no_such_key(void **state)
 	assert_refused(f, "GET q:a", IN_MULTI);
 }
 
-static void such_a_command_waits_for_the_replies_that_may_matter(void **state)
+TEST(such_a_command_waits_for_the_replies_that_may_matter)
 {
 	struct policy_fixture *f = *state;
 	struct pending_request *r;
@@ -281,7 +275,7 @@ static void such_a_command_waits_for_the_replies_that_may_matter(void **state)
 	assert_asks_quorum(f, "GET q:a");
 }
 
-static void a_subscriber_s_command_passes(void **state)
+TEST(a_subscriber_s_command_passes)
 {
 	struct policy_fixture *f = *state;
 
@@ -300,7 +294,7 @@ static void use_verbs(struct policy_fixture *f, const char *sections)
 	f->env.verbs_quorum = true;
 }
 
-static void verbs_ask_the_quorum(void **state)
+TEST(verbs_ask_the_quorum)
 {
 	static const struct {
 		const char *words;
@@ -327,7 +321,7 @@ static void verbs_ask_the_quorum(void **state)
 	}
 }
 
-static void verbs_that_a_quorum_does_not_have_are_refused(void **state)
+TEST(verbs_that_a_quorum_does_not_have_are_refused)
 {
 	static const char *const together[] = { "LOCK.LIST", "MLOCK 1 a", "MUNLOCK 1 a" };
 	static const char *const kinds[] = { "LOCK a SHARED", "LOCK a EXCLUSIVE",
@@ -343,7 +337,7 @@ static void verbs_that_a_quorum_does_not_have_are_refused(void **state)
 		assert_refused(f, kinds[i], "ERR hasp: a quorum stores only plain locks");
 }
 
-static void verbs_are_refused_inside_MULTI(void **state)
+TEST(verbs_are_refused_inside_MULTI)
 {
 	static const char error[] = "ERR hasp: a quorum stores these locks, so they cannot be "
 				    "taken inside MULTI";
@@ -361,7 +355,7 @@ static void verbs_are_refused_inside_MULTI(void **state)
 }
 
 /* Their errors, and what LOCK.INFO reports of a rule's lock, are those without a quorum. */
-static void other_calls_of_verbs_are_as_without_a_quorum(void **state)
+TEST(other_calls_of_verbs_are_as_without_a_quorum)
 {
 	struct policy_fixture *f = *state;
 	struct quorum_command q;
@@ -384,29 +378,4 @@ static void other_calls_of_verbs_are_as_without_a_quorum(void **state)
 	assert_asks_quorum(f, "UNLOCK o:a");
 	assert_asks_quorum(f, "LOCK.INFO a");
 	assert_int_equal(asked(f, "LOCK.INFO q:a").act, QUORUM_ACT_INFO);
-}
-
-int main(void)
-{
-#define TEST(t) cmocka_unit_test_setup_teardown(t, policy_set_up, policy_tear_down)
-	const struct CMUnitTest tests[] = {
-		TEST(each_command_of_a_lock_has_an_act),
-		TEST(max_lease_limits_what_the_application_asks_for),
-		TEST(the_rule_names_the_owner),
-		TEST(what_redis_refuses_passes),
-		TEST(other_commands_on_such_a_key_are_refused),
-		TEST(another_key_beside_it_is_refused_wherever_it_is),
-		TEST(a_value_has_a_longest_length),
-		TEST(other_keys_and_rules_do_not_concern_the_quorum),
-		TEST(after_a_reload_the_rule_s_quorum_needs_a_restart),
-		TEST(MULTI_and_WATCH_allow_no_such_key),
-		TEST(such_a_command_waits_for_the_replies_that_may_matter),
-		TEST(a_subscriber_s_command_passes),
-		TEST(verbs_ask_the_quorum),
-		TEST(verbs_that_a_quorum_does_not_have_are_refused),
-		TEST(verbs_are_refused_inside_MULTI),
-		TEST(other_calls_of_verbs_are_as_without_a_quorum),
-	};
-
-	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
 }

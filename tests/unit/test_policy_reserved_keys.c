@@ -2,18 +2,15 @@
  *
  * Clients do not write hasp's own keys, where hasp keeps locks.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "policy/reserved_keys.h"
 #include "tests/unit/inifile.h"
 #include "tests/unit/policy_fixture.h"
+#include "tests/unit/testing.h"
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, policy_set_up, policy_tear_down)
+GROUP_FIXTURE(ini_make_dir, ini_remove_dir);
+
+FIXTURE(policy_set_up, policy_tear_down);
 
 #define RULE "[lock a]\npattern = lock:*\n"
 #define GUARD "[guard a]\npattern = stock:*\nacquire_on = GET\n"
@@ -21,7 +18,7 @@
 	"NOPERM hasp: keys that begin with hasp: are reserved; clients may only read "         \
 	"them"
 
-static void a_write_of_an_own_key_is_refused(void **state)
+TEST(a_write_of_an_own_key_is_refused)
 {
 	static const char *const sections[] = { RULE, GUARD, "[verbs]\n" };
 
@@ -34,7 +31,7 @@ static void a_write_of_an_own_key_is_refused(void **state)
 	}
 }
 
-static void what_only_names_one_passes(void **state)
+TEST(what_only_names_one_passes)
 {
 	policy_use(*state, "[verbs]\n");
 	assert_passed(*state, "GET hasp:fence");
@@ -48,7 +45,7 @@ static void what_only_names_one_passes(void **state)
 	assert_passed(*state, "EVAL text 3 hasp:fence");
 }
 
-static void where_no_lock_is_kept_it_passes(void **state)
+TEST(where_no_lock_is_kept_it_passes)
 {
 	assert_passed(*state, "SET hasp:fence 0");
 	policy_use(*state, "[hasp]\nallow_own_keys = yes\n[verbs]\n");
@@ -63,7 +60,7 @@ static void assert_untouched(bool expected, struct policy_fixture *f, const char
 	assert_int_equal(reserved_keys_are_untouched(&f->x), expected);
 }
 
-static void a_long_request_streams_when_its_keys_are_known(void **state)
+TEST(a_long_request_streams_when_its_keys_are_known)
 {
 	policy_use(*state, "[verbs]\n");
 	assert_untouched(true, *state, "SET a v");
@@ -78,16 +75,4 @@ static void a_long_request_streams_when_its_keys_are_known(void **state)
 	assert_untouched(false, *state, "EVAL text 2 a");
 	assert_untouched(false, *state, "EVAL text");
 	assert_untouched(false, *state, "EVAL text 2 a hasp:a");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_write_of_an_own_key_is_refused),
-		TEST(what_only_names_one_passes),
-		TEST(where_no_lock_is_kept_it_passes),
-		TEST(a_long_request_streams_when_its_keys_are_known),
-	};
-
-	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
 }

@@ -3,17 +3,16 @@
  * What is decided about the commands that change what a connection is, and about those that
  * block; which link a command needs, and whether it may be passed before it is whole.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "commands/learn.h"
 #include "tests/unit/inifile.h"
 #include "tests/unit/policy_fixture.h"
+#include "tests/unit/testing.h"
+
+GROUP_FIXTURE(ini_make_dir, ini_remove_dir);
+
+FIXTURE(policy_set_up, policy_tear_down);
 
 #define RULE "[lock orders]\npattern = lock:*\n"
 #define GUARD "[guard stock]\npattern = stock:*\nacquire_on = GET\n"
@@ -33,12 +32,12 @@ static struct pending_request *assert_awaited(struct policy_fixture *f, const ch
 
 /* --- logins -------------------------------------------------------------------------- */
 
-static void select_is_awaited_with_its_database(void **state)
+TEST(select_is_awaited_with_its_database)
 {
 	assert_int_equal(assert_awaited(*state, "SELECT 12", PENDING_SELECT)->db, 12);
 }
 
-static void auth_is_awaited_with_its_user_and_password(void **state)
+TEST(auth_is_awaited_with_its_user_and_password)
 {
 	struct pending_request *r = assert_awaited(*state, "AUTH alice secret", PENDING_AUTH);
 
@@ -49,7 +48,7 @@ static void auth_is_awaited_with_its_user_and_password(void **state)
 	assert_string_equal(r->login->texts[TEXT_PASSWORD], "secret");
 }
 
-static void hello_is_awaited_with_what_it_names(void **state)
+TEST(hello_is_awaited_with_what_it_names)
 {
 	struct pending_request *r = assert_awaited(*state, "HELLO", PENDING_HELLO);
 
@@ -63,7 +62,7 @@ static void hello_is_awaited_with_what_it_names(void **state)
 	assert_string_equal(r->login->texts[TEXT_NAME], "worker");
 }
 
-static void of_several_options_of_hello_the_last_counts(void **state)
+TEST(of_several_options_of_hello_the_last_counts)
 {
 	struct pending_request *r = assert_awaited(
 		*state, "HELLO 2 AUTH alice a SETNAME one AUTH bob b SETNAME two",
@@ -75,7 +74,7 @@ static void of_several_options_of_hello_the_last_counts(void **state)
 	assert_string_equal(r->login->texts[TEXT_NAME], "two");
 }
 
-static void client_setname_is_awaited(void **state)
+TEST(client_setname_is_awaited)
 {
 	assert_string_equal(assert_awaited(*state, "CLIENT SETNAME worker", PENDING_NAME)
 	                            ->login->texts[TEXT_NAME],
@@ -85,7 +84,7 @@ static void client_setname_is_awaited(void **state)
 	assert_passed(*state, "CLIENT");
 }
 
-static void client_setinfo_is_awaited_with_what_it_names(void **state)
+TEST(client_setinfo_is_awaited_with_what_it_names)
 {
 	struct pending_request *r = assert_awaited(*state, "client setinfo LIB-NAME app",
 	                                           PENDING_SETINFO);
@@ -100,7 +99,7 @@ static void client_setinfo_is_awaited_with_what_it_names(void **state)
 }
 
 /* It owns nothing by it: the connection does. */
-static void a_name_of_more_than_512_bytes_is_none(void **state)
+TEST(a_name_of_more_than_512_bytes_is_none)
 {
 	char words[15 + 514] = "CLIENT SETNAME ";
 
@@ -114,7 +113,7 @@ static void a_name_of_more_than_512_bytes_is_none(void **state)
 		512);
 }
 
-static void in_multi_what_changes_the_session_waits_for_exec(void **state)
+TEST(in_multi_what_changes_the_session_waits_for_exec)
 {
 	struct policy_fixture *f = *state;
 
@@ -126,7 +125,7 @@ static void in_multi_what_changes_the_session_waits_for_exec(void **state)
 	assert_int_equal(f->session.db, 3);
 }
 
-static void when_replies_are_not_seen_the_session_assumes(void **state)
+TEST(when_replies_are_not_seen_the_session_assumes)
 {
 	struct policy_fixture *f = *state;
 
@@ -139,7 +138,7 @@ static void when_replies_are_not_seen_the_session_assumes(void **state)
 
 /* --- transactions -------------------------------------------------------------------- */
 
-static void multi_counts_from_now_on(void **state)
+TEST(multi_counts_from_now_on)
 {
 	struct policy_fixture *f = *state;
 
@@ -153,7 +152,7 @@ static void multi_counts_from_now_on(void **state)
 	assert_false(session_in_multi(&f->session));
 }
 
-static void what_redis_refuses_for_its_arguments_changes_nothing(void **state)
+TEST(what_redis_refuses_for_its_arguments_changes_nothing)
 {
 	struct policy_fixture *f = *state;
 
@@ -165,7 +164,7 @@ static void what_redis_refuses_for_its_arguments_changes_nothing(void **state)
 	assert_true(session_in_multi(&f->session));
 }
 
-static void exec_with_an_argument_ends_the_transaction(void **state)
+TEST(exec_with_an_argument_ends_the_transaction)
 {
 	struct policy_fixture *f = *state;
 
@@ -177,7 +176,7 @@ static void exec_with_an_argument_ends_the_transaction(void **state)
 	assert_ends_transaction(f, "EXEC");
 }
 
-static void exec_is_awaited_only_if_its_reply_changes_something(void **state)
+TEST(exec_is_awaited_only_if_its_reply_changes_something)
 {
 	struct policy_fixture *f = *state;
 
@@ -190,7 +189,7 @@ static void exec_is_awaited_only_if_its_reply_changes_something(void **state)
 	assert_awaited(f, "EXEC", PENDING_EXEC);
 }
 
-static void watch_is_known_until_unwatch_exec_or_discard(void **state)
+TEST(watch_is_known_until_unwatch_exec_or_discard)
 {
 	struct policy_fixture *f = *state;
 	static const char *const ends[] = { "UNWATCH", "EXEC", "DISCARD" };
@@ -205,7 +204,7 @@ static void watch_is_known_until_unwatch_exec_or_discard(void **state)
 	}
 }
 
-static void in_multi_watch_and_unwatch_do_nothing(void **state)
+TEST(in_multi_watch_and_unwatch_do_nothing)
 {
 	struct policy_fixture *f = *state;
 
@@ -219,7 +218,7 @@ static void in_multi_watch_and_unwatch_do_nothing(void **state)
 	assert_true(f->session.txn.watching);
 }
 
-static void reset_ends_everything(void **state)
+TEST(reset_ends_everything)
 {
 	struct policy_fixture *f = *state;
 
@@ -234,7 +233,7 @@ static void reset_ends_everything(void **state)
 
 /* --- subscriptions ------------------------------------------------------------------ */
 
-static void subscriptions_are_awaited_by_their_kind(void **state)
+TEST(subscriptions_are_awaited_by_their_kind)
 {
 	static const struct {
 		const char *words;
@@ -270,7 +269,7 @@ static void assert_followed(struct policy_fixture *f, const char *words, bool is
 	assert_null(d->pending);
 }
 
-static void behind_some_commands_replies_cannot_be_followed(void **state)
+TEST(behind_some_commands_replies_cannot_be_followed)
 {
 	assert_followed(*state, "CLIENT REPLY OFF", false);
 	assert_followed(*state, "client reply skip", false);
@@ -282,7 +281,7 @@ static void behind_some_commands_replies_cannot_be_followed(void **state)
 	assert_followed(*state, "REPLCONF getack *", false);
 }
 
-static void redis_is_asked_first_whether_it_would_refuse_them(void **state)
+TEST(redis_is_asked_first_whether_it_would_refuse_them)
 {
 	struct policy_fixture *f = *state;
 
@@ -293,7 +292,7 @@ static void redis_is_asked_first_whether_it_would_refuse_them(void **state)
 	assert_deferred(f, "CLIENT REPLY OFF");
 }
 
-static void redis_says_whether_a_stream_begins(void **state)
+TEST(redis_says_whether_a_stream_begins)
 {
 	assert_false(assert_awaited(*state, "MONITOR", PENDING_STREAM)->raw);
 	assert_true(assert_awaited(*state, "SYNC", PENDING_STREAM)->raw);
@@ -303,7 +302,7 @@ static void redis_says_whether_a_stream_begins(void **state)
 	assert_followed(*state, "SYNC", true);
 }
 
-static void words_of_client_reply_that_redis_refuses_change_nothing(void **state)
+TEST(words_of_client_reply_that_redis_refuses_change_nothing)
 {
 	assert_followed(*state, "CLIENT REPLY MAYBE", true);
 	assert_followed(*state, "CLIENT REPLY OFF NOW", true);
@@ -311,7 +310,7 @@ static void words_of_client_reply_that_redis_refuses_change_nothing(void **state
 	assert_followed(*state, "CLIENT REPLY MAYBE", true);
 }
 
-static void wait_comes_after_a_write_if_its_link_does_not_cover_all(void **state)
+TEST(wait_comes_after_a_write_if_its_link_does_not_cover_all)
 {
 	struct policy_fixture *f = *state;
 
@@ -325,7 +324,7 @@ static void wait_comes_after_a_write_if_its_link_does_not_cover_all(void **state
 }
 
 /* Before version 7.2. */
-static void wait_comes_after_a_ping_where_there_is_no_waitaof(void **state)
+TEST(wait_comes_after_a_ping_where_there_is_no_waitaof)
 {
 	struct policy_fixture *f = *state;
 
@@ -338,7 +337,7 @@ static void wait_comes_after_a_ping_where_there_is_no_waitaof(void **state)
 }
 
 /* In RESP2, Redis refuses WAIT while the client is subscribed. */
-static void wait_of_a_subscriber_comes_after_nothing_of_hasps(void **state)
+TEST(wait_of_a_subscriber_comes_after_nothing_of_hasps)
 {
 	struct policy_fixture *f = *state;
 	struct pending_request *r = sent_command(f, "SUBSCRIBE a");
@@ -354,7 +353,7 @@ static void wait_of_a_subscriber_comes_after_nothing_of_hasps(void **state)
 }
 
 /* EXEC's reply is not where the frames are then. */
-static void in_multi_neither_can_subscriptions_nor_client_reply(void **state)
+TEST(in_multi_neither_can_subscriptions_nor_client_reply)
 {
 	run(*state, "MULTI", "+OK\r\n");
 	assert_followed(*state, "SUBSCRIBE a", false);
@@ -362,7 +361,7 @@ static void in_multi_neither_can_subscriptions_nor_client_reply(void **state)
 	assert_followed(*state, "CLIENT REPLY ON", false);
 }
 
-static void quit_is_remembered(void **state)
+TEST(quit_is_remembered)
 {
 	struct policy_fixture *f = *state;
 
@@ -373,7 +372,7 @@ static void quit_is_remembered(void **state)
 
 /* --- commands that block ------------------------------------------------------------ */
 
-static void a_command_that_may_block_is_noted(void **state)
+TEST(a_command_that_may_block_is_noted)
 {
 	struct policy_fixture *f = *state;
 
@@ -386,7 +385,7 @@ static void a_command_that_may_block_is_noted(void **state)
 	assert_passed(f, "BLPOP a 0");
 }
 
-static void one_that_could_end_a_lock_blocks_as_its_probe(void **state)
+TEST(one_that_could_end_a_lock_blocks_as_its_probe)
 {
 	struct policy_fixture *f = *state;
 
@@ -403,7 +402,7 @@ static void assert_route(struct policy_fixture *f, const char *words, enum route
 		fail_msg("%s: %d", words, route_of(f, words));
 }
 
-static void what_changes_no_connection_shares_a_link(void **state)
+TEST(what_changes_no_connection_shares_a_link)
 {
 	policy_use(*state, "[verbs]\n");
 	/* Redis has to tell which those are. */
@@ -415,7 +414,7 @@ static void what_changes_no_connection_shares_a_link(void **state)
 	assert_route(*state, "SCRIPT LOAD x", ROUTE_SHARED);
 }
 
-static void what_can_be_replayed_has_a_link_while_it_is_in_flight(void **state)
+TEST(what_can_be_replayed_has_a_link_while_it_is_in_flight)
 {
 	assert_route(*state, "SELECT 1", ROUTE_DEDICATED);
 	assert_route(*state, "HELLO 3", ROUTE_DEDICATED);
@@ -429,7 +428,7 @@ static void what_can_be_replayed_has_a_link_while_it_is_in_flight(void **state)
 	assert_route(*state, "RESET", ROUTE_DEDICATED);
 }
 
-static void what_needs_nothing_replayed_may_do_without(void **state)
+TEST(what_needs_nothing_replayed_may_do_without)
 {
 	policy_learn(*state);
 	assert_route(*state, "AUTH secret", ROUTE_BARE);
@@ -441,7 +440,7 @@ static void what_needs_nothing_replayed_may_do_without(void **state)
 	assert_route(*state, "SHUTDOWN NOSAVE", ROUTE_BARE);
 }
 
-static void what_cannot_be_replayed_keeps_its_link(void **state)
+TEST(what_cannot_be_replayed_keeps_its_link)
 {
 	static const char *const lines[] = {
 		"SUBSCRIBE a",  "PSUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "PUNSUBSCRIBE",
@@ -452,13 +451,13 @@ static void what_cannot_be_replayed_keeps_its_link(void **state)
 		assert_route(*state, lines[i], ROUTE_PINNED);
 }
 
-static void what_blocks_needs_its_link_for_a_while(void **state)
+TEST(what_blocks_needs_its_link_for_a_while)
 {
 	policy_learn(*state);
 	assert_route(*state, "BLPOP a 0", ROUTE_LINGERING);
 }
 
-static void transaction_keeps_its_link_until_it_ends(void **state)
+TEST(transaction_keeps_its_link_until_it_ends)
 {
 	static const char *const lines[] = { "MULTI", "EXEC", "DISCARD", "WATCH a", "UNWATCH" };
 
@@ -466,7 +465,7 @@ static void transaction_keeps_its_link_until_it_ends(void **state)
 		assert_route(*state, lines[i], ROUTE_TRANSACTION);
 }
 
-static void what_the_session_does_not_tell_of_binds_its_client_to_the_link(void **state)
+TEST(what_the_session_does_not_tell_of_binds_its_client_to_the_link)
 {
 	static const char *const lines[] = {
 		"MONITOR",      "REPLCONF",     "SYNC",
@@ -482,7 +481,7 @@ static void what_the_session_does_not_tell_of_binds_its_client_to_the_link(void 
 	assert_route(*state, "CLIENT", ROUTE_STICKY);
 }
 
-static void nor_can_what_is_too_long_to_be_kept(void **state)
+TEST(nor_can_what_is_too_long_to_be_kept)
 {
 	char words[8 + 514] = "AUTH a ";
 
@@ -495,14 +494,14 @@ static void nor_can_what_is_too_long_to_be_kept(void **state)
 	assert_route(*state, "HELLO 3 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15", ROUTE_STICKY);
 }
 
-static void an_unknown_command_keeps_its_link_once_redis_has_told_the_others(void **state)
+TEST(an_unknown_command_keeps_its_link_once_redis_has_told_the_others)
 {
 	assert_route(*state, "NO.SUCH.COMMAND", ROUTE_DEDICATED);
 	policy_learn(*state);
 	assert_route(*state, "NO.SUCH.COMMAND", ROUTE_STICKY);
 }
 
-static void a_guard_s_transaction_keeps_its_link(void **state)
+TEST(a_guard_s_transaction_keeps_its_link)
 {
 	policy_learn(*state);
 	policy_use(*state, GUARD);
@@ -524,7 +523,7 @@ static void assert_early(struct policy_fixture *f, const char *words, size_t nar
 		fail_msg("%s", words);
 }
 
-static void what_no_rule_can_concern_need_not_be_whole(void **state)
+TEST(what_no_rule_can_concern_need_not_be_whole)
 {
 	assert_early(*state, "SET a v", 2, DISPATCH_PASS);
 	assert_early(*state, "SET a v", 1, DISPATCH_PASS);
@@ -538,7 +537,7 @@ static void what_no_rule_can_concern_need_not_be_whole(void **state)
 }
 
 /* hasp looks at the beginning of a long command again and again. */
-static void keys_that_more_may_follow_are_not_searched_yet(void **state)
+TEST(keys_that_more_may_follow_are_not_searched_yet)
 {
 	struct policy_fixture *f = *state;
 
@@ -549,14 +548,14 @@ static void keys_that_more_may_follow_are_not_searched_yet(void **state)
 	assert_int_equal(f->x.keys.n, 1);
 }
 
-static void session_commands_and_verbs_must_be_whole(void **state)
+TEST(session_commands_and_verbs_must_be_whole)
 {
 	policy_use(*state, "[verbs]\n");
 	assert_early(*state, "SELECT 1", 1, DISPATCH_NEED_MORE);
 	assert_early(*state, "LOCK a", 2, DISPATCH_NEED_MORE);
 }
 
-static void a_guarded_command_must_be_whole(void **state)
+TEST(a_guarded_command_must_be_whole)
 {
 	policy_use(*state, GUARD);
 	assert_early(*state, "GET stock:1", 2, DISPATCH_NEED_MORE);
@@ -568,7 +567,7 @@ static void a_guarded_command_must_be_whole(void **state)
 	assert_early(*state, "STRLEN stock:1", 1, DISPATCH_NEED_MORE);
 }
 
-static void of_an_unknown_command_redis_is_asked_first(void **state)
+TEST(of_an_unknown_command_redis_is_asked_first)
 {
 	struct policy_fixture *f = *state;
 	struct buf question = BUF_INIT;
@@ -588,7 +587,7 @@ static void of_an_unknown_command_redis_is_asked_first(void **state)
 	buf_release(&question);
 }
 
-static void where_nothing_is_checked_an_unknown_command_does_not_wait(void **state)
+TEST(where_nothing_is_checked_an_unknown_command_does_not_wait)
 {
 	struct policy_fixture *f = *state;
 
@@ -598,7 +597,7 @@ static void where_nothing_is_checked_an_unknown_command_does_not_wait(void **sta
 	assert_passed(f, "LATE a v");
 }
 
-static void of_a_name_that_is_not_there_yet_only_the_length_is_known(void **state)
+TEST(of_a_name_that_is_not_there_yet_only_the_length_is_known)
 {
 	struct policy_fixture *f = *state;
 	struct command_info what;
@@ -614,7 +613,7 @@ static void of_a_name_that_is_not_there_yet_only_the_length_is_known(void **stat
 }
 
 /* If Redis refuses MULTI, it runs the command at once. */
-static void in_multi_a_command_for_the_session_waits_for_the_answer_to_multi(void **state)
+TEST(in_multi_a_command_for_the_session_waits_for_the_answer_to_multi)
 {
 	struct policy_fixture *f = *state;
 	struct pending_request *multi = sent_command(f, "MULTI");
@@ -626,68 +625,11 @@ static void in_multi_a_command_for_the_session_waits_for_the_answer_to_multi(voi
 	assert_non_null(f->session.txn.exec);
 }
 
-static void in_multi_what_passes_early_counts_as_queued(void **state)
+TEST(in_multi_what_passes_early_counts_as_queued)
 {
 	struct policy_fixture *f = *state;
 
 	run(f, "MULTI", "+OK\r\n");
 	assert_early(f, "SET a v", 2, DISPATCH_PASS);
 	assert_int_equal(f->session.txn.nqueued, 1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, policy_set_up, policy_tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(select_is_awaited_with_its_database),
-		TEST(auth_is_awaited_with_its_user_and_password),
-		TEST(hello_is_awaited_with_what_it_names),
-		TEST(of_several_options_of_hello_the_last_counts),
-		TEST(client_setname_is_awaited),
-		TEST(client_setinfo_is_awaited_with_what_it_names),
-		TEST(a_name_of_more_than_512_bytes_is_none),
-		TEST(in_multi_what_changes_the_session_waits_for_exec),
-		TEST(when_replies_are_not_seen_the_session_assumes),
-		TEST(multi_counts_from_now_on),
-		TEST(what_redis_refuses_for_its_arguments_changes_nothing),
-		TEST(exec_with_an_argument_ends_the_transaction),
-		TEST(exec_is_awaited_only_if_its_reply_changes_something),
-		TEST(watch_is_known_until_unwatch_exec_or_discard),
-		TEST(in_multi_watch_and_unwatch_do_nothing),
-		TEST(reset_ends_everything),
-		TEST(subscriptions_are_awaited_by_their_kind),
-		TEST(behind_some_commands_replies_cannot_be_followed),
-		TEST(redis_is_asked_first_whether_it_would_refuse_them),
-		TEST(redis_says_whether_a_stream_begins),
-		TEST(words_of_client_reply_that_redis_refuses_change_nothing),
-		TEST(wait_comes_after_a_write_if_its_link_does_not_cover_all),
-		TEST(wait_comes_after_a_ping_where_there_is_no_waitaof),
-		TEST(wait_of_a_subscriber_comes_after_nothing_of_hasps),
-		TEST(in_multi_neither_can_subscriptions_nor_client_reply),
-		TEST(quit_is_remembered),
-		TEST(a_command_that_may_block_is_noted),
-		TEST(one_that_could_end_a_lock_blocks_as_its_probe),
-		TEST(what_changes_no_connection_shares_a_link),
-		TEST(what_can_be_replayed_has_a_link_while_it_is_in_flight),
-		TEST(what_needs_nothing_replayed_may_do_without),
-		TEST(what_cannot_be_replayed_keeps_its_link),
-		TEST(what_blocks_needs_its_link_for_a_while),
-		TEST(transaction_keeps_its_link_until_it_ends),
-		TEST(what_the_session_does_not_tell_of_binds_its_client_to_the_link),
-		TEST(nor_can_what_is_too_long_to_be_kept),
-		TEST(an_unknown_command_keeps_its_link_once_redis_has_told_the_others),
-		TEST(a_guard_s_transaction_keeps_its_link),
-		TEST(what_no_rule_can_concern_need_not_be_whole),
-		TEST(keys_that_more_may_follow_are_not_searched_yet),
-		TEST(session_commands_and_verbs_must_be_whole),
-		TEST(a_guarded_command_must_be_whole),
-		TEST(of_an_unknown_command_redis_is_asked_first),
-		TEST(where_nothing_is_checked_an_unknown_command_does_not_wait),
-		TEST(of_a_name_that_is_not_there_yet_only_the_length_is_known),
-		TEST(in_multi_a_command_for_the_session_waits_for_the_answer_to_multi),
-		TEST(in_multi_what_passes_early_counts_as_queued),
-	};
-
-	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
 }

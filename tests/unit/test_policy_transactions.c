@@ -2,16 +2,15 @@
  *
  * What is decided about an application's MULTI, EXEC and WATCH where keys have a [guard].
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "tests/unit/inifile.h"
 #include "tests/unit/policy_fixture.h"
+#include "tests/unit/testing.h"
 #include "tests/unit/wire.h"
+
+GROUP_FIXTURE(ini_make_dir, ini_remove_dir);
+
+FIXTURE(policy_set_up, policy_tear_down);
 
 #define GUARD "[guard stock]\npattern = stock:*\nacquire_on = GET\nwait = 2s\n"
 
@@ -48,7 +47,7 @@ static void assert_exec_refused(struct policy_fixture *f, const char *error)
 
 /* --- a block ------------------------------------------------------------------------- */
 
-static void exec_is_an_operation_of_all_guarded_keys_of_its_commands(void **state)
+TEST(exec_is_an_operation_of_all_guarded_keys_of_its_commands)
 {
 	struct policy_fixture *f = *state;
 	struct guard_op *op;
@@ -74,7 +73,7 @@ static void exec_is_an_operation_of_all_guarded_keys_of_its_commands(void **stat
 }
 
 /* Of what is done to one key, the last counts; that it was written counts in any case. */
-static void of_several_commands_on_a_key_the_last_counts(void **state)
+TEST(of_several_commands_on_a_key_the_last_counts)
 {
 	struct policy_fixture *f = *state;
 	struct guard_op *op;
@@ -89,7 +88,7 @@ static void of_several_commands_on_a_key_the_last_counts(void **state)
 	assert_false(op->keys[0].releases);
 }
 
-static void calls_on_locks_are_in_the_block_as_they_were_rewritten(void **state)
+TEST(calls_on_locks_are_in_the_block_as_they_were_rewritten)
 {
 	struct policy_fixture *f = *state;
 	struct guard_op *op;
@@ -107,7 +106,7 @@ static void calls_on_locks_are_in_the_block_as_they_were_rewritten(void **state)
 	buf_release(&words);
 }
 
-static void what_exec_awaits_besides_stays_so(void **state)
+TEST(what_exec_awaits_besides_stays_so)
 {
 	struct policy_fixture *f = *state;
 
@@ -119,7 +118,7 @@ static void what_exec_awaits_besides_stays_so(void **state)
 	assert_false(list_empty(&f->d.pending->queued));
 }
 
-static void a_command_that_no_guard_concerns_adds_no_key(void **state)
+TEST(a_command_that_no_guard_concerns_adds_no_key)
 {
 	struct policy_fixture *f = *state;
 	struct guard_op *op;
@@ -137,7 +136,7 @@ static void a_command_that_no_guard_concerns_adds_no_key(void **state)
 	assert_true(slice_eq(read_set_entry_key(op->keys[0].entry), SLICE_LIT("stock:2")));
 }
 
-static void a_block_without_guarded_keys_passes(void **state)
+TEST(a_block_without_guarded_keys_passes)
 {
 	struct policy_fixture *f = *state;
 
@@ -157,7 +156,7 @@ static bool queue_plain(struct policy_fixture *f)
 	return dispatch_queue_plain(&f->env, &f->session, SLICE_LIT(PLAIN), 2);
 }
 
-static void without_guards_nothing_is_kept(void **state)
+TEST(without_guards_nothing_is_kept)
 {
 	struct policy_fixture *f = *state;
 
@@ -169,7 +168,7 @@ static void without_guards_nothing_is_kept(void **state)
 	assert_int_equal(f->session.txn.nkept, 0);
 }
 
-static void plain_commands_are_a_part_of_the_block(void **state)
+TEST(plain_commands_are_a_part_of_the_block)
 {
 	struct policy_fixture *f = *state;
 	struct guard_op *op;
@@ -183,7 +182,7 @@ static void plain_commands_are_a_part_of_the_block(void **state)
 	assert_wire(buf_slice(&op->block), "GET other\nPING\nSET stock:1 v\n");
 }
 
-static void a_block_of_plain_commands_passes(void **state)
+TEST(a_block_of_plain_commands_passes)
 {
 	struct policy_fixture *f = *state;
 
@@ -193,7 +192,7 @@ static void a_block_of_plain_commands_passes(void **state)
 	assert_passed(f, "EXEC");
 }
 
-static void an_aborted_transaction_is_redis_to_refuse(void **state)
+TEST(an_aborted_transaction_is_redis_to_refuse)
 {
 	struct policy_fixture *f = *state;
 
@@ -204,7 +203,7 @@ static void an_aborted_transaction_is_redis_to_refuse(void **state)
 	assert_passed(f, "EXEC");
 }
 
-static void only_guarded_keys_wait_for_the_answer_to_multi(void **state)
+TEST(only_guarded_keys_wait_for_the_answer_to_multi)
 {
 	struct policy_fixture *f = *state;
 	struct pending_request *multi;
@@ -223,7 +222,7 @@ static void only_guarded_keys_wait_for_the_answer_to_multi(void **state)
 	assert_exec(f, GUARD_OP_BLOCK);
 }
 
-static void exec_of_unguarded_keys_does_not_wait_for_the_answer_to_multi(void **state)
+TEST(exec_of_unguarded_keys_does_not_wait_for_the_answer_to_multi)
 {
 	struct policy_fixture *f = *state;
 
@@ -236,7 +235,7 @@ static void exec_of_unguarded_keys_does_not_wait_for_the_answer_to_multi(void **
 }
 
 /* The keys of the commands before may be guarded now. */
-static void exec_after_another_configuration_waits_until_nothing_is_awaited(void **state)
+TEST(exec_after_another_configuration_waits_until_nothing_is_awaited)
 {
 	struct policy_fixture *f = *state;
 	struct pending_request *multi;
@@ -252,7 +251,7 @@ static void exec_after_another_configuration_waits_until_nothing_is_awaited(void
 }
 
 /* A call on a lock could name a guarded key. */
-static void exec_of_a_call_on_a_lock_waits_until_nothing_is_awaited(void **state)
+TEST(exec_of_a_call_on_a_lock_waits_until_nothing_is_awaited)
 {
 	struct policy_fixture *f = *state;
 
@@ -272,7 +271,7 @@ static void exec_of_a_call_on_a_lock_waits_until_nothing_is_awaited(void **state
 	"guards of both strategies, or commands that hasp does not know yet: nothing was "     \
 	"written"
 
-static void guarded_keys_behind_select_are_refused(void **state)
+TEST(guarded_keys_behind_select_are_refused)
 {
 	struct policy_fixture *f = *state;
 
@@ -287,7 +286,7 @@ static void guarded_keys_behind_select_are_refused(void **state)
 	assert_exec(f, GUARD_OP_BLOCK);
 }
 
-static void commands_that_are_not_known_yet_are_refused(void **state)
+TEST(commands_that_are_not_known_yet_are_refused)
 {
 	struct policy_fixture *f = *state;
 
@@ -297,7 +296,7 @@ static void commands_that_are_not_known_yet_are_refused(void **state)
 	assert_exec_refused(f, NOT_FOLLOWED);
 }
 
-static void a_transaction_that_began_before_there_were_guards_is_refused(void **state)
+TEST(a_transaction_that_began_before_there_were_guards_is_refused)
 {
 	struct policy_fixture *f = *state;
 
@@ -309,7 +308,7 @@ static void a_transaction_that_began_before_there_were_guards_is_refused(void **
 	                       "nothing was written");
 }
 
-static void a_transaction_that_is_longer_than_a_request_is_refused(void **state)
+TEST(a_transaction_that_is_longer_than_a_request_is_refused)
 {
 	struct policy_fixture *f = *state;
 
@@ -342,7 +341,7 @@ static void begin_watched(struct policy_fixture *f, enum transaction_guards guar
 	f->session.txn.guards = guards;
 }
 
-static void multi_behind_watch_waits_for_the_check_of_what_was_read(void **state)
+TEST(multi_behind_watch_waits_for_the_check_of_what_was_read)
 {
 	struct policy_fixture *f = *state;
 
@@ -358,7 +357,7 @@ static void multi_behind_watch_waits_for_the_check_of_what_was_read(void **state
 	assert_true(f->d.pending->guard_op->keys[0].must_own);
 }
 
-static void multi_behind_watch_passes_when_nothing_was_read(void **state)
+TEST(multi_behind_watch_passes_when_nothing_was_read)
 {
 	struct policy_fixture *f = *state;
 
@@ -368,7 +367,7 @@ static void multi_behind_watch_passes_when_nothing_was_read(void **state)
 	assert_true(session_in_multi(&f->session));
 }
 
-static void multi_behind_watch_waits_until_nothing_is_awaited(void **state)
+TEST(multi_behind_watch_waits_until_nothing_is_awaited)
 {
 	struct policy_fixture *f = *state;
 
@@ -379,7 +378,7 @@ static void multi_behind_watch_waits_until_nothing_is_awaited(void **state)
 	assert_deferred(f, "MULTI");
 }
 
-static void exec_is_sent_as_it_is_when_its_guards_are_watched(void **state)
+TEST(exec_is_sent_as_it_is_when_its_guards_are_watched)
 {
 	struct policy_fixture *f = *state;
 
@@ -389,7 +388,7 @@ static void exec_is_sent_as_it_is_when_its_guards_are_watched(void **state)
 	assert_exec(f, GUARD_OP_WATCH_EXEC);
 }
 
-static void a_key_that_was_not_read_refuses_it(void **state)
+TEST(a_key_that_was_not_read_refuses_it)
 {
 	struct policy_fixture *f = *state;
 
@@ -402,7 +401,7 @@ static void a_key_that_was_not_read_refuses_it(void **state)
 	assert_exec_refused(f, NOT_READ);
 }
 
-static void a_guard_that_was_lost_refuses_it(void **state)
+TEST(a_guard_that_was_lost_refuses_it)
 {
 	struct policy_fixture *f = *state;
 
@@ -419,7 +418,7 @@ static void a_guard_that_was_lost_refuses_it(void **state)
 
 /* --- when replies are not seen ------------------------------------------------------ */
 
-static void when_replies_are_not_seen_transactions_are_not_followed(void **state)
+TEST(when_replies_are_not_seen_transactions_are_not_followed)
 {
 	struct policy_fixture *f = *state;
 
@@ -429,39 +428,4 @@ static void when_replies_are_not_seen_transactions_are_not_followed(void **state
 	assert_passed(f, "SET stock:1 v");
 	assert_false(f->d.watches_refusal);
 	assert_passed(f, "EXEC");
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, policy_set_up, policy_tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(exec_is_an_operation_of_all_guarded_keys_of_its_commands),
-		TEST(of_several_commands_on_a_key_the_last_counts),
-		TEST(calls_on_locks_are_in_the_block_as_they_were_rewritten),
-		TEST(what_exec_awaits_besides_stays_so),
-		TEST(a_command_that_no_guard_concerns_adds_no_key),
-		TEST(a_block_without_guarded_keys_passes),
-		TEST(without_guards_nothing_is_kept),
-		TEST(plain_commands_are_a_part_of_the_block),
-		TEST(a_block_of_plain_commands_passes),
-		TEST(an_aborted_transaction_is_redis_to_refuse),
-		TEST(only_guarded_keys_wait_for_the_answer_to_multi),
-		TEST(exec_of_unguarded_keys_does_not_wait_for_the_answer_to_multi),
-		TEST(exec_after_another_configuration_waits_until_nothing_is_awaited),
-		TEST(exec_of_a_call_on_a_lock_waits_until_nothing_is_awaited),
-		TEST(guarded_keys_behind_select_are_refused),
-		TEST(commands_that_are_not_known_yet_are_refused),
-		TEST(a_transaction_that_began_before_there_were_guards_is_refused),
-		TEST(a_transaction_that_is_longer_than_a_request_is_refused),
-		TEST(multi_behind_watch_waits_for_the_check_of_what_was_read),
-		TEST(multi_behind_watch_passes_when_nothing_was_read),
-		TEST(multi_behind_watch_waits_until_nothing_is_awaited),
-		TEST(exec_is_sent_as_it_is_when_its_guards_are_watched),
-		TEST(a_key_that_was_not_read_refuses_it),
-		TEST(a_guard_that_was_lost_refuses_it),
-		TEST(when_replies_are_not_seen_transactions_are_not_followed),
-	};
-
-	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
 }

@@ -2,18 +2,17 @@
  *
  * What is noted of a command on watched keys until it is answered.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "policy/watched.h"
 #include "tests/unit/inifile.h"
 #include "tests/unit/policy_fixture.h"
+#include "tests/unit/testing.h"
 #include "watch/command_sample.h"
 #include "watch/tracker_internal.h"
+
+GROUP_FIXTURE(ini_make_dir, ini_remove_dir);
+
+FIXTURE(policy_set_up, policy_tear_down);
 
 /* of the text "script" */
 #define SCRIPT_SHA1 "cb5346a081dcf654061b7f897ea14d9b43140712"
@@ -48,7 +47,7 @@ static uint64_t hash(const struct policy_fixture *f, const char *token)
 
 /* --- keys ---------------------------------------------------------------------------- */
 
-static void a_lock_is_watched_with_its_act_lease_and_owner(void **state)
+TEST(a_lock_is_watched_with_its_act_lease_and_owner)
 {
 	struct policy_fixture *f = *state;
 	const struct command_sample *s;
@@ -67,7 +66,7 @@ static void a_lock_is_watched_with_its_act_lease_and_owner(void **state)
 }
 
 /* What a connection stores is its own. */
-static void by_value_the_connection_is_the_owner(void **state)
+TEST(by_value_the_connection_is_the_owner)
 {
 	struct policy_fixture *f = *state;
 	const struct command_sample *s;
@@ -77,7 +76,7 @@ static void by_value_the_connection_is_the_owner(void **state)
 	assert_true(s->keys[0].owner == hash(f, TOKEN_CONNECTION));
 }
 
-static void a_script_that_names_a_lock_is_watched_with_its_arguments(void **state)
+TEST(a_script_that_names_a_lock_is_watched_with_its_arguments)
 {
 	struct policy_fixture *f = *state;
 	const struct command_sample *s;
@@ -89,7 +88,7 @@ static void a_script_that_names_a_lock_is_watched_with_its_arguments(void **stat
 	assert_true(s->script_args[0] == hash(f, "v"));
 }
 
-static void a_guard_s_reads_and_writes_are_watched(void **state)
+TEST(a_guard_s_reads_and_writes_are_watched)
 {
 	const struct command_sample *s;
 
@@ -104,7 +103,7 @@ static void a_guard_s_reads_and_writes_are_watched(void **state)
 	assert_true(s->keys[0].keeps_read);
 }
 
-static void an_expiry_is_no_update(void **state)
+TEST(an_expiry_is_no_update)
 {
 	policy_use(*state, GUARD);
 	assert_passed(*state, "EXPIRE stock:1 10");
@@ -114,7 +113,7 @@ static void an_expiry_is_no_update(void **state)
 	                 EFFECT_EXPIRE);
 }
 
-static void enforced_rules_are_not_watched(void **state)
+TEST(enforced_rules_are_not_watched)
 {
 	policy_use(*state, "[lock a]\npattern = lock:a\n" RULE);
 	assert_int_equal(decide(*state, "SETNX lock:a v")->verdict, DISPATCH_CALL);
@@ -123,7 +122,7 @@ static void enforced_rules_are_not_watched(void **state)
 
 /* --- what is noted of a command ------------------------------------------------------ */
 
-static void each_command_of_a_lock_has_its_kind_way_and_value(void **state)
+TEST(each_command_of_a_lock_has_its_kind_way_and_value)
 {
 	static const struct {
 		const char *words;
@@ -175,7 +174,7 @@ static void each_command_of_a_lock_has_its_kind_way_and_value(void **state)
 	}
 }
 
-static void reads_of_a_lock_s_value_are_watched_and_no_others(void **state)
+TEST(reads_of_a_lock_s_value_are_watched_and_no_others)
 {
 	static const char *const others[] = { "EXISTS lock:a", "TTL lock:a",
 		                              "STRLEN lock:a", "TYPE lock:a",
@@ -193,7 +192,7 @@ static void reads_of_a_lock_s_value_are_watched_and_no_others(void **state)
 		assert_passed(f, others[i]);
 }
 
-static void discovery_sees_fields_elements_and_absence_too(void **state)
+TEST(discovery_sees_fields_elements_and_absence_too)
 {
 	static const struct {
 		const char *words;
@@ -231,7 +230,7 @@ static void discovery_sees_fields_elements_and_absence_too(void **state)
 }
 
 /* The script's number is its SHA-1, or the function's name; its arguments follow its keys. */
-static void a_script_has_a_number_and_arguments(void **state)
+TEST(a_script_has_a_number_and_arguments)
 {
 	static const struct {
 		const char *words;
@@ -261,7 +260,7 @@ static void a_script_has_a_number_and_arguments(void **state)
 	assert_int_equal(s->nscript_args, COMMAND_SAMPLE_ARGS_MAX);
 }
 
-static void a_client_s_locks_and_watched_keys_are_noted(void **state)
+TEST(a_client_s_locks_and_watched_keys_are_noted)
 {
 	struct policy_fixture *f = *state;
 	const struct pending_request *queued;
@@ -279,7 +278,7 @@ static void a_client_s_locks_and_watched_keys_are_noted(void **state)
 	assert_false(queued->command_sample->under_lock);
 }
 
-static void commands_that_concern_the_tracker(void **state)
+TEST(commands_that_concern_the_tracker)
 {
 	static const struct {
 		const char *name;
@@ -307,7 +306,7 @@ static void commands_that_concern_the_tracker(void **state)
 }
 
 /* Of keys that showed nothing so far, only commands that may take a lock are wanted. */
-static void of_dull_keys_only_SET_NX_is_wanted(void **state)
+TEST(of_dull_keys_only_SET_NX_is_wanted)
 {
 	static const struct {
 		const char *words;
@@ -333,7 +332,7 @@ static void of_dull_keys_only_SET_NX_is_wanted(void **state)
 
 /* --- time ---------------------------------------------------------------------------- */
 
-static void what_is_queued_has_no_time_yet(void **state)
+TEST(what_is_queued_has_no_time_yet)
 {
 	struct policy_fixture *f = *state;
 	const struct pending_request *queued;
@@ -349,7 +348,7 @@ static void what_is_queued_has_no_time_yet(void **state)
 
 /* --- the client ---------------------------------------------------------------------- */
 
-static void a_client_gets_a_new_label_when_its_name_changes(void **state)
+TEST(a_client_gets_a_new_label_when_its_name_changes)
 {
 	struct policy_fixture *f = *state;
 	const struct tracker_client *client;
@@ -367,7 +366,7 @@ static void a_client_gets_a_new_label_when_its_name_changes(void **state)
 	assert_string_equal(client->label->text, TOKEN_LABEL " worker");
 }
 
-static void whose_replies_are_not_seen_is_not_watched(void **state)
+TEST(whose_replies_are_not_seen_is_not_watched)
 {
 	struct policy_fixture *f = *state;
 
@@ -379,7 +378,7 @@ static void whose_replies_are_not_seen_is_not_watched(void **state)
 
 /* --- long commands ------------------------------------------------------------------- */
 
-static void a_long_write_on_a_guarded_key_is_watched_by_its_beginning(void **state)
+TEST(a_long_write_on_a_guarded_key_is_watched_by_its_beginning)
 {
 	struct policy_fixture *f = *state;
 	struct decision *d;
@@ -392,31 +391,4 @@ static void a_long_write_on_a_guarded_key_is_watched_by_its_beginning(void **sta
 	d = decide_early(f, "SET lock:a v", 2);
 	assert_int_equal(d->verdict, DISPATCH_PASS);
 	assert_null(d->pending);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, policy_set_up, policy_tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_lock_is_watched_with_its_act_lease_and_owner),
-		TEST(by_value_the_connection_is_the_owner),
-		TEST(a_script_that_names_a_lock_is_watched_with_its_arguments),
-		TEST(a_guard_s_reads_and_writes_are_watched),
-		TEST(an_expiry_is_no_update),
-		TEST(enforced_rules_are_not_watched),
-		TEST(each_command_of_a_lock_has_its_kind_way_and_value),
-		TEST(reads_of_a_lock_s_value_are_watched_and_no_others),
-		TEST(discovery_sees_fields_elements_and_absence_too),
-		TEST(a_script_has_a_number_and_arguments),
-		TEST(a_client_s_locks_and_watched_keys_are_noted),
-		TEST(commands_that_concern_the_tracker),
-		TEST(of_dull_keys_only_SET_NX_is_wanted),
-		TEST(what_is_queued_has_no_time_yet),
-		TEST(a_client_gets_a_new_label_when_its_name_changes),
-		TEST(whose_replies_are_not_seen_is_not_watched),
-		TEST(a_long_write_on_a_guarded_key_is_watched_by_its_beginning),
-	};
-
-	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
 }

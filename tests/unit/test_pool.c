@@ -3,21 +3,15 @@
  * A pool on a real loop against a server on a unix socket that the test plays: who gets
  * which link, and how long links live.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
-
-#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "tests/unit/surroundings.h"
+#include "tests/unit/testing.h"
 #include "upstream/pool.h"
 
 #define NUSERS 8
@@ -107,6 +101,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down);
+
 /* Accepts the links that are there, and answers what they say at first. Their ends are kept for
  * as long as the test runs. */
 static void serve(struct fixture *f, const char *answers)
@@ -149,7 +145,7 @@ static void drain(int server)
 		;
 }
 
-static void users_with_the_same_login_share_a_link(void **state)
+TEST(users_with_the_same_login_share_a_link)
 {
 	struct fixture *f = *state;
 	struct link_login named = plain;
@@ -162,7 +158,7 @@ static void users_with_the_same_login_share_a_link(void **state)
 	assert_int_equal(link_users(f->users[0].link), 3);
 }
 
-static void each_other_login_has_a_link_of_its_own(void **state)
+TEST(each_other_login_has_a_link_of_its_own)
 {
 	static const struct link_login logins[NUSERS] = {
 		{ .proto = 2 },
@@ -190,7 +186,7 @@ static void each_other_login_has_a_link_of_its_own(void **state)
 }
 
 /* The links to the old address stay, for the users that are on them. */
-static void another_address_has_links_of_its_own(void **state)
+TEST(another_address_has_links_of_its_own)
 {
 	struct fixture *f = *state;
 
@@ -200,7 +196,7 @@ static void another_address_has_links_of_its_own(void **state)
 	assert_ptr_not_equal(join(f, 1, plain), f->users[0].link);
 }
 
-static void a_user_comes_to_the_link_with_the_fewest(void **state)
+TEST(a_user_comes_to_the_link_with_the_fewest)
 {
 	struct fixture *f = *state;
 
@@ -214,7 +210,7 @@ static void a_user_comes_to_the_link_with_the_fewest(void **state)
 	assert_ptr_not_equal(join(f, 4, plain), f->users[0].link);
 }
 
-static void a_link_that_went_down_is_replaced(void **state)
+TEST(a_link_that_went_down_is_replaced)
 {
 	struct fixture *f = *state;
 
@@ -231,7 +227,7 @@ static void a_link_that_went_down_is_replaced(void **state)
 }
 
 /* Long unused is: between two looks and at both. */
-static void a_link_that_nobody_uses_is_closed_at_the_second_look(void **state)
+TEST(a_link_that_nobody_uses_is_closed_at_the_second_look)
 {
 	struct fixture *f = *state;
 	struct link *l = join(f, 0, plain);
@@ -265,7 +261,7 @@ static bool is_closed(int server)
 }
 
 /* CLIENT LIST shows the name. */
-static void a_link_with_a_name_that_nobody_uses_is_closed_sooner(void **state)
+TEST(a_link_with_a_name_that_nobody_uses_is_closed_sooner)
 {
 	static char name[] = "app";
 	static const struct link_login named = { .proto = 2, .name = name };
@@ -293,7 +289,7 @@ static void a_link_with_a_name_that_nobody_uses_is_closed_sooner(void **state)
 	close(server);
 }
 
-static void a_link_without_a_name_is_kept_by_that_look(void **state)
+TEST(a_link_without_a_name_is_kept_by_that_look)
 {
 	struct fixture *f = *state;
 	struct link *l = join(f, 0, plain);
@@ -305,7 +301,7 @@ static void a_link_without_a_name_is_kept_by_that_look(void **state)
 }
 
 /* The server takes its time, or is stopped. */
-static void a_link_that_somebody_waits_for_stays_open(void **state)
+TEST(a_link_that_somebody_waits_for_stays_open)
 {
 	struct fixture *f = *state;
 
@@ -318,7 +314,7 @@ static void a_link_that_somebody_waits_for_stays_open(void **state)
 	assert_int_equal(ask(f, 0, plain), POOL_READY);
 }
 
-static void closing_the_pool_closes_its_links(void **state)
+TEST(closing_the_pool_closes_its_links)
 {
 	struct fixture *f = *state;
 	char byte;
@@ -342,7 +338,7 @@ static struct link_login with_password(char *room, size_t i)
 	return (struct link_login){ .proto = 2, .password = room };
 }
 
-static void logins_that_nobody_uses_any_more_keep_few_links(void **state)
+TEST(logins_that_nobody_uses_any_more_keep_few_links)
 {
 	struct fixture *f = *state;
 	char room[16];
@@ -358,7 +354,7 @@ static void logins_that_nobody_uses_any_more_keep_few_links(void **state)
 	assert_int_equal(ask(f, 1, with_password(room, 1)), POOL_LATER);
 }
 
-static void there_are_only_so_many_logins_in_use(void **state)
+TEST(there_are_only_so_many_logins_in_use)
 {
 	struct fixture *f = *state;
 	struct link_user users[POOL_GROUPS_MAX];
@@ -378,7 +374,7 @@ static void there_are_only_so_many_logins_in_use(void **state)
 		link_leave(&users[i]);
 }
 
-static void beyond_so_many_names_links_have_none(void **state)
+TEST(beyond_so_many_names_links_have_none)
 {
 	struct fixture *f = *state;
 	struct link *nameless = join(f, 0, plain);
@@ -394,7 +390,7 @@ static void beyond_so_many_names_links_have_none(void **state)
 	}
 }
 
-static void a_name_takes_the_place_of_one_that_nobody_uses(void **state)
+TEST(a_name_takes_the_place_of_one_that_nobody_uses)
 {
 	struct fixture *f = *state;
 	struct link *nameless = join(f, 0, plain);
@@ -424,7 +420,7 @@ static void a_name_takes_the_place_of_one_that_nobody_uses(void **state)
 
 /* --- clients without a login -------------------------------------------------------- */
 
-static void a_link_shows_that_redis_takes_clients_without_a_login(void **state)
+TEST(a_link_shows_that_redis_takes_clients_without_a_login)
 {
 	struct fixture *f = *state;
 
@@ -437,7 +433,7 @@ static void a_link_shows_that_redis_takes_clients_without_a_login(void **state)
 	assert_int_equal(ask(f, 0, plain), POOL_READY);
 }
 
-static void a_link_shows_that_redis_does_not(void **state)
+TEST(a_link_shows_that_redis_does_not)
 {
 	struct fixture *f = *state;
 
@@ -465,7 +461,7 @@ static void answer_again(struct fixture *f, const char *answers)
 }
 
 /* Those who are on links go on. */
-static void it_is_asked_again_before_another_client_shares_a_link(void **state)
+TEST(it_is_asked_again_before_another_client_shares_a_link)
 {
 	struct fixture *f = *state;
 	struct link *before = join(f, 0, plain);
@@ -491,7 +487,7 @@ static void it_is_asked_again_before_another_client_shares_a_link(void **state)
 	assert_int_equal(f->ndown, 0);
 }
 
-static void a_server_without_reset_is_asked_by_a_new_link(void **state)
+TEST(a_server_without_reset_is_asked_by_a_new_link)
 {
 	struct fixture *f = *state;
 
@@ -512,7 +508,7 @@ static void a_server_without_reset_is_asked_by_a_new_link(void **state)
 	}
 }
 
-static void a_check_whose_link_has_ended_is_made_again(void **state)
+TEST(a_check_whose_link_has_ended_is_made_again)
 {
 	struct fixture *f = *state;
 
@@ -527,7 +523,7 @@ static void a_check_whose_link_has_ended_is_made_again(void **state)
 	assert_int_equal(nfailed, 0);
 }
 
-static void a_login_that_was_refused_is_tried_again_only_for_an_eager_waiter(void **state)
+TEST(a_login_that_was_refused_is_tried_again_only_for_an_eager_waiter)
 {
 	static const struct link_login alice = { .proto = 2, .user = "alice", .password = "p" };
 	struct fixture *f = *state;
@@ -543,7 +539,7 @@ static void a_login_that_was_refused_is_tried_again_only_for_an_eager_waiter(voi
 
 /* --- a link for one ----------------------------------------------------------------- */
 
-static void who_is_alone_on_a_link_may_keep_it(void **state)
+TEST(who_is_alone_on_a_link_may_keep_it)
 {
 	struct fixture *f = *state;
 	struct link_login named = plain;
@@ -566,7 +562,7 @@ static void who_is_alone_on_a_link_may_keep_it(void **state)
 	link_close(l);
 }
 
-static void a_name_for_which_there_is_room_a_moment_later_joins_without(void **state)
+TEST(a_name_for_which_there_is_room_a_moment_later_joins_without)
 {
 	struct fixture *f = *state;
 	struct link *l = join(f, 0, plain);
@@ -607,7 +603,7 @@ static enum pool_answer take(struct fixture *f, size_t i, struct link_login logi
 
 static const struct link_login alice = { .proto = 3, .user = "alice", .password = "wonder" };
 
-static void a_spare_link_is_for_another_of_its_login(void **state)
+TEST(a_spare_link_is_for_another_of_its_login)
 {
 	struct fixture *f = *state;
 	struct link *l = own(f, 0, alice), *other = own(f, 1, alice);
@@ -628,7 +624,7 @@ static void a_spare_link_is_for_another_of_its_login(void **state)
 	link_close(other);
 }
 
-static void a_link_on_which_a_reply_is_due_is_not_spare(void **state)
+TEST(a_link_on_which_a_reply_is_due_is_not_spare)
 {
 	struct fixture *f = *state;
 	struct link *l = own(f, 0, alice);
@@ -646,7 +642,7 @@ static void a_link_on_which_a_reply_is_due_is_not_spare(void **state)
 	assert_true(pool_put_spare(f->pool, &alice, &f->users[0]));
 }
 
-static void a_spare_link_that_says_something_or_is_outdated_is_closed(void **state)
+TEST(a_spare_link_that_says_something_or_is_outdated_is_closed)
 {
 	struct fixture *f = *state;
 	struct link *l;
@@ -663,7 +659,7 @@ static void a_spare_link_that_says_something_or_is_outdated_is_closed(void **sta
 	assert_int_equal(f->at.env.nopen[LINK_KIND_PRIVATE], 0);
 }
 
-static void end_of_a_spare_link_concerns_nobody(void **state)
+TEST(end_of_a_spare_link_concerns_nobody)
 {
 	struct fixture *f = *state;
 
@@ -679,7 +675,7 @@ static void end_of_a_spare_link_concerns_nobody(void **state)
 	assert_int_equal(take(f, 2, plain), POOL_NEVER);
 }
 
-static void a_spare_link_that_nobody_takes_is_closed_at_the_second_look(void **state)
+TEST(a_spare_link_that_nobody_takes_is_closed_at_the_second_look)
 {
 	struct fixture *f = *state;
 	const size_t *n = &f->at.env.nopen[LINK_KIND_PRIVATE];
@@ -696,7 +692,7 @@ static void a_spare_link_that_nobody_takes_is_closed_at_the_second_look(void **s
 	assert_int_equal(take(f, 1, plain), POOL_NEVER);
 }
 
-static void a_client_without_a_login_waits_for_the_check(void **state)
+TEST(a_client_without_a_login_waits_for_the_check)
 {
 	struct fixture *f = *state;
 
@@ -715,7 +711,7 @@ static void a_client_without_a_login_waits_for_the_check(void **state)
 	assert_int_equal(take(f, 2, plain), POOL_NEVER);
 }
 
-static void a_spare_link_makes_way_at_links_max(void **state)
+TEST(a_spare_link_makes_way_at_links_max)
 {
 	struct fixture *f = *state;
 	const size_t *n = &f->at.env.nopen[LINK_KIND_PRIVATE];
@@ -733,43 +729,4 @@ static void a_spare_link_makes_way_at_links_max(void **state)
 	assert_int_equal(*n, 2);
 	link_close(f->users[0].link);
 	link_close(f->users[2].link);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(users_with_the_same_login_share_a_link),
-		TEST(each_other_login_has_a_link_of_its_own),
-		TEST(another_address_has_links_of_its_own),
-		TEST(a_user_comes_to_the_link_with_the_fewest),
-		TEST(a_link_that_went_down_is_replaced),
-		TEST(a_link_that_nobody_uses_is_closed_at_the_second_look),
-		TEST(a_link_with_a_name_that_nobody_uses_is_closed_sooner),
-		TEST(a_link_without_a_name_is_kept_by_that_look),
-		TEST(a_link_that_somebody_waits_for_stays_open),
-		TEST(closing_the_pool_closes_its_links),
-		TEST(logins_that_nobody_uses_any_more_keep_few_links),
-		TEST(there_are_only_so_many_logins_in_use),
-		TEST(beyond_so_many_names_links_have_none),
-		TEST(a_name_takes_the_place_of_one_that_nobody_uses),
-		TEST(a_link_shows_that_redis_takes_clients_without_a_login),
-		TEST(a_link_shows_that_redis_does_not),
-		TEST(it_is_asked_again_before_another_client_shares_a_link),
-		TEST(a_server_without_reset_is_asked_by_a_new_link),
-		TEST(a_check_whose_link_has_ended_is_made_again),
-		TEST(a_login_that_was_refused_is_tried_again_only_for_an_eager_waiter),
-		TEST(who_is_alone_on_a_link_may_keep_it),
-		TEST(a_name_for_which_there_is_room_a_moment_later_joins_without),
-		TEST(a_spare_link_is_for_another_of_its_login),
-		TEST(a_link_on_which_a_reply_is_due_is_not_spare),
-		TEST(a_spare_link_that_says_something_or_is_outdated_is_closed),
-		TEST(end_of_a_spare_link_concerns_nobody),
-		TEST(a_spare_link_that_nobody_takes_is_closed_at_the_second_look),
-		TEST(a_client_without_a_login_waits_for_the_check),
-		TEST(a_spare_link_makes_way_at_links_max),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,18 +3,13 @@
  * Headers of the PROXY protocol, as proxy-protocol.txt of HAProxy has them: whole, byte by
  * byte, and wrong.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "net/address.h"
 #include "net/proxy_header.h"
+#include "tests/unit/testing.h"
 
 #define SIGNATURE "\r\n\r\n\0\r\nQUIT\n"
 #define IPV4 "\xc0\x00\x02\x07\x0a\x00\x00\x01\x9c\xbb\x18\xec" /* 192.0.2.7:40123 */
@@ -69,9 +64,8 @@ static void assert_bad(struct slice in, const char *reason)
 	assert_string_equal(why, reason);
 }
 
-static void version_1_is_a_line(void **state)
+TEST(version_1_is_a_line)
 {
-	(void)state;
 	assert_header(SLICE_LIT("PROXY TCP4 192.0.2.7 10.0.0.1 40123 6380\r\n"),
 	              "192.0.2.7:40123");
 	assert_header(SLICE_LIT("PROXY TCP6 2001:db8::7 2001:db8::1 1 65535\r\n"),
@@ -80,9 +74,8 @@ static void version_1_is_a_line(void **state)
 	assert_header(SLICE_LIT("PROXY UNKNOWN ffff::1 whatever 1 2\r\n"), NULL);
 }
 
-static void version_2_is_binary(void **state)
+TEST(version_2_is_binary)
 {
-	(void)state;
 	assert_header(SLICE_LIT(SIGNATURE "\x21\x11\x00\x0c" IPV4), "192.0.2.7:40123");
 	assert_header(SLICE_LIT(SIGNATURE "\x21\x21\x00\x24" IPV6), "[2001:db8::7]:40123");
 	/* A further field behind the addresses. */
@@ -90,9 +83,8 @@ static void version_2_is_binary(void **state)
 	              "192.0.2.7:40123");
 }
 
-static void balancer_may_speak_for_itself(void **state)
+TEST(balancer_may_speak_for_itself)
 {
-	(void)state;
 	assert_header(SLICE_LIT(SIGNATURE "\x20\x00\x00\x00"), NULL);
 	assert_header(SLICE_LIT(SIGNATURE "\x20\x11\x00\x0c" IPV4), NULL);
 	assert_header(SLICE_LIT(SIGNATURE "\x20\xff\x00\x01x"), NULL);
@@ -100,7 +92,7 @@ static void balancer_may_speak_for_itself(void **state)
 	assert_header(SLICE_LIT(SIGNATURE "\x21\x31\x00\x02xy"), NULL);
 }
 
-static void lines_that_are_wrong_are_refused(void **state)
+TEST(lines_that_are_wrong_are_refused)
 {
 	static const struct slice wrong[] = {
 		SLICE_LIT("PROXY \r\n"),
@@ -123,7 +115,6 @@ static void lines_that_are_wrong_are_refused(void **state)
 		SLICE_LIT("PROXY UNKNOWNS\r\n"),
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
 		assert_bad(wrong[i], "hasp does not understand its addresses");
 	assert_bad(SLICE_LIT("PROXY TCP4 192.0.2.7 10.0.0.1 1 2\n"),
@@ -131,13 +122,12 @@ static void lines_that_are_wrong_are_refused(void **state)
 	assert_bad(SLICE_LIT("PROXY \n"), "its line does not end with CR LF");
 }
 
-static void a_line_has_a_limit(void **state)
+TEST(a_line_has_a_limit)
 {
 	char line[108];
 	const char *why;
 	struct proxy_header h;
 
-	(void)state;
 	memset(line, 'x', sizeof(line));
 	memcpy(line, "PROXY UNKNOWN ", 14);
 	assert_int_equal(parse(&h, slice_of(line, 106), &why), PROXY_HEADER_MORE);
@@ -147,9 +137,8 @@ static void a_line_has_a_limit(void **state)
 	assert_header(slice_of(line, 107), NULL);
 }
 
-static void binary_headers_that_are_wrong_are_refused(void **state)
+TEST(binary_headers_that_are_wrong_are_refused)
 {
-	(void)state;
 	assert_bad(SLICE_LIT(SIGNATURE "\x11\x11\x00\x0c" IPV4), "it has an unknown version");
 	assert_bad(SLICE_LIT(SIGNATURE "\x22\x11\x00\x0c" IPV4), "it has an unknown command");
 	assert_bad(SLICE_LIT(SIGNATURE "\x21\x11\x00\x0b" IPV4),
@@ -162,9 +151,8 @@ static void binary_headers_that_are_wrong_are_refused(void **state)
 	assert_bad(SLICE_LIT(SIGNATURE "\x21\x11\xff\xff"), "it is too long");
 }
 
-static void what_is_no_header_is_known_by_its_first_wrong_byte(void **state)
+TEST(what_is_no_header_is_known_by_its_first_wrong_byte)
 {
-	(void)state;
 	assert_bad(SLICE_LIT("*1\r\n$4\r\nPING\r\n"), "there is none");
 	assert_bad(SLICE_LIT("\x16\x03\x01"), "there is none");
 	assert_bad(SLICE_LIT("PROXZ"), "there is none");
@@ -173,7 +161,7 @@ static void what_is_no_header_is_known_by_its_first_wrong_byte(void **state)
 }
 
 /* Whatever comes, nothing is read beyond it, and a header is not longer than what came. */
-static void any_bytes_have_an_end(void **state)
+TEST(any_bytes_have_an_end)
 {
 	static const struct slice seeds[] = {
 		SLICE_LIT("PROXY TCP4 192.0.2.7 10.0.0.1 40123 6380\r\n"),
@@ -183,7 +171,6 @@ static void any_bytes_have_an_end(void **state)
 	};
 	unsigned random = 1;
 
-	(void)state;
 	for (int i = 0; i < 50000; i++) {
 		struct slice seed = seeds[(unsigned)i % (sizeof(seeds) / sizeof(*seeds))];
 		struct proxy_header h;
@@ -208,20 +195,4 @@ static void any_bytes_have_an_end(void **state)
 			break;
 		}
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(version_1_is_a_line),
-		cmocka_unit_test(version_2_is_binary),
-		cmocka_unit_test(balancer_may_speak_for_itself),
-		cmocka_unit_test(lines_that_are_wrong_are_refused),
-		cmocka_unit_test(a_line_has_a_limit),
-		cmocka_unit_test(binary_headers_that_are_wrong_are_refused),
-		cmocka_unit_test(what_is_no_header_is_known_by_its_first_wrong_byte),
-		cmocka_unit_test(any_bytes_have_an_end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,14 +2,9 @@
  *
  * A query is running until its owner gets the answer, or the reason why there is none.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "tests/unit/surroundings.h"
+#include "tests/unit/testing.h"
 #include "upstream/own_conn.h"
 
 static struct surroundings around;
@@ -35,11 +30,10 @@ static void look(struct ev_loop *loop, struct ev_timer *t, int revents)
 }
 
 /* Whichever order the loop calls them in, one of the looks comes before the query's timer. */
-static void a_query_that_is_late_is_running_until_its_end_is_reported(void **state)
+TEST(a_query_that_is_late_is_running_until_its_end_is_reported)
 {
 	struct ev_timer before, after;
 
-	(void)state;
 	surroundings_init(&around, 1024);
 	query_init(&query, &around.env, on_done, NULL);
 	assert_false(query_is_running(&query));
@@ -53,13 +47,4 @@ static void a_query_that_is_late_is_running_until_its_end_is_reported(void **sta
 	assert_int_equal(ndone, 1);
 	links_reap(&around.env);
 	surroundings_fini(&around);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_query_that_is_late_is_running_until_its_end_is_reported),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

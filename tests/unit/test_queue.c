@@ -2,21 +2,18 @@
  *
  * A client that waits for a lock gets it, or is told in time that it did not.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/unit/fake_line.h"
+#include "tests/unit/testing.h"
+
+FIXTURE(fake_line_set_up, fake_line_tear_down);
 
 /* --- granted ------------------------------------------------------------------------- */
 
-static void a_waiter_is_granted_the_lock_by_a_message(void **state)
+TEST(a_waiter_is_granted_the_lock_by_a_message)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
@@ -33,7 +30,7 @@ static void a_waiter_is_granted_the_lock_by_a_message(void **state)
 	expect_quiet(f);
 }
 
-static void a_waiter_counts_while_it_stands_in_line(void **state)
+TEST(a_waiter_counts_while_it_stands_in_line)
 {
 	struct fake_line *f = *state;
 	struct section_stats section = { .kind = STATS_LOCK };
@@ -57,7 +54,7 @@ static void a_waiter_counts_while_it_stands_in_line(void **state)
 	assert_int_equal(waiters_nbytes(f->all), 0);
 }
 
-static void a_grant_that_comes_before_the_answer_to_the_try_counts(void **state)
+TEST(a_grant_that_comes_before_the_answer_to_the_try_counts)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_come(f);
@@ -73,7 +70,7 @@ static void a_grant_that_comes_before_the_answer_to_the_try_counts(void **state)
 	client_leave(c);
 }
 
-static void a_grant_is_not_older_than_the_message_that_tells_it_nor_newer_than_now(void **state)
+TEST(a_grant_is_not_older_than_the_message_that_tells_it_nor_newer_than_now)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
@@ -85,7 +82,7 @@ static void a_grant_is_not_older_than_the_message_that_tells_it_nor_newer_than_n
 	client_leave(c);
 }
 
-static void a_stale_grant_begins_its_lease_again_before_the_client_has_it(void **state)
+TEST(a_stale_grant_begins_its_lease_again_before_the_client_has_it)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
@@ -108,7 +105,7 @@ static void a_stale_grant_begins_its_lease_again_before_the_client_has_it(void *
 	client_leave(c);
 }
 
-static void a_stale_grant_that_is_none_any_more_waits_on_in_its_place(void **state)
+TEST(a_stale_grant_that_is_none_any_more_waits_on_in_its_place)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
@@ -124,7 +121,7 @@ static void a_stale_grant_that_is_none_any_more_waits_on_in_its_place(void **sta
 	client_leave(c);
 }
 
-static void a_deadline_that_passes_while_a_grant_is_confirmed_is_kept_then(void **state)
+TEST(a_deadline_that_passes_while_a_grant_is_confirmed_is_kept_then)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
@@ -142,7 +139,7 @@ static void a_deadline_that_passes_while_a_grant_is_confirmed_is_kept_then(void 
 	client_leave(c);
 }
 
-static void a_message_to_a_waiter_that_has_ended_is_ignored(void **state)
+TEST(a_message_to_a_waiter_that_has_ended_is_ignored)
 {
 	struct fake_line *f = *state;
 	struct subscriber *s = f->redis.node.subscriber;
@@ -155,7 +152,7 @@ static void a_message_to_a_waiter_that_has_ended_is_ignored(void **state)
 
 /* --- what proves nothing --------------------------------------------------------------- */
 
-static void a_grant_that_no_script_of_this_process_has_proved_only_makes_hasp_ask(void **state)
+TEST(a_grant_that_no_script_of_this_process_has_proved_only_makes_hasp_ask)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
@@ -173,7 +170,7 @@ static void a_grant_that_no_script_of_this_process_has_proved_only_makes_hasp_as
 	client_leave(c);
 }
 
-static void a_grant_of_another_lock_or_in_another_database_proves_nothing(void **state)
+TEST(a_grant_of_another_lock_or_in_another_database_proves_nothing)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
@@ -191,7 +188,7 @@ static void a_grant_of_another_lock_or_in_another_database_proves_nothing(void *
 	client_leave(c);
 }
 
-static void many_forged_grants_make_one_call_at_a_time(void **state)
+TEST(many_forged_grants_make_one_call_at_a_time)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
@@ -202,7 +199,7 @@ static void many_forged_grants_make_one_call_at_a_time(void **state)
 	client_leave(c);
 }
 
-static void a_forged_grant_before_the_answer_to_the_try_keeps_out_no_true_one(void **state)
+TEST(a_forged_grant_before_the_answer_to_the_try_keeps_out_no_true_one)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_come(f);
@@ -223,7 +220,7 @@ static void a_forged_grant_before_the_answer_to_the_try_keeps_out_no_true_one(vo
 
 /* --- not granted ----------------------------------------------------------------------- */
 
-static void a_waiter_whose_time_is_over_leaves_the_queue_and_is_told(void **state)
+TEST(a_waiter_whose_time_is_over_leaves_the_queue_and_is_told)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
@@ -246,7 +243,7 @@ static void a_waiter_whose_time_is_over_leaves_the_queue_and_is_told(void **stat
 	expect_quiet(f);
 }
 
-static void a_waiter_that_is_granted_the_lock_as_it_leaves_has_it(void **state)
+TEST(a_waiter_that_is_granted_the_lock_as_it_leaves_has_it)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
@@ -261,7 +258,7 @@ static void a_waiter_that_is_granted_the_lock_as_it_leaves_has_it(void **state)
 	client_leave(c);
 }
 
-static void a_waiter_is_told_soon_even_if_redis_does_not_answer(void **state)
+TEST(a_waiter_is_told_soon_even_if_redis_does_not_answer)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
@@ -276,7 +273,7 @@ static void a_waiter_is_told_soon_even_if_redis_does_not_answer(void **state)
 	client_leave(c);
 }
 
-static void a_client_that_goes_takes_its_waiter_out_of_the_queue(void **state)
+TEST(a_client_that_goes_takes_its_waiter_out_of_the_queue)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
@@ -290,7 +287,7 @@ static void a_client_that_goes_takes_its_waiter_out_of_the_queue(void **state)
 	assert_non_null(strstr(fake_redis_next(&f->redis, SCRIPT_DEQUEUE).args, " undo"));
 }
 
-static void what_a_waiter_has_left_of_its_time_counts_from_when_it_came(void **state)
+TEST(what_a_waiter_has_left_of_its_time_counts_from_when_it_came)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_come(f);
@@ -303,7 +300,7 @@ static void what_a_waiter_has_left_of_its_time_counts_from_when_it_came(void **s
 	client_leave(c);
 }
 
-static void an_answer_that_is_no_place_in_the_queue_is_not_understood(void **state)
+TEST(an_answer_that_is_no_place_in_the_queue_is_not_understood)
 {
 	static const char *const lines[] = {
 		"+QUEUED",
@@ -336,7 +333,7 @@ static void an_answer_that_is_no_place_in_the_queue_is_not_understood(void **sta
 
 /* --- the subscriber -------------------------------------------------------------------- */
 
-static void a_try_is_not_sent_before_the_subscriber_is_up(void **state)
+TEST(a_try_is_not_sent_before_the_subscriber_is_up)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_come(f);
@@ -353,7 +350,7 @@ static void a_try_is_not_sent_before_the_subscriber_is_up(void **state)
 	client_leave(c);
 }
 
-static void a_try_that_could_not_be_sent_in_time_is_to_be_given_up(void **state)
+TEST(a_try_that_could_not_be_sent_in_time_is_to_be_given_up)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_come(f);
@@ -366,7 +363,7 @@ static void a_try_that_could_not_be_sent_in_time_is_to_be_given_up(void **state)
 	client_leave(c);
 }
 
-static void when_redis_cannot_be_reached_a_try_is_sent_all_the_same(void **state)
+TEST(when_redis_cannot_be_reached_a_try_is_sent_all_the_same)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_come(f);
@@ -383,7 +380,7 @@ static void when_redis_cannot_be_reached_a_try_is_sent_all_the_same(void **state
 	client_leave(c);
 }
 
-static void tickets_are_counted_in_hexadecimal(void **state)
+TEST(tickets_are_counted_in_hexadecimal)
 {
 	struct fake_line *f = *state;
 	char expected[32];
@@ -397,7 +394,7 @@ static void tickets_are_counted_in_hexadecimal(void **state)
 	}
 }
 
-static void a_try_that_finds_redis_again_has_the_time_that_its_client_gave(void **state)
+TEST(a_try_that_finds_redis_again_has_the_time_that_its_client_gave)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_come(f);
@@ -422,7 +419,7 @@ static void a_try_that_finds_redis_again_has_the_time_that_its_client_gave(void 
 	client_leave(c);
 }
 
-static void what_redis_refuses_is_told_to_those_that_would_wait(void **state)
+TEST(what_redis_refuses_is_told_to_those_that_would_wait)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_come(f);
@@ -438,7 +435,7 @@ static void what_redis_refuses_is_told_to_those_that_would_wait(void **state)
 	client_leave(c);
 }
 
-static void a_try_may_be_sent_again_under_another_ticket(void **state)
+TEST(a_try_may_be_sent_again_under_another_ticket)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_come(f);
@@ -453,7 +450,7 @@ static void a_try_may_be_sent_again_under_another_ticket(void **state)
 	client_leave(c);
 }
 
-static void a_waiter_may_be_made_for_a_try_that_was_sent_before(void **state)
+TEST(a_waiter_may_be_made_for_a_try_that_was_sent_before)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_come(f);
@@ -475,7 +472,7 @@ static void a_waiter_may_be_made_for_a_try_that_was_sent_before(void **state)
 
 /* --- states ----------------------------------------------------------------------------- */
 
-static void a_waiter_changes_its_state_only_as_it_may(void **state)
+TEST(a_waiter_changes_its_state_only_as_it_may)
 {
 	/* From each, to IDLE, UNSENT, SENT, GRANTED_EARLY, QUEUED, CONFIRMING, LEAVING. */
 	static const bool allowed[WAITER_STATES][WAITER_STATES] = {
@@ -488,47 +485,9 @@ static void a_waiter_changes_its_state_only_as_it_may(void **state)
 		[WAITER_LEAVING] = { 1, 0, 0, 0, 1, 0, 0 },
 	};
 
-	(void)state;
 	for (int from = 0; from < WAITER_STATES; from++)
 		for (int to = 0; to < WAITER_STATES; to++)
 			assert_int_equal(
 				waiter_allows((enum waiter_state)from, (enum waiter_state)to),
 				allowed[from][to]);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_line_set_up, fake_line_tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_waiter_changes_its_state_only_as_it_may),
-		TEST(a_waiter_is_granted_the_lock_by_a_message),
-		TEST(a_waiter_counts_while_it_stands_in_line),
-		TEST(a_grant_that_comes_before_the_answer_to_the_try_counts),
-		TEST(a_grant_is_not_older_than_the_message_that_tells_it_nor_newer_than_now),
-		TEST(a_stale_grant_begins_its_lease_again_before_the_client_has_it),
-		TEST(a_stale_grant_that_is_none_any_more_waits_on_in_its_place),
-		TEST(a_deadline_that_passes_while_a_grant_is_confirmed_is_kept_then),
-		TEST(a_message_to_a_waiter_that_has_ended_is_ignored),
-		TEST(a_grant_that_no_script_of_this_process_has_proved_only_makes_hasp_ask),
-		TEST(a_grant_of_another_lock_or_in_another_database_proves_nothing),
-		TEST(many_forged_grants_make_one_call_at_a_time),
-		TEST(a_forged_grant_before_the_answer_to_the_try_keeps_out_no_true_one),
-		TEST(a_waiter_whose_time_is_over_leaves_the_queue_and_is_told),
-		TEST(a_waiter_that_is_granted_the_lock_as_it_leaves_has_it),
-		TEST(a_waiter_is_told_soon_even_if_redis_does_not_answer),
-		TEST(a_client_that_goes_takes_its_waiter_out_of_the_queue),
-		TEST(what_a_waiter_has_left_of_its_time_counts_from_when_it_came),
-		TEST(an_answer_that_is_no_place_in_the_queue_is_not_understood),
-		TEST(a_try_is_not_sent_before_the_subscriber_is_up),
-		TEST(a_try_that_could_not_be_sent_in_time_is_to_be_given_up),
-		TEST(when_redis_cannot_be_reached_a_try_is_sent_all_the_same),
-		TEST(a_try_that_finds_redis_again_has_the_time_that_its_client_gave),
-		TEST(tickets_are_counted_in_hexadecimal),
-		TEST(what_redis_refuses_is_told_to_those_that_would_wait),
-		TEST(a_try_may_be_sent_again_under_another_ticket),
-		TEST(a_waiter_may_be_made_for_a_try_that_was_sent_before),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,14 @@
  * Waiters that were granted their lock at once, but were answered late; and grants and answers
  * that are none, for their numbers are out of range.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "lock/queue/queue_internal.h"
 #include "tests/unit/fake_line.h"
+#include "tests/unit/testing.h"
+
+FIXTURE(fake_line_set_up, fake_line_tear_down);
 
 /* --- locks that are got at once ----------------------------------------------------------- */
 
@@ -28,7 +25,7 @@ static struct client *client_confirming(struct fake_line *f)
 	return c;
 }
 
-static void a_lock_that_is_told_late_is_had_still_or_lost(void **state)
+TEST(a_lock_that_is_told_late_is_had_still_or_lost)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_confirming(f);
@@ -51,7 +48,7 @@ static void a_lock_that_is_told_late_is_had_still_or_lost(void **state)
 	client_leave(c);
 }
 
-static void a_lock_whose_confirmation_is_late_too_is_confirmed_again(void **state)
+TEST(a_lock_whose_confirmation_is_late_too_is_confirmed_again)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_confirming(f);
@@ -65,7 +62,7 @@ static void a_lock_whose_confirmation_is_late_too_is_confirmed_again(void **stat
 	client_leave(c);
 }
 
-static void whose_lock_is_always_over_gives_up(void **state)
+TEST(whose_lock_is_always_over_gives_up)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_confirming(f);
@@ -94,7 +91,7 @@ static void whose_lock_is_always_over_gives_up(void **state)
 	client_leave(c);
 }
 
-static void a_lock_that_redis_says_nothing_about_is_asked_for_until_the_deadline(void **state)
+TEST(a_lock_that_redis_says_nothing_about_is_asked_for_until_the_deadline)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_confirming(f);
@@ -109,7 +106,7 @@ static void a_lock_that_redis_says_nothing_about_is_asked_for_until_the_deadline
 }
 
 /* Redis hangs. */
-static void a_lock_is_confirmed_for_no_longer_than_server_timeout(void **state)
+TEST(a_lock_is_confirmed_for_no_longer_than_server_timeout)
 {
 	struct fake_line *f = *state;
 	struct client *c;
@@ -125,7 +122,7 @@ static void a_lock_is_confirmed_for_no_longer_than_server_timeout(void **state)
 }
 
 /* Redis had lost the script; when that was heard of, there was no time left to wait. */
-static void a_lock_is_confirmed_by_the_ticket_that_got_it(void **state)
+TEST(a_lock_is_confirmed_by_the_ticket_that_got_it)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_come(f);
@@ -143,7 +140,7 @@ static void a_lock_is_confirmed_by_the_ticket_that_got_it(void **state)
 	client_leave(c);
 }
 
-static void who_leaves_while_its_lock_is_confirmed_gives_it_back(void **state)
+TEST(who_leaves_while_its_lock_is_confirmed_gives_it_back)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_confirming(f);
@@ -159,7 +156,7 @@ static void who_leaves_while_its_lock_is_confirmed_gives_it_back(void **state)
 /* --- several locks, one after the other --------------------------------------------------- */
 
 /* All tries of one MLOCK have one ticket. */
-static void an_answer_about_the_lock_before_says_nothing_of_the_next_one(void **state)
+TEST(an_answer_about_the_lock_before_says_nothing_of_the_next_one)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
@@ -180,7 +177,7 @@ static void an_answer_about_the_lock_before_says_nothing_of_the_next_one(void **
 
 /* --- numbers that are out of range --- */
 
-static void a_grant_whose_numbers_are_out_of_range_is_none(void **state)
+TEST(a_grant_whose_numbers_are_out_of_range_is_none)
 {
 	static const char *const messages[] = {
 		"77 -9223372036854775808",
@@ -204,7 +201,7 @@ static void a_grant_whose_numbers_are_out_of_range_is_none(void **state)
 	client_leave(c);
 }
 
-static void an_answer_whose_numbers_are_out_of_range_is_none(void **state)
+TEST(an_answer_whose_numbers_are_out_of_range_is_none)
 {
 	static const char *const answers[] = {
 		"*3\r\n$7\r\ngranted\r\n:3000\r\n:-1\r\n",
@@ -227,24 +224,4 @@ static void an_answer_whose_numbers_are_out_of_range_is_none(void **state)
 		                  "*3\r\n$6\r\nqueued\r\n:9223372036854775807\r\n:0\r\n");
 	assert_int_equal(c->waiter->state, WAITER_QUEUED);
 	client_leave(c);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_line_set_up, fake_line_tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_lock_that_is_told_late_is_had_still_or_lost),
-		TEST(a_lock_whose_confirmation_is_late_too_is_confirmed_again),
-		TEST(whose_lock_is_always_over_gives_up),
-		TEST(a_lock_that_redis_says_nothing_about_is_asked_for_until_the_deadline),
-		TEST(a_lock_is_confirmed_for_no_longer_than_server_timeout),
-		TEST(a_lock_is_confirmed_by_the_ticket_that_got_it),
-		TEST(who_leaves_while_its_lock_is_confirmed_gives_it_back),
-		TEST(an_answer_about_the_lock_before_says_nothing_of_the_next_one),
-		TEST(a_grant_whose_numbers_are_out_of_range_is_none),
-		TEST(an_answer_whose_numbers_are_out_of_range_is_none),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,12 @@
  * Where there are several nodes, each has its lines: what happens to one keeps nobody waiting
  * at another; and when another node serves a lock, its line stands there.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/unit/fake_cluster.h"
 #include "tests/unit/fake_line.h"
+#include "tests/unit/testing.h"
 
 struct fixture {
 	struct fake_line f; /* of the first node */
@@ -59,6 +54,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down);
+
 /* The other node's next call is a probe for `c`; it answers. */
 static void b_answers(struct fixture *t, const char *reply)
 {
@@ -86,7 +83,7 @@ static enum try_readiness readiness(struct client *c, const char *key)
 
 /* --- a node that is away ------------------------------------------------------------------ */
 
-static void who_waits_anywhere_listens_everywhere(void **state)
+TEST(who_waits_anywhere_listens_everywhere)
 {
 	struct fixture *t = *state;
 	struct client *c = client_come(&t->f);
@@ -98,14 +95,14 @@ static void who_waits_anywhere_listens_everywhere(void **state)
 	client_leave(c);
 }
 
-static void scripts_see_by_its_number_that_a_worker_listens_to_several(void **state)
+TEST(scripts_see_by_its_number_that_a_worker_listens_to_several)
 {
 	struct fixture *t = *state;
 
 	assert_int_equal(waiters_ticket(t->f.all).p[0], 'n');
 }
 
-static void only_the_node_of_the_lock_has_to_be_heard(void **state)
+TEST(only_the_node_of_the_lock_has_to_be_heard)
 {
 	struct fixture *t = *state;
 	struct client *a = client_come(&t->f), *b = client_come(&t->f);
@@ -121,7 +118,7 @@ static void only_the_node_of_the_lock_has_to_be_heard(void **state)
 	client_leave(b);
 }
 
-static void what_a_node_refuses_concerns_its_locks(void **state)
+TEST(what_a_node_refuses_concerns_its_locks)
 {
 	struct fixture *t = *state;
 	struct client *a = client_come(&t->f), *b = client_come(&t->f);
@@ -134,7 +131,7 @@ static void what_a_node_refuses_concerns_its_locks(void **state)
 	client_leave(b);
 }
 
-static void newcomers_wait_for_the_places_at_their_own_node(void **state)
+TEST(newcomers_wait_for_the_places_at_their_own_node)
 {
 	struct fixture *t = *state;
 	struct client *b = client_at_b(t, "b1", 5), *to_a = client_come(&t->f),
@@ -163,7 +160,7 @@ static void move(struct fixture *t, const char *key)
 	waiters_rerouted(t->f.all);
 }
 
-static void a_line_whose_lock_moves_asks_for_its_places_at_the_new_node(void **state)
+TEST(a_line_whose_lock_moves_asks_for_its_places_at_the_new_node)
 {
 	struct fixture *t = *state;
 	struct client *one = client_at_b(t, "b1", 5), *two = client_at_b(t, "b1", 6),
@@ -186,7 +183,7 @@ static void a_line_whose_lock_moves_asks_for_its_places_at_the_new_node(void **s
 	client_leave(newcomer);
 }
 
-static void who_has_no_place_at_the_new_node_takes_its_old_one(void **state)
+TEST(who_has_no_place_at_the_new_node_takes_its_old_one)
 {
 	struct fixture *t = *state;
 	struct client *one = client_at_b(t, "b1", 5), *two = client_at_b(t, "b1", 6),
@@ -216,7 +213,7 @@ static void who_has_no_place_at_the_new_node_takes_its_old_one(void **state)
 	client_leave(newcomer);
 }
 
-static void a_grant_is_heard_by_whichever_node(void **state)
+TEST(a_grant_is_heard_by_whichever_node)
 {
 	struct fixture *t = *state;
 	struct client *c = client_in_line(&t->f, "key", 5);
@@ -228,7 +225,7 @@ static void a_grant_is_heard_by_whichever_node(void **state)
 	client_leave(c);
 }
 
-static void redissons_channel_is_heard_where_the_lock_is(void **state)
+TEST(redissons_channel_is_heard_where_the_lock_is)
 {
 	struct fixture *t = *state;
 	struct client *c = client_at_b(t, "b1", 5);
@@ -246,7 +243,7 @@ static void redissons_channel_is_heard_where_the_lock_is(void **state)
 
 /* --- nodes that go ------------------------------------------------------------------------ */
 
-static void while_nobody_serves_a_lock_no_try_is_sent(void **state)
+TEST(while_nobody_serves_a_lock_no_try_is_sent)
 {
 	struct fixture *t = *state;
 	struct client *c = client_come(&t->f);
@@ -262,7 +259,7 @@ static void while_nobody_serves_a_lock_no_try_is_sent(void **state)
 }
 
 /* It may be held back on its way to a node, and so may what the owner does about it. */
-static void whose_time_is_over_before_the_try_is_answered_is_told_until_it_is(void **state)
+TEST(whose_time_is_over_before_the_try_is_answered_is_told_until_it_is)
 {
 	struct fixture *t = *state;
 	struct client *c = client_come(&t->f);
@@ -284,7 +281,7 @@ static void whose_time_is_over_before_the_try_is_answered_is_told_until_it_is(vo
 }
 
 /* Its lock was lost before it could be told, and its time was over meanwhile. */
-static void what_is_sent_again_then_is_watched_too(void **state)
+TEST(what_is_sent_again_then_is_watched_too)
 {
 	struct fixture *t = *state;
 	struct client *c = client_come(&t->f);
@@ -303,7 +300,7 @@ static void what_is_sent_again_then_is_watched_too(void **state)
 	client_leave(c);
 }
 
-static void who_could_not_be_sent_in_time_is_told_too(void **state)
+TEST(who_could_not_be_sent_in_time_is_told_too)
 {
 	struct fixture *t = *state;
 	struct client *c = client_come(&t->f);
@@ -317,7 +314,7 @@ static void who_could_not_be_sent_in_time_is_told_too(void **state)
 	client_leave(c);
 }
 
-static void a_node_that_comes_is_listened_to(void **state)
+TEST(a_node_that_comes_is_listened_to)
 {
 	struct fixture *t = *state;
 	struct client *c = client_come(&t->f);
@@ -330,7 +327,7 @@ static void a_node_that_comes_is_listened_to(void **state)
 	subscriber_free(third.subscriber);
 }
 
-static void a_try_for_a_node_that_is_no_more_is_sent_to_its_successor(void **state)
+TEST(a_try_for_a_node_that_is_no_more_is_sent_to_its_successor)
 {
 	struct fixture *t = *state;
 	struct client *c = client_come(&t->f);
@@ -345,29 +342,4 @@ static void a_try_for_a_node_that_is_no_more_is_sent_to_its_successor(void **sta
 	assert_false(c->waiter->unheard);
 	assert_int_equal(readiness(c, "b1"), TRY_READY);
 	client_leave(c);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(who_waits_anywhere_listens_everywhere),
-		TEST(scripts_see_by_its_number_that_a_worker_listens_to_several),
-		TEST(only_the_node_of_the_lock_has_to_be_heard),
-		TEST(what_a_node_refuses_concerns_its_locks),
-		TEST(newcomers_wait_for_the_places_at_their_own_node),
-		TEST(a_line_whose_lock_moves_asks_for_its_places_at_the_new_node),
-		TEST(who_has_no_place_at_the_new_node_takes_its_old_one),
-		TEST(a_grant_is_heard_by_whichever_node),
-		TEST(redissons_channel_is_heard_where_the_lock_is),
-		TEST(while_nobody_serves_a_lock_no_try_is_sent),
-		TEST(whose_time_is_over_before_the_try_is_answered_is_told_until_it_is),
-		TEST(what_is_sent_again_then_is_watched_too),
-		TEST(who_could_not_be_sent_in_time_is_told_too),
-		TEST(a_node_that_comes_is_listened_to),
-		TEST(a_try_for_a_node_that_is_no_more_is_sent_to_its_successor),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,16 +3,13 @@
  * What no message tells is found out by asking Redis: the end of a lease, a lost place, what
  * happened while hasp did not hear Redis.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/unit/fake_line.h"
+#include "tests/unit/testing.h"
+
+FIXTURE(fake_line_set_up, fake_line_tear_down);
 
 static size_t nunconfirmed(struct fake_line *f)
 {
@@ -21,7 +18,7 @@ static size_t nunconfirmed(struct fake_line *f)
 
 /* --- when a lock is probed ---------------------------------------------------------- */
 
-static void a_new_line_is_probed_soon_for_its_try_may_have_crossed_a_release(void **state)
+TEST(a_new_line_is_probed_soon_for_its_try_may_have_crossed_a_release)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
@@ -34,7 +31,7 @@ static void a_new_line_is_probed_soon_for_its_try_may_have_crossed_a_release(voi
 	client_leave(c);
 }
 
-static void a_lock_is_probed_when_its_lease_ends(void **state)
+TEST(a_lock_is_probed_when_its_lease_ends)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
@@ -51,7 +48,7 @@ static void a_lock_is_probed_when_its_lease_ends(void **state)
 	client_leave(c);
 }
 
-static void a_probe_that_is_not_answered_is_followed_by_a_look(void **state)
+TEST(a_probe_that_is_not_answered_is_followed_by_a_look)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
@@ -65,7 +62,7 @@ static void a_probe_that_is_not_answered_is_followed_by_a_look(void **state)
 	client_leave(c);
 }
 
-static void one_probe_is_under_way_and_one_more_is_asked_for_at_most(void **state)
+TEST(one_probe_is_under_way_and_one_more_is_asked_for_at_most)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
@@ -80,7 +77,7 @@ static void one_probe_is_under_way_and_one_more_is_asked_for_at_most(void **stat
 	client_leave(c);
 }
 
-static void a_write_to_a_lock_that_nobody_waits_for_here_hands_it_over(void **state)
+TEST(a_write_to_a_lock_that_nobody_waits_for_here_hands_it_over)
 {
 	struct fake_line *f = *state;
 
@@ -90,7 +87,7 @@ static void a_write_to_a_lock_that_nobody_waits_for_here_hands_it_over(void **st
 	expect_quiet(f);
 }
 
-static void only_the_first_of_a_line_is_probed_for(void **state)
+TEST(only_the_first_of_a_line_is_probed_for)
 {
 	struct fake_line *f = *state;
 	struct client *second = client_in_line(f, "key", 8),
@@ -105,7 +102,7 @@ static void only_the_first_of_a_line_is_probed_for(void **state)
 	client_leave(second);
 }
 
-static void when_a_short_lease_was_granted_the_next_is_probed_for_at_its_end(void **state)
+TEST(when_a_short_lease_was_granted_the_next_is_probed_for_at_its_end)
 {
 	struct fake_line *f = *state;
 	struct client *a = client_in_line(f, "key", 1), *b = client_in_line(f, "key", 2);
@@ -123,7 +120,7 @@ static void when_a_short_lease_was_granted_the_next_is_probed_for_at_its_end(voi
 	client_leave(b);
 }
 
-static void a_line_without_waiters_ends_after_a_while(void **state)
+TEST(a_line_without_waiters_ends_after_a_while)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
@@ -139,7 +136,7 @@ static void a_line_without_waiters_ends_after_a_while(void **state)
 
 /* --- what a probe finds --------------------------------------------------------------- */
 
-static void a_waiter_that_has_the_lock_learns_it_by_a_probe(void **state)
+TEST(a_waiter_that_has_the_lock_learns_it_by_a_probe)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
@@ -152,7 +149,7 @@ static void a_waiter_that_has_the_lock_learns_it_by_a_probe(void **state)
 	client_leave(c);
 }
 
-static void a_stale_grant_that_a_probe_finds_is_confirmed(void **state)
+TEST(a_stale_grant_that_a_probe_finds_is_confirmed)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
@@ -166,7 +163,7 @@ static void a_stale_grant_that_a_probe_finds_is_confirmed(void **state)
 	client_leave(c);
 }
 
-static void when_the_first_has_lost_its_place_each_is_asked_for(void **state)
+TEST(when_the_first_has_lost_its_place_each_is_asked_for)
 {
 	struct fake_line *f = *state;
 	struct client *a = client_in_line(f, "key", 1), *b = client_in_line(f, "key", 2);
@@ -191,7 +188,7 @@ static void when_the_first_has_lost_its_place_each_is_asked_for(void **state)
 	client_leave(b);
 }
 
-static void newcomers_are_not_sent_while_a_waiter_is_unconfirmed(void **state)
+TEST(newcomers_are_not_sent_while_a_waiter_is_unconfirmed)
 {
 	struct fake_line *f = *state;
 	struct client *a = client_in_line(f, "key", 1), *newcomer = client_come(f);
@@ -213,7 +210,7 @@ static void newcomers_are_not_sent_while_a_waiter_is_unconfirmed(void **state)
 	client_leave(newcomer);
 }
 
-static void newcomers_are_sent_when_the_unconfirmed_waiter_ends(void **state)
+TEST(newcomers_are_sent_when_the_unconfirmed_waiter_ends)
 {
 	struct fake_line *f = *state;
 	struct client *a = client_in_line(f, "key", 1), *newcomer = client_come(f);
@@ -227,7 +224,7 @@ static void newcomers_are_sent_when_the_unconfirmed_waiter_ends(void **state)
 	client_leave(newcomer);
 }
 
-static void newcomers_go_on_waiting_when_another_waiter_is_unconfirmed_by_then(void **state)
+TEST(newcomers_go_on_waiting_when_another_waiter_is_unconfirmed_by_then)
 {
 	struct fake_line *f = *state;
 	struct client *a = client_in_line(f, "key", 1), *b = client_in_line(f, "other", 1);
@@ -250,7 +247,7 @@ static void newcomers_go_on_waiting_when_another_waiter_is_unconfirmed_by_then(v
 	client_leave(newcomer);
 }
 
-static void newcomers_that_wait_for_the_subscriber_too_go_on_waiting(void **state)
+TEST(newcomers_that_wait_for_the_subscriber_too_go_on_waiting)
 {
 	struct fake_line *f = *state;
 	struct client *a = client_in_line(f, "key", 1), *newcomer = client_come(f);
@@ -269,7 +266,7 @@ static void newcomers_that_wait_for_the_subscriber_too_go_on_waiting(void **stat
 
 /* --- the subscriber --------------------------------------------------------------------- */
 
-static void after_the_subscriber_was_down_each_waiter_is_asked_for(void **state)
+TEST(after_the_subscriber_was_down_each_waiter_is_asked_for)
 {
 	struct fake_line *f = *state;
 	struct client *a = client_in_line(f, "key", 1), *b = client_in_line(f, "key", 2);
@@ -302,7 +299,7 @@ static struct client *client_in_doubt(struct fake_line *f, const char *key, int 
 	return c;
 }
 
-static void newcomers_wait_until_hasp_s_own_connection_tells_the_places(void **state)
+TEST(newcomers_wait_until_hasp_s_own_connection_tells_the_places)
 {
 	struct fake_line *f = *state;
 	struct client *a = client_in_doubt(f, "key", 1), *newcomer = client_come(f);
@@ -322,8 +319,7 @@ static void newcomers_wait_until_hasp_s_own_connection_tells_the_places(void **s
 	client_leave(newcomer);
 }
 
-static void a_place_that_cannot_be_asked_for_keeps_newcomers_no_longer_than_its_waiter(
-	void **state)
+TEST(a_place_that_cannot_be_asked_for_keeps_newcomers_no_longer_than_its_waiter)
 {
 	struct fake_line *f = *state;
 	struct client *a = client_in_doubt(f, "key", 1), *newcomer = client_come(f);
@@ -335,7 +331,7 @@ static void a_place_that_cannot_be_asked_for_keeps_newcomers_no_longer_than_its_
 	client_leave(newcomer);
 }
 
-static void a_place_is_asked_for_once_however_often_the_subscriber_comes_and_goes(void **state)
+TEST(a_place_is_asked_for_once_however_often_the_subscriber_comes_and_goes)
 {
 	struct fake_line *f = *state;
 	struct client *a = client_in_doubt(f, "key", 1);
@@ -354,7 +350,7 @@ static void a_place_is_asked_for_once_however_often_the_subscriber_comes_and_goe
 	client_leave(a);
 }
 
-static void an_answer_that_may_be_older_than_the_loss_of_a_place_confirms_nothing(void **state)
+TEST(an_answer_that_may_be_older_than_the_loss_of_a_place_confirms_nothing)
 {
 	struct fake_line *f = *state;
 	struct client *a = client_in_line(f, "key", 1);
@@ -377,7 +373,7 @@ static void an_answer_that_may_be_older_than_the_loss_of_a_place_confirms_nothin
 	client_leave(a);
 }
 
-static void a_place_that_redis_refuses_to_tell_keeps_nobody(void **state)
+TEST(a_place_that_redis_refuses_to_tell_keeps_nobody)
 {
 	struct fake_line *f = *state;
 	struct client *a = client_in_line(f, "key", 1);
@@ -392,7 +388,7 @@ static void a_place_that_redis_refuses_to_tell_keeps_nobody(void **state)
 	client_leave(a);
 }
 
-static void a_release_by_redisson_s_clients_is_heard(void **state)
+TEST(a_release_by_redisson_s_clients_is_heard)
 {
 	struct fake_line *f = *state;
 	struct client *a = client_in_line(f, "key", 1), *other = client_in_line(f, "{b}c", 1);
@@ -418,7 +414,7 @@ static void a_release_by_redisson_s_clients_is_heard(void **state)
 	client_leave(other);
 }
 
-static void redisson_s_channel_is_left_when_the_line_ends(void **state)
+TEST(redisson_s_channel_is_left_when_the_line_ends)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
@@ -433,7 +429,7 @@ static void redisson_s_channel_is_left_when_the_line_ends(void **state)
 
 /* --- states ----------------------------------------------------------------------------- */
 
-static void a_line_is_asked_for_again_only_while_an_answer_is_due(void **state)
+TEST(a_line_is_asked_for_again_only_while_an_answer_is_due)
 {
 	static const bool allowed[3][3] = {
 		[LINE_UNPROBED] = { 0, 1, 0 },
@@ -441,44 +437,9 @@ static void a_line_is_asked_for_again_only_while_an_answer_is_due(void **state)
 		[LINE_PROBED_AGAIN] = { 1, 0, 1 },
 	};
 
-	(void)state;
 	for (int from = 0; from < 3; from++)
 		for (int to = 0; to < 3; to++)
 			assert_int_equal(
 				line_allows((enum line_probing)from, (enum line_probing)to),
 				allowed[from][to]);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_line_set_up, fake_line_tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_line_is_asked_for_again_only_while_an_answer_is_due),
-		TEST(a_new_line_is_probed_soon_for_its_try_may_have_crossed_a_release),
-		TEST(a_lock_is_probed_when_its_lease_ends),
-		TEST(a_probe_that_is_not_answered_is_followed_by_a_look),
-		TEST(one_probe_is_under_way_and_one_more_is_asked_for_at_most),
-		TEST(a_write_to_a_lock_that_nobody_waits_for_here_hands_it_over),
-		TEST(only_the_first_of_a_line_is_probed_for),
-		TEST(when_a_short_lease_was_granted_the_next_is_probed_for_at_its_end),
-		TEST(a_line_without_waiters_ends_after_a_while),
-		TEST(a_waiter_that_has_the_lock_learns_it_by_a_probe),
-		TEST(a_stale_grant_that_a_probe_finds_is_confirmed),
-		TEST(when_the_first_has_lost_its_place_each_is_asked_for),
-		TEST(newcomers_are_not_sent_while_a_waiter_is_unconfirmed),
-		TEST(newcomers_are_sent_when_the_unconfirmed_waiter_ends),
-		TEST(newcomers_go_on_waiting_when_another_waiter_is_unconfirmed_by_then),
-		TEST(newcomers_that_wait_for_the_subscriber_too_go_on_waiting),
-		TEST(after_the_subscriber_was_down_each_waiter_is_asked_for),
-		TEST(newcomers_wait_until_hasp_s_own_connection_tells_the_places),
-		TEST(a_place_that_cannot_be_asked_for_keeps_newcomers_no_longer_than_its_waiter),
-		TEST(a_place_is_asked_for_once_however_often_the_subscriber_comes_and_goes),
-		TEST(an_answer_that_may_be_older_than_the_loss_of_a_place_confirms_nothing),
-		TEST(a_place_that_redis_refuses_to_tell_keeps_nobody),
-		TEST(a_release_by_redisson_s_clients_is_heard),
-		TEST(redisson_s_channel_is_left_when_the_line_ends),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,22 +3,18 @@
  * The locks of a quorum: votes, validity, fencing tokens, renewal and restarts, with a clock of
  * the test's own and five servers that answer what the test says.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "tests/unit/quorum_fixture.h"
+#include "tests/unit/testing.h"
+
+FIXTURE(quorum_fixture_setup, quorum_fixture_teardown);
 
 /* --- votes -------------------------------------------------------------------------------- */
 
-static void majority_is_more_than_half(void **state)
+TEST_WITH(majority_is_more_than_half, NULL, NULL)
 {
 	struct quorum_votes v = { .nservers = 5, .nasked = 5 };
 
-	(void)state;
 	assert_int_equal(quorum_majority(3), 2);
 	assert_int_equal(quorum_majority(5), 3);
 	assert_int_equal(quorum_verdict(&v, false, false), QUORUM_OPEN);
@@ -42,9 +38,8 @@ static void majority_is_more_than_half(void **state)
 	assert_int_equal(quorum_verdict(&v, false, false), QUORUM_UNREACHED);
 }
 
-static void lease_is_good_for_what_is_left_less_drift(void **state)
+TEST_WITH(lease_is_good_for_what_is_left_less_drift, NULL, NULL)
 {
-	(void)state;
 	assert_true(quorum_good_until(100, 10000) > 109.897);
 	assert_true(quorum_good_until(100, 10000) < 109.899);
 	assert_true(quorum_good_until(100, 1) < 100);
@@ -80,9 +75,8 @@ static const struct fence_case {
 	{ { INT64_MAX, INT64_MAX, NOW }, 0, LAST_FENCE },
 };
 
-static void fencing_token_far_ahead_needs_a_majority(void **state)
+TEST_WITH(fencing_token_far_ahead_needs_a_majority, NULL, NULL)
 {
-	(void)state;
 	for (size_t i = 0; i < sizeof(fence_cases) / sizeof(*fence_cases); i++) {
 		const struct fence_case *c = &fence_cases[i];
 		struct quorum_fence f;
@@ -93,9 +87,8 @@ static void fencing_token_far_ahead_needs_a_majority(void **state)
 	}
 }
 
-static void server_counts_when_what_it_forgot_is_over(void **state)
+TEST_WITH(server_counts_when_what_it_forgot_is_over, NULL, NULL)
 {
-	(void)state;
 	assert_true(quorum_counts_from(100, 0, 30000, false) == 130);
 	assert_true(quorum_counts_from(100, 1, 30000, false) == 130);
 	assert_true(quorum_counts_from(100, 11, 30000, false) == 120);
@@ -107,7 +100,7 @@ static void server_counts_when_what_it_forgot_is_over(void **state)
 
 /* --- taking ------------------------------------------------------------------------------- */
 
-static void lock_is_got_when_a_majority_has_its_fencing_token(void **state)
+TEST(lock_is_got_when_a_majority_has_its_fencing_token)
 {
 	struct fake_quorum *f = *state;
 
@@ -141,7 +134,7 @@ static void grant_far_ahead(struct fake_quorum *f)
 	assert_false(f->is_done);
 }
 
-static void token_far_ahead_is_contradicted_by_a_majority(void **state)
+TEST(token_far_ahead_is_contradicted_by_a_majority)
 {
 	struct fake_quorum *f = *state;
 
@@ -154,7 +147,7 @@ static void token_far_ahead_is_contradicted_by_a_majority(void **state)
 	assert_int_equal(f->result.lock.fence, 7);
 }
 
-static void token_far_ahead_that_too_few_contradict_takes_no_lock(void **state)
+TEST(token_far_ahead_that_too_few_contradict_takes_no_lock)
 {
 	struct fake_quorum *f = *state;
 
@@ -166,7 +159,7 @@ static void token_far_ahead_that_too_few_contradict_takes_no_lock(void **state)
 	assert_int_equal(f->nsent, 9);
 }
 
-static void token_far_ahead_waits_for_others_until_the_time_is_over(void **state)
+TEST(token_far_ahead_waits_for_others_until_the_time_is_over)
 {
 	struct fake_quorum *f = *state;
 
@@ -175,7 +168,7 @@ static void token_far_ahead_waits_for_others_until_the_time_is_over(void **state
 	expect_done(f, QUORUM_UNREACHED);
 }
 
-static void minority_is_released_everywhere(void **state)
+TEST(minority_is_released_everywhere)
 {
 	struct fake_quorum *f = *state;
 
@@ -191,7 +184,7 @@ static void minority_is_released_everywhere(void **state)
 	answer_all(f, 0);
 }
 
-static void answers_that_come_late_do_not_count(void **state)
+TEST(answers_that_come_late_do_not_count)
 {
 	struct fake_quorum *f = *state;
 
@@ -211,7 +204,7 @@ static void answers_that_come_late_do_not_count(void **state)
 	assert_int_equal(f->owner.n, 0);
 }
 
-static void lock_whose_lease_was_over_meanwhile_is_not_got(void **state)
+TEST(lock_whose_lease_was_over_meanwhile_is_not_got)
 {
 	struct fake_quorum *f = *state;
 	const struct quorum_ask opts = {
@@ -234,7 +227,7 @@ static void lock_whose_lease_was_over_meanwhile_is_not_got(void **state)
 	assert_int_equal(due_at(f, 0), 1);
 }
 
-static void try_that_is_not_confirmed_is_released(void **state)
+TEST(try_that_is_not_confirmed_is_released)
 {
 	struct fake_quorum *f = *state;
 
@@ -250,7 +243,7 @@ static void try_that_is_not_confirmed_is_released(void **state)
 	assert_int_equal(due_at(f, 0), 1);
 }
 
-static void without_enough_servers_nobody_waits(void **state)
+TEST(without_enough_servers_nobody_waits)
 {
 	struct fake_quorum *f = *state;
 
@@ -261,7 +254,7 @@ static void without_enough_servers_nobody_waits(void **state)
 	assert_int_equal(f->result.nanswered, 2);
 }
 
-static void wait_is_tried_again_after_a_pause(void **state)
+TEST(wait_is_tried_again_after_a_pause)
 {
 	struct fake_quorum *f = *state;
 
@@ -279,7 +272,7 @@ static void wait_is_tried_again_after_a_pause(void **state)
 	assert_true(f->result.lock.began > 1000.1);
 }
 
-static void wait_has_an_end(void **state)
+TEST(wait_has_an_end)
 {
 	struct fake_quorum *f = *state;
 
@@ -292,7 +285,7 @@ static void wait_has_an_end(void **state)
 	expect_done(f, QUORUM_REFUSED);
 }
 
-static void who_goes_while_it_waits_releases_what_it_may_have_got(void **state)
+TEST(who_goes_while_it_waits_releases_what_it_may_have_got)
 {
 	struct fake_quorum *f = *state;
 
@@ -333,7 +326,7 @@ static void assert_contended(struct fake_quorum *f, uint64_t nrefused, uint64_t 
 	assert_int_equal(sum.n[CONTENTION_WAITED], nwaited);
 }
 
-static void what_becomes_of_a_try_is_counted(void **state)
+TEST(what_becomes_of_a_try_is_counted)
 {
 	struct fake_quorum *f = *state;
 
@@ -348,7 +341,7 @@ static void what_becomes_of_a_try_is_counted(void **state)
 	assert_contended(f, 1, 0);
 }
 
-static void a_try_that_waited_counts_by_its_end(void **state)
+TEST(a_try_that_waited_counts_by_its_end)
 {
 	struct fake_quorum *f = *state;
 
@@ -370,7 +363,7 @@ static void a_try_that_waited_counts_by_its_end(void **state)
 
 /* --- servers ------------------------------------------------------------------------------ */
 
-static void server_that_was_started_anew_does_not_vote(void **state)
+TEST(server_that_was_started_anew_does_not_vote)
 {
 	struct fake_quorum *f = *state;
 
@@ -389,7 +382,7 @@ static void server_that_was_started_anew_does_not_vote(void **state)
 	take(f);
 }
 
-static void vote_of_a_server_that_was_started_anew_since_is_void(void **state)
+TEST(vote_of_a_server_that_was_started_anew_since_is_void)
 {
 	struct fake_quorum *f = *state;
 
@@ -403,7 +396,7 @@ static void vote_of_a_server_that_was_started_anew_since_is_void(void **state)
 	expect_done(f, QUORUM_REFUSED);
 }
 
-static void server_that_was_only_cut_off_counts_at_once(void **state)
+TEST(server_that_was_only_cut_off_counts_at_once)
 {
 	struct fake_quorum *f = *state;
 
@@ -411,7 +404,7 @@ static void server_that_was_only_cut_off_counts_at_once(void **state)
 	assert_true(quorum_on_up(f->q, 0, "first", 0) == 0);
 }
 
-static void server_that_does_not_answer_is_not_asked(void **state)
+TEST(server_that_does_not_answer_is_not_asked)
 {
 	struct fake_quorum *f = *state;
 
@@ -431,7 +424,7 @@ static void server_that_does_not_answer_is_not_asked(void **state)
 }
 
 /* A draining worker waits for no other servers. */
-static void answers_are_due_from_servers_that_answer(void **state)
+TEST(answers_are_due_from_servers_that_answer)
 {
 	struct fake_quorum *f = *state;
 
@@ -451,7 +444,7 @@ static void answers_are_due_from_servers_that_answer(void **state)
 
 /* --- holds -------------------------------------------------------------------------------- */
 
-static void hold_is_renewed_each_third_of_its_lease(void **state)
+TEST(hold_is_renewed_each_third_of_its_lease)
 {
 	struct fake_quorum *f = *state;
 
@@ -466,7 +459,7 @@ static void hold_is_renewed_each_third_of_its_lease(void **state)
 	assert_counted(f, STAT_LOST, 0);
 }
 
-static void hold_that_no_majority_renews_is_lost_when_its_lease_is_over(void **state)
+TEST(hold_that_no_majority_renews_is_lost_when_its_lease_is_over)
 {
 	struct fake_quorum *f = *state;
 
@@ -481,7 +474,7 @@ static void hold_that_no_majority_renews_is_lost_when_its_lease_is_over(void **s
 	assert_int_equal(f->owner.n, 0);
 }
 
-static void hold_that_a_majority_does_not_have_is_lost_at_once(void **state)
+TEST(hold_that_a_majority_does_not_have_is_lost_at_once)
 {
 	struct fake_quorum *f = *state;
 
@@ -495,7 +488,7 @@ static void hold_that_a_majority_does_not_have_is_lost_at_once(void **state)
 	assert_counted(f, STAT_LOST, 1);
 }
 
-static void server_without_the_lock_gets_it_by_renewal(void **state)
+TEST(server_without_the_lock_gets_it_by_renewal)
 {
 	struct fake_quorum *f = *state;
 
@@ -511,7 +504,7 @@ static void server_without_the_lock_gets_it_by_renewal(void **state)
 	assert_counted(f, STAT_LOST, 0);
 }
 
-static void renewal_that_comes_too_late_does_not_save_the_hold(void **state)
+TEST(renewal_that_comes_too_late_does_not_save_the_hold)
 {
 	struct fake_quorum *f = *state;
 
@@ -523,7 +516,7 @@ static void renewal_that_comes_too_late_does_not_save_the_hold(void **state)
 	assert_counted(f, STAT_LOST, 1);
 }
 
-static void hold_is_released_when_its_owner_goes(void **state)
+TEST(hold_is_released_when_its_owner_goes)
 {
 	struct fake_quorum *f = *state;
 
@@ -534,7 +527,7 @@ static void hold_is_released_when_its_owner_goes(void **state)
 	assert_int_equal(due_at(f, 4), 1);
 }
 
-static void hold_is_released_at_a_server_that_was_away(void **state)
+TEST(hold_is_released_at_a_server_that_was_away)
 {
 	struct fake_quorum *f = *state;
 
@@ -555,7 +548,7 @@ static void hold_is_released_at_a_server_that_was_away(void **state)
 
 /* --- others' ------------------------------------------------------------------------------ */
 
-static void lock_of_the_owner_is_released_wherever_it_was_taken(void **state)
+TEST(lock_of_the_owner_is_released_wherever_it_was_taken)
 {
 	struct fake_quorum *f = *state;
 
@@ -570,7 +563,7 @@ static void lock_of_the_owner_is_released_wherever_it_was_taken(void **state)
 	expect_done(f, QUORUM_WON);
 }
 
-static void lock_of_another_owner_is_not_released(void **state)
+TEST(lock_of_another_owner_is_not_released)
 {
 	struct fake_quorum *f = *state;
 
@@ -587,7 +580,7 @@ static void lock_of_another_owner_is_not_released(void **state)
 	expect_done(f, QUORUM_REFUSED);
 }
 
-static void who_has_it_is_what_a_majority_says(void **state)
+TEST(who_has_it_is_what_a_majority_says)
 {
 	struct fake_quorum *f = *state;
 
@@ -622,7 +615,7 @@ static void on_released_give_up_a_try(void *arg, const struct quorum_result *r)
 	on_done(f, r);
 }
 
-static void release_that_is_pushed_out_while_it_is_told_ends_once(void **state)
+TEST(release_that_is_pushed_out_while_it_is_told_ends_once)
 {
 	struct fake_quorum *f = *state;
 	const struct quorum_ask unlock = {
@@ -649,46 +642,4 @@ static void release_that_is_pushed_out_while_it_is_told_ends_once(void **state)
 	go_down(f, 4);
 	assert_true(quorum_on_up(f->q, 4, "first", OLD) == 0);
 	assert_int_equal(due_at(f, 4), RELEASES_MAX);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(majority_is_more_than_half),
-		cmocka_unit_test(lease_is_good_for_what_is_left_less_drift),
-		cmocka_unit_test(fencing_token_far_ahead_needs_a_majority),
-		cmocka_unit_test(server_counts_when_what_it_forgot_is_over),
-		QUORUM_TEST(lock_is_got_when_a_majority_has_its_fencing_token),
-		QUORUM_TEST(token_far_ahead_is_contradicted_by_a_majority),
-		QUORUM_TEST(token_far_ahead_that_too_few_contradict_takes_no_lock),
-		QUORUM_TEST(token_far_ahead_waits_for_others_until_the_time_is_over),
-		QUORUM_TEST(minority_is_released_everywhere),
-		QUORUM_TEST(answers_that_come_late_do_not_count),
-		QUORUM_TEST(lock_whose_lease_was_over_meanwhile_is_not_got),
-		QUORUM_TEST(try_that_is_not_confirmed_is_released),
-		QUORUM_TEST(without_enough_servers_nobody_waits),
-		QUORUM_TEST(wait_is_tried_again_after_a_pause),
-		QUORUM_TEST(wait_has_an_end),
-		QUORUM_TEST(who_goes_while_it_waits_releases_what_it_may_have_got),
-		QUORUM_TEST(what_becomes_of_a_try_is_counted),
-		QUORUM_TEST(a_try_that_waited_counts_by_its_end),
-		QUORUM_TEST(server_that_was_started_anew_does_not_vote),
-		QUORUM_TEST(vote_of_a_server_that_was_started_anew_since_is_void),
-		QUORUM_TEST(server_that_was_only_cut_off_counts_at_once),
-		QUORUM_TEST(server_that_does_not_answer_is_not_asked),
-		QUORUM_TEST(answers_are_due_from_servers_that_answer),
-		QUORUM_TEST(hold_is_renewed_each_third_of_its_lease),
-		QUORUM_TEST(hold_that_no_majority_renews_is_lost_when_its_lease_is_over),
-		QUORUM_TEST(hold_that_a_majority_does_not_have_is_lost_at_once),
-		QUORUM_TEST(server_without_the_lock_gets_it_by_renewal),
-		QUORUM_TEST(renewal_that_comes_too_late_does_not_save_the_hold),
-		QUORUM_TEST(hold_is_released_when_its_owner_goes),
-		QUORUM_TEST(hold_is_released_at_a_server_that_was_away),
-		QUORUM_TEST(lock_of_the_owner_is_released_wherever_it_was_taken),
-		QUORUM_TEST(lock_of_another_owner_is_not_released),
-		QUORUM_TEST(who_has_it_is_what_a_majority_says),
-		QUORUM_TEST(release_that_is_pushed_out_while_it_is_told_ends_once),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,16 +3,13 @@
  * The rounds of a request to a quorum: an answer counts only for the round in which the server
  * was asked.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "tests/unit/quorum_fixture.h"
+#include "tests/unit/testing.h"
 
-static void vote_for_an_earlier_try_does_not_count_for_a_later_one(void **state)
+FIXTURE(quorum_fixture_setup, quorum_fixture_teardown);
+
+TEST(vote_for_an_earlier_try_does_not_count_for_a_later_one)
 {
 	struct fake_quorum *f = *state;
 
@@ -43,7 +40,7 @@ static void vote_for_an_earlier_try_does_not_count_for_a_later_one(void **state)
 	assert_int_equal(f->result.lock.fence, 6);
 }
 
-static void confirmation_is_asked_of_those_that_granted_this_try(void **state)
+TEST(confirmation_is_asked_of_those_that_granted_this_try)
 {
 	struct fake_quorum *f = *state;
 
@@ -63,7 +60,7 @@ static void confirmation_is_asked_of_those_that_granted_this_try(void **state)
 	assert_int_equal(f->result.lock.fence, 5);
 }
 
-static void vote_to_take_a_lock_does_not_count_for_its_confirmation(void **state)
+TEST(vote_to_take_a_lock_does_not_count_for_its_confirmation)
 {
 	struct fake_quorum *f = *state;
 
@@ -95,7 +92,7 @@ static void read_mine(struct fake_quorum *f, enum quorum_request request)
 	assert_false(f->is_done);
 }
 
-static void late_read_does_not_count_for_extend(void **state)
+TEST(late_read_does_not_count_for_extend)
 {
 	struct fake_quorum *f = *state;
 
@@ -107,7 +104,7 @@ static void late_read_does_not_count_for_extend(void **state)
 	expect_done(f, QUORUM_WON);
 }
 
-static void late_read_does_not_count_for_unlock(void **state)
+TEST(late_read_does_not_count_for_unlock)
 {
 	struct fake_quorum *f = *state;
 
@@ -119,7 +116,7 @@ static void late_read_does_not_count_for_unlock(void **state)
 	expect_done(f, QUORUM_WON);
 }
 
-static void late_read_without_the_lock_does_not_refuse_extend(void **state)
+TEST(late_read_without_the_lock_does_not_refuse_extend)
 {
 	struct fake_quorum *f = *state;
 
@@ -135,7 +132,7 @@ static void late_read_without_the_lock_does_not_refuse_extend(void **state)
 	expect_done(f, QUORUM_WON);
 }
 
-static void late_renewal_does_not_count_after_extend(void **state)
+TEST(late_renewal_does_not_count_after_extend)
 {
 	struct fake_quorum *f = *state;
 	struct hold *hold;
@@ -167,7 +164,7 @@ static struct slice own_value(const struct fake_quorum *f)
 }
 
 /* Another worker's connection with the same owner has released the lock in between. */
-static void lock_that_is_granted_again_replaces_the_earlier_hold(void **state)
+TEST(lock_that_is_granted_again_replaces_the_earlier_hold)
 {
 	struct fake_quorum *f = *state;
 	struct buf earlier = BUF_INIT;
@@ -184,20 +181,4 @@ static void lock_that_is_granted_again_replaces_the_earlier_hold(void **state)
 	assert_int_equal(f->owner.n, 1);
 	assert_false(slice_eq(own_value(f), buf_slice(&earlier)));
 	buf_release(&earlier);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		QUORUM_TEST(vote_for_an_earlier_try_does_not_count_for_a_later_one),
-		QUORUM_TEST(confirmation_is_asked_of_those_that_granted_this_try),
-		QUORUM_TEST(vote_to_take_a_lock_does_not_count_for_its_confirmation),
-		QUORUM_TEST(late_read_does_not_count_for_extend),
-		QUORUM_TEST(late_read_does_not_count_for_unlock),
-		QUORUM_TEST(late_read_without_the_lock_does_not_refuse_extend),
-		QUORUM_TEST(late_renewal_does_not_count_after_extend),
-		QUORUM_TEST(lock_that_is_granted_again_replaces_the_earlier_hold),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

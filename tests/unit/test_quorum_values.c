@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "quorum/quorum_values.h"
+#include "tests/unit/testing.h"
 
 static const struct quorum_claim of_verb = { .owner = { "me", 2 } };
 
@@ -23,12 +18,11 @@ static void assert_made_of(struct slice value, const char *owner, const char *co
 	assert_true(slice_eq(quorum_value_content(value), slice_str(content)));
 }
 
-static void verbs_lock_is_its_owners(void **state)
+TEST(verbs_lock_is_its_owners)
 {
 	struct quorum_claim other = { .owner = { "m", 1 } };
 	struct buf value = BUF_INIT;
 
-	(void)state;
 	quorum_value_make(&value, &of_verb);
 	assert_true(quorum_value_is_of(buf_slice(&value), &of_verb));
 	assert_false(quorum_value_is_of(buf_slice(&value), &other));
@@ -36,12 +30,11 @@ static void verbs_lock_is_its_owners(void **state)
 	buf_release(&value);
 }
 
-static void rules_lock_is_its_owners_whatever_it_holds(void **state)
+TEST(rules_lock_is_its_owners_whatever_it_holds)
 {
 	static const char *const contents[] = { "", " ", "v", "a b", "me 0123 x" };
 	struct buf value = BUF_INIT;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(contents) / sizeof(*contents); i++) {
 		struct quorum_claim mine = of_rule("me", contents[i]);
 		struct quorum_claim others = of_rule("m", contents[i]);
@@ -57,13 +50,12 @@ static void rules_lock_is_its_owners_whatever_it_holds(void **state)
 	buf_release(&value);
 }
 
-static void lock_by_value_is_of_who_knows_it(void **state)
+TEST(lock_by_value_is_of_who_knows_it)
 {
 	struct quorum_claim mine = of_rule("", "a b"), others = of_rule("", "a");
 	struct quorum_claim empty = of_rule("", ""), anyones = of_rule("", "");
 	struct buf value = BUF_INIT;
 
-	(void)state;
 	anyones.is_anyones = true;
 	quorum_value_make(&value, &mine);
 	assert_made_of(buf_slice(&value), "", "a b");
@@ -75,28 +67,15 @@ static void lock_by_value_is_of_who_knows_it(void **state)
 }
 
 /* Somebody wrote it past hasp, or a verb did before there was a rule. */
-static void other_values_are_told_as_they_are(void **state)
+TEST(other_values_are_told_as_they_are)
 {
 	static const char *const values[] = { "v", "a b", " ",
 		                              "me 0123456789abcdef0123456789abcdef" };
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
 		struct quorum_claim mine = of_rule("me", "v");
 
 		assert_made_of(slice_str(values[i]), values[i], values[i]);
 		assert_false(quorum_value_is_of(slice_str(values[i]), &mine));
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(verbs_lock_is_its_owners),
-		cmocka_unit_test(rules_lock_is_its_owners_whatever_it_holds),
-		cmocka_unit_test(lock_by_value_is_of_who_knows_it),
-		cmocka_unit_test(other_values_are_told_as_they_are),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

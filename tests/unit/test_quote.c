@@ -2,28 +2,21 @@
  *
  * What others have written forges nothing in the log.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/quote.h"
+#include "tests/unit/testing.h"
 
-static void what_is_plain_stays_so(void **state)
+TEST(what_is_plain_stays_so)
 {
-	(void)state;
 	assert_string_equal(QUOTE_STR("lock:order:7 {a}"), "\"lock:order:7 {a}\"");
 	assert_string_equal(QUOTE(SLICE_NONE), "\"\"");
 }
 
-static void no_byte_ends_the_quotes_or_the_line(void **state)
+TEST(no_byte_ends_the_quotes_or_the_line)
 {
 	struct quoted q;
 
-	(void)state;
 	for (int c = 0; c < 256; c++) {
 		char byte = (char)c;
 		const char *text = quote(&q, slice_of(&byte, 1), 1);
@@ -42,13 +35,12 @@ static void no_byte_ends_the_quotes_or_the_line(void **state)
 	                    "\"k\\\" lost=7\\x0a\\x00\\x9b\"");
 }
 
-static void what_is_long_is_cut(void **state)
+TEST(what_is_long_is_cut)
 {
 	char text[QUOTE_MAX + 1];
 	struct quoted q;
 	size_t n;
 
-	(void)state;
 	memset(text, '\n', sizeof(text));
 	n = strlen(quote(&q, slice_of(text, QUOTE_MAX), QUOTE_MAX));
 	assert_int_equal(n, 4 * QUOTE_MAX + 2);
@@ -57,26 +49,13 @@ static void what_is_long_is_cut(void **state)
 	assert_string_equal(quote(&q, SLICE_LIT("abcdef"), 3), "\"abc...\"");
 }
 
-static void a_terminal_gets_characters_and_no_controls(void **state)
+TEST(a_terminal_gets_characters_and_no_controls)
 {
 	struct buf out = BUF_INIT;
 
-	(void)state;
 	quote_append(&out, SLICE_LIT("k\xc3\xa4 \"\\\x1b[2J\n\xc2\x9b\xc2\xa0\x9b\0\x7f"));
 	assert_true(slice_eq(buf_slice(&out),
 	                     SLICE_LIT("k\xc3\xa4 \"\\\\x1b[2J\\x0a\\xc2\\x9b\xc2\xa0\\x9b"
 	                               "\\x00\\x7f")));
 	buf_release(&out);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_plain_stays_so),
-		cmocka_unit_test(no_byte_ends_the_quotes_or_the_line),
-		cmocka_unit_test(what_is_long_is_cut),
-		cmocka_unit_test(a_terminal_gets_characters_and_no_controls),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,14 @@
  * What a connection has read counts until it is written, whatever its owner is called by then,
  * and its guards are released when the connection ends.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/unit/fake_jobs.h"
 #include "tests/unit/guard_fixture.h"
+#include "tests/unit/testing.h"
+
+FIXTURE(guard_set_up, guard_tear_down);
 
 static struct read_set_entry *add(struct guard_fixture *f, int db, const char *key)
 {
@@ -24,7 +21,7 @@ static struct read_set_entry *add(struct guard_fixture *f, int db, const char *k
 
 /* --- entries ------------------------------------------------------------------------- */
 
-static void an_entry_is_a_database_s_key(void **state)
+TEST(an_entry_is_a_database_s_key)
 {
 	struct guard_fixture *f = *state;
 	struct read_set_entry *e = add(f, 1, "k");
@@ -37,7 +34,7 @@ static void an_entry_is_a_database_s_key(void **state)
 	assert_false(e->read);
 }
 
-static void another_connection_s_entry_is_not_this_one_s(void **state)
+TEST(another_connection_s_entry_is_not_this_one_s)
 {
 	struct guard_fixture *f = *state;
 	struct read_set other;
@@ -53,7 +50,7 @@ static void another_connection_s_entry_is_not_this_one_s(void **state)
 	read_set_end(&other, GUARD_NOW, false);
 }
 
-static void a_key_that_is_read_again_keeps_its_entry(void **state)
+TEST(a_key_that_is_read_again_keeps_its_entry)
 {
 	struct guard_fixture *f = *state;
 	struct read_set_entry *e = add(f, 0, "k");
@@ -64,7 +61,7 @@ static void a_key_that_is_read_again_keeps_its_entry(void **state)
 	assert_int_equal(f->set.n, 1);
 }
 
-static void a_written_key_has_no_entry(void **state)
+TEST(a_written_key_has_no_entry)
 {
 	struct guard_fixture *f = *state;
 
@@ -73,7 +70,7 @@ static void a_written_key_has_no_entry(void **state)
 	assert_int_equal(f->set.n, 0);
 }
 
-static void a_read_makes_good_what_was_lost(void **state)
+TEST(a_read_makes_good_what_was_lost)
 {
 	struct read_set_entry *e = add(*state, 0, "k");
 
@@ -83,7 +80,7 @@ static void a_read_makes_good_what_was_lost(void **state)
 	assert_false(e->lost);
 }
 
-static void long_keys_have_entries_too(void **state)
+TEST(long_keys_have_entries_too)
 {
 	struct guard_fixture *f = *state;
 	char key[1000];
@@ -108,7 +105,7 @@ static void fill(struct guard_fixture *f)
 	}
 }
 
-static void the_oldest_makes_space(void **state)
+TEST(the_oldest_makes_space)
 {
 	struct guard_fixture *f = *state;
 
@@ -122,7 +119,7 @@ static void the_oldest_makes_space(void **state)
 	assert_non_null(read_set_find(f->table, &f->set, 0, SLICE_LIT("key 1")));
 }
 
-static void one_that_is_read_again_or_kept_is_not_the_oldest(void **state)
+TEST(one_that_is_read_again_or_kept_is_not_the_oldest)
 {
 	struct guard_fixture *f = *state;
 
@@ -146,7 +143,7 @@ static struct guard_op *write_unknown(struct guard_fixture *f)
 }
 
 /* Else the next write would be carried out unchecked. */
-static void after_that_a_write_that_was_not_carried_out_leaves_no_entry(void **state)
+TEST(after_that_a_write_that_was_not_carried_out_leaves_no_entry)
 {
 	struct guard_fixture *f = *state;
 	struct guard_op *op;
@@ -162,7 +159,7 @@ static void after_that_a_write_that_was_not_carried_out_leaves_no_entry(void **s
 	assert_null(guard_fixture_entry(f, "unknown"));
 }
 
-static void unless_it_told_that_the_guard_was_lost(void **state)
+TEST(unless_it_told_that_the_guard_was_lost)
 {
 	struct guard_fixture *f = *state;
 	struct guard_op *op;
@@ -179,7 +176,7 @@ static void unless_it_told_that_the_guard_was_lost(void **state)
 }
 
 /* A key without an entry counts as read from then on. */
-static void after_that_a_written_key_keeps_its_entry(void **state)
+TEST(after_that_a_written_key_keeps_its_entry)
 {
 	struct guard_fixture *f = *state;
 	struct read_set_entry *e;
@@ -203,7 +200,7 @@ static void add_to_be_released(struct guard_fixture *f, int db, const char *key,
 	read_set_add(f->table, &f->set, db, &k, until);
 }
 
-static void the_connection_s_end_releases_guards_that_it_may_still_have(void **state)
+TEST(the_connection_s_end_releases_guards_that_it_may_still_have)
 {
 	struct guard_fixture *f = *state;
 
@@ -217,7 +214,7 @@ static void the_connection_s_end_releases_guards_that_it_may_still_have(void **s
 	assert_float_equal(fake_jobs_until(), 100.1, 0.001);
 }
 
-static void of_a_connection_that_is_cut_off_the_guards_of_what_it_read_are_kept(void **state)
+TEST(of_a_connection_that_is_cut_off_the_guards_of_what_it_read_are_kept)
 {
 	struct guard_fixture *f = *state;
 
@@ -229,7 +226,7 @@ static void of_a_connection_that_is_cut_off_the_guards_of_what_it_read_are_kept(
 	assert_jobs("3 guard_release 2 " GUARD_OF("k") " " QUEUE_OF("k") " secret token\n");
 }
 
-static void a_connection_is_between_read_and_write_until_the_lease_is_over(void **state)
+TEST(a_connection_is_between_read_and_write_until_the_lease_is_over)
 {
 	struct guard_fixture *f = *state;
 	struct read_set_entry *e;
@@ -242,28 +239,4 @@ static void a_connection_is_between_read_and_write_until_the_lease_is_over(void 
 	assert_false(read_set_has_any(&f->set, 200.0));
 	read_set_entry_over(e);
 	assert_false(read_set_has_any(&f->set, 100.0));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, guard_set_up, guard_tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(an_entry_is_a_database_s_key),
-		TEST(another_connection_s_entry_is_not_this_one_s),
-		TEST(a_key_that_is_read_again_keeps_its_entry),
-		TEST(a_written_key_has_no_entry),
-		TEST(a_read_makes_good_what_was_lost),
-		TEST(long_keys_have_entries_too),
-		TEST(the_oldest_makes_space),
-		TEST(one_that_is_read_again_or_kept_is_not_the_oldest),
-		TEST(after_that_a_write_that_was_not_carried_out_leaves_no_entry),
-		TEST(unless_it_told_that_the_guard_was_lost),
-		TEST(after_that_a_written_key_keeps_its_entry),
-		TEST(the_connection_s_end_releases_guards_that_it_may_still_have),
-		TEST(of_a_connection_that_is_cut_off_the_guards_of_what_it_read_are_kept),
-		TEST(a_connection_is_between_read_and_write_until_the_lease_is_over),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,14 @@
  * A worker makes sure each second that the locks that its clients wait for are held, and that
  * the first waiters have their places: of many locks by one call.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/unit/fake_line.h"
+#include "tests/unit/testing.h"
+
+FIXTURE(fake_line_set_up, fake_line_tear_down);
 
 #define MANY 100
 
@@ -37,7 +34,7 @@ static void answer_nothing_new(struct fake_line *f)
 	fake_redis_answer(&f->redis, "*0\r\n");
 }
 
-static void a_lock_is_looked_at_each_second(void **state)
+TEST(a_lock_is_looked_at_each_second)
 {
 	struct fake_line *f = *state;
 	struct client *c = quiet_client(f, "key", 7);
@@ -64,7 +61,7 @@ static int locks_in(const char *args)
 	return n;
 }
 
-static void many_locks_share_a_call(void **state)
+TEST(many_locks_share_a_call)
 {
 	struct fake_line *f = *state;
 	struct client *clients[MANY];
@@ -87,7 +84,7 @@ static void many_locks_share_a_call(void **state)
 		client_leave(clients[i]);
 }
 
-static void in_a_cluster_only_locks_of_a_slot_share_a_call(void **state)
+TEST(in_a_cluster_only_locks_of_a_slot_share_a_call)
 {
 	struct fake_line *f = *state;
 	struct client *a = quiet_client(f, "{a}1", 1), *b = quiet_client(f, "b", 2),
@@ -105,7 +102,7 @@ static void in_a_cluster_only_locks_of_a_slot_share_a_call(void **state)
 	client_leave(c);
 }
 
-static void only_the_locks_of_which_something_is_new_are_probed(void **state)
+TEST(only_the_locks_of_which_something_is_new_are_probed)
 {
 	struct fake_line *f = *state;
 	struct client *a = quiet_client(f, "a", 1), *b = quiet_client(f, "b", 2);
@@ -122,7 +119,7 @@ static void only_the_locks_of_which_something_is_new_are_probed(void **state)
 	client_leave(b);
 }
 
-static void a_lock_that_is_soon_over_is_probed_then(void **state)
+TEST(a_lock_that_is_soon_over_is_probed_then)
 {
 	struct fake_line *f = *state;
 	struct client *c = quiet_client(f, "key", 1);
@@ -137,7 +134,7 @@ static void a_lock_that_is_soon_over_is_probed_then(void **state)
 	client_leave(c);
 }
 
-static void semaphores_are_in_another_call_with_their_limits(void **state)
+TEST(semaphores_are_in_another_call_with_their_limits)
 {
 	struct fake_line *f = *state;
 	struct client *a = quiet_client(f, "a", 1), *b = client_come(f);
@@ -165,7 +162,7 @@ static void semaphores_are_in_another_call_with_their_limits(void **state)
 	answer_unknown(f); /* to the leave */
 }
 
-static void locks_of_another_database_are_in_another_call(void **state)
+TEST(locks_of_another_database_are_in_another_call)
 {
 	struct fake_line *f = *state;
 	struct client *a = quiet_client(f, "key", 1), *b = client_come(f);
@@ -189,7 +186,7 @@ static void locks_of_another_database_are_in_another_call(void **state)
 	client_leave(b);
 }
 
-static void when_redis_refuses_the_call_each_lock_is_probed(void **state)
+TEST(when_redis_refuses_the_call_each_lock_is_probed)
 {
 	struct fake_line *f = *state;
 	struct client *a = quiet_client(f, "a", 1), *b = quiet_client(f, "b", 2);
@@ -205,7 +202,7 @@ static void when_redis_refuses_the_call_each_lock_is_probed(void **state)
 	client_leave(b);
 }
 
-static void without_an_answer_there_is_another_look(void **state)
+TEST(without_an_answer_there_is_another_look)
 {
 	struct fake_line *f = *state;
 	struct client *c = quiet_client(f, "key", 1);
@@ -219,7 +216,7 @@ static void without_an_answer_there_is_another_look(void **state)
 	client_leave(c);
 }
 
-static void a_probe_meanwhile_takes_the_place_of_a_look(void **state)
+TEST(a_probe_meanwhile_takes_the_place_of_a_look)
 {
 	struct fake_line *f = *state;
 	struct client *c = quiet_client(f, "key", 1);
@@ -234,7 +231,7 @@ static void a_probe_meanwhile_takes_the_place_of_a_look(void **state)
 }
 
 /* Its last waiter is gone, and a write is to hand the lock over; Redis takes its time. */
-static void a_line_without_waiters_is_not_looked_at(void **state)
+TEST(a_line_without_waiters_is_not_looked_at)
 {
 	struct fake_line *f = *state;
 
@@ -249,7 +246,7 @@ static void a_line_without_waiters_is_not_looked_at(void **state)
 	expect_quiet(f);
 }
 
-static void a_line_may_end_while_it_is_looked_at(void **state)
+TEST(a_line_may_end_while_it_is_looked_at)
 {
 	struct fake_line *f = *state;
 	struct client *a = quiet_client(f, "a", 1);
@@ -261,26 +258,4 @@ static void a_line_may_end_while_it_is_looked_at(void **state)
 	fake_redis_answer(&f->redis, "*2\r\n:1\r\n:-2\r\n");
 	answer_unknown(f); /* to the leave */
 	expect_quiet(f);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_line_set_up, fake_line_tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_lock_is_looked_at_each_second),
-		TEST(many_locks_share_a_call),
-		TEST(in_a_cluster_only_locks_of_a_slot_share_a_call),
-		TEST(only_the_locks_of_which_something_is_new_are_probed),
-		TEST(a_lock_that_is_soon_over_is_probed_then),
-		TEST(semaphores_are_in_another_call_with_their_limits),
-		TEST(locks_of_another_database_are_in_another_call),
-		TEST(when_redis_refuses_the_call_each_lock_is_probed),
-		TEST(without_an_answer_there_is_another_look),
-		TEST(a_probe_meanwhile_takes_the_place_of_a_look),
-		TEST(a_line_may_end_while_it_is_looked_at),
-		TEST(a_line_without_waiters_is_not_looked_at),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

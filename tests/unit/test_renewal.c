@@ -2,18 +2,13 @@
  *
  * What was taken is renewed for as long as it should be, no longer, and released at the end.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "lock/hold/hold_internal.h"
 #include "tests/unit/fake_redis.h"
+#include "tests/unit/testing.h"
 
 #define LEASE_MS 30000
 #define LEASE ((double)LEASE_MS / 1000)
@@ -74,6 +69,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down);
+
 /* What is kept of a command on `key` that was sent; success is :1. */
 static struct lock_request *sent(struct fixture *f, const struct rule *rule, const char *key,
                                  struct lock_call call)
@@ -132,7 +129,7 @@ static void pass_a_third(struct fixture *f)
 
 /* --- renewing ------------------------------------------------------------------------- */
 
-static void a_hold_is_renewed_each_third_of_its_lease(void **state)
+TEST(a_hold_is_renewed_each_third_of_its_lease)
 {
 	struct fixture *f = *state;
 
@@ -149,7 +146,7 @@ static void a_hold_is_renewed_each_third_of_its_lease(void **state)
 	assert_true(hold_on(f, "a")->good_until > f->redis.now + LEASE / 2);
 }
 
-static void a_renewed_lease_counts_from_when_the_renewal_was_sent(void **state)
+TEST(a_renewed_lease_counts_from_when_the_renewal_was_sent)
 {
 	struct fixture *f = *state;
 	double sent_at;
@@ -166,7 +163,7 @@ static void a_renewed_lease_counts_from_when_the_renewal_was_sent(void **state)
 }
 
 /* By then the time of its first two renewals is over. */
-static void a_hold_whose_reply_came_late_is_renewed_at_once(void **state)
+TEST(a_hold_whose_reply_came_late_is_renewed_at_once)
 {
 	struct fixture *f = *state;
 	struct lock_call takes = { .effect = LOCK_EFFECT_TAKES, .lease_ms = LEASE_MS };
@@ -186,7 +183,7 @@ static void a_hold_whose_reply_came_late_is_renewed_at_once(void **state)
 	(void)fake_redis_next(&f->redis, RENEW);
 }
 
-static void a_lease_that_the_application_asked_for_is_not_renewed_under_unleased(void **state)
+TEST(a_lease_that_the_application_asked_for_is_not_renewed_under_unleased)
 {
 	struct fixture *f = *state;
 
@@ -198,7 +195,7 @@ static void a_lease_that_the_application_asked_for_is_not_renewed_under_unleased
 	assert_int_equal(state_of(f, "b"), HOLD_LEASED);
 }
 
-static void an_expiry_that_the_application_sets_ends_renewal_under_unleased(void **state)
+TEST(an_expiry_that_the_application_sets_ends_renewal_under_unleased)
 {
 	struct fixture *f = *state;
 
@@ -213,7 +210,7 @@ static void an_expiry_that_the_application_sets_ends_renewal_under_unleased(void
 	assert_int_equal(fake_redis_ncalls(&f->redis), 0);
 }
 
-static void a_lease_whose_end_is_not_known_is_renewed_at_once(void **state)
+TEST(a_lease_whose_end_is_not_known_is_renewed_at_once)
 {
 	struct fixture *f = *state;
 
@@ -225,7 +222,7 @@ static void a_lease_whose_end_is_not_known_is_renewed_at_once(void **state)
 	assert_int_equal(state_of(f, "a"), HOLD_RENEWED);
 }
 
-static void a_hold_that_goes_on_counts_the_next_renewal_from_the_new_try(void **state)
+TEST(a_hold_that_goes_on_counts_the_next_renewal_from_the_new_try)
 {
 	struct fixture *f = *state;
 
@@ -238,7 +235,7 @@ static void a_hold_that_goes_on_counts_the_next_renewal_from_the_new_try(void **
 	assert_int_equal(fake_redis_ncalls(&f->redis), 1);
 }
 
-static void after_max_hold_nothing_is_renewed_and_the_lease_runs_out(void **state)
+TEST(after_max_hold_nothing_is_renewed_and_the_lease_runs_out)
 {
 	struct fixture *f = *state;
 	struct rule rule = renewed;
@@ -262,7 +259,7 @@ static void after_max_hold_nothing_is_renewed_and_the_lease_runs_out(void **stat
 
 /* --- losing it -------------------------------------------------------------------------- */
 
-static void a_hold_that_redis_gives_to_nobody_any_more_is_forgotten(void **state)
+TEST(a_hold_that_redis_gives_to_nobody_any_more_is_forgotten)
 {
 	struct fixture *f = *state;
 
@@ -279,7 +276,7 @@ static bool is_a(void *arg, struct slice key)
 	return slice_eq(key, SLICE_LIT("a"));
 }
 
-static void a_hold_that_a_new_server_may_not_have_is_looked_at_soon(void **state)
+TEST(a_hold_that_a_new_server_may_not_have_is_looked_at_soon)
 {
 	static const struct {
 		const char *answer;
@@ -309,7 +306,7 @@ static bool is_any(void *arg, struct slice key)
 }
 
 /* Also while the table grows, of which the entries move then. */
-static void each_of_many_holds_is_looked_at(void **state)
+TEST(each_of_many_holds_is_looked_at)
 {
 	struct fixture *f = *state;
 	char key[24];
@@ -327,7 +324,7 @@ static void each_of_many_holds_is_looked_at(void **state)
 	}
 }
 
-static void a_hold_that_the_new_server_has_is_known_again(void **state)
+TEST(a_hold_that_the_new_server_has_is_known_again)
 {
 	struct fixture *f = *state;
 
@@ -339,7 +336,7 @@ static void a_hold_that_the_new_server_has_is_known_again(void **state)
 	assert_false(hold_on(f, "a")->unknown);
 }
 
-static void a_hold_that_is_taken_again_is_known_again(void **state)
+TEST(a_hold_that_is_taken_again_is_known_again)
 {
 	struct fixture *f = *state;
 
@@ -349,7 +346,7 @@ static void a_hold_that_is_taken_again_is_known_again(void **state)
 	assert_false(hold_on(f, "a")->unknown);
 }
 
-static void a_hold_that_is_gone_is_lost_unless_its_owner_may_have_released_it(void **state)
+TEST(a_hold_that_is_gone_is_lost_unless_its_owner_may_have_released_it)
 {
 	struct fixture *f = *state;
 	struct release_board board = { 0 };
@@ -393,7 +390,7 @@ static void assert_lost(struct fixture *f, uint64_t n)
 	assert_int_equal(metrics_counted(&f->section->n[STAT_LOST]), n);
 }
 
-static void a_hold_that_another_owner_takes_is_lost_if_it_was_to_be_kept(void **state)
+TEST(a_hold_that_another_owner_takes_is_lost_if_it_was_to_be_kept)
 {
 	struct fixture *f = *state;
 	struct release_board board = { 0 };
@@ -416,7 +413,7 @@ static void a_hold_that_another_owner_takes_is_lost_if_it_was_to_be_kept(void **
 	assert_lost(f, 1);
 }
 
-static void a_lease_that_is_over_before_the_answer_is_lost(void **state)
+TEST(a_lease_that_is_over_before_the_answer_is_lost)
 {
 	struct fixture *f = *state;
 
@@ -430,7 +427,7 @@ static void a_lease_that_is_over_before_the_answer_is_lost(void **state)
 	assert_null(hold_on(f, "a"));
 }
 
-static void a_renewal_that_redis_refuses_is_tried_at_the_next_third(void **state)
+TEST(a_renewal_that_redis_refuses_is_tried_at_the_next_third)
 {
 	struct fixture *f = *state;
 
@@ -445,7 +442,7 @@ static void a_renewal_that_redis_refuses_is_tried_at_the_next_third(void **state
 	assert_int_equal(state_of(f, "a"), HOLD_RENEWED);
 }
 
-static void without_a_connection_a_renewal_waits_until_the_lease_is_over(void **state)
+TEST(without_a_connection_a_renewal_waits_until_the_lease_is_over)
 {
 	struct fixture *f = *state;
 
@@ -467,7 +464,7 @@ static void without_a_connection_a_renewal_waits_until_the_lease_is_over(void **
 	assert_null(hold_on(f, "b"));
 }
 
-static void a_value_stays_known_when_its_lease_is_over(void **state)
+TEST(a_value_stays_known_when_its_lease_is_over)
 {
 	struct fixture *f = *state;
 
@@ -488,7 +485,7 @@ static void assert_held(struct fixture *f, uint64_t n)
 	assert_int_equal(metrics_counted(&f->section->now[STAT_HELD]), n);
 }
 
-static void a_hold_counts_until_its_lease_is_over_or_it_is_given_up(void **state)
+TEST(a_hold_counts_until_its_lease_is_over_or_it_is_given_up)
 {
 	struct fixture *f = *state;
 
@@ -505,7 +502,7 @@ static void a_hold_counts_until_its_lease_is_over_or_it_is_given_up(void **state
 	assert_held(f, 0);
 }
 
-static void how_long_a_lock_was_held_is_measured_when_it_ends(void **state)
+TEST(how_long_a_lock_was_held_is_measured_when_it_ends)
 {
 	struct fixture *f = *state;
 	struct metrics_sums sums = { .total_us = 0 };
@@ -521,7 +518,7 @@ static void how_long_a_lock_was_held_is_measured_when_it_ends(void **state)
 	assert_int_equal(sums.total_us, 2000000);
 }
 
-static void a_value_that_is_only_remembered_does_not_count(void **state)
+TEST(a_value_that_is_only_remembered_does_not_count)
 {
 	struct fixture *f = *state;
 	struct rule leased = of_value;
@@ -540,7 +537,7 @@ static void a_value_that_is_only_remembered_does_not_count(void **state)
 	assert_held(f, 1);
 }
 
-static void memory_of_holds_is_that_of_those_there_are(void **state)
+TEST(memory_of_holds_is_that_of_those_there_are)
 {
 	struct fixture *f = *state;
 	size_t one;
@@ -558,7 +555,7 @@ static void memory_of_holds_is_that_of_those_there_are(void **state)
 
 /* --- batches ---------------------------------------------------------------------------- */
 
-static void holds_that_are_due_together_are_renewed_by_one_call(void **state)
+TEST(holds_that_are_due_together_are_renewed_by_one_call)
 {
 	struct fixture *f = *state;
 
@@ -589,7 +586,7 @@ static size_t count_of(const char *text, const char *what)
 	return n;
 }
 
-static void in_a_cluster_only_holds_of_a_slot_are_renewed_by_one_call(void **state)
+TEST(in_a_cluster_only_holds_of_a_slot_are_renewed_by_one_call)
 {
 	static const char *const keys[] = { "{a}1", "b", "{a}2" };
 	struct fixture *f = *state;
@@ -609,7 +606,7 @@ static void in_a_cluster_only_holds_of_a_slot_are_renewed_by_one_call(void **sta
 	assert_int_equal(fake_redis_ncalls(&f->redis), 0);
 }
 
-static void a_batch_has_an_end(void **state)
+TEST(a_batch_has_an_end)
 {
 	struct fixture *f = *state;
 	char key[8];
@@ -637,7 +634,7 @@ static struct hold *first_of_batch(struct fixture *f)
 	return first;
 }
 
-static void a_hold_that_ends_in_a_batch_leaves_it(void **state)
+TEST(a_hold_that_ends_in_a_batch_leaves_it)
 {
 	struct fixture *f = *state;
 	struct rule rule = renewed;
@@ -659,7 +656,7 @@ static void a_hold_that_ends_in_a_batch_leaves_it(void **state)
 	assert_int_equal(metrics_counted(&f->section->n[STAT_LOST]), 0);
 }
 
-static void a_hold_that_is_leased_while_it_is_renewed_ends_as_the_answer_says(void **state)
+TEST(a_hold_that_is_leased_while_it_is_renewed_ends_as_the_answer_says)
 {
 	struct fixture *f = *state;
 
@@ -677,7 +674,7 @@ static void a_hold_that_is_leased_while_it_is_renewed_ends_as_the_answer_says(vo
 	assert_null(hold_on(f, "a"));
 }
 
-static void a_hold_that_is_renewed_again_before_the_answer_goes_on(void **state)
+TEST(a_hold_that_is_renewed_again_before_the_answer_goes_on)
 {
 	struct fixture *f = *state;
 	struct lock_request *p;
@@ -696,7 +693,7 @@ static void a_hold_that_is_renewed_again_before_the_answer_goes_on(void **state)
 }
 
 /* Either may come to Redis first. What hasp sends after the renewal comes to Redis after it. */
-static void a_hold_that_ends_earlier_ends_so_although_it_is_being_renewed(void **state)
+TEST(a_hold_that_ends_earlier_ends_so_although_it_is_being_renewed)
 {
 	struct fixture *f = *state;
 
@@ -723,7 +720,7 @@ static void a_hold_that_ends_earlier_ends_so_although_it_is_being_renewed(void *
 
 /* --- the end ------------------------------------------------------------------------------ */
 
-static void what_is_to_be_released_at_disconnect_is_released_then(void **state)
+TEST(what_is_to_be_released_at_disconnect_is_released_then)
 {
 	struct fixture *f = *state;
 
@@ -737,7 +734,7 @@ static void what_is_to_be_released_at_disconnect_is_released_then(void **state)
 	assert_int_equal(f->redis.timers.n, 0);
 }
 
-static void a_release_is_tried_for_as_long_as_the_lease_lasts(void **state)
+TEST(a_release_is_tried_for_as_long_as_the_lease_lasts)
 {
 	struct fixture *f = *state;
 
@@ -750,7 +747,7 @@ static void a_release_is_tried_for_as_long_as_the_lease_lasts(void **state)
 	assert_true(script_jobs_are_done(f->redis.script_jobs));
 }
 
-static void what_is_forgotten_when_its_lease_is_over_is_not_released(void **state)
+TEST(what_is_forgotten_when_its_lease_is_over_is_not_released)
 {
 	struct fixture *f = *state;
 
@@ -763,7 +760,7 @@ static void what_is_forgotten_when_its_lease_is_over_is_not_released(void **stat
 
 /* --- states ------------------------------------------------------------------------------- */
 
-static void a_hold_changes_its_state_only_as_it_may(void **state)
+TEST(a_hold_changes_its_state_only_as_it_may)
 {
 	/* From each, to LEASED, RENEWED, DUE, IN_BATCH, LEASED_IN_BATCH. */
 	static const bool allowed[HOLD_STATES][HOLD_STATES] = {
@@ -774,54 +771,9 @@ static void a_hold_changes_its_state_only_as_it_may(void **state)
 		[HOLD_LEASED_IN_BATCH] = { 1, 0, 0, 1, 0 },
 	};
 
-	(void)state;
 	for (int from = 0; from < HOLD_STATES; from++)
 		for (int to = 0; to < HOLD_STATES; to++)
 			assert_int_equal(
 				renewal_allows((enum hold_state)from, (enum hold_state)to),
 				allowed[from][to]);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_hold_counts_until_its_lease_is_over_or_it_is_given_up),
-		TEST(how_long_a_lock_was_held_is_measured_when_it_ends),
-		TEST(a_value_that_is_only_remembered_does_not_count),
-		TEST(memory_of_holds_is_that_of_those_there_are),
-		TEST(a_hold_changes_its_state_only_as_it_may),
-		TEST(a_hold_is_renewed_each_third_of_its_lease),
-		TEST(a_renewed_lease_counts_from_when_the_renewal_was_sent),
-		TEST(a_hold_whose_reply_came_late_is_renewed_at_once),
-		TEST(a_lease_that_the_application_asked_for_is_not_renewed_under_unleased),
-		TEST(an_expiry_that_the_application_sets_ends_renewal_under_unleased),
-		TEST(a_lease_whose_end_is_not_known_is_renewed_at_once),
-		TEST(a_hold_that_goes_on_counts_the_next_renewal_from_the_new_try),
-		TEST(after_max_hold_nothing_is_renewed_and_the_lease_runs_out),
-		TEST(a_hold_that_redis_gives_to_nobody_any_more_is_forgotten),
-		TEST(a_hold_that_a_new_server_may_not_have_is_looked_at_soon),
-		TEST(each_of_many_holds_is_looked_at),
-		TEST(a_hold_that_the_new_server_has_is_known_again),
-		TEST(a_hold_that_is_taken_again_is_known_again),
-		TEST(a_hold_that_is_gone_is_lost_unless_its_owner_may_have_released_it),
-		TEST(a_hold_that_another_owner_takes_is_lost_if_it_was_to_be_kept),
-		TEST(a_lease_that_is_over_before_the_answer_is_lost),
-		TEST(a_renewal_that_redis_refuses_is_tried_at_the_next_third),
-		TEST(without_a_connection_a_renewal_waits_until_the_lease_is_over),
-		TEST(a_value_stays_known_when_its_lease_is_over),
-		TEST(holds_that_are_due_together_are_renewed_by_one_call),
-		TEST(in_a_cluster_only_holds_of_a_slot_are_renewed_by_one_call),
-		TEST(a_batch_has_an_end),
-		TEST(a_hold_that_ends_in_a_batch_leaves_it),
-		TEST(a_hold_that_is_leased_while_it_is_renewed_ends_as_the_answer_says),
-		TEST(a_hold_that_is_renewed_again_before_the_answer_goes_on),
-		TEST(a_hold_that_ends_earlier_ends_so_although_it_is_being_renewed),
-		TEST(what_is_to_be_released_at_disconnect_is_released_then),
-		TEST(a_release_is_tried_for_as_long_as_the_lease_lasts),
-		TEST(what_is_forgotten_when_its_lease_is_over_is_not_released),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,12 +3,6 @@
  * replica_acks: whether replicas have a lock. The test plays two nodes of a cluster, each with
  * hasp's connection for WAIT, and the clock.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +11,7 @@
 #include "lock/ack/replica_acks.h"
 #include "tests/unit/fake_jobs.h"
 #include "tests/unit/log_fixture.h"
+#include "tests/unit/testing.h"
 #include "tests/unit/wire.h"
 
 #define WAIT_MS 500
@@ -175,6 +170,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down);
+
 /* Runs the timers that become due, each at its time. */
 static void time_passes(struct fixture *f, double seconds)
 {
@@ -272,7 +269,7 @@ static void assert_not_answered(const struct fixture *f, size_t i)
 
 /* --- the answer of the replicas ----------------------------------------------------------- */
 
-static void lock_that_enough_replicas_have_stays(void **state)
+TEST(lock_that_enough_replicas_have_stays)
 {
 	struct fixture *f = *state;
 
@@ -289,7 +286,7 @@ static void lock_that_enough_replicas_have_stays(void **state)
 	assert_nothing_logged();
 }
 
-static void lock_that_too_few_replicas_have_is_given_back(void **state)
+TEST(lock_that_too_few_replicas_have_is_given_back)
 {
 	static const redisReply undone = { .type = REDIS_REPLY_INTEGER, .integer = 1 };
 	struct fixture *f = *state;
@@ -307,7 +304,7 @@ static void lock_that_too_few_replicas_have_is_given_back(void **state)
 	              "replicas have it\"");
 }
 
-static void undo_that_redis_does_not_answer_is_repeated_while_the_lease_lasts(void **state)
+TEST(undo_that_redis_does_not_answer_is_repeated_while_the_lease_lasts)
 {
 	struct fixture *f = *state;
 
@@ -319,7 +316,7 @@ static void undo_that_redis_does_not_answer_is_repeated_while_the_lease_lasts(vo
 	assert_answered(f, 0, false);
 }
 
-static void undo_that_redis_refuses_is_repeated(void **state)
+TEST(undo_that_redis_refuses_is_repeated)
 {
 	static const redisReply error = { .type = REDIS_REPLY_ERROR };
 	struct fixture *f = *state;
@@ -332,7 +329,7 @@ static void undo_that_redis_refuses_is_repeated(void **state)
 	assert_answered(f, 0, false);
 }
 
-static void caller_that_gives_locks_back_itself_is_only_told(void **state)
+TEST(caller_that_gives_locks_back_itself_is_only_told)
 {
 	struct replica_ask_terms terms = usual;
 	struct fixture *f = *state;
@@ -346,7 +343,7 @@ static void caller_that_gives_locks_back_itself_is_only_told(void **state)
 }
 
 /* A replica that was promoted without the lock has replicas of its own. */
-static void replicas_of_a_server_without_the_lock_do_not_count(void **state)
+TEST(replicas_of_a_server_without_the_lock_do_not_count)
 {
 	static const char *const looks[] = { OTHERS_RECORD, "$-1\r\n", "-LOADING\r\n" };
 	struct fixture *f = *state;
@@ -360,7 +357,7 @@ static void replicas_of_a_server_without_the_lock_do_not_count(void **state)
 	}
 }
 
-static void answer_that_is_no_count_of_replicas_is_not_believed(void **state)
+TEST(answer_that_is_no_count_of_replicas_is_not_believed)
 {
 	static const char *const counts[] = { ":-1\r\n", ":10001\r\n", "+OK\r\n" };
 	struct fixture *f = *state;
@@ -380,7 +377,7 @@ static void answer_that_is_no_count_of_replicas_is_not_believed(void **state)
 }
 
 /* WAIT would only tell of what was written before. */
-static void replicas_do_not_count_if_redis_refuses_the_write(void **state)
+TEST(replicas_do_not_count_if_redis_refuses_the_write)
 {
 	struct fixture *f = *state;
 
@@ -398,7 +395,7 @@ static void replicas_do_not_count_if_redis_refuses_the_write(void **state)
 
 /* --- groups ------------------------------------------------------------------------------- */
 
-static void locks_that_are_taken_in_one_turn_share_a_wait(void **state)
+TEST(locks_that_are_taken_in_one_turn_share_a_wait)
 {
 	struct fixture *f = *state;
 
@@ -414,7 +411,7 @@ static void locks_that_are_taken_in_one_turn_share_a_wait(void **state)
 	assert_answered(f, 1, false);
 }
 
-static void locks_that_are_taken_during_a_wait_are_the_next_group(void **state)
+TEST(locks_that_are_taken_during_a_wait_are_the_next_group)
 {
 	struct fixture *f = *state;
 
@@ -431,7 +428,7 @@ static void locks_that_are_taken_during_a_wait_are_the_next_group(void **state)
 	assert_asked(f, LOOK("a2") LOOK("a3") WRITE_AND_WAIT);
 }
 
-static void locks_with_other_terms_or_at_other_nodes_have_waits_of_their_own(void **state)
+TEST(locks_with_other_terms_or_at_other_nodes_have_waits_of_their_own)
 {
 	struct replica_ask_terms fewer = usual, shorter = usual;
 	struct fixture *f = *state;
@@ -450,7 +447,7 @@ static void locks_with_other_terms_or_at_other_nodes_have_waits_of_their_own(voi
 	assert_asked(f, LOOK("a3") "3 SET hasp:ack 1 PX 60000\n3 WAIT 2 100\n");
 }
 
-static void locks_of_another_node_are_asked_about_there_meanwhile(void **state)
+TEST(locks_of_another_node_are_asked_about_there_meanwhile)
 {
 	struct fixture *f = *state;
 
@@ -463,7 +460,7 @@ static void locks_of_another_node_are_asked_about_there_meanwhile(void **state)
 
 /* --- servers that are away ---------------------------------------------------------------- */
 
-static void question_waits_for_the_connection(void **state)
+TEST(question_waits_for_the_connection)
 {
 	struct fixture *f = *state;
 
@@ -476,7 +473,7 @@ static void question_waits_for_the_connection(void **state)
 	assert_asked(f, LOOK("a1") WRITE_AND_WAIT);
 }
 
-static void lock_is_given_back_if_the_connection_is_away_for_the_time_out(void **state)
+TEST(lock_is_given_back_if_the_connection_is_away_for_the_time_out)
 {
 	struct fixture *f = *state;
 
@@ -493,7 +490,7 @@ static void lock_is_given_back_if_the_connection_is_away_for_the_time_out(void *
 	assert_answered(f, 1, false);
 }
 
-static void lock_is_given_back_if_the_connection_breaks(void **state)
+TEST(lock_is_given_back_if_the_connection_breaks)
 {
 	struct fixture *f = *state;
 
@@ -505,7 +502,7 @@ static void lock_is_given_back_if_the_connection_breaks(void **state)
 	assert_logged("got=-1 reason=\"hasp's connection for WAIT was lost\"");
 }
 
-static void server_that_is_silent_a_second_longer_than_wait_is_given_up(void **state)
+TEST(server_that_is_silent_a_second_longer_than_wait_is_given_up)
 {
 	struct fixture *f = *state;
 
@@ -528,7 +525,7 @@ static void server_that_is_silent_a_second_longer_than_wait_is_given_up(void **s
 
 #define MOVED "-MOVED 1 127.0.0.1:7001\r\n"
 
-static void lock_whose_slot_has_moved_is_asked_about_at_its_new_node(void **state)
+TEST(lock_whose_slot_has_moved_is_asked_about_at_its_new_node)
 {
 	struct fixture *f = *state;
 
@@ -547,7 +544,7 @@ static void lock_whose_slot_has_moved_is_asked_about_at_its_new_node(void **stat
 }
 
 /* The write is to the slot of the first one. */
-static void redirected_write_has_the_whole_group_asked_about_again(void **state)
+TEST(redirected_write_has_the_whole_group_asked_about_again)
 {
 	struct fixture *f = *state;
 
@@ -566,7 +563,7 @@ static void redirected_write_has_the_whole_group_asked_about_again(void **state)
 	assert_asked_at(f, 1, LOOK("a1") WRITE_AND_WAIT);
 }
 
-static void lock_that_waits_while_its_slot_moves_leaves_the_group(void **state)
+TEST(lock_that_waits_while_its_slot_moves_leaves_the_group)
 {
 	struct fixture *f = *state;
 
@@ -585,7 +582,7 @@ static void lock_that_waits_while_its_slot_moves_leaves_the_group(void **state)
 	assert_asked(f, LOOK("a3") WRITE_AND_WAIT);
 }
 
-static void lock_that_moves_for_longer_than_the_time_out_is_given_back(void **state)
+TEST(lock_that_moves_for_longer_than_the_time_out_is_given_back)
 {
 	struct fixture *f = *state;
 
@@ -597,7 +594,7 @@ static void lock_that_moves_for_longer_than_the_time_out_is_given_back(void **st
 
 /* --- clients that go ---------------------------------------------------------------------- */
 
-static void client_that_has_cancelled_is_not_told(void **state)
+TEST(client_that_has_cancelled_is_not_told)
 {
 	struct fixture *f = *state;
 
@@ -608,7 +605,7 @@ static void client_that_has_cancelled_is_not_told(void **state)
 	assert_not_answered(f, 0);
 }
 
-static void question_that_waits_at_the_end_is_not_answered(void **state)
+TEST(question_that_waits_at_the_end_is_not_answered)
 {
 	struct fixture *f = *state;
 
@@ -619,36 +616,4 @@ static void question_that_waits_at_the_end_is_not_answered(void **state)
 	assert_jobs("");
 	assert_int_equal(f->timers.n, 0);
 	f->all = replica_acks_new(&f->timers, &f->topology, NULL);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(lock_that_enough_replicas_have_stays),
-		TEST(lock_that_too_few_replicas_have_is_given_back),
-		TEST(undo_that_redis_does_not_answer_is_repeated_while_the_lease_lasts),
-		TEST(undo_that_redis_refuses_is_repeated),
-		TEST(caller_that_gives_locks_back_itself_is_only_told),
-		TEST(replicas_of_a_server_without_the_lock_do_not_count),
-		TEST(answer_that_is_no_count_of_replicas_is_not_believed),
-		TEST(replicas_do_not_count_if_redis_refuses_the_write),
-		TEST(locks_that_are_taken_in_one_turn_share_a_wait),
-		TEST(locks_that_are_taken_during_a_wait_are_the_next_group),
-		TEST(locks_with_other_terms_or_at_other_nodes_have_waits_of_their_own),
-		TEST(locks_of_another_node_are_asked_about_there_meanwhile),
-		TEST(question_waits_for_the_connection),
-		TEST(lock_is_given_back_if_the_connection_is_away_for_the_time_out),
-		TEST(lock_is_given_back_if_the_connection_breaks),
-		TEST(server_that_is_silent_a_second_longer_than_wait_is_given_up),
-		TEST(lock_whose_slot_has_moved_is_asked_about_at_its_new_node),
-		TEST(redirected_write_has_the_whole_group_asked_about_again),
-		TEST(lock_that_waits_while_its_slot_moves_leaves_the_group),
-		TEST(lock_that_moves_for_longer_than_the_time_out_is_given_back),
-		TEST(client_that_has_cancelled_is_not_told),
-		TEST(question_that_waits_at_the_end_is_not_answered),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,10 @@
  *
  * What shows that a server has the lock that a try has got.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "lock/ack/replica_look.h"
+#include "tests/unit/testing.h"
 
 static struct attempt try_of(enum lock_kind kind)
 {
@@ -50,21 +45,19 @@ static void assert_looks(enum lock_kind kind, const char *expected)
 	buf_release(&out);
 }
 
-static void the_record_is_looked_at_or_the_lock(void **state)
+TEST(the_record_is_looked_at_or_the_lock)
 {
-	(void)state;
 	assert_looks(LOCK_KIND_RULE, "*2\r\n$3\r\nGET\r\n$14\r\nhasp:fence:{k}\r\n");
 	assert_looks(LOCK_KIND_TOKEN, "*2\r\n$3\r\nGET\r\n$14\r\nhasp:fence:{k}\r\n");
 	assert_looks(LOCK_KIND_GUARD, "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n");
 	assert_looks(LOCK_KIND_COUNT, "*3\r\n$7\r\nHEXISTS\r\n$1\r\nk\r\n$5\r\ntoken\r\n");
 }
 
-static void a_record_names_the_try(void **state)
+TEST(a_record_names_the_try)
 {
 	static const enum lock_kind kinds[] = { LOCK_KIND_RULE, LOCK_KIND_VALUE,
 		                                LOCK_KIND_TOKEN };
 
-	(void)state;
 	for (size_t i = 0; i < 3; i++) {
 		assert_true(shows(kinds[i], "token 12 w-7"));
 		assert_true(shows(kinds[i], "- - =w-7"));
@@ -77,9 +70,8 @@ static void a_record_names_the_try(void **state)
 	}
 }
 
-static void a_guard_names_its_owner(void **state)
+TEST(a_guard_names_its_owner)
 {
-	(void)state;
 	assert_true(shows(LOCK_KIND_GUARD, "token"));
 	assert_true(shows(LOCK_KIND_GUARD, "token w-9"));
 	assert_false(shows(LOCK_KIND_GUARD, "token2"));
@@ -87,33 +79,18 @@ static void a_guard_names_its_owner(void **state)
 	assert_false(shows(LOCK_KIND_GUARD, ""));
 }
 
-static void a_counted_lock_has_its_owner(void **state)
+TEST(a_counted_lock_has_its_owner)
 {
-	(void)state;
 	assert_true(shows_integer(LOCK_KIND_COUNT, 1));
 	assert_false(shows_integer(LOCK_KIND_COUNT, 0));
 	assert_false(shows(LOCK_KIND_COUNT, "token 12 w-7"));
 }
 
-static void no_answer_and_no_lock_show_nothing(void **state)
+TEST(no_answer_and_no_lock_show_nothing)
 {
 	struct attempt t = try_of(LOCK_KIND_RULE);
 	redisReply nil = { .type = REDIS_REPLY_NIL };
 
-	(void)state;
 	assert_false(replica_look_shows(&t, NULL));
 	assert_false(replica_look_shows(&t, &nil));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_record_is_looked_at_or_the_lock),
-		cmocka_unit_test(a_record_names_the_try),
-		cmocka_unit_test(a_guard_names_its_owner),
-		cmocka_unit_test(a_counted_lock_has_its_owner),
-		cmocka_unit_test(no_answer_and_no_lock_show_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

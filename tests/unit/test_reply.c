@@ -3,17 +3,12 @@
  * Replies begin and end where RESP2 and RESP3 say, however their bytes arrive, and what
  * is no RESP is noticed. What random bytes do is for tests/fuzz.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "base/buf.h"
 #include "resp/reply.h"
+#include "tests/unit/testing.h"
 #include "tests/unit/ways.h"
 
 /* Scans a copy without room behind the last byte, so that ASan sees a read past it. */
@@ -130,9 +125,8 @@ static void assert_replies(struct slice stream, const char *expected)
 
 /* --- every type ------------------------------------------------------------- */
 
-static void lines_end_at_crlf(void **state)
+TEST(lines_end_at_crlf)
 {
-	(void)state;
 	REPLIES("+OK\r\n", "+5");
 	REPLIES("+\r\n", "+3");
 	REPLIES("-ERR no\r\n", "-9");
@@ -144,9 +138,8 @@ static void lines_end_at_crlf(void **state)
 }
 
 /* A module's status may hold either byte. */
-static void a_cr_or_lf_alone_ends_no_line(void **state)
+TEST(a_cr_or_lf_alone_ends_no_line)
 {
-	(void)state;
 	REPLIES("+a\rb\r\n", "+6");
 	REPLIES("+a\nb\r\n", "+6");
 	REPLIES("+a\r\r\n", "+5");
@@ -154,9 +147,8 @@ static void a_cr_or_lf_alone_ends_no_line(void **state)
 	REPLIES("+a\n", "more");
 }
 
-static void integers_are_told(void **state)
+TEST(integers_are_told)
 {
-	(void)state;
 	REPLIES(":0\r\n", ":4");
 	REPLIES(":1000\r\n", ":7=1000");
 	REPLIES(":-5\r\n", ":5=-5");
@@ -167,9 +159,8 @@ static void integers_are_told(void **state)
 	REPLIES(":-9223372036854775808\r\n", ":23=-9223372036854775808");
 }
 
-static void bulks_end_where_their_length_says(void **state)
+TEST(bulks_end_where_their_length_says)
 {
-	(void)state;
 	REPLIES("$3\r\nabc\r\n", "$9");
 	REPLIES("$0\r\n\r\n", "$6");
 	REPLIES("$6\r\n+a\r\n:1\r\n", "$12");
@@ -178,17 +169,15 @@ static void bulks_end_where_their_length_says(void **state)
 	REPLIES("!9\r\nERR wrong\r\n", "!15");
 }
 
-static void nothing_is_told_in_three_ways(void **state)
+TEST(nothing_is_told_in_three_ways)
 {
-	(void)state;
 	REPLIES("$-1\r\n", "$5nil");
 	REPLIES("*-1\r\n", "*5nil");
 	REPLIES("_\r\n", "_3nil");
 }
 
-static void aggregates_end_behind_their_last_element(void **state)
+TEST(aggregates_end_behind_their_last_element)
 {
-	(void)state;
 	REPLIES("*0\r\n", "*4");
 	REPLIES("*2\r\n:1\r\n:2\r\n", "*12=2");
 	REPLIES("~1\r\n+a\r\n", "~8");
@@ -198,27 +187,24 @@ static void aggregates_end_behind_their_last_element(void **state)
 	REPLIES(">2\r\n+a\r\n+b\r\n", ">12");
 }
 
-static void aggregates_nest(void **state)
+TEST(aggregates_nest)
 {
-	(void)state;
 	REPLIES("*2\r\n*2\r\n:1\r\n*0\r\n*1\r\n$1\r\na\r\n", "*27=1");
 	REPLIES("%2\r\n+a\r\n*2\r\n:1\r\n:2\r\n+b\r\n%1\r\n_\r\n#f\r\n", "%35=2");
 	REPLIES("*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:7\r\n", "*44=7");
 	REPLIES("*2\r\n*0\r\n~0\r\n+x\r\n", "*12 +16");
 }
 
-static void replies_follow_each_other(void **state)
+TEST(replies_follow_each_other)
 {
-	(void)state;
 	REPLIES("+OK\r\n:1\r\n$-1\r\n*1\r\n:2\r\n_\r\n", "+5 :9=1 $14nil *22=2 _25nil");
 	REPLIES("*1\r\n:2\r\n*0\r\n-E\r\n", "*8=2 *12 -16");
 }
 
 /* --- what is told of a reply is told of itself --------------------------------- */
 
-static void an_element_that_is_nil_does_not_make_the_reply_nil(void **state)
+TEST(an_element_that_is_nil_does_not_make_the_reply_nil)
 {
-	(void)state;
 	REPLIES("*1\r\n$-1\r\n", "*9");
 	REPLIES("*2\r\n:1\r\n*-1\r\n", "*13=1");
 	REPLIES("*2\r\n$-1\r\n+OK\r\n", "*14");
@@ -234,9 +220,8 @@ static bool has_nil(const char *text)
 	return scan.reply.has_nil;
 }
 
-static void a_reply_tells_whether_something_within_it_is_nil(void **state)
+TEST(a_reply_tells_whether_something_within_it_is_nil)
 {
-	(void)state;
 	assert_true(has_nil("*2\r\n$1\r\na\r\n$-1\r\n"));
 	assert_true(has_nil("*2\r\n_\r\n$1\r\na\r\n"));
 	assert_true(has_nil("*1\r\n*1\r\n*-1\r\n"));
@@ -245,21 +230,19 @@ static void a_reply_tells_whether_something_within_it_is_nil(void **state)
 	assert_false(has_nil("_\r\n"));
 }
 
-static void an_error_inside_is_no_error(void **state)
+TEST(an_error_inside_is_no_error)
 {
 	struct resp_reply array = { .type = '*' }, error = { .type = '-' };
 	struct resp_reply bulk_error = { .type = '!' };
 
-	(void)state;
 	REPLIES("*1\r\n-ERR x\r\n", "*12");
 	assert_false(resp_reply_is_error(&array));
 	assert_true(resp_reply_is_error(&error));
 	assert_true(resp_reply_is_error(&bulk_error));
 }
 
-static void the_first_element_is_told_when_it_is_a_bulk(void **state)
+TEST(the_first_element_is_told_when_it_is_a_bulk)
 {
-	(void)state;
 	REPLIES("*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n", "*30=1(subscribe)");
 	REPLIES(">3\r\n$12\r\npunsubscribe\r\n$-1\r\n:0\r\n", ">32(punsubscribe)");
 	REPLIES("*1\r\n$0\r\n\r\n", "*10");
@@ -270,32 +253,28 @@ static void the_first_element_is_told_when_it_is_a_bulk(void **state)
 	REPLIES("$3\r\nabc\r\n", "$9");
 }
 
-static void a_long_first_element_is_cut(void **state)
+TEST(a_long_first_element_is_cut)
 {
-	(void)state;
 	REPLIES("*1\r\n$20\r\n01234567890123456789\r\n", "*31(01234567890123)");
 }
 
-static void a_first_element_of_an_element_is_none(void **state)
+TEST(a_first_element_of_an_element_is_none)
 {
-	(void)state;
 	REPLIES("*1\r\n*1\r\n$7\r\nmessage\r\n", "*21");
 	REPLIES("*2\r\n:1\r\n*1\r\n$7\r\nmessage\r\n", "*25=1");
 	REPLIES("*2\r\n*0\r\n$7\r\nmessage\r\n", "*21");
 }
 
-static void a_reply_is_told_without_what_came_before_it(void **state)
+TEST(a_reply_is_told_without_what_came_before_it)
 {
-	(void)state;
 	REPLIES("*2\r\n$1\r\na\r\n:5\r\n+OK\r\n*0\r\n", "*15=5(a) +20 *24");
 	REPLIES("$-1\r\n$1\r\na\r\n", "$5nil $12");
 }
 
 /* --- attributes ------------------------------------------------------------- */
 
-static void attributes_belong_to_the_reply_behind_them(void **state)
+TEST(attributes_belong_to_the_reply_behind_them)
 {
-	(void)state;
 	REPLIES("|1\r\n+ttl\r\n+v\r\n:5\r\n", ":18=5");
 	REPLIES("|0\r\n+OK\r\n", "+9");
 	REPLIES("|1\r\n+k\r\n+v\r\n$-1\r\n", "$17nil");
@@ -307,9 +286,8 @@ static void attributes_belong_to_the_reply_behind_them(void **state)
 	REPLIES("|1\r\n+k\r\n+v\r\n", "more");
 }
 
-static void attributes_of_elements_are_no_elements(void **state)
+TEST(attributes_of_elements_are_no_elements)
 {
-	(void)state;
 	REPLIES("*2\r\n|1\r\n+k\r\n+v\r\n:1\r\n:2\r\n", "*24=2");
 	REPLIES("*1\r\n:1\r\n|1\r\n+k\r\n+v\r\n:2\r\n", "*8=1 :24=2");
 	REPLIES("*1\r\n|1\r\n+k\r\n_\r\n*1\r\n$-1\r\n", "*24");
@@ -317,9 +295,8 @@ static void attributes_of_elements_are_no_elements(void **state)
 
 /* --- what is no RESP ---------------------------------------------------------- */
 
-static void a_type_must_be_known(void **state)
+TEST(a_type_must_be_known)
 {
-	(void)state;
 	REPLIES("a", "!1");
 	REPLIES("\r\n", "!1");
 	REPLIES("\n", "!1");
@@ -335,9 +312,8 @@ static void a_type_must_be_known(void **state)
 	REPLIES(".\r\n", "!1");
 }
 
-static void a_number_must_be_one(void **state)
+TEST(a_number_must_be_one)
 {
-	(void)state;
 	REPLIES(":\r\n", "!2");
 	REPLIES(":a\r\n", "!2");
 	REPLIES(":1a\r\n", "!3");
@@ -357,9 +333,8 @@ static void a_number_must_be_one(void **state)
 	REPLIES("$1\r\r", "!4");
 }
 
-static void a_number_fits_64_bits(void **state)
+TEST(a_number_fits_64_bits)
 {
-	(void)state;
 	REPLIES(":9223372036854775808\r\n", "!20");
 	REPLIES(":-9223372036854775809\r\n", "!21");
 	REPLIES(":99999999999999999999\r\n", "!20");
@@ -369,9 +344,8 @@ static void a_number_fits_64_bits(void **state)
 	REPLIES(":00000000000000000001\r\n", "!21");
 }
 
-static void only_nil_is_shorter_than_nothing(void **state)
+TEST(only_nil_is_shorter_than_nothing)
 {
-	(void)state;
 	REPLIES("$-2\r\n", "!5");
 	REPLIES("$-0\r\n", "!5");
 	REPLIES("*-2\r\n", "!5");
@@ -383,9 +357,8 @@ static void only_nil_is_shorter_than_nothing(void **state)
 	REPLIES("|-1\r\n", "!5");
 }
 
-static void a_bulk_must_end_with_crlf(void **state)
+TEST(a_bulk_must_end_with_crlf)
 {
-	(void)state;
 	REPLIES("$3\r\nabcde\r\n", "!8");
 	REPLIES("$3\r\nabc\rx", "!9");
 	REPLIES("$3\r\nabc\n", "!8");
@@ -393,13 +366,12 @@ static void a_bulk_must_end_with_crlf(void **state)
 	REPLIES("$-1\r\n\r\n", "$5nil !6");
 }
 
-static void a_huge_bulk_is_waited_for(void **state)
+TEST(a_huge_bulk_is_waited_for)
 {
 	struct reply_scan scan = { 0 };
 	char block[4096] = { 0 };
 	size_t used;
 
-	(void)state;
 	REPLIES("$9223372036854775807\r\nabc", "more");
 	assert_int_equal(reply_scan(&scan, "$536870912\r\n", 12, &used), RESP_MORE);
 	for (size_t i = 0; i < 536870912 / sizeof(block); i++) {
@@ -411,21 +383,19 @@ static void a_huge_bulk_is_waited_for(void **state)
 }
 
 /* Counted, not reserved. */
-static void a_huge_aggregate_is_waited_for_within_reason(void **state)
+TEST(a_huge_aggregate_is_waited_for_within_reason)
 {
-	(void)state;
 	REPLIES("*2147483647\r\n:1\r\n", "more");
 	REPLIES("*9223372036854775807\r\n", "!22");
 	REPLIES("%9223372036854775807\r\n", "!22");
 	REPLIES("*1099511627775\r\n*1099511627775\r\n", "!32");
 }
 
-static void nesting_has_no_end_that_costs_memory(void **state)
+TEST(nesting_has_no_end_that_costs_memory)
 {
 	struct reply_scan scan = { 0 };
 	size_t used;
 
-	(void)state;
 	for (int i = 0; i < 100000; i++)
 		assert_int_equal(reply_scan(&scan, "*1\r\n", 4, &used), RESP_MORE);
 	assert_int_equal(reply_scan(&scan, ":1\r\n", 4, &used), RESP_OK);
@@ -459,9 +429,8 @@ static void assert_elements(struct slice frame, const char *expected)
 
 #define ELEMENTS(literal, expected) assert_elements(SLICE_LIT(literal), expected)
 
-static void an_aggregate_s_elements_are_told_one_by_one(void **state)
+TEST(an_aggregate_s_elements_are_told_one_by_one)
 {
-	(void)state;
 	ELEMENTS("*3\r\n+OK\r\n:7\r\n$-1\r\n", "+ :=7 $nil ");
 	ELEMENTS("*2\r\n*2\r\n:1\r\n:2\r\n-ERR x\r\n", "*=2 - ");
 	ELEMENTS("~1\r\n_\r\n", "_nil ");
@@ -470,9 +439,8 @@ static void an_aggregate_s_elements_are_told_one_by_one(void **state)
 	ELEMENTS("*0\r\n", "");
 }
 
-static void what_is_no_aggregate_has_no_elements(void **state)
+TEST(what_is_no_aggregate_has_no_elements)
 {
-	(void)state;
 	ELEMENTS("", "");
 	ELEMENTS("*-1\r\n", "");
 	ELEMENTS("+OK\r\n", "");
@@ -481,9 +449,8 @@ static void what_is_no_aggregate_has_no_elements(void **state)
 	ELEMENTS("*1", "");
 }
 
-static void elements_that_are_not_whole_are_not_told(void **state)
+TEST(elements_that_are_not_whole_are_not_told)
 {
-	(void)state;
 	ELEMENTS("*2\r\n:1\r\n:2", ":=1 ");
 	ELEMENTS("*2\r\n:1\r\n$9\r\nab", ":=1 ");
 	ELEMENTS("*1\r\nx\r\n", "");
@@ -491,21 +458,18 @@ static void elements_that_are_not_whole_are_not_told(void **state)
 
 /* --- runs ------------------------------------------------------------------- */
 
-static void simple_replies_are_passed_over_in_a_run(void **state)
+TEST(simple_replies_are_passed_over_in_a_run)
 {
-	(void)state;
 	assert_passed(SLICE_LIT("+OK\r\n:12\r\n$3\r\nabc\r\n$-1\r\n$0\r\n\r\n"), 9, 5, 30);
 }
 
-static void no_more_are_passed_over_than_are_due(void **state)
+TEST(no_more_are_passed_over_than_are_due)
 {
-	(void)state;
 	assert_passed(SLICE_LIT("+OK\r\n+OK\r\n+OK\r\n"), 2, 2, 10);
 }
 
-static void a_run_ends_before_what_must_be_looked_at(void **state)
+TEST(a_run_ends_before_what_must_be_looked_at)
 {
-	(void)state;
 	assert_passed(SLICE_LIT("+OK\r\n-ERR no\r\n+OK\r\n"), 9, 1, 5);
 	assert_passed(SLICE_LIT("+OK\r\n>1\r\n+x\r\n"), 9, 1, 5);
 	assert_passed(SLICE_LIT("+OK\r\n*1\r\n+x\r\n"), 9, 1, 5);
@@ -514,28 +478,25 @@ static void a_run_ends_before_what_must_be_looked_at(void **state)
 	assert_passed(SLICE_LIT("+OK\r\n+a\rb\r\n"), 9, 1, 5);
 }
 
-static void a_run_ends_before_what_is_not_whole(void **state)
+TEST(a_run_ends_before_what_is_not_whole)
 {
 	struct slice stream = SLICE_LIT("+OK\r\n$12\r\n0123456789ab\r\n");
 
-	(void)state;
 	for (size_t n = 5; n < stream.n; n++)
 		assert_passed(slice_of(stream.p, n), 9, 1, 5);
 	assert_passed(stream, 9, 2, stream.n);
 }
 
-static void replies_like_the_last_one_are_passed_over(void **state)
+TEST(replies_like_the_last_one_are_passed_over)
 {
-	(void)state;
 	assert_passed(SLICE_LIT("$3\r\nabc\r\n$3\r\ndef\r\n$3\r\nghi\r\n"), 9, 3, 27);
 	assert_passed(SLICE_LIT(":12\r\n:12\r\n:12\r\n:34\r\n:5\r\n"), 9, 5, 24);
 	assert_passed(SLICE_LIT("$-1\r\n$-1\r\n$-1\r\n$1\r\na\r\n"), 9, 4, 22);
 	assert_passed(SLICE_LIT("+OK\r\n+OK\r\n+OK\r\n+PONG\r\n"), 9, 4, 22);
 }
 
-static void a_reply_is_like_the_last_one_by_its_whole_header(void **state)
+TEST(a_reply_is_like_the_last_one_by_its_whole_header)
 {
-	(void)state;
 	assert_passed(SLICE_LIT("$3\r\nabc\r\n$34\r\nabcdefghijklmnopqrstuvwxyz01234567\r\n"),
 	              9, 2, 50);
 	assert_passed(SLICE_LIT(":1\r\n:12345678\r\n:1\r\n:2\r\n:12\r\n"), 9, 5, 28);
@@ -543,56 +504,12 @@ static void a_reply_is_like_the_last_one_by_its_whole_header(void **state)
 	assert_passed(SLICE_LIT("$3\r\nabc\r\n*3\r\n:1\r\n:2\r\n:3\r\n"), 9, 1, 9);
 }
 
-static void a_reply_like_the_last_one_must_end_as_it_did(void **state)
+TEST(a_reply_like_the_last_one_must_end_as_it_did)
 {
 	struct slice twice = SLICE_LIT("$3\r\nabc\r\n$3\r\ndef\r\n");
 
-	(void)state;
 	assert_passed(SLICE_LIT("$3\r\nabc\r\n$3\r\nabcde\r\n"), 9, 1, 9);
 	assert_passed(SLICE_LIT("$3\r\nabc\r\n$3\r\nabc\ra$3\r\nabc\r\n"), 9, 1, 9);
 	for (size_t n = 9; n < twice.n; n++)
 		assert_passed(slice_of(twice.p, n), 9, 1, 9);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lines_end_at_crlf),
-		cmocka_unit_test(a_cr_or_lf_alone_ends_no_line),
-		cmocka_unit_test(integers_are_told),
-		cmocka_unit_test(bulks_end_where_their_length_says),
-		cmocka_unit_test(nothing_is_told_in_three_ways),
-		cmocka_unit_test(aggregates_end_behind_their_last_element),
-		cmocka_unit_test(aggregates_nest),
-		cmocka_unit_test(replies_follow_each_other),
-		cmocka_unit_test(an_element_that_is_nil_does_not_make_the_reply_nil),
-		cmocka_unit_test(a_reply_tells_whether_something_within_it_is_nil),
-		cmocka_unit_test(an_error_inside_is_no_error),
-		cmocka_unit_test(the_first_element_is_told_when_it_is_a_bulk),
-		cmocka_unit_test(a_long_first_element_is_cut),
-		cmocka_unit_test(a_first_element_of_an_element_is_none),
-		cmocka_unit_test(a_reply_is_told_without_what_came_before_it),
-		cmocka_unit_test(attributes_belong_to_the_reply_behind_them),
-		cmocka_unit_test(attributes_of_elements_are_no_elements),
-		cmocka_unit_test(a_type_must_be_known),
-		cmocka_unit_test(a_number_must_be_one),
-		cmocka_unit_test(a_number_fits_64_bits),
-		cmocka_unit_test(only_nil_is_shorter_than_nothing),
-		cmocka_unit_test(a_bulk_must_end_with_crlf),
-		cmocka_unit_test(a_huge_bulk_is_waited_for),
-		cmocka_unit_test(a_huge_aggregate_is_waited_for_within_reason),
-		cmocka_unit_test(nesting_has_no_end_that_costs_memory),
-		cmocka_unit_test(an_aggregate_s_elements_are_told_one_by_one),
-		cmocka_unit_test(what_is_no_aggregate_has_no_elements),
-		cmocka_unit_test(elements_that_are_not_whole_are_not_told),
-		cmocka_unit_test(simple_replies_are_passed_over_in_a_run),
-		cmocka_unit_test(no_more_are_passed_over_than_are_due),
-		cmocka_unit_test(a_run_ends_before_what_must_be_looked_at),
-		cmocka_unit_test(a_run_ends_before_what_is_not_whole),
-		cmocka_unit_test(replies_like_the_last_one_are_passed_over),
-		cmocka_unit_test(a_reply_is_like_the_last_one_by_its_whole_header),
-		cmocka_unit_test(a_reply_like_the_last_one_must_end_as_it_did),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

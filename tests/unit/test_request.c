@@ -5,18 +5,13 @@
  * Redis 7.0.15, the odd ones too. What random bytes do is for tests/fuzz. And what hasp writes
  * itself is such a request.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "base/buf.h"
 #include "resp/request.h"
 #include "resp/write.h"
+#include "tests/unit/testing.h"
 #include "tests/unit/ways.h"
 
 /* Scans a copy without room behind the last byte, so that ASan sees a read past it. */
@@ -136,9 +131,8 @@ static void assert_argv(struct slice request, const struct slice *argv, size_t a
 
 /* --- arrays ----------------------------------------------------------------- */
 
-static void a_request_is_an_array_of_bulks(void **state)
+TEST(a_request_is_an_array_of_bulks)
 {
-	(void)state;
 	FRAMED("*1\r\n$4\r\nPING\r\n", "14");
 	FRAMED("*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n", "22");
 	FRAMED("*1\r\n$12\r\n0123456789ab\r\n", "23");
@@ -146,33 +140,29 @@ static void a_request_is_an_array_of_bulks(void **state)
 	ARGS("*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n", S("GET"), S("key"));
 }
 
-static void requests_follow_each_other(void **state)
+TEST(requests_follow_each_other)
 {
-	(void)state;
 	FRAMED("*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nQUIT\r\n", "14 28");
 	FRAMED("*1\r\n$4\r\nPING\r\nPING\r\n*1\r\n$4\r\nPING\r\n", "14 20 34");
 }
 
-static void nothing_is_told_before_the_last_byte(void **state)
+TEST(nothing_is_told_before_the_last_byte)
 {
-	(void)state;
 	FRAMED("*", "more");
 	FRAMED("*1\r\n$4\r\nPING\r", "more");
 	FRAMED("*1\r\n$4\r\nPING\r\n*1", "14 more");
 	FRAMED("", "");
 }
 
-static void an_argument_may_be_empty_or_hold_any_bytes(void **state)
+TEST(an_argument_may_be_empty_or_hold_any_bytes)
 {
-	(void)state;
 	FRAMED("*2\r\n$0\r\n\r\n$5\r\n\0\r\n*1\r\n", "21");
 	ARGS("*2\r\n$0\r\n\r\n$5\r\n\0\r\n*1\r\n", S(""), S("\0\r\n*1"));
 	ARGS("*1\r\n$14\r\n*1\r\n$4\r\nPING\r\n\r\n", S("*1\r\n$4\r\nPING\r\n"));
 }
 
-static void an_array_of_nothing_is_passed_over(void **state)
+TEST(an_array_of_nothing_is_passed_over)
 {
-	(void)state;
 	FRAMED("*0\r\n", "(4)");
 	FRAMED("*-1\r\n", "(5)");
 	FRAMED("*-5\r\n", "(5)");
@@ -182,9 +172,8 @@ static void an_array_of_nothing_is_passed_over(void **state)
 	assert_argv(SLICE_LIT("*-5\r\n"), NULL, 0);
 }
 
-static void the_byte_behind_a_header_s_cr_is_passed_over(void **state)
+TEST(the_byte_behind_a_header_s_cr_is_passed_over)
 {
-	(void)state;
 	FRAMED("*1\rX$1\rYa\r\n", "11");
 	FRAMED("*1\r\r$1\r\0a\r\n", "11");
 	FRAMED("*1\r\n\r\na\r\n", "!6");
@@ -193,18 +182,16 @@ static void the_byte_behind_a_header_s_cr_is_passed_over(void **state)
 }
 
 /* Two parsers that disagree here can be made to see different commands. */
-static void the_two_bytes_behind_a_bulk_are_passed_over(void **state)
+TEST(the_two_bytes_behind_a_bulk_are_passed_over)
 {
-	(void)state;
 	FRAMED("*1\r\n$1\r\naXY", "11");
 	FRAMED("*1\r\n$3\r\nabcde*1\r\n$1\r\na\r\n", "13 24");
 	FRAMED("*2\r\n$1\r\na$1\r\nb\r\n", "!13");
 	ARGS("*2\r\n$1\r\naXY$1\r\nb*1", S("a"), S("b"));
 }
 
-static void a_count_that_is_no_number_is_refused(void **state)
+TEST(a_count_that_is_no_number_is_refused)
 {
-	(void)state;
 	FRAMED("*\r\n", "!3");
 	FRAMED("*a\r\n", "!4");
 	FRAMED("*1a\r\n", "!5");
@@ -216,9 +203,8 @@ static void a_count_that_is_no_number_is_refused(void **state)
 	FRAMED("*1\n\r\n", "!5");
 }
 
-static void a_number_has_no_leading_zero(void **state)
+TEST(a_number_has_no_leading_zero)
 {
-	(void)state;
 	FRAMED("*01\r\n", "!5");
 	FRAMED("*00\r\n", "!5");
 	FRAMED("*-0\r\n", "!5");
@@ -227,9 +213,8 @@ static void a_number_has_no_leading_zero(void **state)
 	FRAMED("*1\r\n$00\r\n\r\n", "!9");
 }
 
-static void a_count_fits_an_int(void **state)
+TEST(a_count_fits_an_int)
 {
-	(void)state;
 	FRAMED("*2147483647\r\n", "more");
 	FRAMED("*2147483648\r\n", "!13");
 	FRAMED("*4294967297\r\n", "!13");
@@ -240,9 +225,8 @@ static void a_count_fits_an_int(void **state)
 	FRAMED("*99999999999999999999999999\r\n", "!29");
 }
 
-static void a_bulk_s_length_is_no_less_than_zero(void **state)
+TEST(a_bulk_s_length_is_no_less_than_zero)
 {
-	(void)state;
 	FRAMED("*1\r\n$-1\r\n", "!9");
 	FRAMED("*1\r\n$\r\n", "!7");
 	FRAMED("*1\r\n$+1\r\na\r\n", "!9");
@@ -251,9 +235,8 @@ static void a_bulk_s_length_is_no_less_than_zero(void **state)
 	FRAMED("*1\r\n$18446744073709551617\r\na\r\n", "!27");
 }
 
-static void what_stands_for_a_bulk_must_be_one(void **state)
+TEST(what_stands_for_a_bulk_must_be_one)
 {
-	(void)state;
 	FRAMED("*1\r\nPING\r\n", "!10");
 	FRAMED("*1\r\n:1\r\n", "!8");
 	FRAMED("*1\r\n*1\r\n", "!8");
@@ -264,13 +247,12 @@ static void what_stands_for_a_bulk_must_be_one(void **state)
 }
 
 /* Redis' own limit is a setting of the server, which answers the error. */
-static void a_huge_bulk_is_waited_for(void **state)
+TEST(a_huge_bulk_is_waited_for)
 {
 	struct request_scan scan = { 0 };
 	char block[4096] = { 0 };
 	size_t used;
 
-	(void)state;
 	FRAMED("*1\r\n$9223372036854775807\r\nabc", "more");
 	assert_int_equal(request_scan(&scan, "*1\r\n$536870912\r\n", 16, &used), RESP_MORE);
 	for (size_t i = 0; i < 536870912 / sizeof(block); i++) {
@@ -281,9 +263,8 @@ static void a_huge_bulk_is_waited_for(void **state)
 	assert_int_equal(used, 2);
 }
 
-static void a_nul_hides_the_rest_of_a_header(void **state)
+TEST(a_nul_hides_the_rest_of_a_header)
 {
-	(void)state;
 	FRAMED("*1\0\r\n$1\r\na\r\n", "more");
 	FRAMED("*1\r\n$\0001\r\na\r\n", "more");
 	FRAMED("*1\r\n\0001\r\n", "more");
@@ -291,9 +272,8 @@ static void a_nul_hides_the_rest_of_a_header(void **state)
 
 /* --- inline requests -------------------------------------------------------- */
 
-static void an_inline_request_is_a_line(void **state)
+TEST(an_inline_request_is_a_line)
 {
-	(void)state;
 	FRAMED("PING\r\n", "6");
 	FRAMED("PING\n", "5");
 	FRAMED("PING\r\nPING\nPING\r\n", "6 11 17");
@@ -306,9 +286,8 @@ static void an_inline_request_is_a_line(void **state)
 	ARGS("\xff\x80 \x01\n", S("\xff\x80"), S("\x01"));
 }
 
-static void a_line_of_nothing_is_passed_over(void **state)
+TEST(a_line_of_nothing_is_passed_over)
 {
-	(void)state;
 	FRAMED("\r\n", "(2)");
 	FRAMED("\n", "(1)");
 	FRAMED(" \t\v\f\r\n", "(6)");
@@ -317,9 +296,8 @@ static void a_line_of_nothing_is_passed_over(void **state)
 	assert_argv(SLICE_LIT(" \n"), NULL, 0);
 }
 
-static void spaces_part_arguments(void **state)
+TEST(spaces_part_arguments)
 {
-	(void)state;
 	ARGS("  a \t b\r\n", S("a"), S("b"));
 	ARGS("a b  \n", S("a"), S("b"));
 	/* Between arguments any space is one, behind one only some are. */
@@ -329,9 +307,8 @@ static void spaces_part_arguments(void **state)
 	ARGS("a\r\r\n", S("a"));
 }
 
-static void double_quotes_hold_spaces_and_escapes(void **state)
+TEST(double_quotes_hold_spaces_and_escapes)
 {
-	(void)state;
 	ARGS("SET \"a b\" \"\"\r\n", S("SET"), S("a b"), S(""));
 	ARGS("\"\\n\\r\\t\\b\\a\\\\\\\"\\q\"\n", S("\n\r\t\b\a\\\"q"));
 	ARGS("\"\\x00\\xfF\\x4a\"\n", S("\0\xff\x4a"));
@@ -341,9 +318,8 @@ static void double_quotes_hold_spaces_and_escapes(void **state)
 	ARGS("\"\\'\"\n", S("'"));
 }
 
-static void single_quotes_know_one_escape(void **state)
+TEST(single_quotes_know_one_escape)
 {
-	(void)state;
 	ARGS("'a b' ''\n", S("a b"), S(""));
 	ARGS("'it\\'s'\n", S("it's"));
 	ARGS("'\\n\\x41\\\\ '\n", S("\\n\\x41\\\\ "));
@@ -353,14 +329,13 @@ static void single_quotes_know_one_escape(void **state)
 }
 
 /* What they are resolved into grows, and must not move. */
-static void inline_arguments_may_be_long(void **state)
+TEST(inline_arguments_may_be_long)
 {
 	struct request_args args = { 0 };
 	struct buf line = BUF_INIT;
 	struct resp_view view;
 	bool whole;
 
-	(void)state;
 	for (int i = 0; i < 40; i++)
 		buf_printf(&line, "\"%0100d\" ", i);
 	buf_puts(&line, "\r\n");
@@ -376,15 +351,13 @@ static void inline_arguments_may_be_long(void **state)
 	request_args_fini(&args);
 }
 
-static void a_backslash_outside_quotes_is_one(void **state)
+TEST(a_backslash_outside_quotes_is_one)
 {
-	(void)state;
 	ARGS("a\\n \\x41\n", S("a\\n"), S("\\x41"));
 }
 
-static void quotes_must_be_closed_before_a_space(void **state)
+TEST(quotes_must_be_closed_before_a_space)
 {
-	(void)state;
 	FRAMED("\"a\r\n", "!4");
 	FRAMED("'a\n", "!3");
 	FRAMED("\"a\"b\r\n", "!6");
@@ -400,9 +373,8 @@ static void quotes_must_be_closed_before_a_space(void **state)
 	ARGS("\"a\"\vb\n", S("a"), S("b"));
 }
 
-static void a_nul_hides_the_rest_of_a_line(void **state)
+TEST(a_nul_hides_the_rest_of_a_line)
 {
-	(void)state;
 	FRAMED("a\0b\r\nPING\r\n", "more");
 	FRAMED("\0\n", "more");
 }
@@ -426,11 +398,10 @@ static enum resp_result scan_long(const char *head, char c, size_t n, const char
 	return r;
 }
 
-static void a_line_of_64_kb_is_waited_for_and_a_longer_one_refused(void **state)
+TEST(a_line_of_64_kb_is_waited_for_and_a_longer_one_refused)
 {
 	size_t used;
 
-	(void)state;
 	assert_int_equal(scan_long("", 'a', REQUEST_LINE_MAX, "", &used), RESP_MORE);
 	assert_int_equal(scan_long("", 'a', REQUEST_LINE_MAX, "\r\n", &used), RESP_OK);
 	assert_int_equal(used, REQUEST_LINE_MAX + 2);
@@ -445,11 +416,10 @@ static void a_line_of_64_kb_is_waited_for_and_a_longer_one_refused(void **state)
 }
 
 /* The line has an end, but Redis does not see it. */
-static void what_a_nul_hides_may_be_too_long(void **state)
+TEST(what_a_nul_hides_may_be_too_long)
 {
 	size_t used;
 
-	(void)state;
 	assert_int_equal(scan_long("*", '\0', REQUEST_LINE_MAX - 3, "\r\n", &used), RESP_MORE);
 	assert_int_equal(scan_long("*", '\0', REQUEST_LINE_MAX, "\r\n", &used), RESP_BAD);
 	assert_int_equal(used, REQUEST_LINE_MAX + 3);
@@ -470,11 +440,10 @@ static void assert_number_written(long long v)
 	buf_release(&out);
 }
 
-static void a_number_is_written_as_a_bulk_of_its_digits(void **state)
+TEST(a_number_is_written_as_a_bulk_of_its_digits)
 {
 	long long power = 1;
 
-	(void)state;
 	assert_number_written(0);
 	assert_number_written(INT64_MAX);
 	assert_number_written(INT64_MIN);
@@ -487,38 +456,4 @@ static void a_number_is_written_as_a_bulk_of_its_digits(void **state)
 		if (digits < 19)
 			power *= 10;
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_request_is_an_array_of_bulks),
-		cmocka_unit_test(requests_follow_each_other),
-		cmocka_unit_test(nothing_is_told_before_the_last_byte),
-		cmocka_unit_test(an_argument_may_be_empty_or_hold_any_bytes),
-		cmocka_unit_test(an_array_of_nothing_is_passed_over),
-		cmocka_unit_test(the_byte_behind_a_header_s_cr_is_passed_over),
-		cmocka_unit_test(the_two_bytes_behind_a_bulk_are_passed_over),
-		cmocka_unit_test(a_count_that_is_no_number_is_refused),
-		cmocka_unit_test(a_number_has_no_leading_zero),
-		cmocka_unit_test(a_count_fits_an_int),
-		cmocka_unit_test(a_bulk_s_length_is_no_less_than_zero),
-		cmocka_unit_test(what_stands_for_a_bulk_must_be_one),
-		cmocka_unit_test(a_huge_bulk_is_waited_for),
-		cmocka_unit_test(a_nul_hides_the_rest_of_a_header),
-		cmocka_unit_test(an_inline_request_is_a_line),
-		cmocka_unit_test(a_line_of_nothing_is_passed_over),
-		cmocka_unit_test(spaces_part_arguments),
-		cmocka_unit_test(double_quotes_hold_spaces_and_escapes),
-		cmocka_unit_test(single_quotes_know_one_escape),
-		cmocka_unit_test(inline_arguments_may_be_long),
-		cmocka_unit_test(a_backslash_outside_quotes_is_one),
-		cmocka_unit_test(quotes_must_be_closed_before_a_space),
-		cmocka_unit_test(a_nul_hides_the_rest_of_a_line),
-		cmocka_unit_test(a_line_of_64_kb_is_waited_for_and_a_longer_one_refused),
-		cmocka_unit_test(what_a_nul_hides_may_be_too_long),
-		cmocka_unit_test(a_number_is_written_as_a_bulk_of_its_digits),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,28 +3,22 @@
  * The arguments of a request that is not whole yet, and the short way through one that is
  * as usual. Where requests begin and end is test_request.c's.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "base/buf.h"
 #include "resp/request.h"
+#include "tests/unit/testing.h"
 
 #define S(literal) SLICE_LIT(literal)
 
 /* --- views of what is not whole ---------------------------------------------- */
 
-static void a_view_has_the_arguments_that_are_there(void **state)
+TEST(a_view_has_the_arguments_that_are_there)
 {
 	static const char request[] = "*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$2\r\nvv\r\n";
 	struct request_args args = { 0 };
 
-	(void)state;
 	for (size_t n = 0; n < sizeof(request) - 1; n++) {
 		char *copy = malloc(n ? n : 1);
 		struct resp_view view;
@@ -43,14 +37,13 @@ static void a_view_has_the_arguments_that_are_there(void **state)
 	request_args_fini(&args);
 }
 
-static void views_can_share_their_memory(void **state)
+TEST(views_can_share_their_memory)
 {
 	struct request_args args = { 0 };
 	struct buf many = BUF_INIT;
 	struct resp_view view;
 	bool whole;
 
-	(void)state;
 	buf_puts(&many, "*100\r\n");
 	for (int i = 0; i < 100; i++)
 		buf_printf(&many, "$2\r\n%02d\r\n", i);
@@ -88,11 +81,10 @@ static size_t scan_simple(struct slice request, size_t room)
 	return used;
 }
 
-static void the_usual_request_is_scanned_the_short_way(void **state)
+TEST(the_usual_request_is_scanned_the_short_way)
 {
 	struct slice request = SLICE_LIT("*3\r\n$3\r\nSET\r\n$10\r\n0123456789\r\n$0\r\n\r\n");
 
-	(void)state;
 	assert_int_equal(scan_simple(request, 3), request.n);
 	for (size_t n = 1; n < request.n; n++)
 		assert_int_equal(scan_simple(slice_of(request.p, n), 3), 0);
@@ -100,14 +92,13 @@ static void the_usual_request_is_scanned_the_short_way(void **state)
 	assert_int_equal(scan_simple(request, 2), 0);
 }
 
-static void the_rest_of_a_request_is_scanned_when_its_name_is_known(void **state)
+TEST(the_rest_of_a_request_is_scanned_when_its_name_is_known)
 {
 	struct slice request = SLICE_LIT(
 		"*3\r\n$3\r\nSET\r\n$10\r\n0123456789\r\n$2\r\nab\r\n");
 	struct slice argv[3] = { SLICE_LIT("SET") };
 	struct request_args args = { .argv = argv, .cap = 3 };
 
-	(void)state;
 	for (size_t n = 13; n < request.n; n++) {
 		char *copy = malloc(n);
 		assert_non_null(copy);
@@ -124,9 +115,8 @@ static void the_rest_of_a_request_is_scanned_when_its_name_is_known(void **state
 	assert_true(slice_eq(argv[2], S("ab")));
 }
 
-static void the_short_way_is_not_for_unusual_headers(void **state)
+TEST(the_short_way_is_not_for_unusual_headers)
 {
-	(void)state;
 	assert_int_equal(scan_simple(SLICE_LIT("PING\r\n"), 3), 0);
 	assert_int_equal(scan_simple(SLICE_LIT("*0\r\n*1\r\n"), 3), 0);
 	assert_int_equal(scan_simple(SLICE_LIT("*1\r\n$04\r\nPING\r\n"), 3), 0);
@@ -134,17 +124,4 @@ static void the_short_way_is_not_for_unusual_headers(void **state)
 	assert_int_equal(scan_simple(SLICE_LIT("*1\r\n:4\r\nPING\r\n"), 3), 0);
 	assert_int_equal(scan_simple(SLICE_LIT("*1\r\n$4a\r\nPING\r\n"), 3), 0);
 	assert_int_equal(scan_simple(SLICE_LIT("*1\r\n$4\0\r\nPING\r\n"), 3), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_view_has_the_arguments_that_are_there),
-		cmocka_unit_test(views_can_share_their_memory),
-		cmocka_unit_test(the_usual_request_is_scanned_the_short_way),
-		cmocka_unit_test(the_rest_of_a_request_is_scanned_when_its_name_is_known),
-		cmocka_unit_test(the_short_way_is_not_for_unusual_headers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,23 +3,17 @@
  * One thread of the resolver answers all requests. The system decides which addresses a name
  * has.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "net/dial.h"
 #include "net/resolve.h"
 #include "net/watch.h"
+#include "tests/unit/testing.h"
 
 struct fixture {
 	struct ev_loop *loop;
@@ -51,6 +45,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down);
+
 static void on_done(void *arg, struct addrinfo *ai, int error)
 {
 	struct fixture *f = arg;
@@ -76,7 +72,7 @@ static void run_until_done(struct fixture *f, unsigned n)
 	assert_int_equal(f->ndone, n);
 }
 
-static void each_request_gets_its_answer(void **state)
+TEST(each_request_gets_its_answer)
 {
 	struct fixture *f = *state;
 
@@ -87,7 +83,7 @@ static void each_request_gets_its_answer(void **state)
 	run_until_done(f, 3);
 }
 
-static void what_is_cancelled_is_not_answered(void **state)
+TEST(what_is_cancelled_is_not_answered)
 {
 	struct fixture *f = *state;
 	struct resolve_request *q = start(f);
@@ -97,12 +93,11 @@ static void what_is_cancelled_is_not_answered(void **state)
 	run_until_done(f, 1);
 }
 
-static void numeric_addresses_need_no_thread(void **state)
+TEST(numeric_addresses_need_no_thread)
 {
 	struct addrinfo *ai;
 	int error;
 
-	(void)state;
 	ai = resolve_numeric("::1", "6379", &error);
 	assert_non_null(ai);
 	assert_int_equal(ai->ai_family, AF_INET6);
@@ -121,7 +116,7 @@ static void on_dialled(void *arg, int fd, struct tls *tls, const char *reason)
 	f->ndone++;
 }
 
-static void the_address_that_can_be_connected_to_is_that_of_a_dial(void **state)
+TEST(the_address_that_can_be_connected_to_is_that_of_a_dial)
 {
 	struct fixture *f = *state;
 	struct dialer dialer = { .loop = f->loop,
@@ -142,18 +137,4 @@ static void the_address_that_can_be_connected_to_is_that_of_a_dial(void **state)
 	assert_true(f->fd >= 0);
 	close(f->fd);
 	close(listener);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(each_request_gets_its_answer),
-		TEST(what_is_cancelled_is_not_answered),
-		TEST(the_address_that_can_be_connected_to_is_that_of_a_dial),
-		TEST(numeric_addresses_need_no_thread),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

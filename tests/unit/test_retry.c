@@ -3,15 +3,10 @@
  * A connection is tried again at once, soon or late, depending on how it ended. The test's own
  * clock tells the time: nothing sleeps.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "tests/unit/surroundings.h"
+#include "tests/unit/testing.h"
 #include "upstream/own_conn.h"
 
 #define SOON 0.02
@@ -56,6 +51,8 @@ static int teardown(void **state)
 	return 0;
 }
 
+FIXTURE(setup, teardown);
+
 static void assert_next_in(struct fixture *f, double seconds)
 {
 	double left = ev_timer_remaining(f->env.dialer.loop, &f->retry.timer.watcher);
@@ -70,7 +67,7 @@ static void assert_again_in(struct fixture *f, enum link_end end, double seconds
 	assert_next_in(f, seconds);
 }
 
-static void what_had_worked_for_a_while_is_tried_at_once(void **state)
+TEST(what_had_worked_for_a_while_is_tried_at_once)
 {
 	struct fixture *f = *state;
 
@@ -79,7 +76,7 @@ static void what_had_worked_for_a_while_is_tried_at_once(void **state)
 	assert_again_in(f, LINK_BROKEN, 0);
 }
 
-static void what_fails_again_at_once_waits(void **state)
+TEST(what_fails_again_at_once_waits)
 {
 	struct fixture *f = *state;
 
@@ -90,7 +87,7 @@ static void what_fails_again_at_once_waits(void **state)
 	assert_again_in(f, LINK_UNREACHABLE, 2 * SOON);
 }
 
-static void a_server_that_closes_each_time_is_not_tried_without_a_pause(void **state)
+TEST(a_server_that_closes_each_time_is_not_tried_without_a_pause)
 {
 	struct fixture *f = *state;
 
@@ -101,7 +98,7 @@ static void a_server_that_closes_each_time_is_not_tried_without_a_pause(void **s
 	}
 }
 
-static void what_never_worked_waits(void **state)
+TEST(what_never_worked_waits)
 {
 	struct fixture *f = *state;
 
@@ -109,7 +106,7 @@ static void what_never_worked_waits(void **state)
 	assert_again_in(f, LINK_BROKEN, SOON);
 }
 
-static void a_server_that_is_away_is_tried_every_second(void **state)
+TEST(a_server_that_is_away_is_tried_every_second)
 {
 	struct fixture *f = *state;
 
@@ -119,7 +116,7 @@ static void a_server_that_is_away_is_tried_every_second(void **state)
 	assert_again_in(f, LINK_BROKEN, 1);
 }
 
-static void a_server_that_refuses_is_tried_every_five_seconds(void **state)
+TEST(a_server_that_refuses_is_tried_every_five_seconds)
 {
 	struct fixture *f = *state;
 
@@ -128,7 +125,7 @@ static void a_server_that_refuses_is_tried_every_five_seconds(void **state)
 	assert_again_in(f, LINK_REFUSED, 5);
 }
 
-static void another_address_is_tried_at_once_and_soon_again(void **state)
+TEST(another_address_is_tried_at_once_and_soon_again)
 {
 	struct fixture *f = *state;
 
@@ -139,7 +136,7 @@ static void another_address_is_tried_at_once_and_soon_again(void **state)
 	assert_again_in(f, LINK_UNREACHABLE, SOON);
 }
 
-static void only_a_server_that_was_away_is_tried_at_once_when_it_is_there(void **state)
+TEST(only_a_server_that_was_away_is_tried_at_once_when_it_is_there)
 {
 	struct fixture *f = *state;
 
@@ -151,7 +148,7 @@ static void only_a_server_that_was_away_is_tried_at_once_when_it_is_there(void *
 	assert_next_in(f, 0);
 }
 
-static void a_try_that_is_due_is_made_once(void **state)
+TEST(a_try_that_is_due_is_made_once)
 {
 	struct fixture *f = *state;
 
@@ -163,7 +160,7 @@ static void a_try_that_is_due_is_made_once(void **state)
 	assert_int_equal(f->ntries, 1);
 }
 
-static void a_try_that_was_stopped_is_not_made(void **state)
+TEST(a_try_that_was_stopped_is_not_made)
 {
 	struct fixture *f = *state;
 
@@ -173,24 +170,4 @@ static void a_try_that_was_stopped_is_not_made(void **state)
 	/* Not even when the server is there. */
 	retry_now(&f->retry);
 	assert_false(loop_timer_is_running(&f->retry.timer));
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(what_had_worked_for_a_while_is_tried_at_once),
-		TEST(what_fails_again_at_once_waits),
-		TEST(a_server_that_closes_each_time_is_not_tried_without_a_pause),
-		TEST(what_never_worked_waits),
-		TEST(a_server_that_is_away_is_tried_every_second),
-		TEST(a_server_that_refuses_is_tried_every_five_seconds),
-		TEST(another_address_is_tried_at_once_and_soon_again),
-		TEST(only_a_server_that_was_away_is_tried_at_once_when_it_is_there),
-		TEST(a_try_that_is_due_is_made_once),
-		TEST(a_try_that_was_stopped_is_not_made),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,25 +3,21 @@
  * Rewriting under a rule: what passes, what becomes a call, how the call looks and what is
  * said of it. What the scripts do is tested on a real Redis, in e2e/test_scripts*.py.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/unit/rewrite_fixture.h"
+#include "tests/unit/testing.h"
+
+FIXTURE(NULL, rewrite_tear_down);
 
 /* --- the shape of a call ------------------------------------------------------- */
 
-static void test_a_take_is_one_evalsha(void **state)
+TEST(test_a_take_is_one_evalsha)
 {
 	char expected[512];
 
-	(void)state;
 	assert_int_equal(rewrite("SET k v NX PX 7000", &rule), REWRITE_CALL);
 	snprintf(expected, sizeof(expected),
 	         "*11\r\n$7\r\nEVALSHA\r\n$40\r\n%.40s\r\n$1\r\n3\r\n"
@@ -32,11 +28,10 @@ static void test_a_take_is_one_evalsha(void **state)
 	assert_true(slice_eq(buf_slice(&out), slice_str(expected)));
 }
 
-static void test_inline_calls_carry_the_text(void **state)
+TEST(test_inline_calls_carry_the_text)
 {
 	const struct script *s = script_get(SCRIPT_DEL);
 
-	(void)state;
 	rewrite_as("DEL k", &rule, (struct rewrite_opts){ .eval = true });
 	assert_true(out_has("*12\r\n$4\r\nEVAL\r\n$"));
 	assert_true(out_has("redis.pcall(command, lock, side, "));
@@ -44,9 +39,8 @@ static void test_inline_calls_carry_the_text(void **state)
 	assert_true(buf_len(&out) > s->text.n);
 }
 
-static void test_calls_are_appended(void **state)
+TEST(test_calls_are_appended)
 {
-	(void)state;
 	rewrite("INCR k", &rule);
 	size_t n = buf_len(&out);
 	struct lock_ident id = { LOCK_KIND_RULE, SLICE_LIT("k"), SLICE_LIT("t") };
@@ -56,15 +50,14 @@ static void test_calls_are_appended(void **state)
 	assert_memory_equal(buf_head(&out) + n, "*12\r\n$7\r\nEVALSHA\r\n", 18);
 }
 
-static void test_with_owner_value_there_is_no_sidecar(void **state)
+TEST(test_with_owner_value_there_is_no_sidecar)
 {
-	(void)state;
 	assert_int_equal(rewrite("set k v px 7000 nx", &by_value), REWRITE_CALL);
 	assert_true(out_has("$1\r\n3\r\n$1\r\nk\r\n$1\r\nk\r\n$14\r\nhasp:fence:{k}\r\n"));
 	assert_false(out_has("hasp:owner"));
 }
 
-static void test_what_takes_a_lock_carries_its_ticket(void **state)
+TEST(test_what_takes_a_lock_carries_its_ticket)
 {
 	static const char *const lines[] = { "SETNX k v",      "SET k v NX", "SET k v NX GET",
 		                             "SET k v PX 70",  "SET k v XX", "SETEX k 7 v",
@@ -72,7 +65,6 @@ static void test_what_takes_a_lock_carries_its_ticket(void **state)
 		                             "SET k v KEEPTTL" };
 	const struct rewrite_opts opts = { .ticket = SLICE_LIT("worker-7") };
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
 		assert_int_equal(rewrite_as(lines[i], &rule, opts), REWRITE_CALL);
 		assert_true(slice_eq(call.ticket, opts.ticket));
@@ -81,14 +73,13 @@ static void test_what_takes_a_lock_carries_its_ticket(void **state)
 	}
 }
 
-static void test_keys_with_a_rule_come_before_the_others(void **state)
+TEST(test_keys_with_a_rule_come_before_the_others)
 {
 	struct lock_key keys[] = { { .arg = 1, .rule = NULL, .token = SLICE_NONE },
 		                   { .arg = 2, .rule = &rule, .token = SLICE_LIT("t1") },
 		                   { .arg = 3, .rule = NULL, .token = SLICE_NONE },
 		                   { .arg = 4, .rule = &by_value, .token = SLICE_LIT("t2") } };
 
-	(void)state;
 	assert_int_equal(rewrite_keys("DEL a k1 b k2", keys, 4, (struct rewrite_opts){ 0 }),
 	                 REWRITE_CALL);
 	assert_calls(SCRIPT_DEL,
@@ -98,7 +89,7 @@ static void test_keys_with_a_rule_come_before_the_others(void **state)
 	assert_int_equal(call.effect, LOCK_EFFECT_DROPS);
 }
 
-static void test_dropped_locks_that_are_waited_for_bring_their_queues(void **state)
+TEST(test_dropped_locks_that_are_waited_for_bring_their_queues)
 {
 	struct lock_key keys[] = { { .arg = 1, .rule = NULL, .token = SLICE_NONE },
 		                   { .arg = 2, .rule = &waiting, .token = SLICE_LIT("t1") },
@@ -108,7 +99,6 @@ static void test_dropped_locks_that_are_waited_for_bring_their_queues(void **sta
 		                     .token = SLICE_LIT("t3"),
 		                     .foreign = true } };
 
-	(void)state;
 	assert_int_equal(rewrite_keys("UNLINK a k1 k2 k3", keys, 4, may_wait), REWRITE_CALL);
 	assert_calls(SCRIPT_DEL, "13 k1 hasp:owner:{k1} hasp:fence:{k1} hasp:queue:{k1} "
 	                         "k2 hasp:owner:{k2} hasp:fence:{k2} "
@@ -117,7 +107,7 @@ static void test_dropped_locks_that_are_waited_for_bring_their_queues(void **sta
 	assert_true(call.hand_off);
 }
 
-static void each_command_is_one_call_of_a_script(void **state)
+TEST(each_command_is_one_call_of_a_script)
 {
 	static const struct {
 		const char *words;
@@ -330,7 +320,6 @@ static void each_command_is_one_call_of_a_script(void **state)
 		  "3 k k hasp:fence:{k} 1 " TICKET " " TOKEN " 30000 MSETNX k v" },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		assert_int_equal(rewrite_as(rows[i].words, rows[i].rule, may_wait),
 		                 REWRITE_CALL);
@@ -351,7 +340,7 @@ static void each_command_is_one_call_of_a_script(void **state)
 
 /* --- what passes --------------------------------------------------------------- */
 
-static void test_what_redis_refuses_passes(void **state)
+TEST(test_what_redis_refuses_passes)
 {
 	static const char *const lines[] = {
 		"SET k",
@@ -382,7 +371,6 @@ static void test_what_redis_refuses_passes(void **state)
 		"PERSIST k NX",
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
 		if (rewrite(lines[i], &rule) != REWRITE_PASS)
 			fail_msg("rewritten: %s", lines[i]);
@@ -390,19 +378,17 @@ static void test_what_redis_refuses_passes(void **state)
 	}
 }
 
-static void test_reads_in_a_write_commands_clothes_pass(void **state)
+TEST(test_reads_in_a_write_commands_clothes_pass)
 {
-	(void)state;
 	assert_int_equal(rewrite("SORT k ALPHA", &rule), REWRITE_PASS);
 	assert_int_equal(rewrite("GEORADIUS k 1 2 3 km", &rule), REWRITE_PASS);
 }
 
-static void test_more_arguments_than_lua_unpacks_are_refused(void **state)
+TEST(test_more_arguments_than_lua_unpacks_are_refused)
 {
 	static char line[sizeof("EXPIRE k 1") + ARGS_UNPACK_MAX * (sizeof(" NX") - 1)];
 	char *end = line + sprintf(line, "EXPIRE k 1");
 
-	(void)state;
 	for (int i = 0; i < ARGS_UNPACK_MAX - 3; i++)
 		end += sprintf(end, " NX");
 	assert_int_equal(rewrite(line, &rule), REWRITE_CALL);
@@ -413,16 +399,14 @@ static void test_more_arguments_than_lua_unpacks_are_refused(void **state)
 	assert_true(out_has("ERR too many arguments for a key with a lock rule"));
 }
 
-static void test_keys_without_a_rule_pass(void **state)
+TEST(test_keys_without_a_rule_pass)
 {
-	(void)state;
 	assert_int_equal(rewrite("SET k v NX", NULL), REWRITE_PASS);
 	assert_int_equal(call.effect, LOCK_EFFECT_NONE);
 }
 
-static void test_what_is_newer_than_hasp_runs_inside_the_check(void **state)
+TEST(test_what_is_newer_than_hasp_runs_inside_the_check)
 {
-	(void)state;
 	assert_int_equal(rewrite("SET k v IFEQ w", &rule), REWRITE_CALL);
 	assert_int_equal(call.script, SCRIPT_WRITE);
 	assert_int_equal(rewrite("EXPIRE k 10 FOO", &rule), REWRITE_CALL);
@@ -456,7 +440,7 @@ static void assert_told(const struct told *t, size_t n, const struct rule *r)
 
 #define ASSERT_TOLD(told, rule) assert_told(told, sizeof(told) / sizeof((told)[0]), rule)
 
-static void test_a_reply_tells_what_success_means(void **state)
+TEST(test_a_reply_tells_what_success_means)
 {
 	static const struct told told[] = {
 		{ "SETNX k v", LOCK_EFFECT_TAKES, LOCK_IF_ONE, false, 30000 },
@@ -487,11 +471,10 @@ static void test_a_reply_tells_what_success_means(void **state)
 		{ "APPEND k v", LOCK_EFFECT_NONE, LOCK_IF_NO_ERROR, false, 0 },
 	};
 
-	(void)state;
 	ASSERT_TOLD(told, &rule);
 }
 
-static void test_leases_are_capped(void **state)
+TEST(test_leases_are_capped)
 {
 	static const struct told told[] = {
 		{ "SETNX k v", LOCK_EFFECT_TAKES, LOCK_IF_ONE, false, 5000 },
@@ -501,12 +484,11 @@ static void test_leases_are_capped(void **state)
 		{ "EXPIRE k 9", LOCK_EFFECT_EXPIRES, LOCK_IF_ONE, true, 8000 },
 	};
 
-	(void)state;
 	ASSERT_TOLD(told, &capping);
 }
 
 /* The script cuts it: it knows the time, and what the key is. */
-static void test_only_an_expiry_that_may_be_too_long_is_cut(void **state)
+TEST(test_only_an_expiry_that_may_be_too_long_is_cut)
 {
 	static const struct {
 		const char *line;
@@ -518,7 +500,6 @@ static void test_only_an_expiry_that_may_be_too_long_is_cut(void **state)
 		{ "PEXPIREAT k 99", &capping, true },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		assert_int_equal(rewrite(cases[i].line, cases[i].rule), REWRITE_CALL);
 		if (out_has("\r\n$3\r\ncut\r\n") != cases[i].cut)
@@ -526,18 +507,17 @@ static void test_only_an_expiry_that_may_be_too_long_is_cut(void **state)
 	}
 }
 
-static void test_counting_by_value_is_nobodys(void **state)
+TEST(test_counting_by_value_is_nobodys)
 {
 	static const struct told told[] = {
 		{ "INCR k", LOCK_EFFECT_COUNTS, LOCK_IF_ONE, false, 30000 },
 		{ "INCRBY k 1", LOCK_EFFECT_COUNTS, LOCK_IF_ONE, false, 30000 },
 	};
 
-	(void)state;
 	ASSERT_TOLD(told, &by_value);
 }
 
-static void test_success_is_read_from_the_reply(void **state)
+TEST(test_success_is_read_from_the_reply)
 {
 	static const struct {
 		enum lock_success success;
@@ -564,36 +544,9 @@ static void test_success_is_read_from_the_reply(void **state)
 		{ LOCK_IF_NO_ERROR, { '-', false, false, 0 }, false },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct lock_call c = { .success = cases[i].success };
 		assert_int_equal(rewrite_is_success(c.success, &cases[i].reply),
 		                 cases[i].succeeded);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_a_take_is_one_evalsha),
-		TEST(test_inline_calls_carry_the_text),
-		TEST(test_calls_are_appended),
-		TEST(each_command_is_one_call_of_a_script),
-		TEST(test_with_owner_value_there_is_no_sidecar),
-		TEST(test_what_takes_a_lock_carries_its_ticket),
-		TEST(test_keys_with_a_rule_come_before_the_others),
-		TEST(test_dropped_locks_that_are_waited_for_bring_their_queues),
-		TEST(test_what_redis_refuses_passes),
-		TEST(test_reads_in_a_write_commands_clothes_pass),
-		TEST(test_more_arguments_than_lua_unpacks_are_refused),
-		TEST(test_keys_without_a_rule_pass),
-		TEST(test_what_is_newer_than_hasp_runs_inside_the_check),
-		TEST(test_a_reply_tells_what_success_means),
-		TEST(test_leases_are_capped),
-		TEST(test_only_an_expiry_that_may_be_too_long_is_cut),
-		TEST(test_counting_by_value_is_nobodys),
-		TEST(test_success_is_read_from_the_reply),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,22 +2,19 @@
  *
  * The calls that hasp makes for itself: renewals, releases, looks at a try.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "resp/write.h"
 #include "tests/unit/rewrite_fixture.h"
+#include "tests/unit/testing.h"
+
+FIXTURE(NULL, rewrite_tear_down);
 
 static const struct rewrite_opts own = { .secret = SLICE_LIT("secret") };
 
-static void test_many_locks_are_renewed_in_one_call(void **state)
+TEST(test_many_locks_are_renewed_in_one_call)
 {
 	static const struct lock_renewal rules[] = {
 		{ { LOCK_KIND_RULE, SLICE_LIT("a"), SLICE_LIT("t1") }, 9000, 0 },
@@ -28,7 +25,6 @@ static void test_many_locks_are_renewed_in_one_call(void **state)
 		{ { LOCK_KIND_TOKEN, SLICE_LIT("b"), SLICE_LIT("t2") }, 8000, 6 },
 	};
 
-	(void)state;
 	assert_int_equal(rewrite_renewal(LOCK_KIND_RULE), SCRIPT_RENEW);
 	assert_int_equal(rewrite_renewal(LOCK_KIND_VALUE), SCRIPT_RENEW);
 	rewrite_renew(&out, SCRIPT_RENEW, rules, 2, &own);
@@ -42,7 +38,7 @@ static void test_many_locks_are_renewed_in_one_call(void **state)
 	             "9000 t1 5 hash 8000 t2 6 string");
 }
 
-static void test_a_release_hands_off(void **state)
+TEST(test_a_release_hands_off)
 {
 	static const struct lock_ident by_owner = { LOCK_KIND_RULE, SLICE_LIT("k"),
 		                                    SLICE_LIT("t") };
@@ -51,7 +47,6 @@ static void test_a_release_hands_off(void **state)
 	static const struct lock_ident verb = { LOCK_KIND_TOKEN, SLICE_LIT("k"),
 		                                SLICE_LIT("t") };
 
-	(void)state;
 	assert_int_equal(rewrite_release(&out, &by_owner, SLICE_LIT("w-7"), 30000, &own),
 	                 SCRIPT_RELEASE);
 	assert_calls(SCRIPT_RELEASE, "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence "
@@ -67,14 +62,13 @@ static void test_a_release_hands_off(void **state)
 	                            "hasp:owner:{k} secret t string w-7");
 }
 
-static void test_an_operator_names_no_owner(void **state)
+TEST(test_an_operator_names_no_owner)
 {
 	static const struct lock_ident by_owner = { LOCK_KIND_RULE, SLICE_LIT("k"),
 		                                    SLICE_LIT("") };
 	static const struct lock_ident verb = { LOCK_KIND_COUNT, SLICE_LIT("k"),
 		                                SLICE_LIT("") };
 
-	(void)state;
 	assert_int_equal(rewrite_force(&out, &by_owner, &own), SCRIPT_FORCE);
 	assert_calls(SCRIPT_FORCE, "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence "
 	                           "hasp:owner:{k} secret r");
@@ -84,13 +78,12 @@ static void test_an_operator_names_no_owner(void **state)
 	                           "hasp:owner:{k} secret verb");
 }
 
-static void test_many_locks_are_looked_at_by_one_call(void **state)
+TEST(test_many_locks_are_looked_at_by_one_call)
 {
 	const struct lock_place v[] = { { SLICE_LIT("a"), 7, 0 }, { SLICE_LIT("b"), 8, 0 } };
 	const struct lock_place places[] = { { SLICE_LIT("a"), 7, 2 },
 		                             { SLICE_LIT("b"), 8, 3 } };
 
-	(void)state;
 	assert_int_equal(rewrite_recheck(&out, v, 2, &own), SCRIPT_RECHECK);
 	assert_calls(SCRIPT_RECHECK, "4 a b hasp:queue:{a} hasp:queue:{b} 7 8");
 	buf_clear(&out);
@@ -98,7 +91,7 @@ static void test_many_locks_are_looked_at_by_one_call(void **state)
 	assert_calls(SCRIPT_RECHECK, "4 a b hasp:queue:{a} hasp:queue:{b} 7 8 2 3");
 }
 
-static void test_a_try_is_looked_at_and_left_by_its_ticket(void **state)
+TEST(test_a_try_is_looked_at_and_left_by_its_ticket)
 {
 	struct attempt t = { .id = { LOCK_KIND_RULE, SLICE_LIT("k"), SLICE_LIT("t") },
 		             .value = SLICE_LIT("v"),
@@ -106,7 +99,6 @@ static void test_a_try_is_looked_at_and_left_by_its_ticket(void **state)
 		             .place = 1795254000000001 };
 #define KEYS "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence hasp:owner:{k} secret "
 
-	(void)state;
 	assert_int_equal(rewrite_poll(&out, &t, 0, &own), SCRIPT_POLL);
 	assert_calls(SCRIPT_POLL, KEYS TICKET " 1795254000000001 r t v \"\"");
 	buf_clear(&out);
@@ -128,17 +120,4 @@ static void test_a_try_is_looked_at_and_left_by_its_ticket(void **state)
 	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence k secret " TICKET
 	             " 0 v t v undo");
 #undef KEYS
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_many_locks_are_renewed_in_one_call),
-		TEST(test_a_release_hands_off),
-		TEST(test_an_operator_names_no_owner),
-		TEST(test_many_locks_are_looked_at_by_one_call),
-		TEST(test_a_try_is_looked_at_and_left_by_its_ticket),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,23 +2,19 @@
  *
  * Rewriting of verbs, and of whatever waits: how long, by which ticket, in which place.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/unit/rewrite_fixture.h"
+#include "tests/unit/testing.h"
+
+FIXTURE(NULL, rewrite_tear_down);
 
 /* --- verbs --------------------------------------------------------------------- */
 
-static void test_the_layout_chooses_the_script(void **state)
+TEST(test_the_layout_chooses_the_script)
 {
-	(void)state;
 	rewrite_verbs("LOCK k", VERB_LOCK, verbs(REENTRANT_COUNT));
 	assert_int_equal(call.script, SCRIPT_LOCK_COUNT);
 	assert_int_equal(call.effect, LOCK_EFFECT_TAKES);
@@ -38,9 +34,8 @@ static void test_the_layout_chooses_the_script(void **state)
 	assert_true(out_has("$2\r\nno\r\n"));
 }
 
-static void test_errors_name_the_configured_verb(void **state)
+TEST(test_errors_name_the_configured_verb)
 {
-	(void)state;
 	rewrite_verbs("LOCK.EXTEND k PX 0", VERB_EXTEND, verbs(REENTRANT_COUNT));
 	assert_true(out_has("ERR invalid expire time in 'lock.extend' command"));
 	assert_int_equal(call.script, SCRIPT_ERROR);
@@ -54,11 +49,10 @@ static void test_errors_name_the_configured_verb(void **state)
 	assert_true(out_has("ERR wrong number of arguments for 'xxxx"));
 }
 
-static void test_as_overrules_the_token(void **state)
+TEST(test_as_overrules_the_token)
 {
 	struct verbs v = verbs(REENTRANT_COUNT);
 
-	(void)state;
 	rewrite_verbs("UNLOCK k AS bob", VERB_UNLOCK, v);
 	assert_true(slice_eq(call.owner, SLICE_LIT("bob")));
 	assert_true(out_has("$3\r\nbob\r\n$4\r\nhash\r\n"));
@@ -67,9 +61,8 @@ static void test_as_overrules_the_token(void **state)
 
 /* --- waiting ------------------------------------------------------------------- */
 
-static void test_lock_tells_how_long_it_waits(void **state)
+TEST(test_lock_tells_how_long_it_waits)
 {
-	(void)state;
 	rewrite_verbs_as("LOCK k wait 500 PX 7000 AS bob", VERB_LOCK, verbs(REENTRANT_COUNT),
 	                 may_wait);
 	assert_calls(SCRIPT_LOCK_COUNT,
@@ -83,11 +76,10 @@ static void test_lock_tells_how_long_it_waits(void **state)
 	assert_int_equal(call.kind, LOCK_KIND_TOKEN);
 }
 
-static void test_a_short_call_has_only_what_most_locks_need(void **state)
+TEST(test_a_short_call_has_only_what_most_locks_need)
 {
 	struct rewrite_opts opts = { .ticket = SLICE_LIT(TICKET), .may_be_short = true };
 
-	(void)state;
 	rewrite_verbs_as("LOCK k PX 7000", VERB_LOCK, verbs(REENTRANT_COUNT), opts);
 	assert_calls(SCRIPT_LOCK_COUNT,
 	             "4 k hasp:fence:{k} hasp:queue:{k} hasp:fence " TOKEN " 7000 " TICKET);
@@ -122,7 +114,7 @@ static void test_a_short_call_has_only_what_most_locks_need(void **state)
 	assert_calls(SCRIPT_DEL, "4 k k hasp:fence:{k} hasp:queue:{k} DEL " TOKEN);
 }
 
-static void test_a_short_unlock_says_what_the_connection_has(void **state)
+TEST(test_a_short_unlock_says_what_the_connection_has)
 {
 	static const struct {
 		enum lock_kind kind;
@@ -133,7 +125,6 @@ static void test_a_short_unlock_says_what_the_connection_has(void **state)
 		{ LOCK_KIND_EXCLUSIVE, " x" },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
 		struct rewrite_opts opts = { .may_be_short = true,
 			                     .held = (char)kinds[i].kind };
@@ -157,11 +148,10 @@ static void test_a_short_unlock_says_what_the_connection_has(void **state)
 }
 
 /* A second try would stand behind those that came later. */
-static void test_a_try_that_waits_is_never_short(void **state)
+TEST(test_a_try_that_waits_is_never_short)
 {
 	struct rewrite_opts opts = may_wait;
 
-	(void)state;
 	opts.may_be_short = true;
 	rewrite_verbs_as("LOCK k WAIT 500", VERB_LOCK, verbs(REENTRANT_COUNT), opts);
 	assert_false(call.is_short);
@@ -170,11 +160,10 @@ static void test_a_try_that_waits_is_never_short(void **state)
 }
 
 /* As a transaction does, and a try that has waited for a part of it already. */
-static void test_no_try_waits_longer_than_it_may(void **state)
+TEST(test_no_try_waits_longer_than_it_may)
 {
 	struct rewrite_opts opts = may_wait;
 
-	(void)state;
 	opts.wait_max_ms = 300;
 	opts.place = 1795254000000001;
 	rewrite_verbs_as("LOCK k WAIT 500", VERB_LOCK, verbs(REENTRANT_REFRESH), opts);
@@ -194,7 +183,7 @@ static void test_no_try_waits_longer_than_it_may(void **state)
 	assert_true(call.wait_ms == INT64_C(365) * 24 * 3600 * 1000);
 }
 
-static void test_a_wrong_wait_is_told_as_blpop_does(void **state)
+TEST(test_a_wrong_wait_is_told_as_blpop_does)
 {
 	static const struct {
 		const char *line, *error;
@@ -209,7 +198,6 @@ static void test_a_wrong_wait_is_told_as_blpop_does(void **state)
 		{ "LOCK k PX x WAIT x", "-ERR value is not an integer or out of range" },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		rewrite_verbs_as(cases[i].line, VERB_LOCK, verbs(REENTRANT_COUNT), may_wait);
 		if (!out_has(cases[i].error + 1) || call.script != SCRIPT_ERROR)
@@ -224,9 +212,8 @@ static void test_a_wrong_wait_is_told_as_blpop_does(void **state)
 	assert_true(out_has("ERR syntax error"));
 }
 
-static void test_a_take_under_a_rule_with_wait_takes_its_turn(void **state)
+TEST(test_a_take_under_a_rule_with_wait_takes_its_turn)
 {
-	(void)state;
 	assert_int_equal(rewrite_as("SETNX k v", &waiting, may_wait), REWRITE_CALL);
 	assert_calls(SCRIPT_TAKE_WAIT,
 	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence hasp:owner:{k} \"\" " TOKEN
@@ -243,9 +230,8 @@ static void test_a_take_under_a_rule_with_wait_takes_its_turn(void **state)
 	assert_false(call.only_if_free);
 }
 
-static void test_a_lease_given_as_a_date_ends_then_or_with_the_longest(void **state)
+TEST(test_a_lease_given_as_a_date_ends_then_or_with_the_longest)
 {
-	(void)state;
 	assert_int_equal(rewrite_as("SET k v NX EXAT 1895254000", &waiting_by_value, may_wait),
 	                 REWRITE_CALL);
 	assert_calls(SCRIPT_TAKE_WAIT,
@@ -261,13 +247,12 @@ static void test_a_lease_given_as_a_date_ends_then_or_with_the_longest(void **st
 }
 
 /* SET NX GET asks for the value that is there now; the others do not ask for a lock. */
-static void test_nothing_else_waits(void **state)
+TEST(test_nothing_else_waits)
 {
 	static const char *const lines[] = { "SET k v NX GET", "SET k v",   "SET k v XX",
 		                             "GETSET k v",     "INCR k",    "SETEX k 5 v",
 		                             "EXPIRE k 5",     "APPEND k v" };
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
 		assert_int_equal(rewrite_as(lines[i], &waiting, may_wait), REWRITE_CALL);
 		if (call.wait_ms || out_has("hasp:queue"))
@@ -275,24 +260,4 @@ static void test_nothing_else_waits(void **state)
 	}
 	assert_int_equal(rewrite_as("SET k v NX", &rule, may_wait), REWRITE_CALL);
 	assert_int_equal(call.wait_ms, 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_the_layout_chooses_the_script),
-		TEST(test_errors_name_the_configured_verb),
-		TEST(test_as_overrules_the_token),
-		TEST(test_lock_tells_how_long_it_waits),
-		TEST(test_a_short_call_has_only_what_most_locks_need),
-		TEST(test_a_short_unlock_says_what_the_connection_has),
-		TEST(test_a_try_that_waits_is_never_short),
-		TEST(test_no_try_waits_longer_than_it_may),
-		TEST(test_a_wrong_wait_is_told_as_blpop_does),
-		TEST(test_a_take_under_a_rule_with_wait_takes_its_turn),
-		TEST(test_a_lease_given_as_a_date_ends_then_or_with_the_longest),
-		TEST(test_nothing_else_waits),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,14 +2,9 @@
  *
  * What the console shows, in both versions of the protocol.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "admin/admin_internal.h"
+#include "tests/unit/testing.h"
 
 static void assert_shown(struct rows *r, const char *expected)
 {
@@ -22,11 +17,10 @@ static void assert_shown(struct rows *r, const char *expected)
 	rows_fini(r);
 }
 
-static void nothing_to_show_is_an_empty_array(void **state)
+TEST(nothing_to_show_is_an_empty_array)
 {
 	struct rows r;
 
-	(void)state;
 	rows_init(&r, 2);
 	assert_shown(&r, "*0\r\n");
 	rows_init(&r, 3);
@@ -57,32 +51,20 @@ static void assert_two_rows(int protocol, const char *expected, size_t n)
 	rows_fini(&r);
 }
 
-static void a_row_is_a_flat_array_in_resp2(void **state)
+TEST(a_row_is_a_flat_array_in_resp2)
 {
 	static const char expected[] = "*2\r\n"
 				       "*4\r\n$3\r\nkey\r\n$1\r\na\r\n$1\r\nn\r\n:-7\r\n"
 				       "*4\r\n$3\r\nkey\r\n$4\r\nb\0\r\n\r\n$1\r\nn\r\n$-1\r\n";
 
-	(void)state;
 	assert_two_rows(2, expected, sizeof(expected) - 1);
 }
 
-static void a_row_is_a_map_in_resp3(void **state)
+TEST(a_row_is_a_map_in_resp3)
 {
 	static const char expected[] = "*2\r\n"
 				       "%2\r\n$3\r\nkey\r\n$1\r\na\r\n$1\r\nn\r\n:-7\r\n"
 				       "%2\r\n$3\r\nkey\r\n$4\r\nb\0\r\n\r\n$1\r\nn\r\n_\r\n";
 
-	(void)state;
 	assert_two_rows(3, expected, sizeof(expected) - 1);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nothing_to_show_is_an_empty_array),
-		cmocka_unit_test(a_row_is_a_flat_array_in_resp2),
-		cmocka_unit_test(a_row_is_a_map_in_resp3),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,17 +2,12 @@
  *
  * Which commands are looked at, and that what happens between two windows brings no evidence.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/fatal.h"
 #include "policy/watched.h"
+#include "tests/unit/testing.h"
 #include "watch/tracker.h"
 #include "watch/sampling.h"
 #include "watch/command_sample.h"
@@ -49,6 +44,8 @@ static int tear_down(void **state)
 	free(f);
 	return 0;
 }
+
+FIXTURE(set_up, tear_down);
 
 /* Asks `n` times; returns how many commands were wanted. */
 static uint64_t ask(struct fixture *f, uint64_t n, const char *key)
@@ -106,7 +103,7 @@ static bool is_reported(struct fixture *f, const char *words)
 
 /* --- which ones --------------------------------------------------------------------------- */
 
-static void after_thousands_of_commands_a_share_is_looked_at(void **state)
+TEST(after_thousands_of_commands_a_share_is_looked_at)
 {
 	struct fixture *f = *state;
 
@@ -116,7 +113,7 @@ static void after_thousands_of_commands_a_share_is_looked_at(void **state)
 	                 1 + 2 * (SAMPLING_CYCLE - SAMPLING_WINDOW));
 }
 
-static void keys_that_begin_alike_are_counted_together(void **state)
+TEST(keys_that_begin_alike_are_counted_together)
 {
 	static const char *const alike[][2] = {
 		{ "page:1", "page:20000000000000" },
@@ -152,7 +149,7 @@ static bool wants(const struct shared_tracker *all, const char *const *words)
 	return is_wanted;
 }
 
-static void others_are_all_looked_at(void **state)
+TEST(others_are_all_looked_at)
 {
 	static const char *const others[] = {
 		"lock:1",         "pages:1", "page", "", "a:long:beginnings:1",
@@ -166,7 +163,7 @@ static void others_are_all_looked_at(void **state)
 }
 
 /* A lock may be taken with any of them. */
-static void each_set_with_nx_is_looked_at(void **state)
+TEST(each_set_with_nx_is_looked_at)
 {
 	static const char *const nx[][6] = {
 		{ "SET", "page:1", "v", "NX" },
@@ -191,7 +188,7 @@ static void each_set_with_nx_is_looked_at(void **state)
 
 /* --- evidence ----------------------------------------------------------------------------- */
 
-static void where_a_lock_is_taken_nothing_is_passed_by_any_more(void **state)
+TEST(where_a_lock_is_taken_nothing_is_passed_by_any_more)
 {
 	struct fixture *f = *state;
 
@@ -200,7 +197,7 @@ static void where_a_lock_is_taken_nothing_is_passed_by_any_more(void **state)
 	assert_int_equal(ask(f, SAMPLING_CYCLE, "job:3"), SAMPLING_CYCLE);
 }
 
-static void where_a_value_is_written_back_nothing_is_passed_by_any_more(void **state)
+TEST(where_a_value_is_written_back_nothing_is_passed_by_any_more)
 {
 	struct fixture *f = *state;
 
@@ -211,7 +208,7 @@ static void where_a_value_is_written_back_nothing_is_passed_by_any_more(void **s
 	assert_int_equal(ask(f, SAMPLING_CYCLE, "stock:1"), SAMPLING_CYCLE);
 }
 
-static void lost_update_within_a_window_is_found(void **state)
+TEST(lost_update_within_a_window_is_found)
 {
 	struct fixture *f = *state;
 
@@ -224,7 +221,7 @@ static void lost_update_within_a_window_is_found(void **state)
 }
 
 /* The client may have read again in between, unseen. */
-static void what_was_read_in_an_earlier_window_is_no_evidence(void **state)
+TEST(what_was_read_in_an_earlier_window_is_no_evidence)
 {
 	struct fixture *f = *state;
 
@@ -240,7 +237,7 @@ static void what_was_read_in_an_earlier_window_is_no_evidence(void **state)
 }
 
 /* Commands on several keys are never passed by, but those on one are. */
-static void what_is_read_between_windows_is_no_evidence(void **state)
+TEST(what_is_read_between_windows_is_no_evidence)
 {
 	struct fixture *f = *state;
 
@@ -249,22 +246,4 @@ static void what_is_read_between_windows_is_no_evidence(void **state)
 	tracker_wrote(act(f, f->other, "stock:1"), 4, 0, false);
 	tracker_wrote(act(f, f->one, "stock:1"), 5, 0, false);
 	assert_false(is_reported(f, "[guard"));
-}
-
-int main(void)
-{
-#define TEST(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
-	const struct CMUnitTest tests[] = {
-		TEST(after_thousands_of_commands_a_share_is_looked_at),
-		TEST(keys_that_begin_alike_are_counted_together),
-		TEST(others_are_all_looked_at),
-		TEST(each_set_with_nx_is_looked_at),
-		TEST(where_a_lock_is_taken_nothing_is_passed_by_any_more),
-		TEST(where_a_value_is_written_back_nothing_is_passed_by_any_more),
-		TEST(lost_update_within_a_window_is_found),
-		TEST(what_was_read_in_an_earlier_window_is_no_evidence),
-		TEST(what_is_read_between_windows_is_no_evidence),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,17 +2,12 @@
  *
  * The cursor of a SCAN through a cluster.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "cluster/scan_cursor.h"
+#include "tests/unit/testing.h"
 #include "tests/unit/wire.h"
 
 /* As the client gets it from a reply. */
@@ -50,9 +45,8 @@ static void assert_returns(struct scan_cursor c)
 	buf_release(&out);
 }
 
-static void test_a_cursor_that_was_given_comes_back(void **state)
+TEST(test_a_cursor_that_was_given_comes_back)
 {
-	(void)state;
 	assert_returns((struct scan_cursor){ .at = 1, .slot = 0, .mark = 0 });
 	assert_returns((struct scan_cursor){ .at = 0, .slot = 5461, .mark = 0 });
 	assert_returns((struct scan_cursor){ .at = 0, .slot = 16383, .mark = 63 });
@@ -62,31 +56,29 @@ static void test_a_cursor_that_was_given_comes_back(void **state)
 		.at = ((uint64_t)1 << 43) - 1, .slot = 16383, .mark = 63 });
 }
 
-static void test_a_scan_begins_with_zero_and_ends_with_it(void **state)
+TEST(test_a_scan_begins_with_zero_and_ends_with_it)
 {
 	struct scan_cursor c;
 
-	(void)state;
 	assert_true(scan_cursor_read(SLICE_LIT("0"), &c));
 	assert_true(c.at == 0 && c.slot == 0 && c.mark == 0);
 	assert_reply(NULL, "*2\r\n$1\r\n0\r\n*1\r\n$1\r\na\r\n",
 	             "*2\r\n$1\r\n0\r\n*1\r\n$1\r\na\r\n");
 }
 
-static void test_what_is_no_cursor_is_not_read(void **state)
+TEST(test_what_is_no_cursor_is_not_read)
 {
 	static const char *const bad[] = { "-",  "+",   "--1", " 1",
 		                           "1 ", "0x1", "a",   "18446744073709551616" };
 	struct scan_cursor c;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
 		if (scan_cursor_read(slice_str(bad[i]), &c))
 			fail_msg("%s", bad[i]);
 }
 
 /* Redis takes them, too, and begins somewhere. */
-static void test_a_cursor_that_was_never_given_is_one(void **state)
+TEST(test_a_cursor_that_was_never_given_is_one)
 {
 	static const struct {
 		struct slice text;
@@ -104,7 +96,6 @@ static void test_a_cursor_that_was_never_given_is_one(void **state)
 	};
 	struct scan_cursor c;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(foreign) / sizeof(*foreign); i++) {
 		assert_true(scan_cursor_read(foreign[i].text, &c));
 		assert_true(c.at == foreign[i].c.at && c.slot == foreign[i].c.slot &&
@@ -112,7 +103,7 @@ static void test_a_cursor_that_was_never_given_is_one(void **state)
 	}
 }
 
-static void test_the_node_gets_a_cursor_of_its_own(void **state)
+TEST(test_the_node_gets_a_cursor_of_its_own)
 {
 	static const struct slice argv[] = { SLICE_LIT("SCAN"), SLICE_LIT("99"),
 		                             SLICE_LIT("MATCH"), SLICE_LIT("*") };
@@ -120,17 +111,15 @@ static void test_the_node_gets_a_cursor_of_its_own(void **state)
 	struct scan_cursor c = { .at = 288230376151711744u >> 20, .slot = 3, .mark = 5 };
 	struct buf out = BUF_INIT;
 
-	(void)state;
 	scan_cursor_request(&req, &c, &out);
 	assert_wire(buf_slice(&out), "SCAN 274877906944 MATCH *\n");
 	buf_release(&out);
 }
 
-static void test_a_nodes_cursor_is_read_from_its_reply(void **state)
+TEST(test_a_nodes_cursor_is_read_from_its_reply)
 {
 	uint64_t at;
 
-	(void)state;
 	assert_true(scan_cursor_of_reply(
 		SLICE_LIT("*2\r\n$3\r\n288\r\n*2\r\n$1\r\na\r\n$0\r\n\r\n"), &at));
 	assert_int_equal(at, 288);
@@ -141,29 +130,26 @@ static void test_a_nodes_cursor_is_read_from_its_reply(void **state)
 	assert_false(scan_cursor_of_reply(SLICE_LIT("*2\r\n$1\r\nx\r\n*0\r\n"), &at));
 }
 
-static void test_an_error_stays_what_it_is(void **state)
+TEST(test_an_error_stays_what_it_is)
 {
 	struct scan_cursor c = { .at = 1 };
 
-	(void)state;
 	assert_reply(&c, "-ERR syntax error\r\n", "-ERR syntax error\r\n");
 }
 
-static void test_a_cursor_that_does_not_fit_is_an_error(void **state)
+TEST(test_a_cursor_that_does_not_fit_is_an_error)
 {
 	struct scan_cursor c = { .at = (uint64_t)1 << 43 };
 
-	(void)state;
 	assert_reply(
 		&c, "*2\r\n$13\r\n8796093022208\r\n*0\r\n",
 		"-ERR hasp: a node of the cluster returned a cursor that is too large\r\n");
 }
 
-static void test_most_nodes_have_marks_of_their_own(void **state)
+TEST(test_most_nodes_have_marks_of_their_own)
 {
 	unsigned seen[64] = { 0 };
 
-	(void)state;
 	for (unsigned port = 7000; port < 7064; port++) {
 		char name[32];
 		uint8_t mark;
@@ -175,21 +161,4 @@ static void test_most_nodes_have_marks_of_their_own(void **state)
 	}
 	for (size_t i = 0; i < 64; i++)
 		assert_true(seen[i] < 8);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_cursor_that_was_given_comes_back),
-		cmocka_unit_test(test_a_scan_begins_with_zero_and_ends_with_it),
-		cmocka_unit_test(test_what_is_no_cursor_is_not_read),
-		cmocka_unit_test(test_a_cursor_that_was_never_given_is_one),
-		cmocka_unit_test(test_the_node_gets_a_cursor_of_its_own),
-		cmocka_unit_test(test_a_nodes_cursor_is_read_from_its_reply),
-		cmocka_unit_test(test_an_error_stays_what_it_is),
-		cmocka_unit_test(test_a_cursor_that_does_not_fit_is_an_error),
-		cmocka_unit_test(test_most_nodes_have_marks_of_their_own),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

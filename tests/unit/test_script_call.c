@@ -2,27 +2,21 @@
  *
  * Scripts and their calls as they travel.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/buf.h"
 #include "lock/scripts/script_call.h"
 #include "resp/write.h"
+#include "tests/unit/testing.h"
 
 /* Redis does not know the script: the same call goes out again, with its text. */
-static void test_a_call_can_be_made_again_with_the_text(void **state)
+TEST(test_a_call_can_be_made_again_with_the_text)
 {
 	struct buf call = BUF_INIT, again = BUF_INIT, expected = BUF_INIT;
 	const struct script *s = script_get(SCRIPT_RENEW);
 
-	(void)state;
 	script_call_begin(&call, SCRIPT_RENEW, &(struct rewrite_opts){ 0 }, 1, 1);
 	buf_puts(&call, "$1\r\nk\r\n$2\r\n\r\n\r\n");
 	script_call_begin(&expected, SCRIPT_RENEW, &(struct rewrite_opts){ .eval = true }, 1,
@@ -39,11 +33,10 @@ static void test_a_call_can_be_made_again_with_the_text(void **state)
 }
 
 /* The number before a key has one digit, or more. */
-static void test_the_first_key_of_a_call_is_found(void **state)
+TEST(test_the_first_key_of_a_call_is_found)
 {
 	char bytes[1000];
 
-	(void)state;
 	memset(bytes, 'k', sizeof(bytes));
 	for (size_t n = 0; n <= sizeof(bytes); n++) {
 		struct buf call = BUF_INIT;
@@ -57,9 +50,8 @@ static void test_the_first_key_of_a_call_is_found(void **state)
 	}
 }
 
-static void test_scripts_travel_without_comments(void **state)
+TEST(test_scripts_travel_without_comments)
 {
-	(void)state;
 	for (int i = 0; i < SCRIPT_COUNT; i++) {
 		const struct script *s = script_get((enum script_id)i);
 
@@ -70,11 +62,10 @@ static void test_scripts_travel_without_comments(void **state)
 	}
 }
 
-static void test_scripts_have_each_include_once(void **state)
+TEST(test_scripts_have_each_include_once)
 {
 	static const char define[] = "local function ";
 
-	(void)state;
 	for (int i = 0; i < SCRIPT_COUNT; i++) {
 		const char *at = script_get((enum script_id)i)->text.p;
 		while ((at = strstr(at, define))) {
@@ -87,16 +78,4 @@ static void test_scripts_have_each_include_once(void **state)
 			at += n;
 		}
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_call_can_be_made_again_with_the_text),
-		cmocka_unit_test(test_the_first_key_of_a_call_is_found),
-		cmocka_unit_test(test_scripts_travel_without_comments),
-		cmocka_unit_test(test_scripts_have_each_include_once),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

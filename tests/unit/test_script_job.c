@@ -2,15 +2,9 @@
  *
  * A script that hasp runs for itself is run until Redis has answered, or until it is too late.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/log.h"
 #include "lock/scripts/script_call.h"
@@ -18,6 +12,7 @@
 #include "tests/unit/fake_cluster.h"
 #include "tests/unit/fake_redis.h"
 #include "tests/unit/log_fixture.h"
+#include "tests/unit/testing.h"
 
 #define ANY SCRIPT_RELEASE
 
@@ -56,6 +51,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down);
+
 static void write_call(struct buf *out, const char *key)
 {
 	struct rewrite_opts opts = { .eval = false };
@@ -78,7 +75,7 @@ static void run(struct fake_redis *f, double until, struct outcome *o)
 	run_about(f, "key", until, o);
 }
 
-static void a_job_is_sent_at_once_and_gets_the_answer(void **state)
+TEST(a_job_is_sent_at_once_and_gets_the_answer)
 {
 	struct fake_redis *f = *state;
 	struct outcome o = { 0 };
@@ -92,7 +89,7 @@ static void a_job_is_sent_at_once_and_gets_the_answer(void **state)
 	assert_string_equal(o.text, "7");
 }
 
-static void a_script_that_redis_does_not_know_is_sent_as_text(void **state)
+TEST(a_script_that_redis_does_not_know_is_sent_as_text)
 {
 	struct fake_redis *f = *state;
 	struct outcome o = { 0 };
@@ -107,7 +104,7 @@ static void a_script_that_redis_does_not_know_is_sent_as_text(void **state)
 	assert_string_equal(o.text, "NOSCRIPT again");
 }
 
-static void the_text_of_a_script_is_sent_once_for_all_that_are_in_flight(void **state)
+TEST(the_text_of_a_script_is_sent_once_for_all_that_are_in_flight)
 {
 	struct fake_redis *f = *state;
 	struct outcome o = { 0 };
@@ -131,7 +128,7 @@ static void the_text_of_a_script_is_sent_once_for_all_that_are_in_flight(void **
 	assert_int_equal(o.n, 3);
 }
 
-static void an_error_of_the_script_is_an_answer(void **state)
+TEST(an_error_of_the_script_is_an_answer)
 {
 	struct fake_redis *f = *state;
 	struct outcome o = { 0 };
@@ -141,7 +138,7 @@ static void an_error_of_the_script_is_an_answer(void **state)
 	assert_string_equal(o.text, "WRONGTYPE no");
 }
 
-static void a_job_that_redis_cannot_run_for_now_is_run_again(void **state)
+TEST(a_job_that_redis_cannot_run_for_now_is_run_again)
 {
 	static const char *const errors[] = { "-LOADING a\r\n",    "-BUSY b\r\n",
 		                              "-MASTERDOWN c\r\n", "-READONLY d\r\n",
@@ -162,7 +159,7 @@ static void a_job_that_redis_cannot_run_for_now_is_run_again(void **state)
 	assert_string_equal(o.text, "1");
 }
 
-static void a_job_without_a_connection_is_run_when_redis_is_back(void **state)
+TEST(a_job_without_a_connection_is_run_when_redis_is_back)
 {
 	struct fake_redis *f = *state;
 	struct outcome o = { 0 };
@@ -179,7 +176,7 @@ static void a_job_without_a_connection_is_run_when_redis_is_back(void **state)
 	assert_int_equal(f->timers.n, 0);
 }
 
-static void a_job_whose_answer_was_lost_is_run_again(void **state)
+TEST(a_job_whose_answer_was_lost_is_run_again)
 {
 	struct fake_redis *f = *state;
 	struct outcome o = { 0 };
@@ -192,7 +189,7 @@ static void a_job_whose_answer_was_lost_is_run_again(void **state)
 	assert_string_equal(o.text, "1");
 }
 
-static void a_job_whose_time_is_over_is_given_up(void **state)
+TEST(a_job_whose_time_is_over_is_given_up)
 {
 	struct fake_redis *f = *state;
 	struct outcome o = { 0 }, never_again = { 0 };
@@ -209,7 +206,7 @@ static void a_job_whose_time_is_over_is_given_up(void **state)
 }
 
 /* covers: script_job_given_up */
-static void jobs_that_take_too_much_memory_are_given_up(void **state)
+TEST(jobs_that_take_too_much_memory_are_given_up)
 {
 	struct fake_redis *f = *state;
 	static struct outcome few, many, later; /* some wait until the end */
@@ -234,7 +231,7 @@ static void jobs_that_take_too_much_memory_are_given_up(void **state)
 }
 
 /* Each turn a part of them; and all of them, in the end. */
-static void many_jobs_do_not_run_all_at_once(void **state)
+TEST(many_jobs_do_not_run_all_at_once)
 {
 	struct fake_redis *f = *state;
 	static struct outcome o; /* they are answered at the end */
@@ -279,7 +276,7 @@ static const char *times_of_calls(struct fake_redis *f, double seconds, const ch
 	return out;
 }
 
-static void a_repeated_job_is_run_until_its_time_is_over(void **state)
+TEST(a_repeated_job_is_run_until_its_time_is_over)
 {
 	struct fake_redis *f = *state;
 
@@ -292,7 +289,7 @@ static void a_repeated_job_is_run_until_its_time_is_over(void **state)
 }
 
 /* Redis stood still, and runs only now what the job is to undo. */
-static void its_time_counts_from_the_first_answer(void **state)
+TEST(its_time_counts_from_the_first_answer)
 {
 	struct fake_redis *f = *state;
 
@@ -306,7 +303,7 @@ static void its_time_counts_from_the_first_answer(void **state)
 	assert_string_equal(times_of_calls(f, 60, ":1\r\n"), "0.0 0.5 1.5 3.5 5.0 ");
 }
 
-static void for_want_of_space_what_was_answered_is_given_up_first(void **state)
+TEST(for_want_of_space_what_was_answered_is_given_up_first)
 {
 	struct fake_redis *f = *state;
 	struct outcome o = { 0 };
@@ -320,7 +317,7 @@ static void for_want_of_space_what_was_answered_is_given_up_first(void **state)
 	assert_string_equal(o.text, "7");
 }
 
-static void stopping_gives_up_what_is_to_be_repeated(void **state)
+TEST(stopping_gives_up_what_is_to_be_repeated)
 {
 	struct fake_redis *f = *state;
 
@@ -341,7 +338,7 @@ static void write_time(void *arg, struct buf *out)
 	write_call(out, key);
 }
 
-static void a_written_job_is_written_anew_for_each_try(void **state)
+TEST(a_written_job_is_written_anew_for_each_try)
 {
 	struct fake_redis *f = *state;
 
@@ -354,7 +351,7 @@ static void a_written_job_is_written_anew_for_each_try(void **state)
 	fake_redis_answer(f, ":1\r\n");
 }
 
-static void stopping_gives_up_what_waits_and_what_is_not_answered(void **state)
+TEST(stopping_gives_up_what_waits_and_what_is_not_answered)
 {
 	struct fake_redis *f = *state;
 	struct outcome waits = { 0 }, in_flight = { 0 };
@@ -386,11 +383,10 @@ static int tear_down_two(void **state)
 	return tear_down(state);
 }
 
-static void a_job_goes_to_the_node_that_serves_its_key(void **state)
+TEST_WITH(a_job_goes_to_the_node_that_serves_its_key, set_up_two, tear_down_two)
 {
 	struct outcome a = { 0 }, b = { 0 };
 
-	(void)state;
 	run_about(two.a, "a1", 0, &a);
 	run_about(two.a, "b1", 0, &b);
 	assert_string_equal(fake_redis_next(two.a, ANY).args, " a1");
@@ -402,11 +398,10 @@ static void a_job_goes_to_the_node_that_serves_its_key(void **state)
 }
 
 /* Though its time is over: it was not carried out. */
-static void a_job_follows_redirections(void **state)
+TEST_WITH(a_job_follows_redirections, set_up_two, tear_down_two)
 {
 	struct outcome o = { 0 };
 
-	(void)state;
 	run_about(two.a, "b1", 0, &o);
 	fake_redis_answer(two.b, "-MOVED 1 127.0.0.1:1\r\n");
 	assert_string_equal(fake_redis_next(two.a, ANY).args, " b1");
@@ -420,12 +415,11 @@ static void a_job_follows_redirections(void **state)
 	assert_string_equal(o.text, "3");
 }
 
-static void a_job_that_is_sent_to_and_fro_waits(void **state)
+TEST_WITH(a_job_that_is_sent_to_and_fro_waits, set_up_two, tear_down_two)
 {
 	struct outcome o = { 0 };
 	int n = 0;
 
-	(void)state;
 	run_about(two.a, "b1", two.a->now + 60, &o);
 	for (; fake_redis_ncalls(two.b); n++) {
 		fake_redis_answer(two.b, "-MOVED 1 127.0.0.1:1\r\n");
@@ -438,12 +432,11 @@ static void a_job_that_is_sent_to_and_fro_waits(void **state)
 	assert_string_equal(o.text, "1");
 }
 
-static void a_job_whose_slot_is_on_its_way_is_run_again(void **state)
+TEST_WITH(a_job_whose_slot_is_on_its_way_is_run_again, set_up_two, tear_down_two)
 {
 	static const char *const errors[] = { "-TRYAGAIN keys\r\n", "-CLUSTERDOWN slot\r\n" };
 	struct outcome o = { 0 };
 
-	(void)state;
 	run_about(two.a, "b1", two.a->now + 60, &o);
 	for (int i = 0; i < 2; i++) {
 		fake_redis_answer(two.b, errors[i]);
@@ -454,13 +447,12 @@ static void a_job_whose_slot_is_on_its_way_is_run_again(void **state)
 	assert_string_equal(o.text, "1");
 }
 
-static void a_node_that_is_away_keeps_no_job_of_another_waiting(void **state)
+TEST_WITH(a_node_that_is_away_keeps_no_job_of_another_waiting, set_up_two, tear_down_two)
 {
 	const int n = 5000;
 	static struct outcome b;
 	struct outcome a = { 0 };
 
-	(void)state;
 	fake_redis_break(two.b);
 	for (int i = 0; i < n; i++)
 		run_about(two.a, "b1", two.a->now + 60, &b);
@@ -475,11 +467,11 @@ static void a_node_that_is_away_keeps_no_job_of_another_waiting(void **state)
 	assert_int_equal(b.n, 0);
 }
 
-static void when_nobody_serves_its_key_a_job_waits_until_the_map_says_so(void **state)
+TEST_WITH(when_nobody_serves_its_key_a_job_waits_until_the_map_says_so, set_up_two,
+          tear_down_two)
 {
 	struct outcome o = { 0 };
 
-	(void)state;
 	two.b_is_gone = true;
 	run_about(two.a, "b1", two.a->now + 60, &o);
 	fake_redis_advance(two.a, 5);
@@ -488,37 +480,4 @@ static void when_nobody_serves_its_key_a_job_waits_until_the_map_says_so(void **
 	fake_redis_advance(two.a, 1);
 	fake_redis_answer(two.a, ":1\r\n");
 	assert_string_equal(o.text, "1");
-}
-
-#define TEST_TWO(name) cmocka_unit_test_setup_teardown(name, set_up_two, tear_down_two)
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_job_is_sent_at_once_and_gets_the_answer),
-		TEST(a_script_that_redis_does_not_know_is_sent_as_text),
-		TEST(the_text_of_a_script_is_sent_once_for_all_that_are_in_flight),
-		TEST(an_error_of_the_script_is_an_answer),
-		TEST(a_job_that_redis_cannot_run_for_now_is_run_again),
-		TEST(a_job_without_a_connection_is_run_when_redis_is_back),
-		TEST(a_job_whose_answer_was_lost_is_run_again),
-		TEST(a_job_whose_time_is_over_is_given_up),
-		TEST(jobs_that_take_too_much_memory_are_given_up),
-		TEST(many_jobs_do_not_run_all_at_once),
-		TEST(a_repeated_job_is_run_until_its_time_is_over),
-		TEST(its_time_counts_from_the_first_answer),
-		TEST(for_want_of_space_what_was_answered_is_given_up_first),
-		TEST(stopping_gives_up_what_is_to_be_repeated),
-		TEST(a_written_job_is_written_anew_for_each_try),
-		TEST(stopping_gives_up_what_waits_and_what_is_not_answered),
-		TEST_TWO(a_job_goes_to_the_node_that_serves_its_key),
-		TEST_TWO(a_job_follows_redirections),
-		TEST_TWO(a_job_that_is_sent_to_and_fro_waits),
-		TEST_TWO(a_job_whose_slot_is_on_its_way_is_run_again),
-		TEST_TWO(a_node_that_is_away_keeps_no_job_of_another_waiting),
-		TEST_TWO(when_nobody_serves_its_key_a_job_waits_until_the_map_says_so),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,16 +3,11 @@
  * Which sentinels are asked, in which order, and which of their answers counts; and what they
  * publish.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/testing.h"
 #include "tests/unit/wire.h"
 #include "upstream/sentinels.h"
 #include "upstream/watcher_internal.h"
@@ -33,6 +28,8 @@ static int tear_down(void **state)
 	free(*state);
 	return 0;
 }
+
+FIXTURE(set_up, tear_down);
 
 /* Asks until `name` is the one. */
 static void ask(struct sentinels *s, const char *name)
@@ -61,7 +58,7 @@ static void assert_order(const struct sentinels *s, const char *const *names, si
 		assert_string_equal(s->names[i], names[i]);
 }
 
-static void they_are_asked_in_turn_each_once(void **state)
+TEST(they_are_asked_in_turn_each_once)
 {
 	struct sentinels *s = *state;
 
@@ -74,7 +71,7 @@ static void they_are_asked_in_turn_each_once(void **state)
 	}
 }
 
-static void the_one_that_answers_is_asked_first_the_next_time(void **state)
+TEST(the_one_that_answers_is_asked_first_the_next_time)
 {
 	struct sentinels *s = *state;
 
@@ -83,7 +80,7 @@ static void the_one_that_answers_is_asked_first_the_next_time(void **state)
 	assert_order(s, (const char *[]){ "b:2", "c:3", "a:1" }, 3);
 }
 
-static void each_has_its_turn_to_be_asked_first(void **state)
+TEST(each_has_its_turn_to_be_asked_first)
 {
 	struct sentinels *s = *state;
 	const char *const turns[] = { "b:2", "c:3", "a:1", "b:2" };
@@ -96,7 +93,7 @@ static void each_has_its_turn_to_be_asked_first(void **state)
 	}
 }
 
-static void the_next_one_has_it_too_when_one_does_not_answer(void **state)
+TEST(the_next_one_has_it_too_when_one_does_not_answer)
 {
 	struct sentinels *s = *state;
 
@@ -119,7 +116,7 @@ static void note(struct sentinels *s, const char *name, int64_t epoch, const cha
 	sentinels_note(s, &a);
 }
 
-static void at_first_the_one_that_tells_of_the_last_failover_counts(void **state)
+TEST(at_first_the_one_that_tells_of_the_last_failover_counts)
 {
 	struct sentinels *s = *state;
 
@@ -134,7 +131,7 @@ static void at_first_the_one_that_tells_of_the_last_failover_counts(void **state
 }
 
 /* Whatever epoch it reports. The lower epoch of the two that agree is the one that counts. */
-static void at_first_two_have_to_name_the_same_primary(void **state)
+TEST(at_first_two_have_to_name_the_same_primary)
 {
 	struct sentinels *s = *state;
 
@@ -148,12 +145,11 @@ static void at_first_two_have_to_name_the_same_primary(void **state)
 	assert_int_equal(s->epoch, 5);
 }
 
-static void of_two_sentinels_each_is_believed(void **state)
+TEST(of_two_sentinels_each_is_believed)
 {
 	char *names[] = { "a:1", "b:2" };
 	struct sentinels s;
 
-	(void)state;
 	sentinels_init(&s, names, 2);
 	sentinels_begin(&s);
 	note(&s, "a:1", 3, "old:1", NULL);
@@ -174,7 +170,7 @@ static bool counts(struct sentinels *s, const char *name, int64_t epoch, const c
 	return !sentinels_take(s, &a, "old:1");
 }
 
-static void another_primary_has_to_be_named_twice(void **state)
+TEST(another_primary_has_to_be_named_twice)
 {
 	struct sentinels *s = *state;
 
@@ -192,7 +188,7 @@ static void another_primary_has_to_be_named_twice(void **state)
 	assert_true(counts(s, "a:1", 8, "newer:1", NULL));
 }
 
-static void one_that_is_outdated_confirms_nothing(void **state)
+TEST(one_that_is_outdated_confirms_nothing)
 {
 	struct sentinels *s = *state;
 
@@ -202,7 +198,7 @@ static void one_that_is_outdated_confirms_nothing(void **state)
 	assert_false(counts(s, "b:2", 6, "older:1", NULL));
 }
 
-static void the_primary_in_use_need_not_be_confirmed(void **state)
+TEST(the_primary_in_use_need_not_be_confirmed)
 {
 	struct sentinels *s = *state;
 
@@ -220,7 +216,7 @@ static void the_primary_in_use_need_not_be_confirmed(void **state)
 }
 
 /* A liar brings witnesses, which it alone has named. */
-static void one_that_only_a_single_one_has_named_confirms_nothing(void **state)
+TEST(one_that_only_a_single_one_has_named_confirms_nothing)
 {
 	struct sentinels *s = *state;
 
@@ -248,7 +244,7 @@ static void one_that_only_a_single_one_has_named_confirms_nothing(void **state)
 }
 
 /* The first one named it when hasp did not know it yet. */
-static void one_that_two_have_named_once_confirms(void **state)
+TEST(one_that_two_have_named_once_confirms)
 {
 	struct sentinels *s = *state;
 
@@ -264,7 +260,7 @@ static void one_that_two_have_named_once_confirms(void **state)
 	assert_true(counts(s, "b:2", 6, "new:1", NULL));
 }
 
-static void one_that_says_that_it_knows_more_is_asked_first(void **state)
+TEST(one_that_says_that_it_knows_more_is_asked_first)
 {
 	struct sentinels *s = *state;
 
@@ -279,7 +275,7 @@ static void one_that_says_that_it_knows_more_is_asked_first(void **state)
 	assert_order(s, (const char *[]){ "c:3", "a:1", "b:2" }, 3);
 }
 
-static void those_that_it_names_are_asked_too_and_only_as_long_as_one_does(void **state)
+TEST(those_that_it_names_are_asked_too_and_only_as_long_as_one_does)
 {
 	struct sentinels *s = *state;
 
@@ -294,7 +290,7 @@ static void those_that_it_names_are_asked_too_and_only_as_long_as_one_does(void 
 	assert_order(s, (const char *[]){ "c:3", "a:1", "b:2" }, 3);
 }
 
-static void there_is_a_limit_to_those_that_are_named(void **state)
+TEST(there_is_a_limit_to_those_that_are_named)
 {
 	struct sentinels *s = *state;
 	struct sentinel_answer a = { .nothers = SENTINELS_MAX };
@@ -309,7 +305,7 @@ static void there_is_a_limit_to_those_that_are_named(void **state)
 	assert_int_equal(s->n, SENTINELS_MAX);
 }
 
-static void one_that_tells_of_an_earlier_failover_does_not_count(void **state)
+TEST(one_that_tells_of_an_earlier_failover_does_not_count)
 {
 	struct sentinels *s = *state;
 
@@ -324,7 +320,7 @@ static void one_that_tells_of_an_earlier_failover_does_not_count(void **state)
 }
 
 /* In the rounds to come, too: it does not become most of them by being asked often. */
-static void nor_does_it_when_it_is_asked_again(void **state)
+TEST(nor_does_it_when_it_is_asked_again)
 {
 	struct sentinels *s = *state;
 
@@ -336,7 +332,7 @@ static void nor_does_it_when_it_is_asked_again(void **state)
 	}
 }
 
-static void when_most_of_them_count_anew_they_are_right(void **state)
+TEST(when_most_of_them_count_anew_they_are_right)
 {
 	struct sentinels *s = *state;
 
@@ -350,7 +346,7 @@ static void when_most_of_them_count_anew_they_are_right(void **state)
 }
 
 /* An epoch of 0, before the first failover, confirms as others do. */
-static void an_epoch_of_0_confirms(void **state)
+TEST(an_epoch_of_0_confirms)
 {
 	struct sentinels *s = *state;
 	struct sentinel_answer a = { .epoch = 5, .name = "p:1" };
@@ -389,12 +385,11 @@ static int read_replies(struct sentinel_answer *a, const char *text, const char 
 #define EPOCH "*4\r\n$4\r\nname\r\n$1\r\nm\r\n$12\r\nconfig-epoch\r\n$2\r\n12\r\n"
 #define NOBODY "*0\r\n"
 
-static void a_primary_has_an_address_and_an_epoch(void **state)
+TEST_WITH(a_primary_has_an_address_and_an_epoch, NULL, NULL)
 {
 	struct sentinel_answer a;
 	const char *why;
 
-	(void)state;
 	assert_int_equal(read_replies(&a, NAMED(HOST, PORT) EPOCH NOBODY, &why), 0);
 	assert_string_equal(a.name, "10.0.0.1:6379");
 	assert_int_equal(a.epoch, 12);
@@ -405,7 +400,7 @@ static void a_primary_has_an_address_and_an_epoch(void **state)
 
 #define HOST_LONGEST (sizeof(((struct address *)NULL)->host) - 1)
 
-static void a_port_is_a_number_and_a_host_has_a_name(void **state)
+TEST_WITH(a_port_is_a_number_and_a_host_has_a_name, NULL, NULL)
 {
 	static const struct {
 		const char *port;
@@ -417,7 +412,6 @@ static void a_port_is_a_number_and_a_host_has_a_name(void **state)
 	const char *why;
 	char host[SENTINEL_NAME_SIZE + 8], name[SENTINEL_NAME_SIZE + 8], text[1024];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(ports) / sizeof(*ports); i++) {
 		const char *port = ports[i].port;
 
@@ -438,11 +432,10 @@ static void a_port_is_a_number_and_a_host_has_a_name(void **state)
 	}
 }
 
-static void a_sentinel_is_asked_for_the_primary_its_epoch_and_the_others(void **state)
+TEST_WITH(a_sentinel_is_asked_for_the_primary_its_epoch_and_the_others, NULL, NULL)
 {
 	struct buf out = BUF_INIT;
 
-	(void)state;
 	sentinel_write_question(&out, "m");
 	assert_wire(buf_slice(&out), "SENTINEL GET-MASTER-ADDR-BY-NAME m\n");
 	buf_clear(&out);
@@ -452,13 +445,12 @@ static void a_sentinel_is_asked_for_the_primary_its_epoch_and_the_others(void **
 	buf_release(&out);
 }
 
-static void only_so_many_others_are_read(void **state)
+TEST_WITH(only_so_many_others_are_read, NULL, NULL)
 {
 	struct sentinel_answer a;
 	struct buf text = BUF_INIT;
 	const char *why;
 
-	(void)state;
 	buf_printf(&text, "%s*%d\r\n", NAMED(HOST, PORT) EPOCH, SENTINELS_MAX + 1);
 	for (int i = 0; i <= SENTINELS_MAX; i++)
 		buf_printf(&text,
@@ -470,12 +462,11 @@ static void only_so_many_others_are_read(void **state)
 	buf_release(&text);
 }
 
-static void other_sentinels_have_addresses(void **state)
+TEST_WITH(other_sentinels_have_addresses, NULL, NULL)
 {
 	struct sentinel_answer a;
 	const char *why;
 
-	(void)state;
 	assert_int_equal(read_replies(&a,
 	                              NAMED(HOST, PORT) EPOCH "*2\r\n"
 	                                                      "*4\r\n$2\r\nip\r\n" HOST
@@ -488,7 +479,7 @@ static void other_sentinels_have_addresses(void **state)
 	sentinel_answer_fini(&a);
 }
 
-static void what_names_no_primary_is_told(void **state)
+TEST_WITH(what_names_no_primary_is_told, NULL, NULL)
 {
 	static const struct {
 		const char *reply, *why;
@@ -504,7 +495,6 @@ static void what_names_no_primary_is_told(void **state)
 	};
 	char text[256];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct sentinel_answer a;
 		const char *why;
@@ -518,7 +508,7 @@ static void what_names_no_primary_is_told(void **state)
 
 /* --- what they publish -------------------------------------------------------------------- */
 
-static void what_they_publish_is_of_one_primary(void **state)
+TEST_WITH(what_they_publish_is_of_one_primary, NULL, NULL)
 {
 	static const struct {
 		const char *channel, *message;
@@ -540,45 +530,8 @@ static void what_they_publish_is_of_one_primary(void **state)
 		{ "+sdown", "master m 10.0.0.1 1", SENTINEL_NEVENTS },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
 		assert_int_equal(sentinel_event_read(slice_str(cases[i].channel),
 		                                     slice_str(cases[i].message), "m"),
 		                 cases[i].event);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(they_are_asked_in_turn_each_once),
-		TEST(the_one_that_answers_is_asked_first_the_next_time),
-		TEST(each_has_its_turn_to_be_asked_first),
-		TEST(the_next_one_has_it_too_when_one_does_not_answer),
-		TEST(at_first_the_one_that_tells_of_the_last_failover_counts),
-		TEST(at_first_two_have_to_name_the_same_primary),
-		TEST(of_two_sentinels_each_is_believed),
-		TEST(another_primary_has_to_be_named_twice),
-		TEST(one_that_is_outdated_confirms_nothing),
-		TEST(the_primary_in_use_need_not_be_confirmed),
-		TEST(one_that_only_a_single_one_has_named_confirms_nothing),
-		TEST(one_that_two_have_named_once_confirms),
-		TEST(one_that_says_that_it_knows_more_is_asked_first),
-		TEST(those_that_it_names_are_asked_too_and_only_as_long_as_one_does),
-		TEST(there_is_a_limit_to_those_that_are_named),
-		TEST(one_that_tells_of_an_earlier_failover_does_not_count),
-		TEST(nor_does_it_when_it_is_asked_again),
-		TEST(an_epoch_of_0_confirms),
-		TEST(when_most_of_them_count_anew_they_are_right),
-		cmocka_unit_test(a_primary_has_an_address_and_an_epoch),
-		cmocka_unit_test(a_port_is_a_number_and_a_host_has_a_name),
-		cmocka_unit_test(a_sentinel_is_asked_for_the_primary_its_epoch_and_the_others),
-		cmocka_unit_test(only_so_many_others_are_read),
-		cmocka_unit_test(other_sentinels_have_addresses),
-		cmocka_unit_test(what_names_no_primary_is_told),
-		cmocka_unit_test(what_they_publish_is_of_one_primary),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

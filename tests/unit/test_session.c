@@ -3,22 +3,19 @@
  * What hasp knows of a connection's state is what Redis' replies have made true, and is given
  * up where it cannot be known.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/fatal.h"
 #include "tests/unit/session_fixture.h"
+#include "tests/unit/testing.h"
+
+FIXTURE(session_set_up, session_tear_down);
 
 /* --- what replies make true ---------------------------------------------------------- */
 
-static void a_new_connection_is_the_default_user_s_in_database_0(void **state)
+TEST(a_new_connection_is_the_default_user_s_in_database_0)
 {
 	struct session *s = *state;
 
@@ -29,7 +26,7 @@ static void a_new_connection_is_the_default_user_s_in_database_0(void **state)
 	assert_false(session_is_subscribed(s));
 }
 
-static void select_counts_from_its_reply(void **state)
+TEST(select_counts_from_its_reply)
 {
 	struct session *s = *state;
 	struct pending_request *first = sent_select(s, 3), *second = sent_select(s, 4);
@@ -44,7 +41,7 @@ static void select_counts_from_its_reply(void **state)
 }
 
 /* Another link must log in as that user, too, or it would be the default user's. */
-static void a_user_without_a_password_logs_in_with_an_empty_one(void **state)
+TEST(a_user_without_a_password_logs_in_with_an_empty_one)
 {
 	struct session *s = *state;
 	struct pending_request *r = pending_new(PENDING_AUTH);
@@ -57,7 +54,7 @@ static void a_user_without_a_password_logs_in_with_an_empty_one(void **state)
 	assert_string_equal(session_text(s, TEXT_PASSWORD), "");
 }
 
-static void auth_counts_from_its_reply(void **state)
+TEST(auth_counts_from_its_reply)
 {
 	struct session *s = *state;
 
@@ -69,7 +66,7 @@ static void auth_counts_from_its_reply(void **state)
 	assert_string_equal(session_user(s), "default");
 }
 
-static void hello_changes_what_it_names(void **state)
+TEST(hello_changes_what_it_names)
 {
 	struct session *s = *state;
 
@@ -85,7 +82,7 @@ static void hello_changes_what_it_names(void **state)
 	assert_int_equal(s->proto, 2);
 }
 
-static void hello_refused_changes_no_protocol(void **state)
+TEST(hello_refused_changes_no_protocol)
 {
 	struct session *s = *state;
 
@@ -95,7 +92,7 @@ static void hello_refused_changes_no_protocol(void **state)
 }
 
 /* Redis 7.0 logs in before it sees that a later option is wrong. */
-static void hello_refused_may_have_logged_in(void **state)
+TEST(hello_refused_may_have_logged_in)
 {
 	struct session *s = *state;
 
@@ -106,7 +103,7 @@ static void hello_refused_may_have_logged_in(void **state)
 	assert_string_equal(session_user(s), "alice");
 }
 
-static void what_redis_does_without_a_login_counts_until_the_login(void **state)
+TEST(what_redis_does_without_a_login_counts_until_the_login)
 {
 	struct session *s = *state;
 
@@ -124,7 +121,7 @@ static void what_redis_does_without_a_login_counts_until_the_login(void **state)
 	assert_int_equal(s->login, LOGIN_UNKNOWN);
 }
 
-static void a_name_counts_from_its_reply_and_can_be_taken_off(void **state)
+TEST(a_name_counts_from_its_reply_and_can_be_taken_off)
 {
 	struct session *s = *state;
 	struct pending_request *r = sent_name(s, "worker");
@@ -138,7 +135,7 @@ static void a_name_counts_from_its_reply_and_can_be_taken_off(void **state)
 	assert_null(session_text(s, TEXT_NAME));
 }
 
-static void the_clients_library_counts_from_its_reply_and_outlives_reset(void **state)
+TEST(the_clients_library_counts_from_its_reply_and_outlives_reset)
 {
 	struct session *s = *state;
 	struct pending_request *r = pending_new(PENDING_SETINFO);
@@ -160,7 +157,7 @@ static void the_clients_library_counts_from_its_reply_and_outlives_reset(void **
 	assert_null(session_text(s, TEXT_LIB_NAME));
 }
 
-static void reset_makes_the_connection_new(void **state)
+TEST(reset_makes_the_connection_new)
 {
 	struct session *s = *state;
 
@@ -183,7 +180,7 @@ static void reset_makes_the_connection_new(void **state)
 
 /* --- opaque -------------------------------------------------------------------------- */
 
-static void what_is_in_flight_is_in_doubt_once_replies_are_not_seen(void **state)
+TEST(what_is_in_flight_is_in_doubt_once_replies_are_not_seen)
 {
 	struct session *s = *state;
 
@@ -199,7 +196,7 @@ static void what_is_in_flight_is_in_doubt_once_replies_are_not_seen(void **state
 	assert_null(session_text(s, TEXT_NAME));
 }
 
-static void what_was_known_stays_known_when_nothing_is_in_flight(void **state)
+TEST(what_was_known_stays_known_when_nothing_is_in_flight)
 {
 	struct session *s = *state;
 
@@ -210,7 +207,7 @@ static void what_was_known_stays_known_when_nothing_is_in_flight(void **state)
 	assert_string_equal(session_user(s), "alice");
 }
 
-static void a_transaction_in_flight_is_in_doubt_too(void **state)
+TEST(a_transaction_in_flight_is_in_doubt_too)
 {
 	struct session *s = *state;
 
@@ -225,7 +222,7 @@ static void a_transaction_in_flight_is_in_doubt_too(void **state)
 }
 
 /* Its EXEC will not be seen to be answered, and must not be waited for. */
-static void a_transaction_that_goes_on_unseen_is_not_awaited(void **state)
+TEST(a_transaction_that_goes_on_unseen_is_not_awaited)
 {
 	struct session *s = *state;
 
@@ -238,7 +235,7 @@ static void a_transaction_that_goes_on_unseen_is_not_awaited(void **state)
 	assert_false(session_in_multi(s));
 }
 
-static void an_unseen_request_leaves_doubt(void **state)
+TEST(an_unseen_request_leaves_doubt)
 {
 	struct session *s = *state;
 	struct pending_request *r;
@@ -256,7 +253,7 @@ static void an_unseen_request_leaves_doubt(void **state)
 }
 
 /* Naming fails for one reason only, which can be seen beforehand. */
-static void a_name_set_unseen_is_known_if_redis_takes_it(void **state)
+TEST(a_name_set_unseen_is_known_if_redis_takes_it)
 {
 	struct session *s = *state;
 	struct pending_request *r;
@@ -278,7 +275,7 @@ static void a_name_set_unseen_is_known_if_redis_takes_it(void **state)
 
 /* --- requests in flight -------------------------------------------------------------- */
 
-static void a_notice_is_awaited_without_keeping_others_waiting(void **state)
+TEST(a_notice_is_awaited_without_keeping_others_waiting)
 {
 	struct session *s = *state;
 	struct pending_request *notice = sent(s, pending_new(PENDING_NOTICE));
@@ -290,7 +287,7 @@ static void a_notice_is_awaited_without_keeping_others_waiting(void **state)
 	assert_true(list_empty(&s->awaited));
 }
 
-static void a_request_that_is_withdrawn_is_not_awaited_and_may_be_again(void **state)
+TEST(a_request_that_is_withdrawn_is_not_awaited_and_may_be_again)
 {
 	struct session *s = *state;
 	struct pending_request *r = sent_select(s, 3);
@@ -306,7 +303,7 @@ static void a_request_that_is_withdrawn_is_not_awaited_and_may_be_again(void **s
 	assert_int_equal(s->db, 3);
 }
 
-static void a_request_that_is_completed_without_a_reply_changes_nothing(void **state)
+TEST(a_request_that_is_completed_without_a_reply_changes_nothing)
 {
 	struct session *s = *state;
 
@@ -315,7 +312,7 @@ static void a_request_that_is_completed_without_a_reply_changes_nothing(void **s
 	assert_int_equal(s->db, 0);
 }
 
-static void a_request_that_blocks_is_known_until_it_is_answered(void **state)
+TEST(a_request_that_blocks_is_known_until_it_is_answered)
 {
 	struct session *s = *state;
 	struct pending_request *r;
@@ -352,7 +349,7 @@ static void answer_noted(struct session *s, struct pending_request *r, struct sl
 	buf_release(&done);
 }
 
-static void a_reply_is_told_before_it_comes_true(void **state)
+TEST(a_reply_is_told_before_it_comes_true)
 {
 	struct session *s = *state;
 
@@ -361,7 +358,7 @@ static void a_reply_is_told_before_it_comes_true(void **state)
 	answer_noted(s, sent_select(s, 4), SLICE_LIT("-ERR\r\n"), "0:3:- ");
 }
 
-static void each_reply_in_exec_s_is_told_with_its_database(void **state)
+TEST(each_reply_in_exec_s_is_told_with_its_database)
 {
 	struct session *s = *state;
 
@@ -375,7 +372,7 @@ static void each_reply_in_exec_s_is_told_with_its_database(void **state)
 	             "4:0:- 0:0:+ 0:5:+ ");
 }
 
-static void what_exec_did_not_carry_out_is_not_told(void **state)
+TEST(what_exec_did_not_carry_out_is_not_told)
 {
 	struct session *s = *state;
 
@@ -393,8 +390,7 @@ static void note_awaited(void *arg, struct pending_request *r, int db)
 	buf_printf(arg, "%d:%d ", r->kind, db);
 }
 
-static void awaited_requests_are_told_in_order_with_the_database_that_they_will_see(
-	void **state)
+TEST(awaited_requests_are_told_in_order_with_the_database_that_they_will_see)
 {
 	struct session *s = *state;
 	struct buf told = BUF_INIT;
@@ -417,7 +413,7 @@ static void awaited_requests_are_told_in_order_with_the_database_that_they_will_
 
 /* --- what links and policy must know ------------------------------------------------ */
 
-static void what_hello_asks_for_comes_true_together(void **state)
+TEST(what_hello_asks_for_comes_true_together)
 {
 	struct session *s = *state;
 	struct pending_request *r = pending_new(PENDING_HELLO);
@@ -438,7 +434,7 @@ static void what_hello_asks_for_comes_true_together(void **state)
 	assert_string_equal(session_text(s, TEXT_NAME), "worker");
 }
 
-static void only_a_resp2_session_that_is_followed_is_muted_by_a_subscription(void **state)
+TEST(only_a_resp2_session_that_is_followed_is_muted_by_a_subscription)
 {
 	struct session *s = *state;
 
@@ -455,7 +451,7 @@ static void only_a_resp2_session_that_is_followed_is_muted_by_a_subscription(voi
 
 /* --- requests that say nothing about the connection ---------------------------------- */
 
-static void what_is_about_locks_leaves_no_doubt_when_it_is_not_answered(void **state)
+TEST(what_is_about_locks_leaves_no_doubt_when_it_is_not_answered)
 {
 	static const enum pending_kind kinds[] = {
 		PENDING_PROBE, PENDING_LOCK,  PENDING_INFO,
@@ -470,7 +466,7 @@ static void what_is_about_locks_leaves_no_doubt_when_it_is_not_answered(void **s
 	assert_int_equal(s->db, 0);
 }
 
-static void what_is_about_the_connection_leaves_doubt(void **state)
+TEST(what_is_about_the_connection_leaves_doubt)
 {
 	static const enum pending_kind kinds[] = { PENDING_MULTI, PENDING_SUBSCRIBE };
 	struct session *s = *state;
@@ -481,43 +477,4 @@ static void what_is_about_the_connection_leaves_doubt(void **state)
 		session_make_opaque(s);
 		assert_int_not_equal(s->certainty, SESSION_CERTAIN);
 	}
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, session_set_up, session_tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_new_connection_is_the_default_user_s_in_database_0),
-		TEST(select_counts_from_its_reply),
-		TEST(a_user_without_a_password_logs_in_with_an_empty_one),
-		TEST(auth_counts_from_its_reply),
-		TEST(hello_changes_what_it_names),
-		TEST(hello_refused_changes_no_protocol),
-		TEST(hello_refused_may_have_logged_in),
-		TEST(what_redis_does_without_a_login_counts_until_the_login),
-		TEST(a_name_counts_from_its_reply_and_can_be_taken_off),
-		TEST(the_clients_library_counts_from_its_reply_and_outlives_reset),
-		TEST(reset_makes_the_connection_new),
-		TEST(what_is_in_flight_is_in_doubt_once_replies_are_not_seen),
-		TEST(what_was_known_stays_known_when_nothing_is_in_flight),
-		TEST(a_transaction_in_flight_is_in_doubt_too),
-		TEST(a_transaction_that_goes_on_unseen_is_not_awaited),
-		TEST(an_unseen_request_leaves_doubt),
-		TEST(a_name_set_unseen_is_known_if_redis_takes_it),
-		TEST(a_notice_is_awaited_without_keeping_others_waiting),
-		TEST(a_request_that_is_withdrawn_is_not_awaited_and_may_be_again),
-		TEST(a_request_that_is_completed_without_a_reply_changes_nothing),
-		TEST(a_request_that_blocks_is_known_until_it_is_answered),
-		TEST(a_reply_is_told_before_it_comes_true),
-		TEST(each_reply_in_exec_s_is_told_with_its_database),
-		TEST(what_exec_did_not_carry_out_is_not_told),
-		TEST(awaited_requests_are_told_in_order_with_the_database_that_they_will_see),
-		TEST(what_hello_asks_for_comes_true_together),
-		TEST(only_a_resp2_session_that_is_followed_is_muted_by_a_subscription),
-		TEST(what_is_about_locks_leaves_no_doubt_when_it_is_not_answered),
-		TEST(what_is_about_the_connection_leaves_doubt),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

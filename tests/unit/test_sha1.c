@@ -2,15 +2,10 @@
  *
  * SHA1, by the examples of RFC 3174 and around the ends of blocks.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/sha1.h"
+#include "tests/unit/testing.h"
 
 static void assert_hash(const char *text, size_t n, const char *expected)
 {
@@ -24,18 +19,17 @@ static void assert_hash(const char *text, size_t n, const char *expected)
 	}
 }
 
-static void test_the_hashes_are_those_of_the_rfc(void **state)
+TEST(test_the_hashes_are_those_of_the_rfc)
 {
 	static const char two_blocks[] =
 		"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
 
-	(void)state;
 	assert_hash("", 0, "da39a3ee5e6b4b0d3255bfef95601890afd80709");
 	assert_hash("abc", 3, "a9993e364706816aba3e25717850c26c9cd0d89d");
 	assert_hash(two_blocks, strlen(two_blocks), "84983e441c3bd26ebaae4aa1f95129e5e54670f1");
 }
 
-static void test_padding_takes_one_block_more_where_it_must(void **state)
+TEST(test_padding_takes_one_block_more_where_it_must)
 {
 	static const struct {
 		size_t n;
@@ -50,18 +44,7 @@ static void test_padding_takes_one_block_more_where_it_must(void **state)
 	};
 	char text[128];
 
-	(void)state;
 	memset(text, 'a', sizeof(text));
 	for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++)
 		assert_hash(text, lengths[i].n, lengths[i].hash);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_the_hashes_are_those_of_the_rfc),
-		cmocka_unit_test(test_padding_takes_one_block_more_where_it_must),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "base/siphash.h"
+#include "tests/unit/testing.h"
 
 /* The secret 00 01 ... 0f and the bytes 00 01 ..., as in the paper's appendix and in
  * https://github.com/veorq/SipHash/blob/master/vectors.h. */
-static void hashes_are_those_of_the_paper(void **state)
+TEST(hashes_are_those_of_the_paper)
 {
 	static const struct {
 		size_t n;
@@ -23,7 +18,6 @@ static void hashes_are_those_of_the_paper(void **state)
 	};
 	uint8_t secret[SIPHASH_SECRET_SIZE], bytes[15];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(secret); i++)
 		secret[i] = (uint8_t)i;
 	for (size_t i = 0; i < sizeof(bytes); i++)
@@ -33,31 +27,18 @@ static void hashes_are_those_of_the_paper(void **state)
 }
 
 /* As OpenBSD, Rust and Python have it. */
-static void fast_one_has_fewer_rounds(void **state)
+TEST(fast_one_has_fewer_rounds)
 {
 	uint8_t secret[SIPHASH_SECRET_SIZE];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(secret); i++)
 		secret[i] = (uint8_t)i;
 	assert_true(siphash_fast(secret, SLICE_NONE) == UINT64_C(0xabac0158050fc4dc));
 }
 
-static void another_secret_is_another_hash(void **state)
+TEST(another_secret_is_another_hash)
 {
 	uint8_t one[SIPHASH_SECRET_SIZE] = { 1 }, other[SIPHASH_SECRET_SIZE] = { 2 };
 
-	(void)state;
 	assert_true(siphash(one, SLICE_LIT("x")) != siphash(other, SLICE_LIT("x")));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(hashes_are_those_of_the_paper),
-		cmocka_unit_test(fast_one_has_fewer_rounds),
-		cmocka_unit_test(another_secret_is_another_hash),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,21 +2,15 @@
  *
  * The slots of keys. tests/e2e/test_slots.py asks a real Redis about many more.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/testing.h"
 #include "upstream/slot.h"
 
 #define S SLICE_LIT
 
-static void test_the_slots_are_those_of_the_specification(void **state)
+TEST(test_the_slots_are_those_of_the_specification)
 {
-	(void)state;
 	/* Its example of the CRC, and what CLUSTER KEYSLOT answers. */
 	assert_int_equal(slot_of_key(S("123456789")), 0x31c3);
 	assert_int_equal(slot_of_key(S("")), 0);
@@ -34,9 +28,8 @@ static void assert_hashed(struct slice key, struct slice part)
 	assert_int_equal(slot_of_key(key), slot_of_key(part));
 }
 
-static void test_a_hash_tag_is_what_the_first_braces_hold(void **state)
+TEST(test_a_hash_tag_is_what_the_first_braces_hold)
 {
-	(void)state;
 	assert_hashed(S("{user1000}.following"), S("user1000"));
 	assert_hashed(S("a{b}{c}"), S("b"));
 	assert_hashed(S("foo{bar{zap}}"), S("bar{zap")); /* it has no tag of its own */
@@ -44,9 +37,8 @@ static void test_a_hash_tag_is_what_the_first_braces_hold(void **state)
 	assert_hashed(S("{a}"), S("a"));
 }
 
-static void test_braces_that_hold_nothing_are_no_hash_tag(void **state)
+TEST(test_braces_that_hold_nothing_are_no_hash_tag)
 {
-	(void)state;
 	assert_hashed(S(""), S(""));
 	assert_hashed(S("foo{}{bar}"), S("foo{}{bar}"));
 	assert_hashed(S("{}a"), S("{}a"));
@@ -56,9 +48,8 @@ static void test_braces_that_hold_nothing_are_no_hash_tag(void **state)
 	assert_hashed(S("}{"), S("}{"));
 }
 
-static void test_each_slot_has_a_text_that_may_be_a_hash_tag(void **state)
+TEST(test_each_slot_has_a_text_that_may_be_a_hash_tag)
 {
-	(void)state;
 	for (uint16_t slot = 0; slot < SLOTS; slot++) {
 		struct slice tag = slot_tag(slot);
 		char key[] = "hasp:owner:{   }a}b";
@@ -70,7 +61,7 @@ static void test_each_slot_has_a_text_that_may_be_a_hash_tag(void **state)
 }
 
 /* Others' keys are named by them: hasps of other versions must find those. */
-static void test_the_texts_stay_what_they_are(void **state)
+TEST(test_the_texts_stay_what_they_are)
 {
 	static const struct {
 		uint16_t slot;
@@ -79,22 +70,8 @@ static void test_the_texts_stay_what_they_are(void **state)
 		{ 0, "06S" }, { 1, "2Gx" }, { 5061, "bar" }, { 12182, "9Le" }, { 16383, "6ZJ" },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
 		if (!slice_eq(slot_tag(known[i].slot), slice_str(known[i].tag)))
 			fail_msg("%u: %.*s", known[i].slot, SLOT_TAG_LEN,
 			         slot_tag(known[i].slot).p);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_the_slots_are_those_of_the_specification),
-		cmocka_unit_test(test_a_hash_tag_is_what_the_first_braces_hold),
-		cmocka_unit_test(test_braces_that_hold_nothing_are_no_hash_tag),
-		cmocka_unit_test(test_each_slot_has_a_text_that_may_be_a_hash_tag),
-		cmocka_unit_test(test_the_texts_stay_what_they_are),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

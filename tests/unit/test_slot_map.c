@@ -2,16 +2,11 @@
  *
  * Which node serves which slot: what CLUSTER SLOTS and redirections say.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/testing.h"
 #include "upstream/decode.h"
 #include "upstream/slot_map.h"
 
@@ -56,6 +51,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down);
+
 static int read_slots(const char *text)
 {
 	redisReply *reply = reply_decode(slice_str(text));
@@ -85,9 +82,8 @@ static void assert_served(unsigned slot, const char *address)
 	"slave,nofailover "                                                                    \
 	"0123 0 0 1 connected\n"
 
-static void an_answer_tells_which_node_serves_what(void **state)
+TEST(an_answer_tells_which_node_serves_what)
 {
-	(void)state;
 	assert_int_equal(read_slots("*4\r\n*4\r\n:0\r\n:9\r\n" A B "*3\r\n:10\r\n:11\r\n" B
 	                            "*3\r\n:12\r\n:12\r\n" WHO_ASKS
 	                            "*3\r\n:14\r\n:16383\r\n" UNKNOWN),
@@ -100,11 +96,10 @@ static void an_answer_tells_which_node_serves_what(void **state)
 	assert_served(16383, "asked.lan:1003");
 }
 
-static void the_version_changes_with_the_map_alone(void **state)
+TEST(the_version_changes_with_the_map_alone)
 {
 	uint32_t version;
 
-	(void)state;
 	assert_int_equal(read_slots("*1\r\n*3\r\n:0\r\n:16383\r\n" A), 0);
 	version = map.version;
 	assert_int_equal(read_slots("*2\r\n*3\r\n:0\r\n:99\r\n" A "*3\r\n:100\r\n:16383\r\n" A),
@@ -116,9 +111,8 @@ static void the_version_changes_with_the_map_alone(void **state)
 	assert_string_equal(gone, "");
 }
 
-static void a_node_that_is_not_named_any_more_is_gone(void **state)
+TEST(a_node_that_is_not_named_any_more_is_gone)
 {
-	(void)state;
 	assert_int_equal(read_slots("*2\r\n*3\r\n:0\r\n:99\r\n" A "*3\r\n:100\r\n:101\r\n" B),
 	                 0);
 	assert_int_equal(read_slots("*1\r\n*3\r\n:0\r\n:99\r\n" B), 0);
@@ -127,11 +121,10 @@ static void a_node_that_is_not_named_any_more_is_gone(void **state)
 	assert_int_equal(map.nnodes, 1);
 }
 
-static void a_node_keeps_the_slots_that_an_answer_leaves_out(void **state)
+TEST(a_node_keeps_the_slots_that_an_answer_leaves_out)
 {
 	uint32_t version;
 
-	(void)state;
 	assert_int_equal(read_slots("*2\r\n*3\r\n:0\r\n:99\r\n" A "*3\r\n:100\r\n:101\r\n" B),
 	                 0);
 	version = map.version;
@@ -148,7 +141,7 @@ static void a_node_keeps_the_slots_that_an_answer_leaves_out(void **state)
 	assert_string_equal(gone, "1.1.1.1:1000 ");
 }
 
-static void what_is_no_answer_changes_nothing(void **state)
+TEST(what_is_no_answer_changes_nothing)
 {
 	static const char *const bad[] = {
 		"*0\r\n",
@@ -161,7 +154,6 @@ static void what_is_no_answer_changes_nothing(void **state)
 		"*1\r\n:5\r\n",
 	};
 
-	(void)state;
 	assert_int_equal(read_slots("*1\r\n*3\r\n:0\r\n:16383\r\n" A), 0);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		assert_int_equal(read_slots(bad[i]), -1);
@@ -186,9 +178,8 @@ static int read_many(size_t n, bool overlap)
 	return rc;
 }
 
-static void a_cluster_has_no_more_than_a_thousand_primaries(void **state)
+TEST(a_cluster_has_no_more_than_a_thousand_primaries)
 {
-	(void)state;
 	assert_int_equal(read_slots("*1\r\n*3\r\n:0\r\n:16383\r\n" A), 0);
 	assert_int_equal(read_many(1001, false), -1);
 	assert_int_equal(read_many(16384, false), -1);
@@ -198,9 +189,8 @@ static void a_cluster_has_no_more_than_a_thousand_primaries(void **state)
 	assert_served(999, "h:1000");
 }
 
-static void a_slot_has_one_primary(void **state)
+TEST(a_slot_has_one_primary)
 {
-	(void)state;
 	assert_int_equal(read_many(2, true), -1);
 	assert_int_equal(map.nnodes, 0);
 }
@@ -220,9 +210,8 @@ static void read_many_migrating(size_t n, const char *host)
 	free(text);
 }
 
-static void no_more_than_a_hundred_nodes_get_slots(void **state)
+TEST(no_more_than_a_hundred_nodes_get_slots)
 {
-	(void)state;
 	assert_int_equal(read_slots("*1\r\n*3\r\n:0\r\n:16383\r\n" A), 0);
 	read_many_migrating(1000, "2.2.2.2");
 	read_many_migrating(1000, "3.3.3.3");
@@ -230,11 +219,10 @@ static void no_more_than_a_hundred_nodes_get_slots(void **state)
 	assert_int_equal(map.nnodes, 1 + 100);
 }
 
-static void a_redirection_names_a_node(void **state)
+TEST(a_redirection_names_a_node)
 {
 	struct node *a, *b;
 
-	(void)state;
 	assert_int_equal(read_slots("*1\r\n*3\r\n:0\r\n:16383\r\n" A), 0);
 	a = slot_map_node(&map, 0);
 	assert_null(slot_map_named(&map, a, SLICE_LIT("MOVED 7 2.2.2.2:5")));
@@ -254,11 +242,10 @@ static void a_redirection_names_a_node(void **state)
 	assert_served(8, "1.1.1.1:1000");
 }
 
-static void nodes_that_get_slots_are_in_the_map(void **state)
+TEST(nodes_that_get_slots_are_in_the_map)
 {
 	static const char nodes[] = NODES_HEAD "1000-5460 [7->-4567] [9-<-89ab]" NODES_TAIL;
 
-	(void)state;
 	assert_int_equal(read_slots("*1\r\n*3\r\n:0\r\n:16383\r\n" A), 0);
 	slot_map_read_migrating(&map, nodes, "x");
 	assert_true(slot_map_is_migrating(&map, 7));
@@ -275,11 +262,10 @@ static void nodes_that_get_slots_are_in_the_map(void **state)
 }
 
 /* Clients are told names, or no host at all: cluster-preferred-endpoint-type. */
-static void nodes_that_get_slots_are_named_as_clients_are_told(void **state)
+TEST(nodes_that_get_slots_are_named_as_clients_are_told)
 {
 	static const char nodes[] = NODES_HEAD "[7->-4567]" NODES_TAIL;
 
-	(void)state;
 	assert_int_equal(
 		read_slots("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$5\r\nalpha\r\n:1000\r\n"), 0);
 	slot_map_read_migrating(&map, nodes, "x");
@@ -290,7 +276,7 @@ static void nodes_that_get_slots_are_named_as_clients_are_told(void **state)
 	assert_string_equal(named[nnamed - 1], "asked.lan:5");
 }
 
-static void what_is_no_list_of_nodes_adds_nothing(void **state)
+TEST(what_is_no_list_of_nodes_adds_nothing)
 {
 	static const char *const texts[] = {
 		"",
@@ -309,16 +295,14 @@ static void what_is_no_list_of_nodes_adds_nothing(void **state)
 		"4567 nonsense myself,master - 0 0 1 connected [7->-4567]",
 	};
 
-	(void)state;
 	assert_int_equal(read_slots("*1\r\n*3\r\n:0\r\n:16383\r\n" A), 0);
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		slot_map_read_migrating(&map, texts[i], "x");
 	assert_int_equal(nnamed, 1);
 }
 
-static void a_slot_is_on_its_way_until_it_has_arrived(void **state)
+TEST(a_slot_is_on_its_way_until_it_has_arrived)
 {
-	(void)state;
 	assert_int_equal(read_slots("*1\r\n*3\r\n:0\r\n:16383\r\n" A), 0);
 	assert_false(slot_map_is_migrating(&map, 7));
 	slot_map_note_migrating(&map, 7);
@@ -333,7 +317,7 @@ static void a_slot_is_on_its_way_until_it_has_arrived(void **state)
 	assert_false(slot_map_is_migrating(&map, 9));
 }
 
-static void a_node_has_a_port_and_a_host_of_at_most_255_bytes(void **state)
+TEST(a_node_has_a_port_and_a_host_of_at_most_255_bytes)
 {
 	static const struct {
 		const char *address, *named; /* NULL: none */
@@ -347,7 +331,6 @@ static void a_node_has_a_port_and_a_host_of_at_most_255_bytes(void **state)
 	};
 	char text[300];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		const char *node = (const char *)(const void *)slot_map_get(
 			&map, slice_str(rows[i].address));
@@ -365,7 +348,7 @@ static void a_node_has_a_port_and_a_host_of_at_most_255_bytes(void **state)
 	assert_null(slot_map_get(&map, slice_str(text)));
 }
 
-static void slots_on_their_way_are_read_from_whole_words(void **state)
+TEST(slots_on_their_way_are_read_from_whole_words)
 {
 	static const struct {
 		const char *word;
@@ -417,11 +400,10 @@ static void assert_primaries(struct primaries *p, const char *text)
 	assert_string_equal(out, text);
 }
 
-static void primaries_are_in_the_order_of_their_first_slots(void **state)
+TEST(primaries_are_in_the_order_of_their_first_slots)
 {
 	struct primaries p = { 0 };
 
-	(void)state;
 	assert_primaries(&p, "");
 	assert_null(primaries_after(&p, 0));
 	assert_int_equal(read_slots("*3\r\n*3\r\n:2\r\n:5\r\n" A "*3\r\n:6\r\n:7\r\n" B
@@ -443,16 +425,13 @@ static void primaries_are_in_the_order_of_their_first_slots(void **state)
 	assert_null(p.v);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-static void what_is_no_address_is_no_node(void **state)
+TEST(what_is_no_address_is_no_node)
 {
 	static const char *const addresses[] = {
 		"[:1",      "[]:1",   "[::1:1", "*:1", "unix:1", "a b:1",
 		"a\r\nb:1", "\x80:1", ":1",     "a:",  "a:0",
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(addresses) / sizeof(*addresses); i++)
 		assert_null(slot_map_get(&map, slice_str(addresses[i])));
 	assert_int_equal(nnamed, 0);
@@ -465,29 +444,4 @@ static void what_is_no_address_is_no_node(void **state)
 	/* What comes behind it is not read. */
 	assert_non_null(slot_map_get(&map, slice_of("a:1:", 3)));
 	assert_string_equal(named[1], "a:1");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(what_is_no_address_is_no_node),
-		TEST(an_answer_tells_which_node_serves_what),
-		TEST(the_version_changes_with_the_map_alone),
-		TEST(a_node_that_is_not_named_any_more_is_gone),
-		TEST(a_node_keeps_the_slots_that_an_answer_leaves_out),
-		TEST(what_is_no_answer_changes_nothing),
-		TEST(a_node_has_a_port_and_a_host_of_at_most_255_bytes),
-		TEST(slots_on_their_way_are_read_from_whole_words),
-		TEST(primaries_are_in_the_order_of_their_first_slots),
-		TEST(a_cluster_has_no_more_than_a_thousand_primaries),
-		TEST(a_slot_has_one_primary),
-		TEST(no_more_than_a_hundred_nodes_get_slots),
-		TEST(a_redirection_names_a_node),
-		TEST(nodes_that_get_slots_are_in_the_map),
-		TEST(nodes_that_get_slots_are_named_as_clients_are_told),
-		TEST(what_is_no_list_of_nodes_adds_nothing),
-		TEST(a_slot_is_on_its_way_until_it_has_arrived),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

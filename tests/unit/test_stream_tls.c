@@ -3,12 +3,6 @@
  * A stream that encrypts, against a client that does what clients seldom do: one byte at a
  * time, everything at once, nothing for long, and no TLS at all.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -20,11 +14,14 @@
 #include <unistd.h>
 
 #include "net/dial.h"
+#include "tests/unit/testing.h"
 #include "tests/unit/tls_fixture.h"
+
+FIXTURE(tls_fixture_setup, tls_fixture_teardown);
 
 /* --- what comes in ------------------------------------------------------------------------ */
 
-static void records_in_single_bytes_are_read_whole(void **state)
+TEST(records_in_single_bytes_are_read_whole)
 {
 	struct tls_fixture *f = *state;
 	char *bytes = pattern(40 * KB);
@@ -40,7 +37,7 @@ static void records_in_single_bytes_are_read_whole(void **state)
 }
 
 /* More than the owner reads at once, and the end behind it: the socket tells of it once. */
-static void records_that_come_with_the_end_are_read_before_it(void **state)
+TEST(records_that_come_with_the_end_are_read_before_it)
 {
 	static const size_t chunks[] = { 1000, 1, 16 * KB, 16 * KB + 1, 64 * KB };
 	struct tls_fixture *f = *state;
@@ -78,7 +75,7 @@ static char *paused_behind_the_first(struct tls_fixture *f)
 	return bytes;
 }
 
-static void nothing_is_read_while_it_is_paused(void **state)
+TEST(nothing_is_read_while_it_is_paused)
 {
 	struct tls_fixture *f = *state;
 	char *bytes = paused_behind_the_first(f);
@@ -92,7 +89,7 @@ static void nothing_is_read_while_it_is_paused(void **state)
 	free(bytes);
 }
 
-static void bytes_that_were_decrypted_wait_for_memory(void **state)
+TEST(bytes_that_were_decrypted_wait_for_memory)
 {
 	struct tls_fixture *f = *state;
 	char *bytes = paused_behind_the_first(f);
@@ -112,7 +109,7 @@ static void bytes_that_were_decrypted_wait_for_memory(void **state)
 
 /* --- what goes out ------------------------------------------------------------------------ */
 
-static void client_that_reads_late_gets_everything(void **state)
+TEST(client_that_reads_late_gets_everything)
 {
 	struct tls_fixture *f = *state;
 	const size_t n = 3 * MB;
@@ -139,7 +136,7 @@ static void client_that_reads_late_gets_everything(void **state)
 	free(bytes);
 }
 
-static void what_was_sent_before_the_handshake_is_sent_behind_it_and_then_the_end(void **state)
+TEST(what_was_sent_before_the_handshake_is_sent_behind_it_and_then_the_end)
 {
 	struct tls_fixture *f = *state;
 	char *bytes = pattern(500 * KB);
@@ -164,7 +161,7 @@ static void what_was_sent_before_the_handshake_is_sent_behind_it_and_then_the_en
 	free(bytes);
 }
 
-static void end_of_a_client_is_answered_with_the_end(void **state)
+TEST(end_of_a_client_is_answered_with_the_end)
 {
 	struct tls_fixture *f = *state;
 
@@ -179,7 +176,7 @@ static void end_of_a_client_is_answered_with_the_end(void **state)
 
 /* --- what breaks -------------------------------------------------------------------------- */
 
-static void garbage_ends_it_behind_what_came_before(void **state)
+TEST(garbage_ends_it_behind_what_came_before)
 {
 	struct tls_fixture *f = *state;
 	const char *reason;
@@ -198,7 +195,7 @@ static void garbage_ends_it_behind_what_came_before(void **state)
 		assert_string_equal(reason, "bad record type");
 }
 
-static void record_that_was_changed_on_its_way_is_not_read(void **state)
+TEST(record_that_was_changed_on_its_way_is_not_read)
 {
 	struct tls_fixture *f = *state;
 	char *p;
@@ -213,7 +210,7 @@ static void record_that_was_changed_on_its_way_is_not_read(void **state)
 	assert_int_equal(buf_len(&f->got), 0);
 }
 
-static void client_that_goes_in_the_middle_of_a_record_has_ended(void **state)
+TEST(client_that_goes_in_the_middle_of_a_record_has_ended)
 {
 	struct tls_fixture *f = *state;
 	char *bytes = pattern(20 * KB), *p;
@@ -235,7 +232,7 @@ static void client_that_goes_in_the_middle_of_a_record_has_ended(void **state)
 	free(bytes);
 }
 
-static void client_that_goes_in_the_handshake_has_ended(void **state)
+TEST(client_that_goes_in_the_handshake_has_ended)
 {
 	struct tls_fixture *f = *state;
 
@@ -278,7 +275,7 @@ static int listen_for(struct address *at)
 }
 
 /* A reload may come while a server is connected to: nobody else has that context any more. */
-static void what_a_connection_needs_lives_until_it_is_there(void **state)
+TEST(what_a_connection_needs_lives_until_it_is_there)
 {
 	struct tls_fixture *f = *state;
 	struct tls_settings any = { .peer = TLS_PEER_ANY };
@@ -302,27 +299,4 @@ static void what_a_connection_needs_lives_until_it_is_there(void **state)
 	dial_cancel(d);
 	close(fd);
 	close(listener);
-}
-
-#define TEST(name)                                                                             \
-	cmocka_unit_test_setup_teardown(name, tls_fixture_setup, tls_fixture_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(records_in_single_bytes_are_read_whole),
-		TEST(records_that_come_with_the_end_are_read_before_it),
-		TEST(nothing_is_read_while_it_is_paused),
-		TEST(bytes_that_were_decrypted_wait_for_memory),
-		TEST(client_that_reads_late_gets_everything),
-		TEST(what_was_sent_before_the_handshake_is_sent_behind_it_and_then_the_end),
-		TEST(end_of_a_client_is_answered_with_the_end),
-		TEST(garbage_ends_it_behind_what_came_before),
-		TEST(record_that_was_changed_on_its_way_is_not_read),
-		TEST(client_that_goes_in_the_middle_of_a_record_has_ended),
-		TEST(client_that_goes_in_the_handshake_has_ended),
-		TEST(what_a_connection_needs_lives_until_it_is_there),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

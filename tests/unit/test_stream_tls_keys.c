@@ -3,20 +3,17 @@
  * A stream that encrypts, whose client asks for other keys when it is least convenient: while
  * bytes wait for the socket.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "tests/unit/testing.h"
 #include "tests/unit/tls_fixture.h"
 
+FIXTURE(tls_fixture_setup, tls_fixture_teardown);
+
 /* The stream answers each time with other keys of its own. */
-static void keys_may_change_at_any_time(void **state)
+TEST(keys_may_change_at_any_time)
 {
 	struct tls_fixture *f = *state;
 	char *bytes = pattern(200 * KB);
@@ -45,7 +42,7 @@ static void client_changes_keys(struct tls_fixture *f, const char *byte)
 
 /* OpenSSL alone would end the connection: it has to answer behind a record that is half
  * written. */
-static void keys_may_change_while_bytes_wait_to_be_sent(void **state)
+TEST(keys_may_change_while_bytes_wait_to_be_sent)
 {
 	struct tls_fixture *f = *state;
 	const size_t n = 2 * MB;
@@ -95,7 +92,7 @@ static size_t change_keys_until_blocked(struct tls_fixture *f, const char *bytes
 }
 
 /* Its answers are what grows with it. */
-static void client_that_changes_keys_and_does_not_read_is_not_read_any_more(void **state)
+TEST(client_that_changes_keys_and_does_not_read_is_not_read_any_more)
 {
 	struct tls_fixture *f = *state;
 	char *bytes = pattern(20000);
@@ -119,7 +116,7 @@ static void client_that_changes_keys_and_does_not_read_is_not_read_any_more(void
 }
 
 /* The socket tells of it no more, and the owner had enough for a while. */
-static void what_came_with_keys_that_could_not_be_answered_is_read_later(void **state)
+TEST(what_came_with_keys_that_could_not_be_answered_is_read_later)
 {
 	struct tls_fixture *f = *state;
 	char *bytes = pattern(20000);
@@ -137,7 +134,7 @@ static void what_came_with_keys_that_could_not_be_answered_is_read_later(void **
 	free(bytes);
 }
 
-static void end_waits_for_the_socket_like_all_else(void **state)
+TEST(end_waits_for_the_socket_like_all_else)
 {
 	struct tls_fixture *f = *state;
 	char record[1 + 22];
@@ -157,20 +154,4 @@ static void end_waits_for_the_socket_like_all_else(void **state)
 	assert_true(f->closed);
 	assert_int_equal(stream_pending(&f->stream), 0);
 	assert_int_equal(recv(f->fd, record, 1, MSG_DONTWAIT), 0);
-}
-
-#define TEST(name)                                                                             \
-	cmocka_unit_test_setup_teardown(name, tls_fixture_setup, tls_fixture_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(keys_may_change_at_any_time),
-		TEST(keys_may_change_while_bytes_wait_to_be_sent),
-		TEST(client_that_changes_keys_and_does_not_read_is_not_read_any_more),
-		TEST(what_came_with_keys_that_could_not_be_answered_is_read_later),
-		TEST(end_waits_for_the_socket_like_all_else),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

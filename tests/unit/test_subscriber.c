@@ -2,20 +2,14 @@
  *
  * hasp's own connection for what Redis publishes, against a server that the test plays.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/log.h"
 #include "tests/unit/heap.h"
 #include "tests/unit/played_server.h"
+#include "tests/unit/testing.h"
 #include "upstream/decode.h"
 #include "upstream/subscriber.h"
 
@@ -95,6 +89,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down);
+
 static void begin(struct fixture *f)
 {
 	subscriber_open(f->subscriber);
@@ -111,7 +107,7 @@ static void come_up(struct fixture *f)
 	buf_clear(&f->heard);
 }
 
-static void it_does_not_connect_before_it_is_opened(void **state)
+TEST(it_does_not_connect_before_it_is_opened)
 {
 	struct fixture *f = *state;
 
@@ -119,7 +115,7 @@ static void it_does_not_connect_before_it_is_opened(void **state)
 	assert_false(played_server_is_dialled(&f->server));
 }
 
-static void it_is_up_when_its_own_channel_is_subscribed(void **state)
+TEST(it_is_up_when_its_own_channel_is_subscribed)
 {
 	struct fixture *f = *state;
 
@@ -131,7 +127,7 @@ static void it_is_up_when_its_own_channel_is_subscribed(void **state)
 	assert_heard(f, "up ");
 }
 
-static void to_open_it_again_changes_nothing(void **state)
+TEST(to_open_it_again_changes_nothing)
 {
 	struct fixture *f = *state;
 
@@ -142,7 +138,7 @@ static void to_open_it_again_changes_nothing(void **state)
 	assert_false(played_server_is_dialled(&f->server));
 }
 
-static void it_subscribes_when_its_login_is_accepted(void **state)
+TEST(it_subscribes_when_its_login_is_accepted)
 {
 	struct fixture *f = *state;
 
@@ -153,7 +149,7 @@ static void it_subscribes_when_its_login_is_accepted(void **state)
 	played_server_expect(&f->server, SUBSCRIBE_OWN);
 }
 
-static void messages_come_however_they_are_cut(void **state)
+TEST(messages_come_however_they_are_cut)
 {
 	static const char message[] = "*3\r\n$7\r\nmessage\r\n$3\r\nown\r\n$2\r\nhi\r\n";
 	struct fixture *f = *state;
@@ -166,7 +162,7 @@ static void messages_come_however_they_are_cut(void **state)
 	assert_heard(f, "own: hi own: hi ");
 }
 
-static void other_channels_come_and_go(void **state)
+TEST(other_channels_come_and_go)
 {
 	struct fixture *f = *state;
 
@@ -180,7 +176,7 @@ static void other_channels_come_and_go(void **state)
 	played_server_expect(&f->server, "*2\r\n$11\r\nUNSUBSCRIBE\r\n$1\r\nx\r\n");
 }
 
-static void other_channels_are_not_subscribed_while_it_is_not_up(void **state)
+TEST(other_channels_are_not_subscribed_while_it_is_not_up)
 {
 	struct fixture *f = *state;
 
@@ -193,7 +189,7 @@ static void other_channels_are_not_subscribed_while_it_is_not_up(void **state)
 	played_server_expect(&f->server, "*2\r\n$11\r\nUNSUBSCRIBE\r\n$1\r\ny\r\n");
 }
 
-static void a_refusal_is_kept_until_it_works(void **state)
+TEST(a_refusal_is_kept_until_it_works)
 {
 	struct fixture *f = *state;
 
@@ -210,7 +206,7 @@ static void a_refusal_is_kept_until_it_works(void **state)
 }
 
 /* Clients are told of it by Redis itself, and may wait again as soon as it can. */
-static void that_redis_cannot_at_the_moment_is_no_refusal(void **state)
+TEST(that_redis_cannot_at_the_moment_is_no_refusal)
 {
 	struct fixture *f = *state;
 
@@ -221,7 +217,7 @@ static void that_redis_cannot_at_the_moment_is_no_refusal(void **state)
 	assert_null(subscriber_refusal(f->subscriber));
 }
 
-static void another_channel_that_is_refused_does_not_end_it(void **state)
+TEST(another_channel_that_is_refused_does_not_end_it)
 {
 	struct fixture *f = *state;
 
@@ -231,7 +227,7 @@ static void another_channel_that_is_refused_does_not_end_it(void **state)
 	assert_heard(f, "");
 }
 
-static void what_is_no_reply_ends_the_connection(void **state)
+TEST(what_is_no_reply_ends_the_connection)
 {
 	struct fixture *f = *state;
 
@@ -242,7 +238,7 @@ static void what_is_no_reply_ends_the_connection(void **state)
 	come_up(f);
 }
 
-static void a_message_that_is_too_long_ends_the_connection(void **state)
+TEST(a_message_that_is_too_long_ends_the_connection)
 {
 	struct fixture *f = *state;
 	char piece[4096];
@@ -259,7 +255,7 @@ static void a_message_that_is_too_long_ends_the_connection(void **state)
 	come_up(f);
 }
 
-static void lengths_that_are_announced_take_no_memory(void **state)
+TEST(lengths_that_are_announced_take_no_memory)
 {
 	static const char *const announced[] = {
 		"*100000000\r\n$7\r\nmessage\r\n",
@@ -280,12 +276,11 @@ static void lengths_that_are_announced_take_no_memory(void **state)
 	}
 }
 
-static void an_answer_of_too_many_elements_is_not_decoded(void **state)
+TEST(an_answer_of_too_many_elements_is_not_decoded)
 {
 	struct buf frame = BUF_INIT;
 	redisReply *reply;
 
-	(void)state;
 	buf_puts(&frame, "*400000\r\n");
 	for (int i = 0; i < 400000; i++)
 		buf_puts(&frame, ":1\r\n");
@@ -301,7 +296,7 @@ static void an_answer_of_too_many_elements_is_not_decoded(void **state)
 }
 
 /* No timer has to run out: the test's loop is run without waiting. */
-static void what_has_worked_for_a_while_is_connected_anew_at_once(void **state)
+TEST(what_has_worked_for_a_while_is_connected_anew_at_once)
 {
 	struct fixture *f = *state;
 
@@ -313,7 +308,7 @@ static void what_has_worked_for_a_while_is_connected_anew_at_once(void **state)
 	come_up(f);
 }
 
-static void after_a_change_it_connects_anew(void **state)
+TEST(after_a_change_it_connects_anew)
 {
 	struct fixture *f = *state;
 
@@ -324,7 +319,7 @@ static void after_a_change_it_connects_anew(void **state)
 	come_up(f);
 }
 
-static void a_change_does_not_open_it(void **state)
+TEST(a_change_does_not_open_it)
 {
 	struct fixture *f = *state;
 
@@ -333,7 +328,7 @@ static void a_change_does_not_open_it(void **state)
 	assert_false(played_server_is_dialled(&f->server));
 }
 
-static void one_on_which_nothing_comes_is_connected_anew(void **state)
+TEST(one_on_which_nothing_comes_is_connected_anew)
 {
 	struct fixture *f = *state;
 
@@ -346,7 +341,7 @@ static void one_on_which_nothing_comes_is_connected_anew(void **state)
 	come_up(f);
 }
 
-static void without_a_time_out_it_is_waited_for(void **state)
+TEST(without_a_time_out_it_is_waited_for)
 {
 	struct fixture *f = *state;
 
@@ -356,7 +351,7 @@ static void without_a_time_out_it_is_waited_for(void **state)
 	assert_true(subscriber_is_up(f->subscriber));
 }
 
-static void it_has_a_name_among_redis_clients(void **state)
+TEST(it_has_a_name_among_redis_clients)
 {
 	struct fixture *f = *state;
 
@@ -366,34 +361,4 @@ static void it_has_a_name_among_redis_clients(void **state)
 	                                 "$17\r\nhasp-7-subscriber\r\n");
 	played_server_send(&f->server, "+OK\r\n");
 	played_server_expect(&f->server, SUBSCRIBE_OWN);
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(it_does_not_connect_before_it_is_opened),
-		TEST(it_is_up_when_its_own_channel_is_subscribed),
-		TEST(to_open_it_again_changes_nothing),
-		TEST(it_subscribes_when_its_login_is_accepted),
-		TEST(messages_come_however_they_are_cut),
-		TEST(other_channels_come_and_go),
-		TEST(other_channels_are_not_subscribed_while_it_is_not_up),
-		TEST(a_refusal_is_kept_until_it_works),
-		TEST(that_redis_cannot_at_the_moment_is_no_refusal),
-		TEST(another_channel_that_is_refused_does_not_end_it),
-		TEST(what_is_no_reply_ends_the_connection),
-		TEST(a_message_that_is_too_long_ends_the_connection),
-		TEST(lengths_that_are_announced_take_no_memory),
-		TEST(an_answer_of_too_many_elements_is_not_decoded),
-		TEST(what_has_worked_for_a_while_is_connected_anew_at_once),
-		TEST(after_a_change_it_connects_anew),
-		TEST(a_change_does_not_open_it),
-		TEST(one_on_which_nothing_comes_is_connected_anew),
-		TEST(it_has_a_name_among_redis_clients),
-		TEST(without_a_time_out_it_is_waited_for),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

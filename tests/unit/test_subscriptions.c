@@ -3,19 +3,16 @@
  * Which frames are answers, and which come besides: messages, and the acknowledgements of
  * subscriptions, which are counted.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/fatal.h"
 #include "cluster/subscriptions.h"
 #include "tests/unit/session_fixture.h"
+#include "tests/unit/testing.h"
+
+FIXTURE(session_set_up, session_tear_down);
 
 static struct pending_request *subscribe(struct session *s, enum subscription which,
                                          size_t nchannels)
@@ -76,7 +73,7 @@ static void assert_subscribed(struct session *s, unsigned channels, unsigned pat
 
 /* --- acknowledgements ---------------------------------------------------------------- */
 
-static void each_channel_is_acknowledged(void **state)
+TEST(each_channel_is_acknowledged)
 {
 	struct session *s = *state;
 	struct pending_request *r = subscribe(s, SUBSCRIBED_CHANNELS, 3);
@@ -91,7 +88,7 @@ static void each_channel_is_acknowledged(void **state)
 }
 
 /* Channels and patterns are told together, shard channels by themselves. */
-static void channels_and_patterns_are_counted_apart(void **state)
+TEST(channels_and_patterns_are_counted_apart)
 {
 	struct session *s = *state;
 	struct pending_request *r = subscribe(s, SUBSCRIBED_CHANNELS, 2);
@@ -114,7 +111,7 @@ static void channels_and_patterns_are_counted_apart(void **state)
 	assert_subscribed(s, 1, 0, 0);
 }
 
-static void unsubscribing_from_what_is_not_subscribed_changes_nothing(void **state)
+TEST(unsubscribing_from_what_is_not_subscribed_changes_nothing)
 {
 	struct session *s = *state;
 	struct pending_request *r = subscribe(s, SUBSCRIBED_PATTERNS, 1);
@@ -127,7 +124,7 @@ static void unsubscribing_from_what_is_not_subscribed_changes_nothing(void **sta
 }
 
 /* One acknowledgement for each; one that names none when there was none. */
-static void unsubscribing_from_all_ends_with_the_last(void **state)
+TEST(unsubscribing_from_all_ends_with_the_last)
 {
 	struct session *s = *state;
 
@@ -151,7 +148,7 @@ static void unsubscribing_from_all_ends_with_the_last(void **state)
 	}
 }
 
-static void unsubscribing_from_nothing_at_all_is_acknowledged(void **state)
+TEST(unsubscribing_from_nothing_at_all_is_acknowledged)
 {
 	struct session *s = *state;
 	struct pending_request *r = unsubscribe(s, SUBSCRIBED_CHANNELS, 0);
@@ -162,7 +159,7 @@ static void unsubscribing_from_nothing_at_all_is_acknowledged(void **state)
 
 /* --- messages ------------------------------------------------------------------------ */
 
-static void messages_answer_nothing(void **state)
+TEST(messages_answer_nothing)
 {
 	struct session *s = *state;
 	static const char message[] = "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$2\r\nhi\r\n";
@@ -179,7 +176,7 @@ static void messages_answer_nothing(void **state)
 	assert_int_equal(arrives(s, NULL, message), BESIDES);
 }
 
-static void what_looks_like_a_message_is_an_answer_without_subscriptions(void **state)
+TEST(what_looks_like_a_message_is_an_answer_without_subscriptions)
 {
 	struct session *s = *state;
 
@@ -188,7 +185,7 @@ static void what_looks_like_a_message_is_an_answer_without_subscriptions(void **
 	assert_subscribed(s, 0, 0, 0);
 }
 
-static void other_answers_are_answers_while_subscribed(void **state)
+TEST(other_answers_are_answers_while_subscribed)
 {
 	struct session *s = *state;
 	struct pending_request *r = subscribe(s, SUBSCRIBED_CHANNELS, 1);
@@ -201,7 +198,7 @@ static void other_answers_are_answers_while_subscribed(void **state)
 	assert_int_equal(arrives(s, NULL, "*1\r\n*1\r\n$7\r\nmessage\r\n"), ANSWERS);
 }
 
-static void an_acknowledgement_of_another_kind_ends_no_request(void **state)
+TEST(an_acknowledgement_of_another_kind_ends_no_request)
 {
 	struct session *s = *state;
 	struct pending_request *first = subscribe(s, SUBSCRIBED_CHANNELS, 1);
@@ -215,7 +212,7 @@ static void an_acknowledgement_of_another_kind_ends_no_request(void **state)
 	assert_subscribed(s, 1, 1, 0);
 }
 
-static void in_resp3_pushes_answer_nothing_and_arrays_do(void **state)
+TEST(in_resp3_pushes_answer_nothing_and_arrays_do)
 {
 	struct session *s = *state;
 	struct pending_request *r;
@@ -237,7 +234,7 @@ static void in_resp3_pushes_answer_nothing_and_arrays_do(void **state)
 
 /* --- what a frame's beginning shows -------------------------------------------------- */
 
-static void a_frame_is_known_once_enough_of_it_is_there(void **state)
+TEST_WITH(a_frame_is_known_once_enough_of_it_is_there, NULL, NULL)
 {
 	static const struct {
 		const char *beginning;
@@ -263,29 +260,7 @@ static void a_frame_is_known_once_enough_of_it_is_there(void **state)
 		{ "*2\r\n*1\r\n", FRAME_OTHER },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
 		if (frame_kind(slice_str(cases[i].beginning)) != cases[i].kind)
 			fail_msg("case %zu", i);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, session_set_up, session_tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(each_channel_is_acknowledged),
-		TEST(channels_and_patterns_are_counted_apart),
-		TEST(unsubscribing_from_what_is_not_subscribed_changes_nothing),
-		TEST(unsubscribing_from_all_ends_with_the_last),
-		TEST(unsubscribing_from_nothing_at_all_is_acknowledged),
-		TEST(messages_answer_nothing),
-		TEST(what_looks_like_a_message_is_an_answer_without_subscriptions),
-		TEST(other_answers_are_answers_while_subscribed),
-		TEST(an_acknowledgement_of_another_kind_ends_no_request),
-		TEST(in_resp3_pushes_answer_nothing_and_arrays_do),
-		cmocka_unit_test(a_frame_is_known_once_enough_of_it_is_there),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

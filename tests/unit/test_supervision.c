@@ -3,10 +3,6 @@
  * What a service manager is told, and when. The manager is a socket of the test's; the workers
  * are played, and so is the clock.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +10,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "process/supervision.h"
 #include "tests/unit/log_fixture.h"
+#include "tests/unit/testing.h"
 
 #define WORKERS 2
 #define START 1000.0
@@ -97,6 +92,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down);
+
 /* What the manager was told next; "" if nothing. */
 static const char *next(const struct fixture *f)
 {
@@ -140,7 +137,7 @@ static void serve(struct fixture *f)
 
 /* --- the start ---------------------------------------------------------------------------- */
 
-static void nothing_is_ever_due_where_no_manager_listens(void **state)
+TEST(nothing_is_ever_due_where_no_manager_listens)
 {
 	struct fixture *f = *state;
 
@@ -154,7 +151,7 @@ static void nothing_is_ever_due_where_no_manager_listens(void **state)
 	assert_nothing_logged();
 }
 
-static void hasp_is_ready_when_redis_answers(void **state)
+TEST(hasp_is_ready_when_redis_answers)
 {
 	struct fixture *f = *state;
 
@@ -172,7 +169,7 @@ static void hasp_is_ready_when_redis_answers(void **state)
 	assert_told_nothing(f);
 }
 
-static void redis_that_does_not_answer_delays_the_start_by_five_seconds(void **state)
+TEST(redis_that_does_not_answer_delays_the_start_by_five_seconds)
 {
 	struct fixture *f = *state;
 
@@ -185,7 +182,7 @@ static void redis_that_does_not_answer_delays_the_start_by_five_seconds(void **s
 	assert_told(f, "READY=1\nSTATUS=Serving 0 clients; no server is reachable");
 }
 
-static void heir_leaves_the_word_to_its_predecessor(void **state)
+TEST(heir_leaves_the_word_to_its_predecessor)
 {
 	struct fixture *f = *state;
 
@@ -201,7 +198,7 @@ static void heir_leaves_the_word_to_its_predecessor(void **state)
 
 /* --- the status --------------------------------------------------------------------------- */
 
-static void status_that_has_changed_is_told_each_five_seconds(void **state)
+TEST(status_that_has_changed_is_told_each_five_seconds)
 {
 	struct fixture *f = *state;
 
@@ -219,7 +216,7 @@ static void status_that_has_changed_is_told_each_five_seconds(void **state)
 	assert_told(f, "STATUS=Serving 20 clients; gone");
 }
 
-static void status_that_has_not_changed_is_not_told_again(void **state)
+TEST(status_that_has_not_changed_is_not_told_again)
 {
 	struct fixture *f = *state;
 
@@ -231,7 +228,7 @@ static void status_that_has_not_changed_is_not_told_again(void **state)
 
 /* --- the watchdog ------------------------------------------------------------------------- */
 
-static void watchdog_is_fed_four_times_in_its_time(void **state)
+TEST(watchdog_is_fed_four_times_in_its_time)
 {
 	struct fixture *f = *state;
 
@@ -247,7 +244,7 @@ static void watchdog_is_fed_four_times_in_its_time(void **state)
 	assert_told(f, "WATCHDOG=1");
 }
 
-static void watchdog_of_another_process_is_not_fed(void **state)
+TEST(watchdog_of_another_process_is_not_fed)
 {
 	struct fixture *f = *state;
 
@@ -258,7 +255,7 @@ static void watchdog_of_another_process_is_not_fed(void **state)
 	assert_told_nothing(f);
 }
 
-static void watchdog_starves_while_one_worker_hangs(void **state)
+TEST(watchdog_starves_while_one_worker_hangs)
 {
 	struct fixture *f = *state;
 
@@ -287,7 +284,7 @@ static void watchdog_starves_while_one_worker_hangs(void **state)
 
 /* --- what happens ------------------------------------------------------------------------- */
 
-static void manager_is_told_of_a_reload_and_its_end(void **state)
+TEST(manager_is_told_of_a_reload_and_its_end)
 {
 	static const char reloading[] = "RELOADING=1\nMONOTONIC_USEC=";
 	struct fixture *f = *state;
@@ -305,7 +302,7 @@ static void manager_is_told_of_a_reload_and_its_end(void **state)
 	assert_told(f, READY("0 clients"));
 }
 
-static void status_tells_of_a_refused_reload_until_one_succeeds(void **state)
+TEST(status_tells_of_a_refused_reload_until_one_succeeds)
 {
 	struct fixture *f = *state;
 
@@ -317,7 +314,7 @@ static void status_tells_of_a_refused_reload_until_one_succeeds(void **state)
 }
 
 /* READY=1 would say that Redis answers. */
-static void reload_during_the_start_is_not_told(void **state)
+TEST(reload_during_the_start_is_not_told)
 {
 	struct fixture *f = *state;
 
@@ -329,7 +326,7 @@ static void reload_during_the_start_is_not_told(void **state)
 	assert_told_nothing(f);
 }
 
-static void manager_is_told_that_hasp_leaves_and_for_how_many_clients_it_waits(void **state)
+TEST(manager_is_told_that_hasp_leaves_and_for_how_many_clients_it_waits)
 {
 	struct fixture *f = *state;
 
@@ -345,7 +342,7 @@ static void manager_is_told_that_hasp_leaves_and_for_how_many_clients_it_waits(v
 	assert_told_nothing(f);
 }
 
-static void process_that_hands_over_names_its_heir_and_says_nothing_more(void **state)
+TEST(process_that_hands_over_names_its_heir_and_says_nothing_more)
 {
 	struct fixture *f = *state;
 
@@ -358,28 +355,4 @@ static void process_that_hands_over_names_its_heir_and_says_nothing_more(void **
 	supervision_reloaded(&f->s, true);
 	supervision_leaves(&f->s);
 	assert_told_nothing(f);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(nothing_is_ever_due_where_no_manager_listens),
-		TEST(hasp_is_ready_when_redis_answers),
-		TEST(redis_that_does_not_answer_delays_the_start_by_five_seconds),
-		TEST(heir_leaves_the_word_to_its_predecessor),
-		TEST(status_that_has_changed_is_told_each_five_seconds),
-		TEST(status_that_has_not_changed_is_not_told_again),
-		TEST(watchdog_is_fed_four_times_in_its_time),
-		TEST(watchdog_of_another_process_is_not_fed),
-		TEST(watchdog_starves_while_one_worker_hangs),
-		TEST(manager_is_told_of_a_reload_and_its_end),
-		TEST(status_tells_of_a_refused_reload_until_one_succeeds),
-		TEST(reload_during_the_start_is_not_told),
-		TEST(manager_is_told_that_hasp_leaves_and_for_how_many_clients_it_waits),
-		TEST(process_that_hands_over_names_its_heir_and_says_nothing_more),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,21 +3,15 @@
  * A server that is asked tells one thing, in whatever order its answer and the end of its
  * connection are learnt.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "tests/unit/surroundings.h"
+#include "tests/unit/testing.h"
 #include "upstream/sync_query.h"
 
 /* In one of some hundred, the request is written when the server has closed. */
@@ -46,13 +40,12 @@ static size_t on_commands(void *arg, const redisReply *reply)
 	return 0;
 }
 
-static void a_refusal_is_the_only_reason(void **state)
+TEST(a_refusal_is_the_only_reason)
 {
 	const struct ask_learner learner = { on_commands, NULL };
 	struct surroundings s;
 	pthread_t server;
 
-	(void)state;
 	surroundings_init(&s, 1024);
 	assert_int_equal(pthread_create(&server, NULL, refuse, &s), 0);
 	for (int i = 0; i < NASKED; i++) {
@@ -65,13 +58,4 @@ static void a_refusal_is_the_only_reason(void **state)
 	}
 	pthread_join(server, NULL);
 	surroundings_fini(&s);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_refusal_is_the_only_reason),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,21 +2,15 @@
  *
  * Timers run at their times and in their order, on a clock that a test moves and on a loop's.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/timers.h"
 #include "net/loop_timers.h"
+#include "tests/unit/testing.h"
 
 #define MANY 1000
 
@@ -57,12 +51,14 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down);
+
 static struct alarm alarm_at(struct timers *ts, char name)
 {
 	return (struct alarm){ .name = name, .timers = ts };
 }
 
-static void timers_run_in_the_order_of_their_times(void **state)
+TEST(timers_run_in_the_order_of_their_times)
 {
 	struct timers *ts = *state;
 	struct alarm a = alarm_at(ts, 'a'), b = alarm_at(ts, 'b'), c = alarm_at(ts, 'c');
@@ -83,7 +79,7 @@ static void timers_run_in_the_order_of_their_times(void **state)
 	assert_true(isinf(timers_first(ts)));
 }
 
-static void a_timer_that_was_stopped_does_not_run(void **state)
+TEST(a_timer_that_was_stopped_does_not_run)
 {
 	struct timers *ts = *state;
 	struct alarm a = alarm_at(ts, 'a'), b = alarm_at(ts, 'b');
@@ -97,7 +93,7 @@ static void a_timer_that_was_stopped_does_not_run(void **state)
 	assert_string_equal(rung, "b");
 }
 
-static void a_timer_that_is_started_again_runs_only_at_its_new_time(void **state)
+TEST(a_timer_that_is_started_again_runs_only_at_its_new_time)
 {
 	struct timers *ts = *state;
 	struct alarm a = alarm_at(ts, 'a');
@@ -110,7 +106,7 @@ static void a_timer_that_is_started_again_runs_only_at_its_new_time(void **state
 	assert_string_equal(rung, "a");
 }
 
-static void a_repeated_timer_runs_each_time_until_it_is_stopped(void **state)
+TEST(a_repeated_timer_runs_each_time_until_it_is_stopped)
 {
 	struct timers *ts = *state;
 	struct alarm a = alarm_at(ts, 'a');
@@ -124,7 +120,7 @@ static void a_repeated_timer_runs_each_time_until_it_is_stopped(void **state)
 	assert_string_equal(rung, "aaa");
 }
 
-static void what_a_repeated_timer_has_missed_is_not_made_up_for(void **state)
+TEST(what_a_repeated_timer_has_missed_is_not_made_up_for)
 {
 	struct timers *ts = *state;
 	struct alarm a = alarm_at(ts, 'a');
@@ -135,7 +131,7 @@ static void what_a_repeated_timer_has_missed_is_not_made_up_for(void **state)
 	assert_true(timers_first(ts) > 100.5);
 }
 
-static void a_timer_may_stop_and_start_others_when_it_runs(void **state)
+TEST(a_timer_may_stop_and_start_others_when_it_runs)
 {
 	struct timers *ts = *state;
 	struct alarm a = alarm_at(ts, 'a'), b = alarm_at(ts, 'b'), c = alarm_at(ts, 'c');
@@ -150,7 +146,7 @@ static void a_timer_may_stop_and_start_others_when_it_runs(void **state)
 	assert_string_equal(rung, "ac");
 }
 
-static void of_many_timers_in_any_order_each_runs_in_its_turn(void **state)
+TEST(of_many_timers_in_any_order_each_runs_in_its_turn)
 {
 	struct timers *ts = *state;
 	struct alarm *all = calloc(MANY, sizeof(*all));
@@ -189,7 +185,7 @@ static void note_earlier(void *arg, double at)
 	earliest = at;
 }
 
-static void the_owner_is_told_of_a_timer_that_is_due_before_all_others(void **state)
+TEST(the_owner_is_told_of_a_timer_that_is_due_before_all_others)
 {
 	struct timers *ts = *state;
 	struct alarm a = alarm_at(ts, 'a'), b = alarm_at(ts, 'b'), c = alarm_at(ts, 'c');
@@ -205,14 +201,13 @@ static void the_owner_is_told_of_a_timer_that_is_due_before_all_others(void **st
 
 /* --- on a loop ---------------------------------------------------------------------- */
 
-static void a_loop_runs_its_timers_in_order_and_none_too_early(void **state)
+TEST(a_loop_runs_its_timers_in_order_and_none_too_early)
 {
 	struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
 	struct loop_timers lt;
 	struct alarm a = { .name = 'a' }, b = { .name = 'b' }, never = { .name = 'n' };
 	double now;
 
-	(void)state;
 	loop_timers_init(&lt, loop);
 	a.timers = b.timers = &lt.timers;
 	now = timers_now(&lt.timers);
@@ -228,23 +223,4 @@ static void a_loop_runs_its_timers_in_order_and_none_too_early(void **state)
 	assert_string_equal(rung, "aba");
 	loop_timers_fini(&lt);
 	ev_loop_destroy(loop);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(timers_run_in_the_order_of_their_times),
-		TEST(a_timer_that_was_stopped_does_not_run),
-		TEST(a_timer_that_is_started_again_runs_only_at_its_new_time),
-		TEST(a_repeated_timer_runs_each_time_until_it_is_stopped),
-		TEST(what_a_repeated_timer_has_missed_is_not_made_up_for),
-		TEST(a_timer_may_stop_and_start_others_when_it_runs),
-		TEST(of_many_timers_in_any_order_each_runs_in_its_turn),
-		TEST(the_owner_is_told_of_a_timer_that_is_due_before_all_others),
-		TEST(a_loop_runs_its_timers_in_order_and_none_too_early),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,12 @@
  * A client's hello: whole, in two parts at every split, byte by byte, and in records of any
  * size.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "net/tls_hello.h"
+#include "tests/unit/testing.h"
 
 /* A message of `type` that announces `length` bytes and has `nbody` of them, in records of at
  * most `each` bytes. Returns how many bytes were written to `out`. */
@@ -57,12 +52,11 @@ static void assert_bytes(const char *p, size_t n, bool expected)
 	assert_int_equal(is_good, expected);
 }
 
-static void length_that_is_announced_is_what_counts(void **state)
+TEST(length_that_is_announced_is_what_counts)
 {
 	static const size_t sizes[] = { 1, 2, 3, 4, 100 };
 	char bytes[1024];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
 		size_t n = write_message(bytes, 1, TLS_HELLO_MAX, 100, sizes[i]);
 		assert_bytes(bytes, n, true);
@@ -75,12 +69,11 @@ static void length_that_is_announced_is_what_counts(void **state)
 	}
 }
 
-static void second_hello_counts_too(void **state)
+TEST(second_hello_counts_too)
 {
 	char bytes[1024];
 	size_t n = write_message(bytes, 1, 100, 100, 30);
 
-	(void)state;
 	/* What a client says between them, for firewalls. */
 	memcpy(bytes + n, (char[]){ 20, 3, 3, 0, 1, 1 }, 6);
 	n += 6;
@@ -88,23 +81,11 @@ static void second_hello_counts_too(void **state)
 	assert_bytes(bytes, n + write_message(bytes + n, 1, TLS_HELLO_MAX + 1, 0, 7), false);
 }
 
-static void what_is_no_handshake_is_no_hello(void **state)
+TEST(what_is_no_handshake_is_no_hello)
 {
 	static const char plain[] = "*1\r\n$4\r\nPING\r\n";
 	static const char data[] = { 23, 3, 3, 0, 8, 1, -1, -1, -1, 1, -1, -1, -1 };
 
-	(void)state;
 	assert_bytes(plain, sizeof(plain) - 1, true);
 	assert_bytes(data, sizeof(data), true);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(length_that_is_announced_is_what_counts),
-		cmocka_unit_test(second_hello_counts_too),
-		cmocka_unit_test(what_is_no_handshake_is_no_hello),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,12 +3,6 @@
  * The name of a TLS context's sessions: two contexts have the same name only if all their
  * settings and the contents of all their files are the same.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +10,7 @@
 #include <unistd.h>
 
 #include "net/tls_sessions.h"
+#include "tests/unit/testing.h"
 
 /* tls_sessions.c reads a file in blocks of this many bytes. */
 #define BLOCK 4096
@@ -50,6 +45,8 @@ static int tear_down(void **state)
 	free(f);
 	return 0;
 }
+
+GROUP_FIXTURE(set_up, tear_down);
 
 /* Writes `n` times the byte `c` to file `i`, and returns its path. */
 static const char *file_of(struct fixture *f, size_t i, char c, size_t n)
@@ -90,7 +87,7 @@ static void assert_differ(struct name a, struct name b)
 	assert_memory_not_equal(a.bytes, b.bytes, sizeof(a.bytes));
 }
 
-static void same_settings_and_files_have_the_same_name(void **state)
+TEST(same_settings_and_files_have_the_same_name)
 {
 	struct fixture *f = *state;
 	const char *a = file_of(f, 0, 'a', 10), *b = file_of(f, 1, 'a', 10);
@@ -100,24 +97,22 @@ static void same_settings_and_files_have_the_same_name(void **state)
 	assert_same(name_files(a, NULL, NULL), name_files(b, NULL, NULL));
 }
 
-static void each_setting_is_part_of_the_name(void **state)
+TEST(each_setting_is_part_of_the_name)
 {
-	(void)state;
 	assert_differ(name_texts("any", "TLSv1.3"), name_texts("any", "TLSv1.2"));
 	assert_differ(name_texts("any", "TLSv1.3"), name_texts("checked", "TLSv1.3"));
 	assert_differ(name_texts("any", "TLSv1.3"), name_texts("TLSv1.3", "any"));
 	assert_differ(name_texts("any", NULL), name_texts(NULL, "any"));
 }
 
-static void settings_that_only_join_to_the_same_text_have_different_names(void **state)
+TEST(settings_that_only_join_to_the_same_text_have_different_names)
 {
-	(void)state;
 	assert_differ(name_texts("ab", "c"), name_texts("a", "bc"));
 	assert_differ(name_texts("abc", NULL), name_texts("ab", "c"));
 	assert_differ(name_texts("abc", NULL), name_texts(NULL, "abc"));
 }
 
-static void each_byte_of_a_file_is_part_of_the_name(void **state)
+TEST(each_byte_of_a_file_is_part_of_the_name)
 {
 	struct fixture *f = *state;
 	struct name before = name_files(file_of(f, 0, 'a', 3 * BLOCK), NULL, NULL);
@@ -128,7 +123,7 @@ static void each_byte_of_a_file_is_part_of_the_name(void **state)
 	assert_same(before, name_files(file_of(f, 0, 'a', 3 * BLOCK), NULL, NULL));
 }
 
-static void files_that_only_join_to_the_same_bytes_have_different_names(void **state)
+TEST(files_that_only_join_to_the_same_bytes_have_different_names)
 {
 	struct fixture *f = *state;
 	const char *a = file_of(f, 0, 'a', 1), *aa = file_of(f, 1, 'a', 2);
@@ -139,27 +134,12 @@ static void files_that_only_join_to_the_same_bytes_have_different_names(void **s
 	assert_differ(name_files(a, NULL, aa), name_files(NULL, a, aa));
 }
 
-static void a_file_that_cannot_be_read_leaves_no_name(void **state)
+TEST(a_file_that_cannot_be_read_leaves_no_name)
 {
 	const char *missing[] = { "/tmp/there/is/no/such/file" };
 	const char *directory[] = { "/tmp" };
 	struct name name;
 
-	(void)state;
 	assert_false(tls_sessions_name(NULL, 0, missing, 1, name.bytes));
 	assert_false(tls_sessions_name(NULL, 0, directory, 1, name.bytes));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(same_settings_and_files_have_the_same_name),
-		cmocka_unit_test(each_setting_is_part_of_the_name),
-		cmocka_unit_test(settings_that_only_join_to_the_same_text_have_different_names),
-		cmocka_unit_test(each_byte_of_a_file_is_part_of_the_name),
-		cmocka_unit_test(files_that_only_join_to_the_same_bytes_have_different_names),
-		cmocka_unit_test(a_file_that_cannot_be_read_leaves_no_name),
-	};
-
-	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

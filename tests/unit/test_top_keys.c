@@ -3,18 +3,13 @@
  * The keys that something happens to most often are told beside an exact count of all keys:
  * what is told is never more than that, and with what may have been missed never less.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/top_keys.h"
+#include "tests/unit/testing.h"
 
 #define KEYS 5000
 #define ADDITIONS 100000
@@ -40,6 +35,8 @@ static int tear_down(void **state)
 	top_keys_free(*state);
 	return 0;
 }
+
+FIXTURE(set_up, tear_down);
 
 static uint64_t next_random(uint64_t *seed)
 {
@@ -97,7 +94,7 @@ static void check(const struct counted *c, uint64_t all, size_t tables)
 	}
 }
 
-static void what_is_told_agrees_with_an_exact_count(void **state)
+TEST_WITH(what_is_told_agrees_with_an_exact_count, NULL, NULL)
 {
 	for (uint64_t run = 1; run <= 5; run++) {
 		struct top_keys *t = top_keys_new();
@@ -112,10 +109,9 @@ static void what_is_told_agrees_with_an_exact_count(void **state)
 		free(c);
 		top_keys_free(t);
 	}
-	(void)state;
 }
 
-static void both_tables_are_added_up(void **state)
+TEST(both_tables_are_added_up)
 {
 	struct top_keys *t = *state;
 	struct counted *c = calloc(1, sizeof(*c));
@@ -130,7 +126,7 @@ static void both_tables_are_added_up(void **state)
 }
 
 /* One that is rare at first, and comes while all places are taken again and again. */
-static void key_that_becomes_frequent_gets_in(void **state)
+TEST(key_that_becomes_frequent_gets_in)
 {
 	struct top_keys *t = *state;
 	struct counted *c = calloc(1, sizeof(*c));
@@ -145,7 +141,7 @@ static void key_that_becomes_frequent_gets_in(void **state)
 }
 
 /* It may have been there, and given its place to another one. */
-static void what_one_table_may_have_missed_is_told(void **state)
+TEST(what_one_table_may_have_missed_is_told)
 {
 	struct counted *c = calloc(1, sizeof(*c));
 	struct top_keys *t = *state;
@@ -171,7 +167,7 @@ static uint64_t n_of(struct top_keys *t, size_t key, double now)
 	return n;
 }
 
-static void what_was_long_ago_is_forgotten(void **state)
+TEST(what_was_long_ago_is_forgotten)
 {
 	struct counted *c = calloc(1, sizeof(*c));
 	struct top_keys *t = *state;
@@ -203,7 +199,7 @@ static size_t how_many(struct top_keys *t)
 	return n;
 }
 
-static void keys_differ_by_database_section_length_and_bytes(void **state)
+TEST(keys_differ_by_database_section_length_and_bytes)
 {
 	static const char key[] = "a\0b";
 	struct top_keys *t = *state;
@@ -219,7 +215,7 @@ static void keys_differ_by_database_section_length_and_bytes(void **state)
 	}
 }
 
-static void long_keys_differ_by_length_beginning_and_end(void **state)
+TEST(long_keys_differ_by_length_beginning_and_end)
 {
 	struct top_keys *t = *state;
 	char key[1000];
@@ -236,24 +232,4 @@ static void long_keys_differ_by_length_beginning_and_end(void **state)
 	key[500] = 'y';
 	top_keys_add(t, &of_one, 0, slice_of(key, 1000), 0, 1);
 	assert_int_equal(how_many(t), 4);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_told_agrees_with_an_exact_count),
-		cmocka_unit_test_setup_teardown(both_tables_are_added_up, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(key_that_becomes_frequent_gets_in, set_up,
-		                                tear_down),
-		cmocka_unit_test_setup_teardown(what_one_table_may_have_missed_is_told, set_up,
-		                                tear_down),
-		cmocka_unit_test_setup_teardown(what_was_long_ago_is_forgotten, set_up,
-		                                tear_down),
-		cmocka_unit_test_setup_teardown(
-			keys_differ_by_database_section_length_and_bytes, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(long_keys_differ_by_length_beginning_and_end,
-		                                set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,23 +3,20 @@
  * A transaction is known from when MULTI is sent; what was queued in it becomes true by the
  * elements of EXEC's reply.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
-
 #include "base/fatal.h"
 #include "tests/unit/session_fixture.h"
+#include "tests/unit/testing.h"
+
+FIXTURE(session_set_up, session_tear_down);
 
 /* --- what EXEC makes true ------------------------------------------------------------ */
 
-static void queued_requests_settle_by_exec_s_elements(void **state)
+TEST(queued_requests_settle_by_exec_s_elements)
 {
 	struct session *s = *state;
 	struct pending_request *exec;
@@ -41,7 +38,7 @@ static void queued_requests_settle_by_exec_s_elements(void **state)
 	assert_int_equal(s->nawaited, 0);
 }
 
-static void a_last_element_that_is_nil_does_not_abort(void **state)
+TEST(a_last_element_that_is_nil_does_not_abort)
 {
 	struct session *s = *state;
 
@@ -52,7 +49,7 @@ static void a_last_element_that_is_nil_does_not_abort(void **state)
 	assert_int_equal(s->db, 3);
 }
 
-static void a_transaction_that_changes_nothing_is_not_awaited(void **state)
+TEST(a_transaction_that_changes_nothing_is_not_awaited)
 {
 	struct session *s = *state;
 
@@ -63,7 +60,7 @@ static void a_transaction_that_changes_nothing_is_not_awaited(void **state)
 	assert_int_equal(s->nawaited, 0);
 }
 
-static void an_aborted_transaction_changes_nothing(void **state)
+TEST(an_aborted_transaction_changes_nothing)
 {
 	struct session *s = *state;
 	static const struct slice aborts[] = {
@@ -80,7 +77,7 @@ static void an_aborted_transaction_changes_nothing(void **state)
 	}
 }
 
-static void a_discarded_transaction_changes_nothing(void **state)
+TEST(a_discarded_transaction_changes_nothing)
 {
 	struct session *s = *state;
 
@@ -95,7 +92,7 @@ static void a_discarded_transaction_changes_nothing(void **state)
 	assert_int_equal(s->db, 4);
 }
 
-static void multi_inside_multi_begins_nothing(void **state)
+TEST(multi_inside_multi_begins_nothing)
 {
 	struct session *s = *state;
 
@@ -107,7 +104,7 @@ static void multi_inside_multi_begins_nothing(void **state)
 	assert_int_equal(s->db, 3);
 }
 
-static void a_transaction_whose_reply_was_too_long_leaves_doubt(void **state)
+TEST(a_transaction_whose_reply_was_too_long_leaves_doubt)
 {
 	struct session *s = *state;
 	struct reply_scan scan = scanned(SLICE_LIT("*2\r\n+OK\r\n+OK\r\n"));
@@ -123,7 +120,7 @@ static void a_transaction_whose_reply_was_too_long_leaves_doubt(void **state)
 }
 
 /* Or else a client could keep a worker busy for minutes with one transaction. */
-static void a_long_transaction_settles_in_one_pass(void **state)
+TEST(a_long_transaction_settles_in_one_pass)
 {
 	struct session *s = *state;
 	struct buf reply = BUF_INIT;
@@ -146,7 +143,7 @@ static void a_long_transaction_settles_in_one_pass(void **state)
 
 /* --- watched keys -------------------------------------------------------------------- */
 
-static void a_key_is_watched_until_the_transaction(void **state)
+TEST(a_key_is_watched_until_the_transaction)
 {
 	struct session *s = *state;
 
@@ -163,7 +160,7 @@ static void a_key_is_watched_until_the_transaction(void **state)
 	assert_false(transaction_watches(&s->txn, s->db, SLICE_LIT("a")));
 }
 
-static void discard_and_unwatch_end_watching(void **state)
+TEST(discard_and_unwatch_end_watching)
 {
 	struct session *s = *state;
 
@@ -177,7 +174,7 @@ static void discard_and_unwatch_end_watching(void **state)
 }
 
 /* Redis refuses it, and goes on watching. */
-static void exec_outside_a_transaction_changes_nothing(void **state)
+TEST(exec_outside_a_transaction_changes_nothing)
 {
 	struct session *s = *state;
 
@@ -186,7 +183,7 @@ static void exec_outside_a_transaction_changes_nothing(void **state)
 	assert_true(transaction_watches(&s->txn, s->db, SLICE_LIT("a")));
 }
 
-static void a_key_is_watched_in_its_database(void **state)
+TEST(a_key_is_watched_in_its_database)
 {
 	struct session *s = *state;
 
@@ -200,7 +197,7 @@ static void a_key_is_watched_in_its_database(void **state)
 	assert_false(transaction_watches(&s->txn, s->db, SLICE_LIT("b")));
 }
 
-static void only_so_many_watched_keys_are_remembered(void **state)
+TEST(only_so_many_watched_keys_are_remembered)
 {
 	struct session *s = *state;
 	char key[1000] = { 0 };
@@ -225,7 +222,7 @@ static struct pending_request *sent_multi(struct session *s)
 	return multi;
 }
 
-static void multi_counts_from_when_it_is_sent(void **state)
+TEST(multi_counts_from_when_it_is_sent)
 {
 	struct session *s = *state;
 	struct pending_request *multi = sent_multi(s);
@@ -238,7 +235,7 @@ static void multi_counts_from_when_it_is_sent(void **state)
 }
 
 /* What came behind it was carried out at once, and nobody has looked at the replies. */
-static void a_refused_multi_leaves_doubt_about_what_came_behind_it(void **state)
+TEST(a_refused_multi_leaves_doubt_about_what_came_behind_it)
 {
 	struct session *s = *state;
 	struct pending_request *multi;
@@ -256,7 +253,7 @@ static void a_refused_multi_leaves_doubt_about_what_came_behind_it(void **state)
 }
 
 /* The client has sent the next transaction before the first MULTI was answered. */
-static void a_refused_multi_leaves_the_next_transaction_open(void **state)
+TEST(a_refused_multi_leaves_the_next_transaction_open)
 {
 	struct session *s = *state;
 	struct pending_request *refused = sent_multi(s), *multi;
@@ -269,7 +266,7 @@ static void a_refused_multi_leaves_the_next_transaction_open(void **state)
 	assert_false(session_in_multi(s));
 }
 
-static void exec_pending_is_awaited_though_its_reply_changes_nothing(void **state)
+TEST(exec_pending_is_awaited_though_its_reply_changes_nothing)
 {
 	struct session *s = *state;
 	struct pending_request *exec;
@@ -285,7 +282,7 @@ static void exec_pending_is_awaited_though_its_reply_changes_nothing(void **stat
 
 /* --- its state ----------------------------------------------------------------------- */
 
-static void the_state_changes_only_as_the_diagram_says(void **state)
+TEST(the_state_changes_only_as_the_diagram_says)
 {
 	/* NONE, QUEUING, TOO_LONG, ABORTED */
 	static const char *const allowed[TRANSACTION_STATES] = {
@@ -295,7 +292,6 @@ static void the_state_changes_only_as_the_diagram_says(void **state)
 		[TRANSACTION_ABORTED] = "NQT-",
 	};
 
-	(void)state;
 	assert_int_equal(TRANSACTION_STATES, 4);
 	for (int from = 0; from < TRANSACTION_STATES; from++)
 		for (int to = 0; to < TRANSACTION_STATES; to++)
@@ -321,7 +317,7 @@ static void bring(struct session *s, enum transaction_state to)
 	assert_state(s, to);
 }
 
-static void exec_discard_and_a_refused_multi_end_it_from_every_state(void **state)
+TEST(exec_discard_and_a_refused_multi_end_it_from_every_state)
 {
 	struct session *s = *state;
 
@@ -339,7 +335,7 @@ static void exec_discard_and_a_refused_multi_end_it_from_every_state(void **stat
 	}
 }
 
-static void multi_inside_a_transaction_leaves_its_state(void **state)
+TEST(multi_inside_a_transaction_leaves_its_state)
 {
 	struct session *s = *state;
 
@@ -353,7 +349,7 @@ static void multi_inside_a_transaction_leaves_its_state(void **state)
 	}
 }
 
-static void a_refused_command_aborts_it(void **state)
+TEST(a_refused_command_aborts_it)
 {
 	struct session *s = *state;
 
@@ -364,7 +360,7 @@ static void a_refused_command_aborts_it(void **state)
 	assert_state(s, TRANSACTION_ABORTED);
 }
 
-static void a_refusal_outside_of_a_transaction_changes_nothing(void **state)
+TEST(a_refusal_outside_of_a_transaction_changes_nothing)
 {
 	struct session *s = *state;
 
@@ -375,7 +371,7 @@ static void a_refusal_outside_of_a_transaction_changes_nothing(void **state)
 }
 
 /* The refusal that came before MULTI's answer was of a command in front of it. */
-static void an_earlier_transaction_s_refusal_does_not_count(void **state)
+TEST(an_earlier_transaction_s_refusal_does_not_count)
 {
 	struct session *s = *state;
 	struct pending_request *multi = sent_multi(s);
@@ -391,7 +387,7 @@ static void an_earlier_transaction_s_refusal_does_not_count(void **state)
 
 /* --- the commands that it keeps ------------------------------------------------------ */
 
-static void commands_are_kept_in_order_up_to_so_many_bytes(void **state)
+TEST(commands_are_kept_in_order_up_to_so_many_bytes)
 {
 	struct session *s = *state;
 
@@ -406,7 +402,7 @@ static void commands_are_kept_in_order_up_to_so_many_bytes(void **state)
 	assert_int_equal(buf_len(&s->txn.kept), 0);
 }
 
-static void behind_one_that_was_too_long_none_is_kept(void **state)
+TEST(behind_one_that_was_too_long_none_is_kept)
 {
 	struct session *s = *state;
 
@@ -416,7 +412,7 @@ static void behind_one_that_was_too_long_none_is_kept(void **state)
 	assert_int_equal(s->txn.nkept, 2);
 }
 
-static void an_aborted_transaction_stays_aborted_when_it_grows_too_long(void **state)
+TEST(an_aborted_transaction_stays_aborted_when_it_grows_too_long)
 {
 	struct session *s = *state;
 
@@ -425,7 +421,7 @@ static void an_aborted_transaction_stays_aborted_when_it_grows_too_long(void **s
 	assert_state(s, TRANSACTION_ABORTED);
 }
 
-static void what_was_kept_and_watched_by_guards_ends_with_it(void **state)
+TEST(what_was_kept_and_watched_by_guards_ends_with_it)
 {
 	struct session *s = *state;
 
@@ -440,7 +436,7 @@ static void what_was_kept_and_watched_by_guards_ends_with_it(void **state)
 
 /* --- watched keys, once more --------------------------------------------------------- */
 
-static void behind_a_queued_select_no_key_is_known_to_be_watched(void **state)
+TEST(behind_a_queued_select_no_key_is_known_to_be_watched)
 {
 	struct session *s = *state;
 
@@ -453,7 +449,7 @@ static void behind_a_queued_select_no_key_is_known_to_be_watched(void **state)
 	assert_false(transaction_watches(&s->txn, 1, SLICE_LIT("a")));
 }
 
-static void in_a_database_that_is_not_known_no_key_is_watched(void **state)
+TEST(in_a_database_that_is_not_known_no_key_is_watched)
 {
 	struct session *s = *state;
 
@@ -461,7 +457,7 @@ static void in_a_database_that_is_not_known_no_key_is_watched(void **state)
 	assert_false(transaction_watches(&s->txn, -1, SLICE_LIT("a")));
 }
 
-static void exec_and_discard_end_the_application_s_watch(void **state)
+TEST(exec_and_discard_end_the_application_s_watch)
 {
 	struct session *s = *state;
 
@@ -475,44 +471,4 @@ static void exec_and_discard_end_the_application_s_watch(void **state)
 	transaction_begin(&s->txn);
 	transaction_discard(&s->txn);
 	assert_false(s->txn.watching);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, session_set_up, session_tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(queued_requests_settle_by_exec_s_elements),
-		TEST(a_last_element_that_is_nil_does_not_abort),
-		TEST(a_transaction_that_changes_nothing_is_not_awaited),
-		TEST(an_aborted_transaction_changes_nothing),
-		TEST(a_discarded_transaction_changes_nothing),
-		TEST(multi_inside_multi_begins_nothing),
-		TEST(a_transaction_whose_reply_was_too_long_leaves_doubt),
-		TEST(a_long_transaction_settles_in_one_pass),
-		TEST(a_key_is_watched_until_the_transaction),
-		TEST(discard_and_unwatch_end_watching),
-		TEST(exec_outside_a_transaction_changes_nothing),
-		TEST(a_key_is_watched_in_its_database),
-		TEST(only_so_many_watched_keys_are_remembered),
-		TEST(multi_counts_from_when_it_is_sent),
-		TEST(a_refused_multi_leaves_doubt_about_what_came_behind_it),
-		TEST(a_refused_multi_leaves_the_next_transaction_open),
-		TEST(exec_pending_is_awaited_though_its_reply_changes_nothing),
-		TEST(the_state_changes_only_as_the_diagram_says),
-		TEST(exec_discard_and_a_refused_multi_end_it_from_every_state),
-		TEST(multi_inside_a_transaction_leaves_its_state),
-		TEST(a_refused_command_aborts_it),
-		TEST(a_refusal_outside_of_a_transaction_changes_nothing),
-		TEST(an_earlier_transaction_s_refusal_does_not_count),
-		TEST(commands_are_kept_in_order_up_to_so_many_bytes),
-		TEST(behind_one_that_was_too_long_none_is_kept),
-		TEST(an_aborted_transaction_stays_aborted_when_it_grows_too_long),
-		TEST(what_was_kept_and_watched_by_guards_ends_with_it),
-		TEST(behind_a_queued_select_no_key_is_known_to_be_watched),
-		TEST(in_a_database_that_is_not_known_no_key_is_watched),
-		TEST(exec_and_discard_end_the_application_s_watch),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,20 +3,13 @@
  * Names that the table of commands does not have: how often the server is asked about them, and
  * what its answers make known.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "base/log.h"
 #include "commands/learn.h"
+#include "tests/unit/testing.h"
 #include "upstream/decode.h"
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 struct fixture {
 	struct unknown_commands unknown_commands;
@@ -41,6 +34,8 @@ static int tear_down(void **state)
 	free(f);
 	return 0;
 }
+
+FIXTURE(set_up, tear_down);
 
 static void note(struct fixture *f, const char *name)
 {
@@ -95,14 +90,14 @@ static const struct command *known(const struct fixture *f, const char *name)
 #define INFO_AB "*4\r\n$7\r\nCOMMAND\r\n$4\r\nINFO\r\n$1\r\na\r\n$1\r\nb\r\n"
 #define ENTRY(name) "*6\r\n+" name "\r\n:3\r\n*1\r\n+write\r\n:1\r\n:1\r\n:1\r\n"
 
-static void nothing_is_asked_about_no_name(void **state)
+TEST(nothing_is_asked_about_no_name)
 {
 	struct fixture *f = *state;
 
 	assert_false(unknown_commands_is_due(&f->unknown_commands, 100));
 }
 
-static void a_name_is_asked_about_once_however_often_it_comes(void **state)
+TEST(a_name_is_asked_about_once_however_often_it_comes)
 {
 	struct fixture *f = *state;
 
@@ -112,7 +107,7 @@ static void a_name_is_asked_about_once_however_often_it_comes(void **state)
 	assert_asks(f, 100, INFO_AB);
 }
 
-static void there_is_one_question_at_a_time(void **state)
+TEST(there_is_one_question_at_a_time)
 {
 	struct fixture *f = *state;
 
@@ -124,7 +119,7 @@ static void there_is_one_question_at_a_time(void **state)
 	assert_asks(f, 200, INFO_A);
 }
 
-static void questions_are_a_second_apart(void **state)
+TEST(questions_are_a_second_apart)
 {
 	struct fixture *f = *state;
 
@@ -136,7 +131,7 @@ static void questions_are_a_second_apart(void **state)
 	assert_asks(f, 101, INFO_A);
 }
 
-static void a_name_that_is_awaited_is_asked_about_at_once(void **state)
+TEST(a_name_that_is_awaited_is_asked_about_at_once)
 {
 	struct fixture *f = *state;
 
@@ -152,7 +147,7 @@ static void a_name_that_is_awaited_is_asked_about_at_once(void **state)
 	assert_false(unknown_commands_is_due(&f->unknown_commands, 100));
 }
 
-static void a_name_is_awaited_until_it_is_answered(void **state)
+TEST(a_name_is_awaited_until_it_is_answered)
 {
 	struct fixture *f = *state;
 
@@ -168,7 +163,7 @@ static void a_name_is_awaited_until_it_is_answered(void **state)
 	assert_true(unknown_commands_await(&f->unknown_commands, SLICE_LIT("a")));
 }
 
-static void names_for_which_there_was_no_place_are_awaited_and_asked_about_later(void **state)
+TEST(names_for_which_there_was_no_place_are_awaited_and_asked_about_later)
 {
 	struct fixture *f = *state;
 	char name[16];
@@ -185,7 +180,7 @@ static void names_for_which_there_was_no_place_are_awaited_and_asked_about_later
 	assert_asks(f, 100, INFO_A);
 }
 
-static void nothing_is_awaited_of_a_name_that_no_command_can_have(void **state)
+TEST(nothing_is_awaited_of_a_name_that_no_command_can_have)
 {
 	struct fixture *f = *state;
 
@@ -194,7 +189,7 @@ static void nothing_is_awaited_of_a_name_that_no_command_can_have(void **state)
 	assert_false(unknown_commands_is_due(&f->unknown_commands, 100));
 }
 
-static void a_question_has_a_longest_length(void **state)
+TEST(a_question_has_a_longest_length)
 {
 	struct fixture *f = *state;
 	char name[16];
@@ -206,7 +201,7 @@ static void a_question_has_a_longest_length(void **state)
 	assert_int_equal(f->unknown_commands.n, UNKNOWN_COMMANDS_MAX);
 }
 
-static void a_name_that_no_command_can_have_is_not_asked_about(void **state)
+TEST(a_name_that_no_command_can_have_is_not_asked_about)
 {
 	struct fixture *f = *state;
 	char longest[COMMAND_NAME_SIZE + 1] = { 0 };
@@ -220,7 +215,7 @@ static void a_name_that_no_command_can_have_is_not_asked_about(void **state)
 	assert_true(unknown_commands_is_due(&f->unknown_commands, 100));
 }
 
-static void what_the_server_has_is_known_and_the_rest_is_not(void **state)
+TEST(what_the_server_has_is_known_and_the_rest_is_not)
 {
 	struct fixture *f = *state;
 
@@ -234,7 +229,7 @@ static void what_the_server_has_is_known_and_the_rest_is_not(void **state)
 	assert_true(command_single_key(known(f, "b")));
 }
 
-static void a_renamed_command_is_a_write_that_no_script_of_its_own_replaces(void **state)
+TEST(a_renamed_command_is_a_write_that_no_script_of_its_own_replaces)
 {
 	struct fixture *f = *state;
 
@@ -246,7 +241,7 @@ static void a_renamed_command_is_a_write_that_no_script_of_its_own_replaces(void
 	assert_int_equal(known(f, "setex")->facts.rule, RULE_SETEX);
 }
 
-static void what_a_renamed_command_does_to_its_connection_is_not_followed(void **state)
+TEST(what_a_renamed_command_does_to_its_connection_is_not_followed)
 {
 	struct fixture *f = *state;
 
@@ -257,7 +252,7 @@ static void what_a_renamed_command_does_to_its_connection_is_not_followed(void *
 	assert_false(known(f, "a")->flags & COMMAND_STATELESS);
 }
 
-static void an_answer_of_another_shape_teaches_nothing(void **state)
+TEST(an_answer_of_another_shape_teaches_nothing)
 {
 	static const char *const answers[] = {
 		"-NOPERM\r\n",        "*0\r\n", "*2\r\n" ENTRY("a") ENTRY("b"),
@@ -274,7 +269,7 @@ static void an_answer_of_another_shape_teaches_nothing(void **state)
 	}
 }
 
-static void a_question_without_an_answer_is_asked_when_the_name_comes_again(void **state)
+TEST(a_question_without_an_answer_is_asked_when_the_name_comes_again)
 {
 	struct fixture *f = *state;
 
@@ -302,7 +297,7 @@ static void a_question_without_an_answer_is_asked_when_the_name_comes_again(void
 	"\r\n:" first "\r\n*0\r\n*0\r\n" specs
 
 /* EVAL's like, ZUNIONSTORE's, and MSETEX's. */
-static void keys_that_are_counted_are_found_by_their_specifications(void **state)
+TEST(keys_that_are_counted_are_found_by_their_specifications)
 {
 	static const struct {
 		const char *frame;
@@ -341,28 +336,4 @@ static void keys_that_are_counted_are_found_by_their_specifications(void **state
 		(void)command_key_args(known(f, "a"), &req, found, 4);
 		assert_memory_equal(found, cases[i].keys, sizeof(found));
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(nothing_is_asked_about_no_name),
-		TEST(a_name_is_asked_about_once_however_often_it_comes),
-		TEST(there_is_one_question_at_a_time),
-		TEST(questions_are_a_second_apart),
-		TEST(a_name_that_is_awaited_is_asked_about_at_once),
-		TEST(a_name_is_awaited_until_it_is_answered),
-		TEST(names_for_which_there_was_no_place_are_awaited_and_asked_about_later),
-		TEST(nothing_is_awaited_of_a_name_that_no_command_can_have),
-		TEST(a_question_has_a_longest_length),
-		TEST(a_name_that_no_command_can_have_is_not_asked_about),
-		TEST(what_the_server_has_is_known_and_the_rest_is_not),
-		TEST(a_renamed_command_is_a_write_that_no_script_of_its_own_replaces),
-		TEST(what_a_renamed_command_does_to_its_connection_is_not_followed),
-		TEST(an_answer_of_another_shape_teaches_nothing),
-		TEST(a_question_without_an_answer_is_asked_when_the_name_comes_again),
-		TEST(keys_that_are_counted_are_found_by_their_specifications),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,11 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/unit/log_fixture.h"
+#include "tests/unit/testing.h"
 #include "upgrade.h"
 
 #define READY "HASP_READY_FD"
@@ -143,6 +138,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down);
+
 static void start(struct fixture *f, const char *binary, const char *what)
 {
 	sigset_t mask;
@@ -176,7 +173,7 @@ static void assert_gone(pid_t pid)
 	assert_int_equal(errno, ECHILD);
 }
 
-static void new_process_that_serves_takes_over(void **state)
+TEST(new_process_that_serves_takes_over)
 {
 	struct fixture *f = *state;
 	pid_t pid;
@@ -195,7 +192,7 @@ static void new_process_that_serves_takes_over(void **state)
 	assert_logged("level=warning event=upgrade_refused pid=");
 }
 
-static void new_process_gets_the_channels_in_their_order(void **state)
+TEST(new_process_gets_the_channels_in_their_order)
 {
 	struct fixture *f = *state;
 	int channels[3];
@@ -217,7 +214,7 @@ static void new_process_gets_the_channels_in_their_order(void **state)
 	assert_nothing_logged();
 }
 
-static void new_process_that_is_not_ready_at_the_deadline_is_ended(void **state)
+TEST(new_process_that_is_not_ready_at_the_deadline_is_ended)
 {
 	struct fixture *f = *state;
 	pid_t pid;
@@ -236,7 +233,7 @@ static void new_process_that_is_not_ready_at_the_deadline_is_ended(void **state)
 	assert_int_equal(upgrade_poll(&f->u, START + DEADLINE), UPGRADE_NONE);
 }
 
-static void new_process_that_ends_has_failed(void **state)
+TEST(new_process_that_ends_has_failed)
 {
 	struct fixture *f = *state;
 	pid_t pid;
@@ -251,7 +248,7 @@ static void new_process_that_ends_has_failed(void **state)
 	assert_int_equal(upgrade_poll(&f->u, START), UPGRADE_NONE);
 }
 
-static void new_process_that_crashes_has_failed(void **state)
+TEST(new_process_that_crashes_has_failed)
 {
 	struct fixture *f = *state;
 
@@ -262,7 +259,7 @@ static void new_process_that_crashes_has_failed(void **state)
 		"kept=\"the old process\" reason=\"the new process was ended by signal 9\"");
 }
 
-static void another_upgrade_may_follow_one_that_failed(void **state)
+TEST(another_upgrade_may_follow_one_that_failed)
 {
 	struct fixture *f = *state;
 
@@ -275,7 +272,7 @@ static void another_upgrade_may_follow_one_that_failed(void **state)
 	assert_int_equal(upgrade_poll(&f->u, START + 2 * DEADLINE - 0.1), UPGRADE_WAITING);
 }
 
-static void upgrade_under_way_refuses_another_one(void **state)
+TEST(upgrade_under_way_refuses_another_one)
 {
 	struct fixture *f = *state;
 	pid_t pid;
@@ -292,7 +289,7 @@ static void upgrade_under_way_refuses_another_one(void **state)
 	assert_int_equal(upgrade_poll(&f->u, START + DEADLINE), UPGRADE_FAILED);
 }
 
-static void first_process_of_a_container_refuses(void **state)
+TEST(first_process_of_a_container_refuses)
 {
 	struct fixture *f = *state;
 
@@ -304,7 +301,7 @@ static void first_process_of_a_container_refuses(void **state)
 	assert_int_equal(upgrade_poll(&f->u, START), UPGRADE_NONE);
 }
 
-static void binary_that_cannot_be_run_leaves_the_old_process_alone(void **state)
+TEST(binary_that_cannot_be_run_leaves_the_old_process_alone)
 {
 	struct fixture *f = *state;
 
@@ -318,7 +315,7 @@ static void binary_that_cannot_be_run_leaves_the_old_process_alone(void **state)
 	assert_nothing_logged();
 }
 
-static void old_process_that_leaves_ends_one_that_is_not_ready(void **state)
+TEST(old_process_that_leaves_ends_one_that_is_not_ready)
 {
 	struct fixture *f = *state;
 	pid_t pid;
@@ -334,7 +331,7 @@ static void old_process_that_leaves_ends_one_that_is_not_ready(void **state)
 	assert_nothing_logged();
 }
 
-static void old_process_that_leaves_does_not_end_one_that_serves(void **state)
+TEST(old_process_that_leaves_does_not_end_one_that_serves)
 {
 	struct fixture *f = *state;
 
@@ -345,7 +342,7 @@ static void old_process_that_leaves_does_not_end_one_that_serves(void **state)
 	assert_int_equal(waitpid(f->u.pid, NULL, WNOHANG), 0);
 }
 
-static void process_without_a_predecessor_is_no_heir(void **state)
+TEST(process_without_a_predecessor_is_no_heir)
 {
 	static const char *const values[] = { NULL, "", "x", "2", "-1", "7x", "1000000" };
 	struct fixture *f = *state;
@@ -361,7 +358,7 @@ static void process_without_a_predecessor_is_no_heir(void **state)
 	}
 }
 
-static void heir_tells_once_that_it_is_ready(void **state)
+TEST(heir_tells_once_that_it_is_ready)
 {
 	struct fixture *f = *state;
 	char number[16], bytes[4];
@@ -386,7 +383,7 @@ static void heir_tells_once_that_it_is_ready(void **state)
 }
 
 /* covers: upgrade */
-static void heir_of_a_process_that_was_killed_logs_that(void **state)
+TEST(heir_of_a_process_that_was_killed_logs_that)
 {
 	struct fixture *f = *state;
 	char number[16];
@@ -404,26 +401,7 @@ static void heir_of_a_process_that_was_killed_logs_that(void **state)
 		"level=warning event=upgrade reason=\"the old process cannot be reached: ");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		TEST(new_process_that_serves_takes_over),
-		TEST(new_process_gets_the_channels_in_their_order),
-		TEST(new_process_that_is_not_ready_at_the_deadline_is_ended),
-		TEST(new_process_that_ends_has_failed),
-		TEST(new_process_that_crashes_has_failed),
-		TEST(another_upgrade_may_follow_one_that_failed),
-		TEST(upgrade_under_way_refuses_another_one),
-		TEST(first_process_of_a_container_refuses),
-		TEST(binary_that_cannot_be_run_leaves_the_old_process_alone),
-		TEST(old_process_that_leaves_ends_one_that_is_not_ready),
-		TEST(old_process_that_leaves_does_not_end_one_that_serves),
-		TEST(process_without_a_predecessor_is_no_heir),
-		TEST(heir_tells_once_that_it_is_ready),
-		TEST(heir_of_a_process_that_was_killed_logs_that),
-	};
-
-	return argc > 1 ? act(argv) : cmocka_run_group_tests(tests, NULL, NULL);
+	return argc > 1 ? act(argv) : run_registered_tests();
 }

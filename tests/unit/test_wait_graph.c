@@ -3,14 +3,9 @@
  * wait_graph: who waits for what. A circle is taken apart once, and only while all of it is
  * there.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "lock/deadlock/wait_graph.h"
+#include "tests/unit/testing.h"
 
 static struct graph_wait *add(struct wait_graph *g, const char *owner, const char *second,
                               const char *key)
@@ -56,7 +51,9 @@ static int graph_tear_down(void **state)
 	return 0;
 }
 
-static void test_a_wait_is_found_by_each_of_its_owners(void **state)
+FIXTURE(graph_set_up, graph_tear_down);
+
+TEST(test_a_wait_is_found_by_each_of_its_owners)
 {
 	struct graph_wait *w = add(*state, "a", "b", "lock"), *found[2];
 
@@ -73,7 +70,7 @@ static void test_a_wait_is_found_by_each_of_its_owners(void **state)
 	graph_wait_release(found[0]);
 }
 
-static void test_no_more_waits_are_told_than_were_asked_for(void **state)
+TEST(test_no_more_waits_are_told_than_were_asked_for)
 {
 	struct graph_wait *w[3], *found[2];
 
@@ -86,7 +83,7 @@ static void test_no_more_waits_are_told_than_were_asked_for(void **state)
 		end(*state, w[i]);
 }
 
-static void test_several_are_told_from_one(void **state)
+TEST(test_several_are_told_from_one)
 {
 	struct graph_wait *a = add(*state, "a", NULL, "1"), *b;
 
@@ -98,7 +95,7 @@ static void test_several_are_told_from_one(void **state)
 	end(*state, b);
 }
 
-static void test_a_circle_is_taken_apart_once(void **state)
+TEST(test_a_circle_is_taken_apart_once)
 {
 	struct graph_wait *a = add(*state, "a", NULL, "1"), *b = add(*state, "b", NULL, "2");
 	struct graph_wait *from_a[] = { a, b }, *from_b[] = { b, a };
@@ -112,7 +109,7 @@ static void test_a_circle_is_taken_apart_once(void **state)
 	end(*state, b);
 }
 
-static void test_a_circle_of_which_one_has_gone_is_none(void **state)
+TEST(test_a_circle_of_which_one_has_gone_is_none)
 {
 	struct graph_wait *a = add(*state, "a", NULL, "1"), *b = add(*state, "b", NULL, "2");
 	struct graph_wait *circle[] = { a, b };
@@ -124,7 +121,7 @@ static void test_a_circle_of_which_one_has_gone_is_none(void **state)
 	end(*state, b);
 }
 
-static void test_generation_changes_when_an_owner_that_waits_elsewhere_has_waited(void **state)
+TEST(test_generation_changes_when_an_owner_that_waits_elsewhere_has_waited)
 {
 	struct graph_wait *a1 = add(*state, "a", NULL, "1"), *a2 = add(*state, "a", NULL, "2");
 	struct graph_wait *b = add(*state, "b", NULL, "1");
@@ -137,21 +134,4 @@ static void test_generation_changes_when_an_owner_that_waits_elsewhere_has_waite
 	before = wait_graph_generation(*state);
 	end(*state, a2);
 	assert_int_equal(wait_graph_generation(*state), before);
-}
-
-#define GRAPH_TEST(f) cmocka_unit_test_setup_teardown(f, graph_set_up, graph_tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		GRAPH_TEST(test_a_wait_is_found_by_each_of_its_owners),
-		GRAPH_TEST(test_no_more_waits_are_told_than_were_asked_for),
-		GRAPH_TEST(test_several_are_told_from_one),
-		GRAPH_TEST(test_a_circle_is_taken_apart_once),
-		GRAPH_TEST(test_a_circle_of_which_one_has_gone_is_none),
-		GRAPH_TEST(
-			test_generation_changes_when_an_owner_that_waits_elsewhere_has_waited),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

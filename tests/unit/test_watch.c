@@ -2,12 +2,6 @@
  *
  * Sockets on a loop are served in the order in which the kernel reported them.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +9,7 @@
 #include <unistd.h>
 
 #include "net/watch.h"
+#include "tests/unit/testing.h"
 
 /* More than libev asks epoll for at first, so that it must take them in several turns. */
 #define MANY 300
@@ -81,6 +76,8 @@ static int teardown(void **state)
 	return 0;
 }
 
+FIXTURE(setup, teardown);
+
 /* 7 and MANY have no common divisor: each index once, in no order that a loop would have. */
 static size_t shuffled(size_t i)
 {
@@ -98,7 +95,7 @@ static void assert_served(const struct fixture *f, const size_t *which, size_t n
 	assert_memory_equal(f->served, which, n * sizeof(*which));
 }
 
-static void they_are_served_in_the_order_in_which_they_became_readable(void **state)
+TEST(they_are_served_in_the_order_in_which_they_became_readable)
 {
 	struct fixture *f = *state;
 
@@ -123,7 +120,7 @@ static void stop_next(struct one *o)
 	close(fd);
 }
 
-static void one_that_is_stopped_meanwhile_is_not_served(void **state)
+TEST(one_that_is_stopped_meanwhile_is_not_served)
 {
 	struct fixture *f = *state;
 
@@ -139,7 +136,7 @@ static void ask_next_to_write(struct one *o)
 	watch_change(o->of->loop, &o[1].watch, EV_READ | EV_WRITE);
 }
 
-static void one_that_is_asked_for_other_events_meanwhile_keeps_its_place(void **state)
+TEST(one_that_is_asked_for_other_events_meanwhile_keeps_its_place)
 {
 	struct fixture *f = *state;
 
@@ -159,7 +156,7 @@ static void feed_previous(struct one *o)
 	o->then = NULL;
 }
 
-static void one_that_is_fed_is_served_behind_the_others_of_the_turn(void **state)
+TEST(one_that_is_fed_is_served_behind_the_others_of_the_turn)
 {
 	struct fixture *f = *state;
 
@@ -177,7 +174,7 @@ static void feed_again(struct one *o)
 	o->then = NULL;
 }
 
-static void one_that_is_fed_in_its_own_callback_is_served_again(void **state)
+TEST(one_that_is_fed_in_its_own_callback_is_served_again)
 {
 	struct fixture *f = *state;
 
@@ -196,7 +193,7 @@ static void stop_at_once(struct ev_loop *loop, struct ev_timer *t, int revents)
 	close(watch_stop(loop, &f->ones[5].watch));
 }
 
-static void one_that_a_timer_of_the_turn_stops_is_not_served(void **state)
+TEST(one_that_a_timer_of_the_turn_stops_is_not_served)
 {
 	struct fixture *f = *state;
 	struct ev_timer t;
@@ -208,19 +205,4 @@ static void one_that_a_timer_of_the_turn_stops_is_not_served(void **state)
 		send_to(f, i);
 	ev_run(f->loop, EVRUN_NOWAIT);
 	assert_served(f, (size_t[]){ 4, 6 }, 2);
-}
-
-int main(void)
-{
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		T(they_are_served_in_the_order_in_which_they_became_readable),
-		T(one_that_is_stopped_meanwhile_is_not_served),
-		T(one_that_is_asked_for_other_events_meanwhile_keeps_its_place),
-		T(one_that_is_fed_is_served_behind_the_others_of_the_turn),
-		T(one_that_is_fed_in_its_own_callback_is_served_again),
-		T(one_that_a_timer_of_the_turn_stops_is_not_served),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

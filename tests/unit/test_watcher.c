@@ -3,21 +3,15 @@
  * What the watcher tells of a primary when the configuration is read again. Its sentinel cannot
  * be reached.
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <pthread.h>
-#include <semaphore.h>
-
 #include "base/log.h"
+#include "tests/unit/testing.h"
 #include "upstream/watcher.h"
 
 #define SENTINEL "unix:/nowhere/sentinel"
@@ -88,6 +82,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down);
+
 static void use(struct fixture *f, const char *master)
 {
 	char sentinel[] = SENTINEL, *sentinels[] = { sentinel };
@@ -98,7 +94,7 @@ static void use(struct fixture *f, const char *master)
 	                                                    .timeout_ms = 1000 });
 }
 
-static void what_is_known_of_a_primary_is_told_again_and_of_another_one_nothing(void **state)
+TEST(what_is_known_of_a_primary_is_told_again_and_of_another_one_nothing)
 {
 	struct fixture *f = *state;
 	const char *told;
@@ -114,15 +110,4 @@ static void what_is_known_of_a_primary_is_told_again_and_of_another_one_nothing(
 		assert_string_not_equal(told, "one: " NOBODY_YET);
 	} while (begins(told, "one: "));
 	assert_string_equal(told, "two: " NOBODY_YET);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			what_is_known_of_a_primary_is_told_again_and_of_another_one_nothing,
-			set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

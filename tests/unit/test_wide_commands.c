@@ -4,19 +4,14 @@
  * watches or that are guarded. CPU time against CPU time: where each key is searched for among
  * all the others the ratio is in the hundreds.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-#include <cmocka.h>
-
 #include "lock/guard/read_set.h"
 #include "lock/rewrite/guard.h"
 #include "session/session.h"
+#include "tests/unit/testing.h"
 
 #define MANY 200000
 #define RATIO_MAX 15
@@ -34,6 +29,8 @@ static int set_up_names(void **state)
 	}
 	return 0;
 }
+
+GROUP_FIXTURE(set_up_names, NULL);
 
 /* The least of three. */
 static clock_t cost(void (*fn)(size_t n), size_t n)
@@ -62,9 +59,8 @@ static void look_up_among(size_t nwatched)
 	transaction_fini(&t);
 }
 
-static void keys_are_not_searched_for_among_those_that_are_watched(void **state)
+TEST(keys_are_not_searched_for_among_those_that_are_watched)
 {
-	(void)state;
 	assert_true(cost(look_up_among, 2000) / cost(look_up_among, 2) < RATIO_MAX);
 }
 
@@ -85,9 +81,8 @@ static void rewrite_with(size_t nguarded)
 	free(keys);
 }
 
-static void keys_are_not_searched_for_among_those_that_are_guarded(void **state)
+TEST(keys_are_not_searched_for_among_those_that_are_guarded)
 {
-	(void)state;
 	assert_true(cost(rewrite_with, 1000) / cost(rewrite_with, 1) < RATIO_MAX);
 }
 
@@ -110,9 +105,8 @@ static void look_up_hot_key(size_t nreaders)
 	free(readers);
 }
 
-static void a_key_is_not_searched_for_among_all_its_readers(void **state)
+TEST(a_key_is_not_searched_for_among_all_its_readers)
 {
-	(void)state;
 	assert_true(cost(look_up_hot_key, 2000) / cost(look_up_hot_key, 2) < RATIO_MAX);
 }
 
@@ -135,20 +129,7 @@ static void ask_in_transaction(size_t nqueued)
 	session_fini(&s);
 }
 
-static void a_command_does_not_look_at_those_queued_before_it(void **state)
+TEST(a_command_does_not_look_at_those_queued_before_it)
 {
-	(void)state;
 	assert_true(cost(ask_in_transaction, 2000) / cost(ask_in_transaction, 2) < RATIO_MAX);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(keys_are_not_searched_for_among_those_that_are_watched),
-		cmocka_unit_test(keys_are_not_searched_for_among_those_that_are_guarded),
-		cmocka_unit_test(a_key_is_not_searched_for_among_all_its_readers),
-		cmocka_unit_test(a_command_does_not_look_at_those_queued_before_it),
-	};
-
-	return cmocka_run_group_tests(tests, set_up_names, NULL);
 }

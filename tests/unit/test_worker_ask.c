@@ -3,12 +3,6 @@
  * What is asked of workers from another thread: each answers for itself, step by step, and
  * neither a late worker nor one that has ended keeps the caller.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <pthread.h>
 #include <sched.h>
@@ -21,9 +15,12 @@
 #include "base/clock.h"
 #include "client/client_internal.h"
 #include "inifile.h"
+#include "tests/unit/testing.h"
 #include "worker/worker_ask.h"
 #include "worker/worker_live.h"
 #include "workers_fixture.h"
+
+GROUP_FIXTURE(ini_make_dir, ini_remove_dir);
 
 static int setup(void **state)
 {
@@ -42,6 +39,8 @@ static int teardown(void **state)
 	free(w);
 	return 0;
 }
+
+FIXTURE(setup, teardown);
 
 static bool tell_number(const struct worker_view *w, void *arg, struct worker_answer *a)
 {
@@ -67,7 +66,7 @@ static bool contend(const struct worker_view *w, void *arg, struct worker_answer
 	return true;
 }
 
-static void test_contended_keys_of_all_workers_are_added_up(void **state)
+TEST(test_contended_keys_of_all_workers_are_added_up)
 {
 	struct workers *w = *state;
 	struct worker_answers answers;
@@ -118,7 +117,7 @@ static bool read_keys(const struct worker_view *w, void *arg, struct worker_answ
 	return true;
 }
 
-static void test_those_that_were_held_for_longest_are_told(void **state)
+TEST(test_those_that_were_held_for_longest_are_told)
 {
 	struct workers *w = *state;
 	struct worker_answers answers;
@@ -159,14 +158,13 @@ static uint64_t waiters_for_cart(struct live_row *waiting, size_t n)
 	return row.waiters;
 }
 
-static void test_a_waiter_is_counted_for_its_own_lock_only(void **state)
+TEST_WITH(test_a_waiter_is_counted_for_its_own_lock_only, NULL, NULL)
 {
 	const struct live_row cart = {
 		.section = &carts, .db = 3, .key = SLICE_LIT("cart:1"), .key_len = 6
 	};
 	struct live_row rows[6] = { cart, cart, cart, cart, cart, cart };
 
-	(void)state;
 	rows[0].key = SLICE_LIT("cart:2");
 	rows[1].section = &stock;
 	rows[2].db = 4;
@@ -177,7 +175,7 @@ static void test_a_waiter_is_counted_for_its_own_lock_only(void **state)
 	assert_int_equal(waiters_for_cart(rows, 6), 2);
 }
 
-static void test_each_worker_answers_for_itself(void **state)
+TEST(test_each_worker_answers_for_itself)
 {
 	static const char *const expected[] = { "worker 0 has 0 clients",
 		                                "worker 1 has 0 clients",
@@ -205,7 +203,7 @@ static bool count_steps(const struct worker_view *w, void *arg, struct worker_an
 	return --*left == 0;
 }
 
-static void test_a_step_goes_on_where_the_one_before_stopped(void **state)
+TEST(test_a_step_goes_on_where_the_one_before_stopped)
 {
 	struct workers *w = *state;
 	struct worker_answers answers;
@@ -248,7 +246,7 @@ static void *ask_long(void *arg)
 	return (void *)n;
 }
 
-static void test_between_two_steps_a_worker_does_other_things(void **state)
+TEST(test_between_two_steps_a_worker_does_other_things)
 {
 	struct workers *w = *state;
 	struct worker_answers answers;
@@ -275,7 +273,7 @@ static bool one_stands_still(const struct worker_view *w, void *arg, struct work
 	return true;
 }
 
-static void test_nobody_waits_for_a_worker_that_stands_still_for_longer_than_that(void **state)
+TEST(test_nobody_waits_for_a_worker_that_stands_still_for_longer_than_that)
 {
 	struct workers *w = *state;
 	struct worker_answers answers;
@@ -309,7 +307,7 @@ static bool take_longer_than_that(const struct worker_view *w, void *arg,
 	return clock_now() > *began + 2 * (double)SHORT_MS / 1000;
 }
 
-static void test_a_worker_that_has_much_to_tell_is_waited_for(void **state)
+TEST(test_a_worker_that_has_much_to_tell_is_waited_for)
 {
 	struct workers *w = *state;
 	struct worker_answers answers;
@@ -351,7 +349,7 @@ static bool serve_meanwhile(const struct worker_view *w, void *arg, struct worke
 	return --*left == 0;
 }
 
-static void test_all_questions_together_take_a_small_part_of_a_busy_workers_time(void **state)
+TEST(test_all_questions_together_take_a_small_part_of_a_busy_workers_time)
 {
 	struct workers *w = *state;
 	struct worker_answers answers;
@@ -368,7 +366,7 @@ static void test_all_questions_together_take_a_small_part_of_a_busy_workers_time
 	assert_int_equal(nshort, 0);
 }
 
-static void test_a_worker_that_has_ended_is_not_waited_for(void **state)
+TEST(test_a_worker_that_has_ended_is_not_waited_for)
 {
 	struct workers *w = *state;
 	struct worker_answers answers;
@@ -413,7 +411,7 @@ static bool begin_round(const struct worker_view *w, void *arg, struct worker_an
 	return true;
 }
 
-static void test_a_round_passes_a_worker_that_has_ended(void **state)
+TEST(test_a_round_passes_a_worker_that_has_ended)
 {
 	struct workers *w = *state;
 	struct worker_answers answers;
@@ -426,34 +424,4 @@ static void test_a_round_passes_a_worker_that_has_ended(void **state)
 	worker_answers_fini(&answers);
 	sem_wait(&round_is_over);
 	sem_destroy(&round_is_over);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_contended_keys_of_all_workers_are_added_up,
-		                                setup, teardown),
-		cmocka_unit_test_setup_teardown(test_those_that_were_held_for_longest_are_told,
-		                                setup, teardown),
-		cmocka_unit_test(test_a_waiter_is_counted_for_its_own_lock_only),
-		cmocka_unit_test_setup_teardown(test_each_worker_answers_for_itself, setup,
-		                                teardown),
-		cmocka_unit_test_setup_teardown(
-			test_a_step_goes_on_where_the_one_before_stopped, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			test_between_two_steps_a_worker_does_other_things, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			test_nobody_waits_for_a_worker_that_stands_still_for_longer_than_that,
-			setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			test_a_worker_that_has_much_to_tell_is_waited_for, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			test_all_questions_together_take_a_small_part_of_a_busy_workers_time,
-			setup, teardown),
-		cmocka_unit_test_setup_teardown(test_a_worker_that_has_ended_is_not_waited_for,
-		                                setup, teardown),
-		cmocka_unit_test_setup_teardown(test_a_round_passes_a_worker_that_has_ended,
-		                                setup, teardown),
-	};
-	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
 }

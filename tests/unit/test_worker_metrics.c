@@ -2,22 +2,19 @@
  *
  * What workers count is added up, and what only some of them have told is not taken for all.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "admin/http_internal.h"
 #include "inifile.h"
+#include "tests/unit/testing.h"
 #include "worker/worker_ask.h"
 #include "worker/worker_internal.h"
 #include "worker/worker_metrics.h"
 #include "workers_fixture.h"
+
+GROUP_FIXTURE(ini_make_dir, ini_remove_dir);
 
 static int set_up(void **state)
 {
@@ -37,7 +34,9 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static void counters_of_all_workers_are_added_up(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(counters_of_all_workers_are_added_up)
 {
 	struct workers *w = *state;
 	struct worker_counts counts;
@@ -55,7 +54,7 @@ static void counters_of_all_workers_are_added_up(void **state)
 	assert_int_equal(counts.jobs_given_up, 0);
 }
 
-static void server_is_told_once_whatever_the_number_of_workers(void **state)
+TEST(server_is_told_once_whatever_the_number_of_workers)
 {
 	struct workers *w = *state;
 	struct worker_gauges g;
@@ -70,7 +69,7 @@ static void server_is_told_once_whatever_the_number_of_workers(void **state)
 	worker_gauges_fini(&g);
 }
 
-static void counters_are_read_though_a_worker_stands_still(void **state)
+TEST(counters_are_read_though_a_worker_stands_still)
 {
 	struct workers *w = *state;
 	struct worker_counts counts;
@@ -87,7 +86,7 @@ static bool has(const struct buf *text, const char *what)
 	return memmem(buf_head(text), buf_len(text), what, strlen(what)) != NULL;
 }
 
-static void what_not_all_workers_have_told_is_left_out_and_that_is_said(void **state)
+TEST(what_not_all_workers_have_told_is_left_out_and_that_is_said)
 {
 	struct workers *w = *state;
 	struct buf text = BUF_INIT;
@@ -104,21 +103,4 @@ static void what_not_all_workers_have_told_is_left_out_and_that_is_said(void **s
 	assert_true(has(&text, "\nhasp_commands_total{outcome=\"passed\"} 0\n"));
 	buf_release(&text);
 	workers_go_on(w);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(counters_of_all_workers_are_added_up, set_up,
-		                                tear_down),
-		cmocka_unit_test_setup_teardown(
-			server_is_told_once_whatever_the_number_of_workers, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(counters_are_read_though_a_worker_stands_still,
-		                                set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			what_not_all_workers_have_told_is_left_out_and_that_is_said, set_up,
-			tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
 }

@@ -2,18 +2,13 @@
  *
  * RESP as hasp writes it: numbers have as many digits as they need, and lengths count bytes.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/buf.h"
 #include "resp/write.h"
+#include "tests/unit/testing.h"
 
 static void assert_header(uint64_t n)
 {
@@ -24,11 +19,10 @@ static void assert_header(uint64_t n)
 	assert_memory_equal(written, expected, (size_t)len);
 }
 
-static void test_a_header_has_the_number_in_decimal(void **state)
+TEST(test_a_header_has_the_number_in_decimal)
 {
 	uint64_t power = 1;
 
-	(void)state;
 	for (uint64_t n = 0; n <= 1001; n++)
 		assert_header(n);
 	for (int digits = 1; digits <= RESP_DIGITS_MAX; digits++, power *= 10) {
@@ -39,12 +33,11 @@ static void test_a_header_has_the_number_in_decimal(void **state)
 	assert_header(UINT64_MAX);
 }
 
-static void test_an_integer_is_a_bulk_of_its_decimal(void **state)
+TEST(test_an_integer_is_a_bulk_of_its_decimal)
 {
 	static const long long numbers[] = { 0,  9,  10,  99,  100,  LLONG_MAX,
 		                             -1, -9, -10, -99, -100, LLONG_MIN };
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
 		char text[32], expected[64];
 		struct buf out = BUF_INIT;
@@ -55,14 +48,4 @@ static void test_an_integer_is_a_bulk_of_its_decimal(void **state)
 		assert_true(slice_eq(buf_slice(&out), slice_str(expected)));
 		buf_release(&out);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_header_has_the_number_in_decimal),
-		cmocka_unit_test(test_an_integer_is_a_bulk_of_its_decimal),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <errno.h>
 #include <openssl/pem.h>
@@ -17,6 +11,8 @@
 #include <unistd.h>
 
 #include "tests/unit/tls_fixture.h"
+
+#include "tests/unit/testing.h"
 
 /* --- the owner ---------------------------------------------------------------------------- */
 

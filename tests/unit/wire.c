@@ -2,16 +2,11 @@
 #include "tests/unit/wire.h"
 
 #include <ctype.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "lock/model/proof.h"
 #include "lock/scripts/script.h"
 #include "resp/request.h"
+#include "tests/unit/testing.h"
 
 /* The script of a call; NULL: the request is none. */
 static const struct script *script_of(const struct request_args *args)

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/unit/testing.h"
 #include "workers_fixture.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "config/config.h"
 #include "inifile.h"
