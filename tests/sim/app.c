@@ -9,6 +9,8 @@
 
 #define AGAIN_LEAST (1 * MS)
 #define AGAIN_MOST (400 * MS)
+/* Bytes of a command in the trace. */
+#define SHOWN_MAX 200
 
 static void connect_later(struct app *c)
 {
@@ -23,6 +25,8 @@ static void forget_connection(struct app *c)
 	c->sock = NULL;
 	redisReaderFree(c->reader);
 	c->reader = NULL;
+	buf_release(&c->out);
+	c->writes_first = false;
 	c->unanswered = 0;
 	connect_later(c);
 }
@@ -37,6 +41,8 @@ static void on_input(void *arg, struct buf *in)
 	struct app *c = arg;
 	void *reply = NULL;
 
+	if (c->writes_first)
+		return;
 	if (!has_part(c->reader))
 		c->reply_began = world_now();
 	redisReaderFeed(c->reader, buf_head(in), buf_len(in));
@@ -60,7 +66,31 @@ static void on_end(void *arg, bool reset)
 	c->ops->on_lost(c);
 }
 
-static const struct sock_ops ops = { on_input, on_end };
+static void flush(struct app *c)
+{
+	size_t n = sock_space(c->sock);
+
+	if (n > buf_len(&c->out))
+		n = buf_len(&c->out);
+	if (n)
+		sock_send(c->sock, slice_of(buf_head(&c->out), n));
+	buf_consume(&c->out, n);
+	if (buf_len(&c->out) || !c->writes_first)
+		return;
+	trace("has written all, and reads");
+	c->writes_first = false;
+	sock_wake(c->sock);
+}
+
+static void on_space(void *arg)
+{
+	struct app *c = arg;
+
+	if (buf_len(&c->out))
+		flush(c);
+}
+
+static const struct sock_ops ops = { on_input, on_space, on_end };
 
 static void on_next(struct event *e)
 {
@@ -102,18 +132,30 @@ void app_fini(struct app *c)
 
 void app_call(struct app *c, const char *fmt, ...)
 {
-	struct buf words = BUF_INIT, request = BUF_INIT;
+	struct buf words = BUF_INIT;
 	va_list ap;
 
 	va_start(ap, fmt);
 	buf_vprintf(&words, fmt, ap);
 	va_end(ap);
-	request_words(&request, buf_slice(&words));
-	trace("%s sends %.*s", sock_name(c->sock), (int)buf_len(&words), buf_head(&words));
+	request_words(&c->out, buf_slice(&words));
+	trace("%s sends %.*s", sock_name(c->sock),
+	      (int)(buf_len(&words) < SHOWN_MAX ? buf_len(&words) : SHOWN_MAX),
+	      buf_head(&words));
 	c->unanswered++;
-	sock_send(c->sock, buf_slice(&request));
+	if (!c->writes_first)
+		flush(c);
 	buf_release(&words);
-	buf_release(&request);
+}
+
+void app_gather(struct app *c)
+{
+	c->writes_first = true;
+}
+
+void app_write(struct app *c)
+{
+	flush(c);
 }
 
 void app_think(struct app *c, int64_t us)

@@ -29,6 +29,8 @@ struct app {
 	const struct app_ops *ops;
 	struct sock *sock; /* NULL: not connected */
 	redisReader *reader;
+	struct buf out; /* commands, or the rest of one, that hasp's buffers had no space for */
+	bool writes_first; /* it reads nothing until `out` is written: app_gather() */
 	int port;
 	size_t unanswered; /* commands */
 	int64_t reply_began; /* world_now(): when the first byte of the reply came */
@@ -41,8 +43,13 @@ void app_start(struct app *c, size_t number, int port, const struct app_ops *ops
 /* Ends the connection, and does not connect again. */
 void app_fini(struct app *c);
 
-/* Sends a command, of words divided by single blanks. */
+/* Sends a command, of words divided by single blanks: as much as hasp's buffers take, and the
+ * rest by and by. */
 void app_call(struct app *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Keeps the commands that follow until app_write(). The client reads no reply before all of
+ * them are written. */
+void app_gather(struct app *c);
+void app_write(struct app *c);
 /* on_thought() runs in `us`, unless the connection ends before. */
 void app_think(struct app *c, int64_t us);
 /* Hangs up; on_lost() does not run. It connects again after a while. */

@@ -8,6 +8,7 @@
 
 #include "base/fatal.h"
 #include "base/sha1.h"
+#include "client/client_internal.h"
 #include "config/match.h"
 #include "lock/deadlock/deadlock.h"
 #include "lock/guard/read_set.h"
@@ -48,6 +49,8 @@ static const struct {
 	{ "endless_votes", "a quorum's lock is good for ever" },
 	{ "young_votes", "a server of a quorum that may have lost its data counts at once" },
 	{ "forget_votes", "a server of a quorum that was away is not told of releases" },
+	{ "leave_paused", "a link from which hasp has stopped reading is not read again" },
+	{ "leave_throttled", "a client from which hasp has stopped reading is not read again" },
 	{ "same_random", "all random bytes are the same" },
 	{ "wall_clock", "leases are measured by the machine's date" },
 };
@@ -188,6 +191,8 @@ SKIP("forget_holds", hold_apply,
      (h, o, p, db, r))
 RETURN("forget_place", 0, int64_t, waiter_place, (const struct waiter *w), (w))
 SKIP("keep_lost_place", waiter_check, (struct waiter * w), (w))
+SKIP("leave_paused", link_resume, (struct link * l), (l))
+SKIP("leave_throttled", client_steer_reading, (struct client * c), (c))
 SKIP("never_retry", retry_later, (struct retry * r, enum link_end end), (r, end))
 RETURN("one_rule_less", NULL, const struct rule *, match_rule,
        (struct matcher * m, struct slice key), (m, key))

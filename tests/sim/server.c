@@ -72,7 +72,7 @@ static void on_end(void *arg, bool reset)
 	connection_free(arg);
 }
 
-static const struct sock_ops connection_ops = { on_input, on_end };
+static const struct sock_ops connection_ops = { .on_input = on_input, .on_end = on_end };
 
 static void on_connection(struct service *service, struct sock *end)
 {
@@ -98,6 +98,7 @@ void server_start(struct server *s, const char *name, int port, uint64_t seed)
 	machine_init(&s->machine, name);
 	s->redis = sim_redis_new(date_of, s, seed);
 	s->port = port;
+	s->data_lost_at = -1;
 	s->service = (struct service){ .machine = &s->machine,
 		                       .on_connection = on_connection,
 		                       .arg = s };
@@ -123,6 +124,8 @@ void server_restart(struct server *s, bool keep_data, int64_t down_us)
 {
 	close_connections(s);
 	sim_redis_restart(s->redis, keep_data);
+	if (!keep_data)
+		s->data_lost_at = world_now();
 	s->service.refuses = true;
 	world_schedule_in(&s->back, down_us);
 }

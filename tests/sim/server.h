@@ -21,6 +21,7 @@ struct server {
 	struct sim_redis *redis;
 	struct list connections;
 	struct event back; /* it is started again */
+	int64_t data_lost_at; /* world_now(): its last restart without data; -1: never */
 	int port;
 };
 

@@ -12,7 +12,7 @@
 #include "tests/sim/loop.h"
 #include "tests/sim/world.h"
 
-#define PORTS_MAX 8
+#define PORTS_MAX 16
 #define FIRST_FD 100 /* below are the process' own */
 #define FDS_MAX 400
 /* One way, in microseconds. */
@@ -142,7 +142,7 @@ int sock_port(const struct sock *s)
 }
 
 /* Something has changed by which the end may have become ready. */
-static void wake(struct sock *s)
+void sock_wake(struct sock *s)
 {
 	if (s->closed)
 		return;
@@ -161,12 +161,14 @@ static void on_input(struct event *e)
 	struct sock *s = container_of(e, struct sock, input);
 
 	free_dead();
-	if (buf_len(&s->in))
+	if (s->ops->on_space && sock_space(s))
+		s->ops->on_space(s->arg);
+	if (!s->closed && buf_len(&s->in))
 		s->ops->on_input(s->arg, &s->in);
 	if (s->closed)
 		return;
 	if (s->peer && s->peer->fd >= 0)
-		wake(s->peer); /* there is space again */
+		sock_wake(s->peer); /* there is space again */
 	if ((s->at_end || s->reset) && !s->end_told) {
 		s->end_told = true;
 		s->ops->on_end(s->arg, s->reset);
@@ -179,7 +181,7 @@ void sock_use(struct sock *s, const struct sock_ops *ops, void *arg, const char 
 	s->arg = arg;
 	if (name)
 		snprintf(s->name, sizeof(s->name), "%s#%d", name, s->number);
-	wake(s);
+	sock_wake(s);
 }
 
 /* --- on the way --------------------------------------------------------------------------- */
@@ -224,7 +226,7 @@ static void on_arrival(struct event *e)
 	free(p);
 	if (refused && s->peer && !s->peer->lost)
 		send_piece(s->peer, PIECE_RESET, SLICE_NONE, ECONNRESET);
-	wake(s);
+	sock_wake(s);
 }
 
 static void send_piece(struct sock *to, enum piece_kind kind, struct slice bytes, int error)
@@ -251,6 +253,13 @@ static size_t unread(const struct sock *s)
 	for (const struct list *at = s->coming.next; at != &s->coming; at = at->next)
 		n += buf_len(&container_of(at, struct piece, node)->bytes);
 	return n;
+}
+
+size_t sock_space(const struct sock *s)
+{
+	size_t there = s->peer && !s->lost ? unread(s->peer) : 0;
+
+	return there < WINDOW ? WINDOW - there : 0;
 }
 
 void sock_send(struct sock *s, struct slice bytes)
@@ -367,7 +376,7 @@ static void connect_to(struct sock *from, int place)
 	send_piece(from, PIECE_CONNECTED, SLICE_NONE, 0);
 	if (listener) {
 		list_append(&listener->accepting, &to->waiting);
-		wake(listener);
+		sock_wake(listener);
 	} else {
 		service->on_connection(service, to);
 	}
@@ -538,7 +547,7 @@ static bool may_send(const struct sock *s)
 {
 	if (s->connecting || !s->connected)
 		return s->error || s->reset;
-	return !s->peer || s->reset || unread(s->peer) < WINDOW;
+	return s->reset || sock_space(s);
 }
 
 int simnet_ready(int fd)
@@ -583,7 +592,7 @@ ssize_t simnet_receive(int fd, char *p, size_t n, bool peek)
 			return (ssize_t)n;
 		buf_consume(&s->in, n);
 		if (s->peer)
-			wake(s->peer); /* there is space again */
+			sock_wake(s->peer); /* there is space again */
 		return (ssize_t)n;
 	}
 	s->ready_since = 0;
@@ -600,19 +609,18 @@ ssize_t simnet_receive(int fd, char *p, size_t n, bool peek)
 ssize_t simnet_send(int fd, struct slice bytes)
 {
 	struct sock *s = simnet_sock(fd);
-	size_t there;
+	size_t space = sock_space(s);
 
 	if (s->reset || s->shut || !s->connected) {
 		errno = s->reset ? s->error : s->shut ? EPIPE : ENOTCONN;
 		return -1;
 	}
-	there = s->peer && !s->lost ? unread(s->peer) : 0;
-	if (there >= WINDOW) {
+	if (!space) {
 		errno = EAGAIN;
 		return -1;
 	}
-	if (bytes.n > WINDOW - there)
-		bytes.n = WINDOW - there;
+	if (bytes.n > space)
+		bytes.n = space;
 	sock_send(s, bytes);
 	return (ssize_t)bytes.n;
 }

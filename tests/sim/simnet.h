@@ -27,6 +27,8 @@ struct sock;
 struct sock_ops {
 	/* Bytes have arrived: the callee takes of `in` what it wants. */
 	void (*on_input)(void *arg, struct buf *in);
+	/* sock_space() may have risen. May be NULL. */
+	void (*on_space)(void *arg);
 	/* The connection is over: `reset`, or the peer sends nothing more. The callee closes
 	 * it, now or later. */
 	void (*on_end)(void *arg, bool reset);
@@ -53,7 +55,12 @@ void simnet_unlisten(int port);
 struct sock *simnet_connect(struct machine *m, int port);
 /* Sets the callbacks of an end that is no descriptor. The name is for the trace. */
 void sock_use(struct sock *s, const struct sock_ops *ops, void *arg, const char *name);
+/* Sends all bytes, also if they are more than sock_space(). */
 void sock_send(struct sock *s, struct slice bytes);
+/* How many bytes the peer's buffers take before it must read. */
+size_t sock_space(const struct sock *s);
+/* Calls on_input() soon if there are bytes that it has left in `in`. */
+void sock_wake(struct sock *s);
 /* Sends nothing more; what was sent still arrives. */
 void sock_shutdown(struct sock *s);
 void sock_close(struct sock *s);
