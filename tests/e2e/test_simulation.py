@@ -19,6 +19,7 @@ pytestmark = pytest.mark.skipif(not RUN.exists(), reason="the simulation needs L
 # model -> the planted defects that it shows. Those of C are in tests/sim/breaks.c, the others in
 # the Lua scripts.
 BREAKS = {
+    "plain": "leave_paused leave_throttled",
     "rules": "last_first newcomers_first foreign_as_nobody release_by_anybody one_owner one_rule_less "
              "forget_holds never_retry never_repeat same_random release_past_queue trust_over_grants",
     "verbs": "falling_fences counted_fences hand_off_held release_by_anybody wall_clock release_past_queue "
@@ -26,10 +27,11 @@ BREAKS = {
     "counted": "two_owners forget_undo keep_at_disconnect release_twice",
     "places": "last_first never_renew limit_more",
     "sides": "trust_late_grants forget_undo keep_at_disconnect stay_in_line deaf_waiters "
-             "writer_beside_readers readers_pass",
+             "release_twice writer_beside_readers readers_pass",
     "circles": "blind_to_circles cry_wolf nobody_owns waiters_own take_held keep_parts keep_lost_place",
     "guards": "write_unchecked finish_unchecked grant_unchecked check_ignored trust_swallowed trust_unchecked",
-    "quorums": "minority_wins least_fence endless_votes forget_votes young_votes",
+    "quorums": "minority_wins least_fence forget_votes young_votes",
+    "majorities": "endless_votes forget_votes",
     "legacy": "set_by_anybody expire_by_anybody write_by_anybody persist_locks forget_owner forget_lease "
               "forget_count count_for_owner take_back_all",
 }

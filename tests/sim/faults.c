@@ -121,18 +121,30 @@ static void stall(void *arg, struct sock *s)
 {
 	const int64_t *until = arg;
 
-	/* Its clients, too: they get their answers late. */
+	/* Clients, too, get their answers late. */
 	disturb_ends(s, *until - world_now());
 	sock_stall(s, *until);
 }
 
+static void stall_servers(void *arg, struct sock *s)
+{
+	const struct machine *peer = sock_machine(sock_peer(s));
+
+	for (size_t i = 0; i < faults.world->nquorum; i++)
+		if (peer == &faults.world->quorum[i].machine)
+			stall(arg, s);
+}
+
+/* With a quorum, at times only the votes come late: clients get their answers in time. */
 static void stall_hasp(void)
 {
 	struct machine *m = &any_hasp()->machine;
 	int64_t us = length(), until = world_now() + us;
+	bool votes_only = faults.world->nquorum && !chance_one_in(3);
 
-	trace("FAULT the network of %s is held up for %lld ms", m->name, (long long)(us / MS));
-	simnet_each(m, stall, &until);
+	trace("FAULT the network of %s%s is held up for %lld ms", m->name,
+	      votes_only ? " to the quorum" : "", (long long)(us / MS));
+	simnet_each(m, votes_only ? stall_servers : stall, &until);
 	disturb_all(us);
 }
 

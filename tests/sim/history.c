@@ -23,8 +23,10 @@
 #define IDLE_MOST (2500 * MS)
 /* A release gives the lock to the first waiter, or wakes it. */
 #define RELEASED_MOST (500 * MS)
-/* A quorum's lease counts from when its servers were asked, twice at most. */
-#define QUORUM_TAKES (500 * MS)
+/* hasp asks the servers of a quorum twice, for 1 s at most each time, and counts a lease from
+ * the first question. At the end of that lease it gives up a lock that it could not renew, even
+ * if servers began the lease later. */
+#define QUORUM_TAKES (2100 * MS)
 /* Between two tries at a quorum: a waiter whose time ends before the next try is refused at
  * once. */
 #define QUORUM_PAUSE (100 * MS)
@@ -38,6 +40,8 @@
 #define KEPT_BY_QUORUM (1500 * MS)
 /* A hold that nobody releases lasts so long, and longer if its owner locks again. */
 #define CROWD_LEAST (60 * SECOND)
+/* hasp's answer takes so long to the client at most, if nothing holds it up. */
+#define ANSWER_MOST (25 * MS)
 /* Two answers that are sent at the same moment may arrive in either order, so far apart at
  * most: as long as a message takes. */
 #define ON_THE_WAY (100 * MS)
@@ -177,23 +181,67 @@ static bool redis_has(const char *word, const char *command, const char *key)
 	return server_has(history.redis, word, command, key);
 }
 
-/* How many servers of the quorum have the lock for the try. */
-static size_t votes(const struct try *t)
+/* How many servers of the quorum had the lock for the try `ago_us` before. (A lock that has
+ * been released or taken by another client since then counts as gone.) */
+static size_t votes(const struct try *t, int64_t ago_us)
 {
 	size_t n = 0;
 
+	for (size_t i = 0; i < history.world->nquorum; i++) {
+		struct server *s = &history.world->quorum[i];
+		s->machine.date_offset -= ago_us;
+		n += server_has(s, t->who, "GET %s", t->key);
+		s->machine.date_offset += ago_us;
+	}
+	return n;
+}
+
+static bool has_majority(const struct try *t, int64_t ago_us)
+{
+	return votes(t, ago_us) > history.world->nquorum / 2;
+}
+
+/* A server of the quorum may have lost the vote for the try. */
+static bool may_lack_vote(const struct try *t)
+{
 	for (size_t i = 0; i < history.world->nquorum; i++)
-		n += server_has(&history.world->quorum[i], t->who, "GET %s", t->key);
+		if (history.world->quorum[i].data_lost_at >= t->sent)
+			return true;
+	return false;
+}
+
+static long long server_number(struct server *s, const char *command, const char *key)
+{
+	redisReply *r = server_ask(s, command, key);
+	long long n = r->type == REDIS_REPLY_INTEGER ? r->integer : -1;
+
+	freeReplyObject(r);
 	return n;
 }
 
 static long long redis_number(const char *command, const char *key)
 {
-	redisReply *r = server_ask(history.redis, command, key);
-	long long n = r->type == REDIS_REPLY_INTEGER ? r->integer : -1;
+	return server_number(history.redis, command, key);
+}
 
-	freeReplyObject(r);
-	return n;
+/* For how long a majority of the servers will surely keep the lock for the try, in us. */
+static int64_t majority_keeps(const struct try *t)
+{
+	int64_t left[QUORUM_MAX] = { 0 };
+	size_t n = history.world->nquorum;
+
+	/* In order, the longest first. */
+	for (size_t i = 0; i < n; i++) {
+		struct server *s = &history.world->quorum[i];
+		int64_t us = server_has(s, t->who, "GET %s", t->key)
+		                     ? server_number(s, "PTTL %s", t->key) * MS
+		                     : 0;
+		size_t at = i;
+		for (; at > 0 && left[at - 1] < us; at--)
+			left[at] = left[at - 1];
+		left[at] = us;
+	}
+	return left[n / 2];
 }
 
 /* Does the try have the lock in Redis now? A rule's lock has its value; a verb's fencing token
@@ -203,7 +251,7 @@ bool history_has(const struct try *t)
 	char fence[32];
 
 	if (t->of_quorum)
-		return votes(t) > history.world->nquorum / 2;
+		return has_majority(t, 0);
 	if (!t->is_verb)
 		return redis_has(t->who, "GET %s", t->key);
 	snprintf(fence, sizeof(fence), "%lld", (long long)t->fence);
@@ -218,7 +266,7 @@ static bool is_kept(const struct try *t)
 	char field[64];
 
 	if (t->of_quorum)
-		return votes(t) > 0;
+		return votes(t, 0) > 0;
 	if (!t->is_named)
 		return t->fence && history_has(t);
 	if (t->shared) {
@@ -487,13 +535,26 @@ static void check_holders(struct try *t)
 	}
 }
 
+/* One connection got the same token twice: it may have had a further hold of the lock
+ * throughout, from a try that a fault has kept hasp from undoing. */
+static bool may_be_one_lock(const struct try *o, const struct try *t)
+{
+	return o->client == t->client && !o->is_named && !t->is_named && o->fence == t->fence &&
+	       is_disturbed(t, o->sent);
+}
+
 static void check_fence(struct try *t)
 {
 	/* Those that were granted before this one was asked for are known to somebody. (But an
 	 * owner that asks again may still have what it gave up waiting for: then its token is
-	 * that old one.) */
+	 * that old one. And a further hold of a crowd of readers has the token of its first
+	 * one.) */
+	if (t->is_crowd && t->shared)
+		return;
 	for (struct list *at = history.tries.next; at != &history.tries; at = at->next) {
 		const struct try *o = container_of(at, struct try, node);
+		if (may_be_one_lock(o, t))
+			continue;
 		if (o != t && o->fence && o->granted < t->sent && o->fence >= t->fence &&
 		    ((t->is_named && !t->is_crowd) || strcmp(o->key, t->key) == 0) &&
 		    strcmp(o->who, t->who) != 0 &&
@@ -509,8 +570,15 @@ static void check_fence(struct try *t)
 /* The answer is that its lease begins. */
 static int64_t sure_until(const struct try *t)
 {
-	return world_now() +
-	       (t->of_quorum ? t->lease_us - QUORUM_TAKES : t->lease_us * SURE_PERCENT / 100);
+	int64_t us = t->lease_us * SURE_PERCENT / 100, kept;
+
+	if (t->of_quorum) {
+		kept = majority_keeps(t);
+		us = t->is_renewed && kept > t->lease_us - QUORUM_TAKES
+		             ? t->lease_us - QUORUM_TAKES
+		             : kept;
+	}
+	return world_now() + us;
 }
 
 /* A client of the same owner has released what Redis had lost, since `t` was sent: it may have
@@ -543,7 +611,8 @@ void history_grant(struct try *t, int64_t fence)
 		if (!(t->ends_with_connection && simnet_is_ended(t->client)) &&
 		    !is_released_by_partner(t) && t->client->disturbed_until < t->sent &&
 		    history.data_lost_at < t->sent &&
-		    ((t->is_rechecked && !t->of_quorum) || !is_disturbed(t, t->sent)))
+		    (t->of_quorum ? !may_lack_vote(t) && !has_majority(t, ANSWER_MOST)
+		                  : t->is_rechecked || !is_disturbed(t, t->sent)))
 			history_fail("not held: %s is told that it has %s", t->who, t->key);
 		else if (t->is_marked && t->client->disturbed_until < t->sent &&
 		         t->answer_began > t->sent + t->lease_us &&

@@ -4,8 +4,8 @@
  *       [--trace] [--fingerprint]
  *
  * Runs seeds of the simulation, by default those of $SIM_SEEDS (A-B) or 1 to 200, and prints
- * those that find something wrong; with --first it ends at the first of them. Exits with 1 then,
- * or if there is no seed to run.
+ * those that find something wrong; with --first it ends at the first of them. Exits with 1
+ * then, or if there is no seed to run.
  */
 #include <getopt.h>
 #include <signal.h>
@@ -17,11 +17,13 @@
 #include "tests/sim/breaks.h"
 #include "tests/sim/models.h"
 
-const struct model *const models[] = {
-	&model_plain,   &model_rules,  &model_verbs,  &model_counted, &model_refreshed,
-	&model_places,  &model_sides,  &model_guards, &model_circles, &model_tangles,
-	&model_quorums, &model_legacy, NULL
-};
+const struct model *const models[] = { &model_plain,     &model_rules,
+	                               &model_verbs,     &model_counted,
+	                               &model_refreshed, &model_places,
+	                               &model_sides,     &model_guards,
+	                               &model_circles,   &model_tangles,
+	                               &model_quorums,   &model_majorities,
+	                               &model_legacy,    NULL };
 
 static uint64_t running; /* seed, for the handler */
 

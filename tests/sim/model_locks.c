@@ -126,6 +126,7 @@ static struct locker {
 static struct simulation *simulation;
 static const struct way *ways;
 static size_t nways;
+static bool crowded; /* all locks whose holds count are locks of a crowd */
 
 /* --- asking ------------------------------------------------------------------------------- */
 
@@ -210,10 +211,13 @@ static void ask(struct locker *l)
 	                 (k->limit > 1 || k->shared || k->of_quorum || chance_one_in(2));
 	/* A dot at its end, so that no name begins another one. */
 	snprintf(t.who, sizeof(t.who), "c%zu.%zu.", l->number, ++l->serial);
-	if (k->counts && !k->shared && !k->is_writer && chance_one_in(3)) {
-		/* One owner, of which each client has a hold: a hold that is not given back is
-		 * noticed. Who joins it overtakes. */
-		snprintf(t.who, sizeof(t.who), "crowd.");
+	if (k->counts && (crowded || chance_one_in(3))) {
+		/* One owner, of which each client has a hold: the history notices a hold that
+		 * is not given back, or twice. A client that joins overtakes others. */
+		snprintf(t.who, sizeof(t.who), "%s",
+		         k->shared      ? "readers."
+		         : k->is_writer ? "writers."
+		                        : "crowd.");
 		t.is_crowd = l->names_owner = true;
 		t.is_fair = t.is_renewed = false;
 		lease_ms = LONG_LEASE;
@@ -438,7 +442,7 @@ static void on_thought(struct app *c)
 	if (l->try && l->leaves)
 		hang_up(l);
 	else if (l->state == LOCKER_WORKS && l->way->is_writer && l->try->is_writer &&
-	         l->holds == 1 && chance_one_in(3))
+	         !l->try->is_crowd && l->holds == 1 && chance_one_in(3))
 		take_read_side(l);
 	else if (l->state == LOCKER_WORKS)
 		release(l);
@@ -481,6 +485,7 @@ static void begin(struct simulation *s, const struct way *its_ways, size_t n)
 	simulation = s;
 	ways = its_ways;
 	nways = n;
+	crowded = ways[0].counts && chance_one_in(2);
 	memset(lockers, 0, sizeof(lockers));
 	for (size_t i = 0; i < n; i++)
 		if (i == 0 || strcmp(ways[i].key, ways[i - 1].key) != 0)
@@ -507,6 +512,7 @@ BEGIN(refreshed)
 BEGIN(places)
 BEGIN(sides)
 BEGIN(quorums)
+#define begin_majorities begin_quorums
 
 static const char *who_hangs(void)
 {
@@ -577,18 +583,25 @@ MODEL(refreshed, "the same, with holds that are not counted",
 MODEL(places, "semaphores: LOCK with LIMIT", "[verbs]\nreentrant = count\nlease = 2s\n");
 MODEL(sides, "read-write locks: LOCK with SHARED and EXCLUSIVE",
       "[verbs]\nreentrant = count\nlease = 2s\non_disconnect = release\n");
-const struct model model_quorums = {
-	.name = "quorums",
-	.about = "LOCK and UNLOCK of a quorum of three servers",
-	.ini = "[quorum q]\nservers = 10.0.0.1:6380 10.0.0.1:6381 10.0.0.1:6382\n"
-	       "[verbs]\nquorum = q\nreentrant = no\nlease = 3s\nmax_lease = 3s\n"
-	       "on_disconnect = release\n",
-	.nhasps = 2,
-	.nworkers = 2,
-	.has_quorum = true,
-	.needs_data = true,
-	.begin = begin_quorums,
-	.who_hangs = who_hangs,
-	.may_stay = may_stay,
-	.end = end,
-};
+/* clang-format off */
+#define OF_SERVERS(which, about_, nquorum_, quorum_ini) \
+	const struct model model_##which = { \
+		.name = #which, \
+		.about = about_, \
+		.ini = "[quorum q]\nservers = 10.0.0.1:6380 10.0.0.1:6381 10.0.0.1:6382" quorum_ini \
+		       "\n[verbs]\nquorum = q\nreentrant = no\nlease = 3s\nmax_lease = 3s\n" \
+		       "on_disconnect = release\n", \
+		.nhasps = 2, \
+		.nworkers = 2, \
+		.nquorum = nquorum_, \
+		.needs_data = true, \
+		.begin = begin_##which, \
+		.who_hangs = who_hangs, \
+		.may_stay = may_stay, \
+		.end = end, \
+	}
+/* clang-format on */
+
+OF_SERVERS(quorums, "LOCK and UNLOCK of a quorum of three servers", 3, "");
+OF_SERVERS(majorities, "the same with five servers, whose votes may come after a short lease",
+           5, " 10.0.0.1:6383 10.0.0.1:6384\ntimeout = 1s");

@@ -12,6 +12,6 @@ extern const struct model model_plain, model_guards, model_legacy;
 extern const struct model model_circles, model_tangles;
 /* model_locks.c */
 extern const struct model model_rules, model_verbs, model_counted, model_refreshed,
-	model_places, model_sides, model_quorums;
+	model_places, model_sides, model_quorums, model_majorities;
 
 #endif

@@ -35,7 +35,7 @@ static void begin(struct simulation *s, uint64_t seed, const struct model *model
 	trace("seed %llu model %s", (unsigned long long)seed, model->name);
 	server_start(&s->redis, "redis", REDIS_PORT, chance(UINT64_MAX));
 	history_begin(s);
-	s->nquorum = model->has_quorum ? QUORUM : 0;
+	s->nquorum = model->nquorum;
 	for (size_t i = 0; i < s->nquorum; i++) {
 		snprintf(name, sizeof(name), "vote%u", (unsigned)i);
 		server_start(&s->quorum[i], name, REDIS_PORT + 1 + (int)i, chance(UINT64_MAX));
@@ -51,7 +51,7 @@ static void begin(struct simulation *s, uint64_t seed, const struct model *model
 		             model->ini);
 		process_start(&s->hasps[i]);
 		/* It refuses locks until a majority counts. */
-		if (model->has_quorum)
+		if (model->nquorum)
 			machine_disturb(&s->hasps[i].machine,
 			                QUORUM_RESTART_DELAY + CONNECT_US);
 	}

@@ -17,7 +17,7 @@
 
 #define HASPS_MAX 3
 #define REDIS_PORT 6379
-#define QUORUM 3 /* servers, at the ports behind it */
+#define QUORUM_MAX 5 /* servers of a quorum, at the ports after REDIS_PORT */
 /* The longest lease of a quorum's locks: a server that was started less than this ago does not
  * count. */
 #define QUORUM_RESTART_DELAY (3 * SECOND)
@@ -26,8 +26,8 @@ struct model;
 
 struct simulation {
 	struct server redis;
-	struct server quorum[QUORUM];
-	size_t nquorum; /* 0: there is none */
+	struct server quorum[QUORUM_MAX];
+	size_t nquorum; /* 0: the model has no quorum */
 	struct process hasps[HASPS_MAX];
 	size_t nhasps;
 	const struct model *model;
@@ -39,7 +39,7 @@ struct model {
 	const char *about; /* in a line */
 	const char *ini; /* of its hasps: sections besides [hasp] and [upstream] */
 	size_t nhasps, nworkers;
-	bool has_quorum; /* of servers beside Redis */
+	size_t nquorum; /* servers of a quorum besides Redis; 0: no quorum */
 	bool needs_data; /* Redis never loses it */
 	void (*begin)(struct simulation *s);
 	/* Names a client that has not left; NULL: all have. */
