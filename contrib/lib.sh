@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash disable=SC2034
 #
-# What the scripts in this directory share: Debian's packages that they need,
-# in one place, and an out-of-tree build. Sourced, not run.
+# Shared by the scripts in this directory: lists of the Debian packages that they need, and
+# functions such as the out-of-tree build. Sourced, not run.
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-# npm keeps its cache below $HOME. A container's user may have none.
+# npm keeps its cache below $HOME, which a container's user may lack.
 if [ ! -w "${HOME:-/nonexistent}" ]; then
 	export HOME=$top/build/home
 	mkdir -p "$HOME"
 fi
 
-# A package, or package:command where a command from elsewhere will do as well.
+# Each entry is a package, or package:command if a command from elsewhere also suffices.
 build_packages=(autoconf automake gcc libc6-dev make pkg-config:pkg-config
                 libev-dev libhiredis-dev libinih-dev libmicrohttpd-dev libssl-dev)
-# Beside build_packages: what contrib/build-deb needs; and to try the package out, tests/deb.
+# What contrib/build-deb needs besides build_packages, and what tests/deb needs to try the package.
 deb_packages=(build-essential debhelper)
 deb_test_packages=(lintian mmdebstrap)
 redis_packages=(redis-server:redis-server redis-tools:redis-cli)
@@ -26,10 +26,10 @@ test_packages=("${core_test_packages[@]}" clang libclang-rt-dev llvm libfaketime
                php-predis libredis-perl ruby ruby-redis nodejs:node npm:npm nutcracker:nutcracker
                chromium:chromium chromium-driver:chromedriver
                systemd:systemd-analyze prometheus:promtool)
-# Beside test_packages: what contrib/check nightly needs.
+# What contrib/check nightly needs besides test_packages.
 nightly_packages=(iproute2:ip iptables:iptables golang-go:go golang-github-masterminds-sprig-dev
                   golang-k8s-sigs-yaml-dev mmdebstrap)
-# Beside redis_packages and php_packages: what contrib/tour needs.
+# What contrib/tour needs besides redis_packages and php_packages.
 tour_packages=(openssl:openssl python3 python3-redis chromium:chromium)
 lint_packages=(clang-format:clang-format clang-tidy:clang-tidy cppcheck groff-base:groff lua-check mandoc
                shellcheck python3)
@@ -58,8 +58,8 @@ have() {
 	[ "$(dpkg-query -W -f '${db:Status-Status}' "${1%%:*}" 2>/dev/null)" = installed ]
 }
 
-# install_missing PACKAGE...: installs what is missing as root, or by a sudo that asks for no
-# password. If neither is possible, one message names all missing packages. So call it once.
+# install_missing PACKAGE...: installs missing packages as root, or by a sudo that asks for no
+# password. If neither is possible, prints one message with all missing packages: call it once.
 install_missing() {
 	local entry missing=() sudo=()
 	for entry; do
@@ -67,12 +67,12 @@ install_missing() {
 	done
 	[ ${#missing[@]} -gt 0 ] || return 0
 	if ! command -v apt-get >/dev/null; then
-		say "missing, under whatever name your system has for them: ${missing[*]}"
+		say "install these packages, whose names may differ on your system: ${missing[*]}"
 		return 1
 	fi
 	[ "$(id -u)" -eq 0 ] || sudo=(sudo -n)
 	if ! "${sudo[@]}" true 2>/dev/null </dev/null; then
-		say "packages are missing, and only root can install them:" \
+		say "packages are missing that only root can install:" \
 			"apt-get install --no-install-recommends ${missing[*]}"
 		return 1
 	fi
@@ -82,14 +82,14 @@ install_missing() {
 			apt-get install -y --no-install-recommends "${missing[@]}"
 }
 
-# Those that the end-to-end tests and the applications in tests/apps need.
+# Installs npm packages that the end-to-end tests and the applications in tests/apps need.
 install_npm_packages() (
 	cd "$top/tests/e2e" || return
 	[ node_modules/.package-lock.json -nt package-lock.json ] ||
 		quietly npm ci --no-audit --no-fund
 )
 
-# build DIR [configure's arguments]: builds in DIR, which is configured once.
+# build DIR [configure's arguments]: builds hasp in DIR, which it configures only once.
 build() {
 	local dir=$1
 	shift
@@ -101,14 +101,15 @@ build() {
 	quietly make -C "$dir" -j "$(nproc)"
 }
 
-# until_true WHAT LOG COMMAND...: polls for two minutes, then shows the log and gives up.
+# until_true WHAT LOG COMMAND...: runs the command until it succeeds. After two minutes, shows the
+# log and exits.
 until_true() {
 	local what=$1 log=$2 tries=2400
 	shift 2
 	until "$@" >/dev/null 2>&1; do
 		tries=$((tries - 1))
 		if [ $tries -eq 0 ]; then
-			say "$what: waited in vain. Its log:"
+			say "$what: not ready after two minutes. Its log:"
 			cat "$log" >&2
 			exit 2
 		fi
@@ -116,7 +117,7 @@ until_true() {
 	done
 }
 
-# value KEY SUMMARY: in a line of key=value pairs.
+# value KEY SUMMARY: prints the value of a key in a line of key=value pairs.
 value() {
 	local rest=" $2"
 	rest=${rest#* "$1"=}

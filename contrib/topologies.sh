@@ -2,16 +2,16 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 #
 # Starts sentinels with a primary and two replicas, or a cluster of three primaries with a replica
-# each, for contrib/quickstart; contrib/tour has the address. Sourced, not run; $dir is where their
-# files go.
+# each, for contrib/quickstart. contrib/tour uses only $host. Sourced, not run; the servers' files go
+# to $dir.
 #
-# They have a loopback address of their own, where all ports are free but those of servers that
-# listen at all addresses.
+# The servers listen at a loopback address of their own, where all ports are free except those of
+# servers that listen at all addresses.
 
 host=127.$((RANDOM % 254 + 1)).$((RANDOM % 256)).$((RANDOM % 254 + 1))
 declare -A server_pids=()
 
-# The first port of so many in a row at which nobody listens.
+# Prints the first of several consecutive free ports.
 free_ports() { # from, how many
 	local first=$1 port=$1
 	while [ "$port" -lt $((first + $2)) ]; do
@@ -30,7 +30,7 @@ server() {
 	server_pids[$port]=$!
 }
 
-# node PORT [redis-server's options]: one that has data
+# node PORT [redis-server's options]: starts a server that is no sentinel
 node() {
 	server "$1" --port "$1" --bind "$host" --protected-mode no --save '' --appendonly no \
 		--repl-diskless-sync-delay 0 "${@:2}"
@@ -40,7 +40,7 @@ ask() { # port, command
 	redis-cli -h "$host" -p "$@"
 }
 
-# says TEXT PORT COMMAND...: what the server answers contains the text
+# says TEXT PORT COMMAND...: succeeds if the server's answer contains the text
 says() {
 	ask "${@:2}" | grep -q "$1"
 }
@@ -98,7 +98,7 @@ start_cluster() {
 	upstream="cluster = $host:${ports[0]} $host:${ports[1]} $host:${ports[2]}"
 }
 
-# The port of the primary that has a key.
+# Prints the port of the primary that has a key.
 primary_of() { # key
 	local port
 	for port in "${!server_pids[@]}"; do
@@ -110,7 +110,7 @@ primary_of() { # key
 	done
 }
 
-# Its replicas have what was acknowledged until now.
+# Kills the primary that has a key, after its replicas have received all acknowledged writes.
 kill_primary_of() { # key
 	local port
 	port=$(primary_of "$1")

@@ -20,7 +20,7 @@ def quickstart(*options, **settings):
     try:
         printed, _ = shown.communicate(timeout=240)
     finally:
-        shown.terminate()  # if it has not ended: it removes its servers
+        shown.terminate()  # if still running; the script then removes its servers
         shown.wait()
     print(printed)
     if re.search(r"the lock had expired during the work .* [1-9]\d*$", printed, re.MULTILINE):
@@ -30,8 +30,8 @@ def quickstart(*options, **settings):
 
 
 def sold_through_hasp(printed):
-    """In stock, sold, sold that were not there, times that two were inside together."""
-    rows = ("in stock", "sold", "sold that were not there", "times that two were inside together")
+    """Returns the numbers of the rows in the order of `rows`."""
+    rows = ("in stock", "sold", "sold beyond the stock", "times that two workers were in the lock")
     return [int(re.search(rf"^{row} .* (\d+)$", printed, re.MULTILINE)[1]) for row in rows]
 
 
@@ -40,17 +40,17 @@ def test_shop_sells_nothing_twice():
     assert sold_through_hasp(quickstart(LEASE="60")) == [6, 6, 0, 0]
 
 
-def test_file_that_hasp_writes_while_the_shop_oversells_makes_it_right():
+def test_file_that_hasp_writes_while_the_shop_oversells_cures_the_shop():
     printed = quickstart("--discover")
     in_stock, sold, oversold, _ = sold_through_hasp(printed)
     assert (in_stock, sold, oversold) == (6, 6, 0)
-    assert re.search(r"^sold that were not there +[1-9]\d* +0$", printed, re.MULTILINE)  # watched
+    assert re.search(r"^sold beyond the stock +[1-9]\d* +0$", printed, re.MULTILINE)  # watched
     assert re.search(r"^\[lock stock\]\npattern = lock:stock\nowner = connection\n", printed, re.MULTILINE)
-    assert re.search(r"^For your own: \S+ --discover HOST:PORT", printed, re.MULTILINE)
+    assert re.search(r"^For your own application: \S+ --discover HOST:PORT", printed, re.MULTILINE)
 
 
 @pytest.mark.parametrize("topology", [pytest.param("sentinel", marks=pytest.mark.nightly), "cluster"])
 def test_shop_sells_nothing_twice_though_the_primary_is_killed(topology):
     printed = quickstart(TOPOLOGY=topology)
     assert sold_through_hasp(printed) == [12, 12, 0, 0]
-    assert int(re.search(r"killed in the middle; the longest pause was (\d+) ms\.$", printed, re.MULTILINE)[1]) > 0
+    assert int(re.search(r"killed during a sale; the longest pause of a client was (\d+) ms\.$", printed, re.MULTILINE)[1]) > 0

@@ -18,7 +18,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ tpl .Values.config . }}
 {{- end }}
 
-{{/* The container: in the chart's Deployment, or beside your application in a pod of yours. */}}
+{{/* The container, for the chart's Deployment or for your own application's pod. */}}
 {{- define "hasp.container" -}}
 name: hasp
 image: {{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) | quote }}
