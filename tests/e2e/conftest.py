@@ -64,48 +64,49 @@ def reused_redis():
 
 @pytest.fixture
 def redis_server(reused_redis):
-    """An empty server, which other tests may have had before."""
+    """A Redis without data. Earlier tests may have used the same server."""
     yield reused_redis.take()
     reused_redis.put_back()
 
 
 @pytest.fixture
 def plain(redis_server):
-    """A client that goes past hasp."""
+    """A client that connects directly to Redis."""
     with redis_server.client() as client:
         yield client
 
 
 @pytest.fixture
 def sentinels():
-    """Three of them, a primary, two replicas."""
+    """Three sentinels, a primary and two replicas."""
     with Sentinels() as sentinels:
         yield sentinels
 
 
 @pytest.fixture
 def cluster():
-    """Three primaries, and a replica of each: for tests that kill, freeze or configure nodes."""
+    """A cluster of three primaries with a replica each, for tests that kill, freeze or configure
+    nodes."""
     with Cluster() as cluster:
         yield cluster
 
 
 @pytest.fixture
 def hosts(tmp_path):
-    """A name and its addresses, for a hasp that is started within it."""
+    """A host name and its addresses, for a hasp that is started within the context."""
     return Hosts(tmp_path)
 
 
 @pytest.fixture
 def gates(redis_server):
-    """For hasp's `upstream`: they hold up what it sends and is sent."""
+    """Relays for hasp's `upstream`, which can hold up requests and replies."""
     with Gates(redis_server.address) as relay:
         yield relay
 
 
 @pytest.fixture
 def pooling():
-    """How hasp connects its clients to Redis. Where links matter, a test is marked BOTH, or its file
+    """The value of `pooling` in hasp's file. If links matter, a test is marked BOTH, or its file
     imports the fixture of harness/poolings.py."""
     return "shared"
 
@@ -114,9 +115,9 @@ def pooling():
 def start_hasp(redis_server, pooling, everything_encrypted):
     """start_hasp(rules, upstream=..., option=value ...) starts a hasp in front of `redis_server`.
 
-    `rules` are further sections of the file, the rest options of [hasp]. `upstream` is another
-    address, or the lines of [upstream], which a topology of the harness has. The
-    test fails when any hasp crashed, left a sanitizer's report or would not go.
+    `rules` are further sections of the file; the keyword arguments are options of [hasp].
+    `upstream` is another address, or the lines of [upstream], such as those of a topology of the
+    harness. The test fails if a hasp crashed, left a sanitizer's report or did not end.
     """
     started = []
 
@@ -158,7 +159,7 @@ def clients(start_hasp):
 
 @pytest.fixture
 def hasp(start_hasp):
-    """hasp without any rule: a proxy that must not be noticed."""
+    """A hasp without any rule: clients must not notice this proxy."""
     return start_hasp()
 
 
@@ -202,6 +203,6 @@ def sides(redis_server, start_hasp):
 
 @pytest.fixture
 def pool():
-    """Threads, for clients that block."""
+    """A pool of threads, for clients that block."""
     with concurrent.futures.ThreadPoolExecutor() as executor:
         yield executor

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sockets that systemd opened. The tests play systemd: they listen, and start one hasp after the other."""
+"""Socket activation. The tests play systemd: they open the sockets, and start one hasp after the
+other."""
 
 import contextlib
 import os
@@ -87,7 +88,8 @@ def test_sockets_for_another_process_are_none(redis_server, tmp_path):
 
 
 def test_restarts_are_not_noticed_by_clients_that_connect(redis_server, plain, tmp_path):
-    """Ten of them; a client's connection waits in systemd's socket while no hasp is there."""
+    """hasp restarts ten times. While no hasp runs, a client's connection waits in systemd's
+    socket."""
     with listening() as given:
         path = config(tmp_path / "hasp.ini", redis_server, listen=at(given), workers=2)
         with Load(given.getsockname()) as load, contextlib.ExitStack() as stack:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Legacy applications, first straight to Redis, then through hasp: same code, another port.
+"""Legacy applications, first directly with Redis, then through hasp: the same code, another port.
 
-The direct runs are here to show that the applications do go wrong, always.
+The direct runs show that the applications fail without hasp, always.
 """
 
 import contextlib
@@ -90,7 +90,8 @@ def test_balance_through_hasp_gets_the_expiry_with_the_count(start_hasp):
 
 
 def test_incr_of_redis_py_takes_the_lock_as_incr_does(start_hasp, redis_server):
-    """redis-py sends INCRBY by 1. The lock has an expiry though its holder died before EXPIRE."""
+    """redis-py sends INCRBY by 1. The lock gets an expiry although its holder died before
+    EXPIRE."""
     hasp = start_hasp(lock_rule(lease="1h"))
     with contextlib.closing(hasp.client()) as holder, contextlib.closing(hasp.client()) as loser:
         assert holder.incr("lock:n") == 1

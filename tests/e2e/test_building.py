@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Building hasp on a machine that lacks some of what the scripts or the tests need."""
+"""Building hasp on a machine that lacks libraries or programs of the scripts or the tests."""
 
 import gzip
 import hashlib
@@ -17,7 +17,7 @@ pytestmark = UNLESS_SANITIZED
 
 @pytest.fixture
 def without_cmocka(tmp_path):
-    """A directory in which hasp was configured on a machine that has no cmocka."""
+    """A directory in which hasp was configured without cmocka."""
     pkg_config = tmp_path / "pkg-config"
     pkg_config.write_text('#!/bin/sh\ncase $* in *cmocka*) exit 1 ;; esac\nexec pkg-config "$@"\n')
     pkg_config.chmod(0o755)
@@ -33,7 +33,7 @@ def run(directory, *command):
 
 
 def test_hasp_is_built_without_the_library_that_its_tests_need(without_cmocka):
-    """As contrib/quickstart does: nothing but the packages that hasp itself needs."""
+    """Like contrib/quickstart, the test has only the packages that hasp itself needs."""
     commands = run(without_cmocka, "make", "-n", "V=1")
     assert "-o hasp " in commands and "proxy/main.c" in commands
     assert "tests/unit" not in commands and "cmocka" not in commands
@@ -89,14 +89,14 @@ def test_script_names_all_packages_that_it_needs_at_once(bare_machine, tmp_path,
 
 
 def blob(directory, about):
-    """What is named there, and is what it is said to be."""
+    """Returns the blob that the descriptor names, after a check of its size and digest."""
     data = (directory / "blobs" / about["digest"].replace(":", "/")).read_bytes()
     assert (len(data), hashlib.sha256(data).hexdigest()) == (about["size"], about["digest"].partition(":")[2])
     return data
 
 
 def test_image_is_one_that_container_engines_read(tmp_path):
-    """The form alone: contrib/container/build takes minutes."""
+    """Checks only the image's format: contrib/container/build takes minutes."""
     (tmp_path / "file").write_text("content")
     run(tmp_path, "tar", "-cf", "root.tar", "file")
     run(tmp_path, TOP / "contrib/container/oci-image", "hasp:1.2", "root.tar", "image.tar")

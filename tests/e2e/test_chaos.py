@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Locks survive the deaths of Redis, hasp and clients: a short run of tests/fuzz/chaos.
+"""Locks survive crashes of Redis, hasp and clients: a short run of tests/fuzz/chaos.
 
-And the tester finds what it is made to find.
+The campaign also finds each planted defect.
 """
 
 import sys

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What guards name is checked with the Redis that they are for: by hasp -t, before hasp serves,
-at a reload, and when Redis could only be asked later."""
+"""hasp checks the commands that guards name with Redis: by hasp -t, at the start, at a reload, and
+later if Redis could not be reached then."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ IN_PART = "hasp checks the commands of guards only in part, since it cannot ask 
 
 
 def write(path, upstream, guard=GUARD, **options):
-    """The guard's section begins in the third line behind the options."""
+    """The guard's section begins in the third line after the options."""
     lines = [f"{name} = {value}" for name, value in {"address": upstream, **options}.items()]
     path.write_text("\n".join(["[hasp]", "listen = 127.0.0.1:0", "[upstream]", *lines, guard, ""]))
     path.chmod(0o600)  # for its password
@@ -34,7 +34,8 @@ def run(*args):
 
 
 def check(*args, **options):
-    """Returns hasp -t's status, and what it says but for the file's name and of the server itself."""
+    """Returns the exit status of hasp -t, and its output without the file's name and the report
+    about the server."""
     path = write(*args, **options)
     result = run("-t", "-c", path)
     assert result.stdout == "" if result.returncode else result.stdout.endswith(f"{path}: ok\n")
@@ -69,7 +70,7 @@ VERBS = ["lock", "unlock", "extend", "info", "list", "mlock", "munlock"]
 
 @pytest.mark.parametrize("option", VERBS)
 def test_verb_cannot_have_the_name_of_a_command_of_redis(redis_server, tmp_path, option):
-    """Also where Redis cannot be asked: its own commands are known."""
+    """Even if hasp cannot reach Redis, it knows Redis' own commands."""
     for upstream in (f"unix:{redis_server.unix}", f"unix:{tmp_path}/none"):
         for name in ("GET", "multi", "Config", "EVALSHA_RO"):
             status, lines = check(tmp_path / "ini", upstream, f"[verbs]\n{option} = {name}")
@@ -166,7 +167,7 @@ def test_hasp_does_not_start_with_what_cannot_be_guarded(redis_server, tmp_path)
 
 @pytest.fixture
 def absent():
-    """A Redis that is not there yet."""
+    """The address of a Redis that is started later."""
     with RedisServer() as server:
         server.stop()
         yield server
@@ -219,7 +220,7 @@ def test_reload_to_what_cannot_be_guarded_keeps_the_old_guards(start_hasp):
 
 
 def test_reload_asks_the_redis_that_the_new_file_names(start_hasp, redis_server):
-    """One that does not have a command, which the one before it has."""
+    """The new file names a Redis that lacks a command which the old Redis has."""
     with RedisServer("--rename-command", "HGETALL", "") as poorer:
         hasp = start_hasp(GUARD + " HGETALL")
         reload(hasp, str(redis_server.unix), str(poorer.unix), "reload kept=")
@@ -240,7 +241,7 @@ def test_reload_without_redis_is_checked_when_it_is_there(start_hasp, redis_serv
 
 
 def test_reload_that_cannot_ask_is_checked_by_what_is_known(start_hasp, redis_server):
-    """Redis takes no more connections, but hasp has one."""
+    """Redis accepts no more connections, but hasp has one already."""
     hasp = start_hasp(GUARD)
     until(lambda: "upstream_up" in hasp.log, "hasp's own connection")
     with redis_server.client() as plain:

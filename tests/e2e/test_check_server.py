@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""hasp -t asks the server: is it there, what is it, and does it let hasp do what hasp has to."""
+"""hasp -t checks the server: whether it answers, its kind and version, and hasp's permissions."""
 
 import contextlib
 import re
@@ -18,14 +18,15 @@ from harness.sections import rule, verbs
 from harness.tls import Authority
 
 
-# What hasp.ini(5) tells to give to the user in [upstream], but for what is about keys and channels.
+# The permissions that hasp.ini(5) lists for the user in [upstream], without keys and channels.
 COMMANDS = ("+@all", "-@admin")
 KEYS, CHANNELS = ("~lock:*", "~hasp:*"), ("&hasp:worker:*", "&redisson_lock__channel:*")
 
 
 @pytest.fixture
 def check(tmp_path, redis_server):
-    """check(sections, option=value ...) -> what -t says to be well, and what it warns of."""
+    """Calls check(sections, option=value ...). Returns the points that hasp -t reports as good, and
+    its warnings."""
     def ask(sections=rule(), args=(), address=None, **upstream):
         path = tmp_path / "hasp.ini"
         options = {} if {"sentinels", "cluster"} & upstream.keys() else {"address": address or f"unix:{redis_server.unix}"}
@@ -64,7 +65,7 @@ def test_version_is_known_to_a_user_that_may_not_ask_info(check, plain):
 
 
 class Older(Relay):
-    """Its server says that it is older than it is, in as many bytes."""
+    """A relay that replaces the server's version by an older one of the same length."""
 
     def _pass_on(self, data, source, sink, replies):
         super()._pass_on(re.sub(rb"\b[78]\.(\d\.\d+)\b", rb"5.\1", data) if replies else data, source, sink, replies)
@@ -186,7 +187,7 @@ def test_server_that_does_not_answer_is_a_warning(check, redis_server):
 
 @pytest.fixture
 def refusing():
-    """The address of a server that has a refusal for the first thing that it is asked, and closes."""
+    """The address of a server that refuses the first request and closes the connection."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve():
@@ -219,7 +220,7 @@ HOSTILE = b"\x1b]0;title\x07\x9b2J\xc2\x9b"
 
 @pytest.fixture
 def hostile():
-    """The address of a server whose texts move a terminal's cursor, and pretend to be lines of hasp's."""
+    """The address of a server whose replies move a terminal's cursor and imitate hasp's lines."""
     version = b"7.0\n" + HOSTILE
     hello = b"*2\r\n$7\r\nversion\r\n$%d\r\n%s\r\n" % (len(version), version)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Client libraries as they come, in five languages, and redis-cli: none notices hasp."""
+"""Unmodified client libraries in five languages, and redis-cli: no library notices hasp."""
 
 import os
 import pathlib
@@ -87,7 +87,7 @@ const { createClient } = require("redis");
 }
 
 
-# Debian has them, but not every machine that runs these tests.
+# Debian's packages, which not every machine has that runs these tests.
 PREDIS = pathlib.Path("/usr/share/php/Predis/autoload.php")
 PERL_REDIS = pathlib.Path("/usr/share/perl5/Redis.pm")
 
@@ -115,18 +115,20 @@ print $r->del("lock:1"), "\\n";
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_client_library(hasp, plain, tmp_path, client):
-    """Its handshake, SET, GET, a pipeline, a transaction with a lock, and DEL of the lock."""
+    """The library's handshake, SET, GET, a pipeline, a transaction with a lock, and DEL of the
+    lock."""
     argv, code = CLIENTS[client]
     (tmp_path / "app").write_text(code)
     host, port = hasp.address
     out = run([*argv, tmp_path / "app"], host=host, port=port, node_path=NODE_MODULES)
     assert plain.get("a") == "4" and not plain.exists("lock:1"), out
-    # What SET, GET, the pipeline, the transaction and DEL were answered.
+    # The replies to SET, GET, the pipeline, the transaction and DEL.
     assert re.search(r"\b1\b.*\b2\b.*\b3\b.*\b4\b.*(1|[Tt]rue).*\b1\b", out, re.DOTALL), out
 
 
 def test_client_libraries_do_not_notice_a_cluster(cluster, start_hasp, tmp_path):
-    """The same, as clients of a single server; their keys are in one slot for the transaction's sake."""
+    """The same, by clients for a single server; because of the transaction, all keys are in one
+    slot."""
     hasp = start_hasp(rule() + VERBS, upstream=cluster.upstream)
     host, port = hasp.address
     with hasp.client() as plain:

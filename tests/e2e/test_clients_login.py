@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Clients' logins: what Redis allows a connection that has logged in, hasp allows it, too; and a
-client that Redis would close is closed."""
+"""Clients' logins: hasp allows a logged-in connection whatever Redis allows it, and closes a client
+that Redis would close."""
 
 import pytest
 from harness import encode, until
@@ -26,13 +26,13 @@ def protected():
 
 @pytest.fixture
 def alice(plain):
-    """Her password is p; the connection's to log in as."""
+    """A user with the password p, for connections that log in."""
     plain.execute_command("ACL", "SETUSER", "alice", "on", ">p", "~*", "&*", "+@all")
     return ("AUTH", "alice", "p")
 
 
 def served(hasp, *login):
-    """A client that has logged in, and come to a shared link if links are shared."""
+    """Returns a client that has logged in and uses a shared link, if links are shared."""
     hasp.is_up()
     connection = hasp.connect()
     if login:
@@ -342,7 +342,7 @@ def test_script_is_killed_from_any_database(start_hasp, plain, alice, db, login)
 
 
 def served_past(hasp):
-    """A client with a link of its own."""
+    """Returns a client with a link of its own."""
     connection = hasp.connect()
     connection.send(encode("WATCH", "k"))
     connection.read()
@@ -383,7 +383,8 @@ def test_name_is_seen_in_client_list(start_hasp, plain):
 
 
 def test_name_leaves_client_list_with_the_client(start_hasp, plain):
-    """Who is not there any more must not be taken for a worker that lives. Its second name is as good."""
+    """hasp's next start must not take a name in CLIENT LIST for a living worker, and the client's
+    second name leaves, too."""
     hasp = start_hasp()
     with served(hasp) as stays, served(hasp) as one:
         for name in ("bull:queue", "bull:other"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The machine's date may jump: nothing in hasp depends on it."""
+"""The machine's date may jump: nothing in hasp depends on the date."""
 
 import datetime
 import pathlib
@@ -13,7 +13,7 @@ from harness.replies import FENCE
 from harness.sanitizers import UNLESS_SANITIZED
 from harness.wait import readable
 
-# libfaketime and the sanitizers' runtimes do not go together.
+# libfaketime does not work with the sanitizers' runtimes.
 pytestmark = UNLESS_SANITIZED
 
 ONE, NIL, PONG = b":1\r\n", b"$-1\r\n", b"+PONG\r\n"
@@ -22,7 +22,7 @@ LIBRARY = next(iter(sorted(pathlib.Path("/usr/lib").glob("*/faketime/libfaketime
 
 
 class Date:
-    """The date that a process sees, if it was started with `env`."""
+    """A date that processes see if they were started with `env`."""
 
     def __init__(self, directory):
         self.file = directory / "date"
@@ -31,14 +31,14 @@ class Date:
         self.move(0)
 
     def move(self, seconds):
-        """Off from the machine's."""
+        """Moves the date by an offset from the machine's date."""
         draft = self.file.with_suffix(".draft")
         draft.write_text(f"{seconds:+d}\n")
         draft.replace(self.file)
 
 
 def seen(hasp):
-    """The date in the latest line of its log."""
+    """Returns the date in the latest line of hasp's log."""
     stamp = hasp.log.splitlines()[-1].split()[0]
     return datetime.datetime.fromisoformat(stamp).timestamp()
 
@@ -54,7 +54,7 @@ JUMPS = pytest.mark.parametrize("seconds", [7200, -7200])
 
 
 def jump(hasp, date, seconds):
-    """Returns when hasp has seen it."""
+    """Moves the date, and returns when hasp has seen the new date."""
     date.move(seconds)
     hasp.signal(signal.SIGHUP)
     until(lambda: abs(seen(hasp) - time.time() - seconds) < 600, "hasp to see the date")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A Redis Cluster is one server to its clients, wherever keys are, and wherever they go."""
+"""Clients see a Redis Cluster as one server, wherever its keys are or move."""
 
 import contextlib
 import os
@@ -20,7 +20,7 @@ KEYS = [f"key:{n}" for n in range(60)]
 
 
 def send_until_full(sock, data):
-    """Returns how much was sent before nobody took any more."""
+    """Sends until no more bytes are accepted. Returns how many bytes were sent."""
     sent = 0
     try:
         while sent < len(data):
@@ -218,7 +218,7 @@ def test_a_login_holds_at_every_node(cluster, start_hasp):
 
 @pytest.mark.parametrize("behind", [("QUIT",), ("MONITOR",), ("SET", "k", "x" * 100_000)])
 def test_monitor_is_no_end_of_hasp(hasp, behind):
-    """Nobody follows the replies of a client that wants none."""
+    """hasp stops following the replies of a client that sends MONITOR."""
     for first in [("CLIENT", "REPLY", "OFF")], [("SCRIPT", "DEBUG", "NO")]:
         with hasp.connect() as client:
             client.send(b"".join(encode(*command) for command in [*first, ("MONITOR",), behind, ("QUIT",)]))
@@ -229,7 +229,7 @@ def test_monitor_is_no_end_of_hasp(hasp, behind):
 
 
 def forget_others(node):
-    """While it is down: it will not hear from them what has changed."""
+    """Makes the nodes forget a node that is down, so that it does not learn of changes."""
     config = node.dir / "nodes.conf"
     lines = [line for line in config.read_text().splitlines(keepends=True) if "myself" in line or line.startswith("vars")]
     config.write_text("".join(lines))
@@ -238,10 +238,10 @@ def forget_others(node):
 @covers("cluster_map")
 @pytest.mark.parametrize("pooling", ["shared"])
 def test_a_node_that_has_been_away_is_not_believed(start_hasp):
-    """It takes itself for the primary that it was. Valkey's replicas would introduce it to the cluster again.
+    """The node still reports the slot map of the time before it was partitioned.
 
-    Once hasp has asked all nodes in vain, it would believe it. So hasp asks nobody until the node is there,
-    and behind it there are many to ask who say nothing."""
+    If hasp asked all other nodes in vain, it would believe this node. So hasp asks no node until
+    this one is there, and many other nodes in its list do not answer."""
     with Cluster() as cluster, contextlib.ExitStack() as stack:
         old = cluster.owner("k")
         silent = [stack.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname() for _ in range(100)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Replies of one node that wait for another's are bounded by client_output_limit."""
+"""client_output_limit bounds the replies of one node that wait for another node's reply."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from harness.replies import OK, PONG, bulk
 from harness.sanitizers import sanitized
 
 LIMIT = 8 * MB
-# And what was on its way when it was reached, and what the allocator keeps.
+# More bytes that may be in memory: those in transit at the limit, and the allocator's.
 BOUND = 3 * LIMIT
 VALUE = "x" * MB
 TIMES = 60
@@ -18,7 +18,7 @@ TIMES = 60
 
 @pytest.fixture
 def slow(start_hasp):
-    """A cluster, hasp in front of it, and keys of a megabyte, of which the first one's node will be slow."""
+    """A cluster, hasp in front of it, and keys of a megabyte; the node of the first key is slow."""
     with Cluster(replicas=0, node_timeout_ms=60_000) as cluster:
         hasp = start_hasp(upstream=cluster.upstream, client_output_limit=LIMIT, workers=1).is_up(3)
         keys = [next(key for key in map("k{}".format, range(1000)) if cluster.owner(key) is node)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Clients do not notice that slots move: tests/fuzz/cluster, briefly.
+"""Clients do not notice that slots move: a short run of tests/fuzz/cluster.
 
-And the tester finds what it is made to find.
+The campaign also finds each planted defect.
 """
 
 import pytest

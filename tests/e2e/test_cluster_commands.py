@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What becomes of each kind of command in front of a cluster: as a single Redis would answer it."""
+"""Each kind of command gets the same reply in front of a cluster as from a single Redis."""
 
 import contextlib
 import re
@@ -18,7 +18,8 @@ DISABLED = b"-ERR This instance has cluster support disabled\r\n"
 
 @pytest.fixture(name="both")
 def _both(hasp, redis_server):
-    """both(COMMAND ...): the reply, which hasp and a single Redis both give."""
+    """both(COMMAND ...) returns the reply, after a check that hasp and a single Redis give the
+    same."""
     with hasp.connect() as ours, redis_server.connect() as theirs:
         def call(*args, key=lambda reply: reply):
             one, other = ours.call(*args), theirs.call(*args)
@@ -28,7 +29,7 @@ def _both(hasp, redis_server):
 
 
 def words(reply):
-    """The elements of an array of strings, in any order."""
+    """Returns the elements of an array of strings, sorted."""
     return sorted(reply.split(b"\r\n")[2:-1:2])
 
 
@@ -127,7 +128,7 @@ def test_a_script_that_one_node_does_not_have_is_not_there(shared_cluster, hasp)
 
 @pytest.fixture(name="impatient")
 def _impatient(shared_cluster):
-    """Its nodes say -BUSY as soon as a script runs."""
+    """Makes nodes answer -BUSY as soon as a script runs."""
     for node in shared_cluster.nodes:
         node.ask("CONFIG", "SET", "busy-reply-threshold", 1)
     yield
@@ -169,7 +170,7 @@ def test_it_says_of_itself_that_it_is_one_server(hasp, both):
 
 
 def _id_in(reply):
-    """The id in a reply to CLIENT ID, CLIENT INFO or HELLO."""
+    """Returns the id in a reply to CLIENT ID, CLIENT INFO or HELLO."""
     return int(re.search(rb"(?:^:|id=|\$2\r\nid\r\n:)(\d+)", reply)[1])
 
 
@@ -191,7 +192,7 @@ def test_client_id_is_no_nodes_and_every_clients_own(hasp):
 
 @covers("cluster")
 def test_client_kill_id_reaches_nobody(shared_cluster, hasp):
-    """The id is one that each node may have given to another client."""
+    """Each node may have given this id to another client."""
     with hasp.connect() as client, contextlib.ExitStack() as stack:
         for node in shared_cluster.nodes:
             direct = stack.enter_context(node.connect())

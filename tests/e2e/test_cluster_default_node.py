@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Commands without keys do not wait for a node that is dead, as long as another one lives."""
+"""Commands without keys do not wait for a dead node if another node is alive."""
 
 from contextlib import ExitStack
 
@@ -13,12 +13,12 @@ CLIENTS = 6  # with three nodes, each is the default node of some
 
 
 def lone(**options):
-    """Nobody takes the place of a node that dies."""
+    """A cluster without replicas: no node replaces a dead one."""
     return Cluster(replicas=0, node_timeout_ms=120_000, **options)
 
 
 def is_served(hasp):
-    """A client that comes now."""
+    """A new client gets an answer."""
     with hasp.connect(timeout=1) as client:
         try:
             return client.call("PING") == PONG

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Scripts of a cluster's clients that answer as if their node had redirected them.
 
-A script may answer any error it likes. hasp must not take its word for where a slot is: it would
-send passwords, and other clients' commands, to an address that the script chose.
+A script may return any error. hasp must not believe a script's MOVED or ASK, because hasp would
+send passwords and other clients' commands to an address that the script chose.
 """
 
 import contextlib
@@ -22,7 +22,8 @@ VALUE = b"$5\r\nvalue\r\n"
 
 
 class Forger:
-    """Where a forged redirection leads: it notes what hasp sends, and answers each piece by a value."""
+    """The target of a forged redirection. It records hasp's bytes, and answers each piece by a
+    value."""
 
     def __init__(self):
         self.listener = socket.create_server(("127.0.0.1", 0))

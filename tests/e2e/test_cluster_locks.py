@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Locks and guards at a node of a Redis Cluster: what hasp keeps beside a key is in its slot.
+"""Locks and guards in a Redis Cluster: the keys that hasp keeps beside a key are in the same slot.
 
-The cluster has one node, which has all slots: so nothing but the names of keys may answer
--CROSSSLOT.
+The cluster has one node with all slots, so only wrong key names can cause -CROSSSLOT.
 """
 
 import contextlib
@@ -167,7 +166,7 @@ def test_guarded_transaction(start, plain):
 
 
 def test_many_locks_are_renewed_and_waited_for_at_once(start, plain):
-    """In one call only those of a slot."""
+    """One call contains only locks of the same slot."""
     hasp = start(rule(pattern="*", lease="3s", wait="60s"))
     keys = [f"lock:{n}" for n in range(8)] + [f"lock:{{a}}{n}" for n in range(8)]
     with contextlib.ExitStack() as stack:

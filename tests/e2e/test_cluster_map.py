@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where hasp looks for the map of a cluster, and which nodes it stays connected to."""
+"""How hasp finds the map of a cluster, and which nodes it stays connected to."""
 
 import contextlib
 import re
@@ -18,7 +18,8 @@ NODES = 500
 
 
 class Seed:
-    """A node that answers CLUSTER SLOTS by `slots`, or what that returns; while it is None the node says nothing."""
+    """A node that answers CLUSTER SLOTS by `slots`, or by its return value; if `slots` is None, the
+    node does not answer."""
 
     def __init__(self):
         self.slots = None
@@ -48,7 +49,7 @@ class Seed:
 
 
 def poison(port):
-    """A map of many nodes, which are all at this port."""
+    """Returns a map of many nodes, which all have this port."""
     hosts = [f"127.1.{n // 250}.{n % 250 + 1}" for n in range(NODES)]
     return b"*%d\r\n" % NODES + b"".join(
         b"*3\r\n:%d\r\n:%d\r\n*3\r\n$%d\r\n%s\r\n:%d\r\n$1\r\nx\r\n" % (
@@ -57,7 +58,7 @@ def poison(port):
 
 @pytest.fixture(name="poisoner")
 def a_poisoner():
-    """At each of the nodes of its map someone takes connections, and says nothing."""
+    """A server at each node of the poisoned map, which accepts connections but never answers."""
     with socket.create_server(("", 0), backlog=1) as silent, Seed() as seed:
         seed.slots = poison(silent.getsockname()[1])
         yield seed
@@ -118,7 +119,7 @@ def test_hasp_leaves_a_node_that_is_no_primary_any_more(shared_cluster, start_ha
         new = shared_cluster.failover(old)
         until(lambda: own_connections(new), "hasp at the new primary")
         until(lambda: not own_connections(old), "hasp to leave the old one")
-        # Also if it is the primary once more.
+        # Also if the node becomes the primary again.
         assert client.call("SET", "key", 1) == b"+OK\r\n"
         assert shared_cluster.failover(new) is old
         until(lambda: not own_connections(new), "hasp to leave the other one, too")

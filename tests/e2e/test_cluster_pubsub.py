@@ -17,18 +17,18 @@ KEYS = [f"key:{n}" for n in range(30)]
 
 
 def frames(text):
-    """The frame of these words and numbers, as Redis sends it to a subscriber that speaks RESP2."""
+    """Returns the frame with these words and numbers, as Redis sends it to a RESP2 subscriber."""
     return b"*%d\r\n" % len(text) + b"".join(b":%d\r\n" % word if isinstance(word, int) else bulk(word) for word in text)
 
 
 def replies(client, command, n):
-    """The `n` frames that answer a command."""
+    """Sends a command and reads the `n` frames of its answer."""
     client.send(encode(*command.split()))
     return [client.read() for _ in range(n)]
 
 
 def subscribed(stack, server, *commands, n=CLIENTS):
-    """So many clients, each of which has sent the commands."""
+    """Returns `n` clients, each of which has sent the commands."""
     clients = [stack.enter_context(server.connect()) for _ in range(n)]
     for client in clients:
         for command in commands:
@@ -76,7 +76,7 @@ def test_acknowledgements_count_the_shard_channels_of_all_nodes(hasp, redis_serv
             client.call("HELLO", version)
         for command, n in steps:
             assert replies(ours, command, n) == replies(theirs, command, n), command
-        # (Their order is the hash table's.)
+        # The order is that of a hash table.
         last = replies(ours, "SUNSUBSCRIBE", 4)
         assert sorted(frame.split(b"\r\n")[4] for frame in last) == [b"a", b"c", b"d", b"{b}2"]
         assert [integer(frame) for frame in last] == [3, 2, 1, 0]
@@ -98,7 +98,7 @@ def test_a_shard_channel_whose_slot_moves_leaves_the_others_counted(shared_clust
 # --- PUBSUB
 
 def names(reply):
-    """The elements of an array of strings, in any order."""
+    """Returns the elements of an array of strings, sorted."""
     return sorted(reply.split(b"\r\n")[2:-1:2])
 
 
@@ -130,7 +130,7 @@ def test_pubsub_is_refused_in_redis_words(hasp, redis_server):
 
 @pytest.fixture(name="notifying")
 def _notifying(shared_cluster):
-    """Its nodes notify of every change of a key."""
+    """Makes nodes send a keyspace notification for every change of a key."""
     for node in shared_cluster.nodes:
         node.ask("CONFIG", "SET", "notify-keyspace-events", "KEA")
     yield shared_cluster
@@ -139,7 +139,7 @@ def _notifying(shared_cluster):
 
 
 def heard(client, channel, marker, publisher):
-    """The messages that come before `marker`, which is published on `channel`."""
+    """Returns the messages before `marker`, which this function publishes on `channel`."""
     publisher.call("PUBLISH", channel, marker)
     found = []
     while (frame := client.read()).split(b"\r\n")[-2] != marker.encode():
@@ -159,14 +159,14 @@ EVENTS = {"SUBSCRIBE __keyevent@0__:set": [["message", "__keyevent@0__:set", key
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("command", EVENTS, ids=["event", "pattern", "any", "keys"])
 def test_a_subscriber_is_notified_of_the_keys_of_all_nodes(notifying, hasp, command, version):
-    for end in "end:0", "end:1", "end:2":  # (nodes may pass on late what is published)
+    for end in "end:0", "end:1", "end:2":  # Nodes may forward a published message late.
         with hasp.connect() as client, hasp.connect() as writer:
             client.call("HELLO", version)
             n = len(command.split()) - 1
             assert [integer(frame) for frame in replies(client, command, n)] == list(range(1, n + 1))
             assert integer(client.call("SUBSCRIBE", end)) == n + 1
             assert pipeline(writer, *[("SET", key, 1) for key in KEYS]) == [OK] * len(KEYS)
-            # The nodes send them in no order.
+            # The nodes' messages arrive in any order.
             expected = sorted(frames(event) for event in EVENTS[command])
             found = [client.read().replace(b">", b"*", 1) for _ in expected]
             assert sorted(found) == expected
@@ -203,7 +203,7 @@ def test_reset_ends_notifications_of_all_nodes(notifying, hasp):
 
 
 def test_a_subscriber_to_notifications_is_closed_when_another_node_gets_keys(start_hasp):
-    """It subscribes again, and hears of the new node's."""
+    """The client subscribes again, and gets the new node's notifications."""
     with Cluster("--notify-keyspace-events", "KEA", primaries=1, replicas=1) as cluster:
         first, second = cluster.nodes
         second.ask("CLUSTER", "RESET")

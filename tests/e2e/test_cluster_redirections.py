@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What clients of a cluster do not see: slots that move while they are used, and primaries that die.
+"""Clients of a cluster do not notice that slots move or primaries die.
 
-Replies that a client has got are true: a counter that said :n was n. Only what was in flight at a
-node that died may be unknown, and then the client's connection has ended.
+Replies that a client has got are true: if a counter answered :n, it had that value. Only the result
+of a command in flight at a dying node may be unknown, and then the client's connection ends.
 """
 
 import threading
@@ -18,7 +18,7 @@ KEYS = [f"key:{n}" for n in range(30)]
 
 
 class Counter(threading.Thread):
-    """Counts up keys of its own, by pipelines, and judges every reply."""
+    """Increments keys of its own by pipelines, and checks every reply."""
 
     def __init__(self, hasp, name, keys):
         super().__init__()
@@ -50,7 +50,8 @@ class Counter(threading.Thread):
         client.close()
 
     def resume(self, client):
-        """What was in flight may have been carried out, or not; at most two of each key were."""
+        """Connects again. Redis may or may not have run the commands in flight, at most two for
+        each key."""
         for key in self.keys:
             reply = client.call("GET", key)
             value = int(reply.split(b"\r\n")[1]) if reply != b"$-1\r\n" else 0
@@ -166,7 +167,7 @@ def test_what_needs_several_keys_is_not_overtaken_while_some_are_here_and_some_t
 
 
 def refusals(node):
-    """How many commands a node has not carried out, as it did not have all that they name."""
+    """Returns how many commands a node has refused because it lacks some of their keys."""
     return sum(told["rejected_calls"] for told in node.ask("INFO", "commandstats").values())
 
 
@@ -187,7 +188,7 @@ def test_long_values_follow_a_slot_that_moves(cluster, hasp):
 
 
 def fill(cluster, client):
-    """A primary, and a key of another one."""
+    """Fills a primary, and sets a key of another primary."""
     for key in KEYS:
         client.call("SET", key, 1)
     cluster.until_ok()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Transactions in front of a cluster: all keys in one slot, as by a single Redis; others are refused."""
+"""Transactions in front of a cluster: with all keys in one slot they work as in a single Redis;
+others are refused."""
 
 import threading
 
@@ -93,7 +94,7 @@ def test_its_slot_may_move_between_its_commands(shared_cluster, hasp):
 
 
 def test_its_slot_may_be_on_its_way(shared_cluster, hasp):
-    """The keys are at the new node, and the old one has still the slot."""
+    """The keys are at the new node, but the slot still belongs to the old node."""
     slot = shared_cluster.slot("{moving}")
     to = shared_cluster.other_than(slot)
     with hasp.connect() as client:
@@ -120,7 +121,7 @@ def test_watched_keys_that_move_count_as_changed(shared_cluster, hasp):
 
 
 def test_counting_by_transactions_loses_nothing_while_slots_move(shared_cluster, hasp):
-    """redis-py's transaction(): WATCH, GET, MULTI, SET, EXEC, until it succeeds."""
+    """redis-py's transaction() repeats WATCH, GET, MULTI, SET, EXEC until EXEC succeeds."""
     slot, done, counted = shared_cluster.slot("{moving}"), threading.Event(), []
 
     def count():

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Locks, lines and guards over three primaries: where slots move, and primaries die, those who wait
-go on in their order, and holds go on being held."""
+"""Locks, queues and guards over three primaries: when slots move or primaries die, waiters keep
+their order and holders keep their locks."""
 
 import contextlib
 
@@ -21,7 +21,7 @@ PATIENT = "\nfailover_wait = 600s"
 
 @pytest.fixture(scope="module")
 def still():
-    """Three primaries, of which none dies; slots may move."""
+    """Three primaries, none of which dies; slots may move."""
     with Cluster(replicas=0) as cluster:
         yield cluster
 
@@ -34,7 +34,7 @@ def start(start_hasp, cluster, rules, limits="", **options):
 
 
 def keys_of(cluster, prefix):
-    """One at each primary."""
+    """Returns one key for each primary."""
     keys = {}
     for n in range(100):
         keys.setdefault(cluster.owner(f"{prefix}:{n}"), f"{prefix}:{n}")
@@ -43,18 +43,18 @@ def keys_of(cluster, prefix):
 
 
 def waiting(cluster, queue, key):
-    """How many stand in the line that `key` decides the node of."""
+    """Returns how many clients wait in the queue of `key`."""
     return settles(lambda: cluster.owner(key).ask("ZCARD", queue) + 1, "an answer") - 1
 
 
 def until_renewed(*places):
-    """The leases of locks begin anew, each a (node, key)."""
+    """Waits until hasp has renewed the leases of the locks, each a (node, key)."""
     ends = [(node, key, settles(lambda: node.ask("PEXPIRETIME", key), "an answer")) for node, key in places]
     settles(lambda: all(node.ask("PEXPIRETIME", key) > end for node, key, end in ends), "all leases to begin anew")
 
 
 def stand(cluster, connection, *command, queue=None):
-    """Sends it, and returns when it stands in line."""
+    """Sends the command, and returns when the client is in the queue."""
     key = command[1]
     queue = queue or queue_of(key)
     before = waiting(cluster, queue, key)
@@ -63,7 +63,7 @@ def stand(cluster, connection, *command, queue=None):
 
 
 class Line:
-    """One has the lock `key`, others stand in line for it, of each hasp in turn."""
+    """One client has the lock `key`; clients of each hasp in turn wait in its queue."""
 
     def __init__(self, cluster, key, *hasps, n=4):
         self.cluster, self.key = cluster, key
@@ -73,7 +73,7 @@ class Line:
             stand(cluster, one, "LOCK", key, "WAIT", WAIT_MS)
 
     def serve(self, n=None):
-        """So many, or all that wait, get it, first come first served."""
+        """Checks that `n` waiters, or all, get the lock in the order of the queue."""
         for one, following in list(zip(self.all, self.all[1:]))[:n]:
             assert one.call("UNLOCK", self.key) == ONE
             latest, self.fence = self.fence, fence(following.read())
@@ -217,7 +217,7 @@ def test_a_line_goes_on_where_its_slot_has_gone(start_hasp, still):
 
 
 def test_of_two_processes_too(start_hasp, still):
-    """Those that do not trust each other wake each other."""
+    """Users that do not trust each other wake each other."""
     hasps = [start(start_hasp, still, RELEASING) for _ in range(2)]
     line = Line(still, "moving", *hasps)
     for _ in range(2):
@@ -247,7 +247,7 @@ def test_while_its_slot_moves_a_release_waits(start_hasp, still):
 
 
 def polls_at(node):
-    """As polls() of harness.line."""
+    """As polls() of harness.line, for a cluster."""
     return node.ask("INFO", "commandstats").get("cmdstat_zrangebyscore", {}).get("calls", 0)
 
 
@@ -279,7 +279,8 @@ def test_while_its_slot_moves_a_reader_whose_key_has_not_moved_yet_keeps_the_loc
 
 @contextlib.contextmanager
 def half_moved(cluster, key, gone=None):
-    """One of the keys of its slot, or `gone`, has left, so that no node carries out what names several of them."""
+    """One key of the slot, or `gone`, has moved, so that no node runs commands on several of its
+    keys."""
     slot, to = cluster.slot(key), cluster.other_than(key)
     source = cluster.begin_migration(slot, to)
     if gone:
@@ -293,7 +294,7 @@ def half_moved(cluster, key, gone=None):
 
 
 def test_while_its_slot_moves_none_waits_longer_than_it_would(start_hasp, still):
-    """Nor does what has lost its place."""
+    """A key that has lost its place in the queue does not wait longer, either."""
     hasp = start(start_hasp, still, RELEASING, PATIENT)
     line = Line(still, "moving", hasp, n=1)
     with hasp.connect() as late, hasp.connect() as another:
@@ -351,7 +352,7 @@ def test_a_rule_renews_what_has_moved(start_hasp, still):
 
 
 def replicated(cluster, primary):
-    """What its replica has not got by now is lost with it."""
+    """Waits until the replica has all writes; later writes are lost with the primary."""
     replica, *_ = settles(lambda: cluster.replicas_of(primary), "its replica")
     written = primary.role()[1]
     settles(lambda: replica.role()[4] >= written, "the replica to have it all")
@@ -397,7 +398,7 @@ def test_a_hold_is_renewed_at_the_new_primary_and_released_there(start_hasp, clu
 
 
 def test_a_wait_that_begins_at_a_dead_primary_is_at_the_replica_that_took_over(start_hasp, cluster):
-    """That hasp could not listen to the dead one takes nothing of the client's time."""
+    """hasp cannot subscribe at the dead primary, but the client's wait does not become shorter."""
     hasp = start(start_hasp, cluster, rule(lease="60s", wait="120s"))
     with hasp.connect() as one, hasp.connect() as late:
         assert one.call("SETNX", "lock:1", "v") == ONE

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The commands that hasp knows are the server's, and their keys stand where it says."""
+"""hasp knows the server's commands, and where the keys of each command are."""
 
 import pytest
 from harness.sanitizers import UNLESS_SANITIZED

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What commands.def says of Redis' commands, the server says, too.
+"""commands.def states the same facts about Redis' commands as the server.
 
-Arity, flags and the places of keys are held against its COMMAND; which of the keys a command
-writes, against the specifications of keys that COMMAND tells from Redis 7 on. What COMMAND does
-not tell is tried on the server: replies in test_guards_replies.py, rewrites in test_scripts_*.py.
+The tests compare arity, flags and the positions of keys with the server's COMMAND, and the keys
+that a command writes with the key specifications that COMMAND has since Redis 7. For facts that
+COMMAND lacks, other tests run the commands: test_guards_replies.py for replies, test_scripts_*.py
+for rewrites.
 """
 
 import re

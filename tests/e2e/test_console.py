@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The console: what any Redis client sees and does there, and what nobody can do to it."""
+"""The console: what any Redis client can see and do there, and what no client can do."""
 
 import contextlib
 import json
@@ -39,7 +39,7 @@ def hasp(start_hasp, path):
 
 @pytest.fixture
 def guarded(start_hasp):
-    """A hasp whose console asks for a password, and its port."""
+    """A hasp whose console requires a password, and the console's port."""
     hasp = start_hasp(OVER_TCP)
     return hasp, int(re.search(r" console address=127\.0\.0\.1:(\d+)", hasp.log).group(1))
 
@@ -173,7 +173,7 @@ def test_locks_are_unknown_while_redis_does_not_answer(start_hasp, redis_server,
 
 
 def test_locks_are_told_while_others_are_served(start_hasp, path):
-    """More of them than a worker tells of in one step: each is told, once."""
+    """There are more locks than a worker reports in one step; the console shows each lock once."""
     hasp = start_hasp(VERBS + ON_A_SOCKET.format(path=path), workers=2)
     number = 1000
     with hasp.connect() as one, hasp.connect() as other, Load(hasp.address, clients=2) as load:
@@ -257,7 +257,7 @@ def test_clients_are_told_by_what_they_do_and_have(hasp, path):
 
 
 def test_all_clients_are_told_though_they_come_and_go(start_hasp, path):
-    """Each that is there all the time is told once, however many steps that takes."""
+    """The console shows each client that stays connected exactly once, in any number of steps."""
     hasp = start_hasp(ON_A_SOCKET.format(path=path), workers=2)
     with contextlib.ExitStack() as stack:
         clients = [stack.enter_context(hasp.connect()) for _ in range(300)]
@@ -377,7 +377,7 @@ def test_at_a_port_nothing_is_told_before_the_password(guarded):
 
 
 def test_wrong_password_is_answered_late(guarded):
-    """So many are tried in a minute, and no more; others are served meanwhile."""
+    """hasp limits the number of wrong passwords in a minute, and serves other clients meanwhile."""
     with Connection(("127.0.0.1", guarded[1])) as console, Connection(("127.0.0.1", guarded[1])) as other:
         begin = time.monotonic()
         console.send(encode("AUTH", "wrong") + encode("AUTH", "open sesame"))
@@ -428,7 +428,7 @@ def test_requests_come_in_pieces_and_many_at_once(hasp, path):
 
 
 def test_console_that_does_not_read_its_answers_is_not_read_from(hasp, path):
-    """Else hasp would keep all of them."""
+    """Otherwise hasp would have to keep all answers."""
     with socket.socket(socket.AF_UNIX) as s, open_console(path) as other:
         s.connect(str(path))
         s.settimeout(0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""UNLOCK ... FORCE at the console: an operator frees a lock whose owner will not."""
+"""UNLOCK ... FORCE at the console: an operator frees a lock that its owner does not release."""
 
 import re
 import time

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""contrib/ for Kubernetes, Helm and Compose: hasp accepts the files, and does what they say of it."""
+"""The files in contrib/ for Kubernetes, Helm and Compose: hasp accepts their configurations."""
 
 import os
 import pathlib
@@ -24,7 +24,7 @@ def by_kind(text):
 
 
 def chart(*settings, release="hasp"):
-    """The chart's objects, rendered as `helm template` does."""
+    """Returns the chart's objects, rendered as by `helm template`."""
     environment = os.environ | {"GO111MODULE": "off", "GOPATH": "/usr/share/gocode", "GOFLAGS": ""}
     done = subprocess.run(["go", "run", TOP / "tests/e2e/harness/helm_template.go", CHART, release, *settings],
                           env=environment, capture_output=True, text=True)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A hundred threads of each of three languages take one each from the same counter.
+"""A hundred threads in each of three languages decrement the same counter.
 
-Each prints the number that it finds: with the lock all numbers, in order, none twice. Direct
-runs, and runs without the lock, are here to show that it takes the lock.
+Each thread prints the number that it finds: with the lock, each number once, in order. Direct runs,
+and runs without the lock, show that the lock is necessary.
 """
 
 import concurrent.futures
@@ -16,7 +16,7 @@ THREADS = 100
 
 
 def count_down(redis_server, address, apps, **settings):
-    """All `apps` at the same time; returns what they were to print and what they printed."""
+    """Runs all `apps` at the same time. Returns the expected and the actual output."""
     total = THREADS * len(apps)
     with redis_server.client() as plain, concurrent.futures.ThreadPoolExecutor() as pool:
         runs = [pool.submit(run_app, app, address, threads=THREADS, **settings) for app in apps]

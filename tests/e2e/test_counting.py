@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Applications that read, add and write without a lock, in four languages, and a shop.
+"""Applications in four languages that read, add and write without a lock, and a shop.
 
-Directly they lose updates; through hasp with a guard they do not, whatever dies meanwhile: each
-increment that was acknowledged is in the sum. tests/fuzz/counting does the same at length.
+Without hasp they lose updates; through hasp with a guard they lose none, even if processes die: the
+sum contains each acknowledged increment. tests/fuzz/counting is a longer version.
 """
 
 import random
@@ -24,7 +24,7 @@ SHOP = "[guard stock]\npattern = shop:stock\nacquire_on = GET\nwait = 240s\n"
 
 @pytest.fixture
 def durable_server():
-    """What it has acknowledged it still has when it was killed."""
+    """A server that keeps all acknowledged writes when it is killed."""
     with RedisServer("--appendonly", "yes", "--appendfsync", "always") as server:
         yield server
 

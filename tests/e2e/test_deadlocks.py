@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Owners that wait for each other's locks in a circle: one of them is told at once, and the
-others go on. A wait is far longer than the test's patience: nobody is answered by its end.
+"""Owners that wait for each other's locks in a circle: one owner gets an error at once, and the
+others continue. The waits are much longer than the test, so no answer comes from a time-out.
 """
 
 
@@ -42,7 +42,7 @@ def parties(hasp):
 
 
 class Verb:
-    """How a party takes the lock number `i`, waits for it and gives it back."""
+    """How a client takes lock number `i`, waits for it and releases it, by the verbs."""
 
     key = staticmethod("job:{}".format)
     queue = staticmethod(queue_of)
@@ -81,7 +81,7 @@ class Guard(Verb):
 
 
 class Place(Verb):
-    """Of a semaphore with one, which is a mutex."""
+    """A semaphore with one place, which is a mutex."""
 
     key = staticmethod("place:{}".format)
 
@@ -94,7 +94,8 @@ WAYS = {"verbs": [VERB], "rules": [RULE], "guards": [GUARD], "places": [PLACE], 
 
 
 def is_deadlock(reply, *keys):
-    """`keys`: that which the client would wait for, and so on to its own."""
+    """Checks the -DEADLOCK error. `keys`: the lock that the client asked for, and so on to its own
+    lock."""
     text = reply.decode()
     assert text.startswith(f"-DEADLOCK '{keys[0]}' is held by ") and text.endswith("\r\n")
     places = [text.find(f"'{key}'") for key in keys]
@@ -102,8 +103,8 @@ def is_deadlock(reply, *keys):
 
 
 def closing(connection, others, *command):
-    """What it is told that closes the circle. If hasp had not yet looked at all that others wait
-    for, it may be one of them who is told."""
+    """Returns the error of the command that closes the circle. If hasp has not yet seen all waits,
+    another client of the circle may get the error."""
     connection.send(encode(*command))
     return told(connection, others)
 
@@ -204,7 +205,7 @@ def test_owner_whose_other_connections_may_release_is_in_no_circle(parties, plai
 
 
 def test_circle_that_a_hand_over_closes_is_told(parties, plain):
-    """The owner waits on one connection, and gets what it waits for on another."""
+    """The owner waits on one connection, and gets the lock that it waits for on another."""
     holder, other, waits, gets = parties(4)
     holder.call("LOCK", "a")
     other.call("LOCK", "b")
@@ -273,7 +274,7 @@ def test_who_wants_to_be_alone_waits_for_each_who_has_a_place(parties, plain):
 
 
 def test_who_waits_for_one_of_several_places_is_in_no_circle(parties, plain):
-    """Another owner may give its place back."""
+    """Another owner may release its place."""
     one, other, third = parties(3)
     one.call("LOCK", "a")
     for connection in (other, third):
@@ -297,7 +298,7 @@ def test_deadlocks_are_counted(start_hasp, plain):
 
 
 def test_refused_read_counts_as_read(parties, plain):
-    """As after a wait in vain: an application that swallowed the error would overwrite."""
+    """As after a wait that timed out: an application that ignores the error would overwrite."""
     one, other = parties(2)
     assert one.call("GET", "stock:a") == NIL
     assert other.call("GET", "stock:b") == NIL

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""hasp cannot be told from Redis: a short run of tests/fuzz/differential. And where rules and guards
-are in force, it does what a model of the manuals says: one of tests/fuzz/differential --rules.
+"""Clients cannot distinguish hasp from Redis: a short run of tests/fuzz/differential. With rules
+and guards, hasp does what a model of the manuals says: a run of tests/fuzz/differential --rules.
 
-The tester itself must accept what is right and find every fault of a faulty
-proxy; a tester that cannot fail tests nothing.
+The campaign itself accepts correct replies, and finds every fault of a faulty proxy.
 """
 
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What becomes of a connection's locks when it ends: `on_disconnect`."""
+"""The locks of a connection when it ends: `on_disconnect`."""
 
 import signal
 import socket
@@ -24,7 +24,7 @@ def reset(connection):
 
 
 def gone(plain, *keys):
-    """At once: long before any lease."""
+    """Checks that the lock is released at once, long before its lease ends."""
     return until(lambda: not plain.exists(*keys), f"{keys} to go")
 
 
@@ -111,7 +111,8 @@ def test_release_does_not_free_what_is_anothers_by_now(start_hasp, plain):
 
 @pytest.mark.parametrize("owner", ["connection", "address"])
 def test_release_leaves_what_others_have_counted(start_hasp, plain, owner):
-    """Readers count up, a writer wants the counter to be gone; each reader has another hasp."""
+    """Readers increment, and a writer waits until the counter is gone; each reader uses another
+    hasp."""
     file = rule(lease="30s", on_disconnect="release", owner=owner)
     with start_hasp(file).connect() as other:
         with start_hasp(file).connect() as one:
@@ -138,7 +139,7 @@ def test_release_deletes_what_its_owner_alone_has_counted(start_hasp, plain):
     ("LOCK k AS bob", "UNLOCK k AS bob"), ("LOCK k SHARED AS bob", "UNLOCK k AS bob"),
     ("MLOCK 2 k l AS bob", "MUNLOCK 2 k l AS bob")])
 def test_release_of_an_owner_with_several_connections(start_hasp, plain, lock, unlock):
-    """Each gives back its own hold, whichever of them took the lock first."""
+    """Each connection releases its own hold, whichever took the lock first."""
     hasp = start_hasp(verbs(lease="30s", on_disconnect="release"))
     with hasp.connect() as other:
         with hasp.connect() as one:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`hasp --discover` finds what the legacy applications should have had, and its file makes them right.
+"""`hasp --discover` proposes the rules that legacy applications need, and its file corrects them.
 
-Each application runs through it first, as if straight to Redis; then, with nothing changed but the
-mode and how long guards are waited for, through a hasp that has the file which it printed.
+Each application first runs through `hasp --discover`. Then it runs through a hasp with the proposed
+file, in which only the mode and the waits of guards are changed.
 """
 
 import concurrent.futures
@@ -22,7 +22,7 @@ SMALL = {"rounds": 500, "workers": 20, "keys": 5}
 
 @contextlib.contextmanager
 def clients(hasp):
-    """Two, whose connections are closed behind."""
+    """Two clients, whose connections are closed afterwards."""
     both = [hasp.client(), hasp.client()]
     try:
         yield both
@@ -41,7 +41,8 @@ def discovering(redis_server):
 
 @pytest.fixture
 def run(discovering):
-    """run(app, ...) runs it through, and returns what it told and what was found."""
+    """run(app, ...) runs the application through hasp, and returns its output and hasp's
+    findings."""
 
     def through(*args, **settings):
         return run_app(*args, discovering.address, **settings), discovering.end()
@@ -51,7 +52,7 @@ def run(discovering):
 
 @pytest.fixture
 def enforced():
-    """enforced(found) is a hasp with that file, in force."""
+    """enforced(found) returns a hasp that enforces that file."""
     started = []
 
     def start(found):
@@ -146,8 +147,8 @@ def test_lock_that_a_dead_client_left_without_an_expiry_is_told(discovering):
 
 
 def test_locks_by_scripts_and_by_setnx_of_one_key_keep_each_other_out(run, enforced):
-    """Direct they do, too, as long as nobody is late: the file must not spoil that. hasp follows scripts for
-    owner = value only."""
+    """Without hasp they exclude each other, too, as long as no client is late; hasp's file must not
+    break that. hasp follows scripts only with owner = value."""
     _, found = run("gozero.py")
     assert list(found.sections) == ["lock gozero"]
     section = found.sections["lock gozero"]
@@ -168,7 +169,8 @@ def test_lock_of_a_library_is_left_alone_and_so_is_what_it_protects(run, kind):
 
 
 def clean_registries(worker, others, queue):
-    """What a worker of RQ does every ten minutes, while others try the same: one of them gets it."""
+    """An RQ worker does this every ten minutes while other workers try the same; one worker
+    succeeds."""
     key = f"rq:clean_registries:{queue}"
     assert worker.set(key, 1, nx=1, ex=899)
     for other in others:
@@ -178,7 +180,7 @@ def clean_registries(worker, others, queue):
 
 
 def schedule(worker, scheduler, queues):
-    """One of its workers takes the scheduler's locks, and its child renews and deletes them."""
+    """A worker takes the scheduler's locks, and its child renews and deletes them."""
     keys = [f"rq:scheduler-lock:{queue}" for queue in queues]
     for key in keys:
         assert worker.set(key, os.getpid(), nx=True, ex=61)
@@ -228,7 +230,7 @@ def test_they_get_a_section_when_one_deletes_that_of_another(discovering, enforc
 
 @pytest.mark.parametrize("kind", ["redisson", "gozero"])
 def test_script_lock_without_a_value_for_each_hold_is_said_not_to_be_looked_at(run, kind):
-    """Redisson's is no string; this go-zero client takes the lock by the same value each time."""
+    """Redisson's lock is no string, and this go-zero client always stores the same value."""
     _, found = run("contend.py", kind=kind)
     assert not found.sections
     assert "hasp sees the lock of a script only if the script stores a new string each time" in found.text
@@ -294,7 +296,7 @@ def test_shop_gets_a_guard_with_a_wait_for_all_who_come_at_once(run, enforced):
 
 
 def count_down(redis_server, app, address):
-    """What was printed; all begin when there is a number."""
+    """Returns the output of the threads, which all begin when the counter exists."""
     with redis_server.client() as plain, concurrent.futures.ThreadPoolExecutor() as pool:
         plain.delete("countdown", "countdown:ready", "countdown:printed")
         running = pool.submit(run_app, app, address, threads=60, locked=0)
@@ -315,7 +317,7 @@ def test_countdown_without_its_lock_gets_a_guard_and_prints_each_number_once(red
 
 
 def test_transfers_get_no_guard_for_they_would_wait_for_each_other(run):
-    """Each reads two accounts before it writes them, in any order."""
+    """Each transfer reads two accounts before it writes them, in any order."""
     result, found = run("transfers.py")
     assert result["before"] != result["after"]
     assert not found.sections
@@ -324,7 +326,7 @@ def test_transfers_get_no_guard_for_they_would_wait_for_each_other(run):
 
 @pytest.mark.parametrize("app", ["exports.py", "report.py"])
 def test_what_is_counted_by_incr_and_decr_needs_no_rule(run, app):
-    """Too many at once, and sums of several keys, are what LOCK's own words are for."""
+    """Limits of concurrency, and sums of several keys, are for LOCK's own options."""
     _, found = run(app)
     assert not found.sections
 
@@ -409,7 +411,7 @@ def test_sigusr1_tells_what_was_found_so_far_and_the_end_tells_all(discovering):
 
 @pytest.fixture
 def console(redis_server, tmp_path):
-    """Of a hasp that discovers: that hasp, and where its console is."""
+    """A discovering hasp, and the address of its console."""
     path = tmp_path / "admin.sock"
     hasp = Discovering(redis_server, f"[admin]\nlisten = unix:{path}\n")
     yield hasp, path
@@ -418,7 +420,7 @@ def console(redis_server, tmp_path):
 
 
 def found_early(reply):
-    """The file, if it has the lock."""
+    """Returns the file if it contains the lock."""
     head, file = reply.split(b"\r\n", 1)
     assert head.startswith(b"$")
     return file.removesuffix(b"\r\n") if b"[lock early]\npattern = lock:early\n" in file else None
@@ -482,7 +484,7 @@ def test_pattern_with_special_and_binary_bytes_matches_its_keys(discovering, enf
 
 
 def test_key_without_a_byte_is_no_fault(discovering):
-    """Redis has such keys; no pattern names them."""
+    """Redis allows the empty key, which no pattern matches."""
     with clients(discovering) as (one, other):
         naive(one, other, b"")
         one.get(b"")

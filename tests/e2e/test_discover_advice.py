@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What `hasp --discover` proposes may be enforced as it stands: it cures the harm, and the application
-goes on. Where hasp cannot know, the section is a comment below a question.
+"""Proposals of `hasp --discover` can be enforced unchanged: they cure the harm, and the application
+continues to work. If hasp cannot be sure, the section is a comment below a question.
 """
 
 import time
@@ -18,7 +18,7 @@ RENEWED_MS = 2000  # where hasp renews it; a machine that is less busy than HALT
 
 @pytest.fixture
 def watch(redis_server):
-    """watch() is a `hasp --discover`; watch(found) is a hasp that enforces what another one found."""
+    """watch() starts a `hasp --discover`; watch(found) starts a hasp that enforces the findings."""
     started = []
 
     def start(found=None):
@@ -32,7 +32,7 @@ def watch(redis_server):
 
 
 class Host:
-    """Connections of one address."""
+    """Connections from one address."""
 
     def __init__(self, hasp, source, n=2):
         self.connections = [Connection(hasp.address, source=source) for _ in range(n)]
@@ -50,7 +50,7 @@ def take(client, key, token="1", px=LEASE_MS):
 
 
 def lease_of(hasp):
-    """The lease of a lock whose holder outlives it."""
+    """Returns the lease of a lock whose holder works longer than the lease."""
     return LEASE_MS if isinstance(hasp, Discovering) else RENEWED_MS
 
 
@@ -73,7 +73,8 @@ def delete(client, key):
 
 
 def late(taker, releaser, other, key, lease):
-    """The work takes longer than the lock lasts. Returns true if another client got in meanwhile."""
+    """The work takes longer than the lease. Returns true if another client took the lock
+    meanwhile."""
     assert take(taker, key, px=lease)
     outlast(lease)
     got_in = take(other, key, px=60_000)
@@ -84,7 +85,8 @@ def late(taker, releaser, other, key, lease):
 
 
 def test_pool_of_one_host_that_is_sometimes_late_is_one_owner(watch):
-    """Each lock has one DEL, on any connection of the pool; after a late one some find nothing."""
+    """Each lock has one DEL, on any connection of the pool; after a late DEL, other connections
+    find no lock."""
     def shop(hasp):
         one, other = Host(hasp, "127.0.0.1")
         key, released, overlaps = "pool:lock", 0, 0
@@ -104,7 +106,7 @@ def test_pool_of_one_host_that_is_sometimes_late_is_one_owner(watch):
 
 
 def test_late_release_is_no_evidence_about_the_owner(watch):
-    """Two hosts, each with a pool: a theft between them does not make the pools thieves."""
+    """Two hosts have a pool each: a theft between the pools does not make either pool a thief."""
     def shop(hasp):
         key, released = "hosts:lock", 0
         here, there = hosts(hasp)
@@ -125,7 +127,7 @@ def test_late_release_is_no_evidence_about_the_owner(watch):
 
 @pytest.mark.parametrize("stays", [True, False])
 def test_lock_that_other_hosts_release_gets_a_question(watch, stays):
-    """Producers take it, workers release it: no owner that hasp knows has both."""
+    """Producers take the lock and workers release it: no kind of owner covers both."""
     def shop(hasp):
         producers, workers = hosts(hasp)
         released = 0
@@ -150,8 +152,8 @@ def test_lock_that_other_hosts_release_gets_a_question(watch, stays):
 
 
 def token_shop(hasp):
-    """Each holder compares its own token before the DEL; two are late. Returns how many of them did not
-    have the lock any more, and how many overlapped."""
+    """Each holder compares its own token before the DEL; two holders are late. Returns how many
+    holders had lost the lock, and how many overlapped."""
     one, other = Connection(hasp.address), Connection(hasp.address)
     key, lost, overlaps = "token:lock", 0, 0
     for n in range(24):
@@ -182,7 +184,7 @@ def test_holder_that_finds_its_token_gone_has_outlived_its_lock(watch):
 
 
 def test_holder_that_writes_its_value_back_after_the_expiry_has_outlived_its_lock(watch):
-    """It never sends a DEL for what it knows to be over."""
+    """The holder never sends a DEL for a lock that it knows to be over."""
     def shop(hasp):
         one, other = Connection(hasp.address), Connection(hasp.address)
         one.call("SET", "work:stock", 100)
@@ -305,7 +307,7 @@ def test_renewal_has_an_end_that_the_longest_hold_gives(watch):
 
 
 def steal(one, other, key):
-    """A loser deletes what it did not get."""
+    """A client that did not get the lock deletes it."""
     assert take(one, key, px=60_000)
     assert not take(other, key, px=60_000)
     stolen = delete(other, key)
@@ -389,7 +391,8 @@ def test_line_about_a_long_key_that_gets_no_section_can_be_read(watch):
 
 
 def test_values_of_two_patterns_that_are_read_before_either_is_written_get_no_guards(watch):
-    """One client begins with the cart, the other one with the stock: guards would wait for each other."""
+    """One client begins with the cart, the other one with the stock, so guards would make them wait
+    for each other."""
     hasp = watch()
     both = [Connection(hasp.address) for _ in range(2)]
     orders = (("cart:7", "stock:7"), ("stock:7", "cart:7"))
@@ -488,8 +491,9 @@ def test_rate_limit_that_sets_its_expiry_each_time_is_no_leader(watch):
 
 
 def test_value_that_a_pool_writes_under_its_lock_gets_a_question(watch):
-    """One connection takes the lock and reads, the other one of the pool writes and releases. What a
-    connection read under an earlier lock is not what it writes now: a guard would stop the pool."""
+    """One connection takes the lock and reads; another connection of the pool writes and releases.
+    A value that the second connection read under an earlier lock is not the one it writes now, so a
+    guard would stop the pool."""
     def shop(hasp):
         pool = Host(hasp, "127.0.0.1")
         for n in range(24):
@@ -511,7 +515,7 @@ def test_value_that_a_pool_writes_under_its_lock_gets_a_question(watch):
 
 def test_values_that_are_mostly_read_get_a_guard_that_makes_nobody_wait(watch):
     def shop(hasp):
-        """Returns what the late writer is told."""
+        """Returns the late writer's reply."""
         one, other, reader = (Connection(hasp.address) for _ in range(3))
         for n in range(24):
             one.call("SET", "page:1", n)
@@ -624,7 +628,8 @@ def test_writes_over_another_connection_than_the_read_are_not_said_to_lose_nothi
 
 
 def test_lock_that_a_pool_takes_by_incr_gets_a_question_and_so_does_what_it_protects(watch):
-    """A connection that has the lock tries to take it again, for another thread, as one does that counts."""
+    """A connection that has the lock tries to take it again for another thread, as a connection
+    that counts does."""
     hasp = watch()
     pool = Host(hasp, "127.0.0.1").connections
     for n in range(24):
@@ -707,7 +712,7 @@ RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL'
 
 @pytest.mark.parametrize("command", ["EVAL", "EVALSHA"])
 def test_lock_that_a_script_takes_is_owned_by_its_value(watch, plain, command):
-    """hasp sees EVALSHA only where another program has loaded the script."""
+    """hasp sees only EVALSHA if another program has loaded the script."""
     hasp = watch()
     take_it, release = (plain.script_load(text) if command == "EVALSHA" else text for text in (TAKE, RELEASE))
     both = [Connection(hasp.address) for _ in range(2)]
@@ -737,7 +742,7 @@ return ends"""
 
 
 def test_lock_whose_script_returns_the_time_at_which_it_ends_gets_a_question(watch):
-    """As Discourse's does. Locks that are taken in one second have one value."""
+    """Discourse's script does this. Locks taken in the same second have the same value."""
     hasp = watch()
     both = [Connection(hasp.address) for _ in range(2)]
     for n in range(24):
@@ -759,7 +764,7 @@ def test_lock_whose_script_returns_the_time_at_which_it_ends_gets_a_question(wat
 
 
 def test_rate_limit_in_a_script_is_no_lock(watch):
-    """It answers 1 while there is room, and is called with the same limit each time."""
+    """The script returns 1 while there is room, and always gets the same limit."""
     limit = "local n = redis.call('INCR', KEYS[1]) if n > tonumber(ARGV[1]) then return 0 end return 1"
     reset = "return redis.call('DEL', KEYS[1])"
     hasp = watch()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What discover writes is enforced: the table of contrib/verdict, and short runs of tests/fuzz/discover.
+"""Findings of discovery are enforced: the table of contrib/verdict, and short runs of
+tests/fuzz/discover.
 
-And the tester finds what it is made to find.
+The campaign also finds each planted defect.
 """
 
 import os
@@ -30,7 +31,7 @@ def test_applications_at_once_go_on_unharmed_with_what_discover_proposes():
 @pytest.mark.nightly
 @pytest.mark.timeout(1800)
 def test_every_verdict_of_discover_is_right():
-    """As `contrib/verdict` prints them."""
+    """Runs the table that `contrib/verdict` prints."""
     shown = subprocess.run([TOP / "contrib" / "verdict"], env={**os.environ, "HASP": HASP}, capture_output=True, text=True,
                            stdin=subprocess.DEVNULL, check=False)
     print(shown.stdout, shown.stderr[-4000:])

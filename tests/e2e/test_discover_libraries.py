@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What `hasp --discover` says of the locks of libraries, as they send them. A late holder finds its lock taken."""
+"""What `hasp --discover` proposes for the locks of libraries, as the libraries send them. A late
+holder finds its lock taken."""
 
 import pytest
 from harness import until
@@ -26,7 +27,7 @@ class RedisPy:
 
 @pytest.fixture
 def found(redis_server):
-    """found(kind) is what hasp wrote of 24 locks of that kind, two of them late."""
+    """found(kind) returns hasp's proposal after 24 locks of that kind, two of them late."""
     hasp = Discovering(redis_server)
 
     def use(kind):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What was discovered, over HTTP: a file to save, how far it is, and the status page in a real browser."""
+"""Findings over HTTP: a file to save, the progress, and the status page in a real browser."""
 
 import contextlib
 import http.client
@@ -59,7 +59,8 @@ def is_hidden(browser, selector):
 
 
 def asked(browser):
-    """How often the page has asked for the status. What was found it asks for at every other time."""
+    """Returns how often the page has requested the status; it requests findings every other
+    time."""
     return browser.run("return performance.getEntriesByType('resource').filter((e) => e.name.endsWith('/status.json')).length")
 
 
@@ -139,7 +140,7 @@ def test_page_shows_what_was_found_and_how_far_it_is_and_copies_it(start_hasp, b
 
 
 def test_page_of_a_browser_without_a_clipboard_copies_as_well(start_hasp, browser, show):
-    """As of one that shows it from another host, by plain HTTP."""
+    """A page from another host, over plain HTTP, has no clipboard either."""
     hasp = start_hasp(HTTP + "[discover]\n").is_up()
     naive(hasp, "lock:plain")
     show(hasp)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A section [discover] watches what the rules in force do not have, and a reload turns it on and off."""
+"""A section [discover] watches keys that no rule in force matches; a reload turns it on and off."""
 
 import os
 import signal
@@ -14,13 +14,13 @@ from harness.sections import VERBS, rule
 
 @pytest.fixture
 def paths(tmp_path):
-    """Where the console is, and the file of what was found."""
+    """The paths of the console and of the findings' file."""
     return tmp_path / "admin.sock", tmp_path / "found.ini"
 
 
 @pytest.fixture
 def watch(start_hasp, paths):
-    """watch(rules) is a hasp with [discover] beside them, and a console."""
+    """watch(rules) starts a hasp with [discover], these rules and a console."""
     console, file = paths
     return lambda rules="", options="": start_hasp(
         f"{rules}\n[admin]\nlisten = unix:{console}\n[discover]\nfile = {file}\n{options}").is_up()
@@ -28,7 +28,8 @@ def watch(start_hasp, paths):
 
 @pytest.fixture
 def shown(paths):
-    """shown() is what SHOW DISCOVERED answers, which hasp takes as it is."""
+    """shown() returns the reply to SHOW DISCOVERED, after a check that hasp accepts it as a
+    file."""
     def ask():
         with Connection(str(paths[0])) as admin:
             head, text = admin.call("SHOW", "DISCOVERED").split(b"\r\n", 1)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""SIGTERM in the middle of a client's work: a lock, a guard or a transaction is waited for.
+"""SIGTERM while a client works: hasp waits for the end of a lock, a guard or a transaction.
 
-A client that is to stay is seen to stay by another one, at rest, that is closed in the same sweep.
+A test knows that a client stays when hasp closes another, idle client in the same sweep.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ SIDE = "hasp:owner:{lock:1}"
 
 
 def drain(hasp):
-    """SIGTERM; the clients at rest are closed when it returns."""
+    """Sends SIGTERM, and returns when hasp has closed the idle clients."""
     with hasp.connect() as idle:
         assert idle.call("PING") == PONG
         hasp.signal(signal.SIGTERM)
@@ -33,7 +33,7 @@ def drain(hasp):
 
 
 def has_left(hasp):
-    """For less than the default of drain_timeout."""
+    """Waits for less than the default of drain_timeout."""
     return until(lambda: not hasp.running(), "hasp to leave")
 
 
@@ -130,7 +130,7 @@ def test_holder_of_several_locks_is_closed_when_it_gives_the_last_one_back(start
 
 @pytest.mark.parametrize("owner", ["address", "value"])
 def test_holder_whose_lock_another_connection_released_is_closed(start_hasp, owner):
-    """As pools do."""
+    """Connection pools do this."""
     hasp = start_hasp(rule(owner=owner))
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("SET", LOCK, "v", "NX", "PX", 60000) == OK
@@ -190,7 +190,8 @@ def test_transaction_is_waited_for(start_hasp, begin, end):
 
 @BOTH
 def test_busy_client_is_closed_behind_an_answer(start_hasp, plain):
-    """It never rests for long, and what hasp has carried out is answered."""
+    """The client never rests for long, and gets the reply to each command that hasp has sent to
+    Redis."""
     hasp = start_hasp(drain_timeout="1h")
     with hasp.connect() as one:
         assert one.call("INCR", "n") == ONE
@@ -219,7 +220,7 @@ def test_request_that_hasp_has_not_read_yet_is_answered(start_hasp):
 
 
 def test_client_that_sent_what_is_no_request_is_told_so(start_hasp, redis_server):
-    """Redis was slow to answer what it had sent before."""
+    """Redis was slow to answer the client's earlier request."""
     hasp = start_hasp()
     with hasp.connect() as one, hasp.connect() as idle:
         assert one.call("WATCH", "k") == OK and idle.call("PING") == PONG
