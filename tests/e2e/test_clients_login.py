@@ -383,8 +383,8 @@ def test_name_is_seen_in_client_list(start_hasp, plain):
 
 
 def test_name_leaves_client_list_with_the_client(start_hasp, plain):
-    """hasp's next start must not take a name in CLIENT LIST for a living worker, and the client's
-    second name leaves, too."""
+    """BullMQ counts workers by their names in CLIENT LIST, so no old name may remain there, not
+    even after the client has changed its name."""
     hasp = start_hasp()
     with served(hasp) as stays, served(hasp) as one:
         for name in ("bull:queue", "bull:other"):

@@ -294,7 +294,7 @@ def half_moved(cluster, key, gone=None):
 
 
 def test_while_its_slot_moves_none_waits_longer_than_it_would(start_hasp, still):
-    """A key that has lost its place in the queue does not wait longer, either."""
+    """A waiter that has lost its place in the queue does not wait longer, either."""
     hasp = start(start_hasp, still, RELEASING, PATIENT)
     line = Line(still, "moving", hasp, n=1)
     with hasp.connect() as late, hasp.connect() as another:

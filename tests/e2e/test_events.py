@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is enforced is told: who was refused what, by whom, and the totals of each section."""
+"""Events of enforcing sections: which command of which client was refused, the holder, and each
+section's totals."""
 
 import pytest
 from harness import Connection, encode, until
@@ -94,11 +95,11 @@ def test_refused_delete_is_told_and_what_it_hints_at(three, delete):
 
 
 def refused_deletes(hasp, one, other, reads, read_first=False):
-    """The hint, if there is one, when `other` DELs the lock that `one` has taken. `other` sends
-    `reads` first, before or after `one` takes the lock.
+    """Returns the hint in the event, or None, when `other` sends DEL for the lock that `one` has.
+    `other` sends `reads` first, before or after `one` takes the lock.
 
-    `one` releases the lock when the event has been logged. If it did so earlier, the worker of
-    `other` might ask the worker of `one` too late to learn since when the lock was held."""
+    `one` releases the lock when the event has been logged. After an earlier release, the worker of
+    `other` might ask the worker of `one` too late for the time of the acquisition."""
     n = len(told(hasp, "delete_refused"))
     if read_first:
         other.call(*reads)
@@ -116,7 +117,7 @@ VALUE_READ = "it had read the value: see owner = value"
 
 @pytest.mark.parametrize("read", [("GET", KEY), ("MGET", "lock:2", KEY)])
 def test_refused_delete_of_one_that_reads_the_value_hints_at_that(start_hasp, read):
-    """From when a release was refused that nothing else explains: until then reads are not looked at."""
+    """hasp records reads only after it has refused a release that nothing else explains."""
     hasp = start_hasp(rule(**LONG))
     with hasp.connect() as one, Connection(hasp.address, source="127.0.0.2") as other:
         assert refused_deletes(hasp, one, other, read) is None
@@ -170,7 +171,7 @@ def test_holder_at_another_worker_is_told_by_its_address(three):
 
 
 def test_holder_at_another_worker_is_told_by_its_name_and_for_how_long(start_hasp):
-    """And with several workers the line is written when they were asked."""
+    """With several workers, hasp writes the line when it has asked all of them."""
     hasp = start_hasp(rule(**LONG) + guard(wait="10ms", **LONG) + verbs(**LONG), workers=2, log_level="debug")
     many = [hasp.connect() for _ in range(9)]
     for i, connection in enumerate(many):
@@ -225,11 +226,11 @@ def test_who_has_waited_long_is_told_without_those_who_have_the_lock_with_it(sta
 
 
 def test_reader_that_another_hasp_serves_is_told(three, start_hasp, plain):
-    """Of a hash that Redis keeps as a table it may tell `mode` first, and nothing else."""
+    """Redis may return `mode` first from a hash that it stores as a table."""
     hasp, _, other, _ = three(verbs(**LONG))
     plain.config_set("hash-max-listpack-value", 16)
     second = start_hasp(verbs(**LONG))
-    for i in range(16):  # (Whether `mode` can be the first, the server's hash seed says.)
+    for i in range(16):  # Whether `mode` can be first depends on the server's hash seed.
         with second.connect() as one:
             assert one.call("LOCK", f"k{i}", "SHARED") == FENCE
             if i < 15 and plain.hscan(f"k{i}", 0, count=1)[1].keys() != {"mode"}:
@@ -293,7 +294,7 @@ def test_no_more_than_ten_lines_in_ten_seconds_and_the_rest_is_counted(three):
     one.call("SETNX", "more:1", 1)
     for _ in range(40):
         other.call("SETNX", KEY, 2)
-    # (The ten seconds may end meanwhile.)
+    # The ten seconds may end during the test.
     assert 10 <= len(told(hasp, "lock_refused")) <= 20
     assert totals(hasp, "lock=locks")["refused"] == 40
     other.call("SETNX", "more:1", 2)
@@ -462,7 +463,7 @@ def test_wait_for_a_guard_in_vain_is_told(three):
 
 
 def test_wait_for_a_guard_that_ends_before_it_can_stand_in_line_is_told(three, gates):
-    """hasp listens for grants from its first waiter on, and is not heard yet."""
+    """hasp subscribes for its first waiter, and the subscription is not confirmed yet."""
     hasp, one, other, _ = three(guard(wait="10ms", lease="600s"), upstream=gates.address)
     assert one.call("GET", STOCK) == NIL
     gates.shut(replies={"listening"})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sentinels announce a failover: commands wait until it is over, so that it forgets none of them."""
+"""Sentinels announce a failover: commands wait until it is over, so that no write is lost."""
 
 import threading
 import time
@@ -32,7 +32,7 @@ def announcer(servers):
 
 @pytest.fixture
 def start(start_hasp, announcer):
-    """start(failover_wait) starts a hasp that hears all that the sentinel says."""
+    """start(failover_wait) starts a hasp that gets all messages of the sentinel."""
     def start(failover_wait, rules=""):
         hasp = start_hasp(rules, upstream=f"{announcer.upstream}\nfailover_wait = {failover_wait}").is_up()
         until(announcer.is_heard, "hasp to listen")
@@ -174,7 +174,7 @@ def test_lock_of_a_client_that_leaves_meanwhile_is_released_at_the_new_primary(s
 
 
 class Counter(threading.Thread):
-    """Counts up through hasp, one command after the other. `told`: so many were acknowledged."""
+    """Increments through hasp, one command after the other. `told` counts the acknowledged ones."""
 
     def __init__(self, hasp):
         super().__init__()
@@ -196,7 +196,8 @@ class Counter(threading.Thread):
 
 
 def test_every_acknowledged_increment_outlives_planned_failovers(start_hasp):
-    """As of those clusters that stop the old primary first. hasp asks another sentinel than the one that leads."""
+    """As in clusters that stop the old primary first. hasp asks another sentinel than the leading
+    one."""
     with Sentinels("--min-replicas-to-write", 1) as sentinels:
         addresses = " ".join(reversed(sentinels.addresses))
         hasp = start_hasp(upstream=f"sentinels = {addresses}\nmaster = mymaster\nfailover_wait = 60s").is_up()

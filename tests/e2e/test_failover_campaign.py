@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Of a failover clients notice a delay: a short run of tests/fuzz/failover.
+"""At a failover, clients notice only a delay: a short run of tests/fuzz/failover.
 
-And the tester finds what it is made to find.
+The campaign also finds each planted defect.
 """
 
 import pytest

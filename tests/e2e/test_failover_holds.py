@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Locks that hasp renews, when another server takes Redis' place and does not have all of them."""
+"""Locks that hasp renews when another server, which lacks some of them, takes Redis' place."""
 
 import pytest
 from harness import encode, until
@@ -18,7 +18,8 @@ TAKES = pytest.mark.parametrize("take", [("LOCK", KEY), ("SETNX", LOCK, "v")], i
 
 
 class Unread(Relay):
-    """Redis' answers that tell whose data it has do not arrive while `held`."""
+    """A relay that keeps back, while `held`, the answers by which hasp recognises the server's
+    data."""
 
     held = False
 
@@ -27,7 +28,7 @@ class Unread(Relay):
 
 
 class Place:
-    """An address at which one server takes another one's place."""
+    """An address at which one server replaces another."""
 
     def __init__(self, servers, relay, start_hasp):
         self.old, self.new = servers.primary, servers.replicas[0]
@@ -39,7 +40,7 @@ class Place:
                                upstream=address or self.relay.address).is_up()
 
     def promote(self):
-        """What is written from now on the new server does not get."""
+        """Promotes the new server. It does not get later writes of the old one."""
         self.new.client().replicaof("NO", "ONE")
         return self.new.client()
 
@@ -143,7 +144,7 @@ def test_lock_that_was_deleted_past_hasp_at_the_same_server_is_not_lost_by_a_fai
     hasp = place.start()
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call(*take) in TAKEN and other.call("LOCK", "other") == FENCE
-        # By then hasp knows whose data it is.
+        # By now hasp has recognised the server's data.
         assert rises(place.old.client(), 1, "other")
         place.old.client().delete(key_of(take))
         place.relay.cut()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""failover_wait with one address: clients wait for a Redis that restarts. And what becomes of
-clients when that Redis is a replica, or its address leads to another server than before.
+"""failover_wait with one address: clients wait while Redis restarts. Also clients' fate when that
+Redis is a replica, or when its address leads to another server.
 """
 
 import contextlib
@@ -70,7 +70,7 @@ def test_client_whose_request_redis_does_not_take_is_closed(start_hasp, redis_se
 
 
 def test_login_is_replayed_where_redis_restarts(start_hasp, redis_server):
-    """And who is not let in any more is told so."""
+    """A client whose login is no longer accepted gets Redis' error."""
     hasp = start_hasp(upstream=upstream(redis_server, "60s")).is_up()
     options = redis_server.options
     with hasp.connect() as c, hasp.connect() as other:
@@ -95,7 +95,7 @@ def replica(redis_server):
 
 
 def test_replica_is_served_as_it_is(start_hasp, replica):
-    """Some have hasp read from one: writes are refused, and nothing else happens to anybody."""
+    """Some use hasp to read from a replica: writes are refused, and clients stay connected."""
     hasp = start_hasp(upstream=f"unix:{replica.unix}").is_up()
     with hasp.connect() as c, hasp.connect() as watching:
         assert watching.call("MULTI") == OK
@@ -121,7 +121,8 @@ def test_script_that_only_says_readonly_moves_nobody(start_hasp, plain):
 
 
 def test_address_that_leads_to_another_server_is_noticed_at_the_first_refusal(start_hasp, redis_server, replica):
-    """The old primary has become a replica, and lives on; what hasp connects to is the new one."""
+    """The old primary has become a replica and stays alive; the address leads to the new
+    primary."""
     with Relay(("127.0.0.1", redis_server.port)) as relay:
         hasp = start_hasp(upstream=f"address = {relay.address}\nserver_check_delay = 0").is_up()
         with hasp.connect() as shared, hasp.connect() as own:

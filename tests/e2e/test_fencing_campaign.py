@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fencing tokens rise through whatever happens to the server: short runs of tests/fuzz/fencing.
+"""Fencing tokens rise whatever happens to the server: short runs of tests/fuzz/fencing.
 
-And the tester finds what it is made to find.
+The campaign also finds each planted defect.
 """
 
 import pytest

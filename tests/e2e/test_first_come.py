@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""First come, first served: requests that arrive while hasp is busy are served in their order.
+"""First come, first served: hasp serves requests that arrive while it is busy in their order.
 
-hasp is frozen meanwhile, so that all of them are there in one turn of its loop. It takes a turn
-before, and so does Redis: epoll keeps the place of a socket that was reported until it is asked
-again. Clients connect to a unix socket, for what is sent to it is there when send() returns; over
-TCP the kernel of a busy machine may deliver the later of two sends first.
+The test freezes hasp, so that all requests are there in one turn of its loop. hasp and Redis each
+finish a turn before that, because epoll keeps the place of a socket that it has reported until the
+next wait. Clients use a unix socket, where bytes have arrived when send() returns; over TCP, the
+kernel of a busy machine may deliver the later of two sends first.
 """
 
 import contextlib
@@ -23,8 +23,8 @@ MANY = clients_that_fit(5000)
 
 @pytest.fixture
 def start(start_hasp, tmp_path):
-    """hasp knows Redis' commands already. Until then each client gets a link of its own, and links
-    connect in any order."""
+    """Starts a hasp that already knows Redis' commands. Before that, each client gets a link of its
+    own, and links connect in any order."""
     options = {"listen": f"unix:{tmp_path}/s", "backlog": 4096, "max_clients": MANY + 50}
     return lambda rules="": start_hasp(rules, **options).is_up()
 
@@ -59,7 +59,7 @@ def test_writes_of_new_clients_are_carried_out_in_the_order_in_which_they_connec
     with contextlib.ExitStack() as clients:
         with hasp.frozen():
             ones = []
-            for number in range(20):  # more than are accepted at a time
+            for number in range(20):  # more connections than hasp accepts at a time
                 ones.append(clients.enter_context(hasp.connect()))
                 ones[-1].send(encode("RPUSH", "l", number))
         for one in ones:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Locks that clients take by scripts of their own, under a rule with owner = value: hasp renews, releases and
-shows them. Of what it reads for that the client sees nothing.
+"""With owner = value, clients take locks by scripts of their own: hasp renews, releases and shows
+these locks. The client does not notice the reads that hasp adds.
 """
 
 import contextlib
@@ -35,12 +35,12 @@ def by_value(**settings):
 
 
 def held(connection):
-    """{key: owner} of what LOCK.LIST shows."""
+    """Returns {key: owner} as LOCK.LIST shows it."""
     return {row["key"]: row["owner"] for row in rows(connection.call("LOCK.LIST"))}
 
 
 def is_released(hasp, key=KEY):
-    """Because its connection ended."""
+    """Waits until hasp has released the lock because its connection ended."""
     return f'event=released_at_disconnect key="{key}"' in hasp.log
 
 
@@ -156,7 +156,7 @@ def test_hold_ends_when_another_connection_s_script_deletes_the_lock(start_hasp,
             assert held(one) == {KEY: "mine"}
             assert other.call("EVAL", RELEASE, 1, KEY, "mine") == ONE
             assert held(one) == {}
-        # hasp does not release what an owner has taken past hasp.
+        # hasp does not release a lock that the owner took directly from Redis.
         plain.set(KEY, "mine")
     with hasp.connect() as later:
         assert later.call("EVAL", TAKE, 1, "lock:2", "its", LONG_MS) == OK
@@ -384,7 +384,7 @@ def is_unread(plain):
 
 
 def test_reads_of_hasp_are_seen_in_redis_statistics(start_hasp, is_unread):
-    """So the tests below would see them."""
+    """If hasp read anything, the tests below would see it."""
     with start_hasp(by_value()).connect() as one:
         assert one.call("EVAL", TAKE, 1, KEY, "mine", LEASE_MS) == OK
         assert held(one) == {KEY: "mine"}
@@ -456,7 +456,7 @@ def test_script_right_behind_a_subscription_is_not_followed(start_hasp, is_unrea
     [("REPLCONF", "ACK", 1)],
 ])
 def test_commands_that_end_replies_come_behind_hasp_s_reads(redis_server, start_hasp, plain, behind):
-    """Redis answers them to no client, or hasp cannot tell any more what Redis answers."""
+    """Redis does not reply to such a command, or hasp cannot follow the replies after it."""
     def converse(server):
         with server.connect() as one:
             one.send(b"".join(encode(*command) for command in [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""owner = value: a lock goes by a connection that has stored its value, or has read it; not by any."""
+"""owner = value: a connection can delete a lock only if it has stored or read the lock's value."""
 
 import pytest
 from harness.marks import covers
@@ -51,7 +51,7 @@ def test_late_del_of_an_expired_lock_does_not_remove_the_next_one(pair, plain):
 
 
 def test_connections_of_a_pool_release_for_each_other(pair, plain):
-    """Each has stored a value, which another one has deleted, or itself."""
+    """Each connection has stored a value that it, or another connection, has deleted."""
     one, other = pair(by_value(foreign_del="allow"))
     for taker, releaser in ((one, other), (other, one), (one, one), (other, one)):
         assert taker.call("SET", KEY, "uuid", "NX") == OK
@@ -70,7 +70,7 @@ READS = pytest.mark.parametrize("read", [
 @READS
 @DELETE
 def test_connection_that_has_read_the_value_deletes(two, plain, read, command):
-    """As of a pool: another one has stored it."""
+    """As in a pool, where another connection has stored the value."""
     _, other = two
     for each in read:
         assert not other.call(*each).startswith(b"-")
@@ -261,7 +261,7 @@ def test_keys_of_other_types_are_no_locks(pair, plain):
 
 
 def test_other_owners_are_not_concerned(pair, plain):
-    """A lock without a sidecar is nobody's."""
+    """A lock without a record of its owner belongs to no client."""
     plain.set(KEY, "v", px=60_000)
     one, _ = pair(rule())
     assert one.call("DEL", KEY) == ONE

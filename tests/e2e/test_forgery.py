@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What anybody can write in Redis: messages to workers, entries of queues. hasp believes none."""
+"""Forged messages to workers and forged entries of queues, which any client can write: hasp
+believes none."""
 
 import pytest
 from harness import encode, until
@@ -43,7 +44,7 @@ def test_a_published_message_grants_no_lock(start_hasp, plain, take, give):
 
 @TAKES
 def test_a_forged_entry_writes_nothing(start_hasp, plain, take, give):
-    """By hasp's own rights, or by those of the client that releases."""
+    """Neither with hasp's permissions nor with those of the client that releases the lock."""
     hasp = start_hasp(RULE + VERBS)
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call(*take) in TAKEN
@@ -53,7 +54,8 @@ def test_a_forged_entry_writes_nothing(start_hasp, plain, take, give):
         worker = ticket.split("-")[0]
         plain.zadd(queue_of(take[1]), {f"{worker}-ffff {'0' * 40} 0 {LATER} {kind} 3600000 0 evil evil": 1})
         assert one.call(*give) == ONE
-        # It keeps its place until it should have come, and then the next has its turn.
+        # The entry keeps its place until its client should have answered; then the next waiter has
+        # its turn.
         assert other.read() in TAKEN
         assert b"evil" not in (plain.dump(take[1]) or b"")
         assert other.call(*give) == ONE
@@ -132,7 +134,7 @@ def test_of_one_owner_at_two_hasps_both_have_the_lock(start_hasp, plain):
 @pytest.mark.parametrize("command", [("DEL", LOCK), ("RPUSH", LOCK, "x"), ("EVAL", "return 1", 1, LOCK)])
 @pytest.mark.parametrize("block", [False, True], ids=["alone", "in MULTI"])
 def test_what_redis_refuses_makes_hasp_ask_nothing(start_hasp, plain, command, block):
-    """hasp may look at each key, and this client at none of these."""
+    """hasp may read every key; this client may read none of these."""
     plain.execute_command("ACL", "SETUSER", "weak", "on", ">p", "~other", "&*", "+@all")
     hasp = start_hasp(rule(wait="60s", pattern="ruled:*") + VERBS)
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as weak:
@@ -145,5 +147,5 @@ def test_what_redis_refuses_makes_hasp_ask_nothing(start_hasp, plain, command, b
             for _ in range(3 if block else 1):
                 reply = weak.read()
             assert reply.startswith(b"-EXECABORT" if block else b"-NOPERM")
-        # (It asks each second by itself.)
+        # hasp checks the locks each second anyway.
         assert polls(plain) - before < 20

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Everything that no rule concerns: as if hasp were not there.
+"""Commands that no rule concerns pass as if hasp were not there.
 
-Run with a rule, so that hasp has to look at each command. What a random stream of
-commands does is test_differential.py's, and how much memory a value takes
-test_memory.py's; here are the cases that have a name.
+The tests run with a rule, so that hasp has to look at each command. test_differential.py sends
+random commands, and test_memory.py measures the memory of values; this file has the cases with a
+name.
 """
 
 import os
@@ -33,7 +33,7 @@ def one(hasp):
 
 
 def rest(connection):
-    """All that comes until the peer closes."""
+    """Returns all bytes up to the end of the connection."""
     return connection.file.read()
 
 
@@ -84,7 +84,7 @@ def test_quit_is_answered_and_ends(one):
 
 
 def test_replies_still_to_be_fetched_survive_the_end_of_both_sides(hasp, plain):
-    """Redis is done and has closed, the client has half-closed, and only now reads."""
+    """Redis has answered and closed, the client has half-closed, and only now reads."""
     expected = bulk(b"x" * 400_000) + OK
     plain.set("big", b"x" * 400_000)
     with slow(hasp) as one:
@@ -117,7 +117,7 @@ def test_protocol_errors_are_redis_own(one, redis_server, junk):
 
 
 class Listening(Relay):
-    """It keeps what it carries to Redis."""
+    """A relay that records the bytes that it carries to Redis."""
 
     carried = b""
 
@@ -128,8 +128,8 @@ class Listening(Relay):
 
 
 def test_a_line_that_servers_read_in_different_ways_is_not_sent(redis_server, start_hasp):
-    """Valkey 9.1 takes 'b'c for one argument: it would carry the line out, past the rule. The answer is that of
-    an unclosed quote, which all servers refuse."""
+    """Valkey 9.1 reads 'b'c as one argument, so the line could bypass the rule. The answer is that
+    of an unclosed quote, which all servers refuse."""
     with Listening(redis_server.address) as relay:
         hasp = start_hasp(RULES, upstream=f"address = {relay.address}")
         with hasp.connect() as one, redis_server.connect() as direct:
@@ -143,7 +143,7 @@ def test_a_line_that_servers_read_in_different_ways_is_not_sent(redis_server, st
 
 
 def slow(hasp):
-    """A connection on which little arrives while it is not read from."""
+    """A connection whose buffer is small, so that few bytes arrive while nobody reads them."""
     return hasp.connect(timeout=20, receive_buffer=8192)
 
 
@@ -163,7 +163,7 @@ def test_long_value_for_a_lock(one, plain):
 
 
 def test_value_is_streamed_before_it_is_whole(one, redis_server):
-    """Redis has the beginning of a value that the client has not finished."""
+    """Redis already has the beginning of a value that the client has not finished."""
     value = b"x" * 5_000_000
     request = encode("SET", "big", value)
     one.send(request[:-100])
@@ -199,7 +199,7 @@ def test_others_are_served_while_a_client_does_not_read(hasp, plain):
 
 
 def test_pipeline_written_whole_before_anything_is_read(hasp, plain):
-    """100,000 commands in one write, whose replies are read only then."""
+    """The client sends 100,000 commands in one write, and reads the replies only then."""
     plain.set("a", "x" * 100)
     with hasp.connect() as one:
         one.sock.settimeout(20)
@@ -210,7 +210,7 @@ def test_pipeline_written_whole_before_anything_is_read(hasp, plain):
 
 
 def test_pipeline_with_locks_written_whole_before_anything_is_read(hasp, plain):
-    """Each lock is a barrier for what is behind it, and must not become a dam."""
+    """Each lock delays the commands after it, but must not block the pipeline for ever."""
     plain.set("a", "x" * 1000)
     commands, expected = [], []
     for n in range(3000):
@@ -244,7 +244,7 @@ def test_command_with_ten_thousand_keys(one, plain):
 
 
 def reads(plain):
-    """How often Redis has read from a connection."""
+    """Returns how often Redis has read from a connection."""
     return plain.info("stats")["total_reads_processed"]
 
 
@@ -497,7 +497,7 @@ def test_replica_syncs_and_follows_through_hasp(start_hasp, redis_server, plain,
 
 
 def test_end_of_bad_requests_that_wait_for_their_link_to_log_in(start_hasp, redis_server):
-    """All of it is there, the end too, when the client may go on."""
+    """The requests and the end of the connection have all arrived when the client may go on."""
     hasp = start_hasp()
     with hasp.connect() as one, hasp.connect() as other:
         for client in one, other:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""[guard NAME] with strategy = check: readers take nothing, and a write of what has changed since it was
-read is refused.
+"""[guard NAME] with strategy = check: reads take no guard, and hasp refuses the write of a value
+that has changed since the read.
 """
 
 import pytest
@@ -43,7 +43,7 @@ def test_write_of_what_has_changed_is_refused(start_hasp, plain):
     hasp = start_hasp(check())
     plain.set(KEY, 5)
     with hasp.connect() as one, hasp.connect() as other:
-        # Neither waits for the other.
+        # Neither client waits for the other.
         assert one.call("GET", KEY) == other.call("GET", KEY) == bulk(5)
         assert plain.keys() == [KEY]
         assert one.call("SET", KEY, 6) == OK
@@ -191,7 +191,7 @@ def test_script_is_checked_and_keeps_the_check(one, plain):
 
 
 def test_pipelined_write_waits_for_what_was_read(one, plain):
-    """The read fails, which leaves a mark: a write that did not wait would not see it."""
+    """The read fails and leaves a mark, which a write that did not wait would miss."""
     plain.execute_command("ACL", "SETUSER", "writer", "on", "nopass", "~*", "&*", "+@all", "-mget")
     assert one.call("AUTH", "writer", "any") == OK
     replies = pipeline(one, ("MGET", KEY), ("SET", KEY, 1), ("SET", KEY, 2))
@@ -259,7 +259,7 @@ def test_read_that_failed_does_not_end_an_earlier_one(one, plain):
 
 
 def test_wrong_type_leaves_no_mark(one, plain):
-    """Redis has said what is there."""
+    """Redis has reported the type, so the client has seen the key."""
     plain.lpush(KEY, 1)
     assert one.call("GET", KEY) == WRONGTYPE
     assert one.call("SET", KEY, 1) == OK
@@ -283,7 +283,7 @@ def test_reads_that_hasp_does_not_see_count_as_failed(one, plain):
 
 
 def test_reads_beyond_the_most_count_as_failed(one, plain):
-    """hasp does not know which reads it has dropped: it refuses each key without a read once."""
+    """hasp does not know which reads it has dropped, so it refuses each key without a read once."""
     pipeline(one, *[("GET", f"stock:{n}") for n in range(1, 1026)])
     assert has_changed(one.call("SET", KEY, 1))
     assert one.call("SET", KEY, 1) == OK
@@ -387,7 +387,7 @@ def test_transaction_that_watches_the_key_is_checked_by_redis(one, plain):
     assert [one.call("WATCH", KEY), one.call("GET", KEY)] == [OK, bulk("a")]
     plain.set(KEY, "b")
     assert transact(one, ("SET", KEY, "c"))[-1] == b"*-1\r\n"
-    # The application that does not look at that reads again, or is refused.
+    # An application that ignores the reply reads again, or is refused.
     assert has_changed(one.call("SET", KEY, "c"))
 
 
@@ -507,7 +507,7 @@ def test_value_is_compared_with_what_the_new_primary_has(start_hasp):
 
 
 def test_values_are_checked_wherever_their_keys_are(shared_cluster, start_hasp):
-    """A slot moves in between, and hasp hears of it by a redirection."""
+    """A slot moves between the read and the write, and hasp learns of it by a redirection."""
     hasp = start_hasp(check(), upstream=shared_cluster.upstream)
     with hasp.connect() as one, hasp.connect() as other:
         keys = [f"stock:{n}" for n in range(12)]

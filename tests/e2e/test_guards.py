@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """[guard NAME]: a client that reads a guarded key and writes it later overwrites no other write.
 
-A guard is a key in Redis; its waiters are seen in its queue.
+A guard is a key in Redis; its waiters are in its queue.
 """
 
 import signal
@@ -41,7 +41,8 @@ def test_writer_that_was_paused_past_its_lease_is_refused(start_hasp, plain):
 
 
 def test_writer_is_refused_also_when_nobody_else_wrote(start_hasp, plain):
-    """Somebody past its lease cannot know, and hasp need not."""
+    """A client whose lease has ended cannot know whether another client wrote, and hasp does not
+    check."""
     hasp = start_hasp(guard(lease="2s"))
     with hasp.connect() as one:
         assert one.call("GET", KEY) == NIL
@@ -90,7 +91,7 @@ def test_newcomer_stays_behind_the_waiters_when_a_lease_ended(start_hasp, plain)
 
 
 def test_reply_to_a_read_that_waited_is_the_one_behind_the_guard(start_hasp, plain):
-    """Whatever was answered before."""
+    """The client gets the reply of the read after the guard, not an earlier one."""
     hasp = start_hasp(guard())
     plain.set(KEY, "x" * 1_000_000)
     with hasp.connect() as one, hasp.connect() as other:
@@ -171,7 +172,7 @@ def test_read_that_fails_takes_no_guard(start_hasp, plain):
 
 @pytest.mark.parametrize("flushed", [False, True])
 def test_client_caching_speaks_of_the_guarded_read_behind_it(start_hasp, plain, flushed):
-    """And not of a script that Redis does not have."""
+    """CLIENT CACHING applies to the guarded read after it, not to a script that Redis lacks."""
     hasp = is_ready(start_hasp(guard()), plain)
     plain.set(KEY, 1)
     with hasp.connect() as one:
@@ -374,7 +375,7 @@ def test_unusual_write_releases(start_hasp, plain):
 
 
 def test_script_of_the_application_keeps_the_guard(start_hasp, plain):
-    """It may only have read."""
+    """The script may only have read the key."""
     hasp = start_hasp(guard())
     with held(hasp) as one:
         assert one.call("EVAL", "return redis.call('GET', KEYS[1])", 1, KEY) == NIL
@@ -489,7 +490,7 @@ def test_application_that_watches_is_fenced_too(start_hasp, plain):
         assert one.call("SET", KEY, 2) == QUEUED
         assert one.call("EXEC") == b"*-1\r\n"
         begin()
-        plain.set(KEY, "past")  # its own check, past hasp
+        plain.set(KEY, "past")  # a check directly in Redis
         assert transact(one, ("SET", KEY, 2))[-1] == b"*-1\r\n"
         assert plain.get(KEY) == "past"
         assert one.call("WATCH", KEY) == OK

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reading again what was lost: what makes a later write good, and what does not.
+"""After a lost guard: which later reads allow a write again, and which do not.
 
-Whatever goes wrong: no client overwrites what another one has written and it has not read.
+Whatever goes wrong, no client overwrites a write that it has not read.
 """
 
 import pytest
@@ -27,7 +27,7 @@ def test_key_that_was_lost_is_not_had_again_by_waiting_for_another(start_hasp, p
 
 
 def test_guard_that_comes_when_nobody_waits_any_more_makes_nothing_good(start_hasp, plain):
-    """It was granted to a client that had left the line, as far as that client knows."""
+    """Redis granted the guard to a client that, as far as it knows, had left the queue."""
     hasp = start_hasp(guard(wait="200ms", lease="60s"))
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("GET", KEY) == NIL
@@ -51,7 +51,8 @@ def test_wait_in_vain_for_a_second_key_keeps_the_first(start_hasp, plain):
 
 
 def test_outcome_that_is_not_known_is_told_though_more_is_on_its_way(start_hasp, plain, redis_server):
-    """What the read had taken by plain commands, when somebody stood in line, is being released."""
+    """hasp is releasing what the read had taken by plain commands, because another client was in
+    the queue."""
     with Relay(redis_server.address) as relay:
         hasp = start_hasp(guard(), upstream=relay.address).is_up()
         with hasp.connect() as one:
@@ -111,7 +112,7 @@ def test_read_that_fails_at_once_makes_nothing_good(start_hasp, plain, command):
 
 @pytest.mark.parametrize("allowed, answer", [("+", WRONGTYPE), ("-", b"-NOPERM ")])
 def test_write_that_reads_and_fails_is_answered_in_redis_words(start_hasp, plain, allowed, answer):
-    """No script can run it: RESP3 has sets."""
+    """No script can run the command, because it replies with RESP3 sets."""
     hasp = start_hasp(guard(acquire_on="SPOP", lease="60s"))
     plain.set(KEY, "no set")
     with hasp.connect() as one:
@@ -123,7 +124,8 @@ def test_write_that_reads_and_fails_is_answered_in_redis_words(start_hasp, plain
 
 @pytest.mark.parametrize("command", [("XRANGE", KEY, "-", "+"), ("MULTI",)])
 def test_guard_that_nobody_came_for_makes_nothing_good(start_hasp, plain, command):
-    """It was handed to a try that had been given up; then a read of the same client fails."""
+    """Redis handed the guard to an attempt that had been given up; then a read of the same client
+    fails."""
     hasp = start_hasp(guard(acquire_on="GET XRANGE", lease="60s"))
     with hasp.connect() as one:
         assert one.call("GET", KEY) == NIL
@@ -214,7 +216,7 @@ def test_writer_that_reads_is_checked_for_what_it_read_before(start_hasp, plain)
 
 
 class Touching(Relay):
-    """Before hasp gets a reply, somebody changes the guard."""
+    """A relay: before hasp gets a reply, another client changes the guard."""
 
     def __init__(self, target, plain):
         self.plain = plain

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Guards when something goes wrong between the read and the write.
 
-Whatever it is: no client overwrites what another one has written and it has not read, no
-guard stays behind, and nobody waits for nothing.
+In every case, no client overwrites a write that it has not read, no guard stays behind, and no
+client waits in vain.
 """
 
 import pytest
@@ -29,7 +29,7 @@ def test_keys_beyond_what_is_remembered(start_hasp, plain):
 
 
 def test_client_that_has_read_too_many_keys_to_remember_is_told_once(start_hasp):
-    """Whether it had read what it writes now, is not known."""
+    """hasp no longer knows whether the client had read the key that it writes now."""
     hasp = start_hasp(guard())
     with hasp.connect() as one:
         for n in range(1030):
@@ -39,7 +39,7 @@ def test_client_that_has_read_too_many_keys_to_remember_is_told_once(start_hasp)
 
 
 def test_names_that_look_the_same_are_told_apart(start_hasp, plain):
-    """Only their beginnings are in errors."""
+    """Errors show only the beginnings of the names."""
     first, second = "stock:" + 150 * "x" + "1", "stock:" + 150 * "x" + "2"
     hasp = start_hasp(guard())
     with hasp.connect() as one:
@@ -143,7 +143,7 @@ def test_what_no_script_can_do_is_done_behind_client_reply(start_hasp, plain, co
 
 
 def test_first_one_who_waits_stands_in_line_once(start_hasp, plain):
-    """hasp must subscribe first, and asks with the ticket by which it will be called in."""
+    """hasp must subscribe first, and asks again with the same ticket."""
     hasp = start_hasp(guard(lease="60s"))
     plain.set(GUARD, "somebody")
     with hasp.connect() as one:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A read that was refused: an application that swallows the error does not overwrite what it has not
-seen, for its owner's next write to the key is refused, too.
+"""A refused read: if an application ignores the error, hasp also refuses its owner's next write to
+the key, so that it overwrites no value that it has not seen.
 """
 
 import contextlib
@@ -24,12 +24,13 @@ READS = pytest.mark.parametrize("read", [
 
 
 def others(start_hasp):
-    """A hasp with another `wait`."""
+    """Starts a hasp with another `wait`."""
     return start_hasp(guard(wait="60s", lease="60s"))
 
 
 def refused_read(hasp, other, plain, read):
-    """A connection whose read was refused; then somebody else has written."""
+    """Returns a connection whose read was refused; after that, another client has written the
+    key."""
     one = hasp.connect()
     assert other.call("GET", KEY).startswith(b"$")
     for command in read:
@@ -90,7 +91,7 @@ def test_reading_again_in_a_transaction_clears_it(start_hasp, plain):
 
 
 def test_read_in_a_transaction_that_lost_its_guard_is_refused_like_any(start_hasp, gates, plain):
-    """Between the step that acquired it, and the one that looks whether it is still there."""
+    """The guard is lost between the step that took it and the step that checks it."""
     hasp = is_ready(start_hasp(guard(wait="0"), upstream=gates.address), plain)
     with hasp.connect() as one:
         assert (one.call("MULTI"), one.call("GET", KEY)) == (OK, QUEUED)
@@ -163,7 +164,7 @@ def test_transaction_that_redis_refused_has_read_nothing(start_hasp, plain):
 
 
 def test_read_that_reads_and_writes_can_be_tried_again(start_hasp, plain):
-    """GETEX changes no value: it is refused, and then it reads."""
+    """GETEX changes no value: the first attempt is refused, and the second reads."""
     hasp = start_hasp(guard(acquire_on="GETEX", release_on="SET", wait="0", lease="60s"))
     with hasp.connect() as other, hasp.connect() as one:
         assert other.call("GETEX", KEY) == NIL
@@ -200,7 +201,7 @@ def is_lost_somewhere(reply):
 
 
 def test_marks_of_more_keys_than_are_remembered_are_not_lost(start_hasp, plain):
-    """The oldest are forgotten; from then on, a key that is not known counts as read."""
+    """hasp forgets the oldest marks; from then on, a key that it does not know counts as read."""
     hasp = start_hasp(guard(wait="0", lease="60s"))
     with hasp.connect() as other, hasp.connect() as one:
         assert other.call("GET", KEY) == NIL
@@ -221,7 +222,7 @@ def test_read_that_hasp_refuses_itself_counts(start_hasp, plain, command):
 
 
 def test_read_of_a_key_that_is_not_remembered_counts_when_its_write_is_decided_anew(start_hasp, gates, plain):
-    """Sections have changed while it was under way, and Redis does not know the script."""
+    """A reload changed the sections while the write was in flight, and Redis lacks the script."""
     hasp = start_hasp(guard(wait="0"), upstream=gates.address).is_up()
     with hasp.connect() as one:
         assert one.call("MGET", *(f"stock:{n}" for n in range(1100))).startswith(b"-ERR hasp: the command names too many")
@@ -236,7 +237,8 @@ def test_read_of_a_key_that_is_not_remembered_counts_when_its_write_is_decided_a
 
 
 def test_bitfield_that_only_gets_is_no_write(start_hasp, plain):
-    """It passes while another owner has the guard, and counts as a read where it is named as one."""
+    """The command passes while another owner has the guard, and counts as a read if acquire_on
+    names it."""
     gets = ("BITFIELD", KEY, "GET", "u8", 0, "get", "u4", "#1")
     with others(start_hasp).connect() as other, start_hasp(guard(wait="0")).connect() as one, \
             start_hasp(guard(acquire_on="BITFIELD", release_on="SET", wait="0")).connect() as two:
@@ -250,7 +252,7 @@ def test_bitfield_that_only_gets_is_no_write(start_hasp, plain):
 
 @contextlib.contextmanager
 def busy(plain, redis_server):
-    """A script runs for too long: Redis answers BUSY."""
+    """Runs a script for so long that Redis answers BUSY."""
     plain.config_set("busy-reply-threshold", 1)
     with redis_server.connect() as slow, redis_server.connect() as past:
         slow.send(encode("EVAL", "while true do end", "0"))

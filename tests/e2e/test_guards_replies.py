@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every command that writes, or reads, answers on guarded keys what plain Redis answers, to the byte.
+"""Every command that reads or writes gets the same reply on guarded keys as from plain Redis, byte
+for byte.
 
-Each line of WRITES and READS is sent to Redis and through hasp: as it stands, with each kind of
-value at the key that is called K, with an argument too few, one too many, and a wrong one at each
-place. What is left in the keys is compared, too. Which commands there are, the server says.
+The tests send each line of WRITES and READS to Redis and through hasp: as it stands, with each kind
+of value at the key called K, with an argument too few, one too many, and a wrong one at each place.
+They also compare the keys afterwards. The server's COMMAND lists the commands.
 """
 
 import pytest
@@ -117,7 +118,7 @@ def lines(text):
 
 
 def variants(words):
-    """The command as it stands, and as it is wrong."""
+    """Returns the command as it stands, and with each fault."""
     if "K" in words:
         for kind in KEYS:
             yield [kind if word == "K" else word for word in words]
@@ -140,7 +141,7 @@ def cases(text):
 
 
 class Side:
-    """One of the two servers: its values can be set back, and looked at."""
+    """One of the two servers: the test can reset and read its values."""
 
     def __init__(self, server, values=None):
         self.connection = server.connect()
@@ -179,18 +180,19 @@ def fill(words, side):
     return [value.get(word, word) for word in words]
 
 
-# The clock goes on between the two.
+# Time passes between the two replies.
 COARSE = {"expire", "pexpire", "setex", "psetex"}
 TIME_LEFT = {"ttl", "pttl"}
 
 
 def is_between(got, before, after):
-    """The time left that hasp answered, and that the other server answered just before and just after."""
+    """Returns true if the time left that hasp answered lies between the other server's answers
+    before and after it."""
     return all(reply[:1] == b":" for reply in (got, before, after)) and int(before[1:]) >= int(got[1:]) >= int(after[1:])
 
 
 def compare(hasp, proto, text, before):
-    """Sends each case to both; `before`: what is sent to hasp first."""
+    """Sends each case to both servers; `before` is sent only to hasp, first."""
     different = []
     with RedisServer() as other, hasp.connect(timeout=10) as through, other.connect() as direct:
         here = Side(hasp.server)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Guards and MULTI, WATCH, EXEC: what is refused, what fails, what counts as read."""
+"""Guards with MULTI, WATCH and EXEC: which commands are refused or fail, and which count as
+reads."""
 
 import threading
 
@@ -15,7 +16,7 @@ from harness.wait import until
 
 @pytest.mark.parametrize("command", [("get", "other"), ("IncrbY", "other", 1), ("srem", "other", 1)])
 def test_exec_is_not_mistaken_for_a_command_of_its_block(start_hasp, command):
-    """Their names take the place of EXEC's among those that are remembered."""
+    """hasp must not take their names for EXEC's."""
     hasp = start_hasp(guard(acquire_on="GET"))
     with hasp.connect() as one:
         assert transact(one, command, ("SET", "other", 1))[-1].startswith(b"*2\r\n")
@@ -55,7 +56,7 @@ def test_write_that_failed_keeps_the_guard_where_the_application_watches(start_h
 
 
 def test_command_that_was_refused_when_it_was_queued_is_not_carried_out(start_hasp, plain):
-    """It might not be refused when the transaction is sent again."""
+    """Redis might queue the command when hasp sends the transaction again."""
     hasp = start_hasp(guard())
     with hasp.connect() as one:
         assert [one.call("MULTI"), one.call("SET", "free", 1)] == [OK, QUEUED]
@@ -125,7 +126,7 @@ def test_transaction_that_does_not_release_leaves_no_guard_that_nobody_has_read_
 
 
 def test_multi_that_redis_refuses_guards_what_follows(start_hasp, plain):
-    """What was sent behind it is carried out at once."""
+    """Redis runs the commands sent after MULTI at once."""
     hasp = start_hasp(guard(wait="50ms"))
     with held(hasp), hasp.connect() as one:
         one.send(encode("MULTI", "x") + encode("SET", "free", 1) + encode("SET", KEY, "blind"))
@@ -147,7 +148,8 @@ def test_transaction_that_redis_refused_is_not_carried_out_with_the_next(start_h
 
 @pytest.mark.parametrize("rules", [guard(), rule(), ""], ids=["guard", "lock", "none"])
 def test_transaction_reaches_redis_before_multi_is_answered(start_hasp, plain, redis_server, rules):
-    """If no key of it has a guard or a rule. The first one may have to wait for a link of the client's own."""
+    """Only if no key of the transaction has a guard or a rule. The first command may have to wait
+    for a link of the client's own."""
     with Relay(redis_server.address) as relay:
         hasp = start_hasp(rules, upstream=relay.address)
         with hasp.connect() as one:
@@ -198,7 +200,7 @@ def test_unwatch_that_redis_refuses_watches_on(start_hasp, plain):
 
 
 class Queueing(Relay):
-    """hasp hears that commands are queued only after it has sent DISCARD."""
+    """A relay: hasp gets +QUEUED only after it has sent DISCARD."""
 
     def __init__(self, target):
         self.discarded = threading.Event()

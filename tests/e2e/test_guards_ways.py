@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The ways in which hasp fences a write, each of them at each step: several keys, missing scripts,
-lost connections, half-closed ones.
+"""The ways in which hasp fences a write, each with faults at each step: several keys, missing
+scripts, lost connections, half-closed connections.
 """
 
 import socket
@@ -40,7 +40,7 @@ def go(connection, way):
 # --- several keys ---
 
 def test_two_that_hold_each_others_next_key_end_by_wait(start_hasp, plain):
-    """Clients of two processes, neither of which sees the circle."""
+    """The clients use two processes, neither of which can see the circle."""
     hasp, another = (start_hasp(guard(wait="3s", lease="60s")) for _ in range(2))
     with held(hasp) as one, held(another, SECOND) as two:
         stands(plain, one, "GET", SECOND, guard=SECOND_GUARD)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""SIGUSR2: the old hasp hands its clients over to the new one, and they do not notice.
+"""SIGUSR2: the old hasp hands its clients over to the new one, and the clients do not notice.
 
-A client leaves the old process when it is at rest: nothing of it is under way, and it has no lock,
-guard, transaction or subscription. What the two processes say to each other is tested in
-test_handover_processes.py.
+A client leaves the old process when it is at rest: it has no request in flight, and no lock, guard,
+transaction or subscription. test_handover_processes.py tests the messages between the two
+processes.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ RULES = VERBS + rule(pattern="lock:*") + rule("values", pattern="value:*", owner
 
 
 def left(hasps):
-    """The first hasp has no client any more."""
+    """The first hasp has no client left."""
     until(lambda: not hasps.hasp.running(), "the old hasp to leave")
 
 
@@ -34,7 +34,8 @@ def left(hasps):
 
 
 class Loop(threading.Thread):
-    """Does `step(connection, number)` again and again on one connection; `count` is what it returned in sum."""
+    """Calls `step(connection, number)` repeatedly on one connection; `count` is the sum of its
+    results."""
 
     def __init__(self, address, number, step):
         super().__init__(daemon=True)
@@ -71,7 +72,7 @@ def lock_and_increase(one, number):
 
 
 def lock_and_increase_at_once(one, number):
-    """hasp takes the second request from what it has read when the first is answered, and so on."""
+    """hasp takes the second request from its buffer when the first is answered, and so on."""
     key = f"lock:{number}"
     assert pipeline(one, ("SETNX", key, "v"), ("DEL", key), ("INCR", "n"))[:2] == [ONE, ONE]
     return 1
@@ -113,7 +114,7 @@ def loops(address, *steps):
 
 
 def go_on(threads):
-    """Each has done two more rounds since now, or has failed."""
+    """Waits until each client has done two more rounds, or has failed."""
     before = [thread.rounds for thread in threads]
     until(lambda: all(thread.faults or thread.rounds > then + 1 for thread, then in zip(threads, before)),
           "each client to go on")
@@ -121,7 +122,7 @@ def go_on(threads):
 
 @covers("upgraded")
 def test_upgrades_are_not_noticed_by_clients_that_stay_connected(generations, plain):
-    """Each of them sends one request after the other, over one connection through six processes."""
+    """Each client sends one request after the other, over one connection through six processes."""
     hasps = generations(RULES, workers=2, drain_timeout="60s")
     steps = [increase] * 6 + [increase_at_once] * 2 + [lock_and_increase] * 2 + [verb_and_increase] * 2 + \
         [lock_and_increase_at_once, transact_and_increase, update_and_increase]
@@ -138,7 +139,8 @@ def test_upgrades_are_not_noticed_by_clients_that_stay_connected(generations, pl
 
 
 def test_upgrades_that_follow_each_other_at_once_are_not_noticed(generations, plain):
-    """Clients come from the hasp before to one that is to hand its own clients over already."""
+    """Clients move from one hasp to the next, which is about to hand its own clients over
+    already."""
     hasps = generations(workers=2)
     with loops(hasps.hasp.address, *[increase] * 6) as threads:
         go_on(threads)
@@ -157,7 +159,8 @@ return redis.call("INCR", KEYS[1])
 
 
 def test_client_that_is_never_at_rest_is_handed_over(generations):
-    """Whenever Redis answers, the client has sent more: hasp has to read no more of it for a moment."""
+    """Whenever Redis answers, the client has sent more, so hasp has to stop reading from it for a
+    moment."""
     hasps = generations(drain_timeout="1h")
     request, sent, got, ending = encode("EVAL", SLOW, 1, "n"), 0, 0, threading.Event()
     with hasps.hasp.connect() as one:
@@ -281,7 +284,7 @@ def test_client_that_has_sent_nothing_is_handed_over(generations):
 
 
 def test_owner_stays_the_same(generations):
-    """The lock of the verb is that of the connection, also if hasp has forgotten it."""
+    """The owner of the verb's lock is the connection, even if hasp has forgotten the lock."""
     hasps = generations(VERBS)
     with hasps.hasp.connect() as one:
         assert one.call("LOCK", "k", "PX", 60000) == FENCE
@@ -294,7 +297,7 @@ def test_owner_stays_the_same(generations):
 
 
 def test_value_that_a_client_has_read_is_known(generations, tmp_path):
-    """With owner = value, it may delete the lock as long as that has this value."""
+    """With owner = value, the client may delete the lock while the lock has that value."""
     hasps = generations(rule(owner="value") + f"[admin]\nlisten = unix:{tmp_path}/admin\n")
     with hasps.hasp.connect() as one, hasps.hasp.connect() as other, hasps.hasp.connect() as third:
         assert one.call("SET", "lock:1", "a b", "NX", "PX", 60000) == OK
@@ -444,7 +447,7 @@ def test_client_whose_state_only_redis_knows_is_closed(generations, command):
 
 
 def test_late_write_is_refused_as_if_there_had_been_no_upgrade(generations, plain):
-    """hasp remembers a guard beyond its lease: a client that has lost one is not handed over without that."""
+    """hasp remembers a guard beyond its lease, and hands that record over with the client."""
     hasps = generations(guard(pattern="stock:*", lease="1s", wait="60s"), drain_timeout="1h")
     with hasps.hasp.connect() as one:
         assert one.call("GET", "stock:1") == NIL

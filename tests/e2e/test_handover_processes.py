@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Clients are handed over to a hasp, or by one, that is of another version, or ends in the middle.
+"""Handing clients over to, or from, a hasp of another version, or one that ends in the middle.
 
-The test plays that process: it sends and gets the messages of proxy/worker/worker_handover.c.
+The test plays the other process: it sends and receives the messages of
+proxy/worker/worker_handover.c.
 """
 
 import contextlib
@@ -65,7 +66,8 @@ def odd_heir(redis_server, tmp_path):
 
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_client_that_the_new_process_does_not_take_is_served(odd_heir, tmp_path, answer):
-    """What it has sent meanwhile is answered; then it is closed, as all clients at rest were without a new hasp."""
+    """hasp answers the client's requests; then it closes the client, as it closes all idle clients
+    without a new hasp."""
     seen, gate = tmp_path / "seen", tmp_path / "gate"
     hasp = odd_heir(b"\1", TAKES.format(seen=str(seen), gate=str(gate)) + ANSWERS[answer])
     with hasp.connect() as one:
@@ -93,7 +95,7 @@ def test_new_process_of_a_version_that_takes_no_clients(odd_heir):
 
 @pytest.fixture
 def new_hasp(redis_server, tmp_path):
-    """new_hasp(fd): a hasp that was started to take over, and says at `fd` that it serves."""
+    """new_hasp(fd) starts a hasp that takes over, and reports at `fd` that it is ready."""
     with contextlib.ExitStack() as stack:
         def start(fd):
             path = config(tmp_path / "hasp.ini", redis_server, listen=f"unix:{tmp_path}/s")
@@ -106,7 +108,7 @@ def new_hasp(redis_server, tmp_path):
 
 @pytest.fixture
 def channel(new_hasp):
-    """To a new hasp, which takes clients."""
+    """A channel to a new hasp, which takes clients."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
         with theirs:
@@ -126,7 +128,7 @@ def record(tmp_path, *pairs):
 
 @contextlib.contextmanager
 def client():
-    """A client's socket, and hasp's."""
+    """Returns a client's socket, and hasp's."""
     with socket.create_server(("127.0.0.1", 0)) as server, Connection(server.getsockname()) as one:
         accepted, _ = server.accept()
         accepted.setblocking(False)
@@ -135,7 +137,7 @@ def client():
 
 
 def test_new_process_serves_a_client_whose_old_process_was_killed(channel, tmp_path):
-    """It cannot answer that it has taken the client."""
+    """The new process cannot report that it has taken the client."""
     with client() as (one, accepted):
         one.send(b"\r\n$4\r\nINFO\r\n")
         socket.send_fds(channel, [record(tmp_path, "db", 3, "input", "*2\r\n$6\r\nCLIENT")], [accepted.fileno()])

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Owners that several connections share: which of them holds the lock, and releases what.
+"""Owners shared by several connections: which connection holds the lock, and what each releases.
 
-An owner is shared by connections of one worker, of two workers and of two proxies: they
-know of each other in different ways. What must not happen is waited for by what comes after it:
-hasp's own calls to Redis are carried out in the order in which it makes them.
+The connections belong to one worker, to two workers or to two proxies, which learn of each other in
+different ways. To show that something does not happen, a test waits for a later event: Redis runs
+hasp's own calls in the order in which hasp makes them.
 """
 
 import signal
@@ -23,7 +23,7 @@ KEY, LOCK = "k", "lock:1"
 
 
 def take(connection, *options):
-    """By verb; the fencing token does not matter."""
+    """Takes the lock by the verb, and drops the fencing token."""
     assert connection.call("LOCK", KEY, *options).startswith(b":")
 
 
@@ -75,7 +75,7 @@ def test_client_that_hangs_up_releases_all_of_its_own_holds(partners, plain, whe
 @WHERE
 @LAYOUTS
 def test_client_that_hangs_up_leaves_what_its_partner_has_taken_since(partners, plain, where, reentrant):
-    """To the client that hangs up it looks like its own lock."""
+    """The client that hangs up cannot distinguish the lock from its own."""
     them = partners(where, "AS", verbs(on_disconnect="release", reentrant=reentrant))
     one, other = them.join()
     take(one, *them.words)
@@ -118,7 +118,7 @@ def test_client_that_hangs_up_leaves_what_its_partner_has_taken_since_under_a_ru
 
 @pytest.mark.parametrize("where", ["two proxies"])
 def test_lock_is_renewed_for_one_when_its_partner_releases_or_hangs_up(partners, plain, where):
-    """What the partner left behind when it hung up runs out when there is no other hold."""
+    """The lock that the partner left behind ends if there is no other hold."""
     them = partners(where, "AS", verbs(lease=LEASE))
     one, other = them.join()
     for connection in (one, other, other):
@@ -171,7 +171,7 @@ def test_shorter_lease_does_not_cut_ones_own(start_hasp, plain):
 
 @pytest.mark.parametrize("alive", [True, False])
 def test_shorter_lease_of_a_waiter_does_not_cut_that_of_its_partner_before_it(start_hasp, plain, alive):
-    """Both get it together; of a client that is not there any more nothing is left."""
+    """Both clients get the lock together, and the client that has left keeps nothing."""
     hasp, away = start_hasp(verbs()), start_hasp(verbs())
     with hasp.connect() as one, hasp.connect() as first, away.connect() as second:
         assert one.call("LOCK", KEY) == FENCE
@@ -190,7 +190,8 @@ def test_shorter_lease_of_a_waiter_does_not_cut_that_of_its_partner_before_it(st
 
 
 def test_partners_who_hear_late_of_their_locks_have_one_hold_each(start_hasp, plain):
-    """A part of the lease is over when they do: that is made good, for each of them."""
+    """A part of the lease is over when they learn of their locks; hasp extends it for each of
+    them."""
     hasp, away = start_hasp(verbs()), start_hasp(verbs())
     with away.connect() as one, hasp.connect() as first, hasp.connect() as second:
         assert one.call("LOCK", KEY) == FENCE
@@ -207,7 +208,7 @@ def test_partners_who_hear_late_of_their_locks_have_one_hold_each(start_hasp, pl
 
 
 def test_partner_that_took_it_again_keeps_it_when_the_other_try_is_undone(start_hasp, redis_server, plain):
-    """The try that was never answered came first."""
+    """The attempt that was never answered came first."""
     with Relay(redis_server.address) as relay:
         hasp, away = start_hasp(verbs()), is_ready(start_hasp(verbs(), upstream=relay.address), plain)
         with hasp.connect() as one, away.connect() as other:
@@ -253,7 +254,7 @@ def test_undoing_a_refresh_leaves_the_partners_lock(start_hasp, redis_server, pl
 
 @pytest.mark.parametrize("space", " \t\n\v\f\r")
 def test_owner_with_a_space_of_any_kind_is_a_syntax_error(start_hasp, plain, space):
-    """The queue and the record are words with spaces between them."""
+    """The queue and the record separate words by spaces."""
     with start_hasp(verbs()).connect() as one:
         for command in (("LOCK", KEY), ("LOCK", KEY, "WAIT", 60000), ("UNLOCK", KEY),
                         ("LOCK.EXTEND", KEY, "PX", 1000)):
@@ -268,7 +269,7 @@ TOO_LONG = [2**63 - 1, LONGEST_MS + 1]
 @pytest.mark.parametrize("ms", TOO_LONG)
 @pytest.mark.parametrize("take", [("SET", LOCK, "v", "NX"), ("LOCK", KEY, "WAIT", 60000)], ids=["SET", "LOCK"])
 def test_lease_that_redis_could_not_set_stands_in_no_line(start_hasp, redis_server, plain, take, ms):
-    """Its first waiter could not be given the lock, and would hold up those behind."""
+    """If the first waiter could not get the lock, it would block those after it."""
     hasp = start_hasp(rule(wait="60s") + verbs())
     with hasp.connect() as one, hasp.connect() as other, redis_server.connect() as past:
         assert one.call("LOCK", KEY).startswith(b":") and one.call("SETNX", LOCK, "v") == ONE

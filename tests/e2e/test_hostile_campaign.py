@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hostile clients do no harm to honest ones: a short run of tests/fuzz/hostile.
+"""Hostile clients do not harm honest ones: a short run of tests/fuzz/hostile.
 
-And the tester finds what it is made to find.
+The campaign also finds each planted defect.
 """
 
 import pytest

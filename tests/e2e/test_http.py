@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What hasp tells over HTTP: metrics that Prometheus can read, health, and nothing to those who ask badly."""
+"""hasp over HTTP: metrics that Prometheus can read, health checks, and refusals of malformed
+requests."""
 
 import contextlib
 import re
@@ -19,7 +20,7 @@ GUARD = section("guard stock", {"pattern": "stock:*", "acquire_on": "GET", "wait
 
 
 def send(hasp, text):
-    """What comes back for those bytes, until the connection is closed."""
+    """Sends the bytes. Returns everything up to the end of the connection."""
     with socket.create_connection(("127.0.0.1", int(where(hasp))), timeout=60) as s:
         with contextlib.suppress(ConnectionError):
             s.sendall(text)

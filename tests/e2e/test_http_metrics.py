@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What /metrics says is true: of commands, locks, waiters, guards, servers, links, memory and limits."""
+"""/metrics is true: about commands, locks, waiters, guards, servers, links, memory and limits."""
 
 import contextlib
 import http.client
@@ -47,7 +47,7 @@ def test_promtool_finds_nothing_wrong(start_hasp):
 
 
 def test_one_connection_serves_scrape_after_scrape(start_hasp):
-    """As Prometheus asks."""
+    """Prometheus also scrapes over one connection."""
     hasp = start_hasp(HTTP).is_up()
     asking = {"Accept": "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1",
               "Accept-Encoding": "gzip", "User-Agent": "Prometheus/2.42.0", "X-Prometheus-Scrape-Timeout-Seconds": "10"}
@@ -321,7 +321,7 @@ def test_client_that_reads_no_replies_is_counted_when_it_is_closed(start_hasp):
 
 
 def test_clients_for_which_there_is_no_memory_are_counted(start_hasp):
-    """What a rule may concern is kept until it is whole."""
+    """hasp buffers a request that a rule may concern until it is whole."""
     hasp = start_hasp(rule() + HTTP, memory_limit="16mb").is_up()
     with connections(hasp, 20) as all_of_them:
         for c in all_of_them:

@@ -79,7 +79,8 @@ def test_holder_of_a_guard_is_told(pair):
 
 
 def test_each_worker_knows_the_clients_of_the_others(start_hasp):
-    """Which worker serves a connection, the kernel decides: of twenty, each has some."""
+    """The kernel chooses the worker of a connection; of twenty connections, each worker has
+    some."""
     hasp = start_hasp(VERBS + rule() + guard(lease="60s"), workers=3)
     with contextlib.ExitStack() as stack:
         clients = [stack.enter_context(hasp.connect()) for _ in range(20)]

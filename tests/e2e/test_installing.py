@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What `make install` puts where, and that it works there."""
+"""The files that `make install` installs, and that they work there."""
 
 import pathlib
 import re
@@ -19,7 +19,7 @@ def make(*args):
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """Where it is installed."""
+    """The directory of an installation."""
     top = tmp_path_factory.mktemp("installed")
     make("install", f"DESTDIR={top}")
     return top / "usr/local"
@@ -51,7 +51,7 @@ def test_manual_of_operations_explains_every_event_that_is_logged():
 
 @pytest.fixture
 def units(installed, tmp_path):
-    """Copies that name the hasp that is installed there."""
+    """Copies of the units, which name the installed hasp."""
     for unit in (installed / "lib/systemd/system").iterdir():
         text = unit.read_text().replace("/usr/local/bin/", f"{installed}/bin/")
         (tmp_path / unit.name).write_text(text)
@@ -69,7 +69,8 @@ def test_systemd_has_nothing_to_say_against_the_units(units):
 
 
 def test_service_is_confined(units):
-    """10 is a service that may do anything; what is left is the network, and the users that are hidden."""
+    """systemd rates a service that may do anything 10; hasp still needs the network and the uids of
+    clients."""
     done = analyze("security", "--offline=yes", "--threshold=16", units[0])
     assert done.returncode == 0, done.stdout
 
@@ -84,7 +85,7 @@ def test_service_has_the_time_to_drain(units):
 
 
 def completed(installed, directory, *words):
-    """What bash offers for the last of the words."""
+    """Returns bash's completions of the last word."""
     line = " ".join(map(shlex.quote, words))
     script = (f"source {installed}/share/bash-completion/completions/hasp\n"
               f"COMP_WORDS=({line}) COMP_CWORD={len(words) - 1}\n"

@@ -154,7 +154,7 @@ def test_waiter_is_handed_what_redisson_unlocks_by_force(sides, plain, pool, the
 
 
 def test_readers_in_line_join_when_redisson_s_writer_steps_down(sides, plain, pool):
-    """It tells nobody: so they learn of it by the probe each second."""
+    """Redisson sends no message, so the readers learn of it by the check each second."""
     both = sides(verbs())
     writer = both.past(WriteSide, KEY)
     reader = both.past(ReadSide, KEY)

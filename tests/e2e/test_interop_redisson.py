@@ -75,7 +75,7 @@ def test_redisson_s_waiter_is_woken_by_the_last_unlock_alone(sides, plain, pool)
 
 
 def test_redisson_s_waiter_is_woken_when_hasp_s_line_is_empty(sides, plain, pool):
-    """The lock is handed down the line unannounced, for nobody else gets it."""
+    """hasp hands the lock on without a message, because no other client gets it."""
     both = sides(verbs())
     theirs = both.past(RLock, KEY)
     first, second = both.thru(Verbs, KEY), both.thru(Verbs, KEY)
@@ -155,7 +155,8 @@ def test_redisson_s_waiter_gets_the_lock_of_a_client_that_died(sides, plain, poo
 
 @EITHER_WAY
 def test_unlock_that_redisson_sends_again_is_answered_the_same(sides, plain, way):
-    """Though the lock is another's by then, and with a latch that hasp knows nothing of."""
+    """Even if the lock already belongs to another owner, and with a latch that hasp does not
+    know."""
     both = sides(verbs() + rule(pattern="*latch:*", owner="connection"))
     theirs, ours = both.by(way, RLock, "jobs"), both.thru(Verbs, "jobs")
     latch = prefixed("redisson_unlock_latch", "jobs") + ":1"
@@ -225,7 +226,7 @@ def test_lock_info_tells_of_redisson_s_holds(sides):
 
 
 def expiries(plain, *keys):
-    """Of each of `keys`, by turns, until the first one is gone."""
+    """Yields the expiries of `keys` in turn, until the first key is gone."""
     seen = []
     until(lambda: seen.append([plain.pttl(key) for key in keys]) or seen[-1][0] < 0, "the end")
     return zip(*seen)
@@ -246,8 +247,8 @@ def test_redisson_s_watchdog_leaves_our_lock_alone(sides, plain, way):
 
 
 def test_our_renewal_leaves_redisson_s_lock_alone(sides, plain):
-    """Which it took by force: hasp believes that it has the lock. The other one tells that hasp
-    did renew what it has."""
+    """Redisson's client took the lock by force, but hasp believes that it still has it. Another
+    lock shows that hasp did renew its locks."""
     both = sides(verbs(lease=LEASE))
     theirs = both.past(RLock, KEY, lease_ms=2 * OURS_MS)
     with both.hasp.connect() as ours:

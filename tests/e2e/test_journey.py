@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The way of a command through the source, as tests/journey tells it."""
+"""tests/journey shows the path of a command through the source."""
 
 import re
 import subprocess
@@ -8,7 +8,7 @@ import pytest
 from harness import TOP
 
 
-# It builds hasp, while other tests run.
+# The tests build hasp, while other tests run.
 @pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_files_through_which_a_get_goes_are_named():

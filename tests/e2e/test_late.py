@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What was said too late: releases, tries, grants and looks that cross or are held up.
+"""Late messages: releases, attempts, grants and checks that cross each other or are delayed.
 
-What must not happen is waited for by what comes after it: hasp's own calls to Redis are carried
-out in the order in which it makes them.
+To show that something does not happen, a test waits for a later event: Redis runs hasp's own calls
+in the order in which hasp makes them.
 """
 
 import re
@@ -48,7 +48,7 @@ def test_key_that_del_names_twice_is_released_once(start_hasp, plain):
 
 
 def test_late_del_of_a_client_that_lost_its_lock_leaves_the_next_holders(start_hasp, plain):
-    """With owner = value: what this connection had stored is not there any more."""
+    """With owner = value: the value that this connection stored is no longer there."""
     hasp = start_hasp(rule(lease=LEASE, owner="value"))
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("SETNX", LOCK, "mine") == one.call("SETNX", "lock:2", "mine") == ONE
@@ -74,7 +74,7 @@ def test_lock_taken_in_another_database_of_a_transaction_that_was_never_answered
             until(lambda: not second.exists(LOCK), "the lock to be undone")
 
 
-# A try of an address or a user is undone as that of a name is.
+# hasp undoes an attempt of an address or a user in the same way.
 OWNERS = ["connection", "name", "value"]
 TAKES = [("SETNX", LOCK, "v"), ("SET", LOCK, "v", "NX", "PX", 60000), ("SET", LOCK, "v", "EX", 60), ("GETSET", LOCK, "v"),
          ("MSETNX", "lock:other", "w", LOCK, "v")]
@@ -100,7 +100,8 @@ def test_lock_of_any_owner_whose_taking_was_never_answered_is_undone(start_hasp,
 
 
 def test_undo_of_a_try_leaves_what_the_same_owner_has_taken(start_hasp, gates, plain):
-    """Another connection of the same owner has the lock by the same value when the try is undone."""
+    """Another connection of the same owner has the lock with the same value when hasp undoes the
+    attempt."""
     hasp = is_ready(start_hasp(rule(owner="user"), upstream=gates.address), plain)
     past = start_hasp(rule(owner="user"))
     with hasp.connect() as one, past.connect() as other:
@@ -136,7 +137,7 @@ def test_try_that_arrives_after_its_hasp_was_to_leave_is_undone(start_hasp, gate
 
 
 def test_try_that_arrives_after_it_was_undone_is_undone_again(start_hasp, gates, plain):
-    """It was on its way over a connection that is gone at hasp's end."""
+    """The attempt was in transit on a connection that hasp has closed."""
     hasp = is_ready(start_hasp(verbs(), upstream=gates.address), plain)
     with hasp.connect() as one:
         assert one.call("PING") == b"+PONG\r\n"
@@ -185,7 +186,7 @@ def test_end_of_a_lease_is_noticed_for_the_second_though_the_first_had_its_grant
 
 
 def test_look_that_comes_late_is_not_followed_by_looks_at_everybody(start_hasp, gates, plain):
-    """The waiter that hasp probed for had got the lock meanwhile."""
+    """The waiter for which hasp sent the check had got the lock meanwhile."""
     hasp = is_ready(start_hasp(verbs(on_disconnect="release"), upstream=gates.address), plain)
     number = 100
     with hasp.connect() as one:
@@ -246,7 +247,7 @@ def test_client_that_waited_in_vain_goes_on_though_it_cannot_leave_the_queue_yet
 
 
 def test_lock_that_is_handed_to_a_client_that_waited_in_vain_goes_to_the_next(start_hasp, gates, plain):
-    """Before its time was over, and hasp does not hear of it until then."""
+    """Redis granted the lock before the wait ended, and hasp learns of the grant only later."""
     hasp = is_ready(start_hasp(verbs(), upstream=gates.address), plain)
     away = start_hasp(verbs())
     with hasp.connect() as one, hasp.connect() as gone, away.connect() as other:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A lock that is got at once, but the answer comes late: the client is told only what is still true.
+"""A client gets a lock at once, but the reply is late: hasp reports only what is still true.
 
-The gates hold the answer up, as a hasp does that is stopped before it reads it.
+The gates delay the reply, like a hasp that is stopped before it reads the reply.
 """
 
 import time
@@ -23,7 +23,7 @@ LATE_EXEC = (b"-ERR hasp: Redis carried out the transaction, but its reply came 
 
 
 class Late:
-    """`one` has sent a command through the gates, and its answer is on its way."""
+    """`one` has sent a command through the gates, which hold its reply back."""
 
     def __init__(self, start_hasp, gates, plain, rules, before=()):
         self.gates, self.plain = gates, plain
@@ -48,7 +48,7 @@ class Late:
         until(lambda: not self.plain.exists(LOCK), "the lease to end")
 
     def takes(self, *command):
-        """Somebody else, meanwhile."""
+        """Another client takes the lock meanwhile."""
         reply = self.other.call(*command)
         assert reply == OK or reply.startswith(b":"), reply
 
@@ -162,7 +162,7 @@ COUNTED = (("INCR", LOCK), b":6\r\n")  # under owner = value it is nobody's
     *((*case, "connection") for case in (*OVER, COUNTED)), (*OVER[0], "user"), (*OVER[0], "value"), (*OVER[3], "value")],
     ids=str)
 def test_rules_lock_that_is_over_is_not_told_of(late, plain, command, refusal, owner):
-    """The lease is hasp's."""
+    """The lease is the rule's."""
     them = late(rule(lease=BRIEF, owner=owner))
     plain.execute_command("ACL", "SETUSER", "other", "on", "nopass", "~*", "&*", "+@all")
     assert them.other.call("AUTH", "other", "any") == OK
@@ -197,7 +197,7 @@ def test_rules_lock_of_the_applications_own_lease_is_told_of_as_by_redis(late):
 
 
 def test_lock_whose_end_is_a_date_is_told_of_though_hasp_has_no_connection_of_its_own_yet(start_hasp, gates, plain):
-    """It has to ask whether the date has come."""
+    """hasp must ask Redis whether that date has passed."""
     hasp = is_ready(start_hasp(rule(pattern="lock:*", renew="yes"), upstream=gates.address), plain)
     with hasp.connect() as one:
         assert one.call("PING") == b"+PONG\r\n"
@@ -281,7 +281,7 @@ def test_lock_of_a_client_that_hangs_up_while_hasp_asks_whether_it_is_over_is_un
 
 
 def test_late_read_of_a_guarded_key_is_followed_by_no_write(late, plain):
-    """The guard ran out while its answer was under way."""
+    """The guard expired while the reply to the read was in transit."""
     them = late(guard(lease=BRIEF))
     them.send(("GET", "stock:1"))
     until(lambda: not plain.exists("hasp:guard:{stock:1}"), "the guard to run out")
@@ -293,7 +293,7 @@ def test_late_read_of_a_guarded_key_is_followed_by_no_write(late, plain):
 
 @pytest.mark.parametrize("kind", [(), ("SHARED",), ("EXCLUSIVE",)])
 def test_call_that_is_sent_again_when_its_time_is_over_takes_the_lock_once(late, gates, plain, kind):
-    """Redis has lost the script, and says so late; what is sent then is answered late, too."""
+    """Redis lacks the script, and reports that late; the reply to the second call is late, too."""
     them = late(verbs(), before=[("LOCK", LOCK, *kind), ("UNLOCK", LOCK)])
     plain.script_flush()
     them.send(("LOCK", LOCK, *kind, "PX", 3000, "WAIT", 1))
@@ -311,12 +311,12 @@ def test_call_that_is_sent_again_when_its_time_is_over_takes_the_lock_once(late,
 
 
 def test_read_side_of_the_writer_that_is_told_late_is_held_once(late, plain):
-    """The LOCK is sent again, for its lease is over while the writer's is not."""
+    """hasp sends the LOCK again, because its lease is over, but the writer's lease is not."""
     them = late(verbs(), before=[("LOCK", LOCK, "EXCLUSIVE", "PX", 600000)])
     them.send(("LOCK", LOCK, "SHARED", "PX", 1000))
     until(lambda: not plain.keys("*:rwlock_timeout:*"), "the lease to end")
     assert them.answer().startswith(b":")
-    # (A lease that is over by now is still in the hash.)
+    # A lease that has ended is still in the hash.
     holds = plain.hgetall(LOCK)
     assert holds.pop("mode") == "write" and list(holds.values()) == ["1", "1"]
     assert them.one.call("UNLOCK", LOCK) == ONE

@@ -50,7 +50,7 @@ def test_sigterm_closes_the_idle_and_waits_for_the_busy(start_hasp, redis_server
 @covers("log_level")
 @UNLESS_ENCRYPTED
 def test_client_that_was_answered_at_once_is_not_new(start_hasp):
-    """As one is that has not sent anything yet: it has five seconds for that."""
+    """A client that has not sent anything is new; hasp gives it five seconds."""
     hasp = start_hasp(log_level="debug")
     began = time.monotonic()
     with hasp.connect() as silent:
@@ -97,7 +97,7 @@ def test_second_sigterm_leaves_at_once(start_hasp, redis_server):
 
 
 def blocked_client(hasp, redis_server):
-    """Keeps hasp from leaving until something is pushed to `list`."""
+    """A client that keeps hasp from ending until an element is pushed to `list`."""
     client = hasp.connect()
     client.send(encode("BLPOP", "list", 0))
     until(lambda: redis_server.client().info("clients")["blocked_clients"] == 1, "BLPOP to block")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""LOCK ... LIMIT n: a semaphore, of which n owners have a place at a time."""
+"""LOCK ... LIMIT n: a semaphore, of which n owners can have a place at the same time."""
 
 import contextlib
 
@@ -183,7 +183,7 @@ def test_a_lease_that_ends_lets_the_first_in_line_in(clients, plain):
 
 
 def waiter_for_one_of_two(clients, plain):
-    """A client in line for one of two places, which others hold for long."""
+    """Returns a client that waits for one of two places, which others hold for long."""
     one, two, three = clients(3)
     for holder in (one, two):
         assert holder.call("LOCK", KEY, "LIMIT", 2, "PX", 900000) == FENCE
@@ -192,7 +192,7 @@ def waiter_for_one_of_two(clients, plain):
 
 
 def test_a_place_that_another_client_frees_goes_to_the_first_in_line(clients, plain):
-    """No script hands it on, so hasp's check each second finds it."""
+    """No script hands the place off, so hasp's check each second finds it."""
     waiter = waiter_for_one_of_two(clients, plain)
     checked = rechecks(plain)
     until(lambda: rechecks(plain) > checked, "a check that finds nothing new")

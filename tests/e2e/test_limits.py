@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Limits: clients, idle time, descriptors, bytes that are held."""
+"""Limits: clients, idle time, descriptors, buffered bytes."""
 
 import os
 import re
@@ -70,7 +70,7 @@ def test_client_is_not_idle_when_it_was_just_answered(start_hasp, redis_server):
 
 
 def refused(hasp):
-    """Connects; true if hasp refused the client, which has sent nothing."""
+    """Connects. Returns true if hasp refused the client, which has sent nothing."""
     with hasp.connect() as one:
         one.send(encode("PING"))
         return one.file.readline() == FULL
@@ -102,7 +102,7 @@ def test_descriptors_are_kept_for_hasp_itself_while_clients_take_all_others(star
 
 @BOTH
 def test_hasp_needs_no_descriptor_that_it_does_not_use(start_hasp):
-    """Clients that came and went leave nothing behind."""
+    """Clients that have left keep no descriptor open."""
     hasp = start_hasp(LOCKS)
     until(lambda: "upstream_up" in hasp.log, "hasp's own connection")
     before = len(os.listdir(f"/proc/{hasp.pid}/fd"))
@@ -115,7 +115,7 @@ def test_hasp_needs_no_descriptor_that_it_does_not_use(start_hasp):
 
 @covers("client_closing")
 def test_client_that_fills_its_limit_of_held_bytes_is_refused(start_hasp):
-    """A rule may concern a request only known when it is whole; there is a limit to that."""
+    """hasp buffers a request that a rule may concern, up to a limit."""
     hasp = start_hasp(LOCKS, max_request="64kb", log_level="debug")
     with hasp.connect() as one:
         one.send(b"*5\r\n$4\r\nMSET\r\n$1\r\na\r\n$100000\r\n" + b"x" * 100000)

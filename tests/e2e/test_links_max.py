@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How many links there are to Redis, and what they are called there."""
+"""The number of links to Redis, and their names there."""
 
 import pytest
 from harness import until
@@ -11,7 +11,7 @@ from harness.sections import verbs
 
 @pytest.fixture
 def pooling():
-    """What depends on it is marked BOTH."""
+    """Tests that depend on pooling are marked BOTH."""
     return "session"
 
 
@@ -66,7 +66,7 @@ def test_each_worker_has_a_part_of_links_max(start_hasp, redis_server):
         answers = [connection.call("SET", "k", 1) for connection in connections]
         assert set(answers) <= {OK, refusal(redis_server)}
         assert answers.count(OK) <= 4
-        # The link by which a worker asks about logins does not count, and goes soon.
+        # The link by which a worker asks about logins does not count, and soon closes.
         until(lambda: len(clients(plain, name="")) == answers.count(OK), "the clients' links alone to be left")
         for connection in connections:
             connection.close()

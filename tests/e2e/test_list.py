@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""LOCK.LIST tells the locks that clients of the same Redis user have."""
+"""LOCK.LIST lists the locks of clients with the same Redis user."""
 
 import contextlib
 

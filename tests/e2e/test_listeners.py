@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where hasp listens: addresses, unix sockets, workers, keepalive."""
+"""hasp's listening sockets: addresses, unix sockets, workers, keepalive."""
 
 import pathlib
 import re
@@ -129,7 +129,7 @@ def test_all_workers_serve(start_hasp, redis_server, tmp_path):
 
 
 def keepalive_timers(port):
-    """The sockets to or from `port` on which the kernel runs a keepalive timer."""
+    """Returns the sockets to or from `port` on which the kernel runs a keepalive timer."""
     lines = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
     ends = [(int(line[1].split(":")[1], 16), int(line[2].split(":")[1], 16), line[3], line[5])
             for line in lines]

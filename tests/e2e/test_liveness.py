@@ -14,7 +14,7 @@ from harness.replies import NIL, OK, PONG
 from harness.resp import pipeline
 from harness.sections import verbs
 
-# Shorter than any that Redis, the kernel or hasp have by themselves; long for a busy machine.
+# Shorter than any time-out of Redis, the kernel or hasp; long for a busy machine.
 LIMITS = "\nserver_timeout = 2s\nserver_check_delay = 200ms\nconnect_timeout = 1s\ntcp_user_timeout = "
 GET = encode("GET", "k")
 BUSY = "local t = redis.call('TIME')[1] while redis.call('TIME')[1] - t < 5 do end return 'done'"
@@ -22,14 +22,15 @@ BUSY = "local t = redis.call('TIME')[1] while redis.call('TIME')[1] - t < 5 do e
 
 @pytest.fixture
 def far():
-    """A Redis that can be cut off: once it is frozen, it neither answers nor accepts."""
+    """A Redis that can be cut off: once frozen, it neither answers nor accepts."""
     with RedisServer("--tcp-backlog", 1) as server:
         yield server
 
 
 @pytest.fixture
 def start_far(start_hasp, far):
-    """start_far(rules) starts a hasp before it; `tcp` is the value of tcp_user_timeout, `address` a relay's."""
+    """start_far(rules) starts a hasp in front of it; `tcp` is the value of tcp_user_timeout,
+    `address` the address of a relay."""
     def start(rules="", tcp="0", address=None, **options):
         return start_hasp(rules, upstream=(address or "%s:%d" % far.address) + LIMITS + tcp, **options).is_up()
 
@@ -38,7 +39,7 @@ def start_far(start_hasp, far):
 
 @contextlib.contextmanager
 def cut_off(server):
-    """Nothing that is sent to the server has an effect, as if the network dropped all packets."""
+    """Bytes sent to the server have no effect, as if the network dropped all packets."""
     with server.frozen():
         waiting = fill_backlog(server.address)
         yield
@@ -47,23 +48,23 @@ def cut_off(server):
 
 
 def ends(hasp):
-    """Why links ended, as the log has it."""
+    """Returns the reasons in the log for which links ended."""
     return re.findall(r"link_ended .*reason=\"([^\"]+)\"", hasp.log)
 
 
 def port_of(client):
-    """The port of a client that CLIENT LIST shows."""
+    """Returns the port of a client in CLIENT LIST."""
     return int(client["addr"].rsplit(":", 1)[1])
 
 
 def is_over(connection):
-    """Closed, after an error or without."""
+    """Waits until the connection is closed, after an error or without."""
     answer = connection.file.read()
     return answer == b"" or answer.startswith(b"-ERR hasp: upstream ")
 
 
 def pass_time(plain):
-    """More checks than there are in server_timeout."""
+    """Waits for more checks than fit into server_timeout."""
     before = calls(plain, "ping")
     until(lambda: calls(plain, "ping") > before + 20, "checks")
 
@@ -113,8 +114,8 @@ def test_clients_that_wait_on_a_link_that_is_cut_are_closed(start_far, far, pool
 
 @covers("tcp_user_timeout")
 def test_kernel_gives_up_what_the_server_does_not_take(start_far, far, pool):
-    """tcp_user_timeout ends the link also when the server's kernel acknowledges what it has no room for. The
-    server_timeout is longer here."""
+    """tcp_user_timeout also ends the link if the server's kernel acknowledges bytes for which it
+    has no room. server_timeout is longer here."""
     hasp = start_far(tcp="1s", workers=1)
     hasp.reload("server_timeout = 2s", "server_timeout = 1h")
     with hasp.connect() as one:
@@ -221,7 +222,8 @@ def test_commands_that_wait_are_waited_for(start_hasp, redis_server, plain, pool
     ([("PING",), ("EVAL", BUSY, 0)], PONG + b"$4\r\ndone\r\n"),
     ([("MULTI",), ("EVAL", BUSY, 0), ("EXEC",)], OK + b"+QUEUED\r\n*1\r\n$4\r\ndone\r\n")])
 def test_scripts_are_waited_for(start_hasp, redis_server, pooling, commands, answer):
-    """They keep Redis busy, so that it answers others by errors, for longer than server_timeout."""
+    """The scripts keep Redis busy for longer than server_timeout, so that it answers others by
+    errors."""
     redis_server.client().config_set("busy-reply-threshold", 100)
     hasp = start_hasp(upstream=limited(redis_server), pooling=pooling).is_up()
     with hasp.connect() as one:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""tests/fuzz/lockchecker.py, which judges the locks of the campaigns with sentinels and clusters."""
+"""tests/fuzz/lockchecker.py, which checks the locks of the campaigns with sentinels and
+clusters."""
 
 import sys
 
@@ -225,7 +226,8 @@ def test_waiting_for_somebody_in_vain(checker):
 
 
 def test_client_that_leaves_before_it_stood_in_line_may_leave_with_the_lock(checker):
-    """hasp reads what was sent when it goes on, lets it in, and then sees that nobody is there."""
+    """When hasp resumes, it reads the request, grants the lock, and only then sees that the client
+    has left."""
     ended(checker, "a", 0.2, 0.3, GONE)
     ended(checker, "b", 0.4, 3.4, wait=3.0, queued=0.5)
     checker.troubles.add(HASP, 0, 0.1, 1.2)

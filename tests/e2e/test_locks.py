@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a rule makes of each command, as two clients see it through hasp.
+"""What a rule does with each command, as two clients see it through hasp.
 
-`one` and `other` are raw connections to hasp, `plain` is a client that goes past
-it. What the scripts do in each state of a lock is tested in test_scripts*; here it is
-that commands get there.
+`one` and `other` are raw connections to hasp; `plain` is a client that connects directly to Redis.
+test_scripts* test the scripts in each state of a lock; these tests show that commands get to the
+scripts.
 """
 
 import pytest
@@ -17,8 +17,8 @@ LOCKED = b"-LOCKED 'lock:1' is held by another owner\r\n"
 
 
 def end_together(plain, began, *keys):
-    """A script reads the clock more than once: the expiries that it sets differ by no more than
-    the time it took."""
+    """A script reads the clock more than once, so the expiries that it sets may differ by its run
+    time."""
     ends = [plain.pexpiretime(key) for key in keys]
     return max(ends) - min(ends) <= now(plain) - began + 1
 
@@ -162,7 +162,7 @@ def test_sidecar_of_a_lock_retaken_past_hasp_is_ignored(pair, plain):
 
 
 def test_lock_retaken_past_hasp_with_its_value_is_its_earlier_owners(pair, plain):
-    """A longer lease may be the owner's own, by a script."""
+    """A longer lease may be the owner's own, set by a script."""
     one, other = pair()
     one.call("SETNX", KEY, "same")
     plain.delete(KEY)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Locks whatever the connection has been through: transactions, RESP3, blocking, scripts lost."""
+"""Locks in every state of the connection: transactions, RESP3, blocking commands, lost scripts."""
 
 import socket
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the log says is so, and each line has its time."""
+"""Lines of the log are true, and each has its time."""
 
 import itertools
 import json

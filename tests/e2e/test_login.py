@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""hasp's own login, by which it renews and releases."""
+"""hasp's own login, with which hasp renews and releases."""
 
 import signal
 
@@ -17,7 +17,8 @@ KEY = "lock:1"
 
 @pytest.fixture
 def with_login():
-    """start(further upstream options): hasp before a Redis that asks for a password."""
+    """start(further upstream options) starts a hasp in front of a Redis that requires a
+    password."""
     things = []
 
     def start(*upstream, rules=rule()):
@@ -64,8 +65,8 @@ def test_hasp_logs_in_as_a_user_to_renew(with_login):
 
 @pytest.mark.parametrize("others", [0, 1])
 def test_renewal_that_is_made_again_leaves_alone_what_was_released_since(with_login, others):
-    """hasp's own connection is refused when it is time to renew, and let in again when the
-    application has taken the lock anew, with an expiry of its own."""
+    """Redis refuses hasp's own connection when a renewal is due, and accepts it again when the
+    application has taken the lock again, with its own expiry."""
     hasp, plain = with_login("user = hasp", "password = pw", rules=rule(lease="6s"))
     plain.execute_command("ACL", "SETUSER", "hasp", "on", ">pw", "~*", "&*", "+@all")
     until(lambda: "upstream_up" in hasp.log, "hasp to log in")
@@ -102,7 +103,8 @@ def test_without_a_login_clients_work_and_the_log_says_what_does_not(with_login,
 
 
 def test_hasp_does_nothing_in_another_database_than_it_may_select(with_login):
-    """Its own user may not select: what it has to release in database 3 stays in database 0."""
+    """hasp's user may not SELECT, so the lock to be released in database 3 stays, and database 0 is
+    not touched."""
     hasp, plain = with_login("user = hasp", "password = pw",
                              rules=rule(owner="name", on_disconnect="release"))
     plain.execute_command("ACL", "SETUSER", "hasp", "on", ">pw", "~*", "&*", "+@all", "-select")
@@ -122,7 +124,7 @@ def test_hasp_does_nothing_in_another_database_than_it_may_select(with_login):
 
 
 def test_client_that_never_logged_in_has_no_lock_undone_by_hasp(with_login):
-    """Redis carries out nothing behind a QUIT; and the lock with that value is another's."""
+    """Redis runs no command after QUIT, and the lock with that value belongs to another client."""
     hasp, plain = with_login("password = secret", rules=rule(owner="value", on_disconnect="release"))
     until(lambda: "upstream_up" in hasp.log, "hasp to log in")
     plain.set(KEY, "1", px=60000)
@@ -149,7 +151,7 @@ def test_password_that_changed_is_named_in_the_log_and_by_readyz(with_login):
 
 @pytest.fixture
 def command(tmp_path):
-    """A password_command: it appends a line to `runs`, and prints the file `password`."""
+    """A password_command that appends a line to `runs`, and prints the file `password`."""
     (tmp_path / "runs").touch()
     (tmp_path / "password").write_text("secret\nnot a part of it\n")
     return f"password_command = echo >> {tmp_path}/runs && cat {tmp_path}/password"

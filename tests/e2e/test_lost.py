@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A renewal that finds its lock gone, or another owner's: that is logged and counted, unless the owner released it."""
+"""A renewal finds that its lock is gone or has another owner: hasp logs and counts that, unless the
+owner released the lock."""
 
 import contextlib
 
@@ -26,12 +27,12 @@ def sections(owner="connection", **settings):
 
 
 def lost(hasp, key, reason):
-    """One line of the log that says so."""
+    """Returns the line of the log about the lost lock."""
     return [line for line in hasp.log.splitlines() if "event=lock_lost" in line and f'key="{key}"' in line and f'reason="{reason}"' in line]
 
 
 def outlive(plain, connection, seconds_of="lock:later"):
-    """Another lock was renewed twice: so the one before was to be renewed, too."""
+    """Waits until another lock was renewed twice, so that the first lock's renewal was due, too."""
     assert connection.call("SETNX", seconds_of, "v") == ONE
     assert rises(plain, 3, seconds_of)
 
@@ -67,7 +68,7 @@ def test_lock_that_was_retaken_past_hasp_with_its_value_is_lost(start_hasp, plai
 
 @pytest.mark.parametrize("owner", ["connection", "value"])
 def test_lock_that_another_client_took_after_a_flushall_is_lost(start_hasp, plain, owner):
-    """Also when that one has released it since."""
+    """Even if that client has released the lock since."""
     hasp = start_hasp(sections(owner), workers=1)
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("SET", KEY, "a", "NX", "PX", LEASE_MS) == OK

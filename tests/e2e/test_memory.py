@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What hasp holds in memory: the small form of tests/bench/memory."""
+"""hasp's memory: a short run of tests/bench/memory."""
 
 import os
 import pathlib
@@ -14,7 +14,7 @@ MB = 1 << 20
 
 
 def memory(*args):
-    """(exit status, output)."""
+    """Returns (exit status, output)."""
     done = subprocess.run([TOP / "tests" / "bench" / "memory", *SMALL, *map(str, args)],
                           capture_output=True, text=True, timeout=120, check=False)
     print(done.stdout, done.stderr)
@@ -38,7 +38,7 @@ def test_tester_finds_a_proxy_that_holds_what_is_not_read():
 
 @UNLESS_SANITIZED
 def test_what_is_known_of_keys_that_are_watched_is_bounded():
-    """Twice as many as fit."""
+    """There are twice as many keys as fit."""
     status, output = memory("--watched", 100_000, "--watched-mb", 8)
     assert status == 0 and "ok     100,000 keys" in output, output
 
@@ -51,7 +51,7 @@ def peak(hasp):
 @UNLESS_SANITIZED
 @pytest.mark.parametrize("pooling", ["shared"])
 def test_client_that_does_not_read_what_comes_over_a_shared_link_is_closed(start_hasp, redis_server):
-    """It must not stop the link, which is others', too."""
+    """The client must not stop the link, which others share."""
     hasp = start_hasp(client_output_limit="8mb")
     until(lambda: "upstream_up" in hasp.log, "commands to be learned: none is shared before")
     redis_server.client().set("mb", b"x" * MB)
