@@ -157,11 +157,6 @@ void session_set_logged_in(struct session *s)
 	s->login = LOGIN_DONE;
 }
 
-int session_db(const struct session *s)
-{
-	return transaction_selects(&s->txn) ? s->txn.selected_db : s->db;
-}
-
 const char *session_user(const struct session *s)
 {
 	if (s->certainty == SESSION_USER_UNCERTAIN)

@@ -149,7 +149,10 @@ bool session_frame(struct session *s, const struct reply_scan *frame,
 
 /* Returns the database of a command that is sent now, after any SELECT that is queued in the
  * transaction. -1: not known. */
-int session_db(const struct session *s);
+static inline int session_db(const struct session *s)
+{
+	return transaction_selects(&s->txn) ? s->txn.selected_db : s->db;
+}
 
 /* Records whether Redis serves the connection without a login, or that this is unknown because
  * of a new link. Changes nothing for a client that has logged in. */

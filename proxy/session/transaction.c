@@ -204,11 +204,6 @@ void transaction_unwatch(struct transaction *t)
 	forget_watched(t);
 }
 
-bool transaction_selects(const struct transaction *t)
-{
-	return t->selects && t->exec;
-}
-
 bool transaction_watches(const struct transaction *t, int db, struct slice key)
 {
 	/* Returns false if in doubt: then a command on the key is checked. */

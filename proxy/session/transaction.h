@@ -105,7 +105,10 @@ struct pending_request *transaction_reject(struct transaction *t);
 void transaction_watch(struct transaction *t, int db, struct slice key);
 void transaction_unwatch(struct transaction *t);
 /* True if a queued SELECT changes the database. */
-bool transaction_selects(const struct transaction *t);
+static inline bool transaction_selects(const struct transaction *t)
+{
+	return t->selects && t->exec;
+}
 
 /* True if `key` is known to be watched. False after a SELECT that is still queued. */
 bool transaction_watches(const struct transaction *t, int db, struct slice key);
