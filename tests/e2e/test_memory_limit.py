@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Clients that make hasp keep much: who takes most is closed, and no other."""
+"""Clients that make hasp use much memory: hasp closes the client that uses most, and no other."""
 
 import contextlib
 import resource
@@ -19,7 +19,7 @@ from harness.sections import rule, section, verbs
 from harness.wait import PATIENCE
 
 LIMIT = 16 * MB
-# The limit, what was on its way when it was reached, and what the allocator keeps.
+# The limit, the bytes in transit at the limit, and the allocator's overhead.
 BOUND = 3 * LIMIT
 
 SET_HEAD = b"*3\r\n$3\r\nSET\r\n$6\r\nlock:a\r\n"
@@ -35,9 +35,10 @@ def limited(start_hasp):
 
 
 def send_at_once(hasp, clients, data, closes=False):
-    """Each client sends `data` as far as hasp takes it. Returns those that were closed meanwhile.
+    """Each client sends `data` as far as hasp takes it. Returns the clients that were closed
+    meanwhile.
 
-    `closes`: at least one is going to be, however long this machine takes for it."""
+    `closes`: waits, however long, until at least one client is closed."""
     left = {one: memoryview(data) for one in clients}
     selector = selectors.PollSelector()
     for one in left:
@@ -68,14 +69,14 @@ def send_at_once(hasp, clients, data, closes=False):
 
 
 def long_command(name, keys):
-    """encode() for any number of arguments."""
+    """As encode(), for any number of arguments."""
     bulks = [b"$%d\r\n%s\r\n" % (len(key), key) for key in (name.encode(), *keys)]
     return b"*%d\r\n" % len(bulks) + b"".join(bulks)
 
 
 @pytest.fixture
 def crowd():
-    """crowd(hasp, n): n connections."""
+    """crowd(hasp, n) opens n connections."""
     with contextlib.ExitStack() as stack:
         def connect(hasp, number):
             clients = [stack.enter_context(hasp.connect(timeout=60)) for _ in range(number)]
@@ -86,7 +87,7 @@ def crowd():
 
 
 def test_requests_that_are_not_whole(limited, crowd):
-    """A rule may concern them, so that they are held until they are."""
+    """hasp buffers requests that a rule may concern until they are whole."""
     hasp = limited(rule(pattern="lock:*"))
     with hasp.connect() as other:
         assert other.call("SET", "lock:mine", "x" * 100_000) == OK
@@ -111,7 +112,7 @@ def test_reload_with_another_number_of_workers_leaves_each_its_share(limited):
 
 
 def test_no_other_is_closed_for_what_one_wants(limited, crowd):
-    """The limit is reached when it asks for more, and goes with it."""
+    """The client that reaches the limit is closed, and its memory is freed."""
     hasp = limited(rule(pattern="lock:*"))
     others = crowd(hasp, 6)
     for one in others:  # a megabyte each, of which the end is missing
@@ -143,7 +144,7 @@ def test_client_that_reads_outlives_those_that_do_not(limited, plain, tmp_path):
     plain.set("large", b"x" * 6 * MB)
 
     def since(attackers):
-        """For how many seconds none of them has read, sent, or been sent, anything."""
+        """Returns for how many seconds none of the clients has read, sent or received anything."""
         with redis_py.Redis(unix_socket_path=str(console), decode_responses=True) as c:
             rows = [dict(zip(r[::2], r[1::2], strict=True)) for r in c.execute_command("SHOW", "CLIENTS")]
         return len(rows) == len(attackers) and min(int(row["idle_ms"]) / 1000 for row in rows)
@@ -179,7 +180,7 @@ def test_requests_that_wait_for_redis(limited, crowd, redis_server):
 
 @pytest.mark.parametrize("sections", ["", pytest.param(rule(pattern="lock:*"), id="rule")])
 def test_a_long_transaction(limited, crowd, sections):
-    """hasp has to know of each SELECT what becomes of it."""
+    """hasp has to remember each SELECT until its reply."""
     hasp = limited(sections)
     [one] = crowd(hasp, 1)
     assert one.call("MULTI") == OK
@@ -196,7 +197,8 @@ def test_a_long_transaction(limited, crowd, sections):
 
 
 def test_short_requests_that_become_long_calls(limited, crowd, redis_server):
-    """In a transaction a call has the script's text with it. No more are made than the link takes."""
+    """In a transaction, a call contains the script's text. hasp makes no more calls than the link
+    takes."""
     hasp = limited(rule(pattern="lock:*"))
     clients = crowd(hasp, 3)
     for one in clients:
@@ -210,7 +212,8 @@ def test_short_requests_that_become_long_calls(limited, crowd, redis_server):
 
 
 def test_scripts_that_redis_lost_while_thousands_of_locks_are_released(limited, plain):
-    """Each release hears that its script is not known; the text, 18 kB long, is sent for the first."""
+    """Redis answers each release that it does not know the script; hasp sends the text, of 18 kB,
+    only for the first."""
     hasp = limited(rule(pattern="lock:*", on_disconnect="release"))
     keys = [f"lock:{n}" for n in range(5000)]
     with hasp.connect() as holder:
@@ -232,7 +235,7 @@ LONG = b"n" * MB
     ("UNLOCK", "m", "AS", LONG), ("SETNX", b"lock:" + LONG, "v"), ("GET", b"guard:" + LONG)],
     ids=lambda command: " ".join(str(word)[:8] for word in command))
 def test_names_of_a_megabyte(limited, crowd, command):
-    """Of which a call has several, and a waiter, a hold and what undoes a try have copies."""
+    """A call contains such a name several times, and a waiter, a hold and an undo keep copies."""
     hasp = limited(rule(pattern="lock:*", on_disconnect="release", wait="200ms") + verbs() +
                    section("guard g", {"pattern": "guard:*", "acquire_on": "GET", "lease": "1s", "wait": "200ms"}))
     growth = Growth(hasp)
@@ -259,7 +262,7 @@ def test_long_name_wants_more_memory_than_a_value_of_that_length(limited):
 
 
 def test_refused_request_leaves_the_link_of_others_alone(limited, plain):
-    """hasp first looks at the request when it is whole, so the client still uses the shared link."""
+    """hasp looks at the request only when it is whole, so the client still uses the shared link."""
     hasp = limited(rule(pattern="lock:*", wait="60s")).is_up()
     with hasp.connect() as owner, hasp.connect(timeout=60) as one, contextlib.ExitStack() as stack:
         assert owner.call("SET", "lock:w", "x", "NX") == OK
@@ -282,7 +285,7 @@ def test_refused_request_leaves_the_link_of_others_alone(limited, plain):
 
 
 def test_command_with_many_keys_is_refused_before_it_takes_memory(start_hasp):
-    """Its script would keep Redis from serving others."""
+    """The command's script would keep Redis from serving other clients."""
     hasp = start_hasp(rule(pattern="lock:1"))
     until(lambda: "upstream_up" in hasp.log, "commands to be known")
     growth = Growth(hasp)
@@ -299,7 +302,7 @@ def test_command_with_many_keys_is_refused_before_it_takes_memory(start_hasp):
     pytest.param(1_000_000, id="arguments"),
     pytest.param(300_000, id="keys")])
 def test_requests_with_more_arguments_than_there_is_memory_for_are_refused(limited, nargs):
-    """hasp keeps where each argument is, and, of each key, its section."""
+    """hasp records the position of each argument, and the section of each key."""
     hasp = limited(rule(pattern="lock:1"))
     until(lambda: "upstream_up" in hasp.log, "commands to be known")
     growth = Growth(hasp)
@@ -314,7 +317,7 @@ def test_requests_with_more_arguments_than_there_is_memory_for_are_refused(limit
     pytest.param(rule(pattern="lock:*"), id="rule"),
     pytest.param("[guard g]\npattern = lock:1*\nacquire_on = GET\n", id="guard")])
 def test_memory_is_given_back(start_hasp, sections):
-    """What a request took once is not kept for the next."""
+    """hasp does not keep a request's memory for the next request."""
     hasp = start_hasp(sections)
     until(lambda: "upstream_up" in hasp.log, "commands to be known")
     growth = Growth(hasp)
@@ -329,7 +332,7 @@ def test_memory_is_given_back(start_hasp, sections):
 @covers("client_over_limit")
 @UNLESS_SANITIZED
 def test_when_memory_runs_out_the_client_that_takes_most_is_closed(start_hasp, crowd):
-    """Whatever the limit says."""
+    """Even if memory_limit is higher."""
     hasp = start_hasp(rule(pattern="lock:*"))
     with hasp.connect() as other:
         assert other.call("SET", "lock:mine", "x") == OK
@@ -371,7 +374,8 @@ def test_requests_that_a_node_of_a_cluster_does_not_take_count(start_hasp):
 
 @pytest.fixture
 def spread(start_hasp):
-    """A cluster, hasp in front of it with little memory, and keys of a megabyte: one of each node."""
+    """A cluster, hasp in front of it with little memory, and keys of a megabyte, one for each
+    node."""
     with Cluster(replicas=0, node_timeout_ms=60_000) as cluster:
         hasp = start_hasp(upstream=cluster.upstream, memory_limit=f"{LIMIT}", workers=1)
         keys = {}
@@ -385,7 +389,7 @@ def spread(start_hasp):
 
 @pytest.mark.parametrize("at_once", [False, True])
 def test_replies_that_wait_for_a_slow_node_count(spread, at_once):
-    """They are kept, for another one comes first."""
+    """hasp keeps these replies, because the reply of another node must come first."""
     cluster, hasp, (slow, fast, _) = spread
     growth = Growth(hasp)
     with hasp.connect() as client, cluster.owner(slow).frozen():

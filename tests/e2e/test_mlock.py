@@ -19,7 +19,7 @@ LONG = ("WAIT", 60000)
 
 
 def nothing_is_left(plain):
-    """Neither a lock nor anything beside one."""
+    """Checks that neither a lock nor any key beside a lock is left."""
     return until(lambda: plain.keys() in ([], ["hasp:fence"]), lambda: f"nothing to be left: {plain.keys()}")
 
 
@@ -344,7 +344,7 @@ def test_it_keeps_its_place_when_the_queue_is_lost(clients, plain):
 
 
 def new_connection_of_its_own(hasp, plain):
-    """With each, hasp decides anew about the commands that follow."""
+    """Returns a new connection. After each, hasp decides again about the waiting commands."""
     def own():
         return {one["id"] for one in info.clients(plain, name="hasp-0-control")}
 
@@ -395,7 +395,8 @@ def test_a_wait_in_vain_gives_all_back_when_hasp_decides_anew(start_hasp, gates,
 
 
 def test_what_it_has_is_given_back_when_it_is_another_try_now(start_hasp, gates, plain):
-    """The rules of a reload refuse it: the client hears of that when it has nothing."""
+    """The rules of a reload refuse the command: the client gets the error after hasp has released
+    its locks."""
     hasp = is_ready(start_hasp(VERBS, upstream=gates.address), plain)
     with hasp.connect() as one, hasp.connect() as two:
         assert one.call("LOCK", "b") == FENCE

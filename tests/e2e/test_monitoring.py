@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What contrib/ has for Prometheus and Grafana: rules that fire, and no name that hasp does not tell."""
+"""contrib/ for Prometheus and Grafana: the alerts fire, and use only metrics that hasp has."""
 
 import json
 import re
@@ -20,7 +20,7 @@ METRIC = re.compile(r"\bhasp_[a-z_]+\b")
 
 @pytest.fixture
 def told(start_hasp):
-    """{name: names of its labels}"""
+    """Returns {name: names of its labels}."""
     samples = metrics(start_hasp(rule() + OBSERVED + GUARD + VERBS + HTTP).is_up())
     with Quorum(3) as quorum:
         samples |= metrics(connected(start_hasp(quorum.sections() + HTTP), 3))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The name of the server means another address, while the old server lives."""
+"""The host name of Redis moves to another address, while the old server lives."""
 
 import signal
 
@@ -16,7 +16,7 @@ FIRST, SECOND = b"$5\r\nfirst\r\n", b"$6\r\nsecond\r\n"
 
 @pytest.fixture
 def servers():
-    """Two at one port; their keys `who` say which one it is."""
+    """Two servers at one port; the key `who` says which is which."""
     with RedisServer(host=private_address()) as first:
         with RedisServer(host=private_address(), port=first.port) as second:
             first.client().set("who", "first")
@@ -26,7 +26,8 @@ def servers():
 
 @pytest.fixture
 def start_named(start_hasp, servers, hosts):
-    """A hasp for the name, which means the first server. It is resolved again so often."""
+    """Starts a hasp for the name, which leads to the first server. hasp resolves the name at this
+    interval."""
     def start(every="200ms", rules="", **options):
         hosts.move(servers[0].host)
         upstream = f"{hosts.name}:{servers[0].port}\ndns_max_ttl = {every}"

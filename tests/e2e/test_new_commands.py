@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Commands that hasp did not know when it started: a module's that is loaded later, and those that
-Redis has under another name. hasp asks Redis about one when it meets it, and checks it from its
-first use on."""
+"""Commands that hasp did not know when it started: of a module that is loaded later, and renamed
+ones. hasp asks Redis about such a command when a client first sends it, and checks it from then
+on."""
 
 import contextlib
 import os
@@ -140,7 +140,7 @@ def test_one_in_a_transaction_is_checked(start_hasp, plain):
 
 @BOTH
 def test_many_clients_learn_of_many_at_once(start_hasp, plain):
-    """More names than are asked about together, and most of them of no command."""
+    """There are more names than hasp asks about in one call, and most are no commands."""
     hasp = start_hasp(rule()).is_up()
     with hasp.connect() as one, contextlib.ExitStack() as stack:
         assert one.call("SET", "lock:a", "1", "NX", "PX", 60000) == OK
@@ -244,7 +244,8 @@ def test_names_that_redis_does_not_know_are_its_to_refuse(start_hasp):
 
 
 def test_nodes_that_do_not_know_hello_are_a_cluster_all_the_same(start_hasp):
-    """The names of hasp's own keys are in the slot of their lock: else Redis would refuse its scripts."""
+    """The names of hasp's own keys must be in the slot of their lock, or Redis would refuse hasp's
+    scripts."""
     with Cluster("--rename-command", "HELLO", "", primaries=2, replicas=0) as cluster:
         hasp = start_hasp(verbs(), upstream=cluster.upstream).is_up(2)
         with hasp.connect() as one:

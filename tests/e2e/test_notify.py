@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What hasp tells a service manager. The tests play systemd, and listen at NOTIFY_SOCKET."""
+"""hasp's messages to a service manager. The tests play systemd, and listen at NOTIFY_SOCKET."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ LOCK = "lock:1"
 
 
 class Manager:
-    """What was told is in `told`, message by message, each as a dictionary."""
+    """Records hasp's messages in `told`, each as a dictionary."""
 
     def __init__(self, name):
         self.name, self.told = name, []
@@ -39,7 +39,7 @@ class Manager:
         return self.told
 
     def until_told(self, name, value=None):
-        """Waits for it, and returns the message; what came before it is forgotten."""
+        """Waits for a message and returns it; forgets all earlier ones."""
 
         def find():
             self.listen()
@@ -122,7 +122,7 @@ def test_upgrade_tells_the_new_main_process(start_hasp, manager):
 
 
 def test_sigterm_after_an_upgrade_does_not_cut_off_clients_of_the_old_process(start_hasp):
-    """systemd sends it to all processes of a service that it stops."""
+    """When systemd stops a service, it sends SIGTERM to all processes of the service."""
     hasp = start_hasp(rule(), drain_timeout="1h")
     with hasp.connect() as one, hasp.connect() as two:
         for number, each in enumerate((one, two)):
@@ -143,7 +143,7 @@ def test_sigterm_after_an_upgrade_does_not_cut_off_clients_of_the_old_process(st
 
 
 def hangs(hasp, number):
-    """As its log has it last."""
+    """Returns the last report of a hanging worker in the log."""
     return hasp.log.rfind(f" worker_hangs worker={number} ") > hasp.log.rfind(f" worker_goes_on worker={number}\n")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""mode = observe: nothing changes on the wire, and hasp tells what enforce would have prevented."""
+"""mode = observe changes nothing on the wire; hasp reports what enforce would have prevented."""
 
 import signal
 
@@ -193,7 +193,7 @@ def test_pipeline_is_counted_in_its_order(three):
 
 
 def test_observed_commands_do_not_wait_for_each_other(start_hasp, redis_server):
-    """All of a pipeline reaches Redis although the first answer does not come back alone."""
+    """The whole pipeline reaches Redis before the first reply arrives."""
     with Relay(redis_server.address) as relay:
         hasp = start_hasp(guard() + rule(), upstream=relay.address)
         with hasp.connect() as one:
@@ -207,7 +207,7 @@ def test_observed_commands_do_not_wait_for_each_other(start_hasp, redis_server):
 
 
 def test_observed_reply_is_not_mistaken_for_that_of_a_command_behind_it(three, plain):
-    """Which is rewritten, waited for, and sent once more."""
+    """hasp rewrites the later command, which waits and is sent again."""
     hasp, one, other, _ = three(guard() + rule(mode="enforce"))
     other.call("SETNX", LOCK, 1)
     for _ in range(50):
@@ -389,7 +389,7 @@ def test_work_that_outlives_its_lease_is_told(three, plain, late):
 @covers("lock_outlived_lease", "expired_unreleased")
 @pytest.mark.parametrize("taken_again", [False, True])
 def test_holder_that_finds_its_lock_gone_has_outlived_the_lease(three, plain, taken_again):
-    """It compares a token of its own, and sends no DEL for what it does not have any more."""
+    """The holder compares its own token, and sends no DEL if it has lost the lock."""
     hasp, one, other, _ = three(rule())
     one.call("SET", LOCK, "one", "NX", "PX", 20)
     until(lambda: not plain.exists(LOCK), "the lock to expire")
@@ -474,7 +474,7 @@ def test_counts_go_on_over_a_reload(three):
     hasp.take_turn()
     one.call("SET", KEY, 2)
     assert stale(hasp) == 1
-    # Enforced from now on; what was seen is not forgotten.
+    # The section is enforced from now on; hasp keeps its earlier observations.
     before = hasp.log.count(" reloaded ")
     hasp.configure(hasp.config_file.read_text().replace("observe", "enforce"))
     hasp.signal(signal.SIGHUP)
@@ -499,13 +499,14 @@ SESSION = [("SET", KEY, 1), ("GET", KEY), ("set", LOCK, "v", "nX", "eX", 1000), 
 
 
 def own_addresses(plain):
-    """Of hasp's own connections, by their names."""
+    """Returns the addresses of hasp's own connections, by name."""
     return {client["addr"].encode() for client in clients(plain) if client["name"].startswith("hasp-")}
 
 
 def wire(start_hasp, redis_server, rules):
-    """What Redis was sent for SESSION, one by one and as a pipeline, and what the client was.
-    Over TCP, as connections to a unix socket cannot be told apart; beside hasp's own checks."""
+    """Returns the bytes that Redis gets for SESSION, one command at a time and as a pipeline, and
+    the bytes that the client gets. Uses TCP, because connections to a unix socket cannot be
+    distinguished; leaves out hasp's own checks."""
     plain = redis_server.client()
     plain.flushall()
     host, port = redis_server.address

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""mode = observe where a pool takes on one connection and releases on another: hasp does not call that
-theft, and says which `owner` fits. Enforcing as it says breaks nothing.
+"""mode = observe when a pool takes a lock on one connection and releases it on another: hasp does
+not call that theft, and proposes an `owner`. Enforcing that proposal breaks nothing.
 """
 
 import pytest
@@ -12,7 +12,8 @@ LOCK = "lock:1"
 
 
 def use(hasp, plain, rounds=20, read=False, names=(None, None)):
-    """How often a release by the other connection works; each one takes in turn."""
+    """Returns how often a release by the other connection works; the connections take the lock in
+    turn."""
     pool = [hasp.connect(), hasp.connect()]
     for connection, name in zip(pool, names):
         if name:
@@ -67,7 +68,7 @@ def test_value_that_is_read_needs_nothing(start_hasp, plain):
 
 
 def test_late_release_is_still_theft(start_hasp, plain):
-    """The releaser once had the lock itself."""
+    """The releasing connection once had the lock itself."""
     hasp = start_hasp(rule(mode="observe"))
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("SET", LOCK, 1, "NX", "EX", 60) == OK

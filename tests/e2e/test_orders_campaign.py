@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""No order of the scripts of guards makes an old read good: a short run of tests/fuzz/orders.
+"""In no order do the scripts of guards make an old read valid: a short run of tests/fuzz/orders.
 
-hasp itself refuses a write after a read that failed, whatever the scripts say. So only a test that runs them
-without hasp shows that they are right about it.
+hasp itself refuses a write after a failed read, whatever the scripts return. So only a test that
+runs the scripts without hasp shows that the scripts are right.
 """
 
 import pytest

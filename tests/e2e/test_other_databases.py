@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""COPY ... DB and MOVE write a key in a database that no script looks at: not where a rule or a
-guard is in force."""
+"""COPY ... DB and MOVE write a key in a database that no script checks, so hasp refuses them if a
+rule or guard is in force."""
 
 import pytest
 from harness.guards import guard

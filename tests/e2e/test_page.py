@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The status page, in a real browser: what is shown, how it looks, and that it trusts nobody."""
+"""The status page in a real browser: its content, its look, and its distrust of the data that it
+shows."""
 
 import pytest
 from harness import until

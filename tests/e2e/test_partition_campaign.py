@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Nothing waits for ever for a server that is gone: short runs of tests/fuzz/partition.
+"""No client waits for ever for a server that is gone: short runs of tests/fuzz/partition.
 
-And the tester finds what it is made to find.
+The campaign also finds each planted defect.
 """
 
 import pytest

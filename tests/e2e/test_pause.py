@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""PAUSE and RESUME of the console: Redis is restarted, and clients notice nothing but the delay."""
+"""PAUSE and RESUME of the console: Redis restarts, and clients notice only a delay."""
 
 import contextlib
 import re
@@ -23,7 +23,7 @@ KEPT = ("--appendonly", "yes", "--appendfsync", "always")
 
 @pytest.fixture
 def kept():
-    """A Redis whose data outlives a restart."""
+    """A Redis whose data survives a restart."""
     with RedisServer(*KEPT) as server:
         yield server
 
@@ -46,7 +46,7 @@ def start(start_hasp, path):
 
 @pytest.fixture
 def console(path):
-    """Connected when it is first used."""
+    """Connects when it is first used."""
     with contextlib.ExitStack() as stack:
         yield lambda: stack.enter_context(Connection(str(path), timeout=60))
 
@@ -57,7 +57,7 @@ def restart(server):
 
 
 class User(threading.Thread):
-    """A client that does `turn` again and again. `fault`: what it saw that was wrong."""
+    """A client that calls `turn` repeatedly. `fault`: the first fault that it saw."""
 
     def __init__(self, hasp, number, turn):
         super().__init__()
@@ -193,7 +193,7 @@ def test_a_reload_changes_nothing_of_it(start, redis_server, console):
 
 
 class Loading(Relay):
-    """To a server that loads its data, as long as `loads`."""
+    """A relay to a server that reports, while `loads`, that it is loading its data."""
 
     loads = False
 
@@ -334,7 +334,7 @@ def test_long_request_does_not_keep_a_client_from_following_reconnect(start, red
 
 
 def test_clients_that_have_logged_in_come_back(start_hasp, path, console):
-    """Redis refuses those whose user is gone; a Redis that is restarted is no reason to close them."""
+    """Redis refuses deleted users; a restarting Redis is no reason to close clients."""
     with ProtectedRedis(*KEPT) as server:
         upstream = f"address = {server.address[0]}:{server.address[1]}\npassword = secret"
         hasp = start_hasp(f"[admin]\nlisten = unix:{path}\n", upstream=upstream).is_up()
@@ -370,7 +370,7 @@ def three():
 
 
 def keys_at_each(cluster):
-    """One key at each primary."""
+    """Returns one key for each primary."""
     keys = {cluster.owner(f"k:{n}"): f"k:{n}" for n in range(60)}
     assert len(keys) == 3
     return list(keys.values())
@@ -396,7 +396,7 @@ def test_a_cluster_is_held_back_as_a_whole_and_goes_on(start_at_cluster, three, 
         several.send(encode("MSET", *(word for key in keys[1:] for word in (key, 5))) + encode("DBSIZE"))
         holder.send(encode("UNLOCK", "l"))
         hasp.take_turn()
-        # What was begun is ended, at whichever node.
+        # A client finishes what it has begun, at any node.
         assert transaction.call("EXEC") == b"*1\r\n:2\r\n"
         assert reader.call("SET", KEY, 1) == OK and writer.read() == bulk(1)
         assert writer.call("SET", KEY, 2) == OK and admin.read() == OK

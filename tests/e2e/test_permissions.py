@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The users that hasp.ini(5) tells to make are allowed what hasp has them do, and so can be
-copied from there. Redis writes down whatever it refuses."""
+"""The users in hasp.ini(5) have all permissions that hasp needs, and can be copied from there.
+Redis logs each refusal."""
 
 import collections
 import re
@@ -32,7 +32,7 @@ on_disconnect = release
 
 
 def users_in_the_manual():
-    """{name: its rules}"""
+    """Returns {name: its ACL rules}."""
     text = (TOP / "config/man/hasp.ini.5").read_text()
     blocks = re.findall(r"^ACL SETUSER (\S+) (.*?)^\.Ed", text, re.M | re.S)
     users = collections.defaultdict(list)
@@ -140,7 +140,7 @@ NOT_ALLOWED = [
 
 @pytest.mark.parametrize("command", NOT_ALLOWED, ids=lambda command: f"{command[0]} {command[1]}")
 def test_what_a_user_may_not_do_redis_refuses_in_its_own_words(start_hasp, plain, redis_server, command):
-    """Also where a script runs the command."""
+    """The client gets Redis' own error, even if a script runs the command."""
     hasp = start_hasp(RULES.format(reentrant="no").replace("= GET", "= GET HGET"))
     plain.execute_command("ACL", "SETUSER", "app", "+@all", "-" + command[0].lower())
     with hasp.connect() as one, redis_server.connect() as past:

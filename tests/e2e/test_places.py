@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The places of HTTP and of the console: a client that holds them all keeps no other out."""
+"""Limited connections to HTTP and the console: a client that uses them all does not keep others
+out."""
 
 import contextlib
 import os
@@ -21,7 +22,7 @@ PART = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
 
 
 class Drip:
-    """Connections that begin a request and then send a byte each second, until leaving the block."""
+    """Connections that begin a request and then send a byte each second, until the block ends."""
 
     def __init__(self, address, n, part):
         self.sockets = [socket.create_connection(address) for _ in range(n)]

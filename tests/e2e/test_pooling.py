@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Clients that share links to Redis do not notice one another.
 
-First what a random run of many of them finds (tests/fuzz/pooling), then what each kind
-of bad neighbour, and each kind of state of one's own, must not do.
+The first test runs many random clients (tests/fuzz/pooling). Then come tests for each kind of bad
+neighbour, and for each kind of state that a client may have.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ MB = 1 << 20
 
 
 def links(plain, of=None):
-    """Redis' clients other than the one that asks: hasp's own connection among them."""
+    """Returns Redis' clients, hasp's own connections included, except the one that asks."""
     mine = str(plain.client_id())
     return [c for c in plain.client_list() if c["id"] != mine and of in (None, c["user"])]
 
@@ -40,13 +40,13 @@ def ids(plain):
 
 
 def ids_at_rest(plain, count=2):
-    """When the link that asks about logins has gone."""
+    """Returns the ids of links, when the link that asks about logins has closed."""
     until(lambda: len(links(plain)) == count, "the link that asks about logins to go")
     return ids(plain)
 
 
 def unsent(plain):
-    """The ids of links that do not take the replies that Redis has for them."""
+    """Returns the ids of links that do not accept Redis' replies."""
     return [c["id"] for c in links(plain) if int(c["omem"]) > MB]
 
 
@@ -57,7 +57,7 @@ def reset(conn):
 
 
 def knows_redis(hasp):
-    """Have all of its workers learned Redis' commands?"""
+    """Returns true if all of hasp's workers have learned Redis' commands."""
     log = hasp.log
     started = re.search(r"started .*workers=(\d+)", log)
     return started and log.count("upstream_up") >= int(started[1])
@@ -72,8 +72,8 @@ def served(hasp, **options):
 
 
 def unread(conn):
-    """How much of what was sent over a unix socket the peer still has to read. (Of TCP the
-    kernel tells only what the peer's kernel does not have yet.)"""
+    """Returns how many bytes sent over a unix socket the peer has not read. For TCP, the kernel
+    knows only how much the peer's kernel lacks."""
     left = fcntl.ioctl(conn.sock, termios.TIOCOUTQ, b"\0" * 4)
     return struct.unpack("i", left)[0]
 
@@ -83,7 +83,7 @@ def descriptors(hasp):
 
 
 class Stopped:
-    """Redis does nothing while this lasts."""
+    """Stops Redis within the block."""
 
     def __init__(self, redis):
         self.redis = redis
@@ -229,8 +229,8 @@ def test_lock_in_flight_of_a_client_that_left_is_released(start_hasp, redis_serv
 
 
 def fill(hasp, conn, data):
-    """Sends it over a unix socket again and again, until hasp reads no more of it. It has to
-    be short: the kernel tells of what was read only when all that was sent at once is."""
+    """Sends `data` over a unix socket repeatedly, until hasp reads no more. `data` must be short,
+    because the kernel counts bytes as read only when the peer has read the whole send."""
     conn.sock.setblocking(False)
     left = -1
     while left != unread(conn):
@@ -384,13 +384,13 @@ def test_each_client_has_its_own_name(start_hasp):
 
 @pytest.mark.parametrize("alone", [False, True])
 def test_client_setinfo_is_repeated_on_links_of_its_own(start_hasp, plain, alone):
-    """A client that is alone on a shared link makes it its own."""
+    """A client that is alone on a shared link takes the link over."""
     is_known = "setinfo" in str(plain.execute_command("CLIENT", "HELP")).lower()
     hasp = start_hasp()
     with served(hasp) as conn, contextlib.ExitStack() as stack:
         if not alone:
             stack.enter_context(served(hasp))
-        if not is_known:  # Redis 7.0
+        if not is_known:  # for Redis 7.0
             assert conn.call("CLIENT", "SETINFO", "LIB-NAME", "app").startswith(b"-ERR ")
             assert conn.call("CLIENT", "INFO").startswith(b"$")
             return
@@ -454,7 +454,7 @@ def test_link_of_its_own_for_a_while(start_hasp, plain, commands):
     (("BLPOP", "none", "0.01"), b"*-1\r\n"), (("XREAD", "STREAMS", "s", "0"), b"*-1\r\n"),
     (("SET", "k", "v" * 70000), OK)])
 def test_link_of_its_own_for_some_seconds(start_hasp, plain, command, reply):
-    """The link is kept for the next such command, and then left to others."""
+    """The client keeps the link for the next such command, and then leaves it to others."""
     hasp = start_hasp()
     with served(hasp) as other, served(hasp) as conn:
         shared = ids_at_rest(plain)
@@ -509,7 +509,7 @@ def test_two_hundred_clients_put_back_the_link_of_their_transaction(start_hasp, 
     for n, conn in enumerate(conns):
         conn.send(encode("MULTI") + encode("INCR", "n") + encode("EXEC"))
         assert [conn.read() for _ in range(3)] == [OK, QUEUED, b"*1\r\n:%d\r\n" % (n + 1)]
-    # One for all, which they take after one another.
+    # One link serves all of them in turn.
     assert len(links(plain)) <= before + 1
     for conn in conns:
         assert conn.call("ECHO", "on") == bulk("on")
@@ -666,7 +666,7 @@ def test_wait_speaks_of_what_was_written_over_a_shared_link(start_hasp, redis_se
 
 
 def test_what_hasp_sends_before_wait_is_not_answered_to_the_client(start_hasp):
-    """Before version 7.2 of Redis that is a PING. Its answer comes behind others of the client's."""
+    """Before Redis 7.2, hasp sends a PING. Its reply comes after others for the client."""
     hasp = start_hasp()
     with served(hasp) as conn, served(hasp):
         assert conn.call("SET", "k", "v") == OK
@@ -728,12 +728,13 @@ def test_two_thousand_idle_clients_are_few_links_and_little_memory(start_hasp, p
     conns = [served(hasp) for _ in range(n * 5 // 4)]
 
     def grows():
-        """Bytes that each of n more clients takes. What else hasp takes meanwhile makes it more, not less."""
+        """Returns how many bytes each of n further clients takes. Other allocations in the meantime
+        only increase the result."""
         before = own_memory(hasp.pid)
         for _ in range(n):
             conns.append(hasp.connect())
             assert conns[-1].call("GET", "k") == b"$-1\r\n"
-        # The link by which a worker asks about logins goes when nobody comes any more.
+        # The link by which a worker asks about logins closes when no client asks.
         until(lambda: len(links(plain)) == 4, "each worker to have its own link, and a shared one")
         return (own_memory(hasp.pid) - before) / n
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Clients behind a balancer that speaks the PROXY protocol: hasp sees them, and not the balancer."""
+"""Clients behind a balancer that speaks the PROXY protocol: hasp sees the client's address, not the
+balancer's."""
 
 import socket
 
@@ -37,7 +38,7 @@ def hasp(start_hasp):
 
 
 def behind(hasp, header):
-    """A connection of the balancer that begins with this."""
+    """Returns a connection of the balancer that begins with these bytes."""
     connection = Connection(hasp.address, source=BALANCER)
     connection.send(header)
     return connection
@@ -115,7 +116,8 @@ def test_header_is_waited_for_no_longer_than_for_a_login(start_hasp):
 
 
 def test_header_of_anybody_else_is_refused(hasp, plain):
-    """Redis knows no such command. (A line with a zero byte, as version 2 has, ends nowhere for Redis.)"""
+    """Redis knows no such command. A line that contains a zero byte, as in version 2, never ends
+    for Redis."""
     with Connection(hasp.address) as c:
         c.send(line("192.0.2.7"))
         assert c.read().startswith(b"-ERR unknown command 'PROXY'")

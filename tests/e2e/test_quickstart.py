@@ -12,7 +12,7 @@ from harness.wait import TooSlow
 
 
 def quickstart(*options, **settings):
-    """What it prints, when it has left as it should."""
+    """Returns the output of contrib/quickstart, which must exit with 0."""
     env = {name: value for name, value in os.environ.items() if name not in ("REDIS", "TOPOLOGY")}
     shown = subprocess.Popen([TOP / "contrib" / "quickstart", *options], env={**env, "HASP": HASP, **settings},
                              text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -36,7 +36,7 @@ def sold_through_hasp(printed):
 
 
 def test_shop_sells_nothing_twice():
-    """A long lease, so that a busy machine lets none expire."""
+    """The long lease does not expire even on a busy machine."""
     assert sold_through_hasp(quickstart(LEASE="60")) == [6, 6, 0, 0]
 
 

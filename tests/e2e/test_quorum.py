@@ -139,13 +139,13 @@ def test_client_that_goes_while_it_waits_gets_nothing(start_hasp, start, quorum)
             until(lambda: count(waited_at, "lock_waiters") == 1, "it to be tried again")
         until(lambda: count(waited_at, "lock_waiters") == 0, "it to be given up")
         assert one.call("UNLOCK", KEY) == ONE
-        # A last try may be underway, which is undone.
+        # A last attempt may be in flight, which hasp undoes.
         until(lambda: one.call("LOCK", KEY) == FENCE, "nobody to have it")
     assert count(waited_at, "lock_acquired_total") == 0
 
 
 def ahead(minutes):
-    """Of the clock, as fencing tokens count it."""
+    """Returns how far a token is ahead of the clock."""
     return int(time.time() * 1e6) + minutes * 60 * 10**6
 
 
@@ -184,7 +184,7 @@ def test_counter_far_ahead_at_one_server_is_not_believed_but_put_right(start, qu
 
 
 def test_counter_far_ahead_that_too_few_servers_contradict_grants_no_lock(start, quorum):
-    """It may be the only one left that knows the last token."""
+    """This server may be the only one left that knows the last token."""
     hasp = start()
     with hasp.connect() as one:
         seen = fence(one.call("LOCK", "other"))
@@ -199,7 +199,7 @@ def test_counter_far_ahead_that_too_few_servers_contradict_grants_no_lock(start,
 
 
 def test_counters_far_ahead_at_a_majority_are_believed(two, quorum):
-    """As after the clocks were set back."""
+    """Clocks may have been set back."""
     for server in quorum.servers[:3]:
         server.client().set("hasp:fence", 2**51)
     quorum.servers[3].client().set("hasp:fence", 2**52)
@@ -351,7 +351,7 @@ def test_locks_are_not_taken_inside_a_transaction(two, quorum):
 
 
 def holder_finishes(hasp, one, quorum):
-    """While hasp drains: the lock is renewed, and the client leaves when it has given it back."""
+    """While hasp drains, it renews the lock, and closes the client after the release."""
     until(lambda: all(0 < server.client().pttl(KEY) < 4500 for server in quorum.servers), "time to pass")
     until(lambda: all(server.client().pttl(KEY) > 4500 for server in quorum.servers), "the renewal")
     assert one.call("PING") == PONG and one.call("UNLOCK", KEY) == ONE

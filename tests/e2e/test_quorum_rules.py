@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`quorum = NAME` of a [lock] section: a majority of independent servers has the locks that applications take themselves."""
+"""`quorum = NAME` of a [lock] section: a majority of independent servers keeps the locks that
+applications take by SETNX and similar commands."""
 
 import contextlib
 
@@ -13,7 +14,7 @@ from harness.sections import VERBS, rule
 KEY = "lock:a"
 UNREACHED = b"-NOQUORUM 2 of the 5 servers of 'locks' answer in time\r\n"
 HELD = b'-LOCKED "lock:a" is held by another owner\r\n'
-# What is not carried out there, and why.
+# Commands that a quorum refuses, and the reasons.
 REFUSED = {
     b"allows only SETNX, SET NX, DEL": [
         ("SET", KEY, "v"), ("SET", KEY, "v", "XX"), ("SET", KEY, "v", "NX", "GET"), ("SETEX", KEY, 9, "v"), ("GETSET", KEY, "v"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the console, the metrics, the status page and the log tell of locks that a quorum has."""
+"""How the console, the metrics, the status page and the log show the locks of a quorum."""
 
 import json
 import re

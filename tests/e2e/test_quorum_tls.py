@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A quorum's servers that speak nothing but TLS."""
+"""A quorum whose servers accept only TLS."""
 
 import contextlib
 import re
@@ -26,7 +26,7 @@ def encrypted(authority):
 
 @pytest.fixture
 def quorum(authority, certificate):
-    """Three servers with the certificate, or as many as there are others."""
+    """Three servers with the certificate; `others` replace some of them."""
     with contextlib.ExitStack() as stack:
         def start_with(*certificates, options=()):
             return stack.enter_context(Quorum(tls=[
@@ -35,7 +35,7 @@ def quorum(authority, certificate):
 
 
 def down(hasp, server, reason):
-    """It is told of, by its address."""
+    """Waits until the log reports that the server is down."""
     line = rf' warning quorum_server_down quorum=locks address={server.host}:{server.port} reason="TLS: [^"\n]*({reason})'
     until(lambda: re.search(line, hasp.log), f"{reason!r} in the log")
 

@@ -118,7 +118,7 @@ def test_writer_that_stepped_down_is_no_writer_any_more(clients):
 @pytest.mark.parametrize("others", [0, 1])
 @pytest.mark.parametrize("wait", [(), ("WAIT", 60000)])
 def test_reader_does_not_become_the_writer(clients, plain, others, wait):
-    """Also the only one does not: as Redisson refuses it."""
+    """Not even the only reader becomes the writer; Redisson refuses that, too."""
     one, *rest = clients(1 + others)
     for each in (one, *rest):
         assert shared(each) == FENCE
@@ -183,7 +183,7 @@ def test_what_follows_a_lease_that_is_over(clients, plain, side):
 
 
 def test_reader_whose_lease_is_over_is_not_waited_for(clients, plain):
-    """Though another one had the lock for longer."""
+    """Although another reader had the lock for longer."""
     one, two, three = clients(3)
     assert shared(one, "PX", 900000) == FENCE
     shared(two, "PX", 1)  # (over when it is answered late)
@@ -194,7 +194,7 @@ def test_reader_whose_lease_is_over_is_not_waited_for(clients, plain):
 
 
 def test_reader_whose_lease_is_over_is_not_told_of(clients, plain):
-    """Nobody takes it out of the lock before somebody else asks for that."""
+    """The reader stays in the hash until another client asks for the lock."""
     one, two, three = clients(3)
     assert shared(one, "PX", 900000, "AS", "a") == FENCE
     for n in range(20):
@@ -209,7 +209,7 @@ def test_reader_whose_lease_is_over_is_not_told_of(clients, plain):
 
 
 def test_read_side_of_the_writer_is_not_counted_when_its_lease_is_over(clients, plain):
-    """The lock is there yet, for the writer has it."""
+    """The lock still exists, because the writer has it."""
     one, = clients(1)
     assert exclusive(one, "PX", 900000) == FENCE
     shared(one, "PX", 1)  # (over when it is answered late)
@@ -389,7 +389,7 @@ def test_lease_that_ends_lets_the_first_in_line_in(clients, plain, held, side):
 
 
 def test_reader_that_vanished_does_not_keep_the_writer(clients, plain):
-    """The key of its hold is over, the lock's own is not."""
+    """The key of the reader's hold has expired, but the lock has not."""
     one, two = clients(2)
     assert shared(one, "PX", 900000) == FENCE
     stands(plain, two, "EXCLUSIVE")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""SIGHUP: what a reload changes, and what it leaves."""
+"""SIGHUP: what a reload changes, and what it keeps."""
 
 import re
 import signal
@@ -93,7 +93,7 @@ def second(redis_server):
 
 
 def move(hasp, old, new):
-    """A reload moves hasp from one Redis to another."""
+    """Moves hasp from one Redis to another by a reload."""
     ups = until(lambda: hasp.log.count("upstream_up"), "hasp's own connection")
     hasp.edit(str(old.unix), str(new.unix))
     until(lambda: hasp.log.count("upstream_up") > ups, "hasp's own connection to move")

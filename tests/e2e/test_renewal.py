@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Renewal: a lock is kept while its connection lives, as far as the rule wants it."""
+"""Renewal: hasp keeps a lock while its connection lives, as far as the rule allows."""
 
 import signal
 import socket
@@ -151,7 +151,7 @@ def test_deleted_lock_does_not_come_back(start_hasp, plain, past_hasp):
 
 @pytest.mark.parametrize("owner", ["connection", "value"])
 def test_renewal_never_prolongs_anothers_lock(start_hasp, plain, owner):
-    """The lock was removed past hasp, and the next holder wants it for a while only."""
+    """The lock was deleted directly in Redis, and the next holder took it for a short time."""
     hasp = start_hasp(rule(owner=owner))
     with hasp.connect() as one, hasp.connect() as other:
         one.call("SETNX", KEY, "v")
@@ -275,7 +275,7 @@ def test_lock_that_is_lost_does_not_hold_up_the_renewal_of_others(start_hasp, pl
 
 @pytest.mark.parametrize("owner", ["connection", pytest.param("value", marks=pytest.mark.nightly)])
 def test_lease_that_ended_before_it_could_be_renewed_is_over(start_hasp, redis_server, plain, owner):
-    """hasp does not believe in the lock any more, not even when one like it is there again."""
+    """hasp no longer believes in the lock, even if the same owner has taken it again."""
     hasp = start_hasp(rule(owner=owner))
     with hasp.connect() as one:
         one.call("SETNX", KEY, "v")
@@ -353,8 +353,8 @@ def test_what_counted_locks_are_released_by_is_renewed_with_them(start_hasp, pla
 
 @pytest.mark.parametrize("reentrant", ["count", "refresh", "no"])
 def test_lock_that_its_owner_took_anew_elsewhere_is_renewed_no_more(start_hasp, plain, reentrant):
-    """It asked for a lease there. To the first hasp it looks like its own lock, but for the
-    fencing token."""
+    """The owner asked for a lease at another hasp. The first hasp can distinguish the lock from its
+    own only by the fencing token."""
     hasp, away = start_hasp(verbs(reentrant=reentrant)), start_hasp(verbs(reentrant=reentrant))
     with hasp.connect() as one, away.connect() as other:
         one.call("LOCK", "k", "AS", "bob")
@@ -412,7 +412,7 @@ SHORTER = {
 
 @pytest.mark.parametrize("owner", ["connection", "value"])
 def test_renew_yes_lets_the_owner_end_its_lock_earlier(start_hasp, plain, owner):
-    """A renewal would give the lock a lease that outlives the test."""
+    """After a renewal, the lock would outlast the test."""
     hasp = start_hasp(rule(owner=owner, renew="yes", lease="60s"), workers=1)
     keys = {name: f"lock:{n}" for n, name in enumerate(SHORTER)}
     with hasp.connect() as one:
@@ -436,7 +436,7 @@ def test_renew_yes_goes_on_when_the_owner_names_a_later_end(start_hasp, plain):
 
 
 def test_renew_yes_lets_another_connection_of_the_owner_end_the_lock_earlier(start_hasp, plain):
-    """As pools do: any connection that has read the value may do so."""
+    """Pools do this: any connection that has read the value may end the lock."""
     hasp = start_hasp(rule(owner="value", renew="yes"), workers=1)
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("SET", KEY, "v", "NX", "PX", LEASE_MS) == OK

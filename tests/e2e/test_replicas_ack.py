@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`replicas_ack`: a client is told of a lock when so many replicas have it."""
+"""`replicas_ack`: a client gets a lock only when enough replicas have it."""
 
 import contextlib
 import re
@@ -30,8 +30,8 @@ def plain(servers):
 
 @pytest.fixture
 def start(replicas, start_hasp, servers):
-    """hasp, of which `terms` say how many replicas must have a lock. When it has stopped, `replicas` empties
-    the servers."""
+    """Starts a hasp whose `terms` say how many replicas must have a lock. When hasp has stopped,
+    `replicas` empties the servers."""
     def start_with(rules=None, *terms):
         upstream = "address = %s:%d" % servers.primary.address
         return start_hasp(rule(wait="60s") + verbs() if rules is None else rules,
@@ -91,7 +91,7 @@ def test_refusal_of_a_lock_does_not_ask_the_replicas(start, replicas, plain, tak
 
 @pytest.mark.parametrize("take", TAKES[1:5], ids=str)
 def test_lock_that_is_handed_over_is_on_replicas_too(start, replicas, plain, take):
-    """It was written by the connection that released it."""
+    """The connection of the client that released the lock wrote it."""
     hasp, away = start(None, "replicas_ack = 1", f"replicas_ack_timeout = {LONG}"), start()
     with away.connect() as holder, hasp.connect() as one:
         assert holder.call(*take) in TAKEN
@@ -192,7 +192,7 @@ def test_user_that_may_not_ask_is_told_so_by_the_log(start, replicas, plain):
 
 @takes
 def test_server_that_does_not_have_the_lock_confirms_nothing(start_hasp, servers, replicas, plain, take):
-    """The client's link leads to the old primary, and the connection that asks to the new one."""
+    """The client's link leads to the old primary, and hasp's own connection to the new one."""
     with Replicas(1) as elsewhere, Relay(servers.primary.address) as relay:
         hasp = start_hasp(rule() + verbs(), upstream=f"address = {relay.address}\nreplicas_ack = 1\n"
                           f"replicas_ack_timeout = {LONG}").is_up()

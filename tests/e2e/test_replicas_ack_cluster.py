@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`replicas_ack` in a Redis Cluster: each primary's own replicas are asked."""
+"""`replicas_ack` in a Redis Cluster: hasp asks each primary's own replicas."""
 
 import pytest
 from harness import until

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`replicas_ack` of guards: a key is read when so many replicas have its guard."""
+"""`replicas_ack` of guards: hasp reads a key only when enough replicas have its guard."""
 
 import pytest
 from harness import encode, until

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A primary that answers WAIT by anything else than a number of replicas has confirmed nothing."""
+"""If a primary does not answer WAIT with a number of replicas, hasp counts no replica."""
 
 import re
 
@@ -16,7 +16,7 @@ ANSWERS = [b"-ERR no\r\n", b"-\r\n", b"+9\r\n", b"$1\r\n9\r\n", b"$-1\r\n", b"*-
 
 
 class Nonsense(Relay):
-    """Gives `answer` in place of each that is to WAIT."""
+    """A relay that replaces each answer to WAIT by `answer`."""
 
     answer = None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The harness runs a test again that raised TooSlow: a bounded number of times, and says so.
+"""The harness repeats a test that raised TooSlow, a limited number of times, and reports it.
 
 Each test here runs pytest, with this folder's conftest.py, on a small file of tests.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Keys that begin with hasp: say who has a lock. Clients read them, and do not write them."""
+"""Keys that begin with hasp: say which client has a lock. Clients can read but not write them."""
 
 import pytest
 from harness import encode

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ten upgrades and ten restarts under load are not noticed: a run of tests/fuzz/restarts.
+"""Clients do not notice ten upgrades and ten restarts under load: a run of tests/fuzz/restarts.
 
-And the tester finds what it is made to find.
+The campaign also finds each planted defect.
 """
 
 import pytest

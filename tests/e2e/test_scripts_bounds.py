@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""No script does more than bounded work, however many clients wait for a lock or read under it."""
+"""Scripts do only bounded work, however many clients wait for a lock or read under it."""
 
 import functools
 
@@ -9,14 +9,14 @@ from harness.scripts import KEY, ME, OTHER, WORKER, parse
 from test_scripts_nodes import AWAY, awaited_for_long
 
 CROWD = 200
-MOST = 64  # waiters that one call removes or serves, or readers that it looks at
+MOST = 64  # waiters that one call removes or serves, or readers that it checks
 COMMANDS = 20 * MOST  # of one call, at most
 LOOKS = 3 * MOST  # of one call that looks at readers
 
 
 @pytest.fixture
 def bounded(world):
-    """bounded(function, ...) calls it, and fails if that made Redis run more than `most` commands."""
+    """bounded(function, ...) calls it, and fails if Redis ran more than `most` commands for it."""
 
     def run(what, *args, most=COMMANDS, **options):
         world.db.config_resetstat()
@@ -42,7 +42,7 @@ def crowd(world, kind, worker, owner=name):
 
 
 def until_granted(bounded, world, kind, token, place):
-    """hasp polls again at once as long as one call cannot remove all who are gone."""
+    """hasp polls again at once while one call cannot remove all waiters that have left."""
     look = kind, own_token(kind, token), f"{WORKER}-0", place, value_of(token)
     while (answer := bounded(world.poll, *look))[0] != "granted":
         assert answer[:2] == ["queued", 0]
@@ -70,7 +70,7 @@ def test_waiters_of_a_worker_that_a_cluster_has_lost_are_removed_in_several_call
     assert bounded(give_back, world, kind, ME) == 1
     assert world.db.zcard(QUEUE) == CROWD + 1
     awaited_for_long(world)
-    # Its worker is waited for once, not for each 64 of its waiters.
+    # hasp waits once for the worker, not once for each 64 of its waiters.
     until_granted(bounded, world, kind, OTHER, place)
     assert not world.db.exists(QUEUE)
 
@@ -112,7 +112,8 @@ def test_try_whose_place_is_not_known_is_searched_for_from_when_it_was_sent(worl
 
 
 def readers(world, ended=0):
-    """So many have the lock; the time of the first `ended` of them is over. (Redis scans a small hash in one step.)"""
+    """Makes `n` readers hold the lock; the leases of the first `ended` are over. Redis scans a
+    small hash in one step."""
     world.db.config_set("hash-max-listpack-entries", 16)
     for n in range(CROWD):
         side(world, "LOCK", "SHARED", token=name(n))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What all scripts have in common: calls, keys, errors."""
+"""Properties of all scripts: calls, keys, errors."""
 
 import re
 
@@ -13,7 +13,7 @@ from harness.scripts import FENCE, KEY, LEASE, ME, OTHER, STATES, WORKER, each, 
 
 
 def act_out_all_of_waiting(world, server):
-    """Every way through hand_off.lua and its kin, with somebody there to be told."""
+    """Takes every path through hand_off.lua and its includes, with waiters to notify."""
     workers = Workers(server, WORKER)
     for kind in "hsrvl":
         for last in (give_back, lambda w, k, t: w.release(k, KEY, own_token(k, t))):
@@ -38,7 +38,7 @@ def act_out_all_of_waiting(world, server):
 
 
 def calls_of(world, what):
-    """How many commands `what` made Redis run inside a script."""
+    """Returns how many commands a script of `what` made Redis run."""
     world.db.config_resetstat()
     what()
     stats = world.db.info("commandstats")
@@ -112,7 +112,7 @@ def test_no_script_that_waits_calls_more_than_it_must(world, workers, kind, free
 
 @each(argv=all_commands(), wait=[0, 4000])
 def test_an_address_a_name_or_a_user_leads_to_the_calls_of_a_connection(world, argv, wait):
-    """The scripts that may count are told that several connections have its token."""
+    """hasp tells scripts that may count that several connections have the owner's token."""
     call, *others = [world.tool.lock(argv, owner=owner, wait=wait, ticket="w-1").wire
                      for owner in ("connection", "address", "name", "user")]
     assert [other.replace(b"$6\r\nshared\r\n", b"$0\r\n\r\n") for other in others] == [call] * 3
@@ -130,7 +130,7 @@ def test_each_script_is_the_same_inline(world):
 
 
 def test_every_key_a_script_touches_is_declared(world, tool, server):
-    """As MONITOR shows the scripts' own commands."""
+    """MONITOR shows the scripts' own commands."""
     with Connection(server.unix) as monitor:
         monitor.call("MONITOR")
         for state in STATES:
@@ -189,7 +189,7 @@ def test_a_replica_refuses_as_redis_does(world):
      "ERR wrong number of arguments for 'expire' command"),
     ("WRONGTYPE Operation", "WRONGTYPE Operation")])
 def test_errors_of_older_servers_lose_their_line_number(world, told, meant):
-    """As Redis 6's luaPushError() words them."""
+    """Redis 6 words errors this way (luaPushError())."""
     text = (TOP / "proxy/lock/scripts/includes/errors.lua").read_text()
     world.ours[2].send(encode(
         "EVAL", text + "return client_error({err = ARGV[1]}, 'EXPIRE')", 0, told))

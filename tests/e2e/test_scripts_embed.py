@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""embed.sh makes one text of a script and its includes, and refuses what is not laid out as it says."""
+"""embed.sh joins a script and its includes to one text, and refuses a layout that its head
+forbids."""
 
 import re
 import shutil
@@ -206,7 +207,7 @@ def test_each_break_in_the_sources_is_found_by_a_campaign_or_the_simulation():
 
 
 def test_each_broken_script_compiles(plain):
-    """A text that Redis refuses breaks everything, and shows nothing."""
+    """A text that Redis cannot compile breaks everything, so it would not show the defect."""
     from lua_scripts import NAMES, script_text
 
     for path in SCRIPTS.glob("*/*.lua"):

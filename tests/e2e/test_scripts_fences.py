@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fencing tokens: the greater of the last one plus one and Redis' clock in microseconds."""
+"""Fencing tokens: the last token plus one, or Redis' clock in microseconds if that is greater."""
 
 import pytest
 from harness.script_queue import OTHERS, WORKER, ask, assert_record, give_back
@@ -12,7 +12,7 @@ verbs = pytest.mark.parametrize("kind", "hs")
 
 
 def clock(world):
-    """Redis', in microseconds."""
+    """Returns Redis' clock in microseconds."""
     seconds, microseconds = world.db.time()
     return seconds * 10**6 + microseconds
 
@@ -23,7 +23,7 @@ def lock(world, layout="count", **options):
 
 @each(layout=LOCK_LAYOUTS, last=[None, 0, 1, 41300, 10**15])
 def test_token_is_redis_clock_where_the_last_one_is_smaller(world, layout, last):
-    """As after a failover, FLUSHALL, or from a version of hasp that counted from 1."""
+    """After a failover or FLUSHALL, or after a version of hasp that counted from 1."""
     if last is not None:
         world.db.set(COUNTER, last)
     before = clock(world)
@@ -33,7 +33,7 @@ def test_token_is_redis_clock_where_the_last_one_is_smaller(world, layout, last)
 
 @each(layout=LOCK_LAYOUTS, last=[2**52, 2**53 - 3])
 def test_token_is_one_more_than_the_last_one_where_that_is_ahead_of_the_clock(world, layout, last):
-    """The clock was set back, say."""
+    """For example, because the clock was set back."""
     world.db.set(COUNTER, last)
     assert lock(world, layout) == last + 1 == world.fence()
 
@@ -71,7 +71,7 @@ def test_every_digit_of_a_token_is_kept(world, layout, last):
 
 @each(layout=LOCK_LAYOUTS, last=["x", "", "-1", "1.5", "1e3", "0x10", "nan", 2**53 - 1, 2**53, 2**63 - 1, 2**64])
 def test_spoiled_counter_takes_no_lock(world, layout, last):
-    """2^53: Lua's numbers are not exact beyond."""
+    """Beyond 2^53, Lua's numbers are not exact."""
     world.db.set(COUNTER, last)
     assert world.verb("LOCK", KEY, layout=layout) == SPOILED
     assert world.dump() == {COUNTER.encode(): (world.db.dump(COUNTER), -1)}
@@ -86,7 +86,7 @@ def test_counter_of_another_type_takes_no_lock(world, layout):
 
 @verbs
 def test_spoiled_counter_hands_no_lock_off(world, workers, kind):
-    """The lock stays free for the waiter, until the counter has been repaired."""
+    """The lock stays free for the waiter until an operator repairs the counter."""
     ask(world, kind, ME)
     ask(world, kind, OTHER, ticket=f"{WORKER}-1")
     world.db.set(COUNTER, "x")

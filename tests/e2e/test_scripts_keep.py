@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""EXPIRE, PERSIST, DEL, the longest lease, and hasp's own renewal and release: how locks of rules last
-and end."""
+"""EXPIRE, PERSIST, DEL, the longest lease, and hasp's own renewal and release: how long locks of
+rules last, and how they end."""
 
 import binascii
 import itertools
@@ -177,7 +177,7 @@ def test_the_sidecar_stands_in_the_locks_slot(world, key, side):
 
 
 def slot(key):
-    """As Redis Cluster counts it (XMODEM's CRC16)."""
+    """Returns the slot of a key in a Redis Cluster (CRC16, XMODEM)."""
     tag = re.search(rb"\{(.*?)\}", key, re.S)
     if tag and tag[1]:
         key = tag[1]

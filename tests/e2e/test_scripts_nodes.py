@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Waiters of a worker that listens to several nodes, and does not listen to this one yet."""
+"""Waiters of a worker that subscribes at several nodes, and has not subscribed at this one yet."""
 
 import pytest
 from harness import until
@@ -19,7 +19,7 @@ def look(world, kind, token, ticket, place):
 
 
 def line(world, kind, *workers):
-    """ME has the lock, and waiters of these stand in line; their places."""
+    """ME has the lock, and these owners wait in its queue. Returns their places."""
     ask(world, kind, ME)
     return [place_in(ask(world, kind, OTHERS[n], ticket=f"{worker}-{n}")) for n, worker in enumerate(workers)]
 
@@ -42,7 +42,7 @@ def test_a_worker_that_comes_late_finds_its_waiters_in_their_places(world, worke
 
 
 def awaited_for_long(world):
-    """As if the first had been waited for since four seconds."""
+    """Makes the queue look as if the first waiter had been notified four seconds ago."""
     (first, place), = world.db.zrange(QUEUE, 0, 0, withscores=True)
     fields = first.split(b" ")
     assert int(fields[2]) > 1e12
@@ -74,7 +74,7 @@ def test_waiter_that_has_waited_long_enough_is_not_waited_for(world, workers, ki
 
 
 def test_waiters_of_the_owner_behind_it_join_when_it_has_come(world, workers, server):
-    """In the layout `count` they get the lock together."""
+    """In the layout `count`, they get the lock together."""
     ask(world, "h", ME)
     first = place_in(ask(world, "h", OTHERS[0], ticket=f"{WORKER}-0"))
     ask(world, "h", OTHERS[0], ticket=f"{AWAY}-1")

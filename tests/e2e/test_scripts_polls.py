@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""hasp's own polls of locks that are waited for, and waiters that leave."""
+"""hasp's own polls of locks with waiters, and waiters that leave."""
 
 import pytest
 from harness import Connection
@@ -140,7 +140,7 @@ def test_waiter_that_was_let_in_releases_the_lock_when_it_leaves(world, workers,
 
 @kinds
 def test_a_try_that_nobody_heard_of_is_undone(world, kind):
-    """It took the lock at once; the answer was lost with the connection."""
+    """The attempt took the lock at once, but the reply was lost with the connection."""
     ask(world, kind, ME, ticket=f"{WORKER}-1")
     assert world.dequeue(kind, own_token(kind, ME), f"{WORKER}-2", 0, "undo",
                        value_of(ME)) == ["gone", 0, 0]
@@ -164,7 +164,7 @@ def test_undoing_a_hold_leaves_the_others(world):
 
 @pytest.mark.parametrize("kind", "srv")
 def test_undoing_a_refresh_leaves_the_lock(world, kind):
-    """Its owner had it before, maybe over another connection."""
+    """The owner had the lock before, perhaps through another connection."""
     again = {"layout": "refresh"} if kind == "s" else {"reentrant": "refresh"}
     ask(world, kind, ME, ticket=f"{WORKER}-1", **again)
     reply = ask(world, kind, ME, ticket=f"{WORKER}-2", lease=50000, **again)
@@ -255,7 +255,7 @@ def test_info_counts_the_waiters(world):
 
 
 def test_redissons_waiters_are_told_only_when_nobody_of_ours_is_let_in(world, server, workers):
-    """They would only find the lock taken."""
+    """Redisson's waiters would only find the lock taken."""
     with Connection(server.unix) as redisson:
         redisson.call("SUBSCRIBE", "redisson_lock__channel:{lock:1}")
         ask(world, "h", ME)

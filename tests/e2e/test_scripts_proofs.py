@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the scripts do not believe: entries of a queue that no script of their own hasp process has
-written. Another process' look the same as forged ones."""
+"""Scripts ignore entries of a queue that no script of the same hasp process has written. Entries of
+another process look the same as forged ones."""
 
 import pytest
 from harness.script_queue import (DEAF, OTHERS, QUEUE, SECOND, ask, assert_holder, entry, expire_now, give_back,
@@ -18,7 +18,7 @@ def redis_ms(world):
 
 
 def messages(workers):
-    """All that the workers were told since the last call, as it was published."""
+    """Returns all messages to the workers since the last call."""
     told = []
     workers.c.send(b"*2\r\n$4\r\nPING\r\n$3\r\nall\r\n")
     while (frame := parse(workers.c.read()))[0] == "message":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Locks that somebody waits for: queues, and how a lock is handed off."""
+"""Locks with waiters: queues, and how scripts hand a lock off."""
 
 import pytest
 from harness import Connection
@@ -153,7 +153,7 @@ def test_a_worker_that_is_gone_is_passed_over_and_forgotten(world, workers, kind
 
 @kinds
 def test_subscriber_of_everything_is_no_worker(world, workers, kind):
-    """PUBLISH counts patterns, too."""
+    """PUBLISH also counts subscriptions to patterns."""
     with Connection(world.server.unix) as monitor:
         monitor.call("PSUBSCRIBE", "*")
         ask(world, kind, ME)
@@ -165,7 +165,7 @@ def test_subscriber_of_everything_is_no_worker(world, workers, kind):
 
 @kinds
 def test_waiter_that_has_lost_its_place_gets_it_back(world, kind):
-    """It was forgotten because its worker did not listen for a moment."""
+    """The waiter was removed because its worker was not subscribed for a moment."""
     ask(world, kind, ME)
     places = [place_in(ask(world, kind, token, ticket=f"{WORKER}-{n}"))
               for n, token in enumerate(OTHERS[:3])]
@@ -199,7 +199,7 @@ def test_a_queue_lasts_as_long_as_anybody_waits(world, kind):
 
 @kinds
 def test_a_newcomer_does_not_overtake_the_waiters(world, workers, kind):
-    """The lock is free, and nobody has looked yet."""
+    """The lock is free, and hasp has not checked it yet."""
     ask(world, kind, ME)
     ask(world, kind, OTHERS[0], ticket=f"{WORKER}-1")
     ask(world, kind, OTHERS[1], ticket=f"{WORKER}-2")
@@ -247,7 +247,7 @@ def test_nobody_waits_for_a_lock_of_another_type(world, holder, kind):
 
 
 def test_a_waiter_of_a_rule_that_was_changed_keeps_its_value(world, workers):
-    """The rule was reloaded with owner = value while somebody waited under the old one."""
+    """A reload set owner = value while a client waited under the old rule."""
     ask(world, "r", ME)
     ask(world, "r", OTHER, ticket=f"{WORKER}-1")
     assert give_back(world, "v", ME) == 1
@@ -259,7 +259,7 @@ def test_a_waiter_of_a_rule_that_was_changed_keeps_its_value(world, workers):
 
 @each(form=[f for f in TAKES if "GET" not in f], state=STATES, owner=OWNERS, resp=RESPS)
 def test_a_rule_with_wait_answers_as_redis_where_nobody_may_wait(world, form, state, owner, resp):
-    """In a transaction, say."""
+    """For example, in a transaction."""
     make, ttl = TAKES[form]
     argv = make()
     token = world.put(state, owner=owner)

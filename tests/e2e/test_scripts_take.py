@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""SETNX, SET and INCR: locks of rules, as they are taken and set."""
+"""SETNX, SET and INCR: how locks of rules are taken and stored."""
 
 import itertools
 
@@ -109,7 +109,7 @@ OPTIONS = [["NX"], ["XX"], ["GET"], ["KEEPTTL"], ["EX", "10"], ["px", "9000"], [
 
 
 def answers_as_redis(world, state, options):
-    """The same reply, the same value, never without an end."""
+    """Checks for the same reply and value as Redis', and that the key has an expiry."""
     argv = ["SET", KEY, "v", *itertools.chain(*options)]
     token = world.put(state)
     assert world.run(*argv, token=token) == world.plain(*argv)
@@ -167,7 +167,7 @@ UNDOABLE = {**TAKES, **{form: make for form, make in SETS.items() if "XX" not in
 
 
 def named(owner, value="v"):
-    """The kind of the lock, and its owner's token in hasp's tables."""
+    """Returns the kind of the lock, and its owner's token in hasp's tables."""
     return ("v", value) if owner == "value" else ("r", ME)
 
 
@@ -209,7 +209,7 @@ def test_undoing_a_count_leaves_what_others_have_counted(world):
 
 @each(owner=OWNERS)
 def test_late_undo_leaves_the_lock_that_another_has_taken_since(world, owner):
-    """Also one of the same owner, and of the same value."""
+    """Even if the same owner has taken the lock with the same value."""
     world.run("SET", KEY, "v", "NX", owner=owner, ticket="w-1")
     world.run("DEL", KEY, owner=owner, token="v" if owner == "value" else ME)
     world.run("SET", KEY, "v", "NX", owner=owner, ticket="w-2")
@@ -314,7 +314,7 @@ def test_owner_that_takes_back_all_of_its_counts_has_the_lock_no_more(world, dow
 
 
 def test_connections_of_one_owner_take_back_what_the_others_added_first(world):
-    """They cannot be told apart: so the first one's count stays."""
+    """The connections cannot be distinguished, so the first one's count stays."""
     for _ in range(2):
         world.run("INCR", KEY, owner="address")
     world.assert_lock("2", LEASE, note="~1 2")

@@ -58,7 +58,7 @@ def test_a_counted_lock_counts_and_keeps_its_fence(world):
 @each("side, kind, field", [((), "h", "bob"), (["SHARED"], "m", "bob"), (["EXCLUSIVE"], "x", "bob:write")],
       given_back=["1", "2", "x"])
 def test_hold_that_was_given_back_is_not_given_back_again(world, side, kind, field, given_back):
-    """An UNLOCK may have run although its connection died: then hasp also undoes what that had."""
+    """An UNLOCK may have run although its connection died; then hasp also undoes the hold."""
     for n in "12":
         assert world.verb("LOCK", KEY, "AS", "bob", *side, ticket=f"{WORKER}-{n}") == world.fenced()
     assert world.verb("UNLOCK", KEY, "AS", "bob", ticket=f"{WORKER}-{given_back}") == b":1\r\n"
@@ -72,7 +72,7 @@ def test_hold_that_was_given_back_is_not_given_back_again(world, side, kind, fie
 
 @each(field=["bob", "bob:write"])
 def test_hold_that_another_way_gave_back_is_not_given_back_again(world, field):
-    """Each UNLOCK forgets a hold's ticket: also one that names a hold that was given back before."""
+    """Each UNLOCK forgets a hold's ticket, even if it names a hold that was released before."""
     side, kind = (["EXCLUSIVE"], "x") if field == "bob:write" else ([], "h")
     for n in "123":
         world.verb("LOCK", KEY, "AS", "bob", *side, ticket=f"{WORKER}-{n}")
@@ -288,7 +288,7 @@ def test_many_verbs_locks_are_renewed_in_one_call(world):
 
 @each(layout=LOCK_LAYOUTS)
 def test_a_lock_that_was_taken_again_since_is_not_renewed(world, layout):
-    """By the same owner: it may have asked for another lease, and not for renewal."""
+    """The same owner may have asked for another lease, and not for renewal."""
     kind = "h" if layout == "count" else "s"
     world.verb("LOCK", KEY, layout=layout)
     before = world.fence()

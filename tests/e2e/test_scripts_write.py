@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Any other write on a key with a rule runs inside the check, and leaves no string without an end."""
+"""Any other write on a key with a rule runs inside the check, and leaves no string without an
+expiry."""
 
 import pytest
 from harness.script_forms import CONTENTS, WRITES
@@ -79,7 +80,7 @@ def test_writes_with_thousands_of_arguments(world, count):
 # ---- properties over all write commands of the server
 
 def plausible(k, date, dumped):
-    """For each write command of Redis 7.0, calls that do something to a string or make one."""
+    """Returns, for each write command of Redis 7.0, calls that change or create a string."""
     return {
         "append": [[k, "x"]], "bitfield": [[k, "SET", "u8", 0, 1], [k, "GET", "u8", 0]],
         "bitop": [["AND", k, "donor"], ["NOT", k, k], ["OR", "x", k]],
@@ -156,7 +157,7 @@ def test_each_write_command_has_a_plausible_call(writes):
 @each("content, holder", [*((content, "nobody") for content in CONTENTS), ("string", "me"), ("hll", "me")],
       argv=PLAUSIBLE, owner=OWNERS, resp=RESPS)
 def test_no_write_leaves_a_string_without_an_end(world, writes, content, holder, argv, owner, resp):
-    """And where the key is not another's, every reply is what Redis' would be."""
+    """If no other owner has the key, every reply equals Redis'."""
     name = argv[0]
     if name not in writes:
         return  # a later version of Redis has it
@@ -188,5 +189,5 @@ def test_no_write_leaves_a_string_without_an_end(world, writes, content, holder,
 
 
 def same(ours, native):
-    """Lua cannot make a null array; every client takes either null for one."""
+    """Lua cannot make a null array; every client accepts either null."""
     return ours == native or (native == b"*-1\r\n" and ours == b"$-1\r\n")

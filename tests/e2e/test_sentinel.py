@@ -38,7 +38,7 @@ def test_one_sentinel_of_three_is_not_believed_alone(start_hasp, sentinels):
 
 @covers("sentinels")
 def test_other_sentinels_are_learned(start_hasp, sentinels):
-    """One is enough for a beginning, and may then go."""
+    """hasp learns the others from one sentinel, which may then fail."""
     first = sentinels.sentinels[0]
     hasp = start_hasp(upstream=f"sentinels = {sentinels.addresses[0]}\nmaster = {NAME}").is_up()
     first.kill()
@@ -128,7 +128,7 @@ def test_transaction_of_before_is_not_carried_out_when_the_old_primary_wakes_up(
 
 
 def test_nothing_is_written_to_the_old_primary_when_it_wakes_up(start_hasp, sentinels):
-    """It is thawed while the sentinels cannot tell it so: it is a primary still, and takes writes."""
+    """The old primary wakes up while the sentinels cannot reach it, so it still accepts writes."""
     hasp = start_hasp(upstream=sentinels.upstream + "\nfailover_wait = 60s").is_up()
     with hasp.connect() as shared, hasp.connect() as own:
         assert shared.call("SET", "k", "v") == OK and own.call("SELECT", "1") == OK
@@ -147,7 +147,8 @@ def test_nothing_is_written_to_the_old_primary_when_it_wakes_up(start_hasp, sent
 
 
 def test_primary_that_is_demoted_by_hand_is_left(start_hasp, sentinels):
-    """The sentinels name it still, until they find it down: nothing is sent meanwhile, or refused."""
+    """The sentinels name the old primary until they find it down; hasp sends it nothing, or gets a
+    refusal."""
     hasp = start_hasp(upstream=sentinels.upstream + "\nfailover_wait = 60s").is_up()
 
     def writes():
@@ -169,7 +170,7 @@ def test_primary_that_is_demoted_by_hand_is_left(start_hasp, sentinels):
 
 
 def test_error_tells_that_there_is_no_primary(start_hasp, sentinels):
-    """Nobody can be promoted."""
+    """There is no replica to promote."""
     for node in sentinels.replicas():
         node.kill()
     hasp = start_hasp(upstream=sentinels.upstream + "\nfailover_wait = 3s").is_up()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What calls itself a sentinel, and answers whatever it likes."""
+"""Servers that claim to be sentinels, and answer anything."""
 
 import contextlib
 import pathlib
@@ -21,7 +21,7 @@ MB = 1 << 20
 
 
 class Told:
-    """Answers all that it is asked at once by the same bytes."""
+    """Answers every request with the same bytes."""
 
     def __init__(self, answer):
         self.answer, self.nasked = answer, 0
@@ -82,7 +82,7 @@ def flood(sock, begins, filler):
 
 
 def test_others_that_are_none_are_not_asked_for_ever(start_hasp, redis_server):
-    """It tells of ten thousand others."""
+    """The sentinel reports ten thousand others."""
     other = bulks(b"name", b"x", b"ip", b"127.0.0.1", b"port", b"1")
     answer = bulks(redis_server.host.encode(), str(redis_server.port).encode()) + b"*0\r\n*10000\r\n" + other * 10_000
     with Told(answer) as sentinel:
@@ -93,7 +93,7 @@ def test_others_that_are_none_are_not_asked_for_ever(start_hasp, redis_server):
 
 @pytest.mark.parametrize("who", ["itself", "hasp", "nobody"])
 def test_primary_that_is_none_is_not_used(start_hasp, redis_server, who):
-    """The next word of it counts."""
+    """hasp believes the sentinel's next answer."""
     with Told(b"") as sentinel:
         hasp = start_hasp(upstream=upstream(sentinel).replace("20s", "60s"))
         address = {"itself": sentinel.address, "hasp": "%s:%d" % hasp.address[:2], "nobody": "127.0.0.1:1"}[who]
@@ -107,7 +107,7 @@ def test_primary_that_is_none_is_not_used(start_hasp, redis_server, who):
 
 
 class Announcing(Announcer):
-    """Says that it switched whenever it is asked for the primary, some time before it answers."""
+    """Announces a switch whenever it is asked for the primary, some time before it answers."""
 
     def _answer(self, words, answers):
         if "GET-MASTER-ADDR-BY-NAME" in words:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Locks over a failover; and reloads that change where Redis is."""
+"""Locks over a failover, and reloads that change where Redis is."""
 
 import pytest
 from harness import RedisServer, encode, until
@@ -14,7 +14,8 @@ WAITS = rule(pattern="job:*", wait="60s", lease="60s", renew="yes")
 
 
 def replicate(sentinels):
-    """All that was written is at the replicas. WAIT speaks of what its own connection wrote."""
+    """Waits until the replicas have all writes. WAIT covers only the writes of its own
+    connection."""
     with sentinels.primary().client() as client:
         client.set("replicated", 1)
         assert client.wait(2, 0) == 2
@@ -22,7 +23,7 @@ def replicate(sentinels):
 
 @pytest.mark.parametrize("how", ["failover", "kill"])
 def test_those_who_wait_for_a_lock_stand_in_line_at_the_new_primary(start_hasp, sentinels, how):
-    """In their old order: each is told of the lock when the one before releases it."""
+    """Waiters keep their order: each gets the lock when the one before releases it."""
     hasp = start_hasp(WAITS, upstream=sentinels.upstream + "\nfailover_wait = 60s").is_up()
     holder = hasp.connect()
     assert holder.call("SET", "job:1", "h", "NX") == OK
@@ -78,7 +79,7 @@ def test_reload_goes_from_an_address_to_sentinels_and_back(start_hasp, redis_ser
 
 @covers("master")
 def test_reload_changes_the_master(start_hasp, redis_server, sentinels):
-    """These sentinels watch over another server, too."""
+    """These sentinels also watch another server."""
     with RedisServer(host=sentinels.host) as other:
         for sentinel in sentinels.sentinels:
             sentinel.ask("SENTINEL", "MONITOR", "other", other.host, other.port, 2)

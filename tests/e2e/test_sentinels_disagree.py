@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A sentinel that was cut off names a primary of before, which may still be one for all that it knows."""
+"""A partitioned sentinel names an old primary, which may still think that it is the primary."""
 
 import contextlib
 import socketserver
@@ -14,14 +14,14 @@ from harness.replies import OK
 
 @pytest.fixture(scope="module")
 def servers():
-    """Two that call themselves primaries."""
+    """Two servers that both claim to be primaries."""
     with RedisServer() as old, RedisServer() as new:
         yield old, new
 
 
 @pytest.fixture
 def sentinels(servers):
-    """Three, which all name the old one."""
+    """Three sentinels, which all name the old primary."""
     with contextlib.ExitStack() as stack:
         yield [stack.enter_context(Announcer(servers[0])) for _ in range(3)]
 
@@ -31,13 +31,13 @@ def upstream(sentinels):
 
 
 def learn(sentinels, server):
-    """They know of a failover, and tell nobody who does not ask."""
+    """Makes the sentinels know of a failover, without announcing it."""
     for sentinel in sentinels:
         sentinel.primary, sentinel.epoch = server, sentinel.epoch + 1
 
 
 def named(hasp):
-    """The primaries that hasp found, in their order."""
+    """Returns the primaries that hasp found, in order."""
     return [line.rpartition(":")[2] for line in hasp.log.splitlines() if " primary master=" in line]
 
 
@@ -57,7 +57,7 @@ def test_hasp_that_starts_believes_the_one_that_knows_of_the_last_failover(start
 
 
 def test_one_that_heard_of_nothing_does_not_keep_hasp_at_the_old_primary(start_hasp, servers, sentinels):
-    """It is the one that answered."""
+    """The outdated sentinel is the one that answered."""
     hasp = start_hasp(upstream=upstream(sentinels)).is_up()
     until_asked(sentinels, 1)
     learn(sentinels[1:], servers[1])
@@ -87,7 +87,7 @@ def test_newest_word_does_not_count_where_that_server_says_it_is_a_replica(start
 
 
 class Thief(socketserver.ThreadingTCPServer):
-    """A server that says it is a primary, and keeps the passwords that it is sent."""
+    """A server that claims to be a primary, and records the passwords that it gets."""
 
     daemon_threads = True
 

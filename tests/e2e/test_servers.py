@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where newer servers differ from Redis 7.0. Each test runs against those that it is about, see tests/servers."""
+"""Differences between newer servers and Redis 7.0. Each test runs with the servers that it is
+about; see tests/servers."""
 
 import contextlib
 
@@ -41,7 +42,7 @@ COMPARING = pytest.mark.parametrize("program", [
 
 
 def removal(program, value):
-    """The command that deletes the lock if it has that value."""
+    """Returns the command that deletes the lock if it has that value."""
     return ("DELIFEQ", "lock:a", value) if "valkey" in program else ("DELEX", "lock:a", "IFEQ", value)
 
 
@@ -156,7 +157,7 @@ def test_failed_login_does_not_make_its_user_the_owner(start_hasp, plain, login,
 
 
 def test_failed_login_in_a_transaction_does_not_make_its_user_the_owner(start_hasp, redis_server, plain):
-    """The server leaves EXEC's reply without its last element, so hasp cannot go on."""
+    """The server leaves EXEC's reply without its last element, so hasp cannot continue."""
     hasp = start_hasp(rule(owner="user"), upstream=f"address = unix:{redis_server.unix}\nserver_check_delay = 200ms\nserver_timeout = 3s")
     with hasp.connect() as holder, hasp.connect() as thief:
         assert pipeline(holder, ("AUTH", "u2", "two"), ("SETNX", "lock:a", 1)) == [OK, ONE]
@@ -212,7 +213,7 @@ def test_login_that_another_node_refuses_ends_the_client(cluster, start_hasp):
 
 @pytest.fixture
 def replica(program, redis_server, plain):
-    """A replica that has all data. While it is frozen it acknowledges nothing."""
+    """A replica that has all data. While it is frozen, it acknowledges nothing."""
     plain.config_set("repl-diskless-sync-delay", 0)
     with RedisServer("--replicaof", *redis_server.address, program=program) as replica:
         until(lambda: replica.client().info("replication")["master_link_status"] == "up", "the replica to follow")
@@ -255,7 +256,7 @@ def test_wait_does_not_count_a_replica_that_lacks_the_write(start_hasp, plain, r
 
 
 def test_wait_does_not_count_a_replica_that_lacks_what_was_written_in_another_database(start_hasp, plain, replica):
-    """The client is alone on the shared link of its database, and takes that over."""
+    """The client is alone on the shared link of its database, and takes that link over."""
     with contextlib.ExitStack() as stack:
         one = served(stack, start_hasp())
         with replica.frozen():
@@ -316,7 +317,7 @@ def test_wait_at_a_cluster_does_not_count_a_replica_that_lacks_the_write(program
 
 @pytest.mark.parametrize("refused", [("MULTI",), ("WATCH", "x")])
 def test_guarded_transaction_ends_as_without_hasp_after_a_command_that_is_refused(start_hasp, redis_server, refused):
-    """Redis 8 carries it out, Valkey 8 does not."""
+    """Redis 8 runs the command, Valkey 8 does not."""
     with start_hasp(guard()).connect() as one, redis_server.connect() as direct:
         commands = ("MULTI",), refused, ("SET", KEY, 1), ("EXEC",)
         assert [one.call(*command) for command in commands] == [direct.call(*command) for command in commands]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A lock that nobody waits for is taken and released by short calls of the scripts. A script that needs
-more answers +BUSY, and hasp sends the full call: the client notices nothing of that."""
+"""Short calls of the scripts take and release a lock without waiters. A script that needs more
+answers +BUSY, and hasp sends the full call; the client does not notice."""
 
 import socket
 import subprocess
@@ -34,14 +34,15 @@ SHAS = {sha_of(script): script for script in ("acquire_count", "acquire_token", 
 
 
 class Calls:
-    """The calls of these scripts that Redis gets, as MONITOR shows them."""
+    """Records the calls of these scripts that MONITOR shows."""
 
     def __init__(self, plain, monitor):
         self.plain, self.monitor = plain, monitor
         assert monitor.call("MONITOR") == OK
 
     def told(self):
-        """Since the last time: of each its script and how many arguments it has, or EVAL."""
+        """Returns the calls since the last time: for each, the script and its number of arguments,
+        or EVAL."""
         self.plain.echo("the end")
         calls = []
         while b'"the end"' not in (line := self.monitor.read()):
@@ -60,7 +61,7 @@ def calls(plain, redis_server):
 
 
 def waits(rules, take):
-    """The same command for a client that waits."""
+    """Returns the same command for a client that waits."""
     return take + WAIT if take[0] == "LOCK" else take
 
 
@@ -81,7 +82,7 @@ def test_a_lock_is_taken_and_released_by_short_calls(start_hasp, calls):
 @BOTH
 @EACH_RELEASE
 def test_a_busy_release_hands_off_to_a_waiter_of_another_hasp(start_hasp, plain, pooling, rules, take, release, taken):
-    """Its hasp does not know that waiter, and sends the short call first."""
+    """The releasing client's hasp does not know the waiter, and sends the short call first."""
     hasp, away = start_hasp(rules, pooling=pooling), start_hasp(rules, pooling=pooling)
     with hasp.connect() as one, away.connect() as other:
         assert one.call(*take) == taken
@@ -115,7 +116,7 @@ def test_a_release_with_a_known_waiter_is_a_full_call_at_once(start_hasp, plain,
 @EACH_RELEASE
 @pytest.mark.parametrize("end", ["half closes", "closes"])
 def test_a_client_that_leaves_behind_its_release_has_released(start_hasp, plain, rules, take, release, taken, end):
-    """Its lock would last for long: nothing else releases it."""
+    """The lease is long, so that nothing else releases the lock."""
     rules += "on_disconnect = expire\n"
     hasp, away = start_hasp(rules), start_hasp(rules)
     with hasp.connect() as one, away.connect() as other:
@@ -145,7 +146,8 @@ def test_an_inner_unlock_gives_one_hold_back(start_hasp, plain):
 
 
 def test_a_newcomer_of_another_hasp_does_not_pass_a_queue(start_hasp, plain):
-    """The lock ended past hasp; its short call finds it free, and a waiter that it does not know."""
+    """The lock was deleted directly in Redis. The newcomer's short call finds it free, with a
+    waiter that its hasp does not know."""
     hasp, away = start_hasp(VERBS), start_hasp(VERBS)
     with hasp.connect() as one, away.connect() as other, away.connect() as third:
         assert third.call("LOCK", "k", "PX", 60000) == FENCE

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Signals that ask for nothing that hasp does, and signals that come early."""
+"""Signals that hasp does not use, and signals that arrive early."""
 
 import fcntl
 import os
@@ -12,7 +12,7 @@ from harness.marks import covers
 from harness.replies import PONG
 
 ASKED = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2}
-# Of the kernel about a bug of hasp's own, or to end or stop it whether it wants to or not.
+# The kernel sends these for a bug in hasp, or hasp cannot catch them.
 FATAL = {signal.SIGKILL, signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGABRT,
          signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGSYS, signal.SIGTRAP,
          signal.SIGXCPU}
@@ -31,7 +31,7 @@ def test_signals_that_ask_for_nothing_do_not_end_hasp(start_hasp):
 
 
 def test_signals_that_come_early_do_not_end_hasp(redis_server, tmp_path):
-    """Here it still reads its file, which it is given late."""
+    """hasp is still reading its file, which the test provides late."""
     text = config(tmp_path / "hasp.ini", redis_server).read_text()
     given, end = os.pipe()
     with running(tmp_path / "log", "-c", "/dev/stdin", stdin=given) as child:

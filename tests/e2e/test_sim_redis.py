@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The simulation's stand-in for Redis answers as a redis-server does: a run of tests/sim/check_redis.
+"""The simulation's stand-in for Redis answers like a redis-server: a run of tests/sim/check_redis.
 
-In `contrib/check nightly` it is a long one.
+The run is longer in `contrib/check nightly`.
 """
 
 import os

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The simulation (tests/sim): it is deterministic, seeds find nothing, planted defects are found.
+"""The simulation (tests/sim): it is deterministic, seeds find no fault, and planted defects are
+found.
 
 `make check` runs seeds 1 to 200. $SIM_BUILDS names the `run` programs of other builds of the same
-source, divided by colons: their traces must be the same.
+source, separated by colons: their traces must be the same.
 """
 
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which slot of a cluster a key is in: what hasp computes is what Redis answers."""
+"""hasp computes the same slot of a key as Redis."""
 
 import random
 

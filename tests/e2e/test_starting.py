@@ -95,7 +95,7 @@ def test_check_tells_every_fault_by_file_and_line(tmp_path):
 
 
 def check_access(path, redis, listen, **upstream):
-    """What -t warns of. Nothing listens."""
+    """Returns the warnings of hasp -t. No server listens."""
     path.write_text(f"[hasp]\nlisten = 127.0.0.1:0 {listen}\n[upstream]\naddress = 127.0.0.1:{redis.port}\n"
                     + "".join(f"{name} = {value}\n" for name, value in upstream.items()))
     path.chmod(0o600)

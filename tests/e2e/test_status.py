@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What /status.json tells: who has which lock, who waits, what is contended; to whom, and of which size."""
+"""/status.json: which client has which lock, waiters, contended keys, the size of the reply, and
+the hosts that may request it."""
 
 import contextlib
 import http.client

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Commands behind which no replies come: SYNC, PSYNC, MONITOR. Whether they do, Redis says."""
+"""SYNC, PSYNC and MONITOR, after which Redis may send no ordinary replies. Whether they succeed,
+Redis decides."""
 
 import pytest
 from harness import encode, until
@@ -20,7 +21,7 @@ def served(hasp):
 
 @pytest.fixture
 def limited(plain):
-    """The user `limited` may do everything but these three."""
+    """The user `limited` may run all commands but these three."""
     plain.execute_command("ACL", "SETUSER", "limited", "on", ">pw", "~*", "&*", "+@all",
                           "-sync", "-psync", "-monitor")
     return ("AUTH", "limited", "pw")
@@ -102,8 +103,8 @@ def test_monitor_shows_what_comes_and_nothing_of_hasps_own(start_hasp, plain):
 
 
 def test_wait_counts_what_was_written_on_shared_links(start_hasp, redis_server, plain):
-    """No replica has it, for there is none that acknowledges; a connection that wrote nothing
-    would be told that all do."""
+    """No replica acknowledges the write; WAIT on a connection that wrote nothing would report all
+    replicas."""
     plain.config_set("repl-diskless-sync-delay", 0)
     hasp = start_hasp()
     with hasp.connect() as replica, served(hasp) as one:

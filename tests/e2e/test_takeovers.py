@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What tests/fuzz/cluster and tests/fuzz/failover take for asynchronous replication's doing: a replica
-that took over by itself, for what it may have lost, and nothing else.
+"""Which faults tests/fuzz/cluster and tests/fuzz/failover attribute to asynchronous replication:
+only the losses of a replica that took over by itself.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def outage(kind, old, begin, calm):
 
 
 def taken_over(at=10.0, slots=(SLOT,)):
-    """B from A, between `at` and `at` + 1; A notices 1 s later."""
+    """B takes over from A between `at` and `at` + 1; A notices 1 s later."""
     takeovers = Takeovers()
     takeovers.note("A", at, at, Said(None, 1, set(slots)))
     takeovers.note("B", at, at, Said("A", 1, set()))
@@ -92,7 +92,7 @@ def world():
 
 
 def found(world, at=None, slots=(SLOT,)):
-    """The kinds of faults that are left when a takeover was at `at`."""
+    """Returns the kinds of faults that remain after a takeover at `at`."""
     world.judge(taken_over(at, slots).unasked([], always) if at is not None else [])
     return dict(world.kinds)
 
@@ -146,7 +146,8 @@ def test_an_error_that_no_failover_explains_is_none_of_a_takeover(world):
 # --- as Redis tells it ------------------------------------------------------------------
 
 async def watched(tasks, takeovers, old, act):
-    """Does `act` when all servers are watched. The takeover from `old`, when that is a replica."""
+    """Calls `act` when all servers are watched. Returns the takeover from `old`, if a replica took
+    over."""
     tasks = [asyncio.create_task(task) for task in tasks]
     async with asyncio.timeout(300):
         while len(takeovers.latest) < len(tasks):
@@ -161,7 +162,8 @@ async def watched(tasks, takeovers, old, act):
 
 
 def of_cluster(cluster, old, act):
-    """The takeover from the node, and whether it is taken for the node's own doing."""
+    """Returns the takeover from the node, and whether the campaign attributes it to the node
+    itself."""
     takeovers = Takeovers()
     taken = asyncio.run(watched(watch_cluster(takeovers, cluster), takeovers, old.id, act))
     frozen = [outage("freeze", old.id, 0, float("inf"))]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""client_idle_timeout and client_login_timeout: clients that say nothing, or too little."""
+"""client_idle_timeout and client_login_timeout: clients that send nothing, or too little."""
 
 import contextlib
 import threading
@@ -16,8 +16,8 @@ from harness.wait import prompt, readable
 
 @pytest.fixture
 def with_login():
-    """start(option=value ...): hasp before a Redis that asks for a password. (A busy machine may take
-    a second to log in.)"""
+    """start(option=value ...) starts a hasp in front of a Redis that requires a password. A busy
+    machine may need a second for a login."""
     with contextlib.ExitStack() as things:
         redis = things.enter_context(ProtectedRedis())
 
@@ -75,7 +75,7 @@ def test_client_that_sends_its_request_slowly_is_not_idle(start_hasp):
 
 
 def trickle(connection, data):
-    """Byte by byte, until hasp closes."""
+    """Sends byte by byte until hasp closes the connection. Returns true if it did."""
     with contextlib.suppress(ConnectionError):
         for byte in data:
             connection.send(bytes([byte]))
@@ -118,7 +118,7 @@ def test_login_that_is_sent_byte_by_byte_ends(with_login, reset_first):
 
 
 class Cutter(Relay):
-    """Sends refusals in two pieces, the second one when `rest` is set."""
+    """A relay that sends refusals in two pieces, the second one when `rest` is set."""
 
     rest = None
 

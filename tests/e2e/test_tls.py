@@ -30,13 +30,13 @@ def redis_server(tls_redis):
 
 @pytest.fixture(params=["TLSv1_2", "TLSv1_3"])
 def context(authority, request):
-    """Of a client, of each version."""
+    """Returns a client's context for each version."""
     version = getattr(ssl.TLSVersion, request.param)
     return authority.trusting(minimum_version=version, maximum_version=version)
 
 
 def refused(hasp, context):
-    """What a client gets instead of a handshake."""
+    """Returns the error that a client gets in place of a handshake."""
     with pytest.raises((ssl.SSLError, ConnectionError)) as error:
         connection = connect_tls(tls_address(hasp), context)
         connection.send(encode("PING"))  # in TLSv1.3 the server's refusal comes behind the client's handshake
@@ -72,7 +72,8 @@ def test_values_of_any_size_come_through_as_they_are(tls_hasp, context):
 
 
 def test_pipelines_that_fill_records_are_answered_to_the_last(tls_hasp, authority):
-    """More is decrypted at once than hasp reads at once, and no event of the socket tells of the rest."""
+    """TLS decrypts more bytes than hasp reads at once, and no event of the socket announces the
+    rest."""
     hasp = tls_hasp()
     with connect_tls(tls_address(hasp), authority.trusting()) as c:
         for n in (1, 1000, 4000):
@@ -125,8 +126,7 @@ def end_of_both(client):
 
 @pytest.mark.parametrize("half_close", [end_of_tls_alone, end_of_both])
 def test_half_close_is_answered_first(tls_hasp, context, redis_server, pooling, half_close):
-    """TLS has a word for it, and the replies come behind it. (Redis itself sends no more than it has begun
-    to: on a link of its own the client is treated so.)"""
+    """TLS has a message for a half-close, and the replies come after it."""
     hasp = tls_hasp()
     hasp.is_up()
     size = 5 * MB if pooling == "shared" else 1000
@@ -329,8 +329,8 @@ def test_server_that_never_shakes_hands_is_given_up(start_hasp, authority):
 
 @contextlib.contextmanager
 def half_a_server(certificate):
-    """Its address, and whether the session of each link that is spoken over was resumed. Each client gets a link
-    of its own here, so a server that is only half one will do."""
+    """Returns the server's address, and a list of whether each link resumed its TLS session.
+    Clients get links of their own, so the server needs to answer little."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate.cert, certificate.key)
     reused = []

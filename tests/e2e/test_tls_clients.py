@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Client libraries and redis-cli encrypt, and so does hasp to a Redis that listens for nothing else."""
+"""Client libraries and redis-cli use TLS, and so does hasp to a Redis that accepts only TLS."""
 
 import re
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What may happen to an encrypted connection in the middle: other keys, handshakes, ends of all kinds."""
+"""Events within a TLS connection: new keys, new handshakes, ends of all kinds."""
 
 import socket
 
@@ -20,8 +20,8 @@ def redis_server(tls_redis):
 
 
 def test_keys_change_while_replies_wait(tls_hasp, redis_server):
-    """hasp answers each with keys of its own, behind a record that the socket has taken a part of. It reads on
-    until 256 KiB of replies wait."""
+    """hasp must answer each key change with new keys, after a record that the socket has taken in
+    part. hasp reads on until 256 KiB of replies wait."""
     value = b"x" * 50_000
     redis_server.client().set("big", value)
     reply = b"$%d\r\n%b\r\n" % (len(value), value)
@@ -60,7 +60,7 @@ def test_another_handshake_is_refused(tls_hasp, authority):
 @pytest.mark.parametrize("command", [encode("SET", "k", "v" * 100), encode("SET", "k", "v" * 3 * MB), b"SET k v\r\n"],
                          ids=["short", "long", "inline"])
 def test_request_that_is_cut_off_is_no_request(tls_hasp, authority, redis_server, command):
-    """By TCP's end without TLS', which anybody on the way can send."""
+    """TCP ends without TLS' own end, which anyone in the network can cause."""
     hasp = tls_hasp()
     for end in command[:-1], command[:len(command) // 2]:
         with Connection(TlsAddress.of(tls_address(hasp), authority.trusting())) as c:

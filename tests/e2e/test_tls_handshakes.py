@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Clients that never come to the end of a handshake, and certificates that change, beside honest clients."""
+"""Clients that never finish a handshake, and certificates that change, while honest clients
+continue."""
 
 import contextlib
 import os
@@ -32,13 +33,13 @@ def redis_server(tls_redis):
 
 @pytest.fixture
 def encrypting(authority, certificate, tls_redis):
-    """Options of a hasp."""
+    """Returns options of a hasp with TLS."""
     return {"listen_tls": "127.0.0.1:0", "tls_cert_file": certificate.cert, "tls_key_file": certificate.key,
             "upstream": encrypted(tls_redis.tls_address, authority)}
 
 
 def hello():
-    """Of an honest client."""
+    """Returns the hello of an honest client."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     tls = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
     with contextlib.suppress(ssl.SSLWantReadError):
@@ -76,7 +77,7 @@ STORMS = {
 
 
 class Storm:
-    """Clients that all send the same, and that hasp closes."""
+    """Clients that all send the same bytes, and that hasp closes."""
 
     def __init__(self, address, sent, cut):
         self.socks = []
@@ -124,7 +125,8 @@ def test_clients_that_do_not_shake_hands_harm_nobody_and_leave_nothing(tls_hasp,
 
 
 def hello_without_key():
-    """Of TLSv1.3: the server has to ask for another, with a key of x25519."""
+    """Returns a TLSv1.3 hello after which the server has to ask for another one, with an x25519
+    key."""
     extensions = b"".join(number.to_bytes(2, "big") + len(body).to_bytes(2, "big") + body for number, body in [
         (43, b"\x02\x03\x04"), (10, b"\x00\x02\x00\x1d"), (13, b"\x00\x02\x04\x03"), (51, b"\x00\x00")])
     body = (b"\x03\x03" + bytes(32) + b"\x00" + b"\x00\x02\x13\x01" + b"\x01\x00" +
@@ -160,7 +162,7 @@ def test_certificates_of_clients_may_have_32_kib(tls_hasp, authority, nbytes):
 
 
 def common_name(address, context, session=None):
-    """Whom new connections see; and their session."""
+    """Returns the certificate's name that new connections see, and their session."""
     with connect_tls(address, context, session) as c:
         assert c.call("PING") == PONG
         subject = dict(pair[0] for pair in c.sock.getpeercert()["subject"])
@@ -168,7 +170,7 @@ def common_name(address, context, session=None):
 
 
 class Talk(threading.Thread):
-    """One connection that is kept, and must not notice."""
+    """One connection that stays open, and must not notice changes."""
 
     def __init__(self, address):
         super().__init__()
@@ -193,7 +195,7 @@ class Talk(threading.Thread):
 
 
 def test_certificates_change_under_load(tls_hasp, authority):
-    """A broken file changes nothing, and is told of."""
+    """A broken file changes nothing, and hasp logs it."""
     names = [authority.certificate("odd"), authority.certificate("even")]
     used = authority.certificate("used")
     hasp = tls_hasp(VERBS, certificate=used, workers=2)
@@ -201,7 +203,8 @@ def test_certificates_change_under_load(tls_hasp, authority):
     address = TlsAddress.of(plain, context)
 
     def shown(n):
-        """By whichever worker answers. One may be in the middle of a turn that began before the reload."""
+        """Returns the certificate that any worker shows. A worker may be in a turn that began
+        before the reload."""
         until(lambda: common_name(plain, context)[0] == ["odd", "even"][n % 2], "the certificate to be shown")
 
     with Load(address, clients=2) as load, Talk(address) as talk:
@@ -222,7 +225,7 @@ def test_certificates_change_under_load(tls_hasp, authority):
 
 @pytest.fixture(params=["TLSv1_2", "TLSv1_3"])
 def version(request):
-    """Settings of a client that speaks only that one."""
+    """Returns settings of a client that speaks only this version."""
     version = getattr(ssl.TLSVersion, request.param)
     return {"minimum_version": version, "maximum_version": version}
 
@@ -237,7 +240,7 @@ def test_sessions_are_resumed_over_reloads(tls_hasp, authority, version):
 
 
 def shakes_hands_anew(hasp, context, session):
-    """The session of before is not resumed, and one that begins now is."""
+    """hasp does not resume the old session, but resumes a new one."""
     with connect_tls(tls_address(hasp), context, session) as c:
         assert c.call("PING") == PONG and not c.sock.session_reused
         session = c.sock.session
@@ -257,7 +260,7 @@ def test_sessions_of_another_certificate_are_not_resumed(tls_hasp, authority, ve
 
 
 def test_sessions_of_other_settings_are_not_resumed(tls_hasp, authority, version):
-    """Whoever was let in then may not be now."""
+    """A client that was accepted under the old settings may not be accepted now."""
     context = authority.trusting(authority.certificate("client"), **version)
     hasp = tls_hasp(tls_auth_clients="no", tls_ca_cert_file=authority.cert)
     for old, new in ("tls_auth_clients = no", "tls_auth_clients = yes"), ("tls_auth_clients = yes", "tls_auth_clients = no"):
@@ -311,7 +314,7 @@ def test_upgrades_are_not_noticed_by_clients_that_encrypt(generations, encryptin
 
 
 def test_clients_that_shake_hands_while_hasp_is_upgraded_end_it(generations, encrypting, authority):  # noqa: F811
-    """The old one goes on with those that it has accepted."""
+    """The old process finishes the handshakes of the clients that it has accepted."""
     hasps = generations(drain_timeout="60s", **encrypting)
     address = tls_address(hasps.hasp)
     first = hello()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The harness' own topologies, without hasp: Debian's packages suffice for them, and they do what
-the other tests rely on.
+"""The harness' own topologies, without hasp: Debian's packages suffice, and the topologies work as
+the other tests expect.
 """
 
 import pytest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Clients that send on while they leave replies unread."""
+"""Clients that continue to send while they leave replies unread."""
 
 import itertools
 
@@ -16,13 +16,13 @@ GUARD = "[guard g]\npattern = k\nacquire_on = GET\nrelease_on = GETSET"
 
 
 def replies(count):
-    """To as many GETSETs of VALUE."""
+    """Returns the replies to `n` GETSETs of VALUE."""
     return itertools.chain([b"$-1\r\n"], itertools.repeat(b"$%d\r\n%s\r\n" % (KB, VALUE), count - 1))
 
 
 @pytest.fixture
 def unix_hasp(start_hasp, tmp_path):
-    """Between unix sockets the kernel holds little, so that a pipeline need not be as long."""
+    """The kernel buffers little between unix sockets, so a shorter pipeline suffices."""
     return lambda sections="", **options: start_hasp(sections, listen=f"unix:{tmp_path}/hasp.sock", **options)
 
 

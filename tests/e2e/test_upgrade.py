@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """SIGUSR2: another hasp takes over the listening sockets, and the old one drains.
 
-What becomes of the clients that are connected is tested in test_handover.py.
+test_handover.py tests the clients that are connected.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ LOCK = "lock:1"
 
 
 def owned(address, faults, ending, busy):
-    """Takes a lock, changes a value by reading and writing it, and gives the lock back."""
+    """Takes a lock, changes a value by reading and writing it, and releases the lock."""
     while not ending.is_set() and not faults:
         try:
             with Connection(address) as one:
@@ -61,7 +61,7 @@ def updated(address, faults, ending, done):
 
 @covers("upgraded")
 def test_ten_upgrades_are_not_noticed_by_clients(generations, plain):
-    """They connect anew for each of their requests, locks and updates."""
+    """The clients connect again for each request, lock and update."""
     hasps = generations(VERBS + guard(pattern="stock:*", lease="60s", wait="60s"), workers=2, drain_timeout="60s")
     address, faults, ending, busy, done = hasps.hasp.address, [], threading.Event(), [], []
     others = [threading.Thread(target=owned, args=(address, faults, ending, busy)) for _ in range(2)]
@@ -122,7 +122,7 @@ def test_waiters_of_both_processes_get_the_lock_in_their_order(generations, plai
 
 
 def test_new_process_may_have_more_or_fewer_workers(generations, tmp_path):
-    """A client may come to any of the inherited sockets, and each is accepted from."""
+    """A client may connect to any of the inherited sockets, and workers accept from each."""
     path = tmp_path / "s"
     hasps = generations(listen=f"127.0.0.1:0 unix:{path}", workers=3)
     hasp, before = hasps.hasp, 3
@@ -141,12 +141,12 @@ def test_new_process_may_have_more_or_fewer_workers(generations, tmp_path):
 
 
 def http_ports(hasps):
-    """Of each generation, one after the other."""
+    """Returns the HTTP port of each generation, in order."""
     return re.findall(r"\bhttp address=127\.0\.0\.1:(\d+)", hasps.hasp.log)
 
 
 def test_scraping_goes_on(generations):
-    """The new process has the same socket, at a port that the kernel chose for the first one."""
+    """The new process has the same socket, whose port the kernel chose for the first one."""
     hasps = generations(HTTP)
     port = where(hasps.hasp)
     faults, scraped, ending = [], [], threading.Event()
@@ -189,7 +189,8 @@ def test_connection_to_the_old_process_gets_its_answer_and_is_closed(generations
 
 
 def test_new_process_has_the_console(generations, tmp_path):
-    """At the same addresses, one of which the kernel chose; what is open stays with the old process."""
+    """The console has the same addresses, one of which the kernel chose; open connections stay with
+    the old process."""
     path = tmp_path / "admin"
     hasps = generations(f"[admin]\nlisten = unix:{path} 127.0.0.1:0\npassword = p\n", drain_timeout="1h")
     port = int(re.search(r" console address=127\.0\.0\.1:(\d+)", hasps.hasp.log).group(1))
@@ -256,7 +257,7 @@ def test_binary_that_is_gone_or_crashes_leaves_the_old_process_serving(redis_ser
 
 @covers("upgrade_refused", "upgrading")
 def test_second_upgrade_is_refused_while_one_is_under_way(redis_server, tmp_path):
-    """The new binary says nothing until it is ended, which SIGTERM to the old one does."""
+    """The new binary reports nothing until it is killed; SIGTERM to the old process does that."""
     binary, gate = tmp_path / "hasp", tmp_path / "gate"
     shutil.copy(HASP, binary)
     os.mkfifo(gate)

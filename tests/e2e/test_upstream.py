@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A Redis that is not there, comes and goes, hangs, or is none at all."""
+"""A Redis that is down, restarts, hangs, or is another kind of server."""
 
 import contextlib
 import queue
@@ -21,8 +21,8 @@ LOCKS = "[lock locks]\npattern = lock:*\n[verbs]\n"
 
 
 class FakeRedis:
-    """Listens; hands out the connections of hasp's clients, not hasp's own, which begin with PING
-    or REPLCONF and are left without an answer."""
+    """Listens, and passes on the connections of hasp's clients. hasp's own connections, which begin
+    with PING or REPLCONF, get no answer."""
 
     def __init__(self, backlog=16):
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=backlog)
@@ -35,7 +35,7 @@ class FakeRedis:
         return "%s:%d" % self.listener.getsockname()
 
     def client(self):
-        """(connection, its first bytes)"""
+        """Returns (connection, its first bytes)."""
         return self.clients.get(timeout=PATIENCE)
 
     def _accept(self):
@@ -69,7 +69,7 @@ private = pytest.mark.parametrize("pooling", ["session"])
 
 
 def all_bytes(connection):
-    """Until the peer closes."""
+    """Returns all bytes up to the end of the connection."""
     return connection.file.read()
 
 
@@ -135,7 +135,7 @@ def test_hosts_are_found_by_name_and_by_number(start_hasp, host):
 
 
 def test_every_address_of_a_name_is_tried(start_hasp):
-    """`localhost` may be ::1 first, where this Redis does not listen."""
+    """`localhost` may resolve to ::1 first, where this Redis does not listen."""
     with RedisServer() as redis:
         hasp = start_hasp(upstream=f"localhost:{redis.port}")
         with hasp.connect() as one:
@@ -165,7 +165,7 @@ def listen_unix(path):
 
 
 def test_full_backlog_of_a_unix_socket_is_waited_for(start_hasp, tmp_path):
-    """The kernel refuses such a connection at once, instead of queueing it."""
+    """The kernel refuses such a connection at once instead of queueing it."""
     with listen_unix(tmp_path / "s") as listener:
         waiting = fill_backlog(listener.getsockname(), socket.AF_UNIX)
         hasp = start_hasp(upstream=f"unix:{tmp_path}/s\nconnect_timeout = 300ms")
@@ -299,7 +299,7 @@ def test_redis_restarted_between_commands_is_not_noticed_on_a_shared_link(start_
 
 
 class Relay:
-    """Between hasp and a Redis, to lose the rest of what Redis says at any byte."""
+    """A relay between hasp and Redis that loses Redis' bytes from any position on."""
 
     def __init__(self, redis):
         self.redis = redis
@@ -318,7 +318,7 @@ class Relay:
             self.left = left
 
     def drop(self):
-        """All connections but the first, which is hasp's own."""
+        """Closes all connections but the first, which is hasp's own."""
         while len(self.connections) > 1:
             shut(self.connections.pop())
 
@@ -346,8 +346,8 @@ class Relay:
         shut(sink)
 
     def _take(self, data):
-        """What of it is left to be got; nothing when the limit was lifted meanwhile. hasp may have made two
-        connections, as one asks Redis about logins."""
+        """Returns the number of bytes that the connection may still get, or None if the limit was
+        lifted. hasp may have opened two connections, as one asks Redis about logins."""
         with self.lock:
             if self.left is None:
                 return b""
@@ -364,8 +364,8 @@ def shut(sock):
 
 
 def test_replies_lost_from_any_byte_on_are_not_made_up(start_hasp, redis_server):
-    """The client gets what came, and the end, or before that an error in place of what became of a
-    lock; then hasp serves on."""
+    """The client gets the bytes that arrived, and the end of the connection, or before that an
+    error in place of a lock's result; then hasp continues to serve."""
     relay = Relay(redis_server)
     hasp = start_hasp(LOCKS, upstream=relay.address)
     until(lambda: "upstream_up" in hasp.log, "hasp's own connection")
@@ -391,7 +391,7 @@ def test_replies_lost_from_any_byte_on_are_not_made_up(start_hasp, redis_server)
 
 
 def answers(hasp):
-    """On links of any kind that were not there before."""
+    """On links of any kind that did not exist before."""
     with hasp.connect() as one:
         one.send(encode("ECHO", 1) + encode("MULTI"))
         return one.file.readline() == b"$1\r\n" and one.file.readline() and one.file.readline() == OK
@@ -399,7 +399,7 @@ def answers(hasp):
 
 @private
 def test_last_words_of_redis_are_heard_although_writing_fails(start_hasp, fake):
-    """hasp finds out by writing, before it has read them."""
+    """hasp finds the broken connection by writing, before it has read those bytes."""
     hasp = start_hasp(upstream=fake.address)
     with hasp.connect() as one:
         one.send(encode("ECHO", 1))
@@ -461,7 +461,7 @@ def test_errors_are_told_verbatim(start_hasp, fake, error):
 @private
 @pytest.mark.parametrize("command", [("SETNX", "lock:1", "v"), ("DEL", "lock:1"), ("LOCK", "l"), ("UNLOCK", "l")])
 def test_noscript_for_the_second_time_is_told(start_hasp, fake, command):
-    """A server that answers EVAL so must not be asked for ever."""
+    """hasp must not repeat the call for ever if a server answers EVAL with NOSCRIPT."""
     hasp = start_hasp(LOCKS, upstream=fake.address)
     with hasp.connect() as one:
         one.send(encode(*command))
@@ -475,7 +475,7 @@ def test_noscript_for_the_second_time_is_told(start_hasp, fake, command):
 
 @private
 def test_own_connection_survives_a_redis_that_is_none(start_hasp, redis_server):
-    """COMMAND answered with nonsense: the log tells, clients go on."""
+    """The server answers COMMAND with nonsense: hasp logs that, and clients continue."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         hasp = start_hasp(LOCKS, upstream="%s:%d" % listener.getsockname())
         own, _ = listener.accept()

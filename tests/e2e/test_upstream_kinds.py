@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whichever kind of upstream: it may come up after hasp, and a reload goes from one to the other under load."""
+"""For every kind of upstream: it may start after hasp, and a reload changes from one kind to
+another under load."""
 
 import threading
 
@@ -48,7 +49,8 @@ def test_a_cluster_does_not_come_or_go_by_a_reload(start_hasp, redis_server):
 
 
 class Reader(threading.Thread):
-    """Reads and writes without end; no answer is an error, and no connection is lost but with a command under way."""
+    """Reads and writes without end. No reply may be an error, and a connection may end only with a
+    command in flight."""
 
     def __init__(self, hasp, number):
         super().__init__()

@@ -15,7 +15,7 @@ OTHERS_OWNER = b"-ERR AS names the owner of another client\r\n"
 
 
 def fields(reply):
-    """LOCK.INFO's answer as a dict of bytes, without what is nil."""
+    """Returns LOCK.INFO's answer as a dict of bytes, without nil fields."""
     lines = re.sub(rb"\$\d+\r\n\w+\r\n\$-1\r\n", b"", reply).split(b"\r\n")[1:-1]
     words = [line[1:] if line[:1] == b":" else line for line in lines if line[:1] != b"$"]
     return dict(zip(words[::2], words[1::2]))
@@ -231,7 +231,7 @@ def test_lease_that_no_script_can_count_is_refused_before_it_runs(pair, plain, k
 
 
 def test_lock_of_redisson_layout_is_respected(pair, plain):
-    """As Redisson's RLock leaves it."""
+    """The lock is stored as Redisson's RLock stores it."""
     one, _ = pair(VERBS)
     plain.hset("k", "285475da-9152-4c83-822a-67ee2f116a79:52", 1)
     plain.pexpire("k", 30000)

@@ -78,7 +78,7 @@ def test_fencing_tokens_rise_from_holder_to_holder(start_hasp, plain):
 
 
 def in_turn(plain, holder, ones, take, give):
-    """All of `ones` stand in line, and get the lock in that order."""
+    """Checks that all of `ones` get the lock in the order of the queue."""
     for one in ones:
         stand(plain, one, *take)
     for n, one in enumerate(ones):
@@ -125,7 +125,7 @@ def test_first_come_first_served_under_a_rule_by_two_hasps(start_hasp, plain):
 
 @pytest.mark.parametrize("take", [("LOCK", KEY), ("LOCK", KEY, "WAIT", 60000)])
 def test_newcomer_does_not_overtake_the_waiters(start_hasp, plain, take):
-    """The lock is free, but its queue is not empty: nobody but the newcomer knows by now."""
+    """The lock is free, but its queue is not empty, and only the newcomer asks now."""
     hasp = start_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other:
         plain.hset(KEY, "somebody", 1)
@@ -275,7 +275,7 @@ def test_waiters_lock_is_released_at_disconnect_when_it_shall(start_hasp, plain)
                                         (("SETNX", "lock:1", "v"), ("DEL", "lock:1"))])
 def test_answer_to_a_release_that_comes_after_the_grant_is_not_about_the_new_holder(
         start_hasp, redis_server, plain, take, give):
-    """A client that then hangs up has its lock released, for hasp still knows of it."""
+    """When the client hangs up, hasp releases its lock, which hasp must still know."""
     with Relay(redis_server.address) as relay:
         hasp = is_ready(start_hasp(rule(on_disconnect="release") + verbs(on_disconnect="release"),
                                    upstream=relay.address), plain)

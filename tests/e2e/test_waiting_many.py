@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Thousands of clients that wait at once."""
+"""Thousands of clients that wait at the same time."""
 
 import collections
 import selectors
@@ -15,7 +15,7 @@ from harness.waiting import KEY
 
 
 class Crowd:
-    """So many raw connections, read without blocking."""
+    """`n` raw connections, read without blocking."""
 
     def __init__(self, address, n):
         self.selector = selectors.DefaultSelector()
@@ -30,7 +30,7 @@ class Crowd:
         self.ones[number].sendall(encode(*command))
 
     def replies(self):
-        """(number, reply) of each client that gets one, until none has for long."""
+        """Yields (number, reply) of each client that gets a reply, until none arrives for long."""
         while True:
             ready = self.selector.select(LONG)
             assert ready, "nobody is told anything"

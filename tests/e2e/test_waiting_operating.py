@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Waiting, and what Redis allows; reloads; the end of hasp, the end of Redis."""
+"""Waiting clients when Redis refuses permissions, at reloads, and at the end of hasp or Redis."""
 
 import contextlib
 import signal
@@ -51,7 +51,7 @@ def logged_in(hasp):
 
 
 def upstream(server, **settings):
-    """For start_hasp(upstream=...): the address, and further settings behind it."""
+    """Returns the upstream for start_hasp(): the address, and further options."""
     return "\n".join([f"unix:{server.unix}", *(f"{name} = {value}" for name, value in settings.items())])
 
 
@@ -97,7 +97,7 @@ def test_transaction_that_could_not_wait_leaves_none_open(start_hasp, protected)
 
 
 def test_transaction_that_could_not_wait_has_one_reply_before_replies_are_left_out(start_hasp, protected):
-    """hasp gives it up by DISCARD, whose reply the client must not get."""
+    """hasp ends the transaction by DISCARD, whose reply the client must not get."""
     hasp = start_hasp(guard(), upstream=upstream(protected))
     with logged_in(hasp) as one:
         transact(one, ("SET", "stock:1", 1))  # hasp learns of the refusal
@@ -112,8 +112,8 @@ def test_transaction_that_could_not_wait_has_one_reply_before_replies_are_left_o
 @pytest.mark.parametrize("command", [("LOCK", KEY), ("SETNX", "lock:1", "v"), ("GET", "stock:1"),
                                      ("SET", "stock:1", 1), ("HINCRBY", "stock:1", "f", 1)])
 def test_client_that_is_not_logged_in_is_asked_before_its_script_is_sent(start_hasp, protected, command):
-    """Redis hangs up on a client that has not logged in and sends more than ten arguments. A client
-    without a password is not logged in as far as AUTH goes, and may do everything nevertheless."""
+    """Redis closes a client without a login that sends more than ten arguments. If Redis has no
+    password, a client has not logged in, but may run all commands."""
     hasp = start_hasp(rule(wait="0") + guard(wait="0") + VERBS, upstream=upstream(protected, password="secret"))
     until(lambda: "upstream_up" in hasp.log, "hasp to know that Redis asks for a login")
     with hasp.connect() as one, protected.client() as plain:
@@ -153,7 +153,7 @@ def test_waiters_outlive_a_reload(start_hasp, plain):
 
 
 def test_waiters_whose_rule_is_gone_end_well(start_hasp, plain):
-    """One gets the lock; one that lost its place asks again, and is told what Redis says."""
+    """One waiter gets the lock; one that has lost its place asks again, and gets Redis' reply."""
     hasp = start_hasp(rule(wait="60s"))
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         one.call("SETNX", "lock:1", "v")
@@ -199,7 +199,7 @@ def test_waiters_have_left_the_queue_when_hasp_is_gone(start_hasp, plain, again)
 @BOTH
 @pytest.mark.parametrize("take", [("LOCK", KEY, "WAIT", 20000), ("SETNX", "lock:1", "w")])
 def test_waiters_end_well_when_redis_restarts(start_hasp, redis_server, plain, pooling, take):
-    """With a link of its own that is the end of the connection, as it is without hasp."""
+    """A client with a link of its own is closed, as without hasp."""
     hasp = start_hasp(rule(wait="20s") + VERBS)
     ones = [hasp.connect() for _ in range(3)]
     plain.hset(take[1], "somebody", 1)
@@ -243,7 +243,7 @@ def test_wait_that_times_out_while_redis_is_gone_ends_with_an_error_that_says_so
 
 
 def test_frozen_hasp_is_waited_for_once_not_for_each_of_its_waiters(start_hasp, redis_server, plain):
-    """They keep their places."""
+    """The waiters keep their places."""
     frozen, hasp = start_hasp(VERBS, workers=1).is_up(), start_hasp(VERBS, workers=1).is_up()
     with hasp.connect() as one, hasp.connect() as last, contextlib.ExitStack() as stack:
         assert one.call("LOCK", KEY) == FENCE

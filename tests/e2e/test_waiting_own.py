@@ -14,7 +14,8 @@ RENEW = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpir
 
 
 def refused_at_once(plain, one, *command, answer=NIL, key=KEY):
-    """Long before the lock can have ended, and without a place in its queue."""
+    """The error comes long before the lock can have ended, and the client gets no place in the
+    queue."""
     assert one.call(*command) == answer
     assert plain.pttl(key) > 20000
     assert not plain.exists(queue_of(key))
@@ -75,7 +76,7 @@ def test_lock_does_not_wait_for_another_owner_of_its_connection(start_hasp, plai
 
 
 def test_lock_waits_for_what_another_connection_took_by_the_same_owner_as_before(start_hasp, plain):
-    """The owner's name does not count: its connection has given the lock up."""
+    """The connection's name does not count: the connection has released the lock."""
     hasp = start_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("LOCK", KEY, "AS", "r1") == FENCE

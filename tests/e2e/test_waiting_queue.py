@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The queue of waiters: what it must survive, and how it is named.
+"""The queue of waiters: its name, and the faults that it survives.
 
-Waiters keep their order and get the lock, whatever is killed, deleted or late meanwhile.
+Waiters keep their order and get the lock, whatever is killed, deleted or late.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ def test_waiters_keep_their_order_through(start_hasp, plain, blow):
 
 
 def test_queue_outlives_its_longest_wait_and_not_much_more(start_hasp, plain):
-    """Of a hasp that was killed it would stay for ever."""
+    """Otherwise the queue of a killed hasp would stay for ever."""
     hasp = start_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         one.call("LOCK", KEY)
@@ -119,8 +119,8 @@ def test_release_after_the_subscription_is_up_again(start_hasp, plain):
                                         (("SETNX", "lock:1", "v"), ("DEL", "lock:1"))])
 def test_waiter_passed_over_while_the_subscription_was_down_goes_before_a_newcomer(
         start_hasp, redis_server, plain, take, give):
-    """The lock is free and its queue empty, as far as Redis knows, and hasp is the one to know
-    better. The newcomer asks while hasp is deaf."""
+    """To Redis, the lock is free and its queue empty; only hasp knows the waiter. The newcomer asks
+    while hasp is not subscribed."""
     hasp, away = start_hasp(rule(wait="60s") + VERBS), start_hasp(rule(wait="60s") + VERBS)
     with away.connect() as holder, hasp.connect() as one, hasp.connect() as two, hasp.connect() as newcomer:
         plain.hset(KEY, "somebody", 1)
@@ -149,7 +149,8 @@ def test_waiter_passed_over_while_the_subscription_was_down_goes_before_a_newcom
 @pytest.mark.parametrize("take, give", [(("LOCK", KEY, "WAIT", 60000), ("UNLOCK", KEY)),
                                         (("SETNX", "lock:1", "v"), ("DEL", "lock:1"))])
 def test_newcomer_does_not_pass_those_whose_places_cannot_be_asked_for_yet(start_hasp, plain, take, give):
-    """hasp hears Redis again, and its own connection, by which it asks, comes back later."""
+    """hasp's subscription is up again, but its own connection, which restores the places, comes
+    later."""
     hasp = start_hasp(rule(wait="60s") + VERBS).is_up()
     (own,) = clients(plain)
     away = start_hasp(rule(wait="60s") + VERBS)
@@ -178,7 +179,7 @@ def test_newcomer_does_not_pass_those_whose_places_cannot_be_asked_for_yet(start
 
 
 def test_release_while_hasps_own_connection_is_down_is_made_good(start_hasp, plain):
-    """The lease of the lock ends without anybody's message: only a look can tell."""
+    """The lease ends without a message, so only hasp's check can find the free lock."""
     hasp = start_hasp(VERBS)
     until(lambda: "upstream_up" in hasp.log, "hasp's own connection")
     (own,) = clients(plain)
@@ -194,7 +195,8 @@ def test_release_while_hasps_own_connection_is_down_is_made_good(start_hasp, pla
 
 @BOTH
 def test_waiter_whose_link_was_killed_ends_well(start_hasp, plain, pooling):
-    """A link that others share is none of its business; its own is its connection."""
+    """A client that waits on a shared link is not affected; a client with its own link is
+    closed."""
     hasp = start_hasp(VERBS)
     until(lambda: "upstream_up" in hasp.log, "hasp's own connection")
     with hasp.connect() as other:
@@ -229,7 +231,7 @@ def test_client_that_hangs_up_leaves_the_queue(start_hasp, plain, half, take):
 
 @contextlib.contextmanager
 def frozen_at_release(hasp, gates, holder, *release):
-    """hasp has sent the release and does nothing more while this lasts."""
+    """Freezes hasp within the block, after it has sent the release."""
     gates.shut(requests={"link"})
     holder.send(encode(*release))
     until(lambda: gates.waiting, "the release to be on its way")
@@ -239,7 +241,7 @@ def frozen_at_release(hasp, gates, holder, *release):
 
 
 def test_lock_handed_to_one_who_has_hung_up_goes_to_the_next(start_hasp, gates, plain):
-    """Whichever of both hasp hears of first."""
+    """In whichever order hasp learns of the two events."""
     hasp, away = start_hasp(VERBS, upstream=gates.address), start_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as gone, away.connect() as other:
         one.call("LOCK", KEY)
@@ -274,7 +276,7 @@ def test_waiters_of_a_hasp_that_was_killed_hold_up_nobody(start_hasp, plain):
 
 @pytest.mark.parametrize("take", [("LOCK", KEY, "WAIT", 20000, "PX", 3000), ("SET", "lock:1", "w", "NX", "PX", 3000)])
 def test_grant_that_comes_after_its_lease_is_not_told(start_hasp, gates, plain, take):
-    """hasp sleeps while it is handed the lock, until another one has it."""
+    """hasp is stopped when it gets the lock, until another client has the lock."""
     hasp, away = start_hasp(rule() + VERBS, upstream=gates.address), start_hasp(rule() + VERBS)
     key, verb = take[1], take[0] == "LOCK"
     with hasp.connect() as one, hasp.connect() as other, away.connect() as third:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every way to release a lock lets the next waiter in: commands, transactions, scripts, leases."""
+"""Every way to release a lock gives it to the next waiter: commands, transactions, scripts,
+leases."""
 
 import contextlib
 import time
@@ -58,7 +59,7 @@ RULE_RELEASES = [
 @pytest.mark.parametrize("release, reply", RULE_RELEASES, ids=lambda value: value[0] if isinstance(value, tuple) else "")
 @pytest.mark.parametrize("multi", [False, True])
 def test_release_under_a_rule_wakes_the_waiter(start_hasp, plain, owner, release, reply, multi):
-    """By whichever command, alone or in a transaction; the waiter is at another hasp's worker."""
+    """By any command, alone or in a transaction; the waiter is at another hasp's worker."""
     hasp, away = start_hasp(rule(owner=owner)), start_hasp(rule(owner=owner))
     release = [word() if callable(word) else word for word in release]
     with hasp.connect() as one, away.connect() as other:
@@ -133,7 +134,7 @@ def test_release_without_a_rule_wakes_the_waiter_of_another_worker(start_hasp, p
 
 
 def test_redissons_message_wakes_the_waiter_of_a_verb(start_hasp, plain):
-    """Its clients release past hasp and say so."""
+    """Redisson's clients release directly in Redis, and publish a message."""
     hasp = start_hasp(VERBS)
     with hasp.connect() as one:
         plain.hset(KEY, "somebody", 1)
@@ -172,7 +173,7 @@ def test_end_of_a_lease_hands_off(start_hasp, plain):
 
 
 def test_waiters_own_lease_ends_for_the_next_one(start_hasp, plain):
-    """No message tells when the lease of a client that was handed the lock is over."""
+    """No message announces that the lease of a client that was handed the lock is over."""
     hasp = start_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         one.call("LOCK", KEY)

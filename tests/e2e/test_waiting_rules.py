@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Waiting for a lock under a rule with `wait`; what else the waiting client sends meanwhile."""
+"""Waiting for a lock under a rule with `wait`, and other commands that the waiting client sends."""
 
 import time
 
@@ -88,7 +88,7 @@ def test_rule_with_wait_and_refresh_lets_its_owner_in_again(start_hasp, plain):
 
 
 def test_set_nx_get_does_not_wait(start_hasp, plain):
-    """It asks for the value that is there now."""
+    """The client asks for the present value."""
     hasp = start_hasp(rule())
     with hasp.connect() as one, hasp.connect() as other:
         one.call("SETNX", "lock:1", "v")

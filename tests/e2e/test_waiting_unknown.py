@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A lock, or a place in the queue, that was taken while the answer was lost, is released."""
+"""hasp releases a lock, or a place in the queue, if the reply that granted it was lost."""
 
 import time
 
@@ -14,7 +14,7 @@ from harness.waiting import KEY, rule
 
 
 class Lost:
-    """hasp behind a relay that cuts between a command and its reply."""
+    """A hasp behind a relay that cuts the connection between a command and its reply."""
 
     def __init__(self, start_hasp, redis_server, plain, rules):
         self.relay = Relay(redis_server.address)
@@ -22,7 +22,8 @@ class Lost:
         self.hasp = is_ready(start_hasp(rules, upstream=self.relay.address), plain)
 
     def lose(self, connection, *command, done):
-        """Sends it, has Redis carry it out, and loses the answer. Returns what the client is told."""
+        """Sends the command, lets Redis run it, and loses the reply. Returns what the client
+        gets."""
         assert connection.call("PING") in (PONG, QUEUED)  # its link is there
         self.relay.swallows = True
         connection.send(encode(*command))
@@ -31,7 +32,7 @@ class Lost:
         return connection.file.read()
 
     def subscribe(self, take, key):
-        """hasp must have subscribed before it sends what may have to wait."""
+        """Waits until hasp has subscribed, so that it sends commands that may have to wait."""
         with self.hasp.connect() as one:
             one.call(*(key + ":0" if word == key else word for word in take))
             one.call("DEL", key + ":0")
@@ -139,7 +140,7 @@ def test_undoing_finds_its_hold_behind_many_others(lost, start_hasp, plain):
 
 @pytest.mark.parametrize("stale", [{"set": "a rule's"}, {"zadd": {"1 t": 1}}])
 def test_lock_is_got_again_beside_what_is_left_of_another_one(start_hasp, plain, stale):
-    """The sidecar of a rule's lock that is over, or of a lock with another fencing token."""
+    """The record of a rule's expired lock, or of a lock with another fencing token."""
     side = "hasp:owner:{k}"
     with start_hasp(VERBS).connect() as one:
         first = one.call("LOCK", KEY)
@@ -177,7 +178,7 @@ def test_lock_held_before_is_not_undone(lost, plain, rules, take, again, command
         assert it.lose(one, *again, done=lambda: calls(plain, command) > before).startswith(UNKNOWN)
         it.relay.mend()
         until(lambda: it.hasp.log.count("upstream_up") >= 2, "hasp to be back")
-        # What it does for itself it does in order: it has undone by now what it undoes.
+        # hasp's own calls run in order, so it has finished its undo by now.
         with it.hasp.connect() as other:
             other.call("LOCK", "x") if "[verbs]" in rules else other.call("SETNX", "lock:x", "v")
         until(lambda: calls(plain, "evalsha") > 0, "it")
