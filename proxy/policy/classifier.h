@@ -5,7 +5,7 @@
  * changes: applications send a dozen different commands, and most requests begin like an
  * earlier one.
  *
- *   *2\r\n$3\r\nGET\r\n...  --classifier_recall()--> what GET is, and two arguments
+ *   *2\r\n$3\r\nGET\r\n...  --classifier_recall()--> the facts about GET, and two arguments
  *            `--- classifier_find() <- look up
  */
 #ifndef HASP_POLICY_CLASSIFIER_H
@@ -19,8 +19,9 @@
 #include "base/slice.h"
 #include "policy/context.h"
 
-/* The bytes `*A\r\n$N\r\nNAME\r\n` that begin a request, A and N of one digit and NAME of up
- * to six bytes: two words, of which the second is compared up to the end of the name. */
+/* A remembered request begins with `*A\r\n$N\r\nNAME\r\n`: A and N have one digit, and NAME has
+ * up to six bytes. hasp compares these bytes as two words, the second one only up to the end of
+ * NAME's line. */
 #define PREFIX_BYTES ((size_t)16)
 #define PREFIX_NAME ((size_t)8) /* offset of the name */
 #define PREFIX_NAME_MAX ((size_t)6)

@@ -26,7 +26,7 @@ struct context_locks *context_locks_new(void *client)
 	return locks;
 }
 
-/* True if something asks for the sections of the command's keys. */
+/* True if the decision depends on the sections of the command's keys. */
 static bool sections_matter(const struct command_info *what)
 {
 	return what->is_matched || what->reads_value || what->may_release ||

@@ -28,24 +28,26 @@ struct command_info {
 	const struct command *command; /* NULL: hasp does not know it */
 	enum verb verb;
 	bool is_verb;
-	/* Nothing needs a decision, unless a rule concerns it or it could release a lock. */
+	/* hasp passes the command without a decision, unless a rule concerns the command, or it
+	 * could release a lock. */
 	bool is_plain;
-	bool is_unknown; /* the server may know the command now: ask it */
-	bool may_be_slow; /* Redis may take long to answer it; then it is not plain */
-	bool blocks; /* it may wait for data */
-	bool is_stateless; /* it may be sent on a shared link */
-	bool is_write; /* a rule could concern it; if plain, by its first argument */
-	bool is_guarded; /* a guard could concern it; false: certainly not */
+	bool is_unknown; /* hasp asks the server, which may know the command by now */
+	bool may_be_slow; /* Redis may take long to answer; such a command is not plain */
+	bool blocks; /* the command may wait for data */
+	bool is_stateless; /* the command may be sent on a shared link */
+	bool is_write; /* a rule could concern the command, by the first argument if plain */
+	bool is_guarded; /* a guard could concern the command */
 	bool acquires; /* the command takes a guard */
-	bool may_be_quorums; /* a rule with a quorum could concern it; false: certainly not */
-	bool is_observed; /* an observed rule or guard could; false: certainly not */
-	bool is_discovered; /* discovery observes it */
-	bool is_sampled; /* a sample is enough for that; if not, it is not plain: watched.h */
+	bool may_be_quorums; /* a rule with a quorum could concern the command */
+	bool is_observed; /* a rule or guard in mode OBSERVE could concern the command */
+	bool is_discovered; /* discovery observes the command */
+	bool is_sampled; /* discovery needs only a sample: watched.h. A discovered command
+	                  * without this is not plain */
 	bool is_matched; /* is_write, is_guarded, may_be_quorums or is_observed: its keys decide
 	                  * whether a section concerns it */
-	bool reads_value; /* it may read a lock with owner = value; false: certainly not */
-	bool may_release; /* it could end a lock that a client waits for */
-	bool never_inspect; /* plain, and none of the three above for any arguments */
+	bool reads_value; /* the command may read a lock with owner = value */
+	bool may_release; /* the command could end a lock that a client waits for */
+	bool never_inspect; /* hasp passes the command whatever its arguments */
 };
 
 /* True if the command changes the session of the connection. */
@@ -58,42 +60,45 @@ enum verdict {
 	DISPATCH_PASS, /* send the command as it came */
 	DISPATCH_CALL, /* send env->rewritten instead */
 	DISPATCH_GUARD, /* carry out pending->guard_op, step by step */
-	DISPATCH_ASK_LOGIN, /* ask Redis whether the client is logged in. If not, that answers
-	                     * the command; else decide about it again */
+	DISPATCH_ASK_LOGIN, /* ask Redis whether the client is logged in. If not, Redis' error
+	                     * answers the command; else decide about the command again */
 	DISPATCH_COUNT_WRITES, /* write and delete a key first, so that WAIT covers the
 	                        * client's writes on other links. An error answers the command;
-	                        * else decide about it again */
-	DISPATCH_DEFER, /* ask again when no reply is due: the decision depends on one */
-	DISPATCH_LEARN, /* ask again when Redis has described the command */
+	                        * else decide about the command again */
+	DISPATCH_DEFER, /* decide when no reply is due any more: a reply may change the
+	                 * decision */
+	DISPATCH_LEARN, /* decide when Redis has described the command */
 	DISPATCH_NEED_MORE, /* dispatch_early() only: the decision needs the whole request */
 };
 
 /* The link that a command needs. */
 enum route {
 	ROUTE_SHARED, /* any link with the client's login */
-	ROUTE_LINGERING, /* a link of its own, kept some seconds longer: the command leaves no
-	                  * state there, but the client may soon need such a link again */
-	ROUTE_DEDICATED, /* a link of its own while the command is in flight */
-	ROUTE_BARE, /* as ROUTE_DEDICATED; if Redis refuses the replay of the client's state,
-	             * without it, for this command: it needs no database or login */
-	ROUTE_TRANSACTION, /* a link of its own, until Redis keeps neither a transaction nor
-	                    * watched keys for the client there */
-	ROUTE_PINNED, /* a link of its own from here on. The session knows the state that the
-	               * command leaves there, so it can be replayed on another link */
-	ROUTE_STICKY, /* as ROUTE_PINNED, but the state there is not known, or cannot be
-	               * replayed: the client ends with its link */
+	ROUTE_LINGERING, /* a link of the client's own, kept some seconds longer: the command
+	                  * leaves no state there, but the client may soon need such a link
+	                  * again */
+	ROUTE_DEDICATED, /* a link of the client's own while the command is in flight */
+	ROUTE_BARE, /* as ROUTE_DEDICATED, but without the client's state if Redis refuses its
+	             * replay: the command needs no database or login */
+	ROUTE_TRANSACTION, /* a link of the client's own, until Redis keeps neither a
+	                    * transaction nor watched keys for the client there */
+	ROUTE_PINNED, /* a link of the client's own from here on. hasp knows the state that the
+	               * command leaves there, and can replay it on another link */
+	ROUTE_STICKY, /* as ROUTE_PINNED, but hasp does not know the state, or cannot replay
+	               * it: the client ends with its link */
 };
 
 struct decision {
 	enum verdict verdict;
-	/* Awaits the reply; the caller owns it. NULL: nothing depends on the reply, or the
-	 * transaction that queues the command has the request. With GUARD, and with CALL but
-	 * for `discards`, later commands wait. */
+	/* The request that awaits the reply; the caller owns it. NULL: nothing depends on the
+	 * reply, or the transaction that queues the command has the request. With GUARD, and
+	 * with CALL without `discards`, later commands wait for the reply. */
 	struct pending_request *pending;
 	bool watches_refusal; /* an error reply aborts the transaction */
-	unsigned discards; /* number of earlier replies, which the client does not get */
-	int64_t wait_ms; /* CALL: how long it may wait in line; 0: it may not */
-	bool follows_ping; /* hasp sends a PING before it: see session_commands.c, on_wait() */
+	unsigned discards; /* number of replies before the command's that the client does not
+	                    * get */
+	int64_t wait_ms; /* CALL: how long the call may wait in line; 0: not at all */
+	bool follows_ping; /* hasp sends a PING first: see session_commands.c, on_wait() */
 	bool is_patient; /* a late reply does not mean that the link hangs */
 	bool is_followed; /* PASS: hasp reads a lock before and after the command */
 	bool is_refusal; /* CALL: hasp answers the command with an error */
@@ -141,8 +146,8 @@ struct context {
 	struct tracker_client **watched; /* watch/tracker.h; *watched is NULL until the tracker
 	                                  * watches the client */
 	const char *listener; /* the entry of `listen` by which the client came */
-	bool needs_wait_ping; /* the client wrote on other links, which WAIT on its link does
-	                   not cover */
+	bool needs_wait_ping; /* the client wrote on other links, whose writes WAIT on its link
+	                       * does not cover */
 	bool must_log_in; /* Redis requires a login, and this client has none */
 	const struct owner_identity *(*identity)(void *arg);
 	void *arg; /* argument of identity() and make_opts() */
@@ -206,14 +211,14 @@ struct slice context_token(const struct context *x, enum owner_kind kind, struct
 /* The parts of a pending request that do not belong to the session. */
 extern const struct pending_ops context_rest;
 
-/* Passes the command as decided. The request takes `command_sample`, which awaits the reply;
- * in a transaction, EXEC's. */
+/* Gives `command_sample` to the request of a passed command, which awaits the reply (in a
+ * transaction, EXEC's). */
 void context_note(struct context *x, struct decision *d, struct command_sample *command_sample);
 
-/* Carries the command out as the operation `op`, which `r` awaits. */
+/* Decides to carry the command out as the operation `op`, whose end `r` awaits. */
 struct decision context_guard(struct pending_request *r, struct guard_op *op);
 
-/* Puts an error of hasp's in place of the command. */
+/* Decides to answer the command with `error`, and writes that to env->rewritten. */
 struct decision context_refuse(struct context *x, const char *error);
 
 #endif

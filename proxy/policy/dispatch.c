@@ -87,8 +87,8 @@ enum route dispatch_route(const struct context *x)
 	return may_leave_unknown(what) ? ROUTE_STICKY : ROUTE_PINNED;
 }
 
-/* Finds the keys of the command that could end a lock for which clients wait. Writes their
- * numbers to `found`, at most KEYS_ON_STACK; returns how many there are. */
+/* Finds the command's keys that are locks for which clients wait, if the command could end a
+ * lock. Writes the indexes of at most KEYS_ON_STACK keys to `found`; returns their number. */
 static size_t find_waited(const struct context *x, size_t *found)
 {
 	size_t n = 0;
@@ -112,7 +112,8 @@ bool dispatch_may_release(struct policy_env *env, struct session *session,
 	return find_waited(&x, found) > 0;
 }
 
-/* Makes hasp probe the locks that a passed request may have ended, when it is answered. */
+/* Makes hasp probe the locks that a passed request may have ended, when Redis has answered the
+ * request. */
 static void add_probe(struct context *x, struct decision *d)
 {
 	size_t found[KEYS_ON_STACK], n;
@@ -228,9 +229,8 @@ static bool is_patient(const struct context *x, const struct transaction *txn)
 	return x->what->may_be_slow && !transaction_is_open(txn);
 }
 
-/* A client that turns opaque waits for the awaited requests (session_commands.c). So hasp
- * awaits the request if it sends a command of its own before it, whose reply the client does
- * not get. */
+/* Awaits a request before which hasp sends a command of its own: the client does not get the
+ * reply to that command, and must not turn opaque before (session_commands.c). */
 static void await_own_replies(struct decision *d)
 {
 	if (!d->pending && (d->discards || d->follows_ping))
@@ -272,7 +272,7 @@ struct decision dispatch(struct context *x)
 	return d;
 }
 
-/* Returns the only key that the command can have, if that has come; else NULL. */
+/* Returns the key of a command that can have only one, if that key has arrived; else NULL. */
 static const struct command_key *single_key(const struct context *x)
 {
 	const struct command *c = x->what->command;
@@ -280,7 +280,7 @@ static const struct command_key *single_key(const struct context *x)
 	return c && command_single_key(c) && x->keys.n ? x->keys.v : NULL;
 }
 
-/* True if the request, once it is whole, certainly concerns no rule and no guard. */
+/* True if the rest of the request cannot make it concern a rule, guard or reserved key. */
 static bool is_decided(const struct context *x)
 {
 	const struct command_info *what = x->what;

@@ -11,11 +11,11 @@
  *   write on a key
  *   of hasp's own   -> refused
  *   session command -> passed, and remembered until its reply
- *   not known       -> hasp asks Redis about the command, and decides then
+ *   unknown command -> hasp asks Redis about the command, and decides then
  *   anything else   -> passed
  *
- * A request that could end a lock which a client waits for is marked, so that the lock is
- * probed when it is answered.
+ * If a request could end a lock that a client waits for, hasp probes the lock when Redis has
+ * answered the request.
  */
 #ifndef HASP_POLICY_DISPATCH_H
 #define HASP_POLICY_DISPATCH_H
@@ -34,13 +34,12 @@ static inline bool dispatch_heeds_releases(const struct policy_env *env, bool ru
 	return (ruled && env->rules_wait) || waiters_any(env->waiters);
 }
 
-/* True if the request, which is otherwise plain, could end a lock that a client waits for.
- * False if dispatch_heeds_releases() is, whatever the keys. */
+/* True if the request, which is otherwise plain, could end a lock that a client waits for. */
 bool dispatch_may_release(struct policy_env *env, struct session *session,
                           const struct command_info *what, const struct resp_view *req);
 
-/* Decides about the command of a whole request. Changes the session as if
- * the request were sent now, unless the verdict is DEFER, LEARN, ASK_LOGIN or COUNT_WRITES. */
+/* Decides about the command of a whole request. Changes the session as if the request were sent
+ * now, unless the verdict is DEFER, LEARN, ASK_LOGIN or COUNT_WRITES. */
 struct decision dispatch(struct context *x);
 
 /* Records that `n` whole and plain requests, in `bytes`, are sent in a transaction. Returns
@@ -48,9 +47,9 @@ struct decision dispatch(struct context *x);
 bool dispatch_queue_plain(const struct policy_env *env, struct session *s, struct slice bytes,
                           uint32_t n);
 
-/* Decides about a long request by its `beginning`: PASS (session changed), NEED_MORE or LEARN.
- * Sets the command of `x`; writes the facts about its name to `what`: nothing if the name is
- * not complete. `is_name_long`: the first argument is incomplete, and is no command's name. */
+/* Decides about a long request by its `beginning`: PASS (and changes the session), NEED_MORE or
+ * LEARN. Sets the command of `x`, and writes the facts about it to `what`, if its name is
+ * complete. `is_name_long`: the name has not ended, and is longer than any command's. */
 struct decision dispatch_early(struct context *x, const struct resp_view *beginning,
                                struct command_info *what, bool is_name_long);
 

@@ -48,8 +48,8 @@ static bool guard_is_waited_for(const struct context *x, struct slice key)
 	return result;
 }
 
-/* True if a read may begin as if its guard were free. Then three commands cost Redis less than
- * a script does. Redis carries the client's command out in any case. */
+/* True if hasp may handle a read as if its guard were free, by three commands, which cost Redis
+ * less than a script. Redis carries the client's command out in any case. */
 static bool may_acquire_optimistically(const struct context *x, const struct guard_keys *k)
 {
 	return x->may_be_optimistic && k->n == 1 && !k->v->held &&
@@ -77,7 +77,7 @@ static struct decision begin_op(struct context *x, struct guard_op *op)
 	return context_guard(pending_new_of(&x->env->pending, PENDING_GUARD), op);
 }
 
-/* Refuses the command. If it would have acquired guards, records the missing reads. */
+/* Refuses the command. If the command would have acquired guards, its reads count as failed. */
 static struct decision refuse_command(struct context *x, const char *error)
 {
 	if (x->what->acquires)
@@ -178,8 +178,8 @@ bool guard_decide(struct context *x, struct decision *d)
 
 /* --- strategy = check ------------------------------------------------------------------ */
 
-/* Returns the keys with strategy = check that the command reads, or writes in a transaction;
- * NULL: none. */
+/* Returns the keys whose guards have strategy = check, and that the command reads, or writes in
+ * a transaction. NULL: none. */
 static struct checked_read *find_checked(const struct context *x)
 {
 	const struct command *c = x->what->command;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * guard_keys: which keys of a command are guarded, what the command does to each, and the token
- * of its client. guard.c decides what follows from that.
+ * guard_keys: which keys of a command are guarded, what the command does to each key, and the
+ * client's token. guard.c decides what hasp does about them.
  */
 #include "policy/policy_internal.h"
 
@@ -109,8 +109,8 @@ static bool writes_something(const struct context *x)
 	       (command_writes(c, x->keys.n) && !command_only_gets(c, x->req));
 }
 
-/* True if the connection may have read the key before. Else a command that writes and is named
- * as a reader (BITFIELD) counts as a read. */
+/* True if the connection may have read the key before. If not, a command of `acquire_on` that
+ * can also write (BITFIELD) counts as a read. */
 static bool may_have_read(const struct context *x, struct slice key)
 {
 	const struct read_set_entry *read_set_entry = read_set_find(
@@ -140,8 +140,8 @@ enum guard_use guard_key_use(const struct context *x, const struct guard *g, siz
 	                                                                    : GUARD_IGNORED;
 }
 
-/* True if the connection may have read the key, which is checked, and not written it since. A
- * read whose reply is due has no entry yet. */
+/* True if the connection may have read the key (strategy = check), and not written it since.
+ * A read whose reply is due has no entry yet. */
 static bool may_be_read(const struct context *x, struct slice key)
 {
 	const struct read_set_entry *e = read_set_find(x->env->read_sets, context_read_set(x),
@@ -150,7 +150,7 @@ static bool may_be_read(const struct context *x, struct slice key)
 	return x->session->nawaited || (e ? e->read : context_read_set(x)->unchecked);
 }
 
-/* Adds key `i`, whose guard `g` has strategy = check, if the command writes it and the
+/* Adds key `i`, whose guard `g` has strategy = check, if the command writes the key and the
  * connection may have read it. Returns false if there is no space. */
 static bool add_checked(const struct context *x, const struct guard *g, size_t i,
                         struct guard_keys *k)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * guard_txn: decides about writes of guarded keys that no script can run: commands whose reply
- * Lua cannot hold, scripts, and the application's own transactions. hasp runs them in a
+ * Lua cannot hold, scripts, and the application's own transactions. hasp runs these writes in a
  * transaction that fails when a guard changes: see client/guard_steps.c.
  *
- * If the application watches keys of its own, hasp cannot send its transaction again, because
- * that would end the WATCH: hasp watches the guards, too, from before its MULTI.
+ * If the application watches keys of its own, hasp cannot send the application's transaction
+ * again, because EXEC has ended the WATCH. So hasp watches the guards, too, before MULTI.
  */
 #include "policy/policy_internal.h"
 
@@ -19,7 +19,7 @@
 
 /* --- the application's transaction ----------------------------------------------------- */
 
-/* Until Redis has described a command, any of its arguments may be a key. */
+/* (Until Redis has described the command, any of its arguments may be a key.) */
 bool guard_block_names_guarded(const struct policy_env *env, const struct resp_view *req)
 {
 	if (commands_are_learned(env->commands))
@@ -42,8 +42,8 @@ bool guard_txn_names_guarded(const struct context *x)
 	return guard_is_named(x);
 }
 
-/* Finds the guarded keys of all commands in `block`, and adds them to k->v. Returns false if
- * they are in more than one database, too many, or not all known. */
+/* Finds the guarded keys of all commands in `block`, and adds them to `k`. Returns false if the
+ * keys are in more than one database, too many, or not all known. */
 static bool find_in_block(const struct context *x, struct slice block, struct guard_keys *k)
 {
 	struct request_args args = { 0 };
@@ -82,8 +82,8 @@ static bool find_in_block(const struct context *x, struct slice block, struct gu
 enum guard_block {
 	GUARD_BLOCK_NONE, /* no key is guarded */
 	GUARD_BLOCK_OP, /* *op has the guarded keys */
-	GUARD_BLOCK_UNCLEAR, /* the guarded keys are in more than one database, too many, or of
-	                      * guards with both strategies */
+	GUARD_BLOCK_UNCLEAR, /* the guarded keys are in more than one database, too many, not
+	                      * all known, or of guards with both strategies */
 };
 
 /* Finds the guarded keys of the commands in `block`, which Redis runs next, and makes an
@@ -138,15 +138,15 @@ static struct decision refuse_transaction(struct context *x, const char *error)
 	return d;
 }
 
-/* As refuse_transaction(), if the keys that the command would have read are not known. */
+/* As refuse_transaction(), if hasp does not know which keys the transaction would have read. */
 static struct decision refuse_unfollowed(struct context *x, const char *error)
 {
 	read_set_overflow(&context_own_locks(x)->read_set);
 	return refuse_transaction(x, error);
 }
 
-/* Checks a transaction whose application watches keys: all guards of `op` must be watched
- * since before MULTI. Returns NULL if they are; else the fault. */
+/* Checks a transaction whose application watches keys: hasp must have watched all guards of
+ * `op` since before MULTI. Returns NULL if it has; else the error. */
 static const char *find_unwatched(const struct context *x, const struct guard_op *op)
 {
 	enum transaction_guards guards = x->session->txn.guards;
@@ -195,7 +195,7 @@ static struct decision exec_block(struct context *x, struct guard_op *op)
 	return context_guard(session_exec_pending(x->session), op);
 }
 
-/* Records that Redis refused a command: an application that ignores this has read nothing. */
+/* Records that the transaction's reads failed because Redis refused one of its commands. */
 static void note_aborted(struct context *x)
 {
 	const struct transaction *t = &x->session->txn;
@@ -293,7 +293,7 @@ bool guard_txn_decide(struct context *x, struct decision *d)
 {
 	struct slice name = x->req->argv[0];
 
-	/* hasp does not follow a client that gets no replies. */
+	/* hasp does not follow the transactions of an opaque client. */
 	if (x->session->opaque || x->req->argc != 1)
 		return false;
 	if (slice_is(name, "exec"))
@@ -325,7 +325,7 @@ void guard_txn_keep(struct context *x, struct decision *d)
 
 	if (x->session->opaque)
 		return;
-	/* A command without a pending request: its refusal leads to transaction_abort(). */
+	/* The refusal of a command without a pending request leads to transaction_abort(). */
 	HASP_ASSERT(!d->pending);
 	d->watches_refusal = true;
 	if (d->verdict == DISPATCH_CALL) {

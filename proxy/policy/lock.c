@@ -23,8 +23,8 @@ static const struct decision pass = { .verdict = DISPATCH_PASS };
 static const struct decision defer = { .verdict = DISPATCH_DEFER };
 
 /* Returns the first of the command's keys, from `i` on, whose lock clients may wait for after
- * the call; x->keys.n: there is none. The call itself hands off a lock that it releases; a lock
- * that it acquires had no waiters. */
+ * the call; x->keys.n: there is none. (A script with hand_off hands the lock off itself. One
+ * with only_if_free has acquired a lock without waiters.) */
 static size_t next_waited(const struct context *x, const struct lock_call *call, size_t i)
 {
 	if (call->hand_off || call->only_if_free)
@@ -34,7 +34,8 @@ static size_t next_waited(const struct context *x, const struct lock_call *call,
 	return i;
 }
 
-/* Awaits the reply of a call, for the holds, and for clients that wait for the keys. */
+/* Decides to send the call in env->rewritten, and to await its reply if that may change a hold,
+ * or if clients wait for one of the keys. */
 static struct decision await_call(struct context *x, const struct lock_call *call,
                                   struct lock_request *lock_request)
 {
@@ -65,8 +66,8 @@ static struct decision await_call(struct context *x, const struct lock_call *cal
 	return d;
 }
 
-/* True if the first call for the lock `key` may be a short one. If clients wait for the lock,
- * the script needs all arguments. hasp must be able to follow the reply. */
+/* True if the first call for the lock `key` may be a short one: hasp must be able to follow the
+ * reply, and if clients wait for the lock, the script needs all arguments. */
 static bool may_be_short(const struct context *x, struct slice key)
 {
 	return x->opts.report_refusal && !x->opts.eval && !x->session->quitting &&
@@ -75,8 +76,8 @@ static bool may_be_short(const struct context *x, struct slice key)
 
 /* --- never on its own connection --------------------------------------------------------- */
 
-/* Adds the owners as which the client's own connection holds the lock `key`. The call must not
- * wait for them, because only this connection could release it. */
+/* Adds the tokens by which the client's own connection holds the lock `key`. The call must not
+ * wait for these owners, because only this connection could release the lock. */
 static void add_own(struct context *x, struct slice key)
 {
 	struct policy_env *env = x->env;
@@ -145,7 +146,8 @@ static void note_unseen_release(struct context *x, const struct rule *rule, stru
 	buf_release(&scratch);
 }
 
-/* Records the script's arguments, one of which is the value if it releases a lock by that. */
+/* Records the script's arguments: a script that releases a lock by its value has the value
+ * among them. */
 static void note_values_of_script(struct context *x, struct slice key)
 {
 	const struct resp_view *req = x->req;
@@ -207,7 +209,7 @@ void lock_note_script(struct context *x, struct decision *d)
 		follow_script(x, d, by_value, lock, x->keys.v[x->keys.n - 1].arg + 1);
 }
 
-/* Records the locks that a verb may release, as note_unseen_release() does. */
+/* Records the locks that a verb may release. */
 static void note_releases(const struct context *x, const struct lock_call *call,
                           const struct slice *keys, size_t n)
 {
@@ -219,10 +221,11 @@ static void note_releases(const struct context *x, const struct lock_call *call,
 
 /* --- verbs ------------------------------------------------------------------------------ */
 
-/* The error for a verb on a rule's lock: other commands take and release it. */
+/* The error for a verb on a rule's lock. */
 static const char RULES_LOCK[] =
 	"ERR the key has a [lock] rule: SET takes its lock, DEL releases it, EXPIRE extends it";
-/* Otherwise a client could release another client's lock with the owner from LOCK.INFO. */
+/* Without this refusal, a client could release another client's lock by the owner that
+ * LOCK.INFO shows. */
 static const char OTHERS_OWNER[] = "ERR AS names the owner of another client";
 
 static void write_info(struct context *x, struct slice key, struct lock_call *call)
@@ -303,8 +306,8 @@ static bool is_multi(enum verb verb)
 	return verb == VERB_MLOCK || verb == VERB_MUNLOCK;
 }
 
-/* Finds which of the holds of an owner with several connections the client gives back. If the
- * arguments are invalid, the script gives the oldest back. */
+/* Finds which hold of an owner with several connections an UNLOCK or MUNLOCK gives back. If its
+ * arguments are invalid, the script gives the owner's oldest hold back. */
 static void find_given_back(struct context *x, struct slice token)
 {
 	const struct resp_view *req = x->req;
@@ -361,7 +364,8 @@ static struct lock_request *write_multi(struct context *x, struct lock_call *cal
 	return lock_request_new(env->holds, call, keys.v, keys.n, &terms);
 }
 
-/* Writes a further call of the same try: its ticket identifies the parts that the try has. */
+/* Writes a further call of the same try of an MLOCK: the ticket identifies the locks that the
+ * try has. */
 static void write_multi_again(struct context *x, struct lock_request *p, struct lock_call *call)
 {
 	struct mlock_step step = parts_step(p, x->opts.place > 0);
@@ -470,7 +474,7 @@ struct lock_keys {
 	size_t n;
 	bool enforced; /* a rule concerns at least one of the keys */
 	bool watched; /* a key would have a rule if the client did not watch it */
-	struct buf tokens[OWNER_VALUE]; /* tokens that v[].token point to, by kind */
+	struct buf tokens[OWNER_VALUE]; /* by kind of owner: the bytes of v[].token */
 	struct lock_key inline_keys[KEYS_ON_STACK];
 };
 
@@ -537,7 +541,7 @@ static void note_read(const struct context *x, struct slice key)
 		hold_saw_read(x->env->holds, &context_own_locks(x)->holds, s->db, key);
 }
 
-/* Returns the keys of such locks that the command reads; NULL: none. */
+/* Returns the locks for which lock_value_matters() and that the command reads; NULL: none. */
 static struct value_read *find_value_read(const struct context *x)
 {
 	const struct command *c = x->what->command;
@@ -580,8 +584,8 @@ void lock_note_read(struct context *x, struct decision *d)
 	r->rest = &context_rest;
 }
 
-/* True if SET has options that hasp does not know, such as a condition: then it does not take
- * the lock. */
+/* True if SET has options that hasp does not know, such as a condition: such a SET does not
+ * take the lock. */
 static bool set_is_unknown(const struct context *x)
 {
 	struct set_options o;
@@ -607,9 +611,9 @@ static struct slice compared_value(const struct context *x)
 	return SLICE_NONE;
 }
 
-/* Finds the owner's value, with owner = value. A command that takes the lock brings its value;
- * any other needs one that the connection has stored or read. A command that compares the
- * stored value proves that it knows the owner: Redis checks that. */
+/* Finds the token of a lock with owner = value. A command that takes the lock brings its value;
+ * any other command needs a value that the connection has stored or read. If a command names
+ * the value that it expects, Redis compares that with the stored value. */
 static void find_value(const struct context *x, struct lock_key *key)
 {
 	const struct command *c = x->what->command;
@@ -666,7 +670,7 @@ static bool write_call(struct context *x, struct lock_keys *k, struct lock_call 
 	                    call) == REWRITE_CALL;
 }
 
-/* True if the call may end its owner's lock otherwise than by its expiry. */
+/* True if the call may end its owner's lock before the lock expires. */
 static bool may_end_lock(const struct context *x, const struct lock_key *k, struct slice name,
                          const struct lock_call *call)
 {
@@ -689,8 +693,8 @@ static bool may_end_lock(const struct context *x, const struct lock_key *k, stru
 	return call->script == SCRIPT_WRITE;
 }
 
-/* Keeps the facts that the reply to an MSETNX needs, for each of its locks. If the command
- * names a key twice, its last value must be applied last. */
+/* Makes the requests for the locks of an MSETNX. If the command names a key twice, hasp must
+ * apply the last value last. */
 static struct lock_request *keep_msetnx(const struct context *x, const struct lock_keys *k,
                                         const struct lock_call *call)
 {
@@ -711,7 +715,7 @@ static struct lock_request *keep_msetnx(const struct context *x, const struct lo
 	return all;
 }
 
-/* Returns the record of the call to keep until its reply; NULL: none. */
+/* Makes the request that awaits the reply to the call; NULL: the reply does not matter. */
 static struct lock_request *keep_write(const struct context *x, const struct lock_keys *k,
                                        const struct lock_call *call)
 {

@@ -7,17 +7,18 @@
 
 #include "policy/context.h"
 
-/* LOCK, UNLOCK, LOCK.EXTEND, LOCK.INFO, LOCK.LIST, MLOCK, MUNLOCK, under their configured
- * names. */
+/* Decides about LOCK, UNLOCK, LOCK.EXTEND, LOCK.INFO, LOCK.LIST, MLOCK and MUNLOCK, under their
+ * configured names. */
 struct decision lock_decide_verb(struct context *x);
 
-/* Returns why a verb with valid arguments may not be carried out; NULL: it may. `token`: the
- * client's. */
+/* Returns the error that refuses a verb with valid arguments; NULL: hasp carries the verb out.
+ * `token`: the client's. */
 const char *lock_verb_refusal(struct context *x, struct slice token,
                               const struct lock_call *call);
 
 /* Writes a PING to env->rewritten, in place of a verb that hasp answers itself. hasp answers
- * after Redis' reply: so after earlier requests, and never to a client that must log in. */
+ * after Redis' reply to the PING: the replies keep their order, and a client that must log in
+ * gets Redis' error. */
 void lock_write_ping(struct context *x);
 
 /* True if LOCK.INFO of the key is about its guard; false: about a lock. */
@@ -27,28 +28,28 @@ bool lock_info_is_of_guard(const struct policy_env *env, struct slice key);
 bool lock_value_matters(const struct rule *rule);
 /* True if hasp notes which connections read the rule's locks. */
 bool lock_reads_matter(const struct policy_env *env, const struct rule *rule);
-/* Records the locks that a passed request reads. */
+/* Records the rules' locks that a passed request reads. */
 void lock_note_read(struct context *x, struct decision *d);
 
-/* Decides about a write: PASS if none of its keys has a rule. */
+/* Decides about a write. PASS: no rule concerns it. */
 struct decision lock_decide_write(struct context *x);
 
-/* Writes the call of a command to env->rewritten again, as x->opts says (with the script's
+/* Writes the call of a command to env->rewritten again, in the form x->opts (with the script's
  * text, or for another place in the line), and updates `r` (the try of an MLOCK goes on). The
- * configuration that decided to rewrite it must still be in force. *wait_ms: how long it may
- * wait in line. */
+ * configuration that decided about the command must still be in force. Sets *wait_ms: how long
+ * the call may wait in line. */
 void lock_rewrite(struct context *x, struct pending_request *r, int64_t *wait_ms);
 
-/* True if the try `p`, of an MLOCK about which another configuration decided, would be the
- * same now. Then it goes on, and loses neither its locks nor its place. */
+/* True if the try `p` of an MLOCK would be the same under the present configuration as under
+ * the one that decided about the MLOCK. Then the try keeps its locks and its place. */
 bool lock_multi_stays(struct context *x, const struct lock_request *p);
 
 /* True if a client waits for the lock of key `i` here, or may wait at another hasp process,
  * which does not see this request. */
 bool lock_is_waited_for(const struct context *x, size_t i);
 
-/* Records that a passed script may release locks of rules that it names. If it names one lock
- * whose owner is its value, hasp reads the lock before and after the script. */
+/* Records that a passed script may release the rules' locks that it names. If the script names
+ * exactly one lock with owner = value, hasp reads that lock before and after the script. */
 void lock_note_script(struct context *x, struct decision *d);
 
 #endif

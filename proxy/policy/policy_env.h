@@ -28,8 +28,7 @@ struct waiters;
 /* A command whose connection has the lock by more tokens than this does not wait for it. */
 #define OWN_TOKENS_MAX 64
 
-/* The facts by which policy decides about the commands of a worker's clients. The worker owns
- * it. */
+/* The worker owns it. */
 struct policy_env {
 	struct config *config; /* in force */
 	struct matcher *matcher; /* made from `config` */
@@ -49,17 +48,17 @@ struct policy_env {
 	bool rules_wait; /* a rule of `config` has `wait` */
 	bool values_matter; /* an enforced rule has owner = value and foreign_del = refuse */
 	bool reads_matter; /* an enforced rule notes the connections that read its locks */
-	bool rules_enforce, guards_enforce; /* one of these is enforced */
+	bool rules_enforce, guards_enforce; /* a rule, or a guard, is in mode ENFORCE */
 	bool quorum_is_there; /* the worker has connections to the quorum's servers */
-	bool verbs_quorum; /* a quorum has the locks of the verbs, */
-	bool rules_quorum; /* or those of an enforced rule of `config` */
+	bool verbs_quorum; /* a quorum has the locks of the verbs */
+	bool rules_quorum; /* a quorum has the locks of an enforced rule of `config` */
 	bool reserved_keys_protected; /* clients may not write hasp:* */
 	uint32_t generation; /* changes with `config`, and with COMMAND's reply */
-	double now; /* clock_now() at the begin of this turn, and */
-	double date; /* the date then, in seconds since 1970 */
+	double now; /* clock_now() at the beginning of this turn */
+	double date; /* the date at the beginning of this turn, in seconds since 1970 */
 	struct buf rewritten; /* for building a rewritten request */
 	struct buf token; /* for building an owner's token */
-	struct buf keys; /* context.keys */
+	struct buf keys; /* the array of context.keys */
 	/* The tokens with which the client of the current call holds locks itself. */
 	struct slice own_tokens[OWN_TOKENS_MAX];
 	struct freelist pending; /* of blocks of PENDING_SIZE bytes */

@@ -29,15 +29,15 @@ struct guard_keys {
 	bool writes; /* the command writes; else it reads */
 	bool acquires; /* the command counts as a read, though it may write as well */
 	bool ruled; /* a [lock] rule matches one of the keys */
-	bool checks; /* a key has a guard with strategy = check, */
-	bool locks; /* and a key has another guard */
-	bool incomplete; /* there are more than GUARD_KEYS_MAX */
-	int64_t wait_ms; /* the shortest of the guards', if `locks`; else 0 */
+	bool checks; /* a key has a guard with strategy = check */
+	bool locks; /* a key has a guard with strategy = lock */
+	bool incomplete; /* more than GUARD_KEYS_MAX keys are guarded: not all are in `v` */
+	int64_t wait_ms; /* the shortest `wait` of the guards, if `locks`; else 0 */
 	int64_t replicas, replicas_timeout_ms; /* the largest of the acquired guards */
 	struct buf token; /* the bytes of all v[].token */
 	/* For guard_keys_add(): each of `nodes` is for the key of the same index. */
 	struct map by_key;
-	struct map_node *nodes; /* READ_SET_MAX; NULL: none yet */
+	struct map_node *nodes; /* READ_SET_MAX nodes; NULL: not made yet */
 	struct guarded_key inline_keys[KEYS_ON_STACK];
 };
 
@@ -54,15 +54,15 @@ void guard_keys_add(struct guard_keys *all, const struct guard_keys *more);
 void guard_keys_name(const struct context *x, struct guard_keys *k);
 void guard_keys_fini(struct guard_keys *k);
 
-/* Returns how the command uses its key `i`, which `g` guards. *releases, if it
- * writes: the write releases the guard, unless it runs a script. */
+/* Returns how the command uses its key `i`, which `g` guards. If that is GUARD_WRITTEN, and the
+ * command runs no script, *releases says whether the write releases the guard. */
 enum guard_use { GUARD_IGNORED, GUARD_READ, GUARD_WRITTEN };
 enum guard_use guard_key_use(const struct context *x, const struct guard *g, size_t i,
                              bool *releases);
 
 /* --- guard_txn.c --- */
 
-/* Decides about MULTI and EXEC if there are guards. False: there is nothing to do. */
+/* Decides about MULTI and EXEC if there are guards. False: no guard concerns the command. */
 bool guard_txn_decide(struct context *x, struct decision *d);
 
 /* True if the command may name a guarded key. */
@@ -86,8 +86,8 @@ bool guard_decide(struct context *x, struct decision *d);
 /* True if the command needs a pinned link. */
 bool guard_needs_pinned(const struct context *x);
 
-/* Digests the reply to a passed command that reads keys whose guards have strategy = check. If
- * d->pending is NULL, adds one to await the reply. */
+/* Makes hasp digest the reply to a passed command that reads keys whose guards have strategy =
+ * check. Sets d->pending if it is NULL. */
 void guard_note_read(struct context *x, struct decision *d);
 
 #endif

@@ -24,7 +24,7 @@ static const char LONG_VALUE[] =
 
 /* --- the rule of a key -------------------------------------------------------------------- */
 
-/* Returns the rule, if it is in force and has a quorum; else NULL. `rule`: NULL is allowed. */
+/* Returns `rule` if it is in force and has a quorum; else NULL. `rule`: NULL is allowed. */
 static const struct rule *quorums(const struct rule *rule)
 {
 	return rule && rule->mode == MODE_ENFORCE && rule->quorum ? rule : NULL;
@@ -121,7 +121,7 @@ static enum parsed parse_read(const struct context *x, struct quorum_command *q)
 	return PARSED_UNKNOWN;
 }
 
-/* PARSED_REFUSED: Redis refuses the command as it is. */
+/* Reads the command. PARSED_REFUSED: Redis itself refuses the command. */
 static enum parsed parse(struct context *x, const struct rule *rule, struct quorum_command *q)
 {
 	*q = (struct quorum_command){
@@ -248,7 +248,7 @@ bool quorum_command_read(struct context *x, struct quorum_command *q)
 	return rule ? parse(x, rule, q) == PARSED_OK : x->what->is_verb && verb_read(x, q);
 }
 
-/* LOCK.INFO also reports locks of rules. */
+/* True for LOCK.INFO of a key with a rule or a guard, which no quorum stores. */
 static bool is_of_section(const struct context *x)
 {
 	return x->what->verb == VERB_INFO && x->req->argc == 2 &&

@@ -30,7 +30,7 @@ static inline bool reserved_keys_are_named(const struct slice *args, size_t n)
 /* True if the command of a whole request writes a reserved key. */
 bool reserved_keys_are_written(const struct context *x);
 
-/* True if the command, of which only the beginning has come, certainly writes none. */
+/* True if the command, of which only the beginning has come, writes no reserved key. */
 bool reserved_keys_are_untouched(const struct context *x);
 
 #endif

@@ -66,7 +66,7 @@ static struct decision on_select(struct context *x)
 	struct pending_request *r = pending_new(PENDING_SELECT);
 	struct slice s = arg(x, 1);
 
-	/* Redis has checked the number by the time it matters. */
+	/* Redis checks the number: the session takes it only after the reply +OK. */
 	for (size_t i = 0; i < s.n && i < 9; i++)
 		r->db = r->db * 10 + (s.p[i] - '0');
 	return await_session(x, r);
@@ -100,8 +100,8 @@ static struct decision on_hello(struct context *x)
 	return await_session(x, r);
 }
 
-/* Passes a command that Redis refuses inside MULTI. One with the wrong number of arguments
- * aborts the transaction; in Valkey 8, a MULTI or WATCH does, too. */
+/* Passes a command that Redis refuses inside MULTI. A wrong number of arguments aborts the
+ * transaction; in Valkey 8, so does a MULTI or WATCH. */
 static struct decision pass_refused_in_multi(const struct context *x)
 {
 	struct decision d = pass;
@@ -110,7 +110,7 @@ static struct decision pass_refused_in_multi(const struct context *x)
 	return d;
 }
 
-/* Gives the transaction up, if there is one. Its reads of checked keys do not count. */
+/* Gives the transaction up, if one is open, and forgets its reads of checked keys. */
 static void give_up_transaction(const struct context *x)
 {
 	const struct pending_request *exec = x->session->txn.exec;
@@ -221,7 +221,7 @@ static struct decision on_watch(struct context *x)
 
 static struct decision on_unwatch(struct context *x)
 {
-	/* In a transaction, UNWATCH runs after EXEC has done the same. */
+	/* In a transaction, UNWATCH has no effect: EXEC has ended the watches before. */
 	if (session_in_multi(x->session) || !is_alone(x))
 		return pass;
 	transaction_unwatch(&x->session->txn);
@@ -238,7 +238,7 @@ static struct decision turn_opaque(const struct context *x)
 		return defer;
 	if (session_is_muted(x->session))
 		return pass;
-	/* MULTI was accepted, so the client has logged in. */
+	/* Inside MULTI, the client has logged in: else Redis would have refused MULTI. */
 	if (x->must_log_in && !x->session->opaque && !session_in_multi(x->session)) {
 		d.verdict = DISPATCH_ASK_LOGIN;
 		d.pending = pending_new(PENDING_LOGIN);
@@ -252,7 +252,7 @@ static struct decision subscribe(struct context *x, enum subscription kind, bool
 {
 	struct pending_request *r;
 
-	/* In a transaction, frames follow EXEC's reply that are not part of it. */
+	/* In a transaction, Redis sends further frames after EXEC's reply. */
 	if (session_in_multi(x->session))
 		return turn_opaque(x);
 	r = pending_new(PENDING_SUBSCRIBE);
@@ -292,8 +292,8 @@ static struct decision on_sunsubscribe(struct context *x)
 	return subscribe(x, SUBSCRIBED_SHARDS, true);
 }
 
-/* True if Redis may leave out replies; in a transaction, also after ON. Redis refuses other
- * words than these three. */
+/* True for CLIENT REPLY OFF or SKIP, after which Redis leaves out replies, and in a transaction
+ * also for ON. */
 static bool suppresses_replies(const struct context *x)
 {
 	struct slice opts = arg(x, 2);
@@ -339,8 +339,8 @@ static struct decision on_quit(struct context *x)
 	return pass;
 }
 
-/* Awaits the reply that shows whether a stream begins. If hasp cannot see it, hasp no longer
- * follows the replies; in a transaction Redis refuses the command. */
+/* Awaits the reply that shows whether a stream begins. For an opaque client hasp cannot see the
+ * reply; in a transaction Redis refuses the command. */
 static struct decision await_stream(struct context *x, bool raw)
 {
 	struct decision d = pass;
@@ -354,7 +354,7 @@ static struct decision await_stream(struct context *x, bool raw)
 
 static struct decision on_monitor(struct context *x)
 {
-	/* Before Redis 7, EXEC may run it. */
+	/* Before Redis 7, EXEC may run MONITOR. */
 	return session_in_multi(x->session) ? turn_opaque(x) : await_stream(x, false);
 }
 
@@ -363,9 +363,9 @@ static struct decision on_sync(struct context *x)
 	return await_stream(x, true);
 }
 
-/* WAIT asks which replicas have the writes of its own connection. Before version 7.2, any
- * command, such as PING, makes a connection cover all earlier writes. Since then only a write
- * does. The server has WAITAOF since the same version. */
+/* WAIT covers only the writes of its own connection. Before version 7.2, any command on the
+ * connection, such as PING, makes WAIT cover all earlier writes of all connections. Since 7.2,
+ * which also brought WAITAOF, only a write does. */
 static struct decision on_wait(struct context *x)
 {
 	bool in_multi = session_in_multi(x->session);
@@ -373,12 +373,11 @@ static struct decision on_wait(struct context *x)
 
 	if (!x->needs_wait_ping || x->session->opaque || session_is_muted(x->session))
 		return pass;
-	/* The link would discard a message that comes before the reply to hasp's own command.
-	 */
+	/* hasp would discard a message that came before the reply to its own command. */
 	if (x->session->nsubscribing)
 		return defer;
 	if (commands_lack(x->env->commands, SLICE_LIT("waitaof"))) {
-		/* In a transaction, it came before MULTI. */
+		/* In a transaction, MULTI has done what the PING would do. */
 		d.follows_ping = !in_multi;
 		return d;
 	}
@@ -392,7 +391,7 @@ static struct decision on_wait(struct context *x)
 	return d;
 }
 
-/* Redis does not answer the acknowledgements of a replica. */
+/* Passes REPLCONF. Redis does not answer a replica's acknowledgements. */
 static struct decision on_replconf(struct context *x)
 {
 	for (size_t i = 1; i < x->req->argc; i += 2)
@@ -403,7 +402,7 @@ static struct decision on_replconf(struct context *x)
 
 struct session_command {
 	struct decision (*decide)(struct context *x);
-	bool queued; /* in a transaction it is queued like other commands */
+	bool queued; /* a transaction queues the command */
 	enum route route;
 };
 
@@ -463,21 +462,21 @@ static enum route route_of_script(struct slice subcommand)
 {
 	if (args_option(subcommand, "debug"))
 		return ROUTE_STICKY;
-	/* Redis does not read the link whose script it runs, and refuses SELECT from
-	 * others. */
+	/* While a script runs, Redis does not read its link, and refuses SELECT on others. */
 	return args_option(subcommand, "kill") ? ROUTE_BARE : ROUTE_SHARED;
 }
 
 static enum route route_of_client(struct slice subcommand)
 {
-	/* The session keeps the name; the other commands concern other connections. */
+	/* The session keeps the client's and its library's name; the other commands concern
+	 * other connections. */
 	static const char *const passing[] = { "setname", "getname", "setinfo", "kill",
 		                               "unblock", "pause",   "unpause" };
 
 	for (size_t i = 0; i < sizeof(passing) / sizeof(*passing); i++)
 		if (args_option(subcommand, passing[i]))
 			return ROUTE_DEDICATED;
-	/* These only describe the connection. */
+	/* ID, INFO and LIST only describe the connection. */
 	return args_option(subcommand, "id") || args_option(subcommand, "info") ||
 	                       args_option(subcommand, "list")
 	               ? ROUTE_PINNED

@@ -11,7 +11,7 @@
 #include "policy/policy_internal.h"
 #include "watch/command_sample.h"
 
-/* For EVAL script numkeys key ... arg ... */
+/* Index of numkeys in EVAL script numkeys key ... arg ... */
 #define SCRIPT_NUMKEYS 2
 
 /* A configuration's rules and guards in mode OBSERVE; the entries of others are NULL. */
@@ -188,7 +188,7 @@ static void see_command(struct command_sample *s, const struct context *x, bool 
 
 /* --- owners ------------------------------------------------------------------------------- */
 
-/* Returns false if the command has no meaning for the lock. */
+/* Fills in `k` for a lock of `rule`. Returns false if the command does not concern it. */
 static bool see_locked(struct sighted_key *k, const struct context *x, const struct rule *rule,
                        const struct command_sample *s)
 {
@@ -202,7 +202,8 @@ static bool see_locked(struct sighted_key *k, const struct context *x, const str
 	        !command_only_gets(x->what->command, x->req));
 }
 
-/* `i`: the index of the key among those of the command. */
+/* Fills in `k` for the guarded key `i` of the command. Returns false if the command does not
+ * concern the guard. */
 static bool see_guarded(struct sighted_key *k, const struct context *x, const struct guard *g,
                         size_t i, const struct command_sample *s)
 {
@@ -224,7 +225,7 @@ static bool see_guarded(struct sighted_key *k, const struct context *x, const st
 	return false;
 }
 
-/* Returns false if the key is not watched. */
+/* Fills in `k` for key `i` of the command. Returns false if the key is not watched. */
 static bool see_key(struct sighted_key *k, const struct context *x, size_t i,
                     const struct command_sample *s, bool is_discovered)
 {
@@ -261,7 +262,7 @@ static void see_client(struct command_sample *s, const struct context *x, bool i
 	buf_release(&label);
 }
 
-/* Returns NULL if no key is watched. */
+/* Makes the sample of the command; NULL: no key is watched. */
 static struct command_sample *see(const struct context *x, bool is_whole)
 {
 	struct shared_tracker *all = x->env->tracker;

@@ -12,9 +12,9 @@
  * here; but hasp counts an answer before the client gets it, unless it is EXEC's or that of a
  * command on a lock that clients wait for. No command waits for another because it is watched.
  *
- * Not seen: commands that block, commands without an answer (CLIENT REPLY), commands that an
- * enforced rule rewrites, and which keys a script writes. A command that is so long that it is
- * streamed is seen only if it writes one guarded key.
+ * The tracker does not see commands that block, commands without an answer (CLIENT REPLY),
+ * commands that an enforced rule rewrites, and which keys a script writes. It sees a command
+ * that is so long that hasp streams it only if the command writes one guarded key.
  */
 #ifndef HASP_POLICY_WATCHED_H
 #define HASP_POLICY_WATCHED_H
@@ -25,11 +25,11 @@
 void watched_use_config(struct policy_env *env);
 void watched_fini(struct policy_env *env);
 
-/* True for commands that show discovery something about their keys. */
+/* True for commands that discovery observes. */
 bool watched_concerns(const struct command *c);
 
-/* True if a sample of the command is enough on keys where nothing relevant has happened: it
- * takes no lock and ends none, as far as watched_wants() lets it pass. */
+/* True if discovery needs to see only a sample of the command, on keys where nothing relevant
+ * has happened: the command neither takes nor ends a lock, unless watched_wants() is true. */
 bool watched_may_sample(const struct command *c);
 
 /* Returns true if watched_request() must see the command `c`, which is whole, has at least two
@@ -37,9 +37,9 @@ bool watched_may_sample(const struct command *c);
 bool watched_wants(const struct shared_tracker *all, const struct command *c,
                    const struct slice *argv, size_t argc);
 
-/* Lets the tracker see the reply to the request, which is passed as decided. classifier_find()
- * must have marked its command, and Redis must not refuse its length. !`is_whole`: `x->req` is
- * the beginning of a request. */
+/* Lets the tracker see the reply to the request, which hasp passes as decided in `d`. The
+ * command must be is_observed or is_discovered, and Redis must accept its number of arguments.
+ * !`is_whole`: `x->req` is the beginning of a request. */
 void watched_request(struct context *x, struct decision *d, bool is_whole);
 
 #endif
