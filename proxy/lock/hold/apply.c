@@ -36,8 +36,8 @@ static void forget_oldest(struct hold_owner *o)
 	}
 }
 
-/* True if this hold goes on when `p` takes another place of the semaphore, or another side of
- * the read-write lock. */
+/* True if the hold goes on although `p` takes the same lock: the hold has another place of the
+ * semaphore, or another side of the read-write lock. */
 static bool holds_other_side(const struct hold *hold, const struct lock_request *p)
 {
 	const struct lock_layout *had = layout_of(hold->kind), *taken = layout_of(p->kind);
@@ -49,7 +49,8 @@ static bool holds_other_side(const struct hold *hold, const struct lock_request 
 	return hold->kind == p->kind && p->kind != LOCK_KIND_EXCLUSIVE;
 }
 
-/* Remembers the lease of a hold that ends because its own owner has taken the lock again. */
+/* Copies to *was the lease of a hold that ends because its owner has taken the lock again. Of
+ * several, keeps the one that ends last. */
 static void remember_lease(const struct hold *hold, struct hold_lease *was)
 {
 	if (hold->good_until <= was->good_until)
@@ -61,19 +62,18 @@ static void remember_lease(const struct hold *hold, struct hold_lease *was)
 	was->renewing = renewal_is_under_way(hold);
 }
 
-/* Another owner has the lock now: reports it as lost if hasp should have kept it. */
+/* Another owner has the lock now: reports the lock as lost if hasp should have kept it. */
 static void tell_former_owner(const struct hold *hold, const struct hold_owner *o)
 {
 	if (hold->owner != o && hold_is_renewed(hold) && !renewal_may_be_released(hold))
 		renewal_lost(hold, "another owner has it");
 }
 
-/* Ends the holds that the new acquisition of a lock replaces: those of its former owner. But
- * in a layout that counts, connections with the same token have the lock together; and a
- * semaphore has several owners. Returns the connection's own hold, if that goes on. Writes
- * *was: the lease that the owner had before; was->since: when this connection got the lock, if
- * it had it already. If so, puts `place` next to its hold in the order of age. Writes *hash,
- * for hold_new(). */
+/* Ends the holds of the former owner of a lock that was acquired. (In a layout that counts,
+ * connections with the same token have the lock together; a semaphore has several owners.)
+ * Returns the connection's own hold, if that goes on. Writes *was: the lease that the owner had
+ * before. If this connection already had the lock, was->since is the time when it got the lock,
+ * and `place` is put next to its hold in the order of age. Writes *hash, for hold_new(). */
 static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
                                     const struct lock_request *p, struct slice key, int db,
                                     struct hold_lease *was, struct list *place, uint64_t *hash)
@@ -109,8 +109,8 @@ static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
 	return own;
 }
 
-/* From now on, the value that the connection has stored counts, not the one that it has read
- * before. A stored value that is too long to remember counts as its own, too. */
+/* Forgets the value that the connection has read before: the value that it has stored counts
+ * now. (If that is too long to remember, any value counts as the connection's own.) */
 static void apply_stored(struct hold_owner *o, const struct lock_request *p, int db)
 {
 	seen_values_put(&o->seen, db, p->keys[0],
@@ -157,7 +157,7 @@ static void apply_taken(struct holds *h, struct hold_owner *o, const struct lock
 	if (p->max_hold_ms)
 		hold->hold_until = p->sent_at + (double)p->max_hold_ms / 1000;
 	hold_add_ticket(hold, p->ticket);
-	/* Taking a lock again does not make its hold end earlier. */
+	/* An owner that takes its lock again does not make the hold end earlier. */
 	if (goes_on)
 		return;
 	hold->slack = (float)(now - p->sent_at);
@@ -170,8 +170,8 @@ static void apply_taken(struct holds *h, struct hold_owner *o, const struct lock
 	renewal_begin(hold, p, p->leased, was.renewing);
 }
 
-/* Under owner = value another connection may have taken the lock: pools do so. Its hold is not
- * renewed any more if the lock ends earlier now. */
+/* Stops renewing other connections' holds if the lock ends earlier now. (Under owner = value, a
+ * pool may take the lock by one connection, and set its expiry by another.) */
 static void shorten_others(struct holds *h, const struct hold_owner *o,
                            const struct lock_request *p, int db)
 {
@@ -204,17 +204,17 @@ static void apply_expiry(struct holds *h, struct hold_owner *o, const struct loc
 			renewal_begin(other, p, true, renewal_is_under_way(other));
 }
 
-/* True if `p` may have given up the hold, by the order of times. False if another connection
- * got the hold after `p` was sent: Redis may have handed the lock off to it, and hasp may have
- * read that before the answer to `p`. (A connection's own requests wait for one another.) */
+/* False if another connection got the hold after `p` was sent, so that `p` cannot have given it
+ * up: Redis may have handed the lock off to that connection, and hasp may have read that before
+ * the answer to `p`. (A connection's own requests wait for one another.) */
 static bool may_end(const struct hold *hold, const struct hold_owner *o,
                     const struct lock_request *p)
 {
 	return hold->owner == o || hold->learnt_at <= p->sent_at;
 }
 
-/* Forgets the value. Under owner = value another connection may have stored it: pools do so.
- * The next DEL of that connection does not mean this value. */
+/* Ends all connections' holds of a lock with owner = value that is gone: another connection of
+ * the pool may have stored the value, but that connection's next DEL does not mean it. */
 static void apply_gone(struct holds *h, const struct hold_owner *o,
                        const struct lock_request *p, int db)
 {
@@ -224,22 +224,22 @@ static void apply_gone(struct holds *h, const struct hold_owner *o,
 		next = hold_next(hold);
 		if (!layout_of(hold->kind)->by_value || !may_end(hold, o, p))
 			continue;
-		/* The lock had the value that the command was for. */
+		/* The lock had the command's value, so this hold was lost before. */
 		if (p->token.n && !slice_eq(hold_token(hold), p->token))
 			tell_former_owner(hold, o);
 		hold_free(hold);
 	}
 }
 
-/* Ends the holds of the keys of `p`. If Redis has not deleted all of them, hasp renews the rest
- * no more, and their leases run out. */
+/* Ends the holds of the keys of `p`. (If Redis has not deleted all the keys, hasp does not
+ * renew the others any more, and their leases run out.) */
 static void apply_dropped(struct holds *h, struct hold_owner *o, const struct lock_request *p,
                           int db)
 {
 	for (size_t i = 0; i < p->nkeys; i++) {
 		struct hold *hold = hold_find(h, o, lock_request_is_by_value(p), db, p->keys[i],
 		                              p->token);
-		/* Another owner may have some of the keys. */
+		/* Another owner may have this key. */
 		if (!hold ||
 		    (!lock_request_is_by_value(p) && !slice_eq(hold_token(hold), p->token)) ||
 		    !may_end(hold, o, p))
@@ -268,9 +268,9 @@ static bool has_none(const struct lock_request *p, const struct resp_reply *r)
 	       (p->script == SCRIPT_DEL && p->nkeys == 1 && !lock_request_is_by_value(p));
 }
 
-/* Ends the connection's own holds that Redis does not have. (It may have lost its data.) If
- * they stayed, a lock that another connection takes as this owner would count as this one's
- * own, for which it never waits. */
+/* Ends the connection's own holds of locks that Redis does not have, because it has lost data,
+ * for example. If a hold stayed, and another connection of this owner took the lock, this
+ * connection would never wait for that lock. */
 static void apply_none(struct holds *h, const struct hold_owner *o,
                        const struct lock_request *p, int db)
 {
@@ -301,7 +301,7 @@ static void apply_parts(struct holds *h, struct hold_owner *o, const struct lock
 		apply_taken(h, o, p, p->keys[i], db, r, now);
 }
 
-/* Counts the keys that MUNLOCK has released. (A command under a rule counts as one.) */
+/* Counts the released keys: each key of an MUNLOCK; one for any other command. */
 static void count_released(const struct lock_request *p, const struct resp_reply *r)
 {
 	size_t n = 1;
@@ -344,9 +344,9 @@ static void apply_success(struct holds *h, struct hold_owner *o, const struct lo
 	}
 }
 
-/* Returns true if the hold's own renewal may be what set the expiry that was read after a
- * script: Redis need not run the script and the reads together. (For a lock without an expiry,
- * `good_until` is infinite before its first renewal.) */
+/* True if hasp's own renewal of the hold may have set the expiry that was read after a script:
+ * Redis need not run the script and the reads together. (For a lock without an expiry,
+ * `good_until` is infinite before the first renewal.) */
 static bool may_be_renewed_by_hasp(const struct hold *hold, const struct lock_request *p)
 {
 	double until = p->sent_at + (double)p->lease_ms / 1000;
@@ -369,7 +369,7 @@ static void apply_read_expiry(struct holds *h, const struct lock_request *p, int
 			renewal_begin(hold, p, true, renewal_is_under_way(hold));
 }
 
-/* The script did not release the lock, though hasp had noted that it might. */
+/* Forgets the note that the script might release the lock, because it did not. */
 static void forget_release(const struct holds *h, const struct lock_request *p, int db)
 {
 	if (!h->releases)
@@ -378,7 +378,7 @@ static void forget_release(const struct holds *h, const struct lock_request *p, 
 	release_board_forget(h->releases, db, p->keys[0], SLICE_NONE, p->sent_at);
 }
 
-/* A client's own script was answered, and the reads of its lock, of which `pttl` is the last.
+/* Redis has answered a client's own script, and the reads of its lock. `pttl`: the last reply.
  */
 static void apply_followed(struct holds *h, struct hold_owner *o, struct lock_request *p,
                            int db, const struct resp_reply *pttl)
@@ -386,7 +386,7 @@ static void apply_followed(struct holds *h, struct hold_owner *o, struct lock_re
 	static const struct resp_reply no_fence = { 0 };
 
 	followed_script_end(p, pttl, (timers_now(h->timers) - p->sent_at) * 1000);
-	/* (If the lock is there, its value is known.) */
+	/* (If the lock exists, p->token is its value.) */
 	if (p->effect != LOCK_EFFECT_DROPS && p->token.n)
 		forget_release(h, p, db);
 	if (p->effect == LOCK_EFFECT_EXPIRES)

@@ -32,8 +32,8 @@
 /* GET, PTTL, the script, GET. */
 enum { READ_BEFORE, PTTL_BEFORE, ANSWER, READ_AFTER, REPLIES };
 
-/* By how many ms an expiry must have changed to count as set: Redis' clock goes on between the
- * reads, and differs from ours. */
+/* By how many ms an expiry must differ between the reads to count as set by the script, because
+ * Redis' clock and hasp's may run at different speeds. */
 #define EXPIRY_MOVED_MS 50
 
 /* Bytes that are kept of a reply: a header, a value and its line end. */
@@ -41,10 +41,11 @@ enum { READ_BEFORE, PTTL_BEFORE, ANSWER, READ_AFTER, REPLIES };
 
 struct followed_script {
 	struct reply_scan scan;
-	size_t nreplies; /* complete replies */
-	size_t nargs; /* bytes of the call's arguments in `bytes`, each after its length */
-	size_t ends[REPLIES]; /* where each reply ends there, as far as it is kept */
-	struct buf bytes;
+	size_t nreplies; /* number of complete replies */
+	size_t nargs; /* where the arguments in `bytes` end */
+	size_t ends[REPLIES]; /* where each reply in `bytes` ends */
+	struct buf bytes; /* the script's arguments, each after its length; then the first
+	                   * REPLY_KEPT bytes of each reply */
 };
 
 static void keep_args(struct followed_script *f, const struct slice *args, size_t nargs)
@@ -110,7 +111,7 @@ void followed_script_feed(struct lock_request *p, struct slice bytes)
 		size_t space = REPLY_KEPT - kept;
 		enum resp_result r = reply_scan(&f->scan, bytes.p, bytes.n, &used);
 
-		/* (On such a reply the link ends.) */
+		/* (The link ends because of this reply.) */
 		if (r == RESP_BAD)
 			return;
 		buf_append(&f->bytes, slice_of(bytes.p, used < space ? used : space));
@@ -134,8 +135,8 @@ bool followed_script_failed(const struct lock_request *p)
 	return f && f->nreplies > ANSWER && slice_starts(reply_of(f, ANSWER), SLICE_LIT("-"));
 }
 
-/* Writes the text of a string, or SLICE_NONE for nil. False: the reply is something else, or
- * the string is too long. */
+/* Reads a reply to GET: writes the string, or SLICE_NONE for nil. False: the reply is something
+ * else, or the string is too long. */
 static bool read_value(struct slice reply, struct slice *value)
 {
 	const char *end = memchr(reply.p, '\n', reply.n); /* NOLINT(clang-analyzer-core.*) */
@@ -149,8 +150,8 @@ static bool read_value(struct slice reply, struct slice *value)
 	return value->n <= SEEN_VALUE_MAX;
 }
 
-/* Returns true if the lock's value is an argument of the call, or the integer that the script
- * returned, as a computed time at which the lock ends. */
+/* True if the lock's value is an argument of the call, or the integer that the script returned:
+ * some scripts compute the time at which the lock ends, and store that. */
 static bool is_of_call(const struct followed_script *f, struct slice value)
 {
 	struct slice args = slice_of(buf_head(&f->bytes), f->nargs);
@@ -168,7 +169,7 @@ static bool is_of_call(const struct followed_script *f, struct slice value)
 	       slice_eq(slice_of(answer.p + 1, value.n), value);
 }
 
-/* Returns true if the script has set another expiry. `left_ms`: what PTTL answered after it;
+/* True if the script has set another expiry. `left_ms`: PTTL's reply after the script;
  * `passed_ms`: the longest time that may have passed between the reads. */
 static bool moved_expiry(struct lock_request *p, int64_t left_ms, double passed_ms)
 {
@@ -186,7 +187,7 @@ static bool moved_expiry(struct lock_request *p, int64_t left_ms, double passed_
 	       (double)left_ms + passed_ms + EXPIRY_MOVED_MS < (double)before_ms;
 }
 
-/* The lock has `value` now, and `left_ms` of its expiry; -1: it has none. */
+/* Records that the lock has `value`, and expires in `left_ms`; -1: never. */
 static void set_lock(struct lock_request *p, struct slice value, int64_t left_ms)
 {
 	p->token = value;
@@ -209,7 +210,7 @@ void followed_script_end(struct lock_request *p, const struct resp_reply *pttl,
 		p->effect = LOCK_EFFECT_DROPS;
 		p->token = before;
 	}
-	/* (-2: the lock has expired since.) */
+	/* -2: the lock has expired after the GET. */
 	if (!after.p || pttl->integer < -1)
 		return;
 	if (before.p && slice_eq(before, after)) {

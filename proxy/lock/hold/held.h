@@ -15,25 +15,24 @@ struct held {
 	struct slice token; /* LOCK_KIND_VALUE: the value */
 	enum lock_kind kind;
 	const struct hold_owner *owner;
-	const struct section_stats *stats; /* of its section; NULL: none */
+	const struct section_stats *stats; /* of the lock's section; NULL: none */
 	long long fence; /* verbs: the fencing token; else 0 */
-	double since; /* when its connection got the lock */
-	double learnt_at; /* when Redis last answered the connection that it has the lock */
+	double since; /* when the connection got the lock */
+	double learnt_at; /* when Redis last answered that the connection has the lock */
 	double good_until; /* when the lease may be over; INFINITY: not known */
 	int64_t lease_ms; /* 0: not known */
-	bool renewed; /* hasp renews it */
+	bool renewed; /* hasp renews the hold */
 };
 
-/* Finds the owner's hold of the lock; of several, the one that was learnt of last. False: there
- * is none. `fence`: the fencing token of the acquisition; 0: any. If `other_at` > 0, finds a
- * hold of another owner, which its connection got before that time and whose lease was good
- * then. */
+/* Finds the owner's hold of the lock; of several, the one with the latest `learnt_at`. False:
+ * there is none. `fence`: the fencing token of the acquisition; 0: any. If `other_at` > 0,
+ * finds a hold of another owner that had begun, and whose lease was good, at that time. */
 bool held_find(struct holds *h, int db, struct slice key, struct slice token, long long fence,
                double other_at, struct held *out);
 
 /* Calls `fn` with the holds whose lease is not over, the longest held first, until `fn` returns
- * false. (A hold that its connection learnt of late may be out of order by that time.) Returns
- * true if `fn` got all of them. */
+ * false. (A hold whose reply came late may be out of order by that delay.) Returns true if `fn`
+ * got all of them. */
 typedef bool held_longest_fn(void *arg, const struct held *held);
 bool held_longest(struct holds *h, held_longest_fn *fn, void *arg);
 /* Returns the number of holds whose lease is not over. */

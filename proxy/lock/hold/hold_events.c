@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * hold_events: counts and logs holds that end late, or that their owner did not end.
+ * hold_events: counts holds, and logs those that last long, or that end without their owner.
  */
 #include "lock/hold/hold_internal.h"
 

@@ -23,20 +23,20 @@
 #include "lock/hold/holds.h"
 #include "lock/model/lock_id.h"
 
-/* Bytes for a ticket in a hold, and how many of the latest tickets are kept: the record in
- * Redis does not remember more. */
+/* Bytes for a ticket in a hold. */
 #define TICKET_SIZE 40
+/* How many tickets a hold keeps, the latest ones: the record in Redis has no more. */
 #define TICKETS_KEPT 16
 /* The ticket of a lock that a client's own script took: release.lua does not look for it. */
 #define TICKET_NONE "-"
 
 /* Whether hasp renews a hold. renewal.c has the diagram. */
 enum hold_state {
-	HOLD_LEASED, /* not renewed: it ends with its lease */
-	HOLD_RENEWED, /* its timer runs until the next renewal */
-	HOLD_DUE, /* in holds.due: it goes out with the next batch */
+	HOLD_LEASED, /* hasp does not renew the hold, which ends with its lease */
+	HOLD_RENEWED, /* the hold's timer runs until the next renewal */
+	HOLD_DUE, /* in holds.due: the next batch renews the hold */
 	HOLD_IN_BATCH, /* a renewal is under way */
-	HOLD_LEASED_IN_BATCH, /* a last renewal is under way; it is not renewed after that */
+	HOLD_LEASED_IN_BATCH, /* the last renewal is under way */
 };
 #define HOLD_STATES (HOLD_LEASED_IN_BATCH + 1)
 
@@ -49,8 +49,8 @@ struct hold_token {
 	char bytes[];
 };
 
-/* One for each lock that is held: the fields are in the order that leaves no gaps. The bytes of
- * its id follow it. */
+/* A lock that a connection holds. The bytes of its id follow the struct. The fields are in the
+ * order that leaves no gaps. */
 struct hold {
 	struct list node; /* in its connection's list */
 	struct list by_age; /* in holds.by_age while `counted` */
@@ -59,40 +59,39 @@ struct hold {
 	struct timer timer; /* the next renewal; when not renewed, the end of the lease */
 	union {
 		struct list due; /* in holds.due while HOLD_DUE */
-		struct hold **batch_slot; /* its place in the batch, while it is in one */
+		struct hold **batch_slot; /* the hold's place in the batch that renews it */
 	};
 	struct hold_token *token;
 	union {
-		char (*tickets)[TICKET_SIZE]; /* by verb, if `release`: tickets of its LOCKs,
-		                               * latest last */
-		struct hold_token *value; /* QUORUM: its value at the servers */
+		char (*tickets)[TICKET_SIZE]; /* tickets of the acquisitions, the latest last */
+		struct hold_token *value; /* QUORUM: the lock's value at the servers */
 	};
-	struct section_stats *stats; /* NULL: none */
-	long long fence; /* verbs: its fencing token */
+	struct section_stats *stats; /* counts the hold; NULL: none */
+	long long fence; /* verbs: the fencing token */
 	int64_t lease_ms;
 	double since; /* when its connection got the lock; a refresh does not change it */
-	double learnt_at; /* when Redis last answered the connection that it has the lock */
+	double learnt_at; /* when Redis last answered that the connection has the lock */
 	double good_until; /* when the lease may be over; INFINITY: not known */
 	double hold_until; /* when hasp stops the renewal; 0: never */
 	float slack; /* seconds by which the lease may have begun later than assumed */
-	unsigned count; /* how often it was LOCKed and not UNLOCKed, as far as seen here */
-	uint16_t slot; /* of its key, while HOLD_DUE: key_names_slot() */
+	unsigned count; /* number of LOCKs without an UNLOCK that this worker has seen */
+	uint16_t slot; /* key_names_slot() of the key, while HOLD_DUE */
 	uint8_t ntickets;
 	enum lock_kind kind : 8;
 	enum renew_mode renew : 8;
 	enum hold_state state : 8; /* written by renewal.c */
-	bool leased : 1; /* the application named the end of the lease that is renewed */
-	bool release : 1; /* hasp releases it at disconnect */
+	bool leased : 1; /* the application named the length of the lease */
+	bool release : 1; /* hasp releases the lock at disconnect */
 	bool closes : 1; /* if the lock is lost, hasp closes the holder's connection */
 	bool shared : 1; /* other connections may have the same token */
 	bool reentered : 1; /* LOCKed again before it was UNLOCKed */
 	bool unknown : 1; /* the server has changed: the new one may not have the lock */
-	bool counted : 1; /* its lease is not over: it is one of `stats` STAT_HELD */
+	bool counted : 1; /* STAT_HELD of `stats` counts the hold: its lease is not over */
 };
 
-/* The lease of a hold that was superseded by its own owner. */
+/* The lease of a hold that ended because its owner has taken the lock again. */
 struct hold_lease {
-	double since; /* as in the hold; 0: there was none */
+	double since; /* as in the hold; 0: there was no such hold */
 	double good_until;
 	int64_t lease_ms;
 	bool leased, renewed;
@@ -129,34 +128,34 @@ struct holds {
 	holds_lost_fn *lost; /* NULL: hasp closes no connection */
 	struct release_board *releases; /* NULL: hasp knows of no releases */
 	struct voters voters; /* of the locks that a quorum has */
-	holds_ask_fn *ask; /* NULL: only this table has facts */
+	holds_ask_fn *ask; /* NULL: there are no other workers to ask */
 	void *ask_arg;
 	bool begins_watching; /* see holds_begins_watching() */
 	struct log_limit limit;
 	uint64_t nfailed; /* failed renewals */
 };
 
-/* MLOCK: the locks that the try has while it waits for one of them: those before it, in the
- * order in which all clients take them.
+/* The locks that the try of an MLOCK has while it waits for a further one. All clients take
+ * their locks in the same order.
  *
  *   +QUEUED ... 3 --parts_queued()--> 1, 2: renewed each third of their lease
  *   granted       --parts_granted()-> 1, 2, 3 --the next call--> all, or +QUEUED ... 5
  */
 struct parts {
 	struct lock_request *lock;
-	struct timer timer; /* renews them */
+	struct timer timer; /* renews the locks that the try has */
 	int db;
 	size_t n; /* the try has the first n locks */
-	size_t at; /* the lock that the try waits for, or waited for last */
+	size_t at; /* index of the lock that the try waits for, or waited for last */
 };
 
 /* How far a call has got. lock_request.c has the diagram. */
 enum lock_request_state {
 	LOCK_REQUEST_SENT, /* the reply to its first call is due */
-	LOCK_REQUEST_QUEUED, /* it waits in the queue of a lock */
-	LOCK_REQUEST_GRANTED, /* MLOCK: Redis has granted that lock; its next call is due */
-	LOCK_REQUEST_RETRIED, /* MLOCK: its next call is due, without a grant */
-	LOCK_REQUEST_UNDONE, /* MLOCK: it has failed; its next call gives its locks back */
+	LOCK_REQUEST_QUEUED, /* the call waits in the queue of a lock */
+	LOCK_REQUEST_GRANTED, /* MLOCK: Redis has granted that lock; the next call is due */
+	LOCK_REQUEST_RETRIED, /* MLOCK: the next call is due, without a grant */
+	LOCK_REQUEST_UNDONE, /* MLOCK: the try has failed; the next call gives its locks back */
 	LOCK_REQUEST_KEPT, /* hasp keeps the reply until the lock is confirmed */
 	LOCK_REQUEST_LOCKED, /* answered by -LOCKED: another owner has the lock */
 	LOCK_REQUEST_REFUSED, /* a delete was refused for one of its keys */
@@ -166,35 +165,34 @@ enum lock_request_state {
 
 /* How a successful call changes locks. */
 struct effect_terms {
-	bool acquires; /* its owner has the lock afterwards */
-	bool holds; /* hasp holds the lock for its owner, and undoes a call without a reply */
-	bool changes_hold; /* it changes a hold: without holds, its reply does not matter */
-	bool has_lease; /* it begins a lease, which may be over when the reply comes */
+	bool acquires; /* the owner has the lock after the call */
+	bool holds; /* hasp begins a hold, and undoes a call that gets no reply */
+	bool changes_hold; /* the call changes a hold: without one, its reply does not matter */
+	bool has_lease; /* the call begins a lease, which may be over when the reply comes */
 };
 extern const struct effect_terms effect_terms[];
 
 /* By how much a client's own script has moved the expiry of a lock. */
 enum expiry_move {
-	EXPIRY_EARLIER, /* or not at all */
+	EXPIRY_EARLIER, /* to an earlier time, or not at all */
 	EXPIRY_LATER,
 	EXPIRY_ADDED, /* the lock had none before */
 };
 
-/* The bytes of the keys, the token and the ticket follow the keys. Most fit in
- * LOCK_REQUEST_SIZE bytes together. The small fields are at the end, so that there are no gaps.
- */
+/* The bytes of the keys, the token and the ticket follow `keys`; with them, most requests fit
+ * in LOCK_REQUEST_SIZE bytes. The small fields are at the end, so that there are no gaps. */
 #define LOCK_REQUEST_SIZE (sizeof(struct lock_request) + sizeof(struct slice) + 104)
 struct lock_request {
 	struct holds *holds;
-	struct section_stats *stats; /* NULL: it counts nowhere */
-	struct parts *parts; /* MLOCK: the progress over all keys; else NULL */
+	struct section_stats *stats; /* counts the outcome; NULL: none */
+	struct parts *parts; /* MLOCK: the locks that the try has; else NULL */
 	struct followed_script *followed; /* the client's own script; else NULL */
 	struct lock_request *next; /* MSETNX: another lock that the call takes; else NULL */
 	struct slice token;
 	struct slice ticket; /* empty: none */
-	int64_t lease_ms, wait_ms, limit; /* of its lock_call */
-	int64_t ends_ms; /* how long after `sent_at` the application lets the lock end; -1: it
-	                    is over by then; 0: the application sets no end, or keeps it */
+	int64_t lease_ms, wait_ms, limit; /* as in the lock_call */
+	int64_t ends_ms; /* how many ms after `sent_at` the application lets the lock end; -1:
+	                  * before that; 0: the application sets no end, or keeps the old one */
 	int64_t default_lease_ms;
 	int64_t max_hold_ms;
 	int64_t replicas_timeout_ms;
@@ -202,17 +200,17 @@ struct lock_request {
 	double waited; /* seconds of wait, before the last send or in line; 0: none */
 	struct buf answer; /* KEPT: a struct resp_reply, and its bytes; REFUSED: the holder's
 	                    * token */
-	int replicas; /* how many replicas must have the lock yet; 0: none */
-	uint32_t refused; /* REFUSED: the number of the key, counted from 1 */
-	uint32_t nbytes; /* its memory */
+	int replicas; /* how many replicas must still confirm the lock */
+	uint32_t refused; /* REFUSED: the number of the refused key, counted from 1 */
+	uint32_t nbytes; /* memory of the struct and the bytes after it */
 	uint32_t nkeys;
 	enum lock_request_state state : 8; /* written by lock_request.c */
-	/* More fields of its lock_call. (To clear and copy the whole lock_call would take
-	 * longer than the rest.) */
+	/* More fields of the lock_call. (Copying the whole lock_call would take longer than all
+	 * else that lock_request_new() does.) */
 	enum script_id script : 8;
 	enum lock_effect effect : 8;
 	enum lock_success success : 8;
-	enum lock_kind kind : 8; /* if the call takes no lock: the kind of its section's
+	enum lock_kind kind : 8; /* of the lock that the call takes, or else of its section's
 	                          * locks */
 	enum renew_mode renew : 8;
 	enum expiry_move moved : 8; /* (followed) with LOCK_EFFECT_EXPIRES */
@@ -220,9 +218,9 @@ struct lock_request {
 	bool single_key : 1; /* lock_call.single_key */
 	bool release : 1; /* hasp releases the lock at disconnect */
 	bool closes : 1; /* hasp closes the connection if it loses the lock */
-	bool exclusive : 1; /* no other connection can have taken it by this token */
+	bool exclusive : 1; /* no other connection can take the lock by this token */
 	bool check_if_late : 1; /* hasp reports success only while the lease is good */
-	bool queued : 1; /* (waited) in line */
+	bool queued : 1; /* `waited` was in line */
 	struct slice keys[];
 };
 
@@ -251,7 +249,7 @@ void hold_events_lost(const struct hold *hold, const char *reason);
 void hold_events_ended(const struct hold *hold);
 /* Counts the hold among the held ones, or no more; hold->since must be set. */
 void hold_events_count(struct hold *hold, bool held);
-/* From now on the hold counts in `stats`; NULL: in none. */
+/* Makes the hold count in `stats`; NULL: in none. */
 void hold_events_count_at(struct hold *hold, struct section_stats *stats);
 
 /* --- followed_script.c --- */
@@ -263,12 +261,13 @@ struct followed_script *followed_script_new(const struct slice *args, size_t nar
 void followed_script_end(struct lock_request *p, const struct resp_reply *pttl,
                          double passed_ms);
 void followed_script_free(struct followed_script *f); /* NULL is allowed */
-size_t followed_script_nbytes(const struct followed_script *f); /* of memory; NULL is allowed */
+/* Returns the memory in bytes. NULL is allowed. */
+size_t followed_script_nbytes(const struct followed_script *f);
 
 /* --- refusals.c --- */
 
-/* The call was answered: counts and logs a refusal, if Redis did not carry out the call, or not
- * for all keys, because another owner has a lock. */
+/* Handles an answered call: if another owner's lock kept Redis from carrying out the call, or a
+ * part of it, counts and logs a refusal. */
 void refusals_tell(struct holds *h, const struct hold_owner *o, const struct lock_request *p,
                    int db, const struct resp_reply *r);
 
@@ -278,26 +277,25 @@ void refusals_tell(struct holds *h, const struct hold_owner *o, const struct loc
 struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct lock_request *p,
                       struct slice key, int db, uint64_t hash);
 void hold_free(struct hold *hold);
-/* Returns the hold that a connection's command on `key` is about: its own; otherwise (but not
- * under owner = value) any connection's, because an owner may have several connections. For a
- * semaphore or a read-write lock, only a hold of that token counts, the write side first. NULL:
+/* Returns the hold that a connection's command on `key` is about: the connection's own; else
+ * (but not under owner = value) any connection's, because an owner may have several. For a
+ * semaphore or a read-write lock, only a hold of `token` counts, the write side first. NULL:
  * none. */
 struct hold *hold_find(struct holds *h, const struct hold_owner *o, bool by_value, int db,
                        struct slice key, struct slice token);
-/* Return the first of all connections' holds of a lock, and the one after `hold`. NULL: none.
- */
+/* hold_first() and hold_next() return all connections' holds of a lock; NULL: no more. */
 struct hold *hold_first(struct holds *h, int db, struct slice key);
 /* As hold_first(); also writes *hash, for hold_new(). */
 struct hold *hold_first_hashed(struct holds *h, int db, struct slice key, uint64_t *hash);
 struct hold *hold_next(const struct hold *hold);
 struct lock_ident hold_ident(const struct hold *hold);
 bool hold_is_renewed(const struct hold *hold);
-/* QUORUM: keeps the value that the lock has at the servers; hold_release_voted(): releases the
- * lock there; hold_free_voted(): frees the hold and the value. */
+/* QUORUM: hold_set_value() stores the value that the lock has at the servers;
+ * hold_release_voted() releases the lock there; hold_free_voted() frees hold and value. */
 void hold_set_value(struct hold *hold, struct slice value);
 void hold_release_voted(struct hold *hold);
 void hold_free_voted(struct hold *hold);
-/* Notes one more LOCK of the same lock, with this ticket; hold_remove_ticket(): one UNLOCK. */
+/* hold_add_ticket() counts one more LOCK, with this ticket; hold_remove_ticket() one UNLOCK. */
 void hold_add_ticket(struct hold *hold, struct slice ticket);
 void hold_remove_ticket(struct hold *hold);
 
@@ -305,15 +303,15 @@ void hold_remove_ticket(struct hold *hold);
 
 /* The only writer of hold->state. A hold is in holds.due exactly while it is HOLD_DUE. */
 void renewal_set_state(struct hold *hold, enum hold_state state);
-/* Begins the lease of `p` (an unknown one if `p` has none), from the time when `p` was sent.
- * `leased`: the application asked for this lease. If it ends the lock earlier than before, hasp
- * does not renew the hold; `renewing`: hasp also shortens the lease again, because a renewal
- * that is under way may reach Redis later. */
+/* Begins the lease of `p` (of unknown length if `p` has none), from the time when `p` was sent.
+ * `leased`: the application asked for this lease. If the lease ends the lock earlier than
+ * before, hasp does not renew the hold; `renewing`: hasp also shortens the lease again, because
+ * a renewal under way may reach Redis later. */
 void renewal_begin(struct hold *hold, const struct lock_request *p, bool leased, bool renewing);
-/* True if a renewal was sent, and is not answered yet. */
+/* True if hasp has sent a renewal that is not answered yet. */
 bool renewal_is_under_way(const struct hold *hold);
-/* True if the application lets the lock end earlier than before. (The first expiry that it sets
- * for a lock without one names the lease.) */
+/* True if the application lets the lock end earlier than before. (The first expiry that the
+ * application sets for a lock counts as the lease, and shortens nothing.) */
 bool renewal_is_shortened(const struct hold *hold, const struct lock_request *p);
 /* The owner has lost the lock without a notice: logs that, and closes the connection if the
  * section says so. */
@@ -321,13 +319,14 @@ void renewal_lost(const struct hold *hold, const char *reason);
 /* True if, within the last lease, the owner has sent a command that may have released its lock.
  */
 bool renewal_may_be_released(const struct hold *hold);
-/* The lock has a new value, and keeps the lease of `was`, an earlier hold. */
+/* Gives the hold the lease `was` of an earlier hold, because the lock has got a new value and
+ * kept its expiry. */
 void renewal_keep(struct hold *hold, const struct hold_lease *was);
-/* The lock is free, or (`has_owner`) belongs to another owner: ends the hold. If hasp should
- * still have renewed it (`renewed`), reports the loss. */
+/* Ends the hold of a lock that is free, or (`has_owner`) another owner's. Reports the loss if
+ * hasp still renewed the hold (`renewed`), and its owner did not release the lock. */
 void renewal_gone(struct hold *hold, bool has_owner, bool renewed);
-/* Renews the first `n` locks of an MLOCK that waits, each third of their lease. hasp does not
- * report them, so they are no holds: they are undone with the try. */
+/* Renews the first `n` locks of an MLOCK that waits, each third of their lease. (They are no
+ * holds: if the MLOCK fails, hasp gives them back.) */
 void renewal_of_parts(struct parts *parts, int db, size_t n);
 /* True if a hold may go from one state to the other. For the tests. */
 bool renewal_allows(enum hold_state from, enum hold_state to);

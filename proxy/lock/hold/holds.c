@@ -17,7 +17,7 @@
 #define SMALL_TOKEN_SIZE (sizeof(struct hold_token) + 80)
 /* How far Redis' clock may get ahead of ours within a lease, in ms. */
 #define RELEASE_SLACK_MS 50
-/* If a connection has no more holds than this, hasp searches them first. */
+/* If a connection has no more holds than this, hasp searches its list before the table. */
 #define OWN_SEARCHED_MAX 16
 
 struct holds *holds_new(struct timers *timers, struct script_jobs *script_jobs)
@@ -118,13 +118,13 @@ static void token_release(struct hold_owner *o, struct hold_token *token)
 		free(token);
 }
 
-/* Returns the size in bytes, with the id, which follows the struct. */
+/* Returns the size of a hold with this id, which follows the struct, in bytes. */
 static size_t hold_size(struct slice id)
 {
 	return sizeof(struct hold) + id.n;
 }
 
-/* Memory of a hold, with one ticket. */
+/* Returns the memory of a hold with one ticket, in bytes. */
 static ptrdiff_t hold_nbytes(const struct hold *hold)
 {
 	return (ptrdiff_t)(hold_size(hold->by_id.key) + TICKET_SIZE);
@@ -273,8 +273,8 @@ struct hold *hold_next(const struct hold *hold)
 	return hold_of(map_next(&hold->by_id));
 }
 
-/* True if the hold is the token's. A semaphore or a read-write lock may have several owners,
- * even by one connection. */
+/* True if the hold is by `token`. (Only a semaphore and a read-write lock may have several
+ * owners, even by one connection.) */
 static bool is_of_token(const struct hold *hold, struct slice token)
 {
 	return !layout_of(hold->kind)->has_owners || slice_eq(hold_token(hold), token);
@@ -285,7 +285,7 @@ static bool is_of_lock(const struct hold *hold, int db, struct slice key)
 	return lock_id_db(hold->by_id.key) == db && slice_eq(lock_id_key(hold->by_id.key), key);
 }
 
-/* As hold_find(), among the connection's own holds; NULL, too, if these are many. */
+/* As hold_find(), among the connection's own holds; NULL if these are too many to search. */
 static struct hold *find_own(const struct hold_owner *o, int db, struct slice key,
                              struct slice token)
 {
@@ -368,7 +368,7 @@ enum lock_kind hold_own_kind(const struct hold_owner *o, int db, struct slice ke
 		if (!layout_of(hold->kind)->by_verb || !is_of_lock(hold, db, key))
 			continue;
 		*reentered = *reentered || kind || hold->reentered;
-		/* UNLOCK gives the write side back first. */
+		/* Of a read-write lock, UNLOCK gives back the write side first. */
 		if (kind != LOCK_KIND_EXCLUSIVE)
 			kind = hold->kind;
 	}
@@ -414,8 +414,8 @@ static void forget_oldest_ticket(struct hold *hold)
 void hold_add_ticket(struct hold *hold, struct slice ticket)
 {
 	hold->reentered = hold->count++ > 0 || hold->reentered;
-	/* The release at disconnect needs the tickets, and so does an UNLOCK that gives back
-	 * one of several connections' holds. */
+	/* The tickets are for the release at disconnect, and for an UNLOCK by one of several
+	 * connections with the same token. */
 	if ((!hold->release && !(hold->shared && layout_of(hold->kind)->counts)) ||
 	    ticket.n == 0 || ticket.n >= TICKET_SIZE)
 		return;
@@ -455,8 +455,8 @@ static void send_release(struct hold *hold, enum script_id script, struct buf *o
 	buf_clear(out);
 }
 
-/* Releases the holds that this connection took by known tickets, and none that other
- * connections took by the same token. */
+/* Releases what this connection has acquired of the lock, by its tickets, and nothing that
+ * other connections have acquired by the same token. */
 static void hold_release(struct hold *hold)
 {
 	struct attempt t = { .id = hold_ident(hold) };
@@ -476,14 +476,14 @@ static void hold_release(struct hold *hold)
 		}
 		break;
 	case RELEASE_LAST_TRY:
-		/* The record has only the latest ticket. */
+		/* The record in Redis has only the latest ticket. */
 		t.ticket = slice_str(hold->tickets[hold->ntickets - 1]);
 		send_release(hold, rewrite_unlock(&out, &t.id, t.ticket, &opts), &out);
 		break;
 	case RELEASE_VALUE:
 		t.ticket = slice_str(hold->tickets[hold->ntickets - 1]);
-		/* Another connection with the same token may have taken the lock again at
-		 * another worker; then more is left of its lease. */
+		/* If another connection with the same token has taken the lock again at
+		 * another worker, more than this is left of the lease. */
 		if (hold->shared && !isinf(left))
 			most_ms = left > 0 ? (int64_t)(left * 1000) + RELEASE_SLACK_MS : 1;
 		send_release(hold, rewrite_release(&out, &t.id, t.ticket, most_ms, &opts),

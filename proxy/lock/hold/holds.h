@@ -36,7 +36,7 @@ struct holds;
  * seconds. */
 struct holds *holds_new(struct timers *timers, struct script_jobs *script_jobs);
 void holds_free(struct holds *h); /* forgets all holds */
-size_t holds_nbytes(const struct holds *h); /* of memory, of all holds */
+size_t holds_nbytes(const struct holds *h); /* returns the memory of all holds, in bytes */
 /* True if, since the last call, a section has begun to watch which connections read its locks
  * (section_stats.watches_reads). */
 bool holds_begins_watching(struct holds *h);
@@ -47,9 +47,9 @@ struct hold_owner {
 	struct holds *table; /* NULL: the connection has held nothing yet */
 	struct list holds;
 	struct list lost; /* in holds.losers until hasp closes the connection */
-	size_t n;
-	size_t nbytes; /* of memory */
-	struct seen_values *seen; /* the values that it has read; NULL: none */
+	size_t n; /* number of `holds` */
+	size_t nbytes; /* memory of the holds, in bytes */
+	struct seen_values *seen; /* the values that the connection has read; NULL: none */
 };
 void hold_owner_init(struct hold_owner *o);
 
@@ -58,7 +58,7 @@ typedef void holds_describe_fn(const struct hold_owner *o, struct buf *out);
 /* Without `describe`, the log names no connection. */
 void holds_set_describe(struct holds *h, holds_describe_fn *describe);
 
-/* Closes the connection, which has lost a lock; it may free `o` and its holds. */
+/* Closes the connection of `o`, which has lost a lock; may free `o` and its holds. */
 typedef void holds_lost_fn(struct hold_owner *o);
 /* Without `lost`, on_lost = close only logs. */
 void holds_set_lost(struct holds *h, holds_lost_fn *lost);
@@ -82,8 +82,8 @@ struct hold_terms {
 	const struct rule *rule; /* NULL: taken by a verb */
 	const struct verbs *verbs; /* NULL: taken under a rule */
 	struct slice token;
-	struct section_stats *stats; /* counts its outcome; NULL: none */
-	int64_t date_ms; /* now, since 1970; 0: the call names no date */
+	struct section_stats *stats; /* counts the call's outcome; NULL: none */
+	int64_t date_ms; /* the present time since 1970; 0: the call names no date */
 };
 
 /* Copies the facts of `call`, whose keys are `keys` (for DROPS: all that have a rule). Returns
@@ -91,9 +91,9 @@ struct hold_terms {
 struct lock_request *lock_request_new(struct holds *h, const struct lock_call *call,
                                       const struct slice *keys, size_t nkeys,
                                       const struct hold_terms *terms);
-/* For MSETNX, which takes several locks by one call: puts `p` in front of `all` (NULL: none
- * yet), but keeps the lock with the shortest lease first. Returns the first, which stands for
- * all of them: a function below that is about one lock uses the first. */
+/* For MSETNX, which takes several locks by one call: adds `p` to the list `all` (NULL: empty),
+ * of which the lock with the shortest lease is the first. Returns the first: the functions
+ * below that are about one lock use that. */
 struct lock_request *lock_request_join(struct lock_request *p, struct lock_request *all);
 bool lock_request_is_joined(const struct lock_request *p);
 /* Notes the answer -LOCKED: another owner has the lock. */
@@ -104,8 +104,8 @@ void lock_request_locked(struct lock_request *p);
 bool lock_request_refused(struct lock_request *p, struct slice line, int64_t *n);
 /* Returns the stats that count the call's outcome; NULL: none. */
 struct section_stats *lock_request_stats(const struct lock_request *p);
-/* Notes that the call has waited, in seconds, before its answer; `queued`: in line. A refusal
- * then counts as a time-out. */
+/* Notes that the call has waited for `waited` seconds; `queued`: in line. If the call is
+ * refused, that counts as a time-out. */
 void lock_request_has_waited(struct lock_request *p, double waited, bool queued);
 /* Counts the call as one that waits in line from now on. */
 void refusals_waits(const struct lock_request *p, int db);
@@ -113,16 +113,15 @@ void refusals_waits(const struct lock_request *p, int db);
 enum wait_end { WAIT_GRANTED, WAIT_TIMED_OUT, WAIT_DEADLOCKED };
 void refusals_waited(const struct lock_request *p, const struct hold_owner *o, int db,
                      double waited, enum wait_end end);
-/* The client is gone and will not get the reply: hasp shall release a lock that the call takes.
- */
+/* The client is gone: when the reply comes, hasp releases a lock that the call has taken. */
 void lock_request_abandon(struct lock_request *p);
 /* The reply will never come, and hasp does not know whether Redis has carried out or queued the
  * request: undoes it by its ticket. Frees `p`. NULL is allowed. */
 void lock_request_undo(struct lock_request *p, int db);
 /* As lock_request_undo(), but does not free `p`. */
 void lock_request_undo_now(struct lock_request *p, int db);
-/* For a try that has to wait: returns the try (points into `p`), and its lease in ms; 0: the
- * application set the time at which it ends. */
+/* Returns the try (points into `p`) of a call that has to wait. Writes the try's lease in ms;
+ * 0: the application named the time at which the lease ends. */
 struct attempt lock_request_attempt(const struct lock_request *p, int64_t *lease_ms);
 /* Returns the lock, or the first of several; points into `p`. */
 struct slice lock_request_key(const struct lock_request *p);
@@ -134,18 +133,18 @@ void lock_request_set_wait(struct lock_request *p, int64_t wait_ms);
 /* True if an MLOCK may have some of its locks without the others. `p` NULL: false. */
 bool parts_has(const struct lock_request *p);
 /* Handles the answer `+QUEUED ...`: the call waits in the queue of its lock. An MLOCK's line
- * ends with ` i`: it waits for its lock i, counted from 1, and has the locks before it. hasp
- * renews these from now on, and the number is cut off *line. Returns false if hasp does not
+ * ends with ` i`: the MLOCK waits for its lock i, counted from 1, and has the locks before that
+ * one, which hasp renews from now on. Cuts ` i` off *line. Returns false if hasp does not
  * understand the line. */
 bool lock_request_queued(struct lock_request *p, int db, struct slice *line)
 	__attribute__((warn_unused_result));
 /* Redis has granted the lock that the MLOCK waited for. */
 void parts_granted(struct lock_request *p);
-/* The MLOCK has failed, and is already counted: its next call gives its locks back. */
+/* The MLOCK has failed, and hasp has counted that: its next call gives its locks back. */
 void parts_undo(struct lock_request *p);
 bool parts_are_undone(const struct lock_request *p);
-/* Returns the step of the MLOCK's next call. `placed`: it may have a place in the queue of the
- * lock that it waits for. */
+/* Returns the step of the MLOCK's next call. `placed`: the MLOCK may have a place in the queue
+ * of the lock that it waits for. */
 struct mlock_step parts_step(struct lock_request *p, bool placed);
 /* Appends the call by which the MLOCK leaves its queue and gives its locks back. */
 void parts_write_undo(const struct lock_request *p, struct buf *out,
@@ -157,11 +156,10 @@ void lock_request_since(struct lock_request *p, double since);
 /* The call is sent now, not when it was written. */
 void lock_request_sent(struct lock_request *p);
 
-/* True if hasp reports success only while the lease is good. That is so if hasp decides how
- * long the call takes, or how long the lease is: for a verb, a rule's `wait`, renewal, or a
- * lease that hasp chose. */
+/* True if hasp reports success only while the lease is good: for a verb, a rule with `wait` or
+ * `renew = yes`, and a lease that hasp chose. */
 bool lock_request_confirms(const struct lock_request *p);
-/* True if an answer now is late: much of the lease, or (is_over) all of it, may be over. */
+/* True if the answer comes late: much of the lease, or (is_over) all of it, may be over. */
 bool lock_request_is_late(const struct lock_request *p);
 bool lock_request_is_over(const struct lock_request *p);
 /* How hasp handles a late answer. */
@@ -172,35 +170,35 @@ enum lock_request_late {
 };
 enum lock_request_late lock_request_late(const struct lock_request *p,
                                          const struct resp_reply *r);
-/* Returns how many replicas must have the lock before hasp reports it; 0: none, or they have
- * it. Writes how long hasp asks them, in ms. */
+/* Returns how many replicas must still confirm the lock before hasp reports success. Writes how
+ * long hasp asks the replicas, in ms. */
 int64_t lock_request_replicas(const struct lock_request *p, int64_t *timeout_ms);
 void lock_request_has_replicas(struct lock_request *p);
-/* Returns when hasp need not undo the call any more: its lease is over then, or hasp gives up.
- */
+/* Returns the time from which on hasp need not undo the call: its lease is over, or hasp gives
+ * up. */
 double lock_request_until(const struct lock_request *p);
-/* Keeps the reply and its bytes, until hasp knows whether the client gets them. */
+/* Stores the reply and its bytes, until hasp knows whether the client gets them. */
 void lock_request_keep(struct lock_request *p, const struct resp_reply *r, struct slice bytes);
-/* Returns the kept bytes, and writes the reply; empty: none. */
+/* Returns the stored bytes, and writes the stored reply; empty: none. */
 struct slice lock_request_kept(const struct lock_request *p, struct resp_reply *r);
 /* Returns the reply to a client that has no lock, without the line end. */
 const char *lock_request_refusal(const struct lock_request *p, bool resp3);
 void lock_request_free(struct lock_request *p); /* NULL is allowed */
-size_t lock_request_nbytes(const struct lock_request *p); /* of memory */
+size_t lock_request_nbytes(const struct lock_request *p); /* returns its memory in bytes */
 
-/* A script that a client runs on `key`, the lock of a rule with owner = value; `args` are the
- * script's other arguments, of which the first FOLLOWED_ARGS_MAX may become the lock's value.
- * hasp reads the lock before and after the script: hold_apply() gets the reply to the last
- * read, and begins, prolongs or ends a hold accordingly. */
+/* Makes the request for a script that a client runs on `key`, the lock of a rule with owner =
+ * value. `args`: the script's other arguments, of which the first FOLLOWED_ARGS_MAX may become
+ * the lock's value. hasp reads the lock before and after the script. hold_apply() gets the
+ * reply to the last read, and begins, prolongs or ends a hold as these reads show. */
 #define FOLLOWED_ARGS_MAX 16
 struct lock_request *lock_request_follow(struct holds *h, struct slice key,
                                          const struct slice *args, size_t nargs,
                                          const struct hold_terms *terms);
 /* Appends the client's request, with two reads before it and two after it. */
 void followed_script_write(const struct lock_request *p, struct slice request, struct buf *out);
-/* Reads bytes of the replies to these requests, except the last reply. */
+/* Takes bytes of the replies to these five requests, except the last reply. */
 void followed_script_feed(struct lock_request *p, struct slice bytes);
-/* Returns true if `p` is such a script, and Redis answered it by an error. */
+/* True if `p` is a followed script that Redis answered by an error. */
 bool followed_script_failed(const struct lock_request *p);
 
 /* Handles the reply `r` to the call, which ran in database `db` (-1: not known). Frees `p`. */
@@ -211,35 +209,35 @@ void hold_apply(struct holds *h, struct hold_owner *o, struct lock_request *p, i
  * empty: not known. Valid until the table changes. */
 struct slice hold_value(struct holds *h, const struct hold_owner *o, int db, struct slice key);
 
-/* Writes the tokens by which the connection itself has taken the lock, without giving it up
- * through hasp: Redis knows which of them still has the lock. Writes at most `max` to `out`,
- * valid until the table changes, and returns how many there are. */
+/* Writes the tokens by which the connection itself has taken the lock and not given it up
+ * through hasp. (Only Redis knows which token still has the lock.) Writes at most `max` tokens
+ * to `out`, valid until the table changes, and returns how many there are. */
 size_t hold_own_tokens(struct holds *h, const struct hold_owner *o, int db, struct slice key,
                        struct slice *out, size_t max);
 
-/* Returns the kind of the verbs' lock that the connection itself has; 0: none, or not known.
- * `reentered`: it may have acquired the lock more than once. */
+/* Returns the kind of the verbs' lock `key` that the connection itself has; 0: none, or not
+ * known. Sets *reentered if the connection may have acquired the lock more than once. */
 enum lock_kind hold_own_kind(const struct hold_owner *o, int db, struct slice key,
                              bool *reentered);
 
-/* Returns the ticket of the hold that an UNLOCK of the owner `token` gives back: the oldest
- * that the connection itself has. Empty: not known. Valid until the table changes. */
+/* Returns the ticket of the hold that an UNLOCK by the owner `token` gives back: the oldest one
+ * of the connection itself. Empty: not known. Valid until the table changes. */
 struct slice hold_own_ticket(struct holds *h, const struct hold_owner *o, int db,
                              struct slice key, struct slice token);
 
-/* Returns the lock's value that the connection has last stored or read, whichever was later. */
+/* Finds the value of the lock that the connection has last stored or read. */
 enum seen_value hold_seen_value(struct holds *h, const struct hold_owner *o, int db,
                                 struct slice key, struct slice *value);
-/* Notes that the connection reads the lock now, for the hint of an event. */
+/* Notes that the connection reads the lock now: a log line may give that as a hint. */
 void hold_saw_read(struct holds *h, struct hold_owner *o, int db, struct slice key);
 
-/* True if the connection has a lock according to the table. A lock that the application
- * released by a script of its own counts until its lease is over. */
+/* True if the connection has a lock according to the table. (A lock that the application has
+ * released by a script of its own counts until the lease is over.) */
 bool hold_owner_has_any(const struct hold_owner *o, double now);
 
-/* The server of the locks for which `concerns` is true has changed, and may lack the last
- * writes. hasp soon renews those of these locks that it renews. If one is gone, hasp logs that,
- * and neither renews nor releases it. */
+/* The server of the locks for which `concerns` returns true has changed, and may lack the last
+ * writes. hasp soon renews the renewed ones of these locks. If a lock is gone, hasp logs that,
+ * and neither renews nor releases the lock. */
 void renewal_mark_unknown(struct holds *h, bool (*concerns)(void *arg, struct slice key),
                           void *arg);
 
@@ -250,53 +248,52 @@ struct voted_renewal;
 
 /* How the servers of a quorum renew and release a lock, which has `value` there. */
 struct voters {
-	/* voted_renewal_end() must follow; it may follow at once. */
+	/* Renews the lock, and then calls voted_renewal_end(), perhaps before it returns. */
 	void (*renew)(void *arg, struct slice key, struct slice value, int64_t lease_ms,
 	              struct voted_renewal *r);
 	void (*release)(void *arg, struct slice key, struct slice value, int64_t lease_ms);
 	void *arg;
-	bool closes; /* hasp closes the connection if such a lock is lost */
+	bool closes; /* hasp closes the connection of a lock that is lost */
 };
 void holds_set_voters(struct holds *h, const struct voters *voters);
 
 enum vote {
-	VOTE_YES, /* a majority has renewed the lock */
-	VOTE_NO, /* a majority does not have the lock any more */
-	VOTE_UNKNOWN,
+	VOTE_YES, /* a majority of the servers has renewed the lock */
+	VOTE_NO, /* a majority of the servers does not have the lock any more */
+	VOTE_UNKNOWN, /* there is no majority for either */
 };
-/* Returns true if the lock is still held. A lock that is lost is released. */
+/* Ends a renewal; releases a lock that is lost. Returns true if the lock was renewed. */
 bool voted_renewal_end(struct voted_renewal *r, enum vote vote, double began,
                        double good_until);
 
-/* The servers' answer to a LOCK. */
+/* The servers' answer to a command that takes a lock. */
 struct voted_lock {
-	bool won;
+	bool won; /* a majority has granted the lock */
 	bool waited; /* hasp has tried more than once */
-	int64_t fence;
+	int64_t fence; /* the fencing token */
 	double began, good_until; /* the lease */
-	struct slice value;
+	struct slice value; /* the lock's value at the servers */
 };
-/* Returns the request of a LOCK, a rule's or the verbs'. */
+/* Makes the request of a command that takes a lock: a rule's, or the verbs'. */
 struct lock_request *lock_request_voted(struct holds *h, const struct lock_call *call,
                                         const struct hold_terms *terms);
-/* Handles the answer to it: counts it, and adds the hold. Frees `p`. */
+/* Handles the servers' answer: counts it, and adds a hold if the lock is won. Frees `p`. */
 void voted_apply(struct holds *h, struct hold_owner *o, struct lock_request *p,
                  const struct voted_lock *v);
-/* Returns the connection's own hold of the lock; `token` empty: as any owner. NULL: none. */
+/* Returns the connection's own hold of the lock by `token` (empty: any). NULL: none. */
 struct hold *voted_find(struct holds *h, const struct hold_owner *o, struct slice key,
                         struct slice token);
 struct slice voted_value(const struct hold *hold);
 int64_t voted_lease_ms(const struct hold *hold);
 long long voted_fence(const struct hold *hold);
-/* LOCK.EXTEND was granted. The lease never gets shorter. hasp renews the hold no more, unless
- * its rule has `renew = yes`. */
+/* LOCK.EXTEND has succeeded, which never shortens the lease. hasp does not renew the hold any
+ * more, unless its rule has `renew = yes`. */
 void voted_extend(struct hold *hold, double began, double good_until, int64_t lease_ms);
-/* The lock that has this value is being released, or was: ends the hold of it, if a connection
- * has it here. */
+/* Ends this worker's hold of the lock with `value`, if there is one: the lock is released. */
 void voted_end(struct holds *h, struct slice key, struct slice value);
 
-/* The connection has ended: forgets its holds. `release`: also releases those whose section has
- * release at disconnect; otherwise they end with their leases. */
+/* The connection has ended: forgets its holds. `release`: also releases the holds whose section
+ * has on_disconnect = release; other locks end with their leases. */
 void hold_owner_end(struct hold_owner *o, bool release);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * lock_request: the facts about a call until its reply comes, in one piece of memory; its
- * state; and how hasp undoes the call if the reply never comes.
+ * lock_request: the facts about a call on a lock until its reply comes, in one piece of memory;
+ * the state of the call; and how hasp undoes it if the reply never comes.
  *
  *             +QUEUED              late, or replicas must have the lock
  *   SENT --------------> QUEUED -------> KEPT <------ SENT, GRANTED, RETRIED
@@ -13,8 +13,8 @@
  *    |-- -LOCKED --> LOCKED          QUEUED -- out of time --> UNDONE
  *    `-- +REFUSED -> REFUSED
  *
- * A call for one lock that has lost its place is another lock_request: its ticket differs.
- * ABANDONED: from each state but LOCKED and REFUSED, which took no lock.
+ * If a call for one lock loses its place in the queue, hasp makes another lock_request, with
+ * another ticket. ABANDONED follows each state but LOCKED and REFUSED, which took no lock.
  */
 #include "lock/hold/hold_internal.h"
 
@@ -28,7 +28,7 @@
 /* How long hasp tries to undo a call at most. */
 #define UNDO_SECONDS 3600.0
 
-/* Longer values are not remembered. */
+/* hasp does not remember longer values, in bytes. */
 #define VALUE_MAX 4096
 
 const struct effect_terms effect_terms[] = {
@@ -70,7 +70,7 @@ void lock_request_set_state(struct lock_request *p, enum lock_request_state stat
 	p->state = state;
 }
 
-/* --- the kept facts --------------------------------------------------------------- */
+/* --- the facts -------------------------------------------------------------------- */
 
 /* Copies `s` to *at, and moves *at past the copy. */
 static struct slice append_copy(char **at, struct slice s)
@@ -95,7 +95,7 @@ static struct lock_request *lock_request_alloc(struct holds *h, const struct loc
 		nbytes += keys[i].n;
 	size = sizeof(*p) + nkeys * sizeof(*p->keys) + nbytes;
 	p = size <= LOCK_REQUEST_SIZE ? freelist_take(&h->pending) : xmalloc(size);
-	/* (A compound literal is built elsewhere and copied, which takes twice as long.) */
+	/* (The compiler would build a compound literal elsewhere and copy it.) */
 	memset(p, 0, sizeof(*p));
 	p->holds = h;
 	p->script = call->script;
@@ -117,8 +117,8 @@ static struct lock_request *lock_request_alloc(struct holds *h, const struct loc
 	return p;
 }
 
-/* True if the reply may change the table. (hasp may have to undo a call that takes a lock; the
- * answer to a call that extends a verbs' lock may be late.) */
+/* True if the reply may change the table, or if hasp may have to act without it: to undo a call
+ * that takes a lock, or to repeat a late call that extends a verbs' lock. */
 static bool changes_table(const struct holds *h, const struct lock_call *call, bool by_verb)
 {
 	const struct effect_terms *terms = &effect_terms[call->effect];
@@ -143,7 +143,7 @@ static bool counts_somewhere(const struct lock_call *call, const struct hold_ter
 	return terms->stats && call->script != SCRIPT_ERROR && call->script != SCRIPT_INFO;
 }
 
-/* Returns when the application lets the lock end, as in lock_request.ends_ms. */
+/* Returns lock_request.ends_ms. */
 static int64_t ends_after_ms(const struct lock_call *call, const struct hold_terms *terms)
 {
 	int64_t most_ms = terms->rule ? terms->rule->max_lease_ms : 0, ms = call->lease_ms;
@@ -214,7 +214,7 @@ struct lock_request *lock_request_follow(struct holds *h, struct slice key,
 	};
 	struct lock_request *p = lock_request_new(h, &call, &key, 1, terms);
 
-	/* Until followed_script_end() sets the effect, hasp has nothing to undo. */
+	/* followed_script_end() sets the effect. Until then, hasp has nothing to undo. */
 	p->effect = LOCK_EFFECT_NONE;
 	p->followed = followed_script_new(args, nargs);
 	return p;
@@ -373,7 +373,7 @@ enum lock_request_late lock_request_late(const struct lock_request *p,
 {
 	if (!rewrite_is_success(p->success, r))
 		return LOCK_REQUEST_TELL;
-	/* (Each call of an MLOCK begins all the leases again.) */
+	/* Each call of an MLOCK begins the leases of all its locks again. */
 	if (p->parts && lock_request_is_late(p))
 		return LOCK_REQUEST_REPEAT;
 	return effect_terms[p->effect].holds ? LOCK_REQUEST_CONFIRM : LOCK_REQUEST_REPEAT;
@@ -382,7 +382,7 @@ enum lock_request_late lock_request_late(const struct lock_request *p,
 void lock_request_keep(struct lock_request *p, const struct resp_reply *r, struct slice bytes)
 {
 	lock_request_set_state(p, LOCK_REQUEST_KEPT);
-	/* (The caller may pass the bytes that are kept already.) */
+	/* The caller may pass the bytes that `answer` has already. */
 	if (buf_len(&p->answer) && bytes.p == buf_head(&p->answer) + sizeof(*r)) {
 		memcpy(buf_head(&p->answer), r, sizeof(*r));
 		return;
@@ -497,8 +497,8 @@ void parts_write_undo(const struct lock_request *p, struct buf *out,
 }
 /* --- undo ------------------------------------------------------------------------ */
 
-/* Undoes a try by its ticket, which is exact, and harmless when repeated. The try may still be
- * on its way to Redis, over a connection that is closed at our end. */
+/* Undoes a try by its ticket, which does no harm to other tries, or when it is repeated: the
+ * try may still be on its way to Redis, over a connection that hasp has closed. */
 static void undo_by_ticket(struct lock_request *p, int db, const struct attempt *t,
                            double until)
 {

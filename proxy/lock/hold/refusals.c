@@ -22,7 +22,8 @@ static struct hold *other_hold(struct holds *h, const struct hold_owner *o,
 	return NULL;
 }
 
-/* Returns the hold that made a try fail: another owner's, or its own. */
+/* Returns the hold that made a try fail: another owner's, or one of the try's own owner. NULL:
+ * this worker has none. */
 static struct hold *any_hold(struct holds *h, const struct hold_owner *o,
                              const struct lock_request *p, int db)
 {
@@ -38,12 +39,10 @@ struct refusal {
 	enum stats_field stat;
 	enum lock_event event;
 	struct slice key;
-	const struct hold *hold; /* the other owner's; NULL: this worker does not have it */
+	const struct hold *hold; /* the hold in the way; NULL: this worker does not have it */
 };
 
-/* Counts a refusal. A key is contended if owners fail to take it, not if they fail to release
- * it.
- */
+/* Counts a refusal. (A failed release does not make the key contended.) */
 static void count_refusal(const struct lock_request *p, int db, const struct refusal *r,
                           double now)
 {
@@ -52,9 +51,9 @@ static void count_refusal(const struct lock_request *p, int db, const struct ref
 		stats_contended(p->stats, CONTENTION_REFUSED, lock_db_shown(db), r->key, now);
 }
 
-/* Begins to watch which connections read the section's locks, if a release was refused and no
- * fact explains why the connection tried. If it reads the lock before its next release, owner =
- * value would fit. (Under owner = value, hasp knows the values anyway.) */
+/* Begins to watch which connections read the section's locks, if Redis refused a release and no
+ * fact explains why the connection tried. If the connection reads the lock before its next
+ * release, owner = value would fit. (Under owner = value, hasp watches all reads anyway.) */
 static void watch_reads(struct holds *h, const struct lock_request *p,
                         const struct event_to_log *event)
 {
@@ -99,7 +98,7 @@ static void log_refusal(struct holds *h, const struct hold_owner *o,
 	event.facts.waited = waited;
 	event.facts.read_ago = read_ago(o, db, r->key, now);
 	watch_reads(h, p, &event);
-	/* (After a long wait, the client has the lock by now: other workers need not be asked.)
+	/* Do not ask the other workers about a long wait: the client itself has the lock now.
 	 */
 	if (r->hold || !h->ask || r->event == LOCK_EVENT_WAITED_LONG)
 		event_log(event.stats, event.event, &event.facts, event.suppressed);
@@ -167,7 +166,7 @@ void refusals_tell(struct holds *h, const struct hold_owner *o, const struct loc
 {
 	struct refusal refusal;
 
-	/* Of several locks, use the first for which this worker has a hold. */
+	/* Of the locks of an MSETNX, report the first that this worker has a hold of. */
 	for (const struct lock_request *at = p; p->next && at; at = at->next) {
 		if (any_hold(h, o, at, db)) {
 			p = at;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * release_board: which locks were released lately, or may have been, by their own owner. A lock
- * may be released by another connection than the one that took it, at another worker, and by a
- * script, whose effect hasp does not see. So a worker that finds a lock gone when it renews it
- * looks here whether to report a loss.
+ * release_board: the locks that their owners have lately released, or may have released. An
+ * owner may release a lock by another connection than the one that took it, at another worker,
+ * or by a script, whose effect hasp does not see. So a worker that finds a lock gone when it
+ * renews the lock looks here whether to report a loss.
  *
  *   DEL, UNLOCK, EVAL ... --release_board_note()--> board --release_board_at()--> a renewal
  */
@@ -15,8 +15,8 @@
 
 #include "base/slice.h"
 
-/* Number of slots. Each slot keeps its latest release only: if two locks share a slot, the
- * board forgets the earlier release, and hasp reports that one as a loss. */
+/* Number of slots. A slot has only its latest release: if two locks share a slot, the board
+ * forgets the earlier release, and hasp may report that as a loss. */
 #define RELEASE_BOARD_SLOTS 8192
 
 /* One for each process; all zero: no release was noted. Any thread may use it. */

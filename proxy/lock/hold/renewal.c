@@ -11,12 +11,12 @@
  *      ^                                               stop v | begin
  *      `------------------------ answer ------------- LEASED_IN_BATCH
  *
- *   begin: the application took the lock, or set its expiry, and the hold needs renewal
- *   stop: the hold needs no renewal any more, or max_hold or the lease is over
+ *   begin: the application took the lock, or set its expiry, and hasp must renew the hold
+ *   stop: hasp need not renew the hold any more, or max_hold or the lease is over
  *
  * A hold whose lock a quorum has goes from RENEWED to IN_BATCH at once: voted_holds.c.
- * A hold may be freed in each state: when its lease is over, when it is released or taken by
- * another owner, and when its connection ends. A batch under way then has a gap in its place.
+ * hasp may free a hold in each state: when the lease is over, when the lock is released or
+ * another owner takes it, and when the connection ends. A batch under way then has a gap.
  */
 #include "lock/hold/hold_internal.h"
 
@@ -33,21 +33,21 @@
 /* How many due holds hasp considers for each call. */
 #define LOOK_AHEAD ((size_t)4 * BATCH_MAX)
 
-/* Within how many seconds hasp renews the holds that a new server may not have. */
+/* Within how many seconds hasp renews the locks that a new server may not have. */
 #define LOOK_SECONDS 1.0
 
-/* The board of releases rounds to whole milliseconds. */
+/* By how many seconds the board of releases may round a time down. */
 #define RELEASE_MS_ROUNDED 0.001
 
-/* A renewal that awaits its answer. A hold that ends before leaves a gap, and is left out when
- * the call is sent again. */
+/* A renewal of several holds that awaits its answer. A hold that ends before the answer leaves
+ * a gap; if hasp sends the call again, it leaves the gaps out. */
 struct renewal_batch {
 	struct holds *holds;
 	enum script_id script;
 	int db;
-	double sent_at; /* the last time */
+	double sent_at; /* when hasp last sent the call */
 	size_t n;
-	struct hold *members[BATCH_MAX]; /* NULL: it has ended */
+	struct hold *members[BATCH_MAX]; /* NULL: the hold has ended */
 };
 
 static const unsigned char allowed_states[HOLD_STATES] = {
@@ -85,8 +85,8 @@ static void stop_renewing(struct hold *hold)
 		renewal_set_state(hold, HOLD_LEASED);
 }
 
-/* The lease of the hold is over. Under owner = value hasp keeps the stored value, for the
- * connection's DEL. */
+/* The lease of the hold is over: ends the hold, but under owner = value keeps it, because the
+ * connection's DEL needs the value. */
 static void renewal_expired(struct hold *hold)
 {
 	stop_renewing(hold);
@@ -98,7 +98,7 @@ static void renewal_expired(struct hold *hold)
 
 static void renewal_on_timer(struct timer *t, double now);
 
-/* Renews the hold no more. It can be released until its lease is over. */
+/* Stops renewing the hold, which stays until its lease is over. */
 static void let_expire(struct hold *hold)
 {
 	stop_renewing(hold);
@@ -138,7 +138,7 @@ void renewal_lost(const struct hold *hold, const char *reason)
 	hold_events_lost(hold, reason);
 	if (!hold->closes || !h->lost)
 		return;
-	/* Close it later: the caller may be handling a reply to another client. */
+	/* Close the connection later: the caller may be handling a reply to another client. */
 	list_remove(&hold->owner->lost);
 	list_append(&h->losers, &hold->owner->lost);
 	timer_start(h->timers, &h->close, close_losers, timers_now(h->timers), 0);
@@ -152,7 +152,7 @@ bool renewal_may_be_released(const struct hold *hold)
 	struct slice key = lock_id_key(hold->by_id.key);
 	double at = b ? release_board_at(b, db, key, hold_token(hold)) : 0;
 
-	/* Under foreign_del = allow, a connection that knows no value may delete any. */
+	/* Under foreign_del = allow, a connection that knows no value may delete the lock. */
 	if (at <= 0 && b && layout_of(hold->kind)->by_value)
 		at = release_board_at(b, db, key, SLICE_NONE);
 
@@ -176,8 +176,8 @@ static void renewal_failed(struct hold *hold, double now)
 	log_failure(hold, now);
 }
 
-/* `result`: the script's: 1: renewed; 0: the lock is free; -2: another owner has it; else: not
- * known. */
+/* `result`: the script's. 1: renewed; 0: the lock is free; -2: another owner has the lock; any
+ * other: not known. */
 static void end_renewal(struct hold *hold, const struct renewal_batch *b, long long result,
                         double now)
 {
@@ -233,14 +233,14 @@ static void write_renewals(void *arg, struct buf *out)
 	(void)rewrite_renew(out, b->script, renewals, n, &opts);
 }
 
-/* True if one call can renew both. */
+/* True if one call can renew both holds. */
 static bool share_call(const struct hold *a, const struct hold *b)
 {
 	return rewrite_renewal(a->kind) == rewrite_renewal(b->kind) && a->slot == b->slot &&
 	       lock_id_db(a->by_id.key) == lock_id_db(b->by_id.key);
 }
 
-/* Renews the first due hold, and others that can go in the same call. */
+/* Renews the first due hold, and the others that the same call can renew. */
 static void renew_batch(struct holds *h, double now)
 {
 	struct renewal_batch *b = xcalloc(1, sizeof(*b));
@@ -263,7 +263,7 @@ static void renew_batch(struct holds *h, double now)
 		if (hold->good_until < until)
 			until = hold->good_until;
 	}
-	/* hasp may still send the call in time, but logs the failure at once. */
+	/* The connection may be up again in time, but log the failure at once. */
 	if (!script_jobs_are_up(h->script_jobs, lock_id_key(first->by_id.key)))
 		renewal_failed(first, now);
 	script_job_run_written(h->script_jobs, b->db, b->script, write_renewals,
@@ -417,7 +417,7 @@ void renewal_keep(struct hold *hold, const struct hold_lease *was)
 
 /* --- the locks that an MLOCK has while it waits ------------------------------------ */
 
-/* Greater than any fencing token: hasp does not know the fencing token of a part. */
+/* Greater than any fencing token, because hasp does not know those of an MLOCK's locks. */
 #define ANY_FENCE (1LL << 53)
 
 static void renew_parts(struct timer *t, double now)

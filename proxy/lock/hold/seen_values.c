@@ -23,7 +23,7 @@ struct seen_values {
 	struct map by_id; /* database and key */
 	struct list entries; /* oldest first */
 	size_t nbytes; /* of all entries */
-	size_t nreads; /* ever noted; the last ones are kept, number i at i % READS_KEPT */
+	size_t nreads; /* number of noted reads; read i is at reads[i % READS_KEPT] */
 	struct seen_read reads[READS_KEPT];
 };
 
@@ -129,8 +129,8 @@ void seen_values_each(const struct seen_values *all, seen_values_fn *fn, void *a
 	}
 }
 
-/* (FNV-1a. If two keys have the same hash, hasp takes a read of one for a read of the other;
- * only a hint depends on it.) */
+/* Returns an FNV-1a hash. (If two keys have the same hash, hasp takes a read of one for a read
+ * of the other. Only a hint in the log depends on that.) */
 static uint64_t hash_read(int db, struct slice key)
 {
 	uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ (uint64_t)db;
@@ -190,7 +190,7 @@ void seen_values_free(struct seen_values *all)
 
 struct value_read {
 	bool each;
-	struct buf keys; /* of each: its number and its length, as size_t, and its bytes */
+	struct buf keys; /* for each key: its index and length, as size_t, and its bytes */
 };
 
 struct value_read *value_read_new(bool each)
@@ -235,7 +235,7 @@ static struct slice next_key(struct slice *rest, size_t *i)
 	return key;
 }
 
-/* `frame`: a whole reply. Anything but a string is no value. */
+/* Notes the value in `frame`, a whole reply. Anything but a string is no value. */
 static void put_frame(struct seen_values **all, int db, struct slice key, struct slice frame)
 {
 	const char *end = memchr(frame.p, '\n', frame.n);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * voted_holds: holds of locks that the servers of a quorum have granted. They are in the table
- * as all others are, with LOCK_DB_QUORUM in place of a database. hasp renews each one by a call
- * of its own. If no majority agrees, hasp repeats the renewal until the lease is over.
+ * of holds with LOCK_DB_QUORUM in place of a database. hasp renews each hold by a call of its
+ * own. If no majority agrees, hasp repeats the renewal until the lease is over.
  */
 #include "lock/hold/hold_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* hasp renews each third of the lease, and repeats a failed renewal after a tenth. */
+/* hasp renews each third of the lease, and repeats a failed renewal after a tenth of it. */
 #define RENEWALS_PER_LEASE 3
 #define RETRIES_PER_LEASE 10
 
 struct voted_renewal {
-	struct hold *hold; /* NULL: it has ended */
+	struct hold *hold; /* NULL: the hold has ended */
 };
 
 void holds_set_voters(struct holds *h, const struct voters *voters)
@@ -143,8 +143,8 @@ static void voted_on_timer(struct timer *t, double now)
 
 /* --- answers ------------------------------------------------------------------------------ */
 
-/* Ends the connection's earlier hold of the key: the servers have granted the lock again, so
- * another connection had released it, or it was lost. */
+/* Ends the connection's earlier hold of the key. The servers have granted the lock again, so
+ * the earlier hold was lost, or another connection has released the lock. */
 static void voted_end_earlier(struct holds *h, const struct hold_owner *o, struct slice key)
 {
 	struct hold *hold;
@@ -199,7 +199,7 @@ void voted_apply(struct holds *h, struct hold_owner *o, struct lock_request *p,
 
 void voted_extend(struct hold *hold, double began, double good_until, int64_t lease_ms)
 {
-	/* The answer to a renewal that is under way counts no more. */
+	/* Ignore the answer to a renewal that is under way. */
 	if (hold->state == HOLD_IN_BATCH) {
 		*hold->batch_slot = NULL;
 		renewal_set_state(hold, HOLD_RENEWED);
