@@ -17,7 +17,7 @@ bool rewrite_guard_fits(const struct command *c, const struct resp_view *req, bo
 {
 	bool safe = c->facts.lua == LUA_SAFE || (c->facts.lua == LUA_SAFE_RESP2 && !resp3);
 
-	/* A command that writes is SAFE in the script for writes, any other in the one for
+	/* A command that writes fits only the script for writes, any other only that for
 	 * reads. */
 	return safe && req->argc <= ARGS_UNPACK_MAX && writes == !!(c->flags & COMMAND_WRITE);
 }
@@ -94,8 +94,8 @@ static void write_command(struct buf *out, const struct guarded_command *g)
 		resp_write_bulk(out, g->req->argv[i]);
 }
 
-/* A grant may come after its waiter has given up: then the guard is the owner's again, but what
- * the owner read before is out of date. With a token that no owner has, the write is refused.
+/* Returns the key's token, or one that no owner has, so that the script refuses the write: if a
+ * grant comes after its waiter has given up, the owner has the guard, but its read is outdated.
  */
 static struct slice token_of(const struct guarded_key *k)
 {
@@ -105,7 +105,7 @@ static struct slice token_of(const struct guarded_key *k)
 /* Returns the state of a key, as the script expects it. */
 static const char *state_of(const struct guarded_key *k, enum script_id id)
 {
-	/* (A read that also writes the key counts as a write after an earlier read.) */
+	/* (A read that also writes the key counts as a write of a key that was read.) */
 	if (!k->held || (id == SCRIPT_GUARD_READ && k->acquires && !k->writes))
 		return "-";
 	return k->releases ? "m" : "mk";

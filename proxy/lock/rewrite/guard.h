@@ -3,10 +3,10 @@
  * guard: turns a command on guarded keys into a call of the script that acquires their guards
  * and reads, or checks them and writes. Pure: no I/O, no clock.
  *
- *   GET stock:7   --> guard_read:  take hasp:guard:{stock:7}, or wait for it; GET
- *   SET stock:7 v --> guard_finish: is it still ours? SET; hand it off
- *   any other write -> guard_write:  are all of them ours, or free? ...
- *   (strategy = check) check_write:  has it the value that was read? SET
+ *   GET stock:7   --> guard_read: take hasp:guard:{stock:7}, or wait for it; GET
+ *   SET stock:7 v --> guard_finish: does the owner still have the guard? SET; hand it off
+ *   any other write -> guard_write: does the owner have all guards, or are they free? ...
+ *   (strategy = check) check_write: has the key the value that was read? SET
  *
  * A script's reply is the command's own, byte for byte, as long as Lua can hold it: for any
  * other command rewrite_guard_fits() returns false.
@@ -29,13 +29,13 @@ struct section_stats;
 /* A guarded key of a command. A key that the command names twice is here once. */
 struct guarded_key {
 	struct slice key;
-	struct slice token; /* of the client's owner */
+	struct slice token; /* the token of the client */
 	struct section_stats *stats; /* counts the outcome; NULL: none */
 	int64_t lease_ms;
-	bool release; /* the guard is released when the connection ends */
-	bool held; /* this connection has read it under the guard, and not written it since */
-	bool lost; /* another owner had the guard since that read: it may not be written */
-	bool writes; /* the command may change it */
+	bool release; /* hasp releases the guard when the connection ends */
+	bool held; /* the connection has read the key under the guard, and not yet written it */
+	bool lost; /* another owner had the guard since that read, so a write is refused */
+	bool writes; /* the command may change the key */
 	bool acquires; /* the command is a read that acquires the guard */
 	bool releases; /* the command releases the guard of the read */
 	bool checked; /* strategy = check: the token is the digest of the value that this
@@ -48,8 +48,8 @@ struct guarded_command {
 	const struct guarded_key *keys; /* by rewrite_guard_sort() */
 	size_t n; /* at least one */
 	struct command_keys all; /* the command's keys, guarded or not */
-	int64_t wait_ms; /* 0: it does not wait */
-	int64_t replicas, replicas_timeout_ms; /* how many must have its guards; 0: none */
+	int64_t wait_ms; /* how long the command may wait for its guards; 0: not at all */
+	int64_t replicas, replicas_timeout_ms; /* how many must have the guards; 0: none */
 };
 
 /* Sorts the keys, and merges duplicates: the remaining one gets the flags of all. Returns how
@@ -57,36 +57,36 @@ struct guarded_command {
 size_t rewrite_guard_sort(struct guarded_key *keys, size_t n);
 
 /* True if the request, of the command `c`, gets the same reply in a script as outside, in the
- * client's version of RESP. `writes`: it may write a guarded key; else it only reads. */
+ * client's version of RESP. `writes`: the request may write a guarded key. */
 bool rewrite_guard_fits(const struct command *c, const struct resp_view *req, bool writes,
                         bool resp3);
 
 /* Appends the call. Redis answers as the command does, or:
  *
  *   +QUEUED place now held i    the client is in the queue for key i, counted from 1
- *   -LOCKED ...                 it cannot wait (any more)
- *   -LOCKLOST ...               a key that it writes was lost, or has changed: see
- *                               rewrite_guard_is_lost()
- *   +GRANTED                    (reads, `apart`) its owner had the guards: send the command
- *   +GRANTED anew               as +GRANTED, but it had not yet read under one of them
+ *   -LOCKED ...                 the client cannot wait, or no longer
+ *   -LOCKLOST ...               the guard of a key to write was lost, or the key has changed:
+ *                               see rewrite_guard_is_lost()
+ *   +GRANTED                    (reads, `apart`) the owner had the guards: send the command
+ *   +GRANTED anew               as +GRANTED, but the owner has not read under all guards yet
  */
 void rewrite_guard_read(struct buf *out, const struct guarded_command *g,
                         const struct rewrite_opts *opts, bool apart);
-/* As opts->place, for a client that cannot wait: the script runs the command in RESP3. Lua
- * keeps the types of RESP3, but not the order of a map or a set. No place in a queue is so low.
- */
+/* For a client that cannot wait: this opts->place makes the script run the command in RESP3.
+ * (Lua keeps the types of RESP3, but not the order of a map or a set. No place in a queue is so
+ * low.) */
 #define GUARD_READ_IN_RESP3 3
 void rewrite_guard_write(struct buf *out, const struct guarded_command *g,
                          const struct rewrite_opts *opts);
-/* For a read of one guarded key that was not read yet: three commands, which cost Redis less
- * than a script. If the guard is acquired, the answers are
+/* Writes three commands, which cost Redis less than a script, for a read of one guarded key
+ * that the client has not read yet. If they acquire the guard, the replies are
  *
  *   :0               the queue is empty
  *   +OK              the guard was free
  *   the reply        of the command
  *
- * If one of the first two is another one, the reply of the command must not be used. A client
- * that enters the queue between the two came later than this one. */
+ * If one of the first two replies is another, the third must not be used. (A client that enters
+ * the queue between the two commands came later than this client.) */
 #define OPTIMISTIC_PREFIX 2
 void rewrite_guard_optimistic(struct buf *out, const struct resp_view *req, struct slice key,
                               struct slice token, int64_t lease_ms, enum key_naming naming);
@@ -104,8 +104,8 @@ void rewrite_guard_name(struct buf *out, enum key_naming naming, struct slice ke
 
 /* Appends the whole error line for a key that another owner has. */
 void rewrite_guard_locked_error(struct buf *out, struct slice key);
-/* True if `line`, of a reply, is the error that this key was lost. The error names the key
- * after the code LOCKLOST; if it shows two keys alike, this is true for both. */
+/* True if `line`, of a reply, is the error LOCKLOST for `key`, or for a key that the error
+ * shows in the same way. */
 bool rewrite_guard_is_lost(struct slice line, struct slice key);
 
 #endif

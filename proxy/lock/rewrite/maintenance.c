@@ -13,7 +13,7 @@ enum script_id rewrite_renewal(enum lock_kind kind)
 	return layout_of(kind)->by_verb ? SCRIPT_RENEW_VERB : SCRIPT_RENEW;
 }
 
-/* Writes the sidecar; with owner = value there is none, and the lock takes its place. */
+/* Writes the sidecar's key, or with owner = value the lock's, because there is no sidecar. */
 static void write_side(struct buf *out, enum key_naming naming, const struct lock_ident *id)
 {
 	if (id->kind == LOCK_KIND_VALUE)
@@ -64,7 +64,7 @@ void rewrite_renew(struct buf *out, enum script_id script, const struct lock_ren
 		write_renew_call(out, v, n, opts);
 }
 
-/* As rewrite_expire() writes it. */
+/* Writes a PEXPIRE as rewrite_expire() does. */
 enum script_id rewrite_end_in(struct buf *out, const struct lock_ident *id, int64_t ms,
                               const struct rewrite_opts *opts)
 {

@@ -12,7 +12,7 @@
 #include "lock/scripts/script_call.h"
 #include "resp/write.h"
 
-/* KEYS of each lock. */
+/* Number of KEYS for each lock. */
 #define KEYS_PER_LOCK 4
 
 static int key_order(const void *a, const void *b)
@@ -24,8 +24,7 @@ static int key_order(const void *a, const void *b)
 	return order ? order : (x->n > y->n) - (x->n < y->n);
 }
 
-/* True if all keys are in one slot. (Redis refuses other scripts, too, but in its own words.)
- */
+/* True if all keys are in one slot. */
 static bool is_one_slot(const struct mlock_keys *keys, enum key_naming naming)
 {
 	for (size_t i = 1; i < keys->n; i++)

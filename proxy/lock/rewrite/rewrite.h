@@ -24,11 +24,11 @@
 #include "resp/reply.h"
 #include "resp/view.h"
 
-/* A key of a command, and the section that matches it, in any mode; NULL: none. */
+/* A key of a command, and the section that matches it, in any mode. */
 struct command_key {
-	size_t arg; /* its index in argv */
-	const struct rule *rule;
-	const struct guard *guard; /* NULL, too, if it has a rule */
+	size_t arg; /* index in argv */
+	const struct rule *rule; /* NULL: none */
+	const struct guard *guard; /* NULL: none, or the key has a rule */
 };
 
 /* All keys of a command, in the order of its arguments. */
@@ -39,13 +39,13 @@ struct command_keys {
 
 /* A key of a command that is rewritten. */
 struct lock_key {
-	size_t arg; /* its index in argv */
+	size_t arg; /* index in argv */
 	const struct rule *rule; /* NULL: no rule matches this key */
-	/* The client's token under the rule. For OWNER_VALUE the value that this connection
-	 * last stored at the key, or has read there; empty when it knows none. */
+	/* The client's token under the rule. OWNER_VALUE: the value that the connection has
+	 * last stored or read at the key; empty: none. */
 	struct slice token;
-	bool foreign; /* (OWNER_VALUE) the connection knows no value: the lock counts as another
-	               * owner's */
+	bool foreign; /* OWNER_VALUE: the lock counts as another owner's, because the connection
+	               * knows no value */
 };
 
 /* The kind of the locks of a rule. */
@@ -59,8 +59,8 @@ static inline enum lock_kind rewrite_rule_kind(const struct rule *rule)
 enum lock_effect {
 	LOCK_EFFECT_NONE,
 	LOCK_EFFECT_TAKES,
-	LOCK_EFFECT_COUNTS, /* takes it by a value that does not name its owner */
-	LOCK_EFFECT_DROPS, /* layout `count`: one hold, with the last one the lock */
+	LOCK_EFFECT_COUNTS, /* takes the lock by a value that does not name the owner */
+	LOCK_EFFECT_DROPS, /* gives up the lock, or in a layout that counts one of its holds */
 	LOCK_EFFECT_EXPIRES, /* sets another expiry */
 };
 
@@ -79,29 +79,27 @@ struct lock_call {
 	enum lock_effect effect;
 	enum lock_success success;
 	struct slice key; /* the lock's key; points into the view */
-	struct slice value; /* the value stored by TAKES; points into the view; for INCR "1" */
-	struct slice owner; /* verbs: AS's token, else the one passed in */
+	struct slice value; /* the value that TAKES stores; points into the view; INCR: "1" */
+	struct slice owner; /* the token: AS's, or the client's */
 	bool shared_owner; /* verbs: other connections may have the lock as this owner */
-	bool leased; /* the application named an expiry itself (or KEEPTTL) */
-	int64_t lease_ms; /* as sent; 0: not known (EXAT, PXAT, KEEPTTL) or over */
-	int64_t until_ms; /* the date, in ms since 1970, at which the application lets the lock
-	                     end; 0: it named none */
+	bool leased; /* the application named an expiry itself, or KEEPTTL */
+	int64_t lease_ms; /* as sent; 0: not known (EXAT, PXAT, KEEPTTL), or over */
+	int64_t until_ms; /* the date at which the application lets the lock end, in ms since
+	                   * 1970; 0: none */
 	enum lock_kind kind; /* of a lock that the call takes */
 	int64_t limit; /* LOCK_KIND_LIMIT: how many owners there may be; else 0 */
-	struct slice ticket; /* of rewrite_opts; empty: the call carries none */
-	int64_t wait_ms; /* for how long it may be in the queue, after `+QUEUED ...`; 0: not at
-	                    all */
-	bool only_if_free; /* it succeeds only if the lock was free */
-	bool hand_off; /* if it releases the lock, it hands the lock off */
+	struct slice ticket; /* rewrite_opts.ticket; empty: the call names none */
+	int64_t wait_ms; /* how long the call may wait in the queue; 0: not at all */
+	bool only_if_free; /* the call succeeds only if the lock was free */
+	bool hand_off; /* a call that releases the lock hands it off */
 	bool single_key; /* DROPS: the command names no other key, so success means the lock is
 	                  * gone */
-	bool is_short; /* it may be answered by `+BUSY`; see rewrite_opts.may_be_short */
+	bool is_short; /* Redis may answer `+BUSY`: see rewrite_opts.may_be_short */
 };
 
 enum rewrite_result {
-	REWRITE_PASS, /* send the request as it came: it can do no harm, or has an error that
-	                 only Redis can report */
-	REWRITE_CALL, /* `out` holds the call and `call` is filled in */
+	REWRITE_PASS, /* send the request as it came: it does no harm, or Redis refuses it */
+	REWRITE_CALL, /* `out` has the call, and `call` is filled in */
 };
 
 /* Rewrites a request of the write command `c`; at least one key has a rule in mode ENFORCE.
@@ -126,10 +124,10 @@ enum verb {
 	VERB_MUNLOCK,
 };
 
-/* For `LOCK key [PX ms | EX s] [WAIT ms] [AS owner] [LIMIT n | SHARED | EXCLUSIVE]` and the
- * other verbs; argv[0] is the verb, whatever its configured name. If arguments are wrong,
- * writes a call of the script that answers the error that Redis would give (so that the answer
- * arrives in order, also inside MULTI); then effect is NONE. LOCK.LIST must have wrong
+/* Rewrites `LOCK key [PX ms | EX s] [WAIT ms] [AS owner] [LIMIT n | SHARED | EXCLUSIVE]` and
+ * the other verbs; argv[0] is the verb, whatever its configured name. If the arguments are
+ * wrong, writes a call of the script that answers an error as Redis would (so that the error
+ * keeps its place, also inside MULTI); then the effect is NONE. Pass LOCK.LIST only with wrong
  * arguments: no script answers it. */
 void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
                   const struct verbs *verbs, struct slice token,
@@ -139,7 +137,7 @@ void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
  * Redis serves no other client. */
 #define MLOCK_KEYS_MAX 64
 
-/* The locks of an MLOCK or MUNLOCK, in the order in which it takes them; they point into the
+/* The locks of an MLOCK or MUNLOCK, in the order in which it takes them. `v` points into the
  * view. */
 struct mlock_keys {
 	size_t n;
@@ -148,8 +146,8 @@ struct mlock_keys {
 
 /* How far an MLOCK has got. */
 struct mlock_step {
-	size_t place_of; /* the lock in whose queue it is, counted from 1; 0: none, or not known
-	                  */
+	size_t place_of; /* number of the lock in whose queue the MLOCK is, counted from 1; 0:
+	                  * none, or not known */
 };
 
 /* The shortest lease of the locks that an MLOCK has while it waits for another one. */
@@ -164,93 +162,96 @@ void rewrite_mlock(struct buf *out, enum verb verb, const struct resp_view *req,
                    const struct rewrite_opts *opts, const struct mlock_step *step,
                    struct mlock_keys *keys, struct lock_call *call);
 
-/* LOCK.INFO of a lock of this kind: a verbs', a rule's, or a guard (`key` is the guard's name).
- * The key must outlive `call`. */
+/* Writes the call for LOCK.INFO of a lock of this kind: a verbs', a rule's, or a guard (`key`:
+ * its name). The key must outlive `call`. */
 void rewrite_info(struct buf *out, enum lock_kind kind, struct slice key,
                   const struct rewrite_opts *opts, struct lock_call *call);
 
 /* Appends the call that answers hasp's error `text`, given without its leading dash. */
 void rewrite_error(struct buf *out, const struct rewrite_opts *opts, const char *text);
 
-/* True if this reply means success. */
+/* True if the reply `r` means success. */
 bool rewrite_is_success(enum lock_success success, const struct resp_reply *r);
 
-/* Returns the client's reply if such a call did not take the lock, without the line end: the
- * refusal of the command itself, else an error. */
+/* Returns the client's reply if a call of `script` did not take the lock, without the line end:
+ * the command's own refusal if it has one, else an error. */
 const char *rewrite_refusal(enum script_id script, enum lock_success success, bool resp3);
 
-/* hasp makes its own calls for a lock in its tables, always as EVALSHA. `opts`:
- * script_jobs_opts() of the lock's database. */
+/* --- the calls that hasp makes for itself, always as EVALSHA ---
+ * `opts`: script_jobs_opts() of the lock's database. */
+
+/* A lock and its owner. */
 struct lock_ident {
 	enum lock_kind kind;
 	struct slice key;
 	struct slice token; /* LOCK_KIND_VALUE: the value */
 };
 
-/* Prolongs n locks by `script`, the result of rewrite_renewal() for each of them. Redis answers
- * an array, for each lock: 1; 0: it is free; -2: another owner has it; -1: Redis refused. */
+/* Renews `n` locks by `script`, which rewrite_renewal() returns for each of them. Redis answers
+ * an array with a number for each lock: 1: renewed; 0: it is free; -2: another owner has it;
+ * -1: Redis refused. */
 struct lock_renewal {
 	struct lock_ident id;
 	int64_t lease_ms;
-	long long fence; /* verbs: of the acquisition that is prolonged */
+	long long fence; /* verbs: the fencing token of the acquisition */
 };
 enum script_id rewrite_renewal(enum lock_kind kind);
 void rewrite_renew(struct buf *out, enum script_id script, const struct lock_renewal *v,
                    size_t n, const struct rewrite_opts *opts);
 
-/* Lets a rule's lock end in `ms`, if this owner still has it. Redis answers :1, or :0. Returns
- * the script. */
+/* Makes a rule's lock expire in `ms`, if this owner still has it. Redis answers :1, or :0.
+ * Returns the script. */
 enum script_id rewrite_end_in(struct buf *out, const struct lock_ident *id, int64_t ms,
                               const struct rewrite_opts *opts);
 
-/* Releases a lock of LOCK_KIND_TOKEN, or a place of a semaphore, if the try that took or
- * refreshed it last had this ticket, and hands it off. Redis answers :1, or :0 if another try
- * was later. Returns the script. */
+/* Releases a lock of LOCK_KIND_TOKEN, or a place of a semaphore, and hands it off, if the last
+ * try that took or refreshed it had this ticket. Redis answers :1, or :0 if another try was
+ * later. Returns the script. */
 enum script_id rewrite_unlock(struct buf *out, const struct lock_ident *id, struct slice ticket,
                               const struct rewrite_opts *opts);
 
-/* Releases a rule's lock in the same way, unless more than `most_ms` of its lease is left: then
- * it was taken again. 0: no limit. (A lock that is renewed outlives the record of its ticket.)
- */
+/* Releases a rule's lock as rewrite_unlock() does, unless more than `most_ms` (0: no limit) of
+ * its lease is left: then it was taken again. (A renewed lock outlives the record of its
+ * ticket.) */
 enum script_id rewrite_release(struct buf *out, const struct lock_ident *id,
                                struct slice ticket, int64_t most_ms,
                                const struct rewrite_opts *opts);
 
-/* Frees the lock, or the guard, of any owner, for an operator. The token does not matter.
- * `kind` of a key without a rule: LOCK_KIND_COUNT, for either layout of a verb's lock. Redis
- * answers 1; 0: it is free; -1: the key holds something else. */
+/* Frees a lock or a guard of any owner, for an operator; ignores id->token. `kind` of a key
+ * without a rule: LOCK_KIND_COUNT, for each layout of a verbs' lock. Redis answers 1; 0: it was
+ * free; -1: the key has another type. */
 enum script_id rewrite_force(struct buf *out, const struct lock_ident *id,
                              const struct rewrite_opts *opts);
 
 /* One try to take a lock. */
 struct attempt {
 	struct lock_ident id;
-	struct slice value; /* the value that it stores; LOCK_KIND_VALUE, LOCK_KIND_GUARD */
+	struct slice value; /* LOCK_KIND_VALUE, LOCK_KIND_GUARD: the value to store */
 	struct slice ticket;
-	int64_t place; /* in the queue; 0: it was never queued; -1: not known */
+	int64_t place; /* in the queue; 0: the try was never queued; -1: not known */
 	int64_t limit; /* as in lock_call; 0: not known, or none */
 };
-/* Asks for the outcome of the try, and hands the lock off if it is free. `lease_ms`: begins the
- * lease again if the try has the lock; 0: does not. With an empty ticket, only hands off. */
+/* Asks for the outcome of the try, and hands the lock off if it is free. `lease_ms`: the lease
+ * that begins if the try has the lock; 0: none. With an empty ticket, only hands off. */
 enum script_id rewrite_poll(struct buf *out, const struct attempt *t, int64_t lease_ms,
                             const struct rewrite_opts *opts);
 /* Checks n locks that have waiters: recheck.lua describes the answer. */
 struct lock_place {
 	struct slice key;
-	int64_t place; /* of a waiter in its queue; > 0 */
-	int64_t limit; /* how many places that waiter accepts; 0: the lock is no semaphore. All
-	                  of a call are semaphores, or none is. */
+	int64_t place; /* of a waiter in the lock's queue; > 0 */
+	int64_t limit; /* the LIMIT of that waiter; 0: the lock is no semaphore. All locks of a
+	                * call are semaphores, or none is. */
 };
 enum script_id rewrite_recheck(struct buf *out, const struct lock_place *v, size_t n,
                                const struct rewrite_opts *opts);
-/* Takes the try out of the queue; `undo`: also releases a lock that it got. If the place is not
- * known, the caller appends one more bulk: how many ms ago the try was sent
+/* Takes the try out of the queue; `undo`: also releases the lock if the try has got it. If the
+ * place is not known, the caller appends one more bulk: how many ms ago the try was sent
  * (script_job_repeat()). */
 enum script_id rewrite_dequeue(struct buf *out, const struct attempt *t, bool undo,
                                const struct rewrite_opts *opts);
 /* Ends an MLOCK of these `n` locks, in order: takes it out of its queue, and gives its locks
  * back. Does not depend on the configuration, which may have changed. `age_ms`: how long ago
- * the try was sent; counts if its place is not known (0). */
+ * the try was sent, which matters if its place is not known (0). */
 void rewrite_mlock_undo(struct buf *out, const struct slice *keys, size_t n,
                         const struct attempt *t, const struct mlock_step *step, int64_t age_ms,
                         const struct rewrite_opts *opts);

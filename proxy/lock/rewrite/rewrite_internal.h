@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rewrite_internal: what the files that rewrite commands under a [lock] rule share: those that
- * take a lock (rule_take.c), and all others (rule.c).
+ * rewrite_internal: shared by the files that rewrite commands under a [lock] rule: rule_take.c
+ * (commands that take a lock), rule.c (the others that have a script of their own) and
+ * rule_write.c (any other write).
  */
 #ifndef HASP_LOCK_REWRITE_REWRITE_INTERNAL_H
 #define HASP_LOCK_REWRITE_REWRITE_INTERNAL_H
@@ -26,7 +27,7 @@ struct rewrite {
 	struct lock_call *call;
 };
 
-/* Returns the limit of a lease for the scripts, which know no rule without one. */
+/* Returns the limit of a lease for the scripts, which need one for each rule. */
 static inline int64_t rewrite_max_lease(const struct rule *rule)
 {
 	return rule->max_lease_ms ? rule->max_lease_ms : LEASE_MAX_MS;
@@ -60,11 +61,12 @@ static inline bool rewrite_has_sidecar(const struct rule *rule)
 /* The application lets the lock end at the date `ms`, or (not `absolute`) in `ms`. */
 void rewrite_ends(struct lock_call *call, bool absolute, int64_t ms);
 
-/* Begins the call for a command that has one key, a lock's; `nmore` as below. */
+/* Begins the call for a command with one key, which is a lock's. `nmore`: see
+ * rewrite_lock_keys(). */
 void rewrite_begin_single(const struct rewrite *rw, enum script_id id, size_t nmore,
                           size_t nargs);
 
-/* Runs the command as it came, inside the check. */
+/* Writes a call that checks the owner, and runs the command as it came. */
 enum rewrite_result rewrite_write(const struct rewrite *rw);
 
 /* Handles a command whose arguments are not PARSED_OK. */
@@ -73,13 +75,12 @@ enum rewrite_result rewrite_unparsed(const struct rewrite *rw, enum parsed why);
 /* The command has more arguments than a script can pass on. */
 enum rewrite_result rewrite_too_long(const struct rewrite *rw);
 
-/* Return how many keys have a rule, and the first of them; there must be one. */
+/* Return how many keys have a rule, and the first of these; at least one must have a rule. */
 size_t rewrite_count_locks(const struct rewrite *rw);
 const struct lock_key *rewrite_first_lock(const struct rewrite *rw);
 
-/* Appends the KEYS of the lock and of its sidecar, and `nmore` of its record and its queue.
- * With owner = value the first two are the same: so the scripts see that there is no sidecar.
- */
+/* Appends two KEYS, of the lock and its sidecar, and `nmore` of its record and its queue. With
+ * owner = value, the lock stands in place of the sidecar, which does not exist. */
 void rewrite_lock_keys(const struct rewrite *rw, const struct rule *rule, struct slice key,
                        size_t nmore);
 /* Appends "shared" if several connections can have the same token under the rule, else "". */

@@ -8,9 +8,9 @@
  *                                  v
  *                              script_call_begin + keys + arguments      --> CALL
  *
- * A command without a script of its own is run as it came, inside the check (write.lua,
- * rule_write.c), so that the rule holds also for commands and options newer than hasp. Commands
- * that take a lock are in rule_take.c.
+ * write.lua (rule_write.c) checks the owner, and runs a command without a script of its own as
+ * it came: so the rule holds also for commands and options newer than hasp. Commands that take
+ * a lock are in rule_take.c.
  */
 #include "lock/rewrite/rewrite.h"
 
@@ -20,8 +20,6 @@
 #include "lock/rewrite/rewrite_internal.h"
 #include "lock/model/key_names.h"
 #include "resp/write.h"
-
-/* ---- any other write ---- */
 
 /* ---- EXPIRE and its kin, PERSIST ---- */
 
@@ -180,8 +178,6 @@ static enum rewrite_result rewrite_del(const struct rewrite *rw)
 	rw->call->owner = first->token;
 	return REWRITE_CALL;
 }
-
-/* ---- */
 
 enum rewrite_result rewrite_lock(struct buf *out, const struct command *c,
                                  const struct resp_view *req, const struct lock_key *keys,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rule_take: the calls for commands that take a lock: SET and its like, and INCR. See rule.c.
+ * rule_take: the calls for commands that take a rule's lock: SET, SETNX, SETEX, GETSET, MSETNX
+ * and INCR. See rule.c.
  */
 #include <string.h>
 
@@ -15,7 +16,7 @@
 struct expiry {
 	const char *option; /* PX, EXAT, PXAT or KEEPTTL */
 	int64_t number; /* its argument; unused for KEEPTTL */
-	bool named; /* by the application, not by the rule */
+	bool named; /* the application has named it; else it is the rule's lease */
 };
 
 static struct expiry expiry_px(const struct rule *rule, int64_t ms, bool named)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rule_write: any write command on keys with a rule, run as it came inside the check
- * (write.lua), and what the rewriting of all commands needs: the keys of their locks.
+ * rule_write: the call that runs any write command on keys with a rule as it came, after a
+ * check of the owner (write.lua); and the helpers that write the keys of locks for all calls.
  */
 #include "commands/args.h"
 #include "commands/effect.h"
@@ -123,7 +123,7 @@ void rewrite_ends(struct lock_call *call, bool absolute, int64_t ms)
 		call->lease_ms = ms;
 }
 
-/* Notes the effect of GETEX, which may set an expiry. */
+/* Records the effect of GETEX, which may set an expiry. */
 static void note_getex(const struct rewrite *rw)
 {
 	const struct rule *rule = rw->keys[0].rule;

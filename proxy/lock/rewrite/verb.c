@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * verb: LOCK, UNLOCK, LOCK.EXTEND and LOCK.INFO as calls of their scripts. A wrong verb becomes
- * a call, too, of the script that answers its error: so the error keeps its place among the
- * replies.
+ * verb: LOCK, UNLOCK, LOCK.EXTEND and LOCK.INFO as calls of their scripts. A verb with wrong
+ * arguments becomes a call, too, of a script that answers the error, so that the error keeps
+ * its place among the replies.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -185,8 +185,8 @@ bool verb_wait(struct buf *out, const struct verb_args *a, const struct rewrite_
 	return true;
 }
 
-/* Reads how many owners the lock may have. Returns false if it has written an error instead, as
- * for a wrong count. */
+/* Reads how many owners the lock may have. Returns false if the number is wrong, after writing
+ * the error. */
 static bool limit_ok(struct buf *out, const struct verb_args *a,
                      const struct rewrite_opts *opts, struct lock_call *call)
 {
@@ -234,8 +234,8 @@ static enum script_id lock_script(enum lock_kind kind)
 	}
 }
 
-/* Checks that an owner does not look like another field in the hash of a read-write lock.
- * Returns false if it has written an error instead. */
+/* Checks that the owner of a read-write lock does not look like another field of its hash.
+ * Returns false if the owner does, after writing the error. */
 static bool side_ok(struct buf *out, const struct verb_args *a, const struct rewrite_opts *opts,
                     struct lock_call *call)
 {
@@ -270,7 +270,7 @@ static void write_option(struct buf *out, const struct verbs *verbs, const struc
 		resp_write_bulk(out, SLICE_LIT(""));
 }
 
-/* Writes the lease in ms: if it can, as the application has written it. */
+/* Writes the lease in ms; copies the application's number if that is the lease. */
 static void write_lease(struct buf *out, const struct verbs *verbs, const struct verb_args *a,
                         const struct lock_call *call)
 {
@@ -287,7 +287,7 @@ void verb_owner(const struct verbs *verbs, const struct verb_args *a, struct loc
 	call->shared_owner = a->owner.p || verbs->owner != OWNER_CONNECTION;
 }
 
-/* True if the call needs the sidecar: if the owner may already have the lock. */
+/* True if the call needs the sidecar, because the owner may already have the lock. */
 static bool needs_sidecar(const struct rewrite_opts *opts, const struct lock_call *call)
 {
 	return layout_of(call->kind)->side ||
@@ -319,8 +319,7 @@ static void write_lock(struct buf *out, const struct verbs *verbs, const struct 
 	call->success = LOCK_IF_POSITIVE;
 	call->value = call->owner;
 	call->ticket = opts->ticket;
-	/* Send a try that may wait in full: after a short call, a later client could overtake
-	 * it.
+	/* A try that may wait is sent in full: after `+BUSY`, a later client could overtake it.
 	 */
 	call->is_short = opts->may_be_short && !call->wait_ms;
 	if (call->is_short) {

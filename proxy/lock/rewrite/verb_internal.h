@@ -27,19 +27,19 @@ bool verb_arity_ok(enum verb verb, size_t argc);
 const char *verb_parse_options(enum verb verb, const struct resp_view *req, size_t first,
                                struct verb_args *a);
 
-/* Appends the script call that answers `ERR ...'name' command`, or just the text when `name`
- * is NULL. */
+/* Appends the call of a script that answers the error `text 'name' command`, or only `text` if
+ * `name` is NULL. */
 void verb_write_error(struct buf *out, const struct rewrite_opts *opts, struct lock_call *call,
                       const char *text, const char *name);
 
-/* Sets the lease that the client asks for, or the default. Returns false if it has written an
- * error instead. */
+/* Sets the lease that the client asks for, or the default. Returns false if the client's is
+ * wrong, after writing the error. */
 bool verb_lease(struct buf *out, enum verb verb, const struct verbs *verbs,
                 const struct verb_args *a, const struct rewrite_opts *opts,
                 struct lock_call *call);
 
-/* Sets how long the try may wait. Returns false if it has written an error, such as
- * BLPOP's, instead. */
+/* Sets how long the try may wait. Returns false if the client's time is wrong, after writing
+ * an error like BLPOP's. */
 bool verb_wait(struct buf *out, const struct verb_args *a, const struct rewrite_opts *opts,
                struct lock_call *call);
 
@@ -47,8 +47,7 @@ bool verb_wait(struct buf *out, const struct verb_args *a, const struct rewrite_
  */
 const char *verb_layout_type(enum lock_kind kind);
 enum lock_kind verb_lock_kind(const struct verbs *verbs);
-/* Sets the owner of the call: AS's, or the one that is there; and whether other connections may
- * have the lock as the same owner. */
+/* Sets call->owner if there is AS, and call->shared_owner. */
 void verb_owner(const struct verbs *verbs, const struct verb_args *a, struct lock_call *call);
 
 #endif
