@@ -107,7 +107,7 @@ void key_names_write(struct buf *out, enum key_naming naming, enum key_name kind
 #define COUNTER_BULK_LEN (sizeof(COUNTER_BULK) - 1)
 _Static_assert(sizeof(KEY_NAME_FENCE_COUNTER) - 1 == 10, "its length");
 
-/* Inlined, so that constant parts of `a` cost nothing at run time. */
+/* Inlined, so that the compiler knows the constant parts of `a`. */
 __attribute__((always_inline)) static inline void put_bulks(struct buf *out,
                                                             const struct affixes *a,
                                                             struct slice key,
@@ -172,8 +172,8 @@ void key_names_write_bulks(struct buf *out, enum key_naming naming, struct slice
 			put_bulks(out, &a, key, &kinds[i], 1);
 }
 
-/* Returns the affixes of the name of a guard's queue. The guard's name is its key, and has a
- * hash tag, except for `hasp:guard:{}` and `hasp:guard:{}...}`. */
+/* Returns the affixes of the name of a guard's queue. The guard's name takes the place of the
+ * lock's key; it has a hash tag, except for `hasp:guard:{}` and `hasp:guard:{}...}`. */
 static const struct affixes *queue_affixes(const struct affixes *guard, struct slice key)
 {
 	if (guard->behind == '}' && (key.n == 0 || *key.p == '}'))

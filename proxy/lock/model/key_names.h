@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * key_names: the names of the keys that hasp keeps beside a lock. The scripts describe their
- * contents.
+ * key_names: the names of the keys that hasp keeps beside a lock.
  *
  *   lock key       owner                  record                 queue
  *   job            hasp:owner:{job}       hasp:fence:{job}       hasp:queue:{job}
  *   {app}:job      hasp:owner:{app}:job:  hasp:fence:{app}:job:  hasp:queue:{app}:job:
  *
- * So these names hash to the lock's slot of a cluster. This does not work for a key that has a
- * `}` but no hash tag (`a}b`, `{}a`), and for the empty key: braces around it are no tag, or
- * another one. In a cluster the tag in their names is a text of the same slot, and each slot
+ * These names hash to the lock's slot of a cluster. For the empty key, and for a key with a `}`
+ * but no hash tag (`a}b`, `{}a`), braces around the key would be no tag, or another one. In a
+ * cluster, the names beside such a key have a tag that hashes to the key's slot, and each slot
  * has a counter of its own:
  *
  *   a}b            hasp:owner:{4w2}a}b!                          the counter: hasp:fence{4w2}
@@ -28,34 +27,35 @@
 #include "base/slice.h"
 
 enum key_name {
-	/* A rule's lock: `<token> <value>`; a verb's lock: the tickets by which its owner took
-	 * it again. */
+	/* A rule's lock: `<token> <value>`; a verbs' lock: the tickets by which its owner has
+	 * taken the lock again. */
 	KEY_NAME_OWNER,
 	/* The record of the last grant: `<token> <fencing token or -> <ticket>`. */
 	KEY_NAME_FENCE,
 	/* The tries that wait for the lock, in order. */
 	KEY_NAME_QUEUE,
-	/* A guarded key: the token of the owner that may write it. The guard is a lock by
-	 * itself, and has a queue of its own. */
+	/* The guard of a key: the token of the owner that may write the key. The guard is a
+	 * lock, and has a queue of its own. */
 	KEY_NAME_GUARD,
 	/* The counter of the fencing tokens, which many locks share. */
 	KEY_NAME_COUNTER,
 };
 
-/* How the keys are named. The names differ only if a cluster needs it: two versions of hasp
- * that serve the same server must use the same keys. */
+/* How hasp names the keys. Two versions of hasp at one server must use the same names, so these
+ * differ only where a cluster needs it. */
 enum key_naming {
-	KEY_NAMING_SERVER, /* no slots: every key with the first two forms, one counter */
+	KEY_NAMING_SERVER, /* the first two forms for all keys, and one counter */
 	KEY_NAMING_CLUSTER,
 };
 
-/* Only keys of the same slot may be named by one call. On a server all are in slot 0. */
+/* Returns the key's slot: one call may name only keys of one slot. On a server all keys are in
+ * slot 0. */
 uint16_t key_names_slot(enum key_naming naming, struct slice key);
 
 /* The counter of the fencing tokens on a server; in a cluster the slot's tag follows. */
 #define KEY_NAME_FENCE_COUNTER "hasp:fence"
 
-/* Appends the name of any of these keys but the counter. */
+/* Appends the name of a key beside `key`, of any kind but the counter. */
 void key_names_write(struct buf *out, enum key_naming naming, enum key_name kind,
                      struct slice key);
 
@@ -73,8 +73,8 @@ static inline void key_names_write_bulk(struct buf *out, enum key_naming naming,
 void key_names_write_guard_queue_bulk(struct buf *out, enum key_naming naming,
                                       struct slice key);
 
-/* The key that hasp writes so that it can ask replicas with WAIT: a key of the lock's slot, one
- * for all locks of a server. */
+/* The key that hasp writes so that WAIT asks the replicas: one on a server, and in a cluster
+ * one in each slot. */
 #define KEY_NAME_ACK "hasp:ack"
 void key_names_write_ack_bulk(struct buf *out, enum key_naming naming, struct slice key);
 

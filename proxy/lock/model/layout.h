@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * layout: how Redis stores the locks of each kind, and what follows from it. Code asks the
- * table about a property instead of comparing kinds, so that a new kind is a new row.
+ * layout: a table of the kinds of locks: how Redis stores a lock of each kind, and its other
+ * properties. Code reads a property here instead of comparing kinds.
  */
 #ifndef HASP_LOCK_MODEL_LAYOUT_H
 #define HASP_LOCK_MODEL_LAYOUT_H
@@ -12,13 +12,13 @@
 enum lock_kind {
 	LOCK_KIND_COUNT = 'h', /* verbs: a hash {token: holds} */
 	LOCK_KIND_TOKEN = 's', /* verbs: a string holding the token */
-	LOCK_KIND_LIMIT = 'l', /* verbs: a semaphore, the owners that have a place */
+	LOCK_KIND_LIMIT = 'l', /* verbs: a semaphore, as a sorted set of owners */
 	LOCK_KIND_SHARED = 'm', /* verbs: the read side of a read-write lock */
-	LOCK_KIND_EXCLUSIVE = 'x', /* verbs: its write side */
-	LOCK_KIND_RULE = 'r', /* the application's value, with a sidecar */
-	LOCK_KIND_VALUE = 'v', /* the application's value, which is the token */
-	LOCK_KIND_QUORUM = 'q', /* the servers of a quorum have it: quorum/quorum_values.h */
-	LOCK_KIND_GUARD = 'g', /* see guarded_key() in scripts/includes/guard.lua */
+	LOCK_KIND_EXCLUSIVE = 'x', /* verbs: the write side of a read-write lock */
+	LOCK_KIND_RULE = 'r', /* rules: the application's value, with a sidecar */
+	LOCK_KIND_VALUE = 'v', /* rules: the application's value, which is the token */
+	LOCK_KIND_QUORUM = 'q', /* values at a quorum's servers: quorum/quorum_values.h */
+	LOCK_KIND_GUARD = 'g', /* a guard: guarded_key() in scripts/includes/guard.lua */
 };
 
 /* Where Redis shows that an owner has the lock, and by which try. */
@@ -32,28 +32,27 @@ enum lock_evidence {
 
 /* How hasp gives a lock back when the connection of its owner ends. */
 enum lock_release {
-	RELEASE_NOT, /* a guard: lock/guard releases it */
-	RELEASE_EACH_TRY, /* dequeue.lua undoes each try that took it */
+	RELEASE_NOT, /* not here: lock/guard releases guards */
+	RELEASE_EACH_TRY, /* dequeue.lua undoes each try that took the lock */
 	RELEASE_LAST_TRY, /* unlock.lua, if the record has the ticket of the last try */
-	RELEASE_VALUE, /* release.lua does the same for the lock of a rule */
+	RELEASE_VALUE, /* release.lua, if a rule's lock was last taken by that try */
 };
 
 struct lock_layout {
 	enum lock_evidence evidence;
 	enum lock_release release;
-	bool by_verb; /* LOCK or MLOCK takes it, and it has a fencing token; else a rule or
-	                 guard */
-	bool voted; /* the servers of a quorum have it */
+	bool by_verb; /* LOCK or MLOCK takes the lock, which has a fencing token */
+	bool voted; /* the servers of a quorum have the lock */
 	bool by_value; /* the application's value names the owner */
-	bool side; /* a side of a read-write lock: an owner may have both */
-	bool has_owners; /* it may have several owners at once */
-	bool counts; /* an owner releases it as often as it took it */
-	bool expiry_shows; /* it stays taken until its key expires, or a command releases it */
-	enum lock_kind ask_as; /* LOCK.INFO of this kind names its only owner; 0: it may have
-	                          several */
-	const char
-		*channel; /* where Redisson publishes its release, before the key; NULL: nowhere
-	                   */
+	bool side; /* a side of a read-write lock: an owner may have both sides */
+	bool has_owners; /* the lock may have several owners at once */
+	bool counts; /* an owner must release the lock as often as it has taken it */
+	bool expiry_shows; /* taken until the key expires, or a command releases the lock */
+	enum lock_kind ask_as; /* the kind for which LOCK.INFO names the lock's only owner; 0:
+	                        * there may be several */
+	/* The beginning of the channel on which Redisson publishes releases, before the key;
+	 * NULL: there is none. */
+	const char *channel;
 };
 
 #define REDISSON_PREFIX "redisson_lock__channel:"

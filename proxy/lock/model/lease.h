@@ -5,8 +5,8 @@
 #ifndef HASP_LOCK_MODEL_LEASE_H
 #define HASP_LOCK_MODEL_LEASE_H
 
-/* The share of its lease that a lock may have lost before hasp reports it. If it has lost more,
- * hasp first asks Redis whether the owner still has it, and begins the lease again. */
+/* If more than this share of a lock's lease is over when hasp could report the lock, hasp first
+ * asks Redis whether the owner still has the lock, and begins the lease again. */
 #define LEASE_STALE_SHARE 0.1
 
 #endif

@@ -8,8 +8,8 @@
  *   user         user:NAME as logged in by AUTH or HELLO
  *   value        no token: the value that the application stores
  *
- * No token contains a space (Redis allows none in the name of a connection or a user), so that
- * `<token> <value>` can be taken apart again.
+ * No token contains a space, so that `<token> <value>` can be split again. (Redis allows no
+ * space in the name of a connection or a user.)
  */
 #ifndef HASP_LOCK_MODEL_OWNER_H
 #define HASP_LOCK_MODEL_OWNER_H
@@ -20,7 +20,7 @@
 #include "base/slice.h"
 #include "config/types.h"
 
-/* The tokens of a connection that do not change. Made once, at their first use. */
+/* The tokens of a connection that never change. hasp makes them when it first needs one. */
 struct owner_identity {
 	struct slice connection; /* the whole token */
 	struct slice address; /* the whole token */
@@ -36,23 +36,20 @@ struct owner_identity *owner_identify(int fd, const struct sockaddr_storage *beh
 /* As owner_identify(), from tokens that were made before. */
 struct owner_identity *owner_identity_of(struct slice connection, struct slice address);
 
-/* Returns the token for `kind`. It may be built in `scratch`, and is valid as long as
- * `scratch`, `id` and the names are. `name` and `user`: NULL if there is none, or hasp does not
- * know it for sure. */
+/* Returns the token for `kind`, which may be built in `scratch`, and is valid as long as
+ * `scratch`, `id` and the names are. `name` and `user`: NULL: none, or not known for sure. */
 struct slice owner_token(struct buf *scratch, enum owner_kind kind,
                          const struct owner_identity *id, const char *name, const char *user);
 
 /* Appends the name of a connection for the log: "127.0.0.1:4711", and after a blank its `name`,
  * if it is not NULL. */
 void owner_describe(struct buf *out, const struct owner_identity *id, const char *name);
-/* Appends the name of an owner of which hasp knows only the token: for a connection its
- * address, without the random bits. Appends nothing for a token that hasp has not made, because
- * it may be a secret of the application's. */
+/* Appends the name of the owner with this token, for the log: for a connection its address,
+ * without the random bits. Appends nothing for a token that hasp has not made, because that may
+ * be a secret of the application. */
 void owner_describe_token(struct buf *out, struct slice token);
 
-/* True if hasp has made the token; writes its kind of owner. A client has chosen any other
- * token.
- */
+/* True if hasp has made the token, not a client; writes the kind of its owner. */
 bool owner_is_made(struct slice token, enum owner_kind *kind);
 
 #endif

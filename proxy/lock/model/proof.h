@@ -9,8 +9,8 @@
  *                                          |                        | text, sha1(secret, text)
  *                                          `--> proofs_cover_grant() <----'
  *
- * Each database has a secret of its own: a script does not know in which database it runs, and
- * a signature of one database must be worth nothing in another.
+ * Each database has a secret of its own, because a script does not know in which database it
+ * runs: so a signature from one database proves nothing in another.
  */
 #ifndef HASP_LOCK_MODEL_PROOF_H
 #define HASP_LOCK_MODEL_PROOF_H
@@ -34,8 +34,8 @@ struct proofs {
 };
 void proofs_init(struct proofs *p, const struct proof_secret *process);
 
-/* Returns the secret for the scripts in database `db`; -1: not known, then their signatures
- * prove nothing. Valid until the next call. */
+/* Returns the secret for the scripts in database `db`, valid until the next call. -1: the
+ * database is not known, and the signatures prove nothing. */
 struct slice proofs_secret(struct proofs *p, int db);
 
 /* True if `proof` shows that a script of this process granted `lock` in `db`, and published

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * script: the Lua scripts that hasp sends, as the build made C strings of
- * the files in lock/scripts/commands, with the SHA1 by which Redis knows them.
+ * script: the Lua scripts that hasp sends, with the SHA1 by which Redis knows each. The build
+ * makes these C strings from the files in lock/scripts/commands.
  */
 #ifndef HASP_LOCK_SCRIPTS_SCRIPT_H
 #define HASP_LOCK_SCRIPTS_SCRIPT_H

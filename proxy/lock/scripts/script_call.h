@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * script_call: the beginning of a script's call on the wire. After it the caller writes the
- * announced number of keys, and then of arguments, each as a bulk. For each script one function
- * does so, in the order that the script's head names.
+ * script_call: the beginning of a script's call on the wire. After the beginning, the caller
+ * writes the announced number of keys, and then of arguments, each as a bulk, in the order that
+ * the script's head names.
  *
  *   EVALSHA sha nkeys | key ... arg ...
  *   EVAL   text nkeys | key ... arg ...
@@ -24,23 +24,23 @@ struct rewrite_opts {
 	bool eval; /* EVAL with the script's text (in MULTI, after NOSCRIPT) */
 	bool resp3; /* the client speaks RESP3 */
 	enum key_naming naming; /* of the keys beside the lock */
-	/* Names this try to take a lock, so that it can wait, or be undone when its outcome is
-	 * not known. No blanks; the text before the first dash names the worker. */
+	/* Names this try to take a lock, so that the try can wait, and hasp can undo it if it
+	 * does not get the reply. Has no blanks; the text before the first dash names the
+	 * worker. */
 	struct slice ticket;
-	int64_t wait_max_ms; /* how long a try that asks to wait may do so; 0: not at all */
-	bool report_refusal; /* the script answers `+REFUSED ...` if it refuses to delete a lock
-	                      */
+	int64_t wait_max_ms; /* how long a try may wait at most; 0: not at all */
+	bool report_refusal; /* a script that refuses to delete a lock answers `+REFUSED ...` */
 	bool may_be_short; /* the caller may write a short call, without the arguments that most
-	                    * calls do not need. If the script needs them, it only answers
+	                    * calls do not need. If the script needs these, it only answers
 	                    * `+BUSY`, and hasp sends the full call */
-	char held; /* UNLOCK: the enum lock_kind of the lock as the client's own connection has
-	            * it; 0: not known */
-	bool reentered; /* UNLOCK: that connection may have acquired it more than once */
-	struct slice given_back; /* UNLOCK, MUNLOCK: the ticket of the acquisition whose hold
-	                          * the client's own connection gives back; empty: not known */
+	char held; /* UNLOCK: the enum lock_kind of the lock that the client's own connection
+	            * has; 0: not known */
+	bool reentered; /* UNLOCK: that connection may have acquired the lock more than once */
+	struct slice given_back; /* UNLOCK, MUNLOCK: the ticket of the acquisition that the
+	                          * client's own connection gives back; empty: not known */
 	int64_t place; /* the earlier place in the queue; 0: none */
-	/* The tokens by which the client's own connection has the lock, as far as hasp knows.
-	 * The try never waits for a lock that one of these owners has. */
+	/* The tokens by which the client's own connection has the lock. The try does not wait
+	 * for these owners. */
 	const struct slice *own;
 	size_t nown;
 	struct slice secret; /* proofs_secret() of the database that the call is made in */
@@ -49,11 +49,11 @@ struct rewrite_opts {
 void script_call_begin(struct buf *out, enum script_id id, const struct rewrite_opts *opts,
                        size_t nkeys, size_t nargs);
 
-/* The five KEYS of the scripts that use the queue: lock, record, queue, fence counter, sidecar
- * (without one the lock again); and ARGV[1], the secret. */
+/* Number of KEYS of the scripts that use the queue: lock, record, queue, fence counter, sidecar
+ * (if there is none, the lock again); and of ARGV before all others: the secret. */
 #define SCRIPT_CALL_QUEUE_KEYS 5
 #define SCRIPT_CALL_SECRET_ARGS 1
-/* The first four of them, which are those of most short calls. */
+/* Most short calls have only the first four of these KEYS. */
 #define SCRIPT_CALL_LOCK_KEYS 4
 /* Writes the first `nkeys` of these KEYS. */
 void script_call_write_lock_keys(struct buf *out, const struct rewrite_opts *opts,
@@ -61,7 +61,7 @@ void script_call_write_lock_keys(struct buf *out, const struct rewrite_opts *opt
 void script_call_write_queue_keys(struct buf *out, const struct rewrite_opts *opts,
                                   struct slice key, bool has_sidecar);
 
-/* The ARGV of the scripts that may wait: ticket, how long to wait, place. */
+/* Number of ARGV of the scripts that may wait: ticket, how long to wait, place. */
 #define SCRIPT_CALL_WAIT_ARGS 3
 void script_call_write_wait(struct buf *out, const struct rewrite_opts *opts, int64_t wait_ms);
 /* Writes the last of these ARGV. */

@@ -24,8 +24,8 @@ static void called_add(struct called *called, struct slice name)
 	called->v[called->n++] = name;
 }
 
-/* `redis.call('NAME'` and `redis.pcall('NAME'`. (With strstr(), a sanitizer would measure the
- * rest of the text each time.) */
+/* Finds each `redis.call('NAME'` and `redis.pcall('NAME'` in the scripts. (With strstr(), a
+ * sanitizer would measure the rest of the text each time.) */
 static void called_init(struct called *called)
 {
 	static const char begin[] = "call('";
@@ -71,8 +71,8 @@ size_t script_commands_missing(const redisReply *reply, struct buf *missing)
 	return n;
 }
 
-/* KEYS[1] stands for any key of hasp's own; ARGV are the names. A name that acl_check_cmd()
- * does not understand, as a command without its subcommand, counts as permitted. */
+/* KEYS[1]: any key of hasp's own; ARGV: the names. If acl_check_cmd() does not understand a
+ * name, for lack of a subcommand, the command counts as permitted. */
 static const char permission_script[] =
 	"local denied = {} "
 	"for _, name in ipairs(ARGV) do "

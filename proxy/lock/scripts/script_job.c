@@ -14,25 +14,26 @@
 
 /* The interval in which hasp runs the jobs that wait for Redis again, or gives them up. */
 #define SWEEP_SECONDS 0.5
-/* How many jobs run at once; the others run soon after: hasp serves clients in between. */
+/* How many jobs run again at once. The others run soon after: hasp serves clients between. */
 #define SWEEP_MOST 1000
 #define SWEEP_SOON_SECONDS 0.002
 /* How long a repeated job waits for its first answer. */
 #define UNANSWERED_SECONDS 3600.0
-/* Warnings in ten seconds. */
+/* Warnings in ten seconds, at most. */
 #define WARNINGS_MAX 1
 /* How many redirections a job follows at once: a cluster's nodes that disagree may send it to
  * and fro. */
 #define REDIRECTED_MAX 5
 
-/* The jobs that wait for one node, or until hasp knows which node, and the counts of calls. */
+/* The jobs that wait for one node, or until hasp knows their node; and counts of calls. */
 struct job_queue {
 	struct list in_all;
 	struct node *at; /* NULL: hasp does not know the node */
-	struct list jobs; /* they wait for Redis */
-	size_t n;
-	uint64_t nsent; /* calls */
-	uint64_t text_sent[SCRIPT_COUNT]; /* the last call with the script's text; 0: none */
+	struct list jobs; /* the waiting jobs */
+	size_t n; /* number of `jobs` */
+	uint64_t nsent; /* number of calls sent */
+	uint64_t text_sent[SCRIPT_COUNT]; /* number of the last call with the script's text; 0:
+	                                   * none */
 };
 
 struct script_jobs {
@@ -43,28 +44,28 @@ struct script_jobs {
 	struct list queues;
 	struct list resting; /* repeated jobs, until it is time to run them again */
 	size_t nwaiting; /* jobs in all queues and in `resting` */
-	struct timer sweep; /* runs while some wait */
-	size_t nbytes, max_nbytes; /* memory of all jobs, and how much that may be */
+	struct timer sweep; /* runs while `nwaiting` > 0 */
+	size_t nbytes, max_nbytes; /* memory of all jobs, and its limit */
 	struct log_limit given_up; /* of the log lines script_job_given_up */
-	struct metrics_counter ngiven_up; /* jobs, for lack of space */
+	struct metrics_counter ngiven_up; /* jobs given up for lack of memory */
 	bool ending;
 };
 
 struct script_job {
 	struct script_jobs *all;
 	struct list node; /* in a queue or in `resting`; in no list while it is in flight */
-	struct node *at; /* where it was sent last */
-	uint64_t sent; /* job_queue.nsent when it was sent */
+	struct node *at; /* the node that got the last call */
+	uint64_t sent; /* the number of the last call, in job_queue.nsent */
 	int db;
 	enum script_id script;
-	bool eval; /* Redis did not know the script: its text was sent */
+	bool eval; /* Redis did not know the script, so hasp sends its text */
 	struct buf evalsha;
 	double since; /* the last argument is the time since then; 0: no such argument */
-	double until;
+	double until; /* when hasp gives the job up */
 	unsigned nredirected; /* redirections at the last try */
-	double lasts; /* a repeated job's seconds from its first answer; 0: not repeated */
-	double pause; /* the last one between two of its calls; 0: it has no answer yet */
-	double due; /* while it rests: when it runs again */
+	double lasts; /* repeated: seconds from the first answer to the last call; else 0 */
+	double pause; /* repeated: the pause before the next call; 0: no answer yet */
+	double due; /* in `resting`: when the job runs again */
 	script_job_write_fn *write; /* writes each try's call; NULL: `evalsha` is the call */
 	script_job_fn *fn;
 	void *arg;
@@ -173,8 +174,8 @@ static int script_job_send_as(struct script_job *job, bool asking)
 	return rc;
 }
 
-/* Renewals go even to a node that is frozen: if a failover forgets one, the lock loses a part
- * of its lease; if one comes too late, the lock is lost. */
+/* True for a renewal, which hasp sends even to a node that is frozen: a renewal that a failover
+ * forgets costs a part of a lease, one that comes too late costs the lock. */
 static bool script_job_renews(const struct script_job *job)
 {
 	return job->script == SCRIPT_RENEW || job->script == SCRIPT_RENEW_VERB;
@@ -226,8 +227,8 @@ static void script_job_wait(struct script_job *job, const redisReply *reply)
 		script_job_queue(job);
 }
 
-/* A repeated job was answered. Each pause is twice as long as the one before, and the last one
- * ends with the job's time. */
+/* Redis has answered a repeated job: lets it rest. Each pause is twice as long as the one
+ * before, and the last pause ends with the job's time. */
 static void script_job_rest(struct script_job *job, const redisReply *reply)
 {
 	double now = job->all->ending ? 0 : timers_now(job->all->timers);
@@ -292,8 +293,8 @@ static void script_job_start(struct script_job *job)
 		script_job_wait(job, NULL);
 }
 
-/* The node has redirected the job, and not run it. True: the job is sent to the node that
- * serves its keys. */
+/* The node has redirected the job, and not run it: sends it to the node that serves its keys.
+ * Returns false if that is not possible. */
 static bool script_job_redirect(struct script_job *job, const redisReply *error)
 {
 	bool asking = false;
@@ -333,7 +334,7 @@ static void resume_queue(struct script_jobs *all, struct job_queue *q)
 	bool more = q->n > n &&
 	            (!q->at || (control_is_up(q->at->control) && !node_is_still(q->at)));
 
-	/* A job that still has to wait goes back to the end of the queue by itself. */
+	/* A job that must still wait goes to the end of the queue again. */
 	while (n-- && q->n)
 		script_job_start(shift_waiting(all, q));
 	if (more && q->n)
@@ -348,8 +349,7 @@ void script_jobs_resume(struct script_jobs *all, struct node *at)
 
 static void resume_all(struct script_jobs *all)
 {
-	/* A job may belong to another node by now; if its queue is new, it is the last in this
-	 * list. */
+	/* A job may go to the queue of another node; a new queue is appended to this list. */
 	list_each (struct job_queue, q, &all->queues, in_all)
 		resume_queue(all, q);
 }

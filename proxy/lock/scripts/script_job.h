@@ -2,10 +2,10 @@
  *
  * script_job: a script call that hasp makes for itself, over its own connection: a renewal, a
  * release, a probe of a lock that clients wait for. If Redis does not know the script, the job
- * sends its text. Until its time is over, hasp repeats a call that it could not send, whose
- * connection broke before the answer, or which Redis refused because it is loading or busy. So
- * every job must do no harm when it runs twice. A job goes to the node that serves its first
- * key, and follows a cluster's redirections. A job whose node is away does not delay others.
+ * sends its text. Until the job's time is over, hasp repeats a call that it could not send,
+ * whose connection broke before the answer, or that Redis refused because it is loading or
+ * busy. So each job must do no harm when it runs twice. A job goes to the node that serves its
+ * first key, and follows a cluster's redirections. A job whose node is away delays no others.
  *
  *                   sent                  answered
  *   script_job_run() ---> in flight ------------------> fn(reply)
@@ -32,13 +32,13 @@
 #include "lock/scripts/script_call.h"
 #include "upstream/topology.h"
 
-struct script_jobs; /* a worker's */
+struct script_jobs; /* of one worker */
 
 /* The arguments must outlive the result. `process`: the secret for the proofs of this process.
  */
 struct script_jobs *script_jobs_new(struct timers *timers, struct topology *topology,
                                     const struct proof_secret *process);
-/* Repeats no call from now on, and gives up those that wait: their functions run. */
+/* Repeats no call from now on, and gives up the waiting jobs: their functions run. */
 void script_jobs_stop(struct script_jobs *all);
 /* To be called after script_jobs_stop(), when the control and its calls in flight are gone. */
 void script_jobs_free(struct script_jobs *all);
@@ -58,8 +58,8 @@ struct proofs *script_jobs_proofs(struct script_jobs *all);
 void script_jobs_set_naming(struct script_jobs *all, enum key_naming naming);
 enum key_naming script_jobs_naming(const struct script_jobs *all);
 
-/* Returns the terms of all calls in database `db`, including those for clients. Its secret is
- * valid until the next call. */
+/* Returns the options of all calls in database `db`, including those for clients. The secret in
+ * them is valid until this is called again. */
 struct rewrite_opts script_jobs_opts(struct script_jobs *all, int db);
 
 /* True if hasp would send a call about `key` at once. */
@@ -68,18 +68,18 @@ bool script_jobs_are_up(const struct script_jobs *all, struct slice key);
 /* True if no job waits for Redis, or for its next run. Jobs in flight do not count. */
 bool script_jobs_are_done(const struct script_jobs *all);
 
-/* The node is back: sends the calls that wait for it at once. */
+/* The node is back: sends the calls that wait for it. */
 void script_jobs_resume(struct script_jobs *all, struct node *at);
 /* The node is about to be freed: the jobs that wait for it go to the nodes that serve their
  * keys. */
 void script_jobs_forget(struct script_jobs *all, const struct node *n);
 
-/* Gets the answer, which may be an error of Redis'; valid during the call. NULL: given up. */
+/* Gets the answer, or Redis' error, valid during the call. NULL: hasp has given the job up. */
 typedef void script_job_fn(void *arg, const redisReply *reply);
 
-/* Runs `evalsha` (copied), a call of `script`, in database `db`. hasp repeats it until `until`,
- * by the timers' clock; 0: not at all. `fn` runs once, maybe before this returns; NULL: the
- * answer does not matter. */
+/* Runs `evalsha` (copied), a call of `script`, in database `db`. hasp may repeat the call until
+ * `until`, by the timers' clock; 0: not at all. `fn` runs once, maybe before this returns;
+ * NULL: the answer does not matter. */
 void script_job_run(struct script_jobs *all, int db, enum script_id script,
                     struct slice evalsha, double until, script_job_fn *fn, void *arg);
 
@@ -91,8 +91,8 @@ void script_job_run(struct script_jobs *all, int db, enum script_id script,
 void script_job_repeat(struct script_jobs *all, int db, enum script_id script,
                        struct slice evalsha, double since, double sent, double until);
 
-/* script_job_run() of a call that depends on when it is made: `write` appends it before each
- * try. */
+/* As script_job_run(), for a call that changes with the time: `write` appends the call before
+ * each try. */
 typedef void script_job_write_fn(void *arg, struct buf *out);
 void script_job_run_written(struct script_jobs *all, int db, enum script_id script,
                             script_job_write_fn *write, double until, script_job_fn *fn,
