@@ -27,7 +27,7 @@ def sections(owner="connection", **settings):
 
 
 def lost(hasp, key, reason):
-    """Returns the line of the log about the lost lock."""
+    """Returns the lines of the log that report the lost lock with this reason."""
     return [line for line in hasp.log.splitlines() if "event=lock_lost" in line and f'key="{key}"' in line and f'reason="{reason}"' in line]
 
 

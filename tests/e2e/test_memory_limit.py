@@ -144,7 +144,8 @@ def test_client_that_reads_outlives_those_that_do_not(limited, plain, tmp_path):
     plain.set("large", b"x" * 6 * MB)
 
     def since(attackers):
-        """Returns for how many seconds none of the clients has read, sent or received anything."""
+        """Returns the shortest time, in seconds, for which a client has been idle; false until hasp
+        lists all of them."""
         with redis_py.Redis(unix_socket_path=str(console), decode_responses=True) as c:
             rows = [dict(zip(r[::2], r[1::2], strict=True)) for r in c.execute_command("SHOW", "CLIENTS")]
         return len(rows) == len(attackers) and min(int(row["idle_ms"]) / 1000 for row in rows)

@@ -143,7 +143,7 @@ def test_sigterm_after_an_upgrade_does_not_cut_off_clients_of_the_old_process(st
 
 
 def hangs(hasp, number):
-    """Returns the last report of a hanging worker in the log."""
+    """Returns true if the log's last report on the worker says that it hangs."""
     return hasp.log.rfind(f" worker_hangs worker={number} ") > hasp.log.rfind(f" worker_goes_on worker={number}\n")
 
 

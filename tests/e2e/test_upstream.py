@@ -346,8 +346,8 @@ class Relay:
         shut(sink)
 
     def _take(self, data):
-        """Returns the number of bytes that the connection may still get, or None if the limit was
-        lifted. hasp may have opened two connections, as one asks Redis about logins."""
+        """Returns the part of `data` that may still pass; nothing if the limit was lifted
+        meanwhile. hasp may have opened two connections, as one asks Redis about logins."""
         with self.lock:
             if self.left is None:
                 return b""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the end-to-end tests stand on: real processes, raw sockets, legacy apps."""
+"""The basis of the end-to-end tests: real processes, raw sockets, legacy applications."""
 
 from .apps import run_app
 from .processes import TOP, Hasp, RedisServer

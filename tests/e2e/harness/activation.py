@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""hasp as systemd starts it: with sockets on which somebody else listens."""
+"""hasp as systemd starts it: with sockets on which another process listens."""
 
 import contextlib
 import json
@@ -12,7 +12,8 @@ from .by_hand import HASP
 from .processes import short
 from .wait import until
 
-# What systemd does between fork() and exec(): argv is the sockets, LISTEN_FDS, LISTEN_PID, the command.
+# Does what systemd does between fork() and exec(): argv is the sockets, LISTEN_FDS, LISTEN_PID, the
+# command.
 LAUNCH = """
 import fcntl, json, os, sys
 high = [fcntl.fcntl(fd, fcntl.F_DUPFD, 100) for fd in json.loads(sys.argv[1])]

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A sentinel that says what a test has it say, at the moment that the test chooses.
+"""A sentinel that sends the messages that a test chooses, when the test chooses.
 
     with Announcer(server) as announcer:
         start_hasp(upstream=announcer.upstream)
         announcer.begins()          it is going to replace the primary
         announcer.promotes(other)   ... by this one; or announcer.aborts()
 
-Real ones do not stop between these steps. What they say, and in which order, is in
-proxy/upstream/sentinel_events.h.
+Real sentinels do not stop between these steps. proxy/upstream/sentinel_events.h lists their
+messages, in order.
 """
 
 import collections
@@ -68,7 +68,7 @@ class Announcer:
         return b"+PONG\r\n"
 
     def is_heard(self):
-        """Somebody listens to all that it says here."""
+        """Returns true if a subscriber gets all messages of this sentinel."""
         return all(self.listeners[channel] for channel in (
             "+switch-master", "+failover-state-select-slave", "+promoted-slave", "-failover-abort-slave-timeout"))
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Running the legacy applications in tests/apps.
 
-An application learns where Redis is from REDIS_HOST and REDIS_PORT and nothing
-else, and ends by printing one line of key=value pairs.
+An application gets Redis' address only from REDIS_HOST and REDIS_PORT, and ends by printing one
+line of key=value pairs.
 """
 
 import os
@@ -17,8 +17,8 @@ INTERPRETERS = {".php": "php", ".py": "/usr/bin/python3", ".rb": "ruby", ".js": 
 
 
 def run_app(name, address, timeout=300, **settings):
-    """Runs it to its end, `settings` being further variables of its environment.
-    Returns its summary as a dict, numbers as int."""
+    """Runs an application to its end, with `settings` as further environment variables. Returns its
+    summary as a dict, with numbers as int."""
     host, port = address
     env = {**os.environ, "REDIS_HOST": host, "REDIS_PORT": str(port),
            "NODE_PATH": str(TOP / "tests" / "e2e" / "node_modules")}

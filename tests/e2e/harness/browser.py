@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A real Chromium without a window, driven by chromedriver over the WebDriver protocol
-(https://www.w3.org/TR/webdriver2/) and, where that has no word for it, DevTools' own."""
+"""A headless Chromium, driven by chromedriver over the WebDriver protocol
+(https://www.w3.org/TR/webdriver2/) and, for the rest, over DevTools' protocol."""
 
 import base64
 import contextlib
@@ -25,7 +25,8 @@ class BrowserError(Exception):
 
 
 class Browser:
-    """`open()` a page, `run()` JavaScript in it, and look at what it asked for and complained of."""
+    """Opens a page by `open()`, runs JavaScript in it by `run()`, and shows its requests and
+    complaints."""
 
     def __enter__(self):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="browser-"))
@@ -77,16 +78,17 @@ class Browser:
         self._call("POST", "/url", {"url": url})
 
     def run(self, script, *arguments):
-        """What the body of a function returns there."""
+        """Runs the body of a function in the page, and returns its result."""
         return self._call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
     def click(self, selector):
-        """As a user does, with the mouse."""
+        """Clicks with the mouse, as a user does."""
         found = self._call("POST", "/element", {"using": "css selector", "value": selector})
         self._call("POST", f"/element/{next(iter(found.values()))}/click")
 
     def text(self, selector):
-        """Of all that the selector finds, as a reader sees it; between words there is one blank."""
+        """Returns the text of all elements that the selector finds, as a reader sees it, with one
+        blank between words."""
         return self.run("return [...document.querySelectorAll(arguments[0])]"
                         ".map((n) => n.innerText.replace(/\\s+/g, ' ').trim())", selector)
 
@@ -95,11 +97,11 @@ class Browser:
         pathlib.Path(path).write_bytes(base64.b64decode(whole["data"]))
 
     def console(self):
-        """What was written there since the last time; a request that failed is, too."""
+        """Returns the console's lines since the last call; they include failed requests."""
         return [entry["message"] for entry in self._call("POST", "/se/log", {"type": "browser"})]
 
     def requests(self):
-        """The addresses that were asked for over the network since the last time."""
+        """Returns the addresses requested over the network since the last call."""
         events = [json.loads(entry["message"])["message"] for entry in self._call("POST", "/se/log", {"type": "performance"})]
         urls = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
         return [url for url in urls if re.match("(http|ws)s?:", url)]

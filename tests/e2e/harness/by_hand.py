@@ -19,7 +19,8 @@ def run(*args):
 
 @contextlib.contextmanager
 def running(log, *args, stdin=subprocess.DEVNULL):
-    """hasp in the foreground, its standard error in the file `log`; ends well by SIGTERM."""
+    """Runs hasp in the foreground, with its standard error in the file `log`; SIGTERM must end it
+    with status 0."""
     with log.open("w") as stderr:
         child = subprocess.Popen([HASP, *map(str, args)], stderr=stderr, stdin=stdin)
     try:
@@ -32,15 +33,15 @@ def running(log, *args, stdin=subprocess.DEVNULL):
 
 
 def config(path, redis, rules="", **options):
-    """Writes a file that hasp can be started with."""
+    """Writes a file with which hasp starts."""
     lines = [f"{name} = {value}" for name, value in {"listen": "127.0.0.1:0", **options}.items()]
     path.write_text("\n".join(["[hasp]", *lines, "[upstream]", f"address = unix:{redis.unix}", rules, ""]))
     return path
 
 
 def alive(pid):
-    """A child of nobody's that has ended may stay a zombie, where no init collects it. Its threads
-    end one after the other, and its sockets with the last of them."""
+    """Returns true if the process is alive. A process whose parent is gone may stay a zombie if no
+    init reaps it. Its threads end one after the other, and its sockets with the last thread."""
     try:
         stats = [stat.read_text() for stat in pathlib.Path(f"/proc/{pid}/task").glob("*/stat")]
     except (FileNotFoundError, ProcessLookupError):
@@ -49,7 +50,7 @@ def alive(pid):
 
 
 def connected(path):
-    """A connection, or None where nobody listens."""
+    """Returns a connection, or None if no process listens."""
     try:
         return Connection(path)
     except (FileNotFoundError, ConnectionRefusedError):  # there, but not listened to yet

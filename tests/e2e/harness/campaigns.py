@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs the campaigns of tests/fuzz, and shows that their testers find what they are made to find.
+"""Runs the campaigns of tests/fuzz, and checks that they find planted defects.
 
-On commit a campaign takes seconds and has a fixed seed. `contrib/check nightly` runs the tests of
-the testers, too, and sets $FUZZ_SEED, another seed, and $FUZZ_TIMES: how many times as long each
-campaign runs.
+In `contrib/check`, a campaign runs for seconds, with a fixed seed. `contrib/check nightly` also
+runs the tests of the checkers, and sets $FUZZ_SEED, another seed, and $FUZZ_TIMES: how many times
+as long each campaign runs.
 """
 
 import os
@@ -14,24 +14,24 @@ import pytest
 from .processes import TOP
 from .sanitizers import UNLESS_SANITIZED
 
-# A tester that has found nothing in so many runs is blind.
+# A checker that finds nothing in this many runs cannot see the defect.
 TRIES = 20
 
 LENGTHS = ("--seconds", "--streams", "--times", "--runs")
 
 
 def TESTER(test):  # pylint: disable=invalid-name
-    """A test of a tester, which is the same whatever hasp is built with."""
+    """Marks a test of a checker, whose result does not depend on how hasp is built."""
     return UNLESS_SANITIZED(pytest.mark.nightly(test))
 
 
 def UNTIL_FOUND(test):  # pylint: disable=invalid-name
-    """A test that a tester finds what is broken."""
+    """Marks a test that a checker finds a planted defect."""
     return TESTER(pytest.mark.timeout(1800)(test))
 
 
 def campaign(name, *args):
-    """Runs it against a hasp that is to pass; (exit status, output)."""
+    """Runs the campaign with a correct hasp. Returns (exit status, output)."""
     times = int(os.environ.get("FUZZ_TIMES", 1))
     seed = ("--seed", os.environ.get("FUZZ_SEED", 1)) if name != "restarts" else ()  # nothing there is random
     args = [arg * times if before in LENGTHS else arg for before, arg in zip((None, *args), args)]
@@ -39,7 +39,7 @@ def campaign(name, *args):
 
 
 def run(name, *args):
-    """(exit status, output)."""
+    """Returns (exit status, output)."""
     done = subprocess.run([TOP / "tests" / "fuzz" / name, *map(str, args)], capture_output=True,
                           text=True, errors="replace", timeout=900, check=False)
     print(done.stdout, done.stderr)
@@ -49,8 +49,8 @@ def run(name, *args):
 
 
 def until_found(finding, name, *args):
-    """Runs it until it fails by `finding`, TRIES times at most: chance has its part in when that
-    happens, and so has the machine's load. For tests that are marked UNTIL_FOUND."""
+    """Runs the campaign until it fails with `finding`, at most TRIES times, because chance and the
+    machine's load decide when it fails. For tests marked UNTIL_FOUND."""
     for _ in range(TRIES):
         status, output = run(name, *args)
         if status == 1 and finding in output:

@@ -30,7 +30,7 @@ ASK_AGAIN = 2  # seconds: nodes that have just met may not hear that a failover 
 
 
 def hash_tag(key):
-    """What the slot of a key is made of."""
+    """Returns the part of a key that determines its slot."""
     _, brace, rest = key.partition("{")
     inner, end, _ = rest.partition("}")
     return inner if brace and end and inner else key
@@ -53,11 +53,12 @@ class ClusterNode(Node):
         return dict(line.split(":", 1) for line in told.split("\r\n") if line)
 
     def slots(self):
-        """Whose each range of slots is: [(first, last, id)], as this node sees it."""
+        """Returns the owner of each range of slots, as this node reports it: [(first, last,
+        id)]."""
         return [(first, last, primary) for first, last, primary, _ in self.view()]
 
     def view(self):
-        """[(first, last, the primary's id, its replicas')]."""
+        """Returns [(first, last, the primary's id, its replicas' ids)]."""
         return sorted((first, last, primary[2], frozenset(replica[2] for replica in replicas))
                       for first, last, primary, *replicas in self.ask("CLUSTER", "SLOTS"))
 
@@ -84,7 +85,8 @@ class Cluster:
             raise
 
     def _create(self, primaries):
-        """What redis-cli does not do with less than three, or without its own word on TLS."""
+        """Creates a cluster that redis-cli cannot create, of fewer than three primaries or with
+        TLS."""
         first, *others = self.nodes
         for node in others:
             first.ask("CLUSTER", "MEET", node.host, node.port, node.bus)
@@ -102,11 +104,11 @@ class Cluster:
 
     @property
     def upstream(self):
-        """Of hasp's [upstream]."""
+        """Returns the lines of [upstream] in hasp's file."""
         return f"cluster = {' '.join(self.addresses)}"
 
     def cli(self, what, *args):
-        """redis-cli --cluster."""
+        """Runs redis-cli --cluster."""
         command = map(str, [*self.within, "redis-cli", "--cluster", what, *args])
         done = subprocess.run([*command], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -118,7 +120,7 @@ class Cluster:
         return [node for node in self.nodes if node.answers()]
 
     def primaries(self):
-        """Those that have slots, in the order of these."""
+        """Returns the primaries that have slots, in the order of their slots."""
         return settles(lambda: [self.by_id(owner) for owner in dict.fromkeys(owner for *_, owner in self._map())],
                        "a map of the slots")
 
@@ -130,7 +132,7 @@ class Cluster:
         return node
 
     def _map(self):
-        """What all that live agree on, else none."""
+        """Returns the map on which all living nodes agree, or an empty one."""
         maps = [node.slots() for node in self.living()]
         return maps[0] if maps and all(one == maps[0] for one in maps) else []
 
@@ -139,7 +141,7 @@ class Cluster:
         return binascii.crc_hqx(hash_tag(key).encode(), 0) % SLOTS
 
     def owner(self, key):
-        """The primary of a key, or of a slot if it is a number, on which all that live agree."""
+        """Returns the primary of a key, or of a slot number, on which all living nodes agree."""
         slot = key if isinstance(key, int) else self.slot(key)
 
         def agreed():
@@ -151,14 +153,14 @@ class Cluster:
         return settles(agreed, f"an owner of slot {slot}")
 
     def other_than(self, key):
-        """A primary that a key, or a slot, is not at."""
+        """Returns a primary that does not have the key or slot."""
         owner = self.owner(key)
         # (One may be a replica by now, which the others have not heard.)
         return settles(lambda: next((node for node in self.primaries() if node is not owner and node.is_primary()), None),
                        "another primary")
 
     def key(self, slot, prefix="k"):
-        """A key in that slot."""
+        """Returns a key in the slot."""
         return next(name for n in itertools.count() if self.slot(name := f"{prefix}:{n}") == slot)
 
     # --- what happens to it
@@ -175,15 +177,16 @@ class Cluster:
                 and all(any(node.follows(owner) for owner in owners) for node in nodes if node not in owners))
 
     def until_ok(self):
-        """All that live agree, every slot has a primary, and the replicas follow."""
+        """Waits until all living nodes agree, every slot has a primary, and the replicas follow."""
         settles(self._ok, "the cluster to be at rest")
 
     def until_moved_from(self, old, key):
-        """The new owner of a key, or slot."""
+        """Returns the new owner of a key or slot."""
         return settles(lambda: (node := self.owner(key)) is not old and node, "a replica to take over")
 
     def failover(self, old):
-        """CLUSTER FAILOVER of one of its replicas, which is the new primary when this returns."""
+        """Sends CLUSTER FAILOVER to a replica of the node. Returns that replica when it is the
+        primary."""
         self.until_ok()
         slot, *_ = settles(lambda: [first for first, _, owner in self._map() if owner == old.id], "its slots")
 
@@ -206,14 +209,14 @@ class Cluster:
     # --- slots that move
 
     def begin_migration(self, slot, to):
-        """From now on the owner answers -ASK for keys that it does not have."""
+        """Begins to migrate the slot: its owner now answers -ASK for keys that it lacks."""
         source = self.owner(slot)
         to.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
         source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", to.id)
         return source
 
     def move_keys(self, slot, source, to, at_most=None):
-        """So many of its keys, or all."""
+        """Moves this many of the slot's keys, or all."""
         moved = 0
         while at_most is None or moved < at_most:
             keys = source.ask("CLUSTER", "GETKEYSINSLOT", slot, min(100, (at_most or 100) - moved))
@@ -224,14 +227,14 @@ class Cluster:
         return moved
 
     def end_migration(self, slot, source, to):
-        """The new owner is told first, as redis-cli does, then everybody."""
+        """Ends the migration: tells the new owner first, as redis-cli does, then all nodes."""
         for node in (to, source, *(n for n in self.living() if n not in (to, source))):
             if node.is_primary():
                 node.ask("CLUSTER", "SETSLOT", slot, "NODE", to.id)
         settles(lambda: self.owner(slot) is to, "everybody to know of it")
 
     def migrate(self, slot, to):
-        """A slot with all its keys, step by step. Does nothing when it is there already."""
+        """Moves a slot with all its keys, step by step, unless it is at `to` already."""
         if self.owner(slot) is to:
             return
         source = self.begin_migration(slot, to)
@@ -240,7 +243,7 @@ class Cluster:
         self.end_migration(slot, source, to)
 
     def reshard(self, source, to, slots):
-        """redis-cli --cluster reshard."""
+        """Runs redis-cli --cluster reshard."""
         self.cli("reshard", source, "--cluster-from", source.id, "--cluster-to", to.id,
                  "--cluster-slots", slots, "--cluster-yes")
 

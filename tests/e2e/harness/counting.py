@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Running tests/apps/counter.*, which count without a lock, and saying what became of the counts.
+"""Runs tests/apps/counter.*, which count without a lock, and checks the counts.
 
     counting = Counting("counter.php", redis_server, hasp.address, rounds=2000)
-    counting.run(mishap)    to its end, while mishap(counting) does what it likes to others
-    counting.faults()       what must not have happened
+    counting.run(mishap)    runs to the end, while mishap(counting) disturbs other processes
+    counting.faults()       returns what must not have happened
 
-A write of which the application does not know how it ended may be in the counter or not.
+If the application does not know the result of a write, the counter may or may not contain it.
 """
 
 import collections
@@ -50,7 +50,7 @@ class Counting:
         return [int(event[1]) for event in self.events() if event[0] == "p"]
 
     def rounds(self):
-        """Those that have ended."""
+        """Returns how many rounds have ended."""
         return sum(event[0] in "krwu" for event in self.events())
 
     def _sum_up(self):
@@ -70,8 +70,8 @@ class Counting:
         self.twice = [pair for pair, times in acknowledged.items() if times > 1]
 
     def faults(self):
-        """Silent lost updates: numbers that two were told they had written, and counters that are not
-        what was acknowledged, but for what is not known."""
+        """Returns the silent lost updates: numbers that two clients wrote, and counters that differ
+        from the acknowledged writes by more than the unknown ones."""
         return [f"{key} was counted to {number} twice" for key, number in self.twice] + [
             f"{key} is {self.values[key]}: {self.acknowledged[key]} acknowledged, {self.unknown[key]} unknown"
             for key in self.keys

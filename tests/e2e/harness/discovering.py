@@ -15,7 +15,7 @@ from .processes import Hasp
 
 
 class Found:
-    """The ini as it was printed. `sections` has those that are proposed, as dicts."""
+    """The ini file that hasp printed. `sections` has the proposed sections as dicts."""
 
     def __init__(self, text):
         self.text = text
@@ -27,8 +27,8 @@ class Found:
             self.sections.pop(title, None)  # of a section [discover] there are the others only
 
     def in_force(self):
-        """A hasp with that file, of which only the mode is another one; but guards are waited for as
-        long as it takes: a machine that was less busy when it was watched tells of a shorter time."""
+        """Starts a hasp with that file, with mode = enforce. Guards wait as long as necessary,
+        because the file has waits from a machine that was less busy."""
         guards = re.sub(r"(^\[guard [^]]*\]\n(?:[^;\[\n].*\n)*?)wait = .*", r"\1wait = 120s", self.text, flags=re.MULTILINE)
         return Hasp(guards.replace("mode = observe", "mode = enforce"))
 
@@ -39,7 +39,7 @@ class Discovering(Hasp):
                          options=("--discover", f"unix:{server.unix}"))
 
     def end(self):
-        """Ends it; what it printed is a file that hasp takes as it is."""
+        """Ends hasp. hasp must accept the printed file unchanged."""
         fault = self.stop()
         log = self.log
         assert not fault, f"{fault}\n{log}"

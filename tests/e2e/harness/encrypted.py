@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A socket that encrypts, with which a test can do what it can with any other.
+"""A TLS socket that works like an ordinary socket.
 
-Python's own cannot be half closed: its shutdown() ends the encryption and goes on in the clear.
+Python's own TLS socket cannot be half closed: its shutdown() ends the encryption and continues in
+plain text.
 """
 
 import io
@@ -43,7 +44,7 @@ class Encrypted(io.RawIOBase):
             raise
 
     def __getattr__(self, name):
-        """What has nothing to do with the encryption."""
+        """Passes on attributes that do not concern the encryption."""
         return getattr(self.sock, name)
 
     def _flush(self):
@@ -65,7 +66,7 @@ class Encrypted(io.RawIOBase):
                 self._flush()
 
     def _feed(self):
-        """One read of the socket."""
+        """Reads from the socket once."""
         data = self.sock.recv(RECORD)
         with self.lock:
             if data:
@@ -74,7 +75,7 @@ class Encrypted(io.RawIOBase):
                 self.incoming.write_eof()
 
     def _decrypt(self):
-        """All that is there; None: it wants input; b"": the end."""
+        """Returns all decrypted bytes that are there; None: it needs more input; b"": the end."""
         with self.lock:
             if self.plain:
                 return self.plain
@@ -89,7 +90,7 @@ class Encrypted(io.RawIOBase):
                 self._flush()
 
     def sendall(self, data):
-        """All that was sent is under way when this returns."""
+        """Returns when all bytes have been given to the kernel."""
         view = memoryview(data)
         for at in range(0, len(view), RECORD):
             self._step(self.tls.write, view[at:at + RECORD])
@@ -107,7 +108,7 @@ class Encrypted(io.RawIOBase):
         return data[:size]
 
     def _peek(self, size):
-        """What is there, without waiting for more."""
+        """Returns the bytes that are there, without waiting for more."""
         before = self.sock.gettimeout()
         self.sock.settimeout(0)
         try:
@@ -137,20 +138,20 @@ class Encrypted(io.RawIOBase):
         return io.BufferedReader(self)
 
     def shutdown(self, how):
-        """SHUT_WR says in TLS' words that nothing more comes, and then in TCP's."""
+        """SHUT_WR ends the stream in TLS, and then in TCP."""
         if how == socket.SHUT_WR:
             self.close_notify()
         self.sock.shutdown(how)
 
     def close_notify(self):
-        """What comes from the other side can still be read."""
+        """Sends TLS' end; bytes from the other side can still be read."""
         with self.lock:
             while self._decrypt_ahead():
                 pass
             self._step(self.tls.unwrap)
 
     def _decrypt_ahead(self):
-        """OpenSSL wants nothing to be there that was not read, when it says the end."""
+        """Reads ahead, because OpenSSL sends its end only if no unread bytes are there."""
         if not self.incoming.pending and not self.tls.pending():
             return False
         try:
@@ -164,7 +165,7 @@ class Encrypted(io.RawIOBase):
         return self.sock.fileno()
 
     def close(self):
-        """Says the end, as a library would, if it can at once."""
+        """Sends TLS' end, as a library would, if that is possible at once."""
         if self.sock.fileno() >= 0:
             try:
                 self.sock.settimeout(0)

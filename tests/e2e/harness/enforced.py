@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What hasp logs of rules, guards and verbs that are enforced.
+"""hasp's log about rules, guards and verbs in mode enforce.
 
-    told(hasp, "lock_refused")                    lines as they came
+    told(hasp, "lock_refused")                    lines in their order
     totals(hasp, "lock=locks")["acquired"]        numbers, as of now
 """
 
@@ -21,7 +21,7 @@ def await_told(hasp, name, n=1):
 
 
 def totals(hasp, section):
-    """Of all answers that clients have read."""
+    """Returns the totals after all replies that clients have read."""
     hasp.take_turn()
     before = len(hasp.log)
     hasp.signal(10)
@@ -31,6 +31,6 @@ def totals(hasp, section):
 
 
 def name_of(connection):
-    """What the log calls it."""
+    """Returns a connection's name in the log."""
     host, port = connection.sock.getsockname()
     return f"{host}:{port}"

@@ -7,7 +7,7 @@ from .wait import until
 
 
 def leave(sentinels, how):
-    """The primary goes away. Returns (old, new), when the sentinels name a new one."""
+    """Makes the primary go away. Returns (old, new) when the sentinels name a new one."""
     if how == "failover":
         return sentinels.failover()
     old = sentinels.until_stable()
@@ -26,13 +26,15 @@ def until_followed(hasp, new):
 
 
 def seconds(lines):
-    """Of the last one, since the hour began: the time zones of hasp's log and Redis' may differ."""
+    """Returns the time of the last such line, in seconds since the hour began, because the time
+    zones of hasp's log and Redis' may differ."""
     minutes, rest = re.search(r"\d\d:(\d\d):(\d\d\.\d+)", lines[-1]).groups()
     return int(minutes) * 60 + float(rest)
 
 
 def announced_ahead(hasp, new):
-    """How long hasp had heard of the last failover, in seconds, when the replica was promoted."""
+    """Returns how many seconds before the promotion of the replica hasp got the announcement of the
+    last failover."""
     heard = [line for line in hasp.log.splitlines() if "failover_announced " in line]
     promoted = [line for line in new.log.splitlines() if "MASTER MODE enabled" in line]
     return seconds(promoted) - seconds(heard) if heard and promoted else 0

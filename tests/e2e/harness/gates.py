@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A relay that holds up what hasp says or hears, by the kind of the connection."""
+"""A relay that delays requests and replies of hasp, by the kind of the connection."""
 
 import socket
 import threading
@@ -11,9 +11,9 @@ from .wait import until
 
 
 class Gates(Relay):
-    """A relay that knows hasp's connections apart: "own", "listening", and "link" for its
-    clients'. shut() names those whose requests or replies are held up until they are named no more;
-    `waiting` is what was held up, piece by piece, `passed` the replies that went through."""
+    """A relay that distinguishes hasp's connections: "own", "listening", and "link" for its
+    clients'. shut() names those whose requests or replies it holds back, until a later call leaves
+    them out; `waiting` has the pieces held back, `passed` the replies that went through."""
 
     def __init__(self, target):
         self.requests, self.replies, self.waiting = set(), set(), []
@@ -22,7 +22,7 @@ class Gates(Relay):
         super().__init__(target)
 
     def shut(self, requests=(), replies=()):
-        """These, and no others."""
+        """Holds back these, and no others."""
         with self.changed:
             self.requests, self.replies = set(requests), set(replies)
             self.changed.notify_all()
@@ -31,7 +31,7 @@ class Gates(Relay):
         self.shut()
 
     def cut_links(self, kind="link"):
-        """hasp's end of them; what is held up still goes to Redis."""
+        """Closes hasp's end of the links; the relay still forwards held bytes to Redis."""
         for near, far in self.pairs:
             if self.kinds.get(far) == kind:
                 hang_up(near)
@@ -74,7 +74,7 @@ class Gates(Relay):
 
 
 def at_hand(source):
-    """What is there already. Its end is told of by the next recv()."""
+    """Returns the bytes that have arrived. The next recv() reports the end."""
     try:
         return source.recv(65536, socket.MSG_DONTWAIT)
     except OSError:
@@ -82,7 +82,7 @@ def at_hand(source):
 
 
 def subscribe(hasp, gates, plain):
-    """hasp does when somebody is to wait."""
+    """Makes hasp subscribe, as it does when a client may have to wait."""
     with hasp.connect() as one:
         assert one.call("LOCK", "other", "AS", "somebody") == FENCE
         assert one.call("LOCK", "other", "WAIT", 10) == NIL

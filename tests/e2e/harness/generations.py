@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A hasp that is upgraded by SIGUSR2, and those that take over from it."""
+"""A hasp that is upgraded by SIGUSR2, and its successors."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ from .wait import until
 
 
 class Generations:
-    """A hasp and its heirs, all of which write to its log."""
+    """A hasp and its successors, all of which write to its log."""
 
     def __init__(self, hasp):
         self.hasp = hasp

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests of guards share: a guard's settings, its names in Redis, its answers."""
+"""Shared by the tests of guards: a guard's settings, its names in Redis, its answers."""
 
 from .line import stand
 from .replies import OK
@@ -11,13 +11,14 @@ KEY, GUARD, QUEUE = "stock:1", "hasp:guard:{stock:1}", "hasp:queue:hasp:guard:{s
 
 
 def guard(**settings):
-    """Whose end nobody lives to see, unless a test sets it."""
+    """Returns a guard's section, with a lease and a wait longer than any test, unless the test sets
+    them."""
     return section("guard stock", {"pattern": "stock:*", "acquire_on": "GET, HGETALL, MGET, ZSCORE, HGET",
                                    "lease": "60s", "wait": "20s", **settings})
 
 
 def stands(plain, connection, *command, guard=GUARD):
-    """Sends it, and returns when it stands in line for the guard."""
+    """Sends the command, and returns when its client is in the queue of the guard."""
     stand(plain, connection, *command, queue=f"hasp:queue:{guard}:")
 
 
@@ -43,18 +44,18 @@ def held(hasp, key=KEY, *read):
 
 
 def transact(connection, *commands):
-    """The replies: of MULTI, of each command, of EXEC."""
+    """Returns the replies to MULTI, each command, and EXEC."""
     commands = [("MULTI",), *commands, ("EXEC",)]
     connection.send(b"".join(encode(*command) for command in commands))
     return [connection.read() for _ in commands]
 
 
 def overtake(plain, key=KEY, value="other"):
-    """The lease ends, and another one has read and written the key."""
+    """The lease ends, and another client reads and writes the key."""
     plain.delete(f"hasp:guard:{{{key}}}")
     plain.set(key, value)
 
 
 def nothing_left(plain):
-    """No guard, no line and no reader is left behind: sooner than a guard's lease would end."""
+    """Waits until no guard, queue or mark of a reader is left, for less than a guard's lease."""
     until(lambda: plain.keys("hasp:*") == [], "nothing to be left behind")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What Redis tells of its work: calls of commands, connections."""
+"""Redis' statistics: calls of commands, connections."""
 
 import pathlib
 
@@ -9,13 +9,14 @@ COMMANDS = pathlib.Path(__file__).resolve().parents[3] / "proxy" / "lock" / "scr
 
 
 def calls(plain, *commands):
-    """How often it has carried out these, taken together."""
+    """Returns how often Redis has run these commands, in total."""
     stats = plain.info("commandstats")
     return sum(stats.get(f"cmdstat_{command}", {}).get("calls", 0) for command in commands)
 
 
 def is_waited(plain):
-    """Does a WAIT block its client? (Since 7.2, calls() counts it only when it is answered.)"""
+    """Returns true if a WAIT blocks its client. Since Redis 7.2, calls() counts WAIT only when it
+    is answered."""
     return plain.info("clients")["blocked_clients"] > 0
 
 
@@ -24,7 +25,7 @@ def nscripts():
 
 
 def has_scripts(plain):
-    """hasp gives it all of them when its own connection is up."""
+    """Returns true if Redis has hasp's scripts, which hasp loads when its own connection is up."""
     return plain.info("memory")["number_of_cached_scripts"] >= nscripts()
 
 
@@ -38,13 +39,13 @@ def is_ready(hasp, plain):
 
 
 def now(plain):
-    """Redis' clock, in milliseconds: before or behind all that was done after or before."""
+    """Returns Redis' clock, in milliseconds."""
     seconds, microseconds = plain.time()
     return 1000 * seconds + microseconds // 1000
 
 
 def clients(plain, **fields):
-    """Redis' clients, those with these fields, but not the one that asks."""
+    """Returns Redis' clients with these fields, except the one that asks."""
     mine = str(plain.client_id())
     return [c for c in plain.client_list()
             if c["id"] != mine and all(c[name] == value for name, value in fields.items())]

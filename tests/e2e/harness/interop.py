@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests with other lock clients share: the clients, both ways to Redis, handovers.
+"""Shared by the tests with other lock clients: the clients, both ways to Redis, hand-offs.
 
-The clients are small ones in tests/apps, written from the descriptions of what
-the real ones send, and redis-py's own. `past` makes one that talks to Redis, `thru` one that
-talks to hasp.
+The clients are redis-py's own, and small ones in tests/apps that send the same commands as the real
+ones. `past` makes a client of Redis, `thru` a client of hasp.
 """
 
 import contextlib
@@ -48,7 +47,7 @@ def rule(**settings):
 
 
 class Sides:
-    """Clients of both sides, each on a connection of its own."""
+    """Clients of Redis and of hasp, each on a connection of its own."""
 
     def __init__(self, redis_server, hasp, stack):
         self.redis_server, self.hasp, self.stack = redis_server, hasp, stack
@@ -126,8 +125,8 @@ def hand_over(both, pool, waiter, key, release, channel=None, announced=True):
 
 
 def contend(pool, *apps, **settings):
-    """Runs contend.py once for each (address, kind), all at the same time. Returns how often
-    they were inside, together and met by another."""
+    """Runs contend.py once for each (address, kind), all at the same time. Returns the total of
+    their entries, and how often two were inside together."""
     settings = {"key": KEY, "times": 15, "workers": 2, "parties": len(apps), **settings}
     runs = [pool.submit(run_app, "contend.py", address, kind=kind, **settings)
             for address, kind in apps]
@@ -137,7 +136,8 @@ def contend(pool, *apps, **settings):
 
 
 def cross(both, key, send_release):
-    """The holder's release is sent when the other one's try is on its way and finds it held."""
+    """Sends the holder's release while the other client's attempt is in flight and finds the lock
+    held."""
     with both.hasp.connect() as ours, unchecked(both.plain, newcomers=1):
         assert ours.call("PING") == PONG  # Redis lets it in
         both.plain.execute_command("CLIENT", "PAUSE", PAUSE_MS, "ALL")
@@ -149,7 +149,7 @@ def cross(both, key, send_release):
 
 
 def warm_up(both, pool, key):
-    """From then on hasp hears what is published."""
+    """Returns when hasp gets published messages."""
     holder, waiter = both.thru(Verbs, key), both.thru(Verbs, key)
     assert holder.lock()
     hand_over(both, pool, waiter, key, holder.unlock)

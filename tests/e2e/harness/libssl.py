@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A client that does what Python's ssl cannot: other keys, another handshake, an end without a word.
+"""A TLS client with abilities that Python's ssl lacks: other keys, another handshake, an end
+without a message.
 
     with Libssl(tls_address(hasp)) as c: c.write(b"..."); c.update_keys(); c.read(100)
 """
@@ -23,7 +24,7 @@ def library():
 
 
 class Libssl:
-    """It trusts everybody. `receive_buffer`: as of Connection."""
+    """Trusts every server. `receive_buffer`: as for Connection."""
 
     def __init__(self, address, version=TLS1_3, receive_buffer=None):
         self.lib = library()
@@ -45,7 +46,7 @@ class Libssl:
         assert self.lib.SSL_write(self.ssl, data, len(data)) == len(data)
 
     def read(self, size):
-        """Exactly so many bytes, or those before the end."""
+        """Returns exactly this many bytes, or those before the end."""
         data, into = b"", ctypes.create_string_buffer(1 << 16)
         while len(data) < size:
             n = self.lib.SSL_read(self.ssl, into, min(size - len(data), len(into)))
@@ -55,12 +56,12 @@ class Libssl:
         return data
 
     def update_keys(self):
-        """Sends that at once; what is read and written then has other keys."""
+        """Sends new keys at once; later reads and writes use them."""
         assert self.lib.SSL_key_update(self.ssl, KEY_UPDATE_REQUESTED) == 1
         assert self.lib.SSL_do_handshake(self.ssl) == 1
 
     def renegotiate(self):
-        """Whether the other side takes part."""
+        """Returns true if the other side renegotiates."""
         assert self.lib.SSL_renegotiate(self.ssl) == 1
         return self.lib.SSL_do_handshake(self.ssl) == 1
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Answers of a server that lies: to a question for the primary, and to any other."""
+"""False answers of a server: to the question for the primary, and to any other."""
 
 
 def bulks(*words):
@@ -7,7 +7,7 @@ def bulks(*words):
 
 
 def naming(host, port):
-    """The answers of a sentinel that knows of no failover and no others."""
+    """Returns the answers of a sentinel that knows of no failover and no other sentinels."""
     return bulks(str(host).encode(), str(port).encode()) + b"*0\r\n" * 2
 
 

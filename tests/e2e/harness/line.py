@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The queue of a lock in Redis; and whether hasp heard that a waiter has the lock, or found it by a check.
+"""The queue of a lock in Redis, and whether a waiter got the lock by a message or by hasp's check.
 
 hasp checks a lock that its clients wait for: 20 ms after the first waiter of a worker has entered
 the queue, and then each second. A check finds whatever hasp has missed. A test that a release wakes
@@ -25,19 +25,19 @@ def queue_of(key):
 
 
 def entries(plain, key="k"):
-    """The tickets in the queue, first come first."""
+    """Returns the tickets in the queue, in its order."""
     return [entry.split(" ", 1)[0] for entry in plain.zrange(queue_of(key), 0, -1)]
 
 
 def polls(plain):
-    """The calls of poll.lua so far, for it reads the waiter's place by ZRANGEBYSCORE. (So do the scripts of
-    semaphores, and dequeue.lua when a waiter leaves.)"""
+    """Returns the number of calls of poll.lua, which reads the waiter's place by ZRANGEBYSCORE.
+    (The scripts of semaphores also do, and dequeue.lua when a waiter leaves.)"""
     return calls(plain, "zrangebyscore")
 
 
 def rechecks(plain):
-    """The locks that recheck.lua has checked so far, for it counts each one's first waiter by ZCOUNT. (So
-    does enqueue() when a waiter enters a queue.)"""
+    """Returns the number of locks that recheck.lua has checked; it counts each one's first waiter
+    by ZCOUNT. (enqueue() also does when a waiter enters a queue.)"""
     return calls(plain, "zcount")
 
 
@@ -81,9 +81,11 @@ def worker_of(entry):
 
 
 def soon(plain, connection, polled=False):
-    """The reply of a waiter that was woken. Raises TooSlow if hasp has checked a lock since the last stand().
+    """Returns the reply of a waiter that a message woke. Raises TooSlow if hasp has checked a lock
+    since the last stand().
 
-    `polled`: the release sends no grant, but makes hasp poll at once. Only the check of each second is counted."""
+    `polled`: the release sends no grant, but makes hasp poll at once. Only the check of each second
+    is counted."""
     reply = connection.read()
     unless_checked(plain, polled)
     return reply

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Clients that open a connection for each request, as many web applications do; how many clients fit."""
+"""Clients that open a connection for each request, as many web applications do; and how many
+clients fit."""
 
 import resource
 import threading
@@ -23,8 +24,8 @@ def clients_that_fit(wanted):
 
 
 class Load:
-    """`clients` threads, each of which sends one request per connection; what they saw that was no answer
-    is in `faults`."""
+    """`clients` threads, each of which sends one request per connection; `faults` has all that was
+    not a right answer."""
 
     def __init__(self, address, clients=4):
         self.address = address
@@ -49,7 +50,7 @@ class Load:
         return sum(self.counts)
 
     def goes_on(self):
-        """Each client has connected, and was answered, since this was called."""
+        """Waits until each client has connected again and got an answer."""
         before = list(self.counts)
         until(lambda: self.faults or all(now > then + 1 for now, then in zip(self.counts, before)),
               "each client to be served twice")

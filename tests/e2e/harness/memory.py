@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How much memory a hasp takes. A sanitizer's own tells nothing: then no bound is checked."""
+"""Measures a hasp's memory. With a sanitizer the numbers mean nothing, so no bound is checked."""
 
 import pathlib
 
@@ -14,7 +14,7 @@ def memory(hasp, field):
 
 
 class Growth:
-    """How far hasp's memory has been above what it was."""
+    """Measures how far hasp's memory has risen above its earlier value."""
 
     def __init__(self, hasp):
         self.hasp = hasp

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What happens to applications, to hasp and to Redis while an application counts.
+"""Mishaps of applications, hasp and Redis while an application counts.
 
     mishaps = Mishaps(random.Random(seed), redis_server, config, lease=0.2)
     Counting(app, redis_server, mishaps.address).run(mishaps.one_of("pause", "kill"))
@@ -13,7 +13,7 @@ from .processes import BUG, Hasp
 
 
 class Mishaps:
-    """Has a hasp of its own, `config` but for where it listens, because that dies and comes back."""
+    """Starts a hasp of its own, which it kills and restarts, with `config` and another address."""
 
     KINDS = ("pause", "kill", "hasp", "redis")
 
@@ -34,7 +34,7 @@ class Mishaps:
         return Hasp(f"[hasp]\nlisten = 127.0.0.1:{self.port}\n{self.config}", binary=self.binary)
 
     def one_of(self, *kinds):
-        """For Counting.run()."""
+        """Returns a mishap for Counting.run()."""
         def happen(counting):
             kind = self.chance.choice(kinds)
             if getattr(self, f"_{kind}")(counting):
@@ -43,7 +43,7 @@ class Mishaps:
         return happen
 
     def _let_go_on(self, counting):
-        """What comes next comes in the middle of work."""
+        """Lets the application work, so that the next mishap comes in the middle of its work."""
         before = counting.rounds()
         deadline = time.monotonic() + 1
         while counting.rounds() < before + 50 and time.monotonic() < deadline:
@@ -54,7 +54,7 @@ class Mishaps:
         return self.chance.choice(alive) if alive else None
 
     def _pause(self, counting):
-        """For longer than a guard lasts."""
+        """Pauses a process for longer than a guard lasts."""
         pid = self._victim(counting)
         if not pid or not send(pid, signal.SIGSTOP):
             return False
@@ -62,7 +62,7 @@ class Mishaps:
         return send(pid, signal.SIGCONT)
 
     def _kill(self, counting):
-        """A quarter of the workers, at most."""
+        """Kills at most a quarter of the workers."""
         pid = self._victim(counting)
         if not pid or len(self.gone) >= len(counting.pids()) // 4:
             return False
@@ -84,7 +84,7 @@ class Mishaps:
         return True
 
     def end(self):
-        """Returns what was wrong with hasp."""
+        """Returns hasp's faults."""
         fault = self.hasp.stop()
         self.hasp.remove()
         return self.faults + [fault] if fault else self.faults

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What Sentinel's and a cluster's servers have in common.
+"""Shared by sentinels' servers and a cluster's.
 
-The servers of one topology have a loopback address of their own, so that the port of one that is
-dead is still free when it comes back: the kernel gives its own connections ports at 127.0.0.1.
+The servers of a topology have a loopback address of their own, so that the port of a dead server is
+still free when it restarts: the kernel uses 127.0.0.1 for its own connections.
 """
 
 import pathlib
@@ -21,26 +21,26 @@ SETTLING = 90
 
 
 class Unreachable(Exception):
-    """A server that is dead, stopped, or too busy to tell now."""
+    """A server that is dead, stopped, or too busy to answer."""
 
 
 def private_address():
-    """Of 16 million, so that topologies of tests that run at the same time do not meet."""
+    """Returns one of 16 million addresses, so that topologies of simultaneous tests do not meet."""
     return f"127.{random.randrange(1, 255)}.{random.randrange(256)}.{random.randrange(1, 255)}"
 
 
 class Node(RedisServer):
-    """A server of a topology. freeze() and thaw() stop it and let it go on."""
+    """A server of a topology. freeze() stops it, and thaw() resumes it."""
 
     def answers(self):
-        """It is neither dead nor stopped."""
+        """Returns true if the server is neither dead nor stopped."""
         if not self.running():
             return False
         stat = pathlib.Path(f"/proc/{self.pid}/stat").read_text()
         return stat.rsplit(")", 1)[1].split()[0] not in "TZ"
 
     def ask(self, *command):
-        """Its answer, as redis-py has it."""
+        """Returns the server's answer, as redis-py parses it."""
         if not self.answers():
             raise Unreachable(self)
         try:
@@ -50,14 +50,15 @@ class Node(RedisServer):
             raise Unreachable(self) from error
 
     def role(self):
-        """("master", ...) or ("slave", its primary's host, port, "connected", offset)."""
+        """Returns ("master", ...) or ("slave", its primary's host, port, "connected", offset)."""
         return self.ask("ROLE")
 
     def is_primary(self):
         return self.role()[0] == "master"
 
     def follows(self, primary):
-        """It replicates that one, and has all that was written before it began."""
+        """Returns true if the server replicates that one, and has all writes from before the
+        replication."""
         role = self.role()
         return role[0] == "slave" and (role[1], role[2], role[3]) == (*primary.address, "connected")
 
@@ -66,7 +67,8 @@ class Node(RedisServer):
 
 
 def settles(condition, what):
-    """until(), where a server that does not answer, or not as long as its cluster is down, means: not yet."""
+    """As until(), but a server that does not answer, or whose cluster is down, counts as not ready
+    yet."""
     def told():
         try:
             return condition()

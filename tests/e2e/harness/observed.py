@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What hasp logs of rules in mode observe.
+"""hasp's log about rules in mode observe.
 
     observed(hasp, "guard=stock")["lost_updates"]                  its totals, as of now
     observed(hasp, "guard=stock", key="stock:7")["lost_updates"]   one key's
-    events(hasp, "lost_update")                                    lines as they came
+    events(hasp, "lost_update")                                    lines in their order
 """
 
 import re
@@ -15,14 +15,14 @@ PAIR = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*"|\S+)')
 
 
 def pairs(line):
-    """Its key=value pairs; numbers as such."""
+    """Returns the line's key=value pairs, with numbers as int."""
     found = {name: value.strip('"') for name, value in PAIR.findall(line)}
     return {name: int(value) if re.fullmatch(r"-?\d+", value) else value for name, value in found.items()}
 
 
 def report(hasp):
-    """The lines of a report that is made now: of all answers that clients have read. What EXEC was
-    answered, one worker has counted; of several, ask again."""
+    """Returns the lines of a new report, which covers all replies that clients have read. Only one
+    worker counts the replies to EXEC; with several workers, ask again."""
     hasp.take_turn()
     before = len(hasp.log)
     hasp.signal(signal.SIGUSR1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Connections that are one owner: of one worker, of two workers, of two proxies.
+"""Connections that are one owner: at one worker, two workers, or two proxies.
 
 hasp learns in different ways what each of them does.
 """
@@ -14,7 +14,7 @@ WHERE = pytest.mark.parametrize("where", ["worker", "two workers", "two proxies"
 
 
 class Partners:
-    """Connections, at the same worker or apart, of which those made by join() are one owner."""
+    """Connections, at the same worker or apart; those made by join() are one owner."""
 
     def __init__(self, start_hasp, plain, where, owner, rules):
         self.plain, self.owner = plain, owner
@@ -26,14 +26,14 @@ class Partners:
         self.connections = []
 
     def worker_of(self, connection):
-        """By the ticket of a lock."""
+        """Returns the worker, which the lock's ticket names."""
         assert connection.call("LOCK", "probe", "AS", "probe").startswith(b":")
         worker = self.plain.get("hasp:fence:{probe}").split(" ")[2].split("-")[0]
         assert connection.call("UNLOCK", "probe", "AS", "probe") == ONE
         return worker
 
     def connect(self, number=0):
-        """Every other one elsewhere, if there is an elsewhere."""
+        """Connects, every other time to another worker or proxy, if there is one."""
         connection = self.hasps[number % len(self.hasps)].connect()
         self.connections.append(connection)
         return connection
@@ -54,12 +54,13 @@ class Partners:
         return one, other
 
     def hang_up(self, connection, last=("LOCK", "last", "AS", "last")):
-        """Returns when all that it had is released: the last it took is."""
+        """Closes a connection, and returns when hasp has released all its locks, the last one
+        last."""
         assert connection.call(*last).startswith(b":")
         connection.close()
         until(lambda: not self.plain.exists(last[1]), "the last lock to be released")
 
 
 def setting(owner):
-    """AS names an owner whatever is configured."""
+    """Returns the owner's setting; AS names an owner with any configuration."""
     return {} if owner == "AS" else {"owner": owner}

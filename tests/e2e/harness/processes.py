@@ -26,7 +26,7 @@ from .encrypted import TlsAddress
 from .resp import Connection
 from .wait import until
 
-# redis-py says by these which connection broke, and forgot that one to a Unix socket has none.
+# redis-py names the broken connection by these, and has no text for a unix socket.
 redis_py.UnixDomainSocketConnection.host = redis_py.UnixDomainSocketConnection.port = "unix"
 
 TOP = pathlib.Path(__file__).resolve().parents[3]
@@ -34,7 +34,7 @@ TOP = pathlib.Path(__file__).resolve().parents[3]
 if not pathlib.Path("/proc/self/stat").exists():  # as in a plain chroot
     raise RuntimeError("the tests need /proc, which is not mounted")
 
-# What no run of hasp may print, however the test itself ends.
+# Text that no hasp may print, however the test itself ends.
 BUG = re.compile(r"hasp: bug:|AddressSanitizer|LeakSanitizer|ThreadSanitizer"
                  r"|UndefinedBehaviorSanitizer|: runtime error: ")
 
@@ -54,13 +54,13 @@ def short(log):
 
 
 def of_json(line):
-    """The line of a log in JSON as one in logfmt."""
+    """Converts a JSON line of the log to logfmt."""
     return " ".join(f"{key}={json.dumps(value) if ' ' in str(value) else value}" for key, value in json.loads(line[0]).items())
 
 
 class Process:
-    """A child whose output goes to a file in its own directory. `within`: the beginning of a command
-    that runs the rest of it somewhere else, see network.py."""
+    """A child process whose output goes to a file in its own directory. `within`: the beginning of
+    a command that runs the rest elsewhere, see network.py."""
 
     def __init__(self, name, within=()):
         self.name = name
@@ -93,7 +93,7 @@ class Process:
         self.child.send_signal(number)
 
     def freeze(self):
-        """SIGSTOP, which the kernel carries out when it gets to it."""
+        """Sends SIGSTOP, and returns when the kernel has stopped the process."""
         self.signal(signal.SIGSTOP)
         stats = list(pathlib.Path(f"/proc/{self.pid}/task").glob("*/stat"))
         until(lambda: all(stat.read_text().rsplit(")", 1)[1].split()[0] == "T" for stat in stats),
@@ -101,7 +101,7 @@ class Process:
 
     @contextlib.contextmanager
     def frozen(self):
-        """It does nothing while this lasts."""
+        """Stops the process within the block."""
         self.freeze()
         try:
             yield
@@ -112,8 +112,8 @@ class Process:
         self.signal(signal.SIGCONT)
 
     def wait(self, timeout):
-        """Its exit status, as soon as it has left; None: it has not. (Popen.wait() with a time-out
-        looks only every 50 ms.)"""
+        """Returns the exit status as soon as the process has ended, or None if it has not.
+        Popen.wait() with a time-out checks only every 50 ms."""
         deadline = time.monotonic() + timeout
         if self.running():
             left = os.pidfd_open(self.pid)
@@ -150,8 +150,8 @@ def other_server(name):
 
 
 class RedisServer(Process):
-    """A private redis-server: on a unix socket, and on a port that the kernel chose. `tls`: options
-    with which it takes nothing but TLS there, see tls.py. `program`: see other_server()."""
+    """A private redis-server on a unix socket, and on a port that the kernel chose. `tls`: options
+    with which that port accepts only TLS, see tls.py. `program`: see other_server()."""
 
     def __init__(self, *options, host="127.0.0.1", port=0, within=(), tls=(), program=None):
         super().__init__("redis", within)
@@ -162,7 +162,7 @@ class RedisServer(Process):
         self.start()
 
     def start(self):
-        """Also starts it again, on the same port, after stop() or kill()."""
+        """Starts the server, also again on the same port after stop() or kill()."""
         for _ in range(5):
             port = self.port or free_port(self.host)
             listens = ("--port", 0, "--tls-port", port, *self.tls) if self.tls else ("--port", port)
@@ -189,7 +189,7 @@ class RedisServer(Process):
         return (self.host, self.port)
 
     def client(self, **options):
-        """A redis-py client that goes past hasp; replies as str."""
+        """Returns a redis-py client that connects directly to Redis, with replies as str."""
         return redis_py.Redis(unix_socket_path=str(self.unix), decode_responses=True, **options)
 
     def connect(self):
@@ -207,7 +207,7 @@ class RedisServer(Process):
 
 
 class ProtectedRedis(RedisServer):
-    """One that asks for a password; client() knows it."""
+    """A Redis that requires a password, which client() knows."""
 
     def __init__(self, *options):
         super().__init__("--requirepass", "secret", *options)
@@ -217,8 +217,8 @@ class ProtectedRedis(RedisServer):
 
 
 class Hasp(Process):
-    """hasp in the foreground with the given configuration, ready to be connected to. `authority`: clients
-    encrypt, and trust it, see tls.py."""
+    """hasp in the foreground with the given configuration, ready for connections. `authority`:
+    clients use TLS and trust it, see tls.py."""
 
     def __init__(self, config, env=None, binary=None, within=(), options=(), authority=None):
         super().__init__("hasp", within)
@@ -242,12 +242,12 @@ class Hasp(Process):
 
     @property
     def ready(self):
-        """Of several listeners all, with their modes and owners."""
+        """Returns true if all listeners are ready, with their modes and owners."""
         return b"started" in self.log_file.read_bytes() and " started " in self.log  # the first is cheap
 
     @property
     def listening(self):
-        """The addresses of its listeners, as it logged them."""
+        """Returns the listeners' addresses from hasp's log."""
         return re.findall(r"\blistening address=(\S+)", self.log)
 
     @property
@@ -264,20 +264,21 @@ class Hasp(Process):
         return TlsAddress.of(address, self.authority.trusting(check_hostname=False)) if self.authority else address
 
     def configure(self, text):
-        """Its file from now on; in one step, as a reload may be reading it."""
+        """Replaces hasp's file in one step, because a reload may be reading it."""
         draft = self.dir / "draft"
         draft.write_text(text)
         draft.replace(self.config_file)
 
     def edit(self, old, new):
-        """Replaces a part of its file, and tells it to read that again."""
+        """Replaces a part of hasp's file, and sends SIGHUP."""
         text = self.config_file.read_text()
         assert old in text
         self.configure(text.replace(old, new))
         self.signal(signal.SIGHUP)
 
     def reload(self, old, new):
-        """Replaces a part of its file, and returns when that is in force, at one of its workers at least."""
+        """Replaces a part of hasp's file, and returns when at least one worker uses the new
+        file."""
         before = self.log.count("reloaded")
         self.edit(old, new)
         until(lambda: self.log.count("reloaded") > before, "the reload")
@@ -289,7 +290,7 @@ class Hasp(Process):
         return self
 
     def client(self, **options):
-        """A redis-py client; replies as str."""
+        """Returns a redis-py client of hasp, with replies as str."""
         if isinstance(self.address, tuple):
             host, port = self.address
             if self.authority:
@@ -302,7 +303,8 @@ class Hasp(Process):
 
     @property
     def replica_options(self):
-        """Of a RedisServer that is to follow, through this one, the server behind it."""
+        """Returns options for a RedisServer that replicates the server behind this hasp, through
+        hasp."""
         options = ("--replicaof", "{} {}".format(*self.address))
         if self.authority:
             cert, key = self.authority.cert, self.authority.key
@@ -311,14 +313,14 @@ class Hasp(Process):
         return options
 
     def take_turn(self):
-        """What was sent to it before has been read when this returns."""
+        """Returns when hasp has read everything that was sent to it before."""
         for _ in range(2):
             with self.connect() as other:
                 other.sock.shutdown(socket.SHUT_WR)
                 assert other.at_end()
 
     def stop(self):
-        """SIGTERM; returns what was wrong with this run, or None."""
+        """Sends SIGTERM. Returns a text about this run's faults, or None."""
         was_running = self.running()
         if was_running:
             self.signal(signal.SIGTERM)

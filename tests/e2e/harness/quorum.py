@@ -25,8 +25,8 @@ def reusable():
 
 
 class Quorum:
-    """`servers`, each a RedisServer, which know nothing of each other. `tls`: of each, with which options it
-    speaks nothing but TLS."""
+    """`servers`, each an independent RedisServer. `tls`: for each server, options with which it
+    accepts only TLS."""
 
     def __init__(self, n=5, tls=()):
         self.reused = [] if tls else [reusable() for _ in range(n)]
@@ -34,7 +34,8 @@ class Quorum:
         self.servers = self.new + [reused.take() for reused in self.reused]
 
     def section(self, timeout="5s", restart_delay="0", on_lost="log", tls=None):
-        """Of hasp's file; `tls`: further options. A busy machine needs more than the default time-out."""
+        """Returns the section of hasp's file; `tls`: further options. Its time-out is longer than
+        the default, for busy machines."""
         addresses = " ".join("%s:%d" % server.address for server in self.servers)
         return section("quorum locks", {
             "servers": addresses, "timeout": timeout, "restart_delay": restart_delay, "on_lost": on_lost,
@@ -43,12 +44,12 @@ class Quorum:
 
     def sections(self, lease="20s", max_lease="20s", timeout="5s", restart_delay="0", on_lost="log", tls=None,
                  **options):
-        """That, and one for verbs whose locks it has."""
+        """Returns that section, and a section of verbs that use the quorum."""
         return self.section(timeout, restart_delay, on_lost, tls) + verbs(
             quorum="locks", reentrant="no", lease=lease, max_lease=max_lease, **options)
 
     def values(self, key):
-        """What the servers that are there have."""
+        """Returns the values at the living servers."""
         return [server.client().get(key) for server in self.servers if server.running()]
 
     def is_free(self, key):
@@ -68,12 +69,12 @@ class Quorum:
 
 
 def connected(hasp, n=5):
-    """Returns it when its workers are connected to so many servers in all."""
+    """Returns hasp when its workers have this many connections to servers, in total."""
     until(lambda: hasp.log.count("quorum_server_up") >= n, "hasp to be connected to the quorum")
     hasp.take_turn()
     return hasp
 
 
 def count(hasp, what):
-    """Of the metric hasp_<what>, for the quorum's locks."""
+    """Returns the metric hasp_<what> for the quorum's locks."""
     return of(hasp, f"hasp_{what}", "locks", kind="quorum")

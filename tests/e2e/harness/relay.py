@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A way to Redis that can be cut, also between a command and its reply.
+"""A relay to Redis that can be cut, also between a command and its reply.
 
     with Relay(redis.address) as relay: hasp before relay.address ...
 """
@@ -15,9 +15,9 @@ class Relay:
 
     def __init__(self, target):
         self.target = target
-        self.swallows = False  # what Redis answers is lost
-        self.lost = set()  # ports, as Redis sees them, of connections that carry nothing any more, nor end
-        self.holds_back = None  # an answer, or a tuple of them, that comes when this is None again
+        self.swallows = False  # Redis' answers are lost
+        self.lost = set()  # ports, as Redis sees them, of connections that neither carry bytes any more nor end
+        self.holds_back = None  # an answer, or a tuple of answers, that arrives when this is None again
         self.pairs = []
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port = self.listener.getsockname()[1]
@@ -28,7 +28,7 @@ class Relay:
         return f"127.0.0.1:{self.port}"
 
     def cut(self):
-        """Ends all connections and refuses new ones, until mend()."""
+        """Ends all connections and refuses new ones until mend()."""
         listener, self.listener = self.listener, None
         if listener:
             hang_up(listener)
@@ -63,8 +63,8 @@ class Relay:
             threading.Thread(target=self._serve, args=(near, far), daemon=True).start()
 
     def _serve(self, near, far):
-        """They are closed only when nobody uses them: the number of a closed one is soon another connection's,
-        which would get what was meant for this one."""
+        """Closes sockets only when no thread uses them: the number of a closed socket may be reused
+        by a connection that would get bytes of the old one."""
         replies = threading.Thread(target=self._copy, args=(far, near, True), daemon=True)
         replies.start()
         self._copy(near, far, False)
@@ -80,7 +80,7 @@ class Relay:
         hang_up(sink)
 
     def _pass_on(self, data, source, sink, replies):
-        """What a relay of another kind does in another way. `source` is where the data came from."""
+        """Forwards `data` from `source`. Other kinds of relays override this."""
         if self.lost and (source if replies else sink).getsockname()[1] in self.lost:
             return
         while replies and self._is_held(data):
@@ -100,6 +100,6 @@ class Relay:
 
 
 def hang_up(end):
-    """Wakes threads that read from it, too."""
+    """Also wakes threads that read from the socket."""
     with contextlib.suppress(OSError):
         end.shutdown(socket.SHUT_RDWR)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Seeing that a lock is renewed.
+"""Checks that hasp renews a lock.
 
-A renewal shows as an expiry that rises; what is not renewed must be gone within its lease.
-hasp renews after a third of the lease: on a busy machine it may come two seconds late.
+A renewal shows as an expiry that rises; a lock that is not renewed must be gone within its lease.
+hasp renews after a third of the lease, but on a busy machine perhaps two seconds late.
 """
 
 import time
@@ -22,13 +22,14 @@ def verbs(**settings):
     return sections.verbs(**{"lease": LEASE, **settings})
 
 
-# A machine on which these tests' own loops come to a halt for so long, in seconds, may do the same
-# to hasp for the rest of a lease.
+# If the machine halts these tests' own loops for so many seconds, it may halt hasp for the rest of
+# a lease.
 HALT = 0.7
 
 
 def rises(plain, count, *keys):
-    """Waits until the expiry of each of `keys` has risen `count` times. False: one went."""
+    """Waits until the expiry of each of `keys` has risen `count` times. Returns false if a key is
+    gone."""
     risen, halted = _rises(plain, count, *keys)
     if not risen:
         prompt(halted, HALT)
@@ -36,7 +37,7 @@ def rises(plain, count, *keys):
 
 
 def _rises(plain, count, *keys):
-    """Has it, and for how long was this loop halted?"""
+    """Returns whether the expiries have risen, and for how long this loop was halted."""
     seen, last = [0] * len(keys), [1 << 60] * len(keys)
     began = looked = time.monotonic()
     halted = 0
@@ -54,10 +55,11 @@ def _rises(plain, count, *keys):
 
 
 def is_renewed(plain, *keys):
-    """And not just once. That it goes on for as long as it should is the simulation's to show."""
+    """Waits for more than one renewal. The simulation shows that renewal continues as long as it
+    should."""
     return rises(plain, 2, *keys)
 
 
 def runs_out(plain, key):
-    """Without being renewed once."""
+    """Waits until the key is gone, without a renewal."""
     return not _rises(plain, 1, key)[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A primary with replicas, real ones."""
+"""A real primary with real replicas."""
 
 import pytest
 
@@ -25,7 +25,7 @@ class Replicas:
               "the replicas to acknowledge")
 
     def restore(self):
-        """As it began, and empty."""
+        """Restores the initial state, without data."""
         for replica in self.replicas:
             replica.thaw()
         self.primary.client().flushall()
@@ -43,7 +43,7 @@ class Replicas:
 
 @pytest.fixture(scope="module")
 def servers():
-    """Of test_replicas_ack*: a primary and two replicas."""
+    """A primary and two replicas, for test_replicas_ack*."""
     with Replicas(2) as servers:
         yield servers
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Frames that Redis and hasp answer, as bytes."""
+"""Replies of Redis and hasp, as bytes."""
 
 import re
 
@@ -9,7 +9,7 @@ NIL, NIL3 = b"$-1\r\n", b"_\r\n"  # in RESP2 and RESP3
 WRONGTYPE = b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
 CROSSSLOT = b"-CROSSSLOT Keys in request don't hash to the same slot\r\n"
 EXECABORT = b"-EXECABORT Transaction discarded because of previous errors.\r\n"
-UNKNOWN = b"-ERR hasp: upstream "  # the beginning: the connection was lost with a reply due
+UNKNOWN = b"-ERR hasp: upstream "  # begins the error that the connection was lost with a reply due
 NOREPLICAS = b"-NOREPLICAS Not enough good replicas to write.\r\n"
 FULL = b"-ERR max number of clients reached\r\n"
 
@@ -27,16 +27,16 @@ class Fence:
 
 
 FENCE = Fence()
-TAKEN = (OK, ONE, FENCE)  # a lock was taken, by whichever command
+TAKEN = (OK, ONE, FENCE)  # the replies by which any command reports that it took a lock
 
 
 def bulk(value):
-    """Of bytes, or of a word or number."""
+    """Returns the bulk string of bytes, a word or a number."""
     data = value if isinstance(value, bytes) else str(value).encode()
     return b"$%d\r\n%s\r\n" % (len(data), data)
 
 
 def fence(reply):
-    """The fencing token that LOCK answered."""
+    """Returns the fencing token in LOCK's reply."""
     assert reply[:1] == b":", reply
     return int(reply[1:])

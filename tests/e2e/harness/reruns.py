@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Re-runs: a test that raised TooSlow runs again, a few times; the end of the run says how often.
+"""Re-runs: a test that raised TooSlow runs again, a few times; the end of the run reports how
+often.
 
-Nothing is known yet of what such a test shows. But a defect can look like a slow machine, so the
-last of the runs counts, whatever it raises. conftest.py registers a Reruns as a plugin of pytest.
+Such a test has not shown anything yet. But a defect can look like a slow machine, so the last of
+the runs counts, whatever it raises. conftest.py registers a Reruns as a plugin of pytest.
 """
 
 import collections
@@ -17,8 +18,8 @@ PROPERTY = "reruns"
 
 
 class Reruns:
-    """pytest-xdist runs the tests in its workers and makes the summary in its controller. The
-    count goes from the one to the other as a property of the test's reports."""
+    """Counts re-runs. pytest-xdist runs the tests in its workers and prints the summary in its
+    controller, so the count passes from one to the other as a property of the test's reports."""
 
     def __init__(self):
         self.counts = collections.Counter()
@@ -33,7 +34,7 @@ class Reruns:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item, nextitem):
-        """A re-run has new fixtures. It is a call of this hook, so that plugins take part in it:
+        """A re-run has new fixtures. It is a call of this hook, so that other plugins see it, too:
         pytest-timeout sets its timer again, which ended with the first exception."""
         reruns = reruns_of(item)
         if not reruns:

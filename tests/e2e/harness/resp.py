@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A RESP2/RESP3 connection that hides nothing: bytes go in, whole frames come out.
+"""A RESP2/RESP3 connection without interpretation: bytes go in, whole frames come out.
 
-Frames are returned as the bytes that were received, so that a test can compare
-what hasp sends with what Redis sends, down to the last CR LF.
+Frames are the received bytes, so that a test can compare hasp's bytes with Redis' down to the last
+CR LF.
 """
 
 import socket
@@ -12,7 +12,7 @@ from .wait import PATIENCE
 
 
 def encode(*args):
-    """A command as an array of bulk strings."""
+    """Returns a command as an array of bulk strings."""
     out = b"*%d\r\n" % len(args)
     for arg in args:
         if not isinstance(arg, bytes):
@@ -22,16 +22,17 @@ def encode(*args):
 
 
 def pipeline(connection, *commands):
-    """All sent in one write; the replies."""
+    """Sends all commands in one write, and returns the replies."""
     connection.send(b"".join(encode(*command) for command in commands))
     return [connection.read() for _ in commands]
 
 
 class Connection:
-    """`address` is (host, port), or the path of a unix socket; a TlsAddress where it is to encrypt.
+    """`address` is (host, port), or the path of a unix socket; a TlsAddress makes the connection
+    use TLS.
 
-    `receive_buffer`: the bytes that the kernel takes for a client that does not read (twice as
-    many, to be exact), where it would otherwise take as many as come: up to tcp_rmem.
+    `receive_buffer`: how many bytes the kernel buffers for a client that does not read (in fact
+    twice as many); otherwise the kernel buffers up to tcp_rmem.
     `source`: the host to connect from.
     """
 
@@ -61,7 +62,7 @@ class Connection:
         return self.read()
 
     def read(self):
-        """One frame. Attributes (`|`) are part of the frame that they describe."""
+        """Reads one frame. Attributes (`|`) belong to the frame that they describe."""
         line = self._line()
         kind, rest = line[:1], line[1:-2]
         if kind in b"+-:_#,(":
@@ -77,7 +78,7 @@ class Connection:
         raise ValueError(f"not RESP: {line!r}")
 
     def at_end(self):
-        """True when the peer closes without sending anything more."""
+        """Returns true if the peer closes without sending anything more."""
         try:
             return self.file.read(1) == b""
         except ConnectionResetError:
@@ -108,7 +109,7 @@ class Connection:
         return data
 
     def _stream(self):
-        """The chunks of `$?`: `;size` each, the last one empty."""
+        """Returns the chunks of `$?`: `;size` each, the last one empty."""
         out = b""
         while True:
             line = self._line()

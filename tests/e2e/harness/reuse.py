@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A redis-server that outlives a test.
 
-Starting one costs fifty times what emptying one does. So each test worker keeps a server, which
-the next test gets if this one left it as it was: never killed, stopped or signalled, with the
-configuration and role that it had at its start. (New users are deleted.) Otherwise the next test gets a new one.
+Starting a server costs fifty times as much as emptying one. So each test worker keeps a server,
+which the next test gets if this test never killed, stopped or signalled it, and left its
+configuration and role as they were. (New users are deleted.) Otherwise the next test gets a new
+server.
 """
 
 import re
@@ -11,7 +12,8 @@ import re
 from .processes import RedisServer
 from .resp import Connection, encode, pipeline
 
-# If Redis does not answer for so many seconds, it runs a script: the next test gets another server.
+# If Redis does not answer for this many seconds, it runs a script: the next test gets another
+# server.
 PATIENCE = 5
 
 FACTS = [("ACL", "LIST"), ("MODULE", "LIST"), ("INFO", "replication"), ("INFO", "commandstats")]
@@ -49,7 +51,7 @@ class ReusedRedis:
         return Connection(self.server.unix, timeout=PATIENCE)
 
     def is_unchanged(self):
-        """If it is, empties it and closes the connections that the test left."""
+        """If the server is unchanged, empties it and closes the connections that the test left."""
         if self.server.was_disturbed or not self.server.running():
             return False
         try:

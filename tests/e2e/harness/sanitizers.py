@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests that tell nothing where hasp is built with a sanitizer: of what that changes, how much memory
-hasp takes, and what it does when there is none; and of what stays the same: the testers, servers and
-applications without hasp."""
+"""Tests that mean nothing if hasp is built with a sanitizer: tests of hasp's memory, which
+sanitizers change, and tests without hasp, of the checkers, servers and applications."""
 
 import functools
 import os
@@ -11,12 +10,12 @@ import pytest
 
 from .processes import TOP
 
-# conftest.py leaves such tests out where hasp is built with one.
+# conftest.py skips such tests if hasp is built with a sanitizer.
 UNLESS_SANITIZED = pytest.mark.unless_sanitized
 
 
 @functools.cache
 def sanitized():
-    """A sanitizer's shadow and quarantine are not hasp's memory."""
+    """Returns true if hasp has a sanitizer, whose shadow and quarantine are not hasp's memory."""
     binary = pathlib.Path(os.environ.get("HASP", TOP / "hasp")).read_bytes()
     return b"__asan_init" in binary or b"__tsan_init" in binary

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which test a worker of pytest-xdist runs next.
+"""Chooses the test that a worker of pytest-xdist runs next.
 
-Most tests wait more than they work, and a few files take most of the time. Those are begun first,
-the longest before the others, but by some of the workers only: campaigns are busy, and all of them
-at once would be too much for a small machine. Of the other files each worker has one for itself:
-so those that wait run beside those that work, and what a file's tests share is made once. A worker
-takes a test when it is done with one, not its share of them beforehand, and in the end from where
-most are left: nobody waits for one who has many.
+Most tests wait more than they work, and a few files take most of the time. Some of the workers
+begin with these long files, the longest first; if all workers did, the busy campaigns would be too
+much for a small machine. Each worker takes a file of its own from the other files, so that waiting
+tests run beside working ones, and the tests of a file share their fixtures. A worker takes one test
+after the other instead of a fixed share, in the end from the file with most tests left, so that no
+worker is idle while another has many tests.
 """
 
 import collections
@@ -15,21 +15,22 @@ import pathlib
 
 from xdist.scheduler import LoadScheduling
 
-# By the longest test of each. One that is missing here only makes the whole take longer.
+# Sorted by the longest test of each file. A file that is missing here only makes the whole run
+# longer.
 LONG = ("journey", "partition_campaign", "differential", "sentinel_locks", "discover_campaign", "cluster_campaign",
         "failover_campaign", "counting", "building", "hostile_campaign", "fencing_campaign", "waiting_many", "chaos")
 
-# In the order in which tests/README.md has them read: the basic ones first. Renewal, which takes long,
-# is the simulation's, too.
+# In the order of tests/README.md, basic tests first. Renewal, which takes long, is also tested by
+# the simulation.
 CORE = ("starting", "forwarding", "locks", "owners", "verbs", "disconnect", "waiting", "guards", "observe",
         "reload", "leaving")
-# contrib/check runs these with both builds: they show that each is a working hasp.
+# contrib/check runs these with both builds, to show that each is a working hasp.
 BASIC = CORE[:3]
 
-# Of the workers, one in so many begins with those.
+# One of this many workers begins with the long files.
 LANE = 3
 
-# A worker begins a test when it knows the next one. Short ones would be over before it comes.
+# A worker begins a test when it knows the next one. Short tests would be over before it comes.
 AHEAD, AHEAD_OF_SHORT, SHORT_SECONDS = 2, 8, 0.02
 
 
@@ -39,7 +40,7 @@ def name_of(path):
 
 
 def by_length(items):
-    """The long ones, and the others as they were."""
+    """Returns the long tests, sorted, and the others in their order."""
     def place(item):
         name = name_of(item.path)
         return LONG.index(name) if name in LONG else len(LONG)
@@ -48,7 +49,8 @@ def by_length(items):
 
 
 def mark(items):
-    """Tests of the scripts need no hasp. So the build without sanitizers runs them."""
+    """Marks tests. Tests of the scripts need no hasp, so only the build without sanitizers runs
+    them."""
     for item in items:
         name = name_of(item.path)
         if name in CORE:
@@ -68,7 +70,7 @@ def is_long(file):
 
 
 class Schedule(LoadScheduling):
-    """Of LoadScheduling all but who gets which of `pending`, and when."""
+    """As LoadScheduling, but decides differently which worker gets which of `pending`, and when."""
 
     def __init__(self, config, log):
         super().__init__(config, log)
@@ -82,7 +84,7 @@ class Schedule(LoadScheduling):
             self.pending[:] = range(len(self.collection))
             for test, name in enumerate(self.collection):
                 self.left.setdefault(file_of(name), collections.deque()).append(test)
-        for _ in range(AHEAD if first else 0):  # none gets its second before each has its first
+        for _ in range(AHEAD if first else 0):  # no worker gets its second test before each has its first
             for node in self.nodes:
                 self.give(node)
         for node in self.nodes:
@@ -110,7 +112,8 @@ class Schedule(LoadScheduling):
         self._send_tests(node, 1)
 
     def file_for(self, node):
-        """None: all that is pending was another's, which is no more."""
+        """Returns the worker's next file, or None if all pending tests belonged to a worker that is
+        gone."""
         long = [file for file in self.left if is_long(file)]
         if long and self.nodes.index(node) % LANE == 0:
             return long[0]

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The rewritten commands and their scripts on a real Redis, without a proxy.
 
-The rewriter is asked through rewrite_tool for the bytes that hasp would send; they
-are sent as they are. Where a rule does not apply, the reply is compared byte for
-byte with that of the plain command, run from the same state in another database.
-$REWRITE_TOOL names the program; otherwise make builds it.
+rewrite_tool returns the bytes that hasp would send, and these tests send them unchanged. If no rule
+applies, a test compares the reply byte for byte with that of the plain command, run from the same
+state in another database. $REWRITE_TOOL names the program; otherwise make builds it.
 """
 
 import fcntl
@@ -29,7 +28,7 @@ KEY, SIDE, FENCE = "lock:1", "hasp:owner:{lock:1}", "hasp:fence:{lock:1}"
 
 
 def build_tool():
-    """By make, where hasp was built; one test process at a time."""
+    """Builds rewrite_tool by make, where hasp was built; one test process at a time."""
     directory = pathlib.Path(os.environ.get("HASP") or TOP / "hasp").resolve().parent
     with open(directory / "Makefile") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -38,7 +37,7 @@ def build_tool():
 
 
 class Call:
-    """What the rewriter said: `passed`, or the fields of a struct lock_call."""
+    """The rewriter's result: `passed`, or the fields of a struct lock_call."""
 
     def __init__(self, words):
         self.passed = words[0] == "pass"
@@ -88,7 +87,7 @@ class Tool:
         return self.child.stdout.readline().split()
 
     def how(self, inline=False, resp=2, token=ME, ticket=None, may_wait=0, place=0, short=False):
-        """`may_wait`: for how many ms at most a try may stand in line."""
+        """`may_wait`: for how many ms an attempt may wait in the queue."""
         if ticket is None:
             ticket = f"{WORKER}-{next(self.serial):x}"
         return [1 if inline else 2 if short else 0, resp, to_hex(ticket), may_wait, place, to_hex(token)]
@@ -133,7 +132,7 @@ def load_scripts(tool, client):
 
 
 def parse(frame):
-    """A RESP2 frame as Python values."""
+    """Parses a RESP2 frame into Python values."""
     def one(at):
         end = frame.index(b"\r\n", at)
         kind, rest, at = frame[at:at + 1], frame[at + 1:end], end + 2
@@ -157,7 +156,8 @@ def command_table(server):
 
 
 class World:
-    """Redis with the scripts loaded: ours works in database 0, plain Redis in 1."""
+    """A Redis with the scripts loaded: hasp's calls work in database 0, plain Redis in database
+    1."""
 
     def __init__(self, tool, server):
         self.tool, self.server = tool, server
@@ -171,7 +171,7 @@ class World:
         self.clear()
 
     def begin(self):
-        """From now on times are put that end."""
+        """Marks the time from which on the test sets expiries."""
         self.began = time.monotonic()
 
     def clear(self):
@@ -181,11 +181,12 @@ class World:
         self.db.config_resetstat()
 
     def elapsed(self):
-        """Milliseconds since then, at most."""
+        """Returns an upper bound of the milliseconds since begin()."""
         return (time.monotonic() - self.began) * 1000 + 2
 
     def is_left(self, left, ms):
-        """Can so much be left of `ms` that were put since begin()? However long this machine takes."""
+        """Returns true if `ms` may be left of an expiry that was set since begin(), however slow
+        this machine is."""
         return ms - self.elapsed() <= left <= ms
 
     @staticmethod
@@ -200,7 +201,8 @@ class World:
             c.close()
 
     def run(self, *argv, resp=2, **rule):
-        """The reply to a command on keys with a rule; what passes, passes."""
+        """Returns the reply to a command on keys with a rule; a command that passes goes to Redis
+        unchanged."""
         return self._call(lambda short: self.tool.lock(argv, resp=resp, short=short, **rule), resp, argv)
 
     def verb(self, verb, *args, resp=2, **rule):
@@ -226,11 +228,11 @@ class World:
         return self.plainly[resp].call(*argv)
 
     def fence(self):
-        """The latest fencing token."""
+        """Returns the latest fencing token."""
         return int(self.db.get("hasp:fence") or 0)
 
     def fenced(self):
-        """The reply that tells it."""
+        """Returns the reply that contains the token."""
         return b":%d\r\n" % self.fence()
 
     def own(self, what, *words):
@@ -238,13 +240,14 @@ class World:
         return parse(self.ours[2].read())
 
     def renew(self, *locks):
-        """Each: kind, key, token, lease, fence."""
+        """Renews locks, each given as kind, key, token, lease, fence."""
         return self.own("renew", *itertools.chain(*(
             (kind, to_hex(key), to_hex(token), lease, fence)
             for kind, key, token, lease, fence in locks)))
 
     def release(self, kind, key, token, ticket=None, most=0):
-        """As hasp does it at disconnect: of a lock that counts, every try releases its hold."""
+        """Releases as hasp does at a disconnect: for a lock that counts, every attempt releases its
+        hold."""
         record = f"hasp:fence:{{{key}}}"
         if kind == "l":
             ticket = ticket or (self.db.hget(record, token) or b"0 ?").decode().split(" ")[1]
@@ -273,7 +276,7 @@ class World:
     # -- states
 
     def put(self, state, key=KEY, owner="connection"):
-        """Makes the state in both databases; returns the token that asks."""
+        """Creates the state in both databases. Returns the token of the client that asks."""
         self.begin()
         self.db.flushall()
         side = f"hasp:owner:{{{key}}}"
@@ -299,7 +302,7 @@ class World:
         return ME
 
     def dump(self, db=None):
-        """Every key with its value and the moment of its end."""
+        """Returns every key with its value and the time at which it expires."""
         db = self.db if db is None else db
         return {k: (db.dump(k), db.pexpiretime(k)) for k in db.keys()}
 
@@ -319,7 +322,8 @@ class World:
         self.assert_end_together(key, side)
 
     def assert_end_together(self, key, side):
-        """One script set both expiries, `side`'s last: they differ by no more than the time it took."""
+        """One script has set both expiries, `side`'s last: they differ by no more than the run time
+        of the script."""
         assert 0 <= self.db.pexpiretime(side) - self.db.pexpiretime(key) <= self.elapsed()
 
 

@@ -10,7 +10,7 @@ def section(name, settings):
 
 
 def rule(name="locks", **settings):
-    """A [lock] for lock:*, or for `pattern`."""
+    """Returns a [lock] section for lock:*, or for `pattern`."""
     return section(f"lock {name}", {"pattern": "lock:*", **settings})
 
 

@@ -51,7 +51,7 @@ class Sentinel(Process):
         raise RuntimeError(f"the sentinel does not start:\n{self.log}")
 
     def start(self):
-        """Also starts it again, with what it has learnt."""
+        """Starts the sentinel, also again, with its earlier knowledge."""
         self.spawn(redis_program(), self.config_file, "--sentinel")
         until(lambda: self._ready() or not self.running(), "a sentinel to start")
 
@@ -73,12 +73,12 @@ class Sentinel(Process):
             raise Unreachable(self) from error
 
     def names(self):
-        """The primary's (host, port)."""
+        """Returns the primary's (host, port)."""
         host, port = self.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME)
         return host, int(port)
 
     def at_rest(self, others, replicas):
-        """It knows everybody, and does not think that anything is to be done."""
+        """Returns true if the sentinel knows all servers, and sees nothing to do."""
         told = self.ask("SENTINEL", "MASTER", NAME)
         told = dict(zip(told[::2], told[1::2]))
         return (told["flags"] == "master" and int(told["num-other-sentinels"]) == others
@@ -86,8 +86,9 @@ class Sentinel(Process):
 
 
 class Sentinels:
-    """`options` are those of the servers, `sentinel_options` lines of the sentinels' file, `within` is
-    where they are. `tls`: with these options they speak nothing but TLS, to each other, too."""
+    """`options` are options of the servers, `sentinel_options` lines of the sentinels' file;
+    `within` is the place where they run. `tls`: options with which all of them accept only TLS,
+    also from each other."""
 
     def __init__(self, *options, sentinels=3, replicas=2, quorum=2, down_after_ms=1000,
                  failover_timeout_ms=3000, sentinel_options=(), within=(), tls=()):
@@ -101,7 +102,7 @@ class Sentinels:
                                        f"{self.host} {self.nodes[0].port}", host=self.host, within=within,
                                        tls=tls))
             settles(lambda: all(node.follows(self.nodes[0]) for node in self.nodes[1:]), "the replicas")
-            # A server that comes back knows of nobody, until the sentinels tell it whom to follow.
+            # A restarted server knows no other until the sentinels tell it which one to follow.
             for node in self.nodes:
                 node.options = self.options
             for _ in range(sentinels):
@@ -118,7 +119,7 @@ class Sentinels:
 
     @property
     def upstream(self):
-        """Of hasp's [upstream]."""
+        """Returns the lines of [upstream] in hasp's file."""
         return f"sentinels = {' '.join(self.addresses)}\nmaster = {NAME}"
 
     def at(self, address):
@@ -126,12 +127,12 @@ class Sentinels:
         return node
 
     def named(self):
-        """The server that all sentinels that run name; None: they do not agree yet."""
+        """Returns the server that all running sentinels name, or None if they disagree."""
         names = {sentinel.names() for sentinel in self.sentinels if sentinel.running()}
         return self.at(names.pop()) if len(names) == 1 else None
 
     def primary(self):
-        """The server that is, and of which all sentinels say that it is."""
+        """Returns the primary, on which all sentinels agree."""
         def agreed():
             node = self.named()
             return node if node and node.is_primary() else None
@@ -152,12 +153,13 @@ class Sentinels:
                 and primary)
 
     def until_stable(self):
-        """The primary, when all servers that live follow it, and no sentinel wants to do anything."""
+        """Returns the primary when all living servers follow it, and no sentinel has anything to
+        do."""
         return settles(self._stable, "the sentinels and servers to be at rest")
 
     def until_streaming(self):
-        """The primary, when each replica gets what is written: one that has just got all data is sent
-        nothing more before it has said that it lives, which it does once a second."""
+        """Returns the primary when each replica gets new writes. A replica that has just got all
+        data gets no more before it has acknowledged that, which it does once a second."""
         def streaming():
             primary = self.until_stable()
             with primary.client() as plain:
@@ -168,7 +170,7 @@ class Sentinels:
         return settles(streaming, "the replicas to be sent what is written")
 
     def until_moved_from(self, old):
-        """The new primary, when the sentinels name one."""
+        """Returns the new primary when the sentinels name one."""
         def moved():
             node = self.named()
             return node if node and node is not old and node.is_primary() else None
@@ -176,7 +178,7 @@ class Sentinels:
         return settles(moved, "the sentinels to choose a new primary")
 
     def failover(self):
-        """SENTINEL FAILOVER. Returns (old, new), when the sentinels name the new one."""
+        """Sends SENTINEL FAILOVER. Returns (old, new) when the sentinels name the new primary."""
         old = self.until_stable()
         asked = self.sentinels[0]
 

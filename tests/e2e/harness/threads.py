@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""hasp's threads, one of which can be made to stand still."""
+"""Stops one of hasp's threads."""
 
 import contextlib
 import ctypes
@@ -35,8 +35,8 @@ def _stops_idle(thread):
 
 @contextlib.contextmanager
 def stopped(thread):
-    """One thread of hasp stands still where it waits for events; the others go on. Elsewhere it
-    could have the allocator's lock, and the others would wait for that."""
+    """Stops one thread of hasp while it waits for events; the others continue. Elsewhere the thread
+    could hold the allocator's lock, for which the others would wait."""
     until(lambda: _stops_idle(thread), "the thread to wait for events")
     try:
         yield

@@ -20,11 +20,11 @@ from .sections import VERBS, rule
 
 Certificate = collections.namedtuple("Certificate", "cert key")
 
-# Tests that tell nothing through TLS: a client that connects while hasp is held up cannot shake hands, and
-# one that is not let in is told nothing. conftest.py leaves them out there.
+# Tests that make no sense with TLS: a client that connects while hasp is stopped cannot finish a
+# handshake, and a refused client gets no error. With $HASP_TLS, conftest.py skips them.
 UNLESS_ENCRYPTED = pytest.mark.unless_encrypted
 
-# Options of a hasp whose clients encrypt, and whom they trust.
+# Options of a hasp whose clients use TLS, and the authority that they trust.
 Encrypting = collections.namedtuple("Encrypting", "options authority")
 
 LOCALHOST = "DNS:localhost,IP:127.0.0.1"
@@ -72,7 +72,8 @@ class Authority:
         return Certificate(cert, key)
 
     def certificate_until(self, end, name):
-        """`end`: as time.time() has it. It began a day before."""
+        """Returns a certificate that ends at `end`, in time.time()'s seconds, and began a day
+        before."""
         cert, key, request, extensions = self._requested(name, LOCALHOST)
         config, database = self.directory / "ca.cnf", self.directory / "ca.txt"
         database.write_text("")
@@ -92,7 +93,7 @@ class Authority:
         return cert, key, request, extensions
 
     def trusting(self, certificate=None, **options):
-        """What a client needs to trust it, and to show `certificate`: an SSLContext."""
+        """Returns an SSLContext that trusts the authority, and shows `certificate`."""
         context = ssl.create_default_context(cafile=str(self.cert))
         if certificate:
             context.load_cert_chain(certificate.cert, certificate.key)
@@ -102,13 +103,14 @@ class Authority:
 
 
 def server_options(authority, certificate):
-    """`tls` of Sentinels and Cluster."""
+    """Returns `tls` for Sentinels and Cluster."""
     return ("--tls-cert-file", certificate.cert, "--tls-key-file", certificate.key, "--tls-ca-cert-file", authority.cert,
             "--tls-auth-clients", "no", "--tls-replication", "yes", "--tls-cluster", "yes")
 
 
 class TlsRedis(RedisServer):
-    """One that also listens for TLS, at tls_address. `clients`: whether it asks for certificates."""
+    """A Redis that also listens for TLS, at tls_address. `clients`: whether it demands
+    certificates."""
 
     def __init__(self, authority, certificate, *options, clients="no"):
         self.tls_port = free_port("127.0.0.1")
@@ -122,7 +124,7 @@ class TlsRedis(RedisServer):
 
 
 def connect_tls(address, context, session=None):
-    """A Connection that encrypts."""
+    """Returns a Connection that uses TLS."""
     connection = Connection(address)
     connection.file.close()
     try:
@@ -135,7 +137,7 @@ def connect_tls(address, context, session=None):
 
 
 def encrypted(address, authority, **options):
-    """The lines of [upstream]."""
+    """Returns the lines of [upstream]."""
     options = {"address": address, "tls": "yes", "tls_ca_cert_file": authority.cert, **options}
     return "\n".join(f"{name} = {value}" for name, value in options.items())
 
@@ -161,7 +163,8 @@ def is_everything_encrypted():
 
 @pytest.fixture(scope="session")
 def everything_encrypted(tmp_path_factory):
-    """With $HASP_TLS, tests that know nothing of TLS run through it: how start_hasp() listens. Else None."""
+    """With $HASP_TLS, returns the options by which start_hasp() listens with TLS in tests that know
+    nothing of TLS. Otherwise None."""
     if not is_everything_encrypted():
         return None
     trusted = Authority(tmp_path_factory.mktemp("everything"))
@@ -178,7 +181,7 @@ def tls_redis(authority, certificate):
 
 @pytest.fixture
 def tls_hasp(start_hasp, authority, certificate, tls_redis):
-    """hasp that encrypts on both sides: its first listener does not, the second does."""
+    """A hasp with TLS on both sides: only its second listener uses TLS."""
 
     def start(rules=rule() + guard() + VERBS, upstream=None, certificate=certificate, **options):
         options = {"listen_tls": "127.0.0.1:0", "tls_cert_file": certificate.cert, "tls_key_file": certificate.key,

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What LOCK.INFO and LOCK.LIST tell, as dicts: None for nil, numbers as int."""
+"""The replies to LOCK.INFO and LOCK.LIST as dicts, with None for nil, and numbers as int."""
 
-# The first fields of LOCK.INFO, which it tells in a transaction, too.
+# The first fields of LOCK.INFO, which it also returns in a transaction.
 REDIS_TELLS = ("owner", "holds", "ttl", "fence", "waiters")
 
 
 def told(connection, key, verb="LOCK.INFO"):
-    """Of a RESP2 connection; None: the lock is free."""
+    """Parses LOCK.INFO's RESP2 reply; None: the lock is free."""
     frame = connection.call(verb, key)
     if frame in (b"*-1\r\n", b"$-1\r\n"):
         return None
@@ -14,13 +14,13 @@ def told(connection, key, verb="LOCK.INFO"):
 
 
 def rows(frame):
-    """Of LOCK.LIST, in RESP2."""
+    """Parses LOCK.LIST's RESP2 reply."""
     lines = iter(frame.split(b"\r\n"))
     return [_pairs(lines) for _ in range(int(next(lines)[1:]))]
 
 
 def _pairs(lines):
-    """Of a flat array."""
+    """Returns the pairs of a flat array."""
     values = [_value(next(lines), lines) for _ in range(int(next(lines)[1:]))]
     return dict(zip(values[::2], values[1::2]))
 

@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Waiting for something to become true, never for time to pass."""
+"""Waits for a condition, never for time to pass."""
 
 import math
 import select
 import time
 
-# Until a test is given up, however busy the machine is; but less than a lease of 30 s, hasp's
-# default, whose end must not be taken for what is waited for.
+# Seconds until a test gives up on a busy machine; less than hasp's default lease of 30 s, whose end
+# must not be mistaken for the awaited event.
 PATIENCE = 25
 
 
 class TooSlow(Exception):
-    """The machine was too busy for a test to tell: conftest.py runs it again."""
+    """The machine was too busy for the test to decide: conftest.py runs the test again."""
 
 
 def prompt(seconds, limit):
-    """What took so long was told of, not found by looking; or the machine is busy."""
+    """Raises TooSlow if an event took so long that a check may have found it, instead of a
+    message."""
     if seconds > limit:
         raise TooSlow(f"{seconds} s instead of {limit}")
 

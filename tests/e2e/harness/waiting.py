@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests of waiting share."""
+"""Shared by the tests of waiting."""
 
 from . import sections
 from .replies import OK
