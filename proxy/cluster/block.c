@@ -63,7 +63,7 @@ static void answer(struct block_answer *a, struct slice reply)
 	a->reply = reply;
 }
 
-/* Refuses a command that Redis would queue, and hasp cannot: EXEC will be refused, too. */
+/* Refuses a command that Redis would queue and hasp cannot, and later EXEC. */
 static void refuse_queued(struct block *b, struct block_answer *a, struct slice error)
 {
 	b->aborted = true;
@@ -145,7 +145,7 @@ static void take_outside(struct block *b, const struct command *c, const struct 
 
 /* ---- the end of a transaction ---- */
 
-/* Ends the transaction, and answers by `reply`. The node forgets it and the watched keys. */
+/* Ends the transaction, also at its node, and answers the client by `reply`. */
 static void end_with(struct block *b, struct slice reply, struct block_answer *a)
 {
 	answer(a, reply);
@@ -177,8 +177,8 @@ static void take_exec(struct block *b, int proto, struct block_answer *a)
 
 /* ---- inside a transaction ---- */
 
-/* True if the command concerns the connection (a session has several), or if frames follow that
- * EXEC's reply does not count. */
+/* True if a transaction cannot have the command, because it concerns the connection, and a
+ * session has several; or because frames follow that EXEC's reply does not count. */
 static bool is_tied_to_connection(const struct command *c, const struct resp_view *req)
 {
 	static const char *const harmless[] = { "LIST", "GETNAME", "PAUSE", "UNPAUSE" };
@@ -206,7 +206,8 @@ static bool is_tied_to_connection(const struct command *c, const struct resp_vie
 	}
 }
 
-/* Takes a command without a key. Only Redis can judge an unknown or too short command. */
+/* Takes a command without a key. hasp sends it at once if only Redis can judge the command,
+ * because it is unknown or has a wrong number of arguments. */
 static void take_keyless(struct block *b, const struct command *c, const struct resp_view *req,
                          struct slice bytes, struct block_answer *a)
 {
@@ -223,7 +224,7 @@ static void take_keyless(struct block *b, const struct command *c, const struct 
 static void take_keyed(struct block *b, uint16_t slot, struct slice bytes,
                        struct block_answer *a)
 {
-	/* (A block that is open without a slot is at the home node.) */
+	/* A block that is open without a slot is at the home node. */
 	if (b->slot >= 0 ? b->slot != slot : b->state == BLOCK_OPEN) {
 		refuse_queued(b, a, plan_crossslot);
 		return;
@@ -297,9 +298,8 @@ void block_take(struct block *b, const struct command *c, const struct resp_view
                 const struct plan *p, struct slice bytes, int proto, struct block_answer *a)
 {
 	*a = (struct block_answer){ .step = BLOCK_PASS, .slot = b->slot };
-	/* Redis refuses an EXEC with too many arguments, and then drops the transaction and
-	 * the watched keys, as for any EXEC that it refuses. The node does so even if it has
-	 * no transaction. */
+	/* If EXEC has too many arguments, the node refuses it, and drops the transaction and
+	 * the watched keys. The node does so even if it has no transaction. */
 	if (c && c->facts.session == SESSION_EXEC && !command_arity_ok(c, req->argc) &&
 	    (b->state != BLOCK_NONE || b->watches)) {
 		a->step = BLOCK_SEND;
@@ -311,7 +311,7 @@ void block_take(struct block *b, const struct command *c, const struct resp_view
 			take_outside(b, c, req, p, a);
 		return;
 	}
-	/* Valkey's MULTI and WATCH have this flag. */
+	/* Valkey refuses by this flag, also MULTI and WATCH. */
 	if (c && command_arity_ok(c, req->argc) && c->flags & COMMAND_NO_MULTI) {
 		refuse_queued(b, a, not_inside);
 		return;

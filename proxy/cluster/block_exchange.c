@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * block_exchange: carries out the steps that block.c returns.
+ * block_exchange: carries out the steps that block.c returns for a transaction in a cluster.
  *
  *   MULTI      +OK, by hasp
  *   SET k v    MULTI SET k v --> the node of k: +OK is discarded, +QUEUED is the reply
@@ -8,18 +8,17 @@
  */
 
 #include "base/fatal.h"
-#include "cluster/cluster_internal.h"
+#include "cluster/session_internal.h"
 
 /* --- requests ---------------------------------------------------------------------------- */
 
-/* If the part was never sent, the node lacks its command, and the transaction fails. */
+/* Fails the transaction if the part was never sent: the node lacks its command. */
 static void on_block_reply(struct cluster_entry *e, struct cluster_part *p,
-                           const struct resp_reply *r, struct slice captured)
+                           const struct resp_reply *r)
 {
 	struct cluster_session *s = e->session;
 
 	(void)r;
-	(void)captured;
 	if (!p->node_conn && p->block->serial == s->block_serial)
 		block_fail(&s->block);
 }
@@ -30,12 +29,13 @@ static void merge_replaced(struct cluster_entry *e, struct buf *out)
 	buf_puts(out, e->arg);
 }
 
-/* `reply`: the client's answer in place of the node's reply; NULL: none. */
+/* Sends `request` as a part of the transaction. `reply`: the client gets it in place of the
+ * node's reply; NULL: the client gets the node's reply. */
 static void start_part(struct cluster_session *s, const struct command *c,
                        enum block_part_kind kind, struct block_answer *a, struct slice request,
                        const char *reply)
 {
-	struct cluster_entry *e = entry_begin(s, 1);
+	struct cluster_entry *e = entry_begin_one(s, a->slot, NULL, request);
 	struct block_part *b = xcalloc(1, sizeof(*b));
 
 	*b = (struct block_part){
@@ -56,7 +56,6 @@ static void start_part(struct cluster_session *s, const struct command *c,
 		e->merge = merge_replaced;
 		e->arg = (void *)(uintptr_t)reply; /* NOLINT(performance-no-int-to-ptr) */
 	}
-	entry_set_part(e, 0, a->slot, NULL, request);
 	entry_start(e);
 }
 
@@ -86,8 +85,9 @@ static void follow_map(struct cluster_session *s)
 		leave_node_conn(s);
 }
 
-/* True if the transaction began at the home node, for a command that only Redis could judge,
- * and a key now shows that it belongs elsewhere. The home node has run none of it. */
+/* True if the transaction is open at the home node, because of a command that only Redis could
+ * judge, and this command has a key: the transaction may belong to another node. The home node
+ * has run none of it. */
 static bool is_misplaced(const struct cluster_session *s, const struct plan *p)
 {
 	return s->block.state == BLOCK_OPEN && s->block.slot < 0 && p->kind == PLAN_SLOT;
@@ -103,8 +103,9 @@ static enum block_part_kind kind_of_step(enum block_state before, enum block_sta
 	return after == BLOCK_NONE ? BLOCK_PART_END : BLOCK_PART_QUEUED;
 }
 
-/* Notes the slot of an EXEC, or of a WATCH of several keys. The other commands of a
- * transaction need no note: if the node refuses one, it refuses EXEC. */
+/* Makes later requests wait for an EXEC, or for a WATCH of several keys: session_holds(). They
+ * need not wait for other commands of a transaction: a node that refuses one of these refuses
+ * EXEC, too. */
 static void note_several(struct cluster_session *s, enum block_state before,
                          const struct plan *p, const struct block_answer *a)
 {
@@ -114,23 +115,20 @@ static void note_several(struct cluster_session *s, enum block_state before,
 		s->blocks |= session_bit(p->slot);
 }
 
-bool block_exchange_take(struct cluster_session *s, const struct command *c,
-                         const struct resp_view *req, struct slice bytes, bool *taken)
+enum take block_exchange_take(struct cluster_session *s, const struct command *c,
+                              const struct resp_view *req, struct slice bytes)
 {
 	enum block_state before = s->block.state;
 	struct block_answer a;
 	struct plan p;
 
-	*taken = true;
 	if (before == BLOCK_NONE && !(c && c->facts.session >= SESSION_SELECT))
-		return false;
+		return TAKE_NOT;
 	follow_map(s);
 	p = plan_request(c, req);
 	if ((is_misplaced(s, &p) && !list_empty(&s->entries)) ||
-	    (p.kind == PLAN_SLOT && session_holds(s, p.slot, false))) {
-		*taken = false;
-		return true;
-	}
+	    (p.kind == PLAN_SLOT && session_holds(s, p.slot, false)))
+		return TAKE_LATER;
 	if (is_misplaced(s, &p))
 		leave_node_conn(s);
 	block_take(&s->block, c, req, &p, bytes, s->proto, &a);
@@ -155,5 +153,5 @@ bool block_exchange_take(struct cluster_session *s, const struct command *c,
 		s->block_serial++;
 	if (!block_is_tied(&s->block))
 		s->block_node_conn = NULL;
-	return a.step != BLOCK_PASS;
+	return a.step == BLOCK_PASS ? TAKE_NOT : TAKE_DONE;
 }

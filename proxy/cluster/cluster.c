@@ -4,10 +4,9 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
-#include "cluster/cluster_internal.h"
+#include "cluster/session_internal.h"
 
-/* --- parts that no node takes ------------------------------------------------------------- */
-
+/* Retries parts that no node takes. */
 static void on_tick(struct timer *t, double now)
 {
 	struct cluster *c = container_of(t, struct cluster, tick);
@@ -59,15 +58,9 @@ void cluster_free(struct cluster *c)
 	free(c);
 }
 
-static struct stream_peer *on_connect(struct link_env *env, struct link *l,
-                                      const struct link_login *accepted)
-{
-	return session_connect(env->inproc_peer, l, accepted);
-}
-
 void cluster_serve(struct cluster *c, struct link_env *env)
 {
-	env->connect = on_connect;
+	env->connect = session_connect;
 	env->inproc_peer = c;
 }
 
@@ -102,74 +95,56 @@ void cluster_set_limits(struct cluster *c, int64_t failover_wait_ms, size_t outp
 	c->output_limit = output_limit;
 }
 
-/* `fn` may close sessions, which then stay in memory until cluster_reap(). */
-static void each_session(struct cluster *c, void (*fn)(struct cluster_session *s, void *arg),
-                         void *arg)
-{
-	struct list todo;
-
-	list_init(&todo);
-	list_move_all(&todo, &c->sessions);
-	list_shift_each (struct cluster_session, s, &todo, node) {
-		list_append(&c->sessions, &s->node);
-		fn(s, arg);
-	}
-}
-
 /* --- the map ------------------------------------------------------------------------------ */
 
-static void use_map(struct cluster_session *s, void *arg)
+/* Goes through the sessions. The body may close any of them; they stay in memory until
+ * cluster_reap(). */
+#define each_session(c, s)                                                                     \
+	for (struct list todo, *c##_todo = begin_round(c, &todo); c##_todo; c##_todo = NULL)   \
+		for (struct cluster_session * s; (s = next_session(c, &todo));)
+
+static struct list *begin_round(struct cluster *c, struct list *todo)
 {
-	(void)arg;
-	dispatch_again(s);
-	pubsub_map_changed(s);
-	/* A request may wait for a node that the new map has. */
-	if (s->starved)
-		session_wake(s);
+	list_init(todo);
+	list_move_all(todo, &c->sessions);
+	return todo;
+}
+
+static struct cluster_session *next_session(struct cluster *c, struct list *todo)
+{
+	struct list *node = list_shift(todo);
+
+	if (!node)
+		return NULL;
+	list_append(&c->sessions, node);
+	return container_of(node, struct cluster_session, node);
 }
 
 void cluster_map_changed(struct cluster *c)
 {
-	each_session(c, use_map, NULL);
-}
-
-struct answer {
-	const struct node *from;
-	uint64_t question;
-	bool was_down;
-};
-
-static void use_answer(struct cluster_session *s, void *arg)
-{
-	const struct answer *a = arg;
-
-	if (!list_empty(&s->retries))
-		redirection_answered(s, a->from, a->question, a->was_down);
+	each_session(c, s)
+	{
+		dispatch_again(s);
+		pubsub_map_changed(s);
+		/* A request may wait for a node that the new map has. */
+		if (s->starved)
+			session_wake(s);
+	}
 }
 
 void cluster_node_answered(struct cluster *c, const struct node *n, uint64_t question,
                            bool was_down)
 {
-	each_session(c, use_answer, &(struct answer){ n, question, was_down });
-}
-
-static void renew_links(struct cluster_session *s, void *arg)
-{
-	(void)arg;
-	list_each (struct node_conn, l, &s->node_conns, in_session)
-		if (s->flow != FLOW_CLOSED)
-			node_conn_renew(l);
+	each_session(c, s) if (!list_empty(&s->retries))
+		redirection_answered(s, n, question, was_down);
 }
 
 void cluster_renew_links(struct cluster *c)
 {
-	each_session(c, renew_links, NULL);
+	each_session(c, s) list_each (struct node_conn, l, &s->node_conns,
+	                              in_session) if (s->flow != FLOW_CLOSED)
+		node_conn_renew(l);
 }
-
-struct forgotten {
-	const struct node *node;
-	const char *why;
-};
 
 static void forget_in_parts(struct cluster_session *s, const struct node *n)
 {
@@ -182,21 +157,17 @@ static void forget_in_parts(struct cluster_session *s, const struct node *n)
 	}
 }
 
-static void forget_node(struct cluster_session *s, void *arg)
-{
-	const struct forgotten *f = arg;
-
-	if (s->default_node == f->node)
-		s->default_node = NULL;
-	forget_in_parts(s, f->node);
-	list_drain (struct node_conn, l, &s->node_conns, in_session)
-		if (l->node == f->node)
-			node_conn_forget(l, f->why);
-}
-
 void cluster_forget_node(struct cluster *c, struct node *n, const char *why)
 {
-	each_session(c, forget_node, &(struct forgotten){ n, why });
+	each_session(c, s)
+	{
+		if (s->default_node == n)
+			s->default_node = NULL;
+		forget_in_parts(s, n);
+		list_drain (struct node_conn, l, &s->node_conns, in_session)
+			if (l->node == n)
+				node_conn_forget(l, why);
+	}
 	/* Closed sessions have left the node's links, but still point to the node. */
 	list_each (struct cluster_session, s, &c->dead, node)
 		s->default_node = NULL;

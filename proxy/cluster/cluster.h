@@ -7,9 +7,10 @@
  *   client --> struct link --> session --> link to node A, B, C (the node's pool's, or its own)
  *              (virtual)
  *
- * Each client has a virtual link of its own, so that none waits for another's slow node. The
- * links below are shared like those to a single server. The session follows redirections, and
- * retries nodes that cannot be reached for up to `failover_wait`, without notice to the client.
+ * Each client has a virtual link of its own, so that no client waits for a slow node of another
+ * client. The links to nodes are shared like those to a single server. The session follows
+ * redirections, and retries nodes that cannot be reached for up to `failover_wait`, without
+ * notice to the client.
  * Source: https://redis.io/docs/reference/cluster-spec/
  */
 #ifndef HASP_CLUSTER_CLUSTER_H
@@ -31,45 +32,46 @@ struct cluster_opts {
 	const struct commands *commands;
 	struct timers *timers;
 	enum node_health (*health)(const struct node *n); /* node_health() */
-	/* Asks for the map, which may be wrong or incomplete. May be called often. */
+	/* Asks for a new map, because this one may be wrong. May be called often. */
 	void (*refresh)(void *arg);
-	/* Asks a node that has redirected a request in spite of the map: for its map, and for
-	 * the slots that it gives away. Then calls cluster_node_answered(). Returns the lowest
-	 * number that the question may have. */
+	/* Asks a node that has redirected a request in spite of the map for its own map, and
+	 * for the slots that it gives away. Then calls cluster_node_answered(). Returns the
+	 * lowest number that the question may have. */
 	uint64_t (*verify)(void *arg, const struct node *n);
 	void *arg;
 };
 
 struct cluster *cluster_new(const struct cluster_opts *opts);
-/* To be called when all virtual links are closed, after cluster_reap(). */
+/* Call this when all virtual links are closed, after cluster_reap(). */
 void cluster_free(struct cluster *c);
 
 /* Makes links of `env` virtual: they lead to sessions. */
 void cluster_serve(struct cluster *c, struct link_env *env);
-/* Makes the front, which clients use in place of a node. Its links are virtual, and it has
- * nothing else. `links`: as for nodes. */
+/* Makes the front, which clients use in place of a node. Its links are virtual; it has no other
+ * part of a node. `links`: as for nodes. */
 struct node *cluster_front_new(struct cluster *c, const struct link_env *links);
 void cluster_front_stop(struct node *n); /* closes the pool's links */
 void cluster_front_free(struct node *n);
 
-/* A part that no node could take for `failover_wait_ms` gets an error as its answer.
- * `output_limit` is for the replies that are kept for a client because they came before their
- * turn: from this many bytes on, hasp does not read from the client. */
+/* Sets after how long a request that no node takes gets an error, and how many bytes of replies
+ * hasp keeps for a client because they came before their turn: from that many on, it does not
+ * read from the client. */
 void cluster_set_limits(struct cluster *c, int64_t failover_wait_ms, size_t output_limit);
 
-/* The map has changed: parts that wait for a node go to their slot's present node. */
+/* Call this when the map has changed: sends waiting requests to their slots' present nodes. */
 void cluster_map_changed(struct cluster *c);
-/* The node has answered question number `question`, and the map contains its answer.
- * `was_down`: this answer, or one shortly before, says that the cluster is down. */
+/* Call this when the node has answered question number `question`, and the map contains the
+ * answer. `was_down`: this answer, or one shortly before, says that the cluster is down. */
 void cluster_node_answered(struct cluster *c, const struct node *n, uint64_t question,
                            bool was_down);
-/* The node is not one of the cluster's primaries any more: no request goes there from now on,
- * and where replies are due the client's link ends. */
+/* Call this when the node is no longer a primary of the cluster: sessions send no more requests
+ * there. A virtual link with a request in flight at the node ends, because the outcome of that
+ * request is not known. */
 void cluster_forget_node(struct cluster *c, struct node *n, const char *why);
 
-/* Sessions leave outdated links to nodes (link_set_outdated()) for new ones as soon as no
- * request, transaction or watched key is left on them. If such a link carries state that ends
- * with its connection, as a subscription, the client's link ends then. */
+/* Makes sessions replace outdated links to nodes (link_set_outdated()) as soon as no request,
+ * transaction or watched key is left on them. If such a link carries state that ends with its
+ * connection, as a subscription, the client's link ends then. */
 void cluster_renew_links(struct cluster *c);
 
 /* Frees the sessions of links that were closed. Called once in each loop iteration. */

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * cluster_session: the far end of one virtual link: takes the link's requests, and gives it the
- * replies. Requests that the session cannot take yet wait in the link's stream, so that hasp
- * stops reading a client that sends too fast, as with a full socket.
+ * cluster_session: the far end of one client's virtual link: takes the link's requests, and
+ * gives it the replies. Requests that the session cannot take yet wait in the link's stream, so
+ * that hasp stops reading a client that sends too fast, as with a full socket.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fatal.h"
-#include "cluster/cluster_internal.h"
+#include "cluster/session_internal.h"
 
-/* Bounds for the number of requests in flight; the size of replies sets the limit. */
+/* Bounds of the limit of requests in flight, which depends on the size of replies. */
 #define ENTRIES_MAX ((size_t)4096)
 #define ENTRIES_MIN ((size_t)16)
-/* The size that hasp assumes until it knows how long replies are. */
+/* Bytes of a reply that hasp expects until it knows how long replies are. */
 #define FIRST_REPLY_SIZE ((size_t)256 * 1024)
-/* The session reads no more while requests take this much memory; one may exceed it. */
+/* The session takes no request while those in flight use this many bytes of memory. */
 #define REQUESTED_MAX ((size_t)32 * 1024 * 1024)
 
 /* --- requests ----------------------------------------------------------------------------- */
 
-/* True if the session may take one more request. hasp always reads shared links, so the
- * replies to all requests must fit, even if all wait for the first one. */
+/* True if the session may take one more request. hasp never stops reading a shared link, so the
+ * limit must have space for all replies, even if all of them wait for the first one. */
 static bool has_room(const struct cluster_session *s)
 {
 	size_t limit = s->cluster->output_limit;
@@ -39,8 +39,7 @@ static size_t session_pass_bad(struct cluster_session *s, const char *p, size_t 
 
 	if (!session_is_last_to_answer(s))
 		return 0;
-	e = entry_begin(s, 1);
-	entry_set_part(e, 0, -1, NULL, slice_of(p, used));
+	e = entry_begin_one(s, -1, NULL, slice_of(p, used));
 	e->ends = true;
 	entry_start(e);
 	session_set_flow(s, FLOW_ENDING);
@@ -76,7 +75,7 @@ static size_t session_take_request(struct cluster_session *s, const char *p, siz
 	return 0;
 }
 
-/* All requests taken so far are answered: the session may use another map. */
+/* Lets the session use the present map, if all requests are answered. */
 static void reopen(struct cluster_session *s)
 {
 	if (!list_empty(&s->entries))
@@ -88,7 +87,7 @@ static void reopen(struct cluster_session *s)
 		session_set_flow(s, FLOW_OPEN);
 }
 
-/* True while parts that were redirected, or routed by an older map, have no answer: later
+/* True while a part that was redirected, or routed by an older map, has no answer: later
  * requests may be for the same key, and must wait. */
 static bool is_barred(const struct cluster_session *s)
 {
@@ -113,7 +112,7 @@ static size_t gather_on(struct cluster_session *s, const char *p, size_t n)
 	size_t used;
 	enum resp_result r = request_scan(&scan, p, n, &used);
 
-	/* Wait for earlier requests: then the whole request can be taken at once. */
+	/* Wait for earlier requests, so that session_take_request() takes all of it. */
 	if (r != RESP_MORE && !list_empty(&s->entries)) {
 		s->starved = true;
 		return 0;
@@ -192,7 +191,7 @@ static size_t on_take(struct stream_peer *peer, struct slice bytes)
 
 /* --- beginning and end -------------------------------------------------------------------- */
 
-/* True if nothing more can come: the link ends, as a connection would. */
+/* True if no reply is due and no request can come: the link must end. */
 static bool is_session_over(const struct cluster_session *s)
 {
 	if (!list_empty(&s->entries) || buf_len(&s->out) || s->starved)
@@ -200,8 +199,8 @@ static bool is_session_over(const struct cluster_session *s)
 	return (s->flow == FLOW_ENDING && !s->lingers) || (s->shut && s->flow != FLOW_RAW);
 }
 
-/* The client has disconnected after a blocking command, and all commands before it are
- * answered. Close the link, or Redis would give the awaited element to nobody. */
+/* Closes the link of a blocking command whose client has disconnected, if all commands before
+ * it are answered: otherwise Redis would remove an element that no client gets. */
 static void hang_up(struct cluster_session *s)
 {
 	const struct cluster_entry *e = list_first(&s->entries, struct cluster_entry, node);
@@ -261,8 +260,8 @@ static void on_close(struct stream_peer *peer)
 	list_append(&s->cluster->dead, &s->node);
 }
 
-/* A part that a node has refused, or that waits for a link, was run by no node, and fails at
- * once. A part in flight may still run: hasp only does not send it again. */
+/* Fails the last request at once if no node has it. If a node has it, that node may still run
+ * it; if the node refuses it, hasp does not send it again. */
 static void on_withdraw(struct stream_peer *peer, struct slice error)
 {
 	struct cluster_session *s = container_of(peer, struct cluster_session, peer);
@@ -327,9 +326,10 @@ static void keep_login(struct cluster_session *s, const struct link_login *login
 	}
 }
 
-struct stream_peer *session_connect(struct cluster *c, struct link *l,
+struct stream_peer *session_connect(struct link_env *env, struct link *l,
                                     const struct link_login *accepted)
 {
+	struct cluster *c = env->inproc_peer;
 	struct cluster_session *s = xcalloc(1, sizeof(*s));
 
 	s->peer.ops = &peer_ops;

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * dispatch: finds the node for a part. Sends parts that no node has taken again, and fails them
- * after failover_wait.
+ * dispatch: finds the node for each part of a request. Sends parts that no node has taken
+ * again, and fails them after failover_wait.
  */
 #include <stdio.h>
 
-#include "cluster/cluster_internal.h"
+#include "cluster/session_internal.h"
 
 /* --- the home node ------------------------------------------------------------------------ */
 
-/* The node for a session's requests that name no key. The home stays the same for as long as
- * possible, because clients expect INFO or CONFIG to describe one server, and their messages
- * to be published in order. If the home does not answer, the session gets another one, unless
- * it has requests in flight, subscriptions or a transaction there. Requests in flight that any
- * node may answer, such as PING, go to the new home. */
+/* The home is the node for a session's requests that name no key. The home stays the same for
+ * as long as possible, because clients expect INFO or CONFIG to describe one server, and their
+ * messages to be published in order. If the home does not answer, the session gets another one,
+ * unless it has requests in flight, subscriptions or a transaction at the old one. Requests in
+ * flight that any node may answer, such as PING, go to the new home. */
 
-/* True if the session needs this node. `moves`: not counting parts that can move. */
+/* True if the session must stay at this node. `moves`: ignore parts that can move. */
 static bool has_something(const struct node_conn *l, bool moves)
 {
 	const struct cluster_session *s = l->session;
@@ -26,7 +26,7 @@ static bool has_something(const struct node_conn *l, bool moves)
 	return moves ? !node_conn_can_be_recalled(l) : l->nsent || !list_empty(&l->held);
 }
 
-/* Returns the session's connection to the node; NULL: nothing was ever sent there. */
+/* Returns the session's connection to the node; NULL: there is none. */
 static struct node_conn *node_conn_of(struct cluster_session *s, const struct node *n)
 {
 	list_each (struct node_conn, l, &s->node_conns, in_session)
@@ -54,6 +54,12 @@ static struct node *pick_default_node(struct cluster *c, enum node_health *healt
 	return best;
 }
 
+/* Chooses another home node if the present one does not answer, and the session can leave it.
+ * `moves`: parts in flight may move, too. Returns true if the caller must dispatch parts that
+ * wait for a link to the old home again. */
+/* Chooses another home node if the present one does not answer, and the session can leave it.
+ * `moves`: parts in flight may move, too. Returns true if the caller must dispatch parts that
+ * wait for a link to the old home again. */
 static bool leave_default_node(struct cluster_session *s, bool moves)
 {
 	struct cluster *c = s->cluster;
@@ -82,12 +88,6 @@ struct node *session_default_node(struct cluster_session *s)
 	else
 		(void)leave_default_node(s, false);
 	return s->default_node;
-}
-
-bool session_leave_default_node(struct cluster_session *s)
-{
-	return s->default_node && slot_map_has(s->cluster->opts.map, s->default_node) &&
-	       leave_default_node(s, true);
 }
 
 void entry_start(struct cluster_entry *e)
@@ -123,8 +123,9 @@ void part_dispatch(struct cluster_part *p)
 	node_conn_send(node_conn_get(s, n), p);
 }
 
-/* --- parts that no node has taken --- */
+/* --- parts that no node has taken --------------------------------------------------------- */
 
+/* Answers the part by an error, because no node took it for failover_wait. */
 static void fail_late(struct cluster_part *p)
 {
 	const struct slot_map *map = part_session(p)->cluster->opts.map;
@@ -162,7 +163,7 @@ static void fail_if_over(struct cluster_part *p, double now)
 		fail_late(p);
 }
 
-/* Fails parts that no node took for too long, and parts withdrawn while in flight. */
+/* Fails parts that no node took for too long, or whose request was withdrawn. */
 static void fail_those_late(struct cluster_session *s, double now)
 {
 	/* Entries that end must stay in the list until the loop is over. */
@@ -183,8 +184,9 @@ static bool has_held(const struct cluster_session *s)
 	return false;
 }
 
-/* While keys of a slot move to another node, or nodes disagree about a slot, a node may refuse
- * one request and run the next one. So a part waits for the answer to the older one. */
+/* True if the part must wait for the reply to an older part: while keys of a slot move to
+ * another node, or nodes disagree about the slot, a node may refuse one request and run the
+ * next one. */
 static bool waits_for_older(const struct cluster_part *p)
 {
 	const struct cluster_session *s = part_session(p);
@@ -209,7 +211,7 @@ static bool waits_for_older(const struct cluster_part *p)
 	return false;
 }
 
-/* True if a part is in flight that another node may answer if the home does not. */
+/* True if a part is in flight at the home node that any other node could answer. */
 static bool asks_default_node(const struct cluster_session *s)
 {
 	list_each (const struct cluster_entry, e, &s->entries, node)
@@ -223,8 +225,9 @@ static bool is_stalled(const struct cluster_session *s)
 	return !list_empty(&s->retries) || has_held(s) || asks_default_node(s);
 }
 
-/* True if the node may still run a part that was sent after this one, before it was refused. (A
- * blocking command among them may wait for this one.) */
+/* True if a later part of the slot, which was sent before the node refused this one, has no
+ * reply yet: the node may run it. Blocking commands do not count: they may wait for this part.
+ */
 static bool waits_for_younger(const struct cluster_part *p)
 {
 	const struct list *entries = &part_session(p)->entries;
@@ -254,7 +257,8 @@ bool dispatch_due(struct cluster_session *s, double now)
 {
 	if (!is_stalled(s))
 		return false;
-	if (session_leave_default_node(s))
+	if (s->default_node && slot_map_has(s->cluster->opts.map, s->default_node) &&
+	    leave_default_node(s, true))
 		dispatch_again(s);
 	fail_those_late(s, now);
 	send_retries(s, now);
@@ -272,7 +276,7 @@ void dispatch_again(struct cluster_session *s)
 			part_set_state(p, PART_RETRY);
 			p->node_conn = NULL;
 			p->asked = NULL;
-			/* A node must confirm a hint before its part is sent again. */
+			/* A part with a hint waits until its node has confirmed the hint. */
 			if (!p->hint)
 				p->retry_at = 0;
 			list_remove(&p->node);

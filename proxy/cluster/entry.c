@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * entry: the requests of a session, in order, and their replies.
+ * entry: the requests of a cluster session, in order, and their replies.
  *
  *   entries:   A (head)           B                   C
  *              its bytes go on    kept in B.reply     one part of two is answered
@@ -10,7 +10,7 @@
 
 #include "base/fatal.h"
 #include "base/random.h"
-#include "cluster/cluster_internal.h"
+#include "cluster/session_internal.h"
 
 void part_set_state(struct cluster_part *p, enum part_state state)
 {
@@ -54,6 +54,15 @@ void entry_set_part(struct cluster_entry *e, size_t i, int slot, struct node *to
 	e->session->nrequested += buf_cap(&p->request) + sizeof(*p);
 }
 
+struct cluster_entry *entry_begin_one(struct cluster_session *s, int slot, struct node *to,
+                                      struct slice request)
+{
+	struct cluster_entry *e = entry_begin(s, 1);
+
+	entry_set_part(e, 0, slot, to, request);
+	return e;
+}
+
 void part_keep(struct cluster_part *p, struct slice bytes)
 {
 	struct cluster_session *s = part_session(p);
@@ -78,6 +87,16 @@ void part_let_go(struct cluster_part *p)
 {
 	p->streamed = true;
 	drop_request(p);
+}
+
+static void block_part_free(struct cluster_session *s, struct block_part *b)
+{
+	if (!b)
+		return;
+	s->kept -= buf_len(&b->behind);
+	buf_release(&b->behind);
+	buf_release(&b->refused);
+	free(b);
 }
 
 void entry_end(struct cluster_entry *e)
@@ -139,7 +158,6 @@ static void forward_kept(struct cluster_entry *e)
 	buf_give(&e->reply, &s->cluster->requests);
 }
 
-/* During this call the link may get bytes, and its user may send requests. */
 void session_advance(struct cluster_session *s)
 {
 	struct cluster_entry *e;
@@ -154,8 +172,8 @@ void session_advance(struct cluster_session *s)
 		if (!e->done)
 			break;
 		ends = e->ends;
-		/* Redis closes after it has sent a reply: if that is muted, it waits for the
-		 * client. */
+		/* Redis closes when it has sent the reply; it does not close if CLIENT REPLY
+		 * mutes the reply. */
 		s->lingers = e->ends && e->muted;
 		advanced = true;
 		entry_end(e);
@@ -170,35 +188,35 @@ void session_advance(struct cluster_session *s)
 		session_steer_node_conns(s);
 	if (ends && s->flow != FLOW_CLOSED)
 		session_set_flow(s, FLOW_ENDING);
-	/* More requests may be taken. */
+	/* The session may take more requests now. */
 	if (advanced)
 		session_wake(s);
 }
 
-/* The replies were merged. */
-static void give_replies(struct cluster_entry *e)
+/* Forwards the reply that is made of the replies of the entry's parts, and frees these. */
+static void forward_merged(struct cluster_entry *e)
 {
+	struct cluster_session *s = e->session;
+	struct buf merged = BUF_INIT;
+
+	e->merge(e, &merged);
 	for (size_t i = 0; i < e->nparts; i++) {
-		struct buf *reply = &e->parts[i].reply;
-		e->session->kept -= buf_len(reply);
-		buf_give(reply, &e->session->cluster->requests);
+		s->kept -= buf_len(&e->parts[i].reply);
+		buf_give(&e->parts[i].reply, &s->cluster->requests);
 	}
+	entry_forward(e, buf_slice(&merged));
+	buf_release(&merged);
 }
 
 static void entry_finish(struct cluster_entry *e)
 {
-	struct buf merged = BUF_INIT;
 	size_t *size = &e->session->reply_size;
 
 	*size -= *size / 8;
 	if (*size < e->nreply)
 		*size = e->nreply;
-	if (e->merge) {
-		e->merge(e, &merged);
-		give_replies(e);
-		entry_forward(e, buf_slice(&merged));
-		buf_release(&merged);
-	}
+	if (e->merge)
+		forward_merged(e);
 	e->done = true;
 	if (is_head(e))
 		session_advance(e->session);
@@ -247,8 +265,9 @@ void entry_answer_new(struct cluster_session *s, struct slice reply)
 
 /* --- parts -------------------------------------------------------------------------------- */
 
-/* Handles bytes that must wait for earlier replies. If the session keeps too many, it reads
- * none of its own links but the one whose reply comes next. */
+/* If the session keeps too many bytes of replies before their turn, stops reading its own
+ * links, except the one whose reply comes next. If the bytes came from a link that cannot stop,
+ * ends the session. */
 static void bound_kept(struct cluster_session *s, const struct node_conn *from)
 {
 	if (s->kept < s->cluster->output_limit)
@@ -280,14 +299,14 @@ void part_on_bytes(struct cluster_part *p, struct slice bytes)
 		bound_kept(s, p->node_conn);
 }
 
-void part_on_reply(struct cluster_part *p, const struct resp_reply *r, struct slice captured)
+void part_on_reply(struct cluster_part *p, const struct resp_reply *r)
 {
 	struct cluster_entry *e = p->entry;
 
 	part_set_state(p, PART_DONE);
 	e->ndone++;
 	if (e->on_reply)
-		e->on_reply(e, p, r, captured);
+		e->on_reply(e, p, r);
 	p->node_conn = NULL;
 	if (e->ndone == e->nparts)
 		entry_finish(e);
@@ -299,12 +318,10 @@ void part_fail(struct cluster_part *p, struct slice error)
 
 	list_remove(&p->node);
 	part_on_bytes(p, error);
-	part_on_reply(p, &r, error);
+	part_on_reply(p, &r);
 }
 
 /* --- parts of transactions ---------------------------------------------------------------- */
-
-/* Notes which node connection has the transaction, and what a part keeps of it. */
 
 struct slice block_leave(struct cluster_session *s)
 {
@@ -322,23 +339,13 @@ struct slice block_part_begin(struct node_conn *l, struct cluster_part *p)
 	struct block_part *b = p->block;
 
 	buf_release(&b->refused);
-	/* (After EXEC the node has nothing left of it.) */
+	/* After EXEC the node has nothing of the transaction. */
 	if (b->serial == s->block_serial && b->kind != BLOCK_PART_END &&
 	    block_is_tied(&s->block)) {
-		/* The node of the keys watched earlier gets no EXEC, so EXEC must fail. */
+		/* Keys are watched at another node, which gets no EXEC: so EXEC must fail. */
 		if (s->block_node_conn && s->block_node_conn != l)
 			s->block.watch_lost = true;
 		s->block_node_conn = l;
 	}
 	return b->begins ? buf_slice(&b->behind) : SLICE_NONE;
-}
-
-void block_part_free(struct cluster_session *s, struct block_part *b)
-{
-	if (!b)
-		return;
-	s->kept -= buf_len(&b->behind);
-	buf_release(&b->behind);
-	buf_release(&b->refused);
-	free(b);
 }

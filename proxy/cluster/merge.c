@@ -12,11 +12,11 @@
 
 /* --- splitting ---------------------------------------------------------------------------- */
 
-/* With more keys than this, a linear search for their slots would take too long. */
+/* Up to this many keys, hasp searches the parts for a key's slot. */
 #define FEW_KEYS 16
 
-/* `index`: by slot, the number of its part plus one; NULL: there are few keys. Returns nparts
- * if the slot has no part yet. */
+/* Returns the number of the slot's part; nparts: it has none yet. `index`: by slot, the number
+ * of its part plus one; NULL: search the parts. */
 static uint32_t find_part(const struct split *s, const uint32_t *index, uint16_t slot)
 {
 	if (index)
@@ -79,6 +79,8 @@ void split_write(const struct split *s, uint32_t i, const struct resp_view *req,
 			resp_write_bulk(out, req->argv[1 + (size_t)key * s->step + k]);
 }
 
+/* --- merging ------------------------------------------------------------------------------ */
+
 /* The error if nodes have different versions, or one of them has renamed the command. */
 static const struct slice unlike = SLICE_LIT(
 	"-ERR hasp: hasp cannot merge the replies of the cluster's nodes\r\n");
@@ -116,16 +118,25 @@ static void write_integer(struct buf *out, long long v)
 	buf_printf(out, ":%lld\r\n", v);
 }
 
-static void merge_sum(const struct slice *replies, size_t n, struct buf *out)
+static void merge_equal(const struct split *s, const struct slice *replies, size_t n,
+                        struct buf *out)
+{
+	(void)s;
+	(void)n;
+	buf_append(out, replies[0]);
+}
+
+static void merge_sum(const struct split *s, const struct slice *replies, size_t n,
+                      struct buf *out)
 {
 	long long sum = 0, v;
 
+	(void)s;
 	for (size_t i = 0; i < n; i++) {
 		if (!read_integer(replies[i], &v)) {
 			buf_append(out, unlike);
 			return;
 		}
-		/* (These are counts of keys, which never overflow.) */
 		sum = (long long)((unsigned long long)sum + (unsigned long long)v);
 	}
 	write_integer(out, sum);
@@ -147,10 +158,12 @@ static long long count_elements(struct slice reply)
 	return n;
 }
 
-static void merge_list(const struct slice *replies, size_t n, struct buf *out)
+static void merge_list(const struct split *s, const struct slice *replies, size_t n,
+                       struct buf *out)
 {
 	long long sum = 0;
 
+	(void)s;
 	for (size_t i = 0; i < n; i++) {
 		long long count = count_elements(replies[i]);
 		if (count < 0) {
@@ -164,33 +177,33 @@ static void merge_list(const struct slice *replies, size_t n, struct buf *out)
 		buf_append(out, reply_elements(replies[i]));
 }
 
-/* Cuts the next element off `elements`, with its header; SLICE_NONE: there is none. */
-static struct slice take_element(struct slice *elements)
+struct slice merge_take_frame(struct slice *frames)
 {
-	const char *begin = elements->p;
+	const char *begin = frames->p;
 	struct resp_reply r;
 
-	if (!reply_next(elements, &r))
+	if (!reply_next(frames, &r))
 		return SLICE_NONE;
-	return slice_of(begin, (size_t)(elements->p - begin));
+	return slice_of(begin, (size_t)(frames->p - begin));
 }
 
 static int compare_elements(const void *a, const void *b)
 {
 	const struct slice *x = a, *y = b;
 
-	/* Each begins with its length, so none is the beginning of another one. */
+	/* An element begins with its length, so no element is the beginning of another one. */
 	return memcmp(x->p, y->p, x->n < y->n ? x->n : y->n);
 }
 
-static void merge_names(const struct slice *replies, size_t n, struct buf *out)
+static void merge_names(const struct split *s, const struct slice *replies, size_t n,
+                        struct buf *out)
 {
 	struct buf all = BUF_INIT, names = BUF_INIT;
 	struct slice rest, *v;
 	size_t nnames = 0;
 	long long count;
 
-	merge_list(replies, n, &all);
+	merge_list(s, replies, n, &all);
 	count = count_elements(buf_slice(&all));
 	if (count <= 0) {
 		buf_append(out, buf_slice(&all));
@@ -200,7 +213,7 @@ static void merge_names(const struct slice *replies, size_t n, struct buf *out)
 	v = xcalloc((size_t)count, sizeof(*v));
 	rest = reply_elements(buf_slice(&all));
 	for (long long i = 0; i < count; i++)
-		v[i] = take_element(&rest);
+		v[i] = merge_take_frame(&rest);
 	qsort(v, (size_t)count, sizeof(*v), compare_elements);
 	for (long long i = 0; i < count; i++) {
 		if (i > 0 && slice_eq(v[i], v[i - 1]))
@@ -226,14 +239,15 @@ static bool is_at_all_nodes(struct slice element)
 	return channel_has_key_events(slice_of(lf, element.n - (size_t)(lf - element.p)));
 }
 
-/* Appends the next name of each of the `rests`, and its count. False: they differ. */
+/* Takes the next name and count off each of the `rests`, and appends the name and the sum of
+ * the counts. Returns false if the names differ. */
 static bool write_count(struct slice *rests, size_t n, struct buf *out)
 {
 	struct slice name = SLICE_NONE;
 	long long sum = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		struct slice same = take_element(&rests[i]);
+		struct slice same = merge_take_frame(&rests[i]);
 		struct resp_reply r;
 
 		if (i == 0)
@@ -250,13 +264,15 @@ static bool write_count(struct slice *rests, size_t n, struct buf *out)
 	return true;
 }
 
-static void merge_counts(const struct slice *replies, size_t n, struct buf *out)
+static void merge_counts(const struct split *s, const struct slice *replies, size_t n,
+                         struct buf *out)
 {
 	struct slice *rests = xcalloc(n, sizeof(*rests));
 	long long count = count_elements(replies[0]);
 	struct buf merged = BUF_INIT;
 	bool ok = count >= 0;
 
+	(void)s;
 	for (size_t i = 0; i < n; i++) {
 		rests[i] = reply_elements(replies[i]);
 		ok = ok && count_elements(replies[i]) == count;
@@ -270,56 +286,52 @@ static void merge_counts(const struct slice *replies, size_t n, struct buf *out)
 	free(rests);
 }
 
-/* Cuts the next integer off each of `rests`, and writes the least of them. */
-static bool take_least(struct slice *rests, size_t n, long long *least)
+/* Cuts the next integer off each of `rests`, and appends the least of them. */
+static bool write_least(struct slice *rests, size_t n, struct buf *out)
 {
-	*least = LLONG_MAX;
+	long long least = LLONG_MAX;
+
 	for (size_t i = 0; i < n; i++) {
 		struct resp_reply r;
 		if (!reply_next(&rests[i], &r) || r.type != ':')
 			return false;
-		if (r.integer < *least)
-			*least = r.integer;
+		if (r.integer < least)
+			least = r.integer;
 	}
+	write_integer(out, least);
 	return true;
 }
 
-static bool write_least(struct slice *rests, size_t n, size_t count, struct buf *out)
-{
-	for (size_t k = 0; k < count; k++) {
-		long long least;
-		if (!take_least(rests, n, &least))
-			return false;
-		write_integer(out, least);
-	}
-	return true;
-}
-
-static void merge_least(const struct slice *replies, size_t n, struct buf *out)
+static void merge_least(const struct split *s, const struct slice *replies, size_t n,
+                        struct buf *out)
 {
 	struct slice *rests = xcalloc(n, sizeof(*rests));
 	long long count = count_elements(replies[0]);
 	struct buf merged = BUF_INIT;
 	bool ok = true;
 
+	(void)s;
 	if (count >= 0)
 		resp_write_array(&merged, (size_t)count);
 	for (size_t i = 0; i < n; i++) {
 		rests[i] = count < 0 ? replies[i] : reply_elements(replies[i]);
 		ok = ok && count_elements(replies[i]) == count;
 	}
-	ok = ok && write_least(rests, n, count < 0 ? 1 : (size_t)count, &merged);
+	for (long long k = 0; ok && k < (count < 0 ? 1 : count); k++)
+		ok = write_least(rests, n, &merged);
 	buf_append(out, ok ? buf_slice(&merged) : unlike);
 	buf_release(&merged);
 	free(rests);
 }
 
-/* Most nodes answer that no script runs; another error comes from the node where one does. */
-static void merge_any(const struct slice *replies, size_t n, struct buf *out)
+/* Ignores the error of nodes where no script runs if another node has another error. */
+static void merge_any(const struct split *s, const struct slice *replies, size_t n,
+                      struct buf *out)
 {
 	static const struct slice idle = SLICE_LIT("-NOTBUSY");
 	struct slice found = replies[0];
 
+	(void)s;
 	for (size_t i = 0; i < n; i++) {
 		if (!is_error(replies[i])) {
 			found = replies[i];
@@ -332,12 +344,13 @@ static void merge_any(const struct slice *replies, size_t n, struct buf *out)
 }
 
 /* Appends the elements in the order of the keys. */
-static void merge_values(const struct split *s, const struct slice *replies, struct buf *out)
+static void merge_values(const struct split *s, const struct slice *replies, size_t n,
+                         struct buf *out)
 {
-	struct slice *rests = xcalloc(s->nparts, sizeof(*rests));
+	struct slice *rests = xcalloc(n, sizeof(*rests));
 	bool fits = true;
 
-	for (uint32_t i = 0; i < s->nparts; i++) {
+	for (size_t i = 0; i < n; i++) {
 		rests[i] = reply_elements(replies[i]);
 		fits = fits && count_elements(replies[i]) == (long long)s->parts[i].nkeys;
 	}
@@ -346,7 +359,7 @@ static void merge_values(const struct split *s, const struct slice *replies, str
 	else
 		buf_append(out, unlike);
 	for (uint32_t key = 0; fits && key < s->nkeys; key++) {
-		struct slice element = take_element(&rests[s->keys[key].part]);
+		struct slice element = merge_take_frame(&rests[s->keys[key].part]);
 
 		/* A whole reply has all the elements that its header counts. */
 		HASP_ASSERT(element.n > 0);
@@ -355,10 +368,12 @@ static void merge_values(const struct split *s, const struct slice *replies, str
 	free(rests);
 }
 
-static void merge_found(const struct slice *replies, size_t n, struct buf *out)
+static void merge_found(const struct split *s, const struct slice *replies, size_t n,
+                        struct buf *out)
 {
 	struct slice found = replies[0];
 
+	(void)s;
 	for (size_t i = 0; i < n; i++) {
 		struct slice rest = replies[i];
 		struct resp_reply r;
@@ -370,38 +385,16 @@ static void merge_found(const struct slice *replies, size_t n, struct buf *out)
 	buf_append(out, found);
 }
 
+static void (*const merges[MERGE_NKINDS])(const struct split *s, const struct slice *replies,
+                                          size_t n, struct buf *out) = {
+	[MERGE_SAME] = merge_equal,  [MERGE_SUM] = merge_sum,     [MERGE_LEAST] = merge_least,
+	[MERGE_LIST] = merge_list,   [MERGE_NAMES] = merge_names, [MERGE_COUNTS] = merge_counts,
+	[MERGE_FOUND] = merge_found, [MERGE_ANY] = merge_any,     [MERGE_VALUES] = merge_values,
+};
+
 void merge_replies(enum merge_kind kind, const struct split *split, const struct slice *replies,
                    size_t n, struct buf *out)
 {
-	if (kind != MERGE_ANY && merge_error(replies, n, out))
-		return;
-	switch (kind) {
-	case MERGE_SAME:
-		buf_append(out, replies[0]);
-		break;
-	case MERGE_SUM:
-		merge_sum(replies, n, out);
-		break;
-	case MERGE_LEAST:
-		merge_least(replies, n, out);
-		break;
-	case MERGE_LIST:
-		merge_list(replies, n, out);
-		break;
-	case MERGE_NAMES:
-		merge_names(replies, n, out);
-		break;
-	case MERGE_COUNTS:
-		merge_counts(replies, n, out);
-		break;
-	case MERGE_FOUND:
-		merge_found(replies, n, out);
-		break;
-	case MERGE_ANY:
-		merge_any(replies, n, out);
-		break;
-	case MERGE_VALUES:
-		merge_values(split, replies, out);
-		break;
-	}
+	if (kind == MERGE_ANY || !merge_error(replies, n, out))
+		merges[kind](split, replies, n, out);
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * merge: splits a request for several slots, and merges the replies of several nodes into the
- * one that a single Redis would give. If replies are errors, the first error in the order of
- * the parts is the reply. The version of RESP does not matter: the replies are in the
- * client's.
+ * merge: splits a request for several slots of a cluster, and merges the replies of several
+ * nodes into the one that a single Redis would give. If replies are errors, the first error in
+ * the order of the parts is the reply.
  */
 #ifndef HASP_CLUSTER_MERGE_H
 #define HASP_CLUSTER_MERGE_H
@@ -15,9 +14,9 @@
 #include "base/slice.h"
 #include "resp/view.h"
 
-/* A request whose keys are in several slots, as one request for each slot: Redis takes
- * no other, even if the slots are one node's. Each key keeps its place among those of its slot;
- * slots are in the order of their first keys.
+/* A request whose keys are in several slots, as one request for each slot: Redis refuses a
+ * request for several slots, even if one node serves them all. The keys of each slot keep their
+ * order; slots are in the order of their first keys.
  *
  *   MGET a b c d   a, c in one slot, b and d in others   ->   MGET a c | MGET b | MGET d */
 
@@ -57,10 +56,14 @@ enum merge_kind {
 	MERGE_FOUND, /* the first reply that is not nil, if there is one */
 	MERGE_ANY, /* a reply that is no error, else the most specific error: SCRIPT KILL */
 	MERGE_VALUES, /* arrays of an element for each key: joined in the keys' order */
+	MERGE_NKINDS,
 };
 
+/* Cuts the next whole frame off `frames`; SLICE_NONE: there is none. */
+struct slice merge_take_frame(struct slice *frames);
+
 /* Appends the reply to `out`. `replies`: `n` whole replies, n >= 1. `split`: for MERGE_VALUES,
- * how the request was split into `n` parts; else NULL. */
+ * how the request was split into `n` parts; else unused. */
 void merge_replies(enum merge_kind kind, const struct split *split, const struct slice *replies,
                    size_t n, struct buf *out);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "cluster/cluster_internal.h"
+#include "cluster/session_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -52,7 +52,7 @@ static void replace_all(struct slice text, const struct replacement *table, stru
 	buf_append(out, text);
 }
 
-/* Replaces the texts in a string, and corrects its length. (RESP3 also names its format.) */
+/* Replaces the texts of `of_info` in a bulk string, and corrects its length. */
 static void replace_in_string(struct slice reply, struct buf *out)
 {
 	const char *lf = memchr(reply.p, '\n', reply.n);
@@ -89,7 +89,7 @@ static size_t line_length(struct slice reply)
 	return lf ? (size_t)(lf - reply.p) + 1 : reply.n;
 }
 
-/* Returns the digits of the connection's id; SLICE_NONE: the reply has none. */
+/* Returns the digits of the connection's id in the reply; SLICE_NONE: it has none. */
 static struct slice find_id(struct slice reply)
 {
 	static const struct slice field = SLICE_LIT("$2\r\nid\r\n:"), info = SLICE_LIT("id=");

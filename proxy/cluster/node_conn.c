@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * node_conn: a session's links to the nodes. A session that shares uses a link of each node's
- * pool. Any other session opens links of its own, and replays its session commands on them
- * before it sends anything else. This file decides when a node connection has a link, keeps
- * the parts that wait for it, and handles the replies.
+ * node_conn: a cluster session's links to the nodes. A session that shares uses a link of each
+ * node's pool. Any other session opens links of its own, and replays its session commands on
+ * them before it sends anything else. This file decides when a node connection has a link,
+ * keeps the parts that wait for the link, and handles the replies.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/fatal.h"
-#include "cluster/cluster_internal.h"
+#include "cluster/session_internal.h"
 
 #define MAY_FOLLOW(state) (1u << (state))
 
@@ -53,7 +53,7 @@ static void send_held(struct node_conn *l)
 	session_wake(l->session);
 }
 
-/* Sends the next session command. Returns false if there is none. */
+/* Sends the next session command to replay. Returns false if there is none. */
 static bool node_conn_replay_next(struct node_conn *l)
 {
 	list_each (const struct replayed, r, &l->session->replay.commands, node) {
@@ -66,8 +66,9 @@ static bool node_conn_replay_next(struct node_conn *l)
 	return false;
 }
 
-/* The link is connected; a shared one has logged in. Session commands are sent one by one:
- * Redis does not answer a login that fails while another reply is pending. */
+/* Uses the link, which is connected; a shared one has logged in. hasp sends session commands
+ * one by one, because Redis does not answer a login that fails while another reply is pending.
+ */
 static void node_conn_begin(struct node_conn *l)
 {
 	l->in_frame = l->in_push = false;
@@ -93,7 +94,7 @@ static void node_conn_leave(struct node_conn *l)
 
 /* --- the link's end ----------------------------------------------------------------------- */
 
-/* Dispatches again the parts that the node never saw. */
+/* Dispatches the parts that the node never got again. */
 static void give_up_held(struct node_conn *l, const char *why)
 {
 	struct list held;
@@ -115,8 +116,8 @@ static void node_conn_break(struct node_conn *l, const char *why)
 	session_break(l->session, reason);
 }
 
-/* `why` and `held_why` are for the client; `held_why` is for parts that were not sent. The next
- * link gets the same session commands. */
+/* Handles the end of the link. The client may see `why` if parts were in flight, else
+ * `held_why`. The next link gets the same session commands. */
 static void node_conn_end(struct node_conn *l, const char *why, const char *held_why)
 {
 	struct cluster_session *s = l->session;
@@ -134,7 +135,7 @@ static void node_conn_end(struct node_conn *l, const char *why, const char *held
 		node_conn_break(l, why);
 	else
 		give_up_held(l, held_why);
-	/* (A session command may have waited for its replays.) */
+	/* A session command may have waited for the replays of this link. */
 	session_wake(s);
 }
 
@@ -153,7 +154,7 @@ bool node_conn_can_be_recalled(const struct node_conn *l)
 
 	if (l->nsent == 0)
 		return true;
-	/* (The client already has a part of a reply that has begun.) */
+	/* The client already has a part of a reply that has begun. */
 	if (l->in_frame || l->error)
 		return false;
 	list_each (const struct cluster_entry, e, entries, node)
@@ -218,7 +219,7 @@ static void forward_frame(struct node_conn *l, struct slice bytes)
 		session_push(l->session, bytes);
 }
 
-/* True if a frame of this type may be a message, or an acknowledgement. */
+/* True if a frame of this type may be a message or an acknowledgement of a subscription. */
 static bool may_be_message(struct node_conn *l, char type)
 {
 	const struct cluster_part *p = head_part(l);
@@ -259,7 +260,7 @@ static void node_conn_on_bytes(void *owner, struct slice bytes)
 	}
 }
 
-/* Forwards an acknowledgement that is whole. */
+/* Forwards the whole acknowledgement in l->frame, unless another node's takes its place. */
 static void forward_ack(struct node_conn *l, const struct cluster_part *p)
 {
 	struct buf ack = BUF_INIT;
@@ -278,6 +279,7 @@ static void node_conn_on_reply(void *owner, void *tag, const struct resp_reply *
 	struct node_conn *l = owner;
 	struct cluster_part *p = tag;
 
+	(void)captured;
 	l->in_frame = l->in_push = false;
 	if (node_conn_part_behind(tag))
 		return;
@@ -298,13 +300,13 @@ static void node_conn_on_reply(void *owner, void *tag, const struct resp_reply *
 	l->nsent--;
 	l->error = NULL;
 	redirection_note_carried_out(p);
-	part_on_reply(p, r, captured);
+	part_on_reply(p, r);
 }
 
 static bool take_block_line(struct node_conn *l, struct cluster_part *p, struct slice line)
 {
 	struct slice discard;
-	bool taken = block_replies_take(p, line, &discard);
+	bool taken = redirection_take_block(p, line, &discard);
 
 	if (discard.n)
 		node_conn_write_discarded(l, discard);
@@ -314,8 +316,7 @@ static bool take_block_line(struct node_conn *l, struct cluster_part *p, struct 
 static bool node_conn_on_line(void *owner, void *tag, struct slice line)
 {
 	struct node_conn *l = owner;
-	struct cluster_part *p = tag;
-	struct buf *refused;
+	struct cluster_part *p = tag, *next = node_conn_part_behind(tag);
 	char reason[256];
 
 	l->in_frame = l->in_push = false;
@@ -327,20 +328,19 @@ static bool node_conn_on_line(void *owner, void *tag, struct slice line)
 		node_conn_break(l, reason);
 		return false;
 	}
-	if (node_conn_part_behind(tag) && node_conn_part_behind(tag)->counts) {
-		node_conn_part_behind(tag)->uncounted = true;
+	if (next && next->counts) {
+		next->uncounted = true;
 		return false;
 	}
-	if (node_conn_part_behind(tag)) {
-		refused = &node_conn_part_behind(tag)->block->refused;
-		if (buf_len(refused) == 0)
-			buf_append(refused, line);
+	if (next) {
+		if (buf_len(&next->block->refused) == 0)
+			buf_append(&next->block->refused, line);
 		return false;
 	}
 	if (p->block ? take_block_line(l, p, line) : redirection_take(p, line))
 		return false;
 	p->entry->pushes = false;
-	/* The link's error is forwarded when the part is no longer its head. */
+	/* The link forwards the error after it has removed the part from its FIFO. */
 	l->error = p;
 	return true;
 }
@@ -352,7 +352,7 @@ void node_conns_forget_subscriptions(struct cluster_session *s, const struct nod
 		bool had = subscriptions_any(&l->subscriptions);
 
 		l->subscriptions = (struct subscriptions){ 0 };
-		/* Drop the link: messages may still be on their way. */
+		/* Close the link: messages may still be on their way. */
 		if (had && l != reset)
 			node_conn_drop(l, "the client reset its subscriptions");
 	}
@@ -361,7 +361,6 @@ void node_conns_forget_subscriptions(struct cluster_session *s, const struct nod
 static bool node_conn_on_frame(void *owner, const struct reply_scan *frame)
 {
 	struct node_conn *l = owner;
-
 	struct cluster_part *p = head_part(l);
 	struct resp_reply r = { .type = '>' };
 	bool out_of_band, ended;
@@ -375,7 +374,7 @@ static bool node_conn_on_frame(void *owner, const struct reply_scan *frame)
 		pubsub_note(l->session);
 		link_drop_head(l->user.link);
 		l->nsent--;
-		part_on_reply(p, &r, SLICE_NONE);
+		part_on_reply(p, &r);
 	}
 	return out_of_band;
 }
@@ -389,10 +388,10 @@ static void node_conn_on_stream(void *owner, void *tag)
 	l->nsent--;
 	l->session->stream_node_conn = l;
 	session_set_flow(l->session, FLOW_RAW);
-	part_on_reply(p, &r, SLICE_NONE);
+	part_on_reply(p, &r);
 }
 
-/* The session's own link is connected, or takes bytes again. */
+/* Called when the session's own link is connected, or takes bytes again. */
 static void node_conn_on_drained(void *owner)
 {
 	struct node_conn *l = owner;
@@ -463,40 +462,26 @@ static void node_conn_on_pool_failed(struct pool_waiter *w, enum link_end end,
 static const struct pool_ops node_conn_pool_ops = { node_conn_on_pool_ready,
 	                                            node_conn_on_pool_failed };
 
-static void node_conn_share(struct node_conn *l)
-{
-	struct pool *pool = l->node->pool;
-	const struct link_login *login = &l->session->login;
-
-	pool_set_ops(pool, &node_conn_pool_ops);
-	switch (pool_ask(pool, login, true, &l->waiter)) {
-	case POOL_READY:
-		pool_join(pool, login, &l->user);
-		node_conn_set_state(l, NODE_CONN_WAITING);
-		node_conn_begin(l);
-		break;
-	case POOL_LATER:
-		node_conn_set_state(l, NODE_CONN_WAITING);
-		break;
-	case POOL_NEVER:
-		/* The pool has too many logins: open a link of the session's own. */
-		node_conn_set_state(l, NODE_CONN_WAITING);
-		l->own = true;
-		link_join(link_new(&l->node->links, false, login), &l->user);
-		break;
-	}
-}
-
 void node_conn_open(struct node_conn *l)
 {
+	struct pool *pool = l->node->pool;
+	const struct link_login *login = l->session->shares ? &l->session->login : NULL;
+	enum pool_answer answer = POOL_NEVER;
+
 	HASP_ASSERT(l->state == NODE_CONN_CLOSED);
-	if (l->session->shares) {
-		node_conn_share(l);
-		return;
-	}
 	node_conn_set_state(l, NODE_CONN_WAITING);
-	l->own = true;
-	link_join(link_new(&l->node->links, false, NULL), &l->user);
+	if (login) {
+		pool_set_ops(pool, &node_conn_pool_ops);
+		answer = pool_ask(pool, login, true, &l->waiter);
+	}
+	if (answer == POOL_READY) {
+		pool_join(pool, login, &l->user);
+		node_conn_begin(l);
+	} else if (answer == POOL_NEVER) {
+		/* The session does not share, or the pool has too many logins. */
+		l->own = true;
+		link_join(link_new(&l->node->links, false, login), &l->user);
+	}
 }
 
 /* --- a session's node connections --------------------------------------------------------- */
@@ -558,5 +543,4 @@ void node_conns_free(struct cluster_session *s)
 		buf_release(&l->frame);
 		free(l);
 	}
-	s->last = s->stream_node_conn = NULL;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * node_conn_write: writes requests on a node connection's link, and expects their replies. The
- * tag of a reply says whose it is: the part itself; the part that follows, if the reply matters
- * only if it is an error; or none, if the reply is discarded.
+ * link gives a reply back with a tag: the part that the reply is for; or the part after it,
+ * marked by behind_tag(), if hasp reads the reply only if it is an error; or none, if hasp
+ * discards the reply.
  *
  *   request              tag of its reply    written for
  *   ASKING               none                a part whose node was named
@@ -10,10 +11,10 @@
  *   MULTI, commands      the part after it   a part that begins a transaction
  *   the part's request   the part
  */
-#include "cluster/cluster_internal.h"
+#include "cluster/session_internal.h"
 #include "resp/write.h"
 
-/* hasp reads this reply before it forwards it. */
+/* Returns the flags of link_expect() for the part's reply. */
 static unsigned part_flags(const struct cluster_part *p)
 {
 	const struct cluster_entry *e = p->entry;
@@ -21,8 +22,6 @@ static unsigned part_flags(const struct cluster_part *p)
 
 	if (p->block)
 		flags |= LINK_INTERCEPT_STATUS;
-	if (e->captures)
-		flags |= LINK_CAPTURE;
 	if (e->patient)
 		flags |= LINK_PATIENT;
 	if (e->begins_stream)
@@ -30,7 +29,7 @@ static unsigned part_flags(const struct cluster_part *p)
 	return flags;
 }
 
-/* Returns the tag of a request that goes before a part: only its errors matter. */
+/* Returns the tag of a request that hasp writes before the part: hasp reads only its errors. */
 static void *behind_tag(struct cluster_part *p)
 {
 	return (char *)p + 1;
@@ -69,8 +68,9 @@ static void note_sent(struct node_conn *l, struct cluster_part *p)
 		session_steer_node_conns(l->session);
 }
 
-/* Makes the WAIT after it cover the session's writes on other links. Before version 7.2, which
- * introduced WAITAOF, any command does this; since then only a write. */
+/* Writes a command that makes the client's WAIT after it cover the session's writes on other
+ * links. Before Redis 7.2, which introduced WAITAOF, any command does this; since then only a
+ * write. */
 static void node_conn_count_writes(struct node_conn *l, struct cluster_part *p)
 {
 	struct buf out = BUF_INIT, key = BUF_INIT;

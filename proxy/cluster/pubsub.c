@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pubsub: subscriptions of a session. Nodes tell each other what is published, so a session
- * subscribes to channels and patterns at its home node; to shard channels at the node of their
- * slot; to channels of keyspace notifications at every node. The request after a subscription
- * waits for the acknowledgement, because Redis' answer depends on it.
+ * pubsub: subscriptions of a cluster session. The nodes forward published messages to each
+ * other, so a session subscribes to channels and patterns at its home node; to shard channels
+ * at the node of their slot; to channels of keyspace notifications at every node. The request
+ * after a subscription waits for the acknowledgement, because Redis' answer depends on it.
  */
 #include "base/fatal.h"
-#include "cluster/cluster_internal.h"
+#include "cluster/session_internal.h"
 #include "commands/args.h"
 
 static void set_part(struct cluster_entry *e, size_t i, int slot, struct node *to,
@@ -24,7 +24,7 @@ static struct cluster_entry *begin_entry(struct cluster_session *s, size_t npart
 	return e;
 }
 
-/* Ends all shard subscriptions, wherever they are. */
+/* Ends the shard subscriptions at all nodes. */
 static void leave_shards(struct cluster_session *s, struct slice bytes, struct acks acks)
 {
 	struct cluster_entry *e;
@@ -42,9 +42,8 @@ static void leave_shards(struct cluster_session *s, struct slice bytes, struct a
 	entry_start(e);
 }
 
-/* False: no primary is known yet. */
-static bool subscribe_everywhere(struct cluster_session *s, struct slice bytes,
-                                 struct acks acks)
+static enum take subscribe_everywhere(struct cluster_session *s, struct slice bytes,
+                                      struct acks acks)
 {
 	struct primaries *primaries = &s->cluster->primaries;
 	struct node *default_node = session_default_node(s);
@@ -70,10 +69,10 @@ static bool subscribe_everywhere(struct cluster_session *s, struct slice bytes,
 	}
 	s->everywhere = s->subscribing = true;
 	entry_start(e);
-	return true;
+	return TAKE_DONE;
 }
 
-/* Unsubscribes also where hasp has subscribed for keyspace notifications. */
+/* Unsubscribes at the home node, and where hasp has subscribed for keyspace notifications. */
 static void unsubscribe_everywhere(struct cluster_session *s, struct slice bytes,
                                    struct acks acks)
 {
@@ -106,11 +105,10 @@ static bool names_key_events(const struct resp_view *req, struct acks acks)
 	return false;
 }
 
-/* --- requests --- */
+/* --- requests ----------------------------------------------------------------------------- */
 
-/* False: no primary is known yet. */
-static bool send_subscription(struct cluster_session *s, const struct resp_view *req,
-                              const struct plan *p, struct slice bytes, struct acks acks)
+static enum take send_subscription(struct cluster_session *s, const struct resp_view *req,
+                                   const struct plan *p, struct slice bytes, struct acks acks)
 {
 	bool ends = acks.of == SESSION_UNSUBSCRIBE || acks.of == SESSION_PUNSUBSCRIBE;
 	struct cluster_entry *e;
@@ -118,13 +116,13 @@ static bool send_subscription(struct cluster_session *s, const struct resp_view 
 	HASP_ASSERT(!s->shares);
 	if (p->kind == PLAN_CROSSSLOT) {
 		entry_answer_new(s, plan_crossslot);
-		return true;
+		return TAKE_DONE;
 	}
 	if (acks.of == SESSION_SUNSUBSCRIBE && p->kind == PLAN_HOME) {
 		leave_shards(s, bytes, acks);
 	} else if (names_key_events(req, acks)) {
-		if (!subscribe_everywhere(s, bytes, acks))
-			return false;
+		if (subscribe_everywhere(s, bytes, acks) == TAKE_LATER)
+			return TAKE_LATER;
 	} else if (ends && s->everywhere) {
 		unsubscribe_everywhere(s, bytes, acks);
 	} else {
@@ -133,7 +131,7 @@ static bool send_subscription(struct cluster_session *s, const struct resp_view 
 		entry_start(e);
 	}
 	session_set_flow(s, FLOW_BARRIER);
-	return true;
+	return TAKE_DONE;
 }
 
 static bool is_client_reply(const struct command *c, const struct resp_view *req)
@@ -158,8 +156,8 @@ static bool is_worded_by_redis(const struct command *c, const struct resp_view *
 	        c->facts.cluster == CLUSTER_SUBCOMMAND);
 }
 
-bool pubsub_take(struct cluster_session *s, const struct command *c,
-                 const struct resp_view *req, struct slice bytes, bool *taken)
+enum take pubsub_take(struct cluster_session *s, const struct command *c,
+                      const struct resp_view *req, struct slice bytes)
 {
 	struct acks acks = acks_of(c, req->argc);
 	struct node_conn *l = s->subscribed && s->proto == 2
@@ -169,31 +167,27 @@ bool pubsub_take(struct cluster_session *s, const struct command *c,
 	struct plan p;
 	struct buf *text = &s->cluster->text;
 
-	*taken = true;
 	if (acks.of) {
 		p = plan_request(c, req);
-		*taken = send_subscription(s, req, &p, bytes, acks);
-		return true;
+		return send_subscription(s, req, &p, bytes, acks);
 	}
-	/* In RESP2, Redis takes little else from a connection that is subscribed. */
+	/* In RESP2, Redis accepts few other commands on a connection that is subscribed. */
 	if (!l || c->facts.session == SESSION_QUIT || c->facts.session == SESSION_RESET)
-		return false;
+		return TAKE_NOT;
 	if (is_worded_by_redis(c, req)) {
 		/* A refused EXEC also unwatches keys, which may be watched at another node. */
 		if (c->facts.session == SESSION_EXEC)
 			block_exchange_unwatch(s);
-		e = entry_begin(s, 1);
+		e = entry_begin_one(s, -1, l->node, bytes);
 		e->patient = true;
-		entry_set_part(e, 0, -1, l->node, bytes);
 		entry_start(e);
-		return true;
+		return TAKE_DONE;
 	}
 	buf_clear(text);
 	buf_printf(text,
 	           "-ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / "
-	           "QUIT / "
-	           "RESET are allowed in this context\r\n",
+	           "QUIT / RESET are allowed in this context\r\n",
 	           is_client_reply(c, req) ? "client|reply" : c->name);
 	entry_answer_new(s, buf_slice(text));
-	return true;
+	return TAKE_DONE;
 }

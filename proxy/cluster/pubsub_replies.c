@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pubsub_replies: the frames that nodes send to a session's subscriptions, as one server would
- * send them. Each acknowledgement of a shard channel gets the number of the session's shard
- * channels at all nodes. Messages that clients publish are passed on from the home node only,
- * keyspace notifications from all nodes.
+ * pubsub_replies: makes of the frames that cluster nodes send to a session's subscriptions the
+ * frames that one server would send. Each acknowledgement of a shard channel gets the number of
+ * the session's shard channels at all nodes. The client gets published messages from the home
+ * node only, and keyspace notifications from all nodes.
  */
-#include "cluster/cluster_internal.h"
+#include "cluster/session_internal.h"
 
 struct node_conn *pubsub_next_node_conn(struct cluster_session *s,
                                         const struct node_conn *after, bool shards)
@@ -21,7 +21,7 @@ struct node_conn *pubsub_next_node_conn(struct cluster_session *s,
 	return NULL;
 }
 
-/* --- shard channels at several nodes --- */
+/* --- shard channels at several nodes ------------------------------------------------------ */
 
 /* Appends the acknowledgement `frame` with another number. */
 static void write_acked(struct slice frame, long long count, struct buf *out)
@@ -34,50 +34,21 @@ static void write_acked(struct slice frame, long long count, struct buf *out)
 	buf_printf(out, "%lld\r\n", count);
 }
 
-/* Calls `fn` with each frame of the parts' replies. */
-static void each_frame(const struct cluster_entry *e,
-                       void (*fn)(void *arg, struct slice frame, bool is_ack), void *arg)
-{
-	for (size_t i = 0; i < e->nparts; i++) {
-		struct slice rest = buf_slice(&e->parts[i].reply);
-		struct resp_reply r;
-		const char *begin;
-
-		while (begin = rest.p, reply_next(&rest, &r)) {
-			struct slice frame = slice_of(begin, (size_t)(rest.p - begin));
-			fn(arg, frame, frame_kind(frame) == FRAME_SHARD_ACK);
-		}
-	}
-}
-
-struct countdown {
-	long long left;
-	struct buf *out;
-};
-
-static void add_ack(void *arg, struct slice frame, bool is_ack)
-{
-	(void)frame;
-	((struct countdown *)arg)->left += is_ack;
-}
-
-static void write_ack(void *arg, struct slice frame, bool is_ack)
-{
-	struct countdown *c = arg;
-
-	if (is_ack)
-		write_acked(frame, --c->left, c->out);
-	else
-		buf_append(c->out, frame);
-}
-
-/* The nodes answer in any order; the numbers must fall to 0. */
+/* Appends the frames of all nodes. The numbers in the acknowledgements must fall to 0. */
 void pubsub_merge_left_shards(struct cluster_entry *e, struct buf *out)
 {
-	struct countdown c = { 0, out };
+	struct slice rest, frame;
+	long long left = 0;
 
-	each_frame(e, add_ack, &c);
-	each_frame(e, write_ack, &c);
+	for (size_t i = 0; i < e->nparts; i++)
+		for (rest = buf_slice(&e->parts[i].reply); (frame = merge_take_frame(&rest)).n;)
+			left += frame_kind(frame) == FRAME_SHARD_ACK;
+	for (size_t i = 0; i < e->nparts; i++)
+		for (rest = buf_slice(&e->parts[i].reply); (frame = merge_take_frame(&rest)).n;)
+			if (frame_kind(frame) == FRAME_SHARD_ACK)
+				write_acked(frame, --left, out);
+			else
+				buf_append(out, frame);
 }
 
 void pubsub_write_ack(const struct node_conn *l, struct slice frame, struct buf *out)
@@ -94,13 +65,13 @@ void pubsub_write_ack(const struct node_conn *l, struct slice frame, struct buf 
 	write_acked(frame, shards, out);
 }
 
-/* --- keyspace notifications --- */
+/* --- keyspace notifications --------------------------------------------------------------- */
 
-static bool has_subscribed_at(struct cluster_session *s, const struct node *n)
+static bool has_subscribed_at(const struct cluster_session *s, const struct node *n)
 {
-	for (struct node_conn *l = NULL; (l = pubsub_next_node_conn(s, l, false));)
-		if (l->node == n)
-			return node_conn_has_channels(l);
+	list_each (const struct node_conn, l, &s->node_conns, in_session)
+		if (l->node == n && node_conn_has_channels(l))
+			return true;
 	return false;
 }
 
@@ -118,24 +89,16 @@ static bool is_everywhere(struct cluster_session *s)
 
 void pubsub_note(struct cluster_session *s)
 {
-	bool default_node = false;
-
-	s->subscribed = false;
-	list_each (const struct node_conn, l, &s->node_conns, in_session) {
-		s->subscribed = s->subscribed || subscriptions_any(&l->subscriptions);
-		default_node = default_node ||
-		               (l->node == s->default_node && node_conn_has_channels(l));
-	}
-	if (!default_node && !s->subscribing)
+	s->subscribed = pubsub_next_node_conn(s, NULL, false);
+	if (!s->subscribing && !has_subscribed_at(s, s->default_node))
 		s->everywhere = false;
 }
 
 void pubsub_map_changed(struct cluster_session *s)
 {
 	if (s->everywhere && !s->subscribing && s->flow != FLOW_CLOSED && !is_everywhere(s))
-		session_break(
-			s,
-			"the subscription to keyspace notifications must move to another node");
+		session_break(s, "the subscription to keyspace notifications must move to "
+		                 "another node");
 }
 
 enum node_conn_frame pubsub_frame(const struct node_conn *l, struct slice beginning)
@@ -151,7 +114,7 @@ enum node_conn_frame pubsub_frame(const struct node_conn *l, struct slice beginn
 		return l->node == s->default_node || s->everywhere ? NODE_CONN_FRAME_PUSHED
 		                                                   : NODE_CONN_FRAME_DROPPED;
 	case FRAME_PUBLISHED:
-		/* (Each node sends this frame.) */
+		/* Every node that is subscribed to the channel sends this frame. */
 		return l->node == s->default_node ? NODE_CONN_FRAME_PUSHED
 		                                  : NODE_CONN_FRAME_DROPPED;
 	case FRAME_SHARD_PUBLISHED:
@@ -167,8 +130,8 @@ static bool is_error_part(const struct cluster_part *p)
 	return slice_starts(buf_slice(&p->reply), SLICE_LIT("-"));
 }
 
-/* The client gets the home node's acknowledgements, then the messages of all nodes. If one node
- * has refused the subscription and another has not, the session ends. */
+/* Appends the home node's acknowledgements, then the messages of all nodes. If only some of the
+ * nodes have refused the subscription, the session ends. */
 void pubsub_merge_subscribed(struct cluster_entry *e, struct buf *out)
 {
 	struct cluster_session *s = e->session;
@@ -189,8 +152,7 @@ void pubsub_merge_subscribed(struct cluster_entry *e, struct buf *out)
 	}
 }
 
-/* The client gets the last messages of the other nodes, then the home node's
- * acknowledgements. */
+/* Appends the last messages of the other nodes, then the home node's acknowledgements. */
 void pubsub_merge_unsubscribed(struct cluster_entry *e, struct buf *out)
 {
 	for (size_t i = e->nparts; i-- > 0;)

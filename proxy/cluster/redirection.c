@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * redirection: sends requests that a node did not run again, to the node that it names, or a
- * little later. The client does not notice, unless no node takes a request for failover_wait.
+ * redirection: sends requests again that a cluster's node refused: to the node that the refusal
+ * names, or a little later. The client does not notice, unless no node takes a request for
+ * failover_wait.
  *
  *   MOVED slot address    that node serves the slot from now on
- *   ASK slot address      for this request alone, after ASKING
+ *   ASK slot address      that node serves this request alone, after ASKING
  *   TRYAGAIN              some of the keys are on their way to another node
  *   CLUSTERDOWN           no node serves the slot, or too many nodes are gone
  *
  * If only a node can have written the error, hasp follows it. But a script may return any
- * error. If the request may run one, the error is a hint:
+ * error. If the request may run a script, the error is a hint:
  *
  *   hint --> hasp asks the node that answered which slots it serves, and which it gives away
  *
@@ -20,7 +21,7 @@
  * No redirection makes hasp connect to an address that the map does not have.
  *
  * The node also refuses later requests on the same link; but if it learns in between that it
- * serves the slot, it runs them. After MOVED and CLUSTERDOWN the refused request fails then,
+ * serves the slot, it runs them. Then a request that was refused by MOVED or CLUSTERDOWN fails,
  * because it would run after a later one.
  *
  * Source: https://redis.io/docs/reference/cluster-spec/ ("Redirection and resharding")
@@ -31,7 +32,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
-#include "cluster/cluster_internal.h"
+#include "cluster/session_internal.h"
 
 /* Delay before hasp sends a request again that was redirected twice, or could not be sent. */
 #define RETRY_SECONDS 0.05
@@ -44,15 +45,15 @@ enum redirection {
 	REDIRECTION_DOWN
 };
 
-/* A reply by which the node did not carry the part out, or which a script has forged. */
+/* An error by which the node refused the part, or which a script has forged. */
 struct hint {
 	enum redirection what;
-	const struct node *from; /* the node that sent it */
+	const struct node *from; /* the node that sent the error */
 	const struct node *owner; /* the slot's node then, by the map; NULL: not known */
-	bool was_asked; /* sent there after ASKING: the node does not serve the slot */
-	uint64_t question; /* answers to this question of hasp's, and to later ones, count */
+	bool was_asked; /* hasp sent the part after ASKING: the node does not serve the slot */
+	uint64_t question; /* the answer to this question of hasp's, or a later one, decides */
 	size_t nline;
-	char line[]; /* the reply's bytes */
+	char line[]; /* the error's bytes */
 };
 
 /* Returns the error without its dash and its line end. */
@@ -111,7 +112,7 @@ static void fail_streamed(struct cluster_part *p, struct slice error)
 static const struct {
 	struct slice word;
 	enum redirection what;
-	const char *why; /* no node takes the request */
+	const char *why; /* for the client, if no node takes the request */
 } redirections[] = {
 	{ SLICE_LIT("MOVED"), REDIRECTION_MOVED,
 	  "its nodes disagree about which node serves it" },
@@ -132,8 +133,8 @@ static enum redirection redirection_of(struct slice word, const char **why)
 	return REDIRECTION_NONE;
 }
 
-/* Returns what the error `line` says. No node redirects a request without a key, and each names
- * the slot of the request's keys. */
+/* Returns the kind of redirection in the error `line`. Only requests with a key are redirected,
+ * and MOVED and ASK name the slot of the request's keys. */
 static enum redirection read_redirection(const struct cluster_part *p, struct slice line,
                                          const char **why)
 {
@@ -152,7 +153,7 @@ static enum redirection read_redirection(const struct cluster_part *p, struct sl
 	return what;
 }
 
-/* Updates the map. Returns the node that the error names; NULL: none, or not in the map. */
+/* Updates the map. Returns the node that the error names; NULL: none that is in the map. */
 static struct node *learn_redirection(const struct cluster_part *p, struct slice line,
                                       enum redirection what)
 {
@@ -171,7 +172,8 @@ static struct node *learn_redirection(const struct cluster_part *p, struct slice
 	return to;
 }
 
-bool redirection_note(const struct cluster_part *p, struct slice line, const char **why)
+/* As redirection_take(), but does not send the part again. *why: a literal. */
+static bool redirection_note(const struct cluster_part *p, struct slice line, const char **why)
 {
 	const struct cluster_opts *opts = &part_session(p)->cluster->opts;
 	enum redirection what = read_redirection(p, line, why);
@@ -185,9 +187,9 @@ bool redirection_note(const struct cluster_part *p, struct slice line, const cha
 	return true;
 }
 
-/* Drops the replies to reads that were sent after `p`, which names several keys, and sends the
- * reads again. No such reply has begun, because all are in flight on the same link. */
-static void drop_what_was_read_behind(const struct cluster_part *p)
+/* If `p` names several keys, drops the replies to later reads of its slot, and sends these
+ * reads again. None of these replies has begun, because all are in flight on the same link. */
+static void drop_later_reads(const struct cluster_part *p)
 {
 	const struct list *entries = &part_session(p)->entries;
 
@@ -211,13 +213,13 @@ static void put_back(struct cluster_part *p, const char *why, double seconds)
 	p->node_conn->nsent--;
 	p->redirected = true;
 	part_session(p)->refused = true;
-	drop_what_was_read_behind(p);
+	drop_later_reads(p);
 	put_into_retries(p, why, seconds);
 }
 
 void redirection_again(struct cluster_part *p, bool is_named, const char *why)
 {
-	/* Nodes that disagree may send the part to and fro. */
+	/* Wait before another try: nodes that disagree may send the part to and fro. */
 	put_back(p, why, is_named && !p->redirected ? 0 : RETRY_SECONDS);
 }
 
@@ -263,7 +265,7 @@ void redirection_believe_nothing(struct cluster_part *p)
 	free(h);
 }
 
-/* True if the node has answered since, and did not carry the part out. */
+/* True if the map, with the node's answer, shows that the node did not carry the part out. */
 static bool is_confirmed(const struct cluster_part *p, bool was_down)
 {
 	const struct slot_map *map = part_session(p)->cluster->opts.map;
@@ -301,7 +303,7 @@ static void end_hint(struct cluster_part *p, bool was_down)
 void redirection_answered(struct cluster_session *s, const struct node *n, uint64_t question,
                           bool was_down)
 {
-	/* Entries that end must stay in the list until then. */
+	/* Entries that end must stay in the list until the loop is over. */
 	s->advancing = true;
 	list_drain (struct cluster_part, p, &s->retries, node)
 		if (p->hint && p->hint->from == n && question >= p->hint->question)
@@ -320,7 +322,7 @@ void redirection_forget(struct cluster_part *p, const struct node *n)
 		p->hint->owner = NULL;
 	if (p->hint->from != n)
 		return;
-	/* Another node serves the slot now, or none. */
+	/* The node serves no slot any more: send the part again. */
 	drop_hint(p);
 	p->retry_at = 0;
 }
@@ -329,7 +331,7 @@ void redirection_forget(struct cluster_part *p, const struct node *n)
 
 bool redirection_take(struct cluster_part *p, struct slice line)
 {
-	/* (No server answers so before the request is whole.) */
+	/* No node redirects a request before it is whole. */
 	bool is_gone = p->streamed || part_session(p)->stream_part == p;
 	const char *why;
 	enum redirection what = read_redirection(p, line, &why);
@@ -361,6 +363,7 @@ bool redirection_take(struct cluster_part *p, struct slice line)
 	return true;
 }
 
+/* True if a node refused `p`, and has carried out a later part of its slot, `by`. */
 static bool is_overtaken(const struct cluster_part *p, const struct cluster_part *by)
 {
 	return p->unserved && p->slot == by->slot && p->entry->serial < by->entry->serial &&
@@ -388,25 +391,23 @@ void redirection_note_carried_out(const struct cluster_part *by)
 
 /* --- transactions ------------------------------------------------------------------------- */
 
-/* The nodes' replies to the commands of a transaction. If a node answers that it
- * no longer serves the slot, it has run nothing yet: hasp answers +QUEUED to the client, sends
- * DISCARD to the node, and sends the whole transaction again with the next command, or with
- * EXEC if that was already on its way. */
+/* If a node answers a command of a transaction that it no longer serves the slot, it has run
+ * nothing yet: hasp answers +QUEUED to the client, sends DISCARD to the node, and sends the
+ * whole transaction again with the next command, or with EXEC if that was already on its way.
+ */
 
 static const struct slice too_long_to_move = SLICE_LIT(
 	"-TRYAGAIN hasp: the slot of the transaction's keys is moving to another node, and the "
 	"transaction is too long for hasp to send it again\r\n");
 
-static const struct slice queued_reply = SLICE_LIT("+QUEUED\r\n");
-
-/* Answers the part by `reply`, whatever the node's answer was. */
+/* Answers the part by `reply` in place of the node's reply. */
 static void answer_part(struct cluster_part *p, struct slice reply)
 {
 	p->node_conn->nsent--;
 	part_fail(p, reply);
 }
 
-/* A command was not queued, because its node does not serve the slot any more. */
+/* Handles a command that was not queued, because its node no longer serves the slot. */
 static void take_moved_command(struct cluster_part *p, struct slice *discard)
 {
 	struct cluster_session *s = part_session(p);
@@ -416,10 +417,10 @@ static void take_moved_command(struct cluster_part *p, struct slice *discard)
 		s->block_moved = p->block->serial;
 	else if (s->block_node_conn == p->node_conn)
 		*discard = block_leave(s);
-	answer_part(p, !ended && too_long ? too_long_to_move : queued_reply);
+	answer_part(p, !ended && too_long ? too_long_to_move : SLICE_LIT("+QUEUED\r\n"));
 }
 
-/* EXEC was not carried out, because its node does not serve the slot any more. */
+/* Handles an EXEC that was not carried out, because its node no longer serves the slot. */
 static void take_moved_exec(struct cluster_part *p, const char *why)
 {
 	struct block_part *b = p->block;
@@ -434,7 +435,7 @@ static void take_moved_exec(struct cluster_part *p, const char *why)
 	}
 }
 
-bool block_replies_take(struct cluster_part *p, struct slice line, struct slice *discard)
+bool redirection_take_block(struct cluster_part *p, struct slice line, struct slice *discard)
 {
 	struct cluster_session *s = part_session(p);
 	struct block_part *b = p->block;

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * routing: decides where a request goes: to the node of its keys' slot, to the session's home
- * node if it names no key, or nowhere if hasp answers it itself.
+ * routing: decides which node of a cluster gets a request: the node of its keys' slot, the
+ * session's home node if it names no key, or none if hasp answers it itself.
  */
-#include "cluster/cluster_internal.h"
+#include "cluster/session_internal.h"
 #include "resp/write.h"
 
-/* True if the reply may take long though nothing is wrong. */
+/* True if a late reply does not mean that the node hangs: LINK_PATIENT. */
 static bool takes_its_time(const struct command *c)
 {
 	return !c || (c->flags & (COMMAND_BLOCKING | COMMAND_UNKNOWN)) ||
 	       command_runs_script(c) || c->facts.session != SESSION_DEFAULT;
 }
 
-/* True if the command may run twice without a difference. */
+/* True if the command changes nothing, so that it may run twice. */
 static bool only_reads(const struct command *c)
 {
 	return c && (c->flags & COMMAND_READONLY) && !takes_its_time(c);
 }
 
-/* True if any node may answer it, not only the home. REPLCONF alone does nothing. */
+/* True if any node may answer the command, not only the home. REPLCONF without arguments does
+ * nothing. */
 static bool is_for_any(const struct command *c, const struct resp_view *req)
 {
 	return c && (c->facts.cluster == CLUSTER_ANY ||
@@ -29,7 +30,7 @@ static bool is_for_any(const struct command *c, const struct resp_view *req)
 static void send_one(struct cluster_session *s, const struct command *c, int slot, bool several,
                      bool reads, struct slice bytes)
 {
-	struct cluster_entry *e = entry_begin(s, 1);
+	struct cluster_entry *e = entry_begin_one(s, slot, NULL, bytes);
 
 	e->only.several = several;
 	e->only.reads = reads;
@@ -38,7 +39,6 @@ static void send_one(struct cluster_session *s, const struct command *c, int slo
 	e->blocks = c && (c->flags & COMMAND_BLOCKING);
 	if (c && c->facts.cluster == CLUSTER_MODE)
 		entry_hide_mode(e);
-	entry_set_part(e, 0, slot, NULL, bytes);
 	part_dispatch(&e->only);
 }
 
@@ -65,14 +65,12 @@ static void send_default_node(struct cluster_session *s, const struct command *c
 		session_trouble(s);
 }
 
-/* Takes a command that ends the session, or makes a stream of it. False: the command is
- * neither. *taken false: earlier requests must be answered first. */
-static bool take_session_command(struct cluster_session *s, const struct command *c,
-                                 struct slice bytes, bool *taken)
+/* Takes a command that ends the session, or makes a stream of it. */
+static enum take take_last_command(struct cluster_session *s, const struct command *c,
+                                   struct slice bytes)
 {
 	struct cluster_entry *e;
 
-	*taken = true;
 	switch ((enum command_session)c->facts.session) {
 	case SESSION_QUIT:
 		e = entry_begin(s, 0);
@@ -80,24 +78,22 @@ static bool take_session_command(struct cluster_session *s, const struct command
 		entry_answer(e, SLICE_LIT("+OK\r\n"));
 		/* Requests after QUIT get no answer, even if QUIT still waits for its turn. */
 		session_set_flow(s, FLOW_ENDING);
-		return true;
+		return TAKE_DONE;
 	case SESSION_MONITOR:
 		/* Later requests go to the same node, unless it refuses MONITOR. */
-		*taken = list_empty(&s->entries);
-		if (!*taken)
-			return true;
-		e = entry_begin(s, 1);
+		if (!list_empty(&s->entries))
+			return TAKE_LATER;
+		e = entry_begin_one(s, -1, NULL, bytes);
 		e->begins_stream = true;
-		entry_set_part(e, 0, -1, NULL, bytes);
 		entry_start(e);
 		session_set_flow(s, FLOW_BARRIER);
-		return true;
+		return TAKE_DONE;
 	case SESSION_SYNC:
 		entry_answer_new(s, SLICE_LIT("-ERR hasp: in front of a cluster, a replica "
 		                              "cannot connect through hasp\r\n"));
-		return true;
+		return TAKE_DONE;
 	default:
-		return false;
+		return TAKE_NOT;
 	}
 }
 
@@ -114,8 +110,8 @@ static void send_malformed(struct cluster_session *s, const struct command *c,
 	buf_trim(text);
 }
 
-/* Valkey 8 takes READONLY and READWRITE from clients of any server; and only Valkey refuses
- * MULTI inside MULTI by a flag. */
+/* True for READONLY and READWRITE at a Valkey server, because Valkey 8 accepts them also
+ * without a cluster. Only Valkey refuses MULTI inside MULTI by a flag. */
 static bool is_ignored(const struct cluster_session *s, const struct command *c)
 {
 	const struct command *multi = commands_get(s->cluster->opts.commands,
@@ -144,11 +140,12 @@ static bool follow_plan(struct cluster_session *s, const struct command *c,
 		entry_answer_new(s, plan_crossslot);
 		break;
 	case PLAN_SPLIT:
-		return wide_split(s, &p, req, only_reads(c));
+		return wide_split(s, &p, req, only_reads(c)) == TAKE_DONE;
 	case PLAN_EACH:
-		return wide_each(s, &p, bytes, c && c->facts.session == SESSION_WAIT);
+		return wide_each(s, &p, bytes, c && c->facts.session == SESSION_WAIT) ==
+		       TAKE_DONE;
 	case PLAN_SCAN:
-		if (!wide_scan(s, req))
+		if (wide_scan(s, req) == TAKE_NOT)
 			send_default_node(s, c, req, bytes);
 		break;
 	case PLAN_DISABLED:
@@ -161,22 +158,22 @@ static bool follow_plan(struct cluster_session *s, const struct command *c,
 bool routing_take(struct cluster_session *s, const struct resp_view *req, struct slice bytes)
 {
 	const struct command *c = commands_find(s->cluster->opts.commands, req->argv[0]);
-	bool taken;
+	enum take take = TAKE_NOT;
 
-	/* The fast path: most requests are like this. */
+	/* The fast path, for most requests. */
 	if (c && s->block.state == BLOCK_NONE && !s->subscribed && command_single_key(c) &&
 	    req->argc > 1 && !c->facts.session && c->facts.cluster == CLUSTER_KEYS)
 		return send_to_slot(s, c, slot_of_key(req->argv[1]), false, bytes);
 	/* A subscriber cannot begin a transaction, and a transaction cannot subscribe. */
-	if (c && s->block.state == BLOCK_NONE && pubsub_take(s, c, req, bytes, &taken))
-		return taken;
-	if (block_exchange_take(s, c, req, bytes, &taken))
-		return taken;
-	if (c && session_command_take(s, c, req, bytes, &taken))
-		return taken;
-	if (c && take_session_command(s, c, bytes, &taken))
-		return taken;
-	return follow_plan(s, c, req, bytes);
+	if (c && s->block.state == BLOCK_NONE)
+		take = pubsub_take(s, c, req, bytes);
+	if (take == TAKE_NOT)
+		take = block_exchange_take(s, c, req, bytes);
+	if (c && take == TAKE_NOT)
+		take = session_command_take(s, c, req, bytes);
+	if (c && take == TAKE_NOT)
+		take = take_last_command(s, c, bytes);
+	return take == TAKE_NOT ? follow_plan(s, c, req, bytes) : take == TAKE_DONE;
 }
 
 bool routing_needs_whole(const struct cluster_session *s, const struct resp_view *req)

@@ -14,7 +14,7 @@ uint8_t scan_cursor_mark(struct slice name)
 	return slot_of_key(name) & ((1 << MARK_BITS) - 1);
 }
 
-/* Reads digits, at most as many as a number of 64 bits has. */
+/* Reads a decimal number of 64 bits. Returns false if `text` is none. */
 static bool read_number(struct slice text, uint64_t *v)
 {
 	*v = 0;
@@ -29,7 +29,7 @@ static bool read_number(struct slice text, uint64_t *v)
 	return true;
 }
 
-/* Reads a cursor as Redis does, by strtoul(): with a sign or without, maybe no digits. */
+/* Reads a cursor as Redis does, by strtoul(): it may have a sign, and may be empty. */
 static bool read_as_redis(struct slice text, uint64_t *v)
 {
 	bool has_sign, negative;
@@ -69,7 +69,7 @@ void scan_cursor_request(const struct resp_view *req, const struct scan_cursor *
 		resp_write_bulk(out, req->argv[i]);
 }
 
-/* Finds the cursor's digits, and the array of keys after them. */
+/* Finds the cursor's digits in a reply to SCAN, and the array of keys after them. */
 static bool take_cursor(struct slice reply, struct slice *digits, struct slice *keys)
 {
 	struct resp_reply r;
@@ -81,7 +81,7 @@ static bool take_cursor(struct slice reply, struct slice *digits, struct slice *
 	lf = memchr(keys->p, '\n', keys->n);
 	if (!lf || !reply_next(keys, &r) || r.nil)
 		return false;
-	/* (Its own line end is two bytes.) */
+	/* The line end after the digits has two bytes. */
 	*digits = slice_of(lf + 1, (size_t)(keys->p - lf) - 3);
 	return true;
 }

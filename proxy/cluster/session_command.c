@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * session_command: commands that change the state of a connection: the login, the protocol
- * version, the name, tracking. A session has several connections, but its client sees one. So
- * such a command waits until all earlier ones are answered, and goes to the home node. If Redis
- * accepts it there, the session sends it on every other link, now or when it opens one. The
- * next session command waits until all nodes have answered this one.
+ * version, the name, tracking. A cluster session has several connections, but its client sees
+ * one. So hasp sends a session command to the home node when all earlier requests are answered.
+ * If Redis accepts the command there, hasp sends it on every other link, now or when it opens
+ * one. The next session command waits until all nodes have answered this one.
  */
 #include <stdlib.h>
 
 #include "base/fatal.h"
-#include "cluster/cluster_internal.h"
+#include "cluster/session_internal.h"
 #include "commands/args.h"
 
 /* --- commands in force -------------------------------------------------------------------- */
@@ -27,7 +27,7 @@ void replay_fini(struct replay *r)
 		replayed_free(one);
 }
 
-/* RESET was accepted. */
+/* Removes the commands that RESET undoes. */
 static void replay_reset(struct replay *r)
 {
 	list_drain (struct replayed, one, &r->commands, node)
@@ -85,7 +85,7 @@ static enum replay_kind kind_of(const struct command *c, const struct resp_view 
 	return REPLAY_NONE;
 }
 
-/* Returns the version of RESP in a HELLO that Redis has accepted. */
+/* Returns the version of RESP that a HELLO asks for. */
 static uint8_t hello_proto(struct cluster *c, struct slice request)
 {
 	struct resp_view view;
@@ -97,13 +97,12 @@ static uint8_t hello_proto(struct cluster *c, struct slice request)
 
 /* Handles the home node's answer. The entry's `arg`: the kind of the session command. */
 static void on_accepted(struct cluster_entry *e, struct cluster_part *p,
-                        const struct resp_reply *r, struct slice captured)
+                        const struct resp_reply *r)
 {
 	struct cluster_session *s = e->session;
 	enum replay_kind kind = (enum replay_kind)(uintptr_t)e->arg;
 	struct slice request = buf_slice(&p->request);
 
-	(void)captured;
 	if (resp_reply_is_error(r))
 		return;
 	if (kind == REPLAY_HELLO)
@@ -134,8 +133,8 @@ static bool take_reply_mode(struct cluster_session *s, struct slice mode)
 	return true;
 }
 
-/* Returns true for a CLIENT command that names another connection by its id. Each node counts
- * its own, so the command might reach another client than the intended one. */
+/* True for a CLIENT command that names another connection by its id. Each node counts its
+ * connections by itself, so the command could reach another client than the intended one. */
 static bool names_id(const struct resp_view *req)
 {
 	if (req->argc < 3)
@@ -151,77 +150,68 @@ static bool names_id(const struct resp_view *req)
 	return false;
 }
 
-/* Refuses a command that cannot work on several connections. */
-static bool refuse_on_several(struct cluster_session *s, const struct command *c,
-                              const struct resp_view *req)
+/* Returns the error for a CLIENT command that cannot work on several connections; SLICE_NONE:
+ * it can. */
+static struct slice several_conns_error(const struct resp_view *req)
 {
-	if (c->facts.session != SESSION_CLIENT || req->argc < 2)
-		return false;
-	if (args_option(req->argv[1], "CACHING")) {
-		entry_answer_new(s, SLICE_LIT("-ERR hasp: in front of a cluster, CLIENT "
-		                              "CACHING is not possible\r\n"));
-		return true;
-	}
-	if (names_id(req)) {
-		entry_answer_new(
-			s,
-			SLICE_LIT("-ERR hasp: in front of a cluster, CLIENT KILL and UNBLOCK "
-		                  "take no client ids: each node has its own ids\r\n"));
-		return true;
-	}
-	if (!args_option(req->argv[1], "TRACKING"))
-		return false;
-	for (size_t i = 2; i < req->argc; i++) {
-		if (!args_option(req->argv[i], "REDIRECT"))
-			continue;
-		entry_answer_new(s, SLICE_LIT("-ERR hasp: in front of a cluster, CLIENT "
-		                              "TRACKING with REDIRECT is not possible\r\n"));
-		return true;
-	}
-	return false;
+	if (args_option(req->argv[1], "CACHING"))
+		return SLICE_LIT("-ERR hasp: in front of a cluster, CLIENT CACHING is not "
+		                 "possible\r\n");
+	if (names_id(req))
+		return SLICE_LIT("-ERR hasp: in front of a cluster, CLIENT KILL and UNBLOCK "
+		                 "take no client ids: each node has its own ids\r\n");
+	for (size_t i = 2; i < req->argc && args_option(req->argv[1], "TRACKING"); i++)
+		if (args_option(req->argv[i], "REDIRECT"))
+			return SLICE_LIT("-ERR hasp: in front of a cluster, CLIENT TRACKING "
+			                 "with REDIRECT is not possible\r\n");
+	return SLICE_NONE;
 }
 
-/* Returns true for a CLIENT command whose reply has the id of the client's connection. */
-static bool shows_id(const struct command *c, const struct resp_view *req)
+/* Takes the CLIENT commands that hasp answers itself, or whose reply it changes. */
+static bool take_client_command(struct cluster_session *s, const struct resp_view *req,
+                                struct slice bytes)
 {
-	return c->facts.session == SESSION_CLIENT && req->argc == 2 &&
-	       (args_option(req->argv[1], "ID") || args_option(req->argv[1], "INFO"));
+	struct slice refusal = several_conns_error(req);
+	struct cluster_entry *e;
+
+	if (req->argc == 3 && args_option(req->argv[1], "REPLY"))
+		return take_reply_mode(s, req->argv[2]);
+	if (refusal.n) {
+		entry_answer_new(s, refusal);
+		return true;
+	}
+	if (req->argc != 2 ||
+	    (!args_option(req->argv[1], "ID") && !args_option(req->argv[1], "INFO")))
+		return false;
+	/* The reply has the id of the client's connection. */
+	e = entry_begin_one(s, -1, NULL, bytes);
+	entry_hide_mode(e);
+	entry_start(e);
+	return true;
 }
 
-bool session_command_take(struct cluster_session *s, const struct command *c,
-                          const struct resp_view *req, struct slice bytes, bool *taken)
+enum take session_command_take(struct cluster_session *s, const struct command *c,
+                               const struct resp_view *req, struct slice bytes)
 {
 	enum replay_kind kind = kind_of(c, req);
 	struct cluster_entry *e;
 
-	*taken = true;
-	if (c->facts.session == SESSION_CLIENT && req->argc == 3 &&
-	    args_option(req->argv[1], "REPLY") && take_reply_mode(s, req->argv[2]))
-		return true;
-	if (refuse_on_several(s, c, req))
-		return true;
-	if (shows_id(c, req)) {
-		e = entry_begin(s, 1);
-		entry_set_part(e, 0, -1, NULL, bytes);
-		entry_hide_mode(e);
-		entry_start(e);
-		return true;
-	}
+	if (c->facts.session == SESSION_CLIENT && req->argc > 1 &&
+	    take_client_command(s, req, bytes))
+		return TAKE_DONE;
 	if (kind == REPLAY_NONE)
-		return false;
-	*taken = list_empty(&s->entries) && !node_conns_replay(s);
-	if (!*taken)
-		return true;
+		return TAKE_NOT;
+	if (!list_empty(&s->entries) || node_conns_replay(s))
+		return TAKE_LATER;
 	/* RESET ends CLIENT REPLY before Redis answers it. */
 	if (kind == REPLAY_RESET && command_arity_ok(c, req->argc))
 		s->reply_mode = REPLY_ON;
-	e = entry_begin(s, 1);
-	entry_set_part(e, 0, -1, NULL, bytes);
+	e = entry_begin_one(s, -1, NULL, bytes);
 	e->on_reply = on_accepted;
 	if (c->facts.cluster == CLUSTER_MODE)
 		entry_hide_mode(e);
 	e->arg = (void *)(uintptr_t)kind; /* NOLINT(performance-no-int-to-ptr) */
 	entry_start(e);
 	session_set_flow(s, FLOW_BARRIER);
-	return true;
+	return TAKE_DONE;
 }

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * session_out: sets a session's state, adds bytes for its link, and wakes it when there is
- * something to do. Replies are gathered and delivered after all that is served
- * in a turn of the loop, so that the client gets them by one write.
+ * session_out: what a cluster session gives its virtual link. A session gathers replies, and
+ * delivers them at the end of the loop iteration, so that the client gets them by one write.
  */
 #include "base/fatal.h"
-#include "cluster/cluster_internal.h"
+#include "cluster/session_internal.h"
 
-/* Pieces of the first reply that are longer than this, in bytes, are delivered at once. */
+/* The session delivers pieces of a reply at once from this many bytes on. */
 #define DIRECT_FROM ((size_t)16 * 1024)
-/* The session counts kept bytes when they are at least this many. */
+/* The session reports memory to the link's user when it has grown by this many bytes. */
 #define COUNTED_FROM ((size_t)16 * 1024)
-/* The interval in which hasp tries again to send parts that no node takes. */
+/* Seconds between two tries to send a part that no node takes. */
 #define TICK_SECONDS 0.05
 
 #define MAY_FOLLOW(flow) (1u << (flow))
@@ -34,7 +33,7 @@ void session_set_flow(struct cluster_session *s, enum cluster_flow flow)
 	s->flow = flow;
 }
 
-/* --- bytes for the link --- */
+/* --- bytes for the link ------------------------------------------------------------------- */
 
 void session_wake(struct cluster_session *s)
 {
@@ -42,7 +41,6 @@ void session_wake(struct cluster_session *s)
 		watch_feed(s->cluster->opts.flusher->loop, &s->deliver, EV_READ);
 }
 
-/* The link's user may then call any function, and even close the link. */
 void session_deliver(struct cluster_session *s)
 {
 	while (s->flow != FLOW_CLOSED && !s->paused && buf_len(&s->out)) {
@@ -88,13 +86,13 @@ void session_grew(struct cluster_session *s, size_t nbytes)
 	link_peer_grew(s->link);
 }
 
-/* `end`: how the link ends. */
+/* Delivers the replies so far, then ends the virtual link by the function `end`. */
 static void break_by(struct cluster_session *s, const char *reason,
                      void (*end)(struct link *l, const char *reason))
 {
 	if (s->flow == FLOW_CLOSED)
 		return;
-	/* The client may send more when it gets its last replies; no session takes it. */
+	/* The client may send requests when it gets its last replies: take none of them. */
 	session_set_flow(s, FLOW_ENDING);
 	session_deliver(s);
 	if (s->flow != FLOW_CLOSED)
@@ -111,7 +109,7 @@ void session_give_up(struct cluster_session *s, const char *reason)
 	break_by(s, reason, link_fail);
 }
 
-/* --- due work --- */
+/* --- parts that cannot be sent ------------------------------------------------------------ */
 
 void cluster_start_tick(struct cluster *c)
 {
@@ -129,10 +127,7 @@ void session_trouble(struct cluster_session *s)
 	cluster_start_tick(c);
 }
 
-/* --- links that are not read for a while --- */
-
-/* Stops reading a session's own links, so that their replies stay with the nodes, when
- * the client does not read, or when one node's replies wait for too many of another's. */
+/* --- back-pressure ------------------------------------------------------------------------ */
 
 bool node_conn_is_awaited(const struct node_conn *l)
 {

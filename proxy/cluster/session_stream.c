@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * session_stream: forwards a long request to its node while it arrives. The session also keeps
- * it, up to a length, in case the node redirects it. cluster_session.c gathers requests that
- * must be whole before the session can take them.
+ * session_stream: forwards a long request to its cluster node while the request arrives. The
+ * session also keeps the request, up to a length, in case the node redirects it.
+ * cluster_session.c gathers requests that must be whole before the session can take them.
  */
-#include "cluster/cluster_internal.h"
+#include "cluster/session_internal.h"
 
-/* A request that is longer than this, in bytes, is passed on as it comes. */
+/* Forward a request while it arrives if it is longer than this, in bytes. */
 #define STREAM_FROM ((size_t)16 * 1024)
-/* A request that is longer than this is not kept to be sent again when it is redirected. */
+/* Do not keep a request that is longer than this, in bytes: a redirection then fails it. */
 #define STREAM_KEPT_MAX ((size_t)8 * 1024 * 1024)
-/* A request whose key does not come within this many bytes goes to the home node. */
+/* Send a request to the home node if no key comes in its first bytes, this many. */
 #define STREAM_KEY_MAX ((size_t)128 * 1024)
 
-/* Keeps the bytes of a streaming request, if there is memory. `to_come`: the least number of
- * bytes that will follow. */
+/* Keeps the bytes of a streaming request, if there is memory. `to_come`: at least this many
+ * bytes will follow. */
 static void keep_stream(struct cluster_session *s, struct slice bytes, uint64_t to_come)
 {
 	const struct account *a = s->cluster->opts.flusher->account;
@@ -52,7 +52,8 @@ size_t session_stream_on(struct cluster_session *s, const char *p, size_t n)
 	return used;
 }
 
-/* The node connection did not become ready in time: drops the rest of the request. */
+/* Refuses a request whose node connection did not become ready in time, and drops the rest of
+ * it. */
 static void refuse_stream(struct cluster_session *s)
 {
 	entry_answer_new(s, SLICE_LIT("-ERR hasp: no primary for this request: its node cannot "
@@ -62,23 +63,24 @@ static void refuse_stream(struct cluster_session *s)
 	session_set_flow(s, FLOW_STREAMING);
 }
 
-/* True if the node connection is ready for a stream; if not, time runs: stalled_since. */
+/* Makes the long request wait, since the first call of this function. */
+static void stall(struct cluster_session *s)
+{
+	if (s->stalled_since == 0)
+		s->stalled_since = timers_now(s->cluster->opts.timers);
+	session_trouble(s);
+}
+
+/* True if the node connection is ready for a stream; if not, the request waits. */
 static bool is_node_conn_ready(struct cluster_session *s, struct node_conn *l)
 {
-	double now = timers_now(s->cluster->opts.timers);
-
-	if (l->state == NODE_CONN_READY) {
+	if (l->state == NODE_CONN_READY)
 		s->stalled_since = 0;
-		return true;
-	}
 	if (l->state == NODE_CONN_CLOSED)
 		node_conn_open(l);
-	if (l->state == NODE_CONN_READY)
-		return true;
-	if (s->stalled_since == 0)
-		s->stalled_since = now;
-	session_trouble(s);
-	return false;
+	if (l->state != NODE_CONN_READY)
+		stall(s);
+	return l->state == NODE_CONN_READY;
 }
 
 bool session_is_last_to_answer(struct cluster_session *s)
@@ -100,12 +102,11 @@ size_t session_refuse_bulk(struct cluster_session *s, size_t used)
 	return used;
 }
 
-/* Handles an answer before the request is whole: Redis refuses the request, and closes. */
+/* Handles an error before the request is whole: Redis then closes the connection. */
 static void on_refused_stream(struct cluster_entry *e, struct cluster_part *p,
-                              const struct resp_reply *r, struct slice captured)
+                              const struct resp_reply *r)
 {
 	(void)p;
-	(void)captured;
 	if (e->session->flow != FLOW_STREAMING || !resp_reply_is_error(r))
 		return;
 	e->ends = true;
@@ -154,9 +155,7 @@ size_t session_begin_stream(struct cluster_session *s, const char *p, size_t n,
 	to = slot >= 0 ? slot_map_node(c->opts.map, (unsigned)slot) : session_default_node(s);
 	if (!to) {
 		c->opts.refresh(c->opts.arg);
-		if (s->stalled_since == 0)
-			s->stalled_since = timers_now(c->opts.timers);
-		session_trouble(s);
+		stall(s);
 		return 0;
 	}
 	l = node_conn_get(s, to);

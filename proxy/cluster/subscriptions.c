@@ -48,8 +48,8 @@ static uint32_t *number_of(struct subscriptions *s, enum command_session of)
 	                                                              : &s->shards;
 }
 
-/* An acknowledgement tells how many channels and patterns together are subscribed now, or how
- * many shard channels. */
+/* Uses the number in an acknowledgement: of channels and patterns together, or of shard
+ * channels. */
 static void count(struct subscriptions *s, enum command_session of, long long total)
 {
 	uint32_t *n = number_of(s, of);
@@ -74,8 +74,8 @@ static bool count_ack(struct subscriptions *s, struct acks *head)
 	return false;
 }
 
-/* Cuts a bulk string off `rest`, as far as it has arrived. Returns its whole length; SIZE_MAX:
- * its header is not complete; 0: another value, or an empty string. */
+/* Cuts a bulk string off `rest`, as far as it has arrived. Returns the string's whole length;
+ * SIZE_MAX: its header is not complete; 0: another value, or an empty string. */
 static size_t take_bulk(struct slice *rest, struct slice *bulk)
 {
 	const char *lf = rest->n ? memchr(rest->p, '\n', rest->n) : NULL;

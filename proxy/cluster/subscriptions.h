@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * subscriptions: what one connection has subscribed to, according to its acknowledgements.
- * Each channel of a SUBSCRIBE is acknowledged by a frame of its own, in RESP3 by a push; there
- * is no other reply. Source: https://redis.io/docs/manual/pubsub/
+ * subscriptions: counts the subscriptions of one connection, and classifies the frames that
+ * Redis sends for them. Redis acknowledges each channel of a SUBSCRIBE by a frame, in RESP3 by
+ * a push; there is no other reply. Source: https://redis.io/docs/manual/pubsub/
  *
- * A node passes what clients publish on to all other nodes, but a keyspace notification only
+ * A node forwards published messages to all other nodes, but sends a keyspace notification only
  * to its own subscribers. So hasp subscribes to their channels at every node. Source:
  * https://redis.io/docs/manual/keyspace-notifications/ ("Events in a cluster")
  */
@@ -28,37 +28,37 @@ static inline bool subscriptions_any(const struct subscriptions *s)
 	return s->channels || s->patterns || s->shards;
 }
 
-/* Returns true if keyspace notifications come on this channel. */
+/* True if keyspace notifications come on this channel. */
 bool channel_has_key_events(struct slice channel);
-/* Returns true if such a channel may match the pattern. */
+/* True if the pattern may match a channel of keyspace notifications. */
 bool pattern_has_key_events(struct slice pattern);
 
 /* The acknowledgements that a request waits for. All zero: it waits for none. */
 struct acks {
 	enum command_session of; /* SESSION_SUBSCRIBE or a similar one; 0: none */
-	size_t due; /* 0: one for each subscription, or one if there is none */
+	size_t due; /* number of due frames; 0: one for each subscription, but at least one */
 };
 
-/* Returns the acknowledgements due to a command with `argc` arguments, its name included.
- * Without `of`, the command gets none. */
+/* Returns the acknowledgements due to a command with `argc` arguments, its name included; all
+ * zero: none. */
 struct acks acks_of(const struct command *c, size_t argc);
 
-/* The kind of a frame for a subscriber, as far as its first bytes show. */
+/* The kind of a frame for a subscriber, by its first bytes. */
 enum frame_kind {
-	FRAME_UNKNOWN, /* needs more of its bytes */
+	FRAME_UNKNOWN, /* more bytes are needed */
 	FRAME_OTHER,
 	FRAME_ACK, /* of channels, or of patterns */
 	FRAME_SHARD_ACK,
 	FRAME_KEY_EVENT, /* a keyspace notification */
-	FRAME_PUBLISHED, /* another message of a channel or a pattern */
+	FRAME_PUBLISHED, /* a message that a client published */
 	FRAME_SHARD_PUBLISHED,
 };
 
 enum frame_kind frame_kind(struct slice beginning);
 
 /* Handles a frame. `head`: the acknowledgements that the oldest request waits for; NULL: no
- * request. `resp3`: the connection speaks it. Returns whether the frame answers no request by
- * itself; *ended: it was the last acknowledgement of `head`. */
+ * request. `resp3`: the connection uses RESP3. Returns true if the frame is a message or an
+ * acknowledgement, not a reply; *ended: it was the last acknowledgement of `head`. */
 bool subscriptions_frame(struct subscriptions *s, const struct reply_scan *frame,
                          struct acks *head, bool resp3, bool *ended);
 

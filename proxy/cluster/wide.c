@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * wide: requests for several nodes, as entries of several parts: requests that are split by
- * their keys' slots, requests to all primaries, and SCAN, which visits the primaries one by
- * one.
+ * wide: requests for several nodes of a cluster, as entries of several parts: requests that are
+ * split by their keys' slots, requests to all primaries, and SCAN, which visits the primaries
+ * one by one.
  */
 #include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/fatal.h"
 #include "base/random.h"
-#include "cluster/cluster_internal.h"
+#include "cluster/session_internal.h"
 #include "cluster/merge.h"
 #include "cluster/scan_cursor.h"
 
-/* --- split, and all primaries --- */
+/* --- split, and all primaries ------------------------------------------------------------- */
 
-/* How the replies of the parts are merged. */
+/* The `arg` of an entry: how to merge the replies of its parts. */
 struct wide {
 	enum merge_kind merge;
 	struct split split; /* for MERGE_VALUES */
@@ -68,8 +68,8 @@ static bool is_part_held(const struct cluster_session *s, const struct split *sp
 	return false;
 }
 
-bool wide_split(struct cluster_session *s, const struct plan *p, const struct resp_view *req,
-                bool reads)
+enum take wide_split(struct cluster_session *s, const struct plan *p,
+                     const struct resp_view *req, bool reads)
 {
 	struct buf *text = &s->cluster->text;
 	struct cluster_entry *e;
@@ -78,7 +78,7 @@ bool wide_split(struct cluster_session *s, const struct plan *p, const struct re
 	split_init(&split, req, p->step);
 	if (is_part_held(s, &split, reads)) {
 		split_fini(&split);
-		return false;
+		return TAKE_LATER;
 	}
 	e = begin_wide(s, split.nparts, p);
 	for (uint32_t i = 0; i < split.nparts; i++) {
@@ -96,10 +96,10 @@ bool wide_split(struct cluster_session *s, const struct plan *p, const struct re
 	else
 		split_fini(&split);
 	entry_start(e);
-	return true;
+	return TAKE_DONE;
 }
 
-bool wide_await_primaries(struct cluster_session *s)
+enum take wide_await_primaries(struct cluster_session *s)
 {
 	struct cluster *c = s->cluster;
 	double now = timers_now(c->opts.timers);
@@ -109,15 +109,16 @@ bool wide_await_primaries(struct cluster_session *s)
 		s->stalled_since = now;
 	if (now - s->stalled_since < c->failover_wait) {
 		session_trouble(s);
-		return false;
+		return TAKE_LATER;
 	}
 	s->stalled_since = 0;
 	entry_answer_new(s, SLICE_LIT("-ERR hasp: no primary for commands to all nodes: hasp "
 	                              "knows no node\r\n"));
-	return true;
+	return TAKE_DONE;
 }
 
-bool wide_each(struct cluster_session *s, const struct plan *p, struct slice bytes, bool counts)
+enum take wide_each(struct cluster_session *s, const struct plan *p, struct slice bytes,
+                    bool counts)
 {
 	struct primaries *primaries = &s->cluster->primaries;
 	struct cluster_entry *e;
@@ -125,7 +126,7 @@ bool wide_each(struct cluster_session *s, const struct plan *p, struct slice byt
 
 	/* FLUSHALL must not overtake a request that a node may refuse. */
 	if ((s->several || s->blocks) && !list_empty(&s->entries))
-		return false;
+		return TAKE_LATER;
 	primaries_update(primaries, s->cluster->opts.map);
 	if (primaries->n == 0)
 		return wide_await_primaries(s);
@@ -136,20 +137,20 @@ bool wide_each(struct cluster_session *s, const struct plan *p, struct slice byt
 	for (size_t i = 0; i < primaries->n; i++)
 		entry_set_part(e, i, primaries->v[((size_t)first + i) % primaries->n].slot,
 		               NULL, bytes);
-	/* (WAIT takes its time.) */
+	/* WAIT may answer late although nothing is wrong. */
 	e->patient = counts;
 	for (size_t i = 0; i < e->nparts; i++)
 		e->parts[i].counts = counts;
 	entry_start(e);
-	return true;
+	return TAKE_DONE;
 }
 
-/* --- SCAN --- */
+/* --- SCAN --------------------------------------------------------------------------------- */
 
 struct wide_scan {
 	struct scan_cursor cursor; /* the cursor of the request; then the one for the client */
 	const struct node *node; /* the node that returned the cursor; NULL: none yet */
-	bool is_last; /* no node is left */
+	bool is_last; /* no node comes after this one */
 };
 
 static uint8_t mark_of(const struct cluster_session *s, const struct node *n)
@@ -161,7 +162,7 @@ static uint8_t mark_of(const struct cluster_session *s, const struct node *n)
 
 /* Handles the node's answer: finds the cursor for the client. */
 static void on_scanned(struct cluster_entry *e, struct cluster_part *p,
-                       const struct resp_reply *r, struct slice captured)
+                       const struct resp_reply *r)
 {
 	struct cluster_session *s = e->session;
 	struct wide_scan *scan = e->arg;
@@ -169,7 +170,6 @@ static void on_scanned(struct cluster_entry *e, struct cluster_part *p,
 	uint64_t at;
 
 	(void)r;
-	(void)captured;
 	if (!scan_cursor_of_reply(buf_slice(&p->reply), &at))
 		return;
 	/* Another node serves the slot now, and the cursor means nothing to that node. */
@@ -198,7 +198,7 @@ static void merge_scan(struct cluster_entry *e, struct buf *out)
 	scan_cursor_reply(buf_slice(&e->only.reply), scan->is_last ? NULL : &scan->cursor, out);
 }
 
-bool wide_scan(struct cluster_session *s, const struct resp_view *req)
+enum take wide_scan(struct cluster_session *s, const struct resp_view *req)
 {
 	struct buf *text = &s->cluster->text;
 	struct cluster_entry *e;
@@ -207,22 +207,21 @@ bool wide_scan(struct cluster_session *s, const struct resp_view *req)
 	const struct node *n;
 
 	if (!scan_cursor_read(req->argv[1], &c))
-		return false;
+		return TAKE_NOT;
 	n = slot_map_node(s->cluster->opts.map, c.slot);
 	if (c.mark != mark_of(s, n))
 		c.at = 0;
 	scan = xcalloc(1, sizeof(*scan));
 	scan->cursor = c;
 	scan->node = n;
-	e = entry_begin(s, 1);
+	buf_clear(text);
+	scan_cursor_request(req, &c, text);
+	e = entry_begin_one(s, c.slot, NULL, buf_slice(text));
+	buf_trim(text);
 	e->arg = scan;
 	e->free_arg = free;
 	e->on_reply = on_scanned;
 	e->merge = merge_scan;
-	buf_clear(text);
-	scan_cursor_request(req, &c, text);
-	entry_set_part(e, 0, c.slot, NULL, buf_slice(text));
-	buf_trim(text);
 	entry_start(e);
-	return true;
+	return TAKE_DONE;
 }

@@ -11,7 +11,7 @@
 #include "net/loop_timers.h"
 #include "upstream/own_conn.h"
 
-/* Seconds between two routine searches, and the least between any two. */
+/* Seconds between two routine searches, and the least time between any two searches. */
 #define REFRESH_SECONDS 60.0
 #define REFRESH_SECONDS_MIN 0.1
 /* Seconds between checks whether a node has stopped answering. */
@@ -20,7 +20,7 @@
 #define ANSWER_MS 1000
 /* Seconds without an answer until hasp asks the next node, too. */
 #define STEP_SECONDS 0.1
-/* The most nodes that hasp asks in a step. */
+/* Limit of nodes that hasp asks at the same time, in a step. */
 #define STEP_MAX 64
 /* Seconds for which hasp believes a node that reported the cluster as down. */
 #define DOWN_SECONDS 1.0
@@ -28,37 +28,38 @@
 struct cluster_node {
 	struct node *node;
 	bool unverified; /* hasp must ask the node whether it wrote a redirection */
-	uint64_t asked; /* number of the last question about that; 0: none */
+	uint64_t asked; /* number of the last question about a redirection; 0: none */
 };
 
 struct cluster_topology {
 	struct topology base;
 	const struct cluster_topology_ops *ops;
 	const struct node_ops *node_ops;
-	void *arg; /* argument of both */
+	void *arg; /* argument of `ops` and `node_ops` */
 	struct link_env links; /* settings of all nodes' links */
 	struct slot_map map;
 	struct cluster_node *nodes; /* the nodes of the map */
 	size_t nnodes;
 	struct node **gone; /* nodes that have left the map, and are not freed yet */
-	size_t ngone, nstopped; /* the first `nstopped` of these were stopped */
-	uint32_t told_version; /* version of the map at the last on_changed() */
+	size_t ngone;
+	size_t nstopped; /* the first `nstopped` nodes in `gone` were stopped */
+	uint32_t reported_version; /* version of the map at the last on_changed() */
 
 	/* The search. */
 	struct list questions; /* in flight */
-	struct list ended; /* freed at the end of the loop's turn */
-	uint64_t nquestions; /* how many there were: the number of the last one */
+	struct list ended; /* questions to free at the end of the loop's turn */
+	uint64_t nquestions; /* number of the last question */
 	bool searches; /* a search is running: no answer has counted yet */
 	bool seeds_first; /* the configuration was read, and no node has answered since */
 	size_t candidate; /* the number of the next node: candidate_address() */
 	double searched_at; /* clock at the begin of the last search */
 	double down_at; /* clock when a node last reported the cluster as down; 0: never */
-	long long epoch; /* the latest that a node has reported since a search got no answer
-	                  * that counts */
+	long long epoch; /* latest epoch that a node has reported; 0 again after a search in
+	                  * which no answer counted */
 	bool wanted; /* hasp must ask for the map again */
-	char **failing; /* addresses of nodes whose last answer failed */
+	char **failing; /* addresses of nodes that gave no answer that counts last time */
 	size_t nfailing;
-	struct loop_timer look;
+	struct loop_timer look; /* for cluster_on_look() */
 	struct loop_timer timer; /* starts the next search, or the next step of this one */
 };
 
@@ -69,7 +70,7 @@ struct map_question {
 	struct link_env links;
 	struct query query;
 	uint64_t number;
-	size_t candidate; /* number of the node asked; no meaning if `verifies` */
+	size_t candidate; /* number of the node that is asked; no meaning if `verifies` */
 	bool verifies; /* also asks the node which slots it gives away */
 	bool is_down; /* the node has reported the cluster as down */
 	long long epoch; /* the latest epoch that the node knows; 0: it did not report it */
@@ -104,7 +105,7 @@ static void use_settings(struct cluster_topology *c, struct node *n)
 	const struct topology_settings *s = &c->base.settings;
 	struct node_settings nodes = s->nodes;
 
-	/* Another node may take over its slots before it returns. */
+	/* Links do not wait for a node: another node may take over its slots. */
 	nodes.failover_wait_ms = 0;
 	node_use(n, &nodes);
 	n->links.user = s->user;
@@ -137,7 +138,7 @@ static void cluster_on_gone(void *arg, struct node *n)
 	c->gone[c->ngone++] = n;
 }
 
-/* Stops the nodes that have left: neither clients nor hasp send them anything any more. */
+/* Stops the nodes that have left the map. */
 static void stop_gone(struct cluster_topology *c)
 {
 	for (; c->nstopped < c->ngone; c->nstopped++) {
@@ -146,7 +147,8 @@ static void stop_gone(struct cluster_topology *c)
 	}
 }
 
-/* Frees them later, because code that runs in the same loop iteration may still use them. */
+/* Frees stopped nodes. Runs in a later loop iteration than stop_gone(), because callers may
+ * still use a node in the iteration in which it was stopped. */
 static void free_gone(struct cluster_topology *c)
 {
 	size_t n = 0;
@@ -162,11 +164,11 @@ static void free_gone(struct cluster_topology *c)
 
 static const struct slot_map_ops cluster_map_ops = { cluster_on_node, cluster_on_gone };
 
-static void tell_changes(struct cluster_topology *c)
+static void report_changes(struct cluster_topology *c)
 {
-	if (c->told_version == c->map.version)
+	if (c->reported_version == c->map.version)
 		return;
-	c->told_version = c->map.version;
+	c->reported_version = c->map.version;
 	c->ops->on_changed(c->arg);
 }
 
@@ -191,7 +193,7 @@ static void map_question_free(struct map_question *q)
 static void map_question_failed(struct map_question *q, const char *reason);
 static void map_question_answered(struct map_question *q);
 
-/* Reads the epoch, which each failover raises. An ACL may forbid CLUSTER INFO. */
+/* Reads the epoch, which each failover raises, unless an ACL forbids CLUSTER INFO. */
 static void read_cluster_info(struct map_question *q, const redisReply *info)
 {
 	static const char name[] = "cluster_current_epoch:";
@@ -204,7 +206,7 @@ static void read_cluster_info(struct map_question *q, const redisReply *info)
 	q->is_down = strstr(info->str, "cluster_state:fail");
 }
 
-/* `replies`: those to the commands of map_question_send(). */
+/* Handles the replies to the commands of map_question_send(). */
 static void map_question_done(void *arg, redisReply *const *replies, const char *why)
 {
 	struct map_question *q = arg;
@@ -269,7 +271,8 @@ static struct map_question *map_question_new(struct cluster_topology *c, const c
 
 /* --- the search --------------------------------------------------------------------------- */
 
-/* Returns address `i` of the map's nodes, then the configured ones, or vice versa; or NULL. */
+/* Returns address `i` of the nodes to search: those of the map, then the configured ones, or
+ * vice versa; NULL: there are no more. */
 static const char *candidate_address(const struct cluster_topology *c, size_t i)
 {
 	const struct topology_settings *s = &c->base.settings;
@@ -283,7 +286,7 @@ static const char *candidate_address(const struct cluster_topology *c, size_t i)
 	return is_seed ? s->cluster[i] : c->map.nodes[i].address;
 }
 
-/* Returns the node to verify next, in turn; NULL: none is left. */
+/* Returns the unverified node that was asked least recently; NULL: there is none. */
 static struct cluster_node *next_unverified(struct cluster_topology *c)
 {
 	struct cluster_node *found = NULL;
@@ -294,7 +297,7 @@ static struct cluster_node *next_unverified(struct cluster_topology *c)
 	return found;
 }
 
-/* Asks the node at `address`, which is `n` if hasp verifies a redirection there. */
+/* Asks the node at `address`. `n`: that node, to verify a redirection; NULL: to search. */
 static void ask_node(struct cluster_topology *c, const char *address, struct cluster_node *n)
 {
 	struct map_question *q = map_question_new(c, address, n);
@@ -312,7 +315,7 @@ static void ask_node(struct cluster_topology *c, const char *address, struct clu
 		map_question_send(q, &parsed);
 }
 
-/* Returns how many nodes each step asks, so that all are asked within failover_wait. */
+/* Returns how many nodes a step must ask so that the search asks all within failover_wait. */
 static size_t step_size(const struct cluster_topology *c)
 {
 	const struct topology_settings *s = &c->base.settings;
@@ -330,8 +333,8 @@ static void search_step(struct cluster_topology *c)
 
 	loop_timer_start(&c->timer, STEP_SECONDS);
 	if (!candidate_address(c, c->candidate) && list_empty(&c->questions)) {
-		/* No answer counted. The cluster may have been set up again, with epochs from
-		 * the beginning. */
+		/* No answer counted. Believe any epoch now: a cluster that was set up again
+		 * counts its epochs from the beginning. */
 		c->epoch = 0;
 		c->candidate = 0;
 	}
@@ -440,7 +443,7 @@ static void prune_failing(struct cluster_topology *c)
 	}
 }
 
-/* Logs the first failure of a node, not each later one. */
+/* Logs a node's failure, unless the previous question to the node failed, too. */
 static void note_failing(struct cluster_topology *c, const char *address, const char *reason)
 {
 	if (find_failing(c, address) < c->nfailing)
@@ -486,7 +489,7 @@ static void map_question_answered(struct map_question *q)
 	map_question_end(q);
 	if (c->searches)
 		end_search(c);
-	tell_changes(c);
+	report_changes(c);
 	prune_failing(c);
 	if (n)
 		c->ops->on_answered(c->arg, n->node, q->number,
@@ -494,7 +497,7 @@ static void map_question_answered(struct map_question *q)
 	stop_gone(c);
 }
 
-/* A node that hangs breaks no link, but another one may have its slots now. */
+/* Asks for the map if a node has stopped answering, because another node may have its slots. */
 static void cluster_on_look(void *arg)
 {
 	struct cluster_topology *c = arg;
@@ -539,11 +542,11 @@ static struct node *cluster_redirected(struct topology *t, struct node *asked, s
 		cluster_topology_refresh(t);
 	else
 		(void)cluster_topology_verify(t, asked);
-	tell_changes(c);
+	report_changes(c);
 	return n;
 }
 
-/* Ends the questions: their answers no longer count. */
+/* Ends the questions, whose answers no longer count. */
 static void end_questions(struct cluster_topology *c)
 {
 	struct cluster_node *n;

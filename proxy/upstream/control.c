@@ -11,7 +11,7 @@
 #include "upstream/decode.h"
 
 #define CONTROL_RETRY_SECONDS 0.1
-/* A working server answers sooner, unless it runs a long script. */
+/* control_is_silent() is true when an answer has been due for this long. */
 #define SILENT_SECONDS 1.0
 /* Seconds between two checks of the eviction policy, which an operator may change. */
 #define EVICTION_SECONDS 60.0
@@ -31,15 +31,15 @@ static bool control_error_is(const char *error, const char *code)
 
 #define NOT(health) (1u << CONTROL_##health)
 
-/* The states that may not follow each state. */
+/* For each state, the states that must not follow it. */
 static const unsigned control_forbidden[CONTROL_HEALTHS] = {
 	[CONTROL_AWAY] = NOT(SILENT),
 	[CONTROL_REFUSES] = NOT(SILENT),
 	[CONTROL_WORKS] = NOT(REFUSES),
 };
 
-/* Returns true if the caller must log the change. A second connection leaves the log to the
- * first. */
+/* Sets the health. Returns true if the caller must log the change: only the first connection to
+ * a server logs. */
 static bool control_set_health(struct control *c, enum control_health health)
 {
 	if (c->health == health)
@@ -49,7 +49,7 @@ static bool control_set_health(struct control *c, enum control_health health)
 	return c->opts.on_commands;
 }
 
-/* True if a server that gives this error serves no client now. */
+/* True if the error means that the server serves no client now. */
 static bool control_is_busy(const char *error)
 {
 	return control_error_is(error, "LOADING") || control_error_is(error, "BUSY") ||
@@ -68,9 +68,8 @@ static void control_on_silence(void *arg)
 {
 	struct control *c = arg;
 
-	/* If hasp was stopped, or is short of memory, it has not read the answer yet. And a
-	 * Redis that was unreachable, or that refused hasp, has not recovered if it hangs now.
-	 */
+	/* The answer may have come while hasp was stopped, or short of memory. A server that
+	 * was unreachable, or refused hasp, stays in that state if it hangs now. */
 	if ((c->conn.user.link && link_has_input(c->conn.user.link)) ||
 	    c->health == CONTROL_AWAY || c->health == CONTROL_REFUSES)
 		return;
@@ -79,7 +78,7 @@ static void control_on_silence(void *arg)
 		            c->address, CONTROL_SILENT_SECONDS);
 }
 
-/* Records that Redis has answered PING, with `error`; NULL: without one. */
+/* Records that Redis has answered PING. `error`: the answer, if it is an error; else NULL. */
 static void control_note_pong(struct control *c, const char *error)
 {
 	c->busy = error && control_is_busy(error);
@@ -114,7 +113,8 @@ static void control_on_down(void *owner, enum link_end end, const char *reason)
 {
 	struct control *c = owner;
 
-	/* A full server says so, and closes. Other code logs that there is no server. */
+	/* c->error is the reason that a server at its client limit sends before it closes. If
+	 * there is no server, the watcher logs that. */
 	if (control_set_health(c, CONTROL_AWAY) && !c->opts.env->no_server_reason)
 		log_warning("upstream_down address=%s reason=%s", c->address,
 		            QUOTE_STR(c->error ? c->error : reason));
@@ -123,7 +123,7 @@ static void control_on_down(void *owner, enum link_end end, const char *reason)
 
 static const struct own_conn_ops control_conn_ops = { control_on_reply, control_on_down };
 
-/* Records the first error: later ones are its consequences. */
+/* Records the connection's first error: later errors are its consequences. */
 static void control_note_error(struct control *c, const redisReply *reply)
 {
 	if (reply && reply->type == REDIS_REPLY_ERROR && !c->error)
@@ -145,8 +145,8 @@ static void control_note_too_old(struct control *c, const char *version)
 		c->error = xstrdup(error);
 }
 
-/* Reads HELLO's pairs of names and values. A server before Redis 6 does not know HELLO, and
- * counts as a supported one without a cluster. */
+/* Reads HELLO's pairs of names and values. A server without HELLO counts as supported, and as
+ * no node of a cluster. */
 static void control_on_hello(void *arg, const redisReply *reply)
 {
 	struct control *c = arg;
@@ -195,7 +195,7 @@ static void control_on_role(void *arg, const redisReply *reply)
 	c->checking = false;
 	if (c->up && reply)
 		loop_timer_stop(&c->silence);
-	/* An ACL may forbid ROLE: then the role is unknown. */
+	/* The role is unknown if an ACL forbids ROLE. */
 	if (role == ROLE_UNKNOWN || role == c->role)
 		return;
 	if (c->role != ROLE_UNKNOWN)
@@ -211,7 +211,7 @@ static void control_on_memory(void *arg, const redisReply *reply)
 	struct control *c = arg;
 	char policy[EVICTION_POLICY_MAX];
 
-	/* An ACL may forbid INFO. */
+	/* The reply is an error if an ACL forbids INFO. */
 	if (!reply || reply->type != REDIS_REPLY_STRING ||
 	    eviction_of(slice_of(reply->str, (size_t)reply->len), policy) == EVICTION_UNKNOWN)
 		return;
@@ -243,7 +243,7 @@ static void control_on_pong(void *arg, const redisReply *reply)
 	control_note_pong(c, reply->type == REDIS_REPLY_ERROR ? reply->str : NULL);
 }
 
-/* Any answer to PING will do; an ACL may forbid ROLE, and an error is an answer, too. */
+/* Checks by PING, because an ACL may forbid ROLE. Any answer to PING counts, also an error. */
 void control_check(struct control *c)
 {
 	if (!c->up || c->checking)
@@ -261,7 +261,7 @@ static void control_on_check(void *arg)
 	control_check(arg);
 }
 
-/* Called when the last command of the introduction was answered. */
+/* Handles the reply to the last command of the introduction: the connection is up. */
 static void control_worked(struct control *c, const redisReply *reply)
 {
 	loop_timer_stop(&c->silence);
@@ -298,7 +298,7 @@ static void control_on_command(void *arg, const redisReply *reply)
 	error = c->error ? c->error : "hasp does not understand the reply to COMMAND";
 	if (c->opts.env->errors)
 		metrics_count(&c->opts.env->errors[LINK_REFUSED], 1);
-	/* Redis may well accept the clients, which have their own logins. */
+	/* Go on serving clients: they have their own logins, which Redis may accept. */
 	if (control_set_health(c, control_is_busy(error) ? CONTROL_BUSY : CONTROL_REFUSES))
 		control_warn_of_error(
 			c, "upstream_refused", error,
@@ -307,8 +307,8 @@ static void control_on_command(void *arg, const redisReply *reply)
 	control_lost(c, LINK_REFUSED);
 }
 
-/* Sends the commands with which every connection begins, logged in or not. The last reply
- * shows that the connection works. */
+/* Sends the introduction: the commands with which every connection begins, logged in or not.
+ * The reply to the last one shows that the connection works. */
 static void control_introduce(struct control *c)
 {
 	const struct link_env *env = c->opts.env;
@@ -336,15 +336,15 @@ static void control_on_auth(void *arg, const redisReply *reply)
 
 	if (!c->conn.user.link)
 		return;
-	/* PING's error is expected without a login. */
+	/* Forget PING's error, which was expected without a login. */
 	control_forget_error(c);
 	control_note_error(c, reply);
 	c->login_failed = c->error;
 	control_introduce(c);
 }
 
-/* PING's reply shows whether Redis wants a login. AUTH waits for it: Redis does not answer an
- * AUTH that fails while another reply is pending. */
+/* Handles the reply to PING, which shows whether Redis requires a login. hasp sends AUTH only
+ * now, because Redis does not answer an AUTH that fails while another reply is pending. */
 static void control_on_ping(void *arg, const redisReply *reply)
 {
 	struct control *c = arg;
@@ -413,7 +413,7 @@ void control_reconnect(struct control *c, const char *reason)
 		own_conn_close(&c->conn);
 		control_on_down(c, LINK_BROKEN, reason);
 	}
-	/* Log again if the new address fails, too. */
+	/* Forget the health, so that hasp logs a failure of the new address, too. */
 	(void)control_set_health(c, CONTROL_CONNECTING);
 	c->asked_at = c->opts.env->clock();
 	c->role = ROLE_UNKNOWN;
@@ -470,7 +470,7 @@ bool control_is_silent(const struct control *c)
 		return false;
 	if (!c->up && c->health != CONTROL_CONNECTING)
 		return true;
-	/* hasp reads bytes later that came while it was stopped. */
+	/* If the link has input, the answer may have come while hasp was stopped. */
 	return c->opts.env->clock() - c->asked_at >= SILENT_SECONDS &&
 	       !(c->conn.user.link && link_has_input(c->conn.user.link));
 }

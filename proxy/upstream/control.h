@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * control: hasp's own connection to Redis, one per worker, for hasp's own requests (scripts,
- * renewals, releases). It connects again by itself, logs in as [upstream] user, and asks what
- * server that is (HELLO, ROLE, INFO memory) and for COMMAND. From then on it checks now and
- * then that the server answers, and in which role. Replies are decoded by hiredis' reader.
+ * control: hasp's own connection to a Redis server, one per worker, for hasp's own requests
+ * (scripts, renewals, releases). The control reconnects by itself, logs in as the user of
+ * [upstream], and asks for facts about the server (HELLO, ROLE, INFO memory, COMMAND). From
+ * then on it checks regularly that the server answers, and which role it has.
  */
 #ifndef HASP_UPSTREAM_CONTROL_H
 #define HASP_UPSTREAM_CONTROL_H
@@ -21,9 +21,9 @@ struct control;
 
 struct control_opts {
 	struct link_env *env;
-	/* Takes COMMAND's reply, which is no error, when the connection is up, and returns how
-	 * many commands it describes. NULL: a second connection, for calls that would delay
-	 * others. It does not send COMMAND, and the first connection logs the faults. */
+	/* Gets COMMAND's reply, which is no error, when the connection is up. Returns how many
+	 * commands the reply describes. NULL: this is a second connection, for calls that would
+	 * delay others; it does not send COMMAND, and logs nothing. */
 	size_t (*on_commands)(void *arg, const redisReply *reply);
 	/* Called when the connection is up and logged in, before any call. May be NULL. */
 	void (*on_up)(void *arg);
@@ -35,17 +35,17 @@ struct control_opts {
 
 /* Whether Redis can serve, as far as hasp's own connection shows. Each change is logged once.
  *
- *   CONNECTING --------> WORKS <------> SILENT, UNREADY
+ *   CONNECTING --------> WORKS <------> SILENT, BUSY
  *       |                  ^ |              |
  *       `-> AWAY <-> REFUSES |              |
  *             ^--------------'--------------'
  */
 enum control_health {
 	CONTROL_CONNECTING, /* hasp knows nothing of the server at this address yet */
-	CONTROL_AWAY, /* hasp cannot reach it, or it has closed the connection */
-	CONTROL_REFUSES, /* it refuses hasp's login or commands */
-	CONTROL_SILENT, /* it has not answered a check for CONTROL_SILENT_SECONDS */
-	CONTROL_BUSY, /* it answers PING with LOADING, BUSY or MASTERDOWN */
+	CONTROL_AWAY, /* hasp cannot reach the server, or it has closed the connection */
+	CONTROL_REFUSES, /* the server refuses hasp's login or commands */
+	CONTROL_SILENT, /* the server has not answered a check for CONTROL_SILENT_SECONDS */
+	CONTROL_BUSY, /* the server answers PING with LOADING, BUSY or MASTERDOWN */
 	CONTROL_WORKS,
 };
 #define CONTROL_HEALTHS (CONTROL_WORKS + 1)
@@ -53,18 +53,19 @@ enum control_health {
 
 /* Connects as soon as the loop runs, and again whenever the connection ends. */
 struct control *control_new(const struct control_opts *opts);
-/* Connects again, because the address or the login has changed; `reason` is for the log. Calls
- * in flight get NULL. */
+/* Closes the connection and connects again, because the address or the login has changed;
+ * `reason` is for the log. Calls in flight get NULL. */
 void control_reconnect(struct control *c, const char *reason);
-/* Retries at once if Redis could not be reached, because it is reachable now. */
+/* Call this when Redis is reachable: if the last try could not reach it, retries at once. */
 void control_retry_now(struct control *c);
-/* Frees the connection. Calls in flight get NULL. */
+/* Closes and frees the control. Calls in flight get NULL. */
 void control_free(struct control *c);
 
-/* Sets how often to send PING and ROLE, in ms; 0: never. Each awaits the last one's answer. */
+/* Sets the delay between checks by PING and ROLE, in ms; 0: no checks. A check waits for the
+ * answers to the previous one. */
 void control_set_check_delay(struct control *c, int64_t delay_ms);
 
-/* Adds the times that the server at this address took to answer these PINGs. */
+/* Adds the response times of PING, of the server at this address. */
 void control_add_latency(const struct control *c, struct metrics_sums *sums);
 
 /* Starts a check now, unless one is pending. */
@@ -77,7 +78,7 @@ enum control_health control_health(const struct control *c);
 bool control_is_in_cluster(const struct control *c);
 /* True if the connection is up and no health check is pending. */
 bool control_is_answering(const struct control *c);
-/* True if the server cannot be reached, or has owed an answer for a second or longer. */
+/* True if the server cannot be reached, or an answer has been due for a second or longer. */
 bool control_is_silent(const struct control *c);
 /* Returns the role that the server at this address reported last. */
 enum server_role control_role(const struct control *c);
@@ -86,12 +87,12 @@ const char *control_evicts(const struct control *c);
 /* Returns the number of calls in flight. */
 size_t control_inflight(const struct control *c);
 
-/* Gets the reply, valid during the call; NULL if the connection broke first: Redis may have
- * executed the request or not. */
+/* Gets the reply, valid during the call; NULL: the connection broke before the reply, and Redis
+ * may have executed the request or not. */
 typedef void control_fn(void *arg, const redisReply *reply);
 
-/* Sends a request, made of words, for which the selected database does not matter. Call it only
- * while control_is_up(). */
+/* Sends a request, made of words, whose effect does not depend on the selected database. Call
+ * it only while control_is_up(). */
 void control_ask(struct control *c, const char *const *argv, size_t n, control_fn *fn,
                  void *arg);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * control_calls: the requests on a control's connection. A request for another database than
- * the selected one is held, with all later ones, until its database is selected:
+ * control_calls: the requests on a control, hasp's own connection to a Redis server. The
+ * control holds a request for another database than the selected one, and all later requests,
+ * until Redis has selected that database:
  *
  *   control_call() --> in flight, in `requests` --reply--> fn()
  *             `------> `held` --SELECT--^
@@ -97,7 +98,8 @@ static void control_go_on(struct control *c)
 	control_ask(c, (const char *[]){ "SELECT", number }, 2, control_on_select, c);
 }
 
-/* If Redis refuses SELECT, requests for that database must not run in another one. */
+/* Handles the reply to SELECT. If it is an error, fails all requests for that database, because
+ * they must not run in another one. */
 static void control_on_select(void *arg, const redisReply *reply)
 {
 	struct control *c = arg;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * control_internal: a control, shared by its two files:
+ * control_internal: struct control, hasp's own connection to a Redis server, and its two files:
  *
  *   control.c        the connection: login, checks, its end
  *   control_calls.c  the requests on it, each in its database
@@ -20,10 +20,10 @@
 
 /* A request in flight, or held until its database is selected. */
 struct control_request {
-	control_fn *fn; /* NULL: the reply does not matter */
+	control_fn *fn; /* NULL: ignore the reply */
 	void *arg;
-	int db;
-	struct buf held; /* its bytes, until it is sent */
+	int db; /* the database for the request */
+	struct buf held; /* the request's bytes, until hasp sends it */
 	struct list node; /* in `requests` or `held` */
 };
 
@@ -32,7 +32,7 @@ struct control {
 	struct own_conn conn; /* closed between two tries */
 	struct retry retry;
 	struct list requests; /* in flight, oldest first */
-	struct list held; /* the first waits for its database, the others for the first */
+	struct list held; /* requests that wait, the first for its database to be selected */
 	bool selecting; /* SELECT for the first of `held` is in flight */
 	int db; /* the database that Redis has selected */
 	char *address; /* address of the last try; the configured one may have changed */
@@ -42,9 +42,9 @@ struct control {
 	enum server_role role;
 	bool checking; /* a check is in flight */
 	double asked_at; /* clock when the check, or the try to connect, began */
-	struct metrics_histogram latency; /* of the server at `address` */
+	struct metrics_histogram latency; /* response times of the server at `address` */
 	char *error; /* the first error of the connection; NULL: none that matters */
-	bool login_failed; /* `error` is AUTH's */
+	bool login_failed; /* `error` is the reply to AUTH */
 	bool busy; /* Redis answered the last PING with LOADING, BUSY or MASTERDOWN */
 	bool introduced; /* control_introduce() was called for this link */
 	bool up; /* logged in, and Redis has answered COMMAND */
@@ -54,9 +54,9 @@ struct control {
 	bool in_cluster; /* the server is a node of a cluster */
 };
 
-/* Answers the request, and frees it. NULL: there will be no reply. */
+/* Calls the request's `fn` with the reply, and frees the request. NULL: no reply will come. */
 void control_calls_end(struct control_request *req, const redisReply *reply);
-/* Fails all requests, in flight or held, with NULL, because the connection is gone. */
+/* Calls control_calls_end() with NULL for all requests, because the connection has ended. */
 void control_calls_fail(struct control *c);
 
 #endif

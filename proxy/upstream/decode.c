@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The reader takes up to 100 bytes for each element, and an element has four bytes at least.
- * The replies to hasp's requests are shorter than a tenth of this. */
+/* Limit of a reply, in bytes. hiredis' reader takes up to 100 bytes of memory for an element of
+ * four bytes. The replies to hasp's requests are shorter than a tenth of the limit. */
 #define DECODE_MAX ((size_t)2 * 1024 * 1024)
 
 redisReply *reply_decode(struct slice frame)
@@ -49,9 +49,9 @@ bool reply_error_redirects(const char *error)
 	return begins_with_one_of(error, codes);
 }
 
-/* The words of ROLE, and those of hasp. */
 static const struct {
-	const char *told, *name;
+	const char *word; /* in the reply to ROLE */
+	const char *name; /* in hasp's log */
 } roles[] = {
 	[ROLE_UNKNOWN] = { "", "unknown" },
 	[ROLE_MASTER] = { "master", "master" },
@@ -65,7 +65,7 @@ enum server_role role_of(const redisReply *reply)
 	    reply->element[0]->type != REDIS_REPLY_STRING)
 		return ROLE_UNKNOWN;
 	for (enum server_role r = ROLE_MASTER; r <= ROLE_SENTINEL; r++)
-		if (strcmp(reply->element[0]->str, roles[r].told) == 0)
+		if (strcmp(reply->element[0]->str, roles[r].word) == 0)
 			return r;
 	return ROLE_UNKNOWN;
 }

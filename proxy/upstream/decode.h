@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * decode: replies to hasp's own requests, decoded by hiredis' reader, and what some of them say
- * about a server: its role, its version, whether it evicts keys.
+ * decode: decodes replies to hasp's own requests by hiredis' reader, and reads facts about a
+ * server from them: its role, its version, whether it evicts keys.
  */
 #ifndef HASP_UPSTREAM_DECODE_H
 #define HASP_UPSTREAM_DECODE_H
@@ -15,16 +15,15 @@
  * The caller frees the result with freeReplyObject(); NULL: hiredis does not understand it. */
 redisReply *reply_decode(struct slice frame);
 
-/* True if the error, without the dash, only means that Redis cannot do it now: it loads its
- * data, a script runs for too long, it is a replica at the moment, ... */
+/* True if the same request may succeed later. `error`: without the dash; for example, Redis
+ * loads its data, runs a long script, or is a replica at the moment. */
 bool reply_error_is_temporary(const char *error);
 
 /* True if the error means that this node of a cluster refused because another node serves the
  * keys, or no node does at the moment. */
 bool reply_error_redirects(const char *error);
 
-/* Returns the value of the line `name:value` in INFO's reply; empty: there is none, or the
- * reply is an error. */
+/* Returns the value of the line `name:value` in INFO's reply; empty: there is no such line. */
 struct slice info_field(struct slice info, const char *name);
 
 /* --- role --- */
@@ -38,7 +37,7 @@ enum server_role {
 	ROLE_SENTINEL,
 };
 
-/* `reply`: ROLE's; may be an error, or NULL. */
+/* Reads the reply to ROLE, which may be an error, or NULL. */
 enum server_role role_of(const redisReply *reply);
 /* Returns a word for logs: "master", "replica", "sentinel", "unknown". */
 const char *role_name(enum server_role role);
@@ -49,15 +48,13 @@ const char *role_name(enum server_role role);
 #define SERVER_NEEDED "hasp needs Redis 6.2 or Valkey 7.2"
 
 /* True if hasp does not support servers of this version, such as "6.0.16" in HELLO or INFO.
- * False for anything that is no version. */
+ * False if `version` is not a version. */
 bool version_is_too_old(const char *version);
 
 /* --- eviction --- */
 
-/* Whether a server may remove keys when its memory is full. Then it can remove a lock, or the
- * record of its owner.
- *
- * Source: https://redis.io/docs/reference/eviction/ */
+/* A server that evicts keys when its memory is full can remove a lock, or the record of its
+ * owner. Source: https://redis.io/docs/reference/eviction/ */
 
 /* The hint to the operator, in the log and in `hasp -t`. */
 #define EVICTION_HINT "set maxmemory-policy noeviction, or keep locks on another Redis"
@@ -71,7 +68,7 @@ enum eviction {
 	EVICTION_WHEN_FULL
 };
 
-/* `info`: the reply to INFO memory. Writes the policy to `policy`; "": it evicts nothing. */
+/* Reads the reply to INFO memory, and writes the policy to `policy`; "": no eviction. */
 enum eviction eviction_of(struct slice info, char policy[EVICTION_POLICY_MAX]);
 
 #endif

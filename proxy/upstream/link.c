@@ -8,10 +8,11 @@
 #include "net/name_watch.h"
 #include "upstream/link_internal.h"
 
-/* This many bytes of script calls, about fifteen calls, keep Redis busy for several times as
- * long as it takes to send them. */
+/* link_queue_call() sends queued calls from this many bytes on, about fifteen calls: to run
+ * them takes Redis several times as long as it takes hasp to send them. */
 #define CALLS_FLUSH_BYTES ((size_t)4 * 1024)
-/* Log lines about links that ended, at most, in 10 seconds: links seldom end alone. */
+/* At most this many log lines about ended links in 10 seconds: often many links end together.
+ */
 #define ENDS_LOGGED 5
 
 /* --- state -------------------------------------------------------------------- */
@@ -91,7 +92,7 @@ void link_leave(struct link_user *u)
 
 	if (!l)
 		return;
-	/* Search only the user's runs: thousands of users may leave at once. */
+	/* Begin at the user's first run, because thousands of users may leave at once. */
 	for (uint32_t i = fifo_index(&l->fifo, u->first_run); u->inflight && i < l->fifo.nruns;
 	     i++) {
 		struct inflight *run = fifo_at(&l->fifo, i);
@@ -99,7 +100,7 @@ void link_leave(struct link_user *u)
 			u->inflight -= run->count;
 			run->user = NULL;
 			run->tag = NULL;
-			/* The user has no callback any more. */
+			/* Call no callbacks for this run. */
 			run->flags |= LINK_DISCARD;
 			run->flags &= (uint16_t) ~(LINK_NOTIFY | LINK_INTERCEPT |
 			                           LINK_INTERCEPT_LATE | LINK_CAPTURE);
@@ -110,14 +111,14 @@ void link_leave(struct link_user *u)
 	if (u->claimed)
 		link_resume(l);
 	detach_user(u);
-	/* The link to a peer took the place of a shared link, for this user alone. */
+	/* A shared link to a peer has only one user: link_new_accepted(). */
 	if (l->stream.peer && l->shared && l->nusers == 0)
 		link_close(l);
 }
 
 /* --- beginning and end ------------------------------------------------------- */
 
-/* Counts the replies that would have been discarded without a callback. */
+/* Sets link_user.discarded of all users. */
 static void count_discarded(struct link *l)
 {
 	for (uint32_t i = 0; i < l->fifo.nruns; i++) {
@@ -283,10 +284,10 @@ void links_follow(struct link_env *env, const char *reason)
 
 	list_init(&links);
 	list_move_all(&links, &env->open);
-	/* A user that leaves one link must not join another of these. */
+	/* Mark all links first: a user that leaves one of them must not join another. */
 	list_each (struct link, l, &links, node)
 		link_set_outdated(l, !l->opening);
-	/* Users may end other links of the list, and make new ones. */
+	/* The callbacks of users may end other links of the list, and make new links. */
 	while (!list_empty(&links)) {
 		struct link *l = container_of(links.next, struct link, node);
 		list_remove(&l->node);
@@ -312,14 +313,14 @@ void link_on_drained(struct stream *s)
 {
 	struct link *l = container_of(s, struct link, stream);
 
-	/* Streams drain in every turn. Only users that found the link full need to know. */
+	/* Notify only users that found the link full: streams drain in every turn. */
 	if (l->was_full && link_pending(l) < STREAM_HIGH_WATER)
 		link_notify_drained(l);
 }
 
 /* --- requests ---------------------------------------------------------------- */
 
-/* Not inline, so that the usual path saves no registers. */
+/* Not inline: otherwise the usual path of the callers would have to save registers. */
 __attribute__((noinline)) static void hold_back(struct link *l, struct slice bytes)
 {
 	buf_append(&l->held_back, bytes);
@@ -367,7 +368,7 @@ size_t link_pending(const struct link *l)
 	return stream_pending(&l->stream) + buf_len(&l->held_back);
 }
 
-/* Once a link is to be opaque, users send a stream of bytes, no requests. */
+/* False after link_make_opaque(): users send a stream of bytes, not requests. */
 static bool counts_requests(const struct link *l)
 {
 	return l->state == LINK_OPEN || l->state == LINK_LOGGING_IN;
@@ -469,7 +470,7 @@ void link_claim(struct link_user *u)
 	struct link *l = u->link;
 
 	HASP_ASSERT(l->shared);
-	/* In front of a cluster the peer stops reading itself. */
+	/* A cluster session stops reading by itself. */
 	if (u->claimed || l->stream.peer)
 		return;
 	for (uint32_t i = 0; i < l->fifo.nruns; i++) {
@@ -531,10 +532,7 @@ void fifo_clear(struct fifo *f)
 	*f = (struct fifo){ 0 };
 }
 
-/* --- links to something in this process ------------------------------------------------- */
-
-/* Links to a peer in this process (link_env.connect): the calls between the two ends, beside
- * the bytes. */
+/* --- links to a peer in this process ---------------------------------------------------- */
 
 void link_end(struct link *l, const char *reason)
 {

@@ -9,8 +9,8 @@
  *   A, B, C <---- on_bytes(), on_reply() <- reply scan
  *
  * The link knows where a reply ends and which user's request it answers; the users know what
- * they mean. The link forwards replies in pieces, as they come, unless the entry in the FIFO
- * says otherwise. A link that must log in sends nothing else before Redis has accepted the
+ * the replies mean. The link forwards replies in pieces, as they come, unless the entry in the
+ * FIFO says otherwise. A link that must log in sends nothing else before Redis has accepted the
  * login. A private link has one user, which may read bytes instead of replies
  * (link_make_opaque()) or look at every frame (link_watch()); a shared link has any number of
  * users, which come and go. The states of a link are in link_internal.h.
@@ -32,21 +32,22 @@
 
 /* How the link handles a reply; flags of link_expect(). */
 enum {
-	LINK_PASS = 0, /* only forward it */
-	LINK_NOTIFY = 1 << 0, /* call on_reply() when it is whole */
-	LINK_INTERCEPT = 1 << 1, /* hold an error back and ask on_line() */
+	LINK_PASS = 0, /* only forward the reply */
+	LINK_NOTIFY = 1 << 0, /* call on_reply() when the reply is whole */
+	LINK_INTERCEPT = 1 << 1, /* hold an error back and call on_line() */
 	LINK_INTERCEPT_STATUS = 1 << 5, /* with LINK_INTERCEPT: a simple string, too */
-	LINK_CAPTURE = 1 << 2, /* also collect its bytes for on_reply() */
-	LINK_DISCARD = 1 << 3, /* don't forward it */
+	LINK_CAPTURE = 1 << 2, /* also collect the reply's bytes for on_reply() */
+	LINK_DISCARD = 1 << 3, /* do not forward the reply */
 	LINK_NOTIFY_EARLY = 1 << 4, /* with LINK_NOTIFY: call on_answered() before the end of
 	                             * the reply is forwarded */
 	LINK_BEGINS_STREAM =
 		1 << 6, /* private links: unless the reply is an error, it begins a stream of
-	                 * bytes: the link turns opaque by itself, see on_stream() */
+	                 * bytes, and the link turns opaque: see on_stream() */
 	LINK_INTERCEPT_LATE = 1 << 7, /* intercept any reply if is_late() returns true */
-	LINK_NOTIFY_FIRST = 1 << 11, /* with LINK_NOTIFY: on_reply() may come before the
-	                              * reply's bytes, which leave with the next reply's: it
-	                              * must send the user nothing, and keep it on the link */
+	LINK_NOTIFY_FIRST = 1 << 11, /* with LINK_NOTIFY: on_reply() may run before the link
+	                              * forwards the reply, together with the next reply;
+	                              * on_reply() must send the client nothing, and keep the
+	                              * user on the link */
 	LINK_PIECES = 1 << 10, /* give the reply's bytes to on_piece(), as they come */
 	LINK_PATIENT = 1 << 9, /* a late reply does not mean that the link hangs: Redis waits
 	                        * for data or the whole request, or runs a user's script */
@@ -71,23 +72,24 @@ struct link_ops {
 	/* Gets the bytes of replies, in order. */
 	void (*on_bytes)(void *owner, struct slice bytes);
 	/* Called when a reply with LINK_NOTIFY ended; its bytes have been forwarded.
-	 * `captured`: its bytes, if LINK_CAPTURE asked for them, up to LINK_CAPTURE_MAX. */
+	 * `captured`: with LINK_CAPTURE, the reply's bytes, up to LINK_CAPTURE_MAX. */
 	void (*on_reply)(void *owner, void *tag, const struct resp_reply *r,
 	                 struct slice captured);
 	/* Called when a reply with LINK_NOTIFY_EARLY ended, before its last bytes are
 	 * forwarded and on_reply(). Must not change the link. May be NULL without
 	 * LINK_NOTIFY_EARLY. */
 	void (*on_answered)(void *owner, void *tag, const struct resp_reply *r);
-	/* Called when a reply with LINK_INTERCEPT_LATE begins: returns true if it is so late
-	 * that the link must intercept it. A false true is harmless: on_line() decides again.
-	 * May be NULL without LINK_INTERCEPT_LATE. */
+	/* Called when a reply with LINK_INTERCEPT_LATE begins: returns true if the reply may be
+	 * so late that on_line() must decide about it. May be NULL without
+	 * LINK_INTERCEPT_LATE. */
 	bool (*is_late)(void *owner, void *tag);
-	/* Gets an error, or another intercepted reply, as a whole; empty: it was longer than
-	 * LINK_CAPTURE_MAX. Returns true to forward it and call on_reply(); false to drop it,
-	 * because the owner answers the client. May be NULL without LINK_INTERCEPT. */
+	/* Gets a whole error, or another intercepted reply; empty: it was longer than
+	 * LINK_CAPTURE_MAX. Returns true to forward the reply and call on_reply(); false to
+	 * drop the reply, because the owner answers the client. May be NULL without
+	 * LINK_INTERCEPT. */
 	bool (*on_line)(void *owner, void *tag, struct slice line);
-	/* Called when bytes were captured, and more will come: link_user_nbytes() has grown.
-	 * Must not change the link. May be NULL. */
+	/* Called when link_user_nbytes() has grown, because a reply that is not whole yet was
+	 * captured. Must not change the link. May be NULL. */
 	void (*on_captured)(void *owner);
 	/* Gets the bytes of a reply with LINK_PIECES, in order, before they are forwarded.
 	 * Must not change the link. May be NULL without LINK_PIECES. */
@@ -99,14 +101,15 @@ struct link_ops {
 	/* Called when the link is connected, or is no longer full after link_is_full() was
 	 * true for one of its users. May be NULL. */
 	void (*on_drained)(void *owner);
-	/* Called when the reply to a request with LINK_BEGINS_STREAM is no error: from its
-	 * first byte on the link is opaque. May be NULL without LINK_BEGINS_STREAM. */
+	/* Called when the reply to a request with LINK_BEGINS_STREAM begins and is no error:
+	 * the link is opaque from now on. May be NULL without LINK_BEGINS_STREAM. */
 	void (*on_stream)(void *owner, void *tag);
-	/* Called when Redis has accepted the link's login: `waiting` is over. May be NULL. */
+	/* Called when Redis has accepted the link's login: user.waiting is false. May be NULL.
+	 */
 	void (*on_ready)(void *owner);
-	/* Called when no reply is due any more, if `await_idle` was set. May be NULL. */
+	/* Called when no reply is due any more, if user.await_idle was set. May be NULL. */
 	void (*on_idle)(void *owner);
-	/* Called when the link has ended, and the user is on it no more; `inflight` of its
+	/* Called when the link has ended, and the user has left it; `inflight` of the user's
 	 * requests have no reply. link_close() does not call it. */
 	void (*on_down)(void *owner, enum link_end end, const char *reason, size_t inflight);
 };
@@ -115,11 +118,13 @@ struct link_ops {
 struct link_user {
 	const struct link_ops *ops;
 	void *owner;
-	struct link *link; /* NULL: the user is on none */
+	struct link *link; /* NULL: the user is on no link */
 	struct list node; /* in the link's list of users */
 	uint32_t inflight; /* number of requests whose reply is due */
-	uint32_t discarded; /* during on_down(): those with LINK_DISCARD, not LINK_NOTIFY */
-	uint32_t first_run; /* if `inflight`: its runs in the FIFO have at least this number */
+	uint32_t discarded; /* during on_down(): the requests in flight whose reply would have
+	                     * been discarded without a callback */
+	uint32_t first_run; /* (inflight > 0) no run of the user in the FIFO has a lower number
+	                     */
 	bool await_idle; /* call on_idle() once, when inflight is 0 */
 	bool outdated; /* the user's link is outdated: see link_set_outdated() */
 	bool waiting; /* the user's link is logging in: see on_ready() */
@@ -144,33 +149,31 @@ enum link_kind {
 struct link_env {
 	struct stream_flusher *flusher;
 	struct dialer dialer;
-	struct tls_resume tls_resume; /* for dialer.resume */
+	struct tls_resume tls_resume; /* dialer.resume points to it */
 	double (*clock)(void); /* seconds that only go forward, as clock_now() */
 	struct address address;
 	char *name; /* the address as configured, for messages */
 	const char *user, *password; /* for hasp's own connections; NULL: none */
-	/* Redis requires a login, by its last answer to one of hasp's own connections, at
-	 * `login_checked_at` by `clock`, which is 0 before the first answer. */
+	/* Whether Redis requires a login, by its last answer to one of hasp's own connections;
+	 * and the time of that answer, by `clock`, 0: no answer yet. */
 	bool login_required;
 	double login_checked_at;
-	char *scratch; /* replies are read into it */
+	char *scratch; /* buffer into which replies are read */
 	size_t scratch_size;
 	struct list open; /* the open links */
 	size_t nopen[LINK_KINDS]; /* number of open links, by enum link_kind */
 	size_t max; /* limit of open links without hasp's own; 0: no limit */
-	struct metrics_counter *errors; /* [LINK_ENDS]: counts the ends of links; NULL: do
-	                                 * not count */
-	struct metrics_counter *over_max; /* counts links that `max` refused; NULL: do not
-	                                   * count */
+	struct metrics_counter *errors; /* [LINK_ENDS]: counts the ends of links, or NULL */
+	struct metrics_counter *over_max; /* counts links that `max` refused, or NULL */
 	struct list dead; /* closed links, for links_reap() */
 	struct log_limit ends; /* limits the log lines about links that end */
 	const char *master; /* the master's name at the sentinels; NULL: no sentinels */
 	char *no_server_reason; /* why there is no server; NULL: `address` has one */
 	double failover_wait; /* seconds for which a new link retries; 0: it does not */
 	const char *own_name; /* prefix of the names of hasp's own connections; NULL: none */
-	/* Makes a peer in this process for a new link; it answers by link_receive().
-	 * `accepted`: link_new_accepted()'s login, else NULL. NULL: links connect to
-	 * `address`. */
+	/* Makes a peer in this process for a new link; the peer answers by link_receive().
+	 * `accepted`: the login given to link_new_accepted(), or NULL. If `connect` is NULL,
+	 * links connect to `address`. */
 	struct stream_peer *(*connect)(struct link_env *env, struct link *l,
 	                               const struct link_login *accepted);
 	void *inproc_peer; /* for connect() */
@@ -184,7 +187,7 @@ struct link_env {
 /* Initializes the lists; the caller sets the other fields. */
 void links_init(struct link_env *env);
 
-/* Records whether Redis requires a login: hasp has asked it on a connection that was new at
+/* Records whether Redis requires a login, by its answer on a connection that was new at
  * `asked_at`. */
 void link_note_login(struct link_env *env, bool required, double asked_at);
 
@@ -195,7 +198,7 @@ struct link_login {
 	const char *user; /* NULL: the default user */
 	const char *password; /* NULL: no AUTH */
 	const char *name; /* for CLIENT SETNAME; NULL: none */
-	/* For CLIENT SETINFO; NULL: none, as for shared links, whose users may differ. */
+	/* For CLIENT SETINFO; NULL: none, as on shared links, whose users may differ. */
 	const char *lib_name, *lib_ver;
 	bool by_hello; /* Redis knows HELLO */
 	bool probe_noauth; /* without a password: Redis must accept the connection as it is */
@@ -205,33 +208,38 @@ struct link_login {
 /* Appends the CLIENT SETINFO requests that the login needs. Returns their number, 0 to 2. */
 unsigned link_write_setinfo(struct buf *out, const struct link_login *login);
 
-/* Begins to connect. Requests may be sent at once, and wait for the connection. `login`: NULL:
- * none. Beyond the environment's `max` the link ends as LINK_UNREACHABLE. If there is no
- * server, or the connection breaks before the login, it retries for env->failover_wait. */
+/* Begins to connect. The caller may send requests at once; they wait for the connection.
+ * `login`: NULL: none. If env->max links are open, the link ends as LINK_UNREACHABLE. If there
+ * is no server, or the connection breaks before the login, the link retries for
+ * env->failover_wait. */
 struct link *link_new(struct link_env *env, bool shared, const struct link_login *login);
-/* Makes a link of hasp's own: `max` does not count or refuse it, and it connects once. */
+/* Makes a link of hasp's own: env->max does not apply, and the link connects once. */
 struct link *link_new_own(struct link_env *env, bool shared, const struct link_login *login);
-/* env->connect only: makes a link for one user in place of a shared one. Its peer knows that
- * `login` was accepted, and puts it in force. */
+
+/* The next six functions are for links to a peer in this process: env->connect. */
+
+/* Makes a link for one user in place of a shared one. Redis has accepted `login` on another
+ * connection, so the peer does not check it. */
 struct link *link_new_accepted(struct link_env *env, const struct link_login *login);
-/* env->connect only: the peer sends bytes; or ends the link, like a broken connection. */
+/* Handles bytes from the peer. */
 void link_receive(struct link *l, struct slice bytes);
+/* Ends the link, like a broken connection. */
 void link_end(struct link *l, const char *reason);
-/* env->connect only: the peer uses more memory, which its users count (on_captured()). */
+/* Makes the users count the peer's memory, which has grown, by on_captured(). */
 void link_peer_grew(struct link *l);
-/* env->connect only: the peer takes more of the sent bytes. */
+/* Gives the peer more of the sent bytes. */
 void link_peer_ready(struct link *l);
-/* env->connect only: withdraws the last request. If the peer has not sent it to a server, or a
- * server refuses it so that the peer would send it again, its reply is `error`, a line that
- * lives as long as the link. The reply comes later. Does nothing on other links, where the
- * request is on its way. */
+/* Withdraws the last request. If no server has it, or the server refuses it so that the peer
+ * would send it again, its reply is `error`, a line that lives as long as the link. The reply
+ * comes later. Does nothing on links without a peer, where the request is on its way. */
 void link_withdraw(struct link *l, struct slice error);
+
 /* Sets how many seconds from now a link that is not connected yet may take to connect, instead
  * of env->failover_wait. */
 void link_set_patience(struct link *l, double seconds);
-/* Call this when the environment's address has changed, or there is no server, or there is one
- * again. Links that are not connected and logged in go there. Others end as LINK_BROKEN with
- * `reason`; if that is NULL, they are outdated: see link_set_outdated(). */
+/* Call this when the environment's address or no_server_reason has changed. Links that are not
+ * connected and logged in go to the new address. Other links end as LINK_BROKEN with `reason`;
+ * if it is NULL, they are outdated: see link_set_outdated(). */
 void links_follow(struct link_env *env, const char *reason);
 /* True if a link leads to a server that is not at one of these addresses. */
 bool links_lead_elsewhere(const struct link_env *env, const struct addrinfo *ai);
@@ -245,7 +253,7 @@ void link_join(struct link *l, struct link_user *u);
 /* Takes the user off its link, if any. Due replies are discarded without a callback. */
 void link_leave(struct link_user *u);
 
-/* Send now, or at the end of the loop's turn, in one piece with other queued bytes. */
+/* Send bytes now, or together with other queued bytes at the end of the loop's turn. */
 void link_send(struct link *l, struct slice bytes);
 void link_queue(struct link *l, struct slice bytes);
 /* As link_queue(), for script calls, which keep Redis busy: when a few of them are queued, the
@@ -259,12 +267,12 @@ void link_fail(struct link *l, const char *reason);
 void link_shutdown(struct link *l);
 /* Returns how many bytes wait to be sent. */
 size_t link_pending(const struct link *l);
-/* True if so many bytes wait that users must send no more until on_drained(). */
+/* True if users must send no more until on_drained(), because many bytes wait to be sent. */
 bool link_is_full(struct link *l);
-/* True if bytes have come that were not read yet. Asks the kernel. */
+/* True if the kernel has bytes of the link that hasp has not read yet. */
 bool link_has_input(const struct link *l);
 size_t link_users(const struct link *l);
-/* Returns the memory that the link uses for the user (a private link: all); 0: no link. */
+/* Returns how many bytes of memory the link uses for the user; 0: the user is on no link. */
 size_t link_user_nbytes(const struct link_user *u);
 /* True if Redis has accepted the login, or the link has none. */
 bool link_is_ready(const struct link *l);
@@ -273,16 +281,16 @@ void link_make_private(struct link *l);
 /* True if no reply is due, not even to a user that has left. */
 bool link_is_idle(const struct link *l);
 
-/* Sets link_user.outdated of all users: the address changed, so each should leave this link,
- * which leads to the old one, as soon as it can. */
+/* Sets link_user.outdated of all users: the link leads to a former address, so each user should
+ * leave it as soon as possible. */
 void link_set_outdated(struct link *l, bool outdated);
 
 bool link_is_outdated(const struct link *l);
 
-/* Announces one more reply to the user; the callbacks get `tag`. Does nothing after
- * link_make_opaque(). */
+/* Records that the user has sent a request: the callbacks for its reply get `tag`. Does nothing
+ * after link_make_opaque(). */
 void link_expect(struct link_user *u, unsigned flags, void *tag);
-/* Announces `n` more replies, at least one, all LINK_PASS. */
+/* As link_expect() with LINK_PASS, for `n` requests, at least one. */
 void link_expect_plain(struct link_user *u, uint32_t n);
 /* Returns the tag of the link's oldest request; NULL: none, or another user's. */
 void *link_head(const struct link_user *u);
@@ -294,13 +302,13 @@ void link_drop_head(struct link *l);
 
 /* For private links: calls on_frame() for every frame, or only for pushes. */
 void link_watch(struct link *l, bool on);
-/* For private links: from here on forwards bytes without scanning replies, and forgets
- * requests in flight without a callback. Requests with only LINK_DISCARD must be the oldest;
- * the link still awaits their replies. */
+/* For private links: from now on, forwards bytes without scanning replies, and forgets requests
+ * in flight without a callback. But if the oldest requests have only LINK_DISCARD, the link
+ * first awaits and discards their replies. */
 void link_make_opaque(struct link *l);
-/* For shared links: prepares a pause for `u`. If no other user awaits a reply there, the link
- * turns outdated, so that the others leave it before their next request, and u->claimed is
- * set. When `u` leaves the link, it reads replies again. */
+/* For shared links: prepares link_pause() for `u`. If no other user awaits a reply on the link,
+ * sets u->claimed and makes the link outdated, so that other users leave before their next
+ * request. When `u` leaves the link, the link reads replies again. */
 void link_claim(struct link_user *u);
 /* For private links, and claimed ones: stop and resume reading replies. */
 void link_pause(struct link *l);

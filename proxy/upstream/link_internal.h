@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * link_internal: what the files of a link share: its users, its state and what it sends
- * (link.c), and what comes back (link_replies.c).
+ * link_internal: struct link, shared by link.c (users, state, requests), link_open.c and
+ * link_opening.c (connecting), link_replies.c (replies) and liveness.c.
  */
 #ifndef HASP_UPSTREAM_LINK_INTERNAL_H
 #define HASP_UPSTREAM_LINK_INTERNAL_H
@@ -15,17 +15,15 @@
 
 /* --- fifo --- */
 
-/* The requests in flight on a link, oldest first. Successive plain requests of one user
- * are one entry, a run: so a pipeline of any depth takes one entry. */
+/* The FIFO has the requests in flight on a link, oldest first. Successive plain requests of one
+ * user are one entry, a run: so a pipeline of any depth takes one entry. */
 
-struct link_user;
-
-/* A run: requests of one user that have the same flags. */
 struct inflight {
-	struct link_user *user; /* NULL: the user has left, or the link itself sent it */
-	void *tag; /* that of link_expect(); NULL if `count` > 1 */
-	uint32_t count;
-	uint16_t flags; /* those of link_expect(); 0 if `count` > 1 */
+	struct link_user
+		*user; /* NULL: the user has left, or the link itself sent the request */
+	void *tag; /* argument of link_expect(); NULL if `count` > 1 */
+	uint32_t count; /* number of requests */
+	uint16_t flags; /* argument of link_expect(); 0 if `count` > 1 */
 };
 
 /* A ring. All zero: empty. */
@@ -34,7 +32,7 @@ struct fifo {
 	uint32_t cap; /* a power of two, or 0 */
 	uint32_t head;
 	uint32_t nruns;
-	uint32_t popped; /* runs since it was empty at last, or more; may wrap around */
+	uint32_t popped; /* number of the oldest run; wraps around */
 };
 
 static inline struct inflight *fifo_at(const struct fifo *f, uint32_t i)
@@ -48,7 +46,7 @@ static inline uint32_t fifo_next_number(const struct fifo *f)
 	return f->popped + f->nruns;
 }
 
-/* Returns the index of the run with this number, or of the oldest one if it was popped. */
+/* Returns the index of the run with this number; 0 if the run was popped. */
 static inline uint32_t fifo_index(const struct fifo *f, uint32_t number)
 {
 	uint32_t i = number - f->popped;
@@ -64,8 +62,8 @@ static inline struct inflight *fifo_head(const struct fifo *f)
 
 void fifo_push(struct fifo *f, struct link_user *user, uint16_t flags, void *tag);
 
-/* For fifo_push_plain() if the ring is full. Not inline, so that the usual path saves no
- * registers. */
+/* Does the work of fifo_push_plain() if the ring is full. Not inline: otherwise the usual path
+ * would have to save registers. */
 void fifo_grow_push_plain(struct fifo *f, struct link_user *user, uint32_t n);
 
 /* Adds `n` requests, at least one, without flags and tag. */
@@ -86,11 +84,11 @@ static inline void fifo_push_plain(struct fifo *f, struct link_user *user, uint3
 /* Empties the ring and frees its memory. */
 void fifo_clear(struct fifo *f);
 
-/* A ring that has grown longer than this frees its memory when it is empty. With 32, the link
- * of fifty busy clients freed it, and grew again, in most turns of the loop. */
+/* An empty ring frees its memory if it has more than this many entries. With 32, the link of
+ * fifty busy clients freed and took memory in most turns of the loop. */
 #define FIFO_CAP_KEPT 64
 
-/* Takes `n` requests off the head's run, which must have as many. */
+/* Removes `n` requests from the oldest run, which must have as many. */
 static inline void fifo_pop(struct fifo *f, uint32_t n)
 {
 	struct inflight *head = &f->runs[f->head];
@@ -121,45 +119,48 @@ static inline void fifo_pop(struct fifo *f, uint32_t n)
  * Being connected is not a state: until dialling has ended, the stream keeps the sent bytes. */
 enum link_state {
 	LINK_NEW, /* inside link_new() */
-	LINK_LOGGING_IN, /* holds back what users send until Redis accepts the login */
+	LINK_LOGGING_IN, /* queues its users' requests until Redis accepts the login */
 	LINK_LOGGING_IN_OPAQUE, /* as LINK_LOGGING_IN, after link_make_opaque() */
 	LINK_OPEN, /* sends users' requests, and scans replies */
-	LINK_TURNING_OPAQUE, /* waits for the replies that come first and are discarded */
+	LINK_TURNING_OPAQUE, /* waits for the oldest replies, which it discards */
 	LINK_OPAQUE, /* forwards bytes as they come */
-	LINK_CLOSED, /* no users, no connection; links_reap() frees it */
+	LINK_CLOSED, /* has no users and no connection; links_reap() frees it */
 	LINK_NSTATES,
 };
 
-/* A further flag: the reply answers the link's own login; the tag is a struct login_step. */
+/* A further flag of a request: it belongs to the link's login; its tag is a struct login_step.
+ */
 #define LINK_LOGIN (1u << 8)
 
-/* A command of the link's own login: prefixes of harmless errors, up to a NULL. */
+/* A command of the link's own login. */
 struct login_step {
-	const char *harmless[3];
+	const char
+		*harmless[3]; /* prefixes of errors that do not end the login, up to a NULL */
 };
 
 #define LOGIN_STEPS_MAX 6
 
-/* The requests of a login, and its steps. */
+/* The requests of a login, and their steps. */
 struct login_script {
 	struct buf bytes;
 	const struct login_step *steps[LOGIN_STEPS_MAX];
 	uint8_t n;
 };
 
-/* For a link that is not connected and logged in, and may try again: link_opening.c. */
+/* Functions of link_open.c for link_opening.c. */
 struct link_opening_ops {
 	void (*try)(struct link *l); /* connects, if there is a server */
 	void (*go_down)(struct link *l, enum link_end end, const char *reason);
-	/* Prepares to send the login again on another connection, as this one is closed. */
+	/* Closes the connection, and prepares to send the login again on another one. */
 	void (*restart_login)(struct link *l);
 };
 
+/* A link that is not connected and logged in yet, and may try again: link_opening.c. */
 struct link_opening {
 	struct link *link;
 	const struct link_opening_ops *ops;
-	struct loop_timer timer; /* for the next try, or the end of the time */
-	double until; /* end of the time, by env->clock() */
+	struct loop_timer timer; /* runs until the next try, or until `until` */
+	double until; /* env->clock() after which the link ends instead of trying again */
 	char *reason; /* why the last try failed; NULL: none has failed */
 	struct login_script login;
 };
@@ -167,10 +168,10 @@ struct link_opening {
 /* The reply that is being read. */
 struct link_reply {
 	struct link_user *to; /* NULL: the reply is discarded */
-	struct buf captured; /* its bytes so far, if they must be captured */
-	uint16_t flags; /* those of link_expect() */
+	struct buf captured; /* the reply's bytes so far, if the flags ask for them */
+	uint16_t flags; /* argument of link_expect() */
 	bool overflowed; /* longer than LINK_CAPTURE_MAX, so `captured` was dropped */
-	bool begun; /* an earlier read ended inside it; its bytes until there were forwarded */
+	bool begun; /* an earlier read ended within the reply, and forwarded its first bytes */
 };
 
 struct link {
@@ -186,18 +187,21 @@ struct link {
 	struct reply_alike alike;
 	struct link_reply reply;
 	struct fifo fifo;
-	struct buf held_back; /* requests that users sent while the link logs in */
-	uint8_t logins_due; /* number of due replies to the link's own login */
-	uint32_t nreads; /* number of reads from the link */
-	uint32_t nreads_seen; /* liveness.c: `nreads` at the last check */
-	uint32_t nsilent; /* liveness.c: checks in a row that found a reply overdue */
 	bool own; /* for hasp itself: links_max does not apply */
-	bool shared; /* any number of users; else one at most */
+	bool shared; /* any number of users; false: one user at most */
+	bool outdated; /* link_set_outdated() */
 	bool watched; /* link_watch() */
 	bool was_full; /* link_is_full() returned true: a user waits for on_drained() */
-	bool outdated; /* link_set_outdated() */
-	uint8_t nreadonly; /* link_replies.c: how many bytes of an error match READONLY */
+
+	/* The login. */
+	struct buf held_back; /* requests that users sent while the link logs in */
+	uint8_t logins_due; /* number of due replies to the link's own login */
 	bool shutdown_due; /* link_shutdown() was called: half-close after `held_back` */
+
+	uint8_t nreadonly; /* link_replies.c: number of bytes of an error that match READONLY */
+	uint32_t nreads; /* number of reads from the link */
+	uint32_t nreads_seen; /* liveness.c: `nreads` at the last check */
+	uint32_t nsilent; /* liveness.c: number of checks in a row with an overdue reply */
 };
 
 /* Asserts that the state may follow the present one. */
@@ -206,22 +210,22 @@ void link_set_state(struct link *l, enum link_state state);
 /* Ends the link; its users get on_down(). Does nothing if it is closed. */
 void link_go_down(struct link *l, enum link_end end, const char *reason);
 
-/* The stream's callbacks: the socket is readable; all waiting bytes were written. */
+/* The stream's callbacks: the socket is readable; all queued bytes were written. */
 void link_on_readable(struct stream *s);
 void link_on_drained(struct stream *s);
 
-/* Starts the tries, for this many seconds at most. */
+/* Lets the link try to connect and log in for this many seconds. */
 void link_begin_opening(struct link *l, double seconds, const struct link_opening_ops *ops);
-/* Ends the tries: the link is logged in, or closed. May be called twice. */
+/* Call this when the link is logged in, or closed. Does nothing the second time. */
 void link_end_opening(struct link *l);
-/* Returns the seconds that are left for tries. */
+/* Returns how many seconds are left for tries. */
 double link_opening_left(const struct link_opening *o);
-/* Records that a try failed. */
+/* Records why a try failed. */
 void link_opening_note(struct link_opening *o, const char *reason);
 /* Seconds from a failed try to the next one. */
 #define OPENING_AGAIN_SECONDS 0.1
 void link_opening_wait(struct link_opening *o, double seconds);
-/* Tries again at the environment's address, while there is time. */
+/* Tries at once to connect to the environment's present address. */
 void link_reopen(struct link *l);
 /* Handles a connection that broke before its login. Returns true if the link tries again. */
 bool link_tries_again(struct link *l, const char *reason);
@@ -232,10 +236,9 @@ void link_notify_ready(struct link *l);
 /* Notifies users that found the link full that it has space again. */
 void link_notify_drained(struct link *l);
 
-/* Changes TURNING_OPAQUE to OPAQUE, unless the next reply must be discarded: such replies come
- * before all bytes for the user. */
+/* Changes TURNING_OPAQUE to OPAQUE, unless the link must discard the next reply first. */
 void link_try_opaque(struct link *l);
-/* Changes TURNING_OPAQUE to OPAQUE, because nothing is in flight any more. */
+/* Changes TURNING_OPAQUE to OPAQUE, and forgets the requests in flight. */
 void link_turn_opaque(struct link *l);
 
 static inline enum link_kind link_kind(const struct link *l)
@@ -265,7 +268,7 @@ static inline struct link_user *link_sole_user(const struct link *l)
 	return container_of(l->users.next, struct link_user, node);
 }
 
-/* True if the link forwards the reply that it reads to its user as it comes. */
+/* True if the link forwards the present reply in pieces, as its bytes come. */
 static inline bool link_forwards(const struct link *l)
 {
 	return l->reply.to && !(l->reply.flags & (LINK_DISCARD | LINK_INTERCEPT));

@@ -11,22 +11,23 @@
 static const struct stream_ops link_stream_ops = { link_on_readable, link_on_drained,
 	                                           STREAM_UPSTREAM };
 
+/* The kinds of login steps, by the errors that do not end the login. */
 static const struct login_step essential = { { NULL } };
 
-/* The replies to AUTH of the default user if that has no password any more, and so is logged
- * in already: of Redis, and of versions before 6. */
+/* AUTH as the default user: if that has no password any more, the link is logged in already.
+ * The second error is of Redis before version 6. */
 static const struct login_step auth_alone = {
 	{ "-ERR AUTH <password> called without any password configured",
 	  "-ERR Client sent AUTH, but no password is set", NULL }
 };
 
-/* An ACL may deny it: then the link goes without its name, or the library's. */
+/* CLIENT SETNAME and SETINFO: if an ACL denies them, the link has no name. */
 static const struct login_step naming = { { "-", NULL } };
 
-/* If an ACL denies the command, Redis has accepted the connection. */
+/* A command that asks whether Redis accepts the connection: these errors mean that it does. */
 static const struct login_step proof = { { "-NOPERM", "-ERR unknown command", NULL } };
 
-/* Await the first reply: a hung server would lose the requests. */
+/* A command whose reply only shows that the server does not hang. */
 static const struct login_step hearing = { { "-", NULL } };
 
 static void add_login_step(struct login_script *script, const struct login_step *step,
@@ -37,7 +38,8 @@ static void add_login_step(struct login_script *script, const struct login_step 
 	script->steps[script->n++] = step;
 }
 
-/* HELLO also logs in and sets the name. An ACL may deny CLIENT SETNAME, but never HELLO. */
+/* Appends HELLO, which also logs in and sets the name: unlike CLIENT SETNAME, no ACL denies it.
+ */
 static void add_hello(struct login_script *script, const struct link_login *login)
 {
 	struct slice argv[7] = { SLICE_LIT("HELLO"),
@@ -61,7 +63,6 @@ static void add_auth(struct login_script *script, const struct link_login *login
 	struct slice argv[3] = { SLICE_LIT("AUTH") };
 	size_t n = 1;
 
-	/* Redis before 6 has no users. */
 	if (login->user)
 		argv[n++] = slice_str(login->user);
 	argv[n++] = slice_str(login->password);
@@ -115,8 +116,8 @@ static void add_select(struct login_script *script, const struct link_login *log
 	               (struct slice[]){ SLICE_LIT("SELECT"), slice_str(db) }, 2);
 }
 
-/* Appends REPLCONF, which does nothing without arguments. Redis also answers it while it loads
- * or runs a long script, and MONITOR does not show it. */
+/* Appends REPLCONF without arguments, which does nothing. Redis answers it even while it loads
+ * its data or runs a long script, and MONITOR does not show it. */
 static void add_proof(struct login_script *script, const struct login_step *step)
 {
 	add_login_step(script, step, (struct slice[]){ SLICE_LIT("REPLCONF") }, 1);
@@ -201,7 +202,6 @@ static void link_try(struct link *l)
 	l->dial = dial_start(&dialer, &env->address, link_on_dialled, l);
 }
 
-/* Sends the login again. Users send nothing before it is accepted. */
 static void restart_login(struct link *l)
 {
 	bool is_paused = l->stream.paused;

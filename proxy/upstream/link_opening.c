@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * link_opening: a link that is not connected and logged in yet goes on trying while it has
- * time, also at another address, because it has sent no request of a user yet.
+ * link_opening: a link that is not connected and logged in yet. It tries again for
+ * env->failover_wait, also at another address, because it has sent no request of a user yet.
  *
  *   link_new() --> dial --> log in --> link_end_opening()
  *       |           |         |
  *       |           '---------'-- failed: again after a while ---> dial
  *       '-- there is no server: waits for link_reopen() ---------> dial
  *
- * In each state, its time may end: LINK_UNREACHABLE.
+ * When the time is over, the link ends as LINK_UNREACHABLE.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +60,7 @@ static void opening_on_timer(void *arg)
 	else if (!l->dial && !stream_is_open(&l->stream))
 		o->ops->try(l);
 	else
-		/* The loop counts from its turn's begin, so the timer may end too early. */
+		/* The timer ended too early: libev counts from the begin of the turn. */
 		link_opening_wait(o, link_opening_left(o));
 }
 
@@ -112,7 +112,7 @@ bool link_tries_again(struct link *l, const char *reason)
 
 	if (!o || !link_is_logging_in(l) || link_opening_left(o) <= 0)
 		return false;
-	/* A caller that ends several links has put it into its own list. */
+	/* A caller that ends several links has moved them to a list of its own. */
 	list_remove(&l->node);
 	list_append(&l->env->open, &l->node);
 	link_opening_note(o, reason);

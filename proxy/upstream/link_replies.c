@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * link_replies: reads the replies on a link: finds where each one ends and which user it
- * belongs to, and does what its flags ask for.
+ * link_replies: reads the replies on a link: finds where each reply ends and which user gets
+ * it, and does what its flags of link_expect() say.
  *
  *   stream -> link_on_readable() -> scan_replies()
  *                                     |-- skip_plain() -- whole, simple, LINK_PASS --.
@@ -18,7 +18,7 @@
 
 #include "upstream/link_internal.h"
 
-/* Begins a frame, which answers the oldest request, `head`, unless it is a push. */
+/* Begins a frame, which answers the oldest request, `head`, unless the frame is a push. */
 static void begin_reply(struct link *l, const struct inflight *head, char type)
 {
 	struct link_reply *r = &l->reply;
@@ -63,7 +63,7 @@ static bool is_out_of_band(struct link *l)
 	bool push = l->scan.reply.type == '>';
 	struct link_user *u = link_sole_user(l);
 
-	/* No user of a shared link can ask for pushes. */
+	/* Drop pushes on a shared link: no user can have asked for them. */
 	if (l->shared)
 		return push;
 	if (!u || !u->ops->on_frame || (!l->watched && !push))
@@ -99,7 +99,7 @@ static void on_login_reply(struct link *l, const struct login_step *step, struct
 	char reason[256];
 
 	if (resp_reply_is_error(&l->scan.reply) && !is_harmless(step, answer)) {
-		/* Without the dash and the end of the line. */
+		/* Leave out the dash and the end of the line. */
 		size_t n = answer.n > 3 ? answer.n - 3 : 0;
 		snprintf(reason, sizeof(reason), "%.*s", (int)n, answer.p + 1);
 		link_go_down(l, LINK_REFUSED, reason);
@@ -109,8 +109,8 @@ static void on_login_reply(struct link *l, const struct login_step *step, struct
 		finish_login(l);
 }
 
-/* Calls on_idle() if the user asked for it, and no reply is due to the user any more. The user
- * may have closed the link, and been freed. */
+/* Calls on_idle() if the user asked for it, and no reply is due to the user any more. Does not
+ * use `u` if the link is closed: the user may have been freed. */
 static void notify_idle(struct link *l, struct link_user *u)
 {
 	if (l->state == LINK_CLOSED || u->link != l || !u->await_idle || u->inflight)
@@ -119,7 +119,7 @@ static void notify_idle(struct link *l, struct link_user *u)
 	u->ops->on_idle(u->owner);
 }
 
-/* Calls the user back. In each callback, the user may leave or close the link. */
+/* Calls the user's callbacks for a reply. In each, the user may leave or close the link. */
 static void deliver_reply(struct link *l, const struct inflight *run, struct slice captured)
 {
 	struct link_user *u = run->user;
@@ -143,7 +143,7 @@ static void deliver_reply(struct link *l, const struct inflight *run, struct sli
 	notify_idle(l, u);
 }
 
-/* `whole`: the reply if it came in one piece; else it was captured in pieces. */
+/* Handles the end of a frame. `whole`: the frame if it came in one read; else empty. */
 static void end_reply(struct link *l, struct slice whole)
 {
 	struct inflight *head;
@@ -170,7 +170,7 @@ static void end_reply(struct link *l, struct slice whole)
 
 /* --- forwarding ----------------------------------------------------------------- */
 
-/* Adjacent bytes that belong to one user and are not forwarded yet. */
+/* The beginning of adjacent bytes for one user that are not forwarded yet. */
 struct segment {
 	struct link_user *to; /* NULL: the bytes are discarded */
 	const char *from;
@@ -195,7 +195,7 @@ static void switch_segment(struct link *l, struct segment *g, struct link_user *
 	g->to = to;
 }
 
-/* True if the end of this reply calls back, so that its bytes must be forwarded before. */
+/* True if the link must forward the reply's bytes before the callbacks at its end. */
 static bool is_notified(const struct link_reply *r)
 {
 	return (r->flags & (LINK_NOTIFY | LINK_NOTIFY_FIRST)) == LINK_NOTIFY ||
@@ -206,7 +206,7 @@ static void notify_early(const struct link *l)
 {
 	const struct inflight *head = fifo_head(&l->fifo);
 
-	/* While all frames are watched, this one may answer no request. */
+	/* On a watched link, this frame may be a message that answers no request. */
 	if ((l->reply.flags & LINK_NOTIFY_EARLY) && !l->watched && head && head->user)
 		head->user->ops->on_answered(head->user->owner, head->tag, &l->scan.reply);
 }
@@ -217,8 +217,8 @@ static bool is_only_forwarded(const struct inflight *head, const char *p)
 	return head->flags == LINK_PASS || (head->flags == LINK_INTERCEPT && *p == '+');
 }
 
-/* Skips whole and simple replies to the oldest run, `head`, if they are only to be forwarded.
- * Returns their user; NULL: there are none; *used is their length. */
+/* Skips whole and simple replies to the oldest run, `head`, if the link only forwards them.
+ * Returns their user, and sets *used to their length; NULL: there are none. */
 static struct link_user *skip_plain(struct link *l, const struct inflight *head, const char *p,
                                     size_t n, size_t *used)
 {
@@ -240,8 +240,7 @@ static struct link_user *skip_plain(struct link *l, const struct inflight *head,
 	return u;
 }
 
-/* Handles the end, at `p`, of the reply that is being read, after `used` bytes of this read.
- * May call on_frame(). */
+/* Handles the end, at `p`, of a reply. `used`: number of its bytes in this read. */
 static void on_reply_end(struct link *l, struct segment *g, const char *p, size_t used,
                          bool is_whole)
 {
@@ -255,7 +254,7 @@ static void on_reply_end(struct link *l, struct segment *g, const char *p, size_
 		end_reply(l, is_whole ? tail : SLICE_NONE);
 }
 
-/* Intercepts a late reply, or a one-line one that is not `whole`: its rest may come late. */
+/* Intercepts a late reply, or a one-line reply that is not `whole`: its rest may be late. */
 static void intercept_late(struct link *l, const struct inflight *head, char type, bool whole)
 {
 	bool is_line = type != '$' && type != '*' && type != '%' && type != '~';
@@ -269,7 +268,7 @@ static void intercept_late(struct link *l, const struct inflight *head, char typ
 #define READONLY "-READONLY "
 #define READONLY_LEN (sizeof(READONLY) - 1)
 
-/* Compares the next bytes of an error with that of a replica that refuses writes. */
+/* Compares the next bytes of an error with READONLY, by which a replica refuses writes. */
 static void match_readonly(struct link *l, const char *p, size_t n)
 {
 	size_t left = READONLY_LEN - l->nreadonly;
@@ -323,8 +322,8 @@ static size_t scan_one(struct link *l, struct segment *g, const struct inflight 
 	return used;
 }
 
-/* True if the byte at `p`, where a reply could begin, is no error, but the first of an endless
- * stream. An array or a push there is a message: the reply comes later. */
+/* True if an endless stream, not a reply, begins at `p`. An error there is a reply; an array or
+ * a push is a message before the stream. */
 static bool begins_stream(const struct inflight *head, const char *p)
 {
 	return head && (head->flags & LINK_BEGINS_STREAM) && head->user && *p != '-' &&
@@ -375,7 +374,7 @@ static void scan_replies(struct link *l, const char *p, size_t n)
 	}
 }
 
-/* True if the kernel gave up the connection, not Redis. */
+/* True for errors by which the kernel, not Redis, ends a connection. */
 static bool is_lost(int error)
 {
 	return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH ||
@@ -410,7 +409,7 @@ void link_on_readable(struct stream *s)
 	if (n < 0 && is_lost(errno)) {
 		link_fail(l, strerror(errno));
 	} else if (n < 0) {
-		/* Copy the reason, because the stream's string ends with it. */
+		/* Copy the reason, because link_go_down() frees the stream. */
 		snprintf(reason, sizeof(reason), "%s", stream_strerror(s, errno));
 		link_go_down(l, LINK_BROKEN, reason);
 	} else if (n == 0) {

@@ -11,16 +11,16 @@
 
 /* The longest time between two checks, in seconds. */
 #define LOOK_SECONDS_MAX 0.5
-/* After the server has answered the write check, silent links have this many checks left:
- * Redis resumes the paused clients at the same time. */
+/* Silent links end this many checks after the server has answered the write check: replies may
+ * come until then, because Redis resumes all paused clients at the same time. */
 #define WRITES_PASS_LOOKS 4
 
-/* hasp asks whether the server executes writes over a connection of its own: a paused Redis
- * reads no further from the others. */
+/* The write check asks, over a separate connection, whether the server executes writes: while
+ * they are paused, Redis does not read from the other connections. */
 enum write_check {
 	WRITE_CHECK_NONE, /* no link is silent */
-	WRITE_CHECK_ASKED, /* no answer yet: Redis may have paused its writes */
-	WRITE_CHECK_PASSED, /* it executes writes: a silent link is dead */
+	WRITE_CHECK_ASKED, /* no answer yet: writes may be paused */
+	WRITE_CHECK_PASSED, /* the server executes writes: a silent link is dead */
 };
 
 struct liveness {
@@ -30,14 +30,15 @@ struct liveness {
 	double timeout; /* seconds; 0: none */
 	uint32_t limit; /* `timeout` as a number of checks */
 	uint32_t nsilent; /* checks in a row after which no link had read anything */
-	uint32_t nunanswered; /* ... that found hasp's own connection waiting, or down */
+	uint32_t nunanswered; /* checks in a row that found `control` waiting, or down */
 	enum write_check writes;
 	struct own_conn writes_conn; /* open while WRITE_CHECK_ASKED */
 	uint32_t npassed; /* checks since WRITE_CHECK_PASSED */
 	bool any_silent; /* this check found a link that was silent for too long */
 };
 
-/* Redis may also keep the replies to earlier requests until a script has ended. */
+/* True if a request in flight may take long. Redis may keep the replies to earlier requests
+ * until a script has ended, so one such request is enough. */
 static bool has_patient(const struct fifo *f)
 {
 	for (uint32_t i = 0; i < f->nruns; i++)
@@ -54,7 +55,8 @@ static bool is_reply_due(const struct link *l)
 
 /* --- CLIENT PAUSE ... WRITE --------------------------------------------------------------- */
 
-/* An error is an answer, too: Redis checks login and ACL before it pauses a command. */
+/* Ends the write check: writes are not paused. Any reply shows that, also an error, and so does
+ * a broken connection. */
 static void writes_passed(struct liveness *v)
 {
 	v->writes = WRITE_CHECK_PASSED;
@@ -69,7 +71,6 @@ static void writes_on_reply(void *owner, void *tag, redisReply **reply)
 	writes_passed(owner);
 }
 
-/* Called when the connection of the write check broke. */
 static void writes_on_down(void *owner, enum link_end end, const char *reason)
 {
 	(void)end;
@@ -79,7 +80,8 @@ static void writes_on_down(void *owner, enum link_end end, const char *reason)
 
 static const struct own_conn_ops writes_ops = { writes_on_reply, writes_on_down };
 
-/* Asks by a script, because Redis pauses scripts, too, and MONITOR does not show them. */
+/* Begins a write check. The request is a script, which Redis pauses like a write, and which
+ * MONITOR does not show. */
 static void ask_for_writes(struct liveness *v)
 {
 	const struct link_login login = {
@@ -102,7 +104,7 @@ static void end_write_check(struct liveness *v)
 	v->writes = WRITE_CHECK_NONE;
 }
 
-/* Called after each check of the links. */
+/* Begins or ends the write check, as the check of the links requires. */
 static void check_writes(struct liveness *v)
 {
 	if (!v->any_silent)
@@ -124,17 +126,17 @@ static bool is_dead_link(struct liveness *v, struct link *l)
 		return false;
 	}
 	l->nsilent = is_reply_due(l) ? l->nsilent + 1 : 0;
-	/* hasp reads bytes later that came while it was stopped. */
+	/* If the link has input, the reply may have come while hasp was stopped. */
 	if (l->nsilent <= v->limit || stream_has_input(&l->stream))
 		return false;
-	/* A server that answers no checks has not just paused writes. */
+	/* If the server does not answer `control` either, writes are not the reason. */
 	if (v->nunanswered > v->limit / 2)
 		return true;
 	v->any_silent = true;
 	return v->writes == WRITE_CHECK_PASSED && v->npassed >= WRITES_PASS_LOOKS;
 }
 
-/* Ends the links of `dead`. Their users may then end other links of the list. */
+/* Ends the links of `dead`. The callbacks of users may end other links of the list. */
 static void end_links(struct liveness *v, struct list *dead, const char *what)
 {
 	char reason[96];
@@ -146,7 +148,7 @@ static void end_links(struct liveness *v, struct list *dead, const char *what)
 
 static bool is_node_dead(const struct liveness *v)
 {
-	/* hasp's own connection asks now and then; it must have had time for an answer. */
+	/* `control` asks only from time to time, so half of the limit is enough. */
 	return v->nsilent >= v->limit && v->nunanswered >= v->limit / 2;
 }
 
@@ -157,7 +159,7 @@ static bool is_any(struct liveness *v, struct link *l)
 	return true;
 }
 
-/* Ends the links for which `is_dead` returns true. A connecting link has its own time-out. */
+/* Ends the connected links for which `is_dead` returns true. */
 static void end_dead(struct liveness *v, bool (*is_dead)(struct liveness *v, struct link *l),
                      const char *what)
 {
@@ -177,7 +179,7 @@ void liveness_look(struct liveness *v)
 {
 	const struct account *account = v->env->flusher->account;
 
-	/* hasp reads nothing while it is short of memory. */
+	/* Skip the check while hasp is short of memory, because it reads nothing then. */
 	if (account && account_is_over(account))
 		return;
 	v->nsilent++;

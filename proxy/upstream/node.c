@@ -15,8 +15,8 @@ static size_t node_on_commands(void *arg, const redisReply *reply)
 	return n->ops->on_commands(n->arg, n, reply);
 }
 
-/* Reads the replication id, by which replicas know whose data they have. A server gets a new
- * one when it starts or is promoted. */
+/* Reads the replication id from INFO's reply. A server gets a new one when it starts or is
+ * promoted. */
 static void read_history(const redisReply *info, char *history)
 {
 	struct slice id = info_field(slice_of(info->str, info->len), "master_replid");
@@ -32,7 +32,8 @@ static void node_on_info(void *arg, const redisReply *reply)
 	char before[NODE_HISTORY_SIZE];
 
 	if (!reply) {
-		/* Clients may have written to it, so the next server counts as another one. */
+		/* The connection broke. Clients may write until it is up again: on_changed()
+		 * must run then. */
 		*n->history = '\0';
 		return;
 	}
@@ -42,19 +43,20 @@ static void node_on_info(void *arg, const redisReply *reply)
 		n->ops->on_changed(n->arg, n);
 }
 
-/* Warns of a server from which clients would get odd answers. */
+/* Logs an error if the server is a Sentinel, or a node of a cluster, but the configuration has
+ * `address`. */
 static void warn_of_kind(const struct node *n)
 {
 	if (control_role(n->control) == ROLE_SENTINEL)
-		log_error("upstream_kind address=%s kind=sentinel effect=\"a Sentinel stores "
-		          "no keys\" "
+		log_error("upstream_kind address=%s kind=sentinel "
+		          "effect=\"a Sentinel stores no keys\" "
 		          "hint=\"set sentinels and master of [upstream] instead of address\"",
 		          n->links.name);
 	else if (control_is_in_cluster(n->control))
-		log_error("upstream_kind address=%s kind=cluster effect=\"this node answers "
-		          "MOVED for "
-		          "keys that other nodes serve, and CROSSSLOT for keys in several "
-		          "slots\" hint=\"set cluster of [upstream] instead of address\"",
+		log_error("upstream_kind address=%s kind=cluster "
+		          "effect=\"this node answers MOVED for keys that other nodes serve, "
+		          "and CROSSSLOT for keys in several slots\" "
+		          "hint=\"set cluster of [upstream] instead of address\"",
 		          n->links.name);
 }
 
@@ -63,21 +65,21 @@ static void node_on_control_up(void *arg)
 	struct node *n = arg;
 
 	n->nups++;
-	/* Redis answers this before the commands of on_up(). */
+	/* Ask before on_up() makes calls: Redis answers in this order. */
 	control_ask(n->control, (const char *[]){ "INFO", "replication" }, 2, node_on_info, n);
 	if (n->settings.is_alone)
 		warn_of_kind(n);
 	n->ops->on_up(n->arg, n);
 }
 
-/* A client's link may reach Redis before hasp's own connections try again. */
+/* Called when a link has connected: hasp's own connections need not wait for their next try. */
 static void node_on_connected(void *arg)
 {
 	node_retry_now(arg);
 }
 
-/* A script may return READONLY, so only the server's answer to hasp counts: asks for its role.
- * node_on_role() gets the answer if the role has changed. */
+/* Handles an alarm of a link. Since a script can return READONLY, hasp then asks the server for
+ * its role: node_on_role() gets the answer if the role has changed. */
 static void node_on_alarm(void *arg, enum link_alarm alarm)
 {
 	struct node *n = arg;
@@ -167,7 +169,7 @@ void node_stop(struct node *n)
 	n->liveness = NULL;
 	pool_free(n->pool);
 	n->pool = NULL;
-	/* Calls that fail with the connection may make new calls. */
+	/* Stop `acks` before `control`: calls that fail may make new calls on `control`. */
 	if (n->acks)
 		control_free(n->acks);
 	n->acks = NULL;
@@ -228,7 +230,8 @@ void node_freeze(struct node *n, enum node_freeze why, bool held)
 		n->ops->on_released(n->arg, n);
 }
 
-/* `name`: for messages; `no_server_reason`: as in struct link_env. */
+/* Moves all connections to the server at n->links.address. `name`: for messages;
+ * `no_server_reason`: as in struct link_env. */
 static void become(struct node *n, const char *name, const char *no_server_reason,
                    const char *reason)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * node: one Redis server, as a worker sees it: its address, the shared links to it, hasp's own
- * connection, and the one for its published messages. Clients' own links are made with
- * `links`, too. A node may come to stand for another server, or for none: node_move(),
- * node_leave().
+ * node: one Redis server, as a worker sees it: its address, the links of clients, hasp's own
+ * connection, and the connection for published messages. A node may later stand for another
+ * server, or for none: node_move(), node_leave().
  */
 #ifndef HASP_UPSTREAM_NODE_H
 #define HASP_UPSTREAM_NODE_H
@@ -36,78 +35,82 @@ enum node_health {
 	NODE_SILENT, /* the server cannot be reached, or has not answered for a while */
 };
 
-/* Reasons to hold a node, as bits. */
+/* Reasons to freeze a node, as bits: see node_freeze(). */
 enum node_freeze {
 	NODE_LEAVING = 1, /* another server is about to take its place */
-	NODE_PAUSED = 2, /* the operator wants new requests held back */
-	NODE_AT_REST = 4, /* nothing is in flight any more, so hasp sends nothing either */
+	NODE_PAUSED = 2, /* the operator has paused hasp */
+	NODE_AT_REST = 4, /* hasp is paused, and no request is in flight any more */
 };
 
 #define NODE_HISTORY_SIZE 48
 struct node {
-	struct link_env links;
-	struct pool *pool; /* NULL after node_stop() */
-	struct control *control; /* NULL after node_stop() */
-	struct liveness *liveness; /* NULL after node_stop() */
-	struct name_watch *name; /* resolves the address from time to time; NULL after
-	                          * node_stop() */
+	struct link_env links; /* the environment of all links to the server */
+
+	/* NULL after node_stop(). */
+	struct pool *pool; /* the shared links */
+	struct control *control; /* hasp's own connection */
+	struct liveness *liveness;
+	struct name_watch *name; /* resolves the address from time to time */
+
 	struct subscriber *subscriber; /* NULL before node_listen() */
 	struct control *acks; /* for WAIT; NULL before node_acks() */
 	struct node_settings settings; /* in force */
-	unsigned held; /* node_freeze() */
-	unsigned nups; /* how many times `control` has come up */
-	char history[NODE_HISTORY_SIZE]; /* the server's when it was last up; "": not known */
+	unsigned held; /* reasons of node_freeze(); 0: the node is not frozen */
+	unsigned nups; /* number of times that `control` has come up */
+	char history[NODE_HISTORY_SIZE]; /* the server's replication id when it was last up; "":
+	                                  * not known */
 	const struct node_ops *ops;
 	void *arg;
 };
 
 struct node_ops {
-	/* Takes COMMAND's reply, which is no error. Returns how many commands it describes. */
+	/* Gets COMMAND's reply, which is no error. Returns how many commands it describes. */
 	size_t (*on_commands)(void *arg, struct node *n, const redisReply *reply);
 	/* Called when `control` is up and logged in, before any call can be made. */
 	void (*on_up)(void *arg, struct node *n);
-	/* Called when the node stands for another server or none. Links to the old one have
+	/* Called when the node stands for another server or none. Links to the old server have
 	 * ended or are outdated. */
 	void (*on_moved)(void *arg, struct node *n);
 	/* Called when requests that node_freeze() held back may go on; after on_moved(). */
 	void (*on_released)(void *arg, struct node *n);
-	/* Called, any number of times, when this may no longer be the right server. */
+	/* Called, any number of times, when the server may no longer be the primary. */
 	void (*on_alarm)(void *arg, struct node *n, enum link_alarm alarm);
-	/* Called when the node is up again, and is another server, or has lost its data: a
-	 * replica was promoted, or the server was restarted. The last writes may be missing.
-	 * Also called if hasp cannot know, because INFO is forbidden. */
+	/* Called when the node is up again and the last writes may be missing: a replica was
+	 * promoted, or the server was restarted; or hasp cannot know, because an ACL forbids
+	 * INFO. */
 	void (*on_changed)(void *arg, struct node *n);
 };
 
-/* `links`: the settings that the links of all nodes share, without an address: node_move()
- * sets that before the loop runs. `control` then connects by itself. */
+/* Makes a node without a server; call node_move() or node_leave() before the loop runs.
+ * `links`: the settings that the links of all nodes share. */
 struct node *node_new(const struct link_env *links, const struct node_ops *ops, void *arg);
 /* Applies the first configuration, or a changed one. */
 void node_use(struct node *n, const struct node_settings *s);
-/* Closes the shared links, which have no users, and `control`: its calls in flight get NULL. */
+/* Closes the shared links, which must have no users, and hasp's own connections: calls in
+ * flight get NULL. */
 void node_stop(struct node *n);
-/* Call it after node_stop(), when all links are closed. */
+/* Frees the node. Call it after node_stop(), when all links are closed. */
 void node_free(struct node *n);
 
-/* Makes `subscriber`, which the caller opens, and sets opts->env. Call it once. */
+/* Makes n->subscriber, which the caller then opens. opts->env is ignored. Call it once. */
 void node_listen(struct node *n, const struct subscriber_opts *opts);
 
-/* Returns a connection of hasp's own for calls that block it, such as WAIT; the first call
- * makes it. Do not call it after node_stop(). */
+/* Returns hasp's own connection for calls that block the connection, such as WAIT; makes it the
+ * first time. Do not call it after node_stop(). */
 struct control *node_acks(struct node *n);
 
-/* Makes the node stand for the server at `address`. hasp's own connections, and links that
- * clients request or await, go there. With a `reason`, open links end at once, as if Redis
- * died; if it is NULL, clients leave each when it is idle. */
+/* Makes the node stand for the server at `address`: new links and hasp's own connections go
+ * there. With a `reason`, open links end at once, as if Redis died; if it is NULL, clients
+ * leave each link when it is idle. */
 void node_move(struct node *n, const char *address, const char *reason);
-/* As node_move(), if no server is known: clients wait until one is, or for
- * links.failover_wait. `no_server_reason` says why. */
+/* As node_move(), but no server is known: clients wait for a server, for links.failover_wait at
+ * most. `no_server_reason`: for their error. */
 void node_leave(struct node *n, const char *no_server_reason, const char *reason);
-/* Holds the node: clients send it nothing new, and hasp itself only renewals (NODE_PAUSED: all
- * its calls), until `held` is false. Commands in flight go on. node_move() and node_leave()
- * end NODE_LEAVING. */
+/* Freezes the node, until `held` is false: clients send no new requests; hasp itself sends only
+ * renewals, but with NODE_PAUSED alone all its calls. Requests in flight go on. node_move() and
+ * node_leave() end NODE_LEAVING. */
 void node_freeze(struct node *n, enum node_freeze why, bool held);
-/* True if hasp itself sends nothing to the node but renewals. */
+/* True if hasp itself sends only renewals to the node. */
 static inline bool node_is_still(const struct node *n)
 {
 	return n->held & (NODE_LEAVING | NODE_AT_REST);
@@ -121,7 +124,8 @@ enum node_health node_health(const struct node *n);
 /* Resolves the name in the address at once. */
 void node_look_up(struct node *n);
 
-/* Redis is reachable now: hasp's own connections retry at once if they could not reach it. */
+/* Call this when the server is reachable: hasp's own connections that could not reach it retry
+ * at once. */
 void node_retry_now(struct node *n);
 
 #endif

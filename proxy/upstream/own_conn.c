@@ -6,9 +6,9 @@
 #include "resp/write.h"
 #include "upstream/decode.h"
 
-/* The longest delay is short: while the subscriber is down, a waiter is not notified of a free
- * lock, and another client gets it. That costs more than a failed connection. A refusal ends
- * only when an administrator changes something. */
+/* The longest delays, in seconds. MAX_SECONDS is short, because waiters are not notified of
+ * free locks while the subscriber is down. After a refusal hasp waits longer: only an
+ * administrator can end it. */
 #define MAX_SECONDS 1.0
 #define REFUSED_MAX_SECONDS 5.0
 
@@ -129,7 +129,7 @@ void retry_restart(struct retry *r)
 void retry_later(struct retry *r, enum link_end end)
 {
 	double max = end == LINK_REFUSED ? REFUSED_MAX_SECONDS : MAX_SECONDS;
-	/* Delay the retry if a server accepts and then closes each time. */
+	/* Delay the retry if the server accepts each connection and soon closes it. */
 	bool lasted = r->worked_at > 0 && r->env->clock() - r->worked_at >= r->min_seconds;
 
 	r->unreachable = end == LINK_UNREACHABLE;
@@ -173,7 +173,7 @@ static void query_end(struct query *q, const char *why)
 		freeReplyObject(replies[i]);
 }
 
-/* `tag`: the query; for AUTH: NULL. */
+/* Handles a reply. `tag`: NULL for the reply to AUTH; else the query. */
 static void query_on_reply(void *owner, void *tag, redisReply **reply)
 {
 	struct query *q = owner;
@@ -227,7 +227,7 @@ void query_start(struct query *q, const struct address *address, const char *use
 
 bool query_is_running(const struct query *q)
 {
-	/* An expired timer is not active, though its callback has yet to run. */
+	/* Do not ask the timer: it is not active between its end and its callback. */
 	return q->conn.user.link;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * own_conn: a connection on which hasp itself asks a server: one user of one link, which gets
- * each reply decoded, with the tag of its request. Its owner opens it again when it ends, as a
- * struct retry says.
+ * each reply decoded, with the tag of its request. When the connection ends, its owner opens it
+ * again: struct retry says when.
  *
  *   own_conn_open() --> own_conn_send(tag) --> on_reply(tag), in the order of the requests
  *                                        '--> on_down()
@@ -18,10 +18,11 @@
 #include "net/loop_timers.h"
 #include "upstream/link.h"
 
-/* `owner`: that of own_conn_init(). Each may close the connection, and open it again. */
+/* The functions may close the connection, and open it again. `owner`: as for own_conn_init().
+ */
 struct own_conn_ops {
-	/* Gets the reply, which is freed after the call, unless the callee sets `*reply` to
-	 * NULL to keep it; NULL: hiredis does not understand it. */
+	/* Gets a reply; NULL: hiredis does not understand it. The reply is freed after the
+	 * call, unless the callee sets `*reply` to NULL. */
 	void (*on_reply)(void *owner, void *tag, redisReply **reply);
 	/* Called when the connection broke, or could not be made. */
 	void (*on_down)(void *owner, enum link_end end, const char *reason);
@@ -36,16 +37,17 @@ struct own_conn {
 
 void own_conn_init(struct own_conn *c, const struct own_conn_ops *ops, void *owner);
 
-/* Connects to the address of `env`. The refusal of `login` (NULL: none) ends the link. */
+/* Connects to the address of `env`. If Redis refuses `login` (NULL: none), the link ends. */
 void own_conn_open(struct own_conn *c, struct link_env *env, const struct link_login *login);
 /* Closes the connection, if it is open. Requests in flight get no callback. */
 void own_conn_close(struct own_conn *c);
 
-/* Sends `n` requests, whose replies all get this tag. */
+/* Sends `n` requests; on_reply() gets `tag` with each reply. */
 void own_conn_send(struct own_conn *c, struct slice requests, size_t n, void *tag);
 /* As own_conn_send(), for one request made of words. */
 void own_conn_send_words(struct own_conn *c, const char *const *words, size_t n, void *tag);
-/* Sends AUTH with the user (NULL: none) and the password. The link survives a refusal. */
+/* Sends AUTH with the user (NULL: none) and the password. If Redis refuses it, the link stays
+ * open. */
 void own_conn_send_auth(struct own_conn *c, const char *user, const char *password, void *tag);
 
 /* --- retry --- */
@@ -60,37 +62,36 @@ struct retry {
 	struct loop_timer timer; /* runs until the next try */
 	double min_seconds; /* the first delay after the connection worked */
 	double seconds; /* the next delay */
-	double worked_at; /* env->clock() when the connection began to work; 0: it has not
-	                   * since it ended */
+	double worked_at; /* env->clock() when the connection began to work; 0: it does not */
 	bool unreachable; /* the last try could not reach the server */
 	void (*fn)(void *arg);
 	void *arg;
 };
 
-/* `fn` makes a try. It runs on the loop, once for each retry_restart(), retry_later() and
- * retry_now(), unless another of these calls comes first. */
+/* `fn` makes a try. It runs on the loop after retry_restart(), retry_later() or retry_now();
+ * each of these calls replaces a try that is still due. */
 void retry_init(struct retry *r, const struct link_env *env, double min_seconds,
                 void (*fn)(void *arg), void *arg);
 void retry_stop(struct retry *r);
 
-/* Tries as soon as the loop runs; if that fails, the delays begin with the shortest. */
+/* Tries as soon as the loop runs, and resets the delay. */
 void retry_restart(struct retry *r);
-/* Schedules a try after the connection ended, or a try failed, in the way of `end`. */
+/* Schedules a try, because the connection ended or a try failed. `end`: how. */
 void retry_later(struct retry *r, enum link_end end);
-/* Call this when the connection works: the delays begin with the shortest again. */
+/* Call this when the connection works: resets the delay. */
 void retry_worked(struct retry *r);
-/* Tries as soon as the loop runs if Redis could not be reached, because it is reachable now.
- * If Redis refused, or closed, the connection, the delay continues. */
+/* Call this when Redis is reachable: if the last try could not reach it, tries as soon as the
+ * loop runs. If Redis refused or closed the connection, the delay continues. */
 void retry_now(struct retry *r);
 
 /* --- queries --- */
 
-/* Sends a few commands to one server, over a separate connection, which it closes when
- * all are answered, or the time is over.
+/* A query sends a few commands to one server, over a separate connection, and closes the
+ * connection when it has all replies, or the time is over.
  *
  *   query_start() --> connect --> [AUTH] commands --> all replies --> done(replies)
  *                        |           |
- *                        '-----------'--- it broke, too late ------> done(NULL, why) */
+ *                        '-----------'--- broken, or too late -----> done(NULL, why) */
 
 #define QUERY_MAX 4
 
@@ -98,13 +99,13 @@ void retry_now(struct retry *r);
 struct query {
 	struct link_env *env;
 	struct own_conn conn; /* closed between queries */
-	const struct link_login *login; /* that of own_conn_open(), during query_start() */
+	const struct link_login *login; /* for own_conn_open(); used by query_start() only */
 	struct loop_timer timer;
 	size_t n; /* number of commands, without AUTH */
 	size_t nreplies;
 	redisReply *replies[QUERY_MAX];
-	/* Gets the replies, valid during the call; some may be errors. NULL: `why` has the
-	 * reason in words. It may start the next query. */
+	/* Gets the replies, valid during the call; some may be errors. NULL: the query failed;
+	 * `why` is the reason in words. May start the next query. */
 	void (*done)(void *arg, redisReply *const *replies, const char *why);
 	void *arg;
 };
@@ -114,9 +115,8 @@ void query_init(struct query *q, struct link_env *env,
                 void (*done)(void *arg, redisReply *const *replies, const char *why),
                 void *arg);
 
-/* Sends `commands` (`n` of them, at most QUERY_MAX, encoded) to the server at `address`.
- * password NULL: no AUTH. If the server refuses AUTH, its replies to the commands still
- * count. */
+/* Sends `n` encoded commands, at most QUERY_MAX, to the server at `address`. `password`: NULL:
+ * no AUTH. If the server refuses AUTH, its replies to the commands still count. */
 void query_start(struct query *q, const struct address *address, const char *user,
                  const char *password, struct slice commands, size_t n, int64_t timeout_ms);
 bool query_is_running(const struct query *q);

@@ -9,15 +9,15 @@
 
 /* A link without users is closed at the second sweep that finds no user. */
 #define POOL_SWEEP_SECONDS 30.0
-/* How long a link with a name may be unused. With a shorter time, clients that come and go
- * would find no link. */
+/* As POOL_SWEEP_SECONDS, for links with a name. With a shorter time, clients that often
+ * reconnect would find no link. */
 #define NAMED_SWEEP_SECONDS 0.5
-/* For clients that share no link, hasp asks Redis at most once in this many seconds whether it
- * still requires a login. */
+/* pool_check_login() asks Redis at most once in this many seconds. */
 #define CHECK_SECONDS 1.0
-/* Seconds until a failed link is retried for clients that have a link of their own. */
+/* Seconds after a link failed in which pool_ask() makes no new one, unless the caller is eager.
+ */
 #define FAILED_SECONDS 5.0
-/* A waiter with less time left, in seconds, does not try again. */
+/* A waiter whose link failed does not try again if fewer seconds are left for it. */
 #define PATIENCE_LEAST 0.05
 
 static bool is_spare(const struct pool_link *l)
@@ -25,7 +25,8 @@ static bool is_spare(const struct pool_link *l)
 	return !list_empty(&l->spare);
 }
 
-/* Later bytes on a spare link, on which no reply is due, could be mistaken for a reply. */
+/* Marks a spare link as spoilt: no reply is due there, so hasp could take later bytes for the
+ * reply to another request. */
 static void pool_on_bytes(void *owner, struct slice bytes)
 {
 	struct pool_link *l = owner;
@@ -38,18 +39,18 @@ static void pool_on_bytes(void *owner, struct slice bytes)
 
 static void pool_ask_login(struct pool *p);
 
-static void tell_ready(struct pool *p, struct list *waiters)
+static void notify_ready(struct pool *p, struct list *waiters)
 {
-	struct list told;
+	struct list notified;
 
-	/* Clients that must wait again put themselves on the list again. */
-	list_init(&told);
-	list_move_all(&told, waiters);
-	list_shift_each (struct pool_waiter, w, &told, node)
+	/* on_ready() may put a client on the list again. */
+	list_init(&notified);
+	list_move_all(&notified, waiters);
+	list_shift_each (struct pool_waiter, w, &notified, node)
 		p->ops->on_ready(w);
 }
 
-/* True if a waiter whose link failed may ask for another one. */
+/* True if a waiter whose link failed has time to ask for another link. */
 static bool has_patience(const struct pool *p, const struct pool_waiter *w, enum link_end end)
 {
 	double wait = p->env->failover_wait;
@@ -59,14 +60,14 @@ static bool has_patience(const struct pool *p, const struct pool_waiter *w, enum
 	return end == LINK_BROKEN || p->env->clock() - w->since < wait - PATIENCE_LEAST;
 }
 
-static void tell_failed(struct pool *p, struct list *waiters, enum link_end end,
-                        const char *reason)
+static void notify_failed(struct pool *p, struct list *waiters, enum link_end end,
+                          const char *reason)
 {
-	struct list told;
+	struct list notified;
 
-	list_init(&told);
-	list_move_all(&told, waiters);
-	list_shift_each (struct pool_waiter, w, &told, node) {
+	list_init(&notified);
+	list_move_all(&notified, waiters);
+	list_shift_each (struct pool_waiter, w, &notified, node) {
 		if (has_patience(p, w, end)) {
 			p->ops->on_ready(w);
 		} else {
@@ -76,7 +77,7 @@ static void tell_failed(struct pool *p, struct list *waiters, enum link_end end,
 	}
 }
 
-/* Called when Redis answered the check: it accepts clients without a login. */
+/* Handles the check's answer that Redis accepts clients without a login. */
 static void check_passed(struct pool_link *l)
 {
 	struct pool *p = l->pool;
@@ -86,7 +87,7 @@ static void check_passed(struct pool_link *l)
 	l->unused = false;
 	if (p->env->connect || p->lacks_reset)
 		pool_link_close(l);
-	tell_ready(p, &p->check_waiters);
+	notify_ready(p, &p->check_waiters);
 }
 
 static void pool_on_ready(void *owner)
@@ -100,7 +101,7 @@ static void pool_on_ready(void *owner)
 	}
 	link_note_login(p->env, false, l->asked_at);
 	l->group->failed_at = 0;
-	tell_ready(p, &l->group->waiters);
+	notify_ready(p, &l->group->waiters);
 }
 
 /* Forgets the link; the link itself notifies its users. */
@@ -121,11 +122,12 @@ static void pool_on_down(void *owner, enum link_end end, const char *reason, siz
 	if (l->group && end != LINK_BROKEN)
 		l->group->failed_at = p->env->clock();
 	pool_link_free(l);
-	/* Redis may have closed the idle link just before the check used it again. */
+	/* Try again: Redis may have closed the idle link just before the check used it again.
+	 */
 	if (was_idle && !list_empty(waiters))
 		pool_ask_login(p);
 	else
-		tell_failed(p, waiters, end, reason);
+		notify_failed(p, waiters, end, reason);
 }
 
 /* Handles the replies to the check: to RESET, and to a command that may need a login. */
@@ -152,7 +154,7 @@ static void pool_on_reply(void *owner, void *tag, const struct resp_reply *reply
 	snprintf(error, sizeof(error), "%.*s", (int)(captured.n - 3), captured.p + 1);
 	link_note_login(p->env, true, l->asked_at);
 	pool_link_close(l);
-	tell_failed(p, &p->check_waiters, LINK_REFUSED, error);
+	notify_failed(p, &p->check_waiters, LINK_REFUSED, error);
 }
 
 static const struct link_ops pool_user_ops = {
@@ -195,8 +197,8 @@ static struct pool_link *pool_link_new(struct pool *p, struct pool_group *g,
 	return l;
 }
 
-/* True if Redis has accepted a connection without a login since the client connected. Redis
- * decides that when a connection comes, and so does hasp. */
+/* True if Redis has accepted a connection without a login since the client connected. An older
+ * answer does not count: Redis, too, decides this when a client connects. */
 static bool is_let_in(const struct pool *p, const struct pool_waiter *w)
 {
 	const struct link_env *env = p->env;
@@ -204,7 +206,7 @@ static bool is_let_in(const struct pool *p, const struct pool_waiter *w)
 	return env->login_checked_at > 0 && env->login_checked_at >= w->came;
 }
 
-/* After RESET, Redis treats the connection as a new one. */
+/* Uses the check's link once more: after RESET, Redis treats the connection as a new one. */
 static void ask_again(struct pool_link *l)
 {
 	struct pool *p = l->pool;
@@ -216,7 +218,7 @@ static void ask_again(struct pool_link *l)
 	link_expect(&l->pool_user, LINK_NOTIFY | LINK_CAPTURE | LINK_DISCARD, l);
 }
 
-/* Asks Redis whether it requires a login, unless that is under way. */
+/* Asks Redis whether it requires a login, unless the reply to this question is due. */
 static void pool_ask_login(struct pool *p)
 {
 	static const struct link_login plain = { .proto = 2 };
@@ -258,7 +260,7 @@ static struct pool_link *least_used(const struct pool_group *g)
 	return best;
 }
 
-/* Returns how many links lead to the present address, or will. */
+/* Returns how many links of the group are not outdated. */
 static int64_t count_links(const struct pool_group *g)
 {
 	int64_t n = 0;
@@ -297,7 +299,7 @@ static enum pool_answer wait_in(struct list *waiters, struct pool_waiter *w)
 	return POOL_LATER;
 }
 
-/* Makes a link for a waiter, which may already have waited for other links. */
+/* Makes a link for a waiter. Its time to connect is what is left of the waiter's. */
 static void make_link(struct pool *p, struct pool_group *g, const struct link_login *login,
                       const struct pool_waiter *w)
 {
@@ -343,7 +345,7 @@ void pool_join(struct pool *p, const struct link_login *login, struct link_user 
 	struct pool_group *g = pool_group_find(p, &found);
 	struct pool_link *l;
 
-	/* There may be space for the name now, but no link yet. */
+	/* pool_ask() has found a group without the name. */
 	if (!g) {
 		found.name = NULL;
 		g = pool_group_find(p, &found);
@@ -351,7 +353,8 @@ void pool_join(struct pool *p, const struct link_login *login, struct link_user 
 	HASP_ASSERT(g);
 	l = least_used(g);
 	HASP_ASSERT(l);
-	/* The existing link shows that Redis accepts the login. */
+	/* In front of a cluster, each client gets a link of its own; `l` only shows that Redis
+	 * accepts the login. */
 	if (p->env->connect) {
 		l->unused = false;
 		link_join(link_new_accepted(p->env, &found), u);
@@ -395,8 +398,8 @@ bool pool_put_spare(struct pool *p, const struct link_login *login, struct link_
 	    !link_is_idle(link))
 		return false;
 	g = pool_group_find(p, login);
-	/* Make no group for a name: that might displace one which a client is about to
-	 * join. */
+	/* Make no group for a login with a name: it might displace a group that a client is
+	 * about to join. */
 	if (!g && !login->name)
 		g = pool_group_get(p, &found);
 	if (!g)
@@ -412,7 +415,7 @@ bool pool_put_spare(struct pool *p, const struct link_login *login, struct link_
 	return true;
 }
 
-/* Returns the spare link that was used last; NULL: there is none. */
+/* Returns the spare link that was used last, and closes unusable ones; NULL: there is none. */
 static struct pool_link *last_spare(struct pool_group *g)
 {
 	list_each_back (struct pool_link, l, &g->spares, node) {
@@ -458,8 +461,8 @@ void pool_make_way(struct pool *p)
 static void sweep_group(struct pool *p, struct pool_group *g)
 {
 	list_drain (struct pool_link, l, &g->links, node) {
-		/* The pool is one of the users. Waiting clients may join this link when it is
-		 * ready, and users that have left may have requests without a reply. */
+		/* Keep a link that has users besides the pool, or that waiting clients may
+		 * join, or on which replies to former users are due. */
 		if (link_users(l->link) > 1 || !list_empty(&g->waiters) ||
 		    !link_is_idle(l->link)) {
 			l->unused = false;
@@ -496,7 +499,7 @@ void pool_sweep_named(struct pool *p)
 {
 	struct pool_link *check = p->check;
 
-	/* The check's link stays open while clients come. */
+	/* Close the check's link if no check has used it since the last sweep. */
 	if (check && !check->asking && check->unused)
 		pool_link_close(check);
 	else if (check && !check->asking)

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pool: a worker's shared links: `links_per_worker` for each login (database, protocol version,
- * user, password, name) that its clients have. The pool makes a link when a client needs one,
- * and closes it when it has had no user for a while. It closes a link with a name soon, because
- * CLIENT LIST shows that name, and applications take it for a living client.
+ * pool: a worker's shared links to one server: `links_per_worker` for each login (database,
+ * protocol version, user, password, name) that the worker's clients have. The pool makes a link
+ * when a client needs one, and closes it when it has had no user for a while. It soon closes an
+ * unused link with a name, because CLIENT LIST shows the name, and applications would take the
+ * link for a living client.
  *
- * Clients choose their logins, so the pool has bounds: POOL_GROUPS_MAX logins have links, of
- * which POOL_NAMES_MAX have a name, and POOL_IDLE_MAX have no user at the moment. Beyond these,
- * a client with a name shares links without one, and a client with any other login gets a link
- * of its own.
+ * Clients choose their logins, so the pool has limits: POOL_GROUPS_MAX logins have links, of
+ * which POOL_NAMES_MAX have a name, and POOL_IDLE_MAX have no user at the moment. Beyond these
+ * limits, a client with a name shares links without a name, and a client with any other login
+ * gets a link of its own.
  *
  * A client that needs a link of its own for one transaction puts it back as a *spare* link of
- * its login, private and without a user. Spare links are closed as shared ones without users
- * are, and before links_max refuses another link.
+ * its login, private and without a user. The pool closes spare links like shared links without
+ * users, and before links_max refuses another link.
  *
  * If links lead to a peer in this process (link_env.connect), each client gets a link of its
- * own in place of a shared one, so that none waits for another's replies.
+ * own in place of a shared one, so that no client waits for another's replies.
  *
- * Only the pool's links ask whether Redis accepts clients without a login: a script may have
- * written Redis' answer to a client.
+ * The pool itself asks Redis whether it accepts clients without a login: an answer to a client
+ * does not count, because a script may have written it.
  */
 #ifndef HASP_UPSTREAM_POOL_H
 #define HASP_UPSTREAM_POOL_H
@@ -37,29 +38,29 @@ struct pool;
 struct pool *pool_new(struct ev_loop *loop, struct link_env *env);
 void pool_free(struct pool *p); /* closes the links */
 
-/* Closes the links that had no user at the last sweep, and have had none since. The pool's
- * timer calls it; a test may, too. */
+/* Closes the links that have had no user since the last sweep. For the pool's timer, and tests.
+ */
 void pool_sweep(struct pool *p);
-/* As pool_sweep(), for links that have a name; call it more often. */
+/* As pool_sweep(), for links that have a name; runs more often. */
 void pool_sweep_named(struct pool *p);
 
 /* Sets how many links each login may have; >= 1. */
 void pool_set_size(struct pool *p, int64_t links_per_login);
 
-/* Call this when the environment's address is about to change: another server decides about
- * logins then. Links that are outdated then get no more users. */
+/* Call this when the environment's address is about to change: forgets whether clients need a
+ * login, because the new server decides that. */
 void pool_follow_address(struct pool *p);
 
 /* Embedded in a client that wants a shared link; in a list of the pool while it waits. */
 struct pool_waiter {
 	struct list node;
-	double since; /* env->clock when it began to wait */
-	double came; /* env->clock when the client connected: a check before that does not
-	              * count for it */
+	double since; /* env->clock when it began to wait; 0: it does not wait */
+	double came; /* env->clock when the client connected: older answers whether a login is
+	              * required do not count for it */
 };
 
-/* on_ready(): the waiter must ask again. on_failed(): the link that it waited for failed; it
- * may ask again only if it can do without. */
+/* on_ready(): the waiter must call pool_ask() again. on_failed(): the link that it waited for
+ * failed. */
 struct pool_ops {
 	void (*on_ready)(struct pool_waiter *w);
 	void (*on_failed)(struct pool_waiter *w, enum link_end end, const char *reason);
@@ -77,28 +78,29 @@ enum pool_answer {
 	POOL_NEVER, /* there are too many logins, or this one has just failed */
 };
 
-/* Asks for a link with `login`, and makes one if there is none: if `eager`, even after one has
- * just failed. Redis must have accepted a login with a password for this user already, on
- * another connection, because a ready link does not log in again. Without a password, the
- * answer is POOL_READY only if Redis has accepted such a connection since `w->came`. */
+/* Asks for a link with `login`, and makes one if there is none: if `eager`, even if the
+ * previous one has just failed. Call this with a password only if Redis has accepted it from
+ * this client, because a link that is ready does not log in again. Without a password, the
+ * answer is POOL_READY only if Redis has accepted a connection without a login since `w->came`.
+ */
 enum pool_answer pool_ask(struct pool *p, const struct link_login *login, bool eager,
                           struct pool_waiter *w) __attribute__((warn_unused_result));
 
 /* Call this after POOL_READY: puts `u` on the ready link with the fewest users. Makes one more
- * link if there are fewer than pool_set_size() allows. */
+ * link if the login has fewer than pool_set_size() allows. */
 void pool_join(struct pool *p, const struct link_login *login, struct link_user *u);
 
-/* Gives `u` its pool link as a private link, if no other user is there and the link is in the
- * state that `login` describes. Returns whether it did. */
+/* Makes the shared link of `u` private, if `u` is its only user and the link is in the state
+ * that `login` describes. Returns false if it stays shared. */
 bool pool_detach(struct pool *p, const struct link_login *login, struct link_user *u);
 
-/* Makes a spare link of the private link of `u`, which must be in the state that `login`
- * describes and have no other state in Redis. If no reply is due, another client may take the
- * link, and `u` is on none. Returns whether it did. */
+/* Takes the private link of `u` as a spare link, which another client may then use. The link
+ * must be in the state that `login` describes and have no other state in Redis. Returns false
+ * if `u` keeps the link, because a reply is due or for another reason. */
 bool pool_put_spare(struct pool *p, const struct link_login *login, struct link_user *u);
 
-/* Asks for a spare link with `login`. POOL_READY: *spare is one, without a user; the pool no
- * longer owns it, so join or close it. POOL_NEVER: there is none. */
+/* Asks for a spare link with `login`. POOL_READY: *spare is a link without a user, which the
+ * caller must join or close. POOL_NEVER: there is none. */
 enum pool_answer pool_take_spare(struct pool *p, const struct link_login *login,
                                  struct pool_waiter *w, struct link **spare)
 	__attribute__((warn_unused_result));
@@ -106,8 +108,8 @@ enum pool_answer pool_take_spare(struct pool *p, const struct link_login *login,
 /* Call this before making a link: closes a spare link if there are link_env.max links. */
 void pool_make_way(struct pool *p);
 
-/* Asks Redis whether it requires a login, unless it did a moment ago; the answer is in
- * link_env.login_required. */
+/* Asks Redis whether it requires a login, unless the last answer is younger than a second. The
+ * answer is stored in link_env.login_required. */
 void pool_check_login(struct pool *p);
 
 #endif

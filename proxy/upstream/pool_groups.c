@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pool_groups: decides which logins have shared links, and makes space for one more.
+ * pool_groups: decides which logins have shared links in a pool: a group for each login.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "base/fatal.h"
 #include "upstream/pool_internal.h"
 
-/* The most groups for new client names that hasp makes in a second. */
+/* Limit of groups for new client names in a second. */
 #define NAMES_PER_SECOND 16
 
 void pool_link_free(struct pool_link *l)
@@ -27,10 +27,10 @@ void pool_link_close(struct pool_link *l)
 	pool_link_free(l);
 }
 
-/* Writes a group's key. The lengths keep user, name and password apart. */
+/* Writes a group's key: numbers, among them the strings' lengths, then the strings. Does not
+ * use printf(), because each transaction needs the key. */
 static void write_group_key(struct buf *out, const struct link_login *login)
 {
-	/* Not by printf(), because each transaction needs the key. */
 	uint32_t head[] = { (uint32_t)login->db, login->proto,
 		            login->user ? (uint32_t)strlen(login->user) : 0,
 		            login->name ? (uint32_t)strlen(login->name) : 0 };
@@ -88,7 +88,8 @@ static bool drop_idle_group(struct pool *p, bool named)
 	return false;
 }
 
-/* Returns true if there is space for one more group, with a name or without. */
+/* Makes space for one more group, with a name or without, by closing idle groups. Returns false
+ * if there is no space. */
 static bool pool_make_room(struct pool *p, bool named)
 {
 	double now = p->env->clock();

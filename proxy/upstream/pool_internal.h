@@ -17,8 +17,8 @@ struct pool_group {
 	struct list links; /* of struct pool_link */
 	struct list spares; /* of struct pool_link, the last used one last */
 	struct list waiters; /* of struct pool_waiter */
-	bool named;
-	double failed_at; /* env->clock since which no link was ready; 0: none has failed */
+	bool named; /* the login has a name */
+	double failed_at; /* env->clock when a link last failed; 0: a link was ready since */
 };
 
 struct pool_link {
@@ -29,11 +29,11 @@ struct pool_link {
 	struct link *link;
 	struct link_user pool_user; /* the pool as a user, to be notified of the link's end */
 	bool unused; /* no user at the last sweep, and since */
-	bool spoilt; /* a spare link sent bytes without a request */
-	double asked_at; /* env->clock before it also asked whether Redis accepts clients
-	                  * without a login; -1: it did not */
-	bool asking; /* pool.check: its reply is due */
-	bool was_ready; /* pool.check: it was asked before */
+	bool spoilt; /* (spare) Redis has sent bytes without a request */
+	double asked_at; /* env->clock when the link asked whether Redis accepts clients without
+	                  * a login; -1: it did not ask */
+	bool asking; /* (pool.check) the reply is due */
+	bool was_ready; /* (pool.check) an earlier check has used the link */
 };
 
 struct pool {
@@ -42,7 +42,7 @@ struct pool {
 	struct loop_timer sweep_named; /* calls pool_sweep_named() while there are links with
 	                                * a name */
 	struct map groups;
-	struct list groups_by_use; /* the group that was joined last is the last */
+	struct list groups_by_use; /* of struct pool_group; the last joined one last */
 	struct list spares; /* of struct pool_link, the last used one last */
 	struct list check_waiters; /* of struct pool_waiter: they wait for `check` */
 	const struct pool_ops *ops; /* NULL: no client waits */
@@ -63,9 +63,9 @@ void pool_link_close(struct pool_link *l);
 /* Returns the group of the login; NULL: there is none. */
 struct pool_group *pool_group_find(const struct pool *p, const struct link_login *login);
 
-/* Returns the group for the login, and makes it if necessary. If there is no room for its name,
- * returns the group of the same login without a name, and removes the name from *login. NULL:
- * there is no room for that either. */
+/* Returns the group for the login, and makes it if necessary. If the limit of names is reached,
+ * removes the name from *login and returns the group of that login. NULL: the limit of groups
+ * is reached, too. */
 struct pool_group *pool_group_get(struct pool *p, struct link_login *login);
 
 /* Closes the group's links. No client may wait for one. */

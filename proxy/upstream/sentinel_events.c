@@ -7,7 +7,7 @@
 #include "base/fatal.h"
 #include "upstream/subscriber.h"
 
-/* How often hasp checks that a sentinel can be reached, in ms. */
+/* Milliseconds between two checks of a connection, and until a silent one is closed. */
 #define CHECK_DELAY_MS 1000
 #define CHECK_TIMEOUT_MS 5000
 
@@ -27,16 +27,16 @@ static const struct {
 
 /* The connection to one sentinel. */
 struct sentinel_sub {
-	struct list node; /* in events.ears */
+	struct list node; /* in events.subs */
 	struct sentinel_events *events;
-	struct link_env links; /* its `name` is the sentinel's */
+	struct link_env links; /* links.name is the sentinel's address */
 	struct subscriber *subscriber;
-	bool wanted; /* sentinel_events_listen() has named it */
+	bool wanted; /* sentinel_events_listen() has named the sentinel */
 };
 
 struct sentinel_events {
 	struct sentinel_events_opts opts;
-	struct list ears;
+	struct list subs; /* of struct sentinel_sub */
 };
 
 /* --- messages ----------------------------------------------------------------------------- */
@@ -106,7 +106,7 @@ static void sentinel_sub_new(struct sentinel_events *events, const char *name)
 	e->links.address = address_of(name);
 	e->links.name = xstrdup(name);
 	list_init(&e->node);
-	list_append(&events->ears, &e->node);
+	list_append(&events->subs, &e->node);
 	e->subscriber = subscriber_new(&(struct subscriber_opts){
 		.env = &e->links,
 		.channel = published[0].channel,
@@ -128,21 +128,21 @@ static void sentinel_sub_free(struct sentinel_sub *e)
 	free(e);
 }
 
-/* --- all of them -------------------------------------------------------------------------- */
+/* --- all sentinels ------------------------------------------------------------------------ */
 
 struct sentinel_events *sentinel_events_new(const struct sentinel_events_opts *opts)
 {
 	struct sentinel_events *e = xcalloc(1, sizeof(*e));
 
 	e->opts = *opts;
-	list_init(&e->ears);
+	list_init(&e->subs);
 	return e;
 }
 
-/* Frees unwanted sentinels, and marks the others as unwanted until they are named again. */
+/* Closes the connections to unwanted sentinels, and marks the others as unwanted. */
 static void free_unwanted(struct sentinel_events *e)
 {
-	list_drain (struct sentinel_sub, sub, &e->ears, node) {
+	list_drain (struct sentinel_sub, sub, &e->subs, node) {
 		if (!sub->wanted)
 			sentinel_sub_free(sub);
 		else
@@ -155,7 +155,7 @@ void sentinel_events_listen(struct sentinel_events *e, char *const *names, size_
 	for (size_t i = 0; i < n; i++) {
 		bool is_there = false;
 
-		list_each (struct sentinel_sub, sub, &e->ears, node)
+		list_each (struct sentinel_sub, sub, &e->subs, node)
 			if (strcmp(sub->links.name, names[i]) == 0)
 				is_there = sub->wanted = true;
 		if (!is_there)
@@ -176,6 +176,6 @@ void sentinel_events_reap(struct sentinel_events *e)
 {
 	if (!e)
 		return;
-	list_each (struct sentinel_sub, sub, &e->ears, node)
+	list_each (struct sentinel_sub, sub, &e->subs, node)
 		links_reap(&sub->links);
 }

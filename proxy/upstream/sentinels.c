@@ -25,7 +25,7 @@ static void sentinels_add(struct sentinels *s, const char *name)
 	s->names[s->n++] = xstrdup(name);
 }
 
-/* Moves names[from] to `to`, and those in between by one. */
+/* Moves names[from] to names[to], and the names in between by one. */
 static void sentinels_move(struct sentinels *s, size_t from, size_t to)
 {
 	char *name = s->names[from];
@@ -131,7 +131,7 @@ static bool print_address(const char *host, const char *port, char *out, size_t 
 {
 	bool is_v6 = strchr(host, ':');
 
-	/* If it is cut off, the host is too long for an address. */
+	/* If the text is cut off, address_is_remote() fails, because the host is too long. */
 	snprintf(out, n, is_v6 ? "[%s]:%s" : "%s:%s", host, port);
 	return is_port(port) && *host && address_is_remote(out);
 }
@@ -181,7 +181,7 @@ void sentinel_answer_fini(struct sentinel_answer *a)
 		free(a->others[--a->nothers]);
 }
 
-/* Returns the sentinel's number in the configuration; -1: that does not name it. */
+/* Returns the sentinel's index in `configured`; -1: the configuration does not name it. */
 static int configured_number(const struct sentinels *s, const char *name)
 {
 	for (size_t i = 0; i < s->nconfigured; i++)
@@ -218,7 +218,8 @@ static void note_named(struct sentinels *s, int number, const struct sentinel_an
 			s->named_by[i] |= UINT32_C(1) << number;
 }
 
-/* True if sentinel `i` may confirm others. If one is configured, all come from it. */
+/* True if sentinel `i` may confirm the answers of others. If only one is configured, any may:
+ * hasp knows all others from that one. */
 static bool may_confirm(const struct sentinels *s, size_t i)
 {
 	uint32_t by = s->named_by[i];
@@ -270,8 +271,8 @@ static bool is_newer_named(const struct sentinels *s, const struct sentinel_word
 	return false;
 }
 
-/* Orders the sentinels: the one that answered, then those after it, then those before it, so
- * that each has its turn. Drops those that neither it nor the configuration names. */
+/* Orders the sentinels: first the one that answered, then those after it, then those before it.
+ * Drops sentinels that neither the answer nor the configuration names. */
 static void sentinels_learn(struct sentinels *s, size_t answered,
                             const struct sentinel_answer *a)
 {

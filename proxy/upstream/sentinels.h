@@ -8,16 +8,16 @@
  * and those that the answering sentinel named.
  *
  * Sentinels count the failovers of a primary, by its configuration epoch. A sentinel that was
- * cut off, or stopped, reports an earlier one, and its primary may still answer that it is a
- * primary: such an answer does not count. While no failover is known, hasp asks all sentinels,
- * and the latest failover that one of them reports counts. But sentinels that were set up again
- * count from the beginning: when most of them report a lower number, they are right.
+ * partitioned or stopped reports an earlier epoch, and the primary that it names may still
+ * answer that it is a primary: such an answer does not count. While hasp knows no epoch, it
+ * asks all sentinels, and the answer with the latest epoch counts. But sentinels that were set
+ * up again begin with a low epoch: it counts when most sentinels report it.
  *
- * One sentinel alone may lie, and hasp sends passwords to the primary. So where three or more
- * are known, an answer that names another primary than the one in use counts only if a second
- * sentinel names the same one. A sentinel that the configuration does not name may confirm
- * others only if two that it does name have reported it: else a liar could bring its own
- * witness.
+ * One sentinel alone may lie, and hasp sends passwords to the primary. So if three or more
+ * sentinels are known, an answer that names another primary than the one in use counts only if
+ * a second sentinel names the same primary. A sentinel that the configuration does not name may
+ * confirm others only if two configured sentinels have reported it: otherwise a liar could
+ * bring its own witness.
  *
  * Source: https://redis.io/docs/reference/sentinel-clients
  */
@@ -38,39 +38,41 @@
 
 /* A sentinel's answer in this round. */
 struct sentinel_word {
-	const char *by; /* the sentinel's name, in sentinels.names */
-	bool confirms; /* the sentinel may confirm another's answer */
-	char primary[SENTINEL_NAME_SIZE];
+	const char *by; /* the sentinel's address, in sentinels.names */
+	bool confirms; /* the sentinel may confirm another sentinel's answer */
+	char primary[SENTINEL_NAME_SIZE]; /* address of the primary */
 	int64_t epoch;
 };
 
 struct sentinels {
 	char *names[SENTINELS_MAX]; /* HOST:PORT or unix:/PATH, in the order of asking */
-	uint32_t named_by[SENTINELS_MAX]; /* of names[i]: a bit for each configured sentinel
-	                                   * that has named it */
-	size_t n;
-	size_t nconfigured; /* number of configured sentinels; anywhere in `names` */
-	char **configured;
-	size_t asked; /* in this round: names[0 .. asked - 1] */
-	size_t nbehind; /* in this round: sentinels that reported an earlier failover */
-	struct sentinel_word words[SENTINELS_MAX]; /* in this round */
-	size_t nwords;
-	bool named_known; /* in this round one sentinel has named the primary in use, and
-	                   * another a newer primary that is not confirmed */
+	uint32_t named_by[SENTINELS_MAX]; /* a bit for each configured sentinel that has
+	                                   * reported names[i] */
+	size_t n; /* length of `names` and `named_by` */
+	char **configured; /* addresses in the configuration */
+	size_t nconfigured;
 	int64_t epoch; /* epoch of the last answer that counted; -1: none did */
+
+	/* The present round. */
+	size_t asked; /* names[0 .. asked - 1] were asked */
+	size_t nbehind; /* number of sentinels that reported an earlier epoch */
+	struct sentinel_word words[SENTINELS_MAX]; /* the answers */
+	size_t nwords;
+	bool named_known; /* a sentinel has named the primary in use, but another one may be
+	                   * newer, and is not confirmed */
 };
 
 /* Initializes the struct with copies of `names`, the addresses in the configuration. */
 void sentinels_init(struct sentinels *s, char *const *names, size_t n);
 void sentinels_fini(struct sentinels *s);
 
-/* Makes hasp ask `name` first from now on, because it announced news. Does nothing if it is
- * not known. Do not call it in a round. */
+/* Makes the sentinel at `name` the first to ask. Does nothing if it is not known. Do not call
+ * this in a round. */
 void sentinels_prefer(struct sentinels *s, const char *name);
 
 /* Begins a round. */
 void sentinels_begin(struct sentinels *s);
-/* Call this before a round, so that another sentinel is asked first than last time. */
+/* Makes the first sentinel the last to ask. Call this before a round. */
 void sentinels_rotate(struct sentinels *s);
 /* Returns the sentinel to ask next in this round; NULL: all were asked. */
 const char *sentinels_next(struct sentinels *s);
@@ -78,37 +80,38 @@ const char *sentinels_next(struct sentinels *s);
 /* One answer of a sentinel. */
 struct sentinel_answer {
 	struct address address; /* address of the primary */
-	char name[SENTINEL_NAME_SIZE]; /* its text, for messages */
+	char name[SENTINEL_NAME_SIZE]; /* the address as text */
 	int64_t epoch;
-	char *others[SENTINELS_MAX]; /* other sentinels, in the form of struct sentinels */
+	char *others[SENTINELS_MAX]; /* addresses of other sentinels */
 	size_t nothers;
 };
 
 /* Appends the command that asks for the primary. */
 void sentinel_write_question(struct buf *out, const char *master);
-/* Reads the reply to that, as sentinel_read() does, without other sentinels. */
+/* Reads the reply to that command, as sentinel_read(), without other sentinels. */
 int sentinel_read_named(struct sentinel_answer *a, const redisReply *named, const char **why)
 	__attribute__((warn_unused_result));
 
 /* Appends the SENTINEL_COMMANDS commands that query a sentinel. */
 #define SENTINEL_COMMANDS 3
 void sentinel_write_commands(struct buf *out, const char *master);
-/* Reads their replies. Returns 0; -1 with *why in words, if they name no primary. Call
- * sentinel_answer_fini() in either case. */
+/* Reads the replies to these commands. Returns 0; -1: they name no primary; *why has the reason
+ * in words. Always call sentinel_answer_fini() afterwards. */
 int sentinel_read(struct sentinel_answer *a, redisReply *const *replies, const char **why)
 	__attribute__((warn_unused_result));
 void sentinel_answer_fini(struct sentinel_answer *a);
 
-/* Records the answer of the sentinel that sentinels_next() returned last, in a round that asks
- * all. hasp also asks the sentinels that it names. */
+/* In a round that asks all sentinels: records the answer of the one that sentinels_next()
+ * returned last. The round then also asks the sentinels that the answer names. */
 void sentinels_note(struct sentinels *s, const struct sentinel_answer *a);
-/* Returns the answer that counts, of those that sentinels_note() got in this round: the one
- * with the latest failover, confirmed if necessary. NULL: no answer counts. */
+/* Returns the answer with the latest epoch, confirmed if necessary, of those that
+ * sentinels_note() got in this round. NULL: no answer counts. */
 const struct sentinel_word *sentinels_newest(struct sentinels *s);
 
-/* Takes the answer of the sentinel that sentinels_next() returned last. `primary`: HOST:PORT
- * of the one in use; NULL: none. Returns NULL if the answer counts: then that sentinel is
- * asked first from now on, and those it named later. Else returns the reason in words. */
+/* In another round: decides whether the answer of the sentinel that sentinels_next() returned
+ * last counts. `primary`: HOST:PORT of the primary in use; NULL: none. Returns NULL if the
+ * answer counts: then hasp asks this sentinel first from now on. Else returns the reason in
+ * words. */
 const char *sentinels_take(struct sentinels *s, const struct sentinel_answer *a,
                            const char *primary);
 

@@ -5,8 +5,7 @@
 
 #include "base/fatal.h"
 
-/* The CRC16/XMODEM (polynomial 0x1021, begins with 0, nothing reflected) of each value of the
- * byte that is shifted out. */
+/* The CRC16/XMODEM (polynomial 0x1021, initial value 0, not reflected) of each byte. */
 static const uint16_t crc_table[256] = {
 	0x0000, 0x1021, 0x2042, 0x3063, 0x4084, 0x50a5, 0x60c6, 0x70e7, 0x8108, 0x9129, 0xa14a,
 	0xb16b, 0xc18c, 0xd1ad, 0xe1ce, 0xf1ef, 0x1231, 0x0210, 0x3273, 0x2252, 0x52b5, 0x4294,
@@ -59,12 +58,11 @@ uint16_t slot_of_key(struct slice key)
 	return slot_of_bytes(slot_hashed_part(key));
 }
 
-/* ---- a text for each slot ---- */
+/* --- a text for each slot ----------------------------------------------------------------- */
 
 static char tags[SLOTS][SLOT_TAG_LEN];
 
-/* Makes the first text of each slot, in the order of the alphabet below. Three of its letters
- * are enough for each slot to have one. */
+/* Finds for each slot the first text of three letters that is in the slot. */
 static void make_tags(void)
 {
 	static const char alphabet[] = "0123456789abcdefghijklmnopqrstuvwxyz"

@@ -23,9 +23,9 @@ struct slice slot_hashed_part(struct slice key);
 /* Length of a string that slot_tag() returns, in bytes. */
 #define SLOT_TAG_LEN 3
 
-/* Returns a text of letters and digits in this slot, for keys beside one that cannot be a hash
- * tag itself, because it has a `}` or is empty. It must never change: other hasps name keys by
- * it. Valid for ever; for any thread. */
+/* Returns a text of letters and digits in this slot: the hash tag of keys that hasp keeps
+ * beside a key that cannot be a hash tag itself, because it has a `}` or is empty. The texts
+ * must never change, because other hasps use them. Never freed. From any thread. */
 struct slice slot_tag(uint16_t slot);
 
 #endif

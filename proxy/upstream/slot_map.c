@@ -10,10 +10,10 @@
 #include "net/address.h"
 
 #define ADDRESS_MAX 300
-/* The most primaries of a cluster; Redis supports about 1,000 nodes. A compromised node could
- * name many more, and hasp would connect to each. */
+/* Limit of primaries in a map, because hasp connects to each, and a compromised node could name
+ * any number. Redis supports clusters of about 1,000 nodes. */
 #define PRIMARIES_MAX 1000u
-/* The most nodes that get slots in the map, and that hasp looks up in one CLUSTER NODES. */
+/* Limit of importing nodes in the map, and of those that hasp looks up in one CLUSTER NODES. */
 #define IMPORTING_MAX 100u
 
 void slot_map_init(struct slot_map *m, const struct slot_map_ops *ops, void *arg)
@@ -92,7 +92,8 @@ static struct slot_map_node *get_node(struct slot_map *m, const char *address)
 	return n;
 }
 
-/* Writes an address; IPv6 hosts come without brackets. Returns -1 if it is invalid. */
+/* Writes HOST:PORT, or [HOST]:PORT for an IPv6 address without brackets. Returns -1 if the
+ * address is invalid. */
 static int write_address(char *out, size_t size, const char *host, size_t nhost, long long port)
 {
 	bool bare6;
@@ -100,7 +101,7 @@ static int write_address(char *out, size_t size, const char *host, size_t nhost,
 	if (nhost == 0 || port <= 0 || port > 65535)
 		return -1;
 	bare6 = memchr(host, ':', nhost) && host[0] != '[';
-	/* If it is cut off, the host is too long for an address. */
+	/* If the text is cut off, address_is_remote() fails, because the host is too long. */
 	snprintf(out, size, bare6 ? "[%.*s]:%lld" : "%.*s:%lld", (int)nhost, host, port);
 	return address_is_remote(out) ? 0 : -1;
 }
@@ -206,7 +207,7 @@ static bool read_range(const redisReply *range, const char *asked, struct slot_r
 	    primary->type != REDIS_REPLY_ARRAY || primary->elements < 2 ||
 	    primary->element[1]->type != REDIS_REPLY_INTEGER)
 		return false;
-	/* A node that does not know its own address leaves it out. */
+	/* A node that does not know its own address leaves the host out. */
 	if (primary->element[0]->type == REDIS_REPLY_STRING && primary->element[0]->len &&
 	    strcmp(primary->element[0]->str, "?") != 0)
 		host = primary->element[0]->str;
@@ -246,9 +247,8 @@ static void use_ranges(struct slot_map *m, const struct slot_range *ranges, size
 	}
 }
 
-/* Keeps a primary that the answer does not name until other nodes have all of its slots. A
- * node that has just joined, or that others had to introduce again, knows only a part of the
- * cluster. */
+/* Keeps each primary that still has slots, although the reply does not name it: a node that has
+ * just joined the cluster knows only a part of it. */
 static void keep_unreplaced(struct slot_map *m)
 {
 	const struct node *last = NULL;
@@ -295,9 +295,10 @@ int slot_map_read(struct slot_map *m, const redisReply *slots, const char *asked
 /* A line of the reply: ID HOST:PORT@BUS[,NAME,...] FLAGS PRIMARY PING PONG EPOCH STATE
  * SLOT... */
 struct nodes_line {
-	struct slice id, host, name; /* the node's; `name` is empty if it announces none */
+	struct slice id, host;
+	struct slice name; /* host name that the node announces; empty: none */
 	long long port;
-	bool is_asked; /* the line of the answering node, which writes `myself` there */
+	bool is_asked; /* has the flag `myself`: the line describes the answering node */
 	struct slice slots; /* the words from the first slot to the end */
 };
 
@@ -333,7 +334,8 @@ static bool cut_line(struct slice *rest, struct nodes_line *l)
 	return false;
 }
 
-/* How the cluster's nodes name each other to clients. */
+/* Redis' cluster-preferred-endpoint-type: the host that nodes name to clients in CLUSTER SLOTS:
+ * the IP address, the host name, or none, which means the host that was asked. */
 enum endpoint { ENDPOINT_HOST, ENDPOINT_NAME, ENDPOINT_ASKED };
 
 static int line_address(const struct nodes_line *l, enum endpoint kind, const char *asked,
@@ -346,7 +348,7 @@ static int line_address(const struct nodes_line *l, enum endpoint kind, const ch
 	return write_address(out, size, host.p, host.n, l->port);
 }
 
-/* Returns how nodes name themselves to clients, by the name that the map has. */
+/* Finds the endpoint type by the address of the answering node in the map. */
 static enum endpoint endpoint_of(const struct slot_map *m, const char *nodes, const char *asked)
 {
 	struct slice rest = slice_str(nodes);
@@ -381,8 +383,8 @@ static void add_importing(struct slot_map *m, const char *nodes, struct slice id
 			get_node(m, text)->importing = true;
 }
 
-/* Reads [SLOT->-ID]: the slot moves to the node ID; or [SLOT-<-ID]: this node gets it from ID.
- * Returns the ID if the map must have that node, else none. */
+/* Records a migration: [SLOT->-ID], the slot moves to the node ID; or [SLOT-<-ID], the
+ * answering node gets the slot from ID. Returns the ID in the first case, else SLICE_NONE. */
 static struct slice read_migrating(struct slot_map *m, struct slice word)
 {
 	char *end;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * slot_map: which node of a cluster serves which slot, by CLUSTER SLOTS and by the
- * redirections of single slots. A node appears when a node's answer names it, and leaves when
- * an answer does not name it and it has no slot any more. A slot that the answer leaves out
- * stays with its node. A redirection adds no node, because scripts can forge it. The map makes
- * no connections: its owner makes the nodes. Source: https://redis.io/commands/cluster-slots,
- * https://redis.io/commands/cluster-nodes
+ * redirections of single slots. A node is in the map from the first answer that names it, until
+ * an answer does not name it and it has no slot any more. A slot that an answer leaves out
+ * stays with its node. A redirection adds no node, because scripts can forge redirections. The
+ * map makes no connections: its owner makes the nodes. Source:
+ * https://redis.io/commands/cluster-slots, https://redis.io/commands/cluster-nodes
  */
 #ifndef HASP_UPSTREAM_SLOT_MAP_H
 #define HASP_UPSTREAM_SLOT_MAP_H
@@ -24,13 +24,13 @@ struct node;
 struct slot_map_node {
 	char *address; /* host:port, or [host]:port */
 	struct node *node;
-	bool named; /* the reply that is being read names it */
-	bool importing; /* a node has reported that this one, which may serve no slot yet, gets
-	                 * a slot; until slot_map_forget_migrating() */
+	bool named; /* the reply that is being read names the node */
+	bool importing; /* another node has reported that this node gets a slot: keep it in the
+	                 * map until slot_map_forget_migrating() */
 };
 
 struct slot_map_ops {
-	/* Called when the map first names a node. Returns a struct node for it. */
+	/* Called when a node joins the map. Returns a struct node for it. */
 	struct node *(*on_node)(void *arg, const char *address);
 	/* Called when a node serves no slot any more, and has left the map. */
 	void (*on_gone)(void *arg, struct node *n);
@@ -57,60 +57,61 @@ static inline struct node *slot_map_node(const struct slot_map *m, unsigned slot
 	return m->slots[slot];
 }
 
-/* True if a node has reported that the slot's keys migrate. Then it may refuse a request for
- * several of them, although it executes a later one. */
+/* True if a node has reported that the slot's keys migrate: then the node may refuse a request
+ * for several of these keys, and execute a later request. */
 static inline bool slot_map_is_migrating(const struct slot_map *m, unsigned slot)
 {
 	return m->nmigrating && (m->migrating[slot / 8] >> slot % 8 & 1);
 }
-/* Records an ASK or TRYAGAIN. It counts until the slot has another node. */
+/* Records that the slot's keys migrate, until the slot has another node. */
 void slot_map_note_migrating(struct slot_map *m, unsigned slot);
-/* Forgets the recorded migrations, because they may have been cancelled. */
+/* Forgets all recorded migrations, because they may have been cancelled. */
 void slot_map_forget_migrating(struct slot_map *m);
 
 /* Returns primary number `n`, modulo the number of primaries; NULL: none is known. */
 struct node *slot_map_any(const struct slot_map *m, size_t n);
 /* True if the map has the node. */
 bool slot_map_has(const struct slot_map *m, const struct node *n);
-/* Returns the node's address as it was named; NULL: the map does not have the node. */
+/* Returns the node's address; NULL: the map does not have the node. */
 const char *slot_map_address(const struct slot_map *m, const struct node *n);
 
-/* Returns the node at `address` (host:port), and adds it if need be; NULL: invalid address. */
+/* Returns the node at `address` (host:port), and adds it if necessary; NULL: invalid address.
+ */
 struct node *slot_map_get(struct slot_map *m, struct slice address);
-/* Returns the node of the map that the redirection `error`, `MOVED SLOT ADDRESS` or `ASK SLOT
- * ADDRESS`, names. An address without a host means the host of `asked`, the node that was
- * asked. NULL: the map does not have that node. */
+/* Returns the node of the map that a redirection names. `error`: `MOVED SLOT ADDRESS` or `ASK
+ * SLOT ADDRESS`; if the address has no host, it is at the host of `asked`, the node that
+ * answered. NULL: the map does not have that node. */
 struct node *slot_map_named(const struct slot_map *m, const struct node *asked,
                             struct slice error);
-/* Records that `n` serves the slot, as a redirection said. */
+/* Records that `n` serves the slot. */
 void slot_map_move(struct slot_map *m, unsigned slot, struct node *n);
 
-/* Takes a reply to CLUSTER SLOTS. `asked`: the host that was asked, for nodes whose own
- * address it does not know. Returns 0; -1 if it is no such reply, names no slot or one twice,
- * or more primaries than a cluster can have: then the map is unchanged. */
+/* Updates the map by a reply to CLUSTER SLOTS. `asked`: the host that answered, for nodes whose
+ * address the reply leaves out. Returns 0; -1 if the reply is invalid, names no slot or one
+ * slot twice, or more primaries than a cluster can have: then the map is unchanged. */
 int slot_map_read(struct slot_map *m, const redisReply *slots, const char *asked)
 	__attribute__((warn_unused_result));
 
-/* Reads a node's reply to CLUSTER NODES, after that to CLUSTER SLOTS. From then on,
- * slot_map_is_migrating() is true for the slots that this node gives away or gets, and the map
- * has the nodes that get slots from it. `asked`: as for slot_map_read(). */
+/* Reads a node's reply to CLUSTER NODES; call slot_map_read() first. Records the slots that
+ * this node gives away or gets as migrating, and adds the nodes that get slots from it.
+ * `asked`: as for slot_map_read(). */
 void slot_map_read_migrating(struct slot_map *m, const char *nodes, const char *asked);
 
-/* A node that serves slots, and the lowest of these. A request for all nodes is sent to these
- * slots, so that it reaches a replica that has taken a node's place. */
+/* A node that serves slots. hasp sends a request for all nodes to each node's lowest slot, so
+ * that it reaches a replica that has taken a node's place. */
 struct primary {
 	const struct node *node;
 	uint16_t slot; /* lowest slot of the node */
 };
 
-/* The primaries of a map. All zero: of none yet. */
+/* The primaries of a map. All zero: not filled yet. */
 struct primaries {
 	struct primary *v; /* by rising slot */
 	size_t n;
-	uint32_t version; /* of the map */
+	uint32_t version; /* the map's version at the last primaries_update() */
 };
 
-/* Brings `p` up to date with the map. */
+/* Fills `p` again if the map has changed. */
 void primaries_update(struct primaries *p, const struct slot_map *m);
 /* Returns the first primary whose lowest slot is above this one; NULL: there is none. */
 const struct primary *primaries_after(const struct primaries *p, uint16_t slot);

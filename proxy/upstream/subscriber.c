@@ -21,7 +21,7 @@ struct subscriber {
 	struct subscriber_opts opts;
 	struct link_user user; /* on no link between two tries */
 	struct reply_scan scan; /* of the message that is being received */
-	struct buf message; /* its bytes, until it is whole */
+	struct buf message; /* the bytes of that message so far */
 	struct retry retry;
 	struct loop_timer check; /* runs while there is a delay between checks */
 	double timeout; /* seconds; 0: none */
@@ -29,7 +29,7 @@ struct subscriber {
 	char *address; /* address of the last try; the configured one may have changed */
 	char *refusal; /* Redis' error if it refused the last try; else NULL */
 	bool open; /* subscriber_open() was called */
-	bool up; /* its own channel is subscribed */
+	bool up; /* the subscriber's own channel is subscribed */
 	bool warned; /* a warning was logged since the subscriber last worked */
 };
 
@@ -88,8 +88,8 @@ static void subscriber_on_reply(struct subscriber *s, const redisReply *r)
 	struct slice kind, channel;
 
 	if (r->type == REDIS_REPLY_ERROR) {
-		/* An error for a channel of subscriber_add() means that no message comes: an
-		 * ACL may forbid it, Redis 6.2 has no sharded ones, or the slot has moved. */
+		/* Ignore an error for a channel of subscriber_add(): an ACL forbids the
+		 * channel, Redis 6.2 has no shard channels, or the slot has moved. */
 		if (!s->up)
 			subscriber_disconnect(s,
 			                      reply_error_is_temporary(r->str)
@@ -108,7 +108,8 @@ static void subscriber_on_reply(struct subscriber *s, const redisReply *r)
 		s->opts.on_message(s->opts.arg, channel, string_of(r->element[2]));
 }
 
-/* Handles one whole message. Returns false if it is none, and closes the connection. */
+/* Handles one whole message. Returns false after closing the connection, if it is no message.
+ */
 static bool take_message(struct subscriber *s, struct slice frame)
 {
 	redisReply *reply = reply_decode(frame);
@@ -123,8 +124,8 @@ static bool take_message(struct subscriber *s, struct slice frame)
 	return true;
 }
 
-/* Decodes each message when it is whole: from announced lengths alone, a reader would reserve
- * memory that it never fills. */
+/* Collects each message, and decodes it when it is whole: otherwise hiredis would reserve
+ * memory for announced lengths whose bytes never come. */
 static void subscriber_on_bytes(void *owner, struct slice bytes)
 {
 	struct subscriber *s = owner;
@@ -237,7 +238,7 @@ void subscriber_reconnect(struct subscriber *s, const char *reason)
 		return;
 	if (s->user.link)
 		subscriber_disconnect(s, LINK_BROKEN, reason);
-	/* Log again if the new address fails, too. */
+	/* Log a failure of the new address, too. */
 	s->warned = false;
 	retry_restart(&s->retry);
 }

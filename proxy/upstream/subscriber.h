@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * subscriber: hasp's own connection for the messages that Redis publishes, one per worker,
- * opened when it is first needed and kept from then on. It reconnects by itself and logs in as
- * [upstream] user. It has one channel of its own; while that is not subscribed, the subscriber
- * is not up. Always RESP2; hiredis' reader decodes the messages.
+ * subscriber: hasp's own connection for messages that Redis publishes, one per worker and
+ * server, opened when it is first needed and then kept. The subscriber reconnects by itself,
+ * logs in as the user of [upstream], and subscribes to a channel of its own: then it is up. It
+ * uses RESP2.
  */
 #ifndef HASP_UPSTREAM_SUBSCRIBER_H
 #define HASP_UPSTREAM_SUBSCRIBER_H
@@ -17,11 +17,11 @@ struct subscriber;
 
 struct subscriber_opts {
 	struct link_env *env;
-	const char *channel; /* the subscriber's own channel; must live as long as it */
-	/* Called when only the subscriber's own channel is subscribed. */
+	const char *channel; /* the subscriber's own channel; must outlive the subscriber */
+	/* Called when the subscriber's own channel is subscribed, and no other one yet. */
 	void (*on_up)(void *arg);
-	/* Called when hasp could not connect, or Redis refused it (see subscriber_refusal()).
-	 * The subscriber retries. May be NULL. */
+	/* Called when hasp could not connect, or Redis refused the login or the channel (see
+	 * subscriber_refusal()). The subscriber retries. May be NULL. */
 	void (*on_failed)(void *arg);
 	/* Called when a channel of subscriber_add() is subscribed. May be NULL. */
 	void (*on_subscribed)(void *arg, struct slice channel);
@@ -32,17 +32,19 @@ struct subscriber_opts {
 struct subscriber *subscriber_new(const struct subscriber_opts *opts);
 void subscriber_free(struct subscriber *s);
 
-/* Connects again, if open, after a change of address or login. `reason`: for the log. */
+/* Connects again, if the subscriber is open, because the address or the login has changed.
+ * `reason`: for the log. */
 void subscriber_reconnect(struct subscriber *s, const char *reason);
 
-/* Redis is reachable now: retries at once if it was not. */
+/* Call this when Redis is reachable: if the last try could not reach it, retries at once. */
 void subscriber_retry_now(struct subscriber *s);
 
-/* While the connection is up, sends a PING every `delay_ms`, and connects again if nothing has
- * come for `timeout_ms`, because a dead connection would lose messages. 0: never. */
+/* Makes the subscriber send a PING every `delay_ms` (0: never), and connect again if nothing
+ * has come for `timeout_ms` (0: never), because a dead connection would lose messages. */
 void subscriber_set_check(struct subscriber *s, int64_t delay_ms, int64_t timeout_ms);
 
-/* Connects as soon as the loop runs, and again after each end. Does nothing if open. */
+/* Connects as soon as the loop runs, and again whenever the connection ends. Does nothing the
+ * second time. */
 void subscriber_open(struct subscriber *s);
 bool subscriber_is_up(const struct subscriber *s);
 /* Returns Redis' error if it last refused the login or the channel; else NULL. */
@@ -52,7 +54,7 @@ const char *subscriber_refusal(const struct subscriber *s);
  * the connection, so on_up() must add them again. */
 void subscriber_add(struct subscriber *s, struct slice channel);
 void subscriber_remove(struct subscriber *s, struct slice channel);
-/* As subscriber_add(), for messages published to the channel's slot of a cluster. */
+/* As subscriber_add() and subscriber_remove(), for a shard channel of a cluster. */
 void subscriber_add_sharded(struct subscriber *s, struct slice channel);
 void subscriber_remove_sharded(struct subscriber *s, struct slice channel);
 

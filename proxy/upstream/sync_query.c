@@ -33,7 +33,8 @@ struct ask_session {
 	struct buf *why; /* the caller's */
 };
 
-/* The link's end and the time-out may come in the same turn: only the first counts. */
+/* Ends the query; `why`: the reason of a failure, or NULL. Later events are stopped, because
+ * the link's end and the time-out may come in the same turn of the loop. */
 static void ask_end(struct ask_session *a, const char *why)
 {
 	if (why)
@@ -56,7 +57,7 @@ static void ask_on_answer(struct ask_session *a, const redisReply *reply)
 	ask_end(a, NULL);
 }
 
-/* `tag`: the session; for AUTH: NULL. */
+/* Handles a reply. `tag`: NULL for the reply to AUTH; else the session. */
 static void ask_on_reply(void *owner, void *tag, redisReply **reply)
 {
 	struct ask_session *a = owner;
@@ -72,7 +73,8 @@ static void ask_on_reply(void *owner, void *tag, redisReply **reply)
 		buf_append(a->opts->refusal, buf_slice(&a->said));
 }
 
-/* A server that refuses a connection answers the first request with the reason, and closes. */
+/* Handles the link's end. Adds the last error to the reason, because a server that refuses a
+ * connection sends an error before it closes. */
 static void ask_on_down(void *owner, enum link_end end, const char *reason)
 {
 	struct ask_session *a = owner;

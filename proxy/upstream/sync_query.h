@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * sync_query: asks a Redis and waits for the answers, for callers without a loop: before hasp
- * serves, and for `hasp -t`.
+ * sync_query: asks a Redis server and waits for the answers, for callers without an event loop:
+ * when hasp starts, and for `hasp -t`.
  */
 #ifndef HASP_UPSTREAM_SYNC_QUERY_H
 #define HASP_UPSTREAM_SYNC_QUERY_H
@@ -20,20 +20,20 @@ struct ask {
 	const char *user, *password; /* NULL: none */
 	struct dial_tls tls;
 	int64_t timeout_ms; /* limit for the whole query; > 0 */
-	const struct slice *requests; /* in the order of sending; at least one */
-	size_t nrequests;
+	const struct slice *requests; /* in the order of sending */
+	size_t nrequests; /* at least one */
 	/* Gets the reply to request `i`, which may be an error. */
 	void (*on_reply)(void *arg, size_t i, const redisReply *reply);
 	void *arg;
-	struct buf *refusal; /* gets the error reply to the login; may be NULL */
+	struct buf *refusal; /* gets Redis' error if it refuses the login; may be NULL */
 };
 
-/* Connects, logs in, sends the requests, and closes; blocks until then. Returns 0 if all
- * requests were answered; else -1, with the reason appended to `why`. From any thread. */
+/* Connects, logs in, sends the requests, and blocks until all replies have come. Returns 0; -1
+ * on failure, with the reason appended to `why`. From any thread. */
 int sync_query(const struct ask *opts, struct buf *why) __attribute__((warn_unused_result));
 
 struct ask_learner {
-	/* Takes COMMAND's reply, or an error. Returns how many commands it describes. */
+	/* Gets COMMAND's reply, or an error. Returns how many commands it describes. */
 	size_t (*on_commands)(void *arg, const redisReply *reply);
 	void *arg;
 };

@@ -74,7 +74,7 @@ void topology_use(struct topology *t, const struct topology_settings *s)
 	t->settings = *s;
 }
 
-/* Ends at once the links to a server that is no longer a primary: no write may go there. */
+/* Handles the loss of the primary: ends all links at once, because no write may go there. */
 static void topology_lose(struct node *n, const char *why)
 {
 	if (!n->links.no_server_reason) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * topology: the servers that hasp is connected to, and which of them serves a key. A worker has
- * one; its nodes live on the worker's loop.
+ * topology: the Redis servers that a worker is connected to, as nodes, and which of them serves
+ * a key.
  *
  * With one address, or sentinels, there is one node. The node moves to another server when the
- * configuration names another address, or the sentinels another primary: watcher.h finds this
- * out, and calls topology_found(). A cluster has several nodes: see cluster_topology.h.
+ * configuration names another address, or the watcher finds another primary (topology_found()).
+ * A cluster has several nodes: see cluster_topology.h.
  */
 #ifndef HASP_UPSTREAM_TOPOLOGY_H
 #define HASP_UPSTREAM_TOPOLOGY_H
@@ -18,14 +18,15 @@
 #include "upstream/node.h"
 #include "upstream/watcher.h"
 
-/* The settings of a topology. The strings live until the next topology_use() has returned. */
+/* The settings of a topology. The strings must live until the next topology_use() has returned.
+ */
 struct topology_settings {
-	const char *address; /* the only server's; no meaning if there is a master */
+	const char *address; /* address of the only server; no meaning if there is a master */
 	const char *master; /* the master's name at the sentinels; NULL: no sentinels */
 	const char *const *cluster; /* addresses of some nodes of a cluster */
-	size_t ncluster; /* 0: it is no cluster */
-	const char *user, *password; /* for hasp's own connections; NULL: none */
-	bool keeps_login; /* a new password is for later logins only: connections stay */
+	size_t ncluster; /* 0: no cluster */
+	const char *user, *password; /* login of hasp's own connections; NULL: none */
+	bool keeps_login; /* open connections stay when the login changes */
 	struct node_settings nodes;
 };
 
@@ -44,12 +45,12 @@ struct topology_ops {
 };
 
 struct topology {
-	struct node *only; /* NULL: there are several nodes, which `ops` finds */
-	const struct topology_ops *ops; /* for several nodes */
+	struct node *only; /* the only node; NULL: there are several, see `ops` */
+	const struct topology_ops *ops; /* NULL: there is one node */
 	struct topology_settings settings; /* in force */
 };
 
-/* `links` and `ops`: those that all nodes share. */
+/* Makes a topology of one node. `links`, `ops` and `arg`: as for node_new(). */
 struct topology *topology_new(const struct link_env *links, const struct node_ops *ops,
                               void *arg);
 /* Calls node_stop(), and node_free(), for all nodes. */
@@ -65,7 +66,8 @@ bool topology_must_log_in(const struct topology_settings *old,
 /* Applies the first configuration, or a changed one. */
 void topology_use(struct topology *t, const struct topology_settings *s);
 
-/* Takes the primary that the watcher has found, unless that was for other settings. */
+/* Moves the node to the primary that the watcher has found, unless the settings have changed.
+ */
 void topology_found(struct topology *t, const struct found_primary *p);
 
 /* Returns the node that serves `key`; NULL: it is not known (only with several nodes). */
@@ -74,10 +76,10 @@ static inline struct node *topology_node(const struct topology *t, struct slice 
 	return t->only ? t->only : t->ops->node(t, key);
 }
 
-/* Handles the reply `error` of the node `asked` to a call about `key`: one of
- * reply_error_redirects(), without its dash. Records what it says, and asks for the whole map.
- * Returns the node to which the caller must send the call now; *asking: after ASKING. NULL:
- * later, to topology_node() of that time. */
+/* Handles a redirection: the node `asked` has answered a call about `key` by `error`, without
+ * the dash, for which reply_error_redirects() is true. Returns the node to which the caller
+ * must send the call now; *asking: after ASKING. NULL: the caller must call topology_node()
+ * again later. */
 static inline struct node *topology_redirected(struct topology *t, struct node *asked,
                                                struct slice key, const char *error,
                                                bool *asking)

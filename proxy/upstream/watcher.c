@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * watcher: the rounds of questions, and what hasp does when sentinels announce a failover.
- * watcher_thread.c has the thread and the requests of other threads.
+ * watcher: finds the primary by rounds of questions to the sentinels, and handles announced
+ * failovers. watcher_thread.c has the thread and the requests of other threads.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,18 +14,19 @@
 #include "upstream/decode.h"
 #include "upstream/watcher_internal.h"
 
-/* Poll, because a sentinel's message may be lost with its connection. */
+/* Seconds between two rounds. hasp polls, because a sentinel's message may be lost with its
+ * connection. */
 #define POLL_SECONDS 2.0
-/* The delay while there is no primary, and after an unfounded alarm. */
+/* As POLL_SECONDS, while there is no primary, and after an unfounded alarm. */
 #define AGAIN_SECONDS 0.2
-/* How long the first round waits for sentinels that do not answer. */
+/* Seconds for which the first round waits for sentinels that do not answer. */
 #define COMPARE_SECONDS 1.0
-/* The least time between two questions for the role of one address. */
+/* As AGAIN_SECONDS, without sentinels. */
 #define ADDRESS_AGAIN_SECONDS 1.0
 
 /* --- results ------------------------------------------------------------------------------ */
 
-void watcher_tell(struct watcher *w, bool anew)
+void watcher_report(struct watcher *w, bool anew)
 {
 	w->on_primary(w->arg, &(struct found_primary){
 				      .master = w->settings.master,
@@ -56,7 +57,7 @@ void watcher_end_hold(struct watcher *w)
 	w->announcer = NULL;
 }
 
-/* Reports that no primary is known: nothing must be sent to the last one any more. */
+/* Reports that no primary is known: workers must send nothing more to the last one. */
 static void watcher_primary_lost(struct watcher *w, const char *who, const char *why)
 {
 	bool is_new = watcher_set_why(w, who, why) || w->primary;
@@ -69,7 +70,7 @@ static void watcher_primary_lost(struct watcher *w, const char *who, const char 
 	w->primary = NULL;
 	watcher_end_hold(w);
 	if (is_new)
-		watcher_tell(w, false);
+		watcher_report(w, false);
 }
 
 static void watcher_primary_found(struct watcher *w)
@@ -84,21 +85,20 @@ static void watcher_primary_found(struct watcher *w)
 	}
 	w->warned = false;
 	if (is_new || w->is_readonly)
-		watcher_tell(w, !is_new);
+		watcher_report(w, !is_new);
 }
 
 /* --- announced failovers ------------------------------------------------------------------ */
 
-/* Handles a failover that sentinels announce before they replace the primary.
- * From then on hasp should send nothing more to the primary (`leaving`), until
+/* Holds requests to the primary back (`leaving`), because a sentinel has announced a failover.
+ * The hold ends when
  *
- *   the new one is found, or there is none       by a round of questions
- *   the sentinel that leads it gives up          at once
- *   it does not come for failover_wait           and for as long again nothing is held back
+ *   a round of questions finds a new primary, or none
+ *   the sentinel that leads the failover gives it up
+ *   the failover does not happen for failover_wait; hasp then ignores announcements for as long
  *
  * The last rule is for a sentinel that dies in the middle, or announces again and again: an
  * announcement may delay commands, but not stop them. */
-
 static void watcher_hold(struct watcher *w, const char *sentinel)
 {
 	double wait = (double)w->settings.failover_wait_ms / 1000;
@@ -107,10 +107,10 @@ static void watcher_hold(struct watcher *w, const char *sentinel)
 		return;
 	w->announcer = xstrdup(sentinel);
 	loop_timer_start(&w->overdue, wait);
-	watcher_tell(w, false);
+	watcher_report(w, false);
 	log_info("failover_announced master=%s primary=%s sentinel=%s", w->settings.master,
 	         w->primary, sentinel);
-	/* The message that the failover is done may be lost. */
+	/* Ask soon: the message that the failover has happened may be lost. */
 	watcher_begin_soon(w);
 }
 
@@ -121,7 +121,7 @@ static void watcher_on_aborted(struct watcher *w, const char *sentinel)
 	log_warning("failover_aborted master=%s primary=%s sentinel=%s", w->settings.master,
 	            w->primary, sentinel);
 	watcher_end_hold(w);
-	watcher_tell(w, false);
+	watcher_report(w, false);
 }
 
 static void watcher_on_overdue(void *arg)
@@ -133,7 +133,7 @@ static void watcher_on_overdue(void *arg)
 	            w->settings.master, w->primary, w->announcer, wait);
 	w->heeded_from = clock_now() + wait;
 	watcher_end_hold(w);
-	watcher_tell(w, false);
+	watcher_report(w, false);
 }
 
 /* --- the sentinels' messages -------------------------------------------------------------- */
@@ -192,7 +192,8 @@ static void watcher_end_round(struct watcher *w, double seconds)
 	loop_timer_start(&w->timer, is_urgent ? AGAIN_SECONDS : seconds);
 }
 
-/* True if hasp has no login there, or may not use ROLE: the sentinels' word must do. */
+/* True if hasp cannot ask the server for its role, for lack of a login or of a permission: then
+ * hasp believes the sentinels. */
 static bool is_refused(const redisReply *reply)
 {
 	return reply->type == REDIS_REPLY_ERROR &&
@@ -207,7 +208,7 @@ static void watcher_on_role(struct watcher *w, redisReply *const *replies, const
 
 	if (!w->settings.master) {
 		if (role == ROLE_MASTER)
-			watcher_tell(w, true);
+			watcher_report(w, true);
 		w->is_readonly = false;
 		if (atomic_load(&w->alarms))
 			loop_timer_start(&w->timer, ADDRESS_AGAIN_SECONDS);
@@ -218,7 +219,7 @@ static void watcher_on_role(struct watcher *w, redisReply *const *replies, const
 		watcher_end_round(w, POLL_SECONDS);
 		return;
 	}
-	/* An unreachable primary may still be the primary; its links notice by themselves. */
+	/* The present primary may stay the primary although hasp cannot reach it. */
 	if (!replies && w->primary && strcmp(w->primary, w->candidate) == 0)
 		(void)watcher_set_why(w, w->candidate, why);
 	else if (!replies)
@@ -232,7 +233,7 @@ static void watcher_on_role(struct watcher *w, redisReply *const *replies, const
 
 /* --- the sentinels ------------------------------------------------------------------------ */
 
-/* Listens to the sentinels that are known now. */
+/* Subscribes at the sentinels that are known now. */
 static void watcher_listen(struct watcher *w)
 {
 	if (!w->events) {
@@ -255,7 +256,8 @@ void watcher_stop_listening(struct watcher *w)
 	watcher_end_hold(w);
 }
 
-/* Ends a round in which no answer counted. The primary may still be one. */
+/* Ends a round in which no answer counted. hasp stays with the present primary, but asks it for
+ * its role if it refused writes. */
 static void watcher_do_without(struct watcher *w)
 {
 	if (w->primary && w->is_readonly) {
@@ -268,11 +270,11 @@ static void watcher_do_without(struct watcher *w)
 		            QUOTE_STR(buf_head(&w->why)));
 	w->warned = true;
 	if (!w->primary)
-		watcher_tell(w, false);
+		watcher_report(w, false);
 	watcher_end_round(w, AGAIN_SECONDS);
 }
 
-/* Follows `candidate`, which a sentinel has named in an answer that counts. */
+/* Asks `candidate` for its role, because a sentinel has named it in an answer that counts. */
 static void watcher_follow(struct watcher *w)
 {
 	watcher_listen(w);
@@ -282,7 +284,7 @@ static void watcher_follow(struct watcher *w)
 	watcher_ask_role(w);
 }
 
-/* Follows the newest answer that counts. Returns false if none does. */
+/* Calls watcher_follow() for the newest answer that counts. Returns false if none counts. */
 static bool watcher_use_newest(struct watcher *w)
 {
 	const struct sentinel_word *newest = sentinels_newest(&w->sentinels);
@@ -295,7 +297,8 @@ static bool watcher_use_newest(struct watcher *w)
 	return true;
 }
 
-/* If no answer counts, stays with the primary in use if a sentinel has named it. */
+/* Calls watcher_follow() for the present primary if a sentinel has named it, although no answer
+ * counts. Returns false if none has. */
 static bool watcher_use_known(struct watcher *w)
 {
 	if (!w->sentinels.named_known)
@@ -331,8 +334,8 @@ static void watcher_on_answer(struct watcher *w, const struct sentinel_answer *a
 {
 	const char *why;
 
-	/* Nothing is known yet: do not believe a sentinel that was cut off only because it is
-	 * named first. */
+	/* Compare all answers if no primary is known yet: the first sentinel may have been
+	 * partitioned. */
 	if (w->asks_all) {
 		sentinels_note(&w->sentinels, a);
 		(void)watcher_set_why(w, w->asked, "no other sentinel names the same primary");
@@ -380,7 +383,7 @@ void watcher_begin(struct watcher *w)
 
 	if (query_is_running(&w->query))
 		return;
-	/* Workers may ask before hasp knows where Redis is; watcher_use() comes here, too. */
+	/* Workers may call watcher_ask() before watcher_use(), which also begins a round. */
 	if (!w->settings.master && !w->settings.address)
 		return;
 	alarms = atomic_exchange(&w->alarms, 0);
@@ -405,7 +408,7 @@ void watcher_begin(struct watcher *w)
 void watcher_reconnect(struct watcher *w)
 {
 	w->is_reconnect_due = true;
-	/* A sentinel that announces all the time must not cancel each query. */
+	/* A sentinel that announces again and again must not cancel each query. */
 	if (w->is_reconnect) {
 		watcher_begin_soon(w);
 		return;
@@ -415,8 +418,8 @@ void watcher_reconnect(struct watcher *w)
 	loop_timer_start(&w->timer, 0);
 }
 
-/* Begins a round, but limits how often: workers ask each time they lose a link. The end of a
- * round handles the alarms that came during it. */
+/* Limits how often rounds begin, because workers ask each time they lose a link. If a round
+ * runs, its end handles the alarm. */
 void watcher_begin_soon(struct watcher *w)
 {
 	double pause = w->settings.master ? AGAIN_SECONDS : ADDRESS_AGAIN_SECONDS;

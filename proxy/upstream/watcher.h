@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * watcher: a thread that finds the primary, for all workers.
+ * watcher: a thread that finds the primary for all workers, by the sentinels.
  *
  *             .--- poll, +switch-master, watcher_ask() ---.
  *             v                                           |
@@ -9,13 +9,12 @@
  *             '--- no sentinel answers, not a master: soon again ----'          v
  *                                                                     on_primary(address)
  *
- * When a sentinel announces that the primary will be replaced, the watcher calls
- * on_primary(address, leaving) before it happens: Redis' sentinels promote a replica while the
- * old primary still takes writes, and those writes are lost.
+ * When a sentinel announces a failover, the watcher calls on_primary(address, leaving) before
+ * the primary is replaced: Redis' sentinels promote a replica while the old primary still
+ * accepts writes, and those writes are lost.
  *
- * If the configuration has one address, there is nothing to find. But the address may lead to
- * another server than before, so the watcher asks the server for its role when a worker alarms
- * it.
+ * If the configuration has one address, the watcher only asks the server at that address for
+ * its role when a worker alarms it, because the address may lead to another server than before.
  */
 #ifndef HASP_UPSTREAM_WATCHER_H
 #define HASP_UPSTREAM_WATCHER_H
@@ -33,15 +32,15 @@ struct watcher_settings {
 	const char *master; /* the master's name at the sentinels; NULL: no sentinels */
 	char *const *sentinels; /* addresses; at least one if there is a master */
 	size_t nsentinels;
-	const char *address; /* the only server's, if there is no master */
-	const char *user, *password; /* for servers; NULL: none */
-	const char *sentinel_user, *sentinel_password; /* for sentinels; NULL: none */
+	const char *address; /* address of the only server, if there is no master */
+	const char *user, *password; /* login at servers; NULL: none */
+	const char *sentinel_user, *sentinel_password; /* login at sentinels; NULL: none */
 	struct dial_tls tls; /* for all connections */
 	int64_t timeout_ms; /* limit of one question; > 0 */
 	int64_t failover_wait_ms; /* limit of the wait for an announced failover; 0: no wait */
 };
 
-/* The primary, as far as hasp knows. Valid during the call. */
+/* The present primary. Valid during the call of on_primary(). */
 struct found_primary {
 	const char *master; /* the master's name; NULL: no sentinels */
 	const char *address; /* HOST:PORT; NULL: there is no primary now */
@@ -51,12 +50,12 @@ struct found_primary {
 	               * watcher calls again, for failover_wait_ms at most */
 };
 
-/* Makes a watcher. `on_primary` is called on its thread for each change. */
+/* Makes a watcher, which calls `on_primary` on its thread at each change. */
 struct watcher *watcher_new(void (*on_primary)(void *arg, const struct found_primary *p),
                             void *arg);
 /* Starts the thread. Returns 0, or an errno: then there is no thread. */
 int watcher_start(struct watcher *w) __attribute__((warn_unused_result));
-/* Ends the thread: from then on `on_primary` is not called. */
+/* Ends the thread: `on_primary` does not run any more. */
 void watcher_stop(struct watcher *w);
 /* Frees the watcher. Call it last, after watcher_stop(), or without a thread. */
 void watcher_free(struct watcher *w);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * watcher_internal: what the watcher's rounds of questions (watcher.c), and the thread
- * (watcher_thread.c) share, and the connections to the servers and sentinels.
+ * watcher_internal: struct watcher, shared by watcher.c (rounds of questions), watcher_thread.c
+ * (the thread) and sentinel_events.c (the sentinels' messages).
  */
 #ifndef HASP_UPSTREAM_WATCHER_INTERNAL_H
 #define HASP_UPSTREAM_WATCHER_INTERNAL_H
@@ -25,27 +25,26 @@
 
 /* --- sentinel_events.c --- */
 
-/* Subscribes at all sentinels to the events of one primary's failovers.
+/* sentinel_events subscribes at all sentinels to the events of one primary's failovers.
  *
- * The sentinel that leads a failover publishes each step; no other sentinel publishes any
- * before the new primary is promoted:
+ * The sentinel that leads a failover publishes each step; the others publish nothing before the
+ * new primary is promoted:
  *
  *   select a replica --> tell it to be a primary --> wait --> promoted --> the others follow it
  *        BEGUN                BEGUN                  BEGUN    PROMOTED       SWITCHED
  *          |                    |                      |
  *          '--------------------'----------------------'--> ABORTED
  *
- * About a tenth of a second passes between the first two steps, before the replica gets the
- * command. The other sentinels publish SWITCHED when they hear of the new primary, usually
- * before the leader.
+ * The replica gets the command about a tenth of a second after the first event. The other
+ * sentinels publish SWITCHED when they hear of the new primary, usually before the leader.
  *
  * Source: sentinelEvent() in Redis' sentinel.c; https://redis.io/docs/management/sentinel */
 
 enum sentinel_event {
 	SENTINEL_BEGUN, /* a failover has begun, or goes on */
-	SENTINEL_ABORTED, /* the failover was given up: the primary stays */
-	SENTINEL_PROMOTED, /* this sentinel names the new primary from now on */
-	SENTINEL_SWITCHED, /* as PROMOTED, and it knows which primary the others follow */
+	SENTINEL_ABORTED, /* the sentinel has given the failover up: the primary stays */
+	SENTINEL_PROMOTED, /* the sentinel names the new primary from now on */
+	SENTINEL_SWITCHED, /* as PROMOTED, and the replicas follow the new primary */
 	SENTINEL_NEVENTS,
 };
 
@@ -58,7 +57,8 @@ struct sentinel_events;
 struct sentinel_events_opts {
 	const struct link_env *links; /* settings of all links, without an address */
 	const char *master; /* the master's name; outlives the struct */
-	/* `sentinel`: the address, as it was given. Must not call functions of this file. */
+	/* `sentinel`: the address, as given to sentinel_events_listen(). Must not call
+	 * functions of sentinel_events. */
 	void (*on_event)(void *arg, const char *sentinel, enum sentinel_event event);
 	void *arg;
 };
@@ -88,46 +88,50 @@ struct watcher {
 	struct sentinel_events *events; /* NULL: no sentinel has answered yet */
 	struct sentinels sentinels;
 	struct watcher_settings settings; /* its own copy */
-	/* The current round: */
-	const char *asked; /* the sentinel that was asked; NULL: `candidate` was */
-	/* The server that is being asked, or will be. */
-	char candidate[sizeof(((struct sentinel_answer *)NULL)->name)];
-	bool is_readonly; /* LINK_READONLY was the reason */
-	bool asks_all; /* nothing is known yet, so the newest of all answers counts */
-	double began_at;
-	bool is_reconnect; /* an announcement began it; true until the next round */
-	bool is_reconnect_due; /* another announcement came since this round began */
-	/* While a failover is announced that has not come (watcher.c): */
+
+	/* The present round of questions. */
+	const char *asked; /* the sentinel that was asked; NULL: the server `candidate` was */
+	char candidate[SENTINEL_NAME_SIZE]; /* the server to ask for its role */
+	bool is_readonly; /* the alarm LINK_READONLY began the round */
+	bool asks_all; /* no primary is known yet, so hasp compares the answers of all sentinels
+	                */
+	double began_at; /* clock_now() */
+	bool is_reconnect; /* watcher_reconnect() began the round; true until the next round */
+	bool is_reconnect_due; /* watcher_reconnect() was called since the round began */
+
+	/* An announced failover that has not happened yet. */
 	char *announcer; /* the sentinel that leads the failover; NULL: none is announced */
-	struct loop_timer overdue; /* runs until the failover should have come */
-	double heeded_from; /* clock_now() before which announcements are ignored */
-	/* The last report: */
+	struct loop_timer overdue; /* runs until the failover is overdue */
+	double heeded_from; /* clock_now() before which hasp ignores announcements */
+
+	/* The last report. */
 	char *primary; /* NULL: there is none */
 	struct buf why; /* why there is no primary; a string */
 	bool warned; /* logged that there is no primary, or that no sentinel answers */
+
 	_Atomic unsigned alarms; /* bits by enum link_alarm, not handled yet */
 	void (*on_primary)(void *arg, const struct found_primary *p);
 	void *arg;
 };
 
 /* Reports the primary; `anew` as in struct found_primary. */
-void watcher_tell(struct watcher *w, bool anew);
-/* Records that `who` said `why`, or that this was said of it. Returns true if that is news. */
+void watcher_report(struct watcher *w, bool anew);
+/* Records why there is no primary: `who` is a server, a sentinel or hasp. Returns true if the
+ * reason is new. */
 bool watcher_set_why(struct watcher *w, const char *who, const char *why);
 
 /* Begin a round, at once or as soon as allowed. Do nothing during a round. */
 void watcher_begin(struct watcher *w);
 void watcher_begin_soon(struct watcher *w);
-/* Begins a round at once, and cancels the present query. Another call does not cancel this
- * round, but makes the next one begin soon. */
+/* Cancels the present round and begins one at once. If such a round runs already, makes the
+ * next round begin soon. */
 void watcher_reconnect(struct watcher *w);
 
-/* Initializes the hold for announced failovers. */
+/* The hold freezes the primary while a failover is announced. */
 void watcher_hold_init(struct watcher *w);
-void watcher_stop_listening(struct watcher *w);
-/* Ends the hold, if there is one, because the primary is known, or there is none. */
 void watcher_end_hold(struct watcher *w);
-/* The callback of `query`. */
+void watcher_stop_listening(struct watcher *w);
+/* The callback of w->query. */
 void watcher_on_replies(void *arg, redisReply *const *replies, const char *why);
 
 #endif

@@ -10,7 +10,7 @@
 #include "upstream/watcher_internal.h"
 
 #define WATCHER_SCRATCH ((size_t)64 * 1024)
-/* How long a server may take to answer, in ms, before the watcher goes on to the next. */
+/* Milliseconds that a server may take to answer; then the watcher asks the next one. */
 #define ANSWER_MS_MAX 1000
 
 /* --- settings ----------------------------------------------------------------------------- */
@@ -59,7 +59,7 @@ static void settings_release(struct watcher_settings *own)
 struct watcher_order {
 	struct message message;
 	struct watcher *watcher;
-	struct watcher_settings settings; /* of watcher_use() */
+	struct watcher_settings settings; /* argument of watcher_use() */
 };
 
 static void watcher_post(struct watcher *w, const struct watcher_settings *s,
@@ -122,7 +122,7 @@ static void watcher_on_use(struct message *m)
 	sentinels_init(&w->sentinels, w->settings.sentinels, w->settings.nsentinels);
 	w->sentinels.epoch = epoch;
 	if (master)
-		watcher_tell(w, false);
+		watcher_report(w, false);
 	watcher_begin(w);
 }
 

@@ -59,7 +59,7 @@ static void admit(struct listener *l, int fd, const struct sockaddr_storage *beh
 		client_new(clients, fd, l->entry->address, NULL, behind);
 		return;
 	}
-	/* After a reload of a file that names no certificate there is no context. */
+	/* There is no context if a reload removed the certificate from the file. */
 	context = encryption_of_clients(clients->policy.config);
 	tls = context ? tls_accept(context, fd) : NULL;
 	if (tls) {
@@ -115,7 +115,7 @@ static void admission_refuse(const struct listener *l, int fd)
 {
 	static const char full[] = "-ERR max number of clients reached\r\n";
 
-	/* The error is a courtesy: if it does not fit, the client only sees the close. */
+	/* If the kernel does not take the error at once, the client only sees the close. */
 	if (l->entry->kind == LISTEN_PLAIN &&
 	    send(fd, full, sizeof(full) - 1, MSG_NOSIGNAL) < 0)
 		log_debug(

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * admission: the sockets on which a worker listens. Accepts clients, up to max_clients of all
- * workers together, and sends the others an error. Reads the PROXY header first on connections
- * of load balancers in proxy_protocol.
+ * workers together, and sends an error to further clients. Reads the PROXY header first on
+ * connections of load balancers in proxy_protocol.
  */
 #ifndef HASP_WORKER_ADMISSION_H
 #define HASP_WORKER_ADMISSION_H
@@ -19,8 +19,8 @@ struct listener;
 /* The admission of one worker's clients. */
 struct admission {
 	struct client_env *clients;
-	_Atomic long *nclients; /* of all workers */
-	const struct listen_entry *entries; /* kept by admission_close() */
+	_Atomic long *nclients; /* number of clients of all workers */
+	const struct listen_entry *entries; /* still valid after admission_close() */
 	size_t nentries;
 	struct listener *listeners;
 	size_t nlisteners;
@@ -29,9 +29,9 @@ struct admission {
 	struct log_limit full, exhausted, refused;
 };
 
-/* Takes the listening sockets `fds`, and owns them; `entries`: the entry for which each was
- * opened. The entries, `clients` and `nclients` outlive `a`. Each admitted client counts in
- * *nclients; client_env.on_gone() must subtract it when it is gone. */
+/* Takes the listening sockets `fds`, and owns them; `entries`: the entry of `listen` for which
+ * each was opened. The entries, `clients` and `nclients` must outlive `a`. Counts each admitted
+ * client in *nclients; client_env.on_gone() must subtract it. */
 void admission_open(struct admission *a, struct client_env *clients, _Atomic long *nclients,
                     const int *fds, const struct listen_entry *entries, size_t nfds);
 

@@ -21,7 +21,7 @@ static void encryption_free(struct encryption *e)
 	free(e);
 }
 
-/* Returns the line of the option that `why` begins with; `other` if that names no file. */
+/* Returns the line of the option that `why` begins with; `other` if it begins with none. */
 static int encryption_line(const struct buf *why, const struct tls_lines *files, int other)
 {
 	if (slice_starts(buf_slice(why), SLICE_LIT("tls_cert_file ")) && files->cert)
@@ -48,7 +48,7 @@ static struct tls_context *read_files(const struct tls_settings *s, const struct
 	return context;
 }
 
-/* Reads the files into `*context`; NULL: not encrypted. Returns the number of faults. */
+/* Sets `*context` to the files' context; NULL: not encrypted. Returns the number of faults. */
 static size_t read_server_files(const struct server_tls *tls, const struct config *c,
                                 struct buf *faults, struct tls_context **context)
 {

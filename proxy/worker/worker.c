@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * worker: one thread, from its beginning to its end: its work before and after the callbacks of
- * each loop iteration, once a second, and for the commands of other threads: reload, drain,
- * stop. The worker owns all that lives on its loop, and frees it in the right order.
+ * worker: the beginning and end of a worker's thread; its work before and after the callbacks
+ * of each loop iteration, and once a second; the commands of other threads: reload, drain,
+ * stop.
  */
 #include "worker/worker.h"
 
@@ -25,8 +25,8 @@
 
 /* --- rounds ------------------------------------------------------------------------------- */
 
-/* Carries a question (client/client.h) from worker to worker. Passes over those that have
- * ended; the worker that began it is the last. */
+/* Sends the round (client/client.h) to the next worker after number `at` that has not ended.
+ * The worker that began the round is the last. */
 static void worker_round_pass(const struct worker_cmd *cmd, size_t at)
 {
 	struct round *r = cmd->arg;
@@ -72,8 +72,8 @@ static void worker_round_begin(void *arg, struct round *r)
 		r->home);
 }
 
-/* Passes on the rounds in the mailbox, because clients of other workers wait for them, and keeps
- * later ones out. */
+/* Makes rounds skip this worker. Passes on those in its mailbox, because clients of other
+ * workers wait for them. */
 static void worker_round_leave(struct worker *w)
 {
 	pthread_mutex_lock(&w->shared->rounds);
@@ -86,13 +86,13 @@ static void worker_round_leave(struct worker *w)
 /* --- the worker --------------------------------------------------------------------------- */
 
 #define SWEEP_SECONDS 1.0
-/* hasp's own calls that wait for Redis may use a quarter of memory_limit on top of it. */
+/* hasp's own calls that wait for Redis may use a quarter of memory_limit in addition. */
 #define JOBS_SHARE 4
-/* How often a draining worker sweeps, so that clients at rest need not wait for a second. */
+/* Seconds between two sweeps of a draining worker, so that it soon finds clients at rest. */
 #define DRAIN_SWEEP_SECONDS 0.05
-/* How long a draining worker may take to send the last releases to Redis. */
+/* Seconds that a draining worker may take to send the last releases to Redis. */
 #define DRAIN_GRACE_SECONDS 1.0
-/* How long a draining worker has, at least, to hand its clients over to the next hasp. */
+/* Seconds that a draining worker has, at least, to hand its clients over to the next hasp. */
 #define DRAIN_HANDOVER_SECONDS 1.0
 
 static void on_client_gone(void *arg)
@@ -134,7 +134,7 @@ static void worker_on_sweep(void *arg)
 		loop_timer_repeat(&w->sweep, DRAIN_SWEEP_SECONDS);
 }
 
-/* Runs before a turn's other callbacks. The loop's own clock is the date, which may jump. */
+/* Runs before a turn's other callbacks. ev_now() is the date, which may jump. */
 static void on_begin(struct ev_loop *loop, struct ev_check *c, int revents)
 {
 	struct worker *w = c->data;
@@ -307,7 +307,7 @@ static void worker_free(struct worker *w)
 	admission_close(&w->admission);
 	worker_handover_fini(w);
 	clients_reap(&w->clients);
-	/* The last replies must still reach the holds and waiters. */
+	/* Stop calls before links: the holds and waiters still get the last replies. */
 	script_jobs_stop(w->script_jobs);
 	worker_quorum_close(w);
 	worker_topology_stop(w);
@@ -345,7 +345,7 @@ static void *worker_main(void *arg)
 	struct worker *w = arg;
 
 	ev_run(w->loop, 0);
-	/* Clients go first: they point to the rounds that they wait for, which end now. */
+	/* Close clients first: they point to the rounds that they wait for, which end now. */
 	clients_close(&w->clients, "hasp is shutting down");
 	worker_round_leave(w);
 	atomic_fetch_sub(&w->shared->running, 1);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A question may outlive its caller's wait: a late worker finds it abandoned, and the last user
- * of the question frees it.
+ * A question may outlive the wait of its caller: a late worker finds the question abandoned,
+ * and the last user frees it.
  *
- * A worker keeps its parts of all questions in one list, and takes a step of the first one:
+ * A worker keeps its parts of all questions in one list, and takes a step of the first part:
  *
  *   mailbox --> w->asks.parts --> step() --> done
  *                      ^             |
@@ -21,13 +21,13 @@
 #include "base/fatal.h"
 #include "worker/worker_internal.h"
 
-/* How often the caller checks whether a worker that it waits for has ended, or hangs. */
+/* Milliseconds between the caller's checks whether a worker has ended, or hangs. */
 #define LOOK_MS 20
-/* A pause after a step is this many times as long as the step: questions take 1 % of a worker's
- * time, and half as much again for the data that they push out of its caches. */
+/* A pause after a step is this many times as long as the step: so questions take 1 % of a
+ * worker's time, and another 0.5 % because they push other data out of the CPU's caches. */
 #define PAUSE_STEPS 100
 #define PAUSE_MAX_SECONDS 0.1
-/* How long after a command a worker counts as serving clients. */
+/* Seconds after a client's command during which the worker counts as serving clients. */
 #define BUSY_SECONDS 0.05
 
 /* A question to all workers. */
@@ -43,15 +43,15 @@ struct workers_question {
 
 /* One worker's part in a question. */
 struct part {
-	struct list node; /* in w->asks.parts, once delivered */
+	struct list node; /* in w->asks.parts, once the worker has the message */
 	struct workers_question *question;
 	struct worker *worker;
 	void *arg; /* the worker's copy; NULL: none */
 	struct worker_answer answer; /* owned by the worker until `done`, then by the caller */
 	bool done;
 	_Atomic unsigned nsteps; /* steps taken so far */
-	unsigned nseen; /* for the caller: `nsteps` when it last looked, */
-	double seen_at; /* and clock_now() when it first saw that number */
+	unsigned nseen; /* `nsteps` at the caller's last check */
+	double seen_at; /* clock_now() when the caller first saw that number */
 };
 
 static void question_unref(struct workers_question *q)
@@ -153,7 +153,8 @@ static void step_now(struct worker *w)
 		list_append(&w->asks.parts, &p->node);
 }
 
-/* The loop measures timers from the begin of a turn, so they may be early. */
+/* Runs when the timer `due` expires, which may be too early: libev counts from the begin of the
+ * loop iteration. */
 static void worker_asks_on_due(void *arg)
 {
 	struct worker *w = arg;
@@ -247,7 +248,8 @@ static bool part_moves(struct part *p, double now, int64_t timeout_ms)
 	return now < p->seen_at + (double)timeout_ms / 1000;
 }
 
-/* True if an answer is due from a worker that still runs and does not hang. q->lock is held. */
+/* True if an answer is due from a worker that still runs and does not hang. The caller has
+ * q->lock. */
 static bool is_awaited(struct workers_question *q, int64_t timeout_ms)
 {
 	double now = clock_now();
@@ -276,7 +278,7 @@ static void wait_for_answers(struct workers_question *q, int64_t timeout_ms)
 	pthread_mutex_unlock(&q->lock);
 }
 
-/* Takes the workers' answers. Returns how many workers have answered. */
+/* Moves the workers' answers to `answers`. Returns how many workers have answered. */
 static size_t take_answers(struct workers_question *q, struct worker_answers *answers)
 {
 	size_t n = 0;

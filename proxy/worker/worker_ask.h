@@ -9,7 +9,7 @@
  *      |                               '---------------------------+ after a loop iteration
  *      '---- all are done, or it is too late ----------------------' the last step
  *
- * So no request waits for longer than a step takes. All questions together take 1 % of a busy
+ * So a client's request waits for one step at most. All questions together take 1 % of a busy
  * worker's time, for any number of rows and callers.
  */
 #ifndef HASP_WORKER_WORKER_ASK_H
@@ -25,7 +25,7 @@
 struct client_env;
 struct topology;
 
-/* How long a step should take. */
+/* Seconds that a step should take at most. */
 #define WORKER_STEP_SECONDS 50e-6
 
 /* The parts of a worker that a step may read, and change as any callback of the loop may. */
@@ -39,24 +39,24 @@ struct worker_view {
 
 /* One worker's answer. */
 struct worker_answer {
-	bool whole; /* false: the worker has ended, or hangs, and the rest is 0 */
-	uint64_t cursor, n; /* for the steps' use; 0 at the first */
+	bool whole; /* false: the worker has ended, or hangs; the other fields are 0 */
+	uint64_t cursor, n; /* for the steps' use; 0 at the first step */
 	struct buf out; /* the bytes that the steps appended */
 };
 
 struct worker_answers {
-	size_t n; /* workers */
+	size_t n; /* number of workers */
 	struct worker_answer v[WORKERS_MAX]; /* by their numbers */
 };
 
-/* Returns true after the last step; false: call it again. `arg` is the worker's own copy of
- * the caller's bytes, and may be changed. */
+/* Takes a step of a question. Returns false if more steps must follow. `arg`: the worker's own
+ * copy of the caller's bytes, which the step may change. */
 typedef bool worker_step_fn(const struct worker_view *w, void *arg, struct worker_answer *a);
 
-/* Has each worker call `step` until that returns true, and awaits the answers, except those of
- * workers that have taken no step for `timeout_ms`. `arg`: `size` bytes, which are copied for
- * each worker; NULL: none. Returns the number of workers that have answered. Call
- * worker_answers_fini() in any case.
+/* Makes each worker call `step` until it returns true, and waits for the answers, except those
+ * of workers that have taken no step for `timeout_ms`. `arg`: `size` bytes to copy for each
+ * worker; NULL: none. Returns the number of workers that have answered. Always call
+ * worker_answers_fini() afterwards.
  *
  * Call it from any thread but a worker's, after worker_start() of all workers and before the
  * first of them is joined. */

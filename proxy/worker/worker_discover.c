@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * worker_discover: starts and ends discovery as the configuration says, and writes the file
- * with the results.
+ * worker_discover: starts and ends the discovery of locks as the configuration says, and writes
+ * the file with the results.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * worker_handover: hands the clients of a worker that drains over to the next hasp, and takes
- * those of the hasp before this one. Each worker of the old process has a channel to a worker
- * of the new one:
+ * worker_handover: hands the clients of a draining worker over to the next hasp, and takes
+ * clients from the previous hasp. Each worker of the old process has a channel to a worker of
+ * the new process:
  *
  *   old worker                                      new worker
  *      <------------------------------------ GO ---    has the channel
  *      --- record and socket of a client --------->    understands the record?
- *      <---------------------- TAKEN or REFUSED ---    and then gives it to any worker
+ *      <---------------------- TAKEN or REFUSED ---    gives the client to any worker
  *
- * Answers come in the order of the clients. The new process answers before it reads from the
- * client. So if it ends, the old one can still serve the clients that were not answered for.
+ * Answers come in the order of the clients. The new process answers before it reads from a
+ * client. So if the new process ends, the old one can serve the clients that have no answer.
  *
- * A process that is upgraded again gives clients that still arrive to its successor.
+ * A process that is itself upgraded hands clients that still arrive over to its successor.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -25,7 +25,7 @@
 #include "net/fd_channel.h"
 #include "worker/worker_internal.h"
 
-/* Clients that a worker takes in one go; then it serves its other clients. */
+/* Clients that a worker takes in one loop iteration, at most. */
 #define TAKE_MAX 16
 
 enum handover_answer {
@@ -126,7 +126,7 @@ static void newcomer_arrive(struct worker *w, struct worker_cmd *cmd)
 	bool whole, good;
 
 	atomic_fetch_sub(&w->shared->arriving, 1);
-	/* Cut off, as all clients of a worker that has ended. */
+	/* Close the client, as all clients of a worker that has ended. */
 	if (atomic_load(&w->ended)) {
 		close(cmd->channel);
 		free(o);
@@ -141,7 +141,7 @@ static void newcomer_arrive(struct worker *w, struct worker_cmd *cmd)
 	free(o);
 }
 
-/* Gives the client to a worker; the workers get clients in turn. */
+/* Gives the client to the next worker in turn. */
 static void give_to_worker(struct worker *w, int fd, struct slice record)
 {
 	struct newcomer *o = xmalloc(sizeof(*o) + record.n);
@@ -179,17 +179,18 @@ static void predecessor_end(struct predecessor *s)
 	free(s);
 }
 
-/* Answers the old process. Returns false if that failed: the client stays there. */
+/* Answers the old process. Returns false if the answer could not be sent: the old process keeps
+ * the client. */
 static bool answer_predecessor(const struct predecessor *s, enum handover_answer what)
 {
 	char byte = (char)what;
 
-	/* If the old process is gone, only this one has the client. */
+	/* Other errors mean that the old process has ended: only this one has the client. */
 	return fd_channel_send(watch_fd(&s->watch), slice_of(&byte, 1), NULL, 0) == 0 ||
 	       errno != EAGAIN;
 }
 
-/* Takes a client, or refuses it. Returns false if the channel is of no more use. */
+/* Takes a client, or refuses it. Returns false if the channel must be closed. */
 static bool take_client(struct predecessor *s, struct slice record, int fd)
 {
 	bool taken = fd >= 0 && may_take(s->worker, record, fd);

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * worker_internal: a worker, and the files that make it.
+ * worker_internal: struct worker, and what the files of this folder share.
  *
  *   worker.c            beginning and end, the loop, the commands of other threads; a client's
  *                       questions to all workers
- *   worker_topology.c   which Redis: its topology, the cluster before it, where slots moved to
+ *   worker_topology.c   the worker's Redis servers
  *   worker_node.c       a node that comes up, moves or changes
  *   worker_quorum.c     the quorum that has the locks of verbs, or of rules
  *   workers.c           the state that workers share; sends commands, and the primary's address
  *   worker_ask.c        questions of other threads to all workers
  *   worker_live.c       the locks and waiters of all workers, by worker_ask.c
- *   worker_handover.c   gives clients to the next hasp, and takes them from the one before
+ *   worker_handover.c   gives clients to the next hasp, and takes them from the previous one
  *   worker_pause.c      holds requests back while Redis is restarted
- *
- * Each calls only those below it; but only other threads call workers.c, and ask.
  */
 #ifndef HASP_WORKER_WORKER_INTERNAL_H
 #define HASP_WORKER_WORKER_INTERNAL_H
@@ -37,8 +35,9 @@
 #include "worker/admission.h"
 #include "worker/worker.h"
 
-/* Reading in pieces of 256 KB was fastest for values of 16 KB and more in replies, and for
- * values of 1 MB in requests. A client with short requests is read in smaller pieces. */
+/* Size of the buffers into which replies and requests are read. 256 KB was fastest for values
+ * of 16 KB and more in replies, and of 1 MB in requests. hasp reads less at once from a client
+ * with short requests. */
 #define WORKER_SCRATCH ((size_t)256 * 1024)
 
 /* A worker's progress with a pause: see the diagram in worker.h. */
@@ -53,8 +52,8 @@ struct worker {
 	int number;
 	struct worker_shared *shared;
 	pthread_t thread;
-	_Atomic bool ended; /* the loop has ended, so nothing is delivered there */
-	_Atomic bool turn_due; /* another thread asked the loop to turn, and it has not yet */
+	_Atomic bool ended; /* the loop has ended: it takes no more messages */
+	_Atomic bool turn_due; /* worker_has_turned() waits for the loop to turn */
 	struct ev_loop *loop;
 	struct loop_timers timers;
 	struct mailbox mailbox;
@@ -63,10 +62,11 @@ struct worker {
 	char name[32]; /* the thread's name, and the prefix of its own connections' names */
 	char *scratch; /* replies are read into it */
 	struct topology *topology;
-	struct cluster *cluster; /* NULL: `topology` is no cluster */
+	struct cluster *cluster; /* NULL: Redis is not a cluster */
 	struct client_env clients;
-	struct quorum_servers *quorum_servers; /* of clients.quorum; NULL: there is none */
-	struct config *quorum_config; /* names the quorum; NULL: there is no quorum */
+	struct quorum_servers
+		*quorum_servers; /* connections of clients.quorum; NULL: no quorum */
+	struct config *quorum_config; /* has the quorum's names and login; NULL: no quorum */
 	struct config *quorum_tls_config; /* has the quorum's certificates */
 	struct script_jobs *script_jobs;
 	struct admission admission;
@@ -74,25 +74,25 @@ struct worker {
 	struct ev_check begin, check;
 	struct ev_prepare end;
 	double leave_at; /* clock_now(); 0: not draining */
-	double drain_grace_at; /* clock_now() when the last client left; 0: it has not yet */
+	double drain_grace_at; /* clock_now() when the last client left; 0: not yet */
 	struct {
 		enum worker_pause state; /* written by worker_pause.c only */
-		struct loop_timer look; /* runs while PAUSING or RESUMING */
-		unsigned nlooks;
+		struct loop_timer look; /* checks the progress while PAUSING or RESUMING */
+		unsigned nlooks; /* number of checks */
 		size_t nasked; /* servers that have not answered yet */
 		bool asked; /* RESUMING: the servers have been asked */
 		bool unready; /* a server was down, or loads its data */
 	} pause;
 	struct {
-		struct list parts; /* of questions; the first one takes the next step */
+		struct list parts; /* the worker's parts of questions; the first is next */
 		struct loop_timer due; /* starts the next step; runs while there are parts */
 		double next_at; /* clock_now() before which no step may start */
 		double busy_until; /* clock_now() until which clients count as being served */
-		uint64_t ncommands; /* the worker's count of commands at the last look */
+		uint64_t ncommands; /* the worker's count of commands at the last step */
 	} asks; /* for worker_ask.c */
 	struct {
 		struct watch successor; /* the channel to the next hasp */
-		struct list predecessors; /* channels from the hasp before this one */
+		struct list predecessors; /* channels from the previous hasp */
 		size_t next; /* number of the worker that gets the next client */
 	} handover; /* for worker_handover.c */
 	struct buf unfit; /* the last log lines about guards that cannot work; empty: none */
@@ -104,26 +104,27 @@ struct worker_cmd {
 	struct worker *worker;
 	/* Called on the worker's thread. */
 	void (*run)(struct worker *w, struct worker_cmd *cmd);
-	bool owns; /* call run() even if the worker has ended, because it frees or passes on: */
+	bool owns; /* call run() even if the worker has ended: it frees `arg`, or passes it on
+	            */
 	void *arg; /* a round, a part of a question, or a client of the previous hasp */
 	struct config *config; /* for a reload */
 	int channel; /* for a hand-over: a channel, or the client's socket */
-	struct found_primary primary; /* from the watcher: the strings in it */
+	struct found_primary primary; /* from the watcher */
 };
 
-/* Sends a copy of `cmd`, whose first two members it sets. From any thread. */
+/* Sends a copy of `cmd`, and sets its first two members. From any thread. */
 void worker_send_cmd(struct worker *w, struct worker_cmd cmd);
 
 /* --- worker_topology.c -------------------------------------------------------------------- */
 
-/* Makes `topology`, and `cluster` where `config` names one, and gives clients the node that
- * serves them. Nothing is connected before worker_topology_use(). */
+/* Makes w->topology, w->cluster if `config` names a cluster, and the clients' node. Connects
+ * nothing before worker_topology_use(). */
 void worker_topology_open(struct worker *w, const struct config *config);
 /* Applies the first configuration, or a changed one. */
 void worker_topology_use(struct worker *w, const struct config *config);
 /* Frees closed links and sessions. Do not call it from their callbacks. */
 void worker_topology_reap(struct worker *w);
-/* True if a node owes an answer to hasp itself. */
+/* True if a reply to a call of hasp's own is due from a node. */
 bool worker_topology_is_asked(const struct worker *w);
 /* Closes the links, which have no clients any more; hasp's own calls in flight get NULL. */
 void worker_topology_stop(struct worker *w);
@@ -134,13 +135,13 @@ void worker_topology_free(struct worker *w);
 
 /* Connects to the servers of the quorum, if the configuration names one. */
 void worker_quorum_open(struct worker *w, struct config *config);
-/* Takes the encryption of the connections from a changed configuration. */
+/* Takes the certificates for the quorum's servers from a changed configuration. */
 void worker_quorum_use(struct worker *w, struct config *config);
-/* Call it once a second. */
+/* Does the quorum's periodic work. Call it once a second. */
 void worker_quorum_sweep(struct worker *w);
 /* Frees closed links. Do not call it from their callbacks. */
 void worker_quorum_reap(struct worker *w);
-/* True if a server of the quorum owes an answer. */
+/* True if a reply is due from a server of the quorum. */
 bool worker_quorum_is_asked(const struct worker *w);
 /* Closes the connections. All clients must be gone. */
 void worker_quorum_close(struct worker *w);
@@ -148,7 +149,7 @@ void worker_quorum_close(struct worker *w);
 /* --- worker_pause.c ----------------------------------------------------------------------- */
 
 void worker_pause_init(struct worker *w);
-/* Holds a new node's requests back as those of the other nodes, unless the worker serves. */
+/* Freezes a new node like the other nodes if the worker is paused. */
 void worker_pause_node(const struct worker *w, struct node *n);
 
 /* --- worker_ask.c ------------------------------------------------------------------------- */
@@ -164,7 +165,7 @@ void worker_handover_init(struct worker *w);
 void worker_handover_fini(struct worker *w);
 /* As worker_take_over(), which has counted the channel in shared->arriving. */
 void worker_handover_take(struct worker *w, struct worker_cmd *cmd);
-/* Takes no more clients: the previous hasp keeps those that it still has. */
+/* Closes the channels from the previous hasp, which keeps its remaining clients. */
 void worker_handover_refuse(struct worker *w);
 /* As worker_hand_over(). */
 void worker_handover_give(struct worker *w, struct worker_cmd *cmd);
@@ -173,12 +174,12 @@ void worker_handover_give(struct worker *w, struct worker_cmd *cmd);
 
 extern const struct node_ops worker_node_ops;
 
-/* Publishes whether a server can serve. One node of a cluster is enough. */
+/* Stores the health of the best node in shared->upstream. */
 void worker_node_note_health(struct worker *w);
 /* Checks whether the guards of a changed configuration work with Redis' commands. */
 void worker_node_recheck_guards(struct worker *w);
-/* Asks Redis about unknown command names that clients have sent, when that is due. If Redis
- * cannot be asked, such commands pass unchanged. */
+/* Asks Redis about unknown commands that clients have sent, when that is due. If hasp's own
+ * connections are down, these commands pass unchanged. */
 void worker_node_query_unknown_commands(struct worker *w);
 
 #endif

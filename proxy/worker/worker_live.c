@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Each worker goes through its tables once. If only the longest held are wanted, it reads only
- * as many of the holds, which are in that order. For the other tables, it writes a row for each
- * entry that is among the longest so far, over the row of the one that it displaces:
+ * Each worker reads its tables once. If the caller wants only the longest held entries, the
+ * worker reads only as many holds, which are in that order. In the other tables, it writes a
+ * row for each entry that is among the longest so far, over the row of the entry that is no
+ * longer among them:
  *
  *   table --> longest so far? --> ranks, in order of `since` --> slots of equal size in `out`
  *
@@ -25,7 +26,7 @@
 
 /* --- one worker --------------------------------------------------------------------------- */
 
-/* Bytes of a row in a slot, with its texts. */
+/* Size of a slot, which has a row and its texts, in bytes. */
 #define LIVE_SLOT (sizeof(struct live_row) + (size_t)3 * LIVE_TEXT)
 
 /* The tables, in the order in which a worker reads them. */
@@ -62,8 +63,8 @@ static struct live_found *found_now(struct live_question *q)
 	return &q->found[q->want];
 }
 
-/* Inserts a rank in order of `since`. If all ranks are in use, it takes over the slot of the
- * last one; else it gets a new slot at the end of the output. */
+/* Inserts a rank in order of `since`. The rank gets a new slot at the end of the output; if all
+ * ranks are in use, it gets the slot of the last rank, which is dropped. */
 static void rank_insert(struct live_question *q, double since)
 {
 	struct live_found *f = found_now(q);
@@ -81,7 +82,7 @@ static void rank_insert(struct live_question *q, double since)
 }
 
 /* True if the entry is among the longest so far, and gets a row: in the slot at q->at. */
-static bool is_told(struct live_question *q, double since)
+static bool gets_row(struct live_question *q, double since)
 {
 	struct live_found *f = found_now(q);
 
@@ -99,7 +100,7 @@ struct slice live_text(struct slice text)
 	return slice_of(text.p, text.n < LIVE_TEXT ? text.n : LIVE_TEXT);
 }
 
-/* Returns where to write the row: after the others, or into its slot. */
+/* Returns the address for the row: its slot, or the end of the output. */
 static char *row_place(const struct live_question *q, size_t size)
 {
 	if (q->found[q->want].most != SIZE_MAX && q->at < buf_len(q->out))
@@ -121,8 +122,8 @@ static bool live_is_guard(const struct live_row *row)
 	return row->section && row->section->kind == STATS_GUARD;
 }
 
-/* True if the question is about the entry. hasp remembers a hold for a while after its lease. A
- * section that is no longer configured counts as one of locks. */
+/* True if the caller wants the entry. Leaves out holds whose lease has ended, which hasp
+ * remembers for a while. An entry whose section is no longer configured counts as a lock. */
 static bool is_of_question(const struct live_question *q, const struct live_row *row)
 {
 	enum live_what what = q->found[q->want].what;
@@ -132,9 +133,8 @@ static bool is_of_question(const struct live_question *q, const struct live_row 
 	        (what == LIVE_HELD || live_is_guard(row) == (what == LIVE_GUARDS)));
 }
 
-/* Writes the row, followed by its texts, for row_read(), if the question is about the entry.
- * After the last row come the totals. Returns false, and writes nothing, if enough others have
- * been held for longer. */
+/* Writes the row, followed by its texts, for row_read(), if the caller wants the entry. Returns
+ * false, and writes nothing, if enough other entries have been held for longer. */
 static bool row_write(struct live_question *q, struct live_row row, struct client *c,
                       struct slice key, struct slice token)
 {
@@ -143,7 +143,7 @@ static bool row_write(struct live_question *q, struct live_row row, struct clien
 
 	if (!is_of_question(q, &row))
 		return true;
-	if (!is_told(q, row.since))
+	if (!gets_row(q, row.since))
 		return false;
 	client_describe(c, &client);
 	owner_describe_token(&owner, token);
@@ -186,8 +186,9 @@ static void on_held(void *arg, const struct held *held)
 	(void)on_longest(arg, held);
 }
 
-/* In one step: a row takes less than half a microsecond, and there are LIVE_MOST at most. */
-static void tell_longest(struct live_question *q, struct holds *holds)
+/* Writes the longest holds in one step: a row takes less than half a microsecond, and there are
+ * LIVE_MOST at most. */
+static void write_longest(struct live_question *q, struct holds *holds)
 {
 	uint64_t before = found_now(q)->total;
 
@@ -239,7 +240,7 @@ static uint64_t scan_table(struct live_question *q, const struct policy_env *env
 	switch (q->table) {
 	case TABLE_HOLDS:
 		if (found_now(q)->most != SIZE_MAX) {
-			tell_longest(q, env->holds);
+			write_longest(q, env->holds);
 			return 0;
 		}
 		return held_walk(env->holds, cursor, on_held, q);
@@ -250,7 +251,7 @@ static uint64_t scan_table(struct live_question *q, const struct policy_env *env
 	}
 }
 
-/* Moves on to the next table, or want. Returns false if there is none. */
+/* Goes on with the next table, or the next want. Returns false if there is none. */
 static bool next_table(struct live_question *q)
 {
 	if (++q->table < TABLES)
@@ -278,7 +279,7 @@ static bool live_step(const struct worker_view *w, void *arg, struct worker_answ
 	return false;
 }
 
-/* --- all of them -------------------------------------------------------------------------- */
+/* --- all workers -------------------------------------------------------------------------- */
 
 static void row_read(struct slice *from, struct live_row *row)
 {
@@ -300,7 +301,7 @@ static int by_since(const void *a, const void *b)
 	return (one > other) - (one < other);
 }
 
-/* At a power of two, the array is full. */
+/* Appends a row. The array is full when its length is a power of two. */
 static void add_row(struct live *live, const struct live_row *row)
 {
 	if ((live->n & (live->n - 1)) == 0)
@@ -309,7 +310,7 @@ static void add_row(struct live *live, const struct live_row *row)
 	live->rows[live->n++] = *row;
 }
 
-/* Reads one worker's answer. */
+/* Reads one worker's answer: rows, and then the total of each want. */
 static void live_read(struct slice from, const struct live_want *wants, size_t nwants)
 {
 	struct live_row row;
@@ -407,7 +408,8 @@ static void on_contended(void *arg, const struct top_key *key,
 	const struct section_stats *section = key->of;
 	struct contended_key k = { section->kind, section->name, *key, *counts };
 
-	/* All workers' stats of a section share its name. */
+	/* The name is the same string in the stats of all workers, so by_key() can compare it.
+	 */
 	k.key.of = section->name;
 	buf_append(arg, slice_of(&k, sizeof(k)));
 }

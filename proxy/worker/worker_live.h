@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * worker_live: lists the locks and guards of all workers' clients, the waiters, and the most
- * contended keys, for the console and HTTP. The workers answer by worker_ask.h, in small steps.
+ * contended keys, for the console and HTTP. The workers answer in small steps: worker_ask.h.
  */
 #ifndef HASP_WORKER_WORKER_LIVE_H
 #define HASP_WORKER_WORKER_LIVE_H
@@ -15,9 +15,10 @@
 #include "lock/events/stats.h"
 #include "worker/worker_ask.h"
 
-/* The most entries for which a caller gets only the longest; if it wants more, it gets all. */
+/* A caller that wants at most this many entries gets the longest held; others get all entries.
+ */
 #define LIVE_MOST 500
-/* Bytes of a key, an owner or a client that are listed, at most. */
+/* Bytes of a key, an owner or a client in a row, at most. */
 #define LIVE_TEXT 200
 
 enum live_what {
@@ -32,23 +33,24 @@ struct live_row {
 	size_t want, nbytes; /* for worker_live.c */
 	int worker; /* number of the client's worker */
 	uint64_t client_id; /* client_list_id() */
-	const struct section_stats *section; /* its kind and name; NULL: not configured now */
+	const struct section_stats *section; /* kind and name of the rule or guard; NULL: it is
+	                                      * not configured now */
 	int db; /* -1: not known */
-	double since; /* clock_now() when the client got it, or began to wait */
-	double until; /* when its lease may end, or the wait; INFINITY: not known */
-	bool renewed; /* held: hasp renews it */
+	double since; /* clock_now() when the client got the lock, or began to wait */
+	double until; /* clock_now() when the lease or the wait may end; INFINITY: not known */
+	bool renewed; /* held: hasp renews the lock */
 	long long fence; /* held by a verb: the fencing token; else 0 */
 	size_t key_len; /* length of the whole key; `key` has at most LIVE_TEXT bytes of it */
 	struct slice key;
 	struct slice owner; /* held: text of owner_describe_token(); empty: only the
 	                     * application knows the owner */
 	struct slice client; /* "127.0.0.1:4711 name" */
-	uint64_t waiters; /* held: how many of the waiters that are listed wait for it */
+	uint64_t waiters; /* held: number of listed waiters for the lock */
 };
 
 struct live {
-	uint64_t total; /* number of all entries */
-	bool whole; /* true: all workers have answered; else their entries are missing */
+	uint64_t total; /* number of all entries, listed or not */
+	bool whole; /* false: the entries of some workers, which did not answer, are missing */
 	size_t n;
 	struct live_row *rows; /* the longest held, or waiting, first */
 };
@@ -56,8 +58,8 @@ struct live {
 /* One kind of entry that the caller wants. */
 struct live_want {
 	enum live_what what;
-	size_t most; /* how many of the longest are wanted; more than LIVE_MOST: all */
-	struct live *live; /* where the entries go */
+	size_t most; /* number of entries, the longest held; more than LIVE_MOST: all entries */
+	struct live *live; /* gets the entries */
 };
 #define LIVE_WANTS_MAX 2
 
@@ -65,8 +67,8 @@ struct live_want {
 struct slice live_text(struct slice text);
 
 /* Asks for all `wants` at once, so that they show about the same time: held entries, or
- * waiters, or the two in that order. The rows point to `answers`; call live_fini() for each.
- * For threads, see workers_ask(). */
+ * waiters, or held entries and then waiters. The rows point to `answers`; call live_fini()
+ * afterwards. For threads, see workers_ask(). */
 void workers_live(struct worker_shared *shared, const struct live_want *wants, size_t nwants,
                   int64_t timeout_ms, struct worker_answers *answers);
 /* Sorts the waiters by the lock or guard that they wait for, and counts those of each held row.
@@ -74,7 +76,7 @@ void workers_live(struct worker_shared *shared, const struct live_want *wants, s
 void live_count_waiters(struct live *held, struct live *waiters);
 void live_fini(const struct live_want *wants, size_t nwants, struct worker_answers *answers);
 
-/* A key that clients were refused or waited for in the last minutes. */
+/* A key whose lock was refused to clients, or for which clients waited, in the last minutes. */
 struct contended_key {
 	enum stats_kind kind;
 	const char *section; /* name of its section */

@@ -46,16 +46,16 @@ void workers_count(const struct worker_shared *shared, struct worker_counts *cou
 
 /* --- a worker's answer -------------------------------------------------------------------- */
 
-static void tell_node(struct buf *out, struct worker_node_gauges *g, const char *quorum,
-                      const char *name)
+static void write_node(struct buf *out, struct worker_node_gauges *g, const char *quorum,
+                       const char *name)
 {
 	snprintf(g->quorum, sizeof(g->quorum), "%s", quorum);
 	snprintf(g->name, sizeof(g->name), "%s", name);
 	buf_append(out, slice_of(g, sizeof(*g)));
 }
 
-static void tell_quorum_server(void *arg, const char *quorum, const char *address,
-                               enum quorum_server_state state, unsigned nlinks)
+static void write_quorum_server(void *arg, const char *quorum, const char *address,
+                                enum quorum_server_state state, unsigned nlinks)
 {
 	static const enum worker_node_state states[] = {
 		[QUORUM_SERVER_DOWN] = WORKER_NODE_DOWN,
@@ -65,10 +65,10 @@ static void tell_quorum_server(void *arg, const char *quorum, const char *addres
 	struct worker_node_gauges g = { .state = states[state] };
 
 	g.links[LINK_KIND_OWN] = nlinks;
-	tell_node(arg, &g, quorum, address);
+	write_node(arg, &g, quorum, address);
 }
 
-static bool tell_gauges(const struct worker_view *w, void *arg, struct worker_answer *a)
+static bool gauges_step(const struct worker_view *w, void *arg, struct worker_answer *a)
 {
 	const struct policy_env *policy = &w->clients->policy;
 	const uint64_t memory[WORKER_MEMORIES] = {
@@ -84,7 +84,7 @@ static bool tell_gauges(const struct worker_view *w, void *arg, struct worker_an
 	     n = topology_next(w->topology, n)) {
 		struct worker_node_gauges g = { .state = WORKER_NODE_DOWN };
 
-		/* Without these, the node stands for no server. */
+		/* Skip a node that has no server. */
 		if (!n->control || !n->links.name)
 			continue;
 		if (control_health(n->control) == CONTROL_WORKS)
@@ -93,16 +93,16 @@ static bool tell_gauges(const struct worker_view *w, void *arg, struct worker_an
 			g.links[k] = n->links.nopen[k];
 		control_add_latency(n->control, &g.latency);
 		memcpy(g.evicts, control_evicts(n->control), sizeof(g.evicts));
-		tell_node(&a->out, &g, "", n->links.name);
+		write_node(&a->out, &g, "", n->links.name);
 	}
 	if (w->quorum_servers)
-		quorum_servers_each(w->quorum_servers, tell_quorum_server, &a->out);
+		quorum_servers_each(w->quorum_servers, write_quorum_server, &a->out);
 	return true;
 }
 
 /* --- the sum of all workers --------------------------------------------------------------- */
 
-/* Returns the gauges of that node, which are new if no worker has named it yet. */
+/* Returns the node's sum of gauges; adds it if no worker has named the node yet. */
 static struct worker_node_gauges *gauges_node(struct worker_gauges *g,
                                               const struct worker_node_gauges *of)
 {
@@ -135,7 +135,7 @@ static void gauges_add_node(struct worker_gauges *g, const struct worker_node_ga
 		memcpy(n->evicts, of->evicts, sizeof(n->evicts));
 }
 
-/* Copies, because nothing in the buffer is aligned. */
+/* Adds a worker's answer. Copies its structs, because they are not aligned in the buffer. */
 static void add_answer(struct worker_gauges *g, struct slice said)
 {
 	uint64_t memory[WORKER_MEMORIES];
@@ -157,7 +157,7 @@ void worker_gauges_ask(struct worker_shared *shared, int64_t timeout_ms,
 	struct worker_answers answers;
 
 	*g = (struct worker_gauges){ .asked = shared->nworkers };
-	g->answered = workers_ask(shared, tell_gauges, NULL, 0, timeout_ms, &answers);
+	g->answered = workers_ask(shared, gauges_step, NULL, 0, timeout_ms, &answers);
 	for (size_t i = 0; i < answers.n; i++)
 		if (answers.v[i].whole)
 			add_answer(g, buf_slice(&answers.v[i].out));

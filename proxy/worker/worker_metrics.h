@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * worker_metrics: the counters and gauges of all workers together. Counters are read as they
- * are, which costs the workers nothing. Gauges of a worker's own structures, such as its nodes,
- * come from the worker, in a step between two iterations of its loop (worker_ask.h).
+ * worker_metrics: the counters and gauges of all workers together. Any thread reads the
+ * counters directly. The gauges of a worker's own structures, such as its nodes, come from the
+ * worker, in a step between two iterations of its loop (worker_ask.h).
  */
 #ifndef HASP_WORKER_WORKER_METRICS_H
 #define HASP_WORKER_WORKER_METRICS_H
@@ -46,10 +46,10 @@ enum worker_node_state {
 	WORKER_NODE_UP
 };
 
-/* A server, as all workers together see it. */
+/* The gauges of a server, summed over all workers. */
 struct worker_node_gauges {
-	char name[300]; /* its address as configured, or as it was found */
-	char quorum[64]; /* the quorum of the server; empty: the upstream's server */
+	char name[300]; /* the server's address as configured, or as it was found */
+	char quorum[64]; /* name of the server's quorum; empty: a server of [upstream] */
 	enum worker_node_state state;
 	uint64_t links[LINK_KINDS]; /* by enum link_kind */
 	struct metrics_sums latency; /* control_add_latency() */
@@ -57,7 +57,8 @@ struct worker_node_gauges {
 };
 
 struct worker_gauges {
-	size_t asked, answered; /* number of workers; not all may have answered */
+	size_t asked; /* number of workers */
+	size_t answered; /* number of workers that have answered */
 	uint64_t memory[WORKER_MEMORIES]; /* by enum worker_memory */
 	size_t nnodes;
 	struct worker_node_gauges *nodes;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * worker_node: a worker's steps when one of its nodes changes. If a node comes up, the worker
- * asks it for its commands and loads the scripts. If a node moves, or has lost its data, the
- * worker notifies clients and holds.
+ * worker_node: what a worker does when one of its Redis servers comes up, moves or may have
+ * lost data: asks the server for its commands and loads the scripts; notifies clients and
+ * holds.
  */
 #include <stdatomic.h>
 
@@ -18,7 +18,7 @@
 #include "upstream/watcher.h"
 #include "worker/worker_internal.h"
 
-/* NULL: hasp's own connections are down. */
+/* Returns a node to which hasp's own connection is up; NULL: there is none. */
 static const struct node *node_that_is_up(const struct topology *t)
 {
 	const struct node *n = topology_next(t, NULL);
@@ -39,9 +39,9 @@ void worker_node_note_health(struct worker *w)
 	atomic_store_explicit(&w->shared->upstream[w->number], best, memory_order_relaxed);
 }
 
-/* Logs, once, guards that cannot work with Redis' commands. The check at hasp's start may have
- * got no answer, or Redis may be another server now. Clients are served, and the guard's other
- * commands are still guarded. */
+/* Logs, once, guards that cannot work with Redis' commands: at hasp's start Redis may not have
+ * answered, or it may be another server now. hasp serves clients nevertheless, and guards the
+ * other commands of such a guard. */
 static void check_guards(struct worker *w)
 {
 	struct buf faults = BUF_INIT;
@@ -63,13 +63,22 @@ void worker_node_recheck_guards(struct worker *w)
 		check_guards(w);
 }
 
+/* Sends `request` on hasp's own connection to the node, which is up, and releases it. */
+static void call_node(const struct node *n, struct buf *request, control_fn *fn, void *arg)
+{
+	int rc = control_call(n->control, 0, buf_slice(request), fn, arg);
+
+	HASP_ASSERT(rc == 0);
+	buf_release(request);
+}
+
 static size_t worker_node_on_commands(void *arg, struct node *n, const redisReply *reply)
 {
 	struct worker *w = arg;
 
 	(void)n;
-	/* This is not done in on_up(), which comes after the line "upstream_up": an operator
-	 * may read the line, and ask /readyz at once. */
+	/* Store the health before the log line "upstream_up", because an operator may read the
+	 * line and ask /readyz at once. */
 	worker_node_note_health(w);
 	return learn_commands(w->clients.policy.commands, reply);
 }
@@ -87,21 +96,18 @@ static void worker_node_on_script_commands(void *arg, const redisReply *reply)
 	buf_release(&missing);
 }
 
-/* Checks the scripts. Only worker 0 asks; the answer holds for all workers. */
+/* Asks whether Redis has all commands that the scripts call. Only worker 0 asks; the answer
+ * holds for all workers. */
 static void check_scripts(struct worker *w, struct node *n)
 {
 	const struct policy_env *policy = &w->clients.policy;
 	struct buf out = BUF_INIT;
-	int rc;
 
 	if (w->number != 0 ||
 	    !(policy->rules_enforce || policy->guards_enforce || policy->config->verbs.enabled))
 		return;
 	script_commands_ask(&out);
-	rc = control_call(n->control, 0, buf_slice(&out), worker_node_on_script_commands, w);
-	/* The connection is up, or this would not run. */
-	HASP_ASSERT(rc == 0);
-	buf_release(&out);
+	call_node(n, &out, worker_node_on_script_commands, w);
 }
 
 static void worker_node_on_unknown_commands(void *arg, const redisReply *reply)
@@ -120,23 +126,20 @@ void worker_node_query_unknown_commands(struct worker *w)
 	struct policy_env *policy = &w->clients.policy;
 	const struct node *n;
 	struct buf out = BUF_INIT;
-	int rc;
 
 	if (!unknown_commands_is_due(policy->unknown_commands, policy->now))
 		return;
 	unknown_commands_query(policy->unknown_commands, &out, policy->now);
 	n = node_that_is_up(w->topology);
 	if (n) {
-		rc = control_call(n->control, 0, buf_slice(&out),
-		                  worker_node_on_unknown_commands, w);
-		HASP_ASSERT(rc == 0);
+		call_node(n, &out, worker_node_on_unknown_commands, w);
 	} else {
+		buf_release(&out);
 		worker_node_on_unknown_commands(w, NULL);
 	}
-	buf_release(&out);
 }
 
-/* Loads the scripts into Redis when hasp's own connection comes up, before they are called. */
+/* Loads the scripts into Redis when hasp's own connection comes up, before their first call. */
 static void worker_node_on_up(void *arg, struct node *n)
 {
 	struct worker *w = arg;
@@ -152,13 +155,9 @@ static void worker_node_on_up(void *arg, struct node *n)
 		struct buf out = BUF_INIT;
 		struct slice argv[] = { SLICE_LIT("SCRIPT"), SLICE_LIT("LOAD"),
 			                script_get((enum script_id)i)->text };
-		int rc;
 
 		resp_write_request(&out, argv, 3);
-		rc = control_call(n->control, 0, buf_slice(&out), NULL, NULL);
-		/* The connection is up, or this would not run. */
-		HASP_ASSERT(rc == 0);
-		buf_release(&out);
+		call_node(n, &out, NULL, NULL);
 	}
 	script_jobs_resume(w->script_jobs, n);
 }
@@ -203,7 +202,8 @@ static bool is_served_by(void *arg, struct slice key)
 	return topology_node(by->worker->topology, key) == by->node;
 }
 
-/* Replication is asynchronous: the latest locks may be lost. */
+/* Marks the node's holds as unknown: its primary has changed, and asynchronous replication may
+ * have lost the latest locks. */
 static void worker_node_on_changed(void *arg, struct node *n)
 {
 	struct worker *w = arg;

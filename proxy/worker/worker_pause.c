@@ -8,12 +8,12 @@
 #include "base/fatal.h"
 #include "worker/worker_internal.h"
 
-/* How often a worker checks whether all requests are answered, or Redis is back. */
+/* Seconds between two checks whether all requests are answered, or Redis is back. */
 #define LOOK_SECONDS 0.01
-/* After so many checks, the worker retries a server that was down. */
+/* The worker connects to a server that is down again once in this many checks. */
 #define RETRY_LOOKS 20
 
-/* The only writer of w->pause.state. */
+/* Sets w->pause.state, which no other function writes. */
 static void worker_set_pause(struct worker *w, enum worker_pause state)
 {
 	enum worker_pause old = w->pause.state;
@@ -56,7 +56,8 @@ static void pause_end(struct worker *w)
 		clients_go_on(&w->clients);
 }
 
-/* A server that is loading its data answers -LOADING to every command. */
+/* Handles a server's answer to PING: an error while it loads its data, or has lost its primary.
+ */
 static void pause_on_pong(void *arg, const redisReply *reply)
 {
 	struct worker *w = arg;
@@ -178,7 +179,7 @@ static void worker_reconnect(struct worker *w, struct worker_cmd *unused)
 
 /* --- from other threads ------------------------------------------------------------------- */
 
-static void tell_all(struct worker_shared *shared,
+static void send_all(struct worker_shared *shared,
                      void (*run)(struct worker *w, struct worker_cmd *cmd))
 {
 	for (size_t i = 0; i < shared->nworkers; i++)
@@ -188,18 +189,18 @@ static void tell_all(struct worker_shared *shared,
 void workers_pause(struct worker_shared *shared)
 {
 	atomic_store(&shared->paused, true);
-	tell_all(shared, worker_pause);
+	send_all(shared, worker_pause);
 }
 
 void workers_resume(struct worker_shared *shared, bool at_once)
 {
 	atomic_store(&shared->paused, false);
-	tell_all(shared, at_once ? worker_resume_at_once : worker_resume);
+	send_all(shared, at_once ? worker_resume_at_once : worker_resume);
 }
 
 void workers_reconnect(struct worker_shared *shared)
 {
-	tell_all(shared, worker_reconnect);
+	send_all(shared, worker_reconnect);
 }
 
 enum workers_pause workers_pause_state(struct worker_shared *shared, size_t *nbound)

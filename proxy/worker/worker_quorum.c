@@ -2,7 +2,7 @@
  *
  * worker_quorum: the quorum that has the locks of verbs, or of rules, if the configuration
  * names one, and the worker's connections to its servers. A reload changes only the encryption
- * of these connections; the quorum itself stays as it was at hasp's start.
+ * of these connections; other changes to the quorum need a restart of hasp.
  */
 #include "base/clock.h"
 #include "config/config.h"
@@ -20,7 +20,7 @@ static int64_t worker_quorum_unix_us(void *arg)
 	return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
 }
 
-/* `q` lives only as long as the configuration that contains it. */
+/* Connects to the servers of `q`, a section of `config`, which must outlive the quorum. */
 static void open_quorum(struct worker *w, const struct config *config,
                         const struct quorum_settings *q)
 {
@@ -54,13 +54,13 @@ static void open_quorum(struct worker *w, const struct config *config,
 		.addresses = q->servers.v,
 		.timeout_ms = q->timeout_ms,
 		.restart_delay_ms = q->restart_delay_ms >= 0
-		                            ? q->restart_delay_ms
-		                            : config_quorum_max_lease_ms(config),
+	                                    ? q->restart_delay_ms
+	                                    : config_quorum_max_lease_ms(config),
 		.send = quorum_servers_send,
 		.unix_us = worker_quorum_unix_us,
 		.arg = w->quorum_servers,
 		.stats = stats_section(policy->stats, STATS_QUORUM, q->section.name,
-		                       policy->worker),
+	                               policy->worker),
 	});
 	quorum_keep_holds(w->clients.quorum, policy->holds, q->on_lost == LOST_CLOSE);
 	quorum_servers_start(w->quorum_servers, w->clients.quorum);
@@ -72,7 +72,6 @@ void worker_quorum_open(struct worker *w, struct config *config)
 
 	if (!q)
 		return;
-	/* The quorum's names and login live in this configuration. */
 	w->quorum_config = config_ref(config);
 	w->quorum_tls_config = config_ref(config);
 	w->clients.policy.quorum_is_there = true;
@@ -86,7 +85,7 @@ void worker_quorum_use(struct worker *w, struct config *config)
 	struct config *old = w->quorum_tls_config;
 	struct dial_tls tls;
 
-	/* If the file names no quorum now, its connections stay for clients' locks. */
+	/* If the file names no quorum now, keep the connections: clients may have locks. */
 	if (!q || config == old)
 		return;
 	tls = encryption_of_quorum(config, q);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * worker_topology: the Redis servers of a worker's clients and locks. It makes the topology
- * that the configuration names, and in front of a cluster the one node that clients see
- * instead. It notifies waiters and sessions when slots have moved.
+ * worker_topology: the Redis servers of a worker. This file makes the topology that the
+ * configuration names, and in front of a cluster the one node that clients see instead. It
+ * notifies waiters and sessions when slots have moved.
  */
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * workers: the state that the workers of this process share. The watcher finds the primary for
- * all of them, on a thread of its own; each worker gets a copy in its mailbox.
+ * all workers, on a thread of its own; each worker gets a copy of the result in its mailbox.
  */
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "cluster/cluster_internal.h"
+#include "cluster/session_internal.h"
 #include "tests/unit/testing.h"
 
 static void assert_hidden(const char *reply, const char *expected)

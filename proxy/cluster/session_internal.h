@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * session_internal: a cluster session, which stands between one client's virtual link and the
+ * cluster's nodes.
+ *
+ *   virtual link -- take --> scan --> route --> entry in `entries`, with its parts
+ *                                                 |  part: one request for one node
+ *                                                 v
+ *                                             node_conn --> link to the node
+ *                                                 |
+ *   virtual link <-- out <-- the head's reply <-- part: answered, redirected, or its link broke
+ *                              ^ replies of later entries wait for their turn
+ *
+ *   cluster.c           all sessions of a worker
+ *   cluster_session.c   takes requests; backpressure; beginning and end
+ *   session_stream.c    long requests, forwarded while they arrive
+ *   routing.c           turns a request into an entry
+ *   session_command.c   commands that change the session, on all of its links
+ *   block_exchange.c    transactions
+ *   pubsub.c            subscriptions: requests; replies are in pubsub_replies.c
+ *   wide.c              requests for several nodes: split, sent to all, SCAN
+ *   dispatch.c          the node of a part; parts that no node has taken
+ *   redirection.c       MOVED, ASK, TRYAGAIN, CLUSTERDOWN, also in transactions
+ *   node_conn.c         a session's links to the nodes; node_conn_write.c writes on them
+ *   entry.c             entries, parts, and the order of the replies
+ *   session_out.c       bytes for the virtual link; the session's state; which links are read
+ *
+ * If the outcome of a part is not known, the virtual link ends, as the link to a single Redis
+ * that dies.
+ */
+#ifndef HASP_CLUSTER_SESSION_INTERNAL_H
+#define HASP_CLUSTER_SESSION_INTERNAL_H
+
+#include "base/freelist.h"
+#include "cluster/block.h"
+#include "cluster/cluster.h"
+#include "cluster/node_conn_internal.h"
+#include "cluster/plan.h"
+#include "net/watch.h"
+#include "resp/request.h"
+#include "resp/view.h"
+#include "upstream/slot_map.h"
+
+struct cluster {
+	struct cluster_opts opts;
+	double failover_wait; /* seconds */
+	size_t output_limit; /* client_output_limit, in bytes */
+	struct list sessions, dead; /* of cluster_session */
+	struct list stalled; /* sessions with parts, or a long request, that cannot be sent */
+	struct timer tick; /* runs while there are such sessions */
+	timer_fn *on_tick;
+	size_t nhomes; /* number of home nodes given to sessions: the nodes take turns */
+	struct freelist entries; /* struct cluster_entry */
+	struct freelist requests; /* of BUF_FIRST_SIZE: parts' requests and replies */
+	struct request_args args; /* arguments of the request that is being read */
+	struct buf text; /* scratch */
+	struct primaries primaries;
+};
+
+/* --- session commands --------------------------------------------------------------------- */
+
+enum replay_kind {
+	REPLAY_NONE, /* not a session command */
+	REPLAY_LOGIN,
+	REPLAY_HELLO,
+	REPLAY_RESET, /* only the client's library stays in force */
+	REPLAY_NAME,
+	REPLAY_LIB_NAME,
+	REPLAY_LIB_VER,
+	REPLAY_TRACKING,
+	REPLAY_NO_EVICT,
+	REPLAY_NO_LRU,
+};
+
+/* A session command that was accepted. A later one of the same kind replaces it. */
+struct replayed {
+	struct list node; /* in replay.commands */
+	uint8_t kind; /* enum replay_kind */
+	uint64_t serial; /* >= 1; rises from the oldest to the newest */
+	struct buf request;
+};
+
+/* The session commands in force, oldest first: hasp sends them on each new link. */
+struct replay {
+	struct list commands;
+	uint64_t serial; /* serial of the newest */
+};
+
+void replay_fini(struct replay *r);
+
+/* --- the session -------------------------------------------------------------------------- */
+
+/* How the session takes requests. Only session_set_flow() writes it.
+ *
+ *   OPEN <--> BARRIER --> RAW    from each of them to ENDING and CLOSED
+ *    ^-----> STREAMING <-- too long to be kept -- GATHERING <--> OPEN */
+enum cluster_flow {
+	FLOW_OPEN, /* takes requests as they come */
+	FLOW_BARRIER, /* takes none until all earlier ones are answered */
+	FLOW_STREAMING, /* forwards the rest of a long request as it arrives */
+	FLOW_GATHERING, /* keeps the rest of a long request until it is whole */
+	FLOW_RAW, /* forwards bytes to and from `stream_node_conn`, unparsed */
+	FLOW_ENDING, /* takes no more requests; the link ends after the last reply */
+	FLOW_CLOSED, /* the virtual link is gone; freed by cluster_reap() */
+	FLOW_NSTATES,
+};
+
+enum reply_mode { REPLY_ON, REPLY_SKIP_NEXT, REPLY_OFF }; /* CLIENT REPLY */
+
+/* The fields are grouped by the file that writes them. */
+struct cluster_session {
+	struct cluster *cluster;
+	struct list node; /* in cluster->sessions or cluster->dead */
+	struct list stalled; /* in cluster->stalled while a part cannot be sent */
+
+	/* cluster_session.c */
+	struct stream_peer peer; /* the far end of `link` */
+	struct link *link; /* virtual; NULL: FLOW_CLOSED */
+	bool shares; /* node connections are on shared links of the nodes' pools */
+	struct link_login
+		login; /* (shares) the pool's login; its strings are in `login_text` */
+	char *login_text;
+	struct buf gathered; /* (GATHERING) the request as far as it came */
+	struct slice withdrawal; /* the answer to withdrawn parts; not copied */
+	uint32_t map_version; /* version of the map by which `entries` were routed */
+	bool starved; /* the link has requests that the session did not take */
+	bool shut; /* the client has shut its side down */
+
+	/* session_stream.c */
+	struct request_scan scan; /* in STREAMING, GATHERING */
+	struct node_conn *stream_node_conn; /* in STREAMING, RAW; NULL: drop the stream */
+	struct cluster_part
+		*stream_part; /* (STREAMING) keeps the request's bytes; NULL: none */
+	/* When a long request began to wait for its node connection, or a request for all
+	 * primaries for a map; 0: none waits. */
+	double stalled_since;
+
+	/* The slots of requests in flight, as a set of session_bit(): see session_holds(). */
+	uint64_t several; /* requests of several keys */
+	uint64_t blocks; /* transactions */
+	bool refused; /* since nothing was in flight, a node has refused a request */
+
+	/* session_command.c */
+	struct replay replay;
+	enum reply_mode reply_mode;
+	uint8_t proto; /* version of RESP: 2 or 3 */
+
+	/* block_exchange.c */
+	struct block block;
+	struct node_conn
+		*block_node_conn; /* has the transaction, or the watched keys, or NULL */
+	unsigned block_serial; /* number of the transaction, or of the next one; from 1 on */
+	unsigned
+		block_moved; /* number of one that was redirected after its EXEC; 0: none was */
+
+	/* pubsub.c, pubsub_replies.c */
+	bool subscribed; /* at least one node connection is subscribed */
+	bool everywhere; /* subscribed at each primary, for keyspace notifications */
+	bool subscribing; /* (everywhere) acknowledgements are due: messages wait */
+
+	/* entry.c */
+	struct list entries; /* struct cluster_entry, the oldest first */
+	size_t nentries;
+	uint64_t next_serial;
+	uint64_t client_id; /* what CLIENT ID returns; 0: the client has not asked for it */
+	size_t nrequested; /* memory of the entries' parts and their requests */
+	size_t kept; /* bytes of replies before their turn, and of kept transactions */
+	size_t reply_size; /* expected bytes of a reply: about the longest of late; >= 1 */
+	bool head_begun; /* a part of the first entry's reply is in `out`, or delivered */
+	bool advancing; /* session_advance() runs, or must not run */
+	bool lingers; /* (ENDING) only the client ends the session */
+
+	/* dispatch.c, redirection.c, node_conn.c */
+	struct list retries; /* parts in PART_RETRY, in the order of the requests */
+	struct node *default_node; /* for requests without a key; NULL: not chosen yet */
+	struct list node_conns;
+	struct node_conn *last; /* the node connection that was looked up last; NULL: none */
+
+	/* session_out.c */
+	enum cluster_flow flow;
+	struct watch deliver; /* delivers `out` at the end of the loop iteration */
+	struct buf out; /* replies in order, for the link */
+	struct buf pushes; /* frames that answer no request, until the head's reply is whole */
+	size_t uncounted; /* bytes kept since the link's user last counted the memory */
+	bool paused; /* the link takes no replies */
+	bool has_backpressure; /* too many bytes are kept: hasp stops reading the session's own
+	                        * links, see node_conn_is_awaited() */
+};
+
+/* Returns the bit of a slot: its number modulo 64. Bits stay set until all is answered. */
+static inline uint64_t session_bit(unsigned slot)
+{
+	return UINT64_C(1) << slot % 64;
+}
+
+/* True if a request of the slot must wait until all requests before it are answered.
+ *
+ * While keys migrate, their node may refuse a request of several keys, because one key has
+ * left, and run a later request for a key that has not. So writes wait for the answer to a
+ * request of several keys. Reads do not: if that request is refused, redirection_again() sends
+ * them again after it. Every request waits for a transaction before it. */
+static inline bool session_holds(const struct cluster_session *s, unsigned slot, bool reads)
+{
+	uint64_t bit = session_bit(slot);
+
+	if (list_empty(&s->entries))
+		return false;
+	if (s->blocks & bit || slot_map_is_migrating(s->cluster->opts.map, slot))
+		return true;
+	return s->several & bit && (!reads || s->refused);
+}
+
+/* --- cluster_session.c -------------------------------------------------------------------- */
+
+/* Makes the session of a virtual link: link_env.connect. */
+struct stream_peer *session_connect(struct link_env *env, struct link *l,
+                                    const struct link_login *accepted);
+/* Frees a session that is FLOW_CLOSED. */
+void session_free(struct cluster_session *s);
+
+/* --- session_stream.c --------------------------------------------------------------------- */
+
+/* Forwards the beginning of a long request, as far as it has arrived: `scan` has seen `used`
+ * bytes of it. Returns how many bytes it has forwarded. */
+size_t session_begin_stream(struct cluster_session *s, const char *p, size_t n,
+                            const struct request_scan *scan, size_t used);
+/* Forwards more of a long request. Returns how many bytes it has forwarded. */
+size_t session_stream_on(struct cluster_session *s, const char *p, size_t n);
+/* Refuses an argument that is too long for Redis, before the request is whole, as Redis does.
+ * Returns `used`. */
+size_t session_refuse_bulk(struct cluster_session *s, size_t used);
+/* Call this before a request that Redis refuses by an error and then closes the connection.
+ * False: the request must wait, because the close would lose replies of other nodes. */
+bool session_is_last_to_answer(struct cluster_session *s);
+
+/* --- session_out.c ------------------------------------------------------------------------ */
+
+void session_set_flow(struct cluster_session *s, enum cluster_flow flow);
+/* Ends the virtual link, because the outcome of a request is not known. */
+void session_break(struct cluster_session *s, const char *reason);
+/* As session_break(), for a reason of hasp's own, which it logs. */
+void session_give_up(struct cluster_session *s, const char *reason);
+/* Gives `out` to the link, unless that is paused. The link's user may then call any function,
+ * and even close the link. */
+void session_deliver(struct cluster_session *s);
+/* Adds bytes for the link, which gets them at the end of the loop iteration. */
+void session_put(struct cluster_session *s, struct slice bytes);
+/* As session_put(), for bytes that answer no request: never in the middle of a reply. */
+void session_push(struct cluster_session *s, struct slice bytes);
+/* Counts `nbytes` more bytes of memory that are kept, beside those of the requests. */
+void session_grew(struct cluster_session *s, size_t nbytes);
+/* Stops reading a session's own links, so that their replies stay with the nodes, if the client
+ * does not read, or if replies before their turn exceed client_output_limit. */
+void session_steer_node_conns(struct cluster_session *s);
+/* Checks waiting requests and bytes again at the end of this loop iteration. */
+void session_wake(struct cluster_session *s);
+/* Puts the session into `stalled`, because a part cannot be sent. */
+void session_trouble(struct cluster_session *s);
+/* Starts the timer that calls dispatch_due() for the sessions in `stalled`. */
+void cluster_start_tick(struct cluster *c);
+
+/* --- requests, by kind -------------------------------------------------------------------- */
+
+/* The result of offering a request to the function of one kind of request. */
+enum take {
+	TAKE_NOT, /* the request is of another kind */
+	TAKE_DONE,
+	TAKE_LATER, /* all earlier requests must be answered first, or no primary is known */
+};
+
+/* Subscriptions, and requests that hasp refuses because of them. */
+enum take pubsub_take(struct cluster_session *s, const struct command *c,
+                      const struct resp_view *req, struct slice bytes);
+/* Requests of a transaction, and WATCH. */
+enum take block_exchange_take(struct cluster_session *s, const struct command *c,
+                              const struct resp_view *req, struct slice bytes);
+/* Requests that change the state of their connection at Redis. */
+enum take session_command_take(struct cluster_session *s, const struct command *c,
+                               const struct resp_view *req, struct slice bytes);
+/* Requests of PLAN_SPLIT, PLAN_EACH and PLAN_SCAN. wide_scan() returns TAKE_NOT if Redis must
+ * refuse the request. `counts`: the request is WAIT. */
+enum take wide_split(struct cluster_session *s, const struct plan *p,
+                     const struct resp_view *req, bool reads);
+enum take wide_each(struct cluster_session *s, const struct plan *p, struct slice bytes,
+                    bool counts);
+enum take wide_scan(struct cluster_session *s, const struct resp_view *req);
+/* Handles a request for all primaries while none is known: it waits, for failover_wait at most,
+ * and then gets an error. */
+enum take wide_await_primaries(struct cluster_session *s);
+/* Sends UNWATCH to the node that watches, because no key is watched any more. */
+void block_exchange_unwatch(struct cluster_session *s);
+
+/* --- routing.c ---------------------------------------------------------------------------- */
+
+/* Takes one whole request. False: all earlier requests must be answered first. */
+bool routing_take(struct cluster_session *s, const struct resp_view *req, struct slice bytes)
+	__attribute__((warn_unused_result));
+/* True if hasp must have the whole of a long request, which begins so, to classify it. */
+bool routing_needs_whole(const struct cluster_session *s, const struct resp_view *req);
+/* Finds the slot of a long request by its beginning; -1: it has no key. *several: it may name
+ * more than one. *may_forge: command_may_forge(). Returns false if more bytes are needed. */
+bool routing_early(const struct cluster_session *s, const struct resp_view *req, int *slot,
+                   bool *several, bool *may_forge) __attribute__((warn_unused_result));
+/* Returns the node for requests without a key, the session's home: the same one while it is a
+ * primary that answers, or has state of the session. NULL: no node is known. (dispatch.c) */
+struct node *session_default_node(struct cluster_session *s);
+
+/* --- pubsub_replies.c --------------------------------------------------------------------- */
+
+/* Returns the first node connection after `after` (NULL: from the beginning) that is
+ * subscribed to something, or to shard channels. NULL: there is none. */
+struct node_conn *pubsub_next_node_conn(struct cluster_session *s,
+                                        const struct node_conn *after, bool shards);
+/* Ends the session if it misses keyspace notifications of a node that the map has now. */
+void pubsub_map_changed(struct cluster_session *s);
+/* Call this when the subscriptions of a node connection have changed. */
+void pubsub_note(struct cluster_session *s);
+/* Returns how to handle a frame of the node connection that begins with `beginning`. */
+enum node_conn_frame pubsub_frame(const struct node_conn *l, struct slice beginning);
+/* Appends the acknowledgement `frame` of the node connection's node, with the number that a
+ * single server would give. */
+void pubsub_write_ack(const struct node_conn *l, struct slice frame, struct buf *out);
+/* Values of entry->merge. The first is for SUNSUBSCRIBE without channels; the others are for
+ * SUBSCRIBE and UNSUBSCRIBE, also of patterns, at several nodes: the home node's part is first.
+ */
+void pubsub_merge_left_shards(struct cluster_entry *e, struct buf *out);
+void pubsub_merge_subscribed(struct cluster_entry *e, struct buf *out);
+void pubsub_merge_unsubscribed(struct cluster_entry *e, struct buf *out);
+
+/* --- mode.c ------------------------------------------------------------------------------- */
+
+/* Appends a whole reply to HELLO or INFO as a server without a cluster would send it: otherwise
+ * clients would look for the other nodes. Changes `mode` of HELLO; `redis_mode` (Valkey:
+ * `server_mode`) and `cluster_enabled` of INFO. */
+void hide_cluster_mode(struct slice reply, struct buf *out);
+/* Appends a whole reply to CLIENT ID, CLIENT INFO or HELLO with `id` in place of the node's id,
+ * because each node counts its connections by itself. A reply without an id is not changed. */
+void mode_replace_id(struct slice reply, uint64_t id, struct buf *out);
+
+#endif
