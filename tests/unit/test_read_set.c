@@ -133,6 +133,37 @@ TEST(one_that_is_read_again_or_kept_is_not_the_oldest)
 	assert_null(read_set_find(f->table, &f->set, 0, SLICE_LIT("key 2")));
 }
 
+TEST(a_checked_key_drops_the_oldest_checked_one_else_the_oldest)
+{
+	struct guard_fixture *f = *state;
+	struct guarded_key a = guarded("a"), b = guarded("b");
+
+	a.checked = b.checked = true;
+	fill(f);
+	guard_fixture_read(f, a);
+	assert_null(read_set_find(f->table, &f->set, 0, SLICE_LIT("key 0")));
+	add(f, 0, "key 1");
+	guard_fixture_read(f, b);
+	assert_null(guard_fixture_entry(f, "a"));
+	assert_non_null(read_set_find(f->table, &f->set, 0, SLICE_LIT("key 2")));
+}
+
+/* An operation points to its entries, so none of them may be dropped for another. */
+TEST(the_keys_of_an_operation_do_not_drop_each_other)
+{
+	struct guard_fixture *f = *state;
+	struct guarded_key keys[] = { guarded("a"), guarded("b") };
+	struct guard_op *op;
+
+	keys[0].checked = keys[1].checked = true;
+	fill(f);
+	guard_fixture_read(f, keys[0]);
+	op = guard_fixture_op(f, GUARD_OP_SCRIPT, keys, 2);
+	assert_ptr_equal(op->keys[0].entry, guard_fixture_entry(f, "a"));
+	assert_ptr_equal(op->keys[1].entry, guard_fixture_entry(f, "b"));
+	guard_op_free(op);
+}
+
 /* As one that is sent to Redis by a write. */
 static struct guard_op *write_unknown(struct guard_fixture *f)
 {

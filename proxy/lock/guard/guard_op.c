@@ -39,10 +39,11 @@ struct guard_op *guard_op_new(struct read_sets *table, struct freelist *freelist
 		.replicas_timeout_ms = g->replicas_timeout_ms,
 		.n = g->n,
 	};
-	/* Make existing entries the latest: a full read set drops its oldest for each new one.
-	 */
+	/* A full read set drops an old entry for each new one. So make existing entries the
+	 * latest, and keep those. */
 	for (size_t i = 0; g->n > 1 && i < g->n; i++)
 		read_set_keep(table, r, db, g->keys[i].key);
+	r->nkept = (uint32_t)g->n;
 	for (size_t i = 0; i < g->n; i++) {
 		const struct guarded_key *k = &g->keys[i];
 		op->keys[i] = (struct guard_op_key){
@@ -54,6 +55,7 @@ struct guard_op *guard_op_new(struct read_sets *table, struct freelist *freelist
 			.must_own = k->held,
 		};
 	}
+	r->nkept = 0;
 	return op;
 }
 

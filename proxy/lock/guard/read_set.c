@@ -199,17 +199,22 @@ static struct read_set_entry *entry_new(struct read_sets *table, struct read_set
 	return e;
 }
 
-/* Drops the oldest entry; for a checked key, the oldest checked entry, because to drop another
- * one is to forget a guard. */
+/* Drops the oldest entry; for a checked key, the oldest checked entry, if there is one, because
+ * to drop another one is to forget a guard. */
 static void drop_oldest(struct read_set *r, bool for_check)
 {
-	struct list *at = r->entries.next;
-	struct read_set_entry *e;
+	struct read_set_entry *e = container_of(r->entries.next, struct read_set_entry, node);
+	size_t ndroppable = r->n - r->nkept;
 
-	while (for_check && at->next != &r->entries &&
-	       !container_of(at, struct read_set_entry, node)->checked)
-		at = at->next;
-	e = container_of(at, struct read_set_entry, node);
+	HASP_ASSERT(r->n > r->nkept);
+	list_each (struct read_set_entry, other, &r->entries, node) {
+		if (!for_check || ndroppable-- == 0)
+			break;
+		if (other->checked) {
+			e = other;
+			break;
+		}
+	}
 	if (e->checked)
 		r->unchecked = true;
 	else

@@ -50,6 +50,7 @@ struct read_set {
 	struct list entries; /* the least recently used first */
 	size_t nbytes; /* memory of the entries, in bytes */
 	uint32_t n; /* number of entries */
+	uint32_t nkept; /* how many of the latest entries may not be dropped for a new one */
 	bool overflowed; /* a key without an entry counts as read; so entries stay when their
 	                  * keys are written */
 	bool unchecked; /* like `overflowed`, for keys of guards with strategy = check */
