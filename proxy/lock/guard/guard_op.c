@@ -3,7 +3,7 @@
  * guard_op: writes the requests of a guarded operation, and applies the replies to its keys.
  * guard_op_step.c decides the next step.
  */
-#include "lock/guard/guard_op_internal.h"
+#include "lock/guard/guard_op.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -39,8 +39,8 @@ struct guard_op *guard_op_new(struct read_sets *table, struct freelist *freelist
 		.replicas_timeout_ms = g->replicas_timeout_ms,
 		.n = g->n,
 	};
-	/* A full read set drops an old entry for each new one. So make existing entries the
-	 * latest, and keep those. */
+	/* A full read set drops an old entry for each new one, but none of the latest r->nkept:
+	 * so first make the existing entries of this operation the latest. */
 	for (size_t i = 0; g->n > 1 && i < g->n; i++)
 		read_set_keep(table, r, db, g->keys[i].key);
 	r->nkept = (uint32_t)g->n;
@@ -191,8 +191,7 @@ void guard_op_write_script(struct guard_op *op, struct buf *out, const struct re
 	g.all = all;
 	for (size_t i = 0; i < op->n; i++)
 		keys.v[g.n++] = key_terms(op, i);
-	/* The place is in the queue of one key; with several keys, hasp does not know
-	 * which. */
+	/* With several keys, hasp does not know to which key's queue opts->place belongs. */
 	if (op->n > 1) {
 		placeless = *opts;
 		placeless.place = 0;

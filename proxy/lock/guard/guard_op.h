@@ -47,7 +47,7 @@
 #include "resp/reply.h"
 
 enum guard_op_kind {
-	GUARD_OP_SCRIPT, /* check and command are one script */
+	GUARD_OP_SCRIPT, /* one script checks the guards and runs the command */
 	GUARD_OP_SINGLE, /* a transaction around the command, which watches the guards */
 	GUARD_OP_BLOCK, /* the application's transaction; hasp adds a WATCH for the guards */
 	GUARD_OP_WATCH_MULTI, /* MULTI of an application that has sent WATCH */
@@ -125,7 +125,7 @@ struct guard_op {
 	bool writes; /* the command may write */
 	bool has_waiters; /* TRY: clients wait for the guard */
 	bool acquired; /* the operation has acquired guards */
-	unsigned due; /* replies before the deciding one that have not come yet */
+	unsigned due; /* how many replies are due before the one that decides */
 	unsigned attempts; /* how often a guard changed under the transaction */
 	double sent_at; /* when the last request was sent, by clock_now() */
 	int64_t wait_ms; /* how long the operation may wait in line; 0: not at all */
@@ -166,6 +166,17 @@ struct guard_op *guard_op_of_read_set(struct read_sets *table, struct freelist *
                                       double now);
 void guard_op_free(struct guard_op *op); /* NULL is allowed */
 size_t guard_op_nbytes(const struct guard_op *op); /* of memory */
+
+/* True if hasp must acquire the guard of key `i` before the check: the transaction reads the
+ * key, so the connection must have the guard when the transaction has ended. */
+static inline bool guard_op_acquires_first(const struct guard_op *op, size_t i)
+{
+	const struct guard_op_key *k = &op->keys[i];
+
+	if (op->kind == GUARD_OP_BLOCK)
+		return !k->entry->read || (k->acquires && k->entry->lost);
+	return op->kind == GUARD_OP_SINGLE && k->acquires;
+}
 
 /* hasp gives up a transaction when its guards have changed this often. */
 #define GUARD_OP_ATTEMPTS 100

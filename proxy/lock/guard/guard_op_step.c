@@ -3,7 +3,7 @@
  * guard_op_step: a state machine: the phases of a guarded operation, and its next steps.
  * guard_op.h has the diagrams; guard_op.c writes the requests.
  */
-#include "lock/guard/guard_op_internal.h"
+#include "lock/guard/guard_op.h"
 
 /* The result of an event in a phase. All zero (GUARD_STEP_NONE): the phase does not allow the
  * event. */

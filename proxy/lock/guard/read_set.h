@@ -24,7 +24,7 @@
 #include "lock/scripts/script_job.h"
 
 /* A connection has at most this many entries. A further entry replaces the oldest; from then on
- * a key without an entry counts as read when it is written. */
+ * hasp treats a write to a key without an entry as if the key had been read. */
 #define READ_SET_MAX 1024
 
 /* Stands for the digest of a value that hasp has not seen. It is no value's digest. */
@@ -32,7 +32,7 @@
 
 struct read_sets; /* the read sets of a worker's connections */
 
-struct read_sets *read_sets_new(struct script_jobs *jobs); /* `jobs` must outlive it */
+struct read_sets *read_sets_new(struct script_jobs *jobs); /* jobs: not freed before */
 void read_sets_free(struct read_sets *r); /* no read set may have entries */
 void read_sets_trim(struct read_sets *r); /* frees memory that a long key took */
 struct script_jobs *read_sets_jobs(const struct read_sets *r);
@@ -51,8 +51,8 @@ struct read_set {
 	size_t nbytes; /* memory of the entries, in bytes */
 	uint32_t n; /* number of entries */
 	uint32_t nkept; /* how many of the latest entries may not be dropped for a new one */
-	bool overflowed; /* a key without an entry counts as read; so entries stay when their
-	                  * keys are written */
+	bool overflowed; /* entries were dropped: a key without an entry counts as read, so the
+	                  * entry of a written key stays */
 	bool unchecked; /* like `overflowed`, for keys of guards with strategy = check */
 	bool ended; /* read_set_end() was called */
 };
@@ -61,7 +61,7 @@ void read_set_init(struct read_set *r);
  * as read. */
 void read_set_overflow(struct read_set *r);
 
-/* One key. */
+/* A guarded key that a connection has read, or is reading or writing. */
 struct read_set_entry {
 	struct map_node by_id; /* keyed by read set, database and key */
 	struct map_node by_lock; /* keyed by database and key */
