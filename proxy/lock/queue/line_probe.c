@@ -67,7 +67,7 @@ static void line_on_probe(const struct probe *p, const struct probe_answer *a)
 		waiter_probed(w, p, a);
 }
 
-/* Asks about the first waiter only: Redis grants the lock to no later one before. */
+/* Asks about the first waiter only, because Redis grants the lock to that waiter first. */
 void line_probe(struct line *l)
 {
 	struct waiter *w = line_first(l);

@@ -43,7 +43,7 @@ static struct probe_answer decode_answer(const redisReply *r)
 	    r->element[2]->type != REDIS_REPLY_INTEGER || r->element[2]->integer < 0 ||
 	    r->element[2]->integer > NUMBER_MAX)
 		return a;
-	/* (A lock that was taken past hasp may have a longer time.) */
+	/* (The lease of a lock that was taken past hasp may be longer.) */
 	if (r->element[1]->integer >= 0 && r->element[1]->integer <= NUMBER_MAX)
 		a.held_ms = r->element[1]->integer;
 	a.fence = r->element[2]->integer;
@@ -66,28 +66,31 @@ static void probe_on_reply(void *arg, const redisReply *reply)
 	free(p);
 }
 
+/* Sends `call`, which calls the script, and frees it. `until`, `p`: as in probe_check(). */
+static void probe_run(struct waiters *all, int db, enum script_id script, struct buf *call,
+                      double until, struct probe *p)
+{
+	script_job_run(all->script_jobs, db, script, buf_slice(call), until,
+	               p ? probe_on_reply : NULL, p);
+	buf_release(call);
+}
+
 void probe_check(struct waiters *all, int db, const struct attempt *t, int64_t lease_ms,
                  double until, struct probe *p)
 {
-	struct buf out = BUF_INIT;
+	struct buf call = BUF_INIT;
 	struct rewrite_opts opts = script_jobs_opts(all->script_jobs, db);
-	enum script_id script = rewrite_poll(&out, t, lease_ms, &opts);
 
-	script_job_run(all->script_jobs, db, script, buf_slice(&out), until,
-	               p ? probe_on_reply : NULL, p);
-	buf_release(&out);
+	probe_run(all, db, rewrite_poll(&call, t, lease_ms, &opts), &call, until, p);
 }
 
 void probe_leave(struct waiters *all, int db, const struct attempt *t, bool undo, double until,
                  struct probe *p)
 {
-	struct buf out = BUF_INIT;
+	struct buf call = BUF_INIT;
 	struct rewrite_opts opts = script_jobs_opts(all->script_jobs, db);
-	enum script_id script = rewrite_dequeue(&out, t, undo, &opts);
 
-	script_job_run(all->script_jobs, db, script, buf_slice(&out), until,
-	               p ? probe_on_reply : NULL, p);
-	buf_release(&out);
+	probe_run(all, db, rewrite_dequeue(&call, t, undo, &opts), &call, until, p);
 }
 
 /* --- grants ---------------------------------------------------------------------------- */

@@ -26,7 +26,7 @@
 #define NUMBER_DIGITS 16
 #define TICKET_MAX (NUMBER_DIGITS + 1 + NUMBER_DIGITS + 1)
 
-/* The functions of lower files in that list, by which higher files call them. */
+/* Callbacks from files higher in that list to lower ones. */
 struct queue_hooks {
 	timer_fn *on_line_timer; /* for line.timer: probes or frees the line */
 	timer_fn *on_recheck; /* for waiters.next_recheck */
@@ -77,9 +77,9 @@ enum waiter_state {
 	WAITER_UNSENT, /* the try waits until newcomers can be sent to its node */
 	WAITER_SENT, /* the answer to the try is due */
 	WAITER_GRANTED_EARLY, /* the grant came before the answer to the try */
-	WAITER_QUEUED, /* in its line */
-	WAITER_CONFIRMING, /* in its line: hasp asks Redis whether an old grant still holds */
-	WAITER_LEAVING, /* in its line: the deadline has passed, and hasp leaves the queue */
+	WAITER_QUEUED, /* the waiter is in its line */
+	WAITER_CONFIRMING, /* in its line; hasp asks Redis whether a late grant still holds */
+	WAITER_LEAVING, /* in its line; the deadline has passed, and Redis shall forget it */
 };
 #define WAITER_STATES (WAITER_LEAVING + 1)
 
@@ -111,7 +111,7 @@ struct waiter {
 	                  them */
 	enum waiter_state state : 8; /* written by waiter_set_state() */
 	enum lock_kind kind : 8;
-	bool stores_token; /* attempt.value of the tries is the token; false: it is empty */
+	bool stores_token; /* attempt.value of the tries is the token, not empty */
 	/* The waiter may have lost its place in Redis' queue: hasp asks for the place, and
 	 * until then sends no newcomers to the node. Not a state, because it may outlast
 	 * states: the waiter may be granted, lost or sent again. Written by

@@ -335,8 +335,8 @@ static void leave_queue(struct waiter *w, bool undo)
 	probe_leave(all, w->line->db, &t, undo, timers_now(all->timers) + patience, p);
 }
 
-/* The waiter's time is over, but the answer to its try is due, and decides. If hasp may hold
- * the try back, no server may ever answer: then runs the timer again soon. */
+/* The waiter's time is over, but the answer to its try is due, and decides. In a cluster hasp
+ * may still hold the try back, and no answer may come: so the timer runs again soon. */
 static void watch_try(struct waiter *w, double now)
 {
 	if (waiter_may_be_held_back(w->all))
@@ -448,7 +448,7 @@ void waiter_sent(struct waiter *w, struct slice ticket)
 	HASP_ASSERT(ticket.n < sizeof(w->ticket) && !w->line);
 	waiter_set_state(w, WAITER_SENT);
 	w->unheard = false;
-	w->check = NULL; /* it asked about an earlier try */
+	w->check = NULL; /* that probe asked about an earlier try */
 	w->nsent++;
 	forget_ticket(w);
 	memcpy(w->ticket, ticket.p, ticket.n);
@@ -468,7 +468,7 @@ static int read_queued(struct waiter *w, struct slice line, int64_t *held_ms)
 	if (!cut_number(&rest, 0, &w->place) || !cut_number(&rest, 0, &w->redis_ms) ||
 	    rest.n == 0)
 		return -1;
-	/* (A lock that was taken past hasp may have a longer time.) */
+	/* (The lease of a lock that was taken past hasp may be longer.) */
 	if (!cut_number(&rest, -2, held_ms))
 		*held_ms = -1;
 	return 0;

@@ -68,18 +68,10 @@ static void waiters_on_all_confirmed(struct timer *t, double now)
 
 /* --- the subscription -------------------------------------------------------------- */
 
-static void each_line(struct waiters *all, void (*fn)(struct line *l, void *arg), void *arg)
+/* Subscribes again, and probes the members, because messages of the time without a subscription
+ * are lost. */
+static void listen_again(struct line *l)
 {
-	map_each (&all->by_key, at)
-		fn(container_of(at, struct line, by_key), arg);
-}
-
-/* For the lines of the node `arg`: subscribes again, and probes the members, because messages
- * of the time without a subscription are lost. */
-static void listen_again(struct line *l, void *arg)
-{
-	if (l->at != arg)
-		return;
 	line_forget_channel(l);
 	if (list_empty(&l->members))
 		return;
@@ -91,7 +83,11 @@ static void waiters_on_up(void *arg)
 {
 	struct queue_node *at = arg;
 
-	each_line(at->all, listen_again, at);
+	map_each (&at->all->by_key, node) {
+		struct line *l = container_of(node, struct line, by_key);
+		if (l->at == at)
+			listen_again(l);
+	}
 	wake_unsent(at, false);
 }
 
@@ -205,18 +201,14 @@ const char *waiter_refusal(const struct waiter *w)
 
 /* --- nodes that come and go ------------------------------------------------------- */
 
-static void follow(struct line *l, void *arg)
-{
-	struct waiters *all = arg;
-	struct queue_node *at = queue_node_of(all, line_key(l));
-
-	if (at != l->at)
-		line_move(l, at);
-}
-
 void waiters_rerouted(struct waiters *all)
 {
-	each_line(all, follow, all);
+	map_each (&all->by_key, node) {
+		struct line *l = container_of(node, struct line, by_key);
+		struct queue_node *at = queue_node_of(all, line_key(l));
+		if (at != l->at)
+			line_move(l, at);
+	}
 	/* (A waiter whose node is not ready goes back into `unsent`: waiter_ready().) */
 	list_each (struct queue_node, at, &all->nodes, in_all)
 		wake_unsent(at, false);
