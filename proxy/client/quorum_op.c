@@ -172,8 +172,7 @@ static void on_quorum_done(void *arg, const struct quorum_result *r)
 
 	c->quorum_op = NULL;
 	/* The client's own lock was gone. Another connection may have it as the same owner. */
-	if (c->quorum_act == QUORUM_ACT_RELEASE_OWN &&
-	    r->nno >= quorum_majority(quorum_terms(c->env->quorum)->nservers)) {
+	if (c->quorum_act == QUORUM_ACT_RELEASE_OWN && r->is_gone) {
 		if (make_op_again(c))
 			quorum_op_start(c->quorum_op);
 		return;

@@ -116,7 +116,8 @@ struct quorum_result {
 	struct slice owner; /* owner in the request; INFO: the lock's owner */
 	int64_t ttl_ms; /* INFO: rest of the lease */
 	uint32_t absent; /* EXTEND: servers that lack the lock, as bits */
-	size_t nno; /* number of servers that refused */
+	bool is_gone; /* EXTEND, UNLOCK: a majority does not have the lock */
+	struct quorum *quorum;
 };
 
 /* Reports how the request ended. The slices of the result are valid during the call. */

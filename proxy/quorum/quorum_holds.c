@@ -11,7 +11,8 @@ static void on_voted(struct quorum_call *call, const struct quorum_answer *a)
 	free(call);
 }
 
-/* Takes the lock at the servers that lack it. Harmless, because a majority has the lock. */
+/* Takes the lock also at servers that lack it, as they have restarted or were not reached. A
+ * majority has the lock, so no other client can have it. */
 static void take_at_absent(struct quorum *q, const struct quorum_result *r)
 {
 	for (size_t i = 0; i < q->opts.nservers; i++) {
@@ -27,29 +28,19 @@ static void take_at_absent(struct quorum *q, const struct quorum_result *r)
 	}
 }
 
-/* The argument of on_hold_renewed(). */
-struct renewal_ask {
-	struct quorum *q;
-	struct voted_renewal *renewal;
-};
-
-static void on_hold_renewed(void *arg, const struct quorum_result *r)
+static void on_hold_renewed(void *renewal, const struct quorum_result *r)
 {
-	struct renewal_ask *ask = arg;
-	struct quorum *q = ask->q;
 	enum vote vote = r->verdict == QUORUM_WON ? VOTE_YES : VOTE_UNKNOWN;
 
-	if (vote != VOTE_YES && r->nno >= quorum_majority(q->opts.nservers))
+	if (r->is_gone)
 		vote = VOTE_NO;
-	if (voted_renewal_end(ask->renewal, vote, r->lock.began, r->lock.good_until))
-		take_at_absent(q, r);
-	free(ask);
+	if (voted_renewal_end(renewal, vote, r->lock.began, r->lock.good_until))
+		take_at_absent(r->quorum, r);
 }
 
 static void renew_hold(void *arg, struct slice key, struct slice value, int64_t lease_ms,
                        struct voted_renewal *renewal)
 {
-	struct renewal_ask *renewal_ask = xmalloc(sizeof(*renewal_ask));
 	const struct quorum_ask ask = {
 		.request = QUORUM_EXTEND,
 		.key = key,
@@ -57,10 +48,9 @@ static void renew_hold(void *arg, struct slice key, struct slice value, int64_t 
 		.lease_ms = lease_ms,
 		.renews = true,
 		.done = on_hold_renewed,
-		.arg = renewal_ask,
+		.arg = renewal,
 	};
 
-	*renewal_ask = (struct renewal_ask){ arg, renewal };
 	quorum_op_start(quorum_op_new(arg, &ask));
 }
 

@@ -21,10 +21,10 @@
 
 struct quorum_peer {
 	bool up; /* connected, and has reported its run_id */
-	char run_id[QUORUM_RUN_ID_SIZE]; /* as the server last reported it; empty: never yet */
+	char run_id[QUORUM_RUN_ID_SIZE]; /* from the server's last INFO; empty: none yet */
 	double counts_from; /* when the server votes, by the timers' clock, in seconds */
 	size_t ninflight; /* calls that the server has not answered yet */
-	double quiet_since; /* time of the server's last answer, or of the first call since */
+	double quiet_since; /* when the server last answered, or was first called after that */
 };
 
 struct quorum {
@@ -63,7 +63,7 @@ typedef void quorum_released_fn(void *arg, size_t server, const struct quorum_an
 struct quorum_release *quorum_release_new(struct quorum *q, struct slice key,
                                           struct slice value, uint32_t among, int64_t lease_ms,
                                           quorum_released_fn *fn, void *arg);
-/* Returns how many servers hasp has sent the release to and that have not answered yet. */
+/* Returns how many servers have got the release and not answered it yet. */
 size_t quorum_release_ndue(const struct quorum_release *r);
 /* Ends the caller's use of the release: `fn` does not run any more. */
 void quorum_release_forget(struct quorum_release *r);

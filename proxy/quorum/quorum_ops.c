@@ -117,7 +117,6 @@ static void op_end_by(struct quorum_op *op, enum quorum_verdict verdict)
 	struct quorum_result r = {
 		.verdict = verdict,
 		.nanswered = quorum_nanswered(&op->votes, op->is_over),
-		.nno = op->votes.nno,
 		.lock = {
 			.won = verdict == QUORUM_WON,
 			.waited = op->waited,
@@ -130,6 +129,8 @@ static void op_end_by(struct quorum_op *op, enum quorum_verdict verdict)
 		.key = op->ask.key,
 		.owner = op->ask.claim.owner,
 		.absent = op->absent,
+		.is_gone = op->votes.nno >= quorum_majority(op->votes.nservers),
+		.quorum = op->q,
 	};
 
 	op_end(op, &r);

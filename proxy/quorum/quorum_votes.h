@@ -42,7 +42,7 @@ enum quorum_verdict quorum_verdict(const struct quorum_votes *v, bool is_over, b
 /* The fencing token of a lock that a majority granted. */
 struct quorum_fence {
 	int64_t token; /* > 0 */
-	int64_t limit; /* greater proposals are refused */
+	int64_t limit; /* hasp ignores greater proposals */
 };
 
 /* Chooses the greatest of the servers' `proposals` (0: the server made none). Ignores those
