@@ -59,7 +59,7 @@ struct replica_ask {
 	double asked_at; /* by the timers' clock */
 	enum lock_kind kind;
 	struct buf bytes; /* key, token, value and ticket of the try */
-	size_t nkey, ntoken, nvalue; /* their lengths */
+	size_t nkey, ntoken, nvalue; /* lengths of the parts of `bytes` */
 	bool has_lock; /* the server has shown that the try has the lock */
 	bool redirected; /* the server replied that another node serves the lock's slot */
 	replica_ask_fn *fn; /* NULL: cancelled */
@@ -240,7 +240,8 @@ static void on_waited(void *arg, const redisReply *reply)
 	while (!list_empty(&sent)) {
 		struct replica_ask *a = replica_ask_at(sent.next);
 		const char *why = buf_len(&refusal) ? buf_head(&refusal) : NULL;
-		/* (The written key is in the slot of one of these locks. It may have moved.) */
+		/* (The written key is in the slot of one of these locks, which may have moved.)
+		 */
 		a->redirected |= why && reply_error_redirects(why);
 		replica_ask_answered(a, got, why);
 	}

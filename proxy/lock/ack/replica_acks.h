@@ -31,7 +31,7 @@
 #include "lock/scripts/script_job.h"
 #include "upstream/topology.h"
 
-struct replica_acks; /* a worker's */
+struct replica_acks; /* all questions of a worker */
 struct replica_ask; /* a question about one lock */
 
 /* The arguments must outlive the new struct. */

@@ -64,7 +64,7 @@ struct search {
 	struct deadlocks *all;
 	struct deadlock_watch *watch; /* NULL: the watch has ended */
 	struct search_step steps[SEARCH_MAX]; /* the first step is the watch's own wait */
-	size_t n; /* steps */
+	size_t n; /* number of steps */
 	size_t at; /* index of the step (or, if ncircle > 0, index in `circle`) whose lock hasp
 	            * asks Redis about */
 	size_t circle[SEARCH_MAX]; /* indexes of the steps of the circle, the watch's own first

@@ -28,7 +28,7 @@
 #include "lock/rewrite/rewrite.h"
 #include "lock/scripts/script_job.h"
 
-struct deadlocks; /* a worker's */
+struct deadlocks; /* all searches of a worker */
 struct deadlock_watch; /* one client that waits */
 
 /* The arguments must outlive the new struct. */

@@ -34,7 +34,7 @@ struct wait_facts {
 
 struct graph_wait;
 
-/* The wait's node in wait_graph.by_owner, for one of its owners. */
+/* A node in wait_graph.by_owner: one of the wait's owners. */
 struct graph_place {
 	struct map_node node;
 	struct graph_wait *wait;

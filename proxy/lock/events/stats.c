@@ -12,7 +12,7 @@ struct stats {
 	pthread_mutex_t lock; /* protects the list; counting does not take it */
 	struct list sections;
 	size_t nworkers;
-	struct top_keys **contended; /* one for each worker */
+	struct top_keys **contended; /* indexed by worker */
 };
 
 struct stats_entry {

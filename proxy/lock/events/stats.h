@@ -23,8 +23,8 @@
 enum stats_kind { STATS_LOCK, STATS_GUARD, STATS_VERBS, STATS_QUORUM };
 
 enum stats_field {
-	STAT_ACQUIRED, /* tries that got a lock their owner did not have before, at once or
-	                * after waiting */
+	STAT_ACQUIRED, /* tries that got a lock, at once or after waiting; not if their owner
+	                * already had it */
 	STAT_RELEASED, /* commands that released a lock, or one hold of it */
 	STAT_RENEWED, /* leases that hasp extended */
 	STAT_REFUSED, /* tries that got no lock, and did not wait */
@@ -73,7 +73,7 @@ struct section_stats {
 	const char *name; /* name of the section; for [verbs], how LOCK is called there */
 	bool log_events;
 	int64_t log_held_ms, log_waited_ms; /* log longer holds and waits; 0: none */
-	bool watches_reads; /* holds note who reads the section's locks, for a log hint */
+	bool watches_reads; /* hasp notes which connections read the locks, for a log hint */
 	struct log_limit limits[LOCK_EVENTS];
 	struct top_keys *contended; /* shared by all of the worker's sections */
 };
@@ -124,7 +124,7 @@ struct stats_sums {
 	struct metrics_sums waited, held;
 };
 
-struct stats; /* all workers' */
+struct stats; /* the numbers of all sections at all workers */
 
 struct stats *stats_new(size_t nworkers);
 void stats_free(struct stats *s); /* no worker runs any more */
